@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ACP basic layer beside uTofu's own put, in one run: processes 0 to 2 on one host or several.
+ * The ACP basic layer compared with uTofu's own put, in one run: processes 0 to 2 on one host or
+ * more.
  *
  *     utofurun -n 3 acp
  *
- * Rank 0 measures; each figure is the first decile of its rounds, so that other
- * load on the machine counts little. "put" is utofu_put() with its local
- * notice, polled until it is there. "message" is a put of 64 bytes, which is what a command takes.
+ * Rank 0 measures; each figure is the first decile of its rounds, so that other load on the machine
+ * counts little. "put" is utofu_put() until its local notice. "message" is a put of 64 bytes, the
+ * size of a command.
  */
 #include <acp.h>
 #include <utofu.h>
@@ -20,9 +21,9 @@
 enum {
     ROUNDS = 1000,
     AREA = 4 << 20,
-    TURNS = 100,        /* of the layer and of uTofu, between two others */
+    TURNS = 100,        /* of the layer and of uTofu, alternating */
     TURN = 40,          /* rounds of each */
-    WARM = 5,           /* before them */
+    WARM = 5,           /* rounds before the measured ones */
     YIELD_EVERY = 4096, /* polls: the peer may need this core */
 };
 enum { ECHO = 1, PUT_8, PUT_64K, STOP };
@@ -58,7 +59,7 @@ static double decile(double times[], int rounds)
     return times[rounds / 10];
 }
 
-/* Where the others' memory lies: in their starter memory. */
+/* The addresses of the others' starter memory. */
 struct place {
     acp_ga_t area;
     utofu_vcq_id_t vcq_id;
@@ -102,8 +103,8 @@ static void third_party(size_t size)
     acp_complete(acp_copy(places[2].area, places[1].area, size, ACP_HANDLE_NULL));
 }
 
-/* Rounds of the two alternate, so that other load on the machine disturbs both alike; the fewer
- * calls a round has, the more rounds there are. */
+/* Rounds of the two alternate, so that other load on the machine affects both; with fewer calls per
+ * round there are more rounds. */
 static void compare_with_put(const char *what, size_t size, int calls)
 {
     static double layer[ROUNDS], utofu[ROUNDS];
@@ -118,11 +119,11 @@ static void compare_with_put(const char *what, size_t size, int calls)
 }
 
 /*
- * Between two others: in turns the layer's copies, while the others wait in acp_sync(), and what is
- * compared with them, by uTofu alone. A message is 64 bytes with a remote notice; rank 1 answers
- * each with one more, or puts from its memory to rank 2's and answers then. So half a round trip
- * of the former is a message, and the latter is a message, a put and an answer, on the memory that
- * the layer's copies use.
+ * Copies between two other processes: the layer's copies, while the others wait in acp_sync(),
+ * alternate with the same by uTofu alone. A message is 64 bytes with a remote notice; rank 1
+ * answers each message with another one, or first puts from its memory to rank 2's. Half a round
+ * trip without the put is a message; a round trip with it is a message, a put and an answer, on the
+ * memory that the layer's copies use.
  */
 static void send(int rank, uint64_t edata)
 {
@@ -189,7 +190,7 @@ static void measure_third_party(size_t size)
            size, l, message, h - 2 * message, l / (h - message), l / h);
 }
 
-/* The others, whatever rank 0 measures. */
+/* The part of the other ranks, for all measurements. */
 static void take_part(void)
 {
     for (int t = 0; t < 2 * TURNS; t++) {

@@ -2,11 +2,11 @@
 /*
  * bare shm|cma|wake CPU0 CPU1 ITERATIONS SIZE...
  *
- * What the machine itself takes, without any library: a ping-pong between two processes whose
- * receiver watches the last byte. shm: by memcpy into memory that both have mapped. cma: by
+ * The time of the machine itself, without any library: a ping-pong between two processes, with a
+ * receiver that polls the last byte. shm: by memcpy into memory that both have mapped. cma: by
  * process_vm_writev into memory of the other, which is how malloc'ed memory can be reached at all.
  * To be compared with put-mem-lat of utofu-perf. wake: the two sleep and wake each other through
- * eventfds in an epoll, as the background thread of the library sleeps; SIZE means nothing. The two
+ * eventfds in an epoll, as the background thread of the library sleeps; SIZE is ignored. The two
  * processes run on these CPUs.
  */
 #include <errno.h>
@@ -35,7 +35,7 @@ static struct common *common;
 static pid_t parent;
 static int cpus[2];
 
-/* What each of the two processes begins with. */
+/* The start of each of the two processes. */
 static void settle(int me)
 {
     cpu_set_t set;
@@ -74,7 +74,7 @@ static void put(bool cma, int to, const uint8_t *from, uint8_t *shared, size_t s
     }
 }
 
-/* me 0 measures. `shared` is what both map: the arriving areas of 0 and 1. */
+/* Process 0 measures. `shared` is mapped by both: the receive areas of 0 and 1. */
 static void run(int me, bool cma, uint8_t *shared, size_t size, long iterations)
 {
     long warmup = iterations / 10 + 1;
@@ -195,7 +195,7 @@ static int pair(bool cma, size_t size, long iterations)
         settle(1);
         run(1, cma, shared, size, iterations);
         while (1)
-            pause(); /* the parent may still write here; it ends this process */
+            pause(); /* the parent may still write to shared memory, and then ends this process */
     }
     pid_t measuring = fork();
     if (measuring == 0) {

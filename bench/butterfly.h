@@ -6,7 +6,7 @@
 #include "circuit.h"
 #include "party.h"
 
-/* Of both processes; gates[rank] are this one's, the first one is the start gate. */
+/* Called in both processes; gates[rank] are this process's gates, beginning with the start gate. */
 static inline void bench_set_butterfly(utofu_vbg_id_t gates[2][CIRCUIT_MAX_GATES])
 {
     struct utofu_vbg_setting settings[CIRCUIT_MAX_GATES];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A job of this program's children, all on one host, without a launcher: for one file each. */
+/* A job of this program's children, all on one host, without a launcher. */
 #ifndef BENCH_FORKED_H
 #define BENCH_FORKED_H
 
@@ -20,7 +20,7 @@
 
 static int size, rank;
 
-/* A barrier: `count` lies in shared memory and is looked at every so many microseconds. */
+/* A barrier: polls `count`, which is in shared memory, every `interval` microseconds. */
 static void await_all(uint32_t *count, useconds_t interval)
 {
     __atomic_add_fetch(count, 1, __ATOMIC_SEQ_CST);
@@ -36,7 +36,7 @@ static void set_number(const char *name, int value)
     setenv(name, text, 1);
 }
 
-/* Zeroed memory that the processes started later share. */
+/* Zeroed memory, shared with processes that are started later. */
 static void *shared_memory(size_t bytes)
 {
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -55,8 +55,8 @@ static int be_rank(const char *root, int (*process)(void))
     return process();
 }
 
-/* Runs `size` processes until all have ended, or one with an error: then returns 1, and the others
- * are to end with this process. */
+/* Runs `size` processes until all have ended, or one has failed: then returns 1, and the caller
+ * must exit, which ends the others. */
 static int run_processes(const char *name, int (*process)(void))
 {
     int failed = 0, status;

@@ -2,8 +2,8 @@
 /*
  * idle SECONDS
  *
- * What a process costs that has connected VCQs on all TNIs, and one in session mode with a
- * descriptor that waits, and does nothing: its CPU time, and how often it woke up.
+ * The cost of an idle process with connected VCQs on all TNIs, one of them in session mode with a
+ * waiting descriptor: its CPU time, and how often it woke up.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,8 +31,8 @@ static struct use look(void)
                         r.ru_nvcsw + r.ru_nivcsw};
 }
 
-/* Each process starts a put of the next one's session-mode VCQ and has its own started, which shows
- * that it works; then one more descriptor waits. */
+/* Each process starts a put of the next process's session-mode VCQ, which shows that session mode
+ * works; then another descriptor waits. */
 static void wait_in_session(const utofu_vcq_hdl_t vcqs[], const utofu_stadd_t lcl[],
                             utofu_vcq_id_t next, utofu_stadd_t rmt, uint8_t *memory)
 {

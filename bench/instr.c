@@ -4,12 +4,13 @@
  *
  * For counting instructions: rank 0 puts 8 bytes to rank 1 NUMBER times, each with a TCQ entry that
  * it takes with utofu_poll_tcq; or gets them, each with a local notice that it takes with
- * utofu_poll_mrq; or puts them with a remote notice and takes the one of the answer, when it is
- * there; or both start NUMBER barrier communications and poll for their ends. Run rank 0
- * under callgrind, with the counting switched on inside these functions only, for two numbers: the
- * difference is what the further ones cost. In a barrier this includes empty polls, so rank 0
- * starts a while after rank 1, whose packet is there by then; and every few puts it waits, outside
- * these functions, until the device has executed them: how fast that is does not count.
+ * utofu_poll_mrq; or puts them with a remote notice and takes the notice of the answer, once it has
+ * arrived; or both start NUMBER barrier communications and poll for their ends. Run rank 0 under
+ * callgrind, with the counting switched on inside these functions only, for two numbers: the
+ * difference is the cost of the additional ones. A barrier would include empty polls, so rank 0
+ * starts a while after rank 1, whose packet has arrived by then. Every few puts rank 0 waits,
+ * outside these functions, until the device has executed them, so that the device's speed does not
+ * count.
  */
 #include <sched.h>
 #include <stdlib.h>
@@ -68,7 +69,7 @@ static void await_notice(void)
     party_check(rc, "utofu_poll_mrq");
 }
 
-/* Both sides of it. */
+/* Both sides of a put with a remote notice. */
 static void notice(void)
 {
     if (party.rank == 1)

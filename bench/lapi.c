@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Active messages of the LAPI layer beside uTofu's own put, in one run: two processes.
+ * Active messages of the LAPI layer compared with uTofu's own put, in one run: two processes.
  *
  *     utofurun -n 2 lapi
  *
@@ -8,8 +8,8 @@
  * of the transport alone (UCT) and of the interface for programs (UCP).
  *
  * Both sides poll. "put" is utofu_put() with a remote notice, which is polled and answered. Rounds
- * of the two alternate, so that other load on the machine disturbs both alike; each figure is the
- * 20-quantile of the rounds: other load only adds to it.
+ * of the two alternate, so that other load on the machine affects both; each figure is the
+ * 20-quantile of the rounds, as other load only increases times.
  */
 #include <lapi.h>
 #include <utofu.h>
@@ -28,7 +28,7 @@ static lapi_handle_t hndl;
 static int me, tasks;
 static void *small_handlers[2], *large_handlers[2];
 static volatile int arrived;
-static int expected; /* one may arrive in a fence already */
+static int expected; /* a message may already arrive in a fence */
 static char *area, *source;
 static lapi_cntr_t done;
 
@@ -195,7 +195,7 @@ static void compare_with(const char *what, void (*ours)(void), void (*base)(void
 }
 
 /*
- * UCX. Both processes have the same parent, so it gives them a port.
+ * UCX. Both processes have the same parent, whose process id determines the port.
  */
 
 static void serve_ucx(const char *port)
@@ -208,7 +208,7 @@ static void serve_ucx(const char *port)
         fprintf(stderr, "lapi: the server of ucx_perftest failed\n");
 }
 
-/* Of the last line: half a round trip, the median. */
+/* From the last line: the median of half a round trip. */
 static double ask_ucx(const char *port, const char *test)
 {
     char command[400], line[400];
@@ -228,7 +228,7 @@ static double ask_ucx(const char *port, const char *test)
     return us;
 }
 
-/* Each round trip by itself, as ucx_perftest does. */
+/* Measures each round trip separately, as ucx_perftest does. */
 static double am_median(void)
 {
     static double us[SINGLE];

@@ -2,12 +2,12 @@
 /*
  * mapped
  *
- * What communication through mapped registered memory costs, beside plain shared memory, in one run
- * of two processes that run on a CPU each: a ping-pong, a stream of puts, an atomic add, and a
- * registration. The smallest of many short rounds counts: what else runs on the machine disturbs
- * most of them. Prints pairs and their ratio; judges nothing.
+ * The cost of communication through mapped registered memory, compared with plain shared memory, in
+ * one run of two processes on a CPU each: a ping-pong, a stream of puts, an atomic add, and a
+ * registration. The minimum of many short rounds counts, as other load on the machine disturbs most
+ * of them. Prints pairs and their ratio, without limits.
  *
- * The bare side works in a segment of memory that both processes map in the ordinary way.
+ * The bare side uses a segment of memory that both processes map in the ordinary way.
  */
 #include <fcntl.h>
 #include <sched.h>
@@ -21,7 +21,7 @@
 
 enum {
     STAG = 1,
-    PING = 4096, /* places in the registered memory */
+    PING = 4096, /* offsets in the registered memory */
     WORD = 8192,
     TO = 1 << 20,
     AREA = 32 << 20,
@@ -39,7 +39,7 @@ static utofu_stadd_t lcl, rmt;
 #define BARE_NAME "/utofu-bench-mapped-%u"
 
 static uint8_t *memory; /* registered */
-static uint8_t *shared; /* the ordinary way */
+static uint8_t *shared; /* mapped in the ordinary way */
 
 static uint64_t load(const void *at)
 {
@@ -69,7 +69,7 @@ static void put(utofu_stadd_t from, utofu_stadd_t to, size_t size)
     take_tcq();
 }
 
-/* Gives the turn to the other process, and waits for it: without the library. */
+/* Passes the turn to the other process, and waits for it, without the library. */
 static void bare_pass(uint64_t i)
 {
     uint64_t *mine = (uint64_t *)(void *)(shared + 256 * party.rank);
@@ -101,7 +101,7 @@ static double smaller(double a, double b)
     return a == 0 || b < a ? b : a;
 }
 
-static uint64_t turns; /* through the library and without; never the same number twice */
+static uint64_t turns; /* with the library and without; never the same number twice */
 
 static double time_passes(void (*pass)(uint64_t i), int count)
 {
@@ -131,9 +131,9 @@ static void ping_pong(void)
 }
 
 /*
- * Streams: in one buffer again and again, which the caches of this CPU then have; in buffers side
- * by side, which they do not; and in one that the target's CPU reads each time, as programs do,
- * until it has: a copy is over only when others see it.
+ * Streams: into the same buffer, which stays in the caches of this CPU; into adjacent buffers,
+ * which do not; and into a buffer that the target's CPU reads each time, as programs do, until it
+ * has the data: a copy ends only when others see it.
  */
 enum buffers { SAME, SIDE_BY_SIDE, READ_BETWEEN };
 
@@ -147,7 +147,7 @@ static void transfer(bool library, size_t from, size_t to, size_t size, enum buf
     __asm__ volatile("" ::: "memory");
 }
 
-/* Rank 1 has what came, in all of its lines. */
+/* Rank 1 reads the data, in all lines. */
 static void read_there(const uint8_t *at, size_t size)
 {
     uint64_t *mine = (uint64_t *)(void *)(shared + 256 * party.rank);
@@ -192,7 +192,7 @@ static void stream(size_t size, enum buffers which)
     print(what, (double)size / ours / 1e3, (double)size / bare / 1e3, "GB/s");
 }
 
-/* A word of rank 1 that both add to in turn, so that its line moves each time. */
+/* A word of rank 1 to which both add in turn, so that its line moves each time. */
 static uint64_t added[2]; /* without the library, and through it */
 
 static void add_in_turn(uint64_t *word, bool library)
@@ -251,7 +251,7 @@ static uint8_t *pages(size_t size)
     return p;
 }
 
-/* Pages of one kind: small ones, or huge ones where this machine has them. */
+/* Pages of one kind: small ones, or huge ones if this machine has them. */
 static uint8_t *aligned_pages(size_t size, bool huge)
 {
     uint8_t *p = pages(size + HUGE);
@@ -293,8 +293,7 @@ static void registration(size_t size, bool huge)
     print(what, dereg, copy, "us");
 }
 
-/* Makes the bare segment, and says that it is there with the first word of the registered memory.
- */
+/* Makes the bare segment, and announces it with the first word of the registered memory. */
 static void meet(void)
 {
     char name[64];
@@ -326,7 +325,7 @@ static void settle(void)
 
     CPU_ZERO(&set);
     CPU_SET(party.rank, &set);
-    sched_setaffinity(0, sizeof(set), &set); /* where that cannot be, the scheduler chooses */
+    sched_setaffinity(0, sizeof(set), &set); /* if this is not possible, the scheduler chooses */
 }
 
 int main(void)

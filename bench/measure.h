@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the comparison programs share: the clock, percentiles, and one line for each result in the
- * columns of utofu-perf: operation bytes min p50 p95 p99 mean MB/s Mop/s.
+ * Shared by the comparison programs: the clock, percentiles, and one line per result in the columns
+ * of utofu-perf: operation bytes min p50 p95 p99 mean MB/s Mop/s.
  */
 #ifndef BENCH_MEASURE_H
 #define BENCH_MEASURE_H
@@ -34,7 +34,7 @@ static inline double bench_percentile(const float *sorted, size_t n, double part
     return (double)sorted[i ? i - 1 : 0];
 }
 
-/* Samples in microseconds; in all, `messages` of `size` bytes took `us`. */
+/* Samples in microseconds; `us`: total time of `messages` of `size` bytes. */
 static inline void bench_print(const char *operation, size_t size, float *samples, size_t n,
                                double messages, double us)
 {

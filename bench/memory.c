@@ -2,13 +2,13 @@
 /*
  * memory [VCQS], with 3 processes or more
  *
- * How much memory a connected peer costs: the VCQ of rank 0 meets those of the others, VCQS of each
- * process (1), one after the other, with a put, a get and an ARMW each, and looks at the size of
- * its process in between. Rss counts pages that are shared with the peer in full, Pss by halves.
- * What the kernel keeps for queue pairs is in neither. So where there are 50 peers or more a second
- * VCQ of rank 0 meets them too, and what holds both ends of each connection is looked at: the Pss
- * of all processes together, and the memory of the whole machine, which says nothing while others
- * use it.
+ * The memory for a connected peer: the VCQ of rank 0 connects to the VCQs of the others, VCQS per
+ * process (1), one after the other, with a put, a get and an ARMW each, and measures the size of
+ * its process in between. Rss counts pages shared with the peer in full, Pss by halves. Neither
+ * includes the kernel's memory for queue pairs. So with 50 peers or more a second VCQ of rank 0
+ * connects to them, too, and the memory for both ends of each connection is measured: the Pss of
+ * all processes together, and the memory of the whole machine, which is only meaningful on an idle
+ * machine.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,9 +33,9 @@ struct footprint {
     long rss, pss; /* KiB */
 };
 
-static uint32_t vcqs = 1; /* of each process but rank 0 */
+static uint32_t vcqs = 1; /* per process except rank 0 */
 
-/* KiB that the machine has left. */
+/* The machine's available KiB. */
 static long available(void)
 {
     char line[256];
@@ -84,7 +84,7 @@ static void await_notice(utofu_vcq_hdl_t vcq)
     party_check(rc, "utofu_poll_mrq");
 }
 
-/* A put, a get and an ARMW, until each is done. */
+/* A put, a get and an ARMW, until each is complete. */
 static void meet(utofu_vcq_hdl_t vcq, utofu_vcq_id_t peer, utofu_stadd_t lcl)
 {
     unsigned long flags = UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE;
@@ -135,7 +135,7 @@ static void meet_peer(utofu_vcq_hdl_t vcq, utofu_stadd_t lcl, uint32_t i)
          lcl);
 }
 
-/* The process of a rank that the VCQ has met. */
+/* The process id of a rank to which the VCQ is connected. */
 static long pid_of(utofu_vcq_hdl_t vcq, utofu_stadd_t lcl, const uint8_t *memory, uint32_t rank)
 {
     utofu_vcq_id_t peer = party_vcq_id(rank, 0, 0);
@@ -170,7 +170,7 @@ static void print_ends(const char *where, long kib, uint32_t connections)
            where, end, end * 10000 / 1024);
 }
 
-/* first_vcq: has met all others; first_lcl: of `memory`. */
+/* first_vcq: connected to all others; first_lcl: STADD of `memory`. */
 static void measure_ends(utofu_vcq_hdl_t first_vcq, utofu_stadd_t first_lcl, uint8_t *memory)
 {
     uint32_t peers = (party.size - 1) * vcqs;
@@ -205,7 +205,7 @@ static void measure(utofu_vcq_hdl_t vcq, utofu_stadd_t lcl)
     if (!rss || !pss)
         party_fail(1, "no memory");
     struct footprint start = look(), before;
-    start = before = look(); /* the first look pays for the stream */
+    start = before = look(); /* the first measurement includes the stream's memory */
     for (uint32_t i = 0; i < peers; i++) {
         meet_peer(vcq, lcl, i);
         struct footprint after = look();
@@ -248,7 +248,7 @@ int main(int argc, char **argv)
                     "utofu_reg_mem_with_stag");
     }
     if (party.rank == 0) {
-        if (vcqs > 1) /* the others make theirs first */
+        if (vcqs > 1) /* the others create theirs first */
             nanosleep(&(struct timespec){.tv_sec = 3}, NULL);
         measure(vcq, lcl);
         if ((party.size - 1) * vcqs >= MANY)

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A 1-D halo of three points, as the figures 9 and 10 of the paper on PRDMA-SMCQ have it: FAST,
- * MRC, what auto chooses and MPI's own request in one run, for messages of 0 to 64 KiB.
+ * A 1-D halo of three points, as in figures 9 and 10 of the paper on PRDMA-SMCQ: FAST, MRC, auto
+ * and MPI's own request in one run, for messages of 0 to 64 KiB.
  *
  *     mpiexec.mpich -n 2 env LD_PRELOAD=libprdma-mpich.so prdma.mpich [--step BYTES] [--most BYTES]
  *         [--offset BYTES] [--svg FILE]
  *
- * With --offset the blocks begin so many bytes behind the beginning of a page.
+ * With --offset the blocks begin at this offset from the beginning of a page.
  *
- * A time is that of MPI_Start and MPI_Wait; the first decile of its blocks, which they take in
- * turn, so that other load on the machine counts little. MPI's own is reached through PMPI. The
- * last lines are for 5 ms of computing between MPI_Start and MPI_Wait: the time of MPI_Wait.
+ * A time is that of MPI_Start and MPI_Wait: the first decile of the blocks, which alternate, so
+ * that other load on the machine counts little. MPI's own requests are called through PMPI. The
+ * last lines show the time of MPI_Wait after 5 ms of computing between MPI_Start and MPI_Wait.
  */
 #include <mpi.h>
 #ifdef OPEN_MPI

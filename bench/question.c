@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a question to the launcher takes: rank 0 asks again and again for rank 1, which publishes
- * nothing. Prints microseconds for each question: until the answer is there, CPU time of the
- * process (the kernel's part of both ways included), and CPU time of its parent, which under
- * mpiexec of MPICH is the server that answers. A launcher that shares its records in memory is
- * asked nothing.
+ * The time of a question to the launcher: rank 0 asks repeatedly for rank 1, which publishes
+ * nothing. Prints microseconds per question: until the answer, CPU time of the process (including
+ * the kernel's in both directions), and CPU time of its parent, which under mpiexec of MPICH is the
+ * server that answers. A launcher with its records in shared memory receives no questions.
  *
  *   mpiexec -n 2 question [QUESTIONS]
  */

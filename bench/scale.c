@@ -2,11 +2,11 @@
 /*
  * scale PROCESSES [NEIGHBOURS]
  *
- * What first contact costs as a job grows on one host: every process creates a VCQ and puts eight
- * bytes to every other one, or to the next NEIGHBOURS. Printed are the longest time that a process
- * needed for each part, and the CPU time of all; both divided by the number of puts; and what a
- * process that is connected to these has of memory and file descriptors, the median. Processes
- * that share a CPU yield it when a poll finds nothing.
+ * The cost of first contact in jobs of different sizes on one host: every process creates a VCQ and
+ * puts eight bytes to every other one, or to the next NEIGHBOURS. Prints the maximum time of a
+ * process for each part, and the CPU time of all processes; both also divided by the number of
+ * puts; and the median of a connected process's memory and file descriptors. Processes that share a
+ * CPU yield it after an empty poll.
  */
 #include <dirent.h>
 #include <sched.h>
@@ -26,7 +26,7 @@ static struct world {
     uint32_t here, done, seen;
     utofu_vcq_id_t ids[MAX_PROCESSES];
     double create[MAX_PROCESSES], puts[MAX_PROCESSES];
-    /* with all connections: KiB of its own, KiB of page tables, file descriptors */
+    /* with all connections: KiB of private memory, KiB of page tables, file descriptors */
     double anonymous[MAX_PROCESSES], tables[MAX_PROCESSES], descriptors[MAX_PROCESSES];
 } * world;
 
@@ -78,7 +78,7 @@ static void look_at_memory(void)
     while (readdir(folder))
         world->descriptors[rank]++;
     closedir(folder);
-    world->descriptors[rank] -= 3; /* "." and "..", and that of the folder */
+    world->descriptors[rank] -= 3; /* "." and "..", and the folder's descriptor */
 }
 
 static int be_process(void)
@@ -125,7 +125,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Rank 0 also has what serves the others. */
+/* Rank 0 also has the connections of the rendezvous server. */
 static double median(double *of)
 {
     qsort(of, (size_t)size, sizeof(*of), compare);

@@ -3,8 +3,8 @@
  * start T0
  *
  * Each process of a job puts eight bytes to the next rank, as its first call after the set-up, and
- * waits for the put of the one before. Printed is when its own put had ended, in seconds since T0,
- * which is CLOCK_REALTIME in nanoseconds. bench/start runs it below each launcher. Compiled with
+ * waits for the put of the previous rank. Prints when its own put had ended, in seconds since T0,
+ * which is CLOCK_REALTIME in nanoseconds. bench/start runs it under each launcher. Compiled with
  * WITH_MPI it does the same with MPI: MPI_Init, MPI_Put, MPI_Win_flush.
  */
 #include <sched.h>
@@ -47,7 +47,7 @@ static double first_put(const char *t0)
 #else
 #    include "utofu.h"
 
-enum { STAG = 7, CMP = 3, CQS = 3 }; /* CQS: of a process, where three or more share a host */
+enum { STAG = 7, CMP = 3, CQS = 3 }; /* CQS: per process, with three or more processes on a host */
 
 static void check(int rc, const char *what)
 {
@@ -66,7 +66,7 @@ static uint32_t number(const char *const names[4])
     exit(1);
 }
 
-/* All are on this host, so its VCQ follows from the own one. */
+/* All processes are on this host, so the peer's VCQ id follows from the own one. */
 static utofu_vcq_id_t vcq_of(utofu_vcq_hdl_t hdl, uint32_t rank)
 {
     utofu_vcq_id_t id;
@@ -108,7 +108,7 @@ static double first_put(const char *t0)
             sched_yield();
             continue;
         }
-        if (rc == UTOFU_ERR_MRQ_RMT_STADD) { /* it is about to register its memory */
+        if (rc == UTOFU_ERR_MRQ_RMT_STADD) { /* the peer has not registered its memory yet */
             check(utofu_put_piggyback8(vcq, id, 1, theirs, 8, 0, flags, NULL), "the put");
             continue;
         }

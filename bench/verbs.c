@@ -2,13 +2,13 @@
 /*
  * verbs [blocks [row]], with 2 processes
  *
- * What the library adds to the verbs that it is made of: each of its operations beside a program
- * that uses ibv_* alone and does the same between the same two processes, in blocks that take
- * turns. The medians of the blocks count. Prints pairs and their ratio; judges nothing. `row`: only
- * those rows that have this in their names.
+ * The overhead of the library over verbs: each of its operations compared with code that only uses
+ * ibv_* and does the same between the same two processes, in alternating blocks. The medians of the
+ * blocks count. Prints pairs and their ratio, without limits. `row`: only rows with this text in
+ * their names.
  *
- * Loops that find nothing give the CPU away after a while, on both sides: in a virtual machine two
- * spinning processes stall each other.
+ * After many empty polls, loops yield the CPU, on both sides: in a virtual machine two spinning
+ * processes stall each other.
  */
 #include <endian.h>
 #include <infiniband/verbs.h>
@@ -27,10 +27,10 @@ enum {
     SIZE = 2 << 20,
     /* in the memory of either process: */
     IN = 0,        /* the ping-pong's word */
-    STOP = 64,     /* rank 0 has measured the block of this number */
-    WORD = 128,    /* to be added to */
-    OUT = 256,     /* what the ping-pong puts */
-    LANDED = 4096, /* where a get's data goes */
+    STOP = 64,     /* the number of the block that rank 0 has measured */
+    WORD = 128,    /* destination of adds */
+    OUT = 256,     /* source of the ping-pong */
+    LANDED = 4096, /* destination of gets */
     STREAM_IN = 65536,
     STREAM_OUT = 1 << 20,
     PIECE = 65536,
@@ -75,7 +75,7 @@ static struct {
     struct ibv_qp *qp;
     struct ibv_mr *mr;
     int gid_index;
-    uint32_t posted, signalled; /* the latter: and not yet polled */
+    uint32_t posted, signalled; /* signalled: and not yet polled */
     uint32_t used_recvs;
 } raw;
 
@@ -220,7 +220,7 @@ static void raw_await_sent(void)
         relax(&spins);
 }
 
-/* Where only now and then one is signalled: looks for it once, long after. */
+/* If only some requests are signalled: polls for a completion once, long after. */
 static void raw_reap(void)
 {
     if (raw.signalled && raw.posted % SIGNAL_EVERY == SIGNAL_EVERY / 2)
@@ -285,8 +285,7 @@ static void raw_send(int count)
     raw_ping_pong(count, IBV_WR_SEND);
 }
 
-/* Two, each of them a SEND of either side at the same time: what a barrier of two cannot do
- * without. */
+/* Two exchanges, each a SEND of either side at the same time: the minimum for a barrier of two. */
 static void raw_cross(int count)
 {
     for (int i = 0; i < 2 * count; i++) {
@@ -313,7 +312,7 @@ static void raw_add(int count)
     }
 }
 
-/* The calls alone, as nothing of before is under way: see settle(). */
+/* Only the calls, with no earlier requests under way: see settle(). */
 static void raw_calls(int count)
 {
     for (int i = 0; i < count && party.rank == 0; i++) {
@@ -425,7 +424,7 @@ static void our_get(int count)
     }
 }
 
-/* The target polls, as a program that expects something does. */
+/* The target polls, as a program that expects data does. */
 static void our_add(int count)
 {
     static uint64_t blocks;
@@ -471,7 +470,7 @@ static void our_puts(int count)
     }
 }
 
-/* Two of them, so that it takes as long as a message and its answer. */
+/* Two barriers, which are comparable with a message and its answer. */
 static void our_barriers(int count)
 {
     for (int i = 0; i < 2 * count; i++) {
@@ -489,12 +488,12 @@ static void our_barriers(int count)
 struct row {
     const char *what;
     void (*ours)(int count), (*bare)(int count);
-    int count, one_way; /* repeats in a block, times one way in each */
-    bool rate;          /* bytes a second, not time */
-    bool calls;         /* only they are measured, in ns */
+    int count, one_way; /* repetitions in a block, each of this many one-way times */
+    bool rate;          /* bytes per second instead of time */
+    bool calls;         /* only the calls are measured, in ns */
 };
 
-/* What was posted is executed: the library and the device have room for more. */
+/* Waits until all posted requests are executed: the library and the device have room for more. */
 static void settle(void)
 {
     nanosleep(&(struct timespec){.tv_nsec = 500000}, NULL);

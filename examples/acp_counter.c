@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A counter and a ring of locks, both in the memory of all processes. Everybody adds to the counter
- * of rank 0, and has the old value written where it wants it. Each process then takes the lock of
- * each process in turn, with a compare and swap, changes what the lock guards, and gives it back:
- * what is guarded lies at the next process of the ring.
+ * A counter and a ring of locks, in the starter memory of the processes. Each process adds to the
+ * counter of rank 0, and gets the old value in its own memory. Then each process takes the lock of
+ * every process in turn, with a compare and swap, changes the word that the lock guards, and
+ * releases the lock: the guarded word is in the memory of the next process of the ring.
  *
  *     cc -o acp_counter acp_counter.c $(pkg-config --cflags --libs acpbl_utofu)
  *     utofurun -n 4 ./acp_counter
@@ -21,8 +21,8 @@ enum { ROUNDS = 50 };
 /* In the starter memory of every process. */
 struct words {
     uint64_t counter; /* of rank 0 */
-    uint64_t lock;    /* 0 or 1 + the rank that has it */
-    uint64_t guarded; /* by the lock of the rank before */
+    uint64_t lock;    /* 0, or 1 + the rank of the owner */
+    uint64_t guarded; /* by the lock of the previous rank */
     uint64_t old, value;
 };
 
@@ -52,7 +52,7 @@ static void unlock(int rank)
                            at(rank, offsetof(struct words, lock)), 0, ACP_HANDLE_NULL));
 }
 
-/* No atomic operation: the lock is what keeps the others away. */
+/* No atomic operation is needed, as the caller has the lock. */
 static void add_one(int rank)
 {
     acp_ga_t here = at(acp_rank(), offsetof(struct words, value));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A third process copies: rank 0 hands a block around between all others, none of which calls
- * anything for it, and reads only what came back to it. The handle of a copy is the order of the
- * next, so that one acp_complete() at the end is enough.
+ * Copies by a third process: rank 0 passes a block around between all other processes, which call
+ * no function for it, and checks the block that comes back. The handle of each copy is the order of
+ * the next one, so that one acp_complete() at the end is enough.
  *
  *     cc -o acp_relay acp_relay.c $(pkg-config --cflags --libs acpbl_utofu)
  *     utofurun -n 4 ./acp_relay
@@ -28,7 +28,7 @@ int main(int argc, char **argv)
     block = acp_query_address(acp_query_starter_ga(me)); /* 10,240 bytes, zero, in every process */
     if (me == 0) {
         memset(block, 'x', BLOCK);
-        /* 0 to 1, 1 to 2, 2 to 3... each begins when the one before is complete. */
+        /* 0 to 1, 1 to 2, 2 to 3... each begins when the previous one is complete. */
         for (int r = 1; r < n; r++)
             behind = acp_copy(acp_query_starter_ga(r), acp_query_starter_ga(r - 1), BLOCK, behind);
         acp_complete(

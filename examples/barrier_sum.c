@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All processes add up a double each, again and again, over a barrier circuit, and get the same
- * sum, bit for bit, whatever the shape of the circuit: butterfly, tree or ring.
+ * The processes repeatedly sum one double each, over a barrier circuit, and get the same sum, bit
+ * for bit, for every shape of the circuit: butterfly, tree or ring.
  *
  *     cc -o barrier_sum barrier_sum.c circuit.c meet.c $(pkg-config --cflags --libs utofu) -lm
  *     utofurun -n 5 ./barrier_sum butterfly
@@ -33,7 +33,7 @@ static double sum(double value)
     return result;
 }
 
-/* Bits that everybody has in common are the same after "and" and "or". */
+/* If all values are equal, "and" and "or" of their bits are equal, too. */
 static int same_everywhere(double value)
 {
     const enum utofu_reduce_op ops[2] = {UTOFU_REDUCE_OP_BAND, UTOFU_REDUCE_OP_BOR};
@@ -87,7 +87,7 @@ int main(int argc, char **argv)
     if (rank == 0)
         printf("%d sums over a %s of %d processes\n", ROUNDS, names[shape], n);
 
-    meet(vcq, vcq_ids); /* all have their result: no gate is in use any more */
+    meet(vcq, vcq_ids); /* all have their result, and no longer use the gates */
     CALL(utofu_free_vbg(mine, count));
     close_vcq(vcq);
     free(table);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Barrier circuits; see circuit.h. */
 #include "circuit.h"
 
 /*
- * A plan names gates by process and number: 0 is the start/end gate, the relay gates follow. Every
- * process's gates form a chain of signals. Each function below draws all edges that leave or reach
- * one process; drawn from both ends, they agree.
+ * A plan identifies gates by process and number: 0 is the start/end gate, followed by the relay
+ * gates. The gates of each process form a chain of signals. Each function below sets all edges from
+ * and to one process; the two processes of an edge set it in the same way.
  */
 struct gate {
     int rank, number;
@@ -29,8 +28,8 @@ static void clear(struct plan plan[CIRCUIT_MAX_GATES])
 }
 
 /*
- * Butterfly. The core is the largest power of two; the process `core` beyond each of its members,
- * if there is one, is the member's guest.
+ * Butterfly. The core is the largest power of two. If a process `core` + i exists, it is the guest
+ * of core process i.
  */
 
 static int core_size(int n)
@@ -56,7 +55,7 @@ static int has_guest(int n, int core, int rank)
     return rank + core < n;
 }
 
-/* The gate in which a core process receives in this step, from 1 on. With a guest, gate 1 receives
+/* The gate that receives in this step, from 1 on, in a core process. With a guest, gate 1 receives
  * the guest's value first, and the last step's gate is a relay, which sends the result to the
  * guest. */
 static int step_gate(int n, int core, int rank, int step)
@@ -66,7 +65,7 @@ static int step_gate(int n, int core, int rank, int step)
     return step == num_steps(core) && !guest ? 0 : step + guest;
 }
 
-/* The gate that sends in this step: the one that received before. */
+/* The gate that sends in this step: the one that received in the previous step. */
 static int step_source(int n, int core, int rank, int step)
 {
     return step > 1 ? step_gate(n, core, rank, step - 1) : has_guest(n, core, rank);
@@ -102,9 +101,10 @@ static size_t butterfly(int n, int rank, struct plan *plan)
 }
 
 /*
- * Tree. Going up, a process has one gate per child, in which the child's value arrives; the last of
- * them sends to the parent. Coming down, one gate per child sends to it; the first of them receives
- * from the parent, and in process 0 it is the last one of those going up.
+ * Tree. On the way up, a process has one gate per child, which receives the child's value; the last
+ * of these gates sends to the parent. On the way down, one gate per child sends to the child; the
+ * first of these gates receives from the parent, and in process 0 it is the last gate of the way
+ * up.
  */
 
 static int num_children(int n, int rank)
@@ -120,7 +120,7 @@ static int up_gate(int n, int rank)
     return num_children(n, rank);
 }
 
-/* The gate that sends to child c; for c = 0 also the one that receives from the parent. */
+/* The gate that sends to child c; for c = 0 it also receives from the parent. */
 static int down_gate(int n, int rank, int c)
 {
     int children = num_children(n, rank);
@@ -158,9 +158,9 @@ static size_t tree(int n, int rank, struct plan *plan)
 }
 
 /*
- * Ring. Gate 1 of every process but the first adds its value to what comes from before. From the
- * last process the result goes around through one more gate each; the last one that it reaches,
- * process n - 2, has it arrive at its end gate.
+ * Ring. Gate 1 of every process but the first adds its value to the received one. From the last
+ * process the result goes around through one more gate per process; in the last process that it
+ * reaches, n - 2, this is the end gate.
  */
 
 static int round_gate(int n, int rank)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A two-dimensional field is cut into vertical stripes, one for each process, in a ring. In every
- * step each process sends its outermost columns to its neighbours, into the extra columns (the
- * halo) that they keep for it. A column is not contiguous but a word every ROW bytes: a strided
- * put. The descriptors are always the same, so they are prepared once and posted in every step.
+ * step each process sends its outermost columns to its neighbours, into their extra columns (the
+ * halo). A column is not contiguous but has a word every ROW bytes: a strided put. The descriptors
+ * are always the same, so they are prepared once and posted in every step.
  *
  *     cc -o halo_exchange halo_exchange.c meet.c $(pkg-config --cflags --libs utofu)
  *     utofurun -n 4 ./halo_exchange
@@ -17,8 +17,8 @@
 enum { NX = 16, NY = 64, STEPS = 50, STAG = 0, ROW = 8 * (NX + 2), FIELD = ROW * NY };
 enum side { LEFT, RIGHT };
 
-/* Two fields: the one that is read in this step, and the one that is written. A neighbour may be a
- * step ahead, never two, so its next columns never meet those that are still being read. */
+/* Two fields: the one that this step reads, and the one that it writes. A neighbour may be one step
+ * ahead, never two, so it never writes to columns that are still being read. */
 struct stripe {
     uint64_t field[2][NY][NX + 2];
 };
@@ -26,10 +26,11 @@ struct stripe {
 static utofu_vcq_hdl_t vcq;
 static utofu_vcq_id_t ids[MAX_PROCESSES];
 static utofu_stadd_t my_stadd;
-static int arrived[2][2]; /* columns of field f on side s */
+static int arrived[2][2]; /* number of columns received, of each field and side */
 
-/* The descriptors that send column `from` to a neighbour's column `to`. All rows but the last go
- * without a notice. The last one goes behind them all, and its notice stands for the column. */
+/* Prepares the descriptors that send column `from` to a neighbour's column `to`. All rows except
+ * the last have no notice. The last row is ordered after them, and its notice means that the column
+ * has arrived. */
 static size_t prepare_column(void *desc, int neighbour, int field, size_t from, size_t to,
                              enum side side)
 {
@@ -66,7 +67,7 @@ static int column_has_left(void)
     return utofu_poll_tcq(vcq, 0, &cbdata) == UTOFU_SUCCESS;
 }
 
-/* Returns how many have left meanwhile: there is no room behind them as long as the TOQ is full. */
+/* Returns the number of rows sent meanwhile: the queue has no room while the TOQ is full. */
 static int post_column(void *desc, size_t size)
 {
     int left = 0, rc;
@@ -87,7 +88,7 @@ static uint64_t first_value(size_t x, size_t y)
     return 1000 * x + y;
 }
 
-/* The same without communication: the whole ring, one row. */
+/* The same computation without communication: the whole ring, one row. */
 static uint64_t expected(size_t width, size_t x, size_t y)
 {
     static uint64_t row[2][MAX_PROCESSES * NX];
@@ -128,7 +129,7 @@ int main(void)
     for (int field = 0; field < 2; field++) {
         desc[field][LEFT] = aligned_memory(64 * NY);
         desc[field][RIGHT] = aligned_memory(64 * NY);
-        /* what goes to the left comes in on the right side there */
+        /* the left column goes to the right halo of the left neighbour */
         size[field][LEFT] = prepare_column(desc[field][LEFT], left, field, 1, NX + 1, RIGHT);
         size[field][RIGHT] = prepare_column(desc[field][RIGHT], right, field, NX, 0, LEFT);
     }
@@ -140,7 +141,7 @@ int main(void)
         wait_column(field, LEFT);
         wait_column(field, RIGHT);
         step_field(stripe, step);
-        while (sent < 2) /* our columns have left: they may be written again */
+        while (sent < 2) /* this process's columns are sent: they may be written again */
             sent += column_has_left();
     }
     for (size_t y = 0; y < NY; y += 13)
@@ -151,7 +152,7 @@ int main(void)
                 return 1;
             }
     printf("rank %d: %d steps are right\n", my_rank(), STEPS);
-    CALL(utofu_dereg_mem(vcq, my_stadd, 0)); /* all columns have come, and gone */
+    CALL(utofu_dereg_mem(vcq, my_stadd, 0)); /* all columns have been received and sent */
     close_vcq(vcq);
     for (int field = 0; field < 2; field++) {
         free(desc[field][LEFT]);

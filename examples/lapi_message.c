@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An active message whose completion counter is waited for. Each task with an even number sends
- * data to its buddy, where the header handler says where the data is to go, and the completion
- * handler adds it up.
+ * An active message with a completion counter. Each task with an even number sends data to its
+ * buddy, where the header handler returns the buffer for the data, and the completion handler sums
+ * the data.
  *
  *     cc -o lapi_message lapi_message.c $(pkg-config --cflags --libs lapi_utofu)
  *     utofurun -n 4 ./lapi_message
@@ -30,7 +30,7 @@ static void check(int rc)
     exit(1);
 }
 
-/* Runs when all of the data is there. */
+/* Runs when all data have arrived. */
 static void compl_hndlr(lapi_handle_t *hndl, void *user_info)
 {
     (void)hndl;

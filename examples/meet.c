@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * To reach a VCQ one has to know its id, and to write to memory one has to know its STADD. Both
- * can be sent by other means, such as MPI (pingpong_mpi.c). Here uTofu alone is enough: the id of a
- * VCQ that was made with a chosen component id follows from where it lives, and the STADD of memory
- * under a chosen STag follows from the id. Rank 0 is the first process of the first node, so
- * everybody knows where to find it: all send it their ids, and it sends all of them the whole list.
+ * A process needs the id of a VCQ to reach it, and the STADD of memory to write to it. Both can be
+ * sent by other means, such as MPI (pingpong_mpi.c). Here uTofu alone is enough: the id of a VCQ
+ * with a chosen component id follows from its process's coordinates, and the STADD of memory with a
+ * chosen STag follows from the id. Rank 0 is the first process of the first node, so every process
+ * can compute its id: all processes send it their ids, and it sends the whole list to all of them.
  *
- * A process that waits for another one would wait for ever if that one died: memory that nobody
- * writes to says nothing. So whoever waits asks the others from time to time whether they live.
+ * A process that waits for a dead process would wait for ever, because memory does not show that
+ * its writer has died. So waiting processes ask the others from time to time whether they live.
  */
 #include "meet.h"
 
@@ -24,10 +24,10 @@ enum {
     PROBE_COMPONENT = 1,
     STAG = 255,
     ROWS_STAG = 254,
-    SECONDS = 60,   /* for the others to come, at the start */
-    PROBE_MS = 100, /* from one question to the next */
-    PROBE_SIZE =
-        64, /* more than a word: that may be read from shared memory, without its process */
+    SECONDS = 60,    /* maximum wait for the other processes at the start */
+    PROBE_MS = 100,  /* interval between two probes */
+    PROBE_SIZE = 64, /* more than a word, because a word may be read from shared memory without its
+                      * process */
 };
 
 void check_call(int rc, const char *what)
@@ -35,15 +35,15 @@ void check_call(int rc, const char *what)
     char text[1024] = "";
 
     if (rc != UTOFU_SUCCESS) {
-        utofu_get_last_error(text); /* the name of the code, its number, and what was wrong */
+        utofu_get_last_error(text); /* the name and number of the code, and the reason */
         fprintf(stderr, "rank %d: %s: %s\n", my_rank(), what, text);
         exit(1);
     }
 }
 
-/* The library asks the launcher; uTofu has no function that would tell the program. These are what
- * launchers set: utofurun, MPICH's mpiexec and srun --mpi=pmi2, Open MPI's mpirun, srun --mpi=pmix.
- * Without any of them this is the only process. */
+/* uTofu has no function for rank and size. Launchers set these variables: utofurun; MPICH's mpiexec
+ * and srun --mpi=pmi2; Open MPI's mpirun; srun --mpi=pmix. Without any of them this is the only
+ * process. */
 static const struct {
     const char *rank, *size;
 } launchers[] = {
@@ -91,7 +91,7 @@ void need_processes(int least, int most)
     if (n >= least && n <= most)
         return;
     if (my_rank() != 0)
-        exit(0); /* a launcher ends the job at the first failure, and rank 0 is to be heard */
+        exit(0); /* so that rank 0 prints its message before the launcher ends the job */
     fprintf(stderr, "this program takes %d", least);
     if (most > least)
         fprintf(stderr, " to %d", most);
@@ -113,21 +113,22 @@ void *aligned_memory(size_t size)
 }
 
 /*
- * Whether the others live.
+ * Probes: are the other processes alive?
  */
 
-/* Rank 0 asks all, the others ask rank 0: when it finds that one is gone it ends, which they find.
- * With a VCQ of its own, so that no notice of the program's comes in between. */
+/* Rank 0 probes all other processes, which probe rank 0: when rank 0 finds that one has ended, it
+ * ends, and the others find that. The probes use a VCQ of their own, so that their notices do not
+ * mix with the program's. */
 static struct {
     utofu_vcq_hdl_t vcq;
-    void *memory; /* what is read is not looked at */
+    void *memory; /* destination of reads, whose content is ignored */
     utofu_stadd_t stadd, offset;
-    utofu_vcq_id_t ids[MAX_PROCESSES]; /* of the processes that are known; 0: not yet */
+    utofu_vcq_id_t ids[MAX_PROCESSES]; /* of the known processes; 0: unknown */
     int rank;
     bool under_way;
-    bool paused; /* rank 0 lets the others go on, which may leave the job then */
+    bool paused; /* rank 0 lets the other processes continue, which may then leave the job */
     int64_t next_ms;
-    char gone[1024]; /* the reason why this rank does not answer */
+    char gone[1024]; /* why this rank does not answer */
 } probe;
 
 static int64_t now_ms(void)
@@ -138,7 +139,7 @@ static int64_t now_ms(void)
     return t.tv_sec * (int64_t)1000 + t.tv_nsec / 1000000;
 }
 
-/* Those that have not been heard of yet are waited for, 60 seconds long. */
+/* Processes that are not known yet are waited for, up to 60 seconds. */
 static bool choose_next_rank(void)
 {
     int n = my_rank() == 0 ? num_processes() : 1;
@@ -176,8 +177,8 @@ static void look_for_answer(void)
         utofu_get_last_error(probe.gone);
 }
 
-/* What a process did before it left is there when it is found to be gone: so whoever waits looks
- * once more before this ends the program. */
+/* The data that a process sent before it ended have arrived when its end is found: so the caller
+ * checks its data once more before this function ends the program. */
 void wait_a_moment(void)
 {
     sched_yield(); /* there may be more processes than processors */
@@ -212,7 +213,7 @@ static void close_probe(void)
     free(probe.memory);
 }
 
-/* Notices that came for the program while meet() waited for its own. */
+/* Notices for the program that arrived while meet() waited for its own. */
 static struct utofu_mrq_notice early[MAX_PROCESSES];
 static int num_early, num_given;
 
@@ -229,7 +230,7 @@ struct utofu_mrq_notice wait_notice(utofu_vcq_hdl_t vcq)
     return notice;
 }
 
-/* The result of a put of our own. Others that are ahead may have put something meanwhile. */
+/* Waits for the result of an own put. Other processes may have put data meanwhile. */
 static int wait_own(utofu_vcq_hdl_t vcq)
 {
     for (;;) {
@@ -247,7 +248,7 @@ static int wait_own(utofu_vcq_hdl_t vcq)
     }
 }
 
-/* What a process sends to rank 0, and rank 0 to all. The last word is the last to be written. */
+/* The list that a process sends to rank 0, and rank 0 to all. The last word is written last. */
 struct list {
     struct {
         uint64_t id, round;
@@ -255,7 +256,7 @@ struct list {
     uint64_t round;
 };
 
-/* What has come; and, of rank 0, what goes to all: the next ones may come meanwhile. */
+/* The received list; in rank 0 also the list for all processes, as more lists may arrive. */
 static struct list *list, *answer;
 static utofu_stadd_t my_list, my_answer;
 static uint64_t round_number;
@@ -265,8 +266,8 @@ static uint64_t read_word(const uint64_t *word)
     return __atomic_load_n(word, __ATOMIC_ACQUIRE);
 }
 
-/* At the first meeting rank 0 may not have made its VCQ or registered its list yet. That is no
- * error: only the put fails, and it is tried again, but not for ever. */
+/* At the first meeting rank 0 may not have created its VCQ or registered its list yet. This is no
+ * error: the put fails, and is repeated, but not for ever. */
 static void send_to_rank_0(utofu_vcq_hdl_t vcq)
 {
     uint8_t first_node[6] = {0, 0, 0, 0, 0, 0};
@@ -295,7 +296,7 @@ static void send_to_rank_0(utofu_vcq_hdl_t vcq)
     probe.ids[0] = rank_0;
 }
 
-/* At the first meeting a process that does not come is a mistake in how the program was started. */
+/* If a process does not come to the first meeting, the program was started wrongly. */
 static void wait_for(int rank)
 {
     int64_t until = now_ms() + SECONDS * 1000;
@@ -345,7 +346,7 @@ utofu_vcq_hdl_t open_vcq(void)
     CALL(utofu_query_vcq_id(vcq, &list->process[my_rank()].id));
     CALL(utofu_reg_mem_with_stag(vcq, list, 2 * size + 256, STAG, 0, &my_list));
     my_answer = my_list + size;
-    open_probe(2 * size); /* what probes read, nobody writes */
+    open_probe(2 * size); /* the source of the probes' reads is never written */
     return vcq;
 }
 
@@ -356,7 +357,7 @@ void meet(utofu_vcq_hdl_t vcq, utofu_vcq_id_t ids[MAX_PROCESSES])
         send_to_all(vcq);
     else
         send_to_rank_0(vcq);
-    while (read_word(&list->round) < round_number) /* the last word comes last */
+    while (read_word(&list->round) < round_number) /* the last word is written last */
         wait_a_moment();
     for (int rank = 0; rank < num_processes(); rank++)
         ids[rank] = probe.ids[rank] = list->process[rank].id;
@@ -377,7 +378,7 @@ void share_rows(utofu_vcq_hdl_t vcq, void *table, size_t row_size)
         CALL(utofu_query_stadd(ids[rank], ROWS_STAG, &theirs));
         CALL(utofu_put(vcq, ids[rank], mine + at, theirs + at, row_size, 0,
                        UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE, NULL));
-        check_call(wait_own(vcq), "put of a row"); /* it is there */
+        check_call(wait_own(vcq), "put of a row"); /* it has arrived */
     }
     meet(vcq, ids);
     CALL(utofu_dereg_mem(vcq, mine, 0));

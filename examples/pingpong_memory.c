@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ping-pong between two processes without any notice: the receiver watches the last word of the
- * message. With STRONG_ORDER it is written after all others, so when it has changed the whole
- * message is there.
+ * Ping-pong between two processes without notices: the receiver polls the last word of the message.
+ * With STRONG_ORDER this word is written after all others, so when it has changed the whole message
+ * has arrived.
  *
  *     cc -o pingpong_memory pingpong_memory.c meet.c $(pkg-config --cflags --libs utofu)
  *     utofurun -n 2 ./pingpong_memory
@@ -29,7 +29,7 @@ static void send(uint64_t round)
         out[i] = round;
     CALL(utofu_put(vcq, peer, my_buffer, peer_buffer + 8 * WORDS, 8 * WORDS, 0,
                    UTOFU_ONESIDED_FLAG_STRONG_ORDER, NULL));
-    /* The queue has to be looked at even so: for errors, and because this makes room in it. */
+    /* The queue must be polled all the same: for errors, and because polling frees entries. */
     rc = utofu_poll_tcq(vcq, 0, &cbdata);
     if (rc != UTOFU_ERR_NOT_FOUND)
         check_call(rc, "utofu_put");
@@ -62,7 +62,7 @@ int main(void)
     for (uint64_t round = 1; round <= ROUNDS; round++) {
         if (my_rank() == 0)
             send(round);
-        receive(round); /* an answer also says that our message has left the buffer */
+        receive(round); /* an answer also shows that this process's message has been sent */
         if (my_rank() == 1)
             send(round);
     }

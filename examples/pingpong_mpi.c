@@ -25,7 +25,7 @@ static void check(int rc, const char *what)
 
     if (rc == UTOFU_SUCCESS)
         return;
-    utofu_get_last_error(text); /* the name of the code, its number, and what was wrong */
+    utofu_get_last_error(text); /* the name and number of the code, and the reason */
     fprintf(stderr, "rank %d: %s: %s\n", rank, what, text);
     MPI_Abort(MPI_COMM_WORLD, 1);
 }
@@ -43,7 +43,7 @@ static void wait_notice(uint8_t type)
 
 int main(int argc, char **argv)
 {
-    /* what the peer has to know; buffer[0] goes out, buffer[1] is where its words come in */
+    /* the addresses for the peer; buffer[0] is sent, buffer[1] receives the peer's words */
     struct {
         uint64_t vcq_id, stadd;
     } mine, peer;
@@ -67,7 +67,7 @@ int main(int argc, char **argv)
                  MPI_STATUS_IGNORE);
 
     for (uint64_t step = 0; step < 2 * ROUNDS; step++) {
-        if (step % 2 == (uint64_t)rank) { /* our turn */
+        if (step % 2 == (uint64_t)rank) { /* this process's turn */
             buffer[0] = step;
             check(utofu_put(vcq, peer.vcq_id, mine.stadd, peer.stadd + 8, 8, 0,
                             UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE |

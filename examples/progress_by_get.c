@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rank 0 computes and counts its steps; the others look at the counter with gets. Rank 0 calls
- * nothing for that: its memory is read without its help.
+ * Rank 0 computes and counts its steps; the others read the counter with gets. Rank 0 calls no
+ * function for this.
  *
  *     cc -o progress_by_get progress_by_get.c meet.c $(pkg-config --cflags --libs utofu)
  *     utofurun -n 3 ./progress_by_get
@@ -15,7 +15,7 @@
 
 enum { STEPS = 100, STAG = 0 };
 
-/* Something to do. */
+/* Some computation. */
 static uint64_t compute(volatile uint64_t *step)
 {
     uint64_t sum = 0;
@@ -37,7 +37,7 @@ static void watch(utofu_vcq_hdl_t vcq, utofu_vcq_id_t rank_0, utofu_stadd_t mine
     CALL(utofu_query_stadd(rank_0, STAG, &step));
     while (last < STEPS) {
         CALL(utofu_get(vcq, rank_0, mine, step, 8, 0, UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE, NULL));
-        wait_notice(vcq); /* now the word is here */
+        wait_notice(vcq); /* now the word has arrived */
         if (*seen < last) {
             fprintf(stderr, "rank %d: the counter went back\n", my_rank());
             exit(1);
@@ -52,7 +52,7 @@ static void watch(utofu_vcq_hdl_t vcq, utofu_vcq_id_t rank_0, utofu_stadd_t mine
 int main(void)
 {
     utofu_vcq_id_t ids[MAX_PROCESSES];
-    uint64_t *word = aligned_memory(256); /* rank 0: the counter; others: what they saw of it */
+    uint64_t *word = aligned_memory(256); /* rank 0: the counter; others: its last value */
     utofu_stadd_t stadd;
     utofu_vcq_hdl_t vcq = open_vcq();
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reductions with values: each process has a part of a field, and all learn its mean and variance
- * (two doubles in one reduction), its greatest value, and which process has that (MAXLOC).
+ * (two doubles in one reduction), its maximum, and the process with the maximum (MAXLOC).
  *
  *     cc -o reduction reduction.c circuit.c meet.c $(pkg-config --cflags --libs utofu) -lm
  *     utofurun -n 4 ./reduction
@@ -20,7 +20,7 @@ enum { CELLS = 1000 };
 static utofu_vbg_id_t (*table)[CIRCUIT_MAX_GATES]; /* the ids of all gates, a row per process */
 static utofu_vbg_id_t gate;                        /* the start/end gate of this process */
 
-/* Wires all processes into one circuit, and returns how many gates this one has in it. */
+/* Wires all processes into one circuit, and returns the number of this process's gates. */
 static size_t open_circuit(utofu_vcq_hdl_t vcq)
 {
     struct utofu_vbg_setting settings[CIRCUIT_MAX_GATES];
@@ -43,12 +43,12 @@ static void sum_all(double values[], size_t count)
 
     CALL(utofu_reduce_double(gate, UTOFU_REDUCE_OP_BFPSUM, values, count, 0));
     while ((rc = utofu_poll_reduce_double(gate, 0, values)) == UTOFU_ERR_NOT_COMPLETED)
-        continue; /* or compute */
+        continue; /* or continue computing */
     check_call(rc, "utofu_poll_reduce_double");
 }
 
-/* The greatest of all values, which are not negative: these have the order of their bits, as
- * unsigned integers. *rank becomes the lowest one that has it. */
+/* The maximum of all values, which must not be negative: these are ordered like their bits, as
+ * unsigned integers. *rank becomes the lowest rank with the maximum. */
 static double greatest(double value, int *rank)
 {
     uint64_t pair[2] = {0, (uint64_t)my_rank()};
@@ -75,7 +75,7 @@ static int about(double value, double expected)
     return fabs(value - expected) <= 1e-9 * fabs(expected);
 }
 
-/* The same by one process alone. */
+/* Checks the results by computing them in one process. */
 static int is_right(double mean, double variance, double most, int owner)
 {
     int n = CELLS * num_processes(), at = 0;
@@ -94,7 +94,7 @@ static int is_right(double mean, double variance, double most, int owner)
 int main(void)
 {
     utofu_vcq_id_t ids[MAX_PROCESSES];
-    double values[2] = {0, 0}, most = 0; /* sum and sum of squares; greatest */
+    double values[2] = {0, 0}, most = 0; /* sum and sum of squares; maximum */
     int owner, n = CELLS * num_processes();
     utofu_vcq_hdl_t vcq = open_vcq();
     size_t count = open_circuit(vcq);
@@ -115,7 +115,7 @@ int main(void)
     if (my_rank() == 0)
         printf("%d cells: mean %g, variance %g, greatest %g on rank %d\n", n, mean, variance, most,
                owner);
-    meet(vcq, ids); /* nobody frees a gate that others still need */
+    meet(vcq, ids); /* no process may free a gate that others still need */
     CALL(utofu_free_vbg(table[my_rank()], count));
     close_vcq(vcq);
     free(table);

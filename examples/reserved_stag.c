@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory under a chosen STag: its STADD is worked out from the VCQ id of its owner, so it need not
- * be sent. Every process sends all others a message; that for rank r from rank s goes to place s of
- * the mailbox that r has registered under STag 17.
+ * Memory under a chosen STag: its STADD is computed from the VCQ id of its owner, so it need not be
+ * sent. Each process sends a message to all others; the message from rank s to rank r goes to place
+ * s of r's mailbox, which is registered under STag 17.
  *
  *     cc -o reserved_stag reserved_stag.c meet.c $(pkg-config --cflags --libs utofu)
  *     utofurun -n 4 ./reserved_stag
@@ -49,7 +49,7 @@ int main(void)
         }
         printf("rank %d got: %s\n", my_rank(), mailbox + PLACE * notice.edata);
     }
-    CALL(utofu_dereg_mem(vcq, mine, 0)); /* all messages have come */
+    CALL(utofu_dereg_mem(vcq, mine, 0)); /* all messages have arrived */
     close_vcq(vcq);
     free(mailbox);
     return 0;

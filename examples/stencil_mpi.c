@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A stencil solver with MPI's persistent neighbourhood collectives: 2-D with five points or 3-D
- * with 27, on a torus. The halo is on its way while the inner points are computed. It uses no uTofu
- * itself; with libprdma in front of it (docs/guide/prdma.md) the halo needs no help from MPI. The
- * same is computed with messages, and has to be the same to the last bit.
+ * with 27, on a torus. The halo is exchanged while the inner points are computed. The program
+ * itself does not use uTofu; with libprdma preloaded (docs/guide/prdma.md) the halo exchange needs no
+ * progress by MPI. The computation is repeated with messages, and both results must be equal to the
+ * last bit.
  *
  *     mpicc -o stencil_mpi stencil_mpi.c
  *     mpirun -n 4 prdma-run ./stencil_mpi 3
@@ -60,7 +61,7 @@ static int neighbour(const int *direction, int sign)
     return result;
 }
 
-/* The points that go in a direction, or, outside, those that come from there. */
+/* The points to send in a direction, or with `outside` the points to receive from it. */
 static MPI_Datatype slice(const int *direction, int outside)
 {
     static const int sizes[3] = {ROW, ROW, ROW};
@@ -78,7 +79,7 @@ static MPI_Datatype slice(const int *direction, int outside)
     return type;
 }
 
-/* What goes in direction d comes from the opposite side there: both lists have the order of d. */
+/* The data sent in direction d arrive from the opposite side: both lists are in the order of d. */
 static void set_up(void)
 {
     int extents[3] = {dims == 2, 0, 0}, periods[3] = {1, 1, 1}, opposite[3];
@@ -119,7 +120,7 @@ static double new_value(const double *u, int x, int y, int z)
     return sum / 4;
 }
 
-/* The inner points, which need no halo, or the others. */
+/* Computes the inner points, which need no halo, or the others. */
 static void compute(const double *u, double *next, int inner)
 {
     for (int x = 1; x <= (dims == 3 ? N : 1); x++)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A queue of work without a master: rank 0 has a counter of the items that are taken, and
- * every process, rank 0 too, takes the next chunk of them with one fetch-and-add. Whoever got
- * cheap items comes back sooner. The results are added up the same way.
+ * A queue of work without a master: rank 0 has a counter of taken items, and every process,
+ * including rank 0, takes the next chunk of items with one fetch-and-add. A process with cheap
+ * items returns sooner. The results are added up in the same way.
  *
  *     cc -o work_queue work_queue.c meet.c $(pkg-config --cflags --libs utofu)
  *     utofurun -n 4 ./work_queue
@@ -14,13 +14,13 @@
 
 #include "meet.h"
 
-/* A whole page of its own: the processes of rank 0's host map it and do their ARMWs themselves. */
+/* A whole page of its own: processes on rank 0's host map it and execute their ARMWs themselves. */
 enum { ITEMS = 400000, CHUNK = 1000, STAG = 0, PAGE = 4096 };
 
 /* In the memory of rank 0. Only ARMWs change it while processes work. */
 struct queue {
-    uint64_t next;  /* the first item that nobody has taken */
-    uint64_t done;  /* how many items are done */
+    uint64_t next;  /* the first item that is not taken */
+    uint64_t done;  /* number of items that are done */
     uint64_t total; /* the sum of their results */
 };
 
@@ -28,7 +28,7 @@ static utofu_vcq_hdl_t vcq;
 static utofu_vcq_id_t rank_0;
 static utofu_stadd_t queue;
 
-/* Adds to a word of the queue and returns what it was before. */
+/* Adds to a word of the queue and returns its old value. */
 static uint64_t fetch_and_add(size_t word, uint64_t value)
 {
     CALL(utofu_armw8(vcq, rank_0, UTOFU_ARMW_OP_ADD, value, queue + word, 0,
@@ -42,8 +42,8 @@ static uint64_t fetch_and_add(size_t word, uint64_t value)
     return notice.rmt_value;
 }
 
-/* The item's cost cannot be known beforehand: how many steps to 1, halving what is even and
- * tripling and adding one to what is odd. */
+/* An item with unpredictable cost: the number of steps to 1, halving even numbers, and tripling odd
+ * ones and adding one. */
 static uint64_t work(uint64_t item)
 {
     uint64_t steps = 0;
@@ -70,7 +70,7 @@ static void check_all(const struct queue *q)
 
 int main(void)
 {
-    struct queue *mine = aligned_memory(PAGE); /* that of rank 0 is used */
+    struct queue *mine = aligned_memory(PAGE); /* only rank 0's is used */
     utofu_vcq_id_t ids[MAX_PROCESSES];
     uint64_t first, done = 0, sum = 0;
     utofu_stadd_t stadd;
@@ -89,7 +89,7 @@ int main(void)
     fetch_and_add(offsetof(struct queue, total), sum);
     printf("rank %d did %llu items\n", my_rank(), (unsigned long long)done);
 
-    meet(vcq, ids); /* all have handed in what they have */
+    meet(vcq, ids); /* all have added their results */
     if (my_rank() == 0)
         check_all(mine);
     CALL(utofu_dereg_mem(vcq, stadd, 0));

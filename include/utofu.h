@@ -25,14 +25,13 @@
  * utofu_set_vbg(), make sure that all processes have done so, then start and poll barriers and
  * reductions.
  *
- * RESULTS. A function returns an enum utofu_return_code value: UTOFU_SUCCESS is 0, everything else
- * is negative, and not everything that is negative is an error. Each comment below lists the codes
- * of its function. Where more than one would apply, which of them is returned is open. Any function
- * may also return UTOFU_ERR_OUT_OF_RESOURCE, UTOFU_ERR_OUT_OF_MEMORY or UTOFU_ERR_FATAL. The start
- * functions look at their arguments only; what goes wrong later is reported by utofu_poll_tcq()
- * (UTOFU_ERR_TCQ_*), for errors the local TNI meets in sending, or by utofu_poll_mrq()
- * (UTOFU_ERR_MRQ_*), for all later ones. utofu_get_last_error() says what was wrong in the call
- * that failed last.
+ * RESULTS. A function returns an enum utofu_return_code value: UTOFU_SUCCESS is 0, all other codes
+ * are negative, and not every negative code is an error. Each comment below lists the codes of its
+ * function. If several codes apply, any of them may be returned. Any function may also return
+ * UTOFU_ERR_OUT_OF_RESOURCE, UTOFU_ERR_OUT_OF_MEMORY or UTOFU_ERR_FATAL. The start functions only
+ * check their arguments; errors of the local TNI in sending are reported by utofu_poll_tcq()
+ * (UTOFU_ERR_TCQ_*), and all later errors by utofu_poll_mrq() (UTOFU_ERR_MRQ_*).
+ * utofu_get_last_error() describes the error of the call that failed last.
  *
  * THREADS. "@threads" says which calls may run at the same time:
  *   any      This function and any other one, from any number of threads.
@@ -85,8 +84,8 @@ extern "C" {
  * Defined by the program before this header is included, as with cc -DUTOFU_WARN_UNUSED, it makes
  * GCC and clang warn (-Wunused-result) of every call of a function of this header whose return code
  * is not used. Nothing else changes, and other compilers ignore it. The manual names no function
- * whose code may be ignored: those that free something fail, too, with a stale handle. With GCC a
- * cast to void is no use of a code.
+ * whose code may be ignored: functions that free a resource fail, too, with a stale handle. With
+ * GCC a cast to void does not count as using the code.
  * @manual none (extension, not in the manual)
  */
 #if defined(UTOFU_WARN_UNUSED) && defined(__GNUC__)
@@ -265,8 +264,8 @@ struct utofu_barrier_caps {
  * There may be fewer of them than the node has TNIs. The ids are the ones to pass to
  * utofu_query_onesided_caps() and utofu_create_vcq().
  *
- * The array comes from malloc() and belongs to the caller, who frees it with free(). Where there is
- * no usable TNI the call succeeds, *tni_ids is NULL and *num_tnis is 0.
+ * The array comes from malloc() and belongs to the caller, who frees it with free(). If there is no
+ * usable TNI the call succeeds, *tni_ids is NULL and *num_tnis is 0.
  *
  * @param tni_ids  [out] The array of TNI ids, *num_tnis long, or NULL.
  * @param num_tnis [out] How many TNI ids the array has; 0 or more.
@@ -285,8 +284,8 @@ int utofu_get_onesided_tnis(utofu_tni_id_t **tni_ids, size_t *num_tnis) UTOFU_MU
  * There may be fewer of them than the node has TNIs. The ids are the ones to pass to
  * utofu_query_barrier_caps() and utofu_alloc_vbg().
  *
- * The array comes from malloc() and belongs to the caller, who frees it with free(). Where there is
- * no usable TNI the call succeeds, *tni_ids is NULL and *num_tnis is 0.
+ * The array comes from malloc() and belongs to the caller, who frees it with free(). If there is no
+ * usable TNI the call succeeds, *tni_ids is NULL and *num_tnis is 0.
  *
  * @param tni_ids  [out] The array of TNI ids, *num_tnis long, or NULL.
  * @param num_tnis [out] How many TNI ids the array has; 0 or more.
@@ -342,13 +341,13 @@ int utofu_query_barrier_caps(utofu_tni_id_t tni_id,
  * THREAD_SAFE: several threads may use the VCQ at once, and at the same time as other VCQs, even
  * ones on the same CQ. Calls may take a little longer.
  *
- * EXCLUSIVE: the VCQ shares its CQ with no other VCQ, so threads that each have one do not get in
- * each other's way. Alone it does not make one VCQ usable by several threads at once.
+ * EXCLUSIVE: the VCQ shares its CQ with no other VCQ, so threads with such a VCQ each do not delay
+ * each other. The flag alone does not allow several threads to use one VCQ at once.
  * UTOFU_NUM_EXCLUSIVE_CQS sets CQs aside for these. For utofu_create_vcq() only.
  *
- * SESSION_MODE: descriptors wait for arriving puts. Only Put and NOP descriptors are for such a
- * VCQ; what others do is unspecified. UTOFU_NUM_SESSION_MODE_CQS sets CQs aside for these. For
- * utofu_create_vcq() only, and not together with EXCLUSIVE.
+ * SESSION_MODE: descriptors wait for arriving puts. Only Put and NOP descriptors may be submitted
+ * to such a VCQ; the effect of other kinds is unspecified. UTOFU_NUM_SESSION_MODE_CQS sets CQs
+ * aside for these. For utofu_create_vcq() only, and not together with EXCLUSIVE.
  * @manual 3.3.4.1, 2.2.8
  */
 #define UTOFU_VCQ_FLAG_THREAD_SAFE  (1UL << 0)
@@ -389,10 +388,10 @@ int utofu_create_vcq(utofu_tni_id_t tni_id, unsigned long int flags,
  * utofu_create_vcq_with_cmp_id - create a VCQ with a chosen component id
  *
  * Works as utofu_create_vcq(), except that the caller chooses the component id: the number that
- * distinguishes the VCQs that software components of one process have on one CQ. The caller sees to
- * it that no other component uses this id, now or later. Such a VCQ has an id that every process
- * can work out with utofu_construct_vcq_id(). What is said of utofu_create_vcq() anywhere in this
- * header holds for this function too. utofu_free_vcq() ends the VCQ.
+ * distinguishes the VCQs that software components of one process have on one CQ. The caller makes
+ * sure that no other component uses this id, now or later. Such a VCQ has an id that every process
+ * can work out with utofu_construct_vcq_id(). All statements on utofu_create_vcq() in this header
+ * also hold for this function. utofu_free_vcq() ends the VCQ.
  *
  * May enter the operating system.
  *
@@ -463,7 +462,7 @@ int utofu_query_vcq_id(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t *vcq_id) UTOFU_MU
  * @param cq_id  [in] CQ id, from 0 to one less than the CQs of a TNI.
  * @param cmp_id [in] Component id, from 0 to utofu_onesided_caps::num_cmp_ids - 1.
  * @param vcq_id [out] The VCQ id.
- * @return UTOFU_SUCCESS: *vcq_id is the id; whether there is such a VCQ is not looked at.
+ * @return UTOFU_SUCCESS: *vcq_id is the id; the existence of the VCQ is not checked.
  * @return UTOFU_ERR_INVALID_POINTER: coords or vcq_id is NULL.
  * @return UTOFU_ERR_INVALID_COORDS: coords lies outside the coordinate space.
  * @return UTOFU_ERR_INVALID_TNI_ID: No node has a TNI tni_id.
@@ -584,8 +583,8 @@ int utofu_alloc_vbg(utofu_tni_id_t tni_id, size_t num_vbgs, unsigned long int fl
 /**
  * utofu_free_vbg - free barrier gates
  *
- * Gives back what one call of utofu_alloc_vbg() of this process gave, all of it. A VBG is freed
- * once, and not while another thread is using it.
+ * Frees all VBGs of one call of utofu_alloc_vbg() of this process. A VBG is freed once, and not
+ * while another thread is using it.
  *
  * May enter the operating system.
  *
@@ -607,23 +606,24 @@ int utofu_free_vbg(utofu_vbg_id_t vbg_ids[], size_t num_vbgs) UTOFU_MUST_USE;
  * A gate waits for one signal from another gate of its TNI and for one packet from a gate anywhere;
  * then it sends one signal to another gate of its TNI and one packet to a gate anywhere. A
  * start/end gate sends first, when a barrier communication is started, and waits afterwards. Each
- * of the four can be left out. A circuit is the sum of the settings of all its gates on all its
- * nodes, and it is ready when every process in it has made this call: the processes make sure of
- * that themselves, before the first barrier communication. A circuit that is set can be used any
- * number of times.
+ * of these two inputs and two outputs can be left out. A circuit is the sum of the settings of all
+ * its gates on all its nodes, and it is ready when every process in it has made this call: the
+ * processes make sure of that themselves, before the first barrier communication. A circuit that is
+ * set can be used any number of times.
  *
  * VALUES. In a reduction a start/end gate sends the value of its process, with its signal and with
- * its packet. A relay gate combines what its signal and its packet bring, and sends that on, with
- * both. What the signal and the packet bring to the start/end gate in the end, combined, is the
- * result there: the process's own value is in it only if it comes back along some path of gates. So
- * each value has to reach each end gate, and, for SUM, BXOR and BFPSUM, along one path only, or it
- * counts twice. A gate that lacks an input passes on what the other one brings.
+ * its packet. A relay gate combines the values of its signal and its packet, and sends the combined
+ * value on, with both. The result at a start/end gate is the combined value of the signal and the
+ * packet that it receives: the process's own value is part of the result only if that value comes
+ * back along some path of gates. So each value must reach each end gate, and, for SUM, BXOR and
+ * BFPSUM, along one path only, or it counts twice. A gate without one of the inputs passes on the
+ * value of the other one.
  *
  * The signals of a process's gates go around: from the start/end gate through all relay gates and
  * back. A start/end gate that is the only gate of its process therefore signals itself, with its
- * own id as src_lcl_vbg_id and dst_lcl_vbg_id: otherwise the result there is what the packet
- * brings, without its own value. A gate with neither input nor output is a circuit of one process,
- * whose result is its own value.
+ * own id as src_lcl_vbg_id and dst_lcl_vbg_id: otherwise the result is the value of the packet,
+ * without its own value. A gate with neither input nor output is a circuit of one process, whose
+ * result is its own value.
  *
  * Two processes, one gate each; the result is a + b in both:
  *
@@ -856,7 +856,7 @@ int utofu_reg_mem_with_stag(utofu_vcq_hdl_t vcq_hdl, void *addr, size_t size, un
  * @param vcq_id [in] The id of the VCQ on which the memory is registered.
  * @param stag   [in] The STag, from 0 to utofu_onesided_caps::num_reserved_stags - 1.
  * @param stadd  [out] The STADD of the start of the region.
- * @return UTOFU_SUCCESS: *stadd is the STADD; whether there is such memory is not looked at.
+ * @return UTOFU_SUCCESS: *stadd is the STADD; the existence of the memory is not checked.
  * @return UTOFU_ERR_INVALID_POINTER: stadd is NULL.
  * @return UTOFU_ERR_INVALID_VCQ_ID: vcq_id is not a VCQ id.
  * @return UTOFU_ERR_INVALID_STAG: stag is num_reserved_stags or more.
@@ -901,14 +901,14 @@ int utofu_dereg_mem(utofu_vcq_hdl_t vcq_hdl, utofu_stadd_t stadd,
  * UTOFU_ONESIDED_FLAG_* - how a communication is done
  *
  * TCQ_NOTICE: utofu_poll_tcq() gives an entry when the communication has been sent. Errors are
- * given in either case.
+ * given with and without the flag.
  *
  * REMOTE_MRQ_NOTICE: utofu_poll_mrq() on the remote VCQ gives a notice: of a put or an ARMW when
  * the remote memory has been changed, of a get when it has been read.
  *
  * LOCAL_MRQ_NOTICE: utofu_poll_mrq() on the local VCQ gives a notice: of a put or an ARMW when the
- * remote memory has been changed (and what an ARMW found there), of a get when the local memory has
- * been written. Errors are given in either case.
+ * remote memory has been changed (for an ARMW with the previous value), of a get when the local
+ * memory has been written. Errors are given with and without the flag.
  *
  * STRONG_ORDER: the reads and writes of this communication come after those of the earlier ones of
  * the same local VCQ, remote VCQ and path. Within one put or get the last cache line is read, and
@@ -963,9 +963,9 @@ int utofu_dereg_mem(utofu_vcq_hdl_t vcq_hdl, utofu_stadd_t stadd,
  * UTOFU_ONESIDED_FLAG_SPS - flag bits: the session progress step of a put
  *
  * sps, from 0 to 15, is how many waiting descriptors of the remote session-mode VCQ the put starts
- * once its data is in place; those that are not there yet start as soon as they are submitted.
- * Without it the step is 0. A remote VCQ in free mode ignores it. A put that fails starts none. A
- * larger sps gives unspecified results.
+ * once its data is in place; missing ones start as soon as they are submitted. Without it the step
+ * is 0. A remote VCQ in free mode ignores it. A failing put starts none. A larger sps gives
+ * unspecified results.
  * @manual 3.7.9.3, 2.2.8
  */
 #define UTOFU_ONESIDED_FLAG_SPS(sps) ((unsigned long int)(sps) << 24)
@@ -1051,7 +1051,7 @@ struct utofu_mrq_notice {
  * @param edata      [in] A value handed out in the MRQ notices; utofu_onesided_caps::max_edata_size
  *     bytes (0 to 255).
  * @param flags      [in] UTOFU_ONESIDED_FLAG_* values joined by bitwise OR; the group onesided-put
- *     lists what has an effect.
+ *     lists the flags with an effect.
  * @param cbdata     [in] A value that utofu_poll_tcq() hands out for this communication; any value.
  * @flags onesided-put
  * @return UTOFU_SUCCESS: The communication is submitted.
@@ -1075,8 +1075,8 @@ int utofu_put(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t 
  *
  * Works as utofu_put(), with the packet size and the pause between packets chosen by the caller.
  *
- * The two shape the traffic on a network where several communications are known to share a link;
- * they change nothing in the result.
+ * mtu and gap shape the traffic on a network where several communications are known to share a
+ * link; they do not change the result.
  *
  * @param vcq_hdl    [in] The local VCQ.
  * @param rmt_vcq_id [in] The id of the remote VCQ; its owner learns it from utofu_query_vcq_id().
@@ -1086,9 +1086,9 @@ int utofu_put(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t 
  * @param edata      [in] A value handed out in the MRQ notices; utofu_onesided_caps::max_edata_size
  *     bytes (0 to 255).
  * @param flags      [in] UTOFU_ONESIDED_FLAG_* values joined by bitwise OR; the group onesided-put
- *     lists what has an effect.
- * @param mtu        [in] The most bytes in a packet: at most utofu_onesided_caps::max_mtu; 0 counts
- *     as max_mtu.
+ *     lists the flags with an effect.
+ * @param mtu        [in] The maximum bytes in a packet, up to utofu_onesided_caps::max_mtu; 0 means
+ *     max_mtu.
  * @param gap        [in] The pause after each packet, 0 to utofu_onesided_caps::max_gap. The
  *     sending rate falls to 8 / (gap + 8) of the full one.
  * @param cbdata     [in] A value that utofu_poll_tcq() hands out for this communication; any value.
@@ -1131,7 +1131,7 @@ int utofu_put_gap(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, utofu_stad
  * @param edata      [in] A value handed out in the MRQ notices; utofu_onesided_caps::max_edata_size
  *     bytes (0 to 255).
  * @param flags      [in] UTOFU_ONESIDED_FLAG_* values joined by bitwise OR; the group onesided-put
- *     lists what has an effect.
+ *     lists the flags with an effect.
  * @param cbdata     [in] A value that utofu_poll_tcq() hands out for each of the communications;
  *     any value.
  * @flags onesided-put
@@ -1175,9 +1175,9 @@ int utofu_put_stride(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, utofu_s
  * @param edata      [in] A value handed out in the MRQ notices; utofu_onesided_caps::max_edata_size
  *     bytes (0 to 255).
  * @param flags      [in] UTOFU_ONESIDED_FLAG_* values joined by bitwise OR; the group onesided-put
- *     lists what has an effect.
- * @param mtu        [in] The most bytes in a packet: at most utofu_onesided_caps::max_mtu; 0 counts
- *     as max_mtu.
+ *     lists the flags with an effect.
+ * @param mtu        [in] The maximum bytes in a packet, up to utofu_onesided_caps::max_mtu; 0 means
+ *     max_mtu.
  * @param gap        [in] The pause after each packet, 0 to utofu_onesided_caps::max_gap. The
  *     sending rate falls to 8 / (gap + 8) of the full one.
  * @param cbdata     [in] A value that utofu_poll_tcq() hands out for each of the communications;
@@ -1211,14 +1211,14 @@ int utofu_put_stride_gap(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id,
  *
  * @param vcq_hdl    [in] The local VCQ.
  * @param rmt_vcq_id [in] The id of the remote VCQ; its owner learns it from utofu_query_vcq_id().
- * @param lcl_data   [in] The data; any address. Not looked at when length is 0.
+ * @param lcl_data   [in] The data; any address. Ignored when length is 0.
  * @param rmt_stadd  [in] The STADD of the remote memory to write.
  * @param length     [in] The size of the data in bytes, 0 to
  *     utofu_onesided_caps::max_piggyback_size.
  * @param edata      [in] A value handed out in the MRQ notices; utofu_onesided_caps::max_edata_size
  *     bytes (0 to 255).
  * @param flags      [in] UTOFU_ONESIDED_FLAG_* values joined by bitwise OR; the group
- *     onesided-piggyback lists what has an effect.
+ *     onesided-piggyback lists the flags with an effect.
  * @param cbdata     [in] A value that utofu_poll_tcq() hands out for this communication; any value.
  * @flags onesided-piggyback
  * @return UTOFU_SUCCESS: The communication is submitted.
@@ -1253,7 +1253,7 @@ int utofu_put_piggyback(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, void
  * @param edata      [in] A value handed out in the MRQ notices; utofu_onesided_caps::max_edata_size
  *     bytes (0 to 255).
  * @param flags      [in] UTOFU_ONESIDED_FLAG_* values joined by bitwise OR; the group
- *     onesided-piggyback lists what has an effect.
+ *     onesided-piggyback lists the flags with an effect.
  * @param cbdata     [in] A value that utofu_poll_tcq() hands out for this communication; any value.
  * @flags onesided-piggyback
  * @return UTOFU_SUCCESS: The communication is submitted.
@@ -1279,9 +1279,9 @@ int utofu_put_piggyback8(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, uin
  * remote process.
  *
  * The data is in place after the local MRQ notice. The remote memory may be changed after the
- * remote MRQ notice, or after the local one. The TCQ entry says no more than that the request was
- * sent. A wrong STADD, local or remote, is reported by utofu_poll_tcq() or utofu_poll_mrq(), not by
- * this call.
+ * remote MRQ notice, or after the local one. The TCQ entry only says that the request was sent. A
+ * wrong STADD, local or remote, is reported by utofu_poll_tcq() or utofu_poll_mrq(), not by this
+ * call.
  *
  * @param vcq_hdl    [in] The local VCQ.
  * @param rmt_vcq_id [in] The id of the remote VCQ; its owner learns it from utofu_query_vcq_id().
@@ -1291,7 +1291,7 @@ int utofu_put_piggyback8(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, uin
  * @param edata      [in] A value handed out in the MRQ notices; utofu_onesided_caps::max_edata_size
  *     bytes (0 to 255).
  * @param flags      [in] UTOFU_ONESIDED_FLAG_* values joined by bitwise OR; the group onesided-get
- *     lists what has an effect.
+ *     lists the flags with an effect.
  * @param cbdata     [in] A value that utofu_poll_tcq() hands out for this communication; any value.
  * @flags onesided-get
  * @return UTOFU_SUCCESS: The communication is submitted.
@@ -1315,8 +1315,8 @@ int utofu_get(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t 
  *
  * Works as utofu_get(), with the packet size and the pause between packets chosen by the caller.
  *
- * The two shape the traffic on a network where several communications are known to share a link;
- * they change nothing in the result.
+ * mtu and gap shape the traffic on a network where several communications are known to share a
+ * link; they do not change the result.
  *
  * @param vcq_hdl    [in] The local VCQ.
  * @param rmt_vcq_id [in] The id of the remote VCQ; its owner learns it from utofu_query_vcq_id().
@@ -1326,9 +1326,9 @@ int utofu_get(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t 
  * @param edata      [in] A value handed out in the MRQ notices; utofu_onesided_caps::max_edata_size
  *     bytes (0 to 255).
  * @param flags      [in] UTOFU_ONESIDED_FLAG_* values joined by bitwise OR; the group onesided-get
- *     lists what has an effect.
- * @param mtu        [in] The most bytes in a packet: at most utofu_onesided_caps::max_mtu; 0 counts
- *     as max_mtu.
+ *     lists the flags with an effect.
+ * @param mtu        [in] The maximum bytes in a packet, up to utofu_onesided_caps::max_mtu; 0 means
+ *     max_mtu.
  * @param gap        [in] The pause after each packet, 0 to utofu_onesided_caps::max_gap. The
  *     sending rate falls to 8 / (gap + 8) of the full one.
  * @param cbdata     [in] A value that utofu_poll_tcq() hands out for this communication; any value.
@@ -1371,7 +1371,7 @@ int utofu_get_gap(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, utofu_stad
  * @param edata      [in] A value handed out in the MRQ notices; utofu_onesided_caps::max_edata_size
  *     bytes (0 to 255).
  * @param flags      [in] UTOFU_ONESIDED_FLAG_* values joined by bitwise OR; the group onesided-get
- *     lists what has an effect.
+ *     lists the flags with an effect.
  * @param cbdata     [in] A value that utofu_poll_tcq() hands out for each of the communications;
  *     any value.
  * @flags onesided-get
@@ -1415,9 +1415,9 @@ int utofu_get_stride(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, utofu_s
  * @param edata      [in] A value handed out in the MRQ notices; utofu_onesided_caps::max_edata_size
  *     bytes (0 to 255).
  * @param flags      [in] UTOFU_ONESIDED_FLAG_* values joined by bitwise OR; the group onesided-get
- *     lists what has an effect.
- * @param mtu        [in] The most bytes in a packet: at most utofu_onesided_caps::max_mtu; 0 counts
- *     as max_mtu.
+ *     lists the flags with an effect.
+ * @param mtu        [in] The maximum bytes in a packet, up to utofu_onesided_caps::max_mtu; 0 means
+ *     max_mtu.
  * @param gap        [in] The pause after each packet, 0 to utofu_onesided_caps::max_gap. The
  *     sending rate falls to 8 / (gap + 8) of the full one.
  * @param cbdata     [in] A value that utofu_poll_tcq() hands out for each of the communications;
@@ -1446,10 +1446,10 @@ int utofu_get_stride_gap(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id,
  * utofu_armw4 - change a 4-byte word of remote memory atomically
  *
  * Applies armw_op to the 32-bit word at rmt_stadd, with op_value as the other operand, and stores
- * the result there: swap stores op_value itself. The read, the operation and the write happen as
- * one step, which no other ARMW on that word, from whatever VCQ, and no atomic instruction of the
- * remote CPU can come between. The value from before is utofu_mrq_notice::rmt_value of the local
- * MRQ notice, whose upper 32 bits are 0. A wrong remote STADD is reported by utofu_poll_mrq().
+ * the result there: swap stores op_value itself. The read, the operation and the write are one
+ * step: no other ARMW on that word, from any VCQ, and no atomic instruction of the remote CPU can
+ * come between them. The previous value of the word is utofu_mrq_notice::rmt_value of the local MRQ
+ * notice, whose upper 32 bits are 0. A wrong remote STADD is reported by utofu_poll_mrq().
  *
  * @param vcq_hdl    [in] The local VCQ.
  * @param rmt_vcq_id [in] The id of the remote VCQ; its owner learns it from utofu_query_vcq_id().
@@ -1460,7 +1460,7 @@ int utofu_get_stride_gap(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id,
  * @param edata      [in] A value handed out in the MRQ notices; utofu_onesided_caps::max_edata_size
  *     bytes (0 to 255).
  * @param flags      [in] UTOFU_ONESIDED_FLAG_* values joined by bitwise OR; the group onesided-armw
- *     lists what has an effect.
+ *     lists the flags with an effect.
  * @param cbdata     [in] A value that utofu_poll_tcq() hands out for this communication; any value.
  * @flags onesided-armw
  * @return UTOFU_SUCCESS: The communication is submitted.
@@ -1484,10 +1484,10 @@ int utofu_armw4(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, enum utofu_a
  * utofu_armw8 - change an 8-byte word of remote memory atomically
  *
  * Applies armw_op to the 64-bit word at rmt_stadd, with op_value as the other operand, and stores
- * the result there: swap stores op_value itself. The read, the operation and the write happen as
- * one step, which no other ARMW on that word, from whatever VCQ, and no atomic instruction of the
- * remote CPU can come between. The value from before is utofu_mrq_notice::rmt_value of the local
- * MRQ notice. A wrong remote STADD is reported by utofu_poll_mrq().
+ * the result there: swap stores op_value itself. The read, the operation and the write are one
+ * step: no other ARMW on that word, from any VCQ, and no atomic instruction of the remote CPU can
+ * come between them. The previous value of the word is utofu_mrq_notice::rmt_value of the local MRQ
+ * notice. A wrong remote STADD is reported by utofu_poll_mrq().
  *
  * @param vcq_hdl    [in] The local VCQ.
  * @param rmt_vcq_id [in] The id of the remote VCQ; its owner learns it from utofu_query_vcq_id().
@@ -1498,7 +1498,7 @@ int utofu_armw4(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, enum utofu_a
  * @param edata      [in] A value handed out in the MRQ notices; utofu_onesided_caps::max_edata_size
  *     bytes (0 to 255).
  * @param flags      [in] UTOFU_ONESIDED_FLAG_* values joined by bitwise OR; the group onesided-armw
- *     lists what has an effect.
+ *     lists the flags with an effect.
  * @param cbdata     [in] A value that utofu_poll_tcq() hands out for this communication; any value.
  * @flags onesided-armw
  * @return UTOFU_SUCCESS: The communication is submitted.
@@ -1522,9 +1522,9 @@ int utofu_armw8(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, enum utofu_a
  * utofu_cswap4 - compare and swap a 4-byte word of remote memory
  *
  * Stores new_value in the 32-bit word at rmt_stadd if the word equals old_value, and leaves it
- * alone otherwise. The swap happened if the value from before equals old_value. The read, the
- * operation and the write happen as one step, which no other ARMW on that word, from whatever VCQ,
- * and no atomic instruction of the remote CPU can come between. The value from before is
+ * alone otherwise. The swap happened if the previous value equals old_value. The read, the
+ * operation and the write are one step: no other ARMW on that word, from any VCQ, and no atomic
+ * instruction of the remote CPU can come between them. The previous value of the word is
  * utofu_mrq_notice::rmt_value of the local MRQ notice, whose upper 32 bits are 0. A wrong remote
  * STADD is reported by utofu_poll_mrq().
  *
@@ -1536,7 +1536,7 @@ int utofu_armw8(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, enum utofu_a
  * @param edata      [in] A value handed out in the MRQ notices; utofu_onesided_caps::max_edata_size
  *     bytes (0 to 255).
  * @param flags      [in] UTOFU_ONESIDED_FLAG_* values joined by bitwise OR; the group onesided-armw
- *     lists what has an effect.
+ *     lists the flags with an effect.
  * @param cbdata     [in] A value that utofu_poll_tcq() hands out for this communication; any value.
  * @flags onesided-armw
  * @return UTOFU_SUCCESS: The communication is submitted.
@@ -1559,9 +1559,9 @@ int utofu_cswap4(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, uint32_t ol
  * utofu_cswap8 - compare and swap an 8-byte word of remote memory
  *
  * Stores new_value in the 64-bit word at rmt_stadd if the word equals old_value, and leaves it
- * alone otherwise. The swap happened if the value from before equals old_value. The read, the
- * operation and the write happen as one step, which no other ARMW on that word, from whatever VCQ,
- * and no atomic instruction of the remote CPU can come between. The value from before is
+ * alone otherwise. The swap happened if the previous value equals old_value. The read, the
+ * operation and the write are one step: no other ARMW on that word, from any VCQ, and no atomic
+ * instruction of the remote CPU can come between them. The previous value of the word is
  * utofu_mrq_notice::rmt_value of the local MRQ notice. A wrong remote STADD is reported by
  * utofu_poll_mrq().
  *
@@ -1573,7 +1573,7 @@ int utofu_cswap4(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, uint32_t ol
  * @param edata      [in] A value handed out in the MRQ notices; utofu_onesided_caps::max_edata_size
  *     bytes (0 to 255).
  * @param flags      [in] UTOFU_ONESIDED_FLAG_* values joined by bitwise OR; the group onesided-armw
- *     lists what has an effect.
+ *     lists the flags with an effect.
  * @param cbdata     [in] A value that utofu_poll_tcq() hands out for this communication; any value.
  * @flags onesided-armw
  * @return UTOFU_SUCCESS: The communication is submitted.
@@ -1601,7 +1601,7 @@ int utofu_cswap8(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, uint64_t ol
  *
  * @param vcq_hdl [in] The local VCQ.
  * @param flags   [in] UTOFU_ONESIDED_FLAG_* values joined by bitwise OR; the group onesided-nop
- *     lists what has an effect.
+ *     lists the flags with an effect.
  * @param cbdata  [in] A value that utofu_poll_tcq() hands out for this communication; any value.
  * @flags onesided-nop
  * @return UTOFU_SUCCESS: The descriptor is submitted.
@@ -1621,9 +1621,9 @@ int utofu_nop(utofu_vcq_hdl_t vcq_hdl, unsigned long int flags, void *cbdata) UT
 /**
  * utofu_prepare_put - write a descriptor for a put
  *
- * Does all that utofu_put() does except to submit it: the descriptor can be submitted later, and
- * any number of times, with utofu_post_toq() on the same VCQ. Callback data is given there. Nothing
- * is started, so UTOFU_ONESIDED_FLAG_DELAY_START has no effect.
+ * Does all that utofu_put() does except submitting: the descriptor can be submitted later, and any
+ * number of times, with utofu_post_toq() on the same VCQ. Callback data is given there. Nothing is
+ * started, so UTOFU_ONESIDED_FLAG_DELAY_START has no effect.
  *
  * @param vcq_hdl    [in] The local VCQ.
  * @param rmt_vcq_id [in] The id of the remote VCQ; its owner learns it from utofu_query_vcq_id().
@@ -1633,11 +1633,10 @@ int utofu_nop(utofu_vcq_hdl_t vcq_hdl, unsigned long int flags, void *cbdata) UT
  * @param edata      [in] A value handed out in the MRQ notices; utofu_onesided_caps::max_edata_size
  *     bytes (0 to 255).
  * @param flags      [in] UTOFU_ONESIDED_FLAG_* values joined by bitwise OR; the group onesided-put
- *     lists what has an effect.
+ *     lists the flags with an effect.
  * @param desc       [out] The descriptor, written to memory of the caller: room for
  *     utofu_onesided_caps::max_toq_desc_size bytes, 8-byte aligned.
- * @param desc_size  [out] The size of what was written, in bytes; it may be less than the room
- *     asked for.
+ * @param desc_size  [out] The number of bytes written, which may be less than the room required.
  * @flags onesided-put
  * @return UTOFU_SUCCESS: The descriptor is written.
  * @return UTOFU_ERR_INVALID_POINTER: desc or desc_size is NULL, or desc is not 8-byte aligned.
@@ -1657,9 +1656,9 @@ int utofu_prepare_put(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, utofu_
 /**
  * utofu_prepare_put_gap - write a descriptor for a put at a chosen pace
  *
- * Does all that utofu_put_gap() does except to submit it: the descriptor can be submitted later,
- * and any number of times, with utofu_post_toq() on the same VCQ. Callback data is given there.
- * Nothing is started, so UTOFU_ONESIDED_FLAG_DELAY_START has no effect.
+ * Does all that utofu_put_gap() does except submitting: the descriptor can be submitted later, and
+ * any number of times, with utofu_post_toq() on the same VCQ. Callback data is given there. Nothing
+ * is started, so UTOFU_ONESIDED_FLAG_DELAY_START has no effect.
  *
  * @param vcq_hdl    [in] The local VCQ.
  * @param rmt_vcq_id [in] The id of the remote VCQ; its owner learns it from utofu_query_vcq_id().
@@ -1669,15 +1668,14 @@ int utofu_prepare_put(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, utofu_
  * @param edata      [in] A value handed out in the MRQ notices; utofu_onesided_caps::max_edata_size
  *     bytes (0 to 255).
  * @param flags      [in] UTOFU_ONESIDED_FLAG_* values joined by bitwise OR; the group onesided-put
- *     lists what has an effect.
- * @param mtu        [in] The most bytes in a packet: at most utofu_onesided_caps::max_mtu; 0 counts
- *     as max_mtu.
+ *     lists the flags with an effect.
+ * @param mtu        [in] The maximum bytes in a packet, up to utofu_onesided_caps::max_mtu; 0 means
+ *     max_mtu.
  * @param gap        [in] The pause after each packet, 0 to utofu_onesided_caps::max_gap. The
  *     sending rate falls to 8 / (gap + 8) of the full one.
  * @param desc       [out] The descriptor, written to memory of the caller: room for
  *     utofu_onesided_caps::max_toq_desc_size bytes, 8-byte aligned.
- * @param desc_size  [out] The size of what was written, in bytes; it may be less than the room
- *     asked for.
+ * @param desc_size  [out] The number of bytes written, which may be less than the room required.
  * @flags onesided-put
  * @return UTOFU_SUCCESS: The descriptor is written.
  * @return UTOFU_ERR_INVALID_POINTER: desc or desc_size is NULL, or desc is not 8-byte aligned.
@@ -1699,9 +1697,9 @@ int utofu_prepare_put_gap(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id,
 /**
  * utofu_prepare_put_stride - write descriptors for puts of blocks at equal distances
  *
- * Does all that utofu_put_stride() does except to submit it: descriptors can be submitted later,
- * and any number of times, with utofu_post_toq() on the same VCQ. Callback data is given there.
- * Nothing is started, so UTOFU_ONESIDED_FLAG_DELAY_START has no effect.
+ * Does all that utofu_put_stride() does except submitting: descriptors can be submitted later, and
+ * any number of times, with utofu_post_toq() on the same VCQ. Callback data is given there. Nothing
+ * is started, so UTOFU_ONESIDED_FLAG_DELAY_START has no effect.
  *
  * @param vcq_hdl    [in] The local VCQ.
  * @param rmt_vcq_id [in] The id of the remote VCQ; its owner learns it from utofu_query_vcq_id().
@@ -1715,11 +1713,10 @@ int utofu_prepare_put_gap(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id,
  * @param edata      [in] A value handed out in the MRQ notices; utofu_onesided_caps::max_edata_size
  *     bytes (0 to 255).
  * @param flags      [in] UTOFU_ONESIDED_FLAG_* values joined by bitwise OR; the group onesided-put
- *     lists what has an effect.
- * @param desc       [out] The descriptors, one behind the other, written to memory of the caller:
+ *     lists the flags with an effect.
+ * @param desc       [out] The descriptors, one after the other, written to memory of the caller:
  *     room for num_blocks times utofu_onesided_caps::max_toq_desc_size bytes, 8-byte aligned.
- * @param desc_size  [out] The size of what was written, in bytes; it may be less than the room
- *     asked for.
+ * @param desc_size  [out] The number of bytes written, which may be less than the room required.
  * @flags onesided-put
  * @return UTOFU_SUCCESS: The descriptors are written.
  * @return UTOFU_ERR_INVALID_POINTER: desc or desc_size is NULL, or desc is not 8-byte aligned.
@@ -1742,9 +1739,9 @@ int utofu_prepare_put_stride(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id,
  * utofu_prepare_put_stride_gap - write descriptors for puts of blocks at equal distances and at a
  * chosen pace
  *
- * Does all that utofu_put_stride_gap() does except to submit it: descriptors can be submitted
- * later, and any number of times, with utofu_post_toq() on the same VCQ. Callback data is given
- * there. Nothing is started, so UTOFU_ONESIDED_FLAG_DELAY_START has no effect.
+ * Does all that utofu_put_stride_gap() does except submitting: descriptors can be submitted later,
+ * and any number of times, with utofu_post_toq() on the same VCQ. Callback data is given there.
+ * Nothing is started, so UTOFU_ONESIDED_FLAG_DELAY_START has no effect.
  *
  * @param vcq_hdl    [in] The local VCQ.
  * @param rmt_vcq_id [in] The id of the remote VCQ; its owner learns it from utofu_query_vcq_id().
@@ -1758,15 +1755,14 @@ int utofu_prepare_put_stride(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id,
  * @param edata      [in] A value handed out in the MRQ notices; utofu_onesided_caps::max_edata_size
  *     bytes (0 to 255).
  * @param flags      [in] UTOFU_ONESIDED_FLAG_* values joined by bitwise OR; the group onesided-put
- *     lists what has an effect.
- * @param mtu        [in] The most bytes in a packet: at most utofu_onesided_caps::max_mtu; 0 counts
- *     as max_mtu.
+ *     lists the flags with an effect.
+ * @param mtu        [in] The maximum bytes in a packet, up to utofu_onesided_caps::max_mtu; 0 means
+ *     max_mtu.
  * @param gap        [in] The pause after each packet, 0 to utofu_onesided_caps::max_gap. The
  *     sending rate falls to 8 / (gap + 8) of the full one.
- * @param desc       [out] The descriptors, one behind the other, written to memory of the caller:
+ * @param desc       [out] The descriptors, one after the other, written to memory of the caller:
  *     room for num_blocks times utofu_onesided_caps::max_toq_desc_size bytes, 8-byte aligned.
- * @param desc_size  [out] The size of what was written, in bytes; it may be less than the room
- *     asked for.
+ * @param desc_size  [out] The number of bytes written, which may be less than the room required.
  * @flags onesided-put
  * @return UTOFU_SUCCESS: The descriptors are written.
  * @return UTOFU_ERR_INVALID_POINTER: desc or desc_size is NULL, or desc is not 8-byte aligned.
@@ -1790,7 +1786,7 @@ int utofu_prepare_put_stride_gap(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq
 /**
  * utofu_prepare_put_piggyback - write a descriptor for a put of a few bytes
  *
- * Does all that utofu_put_piggyback() does except to submit it: the descriptor can be submitted
+ * Does all that utofu_put_piggyback() does except submitting: the descriptor can be submitted
  * later, and any number of times, with utofu_post_toq() on the same VCQ. Callback data is given
  * there. Nothing is started, so UTOFU_ONESIDED_FLAG_DELAY_START has no effect.
  *
@@ -1798,18 +1794,17 @@ int utofu_prepare_put_stride_gap(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq
  *
  * @param vcq_hdl    [in] The local VCQ.
  * @param rmt_vcq_id [in] The id of the remote VCQ; its owner learns it from utofu_query_vcq_id().
- * @param lcl_data   [in] The data; any address. Not looked at when length is 0.
+ * @param lcl_data   [in] The data; any address. Ignored when length is 0.
  * @param rmt_stadd  [in] The STADD of the remote memory to write.
  * @param length     [in] The size of the data in bytes, 0 to
  *     utofu_onesided_caps::max_piggyback_size.
  * @param edata      [in] A value handed out in the MRQ notices; utofu_onesided_caps::max_edata_size
  *     bytes (0 to 255).
  * @param flags      [in] UTOFU_ONESIDED_FLAG_* values joined by bitwise OR; the group
- *     onesided-piggyback lists what has an effect.
+ *     onesided-piggyback lists the flags with an effect.
  * @param desc       [out] The descriptor, written to memory of the caller: room for
  *     utofu_onesided_caps::max_toq_desc_size bytes, 8-byte aligned.
- * @param desc_size  [out] The size of what was written, in bytes; it may be less than the room
- *     asked for.
+ * @param desc_size  [out] The number of bytes written, which may be less than the room required.
  * @flags onesided-piggyback
  * @return UTOFU_SUCCESS: The descriptor is written.
  * @return UTOFU_ERR_INVALID_POINTER: lcl_data is NULL while length is not 0; desc or desc_size is
@@ -1831,7 +1826,7 @@ int utofu_prepare_put_piggyback(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_
 /**
  * utofu_prepare_put_piggyback8 - write a descriptor for a put of a value of up to 8 bytes
  *
- * Does all that utofu_put_piggyback8() does except to submit it: the descriptor can be submitted
+ * Does all that utofu_put_piggyback8() does except submitting: the descriptor can be submitted
  * later, and any number of times, with utofu_post_toq() on the same VCQ. Callback data is given
  * there. Nothing is started, so UTOFU_ONESIDED_FLAG_DELAY_START has no effect.
  *
@@ -1845,11 +1840,10 @@ int utofu_prepare_put_piggyback(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_
  * @param edata      [in] A value handed out in the MRQ notices; utofu_onesided_caps::max_edata_size
  *     bytes (0 to 255).
  * @param flags      [in] UTOFU_ONESIDED_FLAG_* values joined by bitwise OR; the group
- *     onesided-piggyback lists what has an effect.
+ *     onesided-piggyback lists the flags with an effect.
  * @param desc       [out] The descriptor, written to memory of the caller: room for
  *     utofu_onesided_caps::max_toq_desc_size bytes, 8-byte aligned.
- * @param desc_size  [out] The size of what was written, in bytes; it may be less than the room
- *     asked for.
+ * @param desc_size  [out] The number of bytes written, which may be less than the room required.
  * @flags onesided-piggyback
  * @return UTOFU_SUCCESS: The descriptor is written.
  * @return UTOFU_ERR_INVALID_POINTER: desc or desc_size is NULL, or desc is not 8-byte aligned.
@@ -1870,9 +1864,9 @@ int utofu_prepare_put_piggyback8(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq
 /**
  * utofu_prepare_get - write a descriptor for a get
  *
- * Does all that utofu_get() does except to submit it: the descriptor can be submitted later, and
- * any number of times, with utofu_post_toq() on the same VCQ. Callback data is given there. Nothing
- * is started, so UTOFU_ONESIDED_FLAG_DELAY_START has no effect.
+ * Does all that utofu_get() does except submitting: the descriptor can be submitted later, and any
+ * number of times, with utofu_post_toq() on the same VCQ. Callback data is given there. Nothing is
+ * started, so UTOFU_ONESIDED_FLAG_DELAY_START has no effect.
  *
  * @param vcq_hdl    [in] The local VCQ.
  * @param rmt_vcq_id [in] The id of the remote VCQ; its owner learns it from utofu_query_vcq_id().
@@ -1882,11 +1876,10 @@ int utofu_prepare_put_piggyback8(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq
  * @param edata      [in] A value handed out in the MRQ notices; utofu_onesided_caps::max_edata_size
  *     bytes (0 to 255).
  * @param flags      [in] UTOFU_ONESIDED_FLAG_* values joined by bitwise OR; the group onesided-get
- *     lists what has an effect.
+ *     lists the flags with an effect.
  * @param desc       [out] The descriptor, written to memory of the caller: room for
  *     utofu_onesided_caps::max_toq_desc_size bytes, 8-byte aligned.
- * @param desc_size  [out] The size of what was written, in bytes; it may be less than the room
- *     asked for.
+ * @param desc_size  [out] The number of bytes written, which may be less than the room required.
  * @flags onesided-get
  * @return UTOFU_SUCCESS: The descriptor is written.
  * @return UTOFU_ERR_INVALID_POINTER: desc or desc_size is NULL, or desc is not 8-byte aligned.
@@ -1906,9 +1899,9 @@ int utofu_prepare_get(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, utofu_
 /**
  * utofu_prepare_get_gap - write a descriptor for a get at a chosen pace
  *
- * Does all that utofu_get_gap() does except to submit it: the descriptor can be submitted later,
- * and any number of times, with utofu_post_toq() on the same VCQ. Callback data is given there.
- * Nothing is started, so UTOFU_ONESIDED_FLAG_DELAY_START has no effect.
+ * Does all that utofu_get_gap() does except submitting: the descriptor can be submitted later, and
+ * any number of times, with utofu_post_toq() on the same VCQ. Callback data is given there. Nothing
+ * is started, so UTOFU_ONESIDED_FLAG_DELAY_START has no effect.
  *
  * @param vcq_hdl    [in] The local VCQ.
  * @param rmt_vcq_id [in] The id of the remote VCQ; its owner learns it from utofu_query_vcq_id().
@@ -1918,15 +1911,14 @@ int utofu_prepare_get(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, utofu_
  * @param edata      [in] A value handed out in the MRQ notices; utofu_onesided_caps::max_edata_size
  *     bytes (0 to 255).
  * @param flags      [in] UTOFU_ONESIDED_FLAG_* values joined by bitwise OR; the group onesided-get
- *     lists what has an effect.
- * @param mtu        [in] The most bytes in a packet: at most utofu_onesided_caps::max_mtu; 0 counts
- *     as max_mtu.
+ *     lists the flags with an effect.
+ * @param mtu        [in] The maximum bytes in a packet, up to utofu_onesided_caps::max_mtu; 0 means
+ *     max_mtu.
  * @param gap        [in] The pause after each packet, 0 to utofu_onesided_caps::max_gap. The
  *     sending rate falls to 8 / (gap + 8) of the full one.
  * @param desc       [out] The descriptor, written to memory of the caller: room for
  *     utofu_onesided_caps::max_toq_desc_size bytes, 8-byte aligned.
- * @param desc_size  [out] The size of what was written, in bytes; it may be less than the room
- *     asked for.
+ * @param desc_size  [out] The number of bytes written, which may be less than the room required.
  * @flags onesided-get
  * @return UTOFU_SUCCESS: The descriptor is written.
  * @return UTOFU_ERR_INVALID_POINTER: desc or desc_size is NULL, or desc is not 8-byte aligned.
@@ -1948,9 +1940,9 @@ int utofu_prepare_get_gap(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id,
 /**
  * utofu_prepare_get_stride - write descriptors for gets of blocks at equal distances
  *
- * Does all that utofu_get_stride() does except to submit it: descriptors can be submitted later,
- * and any number of times, with utofu_post_toq() on the same VCQ. Callback data is given there.
- * Nothing is started, so UTOFU_ONESIDED_FLAG_DELAY_START has no effect.
+ * Does all that utofu_get_stride() does except submitting: descriptors can be submitted later, and
+ * any number of times, with utofu_post_toq() on the same VCQ. Callback data is given there. Nothing
+ * is started, so UTOFU_ONESIDED_FLAG_DELAY_START has no effect.
  *
  * @param vcq_hdl    [in] The local VCQ.
  * @param rmt_vcq_id [in] The id of the remote VCQ; its owner learns it from utofu_query_vcq_id().
@@ -1964,11 +1956,10 @@ int utofu_prepare_get_gap(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id,
  * @param edata      [in] A value handed out in the MRQ notices; utofu_onesided_caps::max_edata_size
  *     bytes (0 to 255).
  * @param flags      [in] UTOFU_ONESIDED_FLAG_* values joined by bitwise OR; the group onesided-get
- *     lists what has an effect.
- * @param desc       [out] The descriptors, one behind the other, written to memory of the caller:
+ *     lists the flags with an effect.
+ * @param desc       [out] The descriptors, one after the other, written to memory of the caller:
  *     room for num_blocks times utofu_onesided_caps::max_toq_desc_size bytes, 8-byte aligned.
- * @param desc_size  [out] The size of what was written, in bytes; it may be less than the room
- *     asked for.
+ * @param desc_size  [out] The number of bytes written, which may be less than the room required.
  * @flags onesided-get
  * @return UTOFU_SUCCESS: The descriptors are written.
  * @return UTOFU_ERR_INVALID_POINTER: desc or desc_size is NULL, or desc is not 8-byte aligned.
@@ -1991,9 +1982,9 @@ int utofu_prepare_get_stride(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id,
  * utofu_prepare_get_stride_gap - write descriptors for gets of blocks at equal distances and at a
  * chosen pace
  *
- * Does all that utofu_get_stride_gap() does except to submit it: descriptors can be submitted
- * later, and any number of times, with utofu_post_toq() on the same VCQ. Callback data is given
- * there. Nothing is started, so UTOFU_ONESIDED_FLAG_DELAY_START has no effect.
+ * Does all that utofu_get_stride_gap() does except submitting: descriptors can be submitted later,
+ * and any number of times, with utofu_post_toq() on the same VCQ. Callback data is given there.
+ * Nothing is started, so UTOFU_ONESIDED_FLAG_DELAY_START has no effect.
  *
  * @param vcq_hdl    [in] The local VCQ.
  * @param rmt_vcq_id [in] The id of the remote VCQ; its owner learns it from utofu_query_vcq_id().
@@ -2007,15 +1998,14 @@ int utofu_prepare_get_stride(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id,
  * @param edata      [in] A value handed out in the MRQ notices; utofu_onesided_caps::max_edata_size
  *     bytes (0 to 255).
  * @param flags      [in] UTOFU_ONESIDED_FLAG_* values joined by bitwise OR; the group onesided-get
- *     lists what has an effect.
- * @param mtu        [in] The most bytes in a packet: at most utofu_onesided_caps::max_mtu; 0 counts
- *     as max_mtu.
+ *     lists the flags with an effect.
+ * @param mtu        [in] The maximum bytes in a packet, up to utofu_onesided_caps::max_mtu; 0 means
+ *     max_mtu.
  * @param gap        [in] The pause after each packet, 0 to utofu_onesided_caps::max_gap. The
  *     sending rate falls to 8 / (gap + 8) of the full one.
- * @param desc       [out] The descriptors, one behind the other, written to memory of the caller:
+ * @param desc       [out] The descriptors, one after the other, written to memory of the caller:
  *     room for num_blocks times utofu_onesided_caps::max_toq_desc_size bytes, 8-byte aligned.
- * @param desc_size  [out] The size of what was written, in bytes; it may be less than the room
- *     asked for.
+ * @param desc_size  [out] The number of bytes written, which may be less than the room required.
  * @flags onesided-get
  * @return UTOFU_SUCCESS: The descriptors are written.
  * @return UTOFU_ERR_INVALID_POINTER: desc or desc_size is NULL, or desc is not 8-byte aligned.
@@ -2039,7 +2029,7 @@ int utofu_prepare_get_stride_gap(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq
 /**
  * utofu_prepare_armw4 - write a descriptor for an atomic change of a 4-byte word
  *
- * Does all that utofu_armw4() does except to submit it: the descriptor can be submitted later, and
+ * Does all that utofu_armw4() does except submitting: the descriptor can be submitted later, and
  * any number of times, with utofu_post_toq() on the same VCQ. Callback data is given there. Nothing
  * is started, so UTOFU_ONESIDED_FLAG_DELAY_START has no effect.
  *
@@ -2052,11 +2042,10 @@ int utofu_prepare_get_stride_gap(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq
  * @param edata      [in] A value handed out in the MRQ notices; utofu_onesided_caps::max_edata_size
  *     bytes (0 to 255).
  * @param flags      [in] UTOFU_ONESIDED_FLAG_* values joined by bitwise OR; the group onesided-armw
- *     lists what has an effect.
+ *     lists the flags with an effect.
  * @param desc       [out] The descriptor, written to memory of the caller: room for
  *     utofu_onesided_caps::max_toq_desc_size bytes, 8-byte aligned.
- * @param desc_size  [out] The size of what was written, in bytes; it may be less than the room
- *     asked for.
+ * @param desc_size  [out] The number of bytes written, which may be less than the room required.
  * @flags onesided-armw
  * @return UTOFU_SUCCESS: The descriptor is written.
  * @return UTOFU_ERR_INVALID_POINTER: desc or desc_size is NULL, or desc is not 8-byte aligned.
@@ -2078,7 +2067,7 @@ int utofu_prepare_armw4(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id,
 /**
  * utofu_prepare_armw8 - write a descriptor for an atomic change of an 8-byte word
  *
- * Does all that utofu_armw8() does except to submit it: the descriptor can be submitted later, and
+ * Does all that utofu_armw8() does except submitting: the descriptor can be submitted later, and
  * any number of times, with utofu_post_toq() on the same VCQ. Callback data is given there. Nothing
  * is started, so UTOFU_ONESIDED_FLAG_DELAY_START has no effect.
  *
@@ -2091,11 +2080,10 @@ int utofu_prepare_armw4(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id,
  * @param edata      [in] A value handed out in the MRQ notices; utofu_onesided_caps::max_edata_size
  *     bytes (0 to 255).
  * @param flags      [in] UTOFU_ONESIDED_FLAG_* values joined by bitwise OR; the group onesided-armw
- *     lists what has an effect.
+ *     lists the flags with an effect.
  * @param desc       [out] The descriptor, written to memory of the caller: room for
  *     utofu_onesided_caps::max_toq_desc_size bytes, 8-byte aligned.
- * @param desc_size  [out] The size of what was written, in bytes; it may be less than the room
- *     asked for.
+ * @param desc_size  [out] The number of bytes written, which may be less than the room required.
  * @flags onesided-armw
  * @return UTOFU_SUCCESS: The descriptor is written.
  * @return UTOFU_ERR_INVALID_POINTER: desc or desc_size is NULL, or desc is not 8-byte aligned.
@@ -2117,7 +2105,7 @@ int utofu_prepare_armw8(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id,
 /**
  * utofu_prepare_cswap4 - write a descriptor for a compare-and-swap of a 4-byte word
  *
- * Does all that utofu_cswap4() does except to submit it: the descriptor can be submitted later, and
+ * Does all that utofu_cswap4() does except submitting: the descriptor can be submitted later, and
  * any number of times, with utofu_post_toq() on the same VCQ. Callback data is given there. Nothing
  * is started, so UTOFU_ONESIDED_FLAG_DELAY_START has no effect.
  *
@@ -2129,11 +2117,10 @@ int utofu_prepare_armw8(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id,
  * @param edata      [in] A value handed out in the MRQ notices; utofu_onesided_caps::max_edata_size
  *     bytes (0 to 255).
  * @param flags      [in] UTOFU_ONESIDED_FLAG_* values joined by bitwise OR; the group onesided-armw
- *     lists what has an effect.
+ *     lists the flags with an effect.
  * @param desc       [out] The descriptor, written to memory of the caller: room for
  *     utofu_onesided_caps::max_toq_desc_size bytes, 8-byte aligned.
- * @param desc_size  [out] The size of what was written, in bytes; it may be less than the room
- *     asked for.
+ * @param desc_size  [out] The number of bytes written, which may be less than the room required.
  * @flags onesided-armw
  * @return UTOFU_SUCCESS: The descriptor is written.
  * @return UTOFU_ERR_INVALID_POINTER: desc or desc_size is NULL, or desc is not 8-byte aligned.
@@ -2153,7 +2140,7 @@ int utofu_prepare_cswap4(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, uin
 /**
  * utofu_prepare_cswap8 - write a descriptor for a compare-and-swap of an 8-byte word
  *
- * Does all that utofu_cswap8() does except to submit it: the descriptor can be submitted later, and
+ * Does all that utofu_cswap8() does except submitting: the descriptor can be submitted later, and
  * any number of times, with utofu_post_toq() on the same VCQ. Callback data is given there. Nothing
  * is started, so UTOFU_ONESIDED_FLAG_DELAY_START has no effect.
  *
@@ -2165,11 +2152,10 @@ int utofu_prepare_cswap4(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, uin
  * @param edata      [in] A value handed out in the MRQ notices; utofu_onesided_caps::max_edata_size
  *     bytes (0 to 255).
  * @param flags      [in] UTOFU_ONESIDED_FLAG_* values joined by bitwise OR; the group onesided-armw
- *     lists what has an effect.
+ *     lists the flags with an effect.
  * @param desc       [out] The descriptor, written to memory of the caller: room for
  *     utofu_onesided_caps::max_toq_desc_size bytes, 8-byte aligned.
- * @param desc_size  [out] The size of what was written, in bytes; it may be less than the room
- *     asked for.
+ * @param desc_size  [out] The number of bytes written, which may be less than the room required.
  * @flags onesided-armw
  * @return UTOFU_SUCCESS: The descriptor is written.
  * @return UTOFU_ERR_INVALID_POINTER: desc or desc_size is NULL, or desc is not 8-byte aligned.
@@ -2189,17 +2175,16 @@ int utofu_prepare_cswap8(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, uin
 /**
  * utofu_prepare_nop - write a descriptor for doing nothing
  *
- * Does all that utofu_nop() does except to submit it: the descriptor can be submitted later, and
- * any number of times, with utofu_post_toq() on the same VCQ. Callback data is given there. Nothing
- * is started, so UTOFU_ONESIDED_FLAG_DELAY_START has no effect.
+ * Does all that utofu_nop() does except submitting: the descriptor can be submitted later, and any
+ * number of times, with utofu_post_toq() on the same VCQ. Callback data is given there. Nothing is
+ * started, so UTOFU_ONESIDED_FLAG_DELAY_START has no effect.
  *
  * @param vcq_hdl   [in] The local VCQ.
  * @param flags     [in] UTOFU_ONESIDED_FLAG_* values joined by bitwise OR; the group onesided-nop
- *     lists what has an effect.
+ *     lists the flags with an effect.
  * @param desc      [out] The descriptor, written to memory of the caller: room for
  *     utofu_onesided_caps::max_toq_desc_size bytes, 8-byte aligned.
- * @param desc_size [out] The size of what was written, in bytes; it may be less than the room asked
- *     for.
+ * @param desc_size [out] The number of bytes written, which may be less than the room required.
  * @flags onesided-nop
  * @return UTOFU_SUCCESS: The descriptor is written.
  * @return UTOFU_ERR_INVALID_POINTER: desc or desc_size is NULL, or desc is not 8-byte aligned.
@@ -2218,15 +2203,15 @@ int utofu_prepare_nop(utofu_vcq_hdl_t vcq_hdl, unsigned long int flags, void *de
 /**
  * utofu_post_toq - submit prepared descriptors
  *
- * Submits one descriptor or several, of any kinds, that prepare functions wrote one behind the
+ * Submits one descriptor or several, of any kinds, that prepare functions wrote one after the
  * other. All are submitted or none. The descriptors stay as they are and can be submitted again.
- * The call also starts what UTOFU_ONESIDED_FLAG_DELAY_START held back on this VCQ; with a desc_size
- * of 0 it does that only.
+ * The call also starts the communications on this VCQ that UTOFU_ONESIDED_FLAG_DELAY_START has
+ * delayed; with a desc_size of 0 it does nothing else.
  *
  * @param vcq_hdl   [in] The local VCQ; the one all the descriptors were prepared for.
- * @param desc      [in] The descriptors. Not looked at when desc_size is 0.
- * @param desc_size [in] The size of all descriptors together, in bytes: the sum of what the prepare
- *     functions gave; or 0.
+ * @param desc      [in] The descriptors. Ignored when desc_size is 0.
+ * @param desc_size [in] The size of all descriptors together, in bytes: the sum of the sizes that
+ *     the prepare functions returned; or 0.
  * @param cbdata    [in] A value that utofu_poll_tcq() hands out for every one of the
  *     communications; any value. Not used when desc_size is 0.
  * @return UTOFU_SUCCESS: The descriptors are submitted.
@@ -2248,9 +2233,9 @@ int utofu_post_toq(utofu_vcq_hdl_t vcq_hdl, void *desc, size_t desc_size,
  *
  * Entries come in the order in which the descriptors were submitted, for those with
  * UTOFU_ONESIDED_FLAG_TCQ_NOTICE. An error that the local TNI meets has an entry whether the flag
- * was given or not. The call also makes room in the TOQ and the TCQ, so it has to be made now and
- * then even where no notices are asked for: until it returns UTOFU_ERR_NOT_FOUND or
- * UTOFU_ERR_TCQ_*, to make as much room as there is.
+ * was given or not. The call also makes room in the TOQ and the TCQ, so a program without notices
+ * has to call it from time to time, too: to make as much room as possible, until it returns
+ * UTOFU_ERR_NOT_FOUND or UTOFU_ERR_TCQ_*.
  *
  * For a put the entry says that the source may be changed; for a get or an ARMW, that the request
  * was sent; for a NOP, that it was passed.
@@ -2286,7 +2271,7 @@ int utofu_poll_tcq(utofu_vcq_hdl_t vcq_hdl, unsigned long int flags, void **cbda
  * and path. A communication that fails has a local notice with an error, whether a notice was asked
  * for or not.
  *
- * The MRQ must not run full: a program that lets more notices pile up than it has entries
+ * The MRQ must not run full: a program with more unread notices than MRQ entries
  * (UTOFU_NUM_MRQ_ENTRIES) is ended with the message "MRQ Overflow". To empty it, call until the
  * result is UTOFU_ERR_NOT_FOUND or UTOFU_ERR_MRQ_*.
  *
@@ -2324,8 +2309,8 @@ int utofu_poll_mrq(utofu_vcq_hdl_t vcq_hdl, unsigned long int flags,
  *
  * Counts the TOQ descriptors whose TCQ entries the library has not read: roughly the communications
  * that are submitted and not sent. 0 means that the next start function can begin at once. The
- * count is of the CQ, because a TNI works CQ by CQ: where VCQs share a CQ it is that of all of
- * them. Good for estimating how busy a TNI is.
+ * count is of the CQ, because a TNI works CQ by CQ: if several VCQs share a CQ, all of them are
+ * counted. Useful to estimate the load of a TNI.
  *
  * @param vcq_hdl [in] The local VCQ.
  * @param count   [out] The number of unread TCQ entries; 0 or more.
@@ -2568,9 +2553,8 @@ int utofu_poll_reduce_double(utofu_vbg_id_t vbg_id, unsigned long int flags,
 /**
  * utofu_query_tofu_version - get the version of the Tofu interconnect
  *
- * The number is the one uTofu gives to the kind of interconnect, for a program to distinguish them.
- * This library presents itself as version 3.0 (6.1.1), whose limits it offers. A pointer that is
- * NULL is skipped.
+ * uTofu has a version number for each kind of interconnect. This library reports version 3.0
+ * (6.1.1), and has the limits of that version. A pointer that is NULL is skipped.
  *
  * @param major_ver [out] The major version: 3.
  * @param minor_ver [out] The minor version: 0.
@@ -2616,16 +2600,17 @@ int utofu_query_my_coords(uint8_t coords[]) UTOFU_MUST_USE;
  *   0000000002708bfc (rank 1, node 0,0,0,0,0,0, TNI 0, CQ 4, component 7): remote STADD
  *   0x10000000005ff8: 8 bytes are left from there to the end of its region"
  *
- * Every call that fails sets the text, the poll functions included: of a communication it says
- * which one it was, whose memory was wrong, and which limit was broken, or why the peer cannot be
- * reached. A call that succeeds leaves the text as it is, and so do UTOFU_ERR_NOT_FOUND and
- * UTOFU_ERR_NOT_COMPLETED, which are answers and no errors. A warning or an error that the library
- * logs in a call of this thread, such as what a barrier waits for, replaces the text. Where no call
- * of this thread has failed, it is the last such line of another thread, or else empty.
+ * Every failing call, including the poll functions, sets the text. For a failed communication the
+ * text identifies the communication, the wrong memory and the exceeded limit, or gives the reason
+ * why the peer cannot be reached. A successful call does not change the text, nor do
+ * UTOFU_ERR_NOT_FOUND and UTOFU_ERR_NOT_COMPLETED, which are answers and not errors. A warning or
+ * an error that the library logs in a call of this thread, for instance on a long wait in a
+ * barrier, replaces the text. If no call of this thread has failed, the text is the last log line
+ * of another thread, or else empty.
  *
- * Asking costs some microseconds; that a poll or a start function fails costs next to nothing, as
- * the text is made when it is asked for. The parameter is declared const for the sake of programs
- * that declare it so; the memory is written all the same.
+ * This call takes some microseconds; a failing poll or start function takes almost no extra time,
+ * as the text is only made in this call. The parameter is declared const, as some programs declare
+ * it, although the function writes the memory.
  *
  * @param buf [out] Memory for the text: 1,024 bytes. NULL does nothing.
  * @return none: The function has no result and cannot fail.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * utofu_ext.h - what this library has and Fugaku's does not.
+ * utofu_ext.h - functions that this library has and Fugaku's does not.
  *
- * A program that is to compile there too asks for the header before it uses it:
+ * A program that must also compile on Fugaku tests for the header:
  *
  *     #if __has_include(<utofu_ext.h>)
  *     #include <utofu_ext.h>
@@ -12,8 +12,8 @@
  *     #endif
  *
  * The comments have the form that utofu.h describes. With UTOFU_WARN_UNUSED (utofu.h) compilers
- * warn of ignored codes here, too, but not of those of regions, which change nothing of what the
- * program does, nor of utofu_wait_vcqs(): who polls behind it sees what has come.
+ * warn of ignored codes here, too, but not of those of regions, which do not affect the program,
+ * nor of utofu_wait_vcqs(), as the polls after it find the entries.
  */
 #ifndef UTOFU_EXT_H
 #define UTOFU_EXT_H
@@ -38,15 +38,15 @@ extern "C" {
 /**
  * utofu_profile_start - begin a region of the program
  *
- * With UTOFU_STATS, what the process does while at least one of its threads is in the region is
- * counted for the region too, with the seconds that this takes and the number of calls; with
- * UTOFU_TRACE, each time that a thread is in the region is a slice of the timeline. Without them
- * only the name is checked. Regions may nest and overlap, a thread may be in one several times, and
- * any thread may start any region.
+ * With UTOFU_STATS, communication while at least one thread of the process is in the region is also
+ * counted for the region, with the total time and the number of calls; with UTOFU_TRACE, each stay
+ * of a thread in the region is a slice of the timeline. Without them only the name is checked.
+ * Regions may nest and overlap, a thread may be in one several times, and any thread may start any
+ * region.
  *
- * The first call need not be one of this library: a region does not look for the job, and nothing
- * is printed of a process that never makes such a call. What is still open when the process ends
- * counts until then, with a warning.
+ * Regions may be used before the first call of another function of this library: a region does not
+ * look for the job, and nothing is printed by a process that calls no other function. A region that
+ * is open at the end of the process counts until then, with a warning.
  *
  * @param name [in] Name of the region: 1 to 63 bytes, no control characters, '"' or '\'. Regions of
  *        the same name are one region. It is copied.
@@ -86,29 +86,29 @@ int utofu_profile_stop(const char *name);
  * utofu_wait_vcqs - sleep until a VCQ has something to poll
  *
  * Returns once the TCQ or the MRQ of one of the VCQs has an entry for utofu_poll_tcq() or
- * utofu_poll_mrq(), an error included; at once if one is there already. The caller then polls all
- * of them, until nothing is left. While it sleeps the library goes on with the communications of
- * the VCQs, sets up connections and notices processes that end, and the thread uses no CPU. Waking
- * it takes longer than polling: a program that expects an answer soon polls for some microseconds
- * first.
+ * utofu_poll_mrq(), including errors; at once if there is one already. Then the caller polls all of
+ * the VCQs, until all queues are empty. While the thread sleeps it uses no CPU, and the library
+ * continues the communications of the VCQs, sets up connections and detects processes that end.
+ * Waking it takes longer than polling: a program that expects an answer soon polls for some
+ * microseconds first.
  *
- * What changes memory without a notice, as a put without UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE does
- * at its target, and what utofu_poll_barrier() waits for, do not end the wait. It may also end
- * although nothing is there, for instance because another thread has polled the entry.
+ * Changes of memory without a notice, for instance by a put without
+ * UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE, and the end of a barrier do not end the wait. The wait may
+ * also end without an entry, for instance because another thread has polled it.
  *
  * Several threads may wait for the same VCQ: all of them return. Other threads may use the VCQs
- * meanwhile, with UTOFU_VCQ_FLAG_THREAD_SAFE; their communications take a longer path while
- * somebody waits for the VCQ, and what their calls complete ends the wait, too.
+ * meanwhile, with UTOFU_VCQ_FLAG_THREAD_SAFE; their communications take a longer path while a
+ * thread waits for the VCQ, and an entry written in their calls ends the wait, too.
  *
  * @param vcq_hdls [in] Handles of the VCQs, an array.
- * @param num_vcqs [in] How many there are: 1 to 4096.
- * @param timeout_us [in] The longest wait in microseconds. 0: only look. Negative: no limit.
+ * @param num_vcqs [in] The number of VCQs: 1 to 4096.
+ * @param timeout_us [in] The maximum wait in microseconds. 0: only check. Negative: no limit.
  * @return UTOFU_SUCCESS: There is something to poll, or utofu_wake_vcq() has ended the wait.
- * @return UTOFU_ERR_NOT_FOUND: Nothing has come in that time.
+ * @return UTOFU_ERR_NOT_FOUND: There was no entry in that time.
  * @return UTOFU_ERR_INVALID_POINTER: vcq_hdls is NULL.
  * @return UTOFU_ERR_INVALID_NUMBER: num_vcqs is 0 or too large.
  * @return UTOFU_ERR_INVALID_VCQ_HDL: One of them is no VCQ of this process, or was freed meanwhile.
- * @return UTOFU_ERR_OUT_OF_MEMORY: There is no memory for so many VCQs.
+ * @return UTOFU_ERR_OUT_OF_MEMORY: There is no memory to wait for this number of VCQs.
  * @return UTOFU_ERR_OUT_OF_RESOURCE: There is no file descriptor left to sleep on.
  * @threads any
  * @manual none (utofu_ext.h)
@@ -137,9 +137,9 @@ int utofu_wake_vcq(utofu_vcq_hdl_t vcq_hdl) UTOFU_MUST_USE;
 /**
  * utofu_query_rank_node - get the node that a process of the job is on
  *
- * By what the process itself has published with its first call, or, before that, by the launcher's
- * layout. Where that does not say it, it waits for the process, up to UTOFU_JOB_TIMEOUT seconds.
- * The coordinates are those that utofu_query_my_coords() gives there.
+ * The node is the one that the process has published in its first call, or, before that, the one in
+ * the launcher's layout. If the layout does not tell, the function waits for the process, up to
+ * UTOFU_JOB_TIMEOUT seconds. The coordinates are those of utofu_query_my_coords() in that process.
  *
  * @param rank [in] Rank in the job, 0 to its size less one. In MPI programs, of MPI_COMM_WORLD.
  * @param node [out] Number of the node, from 0 on.
@@ -156,8 +156,8 @@ int utofu_query_rank_node(uint32_t rank, uint32_t *node, uint8_t coords[]) UTOFU
 /**
  * utofu_compat_rank_node - the same, for mpi-ext.h of utofu-compat
  *
- * FJMPI_Topology_get_coords() and its like, which Fugaku's MPI has, call it. So the check mode does
- * not count it among the calls of functions that are not there.
+ * Called by FJMPI_Topology_get_coords() and similar functions of Fugaku's MPI. So the check mode
+ * does not count its calls among those of functions that Fugaku lacks.
  *
  * @param rank [in] As of utofu_query_rank_node().
  * @param node [out] The same.

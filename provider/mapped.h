@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory of a peer that is mapped in this process. Whoever holds the endpoint's lock may load from
+ * Memory of a peer that is mapped in this process. The holder of the endpoint's lock may load from
  * it and store to it instead of calling the provider, as long as every earlier operation of the
  * connection has been reported.
  */
@@ -11,8 +11,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* These accesses stand for the DMA of an adapter. The program orders its own accesses by notices,
- * maybe of another process, which ThreadSanitizer does not see: it must not look at ours. */
+/* These accesses replace an adapter's DMA. The program orders its own accesses by notices, possibly
+ * through another process, which ThreadSanitizer does not see: so it ignores these accesses. */
 #ifdef __SANITIZE_THREAD__
 void AnnotateIgnoreReadsBegin(const char *file, int line);
 void AnnotateIgnoreReadsEnd(const char *file, int line);
@@ -37,17 +37,17 @@ static inline void prov_unwatched_end(void)
 }
 #endif
 
-/* The part of a region that was used last, of those that allow every access. The provider fills and
- * clears it, inside calls for the endpoint or the connection only. */
+/* The part of a region that was used last, if the region allows all accesses. The provider fills
+ * and clears the structure, only inside calls for the endpoint or the connection. */
 struct prov_mapping {
-    uint32_t key;         /* the region's */
-    const uint64_t *word; /* the mapping is valid as long as this is `valid` */
+    uint32_t key;         /* of the region */
+    const uint64_t *word; /* the mapping is valid while *word equals `valid` */
     uint64_t valid;
-    uint64_t base, size; /* addresses in the owner; size 0: no mapping */
-    uint64_t delta;      /* from the owner's addresses to ours */
+    uint64_t base, size; /* addresses in the owner's process; size 0: no mapping */
+    uint64_t delta;      /* add to an owner's address for the address in this process */
 };
 
-/* Is all of [at, at + size), addresses in the owner, mapped, and is the mapping valid? */
+/* Is all of [at, at + size), addresses in the owner's process, mapped, and is the mapping valid? */
 static inline __attribute__((always_inline)) bool prov_is_mapped(const struct prov_mapping *m,
                                                                  uint32_t key, uint64_t at,
                                                                  uint32_t size)
@@ -59,7 +59,7 @@ static inline __attribute__((always_inline)) bool prov_is_mapped(const struct pr
                             1);
 }
 
-/* The same as an address in this process; NULL: it is not. */
+/* The address in this process; NULL: not mapped. */
 static inline __attribute__((always_inline)) uint8_t *prov_mapped_at(const struct prov_mapping *m,
                                                                      uint32_t key, uint64_t at,
                                                                      uint32_t size)
@@ -67,7 +67,7 @@ static inline __attribute__((always_inline)) uint8_t *prov_mapped_at(const struc
     return prov_is_mapped(m, key, at, size) ? (uint8_t *)(uintptr_t)(at + m->delta) : NULL;
 }
 
-/* Can it be moved by a single 8-byte store? Most puts can. */
+/* Can the data be moved by a single 8-byte load or store? Most puts can. */
 static inline bool prov_is_word(const void *to, size_t length)
 {
     return length == 8 && ((uintptr_t)to & 7) == 0;

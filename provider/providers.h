@@ -4,28 +4,27 @@
  *
  *   PROVIDER(name, number, reach, needs)
  *
- * name    its operations are `name`_provider; UTOFU_PROVIDER, counters and log lines call it so
- * number  names it between processes, 1 to 255: never changed and never given to another one
+ * name    its operations are `name`_provider; also used by UTOFU_PROVIDER, counters and log lines
+ * number  identifies it between processes, 1 to 255: never changed and never reused
  *         (docs/reference/versions.md lists them)
- * reach   enum prov_reach: the peers that it can lead to
- * needs   what a host has to have for it, for error texts: "has no ..."
+ * reach   enum prov_reach: the peers that it reaches
+ * needs   the requirement on a host, for error texts: "has no ..."
  *
- * The order is that of preference: of those that both processes have open and that reach the peer,
- * the first one is used. docs/design/adding-a-provider.md tells the rest; the table is in
- * registry.h.
+ * Providers are in order of preference: the first one is used that both processes have open and
+ * that reaches the peer. See docs/design/adding-a-provider.md; the table is in registry.h.
  */
 #ifndef PROV_PROVIDERS_H
 #define PROV_PROVIDERS_H
 
 #include "provider.h"
 
-#ifdef PROV_WITH_FAKE /* the tests build the library once more with it: tests/provider/fake */
+#ifdef PROV_WITH_FAKE /* a second build of the library, for tests: tests/provider/fake */
 #    define PROV_FAKE(PROVIDER) PROVIDER(fake, 255, PROV_REACH_HOST, "sockets")
 #else
 #    define PROV_FAKE(PROVIDER)
 #endif
 
-#ifdef PROV_WITH_OFI /* where libfabric's headers were there: the option `ofi` */
+#ifdef PROV_WITH_OFI /* built if libfabric's headers are installed: the option `ofi` */
 #    define PROV_OFI(PROVIDER) PROVIDER(ofi, 3, PROV_REACH_NETWORK, "fabric of libfabric")
 #else
 #    define PROV_OFI(PROVIDER)
@@ -39,10 +38,10 @@
 
 enum prov_reach {
     PROV_REACH_HOST,    /* processes of this host that share its namespaces */
-    PROV_REACH_NETWORK, /* any process that has an address of the provider, on this host too */
+    PROV_REACH_NETWORK, /* any process with an address of the provider, including this host */
 };
 
-/* Places in the registry, and how many there are. */
+/* Indices in the registry, and their number. */
 enum prov_index {
 #define PROVIDER(name, number, reach, needs) PROV_INDEX_##name,
     PROV_REGISTRY(PROVIDER)
@@ -50,7 +49,7 @@ enum prov_index {
         PROV_COUNT,
 };
 
-/* "|shm|verbs": what UTOFU_PROVIDER takes besides auto. */
+/* "|shm|verbs": the values of UTOFU_PROVIDER besides auto. */
 #define PROV_CHOICE(name, number, reach, needs) "|" #name
 #define PROV_CHOICES                            PROV_REGISTRY(PROV_CHOICE)
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table behind the lines of providers.h. */
+/* The table generated from the lines of providers.h. */
 #include "registry.h"
 
 const struct prov_entry prov_registry[PROV_COUNT] = {
@@ -13,7 +13,7 @@ const struct prov_entry prov_registry[PROV_COUNT] = {
 #undef PROVIDER
 };
 
-/* Two providers of one number would be two members of one name. */
+/* Two providers with the same number would be two members with the same name. */
 struct numbers_are_different {
 #define PROVIDER(name, number, reach, needs)                                                       \
     _Static_assert((number) > 0 && (number) <= UINT8_MAX, "one byte, and 0 is nobody's");          \

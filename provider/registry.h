@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of the providers of this build, by enum prov_index, so in order of preference. */
+/* The table of the providers of this build, by enum prov_index, in order of preference. */
 #ifndef PROV_REGISTRY_H
 #define PROV_REGISTRY_H
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The end of scripts/run-tests: what failed, what was left out, and where the time went.
+"""The end of scripts/run-tests: failed tests, omitted tests, and the slowest tests.
 
-A PART is a log of meson test or scripts/rxe-tests (BUILD/meson-logs/testlog-PART.json), "lint" or "mutations";
--PART:REASON is a part that could not be run. The last line says whether the tier has passed. Full and nightly have
-not passed if anything was left out. Exit status 0 or 1.
+A PART is a log of meson test or scripts/rxe-tests (BUILD/meson-logs/testlog-PART.json), "lint"
+or "mutations"; -PART:REASON stands for a part that could not be run. The last line says whether
+the tier has passed. Full and nightly fail if anything was left out. Exit status 0 or 1.
 """
 import argparse
 import json
@@ -117,7 +117,7 @@ def main():
     strict = args.tier != "quick" and not args.since
     what = "the tests that the change touches" if args.since else args.tier
     out = f"; {len(summary.left_out)} left out" + (", which is no pass" if strict else "") if summary.left_out else ""
-    # the plain closing line that tools count
+    # the plain closing line that other tools read
     passed = sum(test["result"] in GOOD for test in summary.tests)
     print(f"\n{passed} passed, {sum(test['result'] not in GOOD + ('SKIP',) for test in summary.tests)} failed")
     if bad:

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 static const char *name;
-static int failed; /* the number of the first error */
+static int failed; /* error number of the first failure */
 
 void tool_output_failed(int error)
 {
@@ -23,11 +23,11 @@ int tool_output_flush(void)
     if (fflush(stdout) != 0)
         tool_output_failed(errno);
     else if (ferror(stdout))
-        tool_output_failed(EIO); /* of an earlier one nothing is left but that it was */
+        tool_output_failed(EIO); /* the number of an earlier error is lost */
     return failed;
 }
 
-/* The first one that was registered, so the last one that is called. */
+/* Registered first, so called last. */
 static void finish(void)
 {
     int error = tool_output_flush();
@@ -40,18 +40,18 @@ static void finish(void)
     _exit(1);
 }
 
-/* Opened the wrong way round, so that they fail as closed ones do. */
+/* Opened with the wrong access mode, so that using them fails as with closed ones. */
 static void occupy_closed(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd ? O_RDONLY : O_WRONLY) < 0)
-            return; /* no /dev/null: it is as it was */
+            return; /* no /dev/null: they stay closed */
 }
 
 static const char *begun;
 
-/* The signal ends the process when the handler returns; libraries of fabrics have handlers that do
- * not, and that this one replaces. */
+/* The signal ends the process when the handler returns. This handler replaces handlers of fabric
+ * libraries that do not end the process. */
 static void remove_begun(int sig)
 {
     const char *path = __atomic_load_n(&begun, __ATOMIC_ACQUIRE);
@@ -68,7 +68,7 @@ void tool_output_begun(const char *path)
 
     __atomic_store_n(&begun, path, __ATOMIC_RELEASE);
     for (size_t i = 0; path && i < sizeof(signals) / sizeof(signals[0]); i++)
-        if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN) /* by nohup */
+        if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN) /* nohup ignores */
             sigaction(signals[i], &action, NULL);
 }
 

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * utofu-info [options]
- * utofu-info --explain CODE...
- * utofu-info --check-list
+ * utofu-info [options] utofu-info --explain CODE... utofu-info --check-list
  *
- * Shows what the library finds here: transports, devices, the job, limits, variables. In a job the
- * first process prints, or all do. What is wrong with the command line is one line and status 2.
+ * Shows the state of the library here: transports, devices, the job, limits, variables. In a job
+ * the first process prints, or all do. A wrong command line causes one line and status 2.
  */
 #include "info/info.h"
 
@@ -96,7 +94,7 @@ static void read_code(const char *text)
     }
 }
 
-/* The codes behind --explain; negative numbers look like options. */
+/* The codes after --explain; negative numbers look like options. */
 static void read_codes(int argc, char **argv)
 {
     read_code(optarg);
@@ -242,14 +240,14 @@ int main(int argc, char **argv)
 
     tool_output_open(INFO_NAME);
     read_options(argc, argv);
-    setvbuf(stdout, NULL, _IOFBF, OUT_BYTES); /* the output of a process stays together */
+    setvbuf(stdout, NULL, _IOFBF, OUT_BYTES); /* keeps the output of a process together */
     if (opt.environment)
         return show_environment();
     if (opt.check || opt.report)
         info_hear_warnings();
     if ((opt.check || opt.report) && ut_process_environment() == 0 &&
         !ut_env_is_set(UT_ENV_LOG_LEVEL))
-        ut_log_threshold = UT_LOG_NONE; /* the checks report it */
+        ut_log_threshold = UT_LOG_NONE; /* the checks report errors */
     if (opt.check_list) {
         info_print_findings();
         rc = 0;

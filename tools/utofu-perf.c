@@ -2,8 +2,8 @@
 /*
  * utofu-perf [options] OPERATION...
  *
- * Measures communication between the processes of a job. The table below says what can be measured;
- * this file runs the rows that were asked for.
+ * Measures communication between the processes of a job. The table below lists the operations; this
+ * file runs the selected ones.
  */
 #include "output.h"
 #include "perf/perf.h"
@@ -164,9 +164,9 @@ static const struct perf_op operations[] = {
      .default_from = 8,
      .default_to = 8},
 };
-static pthread_barrier_t gate; /* the workers of this process start and end together */
+static pthread_barrier_t gate; /* synchronizes the workers of this process */
 
-/* The sizes to measure an operation with; returns how many. */
+/* The sizes for an operation; returns their number. */
 static unsigned int sizes_of(const struct perf_op *op, size_t sizes[PERF_MAX_SIZES])
 {
     unsigned int n = 0;
@@ -192,7 +192,7 @@ static uint64_t clamp(uint64_t n, uint64_t min, uint64_t max)
     return n < min ? min : n > max ? max : n;
 }
 
-/* No more than a GiB in a window, unless somebody asked for it. */
+/* At most a GiB in a window, unless the user sets the window. */
 static uint64_t window_of(size_t size)
 {
     uint64_t fit = size ? PERF_MAX_MESSAGE / size : PERF_MAX_WINDOW;
@@ -200,7 +200,7 @@ static uint64_t window_of(size_t size)
     return perf_options.has_window ? perf_options.window : clamp(fit, 1, perf_options.window);
 }
 
-/* A row begins with one iteration where a time bounds it, as nobody knows how long that takes. */
+/* If a row has a time limit, it begins with one iteration, as its duration is not known. */
 static struct perf_run plan(const struct perf_op *op, size_t size)
 {
     bool timed = perf_row_us() > 0;
@@ -211,7 +211,7 @@ static struct perf_run plan(const struct perf_op *op, size_t size)
 
     if (perf_options.has_warmup)
         run.warmup = perf_options.warmup;
-    else if (!timed) /* else the first rounds are */
+    else if (!timed) /* otherwise the first rounds warm up */
         run.warmup = clamp(run.iterations / 10, 1, 1000);
     return run;
 }
@@ -235,10 +235,10 @@ static void measure(struct perf_worker *w)
     w->last_cpu = sched_getcpu();
 }
 
-/* The threads that are made later inherit it. */
+/* Threads created later inherit the affinity. */
 static void go_to_cpu(unsigned int thread)
 {
-    /* of two without a launcher each has its own list */
+    /* without a launcher, each process has its own list */
     unsigned int first = perf_options.listen || perf_options.connect ? 0 : party.rank;
     uint64_t cpu = perf_options.cpus[(first + thread) % perf_options.num_cpus];
     cpu_set_t set;
@@ -257,7 +257,7 @@ static void *thread_main(void *worker)
     return NULL;
 }
 
-/* All get the number that rank 0 gives. */
+/* Returns rank 0's number in all processes. */
 static uint64_t as_rank_0_says(uint64_t number)
 {
     uint64_t *all = malloc(party.size * sizeof(*all));
@@ -270,7 +270,7 @@ static uint64_t as_rank_0_says(uint64_t number)
     return number;
 }
 
-/* The samples of a round that ends before this moment are forgotten. */
+/* The samples of a round that ends before warm_at are dropped. */
 static bool run_round(const struct perf_run *run, struct perf_worker *workers, unsigned int n,
                       double warm_at)
 {
@@ -301,15 +301,15 @@ static bool run_round(const struct perf_run *run, struct perf_worker *workers, u
     return counts;
 }
 
-/* When the samples of a row begin to count, and when its time is over. */
+/* The time from which the samples of a row count, and the end of its time. */
 struct times {
     double warm_at, end;
 };
 
-/* How many iterations come next, as rank 0 decides by how long those of the last round took; 0 when
- * the time is over, or when there was a fixed number. A round is not ended early, and where
- * processes take turns on a core an iteration may suddenly take a thousand times as long, a time
- * slice: so a round has no more than take seconds then. */
+/* The number of the next iterations, which rank 0 derives from the duration of the last round; 0:
+ * the time is over, or the number was fixed. A round is never ended early, and if processes share a
+ * core an iteration may suddenly take a thousand times as long, a time slice: so a round is limited
+ * to what takes seconds in that case. */
 static uint64_t next_iterations(const struct perf_run *run, const struct perf_worker *worker,
                                 struct times times)
 {
@@ -324,9 +324,9 @@ static uint64_t next_iterations(const struct perf_run *run, const struct perf_wo
         double wanted = (left < ROUND_US ? left : ROUND_US) / (each > 1e-3 ? each : 1e-3);
         next = wanted < 1 ? 1 : wanted > (double)most ? most : (uint64_t)wanted;
     }
-    if (run->op->most_iterations && !perf_options.duration_ms) /* nobody asked for more */
+    if (run->op->most_iterations && !perf_options.duration_ms) /* the user has not asked for more */
         next = clamp(next, 0, most - clamp(run->counted, 0, most));
-    if (run->counted == 0) /* whatever the time is */
+    if (run->counted == 0) /* at least one round */
         next = clamp(next, 1, most);
     return as_rank_0_says(next);
 }
@@ -380,11 +380,11 @@ static bool any_pairs(void)
     return false;
 }
 
-/* All processes have to measure the same. */
+/* All processes must have the same options. */
 static void compare_options(void)
 {
     if (perf_options.listen || perf_options.connect)
-        return; /* they have one and the same */
+        return; /* both processes have the same ones */
     uint64_t mine = perf_options_hash(), *all = malloc(party.size * sizeof(*all));
     uint32_t other = 0;
 
@@ -403,7 +403,7 @@ static void compare_options(void)
                    "rank %u was given other options than rank 0; give all processes "
                    "the same",
                    other);
-    nanosleep(&(struct timespec){.tv_sec = 1}, NULL); /* rank 0 tells it */
+    nanosleep(&(struct timespec){.tv_sec = 1}, NULL); /* rank 0 reports the error */
     exit(PARTY_USAGE);
 }
 

@@ -2,10 +2,10 @@
 /*
  * utofu-trace [options] FILE...
  *
- * Merges the timelines that the ranks of a job wrote (UTOFU_TRACE) into one, and makes one clock of
- * those of their hosts (trace/clocks.h). Each file is read twice, event by event: first the arrows
- * between processes, then everything. What a process that died left unfinished is cut off; an arrow
- * that has only one end is left out, and counted.
+ * Merges the timelines that the ranks of a job wrote (UTOFU_TRACE) into one, with a common clock of
+ * their hosts (trace/clocks.h). Each file is read twice, event by event: first for the arrows
+ * between processes, then for all events. An unfinished event at the end of a file is dropped, and
+ * so are arrows with only one end, which are counted.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -46,7 +46,7 @@ static const char help_text[] =
     "Exit status: 0, 1 when a file cannot be read or written or is no timeline, 2\n"
     "for wrong usage.\n";
 
-static const char *made; /* a file that is removed when nothing comes of it */
+static const char *made; /* an output file that is removed on failure */
 
 static void __attribute__((format(printf, 2, 3), noreturn)) fail(int status, const char *fmt, ...)
 {
@@ -78,7 +78,7 @@ struct input {
     char *job;
     int64_t rank, size; /* size: of the job */
     uint32_t host;      /* number */
-    bool known;         /* the above */
+    bool known;         /* of the fields above */
     bool unfinished;
 };
 
@@ -111,7 +111,7 @@ static bool is_clock(const json_t *event)
     return tr_phase(event) == 'M' && name && strcmp(name, "utofu_clock") == 0;
 }
 
-/* The first event of each file: whose it is. */
+/* Reads the first event of each file: job, rank and clock. */
 static void read_clock(struct input *in, json_t *event)
 {
     const char *job, *host;
@@ -176,7 +176,7 @@ static void look(struct input *in, json_t *event, FILE *out)
     }
 }
 
-/* Each rank of one job, and each once. */
+/* Checks that the files are of one job, and of different ranks. */
 static void compare_inputs(void)
 {
     for (int i = 0; i < num_inputs; i++) {
@@ -232,7 +232,7 @@ static int64_t common_time(const struct tr_end *end)
     return tr_clock_common(&clocks[end->host], end->at);
 }
 
-/* Says what is wrong with the timelines; true: something is. */
+/* Reports errors of the timelines; true: there are some. */
 static bool judge(bool check)
 {
     uint64_t loose = 0, backwards = 0;
@@ -286,7 +286,7 @@ static void print_time(FILE *out, const char *key, int64_t ns)
     fprintf(out, "\"%s\":%s%llu.%03llu,", key, ns < 0 ? "-" : "", size / 1000, size % 1000);
 }
 
-/* Times are printed to the nanosecond: a double has too few digits of a long uptime. */
+/* Times are printed to the nanosecond: a double has too few digits for a long uptime. */
 static void copy(struct input *in, json_t *event, FILE *out)
 {
     char phase = tr_phase(event);
@@ -323,7 +323,7 @@ static bool is_input(int fd)
     return false;
 }
 
-/* Opened before the files are read, but what is in it goes only when there is something new. */
+/* Opened before the files are read, but truncated only when there is new content. */
 static FILE *open_output(const char *path)
 {
     int fd = STDOUT_FILENO;

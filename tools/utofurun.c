@@ -2,8 +2,8 @@
 /*
  * utofurun -n N [--nodes K] [--bind HOW] program args...
  *
- * Starts N processes of one machine as one job, without any MPI. One loop over epoll-able things:
- * a signalfd, the rendezvous server and, with --tag-output, the output of the processes.
+ * Starts N processes of one machine as one job, without any MPI. One loop over file descriptors: a
+ * signalfd, the rendezvous server and, with --tag-output, the output of the processes.
  */
 #include "bootstrap/ops.h"
 #include "bootstrap/root.h"
@@ -43,24 +43,24 @@ enum {
     STATUS_SIGNAL = 128, /* plus the signal's number */
     GRACE_MS = 3000,     /* between SIGTERM and SIGKILL */
     SIZE_MAX_LOCAL = 65536,
-    LINE_MAX_BYTES = 16384, /* a longer line is passed on in pieces */
+    LINE_MAX_BYTES = 16384, /* maximum length; a longer line is passed on in pieces */
 };
 
-/* What the loop waits for. */
+/* The descriptors of the loop. */
 enum { POLL_SIGNALS, POLL_SERVER, POLL_SINKS, POLL_STREAMS = POLL_SINKS + 2 };
 
 /* An output of a process that is passed on line by line. */
 struct stream {
     int fd;
     struct run_sink *to;
-    bool ended;  /* nothing more is read from it */
-    size_t left; /* bytes that are still to be read */
+    bool ended;  /* at the end of its data */
+    size_t left; /* bytes left to read */
     size_t used;
     char line[LINE_MAX_BYTES];
 };
 
 struct process {
-    pid_t pid; /* 0 when it has ended */
+    pid_t pid; /* 0: has ended */
     struct stream *out, *err;
 };
 
@@ -77,21 +77,21 @@ static struct options opt = {.nodes = 1};
 static struct process *processes;
 static struct ut_job_layout layout;
 static struct ut_job_server *server;
-static struct pollfd *polls; /* from POLL_STREAMS on two per process */
+static struct pollfd *polls; /* from POLL_STREAMS on, two per process */
 static nfds_t num_polls;
 static struct run_sink sinks[2], *sink_out = &sinks[0], *sink_err = &sinks[1];
 static pid_t group; /* process group of the job */
 static uint32_t running;
 static int worst;
-static bool terminal;   /* the job takes our place as the terminal's foreground group */
-static bool ending;     /* the rest is being killed */
-static bool over;       /* all processes have ended: nobody is left to pass a signal on to */
-static bool gave_up;    /* nor is their output waited for */
-static int forwarded;   /* the last signal that was passed on and may end processes */
-static int64_t kill_at; /* SIGKILL then; 0: not asked for */
+static bool terminal;   /* the job is the terminal's foreground group in place of utofurun */
+static bool ending;     /* the remaining processes are being killed */
+static bool over;       /* all processes have ended: signals are not passed on */
+static bool gave_up;    /* their output is not waited for, either */
+static int forwarded;   /* the last forwarded signal that may end processes */
+static int64_t kill_at; /* time of SIGKILL; 0: not set */
 static sigset_t old_mask;
 static struct rlimit old_files;
-static struct run_core *cores; /* rank i runs on cores[i]; NULL: the processes are not bound */
+static struct run_core *cores; /* rank i runs on cores[i]; NULL: not bound */
 
 static const int watched[] = {SIGCHLD, SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGUSR1,
                               SIGUSR2, SIGALRM, SIGCONT, SIGTSTP, SIGWINCH};
@@ -163,7 +163,7 @@ static enum binding read_binding(const char *text)
     return strcmp(text, "core") == 0 ? BIND_CORE : BIND_NONE;
 }
 
-/* As mpirun has it: -np N is --np N. Without this, it would be -n with the value "p". */
+/* As in mpirun, -np N means --np N. Without this, it would be -n with the value "p". */
 static void rename_np(int argc, char **argv)
 {
     static char long_form[] = "--np";
@@ -174,7 +174,7 @@ static void rename_np(int argc, char **argv)
         if (strcmp(argv[i], "-n") == 0 ||
             (strncmp(argv[i], "--", 2) == 0 && !strchr(argv[i], '=') &&
              strcmp(argv[i], "--tag-output") != 0))
-            i++; /* its value */
+            i++; /* skips the value */
     }
 }
 
@@ -233,9 +233,9 @@ static void read_options(int argc, char **argv)
         usage_error("the program is missing");
 }
 
-/* ---- our own output ---- */
+/* ---- utofurun's own output ---- */
 
-/* Two descriptors of one pipe get one buffer: lines must not mix. */
+/* If two descriptors refer to one pipe, they get one buffer, because lines must not mix. */
 static void open_sinks(void)
 {
     struct stat out, err;
@@ -248,7 +248,7 @@ static void open_sinks(void)
         run_sink_open(sink_err, STDERR_FILENO);
 }
 
-/* Does not wait for the reader of our standard error: signals and --timeout must go on working. */
+/* Does not wait for the reader of standard error, because signals and --timeout must be handled. */
 static void __attribute__((format(printf, 1, 2))) say(const char *fmt, ...)
 {
     char text[1024] = "utofurun: ";
@@ -265,8 +265,8 @@ static void __attribute__((format(printf, 1, 2))) say(const char *fmt, ...)
 
 /* ---- before the processes start ---- */
 
-/* Opens the rendezvous and puts it into the environment, with a key. The name is not guessable;
- * whoever guesses it all the same is turned away unless it is the same user, and has the key. */
+/* Opens the rendezvous and puts it into the environment, with a key. The name cannot be guessed; a
+ * connection of another user, or without the key, would be refused in any case. */
 static int open_root(void)
 {
     struct ut_job_root root;
@@ -294,7 +294,7 @@ static int open_root(void)
     return rc;
 }
 
-/* One connection and two pipes a process; the processes get the old limit back. */
+/* Each process needs one connection and two pipes; the processes get the old limit back. */
 static void raise_file_limit(void)
 {
     struct rlimit more;
@@ -306,9 +306,9 @@ static void raise_file_limit(void)
     setrlimit(RLIMIT_NOFILE, &more);
 }
 
-/* Chooses a core for each process, or none: bound, processes that wait for each other never take
- * turns on one core, and never move. More processes than cores take turns anyway; a process alone
- * waits for nobody. */
+/* Chooses a core for each process, or none: bound processes that wait for each other never share a
+ * core, and never move. With more processes than cores they share cores in any case, and a single
+ * process waits for nobody. */
 static void choose_cores(void)
 {
     union run_cpus allowed;
@@ -337,7 +337,7 @@ static int open_signals(void)
     sigemptyset(&set);
     for (size_t i = 0; i < sizeof(watched) / sizeof(watched[0]); i++)
         sigaddset(&set, watched[i]);
-    /* giving the terminal away must not stop us */
+    /* giving the terminal to the job must not stop utofurun */
     sigaddset(&set, SIGTTOU);
     sigprocmask(SIG_BLOCK, &set, &old_mask);
     sigdelset(&set, SIGTTOU);
@@ -387,16 +387,16 @@ static void redirect(uint32_t rank, int out, int err)
         dup2(err, STDERR_FILENO);
 }
 
-/* Runs in the child; never returns. report: where an error of exec goes. */
+/* Runs in the child; never returns. report: pipe for an error of exec. */
 static void __attribute__((noreturn))
 run_program(uint32_t rank, pid_t parent, int out, int err, int report)
 {
     int error;
 
     setpgid(0, group);
-    if (group == 0) /* what it starts may be there before utofurun comes to say so */
+    if (group == 0) /* its children may exist before utofurun sets the group */
         run_guard_set_group(getpid());
-    /* whatever ends utofurun, even SIGKILL, ends the job */
+    /* any end of utofurun, even by SIGKILL, ends the job */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(STATUS_SIGNAL + SIGKILL);
@@ -454,7 +454,7 @@ static int start_process(uint32_t rank, int report)
             group = p->pid;
             run_guard_set_group(group);
         }
-        /* here and in the child: whoever comes first */
+        /* here and in the child, whichever is first */
         setpgid(p->pid, group);
         running++;
     }
@@ -474,7 +474,7 @@ static void end_job(void)
     ending = true;
     kill_at = ut_clock_ms() + GRACE_MS;
     kill(-group, SIGTERM);
-    kill(-group, SIGCONT); /* a stopped process would not see it */
+    kill(-group, SIGCONT); /* a stopped process would not handle it */
 }
 
 static void note_status(int status)
@@ -483,8 +483,8 @@ static void note_status(int status)
         worst = status;
 }
 
-/* The first one that fails is named and ends the others; those that end by what we sent them
- * are not to blame. */
+/* The first failing process is named and ends the others; processes that end by forwarded signals
+ * do not count as failing. */
 static void process_ended(uint32_t rank, pid_t pid, int wait_status)
 {
     bool by_signal = WIFSIGNALED(wait_status);
@@ -507,15 +507,15 @@ static void process_ended(uint32_t rank, pid_t pid, int wait_status)
     end_job();
 }
 
-/* A process of the job was stopped from the terminal (Ctrl-Z): stop with it, as the shell expects,
- * and go on together. */
+/* A process of the job was stopped from the terminal (Ctrl-Z): stops with it, as the shell expects,
+ * and later continues the job. */
 static void stop_with_job(void)
 {
     if (terminal)
         tcsetpgrp(STDIN_FILENO, getpgrp());
     kill(-group, SIGSTOP);
     raise(SIGSTOP);
-    /* the shell's fg gave the terminal to us, its bg did not */
+    /* the shell's fg gives the terminal to utofurun, its bg does not */
     if (terminal && tcgetpgrp(STDIN_FILENO) == getpgrp())
         tcsetpgrp(STDIN_FILENO, group);
     kill(-group, SIGCONT);
@@ -546,7 +546,7 @@ static void reap(void)
     }
 }
 
-/* Nobody is left but us, and our reader. */
+/* Only utofurun and its reader are left. */
 static void handle_last_signal(int sig)
 {
     if (sig == SIGTSTP) {
@@ -597,7 +597,7 @@ static void flush_sink(struct run_sink *sink)
 
     if (rc == 0 || !opt.tag_output)
         return;
-    /* nobody reads what the job says: the usual end of a writer */
+    /* the output has no reader: the usual end of a writer */
     note_status(rc == -EPIPE ? STATUS_SIGNAL + SIGPIPE : 1);
     if (rc != -EPIPE)
         say("cannot write the output of the job: %s; ending it", strerror(-rc));
@@ -617,7 +617,7 @@ static void write_line(const struct stream *s, uint32_t rank, const char *line, 
     flush_sink(s->to);
 }
 
-/* One line after the other until the reader takes no more: each is one write, if it can be. */
+/* Writes lines until the reader accepts no more; each with one write, if possible. */
 static void pass_lines(struct stream *s, uint32_t rank)
 {
     size_t at = 0;
@@ -634,7 +634,7 @@ static void pass_lines(struct stream *s, uint32_t rank)
     memmove(s->line, s->line + at, s->used);
 }
 
-/* A single read: a process that writes without end must not keep us from our signals. */
+/* Reads once: a process that writes without end must not delay the handling of signals. */
 static void read_stream(struct stream *s)
 {
     size_t n = sizeof(s->line) - s->used;
@@ -650,14 +650,14 @@ static void read_stream(struct stream *s)
     }
 }
 
-/* While the reader takes nothing, the processes have to wait as if they wrote to it themselves. */
+/* While the reader accepts nothing, the processes wait as if they wrote to it directly. */
 static void pass_on(struct stream **stream, uint32_t rank, bool readable)
 {
     struct stream *s = *stream;
 
     if (!s || s->to->used > 0)
         return;
-    pass_lines(s, rank); /* makes place, unless the reader stops here */
+    pass_lines(s, rank); /* makes room, unless the reader is slow */
     if (readable && !s->ended && s->to->used == 0) {
         read_stream(s);
         pass_lines(s, rank);
@@ -708,8 +708,8 @@ static void set_polls(void)
 
 /* ---- the job ---- */
 
-/* Waits until every process runs its program: an error of exec comes through the pipe, which
- * exec itself closes. */
+/* Waits until every process runs its program: an error of exec arrives on the pipe, which exec
+ * itself closes. */
 static void wait_for_exec(int report)
 {
     int error;
@@ -739,7 +739,7 @@ static int start_job(void)
     return rc;
 }
 
-/* When the loop must wake up by itself: the time limit, the end of the grace. */
+/* The timeout of the loop: the time limit, or the end of the grace period. */
 static int next_timeout(int64_t limit)
 {
     int64_t when = kill_at ? kill_at : limit;
@@ -794,7 +794,7 @@ static void run_job(int64_t *limit)
         step(*limit);
         check_times(limit);
     }
-    /* nothing of a failed job stays behind, such as children of the processes */
+    /* kills what is left of a failed job, such as children of the processes */
     if (ending)
         kill(-group, SIGKILL);
     run_guard_end();
@@ -802,8 +802,8 @@ static void run_job(int64_t *limit)
         tcsetpgrp(STDIN_FILENO, getpgrp());
 }
 
-/* A process that a program left behind may hold the pipes open, and write: what is in them now is
- * all that we pass on. */
+/* A remaining child of a program may keep the pipes open, and write: only what they contain now is
+ * passed on. */
 static void stop_reading_at_end(struct stream *s)
 {
     int n = 0;
@@ -812,7 +812,7 @@ static void stop_reading_at_end(struct stream *s)
         s->left = ioctl(s->fd, FIONREAD, &n) == 0 && n > 0 ? (size_t)n : 0;
 }
 
-/* Waits for the reader of the output as a writer does; not for long when the job has failed. */
+/* Waits for the reader of the output as a writer does, but not for long if the job has failed. */
 static void finish_output(int64_t limit)
 {
     bool failed = ending;
@@ -831,7 +831,7 @@ static void finish_output(int64_t limit)
     while (has_output() && !gave_up) {
         step(patience && (!limit || patience < limit) ? patience : limit);
         if (patience && (int64_t)ut_clock_ms() >= patience) {
-            if (has_output() && sink_err->used == 0) /* else nobody reads this line either */
+            if (has_output() && sink_err->used == 0) /* else it has no reader */
                 say("the job has ended; the end of its output waits for somebody to read it");
             patience = 0;
         }

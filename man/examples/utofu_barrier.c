@@ -39,14 +39,14 @@ int main(int argc, char **argv)
                  MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     struct utofu_vbg_setting setting = {
         .vbg_id = mine,
-        .src_lcl_vbg_id = mine, /* our only gate: its signal goes to itself */
+        .src_lcl_vbg_id = mine, /* the only gate: its signal goes to itself */
         .dst_lcl_vbg_id = mine,
         .src_rmt_vbg_id = theirs,
         .dst_rmt_vbg_id = theirs,
         .dst_path_coords = {UTOFU_PATH_COORD_NULL},
     };
     check(utofu_set_vbg(&setting, 1), "utofu_set_vbg");
-    MPI_Barrier(MPI_COMM_WORLD); /* both have set their gates */
+    MPI_Barrier(MPI_COMM_WORLD); /* both processes have set their gates */
 
     check(utofu_barrier(mine, 0), "utofu_barrier");
     while ((rc = utofu_poll_barrier(mine, 0)) == UTOFU_ERR_NOT_COMPLETED)
@@ -60,7 +60,7 @@ int main(int argc, char **argv)
     check(rc, "utofu_poll_reduce_uint64");
     printf("rank %d: the sum is %d\n", rank, (int)sum);
 
-    MPI_Barrier(MPI_COMM_WORLD); /* nobody frees a gate that still sends */
+    MPI_Barrier(MPI_COMM_WORLD); /* no gate is freed while it still sends */
     check(utofu_free_vbg(&mine, 1), "utofu_free_vbg");
     MPI_Finalize();
     return sum == 3 ? 0 : 1;

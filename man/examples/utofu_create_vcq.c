@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This program creates a VCQ on the first TNI and prints its id, which is what other processes need
- * to reach it. It runs alone as well as under mpirun, srun or utofurun.
+ * This program creates a VCQ on the first TNI and prints its id, which other processes need for
+ * puts to the VCQ. The program runs alone as well as under mpirun, srun or utofurun.
  *
  *     cc -o create_vcq create_vcq.c $(pkg-config --cflags --libs utofu)
  */

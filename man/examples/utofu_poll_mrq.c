@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This program takes notices of all kinds from one MRQ, and tells a communication that failed from
- * one that is merely not complete. It puts to itself, with a local and a remote notice, and then to
- * a STADD that lies in no registered memory.
+ * This program takes notices of all kinds from one MRQ, and distinguishes a failed communication
+ * from one that is not complete yet. The process puts to itself, with a local and a remote notice,
+ * and then to a STADD outside registered memory.
  *
  *     cc -o poll_mrq poll_mrq.c $(pkg-config --cflags --libs utofu)
  */
@@ -22,7 +22,7 @@ static void check(int rc, const char *what)
     }
 }
 
-/* Returns 1 for a notice, 0 for the notice of a communication that failed. */
+/* Returns 1 for a notice, 0 for the notice of a failed communication. */
 static int next_notice(void)
 {
     struct utofu_mrq_notice notice;
@@ -33,17 +33,17 @@ static int next_notice(void)
     switch (rc) {
     case UTOFU_SUCCESS:
         break;
-    case UTOFU_ERR_MRQ_RMT_STADD: /* which one it was: notice.edata, notice.vcq_id */
+    case UTOFU_ERR_MRQ_RMT_STADD: /* the communication: notice.edata, notice.vcq_id */
         printf("the put with EDATA %d met no registered memory\n", (int)notice.edata);
         return 0;
     default:
         check(rc, "utofu_poll_mrq");
     }
     switch (notice.notice_type) {
-    case UTOFU_MRQ_TYPE_LCL_PUT: /* our own: the data is in place */
+    case UTOFU_MRQ_TYPE_LCL_PUT: /* of this process's own put: the data are in place */
         printf("our put with EDATA %d is complete\n", (int)notice.edata);
         break;
-    case UTOFU_MRQ_TYPE_RMT_PUT: /* a peer's: its last byte is before notice.rmt_stadd */
+    case UTOFU_MRQ_TYPE_RMT_PUT: /* of a peer's put: its last byte is before notice.rmt_stadd */
         printf("a put with EDATA %d has come\n", (int)notice.edata);
         break;
     default:

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rank 0 of an MPI program puts a message into the memory of rank 1, which learns of it from the
- * remote MRQ notice. MPI carries the VCQ id and the STADD beforehand. The source may be changed
- * again after the TCQ entry, and is there to stay only then.
+ * Rank 0 of an MPI program puts a message into the memory of rank 1, which gets the remote MRQ
+ * notice. MPI sends the VCQ id and the STADD before the put. The source may be changed or freed
+ * only after the TCQ entry.
  *
  *     mpicc -o put put.c $(pkg-config --cflags --libs utofu)
  *     mpirun -n 2 ./put
@@ -42,7 +42,7 @@ int main(int argc, char **argv)
 {
     static char text[64];
     struct utofu_mrq_notice notice;
-    uint64_t mine[2], target[2]; /* a VCQ id and a STADD */
+    uint64_t mine[2], target[2]; /* VCQ id and STADD */
     utofu_vcq_hdl_t vcq;
     int rank, size, rc;
 
@@ -67,7 +67,7 @@ int main(int argc, char **argv)
         check(rc, "utofu_poll_mrq");
         printf("rank 1 has: %s\n", text);
     }
-    MPI_Barrier(MPI_COMM_WORLD); /* the target is registered until the data is there */
+    MPI_Barrier(MPI_COMM_WORLD); /* the target stays registered until the data have arrived */
     check(utofu_dereg_mem(vcq, mine[1], 0), "utofu_dereg_mem");
     check(utofu_free_vcq(vcq), "utofu_free_vcq");
     MPI_Finalize();

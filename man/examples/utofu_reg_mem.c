@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This program registers memory, reads from it through its STADD, and gives it back. An offset into
- * the memory is an offset of the STADD. Here the owner itself is the reader; another process does
- * the same once it has been sent the VCQ id and the STADD: see the example of utofu_put(3).
+ * This program registers memory, reads from it through its STADD, and deregisters it. An offset
+ * into the memory is an offset of the STADD. Here the owner itself is the reader; another process
+ * does the same once it has the VCQ id and the STADD: see the example of utofu_put(3).
  *
  *     cc -o reg_mem reg_mem.c $(pkg-config --cflags --libs utofu)
  */

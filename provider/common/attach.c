@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernel copies each piece of the local iovec on its own, so only the local side is cut;
- * cutting the remote side would make it look up the pages once more.
+ * The kernel copies each piece of the local iovec separately, so only the local side is cut; with a
+ * cut remote side it would look up the pages again.
  */
 #include "attach.h"
 

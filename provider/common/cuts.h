@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Within one copy of the kernel stores may come in any order ("rep movsb"); those of two copies
- * stay in order. So a transfer is cut into pieces, one for each line: from the last word of the
- * line before up to, and without, its own last word, which so lands behind the rest of its line.
- * A few bytes are cut as wide.h says where the kernel's copy of each piece is seen as a whole.
+ * Within one copy by the kernel the order of stores is undefined ("rep movsb"); two copies are in
+ * order. So a transfer is cut into pieces, one per line: from the last word of the previous line up
+ * to, and excluding, its own last word, which is so written after the rest of its line. A few bytes
+ * are cut as described in wide.h, if each copy by the kernel becomes visible at once.
  */
 #ifndef PROV_CUTS_H
 #define PROV_CUTS_H
@@ -15,18 +15,18 @@
 #include "provider.h"
 #include "wide.h"
 
-enum { PROV_CUTS = 1024 }; /* pieces: as many as the kernel takes at once */
+enum { PROV_CUTS = 1024 }; /* maximum number of pieces, which is the kernel's */
 
-/* How a transfer is cut: by the addresses that are written to. */
+/* The cuts of a transfer, determined by the destination addresses. */
 struct prov_cuts {
-    uint64_t last_line, last_word, end; /* where these begin; the last word is aligned naturally */
-    unsigned int width;                 /* of the pieces that wide.h cuts; 0: it does not */
+    uint64_t last_line, last_word, end; /* addresses; the last word is naturally aligned */
+    unsigned int width;                 /* maximum size of the pieces of wide.h; 0: not used */
 };
 
 static inline struct prov_cuts prov_cuts_of(uint64_t addr, size_t length)
 {
     uint64_t end = addr + length;
-    uint64_t aligned = end & -end; /* largest power of two that the end is a multiple of */
+    uint64_t aligned = end & -end; /* largest power of two that divides the end */
     unsigned int width = prov_kernel_width();
 
     if (aligned > PROV_WORD)
@@ -37,20 +37,20 @@ static inline struct prov_cuts prov_cuts_of(uint64_t addr, size_t length)
                               .width = width > PROV_WORD && prov_is_cut(addr, length) ? width : 0};
 }
 
-/* Where the piece that begins at "at" ends. */
+/* The end of the piece that begins at `at`. */
 static inline uint64_t prov_cut_end(const struct prov_cuts *c, uint64_t at)
 {
     if (c->width)
         return at + prov_piece(at, c->end - at, c->width);
     if (at >= c->last_line)
         return at < c->last_word ? c->last_word : c->end;
-    /* the piece that holds nothing but the word before the last line ends with that */
+    /* a piece that has just the word before the last line ends at that line */
     uint64_t next = ((at + PROV_WORD) | (PROV_LINE - 1)) + 1 - PROV_WORD;
     return next < c->last_line ? next : c->last_line;
 }
 
-/* Fills in the pieces from the address `at` on, whose bytes are at `lcl`, as many as fit, and
- * returns how many bytes they have. */
+/* Fills in the pieces for the address `at` and the local bytes `lcl`, as many as fit; returns their
+ * number of bytes. */
 static inline size_t prov_cut(struct iovec iov[PROV_CUTS], unsigned int *num, char *lcl,
                               const struct prov_cuts *c, uint64_t at)
 {

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * x86 makes stores visible in the order of the program, each of at most 16 aligned bytes in one
- * piece where there is AVX, so ascending vector stores do, the last 16 bytes of a line on their
- * own. Elsewhere a fence stands before the last word of a line and behind it.
+ * x86 makes stores visible in program order, and an aligned store of up to 16 bytes at once if the
+ * CPU has AVX: so ascending vector stores suffice, the last 16 bytes of a line separately. On other
+ * CPUs a fence precedes and follows the last word of a line.
  *
- * "rep movsb" is faster where the lines lie in the level-2 cache or in that of another core, as it
- * neither fetches the lines that it overwrites nor waits for one before the next; but within one
- * its stores have no order, and one for each line takes four times as long. Wider stores and
- * prefetchw gain nothing for the sizes that take time: docs/measurements/benchmarks.md has the
- * figures.
+ * "rep movsb" is faster if the lines are in the level-2 cache or in another core's, as it neither
+ * fetches the lines that it overwrites nor waits between lines; but its stores are not ordered, and
+ * one "rep movsb" per line takes four times as long. Wider stores and prefetchw gain nothing for
+ * large sizes: docs/measurements/benchmarks.md has the figures.
  */
 #include "lines.h"
 
@@ -72,7 +71,7 @@ static void copy_sse(uint8_t *to, const uint8_t *from, size_t size)
     }
 }
 
-/* Asked once; threads that ask at the same time find the same. */
+/* Chosen once; concurrent threads choose the same. */
 static lines_fn *choose(void)
 {
     static lines_fn *chosen;

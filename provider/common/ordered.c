@@ -16,7 +16,7 @@
 
 enum { LINE = PROV_LINE, WORD = PROV_WORD };
 
-/* The last, naturally aligned 1, 2, 4 or 8 bytes in one store behind all earlier ones. */
+/* Copies the last, naturally aligned 1, 2, 4 or 8 bytes in one store after all earlier ones. */
 static void store_word(void *to, const void *from, size_t size)
 {
     uint64_t v8;
@@ -39,7 +39,7 @@ static void store_word(void *to, const void *from, size_t size)
     case 1:
         __atomic_store_n((uint8_t *)to, *(const uint8_t *)from, __ATOMIC_RELEASE);
         break;
-    default: /* less than the aligned word that it ends: there is no last word to poll */
+    default: /* not a naturally aligned size: no last word to poll */
         memmove(to, from, size);
     }
 }
@@ -53,7 +53,7 @@ static inline void order_stores(void)
 #endif
 }
 
-/* Of one byte or more each. */
+/* Both ranges have at least one byte. */
 static inline bool overlap(const void *to, const void *from, size_t length)
 {
     return (uintptr_t)to - (uintptr_t)from + length - 1 < 2 * length - 1;
@@ -81,7 +81,7 @@ __attribute__((target("avx"))) static void store_32(uint8_t *to, const uint8_t *
     order_stores();
 }
 
-/* In the pieces of wide.h, each by one store. */
+/* Copies in the pieces of wide.h, one store each. */
 static __attribute__((noinline)) void store_pieces(uint8_t *to, const uint8_t *from, size_t size,
                                                    unsigned int width)
 {
@@ -114,12 +114,12 @@ static __attribute__((noinline)) void store_pieces(uint8_t *to, const uint8_t *f
 #else
 static void store_pieces(uint8_t *to, const uint8_t *from, size_t size, unsigned int width)
 {
-    (void)width; /* never called: no store of more than a word is known to be seen at once */
+    (void)width; /* not reached: no store of more than a word is known to become visible at once */
     memcpy(to, from, size);
 }
 #endif
 
-/* Within one line: its last naturally aligned word behind all else. */
+/* Within one line: copies its last naturally aligned word after the rest. */
 static inline void copy_in_line(uint8_t *to, const uint8_t *from, size_t size)
 {
     uint64_t end = (uintptr_t)to + size;
@@ -141,10 +141,10 @@ static __attribute__((noinline)) void copy_one_line(uint8_t *to, const uint8_t *
     copy_in_line(to, from, size);
 }
 
-/* Of more than one line. */
+/* Copies more than one line. */
 static __attribute__((noinline)) void copy_lines(uint8_t *to, const uint8_t *from, size_t length)
 {
-    size_t first = -(uintptr_t)to & (LINE - 1); /* as far as the next line begins */
+    size_t first = -(uintptr_t)to & (LINE - 1); /* up to the next line boundary */
     size_t whole = (length - first - 1) & ~(size_t)(LINE - 1);
 
     if (first > 0)
@@ -160,7 +160,7 @@ static inline void copy_ordered(void *to, const void *from, size_t length)
     if (length == 0)
         return;
     if (overlap(to, from, length))
-        memmove(to, from, length); /* an overlapping copy cannot be made piece by piece */
+        memmove(to, from, length); /* an overlapping copy cannot be made in pieces */
     else if (prov_is_cut((uintptr_t)to, length) && prov_store_width() > WORD)
         store_pieces(to, from, length, prov_store_width());
     else if (((uintptr_t)to & (LINE - 1)) + length <= LINE)

@@ -17,7 +17,7 @@ static uintptr_t page_mask(void)
     return ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
 }
 
-/* Has this kernel MADV_POPULATE_WRITE? An old one says EINVAL. */
+/* Does the kernel have MADV_POPULATE_WRITE? An old one returns EINVAL. */
 static bool knows_populate(void)
 {
     static int known = -1;
@@ -32,7 +32,7 @@ static bool knows_populate(void)
     return k;
 }
 
-/* Where it may not be asked, as in some containers, the answer is yes. */
+/* If the kernel forbids the call, as in some containers, returns true. */
 static bool can_be_read(uintptr_t at)
 {
     char byte;
@@ -51,7 +51,7 @@ static bool page_allows(uintptr_t at, bool write)
            errno == EAGAIN || errno == ENOMEM || errno == EINTR;
 }
 
-/* MS_ASYNC does nothing but to look. */
+/* MS_ASYNC only checks that the pages are mapped. */
 bool prov_memory_is_there(const void *addr, size_t size, bool write)
 {
     uintptr_t first = (uintptr_t)addr, end = first + size;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernel copies by "rep movsb" where the CPU says that it is fast for a few bytes (FSRM), else
- * by loops or by other string instructions (arch/x86/include/asm/uaccess_64.h,
- * copy_user_generic()). Within one instruction the stores have no order that anybody promises.
- * AMD's cores since Zen 3 make one store of 16 or 32 aligned bytes: of 1,000,000 copies by
- * process_vm_writev() and preadv() none was seen in part, by a thread that looked all the time. Of
- * other CPUs with FSRM this is not known, so there the last word stays in a copy of its own.
+ * The kernel copies by "rep movsb" if the CPU reports that it is fast for a few bytes (FSRM), else
+ * by loops or other string instructions (arch/x86/include/asm/uaccess_64.h, copy_user_generic()).
+ * The order of stores within one instruction is not specified. AMD's cores since Zen 3 make one
+ * store of 16 or 32 aligned bytes: in 1,000,000 copies by process_vm_writev() and preadv() a
+ * polling thread never saw one in part. For other CPUs with FSRM this is not known, so the last
+ * word is copied separately.
  */
 #include "wide.h"
 
@@ -53,9 +53,9 @@ static struct cpu ask_cpu(void)
     return cpu;
 }
 
-/* A store path of 32 bytes: with AVX-512; AMD's cores since Zen 2; Intel's large cores since
- * Haswell. Intel's small cores with AVX2 have 16, and all of their models are newer than the last
- * large core without AVX-512 that was sold alone. */
+/* Is the store path 32 bytes wide? On CPUs with AVX-512, AMD's cores since Zen 2, and Intel's large
+ * cores since Haswell. Intel's small cores with AVX2 have 16 bytes, and all of their models are
+ * newer than the last model with only large cores and without AVX-512. */
 static bool stores_32(const struct cpu *cpu)
 {
     enum { ZEN = 0x17, ZEN_2_MODEL = 0x30, ZEN_3 = 0x19, LAST_LARGE_MODEL = 0xa6 };
@@ -70,7 +70,7 @@ static bool stores_32(const struct cpu *cpu)
            cpu->model <= LAST_LARGE_MODEL;
 }
 
-/* Threads that ask at the same time find the same. */
+/* Concurrent threads find the same. */
 void prov_widths_find(void)
 {
     enum { ZEN_3 = 0x19 };

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How many bytes this machine makes visible at once, and how a few bytes are cut so that most of
- * them are: into naturally aligned pieces, in ascending order. Who sees a byte of a piece sees the
- * whole piece and all before it, so a mark need not be the last word.
+ * The number of bytes that this machine makes visible at once, and cutting a few bytes into
+ * naturally aligned pieces of that size, in ascending order. A reader that sees a byte of a piece
+ * sees the whole piece and all earlier ones, so a flag need not be the last word.
  *
- * What the architecture promises for an aligned store: 8 bytes, and 16 where there is AVX (Intel
- * SDM volume 3, "Guaranteed Atomic Operations"; AMD APM volume 2, "Access Atomicity"). 32 bytes are
- * one write of the level-1 cache where the core's store path is as wide; others make two of it,
- * whose order nobody promises, so those do without.
+ * Atomicity of an aligned store: 8 bytes, and 16 with AVX (Intel SDM volume 3, "Guaranteed Atomic
+ * Operations"; AMD APM volume 2, "Access Atomicity"). 32 bytes are one write to the level-1 cache
+ * if the core's store path is as wide; other cores make two writes in an unspecified order, and so
+ * use smaller pieces.
  */
 #ifndef PROV_WIDE_H
 #define PROV_WIDE_H
@@ -18,16 +18,16 @@
 
 enum {
     PROV_WORD = 8,
-    PROV_WIDEST = 32,  /* bytes of the largest piece */
-    PROV_CPU_LINE = 64 /* bytes: within these few bytes are cut into pieces */
+    PROV_WIDEST = 32,  /* maximum bytes of a piece */
+    PROV_CPU_LINE = 64 /* bytes: transfers within one such line are cut into pieces */
 };
 
 struct prov_widths {
     uint8_t store;  /* bytes that an aligned store of this CPU makes visible at once */
-    uint8_t kernel; /* bytes, aligned, of which the same is true of one copy by the kernel */
+    uint8_t kernel; /* the same for one copy by the kernel */
 };
 
-extern struct prov_widths prov_widths; /* 0: not known yet, see prov_widths_find() */
+extern struct prov_widths prov_widths; /* 0: unknown yet, see prov_widths_find() */
 void prov_widths_find(void);
 
 static inline unsigned int prov_store_width(void)
@@ -50,14 +50,14 @@ static inline unsigned int prov_kernel_width(void)
     return prov_widths.kernel;
 }
 
-/* Is it cut into pieces? They have 8 bytes at least. */
+/* Is the transfer cut into pieces? These have at least 8 bytes. */
 static inline bool prov_is_cut(uint64_t at, size_t size)
 {
     return ((at | size) & (PROV_WORD - 1)) == 0 && size > PROV_WORD &&
            (at & (PROV_CPU_LINE - 1)) + size <= PROV_CPU_LINE;
 }
 
-/* The size of the piece at `at`, with `size` > 0 bytes still to come. */
+/* The size of the piece at `at`, with `size` > 0 bytes left. */
 static inline size_t prov_piece(uint64_t at, size_t size, unsigned int width)
 {
     uint64_t aligned = (at | width) & -(at | width);
@@ -66,7 +66,7 @@ static inline size_t prov_piece(uint64_t at, size_t size, unsigned int width)
     return aligned < fits ? aligned : fits;
 }
 
-/* One such piece, or a naturally aligned word. */
+/* Is it one such piece, or a naturally aligned word? */
 static inline bool prov_is_piece(uint64_t at, size_t size, unsigned int width)
 {
     return size <= width && ((at | size) & (size - 1)) == 0;

@@ -51,7 +51,7 @@ static bool give_name(struct fp_ep *ep, struct fp_conn *conn)
     ep->conns[at] = conn;
     ep->num_conns++;
     if ((++ep->last_generation & (UINT32_MAX >> NAME_BITS)) == 0)
-        ep->last_generation++; /* so no name is 0 */
+        ep->last_generation++; /* so that no name is 0 */
     conn->name = ep->last_generation << NAME_BITS | at;
     return true;
 }
@@ -139,7 +139,7 @@ void fp_conn_ask_again(struct fp_conn *conn)
     tell(conn, FP_ASK, true);
 }
 
-/* Is it a question that was repeated? */
+/* Was this question received before? */
 static bool is_known(const struct fp_ep *ep, const struct fp_peer *peer, const struct fp_note *note)
 {
     for (uint32_t i = 0; i < ep->num_names; i++) {
@@ -179,11 +179,11 @@ static int down(struct fp_conn *conn, enum prov_reason reason)
     int calls = fp_conn_report(conn);
 
     if (conn->state != before || before >= FP_DOWN)
-        return calls; /* closed by such a call */
+        return calls; /* the callback has closed the connection */
     fp_send_drop_queued(conn);
     fp_pulls_drop(conn);
     fp_kept_drop(conn);
-    if (before == FP_AWAITED || before == FP_CLOSING) { /* nobody knows it, or any more */
+    if (before == FP_AWAITED || before == FP_CLOSING) { /* the peer does not know it now */
         fp_conn_end(conn);
         return calls;
     }
@@ -217,8 +217,8 @@ static int accepted(struct fp_conn *conn, const struct fp_note *note)
     return 1;
 }
 
-/* An answer to a read that the peer has sent may come behind its goodbye, which goes another way.
- */
+/* The peer's answer to a read may arrive after its goodbye, which is sent over the control
+ * endpoint. */
 static bool waits_for_data(struct fp_conn *conn)
 {
     uint32_t n = conn->reported;
@@ -227,7 +227,7 @@ static bool waits_for_data(struct fp_conn *conn)
            (int32_t)(conn->acked - n) > 0 && ut_now_ms() - conn->parting_ms < UT_PARTING_MS;
 }
 
-/* What the peer says last of this side's operations. */
+/* Processes the peer's final state of this side's operations. */
 static void take_last_word(struct fp_conn *conn, const struct fp_note *note)
 {
     fp_conn_acked(conn, note->executed);
@@ -244,7 +244,7 @@ static int part(struct fp_conn *conn, const struct fp_note *note)
     return fp_conn_report(conn) + fp_conn_settle(conn);
 }
 
-/* What the peer says of a connection that it knows, or that this side asked for. */
+/* Processes a note on a connection that the peer knows, or that this side asked for. */
 static int answered(struct fp_conn *conn, const struct fp_note *note)
 {
     switch ((enum fp_note_kind)note->kind) {
@@ -277,7 +277,7 @@ int fp_conn_take_note(struct fp_ep *ep, struct fp_peer *peer, const struct fp_no
         return asked(ep, peer, note);
     if (conn && conn->peer == peer && conn->state < FP_DOWN)
         return answered(conn, note);
-    if (note->kind == FP_ACCEPT) /* not wanted any more */
+    if (note->kind == FP_ACCEPT) /* no longer wanted */
         fp_control_send(peer, &(struct fp_note){.kind = FP_GONE,
                                                 .to_conn = note->from_conn,
                                                 .from_conn = note->to_conn,
@@ -299,7 +299,7 @@ int fp_conn_started(struct fp_conn *conn)
  * Operations and ends
  */
 
-/* Has either end got everything that it waits for? What is still on its way to the fabric may be
+/* Has either end received everything that it waits for? Data still in the fabric's queues may be
  * lost when the endpoint is closed. */
 static bool is_served(const struct fp_conn *conn)
 {
@@ -307,7 +307,7 @@ static bool is_served(const struct fp_conn *conn)
            conn->num_queued == 0 && conn->num_sending == 0;
 }
 
-/* What was before the operation that the peer has refused has ended. */
+/* Have all operations before the one that the peer refused ended? */
 static bool is_next_to_fail(const struct fp_conn *conn)
 {
     return conn->failed && conn->reported == conn->failed_at;
@@ -370,14 +370,13 @@ int fp_conn_look(struct fp_conn *conn)
     return fp_conn_settle(conn);
 }
 
-/* Where the fabric keeps no order, a write that is under way may land behind one that comes over
- * the next connection. */
+/* On a fabric that keeps no order, a write in flight may land after one of the next connection. */
 static bool may_land_late(const struct fp_conn *conn)
 {
     return conn->num_placing > 0 && !conn->ep->prov->keeps_order;
 }
 
-/* What the process has sent before it ended may still come. */
+/* Messages that the process sent before it ended may still arrive. */
 static bool has_no_last_words(const struct fp_conn *conn)
 {
     return conn->orphaned && ut_now_ms() - conn->peer->ended_ms >= LAST_WORDS_MS;
@@ -443,7 +442,7 @@ void fp_conns_reap(struct fp_ep *ep)
 }
 
 /*
- * What the core calls
+ * Called by the core
  */
 
 int fp_connect(struct prov_ep *base, const void *addr, size_t addr_size, unsigned int peer_tni,
@@ -468,7 +467,7 @@ int fp_connect(struct prov_ep *base, const void *addr, size_t addr_size, unsigne
     set_hello(conn, hello, hello_size);
     if (!fp_peer_is_dead(peer)) {
         tell(conn, FP_ASK, true);
-    } else { /* the next poll says so */
+    } else { /* the next poll reports it */
         __atomic_add_fetch(&ep->prov->news, 1, __ATOMIC_SEQ_CST);
         fp_tick(ep->prov);
     }
@@ -508,7 +507,7 @@ void fp_conn_close(struct prov_conn *base)
 
     if (conn->state == FP_UP && !is_served(conn) && !conn->broken && !conn->parting &&
         !conn->failed)
-        conn->state = FP_CLOSING; /* until everything is executed */
+        conn->state = FP_CLOSING; /* until all operations are executed */
     else
         fp_conn_end(conn);
 }

@@ -28,7 +28,7 @@ bool fp_address_is_good(const struct fp_prov *prov, const struct fp_address *add
  * Sending
  */
 
-/* With prov->lock. */
+/* Called with prov->lock. */
 static void append(struct fp_control *c, struct fp_mail *mail)
 {
     mail->next = NULL;
@@ -36,7 +36,7 @@ static void append(struct fp_control *c, struct fp_mail *mail)
     c->last = &mail->next;
 }
 
-/* Silence is noticed where connections lead. What is said to others has its own time. */
+/* Silence is only detected for peers with connections. Notes to others have a time limit. */
 static bool is_given_up(const struct fp_mail *mail, uint64_t now)
 {
     return fp_peer_is_dead(mail->peer) ||
@@ -44,13 +44,13 @@ static bool is_given_up(const struct fp_mail *mail, uint64_t now)
            (now > mail->until_ms && !fp_peer_is_used(mail->peer));
 }
 
-/* In a buffer. */
+/* A note in a send buffer. */
 struct sending {
     struct fp_note note;
     uint64_t until_ms;
 };
 
-/* With the control lock. */
+/* Called with the control lock. */
 static bool send_one(struct fp_prov *prov, struct fp_mail *mail)
 {
     struct fp_control *c = &prov->control;
@@ -79,7 +79,7 @@ static bool send_one(struct fp_prov *prov, struct fp_mail *mail)
     return true;
 }
 
-/* With the control lock. */
+/* Called with the control lock. */
 static void drain(struct fp_prov *prov)
 {
     struct fp_control *c = &prov->control;
@@ -107,7 +107,7 @@ static void drain(struct fp_prov *prov)
     if (!later)
         return;
     pthread_mutex_lock(&prov->lock);
-    *last = c->first; /* before those that came meanwhile */
+    *last = c->first; /* before notes queued meanwhile */
     if (!c->first)
         c->last = last;
     c->first = later;
@@ -115,8 +115,8 @@ static void drain(struct fp_prov *prov)
     fp_tick(prov);
 }
 
-/* With the peer's key, or, where that is not known, with this process's, which the peer has asked
- * with. */
+/* Seals with the peer's key, or, if it is unknown, with the key of this process, which the peer
+ * used for its request. */
 static void seal(const struct fp_peer *peer, struct fp_note *note)
 {
     bool is_its = fp_peer_has_key(peer);
@@ -166,7 +166,7 @@ void fp_control_send(struct fp_peer *peer, const struct fp_note *note)
  * Receiving
  */
 
-/* Gives it to its endpoint; returns whom to wake. False: there is no such endpoint. */
+/* Passes the note to its endpoint; *owner must be woken. False: no such endpoint. */
 static bool deliver(struct fp_prov *prov, struct fp_mail *mail, void **owner)
 {
     struct fp_ep *ep;
@@ -202,8 +202,8 @@ static void refuse(struct fp_peer *peer, const struct fp_note *note)
     queue(peer, &answer);
 }
 
-/* Who has sent it; NULL: somebody without a key, who gets no answer, and of whom nothing is kept. A
- * process that has this one's record is met when it asks for a connection. */
+/* The sender; NULL: a process without a key, which gets no answer, and for which nothing is stored.
+ * A process that has this one's record becomes a peer when it asks for a connection. */
 static struct fp_peer *sender_of(struct fp_prov *prov, const struct fp_note *note)
 {
     struct fp_peer *peer = fp_peer_find(prov, &note->process);
@@ -239,7 +239,7 @@ static void take_note(struct fp_prov *prov, const struct fp_note *note)
         refuse(peer, note);
     }
     if (owner && prov->control.helped)
-        fp_tick(prov); /* wake() is for progress(), which delivers what sleeps */
+        fp_tick(prov); /* only progress() calls wake() */
     else if (owner)
         prov->config.wake(owner);
 }
@@ -283,7 +283,7 @@ static void take_error(struct fp_prov *prov)
     struct sending sending;
     memcpy(&sending, buf->bytes, sizeof(sending));
     sent(c, buf);
-    if (sending.note.kind != FP_PONG) /* again, until the peer is given up */
+    if (sending.note.kind != FP_PONG) /* repeated until the peer is given up */
         queue_until(peer, &sending.note, sending.until_ms);
 }
 
@@ -298,7 +298,7 @@ static void repost(struct fp_control *c)
     }
 }
 
-/* Entries of the completion queue; 0: none is there. */
+/* Number of entries read from the completion queue; 0: none. */
 static long read_some(struct fp_prov *prov)
 {
     struct fp_control *c = &prov->control;
@@ -409,8 +409,8 @@ static void free_mail(struct fp_mail *mail)
     }
 }
 
-/* What has been closed last is said to the peers, as far as they take it. A fabric may drop what it
- * has not sent when the endpoint is closed. */
+/* Sends the last notes to the peers, as far as possible. A fabric may drop unsent notes when the
+ * endpoint is closed. */
 static void say_last(struct fp_prov *prov)
 {
     enum { TRIES = 200 };

@@ -9,19 +9,19 @@
 int fp_control_open(struct fp_prov *prov);
 void fp_control_close(struct fp_prov *prov);
 
-/* Queues a note, and sends what can be sent; this process's address is filled in. What the fabric
- * does not take now, or fails to deliver, is repeated as long as the peer is not given up. Any
+/* Queues a note, with this process's address filled in, and sends queued notes. Notes that the
+ * fabric does not accept now, or fails to deliver, are repeated until the peer is given up. For any
  * thread, without the locks of types.h. */
 void fp_control_send(struct fp_peer *peer, const struct fp_note *note);
 
-/* Takes what has come. True: nothing more is there, and the descriptor tells of what comes. */
+/* Processes completions. True: there are no more, and the descriptor signals new ones. */
 bool fp_control_progress(struct fp_prov *prov);
 
-/* A little of that, by who polls an endpoint: without a background thread progress() is called
- * rarely, and handshakes take many of its calls. */
+/* Makes a little progress, for threads that poll an endpoint: without a background thread
+ * progress() is called rarely, and a handshake takes many calls. */
 void fp_control_help(struct fp_prov *prov);
 
-/* Does this come from a process of the same fabric, and may its parts be used? */
+/* Is this the address of a process on the same fabric, with valid fields? */
 bool fp_address_is_good(const struct fp_prov *prov, const struct fp_address *address);
 
 #endif

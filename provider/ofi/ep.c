@@ -45,7 +45,7 @@ static int post_receives(struct fp_ep *ep)
     return 0;
 }
 
-/* From here on peers find it. */
+/* Adds the endpoint to the list where peers find it. */
 static int enlist(struct fp_ep *ep)
 {
     struct fp_prov *prov = ep->prov;
@@ -218,7 +218,7 @@ static int read_queue(struct fp_ep *ep)
     return calls;
 }
 
-/* Connections that have something to send, or to say. */
+/* Serves connections with messages to send, or to acknowledge. */
 static int serve_busy(struct fp_ep *ep)
 {
     struct fp_conn *conn = ep->busy, *next;
@@ -241,14 +241,14 @@ static int serve_busy(struct fp_ep *ep)
     return calls;
 }
 
-/* What has waited since the last look for the peer to execute it may have been lost. */
+/* Operations that have been unacknowledged since the last check may have been lost. */
 static void nudge(struct fp_conn *conn)
 {
     struct fp_head head = {.kind = FP_NUDGE, .seq = conn->sent};
 
     if (conn->reported != conn->sent && conn->sent == conn->posted && !conn->broken &&
         conn->reported == conn->seen_reported && conn->num_queued == 0)
-        fp_send(conn, &head, sizeof(head), NULL, 0); /* without memory: with the next look */
+        fp_send(conn, &head, sizeof(head), NULL, 0); /* without memory: at the next check */
     conn->seen_reported = conn->reported;
     fp_place_ask_again(conn);
 }
@@ -303,7 +303,7 @@ int fp_ep_poll(struct prov_ep *base)
         calls += serve_busy(ep);
     if (ep->unposted)
         repost(ep);
-    fp_send_acks(ep); /* now: the program may not poll again, and nobody else for it */
+    fp_send_acks(ep); /* at once, as the program may not poll again */
     if (ep->closed)
         fp_conns_reap(ep);
     return calls;
@@ -311,7 +311,7 @@ int fp_ep_poll(struct prov_ep *base)
 
 void fp_ep_flush(struct prov_ep *base)
 {
-    (void)base; /* PROV_MORE holds nothing back */
+    (void)base; /* PROV_MORE delays nothing */
 }
 
 /*
@@ -320,7 +320,7 @@ void fp_ep_flush(struct prov_ep *base)
 
 bool fp_ep_arm(struct prov_ep *base, enum prov_arm what)
 {
-    (void)what; /* everything wakes */
+    (void)what; /* every event wakes */
     struct fp_ep *ep = (struct fp_ep *)base;
     struct fp_prov *prov = ep->prov;
 
@@ -370,14 +370,14 @@ static void part_with(struct fp_conn *conn)
     }
 }
 
-/* What was injected before it has been sent when this has: a fabric may drop what it has not sent
- * when the endpoint is closed. */
+/* Sends a last message: when it has been sent, injected messages before it have been sent, too. A
+ * fabric may drop unsent messages when the endpoint is closed. */
 static void say_last(struct fp_conn *conn)
 {
     struct fp_head ack = {.kind = FP_ACK};
 
     if (conn->state == FP_UP && !conn->broken && !conn->parting)
-        fp_send(conn, &ack, sizeof(ack), NULL, 0); /* without memory: as if it were lost */
+        fp_send(conn, &ack, sizeof(ack), NULL, 0); /* without memory: treated as lost */
 }
 
 static bool still_closing(const struct fp_ep *ep)
@@ -410,7 +410,7 @@ void fp_ep_close(struct prov_ep *base)
     fp_owing_are_due(ep);
     fp_send_acks(ep);
     delist(ep);
-    take_mail(ep); /* who has asked meanwhile is told that it is gone, and asks again */
+    take_mail(ep); /* rejects requests that arrived meanwhile; the peer asks again */
     for (uint32_t i = 0; i < ep->num_names; i++) {
         if (ep->conns[i])
             fp_conn_end(ep->conns[i]);

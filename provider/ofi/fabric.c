@@ -10,17 +10,17 @@
 #include "util/hash.h"
 #include "util/log.h"
 
-/* What is not in this version of the interface is not used. */
+/* Only features of this version of the interface are used. */
 #define API_VERSION FI_VERSION(1, 9)
 
-enum { DEPTH = 256 }; /* operations of an endpoint that the fabric takes at once */
+enum { DEPTH = 256 }; /* the most operations on an endpoint */
 
 static char *copy_of(const char *text)
 {
     return *text ? strdup(text) : NULL; /* freed by libfabric */
 }
 
-/* What may be had beyond messages in order, each with what stands before it. */
+/* Requested features beyond ordered messages, each including the previous one. */
 enum level { MESSAGES, READS, WRITES, WRITES_IN_ORDER };
 
 static struct fi_info *wishes(const struct fp_lib *lib, enum level level)
@@ -101,7 +101,7 @@ size_t fp_fabric_in_order(const struct fp_lib *lib, const struct fi_info *info)
     return size;
 }
 
-/* Why it is not used even if nothing else is there; NULL: it can be. */
+/* Why a fabric cannot be used, even if there is no other; NULL: it can. */
 static const char *cannot(const struct fp_lib *lib, const struct fi_info *info)
 {
     const char *name = info->fabric_attr->prov_name;
@@ -112,7 +112,7 @@ static const char *cannot(const struct fp_lib *lib, const struct fi_info *info)
     if (fp_fabric_in_order(lib, info) < FP_MIN_MESSAGE)
         return "FI_OFI_RXM_BUFFER_SIZE has to be 2048 or more";
     if (*domain && (!info->domain_attr->name || strcmp(info->domain_attr->name, domain) != 0))
-        return "UTOFU_OFI_DOMAIN names another domain"; /* not every provider looks at the hint */
+        return "UTOFU_OFI_DOMAIN names another domain"; /* not every provider respects the hint */
     if (begins(name, "shm"))
         return "it reaches this host only";
     if (begins(name, "sockets"))
@@ -124,15 +124,15 @@ static const char *cannot(const struct fp_lib *lib, const struct fi_info *info)
     return NULL;
 }
 
-/* A loopback address is of use where the whole job is on this host: who wants that says so. */
+/* A loopback address is of use only in a job of one host: the user has to choose it. */
 static bool may_be_loopback(void)
 {
     return *ut_env_str(UT_ENV_OFI_DOMAIN) != '\0' ||
            ut_env_num(UT_ENV_PROVIDER) == UT_PROVIDER_FIRST + PROV_INDEX_ofi;
 }
 
-/* Over TCP libfabric has connected endpoints below ofi_rxm, and, from 1.17 on, datagrams of their
- * own: FI_PROTO_XNET, named `net` there and `tcp` later. These take less time and memory. */
+/* Over TCP libfabric has connected endpoints below ofi_rxm, and, from 1.17 on, reliable datagrams:
+ * FI_PROTO_XNET, first named `net` and later `tcp`. The latter need less time and memory. */
 static const struct fi_info *better_than(const struct fp_lib *lib, const struct fi_info *one,
                                          const struct fi_info *all)
 {
@@ -162,7 +162,7 @@ static const struct fi_info *best_of(const struct fp_lib *lib, const struct fi_i
     return loopback && may_be_loopback() ? better_than(lib, loopback, all) : NULL;
 }
 
-/* Why none of these is used. */
+/* Why none of the fabrics is used. */
 static const char *none_of(const struct fp_lib *lib, const struct fi_info *all)
 {
     for (const struct fi_info *at = all; at; at = at->next) {
@@ -172,7 +172,7 @@ static const char *none_of(const struct fp_lib *lib, const struct fi_info *all)
     return cannot(lib, all);
 }
 
-/* What a fabric has as its default may be thousands. */
+/* Limits the queue depth, whose default may be thousands. */
 static void reduce(size_t *depth)
 {
     if (*depth > DEPTH)
@@ -235,9 +235,9 @@ bool fp_fabric_look(char text[FP_WHY])
  * Endpoints
  */
 
-/* The queue of `net`, of libfabric 1.17, signals its first completion, and its descriptor stays
- * readable from then on, as fi_trywait() does not take the signal back. That of a wait set does
- * not, as fi_wait() takes it back. */
+/* The queue of `net` in libfabric 1.17 signals its first completion, and its descriptor stays
+ * readable from then on, as fi_trywait() does not reset the signal. With a wait set it does not, as
+ * fi_wait() resets it. */
 static bool signals_for_ever(const struct fp_prov *prov)
 {
     return strcmp(prov->info->fabric_attr->prov_name, "net") == 0;
@@ -276,8 +276,8 @@ bool fp_fids_may_sleep(struct fp_prov *prov, struct fp_fids *f)
     return fi_trywait(prov->fabric, &fid, 1) == 0;
 }
 
-/* What polls one queue of a domain of FI_PROTO_XNET reads from the sockets of all, and whoever
- * sleeps on another one is not woken. */
+/* Polling one queue of an FI_PROTO_XNET domain reads all sockets of the domain, and a thread that
+ * sleeps on another queue of it is not woken. */
 static int open_domain(struct fp_prov *prov, struct fp_fids *f)
 {
     if (prov->own_domains)

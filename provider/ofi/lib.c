@@ -17,7 +17,7 @@
 #define NO_TRACE    "IPATH_NO_BACKTRACE"
 #define NO_TRACE_2  "HFI_NO_BACKTRACE"
 
-enum { RXM_BUFFER = 16384, RXM_SMALL_BUFFER = 4096 }; /* libfabric's default, and ours */
+enum { RXM_BUFFER = 16384, RXM_SMALL_BUFFER = 4096 }; /* libfabric's default, and this provider's */
 
 static struct fp_lib lib;
 static bool loaded;
@@ -28,19 +28,19 @@ static bool find(void *library, const char *symbol, void *function)
 {
     void *found = dlsym(library, symbol);
 
-    memcpy(function, &found, sizeof(found)); /* a pointer to a function is none to an object */
+    memcpy(function, &found, sizeof(found)); /* function pointers differ in type */
     if (!found)
         snprintf(load_error, sizeof(load_error), NAME " has no %s: it is too old", symbol);
     return found != NULL;
 }
 
-/* Each endpoint of ofi_rxm keeps 4096 receives of 16 KiB in memory, 70 MB. No attribute asks for
- * less, only the environment, which is read when libfabric is loaded: what the user has set stays,
- * and so does what an MPI library that uses it already has.
+/* Each endpoint of ofi_rxm keeps 4096 receives of 16 KiB in memory, 70 MB. No attribute reduces
+ * this, only an environment variable, which is read when libfabric is loaded: a value set by the
+ * user, or by an MPI library that has loaded libfabric, is kept.
  *
- * Its connections share receives over tcp, and over verbs if they are told to. Without that, the
- * ofi_rxm of libfabric 1.17 posts receives to connections that it has closed when an endpoint that
- * peers have left is closed, and the process gets SIGSEGV. */
+ * Its connections share receives over tcp, and over verbs if a variable is set. Without shared
+ * receives, the ofi_rxm of libfabric 1.17 posts receives to closed connections when an endpoint is
+ * closed after its peers, and the process gets SIGSEGV. */
 static void set_up_rxm(bool is_loaded)
 {
     const char *set = ut_env_text(BUFFER_SIZE);
@@ -56,10 +56,10 @@ static void set_up_rxm(bool is_loaded)
         setenv(SHARED_RX, "1", 1);
 }
 
-/* libpsm_infinipath and early ones of libpsm2, which libfabric brings along, handle SIGTERM, SIGINT
- * and faults in their constructor: init_ipath_backtrace() of psm's ipath/ipath_debug.c. The handler
- * calls exit(), which may wait for ever for what the interrupted thread holds, and says 1 and not
- * the signal. The environment alone stops that. */
+/* libpsm_infinipath and early versions of libpsm2, which libfabric loads, handle SIGTERM, SIGINT
+ * and faults in their constructor: init_ipath_backtrace() of psm's ipath/ipath_debug.c. Their
+ * handler calls exit(), which may wait for ever for a lock of the interrupted thread, and loses the
+ * signal number. Only an environment variable prevents this. */
 static void leave_signals_alone(void)
 {
     if (!ut_env_text(NO_TRACE))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libfabric, loaded when the provider is opened: the library itself does not need it. What its
- * headers do inline needs no symbol of it. */
+/* libfabric, loaded when the provider is opened, so that the library itself does not need it.
+ * Inline functions of its headers need no symbol of it. */
 #ifndef FP_LIB_H
 #define FP_LIB_H
 
@@ -13,12 +13,11 @@ struct fp_lib {
     struct fi_info *(*dupinfo)(const struct fi_info *info);
     int (*fabric)(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
     const char *(*strerror)(int error);
-    size_t
-        rxm_buffer; /* bytes: up to this size ofi_rxm keeps messages in the order they were sent */
+    size_t rxm_buffer; /* maximum bytes of messages that ofi_rxm keeps in order */
 };
 
-/* NULL: it is not there; `why` (its size is FP_WHY) says so. Loaded once, and never unloaded. By
- * any thread. */
+/* NULL: not installed or too old; `why` (its size is FP_WHY) has the reason. Loaded once, and never
+ * unloaded. For any thread. */
 enum { FP_WHY = 160 };
 const struct fp_lib *fp_lib(char why[FP_WHY]);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Questions are notes, which the background thread of the peer answers, whatever its program does.
- */
+/* A question is a note, which the background thread of the peer answers, independently of the
+ * peer's program. */
 #include "life.h"
 
 #include "control.h"
@@ -26,8 +26,8 @@ static unsigned int look_ms(const struct fp_prov *prov)
     return ms > LOOK_MS ? LOOK_MS : ms < MIN_LOOK_MS ? MIN_LOOK_MS : ms;
 }
 
-/* With the lock. Is it to be asked? Time in which this process did not run counts little: the
- * answer may be there. */
+/* Called with the lock. Is the peer to be asked now? Time in which this process did not run counts
+ * little, as an answer may have arrived. */
 static bool look_at(struct fp_peer *peer, uint64_t now)
 {
     struct fp_prov *prov = peer->prov;
@@ -55,7 +55,7 @@ int fp_peers_look(struct fp_prov *prov)
         pthread_mutex_lock(&prov->lock);
         struct fp_peer *peer = prov->peers[i];
         pthread_mutex_unlock(&prov->lock);
-        for (; peer; peer = peer->next) { /* none is freed, and new ones come before */
+        for (; peer; peer = peer->next) { /* peers are never freed, and new ones are prepended */
             pthread_mutex_lock(&prov->lock);
             bool lives = peer->conns > 0 && !fp_peer_is_dead(peer);
             bool ask = lives && look_at(peer, now);

@@ -5,7 +5,7 @@
 
 enum { LOOKS = 3 };
 
-/* How many messages come before it. */
+/* The number of messages that come before it. */
 static uint16_t turns_before(const struct fp_conn *conn, const struct fp_buf *buf)
 {
     const struct fp_head *head = (const void *)buf->bytes;

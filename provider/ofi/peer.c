@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A process of this host is watched with a pidfd, so its death is known at once, even if children
- * keep its sockets open.
+ * A process of this host is watched with a pidfd, so its death is detected at once, even if its
+ * children keep its sockets open.
  */
 #include "peer.h"
 
@@ -23,8 +23,8 @@
 #    define SYS_pidfd_open 434
 #endif
 
-/* Is this thread in the time namespace whose offsets /proc shows? That is the one of the process's
- * children: proc_timens_show_offsets() of Linux's kernel/time/namespace.c. */
+/* Is this thread in the time namespace whose offsets /proc shows? /proc shows the namespace of the
+ * process's children: proc_timens_show_offsets() of Linux's kernel/time/namespace.c. */
 static bool has_shown_offsets(void)
 {
     struct stat own, of_children;
@@ -35,7 +35,7 @@ static bool has_shown_offsets(void)
            own.st_ino == of_children.st_ino;
 }
 
-/* By how many ticks this process's time since boot is ahead of the host's. False: not known. */
+/* The difference in ticks between this process's time since boot and the host's. False: unknown. */
 static bool read_offset(int64_t *ticks)
 {
     long long sec = 0, nsec = 0, hz = sysconf(_SC_CLK_TCK);
@@ -46,7 +46,7 @@ static bool read_offset(int64_t *ticks)
         return false;
     FILE *file = fopen("/proc/self/timens_offsets", "re");
     if (!file)
-        return errno == ENOENT; /* before Linux 5.6, too */
+        return errno == ENOENT; /* Linux before 5.6 */
     bool found = false;
     while (!found && fgets(line, sizeof(line), file))
         found = sscanf(line, "boottime %lld %lld", &sec, &nsec) == 2;
@@ -55,7 +55,7 @@ static bool read_offset(int64_t *ticks)
     return found;
 }
 
-/* proc(5)'s stat has it as the reader's time namespace counts: do_task_stat() of Linux's
+/* proc(5)'s stat has the start time in the reader's time namespace: do_task_stat() of Linux's
  * fs/proc/array.c. */
 uint64_t fp_process_start(uint32_t pid)
 {
@@ -69,7 +69,7 @@ uint64_t fp_process_start(uint32_t pid)
         return 0;
     stat[fread(stat, 1, sizeof(stat) - 1, file)] = '\0';
     fclose(file);
-    const char *behind_name = strrchr(stat, ')'); /* the 22nd field; the name is the second */
+    const char *behind_name = strrchr(stat, ')'); /* start time: field 22; name: field 2 */
     if (!behind_name ||
         sscanf(behind_name + 1,
                " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d "
@@ -80,7 +80,7 @@ uint64_t fp_process_start(uint32_t pid)
     return start - (uint64_t)offset;
 }
 
-/* Offsets of time namespaces may end within a tick. */
+/* Offsets of time namespaces need not be whole ticks. */
 static bool is_same_start(uint64_t one, uint64_t other)
 {
     enum { SLACK = 2 };
@@ -112,7 +112,7 @@ static void watch(struct fp_peer *peer)
         ut_warn(FP_CAT, "cannot watch process %u: %s", peer->address.pid, strerror(errno));
 }
 
-/* With the lock. */
+/* Called with the lock. */
 static struct fp_peer *find(struct fp_prov *prov, const struct fp_address *address)
 {
     struct fp_peer *peer = *bucket_of(prov, address);
@@ -122,7 +122,7 @@ static struct fp_peer *find(struct fp_prov *prov, const struct fp_address *addre
     return peer;
 }
 
-/* With the lock. */
+/* Called with the lock. */
 static struct fp_peer *add(struct fp_prov *prov, const struct fp_address *address)
 {
     struct fp_peer **bucket = bucket_of(prov, address);
@@ -199,7 +199,7 @@ void fp_peer_hold(struct fp_peer *peer)
         peer->waited_ms = 0;
     }
     pthread_mutex_unlock(&prov->lock);
-    fp_tick(prov); /* progress() begins to look at it */
+    fp_tick(prov); /* progress() begins to watch it */
 }
 
 void fp_peer_drop(struct fp_peer *peer)

@@ -1,29 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The processes that connections lead to, and whether they live. */
+/* The processes at the other end of connections, and whether they are alive. */
 #ifndef FP_PEER_H
 #define FP_PEER_H
 
 #include "types.h"
 
-/* When a process was started, in ticks since the host's boot; 0: there is none of that pid, or it
- * is not known. */
+/* The start time of a process, in ticks since the host's boot; 0: no such process, or unknown. */
 uint64_t fp_process_start(uint32_t pid);
 
-/* The peer of this address, which may be new; its key, where it is known. NULL: no memory, or too
- * many. Any thread, without prov->lock, as the next two. */
+/* The peer with this address, created if necessary; `key` is its key, if known. NULL: no memory, or
+ * too many peers. For any thread, without prov->lock, as the next two. */
 struct fp_peer *fp_peer_of(struct fp_prov *prov, const struct fp_address *address,
                            const uint8_t key[FP_KEY_SIZE]);
-/* The same, where there is one. */
+/* The peer with this address, if it exists. */
 struct fp_peer *fp_peer_find(struct fp_prov *prov, const struct fp_address *address);
-/* Does a connection lead to it? */
+/* Does the peer have a connection? */
 bool fp_peer_is_used(struct fp_peer *peer);
 void fp_peers_free(struct fp_prov *prov);
 
-/* A connection begins and ends. */
+/* Called at the beginning and the end of a connection. */
 void fp_peer_hold(struct fp_peer *peer);
 void fp_peer_drop(struct fp_peer *peer);
 
-/* It has sent something; `answer`: the number of the question, 0: it is no answer. */
+/* A note of the peer has arrived; `answer`: the number of the question, 0: it is no answer. */
 void fp_peer_heard(struct fp_peer *peer, uint32_t answer);
 static inline bool fp_peer_has_answered(const struct fp_peer *peer, uint32_t question)
 {
@@ -33,7 +32,7 @@ static inline bool fp_peer_has_key(const struct fp_peer *peer)
 {
     return __atomic_load_n(&peer->has_key, __ATOMIC_ACQUIRE);
 }
-/* Its process has ended. */
+/* The peer's process has ended. */
 void fp_peer_ended(struct fp_peer *peer);
 
 static inline bool fp_peer_is_dead(const struct fp_peer *peer)

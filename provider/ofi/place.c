@@ -43,7 +43,7 @@ bool fp_place_may(struct fp_conn *conn, const struct prov_xfer *x, void **desc)
     return find_source(conn, x, desc);
 }
 
-/* How many bytes the message carries. */
+/* The number of bytes in the message: the last line. */
 static uint32_t tail_of(const struct fp_op *op)
 {
     return (uint32_t)((op->rmt + op->length - 1) % PROV_LINE) + 1;
@@ -75,7 +75,7 @@ static bool covers(const struct fp_grant *g, const struct fp_op *op)
     return op->rmt >= g->addr && op->length <= g->size && op->rmt - g->addr <= g->size - op->length;
 }
 
-/* 0: it may go on. */
+/* 0: the write can continue. */
 static int await_key(struct fp_conn *conn, const struct fp_op *op)
 {
     struct fp_grant *g = grant_at(conn, op->rkey);
@@ -87,7 +87,7 @@ static int await_key(struct fp_conn *conn, const struct fp_op *op)
     if (is_its && g->state != FP_WANTED)
         return -ENOKEY;
     if (!is_its)
-        ask(conn, op, g); /* without memory: with the next poll */
+        ask(conn, op, g); /* without memory: at the next poll */
     return -EAGAIN;
 }
 
@@ -111,8 +111,8 @@ static ssize_t write_part(struct fp_conn *conn, const struct fp_op *op, uint32_t
     return fi_writemsg(conn->ep->fids.ep, &m, FI_COMPLETION | delivered);
 }
 
-/* A fabric that has no FI_DELIVERY_COMPLETE refuses the first one, and no more are tried: what has
- * not begun goes in messages. */
+/* A fabric without FI_DELIVERY_COMPLETE refuses the first write, and no more are tried: writes that
+ * have not begun are sent in messages. */
 static int refused(struct fp_conn *conn, const struct fp_op *op, ssize_t rc)
 {
     struct fp_prov *prov = conn->ep->prov;
@@ -140,7 +140,7 @@ int fp_place(struct fp_conn *conn, struct fp_op *op)
     if (rc != 0)
         return rc;
     if (op->desc && !fp_allows(prov, op->lkey, (uintptr_t)op->lcl, op->length, 0))
-        return -EFAULT; /* deregistered meanwhile, and its name with it */
+        return -EFAULT; /* deregistered meanwhile, with its descriptor */
     while (op->moved < bulk) {
         uint32_t n = bulk - op->moved < prov->part ? bulk - op->moved : prov->part;
         struct fp_buf *buf = fp_pool_get(&conn->ep->small, FP_BUF_PLACE, conn);

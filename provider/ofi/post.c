@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An operation is copied into messages when it is posted, up to one piece; a longer write is sent
- * on by polls, and nothing else is posted meanwhile.
+ * Posting an operation copies up to one piece of it into messages; the rest of a longer write is
+ * sent by polls, and no other operation is posted meanwhile.
  */
 #include "post.h"
 
@@ -20,15 +20,15 @@ static bool is_read_directly(const struct prov_xfer *x)
     return (x->flags & PROV_COPY) || x->length <= FP_INLINE;
 }
 
-/* Small writes return PROV_SRC_FREE, so PROV_SIGNAL_SRC asks for nothing there. */
+/* Small writes return PROV_SRC_FREE, so PROV_SIGNAL_SRC requests nothing for them. */
 static bool wants_answer(const struct fp_conn *conn, unsigned int flags, bool long_write)
 {
     return (flags & PROV_SIGNAL) || (long_write && (flags & PROV_SIGNAL_SRC)) ||
            conn->posted - conn->reported >= FP_OPS / 2;
 }
 
-/* What the peer fetches takes a while. Only more of the same may follow, as many as it remembers.
- */
+/* Writes that the peer fetches take a while. Only more of these may follow, up to the number that
+ * the peer can queue. */
 static bool waits_for_fetching(struct fp_conn *conn, bool is_offer)
 {
     if (!conn->offered)
@@ -38,7 +38,7 @@ static bool waits_for_fetching(struct fp_conn *conn, bool is_offer)
         return false;
     }
     bool before =
-        (int32_t)(conn->offered_from - conn->acked) > 0; /* not even the first is fetched */
+        (int32_t)(conn->offered_from - conn->acked) > 0; /* the first is not fetched yet */
     return !is_offer || conn->sent - (before ? conn->offered_from : conn->acked) >= FP_PULLS;
 }
 
@@ -78,7 +78,7 @@ static struct fp_op *post(struct fp_conn *conn, enum fp_kind kind, const struct 
     return op;
 }
 
-/* Takes the last operation back: its memory is not there, or there is none to send it now. */
+/* Removes the last operation: its memory is unmapped, or there is no memory to send it now. */
 static int unpost(struct fp_conn *conn, int rc)
 {
     conn->posted--;
@@ -95,7 +95,7 @@ static void fill(struct fp_conn *conn, const struct fp_op *op, struct fp_xfer *m
                           .imm = op->imm};
 }
 
-/* The next message of the operation that is being sent. -EFAULT: its memory is not there. */
+/* Sends the next message of the current operation. -EFAULT: its memory is unmapped. */
 static int send_piece(struct fp_conn *conn)
 {
     uint64_t bytes[FP_PIECE / 8];
@@ -136,7 +136,7 @@ void fp_push(struct fp_conn *conn)
     while (conn->sent != conn->posted && fp_send_has_room(conn) && !conn->broken && !conn->failed &&
            rc == 0)
         rc = send_piece(conn);
-    if (rc == -EFAULT) { /* half of it is sent */
+    if (rc == -EFAULT) { /* part of it has been sent */
         fp_op_at(conn, conn->sent)->status = PROV_LCL_ACCESS;
         fp_break(conn, "the memory of a write is not there any more");
     }
@@ -235,7 +235,7 @@ int fp_send_message(struct prov_conn *base, const void *data, size_t size, unsig
     return PROV_SRC_FREE;
 }
 
-/* Nothing is mapped. */
+/* No memory is mapped. */
 void *fp_direct(struct prov_conn *base, uint64_t rmt, uint32_t length, uint32_t rkey)
 {
     (void)base, (void)rmt, (void)length, (void)rkey;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the core posts, and sending it piece by piece. */
+/* Posting of operations by the core, and sending them in pieces. */
 #ifndef FP_POST_H
 #define FP_POST_H
 
@@ -11,7 +11,7 @@ int fp_send_message(struct prov_conn *base, const void *data, size_t size, unsig
                     uint64_t cookie);
 void *fp_direct(struct prov_conn *base, uint64_t rmt, uint32_t length, uint32_t rkey);
 
-/* Sends what can be sent of the operations that are posted. */
+/* Sends as much as possible of the posted operations. */
 void fp_push(struct fp_conn *conn);
 
 #endif

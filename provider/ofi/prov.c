@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening and closing the provider, what it says about itself, and its table of functions. */
+/* Opening and closing the provider, its capabilities, and its table of functions. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -164,7 +164,7 @@ static size_t fp_address(struct prov *base, void *buf)
     size_t size = offsetof(struct fp_record, address.name) + prov->address.name_size;
 
     memcpy(record.key, prov->key, sizeof(record.key));
-    memcpy(buf, &record, size); /* records are small: without the rest of the name */
+    memcpy(buf, &record, size); /* records are small: the unused part of the name is omitted */
     return size;
 }
 
@@ -198,7 +198,7 @@ static int fp_fd(struct prov *base)
     return fp_prov_of(base)->epoll_fd;
 }
 
-/* Takes the owners of up to OWNERS endpoints that want to be polled; all: whoever sleeps. */
+/* Takes the owners of up to OWNERS endpoints that need to be polled; all: of all sleeping ones. */
 static unsigned int take_owners(struct fp_prov *prov, void *owners[OWNERS], bool all,
                                 unsigned int skip)
 {
@@ -242,7 +242,7 @@ static void tick(struct fp_prov *prov)
     wake_owners(prov, false);
 }
 
-/* Its goodbyes are there by now: they are taken first. */
+/* Processes the peer's last notes, which have arrived by now, before its end. */
 static void end_peer(struct fp_peer *peer)
 {
     fp_control_progress(peer->prov);
@@ -259,8 +259,8 @@ static void take_event(struct fp_prov *prov, uint64_t data)
         prov->config.wake((void *)(uintptr_t)data);
 }
 
-/* Who sleeps looks at its connections when something is to be said of their peers, and from time to
- * time. */
+/* Wakes sleeping owners to check their connections when the state of a peer may have changed, and
+ * from time to time. */
 static void tell_news(struct fp_prov *prov, bool has_peers)
 {
     uint32_t news = __atomic_load_n(&prov->news, __ATOMIC_SEQ_CST);

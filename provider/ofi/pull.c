@@ -40,14 +40,14 @@ bool fp_pull_add(struct fp_conn *conn, const struct fp_offer *offer, bool is_rea
     return true;
 }
 
-/* No more of it is fetched. */
+/* Has the transfer failed? Then no more of it is fetched. */
 static bool has_failed(const struct fp_conn *conn, const struct fp_pull *pull)
 {
     return pull->status != PROV_OK ||
            (!pull->is_read && fp_is_refused(conn, pull->offer.x.head.seq));
 }
 
-/* False: not now, or the connection breaks. */
+/* False: not possible now, or the connection breaks. */
 static bool ask(struct fp_conn *conn, struct fp_pull *pull)
 {
     struct fp_ep *ep = conn->ep;
@@ -133,7 +133,7 @@ void fp_pull_failed(struct fp_buf *buf, int error)
     for (uint32_t n = conn->first_chunk; n != conn->last_chunk; n++) {
         struct fp_chunk *chunk = &conn->chunks[n % FP_CHUNKS];
         if (chunk->buf == buf)
-            chunk->buf = NULL; /* it never comes */
+            chunk->buf = NULL; /* it will not be used */
     }
     fp_pool_put(buf);
     fp_break(conn, fp_strerror(-error));

@@ -1,36 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Long transfers, by the fabric's reads (RMA). Whoever is to get the data fetches them from its
- * peer, into buffers of its own, and copies them from there. So a fabric need not promise more than
- * that what a completed read has brought is there: a program sees data come in the order of that
- * copying, and the target checks and counts operations as it does where data travel in messages.
- * A write is offered by its origin, what a read asks for by its target.
+ * Long transfers, by the fabric's reads (RMA). The receiver of the data fetches them from its peer
+ * into its own buffers, and copies them from there. So the only requirement on the fabric is that
+ * the data of a completed read are in memory: a program sees the data in the order of copying, and
+ * the target checks and counts operations in the same way as with data in messages. The origin
+ * offers the data of a write, and the target those of a read.
  */
 #ifndef FP_PULL_H
 #define FP_PULL_H
 
 #include "types.h"
 
-/* May the peer fetch this from a region of ours, and is it long enough? Fills in where it finds
- * it. */
+/* May the peer fetch this range of a region of this process, and is it long enough? Fills in the
+ * offer. */
 bool fp_pull_offers(const struct fp_conn *conn, uint32_t key, uint64_t addr, uint32_t length,
                     struct fp_offer *offer);
 
-/* Fetches what the peer offers: to offer->x.rmt, by the key offer->x.rkey. False: no memory, or too
- * many. */
+/* Fetches the data that the peer offers: to offer->x.rmt, with the key offer->x.rkey. False: no
+ * memory, or too many transfers. */
 bool fp_pull_add(struct fp_conn *conn, const struct fp_offer *offer, bool is_read);
 
-/* Asks the fabric for as much as there is room for. */
+/* Posts as many reads to the fabric as possible. */
 void fp_pull_ask(struct fp_conn *conn);
 
-/* The fabric has fetched something, or failed to. Copies what has come, in order. */
+/* The fabric has completed a read, or failed to. Copies the data that have arrived, in order. */
 void fp_pull_came(struct fp_buf *buf);
 void fp_pull_failed(struct fp_buf *buf, int error);
 
-/* Takes the first one if it has ended. */
+/* Takes the first transfer, if it has ended. */
 bool fp_pull_take(struct fp_conn *conn, struct fp_pull *ended);
 
-/* The connection is down: what the fabric still brings is not looked at. */
+/* The connection is down: data that still arrive are ignored. */
 void fp_pulls_drop(struct fp_conn *conn);
 
 #endif

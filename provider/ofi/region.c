@@ -19,7 +19,7 @@ enum { INDEX_BITS = 20, MAX_REGIONS = 1 << INDEX_BITS, FIRST_ROOM = 64 };
 /* A registration with the fabric. */
 struct fp_exposure {
     struct fp_exposure *next;
-    struct fp_ep *ep; /* whose peers it serves; NULL: all of them */
+    struct fp_ep *ep; /* for its peers; NULL: for all */
     struct fid_mr *mr;
 };
 
@@ -66,7 +66,7 @@ int fp_reg(struct prov *base, unsigned int device, void *addr, size_t size, unsi
     pthread_mutex_lock(&prov->regions_lock);
     struct fp_region *r = take_place(prov);
     if (r) {
-        r->mr.lkey += MAX_REGIONS; /* the next generation, and so never 0 at first */
+        r->mr.lkey += MAX_REGIONS; /* the next generation, so that the key is never 0 */
         if (r->mr.lkey < MAX_REGIONS)
             r->mr.lkey += MAX_REGIONS;
         r->mr.rkey = r->mr.lkey;
@@ -85,7 +85,7 @@ int fp_reg(struct prov *base, unsigned int device, void *addr, size_t size, unsi
     return 0;
 }
 
-/* With the lock. `ep` NULL: from everybody. */
+/* Called with the lock. `ep` NULL: for all endpoints. */
 static void conceal(struct fp_region *r, const struct fp_ep *ep)
 {
     struct fp_exposure **at = &r->exposures;
@@ -133,7 +133,7 @@ void fp_regions_free(struct fp_prov *prov)
     free(prov->regions);
 }
 
-/* With the lock. */
+/* Called with the lock. */
 static const struct fp_region *find(const struct fp_prov *prov, uint32_t key)
 {
     uint32_t index = index_of(key);
@@ -172,11 +172,11 @@ static int register_with(struct fp_ep *ep, const struct fp_region *r, struct fid
     int rc = fp_register(prov, &ep->fids, (const void *)(uintptr_t)r->addr, r->size, access, mr);
     if (rc != 0 || fi_mr_key(*mr) != FI_KEY_NOTAVAIL)
         return rc;
-    fp_unregister(*mr); /* its key has more than 8 bytes */
+    fp_unregister(*mr); /* the key has more than 8 bytes */
     return -FI_ENOKEY;
 }
 
-/* With the lock. */
+/* Called with the lock. */
 static struct fp_exposure *exposure_of(struct fp_ep *ep, struct fp_region *r)
 {
     const struct fp_prov *prov = ep->prov;
@@ -202,7 +202,7 @@ static struct fp_exposure *exposure_of(struct fp_ep *ep, struct fp_region *r)
     return e;
 }
 
-/* With the lock. */
+/* Called with the lock. */
 static uint64_t place_of(const struct fp_prov *prov, const struct fp_region *r, uint64_t addr)
 {
     return prov->mr_mode & FI_MR_VIRT_ADDR ? addr : addr - r->addr;
@@ -272,8 +272,8 @@ void fp_unexpose(struct fp_ep *ep)
     pthread_mutex_unlock(&prov->regions_lock);
 }
 
-/* How the kernel copies within this process, so that memory that is not there is an error, and no
- * signal. Where seccomp forbids one way, the next one. */
+/* Ways of copying by the kernel within this process, where unmapped memory is an error and raises
+ * no signal. If seccomp forbids one way, the next one is used. */
 enum way { BY_BOUNCE, BY_ATTACHING, BY_LOADS };
 
 /* False: this way is forbidden, and the next one is tried. */
@@ -285,7 +285,7 @@ static bool is_done(struct fp_prov *prov, enum way way, int rc)
     return false;
 }
 
-/* With the lock. */
+/* Called with the lock. */
 static bool get_own(struct fp_prov *prov, void *to, const void *from, size_t size)
 {
     enum way way;
@@ -309,14 +309,14 @@ static bool get_own(struct fp_prov *prov, void *to, const void *from, size_t siz
     return rc == 0;
 }
 
-/* A few bytes that the kernel's copy would show in more parts than this CPU's stores. */
+/* Do this CPU's stores make these few bytes visible at once, unlike a copy by the kernel? */
 static bool is_whole_by_stores(const void *to, size_t size)
 {
     return size > PROV_WORD && prov_store_width() > prov_kernel_width() &&
            prov_is_cut((uintptr_t)to, size);
 }
 
-/* With the lock. */
+/* Called with the lock. */
 static bool put_own(struct fp_prov *prov, void *to, const void *from, size_t size)
 {
     enum way way;
@@ -324,7 +324,7 @@ static bool put_own(struct fp_prov *prov, void *to, const void *from, size_t siz
 
     if (size == 0)
         return true;
-    /* of many bytes one look takes less time than the kernel's copy */
+    /* for many bytes a check takes less time than a copy by the kernel */
     if (size > PROV_BOUNCE_MAX || is_whole_by_stores(to, size)) {
         if (!prov_memory_is_there(to, size, true))
             return false;

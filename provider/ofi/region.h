@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory regions: a table of this process, which its own operations and those of its peers are
- * checked against here. A key is never given to another region before 4095 others had its place. */
+/* Memory regions: the process's table, against which its own operations and those of its peers are
+ * checked. A key is reused for another region only after 4095 others in its place. */
 #ifndef FP_REGION_H
 #define FP_REGION_H
 
@@ -9,35 +9,35 @@
 int fp_reg(struct prov *base, unsigned int device, void *addr, size_t size, unsigned int access,
            struct prov_mr **mr);
 void fp_dereg(struct prov *base, struct prov_mr *mr);
-/* Once, before the others. */
+/* Called once, before the others. */
 void fp_regions_open(struct fp_prov *prov);
 void fp_regions_free(struct fp_prov *prov);
 
-/* May [addr, addr + length) be used so, by this key? `access` 0: read by this process. */
+/* May [addr, addr + length) be accessed with this key? `access` 0: read by this process. */
 bool fp_allows(struct fp_prov *prov, uint32_t key, uint64_t addr, uint64_t length,
                unsigned int access);
 
-/* The same, and the copy, during which the region cannot be deregistered: PROV_OK,
- * PROV_RMT_ACCESS: not allowed; PROV_RMT_FAULT: the memory is not there. */
+/* Checks and copies, with the region protected against deregistration: PROV_OK; PROV_RMT_ACCESS:
+ * not allowed; PROV_RMT_FAULT: the memory is unmapped. */
 enum prov_status fp_copy_in(struct fp_prov *prov, uint32_t key, uint64_t to, uint64_t whole,
                             const void *from, size_t offset, size_t size);
 enum prov_status fp_copy_out(struct fp_prov *prov, uint32_t key, uint64_t from, uint64_t whole,
                              void *to, size_t offset, size_t size);
 
-/* Lets peers of the endpoint read the region by the fabric's RMA, and tells where they find this
- * part of it: the fabric's key, and its address or offset. The region is registered with the fabric
- * the first time. False: it cannot be. */
+/* Lets peers of the endpoint read the region by the fabric's RMA, and returns the fabric's key and
+ * the address or offset of this range. The region is registered with the fabric the first time.
+ * False: registration failed. */
 bool fp_expose(struct fp_ep *ep, uint32_t key, uint64_t addr, uint64_t length, uint64_t *fabric_key,
                uint64_t *at);
-/* The same for writes of the peers: tells of the whole region. */
+/* As fp_expose(), for writes of the peers, and for the whole region. */
 bool fp_grant(struct fp_ep *ep, uint32_t key, uint64_t addr, uint64_t length,
               struct fp_key *answer);
-/* The same for own operations of the endpoint, which name it by `desc`. */
+/* As fp_expose(), for the endpoint's own operations, which use `desc`. */
 bool fp_expose_own(struct fp_ep *ep, uint32_t key, uint64_t addr, uint64_t length, void **desc);
 /* The endpoint is being closed. */
 void fp_unexpose(struct fp_ep *ep);
 
-/* Copies memory of the program that may not be there. */
+/* Copies memory of the program that may be unmapped. */
 bool fp_copy_own(struct fp_prov *prov, void *to, const void *from, size_t size);
 
 #endif

@@ -5,8 +5,8 @@
 #include "seal.h"
 #include "util/log.h"
 
-/* The fabric may take keys of a few bytes only, and each of them once. Long ones are drawn, so that
- * nobody guesses them. */
+/* The fabric may only accept short keys, and each key once. Long keys are random, so that nobody
+ * can guess them. */
 static uint64_t next_key(struct fp_prov *prov)
 {
     uint64_t key;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Registration with the fabric, in the mode that it asks for. */
+/* Registration with the fabric, in the mode that the fabric requires. */
 #ifndef FP_REGISTER_H
 #define FP_REGISTER_H
 
 #include "types.h"
 
 /* Registers [addr, addr + size) in the endpoint's domain, for `access` (FI_SEND,
- * FI_REMOTE_WRITE...); where the fabric binds regions to endpoints, for this one. 0, or libfabric's
- * negative code. By any thread. */
+ * FI_REMOTE_WRITE...), and for this endpoint if the fabric binds regions to endpoints. 0, or
+ * libfabric's negative code. For any thread. */
 int fp_register(struct fp_prov *prov, const struct fp_fids *fids, const void *addr, size_t size,
                 uint64_t access, struct fid_mr **mr);
 void fp_unregister(struct fid_mr *mr);

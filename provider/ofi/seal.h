@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who may speak to this process. Its address record has a key, which no message carries. A note is
- * sealed with the key of whoever it goes to, or of its sender: with one that both ends have, as one
- * of them has the other's record. A connection has two secrets, one for each direction, which both
- * ends derive from that key and what each of them drew for it. Every message of the connection
- * begins with the secret of its direction.
+ * Authentication of messages to this process. Its address record has a key, which no message
+ * carries. A note is sealed with the key of its receiver or of its sender: one end always has the
+ * record of the other. A connection has two secrets, one for each direction, which both ends derive
+ * from that key and from random numbers of both ends. Every message of the connection begins with
+ * the secret of its direction.
  */
 #ifndef FP_SEAL_H
 #define FP_SEAL_H
@@ -21,7 +21,7 @@ struct fp_secrets {
     uint64_t to_asker, to_asked;
 };
 
-/* `key`: of the process that was asked. */
+/* `key`: of the process that received the request. */
 struct fp_secrets fp_secrets_of(const uint8_t key[FP_KEY_SIZE], const uint8_t askers[FP_NONCE_SIZE],
                                 const uint8_t askeds[FP_NONCE_SIZE]);
 

@@ -39,8 +39,8 @@ void fp_break(struct fp_conn *conn, const char *why)
     fp_mark_busy(conn);
 }
 
-/* A notice behind it would come before its data, and a second time when the peer repeats what has
- * failed. The peer ends the connection when it learns of it. */
+/* A notice of a later operation would come before the data of this one, and again when the peer
+ * repeats the failed operation. The peer ends the connection when it receives the refusal. */
 void fp_refuse(struct fp_conn *conn, uint32_t seq, enum prov_status status)
 {
     if (fp_is_refused(conn, seq))
@@ -83,7 +83,7 @@ static void assemble(uint64_t *bytes, const void *head, size_t head_size, const 
     prov_unwatched_end();
 }
 
-/* False: it is to be queued. */
+/* False: the message must be queued. */
 static bool inject(struct fp_conn *conn, const void *head, size_t head_size, const void *data,
                    size_t size)
 {
@@ -178,6 +178,6 @@ void fp_send_acks(struct fp_ep *ep)
         conn->due = false;
         if (conn->executed != conn->told && !conn->broken &&
             (conn->state == FP_UP || conn->state == FP_CLOSING))
-            fp_send(conn, &ack, sizeof(ack), NULL, 0); /* without memory: with the next one */
+            fp_send(conn, &ack, sizeof(ack), NULL, 0); /* no memory: sent later */
     }
 }

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages of a connection, on their way to the fabric. */
+/* Sending the messages of a connection. */
 #ifndef FP_SEND_H
 #define FP_SEND_H
 
 #include "types.h"
 
-/* Sends a message, or queues it: a head (of head_size bytes, beginning with struct fp_head, whose
- * `to` and `ack` are filled in), and data, which are copied. 0; -ENOMEM: not sent. */
+/* Sends or queues a message: a head (of head_size bytes, beginning with struct fp_head, whose `to`
+ * and `ack` are filled in), and data, which are copied. 0; -ENOMEM: not sent. */
 int fp_send(struct fp_conn *conn, void *head, size_t head_size, const void *data, size_t size);
 
-/* Offers the fabric what is queued. */
+/* Sends queued messages, as far as the fabric accepts them. */
 void fp_send_queued(struct fp_conn *conn);
 void fp_send_drop_queued(struct fp_conn *conn);
 
-/* The fabric is done with a message. */
+/* The fabric has completed a message. */
 void fp_sent(struct fp_buf *buf);
 
 /* May another message of an operation be queued? */
@@ -22,16 +22,16 @@ static inline bool fp_send_has_room(const struct fp_conn *conn)
     return conn->num_queued < FP_QUEUED && conn->num_sending < FP_SENDING;
 }
 
-/* The connection is looked at by the next poll of its endpoint. */
+/* The next poll of the endpoint serves the connection. */
 void fp_mark_busy(struct fp_conn *conn);
-/* The peer is told by this poll what has been executed; */
+/* This poll sends an acknowledgement to the peer. */
 void fp_mark_due(struct fp_conn *conn);
-/* by the next one that finds nothing, if no message to it says so before. */
+/* The next empty poll does, unless another message has acknowledged before. */
 void fp_mark_owing(struct fp_conn *conn);
 void fp_owing_are_due(struct fp_ep *ep);
 void fp_send_acks(struct fp_ep *ep);
 
-/* This operation of the peer is not executed, and nothing that the peer has posted behind it. */
+/* Refuses this operation of the peer, and all later ones. */
 void fp_refuse(struct fp_conn *conn, uint32_t seq, enum prov_status status);
 static inline bool fp_is_refused(const struct fp_conn *conn, uint32_t seq)
 {
@@ -39,7 +39,7 @@ static inline bool fp_is_refused(const struct fp_conn *conn, uint32_t seq)
 }
 
 /* Messages were lost, or may have been: the connection goes down when it is known whether its peer
- * lives. */
+ * is alive. */
 void fp_break(struct fp_conn *conn, const char *why);
 
 #endif

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages of a connection have numbers without gaps, so one that the fabric has lost is noticed
- * when later ones have waited for it for long: the connection breaks, and the core repeats what did
- * not arrive.
- * Everything that comes is checked: a peer can break its own connection, and no more.
+ * Messages of a connection are numbered without gaps. If later messages wait for a missing one for
+ * long, it is lost: the connection breaks, and the core repeats the operations that did not arrive.
+ * All data received are checked: a peer can only break its own connection.
  */
 #include "serve.h"
 
@@ -18,23 +17,23 @@
 #include "send.h"
 #include "util/log.h"
 
-/* Behind the answers to earlier operations, so that these end as they would without it. */
+/* Sends a refusal after the answers to earlier operations, so that these end normally. */
 static void send_refusal(struct fp_conn *conn)
 {
     struct fp_head fail = {.kind = FP_FAIL, .flags = conn->refusal, .seq = conn->refused};
 
     if ((int32_t)(conn->executed + 1 - conn->refused) >= 0 &&
-        fp_send(conn, &fail, sizeof(fail), NULL, 0) == 0) /* without memory: with the next poll */
+        fp_send(conn, &fail, sizeof(fail), NULL, 0) == 0) /* without memory: at the next poll */
         conn->refusal_due = false;
     else
         fp_mark_busy(conn);
 }
 
-/* The operation is executed. To oneself its end is reported at once, before a notice of it: as
- * adapters do. Who closes an endpoint waits for the end of what it has sent, also unsignalled; the
- * program here may not poll for long, with nobody else to do it. So a message (the answer to an
- * ARMW may be the last thing that passes) is acknowledged at once, and a write when there is
- * nothing else to do, as the program mostly answers it. */
+/* Counts an executed operation. On a connection to the endpoint itself, its completion is reported
+ * at once, before its notice: as adapters do. An endpoint that is closed waits for the completion
+ * of all its operations, even unsignalled ones, while the program here may not poll for long. So a
+ * message is acknowledged at once, as an answer to an ARMW may be the last one of the connection. A
+ * write is acknowledged by an empty poll, because the program usually answers it. */
 static int count(struct fp_conn *conn, const struct fp_head *head)
 {
     struct fp_conn *origin = conn->is_self ? fp_conn_find(conn->ep, conn->rmt_name) : NULL;
@@ -85,8 +84,8 @@ static int take_write(struct fp_conn *conn, const struct fp_xfer *m, size_t size
     return finish_write(conn, m);
 }
 
-/* What the fabric has placed was checked by it, and only in part: the key may have been good when
- * the rest was not. */
+/* The fabric has checked only its own part of the write; the key for the last line is checked
+ * here. */
 static int take_placed(struct fp_conn *conn, const struct fp_xfer *m, size_t size)
 {
     size_t n = size - sizeof(*m);
@@ -134,7 +133,7 @@ static int take_message(struct fp_conn *conn, const struct fp_head *head, size_t
     return calls + 1;
 }
 
-/* The operation that an answer is for; NULL: there is none. */
+/* The operation to which the answer belongs; NULL: none. */
 static struct fp_op *answered_op(struct fp_conn *conn, uint32_t seq)
 {
     uint32_t n = seq - 1;
@@ -153,7 +152,7 @@ static void end_op(struct fp_conn *conn, struct fp_op *op, enum prov_status stat
         conn->reads_out--;
 }
 
-/* What has been fetched, or is not, ends in the order in which it was offered. */
+/* Ends the fetched or failed transfers in the order of their offers. */
 static int finish_pulls(struct fp_conn *conn)
 {
     struct fp_pull pull;
@@ -194,7 +193,7 @@ static int take_offered_write(struct fp_conn *conn, const struct fp_offer *offer
     return finish_pulls(conn);
 }
 
-/* An operation of the peer's. */
+/* Processes an operation of the peer. */
 static int take_operation(struct fp_conn *conn, const void *bytes, size_t size)
 {
     const struct fp_head *head = bytes;
@@ -270,18 +269,18 @@ int fp_serve_pulled(struct fp_buf *buf)
     return calls;
 }
 
-/* The operation may be one of which a part is still to be sent. */
+/* The failed operation may be partly unsent. */
 static void take_failure(struct fp_conn *conn, const struct fp_head *head)
 {
     if (!fp_conn_failed(conn, head->seq - 1, head->flags))
         fp_break(conn, "an answer to nothing");
 }
 
-/* The peer waits for long, and says how many operations it has sent. */
+/* The peer has waited for long, and sends the number of its operations. */
 static void take_nudge(struct fp_conn *conn, const struct fp_head *head)
 {
     if (conn->refusal != PROV_OK)
-        return; /* the peer is told so */
+        return; /* the refusal is the answer */
     if ((int32_t)(head->seq - conn->taken) > 0) {
         fp_break(conn, "operations were lost");
         return;
@@ -328,7 +327,7 @@ static int dispatch(struct fp_conn *conn, const void *bytes, size_t size)
     return 0;
 }
 
-/* The message whose turn it is. */
+/* Processes the next message in order. */
 static int take(struct fp_conn *conn, const void *bytes, size_t size)
 {
     const struct fp_head *head = bytes;
@@ -370,7 +369,7 @@ int fp_serve(struct fp_ep *ep, struct fp_buf *buf, size_t size)
     int calls = 0;
 
     if (!conn || head->secret != conn->secret_in ||
-        !listens(conn)) { /* it has ended, or is not ours */
+        !listens(conn)) { /* the connection has ended, or has another secret */
         fp_receive(buf, ep->fids.ep, &ep->unposted);
         return 0;
     }
@@ -385,7 +384,7 @@ int fp_serve(struct fp_ep *ep, struct fp_buf *buf, size_t size)
     return calls;
 }
 
-/* Lets the peer fetch it, if it may. */
+/* Offers the data to the peer for fetching, if allowed. */
 static bool offer_read(struct fp_conn *conn, struct fp_answer *a)
 {
     struct fp_offer offer = {.x = {.head = {.kind = FP_OFFER, .seq = a->seq}, .length = a->length}};
@@ -398,7 +397,7 @@ static bool offer_read(struct fp_conn *conn, struct fp_answer *a)
     return true;
 }
 
-/* The next piece. False: there is no room for it. */
+/* Sends the next piece. False: no room. */
 static bool answer(struct fp_conn *conn, struct fp_answer *a)
 {
     struct fp_prov *prov = conn->ep->prov;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connections between endpoints. Requests, answers and closings are slots in the peer's ring, so
- * they are in order with everything else; where that ring is full they wait in conn->ctl.
+ * Connections between endpoints. Requests, answers and closings are slots in the peer's ring, in
+ * order with all other slots; while that ring is full they wait in conn->ctl.
  *
- * A connection's name is its index in the endpoint's table and a generation: what arrives for a
- * connection that is gone is recognised and dropped.
+ * A connection's name is its index in the endpoint's table and a generation: a slot for a
+ * connection that no longer exists is recognised and dropped.
  */
 #include "conn.h"
 
@@ -77,8 +77,8 @@ static void leave(struct sp_conn *conn)
     ep->num_conns--;
 }
 
-/* Room in ep->active for all that may be in it at once: those in the table, and closed connections
- * that still have control to send. */
+/* Reserves room in ep->active for the maximum number of entries: the connections in the table, and
+ * closed connections that still have control to send. */
 static bool reserve_active(struct sp_ep *ep)
 {
     if (ep->num_live < ep->max_active) {
@@ -127,7 +127,8 @@ void sp_conn_free(struct sp_conn *conn)
     free(conn);
 }
 
-/* Nothing is left to be sent: frees it; during a poll, which may still use it, when that ends. */
+/* Frees a connection that has nothing left to send; during a poll, which may still use the
+ * connection, at the end of the poll. */
 static void discard(struct sp_conn *conn)
 {
     struct sp_ep *ep = conn->ep;
@@ -191,7 +192,7 @@ static void control_sent(struct sp_conn *conn, uint8_t ctl)
         conn->up_due = true;
         sp_ep_activate(conn);
     } else if (ctl == SP_CTL_REQUEST && peer_is_gone(conn)) {
-        /* closed meanwhile: its CLOSED may have come before the request was sent */
+        /* the peer's CLOSED may have come before the request was sent */
         __atomic_store_n(&conn->ep->attention, 1, __ATOMIC_SEQ_CST);
     }
 }
@@ -209,7 +210,7 @@ void sp_conn_send_control(struct sp_conn *conn)
     uint64_t pos;
 
     if (peer_is_gone(conn)) {
-        drop_control(conn); /* sp_conn_attend() takes it down */
+        drop_control(conn); /* sp_conn_attend() takes the connection down */
         return;
     }
     struct sp_slot *slot = sp_ring_claim(conn->ring, claimer, &pos);
@@ -275,7 +276,7 @@ static int report_down(struct sp_conn *conn, enum prov_reason reason)
 }
 
 /*
- * Asking
+ * Requesting a connection
  */
 
 static bool find_endpoint(struct sp_conn *conn)
@@ -307,7 +308,7 @@ static void ask(struct sp_conn *conn)
     }
 }
 
-/* The peer process at this address; a new one is to be connected (SP_PEER_RETRY, retry_ms 0). */
+/* The peer process with this address; a new one gets connected (SP_PEER_RETRY, retry_ms 0). */
 static struct sp_peer *peer_at(struct sp_prov *prov, const struct sp_address *addr)
 {
     if (addr->key == prov->addr.key)
@@ -398,8 +399,8 @@ static struct sp_peer *peer_of_claimer(struct sp_prov *prov, uint32_t claimer)
     return peer;
 }
 
-/* Sends control for a connection that does not exist on this side. False: the ring is full. Where
- * it is damaged nothing can be sent. */
+/* Sends control for a connection that does not exist on this side. False: the ring is full. To a
+ * damaged ring nothing is sent. */
 static bool answer_without(struct sp_peer *peer, uint32_t rmt_index, uint32_t rmt_name,
                            enum sp_ctl ctl)
 {
@@ -419,8 +420,8 @@ static bool answer_without(struct sp_peer *peer, uint32_t rmt_index, uint32_t rm
     return slot || sp_ring_is_damaged(ring);
 }
 
-/* No memory for the connection that a peer asks for: sends REJECT, so that it asks again later. -1:
- * its ring is full, the slot has to wait. */
+/* No memory for the connection that a peer requests: sends REJECT, so that the peer asks again
+ * later. -1: its ring is full, the slot has to wait. */
 static int refuse_request(struct sp_peer *peer, const struct sp_slot *slot)
 {
     bool told = answer_without(peer, slot->extra, slot->conn, SP_CTL_REJECT);
@@ -439,10 +440,10 @@ static int take_request(struct sp_ep *ep, const struct sp_slot *slot, uint32_t c
 
     if (slot->imm != prov->seg->table.dir[ep->index].state || slot->extra >= SP_MAX_EPS ||
         slot->size > PROV_HELLO_MAX)
-        return 0; /* meant for an earlier endpoint in this place */
+        return 0; /* for an earlier endpoint in this place */
     peer = peer_of_claimer(prov, claimer);
     if (!peer)
-        return 0; /* dead meanwhile */
+        return 0; /* it died meanwhile */
     struct sp_conn *conn = peer->seg ? conn_new(ep, peer, true) : NULL;
     int rc = !conn && peer->seg ? refuse_request(peer, slot) : 0;
     sp_peer_put(peer); /* the connection has its own reference */
@@ -460,7 +461,7 @@ static int take_request(struct sp_ep *ep, const struct sp_slot *slot, uint32_t c
     memcpy(conn->rmt_hello, slot->request.hello, PROV_HELLO_MAX);
     if (!(conn->rmt_state & 1) || __atomic_load_n(&entry->id, __ATOMIC_SEQ_CST) != conn->rmt_id) {
         leave(conn);
-        discard(conn); /* the endpoint that asked is gone */
+        discard(conn); /* the endpoint that asked was closed */
         return 0;
     }
     ep->callbacks->request(ep->owner, &ep->prov->base, (struct prov_conn *)conn, conn->rmt_id,
@@ -493,8 +494,8 @@ void sp_reject(struct prov_conn *conn)
     sp_conn_close(conn);
 }
 
-/* An ACCEPT for a connection that was closed here meanwhile: the peer gets a CLOSE. 0, or -1: its
- * ring is full, and there is no memory to queue the CLOSE, so the slot has to wait. */
+/* Answers an ACCEPT for a connection that was closed here meanwhile with a CLOSE. 0, or -1: the
+ * peer's ring is full, and there is no memory to queue the CLOSE, so the slot has to wait. */
 static int close_unknown(struct sp_ep *ep, const struct sp_slot *slot, uint32_t claimer)
 {
     struct sp_peer *peer = slot->extra < SP_MAX_EPS ? peer_of_claimer(ep->prov, claimer) : NULL;
@@ -573,7 +574,7 @@ void sp_conn_close(struct prov_conn *base)
         send_control(conn, SP_CTL_REJECT);
     else if (state == SP_CONN_UP)
         send_control(conn, SP_CTL_CLOSE);
-    else if (conn->ctl != SP_CTL_ERROR) /* which is still to be sent */
+    else if (conn->ctl != SP_CTL_ERROR) /* an ERROR must still be sent */
         discard(conn);
 }
 

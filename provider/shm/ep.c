@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Endpoints: a place in the directory with its ring, polling it, sleeping and being woken. */
+/* Endpoints: an entry in the directory with its ring, polling, sleeping and waking. */
 #include "ep.h"
 
 #include <errno.h>
@@ -93,7 +93,7 @@ int sp_ep_open(struct prov *base, const struct prov_ep_attr *attr, struct prov_e
     return 0;
 }
 
-/* Takes it out of the directory, and tells all peers to look there. */
+/* Removes the endpoint from the directory, and notifies all peers. */
 static void leave(struct sp_prov *prov, struct sp_ep *ep)
 {
     struct sp_seg_table *table = &prov->seg->table;
@@ -144,14 +144,14 @@ void sp_ep_close(struct prov_ep *base)
 }
 
 /*
- * Connections that have something to do
+ * Connections with work
  */
 
 static int step_active(struct sp_ep *ep)
 {
     int count = 0;
 
-    /* downwards: one that is removed is replaced by the last, which was visited already */
+    /* downwards: a removed connection is replaced by the last one, which was already visited */
     for (uint32_t i = ep->num_active; i-- > 0;) {
         if (i >= ep->num_active)
             continue;
@@ -176,7 +176,7 @@ static int step_active(struct sp_ep *ep)
  * Polling
  */
 
-/* A claim that will never be published: its process is dead. */
+/* Was the slot claimed by a process that is dead, and so will never publish it? */
 static bool is_abandoned(struct sp_ep *ep, uint64_t state)
 {
     struct sp_prov *prov = ep->prov;
@@ -210,7 +210,7 @@ static int take_message(struct sp_ep *ep, const struct sp_slot *slot, bool notic
     return count + 1;
 }
 
-/* Part of a write, a read or an answer to one, which could not be done without this process. */
+/* Processes a slot with a part of a write, a read, or an answer to a read. */
 static int take_operation(struct sp_ep *ep, const struct sp_slot *slot)
 {
     struct sp_conn *conn = sp_conn_by_name(ep, slot->conn);
@@ -281,7 +281,7 @@ static bool ring_is_damaged(const struct sp_ep *ep)
     return true;
 }
 
-/* Messages that were sent before a death or a closing are delivered before down() is called. */
+/* Messages sent before a death or a closing are delivered before down() is called. */
 static int attend(struct sp_ep *ep)
 {
     uint64_t tail;
@@ -337,15 +337,15 @@ int sp_ep_poll(struct prov_ep *base)
 
 void sp_ep_flush(struct prov_ep *ep)
 {
-    (void)
-        ep; /* nothing waits: a bell costs a system call only where the peer's endpoint is armed */
+    (void)ep; /* no operation waits: a bell costs a system call only if the peer's endpoint is
+               * armed */
 }
 
 static bool has_something(struct sp_ep *ep)
 {
     uint64_t s = __atomic_load_n(&ep->next_slot->state, __ATOMIC_SEQ_CST);
 
-    /* also when it is only claimed: a slot behind it may be ready, whose producer rang before */
+    /* even if it is only claimed: a later slot may be ready, whose producer rang before */
     if (s != ep->vacant)
         return true;
     for (uint32_t i = 0; i < ep->num_active; i++) {

@@ -13,7 +13,7 @@
 struct sp_conn;
 
 struct sp_ep {
-    /* looked at by every poll */
+    /* read by every poll */
     const struct sp_slot *next_slot;
     uint64_t vacant;    /* the state of next_slot while it is empty */
     uint32_t attention; /* atomic: a peer died or came up, or an endpoint was closed */
@@ -24,17 +24,17 @@ struct sp_ep {
     void *owner;
     const struct prov_callbacks *callbacks;
     uint64_t id;
-    uint32_t index;   /* in the directory */
+    uint32_t index;   /* of its entry in the directory */
     uint32_t blocked; /* atomic: the timer has to wake the owner */
     bool in_poll;
-    struct sp_conn **active; /* connections that have something to do */
+    struct sp_conn **active; /* connections with work */
     struct sp_conn **conns;  /* by the low bits of conn->name */
     uint32_t max_conns, num_conns, next_conn;
-    uint32_t max_active, num_live; /* connections that exist, closed ones too */
+    uint32_t max_active, num_live; /* num_live: existing connections, including closed ones */
     struct sp_conn *discarded;     /* during a poll: freed at its end */
 };
 
-/* The contract's name is opaque; this is the same object. */
+/* The type in provider.h is opaque; this is the same object. */
 static inline struct sp_ep *sp_ep_of(struct prov_ep *ep)
 {
     return (struct sp_ep *)ep;

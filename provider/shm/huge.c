@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See huge.h. */
 #include "huge.h"
 
 #include <fcntl.h>
@@ -19,7 +18,7 @@
 #    define MADV_COLLAPSE 25
 #endif
 
-/* Of <linux/fs.h>, which may be older than the kernel. */
+/* From <linux/fs.h>, which may be older than the kernel. */
 struct region {
     uint64_t start, end, categories;
 };
@@ -28,13 +27,13 @@ struct scan {
     uint64_t category_inverted, category_mask, category_anyof_mask, return_mask;
 };
 #define SCAN       _IOWR('f', 16, struct scan)
-#define IS_WRITTEN (1ull << 1) /* or not write-protected with userfaultfd */
+#define IS_WRITTEN (1ull << 1) /* written, or not write-protected with userfaultfd */
 #define IS_PRESENT (1ull << 3)
 #define IS_HUGE    (1ull << 6)
 
 enum { MOST_FRAMES = 64 };
 
-/* Which frames of [first, end), bit by bit, are of all these categories, and not of `none`. */
+/* The frames of [first, end), as bits, that have all of these categories, and not `none`. */
 static uint64_t scan_frames(uint64_t first, uint64_t end, uint64_t categories, uint64_t none)
 {
     struct region regions[MOST_FRAMES];
@@ -69,7 +68,7 @@ struct sp_frames sp_huge_find(uint64_t lo, uint64_t hi)
                               .bits = scan_frames(first, hi & ~(SP_HUGE - 1), IS_HUGE, 0)};
 }
 
-/* Reserves addresses that are aligned as `at` is. NULL: none left. */
+/* Reserves addresses with the same alignment as `at`. NULL: none left. */
 static uint8_t *aligned(uint64_t size, uint64_t at, int prot)
 {
     uint8_t *all =
@@ -115,7 +114,7 @@ void sp_huge_make(struct sp_frames *f, int fd, bool asked)
     if (mmap(f->window, f->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd,
              (off_t)f->first) == MAP_FAILED)
         f->bits = 0;
-    for (uint64_t i = 0; i < n; i++) { /* neighbours in one call */
+    for (uint64_t i = 0; i < n; i++) { /* no more huge pages */
         uint64_t begin = i;
         while (i < n && (f->bits >> i & 1))
             i++;
@@ -131,7 +130,7 @@ void sp_huge_close(struct sp_frames *f)
     f->window = NULL;
 }
 
-/* One instruction, which no sanitizer instruments and which touches no other memory. */
+/* One instruction, which no sanitizer instruments and which accesses no other memory. */
 static bool copy_as_program(void *to, const void *from)
 {
 #ifdef __x86_64__

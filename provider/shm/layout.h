@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What lies in shared memory, and the datagrams that hand it over. Every process owns one segment,
- * a sparse memfd of fixed shape: pages that nobody touched cost nothing.
+ * The layout of shared memory, and the datagrams that pass it on. Every process owns one segment, a
+ * sparse memfd of fixed layout: untouched pages cost nothing.
  *
  *   header, directory of endpoints, table of memory regions    peers map this part read-only
  *   per endpoint: ring header, slots, payloads, counters       peers map this part read-write
  *
- * All fields that two processes touch are accessed with __atomic builtins, except a slot's content
+ * All fields that two processes access are accessed with __atomic builtins, except a slot's content
  * between its claim and its publication.
  */
 #ifndef SP_LAYOUT_H
@@ -22,11 +22,11 @@ enum {
     SP_MAX_EPS = 256,
     SP_SLOT_BITS = 9,
     SP_SLOTS = 1 << SP_SLOT_BITS,
-    SP_INLINE = 40,            /* bytes in a slot itself */
-    SP_INLINE_CHUNK = 32,      /* of which a chunk of data may use so many */
-    SP_PAYLOAD = PROV_MSG_MAX, /* bytes of a slot's share of the payload array */
+    SP_INLINE = 40,            /* bytes in a slot */
+    SP_INLINE_CHUNK = 32,      /* maximum bytes of a chunk of data in a slot */
+    SP_PAYLOAD = PROV_MSG_MAX, /* bytes per slot in the payload array */
     SP_CONN_BITS = 14,
-    SP_MAX_CONNS = 1 << SP_CONN_BITS, /* of one endpoint */
+    SP_MAX_CONNS = 1 << SP_CONN_BITS, /* per endpoint */
     SP_MR_BITS = 20,
     SP_MAX_MRS = 1 << SP_MR_BITS,
 };
@@ -40,8 +40,8 @@ struct sp_dir_entry {
 
 /*
  * A memory region. `word`: (serial << 20) | (generation << 8) | (access << 1) | valid; see mr.h.
- * `run`: the part of it that peers may map, in units of 4 KiB from the one that contains `base`:
- * (first << 32) | number. It stays the same as long as the word does.
+ * `run`: the part of it that peers may map, in units of 4 KiB from the one with `base`: (first <<
+ * 32) | number. It does not change while the word does not.
  */
 struct sp_mr_entry {
     uint64_t word;
@@ -51,11 +51,11 @@ struct sp_mr_entry {
 };
 
 struct sp_seg_header {
-    uint64_t probe;    /* the handshake tells where and what it is: can it be reached? */
-    uint64_t closings; /* endpoints closed so far */
+    uint64_t probe;    /* tests cross-memory attach: see the handshake */
+    uint64_t closings; /* number of endpoints closed so far */
 };
 
-/* The part that peers only read. */
+/* The part that peers map read-only. */
 struct sp_seg_table {
     struct sp_seg_header header;
     uint8_t pad[4096 - sizeof(struct sp_seg_header)];
@@ -67,8 +67,8 @@ enum sp_kind {
     SP_KIND_MESSAGE, /* size bytes */
     SP_KIND_NOTIFY,  /* imm */
     SP_KIND_WRITE,   /* a chunk of a write that the receiver copies */
-    SP_KIND_READ,    /* asks for data */
-    SP_KIND_DATA,    /* a chunk of what a read asked for */
+    SP_KIND_READ,    /* requests data */
+    SP_KIND_DATA,    /* a chunk of the data of a read */
     SP_KIND_REQUEST, /* connection control: */
     SP_KIND_ACCEPT,
     SP_KIND_REJECT,
@@ -78,13 +78,13 @@ enum sp_kind {
 
 enum sp_slot_flags {
     SP_SLOT_BIG = 1,    /* the bytes are in the payload array */
-    SP_SLOT_LAST = 2,   /* of a write */
-    SP_SLOT_NOTIFY = 4, /* tell the owner `imm` when the write is complete */
+    SP_SLOT_LAST = 2,   /* the last chunk of a write */
+    SP_SLOT_NOTIFY = 4, /* deliver `imm` to the owner when the write is complete */
 };
 
 /*
- * state: bits 28.. the lap of the ring, 4..27 who claimed it, 0..3 the phase. Zeroed memory is a
- * ring that is free in lap 0.
+ * state: bits 28..: lap of the ring; 4..27: claimer; 0..3: phase. Zeroed memory is a ring that is
+ * free in lap 0.
  */
 struct sp_slot {
     uint64_t state;
@@ -97,7 +97,7 @@ struct sp_slot {
     union {
         uint8_t bytes[SP_INLINE];
         struct {
-            uint64_t id; /* of the endpoint that asks */
+            uint64_t id; /* of the requesting endpoint */
             uint8_t hello[PROV_HELLO_MAX];
         } request; /* conn: the ASKER's name; imm: generation of the target; extra: asker's index */
         uint8_t hello[PROV_HELLO_MAX]; /* ACCEPT. imm: the accepter's name; extra: its index */
@@ -117,10 +117,10 @@ struct sp_slot {
 _Static_assert(sizeof(struct sp_slot) == 64, "a slot is a cache line");
 
 struct sp_ring {
-    uint32_t armed; /* the owner sleeps: ring the bell; enum prov_arm says for what */
-    uint32_t rung;  /* somebody rang */
+    uint32_t armed; /* the owner sleeps: ring the bell; enum prov_arm has the events */
+    uint32_t rung;  /* the bell was rung */
     uint8_t pad0[120];
-    uint64_t tail; /* at most the position of the first slot that is not claimed */
+    uint64_t tail; /* at most the position of the first unclaimed slot */
     uint8_t pad1[4096 - 136];
     struct sp_slot slots[SP_SLOTS];
     uint8_t payload[SP_SLOTS][SP_PAYLOAD];
@@ -128,8 +128,9 @@ struct sp_ring {
     uint64_t executed[SP_MAX_CONNS];
 };
 
-/* What most peers touch, the table's beginning and the first rings, is in the middle and together,
- * so that a page of the page table maps it: ring 0 is the last one. See sp_ring_of(). */
+/* The parts that most peers access, the table's beginning and the first rings, are adjacent in
+ * the middle, so that one page of the page table maps them: ring 0 is the last one. See
+ * sp_ring_of(). */
 struct sp_segment {
     struct sp_ring rings[SP_MAX_EPS];
     struct sp_seg_table table;
@@ -143,40 +144,40 @@ static inline struct sp_ring *sp_ring_of(struct sp_segment *seg, uint32_t index)
 _Static_assert(sizeof(struct sp_seg_table) % 65536 == 8192 && sizeof(struct sp_ring) % 4096 == 0,
                "parts are whole pages");
 
-/* What a process publishes. */
+/* The address that a process publishes. */
 struct sp_address {
     uint32_t version;
     uint32_t pid;
-    uint64_t host; /* machine, boot, and namespaces of processes and of abstract sockets */
-    uint64_t key;  /* whoever connects must know it */
+    uint64_t host; /* hash of machine, boot, and namespaces of processes and sockets */
+    uint64_t key;  /* connecting processes must know it */
     uint64_t name; /* of the socket */
 };
 _Static_assert(sizeof(struct sp_address) <= PROV_ADDR_MAX, "address fits");
 
-/* Datagrams between processes. HELLO and WELCOME name the descriptors of the segment and of the
- * memory that may be mapped, if there is any; after WANT they carry them. */
+/* Datagrams between processes. HELLO and WELCOME have the descriptor numbers of the segment and of
+ * the memory that may be mapped, if any; after WANT the descriptors are attached. */
 enum sp_dgram_type {
     SP_DGRAM_HELLO = 0x75740001,
     SP_DGRAM_WELCOME,
-    SP_DGRAM_CONFIRM, /* the answer to WELCOME: both have mapped both */
-    SP_DGRAM_YIELD,   /* we connect to you already: wait for that */
-    SP_DGRAM_BELL,    /* an endpoint of yours has its `rung` set */
-    SP_DGRAM_CLOSED,  /* an endpoint was closed: look at the directory */
-    SP_DGRAM_WANT,    /* the descriptors cannot be opened by their numbers: send them along */
-    SP_DGRAM_BUSY,    /* no descriptor or no memory for you now: try again later */
+    SP_DGRAM_CONFIRM, /* the answer to WELCOME: both have mapped the other's segment */
+    SP_DGRAM_YIELD,   /* the sender has already connected: wait for that connection */
+    SP_DGRAM_BELL,    /* an endpoint of the receiver has `rung` set */
+    SP_DGRAM_CLOSED,  /* an endpoint was closed: check the directory */
+    SP_DGRAM_WANT,    /* the descriptors cannot be opened by number: attach them */
+    SP_DGRAM_BUSY,    /* the sender lacks descriptors or memory: try again later */
 };
 
 struct sp_dgram {
     uint32_t type;
     uint32_t version;
-    uint64_t target_key; /* HELLO: proves that the sender was given the address */
+    uint64_t target_key; /* HELLO: proves that the sender has the address */
     uint64_t key;        /* of the sender */
     uint32_t pid;
-    uint32_t claimer; /* how the receiver signs its claims in the sender's rings */
+    uint32_t claimer; /* the receiver's signature for claims in the sender's rings */
     uint64_t probe_addr;
-    uint64_t probe;    /* what stands there, and in the segment */
+    uint64_t probe;    /* its address, and its value in the segment */
     int32_t seg_fd;    /* of the sender */
-    int32_t mapped_fd; /* the same; -1: none */
+    int32_t mapped_fd; /* of the sender; -1: none */
 };
 
 #endif

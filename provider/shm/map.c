@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Windows: parts of the peer's memfd, all of one size and aligned to it. An offset in the memfd is
- * an address of the peer. The peer's table of regions says which parts of a window may be used. */
+ * an address of the peer. The peer's table of regions determines the usable parts of a window. */
 #include "map.h"
 
 #include <errno.h>
@@ -22,9 +22,9 @@ enum { WINDOW_BITS = 28, FIRST_BUCKETS = 16 };
 struct window {
     struct window *next;          /* in its bucket */
     struct window *newer, *older; /* by last use */
-    uint64_t number;              /* times WINDOW_SIZE: its first address */
+    uint64_t number;              /* its first address divided by WINDOW_SIZE */
     uint8_t *at;
-    uint64_t touched[WINDOW_SIZE / SP_MAP_BLOCK / 64]; /* bits: blocks that were prefaulted */
+    uint64_t touched[WINDOW_SIZE / SP_MAP_BLOCK / 64]; /* bit per block: it was prefaulted */
 };
 
 struct sp_map {
@@ -67,7 +67,7 @@ static void drop(struct sp_conn *conn, struct window *w)
     *at = w->next;
     leave_order(map, w);
     map->num_windows--;
-    conn->mapping.size = 0; /* it may be of this window */
+    conn->mapping.size = 0; /* it may be in this window */
     munmap(w->at, WINDOW_SIZE);
     give_back(conn->ep->prov);
     free(w);
@@ -98,7 +98,7 @@ static void grow(struct sp_map *map)
     struct window **buckets = calloc(n, sizeof(struct window *));
 
     if (!buckets)
-        return; /* no memory: the chains only get longer */
+        return; /* no memory: the chains get longer */
     free(map->buckets);
     map->buckets = buckets;
     map->num_buckets = n;
@@ -109,8 +109,8 @@ static void grow(struct sp_map *map)
     }
 }
 
-/* The connection that loses a window: this one, or, where it has none, the one on this endpoint
- * that has most. The connections of other endpoints are behind other locks. */
+/* The connection that loses a window: this one, or if it has none, the one with most windows on
+ * this endpoint. Connections of other endpoints are guarded by other locks. */
 static struct sp_conn *loser(struct sp_conn *conn)
 {
     const struct sp_ep *ep = conn->ep;
@@ -126,8 +126,8 @@ static struct sp_conn *loser(struct sp_conn *conn)
     return most;
 }
 
-/* Counts one window more, and drops others as long as there are too many. An endpoint may have one,
- * whatever others have. */
+/* Counts a new window, and unmaps others while there are too many. An endpoint may always have
+ * one. */
 static void make_room(struct sp_conn *conn)
 {
     struct sp_prov *prov = conn->ep->prov;
@@ -141,7 +141,7 @@ static void make_room(struct sp_conn *conn)
     }
 }
 
-/* Addresses for a window, aligned so that huge pages of the memfd are huge pages here. */
+/* Reserves aligned addresses for a window, so that huge pages of the memfd stay huge. */
 static uint8_t *map_window(int fd, uint64_t number)
 {
     uint8_t *all = mmap(NULL, WINDOW_SIZE + HUGE, PROT_NONE,
@@ -213,8 +213,8 @@ static struct window *window_at(struct sp_conn *conn, uint64_t at)
     return w;
 }
 
-/* The part of the region that lies in this window becomes the connection's mapping, unless the
- * region does not allow every access. */
+/* The part of the region in this window becomes the connection's mapping, if the region allows
+ * every access. */
 static void set_mapping(struct sp_conn *conn, uint32_t rkey, const struct sp_mr_run *run,
                         const struct window *w)
 {
@@ -262,7 +262,7 @@ static bool touch(struct window *w, uint64_t block)
     return first;
 }
 
-/* Whole blocks only, each once. MADV_POPULATE_READ maps several pages at a time, writable too. */
+/* Only whole blocks, once each. MADV_POPULATE_READ maps several pages at a time. */
 void sp_map_prefault(struct sp_conn *conn, uint64_t at, uint64_t size)
 {
     const struct sp_map *map = conn->map;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Memory regions: a table in the segment that peers read. Deregistering does not wait for a peer
- * that has read the table and is about to copy: a program must not deregister memory that is used.
+ * that has read the table and is about to copy: a program must not deregister memory in use.
  *
- * Memory that peers may read and write is remapped (remap.c) when it is registered: whole pages
- * that no other region touches yet. They are given back when no region touches them any more. So
- * the physical page of a registered address never changes, which RDMA devices rely on, nor does a
+ * Memory that peers may read and write is remapped (remap.c) when it is registered: the whole pages
+ * that no other region uses yet. They are given back when no region uses them any more. So the
+ * physical page of a registered address never changes, on which RDMA devices rely, nor does a
  * region's entry in the table.
  */
 #include "mr.h"
@@ -22,7 +22,7 @@
 #include "util/assert.h"
 #include "util/log.h"
 
-/* Freed entries wait in a queue, so that an old key does not become valid again soon. */
+/* Freed entries wait in a queue, so that an old key does not soon become valid again. */
 enum { MIN_QUEUE = 256 };
 
 static uintptr_t page_mask(void)
@@ -69,7 +69,7 @@ static uint64_t page_above(uint64_t at)
 struct whole {
     struct sp_remap *remap;
     struct sp_vma_maps maps;
-    uint64_t lo, hi; /* what of the region is whole pages */
+    uint64_t lo, hi; /* the region's whole pages */
     uint64_t remapped;
 };
 
@@ -91,7 +91,7 @@ static bool give_part_back(void *arg, uint64_t lo, uint64_t hi)
     return sp_remap_give_back(w->remap, &w->maps, lo, hi) == 0;
 }
 
-/* Counts the references, and remaps what may be. Returns `run` of the entry (layout.h). */
+/* Counts the references, and remaps as much as possible. Returns `run` of the entry (layout.h). */
 static uint64_t ref_pages(struct sp_prov *prov, struct sp_mr *mr, uint64_t addr, uint64_t size,
                           unsigned int access)
 {
@@ -114,7 +114,7 @@ static uint64_t ref_pages(struct sp_prov *prov, struct sp_mr *mr, uint64_t addr,
         mr->lo = mr->hi = 0;
     if (!held || !wanted)
         return 0;
-    if (w.remapped < hi - lo) /* some of it is another region's, or stays as it was */
+    if (w.remapped < hi - lo) /* part of it belongs to another region, or was not remapped */
         sp_remap_find_run(&prov->remap, &lo, &hi);
     return (lo - addr / SP_REMAP_UNIT * SP_REMAP_UNIT) / SP_REMAP_UNIT << 32 |
            (hi - lo) / SP_REMAP_UNIT;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Registering and deregistering memory, and looking a key up in a table of memory regions, one's
- * own or a peer's. A key is an index and a generation. An entry's word has the generation, the
- * access and a serial number that no other region has; base, size and run are valid only together
- * with it: it is cleared before they change and set after.
+ * Registering and deregistering memory, and looking a key up in a table of memory regions, this
+ * process's or a peer's. A key is an index and a generation. An entry's word has the generation,
+ * the access and a serial number that no other region has; base, size and run are valid only
+ * together with the word, which is cleared before they change and set afterwards.
  */
 #ifndef SP_MR_H
 #define SP_MR_H
@@ -18,7 +18,7 @@
 struct sp_mr {
     struct prov_mr base;
     struct sp_mr *next_free;
-    uint64_t lo, hi; /* pages that it touches, as far as they are counted */
+    uint64_t lo, hi; /* the counted pages that it touches */
 };
 
 int sp_reg(struct prov *prov, unsigned int device, void *addr, size_t size, unsigned int access,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A skip list of borders. A border has the number of references to the addresses from there to the
- * next border, and whether any of these were remapped; two neighbours always differ, and before the
- * first there are no references. So a registration adds at most two borders, and without references
- * none are left once all is given back.
+ * A skip list of borders. A border has the number of references to the addresses up to the next
+ * border, and whether any of them were remapped; two neighbouring borders always differ, and before
+ * the first one there are no references. So a registration adds at most two borders, and without
+ * references no border is left once all memory is given back.
  */
 #include "pageref.h"
 #include "util/assert.h"
@@ -25,7 +25,7 @@ struct border {
 struct sp_pagerefs {
     uint64_t random;
     struct border *head;     /* at 0, count 0 */
-    struct border *spare[2]; /* made before anything changes */
+    struct border *spare[2]; /* allocated before any change */
 };
 
 static struct border *border_new(uint32_t levels)
@@ -78,7 +78,7 @@ void sp_pagerefs_free(struct sp_pagerefs *h)
     free(h);
 }
 
-/* The last borders below `at`, one for each level. */
+/* For each level the last border below `at`. */
 static void find(const struct sp_pagerefs *h, uint64_t at, struct border *before[LEVELS])
 {
     struct border *b = h->head;
@@ -99,7 +99,7 @@ static bool make_spares(struct sp_pagerefs *h)
     return true;
 }
 
-/* The border at `at`, made if there is none. */
+/* The border at `at`, created if necessary. */
 static struct border *border_at(struct sp_pagerefs *h, uint64_t at)
 {
     struct border *before[LEVELS];
@@ -121,7 +121,7 @@ static struct border *border_at(struct sp_pagerefs *h, uint64_t at)
     return b;
 }
 
-/* Removes the border at `at` if it is equal to the one before. */
+/* Removes the border at `at` if it is equal to the previous one. */
 static void merge(struct sp_pagerefs *h, uint64_t at)
 {
     struct border *before[LEVELS];
@@ -159,7 +159,7 @@ bool sp_pageref(struct sp_pagerefs *h, uint64_t lo, uint64_t hi, sp_take_fn *tak
 void sp_release(struct sp_pagerefs *h, uint64_t lo, uint64_t hi, sp_give_fn *give, void *arg)
 {
     if (!make_spares(h))
-        return; /* no memory: these references stay, and so do the pages */
+        return; /* no memory: the references are kept, and so are the pages */
     struct border *b = border_at(h, lo), *next;
     border_at(h, hi);
     for (; b->at < hi; b = next) {

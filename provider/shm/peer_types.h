@@ -12,33 +12,33 @@
 struct sp_prov;
 
 enum sp_peer_state {
-    SP_PEER_INCOMING,   /* it connected; its HELLO is not here yet */
-    SP_PEER_RETRY,      /* to be connected at retry_ms */
-    SP_PEER_HELLO_SENT, /* we connected and sent our HELLO */
-    SP_PEER_MAPPED,     /* we sent WELCOME; it may use our segment already */
+    SP_PEER_INCOMING,   /* it connected; its HELLO has not arrived yet */
+    SP_PEER_RETRY,      /* to connect again at retry_ms */
+    SP_PEER_HELLO_SENT, /* this process connected and sent its HELLO */
+    SP_PEER_MAPPED,     /* this process sent WELCOME; the peer may already use its segment */
     SP_PEER_UP,
     SP_PEER_DEAD,
 };
 
 struct sp_peer {
-    struct sp_peer *next;                    /* in the table, or among the dead ones */
-    struct sp_peer **link;                   /* what points to it in the table */
-    struct sp_peer *next_claimer, *next_key; /* of its bucket: see peer.c */
-    bool has_key;                            /* it is in one by its addr.key */
+    struct sp_peer *next;                    /* in the table, or in the list of dead peers */
+    struct sp_peer **link;                   /* the pointer to it in the table */
+    struct sp_peer *next_claimer, *next_key; /* in its bucket: see peer.c */
+    bool has_key;                            /* it is in the bucket of addr.key */
     struct sp_prov *prov;
-    uint32_t refs;  /* connections, and the table */
+    uint32_t refs;  /* number of its connections, plus 1 for the table */
     uint32_t state; /* atomic; changed with prov->lock held */
     uint32_t cma;   /* atomic; 0: no cross-memory attach, use the rings */
     bool is_self;
-    bool send_fds;  /* it said WANT: our datagrams carry the descriptors */
-    bool want_sent; /* we said WANT on this socket */
-    uint8_t reason; /* enum prov_reason: why it is dead for us; set before the state */
+    bool send_fds;  /* it sent WANT: datagrams to it have the descriptors attached */
+    bool want_sent; /* this process sent WANT on this socket */
+    uint8_t reason; /* enum prov_reason of its death; set before the state */
     pid_t pid;
     int fd;
-    int map_fd;                        /* its remapped memory; -1: nothing of it can be mapped */
-    uint32_t claimer_here;             /* its signature in our rings */
-    uint32_t claimer_there;            /* our signature in its rings */
-    uint64_t retry_ms, short_since_ms; /* the latter: descriptors or memory were short since then */
+    int map_fd;                        /* its remapped memory; -1: none can be mapped */
+    uint32_t claimer_here;             /* its signature in this process's rings */
+    uint32_t claimer_there;            /* this process's signature in its rings */
+    uint64_t retry_ms, short_since_ms; /* short_since_ms: start of a shortage */
     uint32_t backoff_ms;
     uint64_t closings_seen;
     struct sp_address addr;

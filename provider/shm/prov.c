@@ -36,8 +36,8 @@ static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sp_prov *all;
 
 /*
- * Fork. A child closes our sockets: as long as it had them open, peers would not see a hang-up when
- * we die.
+ * Fork. A child closes the provider's sockets: while the child had them open, peers would not see a
+ * hang-up when the parent dies.
  */
 
 static void before_fork(void)
@@ -74,7 +74,7 @@ static void in_child(void)
 {
     for (struct sp_prov *p = all; p; p = p->next) {
         p->forked = true;
-        sp_remap_close(&p->remap); /* what it knows is of the parent's memory */
+        sp_remap_close(&p->remap); /* it describes the parent's memory */
         close_descriptors(p);
         __atomic_store_n(&p->self.state, SP_PEER_DEAD, __ATOMIC_RELAXED);
         for (struct sp_peer *peer = p->peers; peer; peer = peer->next) {
@@ -185,7 +185,7 @@ static int sp_open(const struct prov_config *config, struct prov **out)
         goto close_fds;
     open_mapping(prov);
 #ifdef PR_SET_PTRACER
-    /* Yama's scope 1 allows cross-memory attach to descendants alone, unless one asks for it */
+    /* Yama's scope 1 allows cross-memory attach only to ancestors by default */
     if (prov->use_cma)
         prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
 #endif
@@ -316,8 +316,8 @@ static unsigned int collect_rung(struct sp_prov *prov, void *owners[])
     return n;
 }
 
-/* Peers that die are freed at the end: a later event of the batch may point to one, also to one
- * that died between epoll_wait() and taking the lock. */
+/* Peers that die are freed at the end: a later event of the batch may refer to one, even if it died
+ * between epoll_wait() and taking the lock. */
 static int sp_progress(struct prov *base)
 {
     struct sp_prov *prov = sp_prov_of(base);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The provider within a process: data that all files share.
+ * The provider within a process: data for all files.
  *
- * Locks: prov->lock guards the tables of peers and endpoints, prov->mr_lock that of regions. What
- * belongs to an endpoint or connection is guarded by the owner's lock (see provider.h); the
- * background thread reaches an endpoint through its atomic flags alone.
+ * Locks: prov->lock guards the tables of peers and endpoints, prov->mr_lock the table of regions.
+ * Data of an endpoint or connection is guarded by the owner's lock (see provider.h); the background
+ * thread only accesses atomic flags of an endpoint.
  */
 #ifndef SP_PROV_TYPES_H
 #define SP_PROV_TYPES_H
@@ -35,31 +35,31 @@ struct sp_prov {
     uint32_t no_cma_logged;
     struct sp_address addr;
     int epoll_fd, listen_fd, kick_fd, timer_fd, seg_fd;
-    int spare_fd; /* closed for a moment to refuse a peer when no other descriptor is left */
+    int spare_fd; /* closed temporarily to refuse a peer when no other descriptor is left */
     struct sp_segment *seg;
     struct sp_peer self;
-    struct sp_peer *peers; /* all but dead ones */
+    struct sp_peer *peers; /* all except dead ones */
     struct sp_peer *by_claimer[SP_PEER_BUCKETS], *by_key[SP_PEER_BUCKETS];
-    struct sp_peer *dead; /* the current batch of epoll events may still point to them */
-    uint64_t retry_ms;    /* when the next attempt to connect or to listen is due; 0: none */
+    struct sp_peer *dead; /* the current batch of epoll events may still refer to them */
+    uint64_t retry_ms;    /* time of the next attempt to connect or to listen; 0: none */
     uint64_t jitter;
     uint32_t next_claimer;
     uint32_t deaths; /* atomic */
     struct sp_ep *eps[SP_MAX_EPS];
-    uint32_t num_eps; /* entries of the directory that were ever used */
+    uint32_t num_eps; /* number of directory entries used so far */
     struct {
-        uint64_t head; /* of the ring: the next endpoint in this place starts there */
+        uint64_t head; /* of the ring: initial head of the next endpoint in this place */
         uint32_t conn_generation;
     } places[SP_MAX_EPS];
     uint32_t timer_on; /* atomic */
-    uint32_t num_mrs;  /* entries of the table that were ever used */
+    uint32_t num_mrs;  /* number of table entries used so far */
     uint32_t num_free_mrs;
     struct sp_mr *first_free_mr, **last_free_mr;
     uint64_t mr_serial;
-    struct sp_pagerefs *pagerefs; /* NULL: nothing is remapped */
+    struct sp_pagerefs *pagerefs; /* NULL: no memory is remapped */
     struct sp_remap remap;
     bool use_map, no_map_logged;
-    uint64_t mapped_bytes, max_mapped_bytes; /* of peers; the first is atomic */
+    uint64_t mapped_bytes, max_mapped_bytes; /* of peers; mapped_bytes is atomic */
 };
 
 static inline struct sp_prov *sp_prov_of(struct prov *prov)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The exchange: write-protect the range with userfaultfd, so that threads that write to it wait;
- * copy; replace the mapping with one call, which is atomic for the other threads; wake the writers,
+ * The exchange: write-protects the range with userfaultfd, so that threads that write to it wait;
+ * copies; replaces the mapping with one call, which is atomic for other threads; wakes the writers,
  * which repeat their store on the new pages.
  *
- * Between the first and the last of these steps only the stack and system calls may be used: the
- * range may contain the heap or any other data, and this thread would wait for itself. Only huge
- * pages are read, while nothing waits but threads that write to pages that are there.
+ * Between the first and the last step only the stack and system calls may be used: the range may
+ * contain the heap or any other data, for which this thread would wait for ever. Only huge pages
+ * are read directly, while only threads wait that write to existing pages.
  */
 #include "remap.h"
 
@@ -45,24 +45,24 @@
 #define FEATURE_WP_SHMEM (1ull << 12)
 
 #define FILE_SIZE (1ull << 56)
-#define CHUNK     (64ull << 20) /* what is exchanged at once: writers wait that long */
+#define CHUNK     (64ull << 20) /* maximum size of one exchange, for which writers wait */
 #define MAX_RANGE                                                                                  \
     (64ull << 30) /* larger regions are not remapped: reading their page map takes too long */
 
 enum {
     SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
-    COUNT_EVERY = 256, /* how often the mappings are counted */
+    COUNT_EVERY = 256, /* exchanges between two counts of the mappings */
     STACK_BELOW = 64 << 10,
     STACK_ABOVE = 32 << 10,
-    MAX_READ = 2048, /* mappings, where /proc/self/maps has to be read: takes a millisecond */
-    PAGEMAP = 1024,  /* entries that are read at once */
+    MAX_READ = 2048, /* the most mappings if /proc/self/maps must be read: 1 ms */
+    PAGEMAP = 1024,  /* entries read at once */
     TEXT = 384,      /* bytes of a reason or a remedy */
 };
 
 /*
- * mmap() and mremap() of the C library, so that registration caches (an MPI library's) that
- * intercept them see the exchange; but not under ThreadSanitizer, which would report it as a write
- * that races with those of other threads.
+ * Uses mmap() and mremap() of the C library, so that registration caches (an MPI library's) that
+ * intercept them see the exchange; but not under ThreadSanitizer, which would report a race with
+ * writes of other threads.
  */
 static void *map_at(uint64_t at, uint64_t size, int flags, int fd, uint64_t offset)
 {
@@ -87,9 +87,9 @@ static bool move_to(void *from, uint64_t size, uint64_t to)
  */
 
 /*
- * UFFD_USER_MODE_ONLY: where a page goes away while it is copied, the copying system call fails
- * instead of waiting for this thread. The price: a system call of another thread that writes there
- * in that moment gets EFAULT.
+ * UFFD_USER_MODE_ONLY: if a page disappears while it is copied, the copying system call fails
+ * instead of waiting for this thread. A drawback: a system call of another thread that writes there
+ * at that moment gets EFAULT.
  */
 static int open_uffd(void)
 {
@@ -150,7 +150,7 @@ static bool kernel_is_too_old(void)
            (version < 5 || (version == 5 && patch_level < 19));
 }
 
-/* With the errno of open_uffd(). */
+/* `error`: the errno of open_uffd(). */
 static void explain_uffd(int error, char *why, char *remedy, size_t size)
 {
     if (kernel_is_too_old()) {
@@ -171,7 +171,7 @@ static void explain_uffd(int error, char *why, char *remedy, size_t size)
     }
 }
 
-/* With the errno of open_memory(). */
+/* `error`: the errno of open_memory(). */
 static void explain_memory(int error, char *why, char *remedy, size_t size)
 {
     snprintf(why, size, "cannot make a sparse memfd of %llu bytes (%s)", FILE_SIZE,
@@ -252,10 +252,10 @@ bool sp_remap_check_fd(int fd)
 }
 
 /*
- * What may be remapped
+ * Conditions for remapping
  */
 
-/* Memory that the program locked (mlock) must stay locked, which the memfd's pages would not be. */
+/* Memory locked by the program (mlock) must stay locked, unlike the memfd's pages. */
 static bool has_locked_memory(void)
 {
     char buf[4096];
@@ -272,8 +272,8 @@ static bool has_locked_memory(void)
 }
 
 /*
- * Every piece may cost two more mappings. The kernel limits them (vm.max_map_count), and on an
- * older one finding a mapping takes longer the more there are below it.
+ * Each exchange may add two mappings. The kernel limits their number (vm.max_map_count), and in
+ * older kernels the search for a mapping takes longer the more there are below it.
  */
 static bool has_too_many_mappings(struct sp_remap *a)
 {
@@ -322,15 +322,16 @@ static bool is_private(const struct sp_vma *v)
     return v->inode == 0 && !v->shared && v->readable && v->writable && !v->executable;
 }
 
-/* During an exchange this thread uses its stack frames below `frame` and a few of its callers. The
- * mapping of the stack may be split there, by an earlier exchange. */
+/* During an exchange this thread uses stack frames below `frame` and a few frames of its callers.
+ * An earlier exchange may have split the mapping of the stack there. */
 static bool has_stack(const struct sp_vma *v, uint64_t frame)
 {
     return v->stack || (v->lo < frame + STACK_ABOVE && v->hi > frame - STACK_BELOW);
 }
 
-/* Calls fn for each part of [lo, hi) whose pages are of the memfd (`ours`) or, without `ours`,
- * private; it says whether they are of the memfd then. Returns how many bytes of [lo, hi) are. */
+/* Calls fn for each part of [lo, hi) whose pages are in the memfd (`ours`), or private (without
+ * `ours`); fn returns whether they are in the memfd afterwards. Returns the number of bytes of [lo,
+ * hi) in the memfd. */
 static uint64_t for_each(struct sp_remap *a, struct sp_vma_maps *maps, uint64_t lo, uint64_t hi,
                          bool ours, bool (*fn)(struct sp_remap *a, uint64_t lo, uint64_t hi))
 {
@@ -341,7 +342,7 @@ static uint64_t for_each(struct sp_remap *a, struct sp_vma_maps *maps, uint64_t 
     if (!sp_vma_open(maps))
         return ours ? hi - lo : 0;
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old); /* a handler might write there: deadlock */
+    pthread_sigmask(SIG_SETMASK, &all, &old); /* a handler's write there would hang */
     while (lo < hi && sp_vma_find(maps, lo, &v) && v.lo < hi) {
         uint64_t from = v.lo > lo ? v.lo : lo, to = v.hi < hi ? v.hi : hi;
         bool is = is_ours(a, &v), wanted = ours ? is : is_private(&v) && !has_stack(&v, frame);
@@ -350,7 +351,7 @@ static uint64_t for_each(struct sp_remap *a, struct sp_vma_maps *maps, uint64_t 
             next = next < to ? next : to;
             num_ours += fn(a, from, next) ? next - from : 0;
         }
-        if (!wanted && is) /* what could not be given back */
+        if (!wanted && is) /* could not be given back */
             num_ours += to - from;
         lo = v.hi;
     }
@@ -385,9 +386,9 @@ void sp_remap_find_run(const struct sp_remap *a, uint64_t *lo, uint64_t *hi)
  * The exchange
  */
 
-/* Makes threads wait that write to a page; with `missing` also those that touch a page that does
- * not exist yet (in a mapping of a file, writers to such a page wait in any case). `missing` may be
- * added to a range that is write-protected already. */
+/* Makes threads wait that write to a page; with `missing` also threads that access a missing page
+ * (in a mapping of a file, writers to such a page wait in any case). `missing` may be added to a
+ * range that is already write-protected. */
 static bool hold_writers(const struct sp_remap *a, uint64_t lo, uint64_t hi, bool missing)
 {
     struct uffdio_register r = {.range = {lo, hi - lo},
@@ -403,8 +404,8 @@ static bool hold_writers(const struct sp_remap *a, uint64_t lo, uint64_t hi, boo
     return false;
 }
 
-/* From here on pages may go away, but none appear, and threads that write to existing ones wait.
- * Huge pages are copied before. */
+/* From here on pages may disappear, but not appear, and threads that write to existing ones wait.
+ * Huge pages are copied first. */
 static bool hold_and_copy_huge(const struct sp_remap *a, uint64_t lo, uint64_t hi,
                                struct sp_frames *huge)
 {
@@ -418,7 +419,7 @@ static bool hold_and_copy_huge(const struct sp_remap *a, uint64_t lo, uint64_t h
         return false;
     sp_huge_copy_early(huge);
     if (ioctl(a->uffd, UFFDIO_REGISTER, &r) == 0) {
-        sp_huge_keep(huge); /* afterwards all pages are write-protected, and look the same */
+        sp_huge_keep(huge); /* later all pages are write-protected, and cannot be distinguished */
         if (hold_writers(a, lo, hi, true))
             return true;
     }
@@ -426,7 +427,7 @@ static bool hold_and_copy_huge(const struct sp_remap *a, uint64_t lo, uint64_t h
     return false;
 }
 
-/* The new mapping is in place, or the old one stays. */
+/* The new mapping is in place, or the old one is kept. */
 static void let_writers_go(const struct sp_remap *a, uint64_t lo, uint64_t hi, bool exchanged)
 {
     struct uffdio_range range = {lo, hi - lo};
@@ -435,8 +436,8 @@ static void let_writers_go(const struct sp_remap *a, uint64_t lo, uint64_t hi, b
 }
 
 /*
- * Makes huge pages of the memfd for the parts of [lo, hi) that are to be written in full. For that
- * they have to be touched in a mapping that asks for them.
+ * Allocates huge pages of the memfd for the parts of [lo, hi) that will be written completely, by
+ * touching them in a mapping with MADV_HUGEPAGE.
  */
 static void make_huge(const struct sp_remap *a, uint64_t lo, uint64_t hi)
 {
@@ -472,13 +473,13 @@ static bool write_all(const struct sp_remap *a, uint64_t from, uint64_t to,
     return true;
 }
 
-/* Copies the pages that are there, in memory or swapped out, to the memfd. */
+/* Copies the existing pages, in memory or swapped out, to the memfd. */
 static bool copy_out(const struct sp_remap *a, uint64_t lo, uint64_t hi,
                      const struct sp_frames *huge)
 {
     uint64_t entries[PAGEMAP];
     int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-    uint64_t begin = lo; /* of pages that are there */
+    uint64_t begin = lo; /* of existing pages */
     bool ok = fd >= 0;
 
     for (uint64_t at = lo; ok && at < hi;) {
@@ -555,7 +556,7 @@ static bool read_all(const struct sp_remap *a, uint64_t from, uint64_t to, uint8
     return true;
 }
 
-/* Copies the pages that the memfd has to private memory that is otherwise untouched. */
+/* Copies the memfd's pages to private memory that is otherwise untouched. */
 static bool copy_back(const struct sp_remap *a, uint64_t lo, uint64_t hi, uint8_t *copy)
 {
     for (uint64_t at = lo; at < hi;) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Private anonymous memory of this process turned into pages of a memfd, at the same addresses and
- * with the same content, and back. Other threads may read and write it all the time: a write that
- * falls into the moment of the exchange waits for its end.
+ * Turns private anonymous memory of this process into pages of a memfd, at the same addresses and
+ * with the same content, and back. Other threads may read and write it meanwhile: a write during
+ * the exchange waits for its end.
  *
- * The memfd is as large as the address space and sparse: an address is its own offset. So nothing
- * has to be allocated in it, and a peer's mapping of it never becomes wrong.
+ * The memfd is as large as the address space and sparse: an address is its own offset. So no part
+ * of it has to be allocated, and a peer's mapping of it stays valid.
  */
 #ifndef SP_REMAP_H
 #define SP_REMAP_H
@@ -16,38 +16,39 @@
 
 #include "vma.h"
 
-enum { SP_REMAP_UNIT = 4096 }; /* borders are multiples of it */
+enum { SP_REMAP_UNIT = 4096 }; /* bounds are multiples of it */
 
 struct sp_remap {
-    int fd, uffd; /* -1: this process remaps nothing */
+    int fd, uffd; /* -1: this process remaps no memory */
     uint64_t inode;
     uint32_t dev_major, dev_minor;
     uint64_t page_size;
     bool huge;        /* the memfd may have huge pages */
-    bool keeps_locks; /* UTOFU_SWAP_PROTECT: the core locks what is registered */
+    bool keeps_locks; /* UTOFU_SWAP_PROTECT: the core locks registered memory */
     uint32_t count, refuse_every;
     uint64_t num_remapped;
     bool too_many;
 };
 
-/* What it costs to have no mapping, as a sentence; cross-memory attach or the rings copy then. */
+/* The drawback of no mapping, as a sentence; cross-memory attach or the rings copy then. */
 #define SP_REMAP_COST                                                                              \
     "between processes of this host a put of 8 bytes takes 0.4 to 1.8 us instead of 0.05, and "    \
     "one "                                                                                         \
     "of a MiB five times as long"
 
-/* Leaves fd at -1, after a line that says why and what to do, where the system does not let us: at
- * level warning if `warn`, else at info. */
+/* If the system forbids remapping, leaves fd at -1 and logs the reason and the remedy: at level
+ * warning if `warn`, else at info. */
 void sp_remap_open(struct sp_remap *remap, bool warn);
-/* Why it would not let us, and the remedy; false: it would. For those who only ask. */
+/* The reason why the system forbids remapping, and the remedy; false: it does not. For tools. */
 bool sp_remap_refused(char *why, char *remedy, size_t size);
 void sp_remap_close(struct sp_remap *remap);
 
-/* May the next region be remapped? Not where there would be too many mappings. */
+/* May the next region be remapped? Not if there would be too many mappings. */
 bool sp_remap_wants(struct sp_remap *remap);
 /*
- * Remaps what can be of [lo, hi), or gives back what is remapped of it. Returns how much is
- * remapped then. `maps` was initialised; one serves for any number of ranges in ascending order.
+ * Remaps as much as possible of [lo, hi), or gives it back. Returns how many bytes are remapped
+ * afterwards. `maps` must be initialised; it can be used for any number of ranges in ascending
+ * order.
  */
 uint64_t sp_remap_range(struct sp_remap *remap, struct sp_vma_maps *maps, uint64_t lo, uint64_t hi);
 uint64_t sp_remap_give_back(struct sp_remap *remap, struct sp_vma_maps *maps, uint64_t lo,
@@ -55,7 +56,7 @@ uint64_t sp_remap_give_back(struct sp_remap *remap, struct sp_vma_maps *maps, ui
 /* The longest part of [*lo, *hi) that is remapped; *lo == *hi: none. */
 void sp_remap_find_run(const struct sp_remap *remap, uint64_t *lo, uint64_t *hi);
 
-/* What a peer sent is a descriptor of that kind: it never shrinks. */
+/* Did a peer send a memfd of this kind, which never shrinks? */
 bool sp_remap_check_fd(int fd);
 
 #endif

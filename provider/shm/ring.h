@@ -2,15 +2,16 @@
 /*
  * The ring of an endpoint: many producers in many processes, one consumer, no locks.
  *
- * A producer claims the slot at the tail by compare-and-swap on the slot's own state, with its name
- * in it; the tail is a hint, which it moves along when the slot is published, and whoever sees it
- * lag does as well. Nothing stands between claim and publication but filling the slot: the consumer
- * watches that line, and would take it away from the producer. So a producer that is killed leaves
- * at most a slot that says who claimed it, which the consumer skips once it knows of the death.
- * Slots are published by a store with release and freed for the next lap the same way.
+ * A producer claims the slot at the tail by compare-and-swap on the slot's state, which then
+ * contains the producer's signature. The tail is a hint; a producer advances it when it publishes
+ * the slot, and so does a producer that sees it lag. Between claim and publication the producer
+ * only fills the slot: the consumer polls its cache line, and would take it away from the producer.
+ * So a killed producer leaves at most one claimed slot with its signature, which the consumer skips
+ * once it knows of the death. Slots are published, and freed for the next lap, by a store with
+ * release order.
  *
- * All processes that are connected can write there, by mistake or on purpose, so no loop lasts
- * longer for what they write: it ends after SP_RING_TRIES rounds, and sp_ring_is_damaged() tells.
+ * All connected processes can write there, by mistake or on purpose, so no loop depends on their
+ * values: it ends after SP_RING_TRIES rounds, and sp_ring_is_damaged() detects damage.
  */
 #ifndef SP_RING_H
 #define SP_RING_H
@@ -21,8 +22,8 @@
 
 enum { SP_PHASE_FREE = 0, SP_PHASE_CLAIMED = 1, SP_PHASE_READY = 2 };
 
-/* The tail is never more than one slot behind, so that only other producers make a round more
- * necessary. */
+/* The tail is never more than one slot behind, so that only other producers can cause another
+ * round. */
 enum { SP_RING_TRIES = 4 * SP_SLOTS };
 
 #define SP_LAP_SHIFT     28
@@ -55,7 +56,7 @@ static inline void sp_ring_help(struct sp_ring *ring, uint64_t tail)
                                 __ATOMIC_RELAXED);
 }
 
-/* A slot of one's own and its position, or NULL: the ring is full, or damaged. */
+/* Claims a slot, and returns it with its position, or NULL: the ring is full, or damaged. */
 static inline struct sp_slot *sp_ring_claim(struct sp_ring *ring, uint32_t claimer, uint64_t *pos)
 {
     for (int i = 0; i < SP_RING_TRIES; i++) {
@@ -76,23 +77,23 @@ static inline struct sp_slot *sp_ring_claim(struct sp_ring *ring, uint32_t claim
         } else if (s < vacant) {
             return NULL; /* not consumed since the last lap */
         } else {
-            /* claimed, or even consumed, by now: whoever claimed it may not live to say so */
+            /* claimed or consumed by now: its claimer may have died before it advanced the tail */
             sp_ring_help(ring, tail);
         }
     }
     return NULL;
 }
 
-/* Does it hold what no producer and no consumer writes? Where the tail is, the slot was claimed in
- * the last lap at the earliest, and is free for the next one at the latest: whoever claims it then
- * has seen the tail there. */
+/* Does the ring contain a value that no producer and no consumer writes? The slot at the tail was
+ * claimed in the last lap at the earliest, and is free for the next lap at the latest: a producer
+ * that claims it then has seen the tail there. */
 static inline bool sp_ring_is_damaged(struct sp_ring *ring)
 {
     uint64_t tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
     uint64_t s = __atomic_load_n(&sp_ring_slot(ring, tail)->state, __ATOMIC_ACQUIRE);
 
     if (__atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE) != tail)
-        return false; /* it moves; damage is still there the next time */
+        return false; /* the tail moves; damage will still be there next time */
     return s > sp_state(tail + SP_SLOTS, 0, SP_PHASE_FREE) ||
            (tail >= SP_SLOTS && s < sp_state(tail - SP_SLOTS, 0, SP_PHASE_CLAIMED));
 }
@@ -104,7 +105,7 @@ static inline void sp_ring_publish(struct sp_ring *ring, struct sp_slot *slot, u
     sp_ring_help(ring, pos);
 }
 
-/* The same, and whatever is read next is read after it was published. */
+/* As sp_ring_publish(), with the order that later loads come after the publication. */
 static inline void sp_ring_publish_fenced(struct sp_ring *ring, struct sp_slot *slot, uint64_t pos,
                                           uint32_t claimer)
 {
@@ -112,9 +113,9 @@ static inline void sp_ring_publish_fenced(struct sp_ring *ring, struct sp_slot *
     sp_ring_help(ring, pos);
 }
 
-/* `armed`, read behind the publication before it: either the owner, who arms and then looks at the
- * slot, sees it, or this sees it armed. The compare-and-swap on the tail is a full barrier on x86;
- * elsewhere one is needed. */
+/* Reads `armed` after the preceding publication: either the owner, who arms and then checks the
+ * slot, sees it, or this load sees `armed`. The compare-and-swap on the tail is a full barrier on
+ * x86; other CPUs need one. */
 static inline uint32_t sp_ring_armed_behind_help(struct sp_ring *ring)
 {
 #if defined(__x86_64__) || defined(__i386__)
@@ -125,7 +126,7 @@ static inline uint32_t sp_ring_armed_behind_help(struct sp_ring *ring)
     return __atomic_load_n(&ring->armed, __ATOMIC_RELAXED);
 }
 
-/* The first position that is not claimed: where the tail ought to be. */
+/* The first unclaimed position: the correct tail. */
 static inline uint64_t sp_ring_end(struct sp_ring *ring)
 {
     for (int i = 0;; i++) {
@@ -148,7 +149,7 @@ static inline bool sp_ring_has_room(struct sp_ring *ring)
            sp_state(tail, 0, SP_PHASE_FREE);
 }
 
-/* Is the ring more than half full behind this position? */
+/* Is the ring more than half full after this position? */
 static inline bool sp_ring_is_busy(struct sp_ring *ring, uint64_t pos)
 {
     pos += SP_SLOTS / 2;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared memory: a sealed memfd of fixed size, gone with the last process that holds it. */
+/* Shared memory: a sealed memfd of fixed size, freed with the last process that has it open. */
 #include "segment.h"
 
 #include <errno.h>
@@ -56,7 +56,7 @@ int sp_segment_map(int fd, uint64_t probe, struct sp_segment **out)
     struct sp_segment *seg = NULL;
     int seals = fcntl(fd, F_GET_SEALS), rc = 0;
 
-    /* sealed against shrinking: otherwise the peer could make our accesses end with SIGBUS */
+    /* sealed against shrinking: otherwise the peer could cause SIGBUS in this process */
     if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || fstat(fd, &st) != 0 ||
         st.st_size != sizeof(struct sp_segment)) {
         ut_error(SP_LOG, "a peer's segment is not what this version of the library makes");

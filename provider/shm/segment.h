@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared memory: making one's own segment, mapping a peer's. */
+/* Shared memory: creating the process's segment, mapping a peer's. */
 #ifndef SP_SEGMENT_H
 #define SP_SEGMENT_H
 
@@ -10,8 +10,9 @@
 
 int sp_segment_create(struct sp_prov *prov);
 void sp_segment_destroy(struct sp_prov *prov);
-/* Maps a peer's segment, which must hold this probe, and closes the descriptor. -EPROTO after an
- * error line, -ESRCH: it is another process's, other negative errno: something is lacking here. */
+/* Maps a peer's segment, which must contain this probe, and closes the descriptor. -EPROTO after an
+ * error line; -ESRCH: it belongs to another process; other negative errno: this process lacks a
+ * resource. */
 int sp_segment_map(int fd, uint64_t probe, struct sp_segment **seg);
 void sp_segment_unmap(struct sp_segment *seg);
 

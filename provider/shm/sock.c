@@ -5,16 +5,17 @@
  *
  *   HELLO (key of the target, segment) ->   <- WELCOME (segment)   CONFIRM ->
  *
- * Afterwards the socket carries wake-ups: BELL and CLOSED. When both connect at once, the process
- * with the smaller key answers the other's HELLO with YIELD, and its own connection is used.
+ * Afterwards the socket carries wake-ups: BELL and CLOSED. If both connect at the same time, the
+ * process with the smaller key answers the other's HELLO with YIELD, and the connection of the
+ * former is used.
  *
- * Segments are named, not sent: the peer opens /proc/PID/fd/N. The kernel limits the descriptors in
- * flight on sockets of all processes of a user together to RLIMIT_NOFILE, which a job of some 64
- * processes exceeds. A process that cannot open them (where the other is not dumpable) says WANT,
- * and gets the same datagram again with the descriptors in it.
+ * Segments are not sent: the peer opens /proc/PID/fd/N. The kernel limits the descriptors in flight
+ * on sockets of all processes of a user together to RLIMIT_NOFILE, which a job of some 64 processes
+ * exceeds. A process that cannot open them (because the other is not dumpable) sends WANT, and
+ * receives the same datagram again with the descriptors attached.
  *
- * A process that is short of descriptors or memory says BUSY and hangs up. Both forget the attempt,
- * and the one that wants the connection tries again, with back-off. After UTOFU_PEER_TIMEOUT it
+ * A process that lacks descriptors or memory sends BUSY and hangs up. Both drop the attempt, and
+ * the process that wants the connection tries again, with back-off. After UTOFU_PEER_TIMEOUT it
  * gives up with PROV_REASON_LOCAL: only a refused connection or a hang-up means that the peer is
  * dead.
  */
@@ -43,7 +44,7 @@
 
 enum {
     BACKLOG = 4096,
-    YIELD_MS = 10, /* the peer's own connection should be here by then */
+    YIELD_MS = 10, /* time for the peer's own connection to arrive */
     FIRST_BACKOFF_MS = 2,
     LAST_BACKOFF_MS = 500,
     TURNED_AWAY_AT_ONCE = 64,
@@ -66,7 +67,7 @@ static int new_socket(void)
     return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 }
 
-/* The process at the other end, if it is of the same user. */
+/* The process id of the peer, if it is of the same user. */
 static bool check_credentials(int fd, pid_t *pid)
 {
     struct ucred cred = {.uid = (uid_t)-1};
@@ -109,7 +110,7 @@ int sp_listen(struct sp_prov *prov)
 
 enum { SEGMENT, MAPPED, NUM_FDS };
 
-/* Descriptors that came with a datagram, or -1. `cut`: this process had no room for all of them. */
+/* Descriptors attached to a datagram, or -1. `cut`: this process could not receive all of them. */
 struct carried {
     int fds[NUM_FDS];
     bool cut;
@@ -139,7 +140,7 @@ static int send_dgram(struct sp_prov *prov, int fd, const struct sp_dgram *d, bo
     return sendmsg(fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof(*d) ? 0 : -errno;
 }
 
-/* Bytes received, 0 at a hang-up, -EAGAIN. */
+/* The number of bytes received, 0 at a hang-up, -EAGAIN. */
 static ssize_t receive_dgram(int fd, struct sp_dgram *d, struct carried *carried)
 {
     struct iovec iov = {.iov_base = d, .iov_len = sizeof(*d)};
@@ -213,7 +214,7 @@ static void say(struct sp_prov *prov, int fd, enum sp_dgram_type type)
     (void)send_dgram(prov, fd, &d, false);
 }
 
-/* Where the socket is full, the peer has something to read anyway, and then looks at `rung` and
+/* If the socket is full, the peer has datagrams to read anyway, and then checks `rung` and
  * `closings` in shared memory. */
 void sp_send_note(struct sp_peer *peer, enum sp_dgram_type type)
 {
@@ -225,7 +226,7 @@ void sp_send_note(struct sp_peer *peer, enum sp_dgram_type type)
  * Trying again
  */
 
-/* Errors of resources that may be free again later. */
+/* Errors of resources that may become available later. */
 static bool is_shortage(int error)
 {
     return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS ||
@@ -240,7 +241,7 @@ static void log_shortage(struct sp_prov *prov, int error)
     prov->shortage_logged = true;
 }
 
-/* Explicitly out of the epoll set: a child that was just forked may hold the socket open. */
+/* Explicitly removed from the epoll set: a newly forked child may have the socket open. */
 static void drop_socket(struct sp_peer *peer)
 {
     if (peer->fd >= 0) {
@@ -280,8 +281,8 @@ static void forget_segment(struct sp_peer *peer)
     peer->map_fd = -1;
 }
 
-/* The attempt failed because resources are short here, or (error 0) at the peer. It is repeated
- * only where connections wait for the peer. */
+/* The attempt failed because this process, or (error 0) the peer, lacks resources. It is only
+ * repeated if connections wait for the peer. */
 static void fall_short(struct sp_peer *peer, int error)
 {
     struct sp_prov *prov = peer->prov;
@@ -328,7 +329,7 @@ static int try_to_connect(struct sp_peer *peer)
     int rc = send_hello(peer);
     if (rc != 0 && rc != -EPIPE && rc != -ECONNRESET)
         return rc;
-    /* EPIPE, ECONNRESET: it hung up, but what it sent before can still be read */
+    /* EPIPE, ECONNRESET: it hung up, but datagrams that it sent before can still be read */
     return watch(peer->prov, peer->fd, peer) == 0 ? 0 : -errno;
 }
 
@@ -338,11 +339,11 @@ void sp_peer_connect(struct sp_peer *peer)
 
     if (rc == 0) {
         __atomic_store_n(&peer->state, SP_PEER_HELLO_SENT, __ATOMIC_RELEASE);
-    } else if (rc == -EAGAIN || rc == -EINTR) { /* too many are waiting to be accepted */
+    } else if (rc == -EAGAIN || rc == -EINTR) { /* its queue of connections is full */
         connect_later(peer, back_off(peer->prov, &peer->backoff_ms));
     } else if (is_shortage(-rc)) {
         fall_short(peer, -rc);
-    } else if (rc == -ECONNREFUSED) { /* nobody listens any more */
+    } else if (rc == -ECONNREFUSED) { /* it no longer listens */
         sp_peer_die(peer, PROV_REASON_PEER_DEAD);
     } else {
         ut_error(SP_LOG, "cannot connect to process %u: %s", peer->addr.pid, strerror(-rc));
@@ -350,7 +351,7 @@ void sp_peer_connect(struct sp_peer *peer)
     }
 }
 
-/* No descriptor is left to accept a connection with; epoll would report the listener for ever. */
+/* No descriptor is left to accept a connection; epoll would report the listener for ever. */
 static void pause_listening(struct sp_prov *prov)
 {
     prov->listen_paused = true;
@@ -501,8 +502,8 @@ static int open_theirs(const struct sp_peer *peer, int number)
     return fd < 0 ? -errno : fd;
 }
 
-/* Opens the descriptors that the datagram names but did not carry. 0; -EACCES: it has to carry
- * them; other negative errno: resources are short here. */
+/* Opens descriptors that are not attached to the datagram by their numbers. 0; -EACCES: they must
+ * be attached; other negative errno: this process lacks resources. */
 static int open_named(const struct sp_peer *peer, const struct sp_dgram *d, struct carried *carried)
 {
     const int numbers[NUM_FDS] = {[SEGMENT] = d->seg_fd, [MAPPED] = d->mapped_fd};
@@ -521,7 +522,7 @@ static int open_named(const struct sp_peer *peer, const struct sp_dgram *d, stru
     return carried->fds[SEGMENT] >= 0 ? 0 : -EACCES;
 }
 
-/* Maps the peer's segment, and keeps the memfd of its remapped memory if both sides allow that. */
+/* Maps the peer's segment, and keeps the memfd of its remapped memory if both sides allow it. */
 static int map_theirs(struct sp_peer *peer, const struct sp_dgram *d, struct carried *carried)
 {
     int rc = sp_segment_map(carried->fds[SEGMENT], d->probe, &peer->seg);
@@ -547,7 +548,7 @@ static void come_up(struct sp_peer *peer)
     sp_attention(peer->prov);
 }
 
-/* Replaces the socket of our own attempt by the one on which the peer's HELLO came. */
+/* Replaces the socket of this process's attempt by the one on which the peer's HELLO came. */
 static void take_socket(struct sp_peer *ours, struct sp_peer *incoming)
 {
     struct epoll_event ev = {.events = EPOLLIN, .data.ptr = ours};
@@ -560,7 +561,7 @@ static void take_socket(struct sp_peer *ours, struct sp_peer *incoming)
     epoll_ctl(ours->prov->epoll_fd, EPOLL_CTL_MOD, ours->fd, &ev);
 }
 
-/* The handshake cannot go on. */
+/* The handshake cannot continue. */
 static void break_off(struct sp_peer *peer, int rc)
 {
     if (is_shortage(-rc) || rc == -EAGAIN) {
@@ -571,7 +572,7 @@ static void break_off(struct sp_peer *peer, int rc)
     }
 }
 
-/* True: the datagram comes again, with the descriptors. */
+/* True: the datagram will come again, with the descriptors. */
 static bool ask_for_fds(struct sp_peer *peer, int rc)
 {
     if (rc != -EACCES || peer->want_sent)
@@ -581,7 +582,7 @@ static bool ask_for_fds(struct sp_peer *peer, int rc)
     return true;
 }
 
-/* Returns the peer whose socket this is from now on, or NULL: it is closed. */
+/* Returns the peer that owns this socket from now on, or NULL: the socket is closed. */
 static struct sp_peer *take_hello(struct sp_peer *peer, const struct sp_dgram *d,
                                   struct carried *carried)
 {
@@ -648,7 +649,7 @@ static struct sp_peer *take_welcome(struct sp_peer *peer, const struct sp_dgram 
     return peer;
 }
 
-/* Our last datagram again, with the descriptors in it. */
+/* Sends the last datagram again, with the descriptors attached. */
 static struct sp_peer *take_want(struct sp_peer *peer)
 {
     peer->send_fds = true;
@@ -669,7 +670,7 @@ static void look_for_closings(struct sp_peer *peer)
     peer->closings_seen = n;
 }
 
-/* Returns the peer that is to be read on, or NULL. */
+/* Returns the peer to continue reading from, or NULL. */
 static struct sp_peer *take(struct sp_peer *peer, const struct sp_dgram *d, struct carried *carried)
 {
     switch (d->type) {
@@ -703,7 +704,7 @@ static struct sp_peer *take(struct sp_peer *peer, const struct sp_dgram *d, stru
             return NULL;
         }
         break;
-    case SP_DGRAM_BELL: /* `rung` of the rings says for which endpoint */
+    case SP_DGRAM_BELL: /* `rung` of the rings shows which endpoint */
     case SP_DGRAM_CLOSED:
         look_for_closings(peer);
         return peer;
@@ -726,7 +727,7 @@ void sp_receive(struct sp_peer *peer)
             return;
         if (n == (ssize_t)sizeof(d)) {
             peer = take(peer, &d, &carried);
-        } else { /* a hang-up, or nothing of ours */
+        } else { /* a hang-up, or a foreign datagram */
             sp_peer_die(peer, PROV_REASON_PEER_DEAD);
             peer = NULL;
         }

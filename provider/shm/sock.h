@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The handshake between two processes, and the bell: sock.c says how. */
+/* The handshake between two processes, and the bell: sock.c describes the protocol. */
 #ifndef SP_SOCK_H
 #define SP_SOCK_H
 
@@ -8,14 +8,14 @@
 #include "prov_types.h"
 
 int sp_listen(struct sp_prov *prov);
-/* Connects and sends the HELLO; peer->state says how far it came. With prov->lock held. */
+/* Connects and sends the HELLO; peer->state has the progress. With prov->lock held. */
 void sp_peer_connect(struct sp_peer *peer);
-/* Something to read, or a hang-up. With prov->lock held. */
+/* The socket is readable, or was hung up. With prov->lock held. */
 void sp_receive(struct sp_peer *peer);
 void sp_accept_all(struct sp_prov *prov);
-/* Repeats what is due of connecting and listening; returns milliseconds until the next, or -1. */
+/* Repeats due attempts to connect and to listen; returns milliseconds until the next, or -1. */
 int sp_retry(struct sp_prov *prov);
-/* A datagram without content; lost where the socket is full. */
+/* Sends a datagram without content, which is lost if the socket is full. */
 void sp_send_note(struct sp_peer *peer, enum sp_dgram_type type);
 
 /* Wakes the owner of the peer's endpoint, if the endpoint is armed. */

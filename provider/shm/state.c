@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What all files change of a connection's state: whether it is among the endpoint's active ones,
- * and that it goes down.
+ * Changes of a connection's state for all files: whether it is among the endpoint's active ones,
+ * and going down.
  */
 #include "state.h"
 
@@ -29,7 +29,7 @@ void sp_ep_activate(struct sp_conn *conn)
     UT_ASSERT(ep->num_active < ep->num_live && ep->num_live <= ep->max_active);
     ep->active[ep->num_active++] = conn;
     conn->active_index = ep->num_active;
-    /* its owner sleeps: no call of the program may come */
+    /* the owner sleeps, and may not call */
     if (__atomic_load_n(&ep->ring->armed, __ATOMIC_RELAXED))
         sp_ep_wake_soon(ep);
 }
@@ -52,7 +52,7 @@ void sp_conn_go_down(struct sp_conn *conn, enum prov_reason reason)
     if (conn->state == SP_CONN_DOWN)
         return;
     UT_ASSERT(!conn->closed);
-    /* an owner that has not answered yet gave no context: sp_accept() makes down() due then */
+    /* an owner that has not answered yet has set no context: sp_accept() makes down() due then */
     conn->down_due = conn->state != SP_CONN_ASKED;
     conn->state = SP_CONN_DOWN;
     conn->mapping.size = 0;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The queue of operations that cannot be executed at once: writes and reads through the rings where
- * the peer's memory cannot be reached, and a notice that found the ring full behind its data.
+ * The queue of operations that cannot be executed at once: writes and reads through the rings if
+ * the peer's memory is not accessible, and notices that found the ring full after their data.
  *
- * The origin sends the operations of its queue in order. The target copies what arrives and counts
- * it in the origin's memory, which takes no slot of a ring: so emptying a ring never waits for
- * another one, and two processes that write to each other cannot deadlock. It answers reads as
- * slots of the origin's ring become free.
+ * The origin sends the operations of its queue in order. The target copies the data and counts the
+ * operation in the origin's memory, which needs no slot of a ring: so emptying a ring never waits
+ * for another one, and two processes that write to each other cannot deadlock. The target answers
+ * reads as slots of the origin's ring become free.
  */
 #include "stream.h"
 
@@ -33,9 +33,9 @@ struct op {
     uint8_t *lcl;
     uint32_t rkey, lkey, imm, flags;
     uint32_t length, moved;
-    uint32_t seq; /* among those that the target counts */
+    uint32_t seq; /* sequence number for the target's count */
     uint8_t kind;
-    uint8_t status; /* how it failed */
+    uint8_t status; /* if it failed */
 };
 
 struct answer {
@@ -61,7 +61,7 @@ static struct sp_stream *stream_of(struct sp_conn *conn)
 {
     if (!conn->stream)
         conn->stream = calloc(1, sizeof(*conn->stream));
-    conn->mapping.size = 0; /* no more stores past the queue */
+    conn->mapping.size = 0; /* no more stores that bypass the queue */
     if (!conn->stream)
         ut_error(SP_LOG, "no memory for a queue of operations");
     return conn->stream;
@@ -152,8 +152,7 @@ static struct sp_slot *claim(struct sp_conn *conn, uint64_t *pos)
     return slot;
 }
 
-/* `solicited`: the target's CPU is needed; else a sleeping target is woken when its ring fills up.
- */
+/* `solicited`: needs the target's CPU; else a sleeping target is woken when its ring fills up. */
 static void publish(struct sp_conn *conn, struct sp_slot *slot, uint64_t pos, bool solicited)
 {
     sp_ring_publish_fenced(conn->ring, slot, pos, conn->peer->claimer_there);
@@ -177,7 +176,7 @@ static uint32_t fill_chunk(struct sp_conn *conn, struct sp_slot *slot, uint64_t 
     return n;
 }
 
-/* One slot of an operation, if there is one. */
+/* Sends one slot of an operation, if a slot is free. */
 static bool send_some(struct sp_conn *conn, struct op *op)
 {
     uint64_t pos;
@@ -291,7 +290,7 @@ static void fail(struct sp_conn *conn, uint32_t seq, enum prov_status status)
     sp_conn_go_down(conn, PROV_REASON_BROKEN);
 }
 
-/* Counts in the origin's memory, unless its entry belongs to another connection by now. */
+/* Counts in the origin's memory, unless that entry now belongs to another connection. */
 static void count_executed(struct sp_conn *conn)
 {
     uint64_t *word = &conn->ring->executed[conn->rmt_name & (SP_MAX_CONNS - 1)];
@@ -484,7 +483,7 @@ void sp_stream_take_error(struct sp_conn *conn, const struct sp_slot *slot)
         struct op *op = op_at(s, i);
         if (op->seq == slot->extra && op->kind != OP_DONE && op->kind != OP_NOTIFY) {
             op->status = (uint8_t)slot->error.status;
-            op->kind = OP_READ; /* so that is_executed() does not look at the target's count */
+            op->kind = OP_READ; /* so that is_executed() does not use the target's count */
             op->moved = 0;
         }
     }

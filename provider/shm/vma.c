@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Newer kernels (6.11) answer for one address. From older ones all of /proc/self/maps is read up to
- * the place, once for any number of mappings in ascending order.
+ * Newer kernels (6.11) look up one address. With older ones all of /proc/self/maps is read up to
+ * the address, once for any number of mappings in ascending order.
  */
 #include "vma.h"
 
@@ -12,7 +12,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-/* Of <linux/fs.h>, which may be older than the kernel. */
+/* From <linux/fs.h>, which may be older than the kernel. */
 struct query {
     uint64_t size, query_flags, query_addr;
     uint64_t vma_start, vma_end, vma_flags, vma_page_size, vma_offset, inode;
@@ -54,7 +54,7 @@ void sp_vma_close(struct sp_vma_maps *m)
     m->fd = -1;
 }
 
-/* 1: found; 0: nothing there; -1: this kernel cannot tell. */
+/* 1: found; 0: no mapping; -1: the kernel has no such call. */
 static int ask(int fd, uint64_t addr, struct sp_vma *vma)
 {
     char name[NAME] = "";
@@ -86,7 +86,7 @@ static int ask(int fd, uint64_t addr, struct sp_vma *vma)
     return 1;
 }
 
-/* A line is "lo-hi rwxp offset major:minor inode   name". Returns what follows the addresses. */
+/* A line is "lo-hi rwxp offset major:minor inode   name". Returns the text after the addresses. */
 static char *parse_range(char *line, struct sp_vma *vma)
 {
     char *at;
@@ -109,7 +109,7 @@ static void parse_rest(char *at, struct sp_vma *vma)
     vma->stack = strstr(at, stack_name) != NULL;
 }
 
-/* The next line, without its end; NULL: there is none. */
+/* The next line, without its newline; NULL: the end. */
 static char *next_line(struct sp_vma_maps *m)
 {
     for (;;) {

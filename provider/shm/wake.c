@@ -29,7 +29,7 @@ void sp_kick(struct sp_prov *prov)
     uint64_t one = 1;
 
     if (write(prov->kick_fd, &one, sizeof(one)) < 0)
-        return; /* the counter is full: the descriptor is readable */
+        return; /* the counter is full: the descriptor is already readable */
 }
 
 void sp_timer(struct sp_prov *prov)

@@ -5,12 +5,12 @@
 
 #include "prov_types.h"
 
-/* Makes every endpoint look at its peers: one died or came up, or an endpoint was closed. With
+/* Makes every endpoint check its peers: one died or came up, or an endpoint was closed. With
  * prov->lock held. */
 void sp_attention(struct sp_prov *prov);
-/* Makes progress() run: it wakes the owners of endpoints whose ring says so (`rung`). */
+/* Makes progress() run, which wakes the owners of endpoints whose ring has `rung`. */
 void sp_kick(struct sp_prov *prov);
-/* Makes it run in a millisecond, and wake the owners of endpoints that are `blocked`. */
+/* Makes progress() run in a millisecond, and wake the owners of `blocked` endpoints. */
 void sp_timer(struct sp_prov *prov);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Write, read and send. The fast path is synchronous: look up both keys, store where the peer's
- * memory is mapped here, make one system call where it is not, and for a message or a notice take a
- * slot of the peer's ring. What cannot be done at once goes to stream.c.
+ * Write, read and send. The fast path is synchronous: it looks up both keys, stores to mapped
+ * memory of the peer, or makes one system call if the memory is not mapped, and takes a slot of the
+ * peer's ring for a message or a notice. Operations that cannot be executed at once go to stream.c.
  */
 #include "xfer.h"
 
@@ -22,7 +22,7 @@
 #include "stream.h"
 #include "util/log.h"
 
-/* 0 if operations may be posted: also before the peer's CONFIRM is here. */
+/* 0 if operations may be posted, even before the peer's CONFIRM arrives. */
 static inline int check_conn(const struct sp_conn *conn)
 {
     uint32_t peer = __atomic_load_n(&conn->peer->state, __ATOMIC_ACQUIRE);
@@ -33,7 +33,7 @@ static inline int check_conn(const struct sp_conn *conn)
 }
 _Static_assert(SP_PEER_UP == SP_PEER_MAPPED + 1, "compared at once");
 
-/* The source is not in the region used last: looks for its own one, and keeps that if it allows all
+/* The source is not in the region used last: looks up its region, and remembers it if it allows all
  * access. */
 static __attribute__((noinline)) bool allows_other_local(struct sp_conn *conn,
                                                          const struct prov_xfer *x,
@@ -73,7 +73,7 @@ static __attribute__((noinline)) int closed_there(struct sp_conn *conn)
     return -ENOTCONN;
 }
 
-/* A key that is refused is perhaps one of an endpoint that was closed, with its connections. */
+/* A refused key may be of an endpoint that was closed, with its connections. */
 static inline int check_keys(struct sp_conn *conn, const struct prov_xfer *x,
                              unsigned int lcl_access, unsigned int rmt_access)
 {
@@ -86,8 +86,8 @@ static inline int check_keys(struct sp_conn *conn, const struct prov_xfer *x,
     return 0;
 }
 
-/* The operation is executed: reports it at once if no earlier one is outstanding, else puts it into
- * the queue, where sp_stream_reserve() has found room. */
+/* The operation is executed: reports it at once if no earlier one is outstanding, else appends it
+ * to the queue, where sp_stream_reserve() has reserved room. */
 static inline int executed(struct sp_conn *conn, uint64_t cookie)
 {
     if (__builtin_expect(!conn->stream || sp_stream_empty(conn), 1))
@@ -96,14 +96,14 @@ static inline int executed(struct sp_conn *conn, uint64_t cookie)
     return PROV_SRC_FREE;
 }
 
-/* Publishes a claimed slot and wakes the owner if it wants to know. */
+/* Publishes a claimed slot and rings the bell if the owner is armed for it. */
 static inline void publish(struct sp_conn *conn, struct sp_slot *slot, uint64_t pos, bool solicited)
 {
     struct sp_ring *ring = conn->ring;
     uint32_t claimer = conn->peer->claimer_there;
 
     if (solicited) {
-        /* the owner arms and then looks at the slot: either it sees the slot or we see it armed */
+        /* the owner arms, then checks the slot: it sees the slot, or this process sees `armed` */
         sp_ring_publish_fenced(ring, slot, pos, claimer);
         if (__atomic_load_n(&ring->armed, __ATOMIC_SEQ_CST))
             sp_ring_bell(conn->peer, ring);
@@ -115,7 +115,7 @@ static inline void publish(struct sp_conn *conn, struct sp_slot *slot, uint64_t 
     }
 }
 
-/* The owner may be asleep with a full ring. */
+/* The owner may sleep although the ring is full. */
 static int ring_full(struct sp_conn *conn)
 {
     if (!sp_conn_is_cut_off(conn) && __atomic_load_n(&conn->ring->armed, __ATOMIC_SEQ_CST))
@@ -138,7 +138,7 @@ static int notify(struct sp_conn *conn, const struct prov_xfer *x)
     uint64_t pos;
     struct sp_slot *slot = sp_ring_claim(conn->ring, conn->peer->claimer_there, &pos);
 
-    if (__builtin_expect(!slot, 0)) { /* filled up since it was looked at; the data are written */
+    if (__builtin_expect(!slot, 0)) { /* filled up since the check; the data are written */
         sp_stream_push_notify(conn, x);
         return PROV_SRC_FREE;
     }
@@ -149,7 +149,7 @@ static int notify(struct sp_conn *conn, const struct prov_xfer *x)
     return executed(conn, x->cookie);
 }
 
-/* After EFAULT: local or remote memory? Reading the source finds out, and changes nothing. */
+/* After EFAULT: local or remote memory? Reading the source shows it, and changes nothing. */
 static int blame(struct sp_conn *conn, const struct prov_xfer *x, bool write)
 {
     bool ok = write ? prov_cma_readable(conn->ep->prov->self.pid, (uintptr_t)x->lcl, x->length) == 0
@@ -158,7 +158,7 @@ static int blame(struct sp_conn *conn, const struct prov_xfer *x, bool write)
     return ok == write ? -EFAULT : -EPERM;
 }
 
-/* What a failed copy means. -EXDEV: the rings must do it. */
+/* The error for a failed copy. -EXDEV: use the rings. */
 static int copy_failed(struct sp_conn *conn, const struct prov_xfer *x, bool write, int rc)
 {
     switch (rc) {
@@ -210,8 +210,8 @@ static int move_part(struct sp_conn *conn, uint8_t *lcl, uint64_t rmt, const str
                  : prov_cma_read(conn->peer->pid, lcl, rmt, p->size);
 }
 
-/* Piece by piece, in the order of addresses: what is mapped by copying, the rest by cross-memory
- * attach. */
+/* In pieces, in the order of addresses: copies mapped memory, and uses cross-memory attach for the
+ * rest. */
 static int move(struct sp_conn *conn, const struct prov_xfer *x, bool write)
 {
     void *rmt = (void *)(uintptr_t)x->rmt;
@@ -230,7 +230,7 @@ static int move(struct sp_conn *conn, const struct prov_xfer *x, bool write)
     return 0;
 }
 
-/* Can it be done without the peer's CPU? A store must not overtake what waits in the queue. */
+/* Can it be done without the peer's CPU? A store must not overtake queued operations. */
 static bool reaches(struct sp_conn *conn, const struct prov_xfer *x)
 {
     return has_cma(conn) || ((!conn->stream || sp_stream_empty(conn)) &&
@@ -279,7 +279,7 @@ static inline void prefault(struct sp_conn *conn, uint64_t rmt, uint32_t length)
         sp_map_prefault(conn, rmt, length);
 }
 
-/* The fast path is that of memory which the connection's mapping covers. */
+/* The fast path is for memory in the connection's mapping. */
 int sp_write(struct prov_conn *base, const struct prov_xfer *x)
 {
     struct sp_conn *conn = sp_conn_of(base);
@@ -359,7 +359,7 @@ int sp_atomic(struct prov_conn *conn, const struct prov_atomic *atomic)
 {
     (void)conn;
     (void)atomic;
-    return -EIO; /* caps say that there are none */
+    return -EIO; /* caps report none */
 }
 
 void *sp_direct(struct prov_conn *base, uint64_t rmt, uint32_t length, uint32_t rkey)

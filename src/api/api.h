@@ -20,19 +20,20 @@
 /* Before the definition of a public function: makes it weak, and its profiling name putofu_* a
  * strong alias, so that a tool can wrap it. */
 #define UT_PUBLIC(name) UT_PUBLIC_AS(name, )
-/* The same, placed with the other hot functions. */
+/* As UT_PUBLIC, placed with the other hot functions. */
 #define UT_PUBLIC_HOT(name) UT_PUBLIC_AS(name, __attribute__((hot)))
 #define UT_PUBLIC_AS(name, attributes)                                                             \
     extern __typeof__(name) name __attribute__((weak)) attributes;                                 \
     extern __typeof__(name) p##name __attribute__((alias(#name))) attributes
 
-/* A bad argument: kept for utofu_get_last_error(), shown from log level warning on. */
+/* A bad argument. The text is kept for utofu_get_last_error(), and logged at level warning. */
 #define UT_REFUSE(rc, ...) ut_log_refuse(rc, UT_LOG_WARNING, "api", __VA_ARGS__)
-/* An error that a correct program may get, perhaps often: shown from level debug on. */
+/* An error that a correct program may get, perhaps often: logged at level debug. */
 #define UT_DECLINE(rc, ...) ut_log_refuse(rc, UT_LOG_DEBUG, "api", __VA_ARGS__)
 
-/* The result of a function below the API, called after ut_last_error_begin(): of a failure the text
- * that was recorded since then is kept, or if there is none, this one. */
+/* The result of a function below the API that was called after ut_last_error_begin(). For a
+ * failure, utofu_get_last_error() gives the text recorded by that function, or this text if there
+ * is none. */
 #define UT_RESULT(rc_, ...)                                                                        \
     ({                                                                                             \
         int ut_rc = (rc_);                                                                         \
@@ -45,15 +46,15 @@
         ut_rc;                                                                                     \
     })
 
-/* UTOFU_ERR_INVALID_VCQ_ID, with what the value is instead. */
+/* UTOFU_ERR_INVALID_VCQ_ID. The text says what the value is instead. */
 int ut_refuse_vcq_id(utofu_vcq_id_t vcq_id) __attribute__((cold));
-/* Finds the job, whose mark ids have: 0, or why not. */
+/* Finds the job, whose mark is in all its ids. 0 or a return code. */
 int ut_find_job(void);
-/* Takes an id apart that the program gives: 0, or why not. */
+/* Unpacks an id that the program gives. 0 or a return code. */
 int ut_take_vcq_id(utofu_vcq_id_t vcq_id, struct ut_vcq_ident *ident);
 
-/* UTOFU_ERR_INVALID_VCQ_HDL, with what the value is instead. Shown from level debug on, as programs
- * may poll with it in a loop. */
+/* UTOFU_ERR_INVALID_VCQ_HDL. The text says what the value is instead. Logged at level debug, as
+ * programs may poll with a bad handle in a loop. */
 int ut_refuse_handle(utofu_vcq_hdl_t vcq_hdl) __attribute__((cold));
 
 #endif

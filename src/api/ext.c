@@ -15,10 +15,10 @@
 
 _Static_assert(UTOFU_PROFILE_NAME_MAX == UT_REGION_NAME_MAX, "the limit in utofu_ext.h");
 
-/* 1: counters or timeline are asked for; 0: they are not; or a return code. */
+/* 1: counters or a timeline are recorded; 0: they are not; or a return code. */
 static int check_region(const char *name)
 {
-    int rc = ut_process_environment(); /* it sets the log level, too */
+    int rc = ut_process_environment(); /* sets the log level, too */
 
     if (!name)
         return UT_REFUSE(UTOFU_ERR_INVALID_POINTER, "the name of the region is NULL");

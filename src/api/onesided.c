@@ -17,8 +17,8 @@
  * Queued: any request, and the checks of its arguments
  */
 
-/* What VCQs with slow_path do besides, after n descriptors were submitted: the background thread is
- * told of those of session mode, and what is checked is held back for a while. */
+/* The extra work for VCQs with slow_path after n descriptors were submitted: the background thread
+ * is notified of session-mode VCQs, and communication with checks is delayed for a while. */
 static void __attribute__((noinline))
 submitted_slowly(struct ut_vcq *vcq, uint32_t n, const void *caller)
 {
@@ -64,7 +64,7 @@ ALWAYS_INLINE int start_request(utofu_vcq_hdl_t vcq_hdl, const struct ut_request
  * Direct
  */
 
-/* Flags that are rare, and not checked here. */
+/* Rare flags, which this path does not check. */
 #define RARE_FLAGS                                                                                 \
     (~KNOWN_FLAGS | UTOFU_ONESIDED_FLAG_DELAY_START | UTOFU_ONESIDED_FLAG_PATH(0xfful) |           \
      UTOFU_ONESIDED_FLAG_SPS(0xful))
@@ -75,7 +75,7 @@ ALWAYS_INLINE bool is_plain(const struct ut_request *r)
            likely(r->edata <= UT_MAX_EDATA) && (r->kind != UT_DESC_PIGGYBACK || r->data);
 }
 
-/* The slot behind the tail is encoded, and cannot be posted now. */
+/* Queues the descriptor in the slot behind the tail, which cannot be posted now. */
 static int __attribute__((noinline)) queue_encoded(struct ut_vcq *vcq)
 {
     utofu_vcq_id_t rmt_vcq_id = ut_engine_slot(vcq, 0)->desc.rmt_vcq_id;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Paths (manual 3.3.2.3, 3.5). They have no effect on the route of packets here; ids and
- * coordinates behave as on Tofu. */
+/* Paths (manual 3.3.2.3, 3.5). Paths have no effect on routing here; ids and coordinates behave as
+ * on Tofu. */
 #include <string.h>
 
 #include "api/api.h"
 
-/* The default path is the one over the target's own a, b, c. */
+/* The default path goes over the target's own a, b, c. */
 static int choose_path(utofu_vcq_id_t vcq_id, const uint8_t path_coords[], uint8_t path[3],
                        struct ut_vcq_ident *ident)
 {

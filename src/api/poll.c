@@ -9,7 +9,7 @@
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-/* For the dump: since when all polls were empty, of which queues, and when the last one was. */
+/* For the dump: since when all polls were empty, of which queues, and the time of the last poll. */
 static void note_empty(struct ut_vcq *vcq, uint32_t idle, enum ut_queue queue)
 {
     enum { CLOCK_EVERY = 16 };
@@ -54,9 +54,9 @@ static int __attribute__((noinline, cold)) refuse_poll(const void *where, unsign
 }
 
 /*
- * The common poll finds an entry at once. The other cases, an empty queue, entries that are passed
- * over, a failed entry or a lock that is held, are functions of their own, so that they cost it
- * neither instructions nor registers.
+ * The common poll finds an entry at once. The other cases (an empty queue, entries to skip, a
+ * failed entry, a held lock) are functions of their own, so that the common poll needs neither
+ * their instructions nor their registers.
  */
 
 static int __attribute__((noinline, cold))
@@ -70,7 +70,7 @@ leave_failed_tcq(struct ut_vcq *vcq, const struct ut_slot *slot, void **cbdata)
     return rc;
 }
 
-/* A communication that succeeds has one if it asked for it. */
+/* A successful communication has a TCQ entry if it was requested. */
 static inline bool has_tcq_entry(const struct ut_slot *slot)
 {
     return __builtin_expect((slot->desc.flags & UTOFU_ONESIDED_FLAG_TCQ_NOTICE) != 0, 1);
@@ -85,8 +85,8 @@ ALWAYS_INLINE void leave_tcq(struct ut_vcq *vcq, const struct ut_slot *slot, voi
     ut_vcq_leave(vcq);
 }
 
-/* Takes the next TCQ entry, leaves the VCQ, and gives its return code; false: none is there.
- * Failures are a tail call, for which no registers are saved. */
+/* Takes the next TCQ entry, leaves the VCQ, and sets *rc; false: there is no entry. Failures are a
+ * tail call, for which no registers are saved. */
 ALWAYS_INLINE bool take_tcq(struct ut_vcq *vcq, void **cbdata, int *rc)
 {
     while (vcq->tcq_head != vcq->toq_exec) {
@@ -187,8 +187,8 @@ look_for_mrq_in_ring(struct ut_vcq *vcq, struct utofu_mrq_notice *notice)
     return leave_with(vcq, entry, notice);
 }
 
-/* Direct delivery: the first notice that comes is written to the caller's memory and not to the
- * MRQ, but for VCQs with slow_path. */
+/* Direct delivery: the first notice is written to the caller's memory and not to the MRQ, except
+ * for VCQs with slow_path. */
 static int __attribute__((noinline, hot))
 look_for_mrq(struct ut_vcq *vcq, struct utofu_mrq_notice *notice)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Preparing one-sided communication and starting it later (manual 3.7.3): descriptors are encoded
- * and sealed in the caller's memory, and accepted from there if their seal matches.
+ * and sealed in the caller's memory, and accepted from the caller's memory if the seal matches.
  */
 #include "api/request.h"
 #include "check/check.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shared by starting and preparing: a public function packs its arguments into a request, which is
- * checked here, and encoded by the encoder of its kind. All of it is inlined, so that a request
- * stays in registers.
+ * Shared by starting and preparing: a public function packs its arguments into a request. The
+ * request is checked here, and encoded by the encoder of its kind. All functions are inlined, so
+ * that a request stays in registers.
  */
 #ifndef UT_API_REQUEST_H
 #define UT_API_REQUEST_H
@@ -25,7 +25,7 @@
  * Packing, one function per kind
  */
 
-/* Of one block; `mtu` 0: the largest. */
+/* A request of one block; `mtu` 0: the largest MTU. */
 ALWAYS_INLINE struct ut_request request_transfer(enum ut_desc_kind kind, utofu_vcq_id_t rmt_vcq_id,
                                                  utofu_stadd_t lcl_stadd, utofu_stadd_t rmt_stadd,
                                                  size_t length, uint64_t edata,
@@ -42,7 +42,7 @@ ALWAYS_INLINE struct ut_request request_transfer(enum ut_desc_kind kind, utofu_v
                                .flags = flags};
 }
 
-/* The same with a pace, or in several blocks. */
+/* A request with an MTU and a gap. */
 ALWAYS_INLINE struct ut_request with_pace(struct ut_request r, size_t mtu, size_t gap)
 {
     r.mtu = mtu;
@@ -90,8 +90,8 @@ ALWAYS_INLINE struct ut_request request_atomic(uint32_t op, size_t size, utofu_v
                                .compare = compare};
 }
 
-/* UT_ARMW_OP_CSWAP is internal: as an armw_op of a caller it is invalid, and NO_CSWAP until it is
- * refused. */
+/* UT_ARMW_OP_CSWAP is internal. A caller's armw_op with this value is invalid; it is replaced by
+ * NO_CSWAP, which the check refuses. */
 #define UT_ARMW_OP_NO_CSWAP (~(uint32_t)UT_ARMW_OP_CSWAP)
 ALWAYS_INLINE struct ut_request request_armw(enum utofu_armw_op armw_op, size_t size,
                                              utofu_vcq_id_t rmt_vcq_id, uint64_t op_value,
@@ -121,13 +121,14 @@ ALWAYS_INLINE struct ut_request request_nop(unsigned long int flags)
  * Checking
  */
 
-/* Log what is wrong. They get values and not the request, which would have to be in memory. */
+/* Log why a request is refused. The arguments are values, because a pointer to the request would
+ * force the request into memory. */
 int ut_refuse_flags(unsigned long flags) __attribute__((cold));
 int ut_refuse_peer(utofu_vcq_id_t rmt_vcq_id, size_t length, size_t max_length, uint64_t edata)
     __attribute__((cold));
 int ut_refuse_pace(size_t mtu, size_t gap) __attribute__((cold));
 int ut_refuse_armw(uint32_t op, utofu_stadd_t rmt_stadd, size_t size) __attribute__((cold));
-/* Leaves the VCQ, too. */
+/* Leaves the VCQ, as well. */
 int ut_refuse_vcq(struct ut_vcq *vcq, unsigned int kind, size_t num_blocks) __attribute__((cold));
 
 /* Checks of one kind: 0 or a return code. */
@@ -181,7 +182,7 @@ case UT_DESC_##NAME:                                                            
     return 0;
 }
 
-/* A session-mode TOQ takes Put and NOP only: nothing else can be started by an arrival. */
+/* A session-mode TOQ accepts Put and NOP only: an arrival can start no other kind. */
 static inline bool ut_kind_fits(const struct ut_vcq *vcq, unsigned int kind)
 {
     return !(vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE) ||

@@ -8,7 +8,7 @@
 /* A STADD has 40 bits of offset, and the first offset of a region may be up to 64 KiB. */
 #define MAX_REGION_SIZE ((1ull << 40) - (1ull << 16))
 
-/* Memory that has no STag yet. The VCQ is not locked while it is registered. */
+/* Registers memory that has no STag yet, without the lock of the VCQ. */
 static int reg_new(utofu_vcq_hdl_t vcq_hdl, unsigned int tni, void *addr, size_t size,
                    uint32_t stag, bool writable, utofu_stadd_t *stadd)
 {
@@ -118,7 +118,7 @@ int utofu_dereg_mem(utofu_vcq_hdl_t vcq_hdl, utofu_stadd_t stadd, unsigned long 
         return ut_refuse_handle(vcq_hdl);
     if (vcq->check) {
         ut_check_dereg(vcq, stadd, __builtin_return_address(0));
-        ut_engine_start_held(vcq, UINT32_MAX); /* as far as it comes without the mode */
+        ut_engine_start_held(vcq, UINT32_MAX); /* as far as possible without session mode */
     }
     struct ut_region *gone;
     int rc = ut_stag_deregister(vcq->stags, stadd, &gone);

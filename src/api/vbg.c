@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* VBGs (manual 3.4). All of them are thread-safe, asked for or not. */
+/* VBGs (manual 3.4). All VBGs are thread-safe, with or without the flag. */
 #include <string.h>
 
 #include "api/api.h"

@@ -98,7 +98,7 @@ void ut_gate_confirm(struct ut_gate *g, uint32_t epoch)
     ut_gate_mark_ready(g);
 }
 
-/* Is it the next one of its source, and can it be queued? */
+/* Is the item the next one of its source, and is there room in the queue? */
 static __attribute__((noinline)) bool accepts_tag(struct ut_gate *g, unsigned int input,
                                                   const struct ut_gate_tag *tag)
 {
@@ -154,7 +154,7 @@ void ut_gate_free_inputs(struct ut_gate *g)
     g->num_unexpected = 0;
 }
 
-/* The gate may be set for it later. */
+/* Keeps an item of a gate that may be set later. */
 static void keep_unexpected(struct ut_gate *g, unsigned int input, const struct ut_gate_tag *tag,
                             uint64_t at, const struct ut_value *value)
 {
@@ -204,7 +204,7 @@ void ut_gate_take_unexpected(struct ut_gate *g)
     }
 }
 
-/* One that the gate is not set for, or of a counted VCQ. */
+/* Delivers an unexpected item, or an item of a counted VCQ. */
 static __attribute__((noinline)) void deliver_any(struct ut_gate *g, unsigned int input,
                                                   const struct ut_gate_tag *tag,
                                                   const struct ut_value *value)
@@ -361,7 +361,7 @@ static inline void send_signal(struct ut_gate *g, const struct ut_value *value, 
     deliver_value(g->signals_to, UT_INPUT_SIGNAL, &tag, value);
 }
 
-/* The packet first, as it takes longer. */
+/* The packet is sent first, as it takes longer. */
 static inline void send_both(struct ut_gate *g, const struct ut_value *value, bool last)
 {
     if (g->setting.dst_rmt_vbg_id != UTOFU_VBG_ID_NULL)

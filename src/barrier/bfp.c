@@ -87,7 +87,7 @@ void ut_bfp_set(struct ut_bfp *b, double value)
     trim_limbs(b);
 }
 
-/* Most numbers have one or two. */
+/* Most numbers have one or two limbs. */
 static inline void copy_limbs(void *to, const void *from, unsigned int count)
 {
     if (count == 1)
@@ -132,7 +132,7 @@ void ut_bfp_add(struct ut_bfp *a, const struct ut_bfp *b)
         carry = (uint64_t)(s >> 64);
     }
     if (end > last) {
-        uint64_t top = a_above + b_above + carry; /* of a limb that there is no room for */
+        uint64_t top = a_above + b_above + carry; /* of the limb that does not fit */
         if (top != sign_extension(a->limb[last - 1])) {
             a->flags |= top >> 63 ? UT_BFP_MINUS_INF : UT_BFP_PLUS_INF;
             a->first = a->count = 0;
@@ -144,7 +144,7 @@ void ut_bfp_add(struct ut_bfp *a, const struct ut_bfp *b)
     trim_limbs(a);
 }
 
-/* A magnitude: limbs [first, end), and a zero below them; the others are not set. */
+/* A magnitude: limbs [first, end), and a zero limb below `first`; the other limbs are not set. */
 struct magnitude {
     unsigned int first, end;
     uint64_t limb[UT_BFP_LIMBS + 1];

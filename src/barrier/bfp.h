@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sum of doubles, exact: a fixed-point number so wide that no addition ever rounds. So the
- * order of the additions does not matter, and every process of a circuit gets the same bits,
- * whatever the circuit's shape. Only the limbs in use are kept and sent. Pure functions, no
- * state.
+ * The sum of doubles, exact: a fixed-point number that is wide enough for all additions to be
+ * exact. Therefore the order of the additions does not matter, and every process of a circuit gets
+ * the same bits, whatever the circuit's shape. Only the limbs in use are kept and sent. Pure
+ * functions, no state.
  *
- * What the rounded sum is: the exact sum of all contributions rounded once, to nearest even,
- * whatever the caller's rounding mode. NaN (always 0x7ff8000000000000) if a contribution is a NaN,
- * or if both infinities are among them; else the infinity that is among them; an infinity where the
+ * The rounded sum is the exact sum of all contributions, rounded once, to nearest even, whatever
+ * the caller's rounding mode. NaN (always 0x7ff8000000000000) if a contribution is a NaN, or if
+ * both infinities are among them; else the infinity if one is among them; an infinity where the
  * rounded sum exceeds the largest double (intermediate sums may); -0 if every contribution is -0,
  * else +0 where the exact sum is zero. Subnormal numbers count in full. No exception flags are
  * raised.
@@ -27,11 +27,11 @@ enum ut_bfp_flags {
     UT_BFP_NAN = 1,
     UT_BFP_PLUS_INF = 2,
     UT_BFP_MINUS_INF = 4,
-    UT_BFP_NOT_MINUS_ZERO = 8, /* a contribution is something else than -0 */
+    UT_BFP_NOT_MINUS_ZERO = 8, /* a contribution is not -0 */
 };
 
-/* Two's complement in limb[first] to limb[first + count - 1], of which the last one holds the sign;
- * zero below and the sign's extension above. Always the fewest limbs that hold the number. */
+/* Two's complement in limb[first] to limb[first + count - 1]; the last limb has the sign. The bits
+ * below are zero, the bits above are copies of the sign. The number of limbs is minimal. */
 struct ut_bfp {
     uint8_t flags;
     uint8_t first, count;
@@ -45,7 +45,7 @@ void ut_bfp_copy(struct ut_bfp *to, const struct ut_bfp *from);
 
 /* The wire format: flags, first, count, five zeros, the limbs. Returns the number of bytes. */
 size_t ut_bfp_pack(const struct ut_bfp *b, uint8_t *out);
-/* Returns the number of bytes read; 0: they are not a packed sum. */
+/* Returns the number of bytes read; 0: the bytes are not a packed sum. */
 size_t ut_bfp_unpack(struct ut_bfp *b, const uint8_t *in, size_t size);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Barriers that wait long: checks that the processes they wait for live, and logs which they are.
- */
+/* Long waits in a barrier: checks that the processes on which the barrier waits are alive, and logs
+ * them. */
 #include <stdio.h>
 
 #include "barrier/inner.h"
@@ -13,7 +13,7 @@
 enum {
     LOOK_EVERY_POLLS = 64,
     LOOK_EVERY_MS = 1000,
-    TRACE_EVERY_MS = 500, /* a gate is not traced more often */
+    TRACE_EVERY_MS = 500, /* minimum time between two traces of a gate */
 };
 
 /* At the first check, which is early enough to stand for the start. */

@@ -40,9 +40,9 @@ int ut_gate_start(utofu_vbg_id_t id, const struct ut_value *value)
     g->active = true;
     g->kind = (uint8_t)kind_of(value->op);
     g->idle_polls = 0;
-    if (!g->wired) { /* it receives nothing: its own value is the result */
+    if (!g->wired) { /* no inputs: the own value is the result */
         ut_value_copy(&g->mine, value);
-    } else { /* the result comes in; the head is kept to compare */
+    } else { /* the result arrives at the inputs; the head is kept for comparison */
         g->mine.head = value->head;
     }
     if (g->gone) {
@@ -57,8 +57,8 @@ int ut_gate_start(utofu_vbg_id_t id, const struct ut_value *value)
     return UTOFU_SUCCESS;
 }
 
-/* The end of a barrier communication that failed: the circuit stays broken until it is set again,
- * as a process that is gone does not come back. */
+/* Ends a failed barrier communication. The circuit stays broken until it is set again, because a
+ * process that has ended does not come back. */
 static int end_broken(struct ut_gate *g, utofu_vbg_id_t culprit)
 {
     ut_error("barrier",
@@ -86,7 +86,7 @@ static int check_result(struct ut_gate *g, const struct ut_value *result)
     return UTOFU_SUCCESS;
 }
 
-/* The first value of the input, if it is of the operation that was started; else NULL. */
+/* The first value of the input, if its operation is the one that was started; else NULL. */
 static inline const struct ut_value *find_matching(const struct ut_gate *g,
                                                    const struct ut_gate_input *in)
 {
@@ -96,7 +96,7 @@ static inline const struct ut_value *find_matching(const struct ut_gate *g,
     return came->head == g->mine.head ? came : NULL;
 }
 
-/* The common case: each wired input has a value, of the operation that was started. */
+/* The common case: each wired input has a value of the operation that was started. */
 static inline bool take_usual(struct ut_gate *g, struct ut_value *result)
 {
     struct ut_gate_input *in = g->wired, *too = g->wired_second;
@@ -124,7 +124,7 @@ static __attribute__((noinline)) int take_any(struct ut_gate *g, struct ut_value
     } else {
         if (!ut_gate_is_complete(g))
             return UTOFU_ERR_NOT_COMPLETED;
-        if (!ut_gate_take_all(g, result)) /* no input: its own value */
+        if (!ut_gate_take_all(g, result)) /* no input: the gate's own value */
             ut_value_copy(result, &g->mine);
     }
     g->active = false;

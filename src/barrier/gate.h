@@ -2,13 +2,13 @@
 /*
  * Barrier gates (manual 2.3): automata with two inputs and two outputs. A relay gate waits for a
  * signal and a packet, combines their values, and sends the result on as a signal and a packet. A
- * start/end gate sends the process's own value when a barrier communication is started, and what it
- * then receives is the result. Each of the four can be left out.
+ * start/end gate sends the process's own value when a barrier communication is started, and then
+ * receives the result. Each of the two inputs and two outputs is optional.
  *
  * Uses util, ident, wire, process, peers, vcq, link, stats, engine, runtime. The gates of a TNI
  * belong to the library's own VCQ of that TNI: its lock guards them, its links carry their packets.
  * Signals stay within a TNI. A packet for a gate of the same process on another TNI goes through
- * that TNI's inbox, so that no two VCQ locks are ever held at once.
+ * that TNI's inbox, so that a thread never holds two VCQ locks.
  *
  * How packets find the right circuit
  *   The inputs are queues, so the n-th packet meets the n-th signal, however far one process is
@@ -40,7 +40,7 @@ int ut_gate_alloc(unsigned int tni, size_t count, utofu_vbg_id_t *ids);
 int ut_gate_free(const utofu_vbg_id_t *ids, size_t count);
 int ut_gate_set(const struct utofu_vbg_setting *settings, size_t count);
 
-/* A gate for people: its number, and whose it is. */
+/* A gate's name for log lines: its number and its process. */
 struct ut_gate_name {
     char text[80];
 };

@@ -56,7 +56,7 @@ void ut_gate_deliver_inboxes(void)
 }
 
 /*
- * A circuit may span several TNIs: a poll of one makes progress on all
+ * A circuit may span several TNIs: a poll of one TNI makes progress on all of them.
  */
 
 void ut_gate_count_allocated(struct ut_gates *t, int more)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of this module share. Everything here is touched with the lock of the TNI's VCQ
- * held, unless it says otherwise. */
+/* What the files of this module share. All data is guarded by the lock of the TNI's VCQ, unless a
+ * comment says otherwise. */
 #ifndef UT_BARRIER_INNER_H
 #define UT_BARRIER_INNER_H
 
@@ -10,18 +10,18 @@
 #include "process/process.h"
 #include "vcq/vcq.h"
 
-/* The header of a value on its way into a gate. */
+/* The header of a value that is sent to a gate. */
 struct ut_gate_tag {
     utofu_vbg_id_t src;
-    uint32_t number; /* counts what src has sent to this output within the epoch; wraps around */
-    uint32_t epoch;  /* of src */
-    bool last;       /* nothing comes after it: src has failed; the value names the culprit */
+    uint32_t number; /* of the value among those of src to this output in the epoch */
+    uint32_t epoch;  /* epoch of src */
+    bool last;       /* src has failed: its last item; the value names the culprit */
 };
 
-/* A packet or signal that waits at an input. */
+/* A packet or signal that is queued at an input. */
 struct ut_gate_item {
     struct ut_gate_tag tag;
-    uint64_t at; /* arrival time, ns; of a counted VCQ */
+    uint64_t at; /* arrival time in ns; only for a counted VCQ */
     struct ut_value value;
 };
 
@@ -29,28 +29,28 @@ enum {
     UT_INPUT_SIGNAL,
     UT_INPUT_PACKET,
     UT_NUM_INPUTS,
-    UT_INPUT_MAX = 65536,   /* items that wait at one input */
-    UT_MAX_UNEXPECTED = 16, /* unexpected packets and signals that a gate keeps */
+    UT_INPUT_MAX = 65536,   /* maximum number of items queued at one input */
+    UT_MAX_UNEXPECTED = 16, /* maximum number of unexpected packets and signals of a gate */
 };
 
 /* A queue of items. */
 struct ut_gate_input {
     utofu_vbg_id_t src;
     struct ut_gate_item *items; /* a ring; capacity is a power of two */
-    /* head and count, which change together, are not adjacent: the compiler would load both with
-     * one wide load, which has to wait for the two narrow stores before it */
+    /* head and count change together, but are not adjacent: the compiler would load both with one
+     * wide load, which stalls on the two narrow stores before it */
     uint32_t head, capacity, count;
-    uint32_t floor;      /* smallest epoch that counts */
-    uint32_t last_epoch; /* of what came last */
+    uint32_t floor;      /* smallest valid epoch */
+    uint32_t last_epoch; /* epoch of the last item */
     uint32_t last_number;
     bool confirmed;         /* floor is known */
-    bool failed;            /* nothing more will come; has effect when the queue is empty */
-    bool warned;            /* of packets or signals of another source */
-    utofu_vbg_id_t culprit; /* failed: the gate that has failed first */
+    bool failed;            /* no more items will arrive; takes effect when the queue is empty */
+    bool warned;            /* a warning about items of another source was logged */
+    utofu_vbg_id_t culprit; /* if failed: the gate that failed first */
 
-    bool asked;     /* a query is sent, and not answered */
-    bool waited;    /* asked while a barrier communication waited for it */
-    uint8_t answer; /* the last one: enum ut_gate_answer */
+    bool asked;     /* a query is sent and not answered yet */
+    bool waited;    /* the query was sent while a barrier communication waited for the input */
+    uint8_t answer; /* the last answer: enum ut_gate_answer */
 };
 
 /* An unexpected packet or signal: the gate was not set to receive it when it came. */
@@ -63,33 +63,34 @@ struct ut_gate_unexpected {
 struct ut_gates;
 struct ut_gate {
     utofu_vbg_id_t id;
-    struct ut_gates *home; /* of its TNI; NULL: never allocated */
+    struct ut_gates *home; /* the gates of this gate's TNI; NULL: never allocated */
     uint16_t tni, index;
-    uint16_t owner; /* index of the start gate that it was allocated with */
+    uint16_t owner; /* index of the start gate of the same allocation */
     bool allocated; /* written atomically: read under the locks of other TNIs */
     bool set;
-    bool gone;              /* has sent its `last` value */
-    utofu_vbg_id_t culprit; /* why */
+    bool gone;              /* the gate has sent its `last` value */
+    utofu_vbg_id_t culprit; /* if gone: the gate that failed first */
     uint32_t epoch;         /* never decreases; written atomically */
-    uint32_t serial;        /* grows when it is set: answers to earlier queries are dropped */
+    uint32_t serial;        /* increased each time the gate is set, to drop answers to earlier
+                             * queries */
     struct utofu_vbg_setting setting;
-    struct ut_link *src_link,
-        *dst_link;              /* of the packet source and destination; NULL: this process */
-    struct ut_gate *signals_to; /* NULL: nobody */
-    /* the wired inputs, packets before signals; NULL: there is none, or no second one */
+    struct ut_link *src_link, *dst_link; /* links to the packet source and the packet destination;
+                                          * NULL: this process */
+    struct ut_gate *signals_to; /* the gate that receives this gate's signals; NULL: none */
+    /* the wired inputs, packets before signals; NULL: not wired */
     struct ut_gate_input *wired, *wired_second;
-    bool loops; /* one of its outputs is its own input */
+    bool loops; /* an output of the gate is connected to an input of the same gate */
     struct ut_gate_input in[UT_NUM_INPUTS];
-    uint32_t out_signals, out_packets;     /* sent in this epoch */
+    uint32_t out_signals, out_packets;     /* numbers of packets and signals sent in this epoch */
     struct ut_gate_unexpected *unexpected; /* list, oldest first */
     uint32_t num_unexpected;
     uint64_t traced_ms, reported_ms;
 
-    /* a start gate */
+    /* only for a start gate */
     uint8_t num_members;
-    uint8_t members[1 + UT_NUM_RELAY_GATES]; /* in the order of their ids; the first is itself */
-    bool active;                             /* started and not polled to its end */
-    uint8_t kind;                            /* enum ut_gate_kind of what was started */
+    uint8_t members[1 + UT_NUM_RELAY_GATES]; /* by id; the first is the start gate */
+    bool active;                             /* started, and its end was not polled yet */
+    uint8_t kind;                            /* enum ut_gate_kind of the start function */
     struct ut_value mine;
     uint32_t idle_polls;
     uint64_t started_ms, look_ms, report_ms;
@@ -99,17 +100,17 @@ struct ut_gate {
 struct ut_gate_cross_tni {
     struct ut_gate_cross_tni *next;
     uint16_t gate;
-    bool trace, report; /* trace: ut_gate_trace() is to be called, nothing is delivered */
+    bool trace, report; /* trace: the receiver calls ut_gate_trace(), and delivers nothing */
     struct ut_gate_tag tag;
     struct ut_value value;
 };
 
 struct ut_gates {
     struct ut_vcq *vcq; /* set once, atomically */
-    uint64_t ready;     /* bit per relay gate: to be looked at by ut_gate_run() */
+    uint64_t ready;     /* bit per relay gate: ut_gate_run() must check this gate */
     uint64_t unsure;    /* bit per gate: the epoch of its source in another process is not known */
     bool running;
-    bool entered; /* the lock is held by a call of the program: see ut_gate_enter() */
+    bool entered; /* a call of the program holds the lock: see ut_gate_enter() */
     unsigned int num_allocated;
     struct ut_gate gate[UT_NUM_GATES];
     struct ut_lock inbox_lock;
@@ -117,7 +118,7 @@ struct ut_gates {
 };
 extern struct ut_gates ut_gates[UT_NUM_TNIS];
 
-/* The gates of a TNI. The asm keeps the compiler from computing the address at each use. */
+/* The gates of a TNI. The asm keeps the compiler from recomputing the address at each use. */
 static inline struct ut_gates *ut_gates_of(unsigned int tni)
 {
     struct ut_gates *t = &ut_gates[tni];
@@ -164,8 +165,8 @@ void ut_gate_send_cross_tni(unsigned int from, unsigned int to,
                             const struct ut_gate_cross_tni *message);
 
 /* inbox.c: locks and other TNIs */
-/* Around everything that a call of the program does under the lock of the VCQ; which is t->vcq when
- * it leaves. */
+/* A call of the program enters before, and leaves after everything that it does under the lock of
+ * the VCQ; the VCQ to leave is t->vcq. */
 static inline void ut_gate_enter(struct ut_gates *t, struct ut_vcq *vcq)
 {
     ut_lock(&vcq->lock);
@@ -185,8 +186,8 @@ static inline void ut_gate_check_inboxes(void)
     if (__builtin_expect(__atomic_load_n(&ut_gate_filled_inboxes, __ATOMIC_ACQUIRE) != 0, 0))
         ut_gate_deliver_inboxes();
 }
-/* The allocated gate of this id, with its VCQ's lock taken; NULL: there is none. An id says where
- * its gate would be; the gate there says whether it is its own. */
+/* The allocated gate with this id; takes the lock of its VCQ. NULL: there is none. An id only
+ * determines the gate's index; the gate there must have the same id. */
 static inline struct ut_gate *ut_gate_enter_id(utofu_vbg_id_t id)
 {
     unsigned int tni = ut_vbg_id_tni(id), index = ut_vbg_id_gate(id);
@@ -217,7 +218,7 @@ void ut_gate_progress_others(unsigned int own);
 /* automaton.c */
 void ut_gate_wire_input(struct ut_gate *g, unsigned int input, utofu_vbg_id_t src);
 void ut_gate_free_inputs(struct ut_gate *g);
-/* Takes what came for the gate before it was set. */
+/* Delivers the unexpected items of a gate that has just been set. */
 void ut_gate_take_unexpected(struct ut_gate *g);
 void ut_gate_deliver(struct ut_gate *g, unsigned int input, const struct ut_gate_tag *tag,
                      const struct ut_value *value);
@@ -237,7 +238,7 @@ static inline void ut_gate_remove_first(struct ut_gate_input *in)
     in->head++;
     in->count--;
 }
-/* The first item is the `last` of its source: the input has failed. */
+/* The first item is the `last` value of the source: the input has failed. */
 void ut_gate_take_last(struct ut_gate_input *in);
 /* Can an item be taken? */
 static inline bool ut_gate_is_there(struct ut_gate_input *in)
@@ -277,14 +278,14 @@ static inline void ut_gate_mark_ready(struct ut_gate *g)
     if (!ut_gate_is_start(g->index))
         g->home->ready |= 1ull << g->index;
 }
-/* Is this the expected packet or signal, and is there room for it? The common case; where it is
+/* Is this the expected packet or signal, and is there room for it? True in the common case; if
  * false, ut_gate_deliver() decides. */
 static inline bool ut_gate_is_next(const struct ut_gate_input *in, uint32_t epoch, uint32_t number)
 {
     return epoch == in->last_epoch && number == in->last_number + 1 && in->count < in->capacity &&
            !in->failed && (!in->confirmed || epoch >= in->floor);
 }
-/* The place for the value of the next item, and adding it once it is filled. */
+/* The queue slot for the value of the next item, and appending the item once the slot is filled. */
 static inline struct ut_gate_item *ut_gate_next_item(const struct ut_gate_input *in)
 {
     return ut_gate_item_at(in, in->count);
@@ -306,7 +307,7 @@ static inline void ut_gate_filled(struct ut_gate *g, struct ut_gate_input *in,
 void ut_gate_run_ready(struct ut_gates *t);
 static inline void ut_gate_run(struct ut_gates *t)
 {
-    if (t->ready && !t->running) /* running: a caller is in its loop */
+    if (t->ready && !t->running) /* running: a caller is already in the loop */
         ut_gate_run_ready(t);
 }
 
@@ -326,12 +327,12 @@ enum ut_gate_answer {
 };
 
 /* diagnosis.c: what a barrier waits for */
-/* After an empty poll: checks from time to time whether the barrier waits for too long. */
+/* After an empty poll: checks from time to time whether the barrier has waited too long. */
 void ut_gate_check_wait(struct ut_gate *start);
-/* Follows what the gate waits for back to its sources: queries other processes, and with `report`
- * logs it. */
+/* Follows the inputs of the gate back to their sources: queries other processes, and with `report`
+ * logs the sources. */
 void ut_gate_trace(struct ut_gate *g, bool report);
-/* The state of the gate that an input waits for, as a clause to follow its name. */
+/* The state of the gate that is the source of an input, as a relative clause for a log line. */
 const char *ut_gate_state_of_local(const struct ut_gate *src, utofu_vbg_id_t sends_to,
                                    utofu_vbg_id_t here);
 const char *ut_gate_state_of_remote(const struct ut_gate_input *in);
@@ -339,7 +340,7 @@ const char *ut_gate_state_of_remote(const struct ut_gate_input *in);
 /* dump.c */
 void ut_gate_dump(struct ut_vcq *vcq);
 
-/* report.c: to stats; only for a counted VCQ */
+/* report.c: for the counters and the timeline; only for a counted VCQ */
 void ut_gate_report_send(struct ut_stats *stats, const struct ut_gate *g, unsigned int input,
                          utofu_vbg_id_t dst, uint64_t number);
 void ut_gate_report_sent(struct ut_stats *stats, const struct ut_gate *g, uint64_t began);

@@ -75,7 +75,7 @@ bad_packet(const struct ut_link *link, unsigned int dst, utofu_vbg_id_t src)
              ut_gate_name(ut_gate_own_id(link->vcq->tni, dst)).text, ut_gate_name(src).text);
 }
 
-/* Any packet but the expected one of the gate that this one is set to receive from. */
+/* Handles every packet except the expected one of the gate's source. */
 static void __attribute__((noinline))
 take_any_packet(struct ut_gate *g, struct ut_link *link, const struct ut_msg_packet *m, size_t size)
 {
@@ -143,8 +143,8 @@ static uint8_t state_of(const struct ut_gate *g, utofu_vbg_id_t dst)
     return (uint8_t)bits;
 }
 
-/* Another gate waits for this one, or will: answers, and if it waits now (m->last), checks those
- * that this gate waits for itself. */
+/* Answers the query of a gate for which this gate is the packet source. If a barrier communication
+ * waits at the other gate (m->last), queries this gate's own sources as well. */
 static void take_query(struct ut_gate *g, struct ut_link *link, const struct ut_msg_gate *m)
 {
     struct ut_msg_gate reply = {
@@ -179,7 +179,7 @@ static void take_answer(struct ut_gate *g, const struct ut_msg_gate *m)
         ut_gate_fail_input(g, UT_INPUT_PACKET, m->src);
         return;
     }
-    /* it was set again or freed; one that never was allocated may be allocated later */
+    /* the source was set again or freed; one that was never allocated may come later */
     if ((sent_here && !(m->answer & UT_ANSWER_SENDS_HERE)) ||
         (in->waited && epoch > 0 && !(m->answer & UT_ANSWER_ALLOCATED)))
         ut_gate_fail_input(g, UT_INPUT_PACKET, m->src);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The contents of packets and signals: the operation, the number of values, the values; or why
- * there are none. Pure functions, no state.
+ * The contents of packets and signals: the operation, the number of values and the values, or an
+ * error status. Pure functions, no state.
  */
 #ifndef UT_BARRIER_VALUE_H
 #define UT_BARRIER_VALUE_H
@@ -21,11 +21,11 @@ enum {
     UT_VALUE_PACKED_MAX = 8 + UT_MAX_DOUBLE_REDUCTION * UT_BFP_PACKED_MAX,
 };
 
-/* Combining two values keeps the higher one. */
+/* Combining two values keeps the higher status. */
 enum ut_value_status {
     UT_VALUE_GOOD,
     UT_VALUE_MISMATCH, /* the processes did not start the same operation */
-    UT_VALUE_BROKEN,   /* u[0] is the VBG id of the gate that has failed */
+    UT_VALUE_BROKEN,   /* u[0] is the VBG id of the gate that failed first */
 };
 
 struct ut_value {
@@ -36,7 +36,7 @@ struct ut_value {
             uint8_t status;
             uint8_t zero;
         };
-        uint32_t head; /* all of these */
+        uint32_t head; /* the four bytes above as one number */
     };
     union {
         uint64_t u[UT_MAX_UINT64_REDUCTION];
@@ -55,7 +55,7 @@ static inline void ut_value_set_head(struct ut_value *v, unsigned int op, size_t
     v->head = (uint32_t)(op | count << 8 | (unsigned int)status << 16);
 }
 
-/* The head of a barrier that has not failed: no values, GOOD. */
+/* The head of a successful barrier: no values, status GOOD. */
 enum { UT_VALUE_BARRIER = UTOFU_REDUCE_OP_BARRIER };
 
 /* The contribution of a process. */
@@ -75,7 +75,7 @@ static inline void ut_value_combine(struct ut_value *into, const struct ut_value
         ut_value_combine_any(into, other);
 }
 
-/* Copies the part that is in use. */
+/* Copies the used part of the data. */
 void ut_value_copy_data(struct ut_value *to, const struct ut_value *from);
 static inline void ut_value_copy(struct ut_value *to, const struct ut_value *from)
 {

@@ -14,12 +14,12 @@
 struct ut_job_board_memory {
     uint64_t cookie;
     uint32_t size;
-    uint32_t written; /* atomic: how many processes have written */
+    uint32_t written; /* atomic: number of processes that have written their record */
     uint8_t zero[48];
 };
 _Static_assert(sizeof(struct ut_job_board_memory) == 64, "the slots begin at a cache line");
 
-/* its size never changes under a reader */
+/* the size never changes while a reader has the memory mapped */
 #define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW)
 
 static size_t bytes_for(uint32_t size)
@@ -62,7 +62,7 @@ int ut_job_board_create(struct ut_job_board *board, uint32_t size, struct ut_job
     return 0;
 }
 
-/* The number may be that of any file of any process by now: nothing is done to it but looking. */
+/* Checks a descriptor opened by number, which may be another file's by now. Only reads. */
 static int check(int fd, uint32_t size)
 {
     struct stat st;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The records of a node's processes in memory that they share, for launchers that have none: who is
- * on it finds the others without a question. The first process of the node makes it, the others
- * open it through /proc, and each writes its own record. Whoever cannot open it asks the launcher.
+ * The address records of a node's processes in shared memory, for launchers that provide no shared
+ * memory: processes of the node find each other without a question to the launcher. The first
+ * process of the node creates the memory, the others open it through /proc, and each process writes
+ * its own record. A process that cannot open the memory asks the launcher.
  */
 #ifndef UT_BOOTSTRAP_BOARD_H
 #define UT_BOOTSTRAP_BOARD_H
@@ -14,33 +15,33 @@
 #include "bootstrap/pack.h"
 #include "bootstrap/records.h"
 
-/* Where it is: what the first process publishes. */
+/* Identifies the memory; published by the first process. */
 struct ut_job_board_key {
     uint32_t pid, fd;
     uint64_t cookie;
 };
 
 struct ut_job_board {
-    struct ut_job_board_memory *memory; /* NULL: there is none */
-    struct ut_job_records records;      /* those in it, by local rank */
-    int fd;                             /* of who made it, for the others */
+    struct ut_job_board_memory *memory; /* NULL: no memory */
+    struct ut_job_records records;      /* the records in the memory, by local rank */
+    int fd;                             /* of the process that created the memory */
 };
 
-/* Makes one for a node of size processes. 0 or a negative errno. */
+/* Creates the memory for a node of size processes. 0 or a negative errno. */
 int ut_job_board_create(struct ut_job_board *board, uint32_t size, struct ut_job_board_key *key);
 
-/* Opens it. 0, or a negative errno: it is gone, or not one of this user for so many processes. */
+/* Opens the memory. 0, or a negative errno: it is gone, another user's, or of another job size. */
 int ut_job_board_open(struct ut_job_board *board, uint32_t size,
                       const struct ut_job_board_key *key);
 
-/* The own record, once. True: now all processes of the node have written theirs. */
+/* Writes the own record, once. True: all processes of the node have now written theirs. */
 bool ut_job_board_write(struct ut_job_board *board, uint32_t local_rank, const void *record,
                         uint16_t size);
 
-/* Others keep what they have opened. */
+/* Processes that have opened the memory can go on using it. */
 void ut_job_board_close(struct ut_job_board *board);
 
-/* Those of all processes, by local rank. 0 or a negative errno. */
+/* Packs the records of all processes, by local rank. 0 or a negative errno. */
 int ut_job_board_pack(const struct ut_job_board *board, struct ut_job_pack *pack);
 
 #endif

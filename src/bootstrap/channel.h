@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Authentication of the messages of a connection: each has a tag (a MAC) over the message, its
- * number and direction, with a key that is derived from the key of the job and the nonces of both
- * ends. A message that is changed, replayed, left out or reflected does not pass. Nothing is
+ * number and direction. The key of the tag is derived from the key of the job and the nonces of
+ * both ends. A message that was changed, replayed, dropped or reflected is refused. Nothing is
  * encrypted.
  */
 #ifndef UT_BOOTSTRAP_CHANNEL_H
@@ -18,20 +18,20 @@
 enum ut_job_side { UT_JOB_SIDE_SERVER, UT_JOB_SIDE_CLIENT };
 
 struct ut_job_channel {
-    struct ut_hmac keyed; /* with the key of the connection, and nothing added */
+    struct ut_hmac keyed; /* with the key of the connection and no data */
     enum ut_job_side side;
     uint64_t sent, received;
 };
 
-/* A key of size 0 authenticates nobody: then the kernel tells the user at the other end. */
+/* A key of size 0 authenticates nobody: the user id of the peer then comes from the kernel. */
 void ut_job_channel_init(struct ut_job_channel *channel, enum ut_job_side side,
                          const struct ut_key *key, const uint8_t server_nonce[UT_JOB_WIRE_NONCE],
                          const uint8_t client_nonce[UT_JOB_WIRE_NONCE]);
 
-/* Appends the tag to a message that is sent next. */
+/* Appends the tag to the next message to send. */
 void ut_job_channel_seal(struct ut_job_channel *channel, struct ut_job_wire *msg);
 
-/* Whether the tag of a whole message is right. */
+/* Is the tag of this complete message right? */
 bool ut_job_channel_check(struct ut_job_channel *channel, const struct ut_job_wire *msg);
 
 #endif

@@ -24,8 +24,8 @@
 #include <unistd.h>
 
 enum {
-    PUBLISH_WAIT_MS = 100,        /* for a server that is not there yet */
-    PUBLISH_WAIT_SLOW_MS = 10000, /* for one that is there */
+    PUBLISH_WAIT_MS = 100,        /* while the server is not reachable */
+    PUBLISH_WAIT_SLOW_MS = 10000, /* while the server is reachable */
     CONNECT_PAUSE_MS = 2,
     CONNECT_PAUSE_MAX_MS = 100,
     LOOKUPS_MAX = 64,
@@ -37,18 +37,18 @@ static struct {
     struct ut_key key;
     struct ut_job_channel channel;
     uint32_t rank, size;
-    int64_t deadline; /* for the connection */
+    int64_t deadline; /* of connecting */
     int wake_fd, fd;
     pthread_t thread;
     atomic_bool stopping;
-    /* what was read from the socket and is not used yet */
+    /* bytes that were read from the socket and not used yet */
     size_t in_from, in_to;
     uint8_t in[8192];
-    int records_fd; /* that came with the answers, or -1 */
+    int records_fd; /* received with an answer, or -1 */
     bool loss_logged;
-    struct ut_job_requests requests; /* its lock also guards what follows */
+    struct ut_job_requests requests; /* the lock in it also guards the fields below */
     struct ut_job_records records;
-    bool absent; /* the server accepts no connection, or is not this job's */
+    bool absent; /* the server accepts no connection, or belongs to another job */
     enum { NOTHING, TO_PUBLISH, PUBLISHED } own;
     size_t own_size;
     uint8_t own_record[UT_JOB_RECORD_MAX];
@@ -60,10 +60,10 @@ static void wake(uint32_t rank)
 
     (void)rank;
     if (write(client.wake_fd, &one, sizeof(one)) < 0)
-        return; /* already awake */
+        return; /* the thread is already being woken */
 }
 
-/* Waits for the socket (or only for being woken, with fd -1): >0 ready, 0 woken or timeout. */
+/* Waits for the socket (with fd -1: only for being woken). >0: ready; 0: woken or timeout. */
 static int wait_for(int fd, short events, int timeout_ms)
 {
     struct pollfd p[2] = {{.fd = client.wake_fd, .events = POLLIN}, {.fd = fd, .events = events}};
@@ -81,7 +81,7 @@ static const char *server_name(void)
     return client.root.kind == UT_JOB_ROOT_UNIX ? "utofurun" : "rank 0";
 }
 
-/* The same, but goes on until ready, stopped or the deadline. */
+/* As wait_for(), but continues until ready, stopped or the deadline. */
 static bool wait_until(int fd, short events, int64_t deadline)
 {
     struct ut_patience patience = ut_patience_from(ut_clock_ms());
@@ -137,7 +137,7 @@ static int connect_once(int64_t deadline)
     return fd;
 }
 
-/* Keeps the descriptor that came last. */
+/* Keeps the descriptor that was received last. */
 static void keep_descriptor(struct msghdr *msg)
 {
     for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
@@ -169,7 +169,7 @@ static ssize_t receive_some(void)
     return got;
 }
 
-/* Reads what has arrived, at least a byte: waits for it until the deadline. */
+/* Reads the bytes that have arrived, at least one: waits for it until the deadline. */
 static int fill(int64_t deadline)
 {
     for (;;) {
@@ -208,7 +208,7 @@ static int receive(struct ut_job_wire *msg, enum ut_job_wire_type type, int64_t 
 
 static int send_all(const void *bytes, size_t size)
 {
-    /* requests always fit into the socket's buffer, as the last ones were answered */
+    /* requests always fit into the socket's buffer, as all earlier requests are answered */
     return send(client.fd, bytes, size, MSG_NOSIGNAL) == (ssize_t)size ? 0 : -ECONNRESET;
 }
 
@@ -251,7 +251,7 @@ static int exchange_hello(struct ut_job_wire *msg)
     return exchange(msg, UT_JOB_WIRE_HELLO, hello, sizeof(hello), client.deadline);
 }
 
-/* Logs that the server is not that of this job. False: rc is another error. */
+/* Logs that the server belongs to another job. False: rc is another error. */
 static bool log_wrong_server(int rc)
 {
     const char *text = client.root.text;
@@ -285,7 +285,7 @@ static bool read_record(uint32_t rank, void *record, size_t *size)
     return ut_job_records_read(&client.records, rank, record, size);
 }
 
-/* Look-ups are asked only for what is not there. */
+/* Then only records that are missing in the mapped memory are looked up. */
 static void map_records(void)
 {
     pthread_mutex_lock(&client.requests.lock);
@@ -390,7 +390,7 @@ static int publish_own(void)
     return 0;
 }
 
-/* Many at once, so that each does not wait for a turn of the server; it answers in order. */
+/* Sends many look-ups at once, without a round trip for each; the server answers in order. */
 static int ask_for_some(void)
 {
     uint8_t requests[LOOKUPS_MAX * LOOKUP_SIZE];
@@ -437,7 +437,7 @@ static void *talk(void *unused)
             continue;
         }
         rc = ask_for_some();
-        /* no request is outstanding: the server is gone, or misbehaves */
+        /* no request is outstanding: data or an end of the connection is an error of the server */
         if (rc == 0 && (client.in_from < client.in_to || wait_for(client.fd, POLLIN, -1) > 0))
             rc = -ECONNRESET;
     }
@@ -467,8 +467,8 @@ int ut_job_client_start(const struct ut_job_root *root, uint32_t rank, uint32_t 
     return rc;
 }
 
-/* Logs once that the server is gone. That is normal at the end of a job, and an error only for a
- * call that needs it afterwards. */
+/* Logs once that the server is gone. This is normal at the end of a job, and an error only for a
+ * call that needs the server afterwards. */
 static int log_loss(int rc)
 {
     if (rc != -ECONNRESET && rc != -EPROTO && rc != -EKEYREJECTED)
@@ -485,7 +485,7 @@ static int log_loss(int rc)
     return rc;
 }
 
-/* With the lock held: has the wait for the publication, begun at `since`, to go on? */
+/* With the lock held: must the caller, waiting since `since`, wait longer for the publication? */
 static bool must_wait(int64_t since)
 {
     if (client.own == PUBLISHED || client.requests.broken)
@@ -503,8 +503,8 @@ int ut_job_client_publish(const void *record, size_t size)
     client.own_size = size;
     client.own = TO_PUBLISH;
     wake(client.rank);
-    /* Whoever has published is found, even if it ends at once; and errors are returned here. A
-     * server that is not there yet gets the record later. */
+    /* A process that has published can be looked up, even if it ends at once; and errors are
+     * returned by this call. If the server is not running yet, the record is sent later. */
     while (must_wait(since)) {
         struct timespec t = ut_clock_after(CLOCK_MONOTONIC, PUBLISH_WAIT_MS);
         pthread_cond_timedwait(&client.requests.done, &client.requests.lock, &t);

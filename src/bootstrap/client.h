@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The client of the rendezvous server: one thread that connects (with retries until the deadline,
- * as the server may start late), publishes and looks up, so that no caller has to wait for a server
- * that is not there yet.
+ * as the server may start late), publishes and looks up records, so that no caller waits for a
+ * server that has not started.
  */
 #ifndef UT_BOOTSTRAP_CLIENT_H
 #define UT_BOOTSTRAP_CLIENT_H
@@ -13,7 +13,7 @@
 #include "bootstrap/root.h"
 #include "util/key.h"
 
-/* Starts the thread; it tries to connect until the deadline. */
+/* Starts the thread, which tries to connect until the deadline. */
 int ut_job_client_start(const struct ut_job_root *root, uint32_t rank, uint32_t size,
                         const struct ut_key *key, int64_t deadline);
 int ut_job_client_publish(const void *record, size_t size);

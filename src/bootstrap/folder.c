@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Address records in files of a folder. A file whose owner is gone may be of this job, whose
- * process has died, or stale, of an earlier job, and its process in this job is still to come. To
- * distinguish these, the processes of a machine hold a shared lock on the folder: the first one,
- * which gets it exclusively, removes stale files, and so does the last one.
+ * Address records in files of a folder. A file without a living owner either belongs to a dead
+ * process of this job, or is stale: a file of an earlier job. To distinguish these, the processes
+ * of a machine hold a shared lock on the folder. The process that gets the lock exclusively, at the
+ * start or at the end, removes stale files.
  */
 #include "bootstrap/folder.h"
 #include "bootstrap/job.h"
@@ -25,13 +25,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* What a file starts with; the record follows, and the MAC of both. Little endian. */
+/* The beginning of a file. The record follows, then the MAC of both. Little endian. */
 struct prefix {
     uint32_t magic;
-    uint16_t mac_size; /* 0: there was no key */
+    uint16_t mac_size; /* 0: without a key */
     uint16_t record_size;
     uint32_t rank, size;
-    char host[40]; /* the boot id, which the containers of a host share; empty: not known */
+    char host[40]; /* the boot id, which the containers of a host share; empty: unknown */
 };
 _Static_assert(sizeof(struct prefix) == 56, "no padding");
 
@@ -42,10 +42,10 @@ enum {
     FILE_MAX = PREFIX + UT_JOB_RECORD_MAX + MAC,
 };
 
-/* The mark of the job, in two words: MAGIC, and a random number. */
+/* The mark of the job in two words: MAGIC, and a random number. */
 #define JOB_FILE "utofu.job"
 
-/* For the lock of the folder, while another process removes stale files. */
+/* For taking the lock of the folder while another process removes stale files. */
 enum { FOLDER_TRIES = 1000, FOLDER_PAUSE_US = 2000 };
 enum { REPORTED = -EREMOTEIO }; /* an error that is logged already */
 
@@ -56,9 +56,9 @@ static struct {
     struct ut_key key;
     char host[40];
     pid_t owner;
-    uid_t user;    /* of all files; a network file system may have another than geteuid() */
-    int fd;        /* the own file; keeps its lock */
-    int folder_fd; /* the folder, locked together with others; -1: it cannot be locked */
+    uid_t user;    /* owner of all files; on a network file system it may differ from geteuid() */
+    int fd;        /* the own file, with a lock on it */
+    int folder_fd; /* the folder, with a shared lock on it; -1: the file system has no locks */
     char own[PATH_MAX];
 } rendezvous = {.fd = -1, .folder_fd = -1};
 
@@ -80,7 +80,7 @@ static bool same_host(const struct prefix *prefix)
            memcmp(rendezvous.host, prefix->host, sizeof(rendezvous.host)) == 0;
 }
 
-/* Is the owner of the file gone? Then nobody holds its lock. On a file system without locks the
+/* Has the owner of the file ended? Then the file is not locked. On a file system without locks the
  * owner counts as alive. */
 static bool is_stale(int fd)
 {
@@ -106,7 +106,7 @@ static bool is_our_name(const char *name)
     return n > 0 && strcmp(name + n, ".new") == 0;
 }
 
-/* `tries`: waits for a process that is dying, whose descriptors may be closed in any order. */
+/* `tries`: how often to wait for a dying process, whose descriptors are closed in any order. */
 static void remove_stale(int folder, const char *name, int *tries)
 {
     struct prefix prefix;
@@ -122,26 +122,27 @@ static void remove_stale(int folder, const char *name, int *tries)
     }
     while (!(stale = is_stale(fd)) && errno == EWOULDBLOCK && --*tries > 0)
         usleep(FOLDER_PAUSE_US);
-    /* what was killed while it wrote says nothing of its host */
+    /* a file whose writer was killed while writing does not contain a host name */
     if (stale &&
         (read(fd, &prefix, PREFIX) == PREFIX ? same_host(&prefix) : rendezvous.one_machine))
         unlinkat(folder, name, 0);
     close(fd);
 }
 
-/* With the exclusive lock: no other process of this machine is in the job. */
+/* Called with the exclusive lock: no other process of this machine is in the job. */
 static void remove_stale_files(int folder)
 {
-    int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* readdir() moves it */
+    int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* readdir() moves its
+                                                                       * offset */
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     const struct dirent *entry;
-    int tries = FOLDER_TRIES / 2; /* processes that wait for the lock must not give up first */
+    int tries = FOLDER_TRIES / 2; /* fewer tries than the processes that wait for the lock have */
 
     while (dir && (entry = readdir(dir))) {
         if (is_our_name(entry->d_name))
             remove_stale(folder, entry->d_name, &tries);
     }
-    if (rendezvous.one_machine) /* else processes of other machines may have read it */
+    if (rendezvous.one_machine) /* on several machines, processes elsewhere may have read it */
         unlinkat(folder, JOB_FILE, 0);
     if (dir)
         closedir(dir);
@@ -161,7 +162,7 @@ static void warn_of_open_folder(int fd)
             rendezvous.folder, st.st_mode & 07777);
 }
 
-/* Afterwards a file of this machine whose owner is gone is of this job. */
+/* Once the folder is locked, a file of this machine without a living owner belongs to this job. */
 static void lock_folder(void)
 {
     int fd = open(rendezvous.folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), tries = 0;
@@ -187,7 +188,7 @@ none:
     close(fd);
 }
 
-/* A child made by fork() that outlives its parent must not hold its locks. */
+/* A child made by fork() may outlive its parent, and must not hold the parent's locks. */
 static void close_in_child(void)
 {
     if (rendezvous.fd >= 0)
@@ -211,8 +212,8 @@ void ut_job_folder_open(const char *folder, uint32_t rank, uint32_t size, bool o
     pthread_atfork(NULL, NULL, close_in_child);
 }
 
-/* False: it is not there, or not complete yet. Whose file it is does not matter: any mark will do,
- * if it is the same for all. */
+/* False: the file is missing or not complete yet. Any process of the job may have written it: the
+ * mark only has to be the same for all. */
 static bool read_job_file(const char *path, uint32_t words[2])
 {
     int fd = ut_file_open(AT_FDCWD, path);
@@ -261,10 +262,10 @@ static int file_of(uint32_t rank, const char *suffix, char path[PATH_MAX])
     return n < PATH_MAX ? 0 : -ENAMETOOLONG;
 }
 
-/* At exit. While other processes run, the file stays: they may not have read it yet. */
+/* At exit. While other processes run, the file stays, because they may not have read it yet. */
 static void leave(void)
 {
-    /* a child made by fork() has this handler too, and must leave its parent's file alone */
+    /* a child made by fork() inherits this handler, and must not remove its parent's file */
     if (getpid() != rendezvous.owner)
         return;
     if (rendezvous.folder_fd < 0) {
@@ -272,8 +273,8 @@ static void leave(void)
         return;
     }
     close(rendezvous.fd);
-    /* a network file system may convert a lock without releasing it first: two processes that leave
-     * at once would block each other */
+    /* the lock is released first: a network file system may convert a lock without releasing it,
+     * and then two processes that leave at once would block each other */
     flock(rendezvous.folder_fd, LOCK_UN);
     if (flock(rendezvous.folder_fd, LOCK_EX | LOCK_NB) == 0)
         remove_stale_files(rendezvous.folder_fd);
@@ -281,7 +282,7 @@ static void leave(void)
     rendezvous.fd = rendezvous.folder_fd = -1;
 }
 
-/* May the file be used? If not, logs why. */
+/* May the file be used? If not, logs the reason. */
 static bool is_trusted(int fd, uint32_t rank)
 {
     char why[UT_FILE_WHY];
@@ -350,7 +351,7 @@ static int put_in_place(const char *path)
 {
     if (link(path, rendezvous.own) == 0)
         return unlink(path) == 0 ? 0 : -errno;
-    if (errno != EEXIST) /* no hard links here */
+    if (errno != EEXIST) /* the file system has no hard links */
         return rename(path, rendezvous.own) == 0 ? 0 : -errno;
 
     int fd = ut_file_open(AT_FDCWD, rendezvous.own);
@@ -418,7 +419,7 @@ static ssize_t read_file(uint32_t rank, uint8_t text[FILE_MAX + 1])
     ut_job_count_question();
     fd = ut_file_open(AT_FDCWD, path);
     if (fd < 0) {
-        /* ESTALE: a network file system, and the file was replaced just now */
+        /* ESTALE: on a network file system, a file that was replaced just now */
         if (fd == -ENOENT || fd == -ESTALE)
             return 0;
         ut_error("bootstrap", "UTOFU_ROOT=%s: cannot read utofu.%u: %s", rendezvous.folder, rank,
@@ -449,7 +450,7 @@ static int refuse(uint32_t rank, int rc, const char *why)
     return rc;
 }
 
-/* Is the file complete, and made with the key of this job, if there is one? */
+/* Is the file complete, and is its MAC made with the key of this job, if the job has a key? */
 static int check_text(uint32_t rank, const uint8_t *text, size_t size, const struct prefix *prefix)
 {
     size_t mac_size = le16toh(prefix->mac_size), record_size = le16toh(prefix->record_size);

@@ -34,10 +34,10 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
-/* How long rank 0 stays at exit for processes that have not come yet. */
+/* Maximum time for which rank 0 waits at exit for processes that have not connected yet. */
 enum { NEWCOMER_WAIT_MS = 5000, EXIT_STEP_MS = 50 };
 
-/* The prefix of the root that utofurun makes. */
+/* The prefix of the addresses that utofurun makes. */
 static const char utofurun_root[] = "unix:@utofurun.";
 
 static struct {
@@ -46,7 +46,7 @@ static struct {
     struct ut_key key;
     uint32_t rank, size;
     pid_t owner;
-    struct ut_job_server *server; /* in rank 0, unless utofurun or a folder does it */
+    struct ut_job_server *server; /* in rank 0, if it is the server */
     pthread_t server_thread;
     int wake_fd;
     atomic_bool ending;
@@ -57,7 +57,7 @@ static bool present(void)
     return ut_env_is_set(UT_ENV_RANK) || ut_env_is_set(UT_ENV_SIZE);
 }
 
-/* At the exit of rank 0: other processes may still have to look each other up. */
+/* At the exit of rank 0: keeps serving, as other processes may still have to look each other up. */
 static void serve_at_exit(void)
 {
     int64_t now = ut_clock_ms();
@@ -100,7 +100,7 @@ static int start_server(void)
 {
     int rc = ut_job_server_create(&hand.server, &hand.root, hand.size, &hand.key);
 
-    /* utofurun is there already */
+    /* utofurun already listens there */
     if (rc == -EADDRINUSE && hand.root.kind == UT_JOB_ROOT_UNIX)
         return 0;
     if (rc != 0) {
@@ -189,8 +189,8 @@ static int read_root(void)
     return rc == 0 && hand.root.nodes > hand.size ? -EINVAL : rc;
 }
 
-/* Any user can connect to a TCP port, so that needs a key; of a unix socket and of the files in a
- * folder the kernel tells the user. */
+/* Any user can connect to a TCP port, so a TCP root needs a key; for a unix socket and for files
+ * the kernel gives the user id. */
 static int read_key(void)
 {
     const char *path = ut_env_str(UT_ENV_JOB_KEY_FILE);
@@ -244,8 +244,8 @@ static int place_by_root(struct ut_job_info *info)
     return 0;
 }
 
-/* What all processes write in the same way: of a host and port the port, as the host may have
- * several names; with a key, which utofurun makes anew for each job. */
+/* The mark is made from the same text in all processes: the port of a host and port, as the host
+ * may have several names, and the key, which utofurun generates for each job. */
 static uint32_t mark_of_job(void)
 {
     uint8_t mac[UT_SHA256_SIZE];
@@ -262,7 +262,7 @@ static uint32_t mark_of_job(void)
     return ut_job_mark(mac, sizeof(mac));
 }
 
-/* The rest of opening, once rank and size are known. */
+/* The second part of opening, once rank and size are known. */
 static int open_as(uint32_t rank, uint32_t size, struct ut_job_info *info,
                    int (*place)(struct ut_job_info *info), int64_t deadline)
 {
@@ -336,7 +336,7 @@ static const struct variables {
      .local_rank = "OMPI_COMM_WORLD_LOCAL_RANK",
      .local_size = "OMPI_COMM_WORLD_LOCAL_SIZE"},
     {.rank = "FLUX_TASK_RANK", .size = "FLUX_JOB_SIZE", .local_rank = "FLUX_TASK_LOCAL_ID"},
-    /* the step's, as SLURM_NTASKS is the allocation's */
+    /* of the step: SLURM_NTASKS is the allocation's */
     {.rank = "SLURM_PROCID",
      .size = "SLURM_STEP_NUM_TASKS",
      .node = "SLURM_NODEID",
@@ -359,7 +359,7 @@ static int64_t number_of(const char *name)
     return name ? ut_job_launcher_number(name) : -1;
 }
 
-/* From the launcher's variables, as a folder may well be on several machines here. */
+/* Placement from the launcher's variables, because a folder can be shared by several machines. */
 static int place_by_variables(struct ut_job_info *info)
 {
     const struct variables *v = find_variables();
@@ -376,7 +376,7 @@ static int place_by_variables(struct ut_job_info *info)
         info->local_size = (uint32_t)local_size;
     } else if (ut_env_is_set(UT_ENV_NODE) && ut_env_is_set(UT_ENV_LOCAL_RANK) &&
                ut_env_is_set(UT_ENV_LOCAL_SIZE)) {
-        info->local_size = 1; /* all three are taken from there */
+        info->local_size = 1; /* then all three are taken from the launcher */
     } else {
         ut_error("bootstrap",
                  "the launcher (%s) does not say on which node rank %u is; set UTOFU_NODE, "

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finding the job: which launcher it is, what UTOFU_NODE, UTOFU_LOCAL_RANK and UTOFU_LOCAL_SIZE
- * override, and dispatching calls to the file of that launcher.
+ * Finding the job: chooses the launcher, applies UTOFU_NODE, UTOFU_LOCAL_RANK and UTOFU_LOCAL_SIZE,
+ * and dispatches calls to the file of that launcher.
  */
 #include "bootstrap/job.h"
 #include "bootstrap/ops.h"
@@ -15,19 +15,19 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Tried in this order. By hand first, as utofurun may run inside another launcher's job; PMI-1
- * before PMIx, as a stale PMI_FD is recognised and a stale PMIX_NAMESPACE is not; the variables of
- * Slurm and Flux are wrong inside other launchers, so these come last. */
+/* Tried in this order. By hand comes first, as utofurun may run inside another launcher's job.
+ * PMI-1 comes before PMIx, as a stale PMI_FD is recognised and a stale PMIX_NAMESPACE is not.
+ * Slurm's and Flux's variables come last, as they are wrong inside other launchers. */
 static const struct ut_job_ops *const launchers[] = {&ut_job_hand, &ut_job_pmi1, &ut_job_pmix,
                                                      &ut_job_step, &ut_job_solo};
 
 static struct {
-    pthread_mutex_t lock;         /* of all below; not held during look-ups */
+    pthread_mutex_t lock;         /* of all fields below; not held during look-ups */
     const struct ut_job_ops *ops; /* NULL until the job is found */
-    int result;                   /* of the search, when it is over and failed */
+    int result;                   /* return code of a search that has failed */
     pid_t owner;
     struct ut_job_info info;
-    uint32_t host_node; /* the launcher's node number, whatever UTOFU_NODE says */
+    uint32_t host_node; /* the launcher's node number, even if UTOFU_NODE is set */
     bool other_local_rank;
     bool published;
     size_t own_size;
@@ -72,7 +72,7 @@ static int find(void)
             continue;
         memset(&job.info, 0, sizeof(job.info));
         job.info.launcher = ops->name;
-        rc = ops->open(&job.info, deadline); /* may change the name of the launcher */
+        rc = ops->open(&job.info, deadline); /* may set the name of the launcher */
     }
     if (rc == 0)
         rc = apply_overrides(&job.info);
@@ -98,7 +98,7 @@ int ut_job_open(const struct ut_job_info **info)
     pthread_mutex_lock(&job.lock);
     if (!job.ops && job.result == 0) {
         rc = find();
-        /* -EBUSY, not now, is not final */
+        /* -EBUSY is not final */
         if (rc != -EBUSY)
             job.result = rc;
     } else {
@@ -110,8 +110,8 @@ int ut_job_open(const struct ut_job_info **info)
     return rc;
 }
 
-/* Opens the job if need be. A child made by fork() cannot use it: sockets and threads belong to its
- * parent. */
+/* Opens the job if it is not open. A child made by fork() cannot use the job: its sockets and
+ * threads belong to the parent. */
 static int enter(void)
 {
     const struct ut_job_info *info;
@@ -182,8 +182,8 @@ int64_t ut_job_rank_at(uint32_t node, uint32_t local_rank)
         return -ENOENT;
     if (node == info->node && local_rank == info->local_rank)
         return info->rank;
-    /* with UTOFU_NODE: processes of one machine are still found by their local rank, unless that
-     * was set, too */
+    /* With UTOFU_NODE, processes of one machine are still found by their local rank, unless
+     * UTOFU_LOCAL_RANK is set, too */
     if (info->node != job.host_node)
         return job.other_local_rank ? -ENOENT : job.ops->rank_at(job.host_node, local_rank);
     return job.ops->rank_at(node, local_rank);
@@ -191,7 +191,7 @@ int64_t ut_job_rank_at(uint32_t node, uint32_t local_rank)
 
 bool ut_job_is_on_one_host(const struct ut_job_info *info)
 {
-    /* nodes that utofurun assigns are on this host */
+    /* all nodes that utofurun assigns are on this host */
     return info->size == 1 || info->num_nodes == 1 ||
            strncmp(ut_env_str(UT_ENV_ROOT), "unix:", 5) == 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks of ranks on nodes. No loops over ranks, as there may be many. */
+/* Blocks of ranks on nodes. No function loops over ranks, as a job may have many. */
 #include "bootstrap/layout.h"
 
 #include <errno.h>
@@ -92,7 +92,7 @@ static bool block_has(const struct ut_job_block *block, uint32_t node)
     return node >= block->first && node - block->first < block->nodes;
 }
 
-/* How many of the first `ranks` ranks of one pass through the list are on the node. */
+/* The number of ranks on the node, among the first `ranks` ranks of one pass through the list. */
 static uint64_t count_on_node(const struct ut_job_layout *layout, uint64_t ranks, uint32_t node)
 {
     uint64_t count = 0;
@@ -112,7 +112,7 @@ static uint64_t count_on_node(const struct ut_job_layout *layout, uint64_t ranks
     return count;
 }
 
-/* How many of the ranks below `rank` are on the node. */
+/* The number of ranks below `rank` on the node. */
 static uint64_t count_below(const struct ut_job_layout *layout, uint64_t rank, uint32_t node)
 {
     uint64_t passes = rank / layout->cycle;
@@ -121,7 +121,7 @@ static uint64_t count_below(const struct ut_job_layout *layout, uint64_t rank, u
            count_on_node(layout, rank % layout->cycle, node);
 }
 
-/* One past the highest node that some of the first `ranks` ranks of one pass are on. */
+/* One past the highest node number among the first `ranks` ranks of one pass. */
 static uint32_t count_nodes(const struct ut_job_layout *layout, uint64_t ranks)
 {
     uint32_t end = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which rank runs on which node, as a list of blocks: `nodes` nodes from `first` on, each taking
- * `each` consecutive ranks; the list is repeated until all ranks are placed. This is what
- * PMI-1 calls PMI_process_mapping. Pure functions.
+ * Which rank runs on which node, as a list of blocks: `nodes` nodes from `first` on, each with
+ * `each` consecutive ranks; the list is repeated until all ranks are placed. PMI-1 calls such a
+ * list PMI_process_mapping. Pure functions.
  */
 #ifndef UT_BOOTSTRAP_LAYOUT_H
 #define UT_BOOTSTRAP_LAYOUT_H
@@ -17,8 +17,8 @@ struct ut_job_block {
 
 struct ut_job_layout {
     uint32_t size;       /* ranks of the job */
-    uint32_t num_blocks; /* 0: the layout is not known */
-    uint64_t cycle;      /* ranks that one pass through the list places */
+    uint32_t num_blocks; /* 0: unknown layout */
+    uint64_t cycle;      /* number of ranks in one pass through the list */
     struct ut_job_block blocks[UT_JOB_LAYOUT_BLOCKS];
 };
 
@@ -32,7 +32,7 @@ int ut_job_layout_parse(struct ut_job_layout *layout, const char *text, uint32_t
 /* Distributes size ranks over nodes in blocks that differ by one at most; 1 <= nodes <= size. */
 void ut_job_layout_alloc(struct ut_job_layout *layout, uint32_t size, uint32_t nodes);
 
-/* Where a rank is: 0, or -ENOENT when the layout does not tell. */
+/* The place of a rank: 0, or -ENOENT if the layout is unknown. */
 int ut_job_layout_place(const struct ut_job_layout *layout, uint32_t rank,
                         struct ut_job_place *place);
 

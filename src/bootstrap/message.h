@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The messages between the processes of a job set up by hand and their rendezvous server: an answer
- * for each request, in their order. Little endian. A message with a wrong magic, type, length or
+ * The messages between the processes of a job set up by hand and their rendezvous server. The
+ * server answers requests in order. Little endian. A message with a wrong magic, type, length or
  * tag ends the connection.
  *
- * The server sends a challenge first, with a nonce. The process answers with a hello, with a nonce
- * of its own. The key of the connection is derived from both and the key of the job, and every
- * message from the hello on, in both directions, ends with a tag that needs it: see channel.h.
+ * The server first sends a challenge with a nonce. The process answers with a hello, with a nonce
+ * of its own. The key of the connection is derived from both nonces and the key of the job. Every
+ * message from the hello on, in both directions, ends with a tag made with that key: see channel.h.
  */
 #ifndef UT_BOOTSTRAP_WIRE_H
 #define UT_BOOTSTRAP_WIRE_H
@@ -37,12 +37,12 @@ enum ut_job_wire_type {
 /* status of an answer */
 enum ut_job_wire_status {
     UT_JOB_WIRE_OK,
-    UT_JOB_WIRE_NOT_YET,   /* that rank has published nothing */
-    UT_JOB_WIRE_BAD_RANK,  /* beyond the job */
+    UT_JOB_WIRE_NOT_YET,   /* that rank has not published yet */
+    UT_JOB_WIRE_BAD_RANK,  /* not a rank of the job */
     UT_JOB_WIRE_BAD_SIZE,  /* the job of the server has another size */
     UT_JOB_WIRE_DUPLICATE, /* another process says that it is this rank */
     UT_JOB_WIRE_NO_MEMORY,
-    UT_JOB_WIRE_REFUSED, /* the hello's tag is wrong: another key; the answer's tag is zero */
+    UT_JOB_WIRE_REFUSED, /* the hello's tag is of another key; the answer's tag is zero */
 };
 
 struct ut_job_wire {
@@ -54,7 +54,7 @@ struct ut_job_wire {
 
 _Static_assert(offsetof(struct ut_job_wire, data) == UT_JOB_WIRE_HEADER, "layout on the wire");
 
-/* Fills a message, with a zero tag, and returns its length. */
+/* Fills a message with a zero tag, and returns its length. */
 static inline size_t ut_job_wire_fill(struct ut_job_wire *msg, enum ut_job_wire_type type,
                                       enum ut_job_wire_status status, const void *data, size_t size)
 {
@@ -68,7 +68,7 @@ static inline size_t ut_job_wire_fill(struct ut_job_wire *msg, enum ut_job_wire_
     return UT_JOB_WIRE_HEADER + size + UT_JOB_WIRE_TAG;
 }
 
-/* The length of a message, or of its header while that is not complete; 0: it is not valid. */
+/* The length of a message, or of the header while the header is incomplete; 0: not valid. */
 static inline size_t ut_job_wire_need(const struct ut_job_wire *msg, size_t have)
 {
     if (have < UT_JOB_WIRE_HEADER)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The state of an MPI library in this process, whichever it is: MPI_Initialized and MPI_Finalized
- * take an int * and nothing else in every MPI.
+ * The state of an MPI library in this process, for all MPI implementations: MPI_Initialized and
+ * MPI_Finalized take just an int * in each of them.
  */
 #ifndef UT_BOOTSTRAP_MPI_H
 #define UT_BOOTSTRAP_MPI_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A list of the nodes in use in each bucket, and the pack of each whose records have come. */
+/* A list of the used nodes in each bucket, and the pack of each node whose records have arrived. */
 #include "bootstrap/nodes.h"
 #include "bootstrap/pack.h"
 #include "util/clock.h"
@@ -12,15 +12,15 @@
 struct node {
     struct node *next;
     uint32_t number;
-    uint32_t needed;   /* how often a process of it was */
-    uint64_t asked_ms; /* when it was asked for; 0: there is no answer to come */
-    uint32_t left;     /* records that were not taken out */
+    uint32_t needed;   /* number of look-ups of its processes */
+    uint64_t asked_ms; /* time of the question; 0: no answer is outstanding */
+    uint32_t left;     /* number of records not taken out yet */
     struct ut_job_pack pack;
 };
 
 enum { BUCKETS = 64 };
 static struct node *nodes[BUCKETS];
-static size_t bytes; /* of all */
+static size_t bytes; /* memory used by all nodes */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct node *find_or_add(uint32_t number)
@@ -42,7 +42,7 @@ static void drop_pack(struct node *node)
     ut_job_pack_free(&node->pack);
 }
 
-/* An empty record takes its place: a second look-up asks for the rank itself. */
+/* The record taken out is replaced by an empty one: a second look-up asks for the rank. */
 static bool take(struct node *node, uint32_t local_rank, void *record, size_t *size)
 {
     if (!node->pack.data || !ut_job_pack_read(&node->pack, local_rank, record, size) || *size == 0)
@@ -56,7 +56,7 @@ static bool take(struct node *node, uint32_t local_rank, void *record, size_t *s
     return true;
 }
 
-/* Were `questions` of its processes asked for before this one, or twice, four times... as many? */
+/* Is the number of earlier look-ups of the node's processes `questions` times 1, 2, 4...? */
 static bool is_time_to_ask(const struct node *node, uint32_t local_size, uint32_t questions)
 {
     uint32_t before = node->needed - 1, times = before / questions;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The first byte is the length of the record that was inserted first, the model, which follows.
- * Then for each record an entry: its own length in a byte, or in two, where the first one has its
+ * The first byte is the length of the model, the record that was inserted first. The model follows.
+ * Then each record has an entry: its own length in a byte, or in two if the first byte has its
  * highest bit set; the length of the record; and the runs of bytes that differ from the model. A
- * run begins with a byte: so many equal bytes to skip, and so many bytes that follow; 15 means that
- * another byte is to be added.
+ * run begins with a byte with two counts: equal bytes to skip, and differing bytes that follow; 15
+ * means that the next byte is added to the count.
  */
 #include "bootstrap/pack.h"
 #include "bootstrap/job.h"
@@ -14,16 +14,16 @@
 #include <string.h>
 
 enum {
-    NIBBLE = 15, /* this much or more: the rest is in the next byte */
-    LONG = 0x80, /* an entry's length has a second byte */
-    /* a run of one byte costs two, and the equal byte before it none; plus lengths, and what long
-     * runs need */
+    NIBBLE = 15, /* maximum count; the rest is in the next byte */
+    LONG = 0x80, /* the length of the entry has a second byte */
+    /* worst case: a run of one byte takes two, the equal byte before it none; plus lengths and long
+     * runs */
     ENTRY_MAX = 2 + 1 + UT_JOB_RECORD_MAX + UT_JOB_RECORD_MAX / NIBBLE * 2 + 3,
 };
 
 _Static_assert(UT_JOB_RECORD_MAX <= UINT8_MAX, "the length of a record is a byte");
 
-/* Reads bytes that may end too early. */
+/* Reads bytes, and notices a premature end. */
 struct reader {
     const uint8_t *at, *end;
     bool bad;
@@ -54,7 +54,7 @@ static unsigned int read_count(struct reader *r, unsigned int nibble)
     return nibble < NIBBLE ? nibble : NIBBLE + read_byte(r);
 }
 
-/* The next entry, as a reader of its own. */
+/* The next entry, as a reader. */
 static struct reader next_entry(struct reader *r)
 {
     size_t length = read_byte(r);
@@ -65,7 +65,7 @@ static struct reader next_entry(struct reader *r)
     return (struct reader){bytes, bytes ? bytes + length : NULL, bytes == NULL};
 }
 
-/* Reads the model, and goes to the entry with this index. */
+/* Reads the model, and skips to the entry with this index. */
 static struct reader go_to(const struct ut_job_pack *pack, unsigned int index, struct reader *model)
 {
     struct reader r = {pack->data, pack->data ? pack->data + pack->size : NULL, false};
@@ -172,7 +172,7 @@ void ut_job_pack_remove(struct ut_job_pack *pack, unsigned int index)
     pack->size -= (size_t)(after.at - place.at);
 }
 
-/* Replaces what differs from the model. False: the entry is damaged. */
+/* Copies the model, and replaces the bytes that differ. False: the entry is damaged. */
 static bool read_runs(struct reader *entry, uint8_t *record, size_t size)
 {
     size_t at = 0;

@@ -3,9 +3,9 @@
  * The socket PMI_FD of a launcher that speaks PMI-1: hydra (MPICH, Intel MPI, MVAPICH) and Slurm's
  * pmi2 plugin. What this launcher's operations do with it is in pmi1_record.c.
  *
- * An MPI library of this process uses the same socket, one request and one answer at a time, as
- * this file does. pmi1_share.c keeps the two apart. The answer to a request is always read before
- * another one is sent, even when the caller does not want to wait.
+ * An MPI library of this process uses the same socket, also with one request and one answer at a
+ * time. pmi1_share.c separates the requests of MPI and of this file. The answer to a request is
+ * always read before another one is sent, even when the caller does not want to wait.
  */
 #include "bootstrap/layout.h"
 #include "bootstrap/mpi.h"
@@ -26,20 +26,21 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-/* What PMI-1 libraries take where the launcher does not say it; and what a line has room for. */
+/* Defaults of PMI-1 libraries if the launcher gives no limits, and the maximum value that fits into
+ * a line. */
 enum { KEY_MAX = 64, VALUE_MAX = 1024, VALUE_LEAST = 16, VALUE_ROOM = 3072 };
 
-/* The socket and `broken` are touched between ut_job_pmi1_enter() and _leave(). */
+/* The socket and `broken` are accessed between ut_job_pmi1_enter() and _leave(). */
 static struct {
     int fd;
     pid_t owner; /* the process that sends finalize at exit; 0 when MPI does */
     int broken;
-    bool refusal_logged; /* that the socket must not be used; atomic */
+    bool refusal_logged; /* refused use of the socket is logged; atomic */
     bool shared;
     struct ut_job_pmi1_info info;
 } pmi = {.fd = -1};
 
-/* Set in the library's own thread: unless the socket is shared, it cannot know whether the
+/* Set in the library's own thread, which, unless the socket is shared, cannot know whether the
  * program's threads are in MPI. */
 static __thread bool background;
 
@@ -56,9 +57,9 @@ static bool has_option(int fd, int option, int wanted)
     return getsockopt(fd, SOL_SOCKET, option, &value, &len) == 0 && value == wanted;
 }
 
-/* Launchers leave PMI_FD behind in the environment of programs that they do not start as a PMI
- * process, where the number is free or means something else. hydra and Slurm pass one end of a
- * pair of stream sockets that they made themselves. */
+/* Launchers leave PMI_FD in the environment of programs that they do not start as a PMI process,
+ * where the descriptor is closed or means something else. hydra and Slurm pass one end of a
+ * socketpair that the launcher created. */
 static bool is_launcher_socket(int fd)
 {
     struct stat st;
@@ -73,14 +74,14 @@ static bool is_launcher_socket(int fd)
            maker.pid != getpid();
 }
 
-/* mpiexec -pmi-port: no socket, but the address of one. */
+/* mpiexec -pmi-port passes the address of a socket instead of a socket. */
 static bool is_port_mode(void)
 {
     return ut_env_text("PMI_PORT") && ut_env_text("PMI_ID") && !ut_env_text("PMI_FD") &&
            !ut_env_text("PMIX_RANK");
 }
 
-/* MPI closes the socket in MPI_Finalize: that is an error, and not a job of one process. */
+/* MPI closes the socket in MPI_Finalize: this is an error, and not a job of one process. */
 static bool is_over(void)
 {
     return !ut_env_text("PMIX_RANK") && ut_job_mpi_state() == UT_JOB_MPI_OVER;
@@ -119,7 +120,7 @@ static int send_all(const char *text, size_t n)
     return 0;
 }
 
-/* False: the time is over. */
+/* False: timeout. */
 static bool wait_for_launcher(struct ut_patience *patience, int64_t deadline)
 {
     struct pollfd p = {.fd = pmi.fd, .events = POLLIN};
@@ -138,7 +139,7 @@ static bool wait_for_launcher(struct ut_patience *patience, int64_t deadline)
     return true;
 }
 
-/* Reads exactly one line, as what follows may be for MPI. */
+/* Reads exactly one line, as the bytes after it may be for MPI. */
 static int receive_line(char line[UT_JOB_PMI1_LINE], int64_t deadline)
 {
     struct ut_patience patience = ut_patience_from(ut_clock_ms());
@@ -167,7 +168,7 @@ static int receive_line(char line[UT_JOB_PMI1_LINE], int64_t deadline)
     return -EMSGSIZE;
 }
 
-/* After a failed request its answer may still come: the socket is not used any more. */
+/* After a failed request, the answer may still arrive; so the socket is not used any more. */
 static int request(const char *text, char line[UT_JOB_PMI1_LINE])
 {
     int64_t deadline;
@@ -218,7 +219,7 @@ static int check_mpi_state(void)
     return mpi != UT_JOB_MPI_NONE && background && !pmi.shared ? -EBUSY : 0;
 }
 
-/* Enters, if the socket may be used. 0, or -EBUSY: not now. */
+/* Enters, if the socket may be used. 0, or -EBUSY: not possible now. */
 static int enter(void)
 {
     int rc = ut_job_pmi1_enter();
@@ -240,8 +241,8 @@ static int enter(void)
 
 /* ---- opening ---- */
 
-/* hydra ends the job when a process that has sent init ends without finalize. MPI_Init sends init
- * once more, and then MPI_Finalize sends finalize. */
+/* hydra kills the job when a process that has sent init ends without finalize. MPI_Init sends init
+ * again, and then MPI_Finalize sends finalize. */
 static void send_finalize(void)
 {
     char line[UT_JOB_PMI1_LINE];
@@ -301,7 +302,7 @@ static size_t read_limit(const char *line, const char *key, size_t least, size_t
     return n < least ? otherwise : n;
 }
 
-/* How long keys and values may be. */
+/* Maximum lengths of keys and values. */
 static int read_limits(void)
 {
     char line[UT_JOB_PMI1_LINE];
@@ -316,7 +317,7 @@ static int read_limits(void)
     return 0;
 }
 
-/* -ENOENT when the launcher has no layout. */
+/* -ENOENT: the launcher gives no layout. */
 static int read_layout(void)
 {
     char text[UT_JOB_PMI1_LINE], line[UT_JOB_PMI1_LINE];
@@ -334,7 +335,7 @@ static int read_layout(void)
     return 0;
 }
 
-/* Without a layout: from the launcher's variables. */
+/* Without a layout, the place comes from the launcher's variables. */
 static int place_by_variables(struct ut_job_info *info)
 {
     int64_t local_rank = ut_job_launcher_number("MPI_LOCALRANKID");
@@ -399,8 +400,8 @@ static int open_channel(struct ut_job_info *info)
     return rc;
 }
 
-/* From here on the background thread may look up other processes while the program is in MPI, or
- * computes: communications start without another call of the program. */
+/* From here on the background thread may look up other processes while the program is in MPI or
+ * computes, so that communications start without another call of the program. */
 static void share_channel(void)
 {
     int rc;

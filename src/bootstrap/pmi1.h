@@ -14,11 +14,11 @@
 
 enum { UT_JOB_PMI1_LINE = 4096 };
 
-/* What the launcher says of itself and of the job. */
+/* The launcher's information on itself and on the job. */
 struct ut_job_pmi1_info {
     uint32_t rank, size;
     char job[128];
-    size_t key_max, value_max; /* bytes of a key and of a value, with the zero at the end */
+    size_t key_max, value_max; /* bytes of a key and of a value, including the terminating zero */
     struct ut_job_layout layout;
 };
 

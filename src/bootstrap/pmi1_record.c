@@ -6,8 +6,8 @@
  * (board.h): the others write their records there too, and then need no question for one another.
  * Who writes last publishes all records of the node at once, for the other nodes.
  *
- * Values are as long as the launcher says that they may be: a longer one goes in pieces, NAME,
- * NAME.1, NAME.2..., and the first begins with their number and a colon.
+ * A value longer than the launcher allows is split into pieces, NAME, NAME.1, NAME.2..., and the
+ * first piece begins with the number of pieces and a colon.
  */
 #include "bootstrap/board.h"
 #include "bootstrap/job.h"
@@ -26,13 +26,13 @@
 
 enum {
     PIECES_MAX = 9999,
-    HEAD_MAX = 5, /* their number and the colon */
+    HEAD_MAX = 5, /* the number of pieces and the colon */
     NAME_MAX_BYTES = 224,
-    FIRST_BYTES = 83, /* of a packed address record, as the shm provider makes them, */
-    OTHER_BYTES = 32, /* and of the others of its node */
+    FIRST_BYTES = 83, /* size of a packed address record as made by the shm provider */
+    OTHER_BYTES = 32, /* size of each further record of the node */
 };
 
-/* What a value is of. */
+/* The name of a value: its kind and number. */
 struct name {
     const char *what; /* "rank", "board" or "node" */
     uint32_t number;
@@ -40,18 +40,18 @@ struct name {
 
 static struct {
     const struct ut_job_pmi1_info *info;
-    struct ut_job_place place; /* num_nodes 0: the launcher does not tell */
-    pthread_mutex_t lock;      /* of all below */
+    struct ut_job_place place; /* num_nodes 0: unknown layout */
+    pthread_mutex_t lock;      /* of all fields below */
     struct ut_job_board board;
-    uint32_t needed; /* how often a process of this node was, until the board is there */
+    uint32_t needed; /* number of look-ups of processes of this node before the board is open */
     size_t own_size;
     uint8_t own_record[UT_JOB_RECORD_MAX];
 } here = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- values ---- */
 
-/* All processes make the same one: of the job's name, or of a hash of it where the name makes keys
- * longer than they may be. */
+/* All processes compute the same name: from the job's name, or from a hash of it if the name makes
+ * keys too long. */
 static void write_name(char text[NAME_MAX_BYTES], const struct name *name, unsigned int piece)
 {
     static const char longest[] = "utofu..board.4294967295.9999";
@@ -94,13 +94,13 @@ static int put_piece(const struct name *name, unsigned int piece, const char *va
     return -EIO;
 }
 
-/* Hexadecimal digits of a piece. */
+/* The number of hexadecimal digits in a piece. */
 static size_t piece_digits(void)
 {
     return here.info->value_max - 1 - HEAD_MAX;
 }
 
-/* The first piece comes last: who has it finds the others. In time: see ut_job_pmi1_exchange(). */
+/* The first piece is published last: its readers find the others. in_time: see pmi1.h. */
 static int put(const struct name *name, const void *bytes, size_t size, bool in_time)
 {
     char *hex = malloc(2 * size + 1), value[UT_JOB_PMI1_LINE];
@@ -126,7 +126,7 @@ static int put(const struct name *name, const void *bytes, size_t size, bool in_
     return rc;
 }
 
-/* 0; -EAGAIN: there is none; another negative errno. */
+/* 0; -EAGAIN: no such value; another negative errno. */
 static int get_piece(const struct name *name, unsigned int piece, char value[UT_JOB_PMI1_LINE])
 {
     char service[NAME_MAX_BYTES], text[UT_JOB_PMI1_LINE], line[UT_JOB_PMI1_LINE];
@@ -204,7 +204,7 @@ static void publish_node(bool in_time)
     ut_job_pack_free(&pack);
 }
 
-/* With the lock and a board. */
+/* Called with the lock held and a board open. */
 static void write_own(bool in_time)
 {
     bool last = ut_job_board_write(&here.board, here.place.local_rank, here.own_record,
@@ -228,7 +228,7 @@ static void make_board(void)
         ut_info("bootstrap", "no shared memory for the records of this node: %s", strerror(-rc));
 }
 
-/* It is not there as long as the first process of the node has not published. */
+/* The key is missing until the first process of the node has published it. */
 static void open_board(bool in_time)
 {
     struct name name = {"board", here.place.node};
@@ -285,7 +285,7 @@ static bool fetch_node(const struct ut_job_place *place)
     return rc == 0;
 }
 
-/* About as many as its pieces will be. */
+/* The estimated number of pieces. */
 static uint32_t questions_for(const struct ut_job_place *place)
 {
     size_t bytes = FIRST_BYTES + (size_t)place->local_size * OTHER_BYTES;

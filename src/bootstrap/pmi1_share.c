@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Forwarding between the MPI library and the launcher, and tracking outstanding answers. */
+/* Forwarding between the MPI library and the launcher, and tracking of outstanding answers. */
 #include "bootstrap/pmi1_share.h"
 #include "util/clock.h"
 #include "util/thread.h"
@@ -21,24 +21,24 @@ enum { CHUNK = 4096, WORD_MAX_BYTES = 16 };
 /* The state of the connection of MPI. */
 enum mpi_state {
     MPI_IDLE,     /* no request is outstanding */
-    MPI_REQUEST,  /* within a line */
+    MPI_REQUEST,  /* in the middle of a line */
     MPI_COMMAND,  /* between the lines of a command that has several */
-    MPI_AWAITS,   /* the answer */
-    MPI_BARRIER,  /* the answer to a barrier, meanwhile this library may ask */
-    MPI_FINALIZE, /* the answer to finalize, its last request */
-    MPI_OVER,     /* finalize is answered: the launcher answers nothing more */
-    MPI_UNKNOWN,  /* what MPI sends is not PMI-1 */
+    MPI_AWAITS,   /* waits for the answer */
+    MPI_BARRIER,  /* waits for the answer to a barrier; this library may ask meanwhile */
+    MPI_FINALIZE, /* waits for the answer to finalize, MPI's last request */
+    MPI_OVER,     /* finalize is answered: the launcher answers no more requests */
+    MPI_UNKNOWN,  /* MPI sends something else than PMI-1 */
 };
 
 static struct {
-    pthread_mutex_t lock; /* of all below and of the launcher's socket */
+    pthread_mutex_t lock; /* of all fields below and of the launcher's socket */
     bool shared;
-    int launcher, mpi; /* the other end of what MPI has */
+    int launcher, mpi; /* mpi: the other end of MPI's socket */
     pid_t owner;
     enum mpi_state state;
     bool several;              /* the command has several lines */
     size_t have;               /* bytes of the line so far */
-    char word[WORD_MAX_BYTES]; /* its beginning, with a zero */
+    char word[WORD_MAX_BYTES]; /* its beginning, zero-terminated */
 } share = {.lock = PTHREAD_MUTEX_INITIALIZER, .launcher = -1, .mpi = -1};
 
 static bool line_begins(const char *line, const char *text)
@@ -60,7 +60,7 @@ static bool forward(int fd, const char *text, size_t n)
     return true;
 }
 
-/* A line of MPI is complete. */
+/* Called when a line of MPI is complete. */
 static enum mpi_state after_line(void)
 {
     const char *line = share.word;
@@ -80,7 +80,7 @@ static enum mpi_state after_line(void)
     return line_begins(line, "cmd=") ? MPI_AWAITS : MPI_UNKNOWN;
 }
 
-/* May the line so far become one of PMI-1? If not (PMI-2 has no lines), everything is forwarded. */
+/* Can this be the beginning of a PMI-1 line? If not (PMI-2), everything is forwarded. */
 static bool may_be_pmi1(void)
 {
     static const char one[] = "cmd=", several[] = "mcmd=";
@@ -110,7 +110,7 @@ static void track(const char *text, size_t n)
     }
 }
 
-/* False: the connection is closed. */
+/* Reads and forwards bytes of MPI. False: the connection is closed. */
 static bool from_mpi(void)
 {
     char text[CHUNK];
@@ -130,18 +130,18 @@ static bool from_launcher(void)
     ssize_t n = recv(share.launcher, text, sizeof(text), MSG_DONTWAIT);
 
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return true; /* it was an answer for this library, which has it */
+        return true; /* an answer for this library, which has taken it */
     if (n <= 0)
         return false;
     if (share.state == MPI_IDLE || share.state == MPI_REQUEST || share.state == MPI_COMMAND)
-        return true; /* an answer that this library did not wait for any more */
+        return true; /* a late answer that this library no longer waits for */
     if (text[n - 1] == '\n' && share.state != MPI_UNKNOWN)
         share.state = share.state == MPI_FINALIZE ? MPI_OVER : MPI_IDLE;
     return forward(share.mpi, text, (size_t)n);
 }
 
-/* MPI or the launcher has closed its end. Unless MPI has sent finalize, this library may still ask.
- */
+/* MPI or the launcher has closed its end. Unless MPI has sent finalize, this library may still ask
+ * the launcher. */
 static void stop(void)
 {
     close(share.mpi);
@@ -224,8 +224,8 @@ int ut_job_pmi1_share(int fd, int *launcher)
     return rc;
 }
 
-/* Of two lines that Slurm's daemon gets with one read it takes the first, and the second is never
- * answered: has it read what was sent? */
+/* Has the launcher read the bytes sent? If Slurm's daemon reads two lines at once, it handles only
+ * the first and never answers the second. */
 static bool launcher_has_read(void)
 {
     int unread = 0;
@@ -268,7 +268,7 @@ bool ut_job_pmi1_take_for_mpi(const char *line)
     if (share.state != MPI_BARRIER || !line_begins(line, "cmd=barrier_out"))
         return false;
     share.state = MPI_IDLE;
-    /* fails if MPI has closed its end */
+    /* fails only if MPI has closed its end */
     if (forward(share.mpi, line, strlen(line)))
         forward(share.mpi, "\n", 1);
     return true;

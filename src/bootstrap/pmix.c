@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * PMIx: Open MPI's mpirun, PRRTE, Slurm's and Flux's PMIx. The library is opened at run time, so
- * that it need not be there otherwise; Open MPI's own instance is used when it is loaded.
+ * PMIx: Open MPI's mpirun, PRRTE, Slurm's and Flux's PMIx. libpmix is loaded at run time, so that
+ * other jobs do not need it; if Open MPI has loaded an instance, that one is used.
  *
  * The layout is read from the data that PMIx has in this process (PMIX_OPTIONAL): the node list,
- * and host name and local rank of every rank. PMIX_NODEID is not dense, and like PMIx_Resolve_peers
- * may wait for ever for an answer about another node. Records are read with PMIx_Get_nb and a
- * deadline of the library.
+ * and host name and local rank of every rank. PMIX_NODEID is not dense, and a query of it, like
+ * PMIx_Resolve_peers, may wait for ever for an answer about another node. Records are read with
+ * PMIx_Get_nb and a deadline of the library.
  */
 #include "bootstrap/ops.h"
 #include "util/clock.h"
@@ -23,7 +23,7 @@ static bool present(void)
     return ut_env_text("PMIX_NAMESPACE") && ut_env_text("PMIX_RANK");
 }
 
-/* Without PMIx the ranks of the launcher still help when UTOFU_ROOT says where to meet. */
+/* Without PMIx, a job with UTOFU_ROOT can still use the launcher's rank variables. */
 static int cannot_use(const char *why)
 {
     if (ut_env_is_set(UT_ENV_ROOT)) {
@@ -63,28 +63,28 @@ static struct {
     __typeof__(PMIx_Error_string) *error_string;
 } pmix;
 
-/* Written by the opening thread, read by others once `done` is set. */
+/* Written by the opening thread, read by other threads once `done` is set. */
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool done;
     int result;
-    pmix_status_t status; /* of PMIx_Init */
+    pmix_status_t status; /* result of PMIx_Init */
     pid_t owner;
     pmix_proc_t self;
     uint32_t size, local_rank, local_size, node, num_nodes;
-    const char **nodes; /* their names, num_nodes of them */
-    /* The ranks of node n, in order: ranks[first[n]] to ranks[first[n + 1] - 1]. Made when it is
-     * first needed. */
+    const char **nodes; /* their num_nodes names */
+    /* The ranks of node n, in order: ranks[first[n]] to ranks[first[n + 1] - 1]. Filled at the
+     * first use. */
     uint32_t *ranks, *first;
     bool sorted;
 } state = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
 static struct ut_job_requests requests;
 
-/* The first process of a node collects them, as they come, from the memory that PMIx shares. */
+/* A thread in the first process of a node gathers the node's records from PMIx's shared memory. */
 static struct {
-    pthread_mutex_t lock; /* of the calls of PMIx: not after its end */
+    pthread_mutex_t lock; /* guards calls of PMIx, which are not allowed after finalize */
     bool over;
 } gathering = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -150,7 +150,7 @@ static uint32_t get_number(pmix_rank_t rank, const char *key, uint32_t otherwise
     return n;
 }
 
-/* The caller frees it. */
+/* Returns a copy that the caller frees. */
 static char *get_string(pmix_rank_t rank, const char *key)
 {
     pmix_value_t *value = get_value(rank, key);
@@ -162,7 +162,7 @@ static char *get_string(pmix_rank_t rank, const char *key)
     return text;
 }
 
-/* Host names, of which one may have a domain and the other not. */
+/* Compares host names; one of them may lack the domain. */
 static bool same_host(const char *a, const char *b)
 {
     size_t m = strcspn(a, "."), n = strcspn(b, ".");
@@ -172,7 +172,7 @@ static bool same_host(const char *a, const char *b)
     return m == n && strncasecmp(a, b, n) == 0;
 }
 
-/* Splits the node list, which stays allocated for the names. */
+/* Splits the node list in place; it stays allocated, as the names point into it. */
 static int split_nodes(char *list)
 {
     uint32_t count = 1;
@@ -187,7 +187,7 @@ static int split_nodes(char *list)
     return 0;
 }
 
-/* The index of a host in the node list; the search begins at `near`. */
+/* The index of a host in the node list; the search starts at `near`. */
 static uint32_t node_of_host(const char *host, uint32_t near)
 {
     for (uint32_t i = 0; i < state.num_nodes; i++) {
@@ -207,7 +207,7 @@ static uint32_t node_of_rank(uint32_t rank, uint32_t near)
     return node;
 }
 
-/* Nodes are numbered as in the node list, which is the same everywhere. */
+/* The number of a node is its index in the node list, which is the same in all processes. */
 static int read_nodes(void)
 {
     char *list = get_string(PMIX_RANK_WILDCARD, PMIX_NODE_LIST);
@@ -234,7 +234,7 @@ static int read_job(void)
         return -EPROTO;
     if (read_nodes() == 0)
         return 0;
-    /* one node needs no list */
+    /* a job on one node needs no list */
     state.num_nodes = state.local_size == state.size ? 1 : 0;
     state.node = state.num_nodes == 1 ? 0 : get_number(state.self.rank, PMIX_NODEID, UINT32_MAX);
     return state.node == UINT32_MAX ? -EPROTO : 0;
@@ -243,7 +243,7 @@ static int read_job(void)
 /* ---- opening ---- */
 
 /* Every process that has called PMIx_Init must call PMIx_Finalize, or the launcher reports a failed
- * job. Not before exit: MPI_Init does not work after the last PMIx_Finalize. */
+ * job. The call is made at exit, because MPI_Init does not work after the last PMIx_Finalize. */
 static void finalize(void)
 {
     if (getpid() != state.owner)
@@ -278,11 +278,11 @@ static void *open_in_thread(void *unused)
 
 static int start_thread(void)
 {
-    /* the threads that PMIx starts get no signals either */
+    /* with all signals blocked, also in the threads that PMIx starts */
     return ut_thread_create(NULL, open_in_thread, NULL, NULL);
 }
 
-/* Waits for the opening thread: a launcher that does not answer may keep it for ever. */
+/* Waits for the opening thread, which may never end if the launcher does not answer. */
 static bool wait_for_thread(int64_t deadline)
 {
     struct ut_patience patience = ut_patience_from(ut_clock_ms());
@@ -378,7 +378,7 @@ static int pmix_publish(const void *record, size_t size)
     return -EIO;
 }
 
-/* Runs in a thread of PMIx, perhaps long after the caller has given up; `tag` is the rank. */
+/* Runs in a thread of PMIx, perhaps long after the caller has timed out; `tag` is the rank. */
 static void answered(pmix_status_t status, pmix_value_t *value, void *tag)
 {
     uint32_t rank = (uint32_t)(uintptr_t)tag;
@@ -391,8 +391,8 @@ static void answered(pmix_status_t status, pmix_value_t *value, void *tag)
         ut_job_requests_answer(&requests, rank, -EIO, NULL, 0);
 }
 
-/* What the processes of this node have published lies in memory that PMIx shares among them: from
- * 4.0 on, and unless it is told to use another store. False: it is not there, or not yet. */
+/* Records that processes of this node have published are in shared memory of PMIx, from version 4.0
+ * on, unless another store is configured. False: the record is not there, or not yet. */
 static bool read_at_hand(uint32_t rank)
 {
     pmix_value_t *value = get_value(rank, record_key);
@@ -438,7 +438,7 @@ static void ask_node(uint32_t node)
         node_answered(status, NULL, (void *)(uintptr_t)node);
 }
 
-/* False: the rank itself has to be asked. */
+/* False: the launcher must be asked for the rank itself. */
 static bool read_from_node(uint32_t rank)
 {
     uint8_t record[UT_JOB_RECORD_MAX];
@@ -455,7 +455,7 @@ static bool read_from_node(uint32_t rank)
         return false;
     if (rc == -EAGAIN)
         ask_node(node);
-    /* without a record: not yet, and the next try finds it among those of the node */
+    /* without a record: -EAGAIN, and the next try finds it in the node's pack */
     ut_job_requests_answer(&requests, rank, rc == 0 ? 0 : -EAGAIN, record, size);
     return true;
 }
@@ -466,7 +466,7 @@ static void asked(uint32_t rank)
     pmix_status_t status;
     uint32_t taken;
 
-    /* any request that is due, not necessarily that of the caller */
+    /* takes any due request, not necessarily that of the caller */
     if (!ut_job_requests_take(&requests, &taken))
         return;
     (void)rank;
@@ -491,7 +491,7 @@ static int pmix_lookup(uint32_t rank, void *record, size_t *size, int wait_ms)
 
 /* ---- all records of this node, for the others ---- */
 
-/* Adds what has come: true when it was the last one, or nothing more can be done. */
+/* Adds the records that have arrived. True: all records are gathered, or no more can be. */
 static bool gather_some(struct ut_job_pack *pack, uint32_t *have)
 {
     pmix_value_t *value = NULL;
@@ -550,8 +550,8 @@ static bool is_at(uint64_t rank, uint32_t node, uint32_t local_rank)
            node_of_rank((uint32_t)rank, node) == node;
 }
 
-/* Sorts all ranks by node, for layouts that are neither block nor cyclic. Some microseconds per
- * rank. */
+/* Sorts all ranks by node, for layouts that are neither block nor cyclic. Takes some microseconds
+ * per rank. */
 static void sort_ranks(void)
 {
     uint32_t *node = malloc(state.size * sizeof(*node)), near = 0;
@@ -569,7 +569,7 @@ static void sort_ranks(void)
     }
     for (uint32_t n = 2; n < state.num_nodes + 2; n++)
         state.first[n] += state.first[n - 1];
-    /* now first[n + 1] is where node n starts; placing its ranks moves it to where n + 1 starts */
+    /* first[n + 1] is the start of node n; placing its ranks moves it to that of n + 1 */
     for (uint32_t r = 0; r < state.size; r++)
         state.ranks[state.first[node[r] + 1]++] = r;
     free(node);

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The low bits of a slot's state say how long the record is, those above change with each write. */
+/* The low bits of a slot's state are the record's length; the others change with each write. */
 enum { LENGTH_MASK = 0xff, WRITTEN = LENGTH_MASK + 1 };
 
 _Static_assert((int)UT_JOB_RECORD_MAX <= (int)LENGTH_MASK, "the state has room for the length");
@@ -19,7 +19,7 @@ struct ut_job_record_slot {
     uint8_t bytes[UT_JOB_RECORD_MAX + 1];
 };
 
-/* no write beyond the server's own mapping, and no end of the file under a reader */
+/* no write except through the server's mapping, and no truncation while a reader has it mapped */
 #define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE)
 
 size_t ut_job_records_bytes(uint32_t size)

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint32_t answers; /* of all requests */
+static uint32_t answers; /* answers to all requests */
 
 uint32_t ut_job_answers(void)
 {
@@ -53,7 +53,7 @@ static struct ut_job_request *find_or_add(struct ut_job_requests *requests, uint
     return r;
 }
 
-/* Not while it is in the list of those that are asked, or the launcher's. */
+/* The request must be neither in the list of asked requests, nor with the launcher. */
 static void remove_request(struct ut_job_requests *requests, struct ut_job_request *r)
 {
     *find(requests, r->rank) = r->next;
@@ -92,7 +92,7 @@ static void ask(struct ut_job_requests *requests, struct ut_job_request *r)
     r->next_asked = NULL;
     *requests->last_asked = r;
     requests->last_asked = &r->next_asked;
-    /* the launcher may answer from inside the call */
+    /* the launcher may answer from within the call */
     pthread_mutex_unlock(&requests->lock);
     requests->asked(rank);
     pthread_mutex_lock(&requests->lock);
@@ -117,7 +117,7 @@ int ut_job_requests_wait(struct ut_job_requests *requests, uint32_t rank, void *
             rc = 0;
             break;
         }
-        /* searched each time: another thread may have taken the answer */
+        /* looked up each time: another thread may have taken the answer */
         struct ut_job_request *r = find_or_add(requests, rank);
         int64_t now = ut_clock_us();
 

@@ -36,7 +36,7 @@ static int parse_unix(struct ut_job_root *root, const char *name)
     root->kind = UT_JOB_ROOT_UNIX;
     root->one_machine = true;
     un->sun_family = AF_UNIX;
-    /* the leading zero byte makes it abstract: no file, and it vanishes when it is closed */
+    /* a leading zero byte: an abstract name, which disappears with the socket */
     memcpy(un->sun_path + 1, name, len);
     root->address_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + len);
     return 0;
@@ -72,8 +72,8 @@ static int split_host(const char *text, char host[HOST_MAX], const char **port)
     return 0;
 }
 
-/* By the text, not by what it resolves to: all processes of the job must agree, and a host may
- * resolve its own name to 127.0.1.1. */
+/* Decided by the text, not by the resolved address: all processes of the job must agree, and a host
+ * may resolve its own name to 127.0.1.1. */
 static bool says_loopback(const char *host)
 {
     return strcmp(host, "localhost") == 0 || strncmp(host, "127.", 4) == 0 ||
@@ -88,7 +88,7 @@ static int parse_tcp(struct ut_job_root *root, const char *text)
 
     if (split_host(text, host, &port) != 0)
         return -EINVAL;
-    /* "localhost" may stand for ::1 or for 127.0.0.1: choose one for all processes */
+    /* "localhost" may resolve to ::1 or to 127.0.0.1: all processes use the latter */
     if (getaddrinfo(strcmp(host, "localhost") == 0 ? "127.0.0.1" : host, port, &hints, &found) != 0)
         return -EHOSTUNREACH;
     root->kind = UT_JOB_ROOT_TCP;

@@ -19,8 +19,8 @@ enum ut_job_root_kind { UT_JOB_ROOT_FOLDER, UT_JOB_ROOT_TCP, UT_JOB_ROOT_UNIX };
 
 struct ut_job_root {
     enum ut_job_root_kind kind;
-    const char *text; /* as given; not copied */
-    bool one_machine; /* the text alone says that all processes are on one machine */
+    const char *text; /* as in the environment; not copied */
+    bool one_machine; /* all processes are on one machine, according to the text */
     uint32_t nodes;   /* the K of nodes=K, or 0 */
     struct sockaddr_storage address;
     socklen_t address_len;
@@ -30,7 +30,7 @@ struct ut_job_root {
 /* 0; -EINVAL: not one of the forms, or no such folder; -EHOSTUNREACH: the host has no address. */
 int ut_job_root_parse(struct ut_job_root *root, const char *text);
 
-/* The other side of a unix socket is a process of this user. */
+/* Is the peer of a unix socket a process of this user? */
 bool ut_job_root_same_user(int fd);
 
 #endif

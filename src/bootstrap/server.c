@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rendezvous server: epoll over non-blocking sockets. The requests of a connection that are
- * there together are answered together, so that a request costs few system calls. Connections that
- * send anything unexpected, or no hello in time, are closed. One that has not sent its hello costs
- * a descriptor and a kilobyte for ten seconds at most, and there are no more than UNKNOWN_MAX of
- * these.
+ * The rendezvous server: epoll over non-blocking sockets. All requests that a connection has sent
+ * are answered together, so that a request costs few system calls. A connection that sends anything
+ * unexpected, or no hello in time, is closed. A connection without a hello costs a descriptor and a
+ * kilobyte for ten seconds at most, and there are at most UNKNOWN_MAX of them.
  */
 #include "bootstrap/server.h"
 #include "bootstrap/channel.h"
@@ -26,7 +25,7 @@ enum {
     UNKNOWN_MAX = 128, /* connections that have not sent their hello */
     HELLO_TIMEOUT_MS = 10000,
     EVENTS_MAX = 32,
-    ACCEPTS_MAX = 32,     /* in one step, so that many connections do not delay others */
+    ACCEPTS_MAX = 32,     /* in one step, so that new connections do not delay others */
     UNKNOWN = UINT32_MAX, /* rank of a connection that has not sent its hello */
     BUFFER_SIZE = 16384,
 };
@@ -36,7 +35,7 @@ struct client {
     int fd;
     uint32_t rank;
     int64_t born;
-    uint8_t nonce[UT_JOB_WIRE_NONCE]; /* ours */
+    uint8_t nonce[UT_JOB_WIRE_NONCE]; /* the server's nonce */
     struct ut_job_channel channel;
     size_t have;
     struct ut_job_wire in;
@@ -53,12 +52,12 @@ struct ut_job_server {
     bool check_user;
     uint32_t size, seen, connected, num_unknown;
     struct ut_key key;
-    struct client unknown, known; /* heads, newest first: without and with a rank */
+    struct client unknown, known; /* list heads, newest first: without and with a rank */
     struct entry *table;
-    struct ut_job_records records; /* the same, for processes of this host */
-    /* of the connection that is served */
+    struct ut_job_records records; /* the records in memory shared with processes of this host */
+    /* the connection that is being served */
     size_t out_size;
-    bool records_due; /* their descriptor goes with the answers */
+    bool records_due; /* the descriptor of the records is sent with the answers */
     uint8_t in[BUFFER_SIZE], out[BUFFER_SIZE];
 };
 
@@ -89,7 +88,7 @@ static int listen_at(const struct ut_job_root *root)
 
     if (fd < 0)
         return -errno;
-    /* TCP: a port is free again at once after the job that used it before */
+    /* TCP: the port can be used again immediately after the previous job */
     if (root->kind == UT_JOB_ROOT_TCP)
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
     if (bind(fd, (const struct sockaddr *)&root->address, root->address_len) == 0 &&
@@ -152,13 +151,13 @@ static void drop(struct ut_job_server *s, struct client *c)
         s->connected--;
     }
     remove_from_ring(c);
-    /* closing is not enough: a child of this process may still have the descriptor */
+    /* close() alone does not remove it from epoll: a child may have the descriptor */
     epoll_ctl(s->epoll_fd, EPOLL_CTL_DEL, c->fd, NULL);
     close(c->fd);
     free(c);
 }
 
-/* Closes those without a hello for too long, and the oldest where there are more than `most`. */
+/* Closes connections without a hello: those too old, and the oldest ones above `most`. */
 static void drop_unknown(struct ut_job_server *s, uint32_t most)
 {
     int64_t now = ut_clock_ms();
@@ -219,7 +218,7 @@ static void accept_some(struct ut_job_server *s)
         add_client(s, fd);
     if (n > ACCEPTS_MAX || (errno != EMFILE && errno != ENFILE))
         return;
-    /* no descriptor left: takes one from a connection without a hello, or waits a moment */
+    /* no descriptor left: closes a connection without a hello, or waits a moment */
     if (s->num_unknown > 0)
         drop(s, s->unknown.prev);
     else
@@ -237,7 +236,7 @@ static enum ut_job_wire_status hello(struct ut_job_server *s, struct client *c)
     struct entry *e = &s->table[rank];
     if (e->connected)
         return UT_JOB_WIRE_DUPLICATE;
-    /* another program of the same rank has published nothing yet */
+    /* a new program with this rank has published nothing yet */
     free(e->record);
     e->record = NULL;
     ut_job_records_write(&s->records, rank, NULL, 0);
@@ -268,14 +267,14 @@ static enum ut_job_wire_status publish(struct ut_job_server *s, uint32_t rank,
     return UT_JOB_WIRE_OK;
 }
 
-/* The answer to a process with another key says nothing about the job. */
+/* Answers a process with another key, without information on the job. */
 static void refuse(struct client *c)
 {
     struct ut_job_wire out;
     size_t n = ut_job_wire_fill(&out, UT_JOB_WIRE_HELLO, UT_JOB_WIRE_REFUSED, NULL, 0);
 
     if (send(c->fd, &out, n, MSG_NOSIGNAL) < 0)
-        return; /* it is dropped in any case */
+        return; /* the connection is closed in any case */
 }
 
 /* Is the message from a process with the key of the job? */
@@ -308,7 +307,7 @@ static ssize_t send_with_descriptor(int to, void *bytes, size_t size, int fd)
     return sendmsg(to, &msg, MSG_NOSIGNAL);
 }
 
-/* Sends the answers so far; false: a client that does not read its answers is dropped. */
+/* Sends the answers so far. False: the client does not read its answers, and is dropped. */
 static bool flush(struct ut_job_server *s, struct client *c)
 {
     size_t size = s->out_size;
@@ -318,11 +317,11 @@ static bool flush(struct ut_job_server *s, struct client *c)
     s->records_due = false;
     if (with_records && send_with_descriptor(c->fd, s->out, size, s->records.fd) == (ssize_t)size)
         return true;
-    /* too many descriptors are under way to this user's processes: this one does without */
+    /* too many descriptors in flight to this user: answers without the descriptor */
     return size == 0 || send(c->fd, s->out, size, MSG_NOSIGNAL) == (ssize_t)size;
 }
 
-/* Answers the complete message of a client; false: it must be dropped. */
+/* Answers the complete message of a client. False: the client must be dropped. */
 static bool answer(struct ut_job_server *s, struct client *c)
 {
     uint16_t size = le16toh(c->in.size);
@@ -359,7 +358,7 @@ static bool answer(struct ut_job_server *s, struct client *c)
     return true;
 }
 
-/* Answers what is complete of these bytes and keeps the rest; false: the client must go. */
+/* Answers the complete messages in these bytes and keeps the rest. False: drop the client. */
 static bool take(struct ut_job_server *s, struct client *c, const uint8_t *bytes, size_t size)
 {
     while (size > 0) {
@@ -380,7 +379,7 @@ static bool take(struct ut_job_server *s, struct client *c, const uint8_t *bytes
     return ut_job_wire_need(&c->in, c->have) != 0;
 }
 
-/* Reads what is there, a buffer of it at most; false: the client is gone or must go. */
+/* Reads up to a buffer of data. False: the client has closed, or must be dropped. */
 static bool serve(struct ut_job_server *s, struct client *c)
 {
     ssize_t n = recv(c->fd, s->in, sizeof(s->in), 0);
@@ -410,7 +409,7 @@ void ut_job_server_step(struct ut_job_server *s, int timeout_ms)
         else if (!serve(s, c))
             drop(s, c);
     }
-    /* last, as it may drop clients that are in `events` */
+    /* last, as this may drop clients that are in `events` */
     if (newcomers)
         accept_some(s);
     drop_unknown(s, UNKNOWN_MAX);

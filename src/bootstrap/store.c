@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packs of the records of 64 consecutive ranks each, in a hash table that grows with them. */
+/* Packs with the records of 64 consecutive ranks each, in a hash table that grows. */
 #include "bootstrap/store.h"
 #include "bootstrap/pack.h"
 
@@ -10,7 +10,7 @@ enum { GROUP = 64, FIRST_ROOM = 2, MALLOC_HEADER = 8, MALLOC_UNIT = 16 };
 
 struct ut_job_group {
     uint32_t number;  /* the first rank / GROUP */
-    uint64_t present; /* a bit for each rank; the pack has them in order */
+    uint64_t present; /* bit per rank: its record is in the pack, which is ordered by rank */
     struct ut_job_pack pack;
 };
 
@@ -20,7 +20,7 @@ static uint32_t hash(uint32_t number)
     return number ^ number >> 15;
 }
 
-/* Where the group is, or would be. There is always an empty place. */
+/* The place of the group, or the empty place for it. The table always has an empty place. */
 static struct ut_job_group **find(struct ut_job_group **groups, uint32_t room, uint32_t number)
 {
     uint32_t i = hash(number) & (room - 1);
@@ -68,7 +68,7 @@ static uint64_t bit_of(uint32_t rank)
     return 1ull << rank % GROUP;
 }
 
-/* How many records of lower ranks the group has. */
+/* The number of records of lower ranks in the group. */
 static unsigned int index_of(const struct ut_job_group *group, uint32_t rank)
 {
     return (unsigned int)__builtin_popcountll(group->present & (bit_of(rank) - 1));
@@ -115,7 +115,7 @@ int64_t ut_job_store_next(const struct ut_job_store *store, uint64_t *place)
     return -1;
 }
 
-/* As malloc() has it. */
+/* The memory that malloc() uses for a block. */
 static size_t rounded(size_t bytes)
 {
     return (bytes + MALLOC_HEADER + MALLOC_UNIT - 1) / MALLOC_UNIT * MALLOC_UNIT;

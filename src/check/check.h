@@ -3,16 +3,16 @@
  * The check mode, UTOFU_CHECK: reports use that the uTofu manual forbids or leaves undefined.
  * docs/guide/check.md lists the findings.
  *
- * Communications are held back, as with DELAY_START, until the program waits for something (an
- * empty poll starts one, the next one two...), until others are behind them, or for a millisecond
- * or two: those of free-mode VCQs when they are submitted, those of session-mode VCQs when the puts
- * have arrived for which they wait. One that is held has not left the process, so nobody can have
- * been told of it: whatever the program does meanwhile that is wrong while a communication is under
- * way is wrong for certain. So nothing is reported of a right program, and what is only done after
- * that is not seen.
+ * Communications are held, as with DELAY_START, until the program waits for something (an empty
+ * poll starts one, the next one two...), until others are queued behind them, or for a millisecond
+ * or two. On free-mode VCQs they are held when they are submitted; on session-mode VCQs when the
+ * puts that start them have arrived. A held communication has not left the process, so no other
+ * process can know of it. Therefore any action of the program meanwhile that is wrong during a
+ * communication is certainly wrong: a correct program gets no reports, but wrong actions after the
+ * start are not found.
  *
- * Where the mode is off, a VCQ has no struct ut_check, and nothing here is called: VCQs that have
- * it are marked in fields that are tested anyway (ut_vcq.slow_path, watched, posted_at).
+ * Without the mode, a VCQ has no struct ut_check, and no function of this module is called: a
+ * checked VCQ is marked in fields that are tested anyway (ut_vcq.slow_path, watched, posted_at).
  *
  * Uses shuffle, link, vcq, stag, peers, process, bootstrap, desc, ident, util. api, engine and
  * runtime call it with the VCQ's lock held, unless it says otherwise. what.c: what is looked for.
@@ -34,43 +34,43 @@ struct ut_job_info;
 struct ut_slot;
 struct ut_vcq;
 
-/* The mode is on. Set by ut_check_open(), before there is any VCQ. */
+/* The mode is on. Set by ut_check_open(), before any VCQ exists. */
 extern bool ut_check_on;
 
-/* Reads UTOFU_CHECK. Once, by set-up. */
+/* Reads UTOFU_CHECK. Called once, by set-up. */
 void ut_check_open(const struct ut_job_info *job);
 
-/* Where the table that the processes of the node share is, for the address record: 0 and 0, or, in
- * the process of local rank 0, which has made it, its process id and a descriptor. */
+/* The place of the table that the processes of the node share, for the address record: 0 and 0, or,
+ * in the process of local rank 0, which has made the table, its process id and a descriptor. */
 void ut_check_table(uint32_t *pid, uint32_t *fd);
-/* For the background thread, each millisecond: opens that table, if it can be had by now. */
+/* For the background thread, each millisecond: opens the shared table, once it is available. */
 void ut_check_serve(void);
 
-/* A new VCQ of the program is checked from here on, if the mode is on; false: no memory. */
+/* Begins to check a new VCQ of the program, if the mode is on; false: no memory. */
 bool ut_check_attach(struct ut_vcq *vcq);
 void ut_check_detach(struct ut_vcq *vcq);
 
-/* The n descriptors at the tail of the TOQ were submitted, by the call that returns to `caller`.
- * Returns how many of the oldest ones that are held are to start now. */
+/* The n descriptors at the tail of the TOQ were submitted by the call that returns to `caller`.
+ * Returns how many of the oldest held communications must start now. */
 uint32_t ut_check_submitted(struct ut_vcq *vcq, uint32_t n, const void *caller);
 
 /* Of a session-mode VCQ: puts have arrived for descriptors that were submitted. Returns how many of
- * the oldest of these are to start now. */
+ * the oldest descriptors must start now. */
 uint32_t ut_check_scheduled(struct ut_vcq *vcq);
 
-/* The slot, which was held, is about to start. */
+/* The communication in the slot was held, and is about to start. */
 void ut_check_start(struct ut_vcq *vcq, const struct ut_slot *slot);
 
-/* The program has polled and found nothing: how many are to start now. */
+/* A poll of the program was empty. Returns how many held communications must start now. */
 uint32_t ut_check_polled(struct ut_vcq *vcq);
 
-/* This thread holds communications on other VCQs than this one, too. Without locks. */
+/* Does this thread also hold communications on other VCQs? Without locks. */
 bool ut_check_others_hold(const struct ut_vcq *vcq);
-/* A poll of another VCQ was empty: how many are to start now of this one, if it is this thread
- * that has submitted what the VCQ holds. */
+/* A poll of another VCQ was empty. Returns how many held communications of this VCQ must start now,
+ * if they were submitted by this thread. */
 uint32_t ut_check_polled_elsewhere(struct ut_vcq *vcq);
 
-/* Something is held for a millisecond or longer; for the background thread, which calls it every
+/* Is a communication held for a millisecond or longer? For the background thread, each
  * millisecond. */
 bool ut_check_is_overdue(struct ut_vcq *vcq);
 
@@ -79,22 +79,22 @@ void ut_check_dereg(struct ut_vcq *vcq, utofu_stadd_t stadd, const void *caller)
 
 /* The VCQ is about to be freed by the call that returns to `caller`; NULL: the process ends. */
 void ut_check_end(struct ut_vcq *vcq, const void *caller);
-/* The same, when everything on it is complete: what nobody has polled. `tcq_error`, `mrq_error`:
- * the first error code in each of the queues, or 0. */
+/* The VCQ is about to be freed, and all communications on it are complete: reports entries that
+ * were not polled. `tcq_error`, `mrq_error`: the first error code in each of the queues, or 0. */
 void ut_check_left(struct ut_vcq *vcq, int tcq_error, int mrq_error);
 
-/* Gates of this TNI were allocated (1 and more) or freed (-1 and less): start/end gates and relay
- * gates. Without a lock. */
+/* Gates of this TNI were allocated (positive numbers) or freed (negative): start/end gates and
+ * relay gates. Without a lock. */
 void ut_check_gates(unsigned int tni, int starts, int relays);
 /* These gates were set. Without a lock. */
 void ut_check_set_gates(const struct utofu_vbg_setting *settings, size_t count);
-/* A function was called that the real machine does not have. Without a lock. */
+/* The program called a function that the real machine does not have. Without a lock. */
 void ut_check_extension(void);
 
-/* At the end of the process, without a lock: the sums, and the notes. */
+/* At the end of the process, without a lock: prints the sums and the notes. */
 void ut_check_close(void);
 
-/* Rows of findings.h, for utofu-info; NULL behind the last one. */
+/* Rows of findings.h, for utofu-info; NULL after the last one. */
 struct ut_check_finding {
     const char *id, *what, *instead, *sections;
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is held back, and for how long. */
+/* Which communications are held, and for how long. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,36 +14,38 @@
 
 enum {
     MOST_HELD = 64,
-    /* Of each place of the program so many communications are held, and then one in SAMPLE; of long
-     * ones, whose memory takes a while, one in SAMPLE_LONG. Programs do the same again and again.
-     */
+    /* Of each place of the program the first FIRST_HELD communications are held, and then one in
+     * SAMPLE, as programs repeat themselves; of long ones, whose memory takes time to read, one in
+     * SAMPLE_LONG. */
     FIRST_HELD = 512,
     SAMPLE = 32,
     SAMPLE_LONG = 128,
     LONG = 4096,
     FIRST_LINGER = 8, /* of each place: see origins.h */
-    /* of each place, those whose remote memory is copied, and then one in SAMPLE_COPIED of what is
-     * held: it takes several system calls */
+    /* of each place, the first ones whose remote memory is copied, and then one in SAMPLE_COPIED of
+     * the held ones: a copy takes several system calls */
     FIRST_COPIED = 64,
     SAMPLE_COPIED = 16,
-    /* While one that was started is not complete, so many empty polls start no other one, for each
-     * TCQ entry that was not taken: the program may wait for these. */
+    /* While a started communication is not complete, this number of empty polls per TCQ entry not
+     * taken starts no other one: the program may wait for these entries. */
     PATIENT_POLLS = 16,
-    /* and with the shuffle mode, where it takes up to some hundred microseconds, in one case of
-     * two: in the other one both are under way, and the shuffle mode can change their order */
+    /* The same with the shuffle mode, where completing takes up to some hundred microseconds; in
+     * one case of two, so that in the other case two communications are in flight and the shuffle
+     * mode can change their order. */
     PATIENT_SHUFFLED = 1024,
-    /* Nothing is held while those that the background thread had to start have been held for longer
-     * than LATE_FREE_NS and one of LATE_SHARE parts of the time: a program that waits by looking at
-     * memory is slow, but not for long. */
+    /* Nothing is held while the communications started by the background thread have been held for
+     * longer than LATE_FREE_NS and one of LATE_SHARE parts of the time: so a program that waits by
+     * reading memory is slow only for a short time. */
     LATE_FREE_NS = 30000000,
     LATE_SHARE = 32,
-    OVERDUE_NS = 900000, /* since the background thread has seen it first */
+    OVERDUE_NS = 900000, /* since the background thread first saw the held communication */
     MOST_LOOKS = 1000,
 };
 
 static uint64_t opened_at;
-static uint32_t num_holding; /* atomic: VCQs that hold something */
-static uint64_t late_ns;     /* atomic: for so long, those that the background thread has started */
+static uint32_t num_holding; /* atomic: number of VCQs with held communications */
+static uint64_t late_ns;     /* atomic: total time for which the communications started by the
+                              * background thread were held */
 static __thread char this_thread;
 
 static uintptr_t my_thread(void)
@@ -51,14 +53,14 @@ static uintptr_t my_thread(void)
     return (uintptr_t)&this_thread;
 }
 
-/* While the VCQ is locked by a call of the program: this thread is in it; or not any more. */
+/* Set while a call of the program has locked the VCQ: the thread of the call; 0 afterwards. */
 static void set_in_call(struct ut_vcq *vcq, uintptr_t thread)
 {
     __atomic_store_n(&vcq->in_call, thread, __ATOMIC_RELAXED);
 }
 
-/* A call of the program finds the VCQ locked, which the background thread may be as well: looks for
- * a while whether it is another thread of the program. */
+/* A call of the program finds the VCQ locked, perhaps by the background thread: checks for a while
+ * whether the holder is another thread of the program. */
 static void look_who_is_in(struct ut_vcq *vcq, utofu_vcq_hdl_t handle)
 {
     const void *address = __builtin_return_address(0);
@@ -115,11 +117,11 @@ bool ut_check_attach(struct ut_vcq *vcq)
     check->completed = vcq->toq_head;
     vcq->check = check;
     vcq->slow_path = vcq->watched = true;
-    if (!vcq->mrq_most) { /* it is not counted */
+    if (!vcq->mrq_most) { /* the VCQ is not counted */
         vcq->mrq_most = &check->most_mrq;
         vcq->mrq_alarm = 0;
     }
-    vcq->posted_at = 1; /* empty polls are reported: ut_check_polled() */
+    vcq->posted_at = 1; /* so that empty polls call ut_check_polled() */
     return true;
 }
 
@@ -140,7 +142,7 @@ static void count_holding(struct ut_vcq *vcq)
         __atomic_sub_fetch(&num_holding, 1, __ATOMIC_RELAXED);
 }
 
-/* Tells the other processes how many are complete, and that `n` were submitted. */
+/* Publishes the number of complete communications, and of the `n` new ones, to other processes. */
 static void count_traffic(struct ut_vcq *vcq, uint32_t n)
 {
     uint32_t to = vcq->check->completed, from = to;
@@ -163,7 +165,7 @@ void ut_check_detach(struct ut_vcq *vcq)
     count_traffic(vcq, 0);
     if (check->counted)
         __atomic_sub_fetch(&num_holding, 1, __ATOMIC_RELAXED);
-    for (uint32_t n = ut_check_num_held(vcq), i = 0; i < n; i++) { /* by other threads, meanwhile */
+    for (uint32_t n = ut_check_num_held(vcq), i = 0; i < n; i++) { /* submitted meanwhile */
         struct ut_check_op *op = ut_check_op_of(vcq, ut_vcq_slot(vcq, vcq->toq_exec + i));
         ut_origins_leave(op);
         ut_target_forget(op);
@@ -179,8 +181,8 @@ static bool may_hold(uint64_t now)
            LATE_FREE_NS + (now - opened_at) / LATE_SHARE;
 }
 
-/* Is the communication that was submitted there held? 0: no; else which one of the place it is, up
- * to FIRST_HELD, or a greater number. Places that share an entry are held more often. */
+/* Is the communication that was submitted at this place held? 0: no; else its number at the place,
+ * up to FIRST_HELD, or a greater number. Places that share an entry are held more often. */
 static uint32_t sample(struct ut_check *check, const void *caller, uint32_t length)
 {
     struct ut_check_place_count *p = &check->places[ut_hash_index((uintptr_t)caller, 6)];
@@ -208,7 +210,7 @@ static void count_threads(struct ut_check *check)
     check->several_threads |= check->first_thread != my_thread();
 }
 
-/* One that is held: what others do meanwhile. */
+/* Enters a held communication into the table, for checks against other processes. */
 static void enter(struct ut_vcq *vcq, const struct ut_slot *slot)
 {
     uint32_t which = ut_check_op_of(vcq, slot)->which;
@@ -218,7 +220,7 @@ static void enter(struct ut_vcq *vcq, const struct ut_slot *slot)
         ut_target_copy(vcq, slot);
 }
 
-/* How many are to start, so that MOST_HELD are left. */
+/* The number to start, so that at most MOST_HELD are left. */
 static uint32_t too_many(const struct ut_vcq *vcq)
 {
     uint32_t held = ut_check_num_held(vcq);
@@ -226,7 +228,7 @@ static uint32_t too_many(const struct ut_vcq *vcq)
     return held > MOST_HELD ? held - MOST_HELD : 0;
 }
 
-/* A descriptor of a session-mode VCQ whose turn it is. False: it is not held. */
+/* Holds the next descriptor of a session-mode VCQ. False: it is not held. */
 static bool hold_next(struct ut_vcq *vcq, const struct ut_slot *slot, uint64_t now)
 {
     struct ut_check_op *op = ut_check_op_of(vcq, slot);
@@ -350,7 +352,7 @@ bool ut_check_is_overdue(struct ut_vcq *vcq)
         check->seen_at = holds ? now : 0;
     }
     const struct ut_check_op *oldest = ut_check_op_of(vcq, ut_vcq_slot(vcq, vcq->toq_exec));
-    bool lingers = oldest->lingers && check->polls != check->seen_polls; /* else nobody polls */
+    bool lingers = oldest->lingers && check->polls != check->seen_polls; /* after new polls */
     bool late = holds && now - check->seen_at >= OVERDUE_NS && !(lingers && now < oldest->lingers);
     if (late && lingers)
         ut_origins_lingered();
@@ -361,7 +363,7 @@ bool ut_check_is_overdue(struct ut_vcq *vcq)
 }
 
 /*
- * The end of memory and of VCQs
+ * Deregistered memory and freed VCQs
  */
 
 void ut_check_dereg(struct ut_vcq *vcq, utofu_stadd_t stadd, const void *caller)
@@ -386,9 +388,9 @@ void ut_check_dereg(struct ut_vcq *vcq, utofu_stadd_t stadd, const void *caller)
     }
 }
 
-/* Of one that was started: is it under way for certain, whatever the program knows by other means?
- * Nobody can know anything of one whose connection never was up. A VCQ may only be freed behind the
- * notices that were asked for, and this one's did not come. */
+/* Is a started communication certainly under way, whatever else the program knows? If its
+ * connection was never up, yes. A VCQ may only be freed after the requested notices, so an
+ * outstanding notice means yes, too. */
 static bool is_under_way(struct ut_vcq *vcq, uint32_t position, bool freed)
 {
     const struct ut_slot *slot = ut_vcq_slot(vcq, position);

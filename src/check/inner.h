@@ -29,12 +29,12 @@ struct ut_check_op {
     uint64_t rmt_at;    /* the address of its remote memory, if rmt_known, in the process of */
     uint32_t rmt_rank;  /* this rank; UT_NO_RANK: of its remote VCQ, whatever rank that has */
     bool rmt_known;
-    uint32_t which;   /* of its place: see sample(); 0: it is not held */
-    uint32_t entry;   /* in the table of the node: see table.h; 0: it has none */
-    uint64_t lingers; /* ns: until then no poll starts it; 0: the next one may */
-    bool shared;      /* earlier gets fill that memory, too */
-    uint8_t copy;     /* of its remote memory: see target.c; 0: there is none */
-    bool gone;        /* it was reported as unmapped, cannot be read, or is not held */
+    uint32_t which;   /* its number at its place: see sample(); 0: not held */
+    uint32_t entry;   /* index in the table of the node: see table.h; 0: none */
+    uint64_t lingers; /* ns: no poll starts it before; 0: the next poll may */
+    bool shared;      /* earlier gets fill the local memory, too */
+    uint8_t copy;     /* copy of its remote memory: see target.c; 0: none */
+    bool gone;        /* reported as unmapped, not readable, or not held */
 };
 
 /* A place of the program as another process can look it up: see module.c. */
@@ -44,52 +44,52 @@ struct ut_check_module_place {
     char name[UT_TABLE_NAME]; /* of the module */
 };
 
-/* How many communications were submitted at a place. */
+/* The number of communications that were submitted at a place. */
 struct ut_check_place_count {
     const void *caller;
     uint32_t count;
 };
 
-/* Puts to a VCQ of which nothing tells when they are there. */
+/* Puts to a VCQ without any notice of their arrival. */
 struct ut_check_unasked {
     uint64_t key; /* of the VCQ's id */
     uint64_t count;
 };
 
-/* Of one VCQ of the program. */
+/* The state of a checked VCQ. */
 struct ut_check {
-    struct ut_check_op *ops; /* one for each TOQ slot */
+    struct ut_check_op *ops; /* one per TOQ slot */
     uint64_t number;         /* communications so far */
-    bool counted;            /* it is one of those that hold something */
-    uintptr_t thread;        /* atomic: who has submitted last what is held; 0: nothing is held */
-    uintptr_t poster;        /* the thread that has submitted last */
-    uint32_t turns;          /* session mode: in the TOQ, the first one whose turn has not come */
-    uint64_t seen_at;        /* ns: when the background thread has seen first what is held; or 0 */
-    uint32_t seen_exec;      /* toq_exec then, */
-    uint64_t seen_polls;     /* and polls */
-    uint32_t most_mrq;       /* entries of the MRQ that were in use at one time */
-    uint32_t most_toq;       /* descriptors at one time whose TCQ entry nobody had polled */
-    uint64_t polls;          /* empty ones of the TCQ or MRQ */
-    uint32_t completed;      /* in the TOQ: those before it were counted as complete */
+    bool counted;            /* counted as a VCQ with held communications */
+    uintptr_t thread;        /* atomic: last submitter of a held communication; 0: none */
+    uintptr_t poster;        /* the thread that submitted last */
+    uint32_t turns;          /* session mode: the first descriptor whose puts are missing */
+    uint64_t seen_at;        /* ns: when the background thread first saw them held; or 0 */
+    uint32_t seen_exec;      /* toq_exec at that time */
+    uint64_t seen_polls;     /* polls at that time */
+    uint32_t most_mrq;       /* maximum number of entries in the MRQ */
+    uint32_t most_toq;       /* maximum number of descriptors whose TCQ entry was not polled */
+    uint64_t polls;          /* number of empty polls of the TCQ or MRQ */
+    uint32_t completed;      /* TOQ number: all descriptors before it are counted as complete */
     struct ut_check_unasked unasked[64];                  /* by a hash of 6 bits */
     struct ut_check_place_count places[64];               /* by a hash of 6 bits */
     struct ut_check_module_place recent[UT_CHECK_RECENT]; /* by a hash */
     uint64_t random;
-    uint64_t lingers_since; /* ns: when a poll has left the oldest one held; or 0 */
-    uint32_t polls_before;  /* vcq->idle_polls then: those before it count for nothing */
+    uint64_t lingers_since; /* ns: since when the oldest one lingers; or 0 */
+    uint32_t polls_before;  /* vcq->idle_polls at that time: earlier polls do not count */
     bool several_threads;
     uintptr_t first_thread;
 };
 
-/* The two communications of a finding, or one and NULL. */
+/* The one or two communications of a finding; `other` may be NULL. */
 struct ut_check_report {
     enum ut_check_id id;
     struct ut_vcq *vcq, *other_vcq;
     const struct ut_slot *slot, *other; /* `other` is the earlier one */
     const struct ut_check_op *op, *other_op;
-    const void *caller; /* a call that is wrong itself: dereg_mem, free_vcq; or NULL */
-    const struct ut_table_found *origin; /* the other one, of another process; or NULL */
-    int rc;                              /* error-unread: the code */
+    const void *caller;                  /* the call that is wrong: dereg_mem, free_vcq; or NULL */
+    const struct ut_table_found *origin; /* of another process; or NULL */
+    int rc;                              /* error-unread: the return code */
 };
 void ut_check_report(const struct ut_check_report *report);
 
@@ -114,7 +114,7 @@ static inline uint32_t ut_check_num_held(const struct ut_vcq *vcq)
 void ut_check_look(struct ut_vcq *vcq, const struct ut_slot *slot, bool others_hold);
 /* Of one that an arrival will start: what is wrong by itself when it is submitted. */
 void ut_check_look_ahead(struct ut_vcq *vcq, const struct ut_slot *slot);
-/* Of one that is not held: what it fills. */
+/* Notes the local memory that a communication fills which is not held. */
 void ut_check_pass(struct ut_vcq *vcq, const struct ut_slot *slot);
 void ut_check_look_again(struct ut_vcq *vcq, const struct ut_slot *slot);
 
@@ -130,8 +130,8 @@ static inline struct ut_check_op *ut_check_op_of(const struct ut_vcq *vcq,
 void ut_target_copy(struct ut_vcq *vcq, const struct ut_slot *slot);
 void ut_target_compare(struct ut_vcq *vcq, const struct ut_slot *slot);
 void ut_target_forget(struct ut_check_op *op);
-/* Is its remote memory still where it was found? What its process has registered anew, perhaps on a
- * VCQ that it has freed and made again, may lie elsewhere. */
+/* Is the remote memory still at the known address? If its process has registered it again, perhaps
+ * on a new VCQ with the same id, the address may differ. */
 bool ut_target_is_there(struct ut_vcq *vcq, const struct ut_slot *slot);
 
 static inline uint64_t ut_check_mix(uint64_t h, uint64_t v)
@@ -149,7 +149,7 @@ bool ut_check_is_readable(const uint8_t *p, uint32_t size);
 /* What a put writes, or NULL where it cannot be read. */
 const uint8_t *ut_check_source(const struct ut_vcq *vcq, const struct ut_slot *slot);
 
-/* Half-open. */
+/* Half-open range. */
 struct ut_range {
     uint64_t from, to;
 };
@@ -159,7 +159,7 @@ static inline bool ut_ranges_meet(struct ut_range a, struct ut_range b)
     return a.from < a.to && b.from < b.to && a.from < b.to && b.from < a.to;
 }
 
-/* The cache lines that it touches. */
+/* The cache lines of the range. */
 static inline struct ut_range ut_lines_of(struct ut_range r)
 {
     uint64_t line = UT_CACHE_LINE;
@@ -170,10 +170,10 @@ static inline struct ut_range ut_lines_of(struct ut_range r)
 /* place.c */
 /* "main() at prog.c:12", or "a.out+0x1234", of the call that returns to `address`. */
 void ut_check_place(const void *address, char *buf, size_t size);
-/* Finds this library in memory. */
+/* Finds the addresses of this library. */
 void ut_check_place_open(void);
-/* Where the program called, from a return address of a public function: compilers that make no tail
- * calls leave one within the library. */
+/* The return address into the program, given the return address of a public function: without tail
+ * calls by the compiler, that lies within the library. */
 const void *ut_check_caller(const void *address);
 
 /* module.c */
@@ -189,7 +189,7 @@ const void *ut_check_origin_place(const struct ut_table_found *found);
 /* notes.c */
 void ut_check_note_comm(struct ut_check *check, const struct ut_slot *slot);
 void ut_check_note_end(struct ut_vcq *vcq);
-/* Memory in the line of a put was changed while the put was held. */
+/* Memory in the cache line of a put was changed while the put was held. */
 void ut_check_note_line(const void *caller);
 void ut_check_print_notes(void);
 

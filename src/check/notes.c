@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is no error, but different on the real machine, or nearer to its limits than here: told by
- * rank 0 when the process ends. The numbers are those of the manual's chapter 6.
+ * Notes on correct use that behaves differently on the real machine, or comes near to the machine's
+ * limits; rank 0 prints them at the end of the process. The numbers are those of the manual's
+ * chapter 6.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -19,20 +20,21 @@ enum {
     REAL_RELAY_GATES = 32,
     MRQ_SHARE = 2,
     MANY = 1000,
-    MANY_IN_TOQ = 1024, /* half of the shortest TOQ of this library */
+    MANY_IN_TOQ = 1024, /* half of the minimum TOQ length of this library */
 };
 
-/* All atomic. */
+/* All counters are atomic. */
 static uint64_t with_path, with_gap, with_injection, with_padding, weak_injection, with_response;
 static uint64_t paths_of_gates, extensions;
 static uint64_t unasked, unread_tcq, unread_mrq, unpolled, unstarted, crowded, long_toqs, shared;
-static uint64_t lines;                                 /* of puts whose line was written, too */
-static const void *first_line;                         /* the caller of the first one */
-static uint64_t fullest_mrq, its_entries, longest_toq; /* of those that are crowded or long */
-static uint32_t cqs[UT_NUM_TNIS];         /* bits: CQs of this process that have had a VCQ */
-static uint32_t session_cqs[UT_NUM_TNIS]; /* of these, in session mode */
+static uint64_t lines;                                 /* puts into shared cache lines */
+static const void *first_line;                         /* the caller of the first such put */
+static uint64_t fullest_mrq, its_entries, longest_toq; /* maxima of half full MRQs and of long
+                                                        * TOQs */
+static uint32_t cqs[UT_NUM_TNIS];         /* bits: CQs of this process that had a VCQ */
+static uint32_t session_cqs[UT_NUM_TNIS]; /* bits: those in session mode */
 
-/* Gates of a kind: now, of each TNI, and the most that were on one TNI at one time. */
+/* Gates of a kind: the current number for each TNI, and the maximum number on one TNI. */
 struct gates {
     int now[UT_NUM_TNIS], most;
 };
@@ -48,8 +50,9 @@ static uint64_t got(uint64_t *count)
     return __atomic_load_n(count, __ATOMIC_RELAXED);
 }
 
-/* A put without a notice is asked about by one with a notice behind it in order, whatever its path.
- * Of two VCQs that share an entry the earlier one is forgotten, and not told of. */
+/* A put without a notice counts as completed by a later put on the same VCQs with a notice and
+ * STRONG_ORDER, whatever its path. If two remote VCQs share an entry, the earlier one is forgotten
+ * and not reported. */
 static void note_asking(struct ut_check *check, const struct ut_desc *d)
 {
     const unsigned int notices = UTOFU_ONESIDED_FLAG_TCQ_NOTICE |

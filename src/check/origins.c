@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is entered into the table of the node, what of others it meets, and how long it lingers. */
+/* Communications in the node's table, checks against other processes', and lingering. */
 #include "check/origins.h"
 
 #include <errno.h>
@@ -13,17 +13,18 @@
 #include "util/clock.h"
 
 enum {
-    /* Of memory, a communication has references in the buckets of the least pages that are no
-     * shorter than itself, of which it touches two at most; it looks for others in those of all
-     * sizes, MOST_PAGES of each: the first and the last ones of a long one. */
+    /* A communication has references in the buckets of its memory pages, of the smallest page size
+     * that is not smaller than the communication, so that it touches two pages at most. It is
+     * compared with communications in the buckets of all page sizes, of MOST_PAGES pages each: the
+     * first and the last ones of a long range. */
     LEAST_PAGE = 12,
     PAGE_STEP = 4,
-    PAGE_SIZES = 4, /* 4 KiB to 16 MiB: nothing is longer */
+    PAGE_SIZES = 4, /* 4 KiB to 16 MiB, the maximum length */
     MOST_PAGES = 32,
-    COMPARED = 1 << 20, /* bytes of two puts, whether they are the same; */
-    AT_ONCE = 4096,     /* so many at a time */
+    COMPARED = 1 << 20, /* maximum number of bytes of two puts that are compared */
+    AT_ONCE = 4096,     /* number of bytes compared at a time */
     LINGER_NS = 2000000,
-    /* Nothing lingers while those that did have held up polls for longer than LINGER_FREE_NS and
+    /* No communication lingers while lingering has delayed polls for longer than LINGER_FREE_NS and
      * one of LINGER_SHARE parts of the time. */
     LINGER_FREE_NS = 30000000,
     LINGER_SHARE = 32,
@@ -32,7 +33,7 @@ enum {
 };
 
 static uint64_t lingered_ns; /* atomic */
-static uint64_t opened_at;   /* atomic; 0: nothing lingered so far */
+static uint64_t opened_at;   /* atomic; 0: no communication has lingered so far */
 
 /*
  * The table
@@ -79,8 +80,8 @@ static struct ut_range at_address(const struct ut_table_comm *c)
     return (struct ut_range){c->rmt_at, c->rmt_at + c->length};
 }
 
-/* Where the communication is looked for: by the VCQ and the STADD that it names, and, where that is
- * known, by the process and the address of the memory. */
+/* Two ways to find the same memory: by the VCQ and STADD, and, if known, by the process and the
+ * address. */
 struct spot {
     uint64_t space;
     struct ut_range range;
@@ -93,7 +94,7 @@ static unsigned int find_spots(const struct ut_table_comm *c, struct spot spots[
     return c->rmt_rank == UT_NO_RANK ? 1 : 2;
 }
 
-/* The bucket of a page: 2 to the power of `bits` bytes. */
+/* The bucket of a page of 2 to the power of `bits` bytes. */
 static uint32_t bucket_of(const struct spot *s, unsigned int bits, uint64_t page)
 {
     return ut_table_bucket(ut_check_mix(ut_check_mix(s->space, page), bits));
@@ -112,7 +113,7 @@ static unsigned int add_references(const struct spot *s, uint32_t buckets[], uns
     return num;
 }
 
-/* Calls look() for what is in the pages of the spot, until it returns true. */
+/* Calls look() for the entries in the pages of the spot, until it returns true. */
 static void look_in_pages(const struct spot *s,
                           bool (*look)(const struct ut_table_found *found, void *arg), void *arg)
 {
@@ -132,17 +133,17 @@ static void look_in_pages(const struct spot *s,
  * Two communications
  */
 
-/* The own one of the two. */
+/* This process's communication. */
 struct mine {
     struct ut_vcq *vcq;
     const struct ut_slot *slot;
     struct ut_table_comm comm;
 };
 
-/* The remote memory of both, where they have the same target. */
+/* The remote memory of both communications, if they have the same target. */
 struct both {
     struct ut_range mine, other;
-    bool has_lines; /* it is known where cache lines begin */
+    bool has_lines; /* the alignment to cache lines is known */
 };
 
 static bool is_same_stag(utofu_stadd_t a, utofu_stadd_t b)
@@ -173,11 +174,11 @@ static bool is_padded(const struct ut_table_comm *c)
     return c->kind == UT_DESC_PIGGYBACK && (c->flags & UTOFU_ONESIDED_FLAG_PADDING);
 }
 
-/* Reads what a put of another process writes: `size` bytes from `from` on. */
+/* Reads the source of another process's put: `size` bytes from `from` on. */
 static bool read_other(const struct ut_table_found *found, uint64_t from, uint8_t *to, size_t size)
 {
     const struct ut_table_comm *c = &found->comm;
-    int error = errno; /* the program's */
+    int error = errno; /* errno of the program, restored below */
 
     if (c->length <= UT_TABLE_INLINE) {
         memcpy(to, c->data + from, size);
@@ -189,8 +190,8 @@ static bool read_other(const struct ut_table_found *found, uint64_t from, uint8_
     return got == (ssize_t)size;
 }
 
-/* Puts of different bytes where they meet. If that cannot be known, they are taken for the same, as
- * what follows is of long ones that are the same so far. */
+/* Do two puts write different bytes to their common memory? If this cannot be determined, no; a
+ * long put is compared up to COMPARED bytes. */
 static bool write_others(const struct mine *m, const struct ut_table_found *found,
                          const struct both *t)
 {
@@ -211,13 +212,13 @@ static bool write_others(const struct mine *m, const struct ut_table_found *foun
     return false;
 }
 
-/* A get of a word, or of a part of one, reads the value before or the one after. */
+/* A get of a word, or of a part of one, may read the old or the new value. */
 static bool takes_either(const struct ut_table_comm *c, struct ut_range r)
 {
     return c->kind == UT_DESC_GET && r.from % 8 + (r.to - r.from) <= 8;
 }
 
-/* What is wrong with two that use the same bytes; UT_CHECK_FINDINGS: nothing. */
+/* The finding for two communications that use the same bytes; UT_CHECK_FINDINGS: none. */
 static enum ut_check_id judge_meeting(const struct mine *m, const struct ut_table_found *found,
                                       const struct both *t)
 {
@@ -251,8 +252,8 @@ static enum ut_check_id judge(const struct mine *m, const struct ut_table_found 
     return UT_CHECK_FINDINGS;
 }
 
-/* The other one has not begun if it stands in the table when all has been looked at; the own one is
- * not begun before that. */
+/* The other communication has not started if its entry is still in the table after the comparison;
+ * this process's communication starts only later. */
 static bool look_at_other(const struct ut_table_found *found, void *arg)
 {
     const struct mine *m = arg;
@@ -273,7 +274,7 @@ static bool look_at_other(const struct ut_table_found *found, void *arg)
  * Entering and leaving
  */
 
-/* What the program writes to at the same time, is its own fault. */
+/* Reads memory that the program may be writing, which is an error of the program. */
 __attribute__((no_sanitize("thread"))) static void copy_bytes(uint8_t *to, const uint8_t *from,
                                                               uint32_t size)
 {
@@ -281,8 +282,8 @@ __attribute__((no_sanitize("thread"))) static void copy_bytes(uint8_t *to, const
         to[i] = ((const volatile uint8_t *)from)[i];
 }
 
-/* Another process takes the address for where the memory lies as long as the communication is held:
- * so it is read once more in the peer's table, for the first few. */
+/* Other processes assume that the memory stays at this address while the communication is held: so,
+ * for the first few communications of a place, the address is read again from the peer's table. */
 static bool is_address_certain(struct ut_vcq *vcq, const struct ut_slot *slot, bool first)
 {
     const struct ut_check_op *op = ut_check_op_of(vcq, slot);
@@ -318,7 +319,7 @@ static void describe_comm(struct ut_vcq *vcq, const struct ut_slot *slot, bool f
         copy_bytes(c->data, source, c->length);
 }
 
-/* It will fail, or can have no part in anything. */
+/* The communication will fail, or uses no memory that others can use. */
 static bool is_harmless(const struct ut_slot *slot, const struct ut_check_op *op)
 {
     bool has_memory = slot->desc.kind == UT_DESC_PUT || slot->desc.kind == UT_DESC_GET;
@@ -374,7 +375,7 @@ void ut_origins_lingered(void)
     __atomic_add_fetch(&lingered_ns, LINGER_NS, __ATOMIC_RELAXED);
 }
 
-/* The poll leaves the oldest one held, or does so no more. */
+/* Notes that the poll leaves the oldest communication held, or no longer does. */
 static void note_lingering(struct ut_vcq *vcq, bool lingers, uint64_t now)
 {
     struct ut_check *check = vcq->check;

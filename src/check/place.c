@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Addresses of code to lines of source files, by the debug information of the program: with libdw
- * (elfutils), which is loaded at the first finding if it is there. Its headers are not needed for
- * building: the few functions are declared here, as its interface does not change.
+ * Converts code addresses to source lines with the program's debug information, by libdw
+ * (elfutils), which is loaded at the first finding if it is installed. Its headers are not needed
+ * for building: the few functions are declared here, as libdw's interface is stable.
  */
 #include <dlfcn.h>
 #include <link.h>
@@ -13,7 +13,7 @@
 
 #if __has_include(<execinfo.h>)
 #    include <execinfo.h>
-#else /* musl has none */
+#else /* musl does not define it */
 #    include <unwind.h>
 #endif
 
@@ -23,7 +23,7 @@
  * This library
  */
 
-static uintptr_t own_from, own_to; /* its code and data */
+static uintptr_t own_from, own_to; /* address range of its code and data */
 
 static int note_own(struct dl_phdr_info *info, size_t size, void *arg)
 {
@@ -104,7 +104,7 @@ const void *ut_check_caller(const void *address)
  * libdw
  */
 
-struct dwfl_callbacks { /* Dwfl_Callbacks */
+struct dwfl_callbacks { /* as Dwfl_Callbacks */
     int (*find_elf)(void);
     int (*find_debuginfo)(void);
     int (*section_address)(void);
@@ -146,7 +146,7 @@ static void load(void)
     dw.dwfl = dw.begin(&callbacks);
 }
 
-/* Modules may have been loaded since the last time. */
+/* Reports the modules again, as more may have been loaded since the last call. */
 static bool look_up(uint64_t address, char *buf, size_t size)
 {
     int number = 0;

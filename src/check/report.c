@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines on standard error: a report of each finding, once for each place, and the sums at the end.
- */
+/* Lines on standard error: one report per finding and place, and the sums at the end. */
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,7 +23,7 @@ static const struct ut_check_finding findings[] = {
 #undef X
 };
 
-/* Where something was found. */
+/* A place with a finding. */
 struct place {
     const void *caller, *other;
     uint8_t id;

@@ -28,7 +28,7 @@ struct header {
 _Static_assert(sizeof(struct header) == 64, "the processes begin at a cache line");
 
 struct process {
-    uint32_t state; /* atomic: 0: it has not come, ALIVE, DEAD */
+    uint32_t state; /* atomic: 0 (not opened yet), ALIVE, DEAD */
     uint32_t pid;   /* atomic */
     uint32_t rank;  /* atomic */
     uint32_t zero;
@@ -39,15 +39,15 @@ _Static_assert(sizeof(struct process) == 64, "a cache line each");
 
 enum { COMM_WORDS = sizeof(struct ut_table_comm) / sizeof(uint64_t) };
 struct entry {
-    uint64_t serial;            /* atomic; odd: it is held */
+    uint64_t serial;            /* atomic; odd: in use */
     uint64_t words[COMM_WORDS]; /* atomic each: a struct ut_table_comm */
 };
 
 struct bucket {
-    uint32_t refs[UT_TABLE_REFS]; /* atomic: 1 + the number of the entry among all; 0: free */
+    uint32_t refs[UT_TABLE_REFS]; /* atomic: 1 + index of the entry in the table; 0: free */
 };
 
-/* Set once: the last one, with release order, is `header`. */
+/* Set once; `header` is set last, with release order. */
 static struct {
     struct header *header; /* atomic */
     struct process *processes;
@@ -56,10 +56,10 @@ static struct {
     uint32_t num_buckets, local_size, mine;
     int fd;
 } table = {.fd = -1};
-static uint32_t own_pid;     /* of who has made it; 0: another process has */
-static struct process alone; /* what is counted before there is a table */
+static uint32_t own_pid;     /* process id of the creator; 0: created by another process */
+static struct process alone; /* counters before the table exists */
 
-/* Of the own entries: which are in use, and where their references are. */
+/* Entries of this process: which are in use, and where their references are. */
 static uint64_t used[UT_TABLE_ENTRIES / WORD_BITS]; /* atomic */
 static struct {
     uint32_t *refs[UT_TABLE_MOST_REFS];
@@ -120,7 +120,7 @@ static bool is_alive(uint32_t local_rank)
     return false;
 }
 
-/* What one of the same local rank has left behind. */
+/* Removes the entries of an earlier process with the same local rank. */
 static void remove_leavings(void)
 {
     uint32_t from = table.mine * UT_TABLE_ENTRIES, ref;
@@ -219,7 +219,7 @@ void ut_table_place(uint32_t *pid, uint32_t *fd)
     *fd = own_pid ? (uint32_t)table.fd : 0;
 }
 
-/* The number may be that of any file of any process by now: nothing is done to it but looking. */
+/* Checks a descriptor opened by number, which may be another file's by now. Only reads. */
 static bool is_table(int fd, uint32_t local_size)
 {
     struct stat st;
@@ -289,7 +289,7 @@ static void give_entry(uint32_t i)
     __atomic_and_fetch(&used[i / WORD_BITS], ~(1ull << i % WORD_BITS), __ATOMIC_RELEASE);
 }
 
-/* Room for a reference. In a full bucket one of them is looked at, whether its process is dead. */
+/* Takes room for a reference, in a full bucket that of a process that is found dead. */
 static uint32_t *refer(uint32_t bucket, uint32_t ref)
 {
     struct bucket *b = &table.buckets[bucket];
@@ -349,14 +349,14 @@ void ut_table_leave(uint32_t entry)
     UT_ASSERT(i < UT_TABLE_ENTRIES);
     __atomic_add_fetch(&table.entries[ref - 1].serial, 1, __ATOMIC_SEQ_CST);
     for (unsigned int k = 0; k < places[i].num; k++) {
-        uint32_t own = ref; /* who took this process for dead may have put its own there */
+        uint32_t own = ref; /* it may have been replaced */
         __atomic_compare_exchange_n(places[i].refs[k], &own, 0, false, __ATOMIC_SEQ_CST,
                                     __ATOMIC_RELAXED);
     }
     give_entry(i);
 }
 
-/* It ends, and does not begin lines of its own in a report. */
+/* Terminates the name, and replaces newlines in it, which would forge lines of a report. */
 static void make_printable(char name[UT_TABLE_NAME])
 {
     name[UT_TABLE_NAME - 1] = '\0';
@@ -455,7 +455,7 @@ bool ut_table_has_one_under_way(const struct ut_job_info *job, uint64_t *submitt
     *submitted = 0;
     if (job->size > 1 && !is_whole_job(job))
         return false;
-    for (uint32_t i = 0; i < job->size; i++) /* first these: what is submitted meanwhile counts */
+    for (uint32_t i = 0; i < job->size; i++) /* the submitted counts first */
         completed += __atomic_load_n(&p[i].completed, __ATOMIC_SEQ_CST);
     for (uint32_t i = 0; i < job->size; i++)
         *submitted += __atomic_load_n(&p[i].submitted, __ATOMIC_SEQ_CST);

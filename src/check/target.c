@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The remote memory of a put that is held: nobody else may write it. A copy is made when the put is
- * submitted, in memory of this process or of another one on this node, and compared when it starts.
+ * The remote memory of a held put, which nobody else may write. The memory, of this process or of
+ * another one on this node, is copied when the put is submitted, and compared when the put starts.
  */
 #include <errno.h>
 #include <string.h>
@@ -13,17 +13,17 @@
 #include "peers/peers.h"
 
 enum {
-    MOST_COPIES = 16, /* puts at one time; of others the memory is not compared */
-    END_SIZE = 2048,  /* of longer puts than two of these: so many bytes at each end */
+    MOST_COPIES = 16, /* the memory of further puts is not compared */
+    END_SIZE = 2048,  /* of longer puts only this number of bytes at each end */
 };
 
 static struct copy {
     uint8_t bytes[2 * END_SIZE];
-    uint8_t beside[2 * UT_CACHE_LINE]; /* in the first line, before it, and behind it in the last */
-    bool has_beside;                   /* nothing else was under way when that was copied, */
-    uint64_t submitted;                /* of all that was submitted until then */
+    uint8_t beside[2 * UT_CACHE_LINE]; /* the rest of the first and the last cache line */
+    bool has_beside;                   /* `beside` was copied while nothing else was under way, */
+    uint64_t submitted;                /* number of submitted ones then */
 } copies[MOST_COPIES];
-static uint32_t used; /* atomic: a bit for each */
+static uint32_t used; /* atomic: bit per copy */
 
 static uint8_t take_copy(void)
 {
@@ -45,7 +45,7 @@ void ut_target_forget(struct ut_check_op *op)
     op->copy = 0;
 }
 
-/* Other threads may write it at the same time: that is what is looked for. */
+/* Other threads may write the memory at the same time; detecting this is the purpose. */
 __attribute__((no_sanitize("thread"))) static void copy_own(uint8_t *to, const uint8_t *from,
                                                             uint32_t size)
 {
@@ -53,11 +53,11 @@ __attribute__((no_sanitize("thread"))) static void copy_own(uint8_t *to, const u
         to[i] = ((const volatile uint8_t *)from)[i];
 }
 
-/* The memory of another process of this node, if there is one that lets itself be read. */
+/* Reads the memory of another process of this node, if the process exists and permits it. */
 static bool read_other(uint32_t rank, uint64_t at, void *to, size_t size)
 {
     struct iovec here = {to, size}, there = {(void *)(uintptr_t)at, size};
-    int error = errno; /* the program's */
+    int error = errno; /* errno of the program, restored below */
     pid_t pid = ut_table_pid_of(rank);
     bool done = pid != 0 && process_vm_readv(pid, &here, 1, &there, 1, 0) == (ssize_t)size;
 
@@ -77,10 +77,10 @@ static bool read_at(const struct ut_check_op *op, uint64_t at, uint8_t *to, uint
     return true;
 }
 
-/* What is compared of a put: two pieces, the second one at the end of a long one. */
+/* The compared parts of a put: two pieces, the second one at the end of a long put. */
 struct pieces {
     uint32_t first, second;
-    uint32_t at; /* of the second one */
+    uint32_t at; /* offset of the second piece */
 };
 
 static struct pieces pieces_of(uint32_t length)
@@ -98,7 +98,7 @@ static bool read_memory(const struct ut_check_op *op, uint8_t *to)
            (p.second == 0 || read_at(op, op->rmt_at + p.at, to + p.first, p.second));
 }
 
-/* What shares a line with it, and is no part of it; its size, or -1: it cannot be read. */
+/* Copies the rest of the put's cache lines; returns its size, or -1: not readable. */
 static int read_beside(const struct ut_check_op *op, uint8_t *to)
 {
     const struct ut_range own = {op->rmt_at, op->rmt_at + op->length}, all = ut_lines_of(own);
@@ -110,7 +110,7 @@ static int read_beside(const struct ut_check_op *op, uint8_t *to)
     return (int)(before + behind);
 }
 
-/* Communications change that memory, too: so it is looked at while there are no others. */
+/* Communications change that memory, too: so it is copied only while there are no others. */
 static bool copy_beside(const struct ut_vcq *vcq, const struct ut_check_op *op)
 {
     struct copy *copy = &copies[op->copy - 1];
@@ -136,7 +136,7 @@ static bool writes(const struct ut_slot *slot)
            slot->desc.kind == UT_DESC_ARMW;
 }
 
-/* Two communications that have different memory, as far as that can be known. */
+/* Do two communications use different memory, as far as known? */
 static bool are_apart(const struct ut_slot *a, const struct ut_check_op *op_a,
                       const struct ut_slot *b, const struct ut_check_op *op_b)
 {
@@ -156,11 +156,11 @@ static bool are_apart(const struct ut_slot *a, const struct ut_check_op *op_a,
                            (struct ut_range){at_b, at_b + ut_desc_length(db)});
 }
 
-/* The own communication whose memory is to be copied. */
+/* This process's communication, whose memory is to be copied. */
 struct mine {
     struct ut_vcq *vcq;
     const struct ut_slot *slot;
-    bool alone; /* no other one of this process may write there until it has started */
+    bool alone; /* no earlier communication here may write the memory */
 };
 
 static void look_at_slots(struct ut_vcq *vcq, struct mine *m)
@@ -190,8 +190,8 @@ static void look_at_other(struct ut_vcq *vcq, void *arg)
     ut_unlock(&vcq->lock);
 }
 
-/* With the shuffle mode the TCQ entry of a put may come before its data: what STRONG_ORDER puts
- * behind it waits for them, and they are no change by another one. */
+/* With the shuffle mode, the TCQ entry of a put may come before its data. A later put with
+ * STRONG_ORDER waits for these data, which must not count as a change by another process. */
 static bool may_be_behind(const struct ut_vcq *vcq, const struct ut_slot *slot)
 {
     return vcq->shuffled && (slot->desc.flags & UTOFU_ONESIDED_FLAG_STRONG_ORDER);
@@ -217,7 +217,7 @@ void ut_target_copy(struct ut_vcq *vcq, const struct ut_slot *slot)
         copies[op->copy - 1].has_beside = copy_beside(vcq, op);
 }
 
-/* A byte that is another one than before, and not the one that the put writes. */
+/* Is a byte neither the old one nor the one that the put writes? */
 static bool differs(const uint8_t *before, const uint8_t *now, const uint8_t *source, uint32_t size)
 {
     for (uint32_t i = 0; i < size; i++)
@@ -239,7 +239,7 @@ static bool was_changed(struct ut_vcq *vcq, const struct ut_slot *slot)
                       differs(before + p.first, now + p.first, source + p.at, p.second));
 }
 
-/* Reads the entry of the STag in the table of a process of this node. */
+/* Does the STag in the table of a process of this node still have this memory? */
 static bool is_in_table(struct ut_vcq *vcq, const struct ut_slot *slot, uint32_t rank)
 {
     struct ut_stag_entry e;

@@ -12,7 +12,7 @@
  * One communication
  */
 
-/* A communication that is held: what is looked at. */
+/* A held communication. */
 struct held {
     struct ut_vcq *vcq;
     const struct ut_slot *slot;
@@ -41,7 +41,7 @@ static void report(enum ut_check_id id, struct ut_vcq *vcq, const struct ut_slot
     report_two(id, (struct held){vcq, slot}, (struct held){0});
 }
 
-/* The local memory, and its sum unless that is to come `later`. */
+/* Finds the local memory, and computes its checksum unless `later`. */
 static void find_memory(struct ut_vcq *vcq, const struct ut_slot *slot, struct ut_check_op *op,
                         bool later)
 {
@@ -70,9 +70,9 @@ static void find_memory(struct ut_vcq *vcq, const struct ut_slot *slot, struct u
         op->sum = ut_check_sum(op->mem, op->length, op->number);
 }
 
-/* Looked for by its id: the VCQ of this process that is the target. */
+/* Argument of a search by id: the VCQ of this process that is the target. */
 struct own_target {
-    struct ut_vcq *vcq; /* of the origin, whose lock is held */
+    struct ut_vcq *vcq; /* VCQ of the origin, whose lock is held */
     utofu_vcq_id_t id;
     utofu_stadd_t stadd;
     uint32_t length;
@@ -98,8 +98,8 @@ static void look_up_own(struct ut_vcq *vcq, void *arg)
         ut_unlock(&vcq->lock);
 }
 
-/* Where the remote memory is, if that can be known: in this process its VCQs know it, of a peer
- * what was read of its table before. */
+/* Finds the remote memory, if possible: for this process in its VCQs, for a peer in the entries of
+ * its table that were read before. */
 static void find_remote(struct ut_vcq *vcq, const struct ut_slot *slot, struct ut_check_op *op)
 {
     const struct ut_desc *d = &slot->desc;
@@ -125,8 +125,7 @@ static void find_remote(struct ut_vcq *vcq, const struct ut_slot *slot, struct u
     if (certain)
         op->rmt_rank = (uint32_t)rank;
     else if (same_node && ut_peers_find_owner(&ident.coords, ident.cq, &peer) == 0)
-        op->rmt_rank =
-            peer.rank; /* it has asked for the connection, and was not looked up before */
+        op->rmt_rank = peer.rank; /* the peer has asked for the connection, and was not looked up */
 }
 
 static bool is_padded(const struct ut_slot *slot)
@@ -152,11 +151,11 @@ static struct ut_range range_at(uint64_t at, const struct ut_slot *slot)
     return (struct ut_range){at, at + ut_desc_length(&slot->desc)};
 }
 
-/* The remote memory of two communications, where they have the same target: */
+/* The remote memory of two communications with the same target: */
 struct target {
     struct ut_range later, earlier;
-    bool has_lines; /* it is known where cache lines begin */
-    bool of_peer;   /* by address, in the memory of a peer: to be looked up again */
+    bool has_lines; /* the alignment to cache lines is known */
+    bool of_peer;   /* by address, in the memory of a peer: must be verified */
 };
 
 static bool is_same_target(struct held later, struct held earlier)
@@ -165,8 +164,8 @@ static bool is_same_target(struct held later, struct held earlier)
            ut_vcq_id_key(earlier.slot->desc.rmt_vcq_id);
 }
 
-/* By address where that is known of both: of several STADDs of the same memory, and through several
- * VCQs of the target. */
+/* Compares by address if both addresses are known, which covers several STADDs of the same memory
+ * and several VCQs of the target. */
 static bool find_target(struct held later, struct held earlier, struct target *t)
 {
     const struct ut_check_op *a = op_of(later), *b = op_of(earlier);
@@ -184,7 +183,7 @@ static bool find_target(struct held later, struct held earlier, struct target *t
         };
         return true;
     }
-    /* the first offset of a region is that of its address, but not with a reserved STag */
+    /* the first offset equals that of the address in the page, except with a reserved STag */
     *t = (struct target){
         .later = range_at(stadd_a, later.slot),
         .earlier = range_at(stadd_b, earlier.slot),
@@ -212,7 +211,7 @@ static struct ut_range local_of(const struct ut_check_op *op)
     return (struct ut_range){at, op->mem ? at + op->length : at};
 }
 
-/* STRONG_ORDER of the later one, and the same local and remote VCQ and path. */
+/* Is the order defined: STRONG_ORDER of the later one, and the same VCQs and path? */
 static bool is_bound(struct held later, struct held earlier)
 {
     const struct ut_desc *a = &later.slot->desc, *b = &earlier.slot->desc;
@@ -239,8 +238,9 @@ static bool write_the_same(struct held a, struct held b, const struct target *t)
            memcmp(from_a + (from - ra.from), from_b + (from - rb.from), to - from) == 0;
 }
 
-/* A get of a word, or of a part of one, reads the value before or the one after: a program that
- * polls with it takes either. But not one that writes the word behind it. */
+/* A get of a word, or of a part of one, reads the old or the new value: a program that polls
+ * with such a get accepts both. This does not hold for a later put that changes the word after
+ * the get. */
 static bool takes_either(struct held later, struct held earlier, const struct target *t)
 {
     const struct ut_desc *a = &later.slot->desc, *b = &earlier.slot->desc;
@@ -264,7 +264,7 @@ static void look_at_remote(struct held later, struct held earlier, const struct 
         report_at(UT_CHECK_ARMW_SIZE, later, earlier, t);
 }
 
-/* One writes bytes of which nothing is said into the line of the other. */
+/* Does one write undefined padding into the cache line of the other? */
 static bool pads_over(struct held later, struct held earlier, const struct target *t)
 {
     bool before = is_padded(earlier.slot) && !is_bound(later, earlier) &&
@@ -276,8 +276,7 @@ static bool pads_over(struct held later, struct held earlier, const struct targe
                        ut_ranges_meet(ut_lines_of(t->later), t->earlier)));
 }
 
-/* Two gets that fill the memory where they meet with the same remote bytes, as the blocks of one
- * call may. */
+/* Do two gets fill their common memory with the same remote bytes, as blocks of one call may? */
 static bool fill_the_same(struct held later, struct held earlier, const struct target *t)
 {
     const struct ut_desc *a = &later.slot->desc, *b = &earlier.slot->desc;
@@ -306,7 +305,7 @@ static void look_at_both(struct held later, struct held earlier)
         report_two(UT_CHECK_LOCAL, later, earlier);
 }
 
-/* Another VCQ of the process, unless a thread is in a call on it. */
+/* Checks another VCQ of the process, unless a thread is in a call on it. */
 static void look_at_other(struct ut_vcq *vcq, void *arg)
 {
     const struct held *mine = arg;
@@ -318,8 +317,8 @@ static void look_at_other(struct ut_vcq *vcq, void *arg)
     ut_unlock(&vcq->lock);
 }
 
-/* Gets may fill the same memory where STRONG_ORDER binds the later one: what the earlier one fills
- * is no change by the program. */
+/* Gets may fill the same memory if STRONG_ORDER orders the later one: then data of the earlier get
+ * are no change by the program. */
 static bool is_filled_before(const struct ut_vcq *vcq, const struct ut_slot *slot)
 {
     struct ut_range mine = local_of(ut_check_op_of(vcq, slot));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The 64-byte TOQ descriptor: its layout, and the seal, by which a descriptor that a prepare
- * function wrote for a VCQ is recognized. Pure functions; uses ident.
+ * The 64-byte TOQ descriptor: its layout, and the seal, which shows that a descriptor was written
+ * by a prepare function for a VCQ. Pure functions; uses ident.
  */
 #ifndef UT_DESC_DESC_H
 #define UT_DESC_DESC_H
@@ -70,7 +70,7 @@ static inline uint32_t ut_desc_path(const struct ut_desc *d)
 /* An internal flag of a descriptor in the TOQ, not among the public ones: its VCQ is counted. */
 enum { UT_DESC_COUNTED = 1 << 13 };
 
-/* flags that a descriptor keeps */
+/* the flags that a descriptor stores */
 static inline uint16_t ut_desc_flags(unsigned long flags)
 {
     return (uint16_t)flags;
@@ -124,7 +124,7 @@ static inline __attribute__((always_inline)) void ut_copy_pair(uint8_t *to, cons
 }
 
 /* Copies the data of a piggyback put without a call, for which the caller would save registers.
- * `most`: what `size` is at most, a constant. */
+ * `most`: maximum of `size`, a constant. */
 static inline __attribute__((always_inline)) void ut_copy_few(uint8_t *to, const uint8_t *from,
                                                               size_t size, size_t most)
 {
@@ -146,7 +146,7 @@ static inline __attribute__((always_inline)) void ut_copy_few(uint8_t *to, const
 /* The seal of a descriptor for a VCQ; unused bytes of the descriptor are zero. */
 uint64_t ut_desc_seal(const struct ut_desc *desc, uint64_t vcq_key);
 
-/* True for a descriptor that was sealed for this VCQ and whose every field is in range. */
+/* True for a descriptor that was sealed for this VCQ and has all fields in range. */
 bool ut_desc_valid(const struct ut_desc *desc, uint64_t vcq_key);
 
 #endif

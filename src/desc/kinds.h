@@ -25,10 +25,10 @@
     KIND(ARMW, armw, ARMW, armw, UT_KIND_SLOW_END, "ARMW")
 
 enum ut_kind_trait {
-    UT_KIND_IN_SESSION = 1, /* a session-mode TOQ takes it: an arrival can start it */
-    UT_KIND_NO_PEER = 2,    /* it has no peer, and ends when it starts */
-    UT_KIND_TO_LOCAL = 4,   /* it writes local memory: errors there are errors of the MRQ */
-    UT_KIND_SLOW_END = 8,   /* its reported_<family>() has more to do than usual_done() */
+    UT_KIND_IN_SESSION = 1, /* allowed in a session-mode TOQ: an arrival can start it */
+    UT_KIND_NO_PEER = 2,    /* has no peer, and completes when it starts */
+    UT_KIND_TO_LOCAL = 4,   /* writes local memory: errors of local memory are errors of the MRQ */
+    UT_KIND_SLOW_END = 8,   /* its reported_<family>() does more than usual_done() */
 };
 
 enum ut_desc_kind {
@@ -38,7 +38,7 @@ enum ut_desc_kind {
 #undef UT_KIND_NUMBER
 };
 
-/* A constant, where `kind` is one. */
+/* A constant if `kind` is one. */
 static inline __attribute__((always_inline)) unsigned int ut_kind_traits(unsigned int kind)
 {
     switch (kind) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A request: the arguments of a one-sided function, packed once, checked, and encoded into a
- * descriptor. Everything that takes one is inlined, so that it stays in registers.
+ * descriptor. All functions with a request are inlined, so that it stays in registers.
  */
 #ifndef UT_DESC_REQUEST_H
 #define UT_DESC_REQUEST_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ARMW: executed by the target's CPU on request of a message, by the device, or by this CPU. */
+/* ARMW: executed by the target's CPU after a message, by the device, or by this CPU. */
 #include "armw/armw.h"
 
 #include <errno.h>
@@ -59,7 +59,7 @@ static enum ut_outcome post_armw_message(struct ut_link *link, struct ut_slot *s
 }
 
 /*
- * ARMW by the device: fetch-and-add and compare-and-swap of 8 bytes natively, everything else by
+ * ARMW by the device: fetch-and-add and compare-and-swap of 8 bytes natively; any other operator by
  * compare-and-swap of the aligned word, repeated until it succeeds. slot->rmt_value is the word
  * that the last atomic found, and in the end the old value.
  */
@@ -126,7 +126,7 @@ static enum ut_outcome post_armw_notice(struct ut_link *link, struct ut_slot *sl
     return UT_POSTED;
 }
 
-/* The word held `found`: the ARMW is executed, or its compare-and-swap is posted again. */
+/* The word was `found`: the ARMW is executed, or its compare-and-swap is posted again. */
 void ut_engine_atomic_done(struct ut_link *link, struct ut_slot *slot)
 {
     const struct ut_desc *d = &slot->desc;
@@ -148,7 +148,7 @@ void ut_engine_atomic_done(struct ut_link *link, struct ut_slot *slot)
         return;
     }
     slot->rmt_value = ut_armw_word_extract(ut_desc_length(d), shift, found);
-    slot->applied = true; /* should the connection break now, only the notice is repeated */
+    slot->applied = true; /* if the connection breaks now, only the notice is repeated */
     slot->stage = UT_STAGE_EXECUTED;
     if (!ut_slot_wants_remote_notice(slot)) {
         ut_engine_finish(link, slot);
@@ -159,8 +159,9 @@ void ut_engine_atomic_done(struct ut_link *link, struct ut_slot *slot)
 }
 
 /*
- * ARMW by this CPU, where it has mapped the target's memory: coherent with the target's own atomics
- * and with those that it executes for other peers. ARMWs already sent to the target go first.
+ * ARMW by this CPU, if it has mapped the target's memory: coherent with the target's own atomics
+ * and with those that it executes for other peers. ARMWs already sent to the target are executed
+ * first.
  */
 
 static void *direct_word(struct ut_link *link, struct ut_slot *slot)
@@ -172,7 +173,7 @@ static void *direct_word(struct ut_link *link, struct ut_slot *slot)
     if (!link->ops->direct || link->armw_out > 0 ||
         ut_link_resolve(link, d->rmt_stadd, size, true, slot->fresh, &addr, &rkey) != 0 ||
         addr % size != 0)
-        return NULL; /* the target executes it, or answers what is wrong */
+        return NULL; /* the target executes the ARMW, or answers with the error */
     return link->ops->direct(link->conn, addr, size, rkey);
 }
 

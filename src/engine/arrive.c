@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages and immediates of peers; and connections that break. */
+/* Messages and immediates of peers, and broken connections. */
 #include "armw/armw.h"
 #include "engine/posting.h"
 #include "engine/failure.h"
@@ -20,7 +20,7 @@ static int rmt_mrq_error(enum ut_stag_result r)
 
 static void __attribute__((noinline, cold)) refuse_notice(const struct ut_link *link)
 {
-    if (!ut_announced_is_stopped(&link->rx_announced)) /* else it may have been */
+    if (!ut_announced_is_stopped(&link->rx_announced)) /* else the STADD may have been announced */
         ut_error("engine", "VCQ %016llx sent a notice for a STADD that it never announced",
                  (unsigned long long)link->peer);
 }
@@ -46,7 +46,7 @@ static void on_notify(void *ctx, uint32_t imm)
 static void take_notice(struct ut_link *link, const struct ut_msg_notice *m)
 {
     if (__builtin_expect(ut_announced_is_stopped(&link->rx_announced), 0))
-        return; /* one before it may not have been understood, and the link ends */
+        return; /* an earlier announcement may have been invalid, and the link is ending */
     if (m->head.type == UT_MSG_ARMW_NOTICE) {
         ut_engine_remote_notice(link, UTOFU_MRQ_TYPE_RMT_ARMW, m->head.edata, 0, m->rmt_stadd);
         return;
@@ -64,7 +64,7 @@ static void take_notice(struct ut_link *link, const struct ut_msg_notice *m)
         ut_engine_schedule(link->vcq, m->head.sps);
 }
 
-/* An ARMW that this CPU has to execute and answer. */
+/* Executes and answers an ARMW. */
 static void serve_armw(struct ut_link *link, const struct ut_msg_armw *m)
 {
     struct ut_vcq *vcq = link->vcq;
@@ -103,7 +103,7 @@ static void take_armw_reply(struct ut_link *answering, const struct ut_msg_armw_
     if (slot->pending == 0)
         ut_engine_finish(link, slot);
     if (link->armw_out == 0)
-        ut_engine_pump(link); /* STRONG_ORDER may wait for it */
+        ut_engine_pump(link); /* STRONG_ORDER may wait for this ARMW */
 }
 
 static bool is_armw_size(uint32_t size)
@@ -197,9 +197,10 @@ static void rewind_link(struct ut_link *link)
 }
 
 /*
- * A communication that was under way when its connection broke, on the new one. `behind`: the last
- * message that the peer has received is of this communication or of a later one, so everything that
- * this one posted has arrived; `messaged`: its own message or immediate was posted.
+ * Decides on the new connection whether a communication is repeated that was in flight when its
+ * connection broke. `behind`: the last message that the peer received is of this communication or
+ * of a later one, so all requests of this one have arrived; `messaged`: its own message or
+ * immediate was posted.
  */
 
 static void resume_nop(struct ut_link *link, struct ut_slot *slot, bool behind, bool messaged)
@@ -211,7 +212,7 @@ static void resume_nop(struct ut_link *link, struct ut_slot *slot, bool behind, 
         slot->stage = UT_STAGE_NONE;
 }
 
-/* It was posted, and nobody knows whether it was executed: a second time may do harm. */
+/* It was posted, and it is unknown whether it was executed: executing it twice may do harm. */
 static bool has_unknown_fate(const struct ut_slot *slot)
 {
     return slot->stage != UT_STAGE_NONE && ut_env_num(UT_ENV_AFTER_BREAK) == UT_AFTER_BREAK_REPORT;
@@ -224,7 +225,7 @@ static void end_with_unknown_fate(struct ut_link *link, struct ut_slot *slot)
     slot->state = UT_SLOT_DONE;
 }
 
-/* What is told to the target is counted, and without having been told it does not use the data. */
+/* A remote notice is counted, and without one the target does not use the data. */
 static void resume_put(struct ut_link *link, struct ut_slot *slot, bool behind, bool messaged)
 {
     if (!behind && has_unknown_fate(slot) && !ut_slot_wants_remote_notice(slot) &&
@@ -234,14 +235,14 @@ static void resume_put(struct ut_link *link, struct ut_slot *slot, bool behind, 
         resume_nop(link, slot, behind, messaged);
 }
 
-/* A read is known to be complete by the message posted behind it, or by what has waited for it:
+/* A read is complete if the message posted after it, or an operation that waited for it, is: see
  * reads_are_complete_before(). */
 static void resume_get(struct ut_link *link, struct ut_slot *slot, bool behind, bool messaged)
 {
     resume_nop(link, slot, behind && messaged, messaged);
 }
 
-/* Those that the target's CPU executes are counted, those of the device are not. */
+/* ARMWs executed by the target's CPU are counted, those executed by the device are not. */
 static void resume_armw(struct ut_link *link, struct ut_slot *slot, bool behind, bool messaged)
 {
     if (!behind || !messaged) {
@@ -250,10 +251,10 @@ static void resume_armw(struct ut_link *link, struct ut_slot *slot, bool behind,
         else
             slot->stage = UT_STAGE_NONE;
     } else if (link->vcq->armw_words || slot->applied) {
-        slot->state = UT_SLOT_DONE; /* executed by the origin, with its notice delivered */
+        slot->state = UT_SLOT_DONE; /* executed by the origin, and its notice is delivered */
     } else {
-        slot->state = UT_SLOT_POSTED; /* the target has it, and answers */
-        slot->owed = true;            /* also if this connection is closed before it does */
+        slot->state = UT_SLOT_POSTED; /* the target has received it, and will answer */
+        slot->owed = true;            /* even if this connection is closed before the answer */
         slot->stage = UT_STAGE_DATA;
         link->armw_out++;
     }
@@ -275,10 +276,9 @@ static void resume_slot(struct ut_link *link, struct ut_slot *slot, bool behind)
 }
 
 /*
- * Before which slot are all reads complete, though their completions were not seen? The message
- * behind a get, and what is STRONG_ORDER, are posted so that they wait for all reads before. A read
- * repeated after them would undo what a later get has brought, or bring what a later put has
- * written.
+ * The slot before which all reads are complete, although their completions were not seen: the
+ * message after a get, and operations with STRONG_ORDER, wait for all earlier reads. Repeating such
+ * a read would overwrite the data of a later get, or read the data of a later put.
  */
 static uint32_t reads_are_complete_before(const struct ut_link *link, uint32_t last_delivered)
 {
@@ -308,7 +308,7 @@ static void end_reads_before(struct ut_link *link, uint32_t before)
             toq[n].state = UT_SLOT_DONE;
 }
 
-/* The VCQ that has executed them was freed, and its answers are lost. */
+/* The VCQ that executed them was freed, and its answers are lost. */
 static void end_owed_by_a_freed_one(struct ut_link *link)
 {
     struct ut_slot *toq = link->vcq->toq;

@@ -9,7 +9,7 @@ static bool done_with_error(struct ut_link *link, struct ut_slot *slot, enum pro
     case PROV_RMT_ACCESS:
         if (slot->retries++ == 0) {
             ut_link_forget(link, slot->desc.rmt_stadd);
-            return false; /* posted again when the connection is back */
+            return false; /* posted again on the new connection */
         }
         ut_slot_fails(link, slot, UTOFU_ERR_MRQ_RMT_MEMORY);
         return true;
@@ -29,8 +29,8 @@ static bool done_with_error(struct ut_link *link, struct ut_slot *slot, enum pro
     }
 }
 
-/* If the connection goes down, ut_link_on_down() ends or repeats the slot; if it stays up, nothing
- * more is reported for it. */
+/* If the connection goes down, ut_link_on_down() ends or repeats the slot; if it stays up, the slot
+ * gets no more completions. */
 static void slot_failed(struct ut_link *link, struct ut_slot *slot, enum prov_status status)
 {
     slot->unsignalled = false;
@@ -49,8 +49,8 @@ static void slot_failed(struct ut_link *link, struct ut_slot *slot, enum prov_st
 }
 
 /*
- * A request of the slot has completed, and is not pending any more. is_read_*: was it a read, or an
- * atomic of the device? reported_*: what follows if it succeeded.
+ * A request of the slot has completed. is_read_*: was it a read, or an atomic by the device?
+ * reported_*: handles a successful completion.
  */
 
 static inline bool is_read_put(const struct ut_link *link, const struct ut_slot *slot)
@@ -65,7 +65,7 @@ static inline void reported_put(struct ut_link *link, struct ut_slot *slot)
         ut_engine_finish_slot(link, slot);
 }
 
-/* A read completes before the message that is posted behind it. */
+/* A read completes before the message posted after it. */
 static inline bool is_read_get(const struct ut_link *link, const struct ut_slot *slot)
 {
     (void)link;
@@ -146,13 +146,13 @@ static inline void slot_done(struct ut_link *link, uint32_t number, enum prov_st
         return;
     }
     end_reported(link, slot);
-    /* others may wait for it: see ut_post_must_wait() */
+    /* other slots may wait for this one: see ut_post_must_wait() */
     if (link->to_post != UT_NO_SLOT && (link->armw_out == 0 || (armw && link->vcq->armw_words)))
         ut_engine_pump(link);
 }
 
-/* Completes the puts of an unsignalled batch up to `last`, where other communications of the link
- * are before or between them. */
+/* Completes the puts of an unsignalled batch up to `last`, if the batch is not contiguous at the
+ * front of the link. */
 static void __attribute__((noinline, cold))
 unsignalled_batch_among_others(struct ut_link *link, uint32_t last)
 {
@@ -166,9 +166,9 @@ unsignalled_batch_among_others(struct ut_link *link, uint32_t last)
     }
 }
 
-/* Frees the slots of an unsignalled batch up to number `last` that are the oldest of the TOQ but
- * for retired ones, one behind the other, and whose TCQ entries are read: without this
- * ut_engine_make_room() would look at each of them again. Is `last` one of them? */
+/* Frees the slots of an unsignalled batch up to number `last` that are next in the TOQ, contiguous,
+ * and whose TCQ entries are read, so that ut_engine_make_room() does not look at each again.
+ * Returns whether `last` is among them. */
 static inline bool free_batch(struct ut_link *link, uint32_t last)
 {
     struct ut_vcq *vcq = link->vcq;
@@ -233,7 +233,7 @@ static inline bool is_usual(const struct ut_vcq *vcq, const struct ut_slot *slot
            ut_mrq_below_alarm(vcq);
 }
 
-/* Early notices, done slots or slots to post waited for it. */
+/* Processes early notices, done slots or slots to post that waited for this slot. */
 static void __attribute__((noinline)) end_waiting_others(struct ut_link *link)
 {
     if (link->early_first)
@@ -290,7 +290,7 @@ __attribute__((hot)) void ut_engine_done(void *ctx, uint64_t cookie, enum prov_s
     struct ut_link *link = ctx;
 
     if (__builtin_expect((status | (cookie ^ ut_cookie(UT_COOKIE_SLOT, link->first))) == 0, 1)) {
-        struct ut_slot *slot = &link->vcq->toq[link->first]; /* the oldest of its link */
+        struct ut_slot *slot = &link->vcq->toq[link->first]; /* the oldest slot of its link */
         if (__builtin_expect(is_usual(link->vcq, slot), 1)) {
             usual_done(link, slot);
             return;

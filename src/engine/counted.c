@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Callbacks of a counted VCQ: those of every VCQ, with reports to stats before and after. */
+/* The callbacks of a counted VCQ: the usual callbacks, with reports to stats before and after. */
 #include "engine/engine.h"
 #include "stats/stats.h"
 
@@ -86,7 +86,7 @@ static void on_crowded(void *owner)
 
 const struct prov_callbacks ut_engine_counted_callbacks = {
     .done = on_done,
-    .unsignalled_done = NULL, /* a counted VCQ posts nothing unsignalled */
+    .unsignalled_done = NULL, /* a counted VCQ posts no unsignalled requests */
     .message = on_message,
     .notify = on_notify,
     .request = on_request,

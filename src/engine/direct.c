@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the direct way calls to post: see direct.h. */
+/* Posting on the direct path: see direct.h. */
 #include "engine/direct.h"
 
 #include <errno.h>
@@ -10,8 +10,8 @@
 #define unlikely(x) __builtin_expect(!!(x), 0)
 #define likely(x)   __builtin_expect(!!(x), 1)
 
-/* The slot enters the TOQ and its link before it is posted, so that no value is needed after that
- * but the VCQ. A slot that the provider refuses, which is rare, is taken out again. */
+/* The slot enters the TOQ and its link before it is posted, so that only the VCQ is live after the
+ * call. If the provider refuses the slot, which is rare, it is removed again. */
 __attribute__((hot)) void ut_post_few(struct ut_vcq *vcq, struct ut_slot *slot, uint64_t remote)
 {
     uint32_t number = vcq->toq_tail & vcq->toq_mask;
@@ -28,7 +28,7 @@ __attribute__((hot)) void ut_post_few(struct ut_vcq *vcq, struct ut_slot *slot, 
         ut_engine_few_refused(vcq, rc);
 }
 
-/* The provider has answered a write or a read with `rc`. */
+/* The provider has returned `rc` for a write or a read. */
 static inline bool end_post(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot, int rc)
 {
     bool lcl_notice = slot->desc.flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE;
@@ -56,14 +56,14 @@ static inline bool end_post(struct ut_vcq *vcq, struct ut_link *link, struct ut_
     return true;
 }
 
-/* Reads in flight, or an order of puts that the device does not keep. */
+/* Are reads in flight, or puts whose order the device does not keep? */
 static inline bool waits_for_order(const struct ut_link *link, const struct ut_desc *d)
 {
     return unlikely(link->strong_waits != 0) && (d->flags & UTOFU_ONESIDED_FLAG_STRONG_ORDER);
 }
 
-/* Adds the remote notice and the SPS of a put as an immediate. False: its STADD is not announced.
- */
+/* Adds the remote notice and the SPS of a put as an immediate. False: the put's STADD is not
+ * announced. */
 static inline bool add_immediate(struct ut_link *link, struct ut_slot *slot, struct prov_xfer *x)
 {
     slot->msg_number = 0;
@@ -76,8 +76,8 @@ static inline bool add_immediate(struct ut_link *link, struct ut_slot *slot, str
     return true;
 }
 
-/* Marks a put as posted, and says how its completion is to be reported. `kept`: its source is
- * copied, so its TCQ entry is written when it is posted. */
+/* Marks a put as posted; returns the flags for its completion. `kept`: its source is copied, so its
+ * TCQ entry is written at posting. */
 static inline uint32_t mark_put(struct ut_slot *slot, bool kept)
 {
     uint32_t flags = !kept && slot->desc.flags & UTOFU_ONESIDED_FLAG_TCQ_NOTICE ? PROV_SIGNAL : 0u;
@@ -126,14 +126,14 @@ __attribute__((hot)) bool ut_post_get_direct(struct ut_vcq *vcq, struct ut_slot 
                           .rkey = link->hot_rkey,
                           .cookie = ut_cookie(UT_COOKIE_SLOT, vcq->toq_tail & vcq->toq_mask)};
 
-    if (waits_for_order(link, d) || ut_slot_wants_remote_notice(slot)) /* a message behind it */
+    if (waits_for_order(link, d) || ut_slot_wants_remote_notice(slot)) /* a message follows */
         return false;
     if (d->flags & UTOFU_ONESIDED_FLAG_TCQ_NOTICE)
         x.flags |= PROV_SIGNAL;
     if (d->flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE)
         x.flags |= PROV_SIGNAL | PROV_LANDED;
     slot->msg_number = 0;
-    ut_slot_is_posted(slot, true, false); /* the request is sent when it is posted */
+    ut_slot_is_posted(slot, true, false); /* the request is sent as soon as it is posted */
     int rc = link->ops->read(link->conn, &x);
     if (rc >= 0 && !(rc & PROV_COMPLETE))
         link->reads_out++;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The direct way of a put or a get, which is the common case: nothing waits on its link, its STags
- * are those that were used last, and its remote notice, if it has one, travels with the data. The
- * data leave at once, in one of three forms: as a word that this CPU moves in memory of the peer
- * that this process has mapped; as a few bytes; or as any other request of the provider. A slot
- * that is refused here takes the other way, ut_engine_submit().
+ * The direct path of a put or a get, for the common case: no communication waits on the link, the
+ * STags are the last used ones, and a remote notice, if requested, travels with the data. The data
+ * are sent at once, in one of three forms: as a word that this CPU stores or loads in mapped memory
+ * of the peer; as a put of a few bytes; or as any other request of the provider. A refused slot
+ * takes the other path, ut_engine_submit().
  *
- * What finds both ends and moves the word is inlined where the request is in registers.
+ * The functions for both ends and the word are inlined, where the request is in registers.
  */
 #ifndef UT_ENGINE_DIRECT_H
 #define UT_ENGINE_DIRECT_H
@@ -18,7 +18,7 @@
 
 enum { UT_WORD = sizeof(uint64_t) };
 
-/* Where the data are at either end. */
+/* The addresses of the data. */
 struct ut_ends {
     uint8_t *local;
     uint64_t remote; /* address in the process of the peer */
@@ -41,8 +41,8 @@ UT_INLINE bool ut_find_ends(const struct ut_stag_table *stags, const struct ut_l
     return ut_stadd_range_find(&link->hot, r->rmt_stadd, r->length, &ends->remote);
 }
 
-/* The peer's word in this process, if this CPU may move the data to or from there as one word,
- * without SPS or remote notice: everything before them on the link is complete. */
+/* The peer's word in this process, if this CPU may move the data as one word, without SPS or remote
+ * notice: all earlier communications on the link are complete. */
 UT_INLINE bool ut_find_word(const struct ut_link *link, const struct ut_request *r,
                             const struct ut_ends *ends, void **word)
 {
@@ -56,11 +56,10 @@ UT_INLINE bool ut_find_word(const struct ut_link *link, const struct ut_request 
     return prov_is_word(r->kind == UT_DESC_GET ? ends->local : *word, UT_WORD);
 }
 
-/* The slot behind the tail enters the TOQ, and is complete. The provider is not called, which would
- * find that the peer is dead: but at least once in as many puts as the TOQ has entries the TOQ is
- * full, and the put comes by ut_engine_submit_direct(). The program polls the MRQ for most gets,
- * and for few puts.
- */
+/* Submits the slot behind the tail as complete. The provider, which would notice that the peer is
+ * dead, is not called. But the TOQ is full at least once in as many puts as it has entries, and
+ * then the put is started by ut_engine_submit_direct(), which calls the provider. The program polls
+ * the MRQ for most gets, and for few puts. */
 UT_INLINE void ut_end_at_once(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot,
                               const struct ut_request *r)
 {
@@ -82,7 +81,7 @@ UT_INLINE void ut_end_at_once(struct ut_vcq *vcq, struct ut_link *link, struct u
         ut_engine_local_notice_called(link, slot);
 }
 
-/* These are in direct.c. A put of a few bytes, which the slot has, is always posted, to last_link;
+/* Defined in direct.c. ut_post_few() always posts the put of a few bytes in the slot, to last_link;
  * the other functions return false if nothing was done. */
 void ut_post_few(struct ut_vcq *vcq, struct ut_slot *slot, uint64_t remote);
 bool ut_post_put_direct(struct ut_vcq *vcq, struct ut_slot *slot, struct ut_link *link,
@@ -90,8 +89,8 @@ bool ut_post_put_direct(struct ut_vcq *vcq, struct ut_slot *slot, struct ut_link
 bool ut_post_get_direct(struct ut_vcq *vcq, struct ut_slot *slot, struct ut_link *link,
                         struct ut_ends ends);
 
-/* Is it a put of a few bytes through a provider that takes them at once, without SPS or any notice
- * but that of the TCQ? */
+/* Is this a put of a few bytes, without SPS or any notice but that of the TCQ, and a provider with
+ * such puts? */
 UT_INLINE bool ut_is_few(const struct ut_link *link, const struct ut_request *r)
 {
     enum {
@@ -102,10 +101,10 @@ UT_INLINE bool ut_is_few(const struct ut_link *link, const struct ut_request *r)
     return r->length - 1 < link->few && !(r->flags & NOT_OF_FEW) && !ut_flags_sps(r->flags);
 }
 
-/* Submits and posts the request, which the slot behind the tail of the TOQ has as a descriptor: a
- * put, with or without piggyback, or a get. Call it only where ut_toq_is_direct(). `as_word`: this
- * CPU may move it; else the provider is called. False: nothing was done, and ut_engine_submit() is
- * next. */
+/* Submits and posts the request, a put with or without piggyback, or a get, which is encoded in the
+ * slot behind the tail of the TOQ. Only if ut_toq_is_direct(). `as_word`: this CPU may move the
+ * data; else the provider is called. False: nothing was done, and the caller calls
+ * ut_engine_submit(). */
 UT_INLINE bool ut_submit_direct(struct ut_vcq *vcq, struct ut_slot *slot, struct ut_link *link,
                                 const struct ut_request *r, bool as_word)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Draining a VCQ that is freed, or whose process ends, and saying what that waits for. */
+/* Draining a VCQ that is freed, or whose process ends, and reporting outstanding communications. */
 #include <sched.h>
 #include <stdio.h>
 
@@ -20,7 +20,7 @@ static bool is_idle(const struct ut_vcq *vcq)
     return true;
 }
 
-/* What is under way, on how many links, and the link that has most of it. */
+/* The communications under way, the number of their links, and the link with most of them. */
 struct under_way {
     unsigned int communications, messages, links;
     const struct ut_link *most;

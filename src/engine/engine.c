@@ -114,7 +114,7 @@ static void start_due(struct ut_vcq *vcq)
     ut_toq_limit_direct(vcq);
     if (batch)
         flush_endpoints(vcq);
-    if (vcq->waits && ut_engine_has_entry(vcq)) /* complete at once */
+    if (vcq->waits && ut_engine_has_entry(vcq)) /* already complete */
         ut_vcq_end_waits(vcq);
 }
 
@@ -152,13 +152,13 @@ void ut_engine_refused(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot 
 {
     if (slot->msg_number)
         link->tx_number--;
-    slot->state = UT_SLOT_FREE; /* as it was */
+    slot->state = UT_SLOT_FREE; /* removed again */
     if (rc == -EAGAIN)
-        ut_engine_progress(vcq); /* that may free an entry of the send queue */
+        ut_engine_progress(vcq); /* may free an entry of the send queue */
     start_tail(vcq);
 }
 
-/* Usually the slot before it in the TOQ is the one before it on the link, too. */
+/* Usually the previous slot of the TOQ is also the previous slot of the link. */
 static void leave_link(struct ut_vcq *vcq, uint32_t number)
 {
     uint32_t before = (number - 1) & vcq->toq_mask;
@@ -178,7 +178,7 @@ static void leave_link(struct ut_vcq *vcq, uint32_t number)
     link->append = &vcq->toq[before].next;
 }
 
-/* After progress, which may have freed an entry of the send queue, or brought the link down. */
+/* Tries again after progress, which may have freed a send queue entry, or ended the link. */
 static bool few_again(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot)
 {
     uint32_t length = ut_desc_length(&slot->desc), number = ut_slot_number(vcq, slot), rkey;
@@ -211,7 +211,7 @@ void ut_engine_few_refused(struct ut_vcq *vcq, int rc)
     ut_engine_refused(vcq, link, slot, rc);
 }
 
-/* A VCQ that is checked holds back what is submitted: see ut_engine_start_held(). */
+/* A checked VCQ holds submitted communications: see ut_engine_start_held(). */
 static void __attribute__((noinline)) submit_watched(struct ut_vcq *vcq, uint32_t n, bool delay)
 {
     if (vcq->stats)
@@ -284,8 +284,8 @@ static void reclaim_slots(struct ut_vcq *vcq)
     ut_toq_limit_direct(vcq);
 }
 
-/* Unsignalled requests complete with a later signalled one of their link; where there is none, with
- * an empty signalled write. */
+/* Unsignalled requests complete with a later signalled request of their link; if there is none,
+ * with an empty signalled write. */
 static void post_empty_write(struct ut_link *link)
 {
     struct prov_xfer x = {.flags = PROV_SIGNAL, .cookie = ut_cookie(UT_COOKIE_NONE, 0)};
@@ -328,7 +328,7 @@ int ut_engine_make_room(struct ut_vcq *vcq, uint32_t n)
     reclaim_slots(vcq);
     if (ut_engine_room(vcq) >= n)
         return 0;
-    start_due(vcq); /* what DELAY_START or the check mode has delayed */
+    start_due(vcq); /* starts descriptors delayed by DELAY_START or the check mode */
     ut_engine_progress(vcq);
     reclaim_slots(vcq);
     if (ut_engine_room(vcq) >= n)
@@ -376,7 +376,7 @@ size_t ut_engine_unread_mrq(struct ut_vcq *vcq)
 
     if (vcq->check)
         start_due(vcq);
-    /* several polls in a row may find nothing but completions */
+    /* several polls in a row may find only completions of other slots */
     for (int i = 0; i < MOST_POLLS && ut_engine_progress(vcq); i++)
         ;
     return vcq->mrq_tail - vcq->mrq_head;
@@ -400,7 +400,7 @@ int ut_engine_progress_rest(struct ut_vcq *vcq)
     return events;
 }
 
-/* Errors of the program, of those that nobody has polled. */
+/* Is the code an error of the program, for reports of entries that were not polled? */
 static bool is_misuse(int rc)
 {
     return rc != 0 && rc != UTOFU_ERR_TCQ_OTHER && rc != UTOFU_ERR_MRQ_OTHER &&

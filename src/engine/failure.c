@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Why communications failed, for people. See failure.h. */
+/* Descriptions of failed communications. See failure.h. */
 #include "engine/failure.h"
 
 #include <stdarg.h>
@@ -12,7 +12,7 @@
 #include "util/last_error.h"
 #include "util/log.h"
 
-/* What a failed communication was. */
+/* A failed communication. */
 struct failure {
     utofu_vcq_id_t lcl_vcq_id, rmt_vcq_id;
     utofu_stadd_t lcl_stadd, rmt_stadd;
@@ -42,7 +42,7 @@ static bool is_remote_memory(int rc)
 }
 
 /*
- * When it fails
+ * When a communication fails
  */
 
 static struct ut_why explain_code(struct ut_link *link, const struct ut_slot *slot, int rc)
@@ -59,7 +59,7 @@ static struct ut_why explain_code(struct ut_link *link, const struct ut_slot *sl
         return link->why;
     if (is_local_memory(rc) && (to_local || d->kind == UT_DESC_PUT))
         return ut_stag_why(link->vcq->stags, d->lcl_stadd, length, to_local);
-    /* what the target's CPU refuses was perhaps never looked at here */
+    /* for an ARMW refused by the target's CPU the memory was perhaps never looked up here */
     if (is_remote_memory(rc) && !(d->kind == UT_DESC_ARMW && slot->stage != UT_STAGE_NONE))
         return ut_link_why(link, d->rmt_stadd, length, !to_local);
     return (struct ut_why){.cause = rc == UTOFU_ERR_MRQ_OTHER ? UT_CAUSE_DEVICE : UT_CAUSE_NONE};
@@ -78,8 +78,8 @@ void ut_slot_fails(struct ut_link *link, struct ut_slot *slot, int rc)
 }
 
 /*
- * In the MRQ. The reserved words of an entry are ours until it is handed out, and so is the STADD
- * that a notice of its type does not tell.
+ * In the MRQ. The reserved words of an entry are free for this module until the program takes the
+ * entry, and so is the STADD that the notice type does not use.
  */
 
 static uint64_t pack_failure(const struct ut_slot *slot)
@@ -107,7 +107,7 @@ int ut_mrq_code(const struct utofu_mrq_notice *entry)
 }
 
 /*
- * When it is taken
+ * When the program takes the entry
  */
 
 static void describe_failure(const void *data, char *buf, size_t size);
@@ -129,7 +129,7 @@ int ut_mrq_failed(const struct ut_vcq *vcq, const struct utofu_mrq_notice *entry
     };
 
     if (f.kind == UT_DESC_GET) {
-        f.lcl_stadd -= f.length; /* notices tell the ends */
+        f.lcl_stadd -= f.length; /* notices have the STADDs of the ends */
         notice->rmt_stadd = 0;
     } else if (f.kind != UT_DESC_ARMW) {
         f.rmt_stadd -= f.length;
@@ -188,7 +188,7 @@ static void add_communication(struct text *t, const struct failure *f)
              f->length, f->edata, (unsigned long long)f->lcl_vcq_id);
 }
 
-/* What can be said without asking anybody. */
+/* Adds the peer, as far as it is known without asking another process. */
 static void add_peer(struct text *t, utofu_vcq_id_t id)
 {
     struct ut_vcq_ident ident;
@@ -219,7 +219,7 @@ static void add_stag(struct text *t, utofu_stadd_t stadd)
     add_text(t, ": it was deregistered, or never was on this VCQ");
 }
 
-/* Where the target's CPU said no, it gave a code and no cause. */
+/* For a refusal by the target's CPU, which sends a code and no cause. */
 static const char *of_code(int rc)
 {
     switch (rc) {
@@ -234,7 +234,7 @@ static const char *of_code(int rc)
     }
 }
 
-#define FAR_BEHIND (ut_stadd_make(1, 0, 0) / 2) /* half of what an STag can name */
+#define FAR_BEHIND (ut_stadd_make(1, 0, 0) / 2) /* half of the range of an STag */
 
 static void add_memory_cause(struct text *t, const struct failure *f, utofu_stadd_t stadd)
 {
@@ -249,7 +249,7 @@ static void add_memory_cause(struct text *t, const struct failure *f, utofu_stad
         break;
     case UT_CAUSE_BEHIND:
         if (n > FAR_BEHIND) {
-            /* rather a subtraction from an STADD of the next STag than such a large addition */
+            /* more likely a subtraction from an STADD of the next STag than an addition */
             add_text(t, "it lies %llu bytes before the next STag begins, far behind its own region",
                      (unsigned long long)(ut_stadd_make(1, 0, 0) - ut_stadd_offset(stadd)));
             break;

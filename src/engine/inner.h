@@ -46,7 +46,7 @@ static inline void notice_armw(struct utofu_mrq_notice *n, const struct ut_slot 
     n->rmt_stadd = slot->desc.rmt_stadd;
 }
 
-/* The local MRQ notice of a slot, but for the return code. */
+/* The local MRQ notice of a slot, without the return code. */
 static inline __attribute__((always_inline)) struct utofu_mrq_notice ut_engine_make_notice(
     const struct ut_link *link, const struct ut_slot *slot)
 {
@@ -63,7 +63,7 @@ case UT_DESC_##NAME:                                                            
     return n;
 }
 
-/* Writes the local notice of a slot that succeeded; ut_mrq_push_failed() is for the others. */
+/* Writes the local notice of a successful slot; of a failed one: ut_mrq_push_failed(). */
 static inline __attribute__((always_inline)) void ut_engine_local_notice(struct ut_vcq *vcq,
                                                                          struct ut_link *link,
                                                                          struct ut_slot *slot)
@@ -71,18 +71,17 @@ static inline __attribute__((always_inline)) void ut_engine_local_notice(struct 
     ut_mrq_push(vcq, 0, ut_engine_make_notice(link, slot));
 }
 
-/* The same, not inlined. */
+/* As ut_engine_local_notice(), not inlined. */
 void ut_engine_local_notice_called(struct ut_link *link, struct ut_slot *slot);
 
-void ut_engine_pump(struct ut_link *link);             /* post what can be posted */
-void ut_engine_fail_all(struct ut_link *link, int rc); /* MRQ errors for everything on it */
+void ut_engine_pump(struct ut_link *link);             /* posts all slots that can be posted */
+void ut_engine_fail_all(struct ut_link *link, int rc); /* ends all slots */
 
-/* The slot is DONE: retires it, if it is the oldest of its link, and those behind it that are done.
- */
+/* The slot is DONE: if it is the oldest of its link, retires it and the done slots after it. */
 void ut_engine_finish(struct ut_link *link, struct ut_slot *slot);
 void ut_engine_retire(struct ut_link *link);
 
-/* Unsignalled requests have to complete, as something waits behind them: the next empty poll calls
+/* A slot waits behind unsignalled requests: the next empty poll calls
  * ut_engine_request_completions(). */
 void ut_engine_want_completions(struct ut_vcq *vcq) __attribute__((cold));
 
@@ -90,14 +89,14 @@ void ut_engine_want_completions(struct ut_vcq *vcq) __attribute__((cold));
 void ut_engine_done(void *ctx, uint64_t cookie, enum prov_status status);
 void ut_engine_unsignalled_done(void *ctx, uint64_t cookie);
 
-/* Remote notices: into the MRQ, but behind the local notices of communications that were started on
- * the link before. */
+/* Writes a remote notice into the MRQ, after the local notices of communications that were started
+ * on the link before. */
 void ut_engine_early_notice(struct ut_link *link, uint8_t type, uint8_t edata,
                             utofu_stadd_t lcl_stadd, utofu_stadd_t rmt_stadd);
 static inline void ut_engine_push_remote_notice(struct ut_link *link, uint8_t type, uint8_t edata,
                                                 utofu_stadd_t lcl_stadd, utofu_stadd_t rmt_stadd)
 {
-    /* the target of a put has the value of rmt_stadd in rmt_value too: some programs look there */
+    /* at a put's target rmt_value equals rmt_stadd: some programs read the STADD there */
     const struct utofu_mrq_notice n = {
         .notice_type = type,
         .vcq_id = link->peer,

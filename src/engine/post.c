@@ -48,7 +48,7 @@ static int send_notice(struct ut_link *link, struct ut_slot *slot, uint32_t flag
     return rc;
 }
 
-/* The provider has taken the last request of a descriptor. */
+/* The provider has accepted the last request of a descriptor. */
 static enum ut_outcome mark_accepted(struct ut_link *link, struct ut_slot *slot,
                                      enum ut_slot_stage stage, int rc)
 {
@@ -74,7 +74,7 @@ static enum ut_outcome post_notice(struct ut_link *link, struct ut_slot *slot)
     return mark_accepted(link, slot, UT_STAGE_NOTICE, rc);
 }
 
-/* The provider has taken the data of a put or a get; notice_follows: a message is posted next. */
+/* The provider has accepted a put's or a get's data; notice_follows: a message is next. */
 static inline enum ut_outcome data_accepted(struct ut_link *link, struct ut_slot *slot, int rc,
                                             bool notice_follows)
 {
@@ -87,8 +87,8 @@ static inline enum ut_outcome data_accepted(struct ut_link *link, struct ut_slot
     return post_notice(link, slot);
 }
 
-/* Fills the request with both ends of a put or a get. False: it waits or has failed, see *outcome.
- */
+/* Fills the request with both ends of a put or a get. False: the slot waits or has failed, see
+ * *outcome. */
 static inline bool find_ends(struct ut_link *link, struct ut_slot *slot, bool to_local,
                              struct prov_xfer *x, enum ut_outcome *outcome)
 {
@@ -119,7 +119,7 @@ static inline bool find_ends(struct ut_link *link, struct ut_slot *slot, bool to
     return true;
 }
 
-/* The data, with the notice as an immediate where that is possible. */
+/* Posts the data, with the notice as an immediate if possible. */
 static inline enum ut_outcome post_put(struct ut_link *link, struct ut_slot *slot)
 {
     const struct ut_desc *d = &slot->desc;
@@ -140,7 +140,7 @@ static inline enum ut_outcome post_put(struct ut_link *link, struct ut_slot *slo
     if (rides)
         x.flags |= ut_notify_flags(d);
     else if (notify)
-        x.flags &= ~(uint32_t)PROV_SIGNAL; /* the message behind it is signalled */
+        x.flags &= ~(uint32_t)PROV_SIGNAL; /* the message after it is signalled */
     int rc = link->ops->write(link->conn, &x);
     if (__builtin_expect(rc < 0, 0))
         return ut_post_refused(link, slot, rc);
@@ -154,7 +154,7 @@ static inline enum ut_outcome post_put(struct ut_link *link, struct ut_slot *slo
     return data_accepted(link, slot, rc, notify && !rides);
 }
 
-/* The read, and behind it the message with the notice. */
+/* Posts the read, and after it the message with the notice. */
 static inline enum ut_outcome post_get(struct ut_link *link, struct ut_slot *slot)
 {
     enum ut_outcome outcome;
@@ -181,7 +181,7 @@ static inline enum ut_outcome post_armw(struct ut_link *link, struct ut_slot *sl
     return ut_post_armw(link, slot);
 }
 
-/* Never called: a NOP ends when it starts, and is on no link. */
+/* Never called: a NOP completes when it starts, and is on no link. */
 static inline enum ut_outcome post_nop(struct ut_link *link, struct ut_slot *slot)
 {
     return ut_post_fails(link, slot, UTOFU_ERR_MRQ_OTHER);
@@ -215,7 +215,7 @@ void ut_engine_pump(struct ut_link *link)
         UT_ASSERT(link->to_post <= vcq->toq_mask && slot->link == link);
         if (slot->state == UT_SLOT_WAITING) {
             if (link->reading != UT_STAG_NONE || post_slot(link, slot) == UT_NOT_NOW) {
-                /* the background thread goes on with it, if the program does not call again */
+                /* the background thread continues, if the program does not call again */
                 ut_link_wait(link);
                 return;
             }

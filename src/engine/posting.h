@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the files that post: direct.c for puts and gets that are posted at once, post.c for
- * puts, gets and notices that were queued, armw.c for ARMW. */
+ * queued puts, gets and notices, armw.c for ARMW. */
 #ifndef UT_ENGINE_POSTING_H
 #define UT_ENGINE_POSTING_H
 
@@ -9,28 +9,28 @@
 
 #define UT_INLINE static inline __attribute__((always_inline))
 
-/* What posting one descriptor led to. */
+/* The result of posting one descriptor. */
 enum ut_outcome {
-    UT_POSTED,  /* all of it is posted, or it has ended */
-    UT_NOT_NOW, /* it is tried again when the link is pumped */
+    UT_POSTED,  /* all requests are posted, or the slot has ended */
+    UT_NOT_NOW, /* posted again when the link is pumped */
 };
 
-/* It ends with an error: of the TCQ, where Tofu's local TNI would find it; else of the MRQ, with a
- * notice whether asked for or not. */
+/* The slot ends with an error: of the TCQ, if Tofu's local TNI would detect it; else of the MRQ,
+ * with a notice even if none was requested. */
 enum ut_outcome ut_post_fails(struct ut_link *link, struct ut_slot *slot, int rc);
-/* A negative return of the provider, with nothing of the operation posted. */
+/* The provider returned a negative value, and no request of the operation is posted. */
 enum ut_outcome ut_post_refused(struct ut_link *link, struct ut_slot *slot, int rc);
 /* The code for local memory that cannot be used: of the MRQ where it is written, else of the TCQ.
  */
 int ut_post_local_error(const struct ut_slot *slot, enum ut_stag_result r);
 
 /*
- * What the two ways of a put or a get have in common
+ * Shared by the direct and the queued path of a put or a get
  */
 
-/* A TCQ entry is written when the source may be reused; of a small put, whose source is copied to
- * the descriptor, that is at once: see ut_keep_source(). A communication without notices is not
- * signalled: it completes with a later one, or with the empty write of ut_engine_make_room(). */
+/* A TCQ entry is written when the source may be reused; for a small put, whose source is copied to
+ * the descriptor, at once: see ut_keep_source(). A communication without notices is not signalled:
+ * it completes with a later one, or with the empty write of ut_engine_make_room(). */
 static inline uint32_t ut_signal_flags(uint16_t flags, uint32_t length)
 {
     if (flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE)
@@ -54,7 +54,7 @@ UT_INLINE void ut_link_append(struct ut_link *link, struct ut_slot *slot, uint32
         link->lcl_notices_begun++;
 }
 
-/* The slot is in the TOQ and posted. All arguments are constants, so that two words are written. */
+/* Marks the slot as posted. All arguments are constants, so that just two words are written. */
 UT_INLINE void ut_slot_is_posted(struct ut_slot *slot, bool tcq_ready, bool unsignalled)
 {
     const struct ut_slot posted = {
@@ -65,7 +65,7 @@ UT_INLINE void ut_slot_is_posted(struct ut_slot *slot, bool tcq_ready, bool unsi
     slot->state = UT_SLOT_POSTED;
 }
 
-/* The source becomes part of the descriptor. */
+/* Copies the source into the descriptor. */
 UT_INLINE void ut_copy_source(struct ut_desc *d, const uint8_t *source, uint32_t length)
 {
     prov_unwatched_begin();
@@ -74,9 +74,10 @@ UT_INLINE void ut_copy_source(struct ut_desc *d, const uint8_t *source, uint32_t
     d->kind = UT_DESC_PIGGYBACK;
 }
 
-/* A small put is posted from a copy, which it is repeated with if its connection breaks. The copy
- * is made before, as the program may know by the memory of the peer that the data have arrived, and
- * write to the source again, while this thread is still in the provider's write. */
+/* Posts a small put from a copy of the source, which is also used if the put is repeated after its
+ * connection broke. The source is copied before posting, because the program may see the data
+ * arrive in the peer's memory, and reuse the source, while this thread is still in the provider's
+ * write. */
 UT_INLINE void ut_post_from_copy(const struct ut_link *link, struct ut_slot *slot,
                                  struct prov_xfer *x)
 {
@@ -87,12 +88,12 @@ UT_INLINE void ut_post_from_copy(const struct ut_link *link, struct ut_slot *slo
     x->lkey = 0;
 }
 
-/* The provider has taken the source, but may have to send it again on a new connection. A small one
- * is copied to the descriptor, so that its TCQ entry can be written; a larger one is needed until
- * it is delivered. So it is where ut_post_from_copy() has not copied it: over shared memory the
- * kernel may read it, which sees whether it is there; and the shuffle mode has its own copy, or
- * none. What such a put has done is known, so it is not repeated, unless it is behind a notice that
- * found no room in the peer's ring. */
+/* The provider has read the source, but may have to send it again on a new connection. A small
+ * source is copied to the descriptor, so that its TCQ entry can be written; a larger one must stay
+ * unchanged until delivery. If ut_post_from_copy() did not copy it, there are two cases: over
+ * shared memory the kernel may read the source, which checks that it is mapped; and the shuffle
+ * mode has its own copy, or needs none. Such a put is not repeated, as it is known whether it was
+ * executed, unless it is behind a notice that found no room in the peer's ring. */
 UT_INLINE void ut_keep_source(struct ut_slot *slot, const uint8_t *source)
 {
     struct ut_desc *d = &slot->desc;
@@ -105,7 +106,7 @@ UT_INLINE void ut_keep_source(struct ut_slot *slot, const uint8_t *source)
     slot->tcq_ready = true;
 }
 
-/* Can the notice be sent as the immediate of the put? Only where its STADD was announced before. */
+/* Can the notice be the immediate of the put? Only if its STADD was announced before. */
 static inline bool ut_notice_fits_immediate(const struct ut_link *link, const struct ut_desc *d,
                                             uint32_t *imm)
 {
@@ -129,16 +130,16 @@ static inline uint32_t ut_notify_flags(const struct ut_desc *d)
 
 bool ut_post_waits_for_armw(const struct ut_link *link, const struct ut_slot *slot);
 
-/* A STRONG_ORDER communication is executed after earlier reads and atomics: a fence orders it
- * behind those of the device; for an ARMW by the target's CPU it waits here. Remote notices are
- * sent in the order of the TOQ: the one of an ARMW by the device is posted when its atomic is
+/* A STRONG_ORDER communication is executed after earlier reads and atomics. A fence orders it
+ * after those of the device; for an ARMW by the target's CPU it waits here. Remote notices are
+ * sent in the order of the TOQ: the notice of an ARMW by the device is posted when its atomic is
  * complete. */
 static inline bool ut_post_must_wait(const struct ut_link *link, const struct ut_slot *slot)
 {
     return __builtin_expect(link->armw_out != 0, 0) && ut_post_waits_for_armw(link, slot);
 }
 
-/* Where puts and gets may pass each other, those of STRONG_ORDER say so. */
+/* If the device may reorder puts and gets, those with STRONG_ORDER are marked. */
 static inline uint32_t ut_post_strong(const struct ut_link *link, const struct ut_slot *slot)
 {
     bool strong = slot->desc.flags & UTOFU_ONESIDED_FLAG_STRONG_ORDER;
@@ -153,8 +154,9 @@ static inline uint32_t ut_post_fence(const struct ut_link *link, const struct ut
     return strong && link->reads_out > 0 ? PROV_FENCE : 0;
 }
 
-/* What the target returns with its answer to an ARMW: the TOQ slot, and above it the era of the
- * link, in as many bits as the TOQ leaves of 32: at least 12, and 21 with 2,048 entries. */
+/* The identifier that the target returns with its answer to an ARMW: the TOQ slot, and above it
+ * the era of the link, in the bits of 32 that the TOQ leaves: at least 12, and 21 with 2,048
+ * entries. */
 static inline uint32_t ut_armw_name(const struct ut_link *link, uint32_t number)
 {
     UT_ASSERT(number <= link->vcq->toq_mask);
@@ -162,9 +164,9 @@ static inline uint32_t ut_armw_name(const struct ut_link *link, uint32_t number)
 }
 
 enum ut_outcome ut_post_armw(struct ut_link *link, struct ut_slot *slot);
-/* Goes on with device ARMWs whose next request could not be posted. */
+/* Continues device ARMWs whose next request could not be posted. */
 void ut_armw_resume(struct ut_link *link);
-/* The fast path of an ARMW, on a word that this process has mapped. False: nothing was done. */
+/* The fast path of an ARMW on a word in mapped memory. False: nothing was done. */
 bool ut_armw_fast(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot);
 
 #undef UT_INLINE

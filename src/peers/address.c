@@ -10,7 +10,7 @@
 #include "util/env.h"
 #include "wire/record.h"
 
-/* Bytes of magic and version, which all versions begin with. */
+/* Size of magic and version, which are the same in all versions. */
 enum { START = 4 };
 
 static bool has_right_size(const struct ut_address_record *r, const void *record, size_t size)

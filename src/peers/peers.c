@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who owns which VCQ id. */
+/* Finding the owners of VCQ ids. */
 #include "peers/peers.h"
 
 #include <errno.h>
@@ -21,10 +21,10 @@
 #include "wire/record.h"
 
 static const struct ut_process nobody;
-static const struct ut_process *proc = &nobody; /* this one */
+static const struct ut_process *proc = &nobody; /* this process */
 
-/* While the likely owner of a VCQ id has published nothing, somebody else may turn out to be it:
- * when all others are asked the next time. */
+/* While the likely owner of a VCQ id has not published, another process may turn out to be the
+ * owner: when to ask all others again. */
 struct pace {
     uint64_t next_ms;
     uint32_t pause_ms;
@@ -41,23 +41,23 @@ struct known {
     };
 };
 
-/* A rank that was asked for, until its record is there. */
+/* A rank whose record was requested and has not arrived. */
 struct sought {
     struct sought *next;
     uint32_t rank;
-    uint32_t answers; /* of the launcher's when it was asked last */
+    uint32_t answers; /* ut_job_answers() at the last request */
     bool asked;
-    bool in_progress; /* it has been asked, and no answer was taken */
-    int bad;          /* its last record cannot be used: why, */
-    uint64_t bad_ms;  /* and when it is read again */
+    bool in_progress; /* requested, and no answer taken */
+    int bad;          /* if its last record was unusable: the error, */
+    uint64_t bad_ms;  /* and when to read the record again */
     struct pace others;
 };
 enum { SOUGHT_BUCKETS = 256 };
 static struct sought *sought[SOUGHT_BUCKETS];
-static struct ut_job_store store; /* the records that can be used: nobody is asked for them again */
+static struct ut_job_store store; /* the usable records, which are not requested again */
 static pthread_mutex_t known_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct pace nobody_is_likely; /* where the layout does not tell */
-static unsigned int num_asked;       /* ranks whose record the launcher was asked for */
+static struct pace nobody_is_likely; /* for ids whose owner the layout does not tell */
+static unsigned int num_asked;       /* number of ranks whose record the launcher was asked for */
 static unsigned int num_sought;
 
 void ut_peers_open(const struct ut_process *process)
@@ -105,7 +105,7 @@ static void end_seeking(struct sought *s)
     free(s);
 }
 
-/* Is it the address of a provider that does not reach the host of this record? */
+/* Is this the address of a provider that does not reach the host of this record? */
 static bool is_out_of_reach(const struct ut_address_record *record, uint8_t provider)
 {
     bool here = false;
@@ -115,7 +115,7 @@ static bool is_out_of_reach(const struct ut_address_record *record, uint8_t prov
     return here;
 }
 
-/* Leaves out the addresses of providers that do not reach the host of this record. */
+/* Removes the addresses of providers that do not reach the host of this record. */
 static void drop_out_of_reach(struct known *k)
 {
     size_t at = sizeof(k->record) + (k->record.cq_list ? k->record.num_cqs * sizeof(uint16_t) : 0);
@@ -133,8 +133,8 @@ static void drop_out_of_reach(struct known *k)
     }
 }
 
-/* A bad record does not end this process: only communication with that rank fails. Without memory
- * to keep a good one it is used all the same, and asked for again the next time. */
+/* A bad record does not end this process: only communication with that rank fails. A good record
+ * that cannot be stored for lack of memory is used, and requested again the next time. */
 static int take_record(struct sought *s, struct known *k)
 {
     char why[UT_ADDRESS_WHY];
@@ -170,8 +170,8 @@ static bool is_known(uint32_t rank, struct known *k)
     return ut_job_store_read(&store, rank, k->bytes, &k->size);
 }
 
-/* 0: its record is there. With may_ask false, the launcher is not asked: -EAGAIN where that would
- * be needed. With known_lock held. */
+/* 0: the record is in *k. With may_ask false, the launcher is not asked, and -EAGAIN means that it
+ * would have to be. With known_lock held. */
 static int look_up(uint32_t rank, bool may_ask, struct known *k)
 {
     if (is_known(rank, k))
@@ -186,7 +186,7 @@ static int look_up(uint32_t rank, bool may_ask, struct known *k)
     return may_ask ? ask(s, k) : -EAGAIN;
 }
 
-/* A later look-up may have a record. */
+/* May a later look-up succeed? */
 static bool is_open(int rc)
 {
     return rc == -EINPROGRESS || rc == -EAGAIN || rc == -EBUSY;
@@ -220,7 +220,7 @@ int ut_peers_contact(uint32_t rank, struct ut_contact *contact)
     return rc;
 }
 
-/* By the launcher's layout: block and cyclic distribution of ranks are tried. */
+/* By the launcher's layout, assuming a block or cyclic distribution of ranks. */
 static bool node_by_layout(uint32_t rank, uint32_t *node)
 {
     const struct ut_job_info *job = proc->job;
@@ -228,7 +228,7 @@ static bool node_by_layout(uint32_t rank, uint32_t *node)
     const uint32_t cyclic[2] = {job->num_nodes ? rank % job->num_nodes : 0,
                                 job->num_nodes ? rank / job->num_nodes : 0};
 
-    /* node numbers set with UTOFU_NODE are in no launcher's layout, but in that of utofurun */
+    /* no launcher's layout except utofurun's has the node numbers of UTOFU_NODE */
     if (!job->num_nodes || (ut_env_is_set(UT_ENV_NODE) && strcmp(job->launcher, "hand") != 0))
         return false;
     *node = block[0];
@@ -255,7 +255,7 @@ int ut_peers_node_of(uint32_t rank, uint32_t *node)
         if (rc == 0)
             *node = k.record.node;
         pthread_mutex_unlock(&known_lock);
-        /* the launcher may be busy with MPI, or MPI may have left it for good */
+        /* the launcher may be busy with MPI, or MPI may have closed its socket */
         bool later = is_open(rc);
         if ((later || rc == -ESHUTDOWN) && node_by_layout(rank, node))
             return 0;
@@ -274,14 +274,14 @@ int ut_peers_node_of(uint32_t rank, uint32_t *node)
     }
 }
 
-/* It runs on this machine, but in other namespaces. */
+/* The process runs on this machine, but in other namespaces. */
 static bool is_in_another_container(const struct ut_address_record *record)
 {
     return record->boot == proc->boot && record->host != proc->host;
 }
 
-/* What a process needs to reach another host: of the provider that this process uses for that, or
- * of all of them, in `buf`. */
+/* Lists in `buf` what a process needs to reach another host: for the network provider of this
+ * process, or for each provider. */
 static const char *network_needs(char *buf, size_t size, bool *uses_one)
 {
     size_t used = 0;
@@ -385,21 +385,20 @@ struct target {
     uint32_t number;
 };
 
-/* 0: it is this rank; -ENOENT: it is not; another: not known, or not reachable. */
+/* 0: this rank is the owner; -ENOENT: it is not; another error: unknown, or not reachable. */
 static int try_known(const struct known *k, const struct target *w, struct ut_peer *peer)
 {
     return k->record.node == w->node && w->match(k, w->number) ? fill_peer(k, peer) : -ENOENT;
 }
 
-/* The errors of a search that finds nobody. */
+/* The errors of an unsuccessful search. */
 struct search_errors {
     int pending; /* a rank could not be read yet: -EAGAIN or -EBUSY */
     int bad;     /* the record of a rank cannot be used */
 };
 
-/* Does the search end with this result of try_known()? Else an error is noted. A shortage of this
- * process ends it too: no other rank could be looked up either, and none has said that it is not
- * the owner. */
+/* Does the search end with this result of try_known()? Otherwise notes an error. A shortage in this
+ * process ends it too: no other rank could be looked up, and this one may be the owner. */
 static bool is_settled(int rc, struct search_errors *errors)
 {
     if (rc == 0 || rc == -EHOSTUNREACH || ut_peers_is_shortage(rc))
@@ -411,15 +410,14 @@ static bool is_settled(int rc, struct search_errors *errors)
     return false;
 }
 
-/* Are nodes, local ranks and CQs as the launcher's layout and the default CQ allocation have them?
- */
+/* Do nodes, local ranks and CQs follow the launcher's layout and the default CQ allocation? */
 static bool layout_is_default(void)
 {
     return !ut_env_is_set(UT_ENV_NODE) && !ut_env_is_set(UT_ENV_LOCAL_RANK) &&
            !ut_env_is_set(UT_ENV_CQ_MAP);
 }
 
-/* Nodes with as many processes as this one have allocated their CQs alike. */
+/* Nodes with as many processes as this one allocate CQs in the same way. */
 static bool is_like_this_node(uint32_t node)
 {
     uint32_t processes = proc->job->local_size;
@@ -428,7 +426,7 @@ static bool is_like_this_node(uint32_t node)
            ut_job_rank_at(node, processes) < 0;
 }
 
-/* Is it this rank, or is it known not to be reachable? */
+/* Is this rank the owner, or known not to be reachable? */
 static bool settles(uint32_t rank, bool may_ask, const struct target *w, struct ut_peer *peer,
                     struct search_errors *errors, int *rc)
 {
@@ -446,7 +444,7 @@ static int search_others(const struct target *w, bool may_ask, struct search_err
     int64_t rank;
     int rc;
 
-    /* nodes with other numbers of processes allocate CQs with another stride */
+    /* nodes with another number of processes allocate CQs with another stride */
     for (uint32_t i = 0; layout_is_default() && (rank = ut_job_rank_at(w->node, i)) >= 0; i++) {
         if (settles((uint32_t)rank, may_ask, w, peer, &errors, &rc))
             return rc;
@@ -475,8 +473,8 @@ static bool is_time(struct pace *pace)
     return true;
 }
 
-/* The likely owner first. As long as it has published nothing, or its answer is under way, the
- * others are asked now and then only. */
+/* Tries the likely owner first. While its record is not published or not received, the others are
+ * asked only from time to time. */
 static int search(const struct target *w, int64_t guess, struct ut_peer *peer)
 {
     struct search_errors errors = {0};
@@ -502,7 +500,7 @@ static int search(const struct target *w, int64_t guess, struct ut_peer *peer)
     return errors.pending && !may_ask ? errors.pending : search_others(w, may_ask, errors, peer);
 }
 
-/* The launcher's layout tells who is likely to own it; whoever does says so in its record. */
+/* The launcher's layout tells the likely owner; the owner's record confirms it. */
 static int find(const struct ut_coords *coords, uint32_t likely_local_rank, matcher match,
                 uint32_t number, struct ut_peer *peer)
 {
@@ -555,7 +553,7 @@ static bool is_owner(int64_t rank, uint32_t node, uint16_t cq)
     return rank >= 0 && is_known((uint32_t)rank, &k) && k.record.node == node && owns_cq(&k, cq);
 }
 
-/* Among the ranks whose records are there: usually the likely one. */
+/* Searches the received records: usually the owner is the likely one. */
 static int64_t known_owner(uint32_t node, uint16_t cq, int64_t guess)
 {
     uint64_t place = 0;
@@ -577,7 +575,7 @@ int64_t ut_peers_likely_rank(const struct ut_coords *coords, uint16_t cq, bool *
     if (node < 0)
         return -1;
     int64_t guess = ut_job_rank_at((uint32_t)node, cq / proc->num_cqs);
-    /* a look-up may hold the lock for as long as the launcher takes to answer: guess then */
+    /* a look-up may hold the lock while the launcher does not answer: then guess */
     if (pthread_mutex_trylock(&known_lock) == 0) {
         rank = known_owner((uint32_t)node, cq, guess);
         pthread_mutex_unlock(&known_lock);

@@ -39,7 +39,7 @@ int ut_process_environment(void)
     return env_result;
 }
 
-/* A boot id that exists and cannot be read is an error: every peer would seem to be on another
+/* An existing boot id that cannot be read is an error: all peers would seem to be on another
  * host. */
 static int find_host(void)
 {
@@ -80,7 +80,7 @@ static int alloc_list(const char *map, uint32_t local_rank)
     return -EINVAL;
 }
 
-/* How often a map gives out a CQ. What is no number in it, is the concern of another process. */
+/* Counts the occurrences of a CQ in a map. Other processes' invalid numbers are ignored. */
 static unsigned int count_in_map(const char *map, uint16_t id)
 {
     unsigned int n = 0;
@@ -93,7 +93,7 @@ static unsigned int count_in_map(const char *map, uint16_t id)
     return n;
 }
 
-/* VCQs of two processes, or two of one, would have the same ids. */
+/* With shared CQs, VCQs of two processes, or two of one process, would have the same ids. */
 static int refuse_shared_cqs(const char *map)
 {
     for (unsigned int i = 0; i < proc.num_cqs; i++) {
@@ -148,8 +148,8 @@ static int alloc_cqs(void)
     return 0;
 }
 
-/* At least one CQ is left for ordinary VCQs; exclusive ones come before session mode (manual
- * 4.3.2.2). */
+/* At least one CQ is left for ordinary VCQs; exclusive CQs take precedence over session-mode ones
+ * (manual 4.3.2.2). */
 static void reserve_cqs(void)
 {
     uint64_t spare = proc.num_cqs - 1;
@@ -181,7 +181,7 @@ static int place_in_network(void)
     return 0;
 }
 
-/* The environment is ignored, which whoever started the program may not expect. */
+/* Warns that the environment is ignored, which the user may not expect. */
 static void warn_of_foreign_environment(void)
 {
     bool some = false;
@@ -194,8 +194,8 @@ static void warn_of_foreign_environment(void)
                 "or set-gid, or its file has capabilities: defaults, and a job of one process");
 }
 
-/* One line. A launcher gives all processes the same environment, so only rank 0 warns; where the
- * job is not found, each process does: a variable that names the job may be misspelt. */
+/* Logs one line. A launcher gives all processes the same environment, so only rank 0 warns. If no
+ * job is found, each process warns: a misspelt variable may be the one that names the job. */
 static void warn_of_unknown_variables(void)
 {
     char text[640] = "";
@@ -215,7 +215,7 @@ static void warn_of_unknown_variables(void)
                 text);
 }
 
-/* One line, with the new spelling of each. */
+/* Logs one line, with the new spelling of each variable. */
 static void warn_of_old_variables(void)
 {
     char text[1024] = "", spelling[320];
@@ -232,7 +232,7 @@ static void warn_of_old_variables(void)
                 text);
 }
 
-/* Whoever is asked to warn of the environment: rank 0, or a process that finds no job. */
+/* Called in rank 0, or in a process that finds no job. */
 static void warn_of_variables(void)
 {
     if (ut_env_is_foreign()) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The state of the process: the environment, the job, the place in the network, its CQs, the
- * providers. Set up by runtime.
+ * providers. runtime sets it up.
  *
  * Uses util, ident, bootstrap and provider.h.
  */
@@ -25,31 +25,31 @@ struct ut_process {
     struct ut_coords coords;
     unsigned int num_cqs; /* of each TNI */
     uint16_t cq_ids[UT_MAX_CQS];
-    unsigned int num_exclusive, num_session; /* how many of them are set aside for such VCQs */
+    unsigned int num_exclusive, num_session; /* number of CQs reserved for such VCQs */
     uint8_t armw_mode;                       /* UT_ARMW_CPU or UT_ARMW_NIC */
-    uint16_t line[UT_NUM_TNIS]; /* bytes of a line: the shortest of the providers in use */
-    uint64_t host;              /* as in struct ut_address_record, with what it is made of: */
+    uint16_t line[UT_NUM_TNIS]; /* bytes of a cache line that arrive in order: the minimum */
+    uint64_t host;              /* as in struct ut_address_record, made from the two fields below */
     uint32_t boot, pid_ns, net_ns;
     uint64_t session;              /* random number of this process */
     struct prov *prov[PROV_COUNT]; /* as in the registry; NULL: not in use */
 };
 
-/* For set-up, in runtime. First the environment, the job, the host: 0; UT_PROCESS_NOT_YET: the
- * launcher cannot be asked now, but later; or an enum utofu_return_code after an error line. Then
- * coordinates and CQs, with the same results. Then set-up fills in the rest, and marks the process
- * as ready. */
+/* For set-up, in runtime. ut_process_begin() finds the environment, the job and the host. 0;
+ * UT_PROCESS_NOT_YET: the launcher can only be asked later; or an enum utofu_return_code after an
+ * error line. ut_process_take_place() finds coordinates and CQs, with the same results. Then set-up
+ * fills in the other fields, and marks the process as ready. */
 enum { UT_PROCESS_NOT_YET = 1 };
 int ut_process_begin(struct ut_process **process);
 int ut_process_take_place(void);
 void ut_process_ready(void);
 
-/* The process; NULL: it is not set up yet. */
+/* The process; NULL: not set up yet. */
 const struct ut_process *ut_process_peek(void);
-/* Progress of the providers, by any thread. Returns in how many ms it is due again; -1: when one of
- * their file descriptors is readable. While another thread is in it it does nothing, and is due
- * again in 1 ms. */
+/* Progress of the providers, for any thread. Returns the number of ms until the next call is due;
+ * -1: when a file descriptor of a provider is readable. While another thread is in this function,
+ * it does nothing, and is due again in 1 ms. */
 int ut_process_progress(void);
-/* Sets up what needs no job: environment and log. 0 or UTOFU_ERR_FATAL. */
+/* Sets up the environment and the log, for calls that need no job. 0 or UTOFU_ERR_FATAL. */
 int ut_process_environment(void);
 
 /* True in a child made by fork(), which must not use the library. */

@@ -27,7 +27,7 @@
 #include "vcq/wake.h"
 
 enum {
-    EXIT_LOCKS_MS = 1000, /* exit() waits this long for calls of other threads to end */
+    EXIT_LOCKS_MS = 1000, /* how long exit() waits for calls of other threads to end */
     COLLECTING_POLLS = 16,
 };
 
@@ -142,8 +142,8 @@ static void destroy(struct ut_vcq *v)
     free(v->scratch_free);
 }
 
-/* Clears everything but handle and lock, which the background thread may read at any time, and
- * which mark the entry as in use until the VCQ is freed. */
+/* Clears all fields except handle and lock: the background thread may read these at any time, and
+ * they mark the entry as in use until the VCQ is freed. */
 static void clear(struct ut_vcq *v)
 {
     size_t from = offsetof(struct ut_vcq, toq_mask), to = offsetof(struct ut_vcq, wake_pending);
@@ -181,7 +181,7 @@ static int make(const struct ut_process *process, struct ut_vcq *v,
         rc = open_endpoints(process, v, tni);
     if (rc == 0) {
         ut_toq_limit_direct(v);
-        /* the background thread polls it once, and arms it */
+        /* the background thread polls the VCQ once, and arms it */
         ut_vcq_need(v);
     }
     if (rc != 0) {
@@ -206,7 +206,7 @@ static void find_interrupted(struct ut_vcq *vcq, void *arg)
         ut_unlock(&vcq->lock);
 }
 
-/* Another thread may be in a call on it, which drains it, for instance. */
+/* Another thread may be in a call on the VCQ, for instance one that drains it. */
 static bool lock_at_exit(struct ut_vcq *vcq, uint64_t timeout_ms)
 {
     uint64_t now = ut_now_ms(), soon = timeout_ms < UT_PATIENCE_MS ? timeout_ms : UT_PATIENCE_MS;
@@ -247,9 +247,9 @@ static void leave_providers(void)
             process->prov[i]->ops->leave(process->prov[i]);
 }
 
-/* Completes what was posted before the process ends. But exit() may have been called by a signal
- * handler that interrupted a call of the library: that VCQ is in an inconsistent state, and other
- * locks may be held, too, so nothing is drained then. */
+/* Completes posted communications before the process ends. If exit() was called by a signal handler
+ * that interrupted a call of the library, the VCQ of that call is in an inconsistent state, and
+ * other locks may be held, too: then nothing is drained. */
 static void drain_at_exit(void)
 {
     struct exit_drain exit_drain = {.timeout_ms = ut_env_num(UT_ENV_PEER_TIMEOUT) * 1000,
@@ -282,7 +282,8 @@ static int set_up_once(const struct ut_process **process)
     return 0;
 }
 
-/* Once: its arrivals start descriptors, also while the program is in MPI, or computes. */
+/* Logs once that arrivals start descriptors only in calls of the library, not while the program is
+ * in MPI or computes. */
 static void note_relays_wait(const struct ut_process *process)
 {
     static bool noted; /* atomic */
@@ -352,13 +353,13 @@ int ut_vcq_free(utofu_vcq_hdl_t handle, const void *caller)
     if (!v)
         return UTOFU_ERR_INVALID_VCQ_HDL;
     if (v->check) {
-        for (int i = 0; i < COLLECTING_POLLS; i++) /* what has completed is complete */
+        for (int i = 0; i < COLLECTING_POLLS; i++) /* completions already here */
             ut_engine_progress(v);
         ut_check_end(v, caller);
     }
     ut_engine_drain(v, ut_env_num(UT_ENV_PEER_TIMEOUT) * 1000, "utofu_free_vcq()");
     if (__atomic_load_n(&v->handle, __ATOMIC_RELAXED) != handle) {
-        /* the drain releases the lock: another thread has freed the VCQ */
+        /* the drain releases the lock, and another thread has freed the VCQ */
         ut_vcq_leave(v);
         return UTOFU_ERR_INVALID_VCQ_HDL;
     }

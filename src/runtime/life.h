@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Creating and freeing VCQs. Creating one sets up the process and the background thread, if need
- * be; freeing one waits until what was posted is complete.
+ * Creating and freeing VCQs. Creating the first VCQ sets up the process and the background thread;
+ * freeing a VCQ waits until its posted communications are complete.
  *
  * Uses util, process, stag, vcq, link, stats, check, engine, provider.h.
  */
@@ -11,10 +11,10 @@
 #include "vcq/vcq.h"
 
 int ut_vcq_create(unsigned int tni, int cmp_id, unsigned long flags, utofu_vcq_hdl_t *handle);
-/* `caller`: what the call of the program returns to. */
+/* `caller`: the return address of the program's call. */
 int ut_vcq_free(utofu_vcq_hdl_t handle, const void *caller);
 /* The library's own VCQ of a TNI, for barrier gates; created at the first call, never freed. Its id
- * has the local rank of the process as CQ, so that it follows from a VBG id without a look-up. */
+ * has the local rank of the process in place of the CQ, so the id follows from a VBG id. */
 int ut_vcq_internal(unsigned int tni, const struct ut_vcq_handlers *handlers, struct ut_vcq **vcq);
 
 #endif

@@ -22,7 +22,7 @@
 static struct ut_process *proc;
 static int setup_result = UT_PROCESS_NOT_YET;
 static pthread_mutex_t setup_lock = PTHREAD_MUTEX_INITIALIZER;
-static char setup_error[UT_LAST_ERROR_TEXT]; /* why it failed, for later calls */
+static char setup_error[UT_LAST_ERROR_TEXT]; /* why set-up failed, for later calls */
 
 static int shuffle(int index)
 {
@@ -54,8 +54,8 @@ static int open_provider(int index, const struct prov_ops *ops)
     return rc == 0 && ut_shuffle_on ? shuffle(index) : rc;
 }
 
-/* Of the providers that reach other hosts one is used, the first that can be. Those behind the
- * first are opened only where there are other hosts: a fabric in software takes memory and time. */
+/* Of the providers that reach other hosts, the first usable one is used. The later ones are opened
+ * only if there are other hosts: a fabric in software takes memory and time. */
 static bool is_chosen(int index)
 {
     bool later = false;
@@ -89,7 +89,7 @@ static int open_providers(void)
     return num_open == 0 ? UTOFU_ERR_FATAL : 0;
 }
 
-/* The atomics that the devices behind all TNIs of a provider have in common. */
+/* The atomics that the devices of all TNIs of a provider support. */
 static void find_atomics(struct prov *prov, uint32_t *ops, bool *coherent)
 {
     *ops = UINT32_MAX;
@@ -118,8 +118,8 @@ static void find_lines(void)
     }
 }
 
-/* A provider in use whose devices do not execute ARMW, or if `coherent` is asked for, not
- * coherently with the CPU; -1: all of them do. */
+/* The index of a provider in use whose devices do not execute ARMW, or, if `coherent`, not
+ * coherently with the CPU; -1: none. */
 static int find_without_atomics(bool coherent)
 {
     uint32_t need = 1u << PROV_ATOMIC_FADD | 1u << PROV_ATOMIC_CSWAP, ops;
@@ -135,8 +135,8 @@ static int find_without_atomics(bool coherent)
     return -1;
 }
 
-/* cpu: the target executes. nic: the device does, and must be able to. auto: nic where every TNI's
- * device is coherent with the CPU. */
+/* cpu: the target's CPU executes ARMW. nic: the device does, and must be able to. auto: nic if
+ * every TNI's device is coherent with the CPU. */
 static int choose_armw_mode(void)
 {
     uint64_t wanted = ut_env_num(UT_ENV_ARMW);
@@ -168,7 +168,7 @@ static void add_addresses(uint8_t *bytes, size_t *size, struct ut_address_record
     }
 }
 
-/* Appends the contact for the summary of the job. Its IP address is that of an RDMA port, which
+/* Appends the contact for the summary of the job. The IP address is that of an RDMA port, which
  * other hosts reach. */
 static int add_contact(uint8_t *bytes, size_t *size, struct ut_address_record *record)
 {

@@ -9,7 +9,7 @@
 
 #include "process/process.h"
 
-/* 0 and *process, or an enum utofu_return_code after an error line (later calls repeat it). */
+/* 0 and *process, or an enum utofu_return_code after an error line, later calls the same. */
 int ut_runtime_start(const struct ut_process **process);
 
 #endif

@@ -21,13 +21,13 @@
 #include "vcq/wake.h"
 
 enum {
-    FIRST_LOOK_MS = 2, /* how soon it is checked again whether a program still polls */
+    FIRST_LOOK_MS = 2, /* time until the next check whether a program still polls */
     LAST_LOOK_MS = 16,
-    WAITING_MS = 1,  /* for a link that waits for time or room */
-    HOLDING_MS = 1,  /* a VCQ that is checked may hold back something */
-    MAX_ROUNDS = 64, /* polls of one VCQ before the others get their turn */
-    /* who polls later than this after posting to a session-mode VCQ computes meanwhile; waking the
-     * thread takes about as long */
+    WAITING_MS = 1,  /* while a link waits for time or room */
+    HOLDING_MS = 1,  /* while a checked VCQ may hold communications */
+    MAX_ROUNDS = 64, /* maximum number of polls of one VCQ before the others get their turn */
+    /* a program that polls later than this after posting to a session-mode VCQ computes meanwhile;
+     * waking the thread takes about as long */
     COMPUTES_NS = 20000,
 };
 
@@ -35,14 +35,14 @@ static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool started;
 static int start_result;
 static int epoll_fd = -1;
-static int sleepers; /* atomic: threads of the program that do this thread's work */
+static int sleepers; /* atomic: number of program threads that do this thread's work */
 
 void ut_thread_wake(void *owner)
 {
     struct ut_vcq *vcq = owner;
 
-    /* called in progress() by the thread itself, or by one that serves, before it visits the VCQs
-     */
+    /* called in progress() by the thread itself, or by a serving thread, before it visits the
+     * VCQs */
     __atomic_store_n(&vcq->wake_pending, 1, __ATOMIC_SEQ_CST);
     if (!ut_vcq_has_thread() && __atomic_load_n(&sleepers, __ATOMIC_SEQ_CST) > 0)
         ut_vcq_wake_thread(); /* or by a call that does not visit them */
@@ -66,7 +66,7 @@ bool ut_thread_settle(struct ut_vcq *vcq)
             ut_vcq_end_waits(vcq);
         if (again)
             continue;
-        if (vcq->waits) /* unsignalled communications may be what is waited for */
+        if (vcq->waits) /* the waiting threads may wait for unsignalled communications */
             ut_engine_request_completions(vcq);
         if (!arm(vcq))
             return true;
@@ -87,12 +87,12 @@ void ut_thread_posted(struct ut_vcq *vcq)
     vcq->posted_at = ut_clock_ns();
     if (!vcq->computes || !ut_vcq_has_thread())
         return;
-    vcq->seen_calls = ut_vcq_calls(vcq); /* visit(): it does not poll */
+    vcq->seen_calls = ut_vcq_calls(vcq); /* the program does not poll: see visit() */
     if (!ut_thread_settle(vcq) || vcq->waiting)
         ut_vcq_need(vcq);
 }
 
-/* What this thread holds back on another VCQ: the answer may come to the one that it polls. */
+/* Starts this thread's held communications on another VCQ: their answer may come here. */
 static void start_other(struct ut_vcq *vcq, void *arg)
 {
     if (vcq == arg || !ut_trylock(&vcq->lock))
@@ -123,7 +123,7 @@ void ut_thread_polled(struct ut_vcq *vcq)
     vcq->posted_at = vcq->check != NULL;
 }
 
-/* Starts what a VCQ has held back for long. */
+/* Starts overdue communications held by the check mode. */
 static void start_overdue(struct ut_vcq *vcq, void *arg)
 {
     (void)arg;
@@ -131,12 +131,12 @@ static void start_overdue(struct ut_vcq *vcq, void *arg)
         return;
     if (vcq->num_eps && vcq->check && ut_check_is_overdue(vcq)) {
         ut_engine_start_held(vcq, UINT32_MAX);
-        ut_vcq_need(vcq); /* nobody polls, perhaps */
+        ut_vcq_need(vcq); /* the program may not be polling */
     }
     ut_unlock(&vcq->lock);
 }
 
-/* Polls and arms a VCQ if it was woken or is due, and its program does not poll. */
+/* Polls and arms a VCQ that was woken or is due, unless its program polls. */
 static void visit(struct ut_vcq *vcq, void *arg)
 {
     int *timeout = arg;
@@ -171,9 +171,9 @@ static void visit(struct ut_vcq *vcq, void *arg)
         vcq->look_interval = 0;
         bool settled = ut_thread_settle(vcq);
         due = vcq->waiting ? now + WAITING_MS : 0;
-        if (vcq->waiting) /* the timeout does */
+        if (vcq->waiting) /* the timeout suffices */
             __atomic_store_n(&vcq->wake_pending, 0, __ATOMIC_RELEASE);
-        else if (!settled) /* goes on next time */
+        else if (!settled) /* continues in the next round */
             __atomic_store_n(&vcq->wake_pending, 1, __ATOMIC_RELEASE);
     }
     __atomic_store_n(&vcq->look_again_at, due, __ATOMIC_RELAXED);
@@ -185,7 +185,7 @@ static void visit(struct ut_vcq *vcq, void *arg)
 }
 
 /*
- * The same done by threads of the program
+ * The same work, done by threads of the program
  */
 
 int ut_thread_serve(void)
@@ -237,7 +237,7 @@ void ut_thread_drain(void)
 }
 
 /*
- * The thread itself
+ * The background thread
  */
 
 static void *thread_main(void *arg)
@@ -269,7 +269,7 @@ static int start(void)
 {
     const struct ut_process *process = ut_process_peek();
 
-    /* what is shuffled or held back goes on by itself, as it does in the hardware */
+    /* shuffled and held communications progress without calls, as in the hardware */
     if (!ut_env_num(UT_ENV_PROGRESS_THREAD) && !ut_shuffle_on && !ut_check_on)
         return 0;
     epoll_fd = epoll_create1(EPOLL_CLOEXEC);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Waiting: look, enter the VCQs' lists, arm, look again, sleep. Who arms holds the lock of the VCQ
- * from looking to having armed, so that nothing comes between.
+ * Waiting: polls the queues, enters the VCQs' lists, arms, polls again, sleeps. From polling until
+ * armed the thread holds the lock of the VCQ, so that no event is missed.
  */
 #include "runtime/wait.h"
 
@@ -22,10 +22,10 @@ enum { NS = 1000000000, US_PER_S = 1000000, NS_PER_US = 1000, FEW = 16 };
 #define LONGEST_US 1000000000000000 /* thirty years: no sum overflows */
 
 /*
- * Looking, and entering
+ * Polling, and entering the lists
  */
 
-/* Is there something to poll, or was the wait ended before it began? */
+/* Is there an entry to poll, or was the wait ended before it began? */
 static bool is_due(struct ut_vcq *vcq)
 {
     if (vcq->wait_ended) {
@@ -35,7 +35,7 @@ static bool is_due(struct ut_vcq *vcq)
     return ut_engine_has_entry(vcq) || (ut_engine_progress(vcq) && ut_engine_has_entry(vcq));
 }
 
-/* Looks at all, so that a bad handle is found. */
+/* Polls all VCQs, so that a bad handle is found. */
 static int look(const utofu_vcq_hdl_t handles[], size_t num, size_t *bad)
 {
     int rc = UTOFU_ERR_NOT_FOUND;
@@ -72,7 +72,7 @@ static int enter_one(utofu_vcq_hdl_t handle, struct ut_wait *wait, struct ut_wai
     } else {
         ut_wait_enter(wait, waiter);
         if (!ut_thread_settle(vcq) || vcq->waiting)
-            ut_vcq_need(vcq); /* the thread goes on */
+            ut_vcq_need(vcq); /* the background thread takes over */
     }
     ut_vcq_leave(vcq);
     return rc;
@@ -105,7 +105,7 @@ static void set_end(struct timespec *end, int64_t timeout_us)
     }
 }
 
-/* The time until `end`, at most `ms` (negative: no limit), or NULL: for ever. */
+/* The time until `end`, at most `ms` (negative: no limit); NULL: no limit. */
 static const struct timespec *time_left(const struct timespec *end, int ms, struct timespec *left)
 {
     struct timespec now;
@@ -131,8 +131,8 @@ static bool is_over(const struct timespec *end)
     return end && time_left(end, -1, &left)->tv_sec == 0 && left.tv_nsec == 0;
 }
 
-/* Any of the threads that sleep here, and the background thread, may get what is for another: each
- * visits every VCQ. */
+/* A sleeping thread, or the background thread, may receive the event of another one: each visits
+ * every VCQ. */
 static int sleep_until(struct ut_waiter *waiter, const struct timespec *end)
 {
     struct pollfd fds[UT_THREAD_FDS + 1];
@@ -144,7 +144,7 @@ static int sleep_until(struct ut_waiter *waiter, const struct timespec *end)
     int ms = ut_vcq_has_thread() ? -1 : ut_thread_serve();
     while (!ut_waiter_has_ended(waiter) && !is_over(end)) {
         bool woken = ppoll(fds, n, time_left(end, ms, &left), NULL) > 0 && fds[0].revents;
-        if (woken) /* in place of the thread, which may not see it any more */
+        if (woken) /* this thread consumed the wake-up, and passes it on to the background thread */
             ut_thread_drain();
         if (woken || !ut_waiter_has_ended(waiter))
             ms = ut_thread_serve();
@@ -153,7 +153,7 @@ static int sleep_until(struct ut_waiter *waiter, const struct timespec *end)
     return ut_waiter_has_ended(waiter) ? UTOFU_SUCCESS : UTOFU_ERR_NOT_FOUND;
 }
 
-/* A descriptor is kept for the next wait. */
+/* A descriptor that is kept for the next wait. */
 static int spare_fd = -1; /* atomic */
 
 static int take_eventfd(void)
@@ -198,7 +198,7 @@ static int wait_in(const utofu_vcq_hdl_t handles[], size_t num, int64_t timeout_
         rc = sleep_until(&waiter, timeout_us > 0 ? &end : NULL);
     leave_all(waits, n);
     give_eventfd(waiter.fd);
-    /* a VCQ that was freed has ended the wait, too */
+    /* freeing a VCQ ends the wait, too */
     for (size_t i = 0; i < num && rc == UTOFU_SUCCESS; i++) {
         if (__atomic_load_n(&ut_vcq_at(handles[i])->handle, __ATOMIC_RELAXED) != handles[i]) {
             *bad = i;

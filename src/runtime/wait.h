@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sleeping until a VCQ has something to poll. The background thread polls the VCQs that are waited
- * for; without it the sleeping threads do its work.
+ * Sleeping until a VCQ has an entry to poll. The background thread polls the VCQs in waits; without
+ * it the sleeping threads do.
  *
  * Uses util, process, vcq, engine, thread.
  */
@@ -13,11 +13,11 @@
 
 #include "vcq/vcq.h"
 
-/* UTOFU_SUCCESS, or UTOFU_ERR_NOT_FOUND: the time is over, or why not. Of a bad handle *bad is its
- * index. timeout_us < 0: no time. */
+/* UTOFU_SUCCESS; UTOFU_ERR_NOT_FOUND: timeout; or another code. *bad is the index of a bad handle.
+ * timeout_us < 0: no timeout. */
 int ut_wait_for_any(const utofu_vcq_hdl_t handles[], size_t num, int64_t timeout_us, size_t *bad);
 
-/* Ends the waits for the VCQ, or if there are none, the next one. */
+/* Ends all waits for the VCQ; without any, ends the next one. */
 int ut_wait_end(utofu_vcq_hdl_t handle);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decisions: pure functions of the seed and of what is decided. And what belongs to no provider. */
+/* Decisions: pure functions of the seed and the operation. And functions without a provider. */
 #include "shuffle/inner.h"
 #include "util/env.h"
 #include "util/hash.h"
@@ -8,7 +8,7 @@
 
 enum { LEAST_TOQ = 8, MOST_TOQ = 64 };
 
-/* By level: what is shuffled, and the longest delay. */
+/* By level: kinds of shuffling, and the maximum delay. */
 enum { LEVEL_TELLS_LATE = 2, LEVEL_SMALL_TOQ = 3 };
 static const unsigned int longest_us[] = {0, 20, 200, 200, 2000};
 
@@ -59,7 +59,7 @@ uint32_t ut_shuffle_toq_limit(const struct ut_vcq *vcq)
 {
     uint64_t drawn = sh_draw(ut_vcq_id_key(vcq->id), 0, vcq->toq_tail, SH_DRAW_TOQ);
 
-    /* descriptors of a session-mode VCQ wait for others, and not for the program that posts more */
+    /* session-mode descriptors wait for arrivals, which may need further descriptors */
     if (!ut_shuffle_on || level < LEVEL_SMALL_TOQ || vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE)
         return vcq->toq_mask + 1;
     return LEAST_TOQ + (uint32_t)(drawn % (MOST_TOQ - LEAST_TOQ + 1));

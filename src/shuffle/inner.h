@@ -5,8 +5,7 @@
  * connection: post.c takes them in, plan.c decides on their pieces and delays, issue.c hands the
  * pieces to the provider inside, report.c tells the owner what has ended and arrived.
  *
- * Everything of an endpoint is touched with its owner's lock held, but for the atomics that
- * progress() reads.
+ * All data of an endpoint is guarded by its owner's lock, except the atomics that progress() reads.
  */
 #ifndef UT_SHUFFLE_INNER_H
 #define UT_SHUFFLE_INNER_H
@@ -24,44 +23,44 @@ enum sh_kind {
     SH_READ,
     SH_ATOMIC,
     SH_SEND,
-    SH_EMPTY, /* a write of nothing, which only asks for a completion */
+    SH_EMPTY, /* an empty write, which only requests a completion */
 };
 
-/* A part of a write or a read. Others have one. */
+/* A piece of a write or a read. Other operations have one piece. */
 struct sh_piece {
     uint32_t offset, length;
-    uint64_t due_us; /* not handed over before */
+    uint64_t due_us; /* not issued before */
     bool issued;
 };
 
 struct sh_op {
     struct sh_op *next;
     uint8_t kind;   /* enum sh_kind */
-    uint8_t path;   /* with vcq_id: the way through the network */
-    bool strong;    /* behind everything before on its path; its last piece behind its others */
-    bool fenced;    /* behind all reads and atomics before */
-    bool own;       /* send: behind the operation before with the same cookie, whose notice it is */
+    uint8_t path;   /* with vcq_id: the path through the network */
+    bool strong;    /* executed after all earlier ones on its path, its last piece last */
+    bool fenced;    /* executed after all earlier reads and atomics */
+    bool own;       /* send: the notice of the previous operation, with its cookie */
     bool tells;     /* a message, or a write with PROV_NOTIFY: these keep their order */
-    bool hidden;    /* a read of the library itself, of an STag table: not delayed */
-    bool copied;    /* its source is in `copy` */
-    bool breaks;    /* it has failed, and the connection ends with it */
-    bool overtaken; /* a write: one that tells went before all of it was handed over */
+    bool hidden;    /* a read of an STag table by the library itself: not delayed */
+    bool copied;    /* its source was copied to `copy` */
+    bool breaks;    /* it has failed, and the connection breaks when its turn comes */
+    bool overtaken; /* a write: an operation that `tells` was issued before all of this one */
     uint8_t num_pieces, num_issued, num_out;
     enum prov_status status;
-    uint64_t vcq_id;       /* that the program has named; 0: not known */
-    uint64_t number;       /* among those of the connection */
+    uint64_t vcq_id;       /* the remote VCQ that the program named; 0: unknown */
+    uint64_t number;       /* sequence number on the connection */
     uint64_t report_us;    /* 0: not complete yet */
-    struct prov_xfer xfer; /* its flags, cookie and so on, also of the other kinds */
+    struct prov_xfer xfer; /* with the flags, cookie etc. of all kinds */
     struct prov_atomic atomic;
     struct sh_piece piece[SH_MAX_PIECES];
     uint8_t copy[PROV_COPY_MAX];
-    uint32_t size; /* send */
+    uint32_t size; /* of a send */
     uint64_t data[];
 };
 
 enum sh_event_kind { SH_NOTIFY, SH_MESSAGE, SH_UP };
 
-/* Something that has arrived, and that the owner has not been told of. */
+/* An arrival that was not reported to the owner yet. */
 struct sh_event {
     struct sh_event *next;
     uint8_t kind; /* enum sh_event_kind */
@@ -80,13 +79,13 @@ struct sh_conn {
     struct sh_op *first, **last;
     struct sh_event *first_event, **last_event;
     uint64_t num_posted, num_arrived;
-    bool down;   /* no operation is taken, and down() is called when everything is told */
-    bool broken; /* by an operation that `breaks`: what is before it is finished first */
+    bool down;   /* accepts no operation; down() is called when all others are reported */
+    bool broken; /* by an operation that `breaks`: earlier operations finish first */
     bool closed; /* by the owner */
     enum prov_reason reason;
 };
 
-/* A peer asks for a connection. */
+/* A connection request of a peer. */
 struct sh_request {
     struct sh_request *next;
     struct sh_conn *conn;
@@ -106,9 +105,9 @@ struct sh_ep {
     uint64_t num_polls;
     bool polling;
     bool armed;  /* with PROV_ARM_ALL */
-    bool missed; /* and then something was told by a poll: the owner is woken all the same, as other
-                  * threads may sleep until then */
-    uint64_t due_us; /* atomic: when something held back is due; 0: nothing is held back */
+    bool missed; /* an arrival was reported by a poll after arming: the owner is woken nevertheless,
+                  * as other threads may be sleeping */
+    uint64_t due_us; /* atomic: when the next operation or event is due; 0: none */
 };
 
 struct sh_prov {
@@ -116,19 +115,19 @@ struct sh_prov {
     struct prov_ops ops;
     struct prov *inside;
     void (*wake)(void *owner);
-    bool rests; /* the connections inside may rest, or grow */
+    bool rests; /* inner connections may rest, or grow */
     int epoll_fd, event_fd;
-    int watching; /* atomic: progress() will look at the endpoints again by itself */
+    int watching; /* atomic: progress() will visit the endpoints again without a call of watch() */
     pthread_mutex_t lock;
     struct sh_ep *eps;
 };
 
-/* draw.c: decisions. Each is a number that depends only on the seed, on who communicates with whom,
- * on which communication it is, counted from the start, and on what is decided. */
+/* draw.c: decisions. Each is a number that depends only on the seed, on the two VCQs, on the
+ * sequence number of the communication, and on the kind of decision. */
 enum sh_what {
     SH_DRAW_LATE,
     SH_DRAW_CUTS,
-    SH_DRAW_CUT, /* and SH_MAX_PIECES behind it */
+    SH_DRAW_CUT, /* and the SH_MAX_PIECES values after it */
     SH_DRAW_PIECE = SH_DRAW_CUT + SH_MAX_PIECES,
     SH_DRAW_COPY = SH_DRAW_PIECE + SH_MAX_PIECES,
     SH_DRAW_DONE,
@@ -139,7 +138,7 @@ enum sh_what {
     SH_DRAW_HOLD,
 };
 uint64_t sh_draw(uint64_t id, uint64_t peer_id, uint64_t number, unsigned int what);
-/* Microseconds: none in one case of two, else up to the most that the level allows. */
+/* Microseconds: 0 in one case of two, else up to the maximum of the level. */
 uint64_t sh_delay_us(uint64_t drawn);
 /* Are notices and completions delayed, too? From level 2 on. */
 bool sh_tells_late(void);
@@ -152,14 +151,14 @@ void sh_ep_reckon(struct sh_ep *ep, uint64_t now_us);
 
 /* plan.c */
 void sh_plan(const struct sh_conn *conn, struct sh_op *op, uint64_t now_us);
-/* What the TOQ slot behind an operation says. */
+/* Sets the order that the TOQ slot of the operation requires. */
 void sh_bind(const struct sh_conn *conn, struct sh_op *op);
 
-/* issue.c: hands over what is due. Returns the first error of the provider inside, where `only` is
- * that operation and nothing of it is handed over; then it is as if it had not been posted. */
+/* issue.c: issues the due operations. If `only` is the operation with the first error of the inner
+ * provider, and no piece of it was issued, returns the error; then the operation was not posted. */
 int sh_issue(struct sh_conn *conn, const struct sh_op *only, uint64_t now_us);
 bool sh_op_is_complete(const struct sh_op *op);
-/* An operation, or a part of it, has failed. */
+/* The operation, or a piece of it, has failed. */
 void sh_op_fails(struct sh_conn *conn, struct sh_op *op, enum prov_status status);
 void sh_piece_done(void *ctx, uint64_t cookie, enum prov_status status);
 

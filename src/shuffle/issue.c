@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Handing operations to the provider inside, once nothing binds them any more. They are handed over
- * in any order, but for what the manual (2.2.10, 6.1.3.1) and the library itself need:
+ * Issuing operations to the inner provider, in any order that satisfies the requirements of the
+ * manual (2.2.10, 6.1.3.1) and of the library:
  *
- *   STRONG_ORDER    behind everything before it on the same path, and its last line behind its rest
- *   notices         in order, each behind the data of its own communication
- *   PROV_FENCE      behind the reads and atomics before
+ *   STRONG_ORDER    after all earlier operations on the same path; its last line after its rest
+ *   notices         in order, each after the data of its own communication
+ *   PROV_FENCE      after earlier reads and atomics
  *
- * The library takes what is before the last notice that has arrived for delivered, when a
- * connection has ended and is made anew. So where connections may end without any error (`rests`),
- * notices also wait until earlier writes are handed over; and where one breaks, writes that were
- * overtaken fail.
+ * When a connection is made anew, the library takes all operations before the last received notice
+ * for delivered. So if connections may end without an error (`rests`), notices also wait until
+ * earlier writes are issued; and if a connection breaks, overtaken writes fail.
  */
 #include <errno.h>
 #include <string.h>
@@ -48,7 +47,7 @@ static bool is_bound_to(const struct sh_op *op, const struct sh_op *before)
     return op->strong && before->kind == SH_SEND && !is_issued(before);
 }
 
-/* Must all of it wait for an earlier operation? */
+/* Must all pieces of it wait for an earlier operation? */
 static bool is_bound(const struct sh_conn *conn, const struct sh_op *op)
 {
     if (!op->own && !op->fenced && !op->strong)
@@ -59,7 +58,7 @@ static bool is_bound(const struct sh_conn *conn, const struct sh_op *op)
     return false;
 }
 
-/* May the peer be told of it: are those before told? */
+/* Are the notices of all earlier operations issued? */
 static bool is_its_turn(const struct sh_conn *conn, const struct sh_op *op)
 {
     for (const struct sh_op *before = conn->first; before != op; before = before->next)
@@ -77,7 +76,7 @@ static void break_at(struct sh_conn *conn, struct sh_op *failed)
             op->piece[k].due_us = 0;
 }
 
-/* Does a message that waits for it tell the peer of it? */
+/* Is its notice a later message that waits for it? */
 static bool is_told_by_another(const struct sh_op *op)
 {
     for (const struct sh_op *later = op->next; later; later = later->next)
@@ -86,8 +85,8 @@ static bool is_told_by_another(const struct sh_op *op)
     return false;
 }
 
-/* The notice of what has failed never goes, and neither do those behind it: the connection ends, as
- * both sides have to agree on how many were sent. */
+/* If an operation fails, its notice and all later ones are never issued: the connection ends,
+ * because both sides must agree on the number of notices. */
 void sh_op_fails(struct sh_conn *conn, struct sh_op *op, enum prov_status status)
 {
     if (op->status == PROV_OK)
@@ -96,7 +95,7 @@ void sh_op_fails(struct sh_conn *conn, struct sh_op *op, enum prov_status status
         break_at(conn, op);
 }
 
-/* A message whose communication has failed before it was posted. */
+/* Is it a message whose communication failed before the message was posted? */
 static bool is_void(const struct sh_conn *conn, const struct sh_op *op)
 {
     for (const struct sh_op *before = conn->first; op->own && before != op; before = before->next)
@@ -158,8 +157,8 @@ static bool is_passing(int rc)
     return rc == -EAGAIN || rc == -ENOTCONN; /* down() follows */
 }
 
-/* The last piece by address of what is STRONG_ORDER waits for the others; of a put with a notice,
- * the notice goes with the piece that happens to be the last. */
+/* With STRONG_ORDER, the last piece by address waits for the other pieces. The notice of a put goes
+ * with the piece that is issued last. */
 static bool may_go(const struct sh_conn *conn, const struct sh_op *op, unsigned int k,
                    uint64_t now_us)
 {
@@ -172,15 +171,15 @@ static bool may_go(const struct sh_conn *conn, const struct sh_op *op, unsigned 
     return !last || !op->tells || is_its_turn(conn, op);
 }
 
-/* The peer is told now: of writes before it that are not handed over it must not conclude anything.
- */
+/* Marks earlier writes that are not completely issued: the peer's next notice does not prove their
+ * delivery. */
 static void overtake(const struct sh_conn *conn, const struct sh_op *op)
 {
     for (struct sh_op *before = conn->first; before != op; before = before->next)
         before->overtaken |= before->kind == SH_WRITE && !is_issued(before);
 }
 
-/* 0, or what stops it for now or for good. */
+/* Returns 0, or the error of the inner provider. */
 static int issue_op(struct sh_conn *conn, struct sh_op *op, uint64_t now_us)
 {
     uint64_t turn = sh_draw(conn->ep->id, conn->peer_id, op->number, SH_DRAW_TURN);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What binds an operation to those before it, into which pieces it is cut, and when each of them is
- * due. The manual promises order within a line of PROV_LINE bytes, so cuts are between lines: of
- * the memory that is written.
+ * Decides what an operation waits for, its pieces, and their delays. The manual promises order
+ * within a line of PROV_LINE bytes, so cuts are at line boundaries of the written memory.
  */
 #include "link/link.h"
 #include "shuffle/inner.h"
@@ -19,7 +18,7 @@ static void bind_to_slot(struct sh_op *op, const struct ut_slot *slot)
     op->vcq_id = slot->desc.rmt_vcq_id;
 }
 
-/* The slot of an ARMW that the target executes is in its message, as nothing reports its end. */
+/* The message has the TOQ slot of an ARMW that the target executes: it has no completion. */
 static const struct ut_slot *slot_of(const struct ut_vcq *vcq, const struct sh_op *op)
 {
     const struct ut_msg_head *head = (const struct ut_msg_head *)op->data;
@@ -43,13 +42,13 @@ void sh_bind(const struct sh_conn *conn, struct sh_op *op)
         bind_to_slot(op, slot);
 }
 
-/* Between the first byte and the last one there are so many boundaries of lines. */
+/* The number of line boundaries between the first and the last byte. */
 static uint32_t boundaries(uint64_t at, uint32_t length)
 {
     return length ? (uint32_t)((at + length - 1) / PROV_LINE - at / PROV_LINE) : 0;
 }
 
-/* Inserts an offset into the sorted list of cuts, unless it is there. */
+/* Inserts an offset into the sorted list of cuts, unless it is in the list. */
 static unsigned int add_cut(uint32_t *cuts, unsigned int n, uint32_t offset)
 {
     unsigned int i = n;
@@ -71,7 +70,7 @@ static void cut(const struct sh_conn *conn, struct sh_op *op)
     unsigned int n = 0;
     uint64_t wanted = sh_draw(conn->ep->id, conn->peer_id, op->number, SH_DRAW_CUTS);
 
-    if (most > 0) /* the last line by itself */
+    if (most > 0) /* the last line as a piece of its own */
         n = add_cut(cuts, n, first + (most - 1) * PROV_LINE);
     for (unsigned int k = 0; most > 0 && k < wanted % (SH_MAX_PIECES - 1); k++) {
         uint64_t drawn = sh_draw(conn->ep->id, conn->peer_id, op->number, SH_DRAW_CUT + k);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Taking operations in. All are reported by done(), also those that are executed at once; but for
- * reads of STag tables, whose result the library may need in the same call. */
+/* Accepting operations. All operations are reported by done(), even if they are executed at once,
+ * except reads of STag tables, whose result the library may need in the same call. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +22,7 @@ static struct sh_op *new_op(struct sh_conn *conn, enum sh_kind kind, size_t size
     return op;
 }
 
-/* Puts it behind the others, and issues what is due. `rc` is what the caller of the provider gets.
- */
+/* Appends the operation, and issues what is due. `rc` is the return value for the caller. */
 static int take_in(struct sh_conn *conn, struct sh_op *op, int rc)
 {
     uint64_t now = ut_clock_us();
@@ -55,8 +54,8 @@ static void copy_source(struct sh_op *op, const struct prov_xfer *x)
     prov_unwatched_end();
 }
 
-/* Small puts: the TCQ entry may come before the data are on their way, or the source is read as
- * late as possible. */
+/* Small puts: either the TCQ entry comes before the data are sent, or the source is read as late as
+ * possible. */
 static bool copies_early(const struct sh_conn *conn, const struct sh_op *op)
 {
     return op->xfer.length <= UT_MAX_PIGGYBACK &&

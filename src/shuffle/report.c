@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Polling. What the provider inside calls back with is only noted; then the owner is told of what
- * is due: of each connection completions and arrivals in their order, of different connections as
- * it happens.
+ * Polling. Callbacks of the inner provider are queued; then those that are due are reported to the
+ * owner: completions and arrivals of one connection in order, of different connections in any
+ * order.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +11,10 @@
 #include "util/clock.h"
 #include "util/log.h"
 
-static __thread struct sh_ep *polled; /* whose provider inside is being polled */
+static __thread struct sh_ep *polled; /* the endpoint whose inner endpoint is being polled */
 
 /*
- * Callbacks of the provider inside
+ * Callbacks of the inner provider
  */
 
 static void add_event(struct sh_conn *conn, enum sh_event_kind kind, const void *data, size_t size,
@@ -22,7 +22,7 @@ static void add_event(struct sh_conn *conn, enum sh_event_kind kind, const void 
 {
     struct sh_event *e = malloc(sizeof(*e) + size);
 
-    if (!e) { /* as where the library itself loses a message for want of memory: the link ends */
+    if (!e) { /* the library itself ends the link when it loses a message for lack of memory */
         ut_error("process", "UTOFU_SHUFFLE: no memory for what a peer has sent");
         conn->down = true;
         conn->reason = PROV_REASON_BROKEN;
@@ -94,8 +94,8 @@ const struct prov_callbacks sh_callbacks = {CALLBACKS};
 const struct prov_callbacks sh_callbacks_crowded = {CALLBACKS, .crowded = on_crowded};
 
 /*
- * Telling the owner. Each function returns whether it has called back; the owner may have closed
- * the connection in it.
+ * Reporting to the owner. Each function returns whether it called back; in the callback the owner
+ * may have closed the connection.
  */
 
 static bool tell_done(struct sh_conn *conn, enum prov_status status)
@@ -111,7 +111,7 @@ static bool tell_done(struct sh_conn *conn, enum prov_status status)
     return true;
 }
 
-/* The oldest operation, if it is complete, and told of a while after. */
+/* Reports the oldest operation, if it is complete and its delay is over. */
 static bool tell_oldest(struct sh_conn *conn, uint64_t now_us)
 {
     struct sh_op *op = conn->first;
@@ -145,8 +145,8 @@ static bool tell_event(struct sh_conn *conn, uint64_t now_us)
     return true;
 }
 
-/* What is not complete was perhaps not executed: the library repeats it, unless a notice behind it
- * has arrived. Where the notice has overtaken it, nobody knows, so it fails. */
+/* An incomplete operation may not have been executed: the library repeats it, unless a later notice
+ * has arrived. If the notice has overtaken the operation, its outcome is unknown, so it fails. */
 static enum prov_status status_at_end(const struct sh_conn *conn, const struct sh_op *op)
 {
     if (op->status != PROV_OK || sh_op_is_complete(op))
@@ -170,7 +170,7 @@ static bool tell_down(struct sh_conn *conn)
     return true;
 }
 
-/* Everything before the operation that breaks the connection is told. */
+/* Breaks the connection once all earlier operations are reported. */
 static bool tell_break(struct sh_conn *conn)
 {
     if (!conn->first || !conn->first->breaks)
@@ -195,7 +195,7 @@ static int tell_conn(struct sh_conn *conn, uint64_t now_us)
     return told;
 }
 
-/* The owner answers it with what has arrived before from that peer, so it has to know that. */
+/* The owner's answer includes the last arrival from that peer: all are reported first. */
 static int tell_requests(struct sh_ep *ep)
 {
     int told = 0;
@@ -218,7 +218,7 @@ static int tell_requests(struct sh_ep *ep)
     return told;
 }
 
-/* Half of the polls begin in the middle of the list, so that no connection is always the first. */
+/* Half of the polls start in the middle of the list, so that no connection is always the first. */
 static int tell_conns(struct sh_ep *ep, uint64_t now_us)
 {
     uint64_t turn = sh_draw(ep->id, 0, ep->num_polls++, SH_DRAW_TURN);

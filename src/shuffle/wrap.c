@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The wrapping provider: its objects, and its part in the background thread. Memory regions are
- * those of the provider inside. Memory of peers is never mapped for the owner, as its loads and
- * stores would go past all this.
+ * those of the inner provider. Memory of peers is never mapped for the owner, as direct loads and
+ * stores would bypass the shuffling.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -56,7 +56,7 @@ static bool prov_ip(struct prov *prov, uint8_t ip[16])
     return inside->ops->ip(inside, ip);
 }
 
-/* The source is never taken at once but where this provider says so. */
+/* The source is never read at once, unless this provider reports it. */
 static void prov_caps(struct prov *prov, unsigned int tni, struct prov_caps *caps)
 {
     struct prov *inside = sh_prov_of(prov)->inside;
@@ -193,7 +193,7 @@ static void ep_close(struct prov_ep *base)
         ep->first_request = r->next;
         free(r);
     }
-    while (ep->conns) /* the provider inside has closed what is left of its own */
+    while (ep->conns) /* the inner provider has closed the remaining inner connections */
         sh_conn_free(ep->conns);
     free(ep);
 }
@@ -226,8 +226,8 @@ static void ep_disarm(struct prov_ep *base)
 }
 
 /*
- * The background thread: looks again and again as long as something is held back, as its owner may
- * not poll
+ * The background thread: visits the endpoints as long as an operation or event is delayed, as the
+ * owner may not poll
  */
 
 /* -1 where nothing is held back. */
@@ -260,7 +260,7 @@ static int prov_progress(struct prov *base)
     int ms = p->inside->ops->progress(p->inside);
 
     if (read(p->event_fd, &count, sizeof(count)) < 0)
-        count = 0; /* nothing new */
+        count = 0; /* no new event */
     __atomic_store_n(&p->watching, 0, __ATOMIC_SEQ_CST);
     int again = wake_those_due(p);
     if (again < 0)
@@ -274,7 +274,7 @@ static int prov_fd(struct prov *prov)
     return sh_prov_of(prov)->epoll_fd;
 }
 
-/* Replaces the entries of the provider inside, but for those that it does not have. */
+/* Replaces the entries of the inner provider; an entry that it lacks stays NULL. */
 static struct prov_ops make_ops(const struct prov_ops *inside)
 {
     return (struct prov_ops){

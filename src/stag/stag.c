@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* STag tables and the regions behind them. */
+/* STag tables and the memory regions that they refer to. */
 #include "stag/stag.h"
 
 #include <errno.h>
@@ -18,11 +18,12 @@
 #include "util/patience.h"
 
 /*
- * Regions: one registration with each provider for (address, size, access, device), counted.
- * Registering gigabytes takes long: nothing is locked meanwhile. Who wants the same region waits.
+ * Regions: one registration with each provider for (address, size, access, device), with a use
+ * count. Registering gigabytes takes long, so no lock is held meanwhile; another thread that wants
+ * the same region waits.
  */
 
-/* The device of each provider that serves a TNI. */
+/* For each provider, the device that serves a TNI. */
 struct ut_devices {
     unsigned int of[PROV_COUNT];
 };
@@ -34,7 +35,7 @@ struct ut_region {
     unsigned int access;
     struct ut_devices devices;
     uint32_t count;
-    int rc;      /* REGISTERING, and then what that led to */
+    int rc;      /* REGISTERING, then the result */
     bool locked; /* UTOFU_SWAP_PROTECT */
     struct prov_mr *mr[PROV_COUNT];
 };
@@ -66,7 +67,7 @@ static bool same_devices(const struct ut_devices *a, const struct ut_devices *b)
     return memcmp(a, b, sizeof(*a)) == 0;
 }
 
-/* mlock(2) covers what the limit allows; the manual promises no more. */
+/* mlock(2) covers as much as the limit allows; the manual promises no more. */
 static void lock_pages(struct ut_region *r)
 {
     struct rlimit limit;
@@ -82,7 +83,7 @@ static void lock_pages(struct ut_region *r)
             r->size, r->addr, strerror(errno), (unsigned long long)limit.rlim_cur);
 }
 
-/* Pages that another locked region shares stay locked. */
+/* Unlocks the pages, except those shared with another locked region. */
 static void unlock_pages(struct ut_region *gone)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -99,14 +100,14 @@ static void unlock_pages(struct ut_region *gone)
     }
 }
 
-/* In the order of the registry: shm may remap pages, and a device pins the pages that it finds, so
- * it comes later. Deregistering goes the other way. */
+/* In the order of the registry: shm may remap pages, so it comes before devices, which pin the
+ * pages. Deregistering uses the reverse order. */
 static int register_everywhere(const struct ut_process *process, struct ut_region *r)
 {
     uintptr_t from = (uintptr_t)r->addr, to = from + r->size;
 
     if ((r->access & PROV_ACCESS_ATOMIC) && process->armw_mode == UT_ARMW_NIC) {
-        /* devices do atomics on whole aligned words: a 4-byte operand may be half of one */
+        /* devices execute atomics on whole words, and 4 bytes may be half of one */
         from &= ~7ull;
         to = (to + 7) & ~7ull;
     }
@@ -151,7 +152,7 @@ static void remove_locked(const struct ut_region *region)
     *at = region->next;
 }
 
-/* Gives up a use; frees what is not registered (any more) and nobody uses. */
+/* Drops a use; frees the region if it is not registered and has no uses. */
 static void leave_locked(struct ut_region *region)
 {
     UT_ASSERT(region->count > 0);
@@ -159,7 +160,7 @@ static void leave_locked(struct ut_region *region)
         free(region);
 }
 
-/* A new one, found by others from now on, but not ready. */
+/* Adds a new region, which other threads find from now on, but which is not ready yet. */
 static struct ut_region *add_locked(const struct ut_region *like)
 {
     struct ut_region **bucket = bucket_of_region(like), *r = malloc(sizeof(*r));
@@ -186,7 +187,7 @@ static void register_unlocked(const struct ut_process *process, struct ut_region
     pthread_cond_broadcast(&regions_registered);
 }
 
-/* For another thread that registers the same. */
+/* Waits for another thread that registers the same region. */
 static void wait_until_registered(const struct ut_region *r)
 {
     struct ut_patience patience = ut_patience_from(ut_clock_ms());
@@ -280,7 +281,7 @@ uint64_t ut_stag_entry_check(const struct ut_stag_entry *e)
     return (h ^ h >> 31) * UT_HASH_OTHER;
 }
 
-/* Peers may read the entry at any moment: the check does not match a mix of old and new fields. */
+/* Peers may read the entry at any moment: a mix of old and new fields fails the check. */
 static void publish_entry(struct ut_stag_entry *to, const struct ut_stag_entry *from)
 {
     __atomic_store_n(&to->check, ~from->check, __ATOMIC_RELAXED);
@@ -310,13 +311,13 @@ static struct ut_stag_entry *entry_at(struct ut_stag_table *t, uint32_t index, i
     return t->entries[index / UT_STAG_CHUNK] + provider * UT_STAG_CHUNK + index % UT_STAG_CHUNK;
 }
 
-/* Entries of providers that are not in use are not written, so their pages are never touched. */
+/* Entries for unused providers are not written, so their pages are never touched. */
 static bool in_use(int provider)
 {
     return ut_process_peek()->prov[provider] != NULL;
 }
 
-/* Adds the chunk to the directories, so that peers find it. */
+/* Adds the chunk to the directories, where peers find it. */
 static void publish_chunk(struct ut_stag_table *t, uint32_t chunk)
 {
     struct ut_stag_entry none = {0};
@@ -356,8 +357,8 @@ no_memory:
     return -ENOMEM;
 }
 
-/* With the check mode, that of each rank and job is another one, as far as there are so many: the
- * STADD of one process, used for memory of another, is the STADD of no memory there. */
+/* With the check mode, each rank and job begins with another generation, as far as there are
+ * enough: an STADD of one process is then invalid in another process. */
 static uint8_t first_generation(void)
 {
     const struct ut_process *process = ut_process_peek();
@@ -447,8 +448,8 @@ static void grow_buckets(struct ut_stag_table *t)
     }
 }
 
-/* A freed STag is reused only after many others: as its generation has six bits, a stale STADD is
- * detected until the STag was reused 64 times. */
+/* A freed STag is reused only after many others: its generation has six bits, so a stale STADD is
+ * detected until the STag has been reused 64 times. */
 static uint32_t take_dynamic(struct ut_stag_table *t)
 {
     enum { MIN_FREE = 1024 };
@@ -612,7 +613,7 @@ int ut_stag_region_get(unsigned int tni, void *addr, size_t size, bool writable,
     return rc == 0 ? 0 : region_error(rc, addr, size, writable);
 }
 
-/* The same memory once more has the same STag. */
+/* Registering the same memory again returns the same STag. */
 static bool count_again(struct ut_stag_table *t, const void *addr, size_t size, bool writable,
                         utofu_stadd_t *stadd)
 {

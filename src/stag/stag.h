@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory registration: the STag table of a VCQ, which peers read, and the regions behind it, which
- * the VCQs of a process share.
+ * Memory registration: the STag table of a VCQ, which peers read, and the regions of memory, which
+ * all VCQs of a process share.
  *
- * A table is 256 chunks of 256 entries; a directory of the chunks is readable by peers, who read a
- * directory entry and then an entry at first use. Chunk 0 holds the caller's own STags 0..255, the
+ * A table has 256 chunks of 256 entries. Peers can read a directory of the chunks; at first use
+ * they read a directory entry and then an entry. Chunk 0 holds the caller's own STags 0..255, the
  * others hold STags from 0x1000 on.
  *
  * Uses util, ident, process, provider.h.
@@ -31,24 +31,24 @@ uint64_t ut_stag_entry_check(const struct ut_stag_entry *entry);
 
 struct ut_region;
 
-/* A registered STag, as its own process knows it. */
+/* A registered STag in its own process. */
 struct ut_stag_local {
     uint8_t *base;
     uint64_t size;
     struct ut_region *region; /* NULL: free */
     uint32_t lkey[PROV_COUNT];
-    uint32_t count; /* registrations */
+    uint32_t count; /* number of registrations */
     uint32_t next;  /* in the hash of regions, or in the free list */
     uint8_t generation;
     bool writable;
 };
 
-/* STADDs of one STag, and the memory behind them. No region reaches into the STADDs of the next
- * STag, so that one subtraction tells whether an STADD is one of them. */
+/* The STADDs of one STag, and their memory. No region extends into the STADDs of the next STag, so
+ * that one subtraction tells whether an STADD is in the range. */
 struct ut_stadd_range {
     utofu_stadd_t first;
     uint64_t size;  /* 0: none */
-    uint64_t delta; /* from an STADD to its address */
+    uint64_t delta; /* add to an STADD for its address */
 };
 
 /* Is [stadd, stadd + length) in the range? `length` and any size of a range are less than 2^63. */
@@ -75,10 +75,10 @@ static inline bool ut_stadd_range_find(const struct ut_stadd_range *range, utofu
 struct ut_stag_table {
     /* the region found last, which most communications use again */
     struct ut_stadd_range hot;
-    struct ut_stadd_range hot_writable; /* the same if it is writable, else empty */
+    struct ut_stadd_range hot_writable; /* the same if the region is writable, else empty */
     struct ut_stag_local *hot_local;
 
-    /* what peers read: one copy for each provider, one behind the other */
+    /* readable by peers: one copy per provider, contiguous */
     struct ut_stag_dir *dir;
     struct ut_region *dir_region;
     struct ut_stag_entry *entries[UT_STAG_CHUNKS];
@@ -88,7 +88,7 @@ struct ut_stag_table {
     uint32_t num_buckets;
     uint32_t free_first, free_last, num_free; /* queue of freed STags */
     uint8_t first_generation;                 /* of a dynamic STag */
-    uint32_t num_made;                        /* dynamic STags that have been used at least once */
+    uint32_t num_made;                        /* dynamic STags ever used */
     unsigned int tni;
     unsigned int cmp;
 };
@@ -104,26 +104,26 @@ static inline const struct ut_stag_dir *ut_stag_dir_of(const struct ut_stag_tabl
 uint32_t ut_stag_dir_rkey(const struct ut_stag_table *table, int provider);
 
 /*
- * Registering takes long where the memory is large, and the VCQ, whose lock protects the table, is
- * not to be locked meanwhile: first ut_stag_reuse(), then ut_stag_region_get() without the lock,
- * then ut_stag_reuse() again, as other threads may have been faster, and ut_stag_register().
- * Deregistering goes the other way: ut_region_put() without the lock. All return enum
- * utofu_return_code. stag: UT_STAG_NONE for any.
+ * Registering large memory takes long, and the lock of the VCQ, which protects the table, should
+ * not be held meanwhile: first ut_stag_reuse(), then ut_stag_region_get() without the lock, then
+ * ut_stag_reuse() again, as another thread may have registered the same memory, and
+ * ut_stag_register(). After deregistering, ut_region_put() is called without the lock. All return
+ * enum utofu_return_code. stag: UT_STAG_NONE for any.
  */
 
-/* 0: the memory is registered already, and has one use more; UTOFU_ERR_NOT_FOUND: it is not.
- * Others: no STag can be had for it. */
+/* 0: the memory is already registered, and has one more use; UTOFU_ERR_NOT_FOUND: not registered.
+ * Others: no STag is available. */
 int ut_stag_reuse(struct ut_stag_table *table, void *addr, size_t size, uint32_t stag,
                   bool writable, utofu_stadd_t *stadd);
 int ut_stag_region_get(unsigned int tni, void *addr, size_t size, bool writable,
                        struct ut_region **region);
-/* If it succeeds the region is the table's. */
+/* On success the table owns the region. */
 int ut_stag_register(struct ut_stag_table *table, void *addr, size_t size, uint32_t stag,
                      bool writable, struct ut_region *region, utofu_stadd_t *stadd);
-/* gone: the region that is no more used by the table, or NULL. */
+/* gone: the region that the table no longer uses, or NULL. */
 int ut_stag_deregister(struct ut_stag_table *table, utofu_stadd_t stadd, struct ut_region **gone);
 
-/* Index of an STag in a table, or UT_STAG_NONE: reserved ones must be of component cmp. */
+/* The index of an STag in a table, or UT_STAG_NONE: a reserved STag must be of component cmp. */
 static inline uint32_t ut_stag_index(uint32_t stag, unsigned int cmp)
 {
     uint32_t reserved = stag - (UT_STAG_RESERVED_BASE + 0x100u * cmp);
@@ -142,23 +142,23 @@ static inline uint64_t ut_stag_first_offset(uint32_t index, uint64_t base)
 
 enum ut_stag_result {
     UT_STAG_OK,
-    UT_STAG_BAD_STADD,  /* lies in no registered memory */
-    UT_STAG_BAD_LENGTH, /* runs out of it */
-    UT_STAG_BAD_ACCESS, /* is read-only */
+    UT_STAG_BAD_STADD,  /* in no registered memory */
+    UT_STAG_BAD_LENGTH, /* extends beyond it */
+    UT_STAG_BAD_ACCESS, /* it is read-only */
 };
 
 /* The local memory behind [stadd, stadd + length). */
 enum ut_stag_result ut_stag_find(struct ut_stag_table *table, utofu_stadd_t stadd, uint64_t length,
                                  bool write, struct ut_stag_local **out, uint8_t **addr);
 
-/* Why ut_stag_find() fails, or where it does not, why an access may have failed. */
+/* Why ut_stag_find() fails, or if it succeeds, why an access may have failed. */
 struct ut_why ut_stag_why(const struct ut_stag_table *table, utofu_stadd_t stadd, uint64_t length,
                           bool write);
-/* The same for a region whose first byte has the offset `first`. */
+/* As ut_stag_why(), for a region whose first byte has the offset `first`. */
 struct ut_why ut_region_why(uint64_t first, uint64_t size, bool writable, utofu_stadd_t stadd,
                             uint64_t length, bool write);
 
-/* ut_stag_find() for the STag used last; NULL: it is another one. */
+/* ut_stag_find() for the STag used last; NULL: another STag. */
 static inline struct ut_stag_local *ut_stag_hot(const struct ut_stag_table *table,
                                                 utofu_stadd_t stadd, uint64_t length,
                                                 uint8_t **addr)
@@ -184,7 +184,7 @@ static inline enum ut_stag_result ut_stag_resolve(struct ut_stag_table *table, u
     return ut_stag_find(table, stadd, length, write, out, addr);
 }
 
-/* Regions of the library's own memory, for tables and scratch. */
+/* Regions of the library's own memory, for tables and scratch buffers. */
 int ut_region_get(unsigned int tni, void *addr, size_t size, unsigned int access,
                   struct ut_region **region);
 void ut_region_put(struct ut_region *region);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every VCQ and link waits for. See dump.h. */
+/* Prints what each VCQ and link waits for. See dump.h. */
 #include "stats/dump.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@
 
 enum {
     LINE = 512,
-    LOCK_MS = 200, /* longer than a thread that does not hang keeps the lock of a VCQ */
+    LOCK_MS = 200, /* longer than any thread keeps the lock of a VCQ, unless it hangs */
 };
 
 static unsigned int own_rank;
@@ -123,7 +123,7 @@ static const char *slot_waits_for(const struct ut_vcq *vcq, const struct ut_slot
     }
 }
 
-/* The first whose notices are not written. */
+/* The first slot whose notices are not written. */
 static const struct ut_slot *oldest_of(struct ut_vcq *vcq)
 {
     for (uint32_t i = vcq->toq_head; i != vcq->toq_tail; i++) {
@@ -205,10 +205,10 @@ static void dump_head(struct ut_vcq *vcq, bool locked)
                      (unsigned long long)vcq->started);
 }
 
-/* What the program does meanwhile. */
+/* What the program does: polls or sleeps. */
 static void dump_polls(const struct ut_vcq *vcq, uint64_t now)
 {
-    enum { LATELY_MS = 1000, LATELY_POLLS = 32 /* poll.c notes each sixteenth */ };
+    enum { LATELY_MS = 1000, LATELY_POLLS = 32 /* poll.c records each sixteenth */ };
     static const char *const queues[] = {"no queue", "the TCQ", "the MRQ", "the TCQ and the MRQ"};
     const char *queue = queues[vcq->empty.queues & 3];
     unsigned long long id = vcq->id, s = (now - vcq->empty.since_ms) / 1000;
@@ -270,7 +270,7 @@ void ut_dump_on_signal(int number)
 
     (void)number;
     if (!ut_process_forked() && write(wake_fd, &one, sizeof(one)) < 0)
-        errno = saved; /* it is awake */
+        errno = saved; /* the thread is already awake */
     errno = saved;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records of UTOFU_STATS=job, and printing the summary. */
+/* Records of UTOFU_STATS=job, and printing of the summary. */
 #include "stats/record.h"
 
 #include <errno.h>
@@ -27,21 +27,21 @@ struct cell {
     uint32_t least_rank, most_rank;
 };
 
-/* Also sent: all processes of a job have one layout. */
+/* Sent as it is: all processes of a job have the same layout. */
 struct section {
     char name[UT_REGION_NAME_MAX + 1]; /* empty: the whole program */
-    uint64_t ranks;                    /* number of ranks that were in it */
+    uint64_t ranks;                    /* number of ranks that reported it */
     struct cell cell[NUM_CELLS];
 };
 
 struct ut_record {
     uint32_t size, reported;
-    uint8_t *present; /* one bit for each rank */
+    uint8_t *present; /* bit per rank */
     struct section *sections;
     uint32_t num_sections;
 };
 
-/* What the packed form starts with; the bits and the sections follow. */
+/* The head of the packed form; the bits and the sections follow. */
 struct packed {
     uint32_t size, num_sections, section_size, zero;
 };
@@ -98,7 +98,7 @@ static void merge_section(struct section *into, const struct section *s)
             continue;
         }
         a->sum += b->sum;
-        /* of equal ones the lowest rank, in whatever order they come */
+        /* with equal values the lowest rank, so that the order of merging does not matter */
         if (b->least < a->least || (b->least == a->least && b->least_rank < a->least_rank)) {
             a->least = b->least;
             a->least_rank = b->least_rank;
@@ -161,7 +161,7 @@ bool ut_record_complete(const struct ut_record *r)
 }
 
 /*
- * Of this process
+ * The record of this process
  */
 
 struct own {
@@ -211,13 +211,13 @@ void *ut_record_own(const struct ut_job_info *job, uint64_t opened_at, size_t *s
  * The summary
  */
 
-/* NULL: a counter that the summary leaves out. */
+/* NULL: the counter is not in the summary. */
 static const char *cell_name(int i)
 {
     return i == CELL_MICROSECONDS ? "elapsed_us" : i == CELL_CALLS ? "calls" : ut_counters[i].total;
 }
 
-/* Sums of high-water marks mean nothing. */
+/* Is a sum meaningful? Not for high-water marks. */
 static bool adds_up(int i)
 {
     return i < UT_COUNT_PEERS || i >= UT_NUM_COUNTERS;
@@ -228,7 +228,7 @@ static bool is_missing(const struct ut_record *r, uint32_t rank)
     return !(r->present[rank / 8] >> rank % 8 & 1);
 }
 
-/* The first ones: "3, 7, 8" and so on. */
+/* Prints the first missing ranks: "3, 7, 8" and so on. */
 static void print_missing(FILE *out, const struct ut_record *r)
 {
     uint32_t shown = 0, missing = r->size - r->reported;
@@ -322,7 +322,7 @@ static int open_file(uint32_t rank)
 
     if (!*path || rank != 0)
         return STDERR_FILENO;
-    /* O_NONBLOCK: exit does not wait for the reader of a FIFO */
+    /* O_NONBLOCK: exit must not wait for the reader of a FIFO */
     int fd = ut_file_open_output(path, O_TRUNC | O_NONBLOCK, NULL);
     if (fd >= 0)
         return fd;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Regions: one table for the process, and a record for each thread with the regions that it is in.
- * Records stay in the list; those of threads that ended are used again.
+ * Regions: one table for the process, and a record for each thread with its open regions. Records
+ * stay in the list; those of threads that ended are reused.
  */
 #include "stats/region.h"
 
@@ -23,12 +23,12 @@ struct open_region {
 struct region_thread {
     struct region_thread *next;
     uint32_t number;
-    uint64_t named; /* one bit for each level: its track has a name */
-    bool ended;     /* in no region, and for another thread to take */
+    uint64_t named; /* bit per level: its track has a name */
+    bool ended;     /* no open region, and free for another thread */
     struct open_region level[UT_REGION_DEPTH];
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of everything in this file */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all data in this file */
 static struct ut_stats_region *regions, **last_region = &regions;
 static uint32_t num_regions;
 static struct region_thread *threads;
@@ -38,7 +38,7 @@ static pthread_key_t thread_key;
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static int key_result;
 
-/* At the end of a thread: a region that it has not stopped stays open. */
+/* At the end of a thread: a region without a stop stays open. */
 static void thread_ends(void *arg)
 {
     struct region_thread *t = arg;
@@ -72,7 +72,7 @@ static struct region_thread *this_thread(void)
         threads = t;
     }
     if (!t || pthread_setspecific(thread_key, t) != 0)
-        return NULL; /* a record that is in the list stays there, without a thread */
+        return NULL; /* its record stays in the list, without a thread */
     t->ended = false;
     return t;
 }
@@ -114,7 +114,7 @@ static void add_since(struct ut_stats_region *r, uint64_t now)
 
     ut_stats_totals(totals);
     for (int i = 0; i < UT_COUNT_PEERS; i++)
-        /* totals lack a VCQ whose lock could not be taken in time, so they may have shrunk */
+        /* totals may have shrunk: they lack a VCQ whose lock could not be taken in time */
         r->counted[i] += totals[i] > r->begun_with[i] ? totals[i] - r->begun_with[i] : 0;
     r->ns += now - r->since;
 }

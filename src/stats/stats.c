@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Recording what engine, link and api report, and when it is written out. */
+/* Records the events that engine, link and api report, and writes them out. */
 #include "stats/stats.h"
 
 #include <errno.h>
@@ -114,7 +114,7 @@ static void wake_thread(void)
         return; /* the counter is full: the thread is about to wake up */
 }
 
-static bool dumps_too; /* SIGUSR1 is UTOFU_DUMP_SIGNAL's as well: both are printed */
+static bool dumps_too; /* SIGUSR1 is also UTOFU_DUMP_SIGNAL: both are printed */
 
 static void on_signal(int number)
 {
@@ -170,8 +170,8 @@ static int start_thread(void)
     return rc;
 }
 
-/* Unless the program handles SIGUSR1 itself. For UTOFU_DUMP_SIGNAL=USR1 this handler calls the
- * other. */
+/* Installs the handler, unless the program handles SIGUSR1 itself. For UTOFU_DUMP_SIGNAL=USR1 this
+ * handler calls the other one. */
 static void take_signal(void)
 {
     struct sigaction old, ours = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
@@ -321,7 +321,7 @@ static void find_rank(struct ut_stats_peer *p)
         p->rank = peer.rank;
 }
 
-/* The counters of the other end of a link, never NULL: without memory those that nobody sees. */
+/* The counters for a link's peer; without memory, counters that are never read. Never NULL. */
 static struct ut_stats_peer *peer_of(struct ut_link *link)
 {
     if (!link->stats) {
@@ -330,12 +330,12 @@ static struct ut_stats_peer *peer_of(struct ut_link *link)
             return &link->vcq->stats->unseen;
     }
     if (link->stats->rank < 0)
-        find_rank(link->stats); /* again: the launcher may have been busy before */
+        find_rank(link->stats); /* repeated, because the launcher may have been busy before */
     return link->stats;
 }
 
 /*
- * Arrows between processes: both ends compute the same id from what both know
+ * Arrows between processes: both ends compute the same id from data that both know
  */
 
 static uint64_t message_flow(uint64_t from_session, uint64_t to_session, uint64_t number)
@@ -388,7 +388,7 @@ void ut_stats_submit(struct ut_vcq *vcq, uint32_t n)
     raise_mark(&stats->counts);
 }
 
-/* Session mode: the arrival time of the put that let descriptor number n start. */
+/* Session mode: the arrival time of the put that allowed descriptor number n to start. */
 static uint64_t cause_of(struct ut_stats *stats, uint64_t n)
 {
     while (stats->credit_head != stats->credit_tail) {
@@ -456,7 +456,7 @@ void ut_stats_started(struct ut_vcq *vcq, const struct ut_slot *slot)
     }
     if (op->done) {
         record_op(vcq, slot, false);
-    } else if (slot->state == UT_SLOT_RETIRED) { /* it never was on a link */
+    } else if (slot->state == UT_SLOT_RETIRED) { /* was never on a link */
         UT_ASSERT(stats->counts.open > 0);
         stats->counts.open--;
         stats->counts.n[UT_COUNT_FAILED] += slot->tcq_rc != 0;
@@ -543,7 +543,7 @@ void ut_stats_empty_poll(struct ut_vcq *vcq)
     stats->empty_last = now;
 }
 
-/* Something came: ends the wait, if there is one. */
+/* An event has arrived: ends the row of empty polls, if there is one. */
 static void end_wait(struct ut_stats *stats, uint64_t now)
 {
     if (!stats->empty_first)
@@ -586,7 +586,7 @@ static enum ut_counter notice_counter(unsigned int type)
                                             : UT_COUNT_RMT_ARMW_NOTICES;
 }
 
-/* The remote MRQ notices that it led to; ut_stats_done() counts the local ones. */
+/* Counts the remote MRQ notices of the arrival; ut_stats_done() counts the local ones. */
 static void count_notices(struct ut_stats *stats, struct ut_stats_peer *p,
                           const struct ut_stats_arrival *a)
 {
@@ -646,7 +646,7 @@ void ut_stats_up(struct ut_link *link)
 }
 
 /*
- * The end: communications that are under way are recorded as unfinished
+ * The end: communications under way are recorded as unfinished
  */
 
 static void end_events(struct ut_vcq *vcq)

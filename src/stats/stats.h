@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counters (UTOFU_STATS) and the timeline (UTOFU_TRACE) of a process. Where neither is asked for, a
- * VCQ has no struct ut_stats, and nothing here is called. A counted VCQ, one that has it, is marked
- * in fields that the engine tests anyway (ut_vcq.slow_path, UT_DESC_COUNTED, mrq_alarm,
- * spin_limit), so that its communications take the slow path.
+ * Counters (UTOFU_STATS) and the timeline (UTOFU_TRACE) of a process. Without both, a VCQ has no
+ * struct ut_stats, and no function of this module is called. A VCQ with a struct ut_stats, a
+ * counted VCQ, is marked in fields that the engine tests anyway (ut_vcq.slow_path, UT_DESC_COUNTED,
+ * mrq_alarm, spin_limit), so that its communications take the slow path.
  *
  * Uses util, ident, bootstrap, process, peers, vcq, link, and the registry of providers. api,
  * engine and barrier report events with the functions below, all with the lock of the VCQ held:
@@ -39,7 +39,7 @@ enum ut_counter {
     UT_NUM_COUNTERS
 };
 
-/* Whose line has a counter. */
+/* The holders of a counter. */
 enum {
     UT_COUNTS_VCQ = 1,
     UT_COUNTS_PEER = 2,
@@ -50,29 +50,29 @@ enum {
 enum { UT_COUNTS_SUM, UT_COUNTS_TIME, UT_COUNTS_MOST };
 
 struct ut_counter_entry {
-    const char *line, *total; /* its name in a line, and in a summary; NULL: it is not there */
+    const char *line, *total; /* its name in a line, and in a summary; NULL: not printed there */
     uint8_t holders, how;
 };
 extern const struct ut_counter_entry ut_counters[UT_NUM_COUNTERS];
 
 struct ut_stats_counts {
     uint64_t n[UT_NUM_COUNTERS];
-    uint64_t open; /* communications that are submitted and not complete */
+    uint64_t open; /* number of communications that are submitted and not complete */
 };
 
-/* Communication of one VCQ with one remote VCQ; kept when both are freed. */
+/* Communication of one VCQ with one remote VCQ; kept after both are freed. */
 struct ut_stats_peer {
     struct ut_stats_peer *next;
     utofu_vcq_id_t id;
-    int64_t rank;    /* -1: not known yet */
-    int8_t provider; /* -1: not connected so far */
+    int64_t rank;    /* -1: unknown */
+    int8_t provider; /* -1: not connected yet */
     struct ut_stats_counts counts;
     uint64_t blocked_since; /* 0: not blocked */
 };
 
 /* A communication in its TOQ slot. */
 struct ut_stats_op {
-    uint64_t submitted, started, returned, done; /* ns; 0: not yet */
+    uint64_t submitted, started, returned, done; /* ns; 0: not reached */
     uint64_t cause;                              /* session mode: time of the put whose SPS let it
                                                   * start; 0: none */
     uint32_t bytes;
@@ -80,9 +80,9 @@ struct ut_stats_op {
     uint8_t edata;
 };
 
-/* A put that moved the schedule pointer, and whose descriptors are not all started. */
+/* A put that moved the schedule pointer, until all descriptors that it allows are started. */
 struct ut_stats_credit {
-    uint64_t upto; /* descriptors that may start because of it and earlier ones, in all */
+    uint64_t upto; /* total number of descriptors that this and earlier puts allow to start */
     uint64_t at;   /* ns */
 };
 enum { UT_STATS_CREDITS = 4096 };
@@ -92,88 +92,88 @@ struct ut_stats_gate {
     struct ut_stats_counts counts;
     uint64_t begin; /* of the communication under way */
     bool named;     /* the name of its track is written */
-    uint8_t op;     /* of the communication under way, or the last one */
+    uint8_t op;     /* of the communication under way, or of the last one */
 };
 
-/* Of one VCQ. When it is freed, its counters are added to those of earlier VCQs with its id. */
+/* The counters and events of one VCQ. A freed VCQ's counters are added to those of its id. */
 struct ut_stats {
     struct ut_stats *next; /* list of freed VCQs */
     utofu_vcq_id_t id;
     struct ut_vcq_ident ident;
     uint16_t tni;
     bool session;
-    bool closed;    /* no more events: the process or the VCQ ends */
-    uint32_t lives; /* VCQs that had this id */
+    bool closed;    /* no more events: the process or the VCQ is ending */
+    uint32_t lives; /* number of VCQs that had this id */
     uint32_t track; /* of the timeline; each VCQ has its own */
     struct ut_stats_counts counts;
-    uint32_t most_mrq; /* MOST_IN_MRQ, which the engine raises; counts has that of earlier lives */
-    uint64_t empty_first, empty_last; /* the empty polls under way; 0: none */
+    uint32_t most_mrq; /* MOST_IN_MRQ, raised by the engine; `counts` has earlier maxima */
+    uint64_t empty_first, empty_last; /* the current row of empty polls; 0: none */
     struct ut_stats_peer *peers;
-    struct ut_stats_peer unseen; /* for peers that there is no memory for */
+    struct ut_stats_peer unseen; /* for peers without memory of their own */
     struct ut_stats_gate *gates; /* of the library's own VCQ of a TNI */
 
     struct ut_stats_op *ops;         /* one for each TOQ slot */
-    uint32_t starting;               /* slot that is being started; UT_NO_SLOT: none */
+    uint32_t starting;               /* the slot that is being started; UT_NO_SLOT: none */
     struct ut_stats_credit *credits; /* session mode: a ring */
     uint32_t credit_head, credit_tail;
-    uint64_t consumed[2];          /* arrival times of what a gate takes from its inputs */
+    uint64_t consumed[2];          /* arrival times of a gate's inputs */
     struct ut_stats_event *events; /* NULL: no timeline */
     uint32_t num_events;
 };
 
-/* Once, when the rank is known: 0, or UTOFU_ERR_FATAL after an error line. */
+/* Called once, when the rank is known: 0, or UTOFU_ERR_FATAL after an error line. */
 int ut_stats_open(const struct ut_job_info *job, uint64_t host);
-/* One summary for the job is asked for: summary.h. */
+/* Is one summary for the job requested? See summary.h. */
 bool ut_stats_is_for_job(void);
-/* A new VCQ is counted from here on, if counters or timeline are asked for; false: no memory. */
+/* Begins to count a new VCQ, if counters or a timeline are requested; false: no memory. */
 bool ut_stats_attach(struct ut_vcq *vcq);
 void ut_stats_detach(struct ut_vcq *vcq);
 
 /* The counters of the whole process, as one row of numbers; times in us. */
 void ut_stats_totals(uint64_t totals[UT_NUM_COUNTERS]);
 
-/* From here on: only for counted VCQs. */
+/* The functions below are only called for counted VCQs. */
 
-/* The n slots behind the tail are about to become part of the TOQ. */
+/* The n slots behind the tail are about to be submitted. */
 void ut_stats_submit(struct ut_vcq *vcq, uint32_t n);
-/* Around the start of one descriptor. */
+/* Called before and after the start of a descriptor. */
 void ut_stats_start(struct ut_vcq *vcq, const struct ut_slot *slot);
 void ut_stats_started(struct ut_vcq *vcq, const struct ut_slot *slot);
-/* Everything of a slot is complete. */
+/* The communication in the slot is complete. */
 void ut_stats_done(struct ut_link *link, const struct ut_slot *slot);
-/* More had arrived at once than half of what the VCQ can receive. */
+/* More than half of the VCQ's receive buffers were filled at once. */
 void ut_stats_crowded(struct ut_vcq *vcq);
-/* The provider could not take a communication, or it has to be done again. */
+/* The provider could not accept a communication, or it must be repeated. */
 void ut_stats_retry(struct ut_link *link);
-/* The connection was closed because there are too many. */
+/* The connection was closed because the process has too many. */
 void ut_stats_rest(struct ut_link *link);
 /* The connection is up. */
 void ut_stats_connected(struct ut_link *link);
-/* Something may have been posted: ends the time blocked, if nothing waits any more. */
+/* A communication may have been posted: ends the time blocked, if none waits any more. */
 void ut_stats_check_blocked(struct ut_link *link);
 void ut_stats_busy(struct ut_vcq *vcq);
-/* The program has polled and found nothing. */
+/* A poll of the program was empty. */
 void ut_stats_empty_poll(struct ut_vcq *vcq);
 
-/* Around the engine's handling of a message or an immediate of a peer. */
+/* Called before and after the engine handles a message or an immediate of a peer. */
 struct ut_stats_arrival {
     struct ut_link *link;
     uint64_t at;
     uint32_t mrq_tail;
     uint8_t type; /* as in enum utofu_mrq_type */
     uint8_t edata, sps;
-    bool flow; /* the peer started it; else it is an answer */
+    bool flow; /* the peer started the communication; else the arrival is an answer */
 };
 void ut_stats_arrival_begins(struct ut_stats_arrival *arrival);
 void ut_stats_arrival_ends(const struct ut_stats_arrival *arrival);
-/* The provider reports a completion: ends the time in empty polls, if any. */
+/* The provider reports a completion: ends the row of empty polls, if there is one. */
 void ut_stats_completion(struct ut_link *link);
-/* The connection has come up, and the hello of the peer was taken over. */
+/* The connection is up, and the peer's hello was processed. */
 void ut_stats_up(struct ut_link *link);
 
 /* Barrier gates of the TNI, by index. */
 enum { UT_STATS_SIGNAL, UT_STATS_PACKET, UT_STATS_INPUTS };
-/* A signal or a packet from one gate to the next, with what both ends know of it. */
+/* A signal or a packet from one gate to another, in terms known to both ends. */
 struct ut_stats_gate_message {
     uint8_t input; /* of the receiver: UT_STATS_SIGNAL, UT_STATS_PACKET */
     utofu_vbg_id_t src, dst;
@@ -182,18 +182,18 @@ struct ut_stats_gate_message {
 };
 void ut_stats_gate_send(struct ut_stats *stats, unsigned int gate,
                         const struct ut_stats_gate_message *hop);
-/* All outputs are sent: a start gate has started, a relay gate has fired. */
+/* All outputs are sent: a start gate was started, or a relay gate has fired. */
 void ut_stats_gate_sent(struct ut_stats *stats, unsigned int gate, uint8_t op, uint64_t began);
 void ut_stats_gate_arrive(struct ut_stats *stats, unsigned int gate,
                           const struct ut_stats_gate_message *hop, uint64_t at);
-/* A barrier communication has ended with this result of its poll function. */
+/* A barrier communication has ended with this return code of its poll function. */
 void ut_stats_gate_end(struct ut_stats *stats, unsigned int gate, uint8_t op, int rc);
 
 /*
  * Within the module
  */
 
-/* The id of an arrow between processes: both ends compute it from what both know. */
+/* The id of an arrow between processes: both ends compute it from data that both know. */
 static inline uint64_t ut_stats_mix(uint64_t h, uint64_t v)
 {
     h = ut_hash_word(h, v);
@@ -218,11 +218,11 @@ enum ut_stats_what {
     UT_EVENT_ARRIVAL,  /* flow: of the message */
     UT_EVENT_WAIT,     /* empty polls */
     UT_EVENT_GATE,     /* a slice of a gate */
-    UT_EVENT_FLOW_OUT, /* an arrow begins in the slice around it */
-    UT_EVENT_FLOW_IN,  /* an arrow ends in the slice around it */
-    UT_EVENT_ARROW,    /* within a process: from `cause` on */
-    UT_EVENT_NAME,     /* of a track; kind: below */
-    UT_EVENT_REGION,   /* of the program */
+    UT_EVENT_FLOW_OUT, /* an arrow begins in the surrounding slice */
+    UT_EVENT_FLOW_IN,  /* an arrow ends in the surrounding slice */
+    UT_EVENT_ARROW,    /* within a process, starting at `cause` */
+    UT_EVENT_NAME,     /* the name of a track; kind: below */
+    UT_EVENT_REGION,   /* a region of the program */
 };
 struct ut_stats_event {
     uint8_t what;
@@ -234,14 +234,14 @@ struct ut_stats_event {
     bool unfinished;
     uint32_t bytes;
     uint32_t track;
-    int64_t rank;        /* of the peer; -1: not known */
+    int64_t rank;        /* of the peer; -1: unknown */
     uint64_t at, length; /* ns */
-    uint64_t done;       /* OP: when it was complete, later than it returned; else 0 */
+    uint64_t done;       /* OP: time of completion, if after its return; else 0 */
     uint64_t flow;       /* 0: none */
-    uint64_t cause;      /* arrival time of what led to it; 0: nothing */
+    uint64_t cause;      /* arrival time of the cause; 0: none */
     union {
         uint64_t peer;    /* VCQ or VBG id */
-        const char *name; /* REGION: never freed */
+        const char *name; /* REGION: name that is never freed */
     };
 };
 enum { UT_NAME_FREE, UT_NAME_SESSION, UT_NAME_GATE, UT_NAME_REGIONS };
@@ -254,16 +254,16 @@ enum ut_stats_gate_slice {
     UT_SLICE_BARRIER,
 };
 enum {
-    UT_STATS_EVENTS = 4096,           /* in a buffer */
-    UT_STATS_GATE_TRACKS = 1000000,   /* numbers of the gates' tracks begin here */
-    UT_STATS_REGION_TRACKS = 2000000, /* and those of regions here */
+    UT_STATS_EVENTS = 4096,           /* events per buffer */
+    UT_STATS_GATE_TRACKS = 1000000,   /* first number of the gates' tracks */
+    UT_STATS_REGION_TRACKS = 2000000, /* first number of the regions' tracks */
 };
 
-/* Makes the file of this rank; 0 or a negative errno, and what is wrong with the file if it is
- * known. `path` has space for PATH_MAX bytes, `why` for UT_FILE_WHY. */
+/* Creates the file of this rank; 0 or a negative errno; `why` is set if the file itself is wrong.
+ * `path` has space for PATH_MAX bytes, `why` for UT_FILE_WHY. */
 int ut_trace_open(const char *pattern, const struct ut_job_info *job, uint64_t host, char *path,
                   char *why);
-/* The next event, with type, track and time set and the rest cleared; NULL: nothing is recorded. */
+/* The next event, with type, track and time, all else cleared; NULL: nothing is recorded. */
 struct ut_stats_event *ut_trace_event(struct ut_stats *stats, enum ut_stats_what what, uint64_t at);
 struct ut_stats_event *ut_trace_buffer(void);
 void ut_trace_free(struct ut_stats_event *events);

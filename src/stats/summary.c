@@ -24,11 +24,11 @@
 enum {
     FAN_OUT = 16,
     MAX_CONNS = 1024,
-    GRACE_MS = 2000,    /* for children that still run */
-    NEWCOMER_MS = 5000, /* for processes that have not come yet, or have just lost their parent */
-    SHORTAGE_PAUSE_MS = 200, /* where no connection can be accepted */
-    ANSWER_MS = 5000,        /* for one connection, one record */
-    RETRY_MIN_MS = 50,       /* between look-ups of a parent that has not come yet */
+    GRACE_MS = 2000,         /* for children that are still running */
+    NEWCOMER_MS = 5000,      /* for unconnected processes, or those that lost their parent */
+    SHORTAGE_PAUSE_MS = 200, /* pause if no connection can be accepted */
+    ANSWER_MS = 5000,        /* maximum time for one connection or one record */
+    RETRY_MIN_MS = 50,       /* between look-ups of a parent that has not published */
     RETRY_MAX_MS = 10000,
     MAGIC = 0x53545455,
     RECORD_MAX = 64 << 20,
@@ -38,14 +38,14 @@ enum message { MSG_CHILD = 1, MSG_PARENT, MSG_RECORD, MSG_TAKEN };
 
 struct head {
     uint32_t magic, type;
-    uint32_t size; /* bytes that follow */
+    uint32_t size; /* bytes after the header */
     uint32_t rank;
-    uint64_t token; /* CHILD, PARENT: the receiver's */
+    uint64_t token; /* CHILD, PARENT: the token of the receiver */
 };
 
 struct conn {
     int fd;
-    enum { UNKNOWN, CHILD, UP } kind; /* UNKNOWN: it has not said yet */
+    enum { UNKNOWN, CHILD, UP } kind; /* UNKNOWN: before its first message */
     uint8_t *in;
     size_t have;
 };
@@ -56,18 +56,18 @@ static struct {
     int listen_fd, wake_fd;
     pthread_t thread;
     uint32_t end_wanted; /* atomic */
-    bool may_look_up;    /* the thread may ask the launcher: not over PMI-1 */
+    bool may_look_up;    /* the thread may ask the launcher: not with PMI-1 */
     bool known[FAN_OUT + 2];
     struct ut_contact contact[FAN_OUT + 2]; /* children, parent, root */
-    struct ut_record *record; /* of this process and those below it; used by the thread */
-    void *own;                /* what this process adds at its end */
+    struct ut_record *record; /* of this process and its descendants; used by the thread */
+    void *own;                /* the counters of this process, added at its end */
     size_t own_size;
     struct conn conns[MAX_CONNS];
     nfds_t num_conns;
     uint64_t last_event; /* ms */
     bool taken;          /* the parent, or rank 0, has acknowledged the record */
-    bool packed;         /* it is being sent: records that come now are refused, and go to rank 0 */
-    bool orphan;         /* the parent is gone */
+    bool packed;         /* the record is being sent: further ones go to rank 0 */
+    bool orphan;         /* the parent has ended */
 } summary = {.listen_fd = -1, .wake_fd = -1};
 
 enum { PARENT = FAN_OUT, ROOT };
@@ -79,7 +79,7 @@ static uint32_t neighbour(unsigned int i)
                          : summary.job->rank * FAN_OUT + 1 + i;
 }
 
-/* An address of the neighbour, as soon as it has published one. */
+/* Gets the contact of a neighbour, once it has published one. */
 static bool look_up(unsigned int i)
 {
     uint64_t rank = i < FAN_OUT ? (uint64_t)summary.job->rank * FAN_OUT + 1 + i : neighbour(i);
@@ -150,7 +150,7 @@ union address {
     struct sockaddr_in6 in6;
 };
 
-/* IPv4 has a socket of its own: a host may have no IPv6. */
+/* IPv4 uses a socket of its own, because a host may have no IPv6. */
 static socklen_t to_address(const uint8_t ip[16], uint16_t port, union address *a)
 {
     memset(a, 0, sizeof(*a));
@@ -212,7 +212,7 @@ static bool join(unsigned int i)
     return false;
 }
 
-/* The parent, or rank 0 where that is gone. */
+/* Finds the parent, or rank 0 if the parent has ended. */
 static bool reach_up(void)
 {
     if (summary.job->rank == 0 || find_up())
@@ -231,7 +231,7 @@ static bool reach_up(void)
     return join(ROOT);
 }
 
-/* False: the connection is to be closed. */
+/* False: the connection must be closed. */
 static bool on_message(struct conn *c, const struct head *h)
 {
     switch (h->type) {
@@ -240,7 +240,7 @@ static bool on_message(struct conn *c, const struct head *h)
         if (c->kind != UNKNOWN || h->token != summary.mine.token || h->size)
             return false;
         if (h->type == MSG_PARENT && find_up())
-            return false; /* both have connected */
+            return false; /* both ends have connected */
         c->kind = h->type == MSG_CHILD ? CHILD : UP;
         return true;
     case MSG_RECORD:
@@ -248,7 +248,7 @@ static bool on_message(struct conn *c, const struct head *h)
             !ut_record_merge(summary.record, c->in + sizeof(*h), h->size))
             return false;
         send_head(c->fd, MSG_TAKEN, 0, 0);
-        return false; /* it was the last message of this child */
+        return false; /* the last message of this child */
     case MSG_TAKEN:
         summary.taken |= c->kind == UP;
         return true;
@@ -301,7 +301,7 @@ static void step(int timeout_ms)
         return;
     if (p[n].revents && read(summary.wake_fd, &count, sizeof(count)) < 0)
         return;
-    for (nfds_t i = n; i-- > 0;) { /* dropping one moves the last one to its place */
+    for (nfds_t i = n; i-- > 0;) { /* downwards: drop() moves the last one */
         if (!p[i].revents || read_conn(&summary.conns[i]))
             continue;
         if (summary.conns[i].kind == UP && !summary.taken)
@@ -314,7 +314,7 @@ static void step(int timeout_ms)
             add_conn(fd, UNKNOWN);
             summary.last_event = ut_clock_ms();
         } else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
-            /* no descriptors: the request stays in the queue; no busy loop */
+            /* no descriptors left: the request stays in the queue; pause instead of a busy loop */
             struct pollfd wake = {.fd = summary.wake_fd, .events = POLLIN};
             poll(&wake, 1, SHORTAGE_PAUSE_MS);
         }
@@ -334,7 +334,7 @@ static bool has_children(void)
     return false;
 }
 
-/* Children that run longer than GRACE_MS send to rank 0, which waits for them. */
+/* Children that run for longer than GRACE_MS send to rank 0, which waits for them. */
 static void await_children(void)
 {
     bool root = summary.job->rank == 0;
@@ -359,8 +359,8 @@ static void await_children(void)
     }
 }
 
-/* The parent may be about to publish, or to connect; or it never does, or has ended before it
- * published: then rank 0 takes its place, while that still waits for newcomers. */
+/* The parent may be about to publish or to connect. If the parent never does, or ended before it
+ * published, the record goes to rank 0, while rank 0 still waits for newcomers. */
 static struct conn *await_up(void)
 {
     uint64_t now = ut_clock_ms(), patience = now + GRACE_MS;
@@ -467,8 +467,8 @@ fail:
     return UTOFU_ERR_FATAL;
 }
 
-/* MPI uses the connection of PMI-1 later on, so all neighbours are looked up now: of two
- * neighbours, the later one finds the other. */
+/* With PMI-1, MPI may use the connection to the launcher later, so all neighbours are looked up
+ * now: the later one of two neighbours finds the other. */
 int ut_summary_start(void)
 {
     for (unsigned int i = 0; i < FAN_OUT + 2; i++) {

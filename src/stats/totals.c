@@ -36,7 +36,7 @@ static void add_counts(struct ut_stats_counts *into, const struct ut_stats_count
         add_number(&into->n[i], i, c->n[i]);
 }
 
-/* Of a VCQ, with the mark that the engine raises. */
+/* The counters of a VCQ, with the mark that the engine raises. */
 static struct ut_stats_counts counts_of(const struct ut_stats *stats)
 {
     struct ut_stats_counts c = stats->counts;
@@ -74,7 +74,7 @@ static void add_vcq(struct ut_stats *into, const struct ut_stats *stats)
     }
 }
 
-/* What is 0 is left out. */
+/* Prints the number unless it is 0. */
 static void print_number(FILE *out, const char *name, uint64_t n)
 {
     if (n)

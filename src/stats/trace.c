@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * UTOFU_TRACE: buffers of events, and the file that they are written to as JSON of the Chrome trace
- * event format. A track ("tid") is a VCQ or a gate, a process ("pid") is a rank. One event is one
- * line, and "ph" stands first in it: utofu-trace relies on both.
+ * UTOFU_TRACE: buffers of events, and writing them to a file as JSON of the Chrome trace event
+ * format. A track ("tid") is a VCQ or a gate, a process ("pid") is a rank. Each event is one line
+ * that begins with "ph": utofu-trace relies on both.
  */
 #include "stats/stats.h"
 
@@ -23,12 +23,12 @@
 #include "util/file.h"
 #include "util/log.h"
 
-enum { TEXT_BYTES = 1 << 18, EVENT_BYTES = 2048 /* at most, of one event */ };
+enum { TEXT_BYTES = 1 << 18, EVENT_BYTES = 2048 /* maximum, of one event */ };
 
 static int file = -1;
 static uint32_t rank;
 static uint64_t limit, written; /* bytes */
-static uint64_t next_id;        /* of arrows within the process, and of communications under way */
+static uint64_t next_id;        /* counts arrows within the process, and communications under way */
 static char *text;
 static size_t used;
 static pthread_mutex_t file_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -73,7 +73,7 @@ void ut_trace_flush(struct ut_stats *stats)
 }
 
 /*
- * The file; with file_lock held
+ * The file; called with file_lock held
  */
 
 static void write_text(void)
@@ -301,10 +301,10 @@ void ut_trace_close(void)
 }
 
 /*
- * The beginning
+ * Opening the file
  */
 
-/* The rank goes before the last extension: trace.json is trace.3.json of rank 3. */
+/* Inserts the rank before the last extension: trace.json becomes trace.3.json for rank 3. */
 static int make_path(const char *pattern, char *path)
 {
     const char *slash = strrchr(pattern, '/'), *name = slash ? slash + 1 : pattern;
@@ -315,8 +315,8 @@ static int make_path(const char *pattern, char *path)
     return size >= PATH_MAX ? -ENAMETOOLONG : *name ? 0 : -EISDIR;
 }
 
-/* CLOCK_REALTIME minus CLOCK_MONOTONIC, the clock of the timeline. The two are read one after the
- * other: of several readings the fastest is the most exact. */
+/* CLOCK_REALTIME minus CLOCK_MONOTONIC, the clock of the timeline. The two clocks are read one
+ * after the other, several times: the shortest pair is the most exact. */
 static int64_t time_of_day_offset(void)
 {
     uint64_t least = UINT64_MAX;
@@ -335,7 +335,7 @@ static int64_t time_of_day_offset(void)
     return offset;
 }
 
-/* For a JSON string without escapes: replaces what would need one by "?". */
+/* Copies text for a JSON string: characters that need an escape become "?". */
 static void copy_plain(char *to, size_t size, const char *from)
 {
     snprintf(to, size, "%s", from);

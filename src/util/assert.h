@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Assertions of invariants: conditions that hold whatever programs and peers do. Evaluated where
- * UT_ASSERTIONS is defined (the option `assertions`, and the library that the tests of suite
- * checked use); elsewhere they are compiled, but generate no code. A condition that a program or a
- * peer can violate is not an assertion but an error, with a return code.
+ * Assertions of invariants: conditions that hold whatever programs and peers do. They are evaluated
+ * if UT_ASSERTIONS is defined (by the option `assertions`, and for the tests of suite checked);
+ * otherwise they are compiled, but generate no code. A condition that a program or a peer can
+ * violate is not an assertion but an error, with a return code.
  */
 #ifndef UT_UTIL_ASSERT_H
 #define UT_UTIL_ASSERT_H
 
-/* Prints what does not hold, and aborts. */
+/* Prints the condition, and aborts. */
 void ut_assert_failed(const char *what, const char *file, int line, const char *function)
     __attribute__((noreturn, cold));
 
@@ -19,7 +19,7 @@ void ut_assert_failed(const char *what, const char *file, int line, const char *
 #    define UT_ASSERT(what) ((void)sizeof((what) ? 1 : 0))
 #endif
 
-/* Somebody holds the mutex: the caller, as it has to. <pthread.h> comes before. */
+/* The mutex is locked, which should be by the caller. Include <pthread.h> first. */
 #define UT_ASSERT_LOCKED(mutex) UT_ASSERT(pthread_mutex_trylock(mutex) != 0)
 
 #endif

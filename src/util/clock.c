@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The exact clock: tests put another one in its place. */
+/* The exact clock, which tests replace. */
 #include "clock.h"
 
 uint64_t ut_clock_ns(void)

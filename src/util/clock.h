@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The monotonic clock: cheap and a few milliseconds coarse, or exact. */
+/* The monotonic clock: cheap with a resolution of a few milliseconds, or exact. */
 #ifndef UT_UTIL_CLOCK_H
 #define UT_UTIL_CLOCK_H
 
@@ -18,7 +18,7 @@ static inline uint64_t ut_now_ms(void)
 /* Exact. */
 uint64_t ut_clock_ns(void);
 
-/* So many milliseconds from now on this clock, for functions that wait until then. */
+/* The time `ms` milliseconds from now on this clock, for functions that wait until a time. */
 struct timespec ut_clock_after(clockid_t clock, uint64_t ms);
 
 static inline uint64_t ut_clock_us(void)

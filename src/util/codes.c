@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names and texts of the return codes; uses the public header alone. */
+/* Names and texts of the return codes; uses the public header only. */
 #include "util/codes.h"
 
 #include <stdlib.h>
@@ -39,7 +39,7 @@ static const char *without(const char *text, const char *prefix)
     return strncasecmp(text, prefix, n) == 0 ? text + n : text;
 }
 
-/* The name without its prefix: also unique. */
+/* The name without its prefix, which is unique, too. */
 static const char *short_name(const char *text)
 {
     return without(without(text, "UTOFU_"), "ERR_");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names, meanings and remedies of the return codes. Uses the public header alone; the texts are in
+ * Names, meanings and remedies of the return codes. Uses the public header only; the texts are in
  * code_table.h.
  */
 #ifndef UT_UTIL_CODES_H
@@ -17,10 +17,10 @@ struct ut_code {
 extern const struct ut_code ut_codes[];
 extern const size_t ut_num_codes;
 
-/* NULL: there is none. */
+/* NULL: no such code. */
 const struct ut_code *ut_code_of(int number);
 /* From a number, with or without its sign, or a name, in upper or lower case, with or without
- * UTOFU_ or UTOFU_ERR_ before it. NULL: there is none. */
+ * UTOFU_ or UTOFU_ERR_ before it. NULL: no such code. */
 const struct ut_code *ut_code_find(const char *text);
 /* "UTOFU_ERR_MRQ_PEER", or "unknown code". */
 const char *ut_code_name(int number);

@@ -48,7 +48,7 @@ static void load_table(void);
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int load_result;
 static char load_error[512];
-static char *copies[UT_ENV_COUNT]; /* of what variables say, cut into values */
+static char *copies[UT_ENV_COUNT]; /* of the values, cut at the options */
 
 /* A decimal number, optionally with the suffix Ki or Mi. */
 static int parse_number(const char *text, bool suffix, uint64_t *value)
@@ -91,7 +91,7 @@ static int parse_list(const char *choices, const char *text)
 {
     char item[NAME_MAX_LENGTH];
     uint64_t index;
-    int rc = -EINVAL; /* of an empty list */
+    int rc = -EINVAL; /* for an empty list */
 
     while (ut_env_next_item(&text, item, sizeof(item))) {
         rc = parse_choice(choices, item, &index);
@@ -105,7 +105,7 @@ static uint64_t nearest_mrq_size(uint64_t n)
 {
     uint64_t best = 2048;
 
-    /* sizes grow by four; a tie goes to the larger one */
+    /* sizes grow by four; the larger one of two equally near sizes */
     for (uint64_t size = 2048; size <= 2097152; size *= 4) {
         uint64_t d = n > size ? n - size : size - n;
         uint64_t b = n > best ? n - best : best - n;
@@ -288,7 +288,7 @@ static size_t distance(const char *a, size_t na, const char *b, size_t nb)
 const char *ut_env_nearest(const char *name, size_t length)
 {
     const char *nearest = NULL, *rest = name + PREFIX_LENGTH;
-    size_t n = length - PREFIX_LENGTH, best = 2 + n / 3; /* further away is not similar */
+    size_t n = length - PREFIX_LENGTH, best = 2 + n / 3; /* maximum distance of a similar name */
 
     if (length <= PREFIX_LENGTH || length > NAME_MAX_LENGTH)
         return NULL;
@@ -300,7 +300,7 @@ const char *ut_env_nearest(const char *name, size_t length)
         if (nk > NAME_MAX_LENGTH)
             continue;
         size_t d = distance(rest, n, known, nk);
-        /* UTOFU_DEVICES: part of a name, however long */
+        /* UTOFU_DEVICES: part of a name, of any length */
         if (n >= 4 && nk > n && memmem(known, nk, rest, n))
             d = 1;
         if (d < best) {
@@ -363,7 +363,7 @@ void ut_env_spell(const struct ut_env_entry *option, char *buf, size_t size)
  * Reading the environment
  */
 
-/* Prints the line, and keeps it for the entry. */
+/* Prints the line, and stores it in the entry. */
 __attribute__((format(printf, 2, 3))) static void refuse_line(struct ut_env_entry *e,
                                                               const char *format, ...)
 {
@@ -383,7 +383,7 @@ __attribute__((format(printf, 2, 3))) static void refuse_line(struct ut_env_entr
         e->why_bad = strdup(line + START_LENGTH);
 }
 
-/* The value of a key is not shown. */
+/* The value of a key is not printed. */
 static void refuse_value(struct ut_env_entry *e, const char *name)
 {
     char allowed[320], options[128] = "";
@@ -398,8 +398,8 @@ static void refuse_value(struct ut_env_entry *e, const char *name)
                     *options ? ", and options: " : "", options);
 }
 
-/* Takes over what stands in the environment under this name. The text is kept for the life of the
- * process: setenv() may move the original. */
+/* Stores the value in the environment. The text is copied for the life of the process: setenv() may
+ * move the original. */
 static void set_value(struct ut_env_entry *e, const char *text, const char *name)
 {
     if (*text == '\0')
@@ -411,7 +411,7 @@ static void set_value(struct ut_env_entry *e, const char *text, const char *name
     refuse_value(e, name);
 }
 
-/* The length of an option's name that the text begins with, before its '='; 0: there is none. */
+/* The length of the option's name before '=' at the beginning of the text; 0: none. */
 static size_t option_length(const char *text)
 {
     size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789_");
@@ -419,7 +419,7 @@ static size_t option_length(const char *text)
     return text[n] == '=' ? n : 0;
 }
 
-/* Where the next option begins; cuts off what is before it. NULL: there is none. */
+/* Returns the beginning of the next option, and terminates the text before it. NULL: none. */
 static char *cut_before_option(char *text)
 {
     for (char *comma = strchr(text, ','); comma; comma = strchr(comma + 1, ',')) {
@@ -431,7 +431,7 @@ static char *cut_before_option(char *text)
     return NULL;
 }
 
-/* The option of this name; NULL where the variable has none, or any with name NULL. */
+/* The option with this name, or any option if name is NULL; NULL: none. */
 static struct ut_env_entry *find_option(const struct ut_env_entry *variable, const char *name)
 {
     for (int i = 0; i < UT_ENV_COUNT; i++) {
@@ -481,7 +481,7 @@ static void load_variable(struct ut_env_entry *e)
     load_options(e, options);
 }
 
-/* The variable of this release decides where both are set. */
+/* If both are set, the variable of this release takes precedence. */
 static void load_old_name(struct ut_env_entry *e)
 {
     const char *text = e->old_name ? ut_env_text(e->old_name) : NULL;

@@ -13,9 +13,9 @@ enum { SETS = 64, WAYS = 4, TEXT_MAX_BYTES = UT_FLOOD_TEXT + 4 };
 
 struct line {
     const char *fmt;
-    uint64_t hash; /* of the text; 0: all lines of the format */
+    uint64_t hash; /* of the text; 0: of all lines of the format */
     uint64_t times, shown;
-    uint64_t last_ms, used; /* of the last time: the clock, and a serial number for replacement */
+    uint64_t last_ms, used; /* of the last occurrence: the clock, a serial number */
     char text[TEXT_MAX_BYTES];
 };
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hashes: of bytes, one after the other (FNV-1a; begins with UT_HASH_FIRST), and of words, by a
- * multiplication, which leaves the best bits at the top. layers/common/hash.h is the same for the
- * layers.
+ * Hashes: of bytes, in sequence (FNV-1a; begins with UT_HASH_FIRST), and of words, by
+ * multiplication, whose upper bits are the best. layers/common/hash.h is the same for the layers.
  */
 #ifndef UT_UTIL_HASH_H
 #define UT_UTIL_HASH_H
@@ -21,7 +20,7 @@ static inline uint64_t ut_hash(uint64_t hash, const void *data, size_t size)
     return hash;
 }
 
-/* Odd, with bits in no order: 2^64 by the golden ratio. And another such number, for a second
+/* Odd numbers with irregular bits: 2^64 divided by the golden ratio, and another one for a second
  * word. */
 #define UT_HASH_FACTOR 0x9e3779b97f4a7c15ull
 #define UT_HASH_OTHER  0xc2b2ae3d27d4eb4full
@@ -32,7 +31,7 @@ static inline uint64_t ut_hash_index(uint64_t key, unsigned int bits)
     return key * UT_HASH_FACTOR >> (64 - bits);
 }
 
-/* Adds a word to a hash; whoever uses the lower bits folds the upper ones into them. */
+/* Adds a word to a hash; a user of the lower bits should fold the upper ones into them. */
 static inline uint64_t ut_hash_word(uint64_t hash, uint64_t word)
 {
     return (hash ^ word) * UT_HASH_FACTOR;

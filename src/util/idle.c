@@ -9,11 +9,11 @@
 #include <unistd.h>
 
 enum {
-    YIELD_EVERY = 8,   /* empty polls, while no other thread uses the core */
-    RAN_MIN_NS = 1500, /* a yield that takes longer than this, and than */
-    RAN_FACTOR = 20,   /* this many system calls (emulated CPUs are slow), let another thread run */
-    CALLS = 8,         /* system calls that are measured */
-    MEASURE_EVERY = 4, /* yields, while other threads use the core */
+    YIELD_EVERY = 8,   /* empty polls before a yield while no other thread uses the core */
+    RAN_MIN_NS = 1500, /* a longer yield, that is also longer than */
+    RAN_FACTOR = 20,   /* this many system calls, has let another thread run */
+    CALLS = 8,         /* number of system calls measured */
+    MEASURE_EVERY = 4, /* number of yields between measurements while other threads use the core */
 };
 
 static __thread uint32_t spin_limit = UT_MOST_SPIN_LIMIT;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * When a thread with empty polls yields its core. At first after many polls: a system call may cost
- * more than the wait. Once a yield took so long that another thread has run on the core, the
- * process that is waited for may be there, too, and yields follow after few polls, until one is
- * short.
+ * Yielding the core after empty polls. At first only after many polls, as a system call may take
+ * longer than the wait. A long yield shows that another thread has run on the core, which may be
+ * the awaited process: then a yield follows after few polls, until a yield is short again.
  */
 #ifndef UT_UTIL_IDLE_H
 #define UT_UTIL_IDLE_H
@@ -12,7 +11,7 @@
 
 enum { UT_LEAST_SPIN_LIMIT = 3, UT_MOST_SPIN_LIMIT = 512 }; /* polls */
 
-/* Call it with no lock held; `polls`: the number of empty polls in a row. */
+/* Called without locks; `polls`: the number of empty polls in a row. */
 void ut_idle(uint32_t polls);
 
 #endif

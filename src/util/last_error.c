@@ -9,12 +9,12 @@
 #include "util/codes.h"
 
 static pthread_mutex_t line_lock = PTHREAD_MUTEX_INITIALIZER;
-static char last_line[UT_LAST_ERROR_TEXT]; /* of the log, whichever thread wrote it */
+static char last_line[UT_LAST_ERROR_TEXT]; /* the last log line of any thread */
 
 static __thread struct {
     int rc;
     bool there, said;
-    ut_last_error_fn *make; /* NULL: text is set */
+    ut_last_error_fn *make; /* NULL: `text` is set */
     uint64_t data[UT_LAST_ERROR_DATA / sizeof(uint64_t)];
     char text[UT_LAST_ERROR_TEXT];
 } last;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The lock of a VCQ: one atomic exchange when nobody else holds it. The only other holder is the
- * background thread, and for thread-safe VCQs another thread of the program.
+ * The lock of a VCQ: one atomic exchange without contention. The only other holders are the
+ * background thread, and for thread-safe VCQs other threads of the program.
  */
 #ifndef UT_UTIL_LOCK_H
 #define UT_UTIL_LOCK_H
@@ -12,16 +12,16 @@
 #include "util/assert.h"
 
 struct ut_lock {
-    uint64_t held; /* as wide as a handle: both are looked at at once */
+    uint64_t held; /* as wide as a handle: both are tested together */
 };
 
-/* Whoever holds it: for assertions. */
+/* Does any thread hold the lock? For assertions. */
 static inline bool ut_is_locked(const struct ut_lock *lock)
 {
     return __atomic_load_n(&lock->held, __ATOMIC_RELAXED) != 0;
 }
 
-/* 0: the caller holds it now; 1: somebody else does. */
+/* 0: the caller now holds the lock; 1: another thread does. */
 static inline uint64_t ut_lock_grab(struct ut_lock *lock)
 {
     return __atomic_exchange_n(&lock->held, 1, __ATOMIC_ACQUIRE);
@@ -41,8 +41,8 @@ static inline void ut_lock(struct ut_lock *lock)
         ut_lock_contended(lock);
 }
 
-/* The same with a deadline (ut_now_ms()), false when it is over: the caller may be a signal handler
- * that has interrupted the holder and does not return. */
+/* As ut_lock(), with a deadline (ut_now_ms()); false: timeout. A signal handler may have
+ * interrupted the holder without returning. */
 bool ut_lock_until(struct ut_lock *lock, uint64_t until_ms);
 
 static inline void ut_unlock(struct ut_lock *lock)
@@ -51,7 +51,7 @@ static inline void ut_unlock(struct ut_lock *lock)
     __atomic_store_n(&lock->held, 0, __ATOMIC_RELEASE);
 }
 
-/* In the child of a fork, where whoever held it is not there. */
+/* In the child of a fork, which does not have the holder's thread. */
 static inline void ut_lock_reset(struct ut_lock *lock)
 {
     __atomic_store_n(&lock->held, 0, __ATOMIC_RELAXED);

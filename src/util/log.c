@@ -20,7 +20,7 @@ enum { LINE_MAX_BYTES = 1024 };
 
 int ut_log_threshold = UT_LOG_WARNING;
 
-static int own_rank = -1; /* not known yet; other threads may write lines meanwhile */
+static int own_rank = -1; /* -1: unknown; other threads may log meanwhile */
 
 void ut_log_init(void)
 {
@@ -79,7 +79,7 @@ static void register_totals(void)
     atexit(log_totals);
 }
 
-/* Rate limit: false if the line is suppressed; appends how often it came if it is repeated. */
+/* Rate limit: false if the line is suppressed; a repeated line gets its count. */
 static bool passes(const char *fmt, char *text, size_t size)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;

@@ -13,33 +13,33 @@
 
 enum ut_log_level { UT_LOG_NONE, UT_LOG_ERROR, UT_LOG_WARNING, UT_LOG_INFO, UT_LOG_DEBUG };
 
-extern int ut_log_threshold; /* read it through the macros */
+extern int ut_log_threshold; /* read through the macros */
 
 /* Sets the level from the environment. */
 void ut_log_init(void);
-/* From now on lines name this rank. */
+/* From now on log lines contain this rank. */
 void ut_log_set_rank(unsigned int rank);
 
 void ut_log_write(enum ut_log_level level, const char *category, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* A warning of what the user has asked for, once: it is not kept for utofu_get_last_error(). */
+/* A warning about a setting of the user, once: not kept for utofu_get_last_error(). */
 void ut_log_note(const char *category, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Hears every warning that the library writes or would write, whatever the level; not the reasons
- * for refusals. A warning that comes again has the same `fmt`, at the same address. For tools; set
- * it before the library starts. */
+/* Called with every warning that the library writes or would write at another level, except
+ * refusals. A repeated warning has the same `fmt`, at the same address. For tools; set before the
+ * library starts. */
 extern void (*ut_log_warning_hook)(const char *category, const char *fmt, const char *text);
 
 /* A remedy for EMFILE and ENFILE, to append to a message; else "". */
 const char *ut_descriptor_advice(int error);
 
-/* Records why a public function returns `rc`, for utofu_get_last_error(), and logs it with the
- * level. Returns rc. */
+/* Records the reason for returning `rc` from a public function, for utofu_get_last_error(), and
+ * logs it at the level. Returns rc. */
 int ut_log_refuse(int rc, enum ut_log_level level, const char *category, const char *fmt, ...)
     __attribute__((format(printf, 4, 5), cold));
 
-/* The last error or warning of this thread, else of the process, without a code before it. */
+/* The last error or warning of this thread, else of the process, without a code. */
 void ut_log_last_error(char *buf, size_t size);
 
 #define ut_log_at(level, category, ...)                                                            \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Nothing waits for long without saying for what: who waits asks here whether it is time to say so,
- * the first time after UT_PATIENCE_MS, then each time that the wait has become twice as long.
+ * Every long wait is logged: a waiting function asks here whether to log, first after
+ * UT_PATIENCE_MS, then each time that the wait has become twice as long.
  */
 #ifndef UT_UTIL_PATIENCE_H
 #define UT_UTIL_PATIENCE_H
@@ -28,13 +28,13 @@ static inline bool ut_patience_ends(struct ut_patience *p, uint64_t now_ms)
     return true;
 }
 
-/* Seconds that it has waited. */
+/* Seconds since the wait began. */
 static inline unsigned long long ut_patience_seconds(const struct ut_patience *p, uint64_t now_ms)
 {
     return (now_ms - p->since_ms) / 1000;
 }
 
-/* Milliseconds until it is to be asked again, at most `ms`: for functions with a time limit. */
+/* Milliseconds until the next log line is due, at most `ms`: for functions with a timeout. */
 static inline int ut_patience_left_ms(const struct ut_patience *p, uint64_t now_ms, int ms)
 {
     uint64_t left = p->next_ms > now_ms ? p->next_ms - now_ms : 0;

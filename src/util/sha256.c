@@ -57,7 +57,7 @@ static void compress(uint32_t state[8], const uint8_t block[UT_SHA256_BLOCK])
 
 void ut_sha256_init(struct ut_sha256 *sha)
 {
-    /* the same of the square roots of the first eight primes */
+    /* the same for the square roots of the first eight primes */
     static const uint32_t H[8] = {
         0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
         0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19,

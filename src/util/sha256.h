@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SHA-256 (FIPS 180-4) and HMAC with it (FIPS 198-1), for the key of a job. Uses libc alone.
+ * SHA-256 (FIPS 180-4) and HMAC with it (FIPS 198-1), for the key of a job. Uses libc only.
  */
 #ifndef UT_UTIL_SHA256_H
 #define UT_UTIL_SHA256_H
@@ -29,7 +29,7 @@ void ut_hmac_init(struct ut_hmac *hmac, const void *key, size_t size);
 void ut_hmac_add(struct ut_hmac *hmac, const void *data, size_t size);
 void ut_hmac_end(struct ut_hmac *hmac, uint8_t mac[UT_SHA256_SIZE]);
 
-/* In constant time: it does not depend on where they differ. */
+/* In constant time, independent of the first difference. */
 bool ut_same_bytes(const void *a, const void *b, size_t size);
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads of the library, and the end of a process whose main() has called pthread_exit(): it ends
- * with the last thread of the program. The C library counts all threads (start_thread() in nptl/
- * pthread_create.c of glibc calls exit(0) in the last one), those of this library too, which never
- * end. So when main() leaves, a thread is started that counts for itself.
+ * Threads of the library, and the end of a process whose main() has called pthread_exit(): the
+ * process must end with the last thread of the program. The C library counts all threads
+ * (start_thread() in nptl/ pthread_create.c of glibc calls exit(0) in the last one), including the
+ * threads of this library, which never end. So when main() has left, a thread is started that waits
+ * for the program's other threads.
  */
 #include "util/thread.h"
 
@@ -19,15 +20,15 @@
 #include "util/pauses.h"
 
 enum {
-    MOST = 64,          /* threads that are known; one that is not counts as the program's */
-    FIRST_LOOK_MS = 10, /* then half as often, and so on */
+    MOST = 64,          /* maximum number of known threads; others count as the program's */
+    FIRST_LOOK_MS = 10, /* first interval; later intervals grow */
     LAST_LOOK_MS = 1000,
 };
 
 static struct {
     pthread_mutex_t lock;
     pid_t ids[MOST]; /* 0: unused */
-    pid_t process;   /* whose threads these are; 0: there was none yet */
+    pid_t process;   /* the process of these threads; 0: none yet */
 } ours = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 struct start {
@@ -36,7 +37,7 @@ struct start {
 };
 
 /*
- * Which threads are ours
+ * The list of this library's threads
  */
 
 static void lock_ours(void)
@@ -44,11 +45,11 @@ static void lock_ours(void)
     pthread_mutex_lock(&ours.lock);
     if (ours.process == getpid())
         return;
-    memset(ours.ids, 0, sizeof(ours.ids)); /* made by fork(): has none of them */
+    memset(ours.ids, 0, sizeof(ours.ids)); /* a child made by fork() has no such threads */
     ours.process = getpid();
 }
 
-/* Replaces an id by another one; 0 stands for a free place. */
+/* Replaces an id by another one; 0 means a free entry. */
 static void replace(pid_t old, pid_t new)
 {
     bool done = false;
@@ -100,7 +101,7 @@ static bool blocks_all_signals(pid_t id)
     }
     if (f)
         fclose(f);
-    /* the C library keeps two signals for itself, 32 and 33 */
+    /* the C library uses two signals itself, 32 and 33 */
     return (blocked | 3ull << 31) == (most | 3ull << 31);
 }
 
@@ -184,7 +185,7 @@ int ut_thread_create(const char *name, void *(*body)(void *), void *arg, pthread
  */
 
 struct census {
-    bool main_is_there; /* else the list could not be read */
+    bool main_is_there; /* false: the list could not be read */
     unsigned int program;
 };
 
@@ -196,7 +197,7 @@ static void count(pid_t id, void *arg)
     census->program += id != getpid() && !is_ours(id);
 }
 
-/* main() has left its thread, which the kernel keeps until the process ends. */
+/* Has main() left its thread? The kernel keeps that thread until the process ends. */
 static bool main_has_ended(void)
 {
     char path[64], line[512] = "";
@@ -220,8 +221,8 @@ static bool program_has_ended(void)
     return census.main_is_there && census.program == 0;
 }
 
-/* Ends the process as the C library does after the last thread of the program; a signal that nobody
- * was left to take comes first. */
+/* Ends the process as the C library does after the last thread of the program. A pending signal
+ * that no thread was left to take is delivered first. */
 static void *await_end(void *unused)
 {
     unsigned int pause_ms = FIRST_LOOK_MS;
@@ -244,7 +245,7 @@ static void on_end_of_main(void *value)
         ut_thread_create("utofu-end", await_end, NULL, NULL);
 }
 
-/* pthread_exit() calls it in main()'s thread. The library is never unloaded (-z nodelete). */
+/* pthread_exit() calls the key's destructor in main()'s thread. -z nodelete: no unloading. */
 __attribute__((constructor)) static void expect_end_of_main(void)
 {
     static pthread_key_t key;

@@ -8,7 +8,7 @@
 
 enum { READER_MS = 1000 };
 
-/* May it be tried once more? */
+/* May the write be repeated? */
 static bool again(int fd, int error)
 {
     struct pollfd p = {.fd = fd, .events = POLLOUT};

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines and reports, to standard error for instance. */
+/* Writing lines and reports, for instance to standard error. */
 #ifndef UT_UTIL_WRITE_H
 #define UT_UTIL_WRITE_H
 
 #include <stddef.h>
 
-/* Writes all of it, in one piece where the file takes it so, that what several processes write does
- * not mix. Signals of the program may interrupt it, and somebody who has the same file open may
- * have made it one that does not wait (O_NONBLOCK): then it waits for the reader, as long as he
- * takes something each second. 0, or the error number: some of it is lost. Leaves errno alone. By
- * any thread, also in a signal handler. */
+/* Writes the whole text, in one piece if the file allows, so that the output of several processes
+ * does not mix. Signals of the program may interrupt the write, and another user of the same open
+ * file may have set O_NONBLOCK: then the function waits for the reader, as long as the reader
+ * accepts data each second. 0, or the error number: part of the text is lost. Does not change
+ * errno. For any thread, and for signal handlers. */
 int ut_write_all(int fd, const char *text, size_t size);
 
 #endif

@@ -42,8 +42,8 @@ static bool take_shared(unsigned int tni, enum cq_use use, unsigned int from, un
 static bool take_exclusive(unsigned int tni, unsigned int shared, unsigned int exclusive,
                            struct ut_cq_place *place)
 {
-    /* those kept for exclusive VCQs, then unused ordinary ones but the first, from the last one
-     * down */
+    /* first the CQs reserved for exclusive VCQs, then unused ordinary ones from the last down to
+     * the second */
     for (unsigned int n = 0; n < exclusive + shared; n++) {
         unsigned int i = n < exclusive ? shared + n : exclusive + shared - 1 - n;
         if (i == 0 || cqs[tni][i].use != CQ_UNUSED)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The allocation of CQs and component ids. Of a TNI's CQs the first are for ordinary VCQs, then
- * come those kept for exclusive ones, then those for session mode.
+ * The allocation of CQs and component ids. The first CQs of a TNI are for ordinary VCQs, followed
+ * by those reserved for exclusive ones, and those for session mode.
  *
  * Uses util, ident, process.
  */
@@ -16,7 +16,7 @@ struct ut_cq_place {
 };
 
 /* Allocates a CQ and a component id for a VCQ; cmp_id as in utofu_create_vcq_with_cmp_id(), -1:
- * any. 0 or an error, which is logged. Both with the table of VCQs locked. */
+ * any. 0 or an error, which is logged. The table of VCQs must be locked. */
 int ut_cq_take(const struct ut_process *process, unsigned int tni, int cmp_id, unsigned long flags,
                struct ut_cq_place *place);
 void ut_cq_give(unsigned int tni, const struct ut_cq_place *place);

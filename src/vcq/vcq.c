@@ -11,9 +11,9 @@
 struct ut_vcq *ut_vcqs[UT_MAX_VCQS]; /* never freed: see ut_vcq_at() */
 
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
-/* 0 and 1 are not handles, but their index bits name entries 0 and 1: these stay empty. */
+/* 0 and 1 are not handles, but their index bits refer to entries 0 and 1, which stay empty. */
 enum { FIRST_VCQ = 2 };
-static uint32_t num_vcqs = FIRST_VCQ; /* index behind the last one */
+static uint32_t num_vcqs = FIRST_VCQ; /* one past the last index */
 static uint64_t generation;
 
 void (*ut_vcq_on_contention)(struct ut_vcq *vcq, utofu_vcq_hdl_t handle);
@@ -93,7 +93,7 @@ size_t ut_vcq_cq_unread(struct ut_vcq *vcq, size_t (*count_one)(struct ut_vcq *v
     unsigned int tni = vcq->ident.tni, cq_index = vcq->cq_index;
     size_t count = count_one(vcq);
 
-    /* the others of the CQ: one lock at a time, never two */
+    /* the other VCQs of the CQ: one lock at a time, never two */
     ut_unlock(&vcq->lock);
     for (uint32_t i = FIRST_VCQ; i < __atomic_load_n(&num_vcqs, __ATOMIC_ACQUIRE); i++) {
         struct ut_vcq *other = ut_vcqs[i];

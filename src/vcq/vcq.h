@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A VCQ: its three queues, its lock, its endpoints. Everything in it is touched with its lock held,
- * by the program's thread or by the background thread.
+ * A VCQ: its three queues, its lock, its endpoints. All fields are accessed with its lock held, by
+ * a thread of the program or by the background thread.
  *
  * Uses util, ident, desc, wire, process. Creating and freeing is in runtime.
  */
@@ -29,71 +29,71 @@ struct ut_check;
 
 enum { UT_NO_SLOT = UINT32_MAX };
 
-/* Life of a TOQ entry. */
+/* The states of a TOQ entry. */
 enum ut_slot_state {
     UT_SLOT_FREE,
     UT_SLOT_SUBMITTED, /* in the TOQ, not started (DELAY_START, session mode) */
-    UT_SLOT_WAITING,   /* on its link, not (completely) handed to the provider */
-    UT_SLOT_POSTED,    /* handed to the provider, or waiting for the target's answer */
-    UT_SLOT_DONE,      /* complete; an earlier one of the link is not */
+    UT_SLOT_WAITING,   /* on its link, not (completely) posted to the provider */
+    UT_SLOT_POSTED,    /* posted, or waiting for the target's answer */
+    UT_SLOT_DONE,      /* complete; an earlier slot of the link is not */
     UT_SLOT_RETIRED,   /* its notices are written */
 };
 
-/* How much of a TOQ entry that is on its link is posted: what is posted next, and what a completion
- * of the provider means. */
+/* Progress of a TOQ entry on its link: determines what is posted next, and what a completion of the
+ * provider means. */
 enum ut_slot_stage {
-    UT_STAGE_NONE,     /* nothing of it */
-    UT_STAGE_DATA,     /* data, read, atomic, or the request to the target's CPU; the remote notice
-                        * is next, if it is a message */
-    UT_STAGE_EXECUTED, /* ARMW: its old value is known; its remote notice, if any, is next */
-    UT_STAGE_NOTICE,   /* the message with its remote notice, which is the last of it */
-    UT_STAGE_RETRY,    /* ARMW by the device: its compare-and-swap failed, and could not be posted
-                        * again yet */
+    UT_STAGE_NONE,     /* nothing is posted */
+    UT_STAGE_DATA,     /* the data, read, atomic, or request to the target's CPU is posted; the
+                        * remote notice is next, if it is a message */
+    UT_STAGE_EXECUTED, /* ARMW: its old value is known; the remote notice, if requested, is next */
+    UT_STAGE_NOTICE,   /* the message with its remote notice, its last request, is posted */
+    UT_STAGE_RETRY,    /* ARMW by the device: its compare-and-swap failed, and could not yet be
+                        * posted again */
 };
 
 struct ut_slot {
     struct ut_desc desc;
     void *cbdata;
     struct ut_link *link;
-    uint32_t next; /* on the link */
+    uint32_t next; /* the next slot on the link */
     uint8_t state; /* enum ut_slot_state */
-    /* set when it enters the TOQ */
-    uint64_t rmt_value;  /* ARMW: the old value, or what the device found last */
-    uint64_t msg_number; /* of its last message or immediate on the link; 0: none yet */
+    /* set when the slot enters the TOQ */
+    uint64_t rmt_value;  /* ARMW: the old value, or the value that the device read last */
+    uint64_t msg_number; /* number of its last message or immediate on the link; 0: none yet */
     union {
         struct {
             union {
                 struct {
-                    int16_t tcq_rc; /* what poll_tcq returns for it */
+                    int16_t tcq_rc; /* return code for poll_tcq */
                     bool tcq_ready; /* its TCQ entry is written */
                     uint8_t unused_tcq;
                 };
-                uint32_t tcq; /* all of these: see ut_slot_succeeded() */
+                uint32_t tcq; /* the fields above as one word: see ut_slot_succeeded() */
             };
-            int16_t mrq_rc;          /* what its local MRQ notice says */
-            uint8_t pending;         /* requests that are posted and not complete */
+            int16_t mrq_rc;          /* return code in its local MRQ notice */
+            uint8_t pending;         /* number of posted requests that are not complete */
             uint8_t stage : 6;       /* enum ut_slot_stage */
-            uint8_t slow_end : 1;    /* ARMW, or counted: usual_done() is not for it */
-            uint8_t unsignalled : 1; /* posted with PROV_UNSIGNALLED, and not complete */
+            uint8_t slow_end : 1;    /* ARMW, or counted: usual_done() does not apply */
+            uint8_t unsignalled : 1; /* posted with PROV_UNSIGNALLED, not complete */
         };
-        uint64_t progress; /* all of these, to be written and compared at once */
+        uint64_t progress; /* the fields above as one word, for writing and comparing */
     };
     union {
         struct {
-            bool fresh;      /* the remote STag entry was read anew for it */
-            bool applied;    /* ARMW: executed by the origin; at most its notice is to be sent */
-            uint8_t retries; /* after an access error */
+            bool fresh;      /* the remote STag entry was read again for this slot */
+            bool applied;    /* ARMW: executed by the origin; at most its notice is missing */
+            uint8_t retries; /* number of retries after access errors */
             uint8_t cause;   /* of tcq_rc or mrq_rc: enum ut_cause */
-            bool owed;       /* ARMW: the target is known to have it; its answer is to come */
+            bool owed;       /* ARMW: the target has received it, and its answer is outstanding */
             uint8_t unused_history[3];
         };
-        uint64_t history; /* all of these */
+        uint64_t history; /* the fields above as one word */
     };
     uint64_t detail; /* of the cause */
 } __attribute__((aligned(128)));
 _Static_assert(sizeof(struct ut_slot) == 128, "two cache lines");
 
-/* Its TCQ entry is written, and says that nothing went wrong. */
+/* Is its TCQ entry written, without an error? */
 static inline bool ut_slot_succeeded(const struct ut_slot *slot)
 {
     const struct ut_slot succeeded = {.tcq_ready = true};
@@ -109,84 +109,84 @@ struct ut_vcq_ep {
     uint32_t keep_source; /* see struct ut_link */
 };
 
-/* Of the library's own VCQs, for barrier gates: handles messages that the engine does not. */
+/* Of the library's own VCQs, for barrier gates: handles messages that are not for the engine. */
 struct ut_vcq_handlers {
-    /* UT_MSG_PACKET and UT_MSG_GATE; `size` is at least that of their structures */
+    /* UT_MSG_PACKET and UT_MSG_GATE; `size` is at least that of the message's structure */
     void (*packet)(struct ut_link *link, const void *data, size_t size);
     void (*message)(struct ut_link *link, const void *data, size_t size);
-    /* Messages to the peer are lost; dead: nothing more will come from it. */
+    /* Messages to the peer are lost; dead: no more messages will come from it. */
     void (*link_failed)(struct ut_link *link, bool dead);
-    /* Progress besides polling the endpoints; returns how many things were done. */
+    /* Progress besides polling the endpoints; returns the number of events. */
     int (*progress)(struct ut_vcq *vcq);
 };
 
 enum ut_queue { UT_QUEUE_TCQ = 1, UT_QUEUE_MRQ = 2 };
 
 struct ut_vcq {
-    /* what every call touches; the first two outlive the VCQ, whose struct is used again */
+    /* used by every call; the first two outlive the VCQ, as its struct is reused */
     utofu_vcq_hdl_t handle; /* atomic; 0: not in use, 1: in use without a handle */
     struct ut_lock lock;
     uint32_t toq_mask;
     struct ut_slot *toq;
-    uint32_t toq_tail;   /* next to fill; all five wrap around at 2^32 */
+    uint32_t toq_tail;   /* next to fill; all five positions wrap around at 2^32 */
     uint32_t toq_exec;   /* next to start */
-    uint32_t toq_direct; /* the direct way fills the TOQ up to here: see ut_toq_limit_direct() */
-    uint32_t tcq_head;   /* next whose TCQ entry is to be read */
-    uint32_t toq_head;   /* oldest that is not free */
+    uint32_t toq_direct; /* limit of the direct path: see ut_toq_limit_direct() */
+    uint32_t tcq_head;   /* next TCQ entry to read */
+    uint32_t toq_head;   /* oldest entry that is not free */
     uint32_t mrq_mask, mrq_head, mrq_tail;
-    uint32_t mrq_alarm; /* with so many entries in use ut_mrq_alarm() is called: no room, or more
-                         * than ever of a counted VCQ */
+    uint32_t mrq_alarm; /* at this number of used entries ut_mrq_alarm() is called: the MRQ is full,
+                         * or a counted VCQ has a new maximum */
     struct utofu_mrq_notice *mrq;
     struct utofu_mrq_notice *direct; /* direct delivery: the next entry is written here, for a poll
                                       * that found the MRQ empty */
-    utofu_vcq_id_t last_id;          /* the id that last_link was found for; 0: none */
-    struct ut_link *last_link;       /* the link found last, at first &ut_link_none */
-    bool slow_path;                  /* session mode, counted, waited for, shuffled, checked */
-    bool more_to_do;                 /* the library's own, or no background thread:
-                                      * ut_engine_progress_rest() is called */
+    utofu_vcq_id_t last_id;          /* the id for which last_link was found; 0: none */
+    struct ut_link *last_link;       /* the link that was found last, initially &ut_link_none */
+    bool slow_path;                  /* session mode, counted, in a wait, shuffled, or checked */
+    bool more_to_do;                 /* the library's own VCQ, or no background thread: calls
+                                      * ut_engine_progress_rest() */
     bool shuffled;                   /* by UTOFU_SHUFFLE */
-    bool watched;                    /* counted or checked: each descriptor is, when it starts */
+    bool watched;                    /* counted or checked: each starting descriptor is reported */
     unsigned int num_eps;
-    uint32_t idle_polls, spin_limit; /* empty polls in a row, and how many before leave_idle() */
+    uint32_t idle_polls, spin_limit; /* empty polls, and their number before leave_idle() */
     struct ut_vcq_ep eps[PROV_COUNT];
-    const struct ut_vcq_ep *eps_end; /* behind the last one */
-    uint32_t unattended;             /* calls of progress without a background thread */
-    uint32_t poll_count;     /* grows with every call that moves neither toq_tail nor tcq_head */
-    bool unflushed;          /* PROV_MORE was used since the last flush */
-    bool completions_wanted; /* the next empty poll calls ut_engine_request_completions() */
-    uint32_t toq_limit;      /* entries of the TOQ that may be in use: all, unless shuffled */
+    const struct ut_vcq_ep *eps_end; /* one past the last one */
+    uint32_t unattended;             /* number of calls of progress without a background thread */
+    uint32_t poll_count;             /* of calls without change of toq_tail and tcq_head */
+    bool unflushed;                  /* PROV_MORE was used since the last flush */
+    bool completions_wanted;         /* the next empty poll calls ut_engine_request_completions() */
+    uint32_t toq_limit; /* number of TOQ entries that may be used: all, unless shuffled */
 
     /* links */
     struct ut_link **link_buckets;
     uint32_t num_buckets, num_links;
-    struct ut_link *all_links; /* with the passive one */
-    struct ut_link *passive;   /* the accepting half of a connection to itself; NULL: none so far */
+    struct ut_link *all_links; /* including the passive one */
+    struct ut_link *passive;   /* the accepting end of a connection to the VCQ itself; NULL: none */
     struct ut_link *waiting;   /* links that wait for room or time */
     const struct ut_link_ops *link_ops;
     const struct ut_vcq_handlers *handlers; /* NULL: a VCQ of the program */
 
     /* session mode */
-    uint64_t scheduled; /* descriptors that arrived SPS allow to start, in all */
-    uint64_t started;   /* descriptors started, in all */
+    uint64_t scheduled; /* total number of descriptors that arrived SPS allow to start */
+    uint64_t started;   /* total number of descriptors started */
     bool shortfall_reported;
-    bool computes;      /* the program's last poll came long after it had posted: the background
+    bool computes;      /* the program's last poll came long after its last post: the background
                          * thread does not wait for its polls */
-    uint64_t posted_at; /* ns: when it posted last, or 0: it has looked into a queue since; of a
-                         * VCQ that is checked never 0, so that each empty poll is told */
+    uint64_t posted_at; /* ns: time of the last post; 0: the program has polled since; never 0 for a
+                         * checked VCQ, so that each empty poll is reported */
 
-    struct { /* a row of empty polls, once it is long: for the dump */
+    struct { /* a long row of empty polls: for the dump */
         uint64_t since_ms, last_ms;
-        uint32_t seen;   /* idle_polls at the last look */
+        uint32_t seen;   /* idle_polls at the last record */
         uint32_t queues; /* enum ut_queue */
     } empty;
 
-    struct ut_wait *waits; /* threads that sleep until there is something to poll: vcq/wait.h */
-    bool wait_ended;       /* the next one is to return at once */
+    struct ut_wait *waits; /* threads that sleep until there is an entry to poll: vcq/wait.h */
+    bool wait_ended;       /* the next wait returns at once */
 
-    struct ut_stats *stats; /* counters and timeline; NULL: neither is asked for */
-    struct ut_check *check; /* of UTOFU_CHECK; NULL: it is off, or the VCQ is the library's own */
-    uintptr_t in_call; /* atomic: of a VCQ that is checked, the thread that is in a call on it, in
-                        * part of the call; or 0. Outlives `check`. */
+    struct ut_stats *stats; /* counters and timeline; NULL: neither is requested */
+    struct ut_check *check; /* state of UTOFU_CHECK; NULL: off, or the library's own VCQ */
+    uintptr_t in_call; /* atomic: of a checked VCQ, the thread that is in a call on it, during part
+                        * of the call; or 0. Valid after `check` is freed. */
 
     struct ut_stag_table *stags;
     uint8_t *scratch; /* registered: UT_SCRATCH_ENTRIES of UT_SCRATCH_SIZE bytes */
@@ -198,38 +198,38 @@ struct ut_vcq {
 
     /* fixed at creation */
     uint16_t cq_index; /* into ut_process.cq_ids */
-    uint16_t tni;      /* the real one, also of a VCQ of the library's own */
+    uint16_t tni;      /* the real TNI, even for a VCQ of the library itself */
     unsigned long flags;
     struct ut_vcq_ident ident;
     utofu_vcq_id_t id;
-    uint64_t session_number; /* random; tells it from an earlier VCQ of the same id */
+    uint64_t session_number; /* random; distinguishes it from an earlier VCQ with the same id */
     uint32_t mrq_entries;
-    uint32_t *mrq_most; /* of a counted VCQ: the most entries that were in use at one time */
+    uint32_t *mrq_most; /* of a counted VCQ: maximum number of used entries */
 
-    /* of the background thread */
-    uint32_t wake_pending;  /* atomic: the thread is to poll the VCQ */
+    /* for the background thread */
+    uint32_t wake_pending;  /* atomic: the thread must poll the VCQ */
     uint32_t seen_calls;    /* ut_vcq_calls() at the last look */
     uint64_t look_again_at; /* ms */
     uint32_t look_interval; /* ms */
 };
 
-/* The handle table. A handle is an index and a generation: a stale one is an error code. */
+/* The handle table. A handle is an index and a generation: a stale handle gives an error code. */
 enum { UT_HANDLE_INDEX_BITS = 12, UT_MAX_VCQS = 1 << UT_HANDLE_INDEX_BITS };
 extern struct ut_vcq *ut_vcqs[UT_MAX_VCQS];
 
-/* The VCQ at the index of a handle, or NULL; compare its handle with the lock held. */
+/* The VCQ at the index of a handle, or NULL. The caller compares its handle with the lock held. */
 static inline struct ut_vcq *ut_vcq_at(utofu_vcq_hdl_t handle)
 {
     return __atomic_load_n(&ut_vcqs[handle % UT_MAX_VCQS], __ATOMIC_ACQUIRE);
 }
 
-/* The lock of a VCQ that `handle` was of a moment ago, where somebody holds it. */
+/* Takes the lock of a VCQ whose handle was `handle` a moment ago, when another thread holds it. */
 void ut_vcq_lock_contended(struct ut_vcq *vcq, utofu_vcq_hdl_t handle) __attribute__((cold));
-/* Called there before it waits, without the lock; NULL: nothing is. Set before there is any VCQ. */
+/* Called by ut_vcq_lock_contended() before it waits; may be NULL. Set before any VCQ exists. */
 extern void (*ut_vcq_on_contention)(struct ut_vcq *vcq, utofu_vcq_hdl_t handle);
 
-/* Finds and locks; NULL: not (any more) a VCQ of this process. For calls that two threads must not
- * make at once without THREAD_SAFE (manual 2.5): STADDs and one-sided communication. */
+/* Finds and locks a VCQ; NULL: not a VCQ of this process, or no longer. For calls that must not be
+ * concurrent without THREAD_SAFE (manual 2.5): STADDs and one-sided communication. */
 static inline struct ut_vcq *ut_vcq_enter(utofu_vcq_hdl_t handle)
 {
     struct ut_vcq *vcq = ut_vcq_at(handle);
@@ -245,7 +245,7 @@ static inline struct ut_vcq *ut_vcq_enter(utofu_vcq_hdl_t handle)
     return vcq;
 }
 
-/* The same for calls that any thread may make at any time. */
+/* As ut_vcq_enter(), for calls that any thread may make at any time. */
 static inline struct ut_vcq *ut_vcq_enter_any(utofu_vcq_hdl_t handle)
 {
     struct ut_vcq *vcq = ut_vcq_at(handle);
@@ -260,7 +260,7 @@ static inline struct ut_vcq *ut_vcq_enter_any(utofu_vcq_hdl_t handle)
     return vcq;
 }
 
-/* The same as ut_vcq_enter(), but NULL also where the lock is held: for the direct way. */
+/* As ut_vcq_enter(), but NULL also if the lock is held: for the direct path. */
 static inline struct ut_vcq *ut_vcq_try_enter(utofu_vcq_hdl_t handle)
 {
     struct ut_vcq *vcq = ut_vcq_at(handle);
@@ -289,20 +289,20 @@ void ut_vcq_unlock_table(void);
 struct ut_vcq *ut_vcq_unused(uint32_t *index);
 utofu_vcq_hdl_t ut_vcq_new_handle(uint32_t index);
 
-/* In a child made by fork(), which has none of the VCQs (manual 6.1.4.1): invalidates all handles,
- * and releases locks that other threads of the parent held. */
+/* In a child made by fork(), where the parent's VCQs do not exist (manual 6.1.4.1): invalidates all
+ * handles, and releases locks that other threads of the parent held. */
 void ut_vcq_forget_all(void);
 
-/* May it be the handle of a VCQ that was freed? For messages. */
+/* Can it be the handle of a freed VCQ? For messages. */
 bool ut_vcq_was_handle(utofu_vcq_hdl_t handle);
 
-/* Calls visit() for each entry of the table, free ones included: take the lock and look. */
+/* Calls visit() for each entry of the table, including free ones: visit() must lock and check. */
 void ut_vcq_for_each(void (*visit)(struct ut_vcq *vcq, void *arg), void *arg);
 
-/* Sum over the VCQs of its CQ, each counted with its lock held. */
+/* The sum over all VCQs of its CQ, each counted with its lock held. */
 size_t ut_vcq_cq_unread(struct ut_vcq *vcq, size_t (*count_one)(struct ut_vcq *vcq));
 
-/* The four positions of the TOQ are in order and span no more than it has: for assertions. */
+/* Are the four positions of the TOQ in order, and within its size? For assertions. */
 static inline bool ut_toq_is_sound(const struct ut_vcq *vcq)
 {
     uint32_t held = vcq->toq_tail - vcq->toq_head;
@@ -312,22 +312,22 @@ static inline bool ut_toq_is_sound(const struct ut_vcq *vcq)
            vcq->toq_exec - vcq->tcq_head <= vcq->toq_tail - vcq->tcq_head;
 }
 
-/* A descriptor that is submitted now starts at once: free mode, no other one is delayed, and the
- * VCQ is not counted. */
+/* Does a descriptor that is submitted now start at once: free mode, no other descriptor delayed,
+ * and the VCQ not on the slow path? */
 static inline bool ut_toq_starts_at_once(const struct ut_vcq *vcq)
 {
     return ((vcq->toq_tail ^ vcq->toq_exec) | vcq->slow_path) == 0;
 }
 
-/* To be called where one of these conditions, or toq_head, has changed: the direct way then needs
- * one comparison. It ends where the TOQ is full, or at once. */
+/* Called when one of these conditions, or toq_head, has changed: the direct path then needs one
+ * comparison, and ends at a full TOQ, or immediately. */
 static inline void ut_toq_limit_direct(struct ut_vcq *vcq)
 {
     vcq->toq_direct =
         ut_toq_starts_at_once(vcq) ? vcq->toq_head + vcq->toq_mask + 1 : vcq->toq_tail;
 }
 
-/* May the slot behind the tail take the direct way? */
+/* May the slot behind the tail take the direct path? */
 static inline bool ut_toq_is_direct(const struct ut_vcq *vcq)
 {
     bool fast = vcq->toq_tail != vcq->toq_direct;
@@ -337,7 +337,7 @@ static inline bool ut_toq_is_direct(const struct ut_vcq *vcq)
     return fast;
 }
 
-/* Changes with every call of the program: so the background thread sees who polls. */
+/* Changes with every call of the program, so that the background thread detects polls. */
 static inline uint32_t ut_vcq_calls(const struct ut_vcq *vcq)
 {
     return vcq->poll_count + vcq->toq_tail + vcq->tcq_head;
@@ -348,8 +348,8 @@ static inline struct ut_slot *ut_vcq_slot(struct ut_vcq *vcq, uint32_t position)
     return &vcq->toq[position & vcq->toq_mask];
 }
 
-/* The MRQ is full: prints the message of manual chapter 7 and ends the program. Or, of a counted
- * VCQ: more entries are in use than ever. */
+/* The MRQ is full: prints the message of manual chapter 7 and ends the program. Or a counted VCQ
+ * has a new maximum of used entries. */
 void ut_mrq_alarm(struct ut_vcq *vcq) __attribute__((cold));
 
 static inline bool ut_mrq_below_alarm(const struct ut_vcq *vcq)
@@ -357,16 +357,16 @@ static inline bool ut_mrq_below_alarm(const struct ut_vcq *vcq)
     return vcq->mrq_tail - vcq->mrq_head < vcq->mrq_alarm;
 }
 
-/* Writes an MRQ entry, where ut_mrq_below_alarm(), or delivers it directly to the poll that waits
- * for it. Entries are written and read in whole words: a load that spans two stores would stall
- * until both have left the store buffer. `failed` is 0, or a failure packed by engine/failure.c. */
+/* Writes an MRQ entry, if ut_mrq_below_alarm(), or delivers it directly to a waiting poll. Entries
+ * are written and read in whole words: a load that spans two stores would stall until both have
+ * left the store buffer. `failed` is 0, or a failure packed by engine/failure.c. */
 static inline __attribute__((always_inline)) struct utofu_mrq_notice *ut_mrq_write(
     struct ut_vcq *vcq, uint64_t failed, const struct utofu_mrq_notice v)
 {
     struct utofu_mrq_notice *n = vcq->direct;
     UT_ASSERT(ut_is_locked(&vcq->lock));
     UT_ASSERT(n || vcq->mrq_tail - vcq->mrq_head <= vcq->mrq_mask);
-    const uint64_t type = htole64(v.notice_type); /* and the padding behind it */
+    const uint64_t type = htole64(v.notice_type); /* and the padding after it */
 
     if (n)
         vcq->direct = NULL;
@@ -378,7 +378,7 @@ static inline __attribute__((always_inline)) struct utofu_mrq_notice *ut_mrq_wri
     n->rmt_value = v.rmt_value;
     n->lcl_stadd = v.lcl_stadd;
     n->rmt_stadd = v.rmt_stadd;
-    n->reserved[0] = failed; /* for the library until the program gets the entry */
+    n->reserved[0] = failed; /* used by the library until the program takes the entry */
     return n;
 }
 
@@ -390,9 +390,8 @@ static inline __attribute__((always_inline)) struct utofu_mrq_notice *ut_mrq_pus
     return ut_mrq_write(vcq, failed, v);
 }
 
-/* Takes the next entry; reserved[0] of the result is not 0 where it is a failure. NULL: there is
- * none. An empty ring starts again at index 0, so that a program that polls often uses few entries,
- * which stay cached. */
+/* Takes the next entry; a failure has reserved[0] other than 0. NULL: none. An empty ring starts
+ * again at index 0, so that a program that polls often uses few entries, which stay cached. */
 static inline const struct utofu_mrq_notice *ut_mrq_pop(struct ut_vcq *vcq,
                                                         struct utofu_mrq_notice *notice)
 {

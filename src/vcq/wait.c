@@ -4,14 +4,14 @@
 
 #include <unistd.h>
 
-/* The waiter does not return, and its memory stays, until it has had the VCQ's lock. */
+/* The waiter returns, and its memory is freed, only after it has taken the VCQ's lock. */
 static void end_waiter(struct ut_waiter *waiter)
 {
     uint64_t one = 1;
 
     __atomic_store_n(&waiter->ended, true, __ATOMIC_RELEASE);
     if (write(waiter->fd, &one, sizeof(one)) < 0)
-        return; /* full: it is readable */
+        return; /* already readable */
 }
 
 /* Waited for, or in session mode, or counted, or checked, or shuffled. */

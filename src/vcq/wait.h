@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads of the program that sleep until a VCQ has something to poll. A waiter stands in the list
- * of each VCQ that it waits for; whoever finds something there, with the VCQ's lock held, ends all
- * waits in its list. While the list is not empty the VCQ takes the slow path, where communications
- * that are complete at once are noticed.
+ * Threads of the program that sleep until a VCQ has an entry to poll. A waiter is in the list of
+ * each VCQ that it waits for; the thread that finds an entry, with the VCQ's lock held, ends all
+ * waits in the list. While the list is not empty, the VCQ uses the slow path, which notices
+ * communications that complete at once.
  *
  * Uses vcq.
  */
@@ -14,14 +14,14 @@
 
 #include "vcq/vcq.h"
 
-/* A thread that sleeps. */
+/* A sleeping thread. */
 struct ut_waiter {
     bool ended; /* atomic */
-    int fd;     /* an eventfd that it sleeps on, with others */
+    int fd;     /* an eventfd on which it sleeps, besides others */
     uint64_t since_ms;
 };
 
-/* Its place in the list of one VCQ. All fields but the first are accessed with the lock held. */
+/* Its entry in the list of one VCQ. All fields but the first are accessed with the lock held. */
 struct ut_wait {
     struct ut_vcq *vcq;
     struct ut_waiter *waiter;
@@ -34,7 +34,7 @@ static inline bool ut_waiter_has_ended(const struct ut_waiter *waiter)
     return __atomic_load_n(&waiter->ended, __ATOMIC_ACQUIRE);
 }
 
-/* With the lock of wait->vcq held. The second does nothing where the wait was ended. */
+/* With the lock of wait->vcq held. ut_wait_leave() does nothing if the wait was ended. */
 void ut_wait_enter(struct ut_wait *wait, struct ut_waiter *waiter);
 void ut_wait_leave(struct ut_wait *wait);
 

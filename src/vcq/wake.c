@@ -30,7 +30,7 @@ void ut_vcq_wake_thread(void)
     uint64_t one = 1;
 
     if (fd >= 0 && write(fd, &one, sizeof(one)) < 0)
-        return; /* full: the thread is about to run anyway */
+        return; /* already readable: the thread is about to run */
 }
 
 void ut_vcq_need(struct ut_vcq *vcq)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a VCQ asks the background thread for progress; the thread itself is in runtime.
+ * Requests for progress from a VCQ to the background thread, which is in runtime.
  *
  * Uses vcq.
  */
@@ -17,15 +17,15 @@ static inline bool ut_vcq_has_thread(void)
     return __atomic_load_n(&ut_vcq_thread, __ATOMIC_RELAXED);
 }
 
-/* The eventfd that the thread sleeps on, created at the first call; negative: an error, see errno.
- */
+/* The eventfd on which the thread sleeps, created at the first call; negative: an error, see
+ * errno. */
 int ut_vcq_wake_fd(void);
 
-/* Makes the eventfd readable, if there is one. */
+/* Makes the eventfd readable, if it exists. */
 void ut_vcq_wake_thread(void);
 
 /* The VCQ, whose lock the caller holds, has a link that waits for time or room: the thread makes
- * progress on it if the program does not. */
+ * progress on the VCQ unless the program does. */
 void ut_vcq_need(struct ut_vcq *vcq);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The addresses in an address record, whose contents are not trusted: nothing outside its bytes is
- * read. Uses wire.h and provider.h.
+ * The addresses in an address record, whose contents are not trusted: no function reads beyond its
+ * end. Uses wire.h and provider.h.
  */
 #ifndef UT_WIRE_RECORD_H
 #define UT_WIRE_RECORD_H
@@ -11,10 +11,10 @@
 
 #include "wire/wire.h"
 
-/* The offset behind the addresses; 0: the record is too short for its own header. */
+/* The offset after the addresses; 0: the record is too short for its header. */
 size_t ut_record_end(const void *record, size_t size);
 
-/* The address of the provider with this number; NULL: there is none. */
+/* The address of the provider with this number; NULL: none. */
 const struct ut_record_address *ut_record_find(const void *record, size_t size, uint8_t number);
 
 #endif

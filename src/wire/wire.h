@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What processes send each other: the address record that each publishes, the hello of a
- * connection, the immediates and the messages. Layouts only; all integers are little-endian.
+ * The data that processes send to each other: the address record that each publishes, the hello of
+ * a connection, the immediates and the messages. Layouts only; all integers are little-endian.
  */
 #ifndef UT_WIRE_WIRE_H
 #define UT_WIRE_WIRE_H
@@ -15,7 +15,7 @@
 #endif
 
 enum {
-    UT_WIRE_VERSION = 6, /* raised with every change of this file: docs/reference/versions.md */
+    UT_WIRE_VERSION = 6, /* increased with every change of this file: docs/reference/versions.md */
     UT_ADDRESS_RECORD_MAGIC = 0x5554,
 };
 
@@ -23,21 +23,21 @@ enum {
 struct ut_hello {
     uint8_t version;
     uint8_t armw_mode; /* UT_ARMW_CPU or UT_ARMW_NIC */
-    uint16_t serial;   /* how often the link was up so far; the accepting side counts this time */
+    uint16_t serial;   /* times that the link was up; at the accepting side with this one */
     uint32_t dir_rkey; /* the STag directory of the sender's VCQ for this provider, */
     uint64_t dir_addr; /* an array of struct ut_stag_dir */
-    uint64_t rx_count; /* messages and immediates it has received from the other side, and those
-                        * that earlier VCQs of its id had */
-    uint64_t session;  /* random: distinguishes a VCQ from an earlier one of the same id */
+    uint64_t rx_count; /* number of messages and immediates received from the other side, by this
+                        * VCQ and earlier VCQs with its id */
+    uint64_t session;  /* random: distinguishes a VCQ from an earlier one with the same id */
 };
 _Static_assert(sizeof(struct ut_hello) == 32, "fits every provider's hello");
 
 /*
- * The STag table of a VCQ, which peers read: a directory of chunks, and chunks of entries. There is
- * one for each provider, so that its layout does not depend on the number of providers.
+ * The STag table of a VCQ, which peers read: a directory of chunks, and chunks of entries. Each
+ * provider has its own table, so that the layout does not depend on the number of providers.
  */
 struct ut_stag_dir {
-    uint64_t addr; /* of the chunk: an array of struct ut_stag_entry; 0: there is none yet */
+    uint64_t addr; /* of the chunk: an array of struct ut_stag_entry; 0: no chunk */
     uint32_t rkey;
     uint32_t zero;
 };
@@ -48,7 +48,7 @@ struct ut_stag_entry {
     uint64_t size;
     uint32_t rkey;
     uint32_t info;  /* bit 0: valid, bit 1: writable, bits 8..13: generation */
-    uint64_t check; /* of the above: a torn read does not match */
+    uint64_t check; /* of the fields above: a torn read does not match */
 };
 _Static_assert(sizeof(struct ut_stag_entry) == 32, "no padding");
 enum { UT_STAG_VALID = 1, UT_STAG_WRITABLE = 2, UT_STAG_GENERATION_SHIFT = 8 };
@@ -63,7 +63,7 @@ static inline uint32_t ut_imm_make(unsigned int edata, unsigned int sps, int not
 }
 
 enum ut_msg_type {
-    UT_MSG_NOTICE = 1, /* a put's or get's remote notice in full; a put's also announces its slot */
+    UT_MSG_NOTICE = 1, /* remote notice of a put or get; a put's announces its slot */
     UT_MSG_ARMW,       /* to be executed by the target's CPU and answered */
     UT_MSG_ARMW_REPLY,
     UT_MSG_ARMW_NOTICE, /* the remote notice of an ARMW that a device executed */
@@ -76,8 +76,7 @@ struct ut_msg_head {
     uint8_t edata;
     uint8_t sps;   /* NOTICE */
     uint8_t flags; /* below */
-    uint32_t slot; /* NOTICE: announced slot; ARMW: what the origin knows it by,
-                    * returned with REPLY */
+    uint32_t slot; /* NOTICE: announced slot; ARMW: the origin's identifier, returned with REPLY */
 };
 enum {
     UT_MSG_FLAG_WANTS_NOTICE = 1, /* NOTICE, ARMW: write an MRQ entry */
@@ -105,20 +104,20 @@ struct ut_msg_armw_reply {
     uint32_t zero;
 };
 
-/* A packet; its value follows. TNIs and processes follow from the connection. With one double it
+/* A packet; its value follows. TNIs and processes are those of the connection. With one double it
  * fits into a ring slot of the shm provider. */
 struct ut_msg_packet {
     uint8_t type;
-    uint8_t src, dst; /* gates */
-    uint8_t last;     /* nothing comes after it */
+    uint8_t src, dst; /* gate indices */
+    uint8_t last;     /* the last packet of src */
     uint32_t epoch;   /* of src */
     uint32_t number;  /* counts packets of src within the epoch */
 };
 _Static_assert(sizeof(struct ut_msg_packet) == 12, "no padding");
 
-/* Between barrier gates, besides packets. head.slot: the epoch of src. */
+/* Messages between barrier gates, besides packets. head.slot: the epoch of src. */
 enum ut_gate_msg {
-    UT_GATE_QUERY = 1, /* to src: dst is set to receive from it, and asks for its epoch and state */
+    UT_GATE_QUERY = 1, /* to src: dst receives from src, and asks for its epoch and state */
     UT_GATE_ANSWER,    /* to dst: epoch and state of src */
 };
 struct ut_msg_gate {
@@ -137,22 +136,22 @@ struct ut_address_record {
     uint16_t magic, version;
     uint16_t local_rank, local_size;
     uint32_t node;
-    uint16_t cq_first, num_cqs; /* a run of CQ ids; with a list: num_cqs ids behind the struct */
-    uint64_t host;              /* hash, equal for processes that can share memory */
+    uint16_t cq_first, num_cqs; /* a range of CQ ids; with a list: num_cqs ids after the struct */
+    uint64_t host;              /* hash; equal for processes that can share memory */
     uint8_t armw_mode;
-    uint8_t num_addrs;       /* so many struct ut_record_address, one behind the other */
-    uint8_t cq_list;         /* 1: an explicit list of uint16_t CQ ids comes before them */
-    uint8_t has_contact;     /* 1: a struct ut_contact comes last */
+    uint8_t num_addrs;       /* number of struct ut_record_address, which follow one another */
+    uint8_t cq_list;         /* 1: a list of uint16_t CQ ids precedes the addresses */
+    uint8_t has_contact;     /* 1: a struct ut_contact is at the end */
     uint32_t boot;           /* for error messages: hash of the boot id, */
     uint32_t pid_ns, net_ns; /* and the namespaces of the process */
-    /* where the check mode's table is, of the process that has made it; or 0 and 0 */
+    /* the check mode's table, if this process has made it; or 0 and 0 */
     uint32_t check_pid, check_fd;
 };
 _Static_assert(sizeof(struct ut_address_record) == 48, "no padding");
 
 /* The address of a provider. Processes that do not know the provider skip it. */
 struct ut_record_address {
-    uint8_t provider; /* its number in provider/providers.h */
+    uint8_t provider; /* number in provider/providers.h */
     uint8_t size;
     uint8_t bytes[];
 };

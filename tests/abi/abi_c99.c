@@ -112,8 +112,7 @@ static version *const version_fn[] = {utofu_query_tofu_version, utofu_query_utof
 static int (*const coords_fn)(uint8_t[]) = utofu_query_my_coords;
 static void (*const last_error_fn)(const char *) = utofu_get_last_error;
 
-/* Every table above is looked at, so that none is dropped, and no function is missing at run time.
- */
+/* Uses every table above, so that none is removed, and no function is missing at run time. */
 #define HAS(fn)       ((fn) != 0)
 #define HAS_BOTH(fns) ((fns)[0] != 0 && (fns)[1] != 0)
 

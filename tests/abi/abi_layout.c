@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Every number, size and offset that object files of existing programs depend on. The numbers are
- * written out here, not taken from the header, so that a mistake there is noticed.
+ * written out here, not taken from the header, so that a mistake in the header is detected.
  */
 #include <stddef.h>
 #include <stdint.h>

@@ -38,7 +38,7 @@ sed 's/^int utofu_profile_stop(/int utofu_profile_stay(/' "$(dirname "$header")/
 refused "an extension that is not declared" "$lib" "$map" "$tmp/utofu.h" '> utofu_profile_stop$'
 cp "$(dirname "$header")"/utofu*.h "$tmp"
 
-# A library with the right names that are two functions each, strong, under another soname.
+# a library with the right names, but as two strong functions each, and with another soname
 sed -n 's/^ *\(p*utofu_[a-z0-9_]*\);.*/void \1(void);\nvoid \1(void)\n{\n}/p' "$map" >"$tmp/strong.c"
 if ! "$@" -shared -fPIC -Wl,-soname,libother.so.1 -Wl,--version-script="$map" "$tmp/strong.c" \
     -o "$tmp/strong.so"; then

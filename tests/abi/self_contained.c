@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The profiling header alone, before anything else, gives all types that it needs. */
+/* The profiling header, included first, declares all types that it needs. */
 #include <utofu_profile.h>
 
 int main(void)

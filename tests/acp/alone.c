@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Process 1 does not come to acp_init(): the others get -1 and leave nothing behind, so that they
- * can try again when it comes. They say so by files, whose names have the launcher's process id.
+ * Process 1 does not call acp_init(): the others get -1 and leave nothing behind, so that they can
+ * try again when process 1 calls it. They notify each other by files, whose names have the
+ * launcher's process id.
  *
- * And none gets a thread, which is an error too.
+ * Also, no process gets a thread, which is an error, too.
  *
  *     utofurun -n PROCS acp_alone PROCS
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is wrong gets -1 or null, and a line on standard error with the value; what is right beside
- * it gets neither, and goes on undisturbed. Three processes.
+ * Wrong arguments get -1 or null, and a line on standard error with the value; right calls in
+ * between get neither, and work. Three processes.
  */
 #include "check.h"
 
@@ -10,7 +10,7 @@
 static int me, n, captured, real_stderr;
 static char path[] = "/tmp/acp_bad_input_XXXXXX";
 
-/* What is written to standard error from here on, until said(). */
+/* Captures standard error from here on, until said(). */
 static void listen_to(void)
 {
     fflush(stderr);
@@ -18,7 +18,7 @@ static void listen_to(void)
     dup2(captured, STDERR_FILENO);
 }
 
-/* Is `text` among it; NULL: is it nothing? */
+/* Was `text` written; NULL: was nothing written? */
 static bool said(const char *text)
 {
     static char heard[65536];
@@ -179,7 +179,7 @@ static void atomics(void)
     acp_complete(ACP_HANDLE_ALL);
 }
 
-/* Where the others' memory lies. */
+/* The addresses of the others' memory. */
 static void exchange(acp_ga_t of, acp_ga_t all[3])
 {
     acp_ga_t *words = own_starter();
@@ -193,7 +193,7 @@ static void exchange(acp_ga_t of, acp_ga_t all[3])
     acp_sync();
 }
 
-/* What only the owner can know is found while it is executed: it does nothing, and others go on. */
+/* An error that only the owner can detect is found during execution: the operation does nothing. */
 static void others_memory(void)
 {
     static uint64_t memory[8];

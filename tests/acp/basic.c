@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Each function of acp.h once, with processes that own both, one or none of the GAs. Two processes
- * or more.
+ * Each function of acp.h once, by processes that own both, one or none of the GAs. Two processes or
+ * more.
  */
 #include "check.h"
 
@@ -36,7 +36,7 @@ static void starter_memory_is_zero_and_of_every_rank(void)
     acp_sync();
 }
 
-/* Every process writes its rank to the next one's starter memory and reads the one's before. */
+/* Each process writes its rank to the next one's starter memory, and reads from the last one's. */
 static void own_and_other(void)
 {
     uint64_t *mine = own_starter();
@@ -63,7 +63,7 @@ static void own_to_own_overlaps(void)
     acp_sync();
 }
 
-/* Process 0 copies from each to the next, without being asked by anybody. */
+/* Process 0 copies from each process to the next; the others call nothing. */
 static void third_party(void)
 {
     char *mine = own_starter();
@@ -175,7 +175,7 @@ static void colors(void)
     acp_sync();
 }
 
-/* A chain: word after word, each copied from the one before, by one call. */
+/* A chain: word after word, each copied from the previous one, by one call. */
 static void order_holds(void)
 {
     uint64_t *mine = own_starter();

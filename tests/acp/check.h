@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the programs of the suite acp share. Every process runs the same program under utofurun, and
- * ends with status 1 at the first thing that is wrong.
+ * Shared by the programs of the suite acp. Every process runs the same program under utofurun, and
+ * ends with status 1 at the first error.
  */
 #ifndef ACP_CHECK_H
 #define ACP_CHECK_H

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ACP_HANDLE_CONT: puts to one region that were issued one behind the other arrive in that order,
- * also where they are on their way together; and whatever else comes between, it waits as with
- * ACP_HANDLE_ALL. The twin leaves the orders out, and is to see that it matters.
+ * ACP_HANDLE_CONT: puts to one region that were issued in sequence arrive in that order, even if
+ * they are in flight together; a different operation in between waits as with ACP_HANDLE_ALL. The
+ * twin leaves the orders out, and must see that they matter.
  *
  *     acp_cont [without]
  *
- * Two processes or more. UTOFU_SHM_MAP=0 UTOFU_SHM_CMA=0 sends everything through the target's
+ * Two processes or more. UTOFU_SHM_MAP=0 UTOFU_SHM_CMA=0 sends all data through the target's
  * library, so that puts take time.
  */
 #include "check.h"
@@ -15,16 +15,16 @@ enum { AREA = 512 << 10, ROUNDS = 10 };
 
 static int me, n, next;
 static bool without;
-static uint64_t area[AREA / 8] __attribute__((aligned(4096))); /* the next one's writes come here */
+static uint64_t area[AREA / 8] __attribute__((aligned(4096))); /* written by the previous process */
 static uint64_t out[AREA / 8] __attribute__((aligned(4096)));
-static acp_ga_t mine, from, theirs, third; /* of the next process, and of that behind it */
+static acp_ga_t mine, from, theirs, third; /* of the next process, and of the one after it */
 
 static acp_handle_t cont(void)
 {
     return (acp_handle_t)(without ? ACP_HANDLE_NULL : ACP_HANDLE_CONT);
 }
 
-/* The last of the puts is a word behind the others' data; who sees it sees them. */
+/* The last put is a word after the others' data: a process that sees the word sees the data. */
 static void words_are_last(uint64_t round)
 {
     for (int i = 0; i < AREA / 8; i++)
@@ -41,7 +41,7 @@ static void words_are_last(uint64_t round)
     acp_sync();
 }
 
-/* A put, then others that read what it has written: there and back, and by a third party. */
+/* A put, then operations that read its data: there and back, and by a third party. */
 static void others_wait(uint64_t round)
 {
     for (int i = 0; i < AREA / 8; i++)
@@ -60,7 +60,7 @@ static void others_wait(uint64_t round)
     acp_sync();
 }
 
-/* A put behind puts, but before them is a get, from another process, of what it is to send. */
+/* A put after puts, with a get of its source data from another process before them. */
 static void what_is_got_is_sent(uint64_t round)
 {
     for (int i = 0; i < AREA / 8; i++)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies between the regions that were used last, which acp_copy() starts without looking for them:
- * they are inside these regions, the regions are still there, and their order is fulfilled. Each is
- * tried with regions that the process knows already. Two processes or more.
+ * Copies between the regions that were used last, which acp_copy() starts without a search: they
+ * are within these regions, the regions still exist, and the order is satisfied. Each case uses
+ * regions that the process already knows. Two processes or more.
  */
 #include "check.h"
 
@@ -17,7 +17,7 @@ static uint64_t memory[REGIONS * 2][WORDS] __attribute__((aligned(4096))); /* wi
 static acp_atkey_t keys[REGIONS];
 static acp_ga_t mine[REGIONS], theirs[REGIONS];
 
-/* acp_copy() and acp_complete(); where it is to fail, its message is suppressed. */
+/* acp_copy() and acp_complete(); the message of an expected failure is suppressed. */
 static bool copied(acp_ga_t dst, acp_ga_t src, size_t size, bool quietly)
 {
     acp_handle_t h;
@@ -63,7 +63,7 @@ static void many_regions_in_turn(void)
     acp_sync();
 }
 
-/* The last bytes of both regions, and one more. What lies behind a region is not touched. */
+/* The last bytes of both regions, and one more. Bytes after a region are not changed. */
 static void no_byte_beyond(void)
 {
     static const uint64_t zeros[WORDS];
@@ -117,7 +117,7 @@ static void several_threads(void)
     pthread_t threads[3];
 
     acp_sync();
-    if (me == 0) { /* alone: else the next one's puts come here */
+    if (me == 0) { /* alone: otherwise the previous process's puts arrive here */
         for (int t = 0; t < 3; t++)
             CHECK(pthread_create(&threads[t], NULL, put_own_words, &memory[0][t]) == 0);
         for (int t = 0; t < 3; t++)
@@ -126,7 +126,7 @@ static void several_threads(void)
     acp_sync();
 }
 
-/* What is unregistered is out of reach at once for its owner, and for others. */
+/* An unregistered region becomes inaccessible at once, for its owner and for others. */
 static void regions_that_go(void)
 {
     CHECK(copied(theirs[1], mine[1], 8, false));
@@ -146,7 +146,7 @@ static void regions_that_go(void)
     CHECK(memory[2][0] == 0);
 }
 
-/* Other regions under GAs that are as before: those of another rank. */
+/* Other regions with the same GAs: those of another rank. */
 static void reset_forgets(void)
 {
     uint64_t *starter;

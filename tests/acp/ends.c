@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rank 1 ends; the others are somewhere, and are to end too. tests/acp/ends.sh says how.
+ * Rank 1 ends; the others are in some call, and must end, too. See tests/acp/ends.sh.
  *
  *     acp_ends kill|abort|exit|finalize compute|sync|complete|third|own|others
  *
- * With own and others, where only the fast calls are made, the layer's thread is kept from running
+ * With own and others, where only fast calls are made, the layer's thread is kept from running
  * meanwhile, as on a machine where it gets no core.
  */
 #include "check.h"
@@ -18,7 +18,7 @@
 static pthread_t program;
 static bool no_core;
 
-/* In place of the C library's: the thread of the layer calls it while the program makes calls. */
+/* Replaces the C library's: the layer's thread calls it while the program makes calls. */
 __attribute__((visibility("default"))) int nanosleep(const struct timespec *time,
                                                      struct timespec *left)
 {
@@ -77,7 +77,7 @@ int main(int argc, char **argv)
         if (acp_rank() == 1)
             end_somehow(argv[1]);
         be(argv[2]);
-        return 7; /* nobody ended it */
+        return 7; /* it was not ended */
     }
     CHECK(acp_finalize() == 0);
     return 0;

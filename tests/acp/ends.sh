@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Where one process of a job ends, the others end too, with a message, whatever they are doing; and
-# where all leave in order, nobody says anything. The launcher is not to help: it starts shells, which
-# end with status 0 whatever the program does. A process that nobody ends does so itself after a minute,
+# When one process of a job ends, the others end, too, with a message, in every call; and
+# if all leave in order, no process prints anything. The launcher must not help: it starts shells, which
+# always end with status 0. A process that is not ended ends itself after a minute,
 # with another status; how long each job took is printed only, as that depends on the machine.
 #
 # usage: ends.sh UTOFURUN PROGRAM [HOW [WHERE]]: only these

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A client of the layer as ACP's upper layers are: hooks that are called when the layer begins and
- * ends, starter memory of its own, options that it reads; and a channel in miniature on top, with
- * the functions that channels use. It is linked before the library and behind it. With WITHOUT it
- * is the other kind: a program that defines the names itself, empty, with sizes of 0.
+ * A client of the layer that is built like ACP's upper layers: hooks for the beginning and the end
+ * of the layer, starter memory of its own, options; and a simple channel on top, with the functions
+ * that channels use. It is linked before the library and after it. With WITHOUT it is the other
+ * kind: a program that defines the names itself, empty, with sizes of 0.
  */
 #include "check.h"
 
@@ -68,8 +68,8 @@ static void check_all_options(void)
 
 #else
 
-/* In the channels' starter memory of each process: a box for each other. The sender of a channel
- * waits until the box is empty, copies the message, and behind it the word that says so. */
+/* In the channels' starter memory of each process: a box for each other process. The sender of a
+ * channel waits until the box is empty, copies the message, and after it the word `full`. */
 struct box {
     uint64_t full;
     char message[56];
@@ -130,7 +130,7 @@ static void use_channels(void)
 
 #    define IS(option, wanted) CHECK(iacpbl_option.option.value == (wanted))
 
-/* What tests/acp/client.sh gives, as the upper layers read it. */
+/* The options of tests/acp/client.sh, as the upper layers read them. */
 static void check_all_options(void)
 {
     CHECK(strcmp(iacpbl_option.portfile, "/a/file") == 0);
@@ -165,7 +165,7 @@ static void check_all_options(void)
 
 #endif
 
-/* They may communicate: the layer is ready. */
+/* The hooks may communicate: the layer is ready. */
 int iacp_init_cl(void)
 {
     acp_sync();
@@ -201,7 +201,7 @@ void iacp_abort_dl(void)
     fprintf(stderr, "abort of the data library\n");
 }
 
-/* The starter memory has another size after a reset, where all processes want the same. */
+/* The starter memory has another size after a reset, if all processes request the same. */
 static void reset_to_another_size(void)
 {
     int n = acp_procs(), me = acp_rank();

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies that are longer than one communication of uTofu (16,777,215 bytes), in each way that a
- * copy goes: put, get, between two others, and inside a process. Three processes; the first one
- * issues.
+ * Copies longer than one communication of uTofu (16,777,215 bytes), in each way of copying: put,
+ * get, between two others, and inside a process. Three processes; the first one issues.
  */
 #include "check.h"
 
 enum { SIZE = (25 << 20) + 5, EDGE = 64 };
 
 static int me, n;
-static acp_ga_t at[3]; /* the memory of each process, behind an edge */
+static acp_ga_t at[3]; /* the memory of each process, after an edge */
 
-/* Another byte at each place, and for each seed. */
+/* A different byte for each place and each seed. */
 static uint8_t pattern(size_t i, uint32_t seed)
 {
     return (uint8_t)((i * 2654435761u + seed * 40503u) >> 13);
@@ -23,7 +22,7 @@ static void fill(uint8_t *memory, uint32_t seed)
         memory[EDGE + i] = pattern(i, seed);
 }
 
-/* All of it, and nothing at its edges. */
+/* Checks all bytes, and that the edges are unchanged. */
 static void check(const uint8_t *memory, uint32_t seed)
 {
     for (size_t i = 0; i < SIZE; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Initialised, reset and finalised again and again in one process, with nothing left behind, and
- * memory registered 10,000 times.
+ * Initialised, reset and finalised repeatedly in one process, without leaks, and memory registered
+ * 10,000 times.
  *
  *     acp_life ROUNDS
  */
@@ -53,7 +53,7 @@ static long resident_kib(void)
     return resident * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
-/* Uses what there is: a copy to each, one between others, starter memory that is zero. */
+/* Uses the layer: a copy to each process, one between others, starter memory that is zero. */
 static void use(void)
 {
     uint64_t *mine = own_starter();
@@ -76,7 +76,7 @@ static void use(void)
     CHECK(mine[100] == (uint64_t)((acp_rank() + n - 1) % n) + 1);
 }
 
-/* What this process has of the machine. */
+/* The resources of this process. */
 struct taken {
     long files, maps, memory, threads;
 };
@@ -95,7 +95,7 @@ static void check_stock(const struct taken *before)
 
     CHECK(now.files <= before->files);
     CHECK(now.threads <= before->threads);
-    /* a sanitizer keeps what was freed, or what it knows of it, and maps more for that */
+    /* a sanitizer keeps freed memory, and maps more memory for its own data */
     CHECK(SANITIZED || now.maps <= before->maps + 4);
     CHECK(SANITIZED || now.memory <= before->memory + 2048);
 }
@@ -170,7 +170,7 @@ static void registrations(int count)
     acp_sync();
 }
 
-/* A region that comes and goes: who has used the one before finds the new one. */
+/* A region is registered and unregistered repeatedly: users of the old one find the new one. */
 static void regions_change(int rounds)
 {
     static uint64_t memory[100];

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The manual pages of the layer: one for each function of the library, clean, with what a page has;
+# The manual pages of the layer: one for each function of the library, clean, and with all sections;
 # a function without a description is an error of make-man.
 #
 # usage: man.sh MAKE-MAN HEADER LIBRARY PAGES

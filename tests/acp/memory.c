@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Uses PEERS other processes and has REGIONS regions registered when it finalizes: with ACP_MEMORY
- * the layer prints what that takes. tests/acp/memory.sh says how much it may be.
+ * the layer prints their memory. tests/acp/memory.sh has the limits.
  *
  *     acp_memory PEERS REGIONS
  */

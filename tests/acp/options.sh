@@ -1,9 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The options of acp_init() that are wrong: a line that says so, the list of options, and status 1.
+# Wrong options of acp_init(): a line with the error, the list of options, and status 1.
 #
-# usage: options.sh UTOFURUN PROGRAM
-# PROGRAM is acp_basic.
+# usage: options.sh UTOFURUN PROGRAM PROGRAM is acp_basic.
 utofurun=$1 program=$2
 failures=0
 work=$(mktemp -d)

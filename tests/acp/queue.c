@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The queue: chains that go on while the program computes, more GMAs than it has entries, handles
- * beyond 32 bits (FIRST-HANDLE), and that orders are what keeps conflicting GMAs apart.
+ * The queue: chains that continue while the program computes, more GMAs than queue entries, handles
+ * beyond 32 bits (FIRST-HANDLE), and orders, which keep conflicting GMAs apart.
  *
  *     acp_queue FIRST-HANDLE [GMAS]
  *
@@ -29,8 +29,8 @@ static void handles_rise_from(long long first)
     CHECK(acp_inquire(first) == 0 && acp_inquire(0) == 0 && acp_inquire(1) == 0);
 }
 
-/* Complete means complete, also where the handles of a chain have more bits from its middle on: a
- * word goes from one other to the next and back, twenty times. */
+/* Complete means complete, even if the handles of a chain have more bits from its middle on: a word
+ * goes from one other process to the next and back, twenty times. */
 static void chain_is_complete(void)
 {
     size_t word = 5600 + 8 * (size_t)me;
@@ -55,7 +55,7 @@ static double seconds(void)
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* A hundred words, each from the one before, and no call afterwards but a look at the memory. */
+/* A hundred words, each copied from the previous one; afterwards only the memory is read. */
 static void chain_runs_by_itself(void)
 {
     volatile uint64_t *mine = own_starter();
@@ -97,7 +97,7 @@ static void more_than_the_queue(void)
     CHECK(mine[401] == 77 + (uint64_t)((me + n - 1) % n));
 }
 
-/* One that waits for all keeps the queue full: 4,096 behind it, and more. */
+/* One GMA that waits for all keeps the queue full: 4,096 after it, and more. */
 static void waiting_ones_fill_it(void)
 {
     acp_handle_t last = 0;

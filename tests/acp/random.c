@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Random copies and atomic operations against a model. Every thread of every process has an area in
- * the memory of each process, and is the only one to work there; source and destination lie at
- * random processes. The model executes one after the other what the thread issues. It knows which
- * bytes the pending operations read and write: where a new one meets these, its order says so (the
- * handle, a later one, ALL or CONT), otherwise its order is anything. So the result is that of the
- * model. One word of each process is shared: all threads add to it.
+ * the memory of each process, where no other thread works; source and destination are at random
+ * processes. The model executes the thread's operations in sequence. It knows which bytes the
+ * pending operations read and write: for a new operation that conflicts with these, the order is
+ * set accordingly (the handle, a later one, ALL or CONT); otherwise the order is random. So the
+ * result must be that of the model. One word of each process is shared: all threads add to it.
  *
  *     acp_random OPERATIONS THREADS SEED [wrong]
  *
  * The last process issues nothing: it computes until all others are ready. With "wrong" the model
- * leaves out one byte, and the program has to find that.
+ * leaves out one byte, and the program must detect that.
  */
 #include "check.h"
 
@@ -20,10 +20,10 @@ enum { MAX_PROCS = 8, MAX_THREADS = 4, AREA = 2048, MAX_COPY = 500 };
 
 struct driver {
     pthread_t thread;
-    int number; /* among all of the job */
+    int number; /* unique in the job */
     uint64_t random;
     uint8_t model[MAX_PROCS][AREA];
-    acp_handle_t written[MAX_PROCS][AREA], read[MAX_PROCS][AREA]; /* the last that does */
+    acp_handle_t written[MAX_PROCS][AREA], read[MAX_PROCS][AREA]; /* the last operation that does */
     uint64_t added[MAX_PROCS];                                    /* to the shared words */
     acp_handle_t last;
 };
@@ -50,7 +50,7 @@ static acp_ga_t ga_of(const struct driver *d, struct span s)
     return areas[s.rank] + (size_t)d->number * AREA + s.at;
 }
 
-/* The last pending operation that has to be complete before this one. */
+/* The last pending operation that must be complete before this one. */
 static acp_handle_t conflict(const struct driver *d, struct span dst, struct span src, bool changes)
 {
     acp_handle_t last = 0;
@@ -178,7 +178,7 @@ static void one_atomic(struct driver *d)
     memcpy(&d->model[dst.rank][dst.at], &old, size);
 }
 
-/* The old value goes to the last word of the area, where nobody looks. */
+/* The old value goes to the last word of the area, which is not checked. */
 static void one_addition(struct driver *d)
 {
     struct span dst = {me, AREA - 8, 8}, none = {0, 0, 0};
@@ -194,7 +194,7 @@ static void one_addition(struct driver *d)
     note(d, dst, none, false, h);
 }
 
-/* What is complete is there: compared where this process owns it. */
+/* The data of complete operations are in memory: compared in this process's areas. */
 static void compare(struct driver *d, acp_handle_t upto)
 {
     const uint8_t *mine = acp_query_address(ga_of(d, (struct span){me, 0, 0}));
@@ -249,7 +249,7 @@ static void *drive(void *arg)
     return NULL;
 }
 
-/* All of the area, at all processes, read to here. */
+/* Reads the whole area of each process, and compares it. */
 static void check_all(struct driver *d, uint8_t *buffer, acp_ga_t ga)
 {
     if (wrong)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory that is registered behind or across the end of a region becomes part of it: the same key,
- * counted, with GAs that go on; and peers that know the region do not notice. What is not next to a
- * region, or has another color, does not. Two processes; they do the same in turn.
+ * Memory that is registered after a region or across its end becomes part of it: the same key,
+ * counted, with consecutive GAs, and without notice by peers that know the region. Memory that is
+ * not adjacent to a region, or has another color, does not. Two processes, in turn.
  *
- *     acp_regions [many]      many: as many as there can be, too
+ *     acp_regions [many]      many: also the maximum number
  */
 #include "check.h"
 
@@ -22,7 +22,7 @@ static acp_ga_t starter(int rank, size_t offset)
     return acp_query_starter_ga(rank) + offset;
 }
 
-/* The GA of the process whose turn it is is known to both. */
+/* Returns the active process's GA in both processes. */
 static acp_ga_t tell(bool my_turn, acp_ga_t ga)
 {
     if (my_turn) {
@@ -35,7 +35,7 @@ static acp_ga_t tell(bool my_turn, acp_ga_t ga)
     return ga;
 }
 
-/* Usually, not always: not while a communication of the layer's own is under way. */
+/* Usually, not always: not during a communication of the layer itself. */
 static void merged_where_adjacent(size_t behind, int color, bool expected)
 {
     int merged = 0;
@@ -79,8 +79,8 @@ static int fill(acp_atkey_t *keys, int count, int color)
     return count;
 }
 
-/* A byte each, with gaps: as many as uTofu has STags for a color, and in all as many as there are
- * tags; and one for each that is ended. */
+/* Regions of one byte each, with gaps: the maximum number for a color is uTofu's number of STags,
+ * and the total maximum the number of tags; each ended one can be replaced. */
 static void as_many_as_there_are(void)
 {
     static acp_atkey_t keys[65536 + 1];
@@ -101,7 +101,7 @@ static void as_many_as_there_are(void)
         CHECK(acp_unregister_memory(keys[i]) == 0);
 }
 
-/* The other process puts to the region and gets it back, all the time, while it grows. */
+/* The other process puts to the growing region and gets from it, all the time. */
 static void peers_do_not_notice(bool my_turn)
 {
     acp_atkey_t key = ACP_ATKEY_NULL;
@@ -126,7 +126,7 @@ static void peers_do_not_notice(bool my_turn)
                 registered++;
             else
                 CHECK(acp_unregister_memory(next) == 0);
-            if (registered % 8 == 0) { /* a part goes, and the next one makes it all new */
+            if (registered % 8 == 0) { /* so that the next registration makes the region new */
                 CHECK(acp_unregister_memory(key) == 0);
                 CHECK(acp_register_memory(memory, 512, 0) == key);
             }
@@ -150,7 +150,7 @@ static void peers_do_not_notice(bool my_turn)
     acp_sync();
 }
 
-/* Two pages in one region; the second is unregistered, and other memory comes in its place. */
+/* Two pages in one region; the second is unregistered, and replaced by other memory. */
 static void memory_is_replaced(bool my_turn)
 {
     acp_atkey_t key = ACP_ATKEY_NULL, second = ACP_ATKEY_NULL, third = ACP_ATKEY_NULL;
@@ -193,7 +193,7 @@ static void memory_is_replaced(bool my_turn)
     acp_sync();
 }
 
-/* Registers what is behind a region until it has become part of it. */
+/* Registers the memory after a region until it has become part of the region. */
 static void add_to(acp_atkey_t key, char *end, size_t size)
 {
     for (int i = 0;; i++) {
@@ -206,8 +206,8 @@ static void add_to(acp_atkey_t key, char *end, size_t size)
     }
 }
 
-/* The other process knows the region as it was before it grew: it reaches what was added, and
- * nothing that lies behind, where the STADDs of another region begin. */
+/* The other process knows the region from before it grew: it can access the new part, and nothing
+ * after it, where the STADDs of another region begin. */
 static void others_reach_all_of_it_and_no_more(bool my_turn)
 {
     const uint64_t next_stag = 1ull << 40;

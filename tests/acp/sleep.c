@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who has nothing to do sleeps, in calls that wait and between calls, and wakes for what others ask
- * of it.
+ * An idle process sleeps, in waiting calls and between calls, and wakes up for requests of others.
  *
- *     acp_sleep [awake]     awake: a process that spins, which is found out
+ *     acp_sleep [awake]     awake: a process that spins, which must be detected
  */
 #include "check.h"
 
@@ -35,9 +34,9 @@ static struct used used(void)
                          r.ru_nvcsw + r.ru_nivcsw, t.tv_sec * 1000 + t.tv_nsec / 1000000};
 }
 
-/* However busy the machine is: a thread that spins uses more, or yields more often where it gets
- * little, and so does one that wakes up every millisecond. A busy machine may take longer than
- * QUIET_MS: then as many more switches are allowed. */
+/* Independent of the load: a spinning thread uses more CPU, or yields more often if it gets little,
+ * and so does a thread that wakes up every millisecond. A loaded machine may take longer than
+ * QUIET_MS: then proportionally more switches are allowed. */
 static void check_asleep(struct used before, const char *where)
 {
     struct used now = used();
@@ -56,7 +55,7 @@ static void between_calls(bool awake)
     struct used before;
 
     acp_sync();
-    rest(QUIET_MS); /* until it has seen that no more calls come */
+    rest(QUIET_MS); /* until it has seen that no more calls are made */
     before = used();
     rest(QUIET_MS);
     while (awake && used().ms - before.ms < 2 * CPU_MS)
@@ -79,7 +78,7 @@ static void in_a_call(void)
         check_asleep(before, "in acp_sync");
 }
 
-/* Copies between two processes that sleep outside the library, and are told by a word. */
+/* Copies between two processes that sleep outside the library, and are notified by a word. */
 static void for_others(void)
 {
     uint64_t *told = acp_query_address(acp_query_starter_ga(acp_rank()));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stopping, and waiting until another process of this host is stopped: for waits.c. */
+/* Stopping this process, and waiting until another process of this host is stopped: for waits.c. */
 #ifndef ACP_STOPPED_H
 #define ACP_STOPPED_H
 
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* tests/acp/waits.sh reads that line, and lets the process go on. */
+/* tests/acp/waits.sh reads the line, and continues the process. */
 static inline void stop(void)
 {
     printf("stops %d\n", (int)getpid());

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program of an upper layer in a static library: 0 if that has been told to begin. */
+/* A program of an upper layer in a static library: exit status 0 if the layer's hook was called. */
 #include <acp.h>
 #include <stdio.h>
 

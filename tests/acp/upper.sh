@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The flags of acpbl_utofu.pc take the hooks of ACP's upper layers out of static libraries; without the
-# part that does so the library has them not.
+# The flags of acpbl_utofu.pc link the hooks of ACP's upper layers from static libraries; without the
+# corresponding part the library lacks them.
 #
 # usage: upper.sh UTOFURUN BUILD SOURCES CC...
 utofurun=$1 build=$2 sources=$3

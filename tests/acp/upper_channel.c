@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The same for the channels; nothing else of it is ever called. */
+/* As upper_init.c, for the channels; only the hooks are called. */
 #include "upper.h"
 
 int upper_channels;

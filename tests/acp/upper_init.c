@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An upper layer in miniature, in a static library: what the basic layer calls is in this file,
- * what programs call in another one. */
+/* A minimal upper layer in a static library: the functions for the basic layer are in this file,
+ * the functions for programs in another one. */
 #include "upper.h"
 
 bool upper_is_ready;

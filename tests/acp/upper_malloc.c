@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* As acp_malloc(): there is no memory before the layer was told to begin. */
+/* Like acp_malloc(): no memory before the layer's hook was called. */
 #include "upper.h"
 
 static char memory[64];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One of two processes stops, and the other one waits for it somewhere. tests/acp/waits.sh lets it
- * go on.
+ * One of two processes stops, and the other one waits for it in some call. tests/acp/waits.sh
+ * continues it.
  *
  *     acp_waits init|come|sync|complete|finalize
  */

@@ -1,18 +1,18 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A process that waits for one that is stopped says for what; when it has said so, the other goes on, and
+# A process that waits for a stopped one prints the reason; then the other is continued, and
 # the job ends well.
 #
 # usage: waits.sh LINE COMMAND...
 #
-# COMMAND starts the job: one of its processes writes "stops PID" to standard output and stops itself. LINE:
-# what another one has to say, an extended regular expression.
+# COMMAND starts the job: one of its processes writes "stops PID" to standard output and stops
+# itself. LINE: what another one has to say, an extended regular expression.
 #
 # UT_TEST_TIMEOUT_SCALE: how much slower the machine is.
 line=$1
 shift
 work=$(mktemp -d)
-export TMPDIR=$work # tests/harness/openmpi keeps what comes in a file there until its job ends
+export TMPDIR=$work # tests/harness/openmpi keeps its files there until its job ends
 trap 'rm -rf "$work"' EXIT
 
 : >"$work/out" && : >"$work/err"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two connected queue pairs of this process, and what tests of a device ask of them. */
+/* Two connected queue pairs of this process, and helpers for tests of a device. */
 #ifndef ADAPTER_CHECK_VERBS_H
 #define ADAPTER_CHECK_VERBS_H
 
@@ -48,7 +48,7 @@ struct end {
     uint32_t max_inline;
 };
 
-/* What a test changes. */
+/* The settings of a test. */
 struct wishes {
     bool srq, sig_all;
     uint32_t cq_size, sq_depth;
@@ -73,7 +73,7 @@ static inline void find_gid(void)
     CHECK(dev.gid_index >= 0);
 }
 
-/* The first one that the port is a full member of. */
+/* The first partition that the port is a full member of. */
 static inline void find_partition(uint16_t num)
 {
     __be16 pkey;
@@ -265,7 +265,7 @@ static inline int post_receive(struct end *e, uint64_t wr_id, uint32_t size)
     return e->srq ? ibv_post_srq_recv(e->srq, &wr, &bad) : ibv_post_recv(e->qp, &wr, &bad);
 }
 
-/* The next completion, for which it waits. */
+/* Waits for the next completion. */
 static inline struct ibv_wc next(struct ibv_cq *cq)
 {
     struct ibv_wc wc;
@@ -318,7 +318,7 @@ static inline bool readable(int fd, int timeout_ms)
 #        name, name                                                                                \
     }
 
-/* In a process of its own, with its own device. False: it failed. */
+/* In a process of its own, with its own device. False: the test failed. */
 static inline bool run_test(const char *name, void (*test)(void), const char *only)
 {
     int status;
@@ -347,7 +347,7 @@ struct named_test {
     void (*test)(void);
 };
 
-/* All, or the one that `only` names; the exit status of main(). */
+/* Runs all tests, or the one named by `only`; returns the exit status of main(). */
 static inline int run_tests(const struct named_test *tests, size_t num, const char *only)
 {
     bool ok = true;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The library of the software adapter, preloaded in front of libibverbs and librdmacm: this file is
- * its connection to the adapter's process (daemon.c). client_verbs.c has the objects of libibverbs,
- * client_data.c what goes through queues in shared memory, client_cm.c librdmacm.
+ * The library of the software adapter, preloaded before libibverbs and librdmacm. This file is its
+ * connection to the adapter's process (daemon.c); client_verbs.c has the objects of libibverbs,
+ * client_data.c the queues in shared memory, client_cm.c librdmacm.
  */
 #include "client.h"
 
@@ -51,7 +51,7 @@ static int exchange(struct ad_msg *msg, int *fds, int most)
 {
     if (send(client.sock, msg, sizeof(*msg), MSG_NOSIGNAL) != (ssize_t)sizeof(*msg) ||
         receive(msg, fds, most) != (ssize_t)sizeof(*msg))
-        return EIO; /* the adapter is gone */
+        return EIO; /* the adapter has ended */
     return msg->err;
 }
 
@@ -72,8 +72,8 @@ void cl_used(int change)
     pthread_mutex_unlock(&call_lock);
 }
 
-/* A child has no part in its parent's objects; it keeps them alive as long as it has the socket
- * open, as the kernel would, if there are any. */
+/* A child does not own its parent's objects; but it keeps them alive while it has the socket open,
+ * as the kernel would. */
 static void in_child(void)
 {
     if (client.sock >= 0 && !client.users)
@@ -92,7 +92,7 @@ static void let_adapter_reach_us(void)
     struct ucred peer;
     socklen_t size = sizeof(peer);
 
-    /* it reads and writes this process's memory; needed where Yama restricts ptrace */
+    /* the adapter reads and writes this process's memory; needed if Yama restricts ptrace */
     if (getsockopt(client.sock, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0)
         prctl(PR_SET_PTRACER, (unsigned long)peer.pid, 0, 0, 0);
 }
@@ -158,7 +158,7 @@ void cl_ring(struct cl_qp *qp)
     uint64_t one = 1;
 
     if (__atomic_exchange_n(&qp->sq->rings, 1, __ATOMIC_SEQ_CST))
-        return; /* the daemon has not looked since */
+        return; /* the daemon has not checked since */
     pthread_mutex_lock(&bell_lock);
     uint32_t head = bells->head;
     bells->qpns[head % AD_BELLS] = qp->qpx.qp_base.qp_num;
@@ -169,7 +169,7 @@ void cl_ring(struct cl_qp *qp)
         perror("adapter: ringing");
 }
 
-/* For tests, which find it with dlsym(): makes something go wrong from now on. */
+/* For tests, which find it with dlsym(): activates a fault. */
 EXPORT int adapter_fault(uint32_t what, uint32_t count);
 int adapter_fault(uint32_t what, uint32_t count)
 {
@@ -178,8 +178,8 @@ int adapter_fault(uint32_t what, uint32_t count)
     return cl_connect() ? cl_call(&msg, NULL) : ENODEV;
 }
 
-/* For tests too: how many receives wait in the shared receive queues of this process; -1: it
- * has none. */
+/* For tests: the number of receives in the shared receive queues of this process; -1: it has
+ * none. */
 EXPORT int adapter_receives(void);
 int adapter_receives(void)
 {
@@ -188,23 +188,23 @@ int adapter_receives(void)
     return cl_connect() && cl_call(&msg, NULL) == 0 ? (int)msg.fault.count : -1;
 }
 
-/* For tests: what this process has posted and polled so far. */
+/* For tests: the numbers of posted and polled requests of this process so far. */
 EXPORT void adapter_counts(struct ad_counts *out);
 void adapter_counts(struct ad_counts *out)
 {
     cl_counts(out);
 }
 
-/* For tests: what the queue pairs can that this process makes from now on, instead of what the
- * device can (NULL), and where they fail: AD_ECE_... */
+/* For tests: the capabilities of queue pairs that this process makes from now on, instead of the
+ * device's (NULL), and the point of failure: AD_ECE_... */
 EXPORT void adapter_ece(const struct ad_ece *can, uint32_t how);
 void adapter_ece(const struct ad_ece *can, uint32_t how)
 {
     cl_ece(can, how);
 }
 
-/* For tests: how many queue pairs of this process are ready to send; *options: the enhancements
- * that all of them together use. */
+/* For tests: the number of queue pairs of this process that are ready to send; *options: the
+ * enhancements that all of them use. */
 EXPORT int adapter_enhanced(uint32_t *options);
 int adapter_enhanced(uint32_t *options)
 {

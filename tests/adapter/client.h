@@ -31,7 +31,7 @@ struct cl_srq {
 };
 
 struct cl_qp {
-    struct ibv_qp_ex qpx; /* first: what callers have is a pointer to it */
+    struct ibv_qp_ex qpx; /* first, as callers have a pointer to it */
     pthread_mutex_t lock;
     struct ad_ring *sq, *rq;
     uint32_t max_inline;
@@ -45,14 +45,14 @@ struct cl_qp {
 
 extern struct client client;
 
-/* Sends the request and waits for the answer, which replaces it; *fd: a descriptor that comes with
- * it. Returns its errno. */
+/* Sends the request and waits for the answer, which replaces it; *fd: a descriptor attached to the
+ * answer. Returns its errno. */
 int cl_call(struct ad_msg *msg, int *fd);
 /* Connects if there is an adapter; false: there is none. */
 bool cl_connect(void);
 void cl_used(int change);
 void cl_ring(struct cl_qp *qp);
-/* Waits until an event of the queue `fd` is there, unless the descriptor does not block. */
+/* Waits until the queue of `fd` has an event, unless the descriptor does not block. */
 bool cl_wait_readable(int fd);
 struct ibv_context *cl_shared_context(void);
 

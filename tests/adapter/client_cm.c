@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* librdmacm: ids, their events, and the order of calls; the adapter's process decides. */
+/* librdmacm: ids, their events, and the order of calls; the adapter's process decides on them. */
 #include "client.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@ struct cl_id {
 };
 
 struct cl_event {
-    struct rdma_cm_event event; /* first: what callers have is a pointer to it */
+    struct rdma_cm_event event; /* first, as callers have a pointer to it */
     struct cl_id *counted;
     uint8_t data[AD_PRIVATE_MOST];
 };
@@ -105,7 +105,7 @@ EXPORT int rdma_destroy_id(struct rdma_cm_id *base)
     return 0;
 }
 
-/* What the daemon says about addresses and the device. */
+/* The daemon's information on addresses and the device. */
 static void take_route(struct cl_id *id, const struct ad_cm_route *route)
 {
     id->id.route.addr.src_storage = route->src;
@@ -129,7 +129,7 @@ static int call(struct rdma_cm_id *base, struct ad_msg *msg)
     return result(cl_call(msg, NULL));
 }
 
-/* One that changes the addresses; others may run beside what reads them. */
+/* A call that changes the addresses; others may run beside readers of them. */
 static int call_for_route(struct rdma_cm_id *base, struct ad_msg *msg)
 {
     int rc = call(base, msg);
@@ -172,7 +172,7 @@ EXPORT int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
     return call(id, &msg);
 }
 
-/* Of requests, answers and refusals. */
+/* For requests, answers and refusals. */
 static int with_param(struct rdma_cm_id *id, enum ad_op op, const struct rdma_conn_param *param,
                       unsigned int most)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Posting and polling: entries of queues in memory that the adapter's process has mapped too. */
+/* Posting and polling: entries of queues in memory that the adapter's process has mapped, too. */
 #include "client.h"
 
 #include <errno.h>
@@ -111,7 +111,7 @@ static bool is_ud(const struct cl_qp *qp)
     return qp->qpx.qp_base.qp_type == IBV_QPT_UD;
 }
 
-/* What the driver looks at before it puts a request into the queue. */
+/* The driver's checks before it puts a request into the queue. */
 static int check_request(const struct cl_qp *qp, const struct ad_wqe *wqe)
 {
     switch (wqe->opcode) {
@@ -162,7 +162,7 @@ static uint32_t signal_all(const struct cl_qp *qp)
     return qp->sig_all ? IBV_SEND_SIGNALED : 0;
 }
 
-/* AD_FAULT_POST: is this the one that fails? */
+/* AD_FAULT_POST: does this one fail? */
 static bool fails(void)
 {
     uint32_t *to_go = &((struct ad_bells *)client.segment)->posts_to_go;
@@ -418,7 +418,7 @@ static int req_notify_cq(struct ibv_cq *cq, int solicited_only)
     return 0;
 }
 
-/* Drops the completions of a queue pair that is gone. */
+/* Drops the completions of a destroyed queue pair. */
 void cl_cq_clean(struct ibv_cq *base, uint32_t qpn)
 {
     struct cl_cq *cq = (struct cl_cq *)base;

@@ -10,14 +10,14 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The functions of the library that headers call under another name. */
+/* Functions of the library that the headers call by other names. */
 #undef ibv_get_device_list
 #undef ibv_query_port
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
 
 struct cl_context {
-    struct verbs_context vctx; /* ends with what callers have a pointer to */
+    struct verbs_context vctx; /* ends with the part that callers have a pointer to */
     uint32_t handle;
 };
 
@@ -25,7 +25,7 @@ struct cl_mr {
     struct ibv_mr mr;
 };
 
-/* Events that were handed out and not acknowledged hold up the end of their object. */
+/* An object cannot be destroyed before its events are acknowledged. */
 static pthread_mutex_t events_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t events_acked = PTHREAD_COND_INITIALIZER;
 
@@ -63,7 +63,7 @@ EXPORT struct ibv_device **ibv_get_device_list(int *num)
         return failed(ENOMEM);
     if (!cl_connect() || query(&about))
         return list;
-    /* the device outlives the list: contexts point to it, and names are asked for later */
+    /* the device outlives the list: contexts refer to it, and names are queried later */
     static struct ibv_device device;
     device.node_type = IBV_NODE_CA;
     device.transport_type = IBV_TRANSPORT_IB;
@@ -80,7 +80,7 @@ EXPORT void ibv_free_device_list(struct ibv_device **list)
     free(list);
 }
 
-static bool keeps_pages, keeps_huge_pages; /* from forked children */
+static bool keeps_pages, keeps_huge_pages; /* against fork */
 
 EXPORT int ibv_fork_init(void)
 {
@@ -253,11 +253,11 @@ EXPORT int ibv_dealloc_pd(struct ibv_pd *pd)
 }
 
 struct range {
-    uintptr_t at, end; /* looked for: from at on */
+    uintptr_t at, end; /* searched from `at` on */
     bool write;
 };
 
-/* One line of /proc/self/maps. False: it leaves a gap in the range, or may not be used. */
+/* One line of /proc/self/maps. False: there is a gap in the range, or memory without the rights. */
 static bool covers(struct range *r, const char *line)
 {
     char *rest;
@@ -271,7 +271,7 @@ static bool covers(struct range *r, const char *line)
     return true;
 }
 
-/* Is all of it mapped, and with the rights? The kernel would pin it. */
+/* Is all of the memory mapped, with the rights? The kernel would pin it. */
 static bool can_pin(const void *addr, size_t size, bool write)
 {
     struct range r = {(uintptr_t)addr, (uintptr_t)addr + size, write};
@@ -287,7 +287,7 @@ static bool can_pin(const void *addr, size_t size, bool write)
     return ok && r.at >= r.end;
 }
 
-/* Parts of huge pages cannot be kept from children. Their size is taken for huge pages. */
+/* Parts of huge pages cannot be protected from children; memory of that size counts as such. */
 static bool can_keep(size_t size)
 {
     enum { HUGE_PAGE = 1 << 21 };
@@ -478,7 +478,7 @@ static uint32_t *handed_out(enum ad_op op, const struct ad_msg *msg)
     }
 }
 
-/* Takes an event off a queue of the daemon's; waits where the descriptor blocks. */
+/* Takes an event from a queue of the daemon; waits if the descriptor blocks. */
 static int next_event(struct ad_msg *msg, enum ad_op op, uint32_t handle, int fd)
 {
     int rc;
@@ -529,7 +529,7 @@ EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async_eve
     return 0;
 }
 
-/* The counter of acknowledgements of what the event is about; NULL: of a port or device. */
+/* The counter of acknowledgements for the event's object; NULL: for events of a port or device. */
 static uint32_t *acked(const struct ibv_async_event *event)
 {
     switch (event->event_type) {
@@ -649,7 +649,7 @@ static int check_qp(const struct ibv_qp_init_attr_ex *attr)
     return 0;
 }
 
-/* Of adapter_ece(): NULL: what the device can. */
+/* From adapter_ece(); NULL: the device's capabilities. */
 static const struct ad_ece *ece_can;
 static uint32_t ece_how;
 
@@ -750,8 +750,8 @@ EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
     return 0;
 }
 
-/* As rdma-core 47 and later: ibv_query_qp_data_in_order() of libibverbs/verbs.c, and
- * mlx5_query_qp_data_in_order() of providers/mlx5/verbs.c, which knows an order in RTS only. */
+/* As in rdma-core 47 and later: ibv_query_qp_data_in_order() of libibverbs/verbs.c, and
+ * mlx5_query_qp_data_in_order() of providers/mlx5/verbs.c, which reports an order only in RTS. */
 EXPORT int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
 {
     struct ad_device about;
@@ -808,7 +808,7 @@ EXPORT int ibv_destroy_qp(struct ibv_qp *base)
     return 0;
 }
 
-/*** where datagrams go ***/
+/** * address handles ** */
 
 EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
@@ -834,7 +834,7 @@ EXPORT int ibv_destroy_ah(struct ibv_ah *ah)
     return rc;
 }
 
-/* librdmacm has contexts of its own, one for each device. */
+/* librdmacm has its own contexts, one per device. */
 struct ibv_context *cl_shared_context(void)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

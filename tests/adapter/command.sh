@@ -26,7 +26,7 @@ group_command() {
     check socket_is_named 0 'utofu-adapter-' 1 "$with" -- sh -c 'echo $UT_ADAPTER_SOCKET'
     check nothing_is_left 0 '.' 0 sh -c '! grep utofu-adapter-'"$("$with" -- sh -c 'echo ${UT_ADAPTER_SOCKET#utofu-adapter-}')"' /proc/net/unix'
 
-    # the end of the adapter is the end of its command
+    # the command ends when the adapter ends
     "$with" -- sh -c 'echo $$ >'"$folder"'/pid; exec sleep 300' &
     pid=$!
     while [ ! -s "$folder/pid" ]; do sleep 0.05; done

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * crowd FOLDER PUTS, as two processes: again and again rank 1 puts PUTS words with notices to rank
- * 0, which polls only when half of them are there. Every notice has to arrive. See crowd.sh.
+ * crowd FOLDER PUTS, as two processes: repeatedly, rank 1 puts PUTS words with notices to rank 0,
+ * which polls only when half of them have arrived. Every notice must arrive. See crowd.sh.
  */
 #include "card.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The software adapter's process, "the adapter and the wire" of the host, and the command that runs
- * another one with it: see usage(). Here is its loop: sockets, doorbells, timers. What is asked for
- * is in daemon_objects.c and daemon_cm.c, what moves data in daemon_transport.c, what it claims to
- * be in daemon_profile.c.
+ * another one with it: see usage(). This file has the loop: sockets, doorbells, timers. Requests
+ * are handled in daemon_objects.c and daemon_cm.c, data in daemon_transport.c; the adapter's
+ * properties are in daemon_profile.c.
  */
 #include "daemon.h"
 
@@ -116,7 +116,7 @@ static void reply(const struct proc *proc, const struct ad_msg *msg, const int *
         c->cmsg_len = CMSG_LEN((size_t)num_fds * sizeof(int));
         memcpy(CMSG_DATA(c), fds, (size_t)num_fds * sizeof(int));
     }
-    sendmsg(proc->sock, &header, MSG_NOSIGNAL); /* who is gone is found by recv() */
+    sendmsg(proc->sock, &header, MSG_NOSIGNAL); /* an ended process is detected by recv() */
 }
 
 static void new_process(void)
@@ -166,7 +166,7 @@ static struct object *first_of(const struct proc *proc, enum kind kind)
     return NULL;
 }
 
-/* The last descriptor of its socket is closed: the kernel's clean-up, connections first. */
+/* The last descriptor of its socket was closed: the kernel's clean-up, connections first. */
 static void process_gone(struct proc *proc)
 {
     static const enum kind order[] = {K_CM_ID, K_CM_CHANNEL, K_QP, K_AH, K_SRQ,
@@ -275,8 +275,8 @@ static void handle(struct epoll_event *event)
         serve(event->data.ptr);
 }
 
-/* Sleeps unless there is something to do: a doorbell that was rung before `asleep` was seen is
- * found by the second look. */
+/* Sleeps unless there is work: a doorbell that was rung before `asleep` was visible is found by the
+ * second check. */
 static void wait_for_something(bool busy)
 {
     struct epoll_event events[ROUND_EVENTS];
@@ -338,7 +338,7 @@ static void catch_signals(sigset_t *old)
     watch(signal_fd, &signal_fd);
 }
 
-/* libadapter.so stands beside this program. */
+/* libadapter.so is in the folder of this program. */
 static void preload(void)
 {
     char self[4096], *value;
@@ -353,7 +353,7 @@ static void preload(void)
         die("LD_PRELOAD");
     setenv("LD_PRELOAD", value, 1);
     free(value);
-    /* it comes before AddressSanitizer's library, and replaces nothing of that */
+    /* it precedes AddressSanitizer's library, and replaces nothing of it */
     if (asprintf(&value, "%s%sverify_asan_link_order=0", asan ? asan : "", asan ? ":" : "") < 0)
         die("ASAN_OPTIONS");
     setenv("ASAN_OPTIONS", value, 1);

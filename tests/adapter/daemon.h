@@ -53,7 +53,7 @@ struct proc {
     struct ad_bells *bells;
     uint64_t used;               /* of the segment */
     struct vp_list objects;      /* struct object.link */
-    uint64_t *free[NUM_CLASSES]; /* blocks of 1 << n bytes that may be used again */
+    uint64_t *free[NUM_CLASSES]; /* free blocks of 1 << n bytes */
     uint32_t num_free[NUM_CLASSES];
 };
 
@@ -61,13 +61,13 @@ struct object {
     struct vp_list link;
     enum kind kind;
     uint32_t handle;
-    uint32_t users; /* objects made from it */
+    uint32_t users; /* number of objects made from it */
     uint64_t user;
     struct proc *proc;
-    struct object *parent; /* the context, PD... that it is made from; NULL */
+    struct object *parent; /* the context, PD etc. that it is made from; NULL */
 };
 
-/* Events that wait for the library; fd is readable while there are any. */
+/* Events for the library; fd is readable while there are any. */
 struct queue {
     int fd;
     struct vp_list events;
@@ -75,7 +75,7 @@ struct queue {
 
 struct event {
     struct vp_list link;
-    struct object *about;  /* it goes with this; NULL: of the device */
+    struct object *about;  /* dropped with this object; NULL: of the device */
     struct ad_cm_event cm; /* of a channel of the CM: */
     struct ad_cm_route route;
     struct object *child; /* a request's new id */
@@ -118,7 +118,7 @@ struct srq {
     struct object base;
     struct ad_ring *ring;
     uint64_t block, size;
-    uint32_t limit; /* event below so many receives; 0: none */
+    uint32_t limit; /* event below this number of receives; 0: none */
     struct context *context;
 };
 
@@ -139,23 +139,23 @@ struct qp {
     struct srq *srq;
     struct context *context;
     struct ibv_qp_attr attr; /* qp_state in it is also in sq->state */
-    struct vp_list ready;    /* it has something to do */
-    struct timer timer;      /* it waits: for an answer, or for a receive */
+    struct vp_list ready;    /* in the list of queue pairs with work */
+    struct timer timer;      /* waits for an answer, or for a receive */
     uint8_t retries, rnr_retries;
     bool waits, established, holds;
-    uint64_t held;         /* wr_id of a receive that it has taken for a message in flight */
+    uint64_t held;         /* wr_id of a receive taken for a message in flight */
     struct timer ending;   /* in the error state: until the last receive is reported */
-    uint32_t executed;     /* requests, reported or not */
+    uint32_t executed;     /* number of requests, reported or not */
     struct piece **pieces; /* of writes that are not placed yet */
     uint32_t num_pieces, room_pieces;
-    uint32_t *parts; /* how many of them each request has, by its place in the ring */
+    uint32_t *parts; /* number of pieces of each request, by its place in the ring */
     struct timer placing;
     struct {
         struct ad_ece can;
         uint32_t how; /* AD_ECE_... */
         bool is_set;
         uint32_t wanted; /* options, with is_set */
-        uint32_t said;   /* what ibv_query_ece() says */
+        uint32_t said;   /* result of ibv_query_ece() */
         uint32_t used;   /* from RTR on */
     } ece;
 };
@@ -207,10 +207,10 @@ struct profile {
     bool raises_last_wqe;  /* IBV_EVENT_QP_LAST_WQE_REACHED */
     bool raises_at_error;  /* the same event for each error, whatever is still to be reported */
     bool raises_qp_errors; /* the responder's QP_ACCESS_ERR and QP_REQ_ERR */
-    bool errors_notify;    /* a failed completion wakes who waits for solicited ones */
-    bool reorders;         /* WRITEs pass each other */
-    uint32_t unit; /* bytes, aligned to as many, that are placed by themselves; 0: packets are */
-    bool words_of_rxe; /* for what is wrong in a request or receive itself */
+    bool errors_notify;    /* a failed completion wakes waiters for solicited ones */
+    bool reorders;         /* WRITEs overtake each other */
+    uint32_t unit;         /* size of aligned units that are placed separately; 0: packets are */
+    bool words_of_rxe;     /* statuses for errors in a request or receive itself */
 };
 extern struct profile profile;
 bool profile_choose(const char *name);
@@ -218,7 +218,7 @@ void profile_list(void);
 bool read_number(const char *text, uint64_t *number);
 bool fault_parse(const char *text);
 int fault_set(uint32_t what, uint32_t count);
-bool fault_hits(enum ad_fault what); /* takes one of those that are left */
+bool fault_hits(enum ad_fault what); /* consumes one of those left */
 uint64_t fault_late_ms(void);
 uint64_t fault_last_late_ms(void);
 bool fault_is_silent(void);

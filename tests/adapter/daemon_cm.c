@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Connection management: the ids of rdma_cm, their states and the messages between them. The kernel
- * of the one host is at both ends: a message is delivered at once, but nothing is while the wire is
- * silent; then a timer delivers it again, as the kernel would repeat it.
+ * of the one host is at both ends: a message is delivered at once, except while the wire is silent;
+ * then a timer delivers it again, as the kernel would repeat it.
  */
 #include "daemon.h"
 
@@ -15,8 +15,8 @@ enum {
     FIRST_PORT = 32768,
     LAST_PORT = 60999,
     ANSWER_MS = 68719,      /* 16 times 4.3 s, as the kernel waits for an answer */
-    REPEAT_MS = 4295,       /* when it repeats a message */
-    REPEAT_SILENT_MS = 100, /* so that tests of silence need not be as long */
+    REPEAT_MS = 4295,       /* interval of repeated messages */
+    REPEAT_SILENT_MS = 100, /* a shorter one, for tests of silence */
     /* of enum ib_cm_rej_reason */
     REJ_TIMEOUT = 4,
     REJ_INVALID_SERVICE_ID = 8,
@@ -51,7 +51,7 @@ struct cm_id {
     struct cm_channel *channel;
     enum step step;
     struct ad_cm_route route;
-    struct cm_id *peer;        /* the other end, while it knows of this one */
+    struct cm_id *peer;        /* the other end, while it has this id as its peer */
     struct cm_id *listener;    /* of an id whose request was not fetched yet */
     bool known;                /* false: made by a request that was not accepted yet; no events */
     uint32_t backlog, waiting; /* of a listener: requests that were not fetched yet */
@@ -78,14 +78,14 @@ static bool is_gid_of(const struct ibv_gid_entry *entry, const struct sockaddr_s
     const struct sockaddr_in *in = (const struct sockaddr_in *)addr;
 
     if (entry->gid_type == IBV_GID_TYPE_IB)
-        return false; /* it is none */
+        return false; /* not such an address */
     if (addr->ss_family == AF_INET6)
         return memcmp(entry->gid.raw, &in6->sin6_addr, 16) == 0;
     return addr->ss_family == AF_INET && entry->gid.raw[10] == 0xff && entry->gid.raw[0] == 0 &&
            memcmp(entry->gid.raw + 12, &in->sin_addr, 4) == 0;
 }
 
-/* The port whose address it is, and its GID; 0: none. */
+/* The port with this address, and its GID; 0: none. */
 static uint8_t find_port(const struct sockaddr_storage *addr, uint8_t *gid_index)
 {
     for (int p = 0; p < profile.device.attr.phys_port_cnt; p++) {
@@ -151,14 +151,14 @@ static int bind_to(struct cm_id *id, const struct sockaddr_storage *addr)
 static struct event *tell(struct cm_id *id, enum rdma_cm_event_type type, int status)
 {
     if (!id->known)
-        return NULL; /* nobody has heard of it yet */
+        return NULL; /* the program does not know it yet */
     struct event *event = queue_add(&id->channel->queue, &id->base);
     event->cm = (struct ad_cm_event){.type = type, .status = status, .user = id->base.user};
     event->route = id->route;
     return event;
 }
 
-/* With what the message carried, which always has its full size. */
+/* With the private data of the message, which always has its full size. */
 static void tell_data(struct cm_id *id, enum rdma_cm_event_type type, int status,
                       const struct ad_cm_param *param, uint8_t size)
 {
@@ -217,7 +217,7 @@ static void send_rej(struct cm_id *id, int reason, const struct ad_cm_param *par
         got_rej(peer, reason, param);
 }
 
-/* The other end is told to disconnect; it answers when its process disconnects too. */
+/* Notifies the other end, which answers when its process disconnects, too. */
 static void send_dreq(struct cm_id *id)
 {
     struct cm_id *peer = id->peer;
@@ -231,7 +231,7 @@ static void send_dreq(struct cm_id *id)
         peer->step = DREQ_RCVD;
         timer_stop(&peer->timer);
         tell(peer, RDMA_CM_EVENT_DISCONNECTED, 0);
-    } else if (peer->step == DREQ_SENT) { /* they crossed */
+    } else if (peer->step == DREQ_SENT) { /* both disconnected at the same time */
         unlink_peer(id);
         over(peer);
         tell(peer, RDMA_CM_EVENT_DISCONNECTED, 0);
@@ -263,7 +263,7 @@ static struct cm_id *find_listener(const struct sockaddr_storage *addr)
     return NULL;
 }
 
-/* A connection that this host believes to have with that queue pair. */
+/* The connection that this host has with that queue pair. */
 static struct cm_id *find_connected_to(uint32_t qpn)
 {
     for (struct vp_list *l = ids.next; l != &ids; l = l->next) {
@@ -330,7 +330,7 @@ static void deliver_req(struct cm_id *origin)
         got_rej(origin, REJ_INVALID_SERVICE_ID, NULL);
     } else if (listener->waiting < listener->backlog) {
         new_request(listener, origin);
-    } /* or it is dropped, and will be repeated */
+    } /* otherwise it is dropped, and will be repeated */
 }
 
 static void deliver_rep(struct cm_id *id)
@@ -338,7 +338,7 @@ static void deliver_rep(struct cm_id *id)
     struct cm_id *origin = id->peer;
 
     if (origin && origin->step == REP_RCVD)
-        return; /* it is repeated, and was heard */
+        return; /* repeated, and received before */
     if (!origin || origin->step != REQ_SENT) {
         got_rej(id, REJ_CONSUMER_DEFINED, NULL);
         return;
@@ -392,7 +392,7 @@ static void timer_due(struct timer *timer)
         deliver_rtu(id);
 }
 
-/*** what libraries ask for ***/
+/** * requests of libraries ** */
 
 static int open_channel(struct proc *proc, struct ad_msg *msg, int *fd)
 {
@@ -608,7 +608,7 @@ static int get_event(struct proc *proc, struct ad_msg *msg)
     return 0;
 }
 
-/* What the kernel tells the other end when an id ends. */
+/* The message to the other end when an id is destroyed. */
 static void say_goodbye(struct cm_id *id)
 {
     switch (id->step) {
@@ -640,7 +640,7 @@ void cm_destroy(struct object *object)
         next = l->next;
         if (child->listener == id) {
             child->listener = NULL;
-            cm_destroy(&child->base); /* nobody can know of it any more */
+            cm_destroy(&child->base); /* no process can know it any more */
         }
     }
     say_goodbye(id);

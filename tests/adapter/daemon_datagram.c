@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Datagrams of unreliable queue pairs: lost, doubled and delayed as faults want it. */
+/* Datagrams of unreliable queue pairs: lost, duplicated and delayed by faults. */
 #include "daemon.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 enum { LATE_MOST_US = 20000, IP_HEADER = 20, CONTROLLED_QKEY = 1 << 31 };
 
-/* On its way. */
+/* In flight. */
 struct datagram {
     struct timer timer;
     struct ibv_wc wc;
@@ -31,7 +31,7 @@ uint8_t port_at(const struct ibv_ah_attr *attr)
     return 0;
 }
 
-/* Limited members reach full ones only. */
+/* Limited members only reach full members. */
 bool share_partition(const struct qp *a, const struct qp *b)
 {
     uint16_t x = profile.device.ports[a->attr.port_num - 1].pkeys[a->attr.pkey_index];
@@ -73,7 +73,7 @@ static void delay(const struct datagram *d)
     timer_set(&copy->timer, now_ns() + random_below(LATE_MOST_US) * UINT64_C(1000));
 }
 
-/* The GRH; of RoCE v2 with IPv4 the IP header is in its last bytes. */
+/* The GRH; with RoCE v2 over IPv4 the IP header is in its last bytes. */
 static void put_header(struct datagram *d, const struct ibv_ah_attr *attr)
 {
     const struct ad_port *port = &profile.device.ports[attr->port_num - 1];

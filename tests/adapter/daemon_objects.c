@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The adapter's objects: made, changed and destroyed as libibverbs asks; and their events. */
+/* The adapter's objects, for requests of libibverbs, and their events. */
 #include "daemon.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 
 enum { SMALLEST_CLASS = 8, FIRST_QPN = 17 };
 
-/* A table of pointers that grows; places are not used again. */
+/* A growing table of pointers; entries are not reused. */
 struct table {
     void **at;
     uint32_t used, size;
@@ -136,7 +136,7 @@ struct mr *mr_find(uint32_t key)
 void queue_open(struct queue *queue)
 {
     vp_list_init(&queue->events);
-    /* whether it blocks is the library's user's business: it is never read while it is 0 */
+    /* the user decides whether it blocks: it is never read while it is 0 */
     queue->fd = eventfd(0, EFD_CLOEXEC);
 }
 
@@ -175,7 +175,7 @@ struct event *queue_take(struct queue *queue)
     return event;
 }
 
-/* Of an object that ends; NULL: all. */
+/* Removes the events of an object that ends; NULL: all. */
 void queue_purge(struct queue *queue, const struct object *about)
 {
     for (struct vp_list *l = queue->events.next, *next; l != &queue->events; l = next) {
@@ -266,7 +266,7 @@ int receives_left(const struct proc *proc, uint32_t *count)
     return rc;
 }
 
-/* The queue pairs of the process that are ready to send, and the options that they use. */
+/* The ready queue pairs of the process, and the options that they use. */
 void enhanced(const struct proc *proc, uint32_t *options, uint32_t *count)
 {
     *options = *count = 0;
@@ -471,7 +471,7 @@ static int modify_srq(struct proc *proc, struct ad_msg *msg)
     return 0;
 }
 
-/*** where datagrams go ***/
+/** * address handles ** */
 
 static int create_ah(struct proc *proc, struct ad_msg *msg)
 {
@@ -485,7 +485,7 @@ static int create_ah(struct proc *proc, struct ad_msg *msg)
                         : port->attr.link_layer == IBV_LINK_LAYER_ETHERNET)
         return EINVAL;
     if (attr->is_global && port_at(attr) != attr->port_num)
-        return ETIMEDOUT; /* nobody has it there: the kernel has asked the network */
+        return ETIMEDOUT; /* no host has the address: the kernel has asked the network */
     struct ah *ah = (struct ah *)object_new(proc, K_AH, sizeof(*ah), 0, pd);
     ah->attr = *attr;
     msg->handle = ah->base.handle;
@@ -602,7 +602,7 @@ static int needed_by_ud(enum ibv_qp_state from, enum ibv_qp_state to)
     return to == IBV_QPS_RTS && from == IBV_QPS_RTS ? 0 : -1;
 }
 
-/* What RC wants to be set in a transition. */
+/* The attributes that RC requires for a transition. */
 static int needed_by_rc(enum ibv_qp_state from, enum ibv_qp_state to)
 {
     if (to == IBV_QPS_RESET || to == IBV_QPS_ERR)
@@ -652,7 +652,7 @@ static void take_attr(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, in
         to->qkey = from->qkey;
 }
 
-/* Is the partition there, may packets of this size go out, and has the device an address? */
+/* Does the partition exist, is the packet size allowed, and has the device an address? */
 static bool is_valid_path(const struct ibv_qp_attr *attr, int mask)
 {
     const struct ad_port *port = &profile.device.ports[0];
@@ -684,7 +684,7 @@ static bool is_valid(const struct ibv_qp_attr *attr, int mask)
            !(mask & IBV_QP_MIN_RNR_TIMER && attr->min_rnr_timer > 31);
 }
 
-/*** enhancements: as mlx5 has them, of which the firmware takes what it can ***/
+/** * enhancements: as on mlx5, whose firmware accepts the options that it supports ** */
 
 static int set_ece(struct proc *proc, const struct ad_msg *msg)
 {
@@ -714,7 +714,7 @@ static int query_ece(struct proc *proc, struct ad_msg *msg)
     return 0;
 }
 
-/* Ready to receive: from here on it uses what was set, and what it can of that. */
+/* Ready to receive: from here on it uses the requested options that it supports. */
 static void use_ece(struct qp *qp)
 {
     qp->ece.used = qp->ece.is_set ? qp->ece.wanted & qp->ece.can.options : 0;

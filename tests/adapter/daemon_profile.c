@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the adapter claims to be, and what goes wrong on it: by name, and by count. */
+/* The adapter's properties, by profile, and its faults, by name and count. */
 #include "daemon.h"
 
 #include <errno.h>
@@ -40,7 +40,7 @@ static void set_gid(struct ad_port *port, uint32_t num, const uint8_t raw[16])
     port->num_gids++;
 }
 
-/* As rdma_rxe of Linux 6.1 on Ethernet with an MTU of 1500, with the address 10.77.0.1. */
+/* Like rdma_rxe of Linux 6.1 on Ethernet with an MTU of 1500, with the address 10.77.0.1. */
 static void be_rxe(void)
 {
     static const uint8_t link_local[16] = {0xfe, 0x80, [8] = 2, 0xfc, 0, 0xff, 0xfe, 0, 0, 1};
@@ -100,7 +100,7 @@ static void be_rails(void)
     set_gid(port, 2, v4);
 }
 
-/* The same, the first one slow, as one for management. */
+/* As rails, with a slow first port, like one for management. */
 static void be_dual(void)
 {
     be_rails();
@@ -159,7 +159,7 @@ static void be_reordering(void)
     profile.reorders = true;
 }
 
-/* What an adapter hands to PCIe is stored by lines of the CPU, each at its time. */
+/* Data that an adapter passes to PCIe are stored in lines of the CPU, each at its own time. */
 static void be_line64(void)
 {
     be_reordering();
@@ -184,7 +184,7 @@ static void be_relaxed(void)
     profile.device.only_relaxed_keys = true;
 }
 
-/* InfiniBand without IPoIB: a LID, and a GID that is no address. */
+/* InfiniBand without IPoIB: a LID, and a GID without an IP address. */
 static void be_ib(void)
 {
     static const uint8_t raw[16] = {0xfe, 0x80, [8] = 0, 2, 0xc9, 3, 0, 0, 0, 1};
@@ -195,7 +195,7 @@ static void be_ib(void)
     port->attr.lid = 17;
     port->attr.sm_lid = 1;
     port->attr.pkey_tbl_len = 2;
-    port->pkeys[0] = 0x7fff; /* of which nodes are limited members: they do not reach each other */
+    port->pkeys[0] = 0x7fff; /* whose nodes are limited members: they do not reach each other */
     port->pkeys[1] = 0x8001;
     port->attr.active_mtu = IBV_MTU_4096;
     port->num_gids = 0;
@@ -241,7 +241,7 @@ bool profile_choose(const char *name)
 
 /*** faults ***/
 
-static uint32_t left[AD_NUM_FAULTS]; /* how often; or until the n-th */
+static uint32_t left[AD_NUM_FAULTS]; /* remaining number, or until the n-th */
 static uint32_t seen[AD_NUM_FAULTS];
 static uint64_t silent_until;
 static struct timer port_timer, gid_timer;
@@ -295,7 +295,7 @@ static void port_is_up(struct timer *timer)
     set_port(IBV_PORT_ACTIVE, IBV_EVENT_PORT_ACTIVE);
 }
 
-/* It is the last one of the table. */
+/* The address is the last one of the table. */
 static void set_address(bool there)
 {
     struct ad_port *port = &profile.device.ports[0];

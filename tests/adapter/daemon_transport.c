@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The transport of reliable connections: executes the requests of queue pairs in order, both ends
- * at once. A request succeeds, fails, waits for a receive (RNR), or gets no answer and is repeated
- * until its retries are over.
+ * The transport of reliable connections: executes the requests of queue pairs in order, at both
+ * ends at once. A request succeeds, fails, waits for a receive (RNR), or gets no answer and is
+ * repeated until its retries are used up.
  */
 #include "daemon.h"
 
@@ -15,13 +15,13 @@ enum {
     REQUESTS_A_ROUND = 64,
     CHUNK = 1 << 18,
     MOST_SGE = 32,
-    LINE = 256,        /* of bytes whose last ones */
-    TORN = 8,          /* become visible last */
-    MOST_PARTS = 1024, /* that the kernel takes at once */
+    LINE = 256,        /* bytes of a line, of which the last */
+    TORN = 8,          /* bytes become visible last */
+    MOST_PARTS = 1024, /* maximum of the kernel */
     PLACE_MOST_US = 200,
     PLACED_AT_ONCE = 4,
-    RELAXED_UNIT = 64,  /* of what is written by a key with relaxed ordering */
-    UNITS_MOST = 65536, /* of a longer write the middle is placed by packets */
+    RELAXED_UNIT = 64,  /* for writes with a key with relaxed ordering */
+    UNITS_MOST = 65536, /* the middle of a longer write is placed in packets */
     UNITS_NEAR = 4096,
 };
 
@@ -40,7 +40,7 @@ struct vec {
     uint64_t size;
 };
 
-/* A part of a WRITE on its way. */
+/* A part of a WRITE in flight. */
 struct piece {
     uint32_t seq, rkey; /* the request's number, the target's key */
     pid_t pid;
@@ -138,7 +138,7 @@ static struct ad_wqe *wqe_at(const struct qp *qp, uint32_t seq)
     return ad_entry(qp->base.proc->segment, qp->sq, seq);
 }
 
-/* The oldest request has ended. Its place is free before its completion is seen. */
+/* The oldest request has ended. Its entry is freed before its completion is visible. */
 static void report(struct qp *qp, enum ibv_wc_status status)
 {
     const struct ad_wqe *w = wqe_at(qp, qp->sq->tail);
@@ -153,8 +153,8 @@ static void report(struct qp *qp, enum ibv_wc_status status)
 
 /*** memory ***/
 
-/* The kernel would have pinned the pages: what cannot be reached any more reads as zeros, and
- * what is written to it is lost. */
+/* A real kernel would have pinned the pages: memory that is no longer accessible reads as zeros,
+ * and writes to it are lost. */
 static void get_bytes(pid_t pid, const struct iovec *iov, int num, void *to, size_t size)
 {
     struct iovec local = {to, size};
@@ -191,8 +191,8 @@ static void add_part(struct placing *p, uintptr_t at, uintptr_t end)
     p->size += end - at;
 }
 
-/* In order of addresses, line by line, and the last word of each line by itself: the kernel's copy
- * function does not keep an order within a part. */
+/* In order of addresses, line by line, and the last word of each line separately: the kernel's copy
+ * function has no order within a part. */
 static void put_bytes(pid_t pid, const struct iovec *iov, int num, const void *from)
 {
     static struct placing p;
@@ -213,7 +213,7 @@ static void put_bytes(pid_t pid, const struct iovec *iov, int num, const void *f
     place_parts(&p);
 }
 
-/* The parts of a vector that its bytes from `from` on, `size` of them, lie in. */
+/* The parts of a vector with the bytes [from, from + size). */
 static int slice(const struct vec *v, uint64_t from, uint64_t size, struct iovec *out)
 {
     int n = 0;
@@ -346,21 +346,21 @@ static bool remote_vec(const struct qp *peer, const struct ad_wqe *w, uint64_t s
 
     *out = (struct vec){.pid = peer->base.proc->pid, .size = size};
     if (!size)
-        return true; /* no key is looked at */
+        return true; /* the key is ignored */
     if (!may_use(mr, peer->base.parent, w->remote_addr, size, access))
         return false;
     out->iov[out->num++] = (struct iovec){real_address(mr, w->remote_addr), size};
     return true;
 }
 
-/*** writes that pass each other ***/
+/** * writes that overtake each other ** */
 
 static void place(struct qp *qp, bool lost)
 {
     struct piece **which = &qp->pieces[random_below(qp->num_pieces)], *piece = *which;
     struct iovec iov = {(void *)(uintptr_t)piece->addr, piece->size};
 
-    /* its memory may have been deregistered by now */
+    /* the memory may have been deregistered */
     if (!lost && mr_find(piece->rkey))
         put_bytes(piece->pid, &iov, 1, piece->data);
     qp->parts[piece->seq & qp->sq->mask]--;
@@ -410,7 +410,7 @@ static void place_due(struct timer *timer)
 {
     struct qp *qp = vp_container_of(timer, struct qp, placing);
 
-    /* of many, a part of them at once, or long writes would take seconds */
+    /* with many pieces several at once, as long writes would otherwise take seconds */
     for (uint32_t n = 1 + random_below(PLACED_AT_ONCE + qp->num_pieces / 4); n && qp->num_pieces;
          n--)
         place(qp, false);
@@ -418,7 +418,7 @@ static void place_due(struct timer *timer)
     place_later(qp);
 }
 
-/* Bytes that are placed together in any order with others; 0: all are in order. */
+/* The size of units that are placed in any order; 0: all data are in order. */
 static uint32_t unit_of(const struct mr *mr)
 {
     if (profile.unit)
@@ -426,7 +426,7 @@ static uint32_t unit_of(const struct mr *mr)
     return mr && (mr->access & IBV_ACCESS_RELAXED_ORDERING) ? RELAXED_UNIT : 0;
 }
 
-/* The length of the next piece of a transfer to `to`, of which `done` bytes are cut up. */
+/* The length of the next piece of a transfer to `to`, with `done` bytes already cut. */
 static uint32_t piece_size(uint64_t to, uint64_t done, uint64_t size, uint32_t unit, uint32_t mtu)
 {
     uint64_t left = size - done, n = mtu;
@@ -459,7 +459,7 @@ static void cut_up(struct qp *qp, const struct ad_wqe *w, const struct vec *from
 
 /*** the responder ***/
 
-/* The next receive, if there is one; the queue's owner may have written anything. */
+/* The next receive, if any; the queue's owner may have written anything. */
 static const struct ad_rwqe *next_receive(const struct qp *peer)
 {
     const struct ad_ring *ring = peer->srq ? peer->srq->ring : peer->rq;
@@ -497,11 +497,11 @@ static struct qp *responder(const struct qp *qp)
         port_at(&qp->attr.ah_attr) != peer->attr.port_num)
         return NULL;
     if (qp->ece.used != peer->ece.used)
-        return NULL; /* what it sends is not understood */
+        return NULL; /* its messages cannot be understood */
     return peer->attr.qp_state == IBV_QPS_RTR || peer->attr.qp_state == IBV_QPS_RTS ? peer : NULL;
 }
 
-/* Requests are answered in order: those before have been executed. */
+/* Requests are answered in order: earlier ones have been executed. */
 static enum outcome refused(struct qp *peer, enum ibv_wc_status status, uint32_t event,
                             enum ibv_wc_status *out)
 {
@@ -571,8 +571,7 @@ static enum outcome receive(struct qp *qp, struct qp *peer, const struct ad_wqe 
     return DONE;
 }
 
-/* `wc` names its origin. False: there is no receive, or it is too short, and the datagram is lost.
- */
+/* `wc` has its origin. False: no receive, or one that is too short, and the datagram is lost. */
 bool receive_datagram(struct qp *to, const struct ibv_wc *wc, const void *data, uint32_t size,
                       bool solicited)
 {
@@ -613,7 +612,7 @@ static enum outcome write_to(struct qp *qp, struct qp *peer, const struct ad_wqe
     else
         copy(from, &to, from->size);
     if (imm)
-        place_all(qp); /* the receive tells of the data; nothing else orders the units */
+        place_all(qp); /* the receive's completion announces the data */
     if (imm)
         receive_done(peer, qp, w, rwqe, IBV_WC_SUCCESS, from->size);
     if (!imm && fault_hits(AD_FAULT_UNKNOWN)) {
@@ -683,7 +682,7 @@ static bool returns_data(uint32_t opcode)
            opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
 }
 
-/* It has been sent when it is on the wire, whether it arrives or not. */
+/* A datagram counts as sent when it is on the wire, whether it arrives or not. */
 static enum outcome datagram(struct qp *qp, const struct ad_wqe *w, const struct vec *from,
                              enum ibv_wc_status *status)
 {
@@ -691,8 +690,7 @@ static enum outcome datagram(struct qp *qp, const struct ad_wqe *w, const struct
 
     if (from->size > 128u << profile.device.ports[0].attr.active_mtu) {
         *status = IBV_WC_LOC_LEN_ERR;
-        return profile.words_of_rxe ? DONE
-                                    : FAILED; /* rdma_rxe does not send it, and says nothing */
+        return profile.words_of_rxe ? DONE : FAILED; /* rdma_rxe drops it silently */
     }
     gather(from, 0, from->size, data);
     if (send_datagram(qp, w, data, (uint32_t)from->size))
@@ -739,7 +737,7 @@ static void wait_for(struct qp *qp, uint64_t ns)
     timer_set(&qp->timer, now_ns() + ns);
 }
 
-/* No answer: repeated after the QP's timeout, 0: which never comes. Seven retries are seven. */
+/* No answer: repeated after the QP's timeout; 0: never. Seven retries are seven. */
 static bool retry_later(struct qp *qp)
 {
     if (!qp->attr.timeout) {
@@ -753,7 +751,7 @@ static bool retry_later(struct qp *qp)
     return true;
 }
 
-/* Of the values of min_rnr_timer, in units of 10 us. */
+/* The values of min_rnr_timer, in units of 10 us. */
 static const uint32_t rnr_delays[32] = {65536, 1,    2,    3,     4,     6,     8,     12,
                                         16,    24,   32,   48,    64,    96,    128,   192,
                                         256,   384,  512,  768,   1024,  1536,  2048,  3072,
@@ -786,7 +784,7 @@ static void fail(struct qp *qp, enum ibv_wc_status status)
     qp_has_failed(qp);
 }
 
-/* One request; false: it waits. */
+/* Executes one request; false: it waits. */
 static bool step(struct qp *qp)
 {
     struct ad_wqe *w = wqe_at(qp, qp->executed);
@@ -837,7 +835,7 @@ static void flush(struct qp *qp)
     flush_receives(qp);
 }
 
-/* What is on its way arrives or not. */
+/* Data in flight arrive or are lost. */
 static void lose_some(struct qp *qp)
 {
     while (qp->num_pieces)
@@ -845,9 +843,8 @@ static void lose_some(struct qp *qp)
     timer_stop(&qp->placing);
 }
 
-/* The queue pair answers no more: of the peer's WRITEs on their way some parts have arrived, and
- * none does from now on. They are not acknowledged: the peer repeats them until its retries are
- * over. */
+/* The queue pair no longer answers: of the peer's WRITEs in flight some parts have arrived, and no
+ * more will. They are not acknowledged: the peer repeats them until its retries are used up. */
 static void stops_answering(const struct qp *qp)
 {
     struct qp *peer = qp_find(qp->attr.dest_qp_num);
@@ -859,8 +856,8 @@ static void stops_answering(const struct qp *qp)
     qp_ready(peer);
 }
 
-/* A message was arriving, in every other queue pair that ends: it has taken a receive of the SRQ.
- */
+/* A message was arriving, in every second queue pair that ends: it has taken a receive of the
+ * SRQ. */
 static void take_for_a_message(struct qp *qp, enum ibv_qp_state state)
 {
     const struct ad_rwqe *rwqe = qp->srq ? next_receive(qp) : NULL;
@@ -873,7 +870,7 @@ static void take_for_a_message(struct qp *qp, enum ibv_qp_state state)
     take_receive(qp);
 }
 
-/* The last receive that the queue pair had taken is reported; then it is said to be the last. */
+/* The last receive that the queue pair had taken is reported; then LAST_WQE_REACHED is raised. */
 static void last_due(struct timer *timer)
 {
     struct qp *qp = vp_container_of(timer, struct qp, ending);
@@ -937,7 +934,7 @@ void qp_reset(struct qp *qp)
     qp_set_state(qp, IBV_QPS_RESET);
 }
 
-/* False: there is more to do. */
+/* False: there is more work. */
 static bool run(struct qp *qp)
 {
     if (qp->attr.qp_state == IBV_QPS_ERR)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For tests: makes something go wrong on the software adapter. */
+/* For tests: activates a fault of the software adapter. */
 #ifndef ADAPTER_FAULT_H
 #define ADAPTER_FAULT_H
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# An MPI program over the software adapter, with a layer in front of it and behind the adapter's library.
+# An MPI program over the software adapter, with a layer preloaded after the adapter's library.
 # usage: in_front.sh LIBRARY LAUNCHER PROCESSES COMMAND...
 set -eu
 library=$1

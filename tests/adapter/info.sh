@@ -72,7 +72,7 @@ says 'listens at 10.77.0.1 in 10.77.0.0/24,' env UTOFU_VERBS_DEVICES=rxe0:1
 grep -q '"speed_mbit": *10000' "$out"
 grep -q '"network": *"10.78.0.0/24"' "$out"
 
-# What names nothing that is there is said, with what is there.
+# a setting without a matching port is reported, with the existing ones
 complains() {
     text=$1
     shift

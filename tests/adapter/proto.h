@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the software adapter's library (client*.c, preloaded) and its process (daemon*.c) share: the
+ * Shared by the software adapter's library (client*.c, preloaded) and its process (daemon*.c): the
  * requests over the control socket, and the layout of queues in the memory that both have mapped.
  */
 #ifndef ADAPTER_PROTO_H
@@ -19,11 +19,11 @@ enum {
     AD_MAX_GIDS = 4,
     AD_MAX_PKEYS = 2,
     AD_PRIVATE_MOST = 224,
-    AD_BELLS = 1 << 16, /* places of a process's ring of doorbells; one for each of its QPs */
-    AD_REQ_DATA = 56,   /* private data as the CM's messages carry it, behind rdma_cm's header */
+    AD_BELLS = 1 << 16, /* entries of a process's ring of doorbells; one per QP */
+    AD_REQ_DATA = 56,   /* private data in the CM's messages, after rdma_cm's header */
     AD_REP_DATA = 196,
     AD_REJ_DATA = 148,
-    AD_GRH = 40,             /* bytes in front of a datagram's, at its receiver */
+    AD_GRH = 40,             /* bytes before a datagram's data, at its receiver */
     AD_FULL_MEMBER = 0x8000, /* of a partition, in its P_Key */
 };
 
@@ -51,10 +51,10 @@ struct ad_rwqe {
 struct ad_ring {
     uint32_t head;  /* written by the library: posted */
     uint32_t tail;  /* written by the daemon: finished */
-    uint32_t limit; /* of entries that may be posted */
+    uint32_t limit; /* number of entries that may be posted */
     uint32_t mask, stride;
     uint32_t max_sge;
-    uint32_t rings; /* send queue: it is in the ring of doorbells already */
+    uint32_t rings; /* send queue: already in the ring of doorbells */
     uint32_t state; /* send queue: enum ibv_qp_state */
     uint64_t data;  /* offset of the entries in the segment */
 };
@@ -73,16 +73,16 @@ struct ad_cq {
 /* At the start of each segment. */
 struct ad_bells {
     uint32_t head, tail;
-    uint32_t posts_to_go; /* AD_FAULT_POST: until one fails; 0: none does */
+    uint32_t posts_to_go; /* AD_FAULT_POST: posts until one fails; 0: none does */
     uint32_t qpns[AD_BELLS];
 };
 
-/* One for everybody: is the daemon asleep? */
+/* One for all processes: does the daemon sleep? */
 struct ad_global {
     uint32_t asleep;
 };
 
-/*** what the adapter is and can ***/
+/** * properties of the adapter ** */
 
 struct ad_port {
     struct ibv_port_attr attr;
@@ -91,8 +91,8 @@ struct ad_port {
     uint16_t pkeys[AD_MAX_PKEYS];
 };
 
-/* Enhancements of a connection (ECE): what a queue pair can, or is to use, in words of its vendor.
- */
+/* Enhancements of a connection (ECE): those that a queue pair supports, or is to use, in words of
+ * its vendor. */
 struct ad_ece {
     uint32_t vendor_id, options;
 };
@@ -106,18 +106,18 @@ struct ad_device {
     struct ad_port ports[AD_MAX_PORTS];
     uint32_t max_inline;
     bool has_wr_api, has_resize;
-    bool drops_on_destroy;  /* unpolled completions of a QP go with it */
-    bool takes_any_memory;  /* that the CPU cannot reach, too */
+    bool drops_on_destroy;  /* unpolled completions of a QP are dropped with it */
+    bool takes_any_memory;  /* even if the CPU cannot access it */
     bool shares_pages;      /* registered ones with children, until ibv_fork_init() */
     uint32_t data_in_order; /* capabilities of ibv_query_qp_data_in_order() */
-    bool only_relaxed_keys; /* others are refused */
-    struct ad_ece ece;      /* of queue pairs; vendor_id 0: there is no such thing */
+    bool only_relaxed_keys; /* registration with other keys is refused */
+    struct ad_ece ece;      /* of queue pairs; vendor_id 0: not supported */
 };
 
-/* Where a queue pair of adapter_ece() fails: nowhere, in ibv_set_ece(), or in ibv_modify_qp(). */
+/* Where adapter_ece()'s queue pairs fail: nowhere, in ibv_set_ece(), or in ibv_modify_qp(). */
 enum { AD_ECE_WORKS, AD_ECE_REFUSES, AD_ECE_FAILS };
 
-/* What can be made to go wrong: see --help. */
+/* Faults: see --help. */
 enum ad_fault {
     AD_FAULT_POST,        /* the n-th post fails: counted by the library */
     AD_FAULT_CREATE,      /* the n-th call that makes an object has no memory */
@@ -131,21 +131,22 @@ enum ad_fault {
     AD_FAULT_QUEUES,      /* n=1: completion queues are in error, 2: shared receive queues */
     AD_FAULT_GID,         /* the first port lacks its IPv4 address for n ms */
     AD_FAULT_PEERMEM,     /* 1: memory is registered that the CPU cannot reach */
-    AD_FAULT_PLACED_LATE, /* what is acknowledged is in memory n ms later, or behind a READ */
-    AD_FAULT_FORK,      /* 1: as kernels before 5.12, which share registered pages with children */
-    AD_FAULT_LOSS,      /* every n-th datagram is lost, */
-    AD_FAULT_TWICE,     /* arrives twice, */
-    AD_FAULT_LATE,      /* or late, behind others */
-    AD_FAULT_LAST_LATE, /* LAST_WQE_REACHED is raised n ms later */
+    AD_FAULT_PLACED_LATE, /* acknowledged data are in memory n ms later, or after a READ */
+    AD_FAULT_FORK,        /* 1: like kernels before 5.12, which share registered pages with
+                           * children */
+    AD_FAULT_LOSS,        /* every n-th datagram is lost, */
+    AD_FAULT_TWICE,       /* arrives twice, */
+    AD_FAULT_LATE,        /* or late, behind others */
+    AD_FAULT_LAST_LATE,   /* LAST_WQE_REACHED is raised n ms later */
     AD_NUM_FAULTS
 };
 
-/* What a process has asked the adapter for: adapter_counts(). */
+/* The requests of a process: adapter_counts(). */
 enum { AD_NUM_OPCODES = 8 };
 struct ad_counts {
     uint64_t opcodes[AD_NUM_OPCODES]; /* requests, by enum ibv_wr_opcode */
     uint64_t signalled, inlined, fenced, solicited;
-    uint64_t doorbells;          /* calls that hand requests over */
+    uint64_t doorbells;          /* number of calls that post requests */
     uint64_t completions, recvs; /* polled, of requests and of receives */
 };
 
@@ -168,7 +169,7 @@ enum ad_op {
     AD_QUERY_QP,
     AD_SET_ECE,
     AD_QUERY_ECE,
-    AD_ENHANCED, /* the process's queue pairs that are ready to send: how many, and their options */
+    AD_ENHANCED, /* the process's queue pairs that are ready to send: number, and options */
     AD_CREATE_AH,
     AD_DESTROY, /* a PD, MR, channel, CQ, SRQ, QP or AH */
     AD_GET_COMP,
@@ -188,7 +189,7 @@ enum ad_op {
     AD_CM_GET_EVENT,
     AD_CM_DESTROY,
     AD_FAULT,
-    AD_RECEIVES, /* how many wait in the process's SRQs: fault.count */
+    AD_RECEIVES, /* number of receives in the process's SRQs: fault.count */
     AD_NUM_OPS
 };
 
@@ -207,7 +208,7 @@ struct ad_cm_event {
     struct ad_cm_param param;
 };
 
-/* What an id is bound to, in every answer about ids. */
+/* The binding of an id, in every answer about ids. */
 struct ad_cm_route {
     struct sockaddr_storage src, dst;
     uint8_t port_num; /* 0: none yet */
@@ -217,7 +218,7 @@ struct ad_cm_route {
 struct ad_msg {
     uint32_t op;
     int32_t err;     /* answer: 0 or an errno */
-    uint32_t handle; /* of the object: its own, or of the one that it is made from */
+    uint32_t handle; /* of the object: its own, or that of the object it is made from */
     uint32_t pad;
     uint64_t user; /* the library's object */
     union {
@@ -268,7 +269,7 @@ struct ad_msg {
     };
 };
 
-/* Loads and stores of what the other side writes. */
+/* Loads and stores of data that the other side writes. */
 #define AD_LOAD(x)     __atomic_load_n(&(x), __ATOMIC_ACQUIRE)
 #define AD_STORE(x, v) __atomic_store_n(&(x), (v), __ATOMIC_RELEASE)
 

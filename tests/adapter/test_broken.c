@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What breaks for good: the device, or a queue of a VCQ. Communications of its VCQs end with
- * UTOFU_ERR_MRQ_OTHER; where only a queue is broken, a new VCQ works.
+ * Permanent failures: of the device, or of a queue of a VCQ. Communications of its VCQs end with
+ * UTOFU_ERR_MRQ_OTHER; if only a queue is broken, a new VCQ works.
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>

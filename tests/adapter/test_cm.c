@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What librdmacm promises, in the order of calls that the kernel wants; on the software adapter and
- * on rdma_rxe. Queue pairs are no more than numbers here, except where data are sent.
+ * The behaviour of librdmacm, in the order of calls that the kernel requires; on the software
+ * adapter and on rdma_rxe. Queue pairs are just numbers here, except where data are sent.
  */
 #include "check_verbs.h"
 
@@ -19,7 +19,7 @@ static union {
 
 static const struct rdma_conn_param plain = {.qp_num = QPN, .srq = 1, .rnr_retry_count = 7};
 
-/* The next event is this one; `id` may be NULL. Returns its status; *child: of a request. */
+/* Expects this event; `id` may be NULL. Returns its status; *child: of a request. */
 static int expect(enum rdma_cm_event_type type, const struct rdma_cm_id *id,
                   struct rdma_cm_id **child, uint8_t *data)
 {
@@ -56,7 +56,7 @@ static void listen_here(int backlog)
     address.in.sin_port = rdma_get_src_port(listener);
 }
 
-/* An id that has found the way to the listener. */
+/* An id with a resolved route to the listener. */
 static struct rdma_cm_id *routed(void)
 {
     struct sockaddr_in from = address.in;
@@ -229,7 +229,7 @@ static void a_request_that_was_given_up_cannot_be_accepted(void)
     expect(RDMA_CM_EVENT_CONNECT_REQUEST, NULL, &child, NULL);
     CHECK(rdma_init_qp_attr(child, &attr, &mask) == 0 && attr.dest_qp_num == QPN);
     CHECK(rdma_destroy_id(id) == 0);
-    CHECK(is_silent()); /* who did not accept hears nothing */
+    CHECK(is_silent()); /* the side that did not accept gets no event */
     attr.qp_state = IBV_QPS_RTR;
     CHECK(rdma_init_qp_attr(child, &attr, &mask) != 0);
     CHECK(rdma_accept(child, &param) != 0);
@@ -278,7 +278,7 @@ static void a_request_of_a_connected_queue_pair_is_stale(void)
     CHECK(rdma_destroy_id(again) == 0 && rdma_destroy_id(b) == 0);
 }
 
-/* Takes the requests of the server's channel as long as they come within so many ms, or `most`. */
+/* Takes the requests of the server's channel that arrive within `wait_ms`, or `most` of them. */
 static unsigned int requests_at(struct rdma_event_channel *server, int wait_ms, unsigned int most)
 {
     struct rdma_cm_event *event;
@@ -300,7 +300,7 @@ static void requests_beyond_the_backlog_come_later(void)
 
     listen_here(2);
     struct rdma_event_channel *server = channel;
-    CHECK((channel = rdma_create_event_channel())); /* the server's is not looked at */
+    CHECK((channel = rdma_create_event_channel())); /* the server's channel is not polled */
     for (int i = 0; i < 4; i++)
         ids[i] = routed();
     for (uint32_t i = 0; i < 4; i++)
@@ -331,7 +331,7 @@ static void attributes_are_those_of_the_handshake(void)
     CHECK(rdma_connect(a, &param) == 0);
     expect(RDMA_CM_EVENT_CONNECT_REQUEST, NULL, &b, NULL);
     attr.qp_state = IBV_QPS_RTR;
-    CHECK(rdma_init_qp_attr(a, &attr, &mask) != 0); /* nobody has answered */
+    CHECK(rdma_init_qp_attr(a, &attr, &mask) != 0); /* no answer yet */
     param.qp_num = QPN + 1;
     param.responder_resources = 0;
     param.initiator_depth = 1;
@@ -387,8 +387,8 @@ static void check_ece(struct rdma_cm_id *id, uint32_t vendor_id, uint32_t option
     CHECK(ece.vendor_id == vendor_id && ece.options == options && ece.comp_mask == 0);
 }
 
-/* The ends of a connection tell each other. Where nothing was offered zeros are heard; where
- * nothing was answered, the origin's vendor and no options. */
+/* Both ends exchange their enhancements. Without an offer the receiver gets zeros; without an
+ * answer the origin gets the vendor and no options. */
 static void enhancements_go_with_request_and_answer(void)
 {
     struct ibv_ece offer = {.vendor_id = 0x15b3, .options = 0x70000012}, used = {0x15b3, 2, 0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Datagrams between unreliable queue pairs (UD): what a device promises of them, on the software
- * adapter and on rdma_rxe.
+ * Datagrams between unreliable queue pairs (UD): the behaviour of a device, on the software adapter
+ * and on rdma_rxe.
  */
 #include "check_verbs.h"
 
@@ -81,7 +81,7 @@ static void send_to(struct port *p, uint32_t qpn, uint32_t qkey, uint32_t size)
     CHECK(ibv_post_send(p->qp, &wr, &bad) == 0);
 }
 
-/* What is sent arrives nowhere, and its sender does not learn of it; the next one does arrive. */
+/* The datagram is lost, and its sender does not learn of it; the next one arrives. */
 static void is_lost(struct port *a, struct port *b, uint32_t qpn, uint32_t qkey)
 {
     send_to(a, qpn, qkey, 8);
@@ -156,7 +156,7 @@ static void more_than_a_packet_does_not_go(void)
     CHECK(next(b.recv_cq).byte_len == GRH + mtu);
     CHECK(next(a.send_cq).status == IBV_WC_SUCCESS);
     send_to(&a, b.qp->qp_num, QKEY, mtu + 1);
-    next(a.send_cq); /* devices differ in what they say */
+    next(a.send_cq); /* devices differ in the status */
     usleep(20000);
     CHECK(is_empty(b.recv_cq));
     port_close(&a);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Enhancements of connections (ECE) between two processes whose adapters differ: what both can is
- * used, by both, and connections come up whatever is refused. Queue pairs of the software adapter
- * that disagree do not understand each other.
+ * Enhancements of connections (ECE) between two processes whose adapters differ: options supported
+ * by both are used by both, and connections are established even after refusals. Queue pairs of the
+ * software adapter with different options do not understand each other.
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ struct sides {
     struct {
         struct ad_ece can;
         uint32_t how; /* AD_ECE_... */
-    } of[2];          /* the first one asks */
+    } of[2];          /* the first one connects */
     uint32_t want;    /* options in use at the end */
 };
 
@@ -31,7 +31,7 @@ static void can(const struct ad_ece *ece, uint32_t how)
     set(ece, how);
 }
 
-/* Connections that were given up may be there for a moment. */
+/* Connections that were given up may remain for a moment. */
 static void await_options(uint32_t want)
 {
     int (*get)(uint32_t *) = (int (*)(uint32_t *))dlsym(RTLD_DEFAULT, "adapter_enhanced");
@@ -137,7 +137,7 @@ Test(ece, the_accepting_side_refuses)
     run((struct sides){.of = {{{VENDOR, 0x73}, 0}, {{VENDOR, 0x73}, AD_ECE_REFUSES}}});
 }
 
-/* In ibv_modify_qp(), when it has been set. */
+/* In ibv_modify_qp(), after ibv_set_ece(). */
 Test(ece, the_asking_side_fails)
 {
     run((struct sides){.of = {{{VENDOR, 0x73}, AD_ECE_FAILS}, {{VENDOR, 0x73}, 0}}});

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a broken connection leaves, over the software adapter with --fault unknown=N: writes that
- * are executed and end with an error. The target takes each word out of its memory as soon as it is
- * there, so it sees whether it is written for a second time.
+ * The outcome of operations on a broken connection, over the software adapter with --fault
+ * unknown=N: writes that are executed and end with an error. The target clears each word in its
+ * memory as soon as it arrives, so it detects a second write.
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -46,8 +46,8 @@ struct expected {
     bool fails, comes_again;
 };
 
-/* Puts words, each when the last one was taken, until what is expected has happened; how many
- * failed? */
+/* Puts words, each after the previous one was taken, until the expected event; returns the number
+ * of failures. */
 static unsigned int put_words(const struct expected *e)
 {
     unsigned int failed = 0;
@@ -61,7 +61,7 @@ static unsigned int put_words(const struct expected *e)
 
         ut_step("round %llu", (unsigned long long)round);
         submit(&put);
-        for (int i = 0; i < 2; i++) { /* its local notice, and that of the target's put */
+        for (int i = 0; i < 2; i++) { /* its local notice, and the notice of the target's put */
             struct utofu_mrq_notice notice;
             char text[512];
             int rc = ut_await_mrq(end.vcq, &notice);
@@ -81,8 +81,8 @@ static unsigned int put_words(const struct expected *e)
     return failed;
 }
 
-/* Takes words until the origin says that there are no more; how many came again? Those with a
- * notice are taken when it has come. */
+/* Takes words until the origin signals the end; returns the number of repeated ones. Words with a
+ * notice are taken after the notice. */
 static unsigned int take_words(bool told)
 {
     uint64_t *word = (uint64_t *)(uintptr_t)(end.mem + AT), last = 0;
@@ -141,7 +141,7 @@ static void check_adds(void *arg)
     ut_open_all(&end, 4096, peers);
     memset(end.mem, 0, 4096);
     ut_barrier();
-    for (int round = 0; ut_rank == 0 && round < ROUNDS; round++) { /* nothing else is written */
+    for (int round = 0; ut_rank == 0 && round < ROUNDS; round++) { /* no other word is written */
         CHECK_OK(utofu_armw8(end.vcq, peers[1].id, UTOFU_ARMW_OP_ADD, 1, peers[1].stadd + AT, 0,
                              UT_TCQ | UT_LCL, NULL));
         ut_await_tcq(end.vcq, &cbdata);
@@ -181,7 +181,7 @@ Test(fate, a_put_is_reported_and_seen_once)
     run("UTOFU_AFTER_BREAK=report", check_fates, (struct expected){.fails = true});
 }
 
-/* Its notice tells whether it has arrived. */
+/* Its notice shows whether it has arrived. */
 Test(fate, a_put_with_a_remote_notice_is_told_once)
 {
     run("UTOFU_AFTER_BREAK=report", check_fates, (struct expected){.flags = UT_RMT});

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the software adapter can be told to do wrong, and its profiles: each does what it says. */
+/* The faults and profiles of the software adapter: each behaves as described. */
 #include "check_verbs.h"
 #include "fault.h"
 
@@ -24,7 +24,7 @@ static void the_nth_post_fails(void)
     fault(AD_FAULT_POST, 3);
     for (int i = 1; i <= 4; i++)
         CHECK(post(&a, &r) == (i == 3 ? ENOMEM : 0));
-    fault(AD_FAULT_POST, 0); /* of later processes */
+    fault(AD_FAULT_POST, 0); /* of other processes */
     for (int i = 0; i < 3; i++)
         CHECK(next(a.send_cq).status == IBV_WC_SUCCESS);
     end_close(&a);
@@ -97,7 +97,7 @@ static void a_port_goes_down_and_comes_up(void)
     async(IBV_EVENT_DEVICE_FATAL);
 }
 
-/* Resolves, or sees what comes instead. */
+/* Resolves, or checks for the other event. */
 static void way_to_self(enum rdma_cm_event_type want_addr, enum rdma_cm_event_type want_route)
 {
     struct rdma_event_channel *channel = rdma_create_event_channel();
@@ -191,7 +191,7 @@ static void completions_go_with_their_queue_pair(void)
     end_close(&b);
 }
 
-/* How often the last byte of a write is seen before its first one. */
+/* The number of times that the last byte of a write is seen before its first one. */
 static int overtakings(struct end *a, struct end *b)
 {
     enum { SIZE = 16384, ROUNDS = 50 };
@@ -206,12 +206,12 @@ static int overtakings(struct end *a, struct end *b)
             ;
         seen += *first != round;
         CHECK(next(a->send_cq).status == IBV_WC_SUCCESS);
-        CHECK(*first == round && *last == round); /* completed: placed */
+        CHECK(*first == round && *last == round); /* completed, so placed */
     }
     return seen;
 }
 
-/* Whatever is on the way is there when a SEND behind it is received. */
+/* All earlier data are in memory when a later SEND is received. */
 static void a_send_pushes(struct end *a, struct end *b)
 {
     struct request w = request(a, b, IBV_WR_RDMA_WRITE, 16384), s = request(a, b, IBV_WR_SEND, 0);
@@ -242,7 +242,7 @@ static void writes_pass_each_other_where_they_may(void)
     end_close(&b);
 }
 
-/* mlx5: what one end uses and the other does not, the other does not understand. */
+/* mlx5: ends with different options do not understand each other. */
 static void ends_that_disagree_do_not_understand_each_other(void)
 {
     struct wishes w = {.rnr_retry = 7, .timeout = 1, .retry_cnt = 1};

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What hosts do that have other memory, kernels and addresses than those of the tests, by faults of
- * the software adapter: memory of a GPU, kernels before 5.12, an IP address that goes, several
- * ports.
+ * Hosts with other memory, kernels and addresses than those of the tests, by faults of the software
+ * adapter: memory of a GPU, kernels before 5.12, a disappearing IP address, several ports.
  */
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -42,7 +41,7 @@ static void check_gpu_memory(void *arg)
     CHECK(gpu != MAP_FAILED && constant != MAP_FAILED, "mmap");
     ut_end_open(&end, 0, 0, SIZE);
     fault(AD_FAULT_PEERMEM, 1);
-    fault(AD_FAULT_CREATE, 1); /* not asked for, as it is refused before */
+    fault(AD_FAULT_CREATE, 1); /* not reached, as the request is refused earlier */
     CHECK_RC(utofu_reg_mem(end.vcq, gpu, SIZE, 0, &stadd), UTOFU_ERR_INVALID_ADDRESS);
     utofu_get_last_error(text);
     CHECK(strstr(text, "cannot be registered"), "%s", text);
@@ -77,8 +76,8 @@ Test(hosts, huge_pages_are_registered_on_old_kernels)
     run(1, "UTOFU_LOG_LEVEL=warning", check_huge_pages);
 }
 
-/* A put with a local notice is in memory before anything that is sent after the notice, also by the
- * other port. */
+/* A put with a local notice is in memory before any message sent after the notice, even over
+ * another port. */
 static void check_landed(void *arg)
 {
     static const size_t sizes[] = {8, 100, SIZE};
@@ -173,7 +172,7 @@ static void check_lost_address(void *arg)
         wait_for_line(path, "has its address 10.77.0.1 again");
         unlink(path);
         close(log);
-    } else { /* it has no address either, and no connection yet */
+    } else { /* it has no address, either, and no connection yet */
         CHECK_OK(utofu_put(end.vcq, peers[0].id, end.stadd, peers[0].stadd, 8, 0, UT_LCL, NULL));
         CHECK_OK(ut_await_mrq(end.vcq, &notice));
     }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A request that the device does not take, behind others that have completed and are not reported,
- * as they are unsignalled: the connection ends without waiting for reports of them. The
- * communication whose request it was fails with UTOFU_ERR_MRQ_OTHER, those before it succeed, and
- * later ones go over a new connection.
+ * A request that the device refuses, after others that have completed and are not reported, as they
+ * are unsignalled: the connection ends without waiting for their reports. The communication of the
+ * request fails with UTOFU_ERR_MRQ_OTHER, earlier ones succeed, and later ones use a new
+ * connection.
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -20,9 +20,9 @@ static struct ut_peer peers[2];
 
 struct posts {
     uint32_t before;  /* puts that are complete, and unsignalled */
-    uint32_t at_once; /* behind one doorbell, */
-    uint32_t fails;   /* of which this one, counted from 1, is not taken */
-    bool in_parts;    /* the last of them is a long STRONG_ORDER put, which flushes those before */
+    uint32_t at_once; /* puts with one doorbell, */
+    uint32_t fails;   /* of which this one, counted from 1, is refused */
+    bool in_parts;    /* the last of them is a long STRONG_ORDER put, which flushes earlier ones */
 };
 
 static volatile uint64_t *words(void)
@@ -53,7 +53,7 @@ static void put_and_wait(uint32_t word)
     CHECK_OK(ut_await_mrq(end.vcq, &notice));
 }
 
-/* Over a connection that is up, with nothing else on it. */
+/* Over a connection without other communications. */
 static void put_unsignalled(uint32_t n)
 {
     put_and_wait(WORDS - 2);
@@ -79,8 +79,8 @@ static void put_at_once(const struct posts *p)
         put_in_parts(p->before + short_ones);
 }
 
-/* One has failed, perhaps an earlier one, where a device takes all of a list or nothing. Or none,
- * where one before it was under way and is flushed: then both are repeated. */
+/* One has failed, perhaps an earlier one, if a device accepts a list completely or not at all. Or
+ * none, if an earlier one was in flight and is flushed: then both are repeated. */
 static void await_failure(const struct posts *p)
 {
     struct utofu_mrq_notice notice;
@@ -160,7 +160,7 @@ Test(posts, among_several_at_once)
     run((struct posts){.before = 20, .at_once = 4, .fails = 3});
 }
 
-/* Parts of a put are not posted behind what has failed. */
+/* Parts of a put are not posted after a failed one. */
 Test(posts, before_one_in_parts)
 {
     run((struct posts){.before = 20, .at_once = 3, .fails = 1, .in_parts = true});

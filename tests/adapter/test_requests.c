@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The requests that each uTofu call becomes on an RDMA adapter, counted by the software adapter:
- * kinds, flags, doorbells and completions. With UT_REQUESTS_TABLE=1 it prints them.
+ * The requests of each uTofu call on an RDMA adapter, counted by the software adapter: kinds,
+ * flags, doorbells and completions. With UT_REQUESTS_TABLE=1 the test prints them.
  */
 #include <criterion/criterion.h>
 #include <dlfcn.h>
@@ -15,7 +15,7 @@
 
 enum { CALLS = 64, SIZE = 1 << 18, LONG = 1 << 16, ARMW = UT_NUM_KINDS };
 
-/* A call, and what one of it takes; `opcodes` as IBV_WR_... */
+/* A call, and the requests for one of it; `opcodes` as IBV_WR_... */
 struct call {
     const char *name;
     unsigned int kind; /* enum ut_kind, or ARMW */
@@ -27,7 +27,7 @@ struct call {
         unsigned int write, write_imm, read, send, add, inlined, fenced, doorbells;
     } takes;
     unsigned int notices; /* in the MRQ of the origin */
-    unsigned int alone;   /* the first one finds nothing outstanding, and has so many READs fewer */
+    unsigned int alone;   /* READs saved by the first call, when nothing is outstanding */
 };
 
 static const struct call calls[] = {
@@ -106,7 +106,7 @@ static void call_once(const struct call *c)
         CHECK_OK(ut_await_mrq(end.vcq, &notice));
 }
 
-/* The target's notices are taken as they come, or its MRQ would be full. */
+/* Takes the target's notices continuously, as its MRQ would overflow. */
 static void be_target(const _Atomic uint64_t *over)
 {
     struct utofu_mrq_notice notice;
@@ -134,7 +134,7 @@ static void check_call(const struct call *c)
 {
     struct ad_counts before, d;
 
-    for (int i = 0; i < 2; i++) /* connected, and the target's STADDs are known */
+    for (int i = 0; i < 2; i++) /* connected, and with announced STADDs of the target */
         call_once(c);
     ut_flush(&end, &peers[1]);
     before = now();

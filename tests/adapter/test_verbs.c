@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a device promises to libibverbs' users, and what the software adapter must do as rdma_rxe
- * does: runs on both. Two queue pairs of one process.
+ * The behaviour of a device for users of libibverbs, which the software adapter shares with
+ * rdma_rxe: runs on both. Two queue pairs of one process.
  */
 #include "check_verbs.h"
 
@@ -79,7 +79,7 @@ static void inline_data_may_be_overwritten_at_once(void)
     struct request r = request(&a, &b, IBV_WR_RDMA_WRITE, 8);
     if (a.max_inline) {
         r.wr.send_flags |= IBV_SEND_INLINE;
-        r.sge.lkey = 0; /* no key is looked at */
+        r.sge.lkey = 0; /* the key is ignored */
     }
     CHECK(post(&a, &r) == 0);
     if (a.max_inline)
@@ -89,7 +89,7 @@ static void inline_data_may_be_overwritten_at_once(void)
     end_close(&b);
 }
 
-/* A request that the other end refuses breaks both ends; those behind it are flushed. */
+/* A request that the other end refuses breaks both ends; later requests are flushed. */
 static void is_refused(struct request (*bad)(const struct end *a, const struct end *b),
                        const struct wishes *w, enum ibv_wc_status want)
 {
@@ -100,7 +100,7 @@ static void is_refused(struct request (*bad)(const struct end *a, const struct e
     CHECK(post(&a, &good) == 0 && post(&a, &r) == 0 && post(&a, &good) == 0);
     CHECK(next(a.send_cq).status == IBV_WC_SUCCESS);
     enum ibv_wc_status status = next(a.send_cq).status;
-    /* rdma_rxe has another word for a wrong local key */
+    /* rdma_rxe has another status for a wrong local key */
     bool fits = status == want || (want == IBV_WC_LOC_PROT_ERR && status == IBV_WC_LOC_QP_OP_ERR);
     if (!fits)
         fprintf(stderr, "%s, not %s\n", ibv_wc_status_str(status), ibv_wc_status_str(want));
@@ -212,7 +212,7 @@ static void a_message_longer_than_its_receive_breaks_both(void)
     struct request r = request(&a, &b, IBV_WR_SEND, 33);
     CHECK(post(&a, &r) == 0);
     struct ibv_wc wc = next(b.recv_cq);
-    /* rdma_rxe has other words for it */
+    /* rdma_rxe has other statuses for it */
     bool is_rxe = wc.status == IBV_WC_LOC_QP_OP_ERR;
     CHECK((is_rxe || wc.status == IBV_WC_LOC_LEN_ERR) && wc.wr_id == 5);
     expect_status(a.send_cq, is_rxe ? IBV_WC_REM_OP_ERR : IBV_WC_REM_INV_REQ_ERR);
@@ -264,7 +264,7 @@ static void silence_ends_with_the_retries(void)
     end_close(&b);
 }
 
-/* The other end stops in the midst of a WRITE: what is reported as executed has arrived whole. */
+/* The other end stops in the middle of a WRITE: writes reported as executed are complete. */
 static void what_succeeded_is_there_when_the_other_end_stops(void)
 {
     const struct wishes w = {.timeout = 8, .retry_cnt = 1, .rnr_retry = 7};
@@ -290,7 +290,7 @@ static void what_succeeded_is_there_when_the_other_end_stops(void)
     }
 }
 
-/* A bad key ends the request that has it; what was sent before is executed. */
+/* A request with a bad key fails; the requests sent before it are executed. */
 static void a_request_is_refused_behind_those_before_it(void)
 {
     enum { WRITES = 8, BAD = 5 };
@@ -323,10 +323,10 @@ static void an_error_flushes_both_queues_in_order(void)
     struct end a, b;
 
     pair_open(&a, &b, &usual);
-    struct request r = request(&a, &b, IBV_WR_SEND, 8); /* nobody receives them */
+    struct request r = request(&a, &b, IBV_WR_SEND, 8); /* without receives at the target */
     for (uint64_t i = 0; i < 3; i++) {
         r.wr.wr_id = 20 + i;
-        r.wr.send_flags = 0; /* flushed requests are reported whether signalled or not */
+        r.wr.send_flags = 0; /* flushed requests are always reported */
         CHECK(post(&a, &r) == 0 && post_receive(&a, 30 + i, 8) == 0);
     }
     CHECK(ibv_modify_qp(a.qp, &attr, IBV_QP_STATE) == 0);
@@ -356,7 +356,7 @@ static void a_full_send_queue_and_bad_requests_are_refused(void)
     int posted = 0;
     while (posted < 1000 && post(&a, &r) == 0)
         posted++;
-    CHECK(posted >= 4 && posted < 1000); /* a device may have room for more than was asked for */
+    CHECK(posted >= 4 && posted < 1000); /* a device may have more room than requested */
     for (int i = 0; i < posted; i++) {
         CHECK(post_receive(&b, 1, 8) == 0);
         CHECK(next(a.send_cq).status == IBV_WC_SUCCESS);
@@ -377,7 +377,7 @@ static void states_follow_each_other(void)
     CHECK(to_rts(a.qp, &usual) != 0 && to_rtr(a.qp, 1) != 0);
     CHECK(to_init(a.qp) == 0 && to_rts(a.qp, &usual) != 0);
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR};
-    CHECK(ibv_modify_qp(a.qp, &attr, IBV_QP_STATE) != 0); /* where to? */
+    CHECK(ibv_modify_qp(a.qp, &attr, IBV_QP_STATE) != 0); /* without a remote queue pair */
     CHECK(to_rtr(a.qp, 1) == 0 && to_rts(a.qp, &usual) == 0);
     CHECK(state_of(a.qp) == IBV_QPS_RTS);
     end_close(&a);
@@ -423,7 +423,7 @@ static void an_armed_queue_wakes_once_and_only_for_what_was_asked(void)
     CHECK(ibv_req_notify_cq(b.recv_cq, 1) == 0);
     struct request r = request(&a, &b, IBV_WR_SEND, 8);
     CHECK(post(&a, &r) == 0 && next(b.recv_cq).status == IBV_WC_SUCCESS);
-    CHECK(!readable(b.channel->fd, 50)); /* it was not solicited */
+    CHECK(!readable(b.channel->fd, 50)); /* the message was not solicited */
     r.wr.send_flags |= IBV_SEND_SOLICITED;
     for (int i = 0; i < 2; i++)
         CHECK(post(&a, &r) == 0 && next(b.recv_cq).status == IBV_WC_SUCCESS);
@@ -480,8 +480,8 @@ static void memory_that_is_not_there_is_not_registered(void)
     CHECK(!ibv_reg_mr(dev.pd, mem, MEM, IBV_ACCESS_REMOTE_READ) && errno == EFAULT);
 }
 
-/* Enhancements: both ends use what the second one can of what the first one offers. On a device
- * without them nothing can be set, and nothing else changes. */
+/* Enhancements: both ends use those of the first end's offer that the second end supports. On a
+ * device without enhancements none can be set, and the connection works as usual. */
 static void enhancements_are_agreed_on_where_there_are_any(void)
 {
     struct ibv_ece offer, used, other;
@@ -497,7 +497,7 @@ static void enhancements_are_agreed_on_where_there_are_any(void)
         CHECK(offer.vendor_id && offer.options && !offer.comp_mask);
         other = (struct ibv_ece){.vendor_id = offer.vendor_id + 1, .options = offer.options};
         CHECK(ibv_set_ece(b.qp, &other) != 0);
-        offer.options |= UINT32_C(1) << 20; /* which the second one cannot */
+        offer.options |= UINT32_C(1) << 20; /* not supported by the second end */
         CHECK(ibv_set_ece(b.qp, &offer) == 0);
     }
     CHECK(to_init(b.qp) == 0 && to_rtr(b.qp, a.qp->qp_num) == 0 && to_rts(b.qp, &usual) == 0);

@@ -2,10 +2,10 @@
 /*
  * footprint LIMIT [LIMIT_OVER_VERBS]
  *
- * What a connection takes of the heap of the processes at its ends, while it rests: no more than
- * LIMIT bytes for each end; LIMIT_OVER_VERBS where UTOFU_PROVIDER is verbs. One VCQ of rank 0 meets
- * all VCQs of rank 1, and they it. Linked with --wrap of the functions that allocate, which count
- * what is in use, the allocator's own part of it included.
+ * The heap memory of an idle connection in the processes at its ends: at most LIMIT bytes for each
+ * end; LIMIT_OVER_VERBS if UTOFU_PROVIDER is verbs. One VCQ of rank 0 communicates with all VCQs of
+ * rank 1, in both directions. Linked with --wrap of the allocating functions, which count the
+ * memory in use, including the allocator's overhead.
  */
 #include <errno.h>
 #include <malloc.h>
@@ -91,7 +91,7 @@ static utofu_vcq_hdl_t vcqs[VCQS];
 static utofu_stadd_t lcl[VCQS];
 static int num_vcqs;
 
-/* Not before the other one is here, too; all VCQs make progress. */
+/* Waits for the other process, too; all VCQs make progress. */
 static void barrier(void)
 {
     uint32_t *here = &world->here[barriers++];
@@ -116,7 +116,7 @@ static void await(utofu_vcq_hdl_t vcq)
     CHECK(rc == UTOFU_SUCCESS);
 }
 
-/* One of each kind, and a second put with a notice, whose STADD is announced. */
+/* One communication of each kind, and a second put with a notice, whose STADD is announced. */
 static void meet(int from, utofu_vcq_id_t peer)
 {
     unsigned long flags = UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE;
@@ -137,7 +137,7 @@ static void meet(int from, utofu_vcq_id_t peer)
     await(vcq);
 }
 
-/* With one of the other's VCQs, or with all others of them. */
+/* With one of the other process's VCQs, or with all others. */
 static void meet_some(int first, int end)
 {
     for (int asker = 0; asker < 2; asker++) {
@@ -170,7 +170,7 @@ static void open_vcqs(void)
 static void body(void)
 {
     open_vcqs();
-    meet_some(0, 1); /* what the process needs for the first one is not counted */
+    meet_some(0, 1); /* the memory for the first connection is not counted */
     long before = __atomic_load_n(&in_use, __ATOMIC_RELAXED);
     meet_some(1, VCQS);
     long end = (__atomic_load_n(&in_use, __ATOMIC_RELAXED) - before) / (VCQS - 1);

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# run_first_contact_test.sh SCALE PROCESSES NEIGHBOURS: in a job of so many processes that each put to
-# so many, nobody's address is looked up but that of a process that is put to.
+# run_first_contact_test.sh SCALE PROCESSES NEIGHBOURS: in a job of PROCESSES that each put to
+# NEIGHBOURS, a process only looks up the addresses of the processes that it puts to.
 set -u
 scale=$1 processes=$2 neighbours=$3
 unset UTOFU_SHOW

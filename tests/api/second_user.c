@@ -3,10 +3,9 @@
  * second_user [PROCESSES [DESCRIPTORS]]
  *
  * All processes of a job on one host put to all others at once, as an ordinary user with few
- * descriptors: 48 of them with 192 each. What the kernel limits per user (descriptors in
- * flight on sockets) is not limited for root. So this has to be started as root, and the job runs
- * as a user without other processes. `second_user 128 1024` is a full node. Exit status 77: not
- * root.
+ * descriptors: 48 processes with 192 each. The kernel's limit per user (of descriptors in flight on
+ * sockets) does not apply to root. So the program must be started as root, and runs the job as a
+ * user without other processes. `second_user 128 1024` is a full node. Exit status 77: not root.
  */
 #include <sched.h>
 #include <signal.h>
@@ -79,7 +78,7 @@ static int be_process(void)
     utofu_stadd_t stadd;
 
     become_ordinary();
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* which a change of user undoes */
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a change of user resets it */
     alarm(DEADLINE_S);
     setenv("UTOFU_JOB_TIMEOUT", "600", 1);
     setenv("UTOFU_PEER_TIMEOUT", "60", 1);

@@ -2,7 +2,7 @@
 /*
  * A call of calloc() or open() that fails at a bad moment has no effect, or leads to an error code.
  * Linked with --wrap=calloc and --wrap=open, which fail a chosen call of one process, and with
- * --wrap=ut_job_lookup, which sees how look-ups end that are short of memory or descriptors.
+ * --wrap=ut_job_lookup, which observes look-ups that lack memory or descriptors.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -105,7 +105,7 @@ static utofu_vcq_hdl_t meet(void)
     return vcq;
 }
 
-/* The same STADD again and again: its notice is announced once, then named by a number. */
+/* The same STADD repeatedly: its notice is announced once, then identified by a number. */
 static void put_all(utofu_vcq_hdl_t vcq, int to)
 {
     utofu_stadd_t stadd;
@@ -163,7 +163,7 @@ static void look_up_is_repeated(void)
     CHECK(lookup_failures == 0);
 }
 
-/* Another process that could be asked has published nothing: that is not the answer either. */
+/* Another process that could be asked has published nothing: this is not the answer, either. */
 static void lasting_shortage_is_no_death(void)
 {
     char why[1024];
@@ -209,7 +209,7 @@ static int put_word(utofu_vcq_hdl_t vcq, uint64_t i, unsigned long flags)
                                 flags | UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE, NULL);
 }
 
-/* The notice of the put number i, if one has come. */
+/* Takes the notice of put number i, if it has arrived. */
 static bool take_word(utofu_vcq_hdl_t vcq, uint64_t i)
 {
     struct utofu_mrq_notice notice;
@@ -224,7 +224,7 @@ static bool take_word(utofu_vcq_hdl_t vcq, uint64_t i)
     return true;
 }
 
-/* Then they are announced more often. */
+/* Then STADDs are announced more often. */
 static void notices_are_right_where_the_sender_lacks_memory(void)
 {
     if (rank == 0)
@@ -256,7 +256,7 @@ static int end_of_put(utofu_vcq_hdl_t vcq, uint64_t i)
     return rc;
 }
 
-/* What it could not keep is named by no notice; both ends are told that the connection ended. */
+/* No notice uses a STADD that the receiver could not store; both ends see the connection end. */
 static void receiver_that_lacks_memory_ends_the_connection(void)
 {
     char why[1024];
@@ -278,7 +278,7 @@ static void receiver_that_lacks_memory_ends_the_connection(void)
             if (take_word(vcq, i))
                 i++;
             else
-                usleep(1000); /* more is there than one notice, then */
+                usleep(1000); /* so that several notices have arrived */
         }
         CHECK(growth_failures == 0);
         CHECK(end_of_put(vcq, 0) == UTOFU_ERR_MRQ_PEER);

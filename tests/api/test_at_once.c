@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whoever polls a mark inside a small put may read the rest of it, wherever the mark is: transports
- * put packets of 32 bytes and poll byte 18. Section 6.1.2.
+ * A program that polls a flag inside a small put may read the rest of the put, wherever the flag
+ * is: transports put packets of 32 bytes and poll byte 18. Section 6.1.2.
  */
 #include "ends.h"
 
@@ -32,8 +32,8 @@ static bool cpu_has(const char *const words[], size_t num)
     return found == (1u << num) - 1;
 }
 
-/* What docs/guide/porting.md promises holds where stores of 16 bytes are seen at once; and of
- * copies by the kernel only where those are. */
+/* docs/guide/porting.md promises this if stores of 16 bytes become visible at once; for copies by the
+ * kernel only if these do. */
 static void need_machine(void)
 {
     static const char *const wide[] = {" avx "}, *const by_kernel[] = {"AuthenticAMD", " fsrm"};
@@ -54,7 +54,7 @@ static uint32_t look(size_t at)
     return __atomic_load_n((const uint32_t *)(const void *)(end.mem + at), __ATOMIC_ACQUIRE);
 }
 
-/* Counts how often the mark was there and the last word, looked at behind it, was not. */
+/* Counts how often the flag was set and the last word, read after it, was not. */
 static void *watch(void *arg)
 {
     uint64_t *stale = arg;
@@ -88,7 +88,7 @@ static void put_counters(const struct ut_peer *peer, enum ut_kind kind)
         ut_start_busy(&comm);
         while (utofu_poll_tcq(end.vcq, 0, &cbdata) == UTOFU_SUCCESS)
             ;
-        if (n % 64 == 0) /* the watcher should see many of them */
+        if (n % 64 == 0) /* so that the watcher sees many of them */
             ut_relax();
     }
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Wrong arguments and garbage: a specific code, or an error of that one communication; never a
- * crash, never harm to anything else. Each file has the wrong calls of its own functions; here are
- * the start and prepare functions, descriptors, and what is random.
+ * crash, never damage elsewhere. The wrong calls of other functions are in their own files; this
+ * file has the start and prepare functions, descriptors, and random calls.
  */
 #include "ends.h"
 
@@ -19,7 +19,7 @@ static const unsigned long int undefined_flags =
       UTOFU_ONESIDED_FLAG_TCQ_NOTICE | UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE |
       UTOFU_ONESIDED_FLAG_SPS(15) | UTOFU_ONESIDED_FLAG_PATH(255));
 
-/* A call that would be right, to its own VCQ. */
+/* A valid call, to its own VCQ. */
 static struct ut_comm good_comm(const struct ut_end *end, enum ut_kind kind)
 {
     return (struct ut_comm){.kind = kind,
@@ -147,7 +147,7 @@ static void path_ids(void *arg)
 
         CHECK_OK(utofu_get_path_id(end.id, coords, &path));
         CHECK_OK(utofu_query_my_coords(home));
-        /* 0 in the flags cannot be told from no path, which is the one in the id */
+        /* 0 in the flags means no path, and then the path of the id is used */
         CHECK(path != 0 || memcmp(coords, home + 3, 3) == 0, "path id 0 for path %d", i);
         good[path] = true;
     }
@@ -199,8 +199,8 @@ static void check_guards(const struct guarded *area)
               "byte %zu outside was written", i);
 }
 
-/* Takes what is there: any result of a communication, nothing else. Returns whether the marker
- * came out of the TCQ. */
+/* Takes all entries: any result of a communication is accepted. Returns whether the TCQ contained
+ * the marker. */
 static bool drain(utofu_vcq_hdl_t vcq, const void *marker)
 {
     struct utofu_mrq_notice notice;
@@ -219,7 +219,7 @@ static bool drain(utofu_vcq_hdl_t vcq, const void *marker)
     return seen;
 }
 
-/* After all the garbage a good put still gets through. */
+/* After the garbage a good put still succeeds. */
 static void check_alive(const struct ut_end *end, const struct ut_peer *peer)
 {
     struct ut_comm comm = {.kind = UT_PIGGYBACK8,
@@ -247,7 +247,7 @@ static void finish(struct ut_end *end, const struct ut_peer *peer, struct guarde
     check_alive(end, peer);
     while (__atomic_load_n((uint64_t *)(void *)(end->mem + end->size), __ATOMIC_ACQUIRE) !=
            0x600d) {
-        drain(end->vcq, NULL); /* so that the other's garbage does not overflow our MRQ */
+        drain(end->vcq, NULL); /* so that the other's garbage does not overflow the own MRQ */
         ut_relax();
     }
     ut_barrier();
@@ -321,7 +321,7 @@ Test(bad_input, random_and_damaged_descriptors_are_errors_and_no_more)
     ut_run(&(struct ut_run_opts){.n = 2, .nodes = 2, .timeout_s = 120}, random_descriptors, NULL);
 }
 
-/* A number near one that has a meaning, or any number. */
+/* A number near a meaningful one, or any number. */
 static uint64_t odd_number(const uint64_t *known, size_t count)
 {
     uint64_t number = known[ut_random_below(count)];
@@ -356,7 +356,7 @@ static void random_arguments(void *arg)
                    rmt[] = {stadds[!ut_rank], stadds[!ut_rank] + 4095, reserved, 0},
                    lengths[] = {0, 1, 8, 32, 4096, UT_MAX_PUTGET},
                    flags[] = {0, UT_TCQ, UT_LCL, UT_RMT, UT_TCQ | UT_LCL | UT_RMT | UT_STRONG};
-    /* Only codes that can be of use are tried on the handle elsewhere: here it is the good one. */
+    /* Random handles are tried elsewhere: here the handle is valid. */
     for (int i = 0; i < COUNT; i++) {
         struct ut_comm comm = random_comm(&end, peer.id, area.stadd, stadds[!ut_rank]);
 
@@ -392,7 +392,7 @@ Test(bad_input, random_arguments_are_errors_and_no_more)
     ut_run(&(struct ut_run_opts){.n = 2, .nodes = 2, .timeout_s = 120}, random_arguments, NULL);
 }
 
-/* Random handles, ids and STADDs for the functions that are no start functions. */
+/* Random handles, ids and STADDs for functions other than the start functions. */
 static void random_management(void *arg)
 {
     struct ut_end end;

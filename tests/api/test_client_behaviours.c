@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What existing programs rely on, in part beyond the manual: a group of tests for each behaviour,
+ * Behaviours on which existing programs rely, partly beyond the manual: a group of tests for each,
  * c1, c2 and so on.
  */
 #include "ends.h"
@@ -34,7 +34,7 @@ static struct ut_comm put8(const struct ut_end *from, const struct ut_peer *to, 
                             .data = from->mem};
 }
 
-/* 1: the local notice of my put comes before the peer's reply to it */
+/* 1: the local notice of a put comes before the peer's reply to it */
 
 static void local_before_reply(void *arg)
 {
@@ -59,7 +59,7 @@ static void local_before_reply(void *arg)
             ut_expect_notice(end.vcq, &received);
         ut_submit(&mine);
         ut_expect_tcq(end.vcq, UTOFU_SUCCESS, NULL);
-        ut_expect_notice(end.vcq, &sent); /* and nothing else first */
+        ut_expect_notice(end.vcq, &sent); /* and no other one first */
         if (ut_rank == 0)
             ut_expect_notice(end.vcq, &received);
     }
@@ -72,9 +72,9 @@ Test(client, c1_local_notice_comes_before_the_reply)
     run(2, 1, local_before_reply);
 }
 
-/* 2: arrival is seen by polling the last word, or line by line without STRONG_ORDER. (By
- * 2.2.10 any word of a line shows that all of it is there. Neither a CPU that copies nor a PCIe bus
- * guarantees that for 256 bytes; what programs do is to poll the last word.) */
+/* 2: arrival is detected by polling the last word, or line by line without STRONG_ORDER. (By 2.2.10
+ * any word of a line shows that the whole line has arrived. Neither a CPU that copies nor a PCIe
+ * bus guarantees this for 256 bytes; programs poll the last word.) */
 
 static void line_by_line(void *arg)
 {
@@ -136,7 +136,7 @@ static void memory_ping_pong(void *arg)
         void *cbdata;
 
         comm.length = words * 8;
-        comm.flags = UT_STRONG; /* no queue at all */
+        comm.flags = UT_STRONG; /* without queues */
         if (ut_rank == 1)
             ut_await_word(&in[words - 1], round);
         for (size_t i = 0; ut_rank == 1 && i < words; i++)
@@ -186,11 +186,11 @@ static void not_yet_registered(void *arg)
                 ut_expect_tcq(end.vcq, UTOFU_SUCCESS, NULL);
                 ut_expect_error(end.vcq, UTOFU_ERR_MRQ_RMT_STADD, UTOFU_MRQ_TYPE_LCL_PUT,
                                 peers[1].id, 1);
-                ut_submit(&other); /* and to somebody else */
+                ut_submit(&other); /* and to another process */
                 CHECK_OK(ut_await_mrq(end.vcq, &notice));
             }
             ut_barrier();
-            ut_barrier(); /* now it is there */
+            ut_barrier(); /* now it is registered */
             ut_submit(&comm);
             ut_expect_tcq(end.vcq, UTOFU_SUCCESS, NULL);
             CHECK_OK(ut_await_mrq(end.vcq, &notice));
@@ -229,7 +229,7 @@ static void retried_until_there(void *arg)
     if (ut_rank == 1) {
         ut_random_delay(20000);
         CHECK_OK(utofu_reg_mem_with_stag(end.vcq, late, 4096, 200, 0, &stadd));
-        ut_await_byte(late + 3000, 0x5e); /* the origin knows nothing of us */
+        ut_await_byte(late + 3000, 0x5e); /* the origin has no information about this process */
         ut_barrier();
         CHECK_OK(utofu_dereg_mem(end.vcq, stadd, 0));
     } else {
@@ -269,7 +269,7 @@ static void computed_before(void *arg)
     (void)arg;
     CHECK_OK(utofu_query_my_coords(coords));
     ut_allgather(coords, all, sizeof(coords));
-    /* of the other process, which has not called the library for more than its coordinates */
+    /* of the other process, which has only queried its coordinates so far */
     CHECK_OK(utofu_construct_vcq_id(all[!ut_rank], 3, 0, 0, &made));
     CHECK_OK(utofu_query_stadd(made, 9, &stadd));
     ut_barrier();
@@ -280,7 +280,7 @@ static void computed_before(void *arg)
     ut_allgather(mine, both, sizeof(mine));
     CHECK_EQ(both[2 * !ut_rank], made);
     CHECK_EQ(both[2 * !ut_rank + 1], stadd);
-    /* and they lead there */
+    /* and puts with these ids arrive there */
     struct ut_comm comm = {.kind = UT_PIGGYBACK8,
                            .vcq = vcq,
                            .rmt = made,
@@ -336,7 +336,7 @@ Test(client, c5_stadds_are_added_to)
     run(2, 2, stadd_arithmetic);
 }
 
-/* 6, 7: the origin's own id in a remote notice; the STADD in rmt_value too */
+/* 6, 7: the origin's own id in a remote notice; the STADD also in rmt_value */
 
 static int compare_ids(const void *a, const void *b)
 {
@@ -390,7 +390,7 @@ Test(client, c6_c7_remote_notice_has_the_id_its_origin_knows_and_the_stadd_twice
     run(6, 3, search_by_id);
 }
 
-/* 9: TNIs 0..5 are there; 8 VCQs on each; the allocation of CQs is configurable */
+/* 9: TNIs 0..5 exist; 8 VCQs on each; the allocation of CQs is configurable */
 
 static void eight_on_each_tni(void *arg)
 {
@@ -399,7 +399,7 @@ static void eight_on_each_tni(void *arg)
     (void)arg;
     for (size_t i = 0; i < 48; i++)
         CHECK_OK(utofu_create_vcq((utofu_tni_id_t)(i % 6), 0, &vcq[i]));
-    ut_barrier(); /* all processes of the node have theirs at the same time */
+    ut_barrier(); /* all processes of the node have VCQs at the same time */
     for (size_t i = 0; i < 48; i++)
         CHECK_OK(utofu_free_vcq(vcq[i]));
 }
@@ -451,7 +451,7 @@ Test(client, c9_cqs_are_allocated_as_configured)
     run_env(4, "UTOFU_CQ_MAP=0/2/5/8", cqs_by_list);
 }
 
-/* 10: those that never retry */
+/* 10: programs that never retry */
 
 static void never_retries(void *arg)
 {
@@ -467,7 +467,7 @@ static void never_retries(void *arg)
         comm.kind = UT_PIGGYBACK8;
         comm.data = &(uint64_t){i + 1};
         comm.flags = UT_TCQ;
-        ut_submit(&comm); /* not one of them is refused */
+        ut_submit(&comm); /* none of them is refused */
     }
     for (int i = 0; i < COUNT; i++)
         ut_expect_tcq(end.vcq, UTOFU_SUCCESS, NULL);
@@ -548,7 +548,7 @@ Test(client, c11_local_notices_pile_up_by_the_131072)
     run(2, 2, piled_up);
 }
 
-/* 12: a stride is so many descriptors. (The schedule pointer is another file's matter.) */
+/* 12: a stride is num_blocks descriptors. (The schedule pointer is tested in another file.) */
 
 static void stride_descriptors(void *arg)
 {
@@ -787,7 +787,7 @@ Test(client, c15_put_of_no_bytes_has_all_its_notices)
     run(2, 2, empty_puts);
 }
 
-/* 16: the array is the caller's, the capabilities are not */
+/* 16: the caller owns the array, but not the capabilities */
 
 static void who_frees(void *arg)
 {
@@ -802,7 +802,7 @@ static void who_frees(void *arg)
         free(ids[i]);
     CHECK_OK(utofu_query_onesided_caps(0, &caps));
     CHECK_OK(utofu_query_onesided_caps(5, &caps));
-    CHECK_EQ(caps->max_toq_desc_size, 64); /* still there */
+    CHECK_EQ(caps->max_toq_desc_size, 64); /* still valid */
 }
 
 Test(client, c16_tni_array_is_freed_and_capabilities_stay)
@@ -810,8 +810,8 @@ Test(client, c16_tni_array_is_freed_and_capabilities_stay)
     run(1, 1, who_frees);
 }
 
-/* 18: calls inside assert(): the program works with it; the same calls outside work too. What this
- * shows is that no call needs another one to have had its result looked at. */
+/* 18: calls inside assert(): the program works with and without NDEBUG, so no call needs the check
+ * of an earlier call's result. */
 
 static void unchecked_calls(void *arg)
 {
@@ -821,7 +821,7 @@ static void unchecked_calls(void *arg)
 
     (void)arg;
     ut_open_all(&end, 4096, peers);
-    /* results thrown away, good and bad */
+    /* ignored results, good and bad */
     (void)utofu_put(end.vcq, peers[!ut_rank].id, 0, 0, SIZE_MAX, 0, 0, NULL);
     (void)utofu_put(end.vcq, 0, end.stadd, peers[!ut_rank].stadd, 8, 0, UT_TCQ, NULL);
     (void)utofu_set_vcq_id_path(NULL, NULL);

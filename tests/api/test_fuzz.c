@@ -3,13 +3,12 @@
  * Fuzzed equivalence: random communication between all VCQs of several processes, compared with a
  * plain model of the memory and of the order rules of 2.2.10.
  *
- * The run is cut into epochs. What every VCQ does in an epoch, its script, follows from the seed
- * alone, so every process knows all scripts: the owner of a VCQ predicts what its memory holds at
- * the end of the epoch and every notice that comes to it. Each VCQ's memory has three parts: a
- * source that never changes; for each origin a slice that only its puts write; for each target a
- * slice that only the gets from it write. Within a slice two communications of an epoch overlap
- * only if the later one has STRONG_ORDER (and, for a pair and an epoch, the same path), so the
- * model is exact.
+ * The run is cut into epochs. The script of a VCQ in an epoch follows from the seed alone, so every
+ * process knows all scripts: the owner of a VCQ predicts the contents of its memory at the end of
+ * the epoch and all of its notices. Each VCQ's memory has three parts: a source that never changes;
+ * for each origin a slice that only its puts write; for each target a slice that only the gets from
+ * it write. Within a slice two communications of an epoch overlap only if the later one has
+ * STRONG_ORDER (and, for a pair and an epoch, the same path), so the model is exact.
  *
  * UT_FUZZ_OPS: communications in a test. UT_FUZZ_PROCS: processes of the last one, which is for
  * UTOFU_VERBS_MAX_QPS; each VCQ communicates with twice as many, itself among them.
@@ -44,24 +43,24 @@ struct op {
     bool ends_group;
 };
 
-/* A VCQ as everybody sees it, and its script of this epoch. */
+/* A VCQ as all processes see it, and its script of this epoch. */
 struct vcq {
     struct ut_peer peer;
     struct op ops[OPS];
     int num_ops;
 };
 
-/* What a process has of a VCQ of its own. */
+/* A VCQ of this process. */
 struct own {
     int number;
     struct ut_end end;
     uint8_t *model;
     int submitted; /* operations of the script */
-    int due_tcq;   /* the one whose TCQ entry is due, and its block */
+    int due_tcq;   /* the next operation with a TCQ entry, and its block */
     size_t tcq_block;
-    int lcl[MAX_VCQS], rmt[MAX_VCQS]; /* per target, per origin: the one whose notice is due */
+    int lcl[MAX_VCQS], rmt[MAX_VCQS]; /* per target, per origin: the next operation with a notice */
     size_t lcl_block[MAX_VCQS], rmt_block[MAX_VCQS];
-    int due; /* notices that have not come */
+    int due; /* outstanding notices */
 };
 
 static struct vcq vcqs[MAX_VCQS];
@@ -193,7 +192,7 @@ static size_t choose_place(struct script *script, struct ut_comm *comm, size_t *
     if ((comm->flags & UT_STRONG) && *used >= size && below(script, 2))
         return below(script, *used - size + 1);
     place = *used + below(script, 16);
-    if (place + size > SLICE - FLUSH) { /* no room any more */
+    if (place + size > SLICE - FLUSH) { /* no room left */
         comm->length = 0;
         comm->stride = 0;
         return 0;
@@ -219,7 +218,7 @@ static void choose_shape(struct script *script, struct ut_comm *comm)
     }
 }
 
-/* Fills in what follows from the target and the two places. */
+/* Fills in the fields that follow from the target and the two places. */
 static void address_op(const struct script *script, struct op *op)
 {
     struct ut_comm *comm = &op->comm;
@@ -260,7 +259,7 @@ static void choose_op(struct script *script, struct op *op)
     address_op(script, op);
 }
 
-/* The last put and the last get of a pair: when both have their notices, all is done. */
+/* The last put and the last get of a pair: with their notices all operations are complete. */
 static void flush_op(struct script *script, struct op *op, int target, enum ut_kind kind)
 {
     *op = (struct op){.target = target, .dst = SLICE - FLUSH};
@@ -301,7 +300,7 @@ static void write_script(int origin, int epoch)
     }
 }
 
-/* What is due */
+/* Expected entries and notices */
 
 static size_t notices_of(const struct op *op, unsigned long int flag)
 {
@@ -370,7 +369,7 @@ static void check_mrq(struct own *mine, const struct utofu_mrq_notice *got)
     mine->due--;
 }
 
-/* Returns false when there was nothing. */
+/* False: there was no notice. */
 static bool poll_mrq(struct own *mine)
 {
     struct utofu_mrq_notice notice;
@@ -383,7 +382,7 @@ static bool poll_mrq(struct own *mine)
     return true;
 }
 
-/* Passes the operations that have no (more) TCQ entries. Returns the next one that has, or NULL. */
+/* Skips operations without further TCQ entries. Returns the next one with an entry, or NULL. */
 static const struct op *next_with_tcq(struct own *mine)
 {
     const struct vcq *vcq = &vcqs[mine->number];
@@ -465,7 +464,7 @@ static void *poll_mrq_to_end(void *arg)
 
 static bool work_left(void)
 {
-    bool left = own[0].due > 0; /* the other one's notices are the thread's business */
+    bool left = own[0].due > 0; /* the thread takes the notices of the other VCQ */
 
     for (int i = 0; i < PER_PROC; i++)
         left = left || own[i].submitted < vcqs[own[i].number].num_ops ||
@@ -494,7 +493,7 @@ static void do_epoch(void)
         if (mine->submitted < vcqs[mine->number].num_ops) {
             found = submit_group(mine);
             if (mine->submitted == vcqs[mine->number].num_ops)
-                CHECK_OK(utofu_post_toq(mine->end.vcq, NULL, 0, NULL)); /* what was delayed */
+                CHECK_OK(utofu_post_toq(mine->end.vcq, NULL, 0, NULL)); /* starts delayed ones */
         }
         for (int i = 0; i < turns; i++)
             found = poll_both(mine) || found;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a process knows of a peer begins small and grows with use: which STADDs were announced, in
- * either direction, and what was read of the peer's STag table. Random sequences, of which both
- * ends know all.
+ * The data that a process has on a peer is small at first and grows with use: the announced STADDs,
+ * in both directions, and the entries read from the peer's STag table. Random sequences, which both
+ * ends know.
  */
 #include "ends.h"
 
@@ -17,11 +17,11 @@ enum { BATCH = 40, WORD = 8, MOST = 1500 };
 /* Where origin and target are. In the first two each process is both, to the other. */
 enum layout { TWO_NODES, ONE_NODE, SELF, TWO_VCQS, NUM_LAYOUTS };
 
-/* What this process has of it. */
+/* This process's part of a layout. */
 struct way {
     struct ut_end *origin, *target;
-    struct ut_peer from; /* who puts to this process */
-    struct ut_peer to;   /* to whom it puts */
+    struct ut_peer from; /* the origin of puts to this process */
+    struct ut_peer to;   /* the target of its puts */
     uint64_t out, in;    /* numbers of the sequences in these directions */
 };
 
@@ -67,7 +67,7 @@ static void run_layouts(ut_body_fn *body)
  * STADDs
  */
 
-/* Which of n STADDs the put number i is to: each once, each once more, and then any. */
+/* The STADD of put number i, of n: each once, each again, and then random ones. */
 static size_t choose(struct ut_rng *rng, size_t i, size_t n)
 {
     return i < 2 * n ? i % n : (size_t)ut_rng_below(rng, n);
@@ -138,7 +138,7 @@ Test(growth, notices_name_their_stadds_where_many_are_used_from_the_first_on)
     run_layouts(many_at_once);
 }
 
-/* The same STADDs of another VCQ, which has the id of the one to which they were announced. */
+/* The same STADDs of a new VCQ with the id of the one to which they were announced. */
 static void made_anew(void *arg)
 {
     enum { STAG = 7, MANY = 200 };
@@ -153,7 +153,7 @@ static void made_anew(void *arg)
         CHECK_OK(utofu_query_stadd(way.to.id, STAG, &way.to.stadd));
         ut_barrier();
         repeat_stadds(&way, MANY);
-        if (round == 0) /* what is under way to a VCQ that is freed may go to the next one */
+        if (round == 0) /* communication to a freed VCQ may reach the next one */
             ut_flush(way.origin, &way.to);
         ut_barrier();
         CHECK_OK(utofu_dereg_mem(target.vcq, target.stadd, 0));
@@ -214,7 +214,7 @@ static void exchange(enum layout layout)
     }
 }
 
-/* Puts values to any of the STags, and gets what is there: that was put by nobody else. */
+/* Puts values to random STags, and gets them: no other process puts there. */
 static void use_stags(struct way *way, uint64_t seed)
 {
     struct ut_rng rng = ut_rng_start(seed + way->out);
@@ -259,7 +259,7 @@ static void check_stags(const struct way *way, uint64_t seed)
         CHECK(memcmp(way->target->mem + word_of(s), &model[s], WORD) == 0, "STag %zu", s);
 }
 
-/* Those that were registered anew are other ones, and what was read of them is outdated. */
+/* STags that were registered again have other memory, and entries read before are outdated. */
 static void many_stags(void *arg)
 {
     enum layout layout = *(enum layout *)arg;
@@ -290,7 +290,7 @@ Test(growth, stags_of_a_peer_are_found_however_many_there_are)
     run_layouts(many_stags);
 }
 
-/* Which nobody has registered, anywhere in the table: an error, and no other one. */
+/* STags without registration, in all parts of the table: an error, and no other one. */
 static void missing_stags(void *arg)
 {
     static const uint32_t missing[] = {3, 15, 16, 254, 255};

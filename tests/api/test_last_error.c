@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * utofu_get_last_error(): every call that fails leaves a text that begins with its code, says what
- * was wrong in this call, and is not the one of an earlier failure. What succeeds, and what finds
- * nothing new, leaves it as it is.
+ * utofu_get_last_error(): every failing call sets a text that begins with its code, describes the
+ * error of this call, and is not that of an earlier failure. Successful calls, and polls without an
+ * entry, do not change the text.
  */
 #include "ends.h"
 
@@ -23,7 +23,7 @@ enum { SIZE = 4096 };
 
 static char text[1024];
 
-/* An earlier failure, each time another one: what it leaves must be gone, or still be there. */
+/* An earlier failure, different each time, whose text must be replaced, or still be there. */
 static const char *leave_marker(void)
 {
     static char marker[32];
@@ -61,7 +61,7 @@ static void check_text(const char *call, const char *marker, int code, const cha
         check_text(#call, ut_marker, code, WORDS(__VA_ARGS__));                                    \
     } while (0)
 
-/* Leaves the text as it is. */
+/* Does not change the text. */
 #define LEAVES(call, code)                                                                         \
     do {                                                                                           \
         const char *ut_marker = leave_marker();                                                    \
@@ -383,7 +383,7 @@ static void vbgs(void)
     FAILS(utofu_free_vbg(twin, 0), UTOFU_ERR_INVALID_NUMBER, "num_vbgs");
     FAILS(utofu_free_vbg(twin, 1), UTOFU_ERR_INVALID_NUMBER, "2 gates");
     FAILS(utofu_free_vbg(&twin[1], 1), UTOFU_ERR_INVALID_VBG_ID, "not the first gate");
-    ids[0] = twin[0] + 1; /* the next gate */
+    ids[0] = twin[0] + 1; /* of the next gate */
     FAILS(utofu_free_vbg(ids, 1), UTOFU_ERR_INVALID_VBG_ID, "not allocated");
     FAILS(utofu_query_vbg_info(1, NULL, &tni, &bg, &extra), UTOFU_ERR_INVALID_POINTER, "NULL");
     FAILS(utofu_query_vbg_info(~1ull, coords, &tni, &bg, &extra), UTOFU_ERR_INVALID_VBG_ID,
@@ -453,7 +453,7 @@ static void without_a_peer(void *arg)
     vbgs();
     barriers();
     too_many_vcqs();
-    _exit(0); /* with more VCQs than one wants to close */
+    _exit(0); /* without closing its many VCQs */
 }
 
 Test(last_error, every_wrong_call_says_what_was_wrong)
@@ -482,7 +482,7 @@ static int mrq_of(const struct ut_comm *c)
     CHECK_OK(ut_start(c));
     memset(&notice, 0xa5, sizeof(notice));
     int rc = ut_await_mrq(c->vcq, &notice);
-    /* what is kept of it does not show */
+    /* the stored cause is not visible */
     CHECK(notice.vcq_id == c->rmt && notice.edata == c->edata);
     CHECK(notice.reserved[0] == 0 && notice.reserved[1] == 0);
     CHECK_EQ(notice.lcl_stadd, ut_is_get(c->kind) ? c->lcl_stadd + c->length : 0);
@@ -591,7 +591,7 @@ static void armw_errors(const struct more *theirs)
           stadd_text(theirs->read_only));
 }
 
-/* A good one behind a failed one, and the other way round, taken together. */
+/* A good communication after a failed one, and the reverse, polled together. */
 static void errors_among_others(const struct more *theirs)
 {
     struct ut_comm bad = comm_to(UT_PUT, 0, 0, 64), good = comm_to(UT_PUT, 0, 0, 16);
@@ -607,7 +607,7 @@ static void errors_among_others(const struct more *theirs)
             CHECK_RC(ut_await_mrq(end.vcq, &notice),
                      failed ? UTOFU_ERR_MRQ_RMT_MEMORY : UTOFU_SUCCESS);
             CHECK(notice.reserved[0] == 0 && notice.reserved[1] == 0 && notice.lcl_stadd == 0);
-            if (failed || bad_first) /* success leaves it */
+            if (failed || bad_first) /* success does not change it */
                 check_text("both", marker, UTOFU_ERR_MRQ_RMT_MEMORY, WORDS("read-only"));
         }
     }
@@ -642,7 +642,7 @@ Test(last_error, watched_communications_do_too)
     ut_run(&(struct ut_run_opts){.n = 2, .env = {"UTOFU_STATS=1"}}, with_a_peer, NULL);
 }
 
-/* Peers that are not there */
+/* Missing peers */
 
 static int put_to(utofu_vcq_id_t id)
 {
@@ -661,7 +661,7 @@ static int put_until_it_fails(void)
     return rc;
 }
 
-/* Connections that were made by datagrams tell nobody that a process was killed. */
+/* Over connections made by datagrams the death of a process is not reported. */
 static const char *end_of_process(void)
 {
     const char *connect = getenv("UTOFU_VERBS_CONNECT");
@@ -716,7 +716,7 @@ Test(last_error, peers_that_are_gone_are_named)
     }
 }
 
-/* Bad values in the environment, again and again and in every thread */
+/* Bad values in the environment, several times and in every thread */
 
 static void *fails_in_a_thread(void *arg)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A process leaves, in order or not, at any moment from before the first contact to the end of the
- * handshake. Puts to it fail with UTOFU_ERR_MRQ_PEER, and soon: UTOFU_JOB_TIMEOUT, which is
- * for processes that are still to come, is longer than the tests wait.
+ * handshake. Puts to it fail with UTOFU_ERR_MRQ_PEER, and soon: UTOFU_JOB_TIMEOUT, which applies to
+ * processes that have not started yet, is longer than the tests wait.
  */
 #include "ends.h"
 
@@ -18,7 +18,7 @@
 TestSuite(leaving);
 
 #ifdef __SANITIZE_THREAD__
-/* exit() in a signal handler is what is tried here: what it calls is not safe there */
+/* the test calls exit() in a signal handler, where functions that it calls are not safe */
 __attribute__((visibility("default"))) const char *__tsan_default_options(void);
 const char *__tsan_default_options(void)
 {
@@ -73,7 +73,7 @@ static void put_to(const struct ut_end *end, const struct ut_peer *peer, uint64_
     ut_submit(&put);
 }
 
-/* The local notice of the put before. Remote ones may come in between. */
+/* The local notice of the previous put. Remote notices may come in between. */
 static int result(const struct ut_end *end, const struct ut_peer *peer, uint64_t edata)
 {
     struct utofu_mrq_notice notice = {0};
@@ -90,8 +90,8 @@ static int result(const struct ut_end *end, const struct ut_peer *peer, uint64_t
     return rc;
 }
 
-/* Puts until one fails as the peer is gone. Before, puts may succeed, or fail as the peer has
- * deregistered its memory. */
+/* Puts until one fails because the peer has ended. Before that, puts may succeed, or fail because
+ * the peer has deregistered its memory. */
 static void put_until_gone(const struct ut_end *end, const struct ut_peer *peer)
 {
     double since = now();
@@ -117,9 +117,9 @@ static void leaves_before(void *arg)
     struct ut_peer peers[2];
 
     ut_open_all(&end, 4096, peers);
-    if (ut_rank == VICTIM) /* its address was published by its first call */
+    if (ut_rank == VICTIM) /* its first call published its address */
         leave(&end, *(enum way *)arg);
-    ut_barrier(); /* comes back when the other one is gone */
+    ut_barrier(); /* returns when the other one has ended */
     put_until_gone(&end, &peers[VICTIM]);
     ut_end_close(&end);
 }
@@ -147,7 +147,7 @@ Test(leaving, first_contact_is_mrq_peer_where_the_job_meets_in_a_folder)
     for_all_ways(false, 2);
 }
 
-/* Words of mapped memory are moved by the origin alone, as long as their owner lives. */
+/* The origin alone moves words of mapped memory, as long as their owner lives. */
 static void dies_under_words(void *arg)
 {
     struct utofu_mrq_notice notice;
@@ -194,8 +194,8 @@ static void exit_now(int signal_number)
     exit(0);
 }
 
-/* In the middle of a call, more often than not; but not in malloc(), in which exit() must not be
- * called: the connection is there. */
+/* Usually in the middle of a call; but not in malloc(), where exit() must not be called: the
+ * connection already exists. */
 static void exits_in_handler(void *arg)
 {
     struct itimerval soon = {.it_value = {.tv_usec = 1000 + (suseconds_t)ut_random_below(20000)}};

@@ -13,8 +13,8 @@ TestSuite(put_get);
 static const unsigned long int all_notices = UT_TCQ | UT_LCL | UT_RMT;
 
 /*
- * One direction of traffic. Each process holds its own part of it: the origin's end, the target's,
- * or both. The lower half of each buffer is what data comes from, the upper half where it goes.
+ * One direction of traffic. Each process has its own part of it: the origin's end, the target's, or
+ * both. The lower half of each buffer is the source, the upper half the destination.
  */
 struct lane {
     struct ut_end *origin, *target;
@@ -33,8 +33,8 @@ static void fill(uint8_t *mem, size_t size, uint64_t seed)
         mem[i] = pattern(seed, i);
 }
 
-/* The whole upper half has the blocks in it and nothing else. `src` and `dst` are offsets of the
- * first block in its half. */
+/* The upper half contains the blocks and nothing else. `src` and `dst` are offsets of the first
+ * block in its half. */
 static void check_arrived(const struct lane *lane, const struct ut_comm *comm, size_t src,
                           size_t dst, uint64_t seed, const uint8_t *half)
 {
@@ -48,7 +48,7 @@ static void check_arrived(const struct lane *lane, const struct ut_comm *comm, s
     free(want);
 }
 
-/* All notices of a communication that come to this VCQ, local and remote ones each in order. */
+/* Expects all notices of a communication on this VCQ, local and remote ones each in order. */
 static void expect_notices(utofu_vcq_hdl_t vcq, const struct ut_comm *comm, utofu_vcq_id_t origin,
                            bool lcl, bool rmt)
 {
@@ -72,7 +72,7 @@ static void expect_notices(utofu_vcq_hdl_t vcq, const struct ut_comm *comm, utof
     }
 }
 
-/* Nothing but the next notice is in the target's MRQ: the remote notices of a path are in order. */
+/* The next notice is the only one in the target's MRQ: remote notices of a path are in order. */
 static void check_no_more(const struct lane *lane)
 {
     struct ut_comm marker = {.kind = UT_PIGGYBACK8,
@@ -118,7 +118,7 @@ static void transfer(const struct lane *lane, struct ut_comm comm, size_t src, s
         comm.vcq = lane->origin->vcq;
         comm.data = lane->origin->mem + src;
         ut_submit(&comm);
-        if (ut_is_piggyback(comm.kind)) /* the source is free at once */
+        if (ut_is_piggyback(comm.kind)) /* the source may be reused at once */
             memset(comm.data, 0xdd, comm.length);
         for (size_t i = 0; (comm.flags & UT_TCQ) && i < ut_num_blocks(&comm); i++)
             ut_expect_tcq(comm.vcq, UTOFU_SUCCESS, comm.cbdata);
@@ -175,7 +175,7 @@ static void close_lane(void)
             ut_end_close(&ends[i]);
 }
 
-/* Bodies take the layout; they are run in those that a bit mask names. */
+/* Bodies take the layout; they run in the layouts of a bit mask. */
 static void run_layouts(ut_body_fn *body, unsigned int layouts)
 {
     for (int layout = 0; layout < NUM_LAYOUTS; layout++) {
@@ -252,7 +252,7 @@ Test(put_get, notices_that_come_are_those_asked_for)
     run_layouts(every_notice, ANYWHERE);
 }
 
-/* Behind others to the same memory, where less is looked at. */
+/* After other puts to the same memory, where fewer checks are made. */
 static void piggyback_again(void *arg)
 {
     struct lane lane = open_lane(*(enum layout *)arg, 4096);
@@ -562,7 +562,7 @@ Test(put_get, random_transfers_are_right)
     run_layouts(at_random, ANYWHERE);
 }
 
-/* Small puts to two peers in turn, more than a send queue holds */
+/* Small puts to two peers in turn, more than a send queue has entries */
 
 enum { TURNS = 600, TURN_SIZE = 40, TURNS_IN_A_ROW = 150 };
 
@@ -737,7 +737,7 @@ static void last_byte_last(void *arg)
             memset(lane.origin->mem, value, length);
             comm.vcq = lane.origin->vcq;
             ut_submit(&comm);
-            ut_barrier(); /* only then may the source change */
+            ut_barrier(); /* before that the source must not change */
             CHECK_RC(utofu_poll_tcq(comm.vcq, 0, &unused), UTOFU_ERR_NOT_FOUND);
         } else {
             const uint8_t *data = lane.target->mem + HALF + at;
@@ -796,7 +796,7 @@ static void strong_order(void *arg)
     enum { HALF = 1 << 16, PUTS = 8 };
     struct lane lane = open_lane(*(enum layout *)arg, HALF);
 
-    /* a flag behind data, all by memory alone; data and flag by different functions */
+    /* a flag after data, only by polling memory; data and flag by different functions */
     for (uint64_t round = 1; round <= 300; round++) {
         struct ut_comm data = {.kind = UT_PUT,
                                .rmt = lane.to.id,
@@ -816,7 +816,7 @@ static void strong_order(void *arg)
             data.flags = UT_TCQ;
             ut_submit(&data);
             ut_submit(&flag);
-            ut_expect_tcq(data.vcq, UTOFU_SUCCESS, NULL); /* the source may change */
+            ut_expect_tcq(data.vcq, UTOFU_SUCCESS, NULL); /* the source may now change */
             ut_await_word((uint64_t *)(void *)(lane.origin->mem + HALF), round); /* answer */
         } else {
             const uint8_t *at = lane.target->mem + HALF;
@@ -926,7 +926,7 @@ static void several(void *arg)
         total += size;
     }
     ut_barrier();
-    for (int round = 0; round < 3; round++) { /* they may be posted again and again */
+    for (int round = 0; round < 3; round++) { /* they may be posted repeatedly */
         if (lane.origin != NULL) {
             CHECK_OK(utofu_post_toq(lane.origin->vcq, desc, total, &entries));
             for (size_t i = 0; i < entries; i++)
@@ -1038,7 +1038,7 @@ Test(put_get, delayed_start_is_released_by_the_next_start_or_post)
 
 /* A full TOQ */
 
-/* Puts without polling until there is no room. Nothing is under way before. */
+/* Puts without polling until the TOQ is full. No communication is under way at the start. */
 static size_t fill_toq(const struct ut_comm *template)
 {
     struct ut_comm comm = *template;
@@ -1076,7 +1076,7 @@ static void toq_full(void *arg)
             stride.lcl_stadd = lane.from.stadd;
             stride.rmt_stadd = lane.to.stadd;
             ut_flush(lane.origin,
-                     &lane.to); /* also the marker of the last round, which has no notice */
+                     &lane.to); /* including the marker of the last round, which has no notice */
             count = fill_toq(&comm);
             for (int i = 0; i < 5; i++)
                 CHECK_RC(ut_start(&comm), UTOFU_ERR_BUSY);
@@ -1084,7 +1084,7 @@ static void toq_full(void *arg)
             CHECK_RC(ut_start(&stride), UTOFU_ERR_BUSY);
             for (uintptr_t i = 0; i < count; i++)
                 ut_expect_tcq(comm.vcq, UTOFU_SUCCESS, (void *)(i + 1));
-            ut_flush(lane.origin, &lane.to); /* those that were refused are not there */
+            ut_flush(lane.origin, &lane.to); /* the refused ones were not started */
         }
         uint64_t counts[2] = {count, 0}, all[4];
         ut_allgather(counts, all, sizeof(counts));
@@ -1125,7 +1125,7 @@ Test(put_get, poll_makes_room_where_no_notice_was_asked_for)
     run_layouts(toq_full_silent, APART_AND_SELF);
 }
 
-/* A failure is reported in order: behind an unsignalled put without notices. */
+/* A failure is reported in order: after an unsignalled put without notices. */
 static void failure_behind_unsignalled(void *arg)
 {
     struct lane lane = open_lane(*(enum layout *)arg, 4096);
@@ -1142,7 +1142,7 @@ static void failure_behind_unsignalled(void *arg)
         put.lcl_stadd = lane.from.stadd;
         put.rmt_stadd = get.rmt_stadd = lane.to.stadd;
         put.flags = 0;
-        get.lcl_stadd = 1000ull << 40; /* registered by nobody */
+        get.lcl_stadd = 1000ull << 40; /* not registered */
         get.edata = (uint64_t)i;
         get.flags = i % 2 ? UT_TCQ : 0;
         ut_submit(&put);
@@ -1200,7 +1200,7 @@ static void unread(void *arg)
     close_lane();
 }
 
-/* Puts with a local notice each, which are taken when all are there. */
+/* Puts with a local notice each, which are taken when all have arrived. */
 static void fill_own_mrq(void *arg)
 {
     size_t count = *(size_t *)arg, unread = 0;
@@ -1427,7 +1427,7 @@ static void errors(void *arg)
     for (size_t i = 0; i < NUM(faults); i++) {
         check_fault(&lane, &all[0], &all[1], &faults[i], all_notices);
         check_fault(&lane, &all[0], &all[1], &faults[i],
-                    0); /* errors are notified without a flag */
+                    0); /* errors have notices without a flag */
     }
     /* good data has arrived, bad data has not */
     if (lane.target != NULL) {

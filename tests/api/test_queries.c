@@ -28,7 +28,7 @@ static void six_tnis(void *arg)
         CHECK_EQ(count, UT_TNIS);
         for (size_t tni = 0; tni < count; tni++)
             CHECK_EQ(ids[tni], tni);
-        memset(ids, 0xff, count * sizeof(*ids)); /* ours: the library does not mind */
+        memset(ids, 0xff, count * sizeof(*ids)); /* the caller owns the array */
         free(ids);
         CHECK_OK(get_tnis[i](&ids, &count));
         CHECK_EQ(ids[5], 5);
@@ -59,8 +59,8 @@ Test(queries, tnis_refuse_null_pointers)
     run_one(tnis_bad_pointers);
 }
 
-/* The line is the table's, but over an adapter that promises less order (UT_LINE), and over each
- * one on a host that is not x86. */
+/* The line size is the table's, except over an adapter with less order (UT_LINE), and on a host
+ * that is not x86. */
 static void onesided_caps(void *arg)
 {
     const char *text = getenv("UT_LINE");

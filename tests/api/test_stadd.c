@@ -51,7 +51,7 @@ static int dereg(utofu_stadd_t stadd)
     return utofu_dereg_mem(vcq, stadd, 0);
 }
 
-/* A put or a get of this VCQ to itself; what comes of it. */
+/* A put or a get of this VCQ to itself; returns the result. */
 static int tcq_of(enum ut_kind kind, utofu_stadd_t lcl, utofu_stadd_t rmt, size_t length, int *mrq)
 {
     struct ut_comm comm = {.kind = kind,
@@ -97,7 +97,7 @@ static void counted(void *arg)
     CHECK_OK(dereg(first));
     CHECK_OK(dereg(first));
     memset(source, 0x31, 4096);
-    check_copies(UT_PUT, from, first + 500, 4096); /* registered once still */
+    check_copies(UT_PUT, from, first + 500, 4096); /* one registration is left */
     CHECK(mem[499] == 0 && mem[500] == 0x31 && mem[4595] == 0x31 && mem[4596] == 0);
     CHECK_OK(dereg(first));
     CHECK_RC(dereg(first), UTOFU_ERR_INVALID_STADD);
@@ -129,7 +129,7 @@ static void dereg_bad(void *arg)
         CHECK_RC(utofu_dereg_mem(vcq, stadd, 1ul << bit), UTOFU_ERR_INVALID_FLAGS);
         CHECK_RC(dereg(stadd ^ 1ull << bit), UTOFU_ERR_INVALID_STADD);
     }
-    CHECK_OK(dereg(stadd)); /* none of that did harm */
+    CHECK_OK(dereg(stadd)); /* none of these calls had an effect */
     CHECK_RC(dereg(stadd), UTOFU_ERR_INVALID_STADD);
     close_vcq();
 }
@@ -170,7 +170,7 @@ Test(stadd, stadd_of_a_region_that_is_gone_does_not_name_a_newer_one)
     run_one(generations);
 }
 
-/* Do they differ in the generation alone? */
+/* Do they only differ in the generation? */
 static bool same_stag(utofu_stadd_t a, utofu_stadd_t b)
 {
     return ((a ^ b) & ~(UINT64_C(0x3f) << 58)) == 0;
@@ -216,7 +216,7 @@ static void used_again(void *arg)
     CHECK_RC(mrq, UTOFU_ERR_MRQ_LCL_STADD);
     CHECK(new_mem[0] == 0x77 && new_mem[8] == 0x66 && other[0] == 0x66);
     CHECK_RC(dereg(stale), UTOFU_ERR_INVALID_STADD);
-    check_copies(UT_PUT, fresh, good, 1); /* used last */
+    check_copies(UT_PUT, fresh, good, 1); /* the STag used last */
     CHECK_OK(dereg(fresh));
     CHECK_RC(tcq_of(UT_PUT, fresh, good, 1, &mrq), UTOFU_ERR_TCQ_STADD);
     CHECK_OK(dereg(good));
@@ -301,7 +301,7 @@ static void reg_bad(void *arg)
     CHECK_RC(utofu_reg_mem(vcq, mem, 8192, 0, NULL), UTOFU_ERR_INVALID_POINTER);
     CHECK_RC(utofu_reg_mem(vcq, NULL, 8192, 0, &stadd), UTOFU_ERR_INVALID_ADDRESS);
     CHECK_RC(utofu_reg_mem(vcq, not_there, 4096, 0, &stadd), UTOFU_ERR_INVALID_ADDRESS);
-    int rc = utofu_reg_mem(vcq, mem, SIZE_MAX, 0, &stadd); /* both are right */
+    int rc = utofu_reg_mem(vcq, mem, SIZE_MAX, 0, &stadd); /* both codes are correct */
     CHECK(rc == UTOFU_ERR_INVALID_SIZE || rc == UTOFU_ERR_INVALID_ADDRESS, "%s", ut_rc_name(rc));
     for (int bit = 1; bit < 64; bit++)
         CHECK_RC(utofu_reg_mem(vcq, mem, 8192, 1ul << bit, &stadd), UTOFU_ERR_INVALID_FLAGS);
@@ -405,7 +405,7 @@ static void stag_layout(void *arg)
             CHECK_EQ(given, asked);
             CHECK_EQ(given, (0x800ull + 0x100ull * cmp + stag) << 40);
         }
-        CHECK(reg(mem + 1, 100) >> 40 >= 0x1000); /* those that nobody chose are elsewhere */
+        CHECK(reg(mem + 1, 100) >> 40 >= 0x1000); /* dynamic STags have other numbers */
         close_vcq();                              /* with its registrations */
     }
 }
@@ -514,7 +514,7 @@ static void asked_before(void *arg)
     CHECK_OK(utofu_create_vcq_with_cmp_id(ut_rank == 0 ? 1 : 4, 5, 0, &vcq));
     CHECK_OK(utofu_query_vcq_id(vcq, &id));
     ut_allgather(&id, ids, sizeof(id));
-    /* nobody has registered anything yet, and the path in the id does not matter */
+    /* no memory is registered yet, and the path in the id does not matter */
     CHECK_OK(utofu_set_vcq_id_path(&ids[!ut_rank], (uint8_t[]){1, 2, 1}));
     CHECK_OK(utofu_query_stadd(ids[!ut_rank], 17, &asked));
     ut_barrier();
@@ -534,9 +534,9 @@ Test(stadd, asked_stadd_of_another_process_is_what_it_gets)
 /* Many and large */
 
 /*
- * A reserved STag is registered anew, again and again, while a peer puts to it without end and to
- * memory that stays. The former arrive or fail, each by itself; the latter always arrive, in order.
- * UT_REREGISTRATIONS: how often.
+ * A reserved STag is registered repeatedly, while a peer puts continuously to it and to other
+ * memory. The puts to the STag arrive or fail, each independently; the others always arrive, in
+ * order. UT_REREGISTRATIONS: number of registrations.
  */
 enum { ANEW_STAG = 9, ANEW_STEADY = 64, ANEW_AREA = 4096 };
 
@@ -549,7 +549,7 @@ static void register_anew(const struct ut_end *end, uint64_t times)
         ut_step("registration %llu", (unsigned long long)i);
         CHECK_OK(utofu_reg_mem_with_stag(end->vcq, areas[i % 2], ANEW_AREA, ANEW_STAG, 0, &stadd));
         *ut_cell(0) = i;
-        /* the other one gets something through before it goes */
+        /* one put of the peer must succeed before deregistration */
         for (uint64_t seen = *ut_cell(1); *ut_cell(1) == seen;) {
             ut_expect_nothing(end->vcq);
             ut_relax();
@@ -558,7 +558,7 @@ static void register_anew(const struct ut_end *end, uint64_t times)
             CHECK_OK(utofu_dereg_mem(end->vcq, stadd, 0));
     }
     *ut_cell(2) = 1;
-    ut_barrier(); /* the last put was there */
+    ut_barrier(); /* the last put has arrived */
     CHECK_EQ(areas[times % 2][512], 0x77);
     CHECK_OK(utofu_dereg_mem(end->vcq, stadd, 0));
 }
@@ -704,7 +704,7 @@ static void sparse(void *arg)
     ut_end_close(&end);
 }
 
-/* A device without on-demand paging pins what is registered: all five gigabytes, twice. */
+/* A device without on-demand paging pins registered memory: all five gigabytes, twice. */
 static bool memory_can_be_pinned(void)
 {
     const char *provider = getenv("UTOFU_PROVIDER");

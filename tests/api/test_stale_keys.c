@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A process registers other memory under an STag whose entry its peer remembers: the keys that the
- * peer has are dead. Each put still has one notice, which comes when the data are in place.
+ * A process registers other memory under an STag whose entry its peer has cached: the peer's keys
+ * are invalid. Each put still has one notice, which comes when the data are in place.
  */
 #include "ends.h"
 
@@ -13,7 +13,7 @@ TestSuite(stale_keys);
 
 enum { STAG = 1, BUFFERS = 3, SIZE = 1 << 18, MAX_PUTS = 3 };
 
-/* What both processes know of a round. */
+/* A round, known to both processes. */
 struct round {
     size_t puts, size[MAX_PUTS];
 };
@@ -22,7 +22,7 @@ static struct round round_of(struct ut_rng *rng)
 {
     struct round round = {.puts = 1 + ut_rng_below(rng, MAX_PUTS)};
 
-    /* most below 64 KiB, and all of those differently long that end in different places */
+    /* most below 64 KiB, with different lengths and ends */
     for (size_t i = 0; i < MAX_PUTS; i++)
         round.size[i] = 1 + ut_rng_below(rng, (size_t)64 << ut_rng_below(rng, 13));
     return round;
@@ -105,7 +105,7 @@ static void body(void *arg)
         if (ut_rank == 1)
             CHECK_OK(utofu_dereg_mem(end.vcq, stadd, 0));
     }
-    /* of earlier rounds, too */
+    /* from earlier rounds, too */
     ut_barrier();
     for (int i = 0; i < 1000; i++)
         ut_expect_nothing(end.vcq);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A process is stopped for longer than UTOFU_PEER_TIMEOUT before its first contact, and goes on. On
- * one host what is meant for it waits; over verbs and ofi it fails, as the process answers no
- * request. In both cases what starts later reaches it, and nothing that failed does.
+ * A process is stopped for longer than UTOFU_PEER_TIMEOUT before its first contact, and then
+ * continues. On one host communications to it wait; over verbs and ofi they fail, as the process
+ * answers no request. In both cases later communications reach it, and failed ones do not.
  */
 #include "ends.h"
 
@@ -88,7 +88,7 @@ static int result(const struct ut_end *end, uint64_t word)
     return rc;
 }
 
-/* Nothing has come in one and a half timeouts. */
+/* No notice arrives within one and a half timeouts. */
 static bool waits(const struct ut_end *end)
 {
     struct utofu_mrq_notice notice;
@@ -100,8 +100,8 @@ static bool waits(const struct ut_end *end)
     return rc == UTOFU_ERR_NOT_FOUND;
 }
 
-/* Word 0 is put while the other one is stopped, the next ones when it goes on, until one arrives:
- * which one. */
+/* Word 0 is put while the other process is stopped, the next ones when it continues, until one
+ * arrives; returns its number. */
 static uint64_t put_to_a_stopped_one(const struct ut_end *end, const struct ut_peer *peer)
 {
     const char *provider = getenv("UTOFU_PROVIDER");

@@ -12,7 +12,7 @@
 
 TestSuite(stress);
 
-/* Everybody to everybody */
+/* All to all */
 
 static void all_to_all(void *arg)
 {
@@ -217,8 +217,8 @@ Test(stress, sixty_four_vcqs_each_exchange_with_all_of_another_process)
     ut_run(&(struct ut_run_opts){.n = 2, .env = {"UTOFU_NUM_SESSION_MODE_CQS=0"}}, many_vcqs, NULL);
 }
 
-/* A process dies. Rank 3 is the victim; 0 to 2 talk to it and to each other. Rank 2 talks to it for
- * the first time when it is dead. */
+/* A process dies. Rank 3 is the victim; 0 to 2 communicate with it and with each other. Rank 2
+ * communicates with it for the first time when it is dead. */
 
 enum { VICTIM = 3, WINDOW = 64 };
 
@@ -258,8 +258,8 @@ static int result_of(const struct ut_end *end, const struct ut_peer *victim, uin
     return rc;
 }
 
-/* Keeps a window of communications to the victim under way until one fails; then those that are
- * left have failed too. Returns how many were good. */
+/* Keeps a window of communications to the victim under way until one fails; then the remaining ones
+ * have failed, too. Returns the number of successful ones. */
 static uint64_t talk_until_dead(const struct ut_end *end, const struct ut_peer *victim)
 {
     uint64_t started = 0, done = 0, good = 0;
@@ -303,7 +303,7 @@ static void one_is_killed(void *arg)
     while (ut_rank == 2 && atomic_load(ut_cell(0)) < 2)
         ut_relax();
     ut_barrier();
-    for (uint64_t i = 0; i < 20; i++) { /* what is started now */
+    for (uint64_t i = 0; i < 20; i++) { /* new communications */
         struct ut_comm comm = to_victim(&end, &peers[VICTIM], i);
 
         ut_step("communication %llu with the dead process", (unsigned long long)i);

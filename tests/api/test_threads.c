@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Several threads of a process at once, as far as 3.3.4.1 promises that they may. */
+/* Several threads of a process at once, as far as 3.3.4.1 permits. */
 #include "ends.h"
 
 #include <criterion/criterion.h>
@@ -18,8 +18,8 @@ struct worker {
     struct ut_peer peer;
 };
 
-/* Runs a function in so many threads and waits for them. The workers are filled in by the caller,
- * except for what is the same everywhere. */
+/* Runs a function in `count` threads and waits for them. The caller fills in the workers, except
+ * for the common fields. */
 static void run_workers(struct worker *workers, size_t count, void *(*function)(void *))
 {
     for (size_t i = 0; i < count; i++) {
@@ -57,7 +57,7 @@ static void *put_many(void *arg)
 
 static uint64_t seen[THREADS];
 
-/* One thread takes all notices: those of a worker come in the order in which it started. */
+/* One thread takes all notices: the notices of a worker come in the order of its puts. */
 static void *take_notices(void *arg)
 {
     struct worker *worker = arg;
@@ -107,7 +107,7 @@ Test(threads, thread_safe_vcq_serves_many_threads)
     ut_run(&(struct ut_run_opts){.n = 2, .nodes = 2}, one_vcq, NULL);
 }
 
-/* Each thread has an exclusive VCQ and shares nothing. */
+/* Each thread has an exclusive VCQ, and no data is shared. */
 static void *put_and_take(void *arg)
 {
     struct worker *worker = arg;
@@ -202,7 +202,7 @@ static void *register_and_put(void *arg)
         comm.lcl_stadd = stadd;
         comm.flags = UT_TCQ | UT_STRONG;
         ut_start_busy(&comm);
-        /* The entry may be taken by another thread; the word shows that the put is over. */
+        /* Another thread may take the entry; the word shows that the put is complete. */
         uint64_t *word = (uint64_t *)(void *)(worker->end->mem + 8 * worker->number);
         while (__atomic_load_n(word, __ATOMIC_ACQUIRE) != i) {
             void *cbdata;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* VCQs: how many, of which kinds, what their handles and ids are. Sections 3.3 and 3.5. */
+/* VCQs: their number, kinds, handles and ids. Sections 3.3 and 3.5. */
 #include "ends.h"
 
 #include <criterion/criterion.h>
@@ -13,7 +13,7 @@ static void run_one(ut_body_fn *body, const char *env)
     ut_run(&(struct ut_run_opts){.n = 1, .env = {env}}, body, NULL);
 }
 
-/* Where the VCQ of an id lives. */
+/* The place of the VCQ of an id. */
 struct place {
     uint8_t coords[6];
     utofu_tni_id_t tni;
@@ -163,7 +163,7 @@ static void seventy_two(void *arg)
     CHECK_OK(utofu_free_vcq(create(4, 0))); /* another TNI is not full */
     CHECK_OK(utofu_free_vcq(vcq[40]));
     vcq[40] = create(3, 0);
-    CHECK_EQ(id_of(vcq[40]), id[40]); /* the only place that was free */
+    CHECK_EQ(id_of(vcq[40]), id[40]); /* the only free place */
     CHECK_RC(utofu_create_vcq(3, 0, &more), UTOFU_ERR_FULL);
     for (size_t i = 0; i < MAX; i++)
         CHECK_OK(utofu_free_vcq(vcq[i]));
@@ -387,7 +387,7 @@ static void exclusive_reserve(void *arg)
     while ((rc = utofu_create_vcq(5, 0, &vcq[count])) == UTOFU_SUCCESS)
         count++;
     CHECK_RC(rc, UTOFU_ERR_FULL);
-    /* what was set aside is still there */
+    /* the reserved CQs are still available */
     for (; got < 2; got++)
         CHECK_OK(utofu_create_vcq(5, UTOFU_VCQ_FLAG_EXCLUSIVE, &exclusive[got]));
     rc = utofu_create_vcq(5, UTOFU_VCQ_FLAG_EXCLUSIVE, &more);
@@ -405,7 +405,7 @@ Test(vcq, exclusive_cqs_are_set_aside_and_run_out)
     run_one(exclusive_reserve, "UTOFU_NUM_EXCLUSIVE_CQS=2");
 }
 
-/* However many are wanted, one CQ stays for ordinary ones. */
+/* One CQ always remains for ordinary VCQs. */
 static void exclusive_first(void *arg)
 {
     utofu_vcq_hdl_t exclusive[UT_CQS], ordinary, more;
@@ -486,7 +486,7 @@ static void bad_handles(void *arg)
     (void)arg;
     CHECK_OK(utofu_free_vcq(stale));
     check_refused(stale);
-    utofu_vcq_hdl_t newer = create(0, 0); /* perhaps in the same place */
+    utofu_vcq_hdl_t newer = create(0, 0); /* possibly in the same place */
     CHECK(newer != stale);
     check_refused(stale);
     for (size_t i = 0; i < NUM(odd); i++)
@@ -504,7 +504,7 @@ static void bad_handles(void *arg)
     }
     CHECK_OK(utofu_free_vcq(live));
     CHECK_OK(utofu_free_vcq(newer));
-    for (size_t i = 0; i < NUM(odd); i++) /* nor any of what was there */
+    for (size_t i = 0; i < NUM(odd); i++) /* nor is any of the earlier handles */
         check_refused(odd[i]);
 }
 
@@ -521,7 +521,7 @@ static void foreign_handles(void *arg)
     if (ut_rank > 0)
         mine = create(0, 0);
     ut_allgather(&mine, all, sizeof(mine));
-    if (ut_rank == 0) { /* has no VCQ at all, so no handle is good */
+    if (ut_rank == 0) { /* has no VCQ, so no handle is valid */
         check_refused(all[1]);
         check_refused(all[2]);
     }
@@ -561,7 +561,7 @@ Test(vcq, ids_of_all_processes_and_nodes_differ)
         ut_run(&(struct ut_run_opts){.n = 8, .nodes = nodes}, ids_differ, NULL);
 }
 
-/* All CQs of TNI 3 that this process gets. */
+/* The CQs of TNI 3 that this process gets. */
 static uint64_t cqs_of_process(void)
 {
     utofu_vcq_hdl_t vcq[UT_CQS * UT_VCQS_PER_CQ];
@@ -675,7 +675,7 @@ static void paths_in_ids(void *arg)
             struct place other = place_of(set[i]);
             CHECK(memcmp(other.coords, place.coords, 6) == 0 && other.tni == place.tni &&
                   other.cq == place.cq);
-            /* and the way back gives the id that the owner knows */
+            /* and setting the owner's path gives the id that the owner has */
             CHECK_EQ(with_path(set[i], place.coords + 3), all[rank]);
             CHECK_EQ(with_path(with_path(set[i], NULL), place.coords + 3), all[rank]);
             CHECK_EQ(with_path(set[i], NULL), with_path(all[rank], NULL));
@@ -760,8 +760,8 @@ Test(vcq, paths_refuse_bad_coordinates_ids_and_null)
 }
 
 /*
- * A VCQ is freed and made anew between two communications of a peer that has no reason to poll, and
- * whose connection still leads to the old one. Both agree that the new one is there.
+ * A VCQ is freed and created again between two communications of a peer that has no reason to poll,
+ * and whose connection still leads to the old one. Both learn of the new VCQ.
  */
 static void made_anew(void *arg)
 {
@@ -809,8 +809,8 @@ static void made_anew(void *arg)
 }
 
 /*
- * The same where the VCQ that is made anew has made the connection itself, so that its peer has not
- * used any of its memory yet.
+ * The same if the new VCQ has made the connection itself, so that its peer has not used any of its
+ * memory yet.
  */
 static void made_anew_after_asking(void *arg)
 {
@@ -848,8 +848,8 @@ static void made_anew_after_asking(void *arg)
     ut_close_all(&end);
 }
 
-/* The answer to an ARMW is the last thing that its target sends, and nobody polls the origin any
- * more: the target's VCQ can be freed all the same, and does not wait for long. */
+/* The answer to an ARMW is the last message of its target, and the origin is not polled any more:
+ * the target's VCQ can still be freed, without a long wait. */
 static void freed_behind_an_answer(void *arg)
 {
     struct utofu_mrq_notice notice;

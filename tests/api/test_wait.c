@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sleeping until a VCQ has something to poll: utofu_wait_vcqs(), utofu_wake_vcq(). */
+/* Sleeping until a VCQ has an entry to poll: utofu_wait_vcqs(), utofu_wake_vcq(). */
 #include "ends.h"
 
 #include <criterion/criterion.h>
@@ -63,8 +63,8 @@ static void put_big(const struct ut_end *end, const struct ut_peer *peer, unsign
     ut_submit(&comm);
 }
 
-/* Sleeps until the TCQ, or the MRQ, has an entry, and takes it. The wait may end although nothing
- * is there. */
+/* Sleeps until the TCQ, or the MRQ, has an entry, and takes it. The wait may end without an
+ * entry. */
 static void take_tcq(const struct ut_end *end)
 {
     void *cbdata;
@@ -96,7 +96,7 @@ static void take_mrq(const struct ut_end *end, uint8_t type)
 }
 
 /*
- * Before, never
+ * Notices from before the wait, and waits without a notice
  */
 
 static void before(void *arg)
@@ -109,7 +109,7 @@ static void before(void *arg)
     ut_flush(&end, &self);
     CHECK_RC(wait_for(&end, 0), UTOFU_ERR_NOT_FOUND);
     put_word(&end, &self, UT_TCQ | UT_LCL | UT_RMT);
-    for (int i = 0; i < 3; i++) /* waiting takes nothing away */
+    for (int i = 0; i < 3; i++) /* waiting takes no entry */
         CHECK_OK(wait_for(&end, FOR_EVER));
     CHECK_OK(wait_for(&end, 0));
     take_tcq(&end);
@@ -151,7 +151,7 @@ Test(wait, it_ends_when_the_time_is_over)
     ut_run(&(struct ut_run_opts){.n = 1}, never, NULL);
 }
 
-/* However busy the machine is: threads that spin, or wake up every millisecond, get more. */
+/* Independent of the load: threads that spin, or wake up every millisecond, use more. */
 static void sleeping(void *arg)
 {
     struct ut_end end;
@@ -163,7 +163,7 @@ static void sleeping(void *arg)
     ut_flush(&end, &peers[!ut_rank]);
     ut_barrier();
     while (wait_for(&end, NAP_US) == UTOFU_SUCCESS)
-        ; /* until the background thread has seen that nobody polls */
+        ; /* until the background thread has detected that the program does not poll */
     getrusage(RUSAGE_SELF, &first);
     CHECK_RC(wait_for(&end, 15 * NAP_US), UTOFU_ERR_NOT_FOUND);
     getrusage(RUSAGE_SELF, &last);
@@ -181,7 +181,7 @@ Test(wait, a_thread_that_waits_uses_no_cpu)
 }
 
 /*
- * During
+ * Entries during the wait
  */
 
 /* The first contact, and every kind of entry, while both processes sleep. */
@@ -216,7 +216,7 @@ Test(wait, arrivals_and_completions_end_it)
     ut_run(&(struct ut_run_opts){.n = 2, .nodes = 2}, during, NULL);
 }
 
-/* A ball that is hit back at once or after a while: whatever lies between looking and sleeping. */
+/* A ball returned at once or after a while: all moments between polling and sleeping. */
 static void ball(void *arg)
 {
     struct ut_end ends[VCQS];
@@ -272,7 +272,7 @@ static void dying(void *arg)
     do {
         put_word(&end, &peers[1], UT_LCL);
         rc = take_mrq_of(&end.vcq, 1, &notice);
-        (void)wait_for(&end, 1000); /* without a background thread this is where it learns of it */
+        (void)wait_for(&end, 1000); /* without a background thread the process learns of it here */
     } while (rc == UTOFU_SUCCESS);
     CHECK_RC(rc, UTOFU_ERR_MRQ_PEER);
     ut_end_close(&end);
@@ -323,14 +323,14 @@ static void woken(void *arg)
 
     (void)arg;
     ut_end_open(&end, 0, UTOFU_VCQ_FLAG_THREAD_SAFE, 4096);
-    for (int i = 0; i < 3; i++) /* before: they count as one */
+    for (int i = 0; i < 3; i++) /* before the wait: they count as one */
         CHECK_OK(utofu_wake_vcq(end.vcq));
     CHECK_OK(wait_for(&end, FOR_EVER));
     CHECK_RC(wait_for(&end, 0), UTOFU_ERR_NOT_FOUND);
     CHECK_OK(utofu_wake_vcq(end.vcq));
     CHECK_OK(wait_for(&end, 0));
     CHECK_RC(wait_for(&end, NAP_US), UTOFU_ERR_NOT_FOUND);
-    /* one wake for one wait, whenever it comes */
+    /* one wake ends one wait, at any moment */
     naps = 0;
     start(&h, &end, ROUNDS, wait_and_count);
     for (int i = 0; i < ROUNDS; i++) {
@@ -350,7 +350,7 @@ Test(wait, another_thread_ends_it_once)
     ut_run(&(struct ut_run_opts){.n = 1}, woken, NULL);
 }
 
-/* All who wait return. */
+/* All waiting threads return. */
 static void all_woken(void *arg)
 {
     enum { SLEEPERS = 4 };
@@ -391,7 +391,7 @@ static void *take_tcqs(void *arg)
     return NULL;
 }
 
-/* Takes what the polls of another thread may have brought into the MRQ. */
+/* Takes the notices that polls of another thread may have put into the MRQ. */
 static void *take_mrqs(void *arg)
 {
     struct helper *h = arg;
@@ -422,7 +422,7 @@ static void shared(void *arg)
         else
             put_word(&end, &peers[!ut_rank], UT_TCQ);
         while (i % 3 == 0 && naps <= i)
-            ut_relax(); /* it sleeps when the next one is started */
+            ut_relax(); /* it sleeps when the next put starts */
     }
     pthread_join(h.thread, NULL);
     ut_barrier();
@@ -435,7 +435,7 @@ static void shared(void *arg)
         put_word(&end, &peers[!ut_rank], UT_RMT);
         CHECK_RC(utofu_poll_tcq(end.vcq, 0, &cbdata), UTOFU_ERR_NOT_FOUND);
     }
-    while (naps < ROUNDS) { /* one more poll may be what takes a notice from the waiting thread */
+    while (naps < ROUNDS) { /* another poll may put a notice into the MRQ for the waiting thread */
         void *cbdata;
         CHECK_RC(utofu_poll_tcq(end.vcq, 0, &cbdata), UTOFU_ERR_NOT_FOUND);
         ut_random_delay(100);

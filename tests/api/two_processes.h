@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A job of two processes of one node, set up by hand, for programs that replace functions of the C
- * library, and so do without the test harness. Each ends after two minutes at the latest.
+ * library, and therefore do not use the test harness. Each ends after two minutes at the latest.
  */
 #ifndef TESTS_TWO_PROCESSES_H
 #define TESTS_TWO_PROCESSES_H
@@ -40,7 +40,7 @@ static void be_process(void (*body)(void), const char *root)
     exit(0);
 }
 
-/* Runs `body` as rank 0 and rank 1 of a job; 0: both ended well. */
+/* Runs `body` as rank 0 and rank 1 of a job; 0: both ended with status 0. */
 static int run_two(const char *name, void (*body)(void))
 {
     int failed = 0, status;
@@ -60,7 +60,7 @@ static int run_two(const char *name, void (*body)(void))
         if (ended >= 0 && status == 0)
             continue;
         failed = 1;
-        if (left == 2) /* the other one would wait for it */
+        if (left == 2) /* the other process would wait for it */
             kill(pids[ended == pids[0]], SIGKILL);
     }
     return failed;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Programs that wait inside a call of the library for what does not come, for waits.sh.
+ * Programs that wait in a call of the library for an event that does not happen, for waits.sh.
  *
  *   waits free   rank 0 frees a VCQ with a put under way to rank 1, which never makes its VCQ
  *   waits exit   the same, and rank 0 ends instead
@@ -36,7 +36,7 @@ static void call(int rc, const char *what)
 }
 #define CALL(c) call((c), #c)
 
-/* The id that rank 1 would have. */
+/* The id that the VCQ of rank 1 would have. */
 static utofu_vcq_id_t neighbour(void)
 {
     uint8_t coords[6];

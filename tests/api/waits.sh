@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# waits.sh WAITS UTOFURUN: what waits for longer than three seconds says for what, and what it has
-# given up. The programs run side by side; each is told to give up after five seconds.
+# waits.sh WAITS UTOFURUN: a wait of more than three seconds is logged with its reason, and so is
+# giving up. The programs run concurrently; each gives up after five seconds.
 set -u
 waits=$1 utofurun=$2
 checks=0 failures=0
@@ -39,12 +39,12 @@ hand() {
 for how in free exit; do
     start "$how" "$utofurun" -n 2 --timeout 12 "$waits" "$how"
 done
-# the launcher says nothing of the other node
+# the launcher does not know the node of the other process
 start node env UTOFU_ROOT="$folder/meet" UTOFU_JOB_TIMEOUT=5 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 SLURM_NODEID=0 \
     SLURM_LOCALID=0 SLURM_STEP_TASKS_PER_NODE='1(x2)' "$waits" node
 export -f hand
 start nobody bash -c "hand UTOFU_ROOT=unix:@nobody-$$ '$waits' look"
-# a server that takes connections and says nothing
+# a server that accepts connections and does not answer
 cat >"$folder/mute.py" <<'END'
 import socket, sys, time
 s = socket.socket(socket.AF_UNIX)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A thread that registers what another thread is still registering waits for that, and says so
- * after three seconds. The provider's function is in the way until the line has come.
+ * A thread that registers memory that another thread is just registering waits, and logs the wait
+ * after three seconds. The provider's function blocks until the line is logged.
  */
 #include <pthread.h>
 #include <string.h>

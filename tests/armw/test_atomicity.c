@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * ARMWs of many VCQs, TNIs and processes, and the target's own atomic instructions, on the same
- * words: nothing is lost. Section 2.2.5.
+ * words: no update is lost. Section 2.2.5.
  *
- * UT_ARMW_OPS: ARMWs of each process (20,000; 100,000 in the full run). UT_ARMW_MODE: cpu or nic;
- * in nic mode the target's CPU does not touch the words.
+ * UT_ARMW_OPS: ARMWs per process (20,000; 100,000 in the full run). UT_ARMW_MODE: cpu or nic; in
+ * nic mode the target's CPU does not access the words.
  */
 #include "words.h"
 
@@ -35,8 +35,8 @@ static void run(int n, ut_body_fn *body, int timeout_s)
            body, NULL);
 }
 
-/* The words: the sums of what was added modulo the size; words 2 and 3 count by compare-and-swap
- * that may fail, and by XOR of single bits. */
+/* The words: the sums of all added values modulo the word size; words 2 and 3 count by
+ * compare-and-swap that may fail, and by XOR of single bits. */
 struct words {
     _Atomic uint64_t sum8;
     _Atomic uint32_t sum4[2]; /* both halves of one aligned word */
@@ -44,7 +44,7 @@ struct words {
     _Atomic uint64_t bits;
 };
 
-/* One process's VCQs towards one target; what it has done to the words. */
+/* One process's VCQs for one target, and its changes of the words. */
 struct worker {
     struct ut_end end[VCQS];
     struct ut_peer target[VCQS]; /* the same memory, registered on each of the target's VCQs */
@@ -64,7 +64,7 @@ static void take_notices(struct worker *w, int v, unsigned int leave)
         CHECK_EQ(notice.notice_type, UTOFU_MRQ_TYPE_LCL_ARMW);
         w->out[v]--;
         if (notice.edata == 4) {
-            /* the swap took place where the word was what it was compared with */
+            /* the swap was successful if the word had the compared value */
             w->mine.won += notice.rmt_value == w->guess;
             w->guess = notice.rmt_value + (notice.rmt_value == w->guess);
         }
@@ -157,7 +157,7 @@ static void sums(void *arg)
     }
     ut_allgather(mine, all, sizeof(mine));
     memcpy(w.end, end, sizeof(end));
-    memcpy(w.target, all, sizeof(w.target)); /* rank 0, who also does its own ARMWs */
+    memcpy(w.target, all, sizeof(w.target)); /* rank 0 also executes its own ARMWs */
     if (ut_rank == 0 && !nic_mode())
         CHECK_EQ(pthread_create(&cpu, NULL, add_by_cpu, words), 0);
     for (uint64_t i = 0; i < ops; i++) {
@@ -194,8 +194,7 @@ Test(atomicity, mixed_armws_and_the_targets_own_atomics_lose_nothing)
     run(PROCS, sums, 120);
 }
 
-/* A lock of 8 bytes at rank 0 protects a counter there, which is read and written by get and put.
- */
+/* A lock of 8 bytes at rank 0 protects a counter there, which get and put access. */
 
 struct locked {
     uint64_t lock, counter;
@@ -245,7 +244,7 @@ static void lock_body(void *arg)
     struct word_armw give = take;
     give.compare = take.operand;
     give.operand = 0;
-    give.flags |= UT_STRONG; /* behind the put of the counter */
+    give.flags |= UT_STRONG; /* after the put of the counter */
     for (uint64_t i = 0; i < rounds; i++) {
         ut_step("round %llu", (unsigned long long)i);
         while (armw_and_wait(&take) != 0) {
@@ -272,7 +271,7 @@ Test(atomicity, lock_made_of_cswap8_protects_a_counter)
     run(PROCS, lock_body, 120);
 }
 
-/* The manual's 5.1.3 in small: of all that swap at once exactly one wins. */
+/* A small version of the manual's 5.1.3: of all simultaneous swaps exactly one wins. */
 
 static void one_winner(void *arg)
 {
@@ -298,7 +297,7 @@ static void one_winner(void *arg)
         }
         ut_barrier();
         CHECK_EQ(*ut_cell(0), round + 1);
-        CHECK_EQ(old == 0 ? claim.operand : old, *ut_cell(1)); /* the losers see who won */
+        CHECK_EQ(old == 0 ? claim.operand : old, *ut_cell(1)); /* the losers see the winner */
         if (ut_rank == 0)
             CHECK_EQ(word_load(end.mem + 4 * round, 4), *ut_cell(1));
     }

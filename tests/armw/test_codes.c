@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every constant of enum utofu_return_code: the smallest call that provokes it, and that it does;
- * or why it does not occur here (docs/guide/porting.md). Section 3.1.2.
+ * Every constant of enum utofu_return_code: the smallest call that returns it; or why it is not
+ * returned by this library (docs/guide/porting.md). Section 3.1.2.
  */
 #include "words.h"
 
@@ -25,7 +25,7 @@ struct code_case {
     const char *why_not; /* in place of `provoke` */
 };
 
-enum { BEHIND = 8 }; /* bytes of an end's region behind its buffer: a byte more is one too many */
+enum { BEHIND = 8 }; /* bytes of an end's region after its buffer: one more is too many */
 
 static struct ut_end end;
 static struct utofu_mrq_notice notice;
@@ -56,7 +56,7 @@ static int not_found(void)
     return utofu_poll_mrq(end.vcq, 0, &notice);
 }
 
-/* Two circuits of one gate each that send each other a packet: what the first one polls. */
+/* Two circuits of one gate each exchange a packet; returns the code of polling the first one. */
 static utofu_vbg_id_t gates[2];
 
 static void make_circuit(void)
@@ -150,7 +150,7 @@ static int tcq_length(void)
     return tcq_of_put(end.stadd, end.size + BEHIND + 1);
 }
 
-/* The source is gone. To another process: this one may not survive reading it. */
+/* The source is unmapped. The put goes to another process, as reading it may kill this one. */
 static int tcq_memory(void)
 {
     uint8_t *gone = ut_pages(4096);
@@ -167,7 +167,7 @@ static int tcq_memory(void)
         return (int)*ut_cell(1);
     }
     CHECK_OK(utofu_reg_mem(end.vcq, gone, 4096, 0, &stadd));
-    CHECK(mprotect(gone, 4096, PROT_NONE) == 0); /* and nobody else gets the place */
+    CHECK(mprotect(gone, 4096, PROT_NONE) == 0); /* and no other memory is mapped there */
     CHECK_OK(utofu_put(end.vcq, peers[1].id, stadd, peers[1].stadd, 4096, 0, UT_TCQ, NULL));
     int rc = ut_await_tcq(end.vcq, &cbdata);
     *ut_cell(1) = (uint64_t)rc;
@@ -175,7 +175,7 @@ static int tcq_memory(void)
     return rc;
 }
 
-/* A second peer, when there is no memory left to remember it. */
+/* A second peer, when there is no memory left for its data. */
 static int tcq_other(void)
 {
     uint8_t coords[6];
@@ -195,7 +195,7 @@ static int tcq_other(void)
     return ut_await_tcq(end.vcq, &cbdata);
 }
 
-/* A VCQ that nobody has created, for longer than the library waits. */
+/* A VCQ that is not created until the library gives up. */
 static int mrq_peer(void)
 {
     uint8_t coords[6];
@@ -384,7 +384,7 @@ static int out_of_resource(void)
     uint8_t coords[6];
 
     CHECK_OK(utofu_query_my_coords(coords));
-    limit_to(RLIMIT_NOFILE, 1); /* nothing for the background thread to sleep on */
+    limit_to(RLIMIT_NOFILE, 1); /* no descriptor for the background thread */
     return utofu_create_vcq(0, 0, &end.vcq);
 }
 
@@ -466,8 +466,7 @@ enum { SANITIZED = 1 };
 enum { SANITIZED = 0 };
 #endif
 
-/* The only thing that can tell of memory that is gone, where there is no RDMA, is cross-memory
- * attach. */
+/* Without RDMA, only cross-memory attach can detect unmapped memory. */
 static bool needs_attach(const struct code_case *c)
 {
     const char *cma = getenv("UTOFU_SHM_CMA");
@@ -475,7 +474,7 @@ static bool needs_attach(const struct code_case *c)
     return c->provoke == tcq_memory && cma != NULL && strcmp(cma, "0") == 0;
 }
 
-/* An RDMA driver keeps the pages of memory that the program has given back: the put is fine. */
+/* An RDMA driver keeps the pages of memory that the program has unmapped: the put succeeds. */
 static bool keeps_pages(const struct code_case *c)
 {
     const char *provider = getenv("UTOFU_PROVIDER");
@@ -483,7 +482,7 @@ static bool keeps_pages(const struct code_case *c)
     return c->provoke == tcq_memory && provider != NULL && strcmp(provider, "verbs") == 0;
 }
 
-/* What is no error leaves no text, every error one that begins with its code. */
+/* Codes that are no errors set no text; every error sets one that begins with its code. */
 static void check_text(int code)
 {
     char text[1024] = "", begin[64];
@@ -504,7 +503,7 @@ static void run_case(void *arg)
     CHECK_RC(c->provoke(), keeps_pages(c) ? UTOFU_SUCCESS : c->code);
     if (ut_rank == 0 && !keeps_pages(c))
         check_text(c->code);
-    _exit(0); /* what is left may not be able to end in order */
+    _exit(0); /* the process may not be able to end in order */
 }
 
 static bool is_code(int rc)

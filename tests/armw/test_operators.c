@@ -12,7 +12,7 @@ TestSuite(operators);
 
 #define NUM(array) (sizeof(array) / sizeof((array)[0]))
 
-/* UT_ARMW_MODE=nic runs everything here in that mode, where there is a device for it. */
+/* UT_ARMW_MODE=nic runs all tests in that mode, if there is a device for it. */
 static void run(int n, int nodes, ut_body_fn *body)
 {
     static char env[64];
@@ -31,8 +31,8 @@ static void random_operands(struct word_armw *armw, uint64_t now)
     armw->compare = ut_random_below(2) ? now : ut_random();
 }
 
-/* Every operator and size, in order and against the model, on words of `peer`; `seen` is the
- * target's memory where this process can look at it. The words nearby stay as they are. */
+/* Every operator and size, in order and compared with the model, on words of `peer`; `seen` is the
+ * target's memory if this process can read it. Neighbouring words do not change. */
 static void against_model(const struct ut_end *end, const struct ut_peer *peer, size_t peer_size,
                           const uint8_t *seen)
 {
@@ -127,7 +127,7 @@ static void to_own_other_vcq(void *arg)
         ut_end_open(&end, 0, 0, 4096);
         ut_end_open(&other, tni, 0, 4096);
         struct ut_peer peer = ut_end_peer(&other);
-        /* nobody polls `other`: its requests are served all the same */
+        /* `other` is not polled: its requests are served all the same */
         against_model(&end, &peer, 4096, other.mem);
         ut_expect_nothing(other.vcq);
         ut_end_close(&other);
@@ -180,7 +180,7 @@ static void notices(void *arg)
         if (ut_rank == 1 && rmt)
             word_expect_remote(end.vcq, &armw, peers[0].id);
         ut_barrier();
-        ut_expect_nothing(end.vcq); /* what was not asked for does not come */
+        ut_expect_nothing(end.vcq); /* no unrequested notice comes */
         ut_barrier();
     }
     ut_close_all(&end);
@@ -373,7 +373,7 @@ Test(operators, misaligned_words_unknown_operators_and_bad_arguments_are_refused
     run(1, 1, refused_by_the_call);
 }
 
-/* What a peer's memory is like. */
+/* The memory of a peer. */
 struct places {
     utofu_stadd_t region, read_only, gone;
 };
@@ -429,7 +429,7 @@ static void remote_errors(void *arg)
                                      .flags = UT_LCL};
             ut_step("%s, case %zu", word_op_name(bad.op), i % NUM(cases));
             word_submit(&bad);
-            word_submit(&good); /* the connection lives on */
+            word_submit(&good); /* the connection still works */
             ut_expect_error(end.vcq, cases[i % NUM(cases)].rc, UTOFU_MRQ_TYPE_LCL_ARMW, peers[1].id,
                             bad.edata);
             CHECK_EQ(word_await(&good), i);
@@ -437,7 +437,7 @@ static void remote_errors(void *arg)
         ut_expect_nothing(end.vcq);
     }
     ut_barrier();
-    ut_expect_nothing(end.vcq); /* no remote notice of any */
+    ut_expect_nothing(end.vcq); /* no remote notices */
     for (size_t i = 0; i < 8192; i++)
         CHECK_EQ(extra[i], 0x55);
     ut_close_all(&end);
@@ -490,8 +490,8 @@ Test(operators, four_byte_words_at_either_end_of_a_region_work_and_eight_bytes_r
     run(1, 1, four_bytes_at_the_end);
 }
 
-/* The three errors that misuse of a READ_ONLY region must give: of a put or an ARMW to it, and of a
- * get into it; reading it is fine. */
+/* The three errors of wrong access to a READ_ONLY region: of a put or an ARMW to it, and of a get
+ * into it; reading it is allowed. */
 static void read_only(void *arg)
 {
     struct ut_end end;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Order of Put, Get and ARMW mixed at random, with and without STRONG_ORDER. Sections 2.2.10,
+ * Order of randomly mixed Put, Get and ARMW, with and without STRONG_ORDER. Sections 2.2.10,
  * 3.7.9.1, 6.1.3.1.
  *
- * Every VCQ has, on every VCQ, words of its own that nobody else touches. In an epoch a
- * communication without STRONG_ORDER uses words that none before it used; one with STRONG_ORDER
- * uses any. So a plain model knows what every get and ARMW finds. All processes make the scripts of
- * all VCQs from the seed, so that targets know their remote notices.
+ * Every VCQ has, on every VCQ, words that no other VCQ accesses. In an epoch a communication
+ * without STRONG_ORDER uses words that no earlier one used; one with STRONG_ORDER uses any words.
+ * So a plain model predicts the values that every get and ARMW reads. All processes make the
+ * scripts of all VCQs from the seed, so that targets know their remote notices.
  *
  * UT_ORDER_EPOCHS: epochs of the random mix. UT_ARMW_MODE: cpu or nic.
  */
@@ -25,7 +25,7 @@ enum {
     PER_PROC = 2,
     NUM_VCQS = PROCS * PER_PROC,
     WORDS = 16,
-    MOST_WORDS = 8, /* in one put or get */
+    MOST_WORDS = 8, /* maximum in one put or get */
     OPS = 60,
     SOURCES = NUM_VCQS * WORDS * 8, /* offsets in a VCQ's memory */
     DESTINATIONS = SOURCES + OPS * MOST_WORDS * 8,
@@ -40,7 +40,7 @@ struct op {
     unsigned int word, count;    /* words of 8 bytes */
     unsigned int half;           /* ARMW of 4 bytes: which half */
     struct word_armw armw;       /* its operator, size and operands */
-    uint64_t values[MOST_WORDS]; /* a put's data; what a get or an ARMW finds */
+    uint64_t values[MOST_WORDS]; /* a put's data; the values that a get or an ARMW reads */
     unsigned long int flags;
     uint64_t edata;
 };
@@ -184,7 +184,7 @@ static bool submit(const struct ut_end *end, int origin, int number)
     return accepted(ut_start(&comm));
 }
 
-/* What a process has of a VCQ of its own: which notices are due next. */
+/* A VCQ of this process, and its next notices. */
 struct own {
     struct ut_end end;
     struct ut_rng rng;
@@ -306,7 +306,7 @@ static void run_vcqs(struct own own[], int count)
                  submit(&own[i].end, own[i].number, own[i].submitted);
                  burst--)
                 own[i].submitted++;
-            if (own[i].submitted == n) /* what DELAY_START has delayed */
+            if (own[i].submitted == n) /* starts communications delayed by DELAY_START */
                 CHECK_OK(utofu_post_toq(own[i].end.vcq, NULL, 0, NULL));
             while (take_tcq(&own[i]) || take_mrq(&own[i]))
                 progress = true;
@@ -427,7 +427,7 @@ Test(order, random_mixes_from_a_thread_for_each_vcq_follow_the_model_too)
     run(PROCS, 1, threaded_mix);
 }
 
-/* STRONG_ORDER behind an ARMW, without anything else that would make progress but polling */
+/* STRONG_ORDER after an ARMW, with polling as the only progress */
 
 static void strong_behind_armw(void *arg)
 {
@@ -463,7 +463,7 @@ static void strong_behind_armw(void *arg)
         CHECK_EQ(notice.notice_type, UTOFU_MRQ_TYPE_LCL_PUT);
     }
     ut_barrier();
-    CHECK_EQ(word_load(end.mem, 8), 199); /* the put came last */
+    CHECK_EQ(word_load(end.mem, 8), 199); /* the put was executed last */
     ut_close_all(&end);
 }
 
@@ -522,7 +522,7 @@ static void last_byte_of_get(void *arg)
     last_byte(&(int){1});
 }
 
-/* ThreadSanitizer takes memory that is polled in place of a queue for a data race. */
+/* ThreadSanitizer reports polling of memory as a data race. */
 #if !defined(__SANITIZE_THREAD__)
 enum { CAN_POLL_MEMORY = 1 };
 #else
@@ -542,8 +542,8 @@ Test(order, last_byte_of_a_strong_get_is_written_last)
 }
 
 /*
- * An ARMW is executed once, and notified once, though the connection breaks right behind it: a put
- * finds its STag registered anew, which verbs notices only when the access is refused.
+ * An ARMW is executed once, and has one notice, although the connection breaks directly after it: a
+ * put uses an STag that was registered again, which verbs only detects when the access is refused.
  */
 enum { BREAK_ROUNDS = 25, BREAK_STAG = 7 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the program does with its own process while memory is registered: fork, system, popen,
- * locked memory; and processes that do not agree. Sections 4.3.2.5, 6.1.4.1.
+ * Actions of the program on its own process while memory is registered: fork, system, popen, locked
+ * memory; and processes with different settings. Sections 4.3.2.5, 6.1.4.1.
  */
 #include "words.h"
 
@@ -60,7 +60,7 @@ static void nap(long ms)
     nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
 }
 
-/* Pages of registered memory that peers map are not there in a child (6.1.4.1). */
+/* Mapped pages of registered memory do not exist in a child (6.1.4.1). */
 static bool child_has_memory(void)
 {
     const char *map = getenv("UTOFU_SHM_MAP");
@@ -68,7 +68,7 @@ static bool child_has_memory(void)
     return map && strcmp(map, "0") == 0;
 }
 
-/* In a child: no VCQ is there; what it writes is its own. */
+/* In a child: no VCQ exists; its writes only affect its own memory. */
 static void be_child(const struct ut_end *end)
 {
     struct utofu_mrq_notice notice;
@@ -84,7 +84,7 @@ static void be_child(const struct ut_end *end)
     nap(20);
     if (bad)
         _exit(1);
-    exit(0); /* in order: exit handlers of the library run too */
+    exit(0); /* normally: exit handlers of the library run, too */
 }
 
 static void forks(void *arg)
@@ -108,7 +108,7 @@ static void forks(void *arg)
             if (pid == 0)
                 be_child(&end);
         }
-        for (int i = 0; i < 20; i++) { /* while the child lives and writes */
+        for (int i = 0; i < 20; i++) { /* while the child runs and writes */
             ping(&end, &peers[!ut_rank], count++);
             ut_random_delay(2000);
         }
@@ -183,7 +183,7 @@ static void orphan(void *arg)
     while (*ut_cell(0) == 0)
         ut_relax();
     int rc;
-    do { /* what is posted before the end is noticed may succeed */
+    do { /* puts posted before the end is detected may succeed */
         struct ut_comm put = {.kind = UT_PIGGYBACK8,
                               .vcq = end.vcq,
                               .rmt = peers[1].id,
@@ -230,7 +230,7 @@ static void limit_locked_memory(rlim_t bytes)
     struct __user_cap_data_struct data[2];
 
     CHECK_EQ(setrlimit(RLIMIT_MEMLOCK, &limit), 0);
-    /* root is not limited: give that up */
+    /* root is not limited: drop the capability */
     CHECK_EQ(syscall(SYS_capget, &head, data), 0);
     data[0].effective &= ~(1u << CAP_IPC_LOCK);
     data[0].permitted &= ~(1u << CAP_IPC_LOCK);
@@ -261,7 +261,7 @@ static void swap_protect(void *arg)
         CHECK(with_small >= before + SMALL / 1024, "%zu, then %zu kB", before, with_small);
     else
         CHECK_EQ(with_small, 0);
-    /* more than may be locked is registered all the same, and works (4.3.2.5) */
+    /* memory beyond the limit is still registered, and works (4.3.2.5) */
     ut_end_open(&large, 2, 0, LARGE);
     CHECK(locked_kb() <= LOCK_LIMIT / 1024);
     peer = ut_end_peer(&large);
@@ -285,7 +285,7 @@ static void swap_protect(void *arg)
 
 Test(process, swap_protect_locks_what_the_limit_allows_and_registers_the_rest)
 {
-    /* any number but 0 means 1 */
+    /* any number except 0 means 1 */
     static const char *const env[] = {"UTOFU_SWAP_PROTECT=1", "UTOFU_SWAP_PROTECT=7"};
 
     for (int i = 0; CAN_LOCK && i < 2; i++)
@@ -299,7 +299,7 @@ Test(process, without_swap_protect_nothing_is_locked)
            swap_protect, NULL);
 }
 
-/* Processes that disagree on who executes ARMWs */
+/* Processes with different settings of who executes ARMWs */
 
 static void disagree(void *arg)
 {
@@ -312,7 +312,7 @@ static void disagree(void *arg)
     (void)arg;
     setenv("UTOFU_ARMW", ut_rank ? "nic" : "cpu", 1);
     if (utofu_create_vcq(0, 0, &vcq) != UTOFU_SUCCESS)
-        *ut_cell(0) = 1; /* nothing here can do atomics by itself, and it says so */
+        *ut_cell(0) = 1; /* the setting requires a device with atomics, and there is none */
     ut_barrier();
     if (*ut_cell(0) != 0) {
         printf("no nic mode here\n");
@@ -333,7 +333,7 @@ static void disagree(void *arg)
         ut_relax();
     } while (rc == UTOFU_ERR_NOT_FOUND);
     CHECK_RC(rc, UTOFU_ERR_MRQ_PEER);
-    ut_barrier(); /* neither dies while the other one looks */
+    ut_barrier(); /* neither exits while the other one checks */
 }
 
 Test(process, different_armw_modes_in_a_job_say_so_and_cannot_reach_each_other)

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See words.h. */
 #include "words.h"
 
 #include <string.h>
@@ -11,7 +10,7 @@ const char *word_op_name(enum word_op op)
     return names[op];
 }
 
-/* Calls utofu_NAME or utofu_prepare_NAME; what the two families have different comes last. */
+/* Calls utofu_NAME or utofu_prepare_NAME; the arguments in which they differ come last. */
 #define CALL(prefix, a, ...)                                                                       \
     do {                                                                                           \
         enum utofu_armw_op op = (enum utofu_armw_op)(a)->op;                                       \

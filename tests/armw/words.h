@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the tests of ARMW share: one structure that stands for a call of any of the eight functions,
- * and a plain model of what it does to a word. Uses the harness and utofu.h.
+ * Shared by the tests of ARMW: one structure for a call of any of the eight functions, and a plain
+ * model of its effect on a word. Uses the harness and utofu.h.
  */
 #ifndef UT_TEST_WORDS_H
 #define UT_TEST_WORDS_H
@@ -13,7 +13,7 @@ enum word_op { WORD_SWAP = 1, WORD_ADD, WORD_XOR, WORD_AND, WORD_OR, WORD_CSWAP,
 struct word_armw {
     enum word_op op;
     unsigned int size; /* 4 or 8 */
-    bool prepared;     /* by way of a prepare function and utofu_post_toq() */
+    bool prepared;     /* with a prepare function and utofu_post_toq() */
     utofu_vcq_hdl_t vcq;
     utofu_vcq_id_t rmt;
     uint64_t operand, compare; /* of 4-byte words the lower halves */
@@ -31,11 +31,11 @@ int word_prepare(const struct word_armw *armw, void *desc, size_t *desc_size);
 /* Makes room by polling the TCQ; entries with this callback data are dropped, others fail. */
 void word_submit(const struct word_armw *armw);
 
-/* An aligned word of memory that others write too: of 4 or 8 bytes, by atomic instructions. */
+/* An aligned word, of 4 or 8 bytes, that other processes write, too: atomic accesses. */
 uint64_t word_load(const void *at, unsigned int size);
 void word_store(void *at, unsigned int size, uint64_t value);
 
-/* What the word holds afterwards, and rmt_value of the local notice. */
+/* The new value of the word, and rmt_value of the local notice. */
 uint64_t word_after(const struct word_armw *armw, uint64_t before);
 uint64_t word_old(const struct word_armw *armw, uint64_t before);
 

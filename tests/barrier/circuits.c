@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Barrier circuits for tests; see circuits.h. */
 #include "circuits.h"
 
 #include <math.h>

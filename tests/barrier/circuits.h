@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of barrier circuits share: building one, running rounds, values and their model.
- */
+/* Shared by the tests of barrier circuits: building a circuit, running rounds, values and their
+ * model. */
 #ifndef UT_TEST_CIRCUITS_H
 #define UT_TEST_CIRCUITS_H
 
@@ -12,22 +12,22 @@
 struct ut_circuit {
     enum circuit_shape shape;
     size_t count;
-    utofu_vbg_id_t ids[UT_MAX_PROCS * CIRCUIT_MAX_GATES]; /* everybody's */
+    utofu_vbg_id_t ids[UT_MAX_PROCS * CIRCUIT_MAX_GATES]; /* of all processes */
     utofu_vbg_id_t *mine;
     struct utofu_vbg_setting settings[CIRCUIT_MAX_GATES];
 };
 
-/* Allocates, exchanges the ids and sets; returns when all have. */
+/* Allocates, exchanges the ids and sets; returns when all processes have. */
 void ut_circuit_open(struct ut_circuit *c, enum circuit_shape shape, utofu_tni_id_t tni,
                      unsigned long int flags);
 /* The same in steps. */
 void ut_circuit_alloc(struct ut_circuit *c, enum circuit_shape shape, utofu_tni_id_t tni,
                       unsigned long int flags);
 void ut_circuit_set(struct ut_circuit *c);
-/* Waits for all, and frees. */
+/* Waits for all processes, and frees. */
 void ut_circuit_close(struct ut_circuit *c);
 
-/* What a participant puts in, or gets out, of one barrier communication. */
+/* The input or the result of a participant in one barrier communication. */
 struct ut_contribution {
     int op; /* enum utofu_reduce_op */
     size_t count;
@@ -40,15 +40,15 @@ struct ut_contribution {
 /* Starts and polls by the kind of operation. */
 int ut_contribution_start(utofu_vbg_id_t id, struct ut_contribution *c);
 int ut_contribution_poll(utofu_vbg_id_t id, struct ut_contribution *c);
-/* Until something else than NOT_COMPLETED. */
+/* Polls until the result is not NOT_COMPLETED. */
 int ut_contribution_await(utofu_vbg_id_t id, struct ut_contribution *c);
 int ut_barrier_await(utofu_vbg_id_t id);
 
-/* Random ones: operator and number of values of a round, and the values of a participant. */
+/* Random contributions: operator and number of values of a round, and a participant's values. */
 void ut_contribution_shape(struct ut_contribution *c, struct ut_rng *rng);
 void ut_contribution_fill(struct ut_contribution *c, struct ut_rng *rng);
 
-/* The model: what comes of n participants, of which participant i counts times[i] times. */
+/* The model: the result for n participants, with participant i counted times[i] times. */
 void ut_contribution_model(struct ut_contribution *result, const struct ut_contribution *all,
                            const uint64_t *times, int n);
 void ut_contribution_check(const struct ut_contribution *got, const struct ut_contribution *want);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The second method of adding doubles; see exact.h. */
+/* Another method of adding doubles; see exact.h. */
 #include "exact.h"
 
 #include <math.h>
@@ -80,7 +80,7 @@ static int bit_of(const int64_t *digits, int bit)
     return (int)(digits[bit / 32] >> bit % 32 & 1);
 }
 
-/* The top 53 bits, or all of them where there are fewer above 2^-1074. */
+/* The top 53 bits, or all bits if there are fewer above 2^-1074. */
 static double round_digits(const int64_t *digits, int high)
 {
     int low = high < 53 ? 0 : high - 52;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Exact sums of doubles by another method than the library's: signed digits of 32 bits, carried
- * only at the end, rounded by ldexp().
+ * Exact sums of doubles by another method than the library's: signed digits of 32 bits, with
+ * carries only at the end, rounded by ldexp().
  */
 #ifndef UT_TEST_EXACT_H
 #define UT_TEST_EXACT_H
@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Digit i stands for 2^(32 i - 1074). */
+/* Digit i has the weight 2^(32 i - 1074). */
 enum { UT_EXACT_DIGITS = 76 };
 
 struct ut_exact {
@@ -19,7 +19,7 @@ struct ut_exact {
 };
 
 void ut_exact_clear(struct ut_exact *sum);
-/* Adds the value so many times, fewer than 2^48; at most 100,000 calls. */
+/* Adds the value `times` times, fewer than 2^48; at most 100,000 calls. */
 void ut_exact_add(struct ut_exact *sum, double value, uint64_t times);
 double ut_exact_round(const struct ut_exact *sum);
 

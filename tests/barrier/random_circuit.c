@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Drawing circuits. The outputs of the start gates are open at first. A relay gate takes open
- * outputs as its inputs, and opens its own. In the end the end gates take some of what is open, and
- * the rest leads nowhere. So there is an order in which all gates fire: the circuit is legal.
+ * Drawing circuits. At first the outputs of the start gates are open. A relay gate takes open
+ * outputs as its inputs, and its own outputs become open. At last the end gates take some of the
+ * open outputs, and the rest have no receiver. So there is an order in which all gates fire: the
+ * circuit is legal.
  */
 #include "random_circuit.h"
 
@@ -53,7 +54,7 @@ static void add_times(uint64_t *into, const uint64_t *more)
         into[i] += more[i];
 }
 
-/* Wires the inputs of a gate; false: there is nothing for it. */
+/* Wires the inputs of a gate; false: there is no open output for it. */
 static bool wire_inputs(struct random_circuit *c, struct gate_name name,
                         struct open_outputs *signals, struct open_outputs *packets, uint64_t *times,
                         struct ut_rng *rng)
@@ -82,7 +83,7 @@ static void place_parts(struct random_circuit *c, int processes, struct ut_rng *
 
     for (int rank = 0; rank < processes; rank++) {
         int parts = 1 + (int)ut_rng_below(rng, 3);
-        int room = MAX_PARTS - (processes - rank - 1); /* one for each that follows */
+        int room = MAX_PARTS - (processes - rank - 1); /* one for each later one */
         for (int i = 0; i < parts && c->num_parts < room; i++) {
             struct random_part *p = &c->part[c->num_parts++];
             p->rank = rank;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Circuits that cannot work: a participant dies; an input that nobody sends to, two senders to one
- * input, a partner that never sets its gate. The first ends with UTOFU_ERR_BARRIER_OTHER and names
- * the culprit; the others wait, and at log level warning say for whom.
+ * Circuits that cannot work: a participant dies; an input without a sender, two senders to one
+ * input, a partner that never sets its gate. The first case ends with UTOFU_ERR_BARRIER_OTHER and
+ * names the culprit; the others wait, and log the reason at level warning.
  */
 #include "circuits.h"
 
@@ -45,7 +45,7 @@ static void dying(void *arg)
         }
         CHECK_OK(utofu_barrier(circuit.mine[0], 0));
         rc = ut_barrier_await(circuit.mine[0]);
-        /* what the victim sent last may still be in its send queue when it is killed */
+        /* the victim's last messages may still be in its send queue when it is killed */
         CHECK(rc == UTOFU_SUCCESS || round >= DEATH_ROUND - 1);
         CHECK(round < DEATH_ROUND + 2 || rc != UTOFU_SUCCESS, "round %d went well", round);
     }
@@ -55,7 +55,7 @@ static void dying(void *arg)
     snprintf(want, sizeof(want), "rank %d)", d->victim);
     CHECK(strstr(text, want) != NULL, "the culprit, rank %d, is not named: %s", d->victim, text);
     CHECK(strncmp(text, "UTOFU_ERR_BARRIER_OTHER (-256): ", 32) == 0, "no code: %s", text);
-    /* it stays so */
+    /* the circuit stays broken */
     CHECK_OK(utofu_barrier(circuit.mine[0], 0));
     CHECK_RC(ut_barrier_await(circuit.mine[0]), UTOFU_ERR_BARRIER_OTHER);
     ut_circuit_close(&circuit);
@@ -87,7 +87,7 @@ Test(barrier_failures, a_death_in_a_ring_reaches_everybody)
     run_deaths(CIRCUIT_RING);
 }
 
-/* Circuits that wait for ever. Waiting goes on until the library has said why. */
+/* Circuits that wait for ever; the tests wait until the library has logged the reason. */
 
 static void await_text(utofu_vbg_id_t id, const char *want)
 {
@@ -100,7 +100,7 @@ static void await_text(utofu_vbg_id_t id, const char *want)
     }
 }
 
-/* While others wait this process calls nothing. */
+/* This process calls nothing while the others wait. */
 static void await_others(int others)
 {
     while (atomic_load(ut_cell(0)) < (uint64_t)others)
@@ -177,7 +177,7 @@ static void two_senders(void *arg)
 
     (void)arg;
     ut_circuit_alloc(&circuit, CIRCUIT_BUTTERFLY, 1, 0);
-    if (ut_rank == 1) /* to 0 instead of 3 in the second step: where 2 sends, too */
+    if (ut_rank == 1) /* to 0 instead of 3 in the second step, where 2 also sends */
         circuit.settings[1].dst_rmt_vbg_id = circuit.ids[0];
     ut_circuit_set(&circuit);
     ut_barrier();
@@ -194,7 +194,7 @@ static void two_senders(void *arg)
             utofu_get_last_error(text);
             ut_relax();
         }
-        CHECK_OK(rc); /* who is not expected does not disturb */
+        CHECK_OK(rc); /* an unexpected sender does no harm */
     } else if (ut_rank == 3) {
         await_text(circuit.mine[0], "of gate 16 (TNI 1, rank 1), which is set to send elsewhere");
     } else {
@@ -229,7 +229,7 @@ static void signal_missing(void *arg)
     await_text(ids[0],
                "gate 16 (TNI 3, rank 0) waits for a signal of gate 0 (TNI 3, rank 0), which "
                "is set to send elsewhere");
-    CHECK_OK(utofu_free_vbg(ids, 3)); /* one can get out of it */
+    CHECK_OK(utofu_free_vbg(ids, 3)); /* freeing ends the wait */
     CHECK_OK(utofu_free_vbg(other, 2));
 }
 

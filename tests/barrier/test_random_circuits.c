@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Random legal circuits, one after the other in the same processes: several participants per
- * process and TNI, relays that double a value, outputs that lead nowhere, participants that nobody
- * waits for. All operators, sometimes a mismatch, delays. UT_BARRIER_CIRCUITS says how many. With
- * MANY_PROCESSES each of 256 processes has one participant at least.
+ * process and TNI, relays that double a value, outputs without a receiver, participants whom nobody
+ * waits for. All operators, sometimes a mismatch, delays. UT_BARRIER_CIRCUITS: number of circuits.
+ * With MANY_PROCESSES each of 256 processes has at least one participant.
  */
 #include "random_circuit.h"
 
@@ -46,7 +46,7 @@ static void set_up(struct ut_rng *rng)
         if (is_mine(part)) {
             size_t count = random_part_wire(&circuit, part, ids, settings, rng);
             CHECK_OK(utofu_set_vbg(settings, count));
-            if (ut_rng_below(rng, 4) == 0) /* again, the same */
+            if (ut_rng_below(rng, 4) == 0) /* set again in the same way */
                 CHECK_OK(utofu_set_vbg(settings, count));
         }
     }
@@ -63,7 +63,7 @@ static void tear_down(void)
     }
 }
 
-/* What a participant is to see. */
+/* The expected result of a participant. */
 static int expect(int part, const struct ut_contribution *all, struct ut_contribution *want)
 {
     const uint64_t *times = circuit.part[part].result;
@@ -75,7 +75,7 @@ static int expect(int part, const struct ut_contribution *all, struct ut_contrib
         if (times[i] && (all[i].op != all[part].op || all[i].count != all[part].count))
             return UTOFU_ERR_BARRIER_MISMATCH;
     }
-    /* those that do not count may have another operator */
+    /* participants that do not count may have another operator */
     struct ut_contribution same[MAX_PARTS];
     for (int i = 0; i < circuit.num_parts; i++)
         same[i] = times[i] ? all[i] : all[part];
@@ -83,7 +83,7 @@ static int expect(int part, const struct ut_contribution *all, struct ut_contrib
     return UTOFU_SUCCESS;
 }
 
-/* All values of a round, known to everybody. */
+/* The values of a round, known to all processes. */
 static void draw_values(struct ut_contribution *all, struct ut_rng *rng)
 {
     struct ut_contribution shape;
@@ -98,7 +98,7 @@ static void draw_values(struct ut_contribution *all, struct ut_rng *rng)
     }
 }
 
-/* Everybody whose value is in the result has started: cell `part` counts. */
+/* All participants whose values are in the result have started: cell `part` counts. */
 static void check_started(int part, uint64_t round)
 {
     for (int i = 0; i < circuit.num_parts; i++) {
@@ -155,7 +155,7 @@ static void many(void *arg)
         random_circuit_draw(&circuit, ut_size, &rng);
         ut_step("circuit %d of seed %llu", i, (unsigned long long)ut_seed());
         set_up(&rng);
-        /* the generator must give the same everywhere, whatever order set_up() drew */
+        /* the generator must give the same numbers in all processes, independent of set_up()'s */
         rng = ut_rng_start(ut_seed() + (uint64_t)i + (1ull << 32));
         round = 0;
         for (int part = 0; part < MAX_PARTS; part++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Butterfly, tree and ring for 1 to 16 processes: nobody leaves a barrier before the last one has
- * entered it, and reductions give what the model says, the same everywhere. Random delays.
+ * Butterfly, tree and ring for 1 to 16 processes: no process leaves a barrier before the last one
+ * has entered it, and reductions give the model's result, equal in all processes. Random delays.
  */
 #include "circuits.h"
 
@@ -14,7 +14,7 @@ struct params {
     int shape, rounds, delay_every;
 };
 
-/* Everybody counts itself in before it starts; who gets out finds all counted. */
+/* Each process counts itself before it starts; when it leaves, all must be counted. */
 static void enter(void)
 {
     atomic_fetch_add(ut_cell(0), 1);
@@ -104,7 +104,7 @@ Test(shapes, without_delays_for_many_rounds)
     }
 }
 
-/* Nobody computes here, so everybody forwards in its poll function. */
+/* No process computes here, so each forwards in its poll function. */
 Test(shapes, without_a_background_thread)
 {
     for (int shape = 0; shape < CIRCUIT_NUM_SHAPES; shape++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is allowed with VBGs and circuits, and what is refused: allocation, settings, BUSY,
- * MISMATCH, setting anew, and circuits that are used before all processes have set them.
+ * Allowed and refused uses of VBGs and circuits: allocation, settings, BUSY, MISMATCH, setting
+ * again, and circuits that are used before all processes have set them.
  */
 #include "circuits.h"
 
@@ -39,7 +39,7 @@ static void ids_follow_the_layout(void *arg)
             uint64_t want = (uint64_t)tni << 61 | (uint64_t)my[5] << 59 | (uint64_t)my[4] << 57 |
                             (uint64_t)my[3] << 56 | (uint64_t)my[2] << 48 | (uint64_t)my[1] << 40 |
                             (uint64_t)my[0] << 32 | gate;
-            /* the process, where there are several on a node, is all that is added */
+            /* if there are several processes on a node, only the process number differs */
             CHECK_EQ(ids[i] & 0xffffffff000000ffull, want);
             if (ut_rank * ut_nodes % ut_size == 0)
                 CHECK_EQ(ids[i], want);
@@ -108,7 +108,7 @@ static void bad_allocation(void *arg)
     utofu_vbg_id_t ids[3], other[3], mixed[3];
 
     (void)arg;
-    /* before anything is set up */
+    /* before set-up */
     CHECK_RC(utofu_barrier(0, 0), UTOFU_ERR_INVALID_VBG_ID);
     CHECK_RC(utofu_free_vbg(&(utofu_vbg_id_t){0}, 1), UTOFU_ERR_INVALID_VBG_ID);
     CHECK_RC(utofu_poll_barrier(16, 0), UTOFU_ERR_INVALID_VBG_ID);
@@ -191,7 +191,7 @@ static void bad_settings(void *arg)
     CHECK_RC(utofu_set_vbg(s, 3), UTOFU_ERR_INVALID_DATA); /* twice */
     s[2] = good[0];
     CHECK_RC(utofu_set_vbg(s, 3), UTOFU_ERR_INVALID_DATA);
-    CHECK_RC(utofu_barrier(ids[0], 0), UTOFU_ERR_INVALID_VBG_ID); /* nothing of it was set */
+    CHECK_RC(utofu_barrier(ids[0], 0), UTOFU_ERR_INVALID_VBG_ID); /* none of the gates was set */
     CHECK_RC(utofu_poll_barrier(ids[0], 0), UTOFU_ERR_INVALID_VBG_ID);
 
     check_bad_id(good, third[1], true);     /* another TNI */
@@ -227,7 +227,7 @@ Test(states, bad_settings_are_refused)
     run_in(1, 1, bad_settings);
 }
 
-/* Garbage, and ids that nearly are some: error codes and nothing else, and a circuit lives on. */
+/* Garbage, and nearly valid ids: only error codes, and the circuit still works. */
 static void random_ids(void *arg)
 {
     struct ut_circuit circuit;
@@ -295,7 +295,7 @@ static void bad_reductions(void *arg)
     CHECK_RC(utofu_reduce_double(id, UTOFU_REDUCE_OP_BFPSUM, f, 0, 0), UTOFU_ERR_INVALID_NUMBER);
     CHECK_RC(utofu_reduce_double(id, UTOFU_REDUCE_OP_BFPSUM, f, 4, 0), UTOFU_ERR_INVALID_NUMBER);
 
-    /* none of these started anything; polls before a start, after it, and of the wrong kind */
+    /* nothing was started; polls before a start, after it, and of the wrong kind */
     CHECK_RC(utofu_poll_barrier(id, 0), UTOFU_ERR_BUSY);
     CHECK_RC(utofu_poll_reduce_uint64(id, 0, u), UTOFU_ERR_BUSY);
     CHECK_RC(utofu_poll_reduce_double(id, 0, f), UTOFU_ERR_BUSY);
@@ -368,7 +368,7 @@ Test(states, mismatches_are_reported_everywhere_and_pass)
 
 /* Setting */
 
-/* One allocation that is wired into one circuit after the other. */
+/* One allocation that is wired into several circuits in turn. */
 static void wired_anew(void *arg)
 {
     utofu_vbg_id_t ids[CIRCUIT_MAX_GATES] = {0}, all[UT_MAX_PROCS * CIRCUIT_MAX_GATES];
@@ -379,7 +379,7 @@ static void wired_anew(void *arg)
     ut_allgather(ids, all, sizeof(ids));
     for (int i = 0; i < 60; i++) {
         enum circuit_shape shape = (enum circuit_shape)(i % CIRCUIT_NUM_SHAPES);
-        if (ut_random_below(2)) { /* what does not count */
+        if (ut_random_below(2)) { /* an overridden setting */
             enum circuit_shape wrong = (enum circuit_shape)((i + 1) % CIRCUIT_NUM_SHAPES);
             circuit_wire(wrong, ut_size, ut_rank, all, s);
             CHECK_OK(utofu_set_vbg(s, circuit_gates(wrong, ut_size, ut_rank)));
@@ -405,7 +405,7 @@ Test(states, the_last_setting_counts)
     run_in(6, 1, wired_anew);
 }
 
-/* The same gates, allocated, used and freed again and again. */
+/* The same gates, allocated, used and freed repeatedly. */
 static void again_and_again(void *arg)
 {
     static struct ut_circuit circuit;
@@ -426,7 +426,7 @@ Test(states, gates_are_used_again)
     run_in(4, 1, again_and_again);
 }
 
-/* The manual has programs wait until all have set their gates. Who does not gets away with it. */
+/* The manual requires waiting until all processes have set their gates; here it is optional. */
 static void set_late(void *arg)
 {
     static struct ut_circuit circuit;
@@ -436,7 +436,7 @@ static void set_late(void *arg)
         ut_circuit_alloc(&circuit, CIRCUIT_BUTTERFLY, 0, 0);
         for (int rank = 0; rank < ut_size; rank++) {
             if ((rank + turn) % ut_size == ut_rank) {
-                usleep(20000); /* what the others sent is here */
+                usleep(20000); /* the others' packets have arrived */
                 ut_circuit_set(&circuit);
                 CHECK_OK(utofu_barrier(circuit.mine[0], 0));
                 for (int i = 0; i < 300; i++) {
@@ -466,7 +466,7 @@ Test(states, packets_wait_for_a_gate_that_is_set_late)
 }
 
 /* A process that knows the layout needs no exchange of ids, so that the first one starts before the
- * others have even allocated anything. */
+ * others have allocated any gates. */
 static void ids_by_hand(void *arg)
 {
     utofu_vbg_id_t ids[CIRCUIT_MAX_GATES], all[UT_MAX_PROCS * CIRCUIT_MAX_GATES];
@@ -474,7 +474,7 @@ static void ids_by_hand(void *arg)
     utofu_vcq_hdl_t vcq;
 
     (void)arg;
-    CHECK_OK(utofu_create_vcq(0, 0, &vcq)); /* everybody is there */
+    CHECK_OK(utofu_create_vcq(0, 0, &vcq)); /* all processes have started */
     ut_barrier();
     for (int rank = 0; rank < ut_size; rank++) {
         for (uint64_t i = 0; i < CIRCUIT_MAX_GATES; i++)
@@ -515,7 +515,7 @@ static void compute(void *arg)
     for (uint64_t round = 0; round < ROUNDS; round++) {
         CHECK_OK(utofu_barrier(circuit.mine[0], 0));
         if (round % (uint64_t)ut_size == (uint64_t)ut_rank) {
-            /* all others get out while this one calls nothing of the library */
+            /* the other processes complete while this one calls no function of the library */
             while (atomic_load(ut_cell(0)) < (round + 1) * (uint64_t)(ut_size - 1))
                 ut_relax();
             CHECK_OK(ut_barrier_await(circuit.mine[0]));
@@ -532,8 +532,7 @@ Test(states, a_process_that_computes_forwards)
     run_in(5, 1, compute);
 }
 
-/* The only gate of a process: without a signal to itself its own value is not in the result there
- */
+/* The only gate of a process: without a signal to itself its own value is not in its result */
 
 static void only_gates(void *arg)
 {
@@ -567,7 +566,7 @@ Test(states, the_only_gate_of_a_process_signals_itself)
     run_in(2, 1, only_gates);
 }
 
-/* A gate alone, and one that waits for itself */
+/* A gate without inputs and outputs, and one that waits for itself */
 
 static void loops(void *arg)
 {
@@ -598,7 +597,7 @@ static void loops(void *arg)
         for (uint64_t round = 0; round < 100; round++) {
             value = round;
             CHECK_OK(utofu_reduce_uint64(ids[0], UTOFU_REDUCE_OP_SUM, &value, 1, 0));
-            CHECK_OK(utofu_poll_reduce_uint64(ids[0], 0, &result)); /* nobody else: at once */
+            CHECK_OK(utofu_poll_reduce_uint64(ids[0], 0, &result)); /* alone: at once */
             CHECK_EQ(result, times * round);
         }
         CHECK_OK(utofu_free_vbg(ids, 2));
@@ -625,14 +624,14 @@ static void freed_in_use(void *arg)
         } else {
             CHECK_OK(utofu_barrier(circuit.mine[0], 0));
             CHECK_RC(ut_barrier_await(circuit.mine[0]), UTOFU_ERR_BARRIER_OTHER);
-            CHECK_OK(utofu_barrier(circuit.mine[0], 0)); /* broken it stays */
+            CHECK_OK(utofu_barrier(circuit.mine[0], 0)); /* the circuit stays broken */
             CHECK_RC(ut_barrier_await(circuit.mine[0]), UTOFU_ERR_BARRIER_OTHER);
             CHECK_OK(utofu_barrier(circuit.mine[0], 0));
             CHECK_OK(utofu_free_vbg(circuit.mine, circuit.count)); /* under way */
         }
         ut_barrier();
     }
-    /* and new circuits of the same gates are well */
+    /* and new circuits of the same gates work */
     again_and_again(NULL);
 }
 

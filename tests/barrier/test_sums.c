@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sums of doubles are exact and rounded once, whatever the order. Compared with exact.h,
- * with GMP where it is there, and with the processor. No processes.
+ * Sums of doubles are exact and rounded once, in any order. Compared with exact.h, with GMP if it
+ * is installed, and with the processor. No processes.
  */
 #include <criterion/criterion.h>
 #include <float.h>
@@ -42,7 +42,7 @@ static double second_method(const double *v, size_t n)
 }
 
 #ifdef HAVE_GMP
-/* The third: integers of any size, in units of 2^-1074; rounded by division and comparison. */
+/* The third method: integers of any size, in units of 2^-1074; rounded by division. */
 static double with_gmp(const double *v, size_t n)
 {
     double result;
@@ -74,7 +74,7 @@ static double with_gmp(const double *v, size_t n)
 }
 #endif
 
-/* A random binary tree over the values, through the packed form now and then. */
+/* A random binary tree over the values, sometimes through the packed form. */
 static void sum_range(struct ut_bfp *out, const double *v, size_t n, struct ut_rng *rng)
 {
     if (n == 1) {
@@ -225,7 +225,7 @@ Test(sums, of_many_values_are_exact)
     }
 }
 
-/* Every process of a big circuit that doubles and doubles again. */
+/* Every process of a large circuit that doubles the value repeatedly. */
 Test(sums, have_room_for_very_many_contributions)
 {
     struct ut_bfp sum, minus;
@@ -275,7 +275,7 @@ Test(sums, travel_in_few_bytes)
     cr_assert_leq(UT_VALUE_PACKED_MAX, 1024 - 64);
 }
 
-/* Values: the operators on integers, and what no sender sends */
+/* Values: the operators on integers, and packed values that no sender produces */
 
 static void random_uint64(struct ut_value *v, unsigned int op, size_t count, struct ut_rng *rng)
 {
@@ -342,7 +342,7 @@ Test(values, that_make_no_sense_are_refused)
 
     for (int i = 0; i < 300000; i++) {
         size_t size = (size_t)ut_rng_below(&rng, sizeof(bytes) + 1);
-        if (i % 2) { /* a good one with a few bits wrong */
+        if (i % 2) { /* a valid one with a few wrong bits */
             random_any(&v, &rng);
             size = ut_value_pack(&v, bytes);
             bytes[ut_rng_below(&rng, 3)] ^= (uint8_t)(1u << ut_rng_below(&rng, 8));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Several threads: eight circuits in flight at once, driven by four threads of each process; and
- * one circuit that is polled by all of them. Meant for ThreadSanitizer.
+ * Several threads: eight circuits in flight at once, used by four threads of each process; and one
+ * circuit that is polled by all of them. Meant for ThreadSanitizer.
  */
 #include "circuits.h"
 
@@ -94,7 +94,7 @@ static void *contend(void *arg)
             int rc = utofu_barrier(id, 0);
             CHECK(rc == UTOFU_SUCCESS || rc == UTOFU_ERR_BUSY);
             if (rc == UTOFU_SUCCESS && atomic_fetch_add(&started, 1) >= (uint64_t)rounds) {
-                /* one more than planned: another thread finished in between; all do the same */
+                /* one more than planned, in all processes */
                 break;
             }
         }
@@ -124,7 +124,7 @@ Test(barrier_threads, one_circuit_for_all_threads)
     ut_run(&(struct ut_run_opts){.n = 2, .timeout_s = 120}, one_circuit, &n);
 }
 
-/* Circuits come and go while others are in use. */
+/* Circuits are opened and closed while others are in use. */
 static void *come_and_go(void *arg)
 {
     int thread = *(int *)arg;

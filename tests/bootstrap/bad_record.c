@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A job of two. Rank 1 publishes an address record that is wrong in the way that is asked for. Rank
- * 0 puts to rank 1 twice, and must get an error for each and continue.
+ * A job of two. Rank 1 publishes an address record with an error of the given KIND. Rank 0 puts to
+ * rank 1 twice, and must get an error for each and continue.
  *
  *   bad_record KIND FILE    FILE: rank 0 makes it when it is done; `bad_record list` names the
  * kinds
@@ -181,7 +181,7 @@ static void spoil(const char *kind)
     }
 }
 
-/* As a record of a process here has it, or rank 0 would not even look at the addresses. */
+/* The host of a record in this process, as otherwise rank 0 would not read the addresses. */
 static uint64_t this_host(void)
 {
     const struct ut_process *process;
@@ -269,7 +269,7 @@ int main(int argc, char **argv)
             printf("%s\n", kinds[i].name);
         return 0;
     }
-    uint64_t host = this_host(); /* before there are threads */
+    uint64_t host = this_host(); /* before threads are started */
     if (ut_job_open(&job) != 0)
         return 3;
     if (job->rank == 0) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a process hands over goes on without another call of it: three processes under MPI. Rank 1
- * hands something over that must reach rank 2, which it never met, and then rests: in MPI_Barrier,
+ * Communications of a process continue without further calls: three processes under MPI. Rank 1
+ * submits a communication to rank 2, to which it has no connection, and then rests: in MPI_Barrier,
  * in a sleep that only the others end, or in MPI_Finalize. Prints one line for each rank.
  *
  *   deferred KIND barrier|sleep|finalize FLAG
@@ -82,14 +82,14 @@ static int is_late(void)
     return strncmp(kind, "late", 4) == 0 || kind_is("never");
 }
 
-/* Others have already started what is for this process. */
+/* Others have already started communications to this process. */
 static int is_awaited(void)
 {
     return is_late() && rank == 2;
 }
 
-/* What reaches a VCQ whose memory is not registered yet fails. So nobody answers the connection
- * request that waits for the VCQ but the polls of this process, which come later. */
+/* Communications to a VCQ whose memory is not registered yet fail. So only the polls of this
+ * process, which come later, may answer the connection request that waits for the VCQ. */
 static void await_calls(void)
 {
     setenv("UTOFU_PROGRESS_THREAD", "0", 1);
@@ -105,7 +105,7 @@ static int timeout_ms(void)
     return 1000 * atoi(getenv("UTOFU_JOB_TIMEOUT"));
 }
 
-/* In place of libc's. */
+/* Replaces libc's function. */
 __attribute__((visibility("default"))) int socketpair(int domain, int type, int protocol,
                                                       int ends[2])
 {
@@ -124,7 +124,7 @@ static double now(void)
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* Goes on only when the others say so. */
+/* Returns only after the others' signal. */
 static void rest(void)
 {
     double end = now() + wait_s + 5;
@@ -159,7 +159,7 @@ static void register_at(struct end *end)
        utofu_reg_mem_with_stag(end->hdl, (void *)mem, 4096, STAG, 0, &end->stadd));
 }
 
-/* The free-mode VCQ has an id that others can work out. */
+/* The free-mode VCQ has an id that others can compute. */
 static void open_free(void)
 {
     ok("create_vcq", utofu_create_vcq_with_cmp_id(0, FREE_CMP, 0, &vcq.hdl));
@@ -176,14 +176,14 @@ static void open_session(void)
     register_at(&session);
 }
 
-/* Where the free-mode VCQ of another rank is, without asking it. */
+/* The address of another rank's free-mode VCQ, without asking that rank. */
 static struct end work_out(int other)
 {
     uint8_t coords[6];
     utofu_tni_id_t tni;
     utofu_cq_id_t cq;
     uint16_t extra;
-    size_t num_cqs = 3; /* of each process, where a node has three */
+    size_t num_cqs = 3; /* per process, if a node has three */
     struct end end = {0};
 
     ok("query_vcq_info", utofu_query_vcq_info(vcq.id, coords, &tni, &cq, &extra));
@@ -243,7 +243,7 @@ static void put_and_wait(const struct end *to, int word, unsigned long flags)
     ok("its end", wait_for_mrq(vcq.hdl, &notice));
 }
 
-/* Rank 1 has handed over and rests, or is about to. */
+/* Rank 1 has submitted the communication and rests, or is about to. */
 static void say_handed_over(void)
 {
     for (int other = 0; other < 3; other += 2)
@@ -260,7 +260,7 @@ static void until_handed_over(int pause_ms)
 
 /* ---- puts that a put of rank 0 starts ---- */
 
-/* Who rank 0 puts to, and rank 1. */
+/* The targets of rank 0 and rank 1. */
 static void exchange(struct end *first, struct end *second)
 {
     struct end mine[2] = {vcq, session}, all[6];
@@ -326,7 +326,7 @@ static void run_reconnect(void)
     if (rank == 1)
         open_session();
     exchange(&first, &second);
-    if (rank == 2) { /* makes rank 1's first connection, and takes it away */
+    if (rank == 2) { /* makes rank 1's first connection, and removes it */
         put_and_wait(&first, 1, 0);
         ok("dereg", utofu_dereg_mem(vcq.hdl, vcq.stadd, 0));
         ok("free", utofu_free_vcq(vcq.hdl));
@@ -362,8 +362,8 @@ static struct utofu_vbg_setting gate(utofu_vbg_id_t id, utofu_vbg_id_t src_lcl,
                                       .dst_path_coords = {UTOFU_PATH_COORD_NULL}};
 }
 
-/* Round and round: start 0, relay 1, relay 2, relay 0, and from there to start 1. So rank 1 sends
- * to rank 2 and receives from rank 0 only. */
+/* In a ring: start 0, relay 1, relay 2, relay 0, and from there to start 1. So rank 1 only sends to
+ * rank 2 and receives from rank 0. */
 static void wire(utofu_vbg_id_t s[3], utofu_vbg_id_t r[3])
 {
     struct utofu_vbg_setting of[3][2] = {

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One process of a job: opens it, publishes, and looks up everybody else's record, with or without
- * MPI around it. Prints one line and exits with 0 when everything it found is right.
+ * One process of a job: opens the job, publishes, and looks up the records of all others, with or
+ * without MPI. Prints one line and exits with 0 if all results are correct.
  *
  *   job_probe [--mpi none|before|after|over] [--delay MS] [--pause MS] [--wait MS] [--stay MS]
  *             [--no-fork] [--layout] [--threads N] [--meet FOLDER]
  *
  * before: MPI_Init first, utofu then; after: the other way round; over: after MPI_Finalize.
- * --delay: starts within that time, by chance; --pause: between publishing and the first look-up.
- * --layout: ut_job_rank_at() must know every process. --threads: so many look up everybody at once.
- * --meet: the first look-up waits until all have published; each leaves a file there. Then it
- * prints how many questions it asked.
+ * --delay: starts at a random moment within that time; --pause: between publishing and the first
+ * look-up. --layout: ut_job_rank_at() must know every process. --threads: number of threads that
+ * look up all records at once. --meet: the first look-up waits until all processes have published,
+ * which each shows by a file there; prints the number of questions.
  */
 #include "bootstrap/job.h"
 #include "util/log.h"
@@ -31,7 +31,7 @@
 
 enum { MAX_THREADS = 16 };
 
-/* The largest record there may be; what it says of its process is checked against the launcher. */
+/* The largest possible record; its contents are compared with the launcher's. */
 struct __attribute__((packed)) card {
     uint32_t rank, node, local_rank, local_size;
     unsigned char fill[UT_JOB_RECORD_MAX - 16];
@@ -158,7 +158,7 @@ static void meet(const struct ut_job_info *info)
     }
 }
 
-/* A child that calls exit() must not end its parent's part in the job. */
+/* A child that calls exit() must not end its parent's part of the job. */
 static void fork_a_child(void)
 {
     int status;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Each of two processes puts to the other, again and again, whatever becomes of it. Prints how many
- * puts succeeded, and the other results with how often they came.
+ * Each of two processes puts to the other repeatedly, ignoring failures. Prints the number of
+ * successful puts, and of each other result.
  *
  *   knocker PUTS
  */
@@ -35,7 +35,7 @@ static void nap(void)
     nanosleep(&(struct timespec){0, 1000000}, NULL);
 }
 
-/* Stays as long as the other one puts: what it puts to must not go away. */
+/* Waits while the other process puts, so that its target stays valid. */
 static void await_other(utofu_vcq_hdl_t hdl, int rank)
 {
     struct utofu_mrq_notice notice;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Each process of a job puts to the next NEIGHBOURS ranks, whose VCQ ids it works out, and waits
- * for as many puts: what the first contact takes, under any launcher. UTOFU_STATS shows how often
- * it was asked.
+ * First contact under any launcher: each process of a job puts to the next NEIGHBOURS ranks, whose
+ * VCQ ids it computes, and waits for the same number of puts. UTOFU_STATS shows how often the
+ * launcher was asked.
  *
  *   meet NEIGHBOURS [PER_NODE [FOLDER]]
  *
- * PER_NODE: ranks of a node, in blocks, where they are not all on one. FOLDER: the first put waits
+ * PER_NODE: ranks of a node, in blocks, if there are several nodes. FOLDER: the first put waits
  * until all have published their addresses; each leaves a file there.
  */
 #include <sched.h>
@@ -92,7 +92,7 @@ static void poll_once(void)
     int rc = utofu_poll_mrq(hdl, 0, &notice);
 
     if (rc == UTOFU_ERR_MRQ_RMT_STADD) {
-        put_again(notice.vcq_id); /* it has made its VCQ, and is about to register its memory */
+        put_again(notice.vcq_id); /* the peer has yet to register its memory */
     } else if (rc != UTOFU_ERR_NOT_FOUND) {
         ok("MRQ", rc);
         done += notice.notice_type == UTOFU_MRQ_TYPE_LCL_PUT;
@@ -145,7 +145,7 @@ int main(int argc, char **argv)
         printf("FAIL %u puts of %u done, %u arrived\n", done, neighbours, arrived);
     else
         printf("rank %u met %u\n", rank, neighbours);
-    /* that a process ends while others still connect is not what is tested here */
+    /* a process that ends while others still connect is not tested here */
     for (int i = 0; i < STAY_MS; i++) {
         poll_once();
         nap();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Two jobs exchange VCQ ids, each by its rank 0, through files: a put to the other job's VCQ is
- * refused at once, and utofu_get_last_error() says why. An id within the job is the same for its
- * owner and for who constructs it, and the other ranks take it for one of theirs.
+ * refused at once, and utofu_get_last_error() gives the reason. An id within the job is the same
+ * for its owner and for a process that constructs it, and the other ranks accept it.
  *
  *   other_job OWN OTHER   writes its id to the file OWN, and reads the other's from OTHER
  *
@@ -74,7 +74,7 @@ static void is_of_this_job(utofu_vcq_id_t id)
     CHECK(utofu_query_vcq_info(id, coords, &tni, &cq, &extra) == UTOFU_SUCCESS);
 }
 
-/* Before the library is set up otherwise. */
+/* Called before set-up. */
 static utofu_vcq_id_t construct(void)
 {
     uint8_t coords[6] = {0};

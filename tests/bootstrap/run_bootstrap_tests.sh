@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# run_bootstrap_tests.sh GROUP: starts jobs in every way there is, and in some that must fail.
+# run_bootstrap_tests.sh GROUP: starts jobs with all launchers, and in some ways that must fail.
 # UTOFURUN, PROBE, PROBE_OPENMPI, PROBE_MPICH, DEFERRED_OPENMPI and DEFERRED_MPICH name the programs;
-# exit 77 when one is not there.
+# exit 77 if one is missing.
 # MPIRUN_OPENMPI and MPIEXEC_MPICH name other launchers than those in PATH.
 
 : "${UTOFURUN:?names utofurun}" "${PROBE:?names job_probe}"
@@ -12,7 +12,7 @@ folder=$(mktemp -d)
 failures=0
 checks=0
 trap 'rm -rf "$folder"' EXIT
-# MPI libraries lose memory at exit, which is not ours
+# memory leaks of MPI libraries at exit are not reported
 export ASAN_OPTIONS=detect_leaks=0${ASAN_OPTIONS:+:$ASAN_OPTIONS}
 export UTOFU_LOG_LEVEL=warning
 # an outer job must not be taken for ours
@@ -25,7 +25,7 @@ export UTOFU_JOB_KEY
 # shellcheck source=tests/harness/slurm.sh
 . "$(dirname "$0")/../harness/slurm.sh"
 
-# logged NAME PATTERN COUNT: so many lines of the command that was checked last match
+# logged NAME PATTERN COUNT: COUNT lines of the last checked command match
 logged() {
     local lines
     checks=$((checks + 1))
@@ -108,7 +108,7 @@ group_binding() {
     local cores one=() each
     cores=$(lscpu -p=core,socket | grep -v '^#' | sort -u | wc -l)
     [ "$(nproc)" -ge 2 ] && [ "$cores" -ge 2 ] || skip 'there is one core'
-    # a network of its own, where nobody else has reserved a core
+    # a network namespace of its own, where no other job has reserved a core
     if unshare -n true 2>/dev/null; then
         one=(unshare -n)
     elif unshare -rn true 2>/dev/null; then
@@ -159,11 +159,11 @@ group_utofurun_bad() {
     check time_limit 124 'has not ended within 1 seconds' 1 "$UTOFURUN" -n 2 --timeout 1 sleep 30
     check nobody_reads 141 '' 0 bash -c '"$UTOFURUN" -n 2 --tag-output yes | head -1 >/dev/null
         exit ${PIPESTATUS[0]}'
-    # a terminal or socket that another program has made non-blocking: full is not broken
+    # a terminal or socket that another program has made non-blocking: a full one is no error
     check slow_reader 0 '^40000$' 1 python3 -c "$slow_reader" "$UTOFURUN"
     [ ! -e /dev/full ] || check full_disk 1 'cannot write the output of the job: No space left' 1 \
         bash -c '"$UTOFURUN" -n 1 --tag-output echo text >/dev/full'
-    # reads a line, and then nothing for longer than the job takes
+    # reads a line, and then nothing until the job has ended
     check time_limit_asleep 124 '^ended$' 1 bash -c '
         exec 3> >(exec sleep 50)
         "$UTOFURUN" -n 2 --timeout 1 --tag-output yes >&3 2>&1; rc=$?; kill $!; echo ended; exit $rc'
@@ -171,7 +171,7 @@ group_utofurun_bad() {
         exec 3> >(exec sleep 50); reader=$!
         "$UTOFURUN" -n 2 --tag-output yes >&3 2>&1 & job=$!
         sleep 1; kill $job; wait $job; rc=$?; kill $reader; echo ended; exit $rc'
-    # one pipe for both: no line stands in the middle of another
+    # one pipe for both: lines do not mix
     check unmixed 0 '^\[0\] (a+|b+)$' 4000 bash -c '"$UTOFURUN" -n 1 --tag-output bash -c "
         a=\$(printf %06000d 0); b=\${a//0/b} a=\${a//0/a}
         for ((i = 0; i < 2000; i++)); do echo \$b >&2; done & for ((i = 0; i < 2000; i++)); do echo \$a; done; wait
@@ -203,7 +203,7 @@ start_job() {
     while ! [ -s "$folder/pid.0" ] || ! [ -s "$folder/pid.1" ]; do sleep 0.02; done
 }
 
-# A signal that was ignored when this shell began (nohup): no shell below it can trap it.
+# A signal that was ignored when this shell began (nohup): shells below it cannot trap the signal.
 is_ignored() { # NAME
     local mask
     mask=$(awk '/^SigIgn/ { print $2 }' "/proc/$$/status")
@@ -247,15 +247,15 @@ group_signals() {
         is_gone "$pid" || { kill -9 "$pid"; fail 'kill -9 of utofurun ends what its processes started'; }
     done
 
-    # the bad twin: what a job that went well left behind on purpose goes on
+    # the bad twin: processes that a successful job left behind on purpose continue
     checks=$((checks + 1))
     "$UTOFURUN" -n 1 bash -c "sleep 40 </dev/null >/dev/null 2>&1 & echo \$! >'$folder'/behind"
     sleep 0.2
     kill "$(cat "$folder/behind")" 2>/dev/null || fail 'the end of a job leaves alone what runs in the background'
 }
 
-# 1,024 processes of one machine: all meet, their lines come whole, the death of one is told once, and an
-# interrupt ends them all. And 64 nodes.
+# 1,024 processes of one machine: all communicate, their lines come complete, one death is reported
+# once, and an interrupt ends them all. And 64 nodes.
 group_utofurun_many() {
     local n=1024 nodes='6[0-3]|[0-5]?[0-9]' start pid
     check meet 0 '^rank [0-9]+ met 8$' $n "$UTOFURUN" -n $n "$MEET" 8
@@ -264,7 +264,7 @@ group_utofurun_many() {
     check lines 0 '^begin ([0-9]+) middle \1 end$' $((3 * n)) "$UTOFURUN" -n $n sh -c \
         'for i in 1 2 3; do echo "begin $UTOFU_RANK middle $UTOFU_RANK end"; done'
     logged lines '' $((3 * n))
-    # in pieces, which other processes' could come between
+    # in pieces, which other processes' lines might separate
     check tagged_lines 0 '^\[([0-9]+)\] begin \1 middle \1 end$' $((3 * n)) "$UTOFURUN" -n $n --tag-output sh -c \
         'for i in 1 2 3; do printf "begin $UTOFU_RANK "; printf "middle $UTOFU_RANK "; echo end; done'
     logged tagged_lines '' $((3 * n))
@@ -367,8 +367,8 @@ group_hand_bad() {
         as_rank 1 2 $root "$PROBE"; wait $!' "$port"
 }
 
-# What a server is that has not the key: it says that all is well, repeats what a true one once said, or
-# is of another version. forged_server PORT WHAT [PORT of the true one]
+# A server without the key: it reports success, repeats the messages of a true server, or is of
+# another version. forged_server PORT WHAT [PORT of the true one]
 write_forged_server() {
     cat >"$folder/forged_server.py" <<'END'
 import os, socket, sys, time
@@ -401,7 +401,7 @@ time.sleep(2)
 END
 }
 
-# forged WHAT: rank 1 of a job comes to such a server
+# forged WHAT: rank 1 of a job connects to such a server
 forged() {
     local port true
     port=$(free_port)
@@ -427,7 +427,7 @@ has_second_user() {
     [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null && as_stranger true 2>/dev/null
 }
 
-# with_another KIND: rank 0 waits; rank 1 with another key comes, then the true one
+# with_another KIND: rank 0 waits; rank 1 connects with another key, then with the true one
 with_another() {
     local root rc
     root=127.0.0.1:$(free_port)
@@ -444,7 +444,7 @@ with_another() {
     as_rank 1 2 "$root" "$PROBE" --delay 0 && wait $!
 }
 
-# in_folder KEY0 KEY1: rank 1 publishes with one key, rank 0 looks with another; "-" is none
+# in_folder KEY0 KEY1: rank 1 publishes with one key, rank 0 looks up with another; "-" is none
 in_folder() {
     local at rc i
     at=$(mktemp -d "$folder/job.XXXX")
@@ -459,7 +459,7 @@ in_folder() {
     return $rc
 }
 
-# Changes a file of a process that lives, in place. damage FILE WHAT
+# Changes a file of a living process in place. damage FILE WHAT
 write_damage() {
     cat >"$folder/damage.py" <<'END'
 import os, sys
@@ -508,7 +508,8 @@ group_key() {
         as_rank 0 2 $root "$PROBE" & UTOFU_JOB_KEY=${UTOFU_JOB_KEY^^} as_rank 1 2 $root "$PROBE"; wait $!'
     check utofurun_makes_one 0 '^[0-9a-f]{32}$' 1 "$UTOFURUN" -n 1 sh -c 'echo $UTOFU_JOB_KEY'
     check utofurun_makes_another 0 "$UTOFU_JOB_KEY" 0 "$UTOFURUN" -n 1 sh -c 'echo $UTOFU_JOB_KEY'
-    # it is refused when it publishes, or, where that took longer than it waits, when it looks somebody up
+    # it is refused when it publishes, or, if that took longer than its wait, when it looks up a
+    # record
     check utofurun_asks_for_it 4 'has another key than this one' 1 \
         "$UTOFURUN" -n 2 sh -c '[ $UTOFU_RANK = 0 ] && exec sleep 2; unset UTOFU_JOB_KEY
             "$PROBE" --delay 0; case $? in 1 | 4) exit 4 ;; esac'
@@ -532,7 +533,7 @@ group_key() {
         logged "file $kind is not shown" 'a secret' 0
     done
 
-    # the other one learns nothing, and the job goes on; no size and no rank reveals more
+    # the other process learns nothing, and the job continues; no size and no rank reveals more
     for what in 'other 2' 'other 3' 'other 1000'; do
         check "another key: $what" 0 'has another key than this one; give all processes of the job one UTOFU_JOB_KEY' 1+ \
             bash -c 'with_another "$@"' bash $what "$PROBE"
@@ -587,7 +588,7 @@ group_key() {
         logged "stranger: $what" ': ok$' 2
         logged "stranger: $what" 'does not belong to the job|says that it is rank' 0
     done
-    # the kernel says whose a unix socket is: not even with the key
+    # the kernel gives the owner of a unix socket: another user is refused even with the key
     check unix_socket_of_another_user 1 'nobody serves this job there .Permission denied.' 1 bash -c 'root=unix:@utofu.test.$$
         as_rank 0 2 $root as_stranger "$folder/probe" --delay 0 --wait 60000 >/dev/null 2>&1 &
         for ((i = 0; i < 2500; i++)); do grep -q "${root#unix:}" /proc/net/unix && break; sleep 0.02; done
@@ -595,8 +596,8 @@ group_key() {
         pkill -P $!; wait $!; exit $rc'
 }
 
-# A rank that publishes something else than an address record: whoever puts to it gets an error that
-# names it, and goes on. bad_records NAME command... as in: command... KIND FLAG
+# A rank that publishes an invalid address record: a process that puts to it gets an error with its
+# rank, and continues. bad_records NAME command... as in: command... KIND FLAG
 bad_records() {
     local kind name=$1 text
     shift
@@ -722,13 +723,13 @@ group_containers() {
     done
 }
 
-# most FIELD: its largest value in the counters of the command that was checked last
+# most FIELD: its maximum in the counters of the last checked command
 most() {
     sed -n "s/^utofu: stats: .* job .* $1=\\([0-9]*\\).*/\\1/p" "$folder/out" | sort -n | tail -n 1
 }
 
-# asked NAME COUNT command...: all of 16 processes put to all others; no process asks more questions, and one asks
-# so many; and what they keep of one another is small.
+# asked NAME COUNT command...: all of 16 processes put to all others; the maximum number of
+# questions of a process is COUNT; and the memory for the other processes is small.
 asked() {
     local name=$1 count=$2 bytes
     shift 2
@@ -747,9 +748,10 @@ all_by_hand() {
     wait
 }
 
-# two_nodes MOST COMMAND...: two nodes with four processes each, who look up all others. Nobody asks more than MOST
-# times; or, with MOST 0, somebody asks for each process of the other node. What is published for a whole node comes
-# a moment after its records, and mpirun does not always reach two daemons on one host: several tries.
+# two_nodes MOST COMMAND...: two nodes with four processes each, which look up all others. No
+# process asks more than MOST times; or, with MOST 0, a process asks for each process of the other
+# node. The records of a whole node are published a moment after the single ones, and mpirun does
+# not always reach two daemons on one host: several tries.
 two_nodes() {
     local most=$1 asked=
     shift
@@ -765,7 +767,7 @@ two_nodes() {
     [ -z "$asked" ] || fail "two nodes: $asked questions, not $most at most"
 }
 
-# Where the processes of a node share memory nobody asks for another one; the twins share none.
+# Processes of a node with shared memory do not ask for one another; the twins have none.
 group_questions() {
     local run=$here/../harness/openmpi
     [ -n "$MEET" ] || skip 'no program'
@@ -784,7 +786,7 @@ group_questions() {
     two_nodes 0 env PMIX_MCA_gds=hash "$run"
 }
 
-# What is handed over and needs no other call: see deferred.c. deferred WHERE command...
+# Communications that continue without another call: see deferred.c. deferred WHERE command...
 deferred() {
     local kind where wheres=$1
     shift

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * MPI_Comm_spawn makes another job: parent and child exchange VCQ ids, and a put to the other's is
- * refused at once. Prints "refused" for either side; "same mark" where both jobs have the same, as
+ * MPI_Comm_spawn makes another job: parent and child exchange VCQ ids, and a put to the other's VCQ
+ * is refused at once. Prints "refused" for either side; "same mark" if both jobs have the same, as
  * one pair in 1023 has.
  */
 #include <mpi.h>

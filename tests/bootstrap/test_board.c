@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The board of a node: who may open it and who is the last to write; and the records of other
- * nodes that come at once. */
+/* The board of a node: who may open it and which process is the last to write; and records of other
+ * nodes that arrive together. */
 #include "bootstrap/board.h"
 #include "bootstrap/job.h"
 #include "bootstrap/nodes.h"
@@ -92,7 +92,7 @@ static void refused(struct ut_job_board_key wrong, uint32_t size)
     cr_expect_null(other.memory);
 }
 
-/* The number of a descriptor may be that of anything by now. */
+/* The descriptor number may belong to any file by now. */
 Test(board, is_opened_by_nobody_with_another_key)
 {
     struct ut_job_board_key wrong = key;
@@ -104,7 +104,7 @@ Test(board, is_opened_by_nobody_with_another_key)
     struct {
         uint64_t cookie;
         uint32_t size;
-    } head = {key.cookie, SIZE}; /* nothing is wrong but that it could be shortened */
+    } head = {key.cookie, SIZE}; /* the only error is that the file could be truncated */
     cr_assert_eq(write(file, &head, sizeof(head)), sizeof(head));
     cr_assert_eq(ftruncate(file, 64 + SIZE * 260), 0);
     wrong.cookie++;
@@ -125,7 +125,7 @@ Test(board, is_opened_by_nobody_with_another_key)
     close(ends[1]);
 }
 
-/* Nobody can shorten it under a reader. */
+/* The file cannot be truncated while a reader has it mapped. */
 Test(board, keeps_its_size)
 {
     cr_expect(ftruncate(first.fd, 0) != 0 && errno == EPERM);
@@ -141,8 +141,8 @@ static int take(uint32_t local_rank, uint8_t *record)
     return rc;
 }
 
-/* Asked for at the second, third, fifth and ninth process, if it takes one question and is not
- * there. */
+/* Asked for at the second, third, fifth and ninth process, if fetching takes one question and the
+ * node is missing. */
 Test(nodes, are_asked_for_when_several_of_them_are_needed)
 {
     uint8_t record[UT_JOB_RECORD_MAX];
@@ -156,14 +156,14 @@ Test(nodes, are_asked_for_when_several_of_them_are_needed)
     for (uint32_t i = 1; i <= 4; i++) /* two processes: the other one has been asked for already */
         cr_expect_eq(ut_job_nodes_take(8, 0, 2, 1, record, &size), -ENOENT);
     for (uint32_t i = 1; i <= 13;
-         i++) { /* where it takes four questions: after four, after eight */
+         i++) { /* if fetching takes four questions: after four, after eight */
         cr_expect_eq(ut_job_nodes_take(9, 0, SIZE, 4, record, &size),
                      i == 5 || i == 9 ? -EAGAIN : -ENOENT, "%u", i);
         ut_job_nodes_none(9);
     }
 }
 
-/* Its first process may never answer. */
+/* The first process of the node may never answer. */
 Test(nodes, are_waited_for_but_not_for_ever)
 {
     uint8_t record[UT_JOB_RECORD_MAX];

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A launcher that speaks PMI-1 badly: job_probe (named by PROBE) must say so and end in time."""
+"""A launcher with errors in PMI-1: job_probe (named by PROBE) must report each error and end in
+time."""
 import os
 import re
 import socket

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A PMI-1 launcher that counts: how many questions the processes of a job (job_probe, named by PROBE) ask
-for one another's records, and whether names and values are as short as the launcher wants them."""
+"""A PMI-1 launcher that counts the questions of a job's processes (job_probe, named by PROBE) for
+one another's records, and checks that names and values are within the launcher's limits."""
 import os
 import socket
 import subprocess
@@ -14,8 +14,8 @@ FAILURES = []
 
 
 class Launcher:
-    """Serves all processes of a job. A process's publication waits for that of the first one of its node, and
-    job_probe waits for all: so the number of questions does not depend on time."""
+    """Serves all processes of a job. A process's publication waits for that of its node's first
+    process, and job_probe waits for all: so the number of questions does not depend on timing."""
 
     def __init__(self, nodes, per_node, keylen, vallen, forge, refuse):
         self.nodes, self.per_node, self.keylen, self.vallen = nodes, per_node, keylen, vallen
@@ -103,22 +103,22 @@ def check(name, nodes, per_node, expected, keylen=64, vallen=1024, forge=(), ref
 
 
 os.environ['ASAN_OPTIONS'] = 'detect_leaks=0'
-# the own node: one question, where the board is; the first process has made it. Without it, a question for each,
-# and four for the board
+# the own node: one question, for the board made by the first process. Without a board, a question
+# for each process, and four for the board
 check('one node', 1, 6, lambda rank: int(rank > 0))
 check('no board', 1, 6, lambda rank: 5 + 4 * int(rank > 0), refuse=['board'])
 check('forged board', 1, 6, lambda rank: 5 + 4 * int(rank > 0), forge=['board'])
 check('alone on a node', 4, 1, lambda rank: 3)
-# of the other node: the first process, then all in as many pieces as its records of 255 bytes need
+# of the other node: the first process, then all in the pieces for records of 255 bytes
 check('two nodes', 2, 4, lambda rank: int(rank % 4 > 0) + 1 + 2)
 check('node not published', 2, 4, lambda rank: int(rank % 4 > 0) + 4 + 2, refuse=['node'])
 check('forged node', 2, 4, lambda rank: int(rank % 4 > 0) + 4 + 2, forge=['node'])
-# short names and values: of a rank six pieces, of the board one
+# short names and values: six pieces per rank, one for the board
 check('short values', 1, 3, lambda rank: int(rank > 0), keylen=48, vallen=100)
 check('short values, no board', 1, 3, lambda rank: 2 * 6 + 3 * int(rank > 0), keylen=48, vallen=100, refuse=['board'])
-# where the node takes more questions than it has processes, these are asked for
+# if the node takes more questions than it has processes, single processes are asked for
 check('short values, two nodes', 2, 4, lambda rank: int(rank % 4 > 0) + 4 * 6, keylen=48, vallen=100)
-# two, of two pieces each, then the node's seven
+# two processes of two pieces each, then the node's seven
 check('pieces of a node', 2, 4, lambda rank: int(rank % 4 > 0) + 2 * 2 + 7, vallen=300)
 print(f'{len(FAILURES)} failures')
 sys.exit(1 if FAILURES else 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sharing the launcher's socket: this test is the MPI library and the launcher. */
+/* Sharing the launcher's socket: this test acts as the MPI library and the launcher. */
 #include "bootstrap/pmi1_share.h"
 
 #include <criterion/criterion.h>
@@ -33,7 +33,7 @@ static void say(int fd, const char *text)
     cr_assert_eq(send(fd, text, strlen(text), 0), (ssize_t)strlen(text));
 }
 
-/* Exactly this arrives. */
+/* Receives exactly this text. */
 static void hear(int fd, const char *text)
 {
     char got[256] = "";
@@ -56,7 +56,7 @@ static void expect_nothing(int fd)
     cr_assert_eq(poll(&p, 1, 50), 0);
 }
 
-/* It is not this library's turn, or it is: waits until the thread has seen what was said. */
+/* Waits until this library may or may not ask, when the thread has seen the messages. */
 static void await_turn(int wanted)
 {
     int rc = 1;
@@ -144,7 +144,7 @@ Test(share, this_library_asks_while_mpi_is_in_a_barrier)
     await_turn(0);
 }
 
-/* Slurm's daemon takes one line of what it reads. */
+/* Slurm's daemon handles only one line per read. */
 Test(share, this_library_waits_until_a_barrier_is_read)
 {
     say(mpi, "cmd=barrier_in\n");

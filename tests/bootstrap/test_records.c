@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The records of a job in shared memory: what a reader sees while they are written, and what it
- * cannot do with the descriptor. */
+/* The records of a job in shared memory: what a reader sees during writes, and what it cannot do
+ * with the descriptor. */
 #include "bootstrap/job.h"
 #include "bootstrap/records.h"
 
@@ -32,7 +32,7 @@ static void drop(void)
 
 TestSuite(records, .init = make, .fini = drop);
 
-/* Each record is one byte, repeated as often as the byte says. */
+/* Each record is one byte, repeated by its value. */
 static bool is_whole(const uint8_t *record, size_t size)
 {
     for (size_t i = 0; i < size; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rendezvous server, with messages made by hand: what it answers, and that processes of other
- * users and without the key can neither disturb it nor learn anything from it.
+ * The rendezvous server, with messages made by hand: its answers, and that processes of other users
+ * and without the key can neither disturb it nor learn anything from it.
  */
 #include "bootstrap/channel.h"
 #include "bootstrap/job.h"
@@ -24,9 +24,9 @@ enum { SIZE = 4, STRANGER = 54322 };
 static struct ut_job_root root;
 static struct ut_job_server *server;
 static struct ut_key key, other_key, no_key;
-static int descriptor = -1; /* that came with the last answer, or -1 */
+static int descriptor = -1; /* received with the last answer, or -1 */
 
-/* A process of the job, or one that would like to be. */
+/* A process of the job, or a stranger. */
 struct peer {
     int fd;
     uint8_t challenge[UT_JOB_WIRE_NONCE]; /* the server's */
@@ -103,7 +103,7 @@ static struct peer open_peer(void)
     return p;
 }
 
-/* Sends bytes and lets the server work; the answer's status, or -1 when it hung up. */
+/* Sends bytes and lets the server work; returns the answer's status, or -1 if it hung up. */
 static int tell(int fd, struct ut_job_wire *msg, const void *bytes, size_t n)
 {
     if (send(fd, bytes, n, MSG_NOSIGNAL) != (ssize_t)n)
@@ -169,7 +169,7 @@ Test(rendezvous, hands_out_what_was_published)
     cr_assert_eq(ask(&b, &answer, UT_JOB_WIRE_LOOKUP, &rank, 4), UT_JOB_WIRE_OK);
     cr_assert_eq(le16toh(answer.size), 4);
     cr_assert_arr_eq(answer.data, "record", 4);
-    /* the publisher's end does not take its record away */
+    /* the record stays after its publisher has ended */
     close(a.fd);
     cr_assert_eq(ask(&b, &answer, UT_JOB_WIRE_LOOKUP, &rank, 4), UT_JOB_WIRE_OK);
     rank = htole32(SIZE);
@@ -263,7 +263,7 @@ Test(rendezvous, records_are_read_without_asking)
     cr_assert_eq(ask(&b, &answer, UT_JOB_WIRE_PUBLISH, "another", 7), UT_JOB_WIRE_OK);
     cr_assert(has_record(&records, 3, "another"));
     cr_assert(!has_record(&records, SIZE, "another"), "there is no such rank");
-    /* the next program of that rank has published nothing */
+    /* the next program with that rank has published nothing */
     close(b.fd);
     let_it_work();
     cr_assert(has_record(&records, 3, "another"));
@@ -294,7 +294,7 @@ Test(rendezvous, nobody_else_gets_the_records)
     close(d.fd);
 }
 
-/* Where no descriptor can be sent, as too many are under way, the answer comes without. */
+/* If no descriptor can be sent, as too many are in flight, the answer comes without one. */
 Test(rendezvous, without_the_records_the_server_is_asked)
 {
     struct peer a = open_peer(), b = open_peer();
@@ -394,7 +394,7 @@ Test(rendezvous, random_bytes_do_no_harm)
         size_t n = 1 + (size_t)rand() % sizeof(bytes);
         for (size_t k = 0; k < sizeof(bytes); k++)
             bytes[k] = (unsigned char)rand();
-        /* every other one passes the first check */
+        /* every second one passes the first check */
         if (i % 2) {
             ut_job_wire_fill(msg, (uint8_t)(rand() % 5), UT_JOB_WIRE_OK, NULL, 0);
             msg->size = htole16((uint16_t)(rand() % 300));
@@ -445,8 +445,8 @@ Test(rendezvous, a_single_one_without_a_hello_is_dropped_too)
     close(p.fd);
 }
 
-/* 200 connect at once: a step of the server accepts a few, and serves the others before it accepts
- * more. */
+/* 200 connect at once: a step of the server accepts a few, and serves the other connections before
+ * it accepts more. */
 Test(rendezvous, strangers_who_knock_without_end_do_not_keep_others_waiting)
 {
     enum { MANY = 200 };
@@ -496,7 +496,7 @@ Test(rendezvous, strangers_do_not_take_the_last_descriptors)
     close(low);
 }
 
-/* ---- without the key, with another one, or with what somebody else sent ---- */
+/* ---- without the key, with another one, or with recorded messages ---- */
 
 Test(rendezvous, who_has_another_key_learns_nothing)
 {
@@ -504,7 +504,7 @@ Test(rendezvous, who_has_another_key_learns_nothing)
     struct ut_job_wire answer;
     uint32_t seen, connected;
 
-    /* right and wrong sizes and ranks, and one that is taken: all the same */
+    /* right and wrong sizes and ranks, and one in use: the same answer */
     struct peer taken = open_peer();
     cr_assert_eq(hello(&taken, 1, SIZE), UT_JOB_WIRE_OK);
     for (uint32_t size = 1; size <= SIZE + 2; size++) {
@@ -515,7 +515,7 @@ Test(rendezvous, who_has_another_key_learns_nothing)
             close(p.fd);
         }
     }
-    /* no tag at all */
+    /* without a tag */
     struct peer p = open_peer();
     size_t n = ut_job_wire_fill(&answer, UT_JOB_WIRE_HELLO, UT_JOB_WIRE_OK, p.hello.data,
                                 UT_JOB_WIRE_HELLO_SIZE);
@@ -534,13 +534,13 @@ Test(rendezvous, what_was_recorded_is_refused)
     struct ut_job_wire answer, msg;
 
     cr_assert_eq(hello(&a, 1, SIZE), UT_JOB_WIRE_OK);
-    /* on another connection, the challenge is another one */
+    /* another connection has another challenge */
     struct peer b = open_peer();
     cr_assert_neq(memcmp(a.challenge, b.challenge, sizeof(a.challenge)), 0);
     close(a.fd);
     cr_assert_eq(tell(b.fd, &answer, &a.hello, a.hello_size), UT_JOB_WIRE_REFUSED);
     close(b.fd);
-    /* on the same one, its number is over */
+    /* on the same connection, the number is used up */
     a = open_peer();
     cr_assert_eq(hello(&a, 1, SIZE), UT_JOB_WIRE_OK);
     size_t n = ut_job_wire_fill(&msg, UT_JOB_WIRE_PUBLISH, UT_JOB_WIRE_OK, "record", 6);
@@ -548,7 +548,7 @@ Test(rendezvous, what_was_recorded_is_refused)
     cr_assert_eq(tell(a.fd, &answer, &msg, n), UT_JOB_WIRE_OK);
     cr_assert_eq(tell(a.fd, &answer, &msg, n), -1);
     close(a.fd);
-    /* nor is an answer of the server's a request */
+    /* an answer of the server is not a request */
     a = open_peer();
     cr_assert_eq(hello(&a, 1, SIZE), UT_JOB_WIRE_OK);
     a.channel.side = UT_JOB_SIDE_SERVER;
@@ -574,7 +574,7 @@ Test(rendezvous, a_message_that_was_changed_ends_the_connection)
     }
 }
 
-/* The key alone is not enough for a unix socket, nor is anything needed to be turned away. */
+/* For a unix socket the key is not sufficient, and another user is refused in any case. */
 static int be_another_user(void)
 {
     struct ut_job_wire msg;
@@ -601,7 +601,7 @@ Test(rendezvous, another_user_is_turned_away)
         ut_job_server_step(server, 5);
     cr_assert(WIFEXITED(status));
     cr_assert(WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 77);
-    /* the bad twin: the same of this user is let in */
+    /* the bad twin: the same by this user is accepted */
     struct peer p = open_peer();
     close(p.fd);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records kept compactly: what was put in comes out, few bytes are needed, and damaged packs of
- * other processes do no harm. */
+/* Records stored compactly: inserted records are read back, few bytes are needed, and damaged packs
+ * of other processes do no harm. */
 #include "bootstrap/job.h"
 #include "bootstrap/pack.h"
 #include "bootstrap/store.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* As an address record: most of it is the same in all of a host, what is not is random. */
+/* Like an address record: most bytes are equal on one host, the others are random. */
 enum { SIZE = 82, HOST = 28, LOCAL = 4, CQ = 12, PID = 54, KEYS = 66, SAME_MAX = 48 };
 
 static size_t make(uint32_t rank, uint32_t per_host, uint8_t record[UT_JOB_RECORD_MAX])
@@ -44,7 +44,7 @@ static void add(struct ut_job_store *store, uint32_t rank, uint32_t per_host)
     cr_assert_eq(ut_job_store_add(store, rank, record, n), 0);
 }
 
-/* In an order that is neither up nor down. */
+/* In an order that is neither ascending nor descending. */
 Test(store, keeps_all_in_48_bytes_a_rank)
 {
     for (uint32_t ranks = 8; ranks <= 8192; ranks *= 4) {
@@ -60,7 +60,7 @@ Test(store, keeps_all_in_48_bytes_a_rank)
     }
 }
 
-/* The twin: records that have nothing in common need more than they are long. */
+/* The twin: records without common bytes need more than their length. */
 Test(store, needs_more_for_records_that_have_nothing_in_common)
 {
     struct ut_job_store store = {0};
@@ -115,7 +115,7 @@ Test(store, has_what_was_added_last_and_nothing_else)
 }
 
 /* Of every length, and with differences at every distance. */
-/* However many ranks are known: of 64, of 128... A search that finds nothing comes to an end. */
+/* For any number of known ranks: 64, 128... A search without result ends. */
 Test(store, says_no_for_who_is_not_known, .timeout = 20)
 {
     struct ut_job_store store = {0};
@@ -156,7 +156,7 @@ Test(pack, gives_back_what_was_inserted)
     ut_job_pack_free(&pack);
 }
 
-/* A record is read or it is not: the sanitizers see anything else. */
+/* A record is read or not: the sanitizers detect anything else. */
 Test(pack, survives_every_byte_changed_and_every_cut)
 {
     static struct {

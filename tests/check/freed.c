@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * freed wrong|right: rank 0 puts to a VCQ of rank 1, and polls, finding nothing, until the check
- * mode has started the put, so that nothing is held. Then it frees its VCQ (wrong: rank 1's does
- * not exist), or polls on until the put is complete.
+ * freed wrong|right: rank 0 puts to a VCQ of rank 1, and polls, until the check mode has started
+ * the put, so that no communication is held. Then it frees its VCQ (wrong: rank 1's does not
+ * exist), or polls on until the put is complete.
  */
 #include <string.h>
 #include <time.h>

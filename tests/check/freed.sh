@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# freed.sh PROGRAM UTOFURUN: a VCQ that is freed with a communication under way is reported, though nothing is held.
+# freed.sh PROGRAM UTOFURUN: a VCQ that is freed with a communication under way is reported,
+# although no communication is held.
 set -u
 program=$1 utofurun=$2
 folder=$(mktemp -d)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * notes NAME within|beyond: a program for a note of UTOFU_CHECK that stays within what the real
- * machine has, or does what has an effect there; or that goes beyond it, by one where it is a
- * number. All communication is with itself. NAME "list" prints, one in a line: NAME, processes of
- * each version, notes of each version, and what is to stand in the note of "beyond".
+ * notes NAME within|beyond: a program for a note of UTOFU_CHECK that stays within the limits of the
+ * real machine, or uses features that have an effect there; or that goes beyond, by one if the
+ * limit is a number. All communication is with itself. NAME "list" prints, one per line: NAME,
+ * processes of each version, notes of each version, and the text of the note of "beyond".
  */
 #include <pthread.h>
 #include <stdbool.h>
@@ -57,7 +57,7 @@ static void poll_mrq(size_t n)
     }
 }
 
-/* Until so many notices are in the MRQ, which leaves them there. */
+/* Waits until n notices are in the MRQ, without taking them. */
 static void await_mrq(size_t n)
 {
     for (size_t unread = 0; unread < n;)
@@ -77,7 +77,7 @@ static void piggyback(unsigned long int flags)
 }
 
 /*
- * Each of them: beyond or within
+ * The programs: beyond or within
  */
 
 static void create(size_t n, unsigned long int flags)
@@ -88,8 +88,8 @@ static void create(size_t n, unsigned long int flags)
         OK(utofu_create_vcq(0, flags, &more));
 }
 
-/* Eight VCQs to a CQ. There are 1 CQ for ordinary VCQs and 2 in session mode for each of four
- * processes: the one that exists, and the others. */
+/* Eight VCQs per CQ. Each of four processes has 1 CQ for ordinary VCQs and 2 for session mode: the
+ * existing VCQ, and the others. */
 static void cqs(bool beyond)
 {
     create(beyond ? 9 : 8, UTOFU_VCQ_FLAG_SESSION_MODE);
@@ -109,7 +109,7 @@ static void start_gates(bool beyond)
 {
     utofu_vbg_id_t ids[1];
 
-    /* what is freed, or on another TNI, does not count */
+    /* freed gates, and those of another TNI, do not count */
     for (int i = 0; i < (beyond ? 9 : 8); i++)
         allocate(0, 1);
     for (int i = 0; i < 3; i++) {
@@ -213,7 +213,7 @@ static void extension(bool beyond)
         OK(utofu_wake_vcq(vcq));
 }
 
-/* The last of three puts tells that all are there; or it has no order. */
+/* The last of three puts shows that all have arrived; or it is not ordered. */
 static void unasked(bool beyond)
 {
     put(0);

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Each note of the check mode is told of a program that goes beyond what the real machine has, or that does
-# what is different there, and of its twin that does not, no such line. NOTES is the program notes.c,
-# UTOFURUN the launcher. usage: notes.sh [NAME]
+# Each note of the check mode is printed for a program that exceeds a limit of the real machine, or
+# does something that differs there, and not for its twin. NOTES is the program notes.c, UTOFURUN
+# the launcher. usage: notes.sh [NAME]
 
 : "${NOTES:?names the program}" "${UTOFURUN:?names utofurun}"
 folder=$(mktemp -d)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * own_stadd own|peers: each process puts to the next one, with its own STADD in place of that of
- * the peer's memory, or rightly. Both have registered the same number of regions, at addresses with
- * the same offset. Status 3: the put failed with UTOFU_ERR_MRQ_RMT_STADD.
+ * own_stadd own|peers: each process puts to the next one, with its own STADD instead of the peer's,
+ * or correctly. Both have registered the same number of regions, at addresses with the same offset.
+ * Status 3: the put failed with UTOFU_ERR_MRQ_RMT_STADD.
  */
 #include <stdlib.h>
 #include <string.h>

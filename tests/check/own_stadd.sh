@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# own_stadd.sh PROGRAM UTOFURUN: with the check mode a process's own STADD is none of a peer's memory, in each of
-# several jobs. (Without the mode it often is.)
+# own_stadd.sh PROGRAM UTOFURUN: with the check mode a process's own STADD is invalid in a peer, in
+# each of several jobs. (Without the mode it is often valid.)
 set -u
 program=$1 utofurun=$2
 folder=$(mktemp -d)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * race [right]: the processes of a job on one node put a word to the memory of rank 0, ROUNDS
- * times, all to the same one, and meet behind each put; "right": each has a word of its own.
- * Whatever launcher has begun it: nothing but the library is used between them. The number of the
- * line with the call is on standard output.
+ * times, all to the same word, and wait for one another after each put; "right": each has its own
+ * word. Works under any launcher: the processes only use the library to synchronize. Prints the
+ * line number of the call to standard output.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ enum {
     WORDS = 64
 };
 
-static uint64_t mem[2 * WORDS] __attribute__((aligned(256))); /* as a reserved STag wants it */
+static uint64_t mem[2 * WORDS] __attribute__((aligned(256))); /* aligned for a reserved STag */
 static utofu_vcq_hdl_t vcq;
 static utofu_vcq_id_t first;
 static utofu_stadd_t stadd;
@@ -42,11 +42,11 @@ static int await(struct utofu_mrq_notice *notice)
     int rc;
 
     while ((rc = utofu_poll_mrq(vcq, 0, notice)) == UTOFU_ERR_NOT_FOUND)
-        utofu_poll_tcq(vcq, 0, &cbdata); /* makes room in the TOQ; nothing comes there */
+        utofu_poll_tcq(vcq, 0, &cbdata); /* makes room in the TOQ; there are no entries */
     return rc;
 }
 
-/* Adds to the counter of rank 0, which may not be there yet; its value before. */
+/* Adds to the counter of rank 0, which may not be registered yet; returns its old value. */
 static int add(uint64_t n, uint64_t *before)
 {
     struct utofu_mrq_notice notice;
@@ -73,7 +73,7 @@ static int meet(uint64_t all)
     return rc;
 }
 
-/* Rank 0, which has the counter, ends when all others need it no more. */
+/* Rank 0, which has the counter, ends when no other process needs it. */
 static int part(int rank, int size)
 {
     struct utofu_mrq_notice notice;
@@ -89,7 +89,7 @@ static int part(int rank, int size)
     rc = utofu_armw8(vcq, first, UTOFU_ARMW_OP_ADD, 1, stadd + GONE * sizeof(mem[0]), 0,
                      UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE, NULL);
     if (rc == 0)
-        await(&notice); /* an error if rank 0 was quicker */
+        await(&notice); /* an error if rank 0 has already ended */
     return rc;
 }
 

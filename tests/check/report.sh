@@ -56,7 +56,7 @@ lines '^utofu: check: note: 1 VCQs had an MRQ' 1 'more than half full'
 lines '^utofu: check: note: 57 relay gates' 1 '60 gates'
 unset UTOFU_NUM_MRQ_ENTRIES
 
-# once for each place, in at most four lines, with the line of the call, and the sums
+# once for each place, in at most four lines, with the line number of the call, and the sums
 UTOFU_CHECK=1 run 0 "$WRONG"
 lines '^utofu: check: \[rank 0\] source-written: ' 1 once
 lines '^utofu: check: \[rank 0\] [0-9]+ findings at 1 places: source-written [0-9]+$' 1 sums
@@ -72,7 +72,7 @@ fi
 UTOFU_CHECK=1 LD_LIBRARY_PATH=$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} run 0 "$WRONG"
 lines 'ago in wrong\+0x[0-9a-f]+$' 1 'module and offset'
 
-# abort ends it, for a debugger; in a shell of its own, which says so
+# abort ends it, for a debugger; in a shell of its own, which prints that
 ulimit -c 0
 UTOFU_CHECK=abort run 134 bash -c '"$0"; exit $?' "$WRONG"
 lines '^utofu: check: \[rank 0\] source-written: ' 1 abort
@@ -81,7 +81,7 @@ UTOFU_CHECK=abort run 0 "$WRONG" right
 UTOFU_CHECK=perhaps run 1 "$WRONG"
 lines "UTOFU_CHECK.*0\|1\|abort" 1 'a bad value'
 
-# every launcher that is here; each process reports
+# every installed launcher; each process reports
 UTOFU_CHECK=1 run 0 "$UTOFURUN" -n 3 "$WRONG"
 lines '^utofu: check: \[rank [012]\] source-written: ' 3 utofurun
 lines '^utofu: check: note: ' 2 'notes of rank 0'
@@ -91,7 +91,7 @@ for launcher in mpirun.openmpi mpiexec.hydra; do
     lines 'utofu: check: \[rank [01]\] source-written: ' 2 $launcher
 done
 
-# two processes, which know of each other by whatever launcher there is
+# two processes, under any launcher
 for launcher in "$UTOFURUN" mpirun.openmpi mpiexec.hydra; do
     command -v "$launcher" >/dev/null || continue
     UTOFU_CHECK=1 run 0 "$launcher" -n 2 "$RACE"

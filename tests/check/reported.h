@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What processes under UTOFU_CHECK have reported. */
+/* The reports of processes under UTOFU_CHECK. */
 #ifndef UT_TEST_REPORTED_H
 #define UT_TEST_REPORTED_H
 
@@ -9,8 +9,8 @@
 
 #include "harness.h"
 
-/* Is this what follows "[rank N] " of a report with the id (NULL: of any)? The line of the sums
- * begins with a number there. */
+/* Is this the text after "[rank N] " of a report with the id (NULL: any)? The line of the sums has
+ * a number there. */
 static inline bool is_finding(const char *what, const char *id)
 {
     if (*what >= '0' && *what <= '9')
@@ -36,7 +36,7 @@ static inline int num_findings(const struct ut_outcome out[], int n, const char 
     return found;
 }
 
-/* UT_CHECK_ONLY: only the program of this name. */
+/* UT_CHECK_ONLY: only the program with this name. */
 static inline bool is_chosen(const char *name)
 {
     const char *only = getenv("UT_CHECK_ONLY");

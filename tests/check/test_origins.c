@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Programs for UTOFU_CHECK in which two or three processes use the memory of another one, each in
- * two versions: the wrong one is to be reported with the id that stands beside it and with no other
- * one, its right twin with none. Ranks ONE, TWO and THREE are origins, rank TARGET has the memory.
+ * two versions: the wrong one must be reported with the id in its row and with no other one, its
+ * correct twin with none. Ranks ONE, TWO and THREE are origins, rank TARGET has the memory.
  *
- * A wrong one may run again, at most MOST_RUNS times: on a busy machine the second process may come
- * when the communication of the first one has begun. UT_CHECK_RUNS: runs of each wrong program,
- * whatever they report, and a table says in how many it was reported. UT_CHECK_ROUNDS,
+ * A wrong one may run again, at most MOST_RUNS times: on a loaded machine the second process may
+ * start after the first one's communication has begun. UT_CHECK_RUNS: runs of each wrong program,
+ * whatever they report, with a table of how often each was reported. UT_CHECK_ROUNDS,
  * UT_CHECK_ONLY, UT_CHECK_ENV: as in test_programs.c.
  */
 #include "ends.h"
@@ -27,10 +27,10 @@ TestSuite(origins);
 
 enum {
     SIZE = 512 * 1024,
-    SRC = 256 * 1024, /* the sources of puts, and what gets fill, lie from here on */
+    SRC = 256 * 1024, /* the sources of puts, and destinations of gets, begin here */
     LONG = 65536,
-    ALIAS = 8192, /* a second STADD is of so many bytes, from there on, */
-    RESERVED = 5, /* and one with a reserved STag of all */
+    ALIAS = 8192, /* offset and size of the memory of a second STADD, */
+    RESERVED = 5, /* and a reserved STag for the whole memory */
     FLAG = 3 * LONG,
     LOCK = FLAG + 512,
     ROUNDS = 4,
@@ -53,14 +53,14 @@ struct side {
     enum { BY_STADD, BY_ALIAS, BY_RESERVED, BY_SECOND_VCQ } by;
 };
 
-/* How the right version orders the two; ORDER_NONE: it does not, and has other communications. */
+/* How the right version orders the two; ORDER_NONE: not, but with other communications. */
 enum order {
     ORDER_NONE,
     ORDER_NOTICE,  /* a put with a remote notice to the second process */
-    ORDER_BARRIER, /* all have come to a barrier */
-    ORDER_LOCK,    /* each takes a lock, by ARMW, and gives it back */
+    ORDER_BARRIER, /* all processes enter a barrier */
+    ORDER_LOCK,    /* each takes a lock, by ARMW, and releases it */
     ORDER_FLAG,    /* a word of the second process, which it polls */
-    ORDER_DATA,    /* the target polls for the data, and tells the second process */
+    ORDER_DATA,    /* the target polls for the data, and notifies the second process */
     ORDER_PIPE,    /* a message over a pipe */
 };
 
@@ -71,9 +71,9 @@ struct program {
     enum order order;
     bool same;    /* the right version: all write the same bytes, else only the last one differs */
     bool threads; /* several threads of each process, each with a VCQ */
-    bool relayed; /* process TWO puts by a session-mode VCQ, to which a put has come */
+    bool relayed; /* process TWO puts from a session-mode VCQ, after a put has arrived there */
     bool late;    /* process TWO puts after empty polls of ONE */
-    enum { STAYS, EXITS, IS_STOPPED } first; /* what process ONE, or THREE, does: see below */
+    enum { STAYS, EXITS, IS_STOPPED } first; /* the action of process ONE, or THREE: see below */
 };
 
 static struct ut_end end, second; /* `second`: of the target, another VCQ with the same memory */
@@ -89,7 +89,7 @@ static int pipes[2];
  * Communications
  */
 
-/* What an origin writes. */
+/* The data of an origin. */
 static uint8_t content(const struct program *p, bool right, int rank, size_t at, int round)
 {
     bool same = p->same && (right || at % 512 != 511);
@@ -155,7 +155,7 @@ static void do_one(struct ut_end *e, const struct side *s)
         mrq(e);
 }
 
-/* What process TWO posts next to its relay starts at once. */
+/* A put that process TWO submits to its relay next starts at once. */
 static void trigger_relay(void)
 {
     memcpy(relay.mem + SRC, end.mem + SRC, LONG);
@@ -170,7 +170,7 @@ static struct ut_end *end_of(const struct program *p)
     return p->relayed && ut_rank == TWO ? &relay : &end;
 }
 
-/* Process TWO puts when polls of ONE have been empty. */
+/* Process TWO puts after empty polls of ONE. */
 static void do_late(const struct side *s, int round)
 {
     enum { POLLS = 50 };
@@ -191,7 +191,7 @@ static void do_late(const struct side *s, int round)
     CHECK_OK(rc == UTOFU_ERR_NOT_FOUND ? ut_await_mrq(end.vcq, &notice) : rc);
 }
 
-/* A word to another process. */
+/* Puts a word to another process. */
 static void tell(int rank, unsigned long int flags, uint64_t value)
 {
     struct ut_comm comm = {.kind = UT_PIGGYBACK8,
@@ -267,7 +267,7 @@ struct worker {
     int round;
 };
 
-/* Of a process, thread 0 uses a place of its own, thread 1 what the table says. */
+/* In each process, thread 0 uses a place of its own, thread 1 the one in the table. */
 static void *work(void *arg)
 {
     struct worker *w = arg;
@@ -313,7 +313,7 @@ static void run_round(const struct program *p, bool right, int round, struct wor
         do_one(end_of(p), sides[ut_rank]);
 }
 
-/* Process THREE puts to the place, waits for its notice, and ends; the others come after that. */
+/* Process THREE puts to the place, waits for its notice, and ends; the others put after that. */
 static void exit_early(const struct program *p)
 {
     if (ut_rank == THREE) {
@@ -326,7 +326,7 @@ static void exit_early(const struct program *p)
         ut_relax();
 }
 
-/* The state of a process, as in /proc/PID/stat; 'X': it is gone, and was waited for. */
+/* The state of a process, from /proc/PID/stat; 'X': it has ended, and was waited for. */
 static char state_of(pid_t pid)
 {
     char path[64], text[256] = "";
@@ -341,8 +341,8 @@ static char state_of(pid_t pid)
     return state ? state[2] : 'X';
 }
 
-/* Process ONE is killed while its put is held, and has never sent it; in the wrong version it is
- * stopped, and goes on later. */
+/* Process ONE is killed while its put is held, which is therefore never sent; in the wrong version
+ * the process is stopped, and continued later. */
 static void run_stopped(const struct program *p, bool right)
 {
     fill_source(p, right, 0);
@@ -358,7 +358,7 @@ static void run_stopped(const struct program *p, bool right)
     if (ut_rank != TWO)
         return;
     pid_t pid = ut_pid_of(ONE);
-    /* a zombie may have threads that are not dead yet, and with them what they hold */
+    /* a zombie may have threads that are still alive, and hold resources */
     while (state_of(pid) != (right ? 'X' : 'T'))
         ut_relax();
     do_one(&end, &p->two);
@@ -475,7 +475,7 @@ static void open_all(void)
     ut_allgather(&all[ut_rank], all, sizeof(all[0]));
 }
 
-/* One after the other, in words that nobody else uses: then the STADDs are known. */
+/* In sequence, in words that no other process uses, so that the STADDs become known. */
 static void use_all(void)
 {
     for (int rank = 0; rank < PROCS; rank++) {
@@ -535,7 +535,7 @@ static bool run(const struct how *how, struct ut_outcome out[PROCS], char *repor
     return ok;
 }
 
-/* Both communications are named, with the place of each. */
+/* Both communications are named, with their places. */
 static void look_at_report(const struct program *p, const char *output)
 {
     const char *other = strstr(output, "    beside ");
@@ -561,7 +561,7 @@ Test(origins, wrong_programs_are_reported, .timeout = 0)
         while (done < runs || (runs == 0 && hits == 0 && done < MOST_RUNS)) {
             int rank = 0;
             cr_assert(run(&how, out, report, sizeof(report)), "%s: %s", p->name, report);
-            /* one that has landed while the other one was held, has changed its memory, too */
+            /* a put that arrived while the other one was held has also changed its memory */
             int landed = num_findings(out, PROCS, "remote-written", NULL);
             int both = num_findings(out, PROCS, NULL, &rank);
             int n = num_findings(out, PROCS, p->id, &rank);

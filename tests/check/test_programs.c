@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Small programs for UTOFU_CHECK, each in two versions: the wrong one is to be reported with the id
- * that stands beside it and with no other one, its right twin, which differs in a line or two, with
- * none. Both run to their end. A wrong one that the background thread of a busy machine was quicker
- * than may run again, at most MOST_RUNS times. A table says how many were found.
+ * Small programs for UTOFU_CHECK, each in two versions: the wrong one must be reported with the id
+ * in its row and with no other one, its correct twin, which differs in a line or two, with none.
+ * Both run to their end. A wrong one may run again, at most MOST_RUNS times, as on a loaded machine
+ * the background thread may start the communication first. A table lists the number of detected
+ * ones.
  *
- * UT_CHECK_ROUNDS: runs of each right program. UT_CHECK_SLOW: over a network communications take
- * longer, and more of them start while a program waits: those whose error comes after a wait need
+ * UT_CHECK_ROUNDS: runs of each correct program. UT_CHECK_SLOW: over a network communications take
+ * longer, and more of them start while a program waits: programs with an error after a wait need
  * not be found, nor those with two STADDs of the same memory of a peer. UT_CHECK_ONLY: a program by
- * its name. UT_CHECK_ENV: a further setting of the environment, NAME=value. UT_CHECK_FIRST: the
- * first seed of those tests that shuffle, too, and UT_CHECK_SEEDS: how many of them right programs
- * run with.
+ * its name. UT_CHECK_ENV: a further environment setting, NAME=value. UT_CHECK_FIRST: the first seed
+ * of the tests with the shuffle mode, and UT_CHECK_SEEDS: the number of seeds for correct programs.
  */
 #include "ends.h"
 #include "reported.h"
@@ -27,7 +27,7 @@ TestSuite(check);
 
 enum {
     SIZE = 256 * 1024,
-    SRC = 128 * 1024, /* the sources of puts, and what gets fill, lie from here on */
+    SRC = 128 * 1024, /* the sources of puts, and destinations of gets, begin here */
     LONG = 65536,
     ALIAS = 8192,
     CALLS = 4000,
@@ -48,11 +48,11 @@ struct program {
     enum ut_kind kind;
     size_t length;
     unsigned long int flags;
-    size_t at; /* a byte of the memory, or what the body takes it for */
+    size_t at; /* an offset in the memory, or a parameter of the body */
     bool prepared;
-    bool once;  /* what is wrong ends it: one round */
-    bool dies;  /* so may the process */
-    bool waits; /* what is wrong comes after a wait for something else, or cannot be known over a
+    bool once;  /* the error ends the program: one round */
+    bool dies;  /* the process may die */
+    bool waits; /* the error comes after a wait for another event, or cannot be known over a
                  * network */
 };
 
@@ -61,7 +61,7 @@ static struct ut_peer peers[PROCS];
 static utofu_stadd_t aliases[PROCS]; /* other STADDs, of ALIAS bytes from ALIAS on */
 static uint64_t value;               /* a new one in each round */
 static bool shuffled;
-static size_t taken; /* TCQ entries that a full TOQ has made it take */
+static size_t taken; /* TCQ entries taken because of a full TOQ */
 
 /*
  * Helpers of rank 0
@@ -89,7 +89,7 @@ static void start(enum ut_kind kind, size_t from, size_t to, size_t length, unsi
     taken += ut_start_busy(&comm);
 }
 
-/* The communication that the table says. */
+/* Starts the communication in the table. */
 static size_t start_one(const struct program *p, unsigned long int more)
 {
     struct ut_comm comm = comm_of(p->kind, SRC, 0, p->length, p->flags | more);
@@ -99,7 +99,7 @@ static size_t start_one(const struct program *p, unsigned long int more)
     return ut_num_blocks(&comm);
 }
 
-/* Without giving the core away at once: what is held back is only held for a millisecond. */
+/* Without yielding the core at once, as a communication is only held for a millisecond. */
 static void tcq(size_t entries)
 {
     void *cbdata;
@@ -142,7 +142,7 @@ static uint64_t word_of(size_t at)
     return __atomic_load_n((uint64_t *)(end.mem + at / 8 * 8), __ATOMIC_RELAXED);
 }
 
-/* What has a put of more than 32 bytes whose TCQ entry is there brought? With the shuffle mode,
+/* Checks the data of a put of more than 32 bytes whose TCQ entry was taken. With the shuffle mode,
  * which shows an error that comes too late for the check mode. */
 static void expect_at(size_t to, uint64_t expected)
 {
@@ -154,7 +154,7 @@ static void expect_at(size_t to, uint64_t expected)
 }
 
 /*
- * The programs. Rank 1 only has memory.
+ * The programs. Rank 1 only provides memory.
  */
 
 /* The source of a put is written before its TCQ entry has come (2.2.3). */
@@ -168,7 +168,7 @@ static void source(const struct program *p, bool right)
     write_word(SRC + p->at);
 }
 
-/* The entry of the first one of two puts says nothing of the second one. */
+/* The TCQ entry of the first of two puts does not cover the second one. */
 static void second_source(const struct program *p, bool right)
 {
     uint64_t before = word_of(SRC + LONG / 2);
@@ -181,7 +181,7 @@ static void second_source(const struct program *p, bool right)
     expect_at(LONG / 2, before);
 }
 
-/* Of many puts the last one. */
+/* The last one of many puts. */
 static void last_source(const struct program *p, bool right)
 {
     uint64_t before = word_of(SRC + (p->at - 1) * STRIDE);
@@ -194,7 +194,7 @@ static void last_source(const struct program *p, bool right)
     expect_at((p->at - 1) * STRIDE, before);
 }
 
-/* The local notice comes after the data were read, the remote one of something else does not. */
+/* The local notice comes after the data were read; the remote notice of another put does not. */
 static void source_and_notice(const struct program *p, bool right)
 {
     start(UT_PUT, SRC, 0, p->length, UT_LCL);
@@ -214,7 +214,7 @@ static void target(const struct program *p, bool right)
     write_word(SRC + p->at);
 }
 
-/* A TCQ entry of a get says that it has started. */
+/* A TCQ entry of a get only shows that it has started. */
 static void target_after_tcq(const struct program *p, bool right)
 {
     start(UT_PUT, SRC + LONG, LONG, 8, UT_TCQ);
@@ -226,8 +226,8 @@ static void target_after_tcq(const struct program *p, bool right)
     mrq(right ? 0 : 1);
 }
 
-/* A get into the source of a put; a put of what a get fills; two gets (2.2.10). `at`: how far apart
- * they are in the wrong version. */
+/* A get into the source of a put; a put of the destination of a get; two gets (2.2.10). `at`: the
+ * distance in the wrong version. */
 static void get_into_source(const struct program *p, bool right)
 {
     start(UT_PUT, SRC, 0, p->length, UT_TCQ);
@@ -279,7 +279,7 @@ static void get_put(const struct program *p, bool right)
     two(p, right, UT_GET, p->kind);
 }
 
-/* The same, but the local notice of the first one is waited for. */
+/* The same, but the right version waits for the local notice of the first one. */
 static void put_put_notice(const struct program *p, bool right)
 {
     write_word(SRC + LONG);
@@ -290,7 +290,7 @@ static void put_put_notice(const struct program *p, bool right)
     mrq(right ? 1 : 2);
 }
 
-/* The same, but they are apart; or what they write is the same. */
+/* The same, but in different memory; or with the same data. */
 static void put_put_apart(const struct program *p, bool right)
 {
     write_word(SRC + LONG);
@@ -309,7 +309,7 @@ static void put_put_same(const struct program *p, bool right)
     mrq(2);
 }
 
-/* STRONG_ORDER of the first one does not bind the second one, nor on another path. */
+/* STRONG_ORDER of the first one does not order the second one, nor on another path. */
 static void strong_first(const struct program *p, bool right)
 {
     write_word(SRC);
@@ -327,7 +327,7 @@ static void strong_path(const struct program *p, bool right)
     mrq(2);
 }
 
-/* The same through two VCQs of the process, which nothing binds. */
+/* The same through two VCQs of the process, which are not ordered. */
 static void two_vcqs(const struct program *p, bool right)
 {
     struct utofu_mrq_notice notice;
@@ -347,7 +347,7 @@ static void two_vcqs(const struct program *p, bool right)
     ut_end_close(&other);
 }
 
-/* Two STADDs of the same memory. Those of a peer are known when both were used before. */
+/* Two STADDs of the same memory. Those of a peer are known if both were used before. */
 static void use_alias(void)
 {
     struct ut_comm comm = comm_of(UT_PUT, SRC, 0, 8, UT_LCL);
@@ -409,8 +409,7 @@ static void alias_padding(const struct program *p, bool right)
     mrq(2);
 }
 
-/* The target is this process itself: a VCQ with two STADDs, or two VCQs. Nothing was used before.
- */
+/* The target is this process: a VCQ with two STADDs, or two VCQs, not used before. */
 static void own_alias(const struct program *p, bool right)
 {
     struct ut_comm comm = comm_of(p->kind, SRC, 0, p->length, UT_LCL | (right ? UT_STRONG : 0));
@@ -451,8 +450,8 @@ static void own_vcqs(const struct program *p, bool right)
     CHECK_OK(utofu_free_vcq(vcq));
 }
 
-/* Two threads on one VCQ, made with the flags (3.3.4.1): wrong without THREAD_SAFE, and nothing
- * else that keeps their calls apart. */
+/* Two threads on one VCQ, created with the flags (3.3.4.1): wrong without THREAD_SAFE, unless a
+ * mutex separates their calls. */
 struct sharer {
     const struct program *program;
     struct ut_end *end;
@@ -693,7 +692,7 @@ static void leave(const struct program *p, bool right)
     exit(EXIT_SUCCESS);
 }
 
-/* A communication fails, and nobody looks (3.7). */
+/* A communication fails, and its error is not polled (3.7). */
 static void unread_error(const struct program *p, bool right)
 {
     struct ut_end other;
@@ -705,7 +704,7 @@ static void unread_error(const struct program *p, bool right)
     comm.lcl_stadd = other.stadd;
     comm.rmt_stadd = peers[1].stadd + p->at;
     ut_start_busy(&comm);
-    /* the queue of notices of this VCQ is looked at without taking one */
+    /* queries the notices of this VCQ without taking one */
     for (size_t count = 0; count == 0; ut_relax())
         CHECK_OK(utofu_query_num_unread_mrq(other.vcq, &count));
     if (right)
@@ -715,7 +714,7 @@ static void unread_error(const struct program *p, bool right)
 }
 
 /*
- * Session mode: a relay of this process, whose puts to rank 1 start when a put has arrived there
+ * Session mode: a relay of this process, whose puts to rank 1 start when a put has arrived
  */
 
 static void open_relay(struct ut_end *relay)
@@ -728,7 +727,7 @@ static void relay_put(const struct ut_end *relay, size_t from, size_t to, size_t
     CHECK_OK(utofu_put(relay->vcq, peers[1].id, relay->stadd + from, peers[1].stadd + to, length, 0,
                        UT_TCQ | flags, NULL));
 }
-/* Starts that many of them; the notice says that this has arrived. */
+/* Starts `sps` of them; the notice shows that the put has arrived. */
 static void trigger(const struct ut_end *relay, unsigned int sps)
 {
     struct utofu_mrq_notice notice;
@@ -752,8 +751,7 @@ static void write_relayed(struct ut_end *relay, size_t at)
     __atomic_store_n((uint64_t *)(relay->mem + at / 8 * 8), ++value, __ATOMIC_RELAXED);
 }
 
-/* The source of a put that was told to start is written, before its TCQ entry in the wrong version.
- */
+/* Writes the source of a put that was started, in the wrong version before its TCQ entry. */
 static void write_source(struct ut_end *relay, size_t at, bool right)
 {
     if (right)
@@ -764,8 +762,8 @@ static void write_source(struct ut_end *relay, size_t at, bool right)
     ut_end_close(relay);
 }
 
-/* The source of a put is written once it was told to start (2.2.8.1), and in the right version
- * before that, too. */
+/* Writes the source of a put after it was started (2.2.8.1), and in the right version also before
+ * that. */
 static void relay_source(const struct program *p, bool right)
 {
     struct ut_end relay;
@@ -776,7 +774,7 @@ static void relay_source(const struct program *p, bool right)
     trigger(&relay, 1);
     write_source(&relay, SRC + p->at, right);
 }
-/* The same where the put that starts it has arrived before. */
+/* The same if the put that starts it has arrived before. */
 static void late_relay_source(const struct program *p, bool right)
 {
     struct ut_end relay;
@@ -787,7 +785,7 @@ static void late_relay_source(const struct program *p, bool right)
     relay_put(&relay, SRC, 0, p->length, p->flags);
     write_source(&relay, SRC + p->at, right);
 }
-/* Of two that start one after the other, with a NOP between them, the second one. */
+/* The second one of two puts that start in sequence, with a NOP between them. */
 static void second_relay_source(const struct program *p, bool right)
 {
     struct ut_end relay;
@@ -1012,10 +1010,10 @@ static const struct program programs[] = {
 };
 
 /*
- * Programs that are right, and that a check less careful would report
+ * Correct programs that a less careful check would report
  */
 
-/* Ping-pong by looking at memory, without any notice: the answer says that the source was read. */
+/* Ping-pong by polling memory, without notices: the answer shows that the source was read. */
 static void memory_ping_pong(void)
 {
     for (uint64_t i = 1; i <= 20; i++) {
@@ -1072,7 +1070,7 @@ static void double_buffer(void)
     tcq(2);
 }
 
-/* Rank 1 has got word number i, and says so. */
+/* Rank 1 has received word number i, and answers. */
 static void answer(uint64_t i)
 {
     struct ut_comm back = comm_of(UT_PIGGYBACK8, 0, 0, 8, 0);
@@ -1084,8 +1082,7 @@ static void answer(uint64_t i)
     ut_start_busy(&back);
 }
 
-/* Data and a flag, one behind the other and in order; many times to the same place, each answered.
- */
+/* Data and a flag, in sequence and ordered; many times to the same place, each with an answer. */
 static void flag_behind_data(void)
 {
     for (uint64_t i = 1; i <= 20; i++) {
@@ -1102,7 +1099,7 @@ static void flag_behind_data(void)
     }
 }
 
-/* Atomics of several kinds on one word, without any order; words beside it. */
+/* Atomics of several kinds on one word, without any order; words next to it. */
 static void many_atomics(void)
 {
     for (int i = 0; i < 20 && ut_rank == 0; i++) {
@@ -1113,7 +1110,7 @@ static void many_atomics(void)
     }
 }
 
-/* Puts from and gets of memory that others of this process use in the same way. */
+/* Puts from and gets of memory that other communications of this process use in the same way. */
 static void shared_reads(void)
 {
     if (ut_rank == 1)
@@ -1125,7 +1122,7 @@ static void shared_reads(void)
     mrq(4);
 }
 
-/* A word that it writes, adds to, and polls with gets: each takes one value or the other. */
+/* A word that the program writes, adds to, and polls with gets, which may read either value. */
 static void polls_with_gets(void)
 {
     if (ut_rank == 1)
@@ -1153,7 +1150,7 @@ static void nothing_and_blocks(void)
     tcq(3 + BLOCKS);
 }
 
-/* The same place in the memory of two processes, which have it at the same address. */
+/* The same offset in the memory of two processes, which have it at the same address. */
 static void same_address(void)
 {
     for (int i = PROCS; i-- > 0 && ut_rank == 0;) {
@@ -1166,8 +1163,8 @@ static void same_address(void)
     mrq(ut_rank == 0 ? PROCS : 0);
 }
 
-/* STADDs of a VCQ that is freed and made again, where the second time two of them are no more of
- * the same memory; and the same for a reserved STag. */
+/* STADDs of a VCQ that is freed and created again, when two of them no longer refer to the same
+ * memory; and the same for a reserved STag. */
 static void stadds_made_anew(void)
 {
     for (int turn = 0; turn < 2; turn++) {
@@ -1209,7 +1206,7 @@ static void stadds_made_anew(void)
     }
 }
 
-/* Each put of rank 0 to its relay brings the data that this sends on. The answer of rank 1 says
+/* Each put of rank 0 to its relay has the data that the relay sends on. The answer of rank 1 shows
  * that they were read; TCQ entries are taken much later. */
 static void relayed_ping_pong(void)
 {
@@ -1240,8 +1237,8 @@ static void relayed_ping_pong(void)
     }
 }
 
-/* Memory that it protects from itself, before a communication or while one is under way. Without
- * mapped memory: then copying fails, and ends nobody. */
+/* Memory that the program protects against its own access, before or during a communication.
+ * Without mapped memory: then copying fails, without ending a process. */
 static void protected_memory(void)
 {
     uint8_t *mem = ut_pages(LONG);
@@ -1298,7 +1295,7 @@ static void queries(void)
     pthread_join(thread, NULL);
 }
 
-/* It sleeps for what it waits for. */
+/* The program sleeps until the entry. */
 static void waits(void)
 {
     if (ut_rank == 0)
@@ -1366,7 +1363,7 @@ static void run_body(void *arg)
     }
     ut_barrier();
     if (how->program && how->program->once)
-        return; /* rank 0 may have gone */
+        return; /* rank 0 may have ended */
     ut_flush(&end, &peers[1 - ut_rank]);
     ut_barrier();
     CHECK_OK(utofu_dereg_mem(end.vcq, aliases[ut_rank], 0));
@@ -1394,7 +1391,7 @@ static bool run(const struct how *how, struct ut_outcome out[PROCS], char *repor
     return ut_run_collect(&opts, run_body, (void *)how, out, report, size);
 }
 
-/* Number i of the right twins, and behind them of the other right programs: its name, and how it
+/* Number i of the correct twins, followed by the other correct programs: its name, and how it
  * runs. */
 static const char *describe(size_t i, struct how *how)
 {
@@ -1409,8 +1406,8 @@ static const char *describe(size_t i, struct how *how)
     return right_programs[k].name;
 }
 
-/* Puts of two VCQs to the same place: one that has landed while the other one was held, has changed
- * its memory, too. */
+/* Puts of two VCQs to the same place: a put that arrived while the other one was held has also
+ * changed its memory. */
 static int num_landed(const struct ut_outcome out[PROCS])
 {
     return num_findings(out, PROCS, "remote-written", NULL);
@@ -1474,8 +1471,8 @@ Test(check, right_programs_are_not, .timeout = 0)
  * Both modes at once
  */
 
-/* Over ROUNDS rounds a right program polls for what the shuffle mode delays, so it ends; a wrong
- * one may fail in its own checks, before or instead of being reported. */
+/* Over ROUNDS rounds a correct program polls for delayed events, so it ends; a wrong one may fail
+ * in its own checks, before or instead of being reported. */
 Test(check, both_modes_find_wrong_programs, .timeout = 0)
 {
     uint64_t first = ut_env_number("UT_CHECK_FIRST", 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table that the processes of a node share in the check mode: who sees whose entries, and what
- * is left of processes that are killed. The test is the process of local rank 0. */
+/* The table that the processes of a node share in the check mode: visibility of entries, and the
+ * remains of killed processes. The test is the process of local rank 0. */
 #include "check/table.h"
 
 #include <criterion/criterion.h>
@@ -102,7 +102,7 @@ static void end(pid_t child)
     cr_assert_eq(waitpid(child, NULL, 0), child);
 }
 
-/* What a process of local rank 2 finds, after it has looked: the exit status of it. */
+/* The findings of a process of local rank 2, returned in its exit status. */
 static struct sum look_from_another(void)
 {
     const struct ut_job_info job = job_of(2);
@@ -197,7 +197,7 @@ Test(table, a_process_has_so_many_entries)
     cr_expect_eq(enter(0), entry);
 }
 
-/* The references in the bucket, as any process of the node can write them: those of 16 entries that
+/* The references in the bucket, which any process of the node can write: those of 16 entries that
  * this process, of local rank 0, has just entered. */
 static uint32_t *map_references(void)
 {
@@ -224,7 +224,7 @@ Test(table, references_to_no_entry_are_left_out_and_give_way)
     cr_expect_eq(look_from_another().numbers, 10 * UT_TABLE_REFS);
 }
 
-/* What each process can write of its own entries. */
+/* Data that each process can write into its own entries. */
 static void enter_as_another(const struct ut_table_comm *comm)
 {
     const struct ut_job_info other = job_of(1);
@@ -278,7 +278,7 @@ Test(table, names_begin_no_lines)
     cr_expect_eq(strnlen(name, sizeof(name)), UT_TABLE_NAME - 1);
 }
 
-/* In a process of its own, which has another table then. */
+/* In a process of its own, which then has another table. */
 static int open_as(const struct ut_job_info *job, uint32_t its_pid, uint32_t its_fd)
 {
     int status;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Programs for UTOFU_CHECK in which somebody writes the memory to which a put is under way: a CPU,
- * or a communication that is not held itself. Each in two versions: the wrong one is to be reported
- * as remote-written, and as nothing else, its right twin not at all. Rank ORIGIN puts.
+ * Programs for UTOFU_CHECK in which the destination of a put under way is written: by a CPU, or by
+ * a communication that is not held itself. Each in two versions: the wrong one must be reported as
+ * remote-written, and as nothing else, its correct twin not at all. Rank ORIGIN puts.
  *
- * A wrong one may run again, at most MOST_RUNS times: on a busy machine the other process may come
- * too late. UT_CHECK_RUNS, UT_CHECK_ROUNDS, UT_CHECK_ONLY, UT_CHECK_ENV: as in test_origins.c.
+ * A wrong one may run again, at most MOST_RUNS times: on a loaded machine the other process may
+ * come too late. UT_CHECK_RUNS, UT_CHECK_ROUNDS, UT_CHECK_ONLY, UT_CHECK_ENV: as in test_origins.c.
  */
 #include "ends.h"
 #include "reported.h"
@@ -24,7 +24,7 @@ enum {
     LINE = 256,
     LONG = 16384,
     MANY = 600,
-    LATER_US = 1000, /* what is held of the first ones of a place, is so for longer */
+    LATER_US = 1000, /* the first communications of a place are held for longer */
     ROUNDS = 4,
     MOST_RUNS = 200,
     ORIGIN = 0,
@@ -38,7 +38,7 @@ struct program {
     void (*body)(const struct program *p, bool right, int round);
     enum ut_kind kind;
     size_t length;
-    const char *or_id; /* or this is found, of the other communication */
+    const char *or_id; /* or this finding of the other communication */
 };
 
 static struct ut_end end;
@@ -84,7 +84,7 @@ static void store(size_t at, size_t length, int round)
  * The programs
  */
 
-/* The target says that its memory may be written, and clears it then. */
+/* The target announces that its memory may be written, and clears it afterwards. */
 static void cleared_late(const struct program *p, bool right, int round)
 {
     if (ut_rank == TARGET && right)
@@ -97,7 +97,7 @@ static void cleared_late(const struct program *p, bool right, int round)
     ut_barrier();
 }
 
-/* A word of the target's own lies within what is put. */
+/* A word that the target writes is within the destination. */
 static void word_within(const struct program *p, bool right, int round)
 {
     ut_barrier();
@@ -108,7 +108,7 @@ static void word_within(const struct program *p, bool right, int round)
     ut_barrier();
 }
 
-/* A target that writes what is put as well: then it does not matter who is first. */
+/* The target writes the same data as the put, so the order does not matter. */
 static void same_bytes(const struct program *p, bool right, int round)
 {
     ut_barrier();
@@ -123,7 +123,7 @@ static void same_bytes(const struct program *p, bool right, int round)
     ut_barrier();
 }
 
-/* The next one comes before the target has told that it has used the last one. */
+/* The next put comes before the target has announced that it has used the last data. */
 static void used_late(const struct program *p, bool right, int round)
 {
     if (ut_rank == ORIGIN) {
@@ -154,7 +154,7 @@ static void own_memory(const struct program *p, bool right, int round)
         mrq();
 }
 
-/* The target gets into the same memory. */
+/* A get of the target has the same destination. */
 static void got_there(const struct program *p, bool right, int round)
 {
     struct ut_comm get = {.kind = UT_GET,
@@ -177,8 +177,7 @@ static void got_there(const struct program *p, bool right, int round)
     ut_barrier();
 }
 
-/* So does a put of a third process, of a place that has been there so often that it is seldom held.
- */
+/* So has a put of a third process, from a place that is reached so often that it is seldom held. */
 static void third_lands(const struct program *p, bool right, int round)
 {
     for (int i = 0; ut_rank == THIRD && round == 0 && i < MANY; i++) {
@@ -195,7 +194,7 @@ static void third_lands(const struct program *p, bool right, int round)
     ut_barrier();
 }
 
-/* The put is one of a session-mode VCQ, for which another put has arrived. */
+/* The put is one of a session-mode VCQ, started by another put. */
 static void relayed(const struct program *p, bool right, int round)
 {
     struct utofu_mrq_notice notice;
@@ -207,7 +206,7 @@ static void relayed(const struct program *p, bool right, int round)
                            UT_LCL | UT_RMT | UTOFU_ONESIDED_FLAG_SPS(1ul), NULL));
         CHECK_OK(ut_await_mrq(relay.vcq, &notice));
         mrq();
-        /* then the STADD is known here, too: of a word that nobody else uses */
+        /* so that the STADD is known: of a word that no other process uses */
         CHECK_OK(utofu_put(relay.vcq, peers[TARGET].id, relay.stadd + SRC,
                            peers[TARGET].stadd + SIZE - 8, 8, 0, UT_LCL, NULL));
         CHECK_OK(ut_await_mrq(relay.vcq, &notice));
@@ -258,7 +257,7 @@ static void run_body(void *arg)
     const struct how *how = arg;
 
     ut_open_all(&end, SIZE, peers);
-    /* in words that nobody else uses: then the STADDs are known */
+    /* in words that no other process uses, so that the STADDs are known */
     for (int rank = 0; rank < PROCS; rank++) {
         struct ut_comm first = {.kind = UT_PIGGYBACK8,
                                 .vcq = end.vcq,

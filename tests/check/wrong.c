@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * wrong [right [MRQ]]: puts to itself, whose source it writes too early, ROUNDS times at the same
- * place; "right": after the TCQ entry. Both have a gap now and then, and leave a notice in the MRQ.
- * The number of the line with the call is on standard output. With MRQ it allocates GATES barrier
- * gates of two TNIs, and has so many notices in the MRQ before it takes them.
+ * wrong [right [MRQ]]: puts to itself, and writes the source too early, ROUNDS times at the same
+ * place; "right": after the TCQ entry. Both sometimes have a gap, and leave a notice in the MRQ.
+ * Prints the line number of the call to standard output. With MRQ the program allocates GATES
+ * barrier gates of two TNIs, and lets MRQ notices pile up before it takes them.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -47,7 +47,7 @@ static int have_gates(void)
     utofu_vbg_id_t gates[GATES];
     int rc = 0;
 
-    /* one behind the other: what is freed does not count */
+    /* in sequence: freed gates do not count */
     for (utofu_tni_id_t tni = 0; tni < 4 && rc == 0; tni++) {
         rc = utofu_alloc_vbg(tni % 2, GATES, 0, gates);
         if (rc == 0)

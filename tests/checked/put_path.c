@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * put_path SIZE: what a put of SIZE bytes to another process of this host calls, innermost first,
- * as offsets into this program. The memory that both have mapped is made read-only, so that the
- * store raises a signal, and its handler asks backtrace(3). Two processes; the first one prints.
+ * put_path SIZE: prints the calls in a put of SIZE bytes to another process of this host, innermost
+ * first, as offsets into this program. The memory that both have mapped is made read-only, so that
+ * the store raises a signal, and its handler calls backtrace(3). Two processes; the first one
+ * prints.
  */
 #include <dlfcn.h>
 #include <execinfo.h>
@@ -43,7 +44,7 @@ static void on_store(int number)
     protect(PROT_READ | PROT_WRITE);
 }
 
-/* What registered memory lies in: the provider's memfd, mapped shared. */
+/* The mapping of registered memory: the provider's memfd, mapped shared. */
 static void find_mappings(void)
 {
     FILE *maps = fopen("/proc/self/maps", "re");
@@ -75,7 +76,7 @@ static void put(size_t size)
     party_check(rc, "utofu_put");
 }
 
-/* Behind the handler and what calls it: the store itself, and who called that. */
+/* After the handler and its caller: the store itself, and its callers. */
 static void print_frames(void)
 {
     for (int i = 2; i < num_frames; i++) {

@@ -13,7 +13,7 @@ import sys
 
 
 def documented(path, size):
-    """Rows "| `function` | `file` | ..." behind the line that names the size, outermost first."""
+    """Rows "| `function` | `file` | ..." after the line with the size, outermost first."""
     with open(path) as f:
         text = f.read()
     part = text.split(f"<!-- put_path {size} -->", 1)[1].split("\n\n", 1)[0]

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The regions of fapp and fipp are counted under the names that compat/ gives them.
+# The regions of fapp and fipp are counted under the names of compat/.
 #
 # usage: check_regions.sh PROGRAM
 out=$(UTOFU_STATS=1 UTOFU_LOG_LEVEL=warning "$1" 2>&1) || { echo "$out"; exit 1; }

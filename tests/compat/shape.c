@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The shape of the job as compat/mpi-ext.h gives it, and from ranks to coordinates and back in each
- * view; the program includes no other header of the library. As the environment has it, it prints
- * "lost" where the library is not found.
+ * The shape of the job from compat/mpi-ext.h, and conversions between ranks and coordinates in each
+ * view; the program includes no other header of the library. It prints "lost" if the library is not
+ * found.
  *
  * usage: shape DIMENSIONS X Y Z RANKS-OF-A-NODE
  */
@@ -80,7 +80,7 @@ static void place_in_system(int rank)
     EXPECT(memcmp(at, relative, 6 * sizeof(int)) == 0 && relative[6] == 0);
 }
 
-/* The check mode looks at processes that have a VCQ. */
+/* The check mode only checks processes with a VCQ. */
 static void create_vcq(void)
 {
     void *library = dlopen("libtofucom.so.1", RTLD_LAZY | RTLD_NOLOAD);

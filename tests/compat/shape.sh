@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Shapes of one to three dimensions, by UTOFU_SHAPE; a program that includes only mpi-ext.h and is not
-# linked with the library finds it at run time, or is told what to do; and the check mode counts none
+# linked with the library finds it at run time, or prints the remedy; and the check mode counts none
 # of its calls.
 #
 # usage: shape.sh UTOFURUN LINKED UNLINKED FOLDER-OF-THE-LIBRARY

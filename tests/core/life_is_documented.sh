@@ -1,7 +1,7 @@
 #!/bin/sh
-# SPDX-License-Identifier: Apache-2.0
-# life_is_documented.sh PRINT_LIFE ARCHITECTURE.MD: the table of the life of a connection in the page
-# is the one of the library; and a table with a row left out is not.
+# SPDX-License-Identifier: Apache-2.0 life_is_documented.sh PRINT_LIFE ARCHITECTURE.MD: the table of
+# the life of a connection in the page equals the library's; and a table without one of the rows
+# does not.
 set -eu
 printed=$("$1")
 documented=$(sed -n '/^<!-- life -->$/,/^$/p' "$2" | sed 1d | sed '/^$/d')

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which of a port's addresses come first. The table of GIDs and the addresses of the host are those
- * given here; the functions that the provider asks are replaced.
+ * The order of a port's addresses. The test provides the table of GIDs and the addresses of the
+ * host, by replacing the functions that the provider calls.
  */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>

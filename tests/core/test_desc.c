@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Descriptors: the seal accepts what a prepare function wrote for this VCQ, and nothing else.
- */
+/* Descriptors: the seal accepts descriptors that a prepare function wrote for this VCQ, and nothing
+ * else. */
 #include <criterion/criterion.h>
 #include <string.h>
 

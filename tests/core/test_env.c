@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of environment variables: every type takes what it should and refuses the rest. */
+/* The table of environment variables: every type accepts its values and refuses all others. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
@@ -102,7 +102,7 @@ Test(env, every_entry_says_what_it_is)
     }
 }
 
-/* The names that are nobody's, with a blank behind each. */
+/* The unknown names, each followed by a blank. */
 static void unknown(const char *environment[], char *out, size_t size)
 {
     size_t length, used = 0;
@@ -243,7 +243,7 @@ Test(env, bad_options_are_refused_with_what_is_allowed)
     }
 }
 
-/* Goes with the old names, which the next release does not know. */
+/* To be removed with the old names, which the next release does not know. */
 Test(env, old_names_of_options_mean_the_same)
 {
     static const struct {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What waits for a time: the verbs provider's heap, compared with a table that is searched. */
+/* The verbs provider's heap of timed operations, compared with a table. */
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -30,7 +30,7 @@ static uint64_t earliest(void)
     return first;
 }
 
-/* What points to each node, and is no node later than those below it? */
+/* Is the link to each node right, and no node later than its children? */
 static unsigned int check(struct vp_heap_node *const *link, uint64_t least)
 {
     unsigned int count = 0;

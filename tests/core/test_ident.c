@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ids: what is packed comes back, what was not packed is refused, nothing collides. */
+/* Ids: packed fields are unpacked again, other numbers are refused, no two ids collide. */
 #include <criterion/criterion.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The life of a connection as a table: every pair of state and event, and what holds of all. */
+/* The life of a connection as a table: every pair of state and event, and the properties of all. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
@@ -35,7 +35,7 @@ Test(life, every_pair_has_an_action_and_a_state)
     }
 }
 
-/* The program, timers and peers are not asked in which state a link is. */
+/* Events of the program, timers and peers may come in any state of a link. */
 Test(life, what_comes_at_any_time_is_possible_in_each_state)
 {
     static const enum ut_life_event any_time[] = {UT_LIFE_WANTED, UT_LIFE_PAUSE_OVER, UT_LIFE_DUE,
@@ -47,8 +47,8 @@ Test(life, what_comes_at_any_time_is_possible_in_each_state)
                           text_of(s, any_time[i]));
 }
 
-/* Whatever ends a connection may end it in each state that has one; what a peer says can be
- * anything, so that one that is up may be refused, too. */
+/* Any end of a connection may come in each state that has a connection; a peer may send anything,
+ * so that a connection that is up may be refused, too. */
 Test(life, each_end_is_possible_where_there_is_a_connection)
 {
     static const enum ut_life_event ends[] = {
@@ -63,7 +63,7 @@ Test(life, each_end_is_possible_where_there_is_a_connection)
     }
 }
 
-/* An answer to the peer's request either is taken, or something ends or begins. */
+/* An answer to the peer's request either is accepted, or something ends or begins. */
 Test(life, who_answers_a_request_knows_what_follows)
 {
     for (unsigned int s = 0; s < UT_LINK_STATES; s++) {
@@ -87,8 +87,8 @@ Test(life, a_connection_is_up_when_both_sides_have_agreed)
     }
 }
 
-/* Nothing is forgotten: who is given up, or has no connection any more, either has nothing that
- * waits, or it fails or is tried again. */
+/* No communication is forgotten: in a link that is given up, or has no connection any more, the
+ * waiting communications fail or are tried again. */
 Test(life, what_waits_fails_or_is_tried_again)
 {
     EACH_PAIR(s, e)
@@ -112,7 +112,7 @@ Test(life, what_waits_fails_or_is_tried_again)
     }
 }
 
-/* A peer that was given up for good is tried again when it asks, and not before. */
+/* A peer that was given up permanently is tried again when it asks, and not before. */
 Test(life, who_is_gone_comes_back_by_its_own_request)
 {
     for (unsigned int e = 0; e < UT_LIFE_EVENTS; e++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The order model of the verbs provider: which unit follows from a device's answers, and what a
- * transfer becomes with it. The device is played here: the functions of libibverbs are replaced.
+ * The order model of the verbs provider: the unit that follows from a device's answers, and its
+ * effect on a transfer. The test simulates the device: the functions of libibverbs are replaced.
  */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -20,7 +20,7 @@ enum { X86 = 1 };
 enum { X86 = 0 };
 #endif
 
-/* what the device is */
+/* properties of the device */
 static int answer; /* capabilities of ibv_query_qp_data_in_order() */
 static bool knows_no_flags, refuses_strict, refuses_relaxed;
 static int why = EINVAL;
@@ -60,10 +60,10 @@ int ibv_dereg_mr(struct ibv_mr *mr)
 int ibv_query_port(struct ibv_context *context, uint8_t port, struct _compat_ibv_port_attr *attr)
 {
     (void)context, (void)port, (void)attr;
-    return EIO; /* the queue pair stays as it is, and is asked all the same */
+    return EIO; /* the queue pair does not change state, and is queried all the same */
 }
 
-/* The device as it is found with this value of UTOFU_VERBS_ORDER. */
+/* The device's order with this value of UTOFU_VERBS_ORDER. */
 static struct vp_device find(const char *order)
 {
     static struct ibv_device device;
@@ -221,14 +221,14 @@ static const struct {
     {VP_UNIT_WORD, true, 1024, 8, 0, 0},
     {VP_UNIT_WORD, true, 1024 + 3, 5, 0, 0},
     {VP_UNIT_64, true, 1024, 0, 0, 0},
-    /* a strong one of several: the last unit, or what it has in that */
+    /* a strong one of several units: the last unit, or the part in it */
     {VP_UNIT_128, true, 1024, 256, 0, 128},
     {VP_UNIT_128, true, 1024, 192, 0, 64},
     {VP_UNIT_64, true, 1024, 128, 0, 64},
     {VP_UNIT_64, true, 1024 + 56, 16, 0, 8},
     {VP_UNIT_WORD, true, 1024, 64, 0, 8},
     {VP_UNIT_WORD, true, 1024 + 4, 8, 0, 4},
-    /* the others are left as they are, unless a unit would be in two packets */
+    /* the others are not cut, unless a unit would be in two packets */
     {VP_UNIT_64, false, 1024, 4 * PACKET, 0, 0},
     {VP_UNIT_64, false, 1024 + 8, PACKET, 0, 0},
     {VP_UNIT_64, false, 1024 + 8, PACKET + 1, 56, 0},

@@ -11,7 +11,7 @@ enum { CELLS = 64, LIVE = 12, ROUNDS = 20000 };
 static struct {
     unsigned int count[CELLS];
     bool taken[CELLS];
-    bool fails; /* now and then something cannot be given back */
+    bool fails; /* sometimes giving back fails */
     unsigned int num_calls;
     uint32_t random;
 } model;
@@ -82,8 +82,8 @@ static void release_all(struct sp_pagerefs *h, struct interval live[LIVE])
     }
     model.fails = false;
     hold(h, &all, 0, CELLS, false);
-    release(h, &all); /* what could not be given is now */
-    /* nothing is left: all is one interval */
+    release(h, &all); /* earlier failures are given back now */
+    /* no references are left: all is one interval */
     model.num_calls = 0;
     hold(h, &all, 0, CELLS, true);
     cr_assert_eq(model.num_calls, 1);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which of a host's ports are used, and in which order. The addresses of the host are given here.
- */
+/* The used ports of a host, and their order. The test provides the addresses of the host. */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <ifaddrs.h>
@@ -49,7 +48,7 @@ static void add(const char *name, unsigned int speed, const char *addr)
     vp_network_of(&a, &f->port.network);
 }
 
-/* Are those used whose numbers these are, in this order? */
+/* Are the used ports those with these numbers, in this order? */
 static bool are_used(bool chosen, unsigned int local_rank, const char *numbers)
 {
     vp_rails_choose(found, count, chosen);
@@ -94,7 +93,7 @@ TestSuite(rails, .init = start);
 Test(rails, network_is_that_of_the_interface)
 {
     cr_assert(is_network("10.5.77.1", "10.5.64.0/20"));
-    cr_assert(is_network("10.5.77.2", "10.5.77.0/24")); /* nobody has it */
+    cr_assert(is_network("10.5.77.2", "10.5.77.0/24")); /* no port has this address */
     cr_assert(is_network("fd00:1:2:3:4::5", "fd00:1:2:3::/64"));
     interface_addr = address("fd00:1:2:3:4::5");
     interface_mask = address("ffff:ffff:ff80::");
@@ -147,7 +146,7 @@ Test(rails, slow_ports_are_left_out)
     add("a:1", SLOW, "10.1.0.1");
     add("b:1", FAST, "10.1.0.2");
     add("c:1", FAST / 2, "10.1.0.3"); /* half the speed is enough */
-    add("d:1", 0, "10.1.0.4");        /* nobody knows */
+    add("d:1", 0, "10.1.0.4");        /* unknown speed */
     cr_assert(are_used(false, 0, "234"));
     cr_assert_str_eq(reason(1),
                      "has 25000 Mbit/s, and b:1 has 100000: UTOFU_VERBS_DEVICES can name it");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The addresses in an address record: those of unknown providers are skipped, nothing outside is
- * read. */
+/* The addresses in an address record: those of unknown providers are skipped, and nothing beyond
+ * the record is read. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 enum { UNKNOWN = 77, KNOWN = 5 };
 
 struct made {
-    uint8_t *bytes; /* exactly as long as the record, so that a sanitizer notices reads behind it */
+    uint8_t *bytes; /* exactly as long as the record, so that a sanitizer detects reads beyond it */
     size_t size;
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SHA-256 and HMAC: the examples of FIPS 180-4 and the cases of RFC 4231 that are not cut short. */
+/* SHA-256 and HMAC: the examples of FIPS 180-4 and the cases of RFC 4231 without truncation. */
 #include "util/sha256.h"
 
 #include <criterion/criterion.h>
@@ -16,7 +16,7 @@ static const char *hex(const uint8_t digest[UT_SHA256_SIZE])
     return text;
 }
 
-/* In pieces of so many bytes: how a message comes must not matter. */
+/* In pieces of this size, which must not affect the result. */
 static const char *sha256(const char *data, size_t size, size_t piece)
 {
     uint8_t digest[UT_SHA256_SIZE];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tables of a link that grow with use: announced STADDs, at their two ends, and what was read
- * of a peer's STag table. Linked with --wrap=calloc, which fails when it is told to.
+ * The tables of a link that grow with use: announced STADDs, at both ends, and the entries read
+ * from a peer's STag table. Linked with --wrap=calloc, which fails on request.
  */
 #include <criterion/criterion.h>
 #include <string.h>
@@ -11,8 +11,8 @@
 
 TestSuite(tables);
 
-static uint32_t callocs, failures; /* calls; how many of the next ones fail */
-static size_t bytes;               /* of all that have not failed */
+static uint32_t callocs, failures; /* number of calls; number of next ones that fail */
+static size_t bytes;               /* of all successful calls */
 
 void *__real_calloc(size_t n, size_t each);
 void *__wrap_calloc(size_t n, size_t each);
@@ -60,7 +60,7 @@ static void close_pair(struct pair *pair)
     ut_announced_clear(&pair->rx);
 }
 
-/* As a put with a remote notice does. False: the receiver has no memory. */
+/* As in a put with a remote notice. False: the receiver has no memory. */
 static bool notify(struct pair *pair, utofu_stadd_t stadd)
 {
     unsigned int slot = ut_announced_slot(&pair->tx, stadd);
@@ -101,7 +101,7 @@ Test(tables, few_stadds_take_the_first_table_and_are_announced_once)
     close_pair(&pair);
 }
 
-/* Two that have one slot, wherever they can differ. */
+/* Two STADDs with the same slot, for all positions of the difference. */
 Test(tables, table_is_as_large_as_two_stadds_make_it)
 {
     for (uint32_t slots = UT_FIRST_ANNOUNCED; slots <= UT_NUM_ANNOUNCED; slots *= 2) {
@@ -151,7 +151,7 @@ Test(tables, half_of_those_announced_need_no_announcement_when_the_table_grows)
     close_pair(&pair);
 }
 
-/* What a table of the last size, from the start, would announce. */
+/* The announcements of a table that has the maximum size from the start. */
 static uint32_t announced_at_best(const uint64_t *picks, size_t n)
 {
     static utofu_stadd_t table[UT_NUM_ANNOUNCED];
@@ -181,7 +181,7 @@ Test(tables, many_stadds_cost_no_more_than_in_a_large_table)
             picks[i] = i < numbers[k] ? i : draw(&state) % numbers[k];
             cr_assert(notify(&pair, stadd_of(picks[i])));
         }
-        /* some at each of three growths, and half of the table behind it once more */
+        /* some at each of three growths, and half of the table after it again */
         cr_assert_leq(pair.announcements,
                       announced_at_best(picks, 50000) + UT_NUM_ANNOUNCED / 2 + 3);
         cr_assert_leq(callocs, 4 + 3);
@@ -213,7 +213,7 @@ Test(tables, sender_without_memory_announces_more_often_and_nothing_wrong)
             cr_assert(ut_announced_keep(&pair.rx, slot, stadd));
         }
         cr_assert_eq(slots_of(&pair.tx), limits[k]);
-        for (uint64_t i = 0; i < 5000; i++) /* now there is some */
+        for (uint64_t i = 0; i < 5000; i++) /* now there is memory */
             cr_assert(notify(&pair, stadd_of(i % 700)));
         cr_assert_eq(slots_of(&pair.tx), UT_NUM_ANNOUNCED);
         close_pair(&pair);
@@ -250,7 +250,7 @@ Test(tables, receiver_without_memory_says_so_and_keeps_what_it_has)
     cr_assert_eq(rx.stadds[0], UT_NOT_ANNOUNCED);
 }
 
-/* A sender of another size than this one's. */
+/* A sender with a table of another size. */
 Test(tables, largest_slot_may_come_first)
 {
     struct ut_announced rx = {.mask = 0};
@@ -285,7 +285,7 @@ Test(tables, nothing_is_announced_to_who_has_forgotten)
 
 enum { INDICES = UT_STAG_CHUNK * UT_STAG_CHUNKS };
 
-/* info of a random number of them, 0: not there, as is one whose block is not. */
+/* info of random STags; 0: missing, as is one whose block is missing. */
 Test(tables, stags_are_those_that_were_read)
 {
     static uint32_t model[INDICES];

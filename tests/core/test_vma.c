@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Mappings of this process: PROCMAP_QUERY and /proc/self/maps give the same. */
+/* Mappings of this process: PROCMAP_QUERY and /proc/self/maps give the same result. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +38,7 @@ static bool same(const struct sp_vma *a, const struct sp_vma *b)
            a->executable == b->executable && a->shared == b->shared && a->stack == b->stack;
 }
 
-/* The lines of the file, by means of the C library. */
+/* The lines of the file, read with the C library. */
 static struct sp_vma *list(size_t *n)
 {
     struct sp_vma *all = calloc(PAGES * 3, sizeof(*all));
@@ -65,7 +65,7 @@ static struct sp_vma *list(size_t *n)
     return all;
 }
 
-/* Each that lies within [lo, hi), and the gap before it. Others may change while this runs. */
+/* Each mapping within [lo, hi), and the gap before it. Other mappings may change meanwhile. */
 static void walk(const struct sp_vma *all, size_t n, uint64_t lo, uint64_t hi, bool reads)
 {
     struct sp_vma_maps maps;
@@ -91,7 +91,7 @@ static void walk(const struct sp_vma *all, size_t n, uint64_t lo, uint64_t hi, b
     sp_vma_close(&maps);
 }
 
-/* The kernel still reports the name of the mapping. */
+/* The kernel still reports the mapping's name. */
 static void remove_long_name(void)
 {
     char here[4200], *slash;
@@ -103,7 +103,7 @@ static void remove_long_name(void)
     }
 }
 
-/* As long a name as can be: longer than half of what is read at once. */
+/* The maximum length of a name: longer than half of the read size. */
 static int open_long_name(void)
 {
     char name[4000] = "";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reports that are written to a pipe whose reader is slow. */
+/* Reports written to a pipe with a slow reader. */
 #include "util/write.h"
 
 #include <criterion/criterion.h>
@@ -39,7 +39,7 @@ static void open_pipe(int flags)
         sent[i] = (char)(i * 2654435761u >> 16);
 }
 
-/* The errno of the program is as it was. */
+/* The program's errno is not changed. */
 static int write_to_slow_reader(void)
 {
     pthread_t reader;
@@ -95,7 +95,7 @@ Test(write, what_is_lost_is_told)
     cr_assert_eq(ut_write_all(-1, sent, SIZE), EBADF);
 }
 
-/* Nobody reads at all: it does not hang. */
+/* No data are read: the function does not hang. */
 Test(write, reader_that_takes_nothing_is_given_up)
 {
     open_pipe(O_NONBLOCK);

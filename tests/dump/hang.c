@@ -8,7 +8,7 @@
  *   hang barrier WHERE   rank 0 has started a barrier, rank 1 has not
  *   hang locked sleep    a thread of rank 0 holds the lock of its VCQ
  *   hang own sleep       the program handles SIGUSR2 itself
- *   hang notice WHERE    rank 0 waits for a notice, which nobody sends
+ *   hang notice WHERE    rank 0 waits for a notice that is never sent
  *
  * WHERE rank 0 waits: poll (a loop of the library's poll function), sleep (outside of it), leave
  * (it polls for a while, and then sleeps), or wait (in utofu_wait_vcqs()).
@@ -47,7 +47,7 @@ static void on_signal(int number)
         _exit(1);
 }
 
-/* The id that rank 1 would have: its first CQ of TNI 0, component 7. */
+/* The id of rank 1's VCQ: its first CQ of TNI 0, component 7. */
 static utofu_vcq_id_t neighbour(void)
 {
     uint8_t coords[6];

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What a program that hangs says on the signal of UTOFU_DUMP_SIGNAL, and to a debugger.
+"""The dump of a hanging program, on the signal of UTOFU_DUMP_SIGNAL and from a debugger.
 
-usage: test_dump.py GROUP, with UTOFURUN, HANG and SCRIPT naming the programs and the file for gdb.
+usage: test_dump.py GROUP, with UTOFURUN, HANG and SCRIPT naming the programs and the file for
+gdb.
 """
 import os
 import re
@@ -45,7 +46,7 @@ class Job:
             return text.read()
 
     def await_line(self, pattern, times=1):
-        """All that was said, once the line is there."""
+        """The complete output, once the line has come."""
         end = time.monotonic() + LONG
         while time.monotonic() < end and self.process.poll() is None:
             text = self.text()
@@ -84,7 +85,7 @@ def put():
 
 
 def notice():
-    """Nothing is under way: what the program does says what it waits for."""
+    """No communication is under way: the dump shows what the program polls."""
     for where, line in (("poll", r"polls the MRQ of VCQ \w{16} for \d+ s, empty \(\d+ polls\)$"),
                         ("leave", r"does not poll VCQ \w{16} any more: the last poll, \d+ s ago, found the MRQ empty$"),
                         ("wait", r"a thread sleeps in utofu_wait_vcqs\(\) until VCQ \w{16} has an entry, "

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Put in front of a program (LD_PRELOAD): kills the process DIE_RANK at its DIE_AT-th call of
- * utofu_put(), utofu_put_piggyback() and utofu_armw8() together, before the call does anything.
+ * Preloaded into a program (LD_PRELOAD): kills the process DIE_RANK at the DIE_AT-th of all its
+ * calls of utofu_put(), utofu_put_piggyback() and utofu_armw8(), before the call does anything.
  */
 #include <utofu_profile.h>
 

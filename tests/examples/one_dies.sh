@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# When a process of an example dies the others end, with a message that says so, and wait for nothing. The
-# launcher is not to help: it starts shells, which end with status 0 whatever the program does.
+# When a process of an example dies the others end with a message and do not hang. The
+# launcher must not help: it starts shells, which always end with status 0.
 #
-# usage: one_dies.sh UTOFURUN DIE PROCESSES PROGRAM RANK-AT...
-# DIE is die.so; RANK-AT is who dies, and at which of its calls.
+# usage: one_dies.sh UTOFURUN DIE PROCESSES PROGRAM RANK-AT... DIE is die.so; RANK-AT is the rank
+# that dies, and the number of its call.
 utofurun=$1 die=$2 processes=$3 program=$4
 shift 4
 failures=0

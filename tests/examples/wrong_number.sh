@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# An example that is started with a number of processes that it is not for says so in one line, and
-# ends with a status that is not 0.
+# An example started with a wrong number of processes prints one line, and
+# ends with a status other than 0.
 #
 # usage: wrong_number.sh PROCESSES COMMAND...
 processes=$1

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A libfabric in front of libfabric, for tests: it claims to be a fabric that promises less than
- * TCP does, keeps its users to what its claims ask of them, and uses the freedoms that they leave
- * it.
+ * A libfabric wrapped around libfabric, for tests: it acts as a fabric with fewer guarantees than
+ * TCP, checks that its users follow the requirements of its modes, and uses the freedoms of its
+ * guarantees.
  *
- *   profile.c    what it claims, by name; faults; random numbers
- *   info.c       fi_getinfo() and what goes with it
+ *   profile.c    its properties, by name; faults; random numbers
+ *   info.c       fi_getinfo() and related functions
  *   objects.c    fabrics, domains, completion queues and memory regions
- *   transfer.c   endpoints: what is posted, held back, and completed
+ *   transfer.c   endpoints: posting, delaying, and completing operations
  *
- * Objects that need no change (address vectors, wait sets) are libfabric's own. What a program does
- * wrong ends it: one line on standard error, and SIGABRT.
+ * Objects that need no change (address vectors, wait sets) are libfabric's own. A violation ends
+ * the program: one line on standard error, and SIGABRT.
  *
- * Locks: one for each domain, which protects all that belongs to it.
+ * Locks: one per domain, which protects all objects of the domain.
  */
 #ifndef UT_FABRIC_H
 #define UT_FABRIC_H
@@ -38,20 +38,21 @@
  */
 
 struct profile {
-    const char *name, *text; /* text: for --help */
-    const char
-        *calls_itself; /* instead of the provider\'s name; such a one has nothing to sleep on */
-    uint64_t mr_mode;  /* FI_MR_... */
-    uint64_t lacks;    /* of the capabilities: FI_RMA... */
-    size_t inject, message; /* bytes at most; SIZE_MAX: as the real one */
-    size_t depth;           /* receives and sends of an endpoint; 0: as the real one */
-    size_t key_size;        /* bytes of a key */
-    unsigned int late;      /* looks at a queue for which something may be held back; 0: nothing */
-    unsigned int busy;      /* one call in so many gets -FI_EAGAIN; 0: none */
-    bool unordered;         /* no FI_ORDER_SAW */
-    bool shuffles;          /* completions: FI_ORDER_NONE */
-    bool has_context;       /* mode FI_CONTEXT2 */
-    bool never_delivers;    /* FI_DELIVERY_COMPLETE is refused */
+    const char *name, *text;  /* text: for --help */
+    const char *calls_itself; /* instead of the provider's name; such a fabric has no descriptor to
+                               * sleep on */
+    uint64_t mr_mode;         /* FI_MR_... */
+    uint64_t lacks;           /* missing capabilities: FI_RMA... */
+    size_t inject, message;   /* maximum bytes; SIZE_MAX: the real one's */
+    size_t depth;             /* receives and sends of an endpoint; 0: the real one's */
+    size_t key_size;          /* bytes of a key */
+    unsigned int late;        /* maximum number of polls for which an operation is delayed; 0: none
+                               * is */
+    unsigned int busy;        /* one call in this number gets -FI_EAGAIN; 0: none */
+    bool unordered;           /* no FI_ORDER_SAW */
+    bool shuffles;            /* completions: FI_ORDER_NONE */
+    bool has_context;         /* mode FI_CONTEXT2 */
+    bool never_delivers;      /* FI_DELIVERY_COMPLETE is refused */
 };
 
 enum fault { FAULT_LOSE, FAULT_FAIL, FAULT_REFUSE_MR, NUM_FAULTS };
@@ -59,26 +60,26 @@ enum fault { FAULT_LOSE, FAULT_FAIL, FAULT_REFUSE_MR, NUM_FAULTS };
 extern const struct profile fabric_profiles[];
 extern const char *const fabric_fault_texts[NUM_FAULTS]; /* "name=N  what" */
 
-/* NULL: none of that name. */
+/* NULL: unknown name. */
 const struct profile *fabric_profile_of(const char *name);
-/* Of "name=N"; NUM_FAULTS: wrong. */
+/* The fault in "name=N"; NUM_FAULTS: invalid. */
 enum fault fabric_fault_of(const char *text, unsigned long *n);
 
-/* Of this process, from its environment: read once. */
+/* The settings of this process, from its environment: read once. */
 const struct profile *fabric_profile(void);
 unsigned long fabric_fault(enum fault fault); /* 0: none */
 uint64_t fabric_seed(void);
 
-/* Says what the program does wrong, and ends it. */
+/* Prints the violation, and ends the program. */
 void fabric_wrong(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 
-/* What the real libfabric has; ends the program where it has none. */
+/* The function of the real libfabric; ends the program if it is missing. */
 void *fabric_real(const char *symbol);
 
 /* Its provider; NULL before fi_getinfo(). */
 const char *fabric_real_name(void);
 
-/* The real attributes of what this library has changed, to be freed by fi_freeinfo(). */
+/* The real attributes, before the changes of this library; freed with fi_freeinfo(). */
 struct fi_info *fabric_real_info(const struct fi_info *info);
 
 /*
@@ -98,11 +99,11 @@ struct domain {
 };
 
 struct mr {
-    struct fid_mr fid; /* mem_desc: this one, where FI_MR_LOCAL wants it */
+    struct fid_mr fid; /* mem_desc: this one, if the mode has FI_MR_LOCAL */
     struct mr *next;
     struct domain *domain;
     struct fid_mr *real; /* NULL: for local use only, or not enabled */
-    struct ep *ep;       /* that it is bound to */
+    struct ep *ep;       /* the endpoint to which it is bound */
     uintptr_t addr;
     size_t size;
     uint64_t access, requested;
@@ -111,22 +112,22 @@ struct mr {
 
 enum kind { OP_RECV, OP_SEND, OP_WRITE, OP_READ };
 
-/* What is posted, until its completion has been handed out. */
+/* A posted operation, until its completion is returned. */
 struct op {
-    struct fi_context2 context; /* the real one's */
+    struct fi_context2 context; /* for the real libfabric */
     struct op *next, *next_done;
     struct ep *ep;
     struct mr *mr;
     enum kind kind;
-    void *user; /* the program's context; NULL: it wants no completion */
+    void *user; /* the program's context; NULL: without a completion */
     uint8_t *bytes;
     size_t size;
-    uint8_t *copy; /* of the bytes: the program has been told that it may use its own */
+    uint8_t *copy; /* of the data: the program may already reuse its own */
     fi_addr_t to;
     uint64_t addr, key, flags;
-    unsigned int looks; /* for which it is still held back */
+    unsigned int looks; /* number of polls for which it is still delayed */
     bool is_issued, is_done;
-    uint64_t number; /* of what was posted to the endpoint */
+    uint64_t number; /* sequence number on the endpoint */
     int error;
     struct fi_cq_msg_entry entry;
 };
@@ -137,10 +138,10 @@ struct ep {
     struct fid_ep *real;
     struct domain *domain;
     struct cq *cq;
-    struct op *ops;           /* all of them */
-    struct op *first, **last; /* sends, and writes that they stay behind, that are held back */
-    struct op *bag;           /* what may be issued in any order */
-    size_t depth;             /* of receives, and of what is sent to another one */
+    struct op *ops;           /* all posted ones */
+    struct op *first, **last; /* delayed sends, and writes that they must stay behind */
+    struct op *bag;           /* operations that may be issued in any order */
+    size_t depth;             /* maximum number of receives, and of operations to one peer */
     size_t inject;            /* bytes */
     size_t receives;          /* under way */
     unsigned long messages;   /* sent so far */
@@ -152,12 +153,12 @@ struct cq {
     struct fid_cq *real;
     struct domain *domain;
     struct ep *ep;
-    struct op *done, **last; /* in the order in which the real one gave them */
-    struct op *failed;       /* fi_cq_readerr() takes it */
+    struct op *done, **last; /* in the order of the real queue */
+    struct op *failed;       /* for fi_cq_readerr() */
 };
 
-/* A key of the fabric's own has the address of its region in it, which is where libfabric's TCP,
- * which knows offsets only, begins to count: bit 63, 47 bits of the address, 16 of the real key. */
+/* A key of the fabric's own contains the address of its region, at which libfabric's TCP, which
+ * only knows offsets, begins to count: bit 63, 47 bits of the address, 16 of the real key. */
 enum { REAL_KEY = 0xffff, KEY_BITS = 16 };
 
 static inline uint64_t fabric_key(uint64_t real, uintptr_t addr)
@@ -182,12 +183,12 @@ int fabric_endpoint(struct fid_domain *domain, struct fi_info *info, struct fid_
                     void *context);
 int fabric_fabric(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
 
-/* With the domain's lock: issues what has been held back for long enough, takes what the real queue
- * has, and counts a look. */
+/* With the domain's lock: issues operations whose delay is over, polls the real queue, and counts a
+ * poll. */
 void fabric_look(struct cq *cq);
-/* With the domain's lock: does anything wait for looks? */
+/* With the domain's lock: is an operation delayed? */
 bool fabric_holds(const struct cq *cq);
-/* With the domain's lock: takes a completion to be handed out; NULL: none now. */
+/* With the domain's lock: takes a completion to return; NULL: none now. */
 struct op *fabric_take(struct cq *cq);
 void fabric_op_free(struct op *op);
 /* With the domain's lock: a region is closed. */

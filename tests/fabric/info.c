@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What programs are told of the fabric, and the real libfabric behind it. */
+/* The attributes of the fabric, and the real libfabric below it. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ void *fabric_real(const char *symbol)
     return found;
 }
 
-/* A pointer to a function is none to an object. */
+/* The types of pointers to functions and to objects differ. */
 #define REAL(type, name)                                                                           \
     type real_##name;                                                                              \
     void *found_##name = fabric_real("fi_" #name);                                                 \
@@ -61,7 +61,7 @@ EXPORT const char *fi_strerror(int error)
     return real_strerror(error);
 }
 
-/* libfabric's datagrams over TCP of its own, on one device. */
+/* libfabric's own reliable datagrams over TCP, on one device. */
 static struct fi_info *ask_real(const char *domain)
 {
     static const char *const names[] = {"net", "tcp"}; /* of 1.17, and later */
@@ -74,7 +74,7 @@ static struct fi_info *ask_real(const char *domain)
     hints->caps = FI_MSG | FI_RMA;
     hints->ep_attr->type = FI_EP_RDM;
     hints->domain_attr->threading = FI_THREAD_SAFE;
-    hints->domain_attr->mr_mode = FI_MR_VIRT_ADDR; /* none of it is asked for */
+    hints->domain_attr->mr_mode = FI_MR_VIRT_ADDR; /* without any mode */
     hints->domain_attr->name = strdup(domain);
     for (int i = 0; i < 2 && !mine; i++) {
         found = i;
@@ -138,7 +138,7 @@ static void claim(struct fi_info *info, const struct profile *p)
         info->mode |= FI_CONTEXT2;
 }
 
-/* Is it what the program wants? */
+/* Does it match the program's hints? */
 static bool suits(const struct fi_info *info, const struct fi_info *hints)
 {
     const char *name = hints->fabric_attr ? hints->fabric_attr->prov_name : NULL;

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# A message that is really lost, and one that cannot be sent: the connection breaks, and what did not arrive is
-# repeated. And what the library makes of fabrics that refuse something.
+# A lost message, and one that cannot be sent: the connection breaks, and operations that did not arrive are
+# repeated. And fabrics that refuse something.
 # Usage: lost.sh WITH-FABRIC UTOFURUN BUILD-FOLDER
 set -u
 with=$1 run=$2 build=$3
@@ -13,7 +13,7 @@ for profile in plain unordered all; do
         fail "lose, $profile: $out"
     echo "$out" | grep -q 'a connection breaks: a message was lost' || fail "nothing is lost, $profile: $out"
     echo "$out" | grep -q 'rank 1: 1000 rounds' || fail "lose, $profile: $out"
-    # the bad twin: without the fault nothing breaks, however much is reordered
+    # the bad twin: without the fault nothing breaks, even with reordering
     out=$("$with" --profile $profile -- "$run" -n 2 "$build/examples/pingpong_notice" 2>&1) || fail "$profile: $out"
     echo "$out" | grep -q 'a connection breaks' && fail "$profile breaks a connection: $out"
 done

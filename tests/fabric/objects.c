@@ -103,7 +103,7 @@ static int mr_control(struct fid *fid, int command, void *arg)
 static struct fi_ops mr_ops = {
     .size = sizeof(struct fi_ops), .close = mr_close, .bind = mr_bind, .control = mr_control};
 
-/* With the lock. 0, or why it is not taken. */
+/* With the lock. 0, or the error. */
 static int check_key(const struct domain *domain, uint64_t key)
 {
     const struct profile *p = fabric_profile();
@@ -333,7 +333,7 @@ static int wait_open(struct fid_fabric *fid, struct fi_wait_attr *attr, struct f
     return fi_wait_open(container(fid, struct fabric, fid)->real, attr, wait);
 }
 
-/* Who sleeps does not look, so nobody sleeps while something is held back. */
+/* A sleeping thread does not poll, so it must not sleep while an operation is delayed. */
 static int trywait(struct fid_fabric *fid, struct fid **fids, int count)
 {
     for (int i = 0; i < count; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the fabric claims, by name, and what goes wrong on it. Nothing of libfabric is called here:
- * the program with-fabric uses this file too. */
+/* The properties of the fabric, by name, and its faults. This file calls nothing of libfabric: the
+ * program with-fabric uses it, too. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_fabric [NAME...]: the fabric of fabric.h itself. Programs that break a rule are ended by it,
- * with a line that says why; right ones are not; and what a profile leaves open is made use of.
- * Each test is a process, with two endpoints in it.
+ * test_fabric [NAME...]: the fabric of fabric.h itself. It ends programs that break a rule, with a
+ * line that gives the reason, and not correct ones; and it uses the freedoms of a profile. Each
+ * test is a process, with two endpoints.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ struct end {
     struct fid_ep *ep;
     struct fid_cq *cq;
     struct fid_av *av;
-    struct fid_mr *mr; /* of `bytes`, for all there is */
+    struct fid_mr *mr; /* of `bytes`, for all accesses */
     fi_addr_t peer;
     uint8_t bytes[SIZE];
     struct fi_context2 contexts[2 * MANY];
@@ -81,8 +81,7 @@ static void open_end(struct end *end)
     end->mr = registered(end, end->bytes, SIZE, everything, true);
 }
 
-/* As the library does: into a scope of its own, as the real libfabric calls itself by these names.
- */
+/* As in the library: into a scope of its own, because the real libfabric also calls these names. */
 static void *find(const char *symbol)
 {
     void *library = dlopen("libfabric.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -138,7 +137,7 @@ static void close_all(void)
     lib.freeinfo(info);
 }
 
-/* Both look. A completion of the first or second one: the number of its context; -1: none. */
+/* Polls both queues. A completion of end `which`: the number of its context; -1: none. */
 static int look(int which, struct fi_cq_msg_entry *entry)
 {
     struct fi_cq_msg_entry e;
@@ -218,7 +217,7 @@ static void right_program_is_let_through(const char *profile)
     }
     for (int i = 0; i < 8; i++)
         CHECK(await(1) < 8);
-    for (int i = 0; i < 8; i++) /* each in the receive that was its turn */
+    for (int i = 0; i < 8; i++) /* each in the next receive */
         CHECK(ends[1].bytes[64 * i] == i + 1);
     close_all();
 }
@@ -335,7 +334,7 @@ static void queue_is_closed_before_its_endpoint(const char *profile)
  * Freedoms
  */
 
-/* Completions of sends and of receives come in another order, and each once. */
+/* Completions of sends and of receives come in another order, and once each. */
 static void completions_overtake(const char *profile)
 {
     bool seen[2][MANY] = {{false}};
@@ -364,7 +363,7 @@ static void completions_overtake(const char *profile)
     close_all();
 }
 
-/* In how many of so many rounds has the message come before the write. */
+/* The number of rounds in which the message came before the write. */
 static int rounds_too_early(uint64_t flags)
 {
     int early = 0;
@@ -375,7 +374,7 @@ static int rounds_too_early(uint64_t flags)
         CHECK(place(fi_mr_key(ends[1].mr), flags, 0) == 0);
         CHECK(await(0) == 0);
         CHECK(post(0, 1, 8) == 0);
-        memset(ends[0].bytes, 0, 64); /* it is done, or so this side is told */
+        memset(ends[0].bytes, 0, 64); /* complete, according to this side */
         CHECK(await(1) == 0);
         early += ends[1].bytes[4096] != i + 1;
         CHECK(await(0) == 1);
@@ -483,7 +482,7 @@ static void region_is_refused(const char *profile)
 static const struct test {
     const char *name, *profile;
     void (*run)(const char *profile);
-    const char *line; /* the program is ended with it; NULL: it is not */
+    const char *line; /* the last line of the program; NULL: it is not ended */
 } tests[] = {
 #define RIGHT(name, profile)                                                                       \
     {                                                                                              \
@@ -550,7 +549,7 @@ static bool is_good(const struct test *t, int status, const char *said)
 {
     if (!t->line)
         return status == 0;
-    return status != 0 && strstr(said, t->line) && /* a library of libfabric's takes SIGABRT */
+    return status != 0 && strstr(said, t->line) && /* a library of libfabric's handles SIGABRT */
            strncmp(said, "fabric: ", 8) == 0;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Endpoints: what is posted is checked, held back, issued, and completed. */
+/* Endpoints: posted operations are checked, delayed, issued, and completed. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 
 #include "fabric.h"
 
-enum { MOST_DONE = 256 /* that are taken from the real queue before they are handed out */ };
+enum { MOST_DONE = 256 /* maximum number taken from the real queue before they are returned */ };
 
 static struct fabric_counts counts;
 
@@ -39,7 +39,7 @@ static uint64_t access_of(enum kind kind)
     return needed[kind];
 }
 
-/* With the lock. The region that a descriptor names; NULL: none is wanted. */
+/* With the lock. The region of a descriptor; NULL: none is required. */
 static struct mr *check_desc(const struct ep *ep, enum kind kind, const void *bytes, size_t size,
                              const void *desc)
 {
@@ -80,7 +80,7 @@ static void check_key(uint64_t key)
         fabric_wrong("key 0x%llx is none of the fabric's", (unsigned long long)key);
 }
 
-/* What the program may not touch while it is the fabric's. */
+/* Memory that the program must not touch during an operation. */
 static const uint8_t scribble = 0xa5;
 
 static void take_context(struct op *op)
@@ -143,7 +143,7 @@ void fabric_op_free(struct op *op)
     free(op);
 }
 
-/* For how many looks something is held back: one in four. */
+/* The number of polls for which an operation is delayed: one in four. */
 static unsigned int some_looks(struct domain *domain)
 {
     unsigned int late = fabric_profile()->late;
@@ -151,13 +151,13 @@ static unsigned int some_looks(struct domain *domain)
     return late > 0 && fabric_below(domain, 4) == 0 ? 1 + fabric_below(domain, late) : 0;
 }
 
-/* It is ready to be handed out, after a while. */
+/* Ready to be returned, after a while. */
 static void complete(struct op *op)
 {
     struct cq *cq = op->ep->cq;
 
     if (!op->user && !op->error) {
-        fabric_op_free(op); /* it was injected, or its completion has been handed out */
+        fabric_op_free(op); /* injected, or its completion has been returned */
         return;
     }
     op->is_done = true;
@@ -174,7 +174,7 @@ static void fail(struct op *op, int error)
     complete(op);
 }
 
-/* As libfabric's TCP names it: by an offset, and by the key that the program asked for. */
+/* The place for libfabric's TCP: an offset, and the key that the program requested. */
 static struct fi_rma_iov real_place(const struct op *op)
 {
     uint64_t mode = fabric_profile()->mr_mode;
@@ -212,7 +212,7 @@ static ssize_t issue(struct op *op)
     return -FI_EINVAL;
 }
 
-/* False: not now. */
+/* False: not possible now. */
 static bool issued(struct op *op)
 {
     ssize_t rc = issue(op);
@@ -225,7 +225,7 @@ static bool issued(struct op *op)
     return true;
 }
 
-/* Does it wait behind another one to the same endpoint? */
+/* Does it wait for another one to the same endpoint? */
 static bool is_behind(const struct op *op)
 {
     for (const struct op *other = op->ep->first; other != op; other = other->next_done) {
@@ -283,7 +283,7 @@ static void hold(struct op *op, bool in_order)
         issue_in_order(ep);
         return;
     }
-    struct op **at = &ep->bag; /* anywhere among the others */
+    struct op **at = &ep->bag; /* at a random place among the others */
     while (*at && fabric_below(ep->domain, 2))
         at = &(*at)->next_done;
     op->next_done = *at;
@@ -334,7 +334,7 @@ bool fabric_holds(const struct cq *cq)
     return cq->done || cq->failed || (cq->ep && (cq->ep->first || cq->ep->bag));
 }
 
-/* Which of those that are ready. */
+/* Chooses one of the ready ones. */
 static struct op **choose(struct cq *cq)
 {
     struct op **chosen = NULL;
@@ -376,7 +376,7 @@ struct op *fabric_take(struct cq *cq)
     return op;
 }
 
-/* A region that the program closes while something is under way in it. */
+/* A region that the program closes during an operation in it. */
 static void forget(struct ep *ep, const struct mr *mr)
 {
     for (struct op *op = ep->ops, *next; op; op = next) {
@@ -385,7 +385,7 @@ static void forget(struct ep *ep, const struct mr *mr)
             continue;
         if (op->kind == OP_RECV || op->kind == OP_SEND)
             fabric_wrong("the region of a %s is closed while it is under way", name_of(op->kind));
-        op->mr = NULL; /* it may fail, or not */
+        op->mr = NULL; /* it may fail or succeed */
     }
 }
 
@@ -396,7 +396,7 @@ void fabric_forget(struct mr *mr)
 }
 
 /*
- * What programs call
+ * Called by programs
  */
 
 static struct ep *ep_of(struct fid_ep *fid)
@@ -404,7 +404,7 @@ static struct ep *ep_of(struct fid_ep *fid)
     return container(fid, struct ep, fid);
 }
 
-/* With the lock. What an endpoint that is gone does not take is not in the way of others. */
+/* With the lock. Operations to an endpoint that is gone do not block others. */
 static size_t under_way_to(const struct ep *ep, fi_addr_t to)
 {
     size_t n = 0;
@@ -446,7 +446,7 @@ static ssize_t ep_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi
     return rc;
 }
 
-/* With the lock. False: it is not sent, as a fault wants it. */
+/* With the lock. False: dropped by a fault. */
 static bool is_to_be_sent(struct op *op)
 {
     unsigned long n = ++op->ep->messages;
@@ -516,7 +516,7 @@ static ssize_t ep_inject(struct fid_ep *fid, const void *buf, size_t len, fi_add
     return rc;
 }
 
-/* The program is told that the write is done, and its source may change, before it is placed. */
+/* The program may learn that the write is complete, and change its source, too early. */
 static void tell_early(struct op *op)
 {
     struct op *told = calloc(1, sizeof(*told));
@@ -600,7 +600,7 @@ static bool owes_writes(const struct ep *ep)
     return false;
 }
 
-/* What the program was told to be written does not need the endpoint any more; everything else is
+/* Writes that were reported as complete no longer need the endpoint; all other operations are
  * discarded with it. */
 static void write_what_is_owed(struct ep *ep)
 {

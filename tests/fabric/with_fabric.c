@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs a command over a fabric that promises less than TCP does: see fabric.h. */
+/* Runs a command over a fabric with fewer guarantees than TCP: see fabric.h. */
 #include <errno.h>
 #include <libgen.h>
 #include <limits.h>
@@ -73,7 +73,7 @@ static void take(const char *option, const char *value)
     }
 }
 
-/* The library stands beside this program. */
+/* The library is in this program's folder. */
 static void find_library(void)
 {
     char self[PATH_MAX] = "", path[2 * PATH_MAX];
@@ -103,7 +103,7 @@ int main(int argc, char **argv)
         return WRONG_USAGE;
     }
     find_library();
-    setenv("HFI_NO_BACKTRACE", "1", 1); /* libraries of libfabric's own would leave files behind */
+    setenv("HFI_NO_BACKTRACE", "1", 1); /* libraries of libfabric would leave files behind */
     setenv("IPATH_NO_BACKTRACE", "1", 1);
     execvp(argv[i + 1], argv + i + 1);
     fprintf(stderr, "with-fabric: %s: %s\n", argv[i + 1], strerror(errno));

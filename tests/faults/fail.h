@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A process that finds something wrong says so with its rank, and ends. The includer has `rank`. */
+/* A process that finds an error prints it with `rank`, of the including file, and ends. */
 #ifndef UT_TEST_FAIL_H
 #define UT_TEST_FAIL_H
 

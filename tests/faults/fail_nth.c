@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes the n-th call fail that libtofucom makes to allocate or open something: memory, mappings,
+ * Makes libtofucom's n-th call fail that allocates or opens a resource: memory, mappings,
  * descriptors, threads, verbs and connection objects. Preloaded; see run_faults.py.
  *
  *     FAIL_AT=N     the call to fail, 1 or more; 0: none, only count
  *     FAIL_LOG=FILE where each counted call (FAIL_AT=0) or the failed one is noted
  *     FAIL_RANK=R   only in the process whose UTOFU_RANK is R
  *
- * Only calls from libtofucom's own code count: a failure inside another library is not the
- * subject, and the count stays nearly the same from run to run.
+ * Only calls from libtofucom's own code count: failures inside other libraries are not tested, and
+ * the count is nearly the same in each run.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -258,7 +258,7 @@ EXPORT int openat64(int dir, const char *path, int flags, ...)
     return next(dir, path, flags, mode);
 }
 
-/* userfaultfd and what else has no function of its own */
+/* userfaultfd and other calls without a function of their own */
 EXPORT long syscall(long number, ...)
 {
     static __typeof__(&syscall) next;
@@ -285,8 +285,8 @@ BY_VALUE(pthread_create,
 BY_ERRNO(struct ibv_device **, ibv_get_device_list, (int *count), (count), NULL, ENOMEM)
 
 /*
- * What verbs.h calls through the device's own table: each device that is opened gets these in front
- * of it.
+ * Functions that verbs.h calls through the device's table: each opened device gets these in place
+ * of its own.
  */
 static struct {
     __typeof__(((struct verbs_context *)0)->create_qp_ex) create_qp_ex;

@@ -29,7 +29,7 @@ parser.add_argument("command", nargs=argparse.REMAINDER)
 args = parser.parse_args()
 command = args.command[1:] if args.command[:1] == ["--"] else args.command
 args.every = int(os.environ.get("UT_FAULTS_EVERY") or args.every)
-# by how much everything takes longer: most jobs wait for the end of a time limit, so no more than needed
+# the factor for all times: most jobs wait for the end of a time limit, so it should be small
 scale = float(os.environ.get("UT_FAULTS_SCALE") or os.environ.get("UT_TEST_TIMEOUT_SCALE", "1"))
 number = 0
 number_lock = threading.Lock()
@@ -65,7 +65,7 @@ def run(rank, fail_at, log, folder):
 
 
 def judge(outcome):
-    """What is wrong with it, or an empty list."""
+    """The errors of the outcome, or an empty list."""
     wrong = []
     for r, (status, err) in enumerate(outcome):
         if status is None:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Kills one process of a job at a random moment of its life, again and again, and looks whether the
-others are notified, go on with each other and end; or kills utofurun, and looks whether anything is left."""
+"""Kills one process of a job at a random moment, repeatedly, and checks that the others are
+notified, continue to communicate and end; or kills utofurun, and checks that no process is left."""
 
 import argparse
 import concurrent.futures
@@ -32,7 +32,7 @@ args = parser.parse_args()
 args.ranks = int(os.environ.get("UT_KILLS_RANKS") or args.ranks)
 args.launchers = int(os.environ.get("UT_KILLS_LAUNCHERS") or args.launchers)
 scale = float(os.environ.get("UT_TEST_TIMEOUT_SCALE", "1"))
-args.within *= scale  # programs that are slow start slowly, too
+args.within *= scale  # slow programs start slowly, too
 timeout = os.environ.get("UT_KILLS_TIMEOUT") or str(round(15 * scale))  # the library's, in seconds
 seed = args.seed if args.seed is not None else random.SystemRandom().randrange(1 << 32)
 MARK = "UNDER_FIRE_CAMPAIGN"
@@ -63,12 +63,12 @@ def environment(job, folder, **more):
 
 
 def report(job, folder, errors, what):
-    """After a job: what is left of it is an error, too."""
+    """Processes left after a job are an error, too."""
     for pid in processes_left(f"{mark}-{job}"):
         with open(f"/proc/{pid}/comm", encoding="ascii") as f:
             errors.append(f"{f.read().strip()} is left")
         os.kill(pid, signal.SIGKILL)
-    # ThreadSanitizer has a file of its own there while a program starts
+    # ThreadSanitizer has a file there while a program starts
     files = sorted(name for name in os.listdir(folder) if not name.startswith("tsan."))
     if files:
         errors.append(f"files are left: {' '.join(files)}")
@@ -123,7 +123,7 @@ def kill_the_launcher(job):
     cards, folder = tempfile.mkdtemp(), tempfile.mkdtemp()
     delay = rng.random() ** 2 * args.within
     errors = []
-    # every other time there is a shell in between
+    # every second time with a shell in between
     command = [args.program, cards] if job % 2 else ["sh", "-c", f"{args.program} {cards}; true"]
     p = subprocess.Popen([args.utofurun, "-n", str(args.processes), *command], stdin=subprocess.DEVNULL,
                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment(job, folder))

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The storm of first contacts, in which some processes call the library late, some never, and some are
-killed, one at each step: the others are told the truth of each, and go on. See storm.c."""
+"""First contacts between all processes, in which some processes call the library late, some never,
+and some are killed, one at each step: the others get the correct result for each, and continue.
+See storm.c."""
 
 import argparse
 import os

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * storm FOLDER ROLE...: one of several processes that all put to all others from their first call
- * on; ROLE is one letter for each rank, what becomes of it:
+ * on; ROLE has one letter per rank for its behaviour:
  *   s  stays: calls the library at once
- *   l  late: calls it for the first time when somebody has put to it
- *   n  never calls it, and lives
+ *   l  late: calls it for the first time after another process has put to it
+ *   n  never calls it, and stays alive
  *   0  ends before its first call
  *   1  is killed when it has made its VCQ, 2: when its memory is registered too,
  *   3  when half of its puts are started, 4: all,
  *   5  when the first of them has ended, 6: half, 7: all
- * Who stays is told of each the truth: the puts to those that stay, late or not, succeed; those to
- * n and 0 fail with UTOFU_ERR_MRQ_PEER and a text that says that it has not called the library; and
- * to the others they succeed, or fail after the kill. When FOLDER/dead.R says of all of them that
- * they are gone, all who stay put to each other once more, and to the dead until that fails.
- * Prints what it was told. See run_storm.py.
+ * The staying processes get correct results: puts to staying or late processes succeed; puts to
+ * n and 0 fail with UTOFU_ERR_MRQ_PEER and the text that the process has not called the library;
+ * and puts to the others succeed, or fail after the kill. When FOLDER/dead.R shows for all of them
+ * that they have ended, all staying ones put to each other once more, and to the dead until that
+ * fails. Prints the results. See run_storm.py.
  *
- * Exit status: 0; 1 with a line: something was not true, or a call failed.
+ * Exit status: 0; 1 with a line: a result was wrong, or a call failed.
  */
 #include <signal.h>
 #include <stdbool.h>
@@ -69,7 +69,7 @@ static bool is_said(const char *what, int by)
     return card_read(folder, what, by, &its, sizeof(its));
 }
 
-/* What the role says ends here. */
+/* Ends the process at the step of its role. */
 static void die_at(char step)
 {
     if (roles[rank] != step)
@@ -78,7 +78,7 @@ static void die_at(char step)
     raise(SIGKILL);
 }
 
-/* All have as many CQs, so the ids of others follow from the own one. */
+/* All processes have the same number of CQs, so the ids of others follow from the own one. */
 static void find_all(void)
 {
     utofu_vcq_id_t id;
@@ -116,7 +116,7 @@ static void failed_put(int to, int rc, const char *why)
     bool is_dead = second ? is_said("dead", to) : is_said("dying", to);
 
     if (rc == UTOFU_ERR_MRQ_RMT_STADD && has_called(to)) {
-        peers[to].wanted = true; /* it has made its VCQ, and is about to register its memory */
+        peers[to].wanted = true; /* the peer has yet to register its memory */
         return;
     }
     if (rc != UTOFU_ERR_MRQ_PEER)
@@ -134,7 +134,7 @@ static void put_ended(int to)
     if (!has_called(to))
         FAIL("a put to rank %d succeeded, which has not called the library", to);
     if (second && !stays(to)) {
-        peers[to].wanted = true; /* what it had mapped may be there for a moment */
+        peers[to].wanted = true; /* its mapped memory may remain for a moment */
         return;
     }
     succeeded++;
@@ -170,7 +170,7 @@ static void start_wanted(void)
     }
 }
 
-/* A put to each of the others, as often as it takes. */
+/* Puts to each of the others, repeated as necessary. */
 static void put_to_all(void)
 {
     ended = 0;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * two_ends WHAT FOLDER: two processes that try one kind of communication, and end in time whatever
- * fails: put, get, armw, session or barrier. See run_faults.py, which makes calls fail.
+ * two_ends WHAT FOLDER: two processes that try one kind of communication, and end in time after any
+ * failure: put, get, armw, session or barrier. See run_faults.py, which makes calls fail.
  *
- * Exit status: 0; 1 a call or a communication failed; 3 the other process has given up before; 4
- * nothing came although the other process lives; 5 a communication of this process never ended. All
- * but 0 come with a line on standard error.
+ * Exit status: 0; 1 a call or a communication failed; 3 the other process has given up before; 4 no
+ * notice came although the other process is alive; 5 a communication of this process never ended.
+ * Except for 0 there is a line on standard error.
  */
 #include <stdarg.h>
 #include <stdbool.h>
@@ -34,7 +34,7 @@ static double time_limit; /* seconds */
 static utofu_vcq_hdl_t vcq;
 static struct self self, peer;
 static volatile uint64_t *mem;
-static bool relaying; /* nothing but errors can be in the MRQ */
+static bool relaying; /* only errors can be in the MRQ */
 
 static double now(void)
 {
@@ -102,7 +102,7 @@ static void exchange(const char *what, const void *mine, void *its, size_t size)
         wait_for_peer(since, what);
 }
 
-/* The next notice. own: of a communication of this process, which has to end. */
+/* The next notice. own: of a communication of this process, which must end. */
 static void expect(uint8_t type, bool own)
 {
     struct utofu_mrq_notice notice = {0};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * under_fire FOLDER: one of several processes that put to, get from and add to all others from
- * their first call on, until FOLDER/killed.R says that rank R was killed and the communication to
- * it has failed with UTOFU_ERR_MRQ_PEER. Then it has to go on with all others, and ends with them.
- * Prints how many ms after the kill it was notified. See run_kills.py.
+ * their first call on, until FOLDER/killed.R shows that rank R was killed and the communication to
+ * it has failed with UTOFU_ERR_MRQ_PEER. Then the process must continue with all others, and ends
+ * with them. Prints the time in ms from the kill to the notification. See run_kills.py.
  *
  * Exit status: 0; 1 with a line: a call or a communication failed that should not have.
  */
@@ -23,7 +23,7 @@ enum { MAX_RANKS = 16, STAG = 7, CMP = 3, SIZE = 1 << 17, SLOT = SIZE / MAX_RANK
 
 static int rank, size, victim = -1;
 static const char *folder;
-static double killed_at; /* CLOCK_MONOTONIC, of the script */
+static double killed_at; /* CLOCK_MONOTONIC, from the script */
 static bool told;
 static utofu_vcq_hdl_t vcq;
 static uint64_t *memory;
@@ -32,7 +32,7 @@ static struct peer {
     utofu_vcq_id_t id;
     utofu_stadd_t stadd;
     bool busy, met;
-    unsigned int turn, after; /* communications begun; ended well after the death was reported */
+    unsigned int turn, after; /* communications started; successful after the death was reported */
 } peers[MAX_RANKS];
 
 static double now(void)
@@ -43,7 +43,8 @@ static double now(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* All are alike, so their ids follow from this one: nobody has to live long enough to say it. */
+/* All processes are alike, so the ids of others follow from the own one, and no process has to live
+ * until it has sent its id. */
 static void open_all(void)
 {
     utofu_vcq_id_t id;
@@ -67,7 +68,7 @@ static void open_all(void)
     }
 }
 
-/* One at a time to each; they overlap between peers. */
+/* One at a time to each peer; they overlap between peers. */
 static void start(int to)
 {
     struct peer *p = &peers[to];
@@ -90,7 +91,7 @@ static void start(int to)
     p->busy = rc == UTOFU_SUCCESS;
 }
 
-/* The script says so after the kill, so that what comes before it is not too early. */
+/* The script writes the file after the kill, so that earlier failures are errors. */
 static void look_for_the_kill(bool wait)
 {
     struct {
@@ -126,7 +127,7 @@ static void poll_once(void)
             printf("told %.1f\n", (now() - killed_at) * 1e3);
         told = true;
     } else if (rc == UTOFU_ERR_MRQ_RMT_STADD && !peers[to].met) {
-        /* it has made its VCQ, and is about to register its memory */
+        /* the peer has created its VCQ, and is about to register its memory */
         peers[to].busy = false;
         return;
     } else if (rc != UTOFU_SUCCESS) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A fabric of libfabric that does nothing by itself: what comes is what a libFuzzer target puts
- * into the receives of an endpoint, and what is posted ends when the target says so. One thread.
+ * A fake fabric of libfabric: the libFuzzer target puts messages into the receives of an endpoint,
+ * and ends posted operations. One thread.
  */
 #ifndef FAKE_FABRIC_H
 #define FAKE_FABRIC_H
@@ -15,7 +15,7 @@
 
 enum { FAKE_EPS = 4, FAKE_DEPTH = 256, FAKE_BUFFER = 2048 /* bytes of a message */ };
 
-/* What is posted, in order. */
+/* A posted operation, in order. */
 struct fake_posted {
     void *context, *bytes;
     size_t size;
@@ -36,8 +36,8 @@ struct fake_ep {
 
 static struct fake_ep fake_eps[FAKE_EPS];
 static unsigned int fake_num_eps;
-static int fake_busy;      /* the next posting is not taken */
-static bool fake_reorders; /* what ended last is reported first */
+static int fake_busy;      /* the next operation is refused */
+static bool fake_reorders; /* the operation that ended last is reported first */
 static struct fid_fabric fake_fabric;
 static struct fid_domain fake_domain;
 static uint64_t fake_last_key;
@@ -96,7 +96,7 @@ static ssize_t fake_recv(struct fid_ep *ep, void *buf, size_t len, void *desc, f
     return post(fake_of(ep)->receives, &fake_of(ep)->num_receives, buf, len, context);
 }
 
-/* Reads it, so that the sanitizer sees what is sent. */
+/* Reads the data, so that the sanitizer checks sent messages. */
 static uint8_t fake_sum(const void *bytes, size_t size)
 {
     uint8_t sum = 0;
@@ -153,7 +153,7 @@ static struct fi_ops_msg fake_msg = {
 static struct fi_ops_rma fake_rma = {
     .size = sizeof(struct fi_ops_rma), .read = fake_read, .writemsg = fake_writemsg};
 
-/* One at a time, so that what a callback does stands before the next. */
+/* One at a time, so that effects of a callback precede the next one. */
 static ssize_t fake_cq_read(struct fid_cq *cq, void *entries, size_t count)
 {
     struct fake_ep *fake = fp_container_of(cq, struct fake_ep, cq);
@@ -333,7 +333,7 @@ const char *fp_strerror(long rc)
     return strerror((int)-rc);
 }
 
-/* A message comes in. False: no receive is posted. */
+/* Delivers a message. False: no receive is posted. */
 static bool fake_arrive(struct fake_ep *fake, const void *bytes, size_t size)
 {
     struct fake_posted *r = &fake->receives[0];
@@ -347,7 +347,7 @@ static bool fake_arrive(struct fake_ep *fake, const void *bytes, size_t size)
     return true;
 }
 
-/* What was posted first ends. */
+/* Ends the operation that was posted first. */
 static void fake_end(struct fake_ep *fake, bool well)
 {
     struct fake_posted *s = &fake->sends[0];

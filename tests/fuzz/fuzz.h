@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the targets share: taking an input apart. Behind its end there are zeros. */
+/* Shared by the targets: taking an input apart. Zeros follow its end. */
 #ifndef FUZZ_H
 #define FUZZ_H
 
@@ -17,7 +17,7 @@ struct fuzz_input {
     size_t left;
 };
 
-/* Returns how many bytes there were. */
+/* Returns the number of bytes taken. */
 static inline size_t fuzz_bytes(struct fuzz_input *in, void *to, size_t size)
 {
     size_t n = size < in->left ? size : in->left;
@@ -38,7 +38,7 @@ static inline uint8_t fuzz_byte(struct fuzz_input *in)
     return byte;
 }
 
-/* A stream socket whose peer has sent these bytes and shut it down; what is sent to it is lost.
+/* A stream socket whose peer has sent these bytes and shut it down; data sent to it are lost.
  * Inputs are shorter than a socket's buffer. */
 static inline int fuzz_stream(struct fuzz_input *in, size_t size)
 {
@@ -53,7 +53,7 @@ static inline int fuzz_stream(struct fuzz_input *in, size_t size)
     in->at += size;
     in->left -= size;
     shutdown(ends[1], SHUT_WR);
-    /* the other end stays open, lest sending fails before anything is read */
+    /* the other end stays open, as otherwise sending could fail before the data are read */
     if (dup2(ends[1], 900) < 0)
         __builtin_trap();
     close(ends[1]);

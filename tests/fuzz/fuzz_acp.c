@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libFuzzer target: the other processes of a job write arbitrary bytes into the memory of the ACP
- * layer that they may write to, send commands, good ones but for some bytes, and notices of any
- * kind, and answer gets and atomics with anything, in any order, while this process has copies of
- * its own. What is given to uTofu must be ids, and memory that this process has registered.
+ * libFuzzer target: the other processes of a job write arbitrary bytes into the writable memory of
+ * the ACP layer, send commands (valid ones with some bytes changed) and notices of any kind, and
+ * answer gets and atomics with any data, in any order, while this process has copies of its own.
+ * Arguments to uTofu must be ids, and memory that this process has registered.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -65,7 +65,7 @@ static void *copy_here_checked(void *to, const void *from, size_t size);
 #include "../../layers/acp/watch.c"
 
 /*
- * The files that are left out: start.c, progress.c, lock.c, log.c, options.c, common.
+ * In place of the files that are left out: start.c, progress.c, lock.c, log.c, options.c, common.
  */
 
 void al_lock_wait(void)
@@ -116,7 +116,7 @@ bool al_progress(void)
     return any;
 }
 
-/* A call that waits waits for what is not in the input. */
+/* A waiting call waits for an event that is not in the input. */
 void al_progress_pause(uint32_t *idle)
 {
     if (++*idle > ROUNDS && in.left == 0)
@@ -268,7 +268,7 @@ int utofu_dereg_mem(utofu_vcq_hdl_t vcq, utofu_stadd_t stadd, unsigned long int 
     return UTOFU_ERR_INVALID_STADD;
 }
 
-/* Takes off, unless it is refused. */
+/* Starts a communication, unless it is refused. */
 static int start(utofu_vcq_hdl_t vcq, utofu_vcq_id_t id, uint64_t edata, uint8_t type, void *to,
                  size_t size)
 {
@@ -287,7 +287,7 @@ static int start(utofu_vcq_hdl_t vcq, utofu_vcq_id_t id, uint64_t edata, uint8_t
     return UTOFU_ERR_BUSY;
 }
 
-/* acp_copy() and its like take the next op once uTofu has its communication. */
+/* acp_copy() and similar functions use the next op after uTofu has accepted its communication. */
 static void take_op(utofu_vcq_hdl_t vcq, uint64_t edata)
 {
     must(vcq >= 1 && vcq <= COLORS && edata < AL_OPS);
@@ -360,7 +360,7 @@ int utofu_poll_tcq(utofu_vcq_hdl_t vcq, unsigned long int flags, void **cbdata)
     return UTOFU_ERR_NOT_FOUND;
 }
 
-/* What others have started: anywhere near the end of the memory that they write. */
+/* A communication of another process: near the end of the memory that it writes. */
 static int notice_of_another(uint8_t type, struct utofu_mrq_notice *notice)
 {
     uint16_t at;
@@ -421,10 +421,10 @@ int utofu_poll_mrq(utofu_vcq_hdl_t vcq, unsigned long int flags, struct utofu_mr
 }
 
 /*
- * The program, and the others.
+ * The program, and the other processes.
  */
 
-static acp_ga_t others_region; /* of a rank that has one, it may be */
+static acp_ga_t others_region; /* possibly of a rank that has one */
 static acp_ga_t own_regions[COLORS];
 static uint8_t memory[COLORS][OWN];
 static uint64_t next_seq, num_syncs;
@@ -491,7 +491,7 @@ static void write_memory(const struct region *r)
         memcpy(r->at + at, bytes, n);
 }
 
-/* Not one that waits for room in the queue. */
+/* Never an operation that waits for room in the queue. */
 static void issue_own(void)
 {
     acp_ga_t dst = any_ga(), src = any_ga();
@@ -508,7 +508,7 @@ static void issue_own(void)
         acp_cas4(dst, src, 1, 2, order);
 }
 
-/* A barrier that ends is one that all others have come to, and none is two ahead. */
+/* A barrier ends after all other processes have entered it, and no process is two ahead. */
 static void wait_in_barrier(void)
 {
     num_syncs++;
@@ -540,7 +540,7 @@ static void take_step(void)
     }
 }
 
-/* As start_layer() of start.c. */
+/* Like start_layer() of start.c. */
 static void open_layer(void)
 {
     al = (struct al){.job = {.layer = "acp",
@@ -580,8 +580,8 @@ static void close_layer(void)
         must(regions[i].size == 0);
 }
 
-/* Behind the input every head is 0, so no command waits for one with a ticket that none can have:
- * that would be for ever. */
+/* After the input every head is 0, so no command may wait for an impossible ticket, which would be
+ * for ever. */
 static void check_tickets(void)
 {
     for (uint32_t i = 0; i < AL_QUEUE; i++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libFuzzer target: the processes of a job meet as a layer starts, and the others write arbitrary
- * cards, answers and notices, at any time. What comes of it is one of the verdicts, and a good one
- * has ids of VCQs.
+ * libFuzzer target: the processes of a job meet at the start of a layer, and the others write
+ * arbitrary cards, answers and notices, at any time. The result is one of the verdicts, and a good
+ * one has ids of VCQs.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ static void must(bool good)
         __builtin_trap();
 }
 
-/* Of a process of the job: its number in the low byte, and the component id above. */
+/* An id of a process of the job: its number in the low byte, and the component id above. */
 static bool is_id(utofu_vcq_id_t id)
 {
     return id >> 56 == KNOWN && (id & 0xff) < MOST;
@@ -57,7 +57,7 @@ void lc_nap(long ns)
  * uTofu
  */
 
-/* The others write somewhere in the memory that is registered. */
+/* The other processes write at a random place in registered memory. */
 static void let_others_write(void)
 {
     uint8_t bytes[32], n = fuzz_byte(&in) % 33;
@@ -69,7 +69,7 @@ static void let_others_write(void)
         memcpy(memory + at % memory_size, bytes, n);
 }
 
-/* A good card, but for its bytes that are in the input. */
+/* A valid card, with some bytes from the input. */
 static void let_one_come(void)
 {
     struct card card = {.come = 1};
@@ -81,7 +81,7 @@ static void let_one_come(void)
         memcpy(memory + sizeof(struct reply) + i * sizeof(card), &card, sizeof(card));
 }
 
-/* Nothing is waited for beyond the end of the input. */
+/* Waits end at the end of the input. */
 static void let_all_come(void)
 {
     struct reply *reply = (struct reply *)memory;
@@ -218,7 +218,7 @@ int utofu_put_piggyback(utofu_vcq_hdl_t vcq, utofu_vcq_id_t id, void *data, utof
     return start();
 }
 
-/* The notice of the communication in flight, or one of what another process has started. */
+/* The notice of the communication in flight, or of a communication of another process. */
 int utofu_poll_mrq(utofu_vcq_hdl_t vcq, unsigned long int flags, struct utofu_mrq_notice *notice)
 {
     uint8_t type;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * libFuzzer target: the other processes of a node write arbitrary bytes into the table of the check
- * mode: processes, entries, references to them. What is found there must be an entry that there is,
- * with a communication that there can be, and is compared and described within bounds.
+ * mode: processes, entries, references. Every found entry must exist, with a possible
+ * communication, and is compared and described within bounds.
  */
 #include <fcntl.h>
 #include <stdarg.h>
@@ -23,7 +23,7 @@ static ssize_t read_answer(pid_t pid, const struct iovec *here, unsigned long nu
 enum { NUM = 3, OWN = 1, MOST_OWN = 64, LONGEST = 8192, AT = 0x7f0000010000 };
 
 static uint64_t alive;    /* a bit for each process */
-static bool unreadable;   /* the memory of others */
+static bool unreadable;   /* the memory of other processes */
 static uint8_t *source;   /* of the own communication */
 static struct ut_vcq vcq; /* with one slot */
 static struct ut_slot slot;
@@ -121,7 +121,7 @@ void ut_check_report(const struct ut_check_report *r)
 }
 
 /*
- * What the others do.
+ * Actions of the other processes.
  */
 
 static bool look_at(const struct ut_table_found *found, void *arg)
@@ -149,7 +149,7 @@ static void write_reference(struct fuzz_input *in)
         any_reference(in);
 }
 
-/* An entry that is like the own communication, but for some bytes. */
+/* An entry like the own communication, with some bytes changed. */
 static void write_entry(struct fuzz_input *in)
 {
     uint32_t number = any_reference(in) % (NUM * UT_TABLE_ENTRIES);
@@ -183,7 +183,7 @@ static void write_process(struct fuzz_input *in)
     unreadable = alive & 0x80;
 }
 
-/* The own communication: another one from here on. */
+/* Changes the own communication. */
 static void be_another(struct fuzz_input *in)
 {
     uint16_t length;
@@ -249,7 +249,7 @@ static void take_step(struct fuzz_input *in)
     }
 }
 
-/* Each part of the table has its own memory, so that the sanitizer sees where it ends. */
+/* Each part of the table has its own memory, so that the sanitizer checks its bounds. */
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
     (void)argc, (void)argv;

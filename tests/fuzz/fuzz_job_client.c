@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libFuzzer target: UTOFU_ROOT leads to a server that answers arbitrary bytes. */
+/* libFuzzer target: UTOFU_ROOT names a server that answers arbitrary bytes. */
 #include <stdlib.h>
 
 #include "bootstrap/channel.h"
@@ -25,7 +25,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     return ut_process_environment();
 }
 
-/* Headers that are right, so that the fuzzer gets behind the check of the first. */
+/* Makes headers valid, so that the fuzzer passes the first check. */
 static void make_likely(uint8_t *bytes, size_t size)
 {
     const uint32_t magic = htole32(UT_JOB_WIRE_MAGIC);

@@ -30,7 +30,7 @@ static void toggle(int *fd)
         abort();
 }
 
-/* A message whose frame and tag are right, so that the fuzzer gets behind the checks. */
+/* A message with a valid frame and tag, so that the fuzzer passes the checks. */
 static size_t make_likely(struct fuzz_input *in, int client, uint8_t *piece)
 {
     struct ut_job_wire msg;
@@ -105,7 +105,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             continue;
         size_t n = how & LIKELY ? make_likely(&in, how % CLIENTS, piece)
                                 : fuzz_bytes(&in, piece, fuzz_byte(&in));
-        if (n > 0 && send(*fd, piece, n, MSG_NOSIGNAL) < 0) { /* it was dropped */
+        if (n > 0 && send(*fd, piece, n, MSG_NOSIGNAL) < 0) { /* the connection was dropped */
             close(*fd);
             *fd = -1;
         }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libFuzzer target: another task fills slots of the LAPI layer with arbitrary records. Those that
- * are accepted must name a task, a request and a function that there are, and stay within their
- * slot. Addresses of memory are made good before, as LAPI lets a task write anywhere.
+ * libFuzzer target: another task fills slots of the LAPI layer with arbitrary records. Accepted
+ * records must have an existing task, request and function, and stay within their slot. Addresses
+ * of memory are made valid first, because LAPI permits a task to write anywhere.
  */
 #define la_bump la_bump_in_memory
 #include "../../layers/lapi/base.h"
 #undef la_bump
 
-/* Counters lie wherever a record says. */
+/* A record may contain any address of a counter. */
 static void la_bump(lapi_cntr_t *cntr)
 {
     if (cntr == NULL)
@@ -99,7 +99,7 @@ static void check_in(const struct la_in *in)
           (rec->kind <= LA_PUT && (rec->flags & LA_RENDEZVOUS) != 0));
 }
 
-/* As transfer.c, which takes rec.len + 1 bytes for vectors. */
+/* Like transfer.c, which takes rec.len + 1 bytes for vectors. */
 void la_transfer_start(struct la_in *in)
 {
     check_in(in);
@@ -122,7 +122,7 @@ void la_transfer_ended(struct la_in *in)
     check_in(in);
 }
 
-/* Reads all that it is given; it has no place for data of an odd length. */
+/* Reads all its data; it provides no memory for data of an odd length. */
 static void *header(lapi_handle_t *hndl, void *uhdr, uint *uhdr_len, ulong *msg_len,
                     compl_hndlr_t **handler, void **user_info)
 {
@@ -140,7 +140,7 @@ static void *header(lapi_handle_t *hndl, void *uhdr, uint *uhdr_len, ulong *msg_
     return *msg_len % 2 != 0 ? NULL : arena;
 }
 
-/* For Amsendv; data that comes whole may be cut off. */
+/* For Amsendv; data that arrive in one piece may be truncated. */
 static void *header_of_vector(lapi_handle_t *hndl, void *uhdr, uint *uhdr_len, ulong *msg_len,
                               compl_hndlr_t **handler, void **user_info)
 {
@@ -157,7 +157,7 @@ static void repair_list(struct la_record *rec)
         memcpy(at, &address, sizeof(address));
 }
 
-/* Memory that may be written to; indices and addresses of handlers, also of what is none. */
+/* Makes addresses writable memory; indices and addresses of handlers may also be invalid. */
 static void repair_address(struct la_record *rec)
 {
     hdr_hndlr_t *const handler = (rec->flags & LA_VECTOR) != 0 ? header_of_vector : header;

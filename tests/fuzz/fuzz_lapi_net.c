@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * libFuzzer target: another task's communications leave notices of any kind and EDATA on the VCQ of
- * the LAPI layer. Only the end of a communication of this task ends the op that it has.
+ * the LAPI layer. Only the end of a communication of this task ends its op.
  */
 #include <stdlib.h>
 

@@ -28,7 +28,7 @@ void party_reverse(bool wait_for_ever)
     (void)wait_for_ever;
 }
 
-/* What the other end would say by default, but for some bytes. */
+/* The default options of the other end, with some bytes changed. */
 void party_gather(const void *mine, size_t size, void *all, bool root_only)
 {
     struct meeting *both = all;

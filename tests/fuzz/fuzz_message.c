@@ -3,9 +3,9 @@
  * libFuzzer target: a process of the job sends arbitrary messages and immediates. They are
  * answered, refused or logged; never a crash, never an access outside of registered memory.
  *
- * A job of two processes, made by hand. The bytes are handed to the engine as if they had come from
- * the other one, to an ordinary VCQ or to the one that the barrier gates have; answers
- * really go to that process, which must not crash either.
+ * A job of two processes, made by hand. The bytes are passed to the engine as if the other process
+ * had sent them to an ordinary VCQ, or to the VCQ of the barrier gates; answers are really sent to
+ * that process, which must not crash, either.
  */
 #include <signal.h>
 #include <stdint.h>
@@ -28,7 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { NUM_GATES = 2, NUM_POLLS = 16 };
 
-/* What the two exchange. */
+/* The data that the two processes exchange. */
 struct card {
     utofu_vcq_id_t vcq_id;
     utofu_vbg_id_t gates[NUM_GATES];
@@ -36,7 +36,7 @@ struct card {
 };
 static struct card *cards;
 
-static char folder[] = "/tmp/utofu-fuzz-XXXXXX"; /* where they meet */
+static char folder[] = "/tmp/utofu-fuzz-XXXXXX"; /* UTOFU_ROOT */
 static pid_t other;
 static utofu_vcq_hdl_t hdl;
 static uint8_t memory[4096] __attribute__((aligned(256)));
@@ -118,7 +118,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     if (other == 0)
         live_as_the_other();
     join(0);
-    for (int rank = 0; rank < 2; rank++) { /* libFuzzer ends without a word */
+    for (int rank = 0; rank < 2; rank++) { /* libFuzzer ends without a message */
         char card[sizeof(folder) + 16];
         snprintf(card, sizeof(card), "%s/utofu.%d", folder, rank);
         unlink(card);
@@ -129,7 +129,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     return 0;
 }
 
-/* A STADD and gates that there are, so that the fuzzer gets behind the checks. */
+/* An existing STADD and gates, so that the fuzzer passes the checks. */
 static void make_likely(uint8_t *bytes, size_t size, bool gates)
 {
     if (gates && size >= sizeof(struct ut_msg_gate)) {
@@ -142,8 +142,7 @@ static void make_likely(uint8_t *bytes, size_t size, bool gates)
     }
 }
 
-/* As the provider does it: with the lock, from memory that is aligned and no longer than the
- * message. */
+/* Like the provider: with the lock, from memory that is aligned and no longer than the message. */
 static void arrive(struct ut_vcq *vcq, utofu_vcq_id_t from, const uint8_t *data, size_t size,
                    bool immediate, bool likely, bool gates)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What peers send over a fabric of libfabric: notes to the control endpoint, messages of
- * connections, and the ends of what was posted, in any order, while this process posts operations
- * of its own. Half of the messages are repaired, so that they get further.
+ * Messages of peers over a fabric of libfabric: notes to the control endpoint, messages of
+ * connections, and the ends of posted operations, in any order, while this process posts operations
+ * of its own. Half of the messages are repaired, so that they pass the first checks.
  */
 #include "../../provider/ofi/conn.h"
 #include "../../provider/ofi/ep.h"
@@ -84,7 +84,7 @@ static void open_all(void)
     memset(untouched, 9, sizeof(untouched));
 }
 
-/* Peers of another host: nothing is known of their processes. */
+/* Peers of another host, whose processes cannot be watched. */
 static struct fp_address peer_at(uint8_t which)
 {
     struct fp_address address = prov->address;
@@ -98,7 +98,7 @@ static void close_all(void)
 {
     for (int i = 0; i < FP_BUCKETS; i++)
         for (struct fp_peer *peer = prov->peers[i]; peer; peer = peer->next)
-            fp_peer_ended(peer); /* nobody is waited for */
+            fp_peer_ended(peer); /* so that no wait is necessary */
     ofi_provider.ep_poll(ep);
     ofi_provider.ep_close(ep);
     memset(conns, 0, sizeof(conns));
@@ -133,7 +133,7 @@ static void take_note(struct fuzz_input *in, uint8_t how)
             note.process = conn->peer->address;
         }
     }
-    if (how & 8) { /* as a process of the job */
+    if (how & 8) { /* from a process of the job */
         note.by = FP_BY_RECEIVERS;
         fp_seal(&note, prov->key);
     }
@@ -141,12 +141,12 @@ static void take_note(struct fuzz_input *in, uint8_t how)
     ofi_provider.progress(&prov->base);
 }
 
-/* Repairs what every message has to have. */
+/* Sets the fields that every message needs. */
 static void repair(uint8_t *bytes, const struct fp_conn *conn, uint8_t how)
 {
     struct fp_xfer *x = (struct fp_xfer *)(void *)bytes;
 
-    /* in its turn, or before it */
+    /* the next in order, or early */
     x->head.number = (uint16_t)(conn->next_in + (x->head.number & 48 ? 0 : x->head.number & 7));
     x->head.to = conn->name;
     x->head.secret = conn->secret_in;
@@ -193,7 +193,7 @@ static void take_message(struct fuzz_input *in, uint8_t how)
     if ((how & 24) == 24)
         size = sizeof(struct fp_xfer) + fuzz_byte(in);
     fake_arrive(&fake_eps[1], bytes, size);
-    if (!(head->flags & 128)) /* else together with the next one */
+    if (!(head->flags & 128)) /* otherwise together with the next one */
         ofi_provider.ep_poll(ep);
 }
 

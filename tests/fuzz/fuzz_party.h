@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stands in for tools/perf/party.c where utofu-perf would end: continues behind setjmp(end). */
+/* Replaces tools/perf/party.c: where utofu-perf would end, continues after setjmp(end). */
 #ifndef FUZZ_PARTY_H
 #define FUZZ_PARTY_H
 

@@ -20,7 +20,7 @@ static int file;
 
 void tool_output_begun(const char *path)
 {
-    (void)path; /* none is written */
+    (void)path; /* not written */
 }
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
@@ -31,7 +31,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     return file >= 0 ? 0 : -1;
 }
 
-/* The text that the file brought with it cannot leave its quotes. */
+/* Text of the file cannot end its quotes. */
 static void check_names(void)
 {
     for (unsigned int r = 0; r < num_runs; r++) {

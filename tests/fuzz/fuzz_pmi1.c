@@ -16,7 +16,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     return ut_process_environment();
 }
 
-/* Where a process is has to be within the job, whatever the launcher said. */
+/* The place of a process must be within the job, for any answer of the launcher. */
 static void check_place(const struct ut_job_info *info)
 {
     for (uint32_t node = 0; node < 4; node++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * libFuzzer target: the MPI library of this process and the launcher send arbitrary bytes on the
- * socket that the library shares with them, in pieces of any size, and the library asks in between.
+ * shared socket, in pieces of any size, and this library sends requests in between.
  */
 #include <stdlib.h>
 

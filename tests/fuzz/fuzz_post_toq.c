@@ -31,7 +31,7 @@ static void set_up(void)
     ut_vcq_leave(vcq);
 }
 
-/* Makes the id and the STADDs likely ones, so that the fuzzer gets behind the checks. */
+/* Makes the id and the STADDs likely ones, so that the fuzzer passes the checks. */
 static void make_likely(struct ut_desc *d, uint8_t how)
 {
     d->rmt_vcq_id = own_id;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libFuzzer target: persistent neighbourhood requests are made and started, and what the other
- * processes of the communicator say meanwhile is what they would say, but for some bytes: the
- * records of edges, where puts and RTRs go, what all agree on, the names that were published, round
- * numbers and notices. What is given to uTofu must be memory that this process has registered, and
- * an RTR frees as many entries as a queue has.
+ * libFuzzer target: persistent neighbourhood requests are made and started, and the data of the
+ * other processes of the communicator are valid except for some bytes: the records of edges,
+ * addresses of puts and RTRs, agreements, published names, round numbers and notices. Arguments to
+ * uTofu must be memory that this process has registered, and an RTR frees as many entries as a
+ * queue has.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -131,7 +131,7 @@ static utofu_vcq_id_t id_of(int rank)
     return (uint64_t)ID << 56 | (uint64_t)rank;
 }
 
-/* Words that make sense somewhere, and any. */
+/* Words with a meaning somewhere, and random ones. */
 static uint64_t any_word(void)
 {
     uint8_t what = fuzz_byte(&in);
@@ -143,7 +143,7 @@ static uint64_t any_word(void)
     return word;
 }
 
-/* The edge of the sender that this one receives as its n-th of that tag. */
+/* The edge of the sender whose message this process receives as its n-th with that tag. */
 static int64_t edge_from(int from, unsigned int n)
 {
     for (int k = 0; k < EDGES; k++)
@@ -216,7 +216,7 @@ int PMPI_Waitall(int count, MPI_Request requests[], MPI_Status *statuses)
     return fuzz_byte(&in) == 0xff ? MPI_ERR_TRUNCATE : MPI_SUCCESS;
 }
 
-/* What others say is less, or the same, or no truth value. */
+/* The others contribute the same, less, or no truth value. */
 int PMPI_Allreduce(const void *from, void *to, int count, MPI_Datatype type, MPI_Op op, MPI_Comm c)
 {
     int *values = to;
@@ -311,7 +311,7 @@ int PMPI_Publish_name(const char *name, MPI_Info info, const char *value)
     return MPI_SUCCESS;
 }
 
-/* What others have published, to the end of a string. */
+/* The names that others have published, up to the end of a string. */
 int PMPI_Lookup_name(const char *name, MPI_Info info, char *value)
 {
     (void)name, (void)info;
@@ -469,7 +469,7 @@ int utofu_poll_tcq(utofu_vcq_hdl_t vcq, unsigned long int flags, void **cbdata)
     return in.left > 0 && fuzz_byte(&in) % 2 ? any_result() : UTOFU_ERR_NOT_FOUND;
 }
 
-/* Also such as nobody waits for. */
+/* Including unexpected notices. */
 int utofu_poll_mrq(utofu_vcq_hdl_t vcq, unsigned long int flags, struct utofu_mrq_notice *notice)
 {
     uint8_t what = fuzz_byte(&in);
@@ -494,7 +494,7 @@ int utofu_wait_vcqs(const utofu_vcq_hdl_t hdls[], size_t num, int64_t us)
  * The program.
  */
 
-/* The numbers of rounds that others write behind their blocks. */
+/* The round numbers that others write after their blocks. */
 static void write_rounds(const struct pr_request *r)
 {
     for (unsigned int i = 0; r->xfer.lanes != NULL && i < r->xfer.num_lanes; i++) {
@@ -505,7 +505,7 @@ static void write_rounds(const struct pr_request *r)
     }
 }
 
-/* No more is missing than can come. */
+/* The number of missing messages is at most the number that can arrive. */
 static void check_missing(const struct pr_xfer *x)
 {
     must(x->missing <= x->arrivals + x->num_groups && x->rx.missing <= x->rx.arrivals);
@@ -523,7 +523,7 @@ static void do_round(struct pr_request *r)
         pr_xfer_waiting(&r->xfer);
     }
     if (!pr_test(r))
-        pr_xfer_failed(&r->xfer, UTOFU_ERR_MRQ_PEER); /* it would be waited for */
+        pr_xfer_failed(&r->xfer, UTOFU_ERR_MRQ_PEER); /* otherwise it would be waited for */
     must(pr_test(r));
     pr_result(r);
 }

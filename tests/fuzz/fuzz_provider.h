@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Callbacks of a provider's owner that takes whatever arrives. */
+/* Callbacks of a provider's owner that accepts all arrivals. */
 #ifndef FUZZ_PROVIDER_H
 #define FUZZ_PROVIDER_H
 

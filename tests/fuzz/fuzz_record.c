@@ -26,7 +26,7 @@ static void make_likely(struct known *k)
     k->record.num_addrs %= 4;
     size_t at = sizeof(k->record) + (k->record.cq_list ? k->record.num_cqs * sizeof(uint16_t) : 0);
     for (int i = 0; i < k->record.num_addrs; i++) {
-        k->bytes[at] %= 4; /* providers that there are, and others */
+        k->bytes[at] %= 4; /* existing providers, and others */
         k->bytes[at + 1] %= 64;
         at += sizeof(struct ut_record_address) + k->bytes[at + 1];
     }

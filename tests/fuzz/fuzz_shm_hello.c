@@ -70,7 +70,7 @@ static int memory_file(off_t size)
     return fd;
 }
 
-/* What a peer's segment may look like, of which the fuzzer changes the table. */
+/* The segment of a peer, whose table the fuzzer changes. */
 static void make_segment(void)
 {
     struct sp_seg_header header = {.probe = PROBE};
@@ -121,7 +121,7 @@ static void open_socket(int *fd)
         abort();
 }
 
-/* Keys and numbers that there are, so that the fuzzer gets behind the checks. */
+/* Existing keys and numbers, so that the fuzzer passes the checks. */
 static void make_likely(struct sp_dgram *d, int mine)
 {
     d->type = SP_DGRAM_HELLO + d->type % 9;
@@ -193,7 +193,7 @@ static void change_table(struct fuzz_input *in)
         abort();
 }
 
-/* As where the process that all this came from is killed. */
+/* As if the process that sent all this was killed. */
 static void hang_up(void)
 {
     int fd;

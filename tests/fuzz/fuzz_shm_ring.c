@@ -43,7 +43,7 @@ static void poll_all(utofu_vcq_hdl_t hdl)
     }
 }
 
-/* A connection to itself, over which data has gone. */
+/* A connection to the process itself, over which data were sent. */
 static void connect_to_itself(utofu_vcq_hdl_t hdl, utofu_vcq_id_t id, utofu_stadd_t stadd)
 {
     void *cbdata;
@@ -55,7 +55,7 @@ static void connect_to_itself(utofu_vcq_hdl_t hdl, utofu_vcq_id_t id, utofu_stad
     must(rc);
 }
 
-/* Names, keys and addresses that there are, so that the fuzzer gets behind the checks. */
+/* Existing names, keys and addresses, so that the fuzzer passes the checks. */
 static void make_likely(const struct sp_ep *ep, struct sp_slot *slot)
 {
     const struct sp_conn *conn = ep->max_conns ? ep->conns[slot->conn % ep->max_conns] : NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libFuzzer target: utofu-trace gets arbitrary files. Two files, cut at the first zero
- * byte, are merged into /dev/null; what it says of them and its exit status do not matter.
+ * libFuzzer target: utofu-trace gets arbitrary files. Two files, cut at the first zero byte, are
+ * merged into /dev/null; its messages and exit status do not matter.
  */
 #include <fcntl.h>
 #include <setjmp.h>
@@ -48,7 +48,7 @@ static int close_tracked(FILE *file)
 #define fopen        open_tracked
 #define fdopen       fdopen_tracked
 #define fclose       close_tracked
-#define free         forget /* also memory of jansson */
+#define free         forget /* including memory of jansson */
 #define exit(status) longjmp(end, 1 + (status))
 #define main         trace_main
 #include "../../tools/utofu-trace.c"
@@ -129,9 +129,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         fill(files[1], cut + 1, size - first - 1);
     for (int i = 0; i < 2; i++)
         snprintf(paths[i], sizeof(paths[i]), "/proc/self/fd/%d", files[i]);
-    optind = 0; /* from the beginning */
+    optind = 0; /* restart */
     if (setjmp(end) == 0 && trace_main(cut ? 5 : 4, args) == 0) {
-        inputs = NULL; /* it has freed what it had */
+        inputs = NULL; /* already freed */
         hosts = NULL;
         clocks = NULL;
         arrows.table = NULL;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The process of a libFuzzer target of the verbs provider: an endpoint over fake_verbs.h, whose
- * owner accepts what asks it, or not, and closes what is down. To be included behind fake_verbs.h.
+ * owner accepts connection requests, or not, and closes those that are down. Included after
+ * fake_verbs.h.
  */
 #ifndef FUZZ_VERBS_H
 #define FUZZ_VERBS_H
@@ -16,7 +17,7 @@ enum { ENDPOINT = 7, CONNS = 8 };
 static struct vp_prov *prov;
 static struct prov_ep *ep;
 static struct prov_conn *conns[CONNS];
-static uint8_t policy; /* what becomes of requests */
+static uint8_t policy; /* how requests are answered */
 
 static void on_up(void *ctx, const void *hello, size_t size)
 {
@@ -65,7 +66,7 @@ static void wake(void *owner)
     (void)owner;
 }
 
-/* Three connections at most have places. */
+/* At most three connections exist. */
 static void open_provider(const struct prov_config *config)
 {
     prov = fake_open(config);

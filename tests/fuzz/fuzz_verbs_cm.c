@@ -34,7 +34,7 @@ static void close_all(void)
 }
 
 /*
- * What comes in
+ * Incoming events
  */
 
 static void set_private_data(struct fuzz_input *in)
@@ -45,7 +45,7 @@ static void set_private_data(struct fuzz_input *in)
     pending.param.conn.private_data_len = (uint8_t)n;
 }
 
-/* A request: for a connection that makes sense, a probe, or anything. */
+/* A request: for a valid connection, a probe, or anything. */
 static void request(struct fuzz_input *in, uint8_t how)
 {
     struct vp_hello_req *req = (struct vp_hello_req *)private_data;
@@ -68,7 +68,7 @@ static void request(struct fuzz_input *in, uint8_t how)
     vp_cm_events(prov);
 }
 
-/* An event that the kernel may raise for an id in this step; `which` chooses. */
+/* An event that the kernel may raise for an id in its step, chosen by `which`. */
 static enum rdma_cm_event_type choose(struct fake_id *id, uint8_t which)
 {
     static const enum rdma_cm_event_type next[][4] = {
@@ -129,7 +129,7 @@ static void tell(struct fuzz_input *in, uint8_t which)
     vp_cm_events(prov);
 }
 
-/* A control message of a peer, on any queue pair there has been. */
+/* A control message of a peer, on any earlier or current queue pair. */
 static void say(struct fuzz_input *in)
 {
     static const uint32_t controls[] = {VP_CTL_BYE, VP_CTL_ASK, VP_CTL_MUST, VP_CTL_KEEP,

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libFuzzer target: processes on the RDMA network, which know the key or not, send the datagrams of
- * connections made by datagrams: any bytes, or messages that fit what this process has sent, in any
- * order, again and late. This process asks them, accepts and refuses, closes and breaks
- * connections, and what it waits for may never come. Needs no device:
- * tests/provider/fake_verbs.h replaces libibverbs, and the functions of ud.h stand here. The clock
- * is the fuzzer's, too.
+ * libFuzzer target: processes on the RDMA network, with or without the key, send the datagrams of
+ * connections made by datagrams: any bytes, or messages that match those of this process, in any
+ * order, repeated and late. This process requests connections, accepts and refuses, closes and
+ * breaks them, and answers may be missing. Needs no device: tests/provider/fake_verbs.h replaces
+ * libibverbs, and the functions of ud.h are in this file. The clock is the fuzzer's, too.
  */
 #include "../provider/fake_verbs.h"
 
-/* which fake_verbs.h has, too */
+/* also defined in fake_verbs.h */
 #define IDLE UD_IDLE
 #define GONE UD_GONE
 #include "../../provider/verbs/connect/udcm.c"
@@ -23,10 +22,10 @@ enum { PEERS = 3, KEPT = 8, OWN_QPN = 100, VENDOR = 0x15b3 };
 
 /*** datagrams ***/
 
-static struct message kept[KEPT]; /* sent last */
+static struct message kept[KEPT]; /* the messages sent last */
 static unsigned int num_sent;
 static uint8_t arrived[VP_UD_MOST];
-static size_t arrived_size; /* 0: nothing */
+static size_t arrived_size; /* 0: no message */
 static bool sends;
 
 bool vp_ud_send(struct vp_port *port, const struct vp_ud_addr *to, const void *data, size_t size)
@@ -66,7 +65,7 @@ static void open_all(void)
     open_provider(&config);
     struct vp_port *port = &prov->ports[0];
     port->way = &vp_way_ud;
-    port->ud = (struct vp_ud *)prov; /* not looked at here */
+    port->ud = (struct vp_ud *)prov; /* not used here */
     port->mtu = IBV_MTU_1024;
     port->at.lid = 1;
     port->at.qpn = OWN_QPN;
@@ -83,7 +82,7 @@ static void open_all(void)
     open_endpoint();
 }
 
-/*** what comes in ***/
+/** * incoming messages ** */
 
 static struct vp_ud_addr peer_at(unsigned int which)
 {
@@ -93,7 +92,7 @@ static struct vp_ud_addr peer_at(unsigned int which)
     return at;
 }
 
-/* The message is of that process, and names what the message kept[] names. */
+/* The message is of that process, and refers to the same connection as kept[]. */
 static void make_fit(struct message *msg, struct fuzz_input *in)
 {
     uint8_t which = fuzz_byte(in), kind = fuzz_byte(in);
@@ -115,7 +114,7 @@ static void make_fit(struct message *msg, struct fuzz_input *in)
     msg->echo = kind & 32 ? last->nth : msg->echo;
 }
 
-/* The private data of a request or an answer that makes sense. */
+/* Private data of a valid request or answer. */
 static void make_sense(struct message *msg)
 {
     struct vp_hello_req *req = (struct vp_hello_req *)msg->data;
@@ -153,7 +152,7 @@ static void arrive(struct fuzz_input *in, uint8_t how)
     vp_cm_events(prov);
 }
 
-/* To one of the peers; its address is laid out as this process lays out its own. */
+/* Connects to one of the peers, whose address has the layout of this process's own. */
 static void connect_out(uint8_t how)
 {
     uint8_t address[PROV_ADDR_MAX], hello[PROV_HELLO_MAX] = {0};

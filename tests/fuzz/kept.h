@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that a program leaves to its end: the target frees it where the program would have ended.
- */
+/* Memory that a program does not free before its end: the target frees it at that point. */
 #ifndef FUZZ_KEPT_H
 #define FUZZ_KEPT_H
 
@@ -20,7 +19,7 @@ static void *keep(size_t size)
     return memory;
 }
 
-/* As free(), of any memory. */
+/* Like free(), for any memory. */
 static void forget(void *memory)
 {
     for (size_t i = num_kept; memory && i-- > 0;) {

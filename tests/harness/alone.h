@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * For the test of a layer's start that fails: a process comes late, or the layer gets no thread.
- * The includer defines CHECK and ALONE_LIBRARY, the name of the layer's library. All of a job say
- * by files that they have failed, whose names have that name and the launcher's process id.
+ * For the test of a failing start of a layer: a process comes late, or the layer gets no thread.
+ * The including file defines CHECK and ALONE_LIBRARY, the name of the layer's library. The
+ * processes of a job report their failure by files, whose names have that name and the launcher's
+ * process id.
  */
 #ifndef UT_TEST_ALONE_H
 #define UT_TEST_ALONE_H
@@ -16,11 +17,11 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LATE = 1 }; /* the rank of who comes late */
+enum { LATE = 1 }; /* the rank of the late process */
 
 static bool no_thread;
 
-/* In place of the C library's: the layer gets no thread. */
+/* Replaces the C library's function: the layer gets no thread. */
 __attribute__((visibility("default"))) int pthread_create(pthread_t *thread,
                                                           const pthread_attr_t *attr,
                                                           void *(*run)(void *), void *arg)
@@ -49,7 +50,7 @@ static void say(int rank)
     CHECK(close(open(path, O_CREAT | O_WRONLY, 0600)) == 0);
 }
 
-/* For the others. */
+/* Waits for the others' files. */
 static void wait_for_all(int procs)
 {
     char path[100];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Cards: small files in a folder that the hosts of a test share, one writer each. For tests whose
- * processes cannot share memory. The reader polls, and may do other things meanwhile.
+ * processes cannot share memory. The reader polls, and may do other work meanwhile.
  */
 #ifndef UT_TEST_CARD_H
 #define UT_TEST_CARD_H
@@ -14,7 +14,7 @@ static inline void card_path(char *path, size_t size, const char *folder, const 
     snprintf(path, size, "%s/%s.%d", folder, what, who);
 }
 
-/* The card appears as a whole; false: nothing appears. */
+/* The card appears as a whole; false: it does not appear. */
 static inline bool card_write(const char *folder, const char *what, int who, const void *data,
                               size_t size)
 {
@@ -29,7 +29,7 @@ static inline bool card_write(const char *folder, const char *what, int who, con
     return fclose(f) == 0 && written && rename(temp, path) == 0;
 }
 
-/* False: not there yet. */
+/* False: not written yet. */
 static inline bool card_read(const char *folder, const char *what, int who, void *data, size_t size)
 {
     char path[512];

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# What the shell tests of programs share: source it behind `folder`, `checks` and `failures`.
+# Shared by the shell tests of programs: sourced after `folder`, `checks` and `failures` are set.
 # shellcheck disable=SC2154 # folder is the test's
 
 fail() {
@@ -9,7 +9,8 @@ fail() {
     sed 's/^/    /' "$folder/out" | cut -c1-400
 }
 
-# check NAME STATUS PATTERN COUNT command...: the status, and how many lines match the pattern
+# check NAME STATUS PATTERN COUNT command...: checks the status, and the number of lines that match
+# the pattern
 check() {
     local name=$1 want=$2 pattern=$3 count=$4 scale=${UT_TEST_TIMEOUT_SCALE:-1} got lines
     shift 4
@@ -19,12 +20,12 @@ check() {
     lines=$(grep -c -E -- "$pattern" "$folder/out")
     [ "$got" = "$want" ] || fail "$name: status $got, not $want"
     case $count in
-    *+) [ "$lines" -ge "${count%+}" ] ;; # the launcher may end the others before they say it
+    *+) [ "$lines" -ge "${count%+}" ] ;; # the launcher may end the others before they print it
     *) [ "$lines" = "$count" ] ;;
     esac || fail "$name: $lines lines match '$pattern', not $count"
 }
 
-# Runs one group of checks, a function group_NAME, and says how it went.
+# Runs one group of checks, a function group_NAME, and prints the result.
 run_group() {
     if ! declare -F "group_$1" >/dev/null; then
         echo "usage: $0 $(declare -F | sed -n 's/.*group_//p' | tr '\n' '|')"

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See ends.h. */
 #include "ends.h"
 
 #include <stdlib.h>
@@ -185,14 +184,14 @@ size_t ut_num_blocks(const struct ut_comm *comm)
 
 static uint64_t piggyback8_value(const struct ut_comm *c)
 {
-    uint64_t value = 0x5a5a5a5a5a5a5a5a; /* what lies above the data is not sent */
+    uint64_t value = 0x5a5a5a5a5a5a5a5a; /* the bytes above the data are not sent */
 
     memcpy(&value, c->data, c->length <= sizeof(value) ? c->length : sizeof(value));
     return value;
 }
 
-/* Calls the function of this kind from a family: utofu_##name or utofu_prepare_##name. What the
- * two families have different comes last. */
+/* Calls the function of this kind from a family: utofu_##name or utofu_prepare_##name. The
+ * arguments in which the families differ come last. */
 #define CALL(prefix, c, ...)                                                                       \
     switch ((c)->kind) {                                                                           \
     case UT_PUT:                                                                                   \
@@ -366,7 +365,7 @@ void ut_expect_error(utofu_vcq_hdl_t vcq, int rc, uint8_t type, utofu_vcq_id_t p
     CHECK_EQ(got.edata, edata);
 }
 
-/* The id without the path that the call may have had in it. */
+/* The id without the path that the call may have set. */
 static utofu_vcq_id_t home_path(utofu_vcq_id_t id)
 {
     uint8_t coords[6];

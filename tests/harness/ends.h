@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the tests of the public interface share: a VCQ with a registered buffer, one structure that
- * stands for a call of any start or prepare function, and ways to wait for what comes of it. Uses
- * the harness and utofu.h.
+ * Shared by the tests of the public interface: a VCQ with a registered buffer, one structure for a
+ * call of any start or prepare function, and functions that wait for its results. Uses the harness
+ * and utofu.h.
  */
 #ifndef UT_TEST_ENDS_H
 #define UT_TEST_ENDS_H
@@ -43,23 +43,23 @@ struct ut_end {
     utofu_stadd_t stadd;
 };
 
-/* What another process needs of it. */
+/* The addresses that another process needs. */
 struct ut_peer {
     utofu_vcq_id_t id;
     utofu_stadd_t stadd;
-    utofu_stadd_t scratch; /* eight bytes that ut_flush() writes: behind the buffer */
+    utofu_stadd_t scratch; /* eight bytes after the buffer, which ut_flush() writes */
 };
 
 void ut_end_open(struct ut_end *end, utofu_tni_id_t tni, unsigned long int flags, size_t size);
-/* For a VCQ that exists already. */
+/* For an existing VCQ. */
 void ut_end_attach(struct ut_end *end, utofu_vcq_hdl_t vcq, size_t size);
-/* The caller sees to it that nobody uses the end any more. */
+/* The caller makes sure that the end is no longer used. */
 void ut_end_close(struct ut_end *end);
 struct ut_peer ut_end_peer(const struct ut_end *end);
 void ut_end_gather(const struct ut_end *end, struct ut_peer peers[]);
-/* Both at once: opens an end on TNI 0 and learns of those of all others. */
+/* Opens an end on TNI 0 and gets those of all other processes. */
 void ut_open_all(struct ut_end *end, size_t size, struct ut_peer peers[]);
-/* Waits for all, then closes. */
+/* Waits for all processes, then closes. */
 void ut_close_all(struct ut_end *end);
 
 /* Zeroed pages. */
@@ -83,7 +83,7 @@ enum ut_kind {
 
 struct ut_comm {
     enum ut_kind kind;
-    bool prepared; /* by way of a prepare function and utofu_post_toq() */
+    bool prepared; /* with a prepare function and utofu_post_toq() */
     utofu_vcq_hdl_t vcq;
     utofu_vcq_id_t rmt;
     utofu_stadd_t lcl_stadd; /* put, get */
@@ -102,24 +102,24 @@ bool ut_is_piggyback(enum ut_kind kind);
 bool ut_is_stride(enum ut_kind kind);
 bool ut_has_gap(enum ut_kind kind);
 size_t ut_max_length(enum ut_kind kind);
-/* Descriptors that the call submits. */
+/* The number of descriptors of the call. */
 size_t ut_num_blocks(const struct ut_comm *comm);
 
 /* Calls the start function; with `prepared` the prepare function and utofu_post_toq(). */
 int ut_start(const struct ut_comm *comm);
 int ut_prepare(const struct ut_comm *comm, void *desc, size_t *desc_size);
-/* Has to succeed, as soon as the TOQ has room. */
+/* Must succeed, as soon as the TOQ has room. */
 void ut_submit(const struct ut_comm *comm);
-/* Has to succeed in the end; polls the TCQ while it is busy. Returns how many entries that took. */
+/* Must succeed in the end; polls the TCQ while it is busy. Returns the number of entries taken. */
 size_t ut_start_busy(const struct ut_comm *comm);
 
-/* Waiting. All have the deadline of the run. */
+/* Waiting functions. All have the deadline of the run. */
 int ut_await_tcq(utofu_vcq_hdl_t vcq, void **cbdata);
 int ut_await_mrq(utofu_vcq_hdl_t vcq, struct utofu_mrq_notice *notice);
 void ut_await_byte(const uint8_t *at, uint8_t value);
 void ut_await_word(const uint64_t *at, uint64_t value);
 
-/* The next TCQ entry has this callback data and comes with this code. */
+/* The next TCQ entry has this callback data and this code. */
 void ut_expect_tcq(utofu_vcq_hdl_t vcq, int rc, const void *cbdata);
 
 /* The next notice is this one, in all fields that its type sets. */
@@ -130,17 +130,17 @@ void ut_check_notice(const struct utofu_mrq_notice *got, const struct utofu_mrq_
 void ut_expect_error(utofu_vcq_hdl_t vcq, int rc, uint8_t type, utofu_vcq_id_t peer,
                      uint64_t edata);
 
-/* Block number `block` of a communication has these notices at its two ends. */
+/* The notices of block number `block` of a communication, at its two ends. */
 struct utofu_mrq_notice ut_lcl_notice(const struct ut_comm *comm, size_t block);
 struct utofu_mrq_notice ut_rmt_notice(const struct ut_comm *comm, size_t block,
                                       utofu_vcq_id_t origin);
 
-/* Nothing is in the TCQ and the MRQ now. */
+/* The TCQ and the MRQ are empty now. */
 void ut_expect_nothing(utofu_vcq_hdl_t vcq);
 
-/* All that was started before with this peer (and path) is complete when this returns: a put
- * with STRONG_ORDER is waited for. Nothing may be in the origin's queues before; what else arrives
- * fails the test. */
+/* When this returns, all earlier communications with this peer (and path) are complete: it waits
+ * for a put with STRONG_ORDER. The origin's queues must be empty before; any other entry fails the
+ * test. */
 void ut_flush(const struct ut_end *end, const struct ut_peer *peer);
 
 /* Two barrier gates of this process, on TNI 0, that send each other a packet. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The multi-process test harness: see harness.h. Uses Criterion to report, and Linux to fork, watch
- * and kill.
+ * The multi-process test harness: see harness.h. Uses Criterion for reports, and Linux functions to
+ * fork, watch and kill processes.
  */
 #include "harness.h"
 
@@ -31,7 +31,7 @@
 /* Exit codes of a process. Sanitizers and assert() use others. */
 enum { EXIT_FAILED = 77, EXIT_CUT_SHORT = 78 };
 
-/* How long the others go on after one has failed, before they are killed. */
+/* How long the others may continue after one has failed, before they are killed. */
 enum { GRACE_MS = 1000 };
 
 struct proc_state {
@@ -43,14 +43,14 @@ struct proc_state {
     uint8_t record[UT_ADDRESS_RECORD_MAX];
 };
 
-/* Where the parents of a run that spans hosts meet: in front of what the processes share. */
+/* The meeting point of parents on several hosts: before the memory that the processes share. */
 struct meeting {
     _Atomic uint64_t epoch[UT_MAX_HOSTS];
-    _Atomic uint64_t bad; /* hosts (bits) of which some process failed */
+    _Atomic uint64_t bad; /* bit per host: a process has failed */
 };
 
 struct shared {
-    atomic_bool failed; /* somebody failed: do not wait for anybody */
+    atomic_bool failed; /* a process has failed: do not wait for others */
     uint64_t seed;
     _Atomic uint64_t cells[UT_NUM_CELLS];
     struct proc_state proc[UT_MAX_PROCS];
@@ -60,7 +60,7 @@ int ut_rank = -1, ut_size, ut_node, ut_nodes;
 static struct shared *sh;
 static struct ut_rng own_rng;
 
-/* The hosts of this run; there is memory that all of them have mapped. */
+/* The hosts of this run, which have all mapped the memory. */
 static int own_host, num_hosts = 1;
 static struct meeting *meeting;
 static uint64_t run_number;
@@ -160,7 +160,7 @@ static int64_t timeout_scale(void)
     return scale;
 }
 
-/* What the processes call */
+/* Called by the processes */
 
 void ut_step(const char *format, ...)
 {
@@ -224,7 +224,7 @@ void ut_barrier(void)
 void ut_allgather(const void *mine, void *all, size_t size)
 {
     CHECK(size <= UT_ADDRESS_RECORD_MAX);
-    ut_barrier(); /* everybody has read the last one */
+    ut_barrier(); /* all processes have read the last record */
     memcpy(sh->proc[ut_rank].record, mine, size);
     ut_barrier();
     for (int rank = 0; rank < ut_size; rank++)
@@ -274,7 +274,7 @@ static void show_stack(int signal_number)
     backtrace_symbols_fd(frames, backtrace(frames, 48), STDERR_FILENO);
 }
 
-/* Nodes are distributed over the hosts as ranks over nodes. */
+/* Nodes are distributed over the hosts like ranks over nodes. */
 static bool is_here(const struct run *run, int rank)
 {
     return rank * run->nodes / run->n * num_hosts / run->nodes == own_host;
@@ -304,7 +304,7 @@ static void set_job(const struct run *run, int rank)
                  20000 + (unsigned long long)(run_number % 20000));
         setenv("UTOFU_JOB_KEY", "00112233445566778899aabbccddeeff", 1); /* the hosts are guests */
     } else if (run->opts->fresh_root_socket) {
-        /* with the folder in the name, so that runs at the same time do not meet */
+        /* with the folder in the name, so that concurrent runs do not meet */
         snprintf(root, sizeof(root), "unix:@%s", run->folder + 1);
     } else {
         snprintf(root, sizeof(root), "%s/root", run->folder);
@@ -322,8 +322,8 @@ static void set_job(const struct run *run, int rank)
             putenv((char *)(uintptr_t)run->opts->env[i]);
 }
 
-/* In the forked process. The exit is an ordinary one, so that the library's own ending, coverage
- * and leak checks take place; Criterion has nothing registered that would mind. */
+/* In the forked process. It exits normally, so that the library's exit handlers, coverage and leak
+ * checks run; Criterion has registered no conflicting handler. */
 static void __attribute__((noreturn)) be_process(const struct run *run, int rank, pid_t parent)
 {
     char path[128];
@@ -337,7 +337,7 @@ static void __attribute__((noreturn)) be_process(const struct run *run, int rank
     if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0 || dup2(fd, STDERR_FILENO) < 0)
         _exit(EXIT_FAILED);
     setvbuf(stdout, NULL, _IOLBF, 0);
-    backtrace(&frame, 1); /* loads what the handler needs */
+    backtrace(&frame, 1); /* loads the libraries that the handler needs */
     signal(SIGUSR2, show_stack);
     ut_rank = rank;
     ut_size = run->n;
@@ -420,7 +420,7 @@ static void kill_running(struct run *run, bool timed_out)
 {
     for (int rank = 0; rank < run->n; rank++)
         if (run->running[rank] && timed_out)
-            kill(run->pid[rank], SIGUSR2); /* shows its stack */
+            kill(run->pid[rank], SIGUSR2); /* prints its stack */
     if (timed_out)
         sleep_us(300000);
     for (int rank = 0; rank < run->n; rank++) {
@@ -541,8 +541,8 @@ static void open_hosts(void)
     close(fd);
 }
 
-/* All parents come here; one that waits for too long takes the others for dead. Every test has a
- * process of its own, so the count is in the memory. */
+/* Called by all parents; one that waits for too long takes the others for dead. Every test has a
+ * process of its own, so the counter is in shared memory. */
 static void meet(void)
 {
     int64_t deadline = now_ms() + 120000 * timeout_scale();
@@ -577,7 +577,7 @@ static void share_memory(void)
     run_number = atomic_load(&meeting->epoch[own_host]);
 }
 
-/* What the other hosts found counts as well. */
+/* Failures on other hosts count as well. */
 static bool unshare_memory(bool good)
 {
     if (num_hosts == 1) {

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs a test body in N processes, with a deadline, and collects what each says. Used by Criterion
- * tests; knows of the library only the environment variables that set up a job by hand.
+ * Runs a test body in N processes, with a deadline, and collects their output. Used by Criterion
+ * tests; depends on the library only by the environment variables for a job set up by hand.
  *
  * The processes are forked from the test's own process, which must not have used the library. They
- * talk through shared memory that needs nothing of the library: barriers, an all-gather of small
- * records, the text of a failure. A process that fails ends at once, and the others are ended soon
- * after; when the deadline passes all are killed and the report says who was where.
+ * communicate through shared memory, without the library: barriers, an all-gather of small records,
+ * the text of a failure. A failing process ends at once, and the others are ended soon after; at
+ * the deadline all are killed, and the report has the step of each.
  *
  * A run can span hosts: each starts the same tests with UT_TEST_SHARED_MEMORY naming a file that
- * all of them can map, UT_TEST_HOSTS and UT_TEST_HOST (how many, and which this is), and
- * UT_TEST_ROOT_ADDRESS, an address of host 0. Nodes are distributed over the hosts; each host
- * reports the processes that it ran.
+ * all of them can map, UT_TEST_HOSTS and UT_TEST_HOST (the number of hosts, and the number of this
+ * one), and UT_TEST_ROOT_ADDRESS, an address of host 0. Nodes are distributed over the hosts; each
+ * host reports the processes that it ran.
  *
  * Environment: UT_TEST_SEED (seed of every random number, else a fresh one; printed with failures),
- * UT_TEST_TIMEOUT_SCALE (multiplies the deadlines), UT_TEST_KEEP_OUTPUT (prints what the processes
- * wrote even if they succeed).
+ * UT_TEST_TIMEOUT_SCALE (multiplies the deadlines), UT_TEST_KEEP_OUTPUT (prints the output of the
+ * processes even if they succeed).
  */
 #ifndef UT_TEST_HARNESS_H
 #define UT_TEST_HARNESS_H
@@ -27,9 +27,9 @@
 enum {
     UT_MAX_PROCS = 256,
     UT_MAX_HOSTS = 8,
-    UT_ADDRESS_RECORD_MAX = 4096, /* bytes of a process in ut_allgather() */
-    UT_NUM_CELLS = 512,           /* words that all processes share: ut_cell() */
-    UT_OUTPUT_MAX = 8192,         /* bytes at the end of a process's output that are kept */
+    UT_ADDRESS_RECORD_MAX = 4096, /* bytes per process in ut_allgather() */
+    UT_NUM_CELLS = 512,           /* number of words that all processes share: ut_cell() */
+    UT_OUTPUT_MAX = 8192,         /* bytes kept of the end of a process's output */
 };
 
 /* A test body. It runs in every process; returning from it is success. */
@@ -37,66 +37,66 @@ typedef void ut_body_fn(void *arg);
 
 struct ut_run_opts {
     int n;                  /* processes; 0 counts as 2 */
-    int nodes;              /* nodes they say they are on, in blocks of ranks; 0 counts as 1 */
+    int nodes;              /* number of simulated nodes, in blocks of ranks; 0 counts as 1 */
     int timeout_s;          /* deadline before scaling; 0 counts as 60 */
     const char *env[8];     /* "NAME=value" settings, up to the first NULL */
-    uint32_t may_die;       /* of the first 32 ranks (bits): whose way of ending is not a failure */
+    uint32_t may_die;       /* bits of the first 32 ranks: their way of ending is not a failure */
     bool fresh_root_socket; /* meet at unix:@name instead of in a folder */
 };
 
 /* How a process ended. */
 struct ut_outcome {
     int status;         /* as from waitpid() */
-    bool elsewhere;     /* it runs on another host, and nothing of it is known here */
+    bool elsewhere;     /* it runs on another host, and its outcome is unknown here */
     bool timed_out;     /* the harness killed it because the deadline had passed */
     bool cut_short;     /* the harness or the process itself ended it because another one failed */
     char failure[1024]; /* the text of its failed CHECK, or empty */
     char step[128];     /* its last ut_step() */
-    char output[UT_OUTPUT_MAX]; /* the end of what it wrote to stdout and stderr */
+    char output[UT_OUTPUT_MAX]; /* the end of its stdout and stderr */
 };
 
 /* Runs body(arg) in opts->n processes and fails the Criterion test, with a report, unless all
  * succeed. */
 void ut_run(const struct ut_run_opts *opts, ut_body_fn *body, void *arg);
 
-/* The same, but leaves judgement to the caller: true if all succeeded. `out` has room for all
- * processes; `report` (may be NULL) takes the text that ut_run() would fail with. */
+/* Like ut_run(), without a verdict: true if all succeeded. `out` has room for all processes;
+ * `report` (may be NULL) gets the text with which ut_run() would fail. */
 bool ut_run_collect(const struct ut_run_opts *opts, ut_body_fn *body, void *arg,
                     struct ut_outcome *out, char *report, size_t report_size);
 
-/* Ends the test without a verdict, and says why. */
+/* Ends the test without a verdict, with a reason. */
 void ut_skip(const char *why);
 
-/* In the processes. */
+/* Called in the processes. */
 extern int ut_rank, ut_size, ut_node, ut_nodes;
 
-/* Says where this process is: shown if it hangs or dies. printf() arguments. */
+/* Sets the step of this process, which is printed if it hangs or dies. printf() arguments. */
 void ut_step(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Waits for all processes that are not known to be dead. Calls nothing of the library. */
+/* Waits for all processes that are not known to be dead. Does not use the library. */
 void ut_barrier(void);
 
-/* Gives all processes' records of `size` bytes (at most UT_ADDRESS_RECORD_MAX) in order of rank. */
+/* Returns all processes' records of `size` bytes (<= UT_ADDRESS_RECORD_MAX) in order of rank. */
 void ut_allgather(const void *mine, void *all, size_t size);
 
-/* A word that all processes share, zero at the start; use with the C11 atomics. */
+/* A word that all processes share, zero at the start; used with the C11 atomics. */
 _Atomic uint64_t *ut_cell(int number);
 
-/* Tells barriers that a process will not come any more. */
+/* Barriers no longer wait for this process. */
 void ut_mark_dead(int rank);
 
-/* Process id of a rank, to kill it with. */
+/* Process id of a rank, for killing it. */
 int ut_pid_of(int rank);
 
-/* For loops that wait: gives the CPU away, and ends the process if another one failed. */
+/* For loops that wait: yields the CPU, and ends the process if another one failed. */
 void ut_relax(void);
 
-/* Random numbers: a stream of its own for each process of a run. */
+/* Random numbers: a separate stream for each process of a run. */
 uint64_t ut_random(void);
 uint64_t ut_random_below(uint64_t bound);
 void ut_random_delay(unsigned int max_us);
 
-/* A stream that is the same wherever it is started with the same number. */
+/* A stream that only depends on its number. */
 struct ut_rng {
     uint64_t state;
 };

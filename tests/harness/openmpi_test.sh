@@ -1,6 +1,6 @@
 #!/bin/bash
-# SPDX-License-Identifier: Apache-2.0
-# tests/harness/openmpi starts a job again only where the PMIx server fell silent, and twice at most.
+# SPDX-License-Identifier: Apache-2.0 tests/harness/openmpi starts a job again only if the PMIx
+# server fell silent, and twice at most.
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

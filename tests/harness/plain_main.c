@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A plain runner in place of Criterion's: Criterion maps memory at addresses that ThreadSanitizer
- * keeps for itself. Runs each test in a forked process, one after the other. Understands --filter
- * SUITE/TEST (a glob) and ignores other options. What it defines takes the place of what
- * libcriterion has under the same names.
+ * A plain runner that replaces Criterion's: Criterion maps memory at addresses that ThreadSanitizer
+ * reserves. Runs each test in a forked process, one after the other. Supports --filter SUITE/TEST
+ * (a glob) and ignores other options. Its definitions override libcriterion's with the same names.
  */
 #include <criterion/criterion.h>
 #include <criterion/logging.h>
@@ -16,7 +15,7 @@
 #include <unistd.h>
 
 extern struct criterion_test *__start_cr_tst[], *__stop_cr_tst[];
-/* of TestSuite(), of which a program may have none */
+/* from TestSuite(), which a program may not use */
 extern struct criterion_suite *__start_cr_sts[] __attribute__((weak));
 extern struct criterion_suite *__stop_cr_sts[] __attribute__((weak));
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# A Slurm for tests, and for bench/start, of programs below srun.
+# A Slurm for tests, and for bench/start, of programs started by srun.
 
 free_port() {
     local port
@@ -11,7 +11,7 @@ free_port() {
     echo "$port"
 }
 
-# False, and what is missing on standard output: there can be none.
+# False, with the reason on standard output: no Slurm can be started.
 has_slurm() {
     local program
     PATH=$PATH:/usr/sbin
@@ -27,10 +27,10 @@ has_slurm() {
     }
 }
 
-# A Slurm of one node on the loopback interface, started by hand: no part of it is the system's. With the
-# timeouts it has by default, srun gives up where the daemons wait long for a CPU.
+# A Slurm of one node on the loopback interface, started by hand, independent of the system's. With
+# the default timeouts srun gives up if the daemons wait long for a CPU.
 #
-# start_slurm FOLDER: afterwards srun uses it; not 0: it did not start, and FOLDER has logs that say why
+# start_slurm FOLDER: afterwards srun uses it; not 0: the logs in FOLDER have the reason
 slurm_daemons=()
 start_slurm() {
     local at=$1 name port i

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The harness itself: what it promises, and that it notices when a promise is broken. */
+/* The harness itself: its guarantees, and that it detects violations. */
 #include "harness.h"
 
 #include <criterion/criterion.h>
@@ -95,7 +95,7 @@ static void one_dies(void *arg)
     if (ut_rank == 0)
         raise(SIGALRM);
     for (;;)
-        pause(); /* does not react to the failure of the other */
+        pause(); /* ignores the failure of the other process */
 }
 
 Test(harness, signal_is_named_and_deaf_processes_are_killed)

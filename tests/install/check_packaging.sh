@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The recipes of packaging/ and the workflow are sound, as far as the linters that are installed can
-# tell, and speak of this version and of options and files that there are.
+# The recipes of packaging/ and the workflow are correct, as far as the installed linters can
+# tell, and contain this version and existing options and files.
 #
 # usage: check_packaging.sh SOURCE VERSION
 here=$(cd "$(dirname "$0")" && pwd)
@@ -33,14 +33,14 @@ if has rpmlint; then
     rpmlint -r packaging/rpm/utofu-verbs.rpmlintrc $spec >"$work/out" 2>&1 &&
         grep -q ' 0 errors, 0 warnings' "$work/out" || { fail "rpmlint"; cat "$work/out"; }
 fi
-if has flake8; then # the star import is how recipes are written
+if has flake8; then # recipes use the star import
     flake8 --max-line-length 100 --extend-ignore F403,F405 $recipe || fail "flake8"
 fi
 python3 "$here/check_recipe.py" $recipe meson_options.txt || fail "$recipe"
 if has yamllint; then
     yamllint -s -c packaging/yamllint.yml .github/workflows/*.yml || fail "yamllint"
 fi
-# what the workflow and the images call is there
+# the files that the workflow and the images use exist
 for file in $(grep -oh '\(scripts\|packaging\)/[a-zA-Z./-]*' .github/workflows/*.yml \
     packaging/container/Containerfile*); do
     [ -e "$file" ] || fail "$file is named in a workflow or an image, and is not there"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the Spack recipe against a stand-in for Spack, with each set of variants: the directives are
-those that Spack has, and the options given to meson are this project's.
+"""Runs the Spack recipe against a replacement for Spack, with each set of variants: the directives
+exist in Spack, and the options for meson are this project's.
 
 usage: check_recipe.py PACKAGE.PY MESON-OPTIONS
 """
@@ -23,7 +23,7 @@ def directive(name, *, many=()):
 
 
 class MesonPackage:
-    """What a recipe inherits, as far as ours uses it."""
+    """The base class of a recipe, as far as this recipe uses it."""
 
     def __init__(self, variants):
         self.spec = types.SimpleNamespace(satisfies=lambda text: text in variants)

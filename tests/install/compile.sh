@@ -29,7 +29,7 @@ aarch64 | riscv64)
 *) echo "compile.sh: there is no way '$how'" >&2; exit 2 ;;
 esac
 
-# Headers that are the same for all processors and C libraries, and no others of the host's.
+# Headers that are the same for all processors and C libraries, and no other ones of the host.
 mkdir "$folder/include"
 for name in "${headers[@]}"; do
     at=/usr/include/$name
@@ -38,7 +38,7 @@ for name in "${headers[@]}"; do
     ln -s "$at" "$folder/include/$name"
 done
 
-# Not what needs other packages for that processor or C library: PMIx, and MPI in most of prdma.
+# Without files that need packages for that processor or C library: PMIx, most of prdma (MPI).
 mapfile -t files < <(find src provider/common provider/shm provider/verbs provider/registry.c layers/common layers/acp \
     layers/lapi layers/prdma/{blocks,eager,engine,log,rounds,settings}.c -name '*.c' | grep -v pmix.c)
 [ "${#files[@]}" -gt 200 ] || { echo "FAILED: only ${#files[@]} sources"; exit 1; }
@@ -58,7 +58,7 @@ else
 fi
 echo "ok: ${#files[@]} sources compile, $how"
 
-# What the programs need is in them; the rest of the library is not.
+# The programs contain the code that they need, without the rest of the library.
 [ "$how" != native ] || exit 0
 if [ -n "$emulator" ] && ! command -v "$emulator" >/dev/null; then
     echo "not run: $emulator is not installed (package qemu-user)"

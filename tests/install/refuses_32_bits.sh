@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# refuses_32_bits.sh SOURCE MESON...: who configures for a 32-bit machine, or compiles a program for one with
-# utofu.h, is told in one sentence that there is no such library, and why.
-# Exit status 77 where the compiler has no -m32.
+# refuses_32_bits.sh SOURCE MESON...: configuring for a 32-bit machine, or compiling a program for
+# one with utofu.h, fails with one sentence that there is no such library, and the reason. Exit
+# status 77 where the compiler has no -m32.
 set -u
 
 source=$1
@@ -25,7 +25,7 @@ fi
 gcc -I"$source/include" -fsyntax-only "$folder/program.c" || { echo 'FAILED: nor for 64 bits'; exit 1; }
 echo 'ok: utofu.h'
 
-# only compiled for, so that no library of 32 bits is needed
+# only compiled, so that no 32-bit library is needed
 cat >"$folder/x86.cross" <<'END'
 [binaries]
 c = ['gcc', '-m32']

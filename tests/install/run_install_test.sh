@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What "meson install" puts into an empty folder is enough to build and run programs.
+# The files that "meson install" puts into an empty folder are sufficient to build and run programs.
 #
 # usage: run_install_test.sh BUILD CC...
 here=$(dirname "$0")

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # The lines of README's "Use", word for word: after "meson install" programs start, and utofu-info
-# --check tells whether they get this build. Installs to /usr/local, which is an empty file system
-# here that nobody else sees, as is /etc; needs root.
+# --check reports whether they load this build. Installs to /usr/local, which is an empty file system
+# in a private mount namespace, as is /etc; needs root.
 #
 # usage: run_loader_test.sh BUILD SOURCE PREFIX
 build=$1 source=$2 prefix=$3
@@ -31,8 +31,8 @@ succeeds() {
         fail "$name: nothing matches '$pattern'"
 }
 
-# mpirun LINE: as bash -c. Where mpirun's PMIx server has lost a process (tests/harness/openmpi), a second
-# start counts: this test is about README.
+# mpirun LINE: as bash -c. If mpirun's PMIx server has lost a process (tests/harness/openmpi), a
+# second start counts, as this test is about README.
 under_mpirun() {
     bash -c "$1" && return
     grep -q 'PMIx server of this node has not answered' "$work/out" || return
@@ -73,7 +73,7 @@ int main(void)
 }
 END
 cd "$work/prog" || exit 1
-# every line of the block, but for comments; mpirun as root, or of more processes than cores, has to be allowed
+# every line of the block except comments; mpirun must accept root and few cores
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
 line() { sed -n '/^## Use/,/^## Env/s/^\('"$1"' [^#]*[^# ]\) *\(#.*\)\{0,1\}$/\1/p' "$source/README.md" | head -1; }
@@ -92,7 +92,7 @@ fi
 succeeds cc '' bash -c "$(sed -n 's/^mpicc.*# or: //p' "$source/README.md")"
 succeeds utofurun 'it has a VCQ' bash -c "$(line utofurun)"
 
-# bad twins: another build, something else, a linker that does not know
+# bad twins: another build, another file, a linker without the folder
 lib=$(ls /usr/local/lib/*/libtofucom.so.1.0.0 /usr/local/lib/libtofucom.so.1.0.0 2>/dev/null | head -1)
 cp "$lib" "$work/lib"
 sed -i 's/"name":"utofu-verbs","version":"[0-9]/"name":"utofu-verbs","version":"9/' "$lib"
@@ -105,7 +105,7 @@ succeeds no_cache 'note library: the runtime linker does not find libtofucom.so.
 succeeds no_cache_remedy '(ldconfig|LD_LIBRARY_PATH=/usr/local/lib)' utofu-info --check
 succeeds by_path 'ok library: ' env LD_LIBRARY_PATH="$(dirname "$lib")" utofu-info --check
 ./a.out >"$work/out" 2>&1 && fail 'a.out starts without the cache: this test shows nothing'
-# it writes to the standard error of its parent, as Meson swallows its own
+# it writes to the standard error of its parent, because Meson discards its own
 setpriv --reuid=65534 --regid=65534 --clear-groups bash -c 'sh -s -- "$1"; exit $?' bash \
     "$(dirname "$lib")" <"$source/scripts/after-install" >"$work/out" 2>&1 || fail 'after-install of an ordinary user'
 grep -q "export LD_LIBRARY_PATH=$(dirname "$lib")" "$work/out" || fail 'after-install says what to do'

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The Debian packages build, lintian finds nothing, and what they install into an empty root is
-# enough to build and run programs. Needs dpkg-dev, debhelper and the build dependencies.
+# The Debian packages build, lintian finds nothing, and the files that they install into an empty root are
+# sufficient to build and run programs. Needs dpkg-dev, debhelper and the build dependencies.
 #
 # usage: run_package_test.sh CC...
 here=$(cd "$(dirname "$0")" && pwd)

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Uses what was installed into a root folder, and nothing of the build: compiles examples with
+# Uses the files installed into a root folder, and none of the build: compiles examples with
 # pkg-config, make and CMake, runs them, asks the tools, reads the manual pages. Sourced by the tests
 # beside it.
 
@@ -43,7 +43,7 @@ use_first_lines() {
         'mpicc '*)
             for mpi in openmpi mpich; do
                 command -v mpicc.$mpi >/dev/null || continue
-                case "$*" in *-fsanitize*) continue ;; esac # mpicc knows nothing of a sanitizer
+                case "$*" in *-fsanitize*) continue ;; esac # mpicc does not support a sanitizer
                 eval "mpicc.$mpi -std=gnu11 -Wall -Wextra -Werror ${line#mpicc }" ||
                     fail "$source with $mpi: $line"
                 case $line in *utofu*) uses_root "./$name" || fail "$source with $mpi" ;; esac
@@ -132,7 +132,7 @@ use_lapi() {
     done
 }
 
-# use_docs FOLDER: what the documents lead to is there
+# use_docs FOLDER: the files that the documents link to exist
 use_docs() {
     local file link
     [ -f "$1/README.md" ] && [ -f "$1/docs/design/architecture.md" ] || fail "no README.md or docs/ in $1"
@@ -157,7 +157,7 @@ use_root() {
     work=$(mktemp -d)
 
     (
-        # words of its own: what a user of an installed tree would have set
+        # separate words: the settings of a user of an installed tree
         export PKG_CONFIG_PATH='' PKG_CONFIG_SYSROOT_DIR=$root LD_LIBRARY_PATH=$lib PATH=$bin:$PATH
         export PKG_CONFIG_LIBDIR PKG_CONFIG_ALLOW_SYSTEM_CFLAGS=1 PKG_CONFIG_ALLOW_SYSTEM_LIBS=1
         PKG_CONFIG_LIBDIR=$(dirname "$pc")
@@ -175,7 +175,7 @@ use_root() {
     "$bin/utofurun" -n 2 "$bin/utofu-perf" --quiet -s 8 -n 100 put-lat >"$work/out" 2>&1 ||
         { fail "utofu-perf"; cat "$work/out"; }
 
-    # a stub that says that the system has no manual pages is no man
+    # a stub that reports missing manual pages is no man
     if man --version 2>/dev/null | grep -q '^man '; then
         for page in utofu_put putofu_put utofu utofu-verbs utofurun utofu-info utofu-perf utofu-trace; do
             LC_ALL=C.UTF-8 MANWIDTH=100 man -M "$man" "$page" >"$work/$page" 2>&1 ||

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Task 1 does not come to LAPI_Init(): the others get a code and leave nothing behind, so that they
- * can try again when it comes. They say so by files, whose names have the launcher's process id.
+ * Task 1 does not call LAPI_Init(): the others get a code and leave nothing behind, so that they
+ * can try again when task 1 calls it. They notify each other by files, whose names have the
+ * launcher's process id.
  *
- * And none gets a thread, which is an error too.
+ * Also, no task gets a thread, which is an error, too.
  *
  *     utofurun -n TASKS lapi_alone TASKS
  */

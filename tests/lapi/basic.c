@@ -11,7 +11,7 @@ enum { BIG = 3 << 20 };
 
 static void *table[64];
 static uint8_t *out, *in;
-static lapi_long_t counters[64]; /* addresses of c.tgt: it need not be at the same place */
+static lapi_long_t counters[64]; /* addresses of c.tgt, which may differ between tasks */
 
 static struct {
     lapi_cntr_t org, tgt, cmpl;
@@ -42,7 +42,7 @@ static void addresses(void)
 }
 
 /*
- * The handlers of sizes(). The user header says what comes.
+ * The handlers of sizes(). The user header describes the message.
  */
 
 struct what {
@@ -56,7 +56,7 @@ static bool inline_handler, consume;
 static void completed(lapi_handle_t *h, void *info)
 {
     CHECK(*h == hndl && info == &completions);
-    CHECK(c.tgt.value == 0); /* rises afterwards */
+    CHECK(c.tgt.value == 0); /* increased afterwards */
     __atomic_fetch_add(&completions, 1, __ATOMIC_RELEASE);
 }
 
@@ -276,7 +276,7 @@ static void replies(void)
     CHECK(total == n * n);
 }
 
-/* The barrier of LAPI_Address_init64() fences nothing. */
+/* The barrier of LAPI_Address_init64() does not fence. */
 static void fences(void)
 {
     lapi_long_t where[64], ignored[64];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the programs of the suite lapi share. Every process runs the same program under utofurun,
- * and ends with status 1 at the first thing that is wrong.
+ * Shared by the programs of the suite lapi. Every process runs the same program under utofurun, and
+ * ends with status 1 at the first error.
  */
 #ifndef LAPI_CHECK_H
 #define LAPI_CHECK_H
@@ -64,7 +64,7 @@ static inline int value_of(lapi_cntr_t *cntr)
     return value;
 }
 
-/* Function pointers as the interface takes them. */
+/* Function pointers as the interface expects them. */
 static inline void *address_of(hdr_hndlr_t *handler)
 {
     void *address;
@@ -73,7 +73,7 @@ static inline void *address_of(hdr_hndlr_t *handler)
     return address;
 }
 
-/* Byte k of what task `from` sends with this number. */
+/* Byte k of message `number` from task `from`. */
 static inline uint8_t byte_of(int from, int number, size_t k)
 {
     return (uint8_t)(from * 31 + number * 7 + (int)(k * 13) + (int)(k >> 8));

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A target that computes, in no call of the library: with INTERRUPT_SET 1 the others' messages are
- * handled meanwhile; with 0 none is, until it makes a call.
+ * A target that computes, outside of the library: with INTERRUPT_SET 1 the others' messages are
+ * handled meanwhile; with 0 none is handled before it makes a call.
  *
- *     lapi_computes [polling]      it computes until they are handled, though none can be
+ *     lapi_computes [polling]      it computes until they are handled, although none can be
  */
 #include "check.h"
 
@@ -47,7 +47,7 @@ static void *header(lapi_handle_t *h, void *uhdr, uint *uhdr_len, ulong *msg_len
     return area;
 }
 
-/* Small, middle and large ones, a get, and an atomic operation: until all is complete. */
+/* Small, middle and large ones, a get, and an atomic operation, until all are complete. */
 static void use_task_0(const lapi_long_t *areas)
 {
     static uint8_t data[LARGE];
@@ -76,7 +76,7 @@ static void with_thread(const lapi_long_t *areas)
     CHECK(me != 0 || messages() == 3 * (n - 1));
 }
 
-/* The others send when task 0 is in no call. */
+/* The others send while task 0 is in no call. */
 static void without_thread(void)
 {
     OK(LAPI_Senv(hndl, INTERRUPT_SET, 0));

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Task 1 ends without LAPI_Term(); what the others wait for ends with a code, within the time that
- * uTofu needs to find out, or the error handler is called; and they go on with each other.
+ * Task 1 ends without LAPI_Term(); waiting calls of the others end with a code, within the time
+ * that uTofu needs to detect the end, or the error handler is called; and the others continue with
+ * each other.
  *
- *     utofurun ... lapi_ends WHERE     what the others do meanwhile
+ *     utofurun ... lapi_ends WHERE     the call of the others meanwhile
  */
 #include "check.h"
 #include "large.h"
@@ -14,9 +15,9 @@
 
 enum { DATA = 8 << 20, LARGE = 100000 };
 
-static _Atomic int heard, leaving; /* then the others leave too, and seem to be gone */
+static _Atomic int heard, leaving; /* leaving: then the others may have left, too */
 static lapi_cntr_t cntr;
-static struct place { /* what others reach of a task */
+static struct place { /* memory of a task that others access */
     lapi_cntr_t arrived, ready;
     char data[DATA];
 } place;
@@ -51,10 +52,10 @@ static int wait_somewhere(const char *where)
         return LAPI_Gfence(hndl);
     if (strcmp(where, "compute") == 0) {
         while (heard == 0)
-            usleep(1000); /* the thread finds out */
+            usleep(1000); /* the thread detects the end */
         return LAPI_ERR_TIMEOUT;
     }
-    while (rc == LAPI_SUCCESS) { /* flood it */
+    while (rc == LAPI_SUCCESS) { /* flood task 1 */
         if (strcmp(where, "put") == 0)
             rc = LAPI_Put(hndl, 1, 100, of(1)->data, data, NULL, NULL, NULL);
         else if (strcmp(where, "large") == 0)
@@ -83,7 +84,7 @@ static void *kill_soon(void *unused)
     return NULL;
 }
 
-/* For the first part only, until the origin has claimed one. */
+/* Only for the first part, until the origin has claimed one. */
 static void take_time(void)
 {
     before_large_get = NULL;
@@ -97,8 +98,8 @@ static void kill_later(void)
     raise(SIGKILL);
 }
 
-/* helping: when it has claimed a part of the data, which it never brings. Where it claims none, as
- * the two do not share memory, it ends all the same. */
+/* helping: ends after it has claimed a part of the data, which it never copies. If it claims none,
+ * because the two do not share memory, it still ends. */
 static void die(bool sending, bool helping)
 {
     pthread_t thread;
@@ -135,7 +136,7 @@ static void meet(size_t which)
     }
 }
 
-/* The others still reach each other. */
+/* The others can still communicate. */
 static void go_on(void)
 {
     meet(offsetof(struct place, arrived));
@@ -157,7 +158,7 @@ int main(int argc, char **argv)
     CHECK(argc == 2 && n >= 3);
     helping = strcmp(argv[1], "helping") == 0;
     OK(LAPI_Address_init64(hndl, (uintptr_t)&place, places));
-    if (me == 1) /* when all have left what is collective */
+    if (me == 1) /* after all have left the collective call */
         die(strcmp(argv[1], "shared") == 0 || helping, helping);
     if (helping)
         before_large_get = take_time;
@@ -167,7 +168,7 @@ int main(int argc, char **argv)
     CHECK(rc == LAPI_ERR_TIMEOUT || rc == LAPI_ERR_TGT_PURGED);
     while (heard == 0)
         LAPI_Probe(hndl);
-    CHECK(time(NULL) - begin <= 60); /* did not hang; how long it takes is told by ends.sh */
+    CHECK(time(NULL) - begin <= 60); /* did not hang; ends.sh prints the time */
     OK(LAPI_Qenv(hndl, NUM_LOST, &lost));
     CHECK(lost == 1);
     go_on();

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Where one task of a job ends, what the others wait for ends with a code and their error handlers
-# are called, whatever they are doing; and they go on. The launcher is not to help: it starts shells,
-# which end with status 0 whatever the program does.
+# When one task of a job ends, waiting calls of the others end with a code and their error handlers
+# are called, in any call; and they continue. The launcher must not help: it starts shells,
+# which always end with status 0.
 #
 # usage: ends.sh UTOFURUN PROGRAM [WHERE]: only there
 #
@@ -28,7 +28,7 @@ for where in $wheres; do
     for rank in 0 2 3; do
         grep -q "^status $rank 0\$" "$work/out" || fail "$where: rank $rank has not ended well"
     done
-    # the time of the peers, and that of a start
+    # the time limit for the peers, and the time of a start
     [ "$took" -le $(((UTOFU_PEER_TIMEOUT + 2 + 2) * ${UT_TEST_TIMEOUT_SCALE:-1})) ] ||
         fail "$where: $took s"
 done

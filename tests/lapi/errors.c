@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each code that a wrong argument or a wrong moment has. */
+/* Each code for a wrong argument or a call at a wrong time. */
 #include "check.h"
 
 #include <limits.h>
 
-enum { MANY = 1200 /* more than there are requests, and more errors than in most programs */ };
+enum { MANY = 1200 /* more than there are requests, and more errors than most programs have */ };
 
 static int heard_code, heard_src, heard;
 static lapi_cntr_t cntr;
@@ -153,7 +153,7 @@ static void counters(void)
     CHECK(number == 0);
 }
 
-/* Those of the manual page, and what is just good. */
+/* The codes of the manual page, and limits that are just valid. */
 static void amsend(void)
 {
     void *h = address_of(header);
@@ -200,7 +200,7 @@ static void transfers(void)
     CHECK(LAPI_Rmw64(hndl, SWAP, 0, (long long *)(uintptr_t)4, &wide, NULL, NULL) ==
           LAPI_ERR_TGT_VAR_ALIGN);
     CHECK(LAPI_Rmw64(hndl, SWAP, 0, &wide, NULL, NULL, NULL) == LAPI_ERR_IN_VAL_NULL);
-    /* memory that does not exist: only large transfers find out */
+    /* memory that does not exist: only large transfers detect it */
     CHECK(LAPI_Put(hndl, 0, 1 << 20, data, (void *)(uintptr_t)4096, NULL, NULL, NULL) ==
           LAPI_ERR_MEMORY_EXHAUSTED);
     CHECK(LAPI_Get(hndl, 0, 1 << 20, data, (void *)(uintptr_t)4096, NULL, NULL) ==
@@ -281,7 +281,7 @@ static void by_util(void)
     CHECK(LAPI_Util(hndl, &util) == LAPI_ERR_UTIL_CMD);
 }
 
-/* What waits for room is dropped, and its counters do not rise; what has left arrives. */
+/* Messages that wait for room are dropped, without counting; sent ones arrive. */
 static void purged_while_messages_wait(void)
 {
     enum { SENT = 200 };
@@ -293,7 +293,7 @@ static void purged_while_messages_wait(void)
     OK(LAPI_Setcntr(hndl, &came, 0));
     OK(LAPI_Setcntr(hndl, &last, 0));
     OK(LAPI_Gfence(hndl));
-    for (int i = 0; i < SENT; i++) /* to itself: nothing is handled in these calls */
+    for (int i = 0; i < SENT; i++) /* to itself: no message is handled in these calls */
         OK(LAPI_Put(hndl, (uint)me, 0, NULL, NULL, &came, &left, NULL));
     OK(LAPI_Purge_totask(hndl, (uint)me));
     OK(LAPI_Fence(hndl));
@@ -325,7 +325,7 @@ static void purged(void)
     OK(LAPI_Put(hndl, to, 0, NULL, NULL, NULL, NULL, NULL));
 }
 
-/* What only the target finds: the error handlers of both, and the call that waits. */
+/* Errors that only the target detects: the error handlers of both, and the waiting call. */
 static void found_at_the_target(void)
 {
     static char large[100000];
@@ -363,7 +363,7 @@ static void *send_many(lapi_handle_t *h, void *uhdr, uint *uhdr_len, ulong *msg_
     return NULL;
 }
 
-/* Errors that come while a handler runs are told after it, however many they are. */
+/* Errors that arrive while a handler runs are reported after it, for any number. */
 static void found_in_a_handler(void)
 {
     OK(LAPI_Gfence(hndl));

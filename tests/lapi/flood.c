@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Many messages: every task to all others, each answered by its header handler, and large ones with
- * completion handlers in the thread, which wait for counters; then to a task that is slow, and to
- * one that is stopped, while the memory of all is watched.
+ * completion handlers in the thread, which wait for counters; then to a slow task, and to a stopped
+ * one, while the memory of all is measured.
  *
  *     lapi_flood SMALL LARGE      messages of each task
  */
@@ -44,7 +44,7 @@ static void *request(lapi_handle_t *h, void *uhdr, uint *uhdr_len, ulong *msg_le
     return NULL;
 }
 
-/* It waits for what it sends itself. */
+/* It waits for its own message. */
 static void large_done(lapi_handle_t *h, void *info)
 {
     (void)info;
@@ -64,7 +64,7 @@ static void *large(lapi_handle_t *h, void *uhdr, uint *uhdr_len, ulong *msg_len,
     (void)info;
     CHECK(*msg_len == LEN);
     *handler = large_done;
-    return rooms[next++ % ROOM]; /* what is in it does not matter */
+    return rooms[next++ % ROOM]; /* its content does not matter */
 }
 
 static void small_messages(int count)
@@ -102,7 +102,7 @@ static size_t heap(void)
     return m.uordblks + m.hblkhd;
 }
 
-/* Task 0 does nothing for a while; the others send to it what it takes, and no more is kept. */
+/* Task 0 does nothing for a while; the others send as much as it accepts, and no more is kept. */
 static void slow_receiver(int count)
 {
     size_t before;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * 64 MiB in one message from each task to the next, and lengths around the pieces that the target
- * fetches; and what a task in use costs: printed.
+ * fetches; prints the memory for a task in use.
  *
- *     lapi_huge [wrong]      a byte that is not as sent is found
+ *     lapi_huge [wrong]      a wrong byte is detected
  */
 #include "check.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * uTofu's put and get as the layer calls them: before large ones, which move the pieces of data
- * that both tasks move, a function of the test is called. It gives the other task time, or ends
+ * uTofu's put and get for the layer: before large ones, which move the pieces of data that both
+ * tasks move, a function of the test is called. The function gives the other task time, or ends
  * this one.
  */
 #ifndef LAPI_LARGE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Handlers that run when a message has left: they send to other tasks, and make progress, while
- * many messages wait for room. None is lost, and each request ends once.
+ * Handlers that run when a message has been sent: they send to other tasks, and make progress,
+ * while many messages wait for room. No message is lost, and each request ends once.
  *
  *     lapi_leave MESSAGES
  */

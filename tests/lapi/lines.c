@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages and put_here around the size of a line, with no counter that needs an answer: from every
- * task to every task, many at once, so that slots run out, and each compared. Then inline
+ * Messages and put_here around the size of a line, without a counter that needs an answer: from
+ * every task to every task, many at once, so that slots run out, and each compared. Then inline
  * completion handlers, which answer.
  *
- *     lapi_lines [wrong]      a byte that is not as sent is found
+ *     lapi_lines [wrong]      a wrong byte is detected
  */
 #include "check.h"
 
@@ -29,7 +29,7 @@ static int number_of(uint uhdr_len, ulong len)
     return (int)(uhdr_len / 4 * LENS + len);
 }
 
-/* Some consume the data, some have it put into a room. */
+/* Some consume the data, others provide memory for them. */
 static void *header(lapi_handle_t *h, void *uhdr, uint *uhdr_len, ulong *msg_len,
                     compl_hndlr_t **handler, void **info)
 {
@@ -73,7 +73,7 @@ static void send_all(int to)
                 data[23] ^= 1;
             OK(LAPI_Amsend(hndl, (uint)to, (void *)12, u == 0 ? NULL : uhdr, 4 * u,
                            len == 0 ? NULL : data, len, number % 3 == 0 ? tgt : NULL, &org, NULL));
-            wait_for(&org, 1); /* now the memory may be used again */
+            wait_for(&org, 1); /* now the memory may be reused */
             sent++;
         }
     for (ulong len = 0; len < LENS; len++) {
@@ -86,7 +86,7 @@ static void send_all(int to)
     CHECK(sent == UHDRS * LENS);
 }
 
-/* Of all origins: what each message was, and nothing behind it. */
+/* Checks the messages of all origins, and the bytes after each. */
 static void check_all(void)
 {
     for (int from = 0; from < n; from++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All calls while the program has the lock of LAPI_Util(), as programs do that take it once and
- * keep it; light active messages, whose memory is used again at once; transfers by numbers.
+ * All calls with the lock of LAPI_Util() held, as in programs that take it once and keep it; light
+ * active messages, whose memory is reused at once; transfers by numbers.
  */
 #include "check.h"
 
@@ -23,7 +23,7 @@ static bool is_ours(void)
     return mine == 1;
 }
 
-/* What another thread finds. */
+/* The result in another thread. */
 static void *try_it(void *locked)
 {
     OK(lock.mutex_trylock(hndl, locked));
@@ -59,7 +59,7 @@ static void *add(lapi_handle_t *h, void *uhdr, uint *uhdr_len, ulong *msg_len,
     return NULL;
 }
 
-/* In its own thread, where it takes the lock too, and holds it while it waits. */
+/* In its own thread, which takes the lock, too, and holds it while it waits. */
 static void complete(lapi_handle_t *h, void *info)
 {
     (void)info;
@@ -82,7 +82,7 @@ static void *take(lapi_handle_t *h, void *uhdr, uint *uhdr_len, ulong *msg_len,
     return to;
 }
 
-/* size: of the data; nothing behind udata_len is set. */
+/* size: of the data; fields after udata_len are not set. */
 static void send_light(uint64_t value, uint uhdr_len, size_t size)
 {
     uint8_t uhdr[64] = {0}, data[64] = {0};
@@ -117,7 +117,7 @@ static void light_messages(void)
     CHECK(sum == want);
 }
 
-/* The completion handler runs in its thread, and needs the lock, as does what counts its end. */
+/* The completion handler runs in its thread, and needs the lock, as does the counter update. */
 static void wait_for_handlers(void)
 {
     const uint tgt = (uint)((me + 1) % n);
@@ -155,7 +155,7 @@ static void all_that_waits(void)
     OK(LAPI_Gfence(hndl));
 }
 
-/* To the next task and back, from behind the beginning of the memory that has the number. */
+/* To the next task and back, at an offset from the beginning of the numbered memory. */
 static void transfer_by_numbers(size_t len)
 {
     const uint tgt = (uint)((me + 1) % n);
@@ -225,7 +225,7 @@ int main(void)
     transfer_by_numbers(LARGE - 64);
     give_it_back();
     OK(LAPI_Term(hndl));
-    init(NULL); /* which a lock that is still held would not let it do in another thread */
+    init(NULL); /* which would fail in another thread if the lock was still held */
     CHECK(others_get_it());
     CHECK(value_of(&come) == 0);
     OK(LAPI_Term(hndl));

@@ -4,7 +4,7 @@
 the header that names that file; the others by start.c and env.c, but for `dispatching`, which each that runs handlers
 sets.
 
-    owners.py FOLDER       of LAPI's sources
+owners.py FOLDER       of LAPI's sources
 """
 import pathlib
 import re

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Random programs of Put, Get, Rmw, Amsend, Fence and Gfence, by several threads of each task,
- * against a plain model. Every thread owns a part of each task's memory, which nobody else writes,
- * so it knows what is there once a fence is behind it; sums are shared by all, and what was added
- * to them is compared at the end, with the counters.
+ * compared with a plain model. Every thread owns a part of each task's memory, where no other
+ * thread writes, so the thread knows the content after a fence; sums are shared by all, and their
+ * totals are compared at the end, and so are the counters.
  *
  *     lapi_random OPERATIONS THREADS SEED [wrong]
  *
@@ -15,7 +15,7 @@
 
 enum { MOST_TASKS = 16, MOST_THREADS = 4, PART = 96 * 1024, LARGEST = 40000, GFENCE_EVERY = 50 };
 
-struct shared { /* what others reach of a task */
+struct shared { /* memory of a task that others access */
     uint8_t parts[MOST_TASKS * MOST_THREADS][PART];
     long long sum;
     int small_sum;
@@ -56,7 +56,7 @@ static uint32_t draw(struct thread *t, uint32_t below)
     return (uint32_t)rand_r(&t->seed) % below;
 }
 
-/* Small ones are more frequent, and those around the limits. */
+/* Small lengths, and those around the limits, are more frequent. */
 static size_t draw_len(struct thread *t)
 {
     switch (draw(t, 4)) {
@@ -101,7 +101,7 @@ static void *header(lapi_handle_t *h, void *uhdr, uint *uhdr_len, ulong *msg_len
     return mine->parts[u.thread] + u.offset;
 }
 
-/* Until all that this thread has sent is complete: then its memory may be used again. */
+/* Waits until all messages of this thread are complete: then their memory may be reused. */
 static void settle(struct thread *t)
 {
     OK(LAPI_Waitcntr(hndl, &t->cmpl, t->in_flight, NULL));
@@ -122,7 +122,7 @@ static uint8_t *take_out(struct thread *t, size_t len)
     return data;
 }
 
-/* Messages are in no order: two that overlap are not under way at the same time. */
+/* Messages are not ordered: two overlapping ones must not be under way at the same time. */
 static bool overlaps(const struct thread *t, int task, uint32_t offset, size_t len)
 {
     for (int i = 0; i < t->in_flight; i++)
@@ -177,7 +177,7 @@ static void read_some(struct thread *t)
     get_and_compare(t);
 }
 
-/* One thread of each task, while the others go on. */
+/* One thread of each task, while the others continue. */
 static void fence_all(struct thread *t)
 {
     OK(LAPI_Gfence(hndl));
@@ -241,7 +241,7 @@ static void end(struct thread *t)
         free(t->model[i]);
 }
 
-/* What one thread of task r has done here is compared with what it says. */
+/* Compares the effects of task r's threads here with their own counts. */
 static void compare(struct thread all[])
 {
     static long long sums[MOST_TASKS], sent[MOST_TASKS * MOST_THREADS];

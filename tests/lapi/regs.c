@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Memory that was used for large messages is unmapped, and other memory is mapped at the same
- * address: by origin and target, as a whole and in part. What is sent is what is there now.
+ * address: by origin and target, completely and in part. The current content is sent.
  */
 #include "check.h"
 
@@ -30,8 +30,8 @@ static void replace(uint8_t *area, int round)
 }
 
 /*
- * An arena of the allocator gives pages back with MADV_DONTNEED, and takes them for zero
- * afterwards.
+ * An arena of the allocator gives pages back with MADV_DONTNEED, and assumes afterwards that they
+ * are zero.
  */
 
 enum { BUFFERS = 30, BUFFER = 100000 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Large messages, of which both tasks move a part where they can: of any length and alignment, in
- * both directions at once, from handlers, and checked as soon as the target's counter rises.
+ * Large messages, of which both tasks move a part if they can: of any length and alignment, in both
+ * directions at once, from handlers, and checked as soon as the target's counter is increased.
  *
- *     lapi_shared [both]      the origin has to have moved some of it
+ *     lapi_shared [both]      the origin must have moved a part
  */
 #include "check.h"
 #include "large.h"
@@ -46,7 +46,7 @@ static void lengths_and_alignments(void)
     }
 }
 
-/* A word of each page, the last ones first: those may be the last to come. */
+/* A word of each page, the last ones first, as these may arrive last. */
 static bool has_words(uint64_t value)
 {
     for (size_t at = LARGEST; at > 0; at -= 4096)
@@ -69,13 +69,13 @@ static void all_is_there_when_the_counter_rises(void)
     }
 }
 
-/* The origin takes its time to bring the part that it has claimed, and the target to get one: so
- * the target has done all its own ones when the origin's is still missing. */
+/* The origin delays copying its claimed part, and the target delays getting one: so the target has
+ * finished its own parts while the origin's is missing. */
 
 static _Atomic int helped;
 
-/* Does the layer see that the memory is a file's, as that which uTofu shares: from Linux 6.11 on,
- * where userfaultfd is not forbidden, and without ThreadSanitizer. */
+/* Does the layer recognize that the memory is a file's, like memory shared by uTofu: from Linux
+ * 6.11 on, if userfaultfd is allowed, and without ThreadSanitizer. */
 static bool is_shared(const uint8_t *memory)
 {
     uint64_t query[13] = {sizeof(query), 0, (uintptr_t)memory};
@@ -176,7 +176,7 @@ int main(int argc, char **argv)
     OK(LAPI_Address_init64(hndl, (uintptr_t)&arrived, counters));
     lengths_and_alignments();
     OK(LAPI_Gfence(hndl));
-    /* no page of these was part of other regions: those stay registered, and are not shared */
+    /* regions with a page of these stay registered, and are not shared */
     from = aligned_alloc(4096, LARGEST);
     to = aligned_alloc(4096, LARGEST);
     memset(from, 0, LARGEST);

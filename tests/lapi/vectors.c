@@ -7,7 +7,7 @@
 
 enum { AREA = 1 << 20, PIECES = 300 };
 
-static uint8_t *here, *there; /* source or result; what others write and read */
+static uint8_t *here, *there; /* source or result; memory that others write and read */
 static lapi_long_t areas[64], counters[64];
 static lapi_cntr_t org, tgt, cmpl;
 static int next, handled;
@@ -24,7 +24,7 @@ static void got(lapi_handle_t *h, void *info)
     __atomic_fetch_add(&handled, 1, __ATOMIC_RELAXED);
 }
 
-/* A vector of `num` pieces of different lengths, which begins at base. */
+/* A vector of `num` pieces of different lengths, beginning at base. */
 struct pieces {
     lapi_vec_t vec;
     void *info[PIECES];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Task 1 of two stops, and the other one waits for it somewhere. tests/acp/waits.sh lets it go on.
+ * Task 1 of two stops, and the other one waits for it in some call. tests/acp/waits.sh resumes it.
  *
  *     lapi_waits init|counter|message|fence|gfence|term
  */
@@ -11,7 +11,7 @@ static lapi_cntr_t cntr;
 static char data[100000];
 static lapi_long_t counters[2], places[2], pids[2];
 
-/* By the launcher, as LAPI_Qenv() is not there yet. */
+/* From the launcher, as LAPI_Qenv() cannot be called yet. */
 static bool is_task_1(void)
 {
     const char *mine = getenv("UTOFU_RANK");

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The option category of UTOFU_LOG_LEVEL lists the categories that log lines of the sources have, all of them and no others;
-# and a table that lacks one, or has one too many, is noticed.
+# The option category of UTOFU_LOG_LEVEL lists the categories of the log lines in the sources, and no others;
+# and a table with a missing or an additional one is detected.
 #
 # usage: check_categories.sh ENV-TABLE FOLDER...
 set -u
@@ -10,7 +10,7 @@ shift
 tmp=$(mktemp -d) || exit 2
 trap 'rm -rf "$tmp"' EXIT
 
-# Literals in calls, whose arguments may begin in the next line, and the macros of providers.
+# Literals in calls, whose arguments may begin on the next line, and in the macros of providers.
 used() {
     grep -rhoPz --include='*.[ch]' '(?s)ut_(error|warn|info|debug)\(\s*"[a-z]+"|(LOG|CAT) "[a-z]+"|UT_LOG_[A-Z]+, "[a-z]+"' \
         "$@" | grep -oaP '"\K[a-z]+(?=")' | sort -u

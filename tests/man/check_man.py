@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every exported function has a manual page that says all that its comment says, and the pages are clean.
+"""Every exported function has a manual page with its comment, and the pages are clean.
 
 usage: check_man.py MAN-DIR VERSION-SCRIPT HEADER ENV-TABLE CODE-TABLE
 
-The formatted pages are looked at, as a reader sees them: for the sections, every parameter and return
-code of the declaration in HEADER, every line of its types and constants, every variable of ENV-TABLE,
-every code of CODE-TABLE with its number, meaning and remedy. man and mandoc complain about what is
-wrong in the source; one that is not installed is left out, and said so.
+Checks the formatted pages, as a reader sees them: for the sections, every parameter and return
+code of the declaration in HEADER, every line of its types and constants, every variable of
+ENV-TABLE, every code of CODE-TABLE with its number, meaning and remedy. man and mandoc report
+errors in the source; one that is not installed is skipped with a message.
 """
 
 import functools
@@ -31,7 +31,7 @@ UNITS = {  # parameters whose page must name a unit or a range
     "length": r"bytes", "size": r"bytes", "stride": r"bytes", "edata": r"bytes", "num_vbgs": r"\d",
 }
 
-MAN = ["man", "--warnings", "-E", "UTF-8", "-l"]  # formats a page, and complains of what groff finds wrong
+MAN = ["man", "--warnings", "-E", "UTF-8", "-l"]  # formats a page, and reports groff's warnings
 
 failed = []
 
@@ -64,7 +64,7 @@ def run_now(command):
 
 @functools.lru_cache(maxsize=None)
 def has(tool):
-    """man may be a stub that says that the system has no manual pages."""
+    """man may be a stub that reports missing manual pages."""
     if tool == "man":
         return bool(shutil.which(tool)) and run([tool, "--version"])[1].startswith("man ")
     return bool(shutil.which(tool))
@@ -93,7 +93,7 @@ def flat(text):
 def check_source(path):
     name = os.path.basename(path)
     if has("man"):
-        # man-db warns about what groff finds wrong
+        # man-db reports groff's warnings
         code, _, said = run(MAN + [path])
         warnings = [line for line in said.split("\n") if re.search(r"warning|error", line)]
         if code or warnings:
@@ -163,12 +163,12 @@ def check_twin(folder, name):
 
 
 def packed(text):
-    """Lines may be broken at any hyphen, and functions are shown with their section."""
+    """Lines may be broken at any hyphen, and functions are followed by their section."""
     return re.sub(r"\s+", "", text).replace("\u2010", "-").replace("(3)", "()")
 
 
 def declarations(header):
-    """The lines that declare types and constants: all that is behind a comment and no function."""
+    """The lines that declare types and constants: all text after a comment that is no function."""
     with open(header, encoding="utf-8") as f:
         text = f.read()
     parts = re.split(r"^/\*\*\n(?: \*.*\n)+? \*/\n", text, flags=re.M)[2:]  # behind the file's own
@@ -202,7 +202,7 @@ def check_header(path, header, table):
 
 
 def check_references(folder, pages):
-    """What SEE ALSO names is there."""
+    """The pages in SEE ALSO exist."""
     for page in pages:
         text = formatted(os.path.join(folder, page))
         for name, section in re.findall(r"\b((?:p?utofu)[\w-]*)\(([137])\)", text):
@@ -211,7 +211,7 @@ def check_references(folder, pages):
 
 
 def check_manual(folder, pages):
-    """A page that speaks of the manual says which one."""
+    """A page that mentions the manual gives its title."""
     for page in pages:
         text = flat(formatted(os.path.join(folder, page)))
         for title in MANUAL:
@@ -220,7 +220,7 @@ def check_manual(folder, pages):
 
 
 def check_html(folder):
-    """The HTML pages, where they are made, lead to each other."""
+    """The HTML pages, if they are built, link to each other."""
     pages = [p for p in os.listdir(folder) if p.endswith(".html")]
     for page in pages:
         with open(os.path.join(folder, page), encoding="utf-8") as f:

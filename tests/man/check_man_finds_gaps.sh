@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The bad twin of check_man.py: a page that is missing, lacks something or is not clean does not pass.
+# The bad twin of check_man.py: a missing, incomplete or unclean page does not pass.
 #
 # usage: check_man_finds_gaps.sh PYTHON MAN-DIR VERSION-SCRIPT HEADER ENV-TABLE CODE-TABLE
 set -u
@@ -13,7 +13,7 @@ failed=0
 # each page is formatted once for each of its texts
 mkdir "$tmp/cache"
 export CHECK_MAN_CACHE="$tmp/cache"
-# one function and what belongs to it is enough, and quick
+# one function with its sections is sufficient, and quick
 mkdir "$tmp/whole"
 cp "$pages"/*.[17] "$pages/utofu.3" "$tmp/whole"
 sed -i 's/(3)/()/g' "$tmp/whole"/*.[137]

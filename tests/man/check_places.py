@@ -19,7 +19,7 @@ VERSIONS = {"shm": ("provider/shm/layout.h", "SP_VERSION"),
 
 
 def files_of(tree, name):
-    """A path from the top, or from src/ or provider/, or the end of one."""
+    """A path from the top, or from src/ or provider/, or the end of a path."""
     exact = [tree / top / name for top in ("", "src", "provider", "include") if (tree / top / name).is_file()]
     return exact or [path for top in ("src", "provider") for path in sorted((tree / top).rglob("*"))
                      if path.as_posix().endswith("/" + name)]

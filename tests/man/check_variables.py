@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The documents tell every variable, and nothing uses the old name of an option.
+"""The documents describe every variable, and no file uses the old name of an option.
 
 usage: check_variables.py told|old SOURCE-FOLDER
 
-  told   README.md and docs/reference/variables.md speak of every variable of src/util/env_table.h and, in the same
-         line, of its options; docs/reference/versions.md has a line "| old name | new spelling |" for each option;
-         docs/reference/tests.md, and it alone, has the options of UTOFU_TEST. Each document is then tried
-         without one of these, which has to be noticed.
-  old    no file of the sources has the old name of an option, but for those that are about old names
+told   README.md and docs/guide/porting.md contain every variable of src/util/env_table.h and, in the same
+line, of its options; docs/reference/versions.md has a line "| old name | new spelling |" for each option;
+docs/reference/tests.md, and it alone, has the options of UTOFU_TEST. Each document is then tried
+without one of these, which must be detected.
+old    no file of the sources has the old name of an option, but for those that are about old names
 """
 import os
 import re
@@ -35,7 +35,7 @@ def read_names(folder):
 
 
 def tell(document, text, names, options):
-    """Yields what a document lacks."""
+    """Yields the entries that a document lacks."""
     lines = text.split("\n")
     if document == "docs/reference/versions.md":
         for variable, option, old in options:

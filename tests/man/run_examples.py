@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Takes the programs out of the EXAMPLES of the manual pages, as a reader would, and runs them.
+"""Extracts the programs in the EXAMPLES of the manual pages, as a reader would, and runs them.
 
 usage: run_examples.py MAN-DIR INCLUDE-DIR LIBRARY CC...
 
-A program is compiled as its page says, with CC where the page says cc, and with each mpicc that is
-installed where it says mpicc; those run as two processes. A page without a program fails.
+A program is compiled as described in its page, with CC in place of cc, and with each installed
+mpicc in place of mpicc; the latter run as two processes. A page without a program fails.
 """
 
 import os
@@ -82,7 +82,7 @@ def main():
     with_mpi = [([shutil.which("mpicc." + mpi)], start + ["-n", "2"]) for mpi, start in MPIS.items()
                 if shutil.which("mpicc." + mpi) and shutil.which(start[0])]
     if any("-fsanitize" in word for word in sys.argv[4:]):
-        with_mpi = []  # mpicc knows nothing of a sanitizer
+        with_mpi = []  # mpicc does not support a sanitizer
     if not with_mpi:
         print("not tried: the examples with MPI, for which no MPI is installed")
     env = {k: v for k, v in os.environ.items() if not k.startswith("UTOFU_")}

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The bad twin of run_examples.py: a program that is missing, does not compile, fails or is not
-# said how to compile does not pass.
+# The bad twin of run_examples.py: a program that is missing, does not compile, fails or has
+# no compile command does not pass.
 #
 # usage: run_examples_finds_gaps.sh PYTHON RUN_EXAMPLES.PY MAN-DIR INCLUDE-DIR LIBRARY CC...
 set -u
@@ -17,7 +17,7 @@ tried() { # WHAT TEXT SED-SCRIPT OTHER-ARGUMENTS...
     shift 3
     rm -rf "$tmp/man"
     mkdir "$tmp/man"
-    # the page that is changed stands for all five: one is enough, and quick
+    # the changed page represents all five: one is sufficient, and quick
     for page in utofu_create_vcq utofu_reg_mem utofu_put utofu_poll_mrq utofu_barrier; do
         cp "$pages/utofu_create_vcq.3" "$tmp/man/$page.3"
     done

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Which fabric of libfabric is used, and what is said where there is none.
+# The choice of a fabric of libfabric, and the message where there is none.
 # Usage: choice.sh UTOFURUN UTOFU-INFO BUILD-FOLDER
 set -u
 run=$1
@@ -15,7 +15,7 @@ out=$(UTOFU_PROVIDER=ofi UTOFU_OFI_PROVIDER=tcp UTOFU_OFI_DOMAIN=lo "$run" -n 2 
 echo "$out" | grep -q "tcp.* on lo" || fail "tcp is not used: $out"
 echo "$out" | grep -q "rank 1: 1000 rounds" || fail "tcp: $out"
 
-# TCP without ofi_rxm below it is taken where libfabric has it, and other ways where they are named
+# TCP without ofi_rxm below it is preferred where libfabric has it; the user may name another
 if fi_info -p net -t FI_EP_RDM 2>/dev/null | grep -q FI_PROTO_XNET; then
     for named in '' net; do
         out=$(UTOFU_PROVIDER=ofi UTOFU_OFI_PROVIDER=$named UTOFU_OFI_DOMAIN=lo "$run" -n 2 "$example" 2>&1) ||
@@ -28,12 +28,12 @@ if fi_info -p net -t FI_EP_RDM 2>/dev/null | grep -q FI_PROTO_XNET; then
     echo "$out" | grep -q "tcp;ofi_rxm on lo" || fail "tcp;ofi_rxm is not used: $out"
 fi
 
-# buffers of another size, and what is too small to carry a message
+# buffers of another size, and a size that is too small for a message
 out=$(UTOFU_PROVIDER=ofi UTOFU_OFI_PROVIDER=tcp UTOFU_OFI_DOMAIN=lo FI_OFI_RXM_BUFFER_SIZE=2048 "$run" -n 2 \
     "$build/tools/utofu-perf" --verify -s 1500,3000,5000,20000 -n 20 put-lat 2>&1) || fail "2048: $out"
 echo "$out" | grep -q 'messages to 1792 bytes' || fail "2048, other pieces: $out"
 
-# RMA is used where the fabric has it, and is not where the user does not want it
+# RMA is used where the fabric has it, unless the user disables it
 for least in 16384 0; do
     out=$(UTOFU_PROVIDER=ofi UTOFU_OFI_PROVIDER=tcp,rma=$least UTOFU_OFI_DOMAIN=lo "$run" -n 2 \
         "$build/tools/utofu-perf" --verify -s 20000,1M -n 20 put-lat get-lat 2>&1) || fail "RMA $least: $out"
@@ -56,7 +56,7 @@ refused 'lost when an endpoint is closed' UTOFU_OFI_PROVIDER=sockets
 refused 'FI_OFI_RXM_BUFFER_SIZE has to be 2048' UTOFU_OFI_PROVIDER=tcp UTOFU_OFI_DOMAIN=lo FI_OFI_RXM_BUFFER_SIZE=1024
 refused 'UTOFU_ARMW=nic needs' UTOFU_OFI_PROVIDER=tcp UTOFU_OFI_DOMAIN=lo UTOFU_ARMW=nic
 
-# a job on one host needs no fabric, and does not open one
+# a job on one host opens no fabric
 out=$("$run" -n 2 "$example" 2>&1) || fail "auto: $out"
 echo "$out" | grep -q 'providers .*ofi' && fail "auto opens ofi on one host: $out"
 out=$(UTOFU_PROVIDER=ofi UTOFU_OFI_PROVIDER=nonsense "$info" --check 2>&1) && fail "--check finds nothing: $out"

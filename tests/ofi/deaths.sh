@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Two hosts without RDMA devices, with two processes each. Those of the second one are killed; or it is gone at once,
-# without a word; or they are stopped for a while, and go on.
+# Two hosts without RDMA devices, with two processes each. The second host's processes are killed,
+# or its link goes down, or its processes are stopped for a while and continue.
 # Usage: deaths.sh NETNS-HOSTS BUILD-FOLDER killed|gone|stopped
 set -u
 hosts=$1 build=$2 how=$3
@@ -19,7 +19,7 @@ trap 'rm -rf "$folder"' EXIT
 
 export UTOFU_PROVIDER=ofi UTOFU_PEER_TIMEOUT=4 UTOFU_JOB_TIMEOUT=20 UTOFU_SIZE=4 UTOFU_LOCAL_SIZE=2
 unset UTOFU_OFI_DOMAIN
-# rank 0's host gets on with it; the other one ends as HOW says once data flow on all four
+# rank 0's host continues; the other host ends as HOW says, once data flow on all four connections
 # shellcheck disable=SC2016 # for the shells on the hosts
 each='
 host=$UTOFU_RANK survivors=$0 how=$1 folder=$2
@@ -35,14 +35,14 @@ for ((try = 0; try < 6000; try++)); do
     kill -0 $first || exit 1
     sleep 0.02
 done
-if [ "$how" = stopped ]; then # not for as long as a peer waits
+if [ "$how" = stopped ]; then # shorter than the peer timeout
     kill -STOP $first $second
     sleep 1.5
     kill -CONT $first $second
     sleep 1
     [ ! -e "$folder/survived.0" ] || { echo "given up too soon"; exit 1; }
 fi
-[ "$how" != gone ] || ip link set eth0 down # so that nobody is told that connections are closed
+[ "$how" != gone ] || ip link set eth0 down # so that no peer is notified of closed connections
 kill -KILL $first $second
 wait $first
 [ $? = 137 ]

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a process has after it has loaded libfabric, and after it has opened and closed the
- * provider, that it did not have before: handlers of signals, the signal mask, environment,
- * threads, descriptors. docs/guide/fabrics.md lists it ("What loading libfabric does to a
- * process"), and so does this.
+ * What loading libfabric, and opening and closing the provider, leaves behind in a process: signal
+ * handlers, the signal mask, environment variables, threads, descriptors. The list is that of
+ * docs/guide/fabrics.md ("What loading libfabric does to a process").
  */
 #include <dirent.h>
 #include <signal.h>
@@ -38,7 +37,7 @@ struct state {
     sigset_t mask;
     char *settings[MAX_SETTINGS];
     int num_settings, threads;
-    char fds[MAX_FDS][256]; /* what each leads to */
+    char fds[MAX_FDS][256]; /* the target of each descriptor's link in /proc */
 };
 
 static int count_entries(const char *path)
@@ -81,7 +80,7 @@ static bool has_setting(const struct state *s, const char *setting)
     return false;
 }
 
-/* What the provider sets before it loads libfabric: docs/guide/fabrics.md. */
+/* The variables that the provider sets before it loads libfabric: docs/guide/fabrics.md. */
 static bool is_ours(const char *setting)
 {
     static const char *const ours[] = {"FI_OFI_RXM_BUFFER_SIZE=4096", "FI_OFI_RXM_MSG_RX_SIZE=64",

@@ -1,7 +1,6 @@
 #!/bin/sh
-# SPDX-License-Identifier: Apache-2.0
-# scripts/quickstart --hosts 2, with what is built.
-# Usage: quickstart.sh QUICKSTART BUILD-FOLDER
+# SPDX-License-Identifier: Apache-2.0 scripts/quickstart --hosts 2, with the programs built. Usage:
+# quickstart.sh QUICKSTART BUILD-FOLDER
 set -u
 fail() { echo "quickstart: $*"; exit 1; }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Somebody on the network who has no address record of the job: another process, with libfabric
- * alone, sends notes to the control endpoint of this one under thousands of names, and messages in
- * the name of a connection. Nothing of it is taken, answered or kept; the connection goes on. A
- * note that is sealed with this process's key is taken, so the others come that far, too.
+ * A process of the network that has no address record of the job: with libfabric alone it sends
+ * notes to this process's control endpoint under thousands of names, and messages in the name of a
+ * connection. None of them is accepted, answered or stored, and the connection continues. A note
+ * sealed with this process's key is accepted, which shows that the others arrive, too.
  */
 #include <malloc.h>
 #include <stdbool.h>
@@ -31,7 +31,7 @@ enum { ENDPOINT = 7, NAMES = 2000, HEAP_SLACK = 65536, POLLS = 20000 };
         }                                                                                          \
     } while (0)
 
-/* What its peers do to the process under test. */
+/* The callbacks of the process under test. */
 static struct prov *prov;
 static struct prov_ep *ep;
 static struct prov_conn *asking, *accepted;
@@ -116,7 +116,7 @@ static void open_all(void)
 }
 
 /*
- * The stranger: of this process it knows what it was told by fork()
+ * The stranger: it knows this process's address, by fork()
  */
 
 static struct fp_fids fids;
@@ -211,7 +211,7 @@ static void be_a_stranger(int answer)
     pause();
 }
 
-/* An answer to an address that nobody has is not repeated for ever. */
+/* An answer to an address without a process is not repeated for ever. */
 static void answer_nobody(void)
 {
     struct fp_prov *own = fp_prov_of(prov);
@@ -219,7 +219,7 @@ static void answer_nobody(void)
 
     nobody.boot = ~nobody.boot;
     nobody.name[2] = 0; /* of struct sockaddr_in: the port, */
-    nobody.name[3] = 1; /* where nobody listens */
+    nobody.name[3] = 1; /* a port on which no process listens */
     struct fp_peer *peer = fp_peer_of(own, &nobody, NULL);
     CHECK(peer, "peer");
     fp_control_send(peer, &(struct fp_note){.kind = FP_NONE});
@@ -252,7 +252,7 @@ int main(void)
     }
     alarm(120);
     close(answer[1]);
-    /* the pipe is read when what was sent has been taken out of the sockets */
+    /* reads the pipe once the provider has received what the stranger sent */
     for (int said = 0; said < 1;) {
         fd_set set;
         struct timeval none = {0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SIGTERM at any moment while a process starts, with libfabric in it: the process ends by that
- * signal. Usage: terminated [TIMES]
+ * SIGTERM at any moment while a process starts, with libfabric in it: the signal ends the process.
+ * Usage: terminated [TIMES]
  */
 #include <signal.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 
 enum { DEADLINE_S = 120 };
 
-/* In the child: starts as a program does, and says so. */
+/* The child: starts as a program does, and reports it. */
 static int start_and_wait(void)
 {
     utofu_tni_id_t *tnis;
@@ -37,7 +37,7 @@ static double now_s(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Where its standard output is read comes back in *said. */
+/* Returns in *said the end of a pipe from the child's standard output. */
 static pid_t start(const char *self, int *said)
 {
     int ends[2];
@@ -66,7 +66,7 @@ static void sleep_s(double s)
     nanosleep(&t, NULL);
 }
 
-/* How it ended; -1: it has not, and is killed. */
+/* Returns the child's exit status; -1: it did not end, and was killed. */
 static int await_end(pid_t pid)
 {
     double until = now_s() + DEADLINE_S;
@@ -83,7 +83,7 @@ static int await_end(pid_t pid)
     return status;
 }
 
-/* Seconds until it has started; 77 is what main() then returns. */
+/* Returns the seconds until the child has started; exits with 77 if it cannot. */
 static double time_to_start(const char *self)
 {
     double begin = now_s();

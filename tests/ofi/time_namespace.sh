@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Processes of one host in different time namespaces, over libfabric: to each, the others live.
+# Processes of one host in different time namespaces, over libfabric: each sees that the others live.
 # Usage: time_namespace.sh UTOFURUN BUILD
 run=$1 program=$2/examples/pingpong_notice
 

@@ -35,7 +35,7 @@ echo "$out" | grep -q "^\[host 0\] provider *shm on this host, ofi to other host
 out=$("$hosts" -- "$build/tools/utofu-info" --check 2>&1) || fail "utofu-info --check: $out"
 echo "$out" | grep -Eq "^\[host 0\] \[0 .*ok *libfabric: (net|tcp.*) on eth0 is used to other hosts" || fail "--check: $out"
 
-# the bad twin: with shared memory alone nothing reaches the other one, which one of them tries for ever
+# the bad twin: with shared memory alone one rank cannot reach the other, and tries for ever
 if out=$(UTOFU_PROVIDER=shm "$hosts" -- timeout 20 "$build/examples/pingpong_notice" 2>&1); then
     fail "shm reaches another host: $out"
 fi

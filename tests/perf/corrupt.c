@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * For LD_PRELOAD: damages what utofu-perf --verify sends, to show that it finds it. In the process
- * with UTOFU_RANK=CORRUPT_RANK each look at the clock changes the byte CORRUPT_BYTE of the buffer
- * that was allocated last; utofu-perf looks at the clock when it has written the data and is about
- * to send them.
+ * For LD_PRELOAD: damages the data that utofu-perf --verify sends, so that the test sees utofu-perf
+ * find it. In the process with UTOFU_RANK=CORRUPT_RANK each call of clock_gettime() changes the
+ * byte CORRUPT_BYTE of the buffer allocated last; utofu-perf reads the clock between writing the
+ * data and sending them.
  */
 #include <dlfcn.h>
 #include <stdint.h>
@@ -32,7 +32,7 @@ __attribute__((visibility("default"))) void *aligned_alloc(size_t alignment, siz
     return memory;
 }
 
-/* That buffer stays: threads look at the clock until the process ends. */
+/* The buffer is never freed: threads read the clock until the process ends. */
 __attribute__((visibility("default"))) void free(void *memory)
 {
     static void (*real)(void *);

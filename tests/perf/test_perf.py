@@ -134,7 +134,7 @@ def group_bad():
         check(f"refused: {n} processes, {' '.join(args[:3])}",
               done.returncode == 2 and len(lines) == 1 and words in lines[0],
               (done.returncode, done.stderr))
-    # other options for one of two
+    # different options in the two processes
     script = 'if [ "$UTOFU_RANK" = 1 ]; then n=20; else n=30; fi; exec "$0" -n $n put-lat'
     done = run(RUN, "-n", "2", "sh", "-c", script, PERF)
     check("processes_with_different_options_are_refused", done.returncode == 2 and
@@ -150,7 +150,7 @@ def group_bad():
               (done.returncode, done.stderr))
     check("peer_has_no_counterpart", run(peer, "ucx", "barrier", "1", "1", "0").returncode == 3)
     with tempfile.TemporaryDirectory() as folder:
-        moved = os.path.join(folder, "bin", "utofu-perf")  # without what --peers needs
+        moved = os.path.join(folder, "bin", "utofu-perf")  # without the script that --peers needs
         os.mkdir(os.path.dirname(moved))
         shutil.copy(PERF, moved)
         done = run(moved, "--peers", "put-lat", "-n", "10", "-s", "8")
@@ -197,7 +197,7 @@ def group_verify():
     done = run(RUN, "-n", "3", PERF, "-q", "-n", "30", "--verify", "-s", "8,24", "reduce-uint64",
                "reduce-double")
     check("reductions_pass", done.returncode == 0, done.stderr)
-    # some last bytes that put-lat leaves are those that put-mem-lat waits for at first
+    # the last byte that put-lat leaves may be the one that put-mem-lat waits for first
     done = run(RUN, "-n", "2", PERF, "-q", "-n", "1", "-w", "0", "--verify", "-s",
                ",".join(str(n) for n in range(1000, 1064)), *(4 * ["put-lat", "put-mem-lat"]))
     check("bytes_of_the_row_before_are_not_taken_for_new_ones", done.returncode == 0, done.stderr)
@@ -207,7 +207,7 @@ def group_verify():
     for operation, who, finds in [(o, 0, 1) for o in OPERATIONS if o.startswith("put-") or o in
                                   ("ping-pong", "piggyback-lat", "stride", "relay-chain")] + [
                                       ("get-lat", 0, 0), ("put-bibw", 1, 0),
-                                      # by the relay, or behind it: its threads look at the clock too
+                                      # the damage is in the relay or behind it
                                       ("session-chain", 1, "[01]")]:
         done = run(RUN, "-n", "2", "env", "LD_PRELOAD=" + os.environ["CORRUPT"], PERF, "-q",
                    "-n", "50", "-s", "32", "--verify", operation, CORRUPT_RANK=str(who),
@@ -221,7 +221,7 @@ def group_verify():
 
 
 def samples_of(row, processes, threads):
-    """How many a row has, if all processes have done the iterations that it names."""
+    """The number of messages of a row, if all processes have done the iterations that it names."""
     operation = row["operation"]
     if operation.endswith("-chain"):
         return row["iterations"]
@@ -236,7 +236,7 @@ def group_duration():
         begin = time.monotonic()
         done = run(RUN, "-n", "2", PERF, "--json", "-q", "--duration", "1.5", "-s", "8", operation)
         rows = rows_of(done)
-        # the first round has one iteration; a second is over before the time is
+        # the first round has one iteration; a second one follows as it takes less than the duration
         check(f"duration_of_{operation}", len(rows) == 1 and rows[0]["iterations"] > 1 and
               time.monotonic() - begin >= 1.5 and rows[0]["min_us"] <= rows[0]["p50_us"] and
               rows[0]["mb_per_s"] >= 0, done.stderr)
@@ -269,7 +269,7 @@ def first_row(stream, operation):
 
 
 def group_rows():
-    # a row is read while the next one, which takes a long time, is measured
+    # a row is read while the next one is measured, which takes a long time
     with subprocess.Popen([RUN, "-n", "2", PERF, "-q", "--duration", "20", "-s", "8,16", "put-lat"],
                           stdout=subprocess.PIPE, text=True) as job:
         row = first_row(job.stdout, "put-lat")
@@ -287,7 +287,7 @@ def group_rows():
                                "put-mem-lat"], stdout=subprocess.PIPE, text=True,
                               env={**os.environ, "PATH": folder + ":" + os.environ["PATH"],
                                    "TMPDIR": folder}) as job:
-            # the peer of the second row ends when the first one was read, or after 20 s
+            # the peer of the second row ends when the first row was read, or after 20 s
             row = first_row(job.stdout, "put-mem-lat")
             gave_up = os.path.exists(os.path.join(folder, "gave_up"))
             with open(os.path.join(folder, "go"), "w"):
@@ -364,7 +364,7 @@ def group_meet():
                   [(r["operation"], r["bytes"]) for r in rows_of(done)] ==
                   [(o, n) for o in ("put-lat", "put-bw", "get-lat", "relay-chain") for n in (8, 65536)] and
                   rest == ("", ""), (done.stderr, rest))
-    # the one that connects may be the first
+    # the connecting side may start first
     port = free_port()
     with subprocess.Popen([PERF, "--connect", f"127.0.0.1:{port}", "-q", "-n", "20", "put-lat", "-s",
                            "8"], stderr=subprocess.PIPE, stdout=subprocess.PIPE) as client:
@@ -376,7 +376,7 @@ def group_meet():
     done = run(PERF, "--connect", f"127.0.0.1:{free_port()}", "put-lat", UTOFU_JOB_TIMEOUT="1")
     check("nobody_listens", done.returncode == 1 and "nobody serves this job there" in done.stderr,
           done.stderr)
-    # without a key the listener makes one and says so, and the other end asks for it
+    # without a key the listener creates one and prints it, and the other end needs it
     port = free_port()
     with subprocess.Popen([PERF, "--listen", f"127.0.0.1:{port}", "-q"], stderr=subprocess.PIPE,
                           stdout=subprocess.PIPE, text=True, env=without_key) as listener:
@@ -405,7 +405,7 @@ def group_meet():
                                        "100", operation, "-s", "8"], text=True,
                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE) as client:
                     for _ in range(3):
-                        client.stdout.readline()  # they have met
+                        client.stdout.readline()  # both ends are connected
                     victim, other = ((listener, client) if dies == "listener" else
                                      (client, listener))
                     victim.kill()
@@ -438,7 +438,7 @@ def group_plot():
         check("plot_names_operations_and_runs",
               all(word in text for word in ("put-lat, cma 0_", "put-lat, cma 1_", "put-bw, cma 1_",
                                             "latency over bytes", "bandwidth over bytes")))
-        # one line or many: it is JSON
+        # JSON on one line or on many
         with open(files[0]) as f:
             text = f.read()
         other = os.path.join(folder, "reformatted.json")
@@ -463,7 +463,7 @@ def group_plot():
         check("plot_takes_results_of_peers", done.returncode == 0 and all(
             word in text for word in ("put-lat, ours beside", "put-bw, ucx beside",
                                       "put-bw, reformatted")), done.stderr)
-        # the picture is opened first, and stays what it was if nothing is drawn
+        # the picture is opened first, and an existing one is unchanged if nothing is drawn
         for name in ("/nowhere/x.png", folder + "/none.json/x.png"):
             done = run(PERF, "--plot", name, "/nowhere.json")
             check(f"plot_opens_its_file_first: {name}", done.returncode == 2 and
@@ -494,7 +494,7 @@ echo ' 8       1000          1.50           9.00         2.00                2.2
 """
 
 
-# The one that is asked for 64 bytes waits until it may go on.
+# The peer program waits at 64 bytes until the test lets it continue.
 HANGS = """#!/bin/sh
 case "$*" in *127.0.0.1*) ;; *) exit 0 ;; esac
 case "$*" in *'-s 64 '*)
@@ -507,7 +507,7 @@ echo ' 64      1000          1.50           9.00         2.00                2.2
 
 
 def measured_or_emulated(row, peer):
-    """Not every peer runs on every device, emulated ones least of all: no number then."""
+    """Some peers do not run on every device, emulated ones least of all, and give no number."""
     if row[peer] is None:
         print(f"not measured: {row['operation']} of {peer}")
         return os.environ.get("UTOFU_PROVIDER") == "verbs"
@@ -565,13 +565,13 @@ def group_peers():
               all(measured_or_emulated(row, mpi) for mpi in ("openmpi", "mpich") if
                   mpi in got["compared"]),
               row)
-        # ours cannot run
+        # utofu-perf itself cannot run
         done = run(PERF, "--peers", "-q", "-n", "50", "-s", "8", "put-mem-lat",
                    PATH=folder + ":" + os.environ["PATH"], TMPDIR=folder, UTOFU_PROVIDER="no")
         check("nothing_to_compare_with_is_told", done.returncode == 1 and
               "nothing to compare with" in done.stderr and len(os.listdir(folder)) == 2,
               (done.stderr, os.listdir(folder)))
-        # one that fails is reported, and the others go on
+        # a peer program that fails is reported, and the others run
         with open(os.path.join(folder, "ib_write_lat"), "w") as f:
             f.write("#!/bin/sh\necho broken >&2\nexit 1\n")
         done = run(PERF, "--peers", "-q", "-n", "50", "-s", "8", "put-mem-lat",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * adjacent ROUNDS: a ring in which each process exchanges blocks of several lengths with both
- * neighbours, and looks at every byte of each round: those of the round before would be seen.
+ * neighbours, and checks every byte of each round, so that a byte of the round before is found.
  */
 #include "check.h"
 

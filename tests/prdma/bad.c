@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What bad input gets: error classes, through the error handler of the communicator. */
+/* Bad input: MPI error classes, through the error handler of the communicator. */
 #include "check.h"
 
 #include <stdbool.h>
@@ -14,7 +14,7 @@ static void handle(MPI_Comm *comm, int *code, ...)
     MPI_Error_class(*code, &last_class);
 }
 
-/* One call of the handler, with the class of the code. */
+/* The handler was called once, with the class of the code. */
 static void expect(int code, int class)
 {
     int own;
@@ -65,7 +65,7 @@ static void active_requests(MPI_Comm ring)
     CHECK(handled == 0);
 }
 
-/* MPI itself refuses the arguments of one process; the others get a request and can free it. */
+/* MPI refuses the arguments of one process; the other processes get a request and can free it. */
 static void bad_arguments(MPI_Comm ring)
 {
     int out = rank, in[2], class;
@@ -84,7 +84,7 @@ static void bad_arguments(MPI_Comm ring)
     }
 }
 
-/* The communicator goes first, its handler stays. */
+/* The communicator is freed first; its error handler stays in force. */
 static void freed_comm(void)
 {
     MPI_Comm ring = make_ring();
@@ -108,7 +108,7 @@ int main(int argc, char **argv)
     MPI_Comm ring = make_ring();
     active_requests(ring);
     bad_arguments(ring);
-    active_requests(ring); /* still good */
+    active_requests(ring); /* they still work */
     freed_comm();
     MPI_Comm_free(&ring);
     MPI_Finalize();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the programs of this folder share: MPI's names, and how to say that something is wrong. */
+/* MPI's function names and the checks that the programs of this folder share. */
 #ifndef PRDMA_CHECK_H
 #define PRDMA_CHECK_H
 

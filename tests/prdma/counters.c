@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A libtofucom whose VCQs begin with counters just below 2^32, so that the programs of this folder
- * see them wrap within a few hundred rounds: those of the queues, which have 32 bits, and those of
- * session mode, which have 64. Linked with --wrap=ut_vcq_new_handle, which is called with the lock
- * of a new VCQ held, before anybody can know it. At the end a line says how many have wrapped.
+ * A libtofucom whose VCQs begin with counters just below 2^32, so that they wrap within a few
+ * hundred rounds of the programs of this folder: the counters of the queues (32 bits) and those of
+ * session mode (64 bits). Linked with --wrap=ut_vcq_new_handle, which is called with the lock of a
+ * new VCQ held, before another thread can use the VCQ. At the end a line says how many counters
+ * have wrapped.
  */
 #include <stdio.h>
 

@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# ends.sh MPI LAUNCHER LIBRARY ROUNDS HALO PRDMA_RUN LATE PLUGIN: jobs that are not as they should be, and what is printed.
+# ends.sh MPI LAUNCHER LIBRARY ROUNDS HALO PRDMA_RUN LATE PLUGIN: faulty jobs, and their messages.
 set -u
 mpi=$1 launcher=$2 library=$3 rounds=$4 forms=$5 run=$6 late=$7 plugin=$(readlink -f "$8")
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 failed=0
 
-# start NAME OPTION... : runs it with a time limit, the output in a file of that name
+# start NAME OPTION... : runs the job with a time limit, its output in a file NAME
 start() {
     local name=$1
     shift
@@ -25,7 +25,7 @@ how_many() {
     grep -c -- "$1" "$folder/$2"
 }
 
-# One rank without the library, in each place: one line, and MPI's own for all.
+# One rank without the library, in each place: one line, and MPI's own requests in all ranks.
 for place in 0 2; do
     if [ $place = 0 ]; then
         start missing -n 1 "$rounds" 100 : -n 2 env LD_PRELOAD="$library" "$rounds" 100
@@ -35,7 +35,7 @@ for place in 0 2; do
     [ "$(how_many "rank $place has no libprdma" missing)" = 1 ] || fail 'one line says so' missing
 done
 
-# The statistics, each method, and that off and no VCQs mean MPI's own.
+# The statistics of each method; off, and a process without VCQs, use MPI's own requests.
 export PRDMA_STATS=1
 for method in auto eager fast mid mrc off; do
     PRDMA_METHOD=$method start "$method" -n 3 env LD_PRELOAD="$library" "$rounds" 10 ||
@@ -63,7 +63,7 @@ UTOFU_LOG_LEVEL=info,category=api start none -n 3 env LD_PRELOAD="$library" PRDM
 [ "$(how_many 'method mpi,.*fell back 1 time (no session-mode VCQ is left)' none)" = 6 ] ||
     fail 'statistics say why' none
 
-# The library for the other MPI does no harm: one line, and the program goes on without it.
+# With the library for the other MPI there is one line, and the program runs without the layer.
 case $mpi in
 openmpi) other=mpich ;;
 *) other=openmpi ;;
@@ -75,7 +75,7 @@ if [ -e "${library%/*}/libprdma-$other.so" ]; then
         fail 'it says so' other
     [ "$(how_many 'stats:' other)" = 0 ] || fail 'it takes nothing over' other
 fi
-# A program that loads MPI when it runs goes on without it, or with it if MPI is there before.
+# A program that loads MPI at run time runs without the layer, or with it if MPI was loaded before.
 start late -n 2 env LD_PRELOAD="$library" "$late" "$plugin" 10 || fail 'MPI may come late' late
 [ "$(how_many 'the program loads MPI when it runs' late)" = 1 ] || fail 'it says so' late
 [ "$(how_many 'stats:' late)" = 0 ] || fail 'it takes nothing over' late
@@ -84,7 +84,7 @@ start early -n 2 env LD_PRELOAD="$library:$first" "$late" "$plugin" 10 || fail '
 [ "$(how_many 'stats:' early)" = 4 ] || fail 'then it takes requests over' early
 LD_PRELOAD=$library true || fail 'it is in front of what uses no MPI' other
 
-# prdma-run finds out which MPI it is.
+# prdma-run detects the MPI library.
 PRDMA_LIBDIR=${library%/*} start run -n 2 "$run" "$forms" 40 || fail 'prdma-run works' run
 [ "$(how_many 'method [ef]a' run)" -ge 10 ] || fail 'prdma-run puts the library in front' run
 "$run" true || fail 'prdma-run starts what uses no MPI' run

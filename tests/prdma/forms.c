@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * forms [BYTES]: every function that makes a request, on carts with and without ends and on carts
- * of extent 1 and 2, where both neighbours are one process. What comes is known from who sends it.
+ * of extent 1 and 2, where both neighbours are one process. The expected data are those of the
+ * sender's rank.
  */
 #include "check.h"
 
@@ -32,7 +33,7 @@ static void fill(int round)
         in[i] = -1;
 }
 
-/* Which block of the neighbour comes to block k. MPICH pairs the k-th edges of two processes. */
+/* The neighbour's block that arrives as block k. MPICH pairs the k-th edges of two processes. */
 static int partner(int k)
 {
 #ifdef OPEN_MPI

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hold [MS]: one process after the other is late with MPI_Start. Its buffers are its own until
- * then, and those of the others hold nothing of the new round from it.
+ * hold [MS]: one process after the other calls MPI_Start late. Until then its buffers are
+ * unchanged, and the other processes' buffers hold nothing of its new round.
  */
 #include "check.h"
 
@@ -33,7 +33,7 @@ static void set(int *block, int count, int value)
         block[i] = value;
 }
 
-/* The others have started, waited and looked; so much time had what is not allowed to happen. */
+/* Waits until the others have started, slept and checked: time for a forbidden transfer. */
 static void hear_from_others(void)
 {
     for (int i = 1; i < procs; i++)
@@ -67,7 +67,7 @@ static void run(MPI_Comm ring, int count, long ms)
         MPI_Wait(&request, MPI_STATUS_IGNORE);
         CHECK(all_are(in[0], count, last * 100 + late));
         CHECK(all_are(in[1], count, next * 100 + late));
-        set(out, count, -1); /* it is the program's again */
+        set(out, count, -1); /* the buffer is the program's again */
     }
     MPI_Request_free(&request);
 }

@@ -8,8 +8,8 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 failed=0
 
-# hydra ends the survivors too when it sees that one was killed, or that one has ended: a shell that lives on keeps it
-# from that. Open MPI goes on if it is asked to.
+# hydra ends the survivors too when a process was killed or has ended; a shell that does not end
+# prevents that. Open MPI has an option for it.
 case $mpi in
 mpich) goes_on=() ;;
 *) goes_on=(--enable-recovery) ;;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks above the 16,777,215 bytes of a put, which go in pieces: some in one piece here, some
- * packed. */
+/* Blocks above the 16,777,215 bytes of a put, which are split: contiguous ones and packed ones. */
 #include "check.h"
 
 #include <string.h>
@@ -28,7 +27,7 @@ int main(int argc, char **argv)
     int out_packed = packed[rank % 2];
     unsigned char *out = malloc(BLOCK), *in = malloc(2 * (size_t)BLOCK);
     int count = out_packed ? 1 : BLOCK - 1;
-    /* a line of processes: everybody sends one block to both sides, as packed bytes or not */
+    /* a line of processes: each sends one block to both neighbours, packed or not */
     int in_counts[2] = {BLOCK - 1, BLOCK - 1}, in_displs[2] = {0, BLOCK};
     INIT(allgatherv)
     (out, count, out_packed ? apart : MPI_BYTE, in, in_counts, in_displs, MPI_BYTE, ring,

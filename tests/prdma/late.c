@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* late PLUGIN [ARGUMENT]...: runs main() of a shared object, which brings MPI along, so that MPI is
- * loaded when the program runs and its names are in no other scope. */
+/* late PLUGIN [ARGUMENT]...: runs main() of a shared object, which loads MPI at run time, in a
+ * scope of its own. */
 #include <dlfcn.h>
 #include <stdio.h>
 

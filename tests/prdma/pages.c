@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pages METHOD: RTRs and blocks go to a process of the same node without help of the kernel, also
- * where the blocks begin and end within a page: process_vm_writev() is counted here. Method eager
- * tells whether memory can be mapped on this machine, as it uses memory of the layer alone.
+ * pages METHOD: RTRs and blocks reach a process of the same node without a system call, also where
+ * blocks begin and end within a page: calls of process_vm_writev() are counted. Method eager, which
+ * uses memory of the layer alone, shows whether memory can be mapped on this machine.
  */
 #include "check.h"
 
@@ -22,7 +22,7 @@ ssize_t process_vm_writev(pid_t pid, const struct iovec *lcl, unsigned long lcl_
     return syscall(SYS_process_vm_writev, pid, lcl, lcl_count, rmt, rmt_count, flags);
 }
 
-/* The calls of all processes, once memory has been mapped; blocks begin `offset` behind a page. */
+/* Returns all processes' calls once memory is mapped; blocks begin `offset` bytes into a page. */
 static int run(MPI_Comm ring, const char *method, int offset)
 {
     unsigned char *in = aligned_alloc(PAGE, 4 * BLOCK), *out = aligned_alloc(PAGE, 2 * BLOCK);
@@ -47,9 +47,9 @@ static int run(MPI_Comm ring, const char *method, int offset)
         for (int k = 0; k < 2; k++)
             for (int i = 0; i < BLOCK; i++)
                 CHECK(from[k][i] == (unsigned char)(i * 7 + ranks[k] * 31 + round));
-        for (int i = 0; i < offset; i++) /* nothing before the block is touched, */
+        for (int i = 0; i < offset; i++) /* nothing before the block is written, */
             CHECK(in[i] == 0);
-        CHECK(from[0][BLOCK] == 0 && from[1][BLOCK] == 0); /* or behind it */
+        CHECK(from[0][BLOCK] == 0 && from[1][BLOCK] == 0); /* nor behind it */
     }
     int own = __atomic_load_n(&calls, __ATOMIC_RELAXED) - before;
     MPI_Allreduce(&own, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);

@@ -2,9 +2,9 @@
 /*
  * random GRAPHS SEED [wrong]: random graphs, some of them of MPI_Graph_create, each with several
  * requests of random forms, datatypes and lengths, started in one order and completed in others.
- * Expected is what MPI's messages bring, and, with Open MPI, its blocking collective; that of MPICH
- * 4.0.2 mixes up edges where some are of a process to itself. With "wrong" one byte of what is
- * compared is changed, and the program must find it.
+ * The expected data come from MPI messages and, with Open MPI, from its blocking collective; MPICH
+ * 4.0.2's mixes up edges where some lead from a process to itself. With "wrong" one byte of the
+ * expected data is changed, and the program must report it.
  */
 #include "check.h"
 
@@ -76,7 +76,7 @@ static void draw_dist_graph(struct graph *g)
                                    g->targets, MPI_UNWEIGHTED, MPI_INFO_NULL, 0, &g->comm);
 }
 
-/* MPI_Graph_create knows neighbours only, so both directions are edges; in all processes alike. */
+/* MPI_Graph_create has neighbours only, so both directions are edges, in all processes alike. */
 static void draw_mpi_graph(struct graph *g)
 {
     uint32_t most = (uint32_t)(procs * 4), edges = draw(&common, most) + 1;
@@ -242,7 +242,7 @@ static void complete_some(struct job *jobs, int count)
     CHECK(n == MPI_UNDEFINED);
 }
 
-/* With a message of MPI's own in the same array. */
+/* Completes the requests, with a message of MPI's own in the same array. */
 static void complete_all(struct job *jobs, int count)
 {
     MPI_Request requests[REQUESTS + 2];
@@ -295,7 +295,7 @@ static void complete(struct job *jobs, int count, uint32_t how)
     }
 }
 
-/* What messages with the numbers of the edges as their tags bring. */
+/* Exchanges the expected data in messages whose tags are the numbers of the edges. */
 static void exchange(struct job *j, const struct graph *g)
 {
     MPI_Request requests[2 * EDGES];

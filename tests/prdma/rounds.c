@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rounds ROUNDS [RANK PREFIX]: a ring and many rounds of a number each, of two requests that are
- * both active. With RANK that process dies in the middle, and the others get an error of MPI, which
- * they write to PREFIX and their rank.
+ * rounds ROUNDS [RANK PREFIX]: a ring, and many rounds of one number each, by two requests that are
+ * both active. With RANK that process ends halfway, and the others get an error of MPI and write it
+ * to the file PREFIX plus their rank.
  */
 #include "check.h"
 

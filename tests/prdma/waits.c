@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* waits: rank 1 of two stops before a round, for which rank 0 waits. tests/acp/waits.sh lets it go
- * on. */
+/* waits: rank 1 of two stops before a round, and rank 0 waits for it. tests/acp/waits.sh lets rank
+ * 1 continue. */
 #include "check.h"
 
 #include <stdbool.h>

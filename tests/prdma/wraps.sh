@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# wraps.sh LAUNCHER LIBRARIES METHOD PROGRAM ROUNDS: the program with counters that wrap, and whether they have.
+# wraps.sh LAUNCHER LIBRARIES METHOD PROGRAM ROUNDS: runs the program with counters about to wrap, and checks that they have.
 set -u
 launcher=$1 libraries=$2 method=$3 program=$4 rounds=$5
 said=$(mktemp)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A few bytes are seen as a whole, or at least in ascending order: one thread copies a counter to
- * every word of a place again and again, another looks at two of its words, one right after the
- * other, all the time.
+ * A few bytes are written as a whole, or at least in ascending order: one thread copies a counter
+ * to every word of an area again and again, another reads two of the words, one right after the
+ * other.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -61,7 +61,7 @@ static uint32_t look(size_t at)
     return __atomic_load_n((const uint32_t *)(const void *)(place + at), __ATOMIC_ACQUIRE);
 }
 
-/* How often a word was seen and another, looked at behind it, was older. */
+/* How often the word read second was older than the word read first. */
 static unsigned long count_older(size_t first, size_t second)
 {
     unsigned long older = 0;

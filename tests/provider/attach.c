@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cross-memory attach: in which pieces the kernel is asked to copy, so that those who watch the
- * memory that is written see its last word last; what is not there; whose process is gone. */
+/* Cross-memory attach: the pieces of the kernel's copy, which put the last word last for readers of
+ * the target memory; memory that is not mapped; a peer whose process has ended. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +46,7 @@ static ssize_t watched_read(pid_t pid, const struct iovec *lcl, unsigned long nu
     return process_vm_readv(pid, lcl, num_lcl, rmt, num_rmt, flags);
 }
 
-/* Where the last naturally aligned 1, 2, 4 or 8 bytes begin of what is copied of a line. */
+/* Start of the last naturally aligned 1, 2, 4 or 8 bytes copied to a line. */
 static uintptr_t last_word(uintptr_t at, uintptr_t end)
 {
     uintptr_t line_end = (at | (PROV_LINE - 1)) + 1;
@@ -56,8 +56,8 @@ static uintptr_t last_word(uintptr_t at, uintptr_t end)
     return last - (word > PROV_WORD ? PROV_WORD : word);
 }
 
-/* Within a piece the kernel copies in any order, so the last word of a line is in another one than
- * what is before it in the line; unless its copy of the piece is seen as a whole. */
+/* Within a piece the kernel copies in any order, so the last word of a line is in another piece
+ * than the rest of the line, unless the kernel's copy of the piece is one store. */
 static void check_pieces(uintptr_t to, size_t size)
 {
     uintptr_t at = to, end = to + size;

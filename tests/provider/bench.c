@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a provider costs, beside bare process_vm_writev() between the same two processes.
+ * Times of a provider's operations beside bare process_vm_writev() between the same two processes.
  * Usage: bench [-p provider] [name...]. Prints; judges nothing.
  */
 #include "peers.h"
@@ -23,7 +23,7 @@ static struct link *pair_both(struct end *end)
 {
     struct link *link = pair_up(end, (uint64_t)!rank + 1);
 
-    barrier(); /* it is up for both */
+    barrier(); /* the connection is up at both ends */
     return link;
 }
 
@@ -108,7 +108,7 @@ static void messages(void)
     barrier();
 }
 
-/* A put with a notice and one back. */
+/* Ping-pong of puts with notices. */
 static void notices(void)
 {
     struct end *end = end_open((uint64_t)rank + 1);

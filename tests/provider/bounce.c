@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copying to and from memory that may not be there, and in which pieces the kernel is asked to. */
+/* Copies from and to memory that may not be mapped, and the pieces of the kernel's copy. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/uio.h>
@@ -21,7 +21,7 @@ static ssize_t watched_preadv(int fd, const struct iovec *iov, int num, off_t of
     return preadv(fd, iov, num, offset);
 }
 
-/* The piece that a byte is in. */
+/* The piece that contains a byte. */
 static int piece_of(const uint8_t *at)
 {
     for (int i = 0; i < num_pieces; i++) {
@@ -40,8 +40,8 @@ static bool is_seen_as_a_whole(int piece)
            size <= prov_widths.kernel;
 }
 
-/* Of each line the last aligned word is in a piece behind all other bytes of the line, unless the
- * kernel's copy of the piece is seen as a whole. */
+/* The last aligned word of each line is in a later piece than the line's other bytes, unless the
+ * kernel's copy of the piece is one store. */
 static void check_order(const uint8_t *to, size_t size)
 {
     const uint8_t *end = to + size;
@@ -89,7 +89,7 @@ static void check_memory_that_is_not_there(struct prov_bounce *b, size_t page)
     CHECK(prov_bounce_read(b, &word, two + page, sizeof(word)) == -EFAULT);
     CHECK(prov_bounce_write(b, two + page - 32, many, sizeof(many)) == -EFAULT); /* half of it */
     CHECK(prov_bounce_read(b, many, two + page - 32, sizeof(many)) == -EFAULT);
-    CHECK(prov_bounce_write(b, two, &word, sizeof(word)) == 0); /* and then others go on */
+    CHECK(prov_bounce_write(b, two, &word, sizeof(word)) == 0); /* still works */
     CHECK(munmap(two, page) == 0);
 }
 

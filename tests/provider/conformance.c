@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What provider.h promises, checked between processes of one machine, for any provider.
- * Usage: conformance [-p provider] [-s seed] [test...]
+ * The promises of provider.h, checked between processes of one machine, for any provider. Usage:
+ * conformance [-p provider] [-s seed] [test...]
  */
 #include "local_error.h"
 #include "peers.h"
@@ -236,7 +236,7 @@ static void await(const uint64_t *word, uint64_t value)
         pump();
 }
 
-/* The target looks at its memory alone: when the last word is there, everything is. */
+/* The target reads its memory alone: when the last word is there, all words are. */
 static void look_at_last_words(unsigned int flags)
 {
     enum { MAX = 8192 };
@@ -270,7 +270,7 @@ static void last_word_lands_last(void)
     look_at_last_words(PROV_STRONG);
 }
 
-/* The notice comes behind the data; the data has an order of its own. */
+/* The notice arrives behind the data; the data are also ordered among themselves. */
 static void strong_notice_has_all_of_its_data(void)
 {
     look_at_last_words(PROV_STRONG | PROV_NOTIFY);
@@ -282,7 +282,7 @@ static void set_words(const struct memory *m, size_t num, uint64_t value)
         ((uint64_t *)m->bytes)[w] = value;
 }
 
-/* Where `round` ends in a line varies, and so does whether the strong write has one or two. */
+/* The place in a line where `round` ends varies, and so does whether the strong write is split. */
 enum { STRONG_MAX = 8192, STRONG_BEFORE = 3 };
 
 static void write_then_strong(struct link *link, struct memory *m, struct remote r, uint64_t round,
@@ -301,7 +301,7 @@ static void write_then_strong(struct link *link, struct memory *m, struct remote
     pump_until(cell(0) == round);
 }
 
-/* A strong write comes behind all of the earlier ones, be they strong, notified or neither. */
+/* A strong write lands behind all earlier writes, strong, notified or neither. */
 static void strong_write_lands_behind_the_others(void)
 {
     enum { WORDS = STRONG_MAX / 8 };
@@ -328,7 +328,7 @@ static void strong_write_lands_behind_the_others(void)
     barrier();
 }
 
-/* Looks at the lines, of `line` words, whose last word is there; returns how many are not. */
+/* Checks the lines, of `line` words, whose last word has landed; returns how many have not. */
 static uint32_t check_lines(const uint64_t *words, uint32_t first, uint32_t end, uint32_t line,
                             uint64_t value)
 {
@@ -346,7 +346,7 @@ static uint32_t check_lines(const uint64_t *words, uint32_t first, uint32_t end,
     return missing;
 }
 
-/* Without PROV_STRONG that holds within a line, wherever the write begins. */
+/* Without PROV_STRONG the last word lands last within a line, wherever the write begins. */
 static void last_word_of_a_line_is_its_last(void)
 {
     enum { MAX = 16384, LINE = PROV_LINE / 8 };
@@ -379,7 +379,7 @@ static void last_word_of_a_line_is_its_last(void)
     barrier();
 }
 
-/* What a strong read brings, seen by the memory alone. */
+/* The data of a strong read, observed in memory alone. */
 static void last_word_of_a_strong_read_lands_last(void)
 {
     enum { MAX = 1 << 18 };
@@ -430,7 +430,7 @@ static void notices_come_in_order_behind_their_data(void)
         uint32_t at = (i % 1000) * 4;
         memcpy(m.bytes + at, &i, 4);
         CHECK(post_write(link, &m, at, r.addr + at, r.rkey, 4, PROV_NOTIFY, i) >= 0);
-        if (i % 500 == 0) { /* do not overwrite what was not looked at */
+        if (i % 500 == 0) { /* wait until the target has read the words */
             settle(link);
             pump_until(cell(0) >= i);
         }
@@ -453,7 +453,7 @@ static void check_long_notice(struct link *link, uint32_t imm)
     set_cell(0, imm);
 }
 
-/* Their data may take another way than the notices. */
+/* The data may take another route than the notices. */
 static void long_notices_come_behind_their_data(void)
 {
     enum { LONG = 30000, COUNT = 300 };
@@ -467,7 +467,7 @@ static void long_notices_come_behind_their_data(void)
     struct remote r = memory_of(!rank, 0);
     for (uint32_t i = 1; i <= COUNT && rank == 0; i++) {
         uint32_t at = i % 2 * LONG, n = LONG - i % 300;
-        pump_until(cell(0) + 2 >= i); /* what this overwrites was looked at */
+        pump_until(cell(0) + 2 >= i); /* the target has read the words that this write overwrites */
         settle(link);
         fill(m.bytes + at, n, i);
         CHECK(post_write(link, &m, at, r.addr + at, r.rkey, n, PROV_NOTIFY, i) >= 0);
@@ -553,7 +553,7 @@ static void unsignalled_floods_lose_nothing(void)
     memory_publish(&m, 0);
     struct link *link = pair_up(end, id_of(!rank, 0));
     struct remote r = memory_of(!rank, 0);
-    /* both at once, so that neither's ring is drained by idleness */
+    /* both ranks at once, so that neither ring is drained while its owner is idle */
     for (uint64_t i = 1; i <= COUNT; i++) {
         size_t at = (i % 100) * 8;
         memcpy(m.bytes + at, &i, 8);
@@ -571,8 +571,8 @@ static void unsignalled_floods_lose_nothing(void)
     CHECK(link->num_failed == 0 && link->num_messages == COUNT / 3);
 }
 
-/* Few bytes, by their own function where the provider has one; everything else before and behind
- * them, and an open batch, which they must not overtake. */
+/* write_few() where the provider has it, with all other operations before and behind it, and an
+ * open batch, which it must not overtake. */
 static void few_bytes_arrive_in_order(void)
 {
     enum { ROUNDS = 400, MOST = 200, AREA = 4096 };
@@ -625,7 +625,7 @@ static void few_bytes_arrive_in_order(void)
     barrier();
 }
 
-/* Runs of writes that may be reported together, with everything else before and behind them. */
+/* Runs of writes that may be reported together, with other operations before and behind them. */
 static void unsignalled_batches_complete_together(void)
 {
     enum { ROUNDS = 1500 };
@@ -724,8 +724,8 @@ static struct link *expect(struct link *link, int to, bool write, struct prov_xf
     return link;
 }
 
-/* A write that must fail, now or over the next connection: what places it may only notice that a
- * key that it remembers is revoked, which breaks the connection. */
+/* A write that must fail, now or over the next connection: a provider that remembers mappings may
+ * only find that a key was revoked, which breaks the connection. */
 static struct link *expect_again(struct link *link, int to, struct prov_xfer x, int error,
                                  enum prov_status status)
 {
@@ -764,7 +764,7 @@ static void bad_keys_ranges_and_rights_are_refused(void)
         x.rkey = ~r.rkey;
         link = expect(link, 1, true, x, -EACCES, PROV_RMT_ACCESS);
         link = expect(link, 1, false, x, -EACCES, PROV_RMT_ACCESS);
-        CHECK(post_xfer(link, true, &good) >= 0); /* where that leads may be remembered */
+        CHECK(post_xfer(link, true, &good) >= 0); /* the provider may remember the mapping */
         settle(link);
         x = good;
         x.rmt = r.addr + 8192 - 63;
@@ -807,15 +807,15 @@ static void bad_keys_ranges_and_rights_are_refused(void)
     barrier();
 }
 
-/* Long writes find their own way to the target, which may have been remembered: the first one is
- * good, and then its memory is not there any more, or not registered. */
+/* Long writes use a mapping of the target memory that the provider may remember: the first write
+ * succeeds; then the memory is unmapped or deregistered. */
 static void long_writes_are_refused_alone(void)
 {
     enum { LONG = 256 << 10 };
     struct end *end = end_open(id_of(rank, 0));
     struct memory m = memory_new(2 * LONG, RW), ro = memory_new(LONG, PROV_ACCESS_READ);
     struct memory gone = memory_new(LONG, RW), unmapped = memory_new(LONG, RW);
-    bool is_checked = strcmp(ops->name, "ofi") == 0; /* others pin it, or keep it */
+    bool is_checked = strcmp(ops->name, "ofi") == 0; /* others pin or keep the memory */
 
     memory_publish(&m, 0);
     memory_publish(&ro, 1);
@@ -840,7 +840,7 @@ static void long_writes_are_refused_alone(void)
     if (rank == 1) {
         CHECK(is_filled(m.bytes, LONG, 0) && is_filled(gone.bytes, LONG, 1));
         memory_withdraw(&gone);
-        if (is_checked) /* nothing else gets these addresses meanwhile */
+        if (is_checked) /* no other mapping gets these addresses meanwhile */
             CHECK(mmap(unmapped.bytes, unmapped.size, PROT_NONE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == unmapped.bytes);
     }
@@ -867,7 +867,7 @@ static void long_writes_are_refused_alone(void)
 }
 
 /*
- * What stands behind a refused operation
+ * Operations behind a refused one
  */
 
 enum behind { A_MESSAGE, A_NOTICE, A_WRITE, NUM_BEHIND };
@@ -876,14 +876,14 @@ enum { BEHIND_MAX = 300000, BEHIND_AT = BEHIND_MAX, BEHIND_SIZE = 64, POSTED = 1
 
 static const uint32_t behind_sizes[] = {8, 2000, 20000, BEHIND_MAX};
 
-/* One round: a write by a key that is dead, or that dies before the target's CPU sees it, and
- * behind it something that may be executed only if the write was. */
+/* One round: a write by a key that is revoked, before or while it is under way, and behind it an
+ * operation that may be executed only if the write was. */
 struct behind_round {
     uint64_t number; /* from 1 on */
     uint32_t length;
     enum behind behind;
     enum dying dying;
-    bool closes; /* the origin, at once */
+    bool closes; /* the origin closes at once */
 };
 
 static struct behind_round behind_round(uint64_t n)
@@ -899,7 +899,7 @@ static struct behind_round behind_round(uint64_t n)
 }
 enum { BEHIND_ROUNDS = NUM_BEHIND * NUM_DYING * 2 * 4 };
 
-/* The target posts nothing and does not poll until then, where that needs none of its help. */
+/* The target posts nothing and does not poll while the write needs none of its help. */
 static bool target_waits(const struct behind_round *r)
 {
     return r->length <= 2000;
@@ -927,7 +927,7 @@ static struct link *origin_of_refused(struct end *end, struct link *link, const 
 {
     if (!link || link->down)
         link = link_to(end, 1, id_of(1, 0));
-    barrier(); /* the target's memory is registered, and in half of the rounds not any more */
+    barrier(); /* the target's memory is registered, and in half of the rounds deregistered again */
     link->num_failed = 0;
     fill(m->bytes, r->length, r->number);
     fill(m->bytes + BEHIND_AT, BEHIND_SIZE, r->number);
@@ -993,7 +993,7 @@ static bool target_of_refused(struct end *end, struct memory *good, struct memor
     barrier();
     bool executed = is_filled(bad->bytes, r->length, r->number);
     CHECK(!executed || r->dying == UNDER_WAY);
-    /* where writes take effect in any order, only what notices and messages say has one */
+    /* where writes take effect in any order, only notices and messages have one */
     CHECK(executed || in_any_order || !is_filled(good->bytes, BEHIND_SIZE, r->number),
           "round %lu: a write behind one of %u that was refused", (unsigned long)r->number,
           r->length);
@@ -1027,14 +1027,14 @@ static void what_is_behind_a_refused_write_is_not_executed(void)
               (unsigned long)n, behind_round(n).length);
 }
 
-/* The target closes the connection while it has refused an operation: what it had executed before
- * is known, and nothing else is said to be. */
+/* The target closes the connection after it has refused an operation: the origin learns which
+ * operations were executed, and reports no other one as executed. */
 static void goodbye_says_what_was_executed(void)
 {
     enum { WRITES = 20, BAD = 13 };
     struct end *end = end_open(id_of(rank, 0));
     struct memory m = memory_new(4096, RW), gone = memory_new(4096, RW);
-    bool says_so = strcmp(ops->name, "verbs") != 0; /* an adapter is asked no more */
+    bool says_so = strcmp(ops->name, "verbs") != 0; /* an adapter reports nothing after the close */
     uint64_t rounds = says_so ? 160 : 40;
 
     memory_publish(&m, 0);
@@ -1052,7 +1052,7 @@ static void goodbye_says_what_was_executed(void)
         barrier();
         int posted = 0;
         for (int i = 0; i < WRITES && rank == 0; i++) {
-            struct remote r = memory_of(1, i == BAD && round % 8 < 4); /* the others are all good */
+            struct remote r = memory_of(1, i == BAD && round % 8 < 4); /* the other keys are good */
             posted += post_write(link, &m, 0, r.addr + (uint64_t)i * 64, r.rkey, 64, 0, 0) >= 0;
         }
         if (rank == 0)
@@ -1141,7 +1141,7 @@ static void thousands_of_regions_are_told_apart(void)
  * Ends
  */
 
-/* What is said of a peer whose process has ended. */
+/* The reason that a provider reports for a peer whose process has ended. */
 static enum prov_reason gone(void)
 {
     struct prov_caps caps;
@@ -1189,7 +1189,7 @@ static void killed_peer_takes_its_connections_down(void)
     CHECK(link->reason == gone() && !link->up, "reason %d", (int)link->reason);
 }
 
-/* The first link on which more than so many messages have come. */
+/* The first link on which more than `messages` messages have arrived. */
 static struct link *first_past(struct end *end, uint64_t messages)
 {
     for (;;) {
@@ -1210,10 +1210,10 @@ static uint64_t messages_of_living(const struct end *end)
     return n;
 }
 
-/* One of the processes that write to an endpoint is killed at any moment; the others must not
- * notice. Which of them is served depends on the system's scheduler, with fewer CPUs than
- * processes: one that is not running whenever there is room in the ring finds it full, for a minute
- * even. So one that is served is killed, and the others are looked at together. */
+/* One of the processes that write to an endpoint is killed at any moment; the others are not
+ * affected. With fewer CPUs than processes the scheduler decides which process finds room in the
+ * ring: one that never runs when there is room may wait for a minute. So the victim is a process
+ * that makes progress, and the others are counted together. */
 static void killed_producer_does_not_stop_the_others(void)
 {
     struct end *end = end_open(id_of(rank, 0));
@@ -1280,8 +1280,8 @@ static void closed_endpoint_delivers_what_was_sent(void)
     }
 }
 
-/* What a process has taken, it has taken, also if that is only heard of when the process has ended.
- */
+/* Operations that a process has executed are reported as executed, also if the report is read after
+ * the process has ended. */
 static void process_that_ends_has_executed_what_it_took(void)
 {
     enum { MESSAGES = 20 };
@@ -1318,7 +1318,7 @@ static void forked_child_does_not_hide_a_death(void)
     if (rank == 1) {
         pid_t child = fork();
         if (child == 0) {
-            /* outlives the parent until the test is over */
+            /* lives longer than its parent, until the test is over */
             while (cell(1) == 0)
                 usleep(1000);
             _exit(0);
@@ -1356,7 +1356,7 @@ static void forked_child_does_not_disturb(void)
 }
 
 /*
- * Oneself, and everybody
+ * A process and itself, and all processes
  */
 
 static void self_connections_work(void)
@@ -1485,7 +1485,7 @@ static void sleeping_owner_is_told_of_requests_and_deaths(void)
 }
 
 /*
- * Anything
+ * Random operations
  */
 
 enum { AREA = 1 << 16, TRAFFIC_OPS = 3000 };
@@ -1498,7 +1498,7 @@ static void check_random_message(struct link *link, const void *data, size_t n)
           (unsigned long)number, n);
 }
 
-/* Each has an area of its own in everybody's memory, and knows what must be in it. */
+/* Each process has an area of its own in all others' memory, and knows the area's contents. */
 static void random_step(struct link *link, struct memory *m, struct remote r, uint8_t *shadow,
                         uint64_t *sent)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The verbs provider without a device: librdmacm and libibverbs are replaced by what stands here.
- * Devices do nothing; ids of connections keep to the order of calls that the kernel wants. Time is
- * what fake_now says, a little later with each look. To be included once, by a program that is
+ * The verbs provider without a device: this file replaces librdmacm and libibverbs. Devices do
+ * nothing; ids of connections check the order of calls that the kernel requires. The time is
+ * fake_now, and advances a little with each reading. To be included once, by a program that is
  * linked with the rest of the provider.
  */
 #ifndef FAKE_VERBS_H
@@ -16,7 +16,7 @@
 #include <time.h>
 
 static struct timespec fake_now;
-static long fake_tick_ns; /* by which each look moves it */
+static long fake_tick_ns; /* advance per reading */
 
 static int fake_clock(clockid_t clock, struct timespec *time)
 {
@@ -56,7 +56,7 @@ static enum ibv_wc_status fake_status = IBV_WC_WR_FLUSH_ERR; /* of requests */
 static struct ibv_wc arrivals[ARRIVALS];                     /* of receives */
 static unsigned int num_arrivals;
 static void (*fake_sent)(const struct ibv_qp *qp, const struct ibv_send_wr *wr);
-static unsigned int fake_qps, fake_most_qps = UINT_MAX; /* there are, and there may be */
+static unsigned int fake_qps, fake_most_qps = UINT_MAX; /* existing, and allowed */
 static uint32_t qp_num, fake_sq_depth; /* the latter: of the queue pair made last */
 static int fake_vectors[2];            /* of the completion queues made last */
 static unsigned int fake_num_vectors;
@@ -104,8 +104,8 @@ int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
     return 0;
 }
 
-/* Enhancements: what queue pairs can, and what the one that was made last uses; options 0: nothing
- * was set. */
+/* Enhancements: those of queue pairs, and those set in the queue pair made last; options 0: none
+ * set. */
 static struct ibv_ece fake_ece, fake_ece_used;
 
 struct ibv_qp *ibv_create_qp(struct ibv_pd *p, struct ibv_qp_init_attr *attr)
@@ -125,7 +125,7 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *p, struct ibv_qp_init_attr *attr)
 }
 
 static int fake_modify_fails;                                 /* once, with this error, */
-static enum ibv_qp_state fake_modify_fails_in = IBV_QPS_INIT; /* on the way there or later */
+static enum ibv_qp_state fake_modify_fails_in = IBV_QPS_INIT; /* to this state or a later one */
 
 int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
@@ -151,7 +151,7 @@ int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
     return 0;
 }
 
-/* At most one asynchronous event waits. */
+/* At most one asynchronous event is pending. */
 static struct ibv_async_event fake_async;
 static bool fake_has_async;
 
@@ -217,7 +217,7 @@ struct ibv_mr *ibv_reg_mr(struct ibv_pd *p, void *addr, size_t size, int access)
     return mr;
 }
 
-/* What the macro ibv_reg_mr() calls where the access is no constant. */
+/* The function behind the macro ibv_reg_mr() where the access is no constant. */
 struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *p, void *addr, size_t size, uint64_t iova,
                                 unsigned int access)
 {
@@ -231,11 +231,11 @@ int ibv_dereg_mr(struct ibv_mr *mr)
     return 0;
 }
 
-/* Receives that were ever posted, and the first byte behind their buffers. */
+/* Receives ever posted, and the end of the last buffer. */
 static unsigned int fake_receives;
 static uintptr_t fake_receives_end;
 
-static unsigned int fake_takes_receives = UINT_MAX; /* so many more */
+static unsigned int fake_takes_receives = UINT_MAX; /* this many more are accepted */
 
 static int take_receives(struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
@@ -297,7 +297,7 @@ static int take(struct ibv_wc *from, unsigned int *there, int most, struct ibv_w
 }
 
 static bool fake_holds;                 /* no request completes */
-static void (*fake_polled)(bool sends); /* before each look at a completion queue */
+static void (*fake_polled)(bool sends); /* called before each poll of a completion queue */
 
 static int poll_cq(struct ibv_cq *cq, int most, struct ibv_wc *wc)
 {
@@ -330,7 +330,7 @@ struct fake_id {
 
 static struct fake_id *ids[IDS];
 static struct rdma_event_channel channel = {.fd = -1};
-static struct rdma_cm_event pending; /* at most one event waits */
+static struct rdma_cm_event pending; /* at most one event is pending */
 static bool is_pending;
 
 static bool (*fake_more)(void); /* makes another event pending, if there is one */
@@ -471,7 +471,7 @@ int rdma_ack_cm_event(struct rdma_cm_event *event)
     return 0;
 }
 
-/* The provider makes its channel itself. */
+/* The provider creates its channel itself. */
 struct rdma_event_channel *rdma_create_event_channel(void)
 {
     return NULL;
@@ -524,12 +524,12 @@ static struct vp_prov *fake_open(const struct prov_config *config)
 static void fake_close(struct vp_prov *prov)
 {
     if (prov->devices[0].places.taken || prov->devices[0].places.soon_free)
-        abort(); /* a place is lost */
+        abort(); /* a place was not given back */
     prov->num_devices = prov->num_ports = 0;
     vp_close(&prov->base);
     for (int i = 0; i < IDS; i++)
         if (ids[i])
-            abort(); /* forgotten */
+            abort(); /* an endpoint was not closed */
 }
 
 #endif

@@ -27,7 +27,7 @@ struct prov *prov;
 
 static struct end *ends[MAX_ENDS];
 static unsigned int num_ends;
-static struct end *closed_ends; /* progress() may be about to wake them */
+static struct end *closed_ends; /* progress() may still wake them */
 static pthread_t thread;
 static int stop_pipe[2];
 static uint64_t barriers_passed;
@@ -102,7 +102,7 @@ void mark_gone(int r)
  * Callbacks
  */
 
-/* The first that is not reported. Nothing is complete at once while something is under way. */
+/* The first operation not yet reported. While one is under way none returns PROV_COMPLETE. */
 static uint64_t oldest(const struct link *link)
 {
     return link->posted - link->outstanding + 1;
@@ -187,7 +187,7 @@ static void make_hello(struct end *end, uint64_t peer_id, uint8_t *hello)
     fill(hello, PROV_HELLO_MAX, end->id * 1000 + peer_id);
 }
 
-/* When both ask at once the request of the smaller id counts. */
+/* When both ends ask at once the request of the smaller id counts. */
 static void on_request(void *owner, struct prov *asked, struct prov_conn *conn, uint64_t peer_id,
                        const void *hello, size_t hello_size)
 {
@@ -639,11 +639,11 @@ static const struct prov_ops *find_provider(const char *name)
     return NULL;
 }
 
-/* What is in /proc of such a process others may not open, not even of the same user, but for the
+/* The files in /proc of such a process are closed to others, even of the same user, except to the
  * system's administrator. */
 static void become_undumpable(void)
 {
-    enum { NOBODY_ELSE = 54321 }; /* a user that has nothing else to do */
+    enum { NOBODY_ELSE = 54321 }; /* a user without other processes */
 
     if (geteuid() == 0)
         CHECK(setresgid(NOBODY_ELSE, NOBODY_ELSE, NOBODY_ELSE) == 0 &&
@@ -670,8 +670,7 @@ int run_tests(int argc, char **argv, const struct test *tests, size_t num_tests)
             return 2;
     }
     ops = find_provider(provider);
-    /* nobody connects again here: queues that are short for good, see docs/design/verbs.md
-     */
+    /* connections are never replaced for a longer queue: docs/design/verbs.md */
     vt_tune("sq_depth=63");
     if (!ops || ut_env_load() != 0) {
         fprintf(stderr, "usage: %s [-p provider] [-s seed] [-d] [test...]\n", argv[0]);

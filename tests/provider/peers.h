@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the provider tests share: N forked processes, each with a provider opened, a background
- * thread for its progress(), endpoints and connections that keep what their callbacks were given.
- * Knows a provider only through provider.h.
+ * The frame of the provider tests: N forked processes, each with a provider opened, a background
+ * thread for its progress(), endpoints and connections that record the arguments of their
+ * callbacks. Uses a provider only through provider.h.
  *
- * A failed CHECK ends the process; the parent then ends the others. Nothing depends on time but one
+ * A failed CHECK ends the process; the parent then ends the others. The only time limit is one
  * deadline for each test.
  */
 #ifndef PEERS_H
@@ -31,7 +31,7 @@ enum { MAX_RANKS = 8, MAX_ENDS = 16, MAX_LINKS = 512, MAX_CELLS = 64, MAX_MEMORI
 void check_failed(const char *file, int line, const char *cond, const char *fmt, ...)
     __attribute__((noreturn, format(printf, 4, 5)));
 
-/* A connection as its owner sees it. */
+/* A connection. */
 struct link {
     struct end *end;
     struct prov_conn *conn;
@@ -45,7 +45,7 @@ struct link {
     uint8_t is_unsignalled[4096]; /* by cookie: posted with PROV_UNSIGNALLED */
     uint64_t num_unsignalled;     /* unsignalled_done() calls */
     uint64_t num_failed;
-    enum prov_status failure; /* of the first that failed */
+    enum prov_status failure; /* status of the first that failed */
     uint64_t num_messages, num_notices;
     void (*on_message)(struct link *link, const void *data, size_t size);
     void (*on_notify)(struct link *link, uint32_t imm);
@@ -54,7 +54,6 @@ struct link {
 
 enum policy { ACCEPT, REJECT };
 
-/* An endpoint. */
 struct end {
     struct prov_ep *ep;
     uint64_t id;
@@ -70,7 +69,7 @@ struct end {
     struct end *next_closed;
 };
 
-/* Registered memory of one's own, and what others need to know of it. */
+/* Registered memory, and the numbers that peers need to use it. */
 struct memory {
     uint8_t *bytes;
     size_t size;
@@ -87,7 +86,7 @@ struct world {
     uint8_t addr[MAX_RANKS][PROV_ADDR_MAX];
     uint64_t addr_size[MAX_RANKS];
     int64_t pids[MAX_RANKS];
-    uint64_t arrived[MAX_RANKS]; /* barriers that a process has come to */
+    uint64_t arrived[MAX_RANKS]; /* barriers that a process has reached */
     uint64_t cells[MAX_CELLS];
     struct remote remotes[MAX_RANKS][MAX_CELLS];
 };
@@ -105,8 +104,7 @@ struct test {
     unsigned int may_die; /* ranks (bits) that are killed */
 };
 
-/* Runs the tests that the command line names, or all; with -d in processes that are not dumpable.
- */
+/* Runs the tests named on the command line, or all; with -d in processes that are not dumpable. */
 int run_tests(int argc, char **argv, const struct test *tests, size_t num_tests);
 
 uint64_t random_u64(void);
@@ -124,7 +122,7 @@ static inline void set_cell(int i, uint64_t v)
     __atomic_store_n(&world->cells[i], v, __ATOMIC_SEQ_CST);
 }
 
-/* Polls all endpoints once; yields if nothing came. */
+/* Polls all endpoints once; yields if nothing arrived. */
 int pump(void);
 /* Polls until the condition holds. */
 #define pump_until(cond)                                                                           \
@@ -132,20 +130,20 @@ int pump(void);
         while (!(cond))                                                                            \
             pump();                                                                                \
     } while (0)
-/* As at the end of a process. Nothing may follow. */
+/* Closes everything, as at the end of a process. */
 void close_provider(void);
 
 /* Waits for all processes, polling. */
 void barrier(void);
-/* The same without polling: nothing is given to callbacks. */
+/* The same without polling: no callback is called. */
 void barrier_without_polling(void);
-/* Barriers do not wait for this process any more. */
+/* Barriers no longer wait for this process. */
 void mark_gone(int rank);
 
 struct end *end_open(uint64_t id);
 void end_close(struct end *end);
 struct link *link_ask(struct end *end, int to, uint64_t peer_id);
-/* Asks again until it is up: for peers that may not be there yet or ask at the same time. */
+/* Asks until the connection is up: for peers that may not be there yet or ask at the same time. */
 struct link *link_to(struct end *end, int to, uint64_t peer_id);
 struct link *link_find(struct end *end, uint64_t peer_id);
 /* Two processes with an endpoint each connect them; rank 0 asks. `other` is the peer's. */
@@ -153,23 +151,23 @@ struct link *pair_up(struct end *end, uint64_t other);
 void link_close(struct link *link);
 
 struct memory memory_new(size_t size, unsigned int access);
-/* Deregisters it before the end of the test, which does that for all. */
+/* Deregisters the memory before the end of the test. */
 void memory_withdraw(struct memory *m);
-/* Publishes it to all processes, under a number. */
+/* Publishes the memory to all processes, under a number. */
 void memory_publish(const struct memory *m, int number);
 struct remote memory_of(int whose, int number);
 
-/* Post, polling while there is no room. Return what the provider said. */
+/* Post, polling while there is no room. Return the provider's code. */
 int post_write(struct link *link, const struct memory *m, size_t at, uint64_t rmt, uint32_t rkey,
                uint32_t length, uint32_t flags, uint32_t imm);
 int post_read(struct link *link, const struct memory *m, size_t at, uint64_t rmt, uint32_t rkey,
               uint32_t length, uint32_t flags);
-/* Of 1 byte or more, with write_few(). */
+/* With write_few(), 1 byte or more. */
 int post_few(struct link *link, const void *data, uint64_t rmt, uint32_t rkey, uint32_t length);
 int post_send(struct link *link, const void *data, size_t length, uint32_t flags);
-/* The same with everything given. */
+/* The same with all fields given. */
 int post_xfer(struct link *link, bool write, struct prov_xfer *x);
-/* Makes unreported operations report, and waits for them. */
+/* Signals unsignalled operations, and waits for all reports. */
 void settle(struct link *link);
 
 void fill(uint8_t *bytes, size_t n, uint64_t pattern);

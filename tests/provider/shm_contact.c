@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * First contact between two processes of the shm provider where something goes wrong: one of them
- * is killed meanwhile, or lacks descriptors or memory. What this process lacks says nothing about
- * the peer: the connection comes up later, or goes down with PROV_REASON_LOCAL.
+ * First contact between two processes of the shm provider where something fails: one of them is
+ * killed meanwhile, or lacks descriptors or memory. A shortage in this process is no fault of the
+ * peer: the connection comes up later, or goes down with PROV_REASON_LOCAL.
  *
- * UT_CONTACT_ROUNDS: how often a process is killed (60). Linked with --wrap=calloc and
- * --wrap=prctl.
+ * UT_CONTACT_ROUNDS: the number of kills (60). Linked with --wrap=calloc and --wrap=prctl.
  */
 #include "peers.h"
 
@@ -33,10 +32,10 @@ static void nap_us(uint64_t us)
 }
 
 /*
- * Memory that is not there
+ * Failing allocations
  */
 
-static int calls_to_fail; /* of calloc(), by whatever thread */
+static int calls_to_fail; /* of calloc(), by any thread */
 
 void *__real_calloc(size_t n, size_t each);
 void *__wrap_calloc(size_t n, size_t each);
@@ -65,7 +64,7 @@ static void check_calloc_failed(void)
 }
 
 /*
- * A peer made by hand, so that the order of its events is ours
+ * A peer simulated by the test, so that the test orders its events
  */
 
 static socklen_t name_of(const struct sp_address *addr, struct sockaddr_un *sun)
@@ -150,7 +149,7 @@ static void wake_nobody(void *owner)
     (void)owner;
 }
 
-/* The known peer hangs up, and so does its new connection, whose hello is there. The hello is
+/* The known peer hangs up, and so does its new connection, whose hello has arrived. The hello is
  * the first event of the batch; it ends the known peer, which the second event names. */
 static void events_of_one_peer_in_one_batch(bool connection_kept)
 {
@@ -211,7 +210,7 @@ static int count_descriptors(void)
     return n;
 }
 
-/* Descriptors come along with as many bytes of nothing. */
+/* Sends descriptors with `bytes` zero bytes. */
 static void send_descriptors(int socket, size_t bytes)
 {
     char nothing[sizeof(struct sp_dgram)] = "";
@@ -284,8 +283,8 @@ static void memory_is_opened_to_others_only_for_cma(void)
 }
 
 /*
- * Strangers. Made by hand, because the provider itself would not even try: it looks whom it talks
- * to, and takes the key from the address.
+ * Strangers. Simulated, because the provider itself would not send to them: it checks the peer's
+ * user, and takes the key from the address.
  */
 
 enum { STRANGER = 54322, OURSELVES = -1, HUNG_UP = 1, LISTENING = 2, SKIPPED = 77 };
@@ -298,7 +297,7 @@ static void become(int user)
 }
 
 static bool
-    unprivileged; /* -d: the process has given its rights up; without -d these tests have them */
+    unprivileged; /* -d: the process has dropped its privileges; tests without -d have them */
 
 static bool has_second_user(void)
 {
@@ -325,7 +324,7 @@ static uint32_t next_datagram(int fd)
     return n == (ssize_t)sizeof(d) ? d.type : HUNG_UP;
 }
 
-/* A process of the user, and what it writes. */
+/* A process of another user, and the pipe that it reports to. */
 struct stranger {
     pid_t pid;
     int says;
@@ -363,7 +362,7 @@ static uint32_t heard_of(const struct stranger *s)
     return word;
 }
 
-/* Its last word. The provider here goes on meanwhile. */
+/* The last word that it reports; the provider here makes progress meanwhile. */
 static uint32_t last_word_of(struct stranger *s, struct prov *own, struct prov_ep *ep)
 {
     int status;
@@ -380,7 +379,7 @@ static uint32_t last_word_of(struct stranger *s, struct prov *own, struct prov_e
     return word;
 }
 
-/* Says HELLO with the key that is in the address, and writes to `says` what the answer is. */
+/* Sends HELLO with the key of the address, and writes the type of the answer to `says`. */
 static void say_hello(const struct sp_address *address, int says)
 {
     uint64_t probe = 1;
@@ -433,7 +432,7 @@ static void hello_of_another_user_is_not_answered(void)
     ops->close(own);
 }
 
-/* Listens where a peer should, and writes to `says` what it receives. */
+/* Listens in the place of a peer, and writes the type of what it receives to `says`. */
 static void listen_for_hello(const struct sp_address *address, int says)
 {
     int listener = listen_as(address);
@@ -470,7 +469,7 @@ static uint32_t told_to_listener(int user)
     return word;
 }
 
-/* Whoever took the place of a peer does not get to know its key. */
+/* A process that took the place of a peer does not learn its key. */
 static void listener_of_another_user_is_told_nothing(void)
 {
     if (!has_second_user())
@@ -480,7 +479,7 @@ static void listener_of_another_user_is_told_nothing(void)
 }
 
 /*
- * Killed meanwhile
+ * A process killed meanwhile
  */
 
 static void *killer(void *arg)
@@ -499,7 +498,7 @@ static void kill_self_in(uint64_t us)
     CHECK(pthread_create(&thread, NULL, killer, &when) == 0);
 }
 
-/* Whatever comes before: in the end the survivor is notified that the other one is dead. */
+/* In the end the survivor is notified that the peer is dead. */
 static void survivor_is_told(void)
 {
     int victim = (int)(seed % 2);
@@ -536,12 +535,12 @@ static int run_kills(int argc, char **argv)
 }
 
 /*
- * Descriptors that are not there
+ * Shortage of descriptors
  */
 
 static struct rlimit usual;
 
-/* From now on the process gets so many more. */
+/* From now on the process may open `more` descriptors. */
 static void allow_descriptors(int more)
 {
     int next = dup(0);
@@ -557,7 +556,7 @@ static void allow_all_descriptors(void)
     CHECK(setrlimit(RLIMIT_NOFILE, &usual) == 0);
 }
 
-/* `who` lacks descriptors when rank 0 asks, and has them again after a while. */
+/* Process `who` lacks descriptors when rank 0 asks, and has them again after a while. */
 static void lacks_for_a_while(int who, int more)
 {
     struct end *end = end_open((uint64_t)rank + 1);
@@ -608,7 +607,7 @@ static void asked_without_descriptor_for_the_segment_is_asked_again(void)
     lacks_for_a_while(1, 1);
 }
 
-/* For ever: the connection of the asker goes down with PROV_REASON_LOCAL. Later it works. */
+/* The shortage lasts: the connection goes down with PROV_REASON_LOCAL. Later another one works. */
 static void lacks_for_long(int who)
 {
     struct end *end = end_open((uint64_t)rank + 1);
@@ -645,7 +644,7 @@ static void asker_of_one_that_lacks_descriptors_for_long_is_told(void)
 }
 
 /*
- * Memory that is not there
+ * Shortage of memory
  */
 
 static void asked_without_memory_for_the_peer_is_asked_again(void)
@@ -689,7 +688,7 @@ static void request_without_memory_for_it_is_answered(void)
 }
 
 /*
- * Where a descriptor cannot be opened by its number it is sent
+ * Where a descriptor cannot be opened by its number, it is sent over the socket.
  */
 
 static void not_dumpable_processes_connect(void)

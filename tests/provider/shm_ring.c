@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ring of the shm provider in the states that a killed producer can leave, made by hand. */
+/* The ring of the shm provider in states that a killed producer can leave, written by the test. */
 #include <string.h>
 
 #include "../../provider/shm/ring.h"
@@ -51,7 +51,7 @@ static void claim_without_tail_is_stepped_over(void)
     CHECK(ring->tail == 2 && sp_ring_has_room(ring));
     put(4, 3);
     take(3, 4, SP_PHASE_READY);
-    /* right after publishing: what it sent counts */
+    /* killed right after publishing: its message counts */
     ring->slots[4].state = sp_state(4, 3, SP_PHASE_READY);
     CHECK(ring->tail == 4 && sp_ring_end(ring) == 5);
     take(4, 3, SP_PHASE_READY);
@@ -76,7 +76,7 @@ static void clear(uint64_t tail)
         sp_ring_slot(ring, pos)->state = sp_state(pos, 0, SP_PHASE_FREE);
 }
 
-/* Whatever a ring may look like while it is used. */
+/* Every state of a ring in use. */
 static void used_ring_is_not_damaged(void)
 {
     enum { START = 3 * SP_SLOTS + 5 };
@@ -87,7 +87,7 @@ static void used_ring_is_not_damaged(void)
         put(SP_CLAIMER_MAX, pos);
         CHECK(!sp_ring_is_damaged(ring));
     }
-    sp_ring_slot(ring, START)->state = sp_state(START, 1, SP_PHASE_CLAIMED); /* by who is killed */
+    sp_ring_slot(ring, START)->state = sp_state(START, 1, SP_PHASE_CLAIMED); /* killed */
     CHECK(!sp_ring_is_damaged(ring));
     for (uint64_t pos = START; pos < START + SP_SLOTS; pos++) {
         sp_ring_free(sp_ring_slot(ring, pos), pos);
@@ -101,7 +101,7 @@ static void used_ring_is_not_damaged(void)
     CHECK(!sp_ring_is_damaged(ring));
 }
 
-/* Neither a producer nor the consumer waits for ever. */
+/* Neither a producer nor the consumer waits for ever on a damaged ring. */
 static void overwritten_ring_is_damaged(void)
 {
     uint64_t pos;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What only the shm provider promises: local and remote faults distinguished, keys of the process,
+ * Promises of the shm provider alone: local and remote faults distinguished, keys of the process,
  * no peers of other hosts, few descriptors, idle processes that sleep.
  */
 #include "../../provider/shm/conn_types.h"
@@ -21,7 +21,7 @@
 
 enum { RW = PROV_ACCESS_READ | PROV_ACCESS_WRITE };
 
-/* As pair_up(), and the connection is up for both. */
+/* As pair_up(), and waits until the connection is up at both ends. */
 static struct link *pair_as(struct end *end, uint64_t other)
 {
     struct link *link = pair_up(end, other);
@@ -49,7 +49,7 @@ static bool maps(void)
     return !text || strcmp(text, "0") != 0;
 }
 
-/* Memory that several processes may have is never remapped. */
+/* Memory that other processes may have mapped is never remapped. */
 static uint8_t *shared_pages(size_t n)
 {
     void *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -59,7 +59,7 @@ static uint8_t *shared_pages(size_t n)
 }
 
 /* Registered, then unmapped: where the kernel copies, the origin learns which side is at fault, and
- * lives on. */
+ * continues. */
 static void vanished_memory_is_a_fault_of_its_owner(void)
 {
     struct end *end = end_open((uint64_t)rank + 1);
@@ -121,7 +121,7 @@ static void stranger_without_the_key_is_turned_away(void)
     barrier();
 }
 
-/* Connects to the socket and sends anything: the provider ignores it. */
+/* Sends random bytes to the socket: the provider ignores them. */
 static void nonsense_on_the_socket_does_no_harm(void)
 {
     struct end *end = end_open((uint64_t)rank + 1);
@@ -163,7 +163,7 @@ static int count_descriptors(void)
     return n;
 }
 
-/* A socket, and the memory that may be mapped. */
+/* A socket, and the memory that can be mapped. */
 static void peers_cost_two_descriptors_each(void)
 {
     int each = maps() ? 2 : 1;
@@ -197,7 +197,7 @@ static uint64_t times_asleep(void)
     return (uint64_t)r.ru_nvcsw;
 }
 
-/* Polls until nothing is left to do, and arms: from then on the owner sleeps. */
+/* Polls until nothing is left to do, then arms: from then on the owner sleeps. */
 static void fall_asleep(struct end *end)
 {
     while (pump())
@@ -208,8 +208,8 @@ static void fall_asleep(struct end *end)
         ;
 }
 
-/* Asleep with connections up, and with messages that do not ask to wake anybody. However busy the
- * machine is: a thread that spins, or wakes up every millisecond, gets more than this. */
+/* Asleep with connections up, and with messages that ask for no wake-up. On any machine a thread
+ * that spins, or wakes up every millisecond, uses more CPU than this limit. */
 static void idle_processes_use_no_cpu(void)
 {
     struct end *end = end_open((uint64_t)rank + 1);
@@ -234,7 +234,7 @@ static void idle_processes_use_no_cpu(void)
     barrier_without_polling();
 }
 
-/* The bell rings before the ring is full: what arrives until the owner wakes needs room. */
+/* The bell rings before the ring is full: messages need room until the owner wakes. */
 static void busy_ring_wakes_the_sleeper(void)
 {
     struct end *end = end_open((uint64_t)rank + 1);
@@ -256,7 +256,7 @@ static void busy_ring_wakes_the_sleeper(void)
     barrier();
 }
 
-/* What came before it armed rings no bell any more. */
+/* Messages from before arming ring no bell. */
 static void arming_finds_what_is_there(void)
 {
     struct end *end = end_open((uint64_t)rank + 1);
@@ -274,14 +274,14 @@ static void arming_finds_what_is_there(void)
     barrier();
 }
 
-/* A ring that nobody drains fills up; the sleeper is woken before anything is lost. */
+/* A ring that is not drained fills up; the sleeper is woken before a message is lost. */
 static void full_ring_wakes_the_sleeper(void)
 {
     struct end *end = end_open((uint64_t)rank + 1);
     struct link *link = pair_both(end);
 
     if (rank == 0) {
-        for (uint64_t i = 1; i <= 5000; i++) /* the last ones alone would wake nobody */
+        for (uint64_t i = 1; i <= 5000; i++) /* the last messages alone would not wake the owner */
             CHECK(post_send(link, &i, 8, i == 5000 ? PROV_SOLICITED : 0) >= 0);
         settle(link);
         pump_until(cell(0) == 1);
@@ -295,7 +295,7 @@ static void full_ring_wakes_the_sleeper(void)
     barrier();
 }
 
-/* A key that somebody still has must not open what was registered later. */
+/* An old key that a peer still holds must not open memory registered later. */
 static void keys_of_regions_do_not_come_again_soon(void)
 {
     enum { COUNT = 2000 };
@@ -355,7 +355,7 @@ static void too_many_endpoints_are_an_error(void)
         ops->ep_close(eps[i]);
 }
 
-/* What a process writes into the ring of a peer by mistake, or on purpose. */
+/* The bytes that a process may write into the ring of a peer, by mistake or on purpose. */
 static void overwrite(struct sp_ring *ring, int how)
 {
     if (how == 0)
@@ -364,7 +364,7 @@ static void overwrite(struct sp_ring *ring, int how)
         __atomic_store_n(&ring->tail, 1ull << 40, __ATOMIC_SEQ_CST);
 }
 
-/* Who sends there learns it, whether by a message, a notice or data in the ring. */
+/* A sender learns of it, whether by a message, a notice or data in the ring. */
 static void overwritten_ring_ends_the_connection(void)
 {
     struct memory m = memory_new(64 << 10, RW);

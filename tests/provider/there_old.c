@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether memory is there, on a kernel that cannot be asked with MADV_POPULATE_READ (before 5.14).
- */
+/* The check whether memory is mapped, on a kernel without MADV_POPULATE_READ (before 5.14). */
 #include <sys/mman.h>
 
 #undef MADV_POPULATE_READ

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Options of UTOFU_VERBS_TUNE that a test program needs, beside those in its environment. */
+/* Sets options of UTOFU_VERBS_TUNE that a test program needs, beside those in its environment. */
 #ifndef TESTS_PROVIDER_TUNE_H
 #define TESTS_PROVIDER_TUNE_H
 

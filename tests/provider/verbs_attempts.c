@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How often a peer is asked for a connection, how long each time, and with which pauses: a peer
- * that is silent, one that refuses as too many ask, one that is slow, and those that wait behind
- * them. There is no device: fake_verbs.h, whose clock stands still unless it is moved.
+ * The number, length and pauses of attempts to connect: to a peer that is silent, to one that
+ * refuses because too many ask, to a slow one, and to those that wait behind them. There is no
+ * device: fake_verbs.h, whose clock is moved by the test.
  */
 #include "fake_verbs.h"
 
@@ -26,8 +26,9 @@ static struct test_peer {
     bool up, down;
     enum prov_reason reason;
     unsigned int tries;
-    int64_t asked[MOST_TRIES + 1]; /* ms: by the first, second... attempt; the last stays 0 */
-    int64_t ended;                 /* ms: when it was up or down */
+    int64_t asked[MOST_TRIES + 1]; /* ms: start of the first, second... attempt; the last entry
+                                    * stays 0 */
+    int64_t ended;                 /* ms: when the connection was up or down */
 } peers[PEERS];
 
 static struct vp_prov *prov;
@@ -64,7 +65,7 @@ static void wake(void *owner)
     (void)owner;
 }
 
-/* The kernel resolves at once; the peer does what is said in `peers`. */
+/* The kernel resolves at once; the peer answers as `peers` says. */
 static bool next_event_of(struct fake_id *id)
 {
     static const uint8_t answer[37] = {'u', 'T', 'f', 'A'};
@@ -160,7 +161,7 @@ static void close_all(const char *what)
     printf("ok: %s\n", what);
 }
 
-/* From the attempt before to this one (1, 2...). */
+/* From the attempt before this one (1, 2...) to this one. */
 static int64_t gap(const struct test_peer *peer, unsigned int attempt)
 {
     return peer->asked[attempt] - peer->asked[attempt - 1];
@@ -184,8 +185,8 @@ static void a_silent_peer_gets_more_time(void)
     close_all("a silent peer gets more time");
 }
 
-/* It lives, so it is not given up; it is asked after pauses that grow, and not at the same times by
- * all. */
+/* The peer lives, so it is not given up; the pauses between attempts grow, and differ between
+ * processes. */
 static void a_crowded_peer_is_left_alone(void)
 {
     int64_t pause = 40;
@@ -213,8 +214,8 @@ static void a_crowded_peer_is_left_alone(void)
     close_all("a crowded peer is left alone");
 }
 
-/* Where handshakes take long, a first attempt waits for so long; where they do not any more, it
- * does not. */
+/* While handshakes take long, a first attempt waits as long as they take; when they are fast again,
+ * it does not. */
 static void slow_handshakes_get_time(void)
 {
     open_all();
@@ -246,8 +247,8 @@ static unsigned int num_asked(void)
     return n;
 }
 
-/* Few first attempts are in flight at once while nobody answers; where all are quick, there are
- * more with each answer, and fewer again where they are not. */
+/* Few first attempts are in flight at once while no peer answers; their number grows with each
+ * quick answer, and shrinks with slow ones. */
 static void a_crowd_is_asked_as_it_answers(void)
 {
     open_all();
@@ -272,7 +273,7 @@ static void a_crowd_is_asked_as_it_answers(void)
     close_all("a crowd that answers is asked at once");
 }
 
-/* Those that do not answer hold up nobody for long who comes later: each for its first attempt. */
+/* Silent peers do not hold up later ones for long: each for its first attempt at most. */
 static void silent_peers_are_in_nobodys_way(void)
 {
     const int silent = 8;

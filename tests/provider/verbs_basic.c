@@ -29,7 +29,7 @@ static void tear_down(void)
     vt_close(&node);
 }
 
-/* On the word 42 at rmt + 512. */
+/* The atomics, on the word 42 at rmt + 512. */
 static void exercise_atomics(struct vt_conn *c, uint64_t rmt, uint32_t rkey, uint64_t cookie)
 {
     uint64_t *result = (uint64_t *)(void *)(mem + 64);
@@ -55,7 +55,7 @@ static void exercise_atomics(struct vt_conn *c, uint64_t rmt, uint32_t rkey, uin
     CHECK(vt_atomic(c, &a) == -EACCES);
 }
 
-/* Both directions of one connection carry everything, from `c`, to memory at rmt/rkey. */
+/* All operations in both directions of one connection, from `c` to memory at rmt/rkey. */
 static void exercise(struct vt_conn *c, uint64_t rmt, uint32_t rkey)
 {
     uint64_t first = c->done, cookie = first;
@@ -65,7 +65,7 @@ static void exercise(struct vt_conn *c, uint64_t rmt, uint32_t rkey)
     x.cookie = cookie++;
     int rc = vt_write(c, &x);
     CHECK(rc >= 0 && (rc & PROV_SRC_FREE || node.caps.max_inline < 8));
-    /* a large one, then back by a read, both without a signal before the last */
+    /* a large write, then back by a read, both unsignalled but for the last */
     for (unsigned int i = 0; i < 65536; i++)
         mem[1024 + i] = (uint8_t)(i * 7);
     x = (struct prov_xfer){.lcl = mem + 1024,
@@ -82,7 +82,7 @@ static void exercise(struct vt_conn *c, uint64_t rmt, uint32_t rkey)
                            .rkey = rkey,
                            .cookie = cookie++};
     CHECK(vt_read(c, &x) == 0);
-    /* behind the read, from memory that nobody registered, in one go with a notice and a message */
+    /* behind the read, from unregistered memory, in one batch with a notice and a message */
     uint64_t local = 42;
     x = (struct prov_xfer){.lcl = &local,
                            .rmt = rmt + 512,
@@ -165,7 +165,7 @@ static void nobody_there_is_told_apart(void)
     vt_conn_close(c);
 
     memcpy(strange, addr, size);
-    strange[2] ^= 1; /* its way to connect */
+    strange[2] ^= 1; /* its kind of connection */
     pthread_mutex_lock(&ep.lock);
     CHECK(node.prov->ops->connect(ep.ep, strange, size, 0, 7, NULL, 0, c, &c->conn) == -EPROTO);
     pthread_mutex_unlock(&ep.lock);
@@ -179,7 +179,7 @@ static void nobody_there_is_told_apart(void)
     free(c);
 }
 
-/* Who knows the Q_Key, but not the key: see also verbs_strangers.c. */
+/* Datagrams of a sender that has the Q_Key, but not the key: see also verbs_strangers.c. */
 static void a_flood_of_strange_datagrams_is_survived(void)
 {
     static const uint8_t rubbish[VP_UD_MOST] = {'u', 'T', 'f', 'D', 1, 1};
@@ -244,13 +244,13 @@ static void two_processes_talk(void)
     free(c);
 }
 
-/* An origin that is too slow, as under valgrind, asks twice: the last one counts. */
+/* An origin that is too slow, as under valgrind, asks twice: the last request counts. */
 static struct vt_conn *last_accepted(void)
 {
     return ep.accepted[ep.num_accepted - 1];
 }
 
-/* Order is what both ends have: each tells the other, and both go by the worse. */
+/* Each end tells the other whether its device keeps order, and both use the weaker guarantee. */
 static void an_end_without_order_is_known_at_both(void)
 {
     for (unsigned int safe = 0; safe < 4; safe++) {
@@ -309,7 +309,7 @@ static void a_bad_key_breaks_one_connection_only(void)
     vt_connect(&ep, s->addr[1], s->addr_size[1], 0, 2, c);
     WAIT_FOR(&ep, c->up);
     struct prov_xfer x = {.lcl = mem, .rmt = s->mem[1], .length = 4096, .lkey = mr->lkey};
-    /* with the lock, or the thread may see the break before the last is posted */
+    /* with the lock, or the thread may see the break before the last request is posted */
     pthread_mutex_lock(&ep.lock);
     for (uint64_t i = 0; i < 12; i++) {
         x.cookie = i;
@@ -343,9 +343,9 @@ static void a_bad_key_breaks_one_connection_only(void)
     free(c);
 }
 
-/* So many messages are here, and then a request fails behind one that succeeds, all of it between
- * two polls: the messages come first, as the peer knows that they arrived, and will not send them
- * again. A connection with receives of its own has room for all of them. */
+/* EARLY messages have arrived, and then a request fails behind one that succeeds, all between two
+ * polls: the messages are delivered first, because the peer knows that they arrived, and will not
+ * send them again. A connection with receives of its own has room for all of them. */
 enum { EARLY = 300 };
 
 static void what_arrived_before_a_break_is_handed_over(void)
@@ -389,7 +389,7 @@ static void what_arrived_before_a_break_is_handed_over(void)
     x.cookie = 1;
     x.rkey ^= 0x5a5a00;
     CHECK(node.prov->ops->write(c->conn, &x) == 0);
-    usleep(300000); /* both are completed now */
+    usleep(300000); /* both have completed by now */
     pthread_mutex_unlock(&ep.lock);
     WAIT_FOR(&ep, c->down);
     CHECK(c->done == 2 && c->ok == 1);
@@ -405,7 +405,7 @@ static void what_arrived_before_a_break_is_handed_over(void)
     free(before);
 }
 
-/* Killed: with nothing outstanding, and with a request on the way. */
+/* A peer is killed with nothing outstanding, and with a request under way. */
 static void a_killed_peer_is_dead(bool outstanding)
 {
     struct vt_shared *s = vt_share();
@@ -450,11 +450,11 @@ static void a_killed_peer_is_dead(bool outstanding)
     free(c);
 }
 
-/* How far a process gets in a handshake before it is killed. */
+/* The step of a handshake at which a process is killed. */
 enum target_step {
     IS_ASKED,  /* the request waits in the kernel */
     HEARS,     /* ... in the endpoint */
-    IS_SILENT, /* it was handed over, and is not answered */
+    IS_SILENT, /* handed to the owner, which does not answer */
     ACCEPTS,   /* nothing is sent yet */
     ANSWERS,
     IS_UP,
@@ -468,7 +468,7 @@ enum origin_step {
     NUM_ORIGIN_STEPS
 };
 
-/* From here on the caller makes all progress. */
+/* From here on the caller alone makes progress. */
 static void stop_thread(void)
 {
     __atomic_store_n(&node.stop, true, __ATOMIC_RELEASE);
@@ -541,7 +541,7 @@ static void be_origin_until(struct vt_shared *s, enum origin_step step)
     vt_connect(&ep, s->addr[0], s->addr_size[0], 0, 1, &c);
     if (step == RESOLVES)
         node.prov->ops->progress(node.prov);
-    if (step == REQUESTS) /* until the other one has answered */
+    if (step == REQUESTS) /* until the other process has answered */
         while (!s->words[0])
             make_progress(0);
     while (step == CONFIRMS && !c.up) {
@@ -572,7 +572,7 @@ static void the_origin_goes_at_any_step(void)
             s->words[0] = num_accepted() > 0;
         }
         double start = vt_now();
-        usleep(300000); /* a request that was on its way */
+        usleep(300000); /* time for a request under way */
         vt_poll(&ep);
         CHECK(step < REQUESTS || num_accepted() > 0);
         for (int i = 0; i < num_accepted(); i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the tests of the verbs provider share: a process with its background thread, and endpoints
+ * The frame of the tests of the verbs provider: a process with its background thread, and endpoints
  * whose callbacks count. Two processes are made by fork() before either opens the provider; they
  * share one page.
  */
@@ -54,7 +54,7 @@ enum { VT_TIMEOUT_S = 60, VT_SKIP = 77, VT_LOG = 64 };
             }                                                                                      \
         }                                                                                          \
     } while (0)
-/* What callbacks have changed: the node's thread may be polling too. */
+/* State that callbacks change, under the lock: the node's thread may be polling, too. */
 #define VT_LOCKED(tep, expression)                                                                 \
     ({                                                                                             \
         pthread_mutex_lock(&(tep)->lock);                                                          \
@@ -86,7 +86,7 @@ struct vt_conn {
     struct {
         uint64_t cookie;
         enum prov_status status;
-    } log[VT_LOG]; /* how the first ones ended */
+    } log[VT_LOG]; /* status of the first operations */
     uint64_t messages, notifies;
     uint64_t last_imm;
     uint8_t last[PROV_MSG_MAX];
@@ -98,7 +98,7 @@ struct vt_node {
     struct prov_caps caps;
     pthread_t thread;
     bool stop, polls;     /* the thread polls endpoints that are woken */
-    pthread_mutex_t lock; /* of the list; held while the thread polls one */
+    pthread_mutex_t lock; /* of the list; held while the thread polls an endpoint */
     struct vt_ep *eps[16];
     int num_eps;
     uint64_t wakes, progresses;
@@ -218,7 +218,7 @@ static void vt_wake(void *owner)
     __atomic_store_n(&ep->woken, 1, __ATOMIC_RELEASE);
 }
 
-/* As the core does it: progress, then poll and arm whoever was woken. */
+/* As the core does it: progress, then polls and arms the endpoints woken. */
 static void *vt_thread(void *arg)
 {
     struct vt_node *node = arg;
@@ -329,7 +329,7 @@ static inline void vt_conn_close(struct vt_conn *c)
     pthread_mutex_unlock(&c->ep->lock);
 }
 
-/* Posts, and waits where there is no room. */
+/* Posts, and waits while there is no room. */
 static inline int vt_write(struct vt_conn *c, const struct prov_xfer *x)
 {
     int rc;
@@ -381,7 +381,7 @@ static inline int vt_atomic(struct vt_conn *c, const struct prov_atomic *a)
     return rc;
 }
 
-/* What two processes exchange. */
+/* The page that two processes share. */
 struct vt_shared {
     volatile int stage[2];
     uint8_t addr[2][PROV_ADDR_MAX];
@@ -405,7 +405,7 @@ static inline void vt_publish(struct vt_shared *s, int me, struct vt_node *node)
     CHECK(s->addr_size[me] <= PROV_ADDR_MAX);
 }
 
-/* Says how far this side is, and waits until the other is as far. `ep` may be NULL. */
+/* Publishes this side's stage, and waits until the other has reached it. `ep` may be NULL. */
 static inline void vt_stage(struct vt_shared *s, int me, int stage, struct vt_ep *ep)
 {
     double end = vt_now() + VT_TIMEOUT_S;
@@ -433,8 +433,8 @@ static inline int vt_reap(pid_t pid)
     return rc;
 }
 
-/* Runs a test in a process of its own, for so many seconds at most. Ends this one if it fails or is
- * skipped. */
+/* Runs a test in a process of its own, for `seconds` seconds at most. Ends this one if it fails or
+ * is skipped. */
 static inline void vt_run(const char *name, void (*test)(void), unsigned int seconds)
 {
     fflush(stdout);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * verbs_connect [CONNECTIONS]: how long it takes to set up so many connections (5000) between two
- * processes of a host, all asked for at once by one of them. Run by hand, and compare
+ * verbs_connect [CONNECTIONS]: the time to set up CONNECTIONS connections (5000) between two
+ * processes of a host, all requested at once by one of them. Run by hand, and compare
  * UTOFU_VERBS_CONNECT=rdmacm with ud:
  *   scripts/rxe-vm -- sh -c 'for c in rdmacm ud; do UTOFU_VERBS_CONNECT=$c
  * build/tests/provider/verbs_connect; done'
  */
 #include "verbs_common.h"
 
-/* Each origin asks each target; their product is odd, as requests of a pair are told apart by a
- * number of eight bits. */
+/* Each origin asks each target; their product is odd, as an eight-bit number distinguishes the
+ * requests of a pair. */
 enum { ORIGINS = 13, TARGETS = 7, TIMEOUT_MS = 60000 };
 
 static struct vt_node node;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The verbs provider between two hosts that lose packets, and when one of them goes away. For two
- * linked guests: rxe-vm --hosts 2 --netem 'loss 1%' -- verbs_hosts [rounds]
+ * The verbs provider between two hosts that lose packets, and when one host's link goes down. For
+ * two linked guests: rxe-vm --hosts 2 --netem 'loss 1%' -- verbs_hosts [rounds]
  */
 #include "verbs_common.h"
 #include "card.h"

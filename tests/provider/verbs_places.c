@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * UTOFU_VERBS_MAX_QPS: whose connection is closed for another one, when, and in which order both
- * ends do it. And what other ends of connections, and of handshakes, owe their owners. There is no
- * device: fake_verbs.h, whose clock stands still unless it is moved. The peers are played here:
- * what they are told, and what they say.
+ * UTOFU_VERBS_MAX_QPS: which connection is closed for another one, when, and in which order at the
+ * two ends; and the events that a connection or a handshake owes its owner when it ends. There is
+ * no device: fake_verbs.h, whose clock is moved by the test. The test plays the peers: the messages
+ * that they receive and send.
  */
 #include <sys/eventfd.h>
 
@@ -33,16 +33,17 @@ struct test_conn {
     enum prov_reason reason;
     unsigned int done, messages, failed;
     /* the peer */
-    bool keeps, is_mute;         /* goes on using it; says nothing */
-    unsigned int told[5];        /* how often: ASK, MUST, KEEP, REST, BYE */
-    unsigned int writes;         /* that it got */
-    unsigned int writes_at_rest; /* before our REST came */
+    bool keeps, is_mute;         /* is_mute: the peer sends nothing; keeps: it goes on using the
+                                  * connection */
+    unsigned int told[5];        /* received messages: ASK, MUST, KEEP, REST, BYE */
+    unsigned int writes;         /* writes received */
+    unsigned int writes_at_rest; /* writes received before this end's REST */
 };
 enum { ASK, MUST, KEEP, REST, BYE };
 
 static struct vp_prov *prov;
 static struct prov_ep *ep;
-static struct test_conn conns[CONNS], *accepts; /* the latter: what takes the next request */
+static struct test_conn conns[CONNS], *accepts; /* accepts: takes the next request */
 
 static void pass_ms(int ms)
 {
@@ -51,7 +52,7 @@ static void pass_ms(int ms)
     fake_now.tv_nsec %= 1000000000;
 }
 
-/* What the core does. */
+/* The callbacks of the core. */
 
 static void on_done(void *ctx, uint64_t cookie, enum prov_status status)
 {
@@ -81,7 +82,7 @@ static void on_request(void *owner, struct prov *self, struct prov_conn *conn, u
     int rc = vp_accept(conn, NULL, 0, accepts);
     CHECK(rc == 0 || rc == -EAGAIN);
     if (rc)
-        accepts->conn = NULL; /* it is closed */
+        accepts->conn = NULL; /* the connection is closed */
     accepts = NULL;
 }
 
@@ -91,7 +92,7 @@ static void on_up(void *ctx, const void *hello, size_t size)
     ((struct test_conn *)ctx)->up = true;
 }
 
-static bool closes_late; /* not in down() */
+static bool closes_late; /* closed later than in down() */
 
 static void on_down(void *ctx, enum prov_reason reason)
 {
@@ -111,7 +112,7 @@ static void wake(void *owner)
     (void)owner;
 }
 
-/* What the peers and the kernel do. */
+/* The peers and the kernel. */
 
 static void say(uint32_t qp, uint32_t what)
 {
@@ -162,7 +163,7 @@ static bool next_event_of(struct fake_id *id)
     return true;
 }
 
-static bool answers; /* else handshakes do not get on */
+static bool answers; /* false: handshakes make no progress */
 
 static bool next_event_of_any(void)
 {
@@ -190,7 +191,7 @@ static void ask(struct test_conn *c)
     CHECK(vp_connect(ep, address, size, 0, ENDPOINT + 1, NULL, 0, c, &c->conn) == 0);
 }
 
-/* A peer asks, for the n-th time: `c` is its connection. */
+/* A peer sends its n-th request: `c` is its connection. */
 static void ask_from_outside_again(struct test_conn *c, const struct test_conn *first, uint8_t n)
 {
     static struct vp_hello_req req;
@@ -285,7 +286,7 @@ static void close_all(const char *what)
     printf("ok: %s\n", what);
 }
 
-/* PLACES connections that are up, used, and looked at. */
+/* PLACES connections that are up, used and checked. */
 static void fill(void)
 {
     open_with(PLACES);
@@ -324,7 +325,7 @@ static void note_write(const struct ibv_qp *qp, const struct ibv_send_wr *wr)
     wrote[num_wrote++].flags = wr->send_flags;
 }
 
-/* How many requests is it? The last one has the notice, and reports that it is done. */
+/* Returns the number of requests of a write; the last one has the notice and the signal. */
 static unsigned int notify(struct test_conn *c, uint64_t to, uint32_t length, unsigned int flags)
 {
     unsigned int done = c->done;
@@ -392,7 +393,7 @@ static void the_least_recently_used_rests(void)
     CHECK(conns[1].told[ASK] == 1 && conns[1].told[REST] == 1 && conns[1].told[BYE] == 0);
     CHECK(!conns[0].down && !conns[2].down && !conns[3].down);
     CHECK(conns[0].told[ASK] == 0 && conns[2].told[ASK] == 0);
-    ask(&conns[1]); /* again */
+    ask(&conns[1]);
     run();
     CHECK(conns[1].up && conns[2].down && fake_qps == PLACES);
     close_all("the least recently used rests");
@@ -406,11 +407,11 @@ static void what_the_peer_uses_is_kept(void)
     run();
     CHECK(conns[4].up && conns[2].down && !conns[0].down && !conns[1].down);
     CHECK(conns[0].told[ASK] == 1 && conns[0].told[REST] == 0);
-    CHECK(use(&conns[0]) >= 0 && use(&conns[1]) >= 0); /* as before */
+    CHECK(use(&conns[0]) >= 0 && use(&conns[1]) >= 0);
     close_all("what the peer uses is kept");
 }
 
-/* The one that is up longest goes, but not at once, and no more than are wanted. */
+/* The connection that is up longest is closed, but not at once, and no more than needed. */
 static void busy_ones_take_turns(void)
 {
     int gone = 0;
@@ -439,7 +440,7 @@ static void busy_ones_take_turns(void)
     close_all("busy ones take turns");
 }
 
-/* Nothing is flushed, and nothing is posted behind our REST. */
+/* No request is flushed, and none is posted behind this end's REST. */
 static void what_is_outstanding_ends_first(void)
 {
     fill();
@@ -463,7 +464,7 @@ static void what_is_outstanding_ends_first(void)
     close_all("what is outstanding ends first");
 }
 
-/* Unsignalled requests at the end: an empty write tells when they have ended. */
+/* Unsignalled requests at the end: an empty signalled write shows when they have ended. */
 static void unsignalled_ones_end_first(void)
 {
     fill();
@@ -475,7 +476,7 @@ static void unsignalled_ones_end_first(void)
     run();
     CHECK(conns[4].up && conns[0].down && conns[0].reason == PROV_REASON_RESTS);
     CHECK(conns[0].done == 2);
-    /* where the peer asks, nothing of this side's is signalled behind it */
+    /* the peer asks, with no signalled request of this side behind the unsignalled one */
     uint32_t qp = qp_of(&conns[1]);
     CHECK(post_with(&conns[1], 0) >= 0);
     say(qp, VP_CTL_MUST);
@@ -505,7 +506,7 @@ static void asked_by_the_peer(void)
     say(busy, VP_CTL_REST);
     run();
     CHECK(conns[0].down && conns[0].told[REST] == 1 && conns[0].reason == PROV_REASON_RESTS);
-    /* it has closed its end for good meanwhile */
+    /* the peer has closed its end for good meanwhile */
     uint32_t left = qp_of(&conns[2]);
     say(left, VP_CTL_MUST);
     say(left, VP_CTL_BYE);
@@ -515,8 +516,8 @@ static void asked_by_the_peer(void)
     close_all("asked by the peer");
 }
 
-/* Nothing was outstanding when the peer destroyed its end, not even where the acknowledgement of
- * our REST is lost with it. */
+/* Nothing was outstanding when the peer destroyed its end, not even if the acknowledgement of this
+ * end's REST is lost with it. */
 static void peer_is_first(void)
 {
     fill();
@@ -573,11 +574,11 @@ static void who_does_not_answer_is_passed_by(void)
     close_all("who does not answer is passed by");
 }
 
-/* Peers find a place although own handshakes do not get on. */
+/* Peers find a place although this process's own handshakes make no progress. */
 static void own_handshakes_leave_room(void)
 {
     open_with(PLACES);
-    prov->window = PLACES; /* attempts at a time are not what limits them */
+    prov->window = PLACES; /* no limit from attempts at a time */
     answers = false;
     for (int i = 0; i < 6; i++)
         ask(&conns[i]);
@@ -599,7 +600,7 @@ static void own_handshakes_leave_room(void)
     close_all("own handshakes leave room");
 }
 
-/* Who waits for a place is told that this process lives. */
+/* A requester that waits for a place is notified that this process lives. */
 static void who_waits_long_is_refused(void)
 {
     fill();
@@ -617,7 +618,7 @@ static void who_waits_long_is_refused(void)
     close_all("who waits long is refused");
 }
 
-/* A device that has fewer queue pairs than it says, or shares them with others. */
+/* A device that has fewer queue pairs than it reports, or shares them with other processes. */
 static void a_device_runs_out(void)
 {
     open_with(0);
@@ -641,7 +642,7 @@ static void a_device_runs_out(void)
     close_all("a device runs out");
 }
 
-/* It is given as much time as a peer that is silent. */
+/* The connection gets as much time as one to a silent peer. */
 static void a_device_has_none(void)
 {
     for (int again = 0; again < 2; again++) {
@@ -661,7 +662,7 @@ static void a_device_has_none(void)
         CHECK(again || conns[0].reason == PROV_REASON_LOCAL);
         close_all(again ? "a device has one again" : "a device has none");
     }
-    open_with(PLACES); /* the memory is short when the peer has answered */
+    open_with(PLACES); /* the memory is short once the peer has answered */
     fake_modify_fails = ENOMEM;
     ask(&conns[0]);
     run();
@@ -672,13 +673,13 @@ static void a_device_has_none(void)
     close_all("a device lacks memory for a moment");
 }
 
-/* Of the queue for completions an entry is kept for each connection. Peers that ask for one when
- * none is left ask again later, and find one when another connection has gone. */
+/* One completion queue entry is reserved for each connection. Peers that ask when none is left ask
+ * again later, and find one when another connection has been closed. */
 static void a_full_completion_queue(void)
 {
     open_with(0);
     struct vp_ep *e = vp_ep(ep);
-    e->cq_wanted = 0; /* it cannot grow */
+    e->cq_wanted = 0; /* the queue cannot grow */
     ask(&conns[0]);
     run();
     CHECK(conns[0].up);
@@ -698,7 +699,7 @@ static void a_full_completion_queue(void)
     close_all("a full completion queue");
 }
 
-/* What goes through a queue in error fails, and nothing new begins there. */
+/* Operations on a queue in error fail, and no new one is posted. */
 static void a_queue_breaks(void)
 {
     uint64_t one = 1;
@@ -745,7 +746,7 @@ static void receives_run_low(void)
     close(fd);
 }
 
-/* An endpoint that may have `most` receives; it begins with `first`. */
+/* Opens an endpoint with `first` receives, and at most `most`. */
 static void open_with_receives(uint32_t most, uint32_t first)
 {
     open_with(PLACES);
@@ -758,8 +759,8 @@ static void open_with_receives(uint32_t most, uint32_t first)
     CHECK(fake_receives == first && vp_ep(ep)->recvs.depth == first);
 }
 
-/* The shared receive queue grows each time that half of it was used up, and its owner hears that.
- */
+/* The shared receive queue grows each time that half of it was used up, and its owner is
+ * notified. */
 static void receives_grow_with_what_arrives(void)
 {
     open_with_receives(1027, 257);
@@ -781,7 +782,7 @@ static void receives_grow_with_what_arrives(void)
     close_all("very few receives stay as many");
 }
 
-/* Whoever closes an endpoint hears nothing of it any more. */
+/* The owner of an endpoint being closed is not notified. */
 static void closing_endpoint_reports_no_overload(void)
 {
     open_with_receives(1024, 256);
@@ -811,8 +812,8 @@ static void receives_stay_where_memory_is_short(void)
     close_all("receives stay where memory is short");
 }
 
-/* Connections with receives of their own: entries of the completion queue come back from handshakes
- * that fail behind them. */
+/* Connections with receives of their own: handshakes that fail give their completion queue entries
+ * back. */
 static void failed_handshakes_give_receives_back(void)
 {
     open_with(PLACES);
@@ -836,7 +837,7 @@ static void failed_handshakes_give_receives_back(void)
     close_all("failed handshakes give receives back");
 }
 
-/* The places are held by peers that do not answer: the time of the refusal comes all the same. */
+/* The places are held by peers that do not answer: a request is refused in time all the same. */
 static void who_waits_long_is_not_forgotten(void)
 {
     fill();
@@ -855,8 +856,9 @@ static void who_waits_long_is_not_forgotten(void)
     close_all("who waits long is not forgotten");
 }
 
-/* More ask than can be answered in time: who has waited for most of an attempt's time is told that
- * this process lives, and no queue pair is made for a request that may be given up by then. */
+/* More peers ask than can be answered in time: one that has waited for most of an attempt's time is
+ * notified that this process lives, and no queue pair is created for a request that may be given up
+ * by then. */
 static void who_is_late_is_refused(void)
 {
     for (int late = 0; late < 2; late++) {
@@ -879,7 +881,7 @@ static void who_is_late_is_refused(void)
     }
 }
 
-/* A message of the peer. */
+/* A message of the peer arrives. */
 static void arrive(const struct test_conn *c)
 {
     CHECK(num_arrivals < ARRIVALS);
@@ -887,7 +889,7 @@ static void arrive(const struct test_conn *c)
         (struct ibv_wc){.opcode = IBV_WC_RECV, .status = IBV_WC_SUCCESS, .qp_num = qp_of(c)};
 }
 
-/* All places are those of peers that are stopped: not for ever. */
+/* All places belong to stopped peers, but not for ever. */
 static void stopped_peers_do_not_keep_their_places(void)
 {
     fill();
@@ -947,7 +949,7 @@ static void refused_receives_are_posted_later(bool shared)
     while (vp_ep_poll(ep) > 0)
         ;
     CHECK(fake_receives == 5 && conns[0].messages == all);
-    int wait = vp_progress(&prov->base); /* also where nothing comes any more, and nobody polls */
+    int wait = vp_progress(&prov->base); /* also without further messages or polls */
     CHECK(wait >= 0 && wait <= SOON_MS);
     fake_takes_receives = UINT_MAX;
     run();
@@ -965,7 +967,7 @@ void *__wrap_calloc(size_t number, size_t size) /* see meson.build */
     return lacks_memory ? NULL : __real_calloc(number, size);
 }
 
-/* Nobody can be asked whether the peer lives: that says nothing of the peer. */
+/* No memory to ask whether the peer lives, which says nothing about the peer. */
 static void no_memory_to_ask_for_the_peer(void)
 {
     fill();
@@ -980,13 +982,13 @@ static void no_memory_to_ask_for_the_peer(void)
     close_all("no memory to ask for the peer");
 }
 
-/* The same between the last look at the receives and that at the requests. */
+/* The same between the last poll of the receives and that of the requests. */
 static unsigned int receive_looks;
 
 static void breaks_late(bool sends)
 {
     receive_looks += !sends;
-    if (!sends && receive_looks == 2) /* so that the requests are looked at */
+    if (!sends && receive_looks == 2) /* so that the requests are polled */
         arrive(&conns[2]);
     if (!sends || receive_looks < 2)
         return;
@@ -999,7 +1001,7 @@ static void what_arrives_at_the_end_is_not_lost(void)
 {
     fill();
     fake_holds = true;
-    vp_conn_close(conns[1].conn); /* there is something to tend */
+    vp_conn_close(conns[1].conn); /* gives the next progress() something to do */
     fake_status = IBV_WC_REM_ACCESS_ERR;
     CHECK(use(&conns[0]) >= 0);
     fake_polled = breaks_late;
@@ -1028,7 +1030,7 @@ static void late_confirmation(void)
     close_all("late confirmation");
 }
 
-/* It can be found again. */
+/* The route to the peer is lost, and found again. */
 static void the_way_to_the_peer_is_lost(void)
 {
     open_with(PLACES);
@@ -1050,7 +1052,7 @@ static void the_way_to_the_peer_is_lost(void)
     close_all("the way to the peer is lost");
 }
 
-/* The kernel says so of an id. */
+/* The kernel reports an event of an id. */
 static void tell(struct rdma_cm_id *id, enum rdma_cm_event_type type)
 {
     CHECK(!is_pending);
@@ -1065,8 +1067,8 @@ static struct rdma_cm_id *id_of(const struct test_conn *c)
     return vp_conn(c->conn)->id.cm;
 }
 
-/* Each id of the device is told: connections end, as do handshakes in flight, and nothing begins on
- * it any more. */
+/* The kernel reports the removal for each id of the device: connections end, as do handshakes in
+ * flight, and no new one starts on it. */
 static void a_device_is_removed(void)
 {
     open_with(PLACES);
@@ -1083,7 +1085,7 @@ static void a_device_is_removed(void)
         CHECK(conns[i].down && conns[i].reason == PROV_REASON_LOCAL);
     }
     answers = true;
-    ask(&conns[0]); /* as it has not been told yet that the device itself is gone */
+    ask(&conns[0]); /* the device itself is not yet reported as removed */
     run();
     CHECK(conns[0].up);
     tell(&listener, RDMA_CM_EVENT_DEVICE_REMOVAL);
@@ -1094,8 +1096,8 @@ static void a_device_is_removed(void)
     close_all("a device is removed");
 }
 
-/* The kernel gives a request or an answer up: the origin asks again, the accepting side does not
- * wait. A connection that is up does not mind. */
+/* The kernel gives up a request or an answer: the origin asks again, and the accepting side does
+ * not wait. A connection that is up is not affected. */
 static void the_kernel_hears_nothing(void)
 {
     open_with(PLACES);
@@ -1117,7 +1119,7 @@ static void the_kernel_hears_nothing(void)
     close_all("the kernel hears nothing");
 }
 
-/* Its send queue is full, with an unsignalled request at its end: none can be posted behind it. */
+/* The connection's send queue is full, with an unsignalled request at its end. */
 static void full_queue_stalls(void)
 {
     int rc;
@@ -1133,7 +1135,7 @@ static void full_queue_stalls(void)
     }
     CHECK(vp_send(conns[0].conn, "", 0, 0, 0) == -ENOTCONN && !conns[0].down);
     fake_holds = false;
-    for (int i = 0; i < 5; i++) { /* its peer is asked */
+    for (int i = 0; i < 5; i++) { /* its peer is asked to close */
         pass_ms(1000);
         run();
     }
@@ -1150,7 +1152,7 @@ static void open_with_send_queue(unsigned int places, unsigned int depth)
     CHECK(vp_ep_open(&prov->base, &attr, &ep) == 0);
 }
 
-/* Sends until the send queue is full, and some more often; then all of it ends. */
+/* Sends until the send queue is full, and a few times more; then all requests complete. */
 static int fill_queue(struct test_conn *c)
 {
     int sent = 0, rc;
@@ -1166,7 +1168,7 @@ static int fill_queue(struct test_conn *c)
     return sent;
 }
 
-/* Rounds until its connection is closed for a longer queue, and how many were sent in these. */
+/* Returns the rounds until the connection is closed for a longer queue, and their messages. */
 static int fill_until_closed(struct test_conn *c, int *sent)
 {
     int rounds = 0;
@@ -1180,8 +1182,8 @@ static int fill_until_closed(struct test_conn *c, int *sent)
     return rounds;
 }
 
-/* A device takes no request any more, and does not say what has become of one before: it is not
- * taken for executed. */
+/* A device accepts no more requests, and does not report an earlier one: it is not reported as
+ * executed. */
 static void what_is_not_reported_is_not_done(void)
 {
     open_with_send_queue(PLACES, 127);
@@ -1193,7 +1195,7 @@ static void what_is_not_reported_is_not_done(void)
     CHECK(post_with(&conns[0], 0) >= 0);
     fake_holds = fake_refuses = true;
     CHECK(post_with(&conns[0], 0) >= 0);
-    int wait = vp_progress(&prov->base); /* the owner, who may not poll, is woken soon */
+    int wait = vp_progress(&prov->base); /* the owner, which may not poll, is woken soon */
     CHECK(wait >= 0 && wait <= SOON_MS);
     run();
     CHECK(conns[0].done == 0 && !conns[0].down);
@@ -1206,7 +1208,7 @@ static void what_is_not_reported_is_not_done(void)
     close_all("what is not reported is not done");
 }
 
-/* A connection begins with half of the send queue, and is made anew with all of it. */
+/* A connection begins with half of the send queue, and is replaced by one with all of it. */
 static void a_send_queue_gets_longer(void)
 {
     int sent;
@@ -1231,7 +1233,7 @@ static void a_send_queue_gets_longer(void)
     close_all("a send queue gets longer");
 }
 
-/* So is that of one that the peer asks for. */
+/* The same for a connection that the peer asks for. */
 static void an_accepted_one_gets_longer(void)
 {
     int sent;
@@ -1247,8 +1249,8 @@ static void an_accepted_one_gets_longer(void)
     close_all("an accepted one gets longer");
 }
 
-/* That it stays full is not that it is full again and again: what fills the last places, which
- * writes leave to messages, does not count. */
+/* A queue that stays full is not counted as full again and again: messages in the last places,
+ * which writes leave free, do not count. */
 static void a_queue_that_stays_full_stays_short(void)
 {
     int refused = 0;
@@ -1269,7 +1271,7 @@ static void a_queue_that_stays_full_stays_short(void)
     close_all("a queue that stays full stays short");
 }
 
-/* Where there is no place to spare, it is longer when it is made the next time. */
+/* Without a free place, the queue is longer when the connection is next made. */
 static void no_place_for_a_longer_one(void)
 {
     int sent;
@@ -1289,7 +1291,7 @@ static void no_place_for_a_longer_one(void)
     close_all("no place for a longer one");
 }
 
-/* The peer wants a longer queue; one that was asked gives up its place. */
+/* The peer wants a longer queue; a connection that was asked to close gives up its place. */
 static void the_peer_gets_longer(void)
 {
     fill();
@@ -1308,7 +1310,7 @@ static void the_peer_gets_longer(void)
     close_all("the peer gets longer");
 }
 
-/* Short ones stay as they are. */
+/* Short send queues keep their depth. */
 static void depths_of_send_queues(void)
 {
     static const struct {
@@ -1369,8 +1371,8 @@ static void interrupts_are_spread(void)
     printf("ok: interrupts are spread\n");
 }
 
-/* Its origin asks again, so it is over; that the origin has given up the first request comes later.
- */
+/* The origin asks again, which ends the earlier connection; the report that the origin gave up the
+ * first request comes later. */
 static void an_end_is_told_once(void)
 {
     open_with(PLACES);
@@ -1384,7 +1386,7 @@ static void an_end_is_told_once(void)
     CHECK(conns[0].down && conns[0].reason == PROV_REASON_BROKEN && conns[1].conn);
     pending = (struct rdma_cm_event){.id = first, .event = RDMA_CM_EVENT_REJECTED};
     is_pending = true;
-    run(); /* on_down() looks that it is not called again */
+    run(); /* on_down() checks that it is not called again */
     closes_late = false;
     vp_conn_close(conns[0].conn);
     answers = true;

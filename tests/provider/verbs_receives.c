@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * No receive goes with a connection: a small shared receive queue is as full after many connections
- * as before, whether these were closed or broken, with messages that nobody had polled. On devices
- * that drop them (mlx5) the queue would run dry. Where receives are the connection's own, they end
- * with it. The software adapter counts what is left in the queue; elsewhere only that messages
- * still arrive is looked at.
+ * No receive is lost with a connection: a small shared receive queue is as full after many
+ * connections as before, whether these were closed or broken, with messages that were never polled.
+ * On devices that drop such messages (mlx5) the queue would run dry. Where a connection has its own
+ * receives, they end with it. The software adapter counts the receives left; on other devices the
+ * test only checks that messages still arrive.
  */
 #include "verbs_common.h"
 
@@ -17,7 +17,7 @@ static struct vt_ep ep;
 static uint64_t mem[16];
 static struct prov_mr *mr;
 
-/* No thread runs: what the background one does is done when this says so. */
+/* Without a thread: the test makes the background thread's progress. */
 static void set_up(uint64_t id)
 {
     vt_open(&node, 4000);
@@ -41,7 +41,7 @@ static int go_on(void)
     return vt_poll(&ep);
 }
 
-/* The other side is as far, too; meanwhile this one goes on, or does nothing. */
+/* Waits until the other side has reached this stage; meanwhile this one makes progress, or not. */
 static void meet(struct vt_shared *s, int me, bool goes_on)
 {
     int stage = s->stage[me] + 1;
@@ -53,7 +53,7 @@ static void meet(struct vt_shared *s, int me, bool goes_on)
         vt_stage(s, me, stage, NULL);
 }
 
-/* Receives in the queue; -1: not known. */
+/* Receives in the queue; -1: unknown. */
 static int receives_left(void)
 {
     int (*count)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "adapter_receives");
@@ -63,7 +63,7 @@ static int receives_left(void)
 
 /* How a connection ends. */
 enum way {
-    CLOSES,        /* this side closes it, and messages come before its queue pair is gone; */
+    CLOSES,        /* closed here, with messages before the queue pair is destroyed; */
     CLOSES_UNREAD, /* or before it is closed */
     BREAKS,
 };
@@ -77,9 +77,9 @@ static void be_sender(struct vt_shared *s)
     for (int round = 0; round <= ROUNDS; round++) {
         WAIT_UNTIL(ep.num_accepted == round + 1 && ep.accepted[round]->up, go_on());
         struct vt_conn *c = ep.accepted[round];
-        meet(s, 1, true); /* both are up */
+        meet(s, 1, true); /* both connections are up */
         meet(s, 1,
-             false); /* from here on not polled: it does not notice that the other one closes */
+             false); /* not polled from here on, so that it does not see the other side close */
         meet(s, 1, false);
         for (int i = 0; i < UNREAD; i++)
             CHECK(vt_send(c, "unread", 6, 0, 1) >= 0);
@@ -94,7 +94,7 @@ static void be_sender(struct vt_shared *s)
     exit(0);
 }
 
-/* Closed, and everything of this side has ended; only its destruction has not begun. */
+/* Closes the connection, and waits until everything of this side has ended but its destruction. */
 static void close_it(struct vt_conn *c)
 {
     vt_conn_close(c);
@@ -127,7 +127,7 @@ static void one_round(struct vt_shared *s, struct vt_conn *c, enum way way)
     if (way == CLOSES)
         close_it(c);
     meet(s, 0, false);
-    meet(s, 0, false); /* the messages are there */
+    meet(s, 0, false); /* the messages have arrived */
     if (way == CLOSES_UNREAD)
         vt_conn_close(c);
     if (way == BREAKS)
@@ -156,7 +156,7 @@ static void no_receive_is_lost(enum way way)
     for (int i = 0; i < 3; i++)
         meet(s, 0, false);
     WAIT_UNTIL(last->messages == UNREAD, go_on());
-    /* the others are at hand, until it is worth a call to post them */
+    /* the other receives are held back until there are enough for one call */
     WAIT_UNTIL(receives_left() < 0 || receives_left() > DEPTH - KEPT, go_on());
     vt_conn_close(last);
     meet(s, 0, true);

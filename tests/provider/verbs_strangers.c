@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests that anybody may send, to a listener of the verbs provider: how many of them are
- * answered, and when. There is no device: fake_verbs.h, whose clock stands still unless it is
- * moved. Datagrams come from what stands here in the place of ud.c.
+ * Requests of strangers to a listener of the verbs provider: how many of them are answered, and
+ * when. There is no device: fake_verbs.h, whose clock is moved by the test. This file replaces
+ * ud.c.
  */
 #include "fake_verbs.h"
 #include "../../provider/verbs/ports/ud.h"
@@ -13,7 +13,7 @@ enum { AT_ONCE = 256, PER_MS = 2, QUIET_MS = 10, ENDPOINT = 7 };
 
 static struct vp_prov *prov;
 static struct prov_ep *ep;
-static struct vp_hello_req asked; /* by everybody who asks */
+static struct vp_hello_req asked; /* the data of every request */
 static int waiting, taken;        /* requests */
 
 /* The next request, as an event of the kernel. */
@@ -129,7 +129,7 @@ static void open_all(void)
     fake_more = next_request;
 }
 
-/* NULL: by datagrams. */
+/* req: NULL: requests by datagrams. */
 static void flood(const struct vp_hello_req *req)
 {
     if (req)
@@ -145,14 +145,14 @@ static void strangers_are_answered_at_a_limited_rate(const struct vp_hello_req *
     flood(req);
     int wait = vp_progress(&prov->base);
     CHECK(taken == AT_ONCE && wait > 0 && wait <= QUIET_MS);
-    for (int i = 0; i < 100; i++) /* there is nothing to wake up for */
+    for (int i = 0; i < 100; i++) /* no event wakes the thread */
         vp_progress(&prov->base);
     CHECK(taken == AT_ONCE);
     struct epoll_event event;
     CHECK(epoll_wait(prov->epoll_fd, &event, 1, 0) == 0);
     for (int i = 1; i <= 50; i++) {
         pass_ms(QUIET_MS);
-        vp_progress(&prov->base); /* looks at the channel again from here on */
+        vp_progress(&prov->base); /* polls the channel again from here on */
         vp_progress(&prov->base);
         CHECK(taken == AT_ONCE + i * QUIET_MS * PER_MS);
     }
@@ -162,7 +162,7 @@ static void strangers_are_answered_at_a_limited_rate(const struct vp_hello_req *
     CHECK(vp_progress(&prov->base) != 0);
 }
 
-/* Processes of the job ask as fast as they like. */
+/* Requests of processes of the job are not limited. */
 static void who_knows_the_key_is_not_limited(void)
 {
     struct vp_hello_req req = {.target_id = ENDPOINT + 1};
@@ -188,7 +188,7 @@ int main(void)
         strangers_are_answered_at_a_limited_rate(&stranger);
     }
     who_knows_the_key_is_not_limited();
-    prov->ports[0].ud = (struct vp_ud *)prov; /* not looked at here */
+    prov->ports[0].ud = (struct vp_ud *)prov; /* not used here */
     datagram_fd = eventfd(1, EFD_CLOEXEC);
     CHECK(datagram_fd >= 0 && vp_watch(prov, datagram_fd, VP_WATCH_UD) == 0);
     uint64_t before = prov->strangers;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The verbs provider under load: many connections, floods, lost packets, a device that goes. */
+/* The verbs provider under load: many connections, floods, lost packets, a removed device. */
 #include "verbs_common.h"
 
 #include <sys/resource.h>
@@ -58,7 +58,7 @@ static int count_down(struct vt_conn **c, int n)
     return down;
 }
 
-/* Many more than the first completion queue has entries: each connection keeps one. */
+/* More connections than the first completion queue has entries: each reserves one. */
 static void five_hundred_connections_come_up(void)
 {
     enum { DEPTH = 16 };
@@ -69,7 +69,7 @@ static void five_hundred_connections_come_up(void)
     if (child == 0) {
         set_up_deep(2, 4000, DEPTH);
         publish(s, 1);
-        /* an origin that is too slow asks twice; the first one is down then, and never was up */
+        /* an origin that is too slow asks twice; its first connection never was up */
         WAIT_FOR(&ep, count_up(ep.accepted, ep.num_accepted) == CONNS);
         for (int i = 0; i < ep.num_accepted; i++)
             WAIT_FOR(&ep, ep.accepted[i]->messages == 1 || !ep.accepted[i]->up);
@@ -109,7 +109,7 @@ static void five_hundred_connections_come_up(void)
         free(conns[i]);
 }
 
-/* The program of the target computes: only its background thread drains. */
+/* The target program computes: only its background thread polls. */
 static void a_flood_does_not_need_a_polling_target(void)
 {
     enum { FLOOD = 100000 };
@@ -127,7 +127,7 @@ static void a_flood_does_not_need_a_polling_target(void)
             volatile double x = 0; /* busy, but not with the library */
             for (int i = 0; i < 100000; i++)
                 x += i;
-            if (__atomic_load_n(&s->stage[0], __ATOMIC_ACQUIRE) == 3) /* wakes the rest */
+            if (__atomic_load_n(&s->stage[0], __ATOMIC_ACQUIRE) == 3) /* wakes the thread */
                 usleep(1000);
         }
         CHECK(b->notifies == FLOOD && b->last_imm == FLOOD - 1 && !b->down);
@@ -185,13 +185,13 @@ static void two_busy_sides_answer_each_other(void)
     struct vt_conn *mine = me ? ep.accepted[0] : c;
     double end = vt_now() + VT_TIMEOUT_S;
     uint8_t text[400] = {0};
-    /* asked + answered messages go out, as many come in: peer's questions and answers */
+    /* asked + answered messages are sent, and as many received: the peer's questions and answers */
     while (asked < ROUNDS || mine->messages < 2 * ROUNDS || answered < ROUNDS) {
         pthread_mutex_lock(&ep.lock);
         struct prov_xfer x = {
             .lcl = mem, .rmt = s->mem[!me], .length = 512, .lkey = mr->lkey, .rkey = s->rkey[!me]};
         int burst = 0;
-        while (burst++ < 64 && ops->write(mine->conn, &x) >= 0) /* as much as there is room for */
+        while (burst++ < 64 && ops->write(mine->conn, &x) >= 0) /* as many as fit */
             writes++;
         if (asked < ROUNDS && ops->send(mine->conn, text, sizeof(text), 0, 0) >= 0)
             asked++;
@@ -218,7 +218,7 @@ static void two_busy_sides_answer_each_other(void)
     CHECK(vt_reap(child) == 0);
 }
 
-/* Connections come and go while others work. */
+/* Connections come and go while others stay in use. */
 static void connections_come_and_go(void)
 {
     enum { ROUNDS = 100 };
@@ -270,7 +270,7 @@ static void an_idle_process_sleeps(void)
     CHECK(vt_send(c, "x", 1, PROV_SIGNAL, 0) >= 0);
     WAIT_FOR(&ep, c->done == 1);
     vt_wake(&ep); /* the thread polls, and arms */
-    sleep(9);     /* what may stall is looked after for seven peer timeouts */
+    sleep(9);     /* stalled connections are retried for seven peer timeouts */
     uint64_t progresses = node.progresses, wakes = node.wakes;
     getrusage(RUSAGE_SELF, &before);
     sleep(2);
@@ -287,7 +287,7 @@ static void an_idle_process_sleeps(void)
     free(c);
 }
 
-/* Takes the device away, so only when asked for, as root: verbs_stress removal */
+/* Removes the device, so only on request, as root: verbs_stress removal */
 static void a_removed_device_takes_its_connections_down(void)
 {
     uint8_t addr[PROV_ADDR_MAX];
@@ -326,7 +326,7 @@ static void a_removed_device_takes_its_connections_down(void)
     free(late);
 }
 
-/* With a notice, so that the target counts too. */
+/* With a notice, so that the target counts the write, too. */
 static int write_one(struct vt_conn *c)
 {
     struct prov_xfer x = {.lcl = mem,
@@ -345,8 +345,8 @@ static void write_ten(struct vt_conn *c)
         CHECK(write_one(c) >= 0);
 }
 
-/* As scripts/rxe-vm makes them: veth0 below rxe0, and veth1 at the other end of its cable. As root,
- * so only when asked for: verbs_stress port */
+/* The links made by scripts/rxe-vm: veth0 below rxe0, and veth1 at the other end of its cable.
+ * Changes them, so only on request, as root: verbs_stress port */
 static void set_link(const char *link, const char *how)
 {
     char command[64];
@@ -391,8 +391,8 @@ static void a_port_that_is_down_for_a_moment_loses_nothing(void)
     free(c);
 }
 
-/* Brings a connection up, takes the link down and sees what comes of it; `reason` is that of down()
- * on the side that writes. */
+/* Brings a connection up, takes the link down and checks how the connection ends; `reason` is that
+ * of down() on the side that writes. */
 static void down_for_long(const char *link, enum prov_reason reason)
 {
     enum { TIMEOUT_MS = 2000, BOUND_S = 4 };
@@ -406,7 +406,7 @@ static void down_for_long(const char *link, enum prov_reason reason)
     vt_connect(&ep, addr, size, 0, 7, c);
     WAIT_FOR(&ep, c->up && ep.num_accepted == 1 && ep.accepted[0]->up);
     struct vt_conn *b = ep.accepted[0];
-    /* nobody has that address; but is nobody there if the port is down in the end? */
+    /* no host has that address; the reason depends on whether the port is down in the end */
     addr[size - 3] = 99;
     vt_connect(&ep, addr, size, 0, 7, seeks);
     addr[size - 3] = 1;
@@ -422,7 +422,7 @@ static void down_for_long(const char *link, enum prov_reason reason)
     CHECK(c->reason == reason && b->reason == PROV_REASON_LOCAL);
     CHECK(seeks->reason == PROV_REASON_LOCAL);
     CHECK(posted > 0 && c->done == posted);
-    for (uint64_t i = 0; i < posted; i++) /* nobody's memory or key is to blame */
+    for (uint64_t i = 0; i < posted; i++) /* not a fault of memory or key */
         CHECK(c->log[i].status == PROV_OK || c->log[i].status == PROV_FLUSHED);
     start = vt_now();
     vt_connect(&ep, addr, size, 0, 7, late);
@@ -433,8 +433,8 @@ static void down_for_long(const char *link, enum prov_reason reason)
     printf("%llu turns in 2 s\n", (unsigned long long)(node.progresses - progresses));
     CHECK(node.progresses - progresses < 30);
     set_link(link, "up");
-    /* Only now: on a link that is switched off, rdma_rxe 6.1 breaks its own queue pair for
-     * connection management with the first message of it, for good. */
+    /* Only now: on a link that is switched off, rdma_rxe 6.1 permanently breaks its own queue pair
+     * for connection management with the first message. */
     vt_conn_close(c);
     new_connection_works(addr, size);
     vt_conn_close(seeks);
@@ -451,7 +451,7 @@ static void a_cable_that_is_out_for_long_takes_connections_down(void)
     down_for_long("veth1", PROV_REASON_LOCAL);
 }
 
-/* ... and with the link switched off no write gets out. */
+/* ... and with the link switched off no packet leaves. */
 static void a_link_that_is_switched_off_takes_connections_down(void)
 {
     down_for_long("veth0", PROV_REASON_BROKEN);

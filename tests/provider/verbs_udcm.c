@@ -51,12 +51,12 @@ struct wire {
 };
 
 static struct vp_prov provs[SIDES];
-static struct wire wires[SIDES];             /* towards each */
+static struct wire wires[SIDES];             /* towards each side */
 static unsigned int sent, lose, twice, hold; /* numbers of datagrams, from 1 on; 0: none */
 static uint8_t held[VP_UD_MOST];
 static size_t held_size;
 static int held_to;
-static bool drops; /* what finds no room */
+static bool drops; /* datagrams that do not fit are dropped */
 
 static int side_of(const struct vp_port *port)
 {
@@ -105,10 +105,10 @@ size_t vp_ud_take(struct vp_port *port, uint8_t data[VP_UD_MOST])
 /*** the processes ***/
 
 static struct vp_id ids[SIDES];
-static struct vp_event events[SIDES]; /* the last one of each */
+static struct vp_event events[SIDES]; /* the last event of each */
 static unsigned int heard[SIDES][VP_HEARD_REMOVAL + 1];
-static enum vp_refusal target_refuses; /* 0: it accepts */
-static bool target_thinks;             /* it does not answer for now */
+static enum vp_refusal target_refuses; /* 0: the target accepts */
+static bool target_thinks;             /* the target does not answer for now */
 static struct vp_id ignored[QUEUE];    /* further requests to the target */
 static unsigned int num_ignored;
 
@@ -128,7 +128,7 @@ static void open_side(int side)
     prov->kick_fd = -1;
     prov->num_ports = 1;
     port->num = 1;
-    port->ud = (struct vp_ud *)prov; /* not looked at here */
+    port->ud = (struct vp_ud *)prov; /* not used here */
     port->mtu = side == ORIGIN ? IBV_MTU_4096 : IBV_MTU_1024;
     port->at.lid = (uint16_t)(7 + side);
     port->at.qpn = (uint32_t)(QPN + side);
@@ -184,7 +184,7 @@ static void target_is_asked(struct vp_event *event)
     CHECK(event->size == 8 && memcmp(event->data, "question", 8) == 0);
     CHECK(event->rsp_resources == 8 && event->init_depth == 3);
     CHECK(event->from.ud && event->from.at.qpn == QPN && event->from.at.qkey == 1000);
-    if (ids[TARGET].way) { /* it has one already */
+    if (ids[TARGET].way) { /* the target has a connection already */
         CHECK(num_ignored < QUEUE);
         ignored[num_ignored] = event->asks;
         ignored[num_ignored].way->adopt(&ignored[num_ignored]);
@@ -215,7 +215,7 @@ static void handle(int side, struct vp_event *event)
     }
 }
 
-/* All that has arrived. */
+/* Handles all datagrams that have arrived. */
 static void deliver(void)
 {
     struct vp_event event;
@@ -291,14 +291,14 @@ static void both_ends_know_each_other(void)
     begin_and_ask();
     deliver();
     answer_it();
-    /* while the answer is on its way the target's queue pair is set up */
+    /* while the answer is under way the target's queue pair is set up */
     struct vp_event event;
     CHECK(vp_udcm_next(&provs[ORIGIN], &event) && event.what == VP_HEARD_ANSWER);
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR};
     int mask;
     CHECK(vp_way_ud.qp_attr(&ids[ORIGIN], &attr, &mask) == 0);
     CHECK(attr.dest_qp_num == 501 && attr.path_mtu == IBV_MTU_1024 && attr.ah_attr.dlid == 8);
-    CHECK(attr.max_dest_rd_atomic == 9); /* what the target wants to have in flight */
+    CHECK(attr.max_dest_rd_atomic == 9); /* the reads that the target wants in flight */
     struct ibv_qp_attr send = {.qp_state = IBV_QPS_RTS};
     CHECK(vp_way_ud.qp_attr(&ids[ORIGIN], &send, &mask) == 0 && send.max_rd_atomic == 4);
     CHECK(vp_way_ud.confirm(&ids[ORIGIN]) == 0);
@@ -314,7 +314,7 @@ static bool is_ece(struct vp_ece ece, uint32_t vendor_id, uint32_t options)
     return ece.vendor_id == vendor_id && ece.options == options;
 }
 
-/* The request says what the origin offers, the answer what the target uses; both may be nothing. */
+/* The request has the enhancements offered, the answer those that the target uses; or none. */
 static void enhancements_go_with_request_and_answer(void)
 {
     for (uint32_t options = 0; options < 3; options++) {
@@ -336,7 +336,7 @@ static void enhancements_go_with_request_and_answer(void)
     offer = (struct vp_ece){0};
 }
 
-/* Whichever of the messages is lost, comes twice, or comes late. */
+/* Each of the messages is lost, comes twice, or comes late. */
 static void one_note_may_be_lost_or_come_twice_or_late(void)
 {
     for (unsigned int n = 1; n <= 7; n++) {
@@ -381,7 +381,7 @@ static void a_late_copy_of_a_request_is_no_request(void)
     close_both("a late copy of a request is no request");
 }
 
-/* Nor does it come to anything when the connection is long over. */
+/* The same when the connection was closed long ago. */
 static void a_later_copy_comes_to_nothing(void)
 {
     open_both();
@@ -423,7 +423,7 @@ static void again(void)
     memset(heard, 0, sizeof(heard));
 }
 
-/* How long answers take is measured: requests to slow peers are not repeated too early, and loss
+/* The time to an answer is measured: requests to slow peers are not repeated too early, and loss
  * does not count as slowness. */
 static void the_time_until_a_repetition_follows_the_answers(void)
 {
@@ -450,7 +450,7 @@ static void the_time_until_a_repetition_follows_the_answers(void)
     close_both("the time until a repetition follows the answers");
 }
 
-/* Who gives up says so; where that is lost, the other one's next message is refused. */
+/* An end that gives up notifies the other; or it refuses the other end's next message. */
 static void who_gives_up_is_heard(bool loses)
 {
     open_both();
@@ -494,7 +494,7 @@ static void a_refusal_says_why(void)
     }
 }
 
-/* A peer that is gone does not keep a goodbye. */
+/* A goodbye to a peer that has ended is repeated for a while only. */
 static void a_goodbye_is_repeated_for_a_while(void)
 {
     open_both();
@@ -502,7 +502,7 @@ static void a_goodbye_is_repeated_for_a_while(void)
     run_ms(10);
     CHECK(is_up());
     unsigned int before = sent;
-    provs[TARGET].ports[0].ud = NULL; /* it is gone */
+    provs[TARGET].ports[0].ud = NULL; /* the target has ended */
     vp_way_ud.disconnect(&ids[ORIGIN]);
     vp_id_drop(&ids[ORIGIN]);
     for (int i = 0; i < PATIENCE_MS && !nothing_is_left(); i++) {
@@ -530,7 +530,7 @@ static void goodbyes_may_cross(void)
     close_both("goodbyes may cross");
 }
 
-/* The bytes of a message with the receiver's key in it: the 16 bytes at 8. */
+/* A datagram counts only with the receiver's key, the 16 bytes at 8. */
 static void who_does_not_know_the_key_gets_no_answer(void)
 {
     open_both();
@@ -560,7 +560,7 @@ static void who_does_not_know_the_key_gets_no_answer(void)
     close_both("who does not know the key gets no answer");
 }
 
-/* A message of a third process that knows the key ends no other's connection. */
+/* A message of a third process that knows the key does not end another process's connection. */
 static void messages_are_looked_at_by_who_sent_them(void)
 {
     open_both();
@@ -570,7 +570,7 @@ static void messages_are_looked_at_by_who_sent_them(void)
     CHECK(is_up() && sent == 3);
     vp_way_ud.disconnect(&ids[ORIGIN]); /* its message is held */
     CHECK(held_size);
-    held[44] ^= 1; /* the sender's GID */
+    held[44] ^= 1; /* the sender's GID, changed */
     arrive(TARGET, held, held_size);
     struct vp_event event;
     CHECK(!vp_udcm_next(&provs[TARGET], &event));
@@ -583,7 +583,7 @@ static void messages_are_looked_at_by_who_sent_them(void)
     close_both("messages are looked at by who sent them");
 }
 
-/* A process that ends says so: who asks it, and who would, knows that it is gone. */
+/* A process that ends notifies the peers that ask it, and those that would. */
 static void who_is_gone_is_not_asked(void)
 {
     open_both();
@@ -599,12 +599,12 @@ static void who_is_gone_is_not_asked(void)
     struct vp_peer peer = {.ud = true, .at = provs[TARGET].ports[0].at};
     struct vp_id id = {.kind = VP_ID_CONN};
     CHECK(vp_way_ud.begin(&provs[ORIGIN], &id, &provs[ORIGIN].ports[0], &peer) == -ECONNREFUSED);
-    peer.at.key[0] ^= 1; /* another process, with its number */
+    peer.at.key[0] ^= 1; /* another process with the same number */
     CHECK(vp_way_ud.begin(&provs[ORIGIN], &id, &provs[ORIGIN].ports[0], &peer) == 1);
     vp_id_drop(&id);
     unsigned int before = sent;
     vp_udcm_close(&provs[ORIGIN]);
-    CHECK(sent == before + 2); /* to the other process alone */
+    CHECK(sent == before + 2); /* only to the other process */
     printf("ok: who is gone is not asked\n");
 }
 
@@ -624,7 +624,7 @@ static void the_end_of_a_process_ends_its_connections(void)
     printf("ok: the end of a process ends its connections\n");
 }
 
-/* All that have to do with the process that ends are told, and no others. */
+/* All connections with the process that ends are notified, and no others. */
 static void the_end_of_a_process_ends_all_of_its_connections(void)
 {
     enum { MANY = 9 };
@@ -642,7 +642,7 @@ static void the_end_of_a_process_ends_all_of_its_connections(void)
         CHECK(i == 0 || vp_way_ud.ask(&all[i], &param) == 0);
     }
     vp_id_drop(&all[3]);
-    while (vp_udcm_next(&provs[TARGET], &event)) /* it has to do with the origin */
+    while (vp_udcm_next(&provs[TARGET], &event)) /* events of connections with the origin */
         vp_id_drop(&event.asks);
     memset(wires, 0, sizeof(wires));
     vp_udcm_close(&provs[TARGET]);
@@ -652,7 +652,7 @@ static void the_end_of_a_process_ends_all_of_its_connections(void)
         CHECK(event.what == VP_HEARD_REFUSAL && event.refusal == VP_REFUSED_DEAD);
         told |= 1u << i;
     }
-    CHECK(told == (1u << 1 | 1u << 4 | 1u << 6 | 1u << 7)); /* the first one had asked nothing */
+    CHECK(told == (1u << 1 | 1u << 4 | 1u << 6 | 1u << 7)); /* the first had not asked */
     for (int i = 0; i < MANY; i++)
         vp_id_drop(&all[i]);
     vp_udcm_close(&provs[ORIGIN]);
@@ -660,7 +660,7 @@ static void the_end_of_a_process_ends_all_of_its_connections(void)
 }
 
 /*
- * Whatever who knows the key may send
+ * Random datagrams of a sender that knows the key
  */
 
 enum { OWNERS = 16, ANY_NOTES = 200000, AT_KIND = 5, AT_SIZE = 7, AT_KEY = 8, AT_NUMBERS = 24 };
@@ -703,7 +703,7 @@ static void any_event(struct vp_event *event)
         vp_id_drop(event->id);
 }
 
-/* The target asks, too. */
+/* A random call, also of the target. */
 static void any_call(void)
 {
     struct vp_peer peer = {.ud = true, .at = provs[ORIGIN].ports[0].at};
@@ -719,7 +719,7 @@ static void any_call(void)
         vp_way_ud.ask(id, &param);
 }
 
-/* Numbers of calls are in what was sent last: some messages name one. */
+/* A random datagram; some take a number from the datagram sent last. */
 static void any_note(const uint8_t *last)
 {
     uint8_t msg[VP_UD_MOST];

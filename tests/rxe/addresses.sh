@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# On each of two linked guests, whose port has a hundred more addresses: UTOFU_VERBS_SUBNETS chooses the last of them,
+# Run on each of two linked guests, whose port has a hundred more addresses: UTOFU_VERBS_SUBNETS chooses the last of them,
 # and the traffic_class of UTOFU_VERBS_CONNECT marks the packets of both directions; without them, the first address and no mark.
 # Usage: addresses.sh BUILD
 set -eu

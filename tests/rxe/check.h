@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Conditions of the programs that run on two hosts, without the test harness. */
+/* A CHECK for programs that run on two hosts, without the test harness. */
 #ifndef UT_RXE_CHECK_H
 #define UT_RXE_CHECK_H
 
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Its user has an int rank. */
+/* The including program defines an int rank. */
 #define CHECK(cond, ...)                                                                           \
     do {                                                                                           \
         if (!(cond)) {                                                                             \

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The part of scripts/rxe-tests that runs in each guest: runs a list of tests one after the other.
 
-Usage: guest.py PLAN, a file of JSON that scripts/rxe-tests has written. Standard output has what the tests print, and
-lines that begin with MARK, which scripts/rxe-tests reads: "ready", "begin NAME", "end NAME STATUS SECONDS REASON".
+Usage: guest.py PLAN, a file of JSON that scripts/rxe-tests has written. Prints the tests'
+output, and lines for scripts/rxe-tests that begin with MARK: "ready", "begin NAME", "end NAME
+STATUS SECONDS REASON".
 """
 import contextlib
 import json
@@ -21,7 +22,7 @@ MARK = "@@rxe-tests "
 HOST, HOSTS = int(os.environ["RXE_HOST"]), int(os.environ["RXE_HOSTS"])
 NETDEV = os.environ["RXE_NETDEV"]
 SHARED = pathlib.Path(os.environ["RXE_SHARED"])
-# In the guest everything is there that a test may want: a test that is skipped there is a mistake.
+# The guest has everything that a test needs: a skipped test is an error.
 SKIPPED = re.compile(r"^skipped: |Passing: (\x1b\[[\d;]*m)*0 ", re.M)
 PROCESS = "UT_RXE_TESTS_PROCESS=1"  # in the environment of every process of a test
 ELSEWHERE = "the test failed on the other host"
@@ -34,18 +35,18 @@ def say(text):
 
 
 def mark(*words):
-    # the empty line behind it: rxe-vm passes a line on when the next one comes
+    # with an empty line, as rxe-vm prints a line when the next one comes
     say("\n" + MARK + " ".join(str(w) for w in words) + "\n\n")
 
 
 def command(line):
-    """Runs a command of ours; its output is shown if it fails. Returns an error or None."""
+    """Runs a command; its output is shown if it fails. Returns an error or None."""
     done = subprocess.run(line.split(), capture_output=True, text=True, check=False)
     return None if done.returncode == 0 else f"{line}: {done.stdout}{done.stderr}".strip()
 
 
 def kill_processes():
-    """SIGKILL for every process that a test has left."""
+    """Kills every process that a test has left."""
     for _ in range(50):
         found = False
         for process in pathlib.Path("/proc").glob("[0-9]*"):
@@ -59,7 +60,7 @@ def kill_processes():
 
 
 class Step:
-    """One command of a test, with its output copied to ours."""
+    """One command of a test, whose output goes to standard output."""
 
     def __init__(self, step, environment):
         self.child = subprocess.Popen(step["argv"], cwd=step["cwd"], env=environment | step["env"],
@@ -89,7 +90,7 @@ class Step:
             time.sleep(0.02)
         if error and self.child.poll() is None:
             with contextlib.suppress(OSError):
-                os.killpg(self.child.pid, signal.SIGTERM)  # a test may remove what it has made
+                os.killpg(self.child.pid, signal.SIGTERM)  # a test may clean up
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.child.wait(3)
         kill_processes()
@@ -135,7 +136,7 @@ class Test:
         return next(filter(None, errors), None)
 
     def restore(self):
-        """What a test may have changed of the machine; returns an error or None."""
+        """Restores the machine after a test; returns an error or None."""
         if self.plan["netem"]:
             command("tc qdisc del dev eth0 root")
         links = subprocess.run(["rdma", "link", "show"], capture_output=True, text=True, check=False).stdout
@@ -174,7 +175,7 @@ class Test:
                 said = said or f"{step['title']}: {error}"
                 failed.touch()
                 if self.plan["hosts"] > 1:
-                    break  # the processes of both hosts belong together
+                    break  # the processes of both hosts end together
         return said or None
 
     def run(self):

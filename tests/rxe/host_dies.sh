@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# On each of two linked guests: guest 1 is switched off in the middle of traffic; with "random" at a random moment within
-# six seconds after its processes have said their VCQ ids. Both processes of guest 0 survive.
+# Run on each of two linked guests: guest 1 is switched off in the middle of traffic; with "random" at a random moment within
+# six seconds after its processes have published their VCQ ids. Both processes of guest 0 survive.
 # Usage: host_dies.sh BUILD [random]
 set -eu
 build=$1 card=flowing after=0 ranks=(0 1)
@@ -29,7 +29,7 @@ for ((try = 0; try < 6000; try++)); do
 done
 echo "this machine ends after $after s"
 sleep "$after"
-echo 0 >/run/rxe-vm/job/host1/status # the test is what the other host says
+echo 0 >/run/rxe-vm/job/host1/status # the other host's result is that of the test
 sync
 echo b >/proc/sysrq-trigger # at once, without closing any connection
 sleep 60

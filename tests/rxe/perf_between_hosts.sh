@@ -14,5 +14,5 @@ cat "$said"
 grep -q "^# .*: 2 processes (none)" "$said"
 ! grep -q "were on CPU" "$said" # they have no CPU in common
 [ "$(grep -c "^[a-z]" "$said")" = 9 ]
-# nobody listens any more
+# no process listens now
 if UTOFU_JOB_TIMEOUT=3 "$perf" --connect 10.77.0.1 -q -n 1 put-lat; then exit 1; fi

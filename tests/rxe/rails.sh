@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# On each of two linked guests, which have a second port each in a network that nothing connects to the other's: the
-# port that leads to the peer is used.
+# Run on each of two linked guests, each with a second port in a network of its own: the port with a route to the peer
+# is used.
 # Usage: rails.sh BUILD
 set -eu
 build=$1 folder=$(mktemp -d)

@@ -2,8 +2,8 @@
 /*
  * silence FOLDER: two processes on two hosts put to each other, one put at a time, while the link
  * between them is silent for seconds now and then. No communication may fail, and each notice has
- * to come once and in order. "flowing" appears in FOLDER, which both hosts see, when enough was
- * received; the processes end when somebody has put "over" there.
+ * to come once and in order. A process creates "flowing" in FOLDER, which both hosts share, when it
+ * has received enough; the processes end when "over" is there.
  */
 #include "card.h"
 #include "check.h"
@@ -23,7 +23,7 @@ static const char *folder;
 static utofu_vcq_hdl_t vcq;
 static utofu_vcq_id_t peer;
 static utofu_stadd_t lcl, rmt;
-static _Alignas(SIZE) uint64_t memory[SIZE / 8]; /* word 0: what is sent; word 8: what arrives */
+static _Alignas(SIZE) uint64_t memory[SIZE / 8]; /* word 0: source; word 8: target */
 static uint64_t sent, received;
 static bool pending;
 

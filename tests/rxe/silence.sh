@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# On each of two linked guests, whose link has a netem qdisc: the link loses all packets for a time, now and then, in one
+# Run on each of two linked guests, whose link has a netem qdisc: the link repeatedly loses all packets for a while, in one
 # direction and then in both, with the ports up. Nothing is lost, and no peer counts as dead.
 # Usage: silence.sh BUILD SECONDS...
 set -eu
 build=$1
 shift
-# A connection is asked for again and again, each time for longer: on a slow machine the last time lasts for long.
+# Attempts to connect get longer and longer: on a slow machine the last one is long.
 export UTOFU_JOB_KEY=00112233445566778899aabbccddeeff UTOFU_LOG_LEVEL=info UTOFU_PEER_TIMEOUT=60
 UTOFU_RANK=$RXE_HOST UTOFU_SIZE=2 UTOFU_ROOT=10.77.0.1:7300 "$build/tests/rxe/silence" "$RXE_SHARED" >"$RXE_SHARED/said.$RXE_HOST" 2>&1 &
 program=$!

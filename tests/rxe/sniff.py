@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""sniff.py NETWORK CLASS UNTIL: looks at the RoCE v2 packets of reliable connections that come in at
-eth0 until the file UNTIL is there. Exit status 1 unless there were some, all between addresses that
+"""sniff.py NETWORK CLASS UNTIL: reads the RoCE v2 packets of reliable connections received on eth0
+until the file UNTIL exists. Exit status 1 unless there were some, all between addresses that
 begin with NETWORK and of traffic class CLASS."""
 import collections
 import os

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * survivors FOLDER: four processes on two hosts put to each other without end, until the host of
- * ranks 2 and 3 goes away. Ranks 0 and 1 must get UTOFU_ERR_MRQ_PEER, for what was under
- * way and for what they start next, and still reach each other. Everybody's VCQ id lies in FOLDER,
- * which both hosts see; "flowing" appears there when enough was received.
+ * ranks 2 and 3 is switched off. Ranks 0 and 1 must get UTOFU_ERR_MRQ_PEER, for puts under way and
+ * for those that they start next, and still reach each other. The VCQ ids are in FOLDER, which both
+ * hosts share; "flowing" appears there when enough was received.
  */
 #include "card.h"
 #include "check.h"
@@ -48,7 +48,7 @@ static utofu_vcq_hdl_t vcq;
 static utofu_stadd_t lcl, rmt[PROCS];
 static utofu_vcq_id_t id[PROCS];
 
-/* False: one that has not got through yet holds up the TOQ. */
+/* False: a put not yet complete holds up the TOQ. */
 static bool put(int to)
 {
     int rc = utofu_put(vcq, id[to], lcl, rmt[to] + 64 * (unsigned int)rank, 8, (uint64_t)to,
@@ -82,7 +82,7 @@ int main(int argc, char **argv)
         struct utofu_mrq_notice notice;
         void *cbdata;
         for (int to = 0; to < PROCS; to++) {
-            /* twice after the first failure: what starts next fails as well */
+            /* two more after the first failure: puts started next fail as well */
             if (to != rank && !pending[to] && failures[to] < 3)
                 pending[to] = put(to);
         }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The port of process 0's host goes down under its VCQ and comes back. It takes a link down, so it
- * runs in a virtual machine, one with both processes, or one for each; or over the software
- * adapter.
+ * The port of process 0's host goes down under its VCQ and comes back. As the test takes a link
+ * down, it runs in a virtual machine (one for both processes, or one for each), or over the
+ * software adapter.
  */
 #include "../adapter/fault.h"
 #include "ends.h"
@@ -31,7 +31,7 @@ static double now(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* The cable of the port, as scripts/rxe-vm makes it: rxe0 is on veth0. */
+/* The cable of the port made by scripts/rxe-vm: rxe0 is on veth0. */
 static void set_cable(const char *how)
 {
     char command[64];
@@ -59,8 +59,8 @@ static void put_to(const struct ut_end *end, const struct ut_peer *peer, uint64_
     ut_submit(&put);
 }
 
-/* Takes what comes until `lcl` local and `rmt` remote notices have. The local ones come in order
- * and with `rc`. */
+/* Takes notices until `lcl` local and `rmt` remote ones have arrived. The local ones arrive in
+ * order, with code `rc`. */
 static void take(const struct ut_end *end, uint64_t from, uint64_t lcl, uint64_t rmt, int rc)
 {
     uint64_t num_lcl = 0, num_rmt = 0;
@@ -90,7 +90,7 @@ static void drop_notices(const struct ut_end *end)
         ;
 }
 
-/* Both put and are put to. */
+/* Each process puts to the other. */
 static void exchange(const struct ut_end *end, const struct ut_peer *peer, uint64_t from)
 {
     for (uint64_t i = 0; i < ROUNDS; i++)
@@ -141,7 +141,7 @@ Test(port, that_is_down_for_a_moment_costs_no_put)
     ut_run(&(struct ut_run_opts){.n = 2, .nodes = 2, .env = ENVIRONMENT}, goes_for_a_moment, NULL);
 }
 
-/* Puts until one fails as the port is down. Without a cable the device still reaches itself. */
+/* Puts until a put fails as the port is down. Without a cable the device still reaches itself. */
 static void put_until_told(const struct ut_end *end, const struct ut_peer *peer, uint64_t edata)
 {
     struct utofu_mrq_notice notice;

@@ -4,8 +4,8 @@
  * other and read from each other, OPS times each: peers in random order ("any"), every other one in
  * turn ("all"), all but rank 0 to rank 0 alone ("one"), or rank 0 to every other one in turn
  * ("from"). Every notice has to arrive once and in order, every addition to be executed once, and
- * what a process has put last to be there in the end. For UTOFU_VERBS_MAX_QPS: run with more
- * processes than that. Now and then a process computes for a while, and calls nothing.
+ * the last put of each process to be in memory at the end. For UTOFU_VERBS_MAX_QPS: run with more
+ * processes than that. Now and then a process computes for a while without calling the library.
  */
 #include "card.h"
 #include "check.h"
@@ -21,11 +21,11 @@
 enum { MOST = 1024, STAG = 1, SIZE = 20480, MANY = 32, UNDER_WAY = 24, TIMEOUT_S = 200 };
 enum whom { ANY, ALL, ONE, FROM };
 
-/* A process's memory, which the others know the layout of. */
+/* The layout of each process's memory. */
 struct memory {
-    uint64_t adds;        /* counted by all */
-    uint64_t rank_plus_1; /* read by all */
-    uint64_t put[MOST];   /* by each origin: how many it has put */
+    uint64_t adds;        /* all processes add here */
+    uint64_t rank_plus_1; /* all processes read it */
+    uint64_t put[MOST];   /* by each origin: the number of its puts */
     uint64_t got[MOST];   /* from each target: its rank_plus_1 */
     uint64_t unused[SIZE / 8 - 2 - 2 * MOST];
 };
@@ -43,9 +43,9 @@ static utofu_stadd_t lcl, rmt[MOST];
 static _Alignas(4096) struct memory memory;
 static struct counts sent;
 static uint64_t received[MOST];
-static bool seen[MOST]; /* of each target: something was read */
+static bool seen[MOST]; /* of each target: a value was read */
 
-/* Nobody has to do with others than rank 0. */
+/* Only rank 0 has more than one peer. */
 static bool is_star(void)
 {
     return whom == ONE || whom == FROM;
@@ -65,7 +65,7 @@ static double now(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* When a wait that begins now has failed. */
+/* End of a wait that begins now. */
 static double deadline(void)
 {
     const char *scale = getenv("UT_TEST_TIMEOUT_SCALE");
@@ -97,7 +97,7 @@ static void poll_all(void)
     }
 }
 
-/* False: there is no room. */
+/* False: the TOQ has no room. */
 static bool start(int to, int what)
 {
     const unsigned long int flags = UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE;
@@ -136,7 +136,7 @@ static void hear(const char *what, int from, void *data, size_t bytes)
     while (!card_read(folder, what, from, data, bytes)) {
         if (vcq)
             poll_all();
-        usleep(2000 * (unsigned int)size); /* so that all together do not take the whole machine */
+        usleep(2000 * (unsigned int)size); /* so that some CPU stays free */
         CHECK(now() < end, "no %s comes from rank %d", what, from);
     }
 }
@@ -179,14 +179,14 @@ static void communicate(long ops)
 
     while (started < ops || under_way > 0) {
         int to = started < ops ? next_peer(&seed) : 0;
-        /* several to one peer: what waits while its connection is closed and opened */
+        /* several to one peer, which wait while its connection is closed and opened */
         for (int n = rand_r(&seed) % 4; n >= 0 && started < ops && under_way < UNDER_WAY; n--)
             started += start(to, rand_r(&seed) % 5);
         int before = under_way;
         poll_all();
         if (rand_r(&seed) % 500 == 0)
             usleep(3000);
-        else if (size > MANY && whom != FROM && under_way == before) /* others shall get on */
+        else if (size > MANY && whom != FROM && under_way == before) /* lets other processes run */
             usleep(1000 * (unsigned int)size);
         CHECK(now() < end, "%ld of %ld started, %d under way", started, ops, under_way);
     }
@@ -226,7 +226,7 @@ static bool parse_whom(const char *name)
     return whom <= FROM;
 }
 
-/* How many communications this process starts. */
+/* Number of communications that this process starts. */
 static long ops_of(const char *number)
 {
     bool starts = !is_star() || (rank == 0) == (whom == FROM);

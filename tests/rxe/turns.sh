@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# More busy peers than UTOFU_VERBS_MAX_QPS: nothing is lost, and connections were closed for it; where
-# there are enough places, none was.
+# More busy peers than UTOFU_VERBS_MAX_QPS: nothing is lost, and connections were closed; with
+# enough places none was closed.
 # Usage: turns.sh UTOFURUN PROGRAM any|all|one|from PROCESSES QPS OPS CLOSED
-# CLOSED: so many times at least; 0: never. PROGRAM is turns.
+# CLOSED: least number of connections closed; 0: none. PROGRAM is turns.
 set -u
 utofurun=$1 program=$2 whom=$3 processes=$4 closed=$7
 export UTOFU_VERBS_MAX_QPS=$5 UTOFU_STATS=1

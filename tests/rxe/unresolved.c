@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Preloaded: the first UNRESOLVED addresses that librdmacm resolves for this process are reported
- * as errors, and the next as many routes, as if the tables of the network were overrun.
+ * as errors, and the next as many routes, as if the network's tables were full.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static int addresses, routes; /* that were reported as errors */
+static int addresses, routes; /* already reported as errors */
 
 __attribute__((visibility("default"))) int rdma_get_cm_event(struct rdma_event_channel *channel,
                                                              struct rdma_cm_event **event)

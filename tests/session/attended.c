@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A program that computes after it has posted to a session-mode VCQ: its puts start when the SPS
- * arrives, not when the background thread looks again whether the program still polls. Here that
- * would be in a quarter of an hour, as the test sets the thread's date itself.
+ * arrives, not when the background thread next checks whether the program still polls. The test
+ * sets that next check a quarter of an hour ahead.
  */
 #include "runtime/thread.h"
 #include "util/clock.h"
@@ -54,7 +54,7 @@ static void poll_until_put(void)
     }
 }
 
-/* The thread finds that the program polls, and looks again in a long time. */
+/* The thread finds that the program polls, and sets its next check far ahead. */
 static void let_thread_back_off(void)
 {
     struct ut_vcq *vcq = ut_vcq_at(session);

@@ -27,7 +27,7 @@ void relay_compute_until(int cell)
     while (*ut_cell(cell) == 0) {
         for (int i = 0; i < 100000; i++)
             x = x * 3 + 1;
-        ut_relax(); /* others may need this core */
+        ut_relax(); /* other processes may need this core */
     }
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Session mode when things end: VCQs with descriptors that wait, relays that die. */
+/* The end of session mode: VCQs with waiting descriptors, relays that die. */
 #include "relay.h"
 
 #include <criterion/criterion.h>
@@ -9,7 +9,7 @@
 
 TestSuite(endings);
 
-/* Freed with descriptors that wait, with and without puts on their way. */
+/* VCQs freed with waiting descriptors, with and without puts under way. */
 static void freed_waiting(void *arg)
 {
     struct ut_end sink;
@@ -41,13 +41,13 @@ static void freed_waiting(void *arg)
         if (round % 3 == 0)
             ut_random_delay(1000);
         int told = 0;
-        if (round % 2) /* the put has come before the VCQ goes */
+        if (round % 2) /* the put has arrived before the VCQ is freed */
             while (told == 0) {
                 CHECK_OK(ut_await_mrq(sink.vcq, &notice));
                 told = notice.notice_type == UTOFU_MRQ_TYPE_LCL_PUT;
             }
         ut_end_close(&relay);
-        /* nothing that waited went off when it was freed */
+        /* no waiting descriptor started when the VCQ was freed */
         uint64_t arrived = 0;
         while (utofu_poll_mrq(sink.vcq, 0, &notice) == UTOFU_SUCCESS)
             arrived++;
@@ -62,7 +62,7 @@ Test(endings, vcq_with_descriptors_that_wait_can_be_freed)
     ut_run(&(struct ut_run_opts){.n = 1}, freed_waiting, NULL);
 }
 
-/* One that is freed and made anew does not know of the steps of the old one. */
+/* A VCQ that was freed and created again does not have the steps of the old one. */
 static void made_anew(void *arg)
 {
     struct ut_end origin, relay;
@@ -77,7 +77,7 @@ static void made_anew(void *arg)
         struct ut_comm put = relay_put(&relay, &to_origin, 0, 8, UT_LCL);
         ut_submit(&put);
         for (int i = 0; i < 50; i++)
-            ut_expect_nothing(relay.vcq); /* 15 steps were left last time */
+            ut_expect_nothing(relay.vcq); /* the old VCQ had 15 steps left */
         put = relay_put(&origin, &to_relay, 64, 8, UT_LCL | UT_SPS(15));
         ut_submit(&put);
         relay_expect(origin.vcq, UTOFU_MRQ_TYPE_LCL_PUT, 0);
@@ -92,7 +92,7 @@ Test(endings, vcq_made_anew_starts_without_steps)
     ut_run(&(struct ut_run_opts){.n = 1}, made_anew, NULL);
 }
 
-/* In an exit with descriptors that wait, nothing hangs. */
+/* A process can exit with waiting descriptors. */
 static void exit_waiting(void *arg)
 {
     struct ut_end end;
@@ -110,13 +110,13 @@ Test(endings, exit_with_descriptors_that_wait)
     ut_run(&(struct ut_run_opts){.n = 2, .env = {"UTOFU_PEER_TIMEOUT=1"}}, exit_waiting, NULL);
 }
 
-/* A chain of four whose second relay dies: puts to it fail, the others are not disturbed. */
+/* A chain of four whose second relay dies: puts to it fail, the others still work. */
 static void relay_dies(void *arg)
 {
     struct ut_end end;
     struct ut_peer peers[4];
     bool relay = ut_rank == 1 || ut_rank == 2;
-    bool before = arg == NULL; /* the rest of the chain was in use before */
+    bool before = arg == NULL; /* the rest of the chain was used before */
 
     relay_open_all(&end, relay, 4096, peers);
     for (int round = 0; round < 2; round++) {
@@ -130,7 +130,7 @@ static void relay_dies(void *arg)
         if (round == 1 && ut_rank == 2)
             raise(SIGKILL);
         while (round == 1 && ut_rank == 0 && kill(ut_pid_of(2), 0) == 0)
-            ut_relax(); /* it is reaped when it is dead */
+            ut_relax(); /* until the dead process is reaped */
         if (ut_rank == 0 && (round == 1 || before)) {
             struct ut_comm first = relay_put(&end, &peers[1], 0, 64, UT_LCL | UT_SPS(1));
             ut_submit(&first);
@@ -148,7 +148,7 @@ static void relay_dies(void *arg)
         if (round == 0)
             ut_barrier();
     }
-    if (ut_rank == 1) { /* its descriptor was started by the put of rank 0, and fails */
+    if (ut_rank == 1) { /* rank 0's put starts this relay's descriptor, whose put fails */
         struct utofu_mrq_notice notice;
         int rc = ut_await_mrq(end.vcq, &notice);
 
@@ -163,7 +163,7 @@ static void relay_dies(void *arg)
         while (*ut_cell(5) == 0)
             ut_relax();
     }
-    /* what is left works on */
+    /* the rest of the chain still works */
     ut_barrier();
     if (ut_rank == 0) {
         struct ut_comm put = relay_put(&end, &peers[3], 0, 64, UT_LCL);
@@ -188,14 +188,14 @@ Test(endings, death_of_a_relay_is_an_error_for_who_puts_to_it)
 
 Test(endings, death_of_a_relay_before_it_was_ever_put_to_is_an_error)
 {
-    /* in a job set up by hand nobody but the dead one knows whether it ever called the library */
+    /* in a job set up by hand the others do not know whether the dead one called the library */
     ut_run(&(struct ut_run_opts){.n = 4,
                                  .may_die = 1 << 2,
                                  .env = {"UTOFU_PEER_TIMEOUT=1", "UTOFU_JOB_TIMEOUT=4"}},
            fresh_relay_dies, NULL);
 }
 
-/* A put of rank 0 that moves the schedule pointer of its own session: one more put goes round. */
+/* A put of rank 0 that moves its own session's schedule pointer: one more put goes round. */
 static void set_going(const struct ut_end *start, const struct ut_end *end)
 {
     struct ut_comm first = {.kind = UT_PUT,
@@ -211,9 +211,9 @@ static void set_going(const struct ut_end *start, const struct ut_end *end)
 }
 
 /*
- * A ring whose put goes round for ever, until one of it dies: everybody else comes to an end.
- * The put may have been with the dead one, and is lost then, as it must be: so rank 0 sets another
- * going now and then once rank 2 has said that it is about to die, until one of them meets the gap.
+ * A put goes round a ring for ever, until one process dies: all others end. The put is lost if the
+ * dead process had it; so once rank 2 has announced its death rank 0 starts another one now and
+ * then, until one of them meets the gap.
  */
 static void ring_dies(void *arg)
 {
@@ -237,7 +237,7 @@ static void ring_dies(void *arg)
         (void)utofu_poll_tcq(end.vcq, 0, &cbdata);
         while ((rc = utofu_poll_mrq(end.vcq, 0, &notice)) == UTOFU_SUCCESS)
             seen++;
-        if (rc != UTOFU_ERR_NOT_FOUND) { /* who puts to the dead one tells the others */
+        if (rc != UTOFU_ERR_NOT_FOUND) { /* the origin notifies the others */
             CHECK(ut_rank == 1, "%s", ut_rc_name(rc));
             CHECK(rc == UTOFU_ERR_MRQ_PEER || rc == UTOFU_ERR_MRQ_RMT_MEMORY, "%s", ut_rc_name(rc));
             *ut_cell(0) = 1;
@@ -266,9 +266,9 @@ Test(endings, death_in_a_ring_ends_it_for_all)
 }
 
 /*
- * A session-mode VCQ for each round, with the id of the one before: each process puts to all others
- * out of it, as soon as these have sent it a step from a VCQ that stays. It is freed when all of
- * its own puts are complete and those of the others are there.
+ * Each round has a new session-mode VCQ, with the id of the one before: each process puts to all
+ * others from it, as soon as these have sent it a step from a VCQ that stays. The session-mode VCQ
+ * is freed when all of its own puts are complete and those of the others have arrived.
  */
 static void made_anew_each_round(void *arg)
 {
@@ -318,8 +318,7 @@ Test(endings, vcq_made_anew_each_round_loses_no_step)
 /*
  * The same with memory that another VCQ has registered as well, so that it stays reachable when the
  * session-mode VCQ is freed, and the STADD is the same each time. Process 0 does not poll the VCQ
- * of its steps before the next one: it does not know that its connection is one to the VCQ that was
- * freed.
+ * of its steps before the next one, so it does not see that the connected VCQ was freed.
  */
 static void made_anew_same_memory(void *arg)
 {
@@ -350,7 +349,7 @@ static void made_anew_same_memory(void *arg)
             ut_submit(&put);
             CHECK_OK(ut_await_tcq(end.vcq, &cbdata));
         }
-        ut_barrier(); /* the put is there, and its sender knows */
+        ut_barrier(); /* the put has arrived, and its sender has the notice */
         CHECK_OK(utofu_dereg_mem(end.vcq, end.stadd, 0));
         CHECK_OK(utofu_free_vcq(end.vcq));
     }

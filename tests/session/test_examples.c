@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The examples of 2.2.8, figures 2.11 to 2.15; the relays compute and never call the library. */
+/* The manual's examples (figures 2.11 to 2.15); the relays compute and never call the library. */
 #include "relay.h"
 
 #include <criterion/criterion.h>
@@ -12,11 +12,11 @@ static void run(int n, int nodes, ut_body_fn *body)
     ut_run(&(struct ut_run_opts){.n = n, .nodes = nodes}, body, NULL);
 }
 
-/* In all of these: cell 2 r says that round r is over at its end. */
+/* In all examples, cell 2 r says that round r is over at its end. */
 enum { ROUNDS = 5, SIZE = 4096, NOTICES = UT_TCQ | UT_LCL | UT_RMT };
 
 /* Behind a round a relay finds the entries of its descriptors as in free mode: one TCQ entry each,
- * and a local notice of each put. The remote notices of what came in are between them. */
+ * and a local notice of each put. The remote notices of incoming puts are between them. */
 static void expect_relayed(const struct ut_end *end, int tcqs, int lcls, int rmts)
 {
     struct utofu_mrq_notice notice;
@@ -109,7 +109,7 @@ static void steps(void *arg)
     } else {
         for (uint64_t i = 0; i < 3; i++)
             relay_expect(end.vcq, UTOFU_MRQ_TYPE_RMT_PUT, i);
-        for (int i = 0; i < 200; i++) { /* no more come by themselves */
+        for (int i = 0; i < 200; i++) { /* no others start */
             ut_expect_nothing(end.vcq);
             ut_random_delay(200);
         }
@@ -209,7 +209,7 @@ static void join(void *arg)
             expect_relayed(&end, 3, 1, 0);
         } else {
             relay_expect(end.vcq, UTOFU_MRQ_TYPE_RMT_PUT, 0);
-            for (int from = 0; from < 3; from++) /* all three are in */
+            for (int from = 0; from < 3; from++) /* all three have arrived */
                 relay_check(end.mem + 64 * from, 64, (uint64_t)(round + from));
             *ut_cell(round) = 1;
         }
@@ -225,7 +225,7 @@ Test(examples, f2_14_join_of_three_in_any_order)
     run(5, 1, join);
 }
 
-/* 2.15: three puts from A to B, each relayed to C when it has come; and one step more, to D */
+/* 2.15: three puts from A to B, each relayed to C on arrival; and one step more, to D */
 
 static void pipeline(void *arg)
 {

@@ -3,15 +3,15 @@
  * Random programs: graphs of relays, run on the library and on a plain model; same final memory,
  * same notices. Section 2.2.8.
  *
- * Four processes have a free-mode VCQ each, which starts and ends things, and up to six
+ * Four processes have a free-mode VCQ each, at which every graph starts and ends, and up to six
  * session-mode VCQs between them; with MANY_PROCESSES 256 have up to 256. Puts lead from free-mode
- * VCQs to relays, from relays to relays of higher number and to free-mode VCQs. A relay is one of
- * two: pipe: all that comes, comes from one VCQ, in order; each put that arrives starts a group of
- *         descriptors, which may send on what has come so far.
- *   join: puts come from anywhere in any order; the descriptors that send on what came are the last
- *         ones, so few that all puts must have come for the first of them to start.
+ * VCQs to relays, from relays to relays of higher number and to free-mode VCQs. Two kinds of relay:
+ *   pipe: all puts to it come from one VCQ, in order; each put that arrives starts a group of
+ *         descriptors, which may send on the data received so far.
+ *   join: puts come from anywhere in any order; only the last descriptors send on data, so few that
+ *         all puts must have arrived for the first of them to start.
  * So memory does not depend on timing, and a model that executes everything in order of the relays'
- * numbers knows it. All processes make the same graphs from the seed.
+ * numbers predicts it. All processes make the same graphs from the seed.
  *
  * UT_SESSION_GRAPHS: number of graphs (2,000 in the full run). UT_SESSION_FIRST: the first one.
  */
@@ -33,15 +33,15 @@ enum {
 #else
     PROCS = 4,
     RELAYS = 6,
-    CONSTANTS = 8192, /* bytes at the start of a memory, which only its owner writes */
+    CONSTANTS = 8192, /* bytes at the start of a memory, written by its owner alone */
     MEMORY = 1 << 18,
     MOST_LENGTH = 4096,
 #endif
     NODES = RELAYS + PROCS, /* VCQs: relays, then the free-mode VCQ of each process */
     MOST_OWN = (RELAYS + PROCS - 1) / PROCS + 1,
-    MOST_IN = 5,   /* puts that come to a relay in a round */
-    MOST_BACK = 6, /* from a relay to the one whose puts come there */
-    MOST_OUT = 10, /* puts from a relay to relays: with two to elsewhere an SPS can start them */
+    MOST_IN = 5,   /* puts to a relay in a round */
+    MOST_BACK = 6, /* from a relay to the one whose puts it receives */
+    MOST_OUT = 10, /* from a relay to relays: with two more puts the most for an SPS */
     MOST_GROUP = 4,
     MOST_DESCS = 128, /* of a VCQ in a round */
 };
@@ -57,9 +57,9 @@ struct desc {
 
 struct relay {
     bool used, pipe;
-    int parent[MOST_IN]; /* of the puts that come; of a pipe all the same */
+    int parent[MOST_IN]; /* origins of the puts received; a pipe has one origin */
     int num_in;
-    struct desc *in[MOST_IN]; /* in order of their creation, which is their order for a pipe */
+    struct desc *in[MOST_IN]; /* in order of creation, which is the order of arrival at a pipe */
     int num_made;
     int num_out; /* puts that it sends to relays */
 };
@@ -118,7 +118,7 @@ static void add_put(struct ut_rng *rng, int from, int to, size_t src, size_t len
         d->sps = (unsigned int)ut_rng_below(rng, 16); /* free mode: ignored */
 }
 
-/* A put that sends on one of the first `num` puts that came. */
+/* A put that sends on one of the first `num` puts received. */
 static void add_relayed(struct ut_rng *rng, int from, int to, int num)
 {
     const struct desc *came = graph.relay[from].in[ut_rng_below(rng, (uint64_t)num)];
@@ -126,7 +126,7 @@ static void add_relayed(struct ut_rng *rng, int from, int to, int num)
     add_put(rng, from, to, came->dst, came->length);
 }
 
-/* One of the relays before this one that can send so many more puts, or a free-mode VCQ. */
+/* One of the relays before this one that can send `puts` more puts, or a free-mode VCQ. */
 static int choose_parent(struct ut_rng *rng, int number, int puts)
 {
     int origin = RELAYS + (int)ut_rng_below(rng, PROCS);
@@ -154,7 +154,7 @@ static void choose_parents(struct ut_rng *rng, int number)
             r->pipe && i > 0 ? r->parent[0] : choose_parent(rng, number, r->pipe ? r->num_in : 1);
 }
 
-/* Where a relay sends: its children, once for each put they expect of it, and a few ends; mixed. */
+/* A relay's shuffled targets: its children, once for each put, and a few free-mode VCQs. */
 static int choose_targets(struct ut_rng *rng, int number, int targets[])
 {
     int count = 0;
@@ -179,14 +179,14 @@ static void make_pipe(struct ut_rng *rng, int number, const int targets[], int c
     int done = 0;
 
     for (int group = 0; group < r->num_in; group++) {
-        /* the last group takes what is left: never more than SPS allows */
+        /* the last group takes all remaining ones: never more than SPS allows */
         int most = group == r->num_in - 1 ? count - done : MOST_GROUP;
         int size = group == r->num_in - 1 ? most : (int)ut_rng_below(rng, (uint64_t)most + 1);
         int first = graph.num_descs[number];
 
         for (int i = 0; i < size && done < count && i < 12; i++)
             add_relayed(rng, number, targets[done++], group + 1);
-        /* at least one in each: a put without SPS is not told of, and may come later */
+        /* at least one in each group: a put without SPS is not notified, and may come later */
         add_nops(rng, number,
                  (unsigned int)ut_rng_below(rng, 3) + (graph.num_descs[number] == first));
         r->in[group]->sps = (unsigned int)(graph.num_descs[number] - first);
@@ -250,7 +250,7 @@ static void run_model(uint64_t number, int round)
             memcpy(&model[node][i], &random, 8);
         }
     for (int n = 0; n < NODES; n++) {
-        int from = n < PROCS ? RELAYS + n : n - PROCS; /* who starts comes first */
+        int from = n < PROCS ? RELAYS + n : n - PROCS; /* the starting VCQs first */
         for (int i = 0; i < graph.num_descs[from]; i++) {
             const struct desc *d = &graph.descs[from][i];
             if (!d->nop)
@@ -266,8 +266,8 @@ static void run_model(uint64_t number, int round)
 struct own {
     int node;
     struct ut_end end;
-    int lcl, tcq, puts, tcqs; /* notices that came; that will */
-    int rmt[NODES];           /* per origin: the next descriptor whose remote notice may come */
+    int lcl, tcq, puts, tcqs; /* notices received; notices expected */
+    int rmt[NODES];           /* per origin: the next descriptor whose remote notice is expected */
     bool posted;
     uint64_t prepared[MOST_DESCS * UT_DESC / 8];
     size_t prepared_size;
@@ -310,7 +310,7 @@ static void prepare(struct own *o)
     }
 }
 
-/* All at once as prepared, in two pieces, or one by one. */
+/* Posts all descriptors at once, prepared, in two pieces, or one by one. */
 static void post(struct own *o)
 {
     int n = graph.num_descs[o->node], split = n / 2;
@@ -396,7 +396,7 @@ static bool is_done(const struct own *o)
 static void run_round(void)
 {
     uint64_t late =
-        ut_random_below(3); /* relays are posted before, or perhaps after the puts come */
+        ut_random_below(3); /* relays are posted before the puts arrive, or perhaps after */
 
     for (int i = 0; i < num_own; i++) {
         struct own *o = &own[i];

@@ -16,7 +16,7 @@ static void run(int n, ut_body_fn *body)
     ut_run(&(struct ut_run_opts){.n = n, .timeout_s = 120}, body, NULL);
 }
 
-/* Takes what TCQ entries and notices there are; counts the remote notices, which come in order. */
+/* Takes all TCQ entries and notices; counts the remote notices, which come in order. */
 static void take_all(utofu_vcq_hdl_t vcq, uint64_t *rmt, uint64_t *lcl)
 {
     struct utofu_mrq_notice notice;
@@ -49,7 +49,7 @@ static void ring(void *arg)
     if (ut_rank == 0)
         memset(end.mem, 0xab, 64);
     ut_barrier();
-    if (ut_rank == 0) { /* gives the first turn; perhaps before anything is posted */
+    if (ut_rank == 0) { /* starts the first lap, perhaps before other ranks have posted */
         struct ut_comm first = {.kind = UT_PUT,
                                 .vcq = start.vcq,
                                 .rmt = end.id,
@@ -63,7 +63,7 @@ static void ring(void *arg)
     }
     while (posted < laps || rmt < laps) {
         for (int i = 0; i < BATCH && posted < laps && posted < rmt + 2 * BATCH; i++) {
-            /* the last one does not start another lap */
+            /* the last put does not start another lap */
             bool last = ut_rank == ut_size - 1 && posted == laps - 1;
             struct ut_comm hop = relay_put(&end, next, 0, 64, UT_RMT | UT_SPS(!last));
 
@@ -138,7 +138,7 @@ static void tree(void *arg)
         ut_step("round %llu", (unsigned long long)round);
         if (ut_rank == 0)
             relay_fill(end.mem, LENGTH, round);
-        if (ut_rank > 0 && ut_random_below(2)) /* before or after the data comes */
+        if (ut_rank > 0 && ut_random_below(2)) /* before or after the data arrive */
             ut_random_delay(300);
         CHECK_OK(utofu_post_toq(end.vcq, desc, size, &end));
         if (ut_rank > 0) {
@@ -186,7 +186,7 @@ static void exchange(void *arg)
         CHECK_OK(ut_prepare(all[i], (uint8_t *)desc + size, &one));
         size += one;
     }
-    /* one ahead: a put with SPS 1 to oneself, of another VCQ */
+    /* one ahead: a put with SPS 1 from another VCQ to this process's own */
     ut_end_open(&helper, 0, 0, 4096);
     struct ut_comm ahead = {.kind = UT_PUT,
                             .vcq = helper.vcq,
@@ -207,7 +207,7 @@ static void exchange(void *arg)
             ut_random_delay(2000); /* computes */
         relay_expect(end.vcq, UTOFU_MRQ_TYPE_RMT_PUT, 0);
         relay_check(end.mem + LENGTH, LENGTH, round * 2 + (uint64_t)!ut_rank);
-        for (int i = 0; i < 3; i++) /* then the buffer may be written again */
+        for (int i = 0; i < 3; i++) /* after these the buffer may be written again */
             ut_expect_tcq(end.vcq, UTOFU_SUCCESS, NULL);
         ut_expect_nothing(end.vcq);
     }
@@ -277,11 +277,11 @@ static void many_joins(void *arg)
                 ut_relax();
             }
             for (size_t i = 0; i < EACH * ORIGINS; i++)
-                CHECK_EQ(((uint64_t *)(void *)last.mem)[i], round); /* all 16 were in */
+                CHECK_EQ(((uint64_t *)(void *)last.mem)[i], round); /* all 16 had arrived */
         }
         ut_barrier();
         if (ut_rank == RELAY)
-            ut_expect_nothing(last.vcq); /* once */
+            ut_expect_nothing(last.vcq); /* the put is sent once */
         ut_barrier();
     }
     if (ut_rank == RELAY)

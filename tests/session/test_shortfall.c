@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Puts that arrive before their descriptors are posted; what is refused, ignored and limited in
- * session mode. Sections 2.2.8.1, 3.3.4.1, 3.7.9.3, 4.3.2.2, 4.3.2.4.
+ * Puts that arrive before their descriptors are posted; refused calls, ignored arguments and limits
+ * in session mode. Sections 2.2.8.1, 3.3.4.1, 3.7.9.3, 4.3.2.2, 4.3.2.4.
  */
 #include "relay.h"
 
@@ -19,7 +19,7 @@ static void run(int n, const char *env, ut_body_fn *body)
     ut_run(&(struct ut_run_opts){.n = n, .env = {env}}, body, NULL);
 }
 
-/* Advances the schedule pointer of a relay of this process, and waits until that is done. */
+/* Advances the schedule pointer of a relay of this process, and waits until it has moved. */
 static void advance(const struct ut_end *from, const struct ut_peer *relay, uint64_t steps)
 {
     while (steps > 0) {
@@ -43,7 +43,7 @@ static void post(const struct ut_end *relay, const struct ut_peer *to, uint64_t 
     }
 }
 
-/* So many of them have started, and no more. */
+/* Exactly `seen` plus the given number of puts have started. */
 static void expect_started(const struct ut_end *relay, const struct ut_end *at, uint64_t *seen,
                            uint64_t count)
 {
@@ -85,13 +85,13 @@ static void overlapping(void *arg)
     open_trio(&t);
     post(&t.relay, &t.to_sink, &posted, 2);
     expect_started(&t.relay, &t.sink, &seen, 0);
-    advance(&t.origin, &t.to_relay, 5); /* 3 are missing */
+    advance(&t.origin, &t.to_relay, 5); /* 3 descriptors are missing */
     expect_started(&t.relay, &t.sink, &seen, 2);
-    advance(&t.origin, &t.to_relay, 4); /* 7 are */
+    advance(&t.origin, &t.to_relay, 4); /* 7 are missing */
     expect_started(&t.relay, &t.sink, &seen, 2);
-    post(&t.relay, &t.to_sink, &posted, 4); /* 3 are still */
+    post(&t.relay, &t.to_sink, &posted, 4); /* 3 are missing */
     expect_started(&t.relay, &t.sink, &seen, 6);
-    post(&t.relay, &t.to_sink, &posted, 5); /* and now 2 wait */
+    post(&t.relay, &t.to_sink, &posted, 5); /* none is missing, and 2 wait */
     expect_started(&t.relay, &t.sink, &seen, 9);
     advance(&t.origin, &t.to_relay, 2);
     expect_started(&t.relay, &t.sink, &seen, 11);
@@ -118,7 +118,7 @@ static void with_missing(uint64_t missing)
     expect_started(&t.relay, &t.sink, &seen, 3 + missing / 2);
     post(&t.relay, &t.to_sink, &posted, (int)(missing - missing / 2));
     expect_started(&t.relay, &t.sink, &seen, 3 + missing);
-    post(&t.relay, &t.to_sink, &posted, 4); /* these wait */
+    post(&t.relay, &t.to_sink, &posted, 4); /* these descriptors wait */
     expect_started(&t.relay, &t.sink, &seen, 3 + missing);
     advance(&t.origin, &t.to_relay, 4);
     expect_started(&t.relay, &t.sink, &seen, 7 + missing);
@@ -166,7 +166,7 @@ Test(shortfall, of_2000_is_made_good_without_a_word)
 
 Test(shortfall, of_more_is_told_once_a_vcq_and_corrupts_nothing)
 {
-    cr_assert_eq(told_in(more_than_2000), 2); /* of two VCQs */
+    cr_assert_eq(told_in(more_than_2000), 2); /* one line of each of two VCQs */
 }
 
 /* Refused, ignored */
@@ -187,7 +187,7 @@ static void refused(void *arg)
         CHECK_RC(utofu_create_vcq_with_cmp_id(0, 0, UTOFU_VCQ_FLAG_SESSION_MODE | more, &vcq),
                  UTOFU_ERR_INVALID_FLAGS);
     }
-    /* what the manual leaves undefined in a session-mode TOQ */
+    /* operations that the manual leaves undefined in a session-mode TOQ */
     for (int kind = 0; kind < UT_NUM_KINDS; kind++) {
         struct ut_comm comm = {.kind = (enum ut_kind)kind,
                                .vcq = end.vcq,
@@ -247,8 +247,8 @@ static void sps_refused(void *arg)
             CHECK_RC(ut_start(&comm), UTOFU_SUCCESS);
         }
     }
-    /* 16 and more run into the path id: those with path ids over 11 can be recognized and are
-     * refused */
+    /* SPS of 16 and more run into the path id: those with path ids over 11 can be recognized and
+     * are refused */
     for (unsigned int sps = 12 * 16; sps < 256; sps++)
         CHECK_RC(utofu_put(end.vcq, end.id, end.stadd, end.stadd, 8, 0, UT_SPS(sps), NULL),
                  UTOFU_ERR_INVALID_PATH_ID);
@@ -329,7 +329,7 @@ static void failed_put(void *arg)
             ut_expect_tcq(t.origin.vcq, bad[i].tcq, NULL);
         else
             ut_expect_error(t.origin.vcq, bad[i].mrq, UTOFU_MRQ_TYPE_LCL_PUT, t.relay.id, i);
-        expect_started(&t.relay, &t.sink, &seen, i); /* none but one for each good put */
+        expect_started(&t.relay, &t.sink, &seen, i); /* one start for each good put, and no other */
         advance(&t.origin, &t.to_relay, 1);
         expect_started(&t.relay, &t.sink, &seen, i + 1);
     }
@@ -342,7 +342,7 @@ Test(shortfall, put_that_fails_does_not_advance)
     run(1, NULL, failed_put);
 }
 
-/* A relayed put that fails is notified at the relay, and those behind it start. */
+/* A relayed put that fails gives a notice at the relay, and the puts behind it start. */
 static void relayed_put_fails(void *arg)
 {
     struct trio t;
@@ -411,7 +411,7 @@ static void session_cqs(void *arg)
     CHECK_EQ(count_cqs(vcq, count), wanted);
     if (wanted == 0)
         CHECK_RC(rc, UTOFU_ERR_NOT_AVAILABLE);
-    CHECK_OK(utofu_create_vcq(0, 0, &ordinary)); /* there is always one for free mode */
+    CHECK_OK(utofu_create_vcq(0, 0, &ordinary)); /* one VCQ for free mode is always available */
     if (count > 0) {
         CHECK_OK(utofu_free_vcq(vcq[0]));
         CHECK_OK(utofu_create_vcq(0, UTOFU_VCQ_FLAG_SESSION_MODE, &vcq[0]));
@@ -442,7 +442,7 @@ static void exclusive_first(void *arg)
     size_t cqs = count_cqs(vcq, create_sessions(vcq, &rc));
 
     (void)arg;
-    /* seven are set aside as asked for, one stays for the others (4.3.2.2) */
+    /* seven exclusive CQs are granted, one stays for ordinary VCQs (4.3.2.2) */
     CHECK(cqs <= 1, "%zu", cqs);
     for (int i = 0; i < 7; i++)
         CHECK_OK(utofu_create_vcq(0, UTOFU_VCQ_FLAG_EXCLUSIVE, &exclusive));
@@ -457,7 +457,7 @@ Test(shortfall, exclusive_cqs_come_before_session_cqs)
         exclusive_first, NULL);
 }
 
-/* Puts with a remote notice that nobody takes. */
+/* Puts with a remote notice that the target never polls. */
 static void fill_mrq(void *arg)
 {
     int count = *(int *)arg;
@@ -466,7 +466,7 @@ static void fill_mrq(void *arg)
 
     open_trio(&t);
     free_mode = ut_end_peer(&t.sink);
-    for (int i = 0; i < 3000; i++) { /* one in free mode has room for more */
+    for (int i = 0; i < 3000; i++) { /* an MRQ of free mode has room for more */
         struct ut_comm put = relay_put(&t.origin, &free_mode, 0, 8, UT_RMT);
         relay_submit(&put);
     }

@@ -16,7 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Tests that want regions refused say so themselves. */
+/* Tests of refused regions set the variable themselves. */
 __attribute__((constructor)) static void refuse_nothing(void)
 {
     unsetenv("UTOFU_TEST");
@@ -111,7 +111,7 @@ size_t pages_num_mappings(void)
     return n;
 }
 
-/* In its owner the offset of such memory is its address. */
+/* In the owner's files the offset of such memory is its address. */
 size_t pages_of_peers(void)
 {
     FILE *f = fopen("/proc/self/maps", "r");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pages change hands while everybody uses them: random, overlapping pieces of one heap are
- * registered and deregistered while two threads write all of it and a peer puts into what is
- * registered. No update may be lost and no byte may be wrong.
+ * Pages are remapped while they are in use: random, overlapping pieces of one heap are registered
+ * and deregistered while two threads write all of it and a peer puts into registered pieces. No
+ * update may be lost and no byte may be wrong.
  *
  * UT_MAP_ROUNDS: registrations.
  */
@@ -21,8 +21,8 @@ TestSuite(heap);
 
 enum { THREADS = 2, CELL = 128, WORDS = CELL / 8, HEAP = 256 * PAGE, CELLS = HEAP / CELL };
 
-/* A cell: a word for each thread, one that the peer puts to, one that everybody adds to, and words
- * that keep what they had. */
+/* A cell: a word for each thread, one that the peer puts to, one that all add to, and words that
+ * stay constant. */
 struct heap_cell {
     uint64_t mine[THREADS];
     uint64_t put;
@@ -55,7 +55,7 @@ static void *write_all(void *arg)
     return NULL;
 }
 
-/* What the peer is asked to do: cells that all processes share. */
+/* Cells with the request to the peer. */
 enum { ASK, DONE, STADD, FIRST, COUNT, ROUND, PUT_HASH, ADDS };
 
 static uint64_t get(int n)
@@ -89,7 +89,7 @@ static uint64_t add_one(utofu_vcq_hdl_t vcq, utofu_vcq_id_t to, utofu_stadd_t at
     return 1;
 }
 
-/* Puts to some cells of what is registered, reads them back, and adds to some. */
+/* Puts to some cells of the registered piece, reads them back, and adds to some. */
 static void be_peer(struct ut_end *end, const struct ut_peer *owner)
 {
     static uint64_t last[CELLS];
@@ -133,7 +133,7 @@ static void ask(uint64_t number, utofu_stadd_t stadd, size_t first, size_t count
     set(ASK, number);
 }
 
-/* A child that lives on in the middle of it all. */
+/* Forks a child, which outlives the call's moment of remapping. */
 static void fork_once(void)
 {
     pid_t pid = fork();
@@ -175,7 +175,7 @@ static size_t register_at_random(struct ut_end *end)
             CHECK_OK(utofu_dereg_mem(end->vcq, p->stadd, 0));
         *p = random_piece(end->vcq);
         ask(++asked, p->stadd, p->first, p->count);
-        struct piece other = random_piece(end->vcq); /* comes and goes while the peer puts */
+        struct piece other = random_piece(end->vcq); /* only for a while */
         size_t mapped = pages_mapped(heap, HEAP);
         most = mapped > most ? mapped : most;
         CHECK_OK(utofu_dereg_mem(end->vcq, other.stadd, 0));
@@ -232,7 +232,7 @@ static void be_owner(struct ut_end *end)
         CHECK(most >= HEAP / 8, "at most %zu bytes were mapped", most);
     if (!pages_can_be_mapped())
         CHECK_EQ(most, 0);
-    /* the twin: one lost update is seen */
+    /* the twin: one lost update is found */
     heap[CELLS / 2].mine[1]--;
     CHECK_EQ(count_wrong(&hash, &sum), 1);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Huge pages: those that the kernel makes by itself (transparent ones) are remapped, stay huge, and
- * are given back as such; those of hugetlbfs stay where they are, and work all the same.
+ * Huge pages: transparent ones are remapped, stay huge, and are given back as huge pages; those of
+ * hugetlbfs are not remapped, and work all the same.
  */
 #include "pages.h"
 
@@ -17,7 +17,7 @@ TestSuite(huge);
 
 enum { HUGE = 2 << 20, FRAMES = 4, SIZE = FRAMES * HUGE };
 
-/* Aligned to a huge page, and asked to be of such. */
+/* Memory aligned to a huge page, with MADV_HUGEPAGE. */
 static uint8_t *huge_pages(size_t size)
 {
     uint8_t *p = ut_pages(size + HUGE);
@@ -81,7 +81,7 @@ static void use(const struct ut_end *end, const struct ut_peer *to, size_t at)
     CHECK_EQ(old, 0x5a5a5a5a5a5a5a5a);
 }
 
-/* Rank 1 uses memory of rank 0, which then has what was written, and nothing else changed. */
+/* Rank 1 uses memory of rank 0, which then has the data written, and nothing else changed. */
 static void reach(struct ut_end *end, uint8_t *mem, size_t size, size_t edge)
 {
     const size_t at = HUGE - PAGE;
@@ -132,7 +132,7 @@ Test(huge, transparent_huge_pages_are_mapped_and_given_back)
     ut_run(&(struct ut_run_opts){.n = 2, .env = {"UTOFU_SHM_MAP=0"}}, transparent, NULL);
 }
 
-/* Does this kernel say which pages are huge? It does since PAGEMAP_SCAN, 6.7. */
+/* Whether this kernel reports which pages are huge: since PAGEMAP_SCAN, 6.7. */
 static bool kernel_can_tell(void)
 {
     struct {
@@ -146,7 +146,7 @@ static bool kernel_can_tell(void)
     return can;
 }
 
-/* As many as before; those of which a part was registered need not be whole again. */
+/* As many huge pages as before; one registered in part may stay split. */
 static void stay_huge(void *arg)
 {
     utofu_vcq_hdl_t vcq;
@@ -178,7 +178,7 @@ Test(huge, pages_that_were_huge_are_huge_again)
     ut_run(&(struct ut_run_opts){.n = 1}, stay_huge, NULL);
 }
 
-/* While other threads write all of it. */
+/* ... while other threads write all of it. */
 static _Atomic bool stop;
 static uint64_t (*counters)[64]; /* of each page, a word for each thread */
 static uint64_t laps[2];
@@ -229,7 +229,7 @@ static void written(void *arg)
     for (size_t t = 0; t < 2; t++)
         pthread_join(threads[t], NULL);
     CHECK_EQ(count_lost(), 0);
-    laps[1]++; /* the twin: it would be seen */
+    laps[1]++; /* the twin: a lost update would be found */
     CHECK_EQ(count_lost(), SIZE / sizeof(*counters));
     CHECK_OK(utofu_free_vcq(vcq));
 }
@@ -239,7 +239,7 @@ Test(huge, threads_that_write_to_huge_pages_lose_nothing)
     ut_run(&(struct ut_run_opts){.n = 1, .timeout_s = 120}, written, NULL);
 }
 
-/* While another thread gives frames back to the system and writes to them anew. */
+/* ... while another thread gives frames back to the system and writes to them again. */
 enum { PAGES = HUGE / PAGE };
 static uint8_t *dropped_memory;
 static uint64_t model[FRAMES * PAGES], drops;
@@ -282,7 +282,7 @@ static void dropped(void *arg)
     CHECK_EQ(pthread_create(&thread, NULL, drop_and_write, &wrong), 0);
     for (int round = 0; round < 400; round++) {
         CHECK_OK(utofu_reg_mem(vcq, dropped_memory, SIZE, 0, &stadd));
-        mapped += pages_mapped(dropped_memory, SIZE) > 0; /* not where a page went just then */
+        mapped += pages_mapped(dropped_memory, SIZE) > 0; /* not if one was just dropped */
         CHECK_OK(utofu_dereg_mem(vcq, stadd, 0));
     }
     atomic_store(&stop, true);
@@ -292,7 +292,7 @@ static void dropped(void *arg)
     CHECK_EQ(wrong, 0);
     CHECK(drops > FRAMES);
     CHECK(mapped > 0 || !pages_can_be_mapped());
-    model[0]++; /* the twin: it would be seen */
+    model[0]++; /* the twin: a lost update would be found */
     CHECK_EQ(count_forgotten(0), 1);
     CHECK_OK(utofu_free_vcq(vcq));
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The allocator's own tricks with registered memory: what was given back behaves like any private
- * memory, so calloc() finds zeros and realloc() the content, from several arenas at once.
+ * Registered memory of the allocator: memory given back behaves like any private memory, so
+ * calloc() finds zeros and realloc() the content, from several arenas at once.
  *
  * UT_MAP_STORM: allocations of each thread.
  */
@@ -94,7 +94,7 @@ static void storms(void *arg)
     pthread_t threads[THREADS];
 
     (void)arg;
-    mallopt(M_MMAP_THRESHOLD, 400000); /* some from arenas, some on their own */
+    mallopt(M_MMAP_THRESHOLD, 400000); /* some blocks from arenas, some mapped */
     for (size_t t = 0; t < THREADS; t++)
         CHECK_OK(utofu_create_vcq((utofu_tni_id_t)t, 0, &vcqs[t]));
     for (size_t t = 0; t < THREADS; t++)
@@ -116,7 +116,7 @@ Test(storm, the_same_with_every_second_region_refused)
            storms, NULL);
 }
 
-/* Pages that are dropped after deregistration come back as zeros; while registered they do not. */
+/* Pages dropped after deregistration read as zeros; registered ones keep their content. */
 static void dropped(void *arg)
 {
     enum { SIZE = 16 * PAGE };

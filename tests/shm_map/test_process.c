@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mapped registration and the process around it: its death, its children, its limits, and kernels
- * that forbid one way or another.
+ * Mapped registration and the process: its death, its children, its limits, and kernels that forbid
+ * one of the methods.
  */
 #include "pages.h"
 
@@ -74,8 +74,8 @@ static void *die_soon(void *us)
     return NULL;
 }
 
-/* Both put, get and add all the time, and register; one is killed in the middle of it. The other
- * one gets errors, or never notices. */
+/* Both processes put, get and add all the time, and register; one is killed meanwhile. The other
+ * one gets errors, or does not notice. */
 static void killed(void *arg)
 {
     struct ut_end end;
@@ -88,7 +88,7 @@ static void killed(void *arg)
 
     (void)arg;
     ut_open_all(&end, SIZE, peers);
-    int descriptors = pages_num_descriptors(); /* without a connection */
+    int descriptors = pages_num_descriptors(); /* without a connection yet */
     CHECK_OK(put(&end, &peers[!ut_rank], 0, SIZE));
     if (pages_can_be_mapped())
         CHECK(pages_mapped(NULL, ANYWHERE) > pages_mapped(end.mem, SIZE), "nothing of the peer");
@@ -113,7 +113,7 @@ static void killed(void *arg)
         nap(1);
     }
     CHECK_RC(rc, UTOFU_ERR_MRQ_PEER);
-    /* what the dead one mapped of ours, and we of it, does no harm */
+    /* the mappings of the dead process's memory, and of ours in it, do no harm */
     memset(end.mem, 1, SIZE);
     ut_end_close(&end);
     CHECK_EQ(pages_mapped(NULL, ANYWHERE), 0);
@@ -128,7 +128,7 @@ Test(map_process, death_of_a_peer_under_traffic_is_an_error_and_no_signal)
                NULL);
 }
 
-/* A peer uses memory that its owner deregisters, registers anew, and unmaps. */
+/* A peer uses memory that its owner deregisters, registers again, and unmaps. */
 static void deregistered(void *arg)
 {
     struct ut_end end;
@@ -144,7 +144,7 @@ static void deregistered(void *arg)
         CHECK_OK(utofu_reg_mem(end.vcq, mem, SIZE, 0, &mine.stadd));
         ut_allgather(&mine, theirs, sizeof(mine));
         memset(end.mem, 0x80, SIZE);
-        CHECK_OK(put(&end, &theirs[!ut_rank], 8, 16)); /* hot now */
+        CHECK_OK(put(&end, &theirs[!ut_rank], 8, 16)); /* mapped at the peer now */
         CHECK_OK(put(&end, &theirs[!ut_rank], 2 * PAGE, PAGE));
         ut_barrier();
         CHECK(mem[7] == round && mem[8] == 0x80 && mem[2 * PAGE] == 0x80);
@@ -156,7 +156,7 @@ static void deregistered(void *arg)
         CHECK_RC(add(&end, &theirs[!ut_rank], 0, &old), UTOFU_ERR_MRQ_RMT_STADD);
         ut_barrier();
         CHECK(mem[0] == round && mem[8] == 0x80 && mem[SIZE - 1] == round);
-        if (round % 10 == 9) { /* other memory at the same place */
+        if (round % 10 == 9) { /* other memory at the same address */
             munmap(mem, SIZE);
             CHECK(mmap(mem, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
                        -1, 0) == mem);
@@ -201,8 +201,8 @@ static int child_that_frees(utofu_vcq_hdl_t vcq)
     return status;
 }
 
-/* Pages that belong to registered memory alone are not there in a child; their neighbours are. No
- * handle is. */
+/* Pages that belong to registered memory alone are not present in a child; their neighbours are.
+ * The child has no handle. */
 static void children(void *arg)
 {
     utofu_vcq_hdl_t vcq;
@@ -214,7 +214,7 @@ static void children(void *arg)
     CHECK_OK(utofu_create_vcq(0, 0, &vcq));
     CHECK_OK(utofu_reg_mem(vcq, mem + 100, 4 * PAGE, 0, &stadd));
     CHECK_EQ(child_that_reads(mem), 0);
-    CHECK_EQ(child_that_reads(mem + 100), 0); /* shares its page with others */
+    CHECK_EQ(child_that_reads(mem + 100), 0); /* its page is shared with other data */
     CHECK_EQ(child_that_reads(mem + 100 + 4 * PAGE - 1), 0);
     int status = child_that_reads(mem + PAGE);
     if (pages_can_be_mapped())
@@ -238,7 +238,7 @@ Test(map_process, child_of_fork_has_what_the_manual_says)
  * Limits
  */
 
-/* A sanitizer's own memory is not told from the program's. */
+/* A sanitizer's own memory cannot be distinguished from the program's. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #    define SANITIZED 1
 #else
@@ -283,7 +283,7 @@ Test(map_process, ten_thousand_regions_cost_few_descriptors_and_little_memory)
     ut_run(&(struct ut_run_opts){.n = 1, .timeout_s = 120}, many, NULL);
 }
 
-/* The same where finding a mapping takes long: most regions stay as they are, which is said. */
+/* The same where finding a mapping takes long: a line reports that most are not mapped. */
 static void many_and_no_queries(void *arg)
 {
     pages_forbid_queries();
@@ -306,8 +306,8 @@ Test(map_process, kernel_that_does_not_find_mappings_maps_fewer)
     cr_assert(!strstr(line + 1, "(before Linux"), "twice");
 }
 
-/* A region of many mappings, half of which are taken, with regions in it that none is taken for: it
- * is read through once for all of them. */
+/* A region of many mappings, half of which can be remapped, with small regions in it for which none
+ * is remapped: the list of mappings is read once for all of them. */
 static void motley(void *arg)
 {
     enum { PAGES = 1200, SMALL = 100 };
@@ -351,8 +351,8 @@ Test(map_process, region_of_many_mappings)
     ut_run(&(struct ut_run_opts){.n = 1}, motley, &without_queries);
 }
 
-/* To all others in turn: connections of one VCQ share what may be mapped, and each further VCQ may
- * have one window. */
+/* To all others in turn: connections of one VCQ share the limit of mapped memory, and each further
+ * VCQ may have one window. */
 static void limit_of_many(void *arg)
 {
     struct ut_end ends[3];
@@ -378,7 +378,7 @@ static void limit_of_many(void *arg)
             memcpy(&value, ends[v].mem + 8 * ut_rank, sizeof(value));
             CHECK_EQ(value, i);
         }
-        if (i >= 2 && pages_can_be_mapped()) /* both others had their turn */
+        if (i >= 2 && pages_can_be_mapped()) /* both other ends were used */
             CHECK_EQ(pages_of_peers(), (size_t)vcqs << 28);
     }
     ut_barrier();
@@ -396,7 +396,7 @@ Test(map_process, connections_share_the_limit)
 }
 
 /* More of a peer's memory than may be mapped at once: 256 MiB are one window. Where an adapter pins
- * what is registered, it is all there, so it is less. */
+ * registered memory, all of it is resident, so the region is smaller. */
 static void windows(void *arg)
 {
     const uint64_t *limit = arg; /* MiB */
@@ -417,7 +417,7 @@ static void windows(void *arg)
         struct ut_rng rng = ut_rng_start(i * 2 + (uint64_t)ut_rank);
         size_t length = 8 + ut_rng_below(&rng, 3 * PAGE);
         size_t border = ((size_t)1 + ut_rng_below(&rng, num_windows - 1))
-                        << 28; /* across windows too */
+                        << 28; /* also across windows */
         size_t at = border - ut_rng_below(&rng, length);
         memset(end.mem, (int)i, length);
         CHECK_OK(utofu_put(end.vcq, theirs[!ut_rank].id, end.stadd, theirs[!ut_rank].stadd + at,
@@ -446,10 +446,10 @@ Test(map_process, windows_come_and_go_within_their_limit)
 }
 
 /*
- * What a kernel may forbid
+ * System calls that a kernel may forbid
  */
 
-/* Without help of the target, which does not call the library meanwhile, and has no thread. */
+/* Without help of the target, which does not call the library, and has no background thread. */
 static void without_ptrace(void *arg)
 {
     struct ut_end end;
@@ -459,7 +459,7 @@ static void without_ptrace(void *arg)
     (void)arg;
     pages_forbid(pages_cross_memory_attach);
     ut_open_all(&end, SIZE, peers);
-    CHECK_OK(put(&end, &peers[!ut_rank], 0, 8)); /* the first contact needs both, up to its end */
+    CHECK_OK(put(&end, &peers[!ut_rank], 0, 8)); /* the first contact needs both */
     ut_flush(&end, &peers[!ut_rank]);
     atomic_fetch_add(ut_cell(2), 1);
     while (get(2) < 2) {
@@ -477,7 +477,7 @@ static void without_ptrace(void *arg)
             memset(end.mem, 0, SIZE);
             CHECK_OK(get_back(&end, &peers[1], PAGE, PAGE));
             CHECK_EQ(end.mem[PAGE], 0x33);
-        } else { /* the twin: it takes the target's calls */
+        } else { /* the twin: the target has to call the library */
             struct utofu_mrq_notice notice;
             CHECK_OK(utofu_put(end.vcq, peers[1].id, end.stadd, peers[1].stadd + PAGE, PAGE, 0,
                                UT_LCL, NULL));
@@ -488,7 +488,7 @@ static void without_ptrace(void *arg)
         }
         set(0, 2);
     } else {
-        while (get(0) < 2) /* calls nothing */
+        while (get(0) < 2) /* does not call the library */
             nap(1);
         CHECK_EQ(end.mem[PAGE], pages_can_be_mapped() ? 0x33 : 0);
     }
@@ -509,7 +509,7 @@ Test(map_process, memory_is_reached_without_permission_to_trace)
            without_ptrace, NULL);
 }
 
-/* More than a ring takes, through the rings: it arrives though nobody calls the library. */
+/* More data than a ring holds, through the rings: they arrive without calls of the library. */
 static void nobody_calls(void *arg)
 {
     enum { LARGE = 3 << 20 };
@@ -518,11 +518,11 @@ static void nobody_calls(void *arg)
 
     (void)arg;
     ut_open_all(&end, LARGE, peers);
-    CHECK_OK(put(&end, &peers[!ut_rank], 0, 8)); /* they are connected */
+    CHECK_OK(put(&end, &peers[!ut_rank], 0, 8)); /* now connected */
     ut_flush(&end, &peers[!ut_rank]);
     ut_barrier();
     for (int round = 1; round <= 3; round++) {
-        nap(50); /* the threads in the background sleep by now */
+        nap(50); /* the background threads sleep by now */
         if (ut_rank == 0) {
             memset(end.mem, round, LARGE);
             CHECK_OK(utofu_put(end.vcq, peers[1].id, end.stadd, peers[1].stadd, LARGE, 0, UT_STRONG,

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Usage: matrix.sh SCRIPT BUILD. scripts/shuffle-matrix runs what it is told with each seed, and says what fails.
+# Usage: matrix.sh SCRIPT BUILD. scripts/shuffle-matrix runs the programs named with each seed, and reports those that fail.
 set -eu
 script=$1 build=$2
 there=$(mktemp -d)
@@ -11,7 +11,7 @@ fail() {
     exit 1
 }
 
-# a build whose programs tell their environment, and one of which fails with one seed
+# a build whose programs print their environment, and one of which fails with one seed
 mkdir -p "$there"/{tools,examples,tests/api,tests/session}
 cat >"$there/tools/utofurun" <<'END'
 #!/bin/sh
@@ -51,6 +51,6 @@ for wrong in '--seeds 5-3' '--seeds x' '--level 9' '--unknown' 'no_such_program'
     [ -s "$there/why" ] || fail "$wrong says nothing"
 done
 
-# and a real one
+# and a real program
 "$script" --build "$build" --seeds 1-2 session_ring session/test_session_examples >"$there/lines" || fail "$(cat "$there/lines")"
 [ "$(grep -c 'OK, ' "$there/lines")" = 4 ] || fail "$(cat "$there/lines")"

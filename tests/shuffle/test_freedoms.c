@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * For each freedom that the manual leaves a small program that is wrong as it takes no notice of
- * it, and its right twin, which differs in a line or two. Without UTOFU_SHUFFLE the wrong ones
- * pass; with it each of them fails with one of the first 20 seeds, and the right ones pass with
- * all.
+ * For each freedom that the manual leaves, a small program that wrongly relies on the usual order,
+ * and its correct twin, which differs in a line or two. Without UTOFU_SHUFFLE the wrong ones pass;
+ * with it each of them fails with one of the first 20 seeds, and the correct ones pass with all.
  *
- * UT_SHUFFLE_ROUNDS: rounds of a program without shuffle. UT_SHUFFLE_SEEDS: seeds that the right
- * programs run with. UT_SHUFFLE_FIRST: the first one. UT_SHUFFLE_ONLY: the name of one program.
- * UT_SHUFFLE_CHECK=1: with the check mode, too, which may report a wrong program, and no right one.
+ * UT_SHUFFLE_ROUNDS: rounds of a program without shuffle. UT_SHUFFLE_SEEDS: seeds for the correct
+ * programs. UT_SHUFFLE_FIRST: the first one. UT_SHUFFLE_ONLY: the name of one program.
+ * UT_SHUFFLE_CHECK=1: with the check mode, too, which reports no correct program.
  */
 #include "circuit.h"
 #include "ends.h"
@@ -20,10 +19,10 @@
 TestSuite(freedoms);
 
 enum { LINE = 256, SIZE = 64 * 1024, SRC = 32 * 1024, FLAG = 16 * 1024 };
-enum { MOST_SEEDS = 20, MOST_SEEDS_CHECKED = 200 }; /* the check mode makes it rarer under load */
+enum { MOST_SEEDS = 20, MOST_SEEDS_CHECKED = 200 }; /* failures are rarer then */
 #define UT_DELAY UTOFU_ONESIDED_FLAG_DELAY_START
 
-/* What a program is called with. */
+/* The arguments of a program. */
 struct how {
     bool right;
     uint64_t rounds;
@@ -32,7 +31,7 @@ struct how {
 static struct ut_end end;
 static struct ut_peer peers[3];
 
-/* Words of the own memory: the source of puts, what others write, a flag behind it. */
+/* Words of this process's memory: the source of puts, others' targets, a flag behind them. */
 static volatile uint64_t *word_at(size_t offset)
 {
     return (volatile uint64_t *)(end.mem + offset);
@@ -97,7 +96,7 @@ static void check_filled(size_t offset, size_t length, uint64_t value)
         CHECK_EQ(*word_at(offset + i), value);
 }
 
-/* The connections are there before the first round: until then puts wait for them. */
+/* Connects before the first round, so that puts do not wait for connections. */
 static void open_all(void)
 {
     ut_open_all(&end, SIZE, peers);
@@ -115,7 +114,7 @@ static void close_all(void)
     ut_close_all(&end);
 }
 
-/* In each round rank 0 does the one, the last rank the other. */
+/* In each round rank 0 runs `origin`, the last rank `target`. */
 typedef void round_fn(uint64_t value, bool right);
 static void in_rounds(const struct how *how, round_fn *origin, round_fn *target)
 {
@@ -168,7 +167,7 @@ static void flag_target(uint64_t value, bool right)
 }
 PROGRAM(flag)
 
-/* STRONG_ORDER binds only what takes the same path (2.2.10). */
+/* STRONG_ORDER binds only communications on the same path (2.2.10). */
 static void path_origin(uint64_t value, bool right)
 {
     put_word(1, value, 0, 0);
@@ -192,7 +191,7 @@ static void last_line_target(uint64_t value, bool right)
 }
 PROGRAM(last_line)
 
-/* The remote notice of a put says that its own data are there, and nothing of puts before. */
+/* The remote notice of a put means that its own data have arrived, not those of earlier puts. */
 static void other_notice_origin(uint64_t value, bool right)
 {
     put_word(1, value, 0, 0);
@@ -225,7 +224,7 @@ static void source_target(uint64_t value, bool right)
 }
 PROGRAM(source)
 
-/* The data of a get are there when its local notice is. */
+/* The data of a get have arrived when its local notice is found. */
 static void get_origin(uint64_t value, bool right)
 {
     struct ut_comm get = transfer(UT_GET, 1, SRC, 0, 4 * LINE, UT_LCL);
@@ -259,7 +258,7 @@ static void get_behind_put_origin(uint64_t value, bool right)
 #define get_behind_put_target nothing
 PROGRAM(get_behind_put)
 
-/* A TCQ entry says that the source was read, and not that the data are there. */
+/* A TCQ entry means that the source was read, and not that the data have arrived. */
 static void tcq_origin(uint64_t value, bool right)
 {
     fill(SRC, 8, value);
@@ -279,7 +278,7 @@ static void tcq_target(uint64_t value, bool right)
 }
 PROGRAM(tcq)
 
-/* A notice may be found later than what it tells of. */
+/* A notice may be found later than the data that it reports. */
 static void one_poll_origin(uint64_t value, bool right)
 {
     (void)right;
@@ -300,7 +299,7 @@ static void one_poll_target(uint64_t value, bool right)
 }
 PROGRAM(one_poll)
 
-/* The TOQ has room for as many descriptors as it has (3.7.1). */
+/* The TOQ holds a limited number of descriptors (3.7.1). */
 static void busy_origin(uint64_t value, bool right)
 {
     enum { PUTS = 100 };
@@ -337,7 +336,7 @@ static void delayed_target(uint64_t value, bool right)
 }
 PROGRAM(delayed)
 
-/* Of three: rank 0 puts, then says so by another way, and rank 1 puts. */
+/* Three processes: rank 0 puts, then notifies rank 1 by a cell, and rank 1 puts. */
 static void await_cell(uint64_t value)
 {
     while (atomic_load(ut_cell(0)) != value)
@@ -381,7 +380,7 @@ static void swap(uint64_t value, unsigned long int flags)
     CHECK_OK(rc);
 }
 
-/* The last ARMW is not that which was started last: of two origins. */
+/* The last ARMW executed is not always the one started last, with two origins. */
 static void armw_origins(void *arg)
 {
     const struct how *how = arg;
@@ -414,8 +413,8 @@ static void armw_origins(void *arg)
     close_all();
 }
 
-/* A relay of one put: its schedule pointer may move later than the data of the put that moves it
- * are there, and than the first poll after that. */
+/* A relay of one put: its schedule pointer may move later than the arrival of the put that moves
+ * it, and than the first poll after that. */
 static void relay(void *arg)
 {
     const struct how *how = arg;
@@ -515,7 +514,7 @@ static void put_and_barrier(void *arg)
     close_all();
 }
 
-/* The other has started its barrier: its packet is on its way, and perhaps not here. */
+/* The other process has started its barrier: its packet is on its way, and may not have arrived. */
 static void packet(void *arg)
 {
     const struct how *how = arg;
@@ -575,7 +574,7 @@ static bool checks(void)
     return ut_env_number("UT_SHUFFLE_CHECK", 0) != 0;
 }
 
-/* One program in processes of its own; seed 0: without shuffle. True if it passes, and has no
+/* Runs one program in processes of its own; seed 0: without shuffle. True if it passes, and has no
  * finding. */
 static bool runs(const struct program *p, bool right, uint64_t seed, uint64_t rounds, char *report,
                  size_t size)

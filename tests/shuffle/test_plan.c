@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the shuffle mode decides: the same for the same seed, different for others, and within what
- * the manual allows. Inside the library; each test is a process of its own, as the environment is
- * read once.
+ * The decisions of shuffle mode: the same for the same seed, different for others, and within the
+ * manual's freedoms. Linked with the library's objects; each test is a process of its own, as the
+ * environment is read once.
  */
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -63,7 +63,7 @@ static uint64_t hash_of_all(void)
     return hash;
 }
 
-/* In a process of its own. */
+/* Computes the hash in a process of its own. */
 static uint64_t hash_with(const char *seed, uint64_t peer_id)
 {
     uint64_t *hash = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -164,7 +164,7 @@ Test(plan, level_2_leaves_the_toq_and_level_1_the_notices)
     cr_assert(!ut_shuffle_starts(&vcq));
 }
 
-/* More than fits below the limit: room as soon as nothing is there that could be waited for. */
+/* More descriptors than the limit: there is room as soon as the queue is empty. */
 Test(plan, toq_has_room_for_any_number_when_it_is_empty)
 {
     load("7", "3");
@@ -223,7 +223,7 @@ static const struct prov_ops inside_ops = {.write = write_inside, .ep_poll = pol
 static struct prov inside = {.ops = &inside_ops};
 static const struct prov_callbacks owner = {.done = on_done, .down = on_down};
 
-/* Three puts, of which the second one is held back, and the last one has a notice. */
+/* Three puts: the second one is held back, and the last one has a notice. */
 static void post_three(bool rests)
 {
     struct sh_op **place = &conn.first;
@@ -234,7 +234,7 @@ static void post_three(bool rests)
     ep.conns = &conn;
     conn.last_event = &conn.first_event;
     for (uint64_t i = 0; i < 3; i++) {
-        struct sh_op *op = calloc(1, sizeof(*op)); /* reporting frees it */
+        struct sh_op *op = calloc(1, sizeof(*op)); /* freed when it is reported */
         *op = (struct sh_op){.kind = SH_WRITE, .num_pieces = 1, .number = i, .tells = i == 2};
         op->xfer = (struct prov_xfer){.length = 8, .flags = i == 2 ? PROV_NOTIFY : 0};
         op->piece[0] = (struct sh_piece){.length = 8, .due_us = i == 1 ? UINT64_MAX : 0};

@@ -4,9 +4,9 @@
 
 usage: check_counters.py [--fix] SOURCE-FOLDER
 
-The rows are made from the table: --fix writes them. A test names a counter as "name", as ' name=' or as
-the last word of a line, in tests/stats/ or in one of the files below. The check is then tried with a
-counter that has neither.
+The rows are made from the table: --fix writes them. A test names a counter as "name", as '
+name=' or as the last word of a line, in tests/stats/ or in one of the files below. The check is
+then tested with a counter that has neither.
 """
 import os
 import re

@@ -2,8 +2,8 @@
 /*
  * known [less]
  *
- * Two processes do exactly what test_stats.py knows of; `less` leaves out one put. The VCQs have
- * component 3; others are of the control channel.
+ * Two processes do exactly the communications that test_stats.py expects; `less` leaves out one
+ * put. The VCQs have component 3; other VCQs are those of the control channel.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@ struct end {
 
 static utofu_vcq_hdl_t vcq;
 
-/* Waits until so many notices are there, and takes none. */
+/* Waits for `wanted` notices, and takes none. */
 static void await_notices(size_t wanted)
 {
     uint32_t spins = 0;

@@ -2,11 +2,11 @@
 /*
  * regions [bad|open|codes|busy|uneven|leaves N|absent N|late N [SECONDS]]
  *
- * A process that puts to itself within regions that test_stats.py knows of. `bad`: calls that are
- * refused, checked here; `open`: ends inside a region; `codes`: only what is checked when nothing
- * is counted; `busy`: fills the TOQ, and is refused three times; `uneven`: rank r makes r puts
- * more; `leaves`: rank N ends by _exit(), 2 s before the others; `absent`: rank N never calls the
- * library; `late`: rank N goes on for SECONDS (4) when the others have ended.
+ * A process that puts to itself within the regions that test_stats.py expects. `bad`: calls that
+ * are refused, checked here; `open`: ends inside a region; `codes`: only the codes of calls while
+ * nothing is counted; `busy`: fills the TOQ, and is refused three times; `uneven`: rank r makes r
+ * puts more; `leaves`: rank N ends by _exit(), 2 s before the others; `absent`: rank N never calls
+ * the library; `late`: rank N runs for SECONDS (4) after the others have ended.
  */
 #include <pthread.h>
 #include <stdbool.h>
@@ -70,7 +70,7 @@ static void in_regions(void)
         OK(utofu_profile_stop("inner"));
         OK(utofu_profile_stop("step"));
     }
-    /* they overlap */
+    /* two regions overlap */
     OK(utofu_profile_start("left"));
     put(1);
     OK(utofu_profile_start("right"));
@@ -129,7 +129,7 @@ static void balance(void)
 
     REFUSED(NOT_FOUND, utofu_profile_stop("never started"));
     OK(utofu_profile_start("here"));
-    pthread_create(&thread, NULL, stops_here, NULL); /* another thread's */
+    pthread_create(&thread, NULL, stops_here, NULL); /* another thread's region */
     pthread_join(thread, NULL);
     OK(utofu_profile_stop("here"));
     REFUSED(NOT_FOUND, utofu_profile_stop("here"));
@@ -138,7 +138,7 @@ static void balance(void)
     REFUSED(FULL, utofu_profile_start("deep"));
     for (int i = 0; i < 64; i++)
         OK(utofu_profile_stop("deep"));
-    for (int i = 4; i < 1000; i++) { /* four are there */
+    for (int i = 4; i < 1000; i++) { /* four regions are open */
         snprintf(name, sizeof(name), "name %d", i);
         OK(utofu_profile_start(name));
         OK(utofu_profile_stop(name));
@@ -180,7 +180,7 @@ int main(int argc, char **argv)
     if (mine && strcmp(what, "leaves") == 0)
         _exit(0);
     if (strcmp(what, "leaves") == 0)
-        sleep(2); /* so that nobody has handed it anything */
+        sleep(2); /* so that no rank has sent it its counts */
     if (mine && strcmp(what, "late") == 0)
         sleep(argc > 3 ? (unsigned)atoi(argv[3])
                        : 4); /* longer than a parent waits for its children */

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What UTOFU_STATS and UTOFU_TRACE say of programs whose communications are known.
+"""The output of UTOFU_STATS and UTOFU_TRACE for programs with a known list of communications.
 
 usage: test_stats.py GROUP, with UTOFURUN, PERF, TRACE and KNOWN naming the programs.
 """
@@ -40,7 +40,7 @@ def children(pid):
 
 
 def await_timelines(folder):
-    """Waits until two processes are at work: their timelines grow."""
+    """Waits until two processes write their timelines."""
     for _ in range(600):
         sizes = [os.path.getsize(f) for f in glob.glob(os.path.join(folder, "t.*.json"))]
         if len(sizes) == 2 and min(sizes) > 500000:
@@ -71,7 +71,7 @@ PROVIDER = "verbs" if os.environ.get("UTOFU_PROVIDER") == "verbs" else "shm"
 
 
 def unlike(got, want):
-    """What is not as wanted; what is not wanted has to be 0, that is, not there."""
+    """The counters that differ from `wanted`; one that is not in it has to be 0, that is, absent."""
     free = {"id", "tni", "cq", "cmp", "mode", "lives", "vcq", "of", "rank", "provider",
             "blocked_ms", "empty_polls", "retries", "most_under_way"}
     return [f"{name}={got.get(name, 0)}, not {want.get(name, 0)}"
@@ -120,7 +120,7 @@ def group_counters():
     check("calls_that_find_the_toq_full_are_counted",
           done.returncode == 0 and len(vcqs) == 1 and vcqs[0].get("busy") == "3", done.stdout + done.stderr)
 
-    # a signal in the middle, and the same numbers go on
+    # a signal halfway prints the counters so far, which then continue
     with tempfile.TemporaryDirectory() as folder, subprocess.Popen(
             [RUN, "-n", "2", PERF, "-q", "-s", "8", "-n", "30000000", "put-lat"],
             env={**os.environ, "UTOFU_STATS": "1",
@@ -262,7 +262,7 @@ def group_job():
     done = run(20, [REGIONS, "late", "18"], UTOFU_STATS="job")
     check("who_ends_later_than_its_parent_is_waited_for",
           "summary of 20 of 20 ranks\n" in done.stderr, done.stderr)
-    # the time is also that of the start, which takes seconds on a busy machine
+    # the time includes the start, which takes seconds on a busy machine
     done = run(3, [REGIONS, "late", "2", "16"], UTOFU_STATS="job", UTOFU_JOB_TIMEOUT="8")
     check("but_no_longer_than_the_timeout",
           re.search(r"summary of [12] of 3 ranks; [12] missing: (1, )?2\n", done.stderr),
@@ -318,7 +318,7 @@ class Timeline:
         slices = self.slices[end["pid"], end["tid"]]
         last = bisect.bisect_right(self.times[end["pid"], end["tid"]], end["ts"] + 1e-4)
         for e in reversed(slices[max(0, last - 100):last]):
-            # a wait and the arrival that ended it touch: the later one is meant
+            # a wait and the arrival that ended it touch: take the later slice
             if end["ts"] <= e["ts"] + e["dur"] + 1e-4 and e["name"] not in ("barrier",
                                                                            "empty polls"):
                 return e
@@ -402,7 +402,7 @@ def chains(t):
 
 
 def barriers(t, n):
-    """Barriers where every start leads to every result."""
+    """The number of barriers where every start leads to every result."""
     starts = [[e for (pid, tid), s in t.slices.items() for e in s
                if pid == r and e["cat"] == "gate" and e["name"] == "start"] for r in range(n)]
     if any(len(s) != ROUNDS for s in starts):
@@ -415,7 +415,7 @@ def barriers(t, n):
 
 
 def as_of_another_host(path, seconds, drift=0):
-    """The same file as if its host had been booted so much later, and had a clock that drifts."""
+    """The same file as if its host had been booted later, and had a clock that drifts."""
     with open(path) as f:
         events = json.load(f)
     clock = next(e["args"] for e in events if e["name"] == "utofu_clock")
@@ -430,7 +430,7 @@ def as_of_another_host(path, seconds, drift=0):
 
 
 def without(path, wanted):
-    """The same file without the first line that has all of this."""
+    """The same file without the first line that has all words of `having`."""
     with open(path) as f:
         lines = f.read().split("\n")
     for i, line in enumerate(lines):
@@ -503,7 +503,7 @@ def group_more():
         check("limit_is_kept", all(os.path.getsize(f) < (1 << 20) + 4096 for f in files) and
               "the limit of UTOFU_TRACE" in done.stderr and done.returncode == 0, done.stderr)
     with tempfile.TemporaryDirectory() as folder:
-        # killed in the middle: what was written so far can be read
+        # killed halfway: the events written so far can be read
         path = os.path.join(folder, "t.json")
         with subprocess.Popen([RUN, "-n", "2", PERF, "-q", "-s", "8", "-n", "30000000", "put-lat"],
                               env={**os.environ, "UTOFU_TRACE": path + ",limit=0"},
@@ -523,9 +523,7 @@ def group_more():
         check("check_finds_the_early_end", trace_check(files).returncode == 1)
 
 
-#
-# Merging: timelines of hosts whose clocks are known
-#
+# Merging: timelines of simulated hosts with given clocks
 
 class Host:
     """A host whose clock shows offset + time + drift(time), and whose time of day is wrong."""
@@ -556,7 +554,7 @@ class Host:
 
 
 def converse(hosts, routes, seconds, seed, latency=lambda r: 2 + r.expovariate(0.5)):
-    """Messages along the routes, each 1 ms or so; the true time is an argument of each event."""
+    """Messages along the routes, about one per ms; the true time is an argument of each event."""
     r = random.Random(seed)
     at, number = 0.0, 0
     while at < seconds * 1e6:
@@ -573,7 +571,7 @@ def converse(hosts, routes, seconds, seed, latency=lambda r: 2 + r.expovariate(0
 
 
 def judge_clocks(name, hosts, error_us):
-    """No arrow runs backwards, time does not either, and is right to so many microseconds."""
+    """No arrow and no time runs backwards, and times are right within the given microseconds."""
     with tempfile.TemporaryDirectory() as folder:
         files = [h.write(folder) for h in hosts]
         events, done = merge(files)
@@ -627,7 +625,7 @@ def group_clocks():
         converse(h, routes, seconds, 1)
         judge_clocks(name, h, error)
 
-    # what no clock explains is said
+    # delays that no clock explains are reported
     h = hosts(2, still)
     converse(h, [[(0, 1), (1, 0)]], 0.1, 2, lambda r: -5)
     with tempfile.TemporaryDirectory() as folder:
@@ -679,7 +677,7 @@ def group_merge():
         check("timelines_merge", done.returncode == 0 and done.stderr == "" and
               len(want) == sum(len(h.events) + 1 for h in hosts), done.stderr)
 
-        # however the JSON is laid out
+        # in any layout of the JSON
         for layout in ({"indent": 4}, {"separators": (",", ":")}, {"sort_keys": True, "indent": 1}):
             got, done = merge([h.write(folder, layout) for h in hosts])
             check(f"layout_{layout}_does_not_matter", got == want, done.stderr)
@@ -737,7 +735,7 @@ def group_merge():
             done = subprocess.run([TRACE, *files], stdout=f, stderr=subprocess.PIPE, text=True)
         check("an_input_is_no_standard_output", done.returncode == 2 and
               [contents(f) for f in files] == before, done.stderr)
-        # before anything is read
+        # before any input is read
         done = tool("-o", os.path.join(folder, "none", "all.json"), bad)
         check("output_is_opened_first", done.returncode == 1 and "cannot write" in done.stderr,
               done.stderr)
@@ -746,7 +744,7 @@ def group_merge():
             check("full_disk_is_an_error", done.returncode == 1 and "No space" in done.stderr,
                   done.stderr)
 
-        # what a process that was killed leaves: all that is whole
+        # the file of a killed process: all complete events
         got, done = merge([cut, *files[1:]])
         check("a_file_that_ends_early_is_closed", done.returncode == 0 and
               "1 of 3 files end early" in done.stderr and 100 < len(got) < len(want), done.stderr)

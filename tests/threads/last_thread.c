@@ -5,9 +5,9 @@
  * last_thread.sh.
  *
  *   last_thread alone    no other thread of the program
- *   last_thread worker   a thread goes on for a while, and frees the VCQ
- *   last_thread early    the library was only asked for the TNIs
- *   last_thread stays    a thread goes on until a signal ends it
+ *   last_thread worker   a thread runs for a while, and frees the VCQ
+ *   last_thread early    the program has only asked for the TNIs
+ *   last_thread stays    a thread runs until a signal ends it
  */
 #include <pthread.h>
 #include <stdbool.h>

@@ -23,7 +23,7 @@ expect() {
     fi
 }
 
-# one process, a job, and one without the background thread, where other threads of the library are
+# one process, a job, and one without the background thread, which has other threads of the library
 jobs=("" "$utofurun -n 1" "env UTOFU_PROGRESS_THREAD=0 $utofurun -n 1")
 [ $# = 0 ] || jobs+=("$*")
 for job in "${jobs[@]}"; do
@@ -35,7 +35,7 @@ for job in "${jobs[@]}"; do
     expect "worker $job" 0 'main,worker,exit handler' $job "$last_thread" worker
 done
 
-# a thread that stays keeps the process, and takes its signals
+# a remaining thread keeps the process alive, and takes its signals
 "$last_thread" stays >"$folder/out" &
 until [ -s "$folder/out" ]; do sleep 0.1; done
 sleep 1.5

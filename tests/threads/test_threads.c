@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads: what may be called at once does no harm. Sections 2.5, 3.3.4.1. To be run under
+ * Threads: concurrent calls that the manual allows. Sections 2.5, 3.3.4.1. To be run under
  * ThreadSanitizer too.
  *
  * UT_THREADS_OPS: communications of each thread.
@@ -62,7 +62,7 @@ static struct ut_end ends[THREADS];
 static struct ut_peer peers[4 * THREADS];
 
 /*
- * One thread-safe VCQ, all threads: every communication has one entry, for whichever thread polls
+ * One thread-safe VCQ, all threads: every communication has one entry, found by any one thread
  */
 
 static _Atomic uint8_t told_tcq[THREADS * MOST_OPS];
@@ -100,8 +100,8 @@ static void poll_both(utofu_vcq_hdl_t vcq)
     count_mrq(vcq);
 }
 
-/* A put, a get or an ARMW of thread `t`, which touches nothing that others do but the word that all
- * add to, nor in any order what it does itself. */
+/* Starts a put, a get or an ARMW of thread `t`, on memory that other threads do not use, except for
+ * the word that all add to, and without relying on an order among its own. */
 static int start_one(const struct ut_end *end, const struct ut_peer *to, int t, uint64_t i)
 {
     const unsigned long int flags = UT_TCQ | UT_LCL | UT_RMT | (i % 7 ? 0 : UT_STRONG);
@@ -169,7 +169,7 @@ Test(threads, two_threads_share_a_thread_safe_vcq)
 }
 
 /*
- * Two VCQs of their own, one for each thread: each finds its own order
+ * A VCQ for each of two threads: each thread finds its own order
  */
 
 static void expect_in_order(const struct ut_end *end, const struct ut_peer *peer, int t,
@@ -287,8 +287,8 @@ static void shared_cq(void *arg)
     (void)arg;
     ut_end_open(&a, 0, 0, 16384);
     ut_end_open(&b, 0, 0, 16384);
-    CHECK_EQ(cq_of(a.id), cq_of(b.id)); /* the first of a TNI fill up a CQ */
-    for (int i = 0; i < 2; i++) {       /* each to itself and to the other, by turns */
+    CHECK_EQ(cq_of(a.id), cq_of(b.id)); /* the first VCQs of a TNI fill up a CQ */
+    for (int i = 0; i < 2; i++) {       /* each VCQ to itself and to the other, alternately */
         const struct ut_end *from = i ? &b : &a, *to = i ? &a : &b;
 
         peer = ut_end_peer(from);
@@ -328,7 +328,7 @@ static void shared_cq(void *arg)
         CHECK_OK(utofu_put_piggyback8(a.vcq, peer.id, 1, peer.stadd, 8, 0, UT_LCL | UT_RMT, NULL));
         CHECK_OK(ut_await_mrq(a.vcq, &notice));
     }
-    CHECK_OK(ut_await_mrq(b.vcq, &notice)); /* all three are there: two are left */
+    CHECK_OK(ut_await_mrq(b.vcq, &notice)); /* all three entries have arrived: two are left */
     for (int i = 0; i < 2; i++) {
         do {
             ut_relax();
@@ -384,7 +384,7 @@ static void ask_everything(utofu_vcq_hdl_t vcq)
     CHECK_OK(utofu_get_path_coords(id, path, coords));
 }
 
-/* Makes VCQs with memory, talks to itself with them, and frees them. */
+/* Creates VCQs with memory, puts to itself with them, and frees them. */
 static void *come_and_go(int t)
 {
     const unsigned long int kinds[] = {0, UTOFU_VCQ_FLAG_THREAD_SAFE, UTOFU_VCQ_FLAG_EXCLUSIVE,
@@ -398,7 +398,7 @@ static void *come_and_go(int t)
         int rc = utofu_create_vcq((utofu_tni_id_t)(i % 2), kinds[i % 4], &vcq);
 
         if (rc == UTOFU_ERR_NOT_AVAILABLE || rc == UTOFU_ERR_FULL)
-            continue; /* the other thread has it */
+            continue; /* the other thread has that VCQ */
         CHECK_RC(rc, UTOFU_SUCCESS);
         ut_end_attach(&end, vcq, 4096);
         ask_everything(vcq);
@@ -410,12 +410,12 @@ static void *come_and_go(int t)
         }
         CHECK_OK(utofu_dereg_mem(vcq, more, 0));
         ut_end_close(&end);
-        usleep(200); /* few cores: the traffic needs one too */
+        usleep(200); /* few cores: the traffic needs one, too */
     }
     return NULL;
 }
 
-/* Registers on the VCQ that the traffic uses. */
+/* Registers memory on the VCQ that the traffic uses. */
 static void *register_there(int t)
 {
     uint8_t *mem = ut_pages(65536);
@@ -453,7 +453,7 @@ Test(threads, creation_registration_and_queries_go_on_beside_traffic)
     run(2, "UTOFU_NUM_EXCLUSIVE_CQS=1", against_traffic);
 }
 
-/* A VCQ of one thread is not touched by another thread that frees its own at the same time. */
+/* A thread that frees its own VCQ does not touch another thread's VCQ at the same time. */
 static void *make_and_free(int t)
 {
     for (unsigned int i = 0; i < 400; i++) {
@@ -483,7 +483,7 @@ Test(threads, vcqs_that_threads_make_and_free_at_once_stay_their_own)
     run(1, NULL, many_make);
 }
 
-/* A peer that puts to a VCQ with a chosen component id while it comes and goes. */
+/* A peer puts to a VCQ with a chosen component id while it is created and freed again and again. */
 static void coming_target(void *arg)
 {
     enum { TIMES = 30 };
@@ -560,7 +560,7 @@ static void bounded(void *arg)
     in_threads(4, take_exclusive);
     CHECK(got_exclusive >= wanted && got_exclusive <= UT_CQS, "%llu",
           (unsigned long long)got_exclusive);
-    /* ordinary ones can be had all the same */
+    /* ordinary VCQs are still available */
     CHECK_OK(utofu_create_vcq(3, 0, &vcq));
     CHECK_OK(utofu_free_vcq(vcq));
     mine = got_exclusive;

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # usage: changed_tests_test.sh SOURCE
-# scripts/changed-tests names the tests of the modules that a change touches, in a small tree of git's.
+# scripts/changed-tests names the tests of the modules that a change touches, in a small git repository.
 set -eu
 source=$1
 command -v git >/dev/null || { echo 'skipped: git is not installed'; exit 77; }
@@ -28,7 +28,7 @@ export GIT_AUTHOR_NAME=t GIT_AUTHOR_EMAIL=t@t GIT_COMMITTER_NAME=t GIT_COMMITTER
 git init -q . && git add . && git commit -q -m first
 
 bad=0
-check() { # NAME TESTS: those that are named
+check() { # NAME TESTS: the tests that are named
     name=$1
     shift
     scripts/changed-tests HEAD~0 >"$folder/out" 2>"$folder/err" || { echo "FAILED: $name"; cat "$folder/err"; bad=1; }

@@ -16,7 +16,7 @@ fail() {
     bad=1
 }
 
-# ran WORD...: as a user would, in the source's folder with the build folder there
+# ran WORD...: runs the command in a copy of the source folder with the build folder
 ran() {
     (cd "$folder/tree" && timeout 800 "$@") >"$folder/out" 2>&1 </dev/null || fail "exit status $?"
 }

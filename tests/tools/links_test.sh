@@ -1,15 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# links_test.sh: nothing that the tools and the library write to goes where a symbolic link of
-# another user leads. INFO and TRACE name the programs, UTOFURUN the launcher.
+# links_test.sh: the tools and the library never write through a symbolic link of another user. INFO
+# and TRACE name the programs, UTOFURUN the launcher.
 
 : "${INFO:?names utofu-info}" "${UTOFURUN:?names utofurun}" "${TRACE:?names utofu-trace}"
 folder=$(mktemp -d)
 failures=0
 checks=0
 trap 'rm -rf "$folder"' EXIT
-unset "${!UTOFU_@}" # an outer job must not be taken for ours
+unset "${!UTOFU_@}" # an outer job's variables must not count
 export UTOFU_PROVIDER=shm
 
 # shellcheck source=tests/harness/checks.sh
@@ -23,7 +23,7 @@ cd "$folder" || exit 1
 victim=$folder/victim
 echo '[]' >empty.json
 
-# A link of another user with this name, to a file of ours.
+# Makes a link of another user with this name, to a file of ours.
 lay_link() {
     echo precious >"$victim"
     ln -sf "$victim" "$1"
@@ -35,7 +35,7 @@ untouched() {
     [ "$(cat "$victim")" = precious ] || fail "$1: wrote where the link leads"
 }
 
-# the name of the unfinished report can be foretold: its process has the number of this shell
+# the name of the unfinished report is predictable: its process has the number of this shell
 lay_report_link() { lay_link "r.txt.$BASHPID"; exec "$INFO" --report=r.txt; }
 export -f lay_report_link lay_link
 export victim INFO

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # usage: lint_test.sh SOURCE
-# scripts/lint on a small project: each check passes what is right, finds what is wrong, and says
-# where its tool is missing.
+# scripts/lint on a small project: each check passes correct files, finds an error, and reports
+# a missing tool.
 set -u
 
 source=$1
@@ -30,7 +30,7 @@ check help 0 '^Usage: scripts/lint' 1 "$lint" --help
 check bad_option 2 'no option or check --nonsense' 1 "$lint" --nonsense
 write_good
 
-# finds CHECK TOOL COMMAND: what is right passes; after COMMAND it does not
+# finds CHECK TOOL COMMAND: correct files pass; after COMMAND the check fails
 finds() {
     local name=$1 tool=$2
     write_good
@@ -53,7 +53,7 @@ finds cppcheck cppcheck 'sed -i "s/return 0/int a[2]; return a[2]/" "$tree/src/a
 finds shell shellcheck 'echo "cd \$unquoted && exit \$(ls)" >>"$tree/scripts/a"'
 finds python flake8 'echo "import os" >>"$tree/scripts/b"'
 finds length python3 'sed -i "4s/.*/$(yes "    x();" | head -n 61 | tr "\n" "@")/; 4s/@/\n/g" "$tree/src/a.c"'
-# an exception is for as many lines as it says, and not for a function that is shorter by now
+# an exception is for the number of lines that it names, not for a function shorter by now
 long() { { printf '/* %s */\nint main(void)\n{\n' "$spdx" && yes '    x();' | head -n "$1" && echo '}'; } >"$tree/src/a.c"; }
 if command -v python3 >/dev/null; then
     long 60
@@ -93,7 +93,7 @@ if command -v python3 >/dev/null; then
 fi
 finds licence - 'sed -i 1d "$tree/src/a.c"'
 
-# another version does not format as the project does
+# another version formats differently
 printf '#!/bin/sh\necho "clang-format version 18.1.3"\n' >"$folder/bin/clang-format"
 chmod +x "$folder/bin/clang-format"
 check other_version 0 'skipped: clang-format 14 .* format differently' 1 env PATH="$folder/bin" "$lint" format
@@ -103,7 +103,7 @@ if command -v clang-format-14 >/dev/null; then
     check fixed 0 '^lint: format: ok' 1 "$lint" format
 fi
 
-# in git: what is not ignored, and all of it
+# in git: only files that are not ignored, and all of them
 git -C "$tree" init -q 2>/dev/null && {
     echo /ignored.c >"$tree/.gitignore"
     echo 'int  x;' >"$tree/ignored.c"

@@ -90,7 +90,7 @@ caught_by = ["meson left_out"]
 END
 
 bad=0
-check() { # NAME RC PATTERN... -- OPTION...: exit status, and patterns in what it says
+check() { # NAME RC PATTERN... -- OPTION...: exit status, and patterns in the output
     local name=$1 want=$2 rc=0 patterns=() good=yes pattern
     shift 2
     while [ "$1" != -- ]; do patterns+=("$1"); shift; done
@@ -106,11 +106,11 @@ check() { # NAME RC PATTERN... -- OPTION...: exit status, and patterns in what i
     bad=1
 }
 
-table() { # of mutations: from standard input
+table() { # the table of mutations, from standard input
     cat >"$tree/tests/mutations.toml"
 }
 
-entry() { # KEY=VALUE... instead of what greatest has
+entry() { # KEY=VALUE... in place of those of `greatest`
     local function=least old='a < b ? a' new='a > b ? a' caught_by='["alone"]' more=''
     local "$@"
     printf '[one]\nfunction = "%s"\nold = "%s"\nnew = "%s"\ncaught_by = %s\n%s\n' "$function" "$old" \
@@ -163,7 +163,7 @@ check no_jobs 2 'positive' -- --jobs 0 --all
 check seed_alone 2 '--seed goes with --random' -- --seed 1 --all
 check help 0 'tests/mutations.toml' -- --help
 
-# interrupted in the middle of a test that hangs: it ends, and leaves nothing
+# interrupted during a test that hangs: it ends, and leaves no file and no process
 "$tree/scripts/mutate" hangs >"$folder/out" 2>&1 &
 pid=$!
 until pgrep -P "$pid" -f alone >/dev/null || ! kill -0 $pid 2>/dev/null; do sleep 0.05; done

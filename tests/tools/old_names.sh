@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Variables that have become options work under their old names, and rank 0, alone and once, says how
-# to write them now; so do utofu-info -e and --check. Goes with the old names.
+# Variables that have become options work under their old names, and rank 0 alone prints the new form
+# once; so do utofu-info -e and --check. To be removed with the old names.
 # Usage: old_names.sh UTOFURUN UTOFU-INFO
 set -u
 run=$1 info=$2
@@ -11,7 +11,7 @@ unset "${!UTOFU_@}"
 export UTOFU_PROVIDER=shm
 failed=0
 
-# says TIMES TEXT: so many lines of what was said have it
+# says TIMES TEXT: TIMES lines of the output have TEXT
 says() {
     local found
     found=$(grep -cF -- "$2" "$folder/said")

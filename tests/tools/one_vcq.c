@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens the library and prints the rank and size of its job. The whole library is inside: the
- * dynamic linker finds none of a build folder for a set-uid program.
+ * Opens the library and prints the rank and size of its job. Linked with the whole library: the
+ * dynamic linker ignores build folders for a set-uid program.
  */
 #include <stdio.h>
 
@@ -9,7 +9,7 @@
 #include "utofu.h"
 
 /* The options of AddressSanitizer: its leak check cannot trace a set-uid program, and a program of
- * another user may not read /proc/self/environ, where ASAN_OPTIONS would be. */
+ * another user may not read ASAN_OPTIONS from /proc/self/environ. */
 __attribute__((visibility("default"))) const char *__asan_default_options(void);
 
 const char *__asan_default_options(void)

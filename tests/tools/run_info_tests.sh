@@ -10,14 +10,14 @@ folder=$(mktemp -d)
 failures=0
 checks=0
 trap 'rm -rf "$folder"' EXIT
-unset "${!UTOFU_@}" # an outer job must not be taken for ours
+unset "${!UTOFU_@}" # an outer job's variables must not count
 key=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
 
 # shellcheck source=tests/harness/checks.sh
 . "$(dirname "$0")/../harness/checks.sh"
 
-# json NAME STATUS EXPRESSION command...: what is printed is one JSON value per line; the expression
-# is true of `d`, the first, and `lines`, the list of them
+# json NAME STATUS EXPRESSION command...: the output is one JSON value per line; the expression is
+# true of `d`, the first, and `lines`, the list of them
 json() {
     local name=$1 want=$2 expression=$3 got
     shift 3
@@ -38,7 +38,7 @@ verdict() {
     printf 'any(%s for c in d["checks"] if c["name"] == "%s")' "$2" "$1"
 }
 
-# Without a capability that lifts the limit of locked memory. Needs root to take it away.
+# Runs a command without the capability that lifts the limit of locked memory. Needs root.
 unprivileged() {
     if [ "$(id -u)" = 0 ]; then
         setpriv --bounding-set=-ipc_lock --inh-caps=-ipc_lock "$@"
@@ -155,7 +155,7 @@ group_environment() {
     check rounded_value 0 '^UTOFU_NUM_MRQ_ENTRIES=8192   \(set\)$' 1 \
         env UTOFU_NUM_MRQ_ENTRIES=9000 "$INFO" -e
     check bad_value 1 '^UTOFU_ARMW=x   \(not allowed\)$' 1 env UTOFU_ARMW=x "$INFO" -e
-    # a key is never shown, right or wrong, as text or JSON
+    # a key is never shown, valid or not, as text or JSON
     check key_is_set 0 '^UTOFU_JOB_KEY=\(not shown\)   \(set\)$' 1 env UTOFU_JOB_KEY=$key "$INFO" -e
     check key_is_not_shown 0 "$key" 0 env UTOFU_JOB_KEY=$key "$INFO" -e
     check bad_key 1 '^UTOFU_JOB_KEY=\(not shown\)   \(not allowed\)$' 1 env UTOFU_JOB_KEY=secret "$INFO" -e
@@ -164,7 +164,7 @@ group_environment() {
     [ "$HAS_JSON" != 1 ] || check key_is_not_in_json 0 "$key" 0 env UTOFU_JOB_KEY=$key "$INFO" -e --json
 }
 
-# What the library warns of when it starts is found by --check, in whichever process it runs.
+# --check finds everything that the library warns of when it starts, in whichever process it runs.
 group_warnings() {
     local rank
     for rank in 0 1; do

@@ -1,11 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# run_output_tests.sh GROUP: tools whose output cannot be written, as the disk is full or standard
-# output is closed, say so and fail; tools that read files say what they cannot read; and those that
-# write one leave no half of it behind. INFO, UTOFURUN, PERF, TRACE and EXAMPLES name the programs.
+# run_output_tests.sh GROUP: tools whose output cannot be written, because the disk is full or
+# standard output is closed, report it and fail; tools that read files name those that they cannot
+# read; and tools that write a file never leave a part of it. INFO, UTOFURUN, PERF, TRACE and
+# EXAMPLES name the programs.
 
-# whoever starts tests under nohup ignores SIGHUP, and so would the tools
+# under nohup SIGHUP is ignored, and the tools would inherit that
 [ -n "${OUTPUT_SIGNALS:-}" ] || OUTPUT_SIGNALS=default exec env --default-signal=HUP,TERM "$0" "$@"
 
 : "${INFO:?names utofu-info}" "${UTOFURUN:?names utofurun}" "${PERF:?names utofu-perf}"
@@ -14,18 +15,18 @@ folder=$(mktemp -d)
 failures=0
 checks=0
 trap 'rm -rf "$folder"' EXIT
-unset "${!UTOFU_@}" # an outer job must not be taken for ours
+unset "${!UTOFU_@}" # an outer job's variables must not count
 
 # shellcheck source=tests/harness/checks.sh
 . "$(dirname "$0")/../harness/checks.sh"
 
 to_full() { "$@" >/dev/full; }
 to_closed() { "$@" >&-; }
-# The first file that such a tool opens would become its standard output.
+# The first file that the tool opens would become its standard output.
 to_closed_with_input() { "$@" >&- <&-; }
 export -f to_full to_closed to_closed_with_input
 
-# lost NAME PATTERN command...: fails with one such line, and leaves nothing but the error behind
+# lost NAME PATTERN command...: fails with one line that matches, and leaves no file behind
 lost() {
     local name=$1 pattern=$2
     shift 2
@@ -79,8 +80,8 @@ group_unreadable() {
     [ ! -e x.png ] || fail "no picture is left behind"
 }
 
-# ended NAME FILE command...: is ended by SIGTERM, and by SIGHUP, once it has made folder/started have
-# the number of a process, and leaves no file whose name begins with FILE
+# ended NAME FILE command...: SIGTERM and SIGHUP each end the command, once folder/started has the
+# number of a process, and no file is left whose name begins with FILE
 ended() {
     local name=$1 file=$2 started=$folder/started sig got pid
     shift 2
@@ -98,12 +99,12 @@ ended() {
         got=$?
         [ $got -gt 128 ] || fail "$name: status $got behind SIG$sig"
         compgen -G "$file*" >/dev/null && fail "$name: a file stays behind SIG$sig"
-        kill "$(cat "$started")" # what the tool had started, or waited for
+        kill "$(cat "$started")" # the process that the tool had started, or waited for
         rm -f "$started"
     done
 }
 
-# A program of that name that says that it has begun, and goes on.
+# Makes a program of that name that reports its start, and runs for ever.
 endless() {
     mkdir -p "$folder/bin"
     printf '#!/bin/sh\necho $$ >%s/started\nexec sleep 1000\n' "$folder" >"$folder/bin/$1"
@@ -124,10 +125,10 @@ group_interrupted() {
     endless lscpu
     ended report "$folder/report" env PATH="$folder/bin:$PATH" "$INFO" \
         --report="$folder/report"
-    # one that was there stays
+    # an existing file stays
     echo old >"$folder/merged"
     "$TRACE" -o "$folder/merged" "$folder/never" &
-    exec 3>"$folder/never" # waits until it reads
+    exec 3>"$folder/never" # waits until the tool reads
     kill -TERM $!
     wait $!
     exec 3>&-

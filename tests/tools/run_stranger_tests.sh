@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# run_stranger_tests.sh GROUP: what other users of the machine cannot do to a program, and with it.
+# run_stranger_tests.sh GROUP: attempts of other users of the machine against a program, which fail.
 # PROBE and ONE_VCQ name the programs. Some checks take a second user: as root alone.
 
 : "${PROBE:?names job_probe}" "${ONE_VCQ:?names one_vcq}"
@@ -52,7 +52,7 @@ group_setuid() {
     check runs_at_all 0 '^rank 0 of 1$' 1 env -u UTOFU_PROVIDER \
         setpriv --reuid $stranger --clear-groups "$at/setuid"
     expect silent_without_variables test "$(wc -l <"$folder/out")" = 1
-    # what the victim has is not overwritten by whoever starts the program
+    # the victim's file is not overwritten for the user who starts its set-uid program
     echo precious >"$own/t.0.json"
     chown $victim "$own/t.0.json"
     check ignored "0" "$ignored" 1 env UTOFU_TRACE="$own/t.json" setpriv --reuid $stranger --clear-groups "$at/setuid"
@@ -63,7 +63,7 @@ group_setuid() {
         setpriv --reuid $stranger --clear-groups "$at/setgid"
     check nothing_of_it_is_read 0 "$ignored" 1 env UTOFU_LOG_LEVEL=wrong UTOFU_NO_SUCH=1 UTOFU_JOB_KEY=wrong \
         setpriv --reuid $stranger --clear-groups "$at/setuid"
-    # the bad twin: a plain program of the victim takes all of them
+    # the bad twin: a plain program of the victim reads all of them
     check obeyed 0 "$ignored" 0 env UTOFU_TRACE="$own/t.json" setpriv --reuid $victim --clear-groups "$at/plain"
     expect trace test "$(head -c 1 "$own/t.0.json")" = '['
     check complains 1 "UTOFU_LOG_LEVEL: 'wrong' is not allowed" 1 env UTOFU_LOG_LEVEL=wrong \
@@ -116,7 +116,7 @@ group_folder() {
     chmod 1777 "$at"
     check sticky 1 'everybody may write' 0 "${ranked[@]}" 0 2 "$at" "$PROBE" --wait 200
     has_second_user || return 0
-    # a true record, of a living process, but of another user; readable by all, or not even that
+    # a valid record, of a living process, but of another user; readable by all, or not
     as_rank 1 2 "$at" "$PROBE" --wait 8000 >/dev/null 2>&1 &
     record=$!
     while ! [ -s "$at/utofu.1" ]; do sleep 0.05; done

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # usage: run_suppression_tests.sh valgrind|thread|address, with BUILD and SOURCE naming the folders
 # and CC the compiler
-# A program is clean under the tool with the file of suppressions/, and is not without.
+# A program has no findings under the tool with the file of suppressions/, and has some without.
 set -u
 
 folder=$(mktemp -d)
@@ -10,7 +10,7 @@ trap 'rm -rf "$folder"' EXIT
 bad=0
 file=$SOURCE/suppressions
 
-# judge NAME WANTED-STATUS COMMAND...: the status is 0, or is not
+# judge NAME WANTED-STATUS COMMAND...: the status is 0, or not
 judge() {
     local name=$1 wanted=$2 rc=0
     shift 2
@@ -50,7 +50,7 @@ valgrind)
         skip 'no compiler'
     judge clean_with_the_file 0 "${run[@]}" "${memcheck[@]}" --suppressions="$file/valgrind.supp" "$program"
     judge the_file_is_needed 9 "${run[@]}" "${memcheck[@]}" "$program"
-    # an error of the program is still seen
+    # an error of the program itself is still found
     printf '%s\n' '#include <stdlib.h>' 'int main(void) { volatile int *p = malloc(4); return *p ? 0 : 0; }' >"$folder/p.c"
     # shellcheck disable=SC2086
     $CC -g -o "$folder/program" "$folder/p.c" || skip 'no compiler'
@@ -60,7 +60,7 @@ thread)
     build thread "${pingpong[@]}"
     export TSAN_OPTIONS="suppressions=$file/tsan.supp"
     judge clean_with_the_file 0 "${run[@]}" "$folder/program"
-    # the library's thread touches memory that the program's frees in most runs, not in every one
+    # the library's thread uses memory that the program's thread frees in most runs, not in all
     # shellcheck disable=SC2317 # judge calls it
     any_of() { for _ in $(seq "$1"); do "${@:2}" || return; done; }
     TSAN_OPTIONS='' judge the_file_is_needed 66 any_of 20 "${run[@]}" "$folder/program"

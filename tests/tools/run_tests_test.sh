@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # usage: run_tests_test.sh SOURCE
-# scripts/run-tests runs what its tier says, goes on behind a part that fails, and says at the end what failed, what was
-# left out and where the time went: with programs in place of meson and the other scripts, of which FAIL names those that
-# fail and SKIP those that leave something out.
+# scripts/run-tests runs the parts of its tier, continues after a part that fails, and lists at the end the failed, the
+# omitted and the slowest tests: with programs in place of meson and the other scripts; FAIL names those that fail and
+# SKIP those that omit a test.
 set -eu
 
 folder=$(mktemp -d)
@@ -67,7 +67,8 @@ chmod +x "$folder"/scripts/* "$folder/bin/meson"
 export FOLDER="$folder" COMMANDS="$folder/commands"
 
 bad=0
-# check NAME RC OPTIONS PATTERN...: exit status, and what is in the summary or among the commands; "!PATTERN" is not
+# check NAME RC OPTIONS PATTERN...: exit status, and patterns in summary or commands; "!PATTERN" is
+# in neither
 check() {
     name=$1 want=$2 options=$3 rc=0 good=yes
     shift 3

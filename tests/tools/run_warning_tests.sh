@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# run_warning_tests.sh GROUP: what the library says on standard error at its default log level.
+# run_warning_tests.sh GROUP: the library's messages on standard error at the default log level.
 # INFO, UTOFURUN and PERF name the programs, EXAMPLES the folder of the built examples, PROFILE the
-# seccomp profile, under which with_seccomp.py runs what containers run.
+# seccomp profile, for with_seccomp.py, which stands for a container.
 
 : "${INFO:?names utofu-info}" "${UTOFURUN:?names utofurun}" "${PERF:?names utofu-perf}"
 : "${EXAMPLES:?names the folder of the examples}"
@@ -12,28 +12,28 @@ folder=$(mktemp -d)
 failures=0
 checks=0
 trap 'rm -rf "$folder"' EXIT
-unset "${!UTOFU_@}" # an outer job must not be taken for ours
-# MPI libraries lose memory at exit, which is not ours
+unset "${!UTOFU_@}" # an outer job's variables must not count
+# MPI libraries leak memory at exit
 export ASAN_OPTIONS=detect_leaks=0${ASAN_OPTIONS:+:$ASAN_OPTIONS}
 
 # shellcheck source=tests/harness/checks.sh
 . "$(dirname "$0")/../harness/checks.sh"
 
-# lines NAME PATTERN COUNT command...: it succeeds; so many of its lines match
+# lines NAME PATTERN COUNT command...: it succeeds; COUNT of its lines match
 lines() {
     local name=$1 pattern=$2 count=$3
     shift 3
     check "$name" 0 "$pattern" "$count" "$@"
 }
 
-# Sets `launchers` to the ways to start a job that there are here.
+# Sets `launchers` to the launchers of jobs found on this machine.
 find_launchers() {
     launchers=("$UTOFURUN")
     if command -v mpirun.openmpi >/dev/null; then launchers+=("$here/../harness/openmpi"); fi
     if command -v mpiexec.mpich >/dev/null; then launchers+=(mpiexec.mpich); fi
 }
 
-# A kernel or container without userfaultfd is warned of, and rightly.
+# On a kernel or in a container without userfaultfd the warning is right.
 mapping_works() {
     UTOFU_PROVIDER=shm "$INFO" | grep -q 'shared memory, mapped'
 }
@@ -60,7 +60,7 @@ group_silence() {
     if [ -x "$EXAMPLES/pingpong_mpi.mpich" ]; then
         lines mpi_mpich '^utofu: ' 0 mpiexec.mpich -n 2 "$EXAMPLES/pingpong_mpi.mpich"
     fi
-    # what is said at the default level is said at all
+    # a message of the default level is printed
     lines not_deaf '^utofu: warning: \[rank ., bootstrap\] srun started 2 tasks' 1 \
         env SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=0 "$INFO"
     lines not_twice '^utofu: ' 0 env SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=1 "$INFO"
@@ -88,12 +88,13 @@ group_unknown() {
     lines in_the_list '^UTOFU_PROVDER=shm +\(unknown; did you mean UTOFU_PROVIDER\?\)$' 1 \
         env UTOFU_PROVDER=shm "$INFO" -e
     lines not_in_the_list 'unknown' 0 env UTOFU_PROVIDER=shm "$INFO" -e
-    # a name that says where the job is, misspelt: no job comes about, and each process says why
+    # a misspelt variable of the job: there is no job, and each process reports the variable
     UTOFU_RNK=1 UTOFU_SIZE=2 "$INFO" >"$folder/out" 2>&1
     grep -q 'did you mean UTOFU_RANK?' "$folder/out" || fail 'no job: the misspelt name is reported'
 }
 
-# "${confined[@]}" [--without CALL]... command...: as in a container with our profile, less these calls
+# "${confined[@]}" [--without CALL]... command...: as in a container with our profile, less these
+# calls
 confined=("$PYTHON" "$here/with_seccomp.py" --profile "$PROFILE")
 
 needs_filters() {
@@ -103,7 +104,7 @@ needs_filters() {
     exit 1
 }
 
-# One line says what is lost, by how much and what to do, unless it is wanted so.
+# One line reports the loss, its size and the remedy, unless the user chose the setting.
 group_mapping() {
     local forbidden='^utofu: warning: \[rank 0, shm\] .* instead of 0.05.*userfaultfd is forbidden.*--security-opt seccomp=/.*/utofu-verbs/seccomp.json'
     needs_filters
@@ -143,14 +144,14 @@ group_profile() {
     grep -q process_vm_writev "$folder/trace" || fail 'strace saw no process_vm_writev'
     lines allowed . 0 "${confined[@]}" --check "$folder/trace"
     lines default_lacks '^userfaultfd$' 1 "${confined[@]}" --without userfaultfd --check "$folder/trace"
-    # what the profile does not allow is found, and so is one that is broken
+    # a call that the profile does not allow is found, and so is a broken profile
     echo '1 kexec_load(1) = 0' >>"$folder/trace"
     "${confined[@]}" --check "$folder/trace" >"$folder/out" 2>&1
     grep -q 'not allowed, and made: kexec_load' "$folder/out" || fail 'kexec_load is not refused'
     sed 's/"userfaultfd"/"userfautfd"/' "$PROFILE" >"$folder/bad.json"
     "$PYTHON" "$here/with_seccomp.py" --profile "$folder/bad.json" true >"$folder/out" 2>&1
     grep -q 'there is no system call userfautfd' "$folder/out" || fail 'a name that is none'
-    # only for faults of the program's own
+    # userfaultfd for faults of user mode only
     case $(uname -m) in
     x86_64) userfaultfd=323 ;;
     *) userfaultfd=282 ;; # the numbers of all newer machines

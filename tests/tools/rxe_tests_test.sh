@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # usage: rxe_tests_test.sh RXE-TESTS
-# scripts/rxe-tests says of each test what became of it, and runs the rest, whatever happens to the virtual machine: with
-# a machine that is a process of this host (RXE_VM), in which the real tests/rxe/guest.py runs.
+# scripts/rxe-tests reports the result of each test, and runs the remaining tests, also if the virtual machine fails: with
+# a process of this host in its place (RXE_VM), in which the real tests/rxe/guest.py runs.
 set -eu
 rxe_tests=$1
 python3 -c 'import tomllib' 2>/dev/null || { echo 'skipped: python3 has no tomllib (3.11)'; exit 77; }
@@ -23,7 +23,7 @@ program hangs 'sleep 1000 & sleep 1000'
 program crash 'kill -9 $(cat "$VM_PID")'
 # shellcheck disable=SC2016
 program freeze 'kill -STOP $PPID; sleep 1000'
-# a command of the guest, which finds all as it should be
+# a command of the guest, which reports a healthy device
 cat >"$folder/bin/rdma" <<'END'
 #!/bin/sh
 echo 'link rxe0/1 state ACTIVE'

@@ -1,11 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# simulate_start_test.sh PROGRAM: scripts/simulate-start counts what the library asks, as tests/bootstrap/ measure it.
+# simulate_start_test.sh PROGRAM: scripts/simulate-start computes the questions that
+# tests/bootstrap/ count.
 program=$1
 failures=0
 
-# questions NAME COUNT MOST ARGUMENT...: in all, and of one process
+# questions NAME COUNT MOST ARGUMENT...: COUNT in all, MOST by one process
 questions() {
     local name=$1 count=$2 most=$3 line
     shift 3
@@ -24,7 +25,7 @@ questions two_nodes_of_pmix 16 2 --nodes 2 --per-node 4 --launcher pmix all
 # one process of each node
 questions alone 12 3 --nodes 4 --per-node 1 all
 questions tree_asks_parent_and_children 6 2 --nodes 4 --per-node 1 tree
-# so many that they are not simulated one by one
+# too many to be simulated one by one
 questions many 8997000 2999 --nodes 3000 --per-node 1 --one-by-one all
 for bad in '--nodes 0' '--per-node -1' 'ring' '--launcher none'; do
     # shellcheck disable=SC2086 # words

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which cores utofurun finds, in folders that look like /sys/devices/system/cpu, and reserves. */
+/* The cores that utofurun finds, in folders laid out like /sys/devices/system/cpu, and reserves. */
 #include "run/cores.h"
 
 #include <criterion/criterion.h>
@@ -86,7 +86,7 @@ Test(cores, hyperthreads_are_one_core)
     free(cores);
 }
 
-/* Older kernels; and sockets one after the other although their CPUs alternate. */
+/* Older kernels; and sockets whose CPU numbers alternate come one after the other. */
 Test(cores, one_package_comes_after_the_other)
 {
     union run_cpus allowed = {.bytes = {0}};
@@ -131,7 +131,7 @@ Test(cores, a_cpu_without_description_is_a_core)
     free(cores);
 }
 
-/* Core numbers that no machine has, so that no job of this machine has them either. */
+/* Core numbers that no machine has, so that no job of this machine reserves them. */
 static void make_cores(struct run_core *cores, uint32_t n)
 {
     memset(cores, 0, n * sizeof(*cores));

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a command under a seccomp profile in the format of docker and podman, as they would for a
-container of an ordinary user: with_seccomp.py --profile FILE [options] COMMAND...
+"""Runs a command under a seccomp profile in the format of docker and podman, like a container of an
+ordinary user: with_seccomp.py --profile FILE [options] COMMAND...
 
-  --without NAME   NAME is forbidden (EPERM), whatever the profile says; may be repeated
-  --check FILE     runs nothing; FILE is what `strace -f` wrote: every system call there must be
-                   allowed by the profile. Those that --without forbids are printed.
+--without NAME   NAME is forbidden (EPERM), whatever the profile says; may be repeated --check
+FILE     runs nothing; FILE is what `strace -f` wrote: every system call there must be allowed by
+the profile. Those that --without forbids are printed.
 
 Exit status 77: libseccomp is not installed; 99: the profile is not valid."""
 import ctypes
@@ -16,7 +16,7 @@ import os
 import re
 import sys
 
-# what docker gives a container; nothing of it matters to the calls that the library makes
+# docker's capabilities of a container; none affects the library's calls
 CAPABILITIES = {"CAP_AUDIT_WRITE", "CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID",
                 "CAP_KILL", "CAP_MKNOD", "CAP_NET_BIND_SERVICE", "CAP_NET_RAW", "CAP_SETFCAP",
                 "CAP_SETGID", "CAP_SETPCAP", "CAP_SETUID", "CAP_SYS_CHROOT"}
@@ -106,7 +106,7 @@ def install(lib, default, rules):
 
 
 def check(rules, without, path):
-    # a rule that says ENOSYS means that the caller has another way
+    # a rule with ENOSYS means that the caller has an alternative
     fine = {action_of("SCMP_ACT_ALLOW", None), action_of("SCMP_ACT_ERRNO", errno.ENOSYS)}
     allowed = {name for name, action, _ in rules if action in fine}
     with open(path, encoding="utf-8", errors="replace") as f:

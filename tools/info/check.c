@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What would keep a job from running here, each with its remedy. What can be tried is tried: a
- * limit says little about who it applies to. What costs only speed is a note.
+ * Checks for problems that would keep a job from running here, each with its remedy. Resources are
+ * tried, as a limit may not apply. A problem that only costs speed is a note.
  */
 #include "info.h"
 
@@ -34,7 +34,7 @@
 #include "peers/address.h"
 #include "util/log.h"
 
-/* What the rings cost, where memory is not mapped. */
+/* The cost of the rings, for memory that is not mapped. */
 #define NO_CMA_COST                                                                                \
     "between processes of this host what is not mapped is copied twice, through rings; a put of "  \
     "a "                                                                                           \
@@ -44,8 +44,8 @@ enum {
     KI = 1024,
     TRY_BYTES = 1024 * KI, /* registered on every TNI */
     TRY_TIMEOUT_S = 10,
-    SPARE_DESCRIPTORS = 16, /* for the program's own files */
-    SMALL_LIMIT_MI = 64,    /* of locked memory: worth a note */
+    SPARE_DESCRIPTORS = 16, /* reserved for the program's own files */
+    SMALL_LIMIT_MI = 64,    /* of locked memory: below this, a note */
 };
 
 static struct info_check *add(struct info_checks *checks, const char *name,
@@ -173,7 +173,7 @@ static bool uses_fabric(const struct ut_process *process)
 #endif
 }
 
-/* Can this job not run without an RDMA port, or was one asked for by name? */
+/* Does this job need an RDMA port, or was one requested by name? */
 static bool needs_rdma(const struct info *info)
 {
     const struct ut_job_info *job = info->process ? info->process->job : NULL;
@@ -182,7 +182,7 @@ static bool needs_rdma(const struct info *info)
            (job && !ut_job_is_on_one_host(job) && !uses_fabric(info->process));
 }
 
-/* Checks a peer: its address record, and whether a provider reaches it. */
+/* Checks a peer: is its address record there, and does a provider reach it? */
 static void check_peer(const struct ut_process *process, uint32_t rank, struct info_checks *checks)
 {
     union {
@@ -233,7 +233,7 @@ static void check_peers(const struct info *info, struct info_checks *checks)
 
     if (size == 1)
         return;
-    /* in a large job every process checks some peers, and together they check all */
+    /* in a large job each process checks a few peers, and all together check every process */
     uint32_t some[] = {(rank + 1) % size, (rank + size / 2) % size, 0};
     for (size_t i = 0; i < sizeof(some) / sizeof(some[0]); i++)
         if (some[i] != rank && checks->num_failed == before)
@@ -244,7 +244,7 @@ static void check_peers(const struct info *info, struct info_checks *checks)
 
 /* ---- RDMA ---- */
 
-/* The devices that the kernel has, whether libibverbs can use them or not. */
+/* Lists the kernel's devices, including those that libibverbs cannot use. */
 static unsigned int list_kernel_devices(char *buf, size_t size)
 {
     DIR *dir = opendir("/sys/class/infiniband");
@@ -326,7 +326,7 @@ static void port_remedy(const struct prov_port *port, struct info_check *c)
         remedy(c, "UTOFU_LOG_LEVEL=info says more");
 }
 
-/* Does some network device have the address? A port may have a GID whose address is gone. */
+/* Does a network device have the address? A port may have a GID whose address was removed. */
 static bool is_own_address(const char *address)
 {
     struct ifaddrs *all;
@@ -334,7 +334,7 @@ static bool is_own_address(const char *address)
     bool found = false;
 
     if (getifaddrs(&all) != 0)
-        return true; /* not known to be wrong */
+        return true; /* cannot be checked */
     for (struct ifaddrs *a = all; a && !found; a = a->ifa_next) {
         int family = a->ifa_addr ? a->ifa_addr->sa_family : AF_UNSPEC;
         const void *raw = family == AF_INET
@@ -347,7 +347,7 @@ static bool is_own_address(const char *address)
     return found;
 }
 
-/* An InfiniBand port that needs no IP address. */
+/* Is it an InfiniBand port without an IP address? */
 static bool has_lid_alone(const struct prov_port *p)
 {
     return strncmp(p->address, "LID ", strlen("LID ")) == 0;
@@ -402,7 +402,7 @@ static void check_ports(const struct info *info, struct info_checks *checks)
 /* ---- libfabric ---- */
 
 #ifdef PROV_WITH_OFI
-/* What would be used, or is missing, where no RDMA port reaches other hosts. */
+/* Checks which fabric is used, or missing, if no RDMA port reaches other hosts. */
 static void check_fabric(const struct info *info, struct info_checks *checks)
 {
     const struct ut_process *process = info->process;
@@ -469,7 +469,7 @@ static void check_descriptors(const struct info *info, struct info_checks *check
            need);
 }
 
-/* Root, or more exactly CAP_IPC_LOCK, may lock more than the limit. */
+/* Root, or more exactly a process with CAP_IPC_LOCK, may lock more than the limit. */
 static bool lock_limit_applies(rlim_t limit)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), size = (limit / page + 2) * page;
@@ -477,7 +477,7 @@ static bool lock_limit_applies(rlim_t limit)
 
     if (p == MAP_FAILED)
         return true;
-    bool locked = mlock2(p, size, MLOCK_ONFAULT) == 0; /* touches no page */
+    bool locked = mlock2(p, size, MLOCK_ONFAULT) == 0; /* without touching pages */
     munmap(p, size);
     return !locked;
 }
@@ -505,7 +505,7 @@ static void check_locked_memory(const struct info *info, struct info_checks *che
             "%llu KiB allowed; none is needed without an RDMA device", kib);
         return;
     }
-    /* what must be there is tried in check_communication() */
+    /* check_communication() tests the required amount */
     if (kib >= (unsigned long long)SMALL_LIMIT_MI * KI) {
         add(checks, "locked memory", INFO_OK, "%llu KiB allowed", kib);
         return;
@@ -537,7 +537,7 @@ static void check_cpus(const struct info *info, struct info_checks *checks)
 
 /* ---- what the kernel allows ---- */
 
-/* A child reads a word of this process, as a peer of the shm provider would. 0 or an errno. */
+/* A child reads a word of this process, as a peer of the shm provider does. 0 or an errno. */
 static int try_cross_memory_attach(void)
 {
     static volatile uint64_t word = 0x75746f66752d6f6bull;
@@ -559,7 +559,7 @@ static int try_cross_memory_attach(void)
     return WIFEXITED(status) ? WEXITSTATUS(status) : EINTR;
 }
 
-/* -1: there is no such thing. */
+/* -1: no such file. */
 static long read_number(const char *path)
 {
     FILE *f = fopen(path, "re");
@@ -572,7 +572,7 @@ static long read_number(const char *path)
     return value;
 }
 
-/* Beyond this, connections to further hosts fail for want of their Ethernet addresses. */
+/* Above this number of hosts, connections fail: the kernel's Ethernet addresses are full. */
 static void check_neighbours(const struct info *info, struct info_checks *checks)
 {
     const struct ut_job_info *job = info->process ? info->process->job : NULL;
@@ -628,7 +628,7 @@ static void check_cross_memory_attach(struct info_checks *checks)
                UT_DATA_DIR);
 }
 
-/* Memory that the processes of a host map, for which userfaultfd is needed. */
+/* Checks mapping of registered memory between processes of a host, which needs userfaultfd. */
 static void check_mapping(struct info_checks *checks)
 {
     char why[INFO_TEXT], how[INFO_TEXT];
@@ -653,7 +653,7 @@ struct attempt {
     unsigned char *memory;
 };
 
-/* Puts 8 bytes into this process's own other half and waits for both notices. */
+/* Puts 8 bytes into the other half of this process's memory and waits for both notices. */
 static int put_to_oneself(struct attempt *a, unsigned int i)
 {
     unsigned long flags =
@@ -676,7 +676,7 @@ static int put_to_oneself(struct attempt *a, unsigned int i)
     return rc;
 }
 
-/* A VCQ, memory and a put on every TNI. Returns what failed, or NULL. */
+/* Tests a VCQ, memory and a put on every TNI. Returns the failure, or NULL. */
 static const char *try_tnis(const struct info *info, struct attempt *a, unsigned int *tni)
 {
     for (unsigned int i = 0; i < info->num_tnis; i++) {
@@ -693,7 +693,7 @@ static const char *try_tnis(const struct info *info, struct attempt *a, unsigned
     return NULL;
 }
 
-/* The same for giving them back. */
+/* Frees what try_tnis() made. Returns the failure, or NULL. */
 static const char *give_back(const struct info *info, struct attempt *a, unsigned int *tni)
 {
     const char *failed = NULL;
@@ -740,7 +740,7 @@ static void check_communication(const struct info *info, struct info_checks *che
     free(a.memory);
 }
 
-/* ---- what the library itself warns of ---- */
+/* ---- warnings of the library ---- */
 
 enum { MAX_WARNINGS = 16 };
 
@@ -751,7 +751,7 @@ static struct {
 static unsigned int num_warnings;
 static pthread_mutex_t warnings_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* A warning that repeats is heard once. */
+/* Records a warning; repetitions are recorded once. */
 static void hear(const char *category, const char *fmt, const char *text)
 {
     unsigned int i = 0;
@@ -773,7 +773,7 @@ void info_hear_warnings(void)
     ut_log_warning_hook = hear;
 }
 
-/* Does a check above say the same, and more? */
+/* Does another check report the same, in more detail? */
 static bool is_checked(const char *category, const char *text)
 {
     return strncmp(text, "without effect, as no variable", strlen("without effect, as no")) == 0 ||
@@ -781,7 +781,7 @@ static bool is_checked(const char *category, const char *text)
            strncmp(text, "registered memory is not mapped", 31) == 0;
 }
 
-/* What it says while it starts and communicates, and no check above has an eye on. */
+/* Reports the library's warnings at start and during communication that no other check covers. */
 static void check_warnings(struct info_checks *checks)
 {
     pthread_mutex_lock(&warnings_lock);

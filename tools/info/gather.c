@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collects the facts: through the public interface, where that has them. */
+/* Collects the facts, through the public interface if possible. */
 #include "info.h"
 
 #include <stdio.h>
@@ -79,7 +79,7 @@ void info_env_default(const struct ut_env_entry *entry, char *buf, size_t size)
 
 void info_env_value(const struct ut_env_entry *entry, char *buf, size_t size)
 {
-    if (entry->type == UT_ENV_TYPE_KEY) /* a secret */
+    if (entry->type == UT_ENV_TYPE_KEY) /* never printed */
         snprintf(buf, size, "%s", entry->is_set ? "(not shown)" : "");
     else if (entry->why_bad || entry->type == UT_ENV_TYPE_OPTIONS)
         snprintf(buf, size, "%s", entry->text ? entry->text : "");
@@ -135,7 +135,7 @@ static void survey(struct info *info)
     };
     int threshold = ut_log_threshold;
 
-    ut_log_threshold = UT_LOG_NONE; /* the process itself has logged it */
+    ut_log_threshold = UT_LOG_NONE; /* it is already logged */
     for (int i = 0; i < PROV_COUNT; i++)
         if (prov_registry[i].ops->survey)
             prov_registry[i].ops->survey(&config, info, note_port);

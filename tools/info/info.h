@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * utofu-info: what the library finds on this machine and in this job, as facts (gather.c), as
- * things that would keep a job from running (check.c), for people (text.c) and programs (json.c).
+ * utofu-info: the state of the library on this machine and in this job, as facts (gather.c), as
+ * problems that would keep a job from running (check.c), for people (text.c) and programs (json.c).
  *
- * Uses the public interface, and of the library's inside src/process, src/util, provider.h and
+ * Uses the public interface, and of the library's internals src/process, src/util, provider.h and
  * shm/remap.h.
  */
 #ifndef INFO_INFO_H
@@ -32,7 +32,7 @@ struct info_tni {
 
 struct info {
     char host[64];
-    const struct ut_process *process; /* NULL: it could not be set up; error says why */
+    const struct ut_process *process; /* NULL: set-up failed, see `error` */
     char error[1024];
     char provider_why[INFO_TEXT], armw_why[INFO_TEXT];
     uint8_t coords[6];
@@ -43,22 +43,22 @@ struct info {
     unsigned int num_tnis;
 };
 
-/* UTOFU_PROVIDER names this provider of the registry, and so no other one. */
+/* Does UTOFU_PROVIDER select this provider of the registry? */
 static inline bool info_wants_only(int provider)
 {
     return ut_env_num(UT_ENV_PROVIDER) == UT_PROVIDER_FIRST + (uint64_t)provider;
 }
 
-/* Sets the library up and asks it. Not having a job is a fact too. */
+/* Sets up the library and collects the facts. A missing job is a fact, too. */
 void info_gather(struct info *info);
-/* "pmix" and so on, for people. */
+/* The launcher's name for people, from "pmix" and so on. */
 const char *info_launcher(const char *name);
 
-/* Names of the bits that are set in flags, from a list a|b|c for bits 0, 1, 2 (empty: no such). */
+/* The names of the bits in flags, from a list a|b|c for bits 0, 1, 2 (an empty name: undefined). */
 void info_bits(char *buf, size_t size, unsigned long flags, const char *names);
 extern const char info_onesided_flags[], info_armw_ops[], info_reduce_ops[];
 
-/* The default and the current value of a variable, as one would write them. */
+/* The default and the current value of a variable, as written in the environment. */
 void info_env_default(const struct ut_env_entry *entry, char *buf, size_t size);
 void info_env_value(const struct ut_env_entry *entry, char *buf, size_t size);
 const char *info_env_type(const struct ut_env_entry *entry);
@@ -68,36 +68,35 @@ struct info_check {
     const char *name;
     enum info_verdict verdict;
     char text[INFO_TEXT];
-    char remedy[INFO_TEXT]; /* empty where nothing needs one */
+    char remedy[INFO_TEXT]; /* empty: none needed */
 };
 struct info_checks {
     struct info_check list[INFO_MAX_CHECKS];
     unsigned int num, num_failed;
 };
-/* Does the runtime linker find the library for programs? If so, in which file, and of which build
- * (empty: the file does not say). */
+/* Does the runtime linker find the library for programs? Returns the file, and its build (empty:
+ * not in the file). */
 bool info_loaded_library(char *path, char *build, size_t size);
-/* The folder in which the library lies: the first that has it of those where it may be; false:
- * none has it. */
+/* The folder of the library: the first candidate with the library in it; false: none. */
 bool info_library_folder(char *buf, size_t size);
-/* From now on the library's warnings are kept for info_check(). */
+/* From now on the library's warnings are recorded for info_check(). */
 void info_hear_warnings(void);
-/* Looks for what would keep a job from running here. */
+/* Checks for problems that would keep a job from running here. */
 void info_check(const struct info *info, struct info_checks *checks);
 
 void info_print(const struct info *info);
 void info_print_environment(void);
-/* What UTOFU_CHECK reports. */
+/* The findings of UTOFU_CHECK. */
 void info_print_findings(void);
 void info_print_codes(const struct ut_code *const *codes, size_t num);
-/* With only_failed, no more than these; prefix is put before every line. */
+/* With only_failed, only failed checks; prefix is printed before every line. */
 void info_print_checks(const struct info_checks *checks, bool only_failed, const char *prefix);
 
-/* Writes all of this, and what the host says about itself, to the file; NULL: utofu-report.HOST.txt
- * in the current folder; "-": standard output. 0, or -errno after a line on standard error. */
+/* Writes all of this, and information from the host, to the file; NULL: utofu-report.HOST.txt in
+ * the current folder; "-": standard output. 0, or -errno after a line on standard error. */
 int info_report(const struct info *info, const char *path);
 
-/* One line each. */
+/* Each prints one line. */
 void info_json(const struct info *info);
 void info_json_environment(void);
 void info_json_codes(const struct ut_code *const *codes, size_t num);

@@ -10,7 +10,7 @@
 
 static void print(json_t *root)
 {
-    /* ensure-ASCII: a variable may hold any bytes */
+    /* ensure-ASCII: a variable may contain any bytes */
     char *text = root ? json_dumps(root, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
 
     if (!text) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which libtofucom.so.1 programs get: this tool has the library inside, so it asks the linker. */
+/* Asks the linker for the programs' libtofucom.so.1: this tool is linked with the objects. */
 #include "info.h"
 
 #include <dlfcn.h>
@@ -22,7 +22,7 @@ struct build_of {
     size_t size;
 };
 
-/* The version in the ELF note of this library. */
+/* Reads the version in the ELF note of the library. */
 static bool read_note(const ElfW(Nhdr) * note, struct build_of *b)
 {
     const char *owner = (const char *)(note + 1), *text = owner + ((note->n_namesz + 3) & ~3u);
@@ -84,7 +84,7 @@ static bool has_library(const char *dir)
     return access(file, R_OK) == 0;
 }
 
-/* Where it was installed, or where this tool lies in a build folder or in a moved installation. */
+/* The installation folder, or the one beside this tool in a build or moved installation. */
 bool info_library_folder(char *buf, size_t size)
 {
     char self[PATH_MAX] = "", dir[2 * PATH_MAX], resolved[PATH_MAX];

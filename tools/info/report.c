@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * utofu-info --report: one file with what a question about a host needs: what the library finds,
- * the checks, the variables, and what the host and its adapters say about themselves (report.sh).
+ * utofu-info --report: one file with the information needed for a question about a host: the
+ * library's facts, the checks, the variables, and information from the host and its adapters
+ * (report.sh).
  */
 #include "info.h"
 
@@ -23,14 +24,14 @@ static const char *const script[] = {
 #include "report.sh.inc"
 };
 
-static const char *unfinished; /* the file that is being written; NULL: none that may be removed */
+static const char *unfinished; /* the unfinished output file; NULL: none to remove */
 
 static void title(const char *text)
 {
     printf("\n==== %s ====\n", text);
 }
 
-/* Its output goes where this process's goes. */
+/* Runs the script with this process's standard output. */
 static void run_script(void)
 {
     fflush(stdout);
@@ -60,11 +61,11 @@ static void write_report(const struct info *info)
     info_print_checks(&checks, false, "");
     title(INFO_NAME " --environment");
     info_print_environment();
-    tool_output_begun(unfinished); /* again: the checks have loaded libraries with handlers */
+    tool_output_begun(unfinished); /* the checks' libraries have handlers */
     run_script();
 }
 
-/* What this process prints from here on goes to the file, a new one unless it is `special`. */
+/* Redirects this process's output to the file, a new one unless it is `special`. */
 static int print_to(const char *path, bool special)
 {
     int fd = special ? ut_file_open_output(path, 0, NULL)
@@ -83,7 +84,7 @@ static int write_out(const struct info *info)
     return fflush(stdout) != 0 || ferror(stdout) ? -errno : 0;
 }
 
-/* A regular file appears whole, as the processes of several nodes may mean the same one. */
+/* A regular file appears as a whole: processes of several nodes may write the same file. */
 static int write_file(const struct info *info, const char *path)
 {
     static char part[PATH_MAX];
@@ -122,7 +123,7 @@ int info_report(const struct info *info, const char *path)
     int rc = to_stdout ? write_out(info) : write_file(info, path);
     if (rc) {
         fprintf(stderr, INFO_NAME ": %s: %s\n", path, strerror(-rc));
-        __fpurge(stdout); /* it is said */
+        __fpurge(stdout); /* the error is already reported */
         clearerr(stdout);
     } else if (!to_stdout) {
         fprintf(stderr, INFO_NAME ": wrote %s\n", path);

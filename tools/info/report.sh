@@ -6,7 +6,7 @@ exec 2>&1
 
 section() { printf '\n==== %s ====\n' "$*"; }
 
-# The output of a program that may be missing, or wait for something.
+# The output of a program that may be missing, or may hang.
 show() { # PROGRAM [ARGUMENT]...
     if ! command -v "$1" >/dev/null; then
         echo "$1: not installed"
@@ -80,7 +80,7 @@ if cd /sys/class/infiniband; then
         files "$port/state" "$port/phys_state" "$port/rate" "$port/link_layer" "$port/lid" "$port/sm_lid" \
             "$port"/pkeys/[0-7]
         for gid in "$port"/gids/*; do
-            grep -qs '[1-9a-f]' "$gid" || continue # not in use
+            grep -qs '[1-9a-f]' "$gid" || continue # unused entry
             echo "$gid: $(cat "$gid" "$port/gid_attrs/types/${gid##*/}" "$port/gid_attrs/ndevs/${gid##*/}" \
                 2>/dev/null | tr '\n' ' ')"
         done

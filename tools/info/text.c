@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The output as text. */
 #include "info.h"
 
 #include <stdio.h>
@@ -17,7 +16,7 @@ static void label(const char *text)
     printf("%-*s", LABEL, text);
 }
 
-/* Prints words from column `at` on, with as much in front of every further line. */
+/* Prints words from column `at` on, with the same indentation on further lines. */
 static void wrap(const char *text, int at, const char *prefix)
 {
     int column = at;
@@ -109,7 +108,7 @@ static void print_transports(const struct info *info)
         char name[32];
         snprintf(name, sizeof(name), "  %s", info->process->prov[p]->ops->name);
         label(name);
-        bool has_ports = prov_registry[p].ops->survey != NULL; /* they are listed by themselves */
+        bool has_ports = prov_registry[p].ops->survey != NULL; /* these are listed separately */
         printf("%s%smessages to %u bytes, inline to %u\n", has_ports ? "" : caps->device,
                has_ports ? "" : "; ", caps->max_message, caps->max_inline);
     }

@@ -2,14 +2,13 @@
 /*
  * mpi_peer OPERATION WINDOW ITERATIONS SIZE...
  *
- * What an MPI library does for the same as an operation of utofu-perf, in the same words and with
- * buffers laid out alike: rank 0 reaches malloc'ed memory of rank 1, in a window made with
- * MPI_Win_create. put-local-lat: MPI_Put and MPI_Win_flush; put-bw and put-rate: WINDOW of them,
- * then one flush, over PEER_BUFFERS buffers (default: one each); get-lat: MPI_Get and flush;
- * armw-lat: MPI_Fetch_and_op and flush. put-lat, which ends with a notice at the target: MPI_Send
- * and MPI_Recv there and back, half of it. Of any number of processes: barrier: MPI_Barrier;
- * reduce-uint64 and reduce-double: MPI_Allreduce with MPI_SUM, no more of them than fit in two
- * seconds.
+ * The MPI counterpart of an operation of utofu-perf, with the same names and the same layout of
+ * buffers: rank 0 accesses malloc'ed memory of rank 1, in a window made with MPI_Win_create.
+ * put-local-lat: MPI_Put and MPI_Win_flush; put-bw and put-rate: WINDOW puts, then one flush, over
+ * PEER_BUFFERS buffers (default: one each); get-lat: MPI_Get and flush; armw-lat: MPI_Fetch_and_op
+ * and flush. put-lat, which ends with a notice at the target: half of a round trip with MPI_Send
+ * and MPI_Recv. With any number of processes: barrier: MPI_Barrier; reduce-uint64 and
+ * reduce-double: MPI_Allreduce with MPI_SUM, as many as fit into two seconds at most.
  */
 #include <mpi.h>
 #include <stdint.h>
@@ -94,8 +93,8 @@ static const struct operation {
     const char *name;
     void (*once)(const struct run *r);
     int windowed, all; /* all: every rank takes part */
-    long bytes;        /* of every row; 0: the sizes */
-    int parts;         /* of what is timed, is one what is wanted; 0: the whole */
+    long bytes;        /* of every row; 0: use the sizes */
+    int parts;         /* the time is divided by this number; 0: it is not */
 } operations[] = {
     {"put-lat", ping, 0, 1, 0, 2},
     {"put-local-lat", put, 0, 0, 0, 0},
@@ -108,7 +107,7 @@ static const struct operation {
     {"reduce-double", sum_double, 0, 1, 0, 0},
 };
 
-/* A library that does not yield takes long where processes share cores. */
+/* Iterations for the time limit: a library that does not yield is slow on shared cores. */
 static long affordable(const struct operation *op, const struct run *r)
 {
     double begin = bench_now();

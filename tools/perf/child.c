@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Programs that utofu-perf itself starts: each in a process group of its own, so that all of it is
- * ended when utofu-perf is. */
+/* Programs started by utofu-perf: each in a process group of its own, so that all of its processes
+ * end when utofu-perf does. */
 #include "perf.h"
 
 #include <errno.h>
@@ -35,7 +35,7 @@ void perf_child_open(void (*clean)(void))
         sigaction(signals[i], &action, NULL);
         sigaddset(&set, signals[i]);
     }
-    sigprocmask(SIG_BLOCK, &set, &usual); /* they come while pause_for() waits */
+    sigprocmask(SIG_BLOCK, &set, &usual); /* delivered while pause_for() waits */
 }
 
 /* Waits for input, a signal, or the timeout. */
@@ -52,7 +52,7 @@ static void end_group(pid_t pid)
     kill(-pid, SIGTERM);
     for (int ms = 0; ms < GRACE_MS; ms += 10) {
         if (waitpid(pid, NULL, WNOHANG) == pid) {
-            kill(-pid, SIGKILL); /* what it left, if anything */
+            kill(-pid, SIGKILL); /* kills remaining children */
             return;
         }
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
@@ -61,7 +61,7 @@ static void end_group(pid_t pid)
     waitpid(pid, NULL, 0);
 }
 
-/* Ends everything after a signal. */
+/* After a signal, ends all children. */
 static void obey(pid_t pid)
 {
     if (!caught)
@@ -126,7 +126,7 @@ int perf_child_run(const char *const argv[], void (*line)(char *text, void *arg)
         used -= (size_t)(begin - text);
         memmove(text, begin, used);
         if (used == sizeof(text) - 1)
-            used = 0; /* no line of ours */
+            used = 0; /* not a line of the program */
     }
     close(fd);
     while (waitpid(pid, &status, WNOHANG) == 0) {

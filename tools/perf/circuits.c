@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operations of all processes together: a chain of session-mode VCQs, and barrier circuits. */
+/* Operations of all processes: a chain of session-mode VCQs, and barrier circuits. */
 #include "perf.h"
 
 #include <math.h>
@@ -8,8 +8,8 @@
 
 /*
  * Chain: 0 -> 1 -> ... -> n-1 -> 0. Rank 0 puts. In session mode the arriving put starts the
- * descriptor that the next process has queued, and so on round; otherwise each process waits for
- * the notice and puts. A sample is one hop.
+ * descriptor that the next process has queued, and so on; otherwise each process waits for the
+ * notice and puts. A sample is one hop.
  */
 
 enum { CHAIN_QUEUED = 1024 };
@@ -20,7 +20,7 @@ static struct {
     utofu_stadd_t stadd, next_stadd;
     uint8_t *buffer;
     size_t size;
-    uint64_t rounds; /* of the sizes before */
+    uint64_t rounds; /* of the earlier sizes */
 } chain;
 
 static void set_up(unsigned long relay_flags)
@@ -36,7 +36,7 @@ static void set_up(unsigned long relay_flags)
     for (uint64_t s = 0; s < perf_options.num_sizes; s++)
         if (perf_options.sizes[s] > chain.size)
             chain.size = (perf_options.sizes[s] + 4095) / 4096 * 4096;
-    /* with --verify, rank 0 gets back into another area than it sends from */
+    /* with --verify, rank 0 receives into another area than it sends from */
     size_t all_bytes = perf_options.verify ? 2 * chain.size : chain.size;
     chain.buffer = aligned_alloc(4096, all_bytes);
     if (!chain.buffer || !all)
@@ -83,14 +83,14 @@ static void chain_put(size_t size, unsigned long flags)
     party_check(rc, "utofu_put");
 }
 
-/* The data contain the number of the round, for relays that poll their memory. */
+/* Writes the number of the round into the data, for relays that poll their memory. */
 static void stamp(uint64_t round, size_t size)
 {
     if (size >= sizeof(round))
         memcpy(chain.buffer, &round, sizeof(round));
 }
 
-/* With --verify, all compare what has come before the next round begins. */
+/* With --verify, each process checks the received data before the next round begins. */
 static void expect_round(const struct perf_run *run, uint64_t iteration)
 {
     const uint8_t *arrived = chain.buffer + (party.rank ? 0 : chain.size);
@@ -145,7 +145,7 @@ static void chain_link(const struct perf_run *run)
     }
 }
 
-/* The program is busy elsewhere until all that it has queued is sent. */
+/* The program does not call the library until all queued descriptors are sent. */
 static void chain_link_unattended(const struct perf_run *run)
 {
     const uint64_t *arrived = (const uint64_t *)(const void *)chain.buffer;
@@ -190,8 +190,8 @@ void perf_relay_run(struct perf_worker *worker)
 }
 
 /*
- * Barrier circuits: a butterfly over the greatest power of two of processes; each process beyond
- * that hands its part to one of them at first and gets the result from it at last.
+ * Barrier circuits: a butterfly over the largest power of two of processes. Each process beyond
+ * that first sends its value to one of them, and receives the result from it at the end.
  */
 
 enum { MAX_ROUNDS = 32, NOBODY = -1 };
@@ -203,8 +203,8 @@ struct round {
 static utofu_vbg_id_t gates[MAX_ROUNDS];
 static size_t num_gates;
 
-/* What rank r does, round by round. Gate 0 sends round 0 and receives the last one; gate i receives
- * round i - 1 and sends round i. */
+/* The messages of rank r, round by round. Gate 0 sends round 0 and receives the last one; gate i
+ * receives round i - 1 and sends round i. */
 static size_t rounds_of(uint32_t r, struct round rounds[MAX_ROUNDS])
 {
     uint32_t power = 1;
@@ -223,7 +223,7 @@ static size_t rounds_of(uint32_t r, struct round rounds[MAX_ROUNDS])
         rounds[n++] = (struct round){r ^ bit, r ^ bit};
     if (extra)
         rounds[n++] = (struct round){r + power, NOBODY};
-    if (n == 1) /* an end gate combines what comes in, not what it sent: a relay gate has to */
+    if (n == 1) /* an end gate combines only its inputs: a relay gate is needed */
         rounds[n++] = (struct round){NOBODY, NOBODY};
     return n;
 }
@@ -272,10 +272,10 @@ static void wire_butterfly(struct utofu_vbg_setting settings[], const gate_list 
 }
 
 /*
- * The other circuit, a star: where processes share CPUs, each waits for its turn anyway, and here
- * one turn is enough to get the last result and to start the next communication. The signal of rank
- * 0 goes through its gates one after the other: gate i collects from rank i, the last of these
- * sends to rank 1, and those behind it to the others.
+ * The other circuit, a star: if processes share CPUs, each waits for its turn, and with a star one
+ * turn is enough to receive the last result and to start the next communication. The signal of rank
+ * 0 goes through its gates in order: gate i collects from rank i; the last of these sends to rank
+ * 1, and the gates after it send to the others.
  */
 static size_t star_gates(void)
 {
@@ -284,7 +284,7 @@ static size_t star_gates(void)
 
 static void wire_star(struct utofu_vbg_setting settings[], const gate_list *all)
 {
-    uint32_t last = party.size - 1; /* of the gates that collect */
+    uint32_t last = party.size - 1; /* of the collecting gates */
 
     if (party.rank > 0) {
         settings[0].dst_rmt_vbg_id = all[0][party.rank];
@@ -337,7 +337,7 @@ void perf_circuit_set_up(void)
         wire_butterfly(settings, all);
     party_check(utofu_set_vbg(settings, num_gates), "utofu_set_vbg");
     free(all);
-    party_barrier(); /* the circuit is whole when all have set theirs */
+    party_barrier(); /* the circuit is complete when all processes have set their gates */
 }
 
 void perf_circuit_tear_down(void)
@@ -362,7 +362,7 @@ static void measure_circuit(struct perf_worker *w, void (*once)(size_t num_data)
     w->messages = w->run.iterations;
     w->bytes = w->messages * w->run.size;
     if (party.rank != 0)
-        w->messages = w->bytes = 0; /* one communication of all, so counted once */
+        w->messages = w->bytes = 0; /* one communication of all processes, so counted once */
 }
 
 #define AWAIT(poll, ...)                                                                           \

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The operations that utofu-perf --peers can compare: the calls and programs of other libraries. */
+/* The operations of utofu-perf --peers: the corresponding calls and programs of other libraries. */
 #include "perf.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Operations that other libraries have, and which. */
+/* Operations with counterparts in other libraries, and these. */
 static const struct counterpart {
     const char *operation, *what;
 } counterparts[] = {

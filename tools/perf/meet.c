@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * --listen and --connect: two processes that are a job without a launcher. The variables of a job
- * set up by hand say so to the library; the one that listens is rank 0 there, since that one has
- * the rendezvous, but the one that connects measures and prints, so the party counts the other way.
+ * --listen and --connect: a job of two processes without a launcher, configured by the variables of
+ * a job set up by hand. The listening process is rank 0 of that job, as it runs the rendezvous
+ * server, but the connecting process measures and prints, so the party reverses the ranks.
  */
 #include "perf.h"
 #include "util/key.h"
@@ -27,7 +27,7 @@ static bool is_port(const char *text)
     return *text >= '0' && *text <= '9' && !*end && port > 0 && port < 65536;
 }
 
-/* Where the port begins, or NULL: of an IPv6 address, only behind its bracket. */
+/* The beginning of the port, or NULL; of an IPv6 address, only after its bracket. */
 static const char *port_of(const char *text)
 {
     const char *colon = strrchr(text, ':'), *bracket = strchr(text, ']');
@@ -43,7 +43,7 @@ static void set(const char *name, const char *value)
         party_fail(1, "no memory");
 }
 
-/* Two nodes, whatever the address is: both processes must agree. */
+/* Two nodes, independent of the address: both processes must agree. */
 static void set_job(const char *rank, const char *root)
 {
     set("UTOFU_RANK", rank);
@@ -61,7 +61,7 @@ static bool has_key(void)
     return (key && *key) || (file && *file);
 }
 
-/* Makes a key where there is none, and prints it, as the other end needs it. */
+/* Makes a key if there is none, and prints it for the other end. */
 static bool make_key(char text[UT_KEY_TEXT])
 {
     if (has_key())
@@ -120,7 +120,7 @@ void perf_meet(void)
         connect_there(perf_options.connect);
 }
 
-/* Numbers as --help names them. */
+/* Number ranges, as in --help. */
 static bool is_in_range(const struct perf_options *o)
 {
     return o->num_ops > 0 && o->num_ops <= PERF_MAX_OPS && o->num_sizes <= PERF_MAX_SIZES &&
@@ -132,8 +132,8 @@ static bool is_in_range(const struct perf_options *o)
            o->target <= PERF_COMPUTES;
 }
 
-/* Options of another process are not trusted: none may index beyond an array or allocate too much.
- */
+/* Options of another process are not trusted: none may index beyond an array or allocate too
+ * much. */
 static bool is_sane(const struct perf_options *o)
 {
     bool sane = is_in_range(o);

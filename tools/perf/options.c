@@ -125,7 +125,7 @@ static uint64_t milliseconds(const char *option, const char *text)
     return (uint64_t)(ms + 0.5);
 }
 
-/* Bytes with K, M or G behind them; *end is where it stopped. */
+/* Bytes with an optional K, M or G; *end is the end of the number. */
 static size_t one_size(const char *list, const char *text, char **end)
 {
     errno = 0;
@@ -269,7 +269,7 @@ static void check_peers(void)
                   perf_ops[perf_options.ops[o]].name, perf_options.processes);
 }
 
-/* Options that the other end sets must not be given here, too. */
+/* Options that the other end sets must not be set here, too. */
 static void check_meeting(void)
 {
     static const struct perf_options untouched = PERF_DEFAULTS;

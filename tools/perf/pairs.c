@@ -12,7 +12,7 @@
 #define TCQ    UTOFU_ONESIDED_FLAG_TCQ_NOTICE
 #define STRONG UTOFU_ONESIDED_FLAG_STRONG_ORDER
 
-/* What the other process needs to know of a lane. */
+/* The addresses of a lane, for the other process. */
 struct lane_record {
     utofu_vcq_id_t id;
     utofu_stadd_t stadd;
@@ -75,7 +75,7 @@ static void await_byte(const uint8_t *at, uint8_t value)
 }
 
 /*
- * Starting: tries again while the TOQ is full
+ * Starting: repeated while the TOQ is full
  */
 
 #define START(vcq, function, ...)                                                                  \
@@ -107,8 +107,8 @@ static utofu_stadd_t rmt_word(const struct perf_worker *w, size_t offset)
     return w->lanes[0].rmt_stadd + 2 * w->span + offset;
 }
 
-/* One message: a put, or several of which the last one has the flags and comes behind the others.
- */
+/* Puts one message: a put, or several, of which the last one has the flags and is ordered after the
+ * others. */
 static void put_message(const struct perf_worker *w, struct perf_lane *lane, utofu_stadd_t from,
                         utofu_stadd_t to, unsigned long flags)
 {
@@ -132,7 +132,7 @@ static void put_message(const struct perf_worker *w, struct perf_lane *lane, uto
     }
 }
 
-/* Tells a passive target, or the other of two that both measure, that this side is done. */
+/* Notifies a passive target, or the other of two measuring processes, that this side is done. */
 static void say_stop(struct perf_worker *w)
 {
     const struct perf_lane *lane = &w->lanes[0];
@@ -142,8 +142,8 @@ static void say_stop(struct perf_worker *w)
 }
 
 /*
- * --verify where the other side takes no part: the one that measures puts the number of the
- * iteration into a word of the other, which looks at its memory, or fills it, and answers.
+ * --verify if the other side is passive: the measuring side puts the number of the iteration into a
+ * word of the other side, which checks or fills its memory, and answers.
  */
 
 static uint64_t sender(uint32_t rank, const struct perf_worker *w)
@@ -163,7 +163,7 @@ static size_t messages_apart(const struct perf_worker *w)
     return perf_options.buffers && perf_options.buffers < apart ? perf_options.buffers : apart;
 }
 
-/* All the bytes that an iteration may touch. */
+/* The bytes that an iteration may access. */
 static size_t extent(const struct perf_worker *w)
 {
     size_t n = messages_apart(w);
@@ -235,7 +235,7 @@ static void ask(struct perf_worker *w, uint64_t iteration)
           sizeof(uint64_t), 0, STRONG, NULL);
     while (__atomic_load_n(word(w, PERF_WORD_ANSWER), __ATOMIC_ACQUIRE) != iteration + 1) {
         perf_make_room(lane->vcq);
-        answer_requests(w); /* where both sides measure */
+        answer_requests(w); /* if both sides measure */
         party_idle(&spins, "the other side, which verifies");
     }
     *word(w, PERF_WORD_ANSWER) = 0;
@@ -260,7 +260,7 @@ static void after_iteration(struct perf_worker *w, uint64_t iteration)
 
 void perf_be_busy(void)
 {
-    volatile double sum = 0; /* keeps the loop */
+    volatile double sum = 0; /* prevents removal of the loop */
 
     if (perf_options.target == PERF_SLEEPS) {
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
@@ -307,7 +307,7 @@ void perf_passive_target(struct perf_worker *w)
 struct ping {
     void (*send)(struct perf_worker *w, uint8_t value);
     void (*receive)(struct perf_worker *w, uint8_t value);
-    size_t apart; /* bytes at the end that are not of the pattern */
+    size_t apart; /* bytes at the end that are not part of the pattern */
 };
 
 static size_t patterned(const struct perf_worker *w, struct ping ping)
@@ -412,8 +412,8 @@ static void receive_last_byte(struct perf_worker *w, uint8_t value)
 
 static const struct ping by_memory = {send_last_byte, receive_last_byte, 1};
 
-/* What comes in this round must not look as if it had come already: that is what another operation
- * has left there. */
+/* Clears the last byte of the area, which an earlier operation may have set to the expected
+ * value. */
 void perf_put_memory_prepare(struct perf_worker *w)
 {
     __atomic_store_n(arriving(w) + w->run.size - 1, 0, __ATOMIC_RELEASE);
@@ -451,7 +451,7 @@ void perf_piggyback_target(struct perf_worker *w)
 }
 
 /*
- * One-sided: the other side takes no part
+ * One-sided: the other side is passive
  */
 
 static void measure_one_sided(struct perf_worker *w, void (*once)(struct perf_worker *w),
@@ -525,7 +525,7 @@ void perf_armw_origin(struct perf_worker *w)
     measure_one_sided(w, armw_once, 1);
 }
 
-/* A VCQ of its own each time; only the first put is measured, not making and freeing the VCQ. */
+/* A new VCQ for each sample; only the first put is measured. */
 void perf_connect_origin(struct perf_worker *w)
 {
     uint64_t total = w->run.warmup + w->run.iterations;
@@ -555,7 +555,7 @@ void perf_connect_origin(struct perf_worker *w)
     say_stop(w);
 }
 
-/* Blocks of a stride, so that all of them lie in the buffers. */
+/* Blocks of a stride, all within the buffers. */
 static void stride_once(struct perf_worker *w)
 {
     const struct perf_lane *lane = &w->lanes[0];
@@ -571,7 +571,7 @@ void perf_stride_origin(struct perf_worker *w)
     measure_one_sided(w, stride_once, perf_options.blocks);
 }
 
-/* Each message has a TCQ entry; the last one of a lane, which comes behind the others, a notice. */
+/* Each message has a TCQ entry; the last one of a lane, ordered after the others, a notice. */
 static void window_once(struct perf_worker *w)
 {
     uint64_t window = w->run.window;
@@ -615,7 +615,7 @@ static size_t largest(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-/* Room for the largest thing that one of the operations moves. */
+/* The size of the largest transfer of all operations. */
 static size_t area_size(void)
 {
     size_t span = 0;

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See party.h. */
 #include "party.h"
 
 #include <errno.h>
@@ -24,15 +23,15 @@ enum {
     CONTROL_TNI = 0,
     CONTROL_CMP = 7,
     CONTROL_STAG = 0,
-    BANKS = 2, /* a process may be one gathering ahead of another, not more */
+    BANKS = 2, /* a process is at most one gathering ahead of another */
     PUT_MAX = 8192,
     SPINS_UNTIL_LOOK = 4096,
-    LOOK_MS = 1000, /* between two questions whether the other process lives */
+    LOOK_MS = 1000, /* between two checks whether the other process lives */
 };
 
 struct record {
     uint8_t bytes[PARTY_RECORD_MAX];
-    uint64_t generation; /* written behind the bytes */
+    uint64_t generation; /* written after the bytes */
     uint64_t hello;
     uint64_t padding[30];
 };
@@ -45,15 +44,15 @@ static const char *program_name = "utofu";
 static unsigned int timeout;
 static utofu_vcq_hdl_t vcq;
 static utofu_vcq_id_t *ids;   /* of all control VCQs */
-static utofu_stadd_t *stadds; /* of all control memories */
+static utofu_stadd_t *stadds; /* of the control memory of all ranks */
 static utofu_stadd_t own_stadd;
-static struct record *memory; /* BANKS times one record for each rank */
+static struct record *memory; /* BANKS records for each rank */
 static uint64_t generation;
-static bool reversed;       /* our rank r is the job's rank size - 1 - r */
+static bool reversed;       /* this rank r is the job's rank size - 1 - r */
 static bool waits_for_ever; /* other processes may start at any time */
 static pthread_t first_thread;
-static bool closing;          /* errors do not matter any more */
-static uint32_t acknowledged; /* words of the last barrier */
+static bool closing;          /* errors are ignored */
+static uint32_t acknowledged; /* number of acknowledged words of the last barrier */
 
 void party_reverse(bool wait_for_ever)
 {
@@ -72,13 +71,14 @@ void party_set_name(const char *program)
     program_name = program;
 }
 
-/* All processes of a job see the same wrong usage: the first one reports it, and the launcher ends
- * the others when that exits. Another one that is alone in seeing it reports it after this time. */
+/* All processes of a job detect the same wrong usage: the first one reports it, and the launcher
+ * ends the others when that process exits. A process alone with its error reports it after this
+ * time. */
 enum { OTHERS_WAIT_S = 3 };
 
 void party_fail(int status, const char *fmt, ...)
 {
-    char text[1280]; /* utofu_get_last_error() gives up to 1,024 bytes */
+    char text[1280]; /* utofu_get_last_error() returns up to 1,024 bytes */
     va_list ap;
 
     va_start(ap, fmt);
@@ -94,7 +94,7 @@ void party_fail(int status, const char *fmt, ...)
     _exit(status);
 }
 
-/* What launchers say before anything is set up; -1: not known. */
+/* The rank in launchers' variables, before the library is set up; -1: unknown. */
 static long rank_by_environment(void)
 {
     static const char *const names[] = {"UTOFU_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK",
@@ -133,7 +133,7 @@ void party_fail_rc(int rc, const char *what)
     party_fail(1, "%s: %s (%d)", what, ut_code_name(rc), rc);
 }
 
-/* Where the control record of `from` lies in the memory of any process. */
+/* The offset of the control record of `from` in the memory of any process. */
 static size_t record_offset(unsigned int bank, uint32_t from)
 {
     return ((size_t)bank * party.size + from) * sizeof(struct record);
@@ -170,7 +170,7 @@ utofu_vcq_id_t party_vcq_id(uint32_t rank, utofu_tni_id_t tni, utofu_cmp_id_t cm
     return id;
 }
 
-/* Only errors of control puts are found here, until the last barrier asks for notices. */
+/* Before the last barrier, which requests notices, only errors of control puts are found here. */
 static void poll_control(void)
 {
     struct utofu_mrq_notice notice;
@@ -201,7 +201,7 @@ static void put_word(uint32_t to, size_t offset, uint64_t value, unsigned long f
     party_check(rc, "utofu_put_piggyback8");
 }
 
-/* The library notices that a process is gone when something is sent to it. */
+/* The library only detects the end of a process when something is sent to it. */
 void party_look_after_others(void)
 {
     static uint64_t last;
@@ -240,7 +240,7 @@ void party_idle(uint32_t *spins, const char *what)
     if (now - since > LOOK_MS)
         party_look_after_others();
     if (now - since > 20) {
-        struct timespec pause = {.tv_nsec = 50000}; /* a long wait; others may need the CPU */
+        struct timespec pause = {.tv_nsec = 50000}; /* in a long wait, others may need the CPU */
         nanosleep(&pause, NULL);
     } else {
         sched_yield();

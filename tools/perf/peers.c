@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * utofu-perf --peers: the same operation with this library and with others, one after the other on
- * this machine, and how they compare. Starts itself under utofurun, and tools/peers/peer for
- * the others; both print the same rows.
+ * utofu-perf --peers: compares the same operation of this library and of others, one after the
+ * other on this machine. It starts itself under utofurun, and tools/peers/peer for the others; both
+ * print the same rows.
  */
 #include "output.h"
 #include "perf.h"
@@ -27,7 +27,7 @@ static const struct {
 
 static struct {
     char name[32];
-    double value[PERF_MAX_ROUNDS]; /* of the row at hand; 0: none */
+    double value[PERF_MAX_ROUNDS]; /* of the current row; 0: none */
 } columns[MAX_PEERS + 1] = {{.name = "ours"}};
 static unsigned int num_columns = 1;
 
@@ -61,7 +61,7 @@ static void find_programs(void)
     if (access(launcher, X_OK) != 0)
         snprintf(launcher, sizeof(launcher), "utofurun");
     snprintf(peer, sizeof(peer), "%s/peers/peer", dir);
-    if (access(peer, X_OK) != 0) /* installed, and moved as a whole perhaps */
+    if (access(peer, X_OK) != 0) /* installed, perhaps in a moved installation */
         snprintf(peer, sizeof(peer), "%s/../libexec/utofu-perf/peer", dir);
     if (access(peer, X_OK) != 0)
         snprintf(peer, sizeof(peer), "%s/peer", PERF_PEERS_DIR);
@@ -102,13 +102,13 @@ static const char *unit_of(const struct perf_op *op)
     return is_rate(op) ? "Mop/s" : op->windowed ? "MB/s" : "us";
 }
 
-/* Of a window: what all of them can do is one buffer. */
+/* Number of buffers of a window: by default one, which all libraries support. */
 static unsigned int buffers(void)
 {
     return perf_options.buffers ? (unsigned int)perf_options.buffers : 1;
 }
 
-/* One line that describes what is measured for a row. */
+/* One line that describes the measurement of a row. */
 static void describe(const struct perf_op *op, char *text, size_t size)
 {
     unsigned int window = (unsigned int)perf_options.window;
@@ -129,12 +129,12 @@ static void describe(const struct perf_op *op, char *text, size_t size)
         snprintf(text, size, "until it is complete; one buffer to one buffer");
 }
 
-/* A row: operation bytes min p50...; the number that is compared is kept. */
+/* A row: operation bytes min p50...; the compared number is stored. */
 struct reader {
     const struct perf_op *op;
     size_t size;
     unsigned int column, round;
-    double us; /* of one operation, or of one put of a window */
+    double us; /* of one operation, or of one put in a window */
 };
 
 static void take_row(char *text, void *arg)
@@ -155,8 +155,8 @@ static void take_row(char *text, void *arg)
     r->us = p50;
 }
 
-/* Of another library, which takes a number: as many as ours does in the time of a row, and no more
- * than show a median, as theirs may take longer. */
+/* The number of iterations for another library: as many as this library does in the time of a row,
+ * but not more than a median needs, as the other library may be slower. */
 static uint64_t iterations_for(const struct perf_op *op, size_t size, double us)
 {
     uint64_t bytes = size ? size : 1, least = op->windowed ? 20 : 100;
@@ -190,7 +190,7 @@ static void set_number(const char *name, unsigned long long value)
     setenv(name, text, 1);
 }
 
-/* What each column is told by variables; returns the list of CPUs. */
+/* Sets variables for the columns; returns the list of CPUs. */
 static const char *set_variables(void)
 {
     static char cpus[PERF_MAX_CPUS * 5];
@@ -254,7 +254,7 @@ static int run_theirs(struct reader *r)
     snprintf(iterations, sizeof(iterations), "%llu",
              (unsigned long long)iterations_for(r->op, r->size, r->us));
     snprintf(size, sizeof(size), "%zu", r->size);
-    struct reader other = *r; /* r->us stays ours */
+    struct reader other = *r; /* r->us stays this library's */
     return perf_child_run(argv, take_row, &other);
 }
 
@@ -272,11 +272,11 @@ static void run_column(struct reader *r)
     }
 }
 
-/* A measurement whose figures are lost is not worth going on. */
+/* A measurement whose figures cannot be written is not continued. */
 static void flush_output(void)
 {
     if (tool_output_flush() != 0)
-        exit(1); /* and says so */
+        exit(1); /* prints the error */
 }
 
 static void print_head(void)
@@ -307,7 +307,7 @@ static int compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Over the rounds: of the column's numbers, or of ours divided by them round by round. */
+/* The median over the rounds: of the column, or of this library's numbers divided by it. */
 static double median_of(unsigned int column, bool ratio)
 {
     double all[PERF_MAX_ROUNDS];
@@ -376,7 +376,7 @@ static unsigned int sizes_of(const struct perf_op *op, size_t sizes[PERF_MAX_SIZ
     return n;
 }
 
-/* A row is printed before the next one is measured. */
+/* Each row is printed before the next one is measured. */
 static void compare(const struct perf_op *op)
 {
     size_t sizes[PERF_MAX_SIZES];
@@ -399,7 +399,7 @@ static void compare(const struct perf_op *op)
     }
 }
 
-/* All are put on the same CPUs: a core for each process, where there are so many. */
+/* All libraries run on the same CPUs: a core per process, if there are enough. */
 static void choose_cpus(void)
 {
     union run_cpus allowed;
@@ -431,7 +431,7 @@ int perf_peers(void)
     atexit(remove_work);
     perf_child_open(remove_work);
     setenv("PEER_BUILD", work, 1);
-    setenv("TMPDIR", work, 1); /* a launcher that is ended leaves its files behind */
+    setenv("TMPDIR", work, 1); /* a killed launcher leaves its files there */
     if (perf_child_run(list, add_peer, NULL) != 0) {
         remove_work();
         party_fail(1, "%s failed", peer);

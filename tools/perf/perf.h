@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * utofu-perf: what its parts share. Options say what to measure; an operation is one row of a table
- * of functions; workers are the threads that measure; a report is what rank 0 prints.
+ * utofu-perf: what its parts share. Options define the measurement; an operation is one row of a
+ * table of functions; workers are the measuring threads; rank 0 prints a report.
  */
 #ifndef PERF_PERF_H
 #define PERF_PERF_H
@@ -23,37 +23,38 @@ enum {
     PERF_MAX_THREADS = 64,
     PERF_MAX_WINDOW = 1024,
     PERF_MAX_BLOCKS = 1024,
-    PERF_MAX_STAR = 17, /* processes, with 32 relay gates */
+    PERF_MAX_STAR = 17, /* maximum number of processes, with 32 relay gates */
     PERF_MAX_CPUS = 64,
     PERF_MAX_PROCESSES = 1024,
     PERF_MAX_ROUNDS = 99,
-    PERF_MAX_PUT = 16777215, /* of the uTofu manual; a larger message is several puts */
+    PERF_MAX_PUT = 16777215, /* limit of the uTofu manual; a larger message is several puts */
     PERF_MAX_MESSAGE = 1 << 30,
-    PERF_PIECE = 8 << 20, /* these puts */
+    PERF_PIECE = 8 << 20, /* size of these puts */
     PERF_MIN_DURATION_MS = 10,
     PERF_MAX_DURATION_MS = 86400000,
-    PERF_ROW_MS = 500, /* of a row, where neither --iterations nor --duration is given */
+    PERF_ROW_MS = 500, /* of a row, without --iterations and --duration */
     PERF_MAX_PIGGYBACK = 32,
     PERF_MAX_ITERATIONS = 100000000,
-    PERF_BUFFER_BYTES = 64 << 20, /* messages of a window lie apart as far as they fit in this */
+    PERF_BUFFER_BYTES = 64 << 20, /* the separate buffers of a window's messages fit into this
+                                   * size */
 };
 
 struct perf_op;
 
-/* What a side does that only receives. */
+/* The behaviour of a passive side. */
 enum perf_target { PERF_POLLS, PERF_SLEEPS, PERF_COMPUTES };
 
-/* Everything here has to be equal in all processes. */
+/* Must be equal in all processes. */
 struct perf_options {
     size_t sizes[PERF_MAX_SIZES];
-    uint64_t num_sizes; /* 0: each operation's own */
+    uint64_t num_sizes; /* 0: the operation's own */
     uint64_t iterations;
     uint64_t warmup;
     uint64_t has_warmup;
     uint64_t window;
     uint64_t has_window;
-    uint64_t buffers;     /* that a window goes over; 0: one for each put */
-    uint64_t duration_ms; /* for each size; 0: iterations, or PERF_ROW_MS if those are 0, too */
+    uint64_t buffers;     /* of a window; 0: one per put */
+    uint64_t duration_ms; /* per size; 0: use iterations, or PERF_ROW_MS if these are 0, too */
     uint64_t verify;
     uint64_t histogram;
     uint64_t threads;
@@ -63,79 +64,79 @@ struct perf_options {
     uint64_t stride; /* 0: twice the size */
     uint64_t target; /* enum perf_target */
     uint64_t exclusive;
-    uint64_t star; /* circuit; else butterfly */
+    uint64_t star; /* shape of the circuit; else butterfly */
     uint64_t num_ops;
     uint64_t ops[PERF_MAX_OPS]; /* indexes into perf_ops */
-    uint64_t all;               /* "all": sizes that an operation cannot do are left out */
+    uint64_t all;               /* "all": unsupported sizes are skipped */
     uint64_t cpus[PERF_MAX_CPUS];
     uint64_t num_cpus; /* 0: the launcher and the system choose */
-    /* not compared: */
-    const char *listen, *connect; /* [HOST:]PORT, HOST[:PORT]; NULL: there is a launcher */
+    /* not compared between processes: */
+    const char *listen, *connect; /* [HOST:]PORT, HOST[:PORT]; NULL: started by a launcher */
     unsigned int timeout;
     bool json;
     bool no_progress;
     bool peers;
     unsigned int processes; /* of --peers; 0: 2 */
     unsigned int rounds;
-    const char *plot; /* file to draw to; NULL: measure */
+    const char *plot; /* output file; NULL: measure */
     char **files;     /* to draw */
     int num_files;
 };
 extern struct perf_options perf_options;
 void perf_read_options(int argc, char **argv);
-/* The same in two processes exactly when they were given the same options. */
+/* Equal in two processes exactly if they have the same options. */
 uint64_t perf_options_hash(void);
 /* Time for each row, in microseconds; 0: a fixed number of iterations. */
 double perf_row_us(void);
-/* What --listen takes from the other end: all that is compared, but the CPUs. */
+/* The options that --listen receives from the other end: all compared ones, except the CPUs. */
 enum { PERF_OPTIONS_OF_BOTH = offsetof(struct perf_options, cpus) };
 
-/* A VCQ of a worker and the one it talks to. */
+/* A VCQ of a worker and its peer VCQ. */
 struct perf_lane {
     utofu_vcq_hdl_t vcq;
     utofu_vcq_id_t id, rmt;
     utofu_stadd_t lcl_stadd, rmt_stadd; /* of the whole buffers */
-    uint64_t tcq_taken;                 /* TCQ entries that came while the TOQ was full */
+    uint64_t tcq_taken;                 /* TCQ entries taken while the TOQ was full */
 };
 
-/* What is measured at the moment. */
+/* The current measurement. */
 struct perf_run {
     const struct perf_op *op;
     size_t size;
     uint64_t iterations, warmup; /* of a round */
-    uint64_t counted;            /* iterations of the rounds so far whose samples count */
+    uint64_t counted;            /* iterations of the rounds whose samples count */
     uint64_t window;
-    uint64_t serial; /* of what was measured so far, the same in all processes */
+    uint64_t serial; /* number of the measurement, the same in all processes */
 };
 
-/* Buffer of a worker: what is sent, what arrives, then a page of words. */
+/* A worker. Its buffer has three parts: the sent data, the received data, and a page of words. */
 struct perf_worker {
     unsigned int number;
-    uint32_t partner; /* rank of the other of a pair */
-    bool origin;      /* false: of a pair, the one that does not measure */
+    uint32_t partner; /* rank of the other process of the pair */
+    bool origin;      /* false: the passive process of a pair */
     unsigned int num_lanes;
     struct perf_lane lanes[PERF_MAX_TNIS];
     uint8_t *buffer;
-    size_t span; /* bytes of either area */
+    size_t span; /* bytes of each area */
     struct perf_run run;
-    float *samples; /* microseconds, room for run.iterations */
+    float *samples; /* microseconds, for run.iterations */
     uint64_t num_samples;
-    double seconds;    /* that the samples took together */
-    double round_us;   /* of the whole round, its warm-up and --verify included */
-    uint64_t messages; /* puts, gets, ... in that time */
+    double seconds;    /* total time of the samples */
+    double round_us;   /* of the whole round, including warm-up and --verify */
+    uint64_t messages; /* number of puts, gets, ... in that time */
     uint64_t bytes;
     struct {
         double seconds;
         uint64_t messages, bytes;
     } total;                 /* of all rounds of a row */
-    int first_cpu, last_cpu; /* where it began and ended */
-    uint64_t adds;           /* that the passive side of armw-lat has seen */
+    int first_cpu, last_cpu; /* at the beginning and at the end */
+    uint64_t adds;           /* number of adds that the passive side of armw-lat has seen */
 };
 enum {
     PERF_WORD_STOP = 0,
     PERF_WORD_ARMW = 256,
     PERF_WORD_CONNECT = 512,
-    PERF_WORD_REQUEST = 768, /* --verify: the iteration that the other one is to look after, + 1 */
+    PERF_WORD_REQUEST = 768, /* --verify: the iteration that the other side must check, + 1 */
     PERF_WORD_ANSWER = 1024,
     PERF_WORDS = 4096
 };
@@ -145,7 +146,7 @@ enum perf_kind {
     PERF_ALL,   /* all processes together, one thread */
 };
 
-/* How --verify goes about the data of an operation whose other side takes no part. */
+/* The check of --verify for an operation whose other side is passive. */
 enum perf_check { PERF_NOTHING, PERF_PUT, PERF_STRIDE, PERF_GET, PERF_ADD, PERF_WORD };
 
 struct perf_op {
@@ -153,20 +154,20 @@ struct perf_op {
     enum perf_kind kind;
     enum perf_check check;
     bool windowed;     /* a sample is a window of messages */
-    bool both_measure; /* both of a pair */
-    bool fixed;        /* measured with default_to bytes, whatever --sizes says */
+    bool both_measure; /* both processes of a pair */
+    bool fixed;        /* always measured with default_to bytes, ignoring --sizes */
     size_t min_size, max_size, size_step;
     size_t default_from, default_to;             /* powers of two */
-    uint64_t most_iterations;                    /* that are done unless asked for; 0: as for all */
-    void (*prepare)(struct perf_worker *worker); /* before each round, while nothing is under way */
+    uint64_t most_iterations;                    /* default; 0: no special maximum */
+    void (*prepare)(struct perf_worker *worker); /* before each round */
     void (*origin)(struct perf_worker *worker);
     void (*target)(struct perf_worker *worker);
-    /* PERF_ALL: once before and once after the sizes; run is the measurement */
+    /* PERF_ALL: called once before and once after the sizes; run is the measurement */
     void (*set_up)(void);
     void (*run)(struct perf_worker *worker);
     void (*tear_down)(void);
 };
-/* All of them: main() sets these before it reads the options. */
+/* All operations: main() sets these before it reads the options. */
 extern const struct perf_op *perf_ops;
 extern unsigned int perf_num_ops;
 
@@ -189,12 +190,12 @@ void perf_connect_origin(struct perf_worker *worker);
 void perf_window_origin(struct perf_worker *worker);
 void perf_window_both(struct perf_worker *worker);
 void perf_stride_origin(struct perf_worker *worker);
-/* Makes progress, or sleeps, until the origin says stop. */
+/* Makes progress, or sleeps, until the origin sends stop. */
 void perf_passive_target(struct perf_worker *worker);
-/* Sleeps or computes for a moment, as --target says: without a call of the library. */
+/* Sleeps or computes for a moment, depending on --target, without calling the library. */
 void perf_be_busy(void);
 
-/* circuits.c: what all processes do together */
+/* circuits.c: operations of all processes */
 void perf_chain_set_up(void);
 void perf_chain_run(struct perf_worker *worker);
 void perf_chain_tear_down(void);
@@ -208,8 +209,8 @@ void perf_circuit_tear_down(void);
 
 /* report.c */
 void perf_report_begin(void);
-/* All call these. The first one before a row, the second one after each round of it, the third one
- * after the last: rank 0 prints. Rates are summed over the workers of all processes. */
+/* Called by all processes: the first before a row, the second after each round of the row, the
+ * third after the last round: rank 0 prints. Rates are summed over the workers of all processes. */
 void perf_report_start(struct perf_worker *workers, unsigned int num_workers);
 void perf_report_round(struct perf_worker *workers, unsigned int num_workers);
 void perf_report_row(const struct perf_run *run, const struct perf_worker *workers,
@@ -223,27 +224,27 @@ int perf_plot(const char *output, char **paths, int num_paths);
 /* peers.c: compares with other libraries; returns the exit status */
 int perf_peers(void);
 
-/* counterparts.c: what other libraries have */
+/* counterparts.c: operations of other libraries */
 bool perf_has_peers(const char *operation);
 void perf_print_counterparts(void);
 
-/* child.c: starts programs. On a signal that ends this process what was started is ended, and
- * clean() called. */
+/* child.c: starts programs. If a signal ends this process, the programs are ended, and clean() is
+ * called. */
 void perf_child_open(void (*clean)(void));
-/* Runs argv, gives its lines to line(), returns its exit status. */
+/* Runs argv, passes its lines to line(), returns its exit status. */
 int perf_child_run(const char *const argv[], void (*line)(char *text, void *arg), void *arg);
 
-/* verify.c: the pattern of an iteration, and what is wrong ends the job. A sender is a number that
- * no other worker has. Offsets count from where the pattern begins. */
+/* verify.c: the pattern of an iteration; an error ends the job. A sender is a number that
+ * identifies a worker. Offsets count from the beginning of the pattern. */
 uint64_t perf_pattern(const struct perf_run *run, uint64_t iteration, uint64_t sender);
 void perf_fill(uint8_t *at, size_t size, uint64_t pattern);
 void perf_expect(const struct perf_run *run, uint64_t iteration, const uint8_t *area, size_t offset,
                  size_t size, uint64_t pattern);
 void perf_expect_word(const struct perf_run *run, uint64_t iteration, uint64_t is, uint64_t wanted);
 
-/* meet.c: --listen and --connect, where no launcher starts the processes */
+/* meet.c: --listen and --connect, without a launcher */
 void perf_meet(void);
-/* The options of the side that connects, for both. */
+/* Sends the options of the connecting side to both. */
 void perf_meet_options(void);
 
 static inline double perf_now(void)
@@ -254,7 +255,7 @@ static inline double perf_now(void)
     return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
 }
 
-/* One more sample, the warm-up aside: `us` microseconds. */
+/* Adds a sample of `us` microseconds, except during the warm-up. */
 static inline void perf_sample(struct perf_worker *worker, uint64_t iteration, double us)
 {
     if (iteration >= worker->run.warmup)
@@ -264,7 +265,7 @@ static inline void perf_sample(struct perf_worker *worker, uint64_t iteration, d
 /* Waits for the next TCQ entry, or for the next notice of this type. */
 void perf_await_tcq(utofu_vcq_hdl_t vcq);
 void perf_await_notice(utofu_vcq_hdl_t vcq, uint8_t type);
-/* The TOQ was full. Returns how many TCQ entries it has taken. */
+/* The TOQ was full. Returns the number of TCQ entries taken. */
 uint64_t perf_make_room(utofu_vcq_hdl_t vcq);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * utofu-perf --plot: one picture of one or several runs, from what --json printed. gnuplot draws:
- * latency over size, bandwidth over size, and what was measured with one size only.
+ * utofu-perf --plot: one picture of one or several runs, from the output of --json. gnuplot draws:
+ * latency over size, bandwidth over size, and the operations measured with one size only.
  */
 #include "output.h"
 #include "perf.h"
@@ -34,8 +34,8 @@ static unsigned int num_runs;
 
 enum panel { LATENCY, BANDWIDTH, SINGLE, NUM_PANELS };
 
-/* Text of a file that is not trusted must not end the quotes around it in the input of gnuplot:
- * what follows would be commands. */
+/* Text of an untrusted file must not end the quotes around it in the input of gnuplot, as commands
+ * could follow. */
 static void make_harmless(char *text)
 {
     for (char *c = text; *c; c++)
@@ -77,7 +77,7 @@ static bool number(const json_t *row, const char *name, double *value)
     return json_is_number(field);
 }
 
-/* The operation's name and bytes; false where it is no row of ours. */
+/* The operation's name and bytes; false: not a row of utofu-perf. */
 static bool begin_row(const json_t *from, struct row *row)
 {
     const char *name = json_string_value(json_object_get(from, "operation"));
@@ -96,7 +96,7 @@ static bool read_row(const json_t *from, struct row *row)
            number(from, "mb_per_s", &row->rate);
 }
 
-/* What --peers prints of one library is one number, in one of three units. */
+/* --peers prints one number per library, in one of three units. */
 static bool read_compared(const json_t *from, const char *library, struct row *row)
 {
     const char *unit = json_string_value(json_object_get(from, "unit"));
@@ -182,7 +182,7 @@ static const struct perf_op *op_of(const struct row *row)
     return NULL;
 }
 
-/* The panel of an operation: over the size, if any run has several sizes. */
+/* The panel of an operation: over the size, if a run has several sizes. */
 static enum panel panel_of(const struct row *row)
 {
     const struct perf_op *op = op_of(row);
@@ -195,7 +195,7 @@ static enum panel panel_of(const struct row *row)
     return !several ? SINGLE : op && op->windowed ? BANDWIDTH : LATENCY;
 }
 
-/* Is it the first of its operation in the run (r < 0: in all runs)? */
+/* Is it the first row of its operation in the run (of_all: in all runs)? */
 static bool is_first(unsigned int r, unsigned int i, bool of_all)
 {
     for (unsigned int q = of_all ? 0 : r; q <= r; q++)
@@ -215,7 +215,7 @@ static unsigned int count(enum panel panel)
     return n;
 }
 
-/* One block of data for each line: operation and run. */
+/* One block of data per line: operation and run. */
 static void draw_over_size(FILE *g, enum panel panel)
 {
     const char *separator = "plot";
@@ -313,7 +313,7 @@ static void draw(FILE *g, const char *terminal)
 
     for (int p = 0; p < NUM_PANELS; p++)
         panels += count((enum panel)p) > 0;
-    /* pdfcairo counts in inches */
+    /* pdfcairo uses inches */
     if (strcmp(terminal, "pdfcairo") == 0)
         fprintf(g, "set terminal pdfcairo size %u,5 font ',10'\n", 7 * panels);
     else
@@ -331,7 +331,7 @@ static void draw(FILE *g, const char *terminal)
     fprintf(g, "unset multiplot\nunset output\n");
 }
 
-/* A picture that was there stays until the new one is drawn. */
+/* An existing picture is kept until the new one is drawn. */
 static struct {
     const char *path;
     int fd;
@@ -356,7 +356,7 @@ static void open_output(const char *path)
     atexit(remove_empty);
 }
 
-/* gnuplot draws to a file of its own without a name, so a picture is there as a whole or not. */
+/* gnuplot draws to a temporary file, so that the picture is written as a whole. */
 static int run_gnuplot(const char *terminal)
 {
     FILE *picture = tmpfile();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The output of rank 0: a table, or JSON; and the progress, on a terminal. */
+/* The output of rank 0: a table, or JSON; and the progress on a terminal. */
 #include "output.h"
 #include "perf.h"
 #include "util/host.h"
@@ -14,27 +14,27 @@ struct rate {
     double messages_per_s, bytes_per_s;
 };
 
-/* Where the workers of a process were. */
+/* The CPUs of a process's workers. */
 struct cpus {
     uint64_t host;
     int32_t first[PERF_MAX_THREADS], last[PERF_MAX_THREADS];
 };
 
 enum {
-    OCTAVE = 8,    /* buckets in which a time doubles */
+    OCTAVE = 8,    /* number of buckets per factor of two */
     BUCKETS = 400, /* from a nanosecond to days */
     MOST_KEPT = 1 << 25,
-    MOST_COMPARED = 2048, /* workers, each with each */
+    MOST_COMPARED = 2048, /* maximum number of workers that are compared pairwise */
 };
 
-/* A row, at rank 0. Of more than MOST_KEPT samples a random choice is kept. */
+/* A row, at rank 0. Of more than MOST_KEPT samples a random selection is kept. */
 static struct {
     float *samples;
     uint64_t kept, room, seen;
     double sum;
     float min, max;
     uint64_t buckets[BUCKETS];
-    char shared[160]; /* which processes were on one CPU; empty: none */
+    char shared[160]; /* processes that shared a CPU; empty: none */
 } tally;
 
 static unsigned int rows_printed;
@@ -47,7 +47,7 @@ static void clear_progress(void)
     progress_shown = false;
 }
 
-/* A measurement whose figures are lost is not worth going on. */
+/* A measurement whose figures cannot be written is not continued. */
 static void flush_output(void)
 {
     int error = tool_output_flush();
@@ -95,7 +95,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The smallest sample that at least this part of all samples do not exceed. */
+/* The smallest sample that is not exceeded by at least this part of all samples. */
 static double percentile(const float *sorted, uint64_t n, double part)
 {
     uint64_t i = (uint64_t)ceil(part * (double)n);
@@ -116,7 +116,7 @@ static double bucket_begin(size_t bucket)
     return bucket == 0 ? 0 : exp2((double)(bucket - 1) / OCTAVE) / 1000;
 }
 
-/* xorshift: which one of those kept goes. */
+/* xorshift: the random index of a sample to replace. */
 static uint64_t any_below(uint64_t n)
 {
     static uint64_t state = 88172645463325252ull;
@@ -151,7 +151,7 @@ static void add_sample(float us)
         tally.kept++;
 }
 
-/* Brings the samples of all workers of all processes to rank 0. */
+/* Collects the samples of all workers of all processes at rank 0. */
 static void collect(const struct perf_worker *workers, unsigned int num_workers)
 {
     enum { CHUNK = PARTY_RECORD_MAX / sizeof(float) };
@@ -188,12 +188,12 @@ static void collect(const struct perf_worker *workers, unsigned int num_workers)
     free(chunks);
 }
 
-/* Processes of one kernel have one of these. */
+/* A number that is equal for the processes of one kernel. */
 static uint32_t host(void)
 {
     struct ut_host here;
 
-    (void)ut_host_read(&here); /* without the boot's id all processes seem to be on one host */
+    (void)ut_host_read(&here); /* without the boot id all processes seem to be on one host */
     return here.boot;
 }
 
@@ -207,7 +207,7 @@ static int32_t common_cpu(const struct cpus *a, unsigned int i, const struct cpu
     return a->last[i] == b->last[j] ? a->last[i] : -1;
 }
 
-/* Looks for two workers that were on one CPU when a round began, or when it ended. */
+/* Finds two workers that shared a CPU at the beginning or the end of a round. */
 static void look_for_sharing(const struct perf_worker *workers, unsigned int num_workers)
 {
     static struct cpus mine;
@@ -252,7 +252,7 @@ static void print_buckets(void)
     printf("]");
 }
 
-/* For the table: two steps for each doubling. */
+/* For the table: two rows per factor of two. */
 static void draw_histogram(double p50, double p90, double p99, double p999)
 {
     enum { STEP = OCTAVE / 2, WIDTH = 40 };

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --verify: each iteration sends a pattern of its own, which the receiver compares. */
+/* --verify: each iteration sends its own pattern, which the receiver compares. */
 #include "perf.h"
 
 #include <string.h>
 
-/* A word of the pattern: neighbours, iterations and senders all differ in most bytes. */
+/* A word of the pattern: neighbours, iterations and senders differ in most bytes. */
 static uint64_t word_at(uint64_t index, uint64_t seed)
 {
     uint64_t x = index * 0x9e3779b97f4a7c15ull + seed;

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See cores.h. */
 #include "run/cores.h"
 
 #include <errno.h>
@@ -19,7 +18,7 @@ int run_cpus_allowed(union run_cpus *allowed)
     return sched_getaffinity(0, sizeof(*allowed), &allowed->set) == 0 ? 0 : -errno;
 }
 
-/* The first line of a CPU's file; false where there is none. */
+/* Reads the first line of a CPU's file; false: no such file. */
 static bool read_topology(const char *sysfs, uint32_t cpu, const char *file, char text[LIST_BYTES])
 {
     char path[PATH_BYTES];
@@ -33,7 +32,7 @@ static bool read_topology(const char *sysfs, uint32_t cpu, const char *file, cha
     return good && *text >= '0' && *text <= '9';
 }
 
-/* The core's name; the lists are in ascending order. core_cpus_list is the newer name. */
+/* The core's identifier. The lists are in ascending order; core_cpus_list is the newer name. */
 static uint32_t first_of_core(const char *sysfs, uint32_t cpu)
 {
     char text[LIST_BYTES];
@@ -84,8 +83,8 @@ int run_cores_find(const char *sysfs, const union run_cpus *allowed, struct run_
     return n;
 }
 
-/* A reservation is an abstract unix socket with the core's name: it goes away with its owner,
- * however that ends. The descriptor, or -1 where another job has the core. */
+/* A reservation is an abstract unix socket with the core's name, which disappears with its owner,
+ * however the owner ends. Returns the descriptor, or -1 if another job has the core. */
 static int reserve(uint32_t first)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};

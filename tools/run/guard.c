@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 static pid_t guard;
-static int line = -1; /* pipe to the guard: process groups; closed when the launcher ends */
+static int line = -1; /* pipe to the guard for process groups; closed when the launcher ends */
 
-/* Waits until the launcher has ended, and kills its group; 0 instead of a group: kills nothing. */
+/* Waits until the launcher has ended, and kills the job's process group; group 0: none. */
 static void __attribute__((noreturn)) await_launcher(int fd)
 {
     pid_t group = 0, next;
@@ -39,7 +39,7 @@ int run_guard_start(void)
     guard = fork();
     error = errno;
     if (guard == 0) {
-        /* what ends the launcher's process group or session, or all of its name, does not end it */
+        /* signals to the launcher's group, session or name do not end the guard */
         setsid();
         prctl(PR_SET_NAME, "tofu-job-guard");
         for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
@@ -60,7 +60,7 @@ int run_guard_start(void)
 
 void run_guard_set_group(pid_t group)
 {
-    /* fails when the guard was killed; the job goes on without it */
+    /* fails if the guard was killed; the job continues without it */
     if (line >= 0 && write(line, &group, sizeof(group)) < 0)
         errno = 0;
 }

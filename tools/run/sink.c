@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A pipe or terminal can be opened once more, with flags that nobody shares. */
+/* A pipe or terminal can be opened again, with flags that are not shared. */
 static int reopen(int fd)
 {
     char path[32];
@@ -42,7 +42,7 @@ void run_sink_open(struct run_sink *sink, int fd)
 bool run_sink_add(struct run_sink *sink, const char *text, size_t size)
 {
     if (sink->broken)
-        return true; /* nobody reads it */
+        return true; /* it has no reader */
     if (size > sizeof(sink->text) - sink->used)
         return false;
     memcpy(sink->text + sink->used, text, size);
@@ -50,8 +50,8 @@ bool run_sink_add(struct run_sink *sink, const char *text, size_t size)
     return true;
 }
 
-/* One piece, without waiting. A pipe that may not be opened once more, such as that of another
- * user, takes PIPE_BUF bytes whenever poll() calls it writable. */
+/* Writes one piece without waiting. A pipe that cannot be opened again, such as that of another
+ * user, accepts PIPE_BUF bytes whenever poll() reports it writable. */
 static ssize_t write_piece(struct run_sink *sink)
 {
     struct pollfd p = {.fd = sink->fd, .events = POLLOUT};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The arrows of all timelines: who sent when, who received when. */
+/* The arrows of all timelines: the times of sending and receiving. */
 #ifndef UT_TRACE_ARROWS_H
 #define UT_TRACE_ARROWS_H
 
@@ -10,11 +10,11 @@
 struct tr_end {
     int64_t at;    /* ns, of the host's own clock */
     uint32_t host; /* number */
-    uint32_t seen; /* how many such ends there are */
+    uint32_t seen; /* number of such ends */
 };
 
 struct tr_arrow {
-    uint64_t id; /* 0: this place of the table is free */
+    uint64_t id; /* 0: free entry of the table */
     struct tr_end sent, received;
 };
 
@@ -23,7 +23,7 @@ struct tr_arrows {
     size_t size, used; /* size: a power of two */
 };
 
-/* The arrow with this id, made if there is none yet; NULL: no memory. */
+/* The arrow with this id, created if necessary; NULL: no memory. */
 struct tr_arrow *tr_arrows_at(struct tr_arrows *arrows, uint64_t id);
 
 static inline bool tr_arrow_whole(const struct tr_arrow *a)

@@ -6,38 +6,38 @@
 
 enum {
     MAX_ROUNDS = 6,
-    MARGIN_NS = 10000,    /* a guess that is this far within its bounds is kept */
-    MIN_FLIGHT_NS = 1000, /* where only one side is bounded: nothing is faster between hosts */
-    WIDE = 8,            /* times as wide as the narrowest bounds: says too little to be followed */
-    REPAIR_PER_CENT = 1, /* by so much time runs slower behind an arrival that was moved */
+    MARGIN_NS = 10000,    /* minimum distance of a kept guess from its bounds */
+    MIN_FLIGHT_NS = 1000, /* minimum flight time between hosts, if only one side is bounded */
+    WIDE = 8,             /* bounds this many times as wide as the narrowest are ignored */
+    REPAIR_PER_CENT = 1,  /* time runs this much slower after an arrival that was moved */
 };
 
 static const int64_t unbounded = INT64_MAX / 4;
 
-/* A clock's correction as a polyline; also how the result is given. */
+/* A clock's correction as a polyline, also used for the result. */
 struct line {
     struct tr_knot *knots;
-    int64_t *widths; /* of the bounds of each knot */
+    int64_t *widths; /* distance of the bounds of each knot */
     size_t used, size;
 };
 
-/* What one host did in a part of the trace. */
+/* The activity of one host in a part of the trace. */
 struct span {
     int64_t first, last, correction;
     int64_t width; /* between the bounds */
 };
 
-/* What is worked on: the ends of hop i are ends 2i (sent) and 2i + 1 (received). */
+/* The state of the fit: the ends of hop i are ends 2i (sent) and 2i + 1 (received). */
 struct fit {
     const struct tr_hop *hops;
     size_t count;
     uint32_t hosts;
-    int64_t *common;    /* of each end, as far as is known */
-    size_t *order;      /* of hops by time, later of ends by host and time */
+    int64_t *common;    /* of each end, as far as known */
+    size_t *order;      /* of hops by time; later of ends by host and time */
     int64_t *bounds;    /* [a][b]: b's correction is at most a's plus this */
-    struct span *spans; /* of each host, in the part at hand */
-    struct line *lines; /* of each host, from common time to better common time */
-    size_t parts;       /* in which constant corrections do */
+    struct span *spans; /* of each host, in the current part */
+    struct line *lines; /* of each host, from common time to improved common time */
+    size_t parts;       /* number of parts with constant corrections */
 };
 
 static uint32_t host_of(const struct fit *f, size_t end)
@@ -65,7 +65,7 @@ static void tighten(int64_t *value, int64_t most)
         *value = most;
 }
 
-/* What follows from bounds by way of host k. */
+/* Derives the bounds that follow by way of host k. */
 static void close_over(struct fit *f, uint32_t k)
 {
     for (uint32_t a = 0; a < f->hosts; a++) {
@@ -76,7 +76,7 @@ static void close_over(struct fit *f, uint32_t k)
     }
 }
 
-/* The bounds of these hops and all that follows from them; false: they contradict each other. */
+/* Collects the bounds of these hops and all that follow; false: they contradict each other. */
 static bool gather_bounds(struct fit *f, size_t first, size_t end)
 {
     for (size_t i = 0; i < (size_t)f->hosts * f->hosts; i++)
@@ -96,7 +96,7 @@ static bool gather_bounds(struct fit *f, size_t first, size_t end)
     return true;
 }
 
-/* The nearest to 0 that lies well within the bounds. */
+/* The value nearest to 0 that is well within the bounds. */
 static int64_t choose(int64_t least, int64_t most)
 {
     if (least > -unbounded && most < unbounded) {
@@ -111,7 +111,7 @@ static int64_t choose(int64_t least, int64_t most)
     return least > 0 ? least : most < 0 ? most : 0;
 }
 
-/* Host after host, each within what the ones before leave it. Host 0 stays as it is. */
+/* Chooses the corrections host after host, within the bounds of earlier ones; host 0 has none. */
 static void choose_corrections(struct fit *f)
 {
     f->spans[0].correction = 0;
@@ -152,10 +152,10 @@ static bool add_knot(struct line *line, int64_t local, int64_t common)
     return true;
 }
 
-/* Linear between two knots; beyond them the correction of the last one. */
+/* Interpolates linearly between two knots; beyond them the correction of the last one. */
 static int64_t on_line(const struct tr_knot *knots, size_t n, int64_t local)
 {
-    size_t first = 0, end = n; /* the first knot that is not before it lies in [first, end] */
+    size_t first = 0, end = n; /* the first knot at or after it is in [first, end] */
 
     while (first < end) {
         size_t middle = first + (end - first) / 2;
@@ -193,7 +193,7 @@ static void find_spans(struct fit *f, size_t first, size_t end)
     }
 }
 
-/* The corrections hold in the middle of what each host did. */
+/* The corrections apply in the middle of each host's activity. */
 static bool end_part(struct fit *f)
 {
     f->parts++;
@@ -210,7 +210,7 @@ static bool end_part(struct fit *f)
     return true;
 }
 
-/* Keeps the knots that are bounded well, in comparison with the others, and in order. */
+/* Keeps the knots with narrow bounds, in comparison with the others, and in order. */
 static void select_knots(struct line *line)
 {
     int64_t least = unbounded;
@@ -239,7 +239,7 @@ static bool cut(struct fit *f, size_t first, size_t end)
     return end_part(f);
 }
 
-/* Before the first middle and behind the last one a clock goes on as it does beside it. */
+/* Extrapolates before the first knot and after the last one. */
 static bool extend(struct line *line)
 {
     struct tr_knot *k = line->knots;
@@ -257,7 +257,7 @@ static bool extend(struct line *line)
     return true;
 }
 
-static const struct fit *sorting; /* qsort() takes no argument for the comparison */
+static const struct fit *sorting; /* qsort() has no argument for the comparison function */
 
 static int by_time_sent(const void *a, const void *b)
 {
@@ -292,10 +292,11 @@ static bool correct_once(struct fit *f)
 }
 
 /*
- * What is left: host by host in order of time, an arrival not before its message was sent
+ * Remaining errors: host by host in order of time, an arrival is moved behind the sending of its
+ * message
  */
 
-/* By host and time; what arrives at one time comes before what is sent then. */
+/* By host and time; arrivals come before sends of the same time. */
 static int by_host_and_time(const void *a, const void *b)
 {
     size_t i = *(const size_t *)a, j = *(const size_t *)b;
@@ -311,11 +312,11 @@ static int by_host_and_time(const void *a, const void *b)
 
 struct sweep {
     const struct fit *f;
-    size_t *next, *end; /* in f->order, of each host */
-    uint32_t *todo;     /* hosts that may go on: a stack, each at most once */
+    size_t *next, *end; /* of each host, in f->order */
+    uint32_t *todo;     /* stack of hosts that can continue, each at most once */
     bool *listed;
     size_t num_todo;
-    bool *left; /* of each hop: it is sent */
+    bool *left; /* of each hop: it was sent */
 };
 
 static void list(struct sweep *s, uint32_t host)
@@ -326,8 +327,8 @@ static void list(struct sweep *s, uint32_t host)
     s->todo[s->num_todo++] = host;
 }
 
-/* The next end of this host. It follows the one before at (nearly) the distance that the host's
- * own clock gives them, and its message. */
+/* Sets the time of the next end of this host. It keeps (nearly) the distance from the previous end
+ * on the host's own clock, and comes after the sending of its message. */
 static void settle(struct sweep *s, uint32_t host, int64_t *was)
 {
     const struct fit *f = s->f;
@@ -368,7 +369,7 @@ static void sweep_all(struct sweep *s, int64_t *was)
             while (s->next[h] < s->end[h] && !must_wait(s, h))
                 settle(s, h, &was[h]);
         }
-        /* Each waits for another one: no clocks make that possible. One goes on all the same. */
+        /* each host waits for another one, which no clocks explain: take one */
         for (forced = 0; forced < f->hosts && s->next[forced] == s->end[forced];)
             forced++;
         if (forced < f->hosts) {
@@ -421,7 +422,7 @@ static bool order_all(struct fit *f)
  * All together
  */
 
-/* One knot for each time at which a host sent or received. */
+/* One knot per time at which a host sent or received. */
 static bool give(const struct fit *f, struct tr_clock *clocks)
 {
     for (uint32_t h = 0; h < f->hosts; h++)

@@ -22,7 +22,7 @@ static json_t *not_json(struct tr_events *ev, const char *what)
     return NULL;
 }
 
-/* What a process that was killed leaves behind: up to there everything is in order. */
+/* The file of a killed process: all events up to the end are valid. */
 static json_t *ends_early(struct tr_events *ev)
 {
     if (ferror(ev->file))

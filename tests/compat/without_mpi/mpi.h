@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* As much of MPI as the topology functions of compat/mpi-ext.h need, for a job of utofurun: there
- * is MPI_COMM_WORLD alone. */
+/* The part of MPI that the topology functions of compat/mpi-ext.h need, for a job of utofurun:
+ * MPI_COMM_WORLD only. */
 #ifndef WITHOUT_MPI_H
 #define WITHOUT_MPI_H
 

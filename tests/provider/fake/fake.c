@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The smallest provider that does what programs need of provider.h, for tests with three providers
- * in the registry, and to be read beside docs/design/adding-a-provider.md. Every operation is a
- * frame on a Unix socket; the target executes it when it polls, in order, and answers. No device,
- * no atomics, no mapped memory. It does not look whether memory is there, and takes a forked child
- * of a peer for the peer. Where memory runs out it ends the process.
+ * The smallest provider with the operations that programs need, for tests with three providers in
+ * the registry, and as an example for docs/design/adding-a-provider.md. Every operation is a frame on a
+ * Unix socket; the target executes it when it polls, in order, and answers. No device, no atomics,
+ * no mapped memory. It does not check that memory is mapped, takes a forked child of a peer for the
+ * peer, and ends the process where memory runs out.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -23,7 +23,7 @@
 enum {
     PIECE = 32768,       /* bytes of data in a frame */
     FIRST_KEY = 0xfa000, /* unlike those of other providers: a mixed-up key is refused */
-    MAX_OPS = 128,       /* of one connection that were not answered */
+    MAX_OPS = 128,       /* of one connection, not yet answered */
     FRAMES_A_POLL = 64,
 };
 
@@ -35,7 +35,7 @@ struct frame {
     uint32_t rkey, length; /* of the whole operation */
     uint32_t offset, size; /* of this piece; its bytes follow */
     uint32_t notify, imm;  /* WRITE */
-    uint32_t signal;       /* answer it soon */
+    uint32_t signal;       /* answer soon */
 };
 
 void (*fake_on_reg)(size_t size);
@@ -79,18 +79,18 @@ struct fake_conn {
     struct fake_conn *next;
     struct fake_ep *ep;
     void *ctx;
-    enum state state; /* ASKING: no socket yet; ASKED: no answer yet; AWAITED: by
-                         the core */
+    enum state state; /* ASKING: no socket yet; ASKED: no answer yet; AWAITED: the core has to
+                       * answer */
     int fd;
     bool asked;   /* by this end */
     bool tell_up; /* accepted: up() is due */
-    bool
-        refused; /* an operation of the peer, which ends the connection: nothing behind it counts */
+    bool refused; /* an operation of the peer was refused, which ends the connection: nothing behind
+                   * it is executed */
     struct address peer;
     uint64_t peer_id;
-    uint8_t hello[PROV_HELLO_MAX]; /* ours before we are answered, then the peer's */
+    uint8_t hello[PROV_HELLO_MAX]; /* this end's before the answer, then the peer's */
     size_t hello_size;
-    struct queued *first, **last; /* frames that found no room */
+    struct queued *first, **last; /* frames that the socket had no room for */
     struct {
         uint64_t cookie;
         uint8_t *lcl; /* of a read */
@@ -152,7 +152,7 @@ static void fake_dereg(struct prov *base, struct prov_mr *mr)
     free(mr);
 }
 
-/* With the lock, which keeps the memory registered. */
+/* Called with the lock held, which keeps the memory registered. */
 static bool allows(const struct fake *prov, uint32_t key, uint64_t addr, uint64_t length,
                    unsigned int access)
 {
@@ -174,7 +174,7 @@ static bool is_local(struct fake_conn *conn, const struct prov_xfer *x, unsigned
     return good;
 }
 
-/* To or from memory of the program, as an adapter would, aligned words in one piece.
+/* Copies to or from memory of the program as an adapter would, aligned words in one store.
  * ThreadSanitizer does not see it. */
 __attribute__((no_sanitize("thread"))) static void copy(void *to, const void *from, size_t size)
 {
@@ -196,7 +196,7 @@ __attribute__((no_sanitize("thread"))) static void copy(void *to, const void *fr
     }
 }
 
-/* The last word lands last: programs wait for it. */
+/* The last word lands last, because programs poll it. */
 static void land(void *to, const void *from, size_t size)
 {
     size_t before = size > 8 ? size - 8 : 0;
@@ -210,7 +210,7 @@ static void land(void *to, const void *from, size_t size)
  * Frames
  */
 
-/* One wake-up for each call. An owner may be woken for an endpoint that it has just closed. */
+/* Each call gives one wake-up. An owner may be woken for an endpoint just closed. */
 static void watch(struct fake_ep *ep, int fd, uint32_t events)
 {
     struct epoll_event event = {.events = events | EPOLLONESHOT, .data.ptr = ep->attr.owner};
@@ -219,7 +219,7 @@ static void watch(struct fake_ep *ep, int fd, uint32_t events)
         epoll_ctl(ep->prov->epoll, EPOLL_CTL_ADD, fd, &event);
 }
 
-/* What the socket does not take now is sent by a later poll, for which the owner is woken. */
+/* Frames that the socket has no room for are sent by a later poll, for which the owner is woken. */
 static void flush(struct fake_conn *conn)
 {
     while (conn->first && conn->fd >= 0) {
@@ -248,7 +248,7 @@ static void queue(struct fake_conn *conn, const struct frame *f, const void *dat
     flush(conn);
 }
 
-/* One frame for each piece of the data, or one without any. */
+/* One frame for each piece of the data, or one without data. */
 static void queue_all(struct fake_conn *conn, struct frame f, const uint8_t *data)
 {
     do {
@@ -366,7 +366,7 @@ static void reply_executed(struct fake_conn *conn, const struct frame *f)
         conn->saved++;
 }
 
-/* Each piece by itself is within the whole, which is looked at. */
+/* Each piece by itself is within the whole, which is checked. */
 static int execute(struct fake_conn *conn, const struct frame *f, const uint8_t *data)
 {
     struct fake *prov = conn->ep->prov;
@@ -455,7 +455,7 @@ static int go_down(struct fake_conn *conn, enum prov_reason reason)
     return calls;
 }
 
-/* A process that ends has closed its sockets before it is gone, and waits for its parent then. */
+/* A process that ends has closed its sockets before it is a zombie. */
 static bool is_dead(const struct address *peer)
 {
     enum { EXITING = 4 }; /* PF_EXITING, in the ninth word of proc(5)'s stat */
@@ -473,7 +473,7 @@ static bool is_dead(const struct address *peer)
            (flags & EXITING) != 0;
 }
 
-/* In order, as long as the peer takes it. */
+/* Sends a last frame, in order, if the connection is up. */
 static void say_last(struct fake_conn *conn, enum frame_type type)
 {
     if (conn->fd >= 0 && conn->state != ASKING)
@@ -510,7 +510,7 @@ static int lose(struct fake_conn *conn)
     return go_down(conn, is_dead(&conn->peer) ? PROV_REASON_PEER_DEAD : PROV_REASON_NO_ENDPOINT);
 }
 
-/* The listener's queue may be full: then the next poll tries again. */
+/* If the listener's queue is full the next poll tries again. */
 static int ask(struct fake_conn *conn)
 {
     struct sockaddr_un name;
@@ -578,7 +578,7 @@ static int poll_conn(struct fake_conn *conn)
         return ask(conn);
     flush(conn);
     for (int i = 0; i < FRAMES_A_POLL && conn->fd >= 0; i++) {
-        if (conn->tell_up) { /* request() may have accepted just now, and data be there */
+        if (conn->tell_up) { /* request() may have accepted just now, and data have arrived */
             conn->tell_up = false;
             conn->ep->attr.callbacks->up(conn->ctx, conn->hello, conn->hello_size);
             calls++;
@@ -586,8 +586,8 @@ static int poll_conn(struct fake_conn *conn)
         }
         ssize_t n = recv(conn->fd, f, sizeof(conn->ep->buffer), MSG_DONTWAIT);
         if (n < 0 && errno == ECONNRESET)
-            continue; /* it closed with something unread; what it sent before comes
-                         now */
+            continue; /* the peer closed with something unread; the frames that it sent before come
+                       * now */
         if (n < 0)
             break;
         calls += n == 0 ? lose(conn) : take(conn, f, (const uint8_t *)(f + 1));
@@ -595,7 +595,7 @@ static int poll_conn(struct fake_conn *conn)
     return calls;
 }
 
-/* The next poll asks; a socket without a peer is ready, so it comes soon. */
+/* The next poll asks; a socket without a peer is ready, so that poll comes soon. */
 static int fake_connect(struct prov_ep *base, const void *addr, size_t addr_size,
                         unsigned int peer_tni, uint64_t peer_id, const void *hello,
                         size_t hello_size, void *ctx, struct prov_conn **conn)
@@ -680,7 +680,7 @@ static int fake_ep_open(struct prov *base, const struct prov_ep_attr *attr, stru
     return 0;
 }
 
-/* What a callback closed is still in the list. */
+/* Removes from the list the connections that a callback closed. */
 static void forget_closed(struct fake_ep *ep)
 {
     for (struct fake_conn **at = &ep->conns; *at;) {
@@ -714,7 +714,7 @@ static int fake_ep_poll(struct prov_ep *base)
 
     while ((fd = accept4(ep->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
         conn_new(ep, AWAITED, fd);
-        watch(ep, fd, EPOLLIN); /* the endpoint may be armed, and nobody poll it again */
+        watch(ep, fd, EPOLLIN); /* the endpoint may be armed, and its owner not poll again */
     }
     /* new ones first: a peer's next request may come before its old connection breaks */
     for (struct fake_conn *conn = ep->conns; conn; conn = conn->next)

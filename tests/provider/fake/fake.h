@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What tests that are linked with the fake provider set and read of it. */
+/* The switches and counters of the fake provider for tests that are linked with it. */
 #ifndef UT_TEST_FAKE_H
 #define UT_TEST_FAKE_H
 
@@ -11,7 +11,7 @@
 
 #include "../../harness/check.h"
 
-/* For a minute at most. */
+/* Gives up after a minute. */
 #define POLL_UNTIL(cond, poll)                                                                     \
     do {                                                                                           \
         time_t end_ = time(NULL) + 60;                                                             \
@@ -28,7 +28,7 @@ static inline int fake_poll_mrq(utofu_vcq_hdl_t vcq)
     return utofu_poll_mrq(vcq, 0, &notice);
 }
 
-/* Of ARMWs. */
+/* Answers to ARMWs. */
 struct fake_answers {
     int count;
     uint64_t old_value; /* in the last one */
@@ -49,22 +49,23 @@ static inline void fake_poll(utofu_vcq_hdl_t vcq, struct fake_answers *answers)
     (void)utofu_poll_tcq(vcq, 0, &cbdata);
 }
 
-extern void (*fake_on_reg)(size_t size); /* called when memory of so many bytes is registered */
+extern void (*fake_on_reg)(size_t size); /* called when memory of `size` bytes is registered */
 extern bool fake_refuses_messages;       /* send() returns -EIO */
-extern unsigned int fake_lacks_memory;   /* so often connect() returns -ENOMEM */
+extern unsigned int fake_lacks_memory;   /* connect() calls that return -ENOMEM */
 extern void (*fake_on_write)(void);      /* called when a write has been posted */
-extern bool fake_reads_source; /* inside write(): see struct prov_caps. Set before it is opened */
-extern bool fake_has_no_port;  /* connect() returns -EIO */
-extern unsigned int fake_has_no_room; /* so often accept() returns -EAGAIN */
+extern bool fake_reads_source;        /* inside write(): see struct prov_caps. Set before opening */
+extern bool fake_has_no_port;         /* connect() returns -EIO */
+extern unsigned int fake_has_no_room; /* accept() calls that return -EAGAIN */
 extern uint32_t fake_unanswered;      /* operations of this process under way, all connections */
-extern bool fake_hears_nothing; /* the connections that it asks for go down: PROV_REASON_SILENT */
-extern bool fake_breaks;   /* the next connection that it asked for, and that is polled, breaks;
-                            * then this is false again */
-extern bool fake_loses;    /* the same, whoever has asked for it */
-extern uint32_t fake_asks; /* requests for connections that were sent */
-extern uint32_t fake_ups;  /* connections that it asked for, and that came up */
-extern bool fake_saves_reports; /* what is not signalled is answered with something later that is */
-extern bool fake_hides_ends;    /* what is answered is executed, but not reported */
-extern bool fake_peer_lives;    /* who hangs up without a word is not dead: PROV_REASON_BROKEN */
+extern bool fake_hears_nothing;       /* the connections that this process asks for go down:
+                                       * PROV_REASON_SILENT */
+extern bool fake_breaks;        /* once: the connection asked for here that is polled next breaks */
+extern bool fake_loses;         /* the same, whichever end asked for the connection */
+extern uint32_t fake_asks;      /* requests for connections that were sent */
+extern uint32_t fake_ups;       /* connections that this process asked for and that came up */
+extern bool fake_saves_reports; /* answers wait for a later signalled one */
+extern bool fake_hides_ends;    /* answered operations are not reported */
+extern bool fake_peer_lives;    /* a peer that hangs up without BYE is not dead:
+                                 * PROV_REASON_BROKEN */
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A peer that was silent for too long is given up: what is under way to it fails, and so does, at
- * once, what starts soon after; what starts later tries again, and reaches the peer if it answers.
- * Nothing that failed while it was given up arrives, and no answer of before is taken for a new
- * one. One process, two VCQs; the target acts only when it is polled.
+ * A peer that was silent for too long is given up: communications under way to it fail, and so do,
+ * at once, those that start soon after; one that starts later tries again, and reaches the peer if
+ * it answers. No communication that failed meanwhile arrives, and no earlier answer is taken for a
+ * new one. One process, two VCQs; the target acts only when it is polled.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,7 +41,7 @@ static void poll_both(void)
     poll_target();
 }
 
-/* What has become of the one communication under way; the target is polled too if it `acts`. */
+/* Result of the one communication under way; the target is polled too if it `acts`. */
 static int outcome(bool acts, uint64_t *old_value)
 {
     struct utofu_mrq_notice notice;
@@ -70,7 +70,7 @@ static int put(uint64_t word, bool acts)
     return outcome(acts, NULL);
 }
 
-static unsigned int entries; /* of the TOQ that were used since the addition whose answer is late */
+static unsigned int entries; /* TOQ entries used since the addition whose answer is late */
 
 static void start_add(uint64_t value)
 {
@@ -91,7 +91,7 @@ static void go_round(void)
     }
 }
 
-/* Puts until one arrives: the words from `from` on. Returns how many have failed. */
+/* Puts until one arrives: the words from `from` on. Returns the number of failed puts. */
 static uint64_t put_until_it_arrives(uint64_t from)
 {
     const struct timespec ms = {.tv_nsec = 1000000};
@@ -120,26 +120,27 @@ static void tried_again(const char *name)
     utofu_get_last_error(why);
     CHECK(strstr(why, "silent"));
     fake_hears_nothing = false;
-    CHECK(put_until_it_arrives(1) > 0); /* the first fail at once, although it would answer */
-    CHECK(arrived == 1 || (arrived == 2 && there[0] == 1)); /* that of before the silence */
+    CHECK(put_until_it_arrives(1) > 0); /* the first puts fail at once, although the target would
+                                         * answer */
+    CHECK(arrived == 1 || (arrived == 2 && there[0] == 1)); /* the put from before the silence */
     CHECK(put(WORDS - 1, true) == UTOFU_SUCCESS);
     printf("ok: %s\n", name);
 }
 
-/* This side has no port for a while: additions fail, and the target does not hear of them. */
+/* The origin has no port for a while: additions fail without reaching the target. */
 static void fail_without_port(unsigned int times)
 {
     fake_has_no_port = true;
     while (times > 0) {
         start_add(1000);
         int rc = outcome(true, NULL);
-        CHECK(rc == UTOFU_ERR_MRQ_OTHER || rc == UTOFU_ERR_MRQ_PEER); /* as long as it is silent */
+        CHECK(rc == UTOFU_ERR_MRQ_OTHER || rc == UTOFU_ERR_MRQ_PEER); /* it is silent */
         times -= rc == UTOFU_ERR_MRQ_OTHER;
     }
     fake_has_no_port = false;
 }
 
-/* Of an addition that has failed, in the same place of the queue; so many others failed between. */
+/* The late answer to a failed addition, in the same TOQ entry, `failures` others later. */
 static void late_answer_is_dropped(const char *name, unsigned int failures)
 {
     uint64_t old;
@@ -154,7 +155,7 @@ static void late_answer_is_dropped(const char *name, unsigned int failures)
     CHECK(outcome(false, NULL) == UTOFU_ERR_MRQ_PEER);
     fake_hears_nothing = false;
     for (int i = 0; i < 100; i++)
-        poll_target(); /* executes it, and wants to answer */
+        poll_target(); /* the target executes it and posts its answer */
     CHECK(there[0] == 5);
     fail_without_port(failures);
     do {

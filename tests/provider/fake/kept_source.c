@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The source of a small put is written again as soon as the put is on its way: another thread of
- * the program may know from the peer that it has arrived, before the call has returned. The
- * connection breaks before the origin hears of it, and the put is repeated: with the data that it
- * had when it was posted. One process, two VCQs; the fake provider.
+ * The source of a small put is overwritten as soon as the put is on its way: another thread of the
+ * program may learn from the peer that the put has arrived before the call has returned. The
+ * connection breaks before the origin has the completion, and the put is repeated with the data
+ * that it had when it was posted. One process, two VCQs; the fake provider.
  */
 #include "pair.h"
 
@@ -12,7 +12,7 @@ enum { LONGEST = 32, STRIDE = 7 };
 static const unsigned long int notice = UTOFU_ONESIDED_FLAG_TCQ_NOTICE;
 static bool overwrites;
 
-/* What another thread may do from now on. */
+/* Called when the put has arrived: from now on another thread may overwrite the source. */
 static void arrived(void)
 {
     if (overwrites)
@@ -45,7 +45,7 @@ static bool has_arrived(size_t length)
     return bytes[length - 1] == length;
 }
 
-/* delay: it is started with the call behind it, by the slow path. */
+/* delay: the put is started together with the next one, by the slow path. */
 static void repeated(size_t length, bool delay)
 {
     int n = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * After a break each end says how many messages it has received of the other, and what was not
- * among them is sent again: also where one of the two VCQs was freed and made anew, and where a
+ * After a break each end says how many messages of the other it has received, and the messages not
+ * received are sent again: also where one of the two VCQs was freed and created again, and where a
  * message could not be posted on the connection between two breaks. One process, two VCQs; the fake
  * provider.
  */
@@ -33,7 +33,7 @@ static void open_vcq(void)
     CHECK(utofu_reg_mem(vcq, here, sizeof(here), 0, &lcl) == UTOFU_SUCCESS);
 }
 
-/* With the same id: the target may think that it is the old one. */
+/* With the same id: the target may take it for the old VCQ. */
 static void make_anew(void)
 {
     utofu_vcq_id_t before = vcq_id;
@@ -59,7 +59,7 @@ static void add_and_wait(uint64_t value)
                poll_both()); /* the next is posted at once */
 }
 
-/* It is made anew, as there is something to answer. */
+/* A new connection is made, as an answer is due. */
 static void lose_connection(void)
 {
     uint32_t before = fake_ups;
@@ -69,7 +69,7 @@ static void lose_connection(void)
     POLL_UNTIL(fake_ups > before, poll_both());
 }
 
-/* The target has counted messages of the VCQ that was there before. */
+/* The target has counted messages of the freed VCQ. */
 static void counts_begin_anew(void)
 {
     there[0] = 0;
@@ -90,7 +90,7 @@ static void counts_begin_anew(void)
     printf("ok: counts begin anew with the VCQ\n");
 }
 
-/* An answer that could not be sent in time is not taken for one to the VCQ made anew, whose first
+/* An answer that could not be sent in time is not taken for one to the new VCQ, whose first
  * communication has the same place in its queue. */
 static void old_answers_are_dropped(void)
 {
@@ -105,7 +105,7 @@ static void old_answers_are_dropped(void)
     });
     fake_refuses_messages = true; /* the answer: 1 */
     POLL_UNTIL(there[0] == 2, poll_both());
-    make_anew(); /* does not wait for ever */
+    make_anew(); /* does not wait for the answer for ever */
     fake_refuses_messages = false;
     there[0] = 100;
     add_and_wait(1);
@@ -113,7 +113,7 @@ static void old_answers_are_dropped(void)
     printf("ok: old answers are dropped\n");
 }
 
-/* A number is all that the message of this put is. */
+/* The message of this put carries nothing but a number. */
 static void step(int word)
 {
     CHECK(utofu_put(target, vcq_id, rmt, lcl + 8 * word, 8, 0,
@@ -121,7 +121,7 @@ static void step(int word)
                     NULL) == UTOFU_SUCCESS);
 }
 
-/* An answer that was posted, and lost with its connection, has no number any more: on the next one
+/* An answer that was posted and lost with its connection loses its number: on the next connection
  * it cannot be posted, and others take the numbers. */
 static void unposted_message_has_no_number(void)
 {

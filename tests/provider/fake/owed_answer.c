@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A connection is lost again and again between an ARMW that the target's CPU has executed and its
- * answer: it is not executed again, and the answer comes in the end. To another VCQ, and to the
- * VCQ itself. One process; the fake provider.
+ * A connection is lost again and again between an ARMW's execution by the target's CPU and its
+ * answer: the ARMW is not executed again, and the answer arrives in the end. To another VCQ, and to
+ * the VCQ itself. One process; the fake provider.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ static void add(utofu_vcq_id_t to, uint64_t value)
                       NULL) == UTOFU_SUCCESS);
 }
 
-/* They are made anew, as there is something to answer. */
+/* New connections are made, as an answer is due. */
 static void lose_connections(void)
 {
     uint32_t before = fake_ups;
@@ -61,7 +61,7 @@ static void executed_once(const char *name, utofu_vcq_hdl_t its)
         CHECK(there[0] == 11 && answers.count == 1);
     }
     fake_refuses_messages = false;
-    lose_connections(); /* what is kept is sent again on the next connection */
+    lose_connections(); /* the stored answer is sent again on the next connection */
     POLL_UNTIL(answers.count == 2, poll_both());
     CHECK(answers.old_value == 1 && there[0] == 11);
     add(to, 100);

@@ -12,7 +12,7 @@ static utofu_vcq_hdl_t origin, peer;
 static utofu_vcq_id_t origin_id, peer_id;
 static utofu_stadd_t lcl, rmt, back_lcl, back_rmt;
 
-/* Other variables of the environment are set before. */
+/* The caller sets other environment variables before. */
 static inline void pair_open(void)
 {
     static uint64_t back[2][8];
@@ -36,13 +36,13 @@ static inline void pair_close(void)
     printf("ok\n");
 }
 
-/* A word, to the peer. */
+/* Puts a word to the peer. */
 static inline void put_there(unsigned long int flags)
 {
     CHECK(utofu_put(origin, peer_id, lcl, rmt, sizeof(uint64_t), 0, flags, NULL) == UTOFU_SUCCESS);
 }
 
-/* From it. */
+/* Puts a word from the peer to the origin. */
 static inline void put_back(unsigned long int flags)
 {
     CHECK(utofu_put(peer, origin_id, back_lcl, back_rmt, sizeof(uint64_t), 0, flags, NULL) ==

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A get without a notice is executed, and so is what waits for it, a get or a put with STRONG_ORDER
- * and a remote notice. Their ends were not seen when the peer's next request replaces the
- * connection, but the peer has the notice: so the first get is complete, too. If it was repeated,
- * it would undo what the second get has brought, or bring what the put has written. One process,
- * two VCQs; the fake provider.
+ * A get without a notice is executed, and so is the communication that waits for it, a get or a put
+ * with STRONG_ORDER and a remote notice. Before the origin sees their completions the peer's next
+ * request replaces the connection; but the peer has the notice, so the first get is complete, too.
+ * A repeated first get would undo the data of the second get, or return the data of the put. One
+ * process, two VCQs; the fake provider.
  */
 #include "pair.h"
 
@@ -48,7 +48,7 @@ static void wait_for_notice(utofu_vcq_hdl_t which)
     });
 }
 
-/* By the peer's request, so that it is the one to be replaced; and what is read of its table. */
+/* Connects by the peer's request, so that the next one replaces it, and reads its table. */
 static void connect(void)
 {
     uint32_t ups = fake_ups;
@@ -121,7 +121,7 @@ static void later_put_is_not_read(void)
     disconnect();
 }
 
-/* Nobody knows whether it is complete: what comes later does not wait for it. */
+/* It is unknown whether the get is complete: later communications do not wait for it. */
 static void without_order_it_is_repeated(void)
 {
     begin();

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The data of a put or a get are posted, and the message with its notice is refused: the
- * communication fails once, and not before its data are reported, so that the report does not meet
- * the next communication in the same place of the queue. One process, two VCQs; the target is
- * served only when it is polled, so the report is late.
+ * communication fails once, and not before its data are reported, so that the report is not taken
+ * for one of the next communication in the same TOQ entry. One process, two VCQs; the target
+ * answers only when it is polled, so the report is late.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static int get(uint64_t offset)
     return utofu_get(vcq, target_id, lcl, rmt + offset, SIZE / 2, 0, FLAGS, NULL);
 }
 
-/* Both are polled until `origin` notices came at the origin and `remote` at the target. */
+/* Polls both VCQs until the origin has `origin` notices and the target `remote`. */
 static void settle(int origin, int remote)
 {
     void *cbdata;
@@ -59,17 +59,17 @@ static void fails_when_its_data_are_reported(const char *name, int (*start)(uint
     fake_refuses_messages = true;
     CHECK(start(8) == UTOFU_SUCCESS);
     fake_refuses_messages = false;
-    CHECK(fake_unanswered > 0); /* its data */
+    CHECK(fake_unanswered > 0); /* the data of the communication */
     for (int i = 0; i < 100000 && !(failed && tcq); i++) {
         rc = fake_poll_mrq(vcq);
         CHECK(rc == UTOFU_ERR_NOT_FOUND || rc == UTOFU_ERR_MRQ_OTHER);
         failed += rc == UTOFU_ERR_MRQ_OTHER;
         CHECK(!failed || fake_unanswered == 0);
         tcq += utofu_poll_tcq(vcq, 0, &cbdata) == UTOFU_SUCCESS;
-        CHECK(fake_poll_mrq(target) == UTOFU_ERR_NOT_FOUND); /* its notice was refused */
+        CHECK(fake_poll_mrq(target) == UTOFU_ERR_NOT_FOUND); /* the notice was refused */
     }
     CHECK(failed == 1 && tcq == 1);
-    /* its place in the queue is used again */
+    /* the TOQ entry is used again */
     for (int i = 0; i < 5000; i++) {
         CHECK(start(16) == UTOFU_SUCCESS);
         settle(1, 1);

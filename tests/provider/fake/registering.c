@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Registering large memory takes long. Meanwhile others register, the VCQ can be polled, and memory
- * that several threads register at once is registered once. The fake provider stops in reg() until
- * what has to go on meanwhile has.
+ * Registering large memory takes long. Meanwhile other threads register, the VCQ can be polled, and
+ * memory that several threads register at once is registered once. The fake provider blocks in
+ * reg() until the test lets it continue.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -14,10 +14,10 @@ enum { LARGE = 1 << 20, VCQS = 2 };
 
 static utofu_vcq_hdl_t vcqs[VCQS];
 static uint8_t *memory[VCQS];
-static unsigned int inside;   /* atomic: threads in reg() with large memory */
-static unsigned int entered;  /* atomic: and ever */
+static unsigned int inside;   /* atomic: threads in reg() with large memory now */
+static unsigned int entered;  /* atomic: ... since the test began */
 static unsigned int together; /* atomic: so many have to be inside, before any goes on */
-static bool go_on;            /* atomic: regardless of that */
+static bool go_on;            /* atomic: this many threads must be in reg() before any continues */
 
 static unsigned int look(const unsigned int *what)
 {
@@ -68,7 +68,7 @@ static void begin(unsigned int threads)
     together = threads;
 }
 
-/* Neither goes on before both are in reg(). */
+/* Each thread waits in reg() for the other. */
 static void two_vcqs_register_at_once(void)
 {
     struct job jobs[2];
@@ -97,7 +97,7 @@ static void one_vcq_registers_twice_at_once(void)
         CHECK(utofu_dereg_mem(vcqs[0], jobs[i].stadd, 0) == UTOFU_SUCCESS);
 }
 
-/* A lock that is held over it would not be given up before. */
+/* A lock held over reg() would block the poll. */
 static void vcq_is_polled_meanwhile(void)
 {
     struct utofu_mrq_notice notice;
@@ -112,7 +112,7 @@ static void vcq_is_polled_meanwhile(void)
     CHECK(utofu_dereg_mem(vcqs[0], job.stadd, 0) == UTOFU_SUCCESS);
 }
 
-/* Of two VCQs, and of one: there the STADD is the same, and lives as long as the second one. */
+/* Two VCQs, and one: there the STADD is the same, and lives as long as the second registration. */
 static void same_memory_is_registered_once(void)
 {
     for (int other = 0; other < 2; other++) {

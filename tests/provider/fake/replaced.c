@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A connection breaks while an entry of the peer's STag table is being read on it, and the peer's
- * next request comes before this side has seen the break: nobody reports the read any more, and it
- * is done again on the new connection. One process, two VCQs; the fake provider, which polls new
- * connections first.
+ * A connection breaks while an entry of the peer's STag table is read on it, and the peer's next
+ * request comes before this side has seen the break: the read is never reported, and is repeated on
+ * the new connection. One process, two VCQs; the fake provider, which polls new connections first.
  */
 #include "pair.h"
 
@@ -22,7 +21,7 @@ static bool is_complete(utofu_vcq_hdl_t which)
     return rc == UTOFU_SUCCESS;
 }
 
-/* A connection for which the peer has asked. The origin knows nothing of the peer's table. */
+/* A connection for which the peer has asked. The origin has not read the peer's table. */
 static void connect_from_peer(void)
 {
     uint32_t ups = fake_ups;
@@ -39,7 +38,7 @@ static void disconnect(void)
 {
     fake_breaks = true;
     POLL_UNTIL(!fake_breaks, CHECK(!is_complete(peer)));
-    CHECK(!is_complete(origin)); /* sees it too */
+    CHECK(!is_complete(origin)); /* sees the break, too */
 }
 
 static void read_is_repeated(void)
@@ -53,7 +52,7 @@ static void read_is_repeated(void)
     CHECK(!is_complete(origin));
     CHECK(fake_unanswered == unanswered + 1);
     put_back(notice);
-    fake_breaks = true;                                     /* of what the peer has asked for */
+    fake_breaks = true;                                     /* the peer's */
     POLL_UNTIL(fake_asks > asks, its |= is_complete(peer)); /* a small put, at once */
     CHECK(!fake_breaks);
     POLL_UNTIL(mine && its, {

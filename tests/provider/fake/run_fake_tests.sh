@@ -1,10 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Which provider two processes use, with a library that has the fake provider too (in the folder
-# THREE), and with one that has it and one that does not. A library has the provider ofi if it was
-# built where libfabric's headers are. UTOFURUN names utofurun, PROGRAM an example that puts between
-# two ranks.
+# The provider that two processes choose where both libraries have the fake provider (those in the
+# folder THREE), and where one of them has it. A library has the provider ofi if it was built where
+# libfabric's headers are. UTOFURUN names utofurun, PROGRAM an example that puts between two ranks.
 
 : "${THREE:?names the folder of the library with three providers}"
 : "${UTOFURUN:?names utofurun}" "${PROGRAM:?names a program}"
@@ -15,8 +14,8 @@ unset "${!UTOFU_@}" LD_LIBRARY_PATH
 three=LD_LIBRARY_PATH=$THREE
 export PROGRAM
 
-# job NAME STATUS PATTERN COUNT RANK0 RANK1: with these settings of the two ranks the job of puts ends
-# with this status (0 or not), and so many of its lines match
+# job NAME STATUS PATTERN COUNT RANK0 RANK1: with these settings of the two ranks the job of puts
+# ends with STATUS (0 or not), and COUNT of its lines match PATTERN
 job() {
     local name=$1 status=$2 pattern=$3 count=$4 found got
     # shellcheck disable=SC2016 # each rank expands it
@@ -33,7 +32,7 @@ job() {
     sed 's/^/    /' "$folder/out" | cut -c1-300
 }
 
-# nothing_in_common NAME RANK0 RANK1: the job is ended once it has said so; its ranks would wait
+# nothing_in_common NAME RANK0 RANK1: the job is ended after its message
 nothing_in_common() {
     local said='is on this host, but uses no provider that this process uses' job
     # shellcheck disable=SC2016 # each rank expands it

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This process lacks memory when it connects, or room when it is connected: nothing fails before
- * UTOFU_JOB_TIMEOUT is over, which begins when the connection is wanted. One process, two VCQs; the
- * fake provider.
+ * This process lacks memory when it connects, or room when a peer connects: no communication fails
+ * before UTOFU_JOB_TIMEOUT is over, which begins with the first try to connect. One process, two
+ * VCQs; the fake provider.
  */
 #include <unistd.h>
 
@@ -12,7 +12,7 @@ enum { VALUE = 4711, TIMEOUT = 2, ALWAYS = 1000000 };
 
 static const unsigned long int notice = UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE;
 
-/* Both are polled until the communication of `which` has ended. */
+/* Polls both VCQs until the communication of `which` has ended. */
 static int end_of(utofu_vcq_hdl_t which)
 {
     int rc = UTOFU_ERR_NOT_FOUND;
@@ -53,8 +53,8 @@ static void memory_does_not_come(void)
     fake_lacks_memory = 0;
 }
 
-/* The origin was connected long ago. Its peer has seen the connection break first, and asks for
- * another one, for which the origin has no room; nor has it memory to ask for one itself. */
+/* The origin was connected long ago. Its peer has seen the connection break first and asks for
+ * another one, for which the origin has neither room nor the memory to ask itself. */
 static void room_comes(void)
 {
     put_back(notice);
@@ -64,7 +64,7 @@ static void room_comes(void)
     put_there(notice); /* reads the peer's table first */
     CHECK(fake_poll_mrq(origin) == UTOFU_ERR_NOT_FOUND);
     uint32_t asks = fake_asks;
-    fake_breaks = true; /* of what the peer has asked for */
+    fake_breaks = true; /* the connection that the peer asked for */
     put_back(notice);
     POLL_UNTIL(fake_asks > asks, (void)fake_poll_mrq(peer));
     CHECK(!fake_breaks);

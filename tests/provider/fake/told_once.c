@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A connection breaks behind communications that its target has received, without the origin having
- * heard so, and the target is freed and made anew, with the same id, before the two meet again:
- * what the old VCQ was told is not told to the new one. What it had not received goes there. Also
- * where the new VCQ is the one that asks for the connection, and where several VCQs come and go.
- * One process, two VCQs; the fake provider.
+ * A connection breaks behind communications that its target has received and the origin does not
+ * know to be received, and the target VCQ is freed and created again, with the same id, before the
+ * two connect again: communications that the old VCQ received are not sent to the new one; those
+ * that it had not received are. Also where the new VCQ asks for the connection, and where several
+ * VCQs come and go. One process, two VCQs; the fake provider.
  */
 #include "pair.h"
 
@@ -15,7 +15,7 @@ static const unsigned long int flags = UTOFU_ONESIDED_FLAG_TCQ_NOTICE |
                                        UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE;
 static int ended, failed; /* local notices at the origin */
 
-/* Remote notices that this poll finds at the peer. */
+/* Counts the remote notices that this poll finds at the peer. */
 static int poll_peer(uint64_t edata)
 {
     struct utofu_mrq_notice notice;
@@ -45,8 +45,8 @@ static void poll_origin(void)
     failed += rc != UTOFU_SUCCESS;
 }
 
-/* What is under way is answered by the peer, which the origin does not see; then the peer's id has
- * a new owner, `lives` times. */
+/* The peer answers the communications under way, unseen by the origin; then `lives` new VCQs take
+ * the peer's id, one after the other. */
 static void make_peer_anew(int lives)
 {
     for (int i = 0; i < lives; i++) {
@@ -77,7 +77,7 @@ static void settle(uint64_t edata, int notices)
     CHECK(arrived == notices);
 }
 
-/* The old VCQ has it, and the new one is told nothing. */
+/* The old VCQ received the put, and the new one gets nothing. */
 static void received_by_the_old_one(int lives, bool new_one_asks)
 {
     int arrived = 0;
@@ -90,7 +90,7 @@ static void received_by_the_old_one(int lives, bool new_one_asks)
     POLL_UNTIL(arrived == 1, arrived += poll_peer(1));
     CHECK(ended == 1 && there[0] == OLD_WORD);
     make_peer_anew(lives);
-    fake_loses = !new_one_asks; /* or the request takes its place: the answer is lost, too */
+    fake_loses = !new_one_asks; /* or the request replaces it: the answer is lost, too */
     if (new_one_asks)
         CHECK(utofu_put(peer, origin_id, back_lcl, back_rmt, 8, 0, UTOFU_ONESIDED_FLAG_TCQ_NOTICE,
                         NULL) == UTOFU_SUCCESS);
@@ -105,7 +105,7 @@ static void received_by_the_old_one(int lives, bool new_one_asks)
     CHECK(ended == 3 && there[0] == NEW_WORD);
 }
 
-/* The old VCQ has the first, and not the second. */
+/* The old VCQ received the first put, and not the second. */
 static void not_received_by_the_old_one(void)
 {
     int arrived = 0;
@@ -115,7 +115,7 @@ static void not_received_by_the_old_one(void)
     settle(1, 1);
     put(OLD_WORD, 1);
     POLL_UNTIL(arrived == 1, arrived += poll_peer(1));
-    put(NEW_WORD, 3); /* and the peer does not poll any more */
+    put(NEW_WORD, 3); /* the peer does not poll again */
     make_peer_anew(1);
     fake_loses = true;
     settle(3, 1);
@@ -123,7 +123,7 @@ static void not_received_by_the_old_one(void)
     CHECK(failed == 0 && there[0] == NEW_WORD);
 }
 
-/* The old VCQ has added, and its answer is lost with it: the new one does not add again. */
+/* The old VCQ has executed the addition, and its answer is lost: the new one does not add. */
 static void answer_of_the_old_one(void)
 {
     struct fake_answers answers = {0};
@@ -152,7 +152,7 @@ static void open_origin(void)
     CHECK(utofu_reg_mem(origin, here + 4, 32, 0, &back_rmt) == UTOFU_SUCCESS);
 }
 
-/* What the old origin had sent is not taken for what the new one sends. */
+/* Messages of the old origin are not taken for those of the new one. */
 static void both_are_new(void)
 {
     utofu_vcq_id_t before = origin_id;
@@ -166,7 +166,7 @@ static void both_are_new(void)
     settle(5, 1);
     put(NEW_WORD, 6);
     fake_loses = true;
-    POLL_UNTIL(!fake_loses, CHECK(poll_peer(6) == 0)); /* before it has read the put */
+    POLL_UNTIL(!fake_loses, CHECK(poll_peer(6) == 0)); /* before the peer has read the put */
     settle(6, 1);
     POLL_UNTIL(ended == 2, poll_origin());
     CHECK(failed == 0 && there[0] == NEW_WORD);

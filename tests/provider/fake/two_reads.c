@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An ARMW looks whether its target is mapped here, and begins to read the entry of its STag; as it
- * is not, it goes to the target's CPU at once. What follows on the link needs another STag, whose
- * entry is read for it then. One process, two VCQs; the fake provider, which maps nothing and
- * answers a read when the target is polled.
+ * An ARMW checks whether its target is mapped here, and begins to read the entry of its STag; the
+ * target is not mapped, so the ARMW is sent to the target's CPU at once. The next communication on
+ * the link needs another STag, whose entry is read next. One process, two VCQs; the fake provider,
+ * which maps nothing and answers a read when the target is polled.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Communications without notices are not signalled: they complete with a later one that is. What
- * stands behind them in the TCQ, or on their link, is not held up for good: neither where a thread
- * sleeps until it can be polled, nor where the oldest on the link is an ARMW. One process, two
- * VCQs; the fake provider, which sends no answers to what is not signalled.
+ * Communications without notices are not signalled: they complete with a later signalled one.
+ * Entries behind them in the TCQ, or communications behind them on the link, complete in the end:
+ * also where a thread sleeps until they do, and where the oldest on the link is an ARMW. One
+ * process, two VCQs; the fake provider, which answers only signalled operations.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -52,7 +52,7 @@ static void begin_to_sleep(pthread_t *thread, int *rc)
     const struct timespec ms = {.tv_nsec = ASLEEP_MS * 1000000L};
 
     CHECK(pthread_create(thread, NULL, sleeper, rc) == 0);
-    nanosleep(&ms, NULL); /* else it does not sleep yet, and looks once more */
+    nanosleep(&ms, NULL); /* else the thread does not sleep yet, and polls once more */
 }
 
 /* Both puts are executed, and the TCQ entry of the second waits for the first. */
@@ -73,7 +73,7 @@ static void who_sleeps_is_woken(void)
     CHECK(poll_tcq() == UTOFU_SUCCESS);
 }
 
-/* Its data are posted, and its notice is refused: it fails when the data are reported. */
+/* The data are posted, and the notice is refused: the put fails when the data are reported. */
 static void who_sleeps_hears_of_a_failure(void)
 {
     pthread_t thread;
