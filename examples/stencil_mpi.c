@@ -2,9 +2,9 @@
 /*
  * A stencil solver with MPI's persistent neighbourhood collectives: 2-D with five points or 3-D
  * with 27, on a torus. The halo is exchanged while the inner points are computed. The program
- * itself does not use uTofu; with libprdma preloaded (docs/guide/prdma.md) the halo exchange needs no
- * progress by MPI. The computation is repeated with messages, and both results must be equal to the
- * last bit.
+ * itself does not use uTofu; with libprdma preloaded (docs/guide/prdma.md) the halo exchange needs
+ * no progress by MPI. The computation is repeated with messages, and both results must be equal to
+ * the last bit.
  *
  *     mpicc -o stencil_mpi stencil_mpi.c
  *     mpirun -n 4 prdma-run ./stencil_mpi 3

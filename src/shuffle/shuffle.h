@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The shuffle mode, UTOFU_SHUFFLE: uses the freedoms that the uTofu manual leaves to the hardware,
- * so that a program that relies on more than the manual promises fails in its tests. docs/guide/check.md
- * lists the freedoms.
+ * so that a program that relies on more than the manual promises fails in its tests.
+ * docs/guide/check.md lists the freedoms.
  *
  * Most of the mode is a provider around the one in use, so that nothing changes without the mode:
  * the wrapping provider delays operations, issues them in another order and in pieces, and reports

@@ -10,8 +10,8 @@
  * A counter of BOTH is summed up over the VCQs. NULL: not in a line, or not in the summary. The
  * counters before PEERS only grow, so that a region is the difference of two rows. A new row here
  * makes the field, and all code that merges, prints and sums up; the engine must count it. A
- * counter needs its row in docs/guide/tracing.md, which tests/stats/check_counters.py --fix makes from
- * this table, and a test that names it.
+ * counter needs its row in docs/guide/tracing.md, which tests/stats/check_counters.py --fix makes
+ * from this table, and a test that names it.
  */
 COUNTER(PUTS, BOTH, SUM, "puts", "puts",
         "puts that were started; Put Piggyback is one, and so is each block of a stride")

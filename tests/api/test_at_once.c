@@ -32,8 +32,8 @@ static bool cpu_has(const char *const words[], size_t num)
     return found == (1u << num) - 1;
 }
 
-/* docs/guide/porting.md promises this if stores of 16 bytes become visible at once; for copies by the
- * kernel only if these do. */
+/* docs/guide/porting.md promises this if stores of 16 bytes become visible at once; for copies by
+ * the kernel only if these do. */
 static void need_machine(void)
 {
     static const char *const wide[] = {" avx "}, *const by_kernel[] = {"AuthenticAMD", " fsrm"};

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The smallest provider with the operations that programs need, for tests with three providers in
- * the registry, and as an example for docs/design/adding-a-provider.md. Every operation is a frame on a
- * Unix socket; the target executes it when it polls, in order, and answers. No device, no atomics,
- * no mapped memory. It does not check that memory is mapped, takes a forked child of a peer for the
- * peer, and ends the process where memory runs out.
+ * the registry, and as an example for docs/design/adding-a-provider.md. Every operation is a frame
+ * on a Unix socket; the target executes it when it polls, in order, and answers. No device, no
+ * atomics, no mapped memory. It does not check that memory is mapped, takes a forked child of a
+ * peer for the peer, and ends the process where memory runs out.
  */
 #include <errno.h>
 #include <pthread.h>
