@@ -181,6 +181,8 @@ void enhanced(const struct proc *proc, uint32_t *options, uint32_t *count);
 
 /* daemon_datagram.c */
 uint8_t port_at(const struct ibv_ah_attr *attr);
+/* Is there a way from one port to the other? 0: no port. */
+bool ports_reach(uint8_t from, uint8_t to);
 bool share_partition(const struct qp *a, const struct qp *b);
 bool send_datagram(struct qp *qp, const struct ad_wqe *w, const void *data, uint32_t size);
 
@@ -208,7 +210,8 @@ struct profile {
     bool raises_qp_errors; /* the responder's QP_ACCESS_ERR and QP_REQ_ERR */
     bool errors_notify;    /* a failed completion wakes who waits for solicited ones */
     bool reorders;         /* WRITEs pass each other */
-    uint32_t unit; /* bytes, aligned to as many, that are placed by themselves; 0: packets are */
+    bool one_fabric; /* LIDs of other ports are reached; else there is no route between ports */
+    uint32_t unit;   /* bytes, aligned to as many, that are placed by themselves; 0: packets are */
     bool words_of_rxe; /* for what is wrong in a request or receive itself */
 };
 extern struct profile profile;

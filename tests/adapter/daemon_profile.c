@@ -200,6 +200,45 @@ static void be_ib(void)
     port->gids[0].ndev_ifindex = 0;
 }
 
+/* Two ports in subnets of IPoIB of their own, and one InfiniBand fabric, whose subnet prefix is the
+ * default one. rdma_cm does not connect one port to the other: Linux 6.1, drivers/infiniband/core/
+ * cma.c, validate_ipv4_net_dev() drops a request that did not come by the interface that its
+ * sender's address is routed to. */
+static void be_fabric(void)
+{
+    be_ib();
+    be_rails();
+    profile.one_fabric = true;
+    for (uint8_t p = 0; p < 2; p++) {
+        struct ad_port *port = &profile.device.ports[p];
+        port->attr.lid = (uint16_t)(17 + p);
+        port->attr.active_width = 2;
+        port->attr.active_speed = 128;
+        port->attr.pkey_tbl_len = 1;
+        port->pkeys[0] = 0xffff;
+        port->num_gids = 1;
+        port->gids[0] = profile.device.ports[0].gids[0];
+        port->gids[0].port_num = p + 1u;
+        port->gids[0].gid.raw[15] = (uint8_t)(p + 1);
+        port->ipoib = htonl(10u << 24 | (77u + p) << 16 | 1);
+    }
+}
+
+/* The same, each port in a fabric of its own; the subnet managers have the same LID. */
+static void be_fabrics(void)
+{
+    be_fabric();
+    profile.one_fabric = false;
+}
+
+/* The first port NDR, the second XDR, of which active_speed says no more than NDR: Linux 6.7,
+ * drivers/infiniband/core/uverbs_std_types_device.c, copy_port_attr_to_resp(). */
+static void be_xdr(void)
+{
+    be_fabric();
+    profile.device.ports[1].active_speed_ex = 256;
+}
+
 static void be_rxe_itself(void)
 {
     profile.words_of_rxe = true;
@@ -220,6 +259,9 @@ static const struct {
     {"relaxed-keys", "as mlx5; only memory keys with relaxed ordering are made", be_relaxed},
     {"ib", "as mlx5 on InfiniBand without IPoIB: no address that rdma_cm could resolve", be_ib},
     {"rails", "as rxe, with two ports in networks without a route between them", be_rails},
+    {"fabric", "as ib with IPoIB, two ports in one fabric and in two IP subnets", be_fabric},
+    {"fabrics", "the same, in two fabrics with one subnet prefix", be_fabrics},
+    {"xdr", "as fabric, the first port NDR and the second XDR", be_xdr},
     {"dual", "as rails, the first port at 2.5 Gbit/s and the second at 10", be_dual},
 };
 

@@ -86,6 +86,8 @@ struct ad_global {
 
 struct ad_port {
     struct ibv_port_attr attr;
+    uint32_t active_speed_ex; /* of rdma-core 50; 0: active_speed says it */
+    uint32_t ipoib;           /* IPv4 address of its network interface, network order; 0: none */
     struct ibv_gid_entry gids[AD_MAX_GIDS];
     uint32_t num_gids;
     uint16_t pkeys[AD_MAX_PKEYS];
