@@ -134,6 +134,8 @@ struct vp_peer {
 struct vp_network {
     uint8_t family, prefix; /* AF_INET, AF_INET6; bits */
     uint8_t address[16];
+    uint8_t part; /* of fabrics of one address that do not reach each other: which */
+    bool by_ip;   /* it is that of an IP address, else of an InfiniBand port's GID */
 };
 
 struct vp_port {
