@@ -203,6 +203,7 @@ struct prov_config {
     unsigned int num_tnis;
     unsigned int peer_timeout_ms; /* a silent peer is given up after this */
     unsigned int job_timeout_ms;  /* and one whose address cannot be resolved, after this */
+    unsigned int job_size;        /* processes of the job; 0: not known */
     unsigned int local_size;      /* processes of the job on this host; 0: not known */
     unsigned int local_rank;      /* and which of them this is, from 0 on */
     bool reports_slowness; /* the one process of its host that warns of slow configurations */

@@ -155,6 +155,8 @@ struct vp_port {
     bool needs_grh; /* InfiniBand: LIDs do not suffice */
     uint8_t mtu;    /* enum ibv_mtu */
     uint16_t pkey_index;
+    int16_t traffic_class; /* RoCE: of its connections, where none is set; -1: */
+    uint8_t rdmacm_class;  /* that of librdmacm, which needs not be told */
     char name[80];
     /* only progress() touches these */
     uint64_t down_since; /* ms; 0: it is up */

@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the host says of the adapter beside libibverbs: its network interfaces (IPoIB). */
+/*
+ * What the host says of the adapter beside libibverbs: its network interfaces (IPoIB), and files
+ * below /sys, which are those of the folder that UT_ADAPTER_SYS names.
+ */
 #include "client.h"
 
 #include <dlfcn.h>
 #include <ifaddrs.h>
+#include <limits.h>
 #include <net/if.h>
 #include <net/if_arp.h>
 #include <netpacket/packet.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { PER_PORT = 2 };
 
@@ -85,4 +90,17 @@ EXPORT void freeifaddrs(struct ifaddrs *list)
     }
     *(void **)&real = dlsym(RTLD_NEXT, "freeifaddrs");
     real(list);
+}
+
+EXPORT FILE *fopen(const char *path, const char *mode)
+{
+    FILE *(*real)(const char *, const char *);
+    const char *folder = getenv("UT_ADAPTER_SYS");
+    char ours_of[PATH_MAX];
+
+    *(void **)&real = dlsym(RTLD_NEXT, "fopen");
+    if (!folder || strncmp(path, "/sys/", 5) != 0)
+        return real(path, mode);
+    snprintf(ours_of, sizeof(ours_of), "%s%s", folder, path);
+    return real(ours_of, mode);
 }

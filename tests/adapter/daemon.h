@@ -178,6 +178,7 @@ struct mr *mr_find(uint32_t key);
 struct proc *procs_first(void);
 int receives_left(const struct proc *proc, uint32_t *count);
 void enhanced(const struct proc *proc, uint32_t *options, uint32_t *count);
+void classes_of(const struct proc *proc, uint32_t *classes, uint32_t *count);
 
 /* daemon_datagram.c */
 uint8_t port_at(const struct ibv_ah_attr *attr);

@@ -60,6 +60,7 @@ struct cm_id {
     struct ad_cm_param param; /* of the message that is repeated */
     struct timer timer;
     uint64_t give_up_at;
+    uint8_t tos; /* which the request carries as the traffic class of the path */
 };
 
 static struct vp_list ids = {&ids, &ids};
@@ -307,6 +308,7 @@ static void new_request(struct cm_id *listener, struct cm_id *origin)
     id->initiator_depth = param->responder_resources;
     id->retry_count = param->retry_count;
     id->rnr_retry_count = param->rnr_retry_count;
+    id->tos = origin->tos;
     id->peer = origin;
     origin->peer = id;
     id->listener = listener;
@@ -560,6 +562,7 @@ static void path_attr(const struct cm_id *id, struct ibv_qp_attr *attr)
         attr->ah_attr.grh.dgid = profile.device.ports[to_port - 1].gids[to].gid;
     attr->ah_attr.grh.sgid_index = from;
     attr->ah_attr.grh.hop_limit = 64;
+    attr->ah_attr.grh.traffic_class = id->tos;
 }
 
 static bool has_met(const struct cm_id *id)
@@ -689,6 +692,9 @@ static int request_of_id(struct cm_id *id, struct ad_msg *msg)
         return reject(id, msg);
     case AD_CM_DISCONNECT:
         return disconnect(id);
+    case AD_CM_TOS:
+        id->tos = (uint8_t)msg->cm.number;
+        return 0;
     default:
         return EINVAL;
     }

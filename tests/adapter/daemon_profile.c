@@ -282,7 +282,7 @@ bool profile_choose(const char *name)
 static uint32_t left[AD_NUM_FAULTS]; /* how often; or until the n-th */
 static uint32_t seen[AD_NUM_FAULTS];
 static uint64_t silent_until;
-static struct timer port_timer, gid_timer;
+static struct timer port_timer, gid_timer, lid_timer;
 
 static const struct {
     const char *name, *what;
@@ -308,6 +308,7 @@ static const struct {
     [AD_FAULT_LOSS] = {"ud-loss", "every N-th datagram is lost"},
     [AD_FAULT_TWICE] = {"ud-twice", "every N-th datagram arrives twice"},
     [AD_FAULT_LATE] = {"ud-late", "every N-th datagram arrives up to 20 ms late"},
+    [AD_FAULT_LID] = {"lid", "InfiniBand: the port has another LID for N ms"},
     [AD_FAULT_LAST_LATE] = {"last-late", "LAST_WQE_REACHED is raised N ms later"},
 };
 
@@ -348,6 +349,31 @@ static void address_is_back(struct timer *timer)
     set_address(true);
 }
 
+enum { LIDS_APART = 1000 };
+
+/* The subnet manager has given the port another one. */
+static void set_lid(int change)
+{
+    uint16_t *lid = &profile.device.ports[0].attr.lid;
+
+    *lid = (uint16_t)(*lid + change);
+    async_event_to_all(IBV_EVENT_LID_CHANGE, 1);
+}
+
+static void lid_is_back(struct timer *timer)
+{
+    (void)timer;
+    set_lid(-LIDS_APART);
+}
+
+static void change_lid(uint32_t ms)
+{
+    if (!lid_timer.due)
+        timer_init(&lid_timer, lid_is_back);
+    set_lid(LIDS_APART);
+    timer_set(&lid_timer, now_ns() + ms * NS_PER_MS);
+}
+
 void fault_new_process(const struct proc *proc)
 {
     AD_STORE(proc->bells->posts_to_go, left[AD_FAULT_POST]);
@@ -380,6 +406,8 @@ int fault_set(uint32_t what, uint32_t count)
         profile.device.takes_any_memory = count;
     if (what == AD_FAULT_FORK)
         profile.device.shares_pages = count;
+    if (what == AD_FAULT_LID)
+        change_lid(count);
     if (what == AD_FAULT_GID) {
         if (!gid_timer.due)
             timer_init(&gid_timer, address_is_back);

@@ -138,6 +138,7 @@ enum ad_fault {
     AD_FAULT_LOSS,      /* every n-th datagram is lost, */
     AD_FAULT_TWICE,     /* arrives twice, */
     AD_FAULT_LATE,      /* or late, behind others */
+    AD_FAULT_LID,       /* the first port has another LID for n ms */
     AD_FAULT_LAST_LATE, /* LAST_WQE_REACHED is raised n ms later */
     AD_NUM_FAULTS
 };
@@ -188,8 +189,10 @@ enum ad_op {
     AD_CM_DISCONNECT,
     AD_CM_QP_ATTR,
     AD_CM_GET_EVENT,
+    AD_CM_TOS,
     AD_CM_DESTROY,
     AD_FAULT,
+    AD_CLASSES,  /* all traffic classes of those queue pairs */
     AD_RECEIVES, /* how many wait in the process's SRQs: fault.count */
     AD_NUM_OPS
 };

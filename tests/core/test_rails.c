@@ -229,6 +229,18 @@ Test(rails, fabrics_with_one_subnet_prefix_are_told_apart)
                                 "each other, UTOFU_VERBS_DEVICES can name both");
 }
 
+Test(rails, link_local_addresses_are_in_no_network_of_their_own)
+{
+    add_ib("a:1", FAST, "fe80::1", 1);
+    add_ib("b:1", FAST, "fe80::2", 2);
+    cr_assert(are_used(false, 0, "1"));
+    count = 0;
+    add_ib("a:1", FAST, "fe80::1", 1);
+    add_ib("b:1", FAST, NULL, 1);
+    cr_assert(are_used(false, 0, "12"));
+    cr_assert_eq(asked, 2);
+}
+
 Test(rails, the_network_of_a_fabric_is_the_lowest_whatever_the_order)
 {
     add_ib("a:1", FAST, "10.3.0.1", 1);

@@ -350,6 +350,8 @@ static void find_port(struct vp_prov *prov, struct finding *finding, struct vp_d
     port->num = (uint8_t)num;
     port->max_msg = attr->max_msg_sz;
     port->speed = vp_port_speed(&all);
+    port->traffic_class = (int16_t)(roce ? vp_traffic_class(name, num) : -1);
+    port->rdmacm_class = (uint8_t)(roce ? vp_rdmacm_class(name, num) : 0);
     if (!listen_somewhere(prov, port, candidates, count, roce)) {
         refuse(prov, name, num, "is active but has no address to listen on (%d tried%s)", count,
                *ut_env_str(UT_ENV_VERBS_SUBNETS) ? ", in UTOFU_VERBS_SUBNETS" : "");
@@ -419,12 +421,31 @@ static struct vp_device *take_device(struct vp_prov *prov, const struct vp_port 
     return dev;
 }
 
-/* A process has one way to connect, as its address has one form: datagrams where one of its ports
- * has no other, or two do not reach each other by IP. */
-static void agree_on_way(struct finding *finding, unsigned int used)
+/*
+ * Is it better not to ask librdmacm? The kernel asks the subnet manager for the path of each
+ * connection, and remembers none (Linux 6.1, drivers/infiniband/core/cma.c, cma_query_ib_route());
+ * and it drops a request to a port whose IP network is not that of the sender's port
+ * (validate_ipv4_net_dev() there). All processes of a job have the same answer where hosts are
+ * alike.
+ */
+static bool prefers_datagrams(const struct vp_prov *prov, const struct finding *finding,
+                              unsigned int used)
 {
-    bool any = ut_env_num(UT_ENV_VERBS_CONNECT) == UT_VERBS_CONNECT_AUTO &&
-               vp_rails_need_datagrams(finding->ports, used);
+    uint64_t from = ut_env_num(UT_ENV_VERBS_UD_FROM);
+
+    if (ut_env_num(UT_ENV_VERBS_CONNECT) != UT_VERBS_CONNECT_AUTO)
+        return false;
+    for (unsigned int i = 0; i < used; i++)
+        if (!finding->ports[i].infiniband)
+            return false;
+    return (from && prov->config.job_size >= from) || vp_rails_need_datagrams(finding->ports, used);
+}
+
+/* A process has one way to connect, as its address has one form: datagrams where one of its ports
+ * has no other, or where that is better. */
+static void agree_on_way(const struct vp_prov *prov, struct finding *finding, unsigned int used)
+{
+    bool any = prefers_datagrams(prov, finding, used);
 
     for (unsigned int i = 0; i < used; i++)
         any |= finding->ports[i].port.by_datagrams;
@@ -503,7 +524,7 @@ static void take_ports(struct vp_prov *prov, struct finding *finding)
     unsigned int used =
         vp_rails_sort(finding->ports, finding->num_ports, chosen, prov->config.local_rank);
     prov->many_ports = used > 1;
-    agree_on_way(finding, used);
+    agree_on_way(prov, finding, used);
     for (unsigned int i = 0; i < used && prov->num_ports < most; i++)
         take_port(prov, finding, &finding->ports[i]);
     for (unsigned int i = 0; i < finding->num_ports; i++)

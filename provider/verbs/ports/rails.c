@@ -87,12 +87,19 @@ static int compare_networks(const struct vp_network *a, const struct vp_network 
 
 /*** InfiniBand: who reaches whom ***/
 
+/* A link-local address, as a GID, is of a network that every fabric has. */
+static bool is_of_one_fabric(const struct vp_network *n)
+{
+    return n->by_ip && !(n->family == AF_INET6 && n->address[0] == 0xfe && n->address[1] == 0x80);
+}
+
 static bool are_joined(const struct vp_found *a, const struct vp_found *b,
                        bool (*reaches)(const struct vp_port *from, const struct vp_port *to))
 {
     if (!a->infiniband || !b->infiniband)
         return false;
-    if (a->port.network.by_ip && compare_networks(&a->port.network, &b->port.network) == 0)
+    if (is_of_one_fabric(&a->port.network) && is_of_one_fabric(&b->port.network) &&
+        compare_networks(&a->port.network, &b->port.network) == 0)
         return true;
     return reaches && compare_networks(&a->subnet, &b->subnet) == 0 && reaches(&a->port, &b->port);
 }
@@ -193,17 +200,49 @@ unsigned int vp_port_speed(const union vp_port_attr *port)
     return mbit * lanes;
 }
 
-/* One line of a file of the device; false: there is none. */
-static bool read_line(const char *device, const char *name, char *line, int size)
+/* The first line of a file; false: there is none. */
+static bool read_file(const char *path, char *line, int size)
 {
-    char path[256];
-
-    snprintf(path, sizeof(path), "/sys/class/infiniband/%s/device/%s", device, name);
     FILE *file = fopen(path, "re");
     bool got = file && fgets(line, size, file);
     if (file)
         fclose(file);
     return got;
+}
+
+/* One of the device. */
+static bool read_line(const char *device, const char *name, char *line, int size)
+{
+    char path[256];
+
+    snprintf(path, sizeof(path), "/sys/class/infiniband/%s/device/%s", device, name);
+    return read_file(path, line, size);
+}
+
+/* As UCX does (August 2026: src/uct/ib/base/ib_device.c, uct_ib_device_query_roce_tclass()). The
+ * file is that of the vendor's kernel modules. */
+int vp_traffic_class(const char *device, unsigned int port)
+{
+    char path[256], line[64];
+    unsigned int traffic_class;
+
+    snprintf(path, sizeof(path), "/sys/class/infiniband/%s/tc/%u/traffic_class", device, port);
+    return read_file(path, line, sizeof(line)) &&
+                   sscanf(line, "Global tclass=%u", &traffic_class) == 1 &&
+                   traffic_class <= UINT8_MAX
+               ? (int)traffic_class
+               : -1;
+}
+
+/* What Linux 6.1 gives to the paths of connections (drivers/infiniband/core/cma.c,
+ * cma_resolve_iboe_route()); there is the file where somebody has made its folder. */
+int vp_rdmacm_class(const char *device, unsigned int port)
+{
+    char path[256], line[64];
+
+    snprintf(path, sizeof(path), "/sys/kernel/config/rdma_cm/%s/ports/%u/default_roce_tos", device,
+             port);
+    return read_file(path, line, sizeof(line)) ? (uint8_t)atoi(line) : 0;
 }
 
 int vp_numa_node(const char *device)

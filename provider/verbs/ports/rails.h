@@ -50,6 +50,11 @@ int vp_query_port(struct ibv_context *context, unsigned int port, union vp_port_
 /* Mbit/s; 0: the device does not say. */
 unsigned int vp_port_speed(const union vp_port_attr *attr);
 
+/* RoCE: the traffic class that the administrator gave to the port; -1: none. */
+int vp_traffic_class(const char *device, unsigned int port);
+/* The one that librdmacm's connections have, where no other is set; 0: none is set. */
+int vp_rdmacm_class(const char *device, unsigned int port);
+
 /* The NUMA node of a device, -1: not known; and is it near to every CPU of this process? */
 int vp_numa_node(const char *device);
 bool vp_is_near(const char *device);
