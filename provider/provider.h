@@ -201,11 +201,12 @@ struct prov_config {
      * called once more for an endpoint being closed: `owner` must stay valid. */
     void (*wake)(void *owner);
     unsigned int num_tnis;
-    unsigned int peer_timeout_ms; /* after this time a silent peer is given up, */
-    unsigned int job_timeout_ms;  /* and one whose address cannot be resolved after this time */
-    unsigned int local_size;      /* number of processes of the job on this host; 0: unknown */
-    unsigned int local_rank;      /* rank of this process among them */
-    bool reports_slowness;        /* this process warns of slow configurations, one per host */
+    unsigned int peer_timeout_ms; /* a silent peer is given up after this */
+    unsigned int job_timeout_ms;  /* and one whose address cannot be resolved, after this */
+    unsigned int job_size;        /* processes of the job; 0: not known */
+    unsigned int local_size;      /* processes of the job on this host; 0: not known */
+    unsigned int local_rank;      /* and which of them this is, from 0 on */
+    bool reports_slowness; /* the one process of its host that warns of slow configurations */
 };
 
 struct prov_caps {

@@ -123,6 +123,36 @@ static void gids_changed(struct vp_prov *prov, const struct vp_device *dev, int 
     }
 }
 
+/*
+ * The subnet manager gave the port another LID. Peers that connect by datagrams know the old one,
+ * from the address that this process has published; librdmacm's ask the subnet manager. Queue pairs
+ * whose paths lead to the old LID break, and are made again. Another subnet manager (SM_CHANGE,
+ * CLIENT_REREGISTER) makes nothing stale here: paths are not kept, and no multicast group is
+ * joined.
+ */
+static void lid_changed(struct vp_prov *prov, const struct vp_device *dev, int num)
+{
+    struct ibv_port_attr attr;
+
+    for (unsigned int i = 0; i < prov->num_ports; i++) {
+        struct vp_port *port = &prov->ports[i];
+        if (port->dev != dev || port->num != num || port->gid_index >= 0 || !port->by_datagrams ||
+            ibv_query_port(dev->context, port->num, &attr))
+            continue;
+        bool gone = attr.lid != port->at.lid;
+        if (gone == port->no_address)
+            continue;
+        port->no_address = gone;
+        if (gone)
+            ut_warn(VP_CAT,
+                    "%s has LID %u instead of %u: until it has that again, nobody can connect to "
+                    "this process there (UTOFU_VERBS_CONNECT=rdmacm needs no LIDs)",
+                    port->name, attr.lid, port->at.lid);
+        else
+            ut_warn(VP_CAT, "%s has its LID %u again", port->name, attr.lid);
+    }
+}
+
 static void async_event_locked(struct vp_prov *prov, struct vp_device *dev,
                                const struct ibv_async_event *event)
 {
@@ -165,6 +195,10 @@ static void async_event_locked(struct vp_prov *prov, struct vp_device *dev,
         gids_changed(prov, dev, event->element.port_num);
         break;
     case IBV_EVENT_LID_CHANGE:
+        ut_info(VP_CAT, "%s:%d: %s", device, event->element.port_num,
+                ibv_event_type_str(event->event_type));
+        lid_changed(prov, dev, event->element.port_num);
+        break;
     case IBV_EVENT_PKEY_CHANGE:
     case IBV_EVENT_SM_CHANGE:
     case IBV_EVENT_CLIENT_REREGISTER: /* connections that this breaks are made again */

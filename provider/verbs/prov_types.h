@@ -143,6 +143,8 @@ struct vp_peer {
 struct vp_network {
     uint8_t family, prefix; /* AF_INET, AF_INET6; bits */
     uint8_t address[16];
+    uint8_t part; /* of fabrics of one address that do not reach each other: which */
+    bool by_ip;   /* it is that of an IP address, else of an InfiniBand port's GID */
 };
 
 struct vp_port {
@@ -162,6 +164,8 @@ struct vp_port {
     bool needs_grh; /* InfiniBand: LIDs do not suffice */
     uint8_t mtu;    /* enum ibv_mtu */
     uint16_t pkey_index;
+    int16_t traffic_class; /* RoCE: of its connections, where none is set; -1: */
+    uint8_t rdmacm_class;  /* that of librdmacm, which needs not be told */
     char name[80];
     /* only progress() touches these */
     uint64_t down_since; /* ms; 0: it is up */

@@ -43,6 +43,7 @@ static int open_provider(int index, const struct prov_ops *ops)
         .num_tnis = UT_NUM_TNIS,
         .peer_timeout_ms = (unsigned int)ut_env_num(UT_ENV_PEER_TIMEOUT) * 1000,
         .job_timeout_ms = (unsigned int)ut_env_num(UT_ENV_JOB_TIMEOUT) * 1000,
+        .job_size = proc->job->size,
         .local_size = proc->job->local_size,
         .local_rank = proc->job->local_rank,
         .reports_slowness = proc->job->local_rank == 0 && proc->job->local_size > 1,

@@ -96,13 +96,17 @@ X(VERBS_SUBNETS, "UTOFU_VERBS_SUBNETS", STR, 0, 0, 0, "",
 X(VERBS_CONNECT, "UTOFU_VERBS_CONNECT", ENUM, 0, 0, 2, "auto|rdmacm|ud",
   "how connections are made, the same in all processes of a job: rdmacm by librdmacm, which needs "
   "an IP address on each port; ud by datagrams, which do not; auto: rdmacm, or ud where a port "
-  "that "
-  "is used has no address")
+  "that is used has no address, where InfiniBand ports of one fabric are in several IP networks, "
+  "and in large jobs on InfiniBand")
 OPTION(
     VERBS_GID_INDEX, VERBS_CONNECT, "gid_index", "UTOFU_VERBS_GID_INDEX", UINT, 65535, 0, 65535,
     NULL,
     "RoCE: index into the GID table of every port, whose address is used (the connection manager "
     "chooses among its entries by version); 65535: RoCE v2 first, IPv4 before IPv6")
+OPTION(
+    VERBS_UD_FROM, VERBS_CONNECT, "ud_from", NULL, UINT, 1024, 0, 16777216, NULL,
+    "InfiniBand with auto: ud in a job of at least so many processes, as rdma_cm asks the subnet "
+    "manager for the path of each connection; 0: whatever the size")
 OPTION(
     VERBS_SL, VERBS_CONNECT, "sl", "UTOFU_VERBS_SL", UINT, 0, 0, 15, NULL,
     "InfiniBand: service level of connections that are made by datagrams (rdma_cm asks the subnet "

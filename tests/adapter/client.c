@@ -216,6 +216,18 @@ int adapter_enhanced(uint32_t *options)
     return (int)msg.fault.count;
 }
 
+/* The same with all bits of the traffic classes of their paths. */
+EXPORT int adapter_classes(uint32_t *classes);
+int adapter_classes(uint32_t *classes)
+{
+    struct ad_msg msg = {.op = AD_CLASSES};
+
+    if (!cl_connect() || cl_call(&msg, NULL))
+        return -1;
+    *classes = msg.fault.what;
+    return (int)msg.fault.count;
+}
+
 bool cl_wait_readable(int fd)
 {
     struct pollfd pfd = {.fd = fd, .events = POLLIN};

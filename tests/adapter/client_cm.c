@@ -147,6 +147,16 @@ EXPORT int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
     return call_for_route(id, &msg);
 }
 
+EXPORT int rdma_set_option(struct rdma_cm_id *id, int level, int option, void *value, size_t size)
+{
+    struct ad_msg msg = {.op = AD_CM_TOS};
+
+    if (level != RDMA_OPTION_ID || option != RDMA_OPTION_ID_TOS || size != 1)
+        return result(ENOSYS);
+    msg.cm.number = *(const uint8_t *)value;
+    return call(id, &msg);
+}
+
 EXPORT int rdma_listen(struct rdma_cm_id *id, int backlog)
 {
     struct ad_msg msg = {.op = AD_CM_LISTEN, .cm = {.number = (uint32_t)backlog}};

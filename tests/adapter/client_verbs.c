@@ -98,6 +98,10 @@ EXPORT enum ibv_fork_status ibv_is_fork_initialized(void)
     return keeps_pages ? IBV_FORK_ENABLED : IBV_FORK_DISABLED;
 }
 
+/* Of active_speed_ex in struct ibv_port_attr of rdma-core 50, behind all that older ones have. */
+enum { SPEED_EX_AT = 52 };
+_Static_assert(sizeof(struct ibv_port_attr) >= SPEED_EX_AT, "the older one is the beginning");
+
 static int query_port(struct ibv_context *context, uint8_t num, struct ibv_port_attr *attr,
                       size_t size)
 {
@@ -109,7 +113,12 @@ static int query_port(struct ibv_context *context, uint8_t num, struct ibv_port_
         return rc;
     if (num < 1 || num > about.attr.phys_port_cnt)
         return EINVAL;
-    memcpy(attr, &about.ports[num - 1].attr, size < sizeof(*attr) ? size : sizeof(*attr));
+    const struct ad_port *port = &about.ports[num - 1];
+    uint8_t full[SPEED_EX_AT + sizeof(port->active_speed_ex)] = {0};
+    memcpy(full, &port->attr, sizeof(port->attr));
+    memcpy(full + SPEED_EX_AT, &port->active_speed_ex, sizeof(port->active_speed_ex));
+    memset(attr, 0, size);
+    memcpy(attr, full, size < sizeof(full) ? size : sizeof(full));
     return 0;
 }
 

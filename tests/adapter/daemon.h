@@ -178,9 +178,12 @@ struct mr *mr_find(uint32_t key);
 struct proc *procs_first(void);
 int receives_left(const struct proc *proc, uint32_t *count);
 void enhanced(const struct proc *proc, uint32_t *options, uint32_t *count);
+void classes_of(const struct proc *proc, uint32_t *classes, uint32_t *count);
 
 /* daemon_datagram.c */
 uint8_t port_at(const struct ibv_ah_attr *attr);
+/* Is there a way from one port to the other? 0: no port. */
+bool ports_reach(uint8_t from, uint8_t to);
 bool share_partition(const struct qp *a, const struct qp *b);
 bool send_datagram(struct qp *qp, const struct ad_wqe *w, const void *data, uint32_t size);
 
@@ -207,10 +210,11 @@ struct profile {
     bool raises_last_wqe;  /* IBV_EVENT_QP_LAST_WQE_REACHED */
     bool raises_at_error;  /* the same event for each error, whatever is still to be reported */
     bool raises_qp_errors; /* the responder's QP_ACCESS_ERR and QP_REQ_ERR */
-    bool errors_notify;    /* a failed completion wakes waiters for solicited ones */
-    bool reorders;         /* WRITEs overtake each other */
-    uint32_t unit;         /* size of aligned units that are placed separately; 0: packets are */
-    bool words_of_rxe;     /* statuses for errors in a request or receive itself */
+    bool errors_notify;    /* a failed completion wakes who waits for solicited ones */
+    bool reorders;         /* WRITEs pass each other */
+    bool one_fabric; /* LIDs of other ports are reached; else there is no route between ports */
+    uint32_t unit;   /* bytes, aligned to as many, that are placed by themselves; 0: packets are */
+    bool words_of_rxe; /* for what is wrong in a request or receive itself */
 };
 extern struct profile profile;
 bool profile_choose(const char *name);

@@ -60,6 +60,7 @@ struct cm_id {
     struct ad_cm_param param; /* of the message that is repeated */
     struct timer timer;
     uint64_t give_up_at;
+    uint8_t tos; /* which the request carries as the traffic class of the path */
 };
 
 static struct vp_list ids = {&ids, &ids};
@@ -85,13 +86,20 @@ static bool is_gid_of(const struct ibv_gid_entry *entry, const struct sockaddr_s
            memcmp(entry->gid.raw + 12, &in->sin_addr, 4) == 0;
 }
 
-/* The port with this address, and its GID; 0: none. */
+/* IPoIB: the address of a network interface, not of the table of GIDs. */
+static bool is_ipoib_of(const struct ad_port *port, const struct sockaddr_storage *addr)
+{
+    return port->ipoib && addr->ss_family == AF_INET &&
+           ((const struct sockaddr_in *)addr)->sin_addr.s_addr == port->ipoib;
+}
+
+/* The port whose address it is, and its GID; 0: none. */
 static uint8_t find_port(const struct sockaddr_storage *addr, uint8_t *gid_index)
 {
     for (int p = 0; p < profile.device.attr.phys_port_cnt; p++) {
         const struct ad_port *port = &profile.device.ports[p];
         for (uint32_t i = 0; i < port->num_gids; i++) {
-            if (!is_gid_of(&port->gids[i], addr))
+            if (!is_gid_of(&port->gids[i], addr) && !is_ipoib_of(port, addr))
                 continue;
             if (gid_index)
                 *gid_index = (uint8_t)i;
@@ -300,6 +308,7 @@ static void new_request(struct cm_id *listener, struct cm_id *origin)
     id->initiator_depth = param->responder_resources;
     id->retry_count = param->retry_count;
     id->rnr_retry_count = param->rnr_retry_count;
+    id->tos = origin->tos;
     id->peer = origin;
     origin->peer = id;
     id->listener = listener;
@@ -544,10 +553,16 @@ static void path_attr(const struct cm_id *id, struct ibv_qp_attr *attr)
     attr->max_dest_rd_atomic = id->responder_resources;
     attr->min_rnr_timer = 0;
     attr->ah_attr = (struct ibv_ah_attr){.is_global = 1, .port_num = from_port};
+    if (to_port && profile.device.ports[to_port - 1].attr.lid) {
+        attr->ah_attr.is_global = 0;
+        attr->ah_attr.dlid = profile.device.ports[to_port - 1].attr.lid;
+        return;
+    }
     if (to_port)
         attr->ah_attr.grh.dgid = profile.device.ports[to_port - 1].gids[to].gid;
     attr->ah_attr.grh.sgid_index = from;
     attr->ah_attr.grh.hop_limit = 64;
+    attr->ah_attr.grh.traffic_class = id->tos;
 }
 
 static bool has_met(const struct cm_id *id)
@@ -677,6 +692,9 @@ static int request_of_id(struct cm_id *id, struct ad_msg *msg)
         return reject(id, msg);
     case AD_CM_DISCONNECT:
         return disconnect(id);
+    case AD_CM_TOS:
+        id->tos = (uint8_t)msg->cm.number;
+        return 0;
     default:
         return EINVAL;
     }

@@ -31,7 +31,12 @@ uint8_t port_at(const struct ibv_ah_attr *attr)
     return 0;
 }
 
-/* Limited members only reach full members. */
+bool ports_reach(uint8_t from, uint8_t to)
+{
+    return from == to || (to && profile.one_fabric);
+}
+
+/* Limited members reach full ones only. */
 bool share_partition(const struct qp *a, const struct qp *b)
 {
     uint16_t x = profile.device.ports[a->attr.port_num - 1].pkeys[a->attr.pkey_index];
@@ -40,7 +45,6 @@ bool share_partition(const struct qp *a, const struct qp *b)
     return (x | AD_FULL_MEMBER) == (y | AD_FULL_MEMBER) && (x | y) & AD_FULL_MEMBER;
 }
 
-/* There is no route between ports. */
 static void arrive(const struct datagram *d)
 {
     struct qp *to = qp_find(d->qpn), *from = qp_find(d->wc.src_qp);
@@ -118,7 +122,7 @@ bool send_datagram(struct qp *qp, const struct ad_wqe *w, const void *data, uint
     put_header(&d, &ah->attr);
     memcpy(d.data + AD_GRH, data, size);
     d.port = port_at(&ah->attr);
-    if (d.port != qp->attr.port_num || fault_is_silent() || fault_hits(AD_FAULT_LOSS))
+    if (!ports_reach(qp->attr.port_num, d.port) || fault_is_silent() || fault_hits(AD_FAULT_LOSS))
         return true;
     if (fault_hits(AD_FAULT_LATE))
         delay(&d);

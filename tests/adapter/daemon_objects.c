@@ -266,16 +266,35 @@ int receives_left(const struct proc *proc, uint32_t *count)
     return rc;
 }
 
-/* The ready queue pairs of the process, and the options that they use. */
+static bool is_connected(const struct object *object)
+{
+    const struct qp *qp = (const struct qp *)object;
+
+    return object->kind == K_QP && qp->type == IBV_QPT_RC && qp->attr.qp_state == IBV_QPS_RTS;
+}
+
+/* The queue pairs of the process that are ready to send, and the options that they use. */
 void enhanced(const struct proc *proc, uint32_t *options, uint32_t *count)
 {
     *options = *count = 0;
     for (const struct vp_list *l = proc->objects.next; l != &proc->objects; l = l->next) {
         const struct object *object = vp_container_of(l, struct object, link);
-        const struct qp *qp = (const struct qp *)object;
-        if (object->kind != K_QP || qp->type != IBV_QPT_RC || qp->attr.qp_state != IBV_QPS_RTS)
+        if (!is_connected(object))
             continue;
-        *options |= qp->ece.used;
+        *options |= ((const struct qp *)object)->ece.used;
+        ++*count;
+    }
+}
+
+/* The same with the bits of their traffic classes. */
+void classes_of(const struct proc *proc, uint32_t *classes, uint32_t *count)
+{
+    *classes = *count = 0;
+    for (const struct vp_list *l = proc->objects.next; l != &proc->objects; l = l->next) {
+        const struct object *object = vp_container_of(l, struct object, link);
+        if (!is_connected(object))
+            continue;
+        *classes |= ((const struct qp *)object)->attr.ah_attr.grh.traffic_class;
         ++*count;
     }
 }

@@ -204,6 +204,45 @@ static void be_ib(void)
     port->gids[0].ndev_ifindex = 0;
 }
 
+/* Two ports in subnets of IPoIB of their own, and one InfiniBand fabric, whose subnet prefix is the
+ * default one. rdma_cm does not connect one port to the other: Linux 6.1, drivers/infiniband/core/
+ * cma.c, validate_ipv4_net_dev() drops a request that did not come by the interface that its
+ * sender's address is routed to. */
+static void be_fabric(void)
+{
+    be_ib();
+    be_rails();
+    profile.one_fabric = true;
+    for (uint8_t p = 0; p < 2; p++) {
+        struct ad_port *port = &profile.device.ports[p];
+        port->attr.lid = (uint16_t)(17 + p);
+        port->attr.active_width = 2;
+        port->attr.active_speed = 128;
+        port->attr.pkey_tbl_len = 1;
+        port->pkeys[0] = 0xffff;
+        port->num_gids = 1;
+        port->gids[0] = profile.device.ports[0].gids[0];
+        port->gids[0].port_num = p + 1u;
+        port->gids[0].gid.raw[15] = (uint8_t)(p + 1);
+        port->ipoib = htonl(10u << 24 | (77u + p) << 16 | 1);
+    }
+}
+
+/* The same, each port in a fabric of its own; the subnet managers have the same LID. */
+static void be_fabrics(void)
+{
+    be_fabric();
+    profile.one_fabric = false;
+}
+
+/* The first port NDR, the second XDR, of which active_speed says no more than NDR: Linux 6.7,
+ * drivers/infiniband/core/uverbs_std_types_device.c, copy_port_attr_to_resp(). */
+static void be_xdr(void)
+{
+    be_fabric();
+    profile.device.ports[1].active_speed_ex = 256;
+}
+
 static void be_rxe_itself(void)
 {
     profile.words_of_rxe = true;
@@ -224,6 +263,9 @@ static const struct {
     {"relaxed-keys", "as mlx5; only memory keys with relaxed ordering are made", be_relaxed},
     {"ib", "as mlx5 on InfiniBand without IPoIB: no address that rdma_cm could resolve", be_ib},
     {"rails", "as rxe, with two ports in networks without a route between them", be_rails},
+    {"fabric", "as ib with IPoIB, two ports in one fabric and in two IP subnets", be_fabric},
+    {"fabrics", "the same, in two fabrics with one subnet prefix", be_fabrics},
+    {"xdr", "as fabric, the first port NDR and the second XDR", be_xdr},
     {"dual", "as rails, the first port at 2.5 Gbit/s and the second at 10", be_dual},
 };
 
@@ -244,7 +286,7 @@ bool profile_choose(const char *name)
 static uint32_t left[AD_NUM_FAULTS]; /* remaining number, or until the n-th */
 static uint32_t seen[AD_NUM_FAULTS];
 static uint64_t silent_until;
-static struct timer port_timer, gid_timer;
+static struct timer port_timer, gid_timer, lid_timer;
 
 static const struct {
     const char *name, *what;
@@ -270,6 +312,7 @@ static const struct {
     [AD_FAULT_LOSS] = {"ud-loss", "every N-th datagram is lost"},
     [AD_FAULT_TWICE] = {"ud-twice", "every N-th datagram arrives twice"},
     [AD_FAULT_LATE] = {"ud-late", "every N-th datagram arrives up to 20 ms late"},
+    [AD_FAULT_LID] = {"lid", "InfiniBand: the port has another LID for N ms"},
     [AD_FAULT_LAST_LATE] = {"last-late", "LAST_WQE_REACHED is raised N ms later"},
 };
 
@@ -310,6 +353,31 @@ static void address_is_back(struct timer *timer)
     set_address(true);
 }
 
+enum { LIDS_APART = 1000 };
+
+/* The subnet manager has given the port another one. */
+static void set_lid(int change)
+{
+    uint16_t *lid = &profile.device.ports[0].attr.lid;
+
+    *lid = (uint16_t)(*lid + change);
+    async_event_to_all(IBV_EVENT_LID_CHANGE, 1);
+}
+
+static void lid_is_back(struct timer *timer)
+{
+    (void)timer;
+    set_lid(-LIDS_APART);
+}
+
+static void change_lid(uint32_t ms)
+{
+    if (!lid_timer.due)
+        timer_init(&lid_timer, lid_is_back);
+    set_lid(LIDS_APART);
+    timer_set(&lid_timer, now_ns() + ms * NS_PER_MS);
+}
+
 void fault_new_process(const struct proc *proc)
 {
     AD_STORE(proc->bells->posts_to_go, left[AD_FAULT_POST]);
@@ -342,6 +410,8 @@ int fault_set(uint32_t what, uint32_t count)
         profile.device.takes_any_memory = count;
     if (what == AD_FAULT_FORK)
         profile.device.shares_pages = count;
+    if (what == AD_FAULT_LID)
+        change_lid(count);
     if (what == AD_FAULT_GID) {
         if (!gid_timer.due)
             timer_init(&gid_timer, address_is_back);

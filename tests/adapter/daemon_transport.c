@@ -494,7 +494,8 @@ static struct qp *responder(const struct qp *qp)
 
     if (!peer || fault_is_silent() || peer->attr.dest_qp_num != qp->qpn ||
         peer->type != IBV_QPT_RC || !share_partition(qp, peer) ||
-        port_at(&qp->attr.ah_attr) != peer->attr.port_num)
+        port_at(&qp->attr.ah_attr) != peer->attr.port_num ||
+        !ports_reach(qp->attr.port_num, peer->attr.port_num))
         return NULL;
     if (qp->ece.used != peer->ece.used)
         return NULL; /* its messages cannot be understood */

@@ -72,7 +72,31 @@ says 'listens at 10.77.0.1 in 10.77.0.0/24,' env UTOFU_VERBS_DEVICES=rxe0:1
 grep -q '"speed_mbit": *10000' "$out"
 grep -q '"network": *"10.78.0.0/24"' "$out"
 
-# a setting without a matching port is reported, with the existing ones
+# InfiniBand: one fabric is one network, whatever the IP addresses; two fabrics are not, though they have one prefix.
+profile=fabric
+says 'listens at LID 17 in 10.77.0.0/24, connects by ud,' env
+says 'listens at LID 18 in 10.78.0.0/24, connects by ud,' env
+says 'TNI 1 3 5$' env
+says 'listens at 10.77.0.1 in 10.77.0.0/24, connects by rdmacm,' env UTOFU_VERBS_DEVICES=mlx5_0:1
+says 'not used: is in 10.78.0.0/24, and mlx5_0:1 in 10.77.0.0/24' env UTOFU_VERBS_CONNECT=rdmacm
+profile=fabrics
+says 'listens at 10.77.0.1 in 10.77.0.0/24, connects by rdmacm,' env
+says 'not used: is in 10.78.0.0/24, and mlx5_0:1 in 10.77.0.0/24: if these reach each other' env
+
+# In large jobs on InfiniBand the subnet manager is not asked for each connection.
+says 'listens at LID 17 in 10.77.0.0/24, connects by ud,' env UTOFU_VERBS_CONNECT=ud_from=1
+says 'listens at 10.77.0.1 in 10.77.0.0/24, connects by rdmacm,' env UTOFU_VERBS_CONNECT=ud_from=2
+says 'listens at 10.77.0.1 in 10.77.0.0/24, connects by rdmacm,' env UTOFU_VERBS_CONNECT=ud_from=0
+says 'listens at 10.77.0.1 in 10.77.0.0/24, connects by rdmacm,' env UTOFU_VERBS_CONNECT=rdmacm,ud_from=1
+profile=rxe
+says 'listens at 10.77.0.1 in 10.77.0.0/24, connects by rdmacm,' env UTOFU_VERBS_CONNECT=ud_from=1
+
+# What is faster than NDR is known, and a port that would hold it up is not used beside it.
+profile=xdr
+says 'active, InfiniBand, MTU 4096 of 4096, 800 Gbit/s' env
+says 'not used: has 400000 Mbit/s, and mlx5_0:2 has 800000: TNIs with this port would hold up the others' env
+
+# What names nothing that is there is said, with what is there.
 complains() {
     text=$1
     shift

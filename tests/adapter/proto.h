@@ -86,6 +86,8 @@ struct ad_global {
 
 struct ad_port {
     struct ibv_port_attr attr;
+    uint32_t active_speed_ex; /* of rdma-core 50; 0: active_speed says it */
+    uint32_t ipoib;           /* IPv4 address of its network interface, network order; 0: none */
     struct ibv_gid_entry gids[AD_MAX_GIDS];
     uint32_t num_gids;
     uint16_t pkeys[AD_MAX_PKEYS];
@@ -131,13 +133,13 @@ enum ad_fault {
     AD_FAULT_QUEUES,      /* n=1: completion queues are in error, 2: shared receive queues */
     AD_FAULT_GID,         /* the first port lacks its IPv4 address for n ms */
     AD_FAULT_PEERMEM,     /* 1: memory is registered that the CPU cannot reach */
-    AD_FAULT_PLACED_LATE, /* acknowledged data are in memory n ms later, or after a READ */
-    AD_FAULT_FORK,        /* 1: like kernels before 5.12, which share registered pages with
-                           * children */
-    AD_FAULT_LOSS,        /* every n-th datagram is lost, */
-    AD_FAULT_TWICE,       /* arrives twice, */
-    AD_FAULT_LATE,        /* or late, behind others */
-    AD_FAULT_LAST_LATE,   /* LAST_WQE_REACHED is raised n ms later */
+    AD_FAULT_PLACED_LATE, /* what is acknowledged is in memory n ms later, or behind a READ */
+    AD_FAULT_FORK,      /* 1: as kernels before 5.12, which share registered pages with children */
+    AD_FAULT_LOSS,      /* every n-th datagram is lost, */
+    AD_FAULT_TWICE,     /* arrives twice, */
+    AD_FAULT_LATE,      /* or late, behind others */
+    AD_FAULT_LID,       /* the first port has another LID for n ms */
+    AD_FAULT_LAST_LATE, /* LAST_WQE_REACHED is raised n ms later */
     AD_NUM_FAULTS
 };
 
@@ -187,9 +189,11 @@ enum ad_op {
     AD_CM_DISCONNECT,
     AD_CM_QP_ATTR,
     AD_CM_GET_EVENT,
+    AD_CM_TOS,
     AD_CM_DESTROY,
     AD_FAULT,
-    AD_RECEIVES, /* number of receives in the process's SRQs: fault.count */
+    AD_CLASSES,  /* all traffic classes of those queue pairs */
+    AD_RECEIVES, /* how many wait in the process's SRQs: fault.count */
     AD_NUM_OPS
 };
 

@@ -183,3 +183,143 @@ Test(hosts, an_address_that_goes_is_named)
 {
     run(2, "UTOFU_LOG_LEVEL=warning", check_lost_address);
 }
+
+static void check_lid(void *arg)
+{
+    char path[] = "/tmp/test_hosts.XXXXXX";
+    struct ut_peer peers[2];
+    struct ut_end end;
+    struct utofu_mrq_notice notice;
+    int log = -1;
+
+    (void)arg;
+    if (ut_rank == 0) {
+        log = mkstemp(path);
+        CHECK(log >= 0 && dup2(log, STDERR_FILENO) == STDERR_FILENO, "%s", path);
+    }
+    ut_open_all(&end, SIZE, peers);
+    if (ut_rank == 0) {
+        fault(AD_FAULT_LID, 300);
+        wait_for_line(path, "has LID 1017 instead of 17: until");
+        wait_for_line(path, "has its LID 17 again");
+        unlink(path);
+        close(log);
+    }
+    ut_barrier();
+    if (ut_rank == 1) {
+        CHECK_OK(utofu_put(end.vcq, peers[0].id, end.stadd, peers[0].stadd, 8, 0, UT_LCL, NULL));
+        CHECK_OK(ut_await_mrq(end.vcq, &notice));
+    }
+    ut_close_all(&end);
+}
+
+Test(hosts, a_lid_that_changes_is_named)
+{
+    const char *profile = getenv("UT_ADAPTER_PROFILE");
+
+    if (!profile || strcmp(profile, "ib") != 0)
+        cr_skip_test("not over InfiniBand of the software adapter");
+    run(2, "UTOFU_LOG_LEVEL=warning", check_lid);
+}
+
+/*
+ * The traffic class of connections, as their queue pairs have it. What the administrator has set is
+ * in files, and the adapter's library finds those below a folder of the test's own.
+ */
+struct class_case {
+    const char *connect; /* UTOFU_VERBS_CONNECT */
+    const char *file, *says;
+    uint32_t want;
+};
+
+static void await_class(uint32_t want)
+{
+    int (*get)(uint32_t *) = (int (*)(uint32_t *))dlsym(RTLD_DEFAULT, "adapter_classes");
+    uint32_t classes;
+    int num;
+
+    CHECK(get, "no adapter_classes()");
+    do {
+        ut_relax();
+        num = get(&classes);
+        CHECK(num >= 0);
+        ut_step("%d queue pairs have class %u, not %u", num, classes, want);
+    } while (num == 0 || classes != want);
+}
+
+static void check_class(void *arg)
+{
+    struct ut_peer peers[2];
+    struct ut_end end;
+    struct utofu_mrq_notice notice;
+
+    ut_open_all(&end, SIZE, peers);
+    if (ut_rank == 0) {
+        CHECK_OK(utofu_put(end.vcq, peers[1].id, end.stadd, peers[1].stadd, 8, 0, UT_LCL, NULL));
+        CHECK_OK(ut_await_mrq(end.vcq, &notice));
+    }
+    ut_barrier();
+    await_class(*(const uint32_t *)arg);
+    ut_close_all(&end);
+}
+
+static void make_file(const char *root, const char *name, const char *text)
+{
+    char command[512], path[256];
+
+    snprintf(path, sizeof(path), "%s%s", root, name);
+    snprintf(command, sizeof(command), "mkdir -p \"$(dirname '%s')\"", path);
+    cr_assert_eq(system(command), 0);
+    FILE *file = fopen(path, "we");
+    cr_assert(file && fputs(text, file) >= 0 && fclose(file) == 0, "%s", path);
+}
+
+static void run_class(const struct class_case *c)
+{
+    char root[] = "/tmp/test_hosts.XXXXXX", sys[64], connect[64], command[64];
+    const char *profile = getenv("UT_ADAPTER_PROFILE");
+    uint32_t want = c->want;
+
+    if (!profile || strcmp(profile, "rxe") != 0)
+        cr_skip_test("not over RoCE of the software adapter");
+    cr_assert(mkdtemp(root));
+    if (c->file)
+        make_file(root, c->file, c->says);
+    snprintf(sys, sizeof(sys), "UT_ADAPTER_SYS=%s", root);
+    snprintf(connect, sizeof(connect), "UTOFU_VERBS_CONNECT=%s", c->connect);
+    ut_run(&(struct ut_run_opts){.n = 2, .env = {sys, connect, "UTOFU_PROVIDER=verbs"}},
+           check_class, &want);
+    snprintf(command, sizeof(command), "rm -r '%s'", root);
+    cr_assert_eq(system(command), 0);
+}
+
+#define OWN_CLASS    "/sys/class/infiniband/rxe0/tc/1/traffic_class"
+#define RDMACM_CLASS "/sys/kernel/config/rdma_cm/rxe0/ports/1/default_roce_tos"
+
+Test(hosts, traffic_class_of_the_port_is_used_by_rdmacm)
+{
+    run_class(&(struct class_case){"rdmacm", OWN_CLASS, "Global tclass=106\n", 106});
+}
+
+Test(hosts, traffic_class_of_the_port_is_used_by_datagrams)
+{
+    run_class(&(struct class_case){"ud", OWN_CLASS, "Global tclass=106\n", 106});
+}
+
+Test(hosts, traffic_class_that_is_set_comes_first)
+{
+    run_class(&(struct class_case){"ud,traffic_class=32", OWN_CLASS, "Global tclass=106\n", 32});
+    run_class(
+        &(struct class_case){"rdmacm,traffic_class=32", OWN_CLASS, "Global tclass=106\n", 32});
+}
+
+Test(hosts, traffic_class_of_rdmacm_is_that_of_datagrams_too)
+{
+    run_class(&(struct class_case){"ud", RDMACM_CLASS, "104\n", 104});
+}
+
+Test(hosts, no_traffic_class_is_zero)
+{
+    run_class(&(struct class_case){"ud", NULL, NULL, 0});
+    run_class(&(struct class_case){"ud", OWN_CLASS, "Global tclass=256\n", 0});
+}

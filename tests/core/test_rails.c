@@ -48,9 +48,32 @@ static void add(const char *name, unsigned int speed, const char *addr)
     vp_network_of(&a, &f->port.network);
 }
 
-/* Are the used ports those with these numbers, in this order? */
+/* InfiniBand, in the fabric of this number; NULL: without an IP address. */
+static void add_ib(const char *name, unsigned int speed, const char *addr, unsigned int fabric)
+{
+    union ibv_gid gid = {.raw = {0xfe, 0x80}};
+
+    add(name, speed, addr ? addr : "::");
+    struct vp_found *f = &found[count - 1];
+    f->infiniband = true;
+    f->port.at.lid = (uint16_t)(100 * fabric + count);
+    vp_network_of_gid(&gid, &f->subnet);
+    if (!addr)
+        f->port.network = f->subnet;
+}
+
+static unsigned int asked;
+
+static bool reaches(const struct vp_port *from, const struct vp_port *to)
+{
+    asked++;
+    return from->at.lid / 100 == to->at.lid / 100;
+}
+
+/* Are those used whose numbers these are, in this order? */
 static bool are_used(bool chosen, unsigned int local_rank, const char *numbers)
 {
+    vp_rails_join(found, count, reaches);
     vp_rails_choose(found, count, chosen);
     unsigned int n = vp_rails_sort(found, count, chosen, local_rank);
 
@@ -82,7 +105,7 @@ static bool is_network(const char *addr, const char *expected)
 
 static void start(void)
 {
-    count = 0;
+    count = asked = 0;
     interface_addr = address("10.5.77.1");
     interface_mask = address("255.255.240.0");
     interface = (struct ifaddrs){.ifa_addr = &interface_addr.sa, .ifa_netmask = &interface_mask.sa};
@@ -145,13 +168,112 @@ Test(rails, slow_ports_are_left_out)
 {
     add("a:1", SLOW, "10.1.0.1");
     add("b:1", FAST, "10.1.0.2");
-    add("c:1", FAST / 2, "10.1.0.3"); /* half the speed is enough */
-    add("d:1", 0, "10.1.0.4");        /* unknown speed */
+    add("c:1", FAST * 3 / 4, "10.1.0.3"); /* more than half the speed is enough */
+    add("d:1", 0, "10.1.0.4");            /* nobody knows */
     cr_assert(are_used(false, 0, "234"));
     cr_assert_str_eq(reason(1),
                      "has 25000 Mbit/s, and b:1 has 100000: UTOFU_VERBS_DEVICES can name it");
     cr_assert(are_used(true, 0, "2341"));
     cr_assert_str_empty(reason(1));
+}
+
+/* Every TNI is as likely to be used. */
+Test(rails, a_port_that_holds_up_the_others_is_left_out)
+{
+    add("a:1", 100000, "10.1.0.1");
+    add("b:1", 200000, "10.1.0.2");
+    cr_assert(are_used(false, 0, "2")); /* twice 100 is not more */
+    cr_assert_str_eq(reason(1), "has 100000 Mbit/s, and b:1 has 200000: TNIs with this port would "
+                                "hold up the others; UTOFU_VERBS_DEVICES can name it");
+    cr_assert(are_used(true, 0, "21")); /* in the order that they are in */
+    count = 0;
+    add("a:1", 100000, "10.1.0.1");
+    add("b:1", 200000, "10.1.0.2");
+    add("c:1", 100000, "10.1.0.3");
+    cr_assert(are_used(false, 0, "123")); /* three times 100 is */
+    count = 0;
+    add("a:1", 200000, "10.1.0.1");
+    add("b:1", 100000, "10.1.0.2");
+    add("c:1", 200000, "10.1.0.3");
+    cr_assert(are_used(false, 0, "13"));
+    count = 0;
+    add("a:1", 200000, "10.2.0.1"); /* two of 100 are no better than one of 200 */
+    add("b:1", 100000, "10.1.0.2");
+    add("c:1", 200000, "10.1.0.3");
+    cr_assert(are_used(false, 0, "3"));
+}
+
+Test(rails, ports_of_one_fabric_are_used_whatever_their_ip_networks)
+{
+    add_ib("a:1", FAST, "10.2.0.1", 1);
+    add_ib("a:2", FAST, "10.1.0.1", 1);
+    add_ib("b:1", FAST, NULL, 1);
+    cr_assert(are_used(false, 0, "123"));
+    cr_assert(vp_rails_need_datagrams(found, 3));
+    cr_assert(!vp_rails_need_datagrams(found, 1));
+}
+
+Test(rails, fabrics_with_one_subnet_prefix_are_told_apart)
+{
+    add_ib("a:1", FAST, "10.2.0.1", 1);
+    add_ib("b:1", FAST, "10.1.0.1", 2);
+    cr_assert(are_used(false, 0, "2"));
+    cr_assert(!vp_rails_need_datagrams(found, 1));
+    count = 0;
+    add_ib("a:1", FAST, NULL, 1);
+    add_ib("b:1", FAST, NULL, 2);
+    add_ib("b:2", FAST, NULL, 2);
+    cr_assert(are_used(false, 0, "23"));
+    cr_assert_str_eq(reason(1), "is in fe80::/64, and b:1 in fe80::/64 (fabric 2): if these reach "
+                                "each other, UTOFU_VERBS_DEVICES can name both");
+}
+
+Test(rails, link_local_addresses_are_in_no_network_of_their_own)
+{
+    add_ib("a:1", FAST, "fe80::1", 1);
+    add_ib("b:1", FAST, "fe80::2", 2);
+    cr_assert(are_used(false, 0, "1"));
+    count = 0;
+    add_ib("a:1", FAST, "fe80::1", 1);
+    add_ib("b:1", FAST, NULL, 1);
+    cr_assert(are_used(false, 0, "12"));
+    cr_assert_eq(asked, 2);
+}
+
+Test(rails, the_network_of_a_fabric_is_the_lowest_whatever_the_order)
+{
+    add_ib("a:1", FAST, "10.3.0.1", 1);
+    add_ib("b:1", FAST, "10.4.0.1", 2);
+    add_ib("a:2", FAST, "10.5.0.1", 1);
+    add_ib("b:2", FAST, "10.2.0.1", 2);
+    cr_assert(are_used(false, 0, "24"));
+}
+
+Test(rails, subnets_with_other_prefixes_are_not_asked)
+{
+    union ibv_gid other = {.raw = {0xfe, 0xc0}};
+
+    add_ib("a:1", FAST, "10.2.0.1", 1);
+    add_ib("b:1", FAST, "10.1.0.1", 1);
+    vp_network_of_gid(&other, &found[1].subnet);
+    cr_assert(are_used(false, 0, "2"));
+    cr_assert_eq(asked, 0);
+    count = 0;
+    add_ib("a:1", FAST, "10.1.0.2", 1); /* one IP network is enough */
+    add_ib("b:1", FAST, "10.1.0.1", 2);
+    cr_assert(are_used(false, 0, "12"));
+    cr_assert(!vp_rails_need_datagrams(found, 2));
+    cr_assert_eq(asked, 0);
+}
+
+Test(rails, by_rdmacm_ip_networks_alone_count)
+{
+    add_ib("a:1", FAST, "10.2.0.1", 1);
+    add_ib("b:1", FAST, "10.1.0.1", 1);
+    vp_rails_join(found, count, NULL);
+    vp_rails_choose(found, count, false);
+    cr_assert_eq(vp_rails_sort(found, count, false, 0), 1);
+    cr_assert_eq(found[0].port.num, 2);
 }
 
 Test(rails, no_ethernet_beside_infiniband)
@@ -214,11 +336,35 @@ Test(rails, speed_is_that_of_all_lanes)
                  {32, 0, 0},        {3, 1, 0}};
 
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
-        struct ibv_port_attr attr = {.active_speed = known[i].speed,
-                                     .active_width = known[i].width};
+        union vp_port_attr attr = {
+            .attr = {.active_speed = known[i].speed, .active_width = known[i].width}};
         cr_assert_eq(vp_port_speed(&attr), known[i].mbit, "speed %u, width %u", known[i].speed,
                      known[i].width);
     }
+}
+
+static int query_xdr(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr,
+                     size_t size)
+{
+    const uint32_t xdr = 256;
+
+    (void)context;
+    cr_assert_eq(port, 2);
+    attr->active_width = 2;
+    attr->active_speed = 128;
+    if (size >= 56)
+        memcpy((uint8_t *)attr + 52, &xdr, sizeof(xdr)); /* as rdma-core 50 lays it out */
+    return 0;
+}
+
+Test(rails, speed_beyond_ndr_is_known)
+{
+    struct verbs_context device = {.sz = sizeof(device), .query_port = query_xdr};
+    union vp_port_attr attr;
+
+    device.context.abi_compat = (void *)UINTPTR_MAX;
+    cr_assert_eq(vp_query_port(&device.context, 2, &attr), 0);
+    cr_assert_eq(vp_port_speed(&attr), 800000);
 }
 
 Test(rails, near_is_a_device_that_all_cpus_are_near_to)

@@ -264,8 +264,8 @@ def main():
             is_shown = variable != "UTOFU_TEST"  # which is for tests
             if bool(re.search(r"^ +%s \(" % variable, text, re.M)) != is_shown:
                 bad("utofu-verbs.7", "%s %s" % ("lacks" if is_shown else "shows", variable))
-        for of, option, old in re.findall(r'^OPTION\(\s*\w+,\s*(\w+),\s*"(\w+)",\s*"(\w+)"', entries, re.M):
-            for line in (r" +,%s= \(" % option, r" +%s$" % old):
+        for of, option, old in re.findall(r'^OPTION\(\s*\w+,\s*(\w+),\s*"(\w+)",\s*(?:"(\w+)"|NULL)', entries, re.M):
+            for line in [r" +,%s= \(" % option] + ([r" +%s$" % old] if old else []):
                 if bool(re.search("^" + line, text, re.M)) != (of != "TEST"):
                     bad("utofu-verbs.7", "%s the option %s, or its old name %s" %
                         ("shows" if of == "TEST" else "lacks", option, old))

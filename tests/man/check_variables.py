@@ -25,10 +25,10 @@ def read(path):
 
 
 def read_names(folder):
-    """The names of all variables, and (variable, option, old name) of all options."""
+    """The names of all variables, and (variable, option, old name or "") of all options."""
     text = re.sub(r"/\*.*?\*/", "", read(os.path.join(folder, TABLE)), flags=re.S)
     names = dict(re.findall(r'^X\((\w+), "(\w+)"', text, re.M))
-    options = re.findall(r'^OPTION\(\s*\w+,\s*(\w+),\s*"(\w+)",\s*"(\w+)"', text, re.M)
+    options = re.findall(r'^OPTION\(\s*\w+,\s*(\w+),\s*"(\w+)",\s*(?:"(\w+)"|NULL)', text, re.M)
     if len(names) < 30 or len(options) != len(re.findall(r"^OPTION\(", text, re.M)):
         sys.exit("FAIL: %s cannot be read" % TABLE)
     return list(names.values()), [(names[of], option, old) for of, option, old in options]
@@ -39,7 +39,7 @@ def tell(document, text, names, options):
     lines = text.split("\n")
     if document == "docs/reference/versions.md":
         for variable, option, old in options:
-            if not any(line.startswith("| `%s` |" % old) and "%s=" % variable in line and "%s=" % option in line
+            if old and not any(line.startswith("| `%s` |" % old) and "%s=" % variable in line and "%s=" % option in line
                        for line in lines):
                 yield "has no line with %s, %s and its option %s" % (old, variable, option)
         return
@@ -79,7 +79,7 @@ def sources(folder):
 
 
 def check_old(folder):
-    olds = [old for _, _, old in read_names(folder)[1]]
+    olds = [old for _, _, old in read_names(folder)[1] if old]
     pattern = re.compile(r"(?<!\w)(?:%s)(?!\w)" % "|".join(olds))
     failed, seen = [], 0
     for path in sources(folder):

@@ -130,6 +130,7 @@ static void survey(struct info *info)
         .num_tnis = UT_NUM_TNIS,
         .peer_timeout_ms = (unsigned int)ut_env_num(UT_ENV_PEER_TIMEOUT) * 1000,
         .job_timeout_ms = (unsigned int)ut_env_num(UT_ENV_JOB_TIMEOUT) * 1000,
+        .job_size = info->process ? info->process->job->size : 1,
         .local_size = info->process ? info->process->job->local_size : 1,
         .local_rank = info->process ? info->process->job->local_rank : 0,
     };

@@ -45,18 +45,20 @@ enum vp_refusal vp_cm_refusal(const struct rdma_cm_event *event)
     return VP_REFUSED_BUSY;
 }
 
-/* Gives the connection the traffic_class of UTOFU_VERBS_CONNECT: before its route is resolved. */
-static void mark(struct rdma_cm_id *id)
+/* Gives the connection the traffic_class of UTOFU_VERBS_CONNECT, or its port's: before its route is
+ * resolved. */
+static void mark(struct rdma_cm_id *id, const struct vp_port *port)
 {
     uint64_t wanted = ut_env_num(UT_ENV_VERBS_TRAFFIC_CLASS);
-    uint8_t traffic_class = (uint8_t)wanted;
+    bool is_set = wanted <= UINT8_MAX;
+    uint8_t traffic_class = (uint8_t)(is_set ? wanted : (uint64_t)port->traffic_class);
 
-    if (wanted > UINT8_MAX)
+    if (!is_set && (port->gid_index < 0 || port->traffic_class < 0))
         return;
     if (rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &traffic_class,
                         sizeof(traffic_class)))
-        ut_error(VP_CAT, "traffic_class=%u of UTOFU_VERBS_CONNECT is not used: %s", traffic_class,
-                 strerror(errno));
+        ut_error(VP_CAT, "traffic class %u (%s) is not used: %s", traffic_class,
+                 is_set ? "traffic_class of UTOFU_VERBS_CONNECT" : port->name, strerror(errno));
 }
 
 static int begin(struct vp_prov *prov, struct vp_id *id, struct vp_port *port,
@@ -69,7 +71,7 @@ static int begin(struct vp_prov *prov, struct vp_id *id, struct vp_port *port,
     if (rdma_create_id(prov->channel, &id->cm, id, RDMA_PS_TCP))
         return -errno;
     id->way = &vp_way_rdmacm;
-    mark(id->cm);
+    mark(id->cm, port);
     return rdma_resolve_addr(id->cm, &from.sa, &to.sa, timeout_ms) ? -errno : 0;
 }
 

@@ -13,6 +13,7 @@
 #include "places.h"
 #include "providers.h"
 #include "rails.h"
+#include "reach.h"
 #include "ud.h"
 #include "util/env.h"
 #include "util/log.h"
@@ -310,6 +311,20 @@ static void name_port(struct vp_port *port)
                  vp_addr_text(&port->addr, text, sizeof(text)));
 }
 
+/* That of its IP address, or where it has none that of its GID. */
+static void find_network(struct vp_found *found)
+{
+    struct vp_port *port = &found->port;
+    struct ibv_gid_entry gid;
+
+    if (found->infiniband && !ibv_query_gid_ex(port->dev->context, port->num, 0, &gid, 0))
+        vp_network_of_gid(&gid.gid, &found->subnet);
+    if (port->addr.sa.sa_family == AF_UNSPEC)
+        port->network = found->subnet;
+    else
+        vp_network_of(&port->addr, &port->network);
+}
+
 /* Listens on the port if it is active and peers can reach it. */
 static void find_port(struct vp_prov *prov, struct finding *finding, struct vp_device *dev,
                       unsigned int num)
@@ -318,15 +333,16 @@ static void find_port(struct vp_prov *prov, struct finding *finding, struct vp_d
     struct vp_candidate candidates[VP_MAX_CANDIDATES];
     struct vp_found *found = &finding->ports[finding->num_ports];
     struct vp_port *port = &found->port;
-    struct ibv_port_attr attr;
+    union vp_port_attr all;
+    const struct ibv_port_attr *attr = &all.attr;
 
-    if (finding->num_ports == VP_MAX_FOUND || ibv_query_port(dev->context, (uint8_t)num, &attr))
+    if (finding->num_ports == VP_MAX_FOUND || vp_query_port(dev->context, num, &all))
         return;
-    if (attr.state != IBV_PORT_ACTIVE) {
-        refuse(prov, name, num, "is %s", ibv_port_state_str(attr.state));
+    if (attr->state != IBV_PORT_ACTIVE) {
+        refuse(prov, name, num, "is %s", ibv_port_state_str(attr->state));
         return;
     }
-    bool roce = attr.link_layer == IBV_LINK_LAYER_ETHERNET;
+    bool roce = attr->link_layer == IBV_LINK_LAYER_ETHERNET;
     int count = vp_candidates(dev, num, roce, candidates);
     memset(found, 0, sizeof(*found));
     found->infiniband = !roce;
@@ -334,17 +350,16 @@ static void find_port(struct vp_prov *prov, struct finding *finding, struct vp_d
     snprintf(found->name, sizeof(found->name), "%s:%u", name, num);
     port->dev = dev;
     port->num = (uint8_t)num;
-    port->max_msg = attr.max_msg_sz;
-    port->speed = vp_port_speed(&attr);
+    port->max_msg = attr->max_msg_sz;
+    port->speed = vp_port_speed(&all);
+    port->traffic_class = (int16_t)(roce ? vp_traffic_class(name, num) : -1);
+    port->rdmacm_class = (uint8_t)(roce ? vp_rdmacm_class(name, num) : 0);
     if (!listen_somewhere(prov, port, candidates, count, roce)) {
         refuse(prov, name, num, "is active but has no address to listen on (%d tried%s)", count,
                *ut_env_str(UT_ENV_VERBS_SUBNETS) ? ", in UTOFU_VERBS_SUBNETS" : "");
         return;
     }
-    if (port->addr.sa.sa_family == AF_UNSPEC)
-        vp_network_of_gid(&port->at.gid, &port->network);
-    else
-        vp_network_of(&port->addr, &port->network);
+    find_network(found);
     if (!roce && vp_wants_gid())
         ut_error(VP_CAT,
                  "%s:%u is InfiniBand: gid_index of UTOFU_VERBS_CONNECT means nothing to it", name,
@@ -408,11 +423,31 @@ static struct vp_device *take_device(struct vp_prov *prov, const struct vp_port 
     return dev;
 }
 
-/* A process has one way to connect, as its address has one form: datagrams where one of its ports
- * has no other. */
-static void agree_on_way(struct finding *finding, unsigned int used)
+/*
+ * Is it better not to ask librdmacm? The kernel asks the subnet manager for the path of each
+ * connection, and remembers none (Linux 6.1, drivers/infiniband/core/cma.c, cma_query_ib_route());
+ * and it drops a request to a port whose IP network is not that of the sender's port
+ * (validate_ipv4_net_dev() there). All processes of a job have the same answer where hosts are
+ * alike.
+ */
+static bool prefers_datagrams(const struct vp_prov *prov, const struct finding *finding,
+                              unsigned int used)
 {
-    bool any = false;
+    uint64_t from = ut_env_num(UT_ENV_VERBS_UD_FROM);
+
+    if (ut_env_num(UT_ENV_VERBS_CONNECT) != UT_VERBS_CONNECT_AUTO)
+        return false;
+    for (unsigned int i = 0; i < used; i++)
+        if (!finding->ports[i].infiniband)
+            return false;
+    return (from && prov->config.job_size >= from) || vp_rails_need_datagrams(finding->ports, used);
+}
+
+/* A process has one way to connect, as its address has one form: datagrams where one of its ports
+ * has no other, or where that is better. */
+static void agree_on_way(const struct vp_prov *prov, struct finding *finding, unsigned int used)
+{
+    bool any = prefers_datagrams(prov, finding, used);
 
     for (unsigned int i = 0; i < used; i++)
         any |= finding->ports[i].port.by_datagrams;
@@ -479,6 +514,8 @@ static void take_ports(struct vp_prov *prov, struct finding *finding)
 
     if (most > prov->config.num_tnis)
         most = prov->config.num_tnis;
+    bool by_ip_only = ut_env_num(UT_ENV_VERBS_CONNECT) == UT_VERBS_CONNECT_RDMACM;
+    vp_rails_join(finding->ports, finding->num_ports, by_ip_only ? NULL : vp_reaches);
     vp_rails_choose(finding->ports, finding->num_ports, chosen);
     for (unsigned int i = 0; i < finding->num_ports; i++) {
         const struct vp_found *found = &finding->ports[i];
@@ -489,7 +526,7 @@ static void take_ports(struct vp_prov *prov, struct finding *finding)
     unsigned int used =
         vp_rails_sort(finding->ports, finding->num_ports, chosen, prov->config.local_rank);
     prov->many_ports = used > 1;
-    agree_on_way(finding, used < most ? used : most);
+    agree_on_way(prov, finding, used);
     for (unsigned int i = 0; i < used && prov->num_ports < most; i++)
         take_port(prov, finding, &finding->ports[i]);
     for (unsigned int i = 0; i < finding->num_ports; i++)

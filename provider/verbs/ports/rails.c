@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <sched.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +39,7 @@ void vp_network_of(const union vp_sockaddr *addr, struct vp_network *out)
 
     memset(out, 0, sizeof(*out));
     out->family = (uint8_t)addr->sa.sa_family;
+    out->by_ip = true;
     out->prefix = bytes == 4 ? ANY_PREFIX_V4 : ANY_PREFIX_V6;
     if (getifaddrs(&all))
         all = NULL;
@@ -68,6 +70,8 @@ const char *vp_network_text(const struct vp_network *network, char *buf, size_t 
 
     inet_ntop(network->family, network->address, text, sizeof(text));
     snprintf(buf, size, "%s/%u", text, network->prefix);
+    if (network->part)
+        snprintf(buf + strlen(buf), size - strlen(buf), " (fabric %u)", network->part + 1u);
     return buf;
 }
 
@@ -76,26 +80,119 @@ static int compare_networks(const struct vp_network *a, const struct vp_network 
     if (a->family != b->family) /* IPv4 first */
         return a->family == AF_INET ? -1 : 1;
     int order = memcmp(a->address, b->address, sizeof(a->address));
-    return order ? order : a->prefix - b->prefix;
+    if (!order)
+        order = a->prefix - b->prefix;
+    return order ? order : a->part - b->part;
+}
+
+/*** InfiniBand: who reaches whom ***/
+
+/* A link-local address, as a GID, is of a network that every fabric has. */
+static bool is_of_one_fabric(const struct vp_network *n)
+{
+    return n->by_ip && !(n->family == AF_INET6 && n->address[0] == 0xfe && n->address[1] == 0x80);
+}
+
+static bool are_joined(const struct vp_found *a, const struct vp_found *b,
+                       bool (*reaches)(const struct vp_port *from, const struct vp_port *to))
+{
+    if (!a->infiniband || !b->infiniband)
+        return false;
+    if (is_of_one_fabric(&a->port.network) && is_of_one_fabric(&b->port.network) &&
+        compare_networks(&a->port.network, &b->port.network) == 0)
+        return true;
+    return reaches && compare_networks(&a->subnet, &b->subnet) == 0 && reaches(&a->port, &b->port);
+}
+
+static bool has_fabric(const struct vp_found *found, unsigned int count,
+                       const struct vp_network *fabric)
+{
+    for (unsigned int i = 0; i < count; i++)
+        if (found[i].infiniband && compare_networks(&found[i].fabric, fabric) == 0)
+            return true;
+    return false;
+}
+
+/* The lowest network of its ports. Of ports without addresses that do not reach each other the
+ * networks differ in nothing but their number. */
+static void name_fabric(struct vp_found *found, unsigned int count, const unsigned int *first_of,
+                        unsigned int first)
+{
+    struct vp_network lowest = found[first].port.network;
+
+    for (unsigned int i = first; i < count; i++)
+        if (first_of[i] == first && compare_networks(&found[i].port.network, &lowest) < 0)
+            lowest = found[i].port.network;
+    while (has_fabric(found, first, &lowest))
+        lowest.part++;
+    for (unsigned int i = first; i < count; i++)
+        if (first_of[i] == first)
+            found[i].fabric = lowest;
+}
+
+void vp_rails_join(struct vp_found *found, unsigned int count,
+                   bool (*reaches)(const struct vp_port *from, const struct vp_port *to))
+{
+    unsigned int first_of[VP_MAX_FOUND]; /* the first port of the fabric that it is in */
+
+    for (unsigned int i = 0; i < count; i++) {
+        found[i].fabric = found[i].port.network;
+        first_of[i] = i;
+        for (unsigned int j = 0; j < i && first_of[i] == i; j++)
+            if (first_of[j] == j && are_joined(&found[j], &found[i], reaches))
+                first_of[i] = j;
+    }
+    for (unsigned int i = 0; i < count; i++)
+        if (first_of[i] == i && found[i].infiniband)
+            name_fabric(found, count, first_of, i);
+}
+
+bool vp_rails_need_datagrams(const struct vp_found *found, unsigned int used)
+{
+    for (unsigned int i = 0; i < used; i++)
+        for (unsigned int j = 0; j < i; j++)
+            if (found[i].infiniband && found[j].infiniband &&
+                compare_networks(&found[i].fabric, &found[j].fabric) == 0 &&
+                compare_networks(&found[i].port.network, &found[j].port.network) != 0)
+                return true;
+    return false;
 }
 
 /*** what a port is ***/
 
-unsigned int vp_port_speed(const struct ibv_port_attr *attr)
+_Static_assert(offsetof(struct ibv_port_attr, port_cap_flags2) + 4 == 52,
+               "where active_speed_ex is: nothing is between the two but what aligns it");
+
+int vp_query_port(struct ibv_context *context, unsigned int port, union vp_port_attr *out)
+{
+    struct verbs_context *newer = verbs_get_ctx_op(context, query_port);
+
+    memset(out, 0, sizeof(*out));
+    /* libibverbs fills in as much as it knows, and zeroes the rest: rdma-core 44 and 65,
+     * libibverbs/verbs.c, __lib_query_port() */
+    return newer ? newer->query_port(context, (uint8_t)port, &out->attr, sizeof(*out))
+                 : ibv_query_port(context, (uint8_t)port, &out->attr);
+}
+
+/* active_speed has no value beyond NDR: Linux 6.7, drivers/infiniband/core/
+ * uverbs_std_types_device.c, copy_port_attr_to_resp(). */
+unsigned int vp_port_speed(const union vp_port_attr *port)
 {
     static const struct {
-        uint8_t code;
+        uint32_t code;
         unsigned int mbit; /* of one lane */
-    } speeds[] = {{1, 2500},   {2, 5000},   {4, 10000},  {8, 10000},
-                  {16, 14000}, {32, 25000}, {64, 50000}, {128, 100000}};
+    } speeds[] = {{1, 2500},   {2, 5000},   {4, 10000},    {8, 10000},   {16, 14000},
+                  {32, 25000}, {64, 50000}, {128, 100000}, {256, 200000}};
     static const struct {
         uint8_t code;
         unsigned int lanes;
     } widths[] = {{1, 1}, {2, 4}, {4, 8}, {8, 12}, {16, 2}};
+    const struct ibv_port_attr *attr = &port->attr;
+    uint32_t speed = port->newer.speed_ex ? port->newer.speed_ex : attr->active_speed;
     unsigned int mbit = 0, lanes = 0;
 
     for (size_t i = 0; i < sizeof(speeds) / sizeof(speeds[0]); i++)
-        if (speeds[i].code == attr->active_speed)
+        if (speeds[i].code == speed)
             mbit = speeds[i].mbit;
     for (size_t i = 0; i < sizeof(widths) / sizeof(widths[0]); i++)
         if (widths[i].code == attr->active_width)
@@ -103,17 +200,49 @@ unsigned int vp_port_speed(const struct ibv_port_attr *attr)
     return mbit * lanes;
 }
 
-/* One line of a file of the device; false: there is none. */
-static bool read_line(const char *device, const char *name, char *line, int size)
+/* The first line of a file; false: there is none. */
+static bool read_file(const char *path, char *line, int size)
 {
-    char path[256];
-
-    snprintf(path, sizeof(path), "/sys/class/infiniband/%s/device/%s", device, name);
     FILE *file = fopen(path, "re");
     bool got = file && fgets(line, size, file);
     if (file)
         fclose(file);
     return got;
+}
+
+/* One of the device. */
+static bool read_line(const char *device, const char *name, char *line, int size)
+{
+    char path[256];
+
+    snprintf(path, sizeof(path), "/sys/class/infiniband/%s/device/%s", device, name);
+    return read_file(path, line, size);
+}
+
+/* As UCX does (August 2026: src/uct/ib/base/ib_device.c, uct_ib_device_query_roce_tclass()). The
+ * file is that of the vendor's kernel modules. */
+int vp_traffic_class(const char *device, unsigned int port)
+{
+    char path[256], line[64];
+    unsigned int traffic_class;
+
+    snprintf(path, sizeof(path), "/sys/class/infiniband/%s/tc/%u/traffic_class", device, port);
+    return read_file(path, line, sizeof(line)) &&
+                   sscanf(line, "Global tclass=%u", &traffic_class) == 1 &&
+                   traffic_class <= UINT8_MAX
+               ? (int)traffic_class
+               : -1;
+}
+
+/* What Linux 6.1 gives to the paths of connections (drivers/infiniband/core/cma.c,
+ * cma_resolve_iboe_route()); there is the file where somebody has made its folder. */
+int vp_rdmacm_class(const char *device, unsigned int port)
+{
+    char path[256], line[64];
+
+    snprintf(path, sizeof(path), "/sys/kernel/config/rdma_cm/%s/ports/%u/default_roce_tos", device,
+             port);
+    return read_file(path, line, sizeof(line)) ? (uint8_t)atoi(line) : 0;
 }
 
 int vp_numa_node(const char *device)
@@ -186,43 +315,74 @@ static void refuse_ethernet(struct vp_found *found, unsigned int count)
             REFUSE(&found[i], "is Ethernet, and %s is InfiniBand: " IF_WANTED, infiniband->name);
 }
 
-/* Mbit/s of all ports of the network. */
-static uint64_t speed_of(const struct vp_found *found, unsigned int count,
-                         const struct vp_network *network)
-{
-    uint64_t sum = 0;
+/* The ports of a network that are used, if it is: those of at least this speed. */
+struct pace {
+    uint64_t together; /* Mbit/s, times the ports, of the slowest of them */
+    unsigned int slowest;
+};
 
-    for (unsigned int i = 0; i < count; i++)
-        if (!found[i].why_not[0] && compare_networks(&found[i].port.network, network) == 0)
-            sum += found[i].port.speed ? found[i].port.speed : 1;
-    return sum;
+static bool is_left(const struct vp_found *found, const struct vp_network *network)
+{
+    return !found->why_not[0] && compare_networks(&found->fabric, network) == 0;
+}
+
+static struct pace pace_of(const struct vp_found *found, unsigned int count,
+                           const struct vp_network *network)
+{
+    struct pace best = {0, 0};
+
+    for (unsigned int i = 0; i < count; i++) {
+        unsigned int speed = found[i].port.speed, ports = 0;
+        if (!is_left(&found[i], network))
+            continue;
+        for (unsigned int j = 0; j < count && ports < VP_MAX_PORTS; j++)
+            ports += is_left(&found[j], network) && found[j].port.speed >= speed;
+        uint64_t together = (uint64_t)ports * (speed ? speed : 1);
+        if (together > best.together || (together == best.together && speed > best.slowest))
+            best = (struct pace){together, speed};
+    }
+    return best;
+}
+
+/* Of the ports that are left, which are of one network. */
+static void refuse_brakes(struct vp_found *found, unsigned int count)
+{
+    const struct vp_found *best = fastest_of(found, count);
+    struct pace pace = pace_of(found, count, &best->fabric);
+
+    for (unsigned int i = 0; i < count; i++) {
+        unsigned int speed = found[i].port.speed;
+        if (!found[i].why_not[0] && speed && speed < pace.slowest)
+            REFUSE(&found[i],
+                   "has %u Mbit/s, and %s has %u: TNIs with this port would hold up the "
+                   "others; " IF_WANTED,
+                   speed, best->name, best->port.speed);
+    }
 }
 
 static void refuse_other_networks(struct vp_found *found, unsigned int count)
 {
     const struct vp_found *best = NULL;
-    char here[INET6_ADDRSTRLEN + 4], there[INET6_ADDRSTRLEN + 4];
+    char here[VP_NETWORK_TEXT], there[VP_NETWORK_TEXT];
     uint64_t best_speed = 0;
 
     for (unsigned int i = 0; i < count; i++) {
         if (found[i].why_not[0])
             continue;
-        uint64_t speed = speed_of(found, count, &found[i].port.network);
+        uint64_t speed = pace_of(found, count, &found[i].fabric).together;
         if (!best || speed > best_speed ||
-            (speed == best_speed &&
-             compare_networks(&found[i].port.network, &best->port.network) < 0)) {
+            (speed == best_speed && compare_networks(&found[i].fabric, &best->fabric) < 0)) {
             best = &found[i];
             best_speed = speed;
         }
     }
     for (unsigned int i = 0; i < count; i++)
-        if (!found[i].why_not[0] &&
-            compare_networks(&found[i].port.network, &best->port.network) != 0)
+        if (!found[i].why_not[0] && compare_networks(&found[i].fabric, &best->fabric) != 0)
             REFUSE(&found[i],
                    "is in %s, and %s in %s: if these reach each other, UTOFU_VERBS_DEVICES can "
                    "name both",
-                   vp_network_text(&found[i].port.network, here, sizeof(here)), best->name,
-                   vp_network_text(&best->port.network, there, sizeof(there)));
+                   vp_network_text(&found[i].fabric, here, sizeof(here)), best->name,
+                   vp_network_text(&best->fabric, there, sizeof(there)));
 }
 
 void vp_rails_choose(struct vp_found *found, unsigned int count, bool chosen)
@@ -234,6 +394,7 @@ void vp_rails_choose(struct vp_found *found, unsigned int count, bool chosen)
     refuse_slow(found, count);
     refuse_ethernet(found, count);
     refuse_other_networks(found, count);
+    refuse_brakes(found, count);
 }
 
 /*** the order ***/

@@ -14,15 +14,17 @@
 
 #include "verbs/prov_types.h"
 
-enum { VP_MAX_FOUND = 32 };
+enum { VP_MAX_FOUND = 32, VP_NETWORK_TEXT = 64 };
 
 /* A port that listens. */
 struct vp_found {
     struct vp_port port;
     char name[IBV_SYSFS_NAME_MAX + 8]; /* device:port */
     bool infiniband;
-    bool near;         /* to every CPU that this process may run on */
-    char why_not[256]; /* empty: it is used */
+    struct vp_network subnet; /* InfiniBand: of its GID */
+    struct vp_network fabric; /* of all ports that it reaches */
+    bool near;                /* to every CPU that this process may run on */
+    char why_not[256];        /* empty: it is used */
 };
 
 /* The network of an address, by the interface that has it. Where none has it, /24 or /64. */
@@ -32,8 +34,26 @@ void vp_network_of_gid(const union ibv_gid *gid, struct vp_network *out);
 /* As 10.1.0.0/16. */
 const char *vp_network_text(const struct vp_network *network, char *buf, size_t size);
 
+/* What a port is, also where the headers are older than libibverbs: rdma-core 50 has appended
+ * active_speed_ex to struct ibv_port_attr. */
+union vp_port_attr {
+    struct ibv_port_attr attr;
+    struct {
+        uint8_t older[52];
+        uint32_t speed_ex; /* 0: active_speed says it */
+    } newer;
+    uint8_t room[64];
+};
+
+/* 0 or an errno. */
+int vp_query_port(struct ibv_context *context, unsigned int port, union vp_port_attr *out);
 /* Mbit/s; 0: the device does not say. */
-unsigned int vp_port_speed(const struct ibv_port_attr *attr);
+unsigned int vp_port_speed(const union vp_port_attr *attr);
+
+/* RoCE: the traffic class that the administrator gave to the port; -1: none. */
+int vp_traffic_class(const char *device, unsigned int port);
+/* The one that librdmacm's connections have, where no other is set; 0: none is set. */
+int vp_rdmacm_class(const char *device, unsigned int port);
 
 /* The NUMA node of a device, -1: not known; and is it near to every CPU of this process? */
 int vp_numa_node(const char *device);
@@ -42,10 +62,22 @@ bool vp_is_near(const char *device);
 bool vp_cpus_are_in(const char *list, const cpu_set_t *cpus);
 
 /*
+ * Fills in `fabric`: the network, and for InfiniBand ports that reach each other, whatever their IP
+ * addresses, the lowest of their networks. `reaches` is asked of two ports whose GIDs are of one
+ * subnet: the default subnet prefix is that of many fabrics. NULL: only IP networks count.
+ */
+void vp_rails_join(struct vp_found *found, unsigned int count,
+                   bool (*reaches)(const struct vp_port *from, const struct vp_port *to));
+
+/* Are ports in use that reach each other, but not by IP? The used ones are the first. */
+bool vp_rails_need_datagrams(const struct vp_found *found, unsigned int used);
+
+/*
  * Fills in why_not. Unless the user has `chosen` ports or networks, not used are: ports that have
- * less than half the speed of the fastest; Ethernet beside InfiniBand; and all that are not of the
- * network whose ports are the fastest together, or of those networks the one with the lowest
- * address.
+ * less than half the speed of the fastest; Ethernet beside InfiniBand; all that are not of the
+ * network that is the fastest, or of those networks the one with the lowest address; and the slower
+ * ones of this network, unless they are so many that it is faster with them. As every TNI is as
+ * likely to be used, n ports are n times as fast as the slowest of them.
  */
 void vp_rails_choose(struct vp_found *found, unsigned int count, bool chosen);
 

@@ -72,7 +72,7 @@ static const struct vp_port *port_in_use(const struct vp_prov *prov, struct prov
         out->ece_options = p->dev->ece.options;
         out->srq_depth = vp_srq_depth(prov, p->dev);
         out->rq_depth = vp_rq_depth(prov, p->dev);
-        if (p->addr.sa.sa_family == AF_UNSPEC)
+        if (p->by_datagrams && p->at.lid)
             snprintf(out->address, sizeof(out->address), "LID %u", p->at.lid);
         else
             vp_addr_text(&p->addr, out->address, sizeof(out->address));
@@ -100,13 +100,14 @@ static void say_why_not(const struct vp_prov *prov, struct prov_port *out)
 static void describe_port(struct ibv_context *context, struct prov_port *out, int gid_index)
 {
     struct ibv_gid_entry gid;
-    struct ibv_port_attr attr;
+    union vp_port_attr all;
 
-    if (ibv_query_port(context, (uint8_t)out->port, &attr))
+    if (vp_query_port(context, out->port, &all))
         return;
+    const struct ibv_port_attr attr = all.attr;
     snprintf(out->link, sizeof(out->link), "%s", link_text(attr.link_layer));
     snprintf(out->state, sizeof(out->state), "%s", state_text(attr.state));
-    out->speed = vp_port_speed(&attr);
+    out->speed = vp_port_speed(&all);
     out->mtu = MTU_UNIT << attr.active_mtu;
     out->max_mtu = MTU_UNIT << attr.max_mtu;
     if (!find_gid(context, out->port, gid_index, &gid))

@@ -66,17 +66,22 @@ static int pkey_index(const struct vp_port *port, unsigned int count)
     return -1;
 }
 
-static uint8_t traffic_class(void)
+/* The same as librdmacm's, where none is set: what the administrator has chosen holds both ways. */
+static uint8_t traffic_class(const struct vp_port *port)
 {
     uint64_t wanted = ut_env_num(UT_ENV_VERBS_TRAFFIC_CLASS);
 
-    return wanted > UINT8_MAX ? 0 : (uint8_t)wanted;
+    if (wanted <= UINT8_MAX)
+        return (uint8_t)wanted;
+    if (port->gid_index < 0)
+        return 0;
+    return (uint8_t)(port->traffic_class >= 0 ? port->traffic_class : port->rdmacm_class);
 }
 
 /* RoCE: the priority follows from the traffic class, as in the kernel. */
 static uint8_t service_level(const struct vp_port *port)
 {
-    return port->gid_index >= 0 ? traffic_class() >> 5 : (uint8_t)ut_env_num(UT_ENV_VERBS_SL);
+    return port->gid_index >= 0 ? traffic_class(port) >> 5 : (uint8_t)ut_env_num(UT_ENV_VERBS_SL);
 }
 
 void vp_ud_path(const struct vp_port *port, const struct vp_ud_addr *to, struct ibv_ah_attr *attr)
@@ -93,7 +98,7 @@ void vp_ud_path(const struct vp_port *port, const struct vp_ud_addr *to, struct 
     attr->grh.dgid = to->gid;
     attr->grh.sgid_index = (uint8_t)(port->gid_index >= 0 ? port->gid_index : 0);
     attr->grh.hop_limit = HOP_LIMIT;
-    attr->grh.traffic_class = traffic_class();
+    attr->grh.traffic_class = traffic_class(port);
 }
 
 int vp_ud_try(struct vp_port *port, int gid_index)
