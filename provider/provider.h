@@ -215,7 +215,8 @@ struct prov_caps {
     uint32_t max_message;  /* at least PROV_MSG_MAX */
     uint64_t max_xfer;     /* largest write or read */
     uint32_t atomic_ops;   /* bit (1 << enum prov_atomic_op) */
-    bool atomics_coherent; /* with the target CPU's own atomic instructions */
+    bool atomics_coherent; /* with the target CPU's own atomic instructions, and with the atomics of
+                            * its other devices; without it, among those of one device only */
     uint32_t line;         /* bytes, at most PROV_LINE: see "Order" above */
     bool blind_to_deaths;  /* a peer whose process has ended is PROV_REASON_SILENT */
     bool rests;            /* its connections may end as PROV_REASON_RESTS or PROV_REASON_GROWS */
