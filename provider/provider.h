@@ -216,9 +216,10 @@ struct prov_caps {
     uint32_t max_message;  /* at least PROV_MSG_MAX */
     uint64_t max_xfer;     /* maximum bytes of a write or read */
     uint32_t atomic_ops;   /* bit (1 << enum prov_atomic_op) */
-    bool atomics_coherent; /* with the target CPU's own atomic instructions */
-    uint32_t line;         /* bytes of a line, at most PROV_LINE: see "Order" above */
-    bool blind_to_deaths;  /* an ended process is reported as PROV_REASON_SILENT */
+    bool atomics_coherent; /* with the target CPU's own atomic instructions, and with the atomics of
+                            * its other devices; without it, among those of one device only */
+    uint32_t line;         /* bytes, at most PROV_LINE: see "Order" above */
+    bool blind_to_deaths;  /* a peer whose process has ended is PROV_REASON_SILENT */
     bool rests;            /* its connections may end as PROV_REASON_RESTS or PROV_REASON_GROWS */
     char device[64];       /* device and port of this TNI, for printing */
 };

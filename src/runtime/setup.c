@@ -90,17 +90,26 @@ static int open_providers(void)
     return num_open == 0 ? UTOFU_ERR_FATAL : 0;
 }
 
-/* The atomics that the devices of all TNIs of a provider support. */
-static void find_atomics(struct prov *prov, uint32_t *ops, bool *coherent)
+/* What the atomics of the devices behind all TNIs of a provider have in common. */
+struct atomics {
+    uint32_t ops;
+    bool coherent;       /* with the CPU, and so with any other device */
+    unsigned int others; /* a TNI whose device is not that of TNI 0; 0: there is one device */
+};
+
+static struct atomics find_atomics(struct prov *prov)
 {
-    *ops = UINT32_MAX;
-    *coherent = true;
+    struct atomics found = {.ops = UINT32_MAX, .coherent = true};
+
     for (unsigned int t = 0; t < UT_NUM_TNIS; t++) {
         struct prov_caps caps;
         prov->ops->caps(prov, t, &caps);
-        *ops &= caps.atomic_ops;
-        *coherent = *coherent && caps.atomics_coherent;
+        found.ops &= caps.atomic_ops;
+        found.coherent = found.coherent && caps.atomics_coherent;
+        if (!found.others && prov->ops->device(prov, t) != prov->ops->device(prov, 0))
+            found.others = t;
     }
+    return found;
 }
 
 static void find_lines(void)
@@ -123,21 +132,48 @@ static void find_lines(void)
  * coherently with the CPU; -1: none. */
 static int find_without_atomics(bool coherent)
 {
-    uint32_t need = 1u << PROV_ATOMIC_FADD | 1u << PROV_ATOMIC_CSWAP, ops;
-    bool its;
+    uint32_t need = 1u << PROV_ATOMIC_FADD | 1u << PROV_ATOMIC_CSWAP;
 
     for (int i = 0; i < PROV_COUNT; i++) {
         if (!proc->prov[i])
             continue;
-        find_atomics(proc->prov[i], &ops, &its);
-        if ((ops & need) != need || (coherent && !its))
+        struct atomics its = find_atomics(proc->prov[i]);
+        if ((its.ops & need) != need || (coherent && !its.coherent))
             return i;
     }
     return -1;
 }
 
-/* cpu: the target's CPU executes ARMW. nic: the device does, and must be able to. auto: nic if
- * every TNI's device is coherent with the CPU. */
+/*
+ * An ARMW is atomic to those that arrive at any other TNI of the process (manual 2.2.5). One device
+ * is that among its own atomics; only coherent ones are among several devices. ConnectX (the
+ * kernel's get_atomic_caps() in drivers/infiniband/hw/mlx5/main.c), HiSilicon
+ * (hns_roce_query_device()), Intel's (irdma_query_device()) and rdma_rxe are not, whatever the
+ * slot.
+ */
+static bool atomics_are_apart(void)
+{
+    for (int i = 0; i < PROV_COUNT; i++) {
+        struct prov_caps first, other;
+        if (!proc->prov[i])
+            continue;
+        struct atomics its = find_atomics(proc->prov[i]);
+        if (its.coherent || !its.others)
+            continue;
+        proc->prov[i]->ops->caps(proc->prov[i], 0, &first);
+        proc->prov[i]->ops->caps(proc->prov[i], its.others, &other);
+        ut_error("process",
+                 "UTOFU_ARMW=nic needs one device: TNI 0 uses %s and TNI %u %s, and the atomics of "
+                 "one are not atomic to those of the other; choose one device with "
+                 "UTOFU_VERBS_DEVICES, or use UTOFU_ARMW=cpu",
+                 first.device, its.others, other.device);
+        return true;
+    }
+    return false;
+}
+
+/* cpu: the target executes. nic: the device does, and must be able to. auto: nic where every TNI's
+ * device is coherent with the CPU. */
 static int choose_armw_mode(void)
 {
     uint64_t wanted = ut_env_num(UT_ENV_ARMW);
@@ -151,6 +187,8 @@ static int choose_armw_mode(void)
                  prov_registry[without].name);
         return UTOFU_ERR_FATAL;
     }
+    if (wanted == UT_ARMW_NIC && atomics_are_apart())
+        return UTOFU_ERR_FATAL;
     proc->armw_mode = wanted != UT_ARMW_CPU && without < 0 ? UT_ARMW_NIC : UT_ARMW_CPU;
     return 0;
 }

@@ -86,16 +86,17 @@ static inline void find_partition(uint16_t num)
     CHECK(!"a partition");
 }
 
-static inline void open_device(void)
+/* The n-th device, from 0 on. */
+static inline void open_nth(int n)
 {
     struct ibv_device **list = ibv_get_device_list(NULL);
     struct ibv_port_attr port;
 
-    if (!list || !list[0]) {
+    if (!list || !list[0] || !list[n]) {
         printf("skipped: no RDMA device\n");
         exit(77);
     }
-    CHECK((dev.context = ibv_open_device(list[0])));
+    CHECK((dev.context = ibv_open_device(list[n])));
     ibv_free_device_list(list);
     CHECK((dev.pd = ibv_alloc_pd(dev.context)));
     CHECK(ibv_query_device(dev.context, &dev.attr) == 0);
@@ -106,6 +107,11 @@ static inline void open_device(void)
     find_partition(port.pkey_tbl_len);
     if (port.link_layer == IBV_LINK_LAYER_ETHERNET)
         find_gid();
+}
+
+static inline void open_device(void)
+{
+    open_nth(0);
 }
 
 static inline void end_open(struct end *e, const struct wishes *w)

@@ -54,7 +54,10 @@ void cl_used(int change);
 void cl_ring(struct cl_qp *qp);
 /* Waits until the queue of `fd` has an event, unless the descriptor does not block. */
 bool cl_wait_readable(int fd);
-struct ibv_context *cl_shared_context(void);
+/* Of the device that has this port of the adapter's process, and the port's number on it. */
+struct ibv_context *cl_context_of_port(uint8_t *port);
+/* Numbers of ports in what the adapter's process says: as the device has them. */
+void cl_attr_of(struct ibv_context *context, struct ibv_qp_attr *attr);
 
 static inline void *cl_at(uint64_t offset)
 {

@@ -111,8 +111,11 @@ static void take_route(struct cl_id *id, const struct ad_cm_route *route)
     id->id.route.addr.src_storage = route->src;
     id->id.route.addr.dst_storage = route->dst;
     id->id.port_num = route->port_num;
-    if (route->port_num && !id->id.verbs)
-        id->id.verbs = cl_shared_context();
+    if (!route->port_num)
+        return;
+    struct ibv_context *context = cl_context_of_port(&id->id.port_num);
+    if (!id->id.verbs)
+        id->id.verbs = context;
 }
 
 static size_t size_of(const struct sockaddr *addr)
@@ -280,6 +283,8 @@ EXPORT int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, in
     int rc = cl_call(&msg, NULL);
     if (!rc) {
         *attr = msg.modify.attr;
+        if (id->verbs)
+            cl_attr_of(id->verbs, attr);
         *mask = (int)msg.modify.mask;
     }
     return result(rc);

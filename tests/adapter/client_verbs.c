@@ -19,6 +19,7 @@
 struct cl_context {
     struct verbs_context vctx; /* ends with the part that callers have a pointer to */
     uint32_t handle;
+    uint32_t device; /* 0; or of two, each with one port, 1 */
 };
 
 struct cl_mr {
@@ -52,9 +53,41 @@ static int query(struct ad_device *out)
     return rc;
 }
 
+/* The device that the context is of. */
+static int query_of(struct ibv_context *context, struct ad_device *out)
+{
+    uint32_t device = cl_context(context)->device;
+    int rc = query(out);
+
+    if (rc || !out->other[0])
+        return rc;
+    out->attr.phys_port_cnt = 1;
+    out->ports[0] = out->ports[device];
+    for (uint32_t i = 0; i < out->ports[0].num_gids; i++)
+        out->ports[0].gids[i].port_num = 1;
+    return 0;
+}
+
+void cl_attr_of(struct ibv_context *context, struct ibv_qp_attr *attr)
+{
+    attr->port_num -= (uint8_t)cl_context(context)->device;
+    attr->ah_attr.port_num -= (uint8_t)cl_context(context)->device;
+}
+
+/* They outlive the list: contexts point to them, and names are asked for later. */
+static struct ibv_device devices[AD_MAX_PORTS];
+
+static void fill_in(int device, const char *name)
+{
+    devices[device].node_type = IBV_NODE_CA;
+    devices[device].transport_type = IBV_TRANSPORT_IB;
+    snprintf(devices[device].name, sizeof(devices[device].name), "%s", name);
+    snprintf(devices[device].dev_name, sizeof(devices[device].dev_name), "uverbs%d", device);
+}
+
 EXPORT struct ibv_device **ibv_get_device_list(int *num)
 {
-    struct ibv_device **list = calloc(2, sizeof(*list));
+    struct ibv_device **list = calloc(AD_MAX_PORTS + 1, sizeof(*list));
     struct ad_device about;
 
     if (num)
@@ -63,15 +96,14 @@ EXPORT struct ibv_device **ibv_get_device_list(int *num)
         return failed(ENOMEM);
     if (!cl_connect() || query(&about))
         return list;
-    /* the device outlives the list: contexts refer to it, and names are queried later */
-    static struct ibv_device device;
-    device.node_type = IBV_NODE_CA;
-    device.transport_type = IBV_TRANSPORT_IB;
-    snprintf(device.name, sizeof(device.name), "%s", about.name);
-    snprintf(device.dev_name, sizeof(device.dev_name), "uverbs0");
-    list[0] = &device;
+    fill_in(0, about.name);
+    list[0] = &devices[0];
+    if (about.other[0]) {
+        fill_in(1, about.other);
+        list[1] = &devices[1];
+    }
     if (num)
-        *num = 1;
+        *num = about.other[0] ? 2 : 1;
     return list;
 }
 
@@ -106,9 +138,8 @@ static int query_port(struct ibv_context *context, uint8_t num, struct ibv_port_
                       size_t size)
 {
     struct ad_device about;
-    int rc = query(&about);
+    int rc = query_of(context, &about);
 
-    (void)context;
     if (rc)
         return rc;
     if (num < 1 || num > about.attr.phys_port_cnt)
@@ -133,8 +164,7 @@ EXPORT int ibv_query_pkey(struct ibv_context *context, uint8_t port, int index, 
 {
     struct ad_device about;
 
-    (void)context;
-    if (query(&about) || port < 1 || port > about.attr.phys_port_cnt || index < 0 ||
+    if (query_of(context, &about) || port < 1 || port > about.attr.phys_port_cnt || index < 0 ||
         index >= about.ports[port - 1].attr.pkey_tbl_len)
         return -1;
     *pkey = htobe16(about.ports[port - 1].pkeys[index]);
@@ -144,9 +174,8 @@ EXPORT int ibv_query_pkey(struct ibv_context *context, uint8_t port, int index, 
 EXPORT int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 {
     struct ad_device about;
-    int rc = query(&about);
+    int rc = query_of(context, &about);
 
-    (void)context;
     if (!rc)
         *attr = about.attr;
     return rc;
@@ -158,10 +187,10 @@ EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_
     struct ad_device about;
     size_t n = 0;
 
-    (void)context, (void)flags;
+    (void)flags;
     if (entry_size < sizeof(*entries))
         return -EINVAL;
-    if (query(&about))
+    if (query_of(context, &about))
         return -EIO;
     for (int p = 0; p < about.attr.phys_port_cnt; p++)
         for (uint32_t i = 0; i < about.ports[p].num_gids && n < most; i++)
@@ -174,9 +203,9 @@ EXPORT int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_
 {
     struct ad_device about;
 
-    (void)context, (void)flags;
-    if (size < sizeof(*entry) || query(&about) || port < 1 || port > about.attr.phys_port_cnt ||
-        index >= about.ports[port - 1].num_gids)
+    (void)flags;
+    if (size < sizeof(*entry) || query_of(context, &about) || port < 1 ||
+        port > about.attr.phys_port_cnt || index >= about.ports[port - 1].num_gids)
         return EINVAL;
     *entry = about.ports[port - 1].gids[index];
     return 0;
@@ -188,7 +217,7 @@ static struct ibv_qp *create_qp_ex(struct ibv_context *context, struct ibv_qp_in
 EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
     struct cl_context *c = calloc(1, sizeof(*c));
-    struct ad_msg msg = {.op = AD_OPEN};
+    struct ad_msg msg = {.op = AD_OPEN, .handle = (uint32_t)(device - devices)};
     int fd = -1;
 
     if (!c)
@@ -204,6 +233,7 @@ EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
     }
     cl_used(1);
     c->handle = msg.handle;
+    c->device = (uint32_t)(device - devices);
     c->vctx.sz = sizeof(c->vctx);
     c->vctx.query_port = query_port;
     c->vctx.create_qp_ex = create_qp_ex;
@@ -533,6 +563,8 @@ EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async_eve
         return -1;
     event->event_type = (enum ibv_event_type)msg.event.type;
     event->element.port_num = (int)msg.event.port;
+    if (msg.event.port)
+        event->element.port_num -= (int)cl_context(context)->device;
     if (msg.event.user)
         event->element.qp = (struct ibv_qp *)(uintptr_t)msg.event.user; /* or CQ, or SRQ */
     return 0;
@@ -731,6 +763,8 @@ EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
     struct ad_msg msg = {.op = AD_MODIFY_QP, .handle = qp->handle};
 
     msg.modify.attr = *attr;
+    msg.modify.attr.port_num += (uint8_t)cl_context(qp->context)->device;
+    msg.modify.attr.ah_attr.port_num += (uint8_t)cl_context(qp->context)->device;
     msg.modify.mask = (uint32_t)mask;
     int rc = cl_call(&msg, NULL);
     if (!rc && mask & IBV_QP_STATE)
@@ -748,6 +782,7 @@ EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
     if (rc)
         return rc;
     *attr = msg.modify.attr;
+    cl_attr_of(qp->context, attr);
     qp->state = attr->qp_state;
     *init = (struct ibv_qp_init_attr){.qp_context = qp->qp_context,
                                       .send_cq = qp->send_cq,
@@ -825,6 +860,7 @@ EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
     struct ibv_ah *ah = calloc(1, sizeof(*ah));
 
     msg.ah = *attr;
+    msg.ah.port_num += (uint8_t)cl_context(pd->context)->device;
     int rc = ah ? cl_call(&msg, NULL) : ENOMEM;
     if (rc) {
         free(ah);
@@ -843,20 +879,30 @@ EXPORT int ibv_destroy_ah(struct ibv_ah *ah)
     return rc;
 }
 
-/* librdmacm has its own contexts, one per device. */
-struct ibv_context *cl_shared_context(void)
+/* librdmacm has contexts of its own, one for each device. */
+static struct ibv_context *shared_context(uint32_t device)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static struct ibv_context *context;
-    static pid_t owner;
+    static struct ibv_context *contexts[AD_MAX_PORTS];
+    static pid_t owners[AD_MAX_PORTS];
 
     pthread_mutex_lock(&lock);
-    if (!context || owner != getpid()) {
+    if (!contexts[device] || owners[device] != getpid()) {
         struct ibv_device **list = ibv_get_device_list(NULL);
-        context = list && list[0] ? ibv_open_device(list[0]) : NULL;
-        owner = getpid();
+        contexts[device] = list && list[device] ? ibv_open_device(list[device]) : NULL;
+        owners[device] = getpid();
         free(list);
     }
+    struct ibv_context *context = contexts[device];
     pthread_mutex_unlock(&lock);
     return context;
+}
+
+struct ibv_context *cl_context_of_port(uint8_t *port)
+{
+    struct ad_device about;
+    uint32_t device = query(&about) == 0 && about.other[0] ? *port - 1u : 0;
+
+    *port -= (uint8_t)device;
+    return shared_context(device);
 }

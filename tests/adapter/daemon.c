@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,9 +61,10 @@ void timer_init(struct timer *timer, void (*due)(struct timer *timer))
 
 void timer_set(struct timer *timer, uint64_t at)
 {
-    struct vp_list *l = timers.prev;
+    struct vp_list *l;
 
-    vp_list_remove(&timer->link);
+    vp_list_remove(&timer->link); /* it may be the last one itself */
+    l = timers.prev;
     timer->at = at;
     while (l != &timers && vp_container_of(l, struct timer, link)->at > at)
         l = l->prev;
@@ -240,12 +242,14 @@ static bool take_bells(void)
     return any;
 }
 
+/* In us; -1: there is none. */
 static int until_next_timer(void)
 {
     if (vp_list_empty(&timers))
         return -1;
     uint64_t at = vp_container_of(timers.next, struct timer, link)->at, now = now_ns();
-    return at <= now ? 0 : (int)((at - now) / 1000 + 1); /* us */
+    uint64_t us = at <= now ? 0 : (at - now) / 1000 + 1;
+    return us < INT_MAX ? (int)us : INT_MAX;
 }
 
 static void read_signals(void)

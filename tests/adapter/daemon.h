@@ -90,6 +90,7 @@ void queue_purge(struct queue *queue, const struct object *about);
 
 struct context {
     struct object base;
+    uint32_t device; /* 0; or of two, each with one port, 1 */
     struct queue async;
 };
 
@@ -143,7 +144,12 @@ struct qp {
     struct timer timer;      /* waits for an answer, or for a receive */
     uint8_t retries, rnr_retries;
     bool waits, established, holds;
-    uint64_t held;         /* wr_id of a receive taken for a message in flight */
+    bool on_wire;          /* the request being executed has had its time there, */
+    uint64_t left_wire;    /* and the latest of those was gone then; */
+    bool follows;          /* this one was posted before */
+    bool loaded;           /* the atomic being executed has read the word: */
+    uint64_t found;        /* this */
+    uint64_t held;         /* wr_id of a receive that it has taken for a message in flight */
     struct timer ending;   /* in the error state: until the last receive is reported */
     uint32_t executed;     /* number of requests, reported or not */
     struct piece **pieces; /* of writes that are not placed yet */
@@ -173,6 +179,7 @@ void async_event(struct context *context, struct object *about, uint32_t type, u
 /* All completion queues or all shared receive queues. */
 void queues_to_error(enum kind kind);
 void async_event_to_all(uint32_t type, uint32_t port);
+bool port_is_of(const struct context *context, uint8_t port);
 struct qp *qp_find(uint32_t qpn);
 struct mr *mr_find(uint32_t key);
 struct proc *procs_first(void);
@@ -198,6 +205,8 @@ void qp_to_error(struct qp *qp);
 void qp_reset(struct qp *qp);
 void qp_gone(struct qp *qp);
 void qp_set_state(struct qp *qp, enum ibv_qp_state state);
+/* What is on the wire arrives now. */
+void wires_end(void);
 
 /* daemon_cm.c */
 int cm_request(struct proc *proc, struct ad_msg *msg, int *fd);
@@ -215,6 +224,7 @@ struct profile {
     bool one_fabric; /* LIDs of other ports are reached; else there is no route between ports */
     uint32_t unit;   /* bytes, aligned to as many, that are placed by themselves; 0: packets are */
     bool words_of_rxe; /* for what is wrong in a request or receive itself */
+    bool switched;     /* all ports reach each other */
 };
 extern struct profile profile;
 bool profile_choose(const char *name);
@@ -225,6 +235,7 @@ int fault_set(uint32_t what, uint32_t count);
 bool fault_hits(enum ad_fault what); /* consumes one of those left */
 uint64_t fault_late_ms(void);
 uint64_t fault_last_late_ms(void);
+uint64_t fault_rate(void); /* bytes a millisecond; 0: no limit */
 bool fault_is_silent(void);
 void fault_new_process(const struct proc *proc);
 uint32_t random_below(uint32_t n);

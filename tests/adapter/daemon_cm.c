@@ -440,6 +440,12 @@ static int listen_on(struct cm_id *id, uint32_t backlog)
     return 0;
 }
 
+/* Is there a route from one port to the other, 0: an unknown one? */
+static bool reaches(uint8_t from, uint8_t to)
+{
+    return to && (profile.switched || from == to);
+}
+
 static int resolve_addr(struct cm_id *id, const struct ad_msg *msg)
 {
     if (id->step != IDLE && id->step != BOUND)
@@ -451,8 +457,8 @@ static int resolve_addr(struct cm_id *id, const struct ad_msg *msg)
     }
     id->step = BOUND;
     id->route.dst = msg->cm.dst;
-    /* there is no route between ports */
-    if (fault_hits(AD_FAULT_ADDR) || find_port(&id->route.dst, NULL) != id->route.port_num) {
+    uint8_t port = find_port(&id->route.dst, NULL);
+    if (fault_hits(AD_FAULT_ADDR) || !reaches(id->route.port_num, port)) {
         tell(id, RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT);
         return 0;
     }

@@ -33,7 +33,7 @@ uint8_t port_at(const struct ibv_ah_attr *attr)
 
 bool ports_reach(uint8_t from, uint8_t to)
 {
-    return from == to || (to && profile.one_fabric);
+    return from == to || (to && (profile.one_fabric || profile.switched));
 }
 
 /* Limited members reach full ones only. */

@@ -204,14 +204,21 @@ void async_event(struct context *context, struct object *about, uint32_t type, u
     event->port = port;
 }
 
+/* Of two devices each has one port. */
+bool port_is_of(const struct context *context, uint8_t port)
+{
+    return !profile.device.other[0] || port == context->device + 1;
+}
+
 void async_event_to_all(uint32_t type, uint32_t port)
 {
     for (struct vp_list *p = all_procs.next; p != &all_procs; p = p->next) {
         struct proc *proc = vp_container_of(p, struct proc, link);
         for (struct vp_list *l = proc->objects.next; l != &proc->objects; l = l->next) {
             struct object *object = vp_container_of(l, struct object, link);
-            if (object->kind == K_CONTEXT)
-                async_event((struct context *)object, NULL, type, port);
+            struct context *context = (struct context *)object;
+            if (object->kind == K_CONTEXT && (!port || port_is_of(context, (uint8_t)port)))
+                async_event(context, NULL, type, port);
         }
     }
 }
@@ -303,9 +310,12 @@ void classes_of(const struct proc *proc, uint32_t *classes, uint32_t *count)
 
 static int open_context(struct proc *proc, struct ad_msg *msg, int *fd)
 {
-    struct context *context =
-        (struct context *)object_new(proc, K_CONTEXT, sizeof(*context), msg->user, NULL);
+    struct context *context;
 
+    if (msg->handle > (profile.device.other[0] != '\0'))
+        return ENODEV;
+    context = (struct context *)object_new(proc, K_CONTEXT, sizeof(*context), msg->user, NULL);
+    context->device = msg->handle;
     queue_open(&context->async);
     msg->handle = context->base.handle;
     *fd = context->async.fd;
@@ -497,14 +507,16 @@ static int create_ah(struct proc *proc, struct ad_msg *msg)
     struct object *pd = object_find(proc, msg->handle, K_PD);
     const struct ibv_ah_attr *attr = &msg->ah;
 
-    if (!pd || attr->port_num < 1 || attr->port_num > profile.device.attr.phys_port_cnt)
+    if (!pd || attr->port_num < 1 || attr->port_num > profile.device.attr.phys_port_cnt ||
+        !port_is_of(context_of(pd), attr->port_num))
         return EINVAL;
     const struct ad_port *port = &profile.device.ports[attr->port_num - 1];
     if (attr->is_global ? attr->grh.sgid_index >= port->num_gids
                         : port->attr.link_layer == IBV_LINK_LAYER_ETHERNET)
         return EINVAL;
-    if (attr->is_global && port_at(attr) != attr->port_num)
-        return ETIMEDOUT; /* no host has the address: the kernel has asked the network */
+    uint8_t to = port_at(attr);
+    if (attr->is_global && (!to || (to != attr->port_num && !profile.switched)))
+        return ETIMEDOUT; /* nobody has it there: the kernel has asked the network */
     struct ah *ah = (struct ah *)object_new(proc, K_AH, sizeof(*ah), 0, pd);
     ah->attr = *attr;
     msg->handle = ah->base.handle;
@@ -746,7 +758,8 @@ static int modify_qp(struct proc *proc, const struct ad_msg *msg)
     struct qp *qp = (struct qp *)object_find(proc, msg->handle, K_QP);
     int mask = (int)msg->modify.mask;
 
-    if (!qp || !is_valid(&msg->modify.attr, mask))
+    if (!qp || !is_valid(&msg->modify.attr, mask) ||
+        (mask & IBV_QP_PORT && !port_is_of(qp->context, msg->modify.attr.port_num)))
         return EINVAL;
     enum ibv_qp_state from = qp->attr.qp_state;
     enum ibv_qp_state to = mask & IBV_QP_STATE ? msg->modify.attr.qp_state : from;

@@ -107,6 +107,27 @@ static void be_dual(void)
     profile.device.ports[1].attr.active_speed = 4;
 }
 
+/* Two devices with a port each, on one switch. */
+static void be_twins(void)
+{
+    static const uint8_t v4[16] = {[10] = 0xff, 0xff, 10, 77, 0, 2};
+    struct ad_port *port = &profile.device.ports[1];
+
+    be_rails();
+    port->num_gids = 0;
+    set_gid(port, 2, v4);
+    snprintf(profile.device.other, sizeof(profile.device.other), "rxe1");
+    profile.switched = true;
+}
+
+/* The same with atomics that are coherent with everything else, as bnxt_re_query_device()
+ * (drivers/infiniband/hw/bnxt_re/ib_verbs.c) says where PCI Express has them. */
+static void be_coherent(void)
+{
+    be_twins();
+    profile.device.attr.atomic_cap = IBV_ATOMIC_GLOB;
+}
+
 static void be_mlx5(void)
 {
     snprintf(profile.device.name, sizeof(profile.device.name), "mlx5_0");
@@ -267,6 +288,8 @@ static const struct {
     {"fabrics", "the same, in two fabrics with one subnet prefix", be_fabrics},
     {"xdr", "as fabric, the first port NDR and the second XDR", be_xdr},
     {"dual", "as rails, the first port at 2.5 Gbit/s and the second at 10", be_dual},
+    {"twins", "as rxe, two devices with a port each, which reach each other", be_twins},
+    {"coherent", "as twins, and atomics are coherent with the CPU (IBV_ATOMIC_GLOB)", be_coherent},
 };
 
 bool profile_choose(const char *name)
@@ -314,6 +337,7 @@ static const struct {
     [AD_FAULT_LATE] = {"ud-late", "every N-th datagram arrives up to 20 ms late"},
     [AD_FAULT_LID] = {"lid", "InfiniBand: the port has another LID for N ms"},
     [AD_FAULT_LAST_LATE] = {"last-late", "LAST_WQE_REACHED is raised N ms later"},
+    [AD_FAULT_RATE] = {"rate", "each port moves N KB a second in each direction"},
 };
 
 void profile_list(void)
@@ -408,6 +432,8 @@ int fault_set(uint32_t what, uint32_t count)
         queues_to_error(count == 1 ? K_CQ : K_SRQ);
     if (what == AD_FAULT_PEERMEM)
         profile.device.takes_any_memory = count;
+    if (what == AD_FAULT_RATE)
+        wires_end();
     if (what == AD_FAULT_FORK)
         profile.device.shares_pages = count;
     if (what == AD_FAULT_LID)
@@ -452,6 +478,11 @@ uint64_t fault_late_ms(void)
 uint64_t fault_last_late_ms(void)
 {
     return left[AD_FAULT_LAST_LATE];
+}
+
+uint64_t fault_rate(void)
+{
+    return left[AD_FAULT_RATE];
 }
 
 bool fault_is_silent(void)

@@ -23,11 +23,12 @@ enum {
     RELAXED_UNIT = 64,  /* for writes with a key with relaxed ordering */
     UNITS_MOST = 65536, /* the middle of a longer write is placed in packets */
     UNITS_NEAR = 4096,
+    ATOMIC_MOST_US = 50,
 };
 
 enum { LAST_MOST_US = 3000 }; /* from the error state to the last receive's completion */
 
-enum outcome { DONE, FAILED, NO_ANSWER, NOT_READY };
+enum outcome { DONE, FAILED, NO_ANSWER, NOT_READY, LATER };
 
 static struct vp_list ready = {&ready, &ready};
 
@@ -647,6 +648,49 @@ static enum outcome read_from(struct qp *qp, struct qp *peer, const struct ad_wq
     return DONE;
 }
 
+/*** several devices ***/
+
+static void wait_for(struct qp *qp, uint64_t ns)
+{
+    qp->waits = true;
+    timer_set(&qp->timer, now_ns() + ns);
+}
+
+/* Which queue pair's atomic a device is executing. */
+static const struct qp *executing[AD_MAX_PORTS];
+
+static void stop_atomic(struct qp *qp)
+{
+    for (int d = 0; d < AD_MAX_PORTS; d++)
+        if (executing[d] == qp)
+            executing[d] = NULL;
+    qp->loaded = false;
+}
+
+/* A device whose atomics are those of one device holds other atomics of its own back until the word
+ * is written, and knows nothing of the other device's. False: the word is to be read later, or
+ * written later. */
+static bool may_store(struct qp *qp, const struct qp *peer, const struct vec *target)
+{
+    const struct qp **holder = &executing[peer->context->device];
+
+    if (!profile.device.other[0] || profile.device.attr.atomic_cap == IBV_ATOMIC_GLOB) {
+        gather(target, 0, sizeof(qp->found), &qp->found);
+        return true;
+    }
+    if (qp->loaded) {
+        stop_atomic(qp);
+        return true;
+    }
+    if (!*holder) {
+        *holder = qp;
+        qp->loaded = true;
+        gather(target, 0, sizeof(qp->found), &qp->found);
+    }
+    wait_for(qp, random_below(ATOMIC_MOST_US) * UINT64_C(1000));
+    return false;
+}
+
 static enum outcome atomic(struct qp *qp, struct qp *peer, const struct ad_wqe *w,
                            const struct vec *to, enum ibv_wc_status *status)
 {
@@ -662,7 +706,9 @@ static enum outcome atomic(struct qp *qp, struct qp *peer, const struct ad_wqe *
         return invalid(peer, status);
     if (!remote_vec(peer, w, sizeof(old), IBV_ACCESS_REMOTE_ATOMIC, &target))
         return no_access(peer, status);
-    gather(&target, 0, sizeof(old), &old);
+    if (!may_store(qp, peer, &target))
+        return LATER;
+    old = qp->found;
     value = w->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ? old + w->compare_add
             : old == w->compare_add                  ? w->swap
                                                      : old;
@@ -700,6 +746,54 @@ static enum outcome datagram(struct qp *qp, const struct ad_wqe *w, const struct
     return FAILED;
 }
 
+/*** what a port moves in a second ***/
+
+/* Each direction of a port is busy till then. */
+static struct {
+    uint64_t out, in;
+} busy[AD_MAX_PORTS];
+
+static uint64_t later_of(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The request waits until its bytes have gone through both ports, behind those of others. One that
+ * was posted before its predecessor ended begins when that did, not when this process got on with
+ * it. */
+static bool takes_time(struct qp *qp, const struct qp *peer, const struct ad_wqe *w, uint64_t size)
+{
+    const struct qp *from = returns_data(w->opcode) ? peer : qp, *to = from == qp ? peer : qp;
+    uint64_t rate = fault_rate(), now = now_ns(), at;
+
+    if (!rate || !size)
+        return false;
+    at = later_of(busy[from->attr.port_num - 1].out, busy[to->attr.port_num - 1].in);
+    at = later_of(at, qp->follows ? qp->left_wire : now) + size * NS_PER_MS / rate;
+    busy[from->attr.port_num - 1].out = busy[to->attr.port_num - 1].in = at;
+    qp->left_wire = at;
+    qp->on_wire = true;
+    wait_for(qp, at > now ? at - now : 0);
+    return true;
+}
+
+void wires_end(void)
+{
+    memset(busy, 0, sizeof(busy));
+    for (struct vp_list *p = all_procs.next; p != &all_procs; p = p->next) {
+        struct proc *proc = vp_container_of(p, struct proc, link);
+        for (struct vp_list *l = proc->objects.next; l != &proc->objects; l = l->next) {
+            struct object *object = vp_container_of(l, struct object, link);
+            struct qp *qp = (struct qp *)object;
+            if (object->kind != K_QP)
+                continue;
+            qp->follows = false;
+            if (qp->on_wire && qp->waits)
+                timer_set(&qp->timer, now_ns());
+        }
+    }
+}
+
 static enum outcome execute(struct qp *qp, struct ad_wqe *w, enum ibv_wc_status *status)
 {
     struct vec local;
@@ -718,6 +812,8 @@ static enum outcome execute(struct qp *qp, struct ad_wqe *w, enum ibv_wc_status 
     if (!peer)
         return NO_ANSWER;
     established(peer);
+    if (!qp->on_wire && takes_time(qp, peer, w, local.size))
+        return LATER;
     switch (w->opcode) {
     case IBV_WR_RDMA_WRITE:
     case IBV_WR_RDMA_WRITE_WITH_IMM:
@@ -732,13 +828,7 @@ static enum outcome execute(struct qp *qp, struct ad_wqe *w, enum ibv_wc_status 
     }
 }
 
-static void wait_for(struct qp *qp, uint64_t ns)
-{
-    qp->waits = true;
-    timer_set(&qp->timer, now_ns() + ns);
-}
-
-/* No answer: repeated after the QP's timeout; 0: never. Seven retries are seven. */
+/* No answer: repeated after the QP's timeout, 0: which never comes. Seven retries are seven. */
 static bool retry_later(struct qp *qp)
 {
     if (!qp->attr.timeout) {
@@ -793,10 +883,14 @@ static bool step(struct qp *qp)
 
     if (w->opcode != IBV_WR_RDMA_WRITE && w->opcode != IBV_WR_RDMA_WRITE_WITH_IMM)
         place_all(qp);
-    switch (execute(qp, w, &status)) {
+    enum outcome outcome = execute(qp, w, &status);
+    if (outcome == DONE || outcome == FAILED)
+        qp->on_wire = false;
+    switch (outcome) {
     case DONE:
         qp->retries = qp->rnr_retries = 0;
         qp->executed++;
+        qp->follows = qp->left_wire && qp->executed != AD_LOAD(qp->sq->head);
         report_placed(qp);
         return true;
     case FAILED:
@@ -805,6 +899,8 @@ static bool step(struct qp *qp)
     case NO_ANSWER:
         if (!retry_later(qp))
             fail(qp, IBV_WC_RETRY_EXC_ERR);
+        return false;
+    case LATER:
         return false;
     default:
         if (!rnr_later(qp))
@@ -892,7 +988,8 @@ void qp_to_error(struct qp *qp)
 
     qp_set_state(qp, IBV_QPS_ERR);
     timer_stop(&qp->timer);
-    qp->waits = false;
+    stop_atomic(qp);
+    qp->waits = qp->on_wire = false;
     stops_answering(qp);
     lose_some(qp);
     flush(qp);
@@ -917,6 +1014,7 @@ void qp_gone(struct qp *qp)
     qp->holds = false; /* it is lost with the queue pair */
     timer_stop(&qp->ending);
     timer_stop(&qp->timer);
+    stop_atomic(qp);
     stops_answering(qp);
     lose_some(qp);
     vp_list_remove(&qp->ready);
@@ -925,7 +1023,7 @@ void qp_gone(struct qp *qp)
 void qp_reset(struct qp *qp)
 {
     qp_gone(qp);
-    qp->waits = qp->established = false;
+    qp->waits = qp->established = qp->on_wire = false;
     qp->retries = qp->rnr_retries = 0;
     AD_STORE(qp->sq->tail, AD_LOAD(qp->sq->head));
     qp->executed = qp->sq->tail;

@@ -104,6 +104,7 @@ enum { AD_RETURN_CAPS = 1, AD_WHOLE_MSG = 1, AD_ALIGNED_128_BYTES = 2 };
 
 struct ad_device {
     char name[32];
+    char other[32]; /* of a second device, which has the second port; empty: there is one device */
     struct ibv_device_attr attr;
     struct ad_port ports[AD_MAX_PORTS];
     uint32_t max_inline;
@@ -140,6 +141,7 @@ enum ad_fault {
     AD_FAULT_LATE,      /* or late, behind others */
     AD_FAULT_LID,       /* the first port has another LID for n ms */
     AD_FAULT_LAST_LATE, /* LAST_WQE_REACHED is raised n ms later */
+    AD_FAULT_RATE,      /* each port moves n KB a second in each direction, 0: has no limit */
     AD_NUM_FAULTS
 };
 
@@ -222,7 +224,8 @@ struct ad_cm_route {
 struct ad_msg {
     uint32_t op;
     int32_t err;     /* answer: 0 or an errno */
-    uint32_t handle; /* of the object: its own, or that of the object it is made from */
+    uint32_t handle; /* of the object: its own, or of the one that it is made from; AD_OPEN: which
+                      * device, from 0 on */
     uint32_t pad;
     uint64_t user; /* the library's object */
     union {
