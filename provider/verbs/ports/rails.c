@@ -103,7 +103,7 @@ unsigned int vp_port_speed(const struct ibv_port_attr *attr)
     return mbit * lanes;
 }
 
-/* One line of a file of the device; false: there is none. */
+/* Reads one line of a file of the device; false: there is no such file. */
 static bool read_line(const char *device, const char *name, char *line, int size)
 {
     char path[256];
@@ -186,7 +186,7 @@ static void refuse_ethernet(struct vp_found *found, unsigned int count)
             REFUSE(&found[i], "is Ethernet, and %s is InfiniBand: " IF_WANTED, infiniband->name);
 }
 
-/* Mbit/s of all ports of the network. */
+/* Mbit/s of all ports of the network together. */
 static uint64_t speed_of(const struct vp_found *found, unsigned int count,
                          const struct vp_network *network)
 {
@@ -238,7 +238,7 @@ void vp_rails_choose(struct vp_found *found, unsigned int count, bool chosen)
 
 /*** the order ***/
 
-/* Is `a` to be in front of `b`, whatever the process? */
+/* Is `a` placed before `b`, whatever the process? */
 static bool is_before(const struct vp_found *a, const struct vp_found *b, bool chosen)
 {
     bool a_used = !a->why_not[0], b_used = !b->why_not[0];
@@ -248,7 +248,7 @@ static bool is_before(const struct vp_found *a, const struct vp_found *b, bool c
     return !chosen && a->near && !b->near;
 }
 
-/* Moves the first `by` of `count` behind the others. */
+/* Moves the first `by` of `count` ports behind the others. */
 static void rotate(struct vp_found *found, unsigned int count, unsigned int by)
 {
     while (by--) {
@@ -263,7 +263,7 @@ unsigned int vp_rails_sort(struct vp_found *found, unsigned int count, bool chos
 {
     unsigned int used = 0, near = 0;
 
-    for (unsigned int i = 1; i < count; i++) { /* stable: equals stay in the order of the devices */
+    for (unsigned int i = 1; i < count; i++) { /* stable: equal ports keep the devices' order */
         struct vp_found moved = found[i];
         unsigned int at = i;
         for (; at > 0 && is_before(&moved, &found[at - 1], chosen); at--)
