@@ -557,8 +557,7 @@ __attribute__((hot)) int vp_write(struct prov_conn *base, const struct prov_xfer
         return write_by_request(conn, xfer);
     if (xfer->length > ep->max_inline)
         return write_from(conn, xfer);
-    struct ibv_qp_ex *qpx =
-        conn->qpx; /* read late: before `up`, progress() may be making the queue pair */
+    struct ibv_qp_ex *qpx = conn->qpx; /* progress() may change it until `up` */
     begin_write(conn, xfer, IBV_SEND_INLINE, xfer->flags & PROV_SIGNAL);
     ibv_wr_set_inline_data(qpx, xfer->lcl, xfer->length);
     complete_wr(qpx);

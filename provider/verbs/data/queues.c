@@ -15,9 +15,9 @@
 enum {
     CQ_DEPTH_MOST = 1 << 20, /* limit of the entries that an owner asks for */
     CQ_EXTRA_MOST = 4096,    /* additional entries: for messages, and for connections */
-    CQ_CONN_PART = 24,       /* of a new queue; the queue grows with more connections */
-    SQ_SHORT = 63,           /* a send queue of this length is not halved */
-    RQS_FIRST = 8,           /* own receive queues that a new completion queue has room for */
+    CQ_CONN_PART = 24, /* this fraction of a new queue is for connections: more make it grow */
+    SQ_SHORT = 63,     /* a send queue of this length is not halved */
+    RQS_FIRST = 8,     /* own receive queues that a new completion queue has room for */
 };
 
 static int buffers_new(struct vp_ep *ep)
