@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines on standard error: "prdma: [rank 2] what it is about". The rank is that in MPI_COMM_WORLD.
- */
+/* Lines on standard error: "prdma: [rank 2] message", with the rank in MPI_COMM_WORLD. */
 #include "layer.h"
 
 #include <stdarg.h>
@@ -12,7 +11,7 @@ enum { LINE = 2048 };
 
 struct pr_log pr_log = {.rank = -1};
 
-/* One write, so that lines of several processes do not mix. */
+/* Writes the line with one call, so that lines of several processes do not mix. */
 __attribute__((format(printf, 1, 0))) static void write_line(const char *format, va_list args)
 {
     char line[LINE];
@@ -25,7 +24,7 @@ __attribute__((format(printf, 1, 0))) static void write_line(const char *format,
         return;
     line[length++] = '\n';
     if (write(STDERR_FILENO, line, length) < 0)
-        return; /* nowhere to say it */
+        return; /* there is no other place to report it */
 }
 
 void pr_warn(const char *format, ...)
