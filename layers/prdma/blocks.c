@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The blocks of descriptors that wait in session-mode VCQs. A group of one target (FAST) has its
- * puts alone in its block, and the RTR frees them all. In a block that serves several targets (MRC)
- * nothing may leave before all of them are ready:
+ * Blocks of descriptors that wait in session-mode VCQs. A group with one target (FAST) has only the
+ * puts in its block, and the RTR of the target frees all of them. In a block for several targets
+ * (MRC) no put may leave before all targets are ready:
  *
  *     [NOP, one less than targets] [SELF] [puts...]
  *
- * Each RTR has an SPS of 1, so the last of them, whichever it is, reaches SELF, a put of the VCQ to
- * itself, whose SPS frees the puts; 15 at most, so that more of the kind among them free the rest.
+ * Each RTR has an SPS of 1, so the last RTR to arrive reaches SELF, a put of the VCQ to itself,
+ * whose SPS frees the puts. It frees 15 at most: further SELFs among the puts free the others.
  */
 #include "layer.h"
 
@@ -29,7 +29,7 @@ static unsigned int num_self_puts(unsigned int descs)
     return count;
 }
 
-/* Descriptors in the block of a group. */
+/* Number of descriptors in the block of a group. */
 unsigned int pr_group_descs(const struct pr_group *group)
 {
     if (group->num_targets == 1)
@@ -42,11 +42,11 @@ unsigned int pr_target_sps(const struct pr_xfer *x, const struct pr_target *targ
     return x->groups[target->group].num_targets == 1 ? target->descs : 1;
 }
 
-/* The puts of a group, piece by piece. */
+/* Iterates over the puts of a group in pieces. */
 struct pieces {
     const struct pr_xfer *x;
     unsigned int group, target, put;
-    size_t done; /* bytes of the put */
+    size_t done; /* of the current put, already prepared */
 };
 
 static bool prepare_put(struct pr_group *g, utofu_vcq_id_t to, utofu_stadd_t from, utofu_stadd_t at,
@@ -72,7 +72,7 @@ static bool prepare_piece(struct pieces *p, unsigned long int flags)
     size_t rest = put->bytes - p->done;
     size_t bytes = rest < pr_engine.max_put ? rest : pr_engine.max_put;
 
-    if (bytes == rest && put->last) /* the notice comes when all of the block is there */
+    if (bytes == rest && put->last) /* the notice arrives when the whole block is there */
         flags |= UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE | UTOFU_ONESIDED_FLAG_STRONG_ORDER;
     if (!prepare_put(&x->groups[p->group], t->rx, put->lcl + p->done, put->rmt + p->done, bytes,
                      flags))
@@ -128,7 +128,7 @@ static bool prepare_group(struct pr_xfer *x, unsigned int group)
         return prepare_pieces(&pieces, rest, true);
     if (!prepare_nops(g, g->num_targets - 1))
         return false;
-    /* each SELF but the last frees the next one first, so that it need not wait for the puts */
+    /* each SELF but the last first frees the next SELF, which then need not wait for the puts */
     unsigned int between = 0;
     while (rest > PR_SPS_MAX) {
         if (!prepare_self(g, PR_SPS_MAX) || !prepare_pieces(&pieces, between, false))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The functions of MPI that are taken over: those that start, complete and free requests. A call
- * without a request of the layer goes on to MPI with the arguments as they are; in a mixed array,
- * MPI gets MPI_REQUEST_NULL in the places of those of the layer.
+ * The functions of MPI that the layer replaces: those that start, complete and free requests. A
+ * call without requests of the layer goes to MPI unchanged; for a mixed array, MPI gets
+ * MPI_REQUEST_NULL in place of the layer's requests.
  */
 #include "mpilayer.h"
 
@@ -14,12 +14,12 @@
 /* The requests of a call. */
 struct set {
     int count;
-    struct pr_request **own; /* NULL where it is MPI's */
-    MPI_Request *rest;       /* those of MPI */
+    struct pr_request **own; /* NULL for requests of MPI */
+    MPI_Request *rest;       /* the requests of MPI */
     bool has_own;
 };
 
-/* A fallback request is MPI's. */
+/* A fallback request counts as MPI's. */
 static struct pr_request *find_own(MPI_Request handle)
 {
     struct pr_request *r = pr_find(handle);
@@ -59,7 +59,7 @@ static void set_end(struct set *s, MPI_Request requests[])
     free(s->rest);
 }
 
-/* MPI makes progress where its own requests are not asked. */
+/* Lets MPI make progress where none of its requests is tested. */
 static void mpi_progress(const struct pr_request *r)
 {
     int flag;
@@ -95,7 +95,7 @@ int MPI_Start(MPI_Request *request)
     return own ? raise_unless_ok(r, code) : PMPI_Start(request);
 }
 
-/* Those of MPI have to be started one by one as well where there are any of the layer. */
+/* In an array with requests of the layer, those of MPI are started one by one as well. */
 int MPI_Startall(int count, MPI_Request requests[])
 {
     bool any = false;
@@ -179,7 +179,7 @@ int MPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *status)
     return r != NULL ? MPI_SUCCESS : PMPI_Request_get_status(request, flag, status);
 }
 
-/* Of requests that are all complete; with the code of the whole call. */
+/* Completes requests that are all complete; `code`: of the whole call. */
 static int complete_set(struct set *s, MPI_Status statuses[], int code, struct pr_request **bad)
 {
     bool ignore = statuses == MPI_STATUSES_IGNORE;
@@ -258,7 +258,7 @@ int MPI_Testall(int count, MPI_Request requests[], int *flag, MPI_Status statuse
     return mpi_code == MPI_SUCCESS && bad != NULL ? pr_raise(bad, code) : code;
 }
 
-/* The lock is held. The first of the layer's active ones that is complete, or -1. */
+/* The index of the first complete active request of the layer, or -1. The lock is held. */
 static int complete_one(struct set *s, bool *active)
 {
     *active = false;
@@ -272,7 +272,7 @@ static int complete_one(struct set *s, bool *active)
     return -1;
 }
 
-/* One look at all of them. *flag without an index: none is active. */
+/* Tests all requests once. *flag without an index: no request is active. */
 static int test_any(struct set *s, int *index, int *flag, MPI_Status *status,
                     struct pr_request **bad)
 {
@@ -294,7 +294,7 @@ static int test_any(struct set *s, int *index, int *flag, MPI_Status *status,
     return code;
 }
 
-/* Polls again and again, and does now and then what a call that waits has to do. */
+/* Polls repeatedly, and now and then does what a waiting call has to do. */
 static void pause_any(struct set *s, unsigned int polls)
 {
     if (polls % 64 != 0)
@@ -344,7 +344,7 @@ int MPI_Waitany(int count, MPI_Request requests[], int *index, MPI_Status *statu
     return bad != NULL ? pr_raise(bad, code) : code;
 }
 
-/* One look at all of them: those of MPI first, then those of the layer. */
+/* Tests all requests once: those of MPI, then those of the layer. */
 static int test_some(struct set *s, int *outcount, int indices[], MPI_Status statuses[],
                      struct pr_request **bad)
 {
@@ -418,7 +418,7 @@ int MPI_Waitsome(int count, MPI_Request requests[], int *outcount, int indices[]
     return bad != NULL ? pr_raise(bad, code) : code;
 }
 
-/* An active one stays as it is. */
+/* An active request stays as it is. */
 int MPI_Request_free(MPI_Request *request)
 {
     if (pr_num_requests == 0)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is kept for a communicator: its neighbours, and a communicator of the layer's own for the
- * processes of the former, so that messages of the layer meet no receive of the program. It hangs
- * on the communicator as an attribute, and lives on while there are requests.
+ * Data kept for a communicator: its neighbours, and a private communicator with the same processes,
+ * so that the layer's messages match no receive of the program. The data is an attribute of the
+ * communicator, and lives on while there are requests.
  */
 #include "mpilayer.h"
 
@@ -101,7 +101,7 @@ static bool find_neighbours(struct pr_comm *c)
     }
 }
 
-/* Are there fewer CPUs than processes? Each may be bound to some of them. */
+/* Are there fewer CPUs than processes? Each process may be bound to some of the CPUs. */
 static bool is_crowded(MPI_Comm node)
 {
     cpu_set_t cpus;
@@ -114,7 +114,7 @@ static bool is_crowded(MPI_Comm node)
     return procs > CPU_COUNT(&cpus);
 }
 
-/* Which of the processes that send to this one are on its node. Without memory, none is known. */
+/* Finds which of the in-neighbours are on this process's node. Without memory, none is known. */
 static void find_near(struct pr_comm *c)
 {
     MPI_Comm node;
@@ -132,7 +132,7 @@ static void find_near(struct pr_comm *c)
     PMPI_Comm_free(&node);
 }
 
-/* Errors of requests go to the handler of the communicator even when that is freed. */
+/* Errors of requests go to the error handler of the communicator even after it is freed. */
 static void take_handler(struct pr_comm *c)
 {
     MPI_Errhandler handler;
@@ -142,7 +142,7 @@ static void take_handler(struct pr_comm *c)
     PMPI_Errhandler_free(&handler);
 }
 
-/* Collective when it is first called for a communicator. NULL: no topology, or no memory. */
+/* Collective on the first call for a communicator. NULL: no topology, or no memory. */
 struct pr_comm *pr_comm_get(MPI_Comm comm)
 {
     struct pr_comm *c;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Blocks that begin or end within a page. Processes of one node can map each other's memory in
- * whole pages only, and the kernel copies what is in the others, at a price for each call. So such
- * a block comes in up to three puts: the whole pages to where they belong, what is before and
- * behind them to memory of the layer, from where the receiver copies it. Where the block begins at
- * the sender does not matter: its own process reads it.
+ * whole pages only; data in other pages is copied by the kernel, at a price for each call. So such
+ * a block arrives in up to three puts: the whole pages at their destination, and the bytes before
+ * and after them in the layer's staging memory, from which the receiver copies them. The position
+ * of the block at the sender does not matter, since the sender's own process reads it.
  */
 #include "mpilayer.h"
 
@@ -27,8 +27,8 @@ bool pr_begins_page(const struct pr_edge *edge)
 }
 
 /*
- * Of a block that comes from a process of this node; `size` is that of the staging memory so far,
- * which becomes larger. A block without whole pages comes there as a whole, if it is short.
+ * Cuts a block that comes from a process of this node, and adds its ends to `size`, the size of the
+ * staging memory. A short block without whole pages is staged as a whole.
  */
 void pr_cut(struct pr_edge *edge, size_t *size)
 {
@@ -43,12 +43,12 @@ void pr_cut(struct pr_edge *edge, size_t *size)
     }
     edge->head = head;
     edge->tail = tail;
-    /* the boundaries between lines are those of the block, and its ends stand side by side */
+    /* cache-line boundaries are those of the block, and its ends are adjacent */
     edge->stage = (*size + page - 1) / page * page + page - head;
     *size = edge->stage + head + tail;
 }
 
-/* Copies the ends to where they belong. */
+/* Copies the ends of a block from the staging memory. */
 void pr_cut_paste(const struct pr_edge *edge, const char *stage)
 {
     const char *from = stage + edge->stage;
@@ -65,7 +65,7 @@ static void add_put(struct pr_target *t, utofu_stadd_t lcl, utofu_stadd_t rmt, s
     t->descs += pr_put_descs(bytes);
 }
 
-/* What a receiver wants apart of each block is within it. */
+/* Do the ends that a receiver wants separately lie within each block? */
 bool pr_cut_fits(const struct pr_target *t, const struct pr_place *places)
 {
     for (unsigned int i = 0; i < t->num_puts; i++)
@@ -74,7 +74,7 @@ bool pr_cut_fits(const struct pr_target *t, const struct pr_place *places)
     return true;
 }
 
-/* The puts of a target: those of each block, to the places that the target has named. */
+/* Makes the puts of a target, to the places that the target has named. */
 bool pr_cut_puts(struct pr_target *t, const struct pr_place *places)
 {
     struct pr_put *blocks = t->puts;

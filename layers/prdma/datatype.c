@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Buffers and datatypes: where the block of an edge lies, whether it lies there in one piece and in
- * order, and packing where it does not.
+ * Buffers and datatypes: where the block of an edge lies, whether it is contiguous and in order,
+ * and packing otherwise.
  */
 #include "mpilayer.h"
 
@@ -12,8 +12,8 @@
 enum { TEST_MAX = 1 << 24 };
 
 /*
- * Does packing one element leave its bytes as they are? Asked with bytes that hold one of the four
- * bytes of their offset.
+ * Does packing one element leave its bytes as they are? Tested four times, with bytes that hold one
+ * byte of their own offset.
  */
 static bool packs_in_order(MPI_Datatype type, size_t size, MPI_Aint lb)
 {
@@ -66,7 +66,7 @@ static MPI_Aint side_displacement(const struct pr_side *side, int k, MPI_Count c
                                               : (MPI_Aint)count * k);
 }
 
-/* The k-th block. False if it is more than can be packed, or memory is short. */
+/* Describes the k-th block. False: it is larger than can be packed, or memory is short. */
 bool pr_side_edge(const struct pr_side *side, int k, struct pr_edge *edge)
 {
     MPI_Count size;

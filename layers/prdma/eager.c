@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rounds of short blocks, without RTRs: the blocks to a process are copied, and go in one put to
- * memory of the layer there, with the number of the round behind them. With STRONG_ORDER the last
- * bytes are written last, so who sees the number has the blocks.
+ * Rounds of short blocks, without RTRs. The blocks for a process are copied and sent in one put to
+ * memory of the layer there, followed by the number of the round. With STRONG_ORDER the last bytes
+ * are written last, so a receiver that sees the number has the blocks.
  *
- * There are two places for what comes, for odd and even rounds. Whoever exchanges blocks with
- * another process in either direction sends it something in each round, if only the number, and a
- * round is over when all of them have sent theirs. So the other process has started the round, and
- * taken what came in the one before, when this one starts the next, which goes to the same place as
- * that. What comes is awaited, so nothing is on its way when a request is freed.
+ * There are two places for arriving blocks, for odd and even rounds. Processes that exchange blocks
+ * in either direction send each other a put in each round, if only with the number, and a round is
+ * over when all of these have arrived. So when this process starts a round, which reuses the place
+ * of the round before the last, the other one has already taken the blocks from it. Every put is
+ * awaited, so none is in flight when a request is freed.
  */
 #include "layer.h"
 
@@ -16,7 +16,7 @@
 
 enum { LOOKS = 16 };
 
-/* Where the blocks of the current round come. */
+/* The place for the blocks of the current round. */
 char *pr_eager_slot(const struct pr_xfer *x, char *even)
 {
     return even + (x->round & 1) * x->stride;
@@ -31,7 +31,7 @@ static inline int try_put(const struct pr_xfer *x, const struct pr_lane *lane)
                      0, UTOFU_ONESIDED_FLAG_TCQ_NOTICE | UTOFU_ONESIDED_FLAG_STRONG_ORDER, e);
 }
 
-/* The TOQ was full. */
+/* Retries a put when the TOQ was full. */
 static __attribute__((cold)) int put_later(const struct pr_xfer *x, const struct pr_lane *lane)
 {
     struct lc_patience patience = {0};
@@ -85,7 +85,7 @@ static bool all_sent(const struct pr_xfer *x)
     return (int64_t)(pr_engine.eager_done - x->last_put) >= 0;
 }
 
-/* Is the round over? Well, or with x->error. */
+/* Is the round over, possibly with x->error? */
 bool pr_eager_poll(struct pr_xfer *x)
 {
     for (int i = 0; i < LOOKS; i++) {
@@ -95,7 +95,7 @@ bool pr_eager_poll(struct pr_xfer *x)
     }
     if (!all_sent(x))
         pr_engine_poll_sent();
-    /* an empty poll also gives the core away where others need it */
+    /* an empty poll also gives the core away if others need it */
     if (!all_arrived(x) && !pr_xfer_looks(x))
         pr_engine_poll();
     return x->error != UTOFU_SUCCESS || (all_arrived(x) && all_sent(x));

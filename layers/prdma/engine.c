@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What the rounds of all requests share: VCQs, the puts of the free-mode VCQ, and their errors.
- */
+/* Shared by the rounds of all requests: VCQs, the puts of the free-mode VCQ, and their errors. */
 #include "layer.h"
 
 #include <stdlib.h>
@@ -10,8 +8,8 @@
 struct pr_engine pr_engine;
 
 /*
- * No round is under way on it, so that its queues are empty and its schedule pointer is where its
- * descriptors end. If something went wrong, nobody can say that.
+ * Called without a round in progress: the queues of the VCQ are empty and its schedule pointer is
+ * at the end of its descriptors. `sound`: nothing went wrong that makes this uncertain.
  */
 void pr_vcq_close(struct pr_vcq *vcq, bool sound)
 {
@@ -38,7 +36,7 @@ static bool take_from_pool(struct pr_vcq *vcq, bool session)
     return false;
 }
 
-/* On the next TNI that has one. */
+/* Opens a VCQ on the next TNI that has a free one. */
 bool pr_vcq_open(struct pr_vcq *vcq, bool session)
 {
     struct pr_engine *e = &pr_engine;
@@ -106,31 +104,31 @@ void pr_xfer_failed(struct pr_xfer *x, int rc)
     }
 }
 
-/* The puts of RTRs and probes have no entries but for errors. */
+/* Only puts of lanes have entries without errors; RTRs and probes do not. */
 static void take_sent(int rc, const void *cbdata)
 {
     struct pr_engine *e = &pr_engine;
 
-    e->eager_done += cbdata == e; /* in the order of the puts */
+    e->eager_done += cbdata == e; /* puts complete in order */
     for (struct pr_xfer *x = e->xfers; rc != UTOFU_SUCCESS && x != NULL; x = x->next)
         if (x->lanes != NULL)
             pr_xfer_failed(x, rc);
 }
 
-/* The puts of lanes that are complete. */
+/* Takes completed puts of lanes. */
 void pr_engine_poll_sent(void)
 {
     struct pr_engine *e = &pr_engine;
     void *cbdata;
     int rc;
 
-    /* an empty poll may give the core away, which only somebody who waits should do */
+    /* an empty poll may give the core away, which only a waiting call should do */
     while (e->eager_done != e->eager_posted &&
            (rc = utofu_poll_tcq(e->free.hdl, 0, &cbdata)) != UTOFU_ERR_NOT_FOUND)
         take_sent(rc, cbdata);
 }
 
-/* What is left to do for puts that nobody waits for; and the errors of RTRs and probes. */
+/* Takes completions of puts that no call waits for, and the errors of RTRs and probes. */
 void pr_engine_poll(void)
 {
     struct pr_engine *e = &pr_engine;
@@ -160,7 +158,7 @@ void pr_engine_poll(void)
     }
 }
 
-/* The TOQ of the free-mode VCQ is full. */
+/* Called when the TOQ of the free-mode VCQ is full. */
 void pr_engine_make_room(const struct pr_xfer *x, int rank, struct lc_patience *patience)
 {
     if (lc_patience_ends(patience, 0))
@@ -187,9 +185,9 @@ void pr_xfer_unlist(struct pr_xfer *x)
 }
 
 /*
- * An empty poll gives the core to whoever else is there, for a whole time slice; where each process
- * has a core what is waited for comes long before that. So at first a look comes before each poll,
- * but not before those with which the wait begins: they are few, and often find all that is wanted.
+ * An empty poll gives the core to other processes for a whole time slice. If each process has a
+ * core, data arrives long before that. So a look at memory precedes each poll at first, but not the
+ * first polls of a wait, which are few and often find everything.
  */
 bool pr_xfer_looks(struct pr_xfer *x)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fortran with Open MPI, whose Fortran functions call PMPI directly, past the functions in C that
- * are taken over; those of MPICH call the latter, and need nothing. Each function has the names of
- * all compilers and modules that Open MPI has for it; that of mpi_f08 may come without ierr. A call
- * without a request of the layer goes on to Open MPI's Fortran function.
+ * Fortran with Open MPI, whose Fortran functions call PMPI directly and bypass the replaced C
+ * functions; those of MPICH call the C functions, and need nothing. Each function has the names
+ * that Open MPI has for all compilers and modules; that of mpi_f08 may be called without ierr. A
+ * call without a request of the layer goes to Open MPI's Fortran function.
  */
 #include "mpilayer.h"
 
@@ -29,7 +29,8 @@
         NAMES(void, lower, upper, mixed, (__VA_ARGS__))                                            \
         void pr_f_##lower(__VA_ARGS__)
 
-/* The requests of a call in C, if one of them is the layer's; NULL: none, or no memory. */
+/* The requests of a call as C handles, if one of them is the layer's; NULL: none is, or no memory.
+ */
 static MPI_Request *own_requests(int count, const MPI_Fint *handles)
 {
     bool own = false;
@@ -173,7 +174,7 @@ FUNCTION(mpi_testall, MPI_TESTALL, MPI_Testall, MPI_Fint *count, MPI_Fint *reque
     give_requests(*count, requests, own);
 }
 
-/* Fortran counts from 1. */
+/* Converts to Fortran's index, which starts at 1. */
 static MPI_Fint index_f(int index)
 {
     return index == MPI_UNDEFINED ? index : index + 1;
@@ -333,8 +334,7 @@ static MPI_Datatype *c_types(int count, const MPI_Fint *types)
     return c;
 }
 
-/* MPI's own request may look at them when it is started; one of the layer is never asked for them.
- */
+/* Keeps the types for MPI's own request, which may read them later; the layer's requests do not. */
 static void keep_types(MPI_Request made, MPI_Datatype *send, MPI_Datatype *recv)
 {
     struct pr_request *r;

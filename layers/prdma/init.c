@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The functions that make requests, MPI_Init and MPI_Finalize. Open MPI 4.1 has the former as
- * MPIX_, and none with large counts.
+ * The functions that make requests, MPI_Init and MPI_Finalize. Open MPI 4.1 names the request
+ * functions MPIX_, and has none with large counts.
  */
 #include "mpilayer.h"
 

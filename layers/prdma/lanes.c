@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The lanes of a request with method eager: who has one with whom, where the blocks stand, and what
- * the two ends tell each other. eager.c has its rounds. */
+/* The lanes of a request with method eager: which processes share one, where the blocks lie, and
+ * what both ends tell each other. eager.c has the rounds. */
 #include "mpilayer.h"
 
 #include <stdlib.h>
@@ -8,9 +8,8 @@
 enum { TAG_LANE = 4, MOST = 1 << 20, WORD = 8 };
 
 /*
- * How many bytes to one process auto copies. Whole pages go without a copy otherwise, and an RTR
- * costs as much as copying the first of these; what begins within a page is copied in part in any
- * case.
+ * Most bytes to one process that auto copies. Without a copy, whole pages need an RTR, which costs
+ * as much as copying EAGER_WHOLE; blocks that begin within a page are partly copied in any case.
  */
 enum { EAGER_WHOLE = 8192, EAGER = 16000 };
 
@@ -40,7 +39,7 @@ static size_t most_eager(const struct pr_request *r)
     return EAGER_WHOLE;
 }
 
-/* May this process's part go over lanes? With method eager the blocks may be longer. */
+/* May this process's part go over lanes? Method eager allows longer blocks than auto. */
 bool pr_lanes_suit(const struct pr_request *r)
 {
     size_t most = most_eager(r);
@@ -82,7 +81,8 @@ static void add_lanes(struct pr_request *r)
     }
 }
 
-/* The places of the blocks in the lanes: in the order of the sender's edges at both ends. */
+/* Assigns the places of the blocks in the lanes, at both ends in the order of the sender's edges.
+ */
 static void place_blocks(struct pr_request *r)
 {
     struct pr_xfer *x = &r->xfer;
@@ -118,7 +118,7 @@ static size_t lane_size(size_t bytes)
     return round_up(bytes + PR_LANE_FLAG, PR_LANE_ALIGN);
 }
 
-/* What goes out, and twice what comes in. */
+/* Allocates memory for outgoing blocks, and twice for incoming ones. */
 bool pr_lanes_make(struct pr_request *r)
 {
     struct pr_xfer *x = &r->xfer;
@@ -137,7 +137,7 @@ bool pr_lanes_make(struct pr_request *r)
     x->stride = stride;
     if (!pr_stage_alloc(r, pr_stage_self(r, size + 2 * stride)))
         return false;
-    if (r->stage == NULL) /* nothing comes or goes */
+    if (r->stage == NULL) /* no block is sent or received */
         return true;
     char *out = r->stage, *in = r->stage + size;
     for (unsigned int i = 0; i < x->num_lanes; i++) {
@@ -156,7 +156,7 @@ bool pr_lanes_make(struct pr_request *r)
     return true;
 }
 
-/* Each end tells the other where its memory is. There is room for two requests a lane. */
+/* Exchanges memory addresses with the other ends. `requests` has room for two requests a lane. */
 void pr_lanes_connect(struct pr_request *r, MPI_Request *requests)
 {
     struct pr_xfer *x = &r->xfer;
@@ -177,7 +177,7 @@ void pr_lanes_connect(struct pr_request *r, MPI_Request *requests)
                    r->comm->private, &requests[n++]);
     }
     if (PMPI_Waitall(n, requests, MPI_STATUSES_IGNORE) != MPI_SUCCESS)
-        pr_xfer_failed(x, UTOFU_ERR_MRQ_PEER); /* what the program hears when it starts it */
+        pr_xfer_failed(x, UTOFU_ERR_MRQ_PEER); /* the program learns of it at the start */
     for (unsigned int i = 0; i < x->num_lanes; i++) {
         const struct pr_lane *lane = &x->lanes[i];
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Persistent neighbourhood collectives of MPI on session-mode VCQs. engine.c, blocks.c, eager.c and
- * rounds.c know uTofu and no MPI; everything else is compiled once for each MPI library, and
- * reaches it through PMPI alone.
+ * rounds.c use uTofu and no MPI; the other files are compiled once for each MPI library, and use it
+ * through PMPI only.
  *
- * A round is what MPI_Start begins and MPI_Wait ends. RTR ("ready to receive") is a put with an SPS
- * by which a receiver frees the puts that wait for it in the session-mode VCQ of a sender.
+ * A round begins with MPI_Start and ends with MPI_Wait. RTR ("ready to receive") is a put with an
+ * SPS: a receiver frees the puts that wait for it in the session-mode VCQ of a sender.
  */
 #ifndef PRDMA_LAYER_H
 #define PRDMA_LAYER_H
@@ -28,11 +28,11 @@ enum pr_method { PR_OFF, PR_MRC, PR_MID, PR_FAST, PR_EAGER, PR_AUTO };
 struct pr_settings {
     bool read;
     enum pr_method method;
-    long vcqs;     /* session-mode VCQs that this process may take */
-    long mid_vcqs; /* those of a request with PR_MID */
+    long vcqs;     /* most session-mode VCQs that this process takes */
+    long mid_vcqs; /* most VCQs of a request with PR_MID */
     long copy;     /* longest contiguous message that is copied, so that peers can map it */
-    long eager;    /* most bytes to one process in a request that auto makes with PR_EAGER; -1:
-                    * as lanes.c thinks best */
+    long eager;    /* most bytes to one process for which auto uses PR_EAGER; -1: the default of
+                      lanes.c */
     bool stats;
 };
 
@@ -46,7 +46,7 @@ bool pr_method_of(const char *name, enum pr_method *method);
 
 struct pr_log {
     int rank;  /* in MPI_COMM_WORLD, or -1 */
-    bool info; /* write lines of level info */
+    bool info; /* also write lines of level info */
 };
 
 extern struct pr_log pr_log; /* settings.c */
@@ -60,12 +60,12 @@ extern struct pr_log pr_log; /* settings.c */
 enum {
     PR_SPS_MAX = 15,
     PR_BLOCK_MAX = 1800, /* descriptors of a VCQ in a round: less than the TOQ and the shortfall */
-    PR_SCRATCH = 4096,   /* bytes of what RTRs and probes write: a page, which peers can map */
-    PR_CUTS = 2,         /* puts that an edge may take beside one (cut.c) */
-    PR_POOL = 256        /* VCQs that are kept for requests to come */
+    PR_SCRATCH = 4096,   /* bytes that RTRs and probes write to: a page, which peers can map */
+    PR_CUTS = 2,         /* additional puts of an edge (cut.c) */
+    PR_POOL = 256        /* most VCQs that are kept for later requests */
 };
 
-/* Where numbers of rounds and puts begin. Tests let them begin just below where they wrap. */
+/* First numbers of rounds and puts. Tests begin just below the wrap-around. */
 #ifndef PR_COUNT_FROM
 #    define PR_COUNT_FROM 0
 #endif
@@ -73,52 +73,52 @@ enum {
 struct pr_vcq {
     utofu_vcq_hdl_t hdl;
     /* of the current round */
-    unsigned int missing; /* notices */
-    bool ended;           /* the block of descriptors; where there is one */
+    unsigned int missing; /* notices that have not arrived */
+    bool ended;           /* the block of descriptors has ended, if there is one */
     bool session;
-    unsigned int arrivals; /* notices in a round */
+    unsigned int arrivals; /* notices of a round */
     utofu_vcq_id_t id;
     utofu_stadd_t scratch; /* of pr_engine.scratch */
 };
 
-/* What goes along one edge of the graph, or a part of it. */
+/* Data for an edge of the graph, or a part of it. */
 struct pr_put {
-    int edge; /* of the program's */
+    int edge; /* of the program's graph */
     size_t bytes;
     utofu_stadd_t lcl;
     utofu_stadd_t rmt;
-    bool last; /* of its edge: the notice comes with it */
+    bool last; /* the last put of its edge, which has the notice */
 };
 
-/* A process that this one sends to, and its puts. */
+/* A process that this one sends to, and the puts for it. */
 struct pr_target {
     int rank;
     unsigned int group;
     utofu_vcq_id_t rx; /* the VCQ that gets the notices */
     struct pr_put *puts;
     unsigned int num_puts;
-    unsigned int descs; /* the puts in pieces */
+    unsigned int descs; /* descriptors of the puts, which may be in pieces */
 };
 
-/* A process that this one receives from: where its RTR goes. */
+/* A process that this one receives from, and the destination of its RTR. */
 struct pr_source {
     int rank;
     utofu_vcq_id_t session;
     utofu_stadd_t scratch;
     unsigned int sps;
-    int *edges; /* of the program's, in the sender's order */
+    int *edges; /* of the program's graph, in the sender's order */
     unsigned int num_edges;
     struct pr_vcq *rx; /* gets the puts */
 };
 
-/* Some process this one exchanges with, for finding out whether it is alive. */
+/* A process that this one exchanges data with, and that is probed for being alive. */
 struct pr_peer {
     int rank;
     utofu_vcq_id_t free;
     utofu_stadd_t scratch;
 };
 
-/* A session-mode VCQ and the targets that it serves. */
+/* A session-mode VCQ and its targets. */
 struct pr_group {
     struct pr_vcq vcq;
     unsigned int num_targets;
@@ -128,50 +128,50 @@ struct pr_group {
 };
 
 /*
- * PR_EAGER: the blocks between this process and another one, copied, in one put for each direction
- * and round, without an RTR. Behind them stands the number of the round.
+ * PR_EAGER: the copied blocks between this process and another one, in one put for each direction
+ * and round, without an RTR. The number of the round follows the blocks.
  */
 struct pr_lane {
     int rank;
-    size_t out_bytes, in_bytes; /* the blocks, a multiple of 8 */
-    char *out, *in;             /* in: of rounds with even numbers */
+    size_t out_bytes, in_bytes; /* size of the blocks, a multiple of 8 */
+    char *out, *in;             /* in: of even rounds */
     utofu_stadd_t lcl;          /* of out */
     struct pr_lane_end {
         utofu_vcq_id_t vcq; /* the free-mode VCQ */
         utofu_stadd_t scratch, in;
-        uint64_t stride; /* from in of an even round to that of an odd one */
+        uint64_t stride; /* from in of even rounds to that of odd ones */
     } mine, theirs;
 };
 
 struct pr_xfer {
-    /* what a poll reads: after a time of computing each line of the cache counts */
-    unsigned int missing;  /* of the current round: notices and ends of blocks */
-    int error;             /* of uTofu; it stays */
+    /* read by each poll, so in few cache lines */
+    unsigned int missing;  /* of the current round: outstanding notices and ends of blocks */
+    int error;             /* uTofu error; it persists */
     unsigned int arrivals; /* notices in a round */
     unsigned int num_groups;
     struct pr_group *groups;
-    struct pr_lane *lanes; /* PR_EAGER: instead of groups */
+    struct pr_lane *lanes; /* PR_EAGER: used instead of groups */
     bool has_rx;
-    bool crowded;       /* processes share cores: who waits gives its core away at once */
-    unsigned int looks; /* in this round that may still find nothing before that */
+    bool crowded;       /* processes share cores: waiting calls give the core away at once */
+    unsigned int looks; /* looks left in this round before that */
     unsigned int num_lanes;
-    unsigned int arrived; /* lanes from which the current round has come */
-    size_t stride;        /* from in of an even round to that of an odd one */
+    unsigned int arrived; /* lanes whose data of the current round has arrived */
+    size_t stride;        /* from in of even rounds to that of odd ones */
     uint64_t round;
-    uint64_t last_put; /* pr_engine.eager_done when the puts of the round are complete */
+    uint64_t last_put; /* value of pr_engine.eager_done when the puts of the round are complete */
 
-    struct pr_vcq rx; /* of free mode; only where there is no group */
+    struct pr_vcq rx; /* free mode; used only without groups */
     struct pr_target *targets;
     unsigned int num_targets;
     struct pr_source *sources;
     unsigned int num_sources;
     struct pr_peer *peers;
     unsigned int num_peers;
-    int error_rank; /* whom it concerns, or -1 */
-    uint64_t since; /* when the current wait began, in ns; 0: no wait */
+    int error_rank; /* rank that the error concerns, or -1 */
+    uint64_t since; /* start of the current wait, in ns; 0: no wait */
     uint64_t next_probe;
     struct lc_patience patience;
-    const char *call;     /* that made it, for messages */
+    const char *call;     /* the call that made the request, for messages */
     struct pr_xfer *next; /* in pr_engine.xfers */
 };
 
@@ -179,13 +179,13 @@ struct pr_engine {
     bool tried, open;
     utofu_tni_id_t *tnis;
     size_t num_tnis, next_tni;
-    struct pr_vcq free; /* sends RTRs and probes, for all requests */
+    struct pr_vcq free; /* sends RTRs and probes of all requests */
     unsigned char *scratch;
     size_t desc_size, max_put;
     long vcqs_used;
     uint64_t eager_posted, eager_done; /* puts of lanes */
     struct pr_xfer *xfers;
-    /* VCQs that were closed, for requests to come: a peer that knows one is connected to it. */
+    /* Closed VCQs, kept for later requests, since peers may still be connected to them. */
     struct pr_vcq pool[PR_POOL];
     size_t pool_size;
 };

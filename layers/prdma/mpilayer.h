@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files that know MPI share. Handles are those of the MPI library that mpi.h belongs to.
- */
+/* Shared by the files that use MPI. Handles are those of the MPI library that mpi.h belongs to. */
 #ifndef PRDMA_MPILAYER_H
 #define PRDMA_MPILAYER_H
 
@@ -13,20 +12,20 @@
 
 #include "weak.h"
 
-/* The arguments of one side of a call, in the forms that the calls have them. */
+/* The arguments of one side of a call, in the forms that the functions use. */
 struct pr_side {
     const void *buf;
-    MPI_Count count;   /* of each block, where there are no counts */
-    const int *counts; /* or */
+    MPI_Count count;   /* of each block, if there is no array of counts */
+    const int *counts; /* counts of the blocks, as int or */
     const MPI_Count *counts_c;
-    const int *displs;        /* in extents of type, or */
-    const MPI_Aint *displs_c; /* the same; in bytes where there are types */
+    const int *displs;        /* in extents of type, as int or */
+    const MPI_Aint *displs_c; /* MPI_Aint; in bytes if there is an array of types */
     MPI_Datatype type;
     const MPI_Datatype *types;
-    bool same; /* one block for all neighbours */
+    bool same; /* all neighbours get the same block */
 };
 
-/* A communicator with a topology. Its requests keep it. */
+/* A communicator with a topology, kept by its requests. */
 struct pr_comm {
     MPI_Comm user;    /* MPI_COMM_NULL once it is freed */
     MPI_Comm private; /* the same processes, without a topology */
@@ -34,39 +33,39 @@ struct pr_comm {
     int rank;
     int num_in, num_out;
     int *in, *out; /* ranks */
-    int *near;     /* for each of in: not on this node: MPI_UNDEFINED */
-    bool crowded;  /* of these processes more are on this node than it has cores for them */
-    enum { PR_UNKNOWN, PR_ALL, PR_SOME } shims; /* who has this layer */
+    int *near;     /* per in-neighbour: MPI_UNDEFINED if not on this node */
+    bool crowded;  /* more of these processes are on this node than it has cores for */
+    enum { PR_UNKNOWN, PR_ALL, PR_SOME } shims; /* do all processes have this layer? */
 };
 
 /* One end of an edge. */
 struct pr_edge {
     int rank;  /* of the neighbour, or MPI_PROC_NULL */
     int index; /* of the edge at its other end, or -1; in-edges only */
-    void *buf; /* as the program gave it, displaced */
+    void *buf; /* the program's buffer, displaced */
     MPI_Count count;
-    MPI_Datatype type; /* a duplicate of ours where it is packed */
+    MPI_Datatype type; /* our duplicate if the block is packed */
     bool own_type;
     bool contiguous;
-    char *data; /* first byte; of a contiguous one */
+    char *data; /* first byte, if the block is contiguous */
     size_t bytes;
-    size_t stage; /* offset in the staging memory; where packed or copied */
+    size_t stage; /* offset in the staging memory, if packed or copied */
     bool staged;
-    size_t head, tail; /* bytes at its ends that come to the staging memory, if it is not staged */
+    size_t head, tail; /* bytes at its ends that arrive in the staging memory, unless staged */
     bool registered;
     utofu_stadd_t stadd;
-    utofu_stadd_t ends; /* of its place in the staging memory */
-    struct pr_vcq *vcq; /* where it is registered */
+    utofu_stadd_t ends; /* address of its place in the staging memory */
+    struct pr_vcq *vcq; /* VCQ on which it is registered */
 };
 
 enum pr_state { PR_INACTIVE, PR_ACTIVE, PR_DONE };
 
 struct pr_request {
-    MPI_Request handle;      /* MPI's own request for the same, which is never started */
-    struct pr_request *next; /* in its bucket */
+    MPI_Request handle;      /* MPI's own request for the same call, never started */
+    struct pr_request *next; /* in its hash bucket */
     enum pr_state state;
-    bool fallback; /* handle is started after all; here for statistics only */
-    bool copies;   /* some block is packed, copied, cut, or of this process to itself */
+    bool fallback; /* MPI's own request is used after all; kept for statistics */
+    bool copies;   /* a block is packed, copied, cut, or sent to this process itself */
     struct pr_xfer xfer;
     struct pr_comm *comm;
     struct pr_edge *out, *in;
@@ -78,13 +77,13 @@ struct pr_request {
     /* for PRDMA_STATS */
     const char *call;
     enum pr_method set, method;
-    const char *why; /* it fell back */
+    const char *why; /* why it fell back */
     int num;
     uint64_t rounds, bytes;
-    struct pr_request *all_next; /* in the list of all */
+    struct pr_request *all_next; /* in the list of all requests */
 };
 
-/* The lock: of any use only with MPI_THREAD_MULTIPLE (request.c). */
+/* The lock, needed with MPI_THREAD_MULTIPLE only (request.c). */
 void pr_lock(void);
 void pr_unlock(void);
 
@@ -93,7 +92,7 @@ extern int pr_num_requests;
 
 struct pr_request *pr_find(MPI_Request handle);
 void pr_enter(struct pr_request *r);
-void pr_requests_report(void); /* PRDMA_STATS: MPI ends */
+void pr_requests_report(void); /* PRDMA_STATS, at the end of MPI */
 int pr_start(struct pr_request *r);
 bool pr_test(struct pr_request *r);
 bool pr_test_now(struct pr_request *r);
@@ -115,9 +114,9 @@ int pr_pack(const struct pr_edge *edge, char *to, MPI_Comm comm);
 int pr_unpack(const struct pr_edge *edge, const char *from, MPI_Comm comm);
 
 /* cut.c */
-enum { PR_WHOLE = 16384 }; /* longest block that is copied as it has no page of its own */
+enum { PR_WHOLE = 16384 }; /* longest block that is copied because it fills no page */
 
-/* Where a block goes at its receiver. */
+/* Destination of a block at its receiver. */
 struct pr_place {
     utofu_stadd_t whole, ends;
     uint64_t head, tail; /* bytes of the ends */
@@ -135,7 +134,7 @@ bool pr_lanes_make(struct pr_request *r);
 void pr_lanes_connect(struct pr_request *r, MPI_Request *requests);
 
 /* stage.c */
-enum { PR_LINE = 64 }; /* what begins in the staging memory is aligned to */
+enum { PR_LINE = 64 }; /* alignment of blocks in the staging memory */
 
 bool pr_has_data(const struct pr_edge *edge);
 size_t pr_stage_self(struct pr_request *r, size_t size);
@@ -148,10 +147,10 @@ int pr_take(const char *call, MPI_Comm comm, MPI_Info info, const struct pr_side
 
 /* stats.c */
 void pr_stats_keep(const struct pr_request *r);
-void pr_stats_print(void); /* what was kept */
+void pr_stats_print(void); /* prints what was kept */
 
 /* presence.c */
-extern bool pr_foreign; /* the program is one of another MPI: nothing is taken over */
+extern bool pr_foreign; /* the program uses another MPI: the layer replaces nothing */
 
 void pr_presence_before_init(void);
 void pr_presence_announce(void);

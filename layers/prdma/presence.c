@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who has this layer? A process without it takes part in nothing that the layer does together, so
- * it must be found out without it. Each process publishes a name with the launcher in MPI_Init. All
- * members of a communicator have passed MPI_Init, so a name that is not there will never be. One
- * process looks for all names and publishes what it has found; the others wait for that.
+ * Who has this layer? A process without the layer takes no part in its collective steps, so this
+ * must be found out without that process. Each process publishes a name with the launcher in
+ * MPI_Init. All members of a communicator have passed MPI_Init, so a missing name will never
+ * appear. One process looks for all names and publishes the result; the others wait for it.
  */
 #include "mpilayer.h"
 
@@ -17,7 +17,7 @@
 
 enum { NAME = 64 };
 
-/* Errors of the calls with names come back, whatever the program has set. */
+/* The calls that use names return their errors, whatever handler the program has set. */
 struct handlers {
     MPI_Errhandler world, self;
 };
@@ -55,7 +55,7 @@ static bool look_up(const char *name, char value[MPI_MAX_PORT_NAME])
     return PMPI_Lookup_name(name, MPI_INFO_NULL, value) == MPI_SUCCESS;
 }
 
-/* Handles of the other MPI mean nothing here. */
+/* Is the running MPI the one that the handles belong to? */
 static bool is_this_mpi(const char *version)
 {
     bool open_mpi = strstr(version, "Open MPI") != NULL;
@@ -66,7 +66,7 @@ static bool is_this_mpi(const char *version)
 #endif
 }
 
-/* Without MPI, whose handles are unknown. */
+/* Determined without MPI, whose handles are unknown here. */
 static bool is_first_rank(void)
 {
     static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK",
@@ -82,9 +82,9 @@ static bool is_first_rank(void)
 }
 
 /*
- * A program may load MPI when it runs, as mpi4py does: its names were not there when those of this
- * library were bound, and are found now only if the library is made known to all. That serves to go
- * on without the layer.
+ * A program may load MPI at run time, as mpi4py does. The names of MPI were not there when this
+ * library's were bound, and are found only if the MPI library is made global. That allows the
+ * program to go on without the layer.
  */
 void pr_presence_before_init(void)
 {
@@ -146,7 +146,7 @@ void pr_presence_announce(void)
     give_handlers_back(&handlers);
 }
 
-/* The ranks in MPI_COMM_WORLD of the processes of a communicator; MPI_UNDEFINED: another job. */
+/* The ranks in MPI_COMM_WORLD of the processes of a communicator; MPI_UNDEFINED: of another job. */
 static int *world_ranks(const struct pr_comm *c, int *count)
 {
     MPI_Group group, world;
@@ -186,8 +186,8 @@ static int first_missing(const int *ranks, int count)
     return -1;
 }
 
-/* What another process has published: a rank, or -1. What is neither stands for this process's own
- * rank: all that read it go on without the layer. */
+/* Reads what another process has published: a rank, or -1. For any other text returns this
+ * process's own rank: all processes that read it go on without the layer. */
 static int published_rank(const char *name, const char *value)
 {
     char *end;
@@ -201,7 +201,7 @@ static int published_rank(const char *name, const char *value)
     return pr_log.rank;
 }
 
-/* The rank that lacks the layer, or -1. The verdict on the same processes is the same for ever. */
+/* The rank that lacks the layer, or -1. The result for the same processes never changes. */
 static int missing_rank(const struct pr_comm *c, const int *ranks, int count)
 {
     char name[NAME], value[MPI_MAX_PORT_NAME];
@@ -241,14 +241,14 @@ bool pr_presence_all(struct pr_comm *c)
     if (ranks == NULL)
         return false;
     for (int i = 0; i < count; i++) {
-        if (ranks[i] == MPI_UNDEFINED) { /* each side of a spawn sees it so */
+        if (ranks[i] == MPI_UNDEFINED) { /* each side of a spawn sees the other side's ranks so */
             free(ranks);
             return false;
         }
     }
     c->shims = PR_ALL;
     int missing = -1;
-    if (announced) { /* else the launcher knows no names */
+    if (announced) { /* otherwise the launcher does not support names */
         take_handlers(&handlers);
         missing = missing_rank(c, ranks, count);
         give_handlers_back(&handlers);

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The requests of this process that the layer has taken over, found by MPI's handle, and their
- * rounds.
- */
+/* The requests of this process that the layer handles, found by MPI's handle, and their rounds. */
 #include "mpilayer.h"
 
 #include <pthread.h>
@@ -20,7 +17,7 @@ static struct {
     int next_num;
     bool locking, know_locking;
     pthread_mutex_t mutex;
-    unsigned int tests; /* that found nothing */
+    unsigned int tests; /* tests that found no completion */
 } requests = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 void pr_lock(void)
@@ -47,7 +44,7 @@ static struct pr_request **bucket_of(MPI_Request handle)
     return &requests.buckets[lc_hash_index((uintptr_t)handle, 8)];
 }
 
-/* The lock is held. NULL: not one of the layer's. */
+/* NULL: the request is not the layer's. Called with the lock held. */
 struct pr_request *pr_find(MPI_Request handle)
 {
     if (pr_num_requests == 0 || handle == MPI_REQUEST_NULL)
@@ -130,7 +127,7 @@ static const struct pr_vcq *stage_vcq(const struct pr_xfer *x, unsigned int i)
     return x->lanes != NULL ? &pr_engine.free : x->has_rx ? &x->rx : &x->groups[i].vcq;
 }
 
-/* All but what the statistics want to know. */
+/* Frees everything but what the statistics need. */
 void pr_release(struct pr_request *r)
 {
     struct pr_xfer *x = &r->xfer;
@@ -150,7 +147,7 @@ void pr_release(struct pr_request *r)
     r->stage = NULL;
 }
 
-/* Not MPI's handle. */
+/* Frees the request, but not MPI's handle. */
 void pr_destroy(struct pr_request *r)
 {
     remove_request(r);
@@ -167,7 +164,7 @@ int pr_raise(struct pr_request *r, int code)
     return code;
 }
 
-/* Edges of this process to itself. */
+/* Copies the blocks of this process to itself. */
 static void copy_self(struct pr_request *r)
 {
     for (int i = 0; i < r->num_in; i++) {
@@ -207,7 +204,7 @@ static void copy_in(struct pr_request *r)
     }
 }
 
-/* A code of MPI; the error is not raised yet. */
+/* Returns a code of MPI; the error is not raised yet. */
 int pr_start(struct pr_request *r)
 {
     if (r->state != PR_INACTIVE)
@@ -222,7 +219,7 @@ int pr_start(struct pr_request *r)
     return MPI_SUCCESS;
 }
 
-/* Is it complete, or inactive? */
+/* Is the request complete, or inactive? */
 bool pr_test(struct pr_request *r)
 {
     if (r->state != PR_ACTIVE)
@@ -235,7 +232,7 @@ bool pr_test(struct pr_request *r)
     return true;
 }
 
-/* Lets MPI and the other requests make progress as well, as a call that waits has to. */
+/* Lets MPI and the other requests make progress, as a waiting call has to. */
 static void while_waiting(struct pr_request *r)
 {
     int flag;
@@ -247,7 +244,7 @@ static void while_waiting(struct pr_request *r)
     PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, r->comm->private, &flag, MPI_STATUS_IGNORE);
 }
 
-/* The same for programs that only test: probes and MPI's progress come with every 64th call. */
+/* As pr_test(), for programs that only test: every 64th call probes and lets MPI make progress. */
 bool pr_test_now(struct pr_request *r)
 {
     if (pr_test(r))
@@ -257,7 +254,7 @@ bool pr_test_now(struct pr_request *r)
     return pr_test(r);
 }
 
-/* The lock is held, and given up now and then. */
+/* Called with the lock held, which is released now and then. */
 void pr_wait(struct pr_request *r)
 {
     unsigned int every = r->xfer.lanes != NULL ? EAGER_POLLS : POLLS; /* of many looks each */
@@ -271,7 +268,7 @@ void pr_wait(struct pr_request *r)
     }
 }
 
-/* What a completed request gives; it becomes inactive. */
+/* The result of a completed request, which becomes inactive. */
 int pr_result(struct pr_request *r)
 {
     const struct pr_xfer *x = &r->xfer;
@@ -288,7 +285,7 @@ int pr_result(struct pr_request *r)
     return MPI_ERR_OTHER;
 }
 
-/* Of a request of a collective operation. MPI_ERROR stays as it is. */
+/* The status of a request of a collective operation. MPI_ERROR is left unchanged. */
 void pr_empty_status(MPI_Status *status)
 {
     if (status == MPI_STATUS_IGNORE)

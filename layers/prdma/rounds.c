@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rounds. A sender's puts of a round wait in session-mode VCQs, one for each group of targets, and
- * the RTRs of the targets free them (blocks.c). A receiver sends the RTRs of a round only when all
- * puts of the round before have arrived, so the steps of two rounds never mix. One RTR serves all
- * edges of a pair of processes. Rounds of short blocks have none (eager.c).
+ * Rounds. A sender's puts of a round wait in session-mode VCQs, one for each group of targets,
+ * until the RTRs of the targets free them (blocks.c). A receiver sends the RTRs of a round only
+ * after all puts of the round before have arrived, so two rounds never mix. One RTR serves all
+ * edges of a pair of processes. Rounds of short blocks need no RTRs (eager.c).
  */
 #include "layer.h"
 
@@ -79,8 +79,8 @@ void pr_xfer_start(struct pr_xfer *x)
 }
 
 /*
- * Only for what has not come yet, as an empty poll may give the core away. Where nothing comes, the
- * MRQ may say that a put has failed.
+ * Polls only for what has not arrived yet, since an empty poll may give the core away. If nothing
+ * arrives, the MRQ may report a failed put.
  */
 static void poll_vcq(struct pr_xfer *x, struct pr_vcq *vcq)
 {
@@ -115,7 +115,7 @@ static void poll_if_due(struct pr_xfer *x, struct pr_vcq *vcq, bool first)
         poll_vcq(x, vcq);
 }
 
-/* Is the round over? Well, or with x->error. */
+/* Is the round over, possibly with x->error? */
 bool pr_xfer_poll(struct pr_xfer *x)
 {
     if (x->lanes != NULL)
@@ -132,7 +132,7 @@ bool pr_xfer_poll(struct pr_xfer *x)
     return x->missing == 0 || x->error != UTOFU_SUCCESS;
 }
 
-/* A process whose blocks have not come; where several send to one VCQ, one of them. */
+/* A process whose blocks have not arrived; if several send to one VCQ, one of them. */
 static int rank_of_missing_blocks(const struct pr_xfer *x)
 {
     for (unsigned int i = 0; i < x->num_sources; i++)
@@ -141,7 +141,7 @@ static int rank_of_missing_blocks(const struct pr_xfer *x)
     return -1;
 }
 
-/* One whose RTR has not come, so that puts wait for it. */
+/* A process whose RTR has not arrived, so that puts wait for it. */
 static int rank_of_missing_rtr(const struct pr_xfer *x)
 {
     for (unsigned int i = 0; i < x->num_targets && x->groups != NULL; i++)
@@ -171,9 +171,9 @@ static void say_waiting(const struct pr_xfer *x)
 }
 
 /*
- * Called now and then while somebody waits. A peer that died before it sent its RTR makes no
- * communication fail, so puts that do nothing else are sent to find out. They go to VCQs that live
- * as long as their processes.
+ * Called now and then by waiting calls. If a peer died before it sent its RTR, no communication
+ * fails, so puts without any other purpose are sent to find out. They go to VCQs that live as long
+ * as their processes.
  */
 void pr_xfer_waiting(struct pr_xfer *x)
 {
@@ -193,7 +193,7 @@ void pr_xfer_waiting(struct pr_xfer *x)
     for (unsigned int i = 0; i < x->num_peers; i++) {
         int rc = utofu_put(pr_engine.free.hdl, x->peers[i].free, pr_engine.free.scratch,
                            x->peers[i].scratch, PROBE_BYTES, 0, 0, NULL);
-        if (rc != UTOFU_SUCCESS && rc != UTOFU_ERR_BUSY) /* without room, next time */
+        if (rc != UTOFU_SUCCESS && rc != UTOFU_ERR_BUSY) /* without room: tried next time */
             pr_xfer_failed(x, rc);
     }
 }

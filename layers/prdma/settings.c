@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the environment says. docs/guide/prdma.md has the list. */
+/* Settings from the environment. docs/guide/prdma.md has the list. */
 #include "layer.h"
 
 #include <errno.h>
@@ -58,7 +58,7 @@ static enum pr_method method_setting(void)
     return PR_AUTO;
 }
 
-/* The level is that of the library; options may follow it. */
+/* UTOFU_LOG_LEVEL has the level, and perhaps options after it. */
 static bool wants_info(void)
 {
     static const char *const levels[] = {"info", "debug", "3", "4"};

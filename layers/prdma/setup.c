@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A new request, which all processes of the communicator make together:
+ * Makes a new request, with all processes of the communicator:
  *
- *     the blocks of all edges; which edge is which one at its other end, as this MPI pairs them
- *     session-mode VCQs, as many as the method wants; all agree on the method
- *     registration; sender and receiver tell each other where the puts and the RTRs go
- *     the descriptors; all agree that it has worked
+ *     the blocks of all edges, and which edge each one is at its other end, as this MPI pairs them
+ *     session-mode VCQs, as many as the method wants; all processes agree on the method
+ *     registration; senders and receivers tell each other where the puts and the RTRs go
+ *     the descriptors; all processes agree that everything has worked
  *
- * Where anything stands against it, in any process, all of them use MPI's own request.
+ * If any step fails in any process, all of them use MPI's own request.
  */
 #include "mpilayer.h"
 
@@ -17,13 +17,13 @@
 
 enum { TAG_SENDER = 1, TAG_RECEIVER = 2, TAG_EDGE = 3 };
 
-/* What a sender says of an edge. */
+/* A sender's message about an edge. */
 struct record {
     int64_t rank, edge;
     uint64_t bytes;
 };
 
-/* What a sender says to a target, and what that one answers. */
+/* A sender's message to a target, and the target's answer. */
 struct from_sender {
     utofu_vcq_id_t free, session;
     utofu_stadd_t free_scratch, session_scratch;
@@ -80,8 +80,9 @@ static bool carry_records(struct pr_request *r, struct record *out, struct recor
 }
 #else
 /*
- * Messages, so that the k-th edge from one process to another is the k-th at both ends: MPICH means
- * to pair them so, but where a process has edges to itself beside others, 4.0.2 mixes them up.
+ * Sends messages, so that the k-th edge from one process to another is the k-th one at both ends.
+ * MPICH means to pair edges in this way, but 4.0.2 confuses them in processes that have edges to
+ * themselves and to others.
  */
 static bool carry_records(struct pr_request *r, struct record *out, struct record *in)
 {
@@ -104,7 +105,7 @@ static bool carry_records(struct pr_request *r, struct record *out, struct recor
 }
 #endif
 
-/* It names an edge that there is, where this process can know that: its own, to itself. */
+/* Does the record name an edge, as far as this process knows: an edge to itself? */
 static bool names_edge(const struct pr_request *r, const struct record *in)
 {
     if (in->edge < 0 || in->edge > INT_MAX)
@@ -114,7 +115,7 @@ static bool names_edge(const struct pr_request *r, const struct record *in)
             r->out[in->edge].bytes == in->bytes);
 }
 
-/* Which edge at the other end belongs to each in-edge, and whether both ends have one length. */
+/* Learns the edge at the other end of each in-edge, and whether the lengths of both ends agree. */
 static bool learn_pairs(struct pr_request *r)
 {
     struct record *out = calloc((size_t)r->num_out + 1, sizeof(*out));
@@ -225,7 +226,7 @@ static unsigned int mid_vcqs(unsigned int targets)
     return smaller_of(targets, (unsigned int)pr_settings.mid_vcqs);
 }
 
-/* How many VCQs it is sensible to try for; auto leaves half of what is left to later requests. */
+/* How many VCQs to try for; auto leaves half of the rest to later requests. */
 static unsigned int vcqs_wanted(const struct pr_request *r)
 {
     unsigned int targets = r->xfer.num_targets;
@@ -278,7 +279,7 @@ static void form_groups(struct pr_request *r, enum pr_method method)
     }
 }
 
-/* The best method that all processes can take; PR_OFF: none. */
+/* The best method that all processes can use; PR_OFF: none. */
 static enum pr_method agree_method(struct pr_request *r)
 {
     struct pr_xfer *x = &r->xfer;
@@ -308,7 +309,7 @@ static enum pr_method agree_method(struct pr_request *r)
     return can[PR_FAST] > 0 ? PR_FAST : can[PR_MID] > 0 ? PR_MID : PR_MRC;
 }
 
-/* Packed and short messages: these are copied, as uTofu can map what is in whole pages. */
+/* Packed and short blocks are copied to the staging memory, since uTofu maps whole pages. */
 static void stage_edge(struct pr_edge *edge, bool near, size_t *size)
 {
     edge->staged = !edge->contiguous || edge->bytes <= (size_t)pr_settings.copy;
@@ -416,10 +417,10 @@ static bool register_all(struct pr_request *r)
     return true;
 }
 
-/* The messages between the ends of the edges: room for them, and their requests. */
+/* Messages between the ends of the edges: buffers and MPI requests. */
 struct exchange {
     struct from_sender *to_targets, *from_sources;
-    char *from_targets, *to_sources; /* struct from_receiver, one behind the other */
+    char *from_targets, *to_sources; /* struct from_receiver, adjacent */
     MPI_Request *requests;
 };
 
@@ -467,8 +468,7 @@ static bool were_exchanged(const struct pr_request *r, struct exchange *e, int n
     return false;
 }
 
-/* Receivers say where the puts go. The answers stand one behind the other in the order of targets.
- */
+/* Receivers tell where the puts go. The answers are adjacent, in the order of targets. */
 static bool tell_places(struct pr_request *r, struct exchange *e)
 {
     struct pr_xfer *x = &r->xfer;
@@ -503,7 +503,7 @@ static bool tell_places(struct pr_request *r, struct exchange *e)
     return were_exchanged(r, e, n);
 }
 
-/* Now the puts are known. */
+/* Makes the puts from the receivers' answers. */
 static bool take_places(struct pr_request *r, const struct exchange *e)
 {
     struct pr_xfer *x = &r->xfer;
@@ -531,7 +531,7 @@ static bool take_places(struct pr_request *r, const struct exchange *e)
     return ok;
 }
 
-/* An RTR frees the puts of its sender, or an entry of a block that serves several targets. */
+/* Takes what a sender says an RTR frees: its puts, or an entry of a block for several targets. */
 static bool take_sender(const struct pr_request *r, struct pr_source *s,
                         const struct from_sender *said)
 {
@@ -547,7 +547,7 @@ static bool take_sender(const struct pr_request *r, struct pr_source *s,
     return false;
 }
 
-/* Senders say where the RTRs go, and what they free. */
+/* Senders tell receivers where the RTRs go, and what they free. */
 static bool tell_senders(struct pr_request *r, struct exchange *e)
 {
     struct pr_xfer *x = &r->xfer;
@@ -590,7 +590,7 @@ static bool all_can(const struct pr_request *r, bool can)
     return all > 0;
 }
 
-/* Did everything go well, everywhere? */
+/* Has everything worked in all processes? */
 static bool agree_in_the_end(struct pr_request *r, bool ok)
 {
     bool all = all_can(r, ok);
@@ -613,7 +613,7 @@ static bool build_lanes(struct pr_request *r, struct exchange *e)
     return true;
 }
 
-/* Everything from the method on. */
+/* Builds the transfer, from the method on. */
 static bool build_xfer(struct pr_request *r, struct exchange *e)
 {
     r->method = agree_method(r);
@@ -668,7 +668,7 @@ static bool make_request(struct pr_request *r, const struct pr_side *send,
     return ok;
 }
 
-/* The program may choose for one request, with a key of its info. */
+/* The method that the program has chosen for one request, by a key of its info. */
 static enum pr_method chosen_method(MPI_Info info)
 {
     char value[16];
@@ -703,7 +703,7 @@ static struct pr_request *new_request(const char *call, struct pr_comm *c, MPI_I
     return r;
 }
 
-/* May all processes have come here, with this communicator? */
+/* Can all processes get here with this communicator? */
 static bool is_worth_it(MPI_Comm comm, int rc)
 {
     int class;
@@ -715,8 +715,8 @@ static bool is_worth_it(MPI_Comm comm, int rc)
 }
 
 /*
- * *request is MPI's own, or rc says why there is none; then the others must hear of it. Where the
- * layer takes the call over, MPI's own request stays inactive, and its handle becomes the layer's.
+ * *request is MPI's own request, or rc tells why there is none, which the others have to learn. If
+ * the layer takes the call over, MPI's request stays inactive, and its handle is the layer's.
  */
 int pr_take(const char *call, MPI_Comm comm, MPI_Info info, const struct pr_side *send,
             const struct pr_side *recv, int rc, MPI_Request *request)

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What methods with and without lanes need of the requests that they make: the staging memory, and
- * the processes to look after.
- */
+/* Common to methods with and without lanes: the staging memory, and the processes to probe. */
 #include "mpilayer.h"
 
 #include <stdlib.h>
@@ -15,8 +12,8 @@ bool pr_has_data(const struct pr_edge *edge)
     return edge->rank != MPI_PROC_NULL && edge->bytes > 0;
 }
 
-/* Blocks of this process to itself are packed where one of the ends is not in one piece. Returns
- * the size of the staging memory with these. */
+/* Blocks of this process to itself are packed if one of the ends is not contiguous. Returns the
+ * size of the staging memory including them. */
 size_t pr_stage_self(struct pr_request *r, size_t size)
 {
     for (int i = 0; i < r->num_in; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PRDMA_STATS: a line for each request, freed or not, when MPI ends. */
+/* PRDMA_STATS: a line for each request, freed or not, at the end of MPI. */
 #include "mpilayer.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@ static struct {
     size_t num_lines, room;
 } stats;
 
-/* Why another method than the one that was chosen, or NULL. What auto takes is no fallback. */
+/* Why the method is not the chosen one, or NULL. With auto, any method is a chosen one. */
 static const char *why_not_chosen(const struct pr_request *r)
 {
     if (r->fallback)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The library does not name an MPI library that it needs: the program brings its own. In front of a
- * program of another MPI two of them would be in one process, which neither survives. So every
- * symbol of MPI is weak: what the program's MPI does not have is nowhere called. The linker refuses
- * what is missing here.
+ * The library names no MPI library that it needs: the program brings its own. Otherwise a program
+ * of another MPI would have two MPI libraries in one process, which neither survives. So every
+ * symbol of MPI is weak, and symbols that the program's MPI lacks are never called. The linker
+ * rejects symbols that are missing here.
  */
 #ifndef PRDMA_WEAK_H
 #define PRDMA_WEAK_H

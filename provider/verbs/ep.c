@@ -21,13 +21,13 @@
 
 enum {
     DRAIN_TICK_MS = 10,
-    QUIET_AFTER = 7, /* steps: enough for two looks for stalls and their consequences */
+    QUIET_AFTER = 7, /* steps: enough for two checks for stalls and their consequences */
 };
 
 static void ep_free(struct vp_ep *ep)
 {
     vp_queues_close(ep);
-    while (!vp_list_empty(&ep->stuck)) /* no completion can name them any more */
+    while (!vp_list_empty(&ep->stuck)) /* no completion can name their requests now */
         vp_conn_free(vp_container_of(ep->stuck.next, struct vp_conn, ep_link));
     free(ep);
 }
@@ -63,7 +63,7 @@ int vp_ep_open(struct prov *base, const struct prov_ep_attr *attr, struct prov_e
     return 0;
 }
 
-/* Closes every connection and waits, for a while, until the peers have got what was posted. */
+/* Closes every connection and waits a while until the peers have received what was posted. */
 static void close_conns(struct vp_ep *ep)
 {
     struct vp_prov *prov = ep->prov;
@@ -101,7 +101,7 @@ void vp_ep_close(struct prov_ep *base)
     close_conns(ep);
     vp_cm_reap(prov, ep);
     pthread_mutex_lock(&prov->lock);
-    while (!vp_list_empty(&ep->dying)) { /* progress() is busy with the last ones */
+    while (!vp_list_empty(&ep->dying)) { /* progress() destroys the last connections */
         pthread_cond_wait(&prov->changed, &prov->lock);
         pthread_mutex_unlock(&prov->lock);
         vp_cm_reap(prov, ep);
@@ -115,9 +115,9 @@ void vp_ep_close(struct prov_ep *base)
     ep_free(ep);
 }
 
-/* Soft-RoCE raises no event for a failed or flushed request. So while something is outstanding the
- * owner is woken now and then; once nothing was posted for QUIET_AFTER steps, everything has
- * ended. Connections that drain are polled sooner: it takes microseconds. */
+/* Soft-RoCE raises no event for a failed or flushed request. So the owner is woken now and then
+ * while requests are outstanding, up to QUIET_AFTER steps after the last post. Draining takes
+ * microseconds: draining connections are polled sooner. */
 static void arm_tick(struct vp_ep *ep)
 {
     struct vp_prov *prov = ep->prov;
@@ -154,7 +154,7 @@ bool vp_ep_arm(struct prov_ep *base, enum prov_arm what)
         ibv_req_notify_cq(ep->send_cq, solicited_only))
         ut_debug(VP_CAT, "arming %s: %s", ep->port->name, strerror(errno));
     arm_tick(ep);
-    /* completions that came before the arming raise no event */
+    /* completions from before the arming raise no event */
     int n = ibv_poll_cq(ep->send_cq, VP_POLL_BATCH / 2, ep->stash);
     ep->stash_send = n > 0 ? n : 0;
     n = ibv_poll_cq(ep->recv_cq, VP_POLL_BATCH / 2, ep->stash + ep->stash_send);
@@ -163,7 +163,7 @@ bool vp_ep_arm(struct prov_ep *base, enum prov_arm what)
     return ep->stash_send || ep->stash_recv || __atomic_load_n(&ep->pending, __ATOMIC_ACQUIRE);
 }
 
-/* Nothing to do: an armed completion queue raises one event at the most. */
+/* Does nothing: an armed completion queue raises at most one event. */
 void vp_ep_disarm(struct prov_ep *base)
 {
     (void)base;

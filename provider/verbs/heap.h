@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What waits for a time, the earliest first: a pairing heap whose nodes are members of what waits.
- * Adding one takes constant time, and nothing is allocated; taking one out takes a time that grows
- * with the logarithm of their number, on average over many.
+ * Pairing heap of deadlines, earliest first. The nodes are members of the waiting objects: adding
+ * one takes constant time and no allocation, removing one logarithmic amortised time.
  */
 #ifndef VP_HEAP_H
 #define VP_HEAP_H
@@ -11,20 +10,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Zeroed: in no heap. */
 struct vp_heap_node {
     uint64_t at;
-    struct vp_heap_node *child; /* the first one of those that are not earlier */
+    struct vp_heap_node *child; /* first child; no child is earlier */
     struct vp_heap_node *next;  /* the next child of its parent */
-    struct vp_heap_node **link; /* what points to it; NULL: it is in no heap */
+    struct vp_heap_node **link; /* pointer to this node; NULL: in no heap */
 };
 
-/* Zeroed: empty. It stays where it is while there is something in it. */
+/* Zeroed: empty. A heap must not move while it has nodes. */
 struct vp_heap {
     struct vp_heap_node *first;
 };
 
-/* Of two that nothing points to; the one that stays above. */
+/* Joins two heaps whose roots no pointer refers to; returns the new root. */
 static inline struct vp_heap_node *vp_heap_pair(struct vp_heap_node *a, struct vp_heap_node *b)
 {
     struct vp_heap_node *above = b->at < a->at ? b : a, *below = above == a ? b : a;
@@ -37,7 +35,7 @@ static inline struct vp_heap_node *vp_heap_pair(struct vp_heap_node *a, struct v
     return above;
 }
 
-/* Of siblings: pairs from the first one on, which are then joined from the last one on. */
+/* Joins siblings: in pairs from the first one on, then the pairs from the last one on. */
 static inline struct vp_heap_node *vp_heap_join(struct vp_heap_node *nodes)
 {
     struct vp_heap_node *pairs = NULL, *joined;
@@ -60,7 +58,7 @@ static inline struct vp_heap_node *vp_heap_join(struct vp_heap_node *nodes)
     return joined;
 }
 
-/* Takes it out of its heap, if it is in one. Its children take its place. */
+/* Removes the node from its heap, if it is in one. The children of the node replace it. */
 static inline void vp_heap_remove(struct vp_heap_node *node)
 {
     struct vp_heap_node *heir;
@@ -83,7 +81,7 @@ static inline void vp_heap_remove(struct vp_heap_node *node)
     node->link = NULL;
 }
 
-/* Puts it there, from wherever it was. */
+/* Adds the node, after removing it from the heap that it was in. */
 static inline void vp_heap_add(struct vp_heap *heap, struct vp_heap_node *node, uint64_t at)
 {
     vp_heap_remove(node);
@@ -98,13 +96,13 @@ static inline bool vp_heap_has(const struct vp_heap_node *node)
     return node->link != NULL;
 }
 
-/* The earliest one that is due then; NULL: there is none. It stays there. */
+/* The earliest node if it is due at `now`, without removing it; or NULL. */
 static inline struct vp_heap_node *vp_heap_due(const struct vp_heap *heap, uint64_t now)
 {
     return heap->first && heap->first->at <= now ? heap->first : NULL;
 }
 
-/* When the earliest one is due; 0: it is empty. */
+/* Time of the earliest node; 0: the heap is empty. */
 static inline uint64_t vp_heap_next(const struct vp_heap *heap)
 {
     return heap->first ? heap->first->at : 0;

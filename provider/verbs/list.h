@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Doubly linked lists whose nodes are members of what they link. */
+/* Doubly linked circular lists: the nodes are members of the linked objects. An empty list points
+ * to itself, as does a node in no list. */
 #ifndef VP_LIST_H
 #define VP_LIST_H
 
@@ -8,7 +9,6 @@
 
 #define vp_container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
-/* Doubly linked, circular; an empty list (and a node in no list) points to itself. */
 struct vp_list {
     struct vp_list *next, *prev;
 };

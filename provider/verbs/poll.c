@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Polling an endpoint: local completions, then receives, then connection events. A peer's answer
- * must not be delivered before the completion of the request that it answers: where signalled
+ * must not be delivered before the completion of the request that it answers: while signalled
  * requests are outstanding, the send queue is polled between finding a receive and delivering it.
  */
 #include "poll.h"
@@ -20,7 +20,7 @@
 
 enum { RECV_ROUNDS = 8, SENDS_IN_A_ROW = 8, LOOK_EVERY = 16 };
 
-/* As vp_retire(), for the usual request: the oldest of the connection, and posted by the core. */
+/* vp_retire() for the common case: the oldest request of the connection, posted by the core. */
 static inline void retire_one(struct vp_conn *conn, uint64_t cookie)
 {
     struct vp_ep *ep = conn->ep;
@@ -39,7 +39,7 @@ static inline void handle_send(const struct ibv_wc *wc)
     uint32_t seq = conn->tail + ((op->slot - conn->tail) & conn->sq_mask);
 
     if (__builtin_expect(conn->tail == conn->head, 0))
-        return; /* late: of a connection whose device did not complete in time */
+        return; /* late completion of a connection whose device did not complete in time */
     if (conn->reports > 0) {
         conn->reports--;
         conn->ep->reports--;
@@ -84,9 +84,9 @@ static inline void give_to(struct vp_ep *ep, struct vp_recvs *recvs, uint64_t in
         refill(ep, recvs);
 }
 
-/* Of a connection that is not in the table: not up, or closed before it was. Its handshake may end
- * at any moment, and take the queue pair and its receives along: so it is looked at under the lock,
- * and none of them is posted again. */
+/* Counts a receive of a connection that is not in the table: not up yet, or closed before. Its
+ * handshake may end at any time and free the queue pair and the receives, so they are looked up
+ * under the lock, and the receive is not posted again. */
 static void count_outside(struct vp_ep *ep, uint32_t qp_num)
 {
     pthread_mutex_lock(&ep->prov->lock);
@@ -100,7 +100,7 @@ static void count_outside(struct vp_ep *ep, uint32_t qp_num)
     pthread_mutex_unlock(&ep->prov->lock);
 }
 
-/* A queue pair that fails takes no more receives: it would give each of them back at once. */
+/* A failed queue pair would flush a receive at once: none is given back to it. */
 static void __attribute__((noinline))
 give_back_own(struct vp_ep *ep, struct vp_conn *conn, const struct ibv_wc *wc)
 {
@@ -128,7 +128,7 @@ static const uint8_t *data_of(const struct vp_ep *ep, const struct vp_conn *conn
     return (ep->srq ? &ep->recvs : conn->recvs)->slab + index * PROV_MSG_MAX;
 }
 
-/* A receive of a connection that is not in the table: it overtook RDMA_CM_EVENT_ESTABLISHED. */
+/* Finds the connection of a receive that overtook RDMA_CM_EVENT_ESTABLISHED. */
 static struct vp_conn *find_early(struct vp_ep *ep, uint32_t qp_num)
 {
     struct vp_prov *prov = ep->prov;
@@ -195,14 +195,14 @@ static inline void handle_recv(struct vp_ep *ep, const struct ibv_wc *wc)
         return;
     }
     conn = conn_of(ep, wc->qp_num);
-    give_back(ep, conn, wc); /* holds nothing */
+    give_back(ep, conn, wc); /* no data is in its buffer */
     if (__builtin_expect(conn && conn->life < VP_DOWN && !conn->closed, 1)) {
         ep->made++;
         ep->cb.notify(conn->ctx, be32toh(wc->imm_data));
     }
 }
 
-/* Delivers receives, and before them the completions that were there by then. */
+/* Delivers receives, after the completions that were there before them. */
 static inline __attribute__((always_inline)) void poll_both(struct vp_ep *ep, unsigned int rounds)
 {
     struct ibv_wc wc[VP_POLL_BATCH];
@@ -217,22 +217,21 @@ static inline __attribute__((always_inline)) void poll_both(struct vp_ep *ep, un
     } while (n == VP_POLL_BATCH && --rounds);
 }
 
-/* Delivers all that has arrived by now. */
+/* Delivers all that has arrived. */
 static void __attribute__((noinline, cold)) drain_both(struct vp_ep *ep)
 {
     poll_both(ep, __atomic_load_n(&ep->recv_cq_size, __ATOMIC_RELAXED));
 }
 
-/* Mostly the caller waits for a completion. So a poll that finds one does not look at the receive
- * queue, unless that was so the last few times.
- */
+/* Callers mostly wait for a completion. A poll that finds one skips the receive queue, unless the
+ * last few polls did so. */
 static inline bool sends_suffice(struct vp_ep *ep)
 {
     poll_sends(ep);
     return ep->made && ++ep->only_sends < SENDS_IN_A_ROW && vp_list_empty(&ep->tending);
 }
 
-/* Completions that ep_arm() found. */
+/* Takes completions that ep_arm() found. */
 static void __attribute__((noinline)) take_stash(struct vp_ep *ep)
 {
     struct ibv_wc stash[VP_POLL_BATCH];
@@ -247,7 +246,7 @@ static void __attribute__((noinline)) take_stash(struct vp_ep *ep)
         handle_recv(ep, &stash[sends + i]);
 }
 
-/* Takes the events of the first connection of `todo`. */
+/* Takes the events of the first connection in `todo`. */
 static struct vp_conn *take_events(struct vp_ep *ep, struct vp_list *todo, unsigned int *events)
 {
     struct vp_conn *conn = NULL;
@@ -263,11 +262,11 @@ static struct vp_conn *take_events(struct vp_ep *ep, struct vp_list *todo, unsig
     return conn;
 }
 
-/* Half of the receives were used up. */
+/* Called when half of the receives were used up. */
 static void __attribute__((cold)) receives_ran_low(struct vp_ep *ep)
 {
     refill(ep, &ep->recvs);
-    if (ep->closing) /* the owner wants no callback */
+    if (ep->closing)
         return;
     vp_recvs_grow(ep, &ep->recvs);
     vp_srq_rearm(ep);
@@ -305,7 +304,7 @@ static void __attribute__((noinline, cold)) poll_pending(struct vp_ep *ep)
         vp_list_append(&todo, ep->events.next);
     uint32_t owed = vp_recvs_owed_locked(ep);
     pthread_mutex_unlock(&ep->prov->lock);
-    /* completions and receives from before the event are delivered before it */
+    /* completions and receives from before the event come first */
     poll_sends(ep);
     drain_both(ep);
     vp_recvs_pay(ep, owed);
@@ -351,7 +350,7 @@ static int __attribute__((noinline)) finish_poll(struct vp_ep *ep)
     return ep->made;
 }
 
-/* `wc`: already taken from the send queue, the only one there; or NULL. */
+/* `wc`: the one completion that was in the send queue, already taken; or NULL. */
 static int __attribute__((noinline, hot)) poll_all(struct vp_ep *ep, const struct ibv_wc *wc)
 {
     ep->polling = true;
@@ -366,20 +365,20 @@ static int __attribute__((noinline, hot)) poll_all(struct vp_ep *ep, const struc
     return finish_poll(ep);
 }
 
-/* No signalled request is outstanding, or none has completed yet. */
+/* Polls receives only, since no signalled request is outstanding or completed. */
 static int __attribute__((noinline, hot)) poll_arrivals(struct vp_ep *ep)
 {
     ep->polling = true;
     ep->made = 0;
     poll_both(ep, RECV_ROUNDS);
     ep->only_sends = 0;
-    if (__builtin_expect(ep->aside, 0)) /* since the callbacks above */
+    if (__builtin_expect(ep->aside, 0)) /* set by the callbacks above */
         return finish_poll(ep);
     ep->polling = false;
     return ep->made;
 }
 
-/* The usual completion: without error, of the oldest request and the only signalled one. */
+/* Is `wc`, without error, of the oldest request, which is the only signalled one? */
 static inline bool is_usual(const struct ibv_wc *wc)
 {
     const struct vp_op *op = (const struct vp_op *)(uintptr_t)wc->wr_id;
@@ -389,7 +388,7 @@ static inline bool is_usual(const struct ibv_wc *wc)
             conn->closed) == 0;
 }
 
-/* The fast path: one completion that is due, or one receive, and nothing else to do. */
+/* The fast path: one due completion or one receive, and nothing else to do. */
 __attribute__((hot)) int vp_ep_poll(struct prov_ep *base)
 {
     struct vp_ep *ep = vp_ep(base);
@@ -397,7 +396,7 @@ __attribute__((hot)) int vp_ep_poll(struct prov_ep *base)
 
     if ((ep->aside | __atomic_load_n(&ep->pending, __ATOMIC_RELAXED)) != 0)
         return poll_all(ep, NULL);
-    /* without signalled requests only errors complete: the send queue is polled now and then */
+    /* without signalled requests only errors complete: polls the send queue now and then */
     if (ep->reports == 0 && ++ep->empty_polls % LOOK_EVERY != 0)
         return poll_arrivals(ep);
     if (ep->reports != 1 || ep->only_sends >= SENDS_IN_A_ROW)

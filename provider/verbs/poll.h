@@ -7,7 +7,7 @@
 #include "provider.h"
 
 int vp_ep_poll(struct prov_ep *ep);
-/* For ep_close(): every connection is closed, so nothing calls back. */
+/* For ep_close(): polls while every connection is closed, so without callbacks. */
 void vp_poll_quietly(struct vp_ep *ep);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The background side: one epoll over the connection channel, each device's completion channel and
- * asynchronous events, and an eventfd for kicks from the owners' threads. Decides which owners to
- * wake.
+ * The background side: one epoll over the connection channel, the completion channel and
+ * asynchronous events of each device, and an eventfd for kicks from the owners' threads. Decides
+ * which owners to wake.
  */
 #include "progress.h"
 
@@ -34,7 +34,8 @@ int vp_fd(struct prov *base)
     return vp_prov(base)->epoll_fd;
 }
 
-/* An endpoint lives until its events are acknowledged, a connection until its queue pair's are. */
+/* An endpoint lives until its events, a connection until its queue pair's events are acknowledged.
+ */
 static void completion_events(struct vp_prov *prov, struct vp_device *dev)
 {
     struct ibv_cq *cq;
@@ -48,7 +49,7 @@ static void completion_events(struct vp_prov *prov, struct vp_device *dev)
     }
 }
 
-/* Every connection of the endpoint goes down. */
+/* All connections of the endpoint go down. */
 static void endpoint_lost_locked(struct vp_ep *ep)
 {
     for (struct vp_list *c = ep->conns.next; c != &ep->conns; c = c->next) {
@@ -58,7 +59,7 @@ static void endpoint_lost_locked(struct vp_ep *ep)
     }
 }
 
-/* Every connection through the port (0: any) of the device goes down. */
+/* All connections through the port (0: any port) of the device go down. */
 static void port_lost_locked(struct vp_prov *prov, const struct vp_device *dev, int port)
 {
     for (struct vp_list *l = prov->eps.next; l != &prov->eps; l = l->next) {
@@ -68,7 +69,7 @@ static void port_lost_locked(struct vp_prov *prov, const struct vp_device *dev, 
     }
 }
 
-/* One of its queues is in error, and there is no way back for that. */
+/* A queue of the endpoint failed, which cannot be undone. */
 static void queue_lost_locked(struct vp_ep *ep, const char *device, const char *queue)
 {
     if (!ep || ep->broken)
@@ -81,8 +82,8 @@ static void queue_lost_locked(struct vp_ep *ep, const char *device, const char *
 }
 
 /*
- * A port that went down may come back, as when a cable is plugged in again: its queue pairs
- * retransmit what was lost meanwhile. It gets as long as a silent peer: UTOFU_PEER_TIMEOUT.
+ * A port that is down may come up again, as when a cable is plugged in. Meanwhile its queue pairs
+ * retransmit. The port gets the time of a silent peer: UTOFU_PEER_TIMEOUT.
  */
 static void port_went(struct vp_prov *prov, const struct vp_device *dev, int num, bool up)
 {
@@ -99,7 +100,7 @@ static void port_went(struct vp_prov *prov, const struct vp_device *dev, int num
     }
 }
 
-/* Its table of GIDs has changed: an IP address came or went. */
+/* The GID table of the port has changed: an IP address was added or removed. */
 static void gids_changed(struct vp_prov *prov, const struct vp_device *dev, int num)
 {
     char text[INET6_ADDRSTRLEN];
@@ -201,7 +202,7 @@ static void async_event_locked(struct vp_prov *prov, struct vp_device *dev,
         break;
     case IBV_EVENT_PKEY_CHANGE:
     case IBV_EVENT_SM_CHANGE:
-    case IBV_EVENT_CLIENT_REREGISTER: /* connections that this breaks are made again */
+    case IBV_EVENT_CLIENT_REREGISTER: /* connections that break are made again */
         ut_info(VP_CAT, "%s:%d: %s", device, event->element.port_num,
                 ibv_event_type_str(event->event_type));
         break;
@@ -228,7 +229,7 @@ static void async_events(struct vp_prov *prov, struct vp_device *dev)
         errno = 0;
     }
     if (errno != EAGAIN && errno != EWOULDBLOCK) {
-        /* the device is gone: its descriptors are readable for ever */
+        /* the device is gone: its descriptors stay readable for ever */
         epoll_ctl(prov->epoll_fd, EPOLL_CTL_DEL, dev->context->async_fd, NULL);
         epoll_ctl(prov->epoll_fd, EPOLL_CTL_DEL, dev->channel->fd, NULL);
     }
@@ -271,8 +272,8 @@ static void look_after_ports(struct vp_prov *prov, uint64_t now)
     }
 }
 
-/* Wakes the owners whose wake_at has come; returns the next one (0: none). While anything is
- * outstanding this runs often enough to look for stalls. */
+/* Wakes the owners whose wake_at has passed; returns the next wake_at (0: none). While requests are
+ * outstanding, it runs often enough to check for stalls. */
 static uint64_t due_wakes_locked(struct vp_prov *prov, uint64_t now)
 {
     uint64_t next = 0;
@@ -283,7 +284,7 @@ static uint64_t due_wakes_locked(struct vp_prov *prov, uint64_t now)
         if (now >= ep->stall_look_at) {
             if (ep->stall_look_at)
                 __atomic_fetch_or(&ep->pending, VP_PEND_STALLS, __ATOMIC_RELEASE);
-            if (asks) /* also where nothing is outstanding: see ask_for_sign() in conn.c */
+            if (asks) /* also while no request is outstanding: see ask_for_sign() in conn.c */
                 vp_wake_locked(ep);
             ep->stall_look_at = now + 2 * (uint64_t)prov->tuning.step_ms;
         }
@@ -306,7 +307,7 @@ static void deliver_wakes(struct vp_prov *prov)
         struct vp_ep *ep = vp_container_of(prov->wakes.next, struct vp_ep, wake_link);
         void *owner = ep->owner;
         vp_list_remove(&ep->wake_link);
-        prov->waking = ep; /* ep_close() waits: the owner stays */
+        prov->waking = ep; /* ep_close() waits for this: the endpoint lives */
         pthread_mutex_unlock(&prov->lock);
         if (prov->config.wake)
             prov->config.wake(owner);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The provider, its devices and their ports: data that all files share.
+ * The provider, its devices and ports: data types that all files share.
  *
- * Who may touch what
- *   The fast path (posting, completions, receives) runs under the endpoint's lock, which its owner
- *   holds, and takes no other lock. prov->lock guards what the background thread and the owners
- *   share: the lists, a connection's phase, its pending events. The slow calls of a handshake run
- *   in progress() without it, with conn->hs.busy set: a busy connection is not taken apart.
+ * Locks. The fast path (posting, completions, receives) runs under the endpoint's lock, which its
+ * owner holds, and takes no other lock. prov->lock guards what the background thread and the owners
+ * share: the lists, the phase of a connection, its pending events. The slow calls of a handshake
+ * run in progress() without prov->lock and with conn->hs.busy set, which protects the connection.
  */
 #ifndef VP_PROV_TYPES_H
 #define VP_PROV_TYPES_H
@@ -25,7 +24,7 @@
 enum {
     VP_MAX_DEVICES = 16,
     VP_MAX_PORTS = 6, /* as many as an address has room for */
-    VP_KEY_BYTES = 7, /* what fits beside the rest into the 56 bytes of a request */
+    VP_KEY_BYTES = 7, /* fits into the 56 bytes of a request */
 };
 
 #define VP_CAT "verbs"
@@ -34,39 +33,38 @@ struct vp_ep;
 struct vp_ud;
 struct vp_calls;
 
-/* Queue pairs of connections: see places.c. Under prov->lock. */
+/* Places for queue pairs of a device: see places.c. Under prov->lock. */
 struct vp_places {
-    unsigned int most,
-        limit; /* this process may have; the latter less where a device has no more */
+    unsigned int most, limit; /* of this process; `limit` is less where a device has no more */
     unsigned int taken;
-    unsigned int opening;   /* of these: of own handshakes, */
-    unsigned int num_open;  /* in `open`, */
-    unsigned int soon_free; /* and in `asked` */
-    unsigned int kept;      /* asked in a row, and not given up; */
-    unsigned int burst;     /* of these since the last pause */
-    bool own_turn;          /* of `own` and `others` */
+    unsigned int opening;   /* taken places of own handshakes, */
+    unsigned int num_open;  /* of connections in `open`, */
+    unsigned int soon_free; /* and of connections in `asked` */
+    unsigned int kept;      /* connections asked in a row that kept their places; */
+    unsigned int burst;     /* those since the last pause */
+    bool own_turn;          /* the next place goes to `own`, not to `others` */
     struct vp_list open;    /* vp_conn.place_link: up, the least recently used first */
     struct vp_list asked;   /* vp_conn.place_link: asked to rest, or ending; the latest last */
-    struct vp_list own;     /* vp_conn.hs_link: wait for a place to ask their peer, */
-    struct vp_list others;  /* or to answer it */
-    uint64_t look_at;       /* ms: none is asked before */
-    uint64_t short_until;   /* ms: `limit` is less till then */
+    struct vp_list own;     /* vp_conn.hs.link: wait for a place to ask their peer */
+    struct vp_list others;  /* vp_conn.hs.link: wait for a place to answer their peer */
+    uint64_t look_at;       /* ms: when connections may be asked again */
+    uint64_t short_until;   /* ms: end of the smaller `limit` */
 };
 
-/* In which order a device places what arrives, and how that is known: see order.h. */
+/* Order in which a device places arriving data, and the reason: see order.h. */
 enum vp_order {
     VP_ORDER_UNKNOWN, /* the device promises nothing */
     VP_ORDER_UNASKED, /* libibverbs cannot ask */
     VP_ORDER_SAFE,    /* UTOFU_VERBS_ORDER=safe */
-    VP_ORDER_TRUSTED, /* UTOFU_VERBS_ORDER=trust: as it was sent */
+    VP_ORDER_TRUSTED, /* UTOFU_VERBS_ORDER=trust: in the order of sending */
     VP_ORDER_PROMISED,
     VP_ORDER_SOFTWARE, /* rdma_rxe: its CPU copies packet by packet */
     VP_ORDER_128,      /* the device promises each aligned 128 bytes */
-    VP_ORDER_RELAXED,  /* the memory keys have relaxed ordering: any */
+    VP_ORDER_RELAXED,  /* the memory keys have relaxed ordering: any order */
 };
 
-/* The unit of order: so many bytes, aligned to as many, are placed in ascending order, and two
- * units in any order. The smaller the unit, the larger the number, which goes over the wire. */
+/* The unit of order: the bytes of an aligned block of this size are placed in ascending order,
+ * different blocks in any order. A smaller unit has a larger number, which is sent to peers. */
 enum vp_unit { VP_UNIT_WHOLE, VP_UNIT_128, VP_UNIT_64, VP_UNIT_WORD };
 
 /* Enhancements of a connection: see ece.h. Options 0: none. */
@@ -74,13 +72,13 @@ struct vp_ece {
     uint32_t vendor_id, options;
 };
 
-/* Of struct ibv_device_attr: rdma_rxe, bnxt_re. */
+/* vendor_id of struct ibv_device_attr: rdma_rxe, bnxt_re. */
 enum { VP_VENDOR_RXE = 0xffffff, VP_VENDOR_BROADCOM = 0x14e4 };
 
-/* Does the device raise IBV_EVENT_QP_LAST_WQE_REACHED behind the last receive of a queue pair? No
- * query says so. It does not mean that with bnxt_re, which raises it for each error that the
- * adapter reports of a queue pair with an SRQ, and for no other (Linux 6.12,
- * drivers/infiniband/hw/bnxt_re/ main.c, bnxt_re_handle_qp_async_event()). */
+/* Does the device raise IBV_EVENT_QP_LAST_WQE_REACHED after the last receive of a queue pair? No
+ * query tells. bnxt_re raises this event for each error that the adapter reports of a queue pair
+ * with an SRQ, and not otherwise (Linux 6.12, drivers/infiniband/hw/bnxt_re/main.c,
+ * bnxt_re_handle_qp_async_event()). */
 enum vp_last_wqe {
     VP_LAST_WQE_UNKNOWN,
     VP_LAST_WQE_RAISED,
@@ -94,23 +92,23 @@ struct vp_device {
     struct ibv_comp_channel *channel;
     struct ibv_device_attr attr;
     unsigned int index;
-    unsigned int max_inline; /* what a queue pair really takes */
-    bool has_wr_api;         /* ibv_wr_start() and friends */
+    unsigned int max_inline; /* largest inline size that a queue pair takes */
+    bool has_wr_api;         /* ibv_wr_start() and related functions */
     uint8_t order;           /* enum vp_order */
     bool relaxed;            /* memory keys have relaxed ordering */
-    bool has_srq;            /* and it is used */
+    bool has_srq;            /* a shared receive queue is available and used */
     uint8_t last_wqe;        /* enum vp_last_wqe, under prov->lock */
-    bool gone;               /* removed or fatally broken */
-    struct vp_ece ece;       /* of its queue pairs */
-    bool no_ece;             /* it refused what it had offered; by progress() */
+    bool gone;               /* removed, or failed for good */
+    struct vp_ece ece;       /* of the queue pairs of the device */
+    bool no_ece;             /* the device refused the enhancements it offered; set by progress() */
     struct vp_places places;
 };
 
-/* IBV_ACCESS_RELAXED_ORDERING, which headers before rdma-core 28 lack. A kernel that does not know
- * it ignores it, as IBV_ACCESS_OPTIONAL_RANGE says. */
+/* IBV_ACCESS_RELAXED_ORDERING, which headers before rdma-core 28 lack. Older kernels ignore the
+ * flag, as it is in IBV_ACCESS_OPTIONAL_RANGE. */
 enum { VP_ACCESS_RELAXED = 1 << 20 };
 
-/* What all memory keys of a device have. */
+/* Access flags of all memory keys of a device. */
 static inline int vp_key_flags(const struct vp_device *dev)
 {
     return dev->relaxed ? VP_ACCESS_RELAXED : 0;
@@ -124,22 +122,22 @@ union vp_sockaddr {
 
 enum { VP_UD_KEY_BYTES = 16 };
 
-/* Where a process takes datagrams: see ud.h. */
+/* Address at which a process receives datagrams: see ud.h. */
 struct vp_ud_addr {
     union ibv_gid gid;
     uint16_t lid; /* 0: RoCE */
     uint32_t qpn, qkey;
-    uint8_t key[VP_UD_KEY_BYTES]; /* in each datagram that it takes */
+    uint8_t key[VP_UD_KEY_BYTES]; /* has to be in each datagram */
 };
 
-/* Where a peer listens. */
+/* Address at which a peer listens. */
 struct vp_peer {
-    bool ud;              /* for datagrams; else at an address of librdmacm's */
-    union vp_sockaddr ip; /* with its port number */
+    bool ud;              /* takes datagrams; else has an address of librdmacm */
+    union vp_sockaddr ip; /* with the port number */
     struct vp_ud_addr at;
 };
 
-/* Bits behind the prefix are 0. */
+/* The bits after the prefix are 0. */
 struct vp_network {
     uint8_t family, prefix; /* AF_INET, AF_INET6; bits */
     uint8_t address[16];
@@ -153,27 +151,27 @@ struct vp_port {
     uint32_t max_msg;
     unsigned int speed; /* Mbit/s; 0: not known */
     struct vp_network network;
-    bool by_datagrams;        /* how its connections are made; */
-    const struct vp_way *way; /* so, once the port is used */
-    union vp_sockaddr addr;   /* with the port number that the listener got */
+    bool by_datagrams;        /* connections are made by datagrams */
+    const struct vp_way *way; /* set once the port is used */
+    union vp_sockaddr addr;   /* with the port number of the listener */
     struct rdma_cm_id *listener;
-    int gid_index; /* -1: InfiniBand, whose address is not a GID's */
+    int gid_index; /* -1: InfiniBand, addressed without a GID */
     /* for connections made by datagrams */
-    struct vp_ud *ud; /* NULL: they are not */
+    struct vp_ud *ud; /* NULL: not by datagrams */
     struct vp_ud_addr at;
-    bool needs_grh; /* InfiniBand: LIDs do not suffice */
+    bool needs_grh; /* InfiniBand: a LID alone is not enough */
     uint8_t mtu;    /* enum ibv_mtu */
     uint16_t pkey_index;
     int16_t traffic_class; /* RoCE: of its connections, where none is set; -1: */
     uint8_t rdmacm_class;  /* that of librdmacm, which needs not be told */
     char name[80];
-    /* only progress() touches these */
+    /* used by progress() only */
     uint64_t down_since; /* ms; 0: it is up */
-    bool lost;           /* down for too long: so are its connections */
-    bool no_address;     /* any more */
+    bool lost;           /* down for too long: its connections have ended */
+    bool no_address;     /* the port has lost its address */
 };
 
-/* Why a port, or with number 0 a whole device, is not used. */
+/* Why a port, or a whole device (number 0), is not used. */
 struct vp_port_refusal {
     char device[IBV_SYSFS_NAME_MAX];
     unsigned int port;
@@ -185,13 +183,13 @@ struct vp_survey {
     struct vp_port_refusal refusals[VP_MAX_REFUSALS];
 };
 
-/* Read once from the environment, then fitted to each device. */
+/* Read once from the environment, then adjusted to each device. */
 struct vp_tuning {
     unsigned int sq_depth, srq_depth, rq_depth, inline_size, rd_atomic, max_connecting;
-    unsigned int notice_apart; /* bytes from which a notice is a request of its own; 0: none */
-    unsigned int max_qps;      /* 0: what the device has, shared by the processes of the host */
-    unsigned int step_ms; /* for one step of a handshake, and between two looks at what is slow */
-    uint8_t timeout, retry_count; /* as queue pairs want them */
+    unsigned int notice_apart; /* least bytes of data with a separate notice; 0: no limit */
+    unsigned int max_qps;      /* 0: all that the device has, shared by the processes of the host */
+    unsigned int step_ms; /* duration of a step of a handshake, and pause between slow checks */
+    uint8_t timeout, retry_count; /* in the encoding of queue pairs */
 };
 
 struct vp_prov {
@@ -202,40 +200,40 @@ struct vp_prov {
     unsigned int num_devices;
     struct vp_port ports[VP_MAX_PORTS];
     unsigned int num_ports;
-    bool many_ports; /* the processes of a host use several: see PROV_LANDED */
+    bool many_ports; /* processes of the host use several ports: see PROV_LANDED */
     uint8_t key[VP_KEY_BYTES];
-    uint8_t ud_key[VP_UD_KEY_BYTES]; /* begins with the other one */
+    uint8_t ud_key[VP_UD_KEY_BYTES]; /* begins with `key` */
     uint32_t qkey;
     struct {
         const struct vp_way *rdmacm, *ud;
-        struct vp_id *listener; /* of rdmacm */
+        struct vp_id *listener; /* id of the rdmacm listener */
     } ways;
     struct rdma_event_channel *channel;
     struct vp_calls *calls;   /* handshakes by datagrams: udcm.c */
-    struct vp_survey *survey; /* NULL but in vp_survey(): takes the reasons down */
+    struct vp_survey *survey; /* collects refusals in vp_survey(); else NULL */
     int epoll_fd, kick_fd;
 
     pthread_mutex_t lock;
-    pthread_cond_t changed;  /* some connection is not busy any more, some wake-up is over */
+    pthread_cond_t changed;  /* a connection is no longer busy, or a wake-up has ended */
     struct vp_list eps;      /* vp_ep.link */
-    struct vp_list queue;    /* vp_conn.hs_link: wants to ask its peer */
-    struct vp_list accepts;  /* vp_conn.hs_link: its peer has asked, and waits for the answer */
-    struct vp_heap shaking;  /* vp_conn.hs_timer: waits for the peer, or for a time */
-    struct vp_list reaping;  /* vp_conn.hs_link: to be destroyed */
+    struct vp_list queue;    /* vp_conn.hs.link: waiting to ask their peer */
+    struct vp_list accepts;  /* vp_conn.hs.link: asked by their peer, which waits for the answer */
+    struct vp_heap shaking;  /* vp_conn.hs.timer: waiting for the peer, or for a time */
+    struct vp_list reaping;  /* vp_conn.hs.link: to be destroyed */
     struct vp_list probes;   /* vp_probe.link */
     struct vp_list wakes;    /* vp_ep.wake_link: owners to wake */
-    struct vp_ep *waking;    /* whose owner is being woken right now */
-    unsigned int asked;      /* connections asked for so far */
+    struct vp_ep *waking;    /* the owner of this endpoint is being woken */
+    unsigned int asked;      /* connections asked for, in total */
     unsigned int connecting; /* handshakes in flight */
-    unsigned int window;     /* how many may be */
-    unsigned int took_ms;    /* what a handshake takes, as seen lately; 0: not yet */
+    unsigned int window;     /* limit for `connecting` */
+    unsigned int took_ms;    /* recent duration of a handshake; 0: not known */
     uint64_t next_deadline;  /* earliest in `shaking` and `probes`, ms; 0: none */
     uint64_t sleeps_until;   /* when progress() wants to run next, ms; 0: no such time */
     uint64_t strangers;      /* requests with a wrong key */
-    /* only progress() touches these: how fast requests that lead to nothing are answered */
-    uint64_t refused_at;        /* ms: when refusals_left was counted last */
-    unsigned int refusals_left; /* before it is enough for now */
-    uint64_t quiet_until;       /* ms: the channel is not looked at before; 0: it is */
+    /* used by progress() only: rate of refusals */
+    uint64_t refused_at;        /* ms: when refusals_left was computed */
+    unsigned int refusals_left; /* refusals left in the current burst */
+    uint64_t quiet_until;       /* ms: end of a pause in reading the channel; 0: no pause */
 };
 
 static inline struct vp_prov *vp_prov(struct prov *prov)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening and closing the verbs provider, what it says about itself, and its table of functions. */
+/* Opens and closes the verbs provider, reports its capabilities, and has its table of functions. */
 #include "verbs/ports/address.h"
 #include "verbs/connect/ask.h"
 #include "verbs/connect/attempts.h"
@@ -39,13 +39,13 @@
 
 /*
  * The device's retransmissions take three quarters of the peer timeout, or 7.5 s, as with other
- * libraries; in the rest it is found out whether the peer's process lives. Networks are silent for
- * seconds now and then: while they pause for congestion, or find new routes.
+ * libraries; the rest is for asking whether the peer's process lives. Networks are silent for
+ * seconds while they pause for congestion or find new routes.
  */
 enum { RETRY_COUNT = 6, MIN_TIMEOUT = 12, MAX_TIMEOUT = 18, MAX_STEP_MS = 4000 };
 
-/* Queue pairs wait 4.096 us << timeout, 1 + retry_count times. Soft-RoCE repeats for ever with a
- * retry count of 7. The longer the single wait, the longer a receiver may be busy. */
+/* Queue pairs wait 4.096 us << timeout, 1 + retry_count times. Soft-RoCE takes a retry count of 7
+ * as infinite. A longer single wait allows the receiver to be busy for longer. */
 static uint8_t ack_timeout(unsigned int peer_timeout_ms)
 {
     uint64_t budget_ns = (uint64_t)peer_timeout_ms * 750000 / (RETRY_COUNT + 1);
@@ -78,8 +78,8 @@ static void read_tuning(struct vp_prov *prov)
         prov->window = prov->tuning.max_connecting;
 }
 
-/* Registered pages must stay this process's when it forks: before anything is registered. Kernels
- * before 5.12 are asked page by page, and refuse parts of huge pages. */
+/* Registered pages must stay with this process when it forks; called before any registration.
+ * Kernels before 5.12 are told page by page, and reject parts of huge pages. */
 static void survive_fork(void)
 {
     if (ibv_is_fork_initialized() == IBV_FORK_UNNEEDED)
@@ -91,11 +91,11 @@ static void survive_fork(void)
 }
 
 /*
- * A forked child inherits our descriptors. As long as it has them open, the kernel does not clean
- * up after this process's death, and peers do not notice it. So the child replaces them by
- * /dev/null; their numbers stay in use, so that no file of the child gets one of them.
+ * A forked child inherits the descriptors of this process. While the child has them open, the
+ * kernel does not clean up when this process dies, and peers do not notice its death. So the child
+ * replaces them by /dev/null, which keeps their numbers in use.
  */
-static struct vp_prov *opened; /* of this process */
+static struct vp_prov *opened;
 
 static void let_go_in_child(void)
 {
@@ -132,7 +132,7 @@ static int open_descriptors(struct vp_prov *prov)
     int rc = vp_watch(prov, prov->kick_fd, VP_WATCH_KICK);
     prov->channel = rdma_create_event_channel();
     if (rc || !prov->channel)
-        return rc; /* no RDMA in this kernel: finding no device says so */
+        return rc; /* no RDMA in this kernel: the search for devices reports it */
     if (fcntl(prov->channel->fd, F_SETFL, fcntl(prov->channel->fd, F_GETFL) | O_NONBLOCK) < 0)
         return -EIO;
     return vp_watch(prov, prov->channel->fd, VP_WATCH_CM);
@@ -153,7 +153,7 @@ static void release(struct vp_prov *prov)
     free(prov);
 }
 
-/* Everything but the devices. */
+/* Creates the provider without its devices. */
 static int prov_new(const struct prov_config *config, struct vp_prov **out)
 {
     struct vp_prov *prov = calloc(1, sizeof(*prov));
@@ -181,7 +181,7 @@ static int prov_new(const struct prov_config *config, struct vp_prov **out)
         goto fail;
     }
     memcpy(prov->key, prov->ud_key, sizeof(prov->key));
-    prov->qkey &= INT32_MAX; /* those with the highest bit are the kernel's */
+    prov->qkey &= INT32_MAX; /* the kernel reserves qkeys with the highest bit */
     rc = vp_udcm_open(prov);
     if (!rc)
         rc = open_descriptors(prov);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The signalled requests of a connection that are not reported yet. */
+/* The outstanding signalled requests of a connection. */
 #ifndef VP_REPORTS_H
 #define VP_REPORTS_H
 
@@ -9,9 +9,9 @@
 #include "ep_types.h"
 #include "util/assert.h"
 
-/* How far vp_write_few() may go on without a look: the ring has room, and no request is to be
- * signalled. Both limits only grow. It is called with each signalled request at least, so that
- * few_until never lags so far behind `head` that it seems to be before it. */
+/* Limit for vp_write_few() until the next check: the ring has room, and the request need not be
+ * signalled. Both limits only grow. Called at least for each signalled request, so that few_until
+ * never falls so far behind `head` that it seems to be ahead. */
 static inline void vp_limit_few(struct vp_conn *conn)
 {
     uint32_t full = conn->tail + conn->sq_app, due = conn->signal_due - 1;
@@ -22,7 +22,7 @@ static inline void vp_limit_few(struct vp_conn *conn)
         conn->few_until = (int32_t)(due - full) < 0 ? due : full;
 }
 
-/* The request posted last is signalled. */
+/* Call after posting a signalled request. */
 static inline void vp_expect_report(struct vp_conn *conn)
 {
     conn->signal_due = conn->head + conn->ep->signal_every;
@@ -31,13 +31,13 @@ static inline void vp_expect_report(struct vp_conn *conn)
     conn->ep->reports++;
 }
 
-/* Is the request posted last a signalled one? */
+/* Is the last posted request signalled? */
 static inline bool vp_all_signalled(const struct vp_conn *conn)
 {
     return conn->signal_due - conn->ep->signal_every == conn->head;
 }
 
-/* None of them is waited for any more. */
+/* No signalled request is waited for any more. */
 static inline void vp_expect_no_reports(struct vp_conn *conn)
 {
     UT_ASSERT(conn->reports <= conn->ep->reports);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Stands for a table without memory: nothing is announced, and nothing is written there. */
+/* The table before it has memory: no STADD is announced, and nothing is written to the slot. */
 static utofu_stadd_t none[1] = {UT_NOT_ANNOUNCED};
 
 static void free_table(struct ut_announced *table)
@@ -32,15 +32,15 @@ void ut_announced_forget(struct ut_announced *table)
         memset(table->stadds, 0xff, (table->mask + 1) * sizeof(*table->stadds));
 }
 
-/* Half of those announced keep their slots. The others are announced once more when they are used:
- * the receiver does not know that they have moved. */
+/* Half of the announced STADDs keep their slots. The others are announced again at their next use,
+ * since the receiver does not know their new slots. */
 static void grow(struct ut_announced *table)
 {
     uint32_t slots = table->mask ? 2 * (table->mask + 1) : UT_FIRST_ANNOUNCED;
     utofu_stadd_t *stadds = calloc(slots, sizeof(*stadds));
 
     if (!stadds)
-        return; /* an announcement more for each put of some STADDs */
+        return; /* the smaller table works too: some puts need one more announcement */
     struct ut_announced larger = {.stadds = stadds, .mask = slots - 1};
     ut_announced_forget(&larger);
     for (uint32_t i = 0; table->mask && i <= table->mask; i++)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Announced STADDs of a link, in one direction. Remote STADDs that puts repeat are announced once
- * and then named by the number of a slot, in the immediate of the put. The sender chooses the slot
- * by a hash of the STADD, and overwrites what it has announced there before; the receiver keeps
- * what came last for each slot. Both begin small and double: the sender when it would overwrite,
- * the receiver when a larger number comes. Not thread-safe: the lock of the VCQ protects a link.
+ * Announced STADDs of a link, in one direction. A remote STADD that puts repeat is announced once;
+ * later puts name it by the number of a slot, in their immediate data. The sender chooses the slot
+ * by a hash of the STADD and overwrites the STADD announced there; the receiver keeps the last
+ * STADD of each slot. Both tables begin small and double: the sender's before it would overwrite,
+ * the receiver's when a larger number arrives. The lock of the VCQ protects a link's tables.
  */
 #ifndef UT_LINK_ANNOUNCED_H
 #define UT_LINK_ANNOUNCED_H
@@ -18,17 +18,17 @@
 enum { UT_FIRST_ANNOUNCED = 64 }; /* slots of the first table; UT_NUM_ANNOUNCED of the last */
 
 struct ut_announced {
-    utofu_stadd_t *stadds; /* by slot; the sender's may be UT_NOT_ANNOUNCED */
-    uint32_t mask;         /* number of slots - 1; 0: there is no memory yet */
-    uint32_t slots;        /* the receiver's, that an immediate may name */
+    utofu_stadd_t *stadds; /* by slot; in the sender's table possibly UT_NOT_ANNOUNCED */
+    uint32_t mask;         /* number of slots - 1; 0: no memory yet */
+    uint32_t slots;        /* receiver's table: slots that an immediate may name */
 };
 
 #define UT_NOT_ANNOUNCED UINT64_MAX
 
-/* Without memory, as it begins and ends. table: zeroed, or in use. */
+/* Releases the memory of the table. table: zeroed, or in use. */
 void ut_announced_clear(struct ut_announced *table);
 
-/* The sender's. */
+/* Sender's table. */
 
 static inline unsigned int ut_announced_slot(const struct ut_announced *table, utofu_stadd_t stadd)
 {
@@ -44,10 +44,10 @@ static inline bool ut_announced_has(const struct ut_announced *table, unsigned i
     return table->stadds[slot] == stadd;
 }
 
-/* The slot in which it is announced next. The table grows where that is another one's. */
+/* The slot in which the STADD is announced next. The table grows if another STADD has the slot. */
 unsigned int ut_announced_choose(struct ut_announced *table, utofu_stadd_t stadd);
 
-/* The peer has been told, or will be before any immediate that follows. */
+/* The peer has been told of the STADD, or will be before any immediate that follows. */
 static inline void ut_announced_tell(struct ut_announced *table, unsigned int slot,
                                      utofu_stadd_t stadd)
 {
@@ -55,23 +55,23 @@ static inline void ut_announced_tell(struct ut_announced *table, unsigned int sl
         table->stadds[slot] = stadd;
 }
 
-/* The peer knows none of them any more. */
+/* The peer knows none of the announced STADDs any more. */
 void ut_announced_forget(struct ut_announced *table);
 
-/* The receiver's. False: no memory. */
+/* Receiver's table. The functions return false if there is no memory. */
 
-/* Before the link is up. */
+/* Called before the link is up. */
 bool ut_announced_begin(struct ut_announced *table);
 /* slot: less than UT_NUM_ANNOUNCED. */
 bool ut_announced_keep(struct ut_announced *table, unsigned int slot, utofu_stadd_t stadd);
 
-/* False: it was never announced. */
+/* False: no STADD was announced for this slot. */
 static inline bool ut_announced_knows(const struct ut_announced *table, unsigned int slot)
 {
     return slot < table->slots;
 }
 
-/* From now on none is known, for good. */
+/* From now on the table knows no STADD, for good. */
 static inline void ut_announced_stop(struct ut_announced *table)
 {
     table->slots = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What happens to a connection, as events of its life (life.h), and what is done. */
+/* Turns what happens to a connection into events of its life (life.h), and acts on them. */
 #include <stdlib.h>
 
 #include "link/heard.h"
@@ -11,7 +11,7 @@
 
 /* A request of the peer, or its answer. */
 struct offer {
-    const struct ut_vcq_ep *e; /* of a request, with */
+    const struct ut_vcq_ep *e; /* of a request only */
     struct prov_conn *conn;
     const void *hello;
     size_t size;
@@ -78,7 +78,7 @@ static void close_connection(struct ut_link *link)
 {
     link->ops->conn_close(link->conn);
     link->conn = NULL;
-    ut_link_read_done(link, PROV_FLUSHED); /* a read that was under way is reported by nobody */
+    ut_link_read_done(link, PROV_FLUSHED); /* the provider does not report a read under way */
     link->vcq->link_ops->rewind(link);
 }
 
@@ -89,7 +89,7 @@ static void ask_order(struct ut_link *link)
 
 static void apply_event(struct ut_link *link, enum ut_life_event event, const struct offer *offer);
 
-/* The same event where what waits may fail: `seconds` is a timeout or 0, for
+/* Applies an event after which waiting communications may fail. `seconds` is a timeout or 0, for
  * utofu_get_last_error(). */
 static void end_by(struct ut_link *link, enum ut_life_event event, enum ut_cause cause,
                    uint64_t seconds)
@@ -98,7 +98,7 @@ static void end_by(struct ut_link *link, enum ut_life_event event, enum ut_cause
     apply_event(link, event, NULL);
 }
 
-/* Is incompatible: it ends before anything of it was used. */
+/* Closes the connection to an incompatible peer, before anything of the connection is used. */
 static void part_from_stranger(struct ut_link *link)
 {
     struct prov_conn *conn = link->conn;
@@ -151,7 +151,7 @@ static void answer_request(struct ut_link *link, const struct offer *offer)
     if (!able)
         link->ops->reject(offer->conn);
     if (!able || link->ops->accept(offer->conn, &mine, sizeof(mine), link) != 0) {
-        /* logged there; the peer tries again, and so does this side if it has something to send */
+        /* logged by the provider; whichever side has something to send tries again */
         apply_event(link, rested_or_ended(link), NULL);
         return;
     }
@@ -283,8 +283,8 @@ void ut_link_on_up(struct ut_link *link, const void *hello, size_t size)
     apply_event(link, UT_LIFE_COMES_UP, &(struct offer){.hello = hello, .size = size});
 }
 
-/* A connection to itself: the accepting half only receives, and answers. It stays when the
- * connection is closed or breaks, as it knows what has arrived. */
+/* Connection to itself: the accepting half only receives and answers. This half stays when the
+ * connection closes or breaks, since it knows what has arrived. */
 static struct ut_link *passive_link(struct ut_vcq *vcq, utofu_vcq_id_t id)
 {
     struct ut_vcq_ident ident;
@@ -296,7 +296,7 @@ static struct ut_link *passive_link(struct ut_vcq *vcq, utofu_vcq_id_t id)
     return vcq->passive;
 }
 
-/* The link to the peer that asks; the one that was found last stays so. */
+/* The link to the peer that asks for a connection. Does not change which link was found last. */
 static struct ut_link *asked_link(struct ut_vcq *vcq, uint64_t peer_id)
 {
     struct ut_link *last = vcq->last_link, *link;
@@ -311,8 +311,8 @@ static struct ut_link *asked_link(struct ut_vcq *vcq, uint64_t peer_id)
     return link;
 }
 
-/* Both sides have asked: the request of the smaller id counts. Where the connection is up the peer
- * has seen it break before this side has. */
+/* Both sides have asked: the request of the VCQ with the smaller id counts. If the connection is up
+ * here, the peer has seen it break before this side did. */
 static bool own_request_counts(const struct ut_link *link)
 {
     return link->state == UT_LINK_CONNECTING && ut_vcq_id_key(link->vcq->id) < link->key;
@@ -331,8 +331,8 @@ void ut_link_on_request(struct ut_vcq *vcq, struct prov *prov, struct prov_conn 
         apply_event(link, own_request_counts(link) ? UT_LIFE_CROSSED : UT_LIFE_ASKED, &offer);
 }
 
-/* Nothing is lost with what this frees: the peer's table is read again after each connecting, and
- * either side announces anew. */
+/* Frees what an idle link does not need. The peer's table is read again after each connecting, and
+ * either side announces its STADDs anew. */
 static void end_at_rest(struct ut_link *link)
 {
     ut_link_drop_table(link);
@@ -342,9 +342,9 @@ static void end_at_rest(struct ut_link *link)
     apply_event(link, rested_or_ended(link), NULL);
 }
 
-/* Counts the connections in a row that broke soon and with the same communication as the oldest
- * one, which may be the reason: rdma_rxe of Linux 6.12 says of a bad local key only that its queue
- * pair failed (rxe_sender() and flush_send_queue() in drivers/infiniband/sw/rxe). */
+/* Counts the connections in a row that broke soon while the same communication was the oldest one
+ * and may be the reason. rdma_rxe of Linux 6.12 reports a bad local key only as a failed queue pair
+ * (rxe_sender() and flush_send_queue() in drivers/infiniband/sw/rxe). */
 static bool breaks_again(struct ut_link *link)
 {
     bool again = link->first != UT_NO_SLOT && ut_now_ms() - link->up_ms < UT_LIFE_SOON_MS;
@@ -354,7 +354,7 @@ static bool breaks_again(struct ut_link *link)
     return link->breaks >= UT_LIFE_BREAKS_MOST;
 }
 
-/* The connection broke, or an attempt has failed; nothing is known against the peer. */
+/* The connection broke, or an attempt failed, without evidence that the peer is gone. */
 static void lose_connection(struct ut_link *link)
 {
     if (!has_work(link))
@@ -367,7 +367,7 @@ static void lose_connection(struct ut_link *link)
         end_by(link, UT_LIFE_LATE, UT_CAUSE_LOST, peer_timeout_ms() / 1000);
 }
 
-/* Once or twice where two requests have crossed; always where the peer has given the link up. */
+/* The peer refused: once or twice after crossing requests, always if it has given the link up. */
 static void be_refused(struct ut_link *link)
 {
     if (ut_now_ms() < link->deadline_ms + peer_timeout_ms())
@@ -376,7 +376,7 @@ static void be_refused(struct ut_link *link)
         end_by(link, UT_LIFE_REFUSED_LATE, UT_CAUSE_LOST, peer_timeout_ms() / 1000);
 }
 
-/* A VCQ that is not created yet is waited for, one that was freed is not. */
+/* The peer has no such VCQ yet, which is waited for, or has freed it. */
 static void find_no_vcq(struct ut_link *link)
 {
     uint64_t until = link->deadline_ms - job_timeout_ms() + peer_timeout_ms();
@@ -428,7 +428,7 @@ void ut_link_on_down(struct ut_link *link, enum prov_reason reason)
  * The end of a VCQ
  */
 
-/* For the VCQ that has this id next, with which the peer may go on after a break. */
+/* Keeps what the peer has sent for the next VCQ of this id, if the peer goes on after a break. */
 static void keep_heard(const struct ut_link *link)
 {
     uint64_t own = ut_vcq_id_key(link->vcq->id);

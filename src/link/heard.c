@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A table of 48 bytes for each pair of a freed VCQ's id and a peer that it has heard of. Entries
- * stay: there are no more than ids, and peers that those have talked to. */
+/* A table with 48 bytes for each pair of a freed VCQ's id and a peer that this VCQ received from.
+ * Entries are never removed: their number is bounded by the ids and the peers of each id. */
 #include "link/heard.h"
 
 #include <pthread.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What VCQs of this process that were freed had received from each peer. Who has their id next says
- * it to the peer, which then does not send it again. Uses nothing. From any thread.
+ * Numbers of messages that freed VCQs of this process had received from each peer. The next VCQ of
+ * the same id tells the peer, which does not repeat those messages. Uses nothing. Thread-safe.
  */
 #ifndef UT_LINK_HEARD_H
 #define UT_LINK_HEARD_H
@@ -13,7 +13,7 @@ struct ut_heard {
     uint64_t count;   /* messages and immediates of that session */
 };
 
-/* For the next VCQ with the id `key`. Without memory it is forgotten. */
+/* Stores the count for the next VCQ with the id `key`. Without memory the count is lost. */
 void ut_heard_keep(uint64_t key, uint64_t peer_key, struct ut_heard heard);
 struct ut_heard ut_heard_find(uint64_t key, uint64_t peer_key);
 

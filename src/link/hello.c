@@ -21,7 +21,7 @@ void ut_link_fill_hello(const struct ut_link *link, int provider, uint16_t seria
     };
 }
 
-/* Met for the first time, the peer is perhaps not the one that the VCQ before has heard. */
+/* The previous VCQ of this id may have received from another peer than this one. */
 static void begin_counting(struct ut_link *link, uint64_t session)
 {
     if (link->peer_session == 0 && link->heard.session != session)
@@ -44,8 +44,8 @@ bool ut_link_take_hello(struct ut_link *link, const void *data, size_t size)
     }
     bool known = link->peer_session == hello.session;
     bool recreated = link->peer_session != 0 && !known;
-    /* a VCQ that is met for the first time has received nothing of this one: what it counts was
-     * sent by an earlier one of this id. One that was made anew counts on. */
+    /* A peer VCQ met for the first time has received nothing of this link: its count is of an
+     * earlier VCQ of this id. A recreated VCQ continues the count. */
     uint64_t count = known || recreated ? hello.rx_count : 0;
     begin_counting(link, hello.session);
     link->peer_session = hello.session;
@@ -56,17 +56,16 @@ bool ut_link_take_hello(struct ut_link *link, const void *data, size_t size)
     ut_announced_forget(&link->tx_announced);
     if (recreated) {
         link->rx_number = 0;
-        ut_link_free_messages(link); /* answers to the VCQ that was there before */
+        ut_link_free_messages(link); /* these answer the previous VCQ of this id */
     }
     ut_link_drop_delivered(link, count);
-    /* What a VCQ that was freed has not received goes to the one that was created with the same id.
-     */
+    /* Messages that a freed peer VCQ did not receive go to the VCQ created with the same id. */
     link->vcq->link_ops->delivered(link, count, recreated);
     link->tx_number = count;
     return true;
 }
 
-/* 0: it is no hello. */
+/* The session of a hello; 0: the data is no hello. */
 static uint64_t read_session(const void *data, size_t size)
 {
     struct ut_hello hello;

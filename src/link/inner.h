@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of this module share. Each uses those above it: link.c; kept.c and read.c;
- * hello.c; seek.c; connect.c; message.c. */
+/* What the files of this module share. Each file uses the files listed before it: link.c; kept.c
+ * and read.c; hello.c; seek.c; connect.c; message.c. */
 #ifndef UT_LINK_INNER_H
 #define UT_LINK_INNER_H
 
@@ -10,18 +10,18 @@
 
 /* link.c */
 
-/* A new link of the VCQ, in the list of all, and in no bucket. NULL: no memory. */
+/* A new link of the VCQ, in the list of all links and in no hash bucket. NULL: no memory. */
 struct ut_link *ut_link_new(struct ut_vcq *vcq, const struct ut_vcq_ident *peer);
-/* The link of the key of an id; NULL: there is none. */
+/* The link for the key of an id; NULL: there is none. */
 struct ut_link *ut_link_lookup(struct ut_vcq *vcq, uint64_t key);
-/* For ut_link_to(): the link found last, and its id. */
+/* Remembers the link found last and its id, for ut_link_to(). */
 void ut_link_remember(struct ut_vcq *vcq, struct ut_link *link, utofu_vcq_id_t id);
-/* Forgets what was read of the peer's STag table. */
+/* Forgets the cached part of the peer's STag table. */
 void ut_link_drop_table(struct ut_link *link);
 
 /* seek.c */
 
-/* What has happened to a connection, and where what waits for it may fail, why. */
+/* An event of the connection, with the cause for communications that fail because of it. */
 struct ut_link_news {
     enum ut_life_event event;
     struct ut_why why;
@@ -32,7 +32,7 @@ struct ut_link_news ut_link_seek(struct ut_link *link);
 /* The VCQ's endpoint of the provider; NULL: the provider is not in use. */
 const struct ut_vcq_ep *ut_link_endpoint(const struct ut_vcq *vcq, const struct prov_ops *ops);
 void ut_link_use_endpoint(struct ut_link *link, const struct ut_vcq_ep *e);
-/* Memory for STADDs that the peer announces: needed from its first message on. */
+/* Allocates memory for STADDs that the peer announces, which its first message may do. */
 bool ut_link_can_receive(struct ut_link *link);
 
 /* kept.c */
@@ -42,7 +42,7 @@ enum {
     UT_MSG_SPARES = 96, /* free buffers that a link keeps: providers signal one send in 64 */
 };
 
-/* The oldest message has arrived. Buffers of small messages are reused: most packets and answers
+/* The oldest message has arrived. Buffers of small messages are reused, so most packets and answers
  * need no malloc. */
 static inline void ut_link_drop_first(struct ut_link *link)
 {
@@ -61,28 +61,28 @@ static inline void ut_link_drop_first(struct ut_link *link)
 }
 
 void ut_link_free_messages(struct ut_link *link);
-/* The free buffers. */
 void ut_link_free_spares(struct ut_link *link);
-/* Messages that arrived before the connection broke are not repeated. The others get new numbers
- * when they are posted: until then others may have the old ones. */
+/* Drops the messages that arrived before the connection broke: they are not repeated. The other
+ * messages get new numbers when they are posted, and until then their old numbers may be in use
+ * again. */
 void ut_link_drop_delivered(struct ut_link *link, uint64_t count);
 
 /* hello.c */
 
 void ut_link_fill_hello(const struct ut_link *link, int provider, uint16_t serial,
                         struct ut_hello *hello);
-/* Takes over the peer's hello; false: it is not compatible with this process. */
+/* Takes over the peer's hello; false: the peer is not compatible with this process. */
 bool ut_link_take_hello(struct ut_link *link, const void *data, size_t size);
-/* Before the own hello answers this one. */
+/* Takes what is needed of the peer's hello before this side's hello answers it. */
 void ut_link_expect_hello(struct ut_link *link, const void *data, size_t size);
-/* Two requests have crossed, the peer has accepted ours and dropped its own, and its own arrives
- * after its answer. It must not close the connection that is up: messages that arrived there and
- * were not polled yet would be lost. */
+/* Is this an outdated request? Two requests crossed: the peer accepted this side's request and
+ * dropped its own, which arrives after the peer's answer. An outdated request must not close the
+ * connection that is up: messages that arrived on it and were not polled yet would be lost. */
 bool ut_link_is_outdated(const struct ut_link *link, const void *data, size_t size);
 
 /* connect.c */
 
-/* Of a peer that was given up: may what starts now try again? */
+/* The peer was given up: may a new communication try to connect again? */
 bool ut_link_pause_is_over(const struct ut_link *link);
 
 #endif

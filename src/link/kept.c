@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages of the library that are kept until they are known to have arrived, and repeated on the
- * next connection. */
+/* Messages of the library are kept until their arrival is known, and repeated on the next
+ * connection. */
 #include <stdlib.h>
 
 #include "link/inner.h"

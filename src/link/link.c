@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The links of a VCQ: found by the id of the peer, and made. */
+/* The links of a VCQ: created, and found by the id of the peer. */
 #include "link/link.h"
 
 #include <stdlib.h>

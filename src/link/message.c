@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages of the library are sent: at once, or when the connection is up. */
+/* Sends messages of the library: at once, or when the connection is up. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,16 +7,16 @@
 #include "link/inner.h"
 #include "util/log.h"
 
-/* Unsignalled: the completion of a later message frees the copy that is kept of it. */
+/* Unsignalled: the completion of a later message frees the kept copy. */
 static inline int post_message(struct ut_link *link, const void *data, size_t size, uint32_t flags)
 {
     return link->ops->send(link->conn, data, size, flags,
                            ut_cookie(UT_COOKIE_MSG, (uint32_t)(link->tx_number + 1)));
 }
 
-/* A message can be neither sent nor kept, and the peer would wait for it for ever; or notices that
- * follow would not be understood. The link has to end, which both ends notice. That is done later,
- * when no callback of the link is running. */
+/* Ends the link when a message cannot be kept, which the peer would wait for for ever, or an
+ * announced STADD, which later notices name. Both ends notice it. The link ends later, when none of
+ * its callbacks is running. */
 static void __attribute__((noinline, cold)) end_later(struct ut_link *link, const char *what)
 {
     if (!link->lacks_memory)
@@ -77,7 +77,7 @@ void ut_link_post_messages(struct ut_link *link)
     }
 }
 
-/* It cannot be posted now: the link is not up, or other messages wait. */
+/* Queues a message that cannot be posted now: the link is not up, or other messages wait. */
 static void __attribute__((noinline))
 send_message_later(struct ut_link *link, const void *data, size_t size, uint32_t flags)
 {
@@ -120,8 +120,8 @@ void ut_link_send(struct ut_link *link, const void *data, size_t size, bool soli
 void ut_link_msg_done(struct ut_link *link, uint64_t cookie, enum prov_status status)
 {
     if (status != PROV_OK)
-        return; /* kept, and repeated on the next connection */
-    /* those before msg_to_post were posted, in the order of their numbers */
+        return; /* the messages are kept, and repeated on the next connection */
+    /* messages before msg_to_post were posted, in the order of their numbers */
     while (link->msg_first && link->msg_first != link->msg_to_post &&
            (int32_t)((uint32_t)(cookie >> 3) - (uint32_t)link->msg_first->number) >= 0)
         ut_link_drop_first(link);

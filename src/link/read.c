@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is read of the peer's STag table, and finding remote memory by it. */
+/* Reads the peer's STag table, and finds remote memory by its entries. */
 #include <errno.h>
 #include <string.h>
 
@@ -70,8 +70,8 @@ static void forget_stag(struct ut_link *link, uint32_t index)
         stag->info = 0;
 }
 
-/* Takes over what was read; true: it was the entry itself, or there is none. Without memory the
- * STag counts as not registered. */
+/* Takes over what was read; true: it was the entry of the STag, or there is no entry. Without
+ * memory the STag counts as not registered. */
 static bool take_read(struct ut_link *link)
 {
     uint32_t index = link->reading;
@@ -90,7 +90,7 @@ static bool take_read(struct ut_link *link)
     struct ut_stag_entry e;
     memcpy(&e, scratch_of(link), sizeof(e));
     if (e.check != ut_stag_entry_check(&e))
-        return false; /* it is being written: read again */
+        return false; /* the peer is writing the entry: it is read again */
     struct ut_remote_stag *stag = ut_remote_make_stag(&link->remote, index);
     if (stag)
         *stag =
@@ -98,7 +98,7 @@ static bool take_read(struct ut_link *link)
     return true;
 }
 
-/* Reads until the entry is there (true), or a read has to complete first, or fails (false). */
+/* Reads until the entry is there (true), or until a read has to complete first or fails (false). */
 static bool read_steps(struct ut_link *link)
 {
     for (;;) {
@@ -111,7 +111,7 @@ static bool read_steps(struct ut_link *link)
             continue;
         }
         if (rc == -EACCES || rc == -EFAULT) {
-            /* the peer has freed the table, and so the VCQ */
+            /* the peer has freed the table, and with it the VCQ */
             ut_remote_forget_chunk(&link->remote, link->reading);
             end_read(link);
             return true;
@@ -137,7 +137,7 @@ void ut_link_read_done(struct ut_link *link, enum prov_status status)
         return;
     if (status != PROV_OK) {
         end_read(link);
-        return; /* ut_link_on_down() follows; it is read again on the new connection */
+        return; /* ut_link_on_down() follows; the entry is read again on the new connection */
     }
     if (!take_read(link)) {
         read_next(link);
@@ -147,7 +147,7 @@ void ut_link_read_done(struct ut_link *link, enum prov_status status)
     end_read(link);
     if (link->to_post != UT_NO_SLOT) {
         struct ut_slot *slot = &link->vcq->toq[link->to_post];
-        /* it was perhaps for an ARMW, which went to the target's CPU meanwhile */
+        /* the read may have been for an ARMW that the target's CPU executed meanwhile */
         if (ut_stag_index(ut_stadd_stag(slot->desc.rmt_stadd), link->peer_cmp) == index)
             slot->fresh = true;
     }
@@ -250,7 +250,7 @@ int ut_link_find(struct ut_link *link, utofu_stadd_t stadd, uint64_t length, boo
             if (rc == 0)
                 make_hot(link, e, stadd, *addr);
         }
-        /* a refusal may be outdated: an STag can be registered at any time */
+        /* the entry may be outdated: an STag can be registered at any time */
         if (rc == 0 || fresh)
             return rc;
         if (link->reading != UT_STAG_NONE)
@@ -280,7 +280,7 @@ bool ut_link_reads_the_same(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utofu
     const struct ut_remote_stag before = *e;
     link->reading = index;
     if (!read_steps(link))
-        return false; /* or later: ut_link_read_done() */
+        return false; /* also if the read completes later: ut_link_read_done() */
     e = ut_remote_stag_of(&link->remote, index);
     return e && e->base == before.base && e->size == before.size && e->info == before.info;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was read of a peer's STag table: its memory. */
+/* Memory of the cached part of a peer's STag table. */
 #include "link/remote.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What was read of a peer's STag table, kept in blocks of a few STags, which are made when one of
- * them is first read: most programs use few of a peer, whose numbers are next to each other. Not
+ * The cached part of a peer's STag table, in blocks of a few STags. A block is allocated when one
+ * of its STags is first read: most programs use few STags of a peer, with adjacent numbers. Not
  * thread-safe: the lock of the VCQ protects a link.
  */
 #ifndef UT_LINK_REMOTE_H
@@ -13,7 +13,7 @@
 
 enum { UT_REMOTE_BLOCK = 16, UT_REMOTE_BLOCKS = UT_STAG_CHUNK / UT_REMOTE_BLOCK };
 
-/* One STag of the peer, as read last. */
+/* One STag of the peer, as last read. */
 struct ut_remote_stag {
     uint64_t base, size;
     uint32_t rkey;
@@ -21,17 +21,17 @@ struct ut_remote_stag {
 };
 
 struct ut_remote_chunk {
-    uint64_t addr; /* of the peer's chunk; 0: not read yet, or there was none */
+    uint64_t addr; /* of the peer's chunk; 0: not read yet, or there was no chunk */
     uint32_t rkey;
-    struct ut_remote_stag *blocks[UT_REMOTE_BLOCKS]; /* NULL: none of them was read */
+    struct ut_remote_stag *blocks[UT_REMOTE_BLOCKS]; /* NULL: no STag of the block was read */
 };
 
 struct ut_remote {
     struct ut_remote_chunk **chunks; /* NULL: nothing of the chunk was read */
-    uint32_t num_chunks;             /* up to the last one that was */
+    uint32_t num_chunks;             /* up to the last chunk that was read */
 };
 
-/* index: of an STag, as ut_stag_index() gives it, here and below. */
+/* index: of an STag, as ut_stag_index() gives it; also in the functions below. */
 static inline struct ut_remote_chunk *ut_remote_chunk_of(const struct ut_remote *remote,
                                                          uint32_t index)
 {
@@ -40,7 +40,7 @@ static inline struct ut_remote_chunk *ut_remote_chunk_of(const struct ut_remote 
     return n < remote->num_chunks ? remote->chunks[n] : NULL;
 }
 
-/* NULL: it was not read. */
+/* The cached STag; NULL: it was not read. */
 static inline struct ut_remote_stag *ut_remote_stag_of(const struct ut_remote *remote,
                                                        uint32_t index)
 {
@@ -51,13 +51,13 @@ static inline struct ut_remote_stag *ut_remote_stag_of(const struct ut_remote *r
     return block ? &block[index % UT_REMOTE_BLOCK] : NULL;
 }
 
-/* The same, with memory if there is none yet. NULL: no memory. */
+/* As the functions above, but allocate the chunk or STag if it is missing. NULL: no memory. */
 struct ut_remote_chunk *ut_remote_make_chunk(struct ut_remote *remote, uint32_t index);
 struct ut_remote_stag *ut_remote_make_stag(struct ut_remote *remote, uint32_t index);
 
-/* What was read of a chunk holds no longer, and where it is neither. */
+/* Invalidates the cached entries of a chunk, and the address of the chunk. */
 void ut_remote_forget_chunk(struct ut_remote *remote, uint32_t index);
-/* The same for all, whose memory is given back. */
+/* Invalidates all chunks, and frees their memory. */
 void ut_remote_forget(struct ut_remote *remote);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding the process that owns the peer's VCQ, and asking it for a connection. */
+/* Finds the process that owns the peer's VCQ, and asks it for a connection. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -54,7 +54,7 @@ static struct ut_link_news refuse_address(uint32_t rank)
     return make_news(UT_LIFE_NOBODY, UT_CAUSE_ADDRESS, 0);
 }
 
-/* This process lacks something that it may have later; the peer may be well. */
+/* This process lacks a resource that it may have later; the peer may be well. */
 static struct ut_link_news wait_for_resources(const struct ut_link *link, int rc, uint64_t now)
 {
     if (now < link->deadline_ms)
@@ -94,7 +94,7 @@ static struct ut_link_news ask_peer(struct ut_link *link, const struct ut_peer *
     return make_news(rc == -EAGAIN ? UT_LIFE_LATE : UT_LIFE_UNABLE, UT_CAUSE_LOST, seconds);
 }
 
-/* Warns once that the owner has not shown up for long. */
+/* Warns once that the owner has not called the library for long. */
 static void warn_wait(struct ut_link *link, const struct ut_peer *owner, int why, uint64_t now)
 {
     uint64_t allowed = ut_env_num(UT_ENV_JOB_TIMEOUT) * 1000;

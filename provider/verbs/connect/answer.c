@@ -20,8 +20,8 @@
 
 enum {
     ACCEPTED_LEAST_MS = 10000, /* the kernel repeats a lost confirmation every 4.3 s */
-    REFUSALS_AT_ONCE = 256,    /* requests without our key that are answered in a burst, */
-    REFUSALS_PER_MS = 2,       /* and the rate after that */
+    REFUSALS_AT_ONCE = 256, /* requests without this process's key that are answered in a burst, */
+    REFUSALS_PER_MS = 2,    /* and the rate of answers after that */
     QUIET_MS = 10,
 };
 
@@ -65,7 +65,7 @@ void vp_answer(struct vp_conn *conn)
     rc = conn->id.way->answer(&conn->id, &param);
     if (rc) {
         ut_info(VP_CAT, "accepting a connection: %s", strerror(-rc));
-        vp_shake_over(conn, PROV_REASON_BROKEN); /* the origin gave up */
+        vp_shake_over(conn, PROV_REASON_BROKEN); /* the origin has given up */
     }
 }
 
@@ -75,8 +75,8 @@ void vp_answer_busy(struct vp_conn *conn)
     vp_shake_over(conn, PROV_REASON_BROKEN);
 }
 
-/* An earlier request of the same origin is obsolete: gives up its connection. False: this is the
- * earlier one, which the later one overtook. */
+/* An earlier request of the same origin is obsolete: gives up its connection. False: a later
+ * request has overtaken this one. */
 static bool supersede_locked(struct vp_ep *ep, const struct vp_hello_req *req)
 {
     for (struct vp_conn *conn = vp_origins_first_locked(ep, req->origin_id); conn;
@@ -161,7 +161,7 @@ void vp_count_refusal(struct vp_prov *prov)
             QUIET_MS);
 }
 
-/* Watches what comes in again; what is watched already stays so. */
+/* Watches the descriptor again; one that is already watched stays watched. */
 static bool watch_again(struct vp_prov *prov, int fd, unsigned int what)
 {
     return epoll_ctl(prov->epoll_fd, EPOLL_CTL_MOD, fd,
@@ -177,7 +177,7 @@ void vp_cm_listen_again(struct vp_prov *prov, uint64_t now)
     for (unsigned int i = 0; i < prov->num_ports; i++)
         if (prov->ports[i].ud)
             all &= watch_again(prov, vp_ud_fd(&prov->ports[i]), VP_WATCH_UD);
-    prov->quiet_until = all ? 0 : now + QUIET_MS; /* no memory: later */
+    prov->quiet_until = all ? 0 : now + QUIET_MS; /* without memory: tried again later */
 }
 
 void vp_count_stranger(struct vp_prov *prov)

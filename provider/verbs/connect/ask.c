@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Own handshakes: see ask.h. */
+/* Handshakes that this side began: see ask.h. */
 #include "ask.h"
 
 #include <errno.h>
@@ -59,7 +59,7 @@ int vp_connect(struct prov_ep *base, const void *addr, size_t addr_size, unsigne
     return 0;
 }
 
-/* An own attempt failed on this side. What it lacks is waited for, and named once. */
+/* An attempt failed here, for want of a resource, which is logged once and waited for. */
 static void fall_short(struct vp_conn *conn, const char *what, int rc)
 {
     if (conn->hs.tries == 1 || !vp_is_shortage(rc))
@@ -121,7 +121,7 @@ static void resolve_peer(struct vp_conn *conn)
         vp_shake_over(conn, PROV_REASON_PEER_DEAD);
     } else if (vp_is_shortage(rc)) {
         fall_short(conn, "starting a connection", rc);
-    } else if (rc) { /* -ENODEV too: the port has lost its address, and may get it back */
+    } else if (rc) { /* also -ENODEV: the port has lost its address, and may get it back */
         ut_info(VP_CAT, "resolving a peer's address from %s: %s", port->name, strerror(-rc));
         vp_shake_again(conn, VP_SIGN_UNRESOLVED);
     }
@@ -136,7 +136,7 @@ void vp_ask_begin(struct vp_conn *conn)
     count_attempt(conn, now);
     bool down = vp_port_is_down(port);
     if (down && !port->lost && !port->dev->gone) {
-        vp_shake_again(conn, VP_SIGN_NONE); /* it may come back */
+        vp_shake_again(conn, VP_SIGN_NONE); /* the port may come up again */
         return;
     }
     if (down || port->dev->gone || conn->ep->broken) {
@@ -214,7 +214,7 @@ void vp_ask_refused(struct vp_conn *conn, const struct vp_event *event)
     case VP_REFUSED_BY_CORE:
         vp_shake_over(conn, PROV_REASON_REJECTED);
         break;
-    case VP_REFUSED_STRANGER: /* another process has the address now */
+    case VP_REFUSED_STRANGER: /* another process has the peer's address now */
     case VP_REFUSED_DEAD:
         vp_shake_over(conn, PROV_REASON_PEER_DEAD);
         break;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Own handshakes: this side asks. The steps run in progress(), as those of shake.h. */
+/* Handshakes that this side begins. The steps run in progress(), as those of shake.h. */
 #ifndef VP_ASK_H
 #define VP_ASK_H
 
@@ -10,8 +10,8 @@ int vp_connect(struct prov_ep *ep, const void *addr, size_t addr_size, unsigned 
                uint64_t peer_id, const void *hello, size_t hello_size, void *ctx,
                struct prov_conn **conn);
 
-/* An attempt begins; the route to the peer is looked for; the request is sent; its answer is here;
- * or its refusal. */
+/* The steps: an attempt begins, the route is resolved, the request is sent, an answer or a refusal
+ * arrives. */
 void vp_ask_begin(struct vp_conn *conn);
 void vp_ask_route(struct vp_conn *conn);
 void vp_ask(struct vp_conn *conn);

@@ -9,11 +9,11 @@
 enum {
     PAUSE_FIRST_MS = 20,
     PAUSE_MOST_MS = 2000,
-    PAUSE_SHARE = 8,      /* of a peer timeout: no pause is longer */
-    PAUSE_SHORT_MS = 500, /* where this process lacks something */
-    MOST_FIRST = 5,       /* what a first attempt may count as */
-    PATIENCE = 3,         /* times what a handshake took lately: so long is an attempt */
-    BUSY_TIMEOUTS = 8,    /* peer timeouts for a peer that is alive and does not answer */
+    PAUSE_SHARE = 8,      /* the longest pause is this fraction of a peer timeout */
+    PAUSE_SHORT_MS = 500, /* when this process lacks a resource */
+    MOST_FIRST = 5,       /* highest number that a first attempt counts as */
+    PATIENCE = 3,         /* length of an attempt, in recent handshake durations */
+    BUSY_TIMEOUTS = 8,    /* peer timeouts for a peer that is alive and does not accept */
 };
 
 static unsigned int first_timeout(const struct vp_prov *prov)

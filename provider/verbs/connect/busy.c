@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Peers that are sent much: see busy.h. Of two with the same place the later one is remembered. */
+/* Busy peers: see busy.h. Of two peers with the same hash the later one is remembered. */
 #include "busy.h"
 
 #include "util/hash.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Handshakes, driven by progress(): nothing here blocks the owner. The messages go in one of the
- * ways of way.h. Queue pairs are made by us, not by rdma_create_qp(), so that a request can be
- * repeated with the same queue pair and with our own timers.
+ * Handshakes, driven by progress(): they never block the owner. The messages go in one of the ways
+ * of way.h. Queue pairs are not made by rdma_create_qp(), so that a request can be repeated with
+ * the same queue pair and with timers of this library.
  *
  *   active   QUEUED -> RESOLVING -> ROUTING -> CONNECTING -> CONFIRMING -> UP,
  *            or BACKOFF -> QUEUED, or OVER
@@ -25,9 +25,9 @@
 #include "verbs/wake.h"
 #include "way.h"
 
-/* Answers to peers are always sent, and first; own first requests as the window allows, and those
- * that come again, which are fewer each time, whatever it is: a peer that does not answer holds up
- * nobody. All need a place. */
+/* The next handshake to run. Answers to peers come first and always run. First attempts run as the
+ * window allows; repeated ones always, as they become rarer: a peer that does not answer delays no
+ * other peer. Every handshake needs a place. */
 static struct vp_conn *first_queued_locked(struct vp_prov *prov)
 {
     if (!vp_list_empty(&prov->accepts))
@@ -82,7 +82,7 @@ static void timed_out(struct vp_conn *conn)
 
     if (conn->phase == VP_ACCEPTED) {
         ut_info(VP_CAT, "an accepted connection was never confirmed");
-        vp_shake_over(conn, PROV_REASON_BROKEN); /* its origin may have given up, and be alive */
+        vp_shake_over(conn, PROV_REASON_BROKEN); /* the origin may have given up, and be alive */
         return;
     }
     if (conn->phase != VP_BACKOFF) {
@@ -92,13 +92,13 @@ static void timed_out(struct vp_conn *conn)
     pthread_mutex_lock(&prov->lock);
     if (!conn->abandoned) {
         conn->phase = VP_QUEUED;
-        vp_list_append(prov->queue.next, &conn->hs.link); /* in front: it has waited already */
+        vp_list_append(prov->queue.next, &conn->hs.link); /* at the front: it has waited already */
     }
     pthread_mutex_unlock(&prov->lock);
 }
 
-/* Peers whose requests have waited for a place are told that this process lives, before they take
- * it for silent. They ask again. */
+/* Refuses requests that have waited too long for a place, so that the peers do not take this
+ * process for silent. The peers ask again. */
 void vp_cm_refuse_overdue(struct vp_prov *prov, uint64_t now)
 {
     struct vp_conn *conn;
@@ -186,17 +186,17 @@ static void handle_conn_event(struct vp_conn *conn, const struct vp_event *event
     }
 }
 
-/* Takes one event. Its connection, if it has one, is marked busy under the lock, unless it was
- * abandoned: so it is not destroyed meanwhile. */
+/* Takes one event. If its connection is not abandoned, marks the connection busy under the lock, so
+ * that it is not destroyed meanwhile. */
 static bool next_event(struct vp_prov *prov, struct vp_event *event, struct vp_conn **conn)
 {
     *conn = NULL;
     pthread_mutex_lock(&prov->lock);
-    bool by_ud = prov->num_ports && prov->ports[0].ud; /* as all of them */
+    bool by_ud = prov->num_ports && prov->ports[0].ud; /* the same for all ports */
     bool found = by_ud ? vp_udcm_next(prov, event) : vp_rdmacm_next(prov, event);
     if (found && event->id && event->id->kind == VP_ID_CONN) {
         struct vp_conn *owner = vp_container_of(event->id, struct vp_conn, id);
-        if (owner->abandoned) { /* it may be destroyed at any time */
+        if (owner->abandoned) { /* an abandoned connection may be destroyed at any time */
             event->what = VP_HEARD_OTHER;
             event->id = NULL;
         } else {

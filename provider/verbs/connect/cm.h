@@ -7,7 +7,7 @@
 
 #include "verbs/prov_types.h"
 
-/* By progress(). */
+/* Called by progress(). */
 void vp_cm_events(struct vp_prov *prov);
 void vp_cm_queue(struct vp_prov *prov);
 void vp_cm_timers(struct vp_prov *prov, uint64_t now);

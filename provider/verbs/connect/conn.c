@@ -29,14 +29,14 @@
 #include "verbs/wake.h"
 
 enum {
-    /* for the last receives of a queue pair that is in error: */
-    LAST_RECV_MS = 1000,        /* between two looks; */
-    LAST_RECV_FIRST_MS = 10000, /* until a device counts as one that never says so; */
-    LAST_RECV_BLIND_MS = 100,   /* where no event says so: bnxt_re, rdma_rxe of Linux 6.1 */
+    /* limits of the wait for the last receives of a queue pair: */
+    LAST_RECV_MS = 1000,        /* interval between two checks */
+    LAST_RECV_FIRST_MS = 10000, /* until a device counts as one that never raises the event */
+    LAST_RECV_BLIND_MS = 100,   /* where the event means nothing: bnxt_re, rdma_rxe of Linux 6.1 */
 };
 
-/* An entry of the completion queue is kept for its last request. False, and said once: all are
- * taken. */
+/* Reserves a completion-queue entry for the connection's last request. False, logged once: no entry
+ * is left. */
 static bool take_credit(struct vp_conn *conn)
 {
     struct vp_ep *ep = conn->ep;
@@ -53,7 +53,6 @@ static bool take_credit(struct vp_conn *conn)
     return conn->last != VP_LAST_NONE;
 }
 
-/* Connected: requests may be posted. */
 void vp_conn_up(struct vp_conn *conn)
 {
     struct vp_ep *ep = conn->ep;
@@ -88,7 +87,7 @@ void vp_conn_up(struct vp_conn *conn)
         ep->cb.up(conn->ctx, conn->req.hello, conn->req.kind & VP_REQ_SIZE);
 }
 
-/* Skips requests of an unsignalled batch, which end together; returns the cookie of the last. */
+/* Skips requests of an unsignalled batch, which end together; returns the last cookie. */
 static inline uint64_t skip_unsignalled(struct vp_conn *conn, uint32_t upto)
 {
     uint32_t from = conn->tail, at = from;
@@ -140,7 +139,7 @@ static void stop_posting(struct vp_conn *conn)
     if (conn->ep->batch == conn)
         vp_flush(conn->ep);
     if (conn->life == VP_FAILING)
-        return;                      /* that flush failed */
+        return;                      /* the flush failed */
     conn->sq_app = conn->sq_cap = 0; /* no longer vp_is_postable() */
     conn->end.posted_to = conn->few_until = conn->head;
 }
@@ -161,7 +160,7 @@ void vp_conn_break(struct vp_conn *conn, int reason)
         vp_conn_know_reason(conn, (enum prov_reason)reason);
     if (conn->life != VP_FAILING) {
         if (conn->tail != conn->head && !vp_all_signalled(conn))
-            vp_conn_drain_marker(conn, 0); /* its completion comes behind all others */
+            vp_conn_drain_marker(conn, 0); /* the marker's completion comes after all others */
         stop_posting(conn);
     }
     if (conn->life != VP_FAILING) {
@@ -193,19 +192,19 @@ static enum prov_status status_of(const struct ibv_wc *wc)
     }
 }
 
-/* A request completed with an error: the queue pair is broken, the later ones are flushed. Only
- * wr_id, status and vendor_err of `wc` mean anything. */
+/* A request completed with an error: the queue pair is in the error state and flushes the later
+ * requests. Only wr_id, status and vendor_err of `wc` are valid. */
 void vp_conn_error(struct vp_conn *conn, uint32_t seq, const struct ibv_wc *wc)
 {
     enum prov_status status = status_of(wc);
 
-    /* Soft-RoCE reports this also when the network device below it was switched off */
+    /* Soft-RoCE also reports this status when the network device below was switched off */
     if (wc->status == IBV_WC_LOC_QP_OP_ERR && !vp_port_is_active(conn->ep->port))
         status = PROV_FLUSHED;
     if (vp_conn_note_error(conn, seq, status))
         vp_retire(conn, conn->end.err_seq, PROV_OK);
     if (status == PROV_FLUSHED && conn->life == VP_FAILING)
-        return; /* as all requests of a queue pair that fails */
+        return; /* all requests of a failing queue pair are flushed */
     if (status == PROV_FAILED)
         ut_error(VP_CAT, "a request failed: %s (vendor code 0x%x), on %s",
                  ibv_wc_status_str(wc->status), wc->vendor_err, conn->ep->port->name);
@@ -223,8 +222,8 @@ void vp_conn_error(struct vp_conn *conn, uint32_t seq, const struct ibv_wc *wc)
         vp_conn_know_reason(conn, PROV_REASON_BROKEN);
 }
 
-/* Reports the requests that are left, and calls down(). Those before one that failed are executed:
- * the device has reported whichever was not, unless it is stuck. */
+/* Reports the remaining requests, and calls down(). The requests before the failed one have
+ * executed: the device reports each one that has not, unless it is stuck. */
 static void finish(struct vp_conn *conn)
 {
     bool gone = conn->end.reason == PROV_REASON_PEER_DEAD || conn->end.reason == PROV_REASON_SILENT;
@@ -248,13 +247,13 @@ static void finish(struct vp_conn *conn)
 }
 
 /*
- * Resting: a connection is closed because its place is wanted, and opened again when either side
- * has something to send. Nothing of it may be outstanding then: requests that are flushed would be
- * repeated, and some executed twice.
- *   asks              ASK (MUST) ->   the peer goes on with its requests until then
- *                     <- KEEP         and from here on again; or
- *                     <- REST         has no more requests, and all of them have ended; both stop
- *   ends its own      REST ->         and when this is acknowledged both know that all has arrived
+ * Resting. A connection is closed because another one needs its place, and opened again when either
+ * side has something to send. No request may be outstanding at that time: flushed requests would be
+ * repeated, and some of them executed twice.
+ *   asking side       ASK (MUST) ->   the peer goes on with its requests until it answers
+ *                     <- KEEP         and after it; or
+ *                     <- REST         the peer has no more requests, and all have ended; both stop
+ *   ends its requests REST ->         when REST is acknowledged, both know that all has arrived
  * Both may ask at once, or post meanwhile.
  */
 static void begin_rest(struct vp_conn *conn)
@@ -278,13 +277,12 @@ static enum prov_reason why_resting(const struct vp_conn *conn)
     return conn->end.rest == VP_REST_GROWS ? PROV_REASON_GROWS : PROV_REASON_RESTS;
 }
 
-/* Both ends have said that nothing is outstanding: at most our REST is not acknowledged. */
+/* Both ends have said REST: at most this side's REST is not acknowledged yet. */
 static bool has_rested(const struct vp_conn *conn)
 {
     return conn->end.rest && conn->last == VP_LAST_POSTED && conn->end.peer_rests;
 }
 
-/* The next step of resting. */
 static void tend_resting(struct vp_conn *conn, bool late)
 {
     if (late) {
@@ -300,7 +298,7 @@ static void tend_resting(struct vp_conn *conn, bool late)
     }
 }
 
-/* What the peer's requests have not used since the last look may rest. */
+/* The peer asks to rest: agrees if this side has posted nothing since the last check. */
 static void asked_to_rest(struct vp_conn *conn, bool must)
 {
     pthread_mutex_lock(&conn->ep->prov->lock);
@@ -310,12 +308,12 @@ static void asked_to_rest(struct vp_conn *conn, bool must)
         begin_rest(conn);
         return;
     }
-    vp_post_control(conn, VP_CTL_KEEP); /* no room: that it is silent says the same */
+    vp_post_control(conn, VP_CTL_KEEP); /* without room for it, silence means the same */
     conn->mark = conn->head;
 }
 
-/* Its place is wanted. A peer that has not answered that it must is not asked once more, as it may
- * be stopped, and others would wait for as long: it gets the time of one that rests. */
+/* Another connection wants the place. A peer that was told to rest is not asked again: it may be
+ * stopped, and others would wait as long. It gets the time of a resting peer. */
 static void ask_to_rest(struct vp_conn *conn)
 {
     enum vp_place_plea plea = vp_place_plea(conn);
@@ -335,9 +333,9 @@ static void ask_to_rest(struct vp_conn *conn)
     conn->mark = conn->head;
 }
 
-/* A send queue that is too short: no device can be relied on to make it longer (IBV_QP_CAP), so the
- * connection is made anew. Where places are short it is longer when the connection is made the next
- * time. */
+/* Replaces a connection whose send queue is too short, since not all devices can resize a send
+ * queue (IBV_QP_CAP). If places are short, the queue is longer the next time the connection is
+ * made. */
 static void get_longer(struct vp_conn *conn)
 {
     conn->errand = VP_ERRAND_NONE;
@@ -348,7 +346,7 @@ static void get_longer(struct vp_conn *conn)
     begin_rest(conn);
 }
 
-/* One that was not asked wants a longer send queue. */
+/* A peer that was not asked rests: it wants a longer send queue. */
 static void peer_rests(struct vp_conn *conn)
 {
     conn->end.peer_rests = true;
@@ -360,7 +358,7 @@ static void peer_rests(struct vp_conn *conn)
     }
 }
 
-/* The peer closes its side in order: no more requests, but what is in flight may still arrive. */
+/* The peer closes its side in order: it posts no more, but requests in flight may still arrive. */
 static void peer_leaves(struct vp_conn *conn)
 {
     if (conn->life == VP_LEAVING && conn->end.rest)
@@ -399,7 +397,7 @@ void vp_conn_told(struct vp_conn *conn, uint32_t control)
     case VP_CTL_REST:
         peer_rests(conn);
         break;
-    default: /* of no version of this library */
+    default: /* no version of this library sends this */
         ut_debug(VP_CAT, "a control message with %#x", control);
     }
 }
@@ -410,7 +408,7 @@ static bool is_drained(const struct vp_conn *conn)
            conn->end.stuck;
 }
 
-/* Hands it to progress(), which destroys it. */
+/* Hands the connection to progress(), which destroys it. */
 static void hand_over(struct vp_conn *conn)
 {
     struct vp_ep *ep = conn->ep;
@@ -429,17 +427,17 @@ static void hand_over(struct vp_conn *conn)
 }
 
 /*
- * The end of a queue pair. Receives that it has taken off the shared queue, and completions that
- * nobody has polled, may go with it: each would be missing for ever. So it is put into the error
- * state first; then the device reports what it had taken, and says LAST_WQE_REACHED; what is in the
- * completion queue by then is polled; and only then it is destroyed. A device that never says so is
- * waited for once; one that has said so of another queue pair is waited for without a limit, unless
- * a connection waits for the place of the queue pair. A receive queue of its own is empty when all
- * that was posted has completed, and its entries of the completion queue are free for others.
+ * The end of a queue pair. Receives that it has taken from the shared queue, and completions that
+ * were not polled yet, could be lost with it. So the queue pair is put into the error state first;
+ * then the device reports those receives and raises LAST_WQE_REACHED; the completion queue is
+ * polled empty; and then the queue pair is destroyed. A device that never raises the event is
+ * waited for once; for one that has raised it, the wait has no limit, unless a connection waits for
+ * the place of the queue pair. A receive queue of its own is empty when everything posted to it has
+ * completed; its completion-queue entries are then free for other connections.
  */
 enum end { END_BEGUN, END_LATER, END_NOT_NEEDED };
 
-/* How long its last receive is waited for: see vp_device.last_wqe, which prov->lock guards. */
+/* Limit of the wait for the last receive: see vp_device.last_wqe, which prov->lock guards. */
 static unsigned int last_recv_ms(const struct vp_conn *conn)
 {
     const struct vp_device *dev = conn->ep->port->dev;
@@ -459,7 +457,7 @@ static enum end begin_end(struct vp_conn *conn)
     struct vp_ep *ep = conn->ep;
     unsigned int wait = 0;
 
-    if (ep->closing || ep->port->dev->gone) /* the queues go too */
+    if (ep->closing || ep->port->dev->gone) /* the queues are destroyed too */
         return END_NOT_NEEDED;
     pthread_mutex_lock(&ep->prov->lock);
     bool busy = conn->hs.busy;
@@ -498,8 +496,7 @@ static void tell_late(struct vp_ep *ep, const struct vp_conn *conn, bool given_u
     ep->told_late = true;
 }
 
-/* The device has not said that it is done: it is waited for on, or what has come by now is polled,
- * and that is all. */
+/* The device has not raised the event in time: waits on, or polls what is there and ends. */
 static void look_at_end(struct vp_conn *conn, uint64_t now)
 {
     struct vp_ep *ep = conn->ep;
@@ -535,7 +532,7 @@ static bool has_ended(struct vp_conn *conn, uint64_t now)
     return conn->end.drained;
 }
 
-/* Of a closed connection that is down, or never was up: it may be handed over. */
+/* May a closed connection that is down, or never was up, be handed over? */
 static bool ends(struct vp_conn *conn, uint64_t now)
 {
     if (conn->life != VP_ENDING) {
@@ -546,9 +543,9 @@ static bool ends(struct vp_conn *conn, uint64_t now)
     return has_ended(conn, now);
 }
 
-/* Nobody says that the peer's process has ended (see way.h). As long as it lives, its adapter
- * answers an empty write, even where the process does not run. That this was posted is no use of
- * the connection, which may rest. */
+/* Checks that the peer lives where nobody reports its death (see way.h). While the peer's process
+ * exists, its adapter answers an empty write, even if the process is stopped. This write does not
+ * count as use of the connection, which may rest. */
 static void ask_for_sign(struct vp_conn *conn)
 {
     bool unused = conn->mark == conn->head;
@@ -569,14 +566,14 @@ static void end_stall(struct vp_conn *conn)
     conn->errand = VP_ERRAND_NONE;
     if (!vp_all_signalled(conn))
         vp_post_report(conn);
-    if (conn->head != head) /* else its send queue is full, too, or all are signalled */
+    if (conn->head != head) /* otherwise the send queue is full, or all are signalled */
         return;
     ut_warn(VP_CAT, "queue pair %u has stalled: its connection is made anew", conn->qp->qp_num);
     vp_conn_break(conn, VP_REASON_ASK);
 }
 
-/* One that is up, or leaves: whether it has an errand, rests, or only waits for what is outstanding
- * behind a goodbye. */
+/* The next step of a connection that is up or leaves: does its errand, rests, or waits for
+ * outstanding requests after a goodbye. */
 static void tend_open(struct vp_conn *conn, bool late)
 {
     if (conn->errand == VP_ERRAND_STALL) {
@@ -622,10 +619,10 @@ static bool tend_one(struct vp_conn *conn, uint64_t now)
 }
 
 /*
- * A queue pair has stalled if its oldest request is the same as at the last look, which was longer
- * ago than the device's retransmissions may take. It is broken and made anew. Soft-RoCE sometimes
- * stops retransmitting on links that lose packets; no other device is known to. Unsignalled
- * requests look the same until a signalled one behind them completes.
+ * A queue pair has stalled if its oldest request is the same as at the last check, which was longer
+ * ago than the device's retransmissions may take. The connection is broken and made again.
+ * Soft-RoCE sometimes stops retransmitting on lossy links; no other device is known to. Unsignalled
+ * requests look stalled until a signalled one behind them completes.
  */
 void vp_look_for_stalls(struct vp_ep *ep)
 {
@@ -656,8 +653,8 @@ void vp_look_for_stalls(struct vp_ep *ep)
     pthread_mutex_unlock(&ep->prov->lock);
 }
 
-/* Nothing arrives any more on those that fail by now. The peer knows what has arrived, and does not
- * send it again: so it is delivered before down(). */
+/* Nothing arrives any more on connections that already fail. The peer knows what has arrived and
+ * does not repeat it: so it is delivered before down(). */
 void vp_tend_begin(struct vp_ep *ep)
 {
     for (struct vp_list *l = ep->tending.next; l != &ep->tending; l = l->next) {
@@ -699,7 +696,7 @@ void vp_conn_close(struct prov_conn *base)
             vp_ep_wake_later(conn->ep, conn->end.deadline);
         }
     }
-    /* inside ep_poll() a caller up the stack may still use it */
+    /* inside ep_poll() a caller up the stack may still use the connection */
     if (conn->ep->polling || tend_one(conn, ut_clock_ms()))
         vp_conn_tend(conn);
 }
@@ -708,7 +705,7 @@ bool vp_any_order(struct prov_conn *base)
 {
     const struct vp_conn *conn = vp_conn(base);
 
-    if (conn->life == VP_YOUNG) /* not up yet: what its device and the peer say */
+    if (conn->life == VP_YOUNG) /* before it is up: the units of its device and of the peer */
         return vp_unit_of(conn->ep->port->dev) != VP_UNIT_WHOLE ||
                conn->there_unit != VP_UNIT_WHOLE;
     return conn->unit != VP_UNIT_WHOLE;
@@ -759,8 +756,8 @@ static void hear_request(struct vp_conn *conn)
                    conn->req.hello, conn->req.kind & VP_REQ_SIZE);
 }
 
-/* The handshake has failed; `unheard`: before request() was called. One that the core has not
- * answered yet is down when accept() is called. */
+/* The handshake has failed; `unheard`: before request() was called. If the core has not answered
+ * the request yet, accept() finds the connection down. */
 static void hear_over(struct vp_conn *conn, bool unheard)
 {
     if (unheard) {
@@ -773,8 +770,8 @@ static void hear_over(struct vp_conn *conn, bool unheard)
     }
 }
 
-/* The peer's side is gone. Without a goodbye: a queue pair that is broken here was broken by an
- * operation; else the peer was killed, or broke its own side. */
+/* The peer has disconnected. Without a goodbye, a queue pair in the error state was broken by an
+ * operation; otherwise the peer was killed, or broke its side. */
 static void hear_disconnected(struct vp_conn *conn)
 {
     struct ibv_qp_attr attr;
@@ -789,7 +786,6 @@ static void hear_disconnected(struct vp_conn *conn)
         vp_conn_break(conn, VP_REASON_ASK);
 }
 
-/* What was said of the handshake. */
 static void handle_handshake(struct vp_conn *conn, unsigned int events)
 {
     if (events & VP_EV_REQUEST && !(events & VP_EV_OVER) && !conn->closed)

@@ -12,14 +12,14 @@ void vp_conn_up(struct vp_conn *conn);
 /* Takes an established connection down, with a `reason` or VP_REASON_ASK. */
 void vp_conn_break(struct vp_conn *conn, int reason);
 void vp_conn_error(struct vp_conn *conn, uint32_t seq, const struct ibv_wc *wc);
-/* The peer's provider says VP_CTL_*. */
+/* A control message VP_CTL_* of the peer's provider. */
 void vp_conn_told(struct vp_conn *conn, uint32_t control);
-/* VP_EV_*: what progress() has found out. */
+/* Events VP_EV_* that progress() has posted. */
 void vp_conn_handle(struct vp_conn *conn, unsigned int events);
 /* Reports requests up to (not including) number `upto`. A callback may close the connection. */
 void vp_retire(struct vp_conn *conn, uint32_t upto, enum prov_status status);
-/* Goes on with connections that close, drain or have stalled (ep->tending). Between the two calls
- * all that has arrived is delivered. */
+/* Continues connections that close, drain or have stalled (ep->tending). Between the two calls all
+ * that has arrived is delivered. */
 void vp_tend_begin(struct vp_ep *ep);
 void vp_tend_all(struct vp_ep *ep);
 void vp_look_for_stalls(struct vp_ep *ep);

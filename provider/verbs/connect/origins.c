@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who has asked for which connection: see origins.h. */
+/* Finds connections by the origin that asked for them: see origins.h. */
 #include "origins.h"
 
 #include <stdlib.h>
@@ -20,7 +20,7 @@ static void push(struct vp_conn **bucket, struct vp_conn *conn)
     *bucket = conn;
 }
 
-/* As long as there is no memory for more buckets, their chains are longer. */
+/* Adds buckets; without memory the chains become longer. */
 static void grow(struct vp_ep *ep)
 {
     uint32_t num = ep->origin_buckets ? ep->origin_buckets * 4 : ORIGINS_FIRST;

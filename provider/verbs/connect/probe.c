@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Is a peer dead, or did only the connection break? A connection request to its listener tells: it
- * is alive if the process rejects the request, or its kernel calls it stale; it is dead if nobody
- * listens, and silent if several requests get no answer (a packet may be lost). Only progress()
- * touches a probe once it is in prov->probes.
+ * Is a peer dead, or did only the connection break? A connection request to the peer's listener
+ * tells. The peer is alive if its process rejects the request, or its kernel calls the request
+ * stale; dead if nobody listens; and silent if several requests get no answer (a packet may be
+ * lost). Once a probe is in prov->probes, only progress() touches it.
  */
 #include "probe.h"
 
@@ -19,7 +19,7 @@
 
 enum { ATTEMPTS = 4, TIME_LIMIT = 6 }; /* an attempt may take 1/TIME_LIMIT of a peer timeout */
 
-/* Why the connection broke: PROV_REASON_BROKEN (the peer lives), PEER_DEAD or SILENT. */
+/* Reports why the connection broke: PROV_REASON_BROKEN (the peer lives), PEER_DEAD or SILENT. */
 static void report(struct vp_prov *prov, struct vp_probe *probe, enum prov_reason verdict)
 {
     bool lives = verdict == PROV_REASON_BROKEN;
@@ -51,7 +51,7 @@ void vp_probe_start(struct vp_conn *conn)
         probe->conn = conn;
         vp_list_init(&probe->link);
         vp_list_append(&prov->probes, &probe->link);
-    } else { /* the core connects again, which asks, too */
+    } else { /* the core connects again, which asks the peer too */
         conn->verdict = PROV_REASON_BROKEN;
         vp_post_event_locked(conn, VP_EV_VERDICT);
     }
@@ -83,8 +83,8 @@ static bool whose(struct vp_prov *prov, const struct vp_probe *probe, struct vp_
     return conn != NULL;
 }
 
-/* The request names the suspected connection's own queue pair: a kernel that still knows it calls
- * the request stale, and no other connection can be mistaken for it. */
+/* The request names the queue pair of the suspected connection: a kernel that knows the queue pair
+ * calls the request stale. No other connection has this queue pair. */
 static int ask(struct vp_prov *prov, struct vp_probe *probe)
 {
     struct vp_hello_req req = {.kind = VP_REQ_PROBE};
@@ -146,12 +146,11 @@ void vp_probe_event(struct vp_prov *prov, struct vp_probe *probe, const struct v
     default:
         rc = -EHOSTUNREACH;
     }
-    if (rc) /* an address that cannot be resolved means no more than no answer: see vp_probe_run()
-             */
+    if (rc) /* counts as no answer: see vp_probe_run() */
         ut_debug(VP_CAT, "asking for a peer: %s", strerror(-rc));
 }
 
-/* The next probe that has to be started, given up or destroyed. */
+/* The next probe to be started, given up or destroyed. */
 static struct vp_probe *next_due(struct vp_prov *prov, uint64_t now)
 {
     struct vp_probe *due = NULL;

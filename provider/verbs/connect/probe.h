@@ -9,23 +9,22 @@
 #include "verbs/conn_types.h"
 #include "verbs/prov_types.h"
 
-/* Asks a peer's listener whether its process is alive. */
 struct vp_probe {
     struct vp_id id;
-    struct vp_conn *conn; /* NULL: nobody wants to know any more */
+    struct vp_conn *conn; /* NULL: nobody needs the verdict any more */
     struct vp_list link;
     uint64_t deadline; /* of this attempt, ms; 0: not started */
     unsigned int attempts;
     bool done;
 };
 
-/* Its answer is VP_EV_VERDICT. */
+/* Ends with VP_EV_VERDICT. */
 void vp_probe_start(struct vp_conn *conn);
 struct vp_event;
 void vp_probe_event(struct vp_prov *prov, struct vp_probe *probe, const struct vp_event *event);
-/* The connection does not want to know any more. With prov->lock held. */
+/* The connection does not need the verdict any more. With prov->lock held. */
 void vp_probe_forget_locked(struct vp_prov *prov, struct vp_conn *conn);
-/* Starts, gives up and destroys what is due; UINT64_MAX: destroys all. By progress(). */
+/* Starts, gives up and destroys due probes; UINT64_MAX: destroys all. Called by progress(). */
 void vp_probe_run(struct vp_prov *prov, uint64_t now);
 
 #endif

@@ -11,7 +11,7 @@
 #include "util/env.h"
 #include "util/log.h"
 
-/* Of enum ib_cm_rej_reason, by the kernel of the peer: nobody listens. */
+/* enum ib_cm_rej_reason, sent by the kernel of the peer: nobody listens. */
 enum { REJ_INVALID_SERVICE_ID = 8 };
 
 struct reject_msg {
@@ -105,7 +105,7 @@ static int confirm(struct vp_id *id)
 
 static void disconnect(struct vp_id *id)
 {
-    rdma_disconnect(id->cm); /* fails if the peer was first */
+    rdma_disconnect(id->cm); /* fails if the peer has disconnected first */
 }
 
 static void drop(struct vp_id *id)
@@ -152,7 +152,7 @@ static enum vp_heard heard(enum rdma_cm_event_type type)
         return VP_HEARD_END;
     case RDMA_CM_EVENT_DEVICE_REMOVAL:
         return VP_HEARD_REMOVAL;
-    default: /* address changes, time-wait exits */
+    default: /* address changes, end of time-wait */
         return VP_HEARD_OTHER;
     }
 }
@@ -176,7 +176,7 @@ static void take_request(struct vp_prov *prov, const struct rdma_cm_event *raw,
     memcpy(&event->from.ip, rdma_get_peer_addr(raw->id), sizeof(event->from.ip));
 }
 
-/* It is acknowledged at once, so that ids can be destroyed. */
+/* Takes the next event and acknowledges it, so that ids can be destroyed. */
 bool vp_rdmacm_next(struct vp_prov *prov, struct vp_event *event)
 {
     struct rdma_cm_event *raw;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections made by librdmacm: a way of way.h. */
+/* Connections made by librdmacm: one of the ways of way.h. */
 #ifndef VP_RDMACM_H
 #define VP_RDMACM_H
 
 #include "way.h"
 
-/* The context of a listener's id. */
+/* Context of a listener's id. */
 extern struct vp_id vp_rdmacm_listener;
 
-/* The next event, if there is one. With prov->lock held. */
+/* Takes the next event; false: there is none. With prov->lock held. */
 bool vp_rdmacm_next(struct vp_prov *prov, struct vp_event *event);
 enum vp_refusal vp_cm_refusal(const struct rdma_cm_event *event);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections that their owner gave up: see reap.h. */
+/* Connections that their owner has closed: see reap.h. */
 #include "reap.h"
 
 #include "origins.h"
@@ -37,7 +37,7 @@ void vp_cm_abandon_locked(struct vp_conn *conn)
     if (conn->hs.busy)
         return;
     if (vp_list_empty(&prov->reaping) || conn->hs.counted)
-        vp_kick(prov); /* to destroy it, or because the next handshake may begin */
+        vp_kick(prov); /* to destroy the connection, or to begin the next handshake */
     vp_handshake_uncount_locked(conn);
     vp_list_append(&prov->reaping, &conn->hs.link);
 }
@@ -89,7 +89,7 @@ static void drop_id(struct vp_conn *conn)
     vp_id_drop(id);
 }
 
-/* Of the lists it is in `dying` alone, and no step of its handshake runs. */
+/* The connection is in no list but `dying`, and no step of its handshake runs. */
 static void destroy(struct vp_conn *conn)
 {
     struct vp_ep *ep = conn->ep;
@@ -101,7 +101,7 @@ static void destroy(struct vp_conn *conn)
     if (!conn->end.stuck)
         vp_conn_drop_qp(conn);
     else if (conn->qp)
-        ibv_destroy_qp(conn->qp); /* late completions may name its requests */
+        ibv_destroy_qp(conn->qp); /* late completions may name requests of the connection */
     if (conn->end.stuck)
         vp_recvs_drop(conn);
     pthread_mutex_lock(&prov->lock);

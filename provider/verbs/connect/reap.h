@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The end of connections: the peer hears of it, and those that their owner gave up are destroyed
- * when no step of a handshake runs with them.
+ * The end of connections: peers are told, and connections that their owner has closed are destroyed
+ * while no step of a handshake uses them.
  * _locked: with prov->lock held.
  */
 #ifndef VP_REAP_H
@@ -10,17 +10,16 @@
 #include "verbs/conn_types.h"
 #include "verbs/ep_types.h"
 
-/* The owner does not want it any more: it is destroyed as soon as no step runs. */
+/* The owner has closed the connection: destroys it as soon as no step runs. */
 void vp_cm_abandon_locked(struct vp_conn *conn);
-/* Its queue pair is in error, and it is destroyed later: the peer hears of the end by progress().
- */
+/* progress() disconnects from the peer. The queue pair, in the error state, is destroyed later. */
 void vp_conn_part_locked(struct vp_conn *conn);
-/* A step that had marked the connection as busy is over. */
+/* A step that had marked the connection busy has ended. */
 void vp_conn_not_busy(struct vp_conn *conn);
-/* Its handshake is not in flight any more: another one may begin. */
+/* The handshake is no longer in flight: another one may begin. */
 void vp_handshake_uncount_locked(struct vp_conn *conn);
-/* Tells peers of ends, and destroys what was abandoned: all, or of one endpoint. By progress() or
- * ep_close(). */
+/* Disconnects from peers, and destroys abandoned connections: all, or those of one endpoint. Called
+ * by progress() or ep_close(). */
 void vp_cm_reap(struct vp_prov *prov, struct vp_ep *ep);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What happens in every handshake: see shake.h. */
+/* Steps common to all handshakes: see shake.h. */
 #include "shake.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@
 
 const uint8_t vp_rep_magic[4] = {'u', 'T', 'f', 'A'};
 
-enum { LEAST_ATTEMPTS = 3 }; /* also when the time is over: this process may have been stopped */
+enum { LEAST_ATTEMPTS = 3 }; /* also after the time is over: this process may have been stopped */
 
 void vp_shake_wait(struct vp_conn *conn, enum vp_phase phase, uint64_t deadline)
 {
@@ -42,7 +42,7 @@ void vp_shake_over(struct vp_conn *conn, enum prov_reason reason)
     pthread_mutex_lock(&prov->lock);
     vp_handshake_uncount_locked(conn);
     vp_handshake_unlink(conn);
-    /* up after all: see find_early() in poll.c; over, as a later request came first */
+    /* find_early() in poll.c may have set UP, a later request OVER */
     if (!conn->abandoned && conn->phase != VP_UP && conn->phase != VP_OVER) {
         conn->phase = VP_OVER;
         conn->hs_reason = (uint8_t)reason;
@@ -60,8 +60,8 @@ void vp_shake_up(struct vp_conn *conn)
     vp_handshake_unlink(conn);
     if (!conn->abandoned && conn->phase < VP_UP)
         vp_post_event_locked(conn, VP_EV_UP);
-    if (conn->phase != VP_OVER) /* too late: that it failed is reported, or will be */
-        conn->phase = VP_UP;    /* also where it is abandoned, so that it is disconnected */
+    if (conn->phase != VP_OVER) /* too late: the failure is reported, or will be */
+        conn->phase = VP_UP; /* also if the connection is abandoned, so that it is disconnected */
     if (conn->active)
         vp_adapt_window_locked(prov, conn->hs.started);
     pthread_mutex_unlock(&prov->lock);
@@ -131,8 +131,7 @@ void vp_shake_again(struct vp_conn *conn, enum vp_sign sign)
     uint64_t number = conn->req.origin_id ^ (conn->req.target_id * 31) ^ conn->hs.tries;
 
     vp_id_drop(&conn->id);
-    /* our disconnect request may get lost: then the peer's kernel calls requests of this queue pair
-     * stale */
+    /* if the disconnect request is lost, the peer's kernel calls requests of this QP stale */
     vp_conn_drop_qp(conn);
     if (sign == VP_SIGN_ALIVE)
         conn->hs.sign = now;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The steps that own handshakes (ask.c) and peers' (answer.c) share. In progress(), with the
- * connection busy and prov->lock not held. */
+/* Steps of all handshakes, those of ask.c and of answer.c. Run in progress(), with the connection
+ * busy and prov->lock not held. */
 #ifndef VP_SHAKE_H
 #define VP_SHAKE_H
 
@@ -10,40 +10,40 @@
 #include "attempts.h"
 #include "verbs/conn_types.h"
 
-/* The accepting side's private data: its hello. */
+/* Private data of an answer: the hello of the accepting side. */
 struct vp_hello_rep {
     uint8_t magic[4]; /* vp_rep_magic */
-    uint8_t size;     /* of the hello, and the unit of the accepting side */
+    uint8_t size;     /* size of the hello, and the unit of the accepting side */
     uint8_t hello[PROV_HELLO_MAX];
 };
 
 extern const uint8_t vp_rep_magic[4];
 
-/* The connection waits for the peer, or for the deadline. */
+/* Waits for the peer, or until the deadline. */
 void vp_shake_wait(struct vp_conn *conn, enum vp_phase phase, uint64_t deadline);
 
-/* The handshake has failed: down() follows, unless it is known already. */
+/* The handshake has failed: down() follows, unless the failure is known already. */
 void vp_shake_over(struct vp_conn *conn, enum prov_reason reason);
 
-/* It has succeeded: up() follows. */
+/* The handshake has succeeded: up() follows. */
 void vp_shake_up(struct vp_conn *conn);
 
-/* The peer or the device is gone: `event` if it was up, else the handshake has failed. */
+/* Peer or device is gone: posts `event` if the connection was up, else fails the handshake. */
 void vp_shake_lost(struct vp_conn *conn, unsigned int event);
 
-/* No answer came: why? */
+/* Why no answer came. */
 enum prov_reason vp_silence(const struct vp_conn *conn);
 
-/* Is it an error that passes, as resources become free? */
+/* Is it an error that passes when resources become free? */
 bool vp_is_shortage(int rc);
 
-/* No queue pair can be made: others of this process are closed for it. False: there are none. */
+/* No queue pair can be made: closes others of this process. False: there are none. */
 bool vp_waits_for_qp(struct vp_conn *conn);
 
-/* Reads and atomics at once: what is set, and what the device can do. */
+/* Concurrent reads and atomics: the setting, limited by the device. */
 uint8_t vp_rd_limit(const struct vp_conn *conn, int device_limit);
 
-/* Tries again later, unless it has taken too long. */
+/* Tries again later, or gives up if the handshake has taken too long. */
 void vp_shake_again(struct vp_conn *conn, enum vp_sign sign);
 
 #endif

@@ -1,26 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connections made by datagrams. Their messages and states are those of InfiniBand's connection
+ * Connections made by datagrams. The messages and states are those of InfiniBand's connection
  * manager:
  *
  *   active    IDLE -> REQ_SENT -> REP_RCVD -> ESTABLISHED
  *   passive   REQ_RCVD -> REP_SENT -> ESTABLISHED
- *   both      -> DREQ_SENT -> gone, or CLOSED: the other end has ended it
- *   passive   -> TIMEWAIT -> gone, so that a late copy of its request is no new one
+ *   both      -> DREQ_SENT -> gone, or CLOSED: the other end has disconnected
+ *   passive   -> TIMEWAIT -> gone, so that a late copy of a REQ is not taken for a new one
  *
- * What waits for an answer (REQ, REP, DREQ) is repeated, at first after as long as answers take,
- * then after twice that and so on, for as long as the owner of the handshake wants; DREQ has no
- * owner any more, and ends after some repetitions. A message that comes twice is answered twice and
- * does nothing else. A late one names a handshake that is not there any more, and is ignored or
- * refused; a REQ that is later than TIMEWAIT looks like a new request, whose REP the active side
- * refuses.
+ * Messages that need an answer (REQ, REP, DREQ) are repeated: first after the usual answer time,
+ * then with doubled intervals, for as long as the owner of the handshake wants. DREQ has no owner
+ * any more, and is repeated a few times only. A duplicate message is answered again and has no
+ * other effect. A late message names a handshake that no longer exists, and is ignored or refused;
+ * a REQ later than TIMEWAIT looks like a new request, and the active side refuses the REP to it.
  *
- * Each message has the receiver's key, which its address record and each request carry: whoever
- * does not know it gets no answer. Handshakes are found by their number, requests by that of the
- * active side.
+ * Each message has the receiver's key, which its address record and each request carry: a sender
+ * without the key gets no answer. Handshakes are found by their number, requests by the number of
+ * the active side.
  *
- * A process that ends says GONE to all that it has had to do with. One that is killed does not:
- * tells_of_deaths is false, and conn.c finds out whether the peers of idle connections live.
+ * A process that ends sends GONE to all processes that it communicated with; a killed process does
+ * not. So tells_of_deaths is false, and conn.c checks whether the peers of idle connections live.
  */
 #include "udcm.h"
 
@@ -39,37 +38,37 @@
 enum {
     VERSION = 2,
     BUCKETS = 2048,
-    FIRST_MS = 50, /* until the first repetition, as long as nothing is known */
+    FIRST_MS = 50, /* until the first repetition, while no answer time is known */
     LEAST_MS = 10,
     MOST_MS = 250,
-    TRIES = 8, /* whose times are kept */
+    TRIES = 8, /* repetitions whose times are kept */
     MOST_BACKOFF_MS = 1000,
     TIMEWAIT_MS = 500,
     DREQS = 6,          /* a peer that has not answered so many is gone */
-    LAST_SENT_MS = 200, /* to leave the port */
-    LAST_WORDS = 2,     /* so often GONE is said, as it has no answer */
+    LAST_SENT_MS = 200, /* time for the last messages to leave the port */
+    LAST_WORDS = 2,     /* how often GONE is sent, since it is not answered */
     PSN_MASK = 0xffffff,
     DATA_MOST = 64,
 };
 
 enum kind { REQ = 1, REP, RTU, REJ, DREQ, DREP, GONE };
 
-/* Numbers are the host's: processes of a job have one byte order. */
+/* Numbers are in host byte order, which is the same in all processes of a job. */
 struct __attribute__((packed)) message {
     uint8_t magic[4];
-    uint8_t version, kind, refusal, size; /* the latter: of data */
-    uint8_t key[VP_UD_KEY_BYTES];         /* the receiver's */
+    uint8_t version, kind, refusal, size; /* size: of data */
+    uint8_t key[VP_UD_KEY_BYTES];         /* the receiver's key */
     uint32_t from, to;                    /* numbers of the handshake; 0: not known yet */
     uint32_t qpn, psn;                    /* of the connection's queue pair */
     uint8_t responder_resources, initiator_depth, mtu;
-    uint8_t nth;     /* repetition, from 1 on */
-    uint8_t gid[16]; /* where the sender takes messages */
+    uint8_t nth;     /* repetition, counted from 1 */
+    uint8_t gid[16]; /* address where the sender takes messages */
     uint16_t lid;
-    uint8_t echo; /* nth of the message that this one answers; 0: of none */
+    uint8_t echo; /* nth of the message that this one answers; 0: no answer */
     uint8_t zero;
     uint32_t ud_qpn, qkey;
     uint8_t own_key[VP_UD_KEY_BYTES];
-    struct vp_ece ece; /* offered by REQ; in use, says REP */
+    struct vp_ece ece; /* REQ: the offer; REP: the choice */
     uint8_t data[DATA_MOST];
 };
 _Static_assert(sizeof(struct message) <= VP_UD_MOST, "a message must fit");
@@ -87,33 +86,33 @@ enum state {
     TIMEWAIT
 };
 
-/* A handshake, and the connection that comes of it. */
+/* A handshake, and the connection that it makes. */
 struct vp_call {
     struct vp_id *owner; /* NULL: not adopted yet, or DREQ_SENT */
     struct vp_prov *prov;
     struct vp_port *port;
     struct vp_ud_addr peer;
-    uint32_t number, peer_number; /* the latter 0: not known yet */
+    uint32_t number, peer_number; /* peer_number 0: not known yet */
     enum state state;
     uint32_t psn, peer_psn, peer_qpn;
-    uint8_t mtu; /* the smaller one of both */
+    uint8_t mtu; /* the smaller one of both sides */
     uint8_t responder_resources, initiator_depth;
-    struct vp_call *next, *asked_next; /* in their buckets; the latter of those that peers asked */
-    struct message msg;                /* the one that is repeated */
+    struct vp_call *next, *asked_next; /* in their buckets; asked_next: of peers' calls */
+    struct message msg;                /* the message that is repeated */
     struct vp_heap_node repeat;        /* in calls->repeating */
-    unsigned int sent;                 /* how often */
-    uint64_t sent_at[TRIES];           /* ms: the last ones */
-    uint8_t peer_nth;                  /* of what the peer sent last */
-    bool answered;                     /* (passive) it has sent REP */
+    unsigned int sent;                 /* how often msg was sent */
+    uint64_t sent_at[TRIES];           /* ms: the last times */
+    uint8_t peer_nth;                  /* nth of the peer's last message */
+    bool answered;                     /* (passive) this side has sent REP */
     struct vp_list known_link;         /* in known->calls, or calls->due */
 };
 
-/* A process that this one has had to do with. */
+/* A process that this one has communicated with. */
 struct known {
     struct known *next; /* in its bucket */
     struct vp_port *port;
     struct vp_ud_addr at;
-    struct vp_list calls; /* vp_call.known_link: those with it */
+    struct vp_list calls; /* vp_call.known_link: calls with the process */
     bool gone;
 };
 
@@ -122,9 +121,9 @@ struct vp_calls {
     uint32_t last_number;
     struct vp_call *by_number[BUCKETS], *asked[BUCKETS];
     struct known *known[BUCKETS];
-    struct vp_heap repeating;  /* vp_call.repeat: until something is heard */
-    struct vp_list due;        /* vp_call.known_link: their peer is gone, which is to be told */
-    unsigned int mean, spread; /* of the time of answers, ms; mean 0: not known */
+    struct vp_heap repeating;  /* vp_call.repeat: waiting for an answer */
+    struct vp_list due;        /* vp_call.known_link: the peer is gone, which is to be reported */
+    unsigned int mean, spread; /* of answer times, ms; mean 0: not known */
 };
 
 /*** calls ***/
@@ -154,7 +153,7 @@ static bool is_from(const struct vp_call *call, const struct message *msg)
            memcmp(call->peer.gid.raw, msg->gid, sizeof(msg->gid)) == 0;
 }
 
-/* What the peer that sends the message has asked for under its number. */
+/* Finds the call for a peer's number of the handshake. */
 static struct vp_call *find_asked(struct vp_calls *calls, const struct message *msg)
 {
     struct vp_call *call = *asked_bucket(calls, msg->ud_qpn, msg->from);
@@ -244,7 +243,7 @@ static void free_call(struct vp_call *call)
     free(call);
 }
 
-/* Nobody owns it any more. */
+/* Ends a call without an owner. */
 static void end_call(struct vp_call *call)
 {
     if (!call->answered) {
@@ -264,7 +263,7 @@ static unsigned int first_wait(const struct vp_calls *calls)
     return wait < LEAST_MS ? LEAST_MS : wait > MOST_MS ? MOST_MS : wait;
 }
 
-/* Answers take that long: the answer says which repetition it answers. */
+/* Learns the answer time from the repetition that the answer names. */
 static void learn(struct vp_calls *calls, const struct vp_call *call, unsigned int nth)
 {
     if (!nth || nth > call->sent || call->sent - nth >= TRIES)
@@ -308,7 +307,7 @@ static struct message message_to(const struct vp_port *port, const struct vp_ud_
     return msg;
 }
 
-/* Once. */
+/* Sends a message once. */
 static void say(struct vp_call *call, enum kind kind, enum vp_refusal refusal)
 {
     struct message msg = message_to(call->port, &call->peer, call->peer_number, kind);
@@ -319,7 +318,7 @@ static void say(struct vp_call *call, enum kind kind, enum vp_refusal refusal)
     vp_ud_send(call->port, &call->peer, &msg, sizeof(msg));
 }
 
-/* To who sent the message: this process has no such call. */
+/* Answers the sender of a message without a call. */
 static void say_to(struct vp_port *port, const struct message *msg, enum kind kind)
 {
     struct vp_ud_addr peer = {.lid = msg->lid, .qpn = msg->ud_qpn, .qkey = msg->qkey};
@@ -344,7 +343,7 @@ static void say_again(struct vp_call *call, uint64_t now)
     repeat_later(call, now);
 }
 
-/* call->msg, until something else comes. */
+/* Sends call->msg, and repeats it until an answer arrives. */
 static void say_until(struct vp_call *call)
 {
     call->sent = 0;
@@ -548,7 +547,7 @@ static int qp_attr(struct vp_id *id, struct ibv_qp_attr *attr, int *mask)
 
 /*** what comes ***/
 
-/* The peer's queue pair. */
+/* Takes over the numbers of the peer's queue pair. */
 static void meet(struct vp_call *call, const struct message *msg)
 {
     call->peer_qpn = msg->qpn;
@@ -582,7 +581,7 @@ static bool heard_req(struct vp_prov *prov, struct vp_port *port, const struct m
     if (call) {
         call->peer_nth = msg->nth;
         if (call->state == REP_SENT)
-            say_again(call, ut_clock_ms()); /* it was lost, or is on its way */
+            say_again(call, ut_clock_ms()); /* the REP was lost, or is on its way */
         else if (call->state == TIMEWAIT)
             say_to(port, msg, REJ);
         return false;
@@ -620,7 +619,7 @@ static bool heard_rep(struct vp_port *port, struct vp_call *call, const struct m
     }
     call->peer_nth = msg->nth;
     if (call->state == ESTABLISHED)
-        say(call, RTU, 0); /* the first one was lost */
+        say(call, RTU, 0); /* the first RTU was lost */
     if (call->state != REQ_SENT)
         return false;
     learn(call->prov->calls, call, msg->echo);
@@ -655,7 +654,7 @@ static bool heard_dreq(struct vp_port *port, struct vp_call *call, const struct 
     say_to(port, msg, DREP);
     if (!call || call->state >= CLOSED)
         return false;
-    if (call->state == DREQ_SENT) { /* they crossed */
+    if (call->state == DREQ_SENT) { /* the DREQs of both sides crossed */
         stop(call, CLOSED);
         if (!call->owner)
             end_call(call);
@@ -674,7 +673,7 @@ static void heard_drep(struct vp_call *call)
         end_call(call);
 }
 
-/* The process that sends the message ends: its calls are told. */
+/* The sender of the message ends: its calls are reported. */
 static void heard_gone(struct vp_calls *calls, const struct message *msg)
 {
     struct vp_ud_addr peer = {.lid = msg->lid, .qpn = msg->ud_qpn};
@@ -713,7 +712,7 @@ static bool handle(struct vp_prov *prov, struct vp_port *port, const struct mess
 {
     struct vp_call *call = msg->to ? find(prov->calls, msg->to) : NULL;
 
-    if (!msg->to && msg->kind == REJ) /* its origin gives up before it has an answer */
+    if (!msg->to && msg->kind == REJ) /* the origin gives up before an answer has reached it */
         call = find_asked(prov->calls, msg);
     if (call && !is_from(call, msg))
         call = NULL;
@@ -746,7 +745,7 @@ static bool is_message(const struct message *msg, size_t size)
            (msg->mtu >= IBV_MTU_256 || (msg->kind != REQ && msg->kind != REP));
 }
 
-/* In the same time whatever the bytes are. */
+/* Compares in constant time. */
 static bool is_key(const uint8_t *a, const uint8_t *b)
 {
     uint8_t differs = 0;
@@ -816,7 +815,7 @@ uint64_t vp_udcm_timers(struct vp_prov *prov, uint64_t now)
 
     pthread_mutex_lock(&calls->lock);
     while ((due = vp_heap_due(&calls->repeating, now)))
-        repeat(vp_container_of(due, struct vp_call, repeat), now); /* later again */
+        repeat(vp_container_of(due, struct vp_call, repeat), now); /* repeats it later, too */
     uint64_t next = vp_heap_next(&calls->repeating);
     pthread_mutex_unlock(&calls->lock);
     return next;
@@ -870,7 +869,7 @@ void vp_udcm_close(struct vp_prov *prov)
     vp_udcm_leave(prov);
     for (unsigned int i = 0; i < BUCKETS; i++)
         while (calls->by_number[i])
-            free_call(calls->by_number[i]); /* which are in the lists of the others */
+            free_call(calls->by_number[i]); /* free_call() removes the call from its lists too */
     for (unsigned int i = 0; i < BUCKETS; i++) {
         while (calls->known[i]) {
             struct known *known = calls->known[i];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A way to agree on a connection: what cm.c and probe.c ask of it, and what they hear from it. Two
- * processes tell each other the numbers of their queue pairs, and that they are ready, by
+ * A way to agree on a connection: the calls of cm.c and probe.c, and the events for them. Two
+ * processes exchange the numbers of their queue pairs, and that they are ready, by
  *   rdmacm   librdmacm, which needs an IP address on each port (rdmacm.c)
  *   ud       datagrams between queue pairs of type UD, whose address is published (udcm.c)
- * Both carry the same private data, and say the same where a process refuses, leaves or is silent.
+ * Both carry the same private data, and report a refusal, an end or silence in the same way.
  *
  * An id of a connection or a probe is opened by begin(), or comes with a request. Calls for one id
  * are made one at a time; those of different ids may be made by several threads.
@@ -18,22 +18,22 @@
 #include "verbs/conn_types.h"
 #include "verbs/prov_types.h"
 
-/* What a refused request means to the one who asked. */
+/* What a refusal means to the origin of the request. */
 enum vp_refusal {
-    VP_REFUSED_NO_ENDPOINT = 1, /* this one and the next three: said by the peer's provider */
+    VP_REFUSED_NO_ENDPOINT = 1, /* this one and the next three are sent by the peer's provider */
     VP_REFUSED_BY_CORE,
     VP_REFUSED_STRANGER,
-    VP_REFUSED_BUSY,  /* also what the kernel says for it when it is overrun */
+    VP_REFUSED_BUSY,  /* also sent by the kernel when it is overrun */
     VP_REFUSED_ALIVE, /* the answer to a probe */
     VP_REFUSED_DEAD,  /* nobody listens there */
 };
 
 enum vp_heard {
-    VP_HEARD_OTHER,    /* nothing that matters */
+    VP_HEARD_OTHER,    /* ignored */
     VP_HEARD_ADDRESS,  /* (active) the peer's address is resolved: route() is next */
-    VP_HEARD_ROUTE,    /* (active) and so is the route to it: ask() is next */
-    VP_HEARD_REQUEST,  /* a peer asks, or a probe */
-    VP_HEARD_STRANGER, /* somebody without the key, who gets no answer */
+    VP_HEARD_ROUTE,    /* (active) the route is resolved: ask() is next */
+    VP_HEARD_REQUEST,  /* a peer's request, or a probe */
+    VP_HEARD_STRANGER, /* a request without the key, which is not answered */
     VP_HEARD_ANSWER,   /* (active) accepted: confirm() is next */
     VP_HEARD_READY,    /* (passive) the peer has confirmed */
     VP_HEARD_REFUSAL,  /* the request is refused, or the peer gave up */
@@ -45,47 +45,48 @@ enum vp_heard {
 
 struct vp_event {
     enum vp_heard what;
-    struct vp_id *id;     /* whose; NULL: a request, or of a port */
+    struct vp_id *id;     /* of the handshake; NULL: the event is a request, or of a port */
     struct vp_port *port; /* of a request, a stranger or a removal */
-    struct vp_id asks;    /* a request's: its owner copies it, and calls adopt() */
-    struct vp_peer from;  /* a request's: where its origin listens */
+    struct vp_id asks;    /* of a request: its owner copies it and calls adopt() */
+    struct vp_peer from;  /* of a request: where its origin listens */
     enum vp_refusal refusal;
-    uint8_t rsp_resources, init_depth; /* a request's: what the origin asked for */
-    struct vp_ece ece; /* a request's: what the origin offers; an answer's: what the peer uses */
+    uint8_t rsp_resources, init_depth; /* of a request: what the origin asked for */
+    struct vp_ece ece; /* of a request: the origin's offer; of an answer: the peer's choice */
     uint8_t size;      /* of the private data */
     uint8_t data[256];
 };
 
 struct vp_way {
     const char *name;
-    bool tells_of_deaths; /* an event comes where the peer's process ends, however it does */
+    bool tells_of_deaths; /* an event reports every end of the peer's process */
 
-    /* Starts a handshake. 0: VP_HEARD_ADDRESS or VP_HEARD_NO_WAY comes; 1: ask() is next;
-     * -ECONNREFUSED: the peer's process is known to be gone; or another -errno. */
+    /* Starts a handshake. 0: VP_HEARD_ADDRESS or VP_HEARD_NO_WAY follows; 1: ask() is next;
+     * -ECONNREFUSED: the peer's process is known to be gone; or -errno. */
     int (*begin)(struct vp_prov *prov, struct vp_id *id, struct vp_port *port,
                  const struct vp_peer *peer);
-    /* 0: VP_HEARD_ROUTE or VP_HEARD_NO_WAY comes; -EXDEV, logged: it leads elsewhere; -errno. */
+    /* 0: VP_HEARD_ROUTE or VP_HEARD_NO_WAY follows; -EXDEV, logged: through another device; -errno.
+     */
     int (*route)(struct vp_prov *prov, struct vp_id *id, const struct vp_port *port);
-    /* Sends the request, or the answer to it, with id->ece; or says that the answer has come. 0 or
-     * -errno. */
+    /* ask() sends the request and answer() the answer, with id->ece; confirm() says that the answer
+     * has arrived. 0 or -errno. */
     int (*ask)(struct vp_id *id, struct rdma_conn_param *param);
     int (*answer)(struct vp_id *id, struct rdma_conn_param *param);
     int (*confirm)(struct vp_id *id);
     void (*refuse)(struct vp_id *id, enum vp_refusal refusal);
-    /* A connection that was up: tells the peer, who hears VP_HEARD_END. */
+    /* Ends a connection that was up: the peer gets VP_HEARD_END. */
     void (*disconnect)(struct vp_id *id);
-    /* Forgets the id. A peer that waits for something is told that nothing comes. */
+    /* Forgets the id. A waiting peer is told that nothing follows. */
     void (*drop)(struct vp_id *id);
-    /* Attributes for the change to attr->qp_state, as rdma_init_qp_attr() gives them. 0 or -errno:
+    /* Attributes for the change to attr->qp_state, as rdma_init_qp_attr() gives them. 0, or -errno:
      * the peer has given up meanwhile. */
     int (*qp_attr)(struct vp_id *id, struct ibv_qp_attr *attr, int *mask);
-    /* The id of a request is this one from now on. */
+    /* The id of a request has moved here. */
     void (*adopt)(struct vp_id *id);
 };
 
 extern const struct vp_way vp_way_rdmacm, vp_way_ud;
 
-/* Forgets an id, if it is open. */
+/* Forgets an id if it is open. */
 static inline void vp_id_drop(struct vp_id *id)
 {
     if (id->way)

@@ -8,7 +8,7 @@
 #include "util/clock.h"
 #include "verbs/wake.h"
 
-/* After an error a device completes all requests at once; the limits are for dead devices. */
+/* After an error a device completes all requests at once; these limits are for dead devices. */
 enum { DRAIN_MS = 2000, DRAIN_GONE_MS = 200, LOOK_MS = 10 };
 
 void vp_conn_tend(struct vp_conn *conn)
@@ -23,7 +23,7 @@ void vp_conn_know_reason(struct vp_conn *conn, enum prov_reason reason)
     conn->end.reason = (int8_t)reason;
 }
 
-/* The status of a part is that of its transfer. */
+/* The error of a part is attributed to the whole transfer. */
 bool vp_conn_note_error(struct vp_conn *conn, uint32_t seq, enum prov_status status)
 {
     while (conn->ops[seq & conn->sq_mask].tag == VP_TAG_PART)
@@ -38,13 +38,12 @@ bool vp_conn_note_error(struct vp_conn *conn, uint32_t seq, enum prov_status sta
 void vp_conn_start_failing(struct vp_conn *conn)
 {
     conn->life = VP_FAILING;
-    /* while it is in `tending` each poll looks for completions: see sends_suffice() in poll.c */
+    /* each poll takes completions while `tending` has one: see sends_suffice() in poll.c */
     vp_expect_no_reports(conn);
     uint64_t now = ut_clock_ms();
     conn->end.deadline = now + (conn->ep->port->dev->gone ? DRAIN_GONE_MS : DRAIN_MS);
     vp_conn_tend(conn);
-    /* what is flushed raises no event on some devices; as long as it drains, arming asks for more
-     * looks */
+    /* flushed requests raise no event on some devices: arming schedules looks while draining */
     vp_ep_wake_later(conn->ep, now + LOOK_MS);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A connection that fails: nothing more is posted, what is outstanding drains, and its end is told
- * by vp_tend_all(). Under the endpoint's lock.
+ * A connection that fails: no more requests are posted, outstanding requests drain, and
+ * vp_tend_all() reports the end. Under the endpoint's lock.
  */
 #ifndef VP_FAIL_H
 #define VP_FAIL_H
@@ -11,15 +11,15 @@
 
 #include "verbs/conn_types.h"
 
-/* Puts it into ep->tending: polls go on with it (closing, draining, connecting) while needed. */
+/* Adds the connection to ep->tending: polls continue its closing, draining or connecting. */
 void vp_conn_tend(struct vp_conn *conn);
 void vp_conn_know_reason(struct vp_conn *conn, enum prov_reason reason);
-/* Remembers the first request that failed; false: an earlier one is known. */
+/* Remembers the first request that failed; false: an earlier failed request is known. */
 bool vp_conn_note_error(struct vp_conn *conn, uint32_t seq, enum prov_status status);
-/* No more requests; what is outstanding drains. */
+/* Ends posting; outstanding requests drain. */
 void vp_conn_start_failing(struct vp_conn *conn);
-/* Request number `seq` and all later ones were not taken by the device. True: its queue pair is in
- * the error state since then, and what is posted now is flushed. */
+/* The device did not take request number `seq` and the later ones. True: the queue pair is now in
+ * the error state, and flushes later requests. */
 bool vp_conn_failed(struct vp_conn *conn, uint32_t seq, enum prov_status status);
 
 #endif

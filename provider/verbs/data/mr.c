@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory registration. The core counts the users of a region; here each call is one ibv_reg_mr().
- */
+/* Memory registration. The core counts the users of a region; each call is one ibv_reg_mr(). */
 #include "mr.h"
 
 #include <errno.h>
@@ -38,8 +37,8 @@ int vp_reg(struct prov *base, unsigned int device, void *addr, size_t size, unsi
     struct vp_prov *prov = vp_prov(base);
     struct vp_device *dev = &prov->devices[device];
 
-    /* An adapter may take memory that the CPU, which copies short data, cannot read or write, as
-     * that of a GPU. It is refused before all of it is pinned. */
+    /* An adapter may accept memory that the CPU cannot access, such as that of a GPU. The CPU
+     * copies short data, so such memory is refused, before it is pinned. */
     if (!prov_memory_is_there(addr, size, access & PROV_ACCESS_WRITE))
         return -EFAULT;
     struct vp_mr *mr = malloc(sizeof(*mr));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Posting: writes, reads, atomics and messages become work requests. No malloc, no lock, no system
- * call of ours. Every request takes a place in the connection's ring and one completion-queue
- * entry: errors complete all requests, signalled or not.
+ * Posting: writes, reads, atomics and messages become work requests, without malloc, lock or system
+ * call of this library. Every request takes a place in the connection's ring and one
+ * completion-queue entry: failed requests complete, signalled or not.
  */
 #include "post.h"
 
@@ -17,14 +17,14 @@
 #include "util/assert.h"
 #include "util/log.h"
 
-enum { FULLS_MOST = 16 }; /* then a send queue is too short */
+enum { FULLS_MOST = 16 }; /* after so often being full, a send queue is too short */
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 static void emit_wr_api(struct ibv_qp_ex *qpx, const struct ibv_send_wr *wr)
 {
     qpx->wr_id = wr->wr_id;
-    qpx->wr_flags = wr->send_flags; /* with IBV_SEND_INLINE, which rxe needs here too */
+    qpx->wr_flags = wr->send_flags; /* rxe needs IBV_SEND_INLINE here too */
     switch (wr->opcode) {
     case IBV_WR_RDMA_WRITE:
         ibv_wr_rdma_write(qpx, wr->wr.rdma.rkey, wr->wr.rdma.remote_addr);
@@ -45,7 +45,7 @@ static void emit_wr_api(struct ibv_qp_ex *qpx, const struct ibv_send_wr *wr)
         ibv_wr_atomic_fetch_add(qpx, wr->wr.atomic.rkey, wr->wr.atomic.remote_addr,
                                 wr->wr.atomic.compare_add);
         break;
-    default: /* IBV_WR_ATOMIC_CMP_AND_SWP: nothing else comes here */
+    default: /* IBV_WR_ATOMIC_CMP_AND_SWP, the only other opcode used */
         ibv_wr_atomic_cmp_swp(qpx, wr->wr.atomic.rkey, wr->wr.atomic.remote_addr,
                               wr->wr.atomic.compare_add, wr->wr.atomic.swap);
     }
@@ -57,9 +57,8 @@ static void emit_wr_api(struct ibv_qp_ex *qpx, const struct ibv_send_wr *wr)
         ibv_wr_set_sge(qpx, wr->sg_list->lkey, wr->sg_list->addr, wr->sg_list->length);
 }
 
-/* Requests before one that was not taken may have completed, and not be reported, being
- * unsignalled. An empty write in its place, which the device flushes, is reported as the last of
- * all. */
+/* Unsignalled requests before the one that was not taken may have completed without a report. An
+ * empty write in its place, which the device flushes, is reported after all of them. */
 static void post_last(struct vp_conn *conn, uint32_t seq)
 {
     struct ibv_send_wr wr = {.wr_id = (uintptr_t)&conn->ops[seq & conn->sq_mask],
@@ -76,7 +75,7 @@ static void post_last(struct vp_conn *conn, uint32_t seq)
         rc = ibv_post_send(conn->qp, &wr, &bad);
     }
     if (rc == 0)
-        conn->end.posted_to = seq + 1; /* else what is before it is given up after a while */
+        conn->end.posted_to = seq + 1; /* else the requests before are given up after a while */
 }
 
 static void __attribute__((noinline, cold)) post_failed(struct vp_conn *conn, uint32_t seq, int rc)
@@ -93,7 +92,7 @@ static void __attribute__((noinline)) complete_failed(struct ibv_qp_ex *qpx, int
     post_failed(conn, conn->head - 1, rc);
 }
 
-/* The doorbell for the last request. */
+/* Rings the doorbell for the last request. */
 ALWAYS_INLINE void complete_wr(struct ibv_qp_ex *qpx)
 {
     int rc = ibv_wr_complete(qpx);
@@ -102,7 +101,7 @@ ALWAYS_INLINE void complete_wr(struct ibv_qp_ex *qpx)
         complete_failed(qpx, rc);
 }
 
-/* One doorbell for the list whose first request is number `seq`. */
+/* Rings one doorbell for the list, whose first request is number `seq`. */
 static void ring(struct vp_conn *conn, struct ibv_send_wr *list, uint32_t seq)
 {
     int rc;
@@ -145,7 +144,7 @@ void vp_ep_flush(struct prov_ep *ep)
     vp_flush(vp_ep(ep));
 }
 
-/* Copies a request into the open batch, with its inline data: the caller may overwrite both. */
+/* Copies a request and its inline data into the open batch: the caller may overwrite both. */
 static void chain_up(struct vp_ep *ep, const struct ibv_send_wr *wr)
 {
     struct vp_chained *link = &ep->chain[ep->batch_length++];
@@ -200,7 +199,7 @@ ALWAYS_INLINE uintptr_t take_place(struct vp_conn *conn, uint64_t cookie, uint32
     return (uintptr_t)op;
 }
 
-/* Must the request in the place taken last be signalled: `soon`, or as none was for so long? */
+/* Must the last request be signalled: because of `soon`, or since no request was for long? */
 ALWAYS_INLINE unsigned int signal_flag(struct vp_conn *conn, bool soon)
 {
     if (__builtin_expect(!soon && conn->head != conn->signal_due, 0))
@@ -223,7 +222,7 @@ static void post(struct vp_conn *conn, struct ibv_send_wr *wr, unsigned int flag
     submit(conn, wr, flags & PROV_MORE);
 }
 
-/* Its send queue is full; as long as little of it ends that counts once. */
+/* Counts how often the send queue was full, at most once in sq_app requests. */
 static void note_full(struct vp_conn *conn)
 {
     if (conn->head - conn->full_at < conn->sq_app)
@@ -239,14 +238,14 @@ static int __attribute__((noinline, cold)) no_room(struct vp_conn *conn)
 {
     if (!vp_is_postable(conn)) /* the core may post right after accept() */
         return conn->life == VP_YOUNG && conn->hs.answered ? -EAGAIN : -ENOTCONN;
-    vp_flush(conn->ep); /* requests of the open batch would never complete otherwise */
+    vp_flush(conn->ep); /* requests of an open batch would never complete */
     if (conn->sq_depth < conn->ep->sq_depth && conn->head - conn->tail >= conn->sq_app)
         note_full(conn);
     return -EAGAIN;
 }
 
-/* Is there room for a request, with fewer than sq_limit in the send queue, and cq_reserve entries
- * of the completion queue left for others? */
+/* Is there room: fewer than sq_limit requests in the send queue, and more than cq_reserve entries
+ * left in the completion queue? */
 static inline int check_room(struct vp_conn *conn, uint32_t sq_limit, uint32_t cq_reserve)
 {
     if (__builtin_expect(conn->head - conn->tail >= sq_limit || conn->ep->room <= cq_reserve, 0))
@@ -254,8 +253,8 @@ static inline int check_room(struct vp_conn *conn, uint32_t sq_limit, uint32_t c
     return 0;
 }
 
-/* The request takes a receive at the peer. Now and then one is solicited, and wakes a sleeping
- * peer, whose receives would run out otherwise. */
+/* The request takes a receive at the peer. One in VP_SOLICIT_EVERY is solicited: it wakes a
+ * sleeping peer before its receives run out. */
 static unsigned int solicit(struct vp_conn *conn, unsigned int flags)
 {
     if ((flags & PROV_SOLICITED) || ++conn->unsolicited >= VP_SOLICIT_EVERY) {
@@ -265,7 +264,7 @@ static unsigned int solicit(struct vp_conn *conn, unsigned int flags)
     return 0;
 }
 
-/* Points `sge` at a copy of data that the device may read after the call. */
+/* Copies data that the device may read after the call, and points `sge` at the copy. */
 static bool bounce_copy(struct vp_ep *ep, struct ibv_sge *sge, const void *data, size_t size,
                         uint32_t *tag)
 {
@@ -287,15 +286,15 @@ static bool bounce_copy(struct vp_ep *ep, struct ibv_sge *sge, const void *data,
 struct parts {
     const struct ibv_send_wr *whole;
     const struct prov_xfer *xfer;
-    uint32_t flags, tag;          /* of the last one */
-    uint32_t head;                /* bytes of the first part, if that is cut off */
-    uint32_t tail;                /* and of the last one */
-    uint32_t num;                 /* requests for the data, */
-    uint32_t more;                /* and all but the last one, with those of post_flush() */
-    uint32_t done;                /* bytes that are posted */
-    bool first_waits, tail_waits; /* for everything before: see post_flush() */
-    bool lands;                   /* a read follows: see vp_lands_later() */
-    bool apart;                   /* the notice is a request of its own behind the data */
+    uint32_t flags, tag;          /* of the last request */
+    uint32_t head;                /* bytes of the first part, if it is separate */
+    uint32_t tail;                /* bytes of the last part, if it is separate */
+    uint32_t num;                 /* requests for the data */
+    uint32_t more;                /* all requests but the last, with those of post_flush() */
+    uint32_t done;                /* bytes already posted */
+    bool first_waits, tail_waits; /* the part waits for everything before: see post_flush() */
+    bool lands;                   /* a read follows the write: see vp_lands_later() */
+    bool apart;                   /* the notice is a separate request after the data */
 };
 
 static bool is_write(const struct parts *p)
@@ -308,9 +307,9 @@ static bool has_notice(const struct parts *p)
     return p->whole->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
 }
 
-/* As order.h says. A write with immediate data takes no part in adaptive routing: so a short one
- * stays in one piece, and of a longer one the data is a write as others are, and an empty one with
- * the immediate data follows. */
+/* Cuts a transfer as order.h says. Writes with immediate data take no part in adaptive routing. So
+ * a short one stays in one piece, and a longer one becomes a plain write and an empty write with
+ * the immediate data. */
 static void cut_by_order(const struct vp_conn *conn, struct parts *p)
 {
     const struct prov_xfer *x = p->xfer;
@@ -328,8 +327,8 @@ static void cut_by_order(const struct vp_conn *conn, struct parts *p)
     p->tail_waits = cut.tail != 0;
 }
 
-/* How a transfer is cut up, and what in it waits. More than one request go behind a doorbell of
- * their own. Negative: there is no room for so many, or the connection fails. */
+/* Determines the parts of a transfer, and which of them wait. Several requests go behind a doorbell
+ * of their own. Negative: there is no room for them, or the connection fails. */
 static int __attribute__((noinline)) cut_up(struct vp_conn *conn, struct parts *p)
 {
     struct vp_ep *ep = conn->ep;
@@ -351,14 +350,14 @@ static int __attribute__((noinline)) cut_up(struct vp_conn *conn, struct parts *
               p->apart + p->lands;
     if (!p->more)
         return 0;
-    vp_flush(ep); /* may take the connection down: then nothing is posted behind it */
+    vp_flush(ep); /* may take the connection down, which ends posting */
     if (!vp_is_postable(conn))
         return -ENOTCONN;
     return check_room(conn, conn->sq_app - p->more, ep->room_app + p->more);
 }
 
-/* A fenced write behind this starts when all writes before are placed: a read is answered after
- * what is before it was executed, and the data that it fetches pushes them into memory. */
+/* A fenced write behind this read starts when all earlier writes are placed: the read is answered
+ * after the requests before it, and its data pushes their data into memory. */
 static void post_flush(struct vp_conn *conn, const struct parts *p, unsigned int flags,
                        uint64_t cookie, uint32_t tag)
 {
@@ -398,7 +397,7 @@ static void post_part(struct vp_conn *conn, struct parts *p, uint32_t length, bo
     p->done += length;
 }
 
-/* Its receive completes when all that is before it is placed. */
+/* The receive of the notice completes when all data before it is placed. */
 static void post_notice(struct vp_conn *conn, const struct parts *p)
 {
     struct ibv_send_wr wr = *p->whole;
@@ -437,7 +436,7 @@ static void post_all(struct vp_conn *conn, struct ibv_send_wr *whole, struct par
         post(conn, whole, p->flags, p->xfer->cookie, p->tag);
 }
 
-/* Must it be looked at whether the transfer goes in parts? */
+/* May the transfer go in parts? */
 static bool may_have_parts(const struct vp_conn *conn, const struct prov_xfer *xfer)
 {
     return __builtin_expect(conn->unit != VP_UNIT_WHOLE || xfer->length > conn->ep->max_msg ||
@@ -445,7 +444,8 @@ static bool may_have_parts(const struct vp_conn *conn, const struct prov_xfer *x
                             0);
 }
 
-/* With a struct ibv_send_wr: in a batch, in parts, without data, or without ibv_wr_start(). */
+/* Posts a write with a struct ibv_send_wr: in a batch, in parts, without data, or without
+ * ibv_wr_start(). */
 static int __attribute__((noinline))
 write_by_request(struct vp_conn *conn, const struct prov_xfer *xfer)
 {
@@ -505,10 +505,10 @@ read_by_request(struct vp_conn *conn, const struct prov_xfer *xfer)
 }
 
 /*
- * The fast path: a write or read that ibv_wr_*() calls put straight into the device's queue. There
- * is plenty of room; it is neither empty nor longer than a message (a packet, where these may pass
- * each other), neither fenced nor strong, and in no batch; and the device has ibv_wr_start(). Few
- * values are kept in registers over the calls into the device's library: they are loaded again.
+ * The fast path: a write or read that ibv_wr_*() calls put straight into the device's queue.
+ * Conditions: enough room; neither empty nor longer than a message (or a packet, if packets may
+ * overtake each other); neither fenced nor strong; no open batch; ibv_wr_start() available. Few
+ * values are kept in registers across calls into the device's library: they are loaded again.
  */
 ALWAYS_INLINE bool goes_straight(const struct vp_conn *conn, const struct vp_ep *ep,
                                  const struct prov_xfer *xfer)
@@ -519,7 +519,7 @@ ALWAYS_INLINE bool goes_straight(const struct vp_conn *conn, const struct vp_ep 
            __builtin_expect(((uintptr_t)ep->batch | (xfer->flags & conn->slow_flags)) == 0, 1);
 }
 
-/* Up to the call that gives the operation and its remote address. */
+/* Prepares a request, up to the call for the operation and its remote address. */
 ALWAYS_INLINE void begin_write(struct vp_conn *conn, const struct prov_xfer *xfer,
                                unsigned int send_flags, bool soon)
 {
@@ -537,7 +537,7 @@ ALWAYS_INLINE void begin_write(struct vp_conn *conn, const struct prov_xfer *xfe
         ibv_wr_rdma_write(qpx, xfer->rkey, xfer->rmt);
 }
 
-/* Not inline: the device reads the source later. */
+/* Writes from the source, not inline: the device reads the source later. */
 static int __attribute__((noinline)) write_from(struct vp_conn *conn, const struct prov_xfer *xfer)
 {
     if (__builtin_expect(xfer->flags & PROV_COPY, 0))
@@ -557,7 +557,7 @@ __attribute__((hot)) int vp_write(struct prov_conn *base, const struct prov_xfer
         return write_by_request(conn, xfer);
     if (xfer->length > ep->max_inline)
         return write_from(conn, xfer);
-    struct ibv_qp_ex *qpx = conn->qpx; /* before it is up, progress() may be making it */
+    struct ibv_qp_ex *qpx = conn->qpx; /* progress() may change it until `up` */
     begin_write(conn, xfer, IBV_SEND_INLINE, xfer->flags & PROV_SIGNAL);
     ibv_wr_set_inline_data(qpx, xfer->lcl, xfer->length);
     complete_wr(qpx);
@@ -579,7 +579,7 @@ write_few_usually(struct prov_conn *base, void *data, uint64_t rmt, uint32_t rke
     return rc < 0 ? rc : 0;
 }
 
-/* The shortest path, of all but one in `signal_every`. */
+/* The shortest path, for all writes but one in `signal_every`. */
 __attribute__((hot)) int vp_write_few(struct prov_conn *base, const void *data, uint64_t rmt,
                                       uint32_t rkey, uint32_t length, uint64_t cookie)
 {
@@ -595,7 +595,7 @@ __attribute__((hot)) int vp_write_few(struct prov_conn *base, const void *data, 
         uint64_t rmt;
         uint32_t rkey, length;
     } later = {rmt, rkey, length};
-    __asm__("" : "+m"(later)); /* less than saving registers for them */
+    __asm__("" : "+m"(later)); /* cheaper than saving registers */
     struct ibv_qp_ex *qpx = conn->qpx;
     struct vp_op *op = &conn->ops[head & conn->sq_mask];
     UT_ASSERT(vp_is_postable(conn) && conn->direct_max >= length && !ep->batch);
@@ -614,7 +614,7 @@ __attribute__((hot)) int vp_write_few(struct prov_conn *base, const void *data, 
         complete_failed(qpx, rc);
         return 0;
     }
-    return rc; /* 0 */
+    return rc;
 }
 
 __attribute__((hot)) int vp_read(struct prov_conn *base, const struct prov_xfer *xfer)
@@ -633,8 +633,8 @@ __attribute__((hot)) int vp_read(struct prov_conn *base, const struct prov_xfer 
     return 0;
 }
 
-/* A message that is longer than what goes inline, or behind an open batch, or empty, or where the
- * device has only work requests. */
+/* Sends a message that is longer than what goes inline, or empty, or behind an open batch, or
+ * through a device without ibv_wr_start(). */
 static int __attribute__((noinline))
 send_by_request(struct vp_conn *conn, const void *data, size_t size, unsigned int flags,
                 uint64_t cookie)
@@ -732,7 +732,7 @@ bool vp_post_control(struct vp_conn *conn, uint32_t what)
 
 /*
  * The last request of a connection: a goodbye to the peer, or an empty write. Its completion means
- * that everything before it has ended. Its place and its completion-queue entry were kept for it.
+ * that all requests before have ended. Its place and its completion-queue entry were reserved.
  */
 void vp_conn_drain_marker(struct vp_conn *conn, uint32_t control)
 {

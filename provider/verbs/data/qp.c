@@ -92,13 +92,13 @@ int vp_conn_create_qp(struct vp_conn *conn)
     conn->qpx = dev->has_wr_api ? ibv_qp_to_qp_ex(qp) : NULL;
     conn->direct_max = conn->qpx ? ep->max_msg : 0;
     pthread_mutex_lock(&ep->prov->lock);
-    conn->qp = qp; /* from here on receives are found to be this connection's */
+    conn->qp = qp; /* from here on receives are attributed to this connection */
     pthread_mutex_unlock(&ep->prov->lock);
     return 0;
 }
 
-/* The kernel has not found the way to the peer's port again, as where very many resolve theirs at
- * once: the peer answered a moment ago, so another attempt may find it. */
+/* The kernel did not find the route to the peer's port again, as when very many processes resolve
+ * routes at once. The peer answered a moment ago, so another attempt may succeed. */
 static bool is_way_lost(int err)
 {
     return err == ETIMEDOUT || err == EHOSTUNREACH || err == ENETUNREACH || err == ENODATA;
@@ -111,8 +111,8 @@ struct vp_ece vp_conn_offer(const struct vp_conn *conn)
     return vp_ece_of(conn->qp);
 }
 
-/* The accepting side may use less than was offered, or nothing. The origin may not use less than
- * the accepting side says that it uses. */
+/* The accepting side may use fewer enhancements than offered, or none. The origin must use those
+ * that the accepting side uses. */
 static int disagree(struct vp_conn *conn)
 {
     if (!conn->active)
@@ -122,7 +122,7 @@ static int disagree(struct vp_conn *conn)
     return -ECONNABORTED;
 }
 
-/* Before INIT. */
+/* Called before INIT. */
 static int set_ece(struct vp_conn *conn)
 {
     if (conn->ep->port->dev->no_ece && !conn->active)
@@ -137,7 +137,7 @@ static int set_ece(struct vp_conn *conn)
     return disagree(conn);
 }
 
-/* Ready to receive: it says what it uses of what was set. */
+/* Called after RTR: the queue pair tells which of the set enhancements it uses. */
 static int check_ece(struct vp_conn *conn)
 {
     uint32_t set = conn->ece.options;
@@ -147,7 +147,7 @@ static int check_ece(struct vp_conn *conn)
     return conn->ece.options == set ? 0 : disagree(conn);
 }
 
-/* A device that offers what it then refuses is not asked again. */
+/* Did the device refuse enhancements that it had offered? Then it is not asked again. */
 static bool is_ece_refused(struct vp_conn *conn, int err)
 {
     struct vp_port *port = conn->ep->port;
@@ -160,7 +160,7 @@ static bool is_ece_refused(struct vp_conn *conn, int err)
     return true;
 }
 
-/* RNR timer: librdmacm's would be 655 ms between retries. */
+/* The RNR timer is set here, since that of librdmacm would be 655 ms. */
 int vp_conn_ready_qp(struct vp_conn *conn)
 {
     static const enum ibv_qp_state states[] = {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS};
@@ -181,7 +181,7 @@ int vp_conn_ready_qp(struct vp_conn *conn)
         attr.min_rnr_timer = 12; /* 0.64 ms */
         attr.timeout = tuning->timeout;
         attr.retry_cnt = tuning->retry_count;
-        attr.rnr_retry = 7; /* for ever */
+        attr.rnr_retry = 7; /* 7: for ever */
         rc = ibv_modify_qp(conn->qp, &attr, mask);
         if (is_ece_refused(conn, rc))
             return -ECONNABORTED;

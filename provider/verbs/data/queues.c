@@ -13,11 +13,11 @@
 #include "util/log.h"
 
 enum {
-    CQ_DEPTH_MOST = 1 << 20, /* of what an owner asks for */
-    CQ_EXTRA_MOST = 4096,    /* entries beyond that: for messages, and for connections */
-    CQ_CONN_PART = 24,       /* of a new queue: more connections make it grow */
-    SQ_SHORT = 63,           /* send queues of so many entries are not halved */
-    RQS_FIRST = 8,           /* own receive queues that a new completion queue has room for */
+    CQ_DEPTH_MOST = 1 << 20, /* limit of the entries that an owner asks for */
+    CQ_EXTRA_MOST = 4096,    /* additional entries: for messages, and for connections */
+    CQ_CONN_PART = 24, /* this fraction of a new queue is for connections: more make it grow */
+    SQ_SHORT = 63,     /* a send queue of this length is not halved */
+    RQS_FIRST = 8,     /* own receive queues that a new completion queue has room for */
 };
 
 static int buffers_new(struct vp_ep *ep)
@@ -48,7 +48,7 @@ void vp_srq_rearm(struct vp_ep *ep)
         ut_debug(VP_CAT, "arming the receive queue of %s: %s", ep->port->name, strerror(rc));
 }
 
-/* Of the adapter's interrupts, the one for this process: each may go to another CPU. */
+/* Picks one of the adapter's interrupts for this process, as each may go to another CPU. */
 static int vector_of(const struct vp_ep *ep)
 {
     int vectors = ep->port->dev->context->num_comp_vectors;
@@ -56,7 +56,7 @@ static int vector_of(const struct vp_ep *ep)
     return vectors > 1 ? (int)(ep->prov->config.local_rank % (unsigned int)vectors) : 0;
 }
 
-/* Where the connections have receives of their own, recv_cq grows with their number. */
+/* If connections have their own receives, recv_cq grows with their number. */
 static int receive_queues_new(struct vp_ep *ep)
 {
     struct vp_device *dev = ep->port->dev;
@@ -99,7 +99,7 @@ static int queues_new(struct vp_ep *ep, unsigned int depth)
     ep->sq_depth = vp_at_most(tuning->sq_depth, dev->attr.max_qp_wr);
     ep->sq_first = ep->sq_depth > SQ_SHORT ? (ep->sq_depth + 1) / 2 - 1 : ep->sq_depth;
     ep->signal_every =
-        ep->sq_depth / 4; /* half of a short one: it must not fill without a report */
+        ep->sq_depth / 4; /* half of a short queue: it must not fill up without a report */
     if (ep->signal_every > VP_SIGNAL_EVERY)
         ep->signal_every = VP_SIGNAL_EVERY;
     return 0;
@@ -156,11 +156,11 @@ static void grow_cq(struct vp_ep *ep)
 
 bool vp_ep_take_credit(struct vp_ep *ep)
 {
-    bool is_low = ep->room <= ep->room_app / 2; /* messages may have used them */
+    bool is_low = ep->room <= ep->room_app / 2; /* messages may have used the entries */
 
     if (ep->cq_wanted && (is_low || ep->cq_size - ep->credits <= ep->cq_wanted))
         grow_cq(ep);
-    /* enough must be left for writes, which leave room_app to messages */
+    /* leaves enough entries for writes, which leave room_app to messages */
     if (!ep->room || ep->cq_size - ep->credits <= 2 * ep->room_app)
         return false;
     ep->room--;

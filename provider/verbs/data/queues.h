@@ -16,12 +16,12 @@ enum {
     VP_BOUNCE_SLOTS = 256,
 };
 
-/* 0 or -errno after an error line; what there is then, vp_queues_close() takes away. */
+/* 0, or -errno after logging; vp_queues_close() frees what was made. */
 int vp_queues_open(struct vp_ep *ep, unsigned int depth);
 void vp_queues_close(struct vp_ep *ep);
-/* Asks for an event when half of the receives are gone: then somebody must poll. */
+/* Asks for an event when half of the receives are gone: then somebody has to poll. */
 void vp_srq_rearm(struct vp_ep *ep);
-/* The completion-queue entry that a connection keeps for its last request; false: none is left. */
+/* Reserves the completion-queue entry for the last request of a connection; false: none is left. */
 bool vp_ep_take_credit(struct vp_ep *ep);
 void vp_ep_give_credit(struct vp_ep *ep);
 

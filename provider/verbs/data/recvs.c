@@ -29,7 +29,7 @@ static uint8_t *slab_alloc(size_t size)
     return posix_memalign(&mem, (size_t)sysconf(_SC_PAGESIZE), whole_pages(size)) ? NULL : mem;
 }
 
-/* Its first use: memory that is not touched yet costs nothing. */
+/* Registers memory on its first use: untouched memory costs nothing. */
 static struct ibv_mr *slab_register(struct vp_ep *ep, uint8_t *from, size_t size)
 {
     memset(from, 0, size);
@@ -51,8 +51,8 @@ int vp_slab_new(struct vp_ep *ep, size_t size, uint8_t **slab, struct ibv_mr **m
     return 0;
 }
 
-/* Posting several receives costs little more than posting one: buffers are collected, up to a part
- * of the queue's depth, and so many that enough stay posted. */
+/* Posting several receives costs little more than posting one. So buffers are collected, up to a
+ * part of the queue's depth, while enough receives stay posted. */
 static uint32_t refill_at(uint32_t depth, uint32_t awake)
 {
     uint32_t n = (depth + REFILL_PART - 1) / REFILL_PART;
@@ -64,7 +64,7 @@ static uint32_t refill_at(uint32_t depth, uint32_t awake)
     return n ? n : 1;
 }
 
-/* Prepares receives up to `depth`, as one list behind those that there are. */
+/* Prepares receives up to `depth`, as one list behind the existing ones. */
 static int prepare(struct vp_ep *ep, struct vp_recvs *recvs, uint32_t depth)
 {
     uint32_t first = recvs->depth, part = 0;
@@ -119,7 +119,7 @@ void vp_recvs_free(struct vp_recvs *recvs)
     free(recvs->sges);
 }
 
-/* `bad`: the first one that the device has not taken. */
+/* `bad`: the first receive that the device did not take. */
 static int post_list(struct vp_ep *ep, struct vp_recvs *recvs, struct ibv_recv_wr *first,
                      struct ibv_recv_wr **bad)
 {
@@ -132,8 +132,8 @@ static int post_list(struct vp_ep *ep, struct vp_recvs *recvs, struct ibv_recv_w
     return -rc;
 }
 
-/* Those of the list from `first` on are posted later: with the next ones that are given back, and
- * as there may be none, when the owner polls. Peers would wait for them for ever. */
+/* Receives of the list from `first` on are posted with the next ones that are given back, at the
+ * latest when the owner polls: peers would wait for them for ever. */
 static void __attribute__((noinline, cold))
 keep(struct vp_ep *ep, struct vp_recvs *recvs, struct ibv_recv_wr *first)
 {
@@ -192,8 +192,8 @@ void vp_recvs_refill(struct vp_ep *ep, struct vp_recvs *recvs)
         keep(ep, recvs, bad);
 }
 
-/* Another queue of `depth` receives has room in the completion queue, which may have to grow.
- * Others only give room back meanwhile. */
+/* Takes room in the completion queue for `depth` receives, which may make the queue grow. Other
+ * threads only give room back meanwhile. */
 static bool take_room(struct vp_ep *ep, uint32_t depth)
 {
     struct vp_prov *prov = ep->prov;
@@ -227,7 +227,7 @@ static void give_room(struct vp_ep *ep, uint32_t n)
     pthread_mutex_unlock(&ep->prov->lock);
 }
 
-/* What was posted and did not complete may still be in the completion queue. */
+/* Posted receives that did not complete may still be in the completion queue. */
 static void owe_room(struct vp_ep *ep, uint32_t n)
 {
     pthread_mutex_lock(&ep->prov->lock);

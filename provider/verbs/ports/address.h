@@ -8,7 +8,7 @@
 
 #include "verbs/prov_types.h"
 
-/* By librdmacm: */
+/* Ports reached by librdmacm. */
 struct __attribute__((packed)) vp_port_entry {
     uint8_t ip[16]; /* IPv4 as ::ffff:a.b.c.d */
     uint16_t port;  /* network order */
@@ -16,11 +16,11 @@ struct __attribute__((packed)) vp_port_entry {
 struct __attribute__((packed)) vp_address {
     uint8_t version;
     uint8_t num_ports;
-    uint8_t ud; /* 0; 1: it is a struct vp_ud_address */
+    uint8_t ud; /* 0; 1: the address is a struct vp_ud_address */
     uint8_t key[VP_KEY_BYTES];
     struct vp_port_entry ports[VP_MAX_PORTS];
 };
-/* By datagrams; all ports have GIDs that begin with the same bytes: */
+/* Ports reached by datagrams. Their GIDs all begin with the same bytes. */
 struct __attribute__((packed)) vp_ud_entry {
     uint8_t interface[8]; /* the rest of the GID */
     uint16_t lid;
@@ -30,7 +30,7 @@ struct __attribute__((packed)) vp_ud_address {
     uint8_t version;
     uint8_t num_ports;
     uint8_t ud;
-    uint8_t key[VP_UD_KEY_BYTES]; /* begins where the other one's does */
+    uint8_t key[VP_UD_KEY_BYTES]; /* begins at the same offset as in struct vp_address */
     uint32_t qkey;
     uint8_t subnet[8];
     struct vp_ud_entry ports[VP_MAX_PORTS];
@@ -43,14 +43,14 @@ union vp_any_address {
     struct vp_ud_address ud;
 };
 
-/* The provider's own address; returns its size, at most PROV_ADDR_MAX. */
+/* Writes the provider's own address; returns its size, at most PROV_ADDR_MAX. */
 size_t vp_address(struct prov *prov, void *buf);
-/* Its first port's, IPv4 as ::ffff:a.b.c.d. False: it has none. */
+/* The IP address of the provider's first port, IPv4 as ::ffff:a.b.c.d. False: it has none. */
 bool vp_ip(struct prov *prov, uint8_t ip[16]);
-/* A peer's address. 0; -EINVAL: too long; -EPROTO: none of this version. */
+/* Reads a peer's address. 0; -EINVAL: too long; -EPROTO: of another version. */
 int vp_address_read(const void *bytes, size_t size, union vp_any_address *address);
-/* Where the peer listens for its TNI. `from`: the port that will talk to it, as a link-local
- * address means something on its link only. 0; -EPROTO, logged: it connects in another way. */
+/* Where the peer listens for its TNI. `from`: the port of this side, since a link-local address is
+ * valid on its link only. 0; -EPROTO, logged: the peer connects in another way. */
 int vp_address_of_tni(const union vp_any_address *address, unsigned int tni,
                       const struct vp_port *from, struct vp_peer *peer);
 const char *vp_addr_text(const union vp_sockaddr *addr, char *buf, size_t size);

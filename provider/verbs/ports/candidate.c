@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Addresses of ports: see candidate.h. All are ranked before the best are kept, since a host of
- * containers or VLANs may have hundreds, with the one of the job's network among the last.
+ * Addresses of ports: see candidate.h. All are ranked before the best are kept: a host with
+ * containers or VLANs may have hundreds, with the job's network among the last.
  */
 #include "candidate.h"
 
@@ -33,7 +33,7 @@ struct subnet {
 
 /*** subnets ***/
 
-/* ADDRESS/PREFIX; without a prefix, the address alone. */
+/* Reads ADDRESS/PREFIX; without a prefix, a single address. */
 static bool read_subnet(char *text, struct subnet *out)
 {
     char *slash = strchr(text, '/'), *end;
@@ -132,7 +132,7 @@ static int by_rank(const void *a, const void *b)
     return x->gid_index - y->gid_index;
 }
 
-/* Moves the best ones to `out`. */
+/* Copies the best candidates to `out`. */
 static int take_best(struct list *list, struct vp_candidate *out)
 {
     size_t count = list->count < VP_MAX_CANDIDATES ? list->count : VP_MAX_CANDIDATES;
@@ -173,7 +173,7 @@ void vp_gid_candidate(const struct ibv_gid_entry *entry, struct vp_candidate *ou
         }
     }
     if (entry->gid_type == IBV_GID_TYPE_ROCE_V1)
-        out->rank -= 4; /* works only where RoCE v2 is missing */
+        out->rank -= 4; /* used only if RoCE v2 is missing */
 }
 
 static bool same_ip(const union vp_sockaddr *a, const union vp_sockaddr *b)
@@ -189,7 +189,7 @@ bool vp_has_its_address(const struct vp_port *port)
 {
     struct ibv_gid_entry *table = calloc(VP_MAX_GIDS, sizeof(*table));
     ssize_t n = table ? ibv_query_gid_table(port->dev->context, table, VP_MAX_GIDS, 0) : -1;
-    bool found = n < 0; /* not known */
+    bool found = n < 0; /* unknown without the table */
     struct vp_candidate c;
 
     for (ssize_t i = 0; i < n && !found; i++) {

@@ -11,12 +11,12 @@ enum { VP_MAX_GIDS = 1024, VP_MAX_CANDIDATES = 64 };
 
 struct vp_candidate {
     union vp_sockaddr addr;
-    unsigned int subnet; /* the first of UTOFU_VERBS_SUBNETS that it is in; without them, 0 */
+    unsigned int subnet; /* first subnet of UTOFU_VERBS_SUBNETS that has it, or 0 */
     int rank;            /* higher is preferred */
     int gid_index;
 };
 
-/* Does every entry of UTOFU_VERBS_SUBNETS name a subnet? If not, says which does not. */
+/* Does every entry of UTOFU_VERBS_SUBNETS name a subnet? Logs the first that does not. */
 bool vp_subnets_are_sound(void);
 
 /* Does UTOFU_VERBS_CONNECT,gid_index choose an index? */
@@ -25,10 +25,10 @@ bool vp_wants_gid(void);
 /* RoCE: the address that a GID stands for, and its rank. */
 void vp_gid_candidate(const struct ibv_gid_entry *entry, struct vp_candidate *out);
 
-/* Is the RoCE port's address still in its table of GIDs? Where that cannot be read: true. */
+/* Is the RoCE port's address still in its table of GIDs? True also if there is no table. */
 bool vp_has_its_address(const struct vp_port *port);
 
-/* The best VP_MAX_CANDIDATES of a port, RoCE or InfiniBand, in order; returns their number. */
+/* The best VP_MAX_CANDIDATES of a RoCE or InfiniBand port, in order; returns their number. */
 int vp_candidates(const struct vp_device *dev, unsigned int port, bool roce,
                   struct vp_candidate *out);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Finds the RDMA devices, chooses ports and addresses for the TNIs, and listens on them. Uses
- * libibverbs for devices and GIDs and librdmacm to learn which addresses it can really bind.
+ * libibverbs for devices and GIDs, and librdmacm to find out which addresses can be bound.
  */
 #include "device.h"
 
@@ -66,7 +66,7 @@ refuse(struct vp_prov *prov, const char *device, unsigned int port, const char *
     ut_info(VP_CAT, "%s%s %s: not used", device, number, r->why);
 }
 
-/* Does a name of UTOFU_VERBS_DEVICES, device or device:port, name this port? */
+/* Does an entry of UTOFU_VERBS_DEVICES, device or device:port, name this port? */
 static bool names_port(const char *name, const char *device, unsigned int port)
 {
     char with_port[IBV_SYSFS_NAME_MAX + 8];
@@ -75,7 +75,7 @@ static bool names_port(const char *name, const char *device, unsigned int port)
     return strcmp(name, device) == 0 || strcmp(name, with_port) == 0;
 }
 
-/* Is device:port among those that UTOFU_VERBS_DEVICES names? An empty list names all. */
+/* Is device:port named by UTOFU_VERBS_DEVICES? An empty list names all ports. */
 static bool is_wanted(const char *device, unsigned int port)
 {
     const char *list = ut_env_str(UT_ENV_VERBS_DEVICES);
@@ -90,7 +90,7 @@ static bool is_wanted(const char *device, unsigned int port)
     return !any;
 }
 
-/* Logs each name of UTOFU_VERBS_DEVICES that is not used: a misspelt one costs bandwidth. */
+/* Logs each entry of UTOFU_VERBS_DEVICES that is not used: a misspelt name costs bandwidth. */
 static void check_wanted(const struct vp_prov *prov, const char *there)
 {
     const char *list = ut_env_str(UT_ENV_VERBS_DEVICES);
@@ -110,7 +110,7 @@ static void check_wanted(const struct vp_prov *prov, const char *there)
     }
 }
 
-/* Listens on one address if it belongs to this port of this device. */
+/* Listens on an address if it belongs to this port of this device. */
 static bool listen_at(struct vp_prov *prov, struct vp_port *port, const struct vp_candidate *c,
                       bool roce)
 {
@@ -165,8 +165,8 @@ static struct ibv_qp *make_test_qp(struct vp_device *dev, struct ibv_cq *cq, uns
     return qp;
 }
 
-/* Found by making a queue pair: no query says how much data a device takes inline, whether it has
- * ibv_wr_start(), in which order it places data, or what it offers beyond the specification. */
+/* Makes a queue pair, since no query tells how much inline data a device takes, whether it has
+ * ibv_wr_start(), in which order it places data, or which enhancements it offers. */
 static int probe_device(struct vp_device *dev, const struct vp_port *port,
                         unsigned int inline_wanted)
 {
@@ -218,7 +218,7 @@ static void device_close(struct vp_device *dev)
     memset(dev, 0, sizeof(*dev));
 }
 
-/* Opens what a device in use needs, once `port` of it is usable. */
+/* Opens what a device needs once one of its ports is used. */
 static int device_set_up(struct vp_prov *prov, struct vp_device *dev, const struct vp_port *port)
 {
     const char *name = ibv_get_device_name(dev->context->device);
@@ -257,15 +257,15 @@ bool vp_port_is_down(const struct vp_port *port)
     return port->down_since && !vp_port_is_active(port);
 }
 
-/* What this machine has; of it, the ports that are used go to the provider. */
+/* Devices and ports of this machine. The provider takes those that are used. */
 struct finding {
     struct vp_device devices[VP_MAX_DEVICES];
     struct vp_found ports[VP_MAX_FOUND];
     unsigned int num_devices, num_ports;
-    struct vp_device *taken[VP_MAX_DEVICES]; /* where they are now */
+    struct vp_device *taken[VP_MAX_DEVICES]; /* new places of the devices */
 };
 
-/* Takes datagrams: an InfiniBand port without an address, a RoCE port with its best GID. */
+/* Takes datagrams: on an InfiniBand port without an address, a RoCE port with its best GID. */
 static bool take_datagrams(struct vp_port *port, const struct vp_candidate *candidates, int count,
                            bool roce)
 {
@@ -273,7 +273,7 @@ static bool take_datagrams(struct vp_port *port, const struct vp_candidate *cand
 
     memset(&port->addr, 0, sizeof(port->addr));
     if (!roce && *ut_env_str(UT_ENV_VERBS_SUBNETS))
-        return false; /* it is in none */
+        return false; /* a port without an address is in no subnet */
     while (roce && i < count && vp_ud_try(port, candidates[i].gid_index))
         i++;
     if (roce ? i == count : vp_ud_try(port, -1) != 0)
@@ -284,7 +284,7 @@ static bool take_datagrams(struct vp_port *port, const struct vp_candidate *cand
     return true;
 }
 
-/* At one of its addresses, or where it has none by datagrams: UTOFU_VERBS_CONNECT. */
+/* Listens at one of the port's addresses, or by datagrams if it has none: UTOFU_VERBS_CONNECT. */
 static bool listen_somewhere(struct vp_prov *prov, struct vp_port *port,
                              const struct vp_candidate *candidates, int count, bool roce)
 {
@@ -402,14 +402,14 @@ not_used:
     device_close(dev);
 }
 
-/* The device at this place of the provider's, where one of its ports is used; NULL: not usable. */
+/* Moves a device to the provider when one of its ports is used; NULL: the device is not usable. */
 static struct vp_device *take_device(struct vp_prov *prov, const struct vp_port *port)
 {
     struct vp_device *from = port->dev;
     const char *name = from->context ? ibv_get_device_name(from->context->device) : NULL;
 
     if (!name)
-        return NULL; /* taken before, or could not be set up */
+        return NULL; /* moved before, or could not be set up */
     struct vp_device *dev = &prov->devices[prov->num_devices];
     *dev = *from;
     memset(from, 0, sizeof(*from));
@@ -461,7 +461,7 @@ static void agree_on_way(const struct vp_prov *prov, struct finding *finding, un
     }
 }
 
-/* All ports of a process go one way, and datagrams to GIDs that begin alike. */
+/* All ports of a process connect in one way, by datagrams with GIDs that begin alike. */
 static const char *why_not_beside(const struct vp_prov *prov, const struct vp_port *port)
 {
     const struct vp_port *first = &prov->ports[0];
@@ -475,7 +475,7 @@ static const char *why_not_beside(const struct vp_prov *prov, const struct vp_po
     return NULL;
 }
 
-/* Takes a port and, with the first one of it, its device. */
+/* Takes a port, and its device with the device's first port. */
 static void take_port(struct vp_prov *prov, struct finding *finding, struct vp_found *found)
 {
     struct vp_device **taken = &finding->taken[found->port.dev - finding->devices];
@@ -506,7 +506,7 @@ static void take_port(struct vp_prov *prov, struct finding *finding, struct vp_f
         prov->num_ports++;
 }
 
-/* Opens what is used of it. */
+/* Opens the ports that are used. */
 static void take_ports(struct vp_prov *prov, struct finding *finding)
 {
     bool chosen = *ut_env_str(UT_ENV_VERBS_DEVICES) || *ut_env_str(UT_ENV_VERBS_SUBNETS);

@@ -10,10 +10,10 @@
 int vp_devices_open(struct vp_prov *prov);
 void vp_devices_close(struct vp_prov *prov);
 bool vp_port_is_active(const struct vp_port *port);
-/* An event said that it went down, and it still is: no system call without such an event. By
- * progress(). */
+/* An event said that the port went down, and it is still down: without such an event there is no
+ * system call. Called by progress(). */
 bool vp_port_is_down(const struct vp_port *port);
-/* An error line, with the limit of locked memory where that may be the cause. */
+/* Logs an error, with the limit of locked memory if that may be the cause. */
 void vp_log_nomem(const char *what, const char *device, int err);
 
 #endif

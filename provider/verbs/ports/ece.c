@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Enhancements of connections: see ece.h. libibverbs and librdmacm of rdma-core 31 and later have
- * them; devices mostly have not. */
+/* Enhancements of connections: see ece.h. They need libibverbs and librdmacm of rdma-core 31 or
+ * later; most devices have none. */
 #include "ece.h"
 
 #include <errno.h>

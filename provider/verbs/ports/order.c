@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* In which order an adapter places what arrives: see order.h. */
+/* Order in which an adapter places arriving data: see order.h. */
 #include "order.h"
 
 #include <errno.h>
@@ -18,16 +18,16 @@
 
 enum { PAGE = 4096 };
 
-/* Values of rdma-core 47 (libibverbs/verbs.h), as headers before lack them. */
+/* Values of rdma-core 47 (libibverbs/verbs.h), which earlier headers lack. */
 enum { RETURN_CAPS = 1, WHOLE_MSG = 1, ALIGNED_128_BYTES = 2 };
 
-/* What the queue pair promises of writes. It is in RTS, as rdma-core's
- * mlx5_query_qp_data_in_order() (providers/mlx5/verbs.c) answers 0 in every other state. On other
- * hosts than x86 ibv_query_qp_data_in_order() (libibverbs/verbs.c) answers 0 whatever the device.
- * That of rdma-core 36 to 46 knows no capabilities: mlx5 answers 0 to every flag there, and is
- * asked again without. The promise is for one message; a device that keeps the packets of a message
- * in order does so because it keeps all of the queue pair's in order. Only aligned 128 bytes
- * promises efa_query_qp_data_in_order() (providers/efa/verbs.c). */
+/* What the queue pair promises for writes. It has to be in RTS: rdma-core's
+ * mlx5_query_qp_data_in_order() (providers/mlx5/verbs.c) answers 0 in other states. On hosts other
+ * than x86, ibv_query_qp_data_in_order() (libibverbs/verbs.c) answers 0 for every device. rdma-core
+ * 36 to 46 knows no capabilities: there mlx5 answers 0 to every flag, and is asked again without
+ * flags. The promise is for one message; a device that keeps the packets of a message in order
+ * keeps all packets of the queue pair in order. efa_query_qp_data_in_order()
+ * (providers/efa/verbs.c) promises aligned 128 bytes only. */
 static enum vp_order ask(struct ibv_qp *qp)
 {
 #ifdef VP_HAS_DATA_IN_ORDER
@@ -42,7 +42,7 @@ static enum vp_order ask(struct ibv_qp *qp)
 #endif
 }
 
-/* Brings a queue pair to RTS; nothing is sent by it. */
+/* Brings a queue pair to RTS, without sending anything. */
 static bool connect_to_itself(const struct vp_device *dev, const struct vp_port *port,
                               struct ibv_qp *qp)
 {
@@ -88,20 +88,20 @@ static bool makes_keys(const struct vp_device *dev, void *page, int flags)
     return mr != NULL;
 }
 
-/* New firmware of mlx5 makes no others: UCX's uct_ib_mlx5_devx_md_open() finds that by the
- * capability mkc_order_write_after_write_ro_only (src/uct/ib/mlx5/dv/ib_mlx5dv_md.c), which takes a
- * query that is mlx5's own. Here a page is registered both ways. */
+/* New firmware of mlx5 makes relaxed keys only. UCX's uct_ib_mlx5_devx_md_open() sees this in the
+ * capability mkc_order_write_after_write_ro_only (src/uct/ib/mlx5/dv/ib_mlx5dv_md.c), which needs a
+ * query specific to mlx5. Here a page is registered in both ways instead. */
 static bool makes_only_relaxed_keys(const struct vp_device *dev)
 {
     static _Alignas(PAGE) char page[PAGE];
 
     if (makes_keys(dev, page, 0) || errno == ENOMEM || errno == EAGAIN || errno == EPERM)
-        return false; /* in the latter cases locked memory is short, whatever the key */
+        return false; /* ENOMEM, EAGAIN, EPERM: locked memory is short, whatever the key */
     return makes_keys(dev, page, VP_ACCESS_RELAXED);
 }
 
-/* Is relaxed ordering faster here? As UCX says in ucs_cpu_model_prefer_relaxed_order()
- * (src/ucs/arch/cpu.h): on AMD Zen, that is the families 17h, 19h and 1Ah. */
+/* Is relaxed ordering faster here? UCX's ucs_cpu_model_prefer_relaxed_order() (src/ucs/arch/cpu.h)
+ * says so of AMD Zen, that is the families 17h, 19h and 1Ah. */
 static bool prefers_relaxed_keys(void)
 {
 #if ON_X86
@@ -137,8 +137,8 @@ static enum vp_order order_of(const struct vp_device *dev, const struct vp_port 
     }
 }
 
-/* Keys of relaxed ordering take a promise of the device back. So they are used where there are no
- * others, or where there is no promise and they are faster; the user may ask for them. */
+/* Keys with relaxed ordering void a promise of the device. So they are used if the device makes no
+ * others, or if they are faster and there is no promise; the user may ask for them. */
 void vp_find_order(struct vp_device *dev, const struct vp_port *port, struct ibv_qp *qp)
 {
     enum vp_order order = order_of(dev, port, qp);
@@ -157,8 +157,8 @@ void vp_find_order(struct vp_device *dev, const struct vp_port *port, struct ibv
     dev->order = (uint8_t)order;
 }
 
-/* On x86 a line of the CPU, 64 bytes, is what PCIe writes and the CPU's caches are made of. Other
- * architectures store in any order, and only a word is sure. */
+/* On x86, PCIe and the CPU's caches transfer lines of 64 bytes. Other architectures may store in
+ * any order, so only a word is certain. */
 static enum vp_unit unit_of(enum vp_order order)
 {
     static const uint8_t units[] = {

@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Places: how many queue pairs a process may have on a device (UTOFU_VERBS_MAX_QPS), and which of
- * its connections is closed for another one.
+ * Queue-pair limit. A process may hold at most UTOFU_VERBS_MAX_QPS queue pairs (places) per device.
+ * When another connection needs one and none is free, the least recently used connection is asked
+ * to rest. If its owner has posted nothing on it since the last check, the owner asks the peer,
+ * which checks the same. A connection in use keeps its place and becomes the most recently used. If
+ * all are in use, the one that has been up longest has to rest, but not before HOLD_MS: more busy
+ * peers than places take turns. conn.c closes a resting connection without losing data.
  *
- * The connections that are up are in the order in which they were last seen to be used. Where one
- * is wanted and no place is free, the first of them is asked to rest. Its owner looks whether it
- * has posted anything on it since the last look, and if not asks the peer, which does the same: so
- * what arrives needs no mark. Who has used it keeps it, and it becomes the last. If all are kept,
- * the one that has been up longest has to go, but not before it was up for HOLD_MS: more busy peers
- * than places take turns. conn.c says how a connection is closed so that nothing is lost.
- *
- * Own handshakes have half of the places at the most: so those that peers wait for get one even
- * where all processes wait for each other.
+ * Own handshakes have at most half of the places: those of peers get one even if all processes wait
+ * for each other.
  */
 #include "places.h"
 
@@ -22,13 +19,13 @@
 #include "verbs/wake.h"
 
 enum {
-    LEAST = 2,        /* the halves of a connection to oneself */
-    HOLD_MS = 100,    /* a connection in use is not closed before */
-    ANSWER_MS = 250,  /* after that another one is asked */
-    CYCLE_MOST = 256, /* connections that are asked before one has to go that is in use */
-    BURST = 16,       /* that are asked at once, */
-    PAUSE_MS = 10,    /* and how long after that none is */
-    SHORT_MS = 5000,  /* so long a device that had no more queue pairs is taken at its word */
+    LEAST = 2,        /* both halves of a connection to oneself */
+    HOLD_MS = 100,    /* least time that a connection in use stays up */
+    ANSWER_MS = 250,  /* after this time another connection is asked */
+    CYCLE_MOST = 256, /* connections that are asked before one in use has to rest */
+    BURST = 16,       /* connections asked at once, */
+    PAUSE_MS = 10,    /* and the pause after that */
+    SHORT_MS = 5000,  /* how long a device is assumed to have no more queue pairs */
     WANTED_MOST = 16,
 };
 
@@ -108,7 +105,7 @@ static bool has_room(const struct vp_places *p, bool active)
     return p->taken < p->limit && (!active || p->opening < own_most(p));
 }
 
-/* How many handshakes wait for a place that one of the others would have to give up. */
+/* How many handshakes wait for a place that a connection has to give up. */
 static unsigned int num_wanted(const struct vp_places *p)
 {
     unsigned int n = 0, more = p->limit > p->taken ? p->limit - p->taken : 0;
@@ -127,7 +124,7 @@ static unsigned int cycle_of(const struct vp_places *p)
     return p->num_open < CYCLE_MOST ? p->num_open : CYCLE_MOST;
 }
 
-/* Where all are in use, they are not asked again at once. */
+/* Pauses between bursts, if all connections are in use. */
 static bool pauses(struct vp_prov *prov, struct vp_places *p, uint64_t now)
 {
     if (p->burst > BURST || p->burst > p->num_open) {
@@ -139,7 +136,7 @@ static bool pauses(struct vp_prov *prov, struct vp_places *p, uint64_t now)
     return now < p->look_at;
 }
 
-/* Asks as many connections as are wanted, the least recently used first. */
+/* Asks as many connections as are needed, the least recently used first. */
 static void seek_locked(struct vp_prov *prov, struct vp_places *p)
 {
     unsigned int wanted = num_wanted(p);
@@ -154,11 +151,11 @@ static void seek_locked(struct vp_prov *prov, struct vp_places *p)
             p->kept = 0;
         move_to(conn, forced ? VP_PLACE_MUST : VP_PLACE_ASKED);
         vp_post_event_locked(conn, VP_EV_PLACE);
-        vp_kick(prov); /* it wakes the owner, and minds how long the answer takes */
+        vp_kick(prov); /* progress() wakes the owner, and limits the time for the answer */
     }
 }
 
-/* Gives free places to those that wait, in turn to own handshakes and to peers'. */
+/* Gives free places to waiting handshakes, alternating between own ones and those of peers. */
 static void hand_out_locked(struct vp_prov *prov, struct vp_places *p)
 {
     for (;;) {
@@ -172,11 +169,11 @@ static void hand_out_locked(struct vp_prov *prov, struct vp_places *p)
         struct vp_conn *conn = vp_container_of(link, struct vp_conn, hs.link);
         uint64_t waited = ut_clock_ms() - conn->place_since;
         move_to(conn, VP_PLACE_OPENING);
-        if (conn->hs.first) { /* it says nothing of the peer */
+        if (conn->hs.first) { /* the time of waiting says nothing of the peer */
             conn->hs.first += waited;
             conn->hs.sign += waited;
         }
-        /* in front: it has waited already */
+        /* at the front: it has waited already */
         vp_list_append(own ? prov->queue.next : prov->accepts.next, link);
         vp_kick(prov);
     }
@@ -299,7 +296,7 @@ enum vp_place_plea vp_place_plea(struct vp_conn *conn)
 
     pthread_mutex_lock(&conn->ep->prov->lock);
     if (conn->life != VP_ALIVE || conn->closed)
-        vp_place_ends_locked(conn); /* of itself */
+        vp_place_ends_locked(conn); /* the connection ends for another reason */
     else if (conn->place == VP_PLACE_MUST)
         plea = VP_PLEA_MUST;
     else if (conn->place == VP_PLACE_ASKED && !vp_place_look_locked(conn))
@@ -327,7 +324,7 @@ bool vp_place_is_spare(struct vp_conn *conn)
     return spare;
 }
 
-/* Peers that do not answer are not waited for. */
+/* Does not wait any longer for peers that have not answered. */
 static void pass_by_late_locked(struct vp_prov *prov, struct vp_places *p, uint64_t now)
 {
     struct vp_conn *conn;
@@ -345,7 +342,7 @@ static void run_locked(struct vp_prov *prov, struct vp_device *dev, uint64_t now
     struct vp_places *p = &dev->places;
 
     if (dev->gone)
-        p->limit = UINT32_MAX; /* who waits is told so */
+        p->limit = UINT32_MAX; /* waiting handshakes are told so */
     else if (p->limit < p->most && now >= p->short_until)
         p->limit = p->most;
     else if (p->limit < p->most)

@@ -399,7 +399,7 @@ void vp_rails_choose(struct vp_found *found, unsigned int count, bool chosen)
 
 /*** the order ***/
 
-/* Is `a` to be in front of `b`, whatever the process? */
+/* Is `a` placed before `b`, whatever the process? */
 static bool is_before(const struct vp_found *a, const struct vp_found *b, bool chosen)
 {
     bool a_used = !a->why_not[0], b_used = !b->why_not[0];
@@ -409,7 +409,7 @@ static bool is_before(const struct vp_found *a, const struct vp_found *b, bool c
     return !chosen && a->near && !b->near;
 }
 
-/* Moves the first `by` of `count` behind the others. */
+/* Moves the first `by` of `count` ports behind the others. */
 static void rotate(struct vp_found *found, unsigned int count, unsigned int by)
 {
     while (by--) {
@@ -424,7 +424,7 @@ unsigned int vp_rails_sort(struct vp_found *found, unsigned int count, bool chos
 {
     unsigned int used = 0, near = 0;
 
-    for (unsigned int i = 1; i < count; i++) { /* stable: equals stay in the order of the devices */
+    for (unsigned int i = 1; i < count; i++) { /* stable: equal ports keep the devices' order */
         struct vp_found moved = found[i];
         unsigned int at = i;
         for (; at > 0 && is_before(&moved, &found[at - 1], chosen); at--)

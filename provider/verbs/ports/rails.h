@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which of the ports that could be used are used, and in which order they are given to the TNIs.
+ * Which of the usable ports are used, and the order in which the TNIs get them.
  *
- * Any TNI of a process communicates with any TNI of another one. So the ports of a process must all
- * reach those of its peers: several ports of a host are used only if they are of one network, which
- * is the same one on hosts that are alike.
+ * Any TNI of a process communicates with any TNI of another one, so all ports of a process must
+ * reach all ports of its peers. Several ports of a host are used only if they are in one network,
+ * which is the same one on all hosts that are alike.
  */
 #ifndef VP_RAILS_H
 #define VP_RAILS_H
@@ -16,7 +16,7 @@
 
 enum { VP_MAX_FOUND = 32, VP_NETWORK_TEXT = 64 };
 
-/* A port that listens. */
+/* A listening port. */
 struct vp_found {
     struct vp_port port;
     char name[IBV_SYSFS_NAME_MAX + 8]; /* device:port */
@@ -27,11 +27,11 @@ struct vp_found {
     char why_not[256];        /* empty: it is used */
 };
 
-/* The network of an address, by the interface that has it. Where none has it, /24 or /64. */
+/* The network of an address, by the interface that has the address; otherwise /24 or /64. */
 void vp_network_of(const union vp_sockaddr *addr, struct vp_network *out);
 /* The subnet of an InfiniBand port. */
 void vp_network_of_gid(const union ibv_gid *gid, struct vp_network *out);
-/* As 10.1.0.0/16. */
+/* As text: 10.1.0.0/16. */
 const char *vp_network_text(const struct vp_network *network, char *buf, size_t size);
 
 /* What a port is, also where the headers are older than libibverbs: rdma-core 50 has appended
@@ -55,10 +55,10 @@ int vp_traffic_class(const char *device, unsigned int port);
 /* The one that librdmacm's connections have, where no other is set; 0: none is set. */
 int vp_rdmacm_class(const char *device, unsigned int port);
 
-/* The NUMA node of a device, -1: not known; and is it near to every CPU of this process? */
+/* The NUMA node of a device (-1: not known); is it near to every CPU of this process? */
 int vp_numa_node(const char *device);
 bool vp_is_near(const char *device);
-/* Are all these CPUs in a list as 0-3,8-11? */
+/* Are all these CPUs in a list such as 0-3,8-11? */
 bool vp_cpus_are_in(const char *list, const cpu_set_t *cpus);
 
 /*
@@ -81,8 +81,8 @@ bool vp_rails_need_datagrams(const struct vp_found *found, unsigned int used);
  */
 void vp_rails_choose(struct vp_found *found, unsigned int count, bool chosen);
 
-/* Moves those that are used to the front, and returns how many. Unless the user has chosen, near
- * ones come first, and among equals process n of its host begins with the n-th. */
+/* Moves the used ports to the front, and returns their number. Unless the user has chosen, near
+ * ports come first, and among equal ports process n of its host begins with the n-th. */
 unsigned int vp_rails_sort(struct vp_found *found, unsigned int count, bool chosen,
                            unsigned int local_rank);
 

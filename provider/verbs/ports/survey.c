@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the RDMA ports of this machine are, and which of them are in use: for utofu-info. */
+/* The RDMA ports of this machine, and which of them are in use: for utofu-info. */
 #include "survey.h"
 
 #include <arpa/inet.h>
@@ -14,9 +14,9 @@
 #include "verbs/data/recvs.h"
 #include "verbs/connect/way.h"
 
-enum { MTU_UNIT = 128 }; /* IBV_MTU_256 is 1, every next one doubles */
+enum { MTU_UNIT = 128 }; /* IBV_MTU_256 is 1, each next value doubles */
 
-/* The port's entry of the GID table that is wanted, or its first one. False: it has none. */
+/* The port's GID table entry `wanted`, or its first entry. False: it has none. */
 static bool find_gid(struct ibv_context *context, unsigned int port, int wanted,
                      struct ibv_gid_entry *out)
 {

@@ -13,9 +13,9 @@
 #include "verbs/wake.h"
 
 enum {
-    RECVS = 256, /* posted; what comes beyond them is lost, and repeated by its sender */
+    RECVS = 256, /* posted receives; further datagrams are lost, and repeated by their sender */
     SENDS = 128,
-    HEADER = 40, /* of each datagram that arrives */
+    HEADER = 40, /* header bytes of each datagram that arrives */
     BUFFER = 320,
     HOP_LIMIT = 64,
     FULL_MEMBER = 0x8000, /* of a P_Key */
@@ -23,7 +23,7 @@ enum {
 };
 _Static_assert(HEADER + VP_UD_MOST <= BUFFER, "a datagram must fit");
 
-/* To a port: it serves all processes behind it. */
+/* The way to a port; it serves all processes behind the port. */
 struct way {
     union ibv_gid gid;
     uint16_t lid;
@@ -35,7 +35,7 @@ struct vp_ud {
     struct ibv_comp_channel *channel;
     struct ibv_cq *recv_cq, *send_cq;
     struct ibv_qp *qp;
-    uint8_t *slab; /* buffers of receives, then of sends */
+    uint8_t *slab; /* buffers of receives, followed by those of sends */
     struct ibv_mr *mr;
     uint32_t free_sends[SENDS], num_free;
     bool armed;
@@ -45,8 +45,8 @@ struct vp_ud {
 
 /*** paths ***/
 
-/* The pkey of UTOFU_VERBS_CONNECT, or the first partition that the port is a full member of:
- * limited ones do not reach each other. -1: the port is not in it. */
+/* The index of the pkey of UTOFU_VERBS_CONNECT, or of the first partition that the port is a full
+ * member of: limited members do not reach each other. -1: the port is not in the partition. */
 static int pkey_index(const struct vp_port *port, unsigned int count)
 {
     uint16_t wanted = port->gid_index < 0 ? (uint16_t)ut_env_num(UT_ENV_VERBS_PKEY) : 0;
@@ -145,7 +145,7 @@ static uint32_t hash(const union ibv_gid *gid, uint16_t lid)
     return (uint32_t)ut_hash_index((a ^ b) + lid, 32);
 }
 
-/* The way there, or the place where it belongs. There is always one that is free. */
+/* The way to a port, or the free entry for it. There always is a free one. */
 static struct way *find_way(const struct way *ways, uint32_t room, const union ibv_gid *gid,
                             uint16_t lid)
 {
@@ -189,7 +189,7 @@ int vp_ud_reach(struct vp_port *port, const struct vp_ud_addr *to)
         return 0;
     vp_ud_path(port, to, &path);
     struct ibv_ah *ah =
-        ibv_create_ah(port->dev->pd, &path); /* without the lock: it may take long */
+        ibv_create_ah(port->dev->pd, &path); /* without the lock: the call may take long */
     int rc = ah ? 0 : errno ? -errno : -EHOSTUNREACH;
     pthread_mutex_lock(&ud->lock);
     if (ah && 2 * (ud->used + 1) > ud->room)
@@ -220,7 +220,7 @@ static int post_receive(struct vp_ud *ud, uint64_t index)
     return -ibv_post_recv(ud->qp, &wr, &bad);
 }
 
-/* Sends that have left the port. */
+/* Takes back buffers of sends that have left the port. */
 static void collect(struct vp_ud *ud)
 {
     struct ibv_wc wc[16];
@@ -269,7 +269,7 @@ bool vp_ud_has_sent(struct vp_port *port)
     return all;
 }
 
-/* An event was raised for what came after the last arming: so it is armed before the last look. */
+/* Datagrams since the last arming have raised their event: so it is armed before the last poll. */
 static int poll_one(struct vp_ud *ud, struct ibv_wc *wc)
 {
     struct ibv_cq *cq;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Datagrams of a port: one unreliable queue pair (UD) for all peers of the process. What is sent
- * may get lost, come twice, or behind what was sent later; udcm.c, which sends them, knows that.
+ * Datagrams of a port: one unreliable queue pair (UD) for all peers of the process. Datagrams may
+ * be lost, duplicated or reordered; udcm.c, which sends them, handles that.
  *
- * InfiniBand ports are reached by their LID, RoCE ports by their GID. All functions but
- * vp_ud_open() and vp_ud_close() may be called by several threads.
+ * InfiniBand ports are addressed by LID, RoCE ports by GID. All functions but vp_ud_open() and
+ * vp_ud_close() may be called by several threads.
  */
 #ifndef VP_UD_H
 #define VP_UD_H
@@ -16,25 +16,25 @@
 
 enum { VP_UD_MOST = 256 }; /* bytes of a datagram: fits into the smallest packet */
 
-/* Before the port's device is set up: can it send datagrams to itself? `gid_index` -1: InfiniBand.
- * Fills in the port's GID and LID. 0 or -errno. */
+/* Called before the port's device is set up: can the port send datagrams to itself? `gid_index` -1:
+ * InfiniBand. Fills in the port's GID and LID. 0 or -errno. */
 int vp_ud_try(struct vp_port *port, int gid_index);
-/* Makes the queue pair of a port in use, and watches it. 0 or -errno. */
+/* Makes and watches the queue pair of a port in use. 0 or -errno. */
 int vp_ud_open(struct vp_prov *prov, struct vp_port *port);
 void vp_ud_close(struct vp_port *port);
-/* Gets readable when a datagram arrives. */
+/* Becomes readable when a datagram arrives. */
 int vp_ud_fd(const struct vp_port *port);
 
 /* The path to a peer's port, for its queue pairs too. */
 void vp_ud_path(const struct vp_port *port, const struct vp_ud_addr *to, struct ibv_ah_attr *attr);
-/* Finds the way to a peer's port, once; on RoCE the kernel may ask the network for up to a second.
- * 0 or -errno. */
+/* Resolves the way to a peer's port, once; on RoCE the kernel may ask the network for up to a
+ * second. 0 or -errno. */
 int vp_ud_reach(struct vp_port *port, const struct vp_ud_addr *to);
-/* False: it is not sent. The way there is not known, or too many are on their way. */
+/* False: the datagram is not sent, since the way is not known or too many are in flight. */
 bool vp_ud_send(struct vp_port *port, const struct vp_ud_addr *to, const void *data, size_t size);
-/* The next datagram that has arrived; its size, 0: there is none. By one thread at a time. */
+/* Takes the next arrived datagram; returns its size, 0: there is none. By one thread at a time. */
 size_t vp_ud_take(struct vp_port *port, uint8_t data[VP_UD_MOST]);
-/* Has all that was sent left the port? */
+/* Have all sent datagrams left the port? */
 bool vp_ud_has_sent(struct vp_port *port);
 
 #endif
