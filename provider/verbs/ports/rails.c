@@ -79,7 +79,7 @@ static int compare_networks(const struct vp_network *a, const struct vp_network 
     return order ? order : a->prefix - b->prefix;
 }
 
-/*** what a port is ***/
+/*** properties of a port ***/
 
 unsigned int vp_port_speed(const struct ibv_port_attr *attr)
 {
