@@ -7,7 +7,7 @@
  *     [NOP, one less than targets] [SELF] [puts...]
  *
  * Each RTR has an SPS of 1, so the last RTR to arrive reaches SELF, a put of the VCQ to itself,
- * whose SPS frees the puts. It frees 15 at most: further SELFs among the puts free the others.
+ * whose SPS frees the puts. It frees 15 at most: further SELF puts free the others.
  */
 #include "layer.h"
 

@@ -220,9 +220,9 @@ struct vp_conn {
     struct vp_id id;
     enum vp_phase phase;
     bool active;
-    bool abandoned;   /* destroy it as soon as it is not busy */
+    bool abandoned;   /* destroyed as soon as not busy */
     uint8_t qp_state; /* enum ibv_qp_state */
-    uint8_t refusal;  /* (passive) enum vp_refusal sent if it is closed unanswered */
+    uint8_t refusal;  /* (passive) enum vp_refusal, if the core closes without an answer */
     uint16_t events;
     uint8_t hs_reason; /* enum prov_reason, with VP_EV_OVER */
     uint8_t verdict;   /* enum prov_reason, with VP_EV_VERDICT */

@@ -108,7 +108,7 @@ struct vp_ep {
     uint32_t recv_room; /* without a shared receive queue: free entries of recv_cq */
     uint32_t recv_owed; /* entries of destroyed queue pairs: free once recv_cq is empty */
 
-    /* only progress() changes it */
+    /* changed by progress() only */
     uint32_t recv_cq_size;
 
     /* constant */

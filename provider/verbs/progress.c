@@ -75,7 +75,7 @@ static void queue_lost_locked(struct vp_ep *ep, const char *device, const char *
     if (!ep || ep->broken)
         return;
     ut_error(VP_CAT,
-             "%s of %s failed: what this VCQ communicates through it fails; create the VCQ anew",
+             "%s of %s failed: communications of this VCQ through it fail; create the VCQ anew",
              queue, device);
     ep->broken = true;
     endpoint_lost_locked(ep);

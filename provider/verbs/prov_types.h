@@ -166,7 +166,7 @@ struct vp_port {
     uint8_t rdmacm_class;  /* that of librdmacm, which needs not be told */
     char name[80];
     /* used by progress() only */
-    uint64_t down_since; /* ms; 0: it is up */
+    uint64_t down_since; /* ms; 0: the port is up */
     bool lost;           /* down for too long: its connections have ended */
     bool no_address;     /* the port has lost its address */
 };

@@ -21,7 +21,7 @@ static void __attribute__((noinline, cold)) end_later(struct ut_link *link, cons
 {
     if (!link->lacks_memory)
         ut_error("link",
-                 "no memory for %s VCQ %016llx: the connection is closed, and what is on it fails",
+                 "no memory for %s VCQ %016llx: the connection is closed, its communications fail",
                  what, (unsigned long long)link->peer);
     link->lacks_memory = true;
     ut_link_wait(link);

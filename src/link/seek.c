@@ -61,8 +61,7 @@ static struct ut_link_news wait_for_resources(const struct ut_link *link, int rc
         return make_news(UT_LIFE_LATER, UT_CAUSE_NONE, 0);
     ut_error("link",
              "this process has not been able to connect to VCQ %016llx in time "
-             "(UTOFU_JOB_TIMEOUT): %s%s; what was meant for it fails, what is started later tries "
-             "again",
+             "(UTOFU_JOB_TIMEOUT): %s%s; communications with it fail, later ones try again",
              (unsigned long long)link->peer, strerror(-rc), ut_descriptor_advice(-rc));
     return make_news(UT_LIFE_UNABLE, UT_CAUSE_SHORTAGE, 0);
 }
@@ -111,13 +110,13 @@ static void warn_wait(struct ut_link *link, const struct ut_peer *owner, int why
     if (why == -EBUSY)
         ut_warn("link",
                 "%s cannot be looked up while the program is in MPI, which has the launcher's "
-                "socket; what is meant for it waits for the next utofu call of this process, and "
-                "fails after %llu s (UTOFU_JOB_TIMEOUT). A launcher with PMIx does not need that",
+                "socket; communications with it wait for the next utofu call of this process, and "
+                "fail after %llu s (UTOFU_JOB_TIMEOUT). With PMIx they need not wait",
                 who, (unsigned long long)allowed / 1000);
     else
         ut_warn("link",
-                "%s has not called the library yet; what is meant for it waits until it does "
-                "(utofu_query_my_coords() will do) and the launcher says so, and fails after "
+                "%s has not called the library yet; communications with it wait until it does "
+                "(utofu_query_my_coords() will do) and the launcher says so, and fail after "
                 "%llu s (UTOFU_JOB_TIMEOUT)",
                 who, (unsigned long long)allowed / 1000);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Handshakes: cm.c says how they go. */
+/* Handshakes: see cm.c. */
 #ifndef VP_CM_H
 #define VP_CM_H
 

@@ -373,7 +373,7 @@ static void fill_in(struct vp_call *call, enum kind kind, const struct rdma_conn
     memcpy(call->msg.data, param->private_data, param->private_data_len);
 }
 
-/*** what cm.c asks for ***/
+/*** calls from cm.c ***/
 
 static int begin(struct vp_prov *prov, struct vp_id *id, struct vp_port *port,
                  const struct vp_peer *peer)
@@ -545,7 +545,7 @@ static int qp_attr(struct vp_id *id, struct ibv_qp_attr *attr, int *mask)
     }
 }
 
-/*** what comes ***/
+/*** received messages ***/
 
 /* Takes over the numbers of the peer's queue pair. */
 static void meet(struct vp_call *call, const struct message *msg)

@@ -117,7 +117,7 @@ static int disagree(struct vp_conn *conn)
 {
     if (!conn->active)
         return 0;
-    ut_debug(VP_CAT, "the peer uses enhancements that this side cannot use: again without");
+    ut_debug(VP_CAT, "the peer uses enhancements that this side cannot use: offering none");
     conn->hs.plain = true;
     return -ECONNABORTED;
 }
@@ -154,7 +154,8 @@ static bool is_ece_refused(struct vp_conn *conn, int err)
 
     if (!conn->ece.options || (err != EINVAL && err != EOPNOTSUPP))
         return false;
-    ut_info(VP_CAT, "setting up a queue pair on %s with enhancements %#x: %s: from now on without",
+    ut_info(VP_CAT,
+            "setting up a queue pair on %s with enhancements %#x: %s: they are not offered again",
             port->name, conn->ece.options, strerror(err));
     port->dev->no_ece = true;
     return true;

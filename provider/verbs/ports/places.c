@@ -207,7 +207,7 @@ bool vp_place_short(struct vp_conn *conn)
     bool others = p->taken > 1;
     if (others && !conn->abandoned) {
         if (p->limit == p->most)
-            ut_info(VP_CAT, "%s has no more queue pairs: this process makes do with %u for now",
+            ut_info(VP_CAT, "%s has no more queue pairs: this process keeps to %u for now",
                     conn->ep->port->name, p->taken - 1);
         p->limit = p->taken - 1;
         p->short_until = ut_clock_ms() + SHORT_MS;

@@ -158,7 +158,7 @@ bool vp_rails_need_datagrams(const struct vp_found *found, unsigned int used)
     return false;
 }
 
-/*** what a port is ***/
+/*** properties of a port ***/
 
 _Static_assert(offsetof(struct ibv_port_attr, port_cap_flags2) + 4 == 52,
                "where active_speed_ex is: nothing is between the two but what aligns it");
