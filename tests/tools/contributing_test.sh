@@ -64,6 +64,9 @@ while read -r command; do
     'meson setup build -Dtests=enabled') grep -q "^option('tests'" "$source/meson_options.txt" || fail 'no such option' ;;
     'meson compile -C build') ;;
     'meson test -C build '*) shift 4; known "$@" ;;
+    'ninja -C build '*)
+        shift 3
+        for target; do grep -q "^build $target: " "$build/build.ninja" || fail "there is no $target"; done ;;
     'scripts/rxe-vm '*)
         has_options "$@"
         while [ "$1" != -- ]; do shift; done
