@@ -42,6 +42,13 @@ void criterion_abort_test(void)
     _exit(EXIT_FAILURE);
 }
 
+void criterion_skip_test(const char *format, ...)
+{
+    (void)format; /* the reason, which nobody reads here */
+    fflush(NULL);
+    _exit(EXIT_SUCCESS);
+}
+
 void criterion_send_assert(struct criterion_assert_stats *stats)
 {
     if (!stats->passed)
