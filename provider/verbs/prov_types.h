@@ -58,7 +58,8 @@ enum vp_order {
     VP_ORDER_SAFE,    /* UTOFU_VERBS_ORDER=safe */
     VP_ORDER_TRUSTED, /* UTOFU_VERBS_ORDER=trust: in the order of sending */
     VP_ORDER_PROMISED,
-    VP_ORDER_SOFTWARE, /* rdma_rxe: its CPU copies packet by packet */
+    VP_ORDER_SOFTWARE, /* rdma_rxe whose kernel copies packets forwards */
+    VP_ORDER_BACKWARD, /* rdma_rxe whose kernel may copy a packet backwards */
     VP_ORDER_128,      /* the device promises each aligned 128 bytes */
     VP_ORDER_RELAXED,  /* the memory keys have relaxed ordering: any order */
 };

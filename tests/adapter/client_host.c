@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the host says of the adapter beside libibverbs: its network interfaces (IPoIB), and files
- * below /sys, which are those of the folder that UT_ADAPTER_SYS names.
+ * below /sys, which are those of the folder that UT_ADAPTER_SYS names. The kernel is that of Linux
+ * 6.1, as the device is its rdma_rxe unless a profile says otherwise.
  */
 #include "client.h"
 
@@ -14,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/utsname.h>
 
 enum { PER_PORT = 2 };
 
@@ -103,4 +105,13 @@ EXPORT FILE *fopen(const char *path, const char *mode)
         return real(path, mode);
     snprintf(ours_of, sizeof(ours_of), "%s%s", folder, path);
     return real(ours_of, mode);
+}
+
+EXPORT int uname(struct utsname *host)
+{
+    int (*real)(struct utsname *) = (int (*)(struct utsname *))dlsym(RTLD_NEXT, "uname");
+    int rc = real(host);
+
+    snprintf(host->release, sizeof(host->release), "6.1.0");
+    return rc;
 }

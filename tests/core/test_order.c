@@ -259,3 +259,15 @@ Test(order, smaller_unit_of_both_ends_counts)
     cr_assert_eq(vp_unit_bytes(VP_UNIT_64), 64);
     cr_assert_eq(vp_unit_bytes(VP_UNIT_WORD), 8);
 }
+
+Test(order, soft_roce_keeps_order_where_the_kernel_copies_forwards)
+{
+    cr_expect(vp_kernel_copies_forward("6.1.0-43-amd64", false));
+    cr_expect(vp_kernel_copies_forward("5.15.0", false));
+    cr_expect(vp_kernel_copies_forward("6.3.13", false));
+    cr_expect_not(vp_kernel_copies_forward("6.4.0", false));
+    cr_expect_not(vp_kernel_copies_forward("6.12.57+deb12-amd64", false));
+    cr_expect_not(vp_kernel_copies_forward("7.0.0", false));
+    cr_expect_not(vp_kernel_copies_forward("unknown", false));
+    cr_expect(vp_kernel_copies_forward("6.12.57+deb12-amd64", true));
+}

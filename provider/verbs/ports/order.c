@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <sys/utsname.h>
 
 #include "ud.h"
 #include "util/env.h"
@@ -117,6 +118,41 @@ static bool prefers_relaxed_keys(void)
 #endif
 }
 
+/* The memcpy() of kernels before 6.4 uses string instructions, which all x86 CPUs of today prefer
+ * (arch/x86/lib/memcpy_64.S, __memcpy()). Later ones use them only with fast short string
+ * instructions (FSRM); their memcpy_orig() copies backwards where the lowest byte of the source's
+ * address is less than that of the target's. */
+bool vp_kernel_copies_forward(const char *release, bool has_fsrm)
+{
+    unsigned int major = 0, minor = 0;
+
+    if (has_fsrm)
+        return true;
+    return sscanf(release, "%u.%u", &major, &minor) == 2 &&
+           (major < 6 || (major == 6 && minor < 4));
+}
+
+static bool has_fsrm(void)
+{
+#if ON_X86
+    unsigned int a, b, c, d;
+
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && d >> 4 & 1;
+#else
+    return false;
+#endif
+}
+
+/* rdma_rxe copies each packet by memcpy() (drivers/infiniband/sw/rxe/rxe_mr.c). */
+static enum vp_order order_of_rxe(void)
+{
+    struct utsname host;
+
+    return uname(&host) == 0 && vp_kernel_copies_forward(host.release, has_fsrm())
+               ? VP_ORDER_SOFTWARE
+               : VP_ORDER_BACKWARD;
+}
+
 static enum vp_order order_of(const struct vp_device *dev, const struct vp_port *port,
                               struct ibv_qp *qp)
 {
@@ -129,7 +165,7 @@ static enum vp_order order_of(const struct vp_device *dev, const struct vp_port 
         return VP_ORDER_RELAXED;
     default:
         if (dev->attr.vendor_id == VP_VENDOR_RXE)
-            return VP_ORDER_SOFTWARE;
+            return order_of_rxe();
         if (!connect_to_itself(dev, port, qp))
             ut_debug(VP_CAT, "a queue pair of %s cannot be connected to itself",
                      ibv_get_device_name(dev->context->device));
@@ -166,6 +202,7 @@ static enum vp_unit unit_of(enum vp_order order)
         [VP_ORDER_SAFE] = VP_UNIT_WORD,      [VP_ORDER_TRUSTED] = VP_UNIT_WHOLE,
         [VP_ORDER_PROMISED] = VP_UNIT_WHOLE, [VP_ORDER_SOFTWARE] = VP_UNIT_WHOLE,
         [VP_ORDER_128] = VP_UNIT_128,        [VP_ORDER_RELAXED] = VP_UNIT_64,
+        [VP_ORDER_BACKWARD] = VP_UNIT_WORD,
     };
 
     if (!ON_X86 && order != VP_ORDER_TRUSTED)
@@ -233,6 +270,7 @@ const char *vp_order_why(enum vp_order order)
         [VP_ORDER_TRUSTED] = "UTOFU_VERBS_ORDER=trust",
         [VP_ORDER_PROMISED] = "the adapter promises it",
         [VP_ORDER_SOFTWARE] = "Soft-RoCE keeps it",
+        [VP_ORDER_BACKWARD] = "Soft-RoCE of this kernel and CPU may copy backwards",
         [VP_ORDER_128] = "the adapter promises each aligned 128 bytes",
         [VP_ORDER_RELAXED] = "memory keys with relaxed ordering",
     };

@@ -10,10 +10,12 @@
  * keys. The ends of a connection tell each other their units, and the connection has the smaller.
  *
  *   unit            condition
- *   whole message   IBV_QUERY_QP_DATA_IN_ORDER_WHOLE_MSG; Soft-RoCE; UTOFU_VERBS_ORDER=trust
+ *   whole message   IBV_QUERY_QP_DATA_IN_ORDER_WHOLE_MSG; Soft-RoCE whose kernel copies forwards;
+ *                   UTOFU_VERBS_ORDER=trust
  *   128 bytes       IBV_QUERY_QP_DATA_IN_ORDER_ALIGNED_128_BYTES
  *   64 bytes        x86 without a promise, or with keys of relaxed ordering: the CPU's cache line
- *   8 bytes         other architectures; UTOFU_VERBS_ORDER=safe: only a word is certain
+ *   8 bytes         other architectures and other Soft-RoCE; UTOFU_VERBS_ORDER=safe: only a word
+ *                   is certain
  *
  * What a transfer becomes (vp_order_cut, post.c; * if requests are outstanding):
  *
@@ -36,6 +38,10 @@
  * is known of the device. `qp` is one of its unconnected queue pairs, and is connected to itself
  * through one of the device's ports. */
 void vp_find_order(struct vp_device *dev, const struct vp_port *port, struct ibv_qp *qp);
+
+/* Does the kernel of this release, on a CPU with or without FSRM, copy memory in ascending order?
+ */
+bool vp_kernel_copies_forward(const char *release, bool has_fsrm);
 
 /* The unit for the order of the device. */
 enum vp_unit vp_unit_of(const struct vp_device *dev);
