@@ -13,7 +13,7 @@ enum ut_link_state {
     UT_LINK_IDLE,       /* no connection, and none wanted */
     UT_LINK_SEEKING,    /* the owner's address is not known yet, or the next attempt is not due */
     UT_LINK_CONNECTING, /* a connection is asked for */
-    UT_LINK_AWAITING,   /* the peer asked first: its request is on its way */
+    UT_LINK_AWAITING,   /* the peer asked first: its request has yet to arrive */
     UT_LINK_UP,
     UT_LINK_SILENT, /* the peer did not answer and is given up for a pause */
     UT_LINK_GONE,   /* the peer was given up for good */
@@ -43,7 +43,7 @@ enum ut_life_event {
     UT_LIFE_LOST,         /* broken or not established, and communications wait for the peer */
     UT_LIFE_BREAKS,       /* broken again and again with the same communication */
     UT_LIFE_LATE,         /* broken or not established, and the time for further attempts is over */
-    UT_LIFE_REFUSED,      /* the peer refused, as its own request is on its way */
+    UT_LIFE_REFUSED,      /* the peer refused, as it has sent a request itself */
     UT_LIFE_REFUSED_LATE, /* the peer refuses for longer than its own request can take */
     UT_LIFE_FELL_SILENT,  /* the peer's host or process does not answer */
     UT_LIFE_DIED,         /* the peer's process has ended */

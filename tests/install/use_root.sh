@@ -175,7 +175,7 @@ use_root() {
     "$bin/utofurun" -n 2 "$bin/utofu-perf" --quiet -s 8 -n 100 put-lat >"$work/out" 2>&1 ||
         { fail "utofu-perf"; cat "$work/out"; }
 
-    # a stub that reports missing manual pages is no man
+    # a program that only reports missing manual pages does not count as man
     if man --version 2>/dev/null | grep -q '^man '; then
         for page in utofu_put putofu_put utofu utofu-verbs utofurun utofu-info utofu-perf utofu-trace; do
             LC_ALL=C.UTF-8 MANWIDTH=100 man -M "$man" "$page" >"$work/$page" 2>&1 ||

@@ -503,13 +503,17 @@ static void look_at_end(struct vp_conn *conn, uint64_t now)
     struct vp_device *dev = ep->port->dev;
 
     pthread_mutex_lock(&ep->prov->lock);
-    if (dev->last_wqe == VP_LAST_WQE_UNKNOWN)
+    bool never = dev->last_wqe == VP_LAST_WQE_UNKNOWN;
+    if (never)
         dev->last_wqe = VP_LAST_WQE_NEVER;
     bool says_so = dev->last_wqe == VP_LAST_WQE_RAISED;
     bool goes_on = says_so && !vp_place_is_wanted_locked(conn);
     if (!goes_on)
         vp_post_event_locked(conn, VP_EV_LAST_RECV);
     pthread_mutex_unlock(&ep->prov->lock);
+    if (never)
+        ut_info(VP_CAT, "%s does not report last receives: queue pairs are not kept for them",
+                ep->port->name);
     conn->end.deadline = goes_on ? now + LAST_RECV_MS : UINT64_MAX;
     if (goes_on)
         vp_ep_wake_later(ep, conn->end.deadline);

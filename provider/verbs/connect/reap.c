@@ -65,7 +65,7 @@ void vp_conn_part_locked(struct vp_conn *conn)
     vp_kick(conn->ep->prov);
 }
 
-/* The peer hears of the end. The queue pair, which is in error, is destroyed later. */
+/* Sends the disconnect request. The queue pair, which is in error, is destroyed later. */
 static void part_from_peer(struct vp_conn *conn)
 {
     if (conn->id.way)

@@ -581,7 +581,7 @@ static bool heard_req(struct vp_prov *prov, struct vp_port *port, const struct m
     if (call) {
         call->peer_nth = msg->nth;
         if (call->state == REP_SENT)
-            say_again(call, ut_clock_ms()); /* the REP was lost, or is on its way */
+            say_again(call, ut_clock_ms()); /* the REP was lost, or has not arrived yet */
         else if (call->state == TIMEWAIT)
             say_to(port, msg, REJ);
         return false;

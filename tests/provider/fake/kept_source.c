@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The source of a small put is overwritten as soon as the put is on its way: another thread of the
+ * The source of a small put is overwritten as soon as the put is posted: another thread of the
  * program may learn from the peer that the put has arrived before the call has returned. The
  * connection breaks before the origin has the completion, and the put is repeated with the data
  * that it had when it was posted. One process, two VCQs; the fake provider.
