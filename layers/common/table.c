@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 
+#include "hash.h"
+
 static uint32_t rank_of(const void *entry)
 {
     return *(const uint32_t *)entry;
@@ -12,7 +14,7 @@ static uint32_t rank_of(const void *entry)
 /* Of the entry of a rank, or where it goes. */
 static void **place_of(const struct lc_table *table, uint32_t rank)
 {
-    uint32_t i = rank * 2654435761u >> 7;
+    uint32_t i = (uint32_t)lc_hash_index(rank, 32);
 
     while (table->entries[i & (table->size - 1)] != NULL &&
            rank_of(table->entries[i & (table->size - 1)]) != rank)
