@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * instr NUMBER [get|notice|barrier]
+ * instr NUMBER [get|get-tcq|notice|barrier|reduce]
  *
  * For counting instructions: rank 0 puts 8 bytes to rank 1 NUMBER times, each with a TCQ entry that
  * it takes with utofu_poll_tcq; or gets them, each with a local notice that it takes with
- * utofu_poll_mrq; or puts them with a remote notice and takes the notice of the answer, once it has
- * arrived; or both start NUMBER barrier communications and poll for their ends. Run rank 0 under
- * callgrind, with the counting switched on inside these functions only, for two numbers: the
- * difference is the cost of the additional ones. A barrier would include empty polls, so rank 0
- * starts a while after rank 1, whose packet has arrived by then. Every few puts rank 0 waits,
- * outside these functions, until the device has executed them, so that the device's speed does not
- * count.
+ * utofu_poll_mrq, or with a TCQ entry; or puts them with a remote notice and takes the notice of
+ * the answer, once it has arrived; or both start NUMBER barrier communications, or sums of a
+ * double, and poll for their ends. Run rank 0 under callgrind, with the counting switched on inside
+ * these functions only, for two numbers: the difference is the cost of the additional ones. A
+ * barrier would include empty polls, so rank 0 starts a while after rank 1, whose packet has
+ * arrived by then. Every few puts rank 0 waits, outside these functions, until the device has
+ * executed them, so that the device's speed does not count.
  */
 #include <sched.h>
 #include <stdlib.h>
@@ -32,22 +32,43 @@ static void wait_for_device(void)
     nanosleep(&(struct timespec){.tv_nsec = LATER_NS}, NULL);
 }
 
-static void put(void)
-{
-    static unsigned int puts;
-    void *cbdata;
+/* Functions that are not inlined: counting can be switched on in them, too. */
+#define COUNTED static __attribute__((noinline)) void
 
-    if (++puts % PUTS_IN_A_ROW == 0)
-        wait_for_device();
-    int rc = utofu_put(vcq, peer, lcl + 128, rmt + 128, 8, 0, UTOFU_ONESIDED_FLAG_TCQ_NOTICE, NULL);
+static inline void await_tcq(int rc, const char *what)
+{
+    void *cbdata;
 
     if (rc == UTOFU_SUCCESS)
         while ((rc = utofu_poll_tcq(vcq, 0, &cbdata)) == UTOFU_ERR_NOT_FOUND)
             ;
-    party_check(rc, "utofu_put and utofu_poll_tcq");
+    party_check(rc, what);
 }
 
-static void get(void)
+COUNTED put_counted(void)
+{
+    await_tcq(
+        utofu_put(vcq, peer, lcl + 128, rmt + 128, 8, 0, UTOFU_ONESIDED_FLAG_TCQ_NOTICE, NULL),
+        "utofu_put and utofu_poll_tcq");
+}
+
+static void put(void)
+{
+    static unsigned int puts;
+
+    if (++puts % PUTS_IN_A_ROW == 0)
+        wait_for_device();
+    put_counted();
+}
+
+COUNTED get_tcq_counted(void)
+{
+    await_tcq(
+        utofu_get(vcq, peer, lcl + 128, rmt + 128, 8, 0, UTOFU_ONESIDED_FLAG_TCQ_NOTICE, NULL),
+        "utofu_get and utofu_poll_tcq");
+}
+
+COUNTED get_counted(void)
 {
     struct utofu_mrq_notice notice;
     int rc = utofu_get(vcq, peer, lcl + 128, rmt + 128, 8, 0, UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE,
@@ -83,10 +104,31 @@ static void notice(void)
     }
 }
 
-static void barriers(long number)
+static void start_barrier(utofu_vbg_id_t start, bool sum)
+{
+    double data[1] = {0.5};
+
+    if (sum)
+        party_check(utofu_reduce_double(start, UTOFU_REDUCE_OP_BFPSUM, data, 1, 0),
+                    "utofu_reduce_double");
+    else
+        party_check(utofu_barrier(start, 0), "utofu_barrier");
+}
+
+static void await_barrier(utofu_vbg_id_t start, bool sum)
+{
+    double data[1];
+    int rc;
+
+    while ((rc = sum ? utofu_poll_reduce_double(start, 0, data) : utofu_poll_barrier(start, 0)) ==
+           UTOFU_ERR_NOT_COMPLETED)
+        sched_yield();
+    party_check(rc, sum ? "utofu_poll_reduce_double" : "utofu_poll_barrier");
+}
+
+static void barriers(long number, bool sum)
 {
     static utofu_vbg_id_t gates[2][CIRCUIT_MAX_GATES];
-    int rc;
 
     bench_set_butterfly(gates);
     utofu_vbg_id_t start = gates[party.rank][0];
@@ -94,10 +136,8 @@ static void barriers(long number)
     for (long i = 0; i < number; i++) {
         if (party.rank == 0)
             wait_for_device();
-        party_check(utofu_barrier(start, 0), "utofu_barrier");
-        while ((rc = utofu_poll_barrier(start, 0)) == UTOFU_ERR_NOT_COMPLETED)
-            sched_yield();
-        party_check(rc, "utofu_poll_barrier");
+        start_barrier(start, sum);
+        await_barrier(start, sum);
     }
     party_close();
 }
@@ -106,15 +146,18 @@ int main(int argc, char **argv)
 {
     uint64_t *memory = aligned_alloc(SIZE, SIZE);
     bool gets = argc == 3 && strcmp(argv[2], "get") == 0;
+    bool gets_tcq = argc == 3 && strcmp(argv[2], "get-tcq") == 0;
     bool notices = argc == 3 && strcmp(argv[2], "notice") == 0;
-    bool gates = argc == 3 && strcmp(argv[2], "barrier") == 0;
+    bool sum = argc == 3 && strcmp(argv[2], "reduce") == 0;
+    bool gates = sum || (argc == 3 && strcmp(argv[2], "barrier") == 0);
 
-    if (argc != 2 && !gets && !notices && !gates)
-        party_usage_error("instr", "give a number, and perhaps the word get, notice or barrier");
+    if (argc != 2 && !gets && !gets_tcq && !notices && !gates)
+        party_usage_error("instr",
+                          "give a number, and perhaps get, get-tcq, notice, barrier or reduce");
     long number = bench_number("instr", argv[1], 1, 100000000);
     if (gates) {
         party_open("instr", 2, 600);
-        barriers(number);
+        barriers(number, sum);
         return 0;
     }
     party_find("instr", 2, 600);
@@ -132,7 +175,7 @@ int main(int argc, char **argv)
     if (party.rank == 0) {
         party_put_word(vcq, peer, rmt + 64, 1);
         for (long i = 0; i < number; i++)
-            (gets ? get : notices ? notice : put)();
+            (gets ? get_counted : gets_tcq ? get_tcq_counted : notices ? notice : put)();
         party_put_word(vcq, peer, rmt, 1);
     } else {
         while (!__atomic_load_n(memory, __ATOMIC_ACQUIRE))

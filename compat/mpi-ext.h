@@ -264,6 +264,130 @@ static inline int FJMPI_Topology_get_ranks(MPI_Comm comm, int view, const int co
     return MPI_SUCCESS;
 }
 
+/* Coordinates in one view, at least as many as asked for, as the K computer's functions have them:
+ * ranks are those of MPI_COMM_WORLD. */
+static inline int utofu_compat_rank_to(int rank, int view, int least, int coords[6])
+{
+    int dims = 0, size, i, rc = MPI_Comm_size(MPI_COMM_WORLD, &size);
+
+    for (i = 0; i < 6; i++)
+        coords[i] = 0;
+    if (rc == MPI_SUCCESS && (rank < 0 || rank >= size))
+        rc = MPI_ERR_RANK;
+    if (rc == MPI_SUCCESS)
+        rc = utofu_compat_coords(rank, view, &dims, coords);
+    return rc == MPI_SUCCESS && dims < least ? FJMPI_ERR_TOPOLOGY_INVALID_DIMENSION : rc;
+}
+
+/* The first rank on the node with these coordinates; the view may not have more of them. */
+static inline int utofu_compat_to_rank(int view, int most, const int coords[6], int *rank)
+{
+    int dims = 0, shape[3], found, rc;
+
+    if (!rank)
+        return MPI_ERR_ARG;
+    rc = view == FJMPI_LOGICAL ? utofu_compat_shape(&dims, shape) : MPI_SUCCESS;
+    if (rc == MPI_SUCCESS && dims > most)
+        rc = FJMPI_ERR_TOPOLOGY_INVALID_DIMENSION;
+    return rc != MPI_SUCCESS
+               ? rc
+               : FJMPI_Topology_get_ranks(MPI_COMM_WORLD, view, coords, 1, &found, rank);
+}
+
+/* From ranks to logical coordinates, and back to the first rank on the node. A shape of fewer
+ * dimensions than a function gives, or of more than it takes, is
+ * FJMPI_ERR_TOPOLOGY_INVALID_DIMENSION. */
+static inline int FJMPI_Topology_rank2x(int rank, int *x)
+{
+    int at[6], rc = x ? utofu_compat_rank_to(rank, FJMPI_LOGICAL, 1, at) : MPI_ERR_ARG;
+
+    if (rc == MPI_SUCCESS)
+        *x = at[0];
+    return rc;
+}
+
+static inline int FJMPI_Topology_rank2xy(int rank, int *x, int *y)
+{
+    int at[6], rc = x && y ? utofu_compat_rank_to(rank, FJMPI_LOGICAL, 2, at) : MPI_ERR_ARG;
+
+    if (rc == MPI_SUCCESS) {
+        *x = at[0];
+        *y = at[1];
+    }
+    return rc;
+}
+
+static inline int FJMPI_Topology_rank2xyz(int rank, int *x, int *y, int *z)
+{
+    int at[6], rc = x && y && z ? utofu_compat_rank_to(rank, FJMPI_LOGICAL, 3, at) : MPI_ERR_ARG;
+
+    if (rc == MPI_SUCCESS) {
+        *x = at[0];
+        *y = at[1];
+        *z = at[2];
+    }
+    return rc;
+}
+
+static inline int FJMPI_Topology_x2rank(int x, int *rank)
+{
+    int at[6] = {x, 0, 0, 0, 0, 0};
+
+    return utofu_compat_to_rank(FJMPI_LOGICAL, 1, at, rank);
+}
+
+static inline int FJMPI_Topology_xy2rank(int x, int y, int *rank)
+{
+    int at[6] = {x, y, 0, 0, 0, 0};
+
+    return utofu_compat_to_rank(FJMPI_LOGICAL, 2, at, rank);
+}
+
+static inline int FJMPI_Topology_xyz2rank(int x, int y, int z, int *rank)
+{
+    int at[6] = {x, y, z, 0, 0, 0};
+
+    return utofu_compat_to_rank(FJMPI_LOGICAL, 3, at, rank);
+}
+
+/* The same with the coordinates of the node in the system, and from the job's first node on. */
+static inline int FJMPI_Topology_sys_rank2xyzabc(int rank, int *x, int *y, int *z, int *a, int *b,
+                                                 int *c)
+{
+    int at[6], rc = x && y && z && a && b && c ? utofu_compat_rank_to(rank, FJMPI_TOFU_SYS, 6, at)
+                                               : MPI_ERR_ARG;
+
+    if (rc == MPI_SUCCESS) {
+        *x = at[0];
+        *y = at[1];
+        *z = at[2];
+        *a = at[3];
+        *b = at[4];
+        *c = at[5];
+    }
+    return rc;
+}
+
+static inline int FJMPI_Topology_sys_xyzabc2rank(int x, int y, int z, int a, int b, int c,
+                                                 int *rank)
+{
+    int at[6] = {x, y, z, a, b, c};
+
+    return utofu_compat_to_rank(FJMPI_TOFU_SYS, 6, at, rank);
+}
+
+static inline int FJMPI_Topology_rel_rank2xyzabc(int rank, int *x, int *y, int *z, int *a, int *b,
+                                                 int *c)
+{
+    return FJMPI_Topology_sys_rank2xyzabc(rank, x, y, z, a, b, c);
+}
+
+static inline int FJMPI_Topology_rel_xyzabc2rank(int x, int y, int z, int a, int b, int c,
+                                                 int *rank)
+{
+    return FJMPI_Topology_sys_xyzabc2rank(x, y, z, a, b, c, rank);
+}
+
 /* Extended persistent requests: MPI's are as good here. */
 #define FJMPI_Prequest_send_init MPI_Send_init
 #define FJMPI_Prequest_recv_init MPI_Recv_init

@@ -9,6 +9,7 @@
  *     #else
  *     #define utofu_profile_start(name) ((void)0)
  *     #define utofu_profile_stop(name) ((void)0)
+ *     #define utofu_profile_seen(stadd, length) ((void)0)
  *     #endif
  *
  * The comments have the form that utofu.h describes. With UTOFU_WARN_UNUSED (utofu.h) compilers
@@ -78,6 +79,23 @@ int utofu_profile_start(const char *name);
  */
 int utofu_profile_stop(const char *name);
 
+/**
+ * utofu_profile_seen - tell that memory has changed
+ *
+ * For programs that wait for a put by reading memory, which the library does not notice. With
+ * UTOFU_TRACE=FILE,record=1 the recording has the call, and utofu-model lets it wait for the puts
+ * to these bytes; without the call, it concludes from repetitions and times which call of the
+ * program waits for a put. Otherwise only the length is checked.
+ *
+ * @param stadd [in] STADD of the first byte that has changed, of memory of this process.
+ * @param length [in] The number of bytes.
+ * @return UTOFU_SUCCESS: It is recorded, or nothing is recorded.
+ * @return UTOFU_ERR_INVALID_SIZE: length is 0.
+ * @threads any
+ * @manual none (utofu_ext.h)
+ */
+int utofu_profile_seen(utofu_stadd_t stadd, size_t length);
+
 /*
  * Waiting.
  */
@@ -131,8 +149,40 @@ int utofu_wait_vcqs(const utofu_vcq_hdl_t vcq_hdls[], size_t num_vcqs, int64_t t
 int utofu_wake_vcq(utofu_vcq_hdl_t vcq_hdl) UTOFU_MUST_USE;
 
 /*
- * The places of the job's processes.
+ * The job, and the places of its processes.
  */
+
+/**
+ * struct utofu_job - this process in its job
+ *
+ * Processes with the same node number are on one node; local ranks count them in order of rank.
+ * The node and the local numbers are the launcher's, or those of UTOFU_NODE, UTOFU_LOCAL_RANK and
+ * UTOFU_LOCAL_SIZE.
+ * @manual none (utofu_ext.h)
+ */
+struct utofu_job {
+    uint32_t rank;           /* of this process; in MPI programs, in MPI_COMM_WORLD */
+    uint32_t size;           /* number of processes of the job */
+    uint32_t node;           /* number of this process's node, from 0 on */
+    uint32_t num_nodes;      /* number of nodes; 0: the launcher does not tell */
+    uint32_t local_rank;     /* of this process on its node */
+    uint32_t local_size;     /* number of processes of this node */
+    uint32_t max_local_size; /* the largest number of processes on a node; where the launcher does
+                              * not tell the nodes of all processes, local_size */
+};
+
+/**
+ * utofu_query_job - get rank and size of the job, and the place of this process
+ *
+ * Nothing is sent. Takes a pass over the nodes of the job, for max_local_size.
+ *
+ * @param job [out] This process in its job.
+ * @return UTOFU_SUCCESS: *job is written.
+ * @return UTOFU_ERR_INVALID_POINTER: job is NULL.
+ * @threads any
+ * @manual none (utofu_ext.h)
+ */
+int utofu_query_job(struct utofu_job *job) UTOFU_MUST_USE;
 
 /**
  * utofu_query_rank_node - get the node that a process of the job is on
@@ -154,14 +204,27 @@ int utofu_wake_vcq(utofu_vcq_hdl_t vcq_hdl) UTOFU_MUST_USE;
 int utofu_query_rank_node(uint32_t rank, uint32_t *node, uint8_t coords[]) UTOFU_MUST_USE;
 
 /**
- * utofu_compat_rank_node - the same, for mpi-ext.h of utofu-compat
+ * utofu_compat_job - utofu_query_job() for libraries that Fugaku has, too
  *
- * Called by FJMPI_Topology_get_coords() and similar functions of Fugaku's MPI. So the check mode
- * does not count its calls among those of functions that Fugaku lacks.
+ * The check mode does not count its calls among those of functions that Fugaku lacks.
+ *
+ * @param job [out] As of utofu_query_job().
+ * @return UTOFU_SUCCESS: *job is written.
+ * @return UTOFU_ERR_INVALID_POINTER: job is NULL.
+ * @threads any
+ * @manual none (utofu_ext.h)
+ */
+int utofu_compat_job(struct utofu_job *job) UTOFU_MUST_USE;
+
+/**
+ * utofu_compat_rank_node - utofu_query_rank_node() for libraries that Fugaku has, too
+ *
+ * Called by FJMPI_Topology_get_coords() and similar functions of Fugaku's MPI, and by jtofu. The
+ * check mode does not count its calls among those of functions that Fugaku lacks.
  *
  * @param rank [in] As of utofu_query_rank_node().
  * @param node [out] The same.
- * @param coords [out] The same.
+ * @param coords [out] The same: an array of six elements.
  * @return UTOFU_SUCCESS: They are written.
  * @return UTOFU_ERR_INVALID_POINTER: node or coords is NULL.
  * @return UTOFU_ERR_INVALID_NUMBER: The job has no such rank.

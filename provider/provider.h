@@ -66,6 +66,8 @@ enum prov_access {
     PROV_ACCESS_READ = 1,   /* peers may read it */
     PROV_ACCESS_WRITE = 2,  /* this process's reads may write to it, and so may peers */
     PROV_ACCESS_ATOMIC = 4, /* peers may execute atomics on it (if the provider supports them) */
+    PROV_ACCESS_PINNED = 8, /* another provider registers it, too: a page's address in physical
+                             * memory must not change once it is registered */
 };
 
 /* The result of an operation. */
@@ -112,6 +114,7 @@ enum prov_flags {
     PROV_LANDED = 512, /* write: done() means that the data are in the target's memory, even for a
                         * CPU that is notified by other means than this connection; the target's
                         * memory must be readable */
+    PROV_WHOLE = 1024, /* write: this connection transfers all of it, whatever cut() was told */
 };
 
 /* The events that wake a sleeping owner: see ep_arm(). */
@@ -136,6 +139,7 @@ enum prov_posted {
  *   -EFAULT    PROV_RMT_FAULT found at once; the connection is still up
  *   -EPERM     PROV_LCL_ACCESS found at once; the connection is still up
  *   -EIO       PROV_FAILED, logged
+ *   -EMSGSIZE  write() of so many bytes that the core wants to cut it: see cut()
  */
 
 struct prov_xfer {
@@ -194,6 +198,10 @@ struct prov_ep_attr {
     void *owner;
     const struct prov_callbacks *callbacks;
     unsigned int depth; /* maximum number of outstanding operations of the owner */
+    unsigned int rail;  /* not 0: for parts of writes (cut()), the how maniest of its owner. Its
+                         * connections are the first that are closed where there are too many, and
+                         * go by other physical links than those of other numbers where a port has
+                         * several */
 };
 
 struct prov_config {
@@ -221,7 +229,12 @@ struct prov_caps {
     uint32_t line;         /* bytes, at most PROV_LINE: see "Order" above */
     bool blind_to_deaths;  /* a peer whose process has ended is PROV_REASON_SILENT */
     bool rests;            /* its connections may end as PROV_REASON_RESTS or PROV_REASON_GROWS */
-    char device[64];       /* device and port of this TNI, for printing */
+    uint32_t ports;        /* TNIs n and n + ports have one port; 0 or 1: all TNIs have one */
+    uint32_t speed;        /* of this TNI's port, Mbit/s; 0: not known */
+    uint32_t cut_from;     /* writes from so many bytes on gain by several ports; 0: none does */
+    uint32_t further; /* how many of the TNIs behind this one may take parts of such a write: by
+                       * ports with physical links of their own, or by several of one port */
+    char device[64];  /* device and port of this TNI, for printing */
 };
 
 /* A port of a network adapter, used or not, for printing. Unknown numbers are 0, texts empty. */
@@ -250,6 +263,7 @@ struct prov_port {
     uint32_t ece_options;  /* and options; 0: none */
     uint32_t srq_depth;    /* receives that all peers of an endpoint share, or */
     uint32_t rq_depth;     /* receives per connection; of a port in use */
+    char parts[160];       /* by which ports its long writes go, or why by one; of a port in use */
     uint32_t tnis;         /* TNIs that use it: bit n for TNI n. 0: not in use */
     char why_not[256];     /* if not in use: the reason */
 };
@@ -297,7 +311,8 @@ struct prov_ops {
     void (*ep_disarm)(struct prov_ep *ep);
 
     /* Requests a connection, and returns at once. up() or down() follows. -EPROTO, without an error
-     * line: not an address of this provider. -EAGAIN, -ENOMEM: may succeed later. */
+     * line: not an address of this provider. -EHOSTUNREACH, with an error line: out of reach.
+     * -EAGAIN, -ENOMEM: may succeed later. */
     int (*connect)(struct prov_ep *ep, const void *addr, size_t addr_size, unsigned int peer_tni,
                    uint64_t peer_id, const void *hello, size_t hello_size, void *ctx,
                    struct prov_conn **conn);
@@ -329,6 +344,10 @@ struct prov_ops {
     /* May writes of the connection be placed in any order, as far as is known by up()? May be NULL:
      * never. */
     bool (*any_order)(struct prov_conn *conn);
+    /* From now on write() of at least `from` bytes returns -EMSGSIZE, unless it has PROV_WHOLE: the
+     * core cuts it, and posts the parts to several connections. 0: never, as at first. NULL: the
+     * provider's ports gain nothing by that. */
+    void (*cut)(struct prov_conn *conn, uint32_t from);
 
     /* For the background thread: a descriptor to poll (an epoll of its own), and progress() for
      * when it is readable or the time returned last has passed. progress() returns the milliseconds

@@ -2,15 +2,19 @@
 /* Threads that wait. */
 #include "rest.h"
 
+#include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "job.h"
 
 enum {
     SPINS = 64,
+    LONG_SPINS = 1000,    /* of a thread that would sleep */
     LONG_YIELD_NS = 2000, /* another thread has run */
     SLACK_NS = 1000,      /* of the kernel's timers: 50 us unless set */
 };
@@ -37,6 +41,24 @@ void lc_wait_while(const uint32_t *word, uint32_t value)
     while (__atomic_load_n(word, __ATOMIC_RELAXED) == value)
         if (++spins > SPINS)
             sched_yield(); /* who changes the word may need this core */
+}
+
+void lc_sleep_while(const uint32_t *word, uint32_t value)
+{
+    /* whoever changes the word may not have seen this thread yet */
+    const struct timespec longest = {.tv_nsec = 1000000};
+
+    for (uint32_t spins = 0; spins < LONG_SPINS; spins++) {
+        if (__atomic_load_n(word, __ATOMIC_RELAXED) != value)
+            return;
+        lc_relax();
+    }
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, &longest, NULL, 0);
+}
+
+void lc_wake_one(const uint32_t *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
 static void *run_thread(void *arg)

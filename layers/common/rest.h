@@ -27,6 +27,11 @@ void lc_nap(long ns);
 bool lc_core_is_wanted(void);
 /* Until a word, of a lock for instance, has another value: spins, then yields. */
 void lc_wait_while(const uint32_t *word, uint32_t value);
+/* The same for a word whose changes are told by lc_wake_one(): spins, then sleeps. Beside other
+ * programs that compute, a thread that yields gets its core back after their time slices, and one
+ * that is woken at once. */
+void lc_sleep_while(const uint32_t *word, uint32_t value);
+void lc_wake_one(const uint32_t *word);
 
 /* A thread that takes no signals of the program, and whose naps are not prolonged by the kernel.
  * Returns the code of pthread_create(). */

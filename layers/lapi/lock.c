@@ -23,7 +23,7 @@ static __attribute__((noinline)) void wait_for_lock(void)
 {
     __atomic_fetch_add(&la.lock.waiters, 1, __ATOMIC_RELAXED);
     while (!grab_lock())
-        lc_wait_while(&la.lock.word, 1);
+        lc_sleep_while(&la.lock.word, 1);
     __atomic_fetch_sub(&la.lock.waiters, 1, __ATOMIC_RELAXED);
     __atomic_fetch_add(&la.lock.served, 1, __ATOMIC_RELAXED);
 }
@@ -64,6 +64,8 @@ void la_leave(void)
         return;
     __atomic_store_n(&la.lock.owner, NULL, __ATOMIC_RELAXED);
     __atomic_store_n(&la.lock.word, 0, __ATOMIC_RELEASE);
+    if (__builtin_expect(__atomic_load_n(&la.lock.waiters, __ATOMIC_RELAXED) != 0, 0))
+        lc_wake_one(&la.lock.word);
 }
 
 void la_leave_all(void)

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "provider.h"
+#include "words.h"
 
 #if defined(__x86_64__)
 #    include <immintrin.h>
@@ -97,10 +98,9 @@ void prov_copy_lines(void *to, const void *from, size_t size)
     const uint8_t *src = from;
 
     for (; size > 0; size -= PROV_LINE, dst += PROV_LINE, src += PROV_LINE) {
-        uint64_t word;
-        memcpy(dst, src, PROV_LINE - 8);
-        memcpy(&word, src + PROV_LINE - 8, 8);
-        __atomic_store_n((uint64_t *)(void *)(dst + PROV_LINE - 8), word, __ATOMIC_RELEASE);
+        prov_copy_words(dst, src, PROV_LINE - 8);
+        __atomic_thread_fence(__ATOMIC_RELEASE);
+        prov_copy_words(dst + PROV_LINE - 8, src + PROV_LINE - 8, 8);
         __atomic_thread_fence(__ATOMIC_RELEASE);
     }
 }

@@ -13,6 +13,7 @@
 #include "mapped.h"
 #include "provider.h"
 #include "wide.h"
+#include "words.h"
 
 enum { LINE = PROV_LINE, WORD = PROV_WORD };
 
@@ -127,7 +128,7 @@ static inline void copy_in_line(uint8_t *to, const uint8_t *from, size_t size)
 
     word = word > WORD ? WORD : word;
     if (word < size) {
-        memcpy(to, from, size - word);
+        prov_copy_words(to, from, size - word);
         order_stores();
         store_word(to + (size - word), from + (size - word), word);
     } else {

@@ -61,5 +61,6 @@ bool prov_memory_is_there(const void *addr, size_t size, bool write)
         return true;
     if (end < first || msync((void *)start, end - start, MS_ASYNC) != 0)
         return false;
-    return page_allows(first, write) && page_allows(end - 1, write);
+    return page_allows(first, write) &&
+           (start == ((end - 1) & page_mask()) || page_allows(end - 1, write));
 }

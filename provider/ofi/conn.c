@@ -119,6 +119,7 @@ static void tell(struct fp_conn *conn, enum fp_note_kind kind, bool with_hello)
         memcpy(note.nonce, conn->nonce, sizeof(note.nonce));
     }
     fp_control_send(conn->peer, &note);
+    ep->help_after = FP_HELP_SOON;
 }
 
 static bool find_way(struct fp_conn *conn, const struct fp_note *note)

@@ -319,18 +319,19 @@ static long read_some(struct fp_prov *prov)
     return n == -FI_EAGAIN ? 0 : n;
 }
 
-void fp_control_help(struct fp_prov *prov)
+bool fp_control_help(struct fp_prov *prov)
 {
     struct fp_control *c = &prov->control;
 
     if (pthread_mutex_trylock(&c->lock) != 0)
-        return;
+        return true;
     c->helped = true;
     repost(c);
-    read_some(prov);
+    bool found = read_some(prov) != 0;
     drain(prov);
     c->helped = false;
     pthread_mutex_unlock(&c->lock);
+    return found;
 }
 
 bool fp_control_progress(struct fp_prov *prov)

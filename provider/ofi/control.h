@@ -18,8 +18,9 @@ void fp_control_send(struct fp_peer *peer, const struct fp_note *note);
 bool fp_control_progress(struct fp_prov *prov);
 
 /* Makes a little progress, for threads that poll an endpoint: without a background thread
- * progress() is called rarely, and a handshake takes many calls. */
-void fp_control_help(struct fp_prov *prov);
+ * progress() is called rarely, and a handshake takes many calls. False: there was nothing to read.
+ */
+bool fp_control_help(struct fp_prov *prov);
 
 /* Is this the address of a process on the same fabric, with valid fields? */
 bool fp_address_is_good(const struct fp_prov *prov, const struct fp_address *address);

@@ -25,9 +25,10 @@
 
 enum {
     ENTRIES = 16,
-    READS = 8,      /* of the queue, in one poll */
-    LOOK_MS = 1000, /* how often it is looked for operations that wait for long */
-    HELP_EVERY = 8, /* empty polls */
+    READS = 8,              /* of the queue, in one poll */
+    LOOK_MS = 1000,         /* how often it is looked for operations that wait for long */
+    HELP_LATE = 64,         /* empty polls */
+    USED = FP_RECEIVES / 4, /* receives that are posted again even by a poll that found something */
 };
 
 /*
@@ -106,6 +107,7 @@ int fp_ep_open(struct prov *base, const struct prov_ep_attr *attr, struct prov_e
     ep->prov = prov;
     ep->attr = *attr;
     ep->inject = prov->inject;
+    ep->help_after = FP_HELP_SOON;
     ep->fids.cq_fd = -1;
     ep->last_mail = &ep->mail;
     ep->news_seen = __atomic_load_n(&prov->news, __ATOMIC_SEQ_CST);
@@ -284,10 +286,22 @@ static void repost(struct fp_ep *ep)
     struct fp_buf *all = ep->unposted, *next;
 
     ep->unposted = NULL;
+    ep->num_used = 0;
     for (; all; all = next) {
         next = all->next;
         fp_receive(all, ep->fids.ep, &ep->unposted);
     }
+}
+
+/* The background thread serves the control endpoint, but may not run now. That takes a system call,
+ * so it becomes rare while no notes come. */
+static void help_control(struct fp_ep *ep)
+{
+    ep->empty_polls = 0;
+    if (fp_control_help(ep->prov))
+        ep->help_after = FP_HELP_SOON;
+    else if (ep->help_after < HELP_LATE)
+        ep->help_after *= 2;
 }
 
 int fp_ep_poll(struct prov_ep *base)
@@ -297,11 +311,11 @@ int fp_ep_poll(struct prov_ep *base)
     int calls = take_mail(ep) + read_queue(ep) + look(ep);
     if (calls == 0 && ep->owing)
         fp_owing_are_due(ep);
-    if (calls == 0 && ep->empty_polls++ % HELP_EVERY == 0)
-        fp_control_help(ep->prov);
+    if (calls == 0 && ++ep->empty_polls >= ep->help_after)
+        help_control(ep);
     if (ep->busy)
         calls += serve_busy(ep);
-    if (ep->unposted)
+    if (ep->unposted && (calls == 0 || ep->num_used >= USED))
         repost(ep);
     fp_send_acks(ep); /* at once, as the program may not poll again */
     if (ep->closed)
@@ -326,6 +340,8 @@ bool fp_ep_arm(struct prov_ep *base, enum prov_arm what)
 
     fp_owing_are_due(ep);
     fp_send_acks(ep);
+    if (ep->unposted)
+        repost(ep);
     __atomic_store_n(&ep->armed, 1, __ATOMIC_SEQ_CST);
     if (__atomic_load_n(&ep->has_mail, __ATOMIC_SEQ_CST) ||
         __atomic_load_n(&prov->news, __ATOMIC_SEQ_CST) != ep->news_seen)

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "common/there.h"
 #include "conn.h"
 #include "pool.h"
 #include "region.h"
@@ -27,7 +26,7 @@ static bool find_source(struct fp_conn *conn, const struct prov_xfer *x, void **
     uint64_t from = (uintptr_t)x->lcl;
 
     *desc = NULL;
-    return prov_memory_is_there(x->lcl, x->length, false) &&
+    return fp_memory_is_there(prov, x->lcl, x->length, false) &&
            (prov->mr_mode & FI_MR_LOCAL ? fp_expose_own(conn->ep, x->lkey, from, x->length, desc)
                                         : fp_allows(prov, x->lkey, from, x->length, 0));
 }
@@ -191,8 +190,9 @@ void fp_place_asked(struct fp_conn *conn, const struct fp_xfer *m, size_t size)
         return;
     }
     answer.rkey = m->rkey;
-    answer.is_granted = prov_memory_is_there((void *)(uintptr_t)m->rmt, m->length, true) &&
-                        fp_grant(conn->ep, m->rkey, m->rmt, m->length, &answer);
+    answer.is_granted =
+        fp_memory_is_there(conn->ep->prov, (void *)(uintptr_t)m->rmt, m->length, true) &&
+        fp_grant(conn->ep, m->rkey, m->rmt, m->length, &answer);
     fp_send(conn, &answer, sizeof(answer), NULL, 0); /* without memory: the peer asks again */
 }
 

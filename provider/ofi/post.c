@@ -167,7 +167,6 @@ static int place_write(struct fp_conn *conn, const struct prov_xfer *x, void *de
 {
     struct fp_op *op = post(conn, FP_PLACED, x);
 
-    op->flags |= FP_SIGNAL;
     op->desc = desc;
     fp_push(conn);
     return 0;
@@ -179,17 +178,17 @@ int fp_write(struct prov_conn *base, const struct prov_xfer *x)
     struct fp_prov *prov = conn->ep->prov;
     struct fp_offer offer;
     void *desc;
-    bool is_placed = fp_place_may(conn, x, &desc);
-    bool is_offer = !is_placed && !(x->flags & PROV_COPY) && x->length > prov->piece &&
-                    fp_pull_offers(conn, x->lkey, (uintptr_t)x->lcl, x->length, &offer);
+    bool is_long = !(x->flags & PROV_COPY) && x->length > prov->piece;
 
-    int rc = room(conn, x->flags, is_offer);
+    int rc = room(conn, x->flags, is_long); /* first, as what follows takes system calls */
     if (rc != 0)
         return rc;
-    if (is_placed)
-        return place_write(conn, x, desc);
-    if (is_offer)
+    if (is_long && fp_place_may(conn, x, &desc))
+        return conn->offered ? -EAGAIN : place_write(conn, x, desc);
+    if (is_long && fp_pull_offers(conn, x->lkey, (uintptr_t)x->lcl, x->length, &offer))
         return offer_write(conn, x, &offer);
+    if (conn->offered)
+        return -EAGAIN;
     if (!is_read_directly(x) && !fp_allows(prov, x->lkey, (uintptr_t)x->lcl, x->length, 0))
         return -EPERM;
     post(conn, FP_WRITE, x);

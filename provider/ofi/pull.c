@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 
-#include "common/there.h"
 #include "pool.h"
 #include "region.h"
 #include "send.h"
@@ -20,7 +19,7 @@ bool fp_pull_offers(const struct fp_conn *conn, uint32_t key, uint64_t addr, uin
     uint32_t least = conn->ep->prov->pull_min;
 
     return least > 0 && length >= least &&
-           prov_memory_is_there((const void *)(uintptr_t)addr, length, false) &&
+           fp_memory_is_there(conn->ep->prov, (const void *)(uintptr_t)addr, length, false) &&
            fp_expose(conn->ep, key, addr, length, &offer->key, &offer->at);
 }
 

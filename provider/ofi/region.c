@@ -7,6 +7,7 @@
 
 #include "common/attach.h"
 #include "common/ordered.h"
+#include "common/probe.h"
 #include "common/there.h"
 #include "common/wide.h"
 #include "lib.h"
@@ -22,6 +23,10 @@ struct fp_exposure {
     struct fp_ep *ep; /* for its peers; NULL: for all */
     struct fid_mr *mr;
 };
+
+/* Ways of copying within this process, where unmapped memory is an error and raises no signal: the
+ * kernel is asked first, or copies. If seccomp forbids one way, the next one is used. */
+enum way { BY_PROBE, BY_BOUNCE, BY_ATTACHING, BY_LOADS };
 
 static const struct fp_region no_region;
 
@@ -121,6 +126,10 @@ void fp_regions_open(struct fp_prov *prov)
 
     if (rc != 0)
         ut_info(FP_CAT, "no memfd to copy by: %s", strerror(-rc));
+    if (!prov_probe_works()) {
+        ut_info(FP_CAT, "the kernel does not say whether memory is there: it copies");
+        prov->way = BY_BOUNCE;
+    }
 }
 
 void fp_regions_free(struct fp_prov *prov)
@@ -272,17 +281,20 @@ void fp_unexpose(struct fp_ep *ep)
     pthread_mutex_unlock(&prov->regions_lock);
 }
 
-/* Ways of copying by the kernel within this process, where unmapped memory is an error and raises
- * no signal. If seccomp forbids one way, the next one is used. */
-enum way { BY_BOUNCE, BY_ATTACHING, BY_LOADS };
-
 /* False: this way is forbidden, and the next one is tried. */
 static bool is_done(struct fp_prov *prov, enum way way, int rc)
 {
     if (rc != -EPERM && rc != -ENOSYS && rc != -EBADF)
         return true;
-    prov->way = (uint8_t)(way + 1);
+    __atomic_store_n(&prov->way, (uint8_t)(way + 1), __ATOMIC_RELAXED);
     return false;
+}
+
+static void load_bytes(void *to, const void *from, size_t size)
+{
+    prov_unwatched_begin();
+    memcpy(to, from, size);
+    prov_unwatched_end();
 }
 
 /* Called with the lock. */
@@ -295,18 +307,25 @@ static bool get_own(struct fp_prov *prov, void *to, const void *from, size_t siz
         return true;
     do {
         way = prov->way;
+        if (way == BY_PROBE && !prov_probe_read(from, size))
+            return false;
         if (way == BY_BOUNCE) {
             rc = prov_bounce_read(&prov->bounce, to, from, size);
         } else if (way == BY_ATTACHING) {
             rc = prov_cma_read((pid_t)prov->address.pid, to, (uintptr_t)from, size);
         } else {
-            prov_unwatched_begin();
-            memcpy(to, from, size);
-            prov_unwatched_end();
+            load_bytes(to, from, size);
             rc = 0;
         }
     } while (!is_done(prov, way, rc));
     return rc == 0;
+}
+
+bool fp_memory_is_there(const struct fp_prov *prov, const void *addr, size_t size, bool write)
+{
+    return __atomic_load_n(&prov->way, __ATOMIC_RELAXED) == BY_PROBE
+               ? prov_probe_ends(addr, size, write)
+               : prov_memory_is_there(addr, size, write);
 }
 
 /* Do this CPU's stores make these few bytes visible at once, unlike a copy by the kernel? */
@@ -325,14 +344,16 @@ static bool put_own(struct fp_prov *prov, void *to, const void *from, size_t siz
     if (size == 0)
         return true;
     /* for many bytes a check takes less time than a copy by the kernel */
-    if (size > PROV_BOUNCE_MAX || is_whole_by_stores(to, size)) {
-        if (!prov_memory_is_there(to, size, true))
+    if (size > PROV_BOUNCE_MAX || (prov->way != BY_PROBE && is_whole_by_stores(to, size))) {
+        if (!fp_memory_is_there(prov, to, size, true))
             return false;
         prov_copy_ordered(to, from, size);
         return true;
     }
     do {
         way = prov->way;
+        if (way == BY_PROBE && !prov_probe_write(to, size))
+            return false;
         if (way == BY_BOUNCE) {
             rc = prov_bounce_write(&prov->bounce, to, from, size);
         } else if (way == BY_ATTACHING) {

@@ -37,6 +37,9 @@ bool fp_expose_own(struct fp_ep *ep, uint32_t key, uint64_t addr, uint64_t lengt
 /* The endpoint is being closed. */
 void fp_unexpose(struct fp_ep *ep);
 
+/* Is memory of the program mapped, and are its ends readable, or writable? For any thread. */
+bool fp_memory_is_there(const struct fp_prov *prov, const void *addr, size_t size, bool write);
+
 /* Copies memory of the program that may be unmapped. */
 bool fp_copy_own(struct fp_prov *prov, void *to, const void *from, size_t size);
 

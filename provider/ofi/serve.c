@@ -358,7 +358,7 @@ static bool is_in_turn(struct fp_conn *conn, struct fp_buf *buf, size_t size)
     if (fp_keep(conn, buf, size))
         return false;
     fp_break(conn, "a message was lost, or came twice");
-    fp_receive(buf, conn->ep->fids.ep, &conn->ep->unposted);
+    fp_receive_later(conn->ep, buf);
     return false;
 }
 
@@ -370,14 +370,14 @@ int fp_serve(struct fp_ep *ep, struct fp_buf *buf, size_t size)
 
     if (!conn || head->secret != conn->secret_in ||
         !listens(conn)) { /* the connection has ended, or has another secret */
-        fp_receive(buf, ep->fids.ep, &ep->unposted);
+        fp_receive_later(ep, buf);
         return 0;
     }
     if (!is_in_turn(conn, buf, size))
         return 0;
     do {
         calls += take(conn, buf->bytes, size);
-        fp_receive(buf, ep->fids.ep, &ep->unposted);
+        fp_receive_later(ep, buf);
         buf = conn->kept ? fp_kept_next(conn) : NULL;
         size = buf ? buf->size : 0;
     } while (buf);

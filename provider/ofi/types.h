@@ -63,6 +63,7 @@ enum {
     FP_CHUNKS = 4,         /* concurrent reads of a connection */
     FP_GRANTS = 16,        /* regions of the peer whose keys a connection caches */
     FP_PULLS = 16,         /* transfers of a connection that wait for fetching */
+    FP_HELP_SOON = 8,      /* empty polls before one helps the control endpoint */
     FP_MIN_MESSAGE = 2048, /* bytes that the fabric must carry in order */
 };
 
@@ -378,12 +379,14 @@ struct fp_ep {
     struct fp_conn *owing;  /* with operations to acknowledge at an empty poll */
     struct fp_conn *closed; /* freed when no longer used */
     struct fp_pool small, large, receives, chunks;
-    struct fp_buf *unposted; /* receives that the fabric has not accepted */
+    struct fp_buf *unposted; /* receives to be posted: used ones, and ones not accepted */
+    unsigned int num_used;   /* used ones since they were last posted */
     uint32_t news_seen;
     uint64_t looked_ms; /* time of the last check for waiting operations */
     bool is_closing;    /* no more callbacks */
-    uint32_t empty_polls;
-    size_t inject; /* maximum bytes of a message without a completion */
+    uint32_t empty_polls,
+        help_after; /* since this one helped the control endpoint; see help_control() */
+    size_t inject;  /* maximum bytes of a message without a completion */
 
     struct fp_mail *mail, **last_mail; /* shared */
     uint32_t has_mail, armed, retry;   /* atomic, shared; retry: sends or receives must be
@@ -437,7 +440,7 @@ struct fp_prov {
     uint32_t num_regions, room_for_regions, free_region;
     uint64_t last_key;         /* atomic: last key for the fabric, if keys are short */
     uint64_t key_mask;         /* the bits of keys that the fabric accepts */
-    uint8_t way;               /* of copying by the kernel: region.c */
+    uint8_t way;               /* of copying, atomic: region.c */
     struct prov_bounce bounce; /* for copies to and from memory that may be unmapped */
 };
 

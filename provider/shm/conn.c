@@ -22,6 +22,7 @@
 #include "sock.h"
 #include "state.h"
 #include "stream.h"
+#include "uses.h"
 #include "util/assert.h"
 #include "util/log.h"
 #include "wake.h"
@@ -121,6 +122,7 @@ void sp_conn_free(struct sp_conn *conn)
     sp_ep_deactivate(conn);
     sp_stream_free(conn);
     sp_map_free(conn);
+    sp_uses_free(conn);
     sp_peer_put(conn->peer);
     UT_ASSERT(conn->active_index == 0 && conn->ep->num_live > conn->ep->num_active);
     conn->ep->num_live--;

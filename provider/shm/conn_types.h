@@ -14,6 +14,7 @@
 
 struct sp_stream;
 struct sp_map;
+struct sp_uses;
 
 enum sp_conn_state {
     SP_CONN_WAITING,   /* waits for the peer process */
@@ -39,7 +40,8 @@ struct sp_conn {
     struct sp_ring *ring;        /* of the peer's endpoint */
     struct sp_stream *stream;    /* created for the first delayed operation */
     struct sp_map *map;          /* created for the first mapping of the peer's memory */
-    struct prov_mapping mapping; /* none after a delayed operation */
+    struct sp_uses *uses;        /* created for the first use of memory that may be mapped */
+    struct prov_mapping mapping; /* none while operations are delayed */
     struct prov_mapping own;     /* the local region that was used last */
     void *ctx;
     const uint32_t *rmt_entry; /* state of the peer's endpoint in its directory */

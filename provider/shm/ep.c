@@ -9,6 +9,7 @@
 #include "conn.h"
 #include "conn_types.h"
 #include "ep_types.h"
+#include "mr.h"
 #include "peer.h"
 #include "peer_types.h"
 #include "prov_types.h"
@@ -226,6 +227,14 @@ static int take_operation(struct sp_ep *ep, const struct sp_slot *slot)
     return conn->down_due ? count + sp_conn_settle(conn) : count;
 }
 
+static void take_request_for_pages(struct sp_ep *ep, const struct sp_slot *slot)
+{
+    const struct sp_conn *conn = sp_conn_by_name(ep, slot->conn);
+
+    if (conn && !conn->closed && conn->state == SP_CONN_UP)
+        sp_mr_exchange(ep->prov, slot->extra, slot->read.addr, slot->read.length);
+}
+
 /* Returns the number of callbacks, or -1: the slot must wait. */
 static int take_slot(struct sp_ep *ep, const struct sp_slot *slot, uint64_t state)
 {
@@ -238,6 +247,9 @@ static int take_slot(struct sp_ep *ep, const struct sp_slot *slot, uint64_t stat
     case SP_KIND_READ:
     case SP_KIND_DATA:
         return take_operation(ep, slot);
+    case SP_KIND_PAYS:
+        take_request_for_pages(ep, slot);
+        return 0;
     default:
         return sp_conn_take_control(ep, slot, sp_state_claimer(state));
     }

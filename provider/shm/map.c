@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "stream.h"
 #include "util/hash.h"
 #include "util/log.h"
 
@@ -221,7 +222,7 @@ static void set_mapping(struct sp_conn *conn, uint32_t rkey, const struct sp_mr_
     const uint64_t all = PROV_ACCESS_READ | PROV_ACCESS_WRITE;
     uint64_t lo = w->number << WINDOW_BITS, hi = lo + WINDOW_SIZE;
 
-    if ((run->word >> 1 & all) != all || conn->stream)
+    if ((run->word >> 1 & all) != all || (conn->stream && !sp_stream_empty(conn)))
         return;
     lo = run->lo > lo ? run->lo : lo;
     hi = run->hi < hi ? run->hi : hi;
@@ -238,8 +239,7 @@ struct sp_piece sp_map_piece(struct sp_conn *conn, uint32_t rkey, uint64_t at, u
 {
     struct sp_mr_run run;
 
-    if (conn->peer->map_fd < 0 || !sp_mr_find_run(conn->peer->seg->table.mrs, rkey, &run) ||
-        at >= run.hi)
+    if (conn->peer->map_fd < 0 || !sp_mr_find_run(conn->peer->seg->table.mrs, rkey, at, &run))
         return (struct sp_piece){NULL, size};
     if (at < run.lo)
         return (struct sp_piece){NULL, size < run.lo - at ? size : run.lo - at};
@@ -292,7 +292,7 @@ bool sp_map_covers(struct sp_conn *conn, uint32_t rkey, uint64_t at, uint64_t si
     struct sp_mr_run run;
 
     return size > 0 && conn->peer->map_fd >= 0 &&
-           sp_mr_find_run(conn->peer->seg->table.mrs, rkey, &run) && at >= run.lo && at < run.hi &&
+           sp_mr_find_run(conn->peer->seg->table.mrs, rkey, at, &run) && at >= run.lo &&
            size <= run.hi - at;
 }
 

@@ -25,7 +25,7 @@ struct sp_piece sp_map_piece(struct sp_conn *conn, uint32_t rkey, uint64_t at, u
 enum { SP_MAP_BLOCK = 1 << 16 };
 void sp_map_prefault(struct sp_conn *conn, uint64_t at, uint64_t size);
 
-/* Is the whole range mapped? */
+/* Is the whole range in one part that may be mapped? */
 bool sp_map_covers(struct sp_conn *conn, uint32_t rkey, uint64_t at, uint64_t size);
 
 void sp_map_free(struct sp_conn *conn);

@@ -2,7 +2,7 @@
 /*
  * Registering and deregistering memory, and looking a key up in a table of memory regions, this
  * process's or a peer's. A key is an index and a generation. An entry's word has the generation,
- * the access and a serial number that no other region has; base, size and run are valid only
+ * the access and a serial number that no other region has; base, size and runs are valid only
  * together with the word, which is cleared before they change and set afterwards.
  */
 #ifndef SP_MR_H
@@ -15,6 +15,8 @@
 #include "layout.h"
 #include "provider.h"
 
+struct sp_prov;
+
 struct sp_mr {
     struct prov_mr base;
     struct sp_mr *next_free;
@@ -24,6 +26,10 @@ struct sp_mr {
 int sp_reg(struct prov *prov, unsigned int device, void *addr, size_t size, unsigned int access,
            struct prov_mr **mr);
 void sp_dereg(struct prov *prov, struct prov_mr *mr);
+
+/* A peer says that mapping [at, at + size) of the region pays: exchanges its pages, as far as
+ * possible, and adds them to the region's runs. */
+void sp_mr_exchange(struct sp_prov *prov, uint32_t key, uint64_t at, uint64_t size);
 
 #define SP_MR_GENERATION_MASK ((1u << (32 - SP_MR_BITS)) - 1)
 
@@ -53,25 +59,31 @@ static inline bool sp_mr_allows(const struct sp_mr_entry *table, uint32_t key, u
            __atomic_load_n(&e->word, __ATOMIC_RELAXED) == word;
 }
 
-/* The part of a region that may be mapped. */
+/* A part of a region that may be mapped. */
 struct sp_mr_run {
     uint64_t word;
     uint64_t lo, hi;
 };
 
-static inline bool sp_mr_find_run(const struct sp_mr_entry *table, uint32_t key,
+/* The part with the address `at`, or the next one behind it. */
+static inline bool sp_mr_find_run(const struct sp_mr_entry *table, uint32_t key, uint64_t at,
                                   struct sp_mr_run *run)
 {
     const struct sp_mr_entry *e = sp_mr_entry_of(table, key);
     uint64_t word = __atomic_load_n(&e->word, __ATOMIC_ACQUIRE);
-    uint64_t base = __atomic_load_n(&e->base, __ATOMIC_ACQUIRE);
-    uint64_t r = __atomic_load_n(&e->run, __ATOMIC_ACQUIRE);
+    uint64_t first = __atomic_load_n(&e->base, __ATOMIC_ACQUIRE) >> 12;
 
-    run->word = word;
-    run->lo = ((base >> 12) + (r >> 32)) << 12;
-    run->hi = run->lo + ((r & UINT32_MAX) << 12);
-    return (word >> 8 & SP_MR_GENERATION_MASK) == key >> SP_MR_BITS && (word & 1) &&
-           run->hi > run->lo && __atomic_load_n(&e->word, __ATOMIC_RELAXED) == word;
+    *run = (struct sp_mr_run){.word = word, .lo = UINT64_MAX};
+    for (int i = 0; i < SP_MR_RUNS; i++) {
+        uint64_t r = __atomic_load_n(&e->runs[i], __ATOMIC_ACQUIRE);
+        uint64_t lo = (first + (r >> 32)) << 12, hi = lo + ((r & UINT32_MAX) << 12);
+        if (hi > lo && hi > at && lo < run->lo) {
+            run->lo = lo;
+            run->hi = hi;
+        }
+    }
+    return (word >> 8 & SP_MR_GENERATION_MASK) == key >> SP_MR_BITS && (word & 1) && run->hi > 0 &&
+           __atomic_load_n(&e->word, __ATOMIC_RELAXED) == word;
 }
 
 #endif

@@ -41,6 +41,7 @@ struct sp_peer {
     uint64_t retry_ms, short_since_ms; /* short_since_ms: start of a shortage */
     uint32_t backoff_ms;
     uint64_t closings_seen;
+    uint32_t notes_owed; /* atomic; notes to be sent again: a bit for each type of datagram */
     struct sp_address addr;
     struct sp_segment *seg;
 };

@@ -289,6 +289,7 @@ static void tick(struct sp_prov *prov)
         if (ep && __atomic_exchange_n(&ep->blocked, 0, __ATOMIC_SEQ_CST))
             __atomic_store_n(&ep->ring->rung, 1, __ATOMIC_SEQ_CST);
     }
+    sp_send_owed_notes(prov);
 }
 
 static void look_at(struct sp_prov *prov, void *what)

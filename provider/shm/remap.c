@@ -25,6 +25,7 @@
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/utsname.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "huge.h"
@@ -58,6 +59,8 @@ enum {
     PAGEMAP = 1024,  /* entries read at once */
     TEXT = 384,      /* bytes of a reason or a remedy */
 };
+
+enum { SHM_MAP_NEVER, SHM_MAP_IF_IT_PAYS, SHM_MAP_EAGER }; /* UTOFU_SHM_MAP */
 
 /*
  * Uses mmap() and mremap() of the C library, so that registration caches (an MPI library's) that
@@ -213,11 +216,13 @@ void sp_remap_open(struct sp_remap *a, bool warn)
     char why[TEXT], remedy[TEXT];
 
     *a = (struct sp_remap){.fd = -1, .uffd = -1};
-    if (!ut_env_num(UT_ENV_SHM_MAP))
+    if (ut_env_num(UT_ENV_SHM_MAP) == SHM_MAP_NEVER)
         return;
+    a->eager = ut_env_num(UT_ENV_SHM_MAP) == SHM_MAP_EAGER;
     a->page_size = (uint64_t)sysconf(_SC_PAGESIZE);
     a->keeps_locks = ut_env_num(UT_ENV_SWAP_PROTECT);
     a->refuse_every = (uint32_t)ut_env_num(UT_ENV_SHM_MAP_REFUSE);
+    a->pause_ms = (uint32_t)ut_env_num(UT_ENV_SHM_EXCHANGE_MS);
     a->uffd = open_uffd();
     if (a->uffd < 0) {
         explain_uffd(errno, why, remedy, sizeof(why));
@@ -509,6 +514,21 @@ static void punch(const struct sp_remap *a, uint64_t lo, uint64_t hi)
     fallocate(a->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)lo, (off_t)(hi - lo));
 }
 
+/* For tests: what writes to the old pages now is lost. */
+static void wait_for_tests(const struct sp_remap *a)
+{
+    struct timespec t = {a->pause_ms / 1000, a->pause_ms % 1000 * 1000000L};
+
+    if (a->pause_ms)
+        syscall(SYS_nanosleep, &t, NULL);
+}
+
+static bool map_new_pages(const struct sp_remap *a, uint64_t lo, uint64_t hi)
+{
+    wait_for_tests(a);
+    return map_at(lo, hi - lo, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, a->fd, lo) != MAP_FAILED;
+}
+
 static bool remap(struct sp_remap *a, uint64_t lo, uint64_t hi)
 {
     struct sp_frames huge = sp_huge_find(lo, hi);
@@ -517,9 +537,7 @@ static bool remap(struct sp_remap *a, uint64_t lo, uint64_t hi)
     punch(a, lo, hi); /* a late put of a peer may have left data there */
     sp_huge_make(&huge, a->fd, a->huge);
     if (hold_and_copy_huge(a, lo, hi, &huge)) {
-        exchanged =
-            copy_out(a, lo, hi, &huge) &&
-            map_at(lo, hi - lo, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, a->fd, lo) != MAP_FAILED;
+        exchanged = copy_out(a, lo, hi, &huge) && map_new_pages(a, lo, hi);
         let_writers_go(a, lo, hi, exchanged);
     }
     sp_huge_close(&huge);

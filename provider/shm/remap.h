@@ -23,9 +23,11 @@ struct sp_remap {
     uint64_t inode;
     uint32_t dev_major, dev_minor;
     uint64_t page_size;
-    bool huge;        /* the memfd may have huge pages */
-    bool keeps_locks; /* UTOFU_SWAP_PROTECT: the core locks registered memory */
-    uint32_t count, refuse_every;
+    bool eager;                   /* at registration, not when it pays */
+    bool huge;                    /* the memfd may have huge pages */
+    bool keeps_locks;             /* UTOFU_SWAP_PROTECT: the core locks registered memory */
+    uint32_t count, refuse_every; /* for tests: UTOFU_TEST=map_refuse */
+    uint32_t pause_ms;            /* for tests: UTOFU_TEST=exchange_ms */
     uint64_t num_remapped;
     bool too_many;
 };

@@ -207,19 +207,11 @@ static int welcome(struct sp_peer *peer)
     return send_dgram(peer->prov, peer->fd, &d, peer->send_fds);
 }
 
-static void say(struct sp_prov *prov, int fd, enum sp_dgram_type type)
+static int say(struct sp_prov *prov, int fd, enum sp_dgram_type type)
 {
     struct sp_dgram d = {.type = type, .version = SP_VERSION};
 
-    (void)send_dgram(prov, fd, &d, false);
-}
-
-/* If the socket is full, the peer has datagrams to read anyway, and then checks `rung` and
- * `closings` in shared memory. */
-void sp_send_note(struct sp_peer *peer, enum sp_dgram_type type)
-{
-    if (peer->fd >= 0)
-        say(peer->prov, peer->fd, type);
+    return send_dgram(prov, fd, &d, false);
 }
 
 /*
@@ -231,6 +223,29 @@ static bool is_shortage(int error)
 {
     return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS ||
            error == ENOSPC || error == ETOOMANYREFS;
+}
+
+/* If the socket is full, the peer has datagrams to read anyway, and then checks `rung` and
+ * `closings` in shared memory. Where the kernel has no memory for it, the note is sent again. */
+void sp_send_note(struct sp_peer *peer, enum sp_dgram_type type)
+{
+    if (peer->fd < 0 || !is_shortage(-say(peer->prov, peer->fd, type)))
+        return;
+    __atomic_fetch_or(&peer->notes_owed, 1u << (type - SP_DGRAM_HELLO), __ATOMIC_SEQ_CST);
+    __atomic_store_n(&peer->prov->owes_notes, 1, __ATOMIC_SEQ_CST);
+    sp_timer(peer->prov);
+}
+
+void sp_send_owed_notes(struct sp_prov *prov)
+{
+    if (!__atomic_exchange_n(&prov->owes_notes, 0, __ATOMIC_SEQ_CST))
+        return;
+    for (struct sp_peer *peer = prov->peers; peer; peer = peer->next) {
+        uint32_t owed = __atomic_exchange_n(&peer->notes_owed, 0, __ATOMIC_SEQ_CST);
+        for (unsigned int i = 0; owed >> i; i++)
+            if (owed >> i & 1)
+                sp_send_note(peer, (enum sp_dgram_type)(SP_DGRAM_HELLO + i));
+    }
 }
 
 static void log_shortage(struct sp_prov *prov, int error)
@@ -420,7 +435,7 @@ static void take_in(struct sp_prov *prov, int fd)
             return;
     }
     log_shortage(prov, peer ? errno : ENOMEM);
-    say(prov, fd, SP_DGRAM_BUSY);
+    (void)say(prov, fd, SP_DGRAM_BUSY);
     if (peer)
         sp_peer_die(peer, PROV_REASON_LOCAL);
     else
@@ -438,7 +453,7 @@ static int turn_away(struct sp_prov *prov)
     int fd = accept_one(prov);
     if (fd >= 0) {
         if (check_credentials(fd, &pid))
-            say(prov, fd, SP_DGRAM_BUSY);
+            (void)say(prov, fd, SP_DGRAM_BUSY);
         close(fd);
     }
     prov->spare_fd = fcntl(prov->seg_fd, F_DUPFD_CLOEXEC, 0);

@@ -17,6 +17,8 @@ void sp_accept_all(struct sp_prov *prov);
 int sp_retry(struct sp_prov *prov);
 /* Sends a datagram without content, which is lost if the socket is full. */
 void sp_send_note(struct sp_peer *peer, enum sp_dgram_type type);
+/* Sends those that the kernel had no memory for. With prov->lock held; called by the timer. */
+void sp_send_owed_notes(struct sp_prov *prov);
 
 /* Wakes the owner of the peer's endpoint, if the endpoint is armed. */
 void sp_ring_bell(struct sp_peer *peer, struct sp_ring *ring);

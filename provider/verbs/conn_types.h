@@ -188,6 +188,8 @@ struct vp_conn {
     uint32_t sq_cap;     /* limit for all requests but the last; 0: see vp_is_postable() */
     uint32_t signal_due; /* the request before this one is signalled at the latest */
     uint32_t direct_max; /* longest write or read that needs no work request; 0: !qpx */
+    uint32_t whole_max;  /* longest one that needs no look at cut_from or max_msg of the endpoint */
+    uint32_t cut_from;   /* writes from so many bytes on are cut by the core: vp_cut(); 0: none */
     uint32_t slow_flags; /* prov_flags of transfers that need a work request */
     uint32_t few_until;  /* vp_write_few() checks none of these below this `head`: vp_limit_few() */
     uint32_t packet;     /* payload bytes of a packet */
@@ -234,6 +236,7 @@ struct vp_conn {
     struct vp_hello_req req;           /* sent (active) or received (passive) */
     uint8_t rsp_resources, init_depth; /* passive: what the origin asked for */
     struct vp_ece ece; /* the peer's offer or choice; from RTR on the choice of this side */
+    uint8_t there_mtu; /* active: enum ibv_mtu of the peer's port, once it has answered */
     uint8_t hello_size;
     uint8_t hello[PROV_HELLO_MAX]; /* hello of the accepting side */
 };

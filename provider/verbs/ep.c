@@ -44,6 +44,7 @@ int vp_ep_open(struct prov *base, const struct prov_ep_attr *attr, struct prov_e
     ep->prov = prov;
     ep->port = &prov->ports[attr->tni % prov->num_ports];
     ep->tni = attr->tni;
+    ep->rail = attr->rail;
     ep->id = attr->id;
     ep->owner = attr->owner;
     ep->cb = *attr->callbacks;

@@ -115,6 +115,7 @@ struct vp_ep {
     uint32_t rq_depth; /* receives of a connection's own queue; 0: shared */
     struct vp_port *port;
     unsigned int tni;
+    unsigned int rail; /* see struct prov_ep_attr */
     uint64_t id;
     void *owner;
 };

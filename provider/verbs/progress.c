@@ -125,11 +125,11 @@ static void gids_changed(struct vp_prov *prov, const struct vp_device *dev, int 
 }
 
 /*
- * The subnet manager gave the port another LID. Peers that connect by datagrams know the old one,
- * from the address that this process has published; librdmacm's ask the subnet manager. Queue pairs
- * whose paths lead to the old LID break, and are made again. Another subnet manager (SM_CHANGE,
- * CLIENT_REREGISTER) makes nothing stale here: paths are not kept, and no multicast group is
- * joined.
+ * The subnet manager gave the port another LID. Queue pairs whose paths lead to the old one break,
+ * and are made again: by librdmacm, whose kernel asks the subnet manager for each path, and by
+ * datagrams, where peers that know the old LID from the address record ask when nobody answers
+ * there (udcm.c). Another subnet manager (SM_CHANGE, CLIENT_REREGISTER) makes nothing stale here:
+ * paths are not kept, and no multicast group is joined.
  */
 static void lid_changed(struct vp_prov *prov, const struct vp_device *dev, int num)
 {
@@ -138,19 +138,15 @@ static void lid_changed(struct vp_prov *prov, const struct vp_device *dev, int n
     for (unsigned int i = 0; i < prov->num_ports; i++) {
         struct vp_port *port = &prov->ports[i];
         if (port->dev != dev || port->num != num || port->gid_index >= 0 || !port->by_datagrams ||
-            ibv_query_port(dev->context, port->num, &attr))
+            ibv_query_port(dev->context, port->num, &attr) || !attr.lid || attr.lid == port->at.lid)
             continue;
-        bool gone = attr.lid != port->at.lid;
-        if (gone == port->no_address)
-            continue;
-        port->no_address = gone;
-        if (gone)
-            ut_warn(VP_CAT,
-                    "%s has LID %u instead of %u: until it has that again, nobody can connect to "
-                    "this process there (UTOFU_VERBS_CONNECT=rdmacm needs no LIDs)",
-                    port->name, attr.lid, port->at.lid);
-        else
-            ut_warn(VP_CAT, "%s has its LID %u again", port->name, attr.lid);
+        ut_warn(VP_CAT, "%s has LID %u instead of %u: its connections break%s", port->name,
+                attr.lid, port->at.lid,
+                prov->channel
+                    ? ", and are made again: peers ask the subnet manager for the new one"
+                    : ", and peers cannot make them again without /dev/infiniband/rdma_cm, "
+                      "through which they would ask the subnet manager (modprobe rdma_ucm)");
+        vp_udcm_moved(prov, port, attr.lid);
     }
 }
 

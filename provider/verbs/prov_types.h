@@ -73,8 +73,8 @@ struct vp_ece {
     uint32_t vendor_id, options;
 };
 
-/* vendor_id of struct ibv_device_attr: rdma_rxe, bnxt_re. */
-enum { VP_VENDOR_RXE = 0xffffff, VP_VENDOR_BROADCOM = 0x14e4 };
+/* vendor_id of struct ibv_device_attr: rdma_rxe, bnxt_re, mlx4 and mlx5. */
+enum { VP_VENDOR_RXE = 0xffffff, VP_VENDOR_BROADCOM = 0x14e4, VP_VENDOR_MELLANOX = 0x2c9 };
 
 /* Does the device raise IBV_EVENT_QP_LAST_WQE_REACHED after the last receive of a queue pair? No
  * query tells. bnxt_re raises this event for each error that the adapter reports of a queue pair
@@ -127,6 +127,7 @@ enum { VP_UD_KEY_BYTES = 16 };
 struct vp_ud_addr {
     union ibv_gid gid;
     uint16_t lid; /* 0: RoCE */
+    uint8_t sl;   /* InfiniBand: service level of the path, as far as it is known; not sent */
     uint32_t qpn, qkey;
     uint8_t key[VP_UD_KEY_BYTES]; /* has to be in each datagram */
 };
@@ -151,7 +152,10 @@ struct vp_port {
     uint8_t num;
     uint32_t max_msg;
     unsigned int speed; /* Mbit/s; 0: not known */
+    uint8_t mtu;        /* enum ibv_mtu */
     struct vp_network network;
+    uint8_t wire;             /* ports with one number have one physical link, */
+    uint8_t paths;            /* or that many: a bond of all ports of an adapter (LAG) */
     bool by_datagrams;        /* connections are made by datagrams */
     const struct vp_way *way; /* set once the port is used */
     union vp_sockaddr addr;   /* with the port number of the listener */
@@ -161,7 +165,6 @@ struct vp_port {
     struct vp_ud *ud; /* NULL: not by datagrams */
     struct vp_ud_addr at;
     bool needs_grh; /* InfiniBand: a LID alone is not enough */
-    uint8_t mtu;    /* enum ibv_mtu */
     uint16_t pkey_index;
     int16_t traffic_class; /* RoCE: of its connections, where none is set; -1: */
     uint8_t rdmacm_class;  /* that of librdmacm, which needs not be told */
@@ -188,6 +191,7 @@ struct vp_survey {
 struct vp_tuning {
     unsigned int sq_depth, srq_depth, rq_depth, inline_size, rd_atomic, max_connecting;
     unsigned int notice_apart; /* least bytes of data with a separate notice; 0: no limit */
+    unsigned int rails;        /* least bytes of a write that several ports share; 0: none does */
     unsigned int max_qps;      /* 0: all that the device has, shared by the processes of the host */
     unsigned int step_ms; /* duration of a step of a handshake, and pause between slow checks */
     uint8_t timeout, retry_count; /* in the encoding of queue pairs */

@@ -10,6 +10,7 @@
 #include "verbs/data/mr.h"
 #include "verbs/ports/order.h"
 #include "verbs/ports/places.h"
+#include "verbs/ports/rails.h"
 #include "poll.h"
 #include "verbs/data/post.h"
 #include "verbs/connect/probe.h"
@@ -65,6 +66,7 @@ static void read_tuning(struct vp_prov *prov)
         .inline_size = (unsigned int)ut_env_num(UT_ENV_VERBS_INLINE),
         .rd_atomic = (unsigned int)ut_env_num(UT_ENV_VERBS_RD_ATOMIC),
         .notice_apart = (unsigned int)ut_env_num(UT_ENV_VERBS_NOTICE_APART),
+        .rails = (unsigned int)ut_env_num(UT_ENV_VERBS_RAILS),
         .max_connecting = (unsigned int)ut_env_num(UT_ENV_VERBS_MAX_CONNECTING),
         .max_qps = (unsigned int)ut_env_num(UT_ENV_VERBS_MAX_QPS),
         .step_ms = prov->config.peer_timeout_ms,
@@ -262,6 +264,10 @@ static void vp_caps(struct prov *base, unsigned int tni, struct prov_caps *caps)
         caps->atomic_ops = 1u << PROV_ATOMIC_FADD | 1u << PROV_ATOMIC_CSWAP;
     caps->blind_to_deaths = !port->way->tells_of_deaths;
     caps->rests = true;
+    caps->ports = prov->num_ports;
+    caps->speed = port->speed;
+    caps->cut_from = prov->tuning.rails;
+    caps->further = vp_rails_further(prov->ports, prov->num_ports, tni % prov->num_ports);
     caps->line = vp_unit_bytes(vp_unit_of(dev));
     if (!caps->line)
         caps->line = PROV_LINE;
@@ -303,6 +309,7 @@ const struct prov_ops verbs_provider = {
     .send = vp_send,
     .atomic = vp_atomic,
     .any_order = vp_any_order,
+    .cut = vp_cut,
     .fd = vp_fd,
     .progress = vp_progress,
     .survey = vp_survey,

@@ -2,6 +2,7 @@
 /* Barrier communication (manual 3.8). */
 #include "api/api.h"
 #include "barrier/gate.h"
+#include "record/record.h"
 
 static int refuse_vbg(utofu_vbg_id_t vbg_id)
 {
@@ -10,7 +11,9 @@ static int refuse_vbg(utofu_vbg_id_t vbg_id)
                      (unsigned long long)vbg_id);
 }
 
-static int start_gate(utofu_vbg_id_t vbg_id, const struct ut_value *value)
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+ALWAYS_INLINE int start_plain(utofu_vbg_id_t vbg_id, const struct ut_value *value)
 {
     int rc = ut_gate_start(vbg_id, value);
 
@@ -18,6 +21,24 @@ static int start_gate(utofu_vbg_id_t vbg_id, const struct ut_value *value)
         return UT_DECLINE(rc, "%s: the barrier communication before is not polled to its end",
                           ut_gate_name(vbg_id).text);
     return rc == UTOFU_ERR_INVALID_VBG_ID ? refuse_vbg(vbg_id) : rc;
+}
+
+static int __attribute__((noinline, cold))
+start_recorded(utofu_vbg_id_t vbg_id, const struct ut_value *value)
+{
+    uint64_t since = ut_record_now();
+    int rc = start_plain(vbg_id, value);
+
+    if (rc == UTOFU_SUCCESS)
+        ut_record_start(vbg_id, value->op, since);
+    return rc;
+}
+
+static int start_gate(utofu_vbg_id_t vbg_id, const struct ut_value *value)
+{
+    if (__builtin_expect(ut_record_on, 0))
+        return start_recorded(vbg_id, value);
+    return start_plain(vbg_id, value);
 }
 
 UT_PUBLIC(utofu_barrier);
@@ -87,13 +108,31 @@ end_poll(utofu_vbg_id_t vbg_id, enum ut_gate_kind kind, int rc)
     return rc;
 }
 
+ALWAYS_INLINE int poll_plain(utofu_vbg_id_t vbg_id, enum ut_gate_kind kind, struct ut_value *result)
+{
+    int rc = ut_gate_poll(vbg_id, kind, result);
+
+    return __builtin_expect(rc < UTOFU_ERR_NOT_COMPLETED, 0) ? end_poll(vbg_id, kind, rc) : rc;
+}
+
+static int __attribute__((noinline, cold))
+poll_recorded(utofu_vbg_id_t vbg_id, enum ut_gate_kind kind, struct ut_value *result)
+{
+    uint64_t since = ut_record_now();
+    int rc = poll_plain(vbg_id, kind, result);
+
+    ut_record_result(vbg_id, since, rc);
+    return rc;
+}
+
 static int poll_kind(utofu_vbg_id_t vbg_id, unsigned long int flags, enum ut_gate_kind kind,
                      struct ut_value *result)
 {
     if (flags != 0)
         return UT_REFUSE(UTOFU_ERR_INVALID_FLAGS, "poll flags %#lx are not defined", flags);
-    int rc = ut_gate_poll(vbg_id, kind, result);
-    return __builtin_expect(rc < UTOFU_ERR_NOT_COMPLETED, 0) ? end_poll(vbg_id, kind, rc) : rc;
+    if (__builtin_expect(ut_record_on, 0))
+        return poll_recorded(vbg_id, kind, result);
+    return poll_plain(vbg_id, kind, result);
 }
 
 UT_PUBLIC(utofu_poll_barrier);

@@ -8,6 +8,7 @@
 #include "api/api.h"
 #include "check/check.h"
 #include "peers/peers.h"
+#include "record/record.h"
 #include "runtime/setup.h"
 #include "runtime/wait.h"
 #include "util/env.h"
@@ -49,8 +50,9 @@ int utofu_profile_start(const char *name)
     ut_last_error_begin();
     int rc = check_region(name);
 
-    return UT_RESULT(rc > 0 ? ut_region_start(name) : rc, "the region '%s' cannot be started",
-                     name ? name : "(NULL)");
+    if (rc > 0 && (rc = ut_region_start(name)) == 0 && ut_record_on)
+        ut_record_region(name, true);
+    return UT_RESULT(rc, "the region '%s' cannot be started", name ? name : "(NULL)");
 }
 
 int utofu_profile_stop(const char *name)
@@ -58,8 +60,48 @@ int utofu_profile_stop(const char *name)
     ut_last_error_begin();
     int rc = check_region(name);
 
-    return UT_RESULT(rc > 0 ? ut_region_stop(name) : rc, "the region '%s' cannot be stopped",
-                     name ? name : "(NULL)");
+    if (rc > 0 && (rc = ut_region_stop(name)) == 0 && ut_record_on)
+        ut_record_region(name, false);
+    return UT_RESULT(rc, "the region '%s' cannot be stopped", name ? name : "(NULL)");
+}
+
+int utofu_profile_seen(utofu_stadd_t stadd, size_t length)
+{
+    if (length == 0)
+        return UT_REFUSE(UTOFU_ERR_INVALID_SIZE, "length is 0");
+    if (ut_record_on && !ut_process_forked())
+        ut_record_seen(stadd, length);
+    return UTOFU_SUCCESS;
+}
+
+int utofu_compat_job(struct utofu_job *job)
+{
+    const struct ut_process *process;
+
+    if (!job)
+        return UT_REFUSE(UTOFU_ERR_INVALID_POINTER, "job is NULL");
+    ut_last_error_begin();
+    int rc = ut_runtime_start(&process);
+    if (rc != 0)
+        return UT_RESULT(rc, "the library cannot be set up");
+    const struct ut_job_info *info = process->job;
+    *job = (struct utofu_job){.rank = info->rank,
+                              .size = info->size,
+                              .node = info->node,
+                              .num_nodes = info->num_nodes,
+                              .local_rank = info->local_rank,
+                              .local_size = info->local_size,
+                              .max_local_size = ut_job_most_on_a_node()};
+    return UT_RESULT(UTOFU_SUCCESS, "none");
+}
+
+int utofu_query_job(struct utofu_job *job)
+{
+    int rc = utofu_compat_job(job);
+
+    if (rc == UTOFU_SUCCESS)
+        ut_check_extension();
+    return rc;
 }
 
 int utofu_compat_rank_node(uint32_t rank, uint32_t *node, uint8_t coords[])

@@ -11,7 +11,9 @@
 #include "api/request.h"
 #include "check/check.h"
 #include "engine/direct.h"
+#include "record/record.h"
 #include "runtime/thread.h"
+#include "util/probe.h"
 
 /*
  * Queued: any request, and the checks of its arguments
@@ -28,6 +30,8 @@ submitted_slowly(struct ut_vcq *vcq, uint32_t n, const void *caller)
         ut_engine_start_held(vcq, due);
     if (vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE)
         ut_thread_posted(vcq);
+    if (vcq->recorded)
+        ut_record_submitted();
 }
 
 ALWAYS_INLINE int start_request(utofu_vcq_hdl_t vcq_hdl, const struct ut_request *r, void *cbdata)
@@ -106,15 +110,42 @@ ALWAYS_INLINE bool start_direct(utofu_vcq_hdl_t vcq_hdl, const struct ut_request
     }
     struct ut_slot *slot = ut_engine_slot(vcq, 0);
     r.flags = ut_desc_flags(r.flags); /* the compiler sees that there is no path and no SPS */
-    ut_request_encode(&slot->desc, &r, 0);
     slot->cbdata = cbdata;
-    if (likely(ut_submit_direct(vcq, slot, ut_link_if_any(vcq, r.rmt_vcq_id), &r, true))) {
+    if (likely(ut_submit_direct(vcq, slot, ut_link_if_any(vcq, r.rmt_vcq_id), &r, false))) {
         ut_vcq_leave(vcq);
         *rc = UTOFU_SUCCESS;
     } else {
         *rc = queue_encoded(vcq);
     }
     return true;
+}
+
+/* As start_direct(), on a recorded VCQ, whose handle start_direct() does not know. */
+static bool __attribute__((noinline, cold))
+start_recorded(utofu_vcq_hdl_t vcq_hdl, const struct ut_request *request, void *cbdata, int *rc)
+{
+    struct ut_request r = *request;
+
+    if (!is_plain(&r))
+        return false;
+    struct ut_vcq *vcq = ut_vcq_enter(vcq_hdl);
+    if (!vcq)
+        return false;
+    bool done = ut_record_open_direct(vcq);
+    if (done) {
+        struct ut_slot *slot = ut_engine_slot(vcq, 0);
+        uint64_t begin = ut_record_now();
+        r.flags = ut_desc_flags(r.flags);
+        ut_request_encode(&slot->desc, &r, 0);
+        slot->cbdata = cbdata;
+        done = ut_submit_direct(vcq, slot, ut_link_if_any(vcq, r.rmt_vcq_id), &r, true);
+        ut_record_close_direct(vcq);
+        if (done)
+            ut_record_direct(vcq, &slot->desc, begin);
+    }
+    ut_vcq_leave(vcq);
+    *rc = UTOFU_SUCCESS;
+    return done;
 }
 
 static int __attribute__((noinline))
@@ -124,8 +155,27 @@ put_queued(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t lcl
 {
     const struct ut_request r =
         request_transfer(UT_DESC_PUT, rmt_vcq_id, lcl_stadd, rmt_stadd, length, edata, flags);
+    int rc;
 
+    if (ut_record_on) {
+        ut_record_hold(rmt_vcq_id, rmt_stadd, length, flags);
+        if (start_recorded(vcq_hdl, &r, cbdata, &rc))
+            return rc;
+    }
     return start_request(vcq_hdl, &r, cbdata);
+}
+
+static int __attribute__((noinline))
+piggyback_queued(utofu_vcq_hdl_t vcq_hdl, const struct ut_request *r, void *cbdata)
+{
+    int rc;
+
+    if (ut_record_on) {
+        ut_record_hold(r->rmt_vcq_id, r->rmt_stadd, r->length, r->flags);
+        if (start_recorded(vcq_hdl, r, cbdata, &rc))
+            return rc;
+    }
+    return start_request(vcq_hdl, r, cbdata);
 }
 
 static int __attribute__((noinline))
@@ -135,7 +185,10 @@ get_queued(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t lcl
 {
     const struct ut_request r =
         request_transfer(UT_DESC_GET, rmt_vcq_id, lcl_stadd, rmt_stadd, length, edata, flags);
+    int rc;
 
+    if (ut_record_on && start_recorded(vcq_hdl, &r, cbdata, &rc))
+        return rc;
     return start_request(vcq_hdl, &r, cbdata);
 }
 
@@ -152,6 +205,7 @@ int utofu_put(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t 
         request_transfer(UT_DESC_PUT, rmt_vcq_id, lcl_stadd, rmt_stadd, length, edata, flags);
     int rc;
 
+    UT_PROBE4(put, vcq_hdl, rmt_vcq_id, length, edata);
     if (likely(start_direct(vcq_hdl, &r, cbdata, &rc)))
         return rc;
     return put_queued(vcq_hdl, rmt_vcq_id, lcl_stadd, rmt_stadd, length, edata, flags, cbdata);
@@ -219,7 +273,8 @@ int utofu_put_piggyback(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, void
 
     int rc;
 
-    return likely(start_direct(vcq_hdl, &r, cbdata, &rc)) ? rc : start_request(vcq_hdl, &r, cbdata);
+    return likely(start_direct(vcq_hdl, &r, cbdata, &rc)) ? rc
+                                                          : piggyback_queued(vcq_hdl, &r, cbdata);
 }
 
 UT_PUBLIC(utofu_put_piggyback8);
@@ -232,7 +287,8 @@ int utofu_put_piggyback8(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, uin
 
     int rc;
 
-    return likely(start_direct(vcq_hdl, &r, cbdata, &rc)) ? rc : start_request(vcq_hdl, &r, cbdata);
+    return likely(start_direct(vcq_hdl, &r, cbdata, &rc)) ? rc
+                                                          : piggyback_queued(vcq_hdl, &r, cbdata);
 }
 
 UT_PUBLIC(utofu_get_gap);

@@ -2,9 +2,11 @@
 /* Completion (manual 3.7.4, 3.7.5). */
 #include "api/api.h"
 #include "engine/engine.h"
+#include "record/record.h"
 #include "runtime/thread.h"
 #include "util/clock.h"
 #include "util/idle.h"
+#include "util/probe.h"
 #include "stats/stats.h"
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
@@ -64,6 +66,7 @@ leave_failed_tcq(struct ut_vcq *vcq, const struct ut_slot *slot, void **cbdata)
 {
     int rc = ut_tcq_failed(vcq, slot);
 
+    UT_PROBE3(completion, vcq->id, slot->cbdata, rc);
     *cbdata = slot->cbdata;
     vcq->idle_polls = 0;
     ut_vcq_leave(vcq);
@@ -79,6 +82,7 @@ static inline bool has_tcq_entry(const struct ut_slot *slot)
 /* Takes the entry of the slot at tcq_head. */
 ALWAYS_INLINE void leave_tcq(struct ut_vcq *vcq, const struct ut_slot *slot, void **cbdata)
 {
+    UT_PROBE3(completion, vcq->id, slot->cbdata, UTOFU_SUCCESS);
     vcq->tcq_head++;
     *cbdata = slot->cbdata;
     vcq->idle_polls = 0;
@@ -128,11 +132,23 @@ static int __attribute__((noinline, hot)) poll_tcq(struct ut_vcq *vcq, void **cb
     return __builtin_expect(take_tcq(vcq, cbdata, &rc), 1) ? rc : look_for_tcq(vcq, cbdata);
 }
 
+static int __attribute__((noinline, cold)) record_tcq(struct ut_vcq *vcq, void **cbdata)
+{
+    const struct ut_record_of of = {vcq->id, vcq->flags}; /* the VCQ may be freed after the poll */
+    int rc = poll_tcq(vcq, cbdata);
+
+    ut_record_tcq(&of, rc);
+    return rc;
+}
+
+/* The VCQ was locked, or is recorded. */
 static int __attribute__((noinline)) wait_and_poll_tcq(utofu_vcq_hdl_t vcq_hdl, void **cbdata)
 {
     struct ut_vcq *vcq = ut_vcq_enter(vcq_hdl);
 
-    return vcq ? poll_tcq(vcq, cbdata) : ut_refuse_handle(vcq_hdl);
+    if (!vcq)
+        return ut_refuse_handle(vcq_hdl);
+    return vcq->recorded ? record_tcq(vcq, cbdata) : poll_tcq(vcq, cbdata);
 }
 
 UT_PUBLIC_HOT(utofu_poll_tcq);
@@ -159,6 +175,7 @@ leave_failed(struct ut_vcq *vcq, const struct utofu_mrq_notice *entry,
 {
     int rc = ut_mrq_failed(vcq, entry, notice);
 
+    UT_PROBE4(notice, vcq->id, notice->vcq_id, notice->edata, rc);
     vcq->idle_polls = 0;
     ut_vcq_leave(vcq);
     return rc;
@@ -169,6 +186,7 @@ ALWAYS_INLINE int leave_with(struct ut_vcq *vcq, const struct utofu_mrq_notice *
 {
     if (__builtin_expect(entry->reserved[0] != 0, 0))
         return leave_failed(vcq, entry, notice);
+    UT_PROBE4(notice, vcq->id, notice->vcq_id, notice->edata, UTOFU_SUCCESS);
     notice->reserved[1] = 0;
     vcq->idle_polls = 0;
     ut_vcq_leave(vcq);
@@ -214,12 +232,24 @@ ALWAYS_INLINE int poll_mrq(struct ut_vcq *vcq, struct utofu_mrq_notice *notice)
     return leave_with(vcq, entry, notice);
 }
 
+static int __attribute__((noinline, cold))
+record_mrq(struct ut_vcq *vcq, struct utofu_mrq_notice *notice)
+{
+    const struct ut_record_of of = {vcq->id, vcq->flags};
+    int rc = poll_mrq(vcq, notice);
+
+    ut_record_mrq(&of, rc, notice);
+    return rc;
+}
+
 static int __attribute__((noinline))
 wait_and_poll_mrq(utofu_vcq_hdl_t vcq_hdl, struct utofu_mrq_notice *notice)
 {
     struct ut_vcq *vcq = ut_vcq_enter(vcq_hdl);
 
-    return vcq ? poll_mrq(vcq, notice) : ut_refuse_handle(vcq_hdl);
+    if (!vcq)
+        return ut_refuse_handle(vcq_hdl);
+    return vcq->recorded ? record_mrq(vcq, notice) : poll_mrq(vcq, notice);
 }
 
 UT_PUBLIC_HOT(utofu_poll_mrq);

@@ -6,6 +6,7 @@
 #include "api/request.h"
 #include "check/check.h"
 #include "engine/engine.h"
+#include "record/record.h"
 #include "runtime/thread.h"
 
 static int prepare_request(utofu_vcq_hdl_t vcq_hdl, const struct ut_request *r, void *desc,
@@ -255,6 +256,8 @@ int utofu_post_toq(utofu_vcq_hdl_t vcq_hdl, void *desc, size_t desc_size, void *
         }
         if (vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE)
             ut_thread_posted(vcq);
+        if (unlikely(vcq->recorded))
+            ut_record_submitted();
     }
     ut_vcq_leave(vcq);
     return rc;

@@ -5,6 +5,7 @@
 #include "api/api.h"
 #include "barrier/gate.h"
 #include "check/check.h"
+#include "record/record.h"
 
 UT_PUBLIC(utofu_alloc_vbg);
 int utofu_alloc_vbg(utofu_tni_id_t tni_id, size_t num_vbgs, unsigned long int flags,
@@ -51,6 +52,8 @@ int utofu_set_vbg(struct utofu_vbg_setting vbg_settings[], size_t num_vbg_settin
     int rc = ut_gate_set(vbg_settings, num_vbg_settings);
     if (rc == 0 && ut_check_on)
         ut_check_set_gates(vbg_settings, num_vbg_settings);
+    if (rc == 0 && ut_record_on)
+        ut_record_set(vbg_settings, num_vbg_settings);
     return UT_RESULT(rc, "the VBGs cannot be set");
 }
 

@@ -43,6 +43,45 @@ static uint64_t limb_at(const struct ut_bfp *b, unsigned int i)
     return i < (unsigned int)b->first + b->count ? b->limb[i] : sign_limb(b);
 }
 
+/*
+ * Most numbers have one or two limbs. They are handled as one integer of 128 bits, whose bit 0 is
+ * bit 0 of a limb.
+ */
+
+typedef __int128 wide;
+typedef unsigned __int128 unsigned_wide;
+
+/* The limbs of a number of one or two limbs. */
+static inline wide get_wide(const struct ut_bfp *b)
+{
+    const uint64_t *limb = &b->limb[b->first];
+    uint64_t high = b->count == 2 ? limb[1] : sign_extension(limb[0]);
+
+    return (wide)((unsigned_wide)high << 64 | limb[0]);
+}
+
+/* Written as one word, as it is read as one: a load would wait for several stores. */
+static inline void set_head(struct ut_bfp *b, unsigned int flags, unsigned int first,
+                            unsigned int count)
+{
+    b->head = flags | first << 8 | count << 16; /* little-endian: see value.c */
+}
+
+/* The number with these two limbs, the lower one of which is limb[first]. */
+static inline void put_wide(struct ut_bfp *b, unsigned int flags, unsigned int first, wide value)
+{
+    uint64_t low = (uint64_t)value, high = (uint64_t)((unsigned_wide)value >> 64);
+
+    if (low == 0) {
+        set_head(b, flags, high ? first + 1 : 0, high != 0);
+        b->limb[high ? first + 1 : 0] = high;
+        return;
+    }
+    set_head(b, flags, first, high == sign_extension(low) ? 1 : 2);
+    b->limb[first] = low;
+    b->limb[first + 1] = high;
+}
+
 /* Drops redundant limbs: sign extension at the top, zeros at the bottom. */
 static void trim_limbs(struct ut_bfp *b)
 {
@@ -66,47 +105,34 @@ void ut_bfp_set(struct ut_bfp *b, double value)
     unsigned int biased = (unsigned int)(bits >> MANTISSA_BITS) & MAX_BIASED;
     bool negative = bits >> 63;
 
-    b->first = b->count = 0;
-    b->flags = negative && biased == 0 && mantissa == 0 ? 0 : UT_BFP_NOT_MINUS_ZERO;
+    unsigned int flags = bits == 1ull << 63 ? 0 : UT_BFP_NOT_MINUS_ZERO;
     if (biased == MAX_BIASED) {
-        b->flags |= mantissa ? UT_BFP_NAN : negative ? UT_BFP_MINUS_INF : UT_BFP_PLUS_INF;
+        flags |= mantissa ? UT_BFP_NAN : negative ? UT_BFP_MINUS_INF : UT_BFP_PLUS_INF;
+        set_head(b, flags, 0, 0);
         return;
     }
     if (biased > 0)
         mantissa |= HIDDEN_BIT;
-    unsigned int at = biased > 0 ? biased - 1 : 0, shift = at % 64;
-    uint64_t low = mantissa << shift, high = shift ? mantissa >> (64 - shift) : 0;
-    if (negative) {
-        high = ~high + (low == 0);
-        low = -low;
-    }
-    b->first = (uint8_t)(at / 64);
-    b->count = 2;
-    b->limb[b->first] = low;
-    b->limb[b->first + 1] = high;
-    trim_limbs(b);
+    unsigned int at = biased > 0 ? biased - 1 : 0;
+    wide magnitude = (wide)((unsigned_wide)mantissa << at % 64);
+    put_wide(b, flags, at / 64, negative ? -magnitude : magnitude);
 }
 
-/* Most numbers have one or two limbs. */
-static inline void copy_limbs(void *to, const void *from, unsigned int count)
+/* Adds numbers of one or two limbs whose lower limbs are the same one. False: the sum may need a
+ * third limb, and nothing was done. */
+static inline bool add_wide(struct ut_bfp *a, const struct ut_bfp *b)
 {
-    if (count == 1)
-        memcpy(to, from, sizeof(uint64_t));
-    else if (count == 2)
-        memcpy(to, from, 2 * sizeof(uint64_t));
-    else
-        memcpy(to, from, count * sizeof(uint64_t));
+    wide sum;
+
+    if ((a->first ^ b->first) | ((a->count - 1u) & ~1u) | ((b->count - 1u) & ~1u))
+        return false;
+    if (a->first + 2u > UT_BFP_LIMBS || __builtin_add_overflow(get_wide(a), get_wide(b), &sum))
+        return false;
+    put_wide(a, a->flags | b->flags, a->first, sum);
+    return true;
 }
 
-void ut_bfp_copy(struct ut_bfp *to, const struct ut_bfp *from)
-{
-    to->flags = from->flags;
-    to->first = from->first;
-    to->count = from->count;
-    copy_limbs(&to->limb[to->first], &from->limb[from->first], from->count);
-}
-
-void ut_bfp_add(struct ut_bfp *a, const struct ut_bfp *b)
+static void __attribute__((noinline)) add_any(struct ut_bfp *a, const struct ut_bfp *b)
 {
     unsigned int a_end = a->first + a->count, b_end = b->first + b->count;
     unsigned int first = a->first < b->first ? a->first : b->first;
@@ -142,6 +168,12 @@ void ut_bfp_add(struct ut_bfp *a, const struct ut_bfp *b)
     a->first = (uint8_t)first;
     a->count = (uint8_t)(last - first);
     trim_limbs(a);
+}
+
+void ut_bfp_add(struct ut_bfp *a, const struct ut_bfp *b)
+{
+    if (!add_wide(a, b))
+        add_any(a, b);
 }
 
 /* A magnitude: limbs [first, end), and a zero limb below `first`; the other limbs are not set. */
@@ -209,7 +241,39 @@ static uint64_t round_magnitude(const struct magnitude *m)
     return biased >= MAX_BIASED ? INF_BITS : biased << MANTISSA_BITS | (mantissa - HIDDEN_BIT);
 }
 
-double ut_bfp_round(const struct ut_bfp *b)
+/* Rounds a number of one or two limbs that is neither subnormal nor near the largest double. The
+ * mantissa is added with its hidden bit, so that a carry out of it increases the exponent. */
+static double round_wide(const struct ut_bfp *b)
+{
+    wide value = get_wide(b);
+    unsigned_wide magnitude = value < 0 ? -(unsigned_wide)value : (unsigned_wide)value;
+    uint64_t high = (uint64_t)(magnitude >> 64), low = (uint64_t)magnitude;
+    unsigned int top = high ? 127u - (unsigned int)__builtin_clzll(high)
+                            : 63u - (unsigned int)__builtin_clzll(low);
+    uint64_t exponent = (uint64_t)b->first * 64 + top - MANTISSA_BITS, mantissa;
+
+    if (top <= MANTISSA_BITS) {
+        mantissa = low << (MANTISSA_BITS - top);
+    } else {
+        unsigned int at = top - MANTISSA_BITS;
+        unsigned_wide half = (unsigned_wide)1 << (at - 1), below = magnitude & (2 * half - 1);
+        mantissa = (uint64_t)(magnitude >> at);
+        mantissa += below > half || (below == half && (mantissa & 1));
+    }
+    uint64_t sign = value < 0 ? 1ull << 63 : 0;
+    return double_of((exponent << MANTISSA_BITS) + mantissa + sign);
+}
+
+static bool is_wide(const struct ut_bfp *b)
+{
+    const unsigned int special = UT_BFP_NAN | UT_BFP_PLUS_INF | UT_BFP_MINUS_INF;
+    enum { LEAST = 1, MOST = 30 }; /* of `first`: the exponent is between 12 and 1996 */
+
+    return (b->flags & special) == 0 && b->count - 1u <= 1 &&
+           b->first - (unsigned int)LEAST <= MOST - LEAST;
+}
+
+static double __attribute__((noinline)) round_any(const struct ut_bfp *b)
 {
     const unsigned int both = UT_BFP_PLUS_INF | UT_BFP_MINUS_INF;
     const uint64_t sign = 1ull << 63;
@@ -225,22 +289,25 @@ double ut_bfp_round(const struct ut_bfp *b)
     return double_of(round_magnitude(&m) | (negative ? sign : 0));
 }
 
+double ut_bfp_round(const struct ut_bfp *b)
+{
+    return __builtin_expect(is_wide(b), 1) ? round_wide(b) : round_any(b);
+}
+
 size_t ut_bfp_pack(const struct ut_bfp *b, uint8_t *out)
 {
-    const uint8_t head[8] = {b->flags, b->first, b->count};
-
-    memcpy(out, head, sizeof(head));
-    copy_limbs(out + sizeof(head), &b->limb[b->first], b->count);
-    return sizeof(head) + b->count * sizeof(uint64_t);
+    memcpy(out, &b->head, sizeof(b->head));
+    ut_bfp_copy_limbs(out + sizeof(b->head), &b->limb[b->first], b->count);
+    return sizeof(b->head) + b->count * sizeof(uint64_t);
 }
 
 size_t ut_bfp_unpack(struct ut_bfp *b, const uint8_t *in, size_t size)
 {
     if (size < 8 || in[1] + in[2] > UT_BFP_LIMBS || size < 8 + in[2] * sizeof(uint64_t))
         return 0;
-    b->flags = in[0];
-    b->first = in[1];
-    b->count = in[2];
-    copy_limbs(&b->limb[b->first], in + 8, b->count);
+    set_head(b, in[0], in[1], in[2]);
+    ut_bfp_copy_limbs(&b->limb[b->first], in + 8, b->count);
+    if (b->count && b->limb[b->first] == 0)
+        return 0;
     return 8 + b->count * sizeof(uint64_t);
 }

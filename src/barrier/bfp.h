@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* Bit 0 stands for 2^-1074. The doubles end below bit 2098; the rest is headroom for sums: 2^205
  * times the largest double. A sum beyond that counts as an infinite contribution. */
@@ -33,15 +34,36 @@ enum ut_bfp_flags {
 /* Two's complement in limb[first] to limb[first + count - 1]; the last limb has the sign. The bits
  * below are zero, the bits above are copies of the sign. The number of limbs is minimal. */
 struct ut_bfp {
-    uint8_t flags;
-    uint8_t first, count;
+    union {
+        struct {
+            uint8_t flags;
+            uint8_t first, count;
+            uint8_t zero[5];
+        };
+        uint64_t head; /* the fields above as one word, which is copied and sent */
+    };
     uint64_t limb[UT_BFP_LIMBS];
 };
 
 void ut_bfp_set(struct ut_bfp *b, double value);
 void ut_bfp_add(struct ut_bfp *a, const struct ut_bfp *b);
 double ut_bfp_round(const struct ut_bfp *b);
-void ut_bfp_copy(struct ut_bfp *to, const struct ut_bfp *from);
+
+/* Most numbers have one or two limbs. */
+static inline void ut_bfp_copy_limbs(void *to, const void *from, unsigned int count)
+{
+    if (__builtin_expect(count == 1, 1))
+        memcpy(to, from, sizeof(uint64_t));
+    else if (count == 2)
+        memcpy(to, from, 2 * sizeof(uint64_t));
+    else
+        memcpy(to, from, count * sizeof(uint64_t));
+}
+static inline void ut_bfp_copy(struct ut_bfp *to, const struct ut_bfp *from)
+{
+    to->head = from->head;
+    ut_bfp_copy_limbs(&to->limb[to->first], &from->limb[from->first], from->count);
+}
 
 /* The wire format: flags, first, count, five zeros, the limbs. Returns the number of bytes. */
 size_t ut_bfp_pack(const struct ut_bfp *b, uint8_t *out);

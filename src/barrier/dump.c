@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "barrier/inner.h"
+#include "peers/peers.h"
 #include "stats/dump.h"
 
 enum { NAME = 80 };
@@ -11,11 +12,14 @@ static const char *name_of(char *buf, utofu_vbg_id_t id)
 {
     struct ut_vbg_ident ident;
     char rank[UT_DUMP_RANK];
+    bool certain;
+    int64_t at;
 
     if (!ut_vbg_id_unpack(id, &ident)) {
         snprintf(buf, NAME, "VBG %#llx", (unsigned long long)id);
     } else {
-        ut_dump_rank(rank, &ident.coords, ident.local_rank, false);
+        at = ut_peers_likely_local_rank(&ident.coords, ident.local_rank, &certain);
+        ut_dump_rank(rank, at, certain);
         snprintf(buf, NAME, "tni=%u gate=%u%s", ident.tni, ident.gate, rank);
     }
     return buf;

@@ -58,6 +58,9 @@ static inline void ut_value_set_head(struct ut_value *v, unsigned int op, size_t
 /* The head of a successful barrier: no values, status GOOD. */
 enum { UT_VALUE_BARRIER = UTOFU_REDUCE_OP_BARRIER };
 
+/* The head of the sum of one double, the usual reduction, whose functions need no loop. */
+enum { UT_VALUE_DOUBLE = UTOFU_REDUCE_OP_BFPSUM | 1 << 8 };
+
 /* The contribution of a process. */
 static inline void ut_value_barrier(struct ut_value *v)
 {
@@ -71,7 +74,11 @@ void ut_value_broken(struct ut_value *v, utofu_vbg_id_t culprit);
 void ut_value_combine_any(struct ut_value *into, const struct ut_value *other);
 static inline void ut_value_combine(struct ut_value *into, const struct ut_value *other)
 {
-    if (into->head != UT_VALUE_BARRIER || other->head != UT_VALUE_BARRIER)
+    if (into->head == UT_VALUE_BARRIER && other->head == UT_VALUE_BARRIER)
+        return;
+    if (into->head == UT_VALUE_DOUBLE && other->head == UT_VALUE_DOUBLE)
+        ut_bfp_add(&into->f[0], &other->f[0]);
+    else
         ut_value_combine_any(into, other);
 }
 
@@ -80,7 +87,9 @@ void ut_value_copy_data(struct ut_value *to, const struct ut_value *from);
 static inline void ut_value_copy(struct ut_value *to, const struct ut_value *from)
 {
     to->head = from->head;
-    if (from->count > 0)
+    if (from->head == UT_VALUE_DOUBLE)
+        ut_bfp_copy(&to->f[0], &from->f[0]);
+    else if (from->count > 0)
         ut_value_copy_data(to, from);
 }
 
@@ -89,6 +98,8 @@ size_t ut_value_pack_data(const struct ut_value *v, uint8_t *out);
 static inline size_t ut_value_pack(const struct ut_value *v, uint8_t *out)
 {
     memcpy(out, &v->head, UT_VALUE_HEAD);
+    if (v->head == UT_VALUE_DOUBLE)
+        return UT_VALUE_HEAD + ut_bfp_pack(&v->f[0], out + UT_VALUE_HEAD);
     return UT_VALUE_HEAD + (v->count ? ut_value_pack_data(v, out + UT_VALUE_HEAD) : 0);
 }
 /* False: the bytes are not a valid value. */
@@ -99,6 +110,11 @@ static inline bool ut_value_unpack(struct ut_value *v, const uint8_t *in, size_t
         memcpy(&v->head, in, UT_VALUE_HEAD);
         if (v->head == UT_VALUE_BARRIER)
             return true;
+    } else if (size > UT_VALUE_HEAD) {
+        memcpy(&v->head, in, UT_VALUE_HEAD);
+        if (v->head == UT_VALUE_DOUBLE)
+            return ut_bfp_unpack(&v->f[0], in + UT_VALUE_HEAD, size - UT_VALUE_HEAD) ==
+                   size - UT_VALUE_HEAD;
     }
     return ut_value_unpack_any(v, in, size);
 }

@@ -231,13 +231,6 @@ static void place_by_layout(struct ut_job_info *info, uint32_t nodes)
 
 static int place_by_root(struct ut_job_info *info)
 {
-    if (!hand.root.one_machine && ut_env_is_set(UT_ENV_NODE) && !ut_env_is_set(UT_ENV_LOCAL_RANK)) {
-        ut_error("bootstrap",
-                 "UTOFU_NODE is set but UTOFU_LOCAL_RANK is not: with UTOFU_ROOT=%s the "
-                 "processes of a node are not known otherwise",
-                 hand.root.text);
-        return -EINVAL;
-    }
     place_by_layout(info, hand.root.nodes         ? hand.root.nodes
                           : hand.root.one_machine ? 1
                                                   : hand.size);
@@ -374,13 +367,13 @@ static int place_by_variables(struct ut_job_info *info)
         info->node = (uint32_t)node;
         info->local_rank = (uint32_t)local_rank;
         info->local_size = (uint32_t)local_size;
-    } else if (ut_env_is_set(UT_ENV_NODE) && ut_env_is_set(UT_ENV_LOCAL_RANK) &&
-               ut_env_is_set(UT_ENV_LOCAL_SIZE)) {
-        info->local_size = 1; /* then all three are taken from the launcher */
+    } else if (ut_env_is_set(UT_ENV_NODE) &&
+               ut_env_is_set(UT_ENV_LOCAL_RANK) == ut_env_is_set(UT_ENV_LOCAL_SIZE)) {
+        info->local_size = 1; /* ut_job_open() puts in what the variables say */
     } else {
         ut_error("bootstrap",
-                 "the launcher (%s) does not say on which node rank %u is; set UTOFU_NODE, "
-                 "UTOFU_LOCAL_RANK and UTOFU_LOCAL_SIZE",
+                 "the launcher (%s) does not say on which node rank %u is; set UTOFU_NODE, and "
+                 "where processes share a node UTOFU_LOCAL_RANK and UTOFU_LOCAL_SIZE",
                  v->rank, hand.rank);
         return -EPROTO;
     }

@@ -29,6 +29,7 @@ static struct {
     struct ut_job_info info;
     uint32_t host_node; /* the launcher's node number, even if UTOFU_NODE is set */
     bool other_local_rank;
+    bool own_node; /* UTOFU_NODE is set alone: this process is the only one of its node */
     bool published;
     size_t own_size;
     uint8_t own_record[UT_JOB_RECORD_MAX];
@@ -38,9 +39,15 @@ static struct {
 static int apply_overrides(struct ut_job_info *info)
 {
     job.host_node = info->node;
+    job.own_node = ut_env_is_set(UT_ENV_NODE) && !ut_env_is_set(UT_ENV_LOCAL_RANK);
     if (ut_env_is_set(UT_ENV_NODE) && ut_env_num(UT_ENV_NODE) != info->node) {
         info->node = (uint32_t)ut_env_num(UT_ENV_NODE);
         info->num_nodes = 0;
+    }
+    if (job.own_node) {
+        info->num_nodes = 0;
+        info->local_rank = 0;
+        info->local_size = 1;
     }
     if (ut_env_is_set(UT_ENV_LOCAL_RANK)) {
         job.other_local_rank = ut_env_num(UT_ENV_LOCAL_RANK) != info->local_rank;
@@ -182,11 +189,29 @@ int64_t ut_job_rank_at(uint32_t node, uint32_t local_rank)
         return -ENOENT;
     if (node == info->node && local_rank == info->local_rank)
         return info->rank;
-    /* With UTOFU_NODE, processes of one machine are still found by their local rank, unless
-     * UTOFU_LOCAL_RANK is set, too */
+    if (job.own_node)
+        return -ENOENT;
+    /* With UTOFU_NODE and the launcher's UTOFU_LOCAL_RANK, processes of one machine are still found
+     * by their local rank */
     if (info->node != job.host_node)
         return job.other_local_rank ? -ENOENT : job.ops->rank_at(job.host_node, local_rank);
     return job.ops->rank_at(node, local_rank);
+}
+
+uint32_t ut_job_most_on_a_node(void)
+{
+    const struct ut_job_info *info;
+
+    if (ut_job_open(&info) != 0)
+        return 0;
+    /* where nodes are set by hand, no layout tells them, except that of utofurun */
+    bool by_hand = ut_env_is_set(UT_ENV_NODE) && strcmp(info->launcher, "utofurun") != 0;
+    uint32_t most = info->local_size, nodes = by_hand ? 0 : info->num_nodes;
+    for (uint32_t node = 0; node < nodes; node++) {
+        while (ut_job_rank_at(node, most) >= 0)
+            most++;
+    }
+    return most;
 }
 
 bool ut_job_is_on_one_host(const struct ut_job_info *info)

@@ -69,7 +69,7 @@ static void look_who_is_in(struct ut_vcq *vcq, utofu_vcq_hdl_t handle)
         uintptr_t thread = __atomic_load_n(&vcq->in_call, __ATOMIC_RELAXED);
         if (thread == 0 || thread == my_thread())
             continue;
-        if (__atomic_load_n(&vcq->handle, __ATOMIC_RELAXED) == handle &&
+        if (__atomic_load_n(&vcq->handle, __ATOMIC_RELAXED) == ut_handle_plain(handle) &&
             !(vcq->flags & UTOFU_VCQ_FLAG_THREAD_SAFE)) {
             const struct ut_check_report r = {
                 .id = UT_CHECK_CONCURRENT, .vcq = vcq, .caller = ut_check_caller(address)};

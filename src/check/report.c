@@ -108,7 +108,7 @@ static int describe(char *text, int used, const struct ut_vcq *vcq, const struct
                   (unsigned long long)op->number, (unsigned long long)vcq->id,
                   (unsigned long long)slot->desc.rmt_vcq_id);
     if (ut_vcq_id_unpack(slot->desc.rmt_vcq_id, &ident) && ut_vcq_ident_public(&ident) &&
-        ut_peers_find_owner(&ident.coords, ident.cq, &peer) == 0)
+        ut_peers_find_owner(&ident, &peer) == 0)
         used = append(text, used, " (rank %u)", (unsigned int)peer.rank);
     return append(text, used, ", %.3f ms ago in %s", (double)(ut_clock_ns() - op->at) * 1e-6,
                   place);

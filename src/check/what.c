@@ -121,10 +121,10 @@ static void find_remote(struct ut_vcq *vcq, const struct ut_slot *slot, struct u
         !ut_link_knows(vcq, d->rmt_vcq_id, d->rmt_stadd, ut_desc_length(d), &op->rmt_at))
         return;
     op->rmt_known = true;
-    int64_t rank = ut_peers_likely_rank(&ident.coords, ident.cq, &certain);
+    int64_t rank = ut_peers_likely_rank(&ident, &certain);
     if (certain)
         op->rmt_rank = (uint32_t)rank;
-    else if (same_node && ut_peers_find_owner(&ident.coords, ident.cq, &peer) == 0)
+    else if (same_node && ut_peers_find_owner(&ident, &peer) == 0)
         op->rmt_rank = peer.rank; /* the peer has asked for the connection, and was not looked up */
 }
 

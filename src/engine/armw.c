@@ -4,6 +4,7 @@
 
 #include <errno.h>
 
+#include "engine/parted.h"
 #include "engine/posting.h"
 
 /* Is there an ARMW by the device before this slot on the link, whose remote notice is not posted?
@@ -22,7 +23,8 @@ bool ut_post_waits_for_armw(const struct ut_link *link, const struct ut_slot *sl
 {
     return (slot->desc.flags & UTOFU_ONESIDED_FLAG_STRONG_ORDER) ||
            (link->vcq->armw_words && ut_slot_wants_remote_notice(slot) &&
-            armw_notice_missing_before(link, slot));
+            armw_notice_missing_before(link, slot)) ||
+           (link->rails && ut_parted_hold(link, slot));
 }
 
 /* Asks the target's CPU: the slot is in UT_STAGE_DATA until take_armw_reply(). */

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Messages and immediates of peers, and broken connections. */
 #include "armw/armw.h"
-#include "engine/posting.h"
+#include "engine/rails.h"
+#include "link/rails.h"
 #include "engine/failure.h"
 #include "util/env.h"
 #include "util/log.h"
+#include "util/probe.h"
 #include "stats/stats.h"
 
 static int rmt_mrq_error(enum ut_stag_result r)
@@ -125,6 +127,10 @@ static void on_message(void *ctx, const void *data, size_t size)
         serve_armw(link, data);
     } else if (size >= sizeof(struct ut_msg_armw_reply) && head->type == UT_MSG_ARMW_REPLY) {
         take_armw_reply(link, data);
+    } else if (size >= sizeof(*head) && head->type == UT_MSG_RAILS) {
+        ut_rails_on_message(link, head);
+    } else if (size >= sizeof(struct ut_msg_rail_keys) && head->type == UT_MSG_RAIL_KEYS) {
+        ut_rails_on_keys(link, data);
     } else if (size >= sizeof(struct ut_msg_packet) && head->type == UT_MSG_PACKET &&
                link->vcq->handlers) {
         link->vcq->handlers->packet(link, data, size);
@@ -174,7 +180,7 @@ static void rewind_link(struct ut_link *link)
 
     for (uint32_t n = link->first; n != UT_NO_SLOT; n = vcq->toq[n].next) {
         struct ut_slot *slot = &vcq->toq[n];
-        if (slot->state == UT_SLOT_DONE)
+        if (slot->state == UT_SLOT_DONE || (slot->parted && ut_parted_rewind(link, slot)))
             continue;
         slot->pending = 0;
         slot->fresh = false;
@@ -190,7 +196,7 @@ static void rewind_link(struct ut_link *link)
             resume = n;
     }
     link->to_post = resume;
-    link->armw_out = 0;
+    link->armw_out = ut_rails_out(link) & 0xffffff;
     link->reads_out = 0;
     link->empty_write_posted = false;
     ut_engine_retire(link);
@@ -212,24 +218,18 @@ static void resume_nop(struct ut_link *link, struct ut_slot *slot, bool behind, 
         slot->stage = UT_STAGE_NONE;
 }
 
-/* It was posted, and it is unknown whether it was executed: executing it twice may do harm. */
-static bool has_unknown_fate(const struct ut_slot *slot)
-{
-    return slot->stage != UT_STAGE_NONE && ut_env_num(UT_ENV_AFTER_BREAK) == UT_AFTER_BREAK_REPORT;
-}
-
 static void end_with_unknown_fate(struct ut_link *link, struct ut_slot *slot)
 {
-    ut_slot_fails(link, slot, UTOFU_ERR_MRQ_OTHER);
-    slot->cause = UT_CAUSE_FATE;
+    ut_engine_fails_unsure(link, slot);
     slot->state = UT_SLOT_DONE;
 }
 
 /* A remote notice is counted, and without one the target does not use the data. */
 static void resume_put(struct ut_link *link, struct ut_slot *slot, bool behind, bool messaged)
 {
-    if (!behind && has_unknown_fate(slot) && !ut_slot_wants_remote_notice(slot) &&
-        !ut_desc_sps(&slot->desc))
+    /* a later message does not wait for parts by other connections; its own does */
+    behind = behind && (messaged || !slot->parted);
+    if (!behind && ut_engine_keeps_unsure(slot))
         end_with_unknown_fate(link, slot);
     else
         resume_nop(link, slot, behind, messaged);
@@ -246,7 +246,7 @@ static void resume_get(struct ut_link *link, struct ut_slot *slot, bool behind, 
 static void resume_armw(struct ut_link *link, struct ut_slot *slot, bool behind, bool messaged)
 {
     if (!behind || !messaged) {
-        if (link->vcq->armw_words && !slot->applied && has_unknown_fate(slot))
+        if (link->vcq->armw_words && !slot->applied && ut_engine_is_unsure(slot))
             end_with_unknown_fate(link, slot);
         else
             slot->stage = UT_STAGE_NONE;
@@ -320,7 +320,8 @@ static void end_owed_by_a_freed_one(struct ut_link *link)
         ut_slot_fails(link, &toq[n], UTOFU_ERR_MRQ_PEER);
         toq[n].state = UT_SLOT_DONE;
     }
-    link->armw_out = 0;
+    link->armw_out = ut_rails_out(link) & 0xffffff;
+    ut_parted_anew(link);
 }
 
 static void end_delivered(struct ut_link *link, uint64_t count, bool anew)
@@ -360,7 +361,7 @@ static void enter_connection(struct ut_link *link)
 
 static void pump_link(struct ut_link *link)
 {
-    ut_engine_pump(link);
+    ut_rails_continue(link);
     if (link->vcq->stats)
         ut_stats_check_blocked(link);
 }
@@ -369,12 +370,14 @@ static void give_up(struct ut_link *link, int rc)
 {
     const struct ut_vcq_handlers *handlers = link->vcq->handlers;
 
+    UT_PROBE3(death, link->vcq->id, link->peer, rc);
     ut_engine_fail_all(link, rc);
     if (handlers)
         handlers->link_failed(link, ut_link_is_given_up(link));
 }
 
 const struct ut_link_ops ut_engine_link_ops = {
+    .rail_callbacks = &ut_rails_callbacks,
     .connected = enter_connection,
     .pump = pump_link,
     .give_up = give_up,

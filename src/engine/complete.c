@@ -1,40 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Completions of the provider: communications end, and others behind them are posted. */
+#include "engine/rails.h"
 #include "engine/retire.h"
 #include "stats/stats.h"
-
-static bool done_with_error(struct ut_link *link, struct ut_slot *slot, enum prov_status status)
-{
-    switch (status) {
-    case PROV_RMT_ACCESS:
-        if (slot->retries++ == 0) {
-            ut_link_forget(link, slot->desc.rmt_stadd);
-            return false; /* posted again on the new connection */
-        }
-        ut_slot_fails(link, slot, UTOFU_ERR_MRQ_RMT_MEMORY);
-        return true;
-    case PROV_RMT_FAULT:
-        ut_slot_fails(link, slot, UTOFU_ERR_MRQ_RMT_MEMORY);
-        return true;
-    case PROV_LCL_ACCESS:
-        ut_slot_fails(link, slot,
-                      ut_slot_is_to_local(slot) || slot->tcq_ready ? UTOFU_ERR_MRQ_LCL_MEMORY
-                                                                   : UTOFU_ERR_TCQ_MEMORY);
-        return true;
-    case PROV_FAILED:
-        ut_slot_fails(link, slot, UTOFU_ERR_MRQ_OTHER);
-        return true;
-    default:
-        return false; /* PEER, FLUSHED: down() decides */
-    }
-}
 
 /* If the connection goes down, ut_link_on_down() ends or repeats the slot; if it stays up, the slot
  * gets no more completions. */
 static void slot_failed(struct ut_link *link, struct ut_slot *slot, enum prov_status status)
 {
     slot->unsignalled = false;
-    if (done_with_error(link, slot, status)) {
+    if (ut_engine_ends_by_error(link, slot, status)) {
         if (slot->pending == 0)
             ut_engine_finish(link, slot);
     } else if (status == PROV_RMT_ACCESS) {
@@ -278,6 +253,9 @@ other_done(struct ut_link *link, uint64_t cookie, enum prov_status status)
         break;
     case UT_COOKIE_MSG:
         ut_link_msg_done(link, cookie, status);
+        break;
+    case UT_COOKIE_PART:
+        ut_rails_done(link, (uint32_t)(cookie >> 3), status, false);
         break;
     case UT_COOKIE_NONE:
         link->empty_write_posted = false;

@@ -158,7 +158,7 @@ bool ut_engine_submit_direct(struct ut_vcq *vcq)
     case UT_DESC_PUT:
     case UT_DESC_PIGGYBACK:
     case UT_DESC_GET:
-        return ut_submit_direct(vcq, slot, ut_link_if_any(vcq, r.rmt_vcq_id), &r, false);
+        return ut_submit_direct(vcq, slot, ut_link_if_any(vcq, r.rmt_vcq_id), &r, true);
     default:
         return false;
     }

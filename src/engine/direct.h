@@ -56,29 +56,42 @@ UT_INLINE bool ut_find_word(const struct ut_link *link, const struct ut_request 
     return prov_is_word(r->kind == UT_DESC_GET ? ends->local : *word, UT_WORD);
 }
 
-/* Submits the slot behind the tail as complete. The provider, which would notice that the peer is
- * dead, is not called. But the TOQ is full at least once in as many puts as it has entries, and
- * then the put is started by ut_engine_submit_direct(), which calls the provider. The program polls
- * the MRQ for most gets, and for few puts. */
+/* Moves the word, a load or a store of this CPU. */
+UT_INLINE void ut_move_word(const struct ut_request *r, const struct ut_ends *ends, void *word)
+{
+    if (r->kind == UT_DESC_GET)
+        prov_move_word(ends->local, word);
+    else
+        prov_move_word(word, r->kind == UT_DESC_PIGGYBACK ? r->data : ends->local);
+}
+
+/* Submits the slot behind the tail as complete: of its descriptor only the flags are needed, which
+ * say whether it has a TCQ entry. The provider, which would notice that the peer is dead, is not
+ * called. But the TOQ is full at least once in as many puts as it has entries, and then the put is
+ * started by ut_engine_submit_direct(), which calls the provider. */
 UT_INLINE void ut_end_at_once(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot,
                               const struct ut_request *r)
 {
     const struct ut_slot executed = {.tcq_ready = true};
 
+    slot->desc.flags = ut_desc_flags(r->flags);
     slot->progress = executed.progress;
-    slot->history = 0;
     slot->state = UT_SLOT_RETIRED;
     vcq->toq_exec = ++vcq->toq_tail;
-    if (__builtin_expect(!(r->flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE), 1))
+    if (!(r->flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE))
         return;
     if (r->kind == UT_DESC_GET)
         ut_mrq_push(vcq, 0,
                     (struct utofu_mrq_notice){.notice_type = UTOFU_MRQ_TYPE_LCL_GET,
                                               .vcq_id = link->peer,
-                                              .edata = (uint8_t)r->edata,
+                                              .edata = r->edata,
                                               .lcl_stadd = r->lcl_stadd + UT_WORD});
     else
-        ut_engine_local_notice_called(link, slot);
+        ut_mrq_push(vcq, 0,
+                    (struct utofu_mrq_notice){.notice_type = UTOFU_MRQ_TYPE_LCL_PUT,
+                                              .vcq_id = link->peer,
+                                              .edata = r->edata,
+                                              .rmt_stadd = r->rmt_stadd + UT_WORD});
 }
 
 /* Defined in direct.c. ut_post_few() always posts the put of a few bytes in the slot, to last_link;
@@ -101,12 +114,12 @@ UT_INLINE bool ut_is_few(const struct ut_link *link, const struct ut_request *r)
     return r->length - 1 < link->few && !(r->flags & NOT_OF_FEW) && !ut_flags_sps(r->flags);
 }
 
-/* Submits and posts the request, a put with or without piggyback, or a get, which is encoded in the
- * slot behind the tail of the TOQ. Only if ut_toq_is_direct(). `as_word`: this CPU may move the
- * data; else the provider is called. False: nothing was done, and the caller calls
- * ut_engine_submit(). */
+/* Submits and posts the request, a put with or without piggyback, or a get, in the slot behind the
+ * tail of the TOQ. Only if ut_toq_is_direct(). `encoded`: the descriptor is in the slot, and the
+ * provider is called. Else this CPU may move the data, and the descriptor is encoded only where it
+ * does not. False: nothing was done but this, and the caller calls ut_engine_submit(). */
 UT_INLINE bool ut_submit_direct(struct ut_vcq *vcq, struct ut_slot *slot, struct ut_link *link,
-                                const struct ut_request *r, bool as_word)
+                                const struct ut_request *r, bool encoded)
 {
     struct ut_ends ends;
     void *word;
@@ -114,16 +127,17 @@ UT_INLINE bool ut_submit_direct(struct ut_vcq *vcq, struct ut_slot *slot, struct
     UT_ASSERT(ut_is_locked(&vcq->lock) && ut_toq_is_sound(vcq) && ut_toq_is_direct(vcq));
     UT_ASSERT(slot == ut_engine_slot(vcq, 0) && slot->state == UT_SLOT_FREE);
     UT_ASSERT(link == vcq->last_link || link == &ut_link_none);
-    if (!ut_link_is_clear(link) || !ut_find_ends(vcq->stags, link, slot, r, &ends))
-        return false;
-    if (as_word && ut_find_word(link, r, &ends, &word)) {
-        if (r->kind == UT_DESC_GET)
-            prov_move_word(ends.local, word);
-        else
-            prov_move_word(word, ends.local);
-        ut_end_at_once(vcq, link, slot, r);
-        return true;
+    bool found = ut_link_is_clear(link) && ut_find_ends(vcq->stags, link, slot, r, &ends);
+    if (!encoded) {
+        if (found && ut_find_word(link, r, &ends, &word)) {
+            ut_move_word(r, &ends, word);
+            ut_end_at_once(vcq, link, slot, r);
+            return true;
+        }
+        ut_request_encode(&slot->desc, r, 0);
     }
+    if (!found)
+        return false;
     if (r->kind == UT_DESC_GET)
         return ut_post_get_direct(vcq, slot, link, ends);
     if (!ut_is_few(link, r))

@@ -57,7 +57,7 @@ static const char *rank_of(utofu_vcq_id_t id, char *buf, size_t size)
     *buf = '\0';
     if (!ut_vcq_id_unpack(id, &ident) || !ut_vcq_ident_public(&ident))
         return buf;
-    int64_t rank = ut_peers_likely_rank(&ident.coords, ident.cq, &certain);
+    int64_t rank = ut_peers_likely_rank(&ident, &certain);
     if (rank >= 0)
         snprintf(buf, size, " (%srank %lld)", certain ? "" : "probably ", (long long)rank);
     return buf;

@@ -7,6 +7,7 @@
 
 #include "check/check.h"
 #include "engine/posting.h"
+#include "record/record.h"
 #include "shuffle/shuffle.h"
 #include "util/idle.h"
 #include "util/log.h"
@@ -77,6 +78,8 @@ static void __attribute__((noinline)) start_watched(struct ut_vcq *vcq, struct u
 {
     if (vcq->check)
         ut_check_start(vcq, slot);
+    if (vcq->recorded && (vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE))
+        ut_record_started(vcq);
     if (vcq->stats)
         start_counted(vcq, slot);
     else
@@ -216,6 +219,8 @@ static void __attribute__((noinline)) submit_watched(struct ut_vcq *vcq, uint32_
 {
     if (vcq->stats)
         ut_stats_submit(vcq, n);
+    if (vcq->recorded)
+        ut_record_submit(vcq, n);
     vcq->toq_tail += n;
     ut_toq_limit_direct(vcq);
     if ((!delay || ut_shuffle_starts(vcq)) && !vcq->check)
@@ -326,8 +331,13 @@ void ut_engine_request_completions(struct ut_vcq *vcq)
 int ut_engine_make_room(struct ut_vcq *vcq, uint32_t n)
 {
     reclaim_slots(vcq);
-    if (ut_engine_room(vcq) >= n)
+    if (ut_engine_room(vcq) >= n) {
+        /* a program that only puts, and looks into its memory, polls nothing: what peers ask for,
+         * such as memory that they can map, is handled here, once in as many puts as the TOQ has
+         * entries */
+        ut_engine_progress(vcq);
         return 0;
+    }
     start_due(vcq); /* starts descriptors delayed by DELAY_START or the check mode */
     ut_engine_progress(vcq);
     reclaim_slots(vcq);
@@ -389,10 +399,8 @@ int ut_engine_progress_rest(struct ut_vcq *vcq)
 {
     int events = 0;
 
-    if (vcq->waiting) {
-        ut_link_step_waiting(vcq);
-        events++;
-    }
+    if (vcq->waiting)
+        events += ut_link_step_waiting(vcq);
     if (vcq->handlers)
         events += vcq->handlers->progress(vcq);
     if (!ut_vcq_has_thread() && vcq->unattended++ % INLINE_EVERY == 0)

@@ -198,7 +198,7 @@ static void add_peer(struct text *t, utofu_vcq_id_t id)
     if (!ut_vcq_id_unpack(id, &ident) || !ut_vcq_ident_public(&ident))
         return;
     const uint8_t *at = ident.coords.at;
-    int64_t rank = ut_peers_likely_rank(&ident.coords, ident.cq, &certain);
+    int64_t rank = ut_peers_likely_rank(&ident, &certain);
     add_text(t, " (");
     if (rank >= 0)
         add_text(t, "%srank %lld, ", certain ? "" : "probably ", (long long)rank);

@@ -118,6 +118,16 @@ static inline void ut_engine_remote_notice(struct ut_link *link, uint8_t type, u
         ut_engine_push_remote_notice(link, type, edata, lcl_stadd, rmt_stadd);
 }
 
+/* A request ended with this status, which is neither OK, PEER nor FLUSHED. True: so does the slot,
+ * whose code is set; false: it is posted again. */
+bool ut_engine_ends_by_error(struct ut_link *link, struct ut_slot *slot, enum prov_status status);
+/* It was posted, it is unknown whether it was executed, and executing it twice may do harm
+ * (UTOFU_AFTER_BREAK). The same of a put, which is repeated if it has a notice, as that is counted:
+ * without one the target does not use the data. And the code of such a communication. */
+bool ut_engine_is_unsure(const struct ut_slot *slot);
+bool ut_engine_keeps_unsure(const struct ut_slot *slot);
+void ut_engine_fails_unsure(struct ut_link *link, struct ut_slot *slot);
+
 /* An atomic of the device has completed. */
 void ut_engine_atomic_done(struct ut_link *link, struct ut_slot *slot);
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/posting.h"
+#include "engine/parts.h"
 #include "mapped.h"
 #include "stats/stats.h"
 
@@ -18,7 +18,9 @@ static inline uint32_t post_flags(const struct ut_vcq *vcq, const struct ut_slot
 }
 
 /* Sends the remote notice of a put or a get as a message; that of a put announces its STADD. */
-static int send_notice(struct ut_link *link, struct ut_slot *slot, uint32_t flags)
+static inline __attribute__((always_inline)) int send_notice(struct ut_link *link,
+                                                             struct ut_slot *slot, uint32_t flags,
+                                                             enum ut_cookie cookie)
 {
     const struct ut_desc *d = &slot->desc;
     struct ut_msg_notice m = {
@@ -39,7 +41,7 @@ static int send_notice(struct ut_link *link, struct ut_slot *slot, uint32_t flag
             flags |= PROV_SOLICITED;
     }
     int rc = link->ops->send(link->conn, &m, sizeof(m), flags,
-                             ut_cookie(UT_COOKIE_SLOT, ut_slot_number(link->vcq, slot)));
+                             ut_cookie(cookie, ut_slot_number(link->vcq, slot)));
     if (rc >= 0) {
         slot->msg_number = ut_link_count_tx(link);
         if (d->kind != UT_DESC_GET)
@@ -66,7 +68,7 @@ static enum ut_outcome mark_accepted(struct ut_link *link, struct ut_slot *slot,
 static enum ut_outcome post_notice(struct ut_link *link, struct ut_slot *slot)
 {
     uint32_t flags = post_flags(link->vcq, slot);
-    int rc = send_notice(link, slot, flags);
+    int rc = send_notice(link, slot, flags, UT_COOKIE_SLOT);
 
     if (rc < 0)
         return ut_post_refused(link, slot, rc);
@@ -142,8 +144,12 @@ static inline enum ut_outcome post_put(struct ut_link *link, struct ut_slot *slo
     else if (notify)
         x.flags &= ~(uint32_t)PROV_SIGNAL; /* the message after it is signalled */
     int rc = link->ops->write(link->conn, &x);
-    if (__builtin_expect(rc < 0, 0))
-        return ut_post_refused(link, slot, rc);
+    if (__builtin_expect(rc < 0, 0)) {
+        if (rc == -EMSGSIZE && ut_parts_post(link, slot, &x, &rc, &outcome))
+            return outcome;
+        if (rc < 0)
+            return ut_post_refused(link, slot, rc);
+    }
     slot->pending++;
     if (rc & PROV_COMPLETE)
         slot->tcq_ready = true;
@@ -152,6 +158,21 @@ static inline enum ut_outcome post_put(struct ut_link *link, struct ut_slot *slo
     if (rides)
         slot->msg_number = ut_link_count_tx(link);
     return data_accepted(link, slot, rc, notify && !rides);
+}
+
+int ut_post_parted_notice(struct ut_link *link, struct ut_slot *slot)
+{
+    struct prov_xfer x = {
+        .flags = PROV_SIGNAL | ut_notify_flags(&slot->desc),
+        .cookie = ut_cookie(UT_COOKIE_PART, ut_slot_number(link->vcq, slot)),
+    };
+
+    if (!ut_notice_fits_immediate(link, &slot->desc, &x.imm))
+        return send_notice(link, slot, PROV_SIGNAL, UT_COOKIE_PART);
+    int rc = link->ops->write(link->conn, &x);
+    if (rc >= 0)
+        slot->msg_number = ut_link_count_tx(link);
+    return rc;
 }
 
 /* Posts the read, and after it the message with the notice. */

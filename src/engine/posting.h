@@ -163,6 +163,9 @@ static inline uint32_t ut_armw_name(const struct ut_link *link, uint32_t number)
     return link->era * (link->vcq->toq_mask + 1) + number;
 }
 
+/* Posts the remote notice of a put in parts; returns what the provider does. */
+int ut_post_parted_notice(struct ut_link *link, struct ut_slot *slot);
+
 enum ut_outcome ut_post_armw(struct ut_link *link, struct ut_slot *slot);
 /* Continues device ARMWs whose next request could not be posted. */
 void ut_armw_resume(struct ut_link *link);

@@ -6,8 +6,11 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "engine/parted.h"
 #include "engine/posting.h"
+#include "link/rails.h"
 #include "stats/stats.h"
+#include "util/env.h"
 #include "vcq/wake.h"
 
 void ut_engine_retire_counted(struct ut_link *link, struct ut_slot *slot)
@@ -109,6 +112,48 @@ enum ut_outcome ut_post_fails(struct ut_link *link, struct ut_slot *slot, int rc
     return UT_POSTED;
 }
 
+bool ut_engine_ends_by_error(struct ut_link *link, struct ut_slot *slot, enum prov_status status)
+{
+    switch (status) {
+    case PROV_RMT_ACCESS:
+        if (slot->retries++ == 0) {
+            ut_link_forget(link, slot->desc.rmt_stadd);
+            return false; /* posted again on the new connection */
+        }
+        ut_slot_fails(link, slot, UTOFU_ERR_MRQ_RMT_MEMORY);
+        return true;
+    case PROV_RMT_FAULT:
+        ut_slot_fails(link, slot, UTOFU_ERR_MRQ_RMT_MEMORY);
+        return true;
+    case PROV_LCL_ACCESS:
+        ut_slot_fails(link, slot,
+                      ut_slot_is_to_local(slot) || slot->tcq_ready ? UTOFU_ERR_MRQ_LCL_MEMORY
+                                                                   : UTOFU_ERR_TCQ_MEMORY);
+        return true;
+    case PROV_FAILED:
+        ut_slot_fails(link, slot, UTOFU_ERR_MRQ_OTHER);
+        return true;
+    default:
+        return false; /* PEER, FLUSHED: down() decides */
+    }
+}
+
+bool ut_engine_is_unsure(const struct ut_slot *slot)
+{
+    return slot->stage != UT_STAGE_NONE && ut_env_num(UT_ENV_AFTER_BREAK) == UT_AFTER_BREAK_REPORT;
+}
+
+bool ut_engine_keeps_unsure(const struct ut_slot *slot)
+{
+    return ut_engine_is_unsure(slot) && !ut_slot_tells_peer(slot);
+}
+
+void ut_engine_fails_unsure(struct ut_link *link, struct ut_slot *slot)
+{
+    ut_slot_fails(link, slot, UTOFU_ERR_MRQ_OTHER);
+    slot->cause = UT_CAUSE_FATE;
+}
+
 int ut_post_local_error(const struct ut_slot *slot, enum ut_stag_result r)
 {
     bool mrq = ut_slot_is_to_local(slot);
@@ -168,12 +213,14 @@ void ut_engine_fail_all(struct ut_link *link, int rc)
             continue;
         answers_late |= may_be_answered(slot);
         ut_slot_fails(link, slot, rc);
+        if (slot->parted && ut_parted_rewind(link, slot))
+            continue; /* ends when no other connection reads its source any more */
         slot->pending = 0;
         slot->state = UT_SLOT_DONE;
     }
     link->era += answers_late;
     link->to_post = UT_NO_SLOT;
-    link->armw_out = 0;
+    link->armw_out = ut_rails_out(link) & 0xffffff;
     link->reads_out = 0;
     ut_engine_retire(link);
 }

@@ -4,6 +4,7 @@
 
 #include "link/heard.h"
 #include "link/inner.h"
+#include "link/rails.h"
 #include "util/assert.h"
 #include "util/clock.h"
 #include "util/env.h"
@@ -120,6 +121,7 @@ static void greet_peer(struct ut_link *link, const struct offer *offer)
     link->was_up = true;
     link->up_ms = ut_now_ms();
     link->backoff_ms = link->pause_ms = 0;
+    ut_rails_greet(link);
     if (ut_link_take_hello(link, offer->hello, offer->size))
         link->vcq->link_ops->pump(link);
     else
@@ -258,12 +260,14 @@ static void lack_memory(struct ut_link *link)
     end_by(link, UT_LIFE_NO_MEMORY, UT_CAUSE_NO_MEMORY, 0);
 }
 
-bool ut_link_step_waiting(struct ut_vcq *vcq)
+int ut_link_step_waiting(struct ut_vcq *vcq)
 {
     struct ut_link *list = vcq->waiting;
     uint64_t now = ut_now_ms();
+    int ended = 0;
 
     vcq->waiting = NULL;
+    vcq->steps_waiting = true;
     while (list) {
         struct ut_link *link = list;
         list = link->waiting_next;
@@ -274,8 +278,21 @@ bool ut_link_step_waiting(struct ut_vcq *vcq)
             apply_event(link, UT_LIFE_DUE, NULL);
         else
             ut_link_wait(link);
+        ended += !link->in_waiting;
     }
-    return vcq->waiting != NULL;
+    vcq->steps_waiting = false;
+    return ended;
+}
+
+uint64_t ut_link_waiting_until(const struct ut_vcq *vcq, uint64_t now)
+{
+    uint64_t until = UINT64_MAX;
+
+    for (const struct ut_link *link = vcq->waiting; link; link = link->waiting_next) {
+        uint64_t due = is_due(link, now) ? now : link->retry_ms;
+        until = due < until ? due : until;
+    }
+    return until;
 }
 
 void ut_link_on_up(struct ut_link *link, const void *hello, size_t size)
@@ -446,6 +463,7 @@ void ut_link_destroy_all(struct ut_vcq *vcq)
         keep_heard(link);
         if (link->conn)
             link->ops->conn_close(link->conn);
+        ut_rails_close(link);
         ut_link_drop_table(link);
         ut_link_free_messages(link);
         ut_link_free_spares(link);

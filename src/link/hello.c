@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "link/inner.h"
+#include "link/rails.h"
 #include "util/log.h"
 
 void ut_link_fill_hello(const struct ut_link *link, int provider, uint16_t serial,
@@ -55,6 +56,7 @@ bool ut_link_take_hello(struct ut_link *link, const void *data, size_t size)
     ut_link_drop_table(link);
     ut_announced_forget(&link->tx_announced);
     if (recreated) {
+        ut_rails_drop_keys(link);
         link->rx_number = 0;
         ut_link_free_messages(link); /* these answer the previous VCQ of this id */
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of this module share. Each file uses the files listed before it: link.c; kept.c
- * and read.c; hello.c; seek.c; connect.c; message.c. */
+/* What the files of this module share. Each file uses the files listed before it: link.c; kept.c,
+ * read.c and ports.c; hello.c; seek.c; connect.c; message.c; rails.c. */
 #ifndef UT_LINK_INNER_H
 #define UT_LINK_INNER_H
 

@@ -109,5 +109,6 @@ void ut_link_wait(struct ut_link *link)
     link->in_waiting = true;
     link->waiting_next = link->vcq->waiting;
     link->vcq->waiting = link;
-    ut_vcq_need(link->vcq);
+    if (!link->vcq->steps_waiting) /* else whoever looks at the link does so again */
+        ut_vcq_need(link->vcq);
 }

@@ -20,6 +20,7 @@
 #include "vcq/vcq.h"
 
 struct ut_stats_peer;
+struct ut_rails;
 
 /* A message of the library itself: the answer to an ARMW, or a packet of a gate. Kept until its
  * arrival is known. */
@@ -64,7 +65,7 @@ struct ut_link {
         struct {
             uint32_t to_post;
             uint32_t state : 8;     /* enum ut_link_state */
-            uint32_t armw_out : 24; /* incomplete ARMWs */
+            uint32_t armw_out : 24; /* incomplete ARMWs, and puts in parts */
         };
         uint64_t readiness; /* these fields, compared at once: ut_link_is_clear() */
     };
@@ -101,6 +102,7 @@ struct ut_link {
     uint64_t key;
     uint16_t serial, peer_serial; /* how often the link was up, as each side counts */
     struct ut_stats_peer *stats;  /* if the VCQ is counted, from the first use on */
+    struct ut_rails *rails;       /* of a process with several ports: rails.h; or NULL */
 
     struct ut_link_msg *msg_spare; /* free buffers for small messages */
     uint32_t num_spare;
@@ -149,10 +151,12 @@ static inline struct ut_link *ut_link_if_any(struct ut_vcq *vcq, utofu_vcq_id_t 
 
 /* Starts connecting if the link is idle, or if the peer was given up and may be tried again. */
 void ut_link_want(struct ut_link *link);
-/* The next progress call looks at the link again. */
+/* The next progress call looks at the link again, by the background thread if by nobody else. */
 void ut_link_wait(struct ut_link *link);
-/* Looks at every waiting link; true if a link still waits. */
-bool ut_link_step_waiting(struct ut_vcq *vcq);
+/* Looks at every waiting link; returns how many do not wait any more. */
+int ut_link_step_waiting(struct ut_vcq *vcq);
+/* When a waiting link is due; at once, if it waits for room. UINT64_MAX: no link waits. */
+uint64_t ut_link_waiting_until(const struct ut_vcq *vcq, uint64_t now);
 /* Closes connections and frees the links. */
 void ut_link_destroy_all(struct ut_vcq *vcq);
 
@@ -200,7 +204,8 @@ static inline bool ut_link_is_given_up(const struct ut_link *link)
     return link->state == UT_LINK_SILENT || link->state == UT_LINK_GONE;
 }
 
-/* Is the link connected, with no communication waiting to be posted and no incomplete ARMW? */
+/* Is the link connected, with no communication waiting to be posted, and no incomplete ARMW or
+ * put in parts? */
 static inline bool ut_link_is_clear(const struct ut_link *link)
 {
     const struct ut_link clear = {.to_post = UT_NO_SLOT, .state = UT_LINK_UP};
@@ -243,6 +248,7 @@ enum ut_cookie {
     UT_COOKIE_SLOT, /* TOQ slot number */
     UT_COOKIE_READ, /* of the STag table */
     UT_COOKIE_MSG,
+    UT_COOKIE_PART, /* TOQ slot number, of a put in parts */
 };
 static inline uint64_t ut_cookie(enum ut_cookie what, uint32_t which)
 {
@@ -272,6 +278,7 @@ const char *ut_link_waits_for(const struct ut_link *link, const struct ut_link_l
 
 /* What links call in the engine: ut_vcq.link_ops. Not used on fast paths. */
 struct ut_link_ops {
+    const struct prov_callbacks *rail_callbacks; /* of the endpoints of rails */
     void (*connected)(struct ut_link *link); /* the connection is up; the hello is handled next */
     void (*pump)(struct ut_link *link);      /* posts waiting communications */
     void (*give_up)(struct ut_link *link, int rc); /* MRQ errors for all on it */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is on a link, and what it waits for. */
-#include "link/link.h"
+#include "link/rails.h"
 
 struct ut_link_load ut_link_load(const struct ut_link *link)
 {
@@ -40,7 +40,7 @@ const char *ut_link_waits_for(const struct ut_link *link, const struct ut_link_l
         return "an entry of the peer's STag table";
     if (link->to_post != UT_NO_SLOT || link->msg_to_post)
         return "a free entry in the provider's queue";
-    if (link->armw_out)
+    if (link->armw_out > ut_rails_out(link))
         return "the peer's answer to an ARMW";
     return load->posted || load->messages ? "completions"
                                           : "nothing: no communication of this process uses it";

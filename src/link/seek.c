@@ -86,6 +86,8 @@ static struct ut_link_news ask_peer(struct ut_link *link, const struct ut_peer *
     link->conn = NULL;
     if (rc == -EPROTO)
         return refuse_address(peer->rank);
+    if (rc == -EHOSTUNREACH)
+        return make_news(UT_LIFE_NOBODY, UT_CAUSE_UNREACHABLE, 0);
     if (rc == -ENOMEM)
         return wait_for_resources(link, rc, now);
     if (rc == -EAGAIN && now < link->deadline_ms)
@@ -136,7 +138,7 @@ struct ut_link_news ut_link_seek(struct ut_link *link)
     struct ut_peer peer;
 
     ut_vcq_id_unpack(link->peer, &ident);
-    int rc = ut_vcq_ident_public(&ident) ? ut_peers_find_owner(&ident.coords, ident.cq, &peer)
+    int rc = ut_vcq_ident_public(&ident) ? ut_peers_find_owner(&ident, &peer)
                                          : ut_peers_find_local_rank(&ident.coords, ident.cq, &peer);
     if (rc == 0)
         return ask_peer(link, &peer, now);

@@ -12,6 +12,7 @@
 #include "bootstrap/nodes.h"
 #include "bootstrap/store.h"
 #include "peers/address.h"
+#include "process/cqs.h"
 #include "registry.h"
 #include "util/clock.h"
 #include "util/env.h"
@@ -133,6 +134,29 @@ static void drop_out_of_reach(struct known *k)
     }
 }
 
+/* Do its place and its node agree with what this process calculates ids from? */
+static int check_place(const struct known *k, char why[UT_ADDRESS_WHY])
+{
+    const struct ut_address_record *r = &k->record;
+    const struct ut_job_info *job = proc->job;
+
+    if (k->rank != job->rank && r->node == job->node && r->local_rank == job->local_rank) {
+        snprintf(why, UT_ADDRESS_WHY,
+                 "has local rank %u on node %u, as this process has; where processes share a node, "
+                 "set UTOFU_LOCAL_RANK and UTOFU_LOCAL_SIZE beside UTOFU_NODE",
+                 job->local_rank, job->node);
+        return -EADDRINUSE;
+    }
+    if (proc->fugaku_cqs && r->local_size != proc->most_local) {
+        snprintf(why, UT_ADDRESS_WHY,
+                 "calculates with %u processes on a node, this process with %u: with "
+                 "UTOFU_CQ_MAP=fugaku, set UTOFU_LOCAL_SIZE to the most on any node",
+                 r->local_size, proc->most_local);
+        return -EPROTONOSUPPORT;
+    }
+    return 0;
+}
+
 /* A bad record does not end this process: only communication with that rank fails. A good record
  * that cannot be stored for lack of memory is used, and requested again the next time. */
 static int take_record(struct sought *s, struct known *k)
@@ -140,6 +164,8 @@ static int take_record(struct sought *s, struct known *k)
     char why[UT_ADDRESS_WHY];
 
     s->bad = ut_address_check(k->bytes, k->size, proc->armw_mode, why);
+    if (s->bad == 0)
+        s->bad = check_place(k, why);
     if (s->bad != 0) {
         s->bad_ms = ut_now_ms() + LAST_PAUSE_MS;
         ut_error("process", "rank %u %s; it cannot be reached", k->rank, why);
@@ -229,7 +255,7 @@ static bool node_by_layout(uint32_t rank, uint32_t *node)
                                 job->num_nodes ? rank / job->num_nodes : 0};
 
     /* no launcher's layout except utofurun's has the node numbers of UTOFU_NODE */
-    if (!job->num_nodes || (ut_env_is_set(UT_ENV_NODE) && strcmp(job->launcher, "hand") != 0))
+    if (!job->num_nodes || (ut_env_is_set(UT_ENV_NODE) && strcmp(job->launcher, "utofurun") != 0))
         return false;
     *node = block[0];
     if (ut_job_rank_at(block[0], block[1]) == rank)
@@ -414,7 +440,7 @@ static bool is_settled(int rc, struct search_errors *errors)
 static bool layout_is_default(void)
 {
     return !ut_env_is_set(UT_ENV_NODE) && !ut_env_is_set(UT_ENV_LOCAL_RANK) &&
-           !ut_env_is_set(UT_ENV_CQ_MAP);
+           (!ut_env_is_set(UT_ENV_CQ_MAP) || proc->fugaku_cqs);
 }
 
 /* Nodes with as many processes as this one allocate CQs in the same way. */
@@ -517,9 +543,13 @@ static int find(const struct ut_coords *coords, uint32_t likely_local_rank, matc
     return rc;
 }
 
-int ut_peers_find_owner(const struct ut_coords *coords, uint16_t cq, struct ut_peer *peer)
+int ut_peers_find_owner(const struct ut_vcq_ident *vcq, struct ut_peer *peer)
 {
-    return find(coords, cq / proc->num_cqs, match_cq, cq, peer);
+    int32_t cq = ut_cq_of_number(proc, vcq->tni, vcq->cq);
+
+    peer->rank = UT_NO_RANK;
+    return cq < 0 ? -ENOENT
+                  : find(&vcq->coords, (uint32_t)cq / proc->num_cqs, match_cq, (uint32_t)cq, peer);
 }
 
 int ut_peers_find_local_rank(const struct ut_coords *coords, uint32_t local_rank,
@@ -546,20 +576,21 @@ int ut_peers_check_table(uint32_t *pid, uint32_t *fd)
     return *pid ? 0 : -ENOENT;
 }
 
-static bool is_owner(int64_t rank, uint32_t node, uint16_t cq)
+static bool is_target(int64_t rank, const struct target *w)
 {
     struct known k;
 
-    return rank >= 0 && is_known((uint32_t)rank, &k) && k.record.node == node && owns_cq(&k, cq);
+    return rank >= 0 && is_known((uint32_t)rank, &k) && k.record.node == w->node &&
+           w->match(&k, w->number);
 }
 
-/* Searches the received records: usually the owner is the likely one. */
-static int64_t known_owner(uint32_t node, uint16_t cq, int64_t guess)
+/* Searches the received records: usually the target is the likely one. */
+static int64_t find_known(const struct target *w, int64_t guess)
 {
     uint64_t place = 0;
     int64_t rank = guess;
 
-    while (!is_owner(rank, node, cq)) {
+    while (!is_target(rank, w)) {
         rank = ut_job_store_next(&store, &place);
         if (rank < 0)
             break;
@@ -567,19 +598,37 @@ static int64_t known_owner(uint32_t node, uint16_t cq, int64_t guess)
     return rank;
 }
 
-int64_t ut_peers_likely_rank(const struct ut_coords *coords, uint16_t cq, bool *certain)
+static int64_t find_likely(const struct ut_coords *coords, uint32_t likely_local_rank,
+                           matcher match, uint32_t number, bool *certain)
 {
     int64_t node = ut_node_of_coords(&proc->shape, coords), rank = -1;
 
     *certain = false;
     if (node < 0)
         return -1;
-    int64_t guess = ut_job_rank_at((uint32_t)node, cq / proc->num_cqs);
+    struct target w = {.node = (uint32_t)node, .match = match, .number = number};
+    int64_t guess = ut_job_rank_at((uint32_t)node, likely_local_rank);
     /* a look-up may hold the lock while the launcher does not answer: then guess */
     if (pthread_mutex_trylock(&known_lock) == 0) {
-        rank = known_owner((uint32_t)node, cq, guess);
+        rank = find_known(&w, guess);
         pthread_mutex_unlock(&known_lock);
     }
     *certain = rank >= 0;
     return *certain ? rank : guess;
+}
+
+int64_t ut_peers_likely_rank(const struct ut_vcq_ident *vcq, bool *certain)
+{
+    int32_t cq = ut_cq_of_number(proc, vcq->tni, vcq->cq);
+
+    *certain = false;
+    return cq < 0 ? -1
+                  : find_likely(&vcq->coords, (uint32_t)cq / proc->num_cqs, match_cq, (uint32_t)cq,
+                                certain);
+}
+
+int64_t ut_peers_likely_local_rank(const struct ut_coords *coords, uint32_t local_rank,
+                                   bool *certain)
+{
+    return find_likely(coords, local_rank, match_local_rank, local_rank, certain);
 }

@@ -30,7 +30,7 @@ static inline bool ut_peers_is_shortage(int rc)
     return rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE || rc == -ENOBUFS;
 }
 
-/* A process that owns VCQs, found by coordinates and CQ. */
+/* A process that owns VCQs, found by coordinates, TNI and CQ. */
 struct ut_peer {
     uint32_t rank;
     int provider; /* index into ut_process.prov */
@@ -42,7 +42,7 @@ struct ut_peer {
  * reaches it; ut_peers_is_shortage(): this process lacks memory or descriptors; another: a record
  * cannot be read or used. -EHOSTUNREACH and the last kind are logged. Does not wait. With -EAGAIN
  * and -EBUSY, peer->rank is the probable owner, or UT_NO_RANK. */
-int ut_peers_find_owner(const struct ut_coords *coords, uint16_t cq, struct ut_peer *peer);
+int ut_peers_find_owner(const struct ut_vcq_ident *vcq, struct ut_peer *peer);
 /* As ut_peers_find_owner(), for a barrier gate: by coordinates and local rank. */
 int ut_peers_find_local_rank(const struct ut_coords *coords, uint32_t local_rank,
                              struct ut_peer *peer);
@@ -51,9 +51,11 @@ int ut_peers_find_local_rank(const struct ut_coords *coords, uint32_t local_rank
  * address record: its index, and the address; -1: none. `size` is at least that of the struct. */
 int ut_peers_provider_to(const void *record, size_t size, const struct ut_record_address **address);
 
-/* The rank of the process that owns the CQ, without asking the launcher. *certain: from its record;
- * else from the launcher's layout. -1: unknown. */
-int64_t ut_peers_likely_rank(const struct ut_coords *coords, uint16_t cq, bool *certain);
+/* The rank of the process that owns the VCQ, or has this local rank, without asking the launcher.
+ * *certain: from its record; else from the launcher's layout. -1: unknown. */
+int64_t ut_peers_likely_rank(const struct ut_vcq_ident *vcq, bool *certain);
+int64_t ut_peers_likely_local_rank(const struct ut_coords *coords, uint32_t local_rank,
+                                   bool *certain);
 
 /* The number of ranks whose record the launcher was asked for. */
 unsigned int ut_peers_asked(void);

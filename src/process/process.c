@@ -10,6 +10,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "process/cqs.h"
 #include "util/env.h"
 #include "util/host.h"
 #include "util/last_error.h"
@@ -56,109 +57,6 @@ static int find_host(void)
     proc.pid_ns = host.pid_ns;
     proc.net_ns = host.net_ns;
     return 0;
-}
-
-static int alloc_list(const char *map, uint32_t local_rank)
-{
-    const char *p = map;
-
-    for (uint32_t i = 0; i < local_rank && p; i++) {
-        p = strchr(p, '/');
-        p = p ? p + 1 : NULL;
-    }
-    proc.num_cqs = 0;
-    while (p && *p >= '0' && *p <= '9' && proc.num_cqs < UT_MAX_CQS) {
-        char *end;
-        unsigned long id = strtoul(p, &end, 10);
-        if (id > UT_MAX_CQ_ID)
-            return -EINVAL;
-        proc.cq_ids[proc.num_cqs++] = (uint16_t)id;
-        if (*end != ',')
-            return *end == '/' || *end == '\0' ? 0 : -EINVAL;
-        p = end + 1;
-    }
-    return -EINVAL;
-}
-
-/* Counts the occurrences of a CQ in a map. Other processes' invalid numbers are ignored. */
-static unsigned int count_in_map(const char *map, uint16_t id)
-{
-    unsigned int n = 0;
-    char *end;
-
-    for (const char *p = map; *p; p = *end ? end + 1 : end) {
-        unsigned long other = strtoul(p, &end, 10);
-        n += end != p && other == id;
-    }
-    return n;
-}
-
-/* With shared CQs, VCQs of two processes, or two of one process, would have the same ids. */
-static int refuse_shared_cqs(const char *map)
-{
-    for (unsigned int i = 0; i < proc.num_cqs; i++) {
-        if (count_in_map(map, proc.cq_ids[i]) == 1)
-            continue;
-        ut_error("process", "UTOFU_CQ_MAP=%s gives CQ %u more than once; each may be in one list",
-                 map, proc.cq_ids[i]);
-        return UTOFU_ERR_FATAL;
-    }
-    return 0;
-}
-
-/* A process alone on its node gets the nine CQs of a TNI; two get four each; more get three each,
- * so that local rank r has the CQs from 3 * r on. */
-static int alloc_cqs(void)
-{
-    const char *map = ut_env_str(UT_ENV_CQ_MAP);
-    uint32_t local_rank = proc.job->local_rank, local_size = proc.job->local_size;
-    unsigned long stride = local_size <= 1 ? 9 : local_size == 2 ? 4 : 3;
-
-    if (*map >= '0' && *map <= '9') {
-        if (alloc_list(map, local_rank) != 0) {
-            ut_error(
-                "process",
-                "UTOFU_CQ_MAP=%s has no list of CQ ids (0 to %d, at most %d) for local rank %u; "
-                "give one list a,b,c per local rank, separated by /",
-                map, UT_MAX_CQ_ID, UT_MAX_CQS, local_rank);
-            return UTOFU_ERR_FATAL;
-        }
-        return refuse_shared_cqs(map);
-    }
-    if (strncmp(map, "stride:", 7) == 0) {
-        char *end;
-        stride = strtoul(map + 7, &end, 10);
-        if (*end || stride < 1 || stride > UT_MAX_CQS) {
-            ut_error("process", "UTOFU_CQ_MAP=%s: the stride is a number from 1 to %d", map,
-                     UT_MAX_CQS);
-            return UTOFU_ERR_FATAL;
-        }
-    } else if (strcmp(map, "auto") != 0) {
-        ut_error("process", "UTOFU_CQ_MAP=%s: use auto, stride:N or lists of CQ ids", map);
-        return UTOFU_ERR_FATAL;
-    }
-    if ((local_rank + 1ul) * stride > UT_MAX_CQ_ID + 1ul) {
-        ut_error("process", "local rank %u is too many for %lu CQs each (CQ ids end at %d)",
-                 local_rank, stride, UT_MAX_CQ_ID);
-        return UTOFU_ERR_FATAL;
-    }
-    proc.num_cqs = (unsigned int)stride;
-    for (unsigned int i = 0; i < proc.num_cqs; i++)
-        proc.cq_ids[i] = (uint16_t)(local_rank * stride + i);
-    return 0;
-}
-
-/* At least one CQ is left for ordinary VCQs; exclusive CQs take precedence over session-mode ones
- * (manual 4.3.2.2). */
-static void reserve_cqs(void)
-{
-    uint64_t spare = proc.num_cqs - 1;
-    uint64_t exclusive = ut_env_num(UT_ENV_NUM_EXCLUSIVE_CQS);
-    uint64_t session = ut_env_num(UT_ENV_NUM_SESSION_MODE_CQS);
-
-    proc.num_exclusive = (unsigned int)(exclusive < spare ? exclusive : spare);
-    spare -= proc.num_exclusive;
-    proc.num_session = (unsigned int)(session < spare ? session : spare);
 }
 
 static int place_in_network(void)
@@ -272,9 +170,9 @@ int ut_process_take_place(void)
 {
     int rc;
 
-    if ((rc = place_in_network()) || (rc = alloc_cqs()))
+    if ((rc = place_in_network()) || (rc = ut_cqs_alloc(&proc)))
         return rc;
-    reserve_cqs();
+    ut_cqs_reserve(&proc);
     return 0;
 }
 

@@ -25,6 +25,8 @@ struct ut_process {
     struct ut_coords coords;
     unsigned int num_cqs; /* of each TNI */
     uint16_t cq_ids[UT_MAX_CQS];
+    bool fugaku_cqs;                         /* UTOFU_CQ_MAP=fugaku: see cqs.h */
+    uint32_t most_local;                     /* then: the largest number of processes on a node */
     unsigned int num_exclusive, num_session; /* number of CQs reserved for such VCQs */
     uint8_t armw_mode;                       /* UT_ARMW_CPU or UT_ARMW_NIC */
     uint16_t line[UT_NUM_TNIS]; /* bytes of a cache line that arrive in order: the minimum */

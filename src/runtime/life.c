@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Creating, draining and freeing VCQs, and draining them at exit. */
+#include "record/record.h"
 #include "runtime/life.h"
 
 #include <errno.h>
@@ -12,6 +13,7 @@
 #include "check/check.h"
 #include "engine/engine.h"
 #include "link/link.h"
+#include "process/cqs.h"
 #include "runtime/setup.h"
 #include "runtime/thread.h"
 #include "shuffle/shuffle.h"
@@ -180,6 +182,8 @@ static int make(const struct ut_process *process, struct ut_vcq *v,
     if (rc == 0)
         rc = open_endpoints(process, v, tni);
     if (rc == 0) {
+        if (ut_record_on && !handlers)
+            ut_record_attach(v);
         ut_toq_limit_direct(v);
         /* the background thread polls the VCQ once, and arms it */
         ut_vcq_need(v);
@@ -321,14 +325,19 @@ int ut_vcq_create(unsigned int tni, int cmp_id, unsigned long flags, utofu_vcq_h
     }
     struct ut_vcq_ident ident = {.coords = process->coords,
                                  .tni = (uint16_t)tni,
-                                 .cq = process->cq_ids[place.cq_index],
+                                 .cq = ut_cq_number(process, tni, process->cq_ids[place.cq_index]),
                                  .cmp = (uint16_t)place.cmp};
     ut_lock(&v->lock);
     rc = make(process, v, &ident, tni, flags, NULL);
     if (rc == 0) {
         v->cq_index = (uint16_t)place.cq_index;
+        ut_vcq_count_at_tni(tni, 1);
         *handle = ut_vcq_new_handle(index);
         __atomic_store_n(&v->handle, *handle, __ATOMIC_RELAXED);
+        if (v->recorded) {
+            *handle |= UT_HANDLE_RECORDED;
+            ut_record_made(v);
+        }
     } else {
         ut_cq_give(tni, &place);
     }
@@ -358,13 +367,15 @@ int ut_vcq_free(utofu_vcq_hdl_t handle, const void *caller)
         ut_check_end(v, caller);
     }
     ut_engine_drain(v, ut_env_num(UT_ENV_PEER_TIMEOUT) * 1000, "utofu_free_vcq()");
-    if (__atomic_load_n(&v->handle, __ATOMIC_RELAXED) != handle) {
+    if (__atomic_load_n(&v->handle, __ATOMIC_RELAXED) != ut_handle_plain(handle)) {
         /* the drain releases the lock, and another thread has freed the VCQ */
         ut_vcq_leave(v);
         return UTOFU_ERR_INVALID_VCQ_HDL;
     }
     if (v->check)
         ut_engine_check_left(v);
+    if (v->recorded)
+        ut_record_freed(v);
     unsigned int tni = v->ident.tni;
     struct ut_cq_place place = {v->cq_index, v->ident.cmp};
     __atomic_store_n(&v->handle, 1, __ATOMIC_RELAXED); /* without a handle, and not free yet */
@@ -376,6 +387,7 @@ int ut_vcq_free(utofu_vcq_hdl_t handle, const void *caller)
     ut_vcq_lock_table();
     __atomic_store_n(&v->handle, 0, __ATOMIC_RELAXED);
     ut_cq_give(tni, &place);
+    ut_vcq_count_at_tni(tni, -1);
     ut_vcq_unlock_table();
     return 0;
 }

@@ -9,12 +9,14 @@
 
 #include "check/check.h"
 #include "peers/peers.h"
+#include "record/record.h"
 #include "registry.h"
 #include "runtime/thread.h"
 #include "shuffle/shuffle.h"
 #include "stats/stats.h"
 #include "stats/summary.h"
 #include "util/env.h"
+#include "util/idle.h"
 #include "util/last_error.h"
 #include "util/log.h"
 #include "wire/record.h"
@@ -240,7 +242,7 @@ static int publish(void)
         .magic = UT_ADDRESS_RECORD_MAGIC,
         .version = UT_WIRE_VERSION,
         .local_rank = (uint16_t)proc->job->local_rank,
-        .local_size = (uint16_t)proc->job->local_size,
+        .local_size = (uint16_t)(proc->fugaku_cqs ? proc->most_local : proc->job->local_size),
         .node = proc->job->node,
         .cq_first = proc->cq_ids[0],
         .num_cqs = (uint16_t)proc->num_cqs,
@@ -306,6 +308,10 @@ static int set_up(void)
     ut_check_open(proc->job);
     ut_peers_open(proc);
     if ((rc = ut_stats_open(proc->job, proc->host)) || (rc = ut_process_take_place()))
+        return rc;
+    ut_idle_set_processes(ut_job_is_on_one_host(proc->job) ? proc->job->size
+                                                           : proc->job->local_size);
+    if ((rc = ut_record_open(proc)))
         return rc;
     if ((rc = open_providers()) || (rc = choose_armw_mode()) || (rc = publish()))
         return rc;

@@ -23,7 +23,7 @@
 enum {
     FIRST_LOOK_MS = 2, /* time until the next check whether a program still polls */
     LAST_LOOK_MS = 16,
-    WAITING_MS = 1,  /* while a link waits for time or room */
+    WAITING_MS = 1,  /* while a link waits for room, or a program's call has the VCQ */
     HOLDING_MS = 1,  /* while a checked VCQ may hold communications */
     MAX_ROUNDS = 64, /* maximum number of polls of one VCQ before the others get their turn */
     /* a program that polls later than this after posting to a session-mode VCQ computes meanwhile;
@@ -136,6 +136,17 @@ static void start_overdue(struct ut_vcq *vcq, void *arg)
     ut_unlock(&vcq->lock);
 }
 
+/* When the waiting links of a VCQ whose program does not poll are looked at again; 0: none wait. */
+static uint64_t next_look(const struct ut_vcq *vcq, uint64_t now)
+{
+    if (!vcq->waiting)
+        return 0;
+    uint64_t until = ut_link_waiting_until(vcq, now);
+    if (until < now + WAITING_MS)
+        return now + WAITING_MS;
+    return until < now + LAST_LOOK_MS ? until : now + LAST_LOOK_MS;
+}
+
 /* Polls and arms a VCQ that was woken or is due, unless its program polls. */
 static void visit(struct ut_vcq *vcq, void *arg)
 {
@@ -161,6 +172,7 @@ static void visit(struct ut_vcq *vcq, void *arg)
     bool polls = ut_vcq_calls(vcq) != vcq->seen_calls && !vcq->waits;
     vcq->seen_calls = ut_vcq_calls(vcq);
     if (polls) {
+        ut_engine_progress(vcq); /* polls that find an entry at once, each time, make none */
         for (unsigned int i = 0; i < vcq->num_eps; i++)
             vcq->eps[i].ops->ep_disarm(vcq->eps[i].ep);
         vcq->look_interval = vcq->look_interval < FIRST_LOOK_MS  ? FIRST_LOOK_MS
@@ -170,7 +182,7 @@ static void visit(struct ut_vcq *vcq, void *arg)
     } else {
         vcq->look_interval = 0;
         bool settled = ut_thread_settle(vcq);
-        due = vcq->waiting ? now + WAITING_MS : 0;
+        due = next_look(vcq, now);
         if (vcq->waiting) /* the timeout suffices */
             __atomic_store_n(&vcq->wake_pending, 0, __ATOMIC_RELEASE);
         else if (!settled) /* continues in the next round */

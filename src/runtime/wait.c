@@ -200,7 +200,8 @@ static int wait_in(const utofu_vcq_hdl_t handles[], size_t num, int64_t timeout_
     give_eventfd(waiter.fd);
     /* freeing a VCQ ends the wait, too */
     for (size_t i = 0; i < num && rc == UTOFU_SUCCESS; i++) {
-        if (__atomic_load_n(&ut_vcq_at(handles[i])->handle, __ATOMIC_RELAXED) != handles[i]) {
+        if (__atomic_load_n(&ut_vcq_at(handles[i])->handle, __ATOMIC_RELAXED) !=
+            ut_handle_plain(handles[i])) {
             *bad = i;
             rc = UTOFU_ERR_INVALID_VCQ_HDL;
         }

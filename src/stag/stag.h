@@ -190,5 +190,10 @@ int ut_region_get(unsigned int tni, void *addr, size_t size, unsigned int access
 void ut_region_put(struct ut_region *region);
 uint32_t ut_region_lkey(const struct ut_region *region, int provider);
 uint32_t ut_region_rkey(const struct ut_region *region, int provider);
+/* Its keys on another device of the provider, for `length` bytes that are to be put from or to it.
+ * False: it is not registered there. That begins when as many bytes were put as it has, and goes on
+ * in the background. */
+bool ut_region_also(struct ut_region *region, int provider, unsigned int device, uint64_t length,
+                    struct prov_mr *keys);
 
 #endif

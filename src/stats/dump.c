@@ -45,13 +45,8 @@ void ut_dump_line(const char *fmt, ...)
     ut_write_all(STDERR_FILENO, line, (size_t)n + 1);
 }
 
-const char *ut_dump_rank(char *buf, const struct ut_coords *coords, unsigned int number, bool is_cq)
+const char *ut_dump_rank(char *buf, int64_t rank, bool certain)
 {
-    const struct ut_process *process = ut_process_peek();
-    unsigned int cq = is_cq ? number : number * process->num_cqs;
-    bool certain;
-    int64_t rank = ut_peers_likely_rank(coords, (uint16_t)cq, &certain);
-
     *buf = '\0';
     if (rank >= 0)
         snprintf(buf, UT_DUMP_RANK, " %s=%lld", certain ? "rank" : "likely_rank", (long long)rank);
@@ -61,11 +56,14 @@ const char *ut_dump_rank(char *buf, const struct ut_coords *coords, unsigned int
 static const char *rank_of(char *buf, utofu_vcq_id_t id)
 {
     struct ut_vcq_ident ident;
+    bool certain = false;
+    int64_t rank = -1;
 
-    *buf = '\0';
-    if (!ut_vcq_id_unpack(id, &ident))
-        return buf;
-    return ut_dump_rank(buf, &ident.coords, ident.cq, ut_vcq_ident_public(&ident));
+    if (ut_vcq_id_unpack(id, &ident))
+        rank = ut_vcq_ident_public(&ident)
+                   ? ut_peers_likely_rank(&ident, &certain)
+                   : ut_peers_likely_local_rank(&ident.coords, ident.cq, &certain);
+    return ut_dump_rank(buf, rank, certain);
 }
 
 /*

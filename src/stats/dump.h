@@ -29,10 +29,9 @@ void ut_dump(void);
 void ut_dump_line(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* Writes " rank=R" into buf, or " likely_rank=R" if R is only known from the launcher's layout, or
- * nothing. R: the process with these coordinates and CQ, or local rank. */
+ * nothing if it is -1. */
 enum { UT_DUMP_RANK = 40 };
-const char *ut_dump_rank(char *buf, const struct ut_coords *coords, unsigned int number,
-                         bool is_cq);
+const char *ut_dump_rank(char *buf, int64_t rank, bool certain);
 
 /* Prints the gates of a library VCQ, whose lock is held; NULL: no gates. */
 extern void (*ut_dump_gates)(struct ut_vcq *vcq);

@@ -125,7 +125,7 @@ static void add_since(struct ut_stats_region *r, uint64_t now)
 
 static struct ut_stats_event *new_event(enum ut_stats_what what, uint64_t at)
 {
-    if (!slices.events && *ut_env_str(UT_ENV_TRACE))
+    if (!slices.events && *ut_env_str(UT_ENV_TRACE) && !ut_env_num(UT_ENV_TRACE_RECORD))
         slices.events = ut_trace_buffer();
     return ut_trace_event(&slices, what, at);
 }

@@ -199,6 +199,8 @@ int ut_stats_open(const struct ut_job_info *info, uint64_t host)
         return UTOFU_ERR_FATAL;
     }
     counting = ut_env_num(UT_ENV_STATS) != 0;
+    if (ut_env_num(UT_ENV_TRACE_RECORD))
+        pattern = ""; /* record/ writes the file */
     if (!counting && !*pattern)
         return 0;
     if (ut_env_is_set(UT_ENV_STATS_FILE) && counting && !ut_stats_is_for_job())
@@ -315,7 +317,7 @@ static void find_rank(struct ut_stats_peer *p)
 
     if (p->rank >= 0 || !ut_vcq_id_unpack(p->id, &ident))
         return;
-    int rc = ut_vcq_ident_public(&ident) ? ut_peers_find_owner(&ident.coords, ident.cq, &peer)
+    int rc = ut_vcq_ident_public(&ident) ? ut_peers_find_owner(&ident, &peer)
                                          : ut_peers_find_local_rank(&ident.coords, ident.cq, &peer);
     if (rc == 0)
         p->rank = peer.rank;
@@ -498,6 +500,11 @@ void ut_stats_done(struct ut_link *link, const struct ut_slot *slot)
 void ut_stats_retry(struct ut_link *link)
 {
     peer_of(link)->counts.n[UT_COUNT_RETRIES]++;
+}
+
+void ut_stats_parted(struct ut_link *link)
+{
+    peer_of(link)->counts.n[UT_COUNT_PARTED]++;
 }
 
 void ut_stats_crowded(struct ut_vcq *vcq)

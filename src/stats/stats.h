@@ -145,6 +145,8 @@ void ut_stats_done(struct ut_link *link, const struct ut_slot *slot);
 void ut_stats_crowded(struct ut_vcq *vcq);
 /* The provider could not accept a communication, or it must be repeated. */
 void ut_stats_retry(struct ut_link *link);
+/* A put went in parts. */
+void ut_stats_parted(struct ut_link *link);
 /* The connection was closed because the process has too many. */
 void ut_stats_rest(struct ut_link *link);
 /* The connection is up. */

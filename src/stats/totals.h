@@ -50,6 +50,8 @@ COUNTER(RECONNECTS, PEER, SUM, "reconnects", "reconnects",
 COUNTER(RESTS, PEER, SUM, "rests", "rests",
         "connections that were closed because there were more than UTOFU_VERBS_MAX_QPS, or the "
         "device's; many of them: raise it")
+COUNTER(PARTED, PEER, SUM, "parted", "parted",
+        "puts that went in parts, by several ports: UTOFU_VERBS_TUNE=rails")
 COUNTER(BARRIERS, GATE, SUM, "started", "barriers", "barrier communications of a start gate")
 COUNTER(BARRIERS_FINISHED, GATE, SUM, "finished", NULL, "of these, those that ended well")
 COUNTER(BARRIERS_FAILED, GATE, SUM, "failed", "barriers_failed",

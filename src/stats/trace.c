@@ -304,17 +304,6 @@ void ut_trace_close(void)
  * Opening the file
  */
 
-/* Inserts the rank before the last extension: trace.json becomes trace.3.json for rank 3. */
-static int make_path(const char *pattern, char *path)
-{
-    const char *slash = strrchr(pattern, '/'), *name = slash ? slash + 1 : pattern;
-    const char *dot = strrchr(name, '.');
-    size_t n = dot && dot > name ? (size_t)(dot - pattern) : strlen(pattern);
-    int size = snprintf(path, PATH_MAX, "%.*s.%u%s", (int)n, pattern, rank, pattern + n);
-
-    return size >= PATH_MAX ? -ENAMETOOLONG : *name ? 0 : -EISDIR;
-}
-
 /* CLOCK_REALTIME minus CLOCK_MONOTONIC, the clock of the timeline. The two clocks are read one
  * after the other, several times: the shortest pair is the most exact. */
 static int64_t time_of_day_offset(void)
@@ -351,7 +340,7 @@ int ut_trace_open(const char *pattern, const struct ut_job_info *job, uint64_t h
 
     rank = job->rank;
     limit = ut_env_num(UT_ENV_TRACE_LIMIT) << 20;
-    int rc = make_path(pattern, path);
+    int rc = ut_file_of_rank(pattern, rank, path);
     if (rc != 0)
         return rc;
     file = ut_file_create(path, why);

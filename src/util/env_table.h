@@ -22,7 +22,7 @@ X(PROVIDER, "UTOFU_PROVIDER", ENUM, 0, 0, PROV_COUNT, "auto" PROV_CHOICES,
 X(LOG_LEVEL, "UTOFU_LOG_LEVEL", ENUM, 2, 0, 4, "none|error|warning|info|debug",
   "least important message that is written to standard error")
 OPTION(LOG_CATEGORY, LOG_LEVEL, "category", "UTOFU_LOG_CATEGORY", LIST, 0, 0, 0,
-       "all|api|barrier|bootstrap|engine|link|ofi|process|runtime|shm|stag|stats|vcq|verbs",
+       "all|api|barrier|bootstrap|engine|link|ofi|process|record|runtime|shm|stag|stats|vcq|verbs",
        "categories whose info and debug messages are written")
 X(RANK, "UTOFU_RANK", UINT, 0, 0, 16777215, NULL, "rank of this process in a job set up by hand")
 X(SIZE, "UTOFU_SIZE", UINT, 1, 1, 16777216, NULL, "number of processes of a job set up by hand")
@@ -36,9 +36,8 @@ X(JOB_KEY, "UTOFU_JOB_KEY", KEY, 0, 0, 0, "",
 X(JOB_KEY_FILE, "UTOFU_JOB_KEY_FILE", STR, 0, 0, 0, "",
   "file with the key where UTOFU_JOB_KEY is not set: of this user, and with mode 0600 or less")
 X(NODE, "UTOFU_NODE", UINT, 0, 0, 16777215, NULL,
-  "node number that this process says it is on, instead of its host's; its rank among the "
-  "processes of the node stays the launcher's unless UTOFU_LOCAL_RANK and UTOFU_LOCAL_SIZE are set "
-  "too")
+  "node number that this process says it is on, instead of its host's; without UTOFU_LOCAL_RANK it "
+  "is the only process of that node")
 X(LOCAL_RANK, "UTOFU_LOCAL_RANK", UINT, 0, 0, 65535, NULL,
   "rank of this process among the processes of its node")
 X(LOCAL_SIZE, "UTOFU_LOCAL_SIZE", UINT, 1, 1, 65536, NULL, "number of processes of this node")
@@ -49,8 +48,8 @@ X(SHAPE, "UTOFU_SHAPE", STR, 0, 0, 0, "",
   "X, XxY or XxYxZ: how far the x, y and z coordinates of the nodes run; where the product is the "
   "number of the job's nodes, also the shape of the job that mpi-ext.h of utofu-compat gives")
 X(CQ_MAP, "UTOFU_CQ_MAP", STR, 0, 0, 0, "auto",
-  "which CQs of a TNI each local rank gets: auto, stride:N (N apart), or lists "
-  "a,b,c/d,e,f/... one per local rank")
+  "which CQs of a TNI each local rank gets: auto, fugaku (as on Fugaku, for up to 48 processes a "
+  "node), stride:N (N apart), or lists a,b,c/d,e,f/... one per local rank")
 X(NUM_TOQ_ENTRIES, "UTOFU_NUM_TOQ_ENTRIES", UINT, 2048, 2048, 1048576, NULL,
   "entries of a transmit order queue; rounded up to a power of two")
 X(NUM_EXCLUSIVE_CQS, "UTOFU_NUM_EXCLUSIVE_CQS", UINT, 0, 0, 1024, NULL,
@@ -80,9 +79,9 @@ X(SHM_CMA, "UTOFU_SHM_CMA", BOOL, 1, 0, 1, NULL,
   "0 makes the shm provider copy through its rings instead of cross-memory attach; "
   "1 also lets other processes of the user attach where kernel.yama.ptrace_scope is 1 "
   "(PR_SET_PTRACER_ANY)")
-X(SHM_MAP, "UTOFU_SHM_MAP", BOOL, 1, 0, 1, NULL,
-  "0 keeps the shm provider from turning registered memory into memory that peers map; copies are "
-  "then made by the kernel")
+X(SHM_MAP, "UTOFU_SHM_MAP", ENUM, 1, 0, 2, "0|1|eager",
+  "when the shm provider turns registered memory into memory that peers map: when their use of it "
+  "pays (1), at once (eager), or never (0); else copies are made by the kernel")
 OPTION(SHM_MAP_LIMIT, SHM_MAP, "limit", "UTOFU_SHM_MAP_LIMIT", UINT, 1048576, 256, 67108864, NULL,
        "MiB of addresses that a process uses at most for mapped memory of its peers, in windows of "
        "256 "
@@ -110,7 +109,7 @@ OPTION(
 OPTION(
     VERBS_SL, VERBS_CONNECT, "sl", "UTOFU_VERBS_SL", UINT, 0, 0, 15, NULL,
     "InfiniBand: service level of connections that are made by datagrams (rdma_cm asks the subnet "
-    "manager)")
+    "manager); where none is set it is 0 until a peer is silent, then what the subnet manager says")
 OPTION(
     VERBS_PKEY, VERBS_CONNECT, "pkey", "UTOFU_VERBS_PKEY", UINT, 0, 0, 65535, NULL,
     "InfiniBand: partition (P_Key, as a decimal number) of connections that are made by datagrams; "
@@ -157,6 +156,10 @@ OPTION(VERBS_NOTICE_APART, VERBS_TUNE, "notice_apart", "UTOFU_VERBS_NOTICE_APART
        "where data may be placed in any order: a put of at least so many bytes, more than a packet "
        "carries, has its remote notice in a request of its own, as adaptive routing does not serve "
        "data with a notice (WRITE WITH IMMEDIATE); puts with STRONG_ORDER excepted; 0: none")
+OPTION(VERBS_RAILS, VERBS_TUNE, "rails", NULL, UINT, 262144, 0, UINT32_MAX, NULL,
+       "a put of at least so many bytes goes in parts by all ports that the process and the target "
+       "use, if they have VCQs on TNIs of one port only, and by all links of a bond; puts with "
+       "STRONG_ORDER excepted; less than 8192 is 8192; 0: none")
 X(OFI_PROVIDER, "UTOFU_OFI_PROVIDER", STR, 0, 0, 0, "",
   "provider of libfabric to use, as in FI_PROVIDER (tcp, verbs, efa...); empty: the first that "
   "will "
@@ -193,12 +196,16 @@ X(TRACE, "UTOFU_TRACE", STR, 0, 0, 0, "",
   "trace.0.json); utofu-trace merges those of a job")
 OPTION(TRACE_LIMIT, TRACE, "limit", "UTOFU_TRACE_LIMIT", UINT, 256, 0, 1048576, NULL,
        "MiB that the timeline of a process may take; 0: as much as there is")
+OPTION(TRACE_RECORD, TRACE, "record", NULL, BOOL, 0, 0, 1, NULL,
+       "1 writes a recording of what each thread calls instead of a timeline, for utofu-model")
 X(DUMP_SIGNAL, "UTOFU_DUMP_SIGNAL", ENUM, 0, 0, 4, "none|HUP|QUIT|USR1|USR2",
   "signal on which a process writes what every VCQ, link and barrier gate waits for, for programs "
   "that hang; none: no signal handler is installed; on USR1 UTOFU_STATS=1 prints its counters, too")
 X(TEST, "UTOFU_TEST", OPTIONS, 0, 0, 0, NULL, NULL)
 OPTION(SHM_MAP_REFUSE, TEST, "map_refuse", "UTOFU_SHM_MAP_REFUSE", UINT, 0, 0, 1000000, NULL,
        "every n-th region is not mapped; 0 refuses none")
+OPTION(SHM_EXCHANGE_MS, TEST, "exchange_ms", NULL, UINT, 0, 0, 10000, NULL,
+       "exchanging pages of registered memory takes that many milliseconds more")
 OPTION(VERBS_WR_API, TEST, "wr_api", "UTOFU_VERBS_WR_API", BOOL, 1, 0, 1, NULL,
        "0 posts lists of requests, as with devices that have no ibv_wr_start()")
 OPTION(VERBS_SRQ, TEST, "srq", "UTOFU_VERBS_SRQ", BOOL, 1, 0, 1, NULL,

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -116,4 +117,14 @@ int ut_file_open_output(const char *path, int flags, bool *made)
     if (fd < 0 && errno == ELOOP && is_link_of_ours(path))
         fd = open(path, flags | O_CREAT, 0666);
     return fd < 0 ? -errno : fd;
+}
+
+int ut_file_of_rank(const char *pattern, unsigned int rank, char *path)
+{
+    const char *slash = strrchr(pattern, '/'), *name = slash ? slash + 1 : pattern;
+    const char *dot = strrchr(name, '.');
+    size_t n = dot && dot > name ? (size_t)(dot - pattern) : strlen(pattern);
+    int size = snprintf(path, PATH_MAX, "%.*s.%u%s", (int)n, pattern, rank, pattern + n);
+
+    return size >= PATH_MAX ? -ENAMETOOLONG : *name ? 0 : -EISDIR;
 }

@@ -26,6 +26,10 @@ int ut_file_check_private(int fd, uid_t owner, char why[UT_FILE_WHY]);
  * the reason. */
 int ut_file_create(const char *path, char why[UT_FILE_WHY]);
 
+/* The file of one rank: the rank is put before the last extension, so that trace.json becomes
+ * trace.3.json for rank 3. `path` has room for PATH_MAX bytes. 0 or a negative errno. */
+int ut_file_of_rank(const char *pattern, unsigned int rank, char *path);
+
 /* Opens an output file named by the user: creates a regular file (*made, if not NULL), or opens an
  * existing file, which may be a device, with `flags` and O_WRONLY. A symbolic link is followed only
  * if root or this user made it, because another user with write access to the folder could link to

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Yielding; see idle.h. */
-#include "util/clock.h"
 #include "util/idle.h"
 
 #include <sched.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "util/clock.h"
 
 enum {
     YIELD_EVERY = 8,   /* empty polls before a yield while no other thread uses the core */
@@ -16,8 +16,9 @@ enum {
     MEASURE_EVERY = 4, /* number of yields between measurements while other threads use the core */
 };
 
-static __thread uint32_t spin_limit = UT_MOST_SPIN_LIMIT;
-static __thread uint32_t yields;
+static __thread struct ut_idle own = {.spin_limit = UT_MOST_SPIN_LIMIT};
+static __thread bool counted;
+static uint32_t num_processes, num_cpus, num_waiting; /* num_waiting: threads; atomic */
 
 static uint64_t limit_ns(void)
 {
@@ -38,18 +39,72 @@ static uint64_t limit_ns(void)
     return ns;
 }
 
+static uint32_t cpus_of(pid_t pid)
+{
+    cpu_set_t set;
+
+    CPU_ZERO(&set);
+    return sched_getaffinity(pid, sizeof(set), &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 0;
+}
+
+/* A launcher that binds each process to CPUs of its own may use those of all. */
+void ut_idle_set_processes(unsigned int num)
+{
+    uint32_t mine = cpus_of(0), parents = cpus_of(getppid());
+
+    num_cpus = mine > parents ? mine : parents;
+    num_processes = num;
+}
+
+/* Every process may have as many threads that wait as this one. */
+static bool is_crowded(void)
+{
+    if (!counted)
+        __atomic_add_fetch(&num_waiting, 1, __ATOMIC_RELAXED);
+    counted = true;
+    return num_processes == 0 ||
+           num_processes * __atomic_load_n(&num_waiting, __ATOMIC_RELAXED) > num_cpus;
+}
+
+enum ut_idle_step ut_idle_next(struct ut_idle *idle, uint32_t polls)
+{
+    if (polls < idle->spin_limit ||
+        (idle->spin_limit >= UT_MOST_SPIN_LIMIT && polls % YIELD_EVERY != 0))
+        return UT_IDLE_SPIN;
+    return idle->spin_limit == UT_LEAST_SPIN_LIMIT && ++idle->yields % MEASURE_EVERY != 0
+               ? UT_IDLE_YIELD
+               : UT_IDLE_MEASURE;
+}
+
+void ut_idle_learn(struct ut_idle *idle, uint64_t ns, uint64_t alone_ns, bool crowded)
+{
+    uint32_t limit = idle->spin_limit;
+    bool lately = idle->strangers > 0 && !crowded;
+
+    if (lately)
+        idle->strangers--;
+    if (ns > UT_SLICE_NS && ns > alone_ns && !crowded) {
+        limit = limit < UT_MOST_SPIN_LIMIT ? UT_MOST_SPIN_LIMIT : limit * 2;
+        idle->strangers = UT_STRANGER_YIELDS;
+    } else if (ns > alone_ns) {
+        limit = lately ? limit : UT_LEAST_SPIN_LIMIT;
+    } else if (limit < UT_MOST_SPIN_LIMIT) {
+        limit *= 2;
+    } else {
+        limit = lately && limit > 2 * UT_MOST_SPIN_LIMIT ? limit / 2 : UT_MOST_SPIN_LIMIT;
+    }
+    idle->spin_limit = limit < UT_STRANGER_SPIN_LIMIT ? limit : UT_STRANGER_SPIN_LIMIT;
+}
+
 void ut_idle(uint32_t polls)
 {
-    if (polls < spin_limit || (spin_limit == UT_MOST_SPIN_LIMIT && polls % YIELD_EVERY != 0))
+    enum ut_idle_step step = ut_idle_next(&own, polls);
+
+    if (step == UT_IDLE_SPIN)
         return;
-    if (spin_limit == UT_LEAST_SPIN_LIMIT && ++yields % MEASURE_EVERY != 0) {
-        sched_yield();
-        return;
-    }
-    uint64_t limit = limit_ns(), begin = ut_clock_ns();
+    uint64_t alone = step == UT_IDLE_MEASURE ? limit_ns() : 0;
+    uint64_t begin = step == UT_IDLE_MEASURE ? ut_clock_ns() : 0;
     sched_yield();
-    if (ut_clock_ns() - begin > limit)
-        spin_limit = UT_LEAST_SPIN_LIMIT;
-    else if (spin_limit < UT_MOST_SPIN_LIMIT)
-        spin_limit *= 2;
+    if (step == UT_IDLE_MEASURE)
+        ut_idle_learn(&own, ut_clock_ns() - begin, alone, is_crowded());
 }

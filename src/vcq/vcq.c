@@ -55,6 +55,15 @@ struct ut_vcq *ut_vcq_unused(uint32_t *index)
     return v;
 }
 
+struct ut_vcq *ut_vcq_enter_recorded(struct ut_vcq *vcq, utofu_vcq_hdl_t handle)
+{
+    if (handle == (__atomic_load_n(&vcq->handle, __ATOMIC_RELAXED) | UT_HANDLE_RECORDED) &&
+        vcq->recorded)
+        return vcq;
+    ut_unlock(&vcq->lock);
+    return NULL;
+}
+
 utofu_vcq_hdl_t ut_vcq_new_handle(uint32_t index)
 {
     return (uintptr_t)(++generation << UT_HANDLE_INDEX_BITS | index);
@@ -62,7 +71,7 @@ utofu_vcq_hdl_t ut_vcq_new_handle(uint32_t index)
 
 bool ut_vcq_was_handle(utofu_vcq_hdl_t handle)
 {
-    uint64_t number = handle >> UT_HANDLE_INDEX_BITS;
+    uint64_t number = ut_handle_plain(handle) >> UT_HANDLE_INDEX_BITS;
 
     pthread_mutex_lock(&table_lock);
     bool was = number > 0 && number <= generation && handle % UT_MAX_VCQS >= FIRST_VCQ &&
@@ -86,6 +95,18 @@ void ut_vcq_for_each(void (*visit)(struct ut_vcq *vcq, void *arg), void *arg)
 
     for (uint32_t i = FIRST_VCQ; i < n; i++)
         visit(ut_vcqs[i], arg);
+}
+
+static uint32_t of_tni[UT_NUM_TNIS]; /* atomic */
+
+uint32_t ut_vcq_count_of_tni(unsigned int tni)
+{
+    return __atomic_load_n(&of_tni[tni], __ATOMIC_RELAXED);
+}
+
+void ut_vcq_count_at_tni(unsigned int tni, int more)
+{
+    __atomic_add_fetch(&of_tni[tni], (uint32_t)more, __ATOMIC_RELAXED);
 }
 
 size_t ut_vcq_cq_unread(struct ut_vcq *vcq, size_t (*count_one)(struct ut_vcq *vcq))

@@ -45,10 +45,19 @@ enum ut_slot_stage {
     UT_STAGE_NONE,     /* nothing is posted */
     UT_STAGE_DATA,     /* the data, read, atomic, or request to the target's CPU is posted; the
                         * remote notice is next, if it is a message */
-    UT_STAGE_EXECUTED, /* ARMW: its old value is known; the remote notice, if requested, is next */
+    UT_STAGE_EXECUTED, /* ARMW: its old value is known; put in parts: all of them are complete. The
+                        * remote notice, if requested, is next */
     UT_STAGE_NOTICE,   /* the message with its remote notice, its last request, is posted */
     UT_STAGE_RETRY,    /* ARMW by the device: its compare-and-swap failed, and could not yet be
                         * posted again */
+};
+
+/* Of a put in parts by several connections: engine/parts.c. */
+enum ut_slot_parted {
+    UT_PARTED = 1,        /* it was posted in parts, and goes by one connection if it is repeated */
+    UT_PARTED_OUT = 2,    /* and has not ended: counted in ut_rails.out */
+    UT_PARTED_LACKS = 4,  /* a part was certainly not executed */
+    UT_PARTED_UNSURE = 8, /* a part may have been executed, or not */
 };
 
 struct ut_slot {
@@ -85,7 +94,9 @@ struct ut_slot {
             uint8_t retries; /* number of retries after access errors */
             uint8_t cause;   /* of tcq_rc or mrq_rc: enum ut_cause */
             bool owed;       /* ARMW: the target has received it, and its answer is outstanding */
-            uint8_t unused_history[3];
+            uint8_t parted;  /* put: enum ut_slot_parted */
+            uint8_t by_rail; /* put: of `pending`, those that other connections transfer */
+            uint8_t unused_history;
         };
         uint64_t history; /* the fields above as one word */
     };
@@ -141,20 +152,23 @@ struct ut_vcq {
                                       * that found the MRQ empty */
     utofu_vcq_id_t last_id;          /* the id for which last_link was found; 0: none */
     struct ut_link *last_link;       /* the link that was found last, initially &ut_link_none */
-    bool slow_path;                  /* session mode, counted, in a wait, shuffled, or checked */
+    bool slow_path;                  /* session mode, counted, in a wait, shuffled, checked, or
+                                      * recorded */
     bool more_to_do;                 /* the library's own VCQ, or no background thread: calls
                                       * ut_engine_progress_rest() */
     bool shuffled;                   /* by UTOFU_SHUFFLE */
     bool watched;                    /* counted or checked: each starting descriptor is reported */
-    unsigned int num_eps;
+    bool recorded;                   /* UTOFU_TRACE=FILE,record=1: see record/record.h */
+    unsigned int num_eps, num_rails; /* num_rails: of these, the endpoints of rails */
     uint32_t idle_polls, spin_limit; /* empty polls, and their number before leave_idle() */
-    struct ut_vcq_ep eps[PROV_COUNT];
-    const struct ut_vcq_ep *eps_end; /* one past the last one */
-    uint32_t unattended;             /* number of calls of progress without a background thread */
-    uint32_t poll_count;             /* of calls without change of toq_tail and tcq_head */
-    bool unflushed;                  /* PROV_MORE was used since the last flush */
-    bool completions_wanted;         /* the next empty poll calls ut_engine_request_completions() */
-    uint32_t toq_limit; /* number of TOQ entries that may be used: all, unless shuffled */
+    struct ut_vcq_ep
+        eps[PROV_COUNT + UT_MOST_RAILS]; /* one of each provider, then those of rails */
+    const struct ut_vcq_ep *eps_end;     /* one past the last one */
+    uint32_t unattended;     /* number of calls of progress without a background thread */
+    uint32_t poll_count;     /* of calls without change of toq_tail and tcq_head */
+    bool unflushed;          /* PROV_MORE was used since the last flush */
+    bool completions_wanted; /* the next empty poll calls ut_engine_request_completions() */
+    uint32_t toq_limit;      /* number of TOQ entries that may be used: all, unless shuffled */
 
     /* links */
     struct ut_link **link_buckets;
@@ -162,6 +176,7 @@ struct ut_vcq {
     struct ut_link *all_links; /* including the passive one */
     struct ut_link *passive;   /* the accepting end of a connection to the VCQ itself; NULL: none */
     struct ut_link *waiting;   /* links that wait for room or time */
+    bool steps_waiting;        /* in ut_link_step_waiting() */
     const struct ut_link_ops *link_ops;
     const struct ut_vcq_handlers *handlers; /* NULL: a VCQ of the program */
 
@@ -215,6 +230,13 @@ struct ut_vcq {
 
 /* The handle table. A handle is an index and a generation: a stale handle gives an error code. */
 enum { UT_HANDLE_INDEX_BITS = 12, UT_MAX_VCQS = 1 << UT_HANDLE_INDEX_BITS };
+/* Set in the handle that the program has of a recorded VCQ: ut_vcq_try_enter() fails with it, so
+ * that calls take the longer way, where they are recorded. */
+#define UT_HANDLE_RECORDED (1ull << 62)
+static inline utofu_vcq_hdl_t ut_handle_plain(utofu_vcq_hdl_t handle)
+{
+    return handle & ~UT_HANDLE_RECORDED;
+}
 extern struct ut_vcq *ut_vcqs[UT_MAX_VCQS];
 
 /* The VCQ at the index of a handle, or NULL. The caller compares its handle with the lock held. */
@@ -228,6 +250,10 @@ void ut_vcq_lock_contended(struct ut_vcq *vcq, utofu_vcq_hdl_t handle) __attribu
 /* Called by ut_vcq_lock_contended() before it waits; may be NULL. Set before any VCQ exists. */
 extern void (*ut_vcq_on_contention)(struct ut_vcq *vcq, utofu_vcq_hdl_t handle);
 
+/* The locked VCQ, if `handle` is that of a recorded one; else it is unlocked, and NULL. */
+struct ut_vcq *ut_vcq_enter_recorded(struct ut_vcq *vcq, utofu_vcq_hdl_t handle)
+    __attribute__((cold));
+
 /* Finds and locks a VCQ; NULL: not a VCQ of this process, or no longer. For calls that must not be
  * concurrent without THREAD_SAFE (manual 2.5): STADDs and one-sided communication. */
 static inline struct ut_vcq *ut_vcq_enter(utofu_vcq_hdl_t handle)
@@ -238,10 +264,8 @@ static inline struct ut_vcq *ut_vcq_enter(utofu_vcq_hdl_t handle)
         return NULL;
     if (__builtin_expect(!ut_trylock(&vcq->lock), 0))
         ut_vcq_lock_contended(vcq, handle);
-    if (__builtin_expect(__atomic_load_n(&vcq->handle, __ATOMIC_RELAXED) != handle, 0)) {
-        ut_unlock(&vcq->lock);
-        return NULL;
-    }
+    if (__builtin_expect(__atomic_load_n(&vcq->handle, __ATOMIC_RELAXED) != handle, 0))
+        return ut_vcq_enter_recorded(vcq, handle);
     return vcq;
 }
 
@@ -253,10 +277,8 @@ static inline struct ut_vcq *ut_vcq_enter_any(utofu_vcq_hdl_t handle)
     if (__builtin_expect(!vcq, 0))
         return NULL;
     ut_lock(&vcq->lock);
-    if (__builtin_expect(__atomic_load_n(&vcq->handle, __ATOMIC_RELAXED) != handle, 0)) {
-        ut_unlock(&vcq->lock);
-        return NULL;
-    }
+    if (__builtin_expect(__atomic_load_n(&vcq->handle, __ATOMIC_RELAXED) != handle, 0))
+        return ut_vcq_enter_recorded(vcq, handle);
     return vcq;
 }
 
@@ -295,6 +317,10 @@ void ut_vcq_forget_all(void);
 
 /* Can it be the handle of a freed VCQ? For messages. */
 bool ut_vcq_was_handle(utofu_vcq_hdl_t handle);
+
+/* How many VCQs of the program there are on a TNI, and one more or less. */
+uint32_t ut_vcq_count_of_tni(unsigned int tni);
+void ut_vcq_count_at_tni(unsigned int tni, int more);
 
 /* Calls visit() for each entry of the table, including free ones: visit() must lock and check. */
 void ut_vcq_for_each(void (*visit)(struct ut_vcq *vcq, void *arg), void *arg);
@@ -357,9 +383,13 @@ static inline bool ut_mrq_below_alarm(const struct ut_vcq *vcq)
     return vcq->mrq_tail - vcq->mrq_head < vcq->mrq_alarm;
 }
 
+/* Two words of an MRQ entry. */
+typedef uint64_t ut_pair __attribute__((vector_size(16), aligned(8), may_alias));
+
 /* Writes an MRQ entry, if ut_mrq_below_alarm(), or delivers it directly to a waiting poll. Entries
- * are written and read in whole words: a load that spans two stores would stall until both have
- * left the store buffer. `failed` is 0, or a failure packed by engine/failure.c. */
+ * are written and read in pairs of words, as each store has to leave the store buffer before the
+ * next call can take the lock; no load spans two stores, which would stall until both have left.
+ * `failed` is 0, or a failure packed by engine/failure.c. */
 static inline __attribute__((always_inline)) struct utofu_mrq_notice *ut_mrq_write(
     struct ut_vcq *vcq, uint64_t failed, const struct utofu_mrq_notice v)
 {
@@ -372,12 +402,10 @@ static inline __attribute__((always_inline)) struct utofu_mrq_notice *ut_mrq_wri
         vcq->direct = NULL;
     else
         n = &vcq->mrq[vcq->mrq_tail++ & vcq->mrq_mask];
-    memcpy(n, &type, sizeof(type));
-    n->vcq_id = v.vcq_id;
-    n->edata = v.edata;
-    n->rmt_value = v.rmt_value;
-    n->lcl_stadd = v.lcl_stadd;
-    n->rmt_stadd = v.rmt_stadd;
+    ut_pair *to = (ut_pair *)n;
+    to[0] = (ut_pair){type, v.vcq_id};
+    to[1] = (ut_pair){v.edata, v.rmt_value};
+    to[2] = (ut_pair){v.lcl_stadd, v.rmt_stadd};
     n->reserved[0] = failed; /* used by the library until the program takes the entry */
     return n;
 }
@@ -395,19 +423,22 @@ static inline __attribute__((always_inline)) struct utofu_mrq_notice *ut_mrq_pus
 static inline const struct utofu_mrq_notice *ut_mrq_pop(struct ut_vcq *vcq,
                                                         struct utofu_mrq_notice *notice)
 {
-    if (vcq->mrq_head == vcq->mrq_tail)
+    uint32_t head = vcq->mrq_head;
+
+    if (head == vcq->mrq_tail)
         return NULL;
-    UT_ASSERT(vcq->mrq_tail - vcq->mrq_head <= vcq->mrq_mask + 1);
-    struct utofu_mrq_notice *n = &vcq->mrq[vcq->mrq_head++ & vcq->mrq_mask];
-    memcpy(notice, n, sizeof(uint64_t));
-    notice->vcq_id = n->vcq_id;
-    notice->edata = n->edata;
-    notice->rmt_value = n->rmt_value;
-    notice->lcl_stadd = n->lcl_stadd;
-    notice->rmt_stadd = n->rmt_stadd;
+    UT_ASSERT(vcq->mrq_tail - head <= vcq->mrq_mask + 1);
+    const struct utofu_mrq_notice *n = &vcq->mrq[head & vcq->mrq_mask];
+    const ut_pair *from = (const ut_pair *)n;
+    ut_pair *to = (ut_pair *)notice;
+    to[0] = from[0];
+    to[1] = from[1];
+    to[2] = from[2];
     notice->reserved[0] = 0; /* the caller clears reserved[1] */
-    if (vcq->mrq_head == vcq->mrq_tail)
+    if (head + 1 == vcq->mrq_tail)
         vcq->mrq_head = vcq->mrq_tail = 0;
+    else
+        vcq->mrq_head = head + 1;
     return n;
 }
 

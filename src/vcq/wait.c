@@ -17,8 +17,8 @@ static void end_waiter(struct ut_waiter *waiter)
 /* Waited for, or in session mode, or counted, or checked, or shuffled. */
 static void choose_path(struct ut_vcq *vcq)
 {
-    vcq->slow_path =
-        vcq->waits || (vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE) || vcq->watched || vcq->shuffled;
+    vcq->slow_path = vcq->waits || (vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE) || vcq->watched ||
+                     vcq->shuffled; /* recorded ones are watched */
     ut_toq_limit_direct(vcq);
 }
 

@@ -15,7 +15,7 @@
 #endif
 
 enum {
-    UT_WIRE_VERSION = 6, /* increased with every change of this file: docs/reference/versions.md */
+    UT_WIRE_VERSION = 8, /* increased with every change of this file: docs/reference/versions.md */
     UT_ADDRESS_RECORD_MAGIC = 0x5554,
 };
 
@@ -69,6 +69,9 @@ enum ut_msg_type {
     UT_MSG_ARMW_NOTICE, /* the remote notice of an ARMW that a device executed */
     UT_MSG_GATE,        /* messages between barrier gates */
     UT_MSG_PACKET,      /* a packet between barrier gates */
+    UT_MSG_RAILS,       /* head.slot: with so many more ports the sender may take parts of puts, in
+                         * the lowest byte; above it, bit n: port n + 1 is of another device */
+    UT_MSG_RAIL_KEYS,   /* head.slot: bit n: the key of an STag for port n + 1 */
 };
 
 struct ut_msg_head {
@@ -81,7 +84,10 @@ struct ut_msg_head {
 enum {
     UT_MSG_FLAG_WANTS_NOTICE = 1, /* NOTICE, ARMW: write an MRQ entry */
     UT_MSG_FLAG_GET = 2,          /* NOTICE: of a get */
+    UT_MSG_FLAG_ASKS = 4,         /* RAILS: and the receiver is to say the same of itself; KEYS: a
+                                   * question, whose answer has the rest of the message */
 };
+enum { UT_MSG_RAILS_SHIFT = 8, UT_MOST_RAILS = 3 }; /* most further ports */
 
 struct ut_msg_notice {
     struct ut_msg_head head;
@@ -103,6 +109,16 @@ struct ut_msg_armw_reply {
     int32_t rc; /* UTOFU_SUCCESS or UTOFU_ERR_MRQ_RMT_* */
     uint32_t zero;
 };
+
+/* The memory of an STag on the devices of further ports. */
+struct ut_msg_rail_keys {
+    struct ut_msg_head head;
+    utofu_stadd_t rmt_stadd;
+    uint64_t base, size;
+    uint32_t rkey[UT_MOST_RAILS]; /* 0: not asked for, or not registered there */
+    uint32_t zero;
+};
+_Static_assert(sizeof(struct ut_msg_rail_keys) == 48, "no padding");
 
 /* A packet; its value follows. TNIs and processes are those of the connection. With one double it
  * fits into a ring slot of the shm provider. */
@@ -134,7 +150,7 @@ _Static_assert(sizeof(struct ut_msg_gate) == 40, "no padding");
 /* The address record that each process publishes; the addresses of its providers follow. */
 struct ut_address_record {
     uint16_t magic, version;
-    uint16_t local_rank, local_size;
+    uint16_t local_rank, local_size; /* with UTOFU_CQ_MAP=fugaku, the most on any node */
     uint32_t node;
     uint16_t cq_first, num_cqs; /* a range of CQ ids; with a list: num_cqs ids after the struct */
     uint64_t host;              /* hash; equal for processes that can share memory */

@@ -188,6 +188,15 @@ int adapter_receives(void)
     return cl_connect() && cl_call(&msg, NULL) == 0 ? (int)msg.fault.count : -1;
 }
 
+/* For tests: how many memory regions this process has. */
+EXPORT int adapter_regions(void);
+int adapter_regions(void)
+{
+    struct ad_msg msg = {.op = AD_REGIONS};
+
+    return cl_connect() && cl_call(&msg, NULL) == 0 ? (int)msg.fault.count : -1;
+}
+
 /* For tests: the numbers of posted and polled requests of this process so far. */
 EXPORT void adapter_counts(struct ad_counts *out);
 void adapter_counts(struct ad_counts *out)

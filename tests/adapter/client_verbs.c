@@ -61,6 +61,10 @@ static int query_of(struct ibv_context *context, struct ad_device *out)
 
     if (rc || !out->other[0])
         return rc;
+    if (device && out->other_attr.max_qp) {
+        out->attr = out->other_attr;
+        out->max_inline = out->other_inline;
+    }
     out->attr.phys_port_cnt = 1;
     out->ports[0] = out->ports[device];
     for (uint32_t i = 0; i < out->ports[0].num_gids; i++)

@@ -212,6 +212,8 @@ static void serve(struct proc *proc)
         msg.err = receives_left(proc, &msg.fault.count);
     else if (msg.op == AD_ENHANCED)
         enhanced(proc, &msg.fault.what, &msg.fault.count);
+    else if (msg.op == AD_REGIONS)
+        msg.fault.count = count_regions(proc);
     else if (msg.op == AD_CLASSES)
         classes_of(proc, &msg.fault.what, &msg.fault.count);
     else if (msg.op >= AD_CM_CHANNEL)

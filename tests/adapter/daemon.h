@@ -185,12 +185,14 @@ struct mr *mr_find(uint32_t key);
 struct proc *procs_first(void);
 int receives_left(const struct proc *proc, uint32_t *count);
 void enhanced(const struct proc *proc, uint32_t *options, uint32_t *count);
+uint32_t count_regions(const struct proc *proc);
 void classes_of(const struct proc *proc, uint32_t *classes, uint32_t *count);
 
 /* daemon_datagram.c */
 uint8_t port_at(const struct ibv_ah_attr *attr);
 /* Is there a way from one port to the other? 0: no port. */
 bool ports_reach(uint8_t from, uint8_t to);
+bool is_let_through(const struct ibv_ah_attr *attr);
 bool share_partition(const struct qp *a, const struct qp *b);
 bool send_datagram(struct qp *qp, const struct ad_wqe *w, const void *data, uint32_t size);
 
@@ -225,6 +227,7 @@ struct profile {
     uint32_t unit;   /* bytes, aligned to as many, that are placed by themselves; 0: packets are */
     bool words_of_rxe; /* for what is wrong in a request or receive itself */
     bool switched;     /* all ports reach each other */
+    bool bonded;       /* the port is a bond of two links */
 };
 extern struct profile profile;
 bool profile_choose(const char *name);
@@ -233,8 +236,11 @@ bool read_number(const char *text, uint64_t *number);
 bool fault_parse(const char *text);
 int fault_set(uint32_t what, uint32_t count);
 bool fault_hits(enum ad_fault what); /* consumes one of those left */
+uint8_t fault_sl(void);              /* of all paths; 0: any */
 uint64_t fault_late_ms(void);
 uint64_t fault_last_late_ms(void);
+bool fault_holds(uint32_t wire); /* from 1 on: a port, or a link of a bond */
+bool fault_cuts(uint32_t wire);
 uint64_t fault_rate(void); /* bytes a millisecond; 0: no limit */
 bool fault_is_silent(void);
 void fault_new_process(const struct proc *proc);

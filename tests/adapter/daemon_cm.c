@@ -7,6 +7,7 @@
 #include "daemon.h"
 
 #include <errno.h>
+#include <infiniband/ib.h>
 #include <string.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -60,6 +61,7 @@ struct cm_id {
     struct ad_cm_param param; /* of the message that is repeated */
     struct timer timer;
     uint64_t give_up_at;
+    uint8_t mtu; /* of the port that the request comes from (RoCE), or of the path (InfiniBand) */
     uint8_t tos; /* which the request carries as the traffic class of the path */
 };
 
@@ -77,7 +79,10 @@ static bool is_gid_of(const struct ibv_gid_entry *entry, const struct sockaddr_s
 {
     const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)addr;
     const struct sockaddr_in *in = (const struct sockaddr_in *)addr;
+    const struct sockaddr_ib *ib = (const struct sockaddr_ib *)addr;
 
+    if (addr->ss_family == AD_AF_IB)
+        return entry->gid_type == IBV_GID_TYPE_IB && memcmp(entry->gid.raw, &ib->sib_addr, 16) == 0;
     if (entry->gid_type == IBV_GID_TYPE_IB)
         return false; /* not such an address */
     if (addr->ss_family == AF_INET6)
@@ -99,7 +104,8 @@ static uint8_t find_port(const struct sockaddr_storage *addr, uint8_t *gid_index
     for (int p = 0; p < profile.device.attr.phys_port_cnt; p++) {
         const struct ad_port *port = &profile.device.ports[p];
         for (uint32_t i = 0; i < port->num_gids; i++) {
-            if (!is_gid_of(&port->gids[i], addr) && !is_ipoib_of(port, addr))
+            if (!(is_gid_of(&port->gids[i], addr) && !(port->elsewhere & 1u << i)) &&
+                !is_ipoib_of(port, addr))
                 continue;
             if (gid_index)
                 *gid_index = (uint8_t)i;
@@ -142,6 +148,10 @@ static int bind_to(struct cm_id *id, const struct sockaddr_storage *addr)
     if (!port)
         return ENODEV;
     id->route.src = *addr;
+    if (addr->ss_family == AD_AF_IB) { /* no requests are made with these: it has no port number */
+        id->route.port_num = port;
+        return 0;
+    }
     if (*port_of(&id->route.src)) {
         if (is_taken(&id->route.src))
             return EADDRINUSE;
@@ -301,14 +311,17 @@ static void new_request(struct cm_id *listener, struct cm_id *origin)
     struct cm_id *id = new_id(listener->base.proc, listener->channel, 0);
 
     id->step = REQ_RCVD;
-    id->route = (struct ad_cm_route){
-        .src = origin->route.dst, .dst = origin->route.src, .port_num = listener->route.port_num};
+    id->route = (struct ad_cm_route){.src = origin->route.dst,
+                                     .dst = origin->route.src,
+                                     .port_num = listener->route.port_num,
+                                     .sl = origin->route.sl};
     id->remote_qpn = param->qp_num;
     id->responder_resources = param->initiator_depth;
     id->initiator_depth = param->responder_resources;
     id->retry_count = param->retry_count;
     id->rnr_retry_count = param->rnr_retry_count;
     id->tos = origin->tos;
+    id->mtu = origin->mtu;
     id->peer = origin;
     origin->peer = id;
     id->listener = listener;
@@ -440,9 +453,13 @@ static int listen_on(struct cm_id *id, uint32_t backlog)
     return 0;
 }
 
-/* Is there a route from one port to the other, 0: an unknown one? */
-static bool reaches(uint8_t from, uint8_t to)
+/* Is there a route from the id's port to the other, 0: an unknown one? */
+static bool reaches(const struct cm_id *id, uint8_t to)
 {
+    uint8_t from = id->route.port_num;
+
+    if (id->route.dst.ss_family == AD_AF_IB)
+        return ports_reach(from, to);
     return to && (profile.switched || from == to);
 }
 
@@ -458,13 +475,30 @@ static int resolve_addr(struct cm_id *id, const struct ad_msg *msg)
     id->step = BOUND;
     id->route.dst = msg->cm.dst;
     uint8_t port = find_port(&id->route.dst, NULL);
-    if (fault_hits(AD_FAULT_ADDR) || !reaches(id->route.port_num, port)) {
+    if (fault_hits(AD_FAULT_ADDR) || !reaches(id, port)) {
         tell(id, RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT);
         return 0;
     }
     id->step = RESOLVED;
     tell(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
     return 0;
+}
+
+/* What the subnet manager says of the path; with RoCE, what the own interface says: Linux 6.1,
+ * drivers/infiniband/core/cma.c, cma_resolve_iboe_route(). */
+static void find_path(struct cm_id *id)
+{
+    const struct ad_port *from = &profile.device.ports[id->route.port_num - 1];
+    uint8_t port = find_port(&id->route.dst, NULL);
+
+    id->mtu = (uint8_t)from->attr.active_mtu;
+    if (!port)
+        return;
+    const struct ad_port *to = &profile.device.ports[port - 1];
+    id->route.dlid = to->attr.lid;
+    id->route.sl = fault_sl();
+    if (to->attr.lid && to->attr.active_mtu < from->attr.active_mtu)
+        id->mtu = (uint8_t)to->attr.active_mtu;
 }
 
 static int resolve_route(struct cm_id *id)
@@ -476,6 +510,7 @@ static int resolve_route(struct cm_id *id)
         return 0;
     }
     id->step = ROUTED;
+    find_path(id);
     tell(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
     return 0;
 }
@@ -553,7 +588,7 @@ static void path_attr(const struct cm_id *id, struct ibv_qp_attr *attr)
     uint8_t from = 0, to = 0;
     uint8_t from_port = find_port(&id->route.src, &from), to_port = find_port(&id->route.dst, &to);
 
-    attr->path_mtu = profile.device.ports[0].attr.active_mtu;
+    attr->path_mtu = (enum ibv_mtu)id->mtu;
     attr->dest_qp_num = id->remote_qpn;
     attr->rq_psn = 0;
     attr->max_dest_rd_atomic = id->responder_resources;
@@ -562,6 +597,7 @@ static void path_attr(const struct cm_id *id, struct ibv_qp_attr *attr)
     if (to_port && profile.device.ports[to_port - 1].attr.lid) {
         attr->ah_attr.is_global = 0;
         attr->ah_attr.dlid = profile.device.ports[to_port - 1].attr.lid;
+        attr->ah_attr.sl = id->route.sl;
         return;
     }
     if (to_port)

@@ -31,6 +31,12 @@ uint8_t port_at(const struct ibv_ah_attr *attr)
     return 0;
 }
 
+/* InfiniBand: does a packet of this service level get through? */
+bool is_let_through(const struct ibv_ah_attr *attr)
+{
+    return attr->is_global || !fault_sl() || attr->sl == fault_sl();
+}
+
 bool ports_reach(uint8_t from, uint8_t to)
 {
     return from == to || (to && (profile.one_fabric || profile.switched));
@@ -122,7 +128,8 @@ bool send_datagram(struct qp *qp, const struct ad_wqe *w, const void *data, uint
     put_header(&d, &ah->attr);
     memcpy(d.data + AD_GRH, data, size);
     d.port = port_at(&ah->attr);
-    if (!ports_reach(qp->attr.port_num, d.port) || fault_is_silent() || fault_hits(AD_FAULT_LOSS))
+    if (!ports_reach(qp->attr.port_num, d.port) || fault_is_silent() ||
+        !is_let_through(&ah->attr) || fault_hits(AD_FAULT_LOSS))
         return true;
     if (fault_hits(AD_FAULT_LATE))
         delay(&d);

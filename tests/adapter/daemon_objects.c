@@ -306,6 +306,15 @@ void classes_of(const struct proc *proc, uint32_t *classes, uint32_t *count)
     }
 }
 
+uint32_t count_regions(const struct proc *proc)
+{
+    uint32_t n = 0;
+
+    for (struct vp_list *l = proc->objects.next; l != &proc->objects; l = l->next)
+        n += vp_container_of(l, struct object, link)->kind == K_MR;
+    return n;
+}
+
 /*** creation ***/
 
 static int open_context(struct proc *proc, struct ad_msg *msg, int *fd)
@@ -525,13 +534,25 @@ static int create_ah(struct proc *proc, struct ad_msg *msg)
 
 /*** queue pairs ***/
 
-static int check_cap(const struct ibv_qp_cap *cap, bool has_srq)
+/* Is the context of a second device that differs from the first? */
+static bool is_other(const struct context *context)
 {
-    const struct ibv_device_attr *attr = &profile.device.attr;
+    return context->device && profile.device.other_attr.max_qp;
+}
+
+static const struct ibv_device_attr *attr_of(const struct context *context)
+{
+    return is_other(context) ? &profile.device.other_attr : &profile.device.attr;
+}
+
+static int check_cap(const struct context *context, const struct ibv_qp_cap *cap, bool has_srq)
+{
+    const struct ibv_device_attr *attr = attr_of(context);
 
     if (cap->max_send_wr > (uint32_t)attr->max_qp_wr ||
         cap->max_send_sge > (uint32_t)attr->max_sge ||
-        cap->max_inline_data > profile.device.max_inline)
+        cap->max_inline_data >
+            (is_other(context) ? profile.device.other_inline : profile.device.max_inline))
         return EINVAL;
     if (!has_srq && (cap->max_recv_wr > (uint32_t)attr->max_qp_wr ||
                      cap->max_recv_sge > (uint32_t)attr->max_sge))
@@ -594,7 +615,7 @@ static int create_qp(struct proc *proc, struct ad_msg *msg)
         return EINVAL;
     if (msg->qp.type != IBV_QPT_RC && msg->qp.type != IBV_QPT_UD)
         return EOPNOTSUPP;
-    int rc = check_cap(&msg->qp.cap, srq != NULL);
+    int rc = check_cap(context_of(pd), &msg->qp.cap, srq != NULL);
     if (rc)
         return rc;
     struct qp *qp = (struct qp *)object_new(proc, K_QP, sizeof(*qp), msg->user, pd);
@@ -683,7 +704,9 @@ static void take_attr(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, in
         to->qkey = from->qkey;
 }
 
-/* Does the partition exist, is the packet size allowed, and has the device an address? */
+/* Does the partition exist, is the packet size allowed, and has the device an address? A packet
+ * may be larger than the port's MTU: Linux 6.1, drivers/infiniband/sw/rxe/rxe_qp.c,
+ * rxe_qp_chk_attr(). */
 static bool is_valid_path(const struct ibv_qp_attr *attr, int mask)
 {
     const struct ad_port *port = &profile.device.ports[0];
@@ -691,21 +714,21 @@ static bool is_valid_path(const struct ibv_qp_attr *attr, int mask)
 
     if (mask & IBV_QP_PKEY_INDEX && attr->pkey_index >= port->attr.pkey_tbl_len)
         return false;
-    if (mask & IBV_QP_PATH_MTU && attr->path_mtu > port->attr.active_mtu)
+    if (mask & IBV_QP_PATH_MTU && attr->path_mtu > port->attr.max_mtu)
         return false;
     return !(mask & IBV_QP_AV) || av->is_global ||
            port->attr.link_layer == IBV_LINK_LAYER_INFINIBAND;
 }
 
-static bool is_valid(const struct ibv_qp_attr *attr, int mask)
+static bool is_valid(const struct context *context, const struct ibv_qp_attr *attr, int mask)
 {
-    const struct ibv_device_attr *device = &profile.device.attr;
+    const struct ibv_device_attr *device = attr_of(context);
 
     if (!is_valid_path(attr, mask))
         return false;
 
     return !(mask & IBV_QP_PORT &&
-             (attr->port_num < 1 || attr->port_num > device->phys_port_cnt)) &&
+             (attr->port_num < 1 || attr->port_num > profile.device.attr.phys_port_cnt)) &&
            !(mask & IBV_QP_MAX_DEST_RD_ATOMIC &&
              attr->max_dest_rd_atomic > device->max_qp_rd_atom) &&
            !(mask & IBV_QP_MAX_QP_RD_ATOMIC && attr->max_rd_atomic > device->max_qp_init_rd_atom) &&
@@ -758,7 +781,7 @@ static int modify_qp(struct proc *proc, const struct ad_msg *msg)
     struct qp *qp = (struct qp *)object_find(proc, msg->handle, K_QP);
     int mask = (int)msg->modify.mask;
 
-    if (!qp || !is_valid(&msg->modify.attr, mask) ||
+    if (!qp || !is_valid(qp->context, &msg->modify.attr, mask) ||
         (mask & IBV_QP_PORT && !port_is_of(qp->context, msg->modify.attr.port_num)))
         return EINVAL;
     enum ibv_qp_state from = qp->attr.qp_state;

@@ -35,9 +35,10 @@ static void set_gid(struct ad_port *port, uint32_t num, const uint8_t raw[16])
     *entry = (struct ibv_gid_entry){.gid_index = port->num_gids,
                                     .port_num = num,
                                     .gid_type = IBV_GID_TYPE_ROCE_V2,
-                                    .ndev_ifindex = 1};
+                                    .ndev_ifindex = AD_FIRST_IFINDEX + num - 1};
     memcpy(entry->gid.raw, raw, 16);
     port->num_gids++;
+    snprintf(port->netdev, sizeof(port->netdev), "eth%u", num - 1);
 }
 
 /* Like rdma_rxe of Linux 6.1 on Ethernet with an MTU of 1500, with the address 10.77.0.1. */
@@ -128,10 +129,81 @@ static void be_coherent(void)
     profile.device.attr.atomic_cap = IBV_ATOMIC_GLOB;
 }
 
+/*
+ * One adapter in two PCIe slots (Socket Direct), as mlx5 shows it unless it combines the interfaces
+ * (Linux 6.9, drivers/net/ethernet/mellanox/mlx5/core/lib/sd.c): a device for each, with one
+ * number of the system image. The vendor is that of the MAC addresses (rdma-core 65,
+ * providers/mlx5, and UCX, src/uct/ib/base/ib_device.c, uct_ib_builtin_device_specs).
+ */
+static void be_socket_direct(void)
+{
+    be_twins();
+    profile.device.attr.vendor_id = 0x2c9;
+    profile.device.attr.sys_image_guid = 0x1234;
+}
+
+/* Two adapters that differ, as those of different hosts: MTU, reads at a time, inline data. */
+static void be_unlike(void)
+{
+    be_twins();
+    profile.device.ports[1].attr.active_mtu = IBV_MTU_4096;
+    profile.device.ports[1].attr.active_speed = 4;
+    profile.device.other_attr = profile.device.attr;
+    profile.device.other_attr.max_qp_rd_atom = profile.device.other_attr.max_qp_init_rd_atom = 1;
+    profile.device.other_inline = 0;
+}
+
+/*
+ * Two adapters with one address: their ports are slaves of a bond that the driver does not know of,
+ * as mlx5's bonds both ports of one adapter and nothing else (Linux 6.1, drivers/net/ethernet/
+ * mellanox/mlx5/core/lag/lag.c, mlx5_handle_changeupper_event()). In modes without an active slave,
+ * as 802.3ad, the kernel gives the bond's addresses to both (drivers/infiniband/core/
+ * roce_gid_mgmt.c, is_eth_active_slave_of_bonding_rcu()). The switch sends all packets to the
+ * first.
+ */
+static void be_bond(void)
+{
+    static const uint8_t v4[16] = {[10] = 0xff, 0xff, 10, 77, 0, 1};
+
+    be_twins();
+    for (uint32_t p = 0; p < 2; p++) {
+        struct ad_port *port = &profile.device.ports[p];
+        port->num_gids = 0;
+        set_gid(port, p + 1, v4);
+        port->gids[0].ndev_ifindex = AD_FIRST_IFINDEX;
+        snprintf(port->netdev, sizeof(port->netdev), "bond0");
+    }
+}
+
+/*
+ * Network namespaces that share the adapter (`rdma system set netns shared`, the default): its
+ * table has the addresses of all of them (Linux 6.1, drivers/infiniband/core/roce_gid_mgmt.c,
+ * enum_all_gids_of_dev_cb()), with the interfaces' numbers there (cache.c, rdma_query_gid_table()).
+ * rdma_cm takes none of another one (cma.c, cma_validate_port()); address handles are resolved in
+ * the GID's own (addr.c, set_addr_netns_by_gid_rcu()). The second port has no address here.
+ */
+static void be_netns(void)
+{
+    static const uint8_t v4[2][16] = {{[10] = 0xff, 0xff, 10, 76, 0, 9},
+                                      {[10] = 0xff, 0xff, 10, 76, 0, 10}};
+    struct ad_port *port = &profile.device.ports[0];
+    struct ibv_gid_entry own = port->gids[1];
+
+    be_twins();
+    port->num_gids = 1;
+    set_gid(port, 1, v4[0]);
+    own.gid_index = port->num_gids;
+    port->gids[port->num_gids++] = own;
+    port->elsewhere = 1u << 1;
+    port[1].num_gids = 0;
+    set_gid(&port[1], 2, v4[1]);
+    port[1].elsewhere = 1u << 0;
+}
+
 static void be_mlx5(void)
 {
     snprintf(profile.device.name, sizeof(profile.device.name), "mlx5_0");
-    profile.device.attr.vendor_id = 0x15b3;
+    profile.device.attr.vendor_id = 0x2c9;
     profile.device.data_in_order = AD_WHOLE_MSG | AD_ALIGNED_128_BYTES;
     profile.device.ece = (struct ad_ece){0x15b3, 0x70000012};
     profile.device.attr.max_qp = 1 << 18;
@@ -196,6 +268,16 @@ static void be_line128(void)
     profile.device.data_in_order = AD_ALIGNED_128_BYTES;
 }
 
+/* A bond over both ports of an adapter: one device with one port (Linux 6.1, drivers/net/ethernet/
+ * mellanox/mlx5/core/lag/lag.c). */
+static void be_lag(void)
+{
+    be_mlx5();
+    snprintf(profile.device.name, sizeof(profile.device.name), "mlx5_bond_0");
+    snprintf(profile.device.ports[0].netdev, sizeof(profile.device.ports[0].netdev), "bond0");
+    profile.bonded = true;
+}
+
 /* mlx5 with firmware that makes only keys of relaxed ordering (mkc_order_write_after_write_ro_only
  * of UCX's src/uct/ib/mlx5/dv/ib_mlx5_ifc.h): uct_ib_md_parse_relaxed_order() (src/uct/ib/base/
  * ib_md.c) then registers no other way. */
@@ -223,6 +305,7 @@ static void be_ib(void)
     set_gid(port, 1, raw);
     port->gids[0].gid_type = IBV_GID_TYPE_IB;
     port->gids[0].ndev_ifindex = 0;
+    port->netdev[0] = '\0';
 }
 
 /* Two ports in subnets of IPoIB of their own, and one InfiniBand fabric, whose subnet prefix is the
@@ -246,7 +329,31 @@ static void be_fabric(void)
         port->gids[0].port_num = p + 1u;
         port->gids[0].gid.raw[15] = (uint8_t)(p + 1);
         port->ipoib = htonl(10u << 24 | (77u + p) << 16 | 1);
+        snprintf(port->netdev, sizeof(port->netdev), "ib%u", p);
     }
+}
+
+/* The same with GIDs of different subnets, which routers would connect. */
+static void be_subnets(void)
+{
+    be_fabric();
+    profile.one_fabric = false;
+    profile.device.ports[1].gids[0].gid.raw[7] = 1;
+}
+
+/* The first port InfiniBand, the second RoCE. */
+static void be_mixed(void)
+{
+    static const uint8_t v4[16] = {[10] = 0xff, 0xff, 10, 78, 0, 1};
+    struct ad_port *port = &profile.device.ports[1];
+
+    be_fabric();
+    profile.one_fabric = false;
+    port->attr.link_layer = IBV_LINK_LAYER_ETHERNET;
+    port->attr.lid = port->attr.sm_lid = 0;
+    port->ipoib = 0;
+    port->num_gids = 0;
+    set_gid(port, 2, v4);
 }
 
 /* The same, each port in a fabric of its own; the subnet managers have the same LID. */
@@ -286,9 +393,18 @@ static const struct {
     {"rails", "as rxe, with two ports in networks without a route between them", be_rails},
     {"fabric", "as ib with IPoIB, two ports in one fabric and in two IP subnets", be_fabric},
     {"fabrics", "the same, in two fabrics with one subnet prefix", be_fabrics},
+    {"subnets", "as fabrics, each port in a subnet of its own", be_subnets},
+    {"mixed", "as fabrics, the second port RoCE", be_mixed},
     {"xdr", "as fabric, the first port NDR and the second XDR", be_xdr},
+    {"lag", "as mlx5, the port is a bond of two links", be_lag},
     {"dual", "as rails, the first port at 2.5 Gbit/s and the second at 10", be_dual},
+    {"unlike", "as twins, the second with another MTU, one READ at a time and no inline data",
+     be_unlike},
+    {"bond", "as twins, with one address: a bond spans both devices", be_bond},
+    {"netns", "as twins, shared with another network namespace, whose GIDs are in the table",
+     be_netns},
     {"twins", "as rxe, two devices with a port each, which reach each other", be_twins},
+    {"socket-direct", "as twins, of one adapter, in two PCIe slots", be_socket_direct},
     {"coherent", "as twins, and atomics are coherent with the CPU (IBV_ATOMIC_GLOB)", be_coherent},
 };
 
@@ -335,9 +451,15 @@ static const struct {
     [AD_FAULT_LOSS] = {"ud-loss", "every N-th datagram is lost"},
     [AD_FAULT_TWICE] = {"ud-twice", "every N-th datagram arrives twice"},
     [AD_FAULT_LATE] = {"ud-late", "every N-th datagram arrives up to 20 ms late"},
-    [AD_FAULT_LID] = {"lid", "InfiniBand: the port has another LID for N ms"},
+    [AD_FAULT_LID] = {"lid", "InfiniBand: the port has another LID for N ms; 0: its own"},
+    [AD_FAULT_SL] = {"sl",
+                     "InfiniBand: the subnet manager's paths have service level N, and packets "
+                     "of others are lost; 0: of none"},
     [AD_FAULT_LAST_LATE] = {"last-late", "LAST_WQE_REACHED is raised N ms later"},
     [AD_FAULT_RATE] = {"rate", "each port moves N KB a second in each direction"},
+    [AD_FAULT_HOLD] = {"hold", "requests of connections of the N-th port wait; 0: of none"},
+    [AD_FAULT_CUT] = {"cut", "requests of connections of the N-th port, READs too, end with "
+                             "RETRY_EXC, and are not executed; 0: of none; 99: of all"},
 };
 
 void profile_list(void)
@@ -379,27 +501,32 @@ static void address_is_back(struct timer *timer)
 
 enum { LIDS_APART = 1000 };
 
-/* The subnet manager has given the port another one. */
-static void set_lid(int change)
+/* The subnet manager has given the port another one, or gives it its own again. */
+static void set_lid(bool own)
 {
+    static uint16_t first;
     uint16_t *lid = &profile.device.ports[0].attr.lid;
 
-    *lid = (uint16_t)(*lid + change);
+    if (!first)
+        first = *lid;
+    *lid = (uint16_t)(own ? first : first + LIDS_APART);
     async_event_to_all(IBV_EVENT_LID_CHANGE, 1);
 }
 
 static void lid_is_back(struct timer *timer)
 {
     (void)timer;
-    set_lid(-LIDS_APART);
+    set_lid(true);
 }
 
 static void change_lid(uint32_t ms)
 {
     if (!lid_timer.due)
         timer_init(&lid_timer, lid_is_back);
-    set_lid(LIDS_APART);
-    timer_set(&lid_timer, now_ns() + ms * NS_PER_MS);
+    timer_stop(&lid_timer);
+    set_lid(!ms);
+    if (ms)
+        timer_set(&lid_timer, now_ns() + ms * NS_PER_MS);
 }
 
 void fault_new_process(const struct proc *proc)
@@ -470,6 +597,11 @@ bool fault_hits(enum ad_fault what)
     return true;
 }
 
+uint8_t fault_sl(void)
+{
+    return (uint8_t)left[AD_FAULT_SL];
+}
+
 uint64_t fault_late_ms(void)
 {
     return left[AD_FAULT_PLACED_LATE];
@@ -483,6 +615,16 @@ uint64_t fault_last_late_ms(void)
 uint64_t fault_rate(void)
 {
     return left[AD_FAULT_RATE];
+}
+
+bool fault_holds(uint32_t wire)
+{
+    return left[AD_FAULT_HOLD] == wire;
+}
+
+bool fault_cuts(uint32_t wire)
+{
+    return left[AD_FAULT_CUT] == wire || left[AD_FAULT_CUT] > AD_MAX_PORTS;
 }
 
 bool fault_is_silent(void)

@@ -155,14 +155,19 @@ static void report(struct qp *qp, enum ibv_wc_status status)
 /*** memory ***/
 
 /* A real kernel would have pinned the pages: memory that is no longer accessible reads as zeros,
- * and writes to it are lost. */
-static void get_bytes(pid_t pid, const struct iovec *iov, int num, void *to, size_t size)
+ * and writes to it are lost. False: the process has ended, and nothing is known of its memory. The
+ * kernel takes that before the socket (Linux 6.1, kernel/exit.c, do_exit(): exit_mm() comes before
+ * exit_files()), so that its queue pairs may still be there. */
+static bool get_bytes(pid_t pid, const struct iovec *iov, int num, void *to, size_t size)
 {
     struct iovec local = {to, size};
     ssize_t n = process_vm_readv(pid, &local, 1, iov, (unsigned long)num, 0);
 
+    if (n < 0 && errno == ESRCH)
+        return false;
     if (n < (ssize_t)size)
         memset((char *)to + (n > 0 ? n : 0), 0, size - (size_t)(n > 0 ? n : 0));
+    return true;
 }
 
 /* Bytes that are placed in this order, part by part. */
@@ -172,6 +177,7 @@ struct placing {
     size_t size;
     unsigned long num;
     struct iovec to[MOST_PARTS];
+    bool ended; /* the process, as in get_bytes() */
 };
 
 static void place_parts(struct placing *p)
@@ -179,7 +185,7 @@ static void place_parts(struct placing *p)
     struct iovec local = {(void *)(uintptr_t)p->from, p->size};
 
     if (p->num)
-        process_vm_writev(p->pid, &local, 1, p->to, p->num, 0);
+        p->ended |= process_vm_writev(p->pid, &local, 1, p->to, p->num, 0) < 0 && errno == ESRCH;
     p->from += p->size;
     p->size = p->num = 0;
 }
@@ -193,13 +199,14 @@ static void add_part(struct placing *p, uintptr_t at, uintptr_t end)
 }
 
 /* In order of addresses, line by line, and the last word of each line separately: the kernel's copy
- * function has no order within a part. */
-static void put_bytes(pid_t pid, const struct iovec *iov, int num, const void *from)
+ * function has no order within a part. False: the process has ended. */
+static bool put_bytes(pid_t pid, const struct iovec *iov, int num, const void *from)
 {
     static struct placing p;
 
     p.pid = pid;
     p.from = from;
+    p.ended = false;
     for (int i = 0; i < num; i++) {
         uintptr_t at = (uintptr_t)iov[i].iov_base, end = at + iov[i].iov_len;
         while (at < end) {
@@ -212,6 +219,7 @@ static void put_bytes(pid_t pid, const struct iovec *iov, int num, const void *f
         }
     }
     place_parts(&p);
+    return !p.ended;
 }
 
 /* The parts of a vector with the bytes [from, from + size). */
@@ -233,32 +241,35 @@ static int slice(const struct vec *v, uint64_t from, uint64_t size, struct iovec
     return n;
 }
 
-static void gather(const struct vec *v, uint64_t from, uint64_t size, void *to)
+/* False: the process has ended. */
+static bool gather(const struct vec *v, uint64_t from, uint64_t size, void *to)
 {
     struct iovec part[MOST_SGE];
 
-    if (v->inline_data)
-        memcpy(to, (const char *)v->inline_data + from, size);
-    else
-        get_bytes(v->pid, part, slice(v, from, size, part), to, size);
+    if (!v->inline_data)
+        return get_bytes(v->pid, part, slice(v, from, size, part), to, size);
+    memcpy(to, (const char *)v->inline_data + from, size);
+    return true;
 }
 
-static void scatter(const struct vec *v, uint64_t from, uint64_t size, const void *data)
+static bool scatter(const struct vec *v, uint64_t from, uint64_t size, const void *data)
 {
     struct iovec part[MOST_SGE];
 
-    put_bytes(v->pid, part, slice(v, from, size, part), data);
+    return put_bytes(v->pid, part, slice(v, from, size, part), data);
 }
 
-static void copy(const struct vec *from, const struct vec *to, uint64_t size)
+/* These copy all; false: a process has ended, and nobody knows what it has got. */
+static bool copy(const struct vec *from, const struct vec *to, uint64_t size)
 {
     static uint8_t buffer[CHUNK];
 
     for (uint64_t done = 0; done < size; done += CHUNK) {
         uint64_t n = size - done < CHUNK ? size - done : CHUNK;
-        gather(from, done, n, buffer);
-        scatter(to, done, n, buffer);
+        if (!gather(from, done, n, buffer) || !scatter(to, done, n, buffer))
+            return false;
     }
+    return true;
 }
 
 static uint32_t packet_of(const struct qp *qp)
@@ -267,27 +278,29 @@ static uint32_t packet_of(const struct qp *qp)
 }
 
 /* The last packet first, and the first one last. */
-static void copy_backwards(const struct vec *from, const struct vec *to, uint64_t size,
+static bool copy_backwards(const struct vec *from, const struct vec *to, uint64_t size,
                            uint32_t packet)
 {
     static uint8_t buffer[4096];
 
     for (uint64_t left = size, n; left; left -= n) {
         n = left % packet ? left % packet : packet;
-        gather(from, left - n, n, buffer);
-        scatter(to, left - n, n, buffer);
+        if (!gather(from, left - n, n, buffer) || !scatter(to, left - n, n, buffer))
+            return false;
     }
+    return true;
 }
 
 /* Units in any order. */
-static void copy_units(const struct vec *from, const struct vec *to, uint64_t size, uint32_t unit)
+static bool copy_units(const struct vec *from, const struct vec *to, uint64_t size, uint32_t unit)
 {
     static uint8_t buffer[UNITS_MOST];
     static uint32_t order[UNITS_MOST / RELAXED_UNIT + 1];
     uint32_t in_first = (uint32_t)((uintptr_t)to->iov[0].iov_base % unit);
     uint32_t num = (uint32_t)((in_first + size + unit - 1) / unit);
 
-    gather(from, 0, size, buffer);
+    if (!gather(from, 0, size, buffer))
+        return false;
     for (uint32_t i = 0; i < num; i++) {
         uint32_t other = random_below(i + 1);
         order[i] = order[other];
@@ -296,8 +309,10 @@ static void copy_units(const struct vec *from, const struct vec *to, uint64_t si
     for (uint32_t i = 0; i < num; i++) {
         uint64_t begin = order[i] ? (uint64_t)order[i] * unit - in_first : 0;
         uint64_t end = ((uint64_t)order[i] + 1) * unit - in_first;
-        scatter(to, begin, (end < size ? end : size) - begin, buffer + begin);
+        if (!scatter(to, begin, (end < size ? end : size) - begin, buffer + begin))
+            return false;
     }
+    return true;
 }
 
 /* May an owner of this domain use the range in this way? */
@@ -437,7 +452,8 @@ static uint32_t piece_size(uint64_t to, uint64_t done, uint64_t size, uint32_t u
     return (uint32_t)(n < left ? n : left);
 }
 
-static void cut_up(struct qp *qp, const struct ad_wqe *w, const struct vec *from,
+/* False: the origin has ended, and its queue pair is about to. */
+static bool cut_up(struct qp *qp, const struct ad_wqe *w, const struct vec *from,
                    const struct vec *to)
 {
     uint32_t mtu = packet_of(qp), unit = from->size ? unit_of(mr_find(w->rkey)) : 0;
@@ -452,10 +468,14 @@ static void cut_up(struct qp *qp, const struct ad_wqe *w, const struct vec *from
                                 .pid = to->pid,
                                 .addr = (uintptr_t)to->iov[0].iov_base + done,
                                 .size = (uint32_t)n};
-        gather(from, done, n, piece->data);
+        if (!gather(from, done, n, piece->data)) {
+            free(piece);
+            return false;
+        }
         add_piece(qp, piece);
     }
     place_later(qp);
+    return true;
 }
 
 /*** the responder ***/
@@ -495,12 +515,25 @@ static struct qp *responder(const struct qp *qp)
 
     if (!peer || fault_is_silent() || peer->attr.dest_qp_num != qp->qpn ||
         peer->type != IBV_QPT_RC || !share_partition(qp, peer) ||
-        port_at(&qp->attr.ah_attr) != peer->attr.port_num ||
+        port_at(&qp->attr.ah_attr) != peer->attr.port_num || !is_let_through(&qp->attr.ah_attr) ||
         !ports_reach(qp->attr.port_num, peer->attr.port_num))
         return NULL;
     if (qp->ece.used != peer->ece.used)
         return NULL; /* its messages cannot be understood */
     return peer->attr.qp_state == IBV_QPS_RTR || peer->attr.qp_state == IBV_QPS_RTS ? peer : NULL;
+}
+
+static uint32_t mtu_of(const struct qp *qp)
+{
+    return 128u << profile.device.ports[qp->attr.port_num - 1].attr.active_mtu;
+}
+
+/* RoCE: a packet larger than the MTU of either port gets lost. */
+static bool fits_the_wire(const struct qp *from, const struct qp *to, uint64_t size)
+{
+    uint64_t packet = size < packet_of(from) ? size : packet_of(from);
+
+    return packet <= mtu_of(from) && packet <= mtu_of(to);
 }
 
 /* Requests are answered in order: earlier ones have been executed. */
@@ -568,7 +601,8 @@ static enum outcome receive(struct qp *qp, struct qp *peer, const struct ad_wqe 
         receive_done(peer, qp, w, rwqe, IBV_WC_LOC_LEN_ERR, 0);
         return invalid(peer, status);
     }
-    copy(from, &to, from->size);
+    if (!copy(from, &to, from->size))
+        return NO_ANSWER;
     receive_done(peer, qp, w, rwqe, IBV_WC_SUCCESS, from->size);
     return DONE;
 }
@@ -609,10 +643,9 @@ static enum outcome write_to(struct qp *qp, struct qp *peer, const struct ad_wqe
     bool by_units = from->size && unit_of(mr_find(w->rkey));
     if (imm && !by_units)
         place_all(qp);
-    if (by_units || ((profile.reorders || fault_late_ms()) && !imm))
-        cut_up(qp, w, from, &to);
-    else
-        copy(from, &to, from->size);
+    bool in_parts = by_units || ((profile.reorders || fault_late_ms()) && !imm);
+    if (!(in_parts ? cut_up(qp, w, from, &to) : copy(from, &to, from->size)))
+        return NO_ANSWER;
     if (imm)
         place_all(qp); /* the receive's completion announces the data */
     if (imm)
@@ -629,6 +662,7 @@ static enum outcome read_from(struct qp *qp, struct qp *peer, const struct ad_wq
                               const struct vec *to, enum ibv_wc_status *status)
 {
     struct vec from;
+    bool there;
 
     if (!qp->attr.max_rd_atomic) {
         *status = IBV_WC_LOC_QP_OP_ERR;
@@ -640,12 +674,12 @@ static enum outcome read_from(struct qp *qp, struct qp *peer, const struct ad_wq
         return no_access(peer, status);
     uint32_t unit = to->size ? unit_of(mr_find(((const struct ibv_sge *)(w + 1))->lkey)) : 0;
     if (unit && to->num == 1 && to->size <= UNITS_MOST)
-        copy_units(&from, to, to->size, unit);
+        there = copy_units(&from, to, to->size, unit);
     else if (profile.reorders && random_below(2))
-        copy_backwards(&from, to, to->size, packet_of(qp));
+        there = copy_backwards(&from, to, to->size, packet_of(qp));
     else
-        copy(&from, to, to->size);
-    return DONE;
+        there = copy(&from, to, to->size);
+    return there ? DONE : NO_ANSWER;
 }
 
 /*** several devices ***/
@@ -668,33 +702,33 @@ static void stop_atomic(struct qp *qp)
 }
 
 /* A device whose atomics are those of one device holds other atomics of its own back until the word
- * is written, and knows nothing of the other device's. False: the word is to be read later, or
- * written later. */
-static bool may_store(struct qp *qp, const struct qp *peer, const struct vec *target)
+ * is written, and knows nothing of the other device's. DONE: the word may be written; LATER: it is
+ * to be read later, or written later; NO_ANSWER: its process has ended. */
+static enum outcome load_word(struct qp *qp, const struct qp *peer, const struct vec *target)
 {
     const struct qp **holder = &executing[peer->context->device];
 
-    if (!profile.device.other[0] || profile.device.attr.atomic_cap == IBV_ATOMIC_GLOB) {
-        gather(target, 0, sizeof(qp->found), &qp->found);
-        return true;
-    }
+    if (!profile.device.other[0] || profile.device.attr.atomic_cap == IBV_ATOMIC_GLOB)
+        return gather(target, 0, sizeof(qp->found), &qp->found) ? DONE : NO_ANSWER;
     if (qp->loaded) {
         stop_atomic(qp);
-        return true;
+        return DONE;
     }
     if (!*holder) {
+        if (!gather(target, 0, sizeof(qp->found), &qp->found))
+            return NO_ANSWER;
         *holder = qp;
         qp->loaded = true;
-        gather(target, 0, sizeof(qp->found), &qp->found);
     }
     wait_for(qp, random_below(ATOMIC_MOST_US) * UINT64_C(1000));
-    return false;
+    return LATER;
 }
 
 static enum outcome atomic(struct qp *qp, struct qp *peer, const struct ad_wqe *w,
                            const struct vec *to, enum ibv_wc_status *status)
 {
     struct vec target;
+    enum outcome loaded;
     uint64_t old, value;
 
     if (!qp->attr.max_rd_atomic || to->size != sizeof(old)) {
@@ -706,13 +740,15 @@ static enum outcome atomic(struct qp *qp, struct qp *peer, const struct ad_wqe *
         return invalid(peer, status);
     if (!remote_vec(peer, w, sizeof(old), IBV_ACCESS_REMOTE_ATOMIC, &target))
         return no_access(peer, status);
-    if (!may_store(qp, peer, &target))
-        return LATER;
+    loaded = load_word(qp, peer, &target);
+    if (loaded != DONE)
+        return loaded;
     old = qp->found;
     value = w->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ? old + w->compare_add
             : old == w->compare_add                  ? w->swap
                                                      : old;
-    scatter(&target, 0, sizeof(value), &value);
+    if (!scatter(&target, 0, sizeof(value), &value))
+        return NO_ANSWER;
     if (fault_hits(AD_FAULT_UNKNOWN)) {
         *status = IBV_WC_RETRY_EXC_ERR;
         return FAILED;
@@ -739,7 +775,8 @@ static enum outcome datagram(struct qp *qp, const struct ad_wqe *w, const struct
         *status = IBV_WC_LOC_LEN_ERR;
         return profile.words_of_rxe ? DONE : FAILED; /* rdma_rxe drops it silently */
     }
-    gather(from, 0, from->size, data);
+    if (!gather(from, 0, from->size, data))
+        return DONE; /* it is lost */
     if (send_datagram(qp, w, data, (uint32_t)from->size))
         return DONE;
     *status = IBV_WC_LOC_QP_OP_ERR;
@@ -748,10 +785,25 @@ static enum outcome datagram(struct qp *qp, const struct ad_wqe *w, const struct
 
 /*** what a port moves in a second ***/
 
-/* Each direction of a port is busy till then. */
+/* Each direction of a port, or of a link of a bond, is busy till then. */
 static struct {
     uint64_t out, in;
 } busy[AD_MAX_PORTS];
+
+enum { LABEL_LOW = 0x3fff, LABEL_LOW_BITS = 14 };
+
+/* The port, or the link of a bond, by which packets of the queue pair go, from 1 on. Links are
+ * chosen by the UDP source port, which follows from the label as in Linux 6.1,
+ * include/rdma/ib_verbs.h, rdma_flow_label_to_udp_sport(). Without a label it is a hash of the
+ * queue pairs' numbers there; here it is the first link. */
+static uint32_t wire_of(const struct qp *qp)
+{
+    uint32_t label = qp->attr.ah_attr.grh.flow_label;
+
+    if (!profile.bonded)
+        return qp->attr.port_num;
+    return label ? 1 + (((label & LABEL_LOW) ^ label >> LABEL_LOW_BITS) & 1) : 1;
+}
 
 static uint64_t later_of(uint64_t a, uint64_t b)
 {
@@ -768,9 +820,9 @@ static bool takes_time(struct qp *qp, const struct qp *peer, const struct ad_wqe
 
     if (!rate || !size)
         return false;
-    at = later_of(busy[from->attr.port_num - 1].out, busy[to->attr.port_num - 1].in);
+    at = later_of(busy[wire_of(from) - 1].out, busy[wire_of(to) - 1].in);
     at = later_of(at, qp->follows ? qp->left_wire : now) + size * NS_PER_MS / rate;
-    busy[from->attr.port_num - 1].out = busy[to->attr.port_num - 1].in = at;
+    busy[wire_of(from) - 1].out = busy[wire_of(to) - 1].in = at;
     qp->left_wire = at;
     qp->on_wire = true;
     wait_for(qp, at > now ? at - now : 0);
@@ -809,9 +861,18 @@ static enum outcome execute(struct qp *qp, struct ad_wqe *w, enum ibv_wc_status 
     if (qp->type == IBV_QPT_UD)
         return datagram(qp, w, &local, status);
     struct qp *peer = responder(qp);
-    if (!peer)
+    bool answers = w->opcode == IBV_WR_RDMA_READ;
+    if (!peer || !fits_the_wire(answers ? peer : qp, answers ? qp : peer, local.size))
         return NO_ANSWER;
     established(peer);
+    if (fault_cuts(wire_of(qp))) {
+        *status = IBV_WC_RETRY_EXC_ERR;
+        return FAILED;
+    }
+    if (fault_holds(wire_of(qp))) {
+        wait_for(qp, NS_PER_MS);
+        return LATER;
+    }
     if (!qp->on_wire && takes_time(qp, peer, w, local.size))
         return LATER;
     switch (w->opcode) {

@@ -64,6 +64,14 @@ says 'not used: is in 10.78.0.0/24, and rxe0:1 in 10.77.0.0/24: if these reach e
 says 'listens at 10.78.0.1 in 10.78.0.0/24,' env UTOFU_VERBS_SUBNETS=10.78.0.0/16
 says 'listens at 10.78.0.1 in 10.78.0.0/24,' env UTOFU_VERBS_DEVICES=rxe0:1,rxe0:2
 says 'TNI 0 2 4$' env UTOFU_VERBS_DEVICES=rxe0
+# By which ports long puts go.
+says 'long puts, from 262144 bytes on, go in parts by rxe0:1 and rxe0:2$' env UTOFU_VERBS_DEVICES=rxe0
+says 'long puts, from 262144 bytes on, go in parts by rxe0:2 and rxe0:1$' env UTOFU_VERBS_DEVICES=rxe0
+says 'long puts, from 9000 bytes on' env UTOFU_VERBS_DEVICES=rxe0 UTOFU_VERBS_TUNE=rails=9000
+says 'long puts go by this port alone: UTOFU_VERBS_TUNE has rails=0' env UTOFU_VERBS_DEVICES=rxe0 UTOFU_VERBS_TUNE=rails=0
+says 'long puts go by this port alone: no other one is used' env
+"$with_adapter" --profile rails -- "$info" --json >"$out"
+grep -q '"long_puts": *"long puts go by this port alone: no other one is used"' "$out"
 profile=dual
 says 'not used: has 2500 Mbit/s, and rxe0:2 has 10000: UTOFU_VERBS_DEVICES can name it' env
 says 'listens at 10.78.0.1 in 10.78.0.0/24,' env
@@ -71,6 +79,61 @@ says 'listens at 10.77.0.1 in 10.77.0.0/24,' env UTOFU_VERBS_DEVICES=rxe0:1
 "$with_adapter" --profile dual -- "$info" --json >"$out"
 grep -q '"speed_mbit": *10000' "$out"
 grep -q '"network": *"10.78.0.0/24"' "$out"
+
+# Two adapters with one address, by a bond over both: one is used, however connections are made.
+sys=$(mktemp -d)
+trap 'rm -rf "$out" "$sys"' EXIT
+mkdir -p "$sys/sys/class/net/bond0/bonding"
+echo '802.3ad 4' >"$sys/sys/class/net/bond0/bonding/mode"
+profile=bond
+for connect in auto ud; do
+    says 'not used: has the address of rxe0:1, 10.77.0.1, by bond0 (802.3ad): packets arrive at either' \
+        env "UT_ADAPTER_SYS=$sys" "UTOFU_VERBS_CONNECT=$connect"
+    says 'TNI 0 1 2 3 4 5$' env "UTOFU_VERBS_CONNECT=$connect"
+done
+says 'not used: is active but has no address to listen on (1 tried)' env UTOFU_VERBS_CONNECT=rdmacm
+says 'not used: has the address of rxe0:1, 10.77.0.1: packets' env UTOFU_VERBS_DEVICES=rxe0,rxe1
+
+# Functions of one physical port, and the links of a bond.
+for device in rxe0 rxe1; do
+    mkdir -p "$sys/sys/class/infiniband/$device/device"
+    echo PCI_SLOT_NAME=0000:03:00.0 >"$sys/sys/class/infiniband/$device/device/uevent"
+done
+profile=twins
+says 'long puts, from 262144 bytes on, go in parts by rxe0:1 and rxe1:1$' env
+says 'long puts go by this port alone: rxe1:1 has the same physical link' env "UT_ADAPTER_SYS=$sys"
+# One adapter in two slots: by the number of its functions, and of its sockets where they have one.
+profile=socket-direct
+echo PCI_SLOT_NAME=0000:81:00.0 >"$sys/sys/class/infiniband/rxe1/device/uevent"
+says 'long puts go by this port alone: rxe1:1 has the same physical link' env "UT_ADAPTER_SYS=$sys"
+echo PCI_SLOT_NAME=0000:81:00.1 >"$sys/sys/class/infiniband/rxe1/device/uevent"
+says 'long puts, .*, go in parts by rxe0:1 and rxe1:1$' env "UT_ADAPTER_SYS=$sys"
+for number in 0 1; do
+    mkdir -p "$sys/sys/class/infiniband/rxe$number/ports/1/gid_attrs/ndevs" "$sys/sys/class/net/eth$number"
+    echo "eth$number" >"$sys/sys/class/infiniband/rxe$number/ports/1/gid_attrs/ndevs/0"
+    echo p0 >"$sys/sys/class/net/eth$number/phys_port_name"
+done
+says 'long puts go by this port alone: rxe1:1 has the same physical link' env "UT_ADAPTER_SYS=$sys"
+echo PCI_SLOT_NAME=0000:81:00.0 >"$sys/sys/class/infiniband/rxe1/device/uevent"
+echo p1 >"$sys/sys/class/net/eth1/phys_port_name"
+says 'long puts, .*, go in parts by rxe0:1 and rxe1:1$' env "UT_ADAPTER_SYS=$sys"
+profile=twins
+echo p0 >"$sys/sys/class/net/eth1/phys_port_name"
+says 'long puts, .*, go in parts by rxe0:1 and rxe1:1$' env "UT_ADAPTER_SYS=$sys"
+profile=lag
+echo 2 >"$sys/sys/class/net/bond0/bonding/ad_num_ports"
+says 'long puts, .*, go in parts by mlx5_bond_0:1, a bond of several links$' env "UT_ADAPTER_SYS=$sys"
+says 'long puts go by this port alone: no other one is used' env
+
+# Of an adapter that network namespaces share only the addresses of this one are used, unless one is named.
+profile=netns
+for connect in auto rdmacm ud; do
+    says 'listens at 10.77.0.1 in 10.77.0.0/24' env "UTOFU_VERBS_CONNECT=$connect"
+    says 'not used: .* (0 tried); it has addresses that no interface here has, .*: 1 not taken' \
+        env "UTOFU_VERBS_CONNECT=$connect"
+done
+says 'rxe1:1 *active, Ethernet, MTU' env # its interface is elsewhere
+says 'listens at 10.76.0.9 in 10.76.0.0/24, connects by ud' env UTOFU_VERBS_CONNECT=ud,gid_index=1
 
 # InfiniBand: one fabric is one network, whatever the IP addresses; two fabrics are not, though they have one prefix.
 profile=fabric
@@ -108,8 +171,11 @@ complains() {
         exit 1
     }
 }
-profile=rails
 fault=
+profile=bond
+complains 'warning: .*rxe0:1 and rxe1:1 have one address, 10.77.0.1, by bond0 (802.3ad): what comes .* is lost' \
+    env "UT_ADAPTER_SYS=$sys"
+profile=rails
 complains "UTOFU_VERBS_DEVICES=mlx5_7 names no usable port .*; RDMA devices here: rxe0" env UTOFU_VERBS_DEVICES=mlx5_7
 complains "UTOFU_VERBS_DEVICES: 'rxe0:9' is not used: it is none of the devices here (rxe0)" env UTOFU_VERBS_DEVICES=rxe0:1,rxe0:9
 complains "gid_index=7 of UTOFU_VERBS_CONNECT is no usable GID of an active port; .*rxe0:1 1 10.77.0.1, rxe0:2 0 10.78.0.1" env UTOFU_VERBS_CONNECT=gid_index=7

@@ -15,7 +15,9 @@
 #define AD_SOCKET_VARIABLE "UT_ADAPTER_SOCKET" /* name of an abstract socket */
 
 enum {
+    AD_AF_IB = 27, /* AF_IB, which not every header has */
     AD_MAX_PORTS = 2,
+    AD_FIRST_IFINDEX = 1000, /* of the first port's network interface */
     AD_MAX_GIDS = 4,
     AD_MAX_PKEYS = 2,
     AD_PRIVATE_MOST = 224,
@@ -90,6 +92,8 @@ struct ad_port {
     uint32_t ipoib;           /* IPv4 address of its network interface, network order; 0: none */
     struct ibv_gid_entry gids[AD_MAX_GIDS];
     uint32_t num_gids;
+    uint32_t elsewhere; /* bits: GIDs of interfaces in other network namespaces */
+    char netdev[16];    /* its network interface; empty: none */
     uint16_t pkeys[AD_MAX_PKEYS];
 };
 
@@ -106,6 +110,8 @@ struct ad_device {
     char name[32];
     char other[32]; /* of a second device, which has the second port; empty: there is one device */
     struct ibv_device_attr attr;
+    struct ibv_device_attr other_attr; /* of the second device, if max_qp is not 0 */
+    uint32_t other_inline;
     struct ad_port ports[AD_MAX_PORTS];
     uint32_t max_inline;
     bool has_wr_api, has_resize;
@@ -135,13 +141,16 @@ enum ad_fault {
     AD_FAULT_GID,         /* the first port lacks its IPv4 address for n ms */
     AD_FAULT_PEERMEM,     /* 1: memory is registered that the CPU cannot reach */
     AD_FAULT_PLACED_LATE, /* what is acknowledged is in memory n ms later, or behind a READ */
-    AD_FAULT_FORK,      /* 1: as kernels before 5.12, which share registered pages with children */
-    AD_FAULT_LOSS,      /* every n-th datagram is lost, */
-    AD_FAULT_TWICE,     /* arrives twice, */
-    AD_FAULT_LATE,      /* or late, behind others */
-    AD_FAULT_LID,       /* the first port has another LID for n ms */
+    AD_FAULT_FORK,  /* 1: as kernels before 5.12, which share registered pages with children */
+    AD_FAULT_LOSS,  /* every n-th datagram is lost, */
+    AD_FAULT_TWICE, /* arrives twice, */
+    AD_FAULT_LATE,  /* or late, behind others */
+    AD_FAULT_LID,   /* the first port has another LID for n ms, 0: its own */
+    AD_FAULT_SL,    /* InfiniBand: packets of other service levels than n are lost, 0: of none */
     AD_FAULT_LAST_LATE, /* LAST_WQE_REACHED is raised n ms later */
     AD_FAULT_RATE,      /* each port moves n KB a second in each direction, 0: has no limit */
+    AD_FAULT_HOLD,      /* requests by the n-th port wait, 0: by none */
+    AD_FAULT_CUT,       /* requests by the n-th port end with RETRY_EXC, 0: by none, 99: by any */
     AD_NUM_FAULTS
 };
 
@@ -195,6 +204,7 @@ enum ad_op {
     AD_CM_DESTROY,
     AD_FAULT,
     AD_CLASSES,  /* all traffic classes of those queue pairs */
+    AD_REGIONS,  /* how many memory regions the process has: fault.count */
     AD_RECEIVES, /* how many wait in the process's SRQs: fault.count */
     AD_NUM_OPS
 };
@@ -218,6 +228,8 @@ struct ad_cm_event {
 struct ad_cm_route {
     struct sockaddr_storage src, dst;
     uint8_t port_num; /* 0: none yet */
+    uint16_t dlid;    /* InfiniBand, once the route is resolved */
+    uint8_t sl;
 };
 
 /* A request and its answer have the same form. */

@@ -184,42 +184,160 @@ Test(hosts, an_address_that_goes_is_named)
     run(2, "UTOFU_LOG_LEVEL=warning", check_lost_address);
 }
 
+static void put_and_await(struct ut_end *end, const struct ut_peer *peer)
+{
+    struct utofu_mrq_notice notice;
+
+    CHECK_OK(utofu_put(end->vcq, peer->id, end->stadd, peer->stadd, 8, 0, UT_LCL, NULL));
+    CHECK_OK(ut_await_mrq(end->vcq, &notice));
+}
+
+/* Processes of one port: the subnet manager gives out other LIDs to all of them, and for good. */
 static void check_lid(void *arg)
 {
+    bool connected = *(const bool *)arg;
     char path[] = "/tmp/test_hosts.XXXXXX";
     struct ut_peer peers[2];
     struct ut_end end;
-    struct utofu_mrq_notice notice;
-    int log = -1;
+    int log = mkstemp(path);
 
-    (void)arg;
-    if (ut_rank == 0) {
-        log = mkstemp(path);
-        CHECK(log >= 0 && dup2(log, STDERR_FILENO) == STDERR_FILENO, "%s", path);
-    }
+    CHECK(log >= 0 && dup2(log, STDERR_FILENO) == STDERR_FILENO, "%s", path);
     ut_open_all(&end, SIZE, peers);
-    if (ut_rank == 0) {
-        fault(AD_FAULT_LID, 300);
-        wait_for_line(path, "has LID 1017 instead of 17: until");
-        wait_for_line(path, "has its LID 17 again");
-        unlink(path);
-        close(log);
-    }
+    if (connected && ut_rank == 1)
+        put_and_await(&end, &peers[0]);
     ut_barrier();
-    if (ut_rank == 1) {
-        CHECK_OK(utofu_put(end.vcq, peers[0].id, end.stadd, peers[0].stadd, 8, 0, UT_LCL, NULL));
-        CHECK_OK(ut_await_mrq(end.vcq, &notice));
-    }
+    if (ut_rank == 0)
+        fault(AD_FAULT_LID, 3600000);
+    wait_for_line(path, "has LID 1017 instead of 17: its connections break, and are made again");
+    ut_barrier();
+    if (ut_rank == 1)
+        put_and_await(&end, &peers[0]);
+    ut_barrier();
+    if (ut_rank == 0)
+        fault(AD_FAULT_LID, 0);
+    wait_for_line(path, "has LID 17 instead of 1017: ");
+    unlink(path);
+    close(log);
+    ut_barrier();
+    if (ut_rank == 0)
+        put_and_await(&end, &peers[1]);
     ut_close_all(&end);
 }
 
-Test(hosts, a_lid_that_changes_is_named)
+static void run_lid(bool connected)
 {
     const char *profile = getenv("UT_ADAPTER_PROFILE");
 
     if (!profile || strcmp(profile, "ib") != 0)
         cr_skip_test("not over InfiniBand of the software adapter");
-    run(2, "UTOFU_LOG_LEVEL=warning", check_lid);
+    ut_run(&(struct ut_run_opts){.n = 2,
+                                 .env = {"UTOFU_LOG_LEVEL=warning", "UTOFU_PROVIDER=verbs",
+                                         "UTOFU_PEER_TIMEOUT=4"}},
+           check_lid, &connected);
+}
+
+Test(hosts, a_lid_that_changes_is_found_by_peers)
+{
+    run_lid(false);
+}
+
+Test(hosts, a_lid_that_changes_is_found_by_peers_that_were_connected)
+{
+    run_lid(true);
+}
+
+/* The subnet manager routes packets by another service level: what was connected breaks, and is
+ * connected again by the new one. */
+static void check_level(void *arg)
+{
+    const bool *connected = arg;
+    struct ut_peer peers[2];
+    struct ut_end end;
+
+    ut_open_all(&end, SIZE, peers);
+    for (uint32_t level = 3; level <= 4; level++) {
+        if (ut_rank == 1 && (*connected || level == 4))
+            put_and_await(&end, &peers[0]);
+        ut_barrier();
+        if (ut_rank == 0)
+            fault(AD_FAULT_SL, level);
+        ut_barrier();
+        if (ut_rank == 1)
+            put_and_await(&end, &peers[0]);
+        ut_barrier();
+        if (ut_rank == 0)
+            put_and_await(&end, &peers[1]);
+        ut_barrier();
+    }
+    if (ut_rank == 0)
+        fault(AD_FAULT_SL, 0);
+    ut_close_all(&end);
+}
+
+static void run_level(const char *profile, const char *connect, bool connected)
+{
+    const char *is = getenv("UT_ADAPTER_PROFILE");
+
+    if (!is || strcmp(profile, is) != 0)
+        cr_skip_test("another profile");
+    ut_run(&(struct ut_run_opts){.n = 2,
+                                 .env = {connect, "UTOFU_VERBS_DEVICES=mlx5_0:1",
+                                         "UTOFU_PROVIDER=verbs", "UTOFU_PEER_TIMEOUT=4"}},
+           check_level, &connected);
+}
+
+Test(hosts, a_lid_has_the_service_level_that_its_path_has_now)
+{
+    run_level("ib", NULL, false);
+}
+
+Test(hosts, a_lid_has_the_service_level_that_its_path_has_now_when_it_was_connected)
+{
+    run_level("ib", NULL, true);
+}
+
+Test(hosts, a_lid_has_the_service_level_that_rdmacm_finds_for_each_connection)
+{
+    run_level("fabric", "UTOFU_VERBS_CONNECT=rdmacm", true);
+}
+
+/* Where nobody can ask the subnet manager. */
+static void check_lost_lid(void *arg)
+{
+    char path[] = "/tmp/test_hosts.XXXXXX";
+    struct ut_peer peers[2];
+    struct ut_end end;
+    int log = mkstemp(path);
+
+    (void)arg;
+    CHECK(log >= 0 && dup2(log, STDERR_FILENO) == STDERR_FILENO, "%s", path);
+    ut_open_all(&end, SIZE, peers);
+    ut_barrier();
+    if (ut_rank == 0)
+        fault(AD_FAULT_LID, 3600000);
+    wait_for_line(path, "its connections break, and peers cannot make them again without");
+    ut_barrier();
+    if (ut_rank == 0)
+        fault(AD_FAULT_LID, 0);
+    wait_for_line(path, "has LID 17 instead of 1017: ");
+    ut_barrier();
+    unlink(path);
+    close(log);
+    if (ut_rank == 1)
+        put_and_await(&end, &peers[0]);
+    ut_close_all(&end);
+}
+
+Test(hosts, a_lid_that_changes_is_named_where_nobody_can_ask_for_it)
+{
+    const char *profile = getenv("UT_ADAPTER_PROFILE");
+
+    if (!profile || strcmp(profile, "ib") != 0)
+        cr_skip_test("not over InfiniBand of the software adapter");
+    ut_run(&(struct ut_run_opts){.n = 2,
+                                 .env = {"UTOFU_LOG_LEVEL=warning", "UTOFU_PROVIDER=verbs",
+                                         "UT_ADAPTER_RDMACM=0"}},
+           check_lost_lid, NULL);
 }
 
 /*

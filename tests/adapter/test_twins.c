@@ -8,19 +8,35 @@ enum { ROUNDS = 8, ADDS = ROUNDS * DEPTH };
 /* Two ends of one device, and where the second one has the word that is added to. */
 struct adder {
     struct end a, b;
-    uint32_t rkey;
+    struct ibv_context *context;
+    struct ibv_pd *pd;
+    struct ibv_mr *mr;
 };
+
+static void device_close(struct ibv_pd *pd, struct ibv_context *context)
+{
+    CHECK(ibv_dealloc_pd(pd) == 0 && ibv_close_device(context) == 0);
+}
 
 static void adder_open(struct adder *adder, int device, uint8_t *word)
 {
     const struct wishes w = {0};
-    struct ibv_mr *mr;
 
     memset(&dev, 0, sizeof(dev));
     open_nth(device);
+    adder->context = dev.context;
+    adder->pd = dev.pd;
     pair_open(&adder->a, &adder->b, &w);
-    CHECK((mr = ibv_reg_mr(dev.pd, word, 8, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC)));
-    adder->rkey = mr->rkey;
+    CHECK((adder->mr =
+               ibv_reg_mr(dev.pd, word, 8, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC)));
+}
+
+static void adder_close(struct adder *adder)
+{
+    CHECK(ibv_dereg_mr(adder->mr) == 0);
+    end_close(&adder->a);
+    end_close(&adder->b);
+    device_close(adder->pd, adder->context);
 }
 
 /* All of a round's requests are under way at once. */
@@ -29,7 +45,7 @@ static void add_ones(struct adder *adder, const uint8_t *word)
     struct request r = request(&adder->a, &adder->b, IBV_WR_ATOMIC_FETCH_AND_ADD, 8);
 
     r.wr.wr.atomic.remote_addr = (uintptr_t)word;
-    r.wr.wr.atomic.rkey = adder->rkey;
+    r.wr.wr.atomic.rkey = adder->mr->rkey;
     r.wr.wr.atomic.compare_add = 1;
     for (int i = 0; i < DEPTH; i++)
         CHECK(post(&adder->a, &r) == 0);
@@ -41,6 +57,7 @@ static uint64_t sum_of(int first, int second)
     static _Alignas(8) uint8_t word[8];
     uint64_t sum;
 
+    device_close(dev.pd, dev.context); /* that of run_test() */
     adder_open(&adders[0], first, word);
     adder_open(&adders[1], second, word);
     for (int i = 0; i < ROUNDS; i++) {
@@ -49,6 +66,8 @@ static uint64_t sum_of(int first, int second)
         for (int k = 0; k < 2 * DEPTH; k++)
             expect_status(adders[k % 2].a.send_cq, IBV_WC_SUCCESS);
     }
+    adder_close(&adders[0]);
+    adder_close(&adders[1]);
     memcpy(&sum, word, sizeof(sum));
     return sum;
 }

@@ -3,6 +3,8 @@
  * The behaviour of a device for users of libibverbs, which the software adapter shares with
  * rdma_rxe: runs on both. Two queue pairs of one process.
  */
+#include <signal.h>
+
 #include "check_verbs.h"
 
 static const struct wishes usual = {.rnr_retry = 7};
@@ -513,7 +515,94 @@ static void enhancements_are_agreed_on_where_there_are_any(void)
     end_close(&b);
 }
 
+/* What two processes tell each other. */
+struct told {
+    uint32_t qpn[2], rkey;
+    uint64_t addr;
+    int step;
+};
+
+static void reach(struct told *told, int step)
+{
+    __atomic_store_n(&told->step, step, __ATOMIC_SEQ_CST);
+}
+
+static void await(const struct told *told, int step)
+{
+    while (__atomic_load_n(&told->step, __ATOMIC_SEQ_CST) < step)
+        usleep(1000);
+}
+
+/* Has a message under way, which waits for a receive, and a child that keeps its device open until
+ * the other end of the pipe is closed. */
+static void wait_for_the_end(struct told *told, const int pipe_fds[2])
+{
+    struct end a;
+    char byte;
+
+    open_device();
+    end_open(&a, &usual);
+    memset(a.mem, 0x5a, MEM);
+    told->qpn[0] = a.qp->qp_num;
+    told->addr = (uintptr_t)a.mem;
+    told->rkey = a.mr->rkey;
+    reach(told, 1);
+    await(told, 2);
+    CHECK(to_init(a.qp) == 0 && to_rtr(a.qp, told->qpn[1]) == 0 && to_rts(a.qp, &usual) == 0);
+    if (fork() == 0) {
+        close(pipe_fds[1]);
+        _exit(read(pipe_fds[0], &byte, 1) != 0);
+    }
+    struct request r = request(&a, &a, IBV_WR_SEND, 4096);
+    CHECK(post(&a, &r) == 0);
+    reach(told, 3);
+    for (;;)
+        pause();
+}
+
+static bool is_all(const uint8_t *at, size_t size, uint8_t value)
+{
+    while (size > 0 && at[size - 1] == value)
+        size--;
+    return size == 0;
+}
+
+/* Its data come, as its memory is pinned while its device is open; or nothing comes. */
+static void a_process_that_has_ended_gives_its_data_or_none(void)
+{
+    static const struct wishes impatient = {.rnr_retry = 7, .timeout = 12, .retry_cnt = 2};
+    struct told *told = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct end b;
+    int pipe_fds[2];
+    struct ibv_wc wc;
+
+    CHECK(told != MAP_FAILED && pipe(pipe_fds) == 0);
+    pid_t pid = fork();
+    if (pid == 0)
+        wait_for_the_end(told, pipe_fds);
+    end_open(&b, &impatient);
+    await(told, 1);
+    told->qpn[1] = b.qp->qp_num;
+    CHECK(to_init(b.qp) == 0 && to_rtr(b.qp, told->qpn[0]) == 0 && to_rts(b.qp, &impatient) == 0);
+    reach(told, 2);
+    await(told, 3);
+    CHECK(kill(pid, SIGKILL) == 0 && waitpid(pid, NULL, 0) == pid);
+    CHECK(post_receive(&b, 1, 4096) == 0);
+    struct request r = request(&b, &b, IBV_WR_RDMA_READ, 4096);
+    r.sge.addr += 4096;
+    r.wr.wr.rdma.remote_addr = told->addr;
+    r.wr.wr.rdma.rkey = told->rkey;
+    CHECK(post(&b, &r) == 0);
+    CHECK(next(b.send_cq).status != IBV_WC_SUCCESS || is_all(b.mem + 4096, 4096, 0x5a));
+    if (ibv_poll_cq(b.recv_cq, 1, &wc) == 1)
+        CHECK(wc.status != IBV_WC_SUCCESS || is_all(b.mem, 4096, 0x5a));
+    close(pipe_fds[1]);
+    end_close(&b);
+    munmap(told, 4096);
+}
+
 static const struct named_test tests[] = {
+    TEST(a_process_that_has_ended_gives_its_data_or_none),
     TEST(every_operation_moves_its_data),
     TEST(atomics_return_what_was_there),
     TEST(receives_carry_size_and_immediate),

@@ -26,7 +26,7 @@ static struct world {
     bool ended;
 } * world;
 
-static int barriers, calloc_failures, open_failures, lookup_failures;
+static int barriers, calloc_failures, open_failures, lookup_failures, lookup_error;
 static int growth_failures; /* of tables of announced STADDs beyond the first one */
 
 void *__real_calloc(size_t n, size_t each);
@@ -73,11 +73,10 @@ int __real_ut_job_lookup(uint32_t who, void *record, size_t *size, int wait_ms);
 int __wrap_ut_job_lookup(uint32_t who, void *record, size_t *size, int wait_ms);
 int __wrap_ut_job_lookup(uint32_t who, void *record, size_t *size, int wait_ms)
 {
-    static const int errors[] = {ENOMEM, EMFILE, ENFILE, ENOBUFS};
-
     if (who != 1 || lookup_failures == 0)
         return __real_ut_job_lookup(who, record, size, wait_ms);
-    return -errors[--lookup_failures % 4];
+    lookup_failures--;
+    return -lookup_error;
 }
 
 static void barrier(utofu_vcq_hdl_t vcq)
@@ -153,14 +152,6 @@ static void no_notice_is_lost_by_who_is_asked(void)
 static void no_notice_is_lost_by_who_asks(void)
 {
     notices_arrive(1);
-}
-
-static void look_up_is_repeated(void)
-{
-    if (rank == 0)
-        lookup_failures = 8;
-    notices_arrive(0);
-    CHECK(lookup_failures == 0);
 }
 
 /* Another process that could be asked has published nothing: this is not the answer, either. */
@@ -256,6 +247,21 @@ static int end_of_put(utofu_vcq_hdl_t vcq, uint64_t i)
     return rc;
 }
 
+/* One that fails always in the same way: after another error, the search itself looks again. */
+static void look_up_is_repeated(void)
+{
+    if (rank == 0)
+        lookup_failures = 8;
+    utofu_vcq_hdl_t vcq = meet();
+    if (rank == 0)
+        CHECK(end_of_put(vcq, 0) == UTOFU_SUCCESS);
+    while (rank == 1 && !take_word(vcq, 0))
+        sched_yield();
+    CHECK(lookup_failures == 0);
+    barrier(vcq);
+    CHECK(utofu_free_vcq(vcq) == UTOFU_SUCCESS);
+}
+
 /* No notice uses a STADD that the receiver could not store; both ends see the connection end. */
 static void receiver_that_lacks_memory_ends_the_connection(void)
 {
@@ -303,8 +309,9 @@ static void unreadable_boot_id_is_an_error(void)
     CHECK(open_failures == 0);
 }
 
-static int run(const char *name, void (*body)(void))
+static int run(const char *name, void (*body)(void), int error)
 {
+    lookup_error = error;
     memset(world, 0, sizeof(*world));
     int failed = run_two(name, body);
     printf("%s %s\n", failed ? "FAIL" : "ok  ", name);
@@ -315,9 +322,12 @@ int main(void)
 {
     world = mmap(NULL, sizeof(*world), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(world != MAP_FAILED);
-#define RUN(body) run(#body, body)
+#define RUN_WITH(body, error) run(#body "_" #error, body, error)
+#define RUN(body)             run(#body, body, 0)
     return RUN(no_notice_is_lost_by_who_is_asked) | RUN(no_notice_is_lost_by_who_asks) |
-           RUN(look_up_is_repeated) | RUN(lasting_shortage_is_no_death) |
+           RUN_WITH(look_up_is_repeated, ENOMEM) | RUN_WITH(look_up_is_repeated, EMFILE) |
+           RUN_WITH(look_up_is_repeated, ENFILE) | RUN_WITH(look_up_is_repeated, ENOBUFS) |
+           RUN_WITH(lasting_shortage_is_no_death, EMFILE) |
            RUN(notices_are_right_where_the_sender_lacks_memory) |
            RUN(receiver_that_lacks_memory_ends_the_connection) |
            RUN(unreadable_boot_id_is_an_error);

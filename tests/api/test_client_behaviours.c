@@ -838,3 +838,38 @@ Test(client, c18_results_may_be_ignored)
 {
     run(2, 2, unchecked_calls);
 }
+
+/* Programs that start one communication after the other, each ended at the first poll */
+
+static void never_polls_in_vain(void *arg)
+{
+    struct utofu_mrq_notice notice;
+    struct ut_peer peers[2];
+    struct ut_end end;
+    void *cbdata;
+
+    (void)arg;
+    ut_open_all(&end, 4096, peers);
+    for (uint64_t round = 0; ut_rank == 0 && *ut_cell(1) == 0; round++) {
+        CHECK_OK(utofu_get(end.vcq, end.id, end.stadd, end.stadd + 64, 8, 0, UT_LCL, NULL));
+        CHECK_OK(ut_await_mrq(end.vcq, &notice));
+        *ut_cell(0) = round == 1000 ? 1 : *ut_cell(0);
+        ut_relax();
+    }
+    while (ut_rank == 1 && *ut_cell(0) == 0)
+        ut_relax();
+    if (ut_rank == 1) {
+        CHECK_OK(utofu_put_piggyback8(end.vcq, peers[0].id, 7, peers[0].stadd + 128, 8, 0,
+                                      UT_TCQ | UT_LCL, NULL));
+        CHECK_OK(ut_await_tcq(end.vcq, &cbdata));
+        CHECK_OK(ut_await_mrq(end.vcq, &notice));
+        *ut_cell(1) = 1;
+    }
+    ut_close_all(&end);
+}
+
+Test(client, a_program_whose_polls_all_find_an_entry_answers_its_peers)
+{
+    run(2, 1, never_polls_in_vain);
+    run(2, 2, never_polls_in_vain);
+}

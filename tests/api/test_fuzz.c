@@ -11,7 +11,8 @@
  * STRONG_ORDER (and, for a pair and an epoch, the same path), so the model is exact.
  *
  * UT_FUZZ_OPS: communications in a test. UT_FUZZ_PROCS: processes of the last one, which is for
- * UTOFU_VERBS_MAX_QPS; each VCQ communicates with twice as many, itself among them.
+ * UTOFU_VERBS_MAX_QPS; each VCQ communicates with twice as many, itself among them. UT_FUZZ_TNI: of
+ * the second VCQ of each process. UT_FUZZ_LENGTH: bytes of the longest.
  */
 #include "ends.h"
 
@@ -174,7 +175,7 @@ static void choose_paths(struct script *script)
 
 static size_t choose_length(struct script *script)
 {
-    static const size_t bounds[] = {9, 33, 65, 300, 2000, 6000};
+    const size_t bounds[] = {9, 33, 65, 300, 2000, (size_t)ut_env_number("UT_FUZZ_LENGTH", 6000)};
 
     return below(script, bounds[below(script, 6)]);
 }
@@ -512,7 +513,7 @@ static void open_vcqs(void)
     num_vcqs = ut_size * PER_PROC;
     for (int i = 0; i < PER_PROC; i++) {
         own[i].number = ut_rank * PER_PROC + i;
-        ut_end_open(&own[i].end, (utofu_tni_id_t)(i == 0 ? 0 : 3),
+        ut_end_open(&own[i].end, i == 0 ? 0 : (utofu_tni_id_t)ut_env_number("UT_FUZZ_TNI", 3),
                     i == 0 ? 0 : UTOFU_VCQ_FLAG_THREAD_SAFE, get_slice(num_vcqs));
         own[i].model = ut_pages(own[i].end.size);
         for (size_t at = 0; at < SLICE; at++)

@@ -1448,6 +1448,49 @@ Test(put_get, errors_are_exact_and_affect_no_other_communication)
     run_layouts(errors, 1 << TWO_NODES | 1 << ONE_NODE | 1 << TWO_VCQS);
 }
 
+/* A word in memory that is mapped is moved by this CPU, and its TOQ entry is not encoded: after
+ * others have used the same entries, its notices are nevertheless those asked for. */
+static void mapped_words(void *arg)
+{
+    static const enum ut_kind kinds[] = {UT_PUT, UT_PIGGYBACK, UT_PIGGYBACK8, UT_GET};
+    static const unsigned long int flags[] = {UT_TCQ, UT_LCL, UT_TCQ | UT_LCL, 0};
+    enum { ENTRIES = 2048, WORDS = 2 * ENTRIES, SIZE = 4096 };
+    struct ut_end end;
+    struct ut_peer peers[2];
+    uint64_t word = 0;
+    char cbdata[WORDS];
+
+    (void)arg;
+    ut_open_all(&end, SIZE, peers);
+    for (size_t i = 0; ut_rank == 0 && i < WORDS; i++) {
+        struct ut_comm comm = {.kind = kinds[i / 4 % NUM(kinds)],
+                               .vcq = end.vcq,
+                               .rmt = peers[1].id,
+                               .lcl_stadd = end.stadd + i % 256 * 8,
+                               .data = &word,
+                               .rmt_stadd = peers[1].stadd + 2048 + i % 256 * 8,
+                               .length = 8,
+                               .edata = i % 256,
+                               .flags = i < ENTRIES ? UT_TCQ | UT_LCL : flags[i % NUM(flags)],
+                               .cbdata = &cbdata[i]};
+        word = i;
+        ut_submit(&comm);
+        if (comm.flags & UT_LCL) {
+            struct utofu_mrq_notice want = ut_lcl_notice(&comm, 0);
+            ut_expect_notice(end.vcq, &want);
+        }
+        if (comm.flags & UT_TCQ)
+            ut_expect_tcq(end.vcq, UTOFU_SUCCESS, comm.cbdata);
+        ut_expect_nothing(end.vcq);
+    }
+    ut_close_all(&end);
+}
+
+Test(put_get, words_of_mapped_memory_have_the_notices_asked_for)
+{
+    ut_run(&(struct ut_run_opts){.n = 2, .env = {"UTOFU_SHM_MAP=eager"}}, mapped_words, NULL);
+}
+
 static void no_such_vcq(void *arg)
 {
     struct lane lane = open_lane(*(enum layout *)arg, 4096);

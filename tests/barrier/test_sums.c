@@ -225,6 +225,25 @@ Test(sums, of_many_values_are_exact)
     }
 }
 
+/* Short sums, of one or two limbs, become longer ones: 70 bits and more, which are doubled. */
+Test(sums, of_doubled_values_are_exact)
+{
+    for (int exponent = -1000; exponent < 900; exponent++) {
+        double value = ldexp(exponent % 2 ? -1.5 : 1.5, exponent);
+        struct ut_bfp sum, low;
+        ut_bfp_set(&sum, value);
+        ut_bfp_set(&low, ldexp(value, -70));
+        ut_bfp_add(&sum, &low);
+        for (int times = 1; times <= 100; times++) {
+            struct ut_bfp same;
+            ut_bfp_copy(&same, &sum);
+            ut_bfp_add(&sum, &same);
+            cr_assert_eq(ut_bfp_round(&sum), ldexp(value, times), "%a, doubled %d times", value,
+                         times);
+        }
+    }
+}
+
 /* Every process of a large circuit that doubles the value repeatedly. */
 Test(sums, have_room_for_very_many_contributions)
 {
@@ -258,6 +277,22 @@ Test(sums, have_room_for_very_many_contributions)
         ut_bfp_set(&minus, -sign * DBL_MAX);
         ut_bfp_add(&sum, &minus);
         cr_assert_eq(ut_bfp_round(&sum), sign * (double)INFINITY);
+    }
+}
+
+/* The lowest limb that is sent is not zero: rounding looks for the first bit of the sum. */
+Test(sums, bytes_of_a_sum_whose_lowest_limb_is_zero_are_refused)
+{
+    for (uint8_t count = 1; count <= UT_BFP_LIMBS; count++) {
+        uint8_t bytes[UT_BFP_PACKED_MAX] = {UT_BFP_NOT_MINUS_ZERO, 0, count};
+        size_t size = 8 + count * sizeof(uint64_t);
+        struct ut_bfp sum;
+        cr_assert_eq(ut_bfp_unpack(&sum, bytes, size), 0);
+        bytes[size - 1] = 1;
+        cr_assert_eq(ut_bfp_unpack(&sum, bytes, size), count == 1 ? size : 0);
+        bytes[8] = 1;
+        cr_assert_eq(ut_bfp_unpack(&sum, bytes, size), size);
+        cr_assert(isfinite(ut_bfp_round(&sum)) || count == UT_BFP_LIMBS || count > 32);
     }
 }
 

@@ -2,7 +2,9 @@
 /*
  * Two jobs exchange VCQ ids, each by its rank 0, through files: a put to the other job's VCQ is
  * refused at once, and utofu_get_last_error() gives the reason. An id within the job is the same
- * for its owner and for a process that constructs it, and the other ranks accept it.
+ * for its owner and for a process that constructs it, and the other ranks accept it. Rank 0 waits
+ * for rank 1: a job that has ended takes its mark with it, and a process that comes later makes
+ * another.
  *
  *   other_job OWN OTHER   writes its id to the file OWN, and reads the other's from OTHER
  *
@@ -110,6 +112,14 @@ int main(int argc, char **argv)
         is_refused(vcq, other, stadd);
     } else {
         is_of_this_job(read_id(argv[1]));
+    }
+    if (rank) {
+        char met[512];
+        snprintf(met, sizeof(met), "%s.met", argv[1]);
+        if (strcmp(rank, "0") == 0)
+            read_id(met);
+        else
+            write_id(met, own);
     }
     CHECK(utofu_put(vcq, constructed, stadd, stadd, 0, 0, UTOFU_ONESIDED_FLAG_TCQ_NOTICE, NULL) ==
           UTOFU_SUCCESS);

@@ -146,6 +146,10 @@ group_utofurun_bad() {
     check n_without_value 2 'needs a value' 1 "$UTOFURUN" -n
     check program_missing 2 'program is missing' 1 "$UTOFURUN" -n 2
     check unknown_option 2 'unknown option --frobnicate' 1 "$UTOFURUN" --frobnicate -n 2 true
+    for option in -H --host --hosts --hosts=a,b --hostfile --machinefile; do
+        check "no_$option" 2 "utofurun: $option.*: utofurun starts processes of one machine only; on several hosts mpirun --host" 1 \
+            "$UTOFURUN" -n 2 "$option" a,b true
+    done
     check unknown_letter 2 'unknown option -x' 1 "$UTOFURUN" -x
     check too_many_nodes 2 'more than the 2 processes' 1 "$UTOFURUN" -n 2 --nodes 3 true
     check no_program 127 "cannot run '/no/such/program': No such file" 1 \
@@ -258,6 +262,8 @@ group_signals() {
 # once, and an interrupt ends them all. And 64 nodes.
 group_utofurun_many() {
     local n=1024 nodes='6[0-3]|[0-5]?[0-9]' start pid
+    # beside other programs utofurun has one time slice of 500, and may take minutes to answer all
+    export UTOFU_JOB_TIMEOUT=1000 UTOFU_LOG_LEVEL=error
     check meet 0 '^rank [0-9]+ met 8$' $n "$UTOFURUN" -n $n "$MEET" 8
     check nodes 0 "node ($nodes)/64 local [01]/2 .*: ok\$" 128 "$UTOFURUN" -n 128 --nodes 64 "$PROBE" --layout
     check meet_between_nodes 0 '^rank [0-9]+ met 127$' 128 "$UTOFURUN" -n 128 --nodes 64 "$MEET" 127 2

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -80,6 +81,7 @@ static pid_t begin(uint32_t local_rank, unsigned int n)
     cr_assert_eq(pipe(ready), 0);
     pid_t child = fork();
     if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* where the test fails */
         if (ut_table_open(&job, pid, fd) != 0)
             _exit(1);
         for (unsigned int i = 1; i <= n; i++)

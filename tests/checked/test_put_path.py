@@ -22,7 +22,7 @@ def documented(path, size):
 
 def called(utofurun, program, size):
     done = subprocess.run([utofurun, "-n", "2", program, str(size)], stdout=subprocess.PIPE, text=True,
-                          timeout=120, check=True)
+                          timeout=120, check=True, env={**os.environ, "UTOFU_SHM_MAP": "eager"})
     lines = subprocess.run(["addr2line", "-f", "-i", "-e", program, *done.stdout.split()],
                            stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
     pairs = [(name, re.sub(r"^.*?((src|provider)/[\w/.]+):.*$", r"\1", where))

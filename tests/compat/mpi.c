@@ -65,6 +65,7 @@ static void bad(void)
     uint32_t node;
     uint8_t coords[6];
 
+    EXPECT(utofu_query_job(NULL) == UTOFU_ERR_INVALID_POINTER);
     EXPECT(utofu_query_rank_node(3, &node, coords) == UTOFU_ERR_INVALID_NUMBER);
     EXPECT(utofu_query_rank_node(0, NULL, coords) == UTOFU_ERR_INVALID_POINTER);
     EXPECT(utofu_query_rank_node(0, &node, NULL) == UTOFU_ERR_INVALID_POINTER);

@@ -80,6 +80,61 @@ static void place_in_system(int rank)
     EXPECT(memcmp(at, relative, 6 * sizeof(int)) == 0 && relative[6] == 0);
 }
 
+/* The functions of the K computer: each that fits the shape, and those that do not. */
+static void place_as_on_k(int rank)
+{
+    int x = UNWRITTEN, y = UNWRITTEN, z = UNWRITTEN, node = rank / per_node, again = UNWRITTEN, rc;
+    int at[6], first = node * per_node;
+
+    EXPECT(FJMPI_Topology_rank2x(rank, &x) == FJMPI_SUCCESS && x == node % extents[0]);
+    rc = FJMPI_Topology_rank2xy(rank, &x, &y);
+    EXPECT(dims >= 2 ? rc == FJMPI_SUCCESS && y == node / extents[0] % extents[1]
+                     : rc == FJMPI_ERR_TOPOLOGY_INVALID_DIMENSION && y == UNWRITTEN);
+    rc = FJMPI_Topology_rank2xyz(rank, &x, &y, &z);
+    EXPECT(dims == 3 ? rc == FJMPI_SUCCESS && z == node / extents[0] / extents[1]
+                     : rc == FJMPI_ERR_TOPOLOGY_INVALID_DIMENSION && z == UNWRITTEN);
+    rc = FJMPI_Topology_x2rank(x, &again);
+    EXPECT(dims == 1 ? rc == FJMPI_SUCCESS && again == first
+                     : rc == FJMPI_ERR_TOPOLOGY_INVALID_DIMENSION);
+    rc = FJMPI_Topology_xy2rank(x, dims >= 2 ? y : 0, &again);
+    EXPECT(dims <= 2 ? rc == FJMPI_SUCCESS && again == first
+                     : rc == FJMPI_ERR_TOPOLOGY_INVALID_DIMENSION);
+    EXPECT(FJMPI_Topology_xyz2rank(x, dims >= 2 ? y : 0, dims == 3 ? z : 0, &again) ==
+               FJMPI_SUCCESS &&
+           again == first);
+    EXPECT(FJMPI_Topology_xyz2rank(extents[0], 0, 0, &again) == FJMPI_ERR_TOPOLOGY_NO_PROCESS);
+    EXPECT(FJMPI_Topology_sys_rank2xyzabc(rank, &at[0], &at[1], &at[2], &at[3], &at[4], &at[5]) ==
+           FJMPI_SUCCESS);
+    EXPECT(FJMPI_Topology_sys_xyzabc2rank(at[0], at[1], at[2], at[3], at[4], at[5], &again) ==
+               FJMPI_SUCCESS &&
+           again == first);
+    EXPECT(FJMPI_Topology_rel_rank2xyzabc(rank, &at[0], &at[1], &at[2], &at[3], &at[4], &at[5]) ==
+           FJMPI_SUCCESS);
+    EXPECT(FJMPI_Topology_rel_xyzabc2rank(at[0], at[1], at[2], at[3], at[4], at[5], &again) ==
+               FJMPI_SUCCESS &&
+           again == first);
+    EXPECT(FJMPI_Topology_sys_xyzabc2rank(255, 255, 255, 0, 0, 0, &again) ==
+           FJMPI_ERR_TOPOLOGY_NO_PROCESS);
+}
+
+static void refuse_as_on_k(void)
+{
+    int x, at[6];
+
+    EXPECT(FJMPI_Topology_rank2x(size, &x) == MPI_ERR_RANK);
+    EXPECT(FJMPI_Topology_rank2x(-1, &x) == MPI_ERR_RANK);
+    EXPECT(FJMPI_Topology_rank2x(0, NULL) == MPI_ERR_ARG);
+    EXPECT(FJMPI_Topology_rank2xy(0, &x, NULL) == MPI_ERR_ARG);
+    EXPECT(FJMPI_Topology_rank2xyz(0, NULL, &x, &x) == MPI_ERR_ARG);
+    EXPECT(FJMPI_Topology_x2rank(0, NULL) == MPI_ERR_ARG);
+    EXPECT(FJMPI_Topology_xy2rank(0, 0, NULL) == MPI_ERR_ARG);
+    EXPECT(FJMPI_Topology_xyz2rank(0, 0, 0, NULL) == MPI_ERR_ARG);
+    EXPECT(FJMPI_Topology_sys_rank2xyzabc(0, at, at, at, at, at, NULL) == MPI_ERR_ARG);
+    EXPECT(FJMPI_Topology_rel_rank2xyzabc(size, at, at, at, at, at, at) == MPI_ERR_RANK);
+    EXPECT(FJMPI_Topology_sys_xyzabc2rank(0, 0, 0, 0, 0, 0, NULL) == MPI_ERR_ARG);
+    EXPECT(FJMPI_Topology_rel_xyzabc2rank(0, 0, 0, 0, 0, 0, NULL) == MPI_ERR_ARG);
+}
+
 /* The check mode only checks processes with a VCQ. */
 static void create_vcq(void)
 {
@@ -115,6 +170,8 @@ int main(int argc, char **argv)
     for (int rank = 0; rank < size; rank++) {
         place_logically(rank);
         place_in_system(rank);
+        place_as_on_k(rank);
     }
+    refuse_as_on_k();
     return 0;
 }

@@ -28,6 +28,7 @@ static union {
     union vp_sockaddr ip;
 } values[MAX_ADDRESSES];
 static size_t num_addresses;
+static unsigned int elsewhere; /* as the last vp_candidates() said */
 
 ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries,
                              size_t max_entries, uint32_t flags, size_t entry_size)
@@ -105,7 +106,7 @@ static int expect(bool roce, const char *const *texts)
 {
     static const struct vp_device device;
     struct vp_candidate found[VP_MAX_CANDIDATES];
-    int count = vp_candidates(&device, PORT, roce, found), i = 0;
+    int count = vp_candidates(&device, PORT, roce, found, &elsewhere), i = 0;
     char text[INET6_ADDRSTRLEN];
 
     for (; texts[i]; i++) {
@@ -169,6 +170,38 @@ Test(candidate, gid_index_chooses_within_the_subnets)
     setenv("UTOFU_VERBS_CONNECT", "gid_index=104", 1);
     set("UTOFU_VERBS_SUBNETS", "10.0.0.0/8");
     cr_assert_eq(expect(true, (const char *[]){"10.1.1.1", NULL}), 1);
+}
+
+/* As with an adapter that containers share. */
+static void shared_table(void)
+{
+    static const uint8_t mac[6] = {0x02, 0x42, 0xac, 0x11, 0x00, 0x05};
+
+    add_gid("fe80::1234", IBV_GID_TYPE_ROCE_V2, PORT);
+    add_gid("fe80::42:acff:fe11:5", IBV_GID_TYPE_ROCE_V2, PORT); /* of the hardware address */
+    add_gid("10.76.0.9", IBV_GID_TYPE_ROCE_V2, PORT);
+    add_gid("10.77.0.1", IBV_GID_TYPE_ROCE_V2, PORT);
+    add_gid("10.76.0.10", IBV_GID_TYPE_ROCE_V2, PORT + 1);
+    add_interface("eth0", ARPHRD_ETHER);
+    values[num_addresses - 1].ll.sll_halen = sizeof(mac);
+    memcpy(values[num_addresses - 1].ll.sll_addr, mac, sizeof(mac));
+    add_address("eth0", "10.77.0.1", IFF_UP);
+}
+
+Test(candidate, addresses_of_other_network_namespaces_are_left_out)
+{
+    shared_table();
+    cr_assert_eq(ut_env_load(), 0);
+    cr_assert_eq(expect(true, (const char *[]){"10.77.0.1", "fe80::42:acff:fe11:5", NULL}), 2);
+    cr_assert_eq(elsewhere, 2);
+}
+
+Test(candidate, address_of_another_network_namespace_is_taken_by_its_index)
+{
+    shared_table();
+    set("UTOFU_VERBS_CONNECT", "gid_index=2");
+    cr_assert_eq(expect(true, (const char *[]){"10.76.0.9", NULL}), 1);
+    cr_assert_eq(elsewhere, 0);
 }
 
 Test(candidate, no_address_in_any_subnet)

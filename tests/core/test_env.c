@@ -222,7 +222,7 @@ Test(env, bad_options_are_refused_with_what_is_allowed)
         {"UTOFU_VERBS_TUNE", "63",
          "environment variable UTOFU_VERBS_TUNE: '63' is not allowed; it takes name=value with "
          "commas between; the names are sq_depth, srq_depth, rq_depth, inline, rd_atomic, "
-         "max_connecting, notice_apart"},
+         "max_connecting, notice_apart, rails"},
         {"UTOFU_STATS_FILE", "", ""}, /* as if it were not set */
         {"UTOFU_SHUFFLE_LEVEL", "0",
          "environment variable UTOFU_SHUFFLE_LEVEL: '0' is not allowed; it takes a number from 1 "

@@ -45,6 +45,7 @@ static void add(const char *name, unsigned int speed, const char *addr)
     strcpy(f->name, name);
     f->port.num = (uint8_t)count;
     f->port.speed = speed;
+    f->port.addr = a;
     vp_network_of(&a, &f->port.network);
 }
 
@@ -291,6 +292,38 @@ Test(rails, no_ethernet_beside_infiniband)
     cr_assert(are_used(false, 0, "1"));
 }
 
+Test(rails, of_two_ports_with_one_address_one_is_used)
+{
+    add("a:1", FAST, "10.1.0.1");
+    add("b:1", FAST, "10.1.0.1");
+    add("c:1", FAST, "10.1.0.2");
+    strcpy(found[1].bond, "bond0 (802.3ad)");
+    cr_assert(are_used(false, 0, "13"));
+    cr_assert_str_eq(reason(2), "has the address of a:1, 10.1.0.1, by bond0 (802.3ad): packets "
+                                "arrive at either, so one of the two is used; give each an address "
+                                "of its own");
+    cr_assert_str_eq(found[0].shares, "b:1");
+    cr_assert(are_used(true, 0, "13")); /* whatever the user has chosen */
+}
+
+Test(rails, of_two_ports_with_one_address_the_one_that_listens_by_ip_is_used)
+{
+    add("a:1", FAST, "10.1.0.1");
+    add("b:1", FAST, "10.1.0.1");
+    found[0].port.by_datagrams = true;
+    cr_assert(are_used(false, 0, "2"));
+    cr_assert_str_eq(found[0].shares, "a:1");
+}
+
+Test(rails, link_local_addresses_of_two_links_are_two)
+{
+    add("a:1", FAST, "fe80::1");
+    add("b:1", FAST, "fe80::1");
+    found[0].port.addr.in6.sin6_scope_id = 2;
+    found[1].port.addr.in6.sin6_scope_id = 3;
+    cr_assert(are_used(false, 0, "12"));
+}
+
 Test(rails, processes_of_a_host_begin_with_different_ports)
 {
     for (unsigned int n = 0; n < 4; n++) {
@@ -380,4 +413,124 @@ Test(rails, near_is_a_device_that_all_cpus_are_near_to)
     cr_assert(!vp_cpus_are_in("4-9", &cpus));
     cr_assert(!vp_cpus_are_in("", &cpus));
     cr_assert(vp_cpus_are_in("0-99999", &cpus));
+}
+
+static struct vp_device devices[MAX_PORTS];
+
+/* A port of a device of its own, which is part of this PCI function. */
+static void add_function(const char *name, const char *addr, const char *function)
+{
+    add(name, FAST, addr);
+    struct vp_found *f = &found[count - 1];
+    f->port.dev = &devices[count - 1];
+    f->port.num = 1;
+    strcpy(f->function, function);
+}
+
+/* How many of the ports behind each one take parts of its long writes. */
+static bool are_further(const char *numbers)
+{
+    struct vp_port ports[MAX_PORTS];
+
+    vp_rails_find_wires(found, count);
+    for (unsigned int i = 0; i < count; i++)
+        ports[i] = found[i].port;
+    for (unsigned int i = 0; i < count; i++)
+        if (vp_rails_further(ports, count, i) != (unsigned int)(numbers[i] - '0'))
+            return false;
+    return true;
+}
+
+Test(rails, ports_of_two_devices_take_parts_of_each_others_puts)
+{
+    add_function("a:1", "10.1.0.1", "0000:03:00.0");
+    cr_assert(are_further("0"));
+    add_function("b:1", "10.1.0.2", "0000:03:00.1");
+    cr_assert(are_further("11"));
+}
+
+Test(rails, functions_of_one_physical_port_take_no_parts_of_each_others_puts)
+{
+    add_function("a:1", "10.1.0.1", "0000:03:00.0");
+    add_function("b:1", "10.1.0.2", "0000:03:00.0");
+    cr_assert(are_further("00"));
+    add_function("c:1", "10.1.0.3", "0000:03:00.1");
+    cr_assert(are_further("011")); /* b: c has a link of its own; c: a has one */
+}
+
+/* The same, of an adapter that may be in two slots. */
+static void add_socket(const char *name, const char *addr, const char *function, uint64_t board)
+{
+    add_function(name, addr, function);
+    found[count - 1].board = board;
+    found[count - 1].socket = (int8_t)vp_socket_of(name, 1, function);
+}
+
+Test(rails, devices_with_one_socket_of_an_adapter_take_no_parts_of_each_others_puts)
+{
+    add_socket("a:1", "10.1.0.1", "0000:03:00.0", 7);
+    add_socket("b:1", "10.1.0.2", "0000:81:00.0", 7);
+    cr_assert(are_further("00"));
+    add_socket("c:1", "10.1.0.3", "0000:81:00.1", 7);
+    cr_assert(are_further("011"));
+}
+
+Test(rails, devices_of_other_adapters_or_unknown_ones_have_links_of_their_own)
+{
+    add_socket("a:1", "10.1.0.1", "0000:03:00.0", 7);
+    add_socket("b:1", "10.1.0.2", "0000:81:00.0", 8);
+    cr_assert(are_further("11"));
+    found[0].board = found[1].board = 0;
+    cr_assert(are_further("11"));
+    found[0].board = found[1].board = 7;
+    found[0].socket = found[1].socket = -1;
+    cr_assert(are_further("11"));
+}
+
+Test(rails, only_an_mlx5_adapter_has_a_number_of_its_own)
+{
+    struct ibv_device_attr attr = {.vendor_id = 0x2c9, .sys_image_guid = 7};
+
+    cr_assert_eq(vp_board_of(&attr), 7);
+    attr.vendor_id = 0x1175; /* hfi1: the number is that of all adapters of the host */
+    cr_assert_eq(vp_board_of(&attr), 0);
+}
+
+Test(rails, socket_is_unknown_without_a_pci_function)
+{
+    cr_assert_eq(vp_socket_of("none", 1, ""), -1);
+    cr_assert_eq(vp_socket_of("none", 1, "0000:81:00.x"), -1);
+    cr_assert_eq(vp_socket_of("none", 1, "0000:81:00.3"), 3);
+}
+
+Test(rails, ports_of_unknown_functions_have_links_of_their_own)
+{
+    add_function("a:1", "10.1.0.1", "");
+    add_function("b:1", "10.1.0.2", "");
+    cr_assert(are_further("11"));
+}
+
+Test(rails, two_ports_of_one_device_have_links_of_their_own_unless_they_are_bonded)
+{
+    for (unsigned int i = 0; i < 2; i++) {
+        add_function("a:1", i ? "10.1.0.2" : "10.1.0.1", "0000:03:00.0");
+        found[i].port.dev = &devices[0];
+        found[i].port.num = (uint8_t)(i + 1);
+    }
+    cr_assert(are_further("11"));
+    strcpy(found[0].bond, "bond0 (802.3ad)");
+    strcpy(found[1].bond, "bond0 (802.3ad)");
+    cr_assert(are_further("00"));
+}
+
+Test(rails, each_link_of_a_bond_takes_parts_where_one_device_has_all_of_them)
+{
+    add_function("a:1", "10.1.0.1", "0000:03:00.0");
+    strcpy(found[0].bond, "bond0 (802.3ad)");
+    found[0].paths = 2;
+    cr_assert(are_further("1"));
+    found[0].paths = 8;
+    cr_assert(are_further("3"));
+    strcpy(found[0].shares, "b:1"); /* what another device has of it is not used */
+    cr_assert(are_further("0"));
 }

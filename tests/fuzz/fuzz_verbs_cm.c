@@ -121,8 +121,11 @@ static void tell(struct fuzz_input *in, uint8_t which)
     pending.status = (int)(int8_t)fuzz_byte(in);
     is_pending = true;
     set_private_data(in);
-    if ((which & 4) && pending.event == RDMA_CM_EVENT_CONNECT_RESPONSE)
+    if ((which & 4) && pending.event == RDMA_CM_EVENT_CONNECT_RESPONSE) {
+        uint8_t *mtu = &private_data[offsetof(struct vp_hello_rep, mtu)];
         memcpy(private_data, "uTfA", 4);
+        *mtu = (uint8_t)(IBV_MTU_256 + *mtu % IBV_MTU_4096);
+    }
     if ((which & 4) && pending.event == RDMA_CM_EVENT_REJECTED)
         memcpy(private_data, "uTfR", 4);
     advance(id, pending.event);

@@ -37,11 +37,12 @@ bool vp_ud_send(struct vp_port *port, const struct vp_ud_addr *to, const void *d
     return sends;
 }
 
-size_t vp_ud_take(struct vp_port *port, uint8_t data[VP_UD_MOST])
+size_t vp_ud_take(struct vp_port *port, uint8_t data[VP_UD_MOST], uint8_t *sl)
 {
     size_t size = arrived_size;
 
     (void)port;
+    *sl = 0;
     memcpy(data, arrived, VP_UD_MOST);
     arrived_size = 0;
     return size;
@@ -67,6 +68,7 @@ static void open_all(void)
     port->way = &vp_way_ud;
     port->ud = (struct vp_ud *)prov; /* not used here */
     port->mtu = IBV_MTU_1024;
+    port->gid_index = -1;
     port->at.lid = 1;
     port->at.qpn = OWN_QPN;
     memset(prov->ud_key, 0x77, sizeof(prov->ud_key));
@@ -123,7 +125,8 @@ static void make_sense(struct message *msg)
         msg->ece.vendor_id = VENDOR;
     if (msg->kind == REP) {
         memcpy(msg->data, "uTfA", 4);
-        msg->size = 5 + PROV_HELLO_MAX;
+        msg->data[offsetof(struct vp_hello_rep, mtu)] = msg->mtu; /* which is checked before */
+        msg->size = sizeof(struct vp_hello_rep);
     }
     if (msg->kind != REQ)
         return;

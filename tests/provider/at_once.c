@@ -17,11 +17,11 @@
 #include "../../provider/common/wide.c"
 #include "../harness/check.h"
 
-enum { STORED = 2000000, COPIED = 50000, WORDS = PROV_CPU_LINE / 4 };
+enum { STORED = 2000000, COPIED = 50000, LINES = 2 * PROV_LINE };
 enum how { BY_STORES, BY_ATTACHING, BY_BOUNCING };
 static const char *const names[] = {"stores", "process_vm_writev", "preadv"};
 
-static _Alignas(PROV_LINE) uint8_t place[PROV_LINE];
+static _Alignas(PROV_LINE) uint8_t place[LINES];
 static struct prov_bounce bounce;
 static bool done;
 
@@ -45,10 +45,10 @@ static void copy_once(const struct run *run, const uint32_t *from)
 static void *copy_often(void *arg)
 {
     const struct run *run = arg;
-    uint32_t words[WORDS], copies = run->how == BY_STORES ? STORED : COPIED;
+    uint32_t words[LINES / 4], copies = run->how == BY_STORES ? STORED : COPIED;
 
     for (uint32_t n = 1; n <= copies; n++) {
-        for (int i = 0; i < WORDS; i++)
+        for (size_t i = 0; i < run->size / 4; i++)
             words[i] = n;
         copy_once(run, words);
     }
@@ -113,6 +113,14 @@ static void check_pieces(enum how how, unsigned int width)
     watch(how, 0, 64, 32, 60, false);
 }
 
+/* The last word of a line is stored last, and no word is seen in part. */
+static void check_lines(void)
+{
+    watch(BY_STORES, 0, LINES, PROV_LINE - 4, PROV_LINE - 12, true);
+    watch(BY_STORES, 0, LINES, PROV_LINE - 4, 4, true);
+    watch(BY_STORES, 0, LINES, LINES - 4, PROV_LINE + 4, true);
+}
+
 int main(void)
 {
     cpu_set_t cpus;
@@ -126,6 +134,7 @@ int main(void)
     printf("seen as a whole: %u bytes of a store, %u of a copy by the kernel\n", prov_store_width(),
            prov_kernel_width());
     check_pieces(BY_STORES, prov_store_width());
+    check_lines();
     CHECK(prov_bounce_open(&bounce) == 0);
     check_pieces(BY_BOUNCING, prov_kernel_width());
     prov_bounce_close(&bounce);

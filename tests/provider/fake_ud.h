@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "../../provider/verbs/ports/lid.h"
 #include "../../provider/verbs/ports/ud.h"
 
 static int reach_rc; /* of vp_ud_reach() */
@@ -51,6 +52,14 @@ bool vp_ud_has_sent(struct vp_port *port)
 {
     (void)port;
     return true;
+}
+
+/* There is no subnet manager. */
+uint16_t vp_lid_of(const struct vp_port *from, const union ibv_gid *gid, int timeout_ms,
+                   uint8_t *sl)
+{
+    (void)from, (void)gid, (void)timeout_ms, (void)sl;
+    return 0;
 }
 
 #endif

@@ -40,6 +40,7 @@ static int fake_clock(clockid_t clock, struct timespec *time)
 #include "../../provider/verbs/ep_types.h"
 #include "../../provider/verbs/provider.c"
 #include "../../provider/verbs/connect/rdmacm.h"
+#include "../../provider/verbs/connect/shake.h"
 
 enum { IDS = 32, REPORTS = 64, ARRIVALS = 250 };
 
@@ -518,6 +519,7 @@ static struct vp_prov *fake_open(const struct prov_config *config)
     prov->ports[0] = (struct vp_port){.dev = &prov->devices[0],
                                       .num = 1,
                                       .max_msg = 4096,
+                                      .mtu = IBV_MTU_1024,
                                       .way = &vp_way_rdmacm,
                                       .listener = &listener,
                                       .name = "fake0"};

@@ -4,8 +4,8 @@
  * thread for its progress(), endpoints and connections that record the arguments of their
  * callbacks. Uses a provider only through provider.h.
  *
- * A failed CHECK ends the process; the parent then ends the others. The only time limit is one
- * deadline for each test.
+ * A failed CHECK ends the process; the parent then ends the others. The only time limit is a
+ * deadline for each test, which begins anew as long as its processes come to barriers.
  */
 #ifndef PEERS_H
 #define PEERS_H
@@ -87,6 +87,8 @@ struct world {
     uint64_t addr_size[MAX_RANKS];
     int64_t pids[MAX_RANKS];
     uint64_t arrived[MAX_RANKS]; /* barriers that a process has reached */
+    uint64_t barriers_at_deadline, deadlines;
+    uint32_t deadline_s;
     uint64_t cells[MAX_CELLS];
     struct remote remotes[MAX_RANKS][MAX_CELLS];
 };
@@ -137,6 +139,8 @@ void close_provider(void);
 void barrier(void);
 /* The same without polling: no callback is called. */
 void barrier_without_polling(void);
+/* Lets the deadline come now, and returns when the parent has decided. */
+void let_deadline_come(void);
 /* Barriers no longer wait for this process. */
 void mark_gone(int rank);
 

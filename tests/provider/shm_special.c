@@ -410,6 +410,16 @@ static void owner_of_an_overwritten_ring_hears_of_a_death(void)
     CHECK(link->reason == PROV_REASON_PEER_DEAD);
 }
 
+/* Of the frame of these tests: peers.h. */
+static void slow_test_that_gets_on_is_not_ended(void)
+{
+    for (int i = 0; i < 3; i++) {
+        barrier();
+        if (rank == 0)
+            let_deadline_come();
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct test tests[] = {
@@ -428,6 +438,7 @@ int main(int argc, char **argv)
         TEST(keys_of_regions_do_not_come_again_soon, 1),
         TEST(endpoints_come_and_go, 2),
         TEST(too_many_endpoints_are_an_error, 1),
+        TEST(slow_test_that_gets_on_is_not_ended, 2),
     };
 
     return run_tests(argc, argv, tests, sizeof(tests) / sizeof(tests[0]));

@@ -68,7 +68,7 @@ static void wake(void *owner)
 /* The kernel resolves at once; the peer answers as `peers` says. */
 static bool next_event_of(struct fake_id *id)
 {
-    static const uint8_t answer[37] = {'u', 'T', 'f', 'A'};
+    static const struct vp_hello_rep answer = {.magic = {'u', 'T', 'f', 'A'}, .mtu = IBV_MTU_1024};
     enum rdma_cm_event_type type;
 
     if (id->step == ADDRESS || id->step == ROUTE) {
@@ -91,7 +91,7 @@ static bool next_event_of(struct fake_id *id)
     }
     pending = (struct rdma_cm_event){.id = &id->id, .event = type};
     if (type == RDMA_CM_EVENT_CONNECT_RESPONSE) {
-        pending.param.conn.private_data = answer;
+        pending.param.conn.private_data = &answer;
         pending.param.conn.private_data_len = sizeof(answer);
     }
     is_pending = true;

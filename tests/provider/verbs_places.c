@@ -24,6 +24,7 @@ enum {
     SHORT_MS = 5000,
     CONFIRM_MS = 10001,
     DRAIN_MS = 2001,
+    LAST_RECEIVE_MS = 1001,
     SOON_MS = 10,
 };
 
@@ -147,7 +148,7 @@ static void hear(const struct ibv_qp *qp, const struct ibv_send_wr *wr)
 /* The next event of an id that waits for the kernel or the peer. */
 static bool next_event_of(struct fake_id *id)
 {
-    static const uint8_t answer[37] = {'u', 'T', 'f', 'A'};
+    static const struct vp_hello_rep answer = {.magic = {'u', 'T', 'f', 'A'}, .mtu = IBV_MTU_1024};
     static const enum rdma_cm_event_type next[] = {[ADDRESS] = RDMA_CM_EVENT_ADDR_RESOLVED,
                                                    [ROUTE] = RDMA_CM_EVENT_ROUTE_RESOLVED,
                                                    [ASKED] = RDMA_CM_EVENT_CONNECT_RESPONSE,
@@ -156,7 +157,7 @@ static bool next_event_of(struct fake_id *id)
     if (id->step != ADDRESS && id->step != ROUTE && id->step != ASKED && id->step != ACCEPTED)
         return false;
     pending = (struct rdma_cm_event){.id = &id->id, .event = next[id->step]};
-    pending.param.conn.private_data = answer;
+    pending.param.conn.private_data = &answer;
     pending.param.conn.private_data_len = sizeof(answer);
     id->step = id->step == ASKED ? ANSWERED : id->step == ACCEPTED ? CONNECTED : IDLE;
     is_pending = true;
@@ -728,6 +729,44 @@ static void a_queue_breaks(void)
     run();
     CHECK(!conns[5].conn && fake_refusal == VP_REFUSED_NO_ENDPOINT);
     close_all("a queue breaks");
+    close(fd);
+}
+
+/* Of a device that raises LAST_WQE_REACHED, however late: a queue pair that has taken receives of
+ * the shared queue is kept until then, or until another connection waits for its place. */
+static void the_last_receive_is_waited_for(void)
+{
+    uint64_t one = 1;
+    int fd = eventfd(0, EFD_NONBLOCK);
+
+    fill();
+    CHECK(vp_watch(prov, fd, VP_WATCH_ASYNC) == 0);
+    prov->devices[0].last_wqe = VP_LAST_WQE_RAISED;
+    struct ibv_qp *qp = vp_conn(conns[0].conn)->qp;
+    for (int i = 0; i < 2; i++) {
+        vp_conn_close(conns[i].conn);
+        conns[i].conn = NULL;
+    }
+    for (int i = 0; i < 5; i++) {
+        run();
+        CHECK(fake_qps == PLACES);
+        pass_ms(LAST_RECEIVE_MS);
+    }
+    fake_async =
+        (struct ibv_async_event){.element.qp = qp, .event_type = IBV_EVENT_QP_LAST_WQE_REACHED};
+    fake_has_async = true;
+    CHECK(write(fd, &one, sizeof(one)) == sizeof(one));
+    run();
+    CHECK(fake_qps == PLACES - 1);
+    for (int i = 0; i < 2; i++) {
+        ask(&conns[4 + i]);
+        run();
+    }
+    CHECK(conns[4].up && !conns[5].up);
+    pass_ms(LAST_RECEIVE_MS);
+    run();
+    CHECK(conns[5].up);
+    close_all("the last receive is waited for");
     close(fd);
 }
 
@@ -1416,6 +1455,7 @@ int main(void)
     a_device_has_none();
     a_full_completion_queue();
     a_queue_breaks();
+    the_last_receive_is_waited_for();
     receives_grow_with_what_arrives();
     closing_endpoint_reports_no_overload();
     receives_stay_where_memory_is_short();

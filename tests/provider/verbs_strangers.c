@@ -40,7 +40,7 @@ static bool next_request(void)
 static int datagrams; /* that wait */
 static int datagram_fd = -1;
 
-size_t vp_ud_take(struct vp_port *port, uint8_t data[VP_UD_MOST])
+size_t vp_ud_take(struct vp_port *port, uint8_t data[VP_UD_MOST], uint8_t *sl)
 {
     (void)port;
     if (!datagrams)
@@ -48,6 +48,7 @@ size_t vp_ud_take(struct vp_port *port, uint8_t data[VP_UD_MOST])
     datagrams--;
     taken++;
     memset(data, 0x55, VP_UD_MOST);
+    *sl = 0;
     return VP_UD_MOST;
 }
 

@@ -92,12 +92,13 @@ bool vp_ud_send(struct vp_port *port, const struct vp_ud_addr *to, const void *d
     return true;
 }
 
-size_t vp_ud_take(struct vp_port *port, uint8_t data[VP_UD_MOST])
+size_t vp_ud_take(struct vp_port *port, uint8_t data[VP_UD_MOST], uint8_t *sl)
 {
     struct wire *w = &wires[side_of(port)];
 
     if (w->head == w->tail)
         return 0;
+    *sl = 0;
     memcpy(data, w->data[w->tail % QUEUE], VP_UD_MOST);
     return w->size[w->tail++ % QUEUE];
 }

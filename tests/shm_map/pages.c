@@ -16,10 +16,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Tests of refused regions set the variable themselves. */
-__attribute__((constructor)) static void refuse_nothing(void)
+/* Tests of refused regions set the variable themselves, and so does test_pays.c. */
+__attribute__((constructor)) static void set_environment(void)
 {
     unsetenv("UTOFU_TEST");
+    setenv("UTOFU_SHM_MAP", "eager", 0);
 }
 
 size_t pages_mapped(const void *at, size_t size)

@@ -388,7 +388,7 @@ static void limit_of_many(void *arg)
 
 Test(map_process, connections_share_the_limit)
 {
-    const struct ut_run_opts opts = {.n = 3, .env = {"UTOFU_SHM_MAP=limit=256"}};
+    const struct ut_run_opts opts = {.n = 3, .env = {"UTOFU_SHM_MAP=eager,limit=256"}};
     int vcqs[] = {1, 3};
 
     ut_run(&opts, limit_of_many, &vcqs[0]);
@@ -441,7 +441,8 @@ Test(map_process, windows_come_and_go_within_their_limit)
 {
     uint64_t least = 512, most = 1 << 20;
 
-    ut_run(&(struct ut_run_opts){.n = 2, .env = {"UTOFU_SHM_MAP=limit=512"}}, windows, &least);
+    ut_run(&(struct ut_run_opts){.n = 2, .env = {"UTOFU_SHM_MAP=eager,limit=512"}}, windows,
+           &least);
     ut_run(&(struct ut_run_opts){.n = 2}, windows, &most);
 }
 

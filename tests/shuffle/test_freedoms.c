@@ -585,7 +585,9 @@ static bool runs(const struct program *p, bool right, uint64_t seed, uint64_t ro
     struct ut_run_opts opts = {
         .n = p->procs,
         .timeout_s = 120,
-        .env = {env, "UTOFU_LOG_LEVEL=error", checks() ? "UTOFU_CHECK=1" : NULL}};
+        /* mapped in the middle of a run, memory shows to wrong programs that they are wrong */
+        .env = {env, "UTOFU_LOG_LEVEL=error", "UTOFU_SHM_MAP=eager",
+                checks() ? "UTOFU_CHECK=1" : NULL}};
 
     snprintf(env, sizeof(env), "UTOFU_SHUFFLE=%llu", (unsigned long long)seed);
     bool ok = ut_run_collect(&opts, p->body, &how, out, report, size);

@@ -263,3 +263,70 @@ Test(plan, notice_overtakes_nothing_where_connections_rest)
     post_three(true);
     cr_assert_eq(num_written, 1, "the first one");
 }
+
+/*
+ * Reads that complete at once
+ */
+
+static unsigned int num_read;
+static int read_result;
+static uint64_t read_cookie;
+
+static int read_inside(struct prov_conn *inside_conn, const struct prov_xfer *x)
+{
+    (void)inside_conn;
+    num_read++;
+    read_cookie = x->cookie;
+    return read_result;
+}
+
+static int read_for(enum ut_cookie what, uint32_t length)
+{
+    static uint8_t memory[4 * PROV_LINE] __attribute__((aligned(PROV_LINE)));
+
+    return sh_read((struct prov_conn *)&conn, &(struct prov_xfer){.lcl = memory,
+                                                                  .rmt = 0x20000,
+                                                                  .length = length,
+                                                                  .cookie = ut_cookie(what, 3)});
+}
+
+static void open_for_reads(void)
+{
+    static const struct prov_ops ops = {.read = read_inside, .ep_poll = poll_inside};
+    static struct prov reader = {.ops = &ops};
+
+    load("7", "3");
+    prov = (struct sh_prov){.inside = &reader, .event_fd = -1};
+    ep.callbacks = &owner;
+    ep.conns = &conn;
+    conn.last = &conn.first;
+    conn.last_event = &conn.first_event;
+}
+
+/* The check mode looks for two STADDs of the same memory with such a read, and does not wait. */
+Test(plan, read_by_the_library_itself_is_told_at_once)
+{
+    open_for_reads();
+    read_result = PROV_COMPLETE;
+    cr_assert_eq(read_for(UT_COOKIE_READ, 16), PROV_COMPLETE);
+    cr_assert_eq(read_for(UT_COOKIE_READ, 4 * PROV_LINE), PROV_COMPLETE);
+    cr_assert(num_read > 2, "the second one in pieces");
+    cr_assert(!conn.first && conn.last == &conn.first && conn.num_posted == 2);
+    sh_ep_poll((struct prov_ep *)&ep);
+    cr_assert_eq(num_done, 0, "nor told again");
+    cr_assert_eq(read_for(UT_COOKIE_SLOT, 16), 0, "one of the program is not");
+}
+
+Test(plan, read_by_the_library_itself_that_takes_time_is_told_at_its_end)
+{
+    open_for_reads();
+    read_result = 0;
+    cr_assert_eq(read_for(UT_COOKIE_READ, 16), 0);
+    cr_assert_eq(num_read, 1, "it is not delayed");
+    sh_ep_poll((struct prov_ep *)&ep);
+    cr_assert_eq(num_done, 0);
+    sh_piece_done(&conn, read_cookie, PROV_OK);
+    while (num_done == 0)
+        sh_ep_poll((struct prov_ep *)&ep);
+    cr_assert_eq(done_with[0], PROV_OK);
+}

@@ -13,7 +13,7 @@ import re
 import sys
 
 TABLE, DOCUMENT = "src/stats/totals.h", "docs/guide/tracing.md"
-MORE_TESTS = ("tests/adapter/crowd.sh", "tests/rxe/turns.sh")
+MORE_TESTS = ("tests/adapter/crowd.sh", "tests/adapter/rails.sh", "tests/rxe/turns.sh")
 HEAD = "| counter | of | in the summary of a job | meaning |\n| --- | --- | --- | --- |\n"
 HOLDERS = {"VCQ": "VCQ", "PEER": "peer", "BOTH": "VCQ, peer", "GATE": "gate", "JOB": ""}
 

@@ -25,8 +25,9 @@ enum {
     CONTROL_STAG = 0,
     BANKS = 2, /* a process is at most one gathering ahead of another */
     PUT_MAX = 8192,
-    SPINS_UNTIL_LOOK = 4096,
-    LOOK_MS = 1000, /* between two checks whether the other process lives */
+    SPINS_UNTIL_CLOCK = 16,   /* turns of a waiting loop between two looks at the clock, */
+    SPINS_UNTIL_YIELD = 4096, /* and until it gives the CPU away, if no millisecond passes */
+    LOOK_MS = 1000,           /* between two checks whether the other process lives */
 };
 
 struct record {
@@ -228,14 +229,18 @@ void party_look_after_others(void)
 
 void party_idle(uint32_t *spins, const char *what)
 {
-    static __thread uint64_t since;
+    static __thread uint64_t since, last;
 
-    if (++*spins % SPINS_UNTIL_LOOK != 0)
+    if (++*spins % SPINS_UNTIL_CLOCK != 0)
         return;
     uint64_t now = ut_now_ms();
-    if (*spins == SPINS_UNTIL_LOOK)
-        since = now;
-    else if (what && now - since > timeout * 1000ull)
+    if (*spins == SPINS_UNTIL_CLOCK)
+        since = last = now;
+    /* on a busy machine the polls of the loop give the CPU away, and a turn takes milliseconds */
+    if (*spins % SPINS_UNTIL_YIELD != 0 && now == last)
+        return;
+    last = now;
+    if (what && now - since > timeout * 1000ull)
         party_fail(1, "nothing happened for %u s while waiting for %s", timeout, what);
     if (now - since > LOOK_MS)
         party_look_after_others();

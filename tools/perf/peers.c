@@ -32,7 +32,6 @@ static struct {
 static unsigned int num_columns = 1;
 
 static char self[PATH_MAX], launcher[PATH_MAX], peer[PATH_MAX], work[PATH_MAX - 64];
-static bool first_row = true;
 
 static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
 {
@@ -282,12 +281,14 @@ static void flush_output(void)
 static void print_head(void)
 {
     if (perf_options.json) {
-        printf("{\"tool\": \"%s\", \"version\": \"%s\", \"compared\": [", PERF_NAME, UT_VERSION);
+        json_t *compared = json_array();
         for (unsigned int c = 0; c < num_columns; c++)
-            printf("%s\"%s\"", c ? ", " : "", columns[c].name);
-        printf("], \"processes\": %u, \"rounds\": %u, \"window\": %u, \"buffers\": %u, "
-               "\"results\": [",
-               processes(), perf_options.rounds, (unsigned int)perf_options.window, buffers());
+            json_array_append_new(compared, json_string(columns[c].name));
+        perf_json_begin(
+            json_pack("{ss ss so sI sI sI sI}", "tool", PERF_NAME, "version", UT_VERSION,
+                      "compared", compared, "processes", (json_int_t)processes(), "rounds",
+                      (json_int_t)perf_options.rounds, "window", (json_int_t)perf_options.window,
+                      "buffers", (json_int_t)buffers()));
         return;
     }
     printf("# %s %s --peers: %u processes, %u round%s\n", PERF_NAME, UT_VERSION, processes(),
@@ -324,35 +325,38 @@ static double median_of(unsigned int column, bool ratio)
     return (all[(n - 1) / 2] + all[n / 2]) / 2;
 }
 
+static void write_row(const struct perf_op *op, size_t size)
+{
+    char work_text[128];
+    json_t *row = json_pack("{ss sI ss so}", "operation", op->name, "bytes", (json_int_t)size,
+                            "unit", unit_of(op), "ours", perf_json_real(median_of(OURS, false), 4));
+
+    for (unsigned int c = 1; c < num_columns; c++) {
+        double theirs = median_of(c, false);
+        json_t *cell = json_null();
+
+        if (theirs > 0)
+            cell = json_pack("{so so}", "value", perf_json_real(theirs, 4), "ratio",
+                             perf_json_real(median_of(c, true), 4));
+        json_object_set_new(row, columns[c].name, cell);
+    }
+    describe(op, work_text, sizeof(work_text));
+    json_object_set_new(row, "work", json_string(work_text));
+    perf_json_row(row);
+}
+
 static void print_row(const struct perf_op *op, size_t size)
 {
-    const char *unit = unit_of(op);
-    char work_text[128];
-    double ours = median_of(OURS, false);
-
-    if (perf_options.json)
-        printf("%s\n  {\"operation\": \"%s\", \"bytes\": %zu, \"unit\": \"%s\", \"ours\": %.4f",
-               first_row ? "" : ",", op->name, size, unit, ours);
-    else
-        printf("%-16s %9zu %5s %10.3f", op->name, size, unit, ours);
-    first_row = false;
+    printf("%-16s %9zu %5s %10.3f", op->name, size, unit_of(op), median_of(OURS, false));
     for (unsigned int c = 1; c < num_columns; c++) {
-        double theirs = median_of(c, false), ratio = median_of(c, true);
-        if (perf_options.json && theirs > 0)
-            printf(", \"%s\": {\"value\": %.4f, \"ratio\": %.4f}", columns[c].name, theirs, ratio);
-        else if (perf_options.json)
-            printf(", \"%s\": null", columns[c].name);
-        else if (theirs > 0)
-            printf(" %10.3f %7.2f", theirs, ratio);
+        double theirs = median_of(c, false);
+
+        if (theirs > 0)
+            printf(" %10.3f %7.2f", theirs, median_of(c, true));
         else
             printf(" %10s %7s", "-", "-");
     }
-    describe(op, work_text, sizeof(work_text));
-    if (perf_options.json)
-        printf(", \"work\": \"%s\"}", work_text);
-    else
-        printf("\n");
-    flush_output();
+    printf("\n");
 }
 
 static unsigned int sizes_of(const struct perf_op *op, size_t sizes[PERF_MAX_SIZES])
@@ -395,7 +399,12 @@ static void compare(const struct perf_op *op)
         for (r.round = 0; r.round < perf_options.rounds; r.round++)
             for (r.column = 0; r.column < num_columns; r.column++)
                 run_column(&r);
-        print_row(op, op->fixed ? op->default_to : sizes[s]);
+        size_t size = op->fixed ? op->default_to : sizes[s];
+        if (perf_options.json)
+            write_row(op, size);
+        else
+            print_row(op, size);
+        flush_output();
     }
 }
 
@@ -444,6 +453,6 @@ int perf_peers(void)
         if (perf_has_peers(perf_ops[perf_options.ops[o]].name))
             compare(&perf_ops[perf_options.ops[o]]);
     if (perf_options.json)
-        printf("\n]}\n");
+        perf_json_end();
     return 0;
 }

@@ -6,11 +6,13 @@
 #ifndef PERF_PERF_H
 #define PERF_PERF_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <time.h>
 
+#include "measure.h"
 #include "party.h"
 #include "utofu.h"
 
@@ -218,6 +220,12 @@ void perf_report_row(const struct perf_run *run, const struct perf_worker *worke
 void perf_report_progress(const struct perf_run *run, unsigned int row, unsigned int rows);
 void perf_report_end(void);
 
+/* json.c: the output of --json. It takes over the objects that it is given. */
+void perf_json_begin(json_t *facts);
+void perf_json_row(json_t *row);
+void perf_json_end(void);
+json_t *perf_json_real(double value, int digits); /* rounded to this number of decimal places */
+
 /* plot.c: draws results to a file; returns the exit status */
 int perf_plot(const char *output, char **paths, int num_paths);
 
@@ -247,12 +255,10 @@ void perf_meet(void);
 /* Sends the options of the connecting side to both. */
 void perf_meet_options(void);
 
+/* In microseconds; the clock of tools/peers, so that both sides of a comparison pay the same. */
 static inline double perf_now(void)
 {
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
+    return bench_now();
 }
 
 /* Adds a sample of `us` microseconds, except during the warm-up. */

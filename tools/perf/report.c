@@ -37,7 +37,6 @@ static struct {
     char shared[160]; /* processes that shared a CPU; empty: none */
 } tally;
 
-static unsigned int rows_printed;
 static bool progress_shown, sharing_said;
 
 static void clear_progress(void)
@@ -56,21 +55,27 @@ static void flush_output(void)
         party_fail(1, "cannot write to standard output: %s", strerror(error));
 }
 
+static json_t *facts_of_job(void)
+{
+    uint64_t buffers = perf_options.buffers ? perf_options.buffers : perf_options.window;
+    json_t *tnis = json_array();
+
+    for (uint64_t i = 0; i < perf_options.num_tnis; i++)
+        json_array_append_new(tnis, json_integer((json_int_t)perf_options.tnis[i]));
+    return json_pack("{ss ss sI sI so ss sI sI sI sb}", "tool", PERF_NAME, "version", UT_VERSION,
+                     "processes", (json_int_t)party.size, "threads",
+                     (json_int_t)perf_options.threads, "tnis", tnis, "launcher", party.launcher,
+                     "window", (json_int_t)perf_options.window, "buffers", (json_int_t)buffers,
+                     "blocks", (json_int_t)perf_options.blocks, "verified",
+                     (int)perf_options.verify);
+}
+
 void perf_report_begin(void)
 {
     if (party.rank != 0)
         return;
     if (perf_options.json) {
-        printf("{\"tool\": \"%s\", \"version\": \"%s\", \"processes\": %u, \"threads\": %u, "
-               "\"tnis\": [",
-               PERF_NAME, UT_VERSION, party.size, (unsigned int)perf_options.threads);
-        for (uint64_t i = 0; i < perf_options.num_tnis; i++)
-            printf("%s%u", i ? ", " : "", (unsigned int)perf_options.tnis[i]);
-        printf("], \"launcher\": \"%s\", \"window\": %u, \"buffers\": %u, \"blocks\": %u, "
-               "\"verified\": %s, \"results\": [",
-               party.launcher, (unsigned int)perf_options.window,
-               (unsigned int)(perf_options.buffers ? perf_options.buffers : perf_options.window),
-               (unsigned int)perf_options.blocks, perf_options.verify ? "true" : "false");
+        perf_json_begin(facts_of_job());
         return;
     }
     printf("# %s %s: %u processes (%s), %u thread%s each, %u TNI%s, window %u\n", PERF_NAME,
@@ -237,19 +242,17 @@ static void look_for_sharing(const struct perf_worker *workers, unsigned int num
     free(all);
 }
 
-static void print_buckets(void)
+static json_t *list_buckets(void)
 {
-    const char *separator = "";
+    json_t *all = json_array();
 
-    printf(", \"histogram\": [");
-    for (size_t b = 0; b < BUCKETS; b++) {
-        if (tally.buckets[b] == 0)
-            continue;
-        printf("%s{\"from_us\": %.5g, \"to_us\": %.5g, \"count\": %llu}", separator,
-               bucket_begin(b), bucket_begin(b + 1), (unsigned long long)tally.buckets[b]);
-        separator = ", ";
-    }
-    printf("]");
+    for (size_t b = 0; b < BUCKETS; b++)
+        if (tally.buckets[b] > 0)
+            json_array_append_new(all, json_pack("{so so sI}", "from_us",
+                                                 perf_json_real(bucket_begin(b), 6), "to_us",
+                                                 perf_json_real(bucket_begin(b + 1), 6), "count",
+                                                 (json_int_t)tally.buckets[b]));
+    return all;
 }
 
 /* For the table: two rows per factor of two. */
@@ -276,6 +279,41 @@ static void draw_histogram(double p50, double p90, double p99, double p999)
     }
 }
 
+/* p: the percentiles 50, 90, 95, 99 and 99.9. */
+static void write_row(const struct perf_run *run, const struct rate *sum, const double p[5],
+                      double mean)
+{
+    const struct {
+        const char *name;
+        double value;
+        int digits;
+    } numbers[] = {
+        {"min_us", (double)tally.min, 4},
+        {"p50_us", p[0], 4},
+        {"p95_us", p[2], 4},
+        {"p99_us", p[3], 4},
+        {"mean_us", mean, 4},
+        {"mb_per_s", sum->bytes_per_s * 1e-6, 3},
+        {"ops_per_s", sum->messages_per_s, 1},
+        {"p90_us", p[1], 4},
+        {"p999_us", p[4], 4},
+        {"max_us", (double)tally.max, 4},
+    };
+    json_t *row =
+        json_pack("{ss sI sI sI}", "operation", run->op->name, "bytes", (json_int_t)run->size,
+                  "iterations", (json_int_t)run->counted, "samples", (json_int_t)tally.seen);
+
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        json_object_set_new(row, numbers[i].name,
+                            perf_json_real(numbers[i].value, numbers[i].digits));
+    json_object_set_new(row, "shared_cpu", json_boolean(*tally.shared != '\0'));
+    if (run->op->windowed && run->op->check != PERF_STRIDE)
+        json_object_set_new(row, "window", json_integer((json_int_t)run->window));
+    if (perf_options.histogram)
+        json_object_set_new(row, "histogram", list_buckets());
+    perf_json_row(row);
+}
+
 static void print_row(const struct perf_run *run, const struct rate *sum)
 {
     double mean = tally.sum / (double)tally.seen, part[] = {0.5, 0.9, 0.95, 0.99, 0.999}, p[5];
@@ -298,20 +336,7 @@ static void print_row(const struct perf_run *run, const struct rate *sum)
         sharing_said |= *tally.shared != '\0';
         return;
     }
-    printf("%s\n  {\"operation\": \"%s\", \"bytes\": %zu, \"iterations\": %llu, \"samples\": %llu, "
-           "\"min_us\": %.4f, "
-           "\"p50_us\": %.4f, \"p95_us\": %.4f, \"p99_us\": %.4f, \"mean_us\": %.4f, "
-           "\"mb_per_s\": %.3f, \"ops_per_s\": %.1f, \"p90_us\": %.4f, \"p999_us\": %.4f, "
-           "\"max_us\": %.4f, \"shared_cpu\": %s",
-           rows_printed ? "," : "", run->op->name, run->size, (unsigned long long)run->counted,
-           (unsigned long long)tally.seen, (double)tally.min, p[0], p[2], p[3], mean,
-           sum->bytes_per_s * 1e-6, sum->messages_per_s, p[1], p[4], (double)tally.max,
-           *tally.shared ? "true" : "false");
-    if (run->op->windowed && run->op->check != PERF_STRIDE)
-        printf(", \"window\": %llu", (unsigned long long)run->window);
-    if (perf_options.histogram)
-        print_buckets();
-    printf("}");
+    write_row(run, sum, p, mean);
 }
 
 void perf_report_start(struct perf_worker *workers, unsigned int num_workers)
@@ -358,7 +383,6 @@ void perf_report_row(const struct perf_run *run, const struct perf_worker *worke
     if (party.rank == 0)
         print_row(run, &sum);
     flush_output();
-    rows_printed++;
     free(rates);
 }
 
@@ -379,6 +403,6 @@ void perf_report_end(void)
 {
     clear_progress();
     if (party.rank == 0 && perf_options.json)
-        printf("\n]}\n");
+        perf_json_end();
     flush_output();
 }

@@ -29,7 +29,7 @@ void vp_answer(struct vp_conn *conn)
 {
     struct vp_prov *prov = conn->ep->prov;
     const struct ibv_device_attr *attr = &conn->ep->port->dev->attr;
-    struct vp_hello_rep rep = {.size = conn->hello_size};
+    struct vp_hello_rep rep = {.size = conn->hello_size, .mtu = conn->ep->port->mtu};
     uint64_t timeout = 2 * (uint64_t)prov->tuning.step_ms;
     uint8_t responder = vp_rd_limit(conn, attr->max_qp_rd_atom);
     uint8_t initiator = vp_rd_limit(conn, attr->max_qp_init_rd_atom);

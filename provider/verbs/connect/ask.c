@@ -177,12 +177,14 @@ void vp_ask_answered(struct vp_conn *conn, const struct vp_event *event)
     memcpy(&rep, event->data, sizeof(rep));
     conn->there_unit = rep.size >> VP_REQ_UNIT_SHIFT;
     rep.size &= VP_REQ_SIZE;
-    if (memcmp(rep.magic, vp_rep_magic, sizeof(vp_rep_magic)) != 0 || rep.size > PROV_HELLO_MAX) {
+    if (memcmp(rep.magic, vp_rep_magic, sizeof(vp_rep_magic)) != 0 || rep.size > PROV_HELLO_MAX ||
+        rep.mtu < IBV_MTU_256 || rep.mtu > IBV_MTU_4096) {
         ut_info(VP_CAT, "an answer to a connection request is garbled");
         vp_shake_over(conn, PROV_REASON_REJECTED);
         return;
     }
     conn->hello_size = rep.size;
+    conn->there_mtu = rep.mtu;
     memcpy(conn->hello, rep.hello, sizeof(rep.hello));
     conn->ece = conn->id.ece.options ? event->ece : (struct vp_ece){0};
     rc = vp_conn_ready_qp(conn);

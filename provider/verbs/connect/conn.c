@@ -53,6 +53,26 @@ static bool take_credit(struct vp_conn *conn)
     return conn->last != VP_LAST_NONE;
 }
 
+/* Which transfers take the fast path, and which need a look at their parts. */
+static void limit_lengths(struct vp_conn *conn)
+{
+    conn->whole_max = conn->ep->max_msg;
+    if (conn->cut_from && conn->whole_max >= conn->cut_from)
+        conn->whole_max = conn->cut_from - 1;
+    conn->direct_max = conn->qpx ? conn->whole_max : 0;
+    if (conn->unit != VP_UNIT_WHOLE && conn->direct_max > conn->packet)
+        conn->direct_max = conn->packet;
+}
+
+void vp_cut(struct prov_conn *base, uint32_t from)
+{
+    struct vp_conn *conn = vp_conn(base);
+
+    conn->cut_from = from;
+    if (conn->life != VP_YOUNG)
+        limit_lengths(conn);
+}
+
 void vp_conn_up(struct vp_conn *conn)
 {
     struct vp_ep *ep = conn->ep;
@@ -74,10 +94,9 @@ void vp_conn_up(struct vp_conn *conn)
     UT_ASSERT(conn->sq_app < conn->sq_cap && conn->sq_cap <= conn->sq_mask);
     conn->life = VP_ALIVE;
     conn->unit = vp_weaker_unit(conn->here_unit, conn->there_unit);
-    if (conn->unit != VP_UNIT_WHOLE && conn->direct_max > conn->packet)
-        conn->direct_max = conn->packet;
+    limit_lengths(conn);
     conn->slow_flags = PROV_MORE | PROV_FENCE | PROV_STRONG;
-    if (vp_lands_later(ep->prov))
+    if (vp_lands_later(ep->prov) || ep->rail) /* the notice of a rail's data goes by another way */
         conn->slow_flags |= PROV_LANDED;
     vp_place_open(conn);
     ep->made++;

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 
+#include "verbs/ports/address.h"
 #include "verbs/ports/device.h"
 #include "verbs/ep_types.h"
 #include "verbs/ports/places.h"
@@ -116,10 +117,15 @@ static void give_up(struct vp_conn *conn, enum vp_sign sign, uint64_t now)
     enum prov_reason reason = sign == VP_SIGN_SHORT ? PROV_REASON_LOCAL : vp_silence(conn);
     const char *why = sign == VP_SIGN_SHORT         ? "this process lacks what it needs"
                       : reason == PROV_REASON_LOCAL ? "the port is down"
+                      : sign == VP_SIGN_UNRESOLVED  ? "there is no route (ip route get)"
                                                     : "the peer is given up";
+    char peer[VP_PEER_TEXT];
 
-    ut_info(VP_CAT, "no connection after %u attempts in %llu ms: %s", conn->hs.tries,
-            (unsigned long long)(now - conn->hs.first), why);
+    bool matters = sign == VP_SIGN_UNRESOLVED && !conn->ep->rail;
+    ut_log_at(matters ? UT_LOG_WARNING : UT_LOG_INFO, VP_CAT,
+              "no connection from %s to %s after %u attempts in %llu ms: %s", conn->ep->port->name,
+              vp_peer_text(&conn->peer, peer, sizeof(peer)), conn->hs.tries,
+              (unsigned long long)(now - conn->hs.first), why);
     vp_shake_over(conn, reason);
 }
 

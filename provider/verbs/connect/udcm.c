@@ -29,6 +29,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "verbs/ports/lid.h"
 #include "verbs/ports/ud.h"
 #include "util/clock.h"
 #include "util/log.h"
@@ -49,6 +50,8 @@ enum {
     LAST_WORDS = 2,     /* how often GONE is sent, since it is not answered */
     PSN_MASK = 0xffffff,
     DATA_MOST = 64,
+    ASK_MS = 300,         /* for an answer of the subnet manager, and */
+    NOT_ASKED_MS = 10000, /* how long it is not asked again if none came */
 };
 
 enum kind { REQ = 1, REP, RTU, REJ, DREQ, DREP, GONE };
@@ -65,7 +68,7 @@ struct __attribute__((packed)) message {
     uint8_t gid[16]; /* address where the sender takes messages */
     uint16_t lid;
     uint8_t echo; /* nth of the message that this one answers; 0: no answer */
-    uint8_t zero;
+    uint8_t sl;   /* sent as 0; the receiver notes here the service level that it came with */
     uint32_t ud_qpn, qkey;
     uint8_t own_key[VP_UD_KEY_BYTES];
     struct vp_ece ece; /* REQ: the offer; REP: the choice */
@@ -113,6 +116,8 @@ struct known {
     struct vp_port *port;
     struct vp_ud_addr at;
     struct vp_list calls; /* vp_call.known_link: calls with the process */
+    unsigned int moves;   /* calls->moves when at.lid was known to be right */
+    bool silent;          /* the latest request had no answer */
     bool gone;
 };
 
@@ -124,6 +129,8 @@ struct vp_calls {
     struct vp_heap repeating;  /* vp_call.repeat: waiting for an answer */
     struct vp_list due;        /* vp_call.known_link: the peer is gone, which is to be reported */
     unsigned int mean, spread; /* of answer times, ms; mean 0: not known */
+    unsigned int moves;        /* how often a port of this process got another LID */
+    uint64_t ask_after;        /* ms: the subnet manager is silent, and not asked before */
 };
 
 /*** calls ***/
@@ -149,7 +156,7 @@ static struct vp_call *find(struct vp_calls *calls, uint32_t number)
 
 static bool is_from(const struct vp_call *call, const struct message *msg)
 {
-    return call->peer.qpn == msg->ud_qpn && call->peer.lid == msg->lid &&
+    return call->peer.qpn == msg->ud_qpn &&
            memcmp(call->peer.gid.raw, msg->gid, sizeof(msg->gid)) == 0;
 }
 
@@ -163,9 +170,10 @@ static struct vp_call *find_asked(struct vp_calls *calls, const struct message *
     return call;
 }
 
+/* The LID may change. */
 static bool is_same(const struct vp_ud_addr *a, const struct vp_ud_addr *b)
 {
-    return a->qpn == b->qpn && a->lid == b->lid && memcmp(&a->gid, &b->gid, sizeof(a->gid)) == 0 &&
+    return a->qpn == b->qpn && memcmp(&a->gid, &b->gid, sizeof(a->gid)) == 0 &&
            memcmp(a->key, b->key, sizeof(a->key)) == 0;
 }
 
@@ -196,7 +204,7 @@ static struct known *get_known(struct vp_calls *calls, struct vp_port *port,
     known = calloc(1, sizeof(*known));
     if (!known)
         return NULL;
-    *known = (struct known){.next = *bucket, .port = port, .at = *at};
+    *known = (struct known){.next = *bucket, .port = port, .at = *at, .moves = calls->moves};
     vp_list_init(&known->calls);
     *bucket = known;
     return known;
@@ -318,13 +326,21 @@ static void say(struct vp_call *call, enum kind kind, enum vp_refusal refusal)
     vp_ud_send(call->port, &call->peer, &msg, sizeof(msg));
 }
 
-/* Answers the sender of a message without a call. */
-static void say_to(struct vp_port *port, const struct message *msg, enum kind kind)
+/* Answers go by the service level that the message came with. */
+static struct vp_ud_addr sender_of(const struct message *msg)
 {
-    struct vp_ud_addr peer = {.lid = msg->lid, .qpn = msg->ud_qpn, .qkey = msg->qkey};
+    struct vp_ud_addr peer = {
+        .lid = msg->lid, .sl = msg->sl, .qpn = msg->ud_qpn, .qkey = msg->qkey};
 
     memcpy(peer.gid.raw, msg->gid, sizeof(msg->gid));
     memcpy(peer.key, msg->own_key, sizeof(peer.key));
+    return peer;
+}
+
+/* Answers the sender of a message without a call. */
+static void say_to(struct vp_port *port, const struct message *msg, enum kind kind)
+{
+    struct vp_ud_addr peer = sender_of(msg);
     struct message answer = message_to(port, &peer, msg->from, kind);
     answer.from = msg->to;
     answer.refusal = VP_REFUSED_BUSY;
@@ -375,20 +391,72 @@ static void fill_in(struct vp_call *call, enum kind kind, const struct rdma_conn
 
 /*** calls from cm.c ***/
 
+/* The LID of an address record holds until the subnet manager gives out others: all of them, if it
+ * has forgotten those that it gave. Then silence, or another LID of an own port, is what shows; of
+ * another service level it is silence. */
+static bool is_path_doubtful(struct vp_calls *calls, struct vp_ud_addr *at)
+{
+    pthread_mutex_lock(&calls->lock);
+    const struct known *known = find_known(calls, at);
+    bool doubtful = known ? known->silent || known->moves != calls->moves : calls->moves > 0;
+    if (known) {
+        at->lid = known->at.lid;
+        at->sl = known->at.sl;
+    }
+    doubtful &= ut_clock_ms() >= calls->ask_after;
+    pthread_mutex_unlock(&calls->lock);
+    return doubtful;
+}
+
+/* An answer to "which path leads to the port of `at`?"; LID 0: none came. */
+static void take_path(struct vp_calls *calls, struct vp_port *port, struct vp_ud_addr *at,
+                      uint16_t lid, uint8_t sl)
+{
+    pthread_mutex_lock(&calls->lock);
+    struct known *known = lid ? get_known(calls, port, at) : NULL;
+    if (known) {
+        known->at.lid = at->lid = lid;
+        known->at.sl = at->sl = sl;
+        known->moves = calls->moves;
+    }
+    if (!lid)
+        calls->ask_after = ut_clock_ms() + NOT_ASKED_MS;
+    pthread_mutex_unlock(&calls->lock);
+}
+
+/* InfiniBand: the path that leads to the peer's port now. */
+static void find_path(struct vp_prov *prov, struct vp_port *port, struct vp_ud_addr *at)
+{
+    const struct vp_ud_addr recorded = *at;
+    uint8_t sl = 0;
+
+    if (port->gid_index >= 0 || !prov->channel || !is_path_doubtful(prov->calls, at))
+        return;
+    uint16_t lid = vp_lid_of(port, &at->gid, ASK_MS, &sl);
+    take_path(prov->calls, port, at, lid, sl);
+    if (at->lid != recorded.lid)
+        ut_info(VP_CAT, "%s: a peer has LID %u, not %u as when the job began", port->name, at->lid,
+                recorded.lid);
+    if (at->sl != recorded.sl)
+        ut_info(VP_CAT, "%s: LID %u is reached by service level %u", port->name, at->lid, at->sl);
+}
+
 static int begin(struct vp_prov *prov, struct vp_id *id, struct vp_port *port,
                  const struct vp_peer *peer)
 {
-    int rc = vp_ud_reach(port, &peer->at);
+    struct vp_ud_addr at = peer->at;
 
+    find_path(prov, port, &at);
+    int rc = vp_ud_reach(port, &at);
     if (rc)
         return rc;
     pthread_mutex_lock(&prov->calls->lock);
-    const struct known *known = find_known(prov->calls, &peer->at);
+    const struct known *known = find_known(prov->calls, &at);
     if (known && known->gone) {
         pthread_mutex_unlock(&prov->calls->lock);
         return -ECONNREFUSED;
     }
-    id->call = new_call(prov, port, &peer->at);
+    id->call = new_call(prov, port, &at);
     if (id->call)
         id->call->owner = id;
     pthread_mutex_unlock(&prov->calls->lock);
@@ -478,6 +546,15 @@ static void disconnect(struct vp_id *id)
     pthread_mutex_unlock(&call->prov->calls->lock);
 }
 
+/* Has the process answered the latest request? */
+static void note_answer(struct vp_call *call, bool answered)
+{
+    struct known *known = find_known(call->prov->calls, &call->peer);
+
+    if (known)
+        known->silent = !answered;
+}
+
 static void drop(struct vp_id *id)
 {
     struct vp_call *call = id->call;
@@ -486,6 +563,8 @@ static void drop(struct vp_id *id)
     id->call = NULL;
     pthread_mutex_lock(&calls->lock);
     call->owner = NULL;
+    if (call->state == REQ_SENT)
+        note_answer(call, false);
     if (call->state == ESTABLISHED)
         leave(call);
     else if (call->state == REQ_SENT || call->state == REQ_RCVD || call->state == REP_SENT ||
@@ -576,7 +655,7 @@ static bool heard_req(struct vp_prov *prov, struct vp_port *port, const struct m
 {
     struct vp_calls *calls = prov->calls;
     struct vp_call *call = find_asked(calls, msg);
-    struct vp_ud_addr peer = {.lid = msg->lid, .qpn = msg->ud_qpn, .qkey = msg->qkey};
+    struct vp_ud_addr peer = sender_of(msg);
 
     if (call) {
         call->peer_nth = msg->nth;
@@ -586,11 +665,12 @@ static bool heard_req(struct vp_prov *prov, struct vp_port *port, const struct m
             say_to(port, msg, REJ);
         return false;
     }
-    memcpy(peer.gid.raw, msg->gid, sizeof(msg->gid));
-    memcpy(peer.key, msg->own_key, sizeof(peer.key));
     call = new_call(prov, port, &peer);
     if (!call)
         return false;
+    struct known *known = find_known(calls, &peer);
+    known->at.lid = peer.lid; /* it may have another one than in its record */
+    known->at.sl = peer.sl;
     call->state = REQ_RCVD;
     call->peer_number = msg->from;
     call->peer_nth = msg->nth;
@@ -623,6 +703,7 @@ static bool heard_rep(struct vp_port *port, struct vp_call *call, const struct m
     if (call->state != REQ_SENT)
         return false;
     learn(call->prov->calls, call, msg->echo);
+    note_answer(call, true);
     stop(call, REP_RCVD);
     call->peer_number = msg->from;
     meet(call, msg);
@@ -642,8 +723,10 @@ static bool heard_rej(struct vp_call *call, const struct message *msg, struct vp
 {
     if (!call || call->state >= DREQ_SENT || call->state == IDLE)
         return false;
-    if (call->state == REQ_SENT)
+    if (call->state == REQ_SENT) {
         learn(call->prov->calls, call, msg->echo);
+        note_answer(call, true);
+    }
     stop(call, CLOSED);
     return tell(call, VP_HEARD_REFUSAL, msg, event);
 }
@@ -676,11 +759,9 @@ static void heard_drep(struct vp_call *call)
 /* The sender of the message ends: its calls are reported. */
 static void heard_gone(struct vp_calls *calls, const struct message *msg)
 {
-    struct vp_ud_addr peer = {.lid = msg->lid, .qpn = msg->ud_qpn};
-
-    memcpy(peer.gid.raw, msg->gid, sizeof(msg->gid));
-    memcpy(peer.key, msg->own_key, sizeof(peer.key));
+    struct vp_ud_addr peer = sender_of(msg);
     struct known *known = find_known(calls, &peer);
+
     if (!known || known->gone)
         return;
     known->gone = true;
@@ -757,13 +838,14 @@ static bool is_key(const uint8_t *a, const uint8_t *b)
 
 static bool next_of(struct vp_prov *prov, struct vp_port *port, struct vp_event *event)
 {
-    uint8_t data[VP_UD_MOST];
+    uint8_t data[VP_UD_MOST], sl = 0;
     struct message msg;
     size_t size;
 
-    while ((size = vp_ud_take(port, data))) {
+    while ((size = vp_ud_take(port, data, &sl))) {
         bool told;
         memcpy(&msg, data, sizeof(msg));
+        msg.sl = sl;
         *event = (struct vp_event){.port = port};
         if (!is_message(&msg, size) || !is_key(msg.key, port->at.key)) {
             event->what = VP_HEARD_STRANGER;
@@ -789,6 +871,14 @@ bool vp_udcm_next(struct vp_prov *prov, struct vp_event *event)
         if (prov->ports[i].ud && next_of(prov, &prov->ports[i], event))
             return true;
     return false;
+}
+
+void vp_udcm_moved(struct vp_prov *prov, struct vp_port *port, uint16_t lid)
+{
+    pthread_mutex_lock(&prov->calls->lock);
+    port->at.lid = lid;
+    prov->calls->moves++;
+    pthread_mutex_unlock(&prov->calls->lock);
 }
 
 /*** repetitions ***/

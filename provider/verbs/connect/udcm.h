@@ -13,6 +13,9 @@ void vp_udcm_leave(struct vp_prov *prov);
 /* As vp_udcm_leave(), and frees all calls. */
 void vp_udcm_close(struct vp_prov *prov);
 
+/* An InfiniBand port of this process has another LID. With prov->lock held. */
+void vp_udcm_moved(struct vp_prov *prov, struct vp_port *port, uint16_t lid);
+
 /* Takes the next event; false: there is none. With prov->lock held. */
 bool vp_udcm_next(struct vp_prov *prov, struct vp_event *event);
 /* Repeats messages that were not answered. Returns when it has to run again, ms; 0: nothing waits.

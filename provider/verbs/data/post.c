@@ -327,6 +327,13 @@ static void cut_by_order(const struct vp_conn *conn, struct parts *p)
     p->tail_waits = cut.tail != 0;
 }
 
+/* Is this a write that the core wants to post in parts, to several connections? */
+static bool is_cut_by_core(const struct vp_conn *conn, const struct parts *p)
+{
+    return is_write(p) && conn->cut_from && p->xfer->length >= conn->cut_from &&
+           !(p->xfer->flags & PROV_WHOLE);
+}
+
 /* Determines the parts of a transfer, and which of them wait. Several requests go behind a doorbell
  * of their own. Negative: there is no room for them, or the connection fails. */
 static int __attribute__((noinline)) cut_up(struct vp_conn *conn, struct parts *p)
@@ -334,6 +341,8 @@ static int __attribute__((noinline)) cut_up(struct vp_conn *conn, struct parts *
     struct vp_ep *ep = conn->ep;
     uint32_t most = ep->max_msg;
 
+    if (is_cut_by_core(conn, p))
+        return -EMSGSIZE;
     if (conn->unit != VP_UNIT_WHOLE)
         cut_by_order(conn, p);
     uint32_t middle = p->xfer->length - p->head - p->tail;
@@ -439,7 +448,7 @@ static void post_all(struct vp_conn *conn, struct ibv_send_wr *whole, struct par
 /* May the transfer go in parts? */
 static bool may_have_parts(const struct vp_conn *conn, const struct prov_xfer *xfer)
 {
-    return __builtin_expect(conn->unit != VP_UNIT_WHOLE || xfer->length > conn->ep->max_msg ||
+    return __builtin_expect(conn->unit != VP_UNIT_WHOLE || xfer->length > conn->whole_max ||
                                 (xfer->flags & conn->slow_flags & PROV_LANDED),
                             0);
 }

@@ -14,6 +14,8 @@
 #include "verbs/connect/way.h"
 #include "util/log.h"
 
+enum { FLOW_LABEL_MASK = 0xfffff };
+
 struct vp_conn *vp_conn_new(struct vp_ep *ep, bool active)
 {
     struct vp_conn *conn = calloc(1, sizeof(*conn));
@@ -90,7 +92,6 @@ int vp_conn_create_qp(struct vp_conn *conn)
     if (conn->recvs)
         conn->recvs->qp = qp;
     conn->qpx = dev->has_wr_api ? ibv_qp_to_qp_ex(qp) : NULL;
-    conn->direct_max = conn->qpx ? ep->max_msg : 0;
     pthread_mutex_lock(&ep->prov->lock);
     conn->qp = qp; /* from here on receives are attributed to this connection */
     pthread_mutex_unlock(&ep->prov->lock);
@@ -161,6 +162,40 @@ static bool is_ece_refused(struct vp_conn *conn, int err)
     return true;
 }
 
+/* librdmacm's is that of the origin's network interface on RoCE (Linux 6.1,
+ * drivers/infiniband/core/ cma.c, cma_resolve_iboe_route()): larger packets than the accepting
+ * side's port takes are lost. */
+static enum ibv_mtu path_mtu(const struct vp_conn *conn, enum ibv_mtu mtu)
+{
+    if (conn->ep->port->mtu < mtu)
+        mtu = (enum ibv_mtu)conn->ep->port->mtu;
+    if (conn->active && conn->there_mtu < mtu)
+        mtu = (enum ibv_mtu)conn->there_mtu;
+    return mtu;
+}
+
+/* The accepting side has what the origin asks for, until it answers, and its device may have less:
+ * Linux 6.1, drivers/infiniband/core/cm.c, cm_req_handler() and cm_init_qp_rtr_attr(). What it
+ * answers is within the limits of both. */
+static void limit_reads(const struct vp_conn *conn, struct ibv_qp_attr *attr)
+{
+    const struct ibv_device_attr *device = &conn->ep->port->dev->attr;
+
+    if (attr->max_dest_rd_atomic > device->max_qp_rd_atom)
+        attr->max_dest_rd_atomic = (uint8_t)device->max_qp_rd_atom;
+    if (attr->max_rd_atomic > device->max_qp_init_rd_atom)
+        attr->max_rd_atomic = (uint8_t)device->max_qp_init_rd_atom;
+}
+
+/* Links that are bonded, here or between switches, are chosen by the UDP source port, which follows
+ * from the label (Linux 6.1, include/rdma/ib_verbs.h, rdma_flow_label_to_udp_sport()). UCX numbers
+ * its paths in this way, too (August 2026: src/uct/ib/base/ib_iface.c,
+ * uct_ib_iface_fill_ah_attr_from_gid_lid()). */
+static uint32_t flow_label_of(unsigned int rail)
+{
+    return ~rail & FLOW_LABEL_MASK;
+}
+
 /* The RNR timer is set here, since that of librdmacm would be 655 ms. */
 int vp_conn_ready_qp(struct vp_conn *conn)
 {
@@ -176,6 +211,11 @@ int vp_conn_ready_qp(struct vp_conn *conn)
         int mask = 0;
         if (conn->id.way->qp_attr(&conn->id, &attr, &mask))
             return -ECONNABORTED;
+        limit_reads(conn, &attr);
+        if ((mask & IBV_QP_AV) && conn->ep->rail && attr.ah_attr.is_global)
+            attr.ah_attr.grh.flow_label = flow_label_of(conn->ep->rail);
+        if (mask & IBV_QP_PATH_MTU)
+            attr.path_mtu = path_mtu(conn, attr.path_mtu);
         attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
         if (conn->ep->port->dev->attr.atomic_cap != IBV_ATOMIC_NONE)
             attr.qp_access_flags |= IBV_ACCESS_REMOTE_ATOMIC;

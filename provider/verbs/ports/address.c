@@ -4,11 +4,12 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "util/log.h"
 
-enum { ADDRESS_VERSION = 7 };
+enum { ADDRESS_VERSION = 8, SUBNET_BYTES = 8 };
 
 uint16_t vp_ip_port(const union vp_sockaddr *addr)
 {
@@ -21,6 +22,15 @@ void vp_set_ip_port(union vp_sockaddr *addr, uint16_t port)
         addr->in.sin_port = port;
     else
         addr->in6.sin6_port = port;
+}
+
+bool vp_same_ip(const union vp_sockaddr *a, const union vp_sockaddr *b)
+{
+    if (a->sa.sa_family != b->sa.sa_family)
+        return false;
+    return a->sa.sa_family == AF_INET
+               ? a->in.sin_addr.s_addr == b->in.sin_addr.s_addr
+               : memcmp(&a->in6.sin6_addr, &b->in6.sin6_addr, sizeof(a->in6.sin6_addr)) == 0;
 }
 
 const char *vp_addr_text(const union vp_sockaddr *addr, char *buf, size_t size)
@@ -150,6 +160,52 @@ static void from_entry(const struct vp_port_entry *entry, const struct vp_port *
         addr->in6.sin6_scope_id = from->addr.in6.sin6_scope_id;
 }
 
+static const char *gid_text(const union ibv_gid *gid, char *buf, size_t size)
+{
+    return inet_ntop(AF_INET6, gid->raw, buf, (socklen_t)size) ? buf : "?";
+}
+
+/* By datagrams: are both ports of one kind, and InfiniBand ports of one subnet? */
+static int check_fabric(const struct vp_port *from, const struct vp_ud_addr *at)
+{
+    static const char *const kinds[] = {"Ethernet", "InfiniBand"};
+    bool here = from->gid_index < 0, there = at->lid != 0;
+    char own[INET6_ADDRSTRLEN], other[INET6_ADDRSTRLEN];
+
+    gid_text(&from->at.gid, own, sizeof(own));
+    gid_text(&at->gid, other, sizeof(other));
+    if (here != there) {
+        ut_error(VP_CAT,
+                 "%s is %s, and a peer's port (GID %s) is %s: no packet reaches it. "
+                 "UTOFU_VERBS_DEVICES has to name ports of one kind on all hosts",
+                 from->name, kinds[here], other, kinds[there]);
+        return -EHOSTUNREACH;
+    }
+    if (here && memcmp(&from->at.gid, &at->gid, SUBNET_BYTES) != 0) {
+        ut_error(VP_CAT,
+                 "%s (GID %s) is in another InfiniBand subnet than a peer's port (GID %s), and "
+                 "datagrams pass no router: name ports of one subnet in UTOFU_VERBS_DEVICES, or "
+                 "give them IP addresses and set UTOFU_VERBS_CONNECT=rdmacm",
+                 from->name, own, other);
+        return -EHOSTUNREACH;
+    }
+    return 0;
+}
+
+const char *vp_peer_text(const struct vp_peer *peer, char *buf, size_t size)
+{
+    char gid[INET6_ADDRSTRLEN];
+
+    if (!peer->ud)
+        return vp_addr_text(&peer->ip, buf, size);
+    gid_text(&peer->at.gid, gid, sizeof(gid));
+    if (peer->at.lid)
+        snprintf(buf, size, "LID %u (GID %s)", peer->at.lid, gid);
+    else
+        snprintf(buf, size, "GID %s", gid);
+    return buf;
+}
+
 int vp_address_of_tni(const union vp_any_address *address, unsigned int tni,
                       const struct vp_port *from, struct vp_peer *peer)
 {
@@ -163,11 +219,12 @@ int vp_address_of_tni(const union vp_any_address *address, unsigned int tni,
                  "the whole job",
                  peer->ud ? "datagrams" : "rdma_cm", from->name,
                  peer->ud ? "rdma_cm" : "datagrams");
-        return -EPROTO;
+        return -EHOSTUNREACH;
     }
-    if (peer->ud)
-        from_ud_entry(&address->ud, &address->ud.ports[port], &peer->at);
-    else
+    if (!peer->ud) {
         from_entry(&address->cm.ports[port], from, &peer->ip);
-    return 0;
+        return 0;
+    }
+    from_ud_entry(&address->ud, &address->ud.ports[port], &peer->at);
+    return check_fabric(from, &peer->at);
 }

@@ -8,6 +8,8 @@
 
 #include "verbs/prov_types.h"
 
+enum { VP_PEER_TEXT = 80 };
+
 /* Ports reached by librdmacm. */
 struct __attribute__((packed)) vp_port_entry {
     uint8_t ip[16]; /* IPv4 as ::ffff:a.b.c.d */
@@ -50,9 +52,13 @@ bool vp_ip(struct prov *prov, uint8_t ip[16]);
 /* Reads a peer's address. 0; -EINVAL: too long; -EPROTO: of another version. */
 int vp_address_read(const void *bytes, size_t size, union vp_any_address *address);
 /* Where the peer listens for its TNI. `from`: the port of this side, since a link-local address is
- * valid on its link only. 0; -EPROTO, logged: the peer connects in another way. */
+ * valid on its link only. 0; -EHOSTUNREACH, logged: the peer connects in another way, or its port
+ * is of another fabric. */
 int vp_address_of_tni(const union vp_any_address *address, unsigned int tni,
                       const struct vp_port *from, struct vp_peer *peer);
+/* Without the port numbers. */
+bool vp_same_ip(const union vp_sockaddr *a, const union vp_sockaddr *b);
+const char *vp_peer_text(const struct vp_peer *peer, char *buf, size_t size);
 const char *vp_addr_text(const union vp_sockaddr *addr, char *buf, size_t size);
 /* In network order. */
 uint16_t vp_ip_port(const union vp_sockaddr *addr);

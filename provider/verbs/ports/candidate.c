@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "address.h"
+#include "netdev.h"
 #include "util/env.h"
 #include "util/log.h"
 
@@ -176,15 +178,6 @@ void vp_gid_candidate(const struct ibv_gid_entry *entry, struct vp_candidate *ou
         out->rank -= 4; /* used only if RoCE v2 is missing */
 }
 
-static bool same_ip(const union vp_sockaddr *a, const union vp_sockaddr *b)
-{
-    if (a->sa.sa_family != b->sa.sa_family)
-        return false;
-    return a->sa.sa_family == AF_INET
-               ? a->in.sin_addr.s_addr == b->in.sin_addr.s_addr
-               : memcmp(&a->in6.sin6_addr, &b->in6.sin6_addr, sizeof(a->in6.sin6_addr)) == 0;
-}
-
 bool vp_has_its_address(const struct vp_port *port)
 {
     struct ibv_gid_entry *table = calloc(VP_MAX_GIDS, sizeof(*table));
@@ -194,30 +187,39 @@ bool vp_has_its_address(const struct vp_port *port)
 
     for (ssize_t i = 0; i < n && !found; i++) {
         vp_gid_candidate(&table[i], &c);
-        found = table[i].port_num == port->num && same_ip(&c.addr, &port->addr);
+        found = table[i].port_num == port->num && vp_same_ip(&c.addr, &port->addr);
     }
     free(table);
     return found;
 }
 
-static void add_gids(const struct vp_device *dev, unsigned int port, struct list *list)
+/* Returns how many are of other network namespaces: those are taken by their index only. */
+static unsigned int add_gids(const struct vp_device *dev, unsigned int port, struct list *list)
 {
     struct ibv_gid_entry *table = calloc(VP_MAX_GIDS, sizeof(*table));
     uint64_t wanted = ut_env_num(UT_ENV_VERBS_GID_INDEX);
+    unsigned int elsewhere = 0;
     struct vp_candidate c;
 
     if (!table)
-        return;
+        return 0;
     ssize_t n = ibv_query_gid_table(dev->context, table, VP_MAX_GIDS, 0);
+    struct ifaddrs *here = vp_netdev_addresses();
     for (ssize_t i = 0; i < n; i++) {
         if (table[i].port_num != port || table[i].gid_type == IBV_GID_TYPE_IB)
             continue;
         if (vp_wants_gid() && wanted != table[i].gid_index)
             continue;
         vp_gid_candidate(&table[i], &c);
-        add_candidate(list, &c);
+        if (!vp_wants_gid() && !vp_netdev_has(here, &c.addr))
+            elsewhere++;
+        else
+            add_candidate(list, &c);
     }
+    if (here)
+        freeifaddrs(here);
     free(table);
+    return elsewhere;
 }
 
 /*** InfiniBand: any address of this host may be the port's (IPoIB); rdma_bind_addr() finds out ***/
@@ -265,12 +267,13 @@ static void add_addresses(struct list *list)
 }
 
 int vp_candidates(const struct vp_device *dev, unsigned int port, bool roce,
-                  struct vp_candidate *out)
+                  struct vp_candidate *out, unsigned int *elsewhere)
 {
     struct list list = {NULL, 0, 0};
 
+    *elsewhere = 0;
     if (roce)
-        add_gids(dev, port, &list);
+        *elsewhere = add_gids(dev, port, &list);
     else
         add_addresses(&list);
     return take_best(&list, out);

@@ -28,8 +28,9 @@ void vp_gid_candidate(const struct ibv_gid_entry *entry, struct vp_candidate *ou
 /* Is the RoCE port's address still in its table of GIDs? True also if there is no table. */
 bool vp_has_its_address(const struct vp_port *port);
 
-/* The best VP_MAX_CANDIDATES of a RoCE or InfiniBand port, in order; returns their number. */
+/* The best VP_MAX_CANDIDATES of a RoCE or InfiniBand port, in order; returns their number.
+ * `elsewhere`: how many addresses are left out because they are of other network namespaces. */
 int vp_candidates(const struct vp_device *dev, unsigned int port, bool roce,
-                  struct vp_candidate *out);
+                  struct vp_candidate *out, unsigned int *elsewhere);
 
 #endif

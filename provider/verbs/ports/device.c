@@ -103,10 +103,12 @@ static void check_wanted(const struct vp_prov *prov, const char *there)
             taken |= names_port(name, ibv_get_device_name(port->dev->context->device), port->num);
         }
         if (!taken)
-            ut_error(VP_CAT,
-                     "UTOFU_VERBS_DEVICES: '%s' is not used: it is none of the devices here (%s), "
-                     "has no active port with an address, or there are more ports than TNIs",
-                     name, there);
+            ut_error(
+                VP_CAT,
+                "UTOFU_VERBS_DEVICES: '%s' is not used: it is none of the devices here (%s), "
+                "has no active port with an address, has that of another one, or there are more "
+                "ports than TNIs",
+                name, there);
     }
 }
 
@@ -311,18 +313,37 @@ static void name_port(struct vp_port *port)
                  vp_addr_text(&port->addr, text, sizeof(text)));
 }
 
-/* That of its IP address, or where it has none that of its GID. */
+/* That of its IP address, or where it has none that of its GID; and who else has the address. */
 static void find_network(struct vp_found *found)
 {
     struct vp_port *port = &found->port;
     struct ibv_gid_entry gid;
 
+    if (port->gid_index >= 0 &&
+        !ibv_query_gid_ex(port->dev->context, port->num, (uint32_t)port->gid_index, &gid, 0)) {
+        vp_netdev_bond(gid.ndev_ifindex, found->bond, sizeof(found->bond));
+        found->paths = vp_netdev_paths(gid.ndev_ifindex);
+    }
     if (found->infiniband && !ibv_query_gid_ex(port->dev->context, port->num, 0, &gid, 0))
         vp_network_of_gid(&gid.gid, &found->subnet);
     if (port->addr.sa.sa_family == AF_UNSPEC)
         port->network = found->subnet;
     else
         vp_network_of(&port->addr, &port->network);
+}
+
+#define ELSEWHERE                                                                                  \
+    "addresses that no interface here has, as of other network namespaces: %u not taken"
+
+static void refuse_without_address(struct vp_prov *prov, const char *device, unsigned int num,
+                                   int tried, unsigned int elsewhere)
+{
+    char others[128] = "";
+
+    if (elsewhere)
+        snprintf(others, sizeof(others), "; it has " ELSEWHERE, elsewhere);
+    refuse(prov, device, num, "is active but has no address to listen on (%d tried%s)%s", tried,
+           *ut_env_str(UT_ENV_VERBS_SUBNETS) ? ", in UTOFU_VERBS_SUBNETS" : "", others);
 }
 
 /* Listens on the port if it is active and peers can reach it. */
@@ -335,6 +356,7 @@ static void find_port(struct vp_prov *prov, struct finding *finding, struct vp_d
     struct vp_port *port = &found->port;
     union vp_port_attr all;
     const struct ibv_port_attr *attr = &all.attr;
+    unsigned int elsewhere;
 
     if (finding->num_ports == VP_MAX_FOUND || vp_query_port(dev->context, num, &all))
         return;
@@ -343,22 +365,27 @@ static void find_port(struct vp_prov *prov, struct finding *finding, struct vp_d
         return;
     }
     bool roce = attr->link_layer == IBV_LINK_LAYER_ETHERNET;
-    int count = vp_candidates(dev, num, roce, candidates);
+    int count = vp_candidates(dev, num, roce, candidates, &elsewhere);
     memset(found, 0, sizeof(*found));
     found->infiniband = !roce;
     found->near = vp_is_near(name);
     snprintf(found->name, sizeof(found->name), "%s:%u", name, num);
+    vp_function_of(name, found->function);
+    found->board = vp_board_of(&dev->attr);
+    found->socket = (int8_t)vp_socket_of(name, num, found->function);
     port->dev = dev;
     port->num = (uint8_t)num;
     port->max_msg = attr->max_msg_sz;
+    port->mtu = (uint8_t)attr->active_mtu;
     port->speed = vp_port_speed(&all);
     port->traffic_class = (int16_t)(roce ? vp_traffic_class(name, num) : -1);
     port->rdmacm_class = (uint8_t)(roce ? vp_rdmacm_class(name, num) : 0);
     if (!listen_somewhere(prov, port, candidates, count, roce)) {
-        refuse(prov, name, num, "is active but has no address to listen on (%d tried%s)", count,
-               *ut_env_str(UT_ENV_VERBS_SUBNETS) ? ", in UTOFU_VERBS_SUBNETS" : "");
+        refuse_without_address(prov, name, num, count, elsewhere);
         return;
     }
+    if (elsewhere)
+        ut_info(VP_CAT, "%s:%u has " ELSEWHERE, name, num, elsewhere);
     find_network(found);
     if (!roce && vp_wants_gid())
         ut_error(VP_CAT,
@@ -506,6 +533,18 @@ static void take_port(struct vp_prov *prov, struct finding *finding, struct vp_f
         prov->num_ports++;
 }
 
+static void warn_of_shared_address(const struct vp_found *found)
+{
+    char text[INET6_ADDRSTRLEN];
+
+    if (found->shares[0])
+        ut_warn(VP_CAT,
+                "%s and %s have one address, %s%s%s: what comes for it by the other one is lost. "
+                "Give each an address of its own, or bond ports of one adapter",
+                found->name, found->shares, vp_addr_text(&found->port.addr, text, sizeof(text)),
+                found->bond[0] ? ", by " : "", found->bond);
+}
+
 /* Opens the ports that are used. */
 static void take_ports(struct vp_prov *prov, struct finding *finding)
 {
@@ -522,10 +561,13 @@ static void take_ports(struct vp_prov *prov, struct finding *finding)
         if (found->why_not[0])
             refuse(prov, ibv_get_device_name(found->port.dev->context->device), found->port.num,
                    "%s", found->why_not);
+        else
+            warn_of_shared_address(found);
     }
     unsigned int used =
         vp_rails_sort(finding->ports, finding->num_ports, chosen, prov->config.local_rank);
     prov->many_ports = used > 1;
+    vp_rails_find_wires(finding->ports, used);
     agree_on_way(prov, finding, used);
     for (unsigned int i = 0; i < used && prov->num_ports < most; i++)
         take_port(prov, finding, &finding->ports[i]);

@@ -7,6 +7,9 @@
  * all are in use, the one that has been up longest has to rest, but not before HOLD_MS: more busy
  * peers than places take turns. conn.c closes a resting connection without losing data.
  *
+ * A rail, whose connection only makes long puts faster (ep->rail), is closed before all others, in
+ * use or not, and gets a place only when there is a free one that nobody else waits for.
+ *
  * Own handshakes have at most half of the places: those of peers get one even if all processes wait
  * for each other.
  */
@@ -83,7 +86,7 @@ static void move_to(struct vp_conn *conn, enum vp_place place)
     count(p, conn, 1);
     vp_list_remove(&conn->place_link);
     if (place == VP_PLACE_OPEN)
-        vp_list_append(&p->open, &conn->place_link);
+        vp_list_append(conn->ep->rail ? p->open.next : &p->open, &conn->place_link);
     if (is_soon_free(place)) {
         conn->place_since = ut_clock_ms();
         vp_list_append(&p->asked, &conn->place_link);
@@ -105,17 +108,33 @@ static bool has_room(const struct vp_places *p, bool active)
     return p->taken < p->limit && (!active || p->opening < own_most(p));
 }
 
+static struct vp_conn *waiting_at(const struct vp_list *link)
+{
+    return vp_container_of(link, struct vp_conn, hs.link);
+}
+
+/* The handshake that has waited longest, rails last. The list is not empty. */
+static struct vp_conn *longest_waiting(const struct vp_list *list)
+{
+    const struct vp_list *l = list->next;
+
+    while (l != list && waiting_at(l)->ep->rail)
+        l = l->next;
+    return waiting_at(l != list ? l : list->next);
+}
+
 /* How many handshakes wait for a place that a connection has to give up. */
 static unsigned int num_wanted(const struct vp_places *p)
 {
     unsigned int n = 0, more = p->limit > p->taken ? p->limit - p->taken : 0;
 
     for (const struct vp_list *l = p->others.next; l != &p->others && n < WANTED_MOST; l = l->next)
-        n++;
+        n += waiting_at(l)->ep->rail == 0;
     unsigned int own = 0;
     for (const struct vp_list *l = p->own.next;
          l != &p->own && n < WANTED_MOST && p->opening + own < own_most(p); l = l->next)
-        own++, n++;
+        if (waiting_at(l)->ep->rail == 0)
+            own++, n++;
     return n > more ? n - more : 0;
 }
 
@@ -146,8 +165,9 @@ static void seek_locked(struct vp_prov *prov, struct vp_places *p)
         uint64_t now = ut_clock_ms();
         if (pauses(prov, p, now))
             return;
-        bool forced = p->kept > cycle_of(p) && now >= conn->up_since + HOLD_MS;
-        if (forced)
+        bool in_turn = p->kept > cycle_of(p) && now >= conn->up_since + HOLD_MS;
+        bool forced = in_turn || conn->ep->rail;
+        if (in_turn)
             p->kept = 0;
         move_to(conn, forced ? VP_PLACE_MUST : VP_PLACE_ASKED);
         vp_post_event_locked(conn, VP_EV_PLACE);
@@ -165,8 +185,7 @@ static void hand_out_locked(struct vp_prov *prov, struct vp_places *p)
             break;
         own = own && (!others || p->own_turn);
         p->own_turn = !own;
-        struct vp_list *link = own ? p->own.next : p->others.next;
-        struct vp_conn *conn = vp_container_of(link, struct vp_conn, hs.link);
+        struct vp_conn *conn = longest_waiting(own ? &p->own : &p->others);
         uint64_t waited = ut_clock_ms() - conn->place_since;
         move_to(conn, VP_PLACE_OPENING);
         if (conn->hs.first) { /* the time of waiting says nothing of the peer */
@@ -174,7 +193,7 @@ static void hand_out_locked(struct vp_prov *prov, struct vp_places *p)
             conn->hs.sign += waited;
         }
         /* at the front: it has waited already */
-        vp_list_append(own ? prov->queue.next : prov->accepts.next, link);
+        vp_list_append(own ? prov->queue.next : prov->accepts.next, &conn->hs.link);
         vp_kick(prov);
     }
     if (!vp_list_empty(&p->own) || !vp_list_empty(&p->others))

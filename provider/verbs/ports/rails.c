@@ -10,7 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ANY_PREFIX_V4 = 24, ANY_PREFIX_V6 = 64 };
+#include "address.h"
+
+enum { ANY_PREFIX_V4 = 24, ANY_PREFIX_V6 = 64, MOST_FURTHER = 3 };
 
 /*** networks ***/
 
@@ -245,6 +247,82 @@ int vp_rdmacm_class(const char *device, unsigned int port)
     return read_file(path, line, sizeof(line)) ? (uint8_t)atoi(line) : 0;
 }
 
+static bool read_slot_name(const char *device, const char *where, char text[VP_FUNCTION_TEXT])
+{
+    static const char name[] = "PCI_SLOT_NAME=";
+    char path[256], line[256];
+    bool found = false;
+
+    snprintf(path, sizeof(path), "/sys/class/infiniband/%s/device/%suevent", device, where);
+    FILE *file = fopen(path, "re");
+    while (file && !found && fgets(line, sizeof(line), file)) {
+        found = strncmp(line, name, sizeof(name) - 1) == 0;
+        line[strcspn(line, "\n")] = '\0';
+    }
+    if (found)
+        snprintf(text, VP_FUNCTION_TEXT, "%.*s", VP_FUNCTION_TEXT - 1, line + sizeof(name) - 1);
+    if (file)
+        fclose(file);
+    return found;
+}
+
+/* Linux, Documentation/ABI/testing/sysfs-bus-pci: physfn leads from a virtual function to the one
+ * it is part of. The device of a subfunction is no PCI function; it is below one (Linux 6.1,
+ * drivers/net/ethernet/mellanox/mlx5/core/sf/dev/dev.c, mlx5_sf_dev_add()). */
+void vp_function_of(const char *device, char text[VP_FUNCTION_TEXT])
+{
+    text[0] = '\0';
+    if (!read_slot_name(device, "physfn/", text) && !read_slot_name(device, "", text))
+        read_slot_name(device, "../", text);
+}
+
+/*
+ * mlx5: the firmware gives all functions of an adapter one number (Linux 6.1,
+ * drivers/infiniband/hw/mlx5/main.c, mlx5_query_system_image_guid()), and NCCL takes it for the
+ * adapter, too (src/transport/net_ib.cc, ncclIbInit(), and src/graph/search.c,
+ * ncclTopoSearchRecNet()). With other drivers it may be a number of the host (hfi1/verbs.c,
+ * hfi1_register_ib_device()), or of a port (irdma/verbs.c, irdma_query_device()).
+ */
+uint64_t vp_board_of(const struct ibv_device_attr *attr)
+{
+    return attr->vendor_id == VP_VENDOR_MELLANOX ? attr->sys_image_guid : 0;
+}
+
+/* The network interface of a RoCE port; not of a bond, whose ports have no name. */
+static bool read_port_name(const char *device, unsigned int port, char *line, int size)
+{
+    char path[256], netdev[64];
+
+    snprintf(path, sizeof(path), "/sys/class/infiniband/%s/ports/%u/gid_attrs/ndevs/0", device,
+             port);
+    if (!read_file(path, netdev, sizeof(netdev)))
+        return false;
+    netdev[strcspn(netdev, "\n")] = '\0';
+    snprintf(path, sizeof(path), "/sys/class/net/%s/phys_port_name", netdev);
+    return read_file(path, line, size);
+}
+
+/*
+ * An adapter in two PCIe slots (Socket Direct) has a function in each for each of its sockets:
+ * mlx5_sd_group_id() of Linux 6.9, drivers/net/ethernet/mellanox/mlx5/core/lib/sd.c, puts those of
+ * one socket together by the number that phys_port_name has (en/devlink.c,
+ * mlx5e_devlink_port_register()). Where the firmware does not tell it, and on InfiniBand, it is the
+ * number of the PCI function (include/linux/mlx5/driver.h, mlx5_get_dev_index()).
+ */
+int vp_socket_of(const char *device, unsigned int port, const char *function)
+{
+    char line[32];
+    const char *dot = strrchr(function, '.');
+    unsigned int number;
+    int end = 0;
+
+    if (read_port_name(device, port, line, sizeof(line)) &&
+        sscanf(line, "p%u%n", &number, &end) == 1 && (line[end] == '\n' || line[end] == '\0') &&
+        number <= INT8_MAX)
+        return (int)number;
+    return dot && dot[1] >= '0' && dot[1] <= '7' ? dot[1] - '0' : -1;
+}
+
 int vp_numa_node(const char *device)
 {
     char line[32];
@@ -291,13 +369,48 @@ static const struct vp_found *fastest_of(const struct vp_found *found, unsigned 
     return best;
 }
 
+static bool have_one_address(const struct vp_found *a, const struct vp_found *b)
+{
+    const union vp_sockaddr *x = &a->port.addr, *y = &b->port.addr;
+
+    return !a->infiniband && !b->infiniband && x->sa.sa_family != AF_UNSPEC && vp_same_ip(x, y) &&
+           (x->sa.sa_family == AF_INET || x->in6.sin6_scope_id == y->in6.sin6_scope_id);
+}
+
+/*
+ * A bond over ports of two adapters. The kernel gives its addresses to both, unless the bond has an
+ * active slave (Linux 6.1, drivers/infiniband/core/roce_gid_mgmt.c,
+ * is_eth_active_slave_of_bonding_rcu()). A bond that mlx5 knows of, over all ports of one adapter,
+ * is one device (drivers/net/ethernet/mellanox/mlx5/core/lag/lag.c,
+ * mlx5_handle_changeupper_event()).
+ */
+static void refuse_shared_addresses(struct vp_found *found, unsigned int count)
+{
+    char text[INET6_ADDRSTRLEN];
+
+    for (unsigned int i = 0; i < count; i++) {
+        for (unsigned int j = 0; j < i && !found[i].why_not[0]; j++) {
+            if (found[j].why_not[0] || !have_one_address(&found[i], &found[j]))
+                continue;
+            bool later = found[j].port.by_datagrams && !found[i].port.by_datagrams;
+            struct vp_found *used = &found[later ? i : j], *other = &found[later ? j : i];
+            memcpy(used->shares, other->name, sizeof(used->shares));
+            REFUSE(other,
+                   "has the address of %s, %s%s%s: packets arrive at either, so one of the two is "
+                   "used; give each an address of its own",
+                   used->name, vp_addr_text(&other->port.addr, text, sizeof(text)),
+                   other->bond[0] ? ", by " : "", other->bond);
+        }
+    }
+}
+
 static void refuse_slow(struct vp_found *found, unsigned int count)
 {
     const struct vp_found *best = fastest_of(found, count);
 
     for (unsigned int i = 0; i < count; i++) {
         unsigned int speed = found[i].port.speed;
-        if (speed && 2 * speed < best->port.speed)
+        if (!found[i].why_not[0] && speed && 2 * speed < best->port.speed)
             REFUSE(&found[i], "has %u Mbit/s, and %s has %u: " IF_WANTED, speed, best->name,
                    best->port.speed);
     }
@@ -388,13 +501,84 @@ static void refuse_other_networks(struct vp_found *found, unsigned int count)
 void vp_rails_choose(struct vp_found *found, unsigned int count, bool chosen)
 {
     for (unsigned int i = 0; i < count; i++)
-        found[i].why_not[0] = '\0';
+        found[i].why_not[0] = found[i].shares[0] = '\0';
+    refuse_shared_addresses(found, count);
     if (chosen || !count)
         return;
     refuse_slow(found, count);
     refuse_ethernet(found, count);
     refuse_other_networks(found, count);
     refuse_brakes(found, count);
+}
+
+/*** physical links ***/
+
+static bool share_wire(const struct vp_found *a, const struct vp_found *b)
+{
+    if (a->bond[0] && strcmp(a->bond, b->bond) == 0)
+        return true;
+    if (a->port.dev == b->port.dev || a->port.num != b->port.num)
+        return false;
+    return (a->function[0] && strcmp(a->function, b->function) == 0) ||
+           (a->board && a->board == b->board && a->socket >= 0 && a->socket == b->socket);
+}
+
+void vp_rails_find_wires(struct vp_found *found, unsigned int used)
+{
+    for (unsigned int i = 0; i < used; i++) {
+        unsigned int first = 0;
+        while (!share_wire(&found[first], &found[i]) && first < i)
+            first++;
+        found[i].port.wire = (uint8_t)first;
+        found[i].port.paths = found[i].paths > 1 && !found[i].shares[0] ? found[i].paths : 1;
+    }
+}
+
+unsigned int vp_rails_further(const struct vp_port *ports, unsigned int count, unsigned int port)
+{
+    unsigned int further = 0;
+
+    while (further < MOST_FURTHER) {
+        const struct vp_port *next = &ports[(port + further + 1) % count];
+        unsigned int taken = 0;
+        for (unsigned int i = 0; i <= further; i++)
+            taken += ports[(port + i) % count].wire == next->wire;
+        if (taken >= next->paths)
+            break;
+        further++;
+    }
+    return further;
+}
+
+/* Appends the ports that take parts, such as: rxe0:1 and rxe1:1. */
+static void list_parts(const struct vp_prov *prov, unsigned int port, unsigned int further,
+                       char *text, size_t size)
+{
+    for (unsigned int i = 0; i <= further && i < prov->num_ports; i++) {
+        const struct vp_port *p = &prov->ports[(port + i) % prov->num_ports];
+        size_t used = strlen(text);
+        snprintf(text + used, size - used, "%s%s:%u%s", i ? " and " : " ",
+                 ibv_get_device_name(p->dev->context->device), p->num,
+                 p->paths > 1 ? ", a bond of several links" : "");
+    }
+}
+
+void vp_rails_tell(const struct vp_prov *prov, unsigned int port, char *text, size_t size)
+{
+    unsigned int further = vp_rails_further(prov->ports, prov->num_ports, port);
+    const struct vp_port *next = &prov->ports[(port + 1) % prov->num_ports];
+
+    if (further > 0 && prov->tuning.rails > 0) {
+        snprintf(text, size, "long puts, from %u bytes on, go in parts by", prov->tuning.rails);
+        list_parts(prov, port, further, text, size);
+    } else if (further > 0) {
+        snprintf(text, size, "long puts go by this port alone: UTOFU_VERBS_TUNE has rails=0");
+    } else if (prov->num_ports > 1) {
+        snprintf(text, size, "long puts go by this port alone: %s:%u has the same physical link",
+                 ibv_get_device_name(next->dev->context->device), next->num);
+    } else {
+        snprintf(text, size, "long puts go by this port alone: no other one is used");
+    }
 }
 
 /*** the order ***/

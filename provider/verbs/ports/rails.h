@@ -12,19 +12,26 @@
 #include <sched.h>
 #include <stdbool.h>
 
+#include "netdev.h"
 #include "verbs/prov_types.h"
 
-enum { VP_MAX_FOUND = 32, VP_NETWORK_TEXT = 64 };
+enum { VP_MAX_FOUND = 32, VP_NETWORK_TEXT = 64, VP_FUNCTION_TEXT = 16 };
 
 /* A listening port. */
 struct vp_found {
     struct vp_port port;
     char name[IBV_SYSFS_NAME_MAX + 8]; /* device:port */
     bool infiniband;
-    struct vp_network subnet; /* InfiniBand: of its GID */
-    struct vp_network fabric; /* of all ports that it reaches */
-    bool near;                /* to every CPU that this process may run on */
-    char why_not[256];        /* empty: it is used */
+    struct vp_network subnet;            /* InfiniBand: of its GID */
+    struct vp_network fabric;            /* of all ports that it reaches */
+    bool near;                           /* to every CPU that this process may run on */
+    char bond[VP_BOND_TEXT];             /* RoCE: the bond that has its address; empty: none */
+    uint8_t paths;                       /* RoCE: by so many ports the bond sends at once */
+    char shares[IBV_SYSFS_NAME_MAX + 8]; /* RoCE: the port with the same address; empty: none */
+    char function[VP_FUNCTION_TEXT];     /* vp_function_of() its device */
+    uint64_t board;                      /* vp_board_of() its device */
+    int8_t socket;                       /* vp_socket_of() it; -1: not known */
+    char why_not[256];                   /* empty: it is used */
 };
 
 /* The network of an address, by the interface that has the address; otherwise /24 or /64. */
@@ -55,6 +62,24 @@ int vp_traffic_class(const char *device, unsigned int port);
 /* The one that librdmacm's connections have, where no other is set; 0: none is set. */
 int vp_rdmacm_class(const char *device, unsigned int port);
 
+/* The PCI function that has the device's physical ports, as 0000:03:00.0: that of a virtual
+ * function or of a subfunction is the one that it is part of. Empty: not known. */
+void vp_function_of(const char *device, char text[VP_FUNCTION_TEXT]);
+/* A number that all devices of one adapter have, and no other adapter; 0: not known. */
+uint64_t vp_board_of(const struct ibv_device_attr *attr);
+/* Which of the adapter's sockets, where the cables are, the port of a device has, from 0 on; -1:
+ * not known. `function`: vp_function_of() the device. */
+int vp_socket_of(const char *device, unsigned int port, const char *function);
+/* Numbers the physical links of the used ports, which are the first: `wire`. Two ports have one
+ * link if they are of one bond, or one port of functions that are part of one, or have one socket
+ * of one adapter. */
+void vp_rails_find_wires(struct vp_found *found, unsigned int used);
+/* How many of the ports behind this one, the first one following the last one, take parts of its
+ * long writes: each by a physical link that no other has. */
+unsigned int vp_rails_further(const struct vp_port *ports, unsigned int count, unsigned int port);
+/* By which ports long writes of this one go, or why by one. */
+void vp_rails_tell(const struct vp_prov *prov, unsigned int port, char *text, size_t size);
+
 /* The NUMA node of a device (-1: not known); is it near to every CPU of this process? */
 int vp_numa_node(const char *device);
 bool vp_is_near(const char *device);
@@ -73,8 +98,10 @@ void vp_rails_join(struct vp_found *found, unsigned int count,
 bool vp_rails_need_datagrams(const struct vp_found *found, unsigned int used);
 
 /*
- * Fills in why_not. Unless the user has `chosen` ports or networks, not used are: ports that have
- * less than half the speed of the fastest; Ethernet beside InfiniBand; all that are not of the
+ * Fills in why_not and `shares`. Of RoCE ports with one address one is used: an interface spans
+ * both, and what comes for the address arrives at either. Preferred is the one that librdmacm
+ * listens at. Unless the user has `chosen` ports or networks, not used are moreover: ports that
+ * have less than half the speed of the fastest; Ethernet beside InfiniBand; all that are not of the
  * network that is the fastest, or of those networks the one with the lowest address; and the slower
  * ones of this network, unless they are so many that it is faster with them. As every TNI is as
  * likely to be used, n ports are n times as fast as the slowest of them.

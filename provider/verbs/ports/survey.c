@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "address.h"
+#include "candidate.h"
+#include "netdev.h"
 #include "order.h"
 #include "rails.h"
 #include "verbs/data/recvs.h"
@@ -77,6 +79,7 @@ static const struct vp_port *port_in_use(const struct vp_prov *prov, struct prov
         else
             vp_addr_text(&p->addr, out->address, sizeof(out->address));
         snprintf(out->connects_by, sizeof(out->connects_by), "%s", p->way->name);
+        vp_rails_tell(prov, i, out->parts, sizeof(out->parts));
         vp_network_text(&p->network, out->network, sizeof(out->network));
         return p;
     }
@@ -97,6 +100,19 @@ static void say_why_not(const struct vp_prov *prov, struct prov_port *out)
     }
 }
 
+/* Has it an interface, of this network namespace? The numbers of others mean nothing here. */
+static bool is_of_host(const struct ibv_gid_entry *gid)
+{
+    struct ifaddrs *here = gid->ndev_ifindex ? vp_netdev_addresses() : NULL;
+    struct vp_candidate c;
+
+    vp_gid_candidate(gid, &c);
+    bool is = gid->ndev_ifindex && vp_netdev_has(here, &c.addr);
+    if (here)
+        freeifaddrs(here);
+    return is;
+}
+
 static void describe_port(struct ibv_context *context, struct prov_port *out, int gid_index)
 {
     struct ibv_gid_entry gid;
@@ -114,7 +130,7 @@ static void describe_port(struct ibv_context *context, struct prov_port *out, in
         return;
     out->gid_index = (int)gid.gid_index;
     inet_ntop(AF_INET6, gid.gid.raw, out->gid, sizeof(out->gid));
-    if (gid.ndev_ifindex && !if_indextoname(gid.ndev_ifindex, out->netdev))
+    if (is_of_host(&gid) && !if_indextoname(gid.ndev_ifindex, out->netdev))
         out->netdev[0] = '\0';
 }
 

@@ -27,6 +27,7 @@ _Static_assert(HEADER + VP_UD_MOST <= BUFFER, "a datagram must fit");
 struct way {
     union ibv_gid gid;
     uint16_t lid;
+    uint8_t sl;
     struct ibv_ah *ah; /* NULL: free */
 };
 
@@ -78,10 +79,13 @@ static uint8_t traffic_class(const struct vp_port *port)
     return (uint8_t)(port->traffic_class >= 0 ? port->traffic_class : port->rdmacm_class);
 }
 
-/* RoCE: the priority follows from the traffic class, as in the kernel. */
-static uint8_t service_level(const struct vp_port *port)
+/* RoCE: the priority follows from the traffic class, as in the kernel. InfiniBand: where none is
+ * set that of the path, as the subnet manager or the peer's packets have told it. */
+static uint8_t service_level(const struct vp_port *port, const struct vp_ud_addr *to)
 {
-    return port->gid_index >= 0 ? traffic_class(port) >> 5 : (uint8_t)ut_env_num(UT_ENV_VERBS_SL);
+    if (port->gid_index >= 0)
+        return traffic_class(port) >> 5;
+    return ut_env_is_set(UT_ENV_VERBS_SL) ? (uint8_t)ut_env_num(UT_ENV_VERBS_SL) : to->sl;
 }
 
 void vp_ud_path(const struct vp_port *port, const struct vp_ud_addr *to, struct ibv_ah_attr *attr)
@@ -91,7 +95,7 @@ void vp_ud_path(const struct vp_port *port, const struct vp_ud_addr *to, struct 
     memset(attr, 0, sizeof(*attr));
     attr->port_num = port->num;
     attr->dlid = to->lid;
-    attr->sl = service_level(port);
+    attr->sl = service_level(port, to);
     if (!global)
         return;
     attr->is_global = 1;
@@ -106,7 +110,7 @@ int vp_ud_try(struct vp_port *port, int gid_index)
     struct ibv_context *context = port->dev->context;
     struct ibv_port_attr attr;
     struct ibv_ah_attr path;
-    struct ibv_gid_entry gid;
+    struct ibv_gid_entry gid = {0};
 
     port->gid_index = gid_index;
     if (ibv_query_port(context, port->num, &attr))
@@ -136,22 +140,31 @@ int vp_ud_try(struct vp_port *port, int gid_index)
 
 /*** ways to ports ***/
 
-static uint32_t hash(const union ibv_gid *gid, uint16_t lid)
+static uint32_t hash(const struct way *to)
 {
     uint64_t a, b;
 
-    memcpy(&a, gid->raw, 8);
-    memcpy(&b, gid->raw + 8, 8);
-    return (uint32_t)ut_hash_index((a ^ b) + lid, 32);
+    memcpy(&a, to->gid.raw, 8);
+    memcpy(&b, to->gid.raw + 8, 8);
+    return (uint32_t)ut_hash_index((a ^ b) + to->lid, 32);
+}
+
+static bool lead_to_one_port(const struct way *a, const struct way *b)
+{
+    return a->lid == b->lid && a->sl == b->sl && memcmp(&a->gid, &b->gid, sizeof(a->gid)) == 0;
+}
+
+static struct way way_to(const struct vp_ud_addr *to)
+{
+    return (struct way){.gid = to->gid, .lid = to->lid, .sl = to->sl};
 }
 
 /* The way to a port, or the free entry for it. There always is a free one. */
-static struct way *find_way(const struct way *ways, uint32_t room, const union ibv_gid *gid,
-                            uint16_t lid)
+static struct way *find_way(const struct way *ways, uint32_t room, const struct way *to)
 {
-    uint32_t at = hash(gid, lid) & (room - 1);
+    uint32_t at = hash(to) & (room - 1);
 
-    while (ways[at].ah && (ways[at].lid != lid || memcmp(&ways[at].gid, gid, sizeof(*gid)) != 0))
+    while (ways[at].ah && !lead_to_one_port(&ways[at], to))
         at = (at + 1) & (room - 1);
     return (struct way *)&ways[at];
 }
@@ -165,7 +178,7 @@ static int grow(struct vp_ud *ud)
         return -ENOMEM;
     for (uint32_t i = 0; i < ud->room; i++)
         if (ud->ways[i].ah)
-            *find_way(ways, room, &ud->ways[i].gid, ud->ways[i].lid) = ud->ways[i];
+            *find_way(ways, room, &ud->ways[i]) = ud->ways[i];
     free(ud->ways);
     ud->ways = ways;
     ud->room = room;
@@ -174,7 +187,9 @@ static int grow(struct vp_ud *ud)
 
 static struct ibv_ah *known(struct vp_ud *ud, const struct vp_ud_addr *to)
 {
-    return ud->room ? find_way(ud->ways, ud->room, &to->gid, to->lid)->ah : NULL;
+    const struct way way = way_to(to);
+
+    return ud->room ? find_way(ud->ways, ud->room, &way)->ah : NULL;
 }
 
 int vp_ud_reach(struct vp_port *port, const struct vp_ud_addr *to)
@@ -195,7 +210,9 @@ int vp_ud_reach(struct vp_port *port, const struct vp_ud_addr *to)
     if (ah && 2 * (ud->used + 1) > ud->room)
         rc = grow(ud);
     if (ah && !rc && !known(ud, to)) {
-        *find_way(ud->ways, ud->room, &to->gid, to->lid) = (struct way){to->gid, to->lid, ah};
+        struct way way = way_to(to);
+        way.ah = ah;
+        *find_way(ud->ways, ud->room, &way) = way;
         ud->used++;
         ah = NULL;
     }
@@ -288,7 +305,7 @@ static int poll_one(struct vp_ud *ud, struct ibv_wc *wc)
     return ibv_poll_cq(ud->recv_cq, 1, wc);
 }
 
-size_t vp_ud_take(struct vp_port *port, uint8_t data[VP_UD_MOST])
+size_t vp_ud_take(struct vp_port *port, uint8_t data[VP_UD_MOST], uint8_t *sl)
 {
     struct vp_ud *ud = port->ud;
     struct ibv_wc wc;
@@ -298,6 +315,7 @@ size_t vp_ud_take(struct vp_port *port, uint8_t data[VP_UD_MOST])
         if (wc.status == IBV_WC_SUCCESS && wc.byte_len > HEADER &&
             wc.byte_len <= HEADER + VP_UD_MOST) {
             size = wc.byte_len - HEADER;
+            *sl = wc.sl;
             memcpy(data, buffer(ud, wc.wr_id) + HEADER, size);
         }
         if (wc.status != IBV_WC_WR_FLUSH_ERR && post_receive(ud, wc.wr_id))

@@ -32,8 +32,9 @@ void vp_ud_path(const struct vp_port *port, const struct vp_ud_addr *to, struct 
 int vp_ud_reach(struct vp_port *port, const struct vp_ud_addr *to);
 /* False: the datagram is not sent, since the way is not known or too many are in flight. */
 bool vp_ud_send(struct vp_port *port, const struct vp_ud_addr *to, const void *data, size_t size);
-/* Takes the next arrived datagram; returns its size, 0: there is none. By one thread at a time. */
-size_t vp_ud_take(struct vp_port *port, uint8_t data[VP_UD_MOST]);
+/* Takes the next arrived datagram, and the service level that it came with; returns its size, 0:
+ * there is none. By one thread at a time. */
+size_t vp_ud_take(struct vp_port *port, uint8_t data[VP_UD_MOST], uint8_t *sl);
 /* Have all sent datagrams left the port? */
 bool vp_ud_has_sent(struct vp_port *port);
 

@@ -42,6 +42,7 @@ void (*fake_on_reg)(size_t size);
 void (*fake_on_write)(void);
 bool fake_reads_source;
 unsigned int fake_lacks_memory, fake_has_no_room;
+int fake_unasked = -1;
 bool fake_has_no_port, fake_refuses_messages, fake_saves_reports, fake_hides_ends;
 uint32_t fake_unanswered;
 bool fake_hears_nothing, fake_peer_lives, fake_breaks, fake_loses;
@@ -600,13 +601,14 @@ static int fake_connect(struct prov_ep *base, const void *addr, size_t addr_size
                         unsigned int peer_tni, uint64_t peer_id, const void *hello,
                         size_t hello_size, void *ctx, struct prov_conn **conn)
 {
-    (void)peer_tni;
     if (addr_size != sizeof(struct address))
         return -EINVAL;
     if (fake_lacks_memory) {
         fake_lacks_memory--;
         return -ENOMEM;
     }
+    if ((int)peer_tni == fake_unasked)
+        return -ENOMEM;
     if (fake_has_no_port)
         return -EIO;
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

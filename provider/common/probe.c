@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Both questions are system calls that touch memory before they fail or end without effect:
+ *
+ *   rt_sigprocmask() with an unknown operation first reads the set that it is given (Linux,
+ *   kernel/signal.c);
+ *   futex(FUTEX_WAKE_OP), for a word that nobody waits for, atomically ors 0 into the second word,
+ *   which has to be writable, as other threads may use that word (futex_wake_op() in
+ *   kernel/futex/waitwake.c). A thread that waits for the second word is woken only if the word is
+ *   2047; that thread then looks at the word again, as every wait by a futex does.
+ */
+#include "probe.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* SET: bytes of the kernel's set of signals. PAGE: the smallest page of any CPU. */
+enum { NO_OPERATION = -1, SET = 8, WORD = 4, PAGE = 4096 };
+
+static int read_set(uintptr_t at)
+{
+    return syscall(SYS_rt_sigprocmask, NO_OPERATION, at & ~(uintptr_t)(SET - 1), NULL, SET) == 0
+               ? 0
+               : errno;
+}
+
+static int or_nothing(uintptr_t at)
+{
+    static uint32_t nobody_waits;
+    long rc = syscall(SYS_futex, &nobody_waits, FUTEX_WAKE_OP_PRIVATE, 0, NULL,
+                      at & ~(uintptr_t)(WORD - 1), FUTEX_OP(FUTEX_OP_OR, 0, FUTEX_OP_CMP_EQ, 2047));
+
+    return rc >= 0 ? 0 : errno;
+}
+
+bool prov_probe_works(void)
+{
+    const uintptr_t nowhere = UINTPTR_MAX - PAGE + 1; /* of the kernel */
+    uint64_t here = 0;
+
+    return read_set(nowhere) == EFAULT && read_set((uintptr_t)&here) == EINVAL &&
+           or_nothing(nowhere) == EFAULT && or_nothing((uintptr_t)&here) == 0;
+}
+
+static inline bool ask_pages(uintptr_t first, size_t size, int (*ask)(uintptr_t at))
+{
+    const uintptr_t last = first + size - 1;
+
+    if (ask(first) == EFAULT)
+        return false;
+    for (uintptr_t at = (first | (PAGE - 1)) + 1; at - 1 < last; at += PAGE) {
+        if (ask(at) == EFAULT)
+            return false;
+    }
+    return true;
+}
+
+bool prov_probe_read(const void *addr, size_t size)
+{
+    return ask_pages((uintptr_t)addr, size, read_set);
+}
+
+bool prov_probe_write(void *addr, size_t size)
+{
+    return ask_pages((uintptr_t)addr, size, or_nothing);
+}
+
+/* MS_ASYNC only checks that the pages are mapped. */
+bool prov_probe_ends(const void *addr, size_t size, bool write)
+{
+    uintptr_t first = (uintptr_t)addr, last = first + size - 1;
+    uintptr_t start = first & ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
+
+    if (size == 0)
+        return true;
+    if (last < first || msync((void *)start, last - start + 1, MS_ASYNC) != 0)
+        return false;
+    return write ? or_nothing(first) != EFAULT && or_nothing(last) != EFAULT
+                 : read_set(first) != EFAULT && read_set(last) != EFAULT;
+}

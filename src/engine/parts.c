@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A long put in parts, by several connections (link/rails.h). Its data is posted at once; its
+ * remote notice is a request of the link's own connection, when all parts are complete. Until it
+ * has ended the put is counted in link->armw_out, so that the direct path is closed, and what has
+ * to wait for it does: STRONG_ORDER for its end, and every later remote notice for its data, as a
+ * notice promises the data of all puts before it.
+ *
+ * A part that fails on a rail is not an error of the put, which goes again, by the link's own
+ * connection: that one decides what is wrong.
+ */
+#include "engine/parts.h"
+
+#include "engine/retire.h"
+#include "link/rails.h"
+#include "stats/stats.h"
+
+enum { PART_ALIGN = 4096 }; /* of the target's addresses: no line of it is in two parts */
+
+/*
+ * The end
+ */
+
+void ut_parts_finish(struct ut_link *link, struct ut_slot *slot)
+{
+    ut_parted_ends(link, slot);
+    ut_engine_finish(link, slot);
+}
+
+/* The put goes again, by one connection: now, or when the link is connected again, which decides
+ * by the stage whether it may be repeated. */
+static void go_again(struct ut_link *link, struct ut_slot *slot)
+{
+    bool unsure = slot->parted & UT_PARTED_UNSURE, up = link->state == UT_LINK_UP;
+
+    ut_parted_ends(link, slot);
+    if (up && unsure && ut_engine_keeps_unsure(slot)) {
+        ut_engine_fails_unsure(link, slot);
+        ut_engine_finish(link, slot);
+        return;
+    }
+    if (link->vcq->stats)
+        ut_stats_retry(link);
+    slot->state = UT_SLOT_WAITING;
+    slot->fresh = false;
+    if (up || !unsure)
+        slot->stage = UT_STAGE_NONE;
+    if (up) {
+        link->to_post = link->first;
+        ut_link_wait(link);
+    }
+}
+
+void ut_parts_end(struct ut_link *link, struct ut_slot *slot)
+{
+    if (slot->tcq_rc || slot->mrq_rc) {
+        ut_parts_finish(link, slot);
+    } else if (slot->parted & (UT_PARTED_LACKS | UT_PARTED_UNSURE)) {
+        go_again(link, slot);
+    } else {
+        slot->stage = UT_STAGE_EXECUTED;
+        if (!ut_slot_tells_peer(slot))
+            ut_parts_finish(link, slot);
+    }
+}
+
+/*
+ * Posting
+ */
+
+/* Posts the bytes from *done up to `to`. */
+static int post_part(struct ut_link *link, struct ut_slot *slot, struct prov_conn *conn,
+                     const struct prov_xfer *whole, uint32_t *done, uint32_t to)
+{
+    struct prov_xfer x = *whole;
+
+    if (*done >= to)
+        return 0;
+    x.lcl = (uint8_t *)whole->lcl + *done;
+    x.rmt = whole->rmt + *done;
+    x.length = to - *done;
+    int rc = link->ops->write(conn, &x);
+    if (rc < 0)
+        return rc;
+    *done = to;
+    if (!(rc & PROV_COMPLETE)) {
+        slot->pending++;
+        slot->by_rail = (uint8_t)(slot->by_rail + (conn != link->conn));
+    }
+    return 0;
+}
+
+/* The byte at which the part that begins at `done` ends, for a share of the put. */
+static uint32_t end_of_part(const struct prov_xfer *whole, uint32_t done, uint32_t share)
+{
+    uint64_t length = (uint64_t)whole->length * share >> UT_RAILS_SHARE_SHIFT;
+    uint64_t end = ((whole->rmt + done + length) & ~(uint64_t)(PART_ALIGN - 1)) - whole->rmt;
+
+    return end > done && end < whole->length ? (uint32_t)end : done;
+}
+
+/* The rails by which a put can go, and the keys of its memory there. */
+struct ways {
+    unsigned int can; /* bit n: by rail n + 1 */
+    struct prov_mr keys[UT_MOST_RAILS];
+};
+
+/* Each rail takes its share, if it has room, and the link's own connection what is left. */
+static int post_parts(struct ut_link *link, struct ut_slot *slot, const struct prov_xfer *x,
+                      const struct ways *ways)
+{
+    struct ut_rails *rails = link->rails;
+    bool all = (unsigned int)__builtin_popcount(ways->can) == rails->num_up;
+    unsigned int left = ways->can;
+    uint32_t done = 0;
+    int rc = post_part(link, slot, link->conn, x, &done, end_of_part(x, 0, rails->share));
+
+    if (rc < 0)
+        return rc;
+    for (unsigned int n = 0; left; n++) {
+        const struct ut_rail *rail = &rails->rail[n];
+        struct prov_xfer part = *x;
+        if (!(left & 1u << n))
+            continue;
+        left &= ~(1u << n);
+        part.lkey = ways->keys[n].lkey;
+        part.rkey = ways->keys[n].rkey;
+        post_part(link, slot, rail->conn, &part, &done,
+                  left || !all ? end_of_part(x, done, rail->share) : x->length);
+    }
+    return post_part(link, slot, link->conn, x, &done, x->length);
+}
+
+static bool find_ways(struct ut_link *link, const struct ut_slot *slot, const struct prov_xfer *x,
+                      struct ways *ways)
+{
+    const struct ut_desc *d = &slot->desc;
+    struct ut_stag_local *from;
+    uint8_t *addr;
+
+    if (!ut_may_be_parted(link, slot) || !ut_rails_are_up(link) ||
+        ut_stag_resolve(link->vcq->stags, d->lcl_stadd, x->length, false, &from, &addr) !=
+            UT_STAG_OK)
+        return false;
+    ways->can = ut_rails_find_keys(link, from, d->rmt_stadd, x->length,
+                                   (struct prov_mr){.lkey = x->lkey, .rkey = x->rkey}, ways->keys);
+    return ways->can != 0;
+}
+
+static enum ut_outcome post_in_parts(struct ut_link *link, struct ut_slot *slot,
+                                     struct prov_xfer *x, const struct ways *ways)
+{
+    x->flags = PROV_SIGNAL | PROV_LANDED | PROV_WHOLE;
+    x->cookie = ut_cookie(UT_COOKIE_PART, ut_slot_number(link->vcq, slot));
+    int rc = post_parts(link, slot, x, ways);
+    if (rc < 0 && slot->pending == 0)
+        return ut_post_refused(link, slot, rc);
+    ut_parted_begins(link, slot);
+    if (rc < 0)
+        slot->parted |= UT_PARTED_LACKS;
+    if (link->vcq->stats)
+        ut_stats_parted(link);
+    if (slot->pending == 0)
+        ut_parts_end(link, slot);
+    return UT_POSTED;
+}
+
+bool ut_parts_post(struct ut_link *link, struct ut_slot *slot, struct prov_xfer *x, int *rc,
+                   enum ut_outcome *outcome)
+{
+    struct ways ways;
+
+    if (find_ways(link, slot, x, &ways)) {
+        *outcome = post_in_parts(link, slot, x, &ways);
+        return true;
+    }
+    if (ut_slot_tells_peer(slot) && ut_parted_before(link, slot)) {
+        *outcome = UT_NOT_NOW;
+        return true;
+    }
+    x->flags |= PROV_WHOLE;
+    *rc = link->ops->write(link->conn, x);
+    return false;
+}

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Keys of memory for rails by ports of other devices: see rails.h. Those of this process are with
+ * the region (stag/also.c). Those of the peer are asked for by a message, when as many bytes have
+ * been put to an STag as it has, and kept with the address and size that they hold for: of an STag
+ * that was registered anew, and whose entry in the peer's table was not read since, they are not
+ * used.
+ */
+#include <stdlib.h>
+
+#include "link/inner.h"
+#include "link/rails.h"
+#include "util/clock.h"
+#include "util/pauses.h"
+
+enum { FIRST_PAUSE_MS = 4, LAST_PAUSE_MS = 64000 }; /* between two questions for an STag */
+
+static uint32_t index_of(const struct ut_link *link, utofu_stadd_t stadd)
+{
+    return ut_stag_index(ut_stadd_stag(stadd), link->peer_cmp);
+}
+
+static struct ut_rail_keys *place_of(const struct ut_rails *rails, uint32_t index)
+{
+    return &rails->keys[index & (UT_RAIL_KEYS - 1)];
+}
+
+static bool make_places(struct ut_rails *rails)
+{
+    if (rails->keys)
+        return true;
+    rails->keys = malloc(UT_RAIL_KEYS * sizeof(*rails->keys));
+    for (unsigned int i = 0; rails->keys && i < UT_RAIL_KEYS; i++)
+        rails->keys[i].index = UT_STAG_NONE;
+    return rails->keys != NULL;
+}
+
+/* What is known of the STag, as its entry of the peer's table was read. NULL: the entry was not, or
+ * there is no memory. */
+static struct ut_rail_keys *find_or_begin(struct ut_link *link, uint32_t index)
+{
+    const struct ut_remote_stag *e =
+        index == UT_STAG_NONE ? NULL : ut_remote_stag_of(&link->remote, index);
+
+    if (!e || !make_places(link->rails))
+        return NULL;
+    struct ut_rail_keys *k = place_of(link->rails, index);
+    if (k->index != index || k->main != e->rkey || k->base != e->base || k->size != e->size)
+        *k = (struct ut_rail_keys){
+            .index = index, .main = e->rkey, .base = e->base, .size = e->size};
+    return k;
+}
+
+static void ask_peer(struct ut_link *link, struct ut_rail_keys *k, utofu_stadd_t to,
+                     unsigned int missing)
+{
+    const struct ut_msg_rail_keys m = {
+        .head = {.type = UT_MSG_RAIL_KEYS, .flags = UT_MSG_FLAG_ASKS, .slot = missing},
+        .rmt_stadd = to};
+    uint64_t now = ut_now_ms();
+
+    if (k->bytes < k->size || now < k->again_ms)
+        return;
+    k->pause_ms = ut_next_pause_ms(k->pause_ms, FIRST_PAUSE_MS, LAST_PAUSE_MS);
+    k->again_ms = now + k->pause_ms;
+    ut_link_send(link, &m, sizeof(m), true);
+}
+
+unsigned int ut_rails_find_keys(struct ut_link *link, const struct ut_stag_local *from,
+                                utofu_stadd_t to, uint32_t length, struct prov_mr own,
+                                struct prov_mr keys[UT_MOST_RAILS])
+{
+    struct prov *prov = ut_rails_prov(link);
+    const struct ut_rails *rails = link->rails;
+    struct ut_rail_keys *k = rails->other_there ? find_or_begin(link, index_of(link, to)) : NULL;
+    unsigned int can = 0, missing = 0;
+
+    for (unsigned int n = 0; n < UT_MOST_RAILS; n++) {
+        unsigned int device = prov->ops->device(prov, link->vcq->tni + n + 1);
+        bool here = true, there = true;
+        keys[n] = own;
+        if (!rails->rail[n].up)
+            continue;
+        if (rails->other_here & 1u << n)
+            here = ut_region_also(from->region, link->provider, device, length, &keys[n]);
+        keys[n].rkey = own.rkey;
+        if (rails->other_there & 1u << n) {
+            keys[n].rkey = k ? k->rkey[n] : 0;
+            there = keys[n].rkey != 0;
+            missing |= there ? 0 : 1u << n;
+        }
+        can |= here && there ? 1u << n : 0;
+    }
+    if (k && missing) {
+        k->bytes += length;
+        ask_peer(link, k, to, missing);
+    }
+    return can;
+}
+
+void ut_rails_forget_keys(struct ut_link *link, utofu_stadd_t to)
+{
+    uint32_t index = index_of(link, to);
+
+    if (link->rails->keys && index != UT_STAG_NONE)
+        place_of(link->rails, index)->index = UT_STAG_NONE;
+}
+
+/*
+ * Messages
+ */
+
+/* The keys that the peer asks for; registers the memory where it is not. */
+static void answer_peer(struct ut_link *link, const struct ut_msg_rail_keys *question)
+{
+    struct ut_msg_rail_keys m = {.head = {.type = UT_MSG_RAIL_KEYS, .slot = question->head.slot},
+                                 .rmt_stadd = question->rmt_stadd};
+    struct prov *prov = ut_rails_prov(link);
+    struct ut_vcq *vcq = link->vcq;
+    struct ut_stag_local *l;
+    uint8_t *addr;
+
+    if (ut_stag_find(vcq->stags, m.rmt_stadd, 0, true, &l, &addr) == UT_STAG_OK && link->rails) {
+        m.base = (uintptr_t)l->base;
+        m.size = l->size;
+        for (unsigned int n = 0; n < link->rails->most; n++) {
+            struct prov_mr keys = {.rkey = ut_region_rkey(l->region, link->provider)};
+            if (!(m.head.slot & 1u << n))
+                continue;
+            if (!(link->rails->other_here & 1u << n) ||
+                ut_region_also(l->region, link->provider, prov->ops->device(prov, vcq->tni + n + 1),
+                               l->size, &keys))
+                m.rkey[n] = keys.rkey;
+        }
+    }
+    ut_link_send(link, &m, sizeof(m), true);
+}
+
+static void take_answer(struct ut_link *link, const struct ut_msg_rail_keys *m)
+{
+    uint32_t index = index_of(link, m->rmt_stadd);
+    struct ut_rail_keys *k;
+
+    if (!link->rails || !link->rails->keys || index == UT_STAG_NONE)
+        return;
+    k = place_of(link->rails, index);
+    if (k->index != index || k->base != m->base || k->size != m->size)
+        return;
+    for (unsigned int n = 0; n < UT_MOST_RAILS; n++)
+        if (m->rkey[n])
+            k->rkey[n] = m->rkey[n];
+}
+
+void ut_rails_on_keys(struct ut_link *link, const struct ut_msg_rail_keys *m)
+{
+    if (m->head.flags & UT_MSG_FLAG_ASKS)
+        answer_peer(link, m);
+    else
+        take_answer(link, m);
+}

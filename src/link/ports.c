@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which links have rails, and how many: see rails.h. */
+#include <stdlib.h>
+
+#include "link/rails.h"
+
+static uint8_t find_other_devices(const struct ut_link *link, unsigned int further)
+{
+    struct prov *prov = ut_rails_prov(link);
+    unsigned int tni = link->vcq->tni, others = 0;
+
+    for (unsigned int n = 0; n < further; n++)
+        others |=
+            prov->ops->device(prov, tni + n + 1) != prov->ops->device(prov, tni) ? 1u << n : 0;
+    return (uint8_t)others;
+}
+
+static bool may_have_rails(const struct ut_link *link)
+{
+    return link->ops->cut && !link->passive && !link->vcq->handlers &&
+           link->key != ut_vcq_id_key(link->vcq->id);
+}
+
+/* All of the peer's ports may be of other devices, until it has told. */
+static bool make_rails(struct ut_link *link)
+{
+    struct ut_rails *rails = calloc(1, sizeof(*rails));
+
+    link->rails = rails;
+    for (unsigned int i = 0; rails && i < UT_MOST_RAILS; i++) {
+        rails->rail[i].link = link;
+        rails->other_there |= (uint8_t)(1u << i);
+    }
+    return rails != NULL;
+}
+
+void ut_rails_drop_keys(struct ut_link *link)
+{
+    if (!link->rails)
+        return;
+    free(link->rails->keys);
+    link->rails->keys = NULL;
+}
+
+void ut_rails_greet(struct ut_link *link)
+{
+    struct prov *prov = ut_rails_prov(link);
+    struct prov_caps caps;
+
+    if (!may_have_rails(link))
+        return;
+    prov->ops->caps(prov, link->vcq->tni, &caps);
+    if (caps.cut_from == 0 || caps.further == 0)
+        return;
+    if (!link->rails && !make_rails(link))
+        return; /* long puts go by one port */
+    struct ut_rails *rails = link->rails;
+    rails->from = caps.cut_from < UT_RAILS_LEAST ? UT_RAILS_LEAST : caps.cut_from;
+    rails->ports = caps.ports;
+    rails->most = caps.further < UT_MOST_RAILS ? caps.further : UT_MOST_RAILS;
+    rails->other_here = find_other_devices(link, rails->most);
+    rails->again_ms = rails->pause_ms = 0;
+    link->ops->cut(link->conn, rails->from);
+}
+
+void ut_rails_close(struct ut_link *link)
+{
+    for (unsigned int i = 0; link->rails && i < UT_MOST_RAILS; i++)
+        if (link->rails->rail[i].conn)
+            link->ops->conn_close(link->rails->rail[i].conn);
+    ut_rails_drop_keys(link);
+    free(link->rails);
+    link->rails = NULL;
+}

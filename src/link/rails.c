@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Makes the further connections of a link: see rails.h. */
+#include "link/rails.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "link/inner.h"
+#include "peers/peers.h"
+#include "util/clock.h"
+#include "util/log.h"
+#include "util/pauses.h"
+
+/* An endpoint of a rail has the id of its VCQ with the number of the rail, from 1 on, above. */
+enum { KEY_BITS = 46 };
+
+static uint64_t id_of(uint64_t key, unsigned int number)
+{
+    return key | (uint64_t)number << KEY_BITS;
+}
+
+/* Has the process VCQs on TNIs of several ports? It uses the ports already. */
+static bool uses_many_ports(const struct ut_link *link)
+{
+    uint32_t ports = link->rails->ports;
+
+    for (unsigned int tni = 0; tni < UT_NUM_TNIS; tni++)
+        if (tni % ports != link->vcq->tni % ports && ut_vcq_count_of_tni(tni) > 0)
+            return true;
+    return false;
+}
+
+/* The endpoint of a rail, which is opened at its first use; NULL: it cannot be opened. The
+ * endpoints of rails are those behind the ones of the providers, in the order of their numbers. */
+static struct prov_ep *open_endpoint(const struct ut_link *link, unsigned int number)
+{
+    struct ut_vcq *vcq = link->vcq;
+    struct prov *prov = ut_rails_prov(link);
+    unsigned int at = vcq->num_eps - vcq->num_rails + number - 1;
+    const struct prov_ep_attr attr = {.tni = vcq->tni + number,
+                                      .id = id_of(ut_vcq_id_key(vcq->id), number),
+                                      .owner = vcq,
+                                      .callbacks = vcq->link_ops->rail_callbacks,
+                                      .depth = vcq->toq_mask + 1,
+                                      .rail = number};
+    struct ut_vcq_ep *e = &vcq->eps[at];
+
+    if (number <= vcq->num_rails)
+        return e->ep;
+    int rc = prov->ops->ep_open(prov, &attr, &e->ep);
+    if (rc != 0) {
+        ut_info("link", "VCQ %016llx: no endpoint for parts of long puts: %s; they go by one port",
+                (unsigned long long)vcq->id, strerror(-rc));
+        return NULL;
+    }
+    e->ops = prov->ops;
+    e->provider = link->provider;
+    e->keep_source = 0;
+    vcq->num_rails++;
+    vcq->num_eps++;
+    vcq->eps_end = vcq->eps + vcq->num_eps;
+    return e->ep;
+}
+
+static unsigned int open_endpoints(const struct ut_link *link)
+{
+    unsigned int most = uses_many_ports(link) ? 0 : link->rails->most, n = 0;
+
+    while (n < most && open_endpoint(link, n + 1))
+        n++;
+    return n;
+}
+
+static void tell_peer(struct ut_link *link, unsigned int number, unsigned int flags)
+{
+    uint32_t others = link->rails ? link->rails->other_here : 0;
+    const struct ut_msg_head m = {.type = UT_MSG_RAILS,
+                                  .flags = (uint8_t)flags,
+                                  .slot = number | others << UT_MSG_RAILS_SHIFT};
+
+    ut_link_send(link, &m, sizeof(m), true);
+}
+
+static void pause_attempts(struct ut_rails *rails)
+{
+    rails->pause_ms =
+        ut_next_pause_ms(rails->pause_ms, UT_RAILS_FIRST_PAUSE_MS, UT_RAILS_LAST_PAUSE_MS);
+    rails->again_ms = ut_now_ms() + rails->pause_ms;
+}
+
+static void ask_peer(struct ut_link *link)
+{
+    if (ut_now_ms() < link->rails->again_ms)
+        return;
+    pause_attempts(link->rails);
+    unsigned int n = open_endpoints(link);
+    if (n > 0)
+        tell_peer(link, n, UT_MSG_FLAG_ASKS);
+}
+
+bool ut_rails_are_up(struct ut_link *link)
+{
+    if (uses_many_ports(link))
+        return false;
+    if (link->rails->num_up > 0)
+        return true;
+    ask_peer(link);
+    return false;
+}
+
+static void connect_rail(struct ut_link *link, const struct ut_peer *peer, unsigned int number)
+{
+    struct ut_rail *rail = &link->rails->rail[number - 1];
+    struct ut_hello hello;
+
+    if (rail->conn)
+        return;
+    ut_link_fill_hello(link, link->provider, link->serial, &hello);
+    int rc = link->ops->connect(open_endpoint(link, number), peer->addr, peer->addr_size,
+                                link->peer_tni + number, id_of(link->key, number), &hello,
+                                sizeof(hello), rail, &rail->conn);
+    if (rc != 0)
+        rail->conn = NULL;
+}
+
+void ut_rails_on_message(struct ut_link *link, const struct ut_msg_head *m)
+{
+    struct ut_vcq_ident ident;
+    struct ut_peer peer;
+
+    if (!link->rails || link->state != UT_LINK_UP) { /* an answer is due all the same */
+        if (m->flags & UT_MSG_FLAG_ASKS)
+            tell_peer(link, 0, 0);
+        return;
+    }
+    unsigned int n = open_endpoints(link);
+    if (m->flags & UT_MSG_FLAG_ASKS)
+        tell_peer(link, n, 0);
+    uint32_t theirs = m->slot & ((1u << UT_MSG_RAILS_SHIFT) - 1);
+    link->rails->other_there = (uint8_t)(m->slot >> UT_MSG_RAILS_SHIFT);
+    if (n > theirs)
+        n = theirs;
+    if (n == 0 || link->key < ut_vcq_id_key(link->vcq->id) ||
+        !ut_vcq_id_unpack(link->peer, &ident) || ut_peers_find_owner(&ident, &peer) != 0)
+        return;
+    for (unsigned int number = 1; number <= n; number++)
+        connect_rail(link, &peer, number);
+}
+
+void ut_rails_on_request(struct ut_vcq *vcq, struct prov *prov, struct prov_conn *conn,
+                         uint64_t peer_id, const void *hello, size_t size)
+{
+    unsigned int number = (unsigned int)(peer_id >> KEY_BITS);
+    struct ut_link *link = ut_link_lookup(vcq, peer_id & ((UINT64_C(1) << KEY_BITS) - 1));
+    struct ut_hello theirs = {0}, mine;
+
+    if (size == sizeof(theirs))
+        memcpy(&theirs, hello, sizeof(theirs));
+    if (!link || !link->rails || link->state != UT_LINK_UP || number == 0 ||
+        number > vcq->num_rails || link->rails->rail[number - 1].conn ||
+        theirs.version != UT_WIRE_VERSION || theirs.session != link->peer_session) {
+        prov->ops->reject(conn);
+        return;
+    }
+    struct ut_rail *rail = &link->rails->rail[number - 1];
+    ut_link_fill_hello(link, link->provider, link->serial, &mine);
+    if (prov->ops->accept(conn, &mine, sizeof(mine), rail) == 0)
+        rail->conn = conn;
+}
+
+static uint32_t speed_of(const struct ut_link *link, unsigned int number)
+{
+    struct prov *prov = ut_rails_prov(link);
+    struct prov_caps caps;
+
+    prov->ops->caps(prov, link->vcq->tni + number, &caps);
+    return caps.speed ? caps.speed : 1;
+}
+
+/* Each port takes a part in proportion to its speed. */
+static void share_out(struct ut_link *link)
+{
+    struct ut_rails *rails = link->rails;
+    uint64_t sum = speed_of(link, 0);
+
+    for (unsigned int i = 0; i < UT_MOST_RAILS; i++)
+        sum += rails->rail[i].up ? speed_of(link, i + 1) : 0;
+    rails->share = (uint32_t)(((uint64_t)speed_of(link, 0) << UT_RAILS_SHARE_SHIFT) / sum);
+    for (unsigned int i = 0; i < UT_MOST_RAILS; i++)
+        rails->rail[i].share =
+            rails->rail[i].up
+                ? (uint32_t)(((uint64_t)speed_of(link, i + 1) << UT_RAILS_SHARE_SHIFT) / sum)
+                : 0;
+}
+
+void ut_rails_on_up(struct ut_rail *rail)
+{
+    rail->up = true;
+    rail->link->rails->num_up++;
+    rail->link->rails->pause_ms = 0;
+    share_out(rail->link);
+    ut_debug("link", "VCQ %016llx: another port takes parts of long puts",
+             (unsigned long long)rail->link->peer);
+}
+
+void ut_rails_on_down(struct ut_rail *rail)
+{
+    struct ut_link *link = rail->link;
+
+    link->ops->conn_close(rail->conn);
+    rail->conn = NULL;
+    if (rail->up)
+        link->rails->num_up--;
+    rail->up = false;
+    share_out(link);
+    pause_attempts(link->rails);
+    ut_debug("link", "VCQ %016llx: a port takes no parts of long puts any more",
+             (unsigned long long)link->peer);
+}

@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "record/record.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "record/tape.h"
+#include "util/env.h"
+#include "util/file.h"
+#include "util/hash.h"
+#include "util/log.h"
+
+enum {
+    MEASURED_PUTS = 16, /* how long a short put takes is measured at one of so many */
+    SHORT_PUT = 512,    /* bytes */
+};
+
+bool ut_record_on;
+
+uint64_t ut_record_now(void)
+{
+    return ut_tape_time();
+}
+
+static void end_record(struct ut_tape *t, uint64_t begin)
+{
+    ut_tape_commit(t);
+    ut_tape_end_call(t, begin, ut_tape_time());
+}
+
+/*
+ * Ids
+ */
+
+static struct ut_tape_known *place_of(struct ut_tape *t, uint64_t id, bool gate)
+{
+    uint64_t i = ut_hash_index(id + gate, t->known_bits);
+
+    while (t->known[i].used && (t->known[i].id != id || t->known[i].gate != gate))
+        i = (i + 1) & ((1ull << t->known_bits) - 1);
+    return &t->known[i];
+}
+
+/* False: no memory. */
+static bool grow_known(struct ut_tape *t)
+{
+    uint32_t bits = t->known_bits;
+    struct ut_tape_known *old = t->known, *more = calloc(2ull << (bits ? bits : 5), sizeof(*more));
+
+    if (!more)
+        return false;
+    t->known = more;
+    t->known_bits = bits ? bits + 1 : 6;
+    for (uint64_t i = 0; bits && i < 1ull << bits; i++) {
+        if (old[i].used)
+            *place_of(t, old[i].id, old[i].gate) = old[i];
+    }
+    free(old);
+    return true;
+}
+
+/* The index of an id, and whether it is new; -1: no memory. */
+static int64_t index_of(struct ut_tape *t, uint64_t id, bool gate, bool *is_new)
+{
+    *is_new = false;
+    if (t->known_bits == 0 || t->num_in_table * 2ull >= 1ull << t->known_bits) {
+        if (!grow_known(t))
+            return -1;
+    }
+    struct ut_tape_known *k = place_of(t, id, gate);
+    if (!k->used) {
+        *k = (struct ut_tape_known){
+            .id = id, .index = t->num_known[gate]++, .gate = gate, .used = true};
+        t->num_in_table++;
+        *is_new = true;
+    }
+    return k->index;
+}
+
+/* What the definitions of a VCQ and of a gate begin with. */
+static void begin_definition(struct ut_tape *t, unsigned int op, int64_t index, uint64_t id,
+                             const struct ut_coords *coords, unsigned int tni)
+{
+    ut_tape_byte(t, op);
+    ut_tape_number(t, (uint64_t)index);
+    ut_tape_word(t, id);
+    ut_tape_bytes(t, coords->at, 6);
+    ut_tape_number(t, tni);
+}
+
+/* The index of a VCQ id, which is defined by a record first; `flags`: -1 for another process's. */
+static uint64_t vcq_index(struct ut_tape *t, utofu_vcq_id_t id, long flags)
+{
+    struct ut_vcq_ident ident = {.tni = 0};
+    bool is_new;
+    int64_t index = index_of(t, id, false, &is_new);
+
+    if (index < 0 || !is_new)
+        return index < 0 ? 0 : (uint64_t)index;
+    ut_vcq_id_unpack(id, &ident);
+    begin_definition(t, UT_RECORD_VCQ, index, id, &ident.coords, ident.tni);
+    ut_tape_number(t, ident.cq);
+    ut_tape_number(t, ident.cmp);
+    ut_tape_bytes(t, ident.path, 3);
+    ut_tape_number(t, (uint64_t)(flags + 1));
+    ut_tape_commit(t);
+    return (uint64_t)index;
+}
+
+static uint64_t gate_index(struct ut_tape *t, utofu_vbg_id_t id)
+{
+    struct ut_vbg_ident ident = {.tni = 0};
+    bool is_new;
+    int64_t index = index_of(t, id, true, &is_new);
+
+    if (index < 0 || !is_new)
+        return index < 0 ? 0 : (uint64_t)index;
+    ut_vbg_id_unpack(id, &ident);
+    begin_definition(t, UT_RECORD_GATE, index, id, &ident.coords, ident.tni);
+    ut_tape_number(t, ident.gate);
+    ut_tape_commit(t);
+    return (uint64_t)index;
+}
+
+/*
+ * Communications
+ */
+
+void ut_record_attach(struct ut_vcq *vcq)
+{
+    vcq->recorded = vcq->slow_path = vcq->watched = true;
+}
+
+static const uint8_t ops[] = {[UT_DESC_NOP] = UT_RECORD_NOP,
+                              [UT_DESC_PUT] = UT_RECORD_PUT,
+                              [UT_DESC_PIGGYBACK] = UT_RECORD_PUT,
+                              [UT_DESC_GET] = UT_RECORD_GET,
+                              [UT_DESC_ARMW] = UT_RECORD_ARMW};
+
+/* MTU and gap in one number, 0: the largest and none. */
+static inline uint32_t pace_of(const struct ut_desc *d)
+{
+    if (d->kind != UT_DESC_PUT && d->kind != UT_DESC_GET)
+        return 0;
+    return d->mtu == 0 || (d->mtu == UT_MAX_MTU && d->gap == 0) ? 0u
+                                                                : d->mtu | (uint32_t)d->gap << 16;
+}
+
+/* All of a communication but its remote STADD; what the last one was not. */
+static void __attribute__((noinline))
+describe_comm(struct ut_tape *t, const struct ut_vcq *vcq, const struct ut_desc *d, uint32_t pace,
+              unsigned int same_call, uint64_t now)
+{
+    uint8_t way[3];
+    uint64_t own_index = vcq_index(t, vcq->id, (long)vcq->flags);
+    uint64_t remote = d->kind == UT_DESC_NOP ? own_index : vcq_index(t, d->rmt_vcq_id, -1);
+
+    ut_tape_begin_record(t, ops[d->kind] | same_call, now);
+    ut_tape_number(t, own_index);
+    ut_tape_number(t, remote);
+    ut_tape_number(t, ut_desc_length(d));
+    ut_tape_number(t, d->flags);
+    ut_tape_byte(t, ut_desc_sps(d) | ut_desc_path(d) << 4);
+    if (ut_desc_path(d)) {
+        ut_path_of_id(d->rmt_vcq_id, (utofu_path_id_t)ut_desc_path(d), way);
+        ut_tape_bytes(t, way, 3);
+    }
+    ut_tape_number(t, d->edata);
+    ut_tape_number(t, pace & 0xffff);
+    if (pace)
+        ut_tape_number(t, pace >> 16);
+}
+
+static inline void record_one(struct ut_tape *t, const struct ut_vcq *vcq, const struct ut_desc *d,
+                              uint32_t pace, unsigned int same_call, uint64_t now)
+{
+    const struct ut_tape_comm comm = {.vcq = vcq->id,
+                                      .remote = d->rmt_vcq_id,
+                                      .word = d->word,
+                                      .pace = pace,
+                                      .head = (uint32_t)d->flags << 16 | (uint32_t)d->edata << 8 |
+                                              d->kind};
+    const struct ut_tape_comm *last = &t->comm;
+
+    if (comm.vcq == last->vcq && comm.remote == last->remote && comm.word == last->word &&
+        comm.pace == last->pace && comm.head == last->head) {
+        ut_tape_begin_record(t, ops[d->kind] | same_call | UT_RECORD_AGAIN, now);
+    } else {
+        describe_comm(t, vcq, d, pace, same_call, now);
+        t->comm = comm;
+    }
+    ut_tape_signed(t, (int64_t)(d->rmt_stadd - t->last_stadd));
+    t->last_stadd = d->rmt_stadd;
+    ut_tape_commit(t);
+}
+
+void ut_record_submit(struct ut_vcq *vcq, uint32_t n)
+{
+    uint64_t now = ut_tape_time();
+    struct ut_tape *t = ut_tape_enter();
+
+    if (!t)
+        return;
+    ut_tape_begin_call(t, now);
+    for (uint32_t i = 0; i < n; i++) {
+        if (t->used > UT_TAPE_SIZE - UT_TAPE_RECORD_MOST)
+            ut_tape_flush(t);
+        const struct ut_desc *d = &ut_vcq_slot(vcq, vcq->toq_tail + i)->desc;
+        record_one(t, vcq, d, pace_of(d), i ? UT_RECORD_SAME_CALL : 0, now);
+    }
+    t->last_end = now;
+}
+
+void ut_record_submitted(void)
+{
+    struct ut_tape *t = ut_tape_enter();
+
+    if (t)
+        ut_tape_end_call(t, t->last_begin, ut_tape_time());
+}
+
+/* A short put takes what short puts take; how long that is, is measured now and then. */
+static inline void end_direct(struct ut_tape *t, uint64_t begin, uint32_t length)
+{
+    if (length <= SHORT_PUT && ++t->measured % MEASURED_PUTS && !t->flushed) {
+        t->last_end = begin + t->put_took;
+        return;
+    }
+    uint64_t now = ut_tape_time(), took = now - begin;
+    if (length <= SHORT_PUT && !t->flushed && took < ut_tape_off_cpu)
+        t->put_took = (uint32_t)(t->put_took ? (3 * t->put_took + took) / 4 : took);
+    t->flushed = false;
+    ut_tape_end_call(t, begin, now);
+}
+
+void ut_record_direct(const struct ut_vcq *vcq, const struct ut_desc *d, uint64_t begin)
+{
+    struct ut_tape *t = ut_tape_enter();
+
+    if (!t)
+        return;
+    ut_tape_begin_call(t, begin);
+    /* its data may be where the MTU was: it has none on this way */
+    record_one(t, vcq, d, 0, 0, begin);
+    end_direct(t, begin, ut_desc_length(d));
+}
+
+void ut_record_started(const struct ut_vcq *vcq)
+{
+    struct ut_tape *t = ut_tape_enter();
+
+    if (!t)
+        return;
+    uint64_t index = vcq_index(t, vcq->id, (long)vcq->flags);
+    ut_tape_byte(t, UT_RECORD_STARTED);
+    ut_tape_number(t, index);
+    ut_tape_word(t, ut_tape_time());
+    ut_tape_commit(t);
+}
+
+void ut_record_made(const struct ut_vcq *vcq)
+{
+    struct ut_tape *t = ut_tape_enter();
+
+    if (t)
+        vcq_index(t, vcq->id, (long)vcq->flags);
+}
+
+void ut_record_freed(const struct ut_vcq *vcq)
+{
+    struct ut_tape *t = ut_tape_enter();
+
+    if (!t)
+        return;
+    uint64_t now = ut_tape_time();
+    ut_tape_begin_call(t, now);
+    uint64_t index = vcq_index(t, vcq->id, (long)vcq->flags);
+    ut_tape_begin_record(t, UT_RECORD_FREE, now);
+    ut_tape_number(t, index);
+    end_record(t, now);
+}
+
+/*
+ * Polls
+ */
+
+/* A poll of a VCQ is one look at the clock, as it takes hardly longer: what it has taken counts as
+ * CPU time before it, if it has found something. */
+static inline void note_empty(struct ut_tape *t, uint64_t now)
+{
+    ut_tape_begin_call(t, now);
+    t->polls = true;
+    t->last_end = now;
+}
+
+void ut_record_tcq(const struct ut_record_of *vcq, int rc)
+{
+    uint64_t now = ut_tape_time();
+    struct ut_tape *t = ut_tape_enter();
+
+    if (!t)
+        return;
+    if (rc == UTOFU_ERR_NOT_FOUND) {
+        note_empty(t, now);
+        return;
+    }
+    ut_tape_begin_call(t, now);
+    t->last_end = now;
+    if (rc == UTOFU_SUCCESS && t->tcq == vcq->id) {
+        ut_tape_begin_record(t, UT_RECORD_TCQ | UT_RECORD_AGAIN, now);
+    } else {
+        uint64_t index = vcq_index(t, vcq->id, (long)vcq->flags);
+        ut_tape_begin_record(t, UT_RECORD_TCQ, now);
+        ut_tape_number(t, index);
+        ut_tape_number(t, (uint64_t)-rc);
+        t->tcq = rc == UTOFU_SUCCESS ? vcq->id : UT_TAPE_NO_VCQ;
+    }
+    ut_tape_commit(t);
+}
+
+static void describe_notice(struct ut_tape *t, const struct ut_record_of *vcq, int rc,
+                            const struct utofu_mrq_notice *notice, uint64_t now)
+{
+    uint64_t index = vcq_index(t, vcq->id, (long)vcq->flags);
+    uint64_t remote = vcq_index(t, notice->vcq_id, -1);
+
+    ut_tape_begin_record(t, UT_RECORD_MRQ, now);
+    ut_tape_number(t, index);
+    ut_tape_number(t, (uint64_t)-rc);
+    ut_tape_number(t, notice->notice_type);
+    ut_tape_number(t, remote);
+    t->notice = (struct ut_tape_notice){.vcq = rc == UTOFU_SUCCESS ? vcq->id : UT_TAPE_NO_VCQ,
+                                        .remote = notice->vcq_id,
+                                        .type = notice->notice_type};
+}
+
+void ut_record_mrq(const struct ut_record_of *vcq, int rc, const struct utofu_mrq_notice *notice)
+{
+    uint64_t now = ut_tape_time();
+    struct ut_tape *t = ut_tape_enter();
+
+    if (!t)
+        return;
+    if (rc == UTOFU_ERR_NOT_FOUND) {
+        note_empty(t, now);
+        return;
+    }
+    ut_tape_begin_call(t, now);
+    t->last_end = now;
+    if (rc == UTOFU_SUCCESS && t->notice.vcq == vcq->id && t->notice.remote == notice->vcq_id &&
+        t->notice.type == notice->notice_type)
+        ut_tape_begin_record(t, UT_RECORD_MRQ | UT_RECORD_AGAIN, now);
+    else
+        describe_notice(t, vcq, rc, notice, now);
+    ut_tape_number(t, notice->edata);
+    ut_tape_commit(t);
+}
+
+/*
+ * Barriers
+ */
+
+static uint64_t gate_or_none(struct ut_tape *t, utofu_vbg_id_t id)
+{
+    return id == UTOFU_VBG_ID_NULL ? 0 : gate_index(t, id) + 1;
+}
+
+void ut_record_set(const struct utofu_vbg_setting *settings, size_t n)
+{
+    struct ut_tape *t = ut_tape_enter();
+    uint64_t now = ut_tape_time();
+
+    if (!t)
+        return;
+    ut_tape_begin_call(t, now);
+    for (size_t i = 0; i < n; i++) {
+        const struct utofu_vbg_setting *s = &settings[i];
+        if (t->used > UT_TAPE_SIZE - UT_TAPE_RECORD_MOST)
+            ut_tape_flush(t);
+        uint64_t gates[5] = {gate_index(t, s->vbg_id), gate_or_none(t, s->src_lcl_vbg_id),
+                             gate_or_none(t, s->src_rmt_vbg_id), gate_or_none(t, s->dst_lcl_vbg_id),
+                             gate_or_none(t, s->dst_rmt_vbg_id)};
+        ut_tape_begin_record(t, UT_RECORD_SET, now);
+        for (int k = 0; k < 5; k++)
+            ut_tape_number(t, gates[k]);
+        ut_tape_bytes(t, s->dst_path_coords, 3);
+        ut_tape_commit(t);
+    }
+    ut_tape_end_call(t, now, ut_tape_time());
+}
+
+static void record_gate(utofu_vbg_id_t gate, unsigned int op, uint64_t since, uint64_t value)
+{
+    struct ut_tape *t = ut_tape_enter();
+
+    if (!t)
+        return;
+    ut_tape_begin_call(t, since);
+    uint64_t index = gate_index(t, gate);
+    ut_tape_begin_record(t, op, since);
+    ut_tape_number(t, index);
+    ut_tape_number(t, value);
+    end_record(t, since);
+}
+
+void ut_record_start(utofu_vbg_id_t gate, unsigned int op, uint64_t since)
+{
+    record_gate(gate, UT_RECORD_START, since, op);
+}
+
+void ut_record_result(utofu_vbg_id_t gate, uint64_t since, int rc)
+{
+    if (rc != UTOFU_ERR_NOT_COMPLETED) {
+        record_gate(gate, UT_RECORD_RESULT, since, (uint64_t)-rc);
+        return;
+    }
+    struct ut_tape *t = ut_tape_enter();
+    if (t)
+        note_empty(t, ut_tape_time());
+}
+
+/*
+ * Regions
+ */
+
+void ut_record_region(const char *name, bool is_enter)
+{
+    struct ut_tape *t = ut_tape_enter();
+    uint64_t now = ut_tape_time();
+    size_t length = strlen(name);
+
+    if (!t)
+        return;
+    ut_tape_begin_call(t, now);
+    ut_tape_begin_record(t, is_enter ? UT_RECORD_ENTER : UT_RECORD_LEAVE, now);
+    ut_tape_number(t, length);
+    ut_tape_bytes(t, name, length);
+    end_record(t, now);
+}
+
+void ut_record_seen(utofu_stadd_t stadd, uint64_t length)
+{
+    struct ut_tape *t = ut_tape_enter();
+    uint64_t now = ut_tape_time();
+
+    if (!t)
+        return;
+    ut_tape_begin_call(t, now);
+    ut_tape_begin_record(t, UT_RECORD_SEEN, now);
+    ut_tape_number(t, stadd);
+    ut_tape_number(t, length);
+    end_record(t, now);
+}
+
+int ut_record_open(const struct ut_process *process)
+{
+    const char *pattern = ut_env_str(UT_ENV_TRACE);
+    char path[PATH_MAX], why[UT_FILE_WHY] = "";
+
+    if (!*pattern || !ut_env_num(UT_ENV_TRACE_RECORD))
+        return 0;
+    int rc = ut_file_of_rank(pattern, process->job->rank, path);
+    if (rc == 0)
+        rc = ut_tape_open(path, ut_env_num(UT_ENV_TRACE_LIMIT) << 20, process, why);
+    if (rc != 0) {
+        ut_error("record",
+                 "environment variable UTOFU_TRACE: '%s' is not allowed: cannot write %s: %s",
+                 pattern, path, *why ? why : strerror(-rc));
+        return UTOFU_ERR_FATAL;
+    }
+    ut_record_on = true;
+    return 0;
+}

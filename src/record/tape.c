@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "record/tape.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "util/file.h"
+#include "util/hash.h"
+#include "util/log.h"
+#include "util/write.h"
+
+enum {
+    OFF_CPU_NS = 20000,   /* after so long without a call the thread may have been off its core */
+    POLLS_NS = 2000,      /* empty polls no further apart are one wait */
+    CALIBRATE_NS = 50000, /* for so long the counter and the clock are compared at first */
+    LOOKS = 5,            /* at both, of which the shortest counts */
+};
+
+double ut_tape_ticks_a_ns = 1;
+bool ut_tape_by_counter;
+uint64_t ut_tape_off_cpu, ut_tape_wait;
+uint32_t ut_tape_job_size = 1;
+__thread struct ut_tape *ut_tape_own __attribute__((tls_model("initial-exec")));
+
+static int file = -1;
+static char file_path[PATH_MAX];
+static uint64_t num_records, written, size_limit;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all above, and of the list */
+static struct ut_tape *tapes;
+static uint32_t num_tapes;
+static pthread_key_t tape_key;
+
+/*
+ * The file; with the lock held
+ */
+
+static void store_number(uint8_t *to, uint64_t value, unsigned int bytes)
+{
+    for (unsigned int i = 0; i < bytes; i++)
+        to[i] = (uint8_t)(value >> 8 * i);
+}
+
+static void end_file(const char *why)
+{
+    ut_error("record", "the recording %s ends here, and cannot be replayed: %s", file_path, why);
+    close(file);
+    file = -1;
+}
+
+static void write_block(uint8_t type, const void *content, uint32_t size)
+{
+    char head[UT_RECORD_BLOCK_HEAD] = {(char)type};
+
+    if (file < 0)
+        return;
+    if (size_limit && written + size > size_limit) {
+        end_file("the limit of UTOFU_TRACE is reached");
+        return;
+    }
+    store_number((uint8_t *)head + 1, size, 4);
+    store_number((uint8_t *)head + 5, ut_record_checksum(content, size), 4);
+    int error = ut_write_all(file, head, sizeof(head));
+    if (!error)
+        error = ut_write_all(file, content, size);
+    if (error)
+        end_file(strerror(error));
+    written += sizeof(head) + size;
+}
+
+void ut_tape_bytes(struct ut_tape *t, const void *bytes, size_t size)
+{
+    memcpy(t->bytes + t->used, bytes, size);
+    t->used += (uint32_t)size;
+}
+
+void ut_tape_word(struct ut_tape *t, uint64_t value)
+{
+    store_number(t->bytes + t->used, value, 8);
+    t->used += 8;
+}
+
+/*
+ * Time
+ */
+
+/* A moment, in ticks and in ns. */
+struct moment {
+    uint64_t ticks, ns;
+};
+
+static struct moment take_moment(void)
+{
+    struct moment best = {.ns = 0};
+    uint64_t shortest = UINT64_MAX;
+
+    for (int i = 0; i < LOOKS; i++) {
+        uint64_t before = ut_tape_time(), ns = ut_clock_ns(), took = ut_tape_time() - before;
+        if (took < shortest) {
+            shortest = took;
+            best = (struct moment){before + took / 2, ns};
+        }
+    }
+    return best;
+}
+
+/* Is the counter the clock of this system? Then it runs at the same rate on all its processors. */
+static bool is_counter_the_clock(void)
+{
+#if defined(__x86_64__)
+    char name[16] = "";
+    FILE *source = fopen("/sys/devices/system/clocksource/clocksource0/current_clocksource", "re");
+
+    if (!source)
+        return false;
+    if (!fgets(name, sizeof(name), source))
+        name[0] = '\0';
+    fclose(source);
+    return strcmp(name, "tsc\n") == 0;
+#else
+    return false;
+#endif
+}
+
+static struct moment choose_clock(void)
+{
+    ut_tape_by_counter = is_counter_the_clock();
+    struct moment first = take_moment(), last = first;
+
+    while (ut_tape_by_counter && last.ns - first.ns < CALIBRATE_NS)
+        last = take_moment();
+    if (ut_tape_by_counter)
+        ut_tape_ticks_a_ns = (double)(last.ticks - first.ticks) / (double)(last.ns - first.ns);
+    ut_tape_off_cpu = (uint64_t)(OFF_CPU_NS * ut_tape_ticks_a_ns);
+    ut_tape_wait = (uint64_t)(POLLS_NS * ut_tape_ticks_a_ns);
+    return first;
+}
+
+static uint64_t cpu_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+void ut_tape_read_cpu(struct ut_tape *t, uint64_t now)
+{
+    t->cpu_at = cpu_ns();
+    t->wall_at = now;
+}
+
+void ut_tape_add_long(struct ut_tape *t, uint64_t now)
+{
+    uint64_t gap = now - t->last_end, before = t->last_end - t->wall_at, cpu = cpu_ns();
+    uint64_t spent = (uint64_t)((double)(cpu - t->cpu_at) * ut_tape_ticks_a_ns);
+    uint64_t own_part = spent > before ? spent - before : 0;
+
+    own_part = own_part < gap ? own_part : gap;
+    t->pending += own_part;
+    t->hold.off_ns =
+        (3 * t->hold.off_ns + (uint64_t)((double)(gap - own_part) / ut_tape_ticks_a_ns)) / 4;
+    t->cpu_at = cpu;
+    t->wall_at = now;
+}
+
+/*
+ * Tapes
+ */
+
+static void begin_block(struct ut_tape *t)
+{
+    t->used = t->records = 0;
+    ut_tape_number(t, t->number);
+    ut_tape_word(t, t->last_begin);
+    __atomic_store_n(&t->committed, t->used, __ATOMIC_RELEASE);
+}
+
+/* With the lock held. */
+static void write_tape(struct ut_tape *t)
+{
+    uint64_t whole = __atomic_load_n(&t->committed, __ATOMIC_ACQUIRE);
+
+    if (whole >> 32 == 0)
+        return;
+    write_block(UT_RECORD_CALLS, t->bytes, (uint32_t)whole);
+    num_records += whole >> 32;
+}
+
+void ut_tape_flush(struct ut_tape *t)
+{
+    pthread_mutex_lock(&lock);
+    write_tape(t);
+    begin_block(t);
+    pthread_mutex_unlock(&lock);
+    t->flushed = true;
+}
+
+static void free_tape(struct ut_tape *t)
+{
+    free(t->bytes);
+    free(t->known);
+    free(t->hold.streams);
+    free(t);
+}
+
+static void thread_ends(void *arg)
+{
+    struct ut_tape *t = arg;
+
+    ut_tape_own = NULL;
+    pthread_mutex_lock(&lock);
+    if (file >= 0)
+        write_tape(t);
+    for (struct ut_tape **p = &tapes; *p; p = &(*p)->next) {
+        if (*p == t) {
+            *p = t->next;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    free_tape(t);
+}
+
+static struct ut_tape *make_tape(void)
+{
+    struct ut_tape *t = calloc(1, sizeof(*t));
+
+    if (!t || !(t->bytes = malloc(UT_TAPE_SIZE)) || pthread_setspecific(tape_key, t) != 0) {
+        if (t)
+            free(t->bytes);
+        free(t);
+        return NULL;
+    }
+    t->last_begin = t->last_end = ut_tape_time();
+    t->tcq = t->notice.vcq = UT_TAPE_NO_VCQ;
+    ut_tape_read_cpu(t, t->last_end);
+    t->hold.opened_at = ut_clock_ns();
+    t->hold.random = t->hold.opened_at | 1;
+    return t;
+}
+
+struct ut_tape *ut_tape_new(void)
+{
+    struct ut_tape *t = make_tape();
+
+    pthread_mutex_lock(&lock);
+    if (t) {
+        t->number = num_tapes++;
+        t->next = tapes;
+        tapes = t;
+        begin_block(t);
+    } else if (file >= 0) {
+        end_file(strerror(ENOMEM));
+    }
+    pthread_mutex_unlock(&lock);
+    ut_tape_own = t;
+    return t;
+}
+
+/*
+ * Beginning and end
+ */
+
+static void at_exit(void)
+{
+    uint8_t bytes[32];
+    struct ut_tape end = {.bytes = bytes};
+
+    if (ut_process_forked())
+        return;
+    struct moment last = take_moment();
+    pthread_mutex_lock(&lock);
+    /* threads that still run find the file closed when they write their next block */
+    for (struct ut_tape *t = tapes; t; t = t->next)
+        write_tape(t);
+    ut_tape_number(&end, num_records);
+    ut_tape_word(&end, last.ticks);
+    ut_tape_word(&end, last.ns);
+    write_block(UT_RECORD_END, end.bytes, end.used);
+    if (file >= 0)
+        close(file);
+    file = -1;
+    pthread_mutex_unlock(&lock);
+}
+
+static int64_t time_of_day_offset(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_REALTIME, &t);
+    return t.tv_sec * 1000000000ll + t.tv_nsec - (int64_t)ut_clock_ns();
+}
+
+static void write_head(const struct ut_process *process, struct moment first)
+{
+    uint8_t bytes[256 + sizeof(process->job->id)];
+    struct ut_tape head = {.bytes = bytes};
+    size_t length = strlen(process->job->id);
+
+    ut_tape_number(&head, UT_RECORD_VERSION);
+    ut_tape_number(&head, process->job->rank);
+    ut_tape_number(&head, process->job->size);
+    ut_tape_number(&head, length);
+    ut_tape_bytes(&head, process->job->id, length);
+    ut_tape_word(&head, process->host);
+    ut_tape_bytes(&head, process->coords.at, 6);
+    ut_tape_signed(&head, time_of_day_offset());
+    ut_tape_number(&head, ut_tape_by_counter);
+    ut_tape_word(&head, first.ticks);
+    ut_tape_word(&head, first.ns);
+    write_block(UT_RECORD_HEAD, head.bytes, head.used);
+}
+
+int ut_tape_open(const char *path, uint64_t limit, const struct ut_process *process, char *why)
+{
+    snprintf(file_path, sizeof(file_path), "%s", path);
+    size_limit = limit;
+    ut_tape_job_size = process->job->size;
+    file = ut_file_create(path, why);
+    if (file < 0)
+        return file;
+    int error = pthread_key_create(&tape_key, thread_ends);
+    if (!error && atexit(at_exit) != 0)
+        error = ENOMEM;
+    if (!error)
+        error = ut_write_all(file, UT_RECORD_MAGIC, UT_RECORD_MAGIC_SIZE);
+    if (error)
+        return -error;
+    write_head(process, choose_clock());
+    return 0;
+}

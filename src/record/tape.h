@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where a thread writes its records: a buffer of its own, which goes to the process's file as a
+ * block when it is full. Only its thread writes to it, without a lock; the end of the process reads
+ * what is there up to the last whole record (ut_tape_commit).
+ *
+ * Time is in ticks (format.h): a read of the processor's counter takes a third of clock_gettime().
+ */
+#ifndef UT_RECORD_TAPE_H
+#define UT_RECORD_TAPE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#if defined(__x86_64__)
+#    include <x86intrin.h>
+#endif
+
+#include "process/process.h"
+#include "record/format.h"
+#include "util/clock.h"
+
+enum {
+    UT_TAPE_SIZE = 1 << 16,
+    UT_TAPE_RECORD_MOST = 512, /* bytes of one record with the ids that it defines */
+};
+
+#define UT_TAPE_NO_VCQ UINT64_MAX
+
+/* An id that later records name by its index. */
+struct ut_tape_known {
+    uint64_t id;
+    uint32_t index;
+    bool gate, used;
+};
+
+/* The last communication of a thread: the next one is often alike. */
+struct ut_tape_comm {
+    uint64_t vcq, remote;
+    uint32_t word, pace; /* pace: MTU and gap, 0: none */
+    uint32_t head;       /* kind, edata and flags of the descriptor */
+};
+
+/* The last notice that a poll has returned. */
+struct ut_tape_notice {
+    uint64_t vcq, remote;
+    uint32_t type;
+};
+
+/* Puts with the same target, address and length. */
+struct ut_tape_stream {
+    uint64_t key; /* 0: none */
+    uint32_t held, seen;
+};
+
+struct ut_tape {
+    uint8_t *bytes;
+    uint32_t used;
+    uint32_t records;    /* in the buffer */
+    uint64_t committed;  /* atomic: records << 32 | used, at the end of the last whole record */
+    uint64_t last_begin; /* of the last recorded call; this and the times below in ticks */
+    uint64_t last_end;
+    uint64_t pending;         /* CPU time since then */
+    uint64_t cpu_at, wall_at; /* the thread's CPU time in ns at that time */
+    uint64_t last_stadd;
+    struct ut_tape_comm comm;
+    struct ut_tape_notice notice;
+    uint64_t tcq;      /* the VCQ of the last TCQ entry, or UT_TAPE_NO_VCQ */
+    uint32_t put_took; /* by a put: a moving mean, */
+    uint32_t measured; /* which is measured at one put of several */
+    bool polls;        /* the last call was an empty poll */
+    bool flushed;      /* a block was written during this call */
+    uint32_t number;
+
+    struct ut_tape_known *known;
+    uint32_t num_known[2], known_bits, num_in_table;
+
+    struct { /* hold.c */
+        struct ut_tape_stream *streams;
+        uint32_t num_streams;
+        uint32_t pause; /* so many puts are not considered */
+        uint64_t num_held, random, opened_at, ns;
+        uint64_t off_ns; /* how long this thread is usually off its core: a moving mean */
+    } hold;
+
+    struct ut_tape *next;
+};
+
+/* How many ticks a ns has, and whether they are those of the processor's counter. */
+extern double ut_tape_ticks_a_ns;
+extern bool ut_tape_by_counter;
+/* 20 and 2 us */
+extern uint64_t ut_tape_off_cpu, ut_tape_wait;
+extern uint32_t ut_tape_job_size;
+
+static inline uint64_t ut_tape_time(void)
+{
+#if defined(__x86_64__)
+    if (__builtin_expect(ut_tape_by_counter, 1))
+        return __rdtsc() >> UT_RECORD_COUNTER_SHIFT;
+#endif
+    return ut_clock_ns();
+}
+
+/* Opens the file of this process: 0, or a negative error code; and writes the block before all
+ * others. The limit is in bytes, 0: none. */
+int ut_tape_open(const char *path, uint64_t limit, const struct ut_process *process, char *why);
+
+extern __thread struct ut_tape *ut_tape_own __attribute__((tls_model("initial-exec")));
+/* The first call of a thread, and a buffer that is almost full. NULL: no memory; the file ends. */
+struct ut_tape *ut_tape_new(void) __attribute__((cold));
+void ut_tape_flush(struct ut_tape *tape);
+
+/* This thread's tape, with room for a record; NULL: nothing is recorded. */
+static inline struct ut_tape *ut_tape_enter(void)
+{
+    struct ut_tape *t = ut_tape_own;
+
+    if (__builtin_expect(!t, 0) && !(t = ut_tape_new()))
+        return NULL;
+    if (__builtin_expect(t->used > UT_TAPE_SIZE - UT_TAPE_RECORD_MOST, 0))
+        ut_tape_flush(t);
+    return t;
+}
+
+/* The record is whole. */
+static inline void ut_tape_commit(struct ut_tape *t)
+{
+    t->records++;
+    __atomic_store_n(&t->committed, (uint64_t)t->records << 32 | t->used, __ATOMIC_RELEASE);
+}
+
+static inline void ut_tape_byte(struct ut_tape *t, unsigned int value)
+{
+    t->bytes[t->used++] = (uint8_t)value;
+}
+
+void ut_tape_bytes(struct ut_tape *tape, const void *bytes, size_t size);
+/* 8 bytes, little endian */
+void ut_tape_word(struct ut_tape *tape, uint64_t value);
+
+static inline void ut_tape_number(struct ut_tape *t, uint64_t value)
+{
+    uint8_t *at = t->bytes + t->used;
+
+    for (; value > 0x7f; value >>= 7)
+        *at++ = (uint8_t)(value | 0x80);
+    *at++ = (uint8_t)value;
+    t->used = (uint32_t)(at - t->bytes);
+}
+
+static inline void ut_tape_signed(struct ut_tape *t, int64_t value)
+{
+    ut_tape_number(t, (uint64_t)value << 1 ^ (value < 0 ? UINT64_MAX : 0));
+}
+
+/*
+ * CPU time between calls. The thread's CPU clock is a system call: it is read only after a longer
+ * time without a call; meanwhile the thread is taken to have been on its core.
+ */
+
+void ut_tape_add_long(struct ut_tape *tape, uint64_t now) __attribute__((cold));
+void ut_tape_read_cpu(struct ut_tape *tape, uint64_t now) __attribute__((cold));
+
+/* A call begins: adds the CPU time since the call before it. */
+static inline void ut_tape_begin_call(struct ut_tape *t, uint64_t now)
+{
+    uint64_t gap = now > t->last_end ? now - t->last_end : 0;
+
+    if (__builtin_expect(gap > ut_tape_off_cpu, 0))
+        ut_tape_add_long(t, now);
+    else if (!t->polls || gap >= ut_tape_wait)
+        t->pending += gap;
+}
+
+/* A call that has begun at `begin` ends now. */
+static inline void ut_tape_end_call(struct ut_tape *t, uint64_t begin, uint64_t now)
+{
+    t->last_end = now;
+    if (__builtin_expect(now - begin > ut_tape_off_cpu, 0))
+        ut_tape_read_cpu(t, now);
+}
+
+/* The beginning of a record of a call. */
+static inline void ut_tape_begin_record(struct ut_tape *t, unsigned int op, uint64_t begin)
+{
+    uint64_t since = begin > t->last_begin ? begin - t->last_begin : 0;
+
+    ut_tape_byte(t, op);
+    ut_tape_number(t, since);
+    ut_tape_number(t, t->pending);
+    t->last_begin += since;
+    t->pending = 0;
+    t->polls = false;
+}
+
+#endif

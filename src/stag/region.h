@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Regions of registered memory, for the files of this module; others use stag.h. */
+#ifndef UT_STAG_REGION_H
+#define UT_STAG_REGION_H
+
+#include <limits.h>
+
+#include "stag/stag.h"
+#include "util/hash.h"
+
+enum { UT_NO_DEVICE = UINT_MAX };
+
+/* For each provider, the device that serves a TNI; UT_NO_DEVICE: the region is not registered with
+ * the provider. */
+struct ut_devices {
+    unsigned int of[PROV_COUNT];
+};
+
+struct ut_also;
+
+struct ut_region {
+    struct ut_region *next; /* in its bucket */
+    void *addr;
+    size_t size;
+    unsigned int access;
+    struct ut_devices devices;
+    uint32_t count;
+    int rc;      /* REGISTERING, then the result */
+    bool locked; /* UTOFU_SWAP_PROTECT */
+    struct prov_mr *mr[PROV_COUNT];
+    struct ut_also *also; /* what is registered on further devices: also.c, under its lock */
+};
+
+static inline uint32_t ut_region_hash(const void *addr, size_t size, unsigned int access)
+{
+    uint64_t h = (uintptr_t)addr * UT_HASH_FACTOR ^ size * UT_HASH_OTHER ^ access;
+
+    return (uint32_t)ut_hash_index(h, 24);
+}
+
+/* The region with this address, size and access on these devices, registered if it is not there. */
+int ut_region_like(const struct ut_region *like, struct ut_region **region);
+/* Drops a use. True: it was the last one. Nobody finds the region any more, and the caller frees
+ * it. */
+bool ut_region_leave(struct ut_region *region);
+/* Deregisters the memory. */
+void ut_region_free(struct ut_region *region);
+
+#endif

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The numbers of CQs with UTOFU_CQ_MAP=fugaku, against the table that programs calculate with. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bootstrap/layout.h"
+#include "process/cqs.h"
+
+enum { MOST = 48 };
+
+/* The TNI and the number of the first CQ of local rank n, where nodes have ppn processes: one row
+ * of that table after the other. */
+static void look_up(unsigned int ppn, unsigned int n, unsigned int *tni, unsigned int *number)
+{
+    static const unsigned int four[] = {0, 2, 5, 8}, five[] = {0, 2, 5, 8, 10},
+                              six[] = {0, 2, 5, 8, 9, 10}, seven[] = {0, 2, 5, 6, 8, 9, 10},
+                              eight[] = {0, 2, 4, 5, 6, 8, 9, 10};
+
+    if (ppn == 1)
+        *tni = n, *number = 0;
+    else if (ppn == 2)
+        *tni = n, *number = 6 * n;
+    else if (ppn == 3)
+        *tni = n, *number = 4 * n;
+    else if (ppn == 4)
+        *tni = n, *number = four[n];
+    else if (ppn <= 8)
+        *tni = n % 2 * 3, *number = four[n / 2];
+    else if (ppn <= 12)
+        *tni = n % 3 * 2, *number = four[n / 3];
+    else if (ppn <= 24)
+        *tni = n % 6, *number = four[n / 6];
+    else if (ppn <= 30)
+        *tni = n % 6, *number = five[n / 6];
+    else if (ppn <= 36)
+        *tni = n % 6, *number = six[n / 6];
+    else if (ppn <= 42)
+        *tni = n % 6, *number = seven[n / 6];
+    else
+        *tni = n % 6, *number = eight[n / 6];
+}
+
+static struct ut_process make_process(unsigned int most)
+{
+    return (struct ut_process){.fugaku_cqs = true,
+                               .most_local = most,
+                               .num_cqs = most == 1   ? 9
+                                          : most == 2 ? 4
+                                                      : 3};
+}
+
+Test(cqs, first_cqs_have_the_numbers_of_fugaku)
+{
+    for (unsigned int ppn = 1; ppn <= MOST; ppn++) {
+        struct ut_process process = make_process(ppn);
+        for (unsigned int n = 0; n < ppn; n++) {
+            unsigned int tni, number;
+            look_up(ppn, n, &tni, &number);
+            cr_assert_eq(ut_cq_number(&process, tni, n * process.num_cqs), number,
+                         "local rank %u of %u", n, ppn);
+            cr_assert_eq(ut_cq_of_number(&process, tni, number), n * process.num_cqs,
+                         "local rank %u of %u", n, ppn);
+        }
+    }
+}
+
+Test(cqs, up_to_four_processes_have_their_number_on_every_tni)
+{
+    for (unsigned int ppn = 1; ppn <= 4; ppn++) {
+        struct ut_process process = make_process(ppn);
+        for (unsigned int n = 0; n < ppn; n++) {
+            unsigned int primary, number;
+            look_up(ppn, n, &primary, &number);
+            for (unsigned int tni = 0; tni < UT_NUM_TNIS; tni++)
+                cr_assert_eq(ut_cq_number(&process, tni, n * process.num_cqs), number);
+        }
+    }
+}
+
+Test(cqs, a_number_belongs_to_one_cq)
+{
+    for (unsigned int ppn = 1; ppn <= MOST; ppn++) {
+        struct ut_process process = make_process(ppn);
+        unsigned int cqs = ppn * process.num_cqs;
+        for (unsigned int tni = 0; tni < UT_NUM_TNIS; tni++) {
+            unsigned int found = 0;
+            for (unsigned int id = 0; id < cqs; id++)
+                cr_assert_eq(ut_cq_of_number(&process, tni, ut_cq_number(&process, tni, id)), id,
+                             "CQ %u of %u processes, TNI %u", id, ppn, tni);
+            for (unsigned int number = 0; number < 12 + cqs; number++)
+                found += ut_cq_of_number(&process, tni, number) >= 0;
+            cr_assert_eq(found, cqs, "%u of %u, %u processes", found, cqs, ppn);
+        }
+    }
+}
+
+Test(cqs, without_the_map_numbers_are_ids)
+{
+    struct ut_process process = {.num_cqs = 3};
+
+    for (unsigned int id = 0; id <= UT_MAX_CQ_ID; id++) {
+        cr_assert_eq(ut_cq_number(&process, id % UT_NUM_TNIS, id), id);
+        cr_assert_eq(ut_cq_of_number(&process, id % UT_NUM_TNIS, id), id);
+    }
+}
+
+/* What a launcher does: 1 to 4 blocks of nodes, repeated, not all of them full. */
+static void choose_layout(struct ut_job_layout *layout)
+{
+    char text[200] = "(vector";
+    unsigned int first = 0, blocks = 1 + (unsigned int)rand() % 4;
+    unsigned int size = 1 + (unsigned int)rand() % 200;
+
+    for (unsigned int i = 0; i < blocks; i++) {
+        unsigned int nodes = 1 + (unsigned int)rand() % 5, each = 1 + (unsigned int)rand() % 12;
+        sprintf(text + strlen(text), ",(%u,%u,%u)", first, nodes, each);
+        first += nodes;
+    }
+    strcat(text, ")");
+    cr_assert_eq(ut_job_layout_parse(layout, text, size), 0, "%s", text);
+}
+
+static unsigned int count_most(const struct ut_job_layout *layout)
+{
+    unsigned int most = 1;
+    struct ut_job_place place;
+
+    for (uint32_t rank = 0; rank < layout->size; rank++) {
+        cr_assert_eq(ut_job_layout_place(layout, rank, &place), 0);
+        most = place.local_size > most ? place.local_size : most;
+    }
+    return most;
+}
+
+/* From rank to TNI and CQ by the table, and back to the rank by the library. */
+Test(cqs, calculated_owners_are_found_in_1000_layouts)
+{
+    static struct ut_job_layout layout;
+    unsigned int tried = 0;
+
+    srand(39);
+    while (tried < 1000) {
+        choose_layout(&layout);
+        unsigned int most = count_most(&layout);
+        if (most > MOST)
+            continue;
+        struct ut_process process = make_process(most);
+        for (uint32_t rank = 0; rank < layout.size; rank++) {
+            struct ut_job_place place;
+            unsigned int tni, number;
+            ut_job_layout_place(&layout, rank, &place);
+            look_up(most, place.local_rank, &tni, &number);
+            int32_t cq = ut_cq_of_number(&process, tni, number);
+            cr_assert_geq(cq, 0);
+            cr_assert_eq(ut_job_layout_rank_at(&layout, place.node, (uint32_t)cq / process.num_cqs),
+                         rank, "rank %u of %u, local rank %u of %u", rank, layout.size,
+                         place.local_rank, most);
+        }
+        tried++;
+    }
+}

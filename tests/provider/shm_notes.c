@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A note to another process for which the kernel has no memory is sent later. */
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "../harness/check.h"
+#include "shm/peer_types.h"
+#include "shm/prov_types.h"
+#include "shm/sock.h"
+
+static int fails_with;
+
+ssize_t __real_sendmsg(int fd, const struct msghdr *msg, int flags);
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *msg, int flags);
+
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *msg, int flags)
+{
+    if (fails_with == 0)
+        return __real_sendmsg(fd, msg, flags);
+    errno = fails_with;
+    return -1;
+}
+
+static int count_notes(int fd, enum sp_dgram_type type)
+{
+    struct sp_dgram d;
+    int n = 0;
+
+    while (recv(fd, &d, sizeof(d), MSG_DONTWAIT) == (ssize_t)sizeof(d))
+        n += d.type == type;
+    return n;
+}
+
+/* Was the timer started? It is not afterwards. */
+static bool timer_was_on(struct sp_prov *prov)
+{
+    struct itimerspec left, never = {.it_value = {0}};
+    uint64_t count;
+
+    CHECK(timerfd_gettime(prov->timer_fd, &left) == 0);
+    bool on = left.it_value.tv_nsec > 0 || read(prov->timer_fd, &count, sizeof(count)) > 0;
+    CHECK(timerfd_settime(prov->timer_fd, 0, &never, NULL) == 0);
+    prov->timer_on = 0;
+    return on;
+}
+
+static void check(struct sp_peer *peer, int other, int error, bool sent_again)
+{
+    fails_with = error;
+    sp_send_note(peer, SP_DGRAM_BELL);
+    CHECK(count_notes(other, SP_DGRAM_BELL) == 0);
+    CHECK(timer_was_on(peer->prov) == sent_again);
+    sp_send_owed_notes(peer->prov); /* there is still no memory */
+    CHECK(timer_was_on(peer->prov) == sent_again);
+    fails_with = 0;
+    sp_send_owed_notes(peer->prov);
+    CHECK(count_notes(other, SP_DGRAM_BELL) == (sent_again ? 1 : 0));
+    sp_send_owed_notes(peer->prov);
+    CHECK(count_notes(other, SP_DGRAM_BELL) == 0);
+    CHECK(!timer_was_on(peer->prov));
+}
+
+int main(void)
+{
+    static struct sp_prov prov;
+    struct sp_peer peer = {.prov = &prov};
+    int fds[2];
+
+    CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, fds) == 0);
+    prov.timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK);
+    prov.peers = &peer;
+    peer.fd = fds[0];
+    check(&peer, fds[1], ENOMEM, true);
+    check(&peer, fds[1], ENOBUFS, true);
+    check(&peer, fds[1], EAGAIN, false); /* the other process has notes to read */
+    check(&peer, fds[1], EPIPE, false);
+    return 0;
+}
