@@ -49,7 +49,7 @@ program() {
 }
 
 # ignored codes that nobody is warned of, on purpose: see utofu_ext.h
-free_to_ignore='utofu_profile_start|utofu_profile_stop|utofu_wait_vcqs'
+free_to_ignore='utofu_profile_seen|utofu_profile_start|utofu_profile_stop|utofu_wait_vcqs'
 
 program wrong.c ''
 program right.c 'rc |= '
