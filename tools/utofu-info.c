@@ -23,7 +23,7 @@ enum { STATUS_FAILED = 1, STATUS_USAGE = 2, OUT_BYTES = 1 << 16, OTHERS_WAIT_S =
 enum { MAX_CODES = 128 };
 
 static struct {
-    bool environment, check, all, json, report, check_list;
+    bool environment, check, all, json, report, check_list, env;
     const char *report_file;                /* NULL: named after the host */
     const struct ut_code *codes[MAX_CODES]; /* to explain */
     size_t num_codes;
@@ -60,6 +60,9 @@ static void print_help(void)
            "  -a, --all          every process prints\n"
            "      --explain CODE...  what return codes mean and what to do about them:\n"
            "                     numbers, names with or without UTOFU_ERR_, or all\n"
+           "      --env          lines for the shell that an installation into a folder of\n"
+           "                     its own needs, for compilers, programs and man:\n"
+           "                     eval \"$(PREFIX/bin/utofu-info --env)\"\n"
            "      --check-list   the findings of UTOFU_CHECK, what each means, what to do\n"
            "                     instead\n"
            "      --json         one line of JSON\n"
@@ -102,9 +105,30 @@ static void read_codes(int argc, char **argv)
         read_code(argv[optind++]);
 }
 
+static void refuse_combinations(int argc)
+{
+    if (opt.environment && opt.check)
+        usage_error("-e and --check do not go together");
+    if (opt.report && (opt.environment || opt.check || opt.all || opt.json || opt.num_codes))
+        usage_error("--report goes together with no other option");
+    if (opt.report_file && !*opt.report_file)
+        usage_error("--report= wants a file, or -");
+    if (opt.num_codes && (opt.environment || opt.check || opt.all))
+        usage_error("--explain does not go together with -e, --check and --all");
+    if (opt.check_list &&
+        (opt.environment || opt.check || opt.all || opt.json || opt.report || opt.num_codes))
+        usage_error("--check-list goes together with no other option");
+    if (opt.env && argc > 2)
+        usage_error("--env goes together with no other option");
+#ifndef UT_HAVE_JANSSON
+    if (opt.json)
+        usage_error("it was built without jansson, so it has no --json");
+#endif
+}
+
 static void read_options(int argc, char **argv)
 {
-    enum { JSON = 256, EXPLAIN, CHECK_LIST };
+    enum { JSON = 256, EXPLAIN, CHECK_LIST, ENV };
     static const struct option longs[] = {
         {"environment", no_argument, NULL, 'e'},
         {"check", no_argument, NULL, 'c'},
@@ -112,6 +136,7 @@ static void read_options(int argc, char **argv)
         {"all", no_argument, NULL, 'a'},
         {"json", no_argument, NULL, JSON},
         {"explain", required_argument, NULL, EXPLAIN},
+        {"env", no_argument, NULL, ENV},
         {"check-list", no_argument, NULL, CHECK_LIST},
         {"help", no_argument, NULL, 'h'},
         {"version", no_argument, NULL, 'V'},
@@ -141,6 +166,9 @@ static void read_options(int argc, char **argv)
         case EXPLAIN:
             read_codes(argc, argv);
             break;
+        case ENV:
+            opt.env = true;
+            break;
         case CHECK_LIST:
             opt.check_list = true;
             break;
@@ -163,21 +191,7 @@ static void read_options(int argc, char **argv)
     }
     if (optind < argc)
         usage_error("it takes no arguments, and there is '%s'", argv[optind]);
-    if (opt.environment && opt.check)
-        usage_error("-e and --check do not go together");
-    if (opt.report && (opt.environment || opt.check || opt.all || opt.json || opt.num_codes))
-        usage_error("--report goes together with no other option");
-    if (opt.report_file && !*opt.report_file)
-        usage_error("--report= wants a file, or -");
-    if (opt.num_codes && (opt.environment || opt.check || opt.all))
-        usage_error("--explain does not go together with -e, --check and --all");
-    if (opt.check_list &&
-        (opt.environment || opt.check || opt.all || opt.json || opt.report || opt.num_codes))
-        usage_error("--check-list goes together with no other option");
-#ifndef UT_HAVE_JANSSON
-    if (opt.json)
-        usage_error("it was built without jansson, so it has no --json");
-#endif
+    refuse_combinations(argc);
 }
 
 #ifdef UT_HAVE_JANSSON
@@ -243,6 +257,8 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IOFBF, OUT_BYTES); /* keeps the output of a process together */
     if (opt.environment)
         return show_environment();
+    if (opt.env)
+        return info_print_shell_lines() ? STATUS_FAILED : 0;
     if (opt.check || opt.report)
         info_hear_warnings();
     if ((opt.check || opt.report) && ut_process_environment() == 0 &&

@@ -11,6 +11,7 @@
 #include "output.h"
 #include "run/cores.h"
 #include "run/guard.h"
+#include "run/mpi.h"
 #include "run/sink.h"
 
 #include <errno.h>
@@ -116,9 +117,13 @@ static void print_help(void)
            "killed, even by SIGKILL, so is the job, with all that it started in its process\n"
            "group. Nobody waits for a reader that takes no output: signals and --timeout\n"
            "work all the same, and what is not read 3 seconds after a failure is lost.\n\n"
+           "On several hosts mpirun or srun starts the same program, without MPI in it:\n"
+           "docs/guide/hosts.md shows how, and how without either.\n\n"
            "Threads of a process stay on its core, the library's own among them: --bind none\n"
            "is for programs that compute with several threads. Only cores count that\n"
            "utofurun itself may use (taskset, cpuset of a container).\n\n"
+           "A program that is linked with an MPI library is for mpirun: utofurun says so,\n"
+           "and starts it all the same.\n\n"
            "Variables set for the processes:\n"
            "  UTOFU_RANK         rank of the process, from 0\n"
            "  UTOFU_SIZE         number of processes, N\n"
@@ -178,6 +183,21 @@ static void rename_np(int argc, char **argv)
     }
 }
 
+static void __attribute__((noreturn)) refuse_option(const char *word)
+{
+    static const char *const of_hosts[] = {"-H", "--host",
+                                           "--machinefile"}; /* also how they begin */
+
+    for (size_t i = 0; i < sizeof(of_hosts) / sizeof(of_hosts[0]); i++)
+        if (strncmp(word, of_hosts[i], strlen(of_hosts[i])) == 0)
+            usage_error(
+                "%s: utofurun starts processes of one machine only; on several hosts mpirun "
+                "--host a,b, mpiexec -hosts a,b or srun -N 2 --mpi=pmix starts the same "
+                "program (docs/guide/hosts.md)",
+                word);
+    usage_error("unknown option %s", word);
+}
+
 static void read_options(int argc, char **argv)
 {
     enum { NODES = 256, TIMEOUT, TAG_OUTPUT, BIND };
@@ -221,7 +241,7 @@ static void read_options(int argc, char **argv)
         case ':':
             usage_error("%s needs a value", argv[optind - 1]);
         default:
-            usage_error("unknown option %s", argv[optind - 1]);
+            refuse_option(argv[optind - 1]);
         }
     }
     opt.command = argv + optind;
@@ -843,6 +863,17 @@ static void finish_output(int64_t limit)
     }
 }
 
+/* Only a warning: a program may decide at run time whether it calls MPI_Init. */
+static void warn_of_mpi(void)
+{
+    char library[64];
+
+    if (run_mpi_library(opt.command[0], library, sizeof(library)))
+        say("warning: %s is linked with %s: use mpirun; with utofurun each process is an MPI job "
+            "of its own",
+            opt.command[0], library);
+}
+
 int main(int argc, char **argv)
 {
     int64_t limit;
@@ -861,6 +892,7 @@ int main(int argc, char **argv)
         say("out of memory");
         return 1;
     }
+    warn_of_mpi();
     rc = open_root();
     if (rc != 0) {
         say("cannot open the rendezvous socket: %s", strerror(-rc));

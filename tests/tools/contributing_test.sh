@@ -54,8 +54,11 @@ ln -s "$build" "$folder/tree/build"
 "$meson" test -C "$build" --list --no-rebuild >"$folder/tests" 2>/dev/null || { echo 'meson test --list fails'; exit 1; }
 
 number=0
+declare -A seen
 while read -r command; do
     number=$((number + 1))
+    [ -z "${seen[$command]-}" ] || continue # on both pages
+    seen[$command]=1
     : >"$folder/out"
     eval "words=($command)"
     # shellcheck disable=SC2154 # by eval
@@ -76,6 +79,13 @@ while read -r command; do
     'scripts/mutate '[a-z]*) grep -q "^\[$2\]\|\"$2\"" "$source/tests/mutations.toml" || fail 'no such mutation' ;;
     scripts/*) has_options "$@" ;;
     build/tests/*) ran "$@" ;;
+    'tests/tutorial/check_tutorial.py fix '*)
+        if ! grep -q " $2 SOURCES BUILD PAGE" "$source/$1" || [ ! -e "$source/docs/tutorial/en/$5.md" ]; then
+            fail "check_tutorial.py has no $2, or the tutorial no $5"
+        fi ;;
+    'build/tools/utofurun '*)
+        program=${*: -1}
+        grep -q "^build ${program#build/}: " "$build/build.ninja" || fail "there is no $program" ;;
     *) fail 'is not known here: how is it tried?' ;;
     esac
 done < <(sed -n '/^```sh/,/^```/{/^```/d;s/ *#.*//;/./p}' "$source/CONTRIBUTING.md" "$source/docs/reference/tests.md")

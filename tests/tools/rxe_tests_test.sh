@@ -37,7 +37,7 @@ echo x >>"$VM_STARTS"
 while [ "$1" != -- ]; do shift; done
 shift
 RXE_SHARED=$(mktemp -d)
-export RXE_HOST=0 RXE_HOSTS=1 RXE_NETDEV=veth0 RXE_SHARED VM_PID=$RXE_SHARED/pid
+export RXE_UPTIME=0 RXE_HOST=0 RXE_HOSTS=1 RXE_NETDEV=veth0 RXE_SHARED VM_PID=$RXE_SHARED/pid
 trap 'kill -9 $child; rm -rf "$RXE_SHARED"; exit 143' TERM
 setsid "$@" &
 child=$!

@@ -313,6 +313,12 @@ static void port_remedy(const struct prov_port *port, struct info_check *c)
         remedy(
             c,
             "name its network in UTOFU_VERBS_SUBNETS, or unset that; ip addr shows the networks");
+    else if (strstr(port->why_not, "has the address of"))
+        remedy(c, "take the ports out of the bond and give each an address of its own (ip addr), "
+                  "or bond ports of one adapter only");
+    else if (strstr(port->why_not, "other network namespaces"))
+        remedy(c, "run the container in the network namespace of the host (--network host), or "
+                  "give it an interface of the adapter with an address (macvlan, VLAN)");
     else if (strstr(port->why_not, "no address") &&
              ut_env_num(UT_ENV_VERBS_CONNECT) == UT_VERBS_CONNECT_RDMACM &&
              strcmp(port->link, "InfiniBand") == 0)

@@ -88,6 +88,8 @@ void info_print(const struct info *info);
 void info_print_environment(void);
 /* The findings of UTOFU_CHECK. */
 void info_print_findings(void);
+/* shell.c: prints the lines of --env. Returns non-zero if the program does not find its folder. */
+int info_print_shell_lines(void);
 void info_print_codes(const struct ut_code *const *codes, size_t num);
 /* With only_failed, only failed checks; prefix is printed before every line. */
 void info_print_checks(const struct info_checks *checks, bool only_failed, const char *prefix);

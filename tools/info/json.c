@@ -98,6 +98,7 @@ static json_t *port_value(const struct prov_port *port)
         json_object_set_new(value, "data_in_order_unit", json_integer(port->order_unit));
         json_object_set_new(value, "relaxed_keys", json_boolean(port->relaxed_keys));
         json_object_set_new(value, "data_in_order_why", text_value(port->order_why));
+        json_object_set_new(value, "long_puts", text_value(port->parts));
         json_object_set_new(value, "ece_vendor", json_integer(port->ece_vendor));
         json_object_set_new(value, "ece_options", json_integer(port->ece_options));
     } else {

@@ -190,6 +190,8 @@ static void print_ports(const struct info *info)
             label("");
             printf("at most %u connections of this process\n", p->max_conns);
         }
+        label("");
+        printf("%s\n", p->parts);
         print_receives(p);
         label("");
         printf("TNI");

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes recordings (src/record/format.h) of programs that never ran."""
+import os
+import struct
+
+PUT, GET, ARMW, NOP, TCQ_POLL, MRQ_POLL, FREE, SET, START, RESULT, ENTER, LEAVE, SEEN = range(8, 21)
+VCQ, GATE = 1, 2
+NO_PATH = (255, 255, 255)
+SESSION = 4
+
+
+def read_flags(header):
+    """The values of UTOFU_ONESIDED_FLAG_* and UTOFU_MRQ_TYPE_*, from utofu.h."""
+    import re
+    with open(header, encoding="utf-8") as file:
+        text = file.read()
+    flags = {name: 1 << int(bit) for name, bit in
+             re.findall(r"#define UTOFU_ONESIDED_FLAG_(\w+)\s+\(1UL << (\d+)\)", text)}
+    types = dict(re.findall(r"UTOFU_MRQ_TYPE_(\w+)\s*=\s*(\d+)", text))
+    return flags, {name: int(value) for name, value in types.items()}
+
+
+def number(value):
+    out = bytearray()
+    while value > 0x7f:
+        out.append(value & 0x7f | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def signed(value):
+    return number(value << 1 if value >= 0 else (-value << 1) - 1)
+
+
+def checksum(content):
+    factor, mask = 0x9e3779b97f4a7c15, 0xffffffffffffffff
+    h = ((0xcbf29ce484222325 ^ len(content)) * factor) & mask
+    whole = len(content) // 8 * 8
+    for word, in struct.iter_unpack("<Q", content[:whole]):
+        h = ((h ^ word) * factor) & mask
+    last = int.from_bytes(content[whole:], "little")
+    return ((h ^ last) * factor & mask) >> 32
+
+
+def block(kind, content):
+    return kind + struct.pack("<II", len(content), checksum(content)) + content
+
+
+def coords_of(node):
+    return (node // 12 % 256, 0, 0, node % 2, node // 2 % 3, node // 6 % 2)
+
+
+class Thread:
+    """The calls of one thread. A VCQ is (rank, TNI, CQ); times are in ns."""
+
+    def __init__(self, job, rank):
+        self.job, self.rank, self.content, self.records = job, rank, bytearray(), 0
+        self.vcqs, self.gates, self.last, self.stadd, self.now = {}, {}, 0, 0, 0
+
+    def define_vcq(self, vcq):
+        if vcq not in self.vcqs:
+            rank, tni, cq = vcq
+            coords = bytes(self.job.coords(rank))
+            flags = self.job.session.get(vcq, 0) + 1 if rank == self.rank else 0
+            self.vcqs[vcq] = len(self.vcqs)
+            path = self.job.paths.get((self.rank, vcq), coords[3:])
+            self.content += bytes([VCQ]) + number(self.vcqs[vcq]) + struct.pack("<Q", rank << 8 | tni) + coords \
+                + number(tni) + number(cq) + number(0) + bytes(path) + number(flags)
+            self.records += 1
+        return number(self.vcqs[vcq])
+
+    def define_gate(self, gate):
+        if gate is None:
+            return None
+        if gate not in self.gates:
+            rank, tni, index = gate
+            self.gates[gate] = len(self.gates)
+            self.content += bytes([GATE]) + number(self.gates[gate]) \
+                + struct.pack("<Q", rank << 16 | tni << 8 | index) + bytes(self.job.coords(rank)) + number(tni) \
+                + number(index)
+            self.records += 1
+        return self.gates[gate]
+
+    def timed(self, op, body, at=None, compute=0, same_call=False):
+        self.now = self.job.tick() if at is None else at
+        self.content += bytes([op | (0x80 if same_call else 0)]) + number(self.now - self.last) \
+            + number(compute) + body
+        self.last = self.now
+        self.records += 1
+        return self
+
+    def comm(self, op, vcq, remote, length, flags, stadd=0, edata=0, sps=0, path=None, **more):
+        own, far = self.define_vcq(vcq), self.define_vcq(remote)
+        body = own + far + number(length) + number(flags)
+        body += bytes([sps | (1 << 4 if path else 0)]) + (bytes(path) if path else b"")
+        body += number(edata) + number(0) + signed(stadd - self.stadd)
+        self.stadd = stadd
+        return self.timed(op, body, **more)
+
+    def put(self, vcq, remote, length, flags, **more):
+        return self.comm(PUT, vcq, remote, length, flags, **more)
+
+    def tcq(self, vcq, **more):
+        own = self.define_vcq(vcq)
+        return self.timed(TCQ_POLL, own + number(0), **more)
+
+    def mrq(self, vcq, kind, remote, edata=0, **more):
+        own, far = self.define_vcq(vcq), self.define_vcq(remote)
+        return self.timed(MRQ_POLL, own + number(0) + number(self.job.types[kind]) + far + number(edata), **more)
+
+    def region(self, name, enter=True, **more):
+        return self.timed(ENTER if enter else LEAVE, number(len(name)) + name.encode(), **more)
+
+    def seen(self, stadd, length, **more):
+        return self.timed(SEEN, number(stadd) + number(length), **more)
+
+    def set(self, gate, sources, targets):
+        ids = [self.define_gate(gate)] + [self.define_gate(g) for g in (*sources, *targets)]
+        body = number(ids[0]) + b"".join(number(0 if i is None else i + 1) for i in ids[1:]) + bytes(NO_PATH)
+        return self.timed(SET, body)
+
+    def start(self, gate):
+        index = self.define_gate(gate)
+        return self.timed(START, number(index) + number(0))
+
+    def result(self, gate):
+        index = self.define_gate(gate)
+        return self.timed(RESULT, number(index) + number(0))
+
+
+class Job:
+    """A recorded job of `size` ranks, one a node."""
+
+    def __init__(self, size, header, coords=coords_of):
+        self.flags, self.types = read_flags(header)
+        self.size, self.coords, self.clock, self.session, self.paths = size, coords, 1000, {}, {}
+        self.threads = [Thread(self, rank) for rank in range(size)]
+
+    def tick(self):
+        self.clock += 1000
+        return self.clock
+
+    def flag(self, *names):
+        return sum(self.flags[name] for name in names)
+
+    def bytes_of(self, rank):
+        t = self.threads[rank]
+        head = number(2) + number(rank) + number(self.size) + number(3) + b"job" + struct.pack("<Q", 1) \
+            + bytes(self.coords(rank)) + signed(0) + number(0) + bytes(16)
+        calls = block(b"C", number(0) + struct.pack("<Q", 0) + bytes(t.content)) if t.content else b""
+        return b"UTOFUREC" + block(b"H", head) + calls + block(b"E", number(t.records) + bytes(16))
+
+    def write(self, folder, name="t"):
+        """Each rank also has a VCQ on TNI 0 and one on TNI 1, which it may never use, and those that others use."""
+        paths = []
+        used = {vcq for thread in self.threads for vcq in thread.vcqs}
+        for thread in self.threads:
+            for vcq in sorted(used | {(thread.rank, 0, 0), (thread.rank, 1, 0)}):
+                if vcq[0] == thread.rank:
+                    thread.define_vcq(vcq)
+        for rank in range(self.size):
+            paths.append(os.path.join(folder, f"{name}.{rank}.rec"))
+            with open(paths[-1], "wb") as file:
+                file.write(self.bytes_of(rank))
+        return paths

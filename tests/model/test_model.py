@@ -1,0 +1,696 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""utofu-model: its figures for programs that run here, and properties of recordings made up here.
+
+usage: test_model.py GROUP, with UTOFURUN, MODEL, TABLES and PATTERNS naming the programs, MACHINE the
+file of Fugaku's parameters, and HEADER utofu.h.
+"""
+import glob
+import json
+import os
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+import recordings  # noqa: E402
+
+failures = 0
+RUN, MODEL, TABLES, PATTERNS, MACHINE, HEADER, EXAMPLES, ADAPTER = (
+    os.environ.get(name)
+    for name in ("UTOFURUN", "MODEL", "TABLES", "PATTERNS", "MACHINE", "HEADER", "EXAMPLES", "ADAPTER"))
+
+
+def check(name, good, text=""):
+    global failures
+    print(f"{'ok' if good else 'FAILED'}: {name}{'' if good else ': ' + str(text)}")
+    failures += not good
+
+
+def near(name, got, want, part):
+    check(f"{name}: {got:.3f}, expected {want:.3f}", abs(got - want) <= part * want,
+          f"{100 * (got / want - 1):.1f} % off")
+
+
+def model(paths, *options, machine=None):
+    return subprocess.run([MODEL, "-m", machine or MACHINE, *options, *paths], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True, timeout=500)
+
+
+def predict(paths, *options, machine=None):
+    run = model(paths, "--json", *options, machine=machine)
+    if run.returncode != 0:
+        check("utofu-model", False, run.stderr)
+        sys.exit(1)
+    return json.loads(run.stdout)
+
+
+def regions(result):
+    return {r["name"]: r for r in result["regions"]}
+
+
+def record(folder, name, ranks, command, before=(), **env):
+    for old in glob.glob(os.path.join(folder, f"{name}.*.rec")):
+        os.unlink(old)
+    run = subprocess.run([*before, RUN, "-n", str(ranks), "--nodes", str(ranks), *command], stdout=subprocess.PIPE,
+                         stderr=subprocess.STDOUT, text=True, timeout=500,
+                         env={**os.environ, "UTOFU_TRACE": f"{folder}/{name}.rec,record=1", **env})
+    paths = sorted(glob.glob(os.path.join(folder, f"{name}.*.rec")))
+    if run.returncode != 0 or len(paths) != ranks:
+        check(f"recording {' '.join(command)}", False, f"{len(paths)} recordings; {run.stdout}")
+        sys.exit(1)
+    return paths
+
+
+def changed_machine(folder, *changes):
+    """A machine file with (pattern, replacement) changes."""
+    with open(MACHINE, encoding="utf-8") as file:
+        text = file.read()
+    for old, new in changes:
+        text, n = re.subn(old, new, text, flags=re.M)
+        assert n, old
+    path = os.path.join(folder, "machine.toml")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    return path
+
+
+#
+# Figures of Fugaku: docs/guide/model.md has their source
+#
+
+ROUNDS = 12
+
+
+def test_tables(folder):
+    def run(case):
+        return regions(predict(record(folder, case, 12, [TABLES, case, str(ROUNDS)])))
+    put, get, armw, windows, ring = map(run, ("put", "get", "armw", "windows", "ring"))
+    for distance, low, high in ((1, 0.97, 0.99), (2, 1.04, 1.08), (3, 1.13, 1.13)):
+        near(f"put over {distance} links", put[f"put distance {distance}"]["mean_us"] / ROUNDS / 2,
+             (low + high) / 2, 0.1)
+    for distance, value in ((1, 1.495), (2, 1.65), (3, 1.80)):
+        near(f"get over {distance} links", get[f"get distance {distance}"]["mean_us"] / ROUNDS, value, 0.1)
+    for distance, value in ((1, 1.335), (2, 1.49), (3, 1.63)):
+        near(f"armw8 over {distance} links", armw[f"armw distance {distance}"]["mean_us"] / ROUNDS, value, 0.1)
+    for size, puts, gets in ((1024, 3.49, 3.48), (4096, 6.18, 6.12), (16384, 6.32, 6.31), (65536, 6.32, 6.31)):
+        for kind, value in (("put", puts), ("get", gets)):
+            took = windows[f"{kind} window {size}"]["mean_us"]
+            near(f"{kind}s of {size} B, 8 in flight, GB/s", 8 * ROUNDS * size / took / 1e3, value, 0.1)
+    for size, value in ((2080, 1.56), (4160, 1.83), (8320, 2.49), (16640, 3.81), (33280, 6.75), (66560, 11.70)):
+        near(f"hop of a ring of {size} B", ring[f"ring {size}"]["mean_us"] / ROUNDS / 12, value, 0.1)
+
+
+def test_patterns(folder):
+    links = regions(predict(record(folder, "links", 3, [PATTERNS, "links", "10", "65536"])))
+    one = links["one put"]["max_us"]
+    check("two puts over one link take twice as long",
+          1.75 < links["two puts, one link"]["max_us"] / one < 2.05, links)
+    check("two puts over two links take hardly longer",
+          links["two puts, two links"]["max_us"] / one < 1.15, links)
+    stripe = regions(predict(record(folder, "stripe", 2, [PATTERNS, "stripe", "10", "65536"])))
+    rate = [n * 10 * 65536 / stripe[f"stripe {n}"]["max_us"] / 1e3 for n in range(1, 7)]
+    check("several TNIs to a neighbour get no more than the link has", max(rate) < 6.5, rate)
+    check("and no less than one TNI", min(rate[1:]) > rate[0], rate)
+    result = predict(record(folder, "lengths", 2, [PATTERNS, "lengths", "1000", "60000"]))
+    received = sum(t["bytes"] for t in result["tnis"] if "receiving" in t["name"] and "node 1" in t["name"])
+    check("puts of different lengths to one address are told apart", 30e6 < received < 31e6, received)
+    barrier = {}
+    for ranks in (2, 4, 8):
+        paths = record(folder, "barrier", ranks, [PATTERNS, "barrier", "20"])
+        barrier[ranks] = regions(predict(paths))["barrier"]["mean_us"]
+    check("a barrier takes longer the deeper its circuit is", barrier[2] < barrier[4] < barrier[8], barrier)
+
+
+def time_in(folder, command, region, ranks=12, **how):
+    """Of the rank that begins the region first: when the others begin depends on the meeting before, which
+    looks at the clock. Without a region: of the job."""
+    result = predict(record(folder, "same", ranks, command, **how))
+    return regions(result)[region]["max_us"] if region else result["time_us"]
+
+
+def test_told(folder):
+    """What is concluded from repetitions is what the program says itself."""
+    for case in ("halo", "allgather", "doubling"):
+        command = [PATTERNS, case, "60", "4096"]
+        near(f"{case}: concluded as told", time_in(folder, command, case), time_in(folder, command + ["tell"], case),
+             0.03)
+
+
+def same_everywhere(folder, name, *what):
+    """The schedule of this machine, and the provider, have no influence."""
+    shm = time_in(folder, *what)
+    burners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(20)]
+    try:
+        loaded = time_in(folder, *what)
+    finally:
+        for burner in burners:
+            burner.kill()
+            burner.wait()
+    near(f"{name} beside 20 other processes", loaded, shm, 0.03)
+    near(f"{name} over libfabric", time_in(folder, *what, UTOFU_PROVIDER="ofi"), shm, 0.03)
+    if ADAPTER:
+        verbs = time_in(folder, *what, before=(ADAPTER, "--profile", "rxe", "--"), UTOFU_PROVIDER="verbs")
+        near(f"{name} over verbs", verbs, shm, 0.03)
+
+
+def test_same(folder):
+    for name, command, region in (("ring", [TABLES, "ring", "6"], "ring 8320"),
+                                  ("halo", [PATTERNS, "halo", "60", "4096"], "halo"),
+                                  ("halo, told", [PATTERNS, "halo", "12", "4096", "tell"], "halo"),
+                                  ("allgather", [PATTERNS, "allgather", "60", "4096"], "allgather"),
+                                  # concluded over shared memory alone: docs/guide/model.md
+                                  ("doubling, told", [PATTERNS, "doubling", "60", "4096", "tell"], "doubling")):
+        same_everywhere(folder, name, command, region)
+    for name in ("pingpong_notice", "halo_exchange", "session_ring", "barrier_sum"):
+        same_everywhere(folder, name, [os.path.join(EXAMPLES, name)], None, EXAMPLE_RANKS[name])
+
+
+EXAMPLE_RANKS = {"pingpong_notice": 2, "halo_exchange": 4, "session_ring": 4,
+                 "progress_by_get": 2, "reserved_stag": 2, "barrier_sum": 5, "reduction": 4, "work_queue": 3}
+
+
+def test_record(folder):
+    """Programs that were not written for it are recorded and replayed."""
+    for name, ranks in EXAMPLE_RANKS.items():
+        paths = record(folder, name, ranks, [os.path.join(EXAMPLES, name)], UTOFU_STATS="job,json,file=" + folder
+                       + "/stats.json")
+        run = model(paths, "--json")
+        check(f"{name} is replayed", run.returncode == 0, run.stderr)
+        with open(folder + "/stats.json", encoding="utf-8") as file:
+            counted = json.load(file)["counters"]
+        comms = sum(counted.get(kind, {}).get("total", 0) for kind in ("puts", "gets", "armws", "nops", "barriers"))
+        size = sum(os.path.getsize(path) for path in paths)
+        check(f"{name}: {size} bytes of {comms} communications are at most 100 each",
+              size <= 100 * comms + 1000 * ranks)
+    check("a recording that reaches its limit is not a whole one", limited(folder))
+
+
+def limited(folder):
+    run = subprocess.run([RUN, "-n", "12", TABLES, "windows", "1500"], stdout=subprocess.PIPE,
+                         stderr=subprocess.STDOUT, text=True, timeout=500,
+                         env={**os.environ, "UTOFU_TRACE": f"{folder}/limit.rec,record=1,limit=1"})
+    refused = model([f"{folder}/limit.0.rec"])
+    return "the limit of UTOFU_TRACE is reached" in run.stdout and refused.returncode == 1 and \
+        "the recording ends here, without its end" in refused.stderr
+
+
+#
+# Properties, of recordings that are made up
+#
+
+def one_put(flags, length=8, to=1, size=12):
+    job = recordings.Job(size, HEADER)
+    t = job.threads[0]
+    t.put((0, 0, 0), (to, 0, 0), length, job.flag(*flags))
+    return job
+
+
+def parameters():
+    with open(MACHINE, encoding="utf-8") as file:
+        return {k: float(v) for k, v in re.findall(r"^(\w+) = ([\d.]+)", file.read(), re.M)}
+
+
+def time_of(folder, job, *options, machine=None):
+    return predict(job.write(folder), *options, machine=machine)["time_us"] * 1e3
+
+
+def put_and_see(length, to, size=12):
+    """Rank 0 puts to another rank, which has seen it."""
+    job = one_put((), length, to, size)
+    job.threads[to].seen(0, length)
+    return job
+
+
+def test_sums(folder):
+    p = parameters()
+    for length, packets in ((8, 1), (1920, 1), (1921, 2), (19200, 10)):
+        wire = (length + packets * p["overhead"]) / 6.8
+        first = min(length, 1920) / p["packet_rate"]
+        want = p["call_ns"] + p["send_ns"] + first + p["hop_ns"] + wire + p["receive_ns"] + p["see_ns"]
+        near(f"put of {length} B without contention, the sum of its parts",
+             time_of(folder, put_and_see(length, 1)), want, 0.001)
+    hops = {1: 1, 2: 1, 3: 2, 4: 1, 9: 3, 11: 3}
+    base = time_of(folder, put_and_see(8, 1)) - p["hop_ns"]
+    for to, links in hops.items():
+        near(f"put from node 0 to node {to} passes {links} links", time_of(folder, put_and_see(8, to)),
+             base + links * p["hop_ns"], 0.001)
+    wait = recordings.Job(12, HEADER)
+    wait.threads[0].timed(recordings.NOP, number_of_nop(wait), compute=5000)
+    near("compute counts as often as asked", time_of(folder, wait, "--compute", "2")
+         - time_of(folder, wait), 10000, 0.001)
+
+
+def number_of_nop(job):
+    """The body of a NOP."""
+    index = job.threads[0].define_vcq((0, 0, 0))
+    return index + index + recordings.number(0) * 2 + b"\0" + recordings.number(0) * 3
+
+
+def test_bytes(folder):
+    job = recordings.Job(12, HEADER)
+    lengths = {}
+    for rank in range(12):
+        for k, to in enumerate(range(12)):
+            lengths[rank, to] = 100 * rank + 5000 * k + 8
+            job.threads[rank].put((rank, 0, 0), (to, 0, 0), lengths[rank, to], 0)
+    result = predict(job.write(folder))
+    sent = sum(lengths[rank, to] for rank in range(12) for to in range(12))
+    tnis = {t["name"]: t["bytes"] for t in result["tnis"]}
+    check("TNIs receive what was put to them",
+          all(bytes_ == sum(lengths[rank, int(re.search(r"node (\d+)", name)[1])] for rank in range(12))
+              for name, bytes_ in tnis.items() if "receiving" in name), tnis)
+    check("no link carries more than was put", all(link["bytes"] <= sent for link in result["links"]))
+    single = predict(one_put((), 5000, 9).write(folder))
+    check("each link of the route carries the bytes once", [link["bytes"] for link in single["links"]] == [5000] * 3,
+          single["links"])
+
+
+def two_puts(targets, length=100000, paths=None):
+    """From rank 0, by two TNIs; the local notices are waited for."""
+    job = recordings.Job(12, HEADER)
+    job.paths = paths or {}
+    t = job.threads[0]
+    for tni, to in enumerate(targets):
+        t.put((0, tni, 0), (to, tni, 0), length, job.flag("LOCAL_MRQ_NOTICE"))
+    for tni, to in enumerate(targets):
+        t.mrq((0, tni, 0), "LCL_PUT", (to, tni, 0))
+    return job
+
+
+def test_contention(folder):
+    one, same, other = (time_of(folder, two_puts(targets)) for targets in ([1], [1, 1], [1, 2]))
+    near("two long puts over one link", same / one, 2, 0.06)
+    near("two long puts over two links", other / one, 1, 0.04)
+    job = recordings.Job(12, HEADER)  # two senders, one TNI that receives
+    for rank in (1, 2):
+        job.threads[rank].put((rank, 0, 0), (0, 0, 0), 100000, job.flag("LOCAL_MRQ_NOTICE"))
+        job.threads[rank].mrq((rank, 0, 0), "LCL_PUT", (0, 0, 0))
+    near("two senders to one TNI, over two links", time_of(folder, job) / one, 2, 0.06)
+    job = two_puts([1, 1], paths={(0, (1, 1, 0)): (1, 1, 0)})  # by way of the node at b = 1
+    near("two long puts to one neighbour by two paths", time_of(folder, job) / one, 1, 0.06)
+
+
+def streams(transfers, ranks=12, length=400000, kind=recordings.PUT, same=1, **more):
+    """Each of (from, TNI, to, TNI[, path]): `same` long transfers at once, whose local notices are waited for. CQs are
+    numbered by ranks, as processes of a node have different ones."""
+    job = recordings.Job(ranks, HEADER, **more)
+    notice = {recordings.PUT: "LCL_PUT", recordings.GET: "LCL_GET", recordings.ARMW: "LCL_ARMW"}[kind]
+    for rank, tni, to, far, *path in transfers:
+        for _ in range(same):
+            job.threads[rank].comm(kind, (rank, tni, rank), (to, far, to), length, job.flag("LOCAL_MRQ_NOTICE"),
+                                   path=path[0] if path else None)
+    for rank, tni, to, far, *path in transfers:
+        for _ in range(same):
+            job.threads[rank].mrq((rank, tni, rank), notice, (to, far, to))
+    return job
+
+
+def six_neighbours(rank):
+    """Rank 0 in the middle, with one neighbour at each of the ports a, b+, b-, c, y+, z+."""
+    return ((0,) * 6, (0, 0, 0, 1, 0, 0), (0, 0, 0, 0, 1, 0), (0, 0, 0, 0, 2, 0), (0, 0, 0, 0, 0, 1),
+            (0, 1, 0, 0, 0, 0), (0, 0, 1, 0, 0, 0))[rank]
+
+
+def test_tnis(folder):
+    """Several TNIs, and several flights on one of them."""
+    one = time_of(folder, streams([(0, 0, 1, 0)]))
+    for n in (2, 4, 6):
+        same = time_of(folder, streams([(0, t, 1, t) for t in range(n)]))
+        near(f"{n} TNIs to a neighbour share the link", same / one, n, 0.06)
+        gets = time_of(folder, streams([(0, t, 1, t) for t in range(n)], kind=recordings.GET))
+        near(f"so do gets by {n} TNIs", gets / one, n, 0.06)
+    ways = [(0, t, 1, t, path) for t, path in enumerate(((1, 0, 0), (0, 1, 0), (0, 2, 0), (0, 0, 1)))]
+    near("four paths that share no link are four times as fast", time_of(folder, streams(ways)) / one, 1, 0.08)
+    near("with one TNI they are no faster than its rate",
+         time_of(folder, streams([(0, 0, 1, 0, way[4]) for way in ways])) / one, 4, 0.06)
+    out = [(0, t, t + 1, 0) for t in range(6)]
+    near("six TNIs by six links", time_of(folder, streams(out, 7, coords=six_neighbours)) / one, 1, 0.06)
+    near("six senders to six TNIs of a node",
+         time_of(folder, streams([(t + 1, 0, 0, t) for t in range(6)], 7, coords=six_neighbours)) / one, 1, 0.06)
+    near("six senders to one TNI have its rate",
+         time_of(folder, streams([(t + 1, 0, 0, 0) for t in range(6)], 7, coords=six_neighbours)) / one, 6, 0.06)
+    far = [(0, t, 3, t, path) for t, path in enumerate(((0, 0, 0), (1, 0, 1)))]
+    near("two paths that end on one link", time_of(folder, streams(far)) / one, 2, 0.1)
+    turns(folder)
+    processes(folder)
+    rates(folder)
+
+
+def turns(folder):
+    """VCQs of a TNI take turns."""
+    job = recordings.Job(12, HEADER)
+    t = job.threads[0]
+    t.put((0, 0, 0), (1, 0, 0), 1000000, 0).region("short")
+    t.put((0, 0, 1), (2, 0, 0), 8, job.flag("LOCAL_MRQ_NOTICE")).mrq((0, 0, 1), "LCL_PUT", (2, 0, 0))
+    t.region("short", False)
+    short = regions(predict(job.write(folder)))["short"]["mean_us"]
+    check("a short put is not behind a long one of another VCQ", short < 4, short)
+    t = recordings.Job(12, HEADER)
+    t.threads[0].put((0, 0, 0), (1, 0, 0), 1000000, 0).region("short")
+    t.threads[0].put((0, 0, 0), (2, 0, 0), 8, t.flag("LOCAL_MRQ_NOTICE")).mrq((0, 0, 0), "LCL_PUT", (2, 0, 0))
+    t.threads[0].region("short", False)
+    short = regions(predict(t.write(folder)))["short"]["mean_us"]
+    check("it is behind one of its own VCQ", short > 140, short)
+
+
+def processes(folder):
+    """48 processes on a node, 8 on each of its TNIs, send to processes of the nodes around it."""
+    def coords(rank):
+        return six_neighbours(0 if rank < 48 else rank - 47)
+    one = time_of(folder, streams([(0, 0, 48, 0)], 54, coords=coords))
+    job = streams([(rank, rank % 6, 48 + rank % 6, 0) for rank in range(48)], 54, coords=coords)
+    result = predict(job.write(folder))
+    near("48 processes share six TNIs", result["time_us"] * 1e3 / one, 8, 0.06)
+    waits = [r["wait_us"] for r in result["per_rank"][:48]]
+    check("and are served alike", min(waits) > 0.85 * max(waits), (min(waits), max(waits)))
+
+
+def rates(folder):
+    """Short messages."""
+    p = parameters()
+    threads = 8
+    put = [(rank, 0, 48, 0) for rank in range(threads)]
+
+    def coords(rank):
+        return six_neighbours(0 if rank < 48 else 1)
+    one = time_of(folder, streams(put[:1], 49, 8, same=100, coords=coords))
+    near("one process: calls and polls", one, 100 * (p["call_ns"] + p["poll_ns"]), 0.06)
+    all_ = time_of(folder, streams(put, 49, 8, same=100, coords=coords))
+    near("eight on one TNI: its gap", all_, 800 * p["gap_ns"], 0.06)
+    atomic = streams([(rank, 0, 0, 0) for rank in range(1, 7)], 7, 8, recordings.ARMW, 100, coords=six_neighbours)
+    near("six processes add to one word: what its TNI answers", time_of(folder, atomic), 600 * p["gap_ns"], 0.06)
+
+
+def test_latency(folder):
+    job = recordings.Job(2, HEADER)
+    for i in range(50):
+        for rank in (0, 1):
+            t = job.threads[rank]
+            t.put((rank, 0, 0), (1 - rank, 0, 0), 8, job.flag("REMOTE_MRQ_NOTICE"))
+            job.threads[1 - rank].mrq((1 - rank, 0, 0), "RMT_PUT", (rank, 0, 0))
+    slow = changed_machine(folder, (r"^(\w+_ns = )([\d.]+)", lambda m: m[1] + str(2 * float(m[2]))),
+                           (r"^overhead = 133", "overhead = 0"), (r"^rate = 6.8", "rate = 1e9"),
+                           (r"^packet_rate = 8.0", "packet_rate = 1e9"))
+    double = time_of(folder, job, machine=slow)
+    fast = changed_machine(folder, (r"^overhead = 133", "overhead = 0"), (r"^rate = 6.8", "rate = 1e9"),
+                           (r"^packet_rate = 8.0", "packet_rate = 1e9"))
+    near("all latencies doubled", double / time_of(folder, job, machine=fast), 2, 0.001)
+
+
+def relay_chain(ranks):
+    """A barrier in which a signal goes once round all ranks."""
+    job = recordings.Job(12, HEADER)
+    for rank in range(ranks):
+        behind, before = (rank + 1) % ranks, (rank - 1) % ranks
+        t = job.threads[rank]
+        if rank == 0:
+            t.set((0, 0, 0), (None, (before, 0, 16 if before else 0)), (None, (behind, 0, 16 if behind else 0)))
+        else:
+            to = (behind, 0, 16) if behind else (0, 0, 0)
+            t.set((rank, 0, 16), (None, (before, 0, 16 if before else 0)), (None, to))
+    job.threads[0].start((0, 0, 0))
+    job.threads[0].result((0, 0, 0))
+    return job
+
+
+def test_barrier(folder):
+    p = parameters()
+    times = {ranks: time_of(folder, relay_chain(ranks)) for ranks in (2, 3, 4)}
+    check("a deeper circuit takes longer", times[2] < times[3] < times[4], times)
+    near("two packets", times[2], p["start_ns"] + 2 * (p["gate_ns"] + p["hop_ns"]) + p["result_ns"], 0.001)
+
+
+def test_session(folder):
+    """A put is relayed by session-mode VCQs through four ranks, without their CPUs."""
+    p = parameters()
+    times = []
+    for ranks in (2, 3, 4):
+        job = recordings.Job(12, HEADER)
+        for rank in range(1, ranks - 1):
+            job.session[rank, 0, 0] = recordings.SESSION
+            job.threads[rank].put((rank, 0, 0), (rank + 1, 0, 0), 8,
+                                  job.flag("REMOTE_MRQ_NOTICE") if rank + 2 == ranks else 0,
+                                  sps=0 if rank + 2 == ranks else 1)
+        job.threads[0].put((0, 0, 0), (1, 0, 0), 8, job.flag("REMOTE_MRQ_NOTICE") if ranks == 2 else 0,
+                           sps=int(ranks > 2))
+        job.threads[ranks - 1].mrq((ranks - 1, 0, 0), "RMT_PUT", (ranks - 2, 0, 0))
+        times.append(time_of(folder, job))
+    hop = p["schedule_ns"] + p["send_ns"] + 8 / p["packet_rate"] + (8 + p["overhead"]) / 6.8 + p["receive_ns"]
+    near("a relay by session mode", times[1] - times[0], hop + 2 * p["hop_ns"], 0.001)
+    near("another one", times[2] - times[1], hop + p["hop_ns"], 0.12)
+    stuck = recordings.Job(2, HEADER)
+    stuck.session[0, 0, 0] = recordings.SESSION
+    stuck.threads[0].put((0, 0, 0), (1, 0, 0), 8, stuck.flag("TCQ_NOTICE")).tcq((0, 0, 0))
+    run = model(stuck.write(folder))
+    check("a program that waits for ever is told", run.returncode == 1 and "rank 0 waits for ever" in run.stderr
+          and "TCQ entry" in run.stderr, run.stderr)
+
+
+def test_seen(folder):
+    """The rule for puts that are seen by reading memory: docs/guide/model.md."""
+    p = parameters()
+    hop = p["call_ns"] + p["send_ns"] + 8 / p["packet_rate"] + (8 + p["overhead"]) / 6.8 + p["hop_ns"] \
+        + p["receive_ns"] + p["see_ns"]
+
+    def job_of(events):
+        """(time, rank[, address]): puts between two ranks."""
+        job = recordings.Job(2, HEADER)
+        for at, rank, *address in events:
+            job.threads[rank].put((rank, 0, 0), (1 - rank, 0, 0), 8, 0, at=at, stadd=64 * sum(address))
+        return job
+    near("the next call waits", time_of(folder, job_of([(1000, 0), (2000, 1), (3000, 0)])), 3 * hop - p["see_ns"],
+         0.001)
+    # ranks put to each other at the same time and read memory after it: the order of the calls changes
+    both = [(10000 * i + (500 if (i % 2) == rank else 0), rank) for i in range(1, 11) for rank in (0, 1)]
+    near("a call that was once before its put does not wait", time_of(folder, job_of(sorted(both))),
+         10 * hop - p["see_ns"], 0.02)
+    always = [(10000 * i + 500 * rank, rank) for i in range(1, 11) for rank in (0, 1)]
+    near("one that was never before it does", time_of(folder, job_of(sorted(always))), 20 * hop - p["see_ns"], 0.02)
+    # one of 8 addresses once shows what holds for all of them
+    walk = [(10000 * i + (500 if (rank == 1) != (i == 13) else 0), rank, i % 8)
+            for i in range(1, 41) for rank in (0, 1)]
+    near("puts to many addresses are taken together", time_of(folder, job_of(sorted(walk))), 40 * hop - p["see_ns"],
+         0.02)
+    data = recordings.Job(2, HEADER)  # rank 1 has done something else before it takes the notice
+    data.threads[0].put((0, 0, 0), (1, 0, 0), 100000, 0, at=1000)
+    data.threads[0].put((0, 0, 0), (1, 0, 0), 8, data.flag("STRONG_ORDER", "REMOTE_MRQ_NOTICE"), at=2000)
+    t = data.threads[1].region("other", at=500).put((1, 0, 0), (0, 0, 0), 8, data.flag("LOCAL_MRQ_NOTICE"), at=3000)
+    t.mrq((1, 0, 0), "LCL_PUT", (0, 0, 0), at=4000).region("other", False, at=5000)
+    t.mrq((1, 0, 0), "RMT_PUT", (0, 0, 0), at=20000)
+    other = regions(predict(data.write(folder)))["other"]["mean_us"]
+    check("data that a notice announces are not waited for before it", other < 2, other)
+    early(folder)
+    told = job_of([(1000, 0), (2000, 1), (3000, 1)])
+    told.threads[1].seen(0, 8, at=4000).put((1, 0, 0), (0, 0, 0), 8, 0, at=5000)
+    near("utofu_profile_seen() tells", time_of(folder, told), 2 * hop - p["see_ns"], 0.001)
+
+
+def early(folder):
+    """Rank 1 answers rank 0, and takes a notice of rank 2, which once came early, and is needed later."""
+    def time(once):
+        job = recordings.Job(3, HEADER)
+        flags = job.flag("REMOTE_MRQ_NOTICE")
+        t = job.threads
+        for i in range(20):
+            at = 100000 * (i + 1)
+            t[0].region("round trip", at=at).put((0, 0, 0), (1, 0, 0), 8, flags, at=at + 100)
+            t[2].put((2, 0, 0), (1, 0, 0), 100000, flags, at=at)
+            if i == once:
+                t[1].mrq((1, 0, 0), "RMT_PUT", (2, 0, 0), at=at + 3000)
+            t[1].mrq((1, 0, 0), "RMT_PUT", (0, 0, 0), at=at + 5000)
+            t[1].put((1, 0, 0), (0, 0, 0), 8, flags, at=at + 8000)
+            if i != once:
+                t[1].mrq((1, 0, 0), "RMT_PUT", (2, 0, 0), at=at + 30000)
+            t[1].put((1, 0, 0), (2, 0, 0), 8, flags, at=at + 40000)
+            t[0].mrq((0, 0, 0), "RMT_PUT", (1, 0, 0), at=at + 45000).region("round trip", False, at=at + 46000)
+            t[2].mrq((2, 0, 0), "RMT_PUT", (1, 0, 0), at=at + 45000)
+            t[0].mrq((0, 0, 0), "RMT_PUT", (2, 0, 0), edata=i, at=at + 47000)
+            t[2].put((2, 0, 0), (0, 0, 0), 8, flags, edata=i, at=at + 46000)
+        return regions(predict(job.write(folder)))["round trip"]
+    always, once = time(-1), time(9)
+    check("a notice that came early is not waited for before it is needed", once["max_us"] < always["max_us"] + 0.5,
+          (always, once))
+
+
+#
+# Errors
+#
+
+def small_job():
+    job = recordings.Job(2, HEADER)
+    t = job.threads[0]
+    t.region("step").put((0, 0, 0), (1, 0, 0), 5000, job.flag("TCQ_NOTICE", "REMOTE_MRQ_NOTICE")).tcq((0, 0, 0))
+    t.region("step", False)
+    t.set((0, 0, 0), (None, (1, 0, 0)), (None, (1, 0, 0))).start((0, 0, 0)).result((0, 0, 0))
+    u = job.threads[1]
+    u.mrq((1, 0, 0), "RMT_PUT", (0, 0, 0)).seen(4096, 8)
+    u.set((1, 0, 0), (None, (0, 0, 0)), (None, (0, 0, 0))).start((1, 0, 0)).result((1, 0, 0))
+    return job
+
+
+def test_cut(folder):
+    paths = small_job().write(folder)
+    check("the whole recording is read", model(paths).returncode == 0, model(paths).stderr)
+    with open(paths[0], "rb") as file:
+        whole = file.read()
+    wrong = []
+    for size in range(len(whole)):
+        with open(paths[0], "wb") as file:
+            file.write(whole[:size])
+        run = model(paths)
+        if run.returncode != 1 or not run.stderr.startswith(f"utofu-model: {paths[0]}: byte "):
+            wrong.append((size, run.returncode, run.stderr))
+    check(f"cut at each of {len(whole)} lengths: the file and the place are named", not wrong, wrong[:3])
+    wrong = []
+    for at in range(len(whole)):
+        with open(paths[0], "wb") as file:
+            file.write(whole[:at] + bytes([whole[at] ^ 0x10]) + whole[at + 1:])
+        run = model(paths)
+        if run.returncode != 1 or not run.stderr.startswith(f"utofu-model: {paths[0]}: byte "):
+            wrong.append((at, run.returncode, run.stderr))
+    check("damaged at each byte: the same", not wrong, wrong[:3])
+    with open(paths[0], "wb") as file:
+        file.write(whole)
+    for name, given, text in (("a rank is missing", paths[:1], "recording of rank 1 is missing"),
+                              ("a rank is there twice", paths + paths[:1], "rank 0 is also in"),
+                              ("no recording", [__file__], "this is no recording")):
+        run = model(given)
+        check(name, run.returncode == 1 and text in run.stderr, run.stderr)
+
+
+def bad_blocks():
+    """Recordings with right checksums and wrong content."""
+    def rank0(content, records=1):
+        head = recordings.number(2) + recordings.number(0) + recordings.number(1) + recordings.number(0) \
+            + b"\0" * 8 + b"\0" * 6 + recordings.number(0) + recordings.number(0) + bytes(16)
+        return b"UTOFUREC" + recordings.block(b"H", head) + recordings.block(b"C", content) \
+            + recordings.block(b"E", recordings.number(records) + bytes(16))
+    thread = recordings.number(0) + b"\0" * 8
+    yield "an operation that is not there", rank0(thread + bytes([99, 0, 0, 0]))
+    yield "a VCQ that is not defined", rank0(thread + bytes([recordings.TCQ_POLL, 0, 0, 5, 0]))
+    yield "a gate that is not defined", rank0(thread + bytes([recordings.START, 0, 0, 5, 0]))
+    yield "a number that does not end", rank0(thread + bytes([recordings.SEEN]) + b"\xff" * 12)
+    yield "a record that is cut", rank0(thread + bytes([recordings.SEEN, 0]))
+    yield "a wrong number of records", rank0(thread, 7)
+    yield "a thread with a huge number", rank0(recordings.number(1 << 40) + b"\0" * 8)
+
+
+def test_bad(folder):
+    path = os.path.join(folder, "bad.0.rec")
+    for name, content in bad_blocks():
+        with open(path, "wb") as file:
+            file.write(content)
+        run = model([path])
+        check(name, run.returncode == 1 and run.stderr.startswith(f"utofu-model: {path}: byte "), run.stderr)
+    paths = small_job().write(folder)
+    for name, changes, text in (
+            ("a key is missing", ((r"^hop_ns.*$", ""),), "key 'hop_ns' of [link] is missing"),
+            ("a key is there twice", ((r"^hop_ns.*$", "hop_ns = 1\nhop_ns = 2"),), "it is there twice"),
+            ("an unknown key", ((r"^hop_ns", "hops_ns"),), "key 'hops_ns' of [link]: there is no such key"),
+            ("a string for a number", ((r"^hop_ns = .*", 'hop_ns = "1"'),), "expected a number"),
+            ("no value", ((r"^hop_ns = .*", "hop_ns ="),), "expected a number, a string"),
+            ("a negative number", ((r"^hop_ns = .*", "hop_ns = -1"),), "-1: expected a number of at least 0"),
+            ("a rate of 0", ((r"^rate = .*", "rate = 0"),),
+             "key 'rate' of [tni]: 0: expected a number of at least 1e-06"),
+            ("half a TNI", ((r"^number = .*", "number = 2.5"),), "2.5: expected a whole number from 1 to 64"),
+            ("too many TNIs", ((r"^number = .*", "number = 1e9"),), "1e+09: expected a whole number from 1 to 64"),
+            ("an unknown topology", ((r'^kind = "tofu"', 'kind = "ring"'),), 'expected "tofu" or "fat-tree"'),
+            ("a string without end", ((r'^kind = "tofu"', 'kind = "tofu'),), "a string without its end")):
+        machine = changed_machine(folder, *changes)
+        run = model(paths, machine=machine)
+        check(name, run.returncode == 1 and text in run.stderr and machine in run.stderr, run.stderr)
+    for options, text in (
+            (["--allocation", "2x3"], "--allocation '2x3': expected three numbers"),
+            (["--allocation", "0x1x1"], "--allocation '0x1x1': expected three numbers"),
+            (["--torus", "q"], "--torus 'q': expected some of the letters"),
+            (["--compute", "-1"], "--compute '-1': expected a number"),
+            (["--what-if", "tni"], "expected KEY=VALUE"),
+            (["--what-if", "tni=best"], "--what-if 'tni=best': expected tni=spread, map=FILE"),
+            (["--what-if", "link.nothing=1"], "--what-if 'link.nothing=1': expected tni=spread, map=FILE"),
+            (["--what-if", "link.rate=0"], "--what-if 'link.rate=0': 0: expected a number of at least 1e-06"),
+            (["--what-if", "tni.number=x"], "--what-if 'tni.number=x': nan: expected a whole number from 1 to 64"),
+            (["--nothing"], "unrecognized option")):
+        run = model(paths, *options)
+        check(f"usage: {' '.join(options)}", run.returncode == 2 and text in run.stderr, run.stderr)
+    many = recordings.Job(60, HEADER).write(folder, "many")
+    run = model(many, "--allocation", "1x1x1")
+    check("an allocation that is too small", run.returncode == 2 and "take 2 nodes or more" in run.stderr, run.stderr)
+    run = model(paths, machine="venus")
+    check("a machine that is not there", run.returncode == 1 and "tofud, infiniband, or the path" in run.stderr,
+          run.stderr)
+    with open(paths[0], "rb") as file:
+        whole = file.read()
+    for name, head, text in (("another version of the layout", recordings.number(1), "reads version 2"),
+                             ("another job", recordings.number(2) + bytes([0, 3, 0]) + bytes(31), "of job '' of 3")):
+        with open(path, "wb") as file:
+            file.write(whole[:8] + recordings.block(b"H", head))
+        run = model([paths[1], path])
+        check(name, run.returncode == 1 and run.stderr.startswith(f"utofu-model: {path}: byte ") and text in run.stderr,
+              run.stderr)
+
+
+def test_answers(folder):
+    job = two_puts([1, 2], 50000)
+    job.threads[0].region("all")
+    paths = job.write(folder)
+    result = predict(paths, "--what-if", "bytes=0.5", "-t", os.path.join(folder, "timeline.json"))
+    near("half of the bytes", result["what_if"]["time_us"] / result["time_us"], 0.55, 0.1)
+    with open(os.path.join(folder, "timeline.json"), encoding="utf-8") as file:
+        events = json.load(file)
+    check("the timeline has the puts", sum(e["name"].startswith("put 50000 B") for e in events) == 2, events[:5])
+    check("the critical path sums up to 100 %", abs(sum(p["percent"] for p in result["critical_path"]) - 100) < 0.1)
+    text = model(paths).stdout
+    check("text names the critical path and the links",
+          "waits of rank 0 for its puts of 50000 B at rank" in text and "link a of node 0" in text, text)
+    spread = recordings.Job(12, HEADER)  # one VCQ to two neighbours: its TNI is the limit
+    for to in (1, 2):
+        spread.threads[0].put((0, 0, 0), (to, 0, 0), 100000, spread.flag("LOCAL_MRQ_NOTICE"))
+    for to in (1, 2):
+        spread.threads[0].mrq((0, 0, 0), "LCL_PUT", (to, 0, 0))
+    result = predict(spread.write(folder), "--what-if", "tni=spread")
+    near("spread over TNIs", result["what_if"]["time_us"] / result["time_us"], 0.53, 0.1)
+    far = os.path.join(folder, "map")
+    with open(far, "w", encoding="utf-8") as file:
+        file.writelines(f"{rank},0,0,0,0,0\n" for rank in range(12))
+    job = put_and_see(8, 9)
+    result = predict(job.write(folder), "--what-if", f"map={far}")
+    near("a map with nine links between", (result["what_if"]["time_us"] - result["time_us"]) * 1e3,
+         6 * parameters()["hop_ns"], 0.01)
+    result = predict(job.write(folder), "--map", far, "--torus", "x")
+    near("three of twelve round a torus", result["time_us"], predict(job.write(folder))["time_us"], 0.001)
+
+
+def test_plot(folder):
+    paths = two_puts([1, 2], 50000).write(folder)
+    run = model(paths, "--plot", os.path.join(folder, "p"))
+    check("plots are drawn", run.returncode == 0 and all(
+        os.path.getsize(os.path.join(folder, f"p-{name}.svg")) > 1000 for name in ("links", "ranks")), run.stderr)
+
+
+def test_large(folder):
+    """1,000 ranks with 1,000 communications each, in 4 GiB."""
+    job = recordings.Job(1000, HEADER)
+    flags = job.flag("TCQ_NOTICE", "REMOTE_MRQ_NOTICE")
+    for i in range(250):
+        for rank in range(1000):
+            for step in (1, 10, 100, 999):
+                job.threads[rank].put((rank, 0, 0), ((rank + step) % 1000, 0, 0), 16384, flags, edata=step % 256)
+        for rank in range(1000):
+            for step in (1, 10, 100, 999):
+                job.threads[rank].tcq((rank, 0, 0))
+                job.threads[rank].mrq((rank, 0, 0), "RMT_PUT", ((rank - step) % 1000, 0, 0), edata=step % 256)
+    paths = job.write(folder)
+    run = subprocess.run([MODEL, "-m", MACHINE, "--json", *paths], stdout=subprocess.PIPE, text=True, timeout=1000,
+                         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30)))
+    check("it ends", run.returncode == 0)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(f"{used.ru_utime:.0f} s of CPU time, {used.ru_maxrss >> 10} MiB")
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as temporary:
+        globals()["test_" + sys.argv[1]](temporary)
+    sys.exit(failures > 0)

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The report as text and as JSON. */
+#include "model/report.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "output.h"
+#include "model/fail.h"
+#include "model/sums.h"
+
+enum { RANKS_SHOWN = 16 };
+
+static double us_of(double ns)
+{
+    return ns * 1e-3;
+}
+
+/*
+ * Text
+ */
+
+static void print_beside(const struct um_sim *s, const struct um_sim *other, const char *what_if)
+{
+    if (!other)
+        return;
+    printf("with %s: %.3f us, %.3g times as long\n", what_if, us_of(other->end),
+           s->end > 0 ? other->end / s->end : 1);
+}
+
+static void print_regions(const struct um_sim *s, const struct um_sim *other)
+{
+    if (s->program->num_regions == 0)
+        return;
+    struct um_region_sum *regions = um_sum_regions(s);
+    struct um_region_sum *beside = other ? um_sum_regions(other) : NULL;
+    printf("\n%12s %12s %12s %10s%s  %s\n", "mean us", "min us", "max us", "calls",
+           other ? "      changed" : "", "region");
+    for (size_t i = 0; i < s->program->num_regions; i++) {
+        const struct um_region_sum *r = &regions[i];
+        double calls = r->calls ? (double)r->calls : 1;
+        printf("%12.3f %12.3f %12.3f %10" PRIu64, us_of(r->sum / calls), us_of(r->least),
+               us_of(r->most), r->calls);
+        if (other)
+            printf(" %12.3f", us_of(beside[i].sum / calls));
+        printf("  %s\n", r->name);
+    }
+    free(regions);
+    free(beside);
+}
+
+static void print_ranks(const struct um_sim *s)
+{
+    struct um_rank_sum *ranks = um_sum_ranks(s);
+
+    printf("\n%8s %12s %12s %12s\n", "rank", "wait us", "calls us", "compute us");
+    for (uint32_t i = 0; i < s->program->size && i < RANKS_SHOWN; i++)
+        printf("%8u %12.3f %12.3f %12.3f\n", i, us_of(ranks[i].wait), us_of(ranks[i].call),
+               us_of(ranks[i].compute));
+    if (s->program->size > RANKS_SHOWN)
+        printf("%8s (--json has all of the %u ranks)\n", "...", s->program->size);
+    free(ranks);
+}
+
+static void print_path(const struct um_sim *s)
+{
+    struct um_part parts[UM_PARTS];
+    double total;
+    unsigned int num = um_critical_path(s, parts, &total);
+
+    printf("\ncritical path\n");
+    for (unsigned int i = 0; i < num; i++)
+        printf("%7.1f %%  %s\n", 100 * parts[i].ns / total, parts[i].text);
+}
+
+static void print_loads(const struct um_sim *s, const struct um_load *loads, unsigned int num,
+                        const char *title)
+{
+    printf("\nbusiest %s\n", title);
+    for (unsigned int i = 0; i < num; i++)
+        printf("%7.1f %%  %12.0f B  %s\n", 100 * loads[i].busy / s->end, loads[i].bytes,
+               loads[i].name);
+}
+
+void um_report_text(const struct um_sim *s, const struct um_sim *other, const char *what_if)
+{
+    struct um_load loads[UM_LOADS];
+    unsigned int num;
+
+    printf("%s, %u ranks on %u x %u x %u x %u x %u x %u: the job would take %.3f us\n",
+           s->machine->name, s->program->size, s->place->extent[0], s->place->extent[1],
+           s->place->extent[2], s->place->extent[3], s->place->extent[4], s->place->extent[5],
+           us_of(s->end));
+    print_beside(s, other, what_if);
+    if (s->options.compute <= 0)
+        printf("(communication alone: --compute F counts recorded CPU time)\n");
+    if (s->program->failed)
+        printf("(%" PRIu64 " communications failed when the program was recorded: they are taken "
+               "for good ones)\n",
+               s->program->failed);
+    print_regions(s, other);
+    print_ranks(s);
+    print_path(s);
+    num = um_busiest_links(s, loads);
+    if (num)
+        print_loads(s, loads, num, "links");
+    num = um_busiest_tnis(s, loads);
+    if (num)
+        print_loads(s, loads, num, "TNIs");
+}
+
+/*
+ * JSON
+ */
+
+static json_t *need_json(json_t *json)
+{
+    if (!json)
+        um_fail(UM_EXIT_BAD, "no memory for the JSON");
+    return json;
+}
+
+static json_t *regions_of(const struct um_sim *s)
+{
+    json_t *array = need_json(json_array());
+    struct um_region_sum *regions = um_sum_regions(s);
+
+    for (size_t i = 0; i < s->program->num_regions; i++) {
+        const struct um_region_sum *r = &regions[i];
+        json_array_append_new(
+            array, need_json(json_pack("{s:s, s:I, s:f, s:f, s:f}", "name", r->name, "calls",
+                                       (json_int_t)r->calls, "mean_us",
+                                       us_of(r->calls ? r->sum / (double)r->calls : 0), "min_us",
+                                       us_of(r->least), "max_us", us_of(r->most))));
+    }
+    free(regions);
+    return array;
+}
+
+static json_t *ranks_of(const struct um_sim *s)
+{
+    json_t *array = need_json(json_array());
+    struct um_rank_sum *ranks = um_sum_ranks(s);
+
+    for (uint32_t i = 0; i < s->program->size; i++) {
+        const struct um_rank_sum *r = &ranks[i];
+        json_array_append_new(
+            array, need_json(json_pack("{s:i, s:f, s:f, s:f, s:f}", "rank", (int)i, "wait_us",
+                                       us_of(r->wait), "call_us", us_of(r->call), "compute_us",
+                                       us_of(r->compute), "end_us", us_of(r->end))));
+    }
+    free(ranks);
+    return array;
+}
+
+static json_t *loads_of(const struct um_sim *s, const struct um_load *loads, unsigned int num)
+{
+    json_t *array = need_json(json_array());
+
+    for (unsigned int i = 0; i < num; i++)
+        json_array_append_new(
+            array, need_json(json_pack("{s:s, s:f, s:f, s:f}", "name", loads[i].name, "busy_us",
+                                       us_of(loads[i].busy), "busy_percent",
+                                       100 * loads[i].busy / s->end, "bytes", loads[i].bytes)));
+    return array;
+}
+
+static json_t *path_of(const struct um_sim *s)
+{
+    struct um_part parts[UM_PARTS];
+    double total;
+    unsigned int num = um_critical_path(s, parts, &total);
+    json_t *array = need_json(json_array());
+
+    for (unsigned int i = 0; i < num; i++)
+        json_array_append_new(
+            array, need_json(json_pack("{s:s, s:f, s:f}", "what", parts[i].text, "us",
+                                       us_of(parts[i].ns), "percent", 100 * parts[i].ns / total)));
+    return array;
+}
+
+static json_t *run_of(const struct um_sim *s)
+{
+    struct um_load links[UM_LOADS], tnis[UM_LOADS];
+    unsigned int num_links = um_busiest_links(s, links), num_tnis = um_busiest_tnis(s, tnis);
+
+    return need_json(json_pack("{s:s, s:i, s:f, s:f, s:I, s:o, s:o, s:o, s:o, s:o}", "machine",
+                               s->machine->name, "ranks", (int)s->program->size, "time_us",
+                               us_of(s->end), "compute", s->options.compute, "failed",
+                               (json_int_t)s->program->failed, "regions", regions_of(s), "per_rank",
+                               ranks_of(s), "critical_path", path_of(s), "links",
+                               loads_of(s, links, num_links), "tnis", loads_of(s, tnis, num_tnis)));
+}
+
+void um_report_json(const struct um_sim *s, const struct um_sim *other, const char *what_if)
+{
+    json_t *root = run_of(s);
+
+    json_object_set_new(root, "tool", need_json(json_string("utofu-model")));
+    if (other) {
+        json_t *changed = run_of(other);
+        json_object_set_new(changed, "change", need_json(json_string(what_if)));
+        json_object_set_new(root, "what_if", changed);
+    }
+    if (json_dumpf(root, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) != 0)
+        tool_output_failed(0);
+    putchar('\n');
+    json_decref(root);
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * utofu-model [options] RECORDING...
+ *
+ * Tells how long a recorded program (UTOFU_TRACE=FILE,record=1) would take on another machine:
+ * reads the recordings, places the processes, and replays what the program called against a model
+ * of the machine's network. docs/guide/model.md says what is modelled.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "output.h"
+#include "model/fail.h"
+#include "model/match.h"
+#include "model/recording.h"
+#include "model/report.h"
+#include "model/sim.h"
+
+static const char help_text[] =
+    "Usage: utofu-model [options] RECORDING...\n"
+    "Tells how long a recorded program would take on Fugaku:\n"
+    "  UTOFU_TRACE=t.rec,record=1 utofurun -n 12 --nodes 12 ./a.out\n"
+    "  utofu-model t.*.rec\n\n"
+    "Options:\n"
+    "  -m, --machine NAME      tofud (default), infiniband, or a file of its parameters\n"
+    "  -a, --allocation XxYxZ  ranks in order on so many nodes, as of a job on Fugaku\n"
+    "                          (default: the coordinates of the run)\n"
+    "      --map FILE          coordinates x,y,z,a,b,c of each rank, a line each\n"
+    "      --torus AXES        which of x, y and z are a torus, such as xyz\n"
+    "      --compute F         count the recorded CPU time between calls F times\n"
+    "                          (default: 0, communication alone)\n"
+    "  -w, --what-if CHANGE    run once more with one change, and compare: tni=spread\n"
+    "                          (each peer of a VCQ by another TNI), map=FILE,\n"
+    "                          allocation=XxYxZ, torus=AXES, bytes=F (F times the\n"
+    "                          bytes), or KEY=VALUE of the machine, such as\n"
+    "                          link.hop_ns=150\n"
+    "  -j, --json              print JSON\n"
+    "  -t, --timeline FILE     write a timeline in the machine's time, for\n"
+    "                          ui.perfetto.dev\n"
+    "  -p, --plot PREFIX       draw PREFIX-links.svg and PREFIX-ranks.svg with gnuplot:\n"
+    "                          how busy links are, and what the ranks do\n"
+    "  -h, --help              print this text\n"
+    "  -V, --version           print the version\n\n"
+    "Exit status: 0, 1 when a file cannot be read or is not a whole recording, 2 for\n"
+    "wrong usage.\n";
+
+enum { TORUS = 256, COMPUTE, MAP };
+
+static const struct option options[] = {{"machine", required_argument, NULL, 'm'},
+                                        {"allocation", required_argument, NULL, 'a'},
+                                        {"map", required_argument, NULL, MAP},
+                                        {"torus", required_argument, NULL, TORUS},
+                                        {"compute", required_argument, NULL, COMPUTE},
+                                        {"what-if", required_argument, NULL, 'w'},
+                                        {"json", no_argument, NULL, 'j'},
+                                        {"timeline", required_argument, NULL, 't'},
+                                        {"plot", required_argument, NULL, 'p'},
+                                        {"help", no_argument, NULL, 'h'},
+                                        {"version", no_argument, NULL, 'V'},
+                                        {NULL, 0, NULL, 0}};
+
+struct wishes {
+    const char *machine, *allocation, *map, *torus, *what_if, *timeline, *plot;
+    struct um_options options;
+    bool json;
+};
+
+static double read_factor(const char *name, const char *text)
+{
+    char *end;
+    double value = strtod(text, &end);
+
+    if (end == text || *end || !isfinite(value) || value < 0)
+        um_fail(UM_EXIT_USAGE, "%s '%s': expected a number that is not negative", name, text);
+    return value;
+}
+
+static void read_options(struct wishes *w, int argc, char **argv)
+{
+    int c;
+
+    while ((c = getopt_long(argc, argv, "m:a:w:jt:p:hV", options, NULL)) != -1) {
+        switch (c) {
+        case 'm':
+            w->machine = optarg;
+            break;
+        case 'a':
+            w->allocation = optarg;
+            break;
+        case MAP:
+            w->map = optarg;
+            break;
+        case TORUS:
+            w->torus = optarg;
+            break;
+        case COMPUTE:
+            w->options.compute = read_factor("--compute", optarg);
+            break;
+        case 'w':
+            w->what_if = optarg;
+            break;
+        case 'j':
+            w->json = true;
+            break;
+        case 't':
+            w->timeline = optarg;
+            break;
+        case 'p':
+            w->plot = optarg;
+            break;
+        case 'h':
+            fputs(help_text, stdout);
+            exit(0);
+        case 'V':
+            puts("utofu-model " UT_VERSION);
+            exit(0);
+        default:
+            exit(UM_EXIT_USAGE);
+        }
+    }
+    if (optind == argc)
+        um_fail(UM_EXIT_USAGE, "no recording is given");
+    if (w->allocation && w->map)
+        um_fail(UM_EXIT_USAGE, "--allocation and --map exclude each other");
+}
+
+static void set_torus(struct um_machine *machine, const char *axes)
+{
+    if (axes[strspn(axes, "xyz")])
+        um_fail(UM_EXIT_USAGE, "--torus '%s': expected some of the letters x, y and z", axes);
+    for (int i = 0; i < 3; i++)
+        machine->torus[i] = strchr(axes, 'x' + i) != NULL;
+}
+
+/* One run. */
+static void run_once(struct um_sim *sim, struct um_place *place, const struct um_machine *machine,
+                     const struct um_program *program, const struct wishes *w)
+{
+    um_place_processes(place, machine, program, w->allocation, w->map);
+    *sim = (struct um_sim){
+        .program = program, .machine = machine, .place = place, .options = w->options};
+    um_replay(sim);
+}
+
+static double number_or_nan(const char *text)
+{
+    char *end;
+    double value = strtod(text, &end);
+
+    return end == text || *end || !isfinite(value) ? NAN : value;
+}
+
+/* The wishes and the machine with the change of --what-if. */
+static void apply_change(struct wishes *w, struct um_machine *machine)
+{
+    const char *text = w->what_if, *value = strchr(text, '=');
+    size_t n = value ? (size_t)(value - text) : 0;
+    char why[256];
+
+    if (!value)
+        um_fail(UM_EXIT_USAGE, "--what-if '%s': expected KEY=VALUE", text);
+    value++;
+    if (strcmp(text, "tni=spread") == 0) {
+        w->options.spread = true;
+    } else if (n == 5 && strncmp(text, "bytes", n) == 0) {
+        w->options.bytes = read_factor("--what-if bytes=", value);
+    } else if (n == 3 && strncmp(text, "map", n) == 0) {
+        w->map = value;
+        w->allocation = NULL;
+    } else if (n == 10 && strncmp(text, "allocation", n) == 0) {
+        w->allocation = value;
+        w->map = NULL;
+    } else if (n == 5 && strncmp(text, "torus", n) == 0) {
+        set_torus(machine, value);
+    } else if (!um_machine_set(machine, text, n, number_or_nan(value), why, sizeof(why))) {
+        um_fail(UM_EXIT_USAGE, "--what-if '%s': %s", text, why);
+    }
+}
+
+/* The folder with the machines: that of an installation, which may have been moved as a whole, or
+ * that of this program in a build folder. */
+static void find_machines(char *folder, size_t size)
+{
+    char exe[PATH_MAX / 2];
+    ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+    char *end = n > 0 ? memrchr(exe, '/', (size_t)n) : NULL;
+
+    snprintf(folder, size, "%s", UT_MACHINES);
+    if (!end)
+        return;
+    *end = '\0';
+    snprintf(folder, size, "%s/../share/utofu-verbs/machines", exe);
+    if (access(folder, R_OK) == 0)
+        return;
+    snprintf(folder, size, "%s/tofud.toml", exe);
+    snprintf(folder, size, "%s", access(folder, R_OK) == 0 ? exe : UT_MACHINES);
+}
+
+int main(int argc, char **argv)
+{
+    struct wishes w = {.machine = "tofud", .options = {.bytes = 1}};
+    struct um_program program = {.size = 0};
+    struct um_machine machine, other_machine;
+    struct um_place place, other_place;
+    struct um_sim sim, other;
+    char folder[PATH_MAX];
+
+    tool_output_open("utofu-model");
+    read_options(&w, argc, argv);
+    find_machines(folder, sizeof(folder));
+    um_machine_read(&machine, w.machine, folder);
+    if (w.torus)
+        set_torus(&machine, w.torus);
+    um_recordings_read(&program, argv + optind, argc - optind);
+    um_match(&program);
+    run_once(&sim, &place, &machine, &program, &w);
+    if (w.what_if) {
+        struct wishes changed = w;
+        other_machine = machine;
+        apply_change(&changed, &other_machine);
+        run_once(&other, &other_place, &other_machine, &program, &changed);
+    }
+    const struct um_sim *beside = w.what_if ? &other : NULL;
+    if (w.json)
+        um_report_json(&sim, beside, w.what_if);
+    else
+        um_report_text(&sim, beside, w.what_if);
+    if (w.timeline)
+        um_report_timeline(&sim, w.timeline);
+    if (w.plot)
+        um_report_plot(&sim, w.plot);
+    return 0;
+}
