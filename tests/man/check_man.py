@@ -247,7 +247,7 @@ def main():
             if name not in extensions:
                 check_twin(folder, name)
     others = {"utofu.3": HEADER, "utofu-verbs.7": OVERVIEW}
-    others.update({t + ".1": TOOL for t in ("utofurun", "utofu-perf", "utofu-info", "utofu-trace")})
+    others.update({f"utofu{t}.1": TOOL for t in ("run", "-perf", "-info", "-test", "-trace", "-model")})
     for page, want in others.items():
         if not os.path.exists(os.path.join(folder, page)):
             bad(page, "there is none")
