@@ -22,10 +22,7 @@ recipe=packaging/spack/package.py
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-grep -q "^Version: *$version\$" $spec || fail "$spec is not of version $version"
-grep -q "version(\"$version\"" $recipe || fail "$recipe does not know version $version"
-[ "$(sed -n '1s/.*(\([^)]*\)).*/\1/p' debian/changelog)" = "$version" ] ||
-    fail "debian/changelog is not of version $version"
+scripts/release --check >"$work/out" && grep -q "^ok: version $version " "$work/out" || { fail 'the version'; cat "$work/out"; }
 if has rpmspec; then
     rpmspec -P $spec >"$work/out" 2>&1 || { fail "rpmspec -P"; cat "$work/out"; }
 fi
@@ -37,12 +34,18 @@ if has flake8; then # recipes use the star import
     flake8 --max-line-length 100 --extend-ignore F403,F405 $recipe || fail "flake8"
 fi
 python3 "$here/check_recipe.py" $recipe meson_options.txt || fail "$recipe"
+python3 "$here/check_easyconfig.py" packaging/easybuild/utofu-verbs.eb meson_options.txt || fail "the recipe for EasyBuild"
 if has yamllint; then
-    yamllint -s -c packaging/yamllint.yml .github/workflows/*.yml || fail "yamllint"
+    yamllint -s -c packaging/yamllint.yml .github/workflows/*.yml action.yml examples/ci-project/ci/*.yml || fail "yamllint"
+fi
+if python3 -c 'import yaml' 2>/dev/null; then
+    python3 "$here/run_workflow.py" --check . || fail "the workflows"
+else
+    echo 'not tried: python3-yaml is not installed'
 fi
 # the files that the workflow and the images use exist
-for file in $(grep -oh '\(scripts\|packaging\)/[a-zA-Z./-]*' .github/workflows/*.yml \
-    packaging/container/Containerfile*); do
+for file in $(grep -oh '\(scripts\|packaging\)/[a-zA-Z./-]*' .github/workflows/*.yml action.yml \
+    packaging/container/* docs/guide/ci.md docs/guide/hosts.md); do
     [ -e "$file" ] || fail "$file is named in a workflow or an image, and is not there"
 done
 [ $failures = 0 ] && echo ok

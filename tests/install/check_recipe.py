@@ -4,6 +4,9 @@
 exist in Spack, and the options for meson are this project's.
 
 usage: check_recipe.py PACKAGE.PY MESON-OPTIONS
+
+Also the rules of "spack audit packages" that need no other recipe: a description without FIXME, a homepage with https,
+a checksum for each version or manual_download, descriptions of variants, no reserved names.
 """
 
 import itertools
@@ -50,14 +53,31 @@ def load(path):
     return names["UtofuVerbs"]
 
 
+def audit(package):
+    """What "spack audit packages" refuses."""
+    names = [name for name, _, _ in directives]
+    if not package.__doc__ or "FIXME" in package.__doc__ or "version" not in names:
+        sys.exit("the recipe has no description, or FIXME in it, or no version")
+    if not re.match(r"https://(?!.*example\.com)", getattr(package, "homepage", "")):
+        sys.exit("the recipe has no homepage with https")
+    for name, first, words in directives:
+        if name == "version" and "sha256" not in words and not getattr(package, "manual_download", False):
+            sys.exit("version %s has no checksum" % first)
+        if name == "variant" and not words.get("description"):
+            sys.exit("the variant %s has no description" % first)
+        if name == "variant" and first in ("patches", "dev_path", "arch", "os", "target"):
+            sys.exit("the variant %s has a reserved name" % first)
+
+
 def main():
     recipe, options = sys.argv[1:]
     with open(options, encoding="utf-8") as f:
-        known = dict(re.findall(r"^option\('(\w+)', type: '(\w+)'", f.read(), re.M))
+        text = f.read()
+    known = dict(re.findall(r"^option\('(\w+)', type: '(\w+)'", text, re.M))
+    layers = re.findall(r"'(\w+)'", re.search(r"'layers'.*?choices: \[([^]]*)\]", text).group(1))
     values = {"feature": ("enabled", "disabled", "auto"), "boolean": ("true", "false")}
     package = load(recipe)
-    if not package.__doc__ or ("version" not in [d[0] for d in directives]):
-        sys.exit("the recipe has no description or no version")
+    audit(package)
     variants = [first for name, first, _ in directives if name == "variant"]
     for _, first, words in directives:
         for variant in re.findall(r"[+~](\w+)", words.get("when", "")):
@@ -66,9 +86,13 @@ def main():
     for chosen in itertools.product((True, False), repeat=len(variants)):
         given = {("+" if on else "~") + name for name, on in zip(variants, chosen)}
         for argument in package(given).meson_args():
-            found = re.fullmatch(r"-D(\w+)=(\w+)", argument)
+            found = re.fullmatch(r"-D(\w+)=([\w,]*)", argument)
             if not found or found.group(1) not in known:
                 sys.exit("%s: there is no such option" % argument)
+            if known[found.group(1)] == "array":
+                if set(filter(None, found.group(2).split(","))) - set(layers):
+                    sys.exit("%s: there is no such layer" % argument)
+                continue
             if found.group(2) not in values[known[found.group(1)]]:
                 sys.exit("%s: the option does not take that" % argument)
     print("ok: %d directives, options with %s" % (len(directives), ", ".join(variants)))

@@ -3,7 +3,7 @@
 # The files that "meson install" puts into an empty folder are sufficient to build and run programs.
 #
 # usage: run_install_test.sh BUILD CC...
-here=$(dirname "$0")
+here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=tests/install/use_root.sh
 . "$here/use_root.sh"
 build=$1

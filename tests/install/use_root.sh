@@ -55,12 +55,62 @@ use_first_lines() {
     cd - >/dev/null || return
 }
 
+# use_first_lines_of_bindings EXAMPLES WORK CC...: the same in C++ and Fortran. The compilers of those languages get the
+# flags of CC's sanitizer.
+use_first_lines_of_bindings() {
+    local work=$2 source name start word sanitize='' cc tried=0
+    cp -r "$1" "$work"
+    shift 2
+    cc=$*
+    for word; do
+        case $word in -fsanitize*) sanitize=" $word" ;; esac
+    done
+    cd "$work" || return
+    for source in *_cxx.cpp *_fortran.f90; do
+        name=${source%.*}
+        [ "$source" != lapi_fortran.f90 ] || continue
+        case $source in
+        *.cpp) command -v c++ >/dev/null || { echo "not tried: $source: c++ is not installed"; continue; } ;;
+        *) command -v gfortran >/dev/null || { echo "not tried: $source: gfortran is not installed"; continue; } ;;
+        esac
+        sed -n "s/^\( \*\|!\)     \(cc\|c++\|gfortran\) \(.*\)/\2 \3/p" "$source" |
+            sed "s|^cc|$cc|; s|^c++|c++ -Wall -Wextra -Werror$sanitize|; s|^gfortran|gfortran -Wall -Wextra$sanitize|" >"$work.lines"
+        start=$(sed -n "s/^\( \*\|!\)     \(utofurun -n .* \.\/$name.*\)/\2/p" "$source")
+        [ -s "$work.lines" ] && [ -n "$start" ] && grep -q "     mpirun -n .* \./$name" "$source" ||
+            fail "$source does not say how to compile and start it"
+        bash -e "$work.lines" && uses_root "./$name" && eval "${start/utofurun/utofurun --timeout 60}" ||
+            fail "$source: $(cat "$work.lines"); $start"
+        tried=$((tried + 1))
+    done
+    echo "$tried examples in C++ and Fortran"
+    cd - >/dev/null || return
+}
+
+# use_python ROOT EXAMPLES: the package, where it is installed, with the Python that it was built for
+use_python() {
+    local package python='' one
+    package=$(dirname "$(find "$1" -path '*/utofu/__init__.py')")
+    [ -f "$package/__init__.py" ] || { echo 'not tried: the Python package was not built'; return; }
+    export PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=${package%/*}
+    for one in /usr/bin/python3 python3; do
+        [ -n "$python" ] || ! command -v $one >/dev/null || ! $one -c 'import utofu' || python=$one
+    done
+    [ -n "$python" ] || { fail "no Python can import $package"; return; }
+    [ -f "$package/py.typed" ] && [ -f "$package/_cffi.pyi" ] || fail "the types of $package"
+    "$python" -c 'import utofu; print(open("/proc/self/maps").read())' | grep -q "${LD_LIBRARY_PATH%%:*}/libtofucom" ||
+        fail 'the Python package does not use the installed library'
+    utofurun --timeout 60 -n 2 "$python" "$2/latency.py" --rounds 1 || fail "$2/latency.py"
+}
+
 use_make() { # EXAMPLES WORK CC...
-    local work=$2
+    local work=$2 word sanitize=''
     command -v make >/dev/null || { echo 'not tried: make is not installed'; return; }
     cp -r "$1" "$work"
     shift 2
-    make -C "$work" CC="$*" all check >"$work.out" 2>&1 || { fail "make check"; cat "$work.out"; }
+    for word; do
+        case $word in -fsanitize*) sanitize=" $word" ;; esac
+    done
+    make -C "$work" CC="$*" CXX="c++$sanitize" FC="gfortran$sanitize" all check >"$work.out" 2>&1 || { fail "make check"; cat "$work.out"; }
     uses_root "$work/session_ring"
     make -C "$work" clean >"$work.out" 2>&1 && [ ! -e "$work/session_ring" ] || fail "make clean"
     if PKG_CONFIG_LIBDIR=/nonexistent make -C "$work" CC="$*" >"$work.out" 2>&1 ||
@@ -132,11 +182,68 @@ use_lapi() {
     done
 }
 
+# use_jtofu LIB WORK CC...: a program that is linked with what pkg-config says
+use_jtofu() {
+    local lib=$1 work=$2 flags
+    shift 2
+    [ -e "$lib/libtofutop.so" ] || { echo 'not tried: the layer jtofu is not installed'; return; }
+    cat >"$work.c" <<'END'
+#include <jtofu.h>
+#include <pmix_fjext.h>
+int main(void)
+{
+    void *map;
+    size_t size;
+    unsigned int procs;
+
+    return jtofu_create_mapinfo_by_envvars(&map, &size, &procs) != JTOFU_SUCCESS || procs != 2 ||
+           jtofu_initialize(0, 1, map) != JTOFU_SUCCESS || jtofu_query_max_proc_per_node() != 2;
+}
+END
+    read -ra flags < <(pkg-config --cflags --libs tofutop)
+    "$@" -std=gnu11 -o "$work.program" "$work.c" "${flags[@]}" "-Wl,-rpath-link,$lib" &&
+        utofurun --timeout 60 -n 2 "$work.program" >"$work.out" 2>&1 ||
+        { fail "a program of jtofu"; cat "$work.out"; }
+}
+
+# use_modules ROOT WORK HERE: the module files name the folders of utofu.pc, which have what they are for. The Tcl one is
+# read by the module command where it is installed, else by commands in its place.
+use_modules() {
+    local root=$1 work=$2 here=$3 files tcl lua name want got
+    files=$(find "$root" -path '*/modulefiles/utofu-verbs' -type d)
+    if [ -z "$files" ]; then # there is none for /usr
+        [ -e "$root/usr/include/utofu.h" ] || fail "no module files"
+        return
+    fi
+    tcl=$(find "$files" -type f ! -name '*.lua') lua=$(find "$files" -name '*.lua')
+    : >"$work.tcl"
+    command -v tclsh >/dev/null && { tclsh "$here/modules.tcl" "$tcl" >"$work.tcl" || fail "the module file for Tcl"; }
+    : >"$work.lua"
+    got=$(command -v lua5.4 || command -v lua5.3 || command -v lua5.1 || command -v lua)
+    [ -z "$got" ] || "$got" "$here/modules.lua" "$lua" >"$work.lua" || fail "the module file for Lmod"
+    for name in tcl lua; do
+        [ -s "$work.$name" ] || { echo "not tried: the module file for $name, as there is no $name"; continue; }
+        while read -r variable want; do
+            grep -qxF "prepend $variable ${want#"$root"}" "$work.$name" ||
+                { fail "module file ($name): $variable is not ${want#"$root"}"; cat "$work.$name"; }
+        done <<END
+PATH $(dirname "$(find "$root" -path "*/bin/utofurun" -type f)")
+LD_LIBRARY_PATH $(env -u PKG_CONFIG_SYSROOT_DIR pkg-config --variable=libdir utofu)
+LIBRARY_PATH $(env -u PKG_CONFIG_SYSROOT_DIR pkg-config --variable=libdir utofu)
+CPATH $(env -u PKG_CONFIG_SYSROOT_DIR pkg-config --variable=includedir utofu)
+PKG_CONFIG_PATH $(dirname "$(find "$root" -name utofu.pc)")
+CMAKE_PREFIX_PATH $(env -u PKG_CONFIG_SYSROOT_DIR pkg-config --variable=prefix utofu)
+MANPATH $(dirname "$(find "$root" -name man3 -type d)")
+END
+    done
+    [ ! -s "$work.lua" ] || [ ! -s "$work.tcl" ] || cmp -s "$work.tcl" "$work.lua" || fail "the two module files differ"
+}
+
 # use_docs FOLDER: the files that the documents link to exist
 use_docs() {
     local file link
     [ -f "$1/README.md" ] && [ -f "$1/docs/design/architecture.md" ] || fail "no README.md or docs/ in $1"
-    for file in "$1"/*.md "$1"/docs/*.md "$1"/docs/*/*.md; do
+    for file in "$1"/*.md "$1"/docs/*.md "$1"/docs/*/*.md "$1"/docs/*/*/*.md; do
         while read -r link; do
             case $link in *://* | '#'*) continue ;; esac
             [ -e "$(dirname "$file")/${link%%#*}" ] || fail "$file leads to $link, which is not there"
@@ -144,13 +251,32 @@ use_docs() {
     done
 }
 
-# use_root ROOT EXAMPLES CC...: EXAMPLES is a folder with their sources, installed in the root
+# use_one_line ROOT BIN WORK CC...: with the one line of the README, in an environment that knows nothing of the root
+# folder, a program that is only linked with -ltofucom runs, and so does the tutorial
+use_one_line() {
+    local root=$1 bin=$2 work=$3 tutorial
+    command -v make >/dev/null || { echo 'not tried: make is not installed'; return; }
+    tutorial=$(find "$root" -path '*/utofu-verbs/tutorial' -type d)
+    [ -f "$tutorial/step1.c" ] || { fail "the tutorial is not installed"; return; }
+    cp -r "$tutorial" "$work"
+    shift 3
+    # shellcheck disable=SC2016 # the inner shell is to replace them
+    env -u PKG_CONFIG_LIBDIR -u PKG_CONFIG_SYSROOT_DIR -u LD_LIBRARY_PATH PATH=/usr/bin:/bin bash -c '
+        eval "$("$1/utofu-info" --env)" && cd "$2" && compile=${*:3} &&
+            $compile -o by_hand step2.c tutorial.c exchange.c -ltofucom && utofurun --timeout 60 -n 2 ./by_hand &&
+            make -s CC="$compile" LDFLAGS= step4 && utofurun --timeout 60 -n 4 ./step4 && man -w utofu_put' \
+        one_line "$bin" "$work" "$@" >"$work.out" 2>&1 || { fail "utofu-info --env"; cat "$work.out"; }
+    grep -q '1000 items of 1000 are done' "$work.out" || { fail "step 4 of the tutorial"; cat "$work.out"; }
+}
+
+# use_root ROOT EXAMPLES CC...: EXAMPLES is a folder with their sources, installed in the root; here: the folder of this
+# file. With UT_BRIEFLY one example is compiled, not all in every way.
 use_root() {
     local root=$1 examples=$2 pc lib bin man work page
     shift 2
     pc=$(find "$root" -name utofu.pc)
     lib=$(dirname "$(find "$root" -name 'libtofucom.so.1')")
-    bin=$(dirname "$(find "$root" -name utofurun -type f)")
+    bin=$(dirname "$(find "$root" -path '*/bin/utofurun' -type f)")
     man=$(dirname "$(dirname "$(find "$root" -name utofu_put.3 -o -name utofu_put.3.gz)")")
     [ -f "$pc" ] && [ -d "$lib" ] && [ -d "$bin" ] && [ -d "$man" ] ||
         { fail "installed: '$pc' '$lib' '$bin' '$man'"; return; }
@@ -162,10 +288,23 @@ use_root() {
         export PKG_CONFIG_LIBDIR PKG_CONFIG_ALLOW_SYSTEM_CFLAGS=1 PKG_CONFIG_ALLOW_SYSTEM_LIBS=1
         PKG_CONFIG_LIBDIR=$(dirname "$pc")
         failures=0
+        if [ -n "$UT_BRIEFLY" ]; then # the other ways are tried with the same files elsewhere: install_is_enough
+            mkdir "$work/one"
+            cp "$examples"/{pingpong_notice.c,meet.[ch]} "$work/one"
+            use_first_lines "$work/one" "$work/lines" "$@"
+            use_python "$root" "$examples"
+            use_docs "$(dirname "$(dirname "$examples/.")")"
+            exit $failures
+        fi
         use_first_lines "$examples" "$work/lines" "$@"
+        use_first_lines_of_bindings "$examples" "$work/bindings" "$@"
+        use_python "$root" "$examples"
         use_make "$examples" "$work/make" "$@"
         use_cmake "$root" "$examples" "$work/cmake" "$@"
         use_lapi "$examples" "$lib" "$work/lapi" "$@"
+        use_jtofu "$lib" "$work/jtofu" "$@"
+        use_modules "$root" "$work/modules" "$here"
+        use_one_line "$root" "$bin" "$work/one_line" "$@"
         use_docs "$(dirname "$(dirname "$examples/.")")"
         exit $failures
     ) || failures=$((failures + $?))
@@ -177,7 +316,7 @@ use_root() {
 
     # a program that only reports missing manual pages does not count as man
     if man --version 2>/dev/null | grep -q '^man '; then
-        for page in utofu_put putofu_put utofu utofu-verbs utofurun utofu-info utofu-perf utofu-trace; do
+        for page in utofu_put putofu_put utofu utofu-verbs utofurun utofu-info utofu-perf utofu-test utofu-trace utofu-model; do
             LC_ALL=C.UTF-8 MANWIDTH=100 man -M "$man" "$page" >"$work/$page" 2>&1 ||
                 { fail "man $page"; cat "$work/$page"; }
         done
