@@ -47,6 +47,7 @@ recipe 1 runner order shared-memory.yml --installed 'build/sum=build/sum order'
 says "^::error file=sum.c,line=$(line '__LINE__')::exit status 1"
 recipe 1 runner hang shared-memory.yml --installed 'build/sum=build/sum hang' '--dump=--dump --timeout 5 --failures 1'
 says '^ *\| utofu: dump: \[rank 0\] vcq'
+says "^::error file=.*sum.c,line=$(($(line '!= round)') + 1))::no end within 5 s" # the stack, by eu-stack
 recipe 0 root gitlab gitlab.yml 'https://OWNER.invalid/utofu-verbs.git=file:///src'
 says '^22 runs, 0 failed$'
 recipe 1 root gitlab-source gitlab.yml --installed 'build/sum=build/sum source'
