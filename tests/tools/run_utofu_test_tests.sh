@@ -143,6 +143,14 @@ test_hang() {
         echo 'not tried: stacks, as gdb is not there, or not permitted'
     fi
     [ -z "$(pgrep -f "^$SUM hang")" ] || fail 'processes are left'
+    if command -v eu-stack >/dev/null; then # in gdb's place
+        mkdir "$work/without" && printf '#!/bin/sh\nexit 1\n' >"$work/without/gdb" && chmod +x "$work/without/gdb"
+        PATH=$work/without:$PATH GITHUB_ACTIONS=true ends 1 -n 3 --seeds 0 --no-check --dump --timeout 3 "$SUM" hang
+        if grep -q 'stack of process' "$work"/out; then
+            says '^::error file=.*sum.c,line=[0-9]+::no end within 3 s at \S+sum.c:[0-9]+ '
+            says '   \| utofu-test: #[0-9]+ main at \S+sum.c:[0-9]+$'
+        fi
+    fi
     ends 1 -n 3 --seeds 0 --no-check --timeout 2 "$SUM" hang
     says 'run it again with --dump'
     grep -q 'utofu: dump' "$work/out" && fail 'a dump without --dump'
