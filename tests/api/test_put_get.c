@@ -176,16 +176,22 @@ static void close_lane(void)
 }
 
 /* Bodies take the layout; they run in the layouts of a bit mask. */
-static void run_layouts(ut_body_fn *body, unsigned int layouts)
+static void run_layouts_with(const char *variable, ut_body_fn *body, unsigned int layouts)
 {
     for (int layout = 0; layout < NUM_LAYOUTS; layout++) {
         if (!(layouts >> layout & 1))
             continue;
         cr_log_info("%s", layout_names[layout]);
         ut_run(&(struct ut_run_opts){.n = layout <= ONE_NODE ? 2 : 1,
-                                     .nodes = layout == TWO_NODES ? 2 : 1},
+                                     .nodes = layout == TWO_NODES ? 2 : 1,
+                                     .env = {variable}},
                body, &layout);
     }
+}
+
+static void run_layouts(ut_body_fn *body, unsigned int layouts)
+{
+    run_layouts_with(NULL, body, layouts);
 }
 
 enum { ANYWHERE = 15, APART = 1 << TWO_NODES, APART_AND_SELF = 1 << TWO_NODES | 1 << SELF };
@@ -1521,5 +1527,6 @@ static void no_such_vcq(void *arg)
 
 Test(put_get, put_to_a_vcq_that_is_gone_is_an_mrq_error)
 {
-    run_layouts(no_such_vcq, 1 << TWO_NODES | 1 << ONE_NODE);
+    /* a VCQ that is not there is looked for until then */
+    run_layouts_with("UTOFU_PEER_TIMEOUT=8", no_such_vcq, 1 << TWO_NODES | 1 << ONE_NODE);
 }

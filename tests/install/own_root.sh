@@ -21,7 +21,7 @@ enter_own_root() {
 
 leave_own_root() {
     local folder
-    for folder in proc dev sys; do umount -R "$root/$folder" 2>/dev/null; done
+    for folder in run/netns proc dev sys; do umount -R "$root/$folder" 2>/dev/null; done
     umount "$root" 2>/dev/null
     rm -rf --one-file-system "$work"
 }

@@ -132,7 +132,7 @@ get_target_property(at utofu::tofucom IMPORTED_LOCATION)
 get_target_property(include utofu::tofucom INTERFACE_INCLUDE_DIRECTORIES)
 message(STATUS "found \${utofu_VERSION} at \${at} with \${include} and \${utofu_BINDIR}")
 END
-    cmake -S "$1" -B "$1/build" -DCMAKE_PREFIX_PATH="$4" >"$1/out" 2>&1
+    cmake -S "$1" -B "$1/build" -DCMAKE_PREFIX_PATH="$4" -DCMAKE_PROJECT_INCLUDE="$cmake_lib64" >"$1/out" 2>&1
     tr -s ' \n' ' ' <"$1/out" | grep -q -- "$3" || { fail "CMake: $2"; cat "$1/out"; }
 }
 
@@ -148,7 +148,11 @@ use_cmake() {
     for word; do # a launcher such as ccache, the compiler, flags
         case $word in -*) flags="$flags $word" ;; *) compiler=$word ;; esac
     done
-    { cmake -S "$work" -B "$work/build" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$compiler" \
+    # where CMake runs on Debian it does not look into lib64 (its Modules/Platform/Linux.cmake), as elsewhere
+    local cmake_lib64=$work.lib64
+    echo 'set_property(GLOBAL PROPERTY FIND_LIBRARY_USE_LIB64_PATHS TRUE)' >"$cmake_lib64"
+    { cmake -S "$work" -B "$work/build" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_PROJECT_INCLUDE="$cmake_lib64" \
+        -DCMAKE_C_COMPILER="$compiler" \
         -DCMAKE_C_FLAGS="$flags" -DCMAKE_DISABLE_FIND_PACKAGE_MPI=ON && cmake --build "$work/build" &&
         ctest --test-dir "$work/build" --output-on-failure; } >"$work.out" 2>&1 ||
         { fail "CMake"; cat "$work.out"; }
