@@ -67,10 +67,14 @@ static void write_name(char text[NAME_MAX_BYTES], const struct name *name, unsig
              is_rank ? "" : ".", number);
 }
 
+/* hydra answers with rc, since MPICH 4.1 alone (pmi_wire.c, PMIU_msg_set_response()), before with
+ * info=ok whatever rc is (pmiserv_pmi_v1.c); Slurm answers with info alone. */
 static bool says_ok(const char *line)
 {
     char value[16];
 
+    if (ut_job_pmi1_value(line, "rc", value, sizeof(value)) == 0)
+        return strcmp(value, "0") == 0;
     return ut_job_pmi1_value(line, "info", value, sizeof(value)) == 0 && strcmp(value, "ok") == 0;
 }
 
