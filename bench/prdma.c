@@ -13,7 +13,7 @@
  * last lines show the time of MPI_Wait after 5 ms of computing between MPI_Start and MPI_Wait.
  */
 #include <mpi.h>
-#ifdef OPEN_MPI
+#if defined(OPEN_MPI) && OMPI_MAJOR_VERSION < 5
 #    include <mpi-ext.h>
 #    define INIT(prefix) prefix##X_Neighbor_alltoallw_init
 #else

@@ -10,7 +10,7 @@
  *     mpirun -n 4 prdma-run ./stencil_mpi 3
  */
 #include <mpi.h>
-#ifdef OPEN_MPI
+#if defined(OPEN_MPI) && OMPI_MAJOR_VERSION < 5
 #    include <mpi-ext.h>
 #    define MPI_Neighbor_alltoallw_init MPIX_Neighbor_alltoallw_init
 #endif

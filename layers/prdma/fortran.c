@@ -29,6 +29,19 @@
         NAMES(void, lower, upper, mixed, (__VA_ARGS__))                                            \
         void pr_f_##lower(__VA_ARGS__)
 
+/* The functions that make requests, as init.c has them. */
+#    if PR_MPIX
+#        define REQUEST(kind, upper, ...)                                                          \
+            FUNCTION(mpix_neighbor_##kind##_init, MPIX_NEIGHBOR_##upper##_INIT,                    \
+                     MPIX_Neighbor_##kind##_init, __VA_ARGS__)
+#        define C_REQUEST(kind) MPIX_Neighbor_##kind##_init
+#    else
+#        define REQUEST(kind, upper, ...)                                                          \
+            FUNCTION(mpi_neighbor_##kind##_init, MPI_NEIGHBOR_##upper##_INIT,                      \
+                     MPI_Neighbor_##kind##_init, __VA_ARGS__)
+#        define C_REQUEST(kind) MPI_Neighbor_##kind##_init
+#    endif
+
 /* The requests of a call as C handles, if one of them is the layer's; NULL: none is, or no memory.
  */
 static MPI_Request *own_requests(int count, const MPI_Fint *handles)
@@ -355,10 +368,9 @@ static void give_new(MPI_Fint *request, MPI_Fint *ierr, int code, MPI_Request ma
         *request = PMPI_Request_c2f(made);
 }
 
-FUNCTION(mpix_neighbor_alltoallw_init, MPIX_NEIGHBOR_ALLTOALLW_INIT, MPIX_Neighbor_alltoallw_init,
-         void *sendbuf, MPI_Fint *sendcounts, MPI_Aint *sdispls, MPI_Fint *sendtypes, void *recvbuf,
-         MPI_Fint *recvcounts, MPI_Aint *rdispls, MPI_Fint *recvtypes, MPI_Fint *comm,
-         MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierr)
+REQUEST(alltoallw, ALLTOALLW, void *sendbuf, MPI_Fint *sendcounts, MPI_Aint *sdispls,
+        MPI_Fint *sendtypes, void *recvbuf, MPI_Fint *recvcounts, MPI_Aint *rdispls,
+        MPI_Fint *recvtypes, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierr)
 {
     MPI_Comm c = PMPI_Comm_f2c(*comm);
     MPI_Request made = MPI_REQUEST_NULL;
@@ -368,61 +380,59 @@ FUNCTION(mpix_neighbor_alltoallw_init, MPIX_NEIGHBOR_ALLTOALLW_INIT, MPIX_Neighb
     MPI_Datatype *st = c_types(out, sendtypes), *rt = c_types(in, recvtypes);
     int code = MPI_ERR_NO_MEM;
     if (st != NULL && rt != NULL)
-        code = MPIX_Neighbor_alltoallw_init(find_buffer(sendbuf), sendcounts, sdispls, st,
-                                            (void *)find_buffer(recvbuf), recvcounts, rdispls, rt,
-                                            c, PMPI_Info_f2c(*info), &made);
+        code = C_REQUEST(alltoallw)(find_buffer(sendbuf), sendcounts, sdispls, st,
+                                    (void *)find_buffer(recvbuf), recvcounts, rdispls, rt, c,
+                                    PMPI_Info_f2c(*info), &made);
     keep_types(made, st, rt);
     give_new(request, ierr, code, made);
 }
 
-FUNCTION(mpix_neighbor_alltoallv_init, MPIX_NEIGHBOR_ALLTOALLV_INIT, MPIX_Neighbor_alltoallv_init,
-         void *sendbuf, MPI_Fint *sendcounts, MPI_Fint *sdispls, MPI_Fint *sendtype, void *recvbuf,
-         MPI_Fint *recvcounts, MPI_Fint *rdispls, MPI_Fint *recvtype, MPI_Fint *comm,
-         MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierr)
+REQUEST(alltoallv, ALLTOALLV, void *sendbuf, MPI_Fint *sendcounts, MPI_Fint *sdispls,
+        MPI_Fint *sendtype, void *recvbuf, MPI_Fint *recvcounts, MPI_Fint *rdispls,
+        MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierr)
 {
     MPI_Request made = MPI_REQUEST_NULL;
-    int code = MPIX_Neighbor_alltoallv_init(find_buffer(sendbuf), sendcounts, sdispls,
-                                            PMPI_Type_f2c(*sendtype), (void *)find_buffer(recvbuf),
-                                            recvcounts, rdispls, PMPI_Type_f2c(*recvtype),
-                                            PMPI_Comm_f2c(*comm), PMPI_Info_f2c(*info), &made);
+    int code = C_REQUEST(alltoallv)(find_buffer(sendbuf), sendcounts, sdispls,
+                                    PMPI_Type_f2c(*sendtype), (void *)find_buffer(recvbuf),
+                                    recvcounts, rdispls, PMPI_Type_f2c(*recvtype),
+                                    PMPI_Comm_f2c(*comm), PMPI_Info_f2c(*info), &made);
 
     give_new(request, ierr, code, made);
 }
 
-FUNCTION(mpix_neighbor_alltoall_init, MPIX_NEIGHBOR_ALLTOALL_INIT, MPIX_Neighbor_alltoall_init,
-         void *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, void *recvbuf, MPI_Fint *recvcount,
-         MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierr)
+REQUEST(alltoall, ALLTOALL, void *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, void *recvbuf,
+        MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request,
+        MPI_Fint *ierr)
 {
     MPI_Request made = MPI_REQUEST_NULL;
-    int code = MPIX_Neighbor_alltoall_init(
+    int code = C_REQUEST(alltoall)(
         find_buffer(sendbuf), *sendcount, PMPI_Type_f2c(*sendtype), (void *)find_buffer(recvbuf),
         *recvcount, PMPI_Type_f2c(*recvtype), PMPI_Comm_f2c(*comm), PMPI_Info_f2c(*info), &made);
 
     give_new(request, ierr, code, made);
 }
 
-FUNCTION(mpix_neighbor_allgather_init, MPIX_NEIGHBOR_ALLGATHER_INIT, MPIX_Neighbor_allgather_init,
-         void *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, void *recvbuf, MPI_Fint *recvcount,
-         MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierr)
+REQUEST(allgather, ALLGATHER, void *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, void *recvbuf,
+        MPI_Fint *recvcount, MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request,
+        MPI_Fint *ierr)
 {
     MPI_Request made = MPI_REQUEST_NULL;
-    int code = MPIX_Neighbor_allgather_init(
+    int code = C_REQUEST(allgather)(
         find_buffer(sendbuf), *sendcount, PMPI_Type_f2c(*sendtype), (void *)find_buffer(recvbuf),
         *recvcount, PMPI_Type_f2c(*recvtype), PMPI_Comm_f2c(*comm), PMPI_Info_f2c(*info), &made);
 
     give_new(request, ierr, code, made);
 }
 
-FUNCTION(mpix_neighbor_allgatherv_init, MPIX_NEIGHBOR_ALLGATHERV_INIT,
-         MPIX_Neighbor_allgatherv_init, void *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype,
-         void *recvbuf, MPI_Fint *recvcounts, MPI_Fint *displs, MPI_Fint *recvtype, MPI_Fint *comm,
-         MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierr)
+REQUEST(allgatherv, ALLGATHERV, void *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype,
+        void *recvbuf, MPI_Fint *recvcounts, MPI_Fint *displs, MPI_Fint *recvtype, MPI_Fint *comm,
+        MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierr)
 {
     MPI_Request made = MPI_REQUEST_NULL;
-    int code = MPIX_Neighbor_allgatherv_init(find_buffer(sendbuf), *sendcount,
-                                             PMPI_Type_f2c(*sendtype), (void *)find_buffer(recvbuf),
-                                             recvcounts, displs, PMPI_Type_f2c(*recvtype),
-                                             PMPI_Comm_f2c(*comm), PMPI_Info_f2c(*info), &made);
+    int code = C_REQUEST(allgatherv)(find_buffer(sendbuf), *sendcount, PMPI_Type_f2c(*sendtype),
+                                     (void *)find_buffer(recvbuf), recvcounts, displs,
+                                     PMPI_Type_f2c(*recvtype), PMPI_Comm_f2c(*comm),
+                                     PMPI_Info_f2c(*info), &made);
 
     give_new(request, ierr, code, made);
 }

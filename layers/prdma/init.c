@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The functions that make requests, MPI_Init and MPI_Finalize. Open MPI 4.1 names the request
- * functions MPIX_, and has none with large counts.
+ * The functions that make requests, MPI_Init and MPI_Finalize. Open MPI 4 names the request
+ * functions MPIX_. Open MPI 4 and 5 have none with large counts.
  */
 #include "mpilayer.h"
 
 #pragma GCC visibility push(default)
 
-#ifdef OPEN_MPI
+#if PR_MPIX
 #    define CALL(name) MPIX_##name
 #    define NEXT(name) PMPIX_##name
 #else

@@ -6,8 +6,12 @@
 #include "layer.h"
 
 #include <mpi.h>
-#ifdef OPEN_MPI
+/* Before Open MPI 5 its functions for these requests are an extension. */
+#if defined(OPEN_MPI) && OMPI_MAJOR_VERSION < 5
 #    include <mpi-ext.h>
+#    define PR_MPIX 1
+#else
+#    define PR_MPIX 0
 #endif
 
 #include "weak.h"

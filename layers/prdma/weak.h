@@ -71,11 +71,6 @@
 #    pragma weak MPI_F_STATUSES_IGNORE
 #    pragma weak MPI_F_STATUS_IGNORE
 #    pragma weak OMPI_C_MPI_COMM_NULL_COPY_FN
-#    pragma weak PMPIX_Neighbor_allgather_init
-#    pragma weak PMPIX_Neighbor_allgatherv_init
-#    pragma weak PMPIX_Neighbor_alltoall_init
-#    pragma weak PMPIX_Neighbor_alltoallv_init
-#    pragma weak PMPIX_Neighbor_alltoallw_init
 #    pragma weak PMPI_Comm_f2c
 #    pragma weak PMPI_Info_f2c
 #    pragma weak PMPI_Neighbor_alltoallw
@@ -96,15 +91,26 @@
 #    pragma weak ompi_request_null
 #else
 #    pragma weak MPI_UNWEIGHTED
+#endif
+
+#if PR_MPIX
+#    pragma weak PMPIX_Neighbor_allgather_init
+#    pragma weak PMPIX_Neighbor_allgatherv_init
+#    pragma weak PMPIX_Neighbor_alltoall_init
+#    pragma weak PMPIX_Neighbor_alltoallv_init
+#    pragma weak PMPIX_Neighbor_alltoallw_init
+#else
 #    pragma weak PMPI_Neighbor_allgather_init
-#    pragma weak PMPI_Neighbor_allgather_init_c
 #    pragma weak PMPI_Neighbor_allgatherv_init
-#    pragma weak PMPI_Neighbor_allgatherv_init_c
 #    pragma weak PMPI_Neighbor_alltoall_init
-#    pragma weak PMPI_Neighbor_alltoall_init_c
 #    pragma weak PMPI_Neighbor_alltoallv_init
-#    pragma weak PMPI_Neighbor_alltoallv_init_c
 #    pragma weak PMPI_Neighbor_alltoallw_init
+#endif
+#if MPI_VERSION >= 4
+#    pragma weak PMPI_Neighbor_allgather_init_c
+#    pragma weak PMPI_Neighbor_allgatherv_init_c
+#    pragma weak PMPI_Neighbor_alltoall_init_c
+#    pragma weak PMPI_Neighbor_alltoallv_init_c
 #    pragma weak PMPI_Neighbor_alltoallw_init_c
 #endif
 

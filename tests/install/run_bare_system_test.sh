@@ -38,7 +38,7 @@ step 'what the build needs' root sh -c 'cd /src && DEBIAN_FRONTEND=noninteractiv
 step 'the packages build' runner env DEB_BUILD_OPTIONS="nocheck parallel=$(nproc)" /src/scripts/build-deb /var/tmp/debs
 # shellcheck disable=SC2016 # for the shell there
 step 'the packages are installed' root sh -c 'DEBIAN_FRONTEND=noninteractive apt-get install -q -y /var/tmp/debs/*.deb \
-    cmake gcc libc6-dev make mpich openmpi-bin pkg-config iproute2'
+    cmake gcc libc6-dev libmpich-dev libopenmpi-dev make mpich openmpi-bin pkg-config iproute2'
 compgen -G "$root/usr/lib/*/libfabric.so.1" >/dev/null || fail 'libfabric is not installed with them'
 step 'debian/tests/use' runner env AUTOPKGTEST_TMP=/var/tmp/use sh -c 'mkdir /var/tmp/use && sh -x /src/debian/tests/use'
 says '^22 runs, 0 failed|^5 runs, 0 failed'

@@ -4,7 +4,7 @@
 #define PRDMA_CHECK_H
 
 #include <mpi.h>
-#ifdef OPEN_MPI
+#if defined(OPEN_MPI) && OMPI_MAJOR_VERSION < 5
 #    include <mpi-ext.h>
 #    define INIT(name) MPIX_Neighbor_##name##_init
 #else

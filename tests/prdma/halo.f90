@@ -64,7 +64,7 @@ subroutine take_w(from, counts, displs, types, to, comm, request)
     implicit none
     integer :: from(*), to(*), counts(2), types(2), comm, request, ierr
     integer(kind=MPI_ADDRESS_KIND) :: displs(2)
-#ifdef OPEN_MPI
+#ifdef MPIX
     external :: mpix_neighbor_alltoallw_init
 
     call mpix_neighbor_alltoallw_init(from, counts, displs, types, to, counts, displs, types, comm, &
@@ -81,7 +81,7 @@ subroutine take_gather(rank, gathered, comm, request)
     use mpi
     implicit none
     integer :: rank, gathered(2), comm, request, ierr
-#ifdef OPEN_MPI
+#ifdef MPIX
     external :: mpix_neighbor_allgather_init
 
     call mpix_neighbor_allgather_init(rank, 1, MPI_INTEGER, gathered, 1, MPI_INTEGER, comm, &

@@ -2,7 +2,7 @@
 ! A ring of processes with the module mpi_f08: each round every process gets its neighbours' numbers.
 program halo_f08
     use mpi_f08
-#ifdef OPEN_MPI
+#ifdef MPIX
     use mpi_f08_ext
 #endif
     implicit none
@@ -18,7 +18,7 @@ program halo_f08
     call MPI_Comm_size(MPI_COMM_WORLD, procs)
     call MPI_Cart_create(MPI_COMM_WORLD, 1, [procs], [.true.], .false., comm)
     call MPI_Comm_rank(comm, rank)
-#ifdef OPEN_MPI
+#ifdef MPIX
     call MPIX_Neighbor_allgather_init(from, n, MPI_INTEGER, to, n, MPI_INTEGER, comm, MPI_INFO_NULL, requests(1))
     call MPIX_Neighbor_allgather_init(number, 1, MPI_INTEGER, gathered, 1, MPI_INTEGER, comm, MPI_INFO_NULL, requests(2))
 #else
