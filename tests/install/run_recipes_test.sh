@@ -59,7 +59,7 @@ fi
 # an emulated machine takes ten times as long
 recipe 0 root machine virtual-machine.yml '--seeds 20=--seeds 2'
 says '^4 runs, 0 failed$'
-recipe 1 root machine-source virtual-machine.yml --installed '--seeds 20=--seeds 2' 'build/sum=build/sum source'
+recipe 1 root machine-source virtual-machine.yml '--seeds 20=--seeds 2' 'build/sum=build/sum source'
 says "source-written: .* at .*sum.c:$(line 'CALL(utofu_put(vcq')"
 [ $failures = 0 ] && echo ok
 [ $failures = 0 ]
