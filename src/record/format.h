@@ -42,7 +42,7 @@
 
 enum {
     UT_RECORD_MAGIC_SIZE = 8,
-    UT_RECORD_VERSION = 2,
+    UT_RECORD_VERSION = 3,
     UT_RECORD_BLOCK_HEAD = 9, /* bytes of type, size and checksum */
     UT_RECORD_NO_PATH = 255,
     UT_RECORD_COUNTER_SHIFT = 2,
@@ -86,6 +86,9 @@ enum ut_record_op {
  * thread's last record of a communication, TCQ entry or notice, of which nothing follows but the
  * remote STADD of a communication, or the edata of a notice. */
 enum { UT_RECORD_SAME_CALL = 0x80, UT_RECORD_AGAIN = 0x40 };
+/* Added to TCQ and MRQ: since its last record the thread has polled a TCQ, or an MRQ, in vain. The
+ * last number of the record is the time since the first of these polls. */
+enum { UT_RECORD_POLLED = 0x80 };
 
 static inline uint32_t ut_record_checksum(const void *content, size_t size)
 {

@@ -19,7 +19,15 @@ enum {
     FIRST = 60,        /* as long as a thread has not held for so many times as long, */
     PART = 4,          /* plus its part of the elapsed time divided by so much: those of different
                         * processes may add up */
-    PAUSE = 64         /* puts, when that is reached */
+    PAUSE = 64,        /* puts, when that is reached */
+};
+
+/* Once a put of a stream is held for as long as the stream's period, so that origin and target
+ * change their order however far one is ahead. */
+enum {
+    WHOLE = 1,            /* the hold that is, counted from 0 */
+    WHOLE_NS = 200000000, /* at the most */
+    WHOLE_PART = 4,       /* FIRST times so much of it may be held, where this is more */
 };
 
 static uint64_t draw_random(struct ut_tape *t)
@@ -49,14 +57,36 @@ static struct ut_tape_stream *stream_of(struct ut_tape *t, uint64_t key)
     return &t->hold.streams[i];
 }
 
+static uint64_t take_smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint64_t take_larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The shortest time between two puts of a stream: the longer ones may be due to holds. */
+static void measure_period(struct ut_tape_stream *s)
+{
+    uint64_t now = ut_clock_ns();
+
+    if (s->last_at)
+        s->period = take_smaller(s->period ? s->period : UINT64_MAX, now - s->last_at);
+    s->last_at = now;
+}
+
 /* How long a put of this stream is held back, in ns, by a random number. */
 static uint64_t choose_time(struct ut_tape *t, struct ut_tape_stream *s, uint64_t dice)
 {
-    uint64_t ns = 2 * t->hold.off_ns > HOLD_NS ? 2 * t->hold.off_ns : HOLD_NS;
+    uint64_t ns = take_smaller(take_larger(2 * t->hold.off_ns, HOLD_NS), MOST_NS);
+    uint64_t whole = take_smaller(s->period, WHOLE_NS),
+             allowed = FIRST * take_larger(ns, whole / WHOLE_PART);
 
-    ns = ns < MOST_NS ? ns : MOST_NS;
-    uint64_t allowed = FIRST * ns;
     ns <<= (dice >> 8) % 8 == 0 ? 3 : (dice >> 8) % 4 == 0 ? 1 : 0;
+    if (s->held == WHOLE)
+        ns = take_larger(ns, whole);
     uint64_t elapsed = ut_clock_ns() - t->hold.opened_at;
     if (t->hold.ns + ns > allowed + elapsed / PART / ut_tape_job_size) {
         t->hold.pause = PAUSE;
@@ -94,7 +124,11 @@ void ut_record_hold(utofu_vcq_id_t remote, utofu_stadd_t stadd, uint64_t length,
     uint64_t key = ut_hash_word(ut_hash_word(ut_hash_word(1, remote), stadd), length) | 1;
     struct ut_tape_stream *s = stream_of(t, key);
     uint64_t dice = draw_random(t) >> 16;
-    if (!s || (s->seen < REPEATS && ++s->seen < REPEATS))
+    if (!s)
+        return;
+    if (s->held < OFTEN)
+        measure_period(s);
+    if (s->seen < REPEATS && ++s->seen < REPEATS)
         return;
     /* later on, those first that were held less often than others */
     if (s->held >= OFTEN && (uint64_t)s->held * t->hold.num_streams > t->hold.num_held)

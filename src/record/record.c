@@ -289,11 +289,31 @@ void ut_record_freed(const struct ut_vcq *vcq)
 
 /* A poll of a VCQ is one look at the clock, as it takes hardly longer: what it has taken counts as
  * CPU time before it, if it has found something. */
-static inline void note_empty(struct ut_tape *t, uint64_t now)
+static inline void note_empty(struct ut_tape *t, uint64_t now, enum ut_tape_poll kind)
 {
     ut_tape_begin_call(t, now);
-    t->polls = true;
+    if (!(t->polls & 1u << kind))
+        t->polled_at[kind] = now;
+    t->polls = (uint8_t)(t->polls | 1u << kind);
     t->last_end = now;
+}
+
+/* The beginning of the record of a poll that has found something. Returns for how long it was
+ * polled in vain before, 0: not at all; this is the end of the record (end_poll). */
+static inline uint64_t begin_poll(struct ut_tape *t, unsigned int op, uint64_t now,
+                                  enum ut_tape_poll kind)
+{
+    bool polled = (t->polls & 1u << kind) && now > t->polled_at[kind];
+
+    ut_tape_begin_record(t, polled ? op | UT_RECORD_POLLED : op, now);
+    return polled ? now - t->polled_at[kind] : 0;
+}
+
+static inline void end_poll(struct ut_tape *t, uint64_t polled)
+{
+    if (polled)
+        ut_tape_number(t, polled);
+    ut_tape_commit(t);
 }
 
 void ut_record_tcq(const struct ut_record_of *vcq, int rc)
@@ -304,30 +324,32 @@ void ut_record_tcq(const struct ut_record_of *vcq, int rc)
     if (!t)
         return;
     if (rc == UTOFU_ERR_NOT_FOUND) {
-        note_empty(t, now);
+        note_empty(t, now, UT_TAPE_TCQ);
         return;
     }
     ut_tape_begin_call(t, now);
     t->last_end = now;
+    uint64_t polled;
     if (rc == UTOFU_SUCCESS && t->tcq == vcq->id) {
-        ut_tape_begin_record(t, UT_RECORD_TCQ | UT_RECORD_AGAIN, now);
+        polled = begin_poll(t, UT_RECORD_TCQ | UT_RECORD_AGAIN, now, UT_TAPE_TCQ);
     } else {
         uint64_t index = vcq_index(t, vcq->id, (long)vcq->flags);
-        ut_tape_begin_record(t, UT_RECORD_TCQ, now);
+        polled = begin_poll(t, UT_RECORD_TCQ, now, UT_TAPE_TCQ);
         ut_tape_number(t, index);
         ut_tape_number(t, (uint64_t)-rc);
         t->tcq = rc == UTOFU_SUCCESS ? vcq->id : UT_TAPE_NO_VCQ;
     }
-    ut_tape_commit(t);
+    end_poll(t, polled);
 }
 
-static void describe_notice(struct ut_tape *t, const struct ut_record_of *vcq, int rc,
-                            const struct utofu_mrq_notice *notice, uint64_t now)
+/* As begin_poll(). */
+static uint64_t describe_notice(struct ut_tape *t, const struct ut_record_of *vcq, int rc,
+                                const struct utofu_mrq_notice *notice, uint64_t now)
 {
     uint64_t index = vcq_index(t, vcq->id, (long)vcq->flags);
     uint64_t remote = vcq_index(t, notice->vcq_id, -1);
 
-    ut_tape_begin_record(t, UT_RECORD_MRQ, now);
+    uint64_t polled = begin_poll(t, UT_RECORD_MRQ, now, UT_TAPE_MRQ);
     ut_tape_number(t, index);
     ut_tape_number(t, (uint64_t)-rc);
     ut_tape_number(t, notice->notice_type);
@@ -335,6 +357,7 @@ static void describe_notice(struct ut_tape *t, const struct ut_record_of *vcq, i
     t->notice = (struct ut_tape_notice){.vcq = rc == UTOFU_SUCCESS ? vcq->id : UT_TAPE_NO_VCQ,
                                         .remote = notice->vcq_id,
                                         .type = notice->notice_type};
+    return polled;
 }
 
 void ut_record_mrq(const struct ut_record_of *vcq, int rc, const struct utofu_mrq_notice *notice)
@@ -345,18 +368,19 @@ void ut_record_mrq(const struct ut_record_of *vcq, int rc, const struct utofu_mr
     if (!t)
         return;
     if (rc == UTOFU_ERR_NOT_FOUND) {
-        note_empty(t, now);
+        note_empty(t, now, UT_TAPE_MRQ);
         return;
     }
     ut_tape_begin_call(t, now);
     t->last_end = now;
+    uint64_t polled;
     if (rc == UTOFU_SUCCESS && t->notice.vcq == vcq->id && t->notice.remote == notice->vcq_id &&
         t->notice.type == notice->notice_type)
-        ut_tape_begin_record(t, UT_RECORD_MRQ | UT_RECORD_AGAIN, now);
+        polled = begin_poll(t, UT_RECORD_MRQ | UT_RECORD_AGAIN, now, UT_TAPE_MRQ);
     else
-        describe_notice(t, vcq, rc, notice, now);
+        polled = describe_notice(t, vcq, rc, notice, now);
     ut_tape_number(t, notice->edata);
-    ut_tape_commit(t);
+    end_poll(t, polled);
 }
 
 /*
@@ -419,7 +443,7 @@ void ut_record_result(utofu_vbg_id_t gate, uint64_t since, int rc)
     }
     struct ut_tape *t = ut_tape_enter();
     if (t)
-        note_empty(t, ut_tape_time());
+        note_empty(t, ut_tape_time(), UT_TAPE_RESULT);
 }
 
 /*

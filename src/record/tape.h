@@ -26,6 +26,9 @@ enum {
 
 #define UT_TAPE_NO_VCQ UINT64_MAX
 
+/* What a poll looks for. */
+enum ut_tape_poll { UT_TAPE_TCQ, UT_TAPE_MRQ, UT_TAPE_RESULT, UT_TAPE_POLLS };
+
 /* An id that later records name by its index. */
 struct ut_tape_known {
     uint64_t id;
@@ -50,6 +53,7 @@ struct ut_tape_notice {
 struct ut_tape_stream {
     uint64_t key; /* 0: none */
     uint32_t held, seen;
+    uint64_t last_at, period; /* ns: of the last one, and the shortest time between two */
 };
 
 struct ut_tape {
@@ -67,8 +71,10 @@ struct ut_tape {
     uint64_t tcq;      /* the VCQ of the last TCQ entry, or UT_TAPE_NO_VCQ */
     uint32_t put_took; /* by a put: a moving mean, */
     uint32_t measured; /* which is measured at one put of several */
-    bool polls;        /* the last call was an empty poll */
-    bool flushed;      /* a block was written during this call */
+    /* empty polls since the last record: bits by enum ut_tape_poll, and the first of each */
+    uint8_t polls;
+    bool flushed; /* a block was written during this call */
+    uint64_t polled_at[UT_TAPE_POLLS];
     uint32_t number;
 
     struct ut_tape_known *known;
@@ -190,7 +196,7 @@ static inline void ut_tape_begin_record(struct ut_tape *t, unsigned int op, uint
     ut_tape_number(t, t->pending);
     t->last_begin += since;
     t->pending = 0;
-    t->polls = false;
+    t->polls = 0;
 }
 
 #endif

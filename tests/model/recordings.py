@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes recordings (src/record/format.h) of programs that never ran."""
+"""Writes recordings (src/record/format.h) of programs that never ran, and reads those of programs that ran."""
+import collections
 import os
 import struct
 
 PUT, GET, ARMW, NOP, TCQ_POLL, MRQ_POLL, FREE, SET, START, RESULT, ENTER, LEAVE, SEEN = range(8, 21)
-VCQ, GATE = 1, 2
+VCQ, GATE, STARTED = 1, 2, 3
+VERSION = 3
+POLLED, AGAIN = 0x80, 0x40
 NO_PATH = (255, 255, 255)
 SESSION = 4
 
@@ -82,10 +85,11 @@ class Thread:
             self.records += 1
         return self.gates[gate]
 
-    def timed(self, op, body, at=None, compute=0, same_call=False):
+    def timed(self, op, body, at=None, compute=0, same_call=False, polled=0):
+        """polled: for so long it was polled in vain before."""
         self.now = self.job.tick() if at is None else at
-        self.content += bytes([op | (0x80 if same_call else 0)]) + number(self.now - self.last) \
-            + number(compute) + body
+        self.content += bytes([op | (0x80 if same_call else 0) | (POLLED if polled else 0)]) \
+            + number(self.now - self.last) + number(compute) + body + (number(polled) if polled else b"")
         self.last = self.now
         self.records += 1
         return self
@@ -146,7 +150,7 @@ class Job:
 
     def bytes_of(self, rank):
         t = self.threads[rank]
-        head = number(2) + number(rank) + number(self.size) + number(3) + b"job" + struct.pack("<Q", 1) \
+        head = number(VERSION) + number(rank) + number(self.size) + number(3) + b"job" + struct.pack("<Q", 1) \
             + bytes(self.coords(rank)) + signed(0) + number(0) + bytes(16)
         calls = block(b"C", number(0) + struct.pack("<Q", 0) + bytes(t.content)) if t.content else b""
         return b"UTOFUREC" + block(b"H", head) + calls + block(b"E", number(t.records) + bytes(16))
@@ -164,3 +168,82 @@ class Job:
             with open(paths[-1], "wb") as file:
                 file.write(self.bytes_of(rank))
         return paths
+
+
+# A record of a call. since: the call before it; polled: the first poll in vain.
+Record = collections.namedtuple("Record", "op since polled")
+
+
+class Cursor:
+    def __init__(self, content):
+        self.content, self.at = content, 0
+
+    def take(self, size):
+        self.at += size
+        return self.content[self.at - size:self.at]
+
+    def number(self):
+        value = shift = 0
+        while True:
+            byte = self.take(1)[0]
+            value |= (byte & 0x7f) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+
+    def skip(self, *fields):
+        """0: a number; otherwise so many bytes."""
+        for size in fields:
+            if size:
+                self.take(size)
+            else:
+                self.number()
+
+    def skip_comm(self):
+        self.skip(0, 0, 0, 0)
+        if self.take(1)[0] >> 4:
+            self.take(3)
+        self.skip(0)
+        if self.number():  # MTU, and gap
+            self.skip(0)
+
+    def record(self):
+        """None: one that only defines what later ones refer to."""
+        code = self.take(1)[0]
+        op, again = code & ~0xc0, code & AGAIN
+        definitions = {VCQ: (0, 8, 6, 0, 0, 0, 3, 0), GATE: (0, 8, 6, 0, 0), STARTED: (0, 8)}
+        if op in definitions:
+            self.skip(*definitions[op])
+            return None
+        since = self.number()
+        self.skip(0)
+        if op <= NOP:
+            if not again:
+                self.skip_comm()
+            self.skip(0)
+        elif op in (ENTER, LEAVE):
+            self.take(self.number())
+        else:
+            first = {TCQ_POLL: (0, 0), MRQ_POLL: (0, 0, 0, 0), FREE: (0,), SET: (0, 0, 0, 0, 0, 3)}
+            self.skip(*(() if again else first.get(op, (0, 0))))
+            self.skip(*((0,) if op == MRQ_POLL else ()))
+        polled = self.number() if op in (TCQ_POLL, MRQ_POLL) and code & POLLED else 0
+        return Record(op, since, polled)
+
+
+def read(path):
+    """The records of all threads' calls."""
+    with open(path, "rb") as file:
+        content = file.read()
+    at = len("UTOFUREC")
+    while at < len(content):
+        kind, size = content[at:at + 1], struct.unpack_from("<I", content, at + 1)[0]
+        calls = Cursor(content[at + 9:at + 9 + size])
+        at += 9 + size
+        if kind != b"C":
+            continue
+        calls.skip(0, 8)
+        while calls.at < size:
+            record = calls.record()
+            if record:
+                yield record

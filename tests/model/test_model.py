@@ -131,12 +131,21 @@ def time_in(folder, command, region, ranks=12, **how):
     return regions(result)[region]["max_us"] if region else result["time_us"]
 
 
+def providers():
+    """How to record over each provider that is here."""
+    yield "", {}
+    yield " over libfabric", {"UTOFU_PROVIDER": "ofi"}
+    if ADAPTER:
+        yield " over verbs", {"UTOFU_PROVIDER": "verbs", "before": (ADAPTER, "--profile", "rxe", "--")}
+
+
 def test_told(folder):
     """What is concluded from repetitions is what the program says itself."""
     for case in ("halo", "allgather", "doubling"):
         command = [PATTERNS, case, "60", "4096"]
-        near(f"{case}: concluded as told", time_in(folder, command, case), time_in(folder, command + ["tell"], case),
-             0.03)
+        told = time_in(folder, command + ["tell"], case)
+        for name, how in providers():
+            near(f"{case}{name}: concluded as told", time_in(folder, command, case, **how), told, 0.03)
 
 
 def same_everywhere(folder, name, *what):
@@ -150,10 +159,8 @@ def same_everywhere(folder, name, *what):
             burner.kill()
             burner.wait()
     near(f"{name} beside 20 other processes", loaded, shm, 0.03)
-    near(f"{name} over libfabric", time_in(folder, *what, UTOFU_PROVIDER="ofi"), shm, 0.03)
-    if ADAPTER:
-        verbs = time_in(folder, *what, before=(ADAPTER, "--profile", "rxe", "--"), UTOFU_PROVIDER="verbs")
-        near(f"{name} over verbs", verbs, shm, 0.03)
+    for provider, how in list(providers())[1:]:
+        near(name + provider, time_in(folder, *what, **how), shm, 0.03)
 
 
 def test_same(folder):
@@ -161,7 +168,7 @@ def test_same(folder):
                                   ("halo", [PATTERNS, "halo", "60", "4096"], "halo"),
                                   ("halo, told", [PATTERNS, "halo", "12", "4096", "tell"], "halo"),
                                   ("allgather", [PATTERNS, "allgather", "60", "4096"], "allgather"),
-                                  # concluded over shared memory alone: docs/guide/model.md
+                                  ("doubling", [PATTERNS, "doubling", "60", "4096"], "doubling"),
                                   ("doubling, told", [PATTERNS, "doubling", "60", "4096", "tell"], "doubling")):
         same_everywhere(folder, name, command, region)
     for name in ("pingpong_notice", "halo_exchange", "session_ring", "barrier_sum"):
@@ -174,6 +181,7 @@ EXAMPLE_RANKS = {"pingpong_notice": 2, "halo_exchange": 4, "session_ring": 4,
 
 def test_record(folder):
     """Programs that were not written for it are recorded and replayed."""
+    polls_in_vain(folder)
     for name, ranks in EXAMPLE_RANKS.items():
         paths = record(folder, name, ranks, [os.path.join(EXAMPLES, name)], UTOFU_STATS="job,json,file=" + folder
                        + "/stats.json")
@@ -188,8 +196,18 @@ def test_record(folder):
     check("a recording that reaches its limit is not a whole one", limited(folder))
 
 
+def polls_in_vain(folder):
+    """A rank that waits for an answer has polled before it comes, and after its last call."""
+    paths = record(folder, "vain", 2, [os.path.join(EXAMPLES, "pingpong_notice")])
+    for path in paths:
+        notices = [r for r in recordings.read(path) if r.op == recordings.MRQ_POLL]
+        vain = [r for r in notices if r.polled]
+        check(f"{len(vain)} of {len(notices)} notices were polled in vain before", vain)
+        check("and since the call before them", all(r.polled <= r.since for r in vain), vain)
+
+
 def limited(folder):
-    run = subprocess.run([RUN, "-n", "12", TABLES, "windows", "1500"], stdout=subprocess.PIPE,
+    run = subprocess.run([RUN, "-n", "12", TABLES, "windows", "2500"], stdout=subprocess.PIPE,
                          stderr=subprocess.STDOUT, text=True, timeout=500,
                          env={**os.environ, "UTOFU_TRACE": f"{folder}/limit.rec,record=1,limit=1"})
     refused = model([f"{folder}/limit.0.rec"])
@@ -474,6 +492,11 @@ def test_seen(folder):
             for i in range(1, 41) for rank in (0, 1)]
     near("puts to many addresses are taken together", time_of(folder, job_of(sorted(walk))), 40 * hop - p["see_ns"],
          0.02)
+    # buffers of even and odd rounds: no call follows the last round's
+    turns = [(10000 * i + (500 if (i // 2 % 2) == rank else 0), rank, i % 2) for i in range(1, 21) for rank in (0, 1)]
+    near("the last put is not waited for by an earlier call than the others", time_of(folder, job_of(sorted(turns))),
+         20 * hop - p["see_ns"], 0.02)
+    late_entries(folder, hop)
     data = recordings.Job(2, HEADER)  # rank 1 has done something else before it takes the notice
     data.threads[0].put((0, 0, 0), (1, 0, 0), 100000, 0, at=1000)
     data.threads[0].put((0, 0, 0), (1, 0, 0), 8, data.flag("STRONG_ORDER", "REMOTE_MRQ_NOTICE"), at=2000)
@@ -486,6 +509,21 @@ def test_seen(folder):
     told = job_of([(1000, 0), (2000, 1), (3000, 1)])
     told.threads[1].seen(0, 8, at=4000).put((1, 0, 0), (0, 0, 0), 8, 0, at=5000)
     near("utofu_profile_seen() tells", time_of(folder, told), 2 * hop - p["see_ns"], 0.001)
+
+
+def late_entries(folder, hop):
+    """Ranks put to each other and poll the TCQ, whose entry comes when the other rank's put has begun."""
+    def time(polled):
+        job = recordings.Job(2, HEADER)
+        for i in range(1, 21):
+            for rank in (0, 1):
+                at = 10000 * i + (500 if i % 2 == rank else 0)
+                job.threads[rank].put((rank, 0, 0), (1 - rank, 0, 0), 8, job.flag("TCQ_NOTICE"), at=at)
+                job.threads[rank].tcq((rank, 0, 0), at=10000 * i + 4000, polled=polled)
+        return time_of(folder, job)
+    poll, see = parameters()["poll_ns"], parameters()["see_ns"]
+    near("a poll that found nothing before the put does not wait for it", time(3900), 20 * hop - see, 0.02)
+    near("one that was first made behind it does", time(0), 20 * (hop + poll), 0.02)
 
 
 def early(folder):
@@ -522,7 +560,8 @@ def early(folder):
 def small_job():
     job = recordings.Job(2, HEADER)
     t = job.threads[0]
-    t.region("step").put((0, 0, 0), (1, 0, 0), 5000, job.flag("TCQ_NOTICE", "REMOTE_MRQ_NOTICE")).tcq((0, 0, 0))
+    t.region("step").put((0, 0, 0), (1, 0, 0), 5000, job.flag("TCQ_NOTICE", "REMOTE_MRQ_NOTICE"))
+    t.tcq((0, 0, 0), polled=300)
     t.region("step", False)
     t.set((0, 0, 0), (None, (1, 0, 0)), (None, (1, 0, 0))).start((0, 0, 0)).result((0, 0, 0))
     u = job.threads[1]
@@ -564,8 +603,8 @@ def test_cut(folder):
 def bad_blocks():
     """Recordings with right checksums and wrong content."""
     def rank0(content, records=1):
-        head = recordings.number(2) + recordings.number(0) + recordings.number(1) + recordings.number(0) \
-            + b"\0" * 8 + b"\0" * 6 + recordings.number(0) + recordings.number(0) + bytes(16)
+        head = recordings.number(recordings.VERSION) + recordings.number(0) + recordings.number(1) \
+            + recordings.number(0) + b"\0" * 8 + b"\0" * 6 + recordings.number(0) + recordings.number(0) + bytes(16)
         return b"UTOFUREC" + recordings.block(b"H", head) + recordings.block(b"C", content) \
             + recordings.block(b"E", recordings.number(records) + bytes(16))
     thread = recordings.number(0) + b"\0" * 8
@@ -623,8 +662,9 @@ def test_bad(folder):
           run.stderr)
     with open(paths[0], "rb") as file:
         whole = file.read()
-    for name, head, text in (("another version of the layout", recordings.number(1), "reads version 2"),
-                             ("another job", recordings.number(2) + bytes([0, 3, 0]) + bytes(31), "of job '' of 3")):
+    for name, head, text in (("another version of the layout", recordings.number(1), "reads version 3"),
+                             ("another job", recordings.number(recordings.VERSION) + bytes([0, 3, 0]) + bytes(31),
+                              "of job '' of 3")):
         with open(path, "wb") as file:
             file.write(whole[:8] + recordings.block(b"H", head))
         run = model([paths[1], path])

@@ -168,6 +168,7 @@ static struct um_op *add_op(struct reading *r, const struct dictionary *d, enum 
                          .far = UM_NONE,
                          .seen = UM_NONE,
                          .begin = begin,
+                         .first = begin,
                          .compute = compute};
     return op;
 }
@@ -175,6 +176,14 @@ static struct um_op *add_op(struct reading *r, const struct dictionary *d, enum 
 static unsigned int operation_of(unsigned int code)
 {
     return code & ~(unsigned int)(UT_RECORD_SAME_CALL | UT_RECORD_AGAIN);
+}
+
+/* The end of a record of a poll that has found something. */
+static void take_first(struct reading *r, unsigned int code, struct um_op *op)
+{
+    uint64_t polled = code & UT_RECORD_POLLED ? um_take_number(&r->c) : 0;
+
+    op->first = polled < op->begin ? op->begin - polled : 0;
 }
 
 /* What a record of a communication tells besides its remote STADD. */
@@ -235,7 +244,9 @@ static void take_tcq(struct reading *r, struct dictionary *d, unsigned int code,
     } else if (d->tcq == UM_NONE) {
         um_cursor_fail(&r->c, "a TCQ entry that repeats none before it");
     }
-    add_op(r, d, UM_OP_TCQ, begin, compute)->vcq = d->tcq;
+    struct um_op *op = add_op(r, d, UM_OP_TCQ, begin, compute);
+    op->vcq = d->tcq;
+    take_first(r, code, op);
 }
 
 static void take_mrq(struct reading *r, struct dictionary *d, unsigned int code, uint64_t begin,
@@ -254,6 +265,7 @@ static void take_mrq(struct reading *r, struct dictionary *d, unsigned int code,
     op->notice = d->notice;
     op->far = d->far;
     op->edata = (uint8_t)um_take_number(&r->c);
+    take_first(r, code, op);
 }
 
 static void take_set(struct reading *r, struct dictionary *d)
@@ -567,6 +579,7 @@ static void convert_times(struct um_program *p)
         for (size_t i = 0; clock && i < p->threads[t].num_ops; i++) {
             struct um_op *op = &p->threads[t].ops[i];
             op->begin = ns_of(clock, op->begin);
+            op->first = ns_of(clock, op->first);
             op->compute = (uint64_t)((double)op->compute * ns_a_tick(clock));
         }
     }

@@ -6,7 +6,9 @@
  *   1. Where the program says what it has seen (utofu_profile_seen), that call waits.
  *   2. Puts that repeat (same origin, target, address and length) and calls of the target that
  *      repeat as often belong together, at the earliest call that no repetition contradicts: one
- *      that in none of them was made before its put. Where a thread puts the same length to many
+ *      that in none of them was made before its put; a wait in polls is made with its first poll.
+ *      A put behind the last of these calls belongs to the place where the next would be.
+ *      Where a thread puts the same length to many
  *      addresses of a target, as to the blocks of a buffer, all these puts are also taken together,
  *      and the later of the two calls counts.
  *      Notices that repeat are treated alike: one that was polled earlier than it is needed is not
@@ -205,7 +207,7 @@ static uint32_t find_next(const struct um_program *p, const struct put *put, siz
 
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (t->ops[middle].begin < put->lands)
+        if (t->ops[middle].first < put->lands)
             low = middle + 1;
         else
             high = middle;
@@ -258,7 +260,7 @@ static uint32_t first_after(const struct um_thread *t, const struct calls *c, ui
 
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        if (t->ops[c->at[middle]].begin < time)
+        if (t->ops[c->at[middle]].first < time)
             low = middle + 1;
         else
             high = middle;
@@ -274,6 +276,21 @@ struct pace {
 static uint32_t call_of(const struct pace *pace, uint32_t k)
 {
     return (uint32_t)((uint64_t)k * pace->up / pace->down) + pace->shift;
+}
+
+/* Where call `number` is, or would be if the calls went on to repeat: the least place, where the
+ * thread has not come so far. */
+static size_t place_of(const struct calls *c, const struct pace *pace, uint32_t number)
+{
+    uint32_t last = c->num - 1;
+
+    if (number <= last)
+        return c->at[number];
+    if (last < pace->up)
+        return c->at[last] + 1ul;
+    uint32_t more = (number - last + pace->up - 1) / pace->up;
+    uint32_t back = number - more * pace->up; /* in the last repetition */
+    return c->at[back] + (size_t)more * (c->at[last] - c->at[last - pace->up]);
 }
 
 /* The numbers of calls and puts are one a multiple of the other, but for a repetition. */
@@ -339,8 +356,8 @@ static void find_repeated(const struct um_program *p, struct put *puts, uint32_t
     }
     for (uint32_t k = 0; best && k < num; k++) {
         uint32_t number = call_of(&best_pace, k);
-        uint32_t call = number < best->num ? best->at[number]
-                                           : find_next(p, &puts[k], best->at[best->num - 1] + 1ul);
+        size_t place = place_of(best, &best_pace, number);
+        uint32_t call = number < best->num ? (uint32_t)place : find_next(p, &puts[k], place);
         if (puts[k].call == UM_NONE || call > puts[k].call)
             puts[k].call = call;
     }
