@@ -672,6 +672,16 @@ static void put_off(struct um_program *p, const struct put *poll)
     wait_for(p, poll->thread, poll->call, poll->comm, true);
 }
 
+/* Would a notice be needed only behind the poll of the alike notice after the next one? Then the
+ * calls that were found do not belong to these notices, and repeat as often by chance. */
+static bool do_polls_overtake(const struct put *polls, size_t n)
+{
+    for (size_t k = 0; k + 2 < n; k++)
+        if (polls[k].call != UM_NONE && polls[k].call > polls[k + 2].op)
+            return true;
+    return false;
+}
+
 static void put_off_early(struct um_program *p, uint32_t thread)
 {
     uint32_t *memory;
@@ -688,9 +698,10 @@ static void put_off_early(struct um_program *p, uint32_t thread)
         for (n = 1; i + n < num && polls[i + n].stream == polls[i].stream; n++)
             ;
         find_repeated(p, &polls[i], (uint32_t)n, calls, others);
+        bool good = !do_polls_overtake(&polls[i], n);
+        for (size_t k = 0; good && k < n; k++)
+            put_off(p, &polls[i + k]);
     }
-    for (size_t i = 0; i < num; i++)
-        put_off(p, &polls[i]);
     free(polls);
     free(memory);
     free(calls);
