@@ -497,6 +497,7 @@ def test_seen(folder):
     near("the last put is not waited for by an earlier call than the others", time_of(folder, job_of(sorted(turns))),
          20 * hop - p["see_ns"], 0.02)
     late_entries(folder, hop)
+    alike_by_chance(folder)
     data = recordings.Job(2, HEADER)  # rank 1 has done something else before it takes the notice
     data.threads[0].put((0, 0, 0), (1, 0, 0), 100000, 0, at=1000)
     data.threads[0].put((0, 0, 0), (1, 0, 0), 8, data.flag("STRONG_ORDER", "REMOTE_MRQ_NOTICE"), at=2000)
@@ -524,6 +525,26 @@ def late_entries(folder, hop):
     poll, see = parameters()["poll_ns"], parameters()["see_ns"]
     near("a poll that found nothing before the put does not wait for it", time(3900), 20 * hop - see, 0.02)
     near("one that was first made behind it does", time(0), 20 * (hop + poll), 0.02)
+
+
+def alike_by_chance(folder):
+    """Calls before and behind all notices, as often as there are notices, do not need them."""
+    def time(*names):
+        job = recordings.Job(2, HEADER)
+        flags = job.flag("REMOTE_MRQ_NOTICE")
+        ranks = job.threads
+        for i in range(4):
+            ranks[1].region(names[i], at=1000 + (i if i < 2 else i + 1000000))
+            if i != 1:
+                continue
+            for k in range(4):
+                at = 100000 * (k + 1)
+                ranks[0].put((0, 0, 0), (1, 0, 0), 8, flags, at=at)
+                ranks[1].mrq((1, 0, 0), "RMT_PUT", (0, 0, 0), at=at + 5000)
+                ranks[1].put((1, 0, 0), (0, 0, 0), 8 * (k + 1), flags, edata=k, at=at + 6000)
+                ranks[0].mrq((0, 0, 0), "RMT_PUT", (1, 0, 0), edata=k, at=at + 9000)
+        return time_of(folder, job)
+    near("notices are not needed by calls that are alike by chance", time("a", "a", "a", "a"), time(*"abcd"), 0.001)
 
 
 def early(folder):
