@@ -76,7 +76,8 @@ check('published as Slurm says it', 1, 'FAIL lookup: 1 -11', publish_name='cmd=p
       lookup_name='cmd=lookup_result info=fail')
 check('not published as hydra of MPICH 4.0 says it', 4, 'does not publish',
       publish_name='cmd=publish_result info=ok rc=1 msg=key_already_present')
-check('found as hydra of MPICH 4.1 says it', 1, 'answer about rank 1 is damaged', lookup_name='cmd=lookup_result rc=0 port=zz')
+check('found as hydra of MPICH 4.1 says it', 1, 'answer about rank 1 is damaged',
+      lookup_name='cmd=lookup_result rc=0 port=zz')
 check('not there yet', 1, 'FAIL lookup: 1 -11')
 check('no bytes', 1, 'answer about rank 1 is damaged', lookup_name='info=ok port=zz')
 check('too many bytes', 1, 'answer about rank 1 is damaged', lookup_name='info=ok port=' + 'ab' * 300)
