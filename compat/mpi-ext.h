@@ -407,12 +407,8 @@ static inline int FJMPI_Progress_stop(void)
 }
 
 /* Persistent collectives came into MPI 4 under these names; Open MPI 5, of MPI 3.1, has them. */
-#ifdef OMPI_MAJOR_VERSION
-#    define UT_COMPAT_OPENMPI OMPI_MAJOR_VERSION
-#else
-#    define UT_COMPAT_OPENMPI 0
-#endif
-#if (MPI_VERSION >= 4 || UT_COMPAT_OPENMPI >= 5) && !defined(OMPI_HAVE_MPI_EXT_PCOLLREQ)
+#if (MPI_VERSION >= 4 || (defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION >= 5)) &&              \
+    !defined(OMPI_HAVE_MPI_EXT_PCOLLREQ)
 #    define MPIX_Barrier_init              MPI_Barrier_init
 #    define MPIX_Bcast_init                MPI_Bcast_init
 #    define MPIX_Gather_init               MPI_Gather_init

@@ -29,17 +29,15 @@
         NAMES(void, lower, upper, mixed, (__VA_ARGS__))                                            \
         void pr_f_##lower(__VA_ARGS__)
 
-/* The functions that make requests, as init.c has them. */
+/* A function that makes a request: mpilayer.h has its name. */
 #    if PR_MPIX
 #        define REQUEST(kind, upper, ...)                                                          \
             FUNCTION(mpix_neighbor_##kind##_init, MPIX_NEIGHBOR_##upper##_INIT,                    \
                      MPIX_Neighbor_##kind##_init, __VA_ARGS__)
-#        define C_REQUEST(kind) MPIX_Neighbor_##kind##_init
 #    else
 #        define REQUEST(kind, upper, ...)                                                          \
             FUNCTION(mpi_neighbor_##kind##_init, MPI_NEIGHBOR_##upper##_INIT,                      \
                      MPI_Neighbor_##kind##_init, __VA_ARGS__)
-#        define C_REQUEST(kind) MPI_Neighbor_##kind##_init
 #    endif
 
 /* The requests of a call as C handles, if one of them is the layer's; NULL: none is, or no memory.
@@ -380,9 +378,9 @@ REQUEST(alltoallw, ALLTOALLW, void *sendbuf, MPI_Fint *sendcounts, MPI_Aint *sdi
     MPI_Datatype *st = c_types(out, sendtypes), *rt = c_types(in, recvtypes);
     int code = MPI_ERR_NO_MEM;
     if (st != NULL && rt != NULL)
-        code = C_REQUEST(alltoallw)(find_buffer(sendbuf), sendcounts, sdispls, st,
-                                    (void *)find_buffer(recvbuf), recvcounts, rdispls, rt, c,
-                                    PMPI_Info_f2c(*info), &made);
+        code = PR_CALL(Neighbor_alltoallw_init)(find_buffer(sendbuf), sendcounts, sdispls, st,
+                                                (void *)find_buffer(recvbuf), recvcounts, rdispls,
+                                                rt, c, PMPI_Info_f2c(*info), &made);
     keep_types(made, st, rt);
     give_new(request, ierr, code, made);
 }
@@ -392,10 +390,10 @@ REQUEST(alltoallv, ALLTOALLV, void *sendbuf, MPI_Fint *sendcounts, MPI_Fint *sdi
         MPI_Fint *recvtype, MPI_Fint *comm, MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierr)
 {
     MPI_Request made = MPI_REQUEST_NULL;
-    int code = C_REQUEST(alltoallv)(find_buffer(sendbuf), sendcounts, sdispls,
-                                    PMPI_Type_f2c(*sendtype), (void *)find_buffer(recvbuf),
-                                    recvcounts, rdispls, PMPI_Type_f2c(*recvtype),
-                                    PMPI_Comm_f2c(*comm), PMPI_Info_f2c(*info), &made);
+    int code = PR_CALL(Neighbor_alltoallv_init)(
+        find_buffer(sendbuf), sendcounts, sdispls, PMPI_Type_f2c(*sendtype),
+        (void *)find_buffer(recvbuf), recvcounts, rdispls, PMPI_Type_f2c(*recvtype),
+        PMPI_Comm_f2c(*comm), PMPI_Info_f2c(*info), &made);
 
     give_new(request, ierr, code, made);
 }
@@ -405,7 +403,7 @@ REQUEST(alltoall, ALLTOALL, void *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendty
         MPI_Fint *ierr)
 {
     MPI_Request made = MPI_REQUEST_NULL;
-    int code = C_REQUEST(alltoall)(
+    int code = PR_CALL(Neighbor_alltoall_init)(
         find_buffer(sendbuf), *sendcount, PMPI_Type_f2c(*sendtype), (void *)find_buffer(recvbuf),
         *recvcount, PMPI_Type_f2c(*recvtype), PMPI_Comm_f2c(*comm), PMPI_Info_f2c(*info), &made);
 
@@ -417,7 +415,7 @@ REQUEST(allgather, ALLGATHER, void *sendbuf, MPI_Fint *sendcount, MPI_Fint *send
         MPI_Fint *ierr)
 {
     MPI_Request made = MPI_REQUEST_NULL;
-    int code = C_REQUEST(allgather)(
+    int code = PR_CALL(Neighbor_allgather_init)(
         find_buffer(sendbuf), *sendcount, PMPI_Type_f2c(*sendtype), (void *)find_buffer(recvbuf),
         *recvcount, PMPI_Type_f2c(*recvtype), PMPI_Comm_f2c(*comm), PMPI_Info_f2c(*info), &made);
 
@@ -429,10 +427,10 @@ REQUEST(allgatherv, ALLGATHERV, void *sendbuf, MPI_Fint *sendcount, MPI_Fint *se
         MPI_Fint *info, MPI_Fint *request, MPI_Fint *ierr)
 {
     MPI_Request made = MPI_REQUEST_NULL;
-    int code = C_REQUEST(allgatherv)(find_buffer(sendbuf), *sendcount, PMPI_Type_f2c(*sendtype),
-                                     (void *)find_buffer(recvbuf), recvcounts, displs,
-                                     PMPI_Type_f2c(*recvtype), PMPI_Comm_f2c(*comm),
-                                     PMPI_Info_f2c(*info), &made);
+    int code = PR_CALL(Neighbor_allgatherv_init)(
+        find_buffer(sendbuf), *sendcount, PMPI_Type_f2c(*sendtype), (void *)find_buffer(recvbuf),
+        recvcounts, displs, PMPI_Type_f2c(*recvtype), PMPI_Comm_f2c(*comm), PMPI_Info_f2c(*info),
+        &made);
 
     give_new(request, ierr, code, made);
 }

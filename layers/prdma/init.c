@@ -1,85 +1,78 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The functions that make requests, MPI_Init and MPI_Finalize. Open MPI 4 names the request
- * functions MPIX_. Open MPI 4 and 5 have none with large counts.
+ * The functions that make requests, MPI_Init and MPI_Finalize. Open MPI 4 and 5, of MPI 3.1, have
+ * none with large counts.
  */
 #include "mpilayer.h"
 
 #pragma GCC visibility push(default)
 
-#if PR_MPIX
-#    define CALL(name) MPIX_##name
-#    define NEXT(name) PMPIX_##name
-#else
-#    define CALL(name) MPI_##name
-#    define NEXT(name) PMPI_##name
-#endif
-
-int CALL(Neighbor_alltoallw_init)(const void *sendbuf, const int sendcounts[],
-                                  const MPI_Aint sdispls[], const MPI_Datatype sendtypes[],
-                                  void *recvbuf, const int recvcounts[], const MPI_Aint rdispls[],
-                                  const MPI_Datatype recvtypes[], MPI_Comm comm, MPI_Info info,
-                                  MPI_Request *request)
+int PR_CALL(Neighbor_alltoallw_init)(const void *sendbuf, const int sendcounts[],
+                                     const MPI_Aint sdispls[], const MPI_Datatype sendtypes[],
+                                     void *recvbuf, const int recvcounts[],
+                                     const MPI_Aint rdispls[], const MPI_Datatype recvtypes[],
+                                     MPI_Comm comm, MPI_Info info, MPI_Request *request)
 {
     struct pr_side send = {
         .buf = sendbuf, .counts = sendcounts, .displs_c = sdispls, .types = sendtypes};
     struct pr_side recv = {
         .buf = recvbuf, .counts = recvcounts, .displs_c = rdispls, .types = recvtypes};
-    int rc = NEXT(Neighbor_alltoallw_init)(sendbuf, sendcounts, sdispls, sendtypes, recvbuf,
-                                           recvcounts, rdispls, recvtypes, comm, info, request);
+    int rc = PR_NEXT(Neighbor_alltoallw_init)(sendbuf, sendcounts, sdispls, sendtypes, recvbuf,
+                                              recvcounts, rdispls, recvtypes, comm, info, request);
 
     return pr_take("MPI_Neighbor_alltoallw_init", comm, info, &send, &recv, rc, request);
 }
 
-int CALL(Neighbor_alltoallv_init)(const void *sendbuf, const int sendcounts[], const int sdispls[],
-                                  MPI_Datatype sendtype, void *recvbuf, const int recvcounts[],
-                                  const int rdispls[], MPI_Datatype recvtype, MPI_Comm comm,
-                                  MPI_Info info, MPI_Request *request)
+int PR_CALL(Neighbor_alltoallv_init)(const void *sendbuf, const int sendcounts[],
+                                     const int sdispls[], MPI_Datatype sendtype, void *recvbuf,
+                                     const int recvcounts[], const int rdispls[],
+                                     MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
+                                     MPI_Request *request)
 {
     struct pr_side send = {
         .buf = sendbuf, .counts = sendcounts, .displs = sdispls, .type = sendtype};
     struct pr_side recv = {
         .buf = recvbuf, .counts = recvcounts, .displs = rdispls, .type = recvtype};
-    int rc = NEXT(Neighbor_alltoallv_init)(sendbuf, sendcounts, sdispls, sendtype, recvbuf,
-                                           recvcounts, rdispls, recvtype, comm, info, request);
+    int rc = PR_NEXT(Neighbor_alltoallv_init)(sendbuf, sendcounts, sdispls, sendtype, recvbuf,
+                                              recvcounts, rdispls, recvtype, comm, info, request);
 
     return pr_take("MPI_Neighbor_alltoallv_init", comm, info, &send, &recv, rc, request);
 }
 
-int CALL(Neighbor_alltoall_init)(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
-                                 void *recvbuf, int recvcount, MPI_Datatype recvtype, MPI_Comm comm,
-                                 MPI_Info info, MPI_Request *request)
+int PR_CALL(Neighbor_alltoall_init)(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
+                                    void *recvbuf, int recvcount, MPI_Datatype recvtype,
+                                    MPI_Comm comm, MPI_Info info, MPI_Request *request)
 {
     struct pr_side send = {.buf = sendbuf, .count = sendcount, .type = sendtype};
     struct pr_side recv = {.buf = recvbuf, .count = recvcount, .type = recvtype};
-    int rc = NEXT(Neighbor_alltoall_init)(sendbuf, sendcount, sendtype, recvbuf, recvcount,
-                                          recvtype, comm, info, request);
+    int rc = PR_NEXT(Neighbor_alltoall_init)(sendbuf, sendcount, sendtype, recvbuf, recvcount,
+                                             recvtype, comm, info, request);
 
     return pr_take("MPI_Neighbor_alltoall_init", comm, info, &send, &recv, rc, request);
 }
 
-int CALL(Neighbor_allgather_init)(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
-                                  void *recvbuf, int recvcount, MPI_Datatype recvtype,
-                                  MPI_Comm comm, MPI_Info info, MPI_Request *request)
+int PR_CALL(Neighbor_allgather_init)(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
+                                     void *recvbuf, int recvcount, MPI_Datatype recvtype,
+                                     MPI_Comm comm, MPI_Info info, MPI_Request *request)
 {
     struct pr_side send = {.buf = sendbuf, .count = sendcount, .type = sendtype, .same = true};
     struct pr_side recv = {.buf = recvbuf, .count = recvcount, .type = recvtype};
-    int rc = NEXT(Neighbor_allgather_init)(sendbuf, sendcount, sendtype, recvbuf, recvcount,
-                                           recvtype, comm, info, request);
+    int rc = PR_NEXT(Neighbor_allgather_init)(sendbuf, sendcount, sendtype, recvbuf, recvcount,
+                                              recvtype, comm, info, request);
 
     return pr_take("MPI_Neighbor_allgather_init", comm, info, &send, &recv, rc, request);
 }
 
-int CALL(Neighbor_allgatherv_init)(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
-                                   void *recvbuf, const int recvcounts[], const int displs[],
-                                   MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
-                                   MPI_Request *request)
+int PR_CALL(Neighbor_allgatherv_init)(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
+                                      void *recvbuf, const int recvcounts[], const int displs[],
+                                      MPI_Datatype recvtype, MPI_Comm comm, MPI_Info info,
+                                      MPI_Request *request)
 {
     struct pr_side send = {.buf = sendbuf, .count = sendcount, .type = sendtype, .same = true};
     struct pr_side recv = {
         .buf = recvbuf, .counts = recvcounts, .displs = displs, .type = recvtype};
-    int rc = NEXT(Neighbor_allgatherv_init)(sendbuf, sendcount, sendtype, recvbuf, recvcounts,
-                                            displs, recvtype, comm, info, request);
+    int rc = PR_NEXT(Neighbor_allgatherv_init)(sendbuf, sendcount, sendtype, recvbuf, recvcounts,
+                                               displs, recvtype, comm, info, request);
 
     return pr_take("MPI_Neighbor_allgatherv_init", comm, info, &send, &recv, rc, request);
 }

@@ -6,12 +6,17 @@
 #include "layer.h"
 
 #include <mpi.h>
-/* Before Open MPI 5 its functions for these requests are an extension. */
+/* The functions that make requests: before Open MPI 5 its extension pcollreq has them (pull request
+ * 9456 of open-mpi/ompi; since then ompi/mpi/c/neighbor_alltoallw_init.c). */
 #if defined(OPEN_MPI) && OMPI_MAJOR_VERSION < 5
 #    include <mpi-ext.h>
-#    define PR_MPIX 1
+#    define PR_MPIX       1
+#    define PR_CALL(name) MPIX_##name
+#    define PR_NEXT(name) PMPIX_##name
 #else
-#    define PR_MPIX 0
+#    define PR_MPIX       0
+#    define PR_CALL(name) MPI_##name
+#    define PR_NEXT(name) PMPI_##name
 #endif
 
 #include "weak.h"

@@ -86,8 +86,8 @@ enum ut_record_op {
  * thread's last record of a communication, TCQ entry or notice, of which nothing follows but the
  * remote STADD of a communication, or the edata of a notice. */
 enum { UT_RECORD_SAME_CALL = 0x80, UT_RECORD_AGAIN = 0x40 };
-/* Added to TCQ and MRQ: since its last record the thread has polled a TCQ, or an MRQ, in vain. The
- * last number of the record is the time since the first of these polls. */
+/* Added to TCQ and MRQ: since its last record the thread has polled a TCQ, or an MRQ, and found
+ * nothing. The last number of the record is the time since the first of these polls. */
 enum { UT_RECORD_POLLED = 0x80 };
 
 static inline uint32_t ut_record_checksum(const void *content, size_t size)

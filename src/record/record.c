@@ -298,8 +298,8 @@ static inline void note_empty(struct ut_tape *t, uint64_t now, enum ut_tape_poll
     t->last_end = now;
 }
 
-/* The beginning of the record of a poll that has found something. Returns for how long it was
- * polled in vain before, 0: not at all; this is the end of the record (end_poll). */
+/* The beginning of the record of a poll that has found something. Returns how long
+ * before it the first poll was that found nothing, 0: there was none; end_poll() adds this. */
 static inline uint64_t begin_poll(struct ut_tape *t, unsigned int op, uint64_t now,
                                   enum ut_tape_poll kind)
 {

@@ -1,7 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # A Debian of its own in a folder, made by debootstrap from where apt of this machine takes its packages. Sourced by the
-# tests beside it, which have fail and skip.
+# tests beside it.
+
+failures=0
+fail() {
+    failures=$((failures + 1))
+    echo "FAIL: $*"
+    tail -60 "$work/out" | sed 's/^/    /'
+}
+skip() {
+    echo "skipped: $*"
+    exit 77
+}
+says() {
+    grep -qE -- "$1" "$work/out" || fail "nothing matches '$1'"
+}
 
 # enter_own_root ARGUMENT...: starts the test again, with these arguments, in namespaces of its own, which take its mounts
 # and processes with them

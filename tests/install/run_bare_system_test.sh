@@ -8,16 +8,6 @@
 # usage: run_bare_system_test.sh SOURCE [SUITE-OF-DEBIAN]     trixie, for instance
 set -u
 source=$1 suite=${2:-bookworm}
-failures=0
-fail() {
-    failures=$((failures + 1))
-    echo "FAIL: $*"
-    tail -60 "$work/out" | sed 's/^/    /'
-}
-skip() {
-    echo "skipped: $*"
-    exit 77
-}
 # shellcheck source=tests/install/own_root.sh
 . "$(dirname "$(readlink -f "$0")")/own_root.sh"
 enter_own_root "$@"
@@ -29,9 +19,6 @@ step() {
     shift
     in_root "$@" >"$work/out" 2>&1 || { fail "$name"; exit 1; }
     echo "ok: $name"
-}
-says() {
-    grep -qE -- "$1" "$work/out" || fail "nothing matches '$1'"
 }
 
 step 'what the build needs' root sh -c 'cd /src && DEBIAN_FRONTEND=noninteractive apt-get build-dep -q -y --no-install-recommends .'

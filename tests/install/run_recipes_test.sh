@@ -7,16 +7,6 @@
 # usage: run_recipes_test.sh SOURCE [SUITE-OF-DEBIAN]
 set -u
 source=$1 suite=${2:-bookworm}
-failures=0
-fail() {
-    failures=$((failures + 1))
-    echo "FAIL: $*"
-    tail -60 "$work/out" | sed 's/^/    /'
-}
-skip() {
-    echo "skipped: $*"
-    exit 77
-}
 # shellcheck source=tests/install/own_root.sh
 . "$(dirname "$(readlink -f "$0")")/own_root.sh"
 enter_own_root "$@"
@@ -30,9 +20,6 @@ recipe() {
         >"$work/out" 2>&1
     got=$?
     [ $got = "$status" ] || fail "$file ($name): status $got, not $status"
-}
-says() {
-    grep -qE -- "$1" "$work/out" || fail "nothing matches '$1'"
 }
 line() { grep -nF -- "$1" "$source/examples/ci-project/sum.c" | head -1 | cut -d: -f1; }
 

@@ -86,7 +86,7 @@ class Thread:
         return self.gates[gate]
 
     def timed(self, op, body, at=None, compute=0, same_call=False, polled=0):
-        """polled: for so long it was polled in vain before."""
+        """polled: so long before it was the first poll that found nothing."""
         self.now = self.job.tick() if at is None else at
         self.content += bytes([op | (0x80 if same_call else 0) | (POLLED if polled else 0)]) \
             + number(self.now - self.last) + number(compute) + body + (number(polled) if polled else b"")
@@ -170,7 +170,7 @@ class Job:
         return paths
 
 
-# A record of a call. since: the call before it; polled: the first poll in vain.
+# A record of a call. since: the call before it; polled: the first poll that found nothing.
 Record = collections.namedtuple("Record", "op since polled")
 
 

@@ -202,7 +202,7 @@ def polls_in_vain(folder):
     for path in paths:
         notices = [r for r in recordings.read(path) if r.op == recordings.MRQ_POLL]
         vain = [r for r in notices if r.polled]
-        check(f"{len(vain)} of {len(notices)} notices were polled in vain before", vain)
+        check(f"{len(vain)} of {len(notices)} notices were polled before they came", vain)
         check("and since the call before them", all(r.polled <= r.since for r in vain), vain)
 
 

@@ -149,7 +149,11 @@ test_hang() {
         if grep -q 'stack of process' "$work"/out; then
             says '^::error file=.*sum.c,line=[0-9]+::no end within 3 s at \S+sum.c:[0-9]+ '
             says '   \| utofu-test: #[0-9]+ main at \S+sum.c:[0-9]+$'
+        else
+            echo 'not tried: stacks by eu-stack, which is not permitted'
         fi
+    else
+        echo 'not tried: stacks by eu-stack, which is not there'
     fi
     ends 1 -n 3 --seeds 0 --no-check --timeout 2 "$SUM" hang
     says 'run it again with --dump'

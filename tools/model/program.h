@@ -47,8 +47,8 @@ struct um_op {
     uint32_t which, far;
     uint32_t seen; /* head of the list of puts that must have landed before: um_seen */
     uint64_t begin;
-    uint64_t first;   /* its first poll, where the thread has polled in vain before; or begin */
-    uint64_t compute; /* ns of CPU time before */
+    uint64_t first;         /* of the first poll of the wait that this one ends; or begin */
+    uint64_t compute;       /* ns of CPU time before */
     uint64_t stadd, length; /* SEEN */
 };
 
