@@ -60,8 +60,8 @@ contains
 end program
 
 subroutine take_w(from, counts, displs, types, to, comm, request)
-    use mpi
     implicit none
+    include 'mpif.h' ! the module mpi has these functions in some MPI libraries, in others it has not
     integer :: from(*), to(*), counts(2), types(2), comm, request, ierr
     integer(kind=MPI_ADDRESS_KIND) :: displs(2)
 #ifdef MPIX
@@ -78,8 +78,8 @@ subroutine take_w(from, counts, displs, types, to, comm, request)
 end subroutine
 
 subroutine take_gather(rank, gathered, comm, request)
-    use mpi
     implicit none
+    include 'mpif.h' ! the module mpi has these functions in some MPI libraries, in others it has not
     integer :: rank, gathered(2), comm, request, ierr
 #ifdef MPIX
     external :: mpix_neighbor_allgather_init
