@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The queue of operations that cannot be executed at once: writes and reads through the rings if
- * the peer's memory is not accessible, and notices that found the ring full after their data.
+ * the peer's memory is not accessible, or if its CPU has to store the bytes, and notices that found
+ * the ring full after their data.
  *
  * The origin sends the operations of its queue in order. The target copies the data and counts the
  * operation in the origin's memory, which needs no slot of a ring: so emptying a ring never waits
@@ -408,6 +409,11 @@ static uint32_t executed_by_peer(const struct sp_conn *conn)
 {
     return (uint32_t)__atomic_load_n(&conn->ep->ring->executed[conn->name & (SP_MAX_CONNS - 1)],
                                      __ATOMIC_ACQUIRE);
+}
+
+bool sp_stream_needs_peer(const struct sp_conn *conn)
+{
+    return executed_by_peer(conn) != conn->stream->seq || conn->stream->reads_out > 0;
 }
 
 static bool is_executed(const struct sp_conn *conn, const struct op *op)

@@ -13,6 +13,8 @@
 /* conn->stream must exist. */
 bool sp_stream_empty(const struct sp_conn *conn);
 bool sp_stream_reads_out(const struct sp_conn *conn);
+/* Is a write or read outstanding that the peer's CPU executes? */
+bool sp_stream_needs_peer(const struct sp_conn *conn);
 /* Can another operation be posted? 0; -EAGAIN: earlier ones are not sent, or there are too many. */
 int sp_stream_reserve(struct sp_conn *conn);
 /* Queues an operation that is already executed, to be reported after earlier ones. */

@@ -42,9 +42,14 @@ static bool find_whole(const struct sp_conn *conn, uint32_t rkey, uint64_t *lo, 
     return conn->peer->map_fd >= 0 && __atomic_load_n(&e->mappable, __ATOMIC_RELAXED) && *lo < *hi;
 }
 
+static struct part *place_of(struct sp_uses *uses, uint32_t rkey, uint64_t block)
+{
+    return &uses->parts[ut_hash_index(block ^ (uint64_t)rkey << 32, 32) & (PARTS - 1)];
+}
+
 static struct part *part_of(struct sp_uses *uses, uint32_t rkey, uint64_t block)
 {
-    struct part *p = &uses->parts[ut_hash_index(block ^ (uint64_t)rkey << 32, 32) & (PARTS - 1)];
+    struct part *p = place_of(uses, rkey, block);
 
     if (p->key != rkey || p->block != block)
         *p = (struct part){.key = rkey, .block = block, .lo = UINT64_MAX};
@@ -92,4 +97,14 @@ bool sp_uses_note(struct sp_conn *conn, uint32_t rkey, uint64_t at, uint64_t siz
         return false;
     ask_for(p, lo, hi);
     return true;
+}
+
+bool sp_uses_may_map(const struct sp_conn *conn, uint32_t rkey, uint64_t at, uint64_t size)
+{
+    uint64_t first, end, block = at / SP_USE_BLOCK;
+
+    if (!find_whole(conn, rkey, &first, &end) || at < first || at + size > end)
+        return false;
+    const struct part *p = conn->uses ? place_of(conn->uses, rkey, block) : NULL;
+    return !p || p->key != rkey || p->block != block || p->asked < MOST_ASKED;
 }

@@ -27,6 +27,9 @@ enum {
  * *hi) pays, and the caller asks the peer for it. */
 bool sp_uses_note(struct sp_conn *conn, uint32_t rkey, uint64_t at, uint64_t size, uint64_t *lo,
                   uint64_t *hi);
+/* May these bytes, which are not mapped, be mapped later? Not if the peer was asked several times
+ * in vain. */
+bool sp_uses_may_map(const struct sp_conn *conn, uint32_t rkey, uint64_t at, uint64_t size);
 void sp_uses_free(struct sp_conn *conn);
 
 #endif

@@ -11,6 +11,7 @@
 
 #include "common/attach.h"
 #include "common/ordered.h"
+#include "common/wide.h"
 #include "conn_types.h"
 #include "map.h"
 #include "mr.h"
@@ -278,11 +279,28 @@ static int move(struct sp_conn *conn, const struct prov_xfer *x, bool write)
     return 0;
 }
 
-/* Can it be done without the peer's CPU? A store must not overtake queued operations. */
+static bool is_mapped(struct sp_conn *conn, const struct prov_xfer *x)
+{
+    return sp_map_covers(conn, x->rkey, x->rmt, x->length);
+}
+
+/* Can it be done without the peer's CPU? It must not overtake queued operations. */
 static bool reaches(struct sp_conn *conn, const struct prov_xfer *x)
 {
-    return has_cma(conn) || ((!conn->stream || sp_stream_empty(conn)) &&
-                             sp_map_covers(conn, x->rkey, x->rmt, x->length));
+    if (has_cma(conn))
+        return !conn->stream || !sp_stream_needs_peer(conn);
+    return (!conn->stream || sp_stream_empty(conn)) && is_mapped(conn, x);
+}
+
+/* A few bytes are seen at once if a CPU stores them, but not if this machine's kernel copies them
+ * (common/wide.h). Until their memory is mapped the peer's CPU stores them. Memory that is
+ * not there is left to the kernel, which says so. */
+static bool needs_stores_of_peer(struct sp_conn *conn, const struct prov_xfer *x)
+{
+    return prov_store_width() > prov_kernel_width() && prov_is_cut(x->rmt, x->length) &&
+           !conn->peer->is_self && has_cma(conn) && !is_mapped(conn, x) &&
+           sp_uses_may_map(conn, x->rkey, x->rmt, x->length) &&
+           prov_cma_readable(conn->peer->pid, x->rmt, x->length) == 0;
 }
 
 /* By mappings other than the last one, cross-memory attach, or the rings. */
@@ -292,7 +310,7 @@ static __attribute__((noinline)) int write_any(struct sp_conn *conn, const struc
 
     if (rc != 0)
         return rc;
-    if (!reaches(conn, x)) {
+    if (!reaches(conn, x) || needs_stores_of_peer(conn, x)) {
         note_use(conn, x->rkey, x->rmt, x->length);
         return sp_stream_write(conn, x);
     }

@@ -3,6 +3,7 @@
  * Promises of the shm provider alone: local and remote faults distinguished, keys of the process,
  * no peers of other hosts, few descriptors, idle processes that sleep.
  */
+#include "../../provider/common/wide.h"
 #include "../../provider/shm/conn_types.h"
 #include "../../provider/shm/ep_types.h"
 #include "../../provider/shm/layout.h"
@@ -11,6 +12,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -94,6 +96,81 @@ static void vanished_memory_is_a_fault_of_its_owner(void)
     barrier();
     ops->dereg(prov, mr);
     ops->dereg(prov, m.mr);
+}
+
+enum { PACKET = 32, MARK = 16, LAST = 24, BEHIND = 512, PACKETS = 120 };
+
+struct watched {
+    const uint8_t *bytes;
+    bool stop;
+    uint64_t in_part, overtaken;
+};
+
+static uint64_t look(const uint8_t *at)
+{
+    return __atomic_load_n((const uint64_t *)(const void *)at, __ATOMIC_ACQUIRE);
+}
+
+static void *watch_packets(void *arg)
+{
+    struct watched *w = arg;
+
+    while (!__atomic_load_n(&w->stop, __ATOMIC_ACQUIRE)) {
+        uint64_t behind = look(w->bytes + BEHIND), mark = look(w->bytes + MARK);
+        w->overtaken += mark < behind;
+        w->in_part += look(w->bytes + LAST) < mark;
+    }
+    return NULL;
+}
+
+static void put_packets(struct link *link, const struct memory *m, const struct remote *r,
+                        size_t at)
+{
+    for (uint64_t n = 1; n <= PACKETS; n++) {
+        for (int i = 0; i < PACKET / 8; i++)
+            memcpy(m->bytes + 8 * i, &n, 8);
+        int rc = post_write(link, m, 0, r->addr + at, r->rkey, PACKET, 0, 0);
+        CHECK(rc >= 0);
+        if (n == 1 && !getenv("UTOFU_SHM_MAP")) /* nothing is mapped yet: the target stores */
+            CHECK(!(rc & PROV_COMPLETE));
+        CHECK(post_write(link, m, 0, r->addr + at + BEHIND, r->rkey, 8, 0, 0) >= 0);
+        if (n % 8 == 0)
+            settle(link);
+    }
+    settle(link);
+}
+
+/* Where a copy by the kernel may be seen in part, packets to memory that is not mapped yet are
+ * stored by the target; and no later write overtakes them. */
+static void packet_is_seen_as_a_whole(void)
+{
+    enum { PART = 64 << 10, PARTS = 32 };
+    struct end *end = end_open((uint64_t)rank + 1);
+    struct memory m = memory_new((size_t)PARTS * PART, RW);
+    struct watched w = {0};
+    pthread_t watcher;
+
+    prov_widths_find();
+    prov_widths.kernel = PROV_WORD;
+    memory_publish(&m, 0);
+    struct link *link = pair_both(end);
+    struct remote r = memory_of(!rank, 0);
+    for (size_t i = 0; i < PARTS && prov_store_width() >= PACKET / 2; i++) {
+        w.bytes = m.bytes + i * PART;
+        w.stop = false;
+        if (rank == 0) {
+            put_packets(link, &m, &r, i * PART);
+            set_cell(0, i + 1);
+        } else {
+            CHECK(pthread_create(&watcher, NULL, watch_packets, &w) == 0);
+            pump_until(cell(0) > i);
+            __atomic_store_n(&w.stop, true, __ATOMIC_RELEASE);
+            CHECK(pthread_join(watcher, NULL) == 0);
+        }
+        barrier();
+    }
+    CHECK(w.in_part == 0 && w.overtaken == 0, "%llu in part, %llu overtaken",
+          (unsigned long long)w.in_part, (unsigned long long)w.overtaken);
 }
 
 static void stranger_without_the_key_is_turned_away(void)
@@ -425,6 +502,7 @@ int main(int argc, char **argv)
     static const struct test tests[] = {
 #define TEST(name, ranks) {#name, ranks, name, 0}
         TEST(vanished_memory_is_a_fault_of_its_owner, 2),
+        TEST(packet_is_seen_as_a_whole, 2),
         TEST(stranger_without_the_key_is_turned_away, 2),
         TEST(nonsense_on_the_socket_does_no_harm, 2),
         TEST(peers_cost_two_descriptors_each, 4),
