@@ -10,12 +10,13 @@ failures=0
 fail() {
     failures=$((failures + 1))
     echo "FAIL: $*"
-    cat "$work/out"
+    cat "$work/out" "$work/err"
 }
 
 command -v pkg-config >/dev/null || { echo 'skipped: pkg-config is not installed'; exit 77; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+: >"$work/err"
 export PKG_CONFIG_PATH=$build/meson-uninstalled
 read -ra flags <<<"$(pkg-config --cflags --libs acpbl_utofu)"
 for name in init channel malloc; do # commons, as one member is to be enough for the program
@@ -32,7 +33,7 @@ links() {
 }
 
 cc=("$@")
-links "$work/with" "${flags[@]}" && "$utofurun" --timeout 60 -n 2 "$work/with" >"$work/out" 2>&1 &&
+links "$work/with" "${flags[@]}" && "$utofurun" --timeout 60 -n 2 "$work/with" >"$work/out" 2>"$work/err" &&
     [ "$(sort -u "$work/out")" = memory ] || fail "the hooks are not called, with ${flags[*]}"
 nm "$work/with" | grep -q ' iacp_init_cl$' || fail 'the hook of the channels is not in the program'
 without=()
@@ -40,7 +41,7 @@ for flag in "${flags[@]}"; do
     case $flag in *iacp_init*) ;; *) without+=("$flag") ;; esac
 done
 [ ${#without[@]} -lt ${#flags[@]} ] || fail "no flag names the hooks: ${flags[*]}"
-links "$work/without" "${without[@]}" && "$utofurun" --timeout 60 -n 2 "$work/without" >"$work/out" 2>&1 &&
+links "$work/without" "${without[@]}" && "$utofurun" --timeout 60 -n 2 "$work/without" >"$work/out" 2>"$work/err" &&
     [ "$(sort -u "$work/out")" = null ] || fail 'the check does not see hooks that are missing'
 
 # nor does a program without upper layers need any
