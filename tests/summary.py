@@ -16,6 +16,7 @@ from pathlib import Path
 GOOD = ("OK", "EXPECTEDFAIL")
 TIERS = ("quick", "full", "nightly")
 SHOWN = 10  # slowest tests
+LAST_LINES = 12  # of what a failed test said
 
 
 def suite_of(test):
@@ -23,6 +24,12 @@ def suite_of(test):
     suites, slash, _ = test["name"].rpartition(" / ")
     names = [name for name in suites.split(":")[-1].split("+") if name not in TIERS]
     return names[0] if slash and names else test["part"]
+
+
+def end_of(said):
+    """Its last lines, for readers who have only the end of a log."""
+    lines = [line for line in said.splitlines() if line.strip()]
+    return "".join(f"\n      {line[:200]}" for line in lines[-LAST_LINES:])
 
 
 class Summary:
@@ -57,7 +64,7 @@ class Summary:
             if test["result"] == "SKIP" and not skipped:
                 skipped = ["skipped"]
             if test["result"] not in GOOD + ("SKIP",):
-                self.failed.append(f"{test['result']}: {test['name']} {test.get('reason', '')}".rstrip())
+                self.failed.append(f"{test['result']}: {test['name']} {test.get('reason', '')}".rstrip() + end_of(said))
             self.left_out += [f"{test['name']}: {line}" for line in sorted(set(skipped))]
         self.tests += tests
         count = Counter(test["result"] for test in tests)

@@ -18,7 +18,7 @@ result=OK
 case " $FAIL " in *" $2 "*) result=FAIL ;; esac
 {
     printf '%s\n' '{"name": "x:quick+some / first of '"$2"'", "result": "OK", "duration": 1.5, "stdout": ""}'
-    printf '%s\n' '{"name": "x:quick+some / second of '"$2"'", "result": "'$result'", "duration": 20, "stdout": ""}'
+    printf '%s\n' '{"name": "x:quick+some / second of '"$2"'", "result": "'$result'", "duration": 20, "stdout": "why\n"}'
     case " $SKIP " in
     *" $2 "*) printf '%s\n' '{"name": "third", "result": "SKIP", "duration": 0, "stdout": "skipped: no device\n"}' ;;
     *" part-of-$2 "*) printf '%s\n' '{"name": "third", "result": "OK", "duration": 0, "stdout": "a\nskipped: no user\n"}' ;;
@@ -88,7 +88,8 @@ check() {
 
 FAIL='' SKIP='' && export FAIL SKIP
 check quick 0 '' '^meson .*--suite quick$' '^rxe-tests .*--tier quick$' '^host: 2 tests, 2 OK ' '^soft-roce: 2 tests' \
-    '^  *20.0 s .*second of host' '^Seconds of tests by suite: some 43' '^Starts of the virtual machines (soft-roce): 1' \
+    '^  *20.0 s .*second of host' '!^      why$' '^Seconds of tests by suite: some 43' \
+    '^Starts of the virtual machines (soft-roce): 1' \
     '^== quick: all tests passed$' '^4 passed, 0 failed$' '!^lint' '!^mutate'
 check full 0 --full '^meson .*--suite quick --suite full$' '^rxe-tests .*--tier full$' '^lint' \
     '^mutate --random 5 --seed [0-9a-z]*$' '^== full: all tests passed$'
@@ -97,7 +98,8 @@ check nightly 0 --nightly '^meson .*--suite quick --suite full --suite nightly$'
 check by_change 0 '--since HEAD~1' '^meson .* one test another$' '!rxe-tests' \
     '^== the tests that the change touches: all tests passed$'
 FAIL=host
-check soft_roce_runs_behind_a_failure 1 '' '^host: 2 tests, 1 FAIL, 1 OK' 'FAIL: .*second of host' '^soft-roce: 2 tests, 2 OK' \
+check soft_roce_runs_behind_a_failure 1 '' '^host: 2 tests, 1 FAIL, 1 OK' 'FAIL: .*second of host' '^      why$' \
+    '^soft-roce: 2 tests, 2 OK' \
     '^== quick: some tests failed$' '^3 passed, 1 failed$'
 FAIL=soft-roce
 check soft_roce_fails 1 '' '^host: 2 tests, 2 OK' 'FAIL: .*second of soft-roce' '^== quick: some tests failed$'
