@@ -151,6 +151,7 @@ static struct flying {
     uint8_t *to; /* of a get */
     size_t size;
 } flying[FLYING];
+static unsigned int landed; /* the next to land is behind this one, or where the input says */
 
 static bool is_registered(const void *at, size_t size)
 {
@@ -413,9 +414,11 @@ int utofu_poll_mrq(utofu_vcq_hdl_t vcq, unsigned long int flags, struct utofu_mr
     if (in.left > 0 && what % 8 == 6)
         return UTOFU_ERR_NOT_FOUND;
     for (int i = 0; i < FLYING; i++) {
-        struct flying *f = &flying[(i + what / 8) % FLYING];
-        if (f->vcq == vcq)
-            return land(f, notice);
+        unsigned int k = (landed + what / 8u + (unsigned int)i) % FLYING;
+        if (flying[k].vcq != vcq)
+            continue;
+        landed = k + 1;
+        return land(&flying[k], notice);
     }
     return UTOFU_ERR_NOT_FOUND;
 }
@@ -551,7 +554,7 @@ static void open_layer(void)
                              .num_fingers = 3}};
     al_upcalls_set();
     al_task_setup();
-    now = next_seq = num_syncs = 0;
+    now = next_seq = num_syncs = landed = 0;
     al_options_sizes(al.starter_size);
     al_remote_setup();
     al_command_setup();
