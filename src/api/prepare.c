@@ -217,6 +217,11 @@ int utofu_prepare_nop(utofu_vcq_hdl_t vcq_hdl, unsigned long int flags, void *de
     return prepare_request(vcq_hdl, &r, desc, desc_size);
 }
 
+static void __attribute__((noinline, cold)) hold_recorded(const struct ut_desc *last)
+{
+    ut_record_hold(last->rmt_vcq_id, last->rmt_stadd, ut_desc_length(last), last->flags);
+}
+
 UT_PUBLIC(utofu_post_toq);
 int utofu_post_toq(utofu_vcq_hdl_t vcq_hdl, void *desc, size_t desc_size, void *cbdata)
 {
@@ -225,6 +230,8 @@ int utofu_post_toq(utofu_vcq_hdl_t vcq_hdl, void *desc, size_t desc_size, void *
 
     if (unlikely(desc_size && (!desc || (uintptr_t)desc % 8)))
         return UT_REFUSE(UTOFU_ERR_INVALID_POINTER, "desc is NULL or not 8-byte aligned");
+    if (unlikely(ut_record_on) && n > 0)
+        hold_recorded(&in[n - 1]);
     struct ut_vcq *vcq = ut_vcq_enter(vcq_hdl);
     if (unlikely(!vcq))
         return ut_refuse_handle(vcq_hdl);

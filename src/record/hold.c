@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Puts that are held back, so that the recording shows what their targets do without them. */
+/* Puts that are held back, so that the recording shows what their targets do without them: some of
+ * those that are seen by reading memory, and a few of those with notices, so that no process is
+ * ahead of another all the time. */
 #include <stdlib.h>
 #include <time.h>
 
@@ -11,6 +13,7 @@
 enum {
     STREAM_BITS = 14,
     REPEATS = 3,       /* puts of a stream are held from this one on: it may repeat */
+    NOTICES = 3,       /* so many of a stream with remote notices are; */
     OFTEN = 5,         /* until so many of a stream were held, every other put is; */
     ONE_OF = 16,       /* then one of so many, */
     HOLD_NS = 500000,  /* for this long or, on a busy machine, twice as long as this thread is
@@ -112,8 +115,6 @@ static void __attribute__((noinline, cold)) hold_put(struct ut_tape *t, uint64_t
 void ut_record_hold(utofu_vcq_id_t remote, utofu_stadd_t stadd, uint64_t length,
                     unsigned long flags)
 {
-    if (flags & UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE)
-        return;
     struct ut_tape *t = ut_tape_enter();
     if (!t)
         return;
@@ -124,7 +125,7 @@ void ut_record_hold(utofu_vcq_id_t remote, utofu_stadd_t stadd, uint64_t length,
     uint64_t key = ut_hash_word(ut_hash_word(ut_hash_word(1, remote), stadd), length) | 1;
     struct ut_tape_stream *s = stream_of(t, key);
     uint64_t dice = draw_random(t) >> 16;
-    if (!s)
+    if (!s || (flags & UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE && s->held >= NOTICES))
         return;
     if (s->held < OFTEN)
         measure_period(s);

@@ -31,8 +31,8 @@ void ut_record_attach(struct ut_vcq *vcq);
 void ut_record_made(const struct ut_vcq *vcq);
 void ut_record_freed(const struct ut_vcq *vcq);
 
-/* Called before a put is started: holds some of those back for a moment that their target may see
- * by reading memory, so that the recording shows what the target does without them. */
+/* Called before a put is started: holds some puts back for a moment, so that the recording shows
+ * what their targets do without them. */
 void ut_record_hold(utofu_vcq_id_t remote, utofu_stadd_t stadd, uint64_t length,
                     unsigned long flags);
 

@@ -498,6 +498,7 @@ def test_seen(folder):
          20 * hop - p["see_ns"], 0.02)
     late_entries(folder, hop)
     alike_by_chance(folder)
+    probes_beside_notices(folder)
     data = recordings.Job(2, HEADER)  # rank 1 has done something else before it takes the notice
     data.threads[0].put((0, 0, 0), (1, 0, 0), 100000, 0, at=1000)
     data.threads[0].put((0, 0, 0), (1, 0, 0), 8, data.flag("STRONG_ORDER", "REMOTE_MRQ_NOTICE"), at=2000)
@@ -545,6 +546,24 @@ def alike_by_chance(folder):
                 ranks[0].mrq((0, 0, 0), "RMT_PUT", (1, 0, 0), edata=k, at=at + 9000)
         return time_of(folder, job)
     near("notices are not needed by calls that are alike by chance", time("a", "a", "a", "a"), time(*"abcd"), 0.001)
+
+
+def probes_beside_notices(folder):
+    """A ping-pong whose EDATA returns after 65 rounds, with something else in every eighth round."""
+    def time(same):
+        job = recordings.Job(2, HEADER)
+        flags = job.flag("REMOTE_MRQ_NOTICE")
+        ranks = job.threads
+        for i in range(260):
+            at = 100000 * (i + 1)
+            if i % 8 == 0:
+                ranks[0].region("probe" if same else f"probe {i}", at=at)
+            ranks[0].put((0, 0, 0), (1, 0, 0), 8, flags, edata=i % 65, at=at + 1000)
+            ranks[1].mrq((1, 0, 0), "RMT_PUT", (0, 0, 0), edata=i % 65, at=at + 5000)
+            ranks[1].put((1, 0, 0), (0, 0, 0), 8, flags, edata=i % 65, at=at + 6000)
+            ranks[0].mrq((0, 0, 0), "RMT_PUT", (1, 0, 0), edata=i % 65, at=at + 9000)
+        return time_of(folder, job)
+    near("notices of one peer are needed in the order of their polls", time(True), time(False), 0.001)
 
 
 def early(folder):

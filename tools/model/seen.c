@@ -43,7 +43,8 @@ struct put {
     uint64_t after; /* a call before this time does not wait for it */
     uint64_t stream, pair; /* the same origin, target and length; and address */
     bool hinted;
-    uint32_t op; /* of a notice: where it was polled */
+    uint32_t op;     /* of a notice: where it was polled, */
+    uint32_t latest; /* and the last call that it may be needed for */
 };
 
 /* A call of utofu_profile_seen(). */
@@ -654,7 +655,9 @@ static struct put *collect_polls(const struct um_program *p, uint32_t thread, si
                                        .lands = op->begin,
                                        .after = op->begin,
                                        .stream = likeness_of(p, op),
-                                       .op = (uint32_t)i};
+                                       .pair = (uint64_t)op->vcq << 32 | op->far,
+                                       .op = (uint32_t)i,
+                                       .latest = UM_NONE};
     }
     return polls;
 }
@@ -664,12 +667,12 @@ static struct put *collect_polls(const struct um_program *p, uint32_t thread, si
 static void put_off(struct um_program *p, const struct put *poll)
 {
     struct um_thread *t = &p->threads[poll->thread];
+    uint32_t call = poll->call < poll->latest ? poll->call : poll->latest;
 
-    if (poll->call == UM_NONE || poll->call >= t->num_ops ||
-        poll->call <= skip_notices(t, poll->op))
+    if (poll->call == UM_NONE || call >= t->num_ops || call <= skip_notices(t, poll->op))
         return;
     t->ops[poll->op].has_notice = false;
-    wait_for(p, poll->thread, poll->call, poll->comm, true);
+    wait_for(p, poll->thread, call, poll->comm, true);
 }
 
 /* Would a notice be needed only behind the poll of the alike notice after the next one? Then the
@@ -682,6 +685,27 @@ static bool do_polls_overtake(const struct put *polls, size_t n)
     return false;
 }
 
+/* All notices of a VCQ together: where each of them has an EDATA of its own, few are alike. */
+static void limit_in_pairs(const struct um_program *p, struct put *polls, size_t num,
+                           const struct calls *calls, size_t num_calls)
+{
+    size_t n;
+
+    if (num)
+        qsort(polls, num, sizeof(*polls), compare_landings);
+    for (size_t i = 0; i < num; i += n) {
+        for (n = 1; i + n < num && polls[i + n].pair == polls[i].pair; n++)
+            ;
+        find_repeated(p, &polls[i], (uint32_t)n, calls, num_calls);
+        bool good = !do_polls_overtake(&polls[i], n);
+        for (size_t k = i; k < i + n; k++) {
+            if (good)
+                polls[k].latest = polls[k].call;
+            polls[k].call = UM_NONE;
+        }
+    }
+}
+
 static void put_off_early(struct um_program *p, uint32_t thread)
 {
     uint32_t *memory;
@@ -692,6 +716,7 @@ static void put_off_early(struct um_program *p, uint32_t thread)
     for (size_t i = 0; i < num_calls; i++)
         if (p->threads[thread].ops[calls[i].at[0]].kind != UM_OP_MRQ)
             calls[others++] = calls[i];
+    limit_in_pairs(p, polls, num, calls, others);
     if (num)
         qsort(polls, num, sizeof(*polls), compare_puts);
     for (size_t i = 0; i < num; i += n) {
