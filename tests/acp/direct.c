@@ -63,17 +63,20 @@ static void many_regions_in_turn(void)
     acp_sync();
 }
 
-/* The last bytes of both regions, and one more. Bytes after a region are not changed. */
+/* The last bytes of both regions, and one more. Bytes after a region are not changed. No region is
+ * the source of one process's put and the target of another's at once. */
 static void no_byte_beyond(void)
 {
     static const uint64_t zeros[WORDS];
 
     for (int i = 0; i < 3; i++) {
-        CHECK(copied(theirs[i], mine[i], sizeof(memory[0]), false));
-        CHECK(!copied(theirs[i], mine[i] + 1, sizeof(memory[0]), true));
-        CHECK(!copied(mine[i] + 1, theirs[i], sizeof(memory[0]), true));
-        copied(theirs[i] + 1, mine[i], sizeof(memory[0]), true);
-        copied(theirs[i] + sizeof(memory[0]), mine[i], 1, true);
+        acp_ga_t target = theirs[REGIONS - 1 - i];
+
+        CHECK(copied(target, mine[i], sizeof(memory[0]), false));
+        CHECK(!copied(target, mine[i] + 1, sizeof(memory[0]), true));
+        CHECK(!copied(mine[i] + 1, target, sizeof(memory[0]), true));
+        copied(target + 1, mine[i], sizeof(memory[0]), true);
+        copied(target + sizeof(memory[0]), mine[i], 1, true);
     }
     acp_sync();
     for (int i = 0; i < REGIONS; i++)
@@ -82,17 +85,18 @@ static void no_byte_beyond(void)
 
 static void orders_count(void)
 {
-    acp_handle_t h = acp_copy(theirs[0], mine[0], 8, ACP_HANDLE_NULL);
+    acp_ga_t target = theirs[REGIONS - 1];
+    acp_handle_t h = acp_copy(target, mine[0], 8, ACP_HANDLE_NULL);
 
-    CHECK(acp_copy(theirs[0], mine[0], 8, h) == h + 1);
-    CHECK(acp_copy(theirs[0], mine[0], 8, (acp_handle_t)ACP_HANDLE_ALL) == h + 2);
-    CHECK(acp_copy(theirs[0], mine[0], 8, (acp_handle_t)ACP_HANDLE_CONT) == h + 3);
-    CHECK(acp_copy(theirs[0], mine[0], 0, ACP_HANDLE_NULL) == h + 4);
+    CHECK(acp_copy(target, mine[0], 8, h) == h + 1);
+    CHECK(acp_copy(target, mine[0], 8, (acp_handle_t)ACP_HANDLE_ALL) == h + 2);
+    CHECK(acp_copy(target, mine[0], 8, (acp_handle_t)ACP_HANDLE_CONT) == h + 3);
+    CHECK(acp_copy(target, mine[0], 0, ACP_HANDLE_NULL) == h + 4);
     CHECK(dup2(nowhere, STDERR_FILENO) == STDERR_FILENO);
-    CHECK(acp_copy(theirs[0], mine[0], 8, h + 6) == ACP_HANDLE_NULL);
+    CHECK(acp_copy(target, mine[0], 8, h + 6) == ACP_HANDLE_NULL);
     CHECK(dup2(real_stderr, STDERR_FILENO) == STDERR_FILENO);
     acp_complete(ACP_HANDLE_ALL);
-    CHECK(acp_copy(theirs[0], mine[0], 8, ACP_HANDLE_NULL) == h + 5);
+    CHECK(acp_copy(target, mine[0], 8, ACP_HANDLE_NULL) == h + 5);
     acp_complete(h + 5);
 }
 
@@ -151,7 +155,7 @@ static void reset_forgets(void)
 {
     uint64_t *starter;
 
-    CHECK(copied(acp_query_starter_ga(next) + 8, acp_query_starter_ga(me) + 8, 8, false));
+    CHECK(copied(acp_query_starter_ga(next) + 16, acp_query_starter_ga(me) + 8, 8, false));
     CHECK(acp_reset((me + 1) % n) == 0);
     me = acp_rank();
     next = (me + 1) % n;
