@@ -69,6 +69,7 @@ program halo_fortran
   call meet(vcq, ids) ! nobody puts any more
   call check(utofu_dereg_mem(vcq, mine, no_flags), 'utofu_dereg_mem')
   call close_vcq(vcq)
+  call free_memory(memory)
 
 contains
 

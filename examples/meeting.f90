@@ -51,6 +51,11 @@ module meeting
       type(c_ptr) :: aligned_memory
     end function
 
+    subroutine free_memory(memory) bind(c, name='free')
+      import :: c_ptr
+      type(c_ptr), value :: memory ! from aligned_memory
+    end subroutine
+
     subroutine wait_a_moment() bind(c)
     end subroutine
 

@@ -48,12 +48,15 @@ contains
   subroutine tell(stadd, stadds)
     integer(utofu_stadd_kind), intent(in) :: stadd
     integer(utofu_stadd_kind), intent(out) :: stadds(2)
+    type(c_ptr) :: memory
     integer(utofu_stadd_kind), pointer :: rows(:)
     integer(c_size_t), parameter :: row_size = 8
 
-    call c_f_pointer(aligned_memory(row_size * max_processes), rows, [max_processes])
+    memory = aligned_memory(row_size * max_processes)
+    call c_f_pointer(memory, rows, [max_processes])
     rows(my_rank() + 1) = stadd
-    call share_rows(vcq, c_loc(rows), row_size)
+    call share_rows(vcq, memory, row_size)
     stadds = rows(1:2)
+    call free_memory(memory)
   end subroutine
 end program

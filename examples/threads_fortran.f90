@@ -64,17 +64,20 @@ contains
 
   ! Gives the other process the ids and STADDs of all threads.
   subroutine tell()
+    type(c_ptr) :: memory
     integer(utofu_vcq_id_kind), pointer :: rows(:, :)
     integer(c_size_t), parameter :: row_size = 8 * 2 * threads
     integer :: i
 
-    call c_f_pointer(aligned_memory(row_size * max_processes), rows, [2 * threads, max_processes])
+    memory = aligned_memory(row_size * max_processes)
+    call c_f_pointer(memory, rows, [2 * threads, max_processes])
     do i = 1, threads
       call check(utofu_query_vcq_id(vcqs(i), rows(i, my_rank() + 1)), 'utofu_query_vcq_id')
       rows(threads + i, my_rank() + 1) = to(i)
     end do
-    call share_rows(meeting_vcq, c_loc(rows), row_size)
+    call share_rows(meeting_vcq, memory, row_size)
     peers = rows(1:threads, 2 - my_rank())
     places = rows(threads + 1:, 2 - my_rank())
+    call free_memory(memory)
   end subroutine
 end program

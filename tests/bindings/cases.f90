@@ -53,12 +53,15 @@ contains
     integer, intent(in) :: number
     integer(c_int64_t), intent(in) :: mine(number)
     integer(c_int64_t) :: theirs(number)
+    type(c_ptr) :: memory
     integer(c_int64_t), pointer :: table(:, :)
 
-    call c_f_pointer(aligned_memory(int(8 * number * max_processes, c_size_t)), table, [number, max_processes])
+    memory = aligned_memory(int(8 * number * max_processes, c_size_t))
+    call c_f_pointer(memory, table, [number, max_processes])
     table(:, my_rank() + 1) = mine
-    call share_rows(meeting_vcq, c_loc(table), int(8 * number, c_size_t))
+    call share_rows(meeting_vcq, memory, int(8 * number, c_size_t))
     theirs = table(:, 2 - my_rank())
+    call free_memory(memory)
   end function
 
   elemental function source(rank, i)
@@ -504,6 +507,7 @@ contains
     call check(utofu_query_stadd(id, 7_c_int, calculated), 'utofu_query_stadd')
     call expect(stadd == calculated, 'the STADD follows from the STag')
     call check(utofu_dereg_mem(vcq, stadd, none), 'utofu_dereg_mem')
+    call free_memory(memory)
     call utofu_query_utofu_version(major, minor)
     call expect(major == UTOFU_VERSION_MAJOR .and. minor == UTOFU_VERSION_MINOR, 'the version')
     call utofu_query_tofu_version(major_ver=also)
