@@ -93,11 +93,12 @@ const void *ut_check_caller(const void *address)
 
     if (!is_own(address))
         return address;
-    int n = list_frames(frames);
-    for (int i = 0; i < n; i++)
-        if (!is_own(frames[i]))
-            return frames[i];
-    return address;
+    int n = list_frames(frames), i = 0;
+    while (i < n && !is_own(frames[i])) /* a sanitizer's function in place of backtrace() */
+        i++;
+    while (i < n && is_own(frames[i]))
+        i++;
+    return i < n ? frames[i] : address;
 }
 
 /*
