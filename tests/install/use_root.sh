@@ -86,11 +86,12 @@ use_first_lines_of_bindings() {
     cd - >/dev/null || return
 }
 
-# use_python ROOT EXAMPLES: the package, where it is installed, with the Python that it was built for
+# use_python ROOT EXAMPLES CC...: the package, where it is installed, with the Python that it was built for
 use_python() {
     local package python='' one
     package=$(dirname "$(find "$1" -path '*/utofu/__init__.py')")
     [ -f "$package/__init__.py" ] || { echo 'not tried: the Python package was not built'; return; }
+    [[ "$*" != *-fsanitize=* ]] || { echo 'not tried: this Python is built without the sanitizer'; return; }
     export PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=${package%/*}
     for one in /usr/bin/python3 python3; do
         [ -n "$python" ] || ! command -v $one >/dev/null || ! $one -c 'import utofu' || python=$one
@@ -296,13 +297,13 @@ use_root() {
             mkdir "$work/one"
             cp "$examples"/{pingpong_notice.c,meet.[ch]} "$work/one"
             use_first_lines "$work/one" "$work/lines" "$@"
-            use_python "$root" "$examples"
+            use_python "$root" "$examples" "$@"
             use_docs "$(dirname "$(dirname "$examples/.")")"
             exit $failures
         fi
         use_first_lines "$examples" "$work/lines" "$@"
         use_first_lines_of_bindings "$examples" "$work/bindings" "$@"
-        use_python "$root" "$examples"
+        use_python "$root" "$examples" "$@"
         use_make "$examples" "$work/make" "$@"
         use_cmake "$root" "$examples" "$work/cmake" "$@"
         use_lapi "$examples" "$lib" "$work/lapi" "$@"
