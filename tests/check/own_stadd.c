@@ -39,5 +39,7 @@ int main(int argc, char **argv)
         return 3;
     CALL(rc);
     close_vcq(vcq);
+    free(memory);
+    free(rows);
     return 0;
 }
