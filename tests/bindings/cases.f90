@@ -496,6 +496,7 @@ contains
     call check(utofu_get_onesided_tnis(list, number), 'utofu_get_onesided_tnis')
     call c_f_pointer(list, c_tnis, [number])
     call expect(size(tnis) == number .and. all(tnis == c_tnis), 'both forms of the list')
+    call free_memory(list)
     call check(utofu_query_onesided_caps(tnis(1), caps), 'utofu_query_onesided_caps')
     call expect(iand(caps%armw_ops, UTOFU_ONESIDED_CAP_ARMW_OP_XOR) /= 0 .and. caps%max_toq_desc_size == 64, 'the caps')
     call expect(utofu_query_onesided_caps(77_utofu_tni_id_kind, caps) == UTOFU_ERR_INVALID_TNI_ID, 'no TNI 77')
