@@ -4,9 +4,9 @@
  * by loops or other string instructions (arch/x86/include/asm/uaccess_64.h, copy_user_generic()).
  * The order of stores within one instruction is not specified. AMD's cores since Zen 3 make one
  * store of 16 or 32 aligned bytes, and so do Intel's since Sapphire Rapids (measured on Emerald
- * Rapids, model 207): in 1,000,000 copies by process_vm_writev() and preadv(), and in 3,000,000 on
- * the latter, a polling thread never saw one in part. For other CPUs with FSRM this is not known,
- * so the last word is copied separately.
+ * Rapids, model 207; a belief for the others): in 1,000,000 copies by process_vm_writev() and
+ * preadv(), and in 3,000,000 on the latter, a polling thread never saw one in part. For other CPUs
+ * with FSRM this is not known, so the last word is copied separately.
  */
 #include "wide.h"
 

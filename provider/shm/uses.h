@@ -28,7 +28,7 @@ enum {
 bool sp_uses_note(struct sp_conn *conn, uint32_t rkey, uint64_t at, uint64_t size, uint64_t *lo,
                   uint64_t *hi);
 /* May these bytes, which are not mapped, be mapped later? Not if the peer was asked several times
- * in vain. */
+ * and did not exchange them. */
 bool sp_uses_may_map(const struct sp_conn *conn, uint32_t rkey, uint64_t at, uint64_t size);
 void sp_uses_free(struct sp_conn *conn);
 

@@ -685,7 +685,7 @@ static bool do_polls_overtake(const struct put *polls, size_t n)
     return false;
 }
 
-/* All notices of a VCQ together: where each of them has an EDATA of its own, few are alike. */
+/* All notices of a sender together: where each of them has an EDATA of its own, few are alike. */
 static void limit_in_pairs(const struct um_program *p, struct put *polls, size_t num,
                            const struct calls *calls, size_t num_calls)
 {
