@@ -155,6 +155,7 @@ static void clear(struct ut_vcq *v)
     v->seen_calls = 0;
     __atomic_store_n(&v->look_again_at, 0, __ATOMIC_RELAXED);
     v->look_interval = 0;
+    __atomic_store_n(&v->next_try, 0, __ATOMIC_RELAXED);
 }
 
 static int make(const struct ut_process *process, struct ut_vcq *v,

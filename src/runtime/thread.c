@@ -23,7 +23,7 @@
 enum {
     FIRST_LOOK_MS = 2, /* time until the next check whether a program still polls */
     LAST_LOOK_MS = 16,
-    WAITING_MS = 1,  /* while a link waits for room, or a program's call has the VCQ */
+    WAITING_MS = 1,  /* while a link waits for room; when a program's call first has the VCQ */
     HOLDING_MS = 1,  /* while a checked VCQ may hold communications */
     MAX_ROUNDS = 64, /* maximum number of polls of one VCQ before the others get their turn */
     /* a program that polls later than this after posting to a session-mode VCQ computes meanwhile;
@@ -147,6 +147,17 @@ static uint64_t next_look(const struct ut_vcq *vcq, uint64_t now)
     return until < now + LAST_LOOK_MS ? until : now + LAST_LOOK_MS;
 }
 
+/* How long until the next try to lock a VCQ that the program's calls have: longer each time, as a
+ * program that waits in polls has it nearly always. */
+static uint32_t put_off_try(struct ut_vcq *vcq)
+{
+    uint32_t ms = __atomic_load_n(&vcq->next_try, __ATOMIC_RELAXED);
+
+    ms = ms == 0 ? WAITING_MS : ms < LAST_LOOK_MS ? 2 * ms : ms;
+    __atomic_store_n(&vcq->next_try, ms, __ATOMIC_RELAXED);
+    return ms;
+}
+
 /* Polls and arms a VCQ that was woken or is due, unless its program polls. */
 static void visit(struct ut_vcq *vcq, void *arg)
 {
@@ -161,9 +172,10 @@ static void visit(struct ut_vcq *vcq, void *arg)
         return;
     }
     if (!ut_trylock(&vcq->lock)) {
-        sooner(timeout, WAITING_MS); /* the program is in a call on it */
+        sooner(timeout, put_off_try(vcq));
         return;
     }
+    __atomic_store_n(&vcq->next_try, 0, __ATOMIC_RELAXED);
     if (vcq->num_eps == 0) {
         ut_unlock(&vcq->lock);
         return;

@@ -226,6 +226,7 @@ struct ut_vcq {
     uint32_t seen_calls;    /* ut_vcq_calls() at the last look */
     uint64_t look_again_at; /* ms */
     uint32_t look_interval; /* ms */
+    uint32_t next_try;      /* atomic: ms to the next try while the program's calls have the VCQ */
 };
 
 /* The handle table. A handle is an index and a generation: a stale handle gives an error code. */
