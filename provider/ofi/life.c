@@ -51,6 +51,8 @@ int fp_peers_look(struct fp_prov *prov)
     uint64_t now = ut_now_ms();
     unsigned int living = 0;
 
+    if (now < prov->next_pass_ms) /* progress() is called for each event, too */
+        return (int)look_ms(prov);
     for (unsigned int i = 0; i < FP_BUCKETS; i++) {
         pthread_mutex_lock(&prov->lock);
         struct fp_peer *peer = prov->peers[i];
@@ -65,5 +67,6 @@ int fp_peers_look(struct fp_prov *prov)
                 fp_peer_ask(peer);
         }
     }
+    prov->next_pass_ms = living > 0 ? now + MIN_LOOK_MS : 0;
     return living > 0 ? (int)look_ms(prov) : -1;
 }

@@ -433,7 +433,8 @@ struct fp_prov {
     uint32_t news;      /* atomic: how often connections had to check their peers */
     uint32_t news_told; /* value at the last progress() */
     uint32_t ticking;
-    uint64_t looked_ms; /* time of the last check of the peers in progress() */
+    uint64_t looked_ms;    /* time of the last check of the peers in progress() */
+    uint64_t next_pass_ms; /* no pass over the peers before this time; 0: none of them lives */
 
     pthread_mutex_t regions_lock; /* of the fields below; no other lock is taken while it is held */
     struct fp_region **regions;
