@@ -107,6 +107,19 @@ static void __attribute__((noreturn)) live_as_the_other(void)
     }
 }
 
+static void remove_folder(void)
+{
+    static const char *const names[] = {"0", "1", "job"};
+    char file[sizeof(folder) + 16];
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+        snprintf(file, sizeof(file), "%s/utofu.%s", folder, names[i]);
+        unlink(file);
+    }
+    if (rmdir(folder) != 0)
+        abort();
+}
+
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
     (void)argc, (void)argv;
@@ -118,12 +131,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     if (other == 0)
         live_as_the_other();
     join(0);
-    for (int rank = 0; rank < 2; rank++) { /* libFuzzer ends without a message */
-        char card[sizeof(folder) + 16];
-        snprintf(card, sizeof(card), "%s/utofu.%d", folder, rank);
-        unlink(card);
-    }
-    rmdir(folder);
+    remove_folder(); /* libFuzzer ends without a message */
     /* brings up the link of the ordinary VCQs; the gates ask each other anyway */
     must(utofu_put(hdl, cards[1].vcq_id, stadd, stadd, 8, 0, UTOFU_ONESIDED_FLAG_TCQ_NOTICE, NULL));
     return 0;
