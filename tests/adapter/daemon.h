@@ -206,6 +206,10 @@ void qp_has_rings(struct qp *qp);
 void qp_to_error(struct qp *qp);
 void qp_reset(struct qp *qp);
 void qp_gone(struct qp *qp);
+/* Do data of any WRITE wait to be placed? */
+bool pieces_wait(void);
+/* Places the data that wait, if any of them are for memory with this key. */
+void qp_place_all_of(struct qp *qp, uint32_t rkey);
 void qp_set_state(struct qp *qp, enum ibv_qp_state state);
 /* What is on the wire arrives now. */
 void wires_end(void);

@@ -829,6 +829,17 @@ static void destroy_cq(struct cq *cq)
     object_free(&cq->base);
 }
 
+/* Data of WRITEs whose key has been checked are placed first: a WRITE that succeeds has all of its
+ * data in memory. */
+static void end_mr(const struct mr *mr)
+{
+    for (uint32_t qpn = FIRST_QPN; pieces_wait() && qpn < qpns.used; qpn++) {
+        if (qpns.at[qpn])
+            qp_place_all_of(qpns.at[qpn], mr->key);
+    }
+    keys.at[mr->key >> 8] = NULL;
+}
+
 int object_destroy(struct object *object)
 {
     if (object->users)
@@ -838,7 +849,7 @@ int object_destroy(struct object *object)
         queue_close(&((struct context *)object)->async);
         break;
     case K_MR:
-        keys.at[((struct mr *)object)->key >> 8] = NULL;
+        end_mr((struct mr *)object);
         break;
     case K_CHANNEL:
         queue_close(&((struct channel *)object)->queue);

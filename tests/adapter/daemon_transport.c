@@ -371,16 +371,23 @@ static bool remote_vec(const struct qp *peer, const struct ad_wqe *w, uint64_t s
 
 /** * writes that overtake each other ** */
 
+static uint64_t num_waiting; /* pieces of all queue pairs */
+
+bool pieces_wait(void)
+{
+    return num_waiting > 0;
+}
+
 static void place(struct qp *qp, bool lost)
 {
     struct piece **which = &qp->pieces[random_below(qp->num_pieces)], *piece = *which;
     struct iovec iov = {(void *)(uintptr_t)piece->addr, piece->size};
 
-    /* the memory may have been deregistered */
-    if (!lost && mr_find(piece->rkey))
+    if (!lost)
         put_bytes(piece->pid, &iov, 1, piece->data);
     qp->parts[piece->seq & qp->sq->mask]--;
     *which = qp->pieces[--qp->num_pieces];
+    num_waiting--;
     free(piece);
 }
 
@@ -393,6 +400,7 @@ static void add_piece(struct qp *qp, struct piece *piece)
             abort();
     }
     qp->pieces[qp->num_pieces++] = piece;
+    num_waiting++;
     qp->parts[piece->seq & qp->sq->mask]++;
 }
 
@@ -413,6 +421,16 @@ static void place_all(struct qp *qp)
         place(qp, false);
     timer_stop(&qp->placing);
     report_placed(qp);
+}
+
+void qp_place_all_of(struct qp *qp, uint32_t rkey)
+{
+    for (uint32_t i = 0; i < qp->num_pieces; i++) {
+        if (qp->pieces[i]->rkey == rkey) {
+            place_all(qp);
+            return;
+        }
+    }
 }
 
 static void place_later(struct qp *qp)
