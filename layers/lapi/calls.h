@@ -18,6 +18,7 @@ int la_amsendv(struct la_req *r, const lapi_vec_t *org_vec);
  * sync.c: the barrier, and the exchange of addresses.
  */
 void la_sync_setup(void);
+void la_sync_close(void);
 /* limit_ns 0: as long as it takes. function: that of the program, for messages. */
 int la_sync_wait(const char *function, uint64_t limit_ns);
 int la_fence(const char *function);

@@ -17,6 +17,7 @@
 
 #include "../common/fingers.h"
 #include "../common/meet.h"
+#include "../common/memory.h"
 #include "../common/rest.h"
 #include "../common/ring.h"
 #include "../common/table.h"
@@ -268,7 +269,8 @@ struct la_waits {
 };
 
 struct la_sync {
-    uint64_t epoch; /* barriers of this task */
+    uint64_t epoch;         /* barriers of this task */
+    struct lc_memory table; /* of addresses, from the first exchange until LAPI_Term() */
 };
 
 extern struct la {

@@ -44,7 +44,7 @@ static void bring_piece(struct la_req *r, struct lc_op *op)
 
     memcpy(&i, la.control.replies[r->index] + LA_INVITATION, sizeof(i));
     if (la_add_now(la.job.rank, la_port()->id, la_reply_stadd(la_port()->id, r->index, LA_CLAIM),
-                   &piece) != UTOFU_SUCCESS ||
+                   &piece, "a piece of a message of its own") != UTOFU_SUCCESS ||
         !la_req_is_same(r, number)) {
         lc_op_drop(op);
         return;

@@ -122,6 +122,7 @@ struct result {
     uint64_t old_value;
     void *to;
     size_t size;
+    const char *what; /* for messages: "a piece of its message" */
 };
 
 static void got_result(struct lc_op *op, int rc, uint64_t old_value)
@@ -143,8 +144,8 @@ static struct lc_op *take_now(uint32_t rank, struct result *result)
 
     while ((op = la_op_take(0, rank, got_result, result)) == NULL) {
         if (lc_patience_ends(&patience, 0))
-            la_log("has waited %llu s to ask something of task %u: %s",
-                   lc_patience_seconds(&patience), rank, lc_port_text(&la.net.port, text));
+            la_log("has waited %llu s to ask task %u for %s: %s", lc_patience_seconds(&patience),
+                   rank, result->what, lc_port_text(&la.net.port, text));
         la_net_poll();
     }
     return op;
@@ -156,15 +157,16 @@ static void wait_for(const struct result *result, uint32_t rank)
 
     while (!result->done) {
         if (lc_patience_ends(&patience, 0))
-            la_log("has waited %llu s for a word, or an atomic operation, of task %u",
-                   lc_patience_seconds(&patience), rank);
+            la_log("has waited %llu s for the answer of task %u, which was asked for %s",
+                   lc_patience_seconds(&patience), rank, result->what);
         la_net_poll();
     }
 }
 
-int la_get_now(uint32_t rank, utofu_vcq_id_t id, void *to, utofu_stadd_t rmt, size_t size)
+int la_get_now(uint32_t rank, utofu_vcq_id_t id, void *to, utofu_stadd_t rmt, size_t size,
+               const char *what)
 {
-    struct result result = {.to = to, .size = size};
+    struct result result = {.to = to, .size = size, .what = what};
     struct lc_op *op = take_now(rank, &result);
 
     lc_op_get(op, id, lc_op_bounce_stadd(op), rmt, size);
@@ -172,37 +174,40 @@ int la_get_now(uint32_t rank, utofu_vcq_id_t id, void *to, utofu_stadd_t rmt, si
     return result.rc;
 }
 
-int la_get_to(uint32_t rank, utofu_vcq_id_t id, utofu_stadd_t lcl, utofu_stadd_t rmt, size_t size)
+int la_get_to(uint32_t rank, utofu_vcq_id_t id, utofu_stadd_t lcl, utofu_stadd_t rmt, size_t size,
+              const char *what)
 {
-    struct result result = {0};
+    struct result result = {.what = what};
 
     lc_op_get(take_now(rank, &result), id, lcl, rmt, size);
     wait_for(&result, rank);
     return result.rc;
 }
 
-static int atomic_now(enum utofu_armw_op what, uint64_t value, uint32_t rank, utofu_vcq_id_t id,
-                      utofu_stadd_t rmt, uint64_t *old_value)
+static int atomic_now(enum utofu_armw_op op_code, uint64_t value, uint32_t rank, utofu_vcq_id_t id,
+                      utofu_stadd_t rmt, uint64_t *old_value, const char *what)
 {
-    struct result result = {0};
+    struct result result = {.what = what};
     struct lc_op *op = take_now(rank, &result);
 
-    lc_op_armw(op, id, what, value, rmt);
+    lc_op_armw(op, id, op_code, value, rmt);
     wait_for(&result, rank);
     *old_value = result.old_value;
     return result.rc;
 }
 
-int la_add_now(uint32_t rank, utofu_vcq_id_t id, utofu_stadd_t rmt, uint64_t *old_value)
+int la_add_now(uint32_t rank, utofu_vcq_id_t id, utofu_stadd_t rmt, uint64_t *old_value,
+               const char *what)
 {
-    return atomic_now(UTOFU_ARMW_OP_ADD, 1, rank, id, rmt, old_value);
+    return atomic_now(UTOFU_ARMW_OP_ADD, 1, rank, id, rmt, old_value, what);
 }
 
 int la_set_now(utofu_stadd_t own, uint64_t value)
 {
     uint64_t old_value;
 
-    return atomic_now(UTOFU_ARMW_OP_SWAP, value, la.job.rank, la.net.port.id, own, &old_value);
+    return atomic_now(UTOFU_ARMW_OP_SWAP, value, la.job.rank, la.net.port.id, own, &old_value,
+                      "a word of its own");
 }
 
 bool la_net_poll(void)

@@ -27,10 +27,14 @@ void *la_line_take(void);
 void la_line_put(utofu_vcq_id_t id, utofu_stadd_t rmt);
 /* Nobody waits for its end, but the peer gets a notice. */
 void la_put8_notice(utofu_vcq_id_t id, uint64_t value, utofu_stadd_t rmt);
-/* They wait for the end: what they return is a code of uTofu's. */
-int la_get_now(uint32_t rank, utofu_vcq_id_t id, void *to, utofu_stadd_t rmt, size_t size);
-int la_get_to(uint32_t rank, utofu_vcq_id_t id, utofu_stadd_t lcl, utofu_stadd_t rmt, size_t size);
-int la_add_now(uint32_t rank, utofu_vcq_id_t id, utofu_stadd_t rmt, uint64_t *old_value);
+/* They wait for the end, and return a code of uTofu's. `what`, for messages: "a piece of its
+ * message". */
+int la_get_now(uint32_t rank, utofu_vcq_id_t id, void *to, utofu_stadd_t rmt, size_t size,
+               const char *what);
+int la_get_to(uint32_t rank, utofu_vcq_id_t id, utofu_stadd_t lcl, utofu_stadd_t rmt, size_t size,
+              const char *what);
+int la_add_now(uint32_t rank, utofu_vcq_id_t id, utofu_stadd_t rmt, uint64_t *old_value,
+               const char *what);
 int la_set_now(utofu_stadd_t own, uint64_t value); /* a word of this task that others add to */
 bool la_net_poll(void);                            /* true: something has happened */
 

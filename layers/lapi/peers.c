@@ -57,7 +57,8 @@ static bool ask_way(uint32_t rank, utofu_vcq_id_t *id, int *rc)
         if (at == la.job.rank)
             *id = la.control.words->common.fingers[finger];
         else
-            *rc = la_get_now(at, *id, id, la_control_stadd(*id, 8ull * finger), 8);
+            *rc = la_get_now(at, *id, id, la_control_stadd(*id, 8ull * finger), 8,
+                             "the way to another task");
         if (*rc != UTOFU_SUCCESS)
             return false;
         at = lc_rank_ahead(at, la.job.procs, finger);
@@ -83,7 +84,8 @@ static int draw_lane(struct la_peer *peer)
 {
     uint64_t lane;
     int rc = la_add_now(peer->rank, peer->id,
-                        la_control_stadd(peer->id, offsetof(struct la_control, lanes)), &lane);
+                        la_control_stadd(peer->id, offsetof(struct la_control, lanes)), &lane,
+                        "a lane for messages to it");
 
     peer->lane = (uint16_t)(lane < la.peers.most_lanes ? lane : LA_LANES);
     if (peer->lane < LA_LANES)

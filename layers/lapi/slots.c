@@ -37,7 +37,7 @@ static bool draw_ticket(struct la_peer *peer)
     if (!peer->has_ticket)
         peer->has_ticket = la_add_now(peer->rank, peer->id,
                                       la_control_stadd(peer->id, offsetof(struct la_control, tail)),
-                                      &peer->ticket) == UTOFU_SUCCESS;
+                                      &peer->ticket, "a slot for a message to it") == UTOFU_SUCCESS;
     return peer->has_ticket;
 }
 

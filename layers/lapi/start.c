@@ -15,6 +15,7 @@
 static void close_all(void)
 {
     la_regs_close();
+    la_sync_close();
     la_control_close();
     la_peers_close();
     la_net_close();

@@ -16,6 +16,12 @@ void la_sync_setup(void)
     la.sync.epoch = 0;
 }
 
+void la_sync_close(void)
+{
+    if (la.sync.table.at != NULL)
+        lc_memory_close(&la.sync.table);
+}
+
 static bool has_lost_task(uint64_t epoch, uint64_t come)
 {
     return come < epoch && la.watch.lost > 0 && !la.leaving;
@@ -103,30 +109,38 @@ static int gather_addresses(utofu_stadd_t stadd)
         if (utofu_query_stadd(id, LA_STAG_TABLE, &there) != UTOFU_SUCCESS ||
             la_sync_wait("LAPI_Address_init", 0) != LAPI_SUCCESS ||
             la_get_to(lc_rank_ahead(la.job.rank, la.job.procs, k), id, stadd + 8ull * have, there,
-                      8ull * more) != UTOFU_SUCCESS)
+                      8ull * more, "its addresses") != UTOFU_SUCCESS)
             return LAPI_ERR_TIMEOUT;
     }
     return la_sync_wait("LAPI_Address_init", 0); /* nobody needs this table any more */
 }
 
+/* The table stays registered: other memory behind the same STag would have another key, and who
+ * uses the key of before loses the connection. */
+static bool open_table(void)
+{
+    if (la.sync.table.at != NULL)
+        return true;
+    la.sync.table = (struct lc_memory){.job = &la.job,
+                                       .vcq = la_port()->vcq,
+                                       .size = la.job.procs * sizeof(uint64_t),
+                                       .what = "addresses",
+                                       .stag = LA_STAG_TABLE};
+    return lc_memory_open(&la.sync.table);
+}
+
 static int exchange_addresses(uint64_t mine, uint64_t *result)
 {
-    struct lc_memory memory = {.job = &la.job,
-                               .vcq = la_port()->vcq,
-                               .size = la.job.procs * sizeof(*result),
-                               .what = "addresses",
-                               .stag = LA_STAG_TABLE};
     uint64_t *table;
     int rc;
 
-    if (!lc_memory_open(&memory))
+    if (!open_table())
         return LAPI_ERR_MEMORY_EXHAUSTED;
-    table = memory.at;
+    table = la.sync.table.at;
     table[0] = mine;
-    rc = gather_addresses(memory.stadd);
+    rc = gather_addresses(la.sync.table.stadd);
     for (uint32_t i = 0; i < la.job.procs && rc == LAPI_SUCCESS; i++)
         result[(la.job.rank + i) % la.job.procs] = table[i];
-    lc_memory_close(&memory);
     return rc;
 }
 

@@ -167,14 +167,16 @@ static void invite_origin(struct la_in *in)
 static int claim_next(struct la_in *in, uint64_t *piece)
 {
     const struct la_record *rec = &in->rec;
-    int rc = la_add_now(rec->rank, rec->id, la_reply_stadd(rec->id, rec->req, LA_CLAIM), piece);
+    int rc = la_add_now(rec->rank, rec->id, la_reply_stadd(rec->id, rec->req, LA_CLAIM), piece,
+                        "a piece of its message");
 
     if (rc != UTOFU_SUCCESS || (*piece & LA_MOVED) == 0 || (*piece & LA_CLOSED) != 0)
         return rc;
     *piece &= ~LA_MOVED;
     if (!in->elsewhere)
         rc = la_get_now(rec->rank, rec->id, &in->rec.stadd,
-                        la_reply_stadd(rec->id, rec->req, LA_ELSEWHERE), sizeof(in->rec.stadd));
+                        la_reply_stadd(rec->id, rec->req, LA_ELSEWHERE), sizeof(in->rec.stadd),
+                        "the address of its message");
     in->elsewhere = true;
     return rc;
 }
