@@ -139,7 +139,7 @@ static bool is_of_others(const void *code)
         return false;
     name = strrchr(info.dli_fname, '/');
     name = name ? name + 1 : info.dli_fname;
-    return strncmp(name, "lib", 3) == 0 && strncmp(name, "libtofucom.", 11) != 0;
+    return strncmp(name, "lib", 3) == 0 && strncmp(name, "libtofucom", 10) != 0;
 }
 
 EXPORT int getifaddrs(struct ifaddrs **out)

@@ -3,6 +3,7 @@
 # ends.sh MPI LAUNCHER LIBRARY ROUNDS HALO PRDMA_RUN LATE PLUGIN: faulty jobs, and their messages.
 set -u
 mpi=$1 launcher=$2 library=$3 rounds=$4 forms=$5 run=$6 late=$7 plugin=$(readlink -f "$8")
+behind=${LD_PRELOAD:+:$LD_PRELOAD} # the library of the software adapter
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 failed=0
@@ -28,9 +29,9 @@ how_many() {
 # One rank without the library, in each place: one line, and MPI's own requests in all ranks.
 for place in 0 2; do
     if [ $place = 0 ]; then
-        start missing -n 1 "$rounds" 100 : -n 2 env LD_PRELOAD="$library" "$rounds" 100
+        start missing -n 1 "$rounds" 100 : -n 2 env LD_PRELOAD="$library$behind" "$rounds" 100
     else
-        start missing -n 2 env LD_PRELOAD="$library" "$rounds" 100 : -n 1 "$rounds" 100
+        start missing -n 2 env LD_PRELOAD="$library$behind" "$rounds" 100 : -n 1 "$rounds" 100
     fi || fail "a job without the library on rank $place works" missing
     [ "$(how_many "rank $place has no libprdma" missing)" = 1 ] || fail 'one line says so' missing
 done
@@ -38,7 +39,7 @@ done
 # The statistics of each method; off, and a process without VCQs, use MPI's own requests.
 export PRDMA_STATS=1
 for method in auto eager fast mid mrc off; do
-    PRDMA_METHOD=$method start "$method" -n 3 env LD_PRELOAD="$library" "$rounds" 10 ||
+    PRDMA_METHOD=$method start "$method" -n 3 env LD_PRELOAD="$library$behind" "$rounds" 10 ||
         fail "method $method works" "$method"
     expected=$method
     why='0 times'
@@ -49,14 +50,14 @@ for method in auto eager fast mid mrc off; do
     [ "$(how_many "stats: request.*method $expected,.*2 in, 2 out, 10 rounds.*fell back $why" \
         "$method")" = 6 ] || fail "a line for each request: $expected" "$method"
 done
-PRDMA_EAGER=7 start long -n 3 env LD_PRELOAD="$library" "$rounds" 10 || fail 'too long for eager' long
+PRDMA_EAGER=7 start long -n 3 env LD_PRELOAD="$library$behind" "$rounds" 10 || fail 'too long for eager' long
 [ "$(how_many 'method fast' long)" = 6 ] || fail 'auto is fast where blocks are too long' long
-PRDMA_SESSION_VCQS=3 start some -n 3 env LD_PRELOAD="$library" PRDMA_METHOD=fast "$rounds" 10 ||
+PRDMA_SESSION_VCQS=3 start some -n 3 env LD_PRELOAD="$library$behind" PRDMA_METHOD=fast "$rounds" 10 ||
     fail 'too few VCQs for fast' some
 [ "$(how_many 'method fast' some)" = 3 ] || fail 'the first request is fast' some
 [ "$(how_many 'method mrc.*fell back 1 time (session-mode VCQs ran out)' some)" = 3 ] ||
     fail 'the second one falls back to mrc, and says why' some
-UTOFU_LOG_LEVEL=info,category=api start none -n 3 env LD_PRELOAD="$library" PRDMA_METHOD=fast \
+UTOFU_LOG_LEVEL=info,category=api start none -n 3 env LD_PRELOAD="$library$behind" PRDMA_METHOD=fast \
     PRDMA_SESSION_VCQS=0 "$rounds" 10 || fail 'no VCQs' none
 [ "$(how_many "MPI's own is used: no session-mode VCQ is left" none)" = 6 ] ||
     fail 'a line of level info says why' none
@@ -69,20 +70,20 @@ openmpi) other=mpich ;;
 *) other=openmpi ;;
 esac
 if [ -e "${library%/*}/libprdma-$other.so" ]; then
-    start other -n 2 env LD_PRELOAD="${library%/*}/libprdma-$other.so" "$rounds" 10 ||
+    start other -n 2 env LD_PRELOAD="${library%/*}/libprdma-$other.so$behind" "$rounds" 10 ||
         fail 'the library for the other MPI leaves it alone' other
     [ "$(how_many "libprdma-$other.so is in front of a program of another MPI" other)" = 1 ] ||
         fail 'it says so' other
     [ "$(how_many 'stats:' other)" = 0 ] || fail 'it takes nothing over' other
 fi
 # A program that loads MPI at run time runs without the layer, or with it if MPI was loaded before.
-start late -n 2 env LD_PRELOAD="$library" "$late" "$plugin" 10 || fail 'MPI may come late' late
+start late -n 2 env LD_PRELOAD="$library$behind" "$late" "$plugin" 10 || fail 'MPI may come late' late
 [ "$(how_many 'the program loads MPI when it runs' late)" = 1 ] || fail 'it says so' late
 [ "$(how_many 'stats:' late)" = 0 ] || fail 'it takes nothing over' late
 first=$(ldd "$plugin" | sed -n 's/.*=> \(.*libmpi[ch]*[.]so[^ ]*\) .*/\1/p' | head -1)
-start early -n 2 env LD_PRELOAD="$library:$first" "$late" "$plugin" 10 || fail 'or be preloaded' early
+start early -n 2 env LD_PRELOAD="$library:$first$behind" "$late" "$plugin" 10 || fail 'or be preloaded' early
 [ "$(how_many 'stats:' early)" = 4 ] || fail 'then it takes requests over' early
-LD_PRELOAD=$library true || fail 'it is in front of what uses no MPI' other
+LD_PRELOAD=$library$behind true || fail 'it is in front of what uses no MPI' other
 
 # prdma-run detects the MPI library.
 PRDMA_LIBDIR=${library%/*} start run -n 2 "$run" "$forms" 40 || fail 'prdma-run works' run

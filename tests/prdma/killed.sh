@@ -18,7 +18,7 @@ for victim in 0 1 2; do
     survivors=("$folder/$victim-"{0..2})
     unset "survivors[$victim]"
     # shellcheck disable=SC2016
-    PRDMA_METHOD=$method timeout $((60 * ${UT_TEST_TIMEOUT_SCALE:-1})) "$launcher" "${goes_on[@]}" -n 3 env LD_PRELOAD="$library" bash -c '
+    PRDMA_METHOD=$method timeout $((60 * ${UT_TEST_TIMEOUT_SCALE:-1})) "$launcher" "${goes_on[@]}" -n 3 env LD_PRELOAD="$library${LD_PRELOAD:+:$LD_PRELOAD}" bash -c '
         survivors=$1; shift
         "$@"
         for i in {1..600}; do cat $survivors >/dev/null 2>&1 && break; sleep .5; done' shell "${survivors[*]}" \

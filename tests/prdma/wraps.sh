@@ -5,7 +5,7 @@ set -u
 launcher=$1 libraries=$2 method=$3 program=$4 rounds=$5
 said=$(mktemp)
 trap 'rm -f "$said"' EXIT
-"$launcher" -n 2 env LD_PRELOAD="$libraries" PRDMA_METHOD="$method" PRDMA_STATS=1 "$program" "$rounds" >"$said" 2>&1
+"$launcher" -n 2 env LD_PRELOAD="$libraries${LD_PRELOAD:+:$LD_PRELOAD}" PRDMA_METHOD="$method" PRDMA_STATS=1 "$program" "$rounds" >"$said" 2>&1
 status=$?
 cat "$said"
 [ $status = 0 ] || exit $status
