@@ -33,7 +33,7 @@ rc=0
 seed 4,level=3 check  processes 4 halo_exchange
 seed 5,level=3 check  processes 4 halo_exchange" ] || fail "$(cat "$SAID")"
 grep -q '^4 .*halo_exchange .*FAIL (' "$there/lines" || fail "no line for the failure: $(cat "$there/lines")"
-[ "$(grep -c OK "$there/lines")" = 2 ] || fail "$(cat "$there/lines")"
+[ "$(grep -c ' OK, ' "$there/lines")" = 2 ] || fail "$(cat "$there/lines")"
 
 rm "$SAID"
 "$script" --build "$there" --seeds 7 --check api/test_put_get >"$there/lines"
