@@ -159,6 +159,10 @@ test_hang() {
     says 'run it again with --dump'
     grep -q 'utofu: dump' "$work/out" && fail 'a dump without --dump'
 
+    # what the launcher does not know of ends too
+    ends 1 -n 1 --seeds 0 --no-check --timeout 2 sh -c "setsid sleep 300.25 & exec '$SUM' hang"
+    [ -z "$(pgrep -f '^sleep 300.25')" ] || fail 'processes of a process are left'
+
     # an interrupted utofu-test leaves nothing behind
     setsid "$tool" -n 3 --seeds 0 "$SUM" hang >"$work/out" 2>&1 </dev/null &
     local pid=$!
