@@ -214,7 +214,7 @@ class Cursor:
         definitions = {VCQ: (0, 8, 6, 0, 0, 0, 3, 0), GATE: (0, 8, 6, 0, 0), STARTED: (0, 8)}
         if op in definitions:
             self.skip(*definitions[op])
-            return None
+            return Record(op, 0, 0) if op == STARTED else None
         since = self.number()
         self.skip(0)
         if op <= NOP:
@@ -232,7 +232,7 @@ class Cursor:
 
 
 def read(path):
-    """The records of all threads' calls."""
+    """The records of all threads' calls, and of descriptors that a session-mode VCQ has started."""
     with open(path, "rb") as file:
         content = file.read()
     at = len("UTOFUREC")

@@ -187,6 +187,10 @@ def test_record(folder):
                        + "/stats.json")
         run = model(paths, "--json")
         check(f"{name} is replayed", run.returncode == 0, run.stderr)
+        if name == "session_ring":
+            ops = [r.op for path in paths for r in recordings.read(path)]
+            started, puts = ops.count(recordings.STARTED), ops.count(recordings.PUT)
+            check(f"session mode has started {started} of {puts} puts", 0 < started <= puts)
         with open(folder + "/stats.json", encoding="utf-8") as file:
             counted = json.load(file)["counters"]
         comms = sum(counted.get(kind, {}).get("total", 0) for kind in ("puts", "gets", "armws", "nops", "barriers"))
