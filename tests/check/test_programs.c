@@ -1150,17 +1150,28 @@ static void nothing_and_blocks(void)
     tcq(3 + BLOCKS);
 }
 
-/* The same offset in the memory of two processes, which have it at the same address. */
+/* The same address in the memory of two processes, which are forks of one. In the first round the
+ * addresses are not known yet. */
 static void same_address(void)
 {
-    for (int i = PROCS; i-- > 0 && ut_rank == 0;) {
-        write_word(SRC + (size_t)i * STRIDE);
-        struct ut_comm comm = comm_of(UT_PUT, SRC + (size_t)i * STRIDE, 0, 64, UT_LCL);
-        comm.rmt = peers[i].id;
-        comm.rmt_stadd = peers[i].stadd;
-        ut_start_busy(&comm);
+    static uint8_t memory[4096] __attribute__((aligned(4096)));
+    enum { TWICE = 2 };
+    utofu_stadd_t mine, all[PROCS];
+
+    CHECK_OK(utofu_reg_mem(end.vcq, memory, sizeof(memory), 0, &mine));
+    ut_allgather(&mine, all, sizeof(mine));
+    for (int round = 0; round < TWICE; round++) {
+        for (int i = PROCS; i-- > 0 && ut_rank == 0;) {
+            write_word(SRC + (size_t)i * STRIDE);
+            struct ut_comm comm = comm_of(UT_PUT, SRC + (size_t)i * STRIDE, 0, 64, UT_LCL);
+            comm.rmt = peers[i].id;
+            comm.rmt_stadd = all[i];
+            ut_start_busy(&comm);
+        }
+        mrq(ut_rank == 0 ? PROCS : 0);
     }
-    mrq(ut_rank == 0 ? PROCS : 0);
+    ut_barrier();
+    CHECK_OK(utofu_dereg_mem(end.vcq, mine, 0));
 }
 
 /* STADDs of a VCQ that is freed and created again, when two of them no longer refer to the same
