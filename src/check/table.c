@@ -147,8 +147,8 @@ static int join(const struct ut_job_info *job)
         return -errno;
     if (__atomic_load_n(&p->state, __ATOMIC_ACQUIRE) != 0)
         remove_leavings();
-    __atomic_store_n(&p->submitted, alone.submitted, __ATOMIC_RELAXED);
-    __atomic_store_n(&p->completed, alone.completed, __ATOMIC_RELAXED);
+    __atomic_store_n(&p->submitted, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&p->completed, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&p->pid, (uint32_t)getpid(), __ATOMIC_RELAXED);
     __atomic_store_n(&p->rank, job->rank, __ATOMIC_RELAXED);
     __atomic_store_n(&p->state, ALIVE, __ATOMIC_RELEASE);
@@ -183,10 +183,26 @@ static void unmap(struct header *header)
     table.fd = -1;
 }
 
+static void add_counts(struct process *p, uint64_t submitted, uint64_t completed)
+{
+    __atomic_add_fetch(&p->submitted, submitted, __ATOMIC_SEQ_CST);
+    __atomic_add_fetch(&p->completed, completed, __ATOMIC_SEQ_CST);
+}
+
+/* A thread may count before the table exists, while another one opens the table. */
+static void hand_over_counts(void)
+{
+    uint64_t submitted = __atomic_exchange_n(&alone.submitted, 0, __ATOMIC_SEQ_CST);
+    uint64_t completed = __atomic_exchange_n(&alone.completed, 0, __ATOMIC_SEQ_CST);
+
+    add_counts(&table.processes[table.mine], submitted, completed);
+}
+
 static void use(struct header *header)
 {
+    __atomic_store_n(&table.header, header, __ATOMIC_SEQ_CST);
+    hand_over_counts();
     __atomic_add_fetch(&header->num_opened, 1, __ATOMIC_SEQ_CST);
-    __atomic_store_n(&table.header, header, __ATOMIC_RELEASE);
 }
 
 void ut_table_create(const struct ut_job_info *job)
@@ -433,10 +449,10 @@ pid_t ut_table_pid_of(uint32_t rank)
 void ut_table_count(uint32_t submitted, uint32_t completed)
 {
     const struct header *header = __atomic_load_n(&table.header, __ATOMIC_ACQUIRE);
-    struct process *p = header ? &table.processes[table.mine] : &alone;
 
-    __atomic_add_fetch(&p->submitted, submitted, __ATOMIC_SEQ_CST);
-    __atomic_add_fetch(&p->completed, completed, __ATOMIC_SEQ_CST);
+    add_counts(header ? &table.processes[table.mine] : &alone, submitted, completed);
+    if (!header && __atomic_load_n(&table.header, __ATOMIC_SEQ_CST))
+        hand_over_counts(); /* the table was opened meanwhile */
 }
 
 static bool is_whole_job(const struct ut_job_info *job)
