@@ -460,7 +460,7 @@ static bool is_whole_job(const struct ut_job_info *job)
     const struct header *header = __atomic_load_n(&table.header, __ATOMIC_ACQUIRE);
 
     return header && table.local_size == job->size &&
-           __atomic_load_n(&header->num_opened, __ATOMIC_RELAXED) >= job->size;
+           __atomic_load_n(&header->num_opened, __ATOMIC_ACQUIRE) >= job->size;
 }
 
 bool ut_table_has_one_under_way(const struct ut_job_info *job, uint64_t *submitted)
