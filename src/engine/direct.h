@@ -12,34 +12,11 @@
 #define UT_ENGINE_DIRECT_H
 
 #include "desc/request.h"
-#include "engine/posting.h"
+#include "engine/put.h"
 
 #define UT_INLINE static inline __attribute__((always_inline))
 
 enum { UT_WORD = sizeof(uint64_t) };
-
-/* The addresses of the data. */
-struct ut_ends {
-    uint8_t *local;
-    uint64_t remote; /* address in the process of the peer */
-};
-
-/* False: an STADD does not belong to the STag that was used last, or the range is too long. */
-UT_INLINE bool ut_find_ends(const struct ut_stag_table *stags, const struct ut_link *link,
-                            struct ut_slot *slot, const struct ut_request *r, struct ut_ends *ends)
-{
-    const struct ut_stadd_range *range =
-        r->kind == UT_DESC_GET ? &stags->hot_writable : &stags->hot;
-
-    if (r->kind == UT_DESC_PIGGYBACK) {
-        ends->local = slot->desc.data;
-    } else {
-        if (!ut_stadd_range_has(range, r->lcl_stadd, r->length))
-            return false;
-        ends->local = (uint8_t *)(uintptr_t)ut_stadd_range_at(range, r->lcl_stadd);
-    }
-    return ut_stadd_range_find(&link->hot, r->rmt_stadd, r->length, &ends->remote);
-}
 
 /* The peer's word in this process, if this CPU may move the data as one word, without SPS or remote
  * notice: all earlier communications on the link are complete. */

@@ -7,6 +7,7 @@
 
 #include "check/check.h"
 #include "engine/posting.h"
+#include "engine/put.h"
 #include "record/record.h"
 #include "shuffle/shuffle.h"
 #include "util/idle.h"
@@ -26,6 +27,57 @@ static void __attribute__((noinline)) start_connecting(struct ut_link *link)
     ut_link_want(link);
     if (ut_link_is_given_up(link))
         ut_engine_fail_all(link, UTOFU_ERR_MRQ_PEER);
+}
+
+static inline void enter_toq(struct ut_slot *slot)
+{
+    UT_ASSERT(slot->state == UT_SLOT_FREE);
+    UT_ASSERT(slot->desc.kind != UT_DESC_NONE);
+    slot->rmt_value = slot->msg_number = 0;
+    slot->progress = slot->history = 0;
+    slot->slow_end = (ut_kind_traits(slot->desc.kind) & UT_KIND_SLOW_END) != 0;
+    slot->state = UT_SLOT_SUBMITTED;
+}
+
+static void take_back(struct ut_link *link, struct ut_slot *slot)
+{
+    if (slot->msg_number)
+        link->tx_number--;
+    slot->state = UT_SLOT_FREE;
+}
+
+static void __attribute__((cold)) start_refused(struct ut_link *link, struct ut_slot *slot)
+{
+    take_back(link, slot);
+    enter_toq(slot);
+}
+
+/* Starts a put of the TOQ by the direct path: one of several that were posted together, or one that
+ * session mode schedules. False: nothing was done. */
+static bool start_direct(struct ut_vcq *vcq, struct ut_slot *slot)
+{
+    const struct ut_desc *d = &slot->desc;
+    const struct ut_request r = {.kind = d->kind,
+                                 .lcl_stadd = d->lcl_stadd,
+                                 .rmt_stadd = d->rmt_stadd,
+                                 .length = ut_desc_length(d)};
+    uint32_t number = ut_slot_number(vcq, slot);
+    struct ut_ends ends;
+
+    if ((d->kind != UT_DESC_PUT && d->kind != UT_DESC_PIGGYBACK) || vcq->shuffled || vcq->waits)
+        return false;
+    struct ut_link *link = ut_link_if_any(vcq, d->rmt_vcq_id);
+    if (!ut_link_is_clear(link) || !ut_find_ends(vcq->stags, link, slot, &r, &ends))
+        return false;
+    int rc = ut_write_put(vcq, slot, link, ends, number, vcq->unflushed ? PROV_MORE : 0u);
+    if (rc == UT_NOT_DIRECT)
+        return false;
+    if (__builtin_expect(rc < 0, 0)) {
+        start_refused(link, slot);
+        return false;
+    }
+    ut_end_post(link, slot, number, rc);
+    return true;
 }
 
 static void start_slot(struct ut_vcq *vcq, struct ut_slot *slot)
@@ -101,17 +153,24 @@ static inline bool take_turn(struct ut_vcq *vcq)
     return true;
 }
 
+/* May more than one descriptor start now? */
+static inline bool is_batch(const struct ut_vcq *vcq)
+{
+    return vcq->toq_tail - vcq->toq_exec > 1 &&
+           (!(vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE) || vcq->scheduled - vcq->started > 1);
+}
+
 static void start_due(struct ut_vcq *vcq)
 {
     if (vcq->toq_exec == vcq->toq_tail)
         return;
-    bool batch = vcq->toq_tail - vcq->toq_exec > 1;
+    bool batch = is_batch(vcq);
     vcq->unflushed = batch;
     while (take_turn(vcq)) {
         struct ut_slot *slot = ut_vcq_slot(vcq, vcq->toq_exec++);
         if (__builtin_expect(vcq->watched, 0))
             start_watched(vcq, slot);
-        else
+        else if (!start_direct(vcq, slot))
             start_slot(vcq, slot);
     }
     ut_toq_limit_direct(vcq);
@@ -131,16 +190,6 @@ void ut_engine_start_held(struct ut_vcq *vcq, uint32_t most)
         ut_vcq_end_waits(vcq);
 }
 
-static inline void enter_toq(struct ut_slot *slot)
-{
-    UT_ASSERT(slot->state == UT_SLOT_FREE);
-    UT_ASSERT(slot->desc.kind != UT_DESC_NONE);
-    slot->rmt_value = slot->msg_number = 0;
-    slot->progress = slot->history = 0;
-    slot->slow_end = (ut_kind_traits(slot->desc.kind) & UT_KIND_SLOW_END) != 0;
-    slot->state = UT_SLOT_SUBMITTED;
-}
-
 /* Submits the slot behind the tail of the TOQ and starts it. */
 static void start_tail(struct ut_vcq *vcq)
 {
@@ -153,9 +202,7 @@ static void start_tail(struct ut_vcq *vcq)
 
 void ut_engine_refused(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot, int rc)
 {
-    if (slot->msg_number)
-        link->tx_number--;
-    slot->state = UT_SLOT_FREE; /* removed again */
+    take_back(link, slot);
     if (rc == -EAGAIN)
         ut_engine_progress(vcq); /* may free an entry of the send queue */
     start_tail(vcq);

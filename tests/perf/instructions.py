@@ -3,6 +3,7 @@
 """How many instructions and stores operations take, counted by callgrind, beside those of other operations.
 
 usage: instructions.py words UTOFURUN INSTR     gets of a word beside puts of a word (bench/instr)
+       instructions.py hops UTOFURUN PERF       a put that session mode starts, from the arrival before it on
        instructions.py sums SUM                 the values of a sum of doubles (tests/perf/sum.c)
 """
 import os
@@ -13,18 +14,18 @@ import tempfile
 from pathlib import Path
 
 FEW, MANY = 100, 300
-RANK_0 = 'out=$1; shift; [ "$UTOFU_RANK" = 0 ] || exec "$@"; exec valgrind -q --tool=callgrind --cache-sim=yes ' \
-    '--collect-atstart=no --toggle-collect="$COUNTED" --callgrind-out-file="$out" "$@"'
+COUNTED = 'out=$1; shift; [ "$UTOFU_RANK" = "$COUNTED_RANK" ] || exec "$@"; exec valgrind -q --tool=callgrind ' \
+    '--cache-sim=yes --collect-atstart=no --toggle-collect="$COUNTED" --callgrind-out-file="$out" "$@"'
 
 
-def count_once(launcher, function, program, number, *more):
-    """Instructions and stores of a function and what it calls, of rank 0."""
+def count_once(launcher, function, command, rank):
+    """Instructions and stores of a function and what it calls, of one rank."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "callgrind"
-        command = [*launcher, "sh", "-c", RANK_0, "sh", str(out), program, str(number), *more]
+        command = [*launcher, "sh", "-c", COUNTED, "sh", str(out), *command]
         done = subprocess.run(command, capture_output=True, text=True, check=False,
                               env={"UTOFU_RANK": "0", **os.environ, "UTOFU_SHM_MAP": "eager", "UTOFU_PROVIDER": "shm",
-                                   "COUNTED": function})
+                                   "COUNTED": function, "COUNTED_RANK": str(rank)})
         if done.returncode != 0:
             sys.exit(f"{' '.join(command)}: status {done.returncode}\n{done.stdout}{done.stderr}")
         text = out.read_text()
@@ -34,9 +35,10 @@ def count_once(launcher, function, program, number, *more):
         return counts["Ir"], counts["Dw"]
 
 
-def count(launcher, function, program, *more):
-    """Of one more operation: what all of them have in common is left."""
-    few, many = (count_once(launcher, function, program, number, *more) for number in (FEW, MANY))
+def count(launcher, function, command, rank=0):
+    """Of one more operation: what all of them have in common is left. NUMBER in the command is how many they are."""
+    few, many = (count_once(launcher, function, [number if word == "NUMBER" else word for word in command], rank)
+                 for number in (str(FEW), str(MANY)))
     each = tuple((b - a) / (MANY - FEW) for a, b in zip(few, many))
     print(f"{function}: {each[0]} instructions, {each[1]} stores")
     return each
@@ -49,9 +51,9 @@ def check(good, what):
 
 def check_words(utofurun, instr):
     two = [utofurun, "-n", "2"]
-    put = count(two, "put_counted", instr)
-    get = count(two, "get_tcq_counted", instr, "get-tcq")
-    noticed = count(two, "get_counted", instr, "get")
+    put = count(two, "put_counted", [instr, "NUMBER"])
+    get = count(two, "get_tcq_counted", [instr, "NUMBER", "get-tcq"])
+    noticed = count(two, "get_counted", [instr, "NUMBER", "get"])
     failed = check(put[0] > 50 and put[1] > 5, "what is counted is a put and a poll")
     failed += check(get[0] < put[0] + 8 and get[1] < put[1] + 2, "a get of a word takes no more than a put of a word")
     # an entry of the MRQ is written and read in pairs of words
@@ -60,8 +62,13 @@ def check_words(utofurun, instr):
     return failed
 
 
+def check_hops(utofurun, perf):
+    each = count([utofurun, "-n", "2"], "on_notify", [perf, "--quiet", "session-chain", "-n", "NUMBER"], rank=1)
+    return check(300 < each[0] < 590, "session mode starts a put by the direct path")
+
+
 def check_sums(program):
-    each = count([], "count_sums", program)
+    each = count([], "count_sums", [program, "NUMBER"])
     return check(50 < each[0] < 450, "the values of a sum of doubles take few instructions")
 
 
@@ -70,7 +77,7 @@ def main():
         print("skipped: valgrind does not run here")
         return 77
     what, *rest = sys.argv[1:]
-    return {"words": check_words, "sums": check_sums}[what](*rest) != 0
+    return {"words": check_words, "hops": check_hops, "sums": check_sums}[what](*rest) != 0
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ struct frame {
 void (*fake_on_reg)(size_t size);
 void (*fake_on_write)(void);
 bool fake_reads_source;
-unsigned int fake_lacks_memory, fake_has_no_room;
+unsigned int fake_lacks_memory, fake_has_no_room, fake_is_full;
 int fake_unasked = -1;
 bool fake_has_no_port, fake_refuses_messages, fake_saves_reports, fake_hides_ends;
 uint32_t fake_unanswered;
@@ -305,6 +305,10 @@ static int fake_write(struct prov_conn *base, const struct prov_xfer *x)
     if (!(x->flags & PROV_COPY) && !(fake_reads_source && x->length <= PROV_COPY_MAX) &&
         !is_local(conn, x, 0))
         return -EPERM;
+    if (fake_is_full) {
+        fake_is_full--;
+        return -EAGAIN;
+    }
     int rc = post(conn, x->cookie, NULL);
     if (rc == 0)
         queue_all(conn, f, x->lcl);

@@ -57,6 +57,7 @@ extern bool fake_reads_source;        /* inside write(): see struct prov_caps. S
 extern bool fake_has_no_port;         /* connect() returns -EIO */
 extern int fake_unasked;              /* connect() to this TNI returns -ENOMEM; -1: none */
 extern unsigned int fake_has_no_room; /* accept() calls that return -EAGAIN */
+extern unsigned int fake_is_full;     /* write() calls that return -EAGAIN */
 extern uint32_t fake_unanswered;      /* operations of this process under way, all connections */
 extern bool fake_hears_nothing;       /* the connections that this process asks for go down:
                                        * PROV_REASON_SILENT */

@@ -55,8 +55,17 @@ static void begin_to_sleep(pthread_t *thread, int *rc)
     nanosleep(&ms, NULL); /* else the thread does not sleep yet, and polls once more */
 }
 
+static void put_value(uint64_t offset, bool from_descriptor)
+{
+    if (from_descriptor)
+        CHECK(utofu_put_piggyback8(vcq, target_id, here[0], rmt + offset, sizeof(here[0]), 0,
+                                   UTOFU_ONESIDED_FLAG_TCQ_NOTICE, NULL) == UTOFU_SUCCESS);
+    else
+        put(offset, sizeof(here[0]), UTOFU_ONESIDED_FLAG_TCQ_NOTICE);
+}
+
 /* Both puts are executed, and the TCQ entry of the second waits for the first. */
-static void who_sleeps_is_woken(void)
+static void who_sleeps_is_woken(bool from_descriptor)
 {
     pthread_t thread;
     int rc;
@@ -64,7 +73,7 @@ static void who_sleeps_is_woken(void)
     here[0]++;
     begin_to_sleep(&thread, &rc);
     put(0, LARGE, 0);
-    put(LARGE, sizeof(here[0]), UTOFU_ONESIDED_FLAG_TCQ_NOTICE);
+    put_value(LARGE, from_descriptor);
     POLL_UNTIL(__atomic_load_n(&there[LARGE / 8], __ATOMIC_RELAXED) == here[0],
                CHECK(fake_poll_mrq(target) == UTOFU_ERR_NOT_FOUND));
     CHECK(fake_poll_mrq(target) == UTOFU_ERR_NOT_FOUND);
@@ -121,7 +130,7 @@ int main(void)
     POLL_UNTIL(poll_tcq() == UTOFU_SUCCESS, CHECK(fake_poll_mrq(target) == UTOFU_ERR_NOT_FOUND));
     fake_saves_reports = true;
     for (int i = 0; i < TIMES; i++)
-        who_sleeps_is_woken();
+        who_sleeps_is_woken(i % 2);
     printf("ok: who sleeps is woken\n");
     who_sleeps_hears_of_a_failure();
     printf("ok: a failure wakes a thread in utofu_wait_vcqs\n");
