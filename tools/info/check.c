@@ -551,6 +551,7 @@ static int try_cross_memory_attach(void)
     int status;
 
     prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+    fflush(stdout); /* the child's _exit() prints what is buffered under ThreadSanitizer */
     pid_t child = fork();
     if (child < 0)
         return errno;
