@@ -255,6 +255,38 @@ static void nudge(struct fp_conn *conn)
     fp_place_ask_again(conn);
 }
 
+/* Changes with each step of this side's operations. */
+static uint64_t count_steps(struct fp_conn *conn)
+{
+    return (uint64_t)conn->reported + conn->sent + conn->acked +
+           fp_op_at(conn, conn->reported)->moved + fp_op_at(conn, conn->sent)->moved;
+}
+
+/* Time in which this process did not run counts little. */
+static bool has_stood_still(struct fp_conn *conn, uint64_t since_ms)
+{
+    enum { MOST_MS = 2 * LOOK_MS };
+    uint64_t steps = count_steps(conn);
+
+    if (conn->reported == conn->posted || steps != conn->seen_steps) {
+        conn->seen_steps = steps;
+        conn->still_ms = 0;
+        return false;
+    }
+    conn->still_ms += since_ms < MOST_MS ? (unsigned int)since_ms : MOST_MS;
+    return conn->still_ms > conn->ep->prov->config.peer_timeout_ms;
+}
+
+/* Called once in LOOK_MS for each connection that is accepted, up, or closing. */
+static void care_for(struct fp_conn *conn, uint64_t since_ms)
+{
+    nudge(conn);
+    if (fp_kept_waits_for_long(conn))
+        fp_break(conn, "a message was lost");
+    else if (has_stood_still(conn, since_ms))
+        fp_break(conn, "the process answers, but no operation gets on");
+}
+
 static int look(struct fp_ep *ep)
 {
     uint64_t now = ut_now_ms();
@@ -271,10 +303,8 @@ static int look(struct fp_ep *ep)
             calls += fp_conn_look(conn);
         if (conn && long_ago && conn->state == FP_ASKED)
             fp_conn_ask_again(conn);
-        if (conn && long_ago && (conn->state == FP_UP || conn->state == FP_CLOSING))
-            nudge(conn);
-        if (conn && long_ago && fp_kept_waits_for_long(conn))
-            fp_break(conn, "a message was lost");
+        if (conn && long_ago && conn->state >= FP_ACCEPTED && conn->state < FP_DOWN)
+            care_for(conn, now - ep->looked_ms);
     }
     if (long_ago)
         ep->looked_ms = now;

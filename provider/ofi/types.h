@@ -323,6 +323,8 @@ struct fp_conn {
     uint32_t offered_from;  /* the first one that the peer fetches */
     bool offered;           /* nothing is posted until those that the peer fetches are executed */
     uint32_t seen_reported; /* at the last check, for operations that wait for long */
+    uint64_t seen_steps;    /* the same: count_steps() */
+    unsigned int still_ms;  /* since the last step */
     uint32_t failed_at;     /* if `failed`: the operation that the peer has refused */
     struct fp_op ops[FP_OPS];
     struct fp_grant grants[FP_GRANTS];

@@ -1068,6 +1068,35 @@ static void what_is_behind_a_refused_write_is_not_executed(void)
               (unsigned long)n, behind_round(n).length);
 }
 
+/* The target's process answers over the control endpoint, but its endpoint executes nothing: the
+ * connection breaks after the peer timeout, and a new one works. */
+static void connection_on_which_nothing_gets_on_breaks(void)
+{
+    struct end *end = end_open(id_of(rank, 0));
+    struct memory m = memory_new(4096, RW);
+
+    if (strcmp(ops->name, "ofi") != 0)
+        return;
+    memory_publish(&m, 0);
+    struct link *link = pair_up(end, id_of(!rank, 0));
+    barrier();
+    if (rank == 0) {
+        struct remote r = memory_of(1, 0);
+        CHECK(post_write(link, &m, 0, r.addr, r.rkey, (uint32_t)m.size, 0, 0) >= 0);
+        pump_until(link->down);
+        CHECK(link->reason == PROV_REASON_BROKEN, "%d", (int)link->reason);
+        set_cell(0, 1);
+        link = link_to(end, 1, id_of(1, 0));
+        CHECK(post_write(link, &m, 0, r.addr, r.rkey, (uint32_t)m.size, 0, 0) >= 0);
+        settle(link);
+        CHECK(link->num_failed == 0);
+    } else {
+        while (cell(0) == 0)
+            usleep(1000);
+    }
+    barrier();
+}
+
 /* The target closes the connection after it has refused an operation: the origin learns which
  * operations were executed, and reports no other one as executed. */
 static void goodbye_says_what_was_executed(void)
@@ -1649,6 +1678,7 @@ static const struct test tests[] = {
     TEST(long_writes_are_refused_alone, 2, 0),
     TEST(memory_that_has_gone_is_an_error, 2, 0),
     TEST(what_is_behind_a_refused_write_is_not_executed, 2, 0),
+    TEST(connection_on_which_nothing_gets_on_breaks, 2, 0),
     TEST(goodbye_says_what_was_executed, 2, 0),
     TEST(memory_that_is_not_there_is_not_registered, 1, 0),
     TEST(thousands_of_regions_are_told_apart, 2, 0),
