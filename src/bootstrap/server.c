@@ -211,7 +211,8 @@ close_fd:
 
 static void accept_some(struct ut_job_server *s)
 {
-    int fd, n = 0;
+    unsigned int n = 0;
+    int fd;
 
     while (n++ < ACCEPTS_MAX &&
            (fd = accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0)

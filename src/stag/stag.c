@@ -67,7 +67,7 @@ static void publish_chunk(struct ut_stag_table *t, uint32_t chunk)
         struct ut_stag_entry *entries = entry_at(t, chunk * UT_STAG_CHUNK, p);
         if (!in_use(p))
             continue;
-        for (int i = 0; i < UT_STAG_CHUNK; i++)
+        for (uint32_t i = 0; i < UT_STAG_CHUNK; i++)
             entries[i] = none;
         __atomic_store_n(&dir->rkey, ut_region_rkey(t->chunk_regions[chunk], p), __ATOMIC_RELAXED);
         __atomic_store_n(&dir->addr, (uintptr_t)entries, __ATOMIC_RELEASE);
@@ -138,7 +138,7 @@ void ut_stag_table_destroy(struct ut_stag_table *t)
     for (uint32_t c = 0; c < UT_STAG_CHUNKS; c++) {
         if (!t->entries[c])
             continue;
-        for (int i = 0; i < UT_STAG_CHUNK; i++)
+        for (uint32_t i = 0; i < UT_STAG_CHUNK; i++)
             ut_region_put(t->locals[c][i].region);
         ut_region_put(t->chunk_regions[c]);
         munmap(t->entries[c], CHUNK_BYTES);

@@ -9,7 +9,7 @@ static struct sp_ring *ring;
 
 static void put(uint32_t claimer, uint64_t expected)
 {
-    uint64_t pos;
+    uint64_t pos = 0;
     struct sp_slot *slot = sp_ring_claim(ring, claimer, &pos);
 
     CHECK(slot == sp_ring_slot(ring, pos) && pos == expected);
