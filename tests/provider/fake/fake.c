@@ -44,7 +44,7 @@ bool fake_reads_source;
 unsigned int fake_lacks_memory, fake_has_no_room, fake_is_full;
 int fake_unasked = -1;
 bool fake_has_no_port, fake_refuses_messages, fake_saves_reports, fake_hides_ends;
-uint32_t fake_unanswered;
+uint32_t fake_unanswered; /* counters are changed under the locks of several VCQs */
 bool fake_hears_nothing, fake_peer_lives, fake_breaks, fake_loses;
 uint32_t fake_asks, fake_ups;
 
@@ -287,7 +287,7 @@ static int post(struct fake_conn *conn, uint64_t cookie, uint8_t *lcl)
     conn->ops[conn->posted % MAX_OPS].cookie = cookie;
     conn->ops[conn->posted % MAX_OPS].lcl = lcl;
     conn->posted++;
-    fake_unanswered++;
+    __atomic_add_fetch(&fake_unanswered, 1, __ATOMIC_RELAXED);
     return 0;
 }
 
@@ -436,7 +436,7 @@ static void hang_up(struct fake_conn *conn, enum state state)
         close(conn->fd);
     conn->fd = -1;
     conn->state = state;
-    fake_unanswered -= conn->posted - conn->answered;
+    __atomic_sub_fetch(&fake_unanswered, conn->posted - conn->answered, __ATOMIC_RELAXED);
     while (conn->first) {
         struct queued *q = conn->first;
         conn->first = q->next;
@@ -498,7 +498,7 @@ static int take_reply(struct fake_conn *conn, const struct frame *f, const uint8
     if (f->offset + f->size < f->length)
         return 0;
     conn->answered++;
-    fake_unanswered--;
+    __atomic_sub_fetch(&fake_unanswered, 1, __ATOMIC_RELAXED);
     if (fake_hides_ends)
         return 0;
     conn->ep->attr.callbacks->done(conn->ctx, conn->ops[n].cookie, (enum prov_status)f->status);
@@ -524,7 +524,7 @@ static int ask(struct fake_conn *conn)
     if (connect(conn->fd, (struct sockaddr *)&name, sizeof(name)) != 0)
         return errno == EAGAIN ? 0 : lose(conn);
     conn->state = ASKED;
-    fake_asks++;
+    __atomic_add_fetch(&fake_asks, 1, __ATOMIC_RELAXED);
     say(conn, HELLO, conn->ep->attr.id, conn->hello, conn->hello_size);
     return 0;
 }
@@ -542,7 +542,7 @@ static int take(struct fake_conn *conn, const struct frame *f, const uint8_t *da
         return 1;
     case ACCEPT:
         conn->state = UP;
-        fake_ups++;
+        __atomic_add_fetch(&fake_ups, 1, __ATOMIC_RELAXED);
         cb->up(conn->ctx, data, f->size);
         return 1;
     case REJECT:
