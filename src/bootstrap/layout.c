@@ -12,7 +12,7 @@ static const char *skip_spaces(const char *p)
     return p + strspn(p, " \t");
 }
 
-/* Reads one of '(', ',' or ')' with spaces around it. */
+/* Reads a mark such as '(' with spaces around it. */
 static const char *read_mark(const char *p, char mark)
 {
     if (!p)
@@ -48,6 +48,48 @@ static int add_block(struct ut_job_layout *layout, struct ut_job_block block)
     return 0;
 }
 
+/* A block of nodes, or a node with one rank. */
+static const char *read_block(const char *p, struct ut_job_layout *layout)
+{
+    struct ut_job_block block = {.nodes = 1, .each = 1};
+    const char *inside = read_mark(p, '(');
+
+    if (inside) {
+        p = read_number(inside, &block.first);
+        p = read_number(read_mark(p, ','), &block.nodes);
+        p = read_number(read_mark(p, ','), &block.each);
+        p = read_mark(p, ')');
+    } else {
+        p = read_number(p, &block.first);
+    }
+    return p && add_block(layout, block) == 0 ? p : NULL;
+}
+
+/* Blocks in brackets, and how often they come. A list that consists of them starts over anyway. */
+static const char *read_group(const char *p, struct ut_job_layout *layout)
+{
+    uint32_t first = layout->num_blocks, end, times;
+    const char *more = read_mark(p, '[');
+
+    do
+        p = read_block(more, layout);
+    while ((more = read_mark(p, ',')) != NULL);
+    end = layout->num_blocks;
+    p = read_mark(p, ']');
+    p = p && *p == 'x' ? read_number(p + 1, &times) : NULL;
+    if (!p || times == 0)
+        return NULL;
+    if (first == 0 && read_mark(p, ')'))
+        return p;
+    for (uint32_t t = 1; t < times && layout->cycle < layout->size; t++) {
+        for (uint32_t i = first; i < end; i++) {
+            if (add_block(layout, layout->blocks[i]) != 0)
+                return NULL;
+        }
+    }
+    return p;
+}
+
 int ut_job_layout_parse(struct ut_job_layout *layout, const char *text, uint32_t size)
 {
     static const char word[] = "vector";
@@ -55,22 +97,18 @@ int ut_job_layout_parse(struct ut_job_layout *layout, const char *text, uint32_t
     const char *more;
 
     memset(layout, 0, sizeof(*layout));
+    layout->size = size;
     if (!p || strncmp(p, word, strlen(word)) != 0)
         return -EINVAL;
     p += strlen(word);
     while ((more = read_mark(p, ',')) != NULL) {
-        struct ut_job_block block;
-        p = read_number(read_mark(more, '('), &block.first);
-        p = read_number(read_mark(p, ','), &block.nodes);
-        p = read_number(read_mark(p, ','), &block.each);
-        p = read_mark(p, ')');
-        if (!p || add_block(layout, block) != 0)
+        p = *more == '[' ? read_group(more, layout) : read_block(more, layout);
+        if (!p)
             goto bad;
     }
     p = read_mark(p, ')');
     if (!p || *p || layout->cycle == 0)
         goto bad;
-    layout->size = size;
     return 0;
 bad:
     layout->num_blocks = 0;

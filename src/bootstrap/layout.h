@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-enum { UT_JOB_LAYOUT_BLOCKS = 256 };
+enum { UT_JOB_LAYOUT_BLOCKS = 512 }; /* a PMI-1 value has at most 1024 characters */
 
 struct ut_job_block {
     uint32_t first, nodes, each;
@@ -26,7 +26,9 @@ struct ut_job_place {
     uint32_t node, num_nodes, local_rank, local_size;
 };
 
-/* Reads "(vector,(first,nodes,each),...)" for a job of size ranks: 0 or -EINVAL. */
+/* Reads "(vector,(first,nodes,each),...)" for a job of size ranks: 0 or -EINVAL. Since 4.2 MPICH
+ * also writes a number for a node with one rank, and "[block,...]xN" for blocks that come N times.
+ */
 int ut_job_layout_parse(struct ut_job_layout *layout, const char *text, uint32_t size);
 
 /* Distributes size ranks over nodes in blocks that differ by one at most; 1 <= nodes <= size. */

@@ -76,6 +76,32 @@ Test(layout, mapping_that_returns_to_a_node)
     check("(vector,(0,1,2),(1,2,3),(0,2,1))", 23);
 }
 
+/* The first text is placed as the second. */
+static void check_same(const char *text, const char *other, uint32_t size)
+{
+    static struct ut_job_layout same;
+
+    cr_assert_eq(ut_job_layout_parse(&same, other, size), 0, "%s", other);
+    cr_assert_eq(ut_job_layout_parse(&layout, text, size), 0, "%s", text);
+    check_against_placing_one_by_one(size, same.blocks, same.num_blocks);
+}
+
+Test(layout, mapping_with_single_ranks)
+{
+    check_same("(vector,(0,2,2),0)", "(vector,(0,2,2),(0,1,1))", 5);
+    check_same("(vector,3,(0,2,2),1,1)", "(vector,(3,1,1),(0,2,2),(1,1,2))", 7);
+    check_same("(vector,0)", "(vector,(0,1,1))", 1);
+}
+
+Test(layout, mapping_with_repeats)
+{
+    check_same("(vector,[(0,2,2),3]x3,1)",
+               "(vector,(0,2,2),(3,1,1),(0,2,2),(3,1,1),(0,2,2),(3,1,1),(1,1,1))", 16);
+    check_same("(vector,(0,1,2),[1,0]x2)", "(vector,(0,1,2),(1,1,1),(0,1,1),(1,1,1),(0,1,1))", 6);
+    check_same("(vector, [ 0 , 1 ]x30 )", "(vector,(0,2,1))", 60); /* no block for each time */
+    check_same("(vector,5,[0,1]x4000)", "(vector,(5,1,1),(0,2,1),(0,2,1),(0,2,1))", 6);
+}
+
 Test(layout, empty_blocks_do_not_count)
 {
     check("(vector,(0,0,2),(0,2,0),(0,1,3))", 7);
@@ -93,6 +119,13 @@ Test(layout, bad_mappings_are_refused)
                                       "(vector,(-1,1,1))",
                                       "(vector,(0,1,1),)",
                                       "(vector,(0,0,0))",
+                                      "(vector,x)",
+                                      "(vector,[0,1])",
+                                      "(vector,[0,1]x)",
+                                      "(vector,[0,1]x0)",
+                                      "(vector,[0,1x2)",
+                                      "(vector,[]x2)",
+                                      "(vector,[[0]x2]x2)",
                                       "(vector,(0,99999999999,1))",
                                       "(vector,(0,2000000000,2000000000))"};
 
