@@ -26,9 +26,11 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-/* Defaults of PMI-1 libraries if the launcher gives no limits, and the maximum value that fits into
- * a line. */
-enum { KEY_MAX = 64, VALUE_MAX = 1024, VALUE_LEAST = 16, VALUE_ROOM = 3072 };
+/* Defaults of PMI-1 libraries if the launcher gives no limits, and the maximum value: mpiexec of
+ * MPICH 4.2 aborts when a line with an answer would take more than some 1000 bytes, although it
+ * allows values of 1024 (PMIU_cmd_output_v1() of its src/pmi/src/pmi_wire.c; issue 7036 of MPICH).
+ */
+enum { KEY_MAX = 64, VALUE_MAX = 1024, VALUE_LEAST = 16, VALUE_ROOM = 900 };
 
 /* The socket and `broken` are accessed between ut_job_pmi1_enter() and _leave(). */
 static struct {

@@ -94,7 +94,8 @@ def check(name, nodes, per_node, expected, keylen=64, vallen=1024, forge=(), ref
     for rank, count in enumerate(asked):
         if count != expected(rank):
             faults.append(f'rank {rank} asked {count} times, not {expected(rank)}: {launcher.asked.get(rank)}')
-    if launcher.longest[0] >= keylen or launcher.longest[1] >= vallen:
+    # mpiexec of MPICH 4.2 aborts if a value takes more than some 970 of the 1024 characters that it allows
+    if launcher.longest[0] >= keylen or launcher.longest[1] >= min(vallen, 900):
         faults.append(f'a name of {launcher.longest[0]} characters, a value of {launcher.longest[1]}')
     print(f'{name}: questions {asked}, longest name and value {launcher.longest}')
     if faults:
@@ -110,9 +111,9 @@ check('no board', 1, 6, lambda rank: 5 + 4 * int(rank > 0), refuse=['board'])
 check('forged board', 1, 6, lambda rank: 5 + 4 * int(rank > 0), forge=['board'])
 check('alone on a node', 4, 1, lambda rank: 3)
 # of the other node: the first process, then all in the pieces for records of 255 bytes
-check('two nodes', 2, 4, lambda rank: int(rank % 4 > 0) + 1 + 2)
+check('two nodes', 2, 4, lambda rank: int(rank % 4 > 0) + 1 + 3)
 check('node not published', 2, 4, lambda rank: int(rank % 4 > 0) + 4 + 2, refuse=['node'])
-check('forged node', 2, 4, lambda rank: int(rank % 4 > 0) + 4 + 2, forge=['node'])
+check('forged node', 2, 4, lambda rank: int(rank % 4 > 0) + 4 + 3, forge=['node'])
 # short names and values: six pieces per rank, one for the board
 check('short values', 1, 3, lambda rank: int(rank > 0), keylen=48, vallen=100)
 check('short values, no board', 1, 3, lambda rank: 2 * 6 + 3 * int(rank > 0), keylen=48, vallen=100, refuse=['board'])
