@@ -4,9 +4,13 @@
 
 #include <dlfcn.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
+enum { VERSION_MAX = 8192 }; /* MPI_MAX_LIBRARY_VERSION_STRING of MPICH; Open MPI's is 256 */
+
 typedef int mpi_query(int *flag);
+typedef int mpi_version(char *text, int *length);
 
 /* A library that a plugin or an interpreter loaded is not among the global symbols. */
 static void *find_local(const char *name)
@@ -24,14 +28,19 @@ static void *find_local(const char *name)
     return NULL;
 }
 
-static int ask(const char *name)
+static void *find_function(const char *name)
 {
     void *address = dlsym(RTLD_DEFAULT, name);
+
+    return address ? address : find_local(name);
+}
+
+static int ask(const char *name)
+{
+    void *address = find_function(name);
     mpi_query *query;
     int flag = 0;
 
-    if (!address)
-        address = find_local(name);
     if (!address)
         return -1;
     memcpy(&query, &address, sizeof(query));
@@ -48,4 +57,19 @@ enum ut_job_mpi ut_job_mpi_state(void)
     if (initialized == 0)
         return UT_JOB_MPI_BEFORE;
     return ask("MPI_Finalized") == 1 ? UT_JOB_MPI_OVER : UT_JOB_MPI_ACTIVE;
+}
+
+bool ut_job_mpi_fails_after_pmix(void)
+{
+    static const char name[] = "Open MPI v";
+    static char text[VERSION_MAX];
+    void *address = find_function("MPI_Get_library_version");
+    mpi_version *version;
+    int length = 0;
+
+    if (!address || ut_job_mpi_state() != UT_JOB_MPI_BEFORE)
+        return false;
+    memcpy(&version, &address, sizeof(version));
+    version(text, &length); /* may be called before MPI_Init */
+    return strncmp(text, name, strlen(name)) == 0 && atoi(text + strlen(name)) >= 5;
 }

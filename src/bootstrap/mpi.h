@@ -6,6 +6,8 @@
 #ifndef UT_BOOTSTRAP_MPI_H
 #define UT_BOOTSTRAP_MPI_H
 
+#include <stdbool.h>
+
 enum ut_job_mpi {
     UT_JOB_MPI_NONE,   /* no MPI library is loaded */
     UT_JOB_MPI_BEFORE, /* before MPI_Init */
@@ -14,5 +16,10 @@ enum ut_job_mpi {
 };
 
 enum ut_job_mpi ut_job_mpi_state(void);
+
+/* Does MPI_Init fail from now on, as PMIx is in use? That of Open MPI 5 does: ompi_rte_init() of
+ * its ompi/runtime/ompi_rte.c then learns no rank from PMIx_Init, and says "local rank: Not found".
+ */
+bool ut_job_mpi_fails_after_pmix(void);
 
 #endif

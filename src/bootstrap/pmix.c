@@ -55,6 +55,7 @@ static const char record_key[] = "utofu.record", node_key[] = "utofu.node";
 
 static struct {
     __typeof__(PMIx_Init) *init;
+    __typeof__(PMIx_Initialized) *initialized;
     __typeof__(PMIx_Finalize) *finalize;
     __typeof__(PMIx_Put) *put;
     __typeof__(PMIx_Commit) *commit;
@@ -96,13 +97,10 @@ static int load_library(void)
         const char *name;
         void *where;
     } symbols[] = {
-        {"PMIx_Init", &pmix.init},
-        {"PMIx_Finalize", &pmix.finalize},
-        {"PMIx_Put", &pmix.put},
-        {"PMIx_Commit", &pmix.commit},
-        {"PMIx_Get", &pmix.get},
-        {"PMIx_Get_nb", &pmix.get_nb},
-        {"PMIx_Error_string", &pmix.error_string},
+        {"PMIx_Init", &pmix.init},         {"PMIx_Initialized", &pmix.initialized},
+        {"PMIx_Finalize", &pmix.finalize}, {"PMIx_Put", &pmix.put},
+        {"PMIx_Commit", &pmix.commit},     {"PMIx_Get", &pmix.get},
+        {"PMIx_Get_nb", &pmix.get_nb},     {"PMIx_Error_string", &pmix.error_string},
     };
     void *library = dlopen("libpmix.so.2", RTLD_NOW | RTLD_NOLOAD);
 
@@ -254,12 +252,21 @@ static void finalize(void)
     pmix.finalize(NULL, 0);
 }
 
+static void warn_of_mpi(void)
+{
+    if (state.self.rank == 0 && ut_job_mpi_fails_after_pmix())
+        ut_warn("bootstrap",
+                "PMIx is in use before MPI_Init(), and that of Open MPI 5 fails then with \"local "
+                "rank\", \"Not found\": call MPI_Init() before the first utofu call");
+}
+
 static void *open_in_thread(void *unused)
 {
     struct ut_thread_list before;
     int rc = 0;
 
     (void)unused;
+    bool is_first = !pmix.initialized();
     ut_thread_list(&before);
     state.status = pmix.init(&state.self, NULL, 0);
     ut_thread_adopt(&before);
@@ -267,6 +274,8 @@ static void *open_in_thread(void *unused)
         state.owner = getpid();
         atexit(finalize);
         rc = read_job();
+        if (is_first)
+            warn_of_mpi();
     }
     pthread_mutex_lock(&state.lock);
     state.result = rc;

@@ -608,6 +608,7 @@ bad_records() {
     local kind name=$1 text
     shift
     for kind in $("$BAD_RECORD"); do
+        [ "$kind" = "${left_out-}" ] && continue
         case $kind in
         newer | older) text='rank 1 runs another version of this library \(wire format [0-9]+, here [0-9]+\); use one' ;;
         other_armw) text='rank 1 executes ARMW by device, this process by CPU; set UTOFU_ARMW to one value' ;;
@@ -637,6 +638,9 @@ group_bad_record_mpich() {
     local run="${MPIEXEC_MPICH:-$(command -v mpiexec.mpich || command -v mpiexec.hydra)}"
     [ -n "$run" ] || skip 'no mpiexec of MPICH'
     export UTOFU_PROVIDER=shm
+    local left_out=
+    # the mpiexec of Hydra 4.2 cannot parse an empty value, and ends the job
+    [[ $($run --version) =~ Version:\ +4\.[2-9] ]] && left_out=nothing
     bad_records mpich $run -n 2 "$BAD_RECORD"
 }
 
@@ -664,10 +668,18 @@ group_openmpi() {
     check launcher_is_gone 0 'job of one|^solo rank 0/1 .*: ok$' 2 env \
         $(grep -vE '[ "]' "$folder/pmix_env") "$PROBE"
     [ -n "$PROBE_OPENMPI" ] || skip 'no Open MPI to build with'
-    for mpi in none before after; do
+    for mpi in none before; do
         check mpi_$mpi 0 '^pmix rank .*: ok$' 4 $run -n 4 "$PROBE_OPENMPI" --layout --mpi $mpi
     done
-    check mpi_over 3 'MPI_Finalize has ended PMIx' 1+ $run -n 2 "$PROBE_OPENMPI" --mpi over
+    if [[ $("$run" --version 2>&1) != *'(Open MPI) 5'* ]]; then
+        check mpi_after 0 '^pmix rank .*: ok$' 4 $run -n 4 "$PROBE_OPENMPI" --layout --mpi after
+        check mpi_over 3 'MPI_Finalize has ended PMIx' 1+ $run -n 2 "$PROBE_OPENMPI" --mpi over
+    else # its MPI_Init fails once PMIx is in use, and PMIx 5 can be used after MPI_Finalize
+        check mpi_warned 0 'warning: .*: call MPI_Init.. before the first utofu call' 1 \
+            $run -n 4 "$PROBE_OPENMPI" --layout --mpi none
+        check mpi_after 14 'local rank' 1+ $run -n 4 "$PROBE_OPENMPI" --layout --mpi after
+        check mpi_over 0 '^pmix rank .*: ok$' 2 $run -n 2 "$PROBE_OPENMPI" --mpi over
+    fi
     check singleton 0 'rank 0/1 .*: ok$' 1 "$PROBE_OPENMPI" --mpi before
 }
 
