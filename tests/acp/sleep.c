@@ -8,8 +8,9 @@
 
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
-enum { QUIET_MS = 400, COPIES = 50, CPU_MS = 100, TIMES = 100 };
+enum { QUIET_MS = 400, COPIES = 50, CPU_MS = 100, TIMES = 100, TRIES = 2 };
 
 static void rest(long ms)
 {
@@ -34,20 +35,33 @@ static struct used used(void)
                          r.ru_nvcsw + r.ru_nivcsw, t.tv_sec * 1000 + t.tv_nsec / 1000000};
 }
 
+/* Says which thread has switched how often. */
+static void tell_of_threads(void)
+{
+    char command[128];
+
+    snprintf(command, sizeof(command),
+             "grep -H -e Name -e ctxt /proc/%d/task/*/status | sed 's/.*task.//' >&2",
+             (int)getpid());
+    if (system(command) != 0)
+        fprintf(stderr, "the threads are not known\n");
+}
+
 /* Independent of the load: a spinning thread uses more CPU, or yields more often if it gets little,
  * and so does a thread that wakes up every millisecond. A loaded machine may take longer than
  * QUIET_MS: then proportionally more switches are allowed. */
-static void check_asleep(struct used before, const char *where)
+static bool was_asleep(struct used before, const char *where)
 {
     struct used now = used();
     long took = now.at_ms - before.at_ms;
 
     took = took > QUIET_MS ? took : QUIET_MS;
-    if (now.ms - before.ms >= CPU_MS || (now.times - before.times) * QUIET_MS >= TIMES * took)
-        fprintf(stderr, "%s: %ld ms of CPU in %ld ms of quiet, %ld times\n", where,
-                now.ms - before.ms, took, now.times - before.times);
-    CHECK(now.ms - before.ms < CPU_MS);
-    CHECK((now.times - before.times) * QUIET_MS < TIMES * took);
+    if (now.ms - before.ms < CPU_MS && (now.times - before.times) * QUIET_MS < TIMES * took)
+        return true;
+    fprintf(stderr, "%s: %ld ms of CPU in %ld ms of quiet, %ld times\n", where, now.ms - before.ms,
+            took, now.times - before.times);
+    tell_of_threads();
+    return false;
 }
 
 static void between_calls(bool awake)
@@ -60,10 +74,10 @@ static void between_calls(bool awake)
     rest(QUIET_MS);
     while (awake && used().ms - before.ms < 2 * CPU_MS)
         acp_inquire(ACP_HANDLE_ALL);
-    check_asleep(before, "between calls");
+    CHECK(was_asleep(before, "between calls"));
 }
 
-static void in_a_call(void)
+static bool sleeps_in_a_call(void)
 {
     struct used before;
 
@@ -74,8 +88,18 @@ static void in_a_call(void)
     if (acp_rank() == 0)
         rest(2 * QUIET_MS);
     acp_sync();
-    if (acp_rank() != 0)
-        check_asleep(before, "in acp_sync");
+    return acp_rank() == 0 || was_asleep(before, "in acp_sync");
+}
+
+/* A process that does not sleep in its calls does so in none of them. On a loaded machine 2 of some
+ * 100 runs saw one call in which a thread woke up three times in a millisecond. */
+static void in_a_call(void)
+{
+    bool slept = false;
+
+    for (int i = 0; i < TRIES; i++)
+        slept |= sleeps_in_a_call();
+    CHECK(slept);
 }
 
 /* Copies between two processes that sleep outside the library, and are notified by a word. */
