@@ -79,8 +79,8 @@ static const char *read_group(const char *p, struct ut_job_layout *layout)
     p = p && *p == 'x' ? read_number(p + 1, &times) : NULL;
     if (!p || times == 0)
         return NULL;
-    if (first == 0 && read_mark(p, ')'))
-        return p;
+    if (end == first || (first == 0 && read_mark(p, ')')))
+        return p; /* without ranks, or the whole list */
     for (uint32_t t = 1; t < times && layout->cycle < layout->size; t++) {
         for (uint32_t i = first; i < end; i++) {
             if (add_block(layout, layout->blocks[i]) != 0)

@@ -27,7 +27,8 @@ struct ut_job_place {
 };
 
 /* Reads "(vector,(first,nodes,each),...)" for a job of size ranks: 0 or -EINVAL. Since 4.2 MPICH
- * also writes a number for a node with one rank, and "[block,...]xN" for blocks that come N times.
+ * also writes a number for a node with one rank (seen of mpiexec 4.2.1), and "[block,...]xN" for
+ * blocks that come N times (by the comment "rankmap string format" of its sources; not seen).
  */
 int ut_job_layout_parse(struct ut_job_layout *layout, const char *text, uint32_t size);
 
