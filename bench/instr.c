@@ -21,7 +21,7 @@
 #include "measure.h"
 #include "party.h"
 
-enum { STAG = 1, SIZE = 4096, LATER_NS = 1000000, PUTS_IN_A_ROW = 16 };
+enum { STAG = 1, SIZE = 4096, LATER_NS = 1000000, PUTS_IN_A_ROW = 16, WARM_UP = 100 };
 
 static utofu_vcq_hdl_t vcq;
 static utofu_vcq_id_t peer;
@@ -30,6 +30,15 @@ static utofu_stadd_t lcl, rmt;
 static void wait_for_device(void)
 {
     nanosleep(&(struct timespec){.tv_nsec = LATER_NS}, NULL);
+}
+
+/* By then this thread is the owner of the VCQ's lock. */
+static void warm_up(void)
+{
+    void *cbdata;
+
+    for (int i = 0; i < WARM_UP; i++)
+        (void)!utofu_poll_tcq(vcq, 0, &cbdata);
 }
 
 /* Functions that are not inlined: counting can be switched on in them, too. */
@@ -167,6 +176,7 @@ int main(int argc, char **argv)
     party_check(utofu_create_vcq_with_cmp_id(0, 0, 0, &vcq), "utofu_create_vcq_with_cmp_id");
     party_check(utofu_reg_mem_with_stag(vcq, memory, SIZE, STAG, 0, &lcl),
                 "utofu_reg_mem_with_stag");
+    warm_up();
     peer = party_vcq_id(1 - party.rank, 0, 0);
     party_check(utofu_query_stadd(peer, STAG, &rmt), "utofu_query_stadd");
     if (notices && party.rank == 1)

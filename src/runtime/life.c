@@ -280,9 +280,11 @@ static int set_up_once(const struct ut_process **process)
     if (ut_thread_start() != 0)
         return UTOFU_ERR_OUT_OF_RESOURCE;
     ut_vcq_lock_table();
-    if (!registered)
+    if (!registered) {
+        ut_lock_open();
         registered =
             atexit(drain_at_exit) == 0 && pthread_atfork(NULL, NULL, ut_vcq_forget_all) == 0;
+    }
     ut_vcq_unlock_table();
     return 0;
 }

@@ -171,7 +171,7 @@ static void visit(struct ut_vcq *vcq, void *arg)
         sooner(timeout, (int64_t)(due - now));
         return;
     }
-    if (!ut_trylock(&vcq->lock)) {
+    if (!ut_trylock_to_look(&vcq->lock)) {
         sooner(timeout, put_off_try(vcq));
         return;
     }

@@ -18,8 +18,10 @@ static uint64_t generation;
 
 void (*ut_vcq_on_contention)(struct ut_vcq *vcq, utofu_vcq_hdl_t handle);
 
-void ut_vcq_lock_contended(struct ut_vcq *vcq, utofu_vcq_hdl_t handle)
+void ut_vcq_lock_by_any(struct ut_vcq *vcq, utofu_vcq_hdl_t handle)
 {
+    if (ut_trylock_by_any(&vcq->lock))
+        return;
     if (ut_vcq_on_contention)
         ut_vcq_on_contention(vcq, handle);
     ut_lock(&vcq->lock);
@@ -82,6 +84,7 @@ bool ut_vcq_was_handle(utofu_vcq_hdl_t handle)
 
 void ut_vcq_forget_all(void)
 {
+    ut_lock_open();
     for (uint32_t i = FIRST_VCQ; i < num_vcqs; i++) {
         __atomic_store_n(&ut_vcqs[i]->handle, 1, __ATOMIC_RELAXED);
         ut_vcqs[i]->waits = NULL;

@@ -246,9 +246,10 @@ static inline struct ut_vcq *ut_vcq_at(utofu_vcq_hdl_t handle)
     return __atomic_load_n(&ut_vcqs[handle % UT_MAX_VCQS], __ATOMIC_ACQUIRE);
 }
 
-/* Takes the lock of a VCQ whose handle was `handle` a moment ago, when another thread holds it. */
-void ut_vcq_lock_contended(struct ut_vcq *vcq, utofu_vcq_hdl_t handle) __attribute__((cold));
-/* Called by ut_vcq_lock_contended() before it waits; may be NULL. Set before any VCQ exists. */
+/* Takes the lock of a VCQ whose handle was `handle` a moment ago, for a thread that is not its
+ * owner. */
+void ut_vcq_lock_by_any(struct ut_vcq *vcq, utofu_vcq_hdl_t handle) __attribute__((cold));
+/* Called by ut_vcq_lock_by_any() before it waits; may be NULL. Set before any VCQ exists. */
 extern void (*ut_vcq_on_contention)(struct ut_vcq *vcq, utofu_vcq_hdl_t handle);
 
 /* The locked VCQ, if `handle` is that of a recorded one; else it is unlocked, and NULL. */
@@ -263,8 +264,8 @@ static inline struct ut_vcq *ut_vcq_enter(utofu_vcq_hdl_t handle)
 
     if (__builtin_expect(!vcq, 0))
         return NULL;
-    if (__builtin_expect(!ut_trylock(&vcq->lock), 0))
-        ut_vcq_lock_contended(vcq, handle);
+    if (__builtin_expect(!ut_trylock_by_owner(&vcq->lock), 0))
+        ut_vcq_lock_by_any(vcq, handle);
     if (__builtin_expect(__atomic_load_n(&vcq->handle, __ATOMIC_RELAXED) != handle, 0))
         return ut_vcq_enter_recorded(vcq, handle);
     return vcq;
@@ -283,18 +284,18 @@ static inline struct ut_vcq *ut_vcq_enter_any(utofu_vcq_hdl_t handle)
     return vcq;
 }
 
-/* As ut_vcq_enter(), but NULL also if the lock is held: for the direct path. */
+/* As ut_vcq_enter(), but NULL also if the caller is not the lock's owner, or the lock is held: for
+ * ways that end in a function of their own then, for which no registers are saved. */
 static inline struct ut_vcq *ut_vcq_try_enter(utofu_vcq_hdl_t handle)
 {
     struct ut_vcq *vcq = ut_vcq_at(handle);
 
     if (__builtin_expect(!vcq, 0))
         return NULL;
-    uint64_t held = ut_lock_grab(&vcq->lock);
-    if (__builtin_expect((held | (__atomic_load_n(&vcq->handle, __ATOMIC_RELAXED) ^ handle)) != 0,
-                         0)) {
-        if (!held)
-            ut_unlock(&vcq->lock);
+    if (__builtin_expect(!ut_trylock_by_owner(&vcq->lock), 0))
+        return NULL;
+    if (__builtin_expect(__atomic_load_n(&vcq->handle, __ATOMIC_RELAXED) != handle, 0)) {
+        ut_unlock(&vcq->lock);
         return NULL;
     }
     return vcq;

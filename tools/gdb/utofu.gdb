@@ -8,7 +8,7 @@ define utofu-vcqs
   while $i < 4096 && ut_vcqs[$i]
     set $v = ut_vcqs[$i]
     if $v->handle
-      printf "vcq %d handle 0x%lx tni %d cq %d toq %u/%u mrq %u/%u id 0x%lx%s\n", $i, $v->handle, $v->tni, $v->ident.cq, $v->toq_tail - $v->toq_head, $v->toq_mask + 1, $v->mrq_tail - $v->mrq_head, $v->mrq_mask + 1, $v->id, $v->lock.held ? " locked" : ""
+      printf "vcq %d handle 0x%lx tni %d cq %d toq %u/%u mrq %u/%u id 0x%lx%s\n", $i, $v->handle, $v->tni, $v->ident.cq, $v->toq_tail - $v->toq_head, $v->toq_mask + 1, $v->mrq_tail - $v->mrq_head, $v->mrq_mask + 1, $v->id, $v->lock.held || $v->lock.entered ? " locked" : ""
     end
     set $i = $i + 1
   end

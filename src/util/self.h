@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The calling thread, as a number that no other thread has as long as this one lives; never 0. */
+#ifndef UT_UTIL_SELF_H
+#define UT_UTIL_SELF_H
+
+#include <pthread.h>
+#include <stdint.h>
+
+#if defined(__has_builtin)
+#    if __has_builtin(__builtin_thread_pointer)
+#        define UT_THREAD_POINTER
+#    endif
+#endif
+
+static inline uintptr_t ut_self(void)
+{
+#ifdef UT_THREAD_POINTER
+    return (uintptr_t)__builtin_thread_pointer();
+#else
+    return (uintptr_t)pthread_self();
+#endif
+}
+
+#endif
