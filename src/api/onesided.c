@@ -68,14 +68,26 @@ ALWAYS_INLINE int start_request(utofu_vcq_hdl_t vcq_hdl, const struct ut_request
  * Direct
  */
 
-/* Rare flags, which this path does not check. */
+/* Rare flags, which this path does not check; an SPS is a put's. */
+#define ANY_SPS UTOFU_ONESIDED_FLAG_SPS(0xful)
 #define RARE_FLAGS                                                                                 \
-    (~KNOWN_FLAGS | UTOFU_ONESIDED_FLAG_DELAY_START | UTOFU_ONESIDED_FLAG_PATH(0xfful) |           \
-     UTOFU_ONESIDED_FLAG_SPS(0xful))
+    (~KNOWN_FLAGS | UTOFU_ONESIDED_FLAG_DELAY_START | UTOFU_ONESIDED_FLAG_PATH(0xfful))
+
+ALWAYS_INLINE unsigned long int rare_flags(const struct ut_request *r)
+{
+    return r->kind == UT_DESC_PUT ? RARE_FLAGS & ~ANY_SPS : RARE_FLAGS | ANY_SPS;
+}
+
+/* What the descriptor stores of the flags of a plain request: the compiler sees that there is no
+ * path, and no SPS but a put's. */
+ALWAYS_INLINE unsigned long int plain_flags(const struct ut_request *r)
+{
+    return ut_desc_flags(r->flags) | (r->kind == UT_DESC_PUT ? r->flags & ANY_SPS : 0);
+}
 
 ALWAYS_INLINE bool is_plain(const struct ut_request *r)
 {
-    return likely(!(r->flags & RARE_FLAGS)) && likely(r->length <= r->max_length) &&
+    return likely(!(r->flags & rare_flags(r))) && likely(r->length <= r->max_length) &&
            likely(r->edata <= UT_MAX_EDATA) && (r->kind != UT_DESC_PIGGYBACK || r->data);
 }
 
@@ -109,7 +121,7 @@ ALWAYS_INLINE bool start_direct(utofu_vcq_hdl_t vcq_hdl, const struct ut_request
         return false;
     }
     struct ut_slot *slot = ut_engine_slot(vcq, 0);
-    r.flags = ut_desc_flags(r.flags); /* the compiler sees that there is no path and no SPS */
+    r.flags = plain_flags(&r);
     slot->cbdata = cbdata;
     if (likely(ut_submit_direct(vcq, slot, ut_link_if_any(vcq, r.rmt_vcq_id), &r, false))) {
         ut_vcq_leave(vcq);
@@ -135,7 +147,7 @@ start_recorded(utofu_vcq_hdl_t vcq_hdl, const struct ut_request *request, void *
     if (done) {
         struct ut_slot *slot = ut_engine_slot(vcq, 0);
         uint64_t begin = ut_record_now();
-        r.flags = ut_desc_flags(r.flags);
+        r.flags = plain_flags(&r);
         ut_request_encode(&slot->desc, &r, 0);
         slot->cbdata = cbdata;
         done = ut_submit_direct(vcq, slot, ut_link_if_any(vcq, r.rmt_vcq_id), &r, true);

@@ -112,13 +112,27 @@ ALWAYS_INLINE bool take_tcq(struct ut_vcq *vcq, void **cbdata, int *rc)
     return false;
 }
 
+/* The first poll after a post to a session-mode VCQ, and each of a checked one. */
+static bool __attribute__((noinline)) progress_after_post(struct ut_vcq *vcq)
+{
+    ut_thread_polled(vcq);
+    bool came = ut_engine_progress(vcq);
+    if (came)
+        ut_thread_was_late(vcq);
+    return came;
+}
+
+static inline bool progress(struct ut_vcq *vcq)
+{
+    return __builtin_expect(vcq->posted_at != 0, 0) ? progress_after_post(vcq)
+                                                    : ut_engine_progress(vcq);
+}
+
 static int __attribute__((noinline, hot)) look_for_tcq(struct ut_vcq *vcq, void **cbdata)
 {
     int rc;
 
-    if (__builtin_expect(vcq->posted_at != 0, 0))
-        ut_thread_polled(vcq);
-    if (ut_engine_progress(vcq) && take_tcq(vcq, cbdata, &rc))
+    if (progress(vcq) && take_tcq(vcq, cbdata, &rc))
         return rc;
     vcq->poll_count++;
     ut_engine_unblock_tcq(vcq);
@@ -198,9 +212,7 @@ look_for_mrq_in_ring(struct ut_vcq *vcq, struct utofu_mrq_notice *notice)
 {
     const struct utofu_mrq_notice *entry;
 
-    if (vcq->posted_at != 0)
-        ut_thread_polled(vcq);
-    if (!ut_engine_progress(vcq) || !(entry = ut_mrq_pop(vcq, notice)))
+    if (!progress(vcq) || !(entry = ut_mrq_pop(vcq, notice)))
         return leave_empty(vcq, UT_QUEUE_MRQ);
     return leave_with(vcq, entry, notice);
 }

@@ -140,16 +140,19 @@ static void __attribute__((noinline)) start_watched(struct ut_vcq *vcq, struct u
 
 /* May the next descriptor start? In session mode up to the schedule pointer, in free mode up to the
  * tail. */
+static inline bool has_turn(const struct ut_vcq *vcq)
+{
+    return vcq->toq_exec != vcq->toq_tail &&
+           (!(vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE) || vcq->started != vcq->scheduled);
+}
+
 static inline bool take_turn(struct ut_vcq *vcq)
 {
-    if (vcq->toq_exec == vcq->toq_tail)
+    if (!has_turn(vcq))
         return false;
-    if (!(vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE))
-        return true;
-    if (vcq->started == vcq->scheduled)
-        return false;
-    vcq->started++;
-    UT_ASSERT(vcq->started <= vcq->scheduled);
+    if (vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE)
+        vcq->started++;
+    UT_ASSERT(!(vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE) || vcq->started <= vcq->scheduled);
     return true;
 }
 
@@ -162,7 +165,7 @@ static inline bool is_batch(const struct ut_vcq *vcq)
 
 static void start_due(struct ut_vcq *vcq)
 {
-    if (vcq->toq_exec == vcq->toq_tail)
+    if (!has_turn(vcq))
         return;
     bool batch = is_batch(vcq);
     vcq->unflushed = batch;

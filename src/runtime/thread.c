@@ -84,8 +84,8 @@ static void sooner(int *timeout, int64_t ms)
 
 void ut_thread_posted(struct ut_vcq *vcq)
 {
-    vcq->posted_at = ut_clock_ns();
-    if (!vcq->computes || !ut_vcq_has_thread())
+    vcq->posted_at = vcq->pace == UT_PACE_POLLS ? 1 : ut_clock_ns();
+    if (vcq->pace != UT_PACE_COMPUTES || !ut_vcq_has_thread())
         return;
     vcq->seen_calls = ut_vcq_calls(vcq); /* the program does not poll: see visit() */
     if (!ut_thread_settle(vcq) || vcq->waiting)
@@ -119,8 +119,14 @@ void ut_thread_polled(struct ut_vcq *vcq)
     if (vcq->check && !(vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE))
         return;
     if (vcq->posted_at > 1)
-        vcq->computes = ut_clock_ns() - vcq->posted_at > COMPUTES_NS;
+        vcq->pace = ut_clock_ns() - vcq->posted_at > COMPUTES_NS ? UT_PACE_COMPUTES : UT_PACE_POLLS;
     vcq->posted_at = vcq->check != NULL;
+}
+
+void ut_thread_was_late(struct ut_vcq *vcq)
+{
+    if (vcq->pace == UT_PACE_POLLS)
+        vcq->pace = UT_PACE_UNSURE;
 }
 
 /* Starts overdue communications held by the check mode. */
@@ -193,6 +199,7 @@ static void visit(struct ut_vcq *vcq, void *arg)
         due = now + vcq->look_interval;
     } else {
         vcq->look_interval = 0;
+        ut_thread_was_late(vcq);
         bool settled = ut_thread_settle(vcq);
         due = next_look(vcq, now);
         if (vcq->waiting) /* the timeout suffices */

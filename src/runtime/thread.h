@@ -31,6 +31,9 @@ void ut_thread_posted(struct ut_vcq *vcq);
 /* The program polls a queue for the first time since then (vcq->posted_at is not 0). */
 void ut_thread_polled(struct ut_vcq *vcq);
 
+/* Something had arrived before that poll: perhaps long before, as the program computed. */
+void ut_thread_was_late(struct ut_vcq *vcq);
+
 /*
  * Threads of the program that wait do the same work as the background thread, concurrently: so an
  * arrival wakes the waiting thread directly. Without the background thread they do all of its work.

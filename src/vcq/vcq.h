@@ -112,6 +112,13 @@ static inline bool ut_slot_succeeded(const struct ut_slot *slot)
     return __builtin_expect(slot->tcq == succeeded.tcq, 1);
 }
 
+/* What the program of a session-mode VCQ does between a post and the next poll. */
+enum ut_pace {
+    UT_PACE_POLLS,
+    UT_PACE_UNSURE,   /* something had arrived before it polled: the next time will be taken */
+    UT_PACE_COMPUTES, /* so long that the background thread does not wait for its polls */
+};
+
 /* An endpoint of a VCQ. */
 struct ut_vcq_ep {
     struct prov_ep *ep;
@@ -184,10 +191,9 @@ struct ut_vcq {
     uint64_t scheduled; /* total number of descriptors that arrived SPS allow to start */
     uint64_t started;   /* total number of descriptors started */
     bool shortfall_reported;
-    bool computes;      /* the program's last poll came long after its last post: the background
-                         * thread does not wait for its polls */
-    uint64_t posted_at; /* ns: time of the last post; 0: the program has polled since; never 0 for a
-                         * checked VCQ, so that each empty poll is reported */
+    uint8_t pace;       /* enum ut_pace */
+    uint64_t posted_at; /* ns: time of the last post, 1: it was not taken; 0: the program has polled
+                         * since; never 0 for a checked VCQ, so that each empty poll is reported */
 
     struct { /* a long row of empty polls: for the dump */
         uint64_t since_ms, last_ms;
