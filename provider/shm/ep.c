@@ -238,6 +238,8 @@ static void take_request_for_pages(struct sp_ep *ep, const struct sp_slot *slot)
 /* Returns the number of callbacks, or -1: the slot must wait. */
 static int take_slot(struct sp_ep *ep, const struct sp_slot *slot, uint64_t state)
 {
+    if (__builtin_expect(sp_state_phase(state) == SP_PHASE_NOTICE, 1))
+        return take_message(ep, slot, true);
     switch ((enum sp_kind)slot->kind) {
     case SP_KIND_MESSAGE:
         return take_message(ep, slot, false);

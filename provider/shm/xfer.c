@@ -98,6 +98,15 @@ static inline int executed(struct sp_conn *conn, uint64_t cookie)
     return PROV_SRC_FREE;
 }
 
+/* For a slot that was published; the caller loads `armed` afterwards. The owner arms, then checks
+ * the slot: it sees the slot, or this process sees `armed`. */
+static inline void ring_bell(struct sp_conn *conn, uint64_t pos, bool solicited, uint32_t armed)
+{
+    if (__builtin_expect(armed, 0) &&
+        (solicited || armed == PROV_ARM_ALL || sp_ring_is_busy(conn->ring, pos)))
+        sp_ring_bell(conn->peer, conn->ring);
+}
+
 /* Publishes a claimed slot and rings the bell if the owner is armed for it. */
 static inline void publish(struct sp_conn *conn, struct sp_slot *slot, uint64_t pos, bool solicited)
 {
@@ -105,15 +114,11 @@ static inline void publish(struct sp_conn *conn, struct sp_slot *slot, uint64_t 
     uint32_t claimer = conn->peer->claimer_there;
 
     if (solicited) {
-        /* the owner arms, then checks the slot: it sees the slot, or this process sees `armed` */
         sp_ring_publish_fenced(ring, slot, pos, claimer);
-        if (__atomic_load_n(&ring->armed, __ATOMIC_SEQ_CST))
-            sp_ring_bell(conn->peer, ring);
+        ring_bell(conn, pos, true, __atomic_load_n(&ring->armed, __ATOMIC_SEQ_CST));
     } else {
         sp_ring_publish(ring, slot, pos, claimer);
-        uint32_t armed = sp_ring_armed_behind_help(ring);
-        if (__builtin_expect(armed, 0) && (armed == PROV_ARM_ALL || sp_ring_is_busy(ring, pos)))
-            sp_ring_bell(conn->peer, ring);
+        ring_bell(conn, pos, false, sp_ring_armed_behind_help(ring));
     }
 }
 
@@ -137,9 +142,16 @@ static inline int check_notice(struct sp_conn *conn, const struct prov_xfer *x)
 
 static int notify(struct sp_conn *conn, const struct prov_xfer *x)
 {
+    bool solicited = x->flags & PROV_SOLICITED;
     uint64_t pos;
-    struct sp_slot *slot = sp_ring_claim(conn->ring, conn->peer->claimer_there, &pos);
 
+    if (__builtin_expect(
+            sp_ring_notify(conn->ring, conn->peer->claimer_there, conn->rmt_name, x->imm, &pos),
+            1)) {
+        ring_bell(conn, pos, solicited, sp_ring_armed_behind_help(conn->ring));
+        return executed(conn, x->cookie);
+    }
+    struct sp_slot *slot = sp_ring_claim(conn->ring, conn->peer->claimer_there, &pos);
     if (__builtin_expect(!slot, 0)) { /* filled up since the check; the data are written */
         sp_stream_push_notify(conn, x);
         return PROV_SRC_FREE;
@@ -147,7 +159,7 @@ static int notify(struct sp_conn *conn, const struct prov_xfer *x)
     slot->conn = conn->rmt_name;
     slot->imm = x->imm;
     slot->kind = SP_KIND_NOTIFY;
-    publish(conn, slot, pos, x->flags & PROV_SOLICITED);
+    publish(conn, slot, pos, solicited);
     return executed(conn, x->cookie);
 }
 

@@ -84,7 +84,7 @@ static void make_likely(const struct sp_ep *ep, struct sp_slot *slot)
 
 static void put_slot(struct sp_ep *ep, struct fuzz_input *in, uint8_t how)
 {
-    enum { LIKELY = 1, STRANGER = 2, PAYLOAD = 4 };
+    enum { LIKELY = 1, STRANGER = 2, PAYLOAD = 4, NOTICE = 8 };
     uint32_t claimer = how & STRANGER ? fuzz_byte(in) : ep->prov->self.claimer_here;
     struct sp_slot content;
     uint64_t pos;
@@ -93,6 +93,8 @@ static void put_slot(struct sp_ep *ep, struct fuzz_input *in, uint8_t how)
     memmove(&content.conn, &content, sizeof(content) - sizeof(content.state));
     if (how & LIKELY)
         make_likely(ep, &content);
+    if (how & NOTICE && sp_ring_notify(ep->ring, claimer, content.conn, content.imm, &pos))
+        return;
     struct sp_slot *slot = sp_ring_claim(ep->ring, claimer, &pos);
     if (!slot)
         return;

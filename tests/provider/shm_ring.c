@@ -16,6 +16,23 @@ static void put(uint32_t claimer, uint64_t expected)
     sp_ring_publish(ring, slot, pos, claimer);
 }
 
+static void put_notice(uint32_t claimer, uint64_t expected)
+{
+    uint64_t pos = 0;
+
+    CHECK(sp_ring_notify(ring, claimer, (uint32_t)~expected, (uint32_t)expected, &pos));
+    CHECK(pos == expected);
+}
+
+static void take_notice(uint64_t pos, uint32_t claimer)
+{
+    struct sp_slot *slot = sp_ring_slot(ring, pos);
+
+    CHECK(slot->state == sp_state(pos, claimer, SP_PHASE_NOTICE));
+    CHECK(slot->conn == (uint32_t)~pos && slot->imm == (uint32_t)pos);
+    sp_ring_free(slot, pos);
+}
+
 static void take(uint64_t pos, uint32_t claimer, unsigned int phase)
 {
     CHECK(sp_ring_slot(ring, pos)->state == sp_state(pos, claimer, phase));
@@ -58,6 +75,41 @@ static void claim_without_tail_is_stepped_over(void)
     CHECK(sp_ring_end(ring) == 5);
 }
 
+static void clear(uint64_t tail)
+{
+    ring->tail = tail;
+    for (uint64_t pos = tail; pos < tail + SP_SLOTS; pos++)
+        sp_ring_slot(ring, pos)->state = sp_state(pos, 0, SP_PHASE_FREE);
+}
+
+/* At once, where the CPU can; and only into a free slot at the tail. */
+static void notices_are_published_at_once(void)
+{
+    enum { START = 6 * SP_SLOTS + 3 };
+    uint64_t pos;
+
+    clear(START);
+#ifdef SP_SWAPS_PAIRS
+    for (uint64_t i = 0; i < SP_SLOTS; i++)
+        put_notice(SP_CLAIMER_MAX, START + i);
+    CHECK(!sp_ring_notify(ring, 7, 1, 2, &pos) && !sp_ring_is_damaged(ring));
+    for (uint64_t i = 0; i < SP_SLOTS; i++)
+        take_notice(START + i, SP_CLAIMER_MAX);
+    put(7, START + SP_SLOTS);
+    put_notice(7, START + SP_SLOTS + 1);
+    take(START + SP_SLOTS, 7, SP_PHASE_READY);
+    take_notice(START + SP_SLOTS + 1, 7);
+    /* its producer was killed before it moved the tail */
+    ring->tail--;
+    CHECK(!sp_ring_notify(ring, 7, 1, 2, &pos));
+    put(7, START + SP_SLOTS + 2);
+    put_notice(7, START + SP_SLOTS + 3);
+#else
+    CHECK(!sp_ring_notify(ring, 7, 1, 2, &pos) && ring->tail == START);
+#endif
+    clear(0);
+}
+
 static void busy_means_more_than_half(void)
 {
     uint64_t pos = ring->tail;
@@ -67,13 +119,6 @@ static void busy_means_more_than_half(void)
     CHECK(!sp_ring_is_busy(ring, pos + SP_SLOTS / 2 - 1));
     put(5, pos + SP_SLOTS / 2);
     CHECK(sp_ring_is_busy(ring, pos + SP_SLOTS / 2));
-}
-
-static void clear(uint64_t tail)
-{
-    ring->tail = tail;
-    for (uint64_t pos = tail; pos < tail + SP_SLOTS; pos++)
-        sp_ring_slot(ring, pos)->state = sp_state(pos, 0, SP_PHASE_FREE);
 }
 
 /* Every state of a ring in use. */
@@ -126,6 +171,7 @@ int main(void)
     memset(ring, 0, sizeof(*ring));
     fills_and_empties_over_many_laps();
     claim_without_tail_is_stepped_over();
+    notices_are_published_at_once();
     busy_means_more_than_half();
     used_ring_is_not_damaged();
     overwritten_ring_is_damaged();
