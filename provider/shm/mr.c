@@ -9,6 +9,7 @@
 #include "mr.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,7 +20,9 @@
 #include "prov_types.h"
 #include "remap.h"
 #include "util/assert.h"
+#include "util/clock.h"
 #include "util/log.h"
+#include "uses.h"
 
 /* Freed entries wait in a queue, so that an old key does not soon become valid again. */
 enum { MIN_QUEUE = 256 };
@@ -28,7 +31,7 @@ enum {
     BOTH = PROV_ACCESS_READ | PROV_ACCESS_WRITE,
     PINNED_MOST = 16 << 20, /* bytes of pages that are exchanged for an adapter's region: 8 ms */
     MOST_BETWEEN = 4 << 20, /* unused bytes that are exchanged to join two runs */
-    PATIENCE = 20000,       /* looks at a copy that is under way: tens of microseconds */
+    LOOKS = 1000,           /* at a copy that is under way, between two looks at the clock */
 };
 
 static uintptr_t page_mask(void)
@@ -204,23 +207,28 @@ static void add_run(struct sp_mr_entry *e, uint64_t lo, uint64_t hi)
  * old ones: so none may be under way, neither by peers nor by this process with memory of its own.
  */
 
-static bool copies_end(const struct sp_segment *seg)
+static bool copies_end(const struct sp_segment *seg, uint64_t until_ns)
 {
-    for (int i = 0; i < PATIENCE; i++)
-        if (__atomic_load_n(&seg->table.header.attaching, __ATOMIC_SEQ_CST) == 0)
-            return true;
+    do {
+        for (int i = 0; i < LOOKS; i++)
+            if (__atomic_load_n(&seg->table.header.attaching, __ATOMIC_SEQ_CST) == 0)
+                return true;
+        sched_yield(); /* a copy may need this core */
+    } while (ut_clock_ns() < until_ns);
     return false;
 }
 
-/* False: a copy takes long, or its thread has lost its CPU. Everybody waits for this one: so it
- * does not wait for them. No copy begins before let_copies_start(). */
-static bool stop_copies(struct sp_prov *prov)
+/* Waits for copies of as many bytes, which take a third of the price of the exchange. False: a copy
+ * takes longer, or its thread has lost its CPU. No copy begins before let_copies_start(). */
+static bool stop_copies(struct sp_prov *prov, uint64_t bytes)
 {
+    uint64_t until_ns = ut_clock_ns() + bytes / SP_REMAP_UNIT * SP_PAGE_NS / 2;
+
     UT_ASSERT_LOCKED(&prov->lock);
     __atomic_store_n(&prov->seg->table.header.exchanging, 1, __ATOMIC_SEQ_CST);
-    bool ended = copies_end(prov->seg);
+    bool ended = copies_end(prov->seg, until_ns);
     for (struct sp_peer *peer = prov->peers; ended && peer; peer = peer->next)
-        ended = !peer->seg || sp_peer_is(peer, SP_PEER_DEAD) || copies_end(peer->seg);
+        ended = !peer->seg || sp_peer_is(peer, SP_PEER_DEAD) || copies_end(peer->seg, until_ns);
     return ended;
 }
 
@@ -239,7 +247,7 @@ static void exchange_part(struct sp_prov *prov, struct sp_mr_entry *e, uint64_t 
     hi = (hi + unit - 1) / unit * unit;
     lo = lo > first ? lo : first;
     hi = hi < end ? hi : end;
-    if (lo >= hi || !reach_a_run(e, &lo, &hi) || !stop_copies(prov))
+    if (lo >= hi || !reach_a_run(e, &lo, &hi) || !stop_copies(prov, hi - lo))
         return;
     w.remap = &prov->remap;
     w.lo = lo;

@@ -242,6 +242,33 @@ Test(map_pays, many_parts_of_a_region_are_used)
     ut_run(&(struct ut_run_opts){.n = 2, .env = {PAYS}}, scattered, NULL);
 }
 
+/* Words of a region of many blocks in turn, as by a program that goes round large buffers. */
+static void in_turn(void *arg)
+{
+    enum { BLOCK = 2 << 20 };
+    struct ut_end end;
+    struct ut_peer peers[2];
+
+    (void)arg;
+    ut_open_all(&end, LARGE, peers);
+    if (ut_rank == 0) {
+        while (get_cell(0) == 0)
+            for (size_t at = 0; at < LARGE; at += BLOCK)
+                put_words(&end, &peers[1], at, 1);
+    } else if (pages_can_be_mapped()) {
+        for (size_t at = 0; at < LARGE; at += BLOCK)
+            while (pages_mapped(end.mem + at, PAGE) == 0)
+                ut_expect_nothing(end.vcq);
+    }
+    atomic_store(ut_cell(0), 1);
+    ut_close_all(&end);
+}
+
+Test(map_pays, memory_is_mapped_that_is_used_in_turn_with_much_other)
+{
+    ut_run(&(struct ut_run_opts){.n = 2, .env = {PAYS}}, in_turn, NULL);
+}
+
 /*
  * Writers of all kinds while the pages are exchanged: every process puts to its own lines of each
  * other's region, a thread of the owner stores to its own lines, and all gets read what was written
