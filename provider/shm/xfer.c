@@ -238,7 +238,7 @@ static void note_use(struct sp_conn *conn, uint32_t rkey, uint64_t at, uint64_t 
     slot->extra = rkey;
     slot->read.addr = lo;
     slot->read.length = (uint32_t)(hi - lo);
-    publish(conn, slot, pos, false);
+    publish(conn, slot, pos, true); /* the owner may wait by reading its memory, or compute */
 }
 
 /* Copies of the kernel pin pages: none may be under way while this process or the peer exchanges

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 
 TestSuite(map_pays, .timeout = 0);
 
@@ -124,6 +125,38 @@ Test(map_pays, memory_is_mapped_though_its_owner_only_puts)
 {
     ut_run(&(struct ut_run_opts){.n = 2, .env = {PAYS, "UTOFU_PROGRESS_THREAD=0"}}, owner_puts,
            NULL);
+}
+
+/* The owner calls nothing, as a program that waits by reading its memory, or computes; and for so
+ * long that its background thread has stopped to look whether it polls. */
+static void owner_computes(void *arg)
+{
+    enum { REQUESTS = 10 };
+    struct ut_end end;
+    struct ut_peer peers[2];
+
+    (void)arg;
+    ut_open_all(&end, 2 * PART, peers);
+    if (ut_rank == 0) {
+        put_words(&end, &peers[1], 64, 1); /* connects */
+        /* a request is enough, but a copy under way may have lost its CPU when it comes */
+        for (int i = 0; i < REQUESTS && get_cell(0) == 0; i++) {
+            nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
+            put_words(&end, &peers[1], 64, MANY);
+        }
+        while (get_cell(0) == 0)
+            ut_relax();
+    } else {
+        while (pages_can_be_mapped() && pages_mapped(end.mem, 2 * PART) == 0)
+            ut_relax();
+        atomic_store(ut_cell(0), 1);
+    }
+    ut_close_all(&end);
+}
+
+Test(map_pays, memory_is_mapped_though_its_owner_calls_nothing)
+{
+    ut_run(&(struct ut_run_opts){.n = 2, .env = {PAYS}}, owner_computes, NULL);
 }
 
 static void eager(void *arg)
