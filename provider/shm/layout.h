@@ -90,8 +90,8 @@ enum sp_slot_flags {
 };
 
 /*
- * state: bits 28..: lap of the ring; 4..27: claimer; 0..3: phase (ring.h). Zeroed memory is a ring that is
- * free in lap 0.
+ * state: bits 28..: lap of the ring; 4..27: claimer; 0..3: phase (ring.h). Zeroed memory is a ring
+ * that is free in lap 0.
  */
 struct sp_slot {
     uint64_t state;

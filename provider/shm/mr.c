@@ -218,8 +218,8 @@ static bool copies_end(const struct sp_segment *seg, uint64_t until_ns)
     return false;
 }
 
-/* Waits for copies of as many bytes, which take a third of the price of the exchange. False: a copy
- * takes longer, or its thread has lost its CPU. No copy begins before let_copies_start(). */
+/* Waits for half the price of the exchange: copies of as many bytes take a third of it. False: a
+ * copy takes longer, or its thread has lost its CPU. No copy begins before let_copies_start(). */
 static bool stop_copies(struct sp_prov *prov, uint64_t bytes)
 {
     uint64_t until_ns = ut_clock_ns() + bytes / SP_REMAP_UNIT * SP_PAGE_NS / 2;

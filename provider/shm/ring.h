@@ -26,8 +26,7 @@
 #    define SP_SWAPS_PAIRS
 #endif
 
-/* SP_PHASE_NOTICE: published, with `conn` and `imm` alone, and of any kind: see sp_ring_notify().
- */
+/* SP_PHASE_NOTICE: published with `conn` and `imm` alone, whatever `kind` is: sp_ring_notify(). */
 enum { SP_PHASE_FREE = 0, SP_PHASE_CLAIMED = 1, SP_PHASE_READY = 2, SP_PHASE_NOTICE = 3 };
 
 /* The tail is never more than one slot behind, so that only other producers can cause another
@@ -99,7 +98,7 @@ static inline bool sp_slot_swap(struct sp_slot *slot, uint64_t vacant, uint64_t 
 #ifdef SP_SWAPS_PAIRS
     struct pair {
         uint64_t words[2];
-    } *pair = (struct pair *)(void *)slot;
+    } __attribute__((may_alias)) *pair = (struct pair *)(void *)slot;
     uint64_t low = vacant, high = pair->words[1];
     bool done;
 

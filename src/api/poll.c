@@ -122,7 +122,7 @@ static bool __attribute__((noinline)) progress_after_post(struct ut_vcq *vcq)
     return came;
 }
 
-static inline bool progress(struct ut_vcq *vcq)
+static inline bool make_progress(struct ut_vcq *vcq)
 {
     return __builtin_expect(vcq->posted_at != 0, 0) ? progress_after_post(vcq)
                                                     : ut_engine_progress(vcq);
@@ -132,7 +132,7 @@ static int __attribute__((noinline, hot)) look_for_tcq(struct ut_vcq *vcq, void 
 {
     int rc;
 
-    if (progress(vcq) && take_tcq(vcq, cbdata, &rc))
+    if (make_progress(vcq) && take_tcq(vcq, cbdata, &rc))
         return rc;
     vcq->poll_count++;
     ut_engine_unblock_tcq(vcq);
@@ -212,7 +212,7 @@ look_for_mrq_in_ring(struct ut_vcq *vcq, struct utofu_mrq_notice *notice)
 {
     const struct utofu_mrq_notice *entry;
 
-    if (!progress(vcq) || !(entry = ut_mrq_pop(vcq, notice)))
+    if (!make_progress(vcq) || !(entry = ut_mrq_pop(vcq, notice)))
         return leave_empty(vcq, UT_QUEUE_MRQ);
     return leave_with(vcq, entry, notice);
 }

@@ -41,8 +41,7 @@ static bool has_entered(const struct ut_lock *lock)
     return __atomic_load_n(&lock->entered, __ATOMIC_ACQUIRE);
 }
 
-/* The caller, the owner, has `held`. False: this is a signal handler, and has interrupted a call.
- */
+/* The owner has `held`. False: it is a signal handler that has interrupted a call of the owner. */
 static bool hold_as_owner(struct ut_lock *lock)
 {
     bool entered = has_entered(lock);
@@ -86,7 +85,7 @@ static bool owner_is_out(const struct ut_lock *lock, bool waits)
     return true;
 }
 
-static bool take(struct ut_lock *lock, bool waits)
+static bool take_lock(struct ut_lock *lock, bool waits)
 {
     if (__atomic_exchange_n(&lock->held, 1, __ATOMIC_ACQUIRE))
         return false;
@@ -100,7 +99,7 @@ static bool take(struct ut_lock *lock, bool waits)
 }
 
 /* With the lock held: one more in the row of this thread. */
-static void count(struct ut_lock *lock)
+static void count_row(struct ut_lock *lock)
 {
     uintptr_t self = ut_self();
 
@@ -120,25 +119,25 @@ static void count(struct ut_lock *lock)
 
 bool ut_trylock_by_any(struct ut_lock *lock)
 {
-    if (!take(lock, false))
+    if (!take_lock(lock, false))
         return false;
-    count(lock);
+    count_row(lock);
     return true;
 }
 
 bool ut_trylock_to_look(struct ut_lock *lock)
 {
-    return ut_trylock_by_owner(lock) || take(lock, false);
+    return ut_trylock_by_owner(lock) || take_lock(lock, false);
 }
 
 void ut_lock_by_any(struct ut_lock *lock)
 {
-    for (unsigned int spins = 0; !take(lock, true);) {
+    for (unsigned int spins = 0; !take_lock(lock, true);) {
         do
             pause_or_yield(&spins);
         while (ut_is_locked(lock));
     }
-    count(lock);
+    count_row(lock);
 }
 
 bool ut_lock_until(struct ut_lock *lock, uint64_t until_ms)

@@ -3,7 +3,7 @@
 """How many instructions and stores operations take, counted by callgrind, beside those of other operations.
 
 usage: instructions.py words UTOFURUN INSTR     gets of a word beside puts of a word (bench/instr)
-       instructions.py hops UTOFURUN PERF       a put that session mode starts, from the arrival on; the put with the SPS
+       instructions.py hops UTOFURUN PERF       a put that session mode starts; one with an SPS
        instructions.py sums SUM                 the values of a sum of doubles (tests/perf/sum.c)
 """
 import os
