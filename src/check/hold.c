@@ -11,6 +11,7 @@
 #include "util/clock.h"
 #include "util/env.h"
 #include "util/hash.h"
+#include "util/self.h"
 
 enum {
     MOST_HELD = 64,
@@ -46,12 +47,6 @@ static uint64_t opened_at;
 static uint32_t num_holding; /* atomic: number of VCQs with held communications */
 static uint64_t late_ns;     /* atomic: total time for which the communications started by the
                               * background thread were held */
-static __thread char this_thread;
-
-static uintptr_t my_thread(void)
-{
-    return (uintptr_t)&this_thread;
-}
 
 /* Set while a call of the program has locked the VCQ: the thread of the call; 0 afterwards. */
 static void set_in_call(struct ut_vcq *vcq, uintptr_t thread)
@@ -67,7 +62,7 @@ static void look_who_is_in(struct ut_vcq *vcq, utofu_vcq_hdl_t handle)
 
     for (int i = 0; i < MOST_LOOKS && ut_is_locked(&vcq->lock); i++) {
         uintptr_t thread = __atomic_load_n(&vcq->in_call, __ATOMIC_RELAXED);
-        if (thread == 0 || thread == my_thread())
+        if (thread == 0 || thread == ut_self())
             continue;
         if (__atomic_load_n(&vcq->handle, __ATOMIC_RELAXED) == ut_handle_plain(handle) &&
             !(vcq->flags & UTOFU_VCQ_FLAG_THREAD_SAFE)) {
@@ -130,7 +125,7 @@ static void count_holding(struct ut_vcq *vcq)
 {
     struct ut_check *check = vcq->check;
     bool holds = ut_check_num_held(vcq) > 0;
-    uintptr_t thread = ut_check_is_session(vcq) ? check->poster : my_thread();
+    uintptr_t thread = ut_check_is_session(vcq) ? check->poster : ut_self();
 
     __atomic_store_n(&check->thread, holds ? thread : 0, __ATOMIC_RELAXED);
     if (holds == check->counted)
@@ -206,8 +201,8 @@ static void count_toq(struct ut_vcq *vcq)
 static void count_threads(struct ut_check *check)
 {
     if (check->first_thread == 0)
-        check->first_thread = my_thread();
-    check->several_threads |= check->first_thread != my_thread();
+        check->first_thread = ut_self();
+    check->several_threads |= check->first_thread != ut_self();
 }
 
 /* Enters a held communication into the table, for checks against other processes. */
@@ -262,7 +257,7 @@ uint32_t ut_check_submitted(struct ut_vcq *vcq, uint32_t n, const void *caller)
     struct ut_check *check = vcq->check;
 
     UT_ASSERT(ut_is_locked(&vcq->lock));
-    set_in_call(vcq, my_thread());
+    set_in_call(vcq, ut_self());
     count_threads(check);
     count_toq(vcq);
     count_traffic(vcq, n);
@@ -285,7 +280,7 @@ uint32_t ut_check_submitted(struct ut_vcq *vcq, uint32_t n, const void *caller)
         if (sampled && !ut_check_is_session(vcq) && may_hold(now))
             enter(vcq, slot);
     }
-    check->poster = my_thread();
+    check->poster = ut_self();
     set_in_call(vcq, 0);
     if (ut_check_is_session(vcq))
         return ut_check_scheduled(vcq);
@@ -332,7 +327,7 @@ bool ut_check_others_hold(const struct ut_vcq *vcq)
 
 static bool is_mine(const struct ut_vcq *vcq)
 {
-    return __atomic_load_n(&vcq->check->thread, __ATOMIC_RELAXED) == my_thread();
+    return __atomic_load_n(&vcq->check->thread, __ATOMIC_RELAXED) == ut_self();
 }
 
 uint32_t ut_check_polled_elsewhere(struct ut_vcq *vcq)

@@ -20,6 +20,7 @@
 #include "party.h"
 
 enum { STAG = 1, SIZE = 4096, MAX_FRAMES = 64, MAX_MAPPINGS = 64 };
+enum { OWNER = 100 }; /* puts after which this thread is the owner of its VCQ's lock */
 
 static struct {
     void *at;
@@ -105,7 +106,7 @@ int main(int argc, char **argv)
         void *warm[4];
         backtrace(warm, 4);                    /* loads what it needs */
         party_put_word(vcq, peer, rmt + 8, 1); /* until the peer has registered its memory */
-        for (int i = 0; i < 3; i++)
+        for (int i = 0; i < OWNER; i++)
             put(size);
         find_mappings();
         sigaction(SIGSEGV, &action, NULL);
