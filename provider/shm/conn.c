@@ -222,9 +222,9 @@ void sp_conn_send_control(struct sp_conn *conn)
     }
     if (slot) {
         fill_control(conn, slot);
-        sp_ring_publish_fenced(conn->ring, slot, pos, claimer);
+        sp_ring_publish(conn->ring, slot, pos, claimer);
     }
-    if (__atomic_load_n(&conn->ring->armed, __ATOMIC_SEQ_CST))
+    if (sp_ring_armed_behind_help(conn->ring))
         sp_ring_bell(conn->peer, conn->ring);
     if (slot)
         control_sent(conn, conn->ctl);
@@ -415,9 +415,9 @@ static bool answer_without(struct sp_peer *peer, uint32_t rmt_index, uint32_t rm
         slot->flags = 0;
         slot->conn = rmt_name;
         slot->size = 0;
-        sp_ring_publish_fenced(ring, slot, pos, peer->claimer_there);
+        sp_ring_publish(ring, slot, pos, peer->claimer_there);
     }
-    if (__atomic_load_n(&ring->armed, __ATOMIC_SEQ_CST))
+    if (sp_ring_armed_behind_help(ring))
         sp_ring_bell(peer, ring);
     return slot || sp_ring_is_damaged(ring);
 }

@@ -38,6 +38,7 @@ struct sp_conn {
     struct sp_ep *ep;
     struct sp_peer *peer;
     struct sp_ring *ring;        /* of the peer's endpoint */
+    uint64_t ring_free_until;    /* sp_ring_has_room() */
     struct sp_stream *stream;    /* created for the first delayed operation */
     struct sp_map *map;          /* created for the first mapping of the peer's memory */
     struct sp_uses *uses;        /* created for the first use of memory that may be mapped */

@@ -18,7 +18,7 @@
 #include "provider.h"
 
 enum {
-    SP_VERSION = 8,
+    SP_VERSION = 9,
     SP_MAX_EPS = 256,
     SP_SLOT_BITS = 9,
     SP_SLOTS = 1 << SP_SLOT_BITS,
@@ -91,7 +91,7 @@ enum sp_slot_flags {
 
 /*
  * state: bits 28..: lap of the ring; 4..27: claimer; 0..3: phase (ring.h). Zeroed memory is a ring
- * that is free in lap 0.
+ * that is free in lap 0. `conn` and `imm` of a free slot are 0, too.
  */
 struct sp_slot {
     uint64_t state;

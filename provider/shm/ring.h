@@ -7,9 +7,11 @@
  * the slot, and so does a producer that sees it lag. Between claim and publication the producer
  * only fills the slot: the consumer polls its cache line, and would take it away from the producer.
  * For that reason x86 publishes a notice, the most frequent message, without a claim, by a
- * compare-and-swap of 16 bytes. A killed producer leaves at most one claimed slot with its
- * signature, which the consumer skips once it knows of the death. Slots are published, and freed
- * for the next lap, by a store with release order.
+ * compare-and-swap of 16 bytes; and neither a claim nor a notice reads the slot before, as its
+ * cache line would travel once to be read, and again to be written: what a free slot at the tail
+ * contains is known. A killed producer leaves at most one claimed slot with its signature, which
+ * the consumer skips once it knows of the death. Slots are published, and freed for the next lap,
+ * by a store with release order.
  *
  * All connected processes can write there, by mistake or on purpose, so no loop depends on their
  * values: it ends after SP_RING_TRIES rounds, and sp_ring_is_damaged() detects damage.
@@ -69,29 +71,25 @@ static inline struct sp_slot *sp_ring_claim(struct sp_ring *ring, uint32_t claim
     for (int i = 0; i < SP_RING_TRIES; i++) {
         uint64_t tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
         struct sp_slot *slot = sp_ring_slot(ring, tail);
-        uint64_t s = __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE);
-        uint64_t vacant = sp_state(tail, 0, SP_PHASE_FREE);
+        uint64_t s = sp_state(tail, 0, SP_PHASE_FREE);
 
-        if (__builtin_expect(s == vacant, 1)) {
-            bool mine = __atomic_compare_exchange_n(&slot->state, &s,
-                                                    sp_state(tail, claimer, SP_PHASE_CLAIMED),
-                                                    false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
-            if (mine) {
-                *pos = tail;
-                return slot;
-            }
-            sp_ring_help(ring, tail);
-        } else if (s < vacant) {
-            return NULL; /* not consumed since the last lap */
-        } else {
-            /* claimed or consumed by now: its claimer may have died before it advanced the tail */
-            sp_ring_help(ring, tail);
+        if (__builtin_expect(__atomic_compare_exchange_n(&slot->state, &s,
+                                                         sp_state(tail, claimer, SP_PHASE_CLAIMED),
+                                                         false, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE),
+                             1)) {
+            *pos = tail;
+            return slot;
         }
+        if (s < sp_state(tail, 0, SP_PHASE_FREE))
+            return NULL; /* not consumed since the last lap */
+        /* claimed or consumed by now: its claimer may have died before it advanced the tail */
+        sp_ring_help(ring, tail);
     }
     return NULL;
 }
 
-/* Writes the state, and conn and imm behind it, if the state is still `vacant`. */
+/* Writes the state, and conn and imm behind it, if the slot is free: its state is still `vacant`.
+ */
 static inline bool sp_slot_swap(struct sp_slot *slot, uint64_t vacant, uint64_t state,
                                 uint32_t conn, uint32_t imm)
 {
@@ -99,7 +97,7 @@ static inline bool sp_slot_swap(struct sp_slot *slot, uint64_t vacant, uint64_t 
     struct pair {
         uint64_t words[2];
     } __attribute__((may_alias)) *pair = (struct pair *)(void *)slot;
-    uint64_t low = vacant, high = pair->words[1];
+    uint64_t low = vacant, high = 0;
     bool done;
 
     __asm__ volatile("lock cmpxchg16b %1"
@@ -148,14 +146,6 @@ static inline void sp_ring_publish(struct sp_ring *ring, struct sp_slot *slot, u
     sp_ring_help(ring, pos);
 }
 
-/* As sp_ring_publish(), with the order that later loads come after the publication. */
-static inline void sp_ring_publish_fenced(struct sp_ring *ring, struct sp_slot *slot, uint64_t pos,
-                                          uint32_t claimer)
-{
-    __atomic_exchange_n(&slot->state, sp_state(pos, claimer, SP_PHASE_READY), __ATOMIC_SEQ_CST);
-    sp_ring_help(ring, pos);
-}
-
 /* Reads `armed` after the preceding publication: either the owner, who arms and then checks the
  * slot, sees it, or this load sees `armed`. The compare-and-swap on the tail is a full barrier on
  * x86; other CPUs need one. */
@@ -183,11 +173,20 @@ static inline uint64_t sp_ring_end(struct sp_ring *ring)
     }
 }
 
-/* Would a claim (probably) succeed? */
-static inline bool sp_ring_has_room(struct sp_ring *ring)
+/* Would a claim (probably) succeed? The owner frees the slots in their order, so all before a free
+ * one are free, too: up to `*free_until`, which the caller keeps. So the slot at the tail, whose
+ * cache line the owner polls, is read only in a ring that is half full. */
+static inline bool sp_ring_has_room(struct sp_ring *ring, uint64_t *free_until)
 {
-    uint64_t tail = __atomic_load_n(&ring->tail, __ATOMIC_RELAXED);
+    uint64_t tail = __atomic_load_n(&ring->tail, __ATOMIC_RELAXED), ahead = tail + SP_SLOTS / 2;
 
+    if (__builtin_expect(tail < *free_until, 1))
+        return true;
+    if (__atomic_load_n(&sp_ring_slot(ring, ahead)->state, __ATOMIC_RELAXED) >=
+        sp_state(ahead, 0, SP_PHASE_FREE)) {
+        *free_until = ahead;
+        return true;
+    }
     return __atomic_load_n(&sp_ring_slot(ring, tail)->state, __ATOMIC_RELAXED) >=
            sp_state(tail, 0, SP_PHASE_FREE);
 }
@@ -200,8 +199,10 @@ static inline bool sp_ring_is_busy(struct sp_ring *ring, uint64_t pos)
            sp_state(pos, 0, SP_PHASE_FREE);
 }
 
+/* `conn` and `imm` of a free slot are 0: sp_slot_swap(). */
 static inline void sp_ring_free(struct sp_slot *slot, uint64_t pos)
 {
+    slot->conn = slot->imm = 0;
     __atomic_store_n(&slot->state, sp_state(pos + SP_SLOTS, 0, SP_PHASE_FREE), __ATOMIC_RELEASE);
 }
 

@@ -156,8 +156,8 @@ static struct sp_slot *claim(struct sp_conn *conn, uint64_t *pos)
 /* `solicited`: needs the target's CPU; else a sleeping target is woken when its ring fills up. */
 static void publish(struct sp_conn *conn, struct sp_slot *slot, uint64_t pos, bool solicited)
 {
-    sp_ring_publish_fenced(conn->ring, slot, pos, conn->peer->claimer_there);
-    uint32_t armed = __atomic_load_n(&conn->ring->armed, __ATOMIC_SEQ_CST);
+    sp_ring_publish(conn->ring, slot, pos, conn->peer->claimer_there);
+    uint32_t armed = sp_ring_armed_behind_help(conn->ring);
     if (armed && (solicited || armed == PROV_ARM_ALL || sp_ring_is_busy(conn->ring, pos)))
         sp_ring_bell(conn->peer, conn->ring);
 }

@@ -110,16 +110,8 @@ static inline void ring_bell(struct sp_conn *conn, uint64_t pos, bool solicited,
 /* Publishes a claimed slot and rings the bell if the owner is armed for it. */
 static inline void publish(struct sp_conn *conn, struct sp_slot *slot, uint64_t pos, bool solicited)
 {
-    struct sp_ring *ring = conn->ring;
-    uint32_t claimer = conn->peer->claimer_there;
-
-    if (solicited) {
-        sp_ring_publish_fenced(ring, slot, pos, claimer);
-        ring_bell(conn, pos, true, __atomic_load_n(&ring->armed, __ATOMIC_SEQ_CST));
-    } else {
-        sp_ring_publish(ring, slot, pos, claimer);
-        ring_bell(conn, pos, false, sp_ring_armed_behind_help(ring));
-    }
+    sp_ring_publish(conn->ring, slot, pos, conn->peer->claimer_there);
+    ring_bell(conn, pos, solicited, sp_ring_armed_behind_help(conn->ring));
 }
 
 /* The owner may sleep although the ring is full. */
@@ -137,7 +129,9 @@ static inline int check_notice(struct sp_conn *conn, const struct prov_xfer *x)
         return 0;
     if (!sp_conn_is_there(conn))
         return closed_there(conn);
-    return __builtin_expect(sp_ring_has_room(conn->ring), 1) ? 0 : ring_full(conn);
+    return __builtin_expect(sp_ring_has_room(conn->ring, &conn->ring_free_until), 1)
+               ? 0
+               : ring_full(conn);
 }
 
 static int notify(struct sp_conn *conn, const struct prov_xfer *x)

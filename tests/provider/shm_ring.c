@@ -41,15 +41,17 @@ static void take(uint64_t pos, uint32_t claimer, unsigned int phase)
 
 static void fills_and_empties_over_many_laps(void)
 {
-    uint64_t pos;
+    uint64_t pos, free_until = 0;
 
     for (uint64_t lap = 0; lap < 5; lap++) {
-        for (uint64_t i = 0; i < SP_SLOTS; i++)
+        for (uint64_t i = 0; i < SP_SLOTS; i++) {
+            CHECK(sp_ring_has_room(ring, &free_until));
             put(7, lap * SP_SLOTS + i);
-        CHECK(!sp_ring_has_room(ring) && !sp_ring_claim(ring, 7, &pos));
+        }
+        CHECK(!sp_ring_has_room(ring, &free_until) && !sp_ring_claim(ring, 7, &pos));
         for (uint64_t i = 0; i < SP_SLOTS; i++)
             take(lap * SP_SLOTS + i, 7, SP_PHASE_READY);
-        CHECK(sp_ring_has_room(ring));
+        CHECK(sp_ring_has_room(ring, &free_until));
     }
     ring->tail = 0;
     memset(ring->slots, 0, sizeof(ring->slots));
@@ -65,7 +67,7 @@ static void claim_without_tail_is_stepped_over(void)
     /* the same, but the consumer was first */
     ring->slots[2].state = sp_state(2, 3, SP_PHASE_CLAIMED);
     take(2, 3, SP_PHASE_CLAIMED);
-    CHECK(ring->tail == 2 && sp_ring_has_room(ring));
+    CHECK(ring->tail == 2 && sp_ring_has_room(ring, &(uint64_t){0}));
     put(4, 3);
     take(3, 4, SP_PHASE_READY);
     /* killed right after publishing: its message counts */
@@ -99,11 +101,20 @@ static void notices_are_published_at_once(void)
     put_notice(7, START + SP_SLOTS + 1);
     take(START + SP_SLOTS, 7, SP_PHASE_READY);
     take_notice(START + SP_SLOTS + 1, 7);
+    /* a claimer was killed after it had named its connection, which a notice in the next lap finds
+     * gone */
+    put(7, START + SP_SLOTS + 2);
+    sp_ring_slot(ring, START + SP_SLOTS + 2)->conn = 5;
+    take(START + SP_SLOTS + 2, 7, SP_PHASE_READY);
+    for (uint64_t i = 3; i < SP_SLOTS + 3; i++) {
+        put_notice(7, START + SP_SLOTS + i);
+        take_notice(START + SP_SLOTS + i, 7);
+    }
     /* its producer was killed before it moved the tail */
     ring->tail--;
     CHECK(!sp_ring_notify(ring, 7, 1, 2, &pos));
-    put(7, START + SP_SLOTS + 2);
-    put_notice(7, START + SP_SLOTS + 3);
+    put(7, START + 2 * SP_SLOTS + 3);
+    put_notice(7, START + 2 * SP_SLOTS + 4);
 #else
     CHECK(!sp_ring_notify(ring, 7, 1, 2, &pos) && ring->tail == START);
 #endif
