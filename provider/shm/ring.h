@@ -88,8 +88,7 @@ static inline struct sp_slot *sp_ring_claim(struct sp_ring *ring, uint32_t claim
     return NULL;
 }
 
-/* Writes the state, and conn and imm behind it, if the slot is free: its state is still `vacant`.
- */
+/* Writes the state, and conn and imm behind it, if the state is still `vacant`, and they are 0. */
 static inline bool sp_slot_swap(struct sp_slot *slot, uint64_t vacant, uint64_t state,
                                 uint32_t conn, uint32_t imm)
 {
