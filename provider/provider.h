@@ -66,8 +66,6 @@ enum prov_access {
     PROV_ACCESS_READ = 1,   /* peers may read it */
     PROV_ACCESS_WRITE = 2,  /* this process's reads may write to it, and so may peers */
     PROV_ACCESS_ATOMIC = 4, /* peers may execute atomics on it (if the provider supports them) */
-    PROV_ACCESS_PINNED = 8, /* another provider registers it, too: a page's address in physical
-                             * memory must not change once it is registered */
 };
 
 /* The result of an operation. */

@@ -4,6 +4,9 @@
  * order. So a transfer is cut into pieces, one per line: from the last word of the previous line up
  * to, and excluding, its own last word, which is so written after the rest of its line. A few bytes
  * are cut as described in wide.h, if each copy by the kernel becomes visible at once.
+ *
+ * For a piece of 256 bytes the kernel takes longer than for its bytes. So of a transfer of more than
+ * PROV_CUT_LINES bytes only the last line is cut: it comes after all others, and its last word last.
  */
 #ifndef PROV_CUTS_H
 #define PROV_CUTS_H
@@ -15,12 +18,16 @@
 #include "provider.h"
 #include "wide.h"
 
-enum { PROV_CUTS = 1024 }; /* maximum number of pieces, which is the kernel's */
+enum {
+    PROV_CUTS = 1024,      /* maximum number of pieces, which is the kernel's */
+    PROV_CUT_LINES = 4096, /* maximum size of a transfer that is cut into lines */
+};
 
 /* The cuts of a transfer, determined by the destination addresses. */
 struct prov_cuts {
     uint64_t last_line, last_word, end; /* addresses; the last word is naturally aligned */
     unsigned int width;                 /* maximum size of the pieces of wide.h; 0: not used */
+    bool whole;                         /* up to the last line */
 };
 
 static inline struct prov_cuts prov_cuts_of(uint64_t addr, size_t length)
@@ -34,7 +41,8 @@ static inline struct prov_cuts prov_cuts_of(uint64_t addr, size_t length)
     return (struct prov_cuts){.last_line = (end - 1) & ~(uint64_t)(PROV_LINE - 1),
                               .last_word = aligned < length ? end - aligned : addr,
                               .end = end,
-                              .width = width > PROV_WORD && prov_is_cut(addr, length) ? width : 0};
+                              .width = width > PROV_WORD && prov_is_cut(addr, length) ? width : 0,
+                              .whole = length > PROV_CUT_LINES};
 }
 
 /* The end of the piece that begins at `at`. */
@@ -44,6 +52,8 @@ static inline uint64_t prov_cut_end(const struct prov_cuts *c, uint64_t at)
         return at + prov_piece(at, c->end - at, c->width);
     if (at >= c->last_line)
         return at < c->last_word ? c->last_word : c->end;
+    if (c->whole)
+        return c->last_line;
     /* a piece that has just the word before the last line ends at that line */
     uint64_t next = ((at + PROV_WORD) | (PROV_LINE - 1)) + 1 - PROV_WORD;
     return next < c->last_line ? next : c->last_line;

@@ -22,7 +22,6 @@
 #include "sock.h"
 #include "state.h"
 #include "stream.h"
-#include "uses.h"
 #include "util/assert.h"
 #include "util/log.h"
 #include "wake.h"
@@ -122,7 +121,6 @@ void sp_conn_free(struct sp_conn *conn)
     sp_ep_deactivate(conn);
     sp_stream_free(conn);
     sp_map_free(conn);
-    sp_uses_free(conn);
     sp_peer_put(conn->peer);
     UT_ASSERT(conn->active_index == 0 && conn->ep->num_live > conn->ep->num_active);
     conn->ep->num_live--;
@@ -285,7 +283,7 @@ static bool find_endpoint(struct sp_conn *conn)
 {
     const struct sp_dir_entry *dir = conn->peer->seg->table.dir;
 
-    for (uint32_t i = 0; i < SP_MAX_EPS; i++) {
+    for (uint32_t i = 0; i < conn->peer->num_rings; i++) {
         uint32_t state = __atomic_load_n(&dir[i].state, __ATOMIC_ACQUIRE);
         if (!(state & 1) || __atomic_load_n(&dir[i].id, __ATOMIC_ACQUIRE) != conn->rmt_id ||
             __atomic_load_n(&dir[i].state, __ATOMIC_ACQUIRE) != state)
@@ -391,10 +389,14 @@ int sp_connect(struct prov_ep *base, const void *addr_bytes, size_t addr_size,
  * Answering
  */
 
-static struct sp_peer *peer_of_claimer(struct sp_prov *prov, uint32_t claimer)
+/* The process that claimed a slot, if it has the ring that the slot names; with a reference. A
+ * process without a segment has not been mapped yet, and is returned, too. */
+static struct sp_peer *get_asker(struct sp_prov *prov, uint32_t claimer, uint32_t ring)
 {
     pthread_mutex_lock(&prov->lock);
     struct sp_peer *peer = sp_peer_by_claimer(prov, claimer);
+    if (peer && ring >= (peer->seg ? peer->num_rings : SP_MAX_EPS))
+        peer = NULL;
     if (peer && !peer->is_self)
         __atomic_add_fetch(&peer->refs, 1, __ATOMIC_ACQ_REL);
     pthread_mutex_unlock(&prov->lock);
@@ -440,10 +442,9 @@ static int take_request(struct sp_ep *ep, const struct sp_slot *slot, uint32_t c
     struct sp_prov *prov = ep->prov;
     struct sp_peer *peer;
 
-    if (slot->imm != prov->seg->table.dir[ep->index].state || slot->extra >= SP_MAX_EPS ||
-        slot->size > PROV_HELLO_MAX)
+    if (slot->imm != prov->seg->table.dir[ep->index].state || slot->size > PROV_HELLO_MAX)
         return 0; /* for an earlier endpoint in this place */
-    peer = peer_of_claimer(prov, claimer);
+    peer = get_asker(prov, claimer, slot->extra);
     if (!peer)
         return 0; /* it died meanwhile */
     struct sp_conn *conn = peer->seg ? conn_new(ep, peer, true) : NULL;
@@ -500,7 +501,7 @@ void sp_reject(struct prov_conn *conn)
  * peer's ring is full, and there is no memory to queue the CLOSE, so the slot has to wait. */
 static int close_unknown(struct sp_ep *ep, const struct sp_slot *slot, uint32_t claimer)
 {
-    struct sp_peer *peer = slot->extra < SP_MAX_EPS ? peer_of_claimer(ep->prov, claimer) : NULL;
+    struct sp_peer *peer = get_asker(ep->prov, claimer, slot->extra);
 
     if (!peer)
         return 0;

@@ -14,7 +14,6 @@
 
 struct sp_stream;
 struct sp_map;
-struct sp_uses;
 
 enum sp_conn_state {
     SP_CONN_WAITING,   /* waits for the peer process */
@@ -41,7 +40,6 @@ struct sp_conn {
     uint64_t ring_free_until;    /* sp_ring_has_room() */
     struct sp_stream *stream;    /* created for the first delayed operation */
     struct sp_map *map;          /* created for the first mapping of the peer's memory */
-    struct sp_uses *uses;        /* created for the first use of memory that may be mapped */
     struct prov_mapping mapping; /* none while operations are delayed */
     struct prov_mapping own;     /* the local region that was used last */
     void *ctx;

@@ -9,7 +9,6 @@
 #include "conn.h"
 #include "conn_types.h"
 #include "ep_types.h"
-#include "mr.h"
 #include "peer.h"
 #include "peer_types.h"
 #include "prov_types.h"
@@ -43,7 +42,7 @@ static int find_place(struct sp_prov *prov, uint64_t id)
         else if (prov->eps[i]->id == id)
             return -EEXIST;
     }
-    return place < 0 && prov->num_eps < SP_MAX_EPS ? (int)prov->num_eps++ : place;
+    return place < 0 && prov->num_eps < prov->num_rings ? (int)prov->num_eps++ : place;
 }
 
 static void enter(struct sp_prov *prov, struct sp_ep *ep, uint32_t place)
@@ -81,9 +80,11 @@ int sp_ep_open(struct prov *base, const struct prov_ep_attr *attr, struct prov_e
     if (place < 0) {
         if (place == -ENOSPC)
             ut_error(SP_LOG,
-                     "no further VCQ: a process has %d at the most where its host's processes meet "
-                     "in memory; free some with utofu_free_vcq()",
-                     (int)SP_MAX_EPS);
+                     "no further VCQ: a process has %u at the most where its host's processes meet "
+                     "in memory%s; free some with utofu_free_vcq()",
+                     prov->num_rings,
+                     prov->num_rings < SP_MAX_EPS ? " and the size of files is limited (ulimit -f)"
+                                                  : "");
         else
             ut_error(SP_LOG, "cannot open endpoint %#llx: %s", (unsigned long long)attr->id,
                      strerror(-place));
@@ -227,14 +228,6 @@ static int take_operation(struct sp_ep *ep, const struct sp_slot *slot)
     return conn->down_due ? count + sp_conn_settle(conn) : count;
 }
 
-static void take_request_for_pages(struct sp_ep *ep, const struct sp_slot *slot)
-{
-    const struct sp_conn *conn = sp_conn_by_name(ep, slot->conn);
-
-    if (conn && !conn->closed && conn->state == SP_CONN_UP)
-        sp_mr_exchange(ep->prov, slot->extra, slot->read.addr, slot->read.length);
-}
-
 /* Returns the number of callbacks, or -1: the slot must wait. */
 static int take_slot(struct sp_ep *ep, const struct sp_slot *slot, uint64_t state)
 {
@@ -249,9 +242,6 @@ static int take_slot(struct sp_ep *ep, const struct sp_slot *slot, uint64_t stat
     case SP_KIND_READ:
     case SP_KIND_DATA:
         return take_operation(ep, slot);
-    case SP_KIND_PAYS:
-        take_request_for_pages(ep, slot);
-        return 0;
     default:
         return sp_conn_take_control(ep, slot, sp_state_claimer(state));
     }

@@ -18,7 +18,7 @@
 #include "provider.h"
 
 enum {
-    SP_VERSION = 9,
+    SP_VERSION = 10,
     SP_MAX_EPS = 256,
     SP_SLOT_BITS = 9,
     SP_SLOTS = 1 << SP_SLOT_BITS,
@@ -42,23 +42,20 @@ struct sp_dir_entry {
 /*
  * A memory region. `word`: (serial << 20) | (generation << 8) | (access << 1) | valid; see mr.h.
  * `runs`: the parts of it that peers may map, in units of 4 KiB from the one with `base`: (first <<
- * 32) | number; 0: none. While the word does not change, parts are only added.
+ * 32) | number; 0: none.
  */
 struct sp_mr_entry {
     uint64_t word;
     uint64_t base;
     uint64_t size;
     uint64_t runs[SP_MR_RUNS];
-    uint32_t mappable; /* peers may ask for parts that are in no run: SP_KIND_PAYS */
+    uint32_t stores_few; /* the owner's CPU stores a few bytes to parts that are in no run */
     uint32_t reserved;
 };
 
 struct sp_seg_header {
     uint64_t probe;      /* tests cross-memory attach: see the handshake */
     uint64_t closings;   /* number of endpoints closed so far */
-    uint32_t exchanging; /* pages of this process: nobody may copy by cross-memory attach */
-    uint8_t pad[108];
-    uint32_t attaching; /* threads of this process that copy by cross-memory attach */
 };
 
 /* The part that peers map read-only. */
@@ -80,7 +77,6 @@ enum sp_kind {
     SP_KIND_REJECT,
     SP_KIND_CLOSE,
     SP_KIND_ERROR, /* an operation failed at the receiver: the connection is broken */
-    SP_KIND_PAYS,  /* memory of the receiver is used so much that mapping it pays */
 };
 
 enum sp_slot_flags {
@@ -115,7 +111,7 @@ struct sp_slot {
         struct {
             uint64_t addr;
             uint32_t length;
-        } read; /* also PAYS; extra = rkey */
+        } read; /* extra = rkey */
         struct {
             uint32_t status;
         } error; /* extra = sequence number */

@@ -15,8 +15,6 @@
 #include "layout.h"
 #include "provider.h"
 
-struct sp_prov;
-
 struct sp_mr {
     struct prov_mr base;
     struct sp_mr *next_free;
@@ -26,10 +24,6 @@ struct sp_mr {
 int sp_reg(struct prov *prov, unsigned int device, void *addr, size_t size, unsigned int access,
            struct prov_mr **mr);
 void sp_dereg(struct prov *prov, struct prov_mr *mr);
-
-/* A peer says that mapping [at, at + size) of the region pays: exchanges its pages, as far as
- * possible, and adds them to the region's runs. */
-void sp_mr_exchange(struct sp_prov *prov, uint32_t key, uint64_t at, uint64_t size);
 
 #define SP_MR_GENERATION_MASK ((1u << (32 - SP_MR_BITS)) - 1)
 
@@ -57,6 +51,12 @@ static inline bool sp_mr_allows(const struct sp_mr_entry *table, uint32_t key, u
         return false;
     return addr - base <= size && length <= size - (addr - base) &&
            __atomic_load_n(&e->word, __ATOMIC_RELAXED) == word;
+}
+
+/* Does the owner store a few bytes itself, where the region is not mapped? The key is valid. */
+static inline bool sp_mr_stores_few(const struct sp_mr_entry *table, uint32_t key)
+{
+    return __atomic_load_n(&sp_mr_entry_of(table, key)->stores_few, __ATOMIC_RELAXED);
 }
 
 /* A part of a region that may be mapped. */

@@ -156,23 +156,6 @@ bool sp_pageref(struct sp_pagerefs *h, uint64_t lo, uint64_t hi, sp_take_fn *tak
     return true;
 }
 
-bool sp_pageref_take(struct sp_pagerefs *h, uint64_t lo, uint64_t hi, sp_take_fn *take, void *arg)
-{
-    if (!make_spares(h))
-        return false;
-    struct border *b = border_at(h, lo), *next;
-    border_at(h, hi);
-    for (; b->at < hi; b = next) {
-        next = b->next[0];
-        UT_ASSERT(b->count > 0);
-        if (!b->taken)
-            b->taken = take(arg, b->at, next->at);
-        merge(h, b->at);
-    }
-    merge(h, hi);
-    return true;
-}
-
 void sp_release(struct sp_pagerefs *h, uint64_t lo, uint64_t hi, sp_give_fn *give, void *arg)
 {
     if (!make_spares(h))

@@ -25,11 +25,6 @@ typedef bool sp_give_fn(void *arg, uint64_t lo, uint64_t hi);
 bool sp_pageref(struct sp_pagerefs *pagerefs, uint64_t lo, uint64_t hi, sp_take_fn *take,
                 void *arg);
 
-/* Calls `take` for the parts of a referenced interval that were not remapped yet. False: no memory,
- * and no change. */
-bool sp_pageref_take(struct sp_pagerefs *pagerefs, uint64_t lo, uint64_t hi, sp_take_fn *take,
-                     void *arg);
-
 /* Drops a reference for an interval of sp_pageref(); calls `give` for the remapped parts without
  * references. */
 void sp_release(struct sp_pagerefs *pagerefs, uint64_t lo, uint64_t hi, sp_give_fn *give,

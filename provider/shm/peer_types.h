@@ -44,6 +44,7 @@ struct sp_peer {
     uint32_t notes_owed; /* atomic; notes to be sent again: a bit for each type of datagram */
     struct sp_address addr;
     struct sp_segment *seg;
+    uint32_t num_rings; /* of seg */
 };
 
 static inline bool sp_peer_is(const struct sp_peer *peer, enum sp_peer_state state)

@@ -150,7 +150,8 @@ static void init_self(struct sp_prov *prov)
                                   .fd = -1,
                                   .map_fd = -1,
                                   .addr = prov->addr,
-                                  .seg = prov->seg};
+                                  .seg = prov->seg,
+                                  .num_rings = prov->num_rings};
 }
 
 static void open_mapping(struct sp_prov *prov)
@@ -158,7 +159,7 @@ static void open_mapping(struct sp_prov *prov)
     prov->use_map = ut_env_num(UT_ENV_SHM_MAP);
     prov->max_mapped_bytes = ut_env_num(UT_ENV_SHM_MAP_LIMIT) << 20;
     sp_remap_open(&prov->remap, prov->config.reports_slowness);
-    if (prov->remap.fd >= 0)
+    if (prov->remap.x.fd >= 0)
         prov->pagerefs = sp_pagerefs_new();
 }
 
@@ -257,7 +258,7 @@ static void sp_caps(struct prov *base, unsigned int tni, struct prov_caps *caps)
                                .max_xfer = UINT32_MAX,
                                .line = PROV_LINE};
     snprintf(caps->device, sizeof(caps->device), "shared memory%s%s",
-             sp_prov_of(base)->remap.fd >= 0 ? ", mapped" : "",
+             sp_prov_of(base)->remap.x.fd >= 0 ? ", mapped" : "",
              sp_prov_of(base)->use_cma ? ", cross-memory attach" : ", copies");
 }
 

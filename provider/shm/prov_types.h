@@ -37,6 +37,7 @@ struct sp_prov {
     int epoll_fd, listen_fd, kick_fd, timer_fd, seg_fd;
     int spare_fd; /* closed temporarily to refuse a peer when no other descriptor is left */
     struct sp_segment *seg;
+    uint32_t num_rings; /* of the segment: the most endpoints at a time */
     struct sp_peer self;
     struct sp_peer *peers; /* all except dead ones */
     struct sp_peer *by_claimer[SP_PEER_BUCKETS], *by_key[SP_PEER_BUCKETS];

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The exchange: write-protects the range with userfaultfd, so that threads that write to it wait;
- * copies; replaces the mapping with one call, which is atomic for other threads; wakes the writers,
- * which repeat their store on the new pages.
- *
- * Between the first and the last step only the stack and system calls may be used: the range may
- * contain the heap or any other data, for which this thread would wait for ever. Only huge pages
- * are read directly, while only threads wait that write to existing pages.
+ * The rules. At registration the program hands its memory over. Pages that do not exist yet have no
+ * content to lose. Existing pages are copied if no other thread of the process can use them
+ * meanwhile (asleep.c) and nobody has pinned them, up to a size that takes a few hundredths of a
+ * second. After that nothing is exchanged until the memory is deregistered.
  */
 #include "remap.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
@@ -25,10 +23,12 @@
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/utsname.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "asleep.h"
 #include "huge.h"
+#include "pages.h"
+#include "util/clock.h"
 #include "util/env.h"
 #include "util/log.h"
 #include "vma.h"
@@ -38,15 +38,13 @@
 #ifndef UFFD_USER_MODE_ONLY
 #    define UFFD_USER_MODE_ONLY 1
 #endif
-#ifndef MADV_POPULATE_WRITE
-#    define MADV_POPULATE_WRITE 23
-#endif
 /* Not in every <linux/userfaultfd.h>. */
 #define FEATURE_WP       (1ull << 0)
 #define FEATURE_WP_SHMEM (1ull << 12)
 
 #define FILE_SIZE (1ull << 56)
 #define CHUNK     (64ull << 20) /* maximum size of one exchange, for which writers wait */
+#define MAX_COPY  (64ull << 20) /* existing pages of a registration: 30 ms */
 #define MAX_RANGE                                                                                  \
     (64ull << 30) /* larger regions are not remapped: reading their page map takes too long */
 
@@ -56,34 +54,19 @@ enum {
     STACK_BELOW = 64 << 10,
     STACK_ABOVE = 32 << 10,
     MAX_READ = 2048, /* the most mappings if /proc/self/maps must be read: 1 ms */
-    PAGEMAP = 1024,  /* entries read at once */
     TEXT = 384,      /* bytes of a reason or a remedy */
+    MAX_LOOKS = 200,
+    /* a registration, and giving it back, with a KiB of existing pages, in microseconds */
+    REGISTRATION_US = 100,
+    KIB_US = 1,
+    /* the first registrations may take that long, later ones a twentieth of the time */
+    FIRST_US = 200000,
+    SHARE = 20,
+    MIN_EMPTY = 64 << 10, /* the smallest part of a region that is remapped while others are not */
+    MAX_PARTS = 4,        /* that many, as an entry of the table of regions has no room for more */
 };
 
-enum { SHM_MAP_NEVER, SHM_MAP_IF_IT_PAYS, SHM_MAP_EAGER }; /* UTOFU_SHM_MAP */
-
-/*
- * Uses mmap() and mremap() of the C library, so that registration caches (an MPI library's) that
- * intercept them see the exchange; but not under ThreadSanitizer, which would report a race with
- * writes of other threads.
- */
-static void *map_at(uint64_t at, uint64_t size, int flags, int fd, uint64_t offset)
-{
-#ifdef __SANITIZE_THREAD__
-    return (void *)syscall(SYS_mmap, at, size, PROT_READ | PROT_WRITE, flags, fd, offset);
-#else
-    return mmap((void *)(uintptr_t)at, size, PROT_READ | PROT_WRITE, flags, fd, (off_t)offset);
-#endif
-}
-
-static bool move_to(void *from, uint64_t size, uint64_t to)
-{
-#ifdef __SANITIZE_THREAD__
-    return syscall(SYS_mremap, from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, to) == (long)to;
-#else
-    return mremap(from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, to) == (void *)(uintptr_t)to;
-#endif
-}
+enum { SHM_MAP_NEVER, SHM_MAP_IF_SAFE, SHM_MAP_EAGER }; /* UTOFU_SHM_MAP */
 
 /*
  * Opening
@@ -91,20 +74,25 @@ static bool move_to(void *from, uint64_t size, uint64_t to)
 
 /*
  * UFFD_USER_MODE_ONLY: if a page disappears while it is copied, the copying system call fails
- * instead of waiting for this thread. A drawback: a system call of another thread that writes there
- * at that moment gets EFAULT.
+ * instead of waiting for this thread.
  */
 static int open_uffd(void)
 {
-    struct uffdio_api api = {.api = UFFD_API, .features = FEATURE_WP | FEATURE_WP_SHMEM};
-    int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
+    int fd = -1, error = 0;
 
-    if (fd >= 0 && ioctl(fd, UFFDIO_API, &api) != 0) {
-        int error = errno; /* EINVAL of a kernel before 5.19 */
-        close(fd);
-        errno = error;
-        return -1;
+    for (int i = 0; i < 2 && fd < 0; i++) { /* FEATURE_WP_SHMEM: Linux 5.19, for leftovers */
+        struct uffdio_api api = {.api = UFFD_API,
+                                 .features = FEATURE_WP | (i == 0 ? FEATURE_WP_SHMEM : 0)};
+        fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
+        if (fd < 0)
+            return -1;
+        if (ioctl(fd, UFFDIO_API, &api) != 0) {
+            error = errno; /* EINVAL: a feature is missing */
+            close(fd);
+            fd = -1;
+        }
     }
+    errno = error;
     return fd;
 }
 
@@ -150,16 +138,16 @@ static bool kernel_is_too_old(void)
     int version, patch_level;
 
     return uname(&system) == 0 && sscanf(system.release, "%d.%d", &version, &patch_level) == 2 &&
-           (version < 5 || (version == 5 && patch_level < 19));
+           (version < 5 || (version == 5 && patch_level < 11));
 }
 
 /* `error`: the errno of open_uffd(). */
 static void explain_uffd(int error, char *why, char *remedy, size_t size)
 {
     if (kernel_is_too_old()) {
-        snprintf(why, size, "userfaultfd cannot write-protect shared memory here (%s)",
+        snprintf(why, size, "userfaultfd does not serve unprivileged processes here (%s)",
                  strerror(error));
-        snprintf(remedy, size, "it takes Linux 5.19 or newer");
+        snprintf(remedy, size, "it takes Linux 5.11 or newer");
     } else if (error == EPERM || error == ENOSYS) {
         snprintf(why, size, "userfaultfd is forbidden (%s)", strerror(error));
         snprintf(remedy, size,
@@ -215,23 +203,23 @@ void sp_remap_open(struct sp_remap *a, bool warn)
 {
     char why[TEXT], remedy[TEXT];
 
-    *a = (struct sp_remap){.fd = -1, .uffd = -1};
+    *a = (struct sp_remap){.x = {.fd = -1, .uffd = -1}, .looks = MAX_LOOKS, .opened_ns = ut_clock_ns()};
     if (ut_env_num(UT_ENV_SHM_MAP) == SHM_MAP_NEVER)
         return;
     a->eager = ut_env_num(UT_ENV_SHM_MAP) == SHM_MAP_EAGER;
     a->page_size = (uint64_t)sysconf(_SC_PAGESIZE);
     a->keeps_locks = ut_env_num(UT_ENV_SWAP_PROTECT);
     a->refuse_every = (uint32_t)ut_env_num(UT_ENV_SHM_MAP_REFUSE);
-    a->pause_ms = (uint32_t)ut_env_num(UT_ENV_SHM_EXCHANGE_MS);
-    a->uffd = open_uffd();
-    if (a->uffd < 0) {
+    a->x.pause_ms = (uint32_t)ut_env_num(UT_ENV_SHM_EXCHANGE_MS);
+    a->x.uffd = open_uffd();
+    if (a->x.uffd < 0) {
         explain_uffd(errno, why, remedy, sizeof(why));
         report_refusal(warn, why, remedy);
         return;
     }
-    a->huge = huge_pages_allowed();
-    a->fd = open_memory(a);
-    if (a->fd < 0) {
+    a->x.huge = huge_pages_allowed();
+    a->x.fd = open_memory(a);
+    if (a->x.fd < 0) {
         explain_memory(errno, why, remedy, sizeof(why));
         report_refusal(warn, why, remedy);
         sp_remap_close(a);
@@ -240,11 +228,11 @@ void sp_remap_open(struct sp_remap *a, bool warn)
 
 void sp_remap_close(struct sp_remap *a)
 {
-    if (a->uffd >= 0)
-        close(a->uffd);
-    if (a->fd >= 0)
-        close(a->fd);
-    a->uffd = a->fd = -1;
+    if (a->x.uffd >= 0)
+        close(a->x.uffd);
+    if (a->x.fd >= 0)
+        close(a->x.fd);
+    a->x.uffd = a->x.fd = -1;
 }
 
 bool sp_remap_check_fd(int fd)
@@ -260,8 +248,9 @@ bool sp_remap_check_fd(int fd)
  * Conditions for remapping
  */
 
-/* Memory locked by the program (mlock) must stay locked, unlike the memfd's pages. */
-static bool has_locked_memory(void)
+/* Memory locked by the program (mlock) must stay locked, unlike the memfd's pages. Pins of a time
+ * longer than a system call are counted: io_uring's buffers, memory registered with a device. */
+static bool read_status(bool *locked, bool *pinned)
 {
     char buf[4096];
     int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
@@ -270,10 +259,12 @@ static bool has_locked_memory(void)
     if (fd >= 0)
         close(fd);
     if (n <= 0)
-        return true;
+        return false;
     buf[n] = '\0';
-    const char *line = strstr(buf, "VmLck:");
-    return line && strtoul(line + strlen("VmLck:"), NULL, 10) != 0;
+    const char *lck = strstr(buf, "VmLck:"), *pin = strstr(buf, "VmPin:");
+    *locked = lck && strtoul(lck + strlen("VmLck:"), NULL, 10) != 0;
+    *pinned = !pin || strtoul(pin + strlen("VmPin:"), NULL, 10) != 0;
+    return true;
 }
 
 /*
@@ -307,24 +298,54 @@ static bool has_too_many_mappings(struct sp_remap *a)
     return a->too_many;
 }
 
+static bool may_spend(const struct sp_remap *a, uint64_t us)
+{
+    return a->eager || a->keeps_locks ||
+           a->spent_us + us <= FIRST_US + (ut_clock_ns() - a->opened_ns) / 1000 / SHARE;
+}
+
 bool sp_remap_wants(struct sp_remap *a)
 {
-    if (a->fd < 0)
+    bool locked;
+
+    if (a->x.fd < 0)
         return false;
     if (a->refuse_every && ++a->count % a->refuse_every == 0)
         return false;
-    return !has_too_many_mappings(a) && (a->keeps_locks || !has_locked_memory());
+    return may_spend(a, REGISTRATION_US) && !has_too_many_mappings(a) &&
+           read_status(&locked, &a->has_pins) && (a->keeps_locks || !locked);
 }
 
-static bool is_ours(const struct sp_remap *a, const struct sp_vma *v)
+static bool is_of_memfd(const struct sp_remap *a, const struct sp_vma *v)
 {
-    return v->inode == a->inode && v->shared && v->dev_major == a->dev_major &&
-           v->dev_minor == a->dev_minor && v->offset == v->lo;
+    return v->inode == a->inode && v->dev_major == a->dev_major && v->dev_minor == a->dev_minor;
+}
+
+static bool is_remapped(const struct sp_remap *a, const struct sp_vma *v)
+{
+    return is_of_memfd(a, v) && v->shared && v->offset == v->lo;
+}
+
+/* Of sp_exchange_back_in_use(): private, with pages of the memfd where it was not written to. */
+static bool is_leftover(const struct sp_remap *a, const struct sp_vma *v)
+{
+    return is_of_memfd(a, v) && !v->shared && v->offset == v->lo &&
+           sp_vma_prot(v) == (PROT_READ | PROT_WRITE);
+}
+
+/* Memory with a NUMA policy of its own keeps it. */
+static bool has_policy(const struct sp_vma *v)
+{
+    enum { DEFAULT = 0, OF_ADDRESS = 2 }; /* MPOL_DEFAULT, MPOL_F_ADDR */
+    int mode = DEFAULT;
+
+    return syscall(SYS_get_mempolicy, &mode, NULL, 0, v->lo, OF_ADDRESS) == 0 && mode != DEFAULT;
 }
 
 static bool is_private(const struct sp_vma *v)
 {
-    return v->inode == 0 && !v->shared && v->readable && v->writable && !v->executable;
+    return v->inode == 0 && !v->shared && v->readable && v->writable && !v->executable &&
+           !v->named && !has_policy(v);
 }
 
 /* During an exchange this thread uses stack frames below `frame` and a few frames of its callers.
@@ -334,283 +355,269 @@ static bool has_stack(const struct sp_vma *v, uint64_t frame)
     return v->stack || (v->lo < frame + STACK_ABOVE && v->hi > frame - STACK_BELOW);
 }
 
-/* Calls fn for each part of [lo, hi) whose pages are in the memfd (`ours`), or private (without
- * `ours`); fn returns whether they are in the memfd afterwards. Returns the number of bytes of [lo,
- * hi) in the memfd. */
-static uint64_t for_each(struct sp_remap *a, struct sp_vma_maps *maps, uint64_t lo, uint64_t hi,
-                         bool ours, bool (*fn)(struct sp_remap *a, uint64_t lo, uint64_t hi))
+/* May the existing pages of [lo, hi) be copied? Not if all are missing: that takes no copy. */
+static bool may_copy(struct sp_remap *a, uint64_t lo, uint64_t hi)
 {
-    uint64_t frame = (uintptr_t)__builtin_frame_address(0), num_ours = 0;
+    struct sp_pages pages;
+
+    if (a->eager || a->keeps_locks)
+        return true;
+    uint64_t bytes = sp_pages_open(&pages) ? sp_pages_count(&pages, lo, hi, MAX_COPY) : 0;
+    sp_pages_close(&pages);
+    uint64_t us = bytes / 1024 * KIB_US;
+    if (bytes == 0 || bytes > MAX_COPY || !may_spend(a, us) ||
+        !sp_threads_sleep(lo, hi, &a->looks) ||
+        (a->has_pins && sp_exchange_is_pinned(&a->x, lo, hi)))
+        return false;
+    a->spent_us += us;
+    return true;
+}
+
+/* Would the memfd's pages of [lo, hi) be seen elsewhere? The program may have moved memory that was
+ * given back while it was in use, and registers other memory at its old address. */
+static bool is_seen_elsewhere(const struct sp_remap *a, uint64_t lo, uint64_t hi)
+{
+    struct sp_vma_maps maps;
+    struct sp_vma v;
+    uint64_t at = 0;
+    bool found = false;
+
+    sp_vma_init(&maps);
+    if (!sp_vma_open(&maps))
+        return true;
+    while (!found && sp_vma_find(&maps, at, &v)) {
+        found = is_of_memfd(a, &v) && v.offset != v.lo && v.offset < hi &&
+                v.offset + (v.hi - v.lo) > lo;
+        at = v.hi;
+    }
+    sp_vma_close(&maps);
+    return found;
+}
+
+/*
+ * Remapping
+ */
+
+static uint64_t copy_part(struct sp_remap *a, uint64_t lo, uint64_t hi, bool leftover)
+{
+    uint64_t bytes = 0;
+
+    for (uint64_t next; lo < hi; lo = next) {
+        next = (lo + CHUNK) & ~(SP_HUGE - 1); /* a huge page stays whole */
+        next = next < hi ? next : hi;
+        bytes += sp_exchange_copy(&a->x, lo, next, leftover) ? next - lo : 0;
+    }
+    return bytes;
+}
+
+/* Walks in blocks, of which only the first and the last page are looked at if these exist. */
+static uint64_t find_empty_end(struct sp_pages *pages, uint64_t lo, uint64_t hi, bool *empty)
+{
+    uint64_t end = (lo & ~(SP_HUGE - 1)) + SP_HUGE;
+    struct sp_page_run run = {lo, hi, true};
+
+    end = end < hi ? end : hi;
+    *empty = false;
+    if (sp_pages_exists(pages, lo) && sp_pages_exists(pages, end - pages->page_size))
+        return end;
+    if (!sp_pages_next(pages, lo, end, &run))
+        return end;
+    *empty = !run.exist;
+    return run.hi;
+}
+
+static uint64_t empty_part(struct sp_remap *a, uint64_t lo, uint64_t hi)
+{
+    const uint64_t least = hi - lo < MIN_EMPTY ? hi - lo : MIN_EMPTY;
+    struct sp_pages pages;
+    uint64_t bytes = 0, begin = lo;
+
+    if (!sp_pages_open(&pages)) {
+        sp_pages_close(&pages);
+        return 0;
+    }
+    for (int parts = 0; lo < hi && parts < MAX_PARTS;) {
+        bool empty;
+        uint64_t end = find_empty_end(&pages, lo, hi, &empty);
+        uint64_t to = empty ? end : lo;
+        if (empty && end < hi && end - begin < CHUNK) {
+            lo = end;
+            continue;
+        }
+        if (to - begin >= least && to > begin && sp_exchange_empty(&a->x, begin, to)) {
+            bytes += to - begin;
+            parts += !empty || end == hi; /* a long one is exchanged in several steps */
+        }
+        lo = begin = end;
+    }
+    sp_pages_close(&pages);
+    return bytes;
+}
+
+uint64_t sp_remap_range(struct sp_remap *a, struct sp_vma_maps *maps, uint64_t lo, uint64_t hi)
+{
+    const uint64_t mask = a->page_size - 1, frame = (uintptr_t)__builtin_frame_address(0);
+    uint64_t bytes = 0;
     struct sp_vma v;
     sigset_t all, old;
 
-    if (!sp_vma_open(maps))
-        return ours ? hi - lo : 0;
+    lo = (lo + mask) & ~mask;
+    hi &= ~mask;
+    if (lo >= hi || hi - lo > MAX_RANGE || hi > FILE_SIZE || !sp_vma_open(maps) ||
+        (a->has_leftovers && is_seen_elsewhere(a, lo, hi)))
+        return 0;
+    a->spent_us += REGISTRATION_US;
+    bool copy = may_copy(a, lo, hi);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old); /* a handler's write there would hang */
     while (lo < hi && sp_vma_find(maps, lo, &v) && v.lo < hi) {
         uint64_t from = v.lo > lo ? v.lo : lo, to = v.hi < hi ? v.hi : hi;
-        bool is = is_ours(a, &v), wanted = ours ? is : is_private(&v) && !has_stack(&v, frame);
-        for (uint64_t next; wanted && from < to; from = next) {
-            next = (from + CHUNK) & ~(SP_HUGE - 1); /* a huge page stays whole */
-            next = next < to ? next : to;
-            num_ours += fn(a, from, next) ? next - from : 0;
+        bool leftover = is_leftover(a, &v);
+        if ((is_private(&v) || leftover) && !has_stack(&v, frame)) {
+            if (copy)
+                bytes += copy_part(a, from, to, leftover);
+            else if (!leftover)
+                bytes += empty_part(a, from, to);
         }
-        if (!wanted && is) /* could not be given back */
-            num_ours += to - from;
         lo = v.hi;
     }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return num_ours;
+    return bytes;
 }
 
-void sp_remap_find_run(const struct sp_remap *a, uint64_t *lo, uint64_t *hi)
+void sp_remap_for_each(const struct sp_remap *a, uint64_t lo, uint64_t hi,
+                       void (*fn)(void *arg, uint64_t lo, uint64_t hi), void *arg)
 {
-    uint64_t at = *lo, end = *hi, best_lo = *lo, best_hi = *lo;
+    uint64_t at = lo, begin = lo, end = lo; /* [begin, end): adjacent mappings so far */
     struct sp_vma_maps maps;
     struct sp_vma v;
 
     sp_vma_init(&maps);
     bool open = sp_vma_open(&maps);
-    while (open && at < end && sp_vma_find(&maps, at, &v) && v.lo < end) {
-        uint64_t from = v.lo > at ? v.lo : at, to = v.hi < end ? v.hi : end;
-        if (is_ours(a, &v)) {
-            if (from == best_hi && best_hi > best_lo)
-                best_hi = to;
-            else if (to - from > best_hi - best_lo)
-                best_lo = from, best_hi = to;
+    while (open && at < hi && sp_vma_find(&maps, at, &v) && v.lo < hi) {
+        uint64_t from = v.lo > at ? v.lo : at;
+        if (is_remapped(a, &v)) {
+            if (from != end && end > begin)
+                fn(arg, begin, end);
+            begin = from == end ? begin : from;
+            end = v.hi < hi ? v.hi : hi;
         }
         at = v.hi;
     }
     sp_vma_close(&maps);
-    *lo = best_lo;
-    *hi = best_hi;
+    if (end > begin)
+        fn(arg, begin, end);
 }
 
 /*
- * The exchange
+ * Giving back
  */
 
-/* Makes threads wait that write to a page; with `missing` also threads that access a missing page
- * (in a mapping of a file, writers to such a page wait in any case). `missing` may be added to a
- * range that is already write-protected. */
-static bool hold_writers(const struct sp_remap *a, uint64_t lo, uint64_t hi, bool missing)
+/* A ring of io_uring may have the pages registered: its buffers would no longer be the program's. */
+static bool has_io_uring(void)
 {
-    struct uffdio_register r = {.range = {lo, hi - lo},
-                                .mode = UFFDIO_REGISTER_MODE_WP |
-                                        (missing ? UFFDIO_REGISTER_MODE_MISSING : 0)};
-    struct uffdio_writeprotect w = {.range = r.range, .mode = UFFDIO_WRITEPROTECT_MODE_WP};
+    DIR *dir = opendir("/proc/self/fd");
+    const struct dirent *e;
+    bool found = !dir;
 
-    if (ioctl(a->uffd, UFFDIO_REGISTER, &r) != 0)
+    while (dir && !found && (e = readdir(dir))) {
+        char target[64];
+        ssize_t n = readlinkat(dirfd(dir), e->d_name, target, sizeof(target) - 1);
+        target[n > 0 ? n : 0] = '\0';
+        found = strcmp(target, "anon_inode:[io_uring]") == 0;
+    }
+    if (dir)
+        closedir(dir);
+    return found;
+}
+
+static bool must_stay(struct sp_remap *a)
+{
+    bool locked, pinned = true;
+
+    if ((read_status(&locked, &pinned) && !pinned) || !has_io_uring())
         return false;
-    if (ioctl(a->uffd, UFFDIO_WRITEPROTECT, &w) == 0)
-        return true;
-    ioctl(a->uffd, UFFDIO_UNREGISTER, &r.range);
-    return false;
-}
-
-/* From here on pages may disappear, but not appear, and threads that write to existing ones wait.
- * Huge pages are copied first. */
-static bool hold_and_copy_huge(const struct sp_remap *a, uint64_t lo, uint64_t hi,
-                               struct sp_frames *huge)
-{
-    struct uffdio_range range = {lo, hi - lo};
-    struct uffdio_register r = {.range = range,
-                                .mode = UFFDIO_REGISTER_MODE_WP | UFFDIO_REGISTER_MODE_MISSING};
-
-    if (!huge->bits)
-        return hold_writers(a, lo, hi, true);
-    if (!hold_writers(a, lo, hi, false))
-        return false;
-    sp_huge_copy_early(huge);
-    if (ioctl(a->uffd, UFFDIO_REGISTER, &r) == 0) {
-        sp_huge_keep(huge); /* later all pages are write-protected, and cannot be distinguished */
-        if (hold_writers(a, lo, hi, true))
-            return true;
-    }
-    ioctl(a->uffd, UFFDIO_UNREGISTER, &range);
-    return false;
-}
-
-/* The new mapping is in place, or the old one is kept. */
-static void let_writers_go(const struct sp_remap *a, uint64_t lo, uint64_t hi, bool exchanged)
-{
-    struct uffdio_range range = {lo, hi - lo};
-
-    ioctl(a->uffd, exchanged ? UFFDIO_WAKE : UFFDIO_UNREGISTER, &range);
-}
-
-/*
- * Allocates huge pages of the memfd for the parts of [lo, hi) that will be written completely, by
- * touching them in a mapping with MADV_HUGEPAGE.
- */
-static void make_huge(const struct sp_remap *a, uint64_t lo, uint64_t hi)
-{
-    lo = (lo + SP_HUGE - 1) & ~(SP_HUGE - 1);
-    hi &= ~(SP_HUGE - 1);
-    if (!a->huge || lo >= hi)
-        return;
-    void *p = map_at(0, hi - lo, MAP_SHARED | MAP_NORESERVE, a->fd, lo);
-    if (p == MAP_FAILED)
-        return;
-    if (madvise(p, hi - lo, MADV_HUGEPAGE) == 0)
-        madvise(p, hi - lo, MADV_POPULATE_WRITE);
-    munmap(p, hi - lo);
-}
-
-static bool write_all(const struct sp_remap *a, uint64_t from, uint64_t to,
-                      const struct sp_frames *huge)
-{
-    make_huge(a, from, to);
-    while (from < to) {
-        uint64_t next = (from & ~(SP_HUGE - 1)) + SP_HUGE;
-        if (next - from == SP_HUGE && next <= to && sp_huge_at(huge, from) &&
-            sp_huge_copy(huge, from)) {
-            from = next;
-            continue;
-        }
-        uint64_t end = huge->bits && next < to ? next : to;
-        long n = syscall(SYS_pwrite64, a->fd, from, end - from, from);
-        if (n <= 0)
-            return false;
-        from += (uint64_t)n;
-    }
+    if (!a->ring_logged)
+        ut_info(LOG, "memory of the program is pinned and io_uring is in use: deregistered memory "
+                     "stays mapped by its peers, and a child of fork() does not have it");
+    a->ring_logged = true;
     return true;
 }
 
-/* Copies the existing pages, in memory or swapped out, to the memfd. */
-static bool copy_out(const struct sp_remap *a, uint64_t lo, uint64_t hi,
-                     const struct sp_frames *huge)
+/* The part of v that has [lo, hi) of the memfd. */
+static struct sp_mapped_part part_of(const struct sp_vma *v, uint64_t lo, uint64_t hi)
 {
-    uint64_t entries[PAGEMAP];
-    int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-    uint64_t begin = lo; /* of existing pages */
-    bool ok = fd >= 0;
+    uint64_t end = v->offset + (v->hi - v->lo);
+    uint64_t from = lo > v->offset ? lo : v->offset, to = hi < end ? hi : end;
 
-    for (uint64_t at = lo; ok && at < hi;) {
-        uint64_t n = (hi - at) / a->page_size;
-        if (sp_huge_is_copied(huge, at)) {
-            at += SP_HUGE;
-            continue;
-        }
-        size_t bytes = (n < PAGEMAP ? n : PAGEMAP) * sizeof(entries[0]);
-        ssize_t got = pread(fd, entries, bytes, (off_t)(at / a->page_size * sizeof(entries[0])));
-        ok = got > 0;
-        for (ssize_t i = 0; ok && i < got / (ssize_t)sizeof(entries[0]); i++) {
-            if (entries[i] >> 62 == 0) {
-                ok = write_all(a, begin, at, huge);
-                begin = at + a->page_size;
-            }
-            at += a->page_size;
-        }
+    return (struct sp_mapped_part){.lo = v->lo + (from - v->offset),
+                                   .hi = v->lo + (to - v->offset),
+                                   .offset = from,
+                                   .prot = sp_vma_prot(v)};
+}
+
+/* Returns how many bytes could not be given back. */
+static uint64_t give_back_part(struct sp_remap *a, struct sp_mapped_part p, bool in_use)
+{
+    uint64_t bytes = 0, end = p.hi;
+
+    for (; p.lo < end; p.offset += p.hi - p.lo, p.lo = p.hi) {
+        p.hi = (p.lo + CHUNK) & ~(SP_HUGE - 1);
+        p.hi = p.hi < end ? p.hi : end;
+        bool used = in_use && (p.prot & PROT_WRITE);
+        bool back = used ? sp_exchange_back_in_use(&a->x, &p) : sp_exchange_back(&a->x, &p);
+        a->has_leftovers |= used && back;
+        bytes += back ? 0 : p.hi - p.lo;
     }
-    if (fd >= 0)
-        close(fd);
-    return ok && write_all(a, begin, hi, huge);
+    return bytes;
 }
 
-static void punch(const struct sp_remap *a, uint64_t lo, uint64_t hi)
+/* Wherever the program has moved it. */
+static uint64_t give_back_moved(struct sp_remap *a, uint64_t lo, uint64_t hi, bool in_use)
 {
-    fallocate(a->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)lo, (off_t)(hi - lo));
-}
+    struct sp_vma_maps maps;
+    struct sp_vma v;
+    uint64_t at = 0, kept = 0;
 
-/* For tests: what writes to the old pages now is lost. */
-static void wait_for_tests(const struct sp_remap *a)
-{
-    struct timespec t = {a->pause_ms / 1000, a->pause_ms % 1000 * 1000000L};
-
-    if (a->pause_ms)
-        syscall(SYS_nanosleep, &t, NULL);
-}
-
-static bool map_new_pages(const struct sp_remap *a, uint64_t lo, uint64_t hi)
-{
-    wait_for_tests(a);
-    return map_at(lo, hi - lo, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, a->fd, lo) != MAP_FAILED;
-}
-
-static bool remap(struct sp_remap *a, uint64_t lo, uint64_t hi)
-{
-    struct sp_frames huge = sp_huge_find(lo, hi);
-    bool exchanged = false;
-
-    punch(a, lo, hi); /* a late put of a peer may have left data there */
-    sp_huge_make(&huge, a->fd, a->huge);
-    if (hold_and_copy_huge(a, lo, hi, &huge)) {
-        exchanged = copy_out(a, lo, hi, &huge) && map_new_pages(a, lo, hi);
-        let_writers_go(a, lo, hi, exchanged);
+    sp_vma_init(&maps);
+    bool open = sp_vma_open(&maps);
+    while (open && sp_vma_find(&maps, at, &v)) {
+        if (is_of_memfd(a, &v) && v.shared && v.offset != v.lo && v.offset < hi &&
+            v.offset + (v.hi - v.lo) > lo)
+            kept += give_back_part(a, part_of(&v, lo, hi), in_use);
+        at = v.hi;
     }
-    sp_huge_close(&huge);
-    if (!exchanged) {
-        punch(a, lo, hi);
-        return false;
-    }
-    madvise((void *)(uintptr_t)lo, hi - lo, MADV_DONTFORK);
-    sp_huge_map(&huge);
-    return true;
-}
-
-uint64_t sp_remap_range(struct sp_remap *a, struct sp_vma_maps *maps, uint64_t lo, uint64_t hi)
-{
-    uint64_t mask = a->page_size - 1;
-
-    lo = (lo + mask) & ~mask;
-    hi &= ~mask;
-    if (lo >= hi || hi - lo > MAX_RANGE || hi > FILE_SIZE)
-        return 0;
-    return for_each(a, maps, lo, hi, false, remap);
-}
-
-static bool read_all(const struct sp_remap *a, uint64_t from, uint64_t to, uint8_t *copy)
-{
-    madvise(copy, to - from, MADV_POPULATE_WRITE); /* faster than a fault for each page */
-    while (from < to) {
-        long n = syscall(SYS_pread64, a->fd, copy, to - from, from);
-        if (n <= 0)
-            return false;
-        from += (uint64_t)n;
-        copy += n;
-    }
-    return true;
-}
-
-/* Copies the memfd's pages to private memory that is otherwise untouched. */
-static bool copy_back(const struct sp_remap *a, uint64_t lo, uint64_t hi, uint8_t *copy)
-{
-    for (uint64_t at = lo; at < hi;) {
-        off_t data = lseek(a->fd, (off_t)at, SEEK_DATA);
-        if (data < 0 || (uint64_t)data >= hi)
-            return data >= 0 || errno == ENXIO;
-        off_t hole = lseek(a->fd, data, SEEK_HOLE);
-        at = hole < 0 || (uint64_t)hole > hi ? hi : (uint64_t)hole;
-        if (!read_all(a, (uint64_t)data, at, copy + ((uint64_t)data - lo)))
-            return false;
-    }
-    return true;
-}
-
-static bool give_back(struct sp_remap *a, uint64_t lo, uint64_t hi)
-{
-    uint8_t *copy = sp_huge_find(lo, hi).bits
-                        ? sp_huge_private(hi - lo, lo)
-                        : map_at(0, hi - lo, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-    if (!copy || copy == MAP_FAILED)
-        return true;
-    if (!hold_writers(a, lo, hi, false)) {
-        munmap(copy, hi - lo);
-        return true;
-    }
-    bool exchanged = copy_back(a, lo, hi, copy) && move_to(copy, hi - lo, lo);
-    let_writers_go(a, lo, hi, exchanged);
-    if (exchanged)
-        punch(a, lo, hi);
-    else
-        munmap(copy, hi - lo);
-    return !exchanged;
+    sp_vma_close(&maps);
+    if (kept == 0)
+        sp_exchange_punch(&a->x, lo, hi); /* what the program has unmapped */
+    return kept;
 }
 
 uint64_t sp_remap_give_back(struct sp_remap *a, struct sp_vma_maps *maps, uint64_t lo, uint64_t hi)
 {
-    return a->fd < 0 ? 0 : for_each(a, maps, lo, hi, true, give_back);
+    const uint64_t first = lo, size = hi - lo;
+    uint64_t kept = 0, found = 0;
+    unsigned int looks = 0;
+    struct sp_vma v;
+    sigset_t all, old;
+
+    if (a->x.fd < 0)
+        return 0;
+    if (!sp_vma_open(maps) || must_stay(a))
+        return size;
+    bool in_use = !sp_threads_sleep(lo, hi, &looks);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old); /* a handler's write there would be lost */
+    while (lo < hi && sp_vma_find(maps, lo, &v) && v.lo < hi) {
+        if (is_remapped(a, &v)) {
+            struct sp_mapped_part p = part_of(&v, lo, hi);
+            found += p.hi - p.lo;
+            kept += give_back_part(a, p, in_use);
+        }
+        lo = v.hi;
+    }
+    if (kept == 0 && found + 2 * a->page_size < size) /* the first and the last page may be shared */
+        kept = give_back_moved(a, first, hi, in_use);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return kept;
 }

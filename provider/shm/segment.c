@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared memory: a sealed memfd of fixed size, freed with the last process that has it open. */
+/* Shared memory: a sealed memfd, freed with the last process that has it open. */
 #include "segment.h"
 
 #include <errno.h>
@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,28 +16,69 @@
 
 enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
 
-static struct sp_segment *map(int fd)
+/* The rings of the segment come first, so a segment of fewer rings begins later. The addresses of the
+ * others are reserved, and not accessible. */
+static uint64_t bytes_of(uint32_t num_rings)
 {
-    void *p = mmap(NULL, sizeof(struct sp_segment), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    return sizeof(struct sp_seg_table) + num_rings * sizeof(struct sp_ring);
+}
+
+static struct sp_segment *map(int fd, uint32_t num_rings)
+{
+    const size_t skip = (SP_MAX_EPS - num_rings) * sizeof(struct sp_ring);
+    uint8_t *p = mmap(NULL, sizeof(struct sp_segment), PROT_NONE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
     if (p == MAP_FAILED)
         return NULL;
+    if (mmap(p + skip, bytes_of(num_rings), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
+             0) == MAP_FAILED) {
+        munmap(p, sizeof(struct sp_segment));
+        return NULL;
+    }
     madvise(p, sizeof(struct sp_segment), MADV_DONTDUMP);
-    return p;
+    return (struct sp_segment *)p;
+}
+
+/* As many as the limit of the size of files allows (ulimit -f): a larger file would cost the program
+ * a SIGXFSZ. 0: not even one. */
+static uint32_t rings_within_limit(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+        limit.rlim_cur >= sizeof(struct sp_segment))
+        return SP_MAX_EPS;
+    if (limit.rlim_cur < bytes_of(1))
+        return 0;
+    return (uint32_t)((limit.rlim_cur - sizeof(struct sp_seg_table)) / sizeof(struct sp_ring));
+}
+
+static int make_file(struct sp_prov *prov)
+{
+    int fd = memfd_create("utofu-shm", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    if (fd < 0)
+        return -errno;
+    if (ftruncate(fd, (off_t)bytes_of(prov->num_rings)) != 0 ||
+        fcntl(fd, F_ADD_SEALS, SEALS) != 0 || !(prov->seg = map(fd, prov->num_rings))) {
+        int rc = -errno;
+        close(fd);
+        return rc;
+    }
+    return fd;
 }
 
 int sp_segment_create(struct sp_prov *prov)
 {
-    int fd = memfd_create("utofu-shm", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    prov->num_rings = rings_within_limit();
+    int fd = prov->num_rings > 0 ? make_file(prov) : -EFBIG;
 
-    if (fd < 0 || ftruncate(fd, sizeof(struct sp_segment)) != 0 ||
-        fcntl(fd, F_ADD_SEALS, SEALS) != 0 || !(prov->seg = map(fd))) {
-        int rc = -errno;
-        ut_error(SP_LOG, "cannot make a shared memory segment of %zu bytes (sparse): %s",
-                 sizeof(struct sp_segment), strerror(-rc));
-        if (fd >= 0)
-            close(fd);
-        return rc;
+    if (fd < 0) {
+        ut_error(SP_LOG, "cannot make a shared memory segment of %llu bytes (sparse): %s%s",
+                 (unsigned long long)bytes_of(prov->num_rings ? prov->num_rings : 1), strerror(-fd),
+                 fd == -EFBIG ? "; the size of files is limited: ulimit -f unlimited" : "");
+        return fd;
     }
     prov->seg_fd = fd;
     if (getrandom(&prov->seg->table.header.probe, 8, 0) != 8)
@@ -50,24 +92,33 @@ void sp_segment_destroy(struct sp_prov *prov)
     close(prov->seg_fd);
 }
 
-int sp_segment_map(int fd, uint64_t probe, struct sp_segment **out)
+/* 0: the file has another size than a segment. */
+static uint32_t rings_of(const struct stat *st)
+{
+    uint64_t size = (uint64_t)st->st_size - sizeof(struct sp_seg_table);
+    uint64_t num = size / sizeof(struct sp_ring);
+
+    return num <= SP_MAX_EPS && num * sizeof(struct sp_ring) == size ? (uint32_t)num : 0;
+}
+
+int sp_segment_map(int fd, uint64_t probe, struct sp_segment **out, uint32_t *num_rings)
 {
     struct stat st;
     struct sp_segment *seg = NULL;
     int seals = fcntl(fd, F_GET_SEALS), rc = 0;
 
     /* sealed against shrinking: otherwise the peer could cause SIGBUS in this process */
-    if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || fstat(fd, &st) != 0 ||
-        st.st_size != sizeof(struct sp_segment)) {
+    if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || fstat(fd, &st) != 0 || rings_of(&st) == 0) {
         ut_error(SP_LOG, "a peer's segment is not what this version of the library makes");
         rc = -EPROTO;
-    } else if (!(seg = map(fd))) {
+    } else if (!(seg = map(fd, rings_of(&st)))) {
         rc = -errno;
     } else if (seg->table.header.probe != probe) {
         sp_segment_unmap(seg);
         rc = -ESRCH;
     } else {
         mprotect(&seg->table, sizeof(seg->table), PROT_READ);
+        *num_rings = rings_of(&st);
         *out = seg;
     }
     close(fd);

@@ -118,7 +118,7 @@ struct carried {
 
 static int send_dgram(struct sp_prov *prov, int fd, const struct sp_dgram *d, bool with_fds)
 {
-    const int fds[NUM_FDS] = {[SEGMENT] = prov->seg_fd, [MAPPED] = prov->remap.fd};
+    const int fds[NUM_FDS] = {[SEGMENT] = prov->seg_fd, [MAPPED] = prov->remap.x.fd};
     size_t fds_size = (fds[MAPPED] >= 0 ? NUM_FDS : 1) * sizeof(int);
     struct iovec iov = {.iov_base = (void *)d, .iov_len = sizeof(*d)};
     union {
@@ -189,7 +189,7 @@ static struct sp_dgram make_dgram(struct sp_peer *peer, enum sp_dgram_type type)
                              .probe_addr = (uintptr_t)&prov->seg->table.header.probe,
                              .probe = prov->seg->table.header.probe,
                              .seg_fd = prov->seg_fd,
-                             .mapped_fd = prov->remap.fd};
+                             .mapped_fd = prov->remap.x.fd};
 }
 
 static int send_hello(struct sp_peer *peer)
@@ -540,7 +540,7 @@ static int open_named(const struct sp_peer *peer, const struct sp_dgram *d, stru
 /* Maps the peer's segment, and keeps the memfd of its remapped memory if both sides allow it. */
 static int map_theirs(struct sp_peer *peer, const struct sp_dgram *d, struct carried *carried)
 {
-    int rc = sp_segment_map(carried->fds[SEGMENT], d->probe, &peer->seg);
+    int rc = sp_segment_map(carried->fds[SEGMENT], d->probe, &peer->seg, &peer->num_rings);
 
     carried->fds[SEGMENT] = -1;
     if (rc != 0)

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 /* From <linux/fs.h>, which may be older than the kernel. */
@@ -30,7 +31,13 @@ enum {
     NAME = 256,
 };
 
-static const char stack_name[] = "[stack]";
+static const char stack_name[] = "[stack]", anonymous_name[] = "[anon";
+
+int sp_vma_prot(const struct sp_vma *vma)
+{
+    return (vma->readable ? PROT_READ : 0) | (vma->writable ? PROT_WRITE : 0) |
+           (vma->executable ? PROT_EXEC : 0);
+}
 
 void sp_vma_init(struct sp_vma_maps *m)
 {
@@ -82,7 +89,9 @@ static int ask(int fd, uint64_t addr, struct sp_vma *vma)
                            .writable = q.vma_flags & QUERY_WRITABLE,
                            .executable = q.vma_flags & QUERY_EXECUTABLE,
                            .shared = q.vma_flags & QUERY_SHARED,
-                           .stack = strcmp(name, stack_name) == 0};
+                           .stack = strcmp(name, stack_name) == 0,
+                           .named =
+                               strncmp(name, anonymous_name, strlen(anonymous_name)) == 0};
     return 1;
 }
 
@@ -107,6 +116,7 @@ static void parse_rest(char *at, struct sp_vma *vma)
     vma->dev_minor = (uint32_t)strtoul(at + 1, &at, 16);
     vma->inode = strtoull(at, &at, 10);
     vma->stack = strstr(at, stack_name) != NULL;
+    vma->named = strstr(at, anonymous_name) != NULL;
 }
 
 /* The next line, without its newline; NULL: the end. */

@@ -11,8 +11,13 @@ struct sp_vma {
     uint64_t lo, hi;
     uint64_t offset, inode; /* of a file; inode 0: none */
     uint32_t dev_major, dev_minor;
-    bool readable, writable, executable, shared, stack; /* stack: that of the first thread */
+    bool readable, writable, executable, shared;
+    bool stack; /* of the first thread */
+    bool named; /* prctl(PR_SET_VMA) */
 };
+
+/* Its protection, as mmap() and mprotect() take it. */
+int sp_vma_prot(const struct sp_vma *vma);
 
 /* State of the queries. On the stack, as finding mappings must not allocate. */
 struct sp_vma_maps {

@@ -21,7 +21,6 @@
 #include "sock.h"
 #include "state.h"
 #include "stream.h"
-#include "uses.h"
 #include "util/log.h"
 
 /* 0 if operations may be posted, even before the peer's CONFIRM arrives. */
@@ -218,44 +217,6 @@ static int move_part(struct sp_conn *conn, uint8_t *lcl, uint64_t rmt, const str
                  : prov_cma_read(conn->peer->pid, lcl, rmt, p->size);
 }
 
-/* The memory is not mapped: asks the peer to make it mappable if that pays. */
-static void note_use(struct sp_conn *conn, uint32_t rkey, uint64_t at, uint64_t size)
-{
-    uint64_t lo, hi, pos;
-    struct sp_slot *slot;
-
-    if (!sp_uses_note(conn, rkey, at, size, &lo, &hi) || !sp_conn_is_there(conn) ||
-        !(slot = sp_ring_claim(conn->ring, conn->peer->claimer_there, &pos)))
-        return; /* it is asked again when it pays again */
-    slot->conn = conn->rmt_name;
-    slot->kind = SP_KIND_PAYS;
-    slot->extra = rkey;
-    slot->read.addr = lo;
-    slot->read.length = (uint32_t)(hi - lo);
-    publish(conn, slot, pos, true); /* the owner may wait by reading its memory, or compute */
-}
-
-/* Copies of the kernel pin pages: none may be under way while this process or the peer exchanges
- * its pages. */
-static bool begin_attach(struct sp_conn *conn)
-{
-    struct sp_seg_header *own = &conn->ep->prov->seg->table.header;
-    const struct sp_seg_header *peer = &conn->peer->seg->table.header;
-
-    __atomic_add_fetch(&own->attaching, 1, __ATOMIC_SEQ_CST);
-    if (__builtin_expect(!__atomic_load_n(&own->exchanging, __ATOMIC_SEQ_CST) &&
-                             !__atomic_load_n(&peer->exchanging, __ATOMIC_SEQ_CST),
-                         1))
-        return true;
-    __atomic_sub_fetch(&own->attaching, 1, __ATOMIC_SEQ_CST);
-    return false;
-}
-
-static void end_attach(struct sp_conn *conn)
-{
-    __atomic_sub_fetch(&conn->ep->prov->seg->table.header.attaching, 1, __ATOMIC_SEQ_CST);
-}
-
 /* In pieces, in the order of addresses: copies mapped memory, and uses cross-memory attach for the
  * rest. */
 static int move(struct sp_conn *conn, const struct prov_xfer *x, bool write)
@@ -268,18 +229,9 @@ static int move(struct sp_conn *conn, const struct prov_xfer *x, bool write)
     }
     for (uint32_t done = 0; done < x->length;) {
         struct sp_piece p = sp_map_piece(conn, x->rkey, x->rmt + done, x->length - done);
-        bool attaches = !p.at && has_cma(conn);
-        if (attaches && !begin_attach(conn))
-            return -EAGAIN;
         int rc = move_part(conn, (uint8_t *)x->lcl + done, x->rmt + done, &p, write);
         if (__builtin_expect(rc != 0, 0))
-            rc = copy_failed(conn, x, write, rc);
-        if (attaches)
-            end_attach(conn);
-        if (rc != 0)
-            return rc;
-        if (!p.at)
-            note_use(conn, x->rkey, x->rmt + done, p.size);
+            return copy_failed(conn, x, write, rc);
         done += (uint32_t)p.size;
     }
     return 0;
@@ -299,13 +251,13 @@ static bool reaches(struct sp_conn *conn, const struct prov_xfer *x)
 }
 
 /* A few bytes are seen at once if a CPU stores them, but not if this machine's kernel copies them
- * (common/wide.h). Until their memory is mapped the peer's CPU stores them. Memory that is
- * not there is left to the kernel, which says so. */
+ * (common/wide.h). So the peer's CPU stores them to memory of its own that is not mapped. Memory that
+ * is not there is left to the kernel, which says so. */
 static bool needs_stores_of_peer(struct sp_conn *conn, const struct prov_xfer *x)
 {
     return prov_store_width() > prov_kernel_width() && prov_is_cut(x->rmt, x->length) &&
            !conn->peer->is_self && has_cma(conn) && !is_mapped(conn, x) &&
-           sp_uses_may_map(conn, x->rkey, x->rmt, x->length) &&
+           sp_mr_stores_few(conn->peer->seg->table.mrs, x->rkey) &&
            prov_cma_readable(conn->peer->pid, x->rmt, x->length) == 0;
 }
 
@@ -316,10 +268,8 @@ static __attribute__((noinline)) int write_any(struct sp_conn *conn, const struc
 
     if (rc != 0)
         return rc;
-    if (!reaches(conn, x) || needs_stores_of_peer(conn, x)) {
-        note_use(conn, x->rkey, x->rmt, x->length);
+    if (!reaches(conn, x) || needs_stores_of_peer(conn, x))
         return sp_stream_write(conn, x);
-    }
     if (conn->stream != NULL && (rc = sp_stream_reserve(conn)) != 0)
         return rc;
     rc = check_notice(conn, x);
@@ -337,10 +287,8 @@ static __attribute__((noinline)) int read_any(struct sp_conn *conn, const struct
 
     if (rc != 0)
         return rc;
-    if (!reaches(conn, x)) {
-        note_use(conn, x->rkey, x->rmt, x->length);
+    if (!reaches(conn, x))
         return sp_stream_read(conn, x);
-    }
     if (conn->stream != NULL && (rc = sp_stream_reserve(conn)) != 0)
         return rc;
     rc = move(conn, x, false);
@@ -453,7 +401,5 @@ void *sp_direct(struct prov_conn *base, uint64_t rmt, uint32_t length, uint32_t 
     if (conn->peer->is_self)
         return (void *)(uintptr_t)rmt;
     struct sp_piece p = sp_map_piece(conn, rkey, rmt, length);
-    if (!p.at)
-        note_use(conn, rkey, rmt, length);
     return p.size == length ? p.at : NULL;
 }

@@ -78,11 +78,7 @@ static void unlock_pages(struct ut_region *gone)
 static int register_everywhere(const struct ut_process *process, struct ut_region *r)
 {
     uintptr_t from = (uintptr_t)r->addr, to = from + r->size;
-    unsigned int access = r->access, num_open = 0;
 
-    for (int i = 0; i < PROV_COUNT; i++)
-        num_open += process->prov[i] != NULL;
-    access |= num_open > 1 ? PROV_ACCESS_PINNED : 0;
     if ((r->access & PROV_ACCESS_ATOMIC) && process->armw_mode == UT_ARMW_NIC) {
         /* devices execute atomics on whole words, and 4 bytes may be half of one */
         from &= ~7ull;
@@ -92,7 +88,8 @@ static int register_everywhere(const struct ut_process *process, struct ut_regio
         struct prov *prov = process->prov[i];
         if (!prov || r->devices.of[i] == UT_NO_DEVICE)
             continue;
-        int rc = prov->ops->reg(prov, r->devices.of[i], (void *)from, to - from, access, &r->mr[i]);
+        int rc = prov->ops->reg(prov, r->devices.of[i], (void *)from, to - from, r->access,
+                                 &r->mr[i]);
         if (rc == 0)
             continue;
         while (--i >= 0) {

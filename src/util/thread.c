@@ -63,7 +63,7 @@ static void replace(pid_t old, pid_t new)
     pthread_mutex_unlock(&ours.lock);
 }
 
-static bool is_ours(pid_t id)
+bool ut_thread_is_ours(pid_t id)
 {
     bool found = false;
 
@@ -127,7 +127,7 @@ static void adopt(pid_t id, void *arg)
         if (before->ids[i] == id)
             return;
     }
-    if (before->num > 0 && before->num < UT_THREAD_LIST_MAX && !is_ours(id) &&
+    if (before->num > 0 && before->num < UT_THREAD_LIST_MAX && !ut_thread_is_ours(id) &&
         blocks_all_signals(id))
         replace(0, id);
 }
@@ -194,7 +194,7 @@ static void count(pid_t id, void *arg)
     struct census *census = arg;
 
     census->main_is_there |= id == getpid();
-    census->program += id != getpid() && !is_ours(id);
+    census->program += id != getpid() && !ut_thread_is_ours(id);
 }
 
 /* Has main() left its thread? The kernel keeps that thread until the process ends. */

@@ -33,7 +33,9 @@ size_t pages_mapped(const void *at, size_t size)
     CHECK(f != NULL);
     while (fgets(line, sizeof(line), f)) {
         unsigned long a, b;
-        if (sscanf(line, "%lx-%lx", &a, &b) != 2 || !strstr(line, "memfd:utofu-mapped"))
+        char access[5] = "";
+        if (sscanf(line, "%lx-%lx %4s", &a, &b, access) != 3 ||
+            !strstr(line, "memfd:utofu-mapped") || access[3] != 's')
             continue;
         a = a > lo ? a : lo;
         b = b < hi ? b : hi;

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * /proc/self/task/TID/syscall gives the system call in which a thread sleeps, its arguments and its
+ * stack pointer; or "running". A thread that waits for a file descriptor or until a time may go on
+ * at any moment, and is only harmless if it never touches memory of the program: a helper thread,
+ * all of whose functions are those of known libraries. So the code addresses on its stack tell
+ * whose it is. An address that a finished call has left there can make a helper thread look like the
+ * program's, but no thread of the program look like a helper: its own functions are on its stack.
+ */
+#include "asleep.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "util/thread.h"
+
+#ifndef SYS_futex_waitv
+#    define SYS_futex_waitv 449
+#endif
+
+enum {
+    MAX_SEGMENTS = 1024, /* of code; a process with more has no helper threads */
+    STACK_WORDS = 2048,  /* of a stack that are looked at, from the stack pointer */
+    LOOK_AGAIN_US = 100,
+};
+
+/* Whose code a segment is. */
+enum owner {
+    OWNER_PROGRAM,
+    OWNER_HELPER, /* a library whose threads never touch memory of the program by themselves */
+    OWNER_ANY,    /* a library that everybody calls */
+};
+
+struct segment {
+    uint64_t lo, hi;
+    enum owner owner;
+};
+
+struct code {
+    unsigned int num;
+    struct segment segments[MAX_SEGMENTS];
+};
+
+static const char *const helpers[] = {"libpmix", "libopen-pal", "libopen-rte", "libmpi",
+                                      "libucs",  "libuct",      "libucp",      "libfabric",
+                                      "libprrte"};
+static const char *const anybody[] = {"libc.so", "libc-", "libpthread", "ld-linux", "ld64",
+                                      "libevent", "linux-vdso"};
+
+static bool begins_with_one_of(const char *name, const char *const list[], size_t num)
+{
+    for (size_t i = 0; i < num; i++)
+        if (strncmp(name, list[i], strlen(list[i])) == 0)
+            return true;
+    return false;
+}
+
+/* The program itself has an empty name. */
+static enum owner owner_of(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+
+    if (begins_with_one_of(name, helpers, sizeof(helpers) / sizeof(helpers[0])))
+        return OWNER_HELPER;
+    return begins_with_one_of(name, anybody, sizeof(anybody) / sizeof(anybody[0])) ? OWNER_ANY
+                                                                                  : OWNER_PROGRAM;
+}
+
+static int note_code(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    struct code *code = arg;
+
+    (void)size;
+    for (unsigned int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+        if (p->p_type != PT_LOAD || !(p->p_flags & PF_X))
+            continue;
+        if (code->num == MAX_SEGMENTS)
+            return 1;
+        uint64_t lo = info->dlpi_addr + p->p_vaddr;
+        code->segments[code->num++] =
+            (struct segment){lo, lo + p->p_memsz, owner_of(info->dlpi_name)};
+    }
+    return 0;
+}
+
+/* NULL: no memory, or too many segments. */
+static struct code *read_code(void)
+{
+    struct code *code = malloc(sizeof(*code));
+
+    if (!code)
+        return NULL;
+    code->num = 0;
+    if (dl_iterate_phdr(note_code, code) == 0)
+        return code;
+    free(code);
+    return NULL;
+}
+
+static bool find_owner(const struct code *code, uint64_t address, enum owner *owner)
+{
+    for (unsigned int i = 0; i < code->num; i++) {
+        if (address - code->segments[i].lo < code->segments[i].hi - code->segments[i].lo) {
+            *owner = code->segments[i].owner;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Reads the thread's stack as a file: it may end before the last word that is asked for. */
+static bool is_helper(const struct code *code, uint64_t stack)
+{
+    uint64_t words[STACK_WORDS];
+    int fd = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : pread(fd, words, sizeof(words), (off_t)(stack & ~UINT64_C(7)));
+    bool helper = false, program = false;
+
+    if (fd >= 0)
+        close(fd);
+    for (ssize_t i = 0; i < n / (ssize_t)sizeof(words[0]); i++) {
+        enum owner owner;
+        if (!find_owner(code, words[i], &owner))
+            continue;
+        helper |= owner == OWNER_HELPER;
+        program |= owner == OWNER_PROGRAM;
+    }
+    return helper && !program;
+}
+
+enum look {
+    LOOK_SLEEPS,
+    LOOK_RUNS,
+    LOOK_MAY_GO_ON, /* asleep, but it is not known for how long */
+};
+
+/* A wait for a lock or condition: futex(address, operation, value, NULL, ...). */
+static bool waits_for_a_thread(long call, const unsigned long long args[4])
+{
+    return (call == SYS_futex && args[3] == 0) || (call == SYS_futex_waitv && args[3] == 0);
+}
+
+static enum look look_at(const char *tid, struct code **code, uint64_t lo, uint64_t hi)
+{
+    char path[64], line[256];
+    unsigned long long args[6], stack;
+    long call;
+
+    snprintf(path, sizeof(path), "/proc/self/task/%s/syscall", tid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, line, sizeof(line) - 1);
+    if (fd >= 0)
+        close(fd);
+    if (n <= 0) /* the thread has ended; or the kernel does not tell */
+        return errno == ENOENT || errno == ESRCH ? LOOK_SLEEPS : LOOK_MAY_GO_ON;
+    line[n] = '\0';
+    if (sscanf(line, "%ld %llx %llx %llx %llx %llx %llx %llx", &call, &args[0], &args[1], &args[2],
+               &args[3], &args[4], &args[5], &stack) != 8)
+        return LOOK_RUNS; /* or waits for a page */
+    if (stack - lo < hi - lo)
+        return LOOK_MAY_GO_ON;
+    if (waits_for_a_thread(call, args))
+        return LOOK_SLEEPS;
+    if (!*code)
+        *code = read_code();
+    return *code && is_helper(*code, stack) ? LOOK_SLEEPS : LOOK_MAY_GO_ON;
+}
+
+/* struct linux_dirent64 of the kernel */
+struct entry {
+    uint64_t inode;
+    int64_t offset;
+    uint16_t size;
+    uint8_t type;
+    char name[];
+};
+
+static enum look look_at_all(uint64_t lo, uint64_t hi)
+{
+    _Alignas(struct entry) char buffer[4096];
+    int fd = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    enum look found = fd < 0 ? LOOK_MAY_GO_ON : LOOK_SLEEPS;
+    struct code *code = NULL;
+    long n;
+
+    while (found == LOOK_SLEEPS &&
+           (n = syscall(SYS_getdents64, fd, buffer, sizeof(buffer))) > 0) {
+        for (long at = 0; at < n && found == LOOK_SLEEPS;) {
+            const struct entry *e = (const struct entry *)(buffer + at);
+            pid_t tid = (pid_t)atoi(e->name); /* 0: "." and ".." */
+            if (tid > 0 && tid != gettid() && !ut_thread_is_ours(tid))
+                found = look_at(e->name, &code, lo, hi);
+            at += e->size;
+        }
+    }
+    if (fd >= 0)
+        close(fd);
+    free(code);
+    return found;
+}
+
+bool sp_threads_sleep(uint64_t lo, uint64_t hi, unsigned int *looks)
+{
+    const struct timespec pause = {.tv_nsec = LOOK_AGAIN_US * 1000};
+    enum look found = look_at_all(lo, hi);
+
+    for (int again = 0; found == LOOK_RUNS && *looks > 0 && again < 10; again++) {
+        --*looks;
+        nanosleep(&pause, NULL);
+        found = look_at_all(lo, hi);
+    }
+    return found == LOOK_SLEEPS;
+}

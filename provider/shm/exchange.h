@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Replaces pages of this process by pages of the memfd, and back, at the same addresses and with the
+ * same content. Between the first and the last step only the stack and system calls are used: the
+ * range may contain the heap or any other data of the library.
+ */
+#ifndef SP_EXCHANGE_H
+#define SP_EXCHANGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct sp_exchange {
+    int fd;           /* the memfd: an address is its own offset there */
+    int uffd;         /* userfaultfd, for faults of user code only */
+    bool huge;        /* madvise(MADV_HUGEPAGE) gives the memfd huge pages on this system */
+    uint32_t pause_ms; /* for tests: UTOFU_TEST=exchange_ms */
+};
+
+/* Part of a mapping of the memfd in this process. The program may have moved it: then `lo` is not
+ * `offset`. */
+struct sp_mapped_part {
+    uint64_t lo, hi, offset;
+    int prot; /* of the program */
+};
+
+/*
+ * Replaces private memory. Threads that write to it with their own instructions wait meanwhile;
+ * system calls that write to it fail with EFAULT: so the caller knows that there are none.
+ * `leftover`: it is that of sp_exchange_back_in_use(). False: nothing has changed.
+ */
+bool sp_exchange_copy(const struct sp_exchange *x, uint64_t lo, uint64_t hi, bool leftover);
+
+/* The same if no page of it exists: takes microseconds, whatever its size is. */
+bool sp_exchange_empty(const struct sp_exchange *x, uint64_t lo, uint64_t hi);
+
+/* Is any page of [lo, hi) pinned, by io_uring, a device, or a system call under way? True also where
+ * the kernel (before Linux 6.8) cannot tell. No thread may use the memory meanwhile. */
+bool sp_exchange_is_pinned(const struct sp_exchange *x, uint64_t lo, uint64_t hi);
+
+/*
+ * Replaces part of the memfd by private memory like that of before: anonymous. The program must not
+ * write to it meanwhile; what another process writes there is kept. False: nothing has changed.
+ */
+bool sp_exchange_back(const struct sp_exchange *x, const struct sp_mapped_part *part);
+
+/*
+ * The same while threads of the program read and write the memory, by system calls, too: none of
+ * them waits or fails. The new pages are private, but their mapping still shows the memfd's name.
+ */
+bool sp_exchange_back_in_use(const struct sp_exchange *x, const struct sp_mapped_part *part);
+
+/* Frees the memfd's pages. */
+void sp_exchange_punch(const struct sp_exchange *x, uint64_t lo, uint64_t hi);
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The page table of this process, as /proc/self/pagemap shows it: which pages exist. Uses the stack
+ * and system calls only. */
+#ifndef SP_PAGES_H
+#define SP_PAGES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { SP_PAGES_READ = 512 }; /* entries that are read at once */
+
+struct sp_pages {
+    int fd;
+    uint64_t page_size;
+    uint64_t first, num; /* the entries in the buffer: page numbers */
+    uint64_t entries[SP_PAGES_READ];
+};
+
+/* Consecutive pages that all exist, in memory or swapped out, or none of which does. */
+struct sp_page_run {
+    uint64_t lo, hi;
+    bool exist;
+};
+
+/* False: the kernel does not show it. Close it in any case. */
+bool sp_pages_open(struct sp_pages *pages);
+void sp_pages_close(struct sp_pages *pages);
+/* Forgets what was read: pages may have come or gone. */
+void sp_pages_forget(struct sp_pages *pages);
+
+/* The run that begins at `at` and ends at `hi` or before, both multiples of the page size. A long
+ * run may be reported as two. False: an error. */
+bool sp_pages_next(struct sp_pages *pages, uint64_t at, uint64_t hi, struct sp_page_run *run);
+
+/* Bytes of existing pages in [lo, hi); stops to count above `limit`. */
+uint64_t sp_pages_count(struct sp_pages *pages, uint64_t lo, uint64_t hi, uint64_t limit);
+
+/* Does the page exist? */
+bool sp_pages_exists(struct sp_pages *pages, uint64_t at);
+
+#endif
