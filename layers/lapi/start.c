@@ -60,8 +60,6 @@ static bool meet_tasks(void)
 /* With the lock. */
 static bool join_job(void)
 {
-    /* regs.c tells by a region's file whether its memory is the same as before */
-    setenv("UTOFU_SHM_MAP", "eager", 0);
     lc_job_find(&la.job, "lapi", "task");
     la.leaving = la.dispatching = false;
     la.error_chk = 1;

@@ -5,8 +5,9 @@
  * to, and excluding, its own last word, which is so written after the rest of its line. A few bytes
  * are cut as described in wide.h, if each copy by the kernel becomes visible at once.
  *
- * For a piece of 256 bytes the kernel takes longer than for its bytes. So of a transfer of more than
- * PROV_CUT_LINES bytes only the last line is cut: it comes after all others, and its last word last.
+ * For a piece of 256 bytes the kernel takes longer than for its bytes. So of a transfer of more
+ * than PROV_CUT_LINES bytes only the last line is cut: it comes after all others, and its last word
+ * last.
  */
 #ifndef PROV_CUTS_H
 #define PROV_CUTS_H

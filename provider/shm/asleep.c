@@ -4,8 +4,9 @@
  * stack pointer; or "running". A thread that waits for a file descriptor or until a time may go on
  * at any moment, and is only harmless if it never touches memory of the program: a helper thread,
  * all of whose functions are those of known libraries. So the code addresses on its stack tell
- * whose it is. An address that a finished call has left there can make a helper thread look like the
- * program's, but no thread of the program look like a helper: its own functions are on its stack.
+ * whose it is. An address that a finished call has left there can make a helper thread look like
+ * the program's, but no thread of the program look like a helper: its own functions are on its
+ * stack.
  */
 #include "asleep.h"
 
@@ -48,11 +49,11 @@ struct code {
     struct segment segments[MAX_SEGMENTS];
 };
 
-static const char *const helpers[] = {"libpmix", "libopen-pal", "libopen-rte", "libmpi",
-                                      "libucs",  "libuct",      "libucp",      "libfabric",
-                                      "libprrte"};
-static const char *const anybody[] = {"libc.so", "libc-", "libpthread", "ld-linux", "ld64",
-                                      "libevent", "linux-vdso"};
+static const char *const helpers[] = {"libpmix",  "libopen-pal", "libopen-rte", "libmpi",
+                                      "libucs",   "libuct",      "libucp",      "libfabric",
+                                      "libprrte", "libacpbl"};
+static const char *const anybody[] = {"libc.so", "libc-",    "libpthread", "ld-linux",
+                                      "ld64",    "libevent", "libtofucom", "linux-vdso"};
 
 static bool begins_with_one_of(const char *name, const char *const list[], size_t num)
 {
@@ -70,7 +71,7 @@ static enum owner owner_of(const char *path)
     if (begins_with_one_of(name, helpers, sizeof(helpers) / sizeof(helpers[0])))
         return OWNER_HELPER;
     return begins_with_one_of(name, anybody, sizeof(anybody) / sizeof(anybody[0])) ? OWNER_ANY
-                                                                                  : OWNER_PROGRAM;
+                                                                                   : OWNER_PROGRAM;
 }
 
 static int note_code(struct dl_phdr_info *info, size_t size, void *arg)
@@ -191,8 +192,7 @@ static enum look look_at_all(uint64_t lo, uint64_t hi)
     struct code *code = NULL;
     long n;
 
-    while (found == LOOK_SLEEPS &&
-           (n = syscall(SYS_getdents64, fd, buffer, sizeof(buffer))) > 0) {
+    while (found == LOOK_SLEEPS && (n = syscall(SYS_getdents64, fd, buffer, sizeof(buffer))) > 0) {
         for (long at = 0; at < n && found == LOOK_SLEEPS;) {
             const struct entry *e = (const struct entry *)(buffer + at);
             pid_t tid = (pid_t)atoi(e->name); /* 0: "." and ".." */

@@ -33,7 +33,7 @@ struct move {
     uint64_t dst, src, len, mode;
     int64_t moved;
 };
-#define MOVE            _IOWR(UFFDIO, 0x05, struct move)
+#define MOVE             _IOWR(UFFDIO, 0x05, struct move)
 #define MOVE_ALLOW_HOLES (1ull << 1)
 
 enum {
@@ -74,7 +74,7 @@ void sp_exchange_punch(const struct sp_exchange *x, uint64_t lo, uint64_t hi)
  */
 
 /* Makes threads wait that access a missing page, and with `writers` those that write to any. */
-static bool hold(const struct sp_exchange *x, uint64_t lo, uint64_t hi, bool writers)
+static bool hold_threads(const struct sp_exchange *x, uint64_t lo, uint64_t hi, bool writers)
 {
     struct uffdio_register r = {.range = {lo, hi - lo},
                                 .mode = UFFDIO_REGISTER_MODE_MISSING |
@@ -200,7 +200,7 @@ bool sp_exchange_copy(const struct sp_exchange *x, uint64_t lo, uint64_t hi, boo
     if (!leftover)
         sp_exchange_punch(x, lo, hi); /* a late put of a peer may have left data there */
     sp_huge_make(&huge, window, lo, x->huge);
-    if (hold(x, lo, hi, true)) {
+    if (hold_threads(x, lo, hi, true)) {
         exchanged = copy_out(lo, hi, window) && map_memfd(x, lo, hi);
         let_go(x, lo, hi, exchanged);
     }
@@ -227,7 +227,7 @@ static bool is_empty(uint64_t lo, uint64_t hi)
 bool sp_exchange_empty(const struct sp_exchange *x, uint64_t lo, uint64_t hi)
 {
     sp_exchange_punch(x, lo, hi);
-    if (!hold(x, lo, hi, false))
+    if (!hold_threads(x, lo, hi, false))
         return false;
     bool exchanged = is_empty(lo, hi) && map_memfd(x, lo, hi);
     let_go(x, lo, hi, exchanged);
@@ -266,8 +266,8 @@ bool sp_exchange_is_pinned(const struct sp_exchange *x, uint64_t lo, uint64_t hi
     if (!elsewhere)
         return true;
     const uint64_t there = (uintptr_t)elsewhere;
-    if (hold(x, there, there + size, false)) {
-        if (hold(x, lo, hi, false)) {
+    if (hold_threads(x, there, there + size, false)) {
+        if (hold_threads(x, lo, hi, false)) {
             uint64_t moved = move_pages(x, lo, there, size);
             uint64_t back = move_pages(x, there, lo, moved);
             let_go(x, lo, hi, false);
@@ -328,7 +328,7 @@ static void merge_page(uint8_t *to, const uint8_t *window)
             to[i] = window[i];
 }
 
-static bool merge(const struct sp_exchange *x, uint64_t lo, uint64_t hi, uint8_t *to)
+static bool merge_pages(const struct sp_exchange *x, uint64_t lo, uint64_t hi, uint8_t *to)
 {
     uint8_t *window = map_at(0, hi - lo, PROT_READ, MAP_SHARED | MAP_NORESERVE, x->fd, lo);
 
@@ -344,9 +344,10 @@ bool sp_exchange_back(const struct sp_exchange *x, const struct sp_mapped_part *
 {
     const uint64_t size = p->hi - p->lo;
     const int usual = PROT_READ | PROT_WRITE;
-    uint8_t *copy = sp_huge_find(p->lo, p->hi).bits
-                        ? sp_huge_private(size, p->lo)
-                        : map_at(0, size, usual, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    uint8_t *copy =
+        sp_huge_find(p->lo, p->hi).bits
+            ? sp_huge_private(size, p->lo)
+            : map_at(0, size, usual, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
     if (!copy || copy == MAP_FAILED)
         return false;
@@ -356,7 +357,7 @@ bool sp_exchange_back(const struct sp_exchange *x, const struct sp_mapped_part *
         return false;
     }
     if (p->prot == usual)
-        for_each_data(x, p->offset, p->offset + size, merge, (uint8_t *)(uintptr_t)p->lo);
+        for_each_data(x, p->offset, p->offset + size, merge_pages, (uint8_t *)(uintptr_t)p->lo);
     sp_exchange_punch(x, p->offset, p->offset + size);
     return true;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Replaces pages of this process by pages of the memfd, and back, at the same addresses and with the
- * same content. Between the first and the last step only the stack and system calls are used: the
- * range may contain the heap or any other data of the library.
+ * Replaces pages of this process by pages of the memfd, and back, at the same addresses and with
+ * the same content. Between the first and the last step only the stack and system calls are used:
+ * the range may contain the heap or any other data of the library.
  */
 #ifndef SP_EXCHANGE_H
 #define SP_EXCHANGE_H
@@ -11,9 +11,9 @@
 #include <stdint.h>
 
 struct sp_exchange {
-    int fd;           /* the memfd: an address is its own offset there */
-    int uffd;         /* userfaultfd, for faults of user code only */
-    bool huge;        /* madvise(MADV_HUGEPAGE) gives the memfd huge pages on this system */
+    int fd;            /* the memfd: an address is its own offset there */
+    int uffd;          /* userfaultfd, for faults of user code only */
+    bool huge;         /* madvise(MADV_HUGEPAGE) gives the memfd huge pages on this system */
     uint32_t pause_ms; /* for tests: UTOFU_TEST=exchange_ms */
 };
 
@@ -34,8 +34,8 @@ bool sp_exchange_copy(const struct sp_exchange *x, uint64_t lo, uint64_t hi, boo
 /* The same if no page of it exists: takes microseconds, whatever its size is. */
 bool sp_exchange_empty(const struct sp_exchange *x, uint64_t lo, uint64_t hi);
 
-/* Is any page of [lo, hi) pinned, by io_uring, a device, or a system call under way? True also where
- * the kernel (before Linux 6.8) cannot tell. No thread may use the memory meanwhile. */
+/* Is any page of [lo, hi) pinned, by io_uring, a device, or a system call under way? True also
+ * where the kernel (before Linux 6.8) cannot tell. No thread may use the memory meanwhile. */
 bool sp_exchange_is_pinned(const struct sp_exchange *x, uint64_t lo, uint64_t hi);
 
 /*

@@ -59,8 +59,7 @@ struct sp_frames sp_huge_find(uint64_t lo, uint64_t hi)
 {
     uint64_t first = (lo + SP_HUGE - 1) & ~(SP_HUGE - 1);
 
-    return (struct sp_frames){.first = first,
-                              .bits = scan_frames(first, hi & ~(SP_HUGE - 1))};
+    return (struct sp_frames){.first = first, .bits = scan_frames(first, hi & ~(SP_HUGE - 1))};
 }
 
 uint8_t *sp_huge_reserve(uint64_t size, uint64_t at, int prot)

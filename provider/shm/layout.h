@@ -54,8 +54,8 @@ struct sp_mr_entry {
 };
 
 struct sp_seg_header {
-    uint64_t probe;      /* tests cross-memory attach: see the handshake */
-    uint64_t closings;   /* number of endpoints closed so far */
+    uint64_t probe;    /* tests cross-memory attach: see the handshake */
+    uint64_t closings; /* number of endpoints closed so far */
 };
 
 /* The part that peers map read-only. */

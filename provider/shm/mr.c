@@ -3,8 +3,8 @@
  * Memory regions: a table in the segment that peers read. Deregistering does not wait for a peer
  * that has read the table and is about to copy: a program must not deregister memory in use.
  *
- * The whole pages of memory that peers may read and write are remapped (remap.c) where that is safe.
- * They are given back when no region uses them any more.
+ * The whole pages of memory that peers may read and write are remapped (remap.c) where that is
+ * safe. They are given back when no region uses them any more.
  */
 #include "mr.h"
 

@@ -26,13 +26,13 @@ void sp_pages_forget(struct sp_pages *p)
 }
 
 /* Bits 62 and 63 of an entry: swapped out, present. */
-static bool exists(uint64_t entry)
+static bool entry_exists(uint64_t entry)
 {
     return entry >> 62 != 0;
 }
 
 /* Reads the entries from this page number on, before `end`. */
-static bool fill(struct sp_pages *p, uint64_t page, uint64_t end)
+static bool fill_buffer(struct sp_pages *p, uint64_t page, uint64_t end)
 {
     uint64_t num = end - page < SP_PAGES_READ ? end - page : SP_PAGES_READ;
     ssize_t got = pread(p->fd, p->entries, num * sizeof(p->entries[0]),
@@ -47,13 +47,13 @@ bool sp_pages_next(struct sp_pages *p, uint64_t at, uint64_t hi, struct sp_page_
 {
     uint64_t page = at / p->page_size, end = hi / p->page_size;
 
-    if (page - p->first >= p->num && !fill(p, page, end))
+    if (page - p->first >= p->num && !fill_buffer(p, page, end))
         return false;
     const uint64_t *entries = p->entries + (page - p->first);
     uint64_t n = 1, left = p->first + p->num - page;
     left = left < end - page ? left : end - page;
-    run->exist = exists(entries[0]);
-    while (n < left && exists(entries[n]) == run->exist)
+    run->exist = entry_exists(entries[0]);
+    while (n < left && entry_exists(entries[n]) == run->exist)
         n++;
     run->lo = at;
     run->hi = at + n * p->page_size;
@@ -76,5 +76,5 @@ bool sp_pages_exists(struct sp_pages *p, uint64_t at)
 
     return pread(p->fd, &entry, sizeof(entry), (off_t)(at / p->page_size * sizeof(entry))) !=
                (ssize_t)sizeof(entry) ||
-           exists(entry);
+           entry_exists(entry);
 }

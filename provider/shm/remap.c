@@ -203,7 +203,8 @@ void sp_remap_open(struct sp_remap *a, bool warn)
 {
     char why[TEXT], remedy[TEXT];
 
-    *a = (struct sp_remap){.x = {.fd = -1, .uffd = -1}, .looks = MAX_LOOKS, .opened_ns = ut_clock_ns()};
+    *a = (struct sp_remap){
+        .x = {.fd = -1, .uffd = -1}, .looks = MAX_LOOKS, .opened_ns = ut_clock_ns()};
     if (ut_env_num(UT_ENV_SHM_MAP) == SHM_MAP_NEVER)
         return;
     a->eager = ut_env_num(UT_ENV_SHM_MAP) == SHM_MAP_EAGER;
@@ -513,7 +514,8 @@ void sp_remap_for_each(const struct sp_remap *a, uint64_t lo, uint64_t hi,
  * Giving back
  */
 
-/* A ring of io_uring may have the pages registered: its buffers would no longer be the program's. */
+/* A ring of io_uring may have the pages registered: its buffers would no longer be the program's.
+ */
 static bool has_io_uring(void)
 {
     DIR *dir = opendir("/proc/self/fd");
@@ -616,7 +618,8 @@ uint64_t sp_remap_give_back(struct sp_remap *a, struct sp_vma_maps *maps, uint64
         }
         lo = v.hi;
     }
-    if (kept == 0 && found + 2 * a->page_size < size) /* the first and the last page may be shared */
+    if (kept == 0 &&
+        found + 2 * a->page_size < size) /* the first and the last page may be shared */
         kept = give_back_moved(a, first, hi, in_use);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     return kept;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which memory of this process becomes pages of a memfd when it is registered, so that peers can map
- * it, and private memory again when it is deregistered. The memfd is as large as the address space
- * and sparse: an address is its own offset. So no part of it has to be allocated, and a peer's
- * mapping of it stays valid.
+ * Which memory of this process becomes pages of a memfd when it is registered, so that peers can
+ * map it, and private memory again when it is deregistered. The memfd is as large as the address
+ * space and sparse: an address is its own offset. So no part of it has to be allocated, and a
+ * peer's mapping of it stays valid.
  */
 #ifndef SP_REMAP_H
 #define SP_REMAP_H
@@ -54,8 +54,8 @@ bool sp_remap_wants(struct sp_remap *remap);
  * order.
  */
 uint64_t sp_remap_range(struct sp_remap *remap, struct sp_vma_maps *maps, uint64_t lo, uint64_t hi);
-/* Gives [lo, hi) back, also what the program has moved elsewhere. Protections stay. Returns how many
- * bytes of it are still remapped. */
+/* Gives [lo, hi) back, also what the program has moved elsewhere. Protections stay. Returns how
+ * many bytes of it are still remapped. */
 uint64_t sp_remap_give_back(struct sp_remap *remap, struct sp_vma_maps *maps, uint64_t lo,
                             uint64_t hi);
 

@@ -16,8 +16,8 @@
 
 enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
 
-/* The rings of the segment come first, so a segment of fewer rings begins later. The addresses of the
- * others are reserved, and not accessible. */
+/* The rings of the segment come first, so a segment of fewer rings begins later. The addresses of
+ * the others are reserved, and not accessible. */
 static uint64_t bytes_of(uint32_t num_rings)
 {
     return sizeof(struct sp_seg_table) + num_rings * sizeof(struct sp_ring);
@@ -40,8 +40,8 @@ static struct sp_segment *map(int fd, uint32_t num_rings)
     return (struct sp_segment *)p;
 }
 
-/* As many as the limit of the size of files allows (ulimit -f): a larger file would cost the program
- * a SIGXFSZ. 0: not even one. */
+/* As many as the limit of the size of files allows (ulimit -f): a larger file would cost the
+ * program a SIGXFSZ. 0: not even one. */
 static uint32_t rings_within_limit(void)
 {
     struct rlimit limit;

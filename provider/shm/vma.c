@@ -90,8 +90,7 @@ static int ask(int fd, uint64_t addr, struct sp_vma *vma)
                            .executable = q.vma_flags & QUERY_EXECUTABLE,
                            .shared = q.vma_flags & QUERY_SHARED,
                            .stack = strcmp(name, stack_name) == 0,
-                           .named =
-                               strncmp(name, anonymous_name, strlen(anonymous_name)) == 0};
+                           .named = strncmp(name, anonymous_name, strlen(anonymous_name)) == 0};
     return 1;
 }
 

@@ -88,8 +88,8 @@ static int register_everywhere(const struct ut_process *process, struct ut_regio
         struct prov *prov = process->prov[i];
         if (!prov || r->devices.of[i] == UT_NO_DEVICE)
             continue;
-        int rc = prov->ops->reg(prov, r->devices.of[i], (void *)from, to - from, r->access,
-                                 &r->mr[i]);
+        int rc =
+            prov->ops->reg(prov, r->devices.of[i], (void *)from, to - from, r->access, &r->mr[i]);
         if (rc == 0)
             continue;
         while (--i >= 0) {

@@ -80,8 +80,10 @@ X(SHM_CMA, "UTOFU_SHM_CMA", BOOL, 1, 0, 1, NULL,
   "1 also lets other processes of the user attach where kernel.yama.ptrace_scope is 1 "
   "(PR_SET_PTRACER_ANY)")
 X(SHM_MAP, "UTOFU_SHM_MAP", ENUM, 1, 0, 2, "0|1|eager",
-  "when the shm provider turns registered memory into memory that peers map: when their use of it "
-  "pays (1), at once (eager), or never (0); else copies are made by the kernel")
+  "which registered memory becomes memory that the processes of a host map: what no thread of the "
+  "program can be using at registration (1), all of it (eager: a system call of another thread "
+  "that "
+  "writes there meanwhile may fail with EFAULT), or none (0); else the kernel copies")
 OPTION(SHM_MAP_LIMIT, SHM_MAP, "limit", "UTOFU_SHM_MAP_LIMIT", UINT, 1048576, 256, 67108864, NULL,
        "MiB of addresses that a process uses at most for mapped memory of its peers, in windows of "
        "256 "
