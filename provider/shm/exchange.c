@@ -2,7 +2,8 @@
 /*
  * To the memfd: holds other threads back with userfaultfd, copies, replaces the mapping with one
  * call, which is atomic for other threads, and wakes them: they repeat their access to the new
- * pages.
+ * pages. Where the kernel can, the old pages are moved elsewhere before they are copied, which
+ * fails for pinned ones; else they are write-protected.
  *
  * Back, if the program uses the memory: a private mapping of the memfd's pages replaces the shared
  * one. Its content is the same, and the kernel copies each page at the first write to it, however
@@ -187,23 +188,101 @@ static bool copy_out(uint64_t lo, uint64_t hi, uint8_t *window)
     return ok;
 }
 
+/* Returns how many bytes from the beginning were moved; holes count. */
+static uint64_t move_pages(const struct sp_exchange *x, uint64_t from, uint64_t to, uint64_t size)
+{
+    uint64_t done = 0;
+
+    for (int tries = 0; done < size && tries < MOVE_TRIES; tries++) {
+        struct move m = {
+            .dst = to + done, .src = from + done, .len = size - done, .mode = MOVE_ALLOW_HOLES};
+        if (ioctl(x->uffd, MOVE, &m) == 0)
+            return size;
+        if (errno != EAGAIN && errno != EBUSY)
+            break;
+        done += m.moved > 0 ? (uint64_t)m.moved : 0;
+    }
+    return done;
+}
+
+/* Pages that a child has shared since a fork() could not be moved: writes to each. */
+static void unshare_pages(uint64_t lo, uint64_t hi)
+{
+    struct sp_page_run run;
+    struct sp_pages pages;
+    bool ok = sp_pages_open(&pages);
+
+    for (uint64_t at = lo; ok && at < hi; at = run.hi) {
+        ok = sp_pages_next(&pages, at, hi, &run);
+        if (ok && run.exist)
+            madvise((void *)(uintptr_t)at, run.hi - at, MADV_POPULATE_WRITE);
+    }
+    sp_pages_close(&pages);
+}
+
+/* Moves the pages of [lo, hi) to `there`, and calls exchange_moved(), or moves them back. */
+static bool move_and_exchange(const struct sp_exchange *x, uint64_t lo, uint64_t hi, uint64_t there,
+                              uint8_t *window)
+{
+    const uint64_t size = hi - lo;
+    uint64_t moved = move_pages(x, lo, there, size), back;
+    bool exchanged = false;
+
+    if (moved == size) {
+        let_go(x, there, there + size, false); /* to read it: where nothing was moved it is zero */
+        exchanged = copy_out(there, there + size, window) && map_memfd(x, lo, hi);
+        if (exchanged || !hold_threads(x, there, there + size, false))
+            return exchanged;
+    }
+    back = move_pages(x, there, lo, moved);
+    if (back < moved) { /* never seen; the pages must not be lost */
+        let_go(x, lo, hi, false);
+        copy_pages((uint8_t *)(uintptr_t)(lo + back), there + back, moved - back);
+    }
+    return false;
+}
+
+static bool exchange_by_move(const struct sp_exchange *x, uint64_t lo, uint64_t hi, uint8_t *window)
+{
+    const uint64_t size = hi - lo;
+    uint8_t *elsewhere = sp_huge_reserve(size, lo, PROT_READ | PROT_WRITE);
+    bool exchanged = false;
+
+    if (!elsewhere)
+        return false;
+    const uint64_t there = (uintptr_t)elsewhere;
+    unshare_pages(lo, hi);
+    if (hold_threads(x, there, there + size, false) && hold_threads(x, lo, hi, false)) {
+        exchanged = move_and_exchange(x, lo, hi, there, window);
+        let_go(x, lo, hi, exchanged);
+    }
+    munmap(elsewhere, size);
+    return exchanged;
+}
+
+static bool exchange_by_copy(const struct sp_exchange *x, uint64_t lo, uint64_t hi, uint8_t *window)
+{
+    if (!hold_threads(x, lo, hi, true))
+        return false;
+    bool exchanged = copy_out(lo, hi, window) && map_memfd(x, lo, hi);
+    let_go(x, lo, hi, exchanged);
+    return exchanged;
+}
+
 /* Pages of a leftover that nobody has written to are still those of the memfd, and keep their
- * content. */
+ * content. They cannot be moved. */
 bool sp_exchange_copy(const struct sp_exchange *x, uint64_t lo, uint64_t hi, bool leftover)
 {
     struct sp_frames huge = sp_huge_find(lo, hi);
     uint8_t *window = open_window(x, lo, hi);
-    bool exchanged = false;
 
     if (!window)
         return false;
     if (!leftover)
         sp_exchange_punch(x, lo, hi); /* a late put of a peer may have left data there */
     sp_huge_make(&huge, window, lo, x->huge);
-    if (hold_threads(x, lo, hi, true)) {
-        exchanged = copy_out(lo, hi, window) && map_memfd(x, lo, hi);
-        let_go(x, lo, hi, exchanged);
-    }
+    bool exchanged = x->moves && !leftover ? exchange_by_move(x, lo, hi, window)
+                                           : exchange_by_copy(x, lo, hi, window);
     munmap(window, hi - lo);
     if (exchanged)
         sp_huge_map(&huge);
@@ -232,55 +311,6 @@ bool sp_exchange_empty(const struct sp_exchange *x, uint64_t lo, uint64_t hi)
     bool exchanged = is_empty(lo, hi) && map_memfd(x, lo, hi);
     let_go(x, lo, hi, exchanged);
     return exchanged;
-}
-
-/*
- * Pinned pages: UFFDIO_MOVE leaves them where they are (move_present_pte() in mm/userfaultfd.c of
- * Linux). Moves the pages to other addresses and back.
- */
-
-/* Returns how many bytes from the beginning were moved; holes count. */
-static uint64_t move_pages(const struct sp_exchange *x, uint64_t from, uint64_t to, uint64_t size)
-{
-    uint64_t done = 0;
-
-    for (int tries = 0; done < size && tries < MOVE_TRIES; tries++) {
-        struct move m = {
-            .dst = to + done, .src = from + done, .len = size - done, .mode = MOVE_ALLOW_HOLES};
-        if (ioctl(x->uffd, MOVE, &m) == 0)
-            return size;
-        if (errno != EAGAIN && errno != EBUSY)
-            break;
-        done += m.moved > 0 ? (uint64_t)m.moved : 0;
-    }
-    return done;
-}
-
-/* Pages that a child shared after fork() count as pinned until they are written to again. */
-bool sp_exchange_is_pinned(const struct sp_exchange *x, uint64_t lo, uint64_t hi)
-{
-    const uint64_t size = hi - lo;
-    uint8_t *elsewhere = sp_huge_reserve(size, lo, PROT_READ | PROT_WRITE);
-    bool pinned = true;
-
-    if (!elsewhere)
-        return true;
-    const uint64_t there = (uintptr_t)elsewhere;
-    if (hold_threads(x, there, there + size, false)) {
-        if (hold_threads(x, lo, hi, false)) {
-            uint64_t moved = move_pages(x, lo, there, size);
-            uint64_t back = move_pages(x, there, lo, moved);
-            let_go(x, lo, hi, false);
-            let_go(x, there, there + size, false);
-            if (back < moved) /* never seen; the pages must not be lost */
-                copy_pages((uint8_t *)(uintptr_t)(lo + back), there + back, moved - back);
-            pinned = moved < size;
-        } else {
-            let_go(x, there, there + size, false);
-        }
-    }
-    munmap(elsewhere, size);
-    return pinned;
 }
 
 /*

@@ -12,7 +12,9 @@
 
 struct sp_exchange {
     int fd;            /* the memfd: an address is its own offset there */
-    int uffd;          /* userfaultfd, for faults of user code only */
+    int uffd;          /* userfaultfd */
+    bool moves;        /* it moves pages, but no pinned ones: UFFDIO_MOVE, Linux 6.8 */
+    bool holds_kernel; /* it serves faults of the kernel, too: for privileged processes */
     bool huge;         /* madvise(MADV_HUGEPAGE) gives the memfd huge pages on this system */
     uint32_t pause_ms; /* for tests: UTOFU_TEST=exchange_ms */
 };
@@ -25,18 +27,15 @@ struct sp_mapped_part {
 };
 
 /*
- * Replaces private memory. Threads that write to it with their own instructions wait meanwhile;
- * system calls that write to it fail with EFAULT: so the caller knows that there are none.
- * `leftover`: it is that of sp_exchange_back_in_use(). False: nothing has changed.
+ * Replaces private memory, if nobody has pinned a page of it (`moves`). Threads that use it with
+ * their own instructions wait meanwhile. System calls that use it wait, too (`holds_kernel`), or
+ * fail with EFAULT: then the caller knows that there are none. `leftover`: it is that of
+ * sp_exchange_back_in_use(). False: nothing has changed.
  */
 bool sp_exchange_copy(const struct sp_exchange *x, uint64_t lo, uint64_t hi, bool leftover);
 
 /* The same if no page of it exists: takes microseconds, whatever its size is. */
 bool sp_exchange_empty(const struct sp_exchange *x, uint64_t lo, uint64_t hi);
-
-/* Is any page of [lo, hi) pinned, by io_uring, a device, or a system call under way? True also
- * where the kernel (before Linux 6.8) cannot tell. No thread may use the memory meanwhile. */
-bool sp_exchange_is_pinned(const struct sp_exchange *x, uint64_t lo, uint64_t hi);
 
 /*
  * Replaces part of the memfd by private memory like that of before: anonymous. The program must not

@@ -39,8 +39,8 @@
 #    define UFFD_USER_MODE_ONLY 1
 #endif
 /* Not in every <linux/userfaultfd.h>. */
-#define FEATURE_WP       (1ull << 0)
-#define FEATURE_WP_SHMEM (1ull << 12)
+#define FEATURE_WP   (1ull << 0)
+#define FEATURE_MOVE (1ull << 16)
 
 #define FILE_SIZE (1ull << 56)
 #define CHUNK     (64ull << 20) /* maximum size of one exchange, for which writers wait */
@@ -72,28 +72,41 @@ enum { SHM_MAP_NEVER, SHM_MAP_IF_SAFE, SHM_MAP_EAGER }; /* UTOFU_SHM_MAP */
  * Opening
  */
 
-/*
- * UFFD_USER_MODE_ONLY: if a page disappears while it is copied, the copying system call fails
- * instead of waiting for this thread.
- */
-static int open_uffd(void)
+/* Returns the descriptor with the features of this kernel, or -1. */
+static int open_uffd_for(int flags, uint64_t *features)
 {
-    int fd = -1, error = 0;
+    struct uffdio_api api = {.api = UFFD_API};
+    int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | flags);
 
-    for (int i = 0; i < 2 && fd < 0; i++) { /* FEATURE_WP_SHMEM: Linux 5.19, for leftovers */
-        struct uffdio_api api = {.api = UFFD_API,
-                                 .features = FEATURE_WP | (i == 0 ? FEATURE_WP_SHMEM : 0)};
-        fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
-        if (fd < 0)
-            return -1;
-        if (ioctl(fd, UFFDIO_API, &api) != 0) {
-            error = errno; /* EINVAL: a feature is missing */
-            close(fd);
-            fd = -1;
-        }
+    if (fd < 0)
+        return -1;
+    if (ioctl(fd, UFFDIO_API, &api) == 0 && (api.features & FEATURE_WP)) {
+        *features = api.features;
+        return fd;
     }
-    errno = error;
-    return fd;
+    close(fd);
+    errno = EINVAL;
+    return -1;
+}
+
+/*
+ * Serving faults of the kernel takes a privilege (CAP_SYS_PTRACE, vm.unprivileged_userfaultfd), and
+ * pages that can be moved: a system call of this thread that copies a page would wait for itself if
+ * the page disappeared. With UFFD_USER_MODE_ONLY it fails.
+ */
+static bool open_uffd(struct sp_exchange *x)
+{
+    uint64_t features;
+
+    x->uffd = open_uffd_for(0, &features);
+    x->holds_kernel = x->uffd >= 0 && (features & FEATURE_MOVE);
+    if (!x->holds_kernel) {
+        if (x->uffd >= 0)
+            close(x->uffd);
+        x->uffd = open_uffd_for(UFFD_USER_MODE_ONLY, &features);
+    }
+    x->moves = x->uffd >= 0 && (features & FEATURE_MOVE);
+    return x->uffd >= 0;
 }
 
 static int open_memory(struct sp_remap *a)
@@ -175,13 +188,12 @@ static void explain_memory(int error, char *why, char *remedy, size_t size)
 bool sp_remap_refused(char *why, char *remedy, size_t size)
 {
     struct sp_remap a;
-    int uffd = open_uffd();
 
-    if (uffd < 0) {
+    if (!open_uffd(&a.x)) {
         explain_uffd(errno, why, remedy, size);
         return true;
     }
-    close(uffd);
+    close(a.x.uffd);
     int fd = open_memory(&a);
     if (fd < 0) {
         explain_memory(errno, why, remedy, size);
@@ -212,8 +224,7 @@ void sp_remap_open(struct sp_remap *a, bool warn)
     a->keeps_locks = ut_env_num(UT_ENV_SWAP_PROTECT);
     a->refuse_every = (uint32_t)ut_env_num(UT_ENV_SHM_MAP_REFUSE);
     a->x.pause_ms = (uint32_t)ut_env_num(UT_ENV_SHM_EXCHANGE_MS);
-    a->x.uffd = open_uffd();
-    if (a->x.uffd < 0) {
+    if (!open_uffd(&a->x)) {
         explain_uffd(errno, why, remedy, sizeof(why));
         report_refusal(warn, why, remedy);
         return;
@@ -356,22 +367,30 @@ static bool has_stack(const struct sp_vma *v, uint64_t frame)
     return v->stack || (v->lo < frame + STACK_ABOVE && v->hi > frame - STACK_BELOW);
 }
 
-/* May the existing pages of [lo, hi) be copied? Not if all are missing: that takes no copy. */
-static bool may_copy(struct sp_remap *a, uint64_t lo, uint64_t hi)
+/* What of [lo, hi) is exchanged. */
+enum extent {
+    EXTENT_EMPTY,  /* pages that do not exist */
+    EXTENT_MOVED,  /* also existing ones, though threads may use them */
+    EXTENT_COPIED, /* all of it */
+};
+
+/* All pages may be missing, which takes no copy. */
+static enum extent find_extent(struct sp_remap *a, uint64_t lo, uint64_t hi)
 {
     struct sp_pages pages;
 
     if (a->eager || a->keeps_locks)
-        return true;
+        return a->x.holds_kernel ? EXTENT_MOVED : EXTENT_COPIED;
     uint64_t bytes = sp_pages_open(&pages) ? sp_pages_count(&pages, lo, hi, MAX_COPY) : 0;
     sp_pages_close(&pages);
     uint64_t us = bytes / 1024 * KIB_US;
-    if (bytes == 0 || bytes > MAX_COPY || !may_spend(a, us) ||
-        !sp_threads_sleep(lo, hi, &a->looks) ||
-        (a->has_pins && sp_exchange_is_pinned(&a->x, lo, hi)))
-        return false;
+    if (bytes == 0 || bytes > MAX_COPY || !may_spend(a, us) || (a->has_pins && !a->x.moves))
+        return EXTENT_EMPTY;
+    bool asleep = sp_threads_sleep(lo, hi, &a->looks);
+    if (!asleep && !a->x.holds_kernel)
+        return EXTENT_EMPTY;
     a->spent_us += us;
-    return true;
+    return asleep ? EXTENT_COPIED : EXTENT_MOVED;
 }
 
 /* Would the memfd's pages of [lo, hi) be seen elsewhere? The program may have moved memory that was
@@ -468,18 +487,18 @@ uint64_t sp_remap_range(struct sp_remap *a, struct sp_vma_maps *maps, uint64_t l
         (a->has_leftovers && is_seen_elsewhere(a, lo, hi)))
         return 0;
     a->spent_us += REGISTRATION_US;
-    bool copy = may_copy(a, lo, hi);
+    enum extent extent = find_extent(a, lo, hi);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old); /* a handler's write there would hang */
     while (lo < hi && sp_vma_find(maps, lo, &v) && v.lo < hi) {
         uint64_t from = v.lo > lo ? v.lo : lo, to = v.hi < hi ? v.hi : hi;
         bool leftover = is_leftover(a, &v);
-        if ((is_private(&v) || leftover) && !has_stack(&v, frame)) {
-            if (copy)
-                bytes += copy_part(a, from, to, leftover);
-            else if (!leftover)
-                bytes += empty_part(a, from, to);
-        }
+        if (has_stack(&v, frame) || (!is_private(&v) && !leftover))
+            ;
+        else if (extent == EXTENT_COPIED || (extent == EXTENT_MOVED && !leftover))
+            bytes += copy_part(a, from, to, leftover);
+        else if (!leftover)
+            bytes += empty_part(a, from, to);
         lo = v.hi;
     }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
