@@ -19,12 +19,12 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "huge.h"
 #include "pages.h"
+#include "util/assert.h"
 
 #ifndef MADV_POPULATE_WRITE
 #    define MADV_POPULATE_WRITE 23
@@ -71,31 +71,35 @@ void sp_exchange_punch(const struct sp_exchange *x, uint64_t lo, uint64_t hi)
 }
 
 /*
- * Holding threads back
+ * Holding threads back. A system call of this thread that uses the range fails if `uffd` serves
+ * faults of user code only, and else waits for this thread itself.
  */
 
-/* Makes threads wait that access a missing page, and with `writers` those that write to any. */
-static bool hold_threads(const struct sp_exchange *x, uint64_t lo, uint64_t hi, bool writers)
+enum hold {
+    HOLD_MISSING = UFFDIO_REGISTER_MODE_MISSING, /* threads that access a missing page wait */
+    HOLD_WRITERS = UFFDIO_REGISTER_MODE_WP, /* threads that write to an existing page wait; of the
+                                             * memfd, to any page */
+};
+
+static bool hold_threads(int uffd, uint64_t lo, uint64_t hi, unsigned int what)
 {
-    struct uffdio_register r = {.range = {lo, hi - lo},
-                                .mode = UFFDIO_REGISTER_MODE_MISSING |
-                                        (writers ? UFFDIO_REGISTER_MODE_WP : 0)};
+    struct uffdio_register r = {.range = {lo, hi - lo}, .mode = what};
     struct uffdio_writeprotect w = {.range = r.range, .mode = UFFDIO_WRITEPROTECT_MODE_WP};
 
-    if (ioctl(x->uffd, UFFDIO_REGISTER, &r) != 0)
+    if (ioctl(uffd, UFFDIO_REGISTER, &r) != 0)
         return false;
-    if (!writers || ioctl(x->uffd, UFFDIO_WRITEPROTECT, &w) == 0)
+    if (!(what & HOLD_WRITERS) || ioctl(uffd, UFFDIO_WRITEPROTECT, &w) == 0)
         return true;
-    ioctl(x->uffd, UFFDIO_UNREGISTER, &r.range);
+    ioctl(uffd, UFFDIO_UNREGISTER, &r.range);
     return false;
 }
 
 /* The new mapping is in place, or the old one is kept. */
-static void let_go(const struct sp_exchange *x, uint64_t lo, uint64_t hi, bool exchanged)
+static void let_go(int uffd, uint64_t lo, uint64_t hi, bool exchanged)
 {
     struct uffdio_range range = {lo, hi - lo};
 
-    ioctl(x->uffd, exchanged ? UFFDIO_WAKE : UFFDIO_UNREGISTER, &range);
+    ioctl(uffd, exchanged ? UFFDIO_WAKE : UFFDIO_UNREGISTER, &range);
 }
 
 /*
@@ -121,88 +125,68 @@ static bool map_memfd(const struct sp_exchange *x, uint64_t lo, uint64_t hi)
     return true;
 }
 
-/* A mapping of the memfd elsewhere, writable. Stores there are not subject to RLIMIT_FSIZE, unlike
- * write(). */
-static uint8_t *open_window(const struct sp_exchange *x, uint64_t lo, uint64_t hi)
+static bool write_pages(const struct sp_exchange *x, uint64_t from, uint64_t size, uint64_t offset)
 {
-    uint8_t *at = sp_huge_reserve(hi - lo, lo, PROT_NONE);
-
-    if (!at)
-        return NULL;
-    if (map_at((uintptr_t)at, hi - lo, PROT_READ | PROT_WRITE,
-               MAP_SHARED | MAP_FIXED | MAP_NORESERVE, x->fd, lo) != MAP_FAILED)
-        return at;
-    munmap(at, hi - lo);
-    return NULL;
-}
-
-/* By the kernel, as a load would wait for this thread itself if the page had gone. */
-static bool copy_pages(uint8_t *to, uint64_t from, uint64_t size)
-{
-    madvise(to, size, MADV_POPULATE_WRITE); /* faster than a fault for each page */
     while (size > 0) {
-        struct iovec l = {to, size}, r = {(void *)(uintptr_t)from, size};
-        ssize_t n = process_vm_readv(getpid(), &l, 1, &r, 1, 0);
+        long n = syscall(SYS_pwrite64, x->fd, from, size, offset);
         if (n <= 0)
             return false;
-        to += n;
         from += (uint64_t)n;
+        offset += (uint64_t)n;
         size -= (uint64_t)n;
     }
     return true;
 }
 
-/* Where process_vm_readv() is forbidden: through a pipe of the kernel, which takes no limit into
- * account either. */
-static bool copy_by_pipe(uint8_t *to, uint64_t from, uint64_t size)
+/* Copies the existing pages of [from, from + size) to the memfd. */
+static bool copy_out(const struct sp_exchange *x, uint64_t from, uint64_t size, uint64_t offset)
 {
-    int ends[2];
-    bool ok = pipe2(ends, O_CLOEXEC) == 0;
-
-    if (!ok)
-        return false;
-    for (uint64_t done = 0; ok && done < size;) {
-        uint64_t part = size - done < PAGE ? size - done : PAGE; /* a pipe takes it at once */
-        ok = write(ends[1], (const void *)(uintptr_t)(from + done), part) == (ssize_t)part &&
-             read(ends[0], to + done, part) == (ssize_t)part;
-        done += part;
-    }
-    close(ends[0]);
-    close(ends[1]);
-    return ok;
-}
-
-/* Copies the pages that exist. */
-static bool copy_out(uint64_t lo, uint64_t hi, uint8_t *window)
-{
+    const uint64_t end = from + size;
     struct sp_page_run run;
     struct sp_pages pages;
     bool ok = sp_pages_open(&pages);
 
-    for (uint64_t at = lo; ok && at < hi; at = run.hi) {
-        ok = sp_pages_next(&pages, at, hi, &run) &&
-             (!run.exist || copy_pages(window + (at - lo), at, run.hi - at) ||
-              (errno != EFAULT && copy_by_pipe(window + (at - lo), at, run.hi - at)));
-    }
+    for (uint64_t at = from; ok && at < end; at = run.hi)
+        ok = sp_pages_next(&pages, at, end, &run) &&
+             (!run.exist || write_pages(x, at, run.hi - at, offset + (at - from)));
     sp_pages_close(&pages);
     return ok;
 }
 
-/* Returns how many bytes from the beginning were moved; holes count. */
-static uint64_t move_pages(const struct sp_exchange *x, uint64_t from, uint64_t to, uint64_t size)
+/* Moves existing pages. Returns how many bytes from the beginning were moved. */
+static uint64_t move_run(int uffd, uint64_t from, uint64_t to, uint64_t size)
 {
     uint64_t done = 0;
 
     for (int tries = 0; done < size && tries < MOVE_TRIES; tries++) {
         struct move m = {
             .dst = to + done, .src = from + done, .len = size - done, .mode = MOVE_ALLOW_HOLES};
-        if (ioctl(x->uffd, MOVE, &m) == 0)
+        if (ioctl(uffd, MOVE, &m) == 0)
             return size;
         if (errno != EAGAIN && errno != EBUSY)
             break;
         done += m.moved > 0 ? (uint64_t)m.moved : 0;
     }
     return done;
+}
+
+/* Moves the existing pages of [lo, hi), not the holes: the kernel takes its time for each. Returns
+ * the address before which everything was moved. */
+static uint64_t move_pages(int uffd, uint64_t lo, uint64_t hi, uint64_t to)
+{
+    struct sp_page_run run;
+    struct sp_pages pages;
+    uint64_t at = lo;
+    bool ok = sp_pages_open(&pages);
+
+    while (ok && at < hi && (ok = sp_pages_next(&pages, at, hi, &run))) {
+        uint64_t size = run.hi - run.lo;
+        uint64_t moved = run.exist ? move_run(uffd, at, to + (at - lo), size) : size;
+        ok = moved == size;
+        at += moved;
+    }
+    sp_pages_close(&pages);
+    return at;
 }
 
 /* Pages that a child has shared since a fork() could not be moved: writes to each. */
@@ -220,30 +204,24 @@ static void unshare_pages(uint64_t lo, uint64_t hi)
     sp_pages_close(&pages);
 }
 
-/* Moves the pages of [lo, hi) to `there`, and calls exchange_moved(), or moves them back. */
-static bool move_and_exchange(const struct sp_exchange *x, uint64_t lo, uint64_t hi, uint64_t there,
-                              uint8_t *window)
+/* Moves the pages of [lo, hi) to `there`, or leaves them where they are. */
+static bool move_and_exchange(const struct sp_exchange *x, int uffd, uint64_t lo, uint64_t hi,
+                              uint64_t there)
 {
-    const uint64_t size = hi - lo;
-    uint64_t moved = move_pages(x, lo, there, size), back;
-    bool exchanged = false;
+    const uint64_t end = there + (hi - lo);
 
-    if (moved == size) {
-        let_go(x, there, there + size, false); /* to read it: where nothing was moved it is zero */
-        exchanged = copy_out(there, there + size, window) && map_memfd(x, lo, hi);
-        if (exchanged || !hold_threads(x, there, there + size, false))
-            return exchanged;
-    }
-    back = move_pages(x, there, lo, moved);
-    if (back < moved) { /* never seen; the pages must not be lost */
-        let_go(x, lo, hi, false);
-        copy_pages((uint8_t *)(uintptr_t)(lo + back), there + back, moved - back);
-    }
+    if (move_pages(uffd, lo, hi, there) == hi && copy_out(x, there, hi - lo, lo) &&
+        map_memfd(x, lo, hi))
+        return true;
+    /* nobody else knows the pages there, so nothing can keep them from going back */
+    uint64_t back = move_pages(uffd, there, end, lo);
+    UT_ASSERT(back == end);
     return false;
 }
 
-static bool exchange_by_move(const struct sp_exchange *x, uint64_t lo, uint64_t hi, uint8_t *window)
+static bool exchange_by_move(const struct sp_exchange *x, uint64_t lo, uint64_t hi)
 {
+    const int uffd = x->uffd_kernel >= 0 ? x->uffd_kernel : x->uffd;
     const uint64_t size = hi - lo;
     uint8_t *elsewhere = sp_huge_reserve(size, lo, PROT_READ | PROT_WRITE);
     bool exchanged = false;
@@ -251,39 +229,52 @@ static bool exchange_by_move(const struct sp_exchange *x, uint64_t lo, uint64_t 
     if (!elsewhere)
         return false;
     const uint64_t there = (uintptr_t)elsewhere;
-    unshare_pages(lo, hi);
-    if (hold_threads(x, there, there + size, false) && hold_threads(x, lo, hi, false)) {
-        exchanged = move_and_exchange(x, lo, hi, there, window);
-        let_go(x, lo, hi, exchanged);
+    bool held = hold_threads(uffd, there, there + size, HOLD_MISSING);
+    for (int tries = 0; held && !exchanged && tries < 2; tries++) {
+        if (tries > 0)
+            unshare_pages(lo, hi);
+        if (!hold_threads(uffd, lo, hi, HOLD_MISSING))
+            break;
+        exchanged = move_and_exchange(x, uffd, lo, hi, there);
+        let_go(uffd, lo, hi, exchanged);
     }
     munmap(elsewhere, size);
     return exchanged;
 }
 
-static bool exchange_by_copy(const struct sp_exchange *x, uint64_t lo, uint64_t hi, uint8_t *window)
+static bool exchange_by_copy(const struct sp_exchange *x, uint64_t lo, uint64_t hi)
 {
-    if (!hold_threads(x, lo, hi, true))
+    if (!hold_threads(x->uffd, lo, hi, HOLD_MISSING | HOLD_WRITERS))
         return false;
-    bool exchanged = copy_out(lo, hi, window) && map_memfd(x, lo, hi);
-    let_go(x, lo, hi, exchanged);
+    bool exchanged = copy_out(x, lo, hi - lo, lo) && map_memfd(x, lo, hi);
+    let_go(x->uffd, lo, hi, exchanged);
     return exchanged;
+}
+
+/* Allocates huge pages of the memfd in the places of those of [lo, hi). */
+static struct sp_frames make_huge(const struct sp_exchange *x, uint64_t lo, uint64_t hi)
+{
+    struct sp_frames huge = sp_huge_find(lo, hi);
+    uint8_t *window = huge.bits ? sp_huge_reserve(hi - lo, lo, PROT_NONE) : NULL;
+
+    if (!window || map_at((uintptr_t)window, hi - lo, PROT_READ | PROT_WRITE,
+                          MAP_SHARED | MAP_FIXED | MAP_NORESERVE, x->fd, lo) == MAP_FAILED)
+        huge.bits = 0;
+    sp_huge_make(&huge, window, lo, x->huge);
+    if (window)
+        munmap(window, hi - lo);
+    return huge;
 }
 
 /* Pages of a leftover that nobody has written to are still those of the memfd, and keep their
  * content. They cannot be moved. */
 bool sp_exchange_copy(const struct sp_exchange *x, uint64_t lo, uint64_t hi, bool leftover)
 {
-    struct sp_frames huge = sp_huge_find(lo, hi);
-    uint8_t *window = open_window(x, lo, hi);
-
-    if (!window)
-        return false;
     if (!leftover)
         sp_exchange_punch(x, lo, hi); /* a late put of a peer may have left data there */
-    sp_huge_make(&huge, window, lo, x->huge);
-    bool exchanged = x->moves && !leftover ? exchange_by_move(x, lo, hi, window)
-                                           : exchange_by_copy(x, lo, hi, window);
-    munmap(window, hi - lo);
+    struct sp_frames huge = make_huge(x, lo, hi);
+    bool exchanged =
+        x->moves && !leftover ? exchange_by_move(x, lo, hi) : exchange_by_copy(x, lo, hi);
     if (exchanged)
         sp_huge_map(&huge);
     else if (!leftover)
@@ -305,11 +296,13 @@ static bool is_empty(uint64_t lo, uint64_t hi)
 
 bool sp_exchange_empty(const struct sp_exchange *x, uint64_t lo, uint64_t hi)
 {
+    const int uffd = x->uffd_kernel >= 0 ? x->uffd_kernel : x->uffd;
+
     sp_exchange_punch(x, lo, hi);
-    if (!hold_threads(x, lo, hi, false))
+    if (!hold_threads(uffd, lo, hi, HOLD_MISSING))
         return false;
     bool exchanged = is_empty(lo, hi) && map_memfd(x, lo, hi);
-    let_go(x, lo, hi, exchanged);
+    let_go(uffd, lo, hi, exchanged);
     return exchanged;
 }
 
@@ -370,7 +363,8 @@ static bool merge_pages(const struct sp_exchange *x, uint64_t lo, uint64_t hi, u
     return true;
 }
 
-bool sp_exchange_back(const struct sp_exchange *x, const struct sp_mapped_part *p)
+/* Private memory like that of before. NULL: no memory. */
+static uint8_t *make_copy(const struct sp_exchange *x, const struct sp_mapped_part *p)
 {
     const uint64_t size = p->hi - p->lo;
     const int usual = PROT_READ | PROT_WRITE;
@@ -380,16 +374,43 @@ bool sp_exchange_back(const struct sp_exchange *x, const struct sp_mapped_part *
             : map_at(0, size, usual, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
     if (!copy || copy == MAP_FAILED)
+        return NULL;
+    if (for_each_data(x, p->offset, p->offset + size, read_pages, copy) &&
+        (p->prot == usual || mprotect(copy, size, p->prot) == 0))
+        return copy;
+    munmap(copy, size);
+    return NULL;
+}
+
+bool sp_exchange_back(const struct sp_exchange *x, const struct sp_mapped_part *p)
+{
+    const uint64_t size = p->hi - p->lo;
+    uint8_t *copy = make_copy(x, p);
+
+    if (!copy)
         return false;
-    if (!for_each_data(x, p->offset, p->offset + size, read_pages, copy) ||
-        (p->prot != usual && mprotect(copy, size, p->prot) != 0) || !move_to(copy, size, p->lo)) {
+    if (!move_to(copy, size, p->lo)) {
         munmap(copy, size);
         return false;
     }
-    if (p->prot == usual)
+    if (p->prot == (PROT_READ | PROT_WRITE))
         for_each_data(x, p->offset, p->offset + size, merge_pages, (uint8_t *)(uintptr_t)p->lo);
     sp_exchange_punch(x, p->offset, p->offset + size);
     return true;
+}
+
+bool sp_exchange_back_held(const struct sp_exchange *x, const struct sp_mapped_part *p)
+{
+    if (x->uffd_kernel < 0 || !hold_threads(x->uffd_kernel, p->lo, p->hi, HOLD_WRITERS))
+        return false;
+    uint8_t *copy = make_copy(x, p);
+    bool exchanged = copy && move_to(copy, p->hi - p->lo, p->lo);
+    let_go(x->uffd_kernel, p->lo, p->hi, exchanged);
+    if (exchanged)
+        sp_exchange_punch(x, p->offset, p->offset + (p->hi - p->lo));
+    else if (copy)
+        munmap(copy, p->hi - p->lo);
+    return exchanged;
 }
 
 static bool write_all_pages(const struct sp_exchange *x, uint64_t lo, uint64_t hi, uint8_t *at)

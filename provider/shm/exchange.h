@@ -12,9 +12,9 @@
 
 struct sp_exchange {
     int fd;            /* the memfd: an address is its own offset there */
-    int uffd;          /* userfaultfd */
-    bool moves;        /* it moves pages, but no pinned ones: UFFDIO_MOVE, Linux 6.8 */
-    bool holds_kernel; /* it serves faults of the kernel, too: for privileged processes */
+    int uffd;          /* userfaultfd that serves faults of user code; those of the kernel fail */
+    int uffd_kernel;   /* userfaultfd that serves both, for privileged processes; or -1 */
+    bool moves;        /* userfaultfd moves pages, but no pinned ones: UFFDIO_MOVE, Linux 6.8 */
     bool huge;         /* madvise(MADV_HUGEPAGE) gives the memfd huge pages on this system */
     uint32_t pause_ms; /* for tests: UTOFU_TEST=exchange_ms */
 };
@@ -28,7 +28,7 @@ struct sp_mapped_part {
 
 /*
  * Replaces private memory, if nobody has pinned a page of it (`moves`). Threads that use it with
- * their own instructions wait meanwhile. System calls that use it wait, too (`holds_kernel`), or
+ * their own instructions wait meanwhile. System calls that use it wait, too (`uffd_kernel`), or
  * fail with EFAULT: then the caller knows that there are none. `leftover`: it is that of
  * sp_exchange_back_in_use(). False: nothing has changed.
  */
@@ -42,6 +42,10 @@ bool sp_exchange_empty(const struct sp_exchange *x, uint64_t lo, uint64_t hi);
  * write to it meanwhile; what another process writes there is kept. False: nothing has changed.
  */
 bool sp_exchange_back(const struct sp_exchange *x, const struct sp_mapped_part *part);
+
+/* The same while threads of the program use the memory: those that write to it wait. False also
+ * without uffd_kernel. */
+bool sp_exchange_back_held(const struct sp_exchange *x, const struct sp_mapped_part *part);
 
 /*
  * The same while threads of the program read and write the memory, by system calls, too: none of

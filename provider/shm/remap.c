@@ -89,33 +89,40 @@ static int open_uffd_for(int flags, uint64_t *features)
     return -1;
 }
 
-/*
- * Serving faults of the kernel takes a privilege (CAP_SYS_PTRACE, vm.unprivileged_userfaultfd), and
- * pages that can be moved: a system call of this thread that copies a page would wait for itself if
- * the page disappeared. With UFFD_USER_MODE_ONLY it fails.
- */
+/* Serving faults of the kernel takes a privilege (CAP_SYS_PTRACE, vm.unprivileged_userfaultfd), and
+ * is only of use where pages can be moved (exchange.c). */
 static bool open_uffd(struct sp_exchange *x)
 {
-    uint64_t features;
+    uint64_t features = 0, more = 0;
 
-    x->uffd = open_uffd_for(0, &features);
-    x->holds_kernel = x->uffd >= 0 && (features & FEATURE_MOVE);
-    if (!x->holds_kernel) {
-        if (x->uffd >= 0)
-            close(x->uffd);
-        x->uffd = open_uffd_for(UFFD_USER_MODE_ONLY, &features);
-    }
-    x->moves = x->uffd >= 0 && (features & FEATURE_MOVE);
+    x->uffd = open_uffd_for(UFFD_USER_MODE_ONLY, &features);
+    x->moves = features & FEATURE_MOVE;
+    x->uffd_kernel = x->uffd >= 0 && x->moves ? open_uffd_for(0, &more) : -1;
     return x->uffd >= 0;
+}
+
+static void close_uffd(struct sp_exchange *x)
+{
+    if (x->uffd >= 0)
+        close(x->uffd);
+    if (x->uffd_kernel >= 0)
+        close(x->uffd_kernel);
+    x->uffd = x->uffd_kernel = -1;
+}
+
+/* Does the program limit the size of files (ulimit -f)? A write behind the limit raises SIGXFSZ. */
+static bool is_file_size_limited(void)
+{
+    struct rlimit limit;
+
+    return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < FILE_SIZE;
 }
 
 static int open_memory(struct sp_remap *a)
 {
-    struct rlimit limit;
     struct stat st;
 
-    if (sizeof(void *) < 8 ||
-        (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < FILE_SIZE)) {
+    if (sizeof(void *) < 8 || is_file_size_limited()) {
         errno = EFBIG;
         return -1;
     }
@@ -193,7 +200,7 @@ bool sp_remap_refused(char *why, char *remedy, size_t size)
         explain_uffd(errno, why, remedy, size);
         return true;
     }
-    close(a.x.uffd);
+    close_uffd(&a.x);
     int fd = open_memory(&a);
     if (fd < 0) {
         explain_memory(errno, why, remedy, size);
@@ -215,8 +222,9 @@ void sp_remap_open(struct sp_remap *a, bool warn)
 {
     char why[TEXT], remedy[TEXT];
 
-    *a = (struct sp_remap){
-        .x = {.fd = -1, .uffd = -1}, .looks = MAX_LOOKS, .opened_ns = ut_clock_ns()};
+    *a = (struct sp_remap){.x = {.fd = -1, .uffd = -1, .uffd_kernel = -1},
+                           .looks = MAX_LOOKS,
+                           .opened_ns = ut_clock_ns()};
     if (ut_env_num(UT_ENV_SHM_MAP) == SHM_MAP_NEVER)
         return;
     a->eager = ut_env_num(UT_ENV_SHM_MAP) == SHM_MAP_EAGER;
@@ -240,11 +248,10 @@ void sp_remap_open(struct sp_remap *a, bool warn)
 
 void sp_remap_close(struct sp_remap *a)
 {
-    if (a->x.uffd >= 0)
-        close(a->x.uffd);
+    close_uffd(&a->x);
     if (a->x.fd >= 0)
         close(a->x.fd);
-    a->x.uffd = a->x.fd = -1;
+    a->x.fd = -1;
 }
 
 bool sp_remap_check_fd(int fd)
@@ -324,7 +331,7 @@ bool sp_remap_wants(struct sp_remap *a)
         return false;
     if (a->refuse_every && ++a->count % a->refuse_every == 0)
         return false;
-    return may_spend(a, REGISTRATION_US) && !has_too_many_mappings(a) &&
+    return may_spend(a, REGISTRATION_US) && !has_too_many_mappings(a) && !is_file_size_limited() &&
            read_status(&locked, &a->has_pins) && (a->keeps_locks || !locked);
 }
 
@@ -380,14 +387,14 @@ static enum extent find_extent(struct sp_remap *a, uint64_t lo, uint64_t hi)
     struct sp_pages pages;
 
     if (a->eager || a->keeps_locks)
-        return a->x.holds_kernel ? EXTENT_MOVED : EXTENT_COPIED;
+        return a->x.uffd_kernel < 0 ? EXTENT_COPIED : EXTENT_MOVED;
     uint64_t bytes = sp_pages_open(&pages) ? sp_pages_count(&pages, lo, hi, MAX_COPY) : 0;
     sp_pages_close(&pages);
     uint64_t us = bytes / 1024 * KIB_US;
     if (bytes == 0 || bytes > MAX_COPY || !may_spend(a, us) || (a->has_pins && !a->x.moves))
         return EXTENT_EMPTY;
     bool asleep = sp_threads_sleep(lo, hi, &a->looks);
-    if (!asleep && !a->x.holds_kernel)
+    if (!asleep && a->x.uffd_kernel < 0)
         return EXTENT_EMPTY;
     a->spent_us += us;
     return asleep ? EXTENT_COPIED : EXTENT_MOVED;
@@ -586,9 +593,12 @@ static uint64_t give_back_part(struct sp_remap *a, struct sp_mapped_part p, bool
         p.hi = (p.lo + CHUNK) & ~(SP_HUGE - 1);
         p.hi = p.hi < end ? p.hi : end;
         bool used = in_use && (p.prot & PROT_WRITE);
-        bool back = used ? sp_exchange_back_in_use(&a->x, &p) : sp_exchange_back(&a->x, &p);
-        a->has_leftovers |= used && back;
-        bytes += back ? 0 : p.hi - p.lo;
+        if (used ? sp_exchange_back_held(&a->x, &p) : sp_exchange_back(&a->x, &p))
+            continue;
+        if (used && sp_exchange_back_in_use(&a->x, &p))
+            a->has_leftovers = true;
+        else
+            bytes += p.hi - p.lo;
     }
     return bytes;
 }
