@@ -35,10 +35,8 @@ void lc_say(const char *layer, int rank, const char *format, ...)
     va_end(args);
 }
 
-const char *lc_utofu_error(void)
+const char *lc_read_error(char *text)
 {
-    static _Thread_local char text[1024];
-
     text[0] = '\0';
     utofu_get_last_error(text);
     return text;

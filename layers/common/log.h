@@ -13,7 +13,12 @@ __attribute__((format(printf, 3, 4))) void lc_say(const char *layer, int rank, c
                                                   ...);
 __attribute__((format(printf, 3, 0))) void lc_say_args(const char *layer, int rank,
                                                        const char *format, va_list args);
-const char *lc_utofu_error(void); /* the last one of this thread */
+/* The last error of this thread; `text` has LC_ERROR_SIZE bytes, and is returned. */
+enum { LC_ERROR_SIZE = 1024 };
+const char *lc_read_error(char *text);
+/* The same in memory that lasts as long as the block of the call: not static, as thread-local
+ * memory of a library is scarce. */
+#define lc_utofu_error() lc_read_error((char[LC_ERROR_SIZE]){""})
 /* Of a call that uTofu does not refuse, as what it gets is the layer's own: else a line says so. */
 void lc_expect(const char *layer, int rank, int rc, const char *call);
 

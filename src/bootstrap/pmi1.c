@@ -17,6 +17,7 @@
 #include "util/env.h"
 #include "util/log.h"
 #include "util/patience.h"
+#include "util/tls.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -44,7 +45,7 @@ static struct {
 
 /* Set in the library's own thread, which, unless the socket is shared, cannot know whether the
  * program's threads are in MPI. */
-static __thread bool background;
+static UT_THREAD_LOCAL bool background;
 
 void ut_job_set_background_thread(void)
 {

@@ -26,7 +26,7 @@ double ut_tape_ticks_a_ns = 1;
 bool ut_tape_by_counter;
 uint64_t ut_tape_off_cpu, ut_tape_wait;
 uint32_t ut_tape_job_size = 1;
-__thread struct ut_tape *ut_tape_own __attribute__((tls_model("initial-exec")));
+UT_THREAD_LOCAL struct ut_tape *ut_tape_own;
 
 static int file = -1;
 static char file_path[PATH_MAX];

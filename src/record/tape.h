@@ -18,6 +18,7 @@
 #include "process/process.h"
 #include "record/format.h"
 #include "util/clock.h"
+#include "util/tls.h"
 
 enum {
     UT_TAPE_SIZE = 1 << 16,
@@ -111,7 +112,7 @@ static inline uint64_t ut_tape_time(void)
  * others. The limit is in bytes, 0: none. */
 int ut_tape_open(const char *path, uint64_t limit, const struct ut_process *process, char *why);
 
-extern __thread struct ut_tape *ut_tape_own __attribute__((tls_model("initial-exec")));
+extern UT_THREAD_LOCAL struct ut_tape *ut_tape_own;
 /* The first call of a thread, and a buffer that is almost full. NULL: no memory; the file ends. */
 struct ut_tape *ut_tape_new(void) __attribute__((cold));
 void ut_tape_flush(struct ut_tape *tape);

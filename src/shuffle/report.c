@@ -10,8 +10,9 @@
 #include "shuffle/inner.h"
 #include "util/clock.h"
 #include "util/log.h"
+#include "util/tls.h"
 
-static __thread struct sh_ep *polled; /* the endpoint whose inner endpoint is being polled */
+static UT_THREAD_LOCAL struct sh_ep *polled; /* the endpoint whose inner endpoint is being polled */
 
 /*
  * Callbacks of the inner provider

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "util/clock.h"
+#include "util/tls.h"
 
 enum {
     YIELD_EVERY = 8,   /* empty polls before a yield while no other thread uses the core */
@@ -16,8 +17,10 @@ enum {
     MEASURE_EVERY = 4, /* number of yields between measurements while other threads use the core */
 };
 
-static __thread struct ut_idle own = {.spin_limit = UT_MOST_SPIN_LIMIT};
-static __thread bool counted;
+static UT_THREAD_LOCAL struct {
+    struct ut_idle idle;
+    bool counted; /* in num_waiting */
+} own = {.idle.spin_limit = UT_MOST_SPIN_LIMIT};
 static uint32_t num_processes, num_cpus, num_waiting; /* num_waiting: threads; atomic */
 
 static uint64_t limit_ns(void)
@@ -59,9 +62,9 @@ void ut_idle_set_processes(unsigned int num)
 /* Every process may have as many threads that wait as this one. */
 static bool is_crowded(void)
 {
-    if (!counted)
+    if (!own.counted)
         __atomic_add_fetch(&num_waiting, 1, __ATOMIC_RELAXED);
-    counted = true;
+    own.counted = true;
     return num_processes == 0 ||
            num_processes * __atomic_load_n(&num_waiting, __ATOMIC_RELAXED) > num_cpus;
 }
@@ -98,7 +101,7 @@ void ut_idle_learn(struct ut_idle *idle, uint64_t ns, uint64_t alone_ns, bool cr
 
 void ut_idle(uint32_t polls)
 {
-    enum ut_idle_step step = ut_idle_next(&own, polls);
+    enum ut_idle_step step = ut_idle_next(&own.idle, polls);
 
     if (step == UT_IDLE_SPIN)
         return;
@@ -106,5 +109,5 @@ void ut_idle(uint32_t polls)
     uint64_t begin = step == UT_IDLE_MEASURE ? ut_clock_ns() : 0;
     sched_yield();
     if (step == UT_IDLE_MEASURE)
-        ut_idle_learn(&own, ut_clock_ns() - begin, alone, is_crowded());
+        ut_idle_learn(&own.idle, ut_clock_ns() - begin, alone, is_crowded());
 }

@@ -1,49 +1,116 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The last error of each thread. */
+/*
+ * The last error of each thread. Static TLS is scarce: a program that loads this library late has
+ * some hundred bytes of it for all libraries together. So a thread has a few words there, and its
+ * record, with the text, is a mapping of its own, made when the thread records its first error. It
+ * is mapped, not allocated: a signal handler may call this library, and may have interrupted
+ * malloc(). A key of pthreads unmaps the record when the thread ends.
+ */
 #include "util/last_error.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "util/codes.h"
+
+struct record {
+    ut_last_error_fn *make; /* NULL: `text` is set */
+    uint64_t data[UT_LAST_ERROR_DATA / sizeof(uint64_t)];
+    char text[UT_LAST_ERROR_TEXT];
+};
 
 static pthread_mutex_t line_lock = PTHREAD_MUTEX_INITIALIZER;
 static char last_line[UT_LAST_ERROR_TEXT]; /* the last log line of any thread */
 
-static __thread struct {
+static UT_THREAD_LOCAL struct {
+    struct record *record; /* NULL: none yet, or no memory for it */
     int rc;
     bool there, said;
-    ut_last_error_fn *make; /* NULL: `text` is set */
-    uint64_t data[UT_LAST_ERROR_DATA / sizeof(uint64_t)];
-    char text[UT_LAST_ERROR_TEXT];
+    bool ending; /* the thread is at its end */
 } last;
 
-__thread uint64_t ut_last_error_busy;
+UT_THREAD_LOCAL uint64_t ut_last_error_busy;
 
-static void begin_with(int rc, ut_last_error_fn *make)
+static pthread_key_t record_key;
+static bool has_key;
+
+/* At the end of the thread. Its first call keeps the record for the destructors of the program,
+ * which run after it: the C library then calls all destructors again. */
+static void release_record(void *record)
 {
+    if (!last.ending) {
+        last.ending = true;
+        pthread_setspecific(record_key, record);
+        return;
+    }
+    last.record = NULL;
+    last.there = false;
+    munmap(record, sizeof(struct record));
+}
+
+/* -z nodelete: the destructor is never unloaded. */
+__attribute__((constructor)) static void create_key(void)
+{
+    has_key = pthread_key_create(&record_key, release_record) == 0;
+}
+
+/* This thread's record; NULL: no memory. A signal handler may make it first, at any step. */
+static struct record *own_record(void)
+{
+    struct record *none = NULL, *record = last.record;
+    int error = errno;
+
+    if (record)
+        return record;
+    record =
+        mmap(NULL, sizeof(*record), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    errno = error; /* the caller may not have read it yet */
+    if (record == MAP_FAILED)
+        return NULL;
+    if (!__atomic_compare_exchange_n(&last.record, &none, record, false, __ATOMIC_RELAXED,
+                                     __ATOMIC_RELAXED)) {
+        munmap(record, sizeof(*record));
+        return none;
+    }
+    if (has_key)
+        pthread_setspecific(record_key, record);
+    return record;
+}
+
+static struct record *begin_with(int rc, ut_last_error_fn *make)
+{
+    struct record *record = own_record();
+
     ut_last_error_busy = 0;
     last.rc = rc;
-    last.make = make;
     last.there = last.said = true;
+    if (record)
+        record->make = make;
+    return record;
 }
 
 void ut_last_error_text(int rc, const char *text)
 {
-    begin_with(rc, NULL);
-    snprintf(last.text, sizeof(last.text), "%s", text);
+    struct record *record = begin_with(rc, NULL);
+
+    if (record)
+        snprintf(record->text, sizeof(record->text), "%s", text);
     if (rc != 0)
         return;
     pthread_mutex_lock(&line_lock);
-    memcpy(last_line, last.text, sizeof(last_line));
+    snprintf(last_line, sizeof(last_line), "%s", text);
     pthread_mutex_unlock(&line_lock);
 }
 
 void ut_last_error_data(int rc, ut_last_error_fn *make, const void *data, size_t size)
 {
-    begin_with(rc, make);
-    memcpy(last.data, data, size);
+    struct record *record = begin_with(rc, make);
+
+    if (record)
+        memcpy(record->data, data, size);
 }
 
 void ut_last_error_begin(void)
@@ -61,6 +128,19 @@ void ut_last_error_code(int rc)
     last.rc = rc;
 }
 
+static const char *own_text(void)
+{
+    struct record *record = last.record;
+
+    if (!record)
+        return "out of memory: there is no room for the text of this error";
+    if (record->make) {
+        record->make(record->data, record->text, sizeof(record->text));
+        record->make = NULL;
+    }
+    return record->text;
+}
+
 void ut_last_error_get(char *buf, size_t size, bool with_code)
 {
     size_t n = 0;
@@ -71,11 +151,8 @@ void ut_last_error_get(char *buf, size_t size, bool with_code)
         pthread_mutex_unlock(&line_lock);
         return;
     }
-    if (last.make) {
-        last.make(last.data, last.text, sizeof(last.text));
-        last.make = NULL;
-    }
+    const char *text = own_text();
     if (with_code && last.rc != 0)
         n = (size_t)snprintf(buf, size, "%s (%d): ", ut_code_name(last.rc), last.rc);
-    snprintf(buf + n, size - n, "%s", last.text);
+    snprintf(buf + n, size - n, "%s", text);
 }

@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "util/tls.h"
+
 enum { UT_LAST_ERROR_TEXT = 928, UT_LAST_ERROR_DATA = 72 };
 
 /* Formats the data of ut_last_error_data(). */
@@ -22,8 +24,8 @@ void ut_last_error_text(int rc, const char *text);
 void ut_last_error_data(int rc, ut_last_error_fn *make, const void *data, size_t size);
 
 /* The cheapest record: a non-zero number; the caller of ut_last_error_get() must first make a text
- * from it. Any later error resets it to 0. Thread-local storage without a call (initial-exec). */
-extern __thread uint64_t ut_last_error_busy __attribute__((tls_model("initial-exec")));
+ * from it. Any later error resets it to 0. */
+extern UT_THREAD_LOCAL uint64_t ut_last_error_busy;
 
 /* For calls that may fail without a text: was a text recorded since ut_last_error_begin()? */
 void ut_last_error_begin(void);

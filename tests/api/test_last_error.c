@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -804,8 +805,11 @@ static void threads_apart(void *arg)
     CHECK_EQ(pthread_create(&thread, NULL, sees_nothing, NULL), 0);
     CHECK_EQ(pthread_join(thread, NULL), 0);
     CHECK_OK(utofu_create_vcq(0, 0, &vcq));
+    const char *marker = leave_marker();
     pid_t child = fork();
     if (child == 0) {
+        utofu_get_last_error(text);
+        CHECK(strstr(text, marker) != NULL, "the parent's text: %s", text);
         FAILS(utofu_nop(vcq, 0, NULL), UTOFU_ERR_INVALID_VCQ_HDL, "fork()");
         FAILS(utofu_query_my_coords(coords), UTOFU_ERR_NOT_AVAILABLE, "fork()");
         _exit(0);
@@ -813,10 +817,129 @@ static void threads_apart(void *arg)
     int status = 1;
     CHECK_EQ(waitpid(child, &status, 0), child);
     CHECK_EQ(status, 0);
+    utofu_get_last_error(text);
+    CHECK(strstr(text, marker) != NULL, "the child's text: %s", text);
     CHECK_OK(utofu_free_vcq(vcq));
 }
 
 Test(last_error, belongs_to_the_thread_and_knows_forks)
 {
     ut_run(&(struct ut_run_opts){.n = 1}, threads_apart, NULL);
+}
+
+/* The memory of a thread's text */
+
+static size_t own_size_kib(void)
+{
+    char line[128];
+    size_t kib = 0;
+    FILE *f = fopen("/proc/self/status", "re");
+
+    CHECK(f != NULL);
+    while (kib == 0 && fgets(line, sizeof(line), f))
+        sscanf(line, "VmSize: %zu kB", &kib);
+    fclose(f);
+    CHECK(kib > 0);
+    return kib;
+}
+
+static pthread_key_t at_end;
+
+/* A destructor of the program: it has the thread's text, and an error of its own. */
+static void end_thread(void *marker)
+{
+    utofu_get_last_error(text);
+    CHECK(strstr(text, marker) != NULL, "%s is not in: %s", (char *)marker, text);
+    leave_marker();
+}
+
+static void *fails_and_ends(void *arg)
+{
+    (void)arg;
+    CHECK_EQ(pthread_setspecific(at_end, leave_marker()), 0);
+    return NULL;
+}
+
+static void many_threads(void *arg)
+{
+    enum { FIRST = 50, THREADS = 1000 };
+    size_t before = 0;
+    pthread_t thread;
+
+    (void)arg;
+    CHECK_EQ(pthread_key_create(&at_end, end_thread), 0);
+    for (int i = 0; i < FIRST + THREADS; i++) {
+        if (i == FIRST)
+            before = own_size_kib();
+        CHECK_EQ(pthread_create(&thread, NULL, fails_and_ends, NULL), 0);
+        CHECK_EQ(pthread_join(thread, NULL), 0);
+    }
+    size_t after = own_size_kib();
+    CHECK(after < before + THREADS, "%d threads: %zu KiB before, %zu after", THREADS, before,
+          after);
+}
+
+Test(last_error, memory_of_a_thread_ends_with_it)
+{
+    ut_run(&(struct ut_run_opts){.n = 1, .env = {"UTOFU_LOG_LEVEL=none"}}, many_threads, NULL);
+}
+
+static void fail_in_handler(int number)
+{
+    (void)number;
+    leave_marker();
+}
+
+/* The first error of this thread is that of a signal handler. */
+static void *is_interrupted(void *arg)
+{
+    (void)arg;
+    CHECK(signal(SIGUSR1, fail_in_handler) != SIG_ERR);
+    CHECK_EQ(raise(SIGUSR1), 0);
+    utofu_get_last_error(text);
+    CHECK(strncmp(text, "UTOFU_ERR_INVALID_VCQ_ID", 24) == 0, "the handler's: %s", text);
+    leave_marker();
+    return NULL;
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* they map memory themselves  \
+                                                                     */
+/* No memory for a text: the code is told in any case, and the next error has its text. */
+static void *has_no_memory(void *arg)
+{
+    struct rlimit old, none;
+    utofu_stadd_t stadd;
+
+    (void)arg;
+    CHECK_EQ(getrlimit(RLIMIT_AS, &old), 0);
+    none = (struct rlimit){.rlim_cur = 1 << 20, .rlim_max = old.rlim_max};
+    CHECK_EQ(setrlimit(RLIMIT_AS, &none), 0);
+    int rc = utofu_query_stadd(7, 0, &stadd);
+    CHECK_EQ(setrlimit(RLIMIT_AS, &old), 0);
+    CHECK_EQ(rc, UTOFU_ERR_INVALID_VCQ_ID);
+    utofu_get_last_error(text);
+    CHECK(strncmp(text, "UTOFU_ERR_INVALID_VCQ_ID", 24) == 0 && strstr(text, "out of memory"),
+          "without memory: %s", text);
+    leave_marker();
+    return NULL;
+}
+#else
+#    define has_no_memory is_interrupted
+#endif
+
+static void first_errors(void *arg)
+{
+    void *(*const bodies[])(void *) = {is_interrupted, has_no_memory};
+    pthread_t thread;
+
+    (void)arg;
+    for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
+        CHECK_EQ(pthread_create(&thread, NULL, bodies[i], NULL), 0);
+        CHECK_EQ(pthread_join(thread, NULL), 0);
+    }
+}
+
+Test(last_error, first_one_of_a_thread_may_be_a_handlers_or_lack_memory)
+{
+    ut_run(&(struct ut_run_opts){.n = 1}, first_errors, NULL);
 }
