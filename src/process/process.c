@@ -94,18 +94,15 @@ static void warn_of_foreign_environment(void)
 
 /* Logs one line. A launcher gives all processes the same environment, so only rank 0 warns. If no
  * job is found, each process warns: a misspelt variable may be the one that names the job. */
-static void warn_of_unknown_variables(void)
+static void warn_of_misspelt_variables(void)
 {
+    struct ut_env_misspelt m;
     char text[640] = "";
-    size_t used = 0, length;
-    const char *name;
+    size_t used = 0;
 
-    for (char **at = environ; (name = ut_env_next_unknown(&at, &length)) && used < sizeof(text);) {
-        const char *nearest = ut_env_nearest(name, length);
-        used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%.*s%s%s%s", used ? ", " : "",
-                                 (int)length, name, nearest ? " (did you mean " : "",
-                                 nearest ? nearest : "", nearest ? "?)" : "");
-    }
+    for (char **at = environ; ut_env_next_misspelt(&at, &m) && used < sizeof(text);)
+        used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%.*s (did you mean %s?)",
+                                 used ? ", " : "", m.length, m.name, m.meant);
     if (used > 0)
         ut_warn("process",
                 "without effect, as no variable of this library has that name: %s; "
@@ -137,7 +134,7 @@ static void warn_of_variables(void)
         warn_of_foreign_environment();
         return;
     }
-    warn_of_unknown_variables();
+    warn_of_misspelt_variables();
     warn_of_old_variables();
 }
 

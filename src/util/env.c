@@ -42,7 +42,11 @@ static const char *const others[] = {
 };
 
 static const char prefix[] = "UTOFU_";
-enum { PREFIX_LENGTH = sizeof(prefix) - 1, NAME_MAX_LENGTH = 48 };
+enum {
+    PREFIX_LENGTH = sizeof(prefix) - 1,
+    NAME_MAX_LENGTH = 48,
+    SHORT_NAME = 6, /* a name has fewer letters behind the prefix: one letter makes another word */
+};
 
 static void load_table(void);
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -215,7 +219,7 @@ void ut_env_allowed(const struct ut_env_entry *e, char *buf, size_t size)
 }
 
 /*
- * Unknown names
+ * Misspelt names
  */
 
 static bool is_name(const char *known, const char *name, size_t length)
@@ -246,20 +250,6 @@ static bool is_of_others(const char *name, size_t length)
     return false;
 }
 
-const char *ut_env_next_unknown(char ***at, size_t *length)
-{
-    while (*at && **at) {
-        const char *name = *(*at)++;
-        size_t n = strcspn(name, "=");
-        if (n < PREFIX_LENGTH || memcmp(name, prefix, PREFIX_LENGTH) != 0 || is_ours(name, n) ||
-            is_of_others(name, n))
-            continue;
-        *length = n;
-        return name;
-    }
-    return NULL;
-}
-
 static size_t least(size_t a, size_t b)
 {
     return a < b ? a : b;
@@ -285,30 +275,52 @@ static size_t distance(const char *a, size_t na, const char *b, size_t nb)
     return d[na][nb];
 }
 
-const char *ut_env_nearest(const char *name, size_t length)
+/* Programs have variables of their own that begin with UTOFU_, so only a name that differs in a
+ * letter or two is taken for one of ours: in one letter where a name is short. */
+static size_t limit_of(size_t na, size_t nb)
 {
-    const char *nearest = NULL, *rest = name + PREFIX_LENGTH;
-    size_t n = length - PREFIX_LENGTH, best = 2 + n / 3; /* maximum distance of a similar name */
+    return least(na, nb) < SHORT_NAME ? 1 : 2;
+}
 
-    if (length <= PREFIX_LENGTH || length > NAME_MAX_LENGTH)
+static const struct ut_env_entry *find_meant(const char *name, size_t length)
+{
+    const struct ut_env_entry *meant = NULL;
+    const char *rest = name + PREFIX_LENGTH;
+    size_t n = length - PREFIX_LENGTH, best = SIZE_MAX;
+
+    if (length > NAME_MAX_LENGTH)
         return NULL;
     for (int i = 0; i < UT_ENV_COUNT; i++) {
-        if (table[i].variable || !ut_env_is_shown(&table[i]))
+        const struct ut_env_entry *e = &table[i];
+        const char *known = e->variable ? e->old_name : e->name;
+        if (!known || !ut_env_is_shown(e) || strlen(known) > NAME_MAX_LENGTH)
             continue;
-        const char *known = table[i].name + PREFIX_LENGTH;
-        size_t nk = strlen(known);
-        if (nk > NAME_MAX_LENGTH)
-            continue;
-        size_t d = distance(rest, n, known, nk);
-        /* UTOFU_DEVICES: part of a name, of any length */
-        if (n >= 4 && nk > n && memmem(known, nk, rest, n))
-            d = 1;
-        if (d < best) {
+        known += PREFIX_LENGTH;
+        size_t nk = strlen(known), d = distance(rest, n, known, nk);
+        if (d < best && d <= limit_of(n, nk)) {
             best = d;
-            nearest = table[i].name;
+            meant = e;
         }
     }
-    return nearest;
+    return meant;
+}
+
+bool ut_env_next_misspelt(char ***at, struct ut_env_misspelt *misspelt)
+{
+    while (*at && **at) {
+        const char *name = *(*at)++;
+        size_t n = strcspn(name, "=");
+        if (n < PREFIX_LENGTH || memcmp(name, prefix, PREFIX_LENGTH) != 0 || is_ours(name, n) ||
+            is_of_others(name, n))
+            continue;
+        const struct ut_env_entry *meant = find_meant(name, n);
+        if (!meant)
+            continue;
+        *misspelt = (struct ut_env_misspelt){.name = name, .length = (int)n};
+        ut_env_label(meant, misspelt->meant, sizeof(misspelt->meant));
+        return true;
+    }
+    return false;
 }
 
 bool ut_env_next_item(const char **list, char *item, size_t size)

@@ -107,10 +107,6 @@ const char *ut_env_text(const char *name);
  * set-gid program, or one whose file has capabilities? Then it is ignored. */
 bool ut_env_is_foreign(void);
 
-/* Iterates over the unknown variables of the environment that begin with UTOFU_; *at is environ at
- * first. Returns the name and its length, or NULL at the end. */
-const char *ut_env_next_unknown(char ***at, size_t *length);
-
 /* Iterates over the entries whose old name is set in the environment; *at is 0 at first; NULL at
  * the end. */
 const struct ut_env_entry *ut_env_next_old(int *at);
@@ -128,8 +124,15 @@ static inline bool ut_env_is_shown(const struct ut_env_entry *entry)
     return (entry->variable ? entry->variable : entry)->help != NULL;
 }
 
-/* The variable most likely meant by an unknown name; NULL: none is similar. */
-const char *ut_env_nearest(const char *name, size_t length);
+/* Iterates over the variables of the environment that are probably misspelt: they begin with
+ * UTOFU_, nobody is known to have them, and one or two letters make them one of the library's; *at
+ * is environ at first. False: the end. */
+struct ut_env_misspelt {
+    const char *name; /* with its value behind it: "UTOFU_PROVIDR=shm" */
+    int length;       /* of the name */
+    char meant[UT_ENV_LABEL_SIZE];
+};
+bool ut_env_next_misspelt(char ***at, struct ut_env_misspelt *misspelt);
 
 /* The allowed values: "a number from 1 to 128", "one of a|b|c". */
 void ut_env_allowed(const struct ut_env_entry *entry, char *buf, size_t size);

@@ -14,7 +14,8 @@
  * utofu-verbs(7) do not show them.
  *
  * At the end, OTHER(names, who): names that begin with UTOFU_ and belong to other software. For any
- * other unknown UTOFU_ variable a warning is logged, as it may be misspelt.
+ * other unknown UTOFU_ variable that differs in a letter or two from one of these a warning is
+ * logged, as it may be misspelt.
  */
 X(PROVIDER, "UTOFU_PROVIDER", ENUM, 0, 0, PROV_COUNT, "auto" PROV_CHOICES,
   "transport: shm between processes of a host, and to others verbs where an RDMA device is active, "

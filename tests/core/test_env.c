@@ -102,62 +102,73 @@ Test(env, every_entry_says_what_it_is)
     }
 }
 
-/* The unknown names, each followed by a blank. */
-static void unknown(const char *environment[], char *out, size_t size)
+/* The names taken for misspelt, each with the one that is meant. */
+static void misspelt(const char *const *environment, char *out, size_t size)
 {
-    size_t length, used = 0;
-    const char *name;
+    struct ut_env_misspelt m;
+    size_t used = 0;
 
     out[0] = '\0';
-    for (char **at = (char **)environment; (name = ut_env_next_unknown(&at, &length));)
-        used += (size_t)snprintf(out + used, size - used, "%.*s ", (int)length, name);
+    for (char **at = (char **)environment; ut_env_next_misspelt(&at, &m);)
+        used += (size_t)snprintf(out + used, size - used, "%.*s>%s ", m.length, m.name, m.meant);
 }
 
-Test(env, names_that_are_nobodys_are_found)
+Test(env, near_misses_are_found_with_what_is_meant)
 {
-    const char *bad[] = {"PATH=/bin",      "UTOFU_PROVDER=shm",
-                         "UTOFU_ARMW=cpu", "UTOFU_RANKS=1",
-                         "UTOFU_DIRS=/x",  "UTOFU_",
-                         "UTOFU_ARM=cpu",  NULL};
-    const char *good[] = {
-        "PATH=/bin",    "UTOFU=1",           "UTOFU_ROOT=x",          "MY_UTOFU_X=1",
-        "UTOFU_DIR=/x", "UTOFU_HOME=/opt/u", "UTOFU_VERBS_VERSION=1", NULL};
+    static const char *const pairs[][2] = {
+        {"UTOFU_PROVIDR", "UTOFU_PROVIDER"},
+        {"UTOFU_PROVDIR", "UTOFU_PROVIDER"},
+        {"UTOFU_PRVDER", "UTOFU_PROVIDER"}, /* two letters of eight */
+        {"UTOFU_LOGLEVEL", "UTOFU_LOG_LEVEL"},
+        {"UTOFU_LOG_LEVLE", "UTOFU_LOG_LEVEL"},
+        {"UTOFU_VERBS_DEVICE", "UTOFU_VERBS_DEVICES"},
+        {"UTOFU_RNAK", "UTOFU_RANK"},
+        {"UTOFU_RANKS", "UTOFU_RANK"},
+        {"UTOFU_ARM", "UTOFU_ARMW"},
+        {"UTOFU_STATS_FIEL", "UTOFU_STATS,file"}, /* of an old name */
+    };
+    char text[256], entry[64], want[128];
+
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+        const char *const environment[] = {entry, NULL};
+        snprintf(entry, sizeof(entry), "%s=1", pairs[i][0]);
+        snprintf(want, sizeof(want), "%s>%s ", pairs[i][0], pairs[i][1]);
+        misspelt(environment, text, sizeof(text));
+        cr_assert_str_eq(text, want);
+    }
+}
+
+Test(env, names_of_others_are_left_alone)
+{
+    const char *const environment[] = {
+        "PATH=/bin",
+        "UTOFU=1",
+        "MY_UTOFU_RANKS=1",
+        "UTOFU_=1",
+        "UTOFU_X=1",
+        "UTOFU_PROBE_DIR=/x",
+        "UTOFU_MYAPP_LEVEL=1",
+        "UTOFU_RAM=1", /* two letters of four */
+        "UTOFU_STARTER=1",
+        "UTOFU_DEVICES=1",
+        "UTOFU_SHM_MAPPING=1",
+        "UTOFU_DIR=/x",
+        "UTOFU_HOME=/opt/u",
+        "UTOFU_VERBS_VERSION=1",
+        "UTOFU_TESTS=1", /* UTOFU_TEST is for tests */
+        "UTOFU_COLOUR_OF_MY_BENCHMARK=1",
+        "UTOFU_A_NAME_THAT_IS_LONGER_THAN_ANY_THAT_A_LIBRARY_MAY_HAVE=1",
+        NULL};
     char text[256];
 
-    unknown(bad, text, sizeof(text));
-    cr_assert_str_eq(text, "UTOFU_PROVDER UTOFU_RANKS UTOFU_DIRS UTOFU_ UTOFU_ARM ");
-    unknown(good, text, sizeof(text));
+    misspelt(environment, text, sizeof(text));
     cr_assert_str_eq(text, "");
     for (int i = 0; i < UT_ENV_COUNT; i++) {
         const struct ut_env_entry *e = ut_env_get((enum ut_env_id)i);
-        const char *own[] = {e->variable ? e->old_name : e->name, NULL};
-        unknown(own, text, sizeof(text));
+        const char *const own[] = {e->variable ? e->old_name : e->name, NULL};
+        misspelt(own, text, sizeof(text));
         cr_assert_str_eq(text, "");
     }
-}
-
-Test(env, the_name_that_was_meant_is_told)
-{
-    static const char *const pairs[][2] = {
-        {"UTOFU_LOGLEVEL", "UTOFU_LOG_LEVEL"},
-        {"UTOFU_LOG_LEVLE", "UTOFU_LOG_LEVEL"},
-        {"UTOFU_PROVDER", "UTOFU_PROVIDER"},
-        {"UTOFU_DEVICES", "UTOFU_VERBS_DEVICES"},
-        {"UTOFU_MRQ_ENTRIES", "UTOFU_NUM_MRQ_ENTRIES"},
-        {"UTOFU_RNAK", "UTOFU_RANK"},
-        {"UTOFU_SHM_MAPPING", "UTOFU_SHM_MAP"},
-    };
-    static const char *const far[] = {
-        "UTOFU_", "UTOFU_X", "UTOFU_COLOUR_OF_MY_BENCHMARK",
-        "UTOFU_A_NAME_THAT_IS_LONGER_THAN_ANY_THAT_A_LIBRARY_MAY_HAVE"};
-
-    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
-        const char *nearest = ut_env_nearest(pairs[i][0], strlen(pairs[i][0]));
-        cr_assert_not_null(nearest, "%s", pairs[i][0]);
-        cr_assert_str_eq(nearest, pairs[i][1]);
-    }
-    for (size_t i = 0; i < sizeof(far) / sizeof(far[0]); i++)
-        cr_assert_null(ut_env_nearest(far[i], strlen(far[i])), "%s", far[i]);
 }
 
 /*
@@ -314,5 +325,4 @@ Test(env, variable_of_the_tests_is_not_shown)
     cr_assert(!ut_env_is_shown(ut_env_get(UT_ENV_TEST)));
     cr_assert(!ut_env_is_shown(ut_env_get(UT_ENV_VERBS_SRQ)));
     cr_assert(ut_env_is_shown(ut_env_get(UT_ENV_STATS_FILE)));
-    cr_assert_null(ut_env_nearest("UTOFU_TESTS", strlen("UTOFU_TESTS")));
 }

@@ -78,10 +78,13 @@ group_unknown() {
     done
     lines alone '^utofu: warning: .*UTOFU_PROVDER \(did you mean UTOFU_PROVIDER\?\)' 1 \
         env UTOFU_PROVDER=shm "$INFO"
-    lines all_in_one_line '^utofu: .* name: UTOFU_ALPHABET, UTOFU_PROVDER \(did' 1 \
-        env -i UTOFU_ALPHABET=1 UTOFU_PROVDER=shm "$INFO"
+    lines all_in_one_line '^utofu: .* name: UTOFU_SIZES \(did.*\), UTOFU_PROVDER \(did' 1 \
+        env -i UTOFU_SIZES=1 UTOFU_PROVDER=shm "$INFO"
     # shellcheck disable=SC2046 # words
-    lines many '^utofu: ' 1 env $(printf 'UTOFU_UNHEARD_OF_%s=1 ' {1..99}) "$INFO"
+    lines many '^utofu: ' 1 env $(printf 'UTOFU_PROVIDER%s=1 ' {1..99}) "$INFO"
+    # variables of the program
+    lines programs_own '^utofu: ' 0 env UTOFU_PROBE_DIR=/x UTOFU_MYAPP_LEVEL=1 "$INFO"
+    lines programs_own_in_the_list 'UTOFU_PROBE_DIR' 0 env UTOFU_PROBE_DIR=/x "$INFO" -e
     lines known '^utofu: ' 0 env UTOFU_LOG_LEVEL=warning UTOFU_PROVIDER=shm "$INFO"
     lines of_others '^utofu: ' 0 env UTOFU_DIR=/opt UTOFU_VERBS_ROOT=/opt UTOFUX=1 "$INFO"
     lines silenced '^utofu: ' 0 env UTOFU_PROVDER=shm UTOFU_LOG_LEVEL=error "$INFO"

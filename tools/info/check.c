@@ -95,18 +95,12 @@ static void check_environment(struct info_checks *checks)
                        e->why_bad),
                    "%s", allowed + 2);
     }
-    const char *name;
-    size_t length;
-    for (char **at = environ; (name = ut_env_next_unknown(&at, &length));) {
-        const char *nearest = ut_env_nearest(name, length);
-        struct info_check *c = add(
-            checks, "environment", INFO_NOTE,
-            "%.*s is set, and is no variable of this library: it has no effect", (int)length, name);
-        if (nearest)
-            remedy(c, "did you mean %s?", nearest);
-        else
-            remedy(c, "is it misspelt? utofu-info -e lists them all");
-    }
+    struct ut_env_misspelt m;
+    for (char **at = environ; ut_env_next_misspelt(&at, &m);)
+        remedy(add(checks, "environment", INFO_NOTE,
+                   "%.*s is set, and is no variable of this library: it has no effect", m.length,
+                   m.name),
+               "did you mean %s?", m.meant);
     if (checks->num == before)
         add(checks, "environment", INFO_OK, "%u of the library's variables set", num_set);
 }

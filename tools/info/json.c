@@ -215,13 +215,12 @@ void info_json_environment(void)
         json_array_append_new(
             old, json_pack("{s:s, s:o}", "name", e->old_name, "write", text_value(spelling)));
     }
-    const char *name;
-    size_t length;
-    for (char **at = environ; (name = ut_env_next_unknown(&at, &length));) {
+    struct ut_env_misspelt m;
+    for (char **at = environ; ut_env_next_misspelt(&at, &m);) {
         char text[256];
-        snprintf(text, sizeof(text), "%.*s", (int)length, name);
-        json_array_append_new(unknown, json_pack("{s:o, s:s?}", "name", text_value(text), "nearest",
-                                                 ut_env_nearest(name, length)));
+        snprintf(text, sizeof(text), "%.*s", m.length, m.name);
+        json_array_append_new(
+            unknown, json_pack("{s:o, s:s}", "name", text_value(text), "nearest", m.meant));
     }
     print(json_pack("{s:s, s:s, s:o, s:o, s:o}", "tool", INFO_NAME, "version", UT_VERSION,
                     "environment", list, "old", old, "unknown", unknown));

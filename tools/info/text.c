@@ -281,13 +281,9 @@ void info_print_environment(void)
         printf("%s   (an old name, which the next release does not know; write %s)\n",
                old->old_name, spelling);
     }
-    const char *name;
-    size_t length;
-    for (char **at = environ; (name = ut_env_next_unknown(&at, &length));) {
-        const char *nearest = ut_env_nearest(name, length);
-        printf("%.*s   (unknown%s%s%s)\n", (int)strlen(name), name,
-               nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
-    }
+    struct ut_env_misspelt m;
+    for (char **at = environ; ut_env_next_misspelt(&at, &m);)
+        printf("%s   (unknown; did you mean %s?)\n", m.name, m.meant);
 }
 
 void info_print_codes(const struct ut_code *const *codes, size_t num)
