@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* jtofu_create_mapinfo_by_envvars(): the map that the variables JTOFU_MAPINFO_* describe. */
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,7 +70,7 @@ static int parse_numbers(const char *text, char between, int max, uint32_t least
         char *end;
         unsigned long n;
 
-        if (!isdigit((unsigned char)*text))
+        if (*text < '0' || *text > '9')
             return 0;
         n = strtoul(text, &end, 10);
         if (n < least || n > most)

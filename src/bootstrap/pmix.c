@@ -9,6 +9,7 @@
  * PMIx_Get_nb and a deadline of the library.
  */
 #include "bootstrap/ops.h"
+#include "util/ascii.h"
 #include "util/clock.h"
 #include "util/env.h"
 #include "util/log.h"
@@ -49,7 +50,6 @@ static int cannot_use(const char *why)
 #    include <pthread.h>
 #    include <stdio.h>
 #    include <string.h>
-#    include <strings.h>
 
 static const char record_key[] = "utofu.record", node_key[] = "utofu.node";
 
@@ -166,8 +166,8 @@ static bool same_host(const char *a, const char *b)
     size_t m = strcspn(a, "."), n = strcspn(b, ".");
 
     if (a[m] && b[n])
-        return strcasecmp(a, b) == 0;
-    return m == n && strncasecmp(a, b, n) == 0;
+        return ut_same_word(a, b);
+    return m == n && ut_same_start(a, b, n);
 }
 
 /* Splits the node list in place; it stays allocated, as the names point into it. */

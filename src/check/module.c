@@ -12,6 +12,7 @@
 
 #include "check/inner.h"
 #include "util/clock.h"
+#include "util/decimal.h"
 
 static uint64_t number_of_file(const char *path)
 {
@@ -93,10 +94,11 @@ void ut_check_describe_origin(const struct ut_table_found *found, const char *ki
 
     print_place(c, place, sizeof(place));
     snprintf(text, size,
-             "%s of %u bytes, number %llu of VCQ %016llx of rank %u, to VCQ %016llx, %.3f ms ago "
+             "%s of %u bytes, number %llu of VCQ %016llx of rank %u, to VCQ %016llx, %s ms ago "
              "in %s",
              kind, c->length, (unsigned long long)c->number, (unsigned long long)c->vcq_id, c->rank,
-             (unsigned long long)c->rmt_vcq_id, (double)(ut_clock_ns() - c->at) * 1e-6, place);
+             (unsigned long long)c->rmt_vcq_id, ut_decimal(ut_clock_ns() - c->at, 1000000, 3).text,
+             place);
 }
 
 const void *ut_check_origin_place(const struct ut_table_found *found)

@@ -12,6 +12,7 @@
 #include "peers/peers.h"
 #include "util/clock.h"
 #include "util/codes.h"
+#include "util/decimal.h"
 #include "util/env.h"
 #include "util/write.h"
 
@@ -110,8 +111,8 @@ static int describe(char *text, int used, const struct ut_vcq *vcq, const struct
     if (ut_vcq_id_unpack(slot->desc.rmt_vcq_id, &ident) && ut_vcq_ident_public(&ident) &&
         ut_peers_find_owner(&ident, &peer) == 0)
         used = append(text, used, " (rank %u)", (unsigned int)peer.rank);
-    return append(text, used, ", %.3f ms ago in %s", (double)(ut_clock_ns() - op->at) * 1e-6,
-                  place);
+    return append(text, used, ", %s ms ago in %s",
+                  ut_decimal(ut_clock_ns() - op->at, 1000000, 3).text, place);
 }
 
 static void print(const struct ut_check_report *r)

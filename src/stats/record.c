@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "util/clock.h"
+#include "util/decimal.h"
 #include "util/env.h"
 #include "util/file.h"
 #include "util/log.h"
@@ -252,9 +253,9 @@ static void print_cells(FILE *out, const struct section *s)
             continue;
         if (adds_up(i))
             snprintf(total, sizeof(total), "%llu", (unsigned long long)c->sum);
-        fprintf(out, "utofu: stats:   %-18s %16s %16llu %6u %18.1f %16llu %6u\n", cell_name(i),
-                total, (unsigned long long)c->least, c->least_rank,
-                (double)c->sum / (double)s->ranks, (unsigned long long)c->most, c->most_rank);
+        fprintf(out, "utofu: stats:   %-18s %16s %16llu %6u %18s %16llu %6u\n", cell_name(i), total,
+                (unsigned long long)c->least, c->least_rank, ut_decimal(c->sum, s->ranks, 1).text,
+                (unsigned long long)c->most, c->most_rank);
     }
 }
 
@@ -286,9 +287,8 @@ static void print_json_cells(FILE *out, const struct section *s)
         fprintf(out, "%s\n  \"%s\":{", n++ ? "," : "", cell_name(i));
         if (adds_up(i))
             fprintf(out, "\"total\":%llu,", (unsigned long long)c->sum);
-        fprintf(out,
-                "\"least\":%llu,\"least_rank\":%u,\"mean\":%.3f,\"most\":%llu,\"most_rank\":%u}",
-                (unsigned long long)c->least, c->least_rank, (double)c->sum / (double)s->ranks,
+        fprintf(out, "\"least\":%llu,\"least_rank\":%u,\"mean\":%s,\"most\":%llu,\"most_rank\":%u}",
+                (unsigned long long)c->least, c->least_rank, ut_decimal(c->sum, s->ranks, 3).text,
                 (unsigned long long)c->most, c->most_rank);
     }
     fprintf(out, "}");

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "util/clock.h"
+#include "util/decimal.h"
 #include "util/env.h"
 #include "util/log.h"
 
@@ -271,8 +272,8 @@ static void print_region(const struct ut_stats_region *r, void *arg)
 {
     const struct place *p = arg;
 
-    fprintf(p->out, "utofu: stats: [rank %u] region calls=%llu seconds=%.6f", p->rank,
-            (unsigned long long)r->calls, (double)r->ns * 1e-9);
+    fprintf(p->out, "utofu: stats: [rank %u] region calls=%llu seconds=%s", p->rank,
+            (unsigned long long)r->calls, ut_decimal(r->ns, 1000000000, 6).text);
     for (int i = 0; i < UT_COUNT_PEERS; i++) {
         if (ut_counters[i].total && r->counted[i])
             fprintf(p->out, " %s=%llu", ut_counters[i].total, (unsigned long long)r->counted[i]);

@@ -15,6 +15,7 @@
 #include "peers/peers.h"
 #include "util/assert.h"
 #include "util/clock.h"
+#include "util/decimal.h"
 #include "util/env.h"
 #include "util/file.h"
 #include "util/log.h"
@@ -52,11 +53,11 @@ static void print_all(void)
     if (!out)
         return;
     fprintf(out,
-            "utofu: stats: [rank %u] job size=%u seconds=%.3f looked_up=%u questions=%llu "
-            "peer_bytes=%zu peer_bytes_per_rank=%.1f\n",
-            job->rank, job->size, (double)(ut_clock_ns() - opened_at) * 1e-9, ut_peers_asked(),
-            (unsigned long long)ut_job_questions(), ut_peers_bytes(),
-            (double)ut_peers_bytes() / job->size);
+            "utofu: stats: [rank %u] job size=%u seconds=%s looked_up=%u questions=%llu "
+            "peer_bytes=%zu peer_bytes_per_rank=%s\n",
+            job->rank, job->size, ut_decimal(ut_clock_ns() - opened_at, 1000000000, 3).text,
+            ut_peers_asked(), (unsigned long long)ut_job_questions(), ut_peers_bytes(),
+            ut_decimal(ut_peers_bytes(), job->size, 1).text);
     ut_stats_print(out, job->rank);
     ut_region_print(out, job->rank);
     if (fclose(out) == 0)

@@ -7,6 +7,7 @@
 
 #include "stats/stats.h"
 #include "util/clock.h"
+#include "util/decimal.h"
 
 enum { LOCK_MS = 1000 /* longer than any call holds the lock of a VCQ */ };
 
@@ -90,7 +91,7 @@ static void print_counts(FILE *out, const struct ut_stats_counts *c, unsigned in
         if (e->how != UT_COUNTS_TIME)
             print_number(out, e->line, c->n[i]);
         else if (c->n[i])
-            fprintf(out, " %s=%.3f", e->line, (double)c->n[i] * 1e-6);
+            fprintf(out, " %s=%s", e->line, ut_decimal(c->n[i], 1000000, 3).text);
     }
 }
 

@@ -19,6 +19,7 @@
 
 #include "util/clock.h"
 #include "util/codes.h"
+#include "util/decimal.h"
 #include "util/env.h"
 #include "util/file.h"
 #include "util/log.h"
@@ -106,9 +107,9 @@ __attribute__((format(printf, 1, 2))) static void put(const char *format, ...)
     used += n > 0 ? (size_t)n : 0;
 }
 
-static double us(uint64_t ns)
+static struct ut_decimal us_of(uint64_t ns)
 {
-    return (double)ns * 1e-3;
+    return ut_decimal(ns, 1000, 3);
 }
 
 /* The beginning of an event, up to its category. The time is printed as integers: a double cannot
@@ -161,10 +162,10 @@ static void write_op(const struct ut_stats_event *e)
         snprintf(name, sizeof(name), "%s %u B %s %s", names[e->kind], e->bytes,
                  e->kind == UT_STATS_GET ? "from" : "to", peer);
     head('X', name, names[e->kind], e->track, e->at);
-    put(",\"dur\":%.3f,\"args\":{\"bytes\":%u,\"edata\":%u,\"vcq\":\"%016llx\",\"rc\":%d,"
-        "\"code\":\"%s\",\"complete_us\":%.3f%s}}",
-        us(e->length ? e->length : 1), e->bytes, e->edata, (unsigned long long)e->peer, e->rc,
-        ut_code_name(e->rc), e->done ? us(e->done - e->at) : us(e->length),
+    put(",\"dur\":%s,\"args\":{\"bytes\":%u,\"edata\":%u,\"vcq\":\"%016llx\",\"rc\":%d,"
+        "\"code\":\"%s\",\"complete_us\":%s%s}}",
+        us_of(e->length ? e->length : 1).text, e->bytes, e->edata, (unsigned long long)e->peer,
+        e->rc, ut_code_name(e->rc), e->done ? us_of(e->done - e->at).text : us_of(e->length).text,
         e->unfinished ? ",\"unfinished\":true" : "");
     if (e->done) {
         uint64_t id = own_id();
@@ -190,8 +191,8 @@ static void write_arrival(const struct ut_stats_event *e)
     other_end(peer, sizeof(peer), e);
     snprintf(name, sizeof(name), "%s %s", names[e->kind], peer);
     head('X', name, "arrival", e->track, e->at);
-    put(",\"dur\":%.3f,\"args\":{\"edata\":%u,\"sps\":%u,\"vcq\":\"%016llx\"}}",
-        us(e->length ? e->length : 1), e->edata, e->sps, (unsigned long long)e->peer);
+    put(",\"dur\":%s,\"args\":{\"edata\":%u,\"sps\":%u,\"vcq\":\"%016llx\"}}",
+        us_of(e->length ? e->length : 1).text, e->edata, e->sps, (unsigned long long)e->peer);
     if (e->flow)
         arrow_end(false, "message", "between", e->track, e->at, e->flow);
 }
@@ -207,8 +208,9 @@ static void write_gate(const struct ut_stats_event *e)
                                                              : "reduction";
 
     head('X', name, "gate", e->track, e->at);
-    put(",\"dur\":%.3f,\"args\":{\"rc\":%d,\"code\":\"%s\"%s}}", us(e->length ? e->length : 1),
-        e->rc, ut_code_name(e->rc), e->unfinished ? ",\"unfinished\":true" : "");
+    put(",\"dur\":%s,\"args\":{\"rc\":%d,\"code\":\"%s\"%s}}",
+        us_of(e->length ? e->length : 1).text, e->rc, ut_code_name(e->rc),
+        e->unfinished ? ",\"unfinished\":true" : "");
 }
 
 static void write_name(const struct ut_stats_event *e)
@@ -241,7 +243,7 @@ static void write_event(const struct ut_stats_event *e)
         break;
     case UT_EVENT_WAIT:
         head('X', "empty polls", "wait", e->track, e->at);
-        put(",\"dur\":%.3f}", us(e->length ? e->length : 1));
+        put(",\"dur\":%s}", us_of(e->length ? e->length : 1).text);
         break;
     case UT_EVENT_GATE:
         write_gate(e);
@@ -259,7 +261,7 @@ static void write_event(const struct ut_stats_event *e)
         break;
     case UT_EVENT_REGION:
         head('X', e->name, "region", e->track, e->at);
-        put(",\"dur\":%.3f%s}", us(e->length ? e->length : 1),
+        put(",\"dur\":%s%s}", us_of(e->length ? e->length : 1).text,
             e->unfinished ? ",\"args\":{\"unfinished\":true}" : "");
         break;
     }

@@ -4,9 +4,9 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "utofu.h"
+#include "util/ascii.h"
 
 const struct ut_code ut_codes[] = {
 #define X(code, meaning_, remedy_)                                                                 \
@@ -36,7 +36,7 @@ static const char *without(const char *text, const char *prefix)
 {
     size_t n = strlen(prefix);
 
-    return strncasecmp(text, prefix, n) == 0 ? text + n : text;
+    return ut_same_start(text, prefix, n) ? text + n : text;
 }
 
 /* The name without its prefix, which is unique, too. */
@@ -54,7 +54,7 @@ const struct ut_code *ut_code_find(const char *text)
         return number < -10000 || number > 10000 ? NULL
                                                  : ut_code_of((int)(number > 0 ? -number : number));
     for (size_t i = 0; i < ut_num_codes; i++) {
-        if (strcasecmp(short_name(ut_codes[i].name), short_name(text)) == 0)
+        if (ut_same_word(short_name(ut_codes[i].name), short_name(text)))
             return &ut_codes[i];
     }
     return NULL;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The typed table of environment variables; uses util/key.h and libc. */
 #include "util/env.h"
+#include "util/ascii.h"
 #include "util/key.h"
 
 #include <errno.h>
@@ -9,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/auxv.h>
 
 #include "providers.h"
@@ -59,15 +59,15 @@ static int parse_number(const char *text, bool suffix, uint64_t *value)
 {
     char *end;
 
-    if (*text < '0' || *text > '9')
+    if (!ut_is_digit(*text))
         return -EINVAL;
     errno = 0;
     unsigned long long n = strtoull(text, &end, 10);
     if (errno)
         return -EINVAL;
-    if (suffix && strcasecmp(end, "ki") == 0)
+    if (suffix && ut_same_word(end, "ki"))
         n = n > UINT64_MAX >> 10 ? UINT64_MAX : n << 10;
-    else if (suffix && strcasecmp(end, "mi") == 0)
+    else if (suffix && ut_same_word(end, "mi"))
         n = n > UINT64_MAX >> 20 ? UINT64_MAX : n << 20;
     else if (*end)
         return -EINVAL;
@@ -82,7 +82,7 @@ static int parse_choice(const char *choices, const char *text, uint64_t *value)
     for (uint64_t i = 0; choices; i++) {
         const char *bar = strchr(choices, '|');
         size_t n = bar ? (size_t)(bar - choices) : strlen(choices);
-        if (n == len && strncasecmp(choices, text, n) == 0) {
+        if (n == len && ut_same_start(choices, text, n)) {
             *value = i;
             return 0;
         }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "util/key.h"
+#include "util/ascii.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ int ut_key_parse(const char *text, struct ut_key *key)
     size_t n = strlen(text);
 
     key->size = 0;
-    while (n > 0 && isspace((unsigned char)text[n - 1]))
+    while (n > 0 && ut_is_space(text[n - 1]))
         n--;
     if (n % 2 || n < 2 * UT_KEY_MIN || n > 2 * UT_KEY_MAX)
         return -EINVAL;

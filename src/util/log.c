@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Log lines; uses the environment table and the last error. */
 #include "util/log.h"
+#include "util/ascii.h"
 #include "util/clock.h"
 #include "util/env.h"
 #include "util/flood.h"
@@ -13,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 enum { LINE_MAX_BYTES = 1024 };
@@ -38,7 +38,7 @@ static bool category_wanted(const char *category)
     char item[32];
 
     while (ut_env_next_item(&list, item, sizeof(item)))
-        if (strcasecmp(item, "all") == 0 || strcasecmp(item, category) == 0)
+        if (ut_same_word(item, "all") || ut_same_word(item, category))
             return true;
     return false;
 }

@@ -10,7 +10,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 tree=$folder/tree
 mkdir -p "$tree"/{scripts,src,provider,tools,include} "$folder/bin"
-cp "$source/scripts/lint" "$source/scripts/c-functions" "$tree/scripts/"
+cp "$source"/scripts/{lint,c-functions,locale-calls} "$tree/scripts/"
 echo '# none' >"$tree/.long-functions"
 echo '# none' >"$tree/.one-word-names"
 cp "$source"/.{clang-format,codespellrc,cppcheck-suppressions,flake8} "$tree/"
@@ -90,6 +90,32 @@ if command -v python3 >/dev/null; then
     mv "$tree/src/a.c" "$tree/provider/new/"
     check a_folder_without_prefix 1 'has none for this folder' 1 "$lint" prefixes
     rm -r "$tree/provider/new"
+fi
+finds locale python3 'echo "int x(void) { return printf(\"%.3f\", 1.0); }" >>"$tree/src/a.c"'
+if command -v python3 >/dev/null; then
+    # uses FILE LINE PATTERN: found there; with the pattern "ok", nothing is
+    uses() {
+        write_good
+        printf '%s\n' "$2" >>"$tree/$1"
+        if [ "$3" = ok ]; then
+            check "$2" 0 '^lint: locale: ok' 1 "$lint" locale
+        else
+            check "$2" 1 "^$1:[0-9]+: $3" 1 "$lint" locale
+        fi
+        rm -f "$tree/tools/a.c"
+    }
+    uses src/a.c 'int y = sprintf(b, "100 %% of %lu", n % e); /* %f and isdigit() */' ok
+    uses src/a.c 'int y = isspace(c);' 'isspace\(\) depends'
+    uses src/a.c 'int y = strcasecmp(a, b);' 'strcasecmp\(\) depends'
+    uses src/a.c 'double y = strtod(a, NULL);' 'strtod\(\) in a library'
+    uses src/a.c 'int y = sscanf(a, "%*s %lf", &d);' '%lf prints'
+    uses src/a.c 'char *y = setlocale(LC_ALL, "");' 'setlocale\(\) in a library'
+    uses tools/a.c "/* $spdx */ int y = printf(\"%.3f\", strtod(a, NULL));" ok
+    uses tools/a.c "/* $spdx */ char *y = setlocale(LC_ALL, \"\");" 'setlocale\(\) in a program'
+    uses scripts/a "awk '{ printf \"%.3f\", \$1 }'" 'computes with numbers'
+    uses scripts/a "LC_ALL=C awk '{ printf \"%.3f\", \$1 }'" ok
+    uses scripts/a 'echo $EPOCHREALTIME' 'may have a comma'
+    write_good
 fi
 finds licence - 'sed -i 1d "$tree/src/a.c"'
 

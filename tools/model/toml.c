@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/toml.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "model/fail.h"
+#include "util/ascii.h"
 
 enum { LINE_MOST = 512 };
 
@@ -34,7 +34,7 @@ static char *take_name(const struct um_toml *at, char *c, char *name, size_t siz
 {
     size_t n = 0;
 
-    while (isalnum((unsigned char)*c) || *c == '_' || *c == '-') {
+    while (ut_is_alnum(*c) || *c == '_' || *c == '-') {
         if (n + 1 == size)
             refuse_line(at, "a name of more than 63 characters");
         name[n++] = *c++;
@@ -75,7 +75,7 @@ static void take_value(struct um_toml *at, char *c)
     } else {
         at->kind = UM_TOML_NUMBER;
         at->number = strtod(c, &end);
-        if (end == c || !(isdigit((unsigned char)*c) || *c == '-' || *c == '+' || *c == '.') ||
+        if (end == c || !(ut_is_digit(*c) || *c == '-' || *c == '+' || *c == '.') ||
             !(at->number > -1e18 && at->number < 1e18))
             refuse_line(at, "expected a number, a string in double quotes, true or false");
         expect_end(at, end);

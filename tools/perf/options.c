@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The command line. An error is printed as one line, with exit status 2. */
 #include "perf.h"
+#include "util/ascii.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
@@ -106,7 +106,7 @@ static uint64_t number(const char *option, const char *text, uint64_t min, uint6
 
     errno = 0;
     unsigned long long n = strtoull(text, &end, 10);
-    if (!isdigit((unsigned char)*text) || *end || errno || n < min || n > max)
+    if (!ut_is_digit(*text) || *end || errno || n < min || n > max)
         wrong("%s takes a number from %llu to %llu, not '%s'", option, (unsigned long long)min,
               (unsigned long long)max, text);
     return n;
@@ -118,7 +118,7 @@ static uint64_t milliseconds(const char *option, const char *text)
     char *end;
     double ms = strtod(text, &end) * 1000;
 
-    if (!isdigit((unsigned char)*text) || *end || text[strspn(text, "0123456789.")] ||
+    if (!ut_is_digit(*text) || *end || text[strspn(text, "0123456789.")] ||
         ms < PERF_MIN_DURATION_MS || ms > PERF_MAX_DURATION_MS)
         wrong("%s takes seconds from %g to %g, not '%s'", option, PERF_MIN_DURATION_MS / 1e3,
               PERF_MAX_DURATION_MS / 1e3, text);
@@ -130,7 +130,7 @@ static size_t one_size(const char *list, const char *text, char **end)
 {
     errno = 0;
     unsigned long long n = strtoull(text, end, 10);
-    if (!isdigit((unsigned char)*text) || errno)
+    if (!ut_is_digit(*text) || errno)
         wrong("'%s' is not a list of sizes like 8,64K,1M or 8-1G", list);
     unsigned int shift = 0;
     if (**end == 'K' || **end == 'k')

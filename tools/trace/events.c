@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "events.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "util/ascii.h"
+
 static int next_token(FILE *f)
 {
     int c = fgetc(f);
 
-    while (c != EOF && isspace(c))
+    while (c != EOF && ut_is_space(c))
         c = fgetc(f);
     return c;
 }
