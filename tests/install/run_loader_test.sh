@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The lines of README's "Use", word for word: after "meson install" programs start, and utofu-info
+# The lines of docs/guide/start.md, word for word: after "meson install" programs start, and utofu-info
 # --check reports whether they load this build. Installs to /usr/local, which is an empty file system
 # in a private mount namespace, as is /etc; needs root.
 #
@@ -32,7 +32,7 @@ succeeds() {
 }
 
 # mpirun LINE: as bash -c. If mpirun's PMIx server has lost a process (tests/harness/openmpi), a
-# second start counts, as this test is about README.
+# second start counts, as this test is about the page.
 under_mpirun() {
     bash -c "$1" && return
     grep -q 'PMIx server of this node has not answered' "$work/out" || return
@@ -76,9 +76,10 @@ cd "$work/prog" || exit 1
 # every line of the block except comments; mpirun must accept root and few cores
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
-line() { sed -n '/^## Use/,/^## Env/s/^\('"$1"' [^#]*[^# ]\) *\(#.*\)\{0,1\}$/\1/p' "$source/README.md" | head -1; }
+page=$source/docs/guide/start.md
+line() { sed -n '/^## Compile/,/^## Test/s/^\('"$1"' [^#]*[^# ]\) *\(#.*\)\{0,1\}$/\1/p' "$page" | head -1; }
 for word in mpicc mpirun utofurun 'mpirun -n 2 utofu-info'; do
-    [ -n "$(line "$word")" ] || fail "README has no line '$word'"
+    [ -n "$(line "$word")" ] || fail "$page has no line '$word'"
 done
 if command -v mpicc >/dev/null && command -v mpirun >/dev/null; then
     succeeds mpicc '' bash -c "$(line mpicc)"
@@ -88,9 +89,9 @@ if command -v mpicc >/dev/null && command -v mpirun >/dev/null; then
 else
     echo 'not tried: there is no MPI'
 fi
-# shellcheck disable=SC2016 # as README has it
-succeeds cc '' bash -c "$(sed -n 's/^mpicc.*# or: //p' "$source/README.md")"
+succeeds cc '' bash -c "$(sed -n 's/^mpicc.*# or: //p' "$page")"
 succeeds utofurun 'it has a VCQ' bash -c "$(line utofurun)"
+succeeds readme_program 'put has written' "$source/tests/install/check_readme.py" "$source"
 
 # bad twins: another build, another file, a linker without the folder
 lib=$(ls /usr/local/lib/*/libtofucom.so.1.*.* /usr/local/lib/libtofucom.so.1.*.* 2>/dev/null | head -1)

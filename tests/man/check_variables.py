@@ -4,10 +4,11 @@
 
 usage: check_variables.py told|old SOURCE-FOLDER
 
-told   README.md and docs/guide/porting.md contain every variable of src/util/env_table.h and, in the same
-line, of its options; docs/reference/versions.md has a line "| old name | new spelling |" for each option;
-docs/reference/tests.md, and it alone, has the options of UTOFU_TEST. Each document is then tried
-without one of these, which must be detected.
+told   docs/reference/variables.md contains every variable of src/util/env_table.h and, in the same line, of its
+options, in its table of meanings and in those of when to set it; docs/reference/versions.md has a line
+"| old name | new spelling |" for each option; docs/reference/tests.md, and it alone, has the options of
+UTOFU_TEST. README.md names variables that exist. Each document is then tried without one of these, which must be
+detected.
 old    no file of the sources has the old name of an option, but for those that are about old names
 """
 import os
@@ -55,16 +56,28 @@ def tell(document, text, names, options):
             yield "does not speak of the option %s in a line with %s" % (option, variable)
 
 
+def no_variables(text, names):
+    """The first cells of a table of variables that are no variables."""
+    return [name for name in re.findall(r"^\| `(UTOFU_\w+)` \|", text, re.M) if name not in names]
+
+
 def check_told(folder):
     names, options = read_names(folder)
     failed = []
-    for document, one in (("README.md", "`rd_atomic`"), ("docs/reference/variables.md", "`UTOFU_CQ_MAP`"),
-                          ("docs/reference/versions.md", "UTOFU_VERBS_SL"),
-                          ("docs/reference/tests.md", "`map_refuse`")):
-        text = read(os.path.join(folder, document))
+    variables = read(os.path.join(folder, "docs/reference/variables.md"))
+    meanings, _, when = variables.partition("## The manual's")
+    for document, one, text in (("docs/reference/variables.md, All", "`rd_atomic`", meanings),
+                                ("docs/reference/variables.md, when to set", "`UTOFU_CQ_MAP`", when),
+                                ("docs/reference/versions.md", "UTOFU_VERBS_SL", None),
+                                ("docs/reference/tests.md", "`map_refuse`", None)):
+        text = text or read(os.path.join(folder, document))
         failed += ["%s %s" % (document, gap) for gap in tell(document, text, names, options)]
         if not list(tell(document, text.replace(one, ""), names, options)):
             failed.append("%s without %s passes" % (document, one))
+    readme = read(os.path.join(folder, "README.md"))
+    failed += ["README.md has %s, which is no variable" % name for name in no_variables(readme, names)]
+    if not no_variables(readme.replace("`UTOFU_CHECK`", "`UTOFU_CHECKS`"), names):
+        failed.append("README.md with a variable that does not exist passes")
     return failed
 
 
