@@ -1312,14 +1312,17 @@ class Vcq : public VcqView
         vcq.owned_ = true;
         return vcq;
     }
-    Vcq(Vcq &&other) noexcept : VcqView(other), owned_(std::exchange(other.owned_, false))
+    /* Calls on an object whose VCQ was moved, closed or released throw an Error of
+     * invalid_vcq_hdl. */
+    Vcq(Vcq &&other) noexcept
+        : VcqView(other.take_hdl()), owned_(std::exchange(other.owned_, false))
     {
     }
     Vcq &operator=(Vcq &&other) noexcept
     {
         if (this != &other) {
             end();
-            static_cast<VcqView &>(*this) = other;
+            static_cast<VcqView &>(*this) = VcqView(other.take_hdl());
             owned_ = std::exchange(other.owned_, false);
         }
         return *this;
@@ -1336,7 +1339,7 @@ class Vcq : public VcqView
     VcqHdl release() noexcept
     {
         owned_ = false;
-        return hdl();
+        return take_hdl();
     }
     void close()
     {
@@ -1344,9 +1347,16 @@ class Vcq : public VcqView
     }
 
   private:
+    VcqHdl take_hdl() noexcept
+    {
+        VcqHdl taken = hdl();
+
+        static_cast<VcqView &>(*this) = VcqView();
+        return taken;
+    }
     int end() noexcept
     {
-        return std::exchange(owned_, false) ? utofu_free_vcq(hdl()) : UTOFU_SUCCESS;
+        return std::exchange(owned_, false) ? utofu_free_vcq(take_hdl()) : UTOFU_SUCCESS;
     }
 
     bool owned_ = false;

@@ -12,6 +12,7 @@
 #include <structmember.h>
 
 #include <sched.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <utofu.h>
@@ -21,7 +22,8 @@ enum { POLLS = 200 /* before a thread sleeps: some microseconds */ };
 
 struct vcq {
     PyObject ob_base;
-    unsigned long long hdl; /* 0: closed */
+    unsigned long long hdl;   /* 0: closed */
+    unsigned long long asked; /* local MRQ notices that were asked for and have not been polled */
 };
 
 struct local {
@@ -40,11 +42,12 @@ struct notice {
     struct utofu_mrq_notice of_c;
 };
 
-static PyTypeObject *vcq_type, *local_type, *remote_type;
+static PyTypeObject *vcq_type, *local_type, *remote_type, *flags_type;
 
 /* refuse_pair(vcq, lcl, rmt), raise_error(code, call), raise_tcq(code, cbdata), raise_mrq(code,
- * notice), MrqNotice, tuple(MrqType) */
-static PyObject *refuse_pair, *raise_error, *raise_tcq, *raise_mrq, *notice_class, *notice_types;
+ * notice), MrqNotice, tuple(MrqType), OnesidedFlag, check_flags(flags, OnesidedFlag) */
+static PyObject *refuse_pair, *raise_error, *raise_tcq, *raise_mrq, *notice_class, *notice_types,
+    *check_flags;
 
 /* As Py_RETURN_NONE, which cppcheck does not know. */
 static PyObject *give_none(void)
@@ -81,6 +84,19 @@ static int take_number(PyObject *object, uint64_t *number)
     *number = PyLong_AsUnsignedLongLong(whole);
     Py_DECREF(whole);
     return PyErr_Occurred() ? -1 : 0;
+}
+
+/* Flags of another group have the values of other flags: check_flags() raises TypeError. */
+static int take_flags(PyObject *object, uint64_t *flags)
+{
+    if (object != NULL && Py_TYPE(object) != flags_type && !PyLong_CheckExact(object)) {
+        PyObject *none = PyObject_CallFunctionObjArgs(check_flags, object, flags_type, NULL);
+
+        if (none == NULL)
+            return -1;
+        Py_DECREF(none);
+    }
+    return take_number(object, flags);
 }
 
 /*
@@ -152,7 +168,7 @@ static PyObject *start_transfer(PyObject *self, PyObject *const *given, Py_ssize
 
     if (sort_arguments(given, positional, keywords, call, sorted) != 0 ||
         check_types(sorted, call) != 0 || take_number(sorted[EDATA], &edata) != 0 ||
-        take_number(sorted[FLAGS], &flags) != 0 || take_number(sorted[CBDATA], &cbdata) != 0)
+        take_flags(sorted[FLAGS], &flags) != 0 || take_number(sorted[CBDATA], &cbdata) != 0)
         return NULL;
     /* copied, as another thread may close the memory meanwhile */
     struct local lcl = *(struct local *)sorted[LCL];
@@ -167,6 +183,8 @@ static PyObject *start_transfer(PyObject *self, PyObject *const *given, Py_ssize
     PyEval_RestoreThread(state);
     if (rc != UTOFU_SUCCESS)
         return fail_call(rc, call);
+    if (flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE)
+        ((struct vcq *)self)->asked++;
     return give_none();
 }
 
@@ -208,11 +226,22 @@ static PyObject *make_notice(const struct utofu_mrq_notice *found)
     return (PyObject *)notice;
 }
 
-/* What poll_mrq() returns, or raises. */
-static PyObject *give_mrq(int rc, const struct utofu_mrq_notice *found)
+static bool is_local(const struct utofu_mrq_notice *notice)
 {
+    return notice->notice_type == UTOFU_MRQ_TYPE_LCL_PUT ||
+           notice->notice_type == UTOFU_MRQ_TYPE_LCL_GET ||
+           notice->notice_type == UTOFU_MRQ_TYPE_LCL_ARMW;
+}
+
+/* What poll_mrq() returns, or raises. */
+static PyObject *give_mrq(PyObject *self, int rc, const struct utofu_mrq_notice *found)
+{
+    struct vcq *vcq = (struct vcq *)self;
+
     if (rc == UTOFU_ERR_NOT_FOUND)
         return give_none();
+    if (is_local(found) && vcq->asked > 0)
+        vcq->asked--;
     PyObject *notice = make_notice(found);
     if (notice == NULL || rc == UTOFU_SUCCESS)
         return notice;
@@ -244,7 +273,7 @@ static PyObject *vcq_poll_mrq(PyObject *self, PyObject *ignored)
     PyThreadState *state = PyEval_SaveThread();
     rc = utofu_poll_mrq(hdl, 0, &notice);
     PyEval_RestoreThread(state);
-    return give_mrq(rc, &notice);
+    return give_mrq(self, rc, &notice);
 }
 
 /* Sleeps until the VCQ has something to poll. An entry of the other queue, which the caller does
@@ -293,7 +322,7 @@ static PyObject *vcq_wait_mrq(PyObject *self, PyObject *timeout_us)
     if (rc == UTOFU_ERR_NOT_FOUND)
         rc = sleep_for_vcq(hdl, timeout);
     PyEval_RestoreThread(state);
-    return give_mrq(rc, &notice);
+    return give_mrq(self, rc, &notice);
 }
 
 /*
@@ -390,6 +419,7 @@ static PyMethodDef vcq_methods[] = {
 };
 static PyMemberDef vcq_members[] = {
     {"hdl", T_ULONGLONG, offsetof(struct vcq, hdl), 0, "the handle; 0: closed"},
+    {"_asked", T_ULONGLONG, offsetof(struct vcq, asked), 0, "local MRQ notices not polled yet"},
     {NULL, 0, 0, 0, NULL},
 };
 static PyMemberDef local_members[] = {
@@ -453,8 +483,9 @@ static PyType_Spec notice_spec = {"utofu._fast.MrqNotice", sizeof(struct notice)
 static PyObject *set_hooks(PyObject *self, PyObject *arguments)
 {
     (void)self;
-    if (!PyArg_ParseTuple(arguments, "OOOOO!O!", &refuse_pair, &raise_error, &raise_tcq, &raise_mrq,
-                          &PyType_Type, &notice_class, &PyTuple_Type, &notice_types))
+    if (!PyArg_ParseTuple(arguments, "OOOOO!O!O!O", &refuse_pair, &raise_error, &raise_tcq,
+                          &raise_mrq, &PyType_Type, &notice_class, &PyTuple_Type, &notice_types,
+                          &PyType_Type, &flags_type, &check_flags))
         return NULL;
     /* the references stay for ever */
     Py_INCREF(arguments);

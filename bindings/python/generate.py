@@ -284,7 +284,7 @@ def parameters_of(function, kind):
         parameters.append("data: Buffer" if is_pointer else "value: int")
         values["lcl_data"] = "source" if is_pointer else "as_unsigned(value, 64)"
         if is_pointer:
-            checks += ['source = ffi.from_buffer("char[]", data)', "if len(source) != rmt.size:",
+            checks += ["source = source_of(data)", "if len(source) != rmt.size:",
                        "    refuse_data(len(source), rmt)"]
     if "rmt_stadd" in names:
         parameters.append("rmt: Remote")
@@ -311,6 +311,7 @@ def parameters_of(function, kind):
     parameters += ["edata: int = 0"] if "edata" in names else []
     parameters += ["flags: OnesidedFlag = OnesidedFlag.NONE"]
     parameters += [f"{name}: int = {default}" for name, default in DEFAULTS.items() if name in names]
+    checks += ["if type(flags) is not OnesidedFlag:", "    check_flags(flags, OnesidedFlag)"]
     parameters += ["cbdata: int = 0"] if "cbdata" in names else []
     for name in names:
         if name not in values:
@@ -339,8 +340,10 @@ def write_method(lines, function, kind):
         lines.append(f"        at = to._room_for(self, {number})")
     lines += folded(f"rc = {'_' if kind == 'start' else 'lib.'}{call}(", values, ")", "        ")
     lines += ["        if rc:", f'            raise_error(rc, "{function.name}")']
+    number = "num_blocks" if "num_blocks" in values else "1"
     if kind == "prepare":
         lines.append(f"        to._add({number})")
+    lines += ["        if flags & _NOTICE:", f"            {'to' if kind == 'prepare' else 'self'}._asked += {number}"]
 
 
 def write_start(header, folder):
@@ -350,14 +353,15 @@ def write_start(header, folder):
         if function.name.replace("utofu_", "utofu_prepare_", 1) not in [f.name for f in prepare]:
             fail(f"{function.name} has callback data, and there is no function that prepares it")
     lines = [MADE + '"""The functions that start a communication, or prepare one, as methods of a VCQ"""',
-             "from ._cffi import ffi, lib", "from ._constants import ArmwOp, OnesidedFlag",
-             "from ._errors import raise_error",
+             "from ._cffi import lib", "from ._constants import ArmwOp, OnesidedFlag",
+             "from ._errors import check_flags, raise_error",
              "from ._memory import (Buffer, Descriptors, Local, Remote, as_unsigned, check_blocks, refuse_data,",
-             "                      refuse_pair, refuse_word)", ""]
+             "                      refuse_pair, refuse_word, source_of)", "",
+             "_NOTICE = int(OnesidedFlag.LOCAL_MRQ_NOTICE)"]
     lines += [f"_{twin_name(function)} = lib.{twin_name(function)}" for function in start]
     lines += ["", "", "class StartFunctions:",
               '    """Start functions raise Busy where the TOQ or the TCQ has no room: nothing was submitted."""', "",
-              "    __slots__ = ()", "    hdl: int"]
+              "    __slots__ = ()", "    hdl: int", "    _asked: int"]
     for function in start:
         write_method(lines, function, "start")
     for function in prepare:

@@ -491,6 +491,20 @@ void full_queue_is_no_exception()
     EXPECT(vcq.nop());
 }
 
+/* Calls of a Vcq whose VCQ was moved throw, as polls of it would find nothing for ever. */
+void expect_no_vcq(const utofu::Vcq &moved, utofu::VcqId id, utofu::Stadd<int> stadd)
+{
+    utofu::Notice notice;
+    void *cbdata;
+
+    expect_error(utofu::Code::invalid_vcq_hdl, "utofu_poll_tcq",
+                 [&] { (void)moved.poll_tcq(cbdata); });
+    expect_error(utofu::Code::invalid_vcq_hdl, "utofu_poll_mrq",
+                 [&] { (void)moved.poll_mrq(notice); });
+    expect_error(utofu::Code::invalid_vcq_hdl, "utofu_put",
+                 [&] { (void)moved.put(id, stadd, stadd, 1); });
+}
+
 void owners_free_what_they_own()
 {
     std::vector<int> words(1000);
@@ -515,6 +529,8 @@ void owners_free_what_they_own()
         utofu::Vcq taken(std::move(other));
         EXPECT(!other.is_owner() && taken.is_owner());
         EXPECT(taken.nop());
+        expect_no_vcq(vcq, taken.query_vcq_id(), moved.stadd());
+        expect_no_vcq(other, taken.query_vcq_id(), moved.stadd());
     }
     expect_error(utofu::Code::invalid_vcq_hdl, "utofu_nop",
                  [&] { (void)utofu::VcqView(hdl).nop(); });

@@ -2,6 +2,7 @@
 """Return codes as exceptions"""
 from __future__ import annotations
 
+import enum
 from typing import NoReturn
 
 from ._cffi import ffi, lib
@@ -30,6 +31,12 @@ def get_last_error() -> str:
     text = ffi.new("char[]", TEXT_SIZE)
     lib.utofu_get_last_error(text)
     return ffi.string(text).decode(errors="replace")
+
+
+def check_flags(flags: int, group: type[enum.IntFlag]) -> None:
+    """Refuses flags of another group, whose bits mean something else here."""
+    if isinstance(flags, enum.Enum) and not isinstance(flags, group):
+        raise TypeError(f"{flags!r} is no {group.__name__}")
 
 
 class Error(Exception):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import re
 import struct
 import weakref
 from typing import TYPE_CHECKING, Any, NoReturn, Optional
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Optional
 from . import _fast
 from ._cffi import ffi, lib
 from ._constants import RegMemFlag, ReturnCode
-from ._errors import check, raise_error
+from ._errors import check, check_flags, raise_error
 
 if TYPE_CHECKING:
     from ._vcq import Vcq
@@ -105,6 +106,7 @@ class Memory(Local):
     __slots__ = ("vcq", "buffer", "flags", "_held", "_watch", "__weakref__")
 
     def __init__(self, vcq: Vcq, buffer: Buffer, flags: RegMemFlag, stag: Optional[int]):
+        check_flags(flags, RegMemFlag)
         self._held, writable = hold(buffer)
         self.vcq, self.buffer, self.size = vcq, buffer, len(self._held)
         self.flags = flags if writable else flags | RegMemFlag.READ_ONLY
@@ -196,18 +198,19 @@ class Descriptors:
     """Prepared descriptors, one after the other. The prepare functions append to it, Vcq.post_toq() submits all of it,
     any number of times. room: how many it holds at most"""
 
-    __slots__ = ("hdl", "size", "number", "_memory", "_most", "_room", "_written")
+    __slots__ = ("hdl", "size", "number", "_memory", "_most", "_room", "_written", "_asked")
 
     def __init__(self, vcq: Vcq, room: int = 16):
         caps = ffi.new("struct utofu_onesided_caps **")
         check(lib.utofu_query_onesided_caps(vcq.tni_id, caps), "utofu_query_onesided_caps")
         self._most = (caps[0].max_toq_desc_size + 7) // 8 * 8
         self.hdl, self.size, self.number, self._room = vcq.hdl, 0, 0, room
+        self._asked = 0  # local MRQ notices
         self._memory = ffi.new("uint64_t[]", room * self._most // 8)
         self._written = ffi.new("size_t *")
 
     def clear(self) -> None:
-        self.size = self.number = 0
+        self.size = self.number = self._asked = 0
 
     def _room_for(self, vcq: Any, number: int) -> Any:
         if vcq.hdl != self.hdl:
@@ -222,8 +225,37 @@ class Descriptors:
         self.size += self._written[0]
 
 
+def has_references(buffer: Buffer) -> bool:
+    """Does it hold references to Python objects? They mean nothing in another process, which would follow them.
+
+    >>> has_references(b"ab"), has_references(memoryview(b"O"))
+    (False, False)
+    """
+    of_numpy = getattr(getattr(buffer, "dtype", None), "hasobject", None)
+    if of_numpy is not None:
+        return bool(of_numpy)
+    try:
+        with memoryview(buffer) as view:
+            return "O" in re.sub(":[^:]*:", "", view.format)  # without the names of fields
+    except (BufferError, TypeError, ValueError):  # no buffer, or no format
+        return False
+
+
+def refuse_references(buffer: Buffer) -> None:
+    if type(buffer) not in (bytes, bytearray) and has_references(buffer):
+        raise TypeError("the buffer holds references to Python objects (dtype=object, or a field of it): "
+                        "they mean nothing in another process")
+
+
+def source_of(buffer: Buffer) -> Any:
+    """The bytes of a buffer, for a call that copies them."""
+    refuse_references(buffer)
+    return ffi.from_buffer("char[]", buffer)
+
+
 def hold(buffer: Buffer) -> tuple[Any, bool]:
     """The memory of a buffer, and whether it may be written. The buffer is exported until ffi.release()."""
+    refuse_references(buffer)
     try:
         return ffi.from_buffer("char[]", buffer, require_writable=True), True
     except (BufferError, TypeError, ValueError):  # each kind of object has its own error for "read-only"

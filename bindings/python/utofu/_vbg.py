@@ -6,7 +6,7 @@ from typing import Any, Iterable, Optional, Sequence
 
 from ._cffi import ffi, lib
 from ._constants import ReduceOp, ReturnCode, VbgFlag, VbgSetting
-from ._errors import check, raise_error
+from ._errors import check, check_flags, raise_error
 from ._life import forget, remember
 from ._vcq import deadline, slice_of
 
@@ -30,6 +30,7 @@ class Vbg:
     def __init__(self, tni_id: int = 0, num_vbgs: int = 1, flags: VbgFlag = VbgFlag.NONE, *, thread_safe: bool = True):
         self.ids: tuple[int, ...] = ()
         ids = ffi.new("utofu_vbg_id_t[]", num_vbgs)
+        check_flags(flags, VbgFlag)
         if thread_safe:
             flags |= VbgFlag.THREAD_SAFE
         check(lib.utofu_alloc_vbg(tni_id, num_vbgs, flags, ids), "utofu_alloc_vbg")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Iterable, Optional
 
 from . import _fast
 from ._cffi import ffi, lib
-from ._constants import MrqType, RegMemFlag, ReturnCode, VcqFlag
-from ._errors import check, raise_error, raise_mrq, raise_tcq
+from ._constants import MrqType, OnesidedFlag, RegMemFlag, ReturnCode, VcqFlag
+from ._errors import check, check_flags, raise_error, raise_mrq, raise_tcq
 from ._life import forget, remember
 from ._memory import Buffer, Descriptors, Memory, refuse_pair
 from ._notice import MrqNotice
@@ -22,7 +22,7 @@ _NOT_FOUND = int(ReturnCode.ERR_NOT_FOUND)
 _SLICE_US = 100_000  # Python handles signals between two calls
 
 
-_fast.set_hooks(refuse_pair, raise_error, raise_tcq, raise_mrq, MrqNotice, tuple(MrqType))
+_fast.set_hooks(refuse_pair, raise_error, raise_tcq, raise_mrq, MrqNotice, tuple(MrqType), OnesidedFlag, check_flags)
 
 
 def deadline(timeout: Optional[float]) -> Optional[float]:
@@ -59,6 +59,7 @@ class Vcq(_fast.Vcq, StartFunctions):
 
     def __init__(self, tni_id: int = 0, flags: VcqFlag = VcqFlag.NONE, *, thread_safe: bool = True):
         self.hdl = 0
+        check_flags(flags, VcqFlag)
         hdl = ffi.new("utofu_vcq_hdl_t *")
         if thread_safe:
             flags |= VcqFlag.THREAD_SAFE
@@ -68,6 +69,7 @@ class Vcq(_fast.Vcq, StartFunctions):
     @classmethod
     def with_cmp_id(cls, tni_id: int, cmp_id: int, flags: VcqFlag = VcqFlag.NONE, *, thread_safe: bool = True) -> Vcq:
         """A VCQ with a component id: utofu_create_vcq_with_cmp_id()."""
+        check_flags(flags, VcqFlag)
         hdl = ffi.new("utofu_vcq_hdl_t *")
         if thread_safe:
             flags |= VcqFlag.THREAD_SAFE
@@ -176,6 +178,7 @@ class Vcq(_fast.Vcq, StartFunctions):
         rc = lib.start_post_toq(self.hdl, descriptors._memory, descriptors.size, cbdata)
         if rc:
             raise_error(rc, "utofu_post_toq")
+        self._asked += descriptors._asked
 
     def wait_tcq(self, timeout: Optional[float] = None) -> int:
         """As poll_tcq(), and waits for it: polls for some microseconds, then sleeps. Raises TimeoutError after timeout
@@ -187,12 +190,24 @@ class Vcq(_fast.Vcq, StartFunctions):
                 return found
 
     def wait_mrq(self, timeout: Optional[float] = None) -> MrqNotice:
-        """As poll_mrq(), and waits for it, as wait_tcq() does."""
+        """As poll_mrq(), and waits for it, as wait_tcq() does. TimeoutError says whether a communication under way
+        asked for a notice."""
         until = deadline(timeout)
         while True:
-            notice = self._wait_mrq(slice_of(until))
+            try:
+                limit = slice_of(until)
+            except TimeoutError:
+                raise TimeoutError(f"no notice came within {timeout} s; {self._notices_to_come()}") from None
+            notice = self._wait_mrq(limit)
             if notice is not None:
                 return notice
+
+    def _notices_to_come(self) -> str:
+        if self._asked == 0:
+            return ("no communication of this VCQ that is under way asked for one (flags=OnesidedFlag.LOCAL_MRQ_NOTICE): "
+                    "only a peer's communication with REMOTE_MRQ_NOTICE ends this wait")
+        number = f"{self._asked} communications" if self._asked > 1 else "1 communication"
+        return f"{number} of this VCQ under way asked for one (LOCAL_MRQ_NOTICE)"
 
     def wait(self, timeout: Optional[float] = None) -> bool:
         """Sleeps until there is something to poll: wait_vcqs() of this one."""

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Registered memory is not freed or resized behind its back, and a Remote is no local memory. One process."""
 import array
+import ctypes
 import gc
 import mmap
 import pickle
@@ -146,6 +147,72 @@ class Held(unittest.TestCase):
                 memory.of(table[:, 1])
             with self.assertRaises(ValueError):
                 memory.of(np.zeros(10))
+
+    def refuses_references(self, buffer):
+        with self.assertRaisesRegex(TypeError, "references"):
+            self.vcq.reg_mem(buffer)
+        with self.assertRaisesRegex(TypeError, "references"):
+            self.vcq.put_piggyback(buffer, utofu.Remote(1, 4096, 8))
+
+    @unittest.skipUnless(np, "numpy is not installed")
+    def test_references_to_objects_are_refused(self):
+        fields = np.dtype([("O", np.int64), ("name", object)])
+        within = np.dtype([("first", np.int32), ("rest", fields, (2,))])
+        objects = np.array([[1], {}], dtype=object)
+        for buffer in (objects, memoryview(objects), objects[:1], np.zeros(2, fields), memoryview(np.zeros(2, fields)),
+                       np.zeros(3, within), (ctypes.py_object * 4)()):
+            self.refuses_references(buffer)
+
+    @unittest.skipUnless(np, "numpy is not installed")
+    def test_numbers_are_no_references(self):
+        named = np.dtype([("O", np.int64), ("xOx", np.float32, (2,))])
+        for buffer in (np.zeros(2, named), memoryview(np.zeros(2, named)), np.zeros(2, "M8[s]"), np.zeros(2, "S3"),
+                       np.zeros(2, "U3"), np.zeros(2, np.complex128), np.zeros(2, bool), np.zeros(2, "V5"),
+                       (ctypes.c_double * 4)(), array.array("d", [1]), bytearray(b"OO"), b"O"):
+            self.vcq.reg_mem(buffer).close()
+
+    def test_flags_of_another_group_are_refused(self):
+        memory = self.vcq.reg_mem(bytearray(8))
+        remote, wrong = memory.remote, utofu.RegMemFlag.READ_ONLY
+        calls = (lambda: self.vcq.put(memory, remote, flags=wrong), lambda: self.vcq.get(memory, remote, 0, wrong),
+                 lambda: self.vcq.put(memory, remote, flags=wrong | NOTICE), lambda: self.vcq.nop(flags=wrong),
+                 lambda: self.vcq.put_piggyback(b"12345678", remote, flags=wrong),
+                 lambda: self.vcq.armw8(remote, utofu.ArmwOp.ADD, 1, flags=utofu.VcqFlag.EXCLUSIVE),
+                 lambda: self.vcq.reg_mem(bytearray(8), NOTICE), lambda: utofu.Vcq(0, wrong),
+                 lambda: utofu.Vcq.with_cmp_id(0, 1, NOTICE))
+        for call in calls:
+            with self.assertRaisesRegex(TypeError, "is no (OnesidedFlag|RegMemFlag|VcqFlag)"):
+                call()
+        self.vcq.put(memory, remote, flags=int(NOTICE))  # a number is what its bits are
+        self.assertEqual(self.vcq.wait_mrq(60).notice_type, utofu.MrqType.LCL_PUT)
+
+    def times_out(self, words):
+        with self.assertRaisesRegex(TimeoutError, words):
+            self.vcq.wait_mrq(0.01)
+
+    def test_a_wait_says_whether_a_notice_will_come(self):
+        memory = self.vcq.reg_mem(bytearray(8))
+        none = "no communication of this VCQ that is under way asked for one"
+        self.times_out(none)
+        self.vcq.put(memory, memory.remote)
+        self.times_out(none)
+        self.put(memory, memory.remote)  # and its notice was polled
+        self.times_out(none)
+        self.vcq._asked += 2  # as if two were under way for long
+        self.times_out("2 communications of this VCQ under way asked for one")
+        self.vcq._asked -= 1
+        self.times_out("1 communication of this VCQ under way asked for one")
+        self.vcq._asked = 0
+        descriptors = utofu.Descriptors(self.vcq)
+        self.vcq.prepare_put(descriptors, memory, memory.remote, flags=NOTICE)
+        self.vcq.post_toq(descriptors)
+        self.assertEqual(self.vcq._asked, 1)
+        self.vcq.wait_mrq(60)
+        self.vcq.put_stride(memory, memory.remote, 2, 4, 2, flags=NOTICE)
+        self.assertEqual(self.vcq._asked, 2)
+        for _ in range(2):
+            self.vcq.wait_mrq(60)
+        self.times_out(none)
 
     def test_a_remote_is_no_local_memory(self):
         remote = self.vcq.reg_mem(bytearray(100)).remote
