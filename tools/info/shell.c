@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * utofu-info --env: what the shell has to know of an installation that compilers, the runtime
- * linker and man do not find by themselves. The folders are found from that of this program, so
+ * linker, Python, man and the completion of command lines do not find by themselves. The folders are found from that of this program, so
  * that an installation may be moved; in a build folder they are those of the build.
  */
 #include "info.h"
@@ -15,40 +15,63 @@
 
 enum { PREFIX_MAX = PATH_MAX, FOLDER_MAX = 2 * PATH_MAX };
 
-/* In quotes for the shell. The old value stays behind the folder; for MANPATH an empty end stands
- * for the folders that man knows itself. */
-static void print_line(const char *variable, const char *folder, bool keep_empty_end)
+/* What follows the folder: the old value... */
+#define OLD_VALUE "\"${%s:+:$%s}\""
+/* ...an empty end, which stands for the folders that man knows by itself... */
+#define OR_EMPTY_END ":\"${%s-}\""
+/* ...the folders that are meant where the variable is not set. */
+#define OR_DEFAULT ":\"${%s:-/usr/local/share:/usr/share}\""
+
+/* In quotes for the shell. */
+static void print_line(const char *before, const char *variable, const char *folder,
+                       const char *old_value)
 {
-    printf("export %s='", variable);
+    printf("%s%s='", before, variable);
     for (const char *p = folder; *p; p++) {
         if (*p == '\'')
             printf("'\\''");
         else
             putchar(*p);
     }
-    if (keep_empty_end)
-        printf("':\"${%s-}\"\n", variable);
-    else
-        printf("'\"${%s:+:$%s}\"\n", variable, variable);
+    putchar('\'');
+    for (const char *p = old_value; *p; p++) {
+        if (p[0] == '%' && p[1] == 's') {
+            fputs(variable, stdout);
+            p++;
+        } else {
+            putchar(*p);
+        }
+    }
+    putchar('\n');
 }
 
 static void print_installed(const char *prefix)
 {
+    /* zsh imports FPATH from its environment in place of its own folders: it is not exported */
+    static const char export[] = "export ", zsh[] = "[ -z \"${ZSH_VERSION-}\" ] || ";
     static const struct {
-        const char *variable, *folder, *below;
+        const char *before, *variable, *folder, *below, *old_value;
     } lines[] = {
-        {"PATH", UT_BIN_NAME, ""},         {"LD_LIBRARY_PATH", UT_LIB_NAME, ""},
-        {"LIBRARY_PATH", UT_LIB_NAME, ""}, {"PKG_CONFIG_PATH", UT_LIB_NAME, "/pkgconfig"},
-        {"CPATH", UT_INCLUDE_NAME, ""},    {"MANPATH", UT_MAN_NAME, ""},
+        {export, "PATH", UT_BIN_NAME, "", OLD_VALUE},
+        {export, "LD_LIBRARY_PATH", UT_LIB_NAME, "", OLD_VALUE},
+        {export, "LIBRARY_PATH", UT_LIB_NAME, "", OLD_VALUE},
+        {export, "PKG_CONFIG_PATH", UT_LIB_NAME, "/pkgconfig", OLD_VALUE},
+        {export, "CPATH", UT_INCLUDE_NAME, "", OLD_VALUE},
+        {export, "PYTHONPATH", UT_PYTHON_NAME, "", OLD_VALUE},
+        {export, "MANPATH", UT_MAN_NAME, "", OR_EMPTY_END},
+        {export, "XDG_DATA_DIRS", UT_DATA_NAME, "", OR_DEFAULT}, /* bash-completion */
+        {zsh, "FPATH", UT_DATA_NAME, "/zsh/site-functions", OLD_VALUE},
     };
     char folder[FOLDER_MAX];
 
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
         bool absolute = *lines[i].folder == '/';
 
+        if (*lines[i].folder == '\0')
+            continue; /* the Python package is not built */
         snprintf(folder, sizeof(folder), "%s%s%s%s", absolute ? "" : prefix, absolute ? "" : "/",
                  lines[i].folder, lines[i].below);
-        print_line(lines[i].variable, folder, strcmp(lines[i].variable, "MANPATH") == 0);
+        print_line(lines[i].before, lines[i].variable, folder, lines[i].old_value);
     }
 }
 
@@ -58,11 +81,15 @@ static void print_uninstalled(const char *build)
     char folder[FOLDER_MAX];
 
     snprintf(folder, sizeof(folder), "%s/tools", build);
-    print_line("PATH", folder, false);
-    print_line("LD_LIBRARY_PATH", build, false);
-    print_line("LIBRARY_PATH", build, false);
+    print_line("export ", "PATH", folder, OLD_VALUE);
+    print_line("export ", "LD_LIBRARY_PATH", build, OLD_VALUE);
+    print_line("export ", "LIBRARY_PATH", build, OLD_VALUE);
     snprintf(folder, sizeof(folder), "%s/" UNINSTALLED, build);
-    print_line("PKG_CONFIG_PATH", folder, false);
+    print_line("export ", "PKG_CONFIG_PATH", folder, OLD_VALUE);
+    if (*UT_PYTHON_NAME != '\0') {
+        snprintf(folder, sizeof(folder), "%s/bindings/python", build);
+        print_line("export ", "PYTHONPATH", folder, OLD_VALUE);
+    }
 }
 
 static bool cut_end(char *path, const char *end)
