@@ -24,7 +24,7 @@ enum {
     PROBE_COMPONENT = 1,
     STAG = 255,
     ROWS_STAG = 254,
-    SECONDS = 60,    /* maximum wait for the other processes at the start */
+    SECONDS = 60,    /* maximum wait for the other processes at the start: UTOFU_JOB_TIMEOUT */
     PROBE_MS = 100,  /* interval between two probes */
     PROBE_SIZE = 64, /* more than a word, because a word may be read from shared memory without its
                       * process */
@@ -139,7 +139,15 @@ static int64_t now_ms(void)
     return t.tv_sec * (int64_t)1000 + t.tv_nsec / 1000000;
 }
 
-/* Processes that are not known yet are waited for, up to 60 seconds. */
+/* Seconds that processes may take to start: the library waits as long. */
+static int start_seconds(void)
+{
+    const char *text = getenv("UTOFU_JOB_TIMEOUT");
+
+    return text != NULL ? atoi(text) : SECONDS;
+}
+
+/* Processes that are not known yet are waited for, up to start_seconds(). */
 static bool choose_next_rank(void)
 {
     int n = my_rank() == 0 ? num_processes() : 1;
@@ -273,7 +281,7 @@ static void send_to_rank_0(utofu_vcq_hdl_t vcq)
     uint8_t first_node[6] = {0, 0, 0, 0, 0, 0};
     utofu_vcq_id_t rank_0;
     utofu_stadd_t rank_0_list;
-    int64_t until = now_ms() + (round_number == 1 ? SECONDS * 1000 : 0);
+    int64_t until = now_ms() + (round_number == 1 ? start_seconds() * (int64_t)1000 : 0);
     int rc;
 
     CALL(utofu_construct_vcq_id(first_node, TNI, 0, COMPONENT, &rank_0));
@@ -299,12 +307,13 @@ static void send_to_rank_0(utofu_vcq_hdl_t vcq)
 /* If a process does not come to the first meeting, the program was started wrongly. */
 static void wait_for(int rank)
 {
-    int64_t until = now_ms() + SECONDS * 1000;
+    int64_t until = now_ms() + start_seconds() * (int64_t)1000;
 
     while (read_word(&list->process[rank].round) < round_number) {
         wait_a_moment();
         if (round_number == 1 && now_ms() > until) {
-            fprintf(stderr, "rank 0: rank %d has not come in %d seconds\n", rank, SECONDS);
+            fprintf(stderr, "rank 0: rank %d has not come in %d seconds (UTOFU_JOB_TIMEOUT)\n", rank,
+                    start_seconds());
             exit(1);
         }
     }

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <utofu.h>
 
@@ -77,12 +78,16 @@ static void wait_tcq(int entries)
     }
 }
 
-static struct utofu_mrq_notice wait_notice(int *rc)
+/* until: of time(); 0: without limit */
+static struct utofu_mrq_notice wait_notice(int *rc, time_t until)
 {
-    struct utofu_mrq_notice notice;
+    struct utofu_mrq_notice notice = {0};
 
-    while ((*rc = utofu_poll_mrq(vcq, 0, &notice)) == UTOFU_ERR_NOT_FOUND)
+    while ((*rc = utofu_poll_mrq(vcq, 0, &notice)) == UTOFU_ERR_NOT_FOUND) {
         sched_yield();
+        if (until != 0 && time(NULL) >= until)
+            break;
+    }
     return notice;
 }
 
@@ -111,13 +116,20 @@ static void put_words(int to, const uint64_t *words, size_t at, size_t flag, uin
 static void meet(void)
 {
     uint8_t first_node[6] = {0};
+    const char *seconds = getenv("UTOFU_JOB_TIMEOUT"); /* how long rank 0 may take to start */
+    time_t until = time(NULL) + (seconds ? atoi(seconds) : 60);
     int rc;
 
     CALL(utofu_construct_vcq_id(first_node, TNI, 0, COMPONENT, &ids[0]));
     if (rank == 0) {
         for (int i = 1; i < size; i++) {
-            struct utofu_mrq_notice notice = wait_notice(&rc);
+            struct utofu_mrq_notice notice = wait_notice(&rc, until);
 
+            if (rc == UTOFU_ERR_NOT_FOUND) {
+                fprintf(stderr, "rank 0: %d of %d processes have not come in time (UTOFU_JOB_TIMEOUT)\n",
+                        size - i, size);
+                exit(1);
+            }
             check_call(rc, "utofu_poll_mrq");
             ids[notice.edata] = notice.vcq_id;
         }
@@ -131,8 +143,8 @@ static void meet(void)
             vcq, ids[0], 0, theirs + offsetof(struct memory, parts_round) + 8 * (size_t)rank, 8,
             (uint64_t)rank,
             UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE | UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE, NULL));
-        wait_notice(&rc);
-    } while (rc == UTOFU_ERR_MRQ_RMT_STADD || rc == UTOFU_ERR_MRQ_PEER);
+        wait_notice(&rc, 0);
+    } while ((rc == UTOFU_ERR_MRQ_RMT_STADD || rc == UTOFU_ERR_MRQ_PEER) && time(NULL) < until);
     check_call(rc, "the first put to rank 0");
 }
 

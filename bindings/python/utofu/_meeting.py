@@ -8,6 +8,7 @@ what allgather() takes can be given to mpi4py's allgather(), too.
 from __future__ import annotations
 
 import json
+import os
 import struct
 import time
 from typing import Any, Optional
@@ -35,7 +36,7 @@ class Meeting:
         peers = meeting.allgather(memory.remote)    # of all ranks
 
     It uses a VCQ of its own, on the first CQ of TNI 0 with component id cmp_id. Each process waits up to timeout
-    seconds for the others to make theirs; a process that ends is noticed: MrqError. allgather(), barrier() and close()
+    seconds (None: UTOFU_JOB_TIMEOUT, or 60) for the others to make theirs; a process that ends is noticed: MrqError. allgather(), barrier() and close()
     are called by all processes in the same order.
 
     >>> with Meeting() as meeting:
@@ -43,10 +44,11 @@ class Meeting:
     (0, 1, [{'size': 100, 'memory': Remote(peer=0x1, stadd=0x2, size=3)}])
     """
 
-    def __init__(self, cmp_id: int = 0, timeout: float = 60):
+    def __init__(self, cmp_id: int = 0, timeout: Optional[float] = None):
         job = query_job()
         self.rank, self.size = job.rank, job.size
-        self._timeout, self._round = timeout, 0
+        self._timeout = float(os.environ.get("UTOFU_JOB_TIMEOUT") or 60) if timeout is None else timeout
+        self._round = 0
         self._early: list[MrqNotice] = []
         self._vcq = Vcq.with_cmp_id(0, cmp_id)
         self._id = self._vcq.query_vcq_id()
@@ -163,7 +165,7 @@ class Meeting:
             except TimeoutError:
                 if self._round == 1 and time.monotonic() > until:
                     raise TimeoutError(f"{number} of {self.size} processes have not come to the meeting in "
-                                       f"{self._timeout} seconds") from None
+                                       f"{self._timeout} seconds (UTOFU_JOB_TIMEOUT)") from None
                 self._probe(ranks)
 
     def _probe(self, ranks: list[int]) -> None:

@@ -9,7 +9,9 @@
 
 #include <sched.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 enum { TNI = 0, COMPONENT = 3, STAG = 255, TABLES_SIZE = 8192 };
 
@@ -27,6 +29,7 @@ static utofu_vcq_id_t my_id, rank_0;
 static utofu_stadd_t my_tables;
 static struct table *in, *out; /* `in` is written by others */
 static uint64_t this_round;
+static time_t deadline; /* of the first round */
 
 /* utofurun sets these variables; without it this is the only process. */
 static int read_variable(const char *name, int otherwise)
@@ -46,10 +49,23 @@ int num_processes(void)
     return read_variable("UTOFU_SIZE", 1);
 }
 
+/* How long processes may take to start, in seconds: the library waits as long. */
+static int job_timeout(void)
+{
+    return read_variable("UTOFU_JOB_TIMEOUT", 60);
+}
+
+/* May others still start? In later rounds all have come. */
+static int is_early(void)
+{
+    return this_round == 1 && time(NULL) < deadline;
+}
+
 static void open_tables(void)
 {
     uint8_t first_node[6] = {0, 0, 0, 0, 0, 0};
 
+    deadline = time(NULL) + job_timeout();
     in = new_memory(TABLES_SIZE);
     out = in + 1;
     CALL(utofu_create_vcq_with_cmp_id(TNI, COMPONENT, 0, &vcq));
@@ -74,28 +90,34 @@ static int put_to(utofu_vcq_id_t id, size_t offset, size_t size)
 }
 
 /* STRONG_ORDER: the last word of a put comes last. */
-static void wait_round(const uint64_t *round)
+static void wait_round(const uint64_t *round, int rank)
 {
-    while (__atomic_load_n(round, __ATOMIC_ACQUIRE) < this_round)
+    while (__atomic_load_n(round, __ATOMIC_ACQUIRE) < this_round) {
         sched_yield();
+        if (this_round == 1 && !is_early()) {
+            fprintf(stderr, "rank %d: nothing has come from rank %d for %d seconds (UTOFU_JOB_TIMEOUT)\n",
+                    my_rank(), rank, job_timeout());
+            exit(1);
+        }
+    }
 }
 
-/* At first rank 0 may not be ready yet: then the put fails, and is repeated. */
+/* At first rank 0 may not be ready yet: then the put fails, and is repeated for a while. */
 static void send_to_rank_0(void)
 {
     int rc;
 
     do
         rc = put_to(rank_0, offsetof(struct table, rows[my_rank()]), sizeof(struct row));
-    while (this_round == 1 && (rc == UTOFU_ERR_MRQ_RMT_STADD || rc == UTOFU_ERR_MRQ_PEER));
+    while ((rc == UTOFU_ERR_MRQ_RMT_STADD || rc == UTOFU_ERR_MRQ_PEER) && is_early());
     check_call(rc, "put to rank 0");
-    wait_round(&in->round);
+    wait_round(&in->round, 0);
 }
 
 static void send_to_all(void)
 {
     for (int rank = 1; rank < num_processes(); rank++) {
-        wait_round(&in->rows[rank].round);
+        wait_round(&in->rows[rank].round, rank);
         out->rows[rank] = in->rows[rank];
     }
     out->round = this_round;
