@@ -6,7 +6,9 @@
  */
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "bootstrap/job.h"
 #include "check/inner.h"
@@ -188,10 +190,29 @@ static void say(const char *format, ...)
     ut_check_write(line, (size_t)n);
 }
 
+/* "[put|puts] had" is "put had" for one, and "puts had" for others. */
+static void choose_number(char *out, size_t size, const char *text, bool one)
+{
+    size_t used = 0;
+
+    for (const char *p = text; *p != '\0' && used + 1 < size; p++) {
+        if (*p == '[' && !one)
+            p = strchr(p, '|'); /* skips the first form... */
+        else if (*p == '|')
+            p = strchr(p, ']'); /* ...or the second */
+        else if (*p != '[' && *p != ']')
+            out[used++] = *p;
+    }
+    out[used] = '\0';
+}
+
 static void note(uint64_t count, const char *text)
 {
+    char chosen[400];
+
+    choose_number(chosen, sizeof(chosen), text, count == 1);
     if (count > 0)
-        say("%" PRIu64 " %s", count, text);
+        say("%" PRIu64 " %s", count, chosen);
 }
 
 static uint64_t most_of(const uint32_t bits[UT_NUM_TNIS])
@@ -211,11 +232,11 @@ static void note_cqs(void)
     uint64_t all = most_of(cqs) * ut_check_job->local_size, session = most_of(session_cqs);
 
     note(all > REAL_CQS ? all : 0,
-         "CQs of a TNI are used on a node, if its processes use as many as this one: the real "
+         "[CQ of a TNI is|CQs of a TNI are] used on a node, if its processes use as many as this one: the real "
          "machine has 9 for all of them (manual 6.1.2)");
     note(
         process && session >= process->num_session ? session : 0,
-        "session-mode CQs of a TNI are used, all that UTOFU_NUM_SESSION_MODE_CQS sets aside: there "
+        "session-mode [CQ of a TNI is|CQs of a TNI are] used, all that UTOFU_NUM_SESSION_MODE_CQS sets aside: there "
         "MPI takes its own of them (4.3.2.2)");
 }
 
@@ -226,28 +247,28 @@ static void note_gates(const struct gates *kind, int limit, const char *name)
 
     if (all > (uint64_t)limit)
         say("%" PRIu64
-            " %s gates of a TNI are used on a node, if its processes use as many as this "
+            " %s %s used on a node, if its processes use as many as this "
             "one: the real machine has %d for all of them (manual 6.1.2)",
-            all, name, limit);
+            all, name, all == 1 ? "gate of a TNI is" : "gates of a TNI are", limit);
 }
 
 static void note_flags(void)
 {
-    note(got(&with_gap), "puts and gets had a gap or an MTU, which have no effect here (2.2.9)");
-    note(got(&with_path), "communications had a path, which does not change the way here (3.5)");
-    note(got(&paths_of_gates), "gates were set with a path, which does not change the way here "
+    note(got(&with_gap), "[put or get|puts and gets] had a gap or an MTU, which have no effect here (2.2.9)");
+    note(got(&with_path), "[communication|communications] had a path, which does not change the way here (3.5)");
+    note(got(&paths_of_gates), "[gate was|gates were] set with a path, which does not change the way here "
                                "(3.4.4.1)");
     note(got(&with_injection),
-         "communications had CACHE_INJECTION, which has no effect here (2.2.11)");
-    note(got(&weak_injection), "of them were piggyback puts without PADDING: they do not reach the "
+         "[communication|communications] had CACHE_INJECTION, which has no effect here (2.2.11)");
+    note(got(&weak_injection), "of them [was a piggyback put|were piggyback puts] without PADDING: they do not reach the "
                                "cache there (2.2.11)");
     note(got(&with_padding),
-         "puts had PADDING: there the rest of the cache line at the target gets "
+         "[put|puts] had PADDING: there the rest of the cache line at the target gets "
          "bytes of which nothing is said, here it is left alone (2.2.11)");
     note(got(&with_response),
-         "communications had PACKET_RESPONSE, of which the manual says nothing, "
+         "[communication|communications] had PACKET_RESPONSE, of which the manual says nothing, "
          "and which has no effect here");
-    note(got(&extensions), "calls were of functions of utofu_ext.h, which are not there");
+    note(got(&extensions), "[call was of a function|calls were of functions] of utofu_ext.h, which Fugaku does not have");
 }
 
 static void note_lines(void)
@@ -262,28 +283,33 @@ static void note_lines(void)
         (int)UT_CACHE_LINE, got(&lines), place);
 }
 
+static const char *vcqs(uint64_t count)
+{
+    return count == 1 ? "VCQ" : "VCQs";
+}
+
 static void note_all_queues(void)
 {
     note(got(&unasked),
-         "puts had no notice, nor had one with STRONG_ORDER behind them: nothing tells when their "
+         "[put|puts] had no notice, nor had one with STRONG_ORDER behind them: nothing tells when their "
          "data are there (2.2.10, 3.7)");
-    note(got(&unread_tcq), "TCQ entries were asked for and never polled (3.7)");
+    note(got(&unread_tcq), "TCQ [entry was|entries were] asked for and never polled (3.7)");
     note(got(&unread_mrq),
-         "MRQ notices came and were never polled: a full MRQ ends the program (3.7)");
+         "MRQ [notice came and was|notices came and were] never polled: a full MRQ ends the program (3.7)");
     if (got(&crowded))
-        say("%" PRIu64 " VCQs had an MRQ that was more than half full, at most %" PRIu64
+        say("%" PRIu64 " %s had an MRQ that was more than half full, at most %" PRIu64
             " of %" PRIu64 " entries: when it is full, the program ends (4.3.2.3)",
-            got(&crowded), got(&fullest_mrq), got(&its_entries));
+            got(&crowded), vcqs(got(&crowded)), got(&fullest_mrq), got(&its_entries));
     if (got(&long_toqs))
-        say("%" PRIu64 " VCQs had more than %d descriptors at one time whose TCQ entries were not "
+        say("%" PRIu64 " %s had more than %d descriptors at one time whose TCQ entries were not "
             "polled, at most %" PRIu64
             ": how many a TOQ takes there is not said, and a full one is "
             "UTOFU_ERR_BUSY (3.7)",
-            got(&long_toqs), MANY_IN_TOQ, got(&longest_toq));
+            got(&long_toqs), vcqs(got(&long_toqs)), MANY_IN_TOQ, got(&longest_toq));
     note(got(&unpolled),
-         "VCQs had more than 1000 communications and no poll that found nothing: there "
+         "[VCQ|VCQs] had more than 1000 communications and no poll that found nothing: there "
          "is room in a queue only after polls (3.7)");
-    note(got(&unstarted), "descriptors of session-mode VCQs were never started (2.2.8.1)");
+    note(got(&unstarted), "[descriptor of a session-mode VCQ was|descriptors of session-mode VCQs were] never started (2.2.8.1)");
 }
 
 void ut_check_print_notes(void)
@@ -294,9 +320,9 @@ void ut_check_print_notes(void)
     note_gates(&starts, REAL_START_GATES, "start/end");
     note_gates(&relays, REAL_RELAY_GATES, "relay");
     note(ut_check_job->local_size > REAL_PROCESSES ? ut_check_job->local_size : 0,
-         "processes are on a node, which has 48 cores there");
+         "[process is|processes are] on a node, which has 48 cores there");
     note(got(&shared),
-         "VCQs were used by several threads, and made without THREAD_SAFE: right only "
+         "[VCQ was|VCQs were] used by several threads, and made without THREAD_SAFE: right only "
          "if no two of them are ever in a call at once (manual 3.3.4.1)");
     note_flags();
     note_lines();
