@@ -49,6 +49,8 @@ complete_words '' utofurun -n ''
 cd "$folder" || exit 1
 complete_words 'utofurun' utofurun -n 2 --bind none /bin/ls utofuru
 complete_words 'put-lat' utofu-perf put-la
+complete_words 'utofurun openmpi mpich srun all' utofu-test --launcher ''
+complete_words 'tofud infiniband' utofu-model -m ''
 complete_words 'butterfly star' utofu-perf --circuit ''
 complete_words '--check --check-list' utofu-info --che
 complete_words '--report' utofu-info --rep

@@ -59,5 +59,25 @@ for wrong in --nothing '--mpi lam' '--provider tcp' '--prefix here' --env; do
     bash "$source/scripts/setup-utofu" $wrong >"$work/out" 2>&1
     [ $? = 2 ] || fail "setup-utofu $wrong: not wrong usage"
 done
+
+# setup-utofu: an ordinary user without sudo is refused before anything is built, and not where DIR may be written.
+mkdir "$work/few"
+for tool in bash dirname readlink id env; do ln -s "$(command -v "$tool")" "$work/few/$tool"; done
+cp "$source/scripts/setup-utofu" "$work/tree/scripts"
+stands_for tree/scripts/install-deps 'exit 3' # where it goes on
+ordinary=()
+[ "$(id -u)" != 0 ] || ordinary=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+chmod 755 "$work" "$work/tree" "$work/tree/scripts" "$work/few"
+: >"$work/log" && chmod 666 "$work/log"
+if [ "$(id -u)" = 0 ] || [ ! -w /usr/local ]; then
+    for prefix in /usr/local /tmp/utofu; do
+        "${ordinary[@]}" env PATH="$work/few" bash "$work/tree/scripts/setup-utofu" --prefix $prefix >"$work/out" 2>&1
+        case $?:$prefix in
+        1:/usr/local) says out 'may not write to /usr/local, and there is no sudo: .*--prefix' ;;
+        *:/usr/local) fail 'setup-utofu without sudo goes on' ;;
+        *) grep -q 'may not write' "$work/out" && fail "setup-utofu --prefix $prefix is refused" ;;
+        esac
+    done
+fi
 [ $failures = 0 ] && echo ok
 [ $failures = 0 ]
