@@ -36,8 +36,8 @@ def wrong_with(text, build):
         return f"has other than two commands: {commands}"
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / name).write_text(program)
-        ran = subprocess.run(["bash", "-ec", commands], cwd=folder, env=environment(build), capture_output=True, text=True,
-                             timeout=120, check=False)
+        ran = subprocess.run(["bash", "-ec", commands], cwd=folder, env=environment(build), capture_output=True,
+                             text=True, timeout=120, check=False)
     if ran.returncode or ran.stdout != printed + "\n" or ran.stderr:
         return f"promises {printed!r}; status {ran.returncode}, standard output {ran.stdout!r}, error {ran.stderr!r}"
     return None
@@ -50,8 +50,10 @@ def main():
     wrong = [wrong_with(text, build)]
     if len(text.splitlines()) > LINES:
         wrong.append(f"has {len(text.splitlines())} lines, more than {LINES}")
-    twins = {"another number": text.replace("){42}", "){43}"), "a call that fails": text.replace("(vcq, rank_0, &(", "(0, rank_0, &("),
-             "a file of another name": text.replace("`put.c`", "`get.c`"), "no output": text.replace("It prints", "It shows")}
+    twins = {"another number": text.replace("){42}", "){43}"),
+             "a call that fails": text.replace("(vcq, rank_0, &(", "(0, rank_0, &("),
+             "a file of another name": text.replace("`put.c`", "`get.c`"),
+             "no output": text.replace("It prints", "It shows")}
     wrong += [f"with {twin} passes" for twin, other in twins.items() if not wrong_with(other, build)]
     wrong = [what for what in wrong if what]
     for what in wrong:
