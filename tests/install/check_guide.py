@@ -93,8 +93,9 @@ class Reader:
     def do(self, command):
         """What is wrong with it, or None."""
         try:
-            ran = subprocess.run(["bash", "-c", self.lines + command], cwd=self.folder, env=self.env, stdin=subprocess.DEVNULL,
-                                 capture_output=True, text=True, errors="replace", timeout=LIMIT, check=False)
+            ran = subprocess.run(["bash", "-c", self.lines + command], cwd=self.folder, env=self.env, text=True,
+                                 stdin=subprocess.DEVNULL, capture_output=True, errors="replace", timeout=LIMIT,
+                                 check=False)
         except subprocess.TimeoutExpired:
             return "does not end"
         return None if ran.returncode == 0 else f"status {ran.returncode}: {ran.stdout[-1000:]}{ran.stderr[-1000:]}"

@@ -36,8 +36,8 @@ class Meeting:
         peers = meeting.allgather(memory.remote)    # of all ranks
 
     It uses a VCQ of its own, on the first CQ of TNI 0 with component id cmp_id. Each process waits up to timeout
-    seconds (None: UTOFU_JOB_TIMEOUT, or 60) for the others to make theirs; a process that ends is noticed: MrqError. allgather(), barrier() and close()
-    are called by all processes in the same order.
+    seconds (None: UTOFU_JOB_TIMEOUT, or 60) for the others to make theirs; a process that ends is noticed: MrqError.
+    allgather(), barrier() and close() are called by all processes in the same order.
 
     >>> with Meeting() as meeting:
     ...     meeting.rank, meeting.size, meeting.allgather({"size": 100, "memory": Remote(1, 2, 3)})
@@ -47,7 +47,7 @@ class Meeting:
     def __init__(self, cmp_id: int = 0, timeout: Optional[float] = None):
         job = query_job()
         self.rank, self.size = job.rank, job.size
-        self._timeout = float(os.environ.get("UTOFU_JOB_TIMEOUT") or 60) if timeout is None else timeout
+        self._timeout = timeout if timeout is not None else float(os.environ.get("UTOFU_JOB_TIMEOUT") or 60)
         self._round = 0
         self._early: list[MrqNotice] = []
         self._vcq = Vcq.with_cmp_id(0, cmp_id)

@@ -204,8 +204,9 @@ class Vcq(_fast.Vcq, StartFunctions):
 
     def _notices_to_come(self) -> str:
         if self._asked == 0:
-            return ("no communication of this VCQ that is under way asked for one (flags=OnesidedFlag.LOCAL_MRQ_NOTICE): "
-                    "only a peer's communication with REMOTE_MRQ_NOTICE ends this wait")
+            return ("no communication of this VCQ that is under way asked for one "
+                    "(flags=OnesidedFlag.LOCAL_MRQ_NOTICE): only a peer's communication with REMOTE_MRQ_NOTICE ends "
+                    "this wait")
         number = f"{self._asked} communications" if self._asked > 1 else "1 communication"
         return f"{number} of this VCQ under way asked for one (LOCAL_MRQ_NOTICE)"
 
