@@ -89,6 +89,8 @@ enum prov_reason {
     PROV_REASON_RESTS,       /* closed because there are too many connections; all data are
                               * delivered: connect again before the next operation */
     PROV_REASON_GROWS,       /* as RESTS; closed in favour of longer queues */
+    PROV_REASON_REFUSED,     /* one of the two processes refuses the other, which may change; logged
+                              * on both sides */
     PROV_REASON_LOCAL,       /* this side lacks resources, or its device failed; logged */
     PROV_REASON_SILENT,      /* no answer for too long: the host is down, or the process stopped */
 };

@@ -168,6 +168,16 @@ enum sp_dgram_type {
     SP_DGRAM_CLOSED,  /* an endpoint was closed: check the directory */
     SP_DGRAM_WANT,    /* the descriptors cannot be opened by number: attach them */
     SP_DGRAM_BUSY,    /* the sender lacks descriptors or memory: try again later */
+    SP_DGRAM_REFUSED, /* the sender does not communicate with the receiver: `refusal` */
+};
+
+/* Why a process is refused. */
+enum sp_refusal {
+    SP_REFUSAL_OTHER,        /* the sender's log has it */
+    SP_REFUSAL_USER,         /* it runs as another user */
+    SP_REFUSAL_USER_CHANGED, /* the same, and the sender has changed its user since it began */
+    SP_REFUSAL_KEY,          /* it does not know the sender's key */
+    SP_REFUSAL_VERSION,      /* it uses another version of this protocol */
 };
 
 struct sp_dgram {
@@ -181,6 +191,8 @@ struct sp_dgram {
     uint64_t probe;    /* its address, and its value in the segment */
     int32_t seg_fd;    /* of the sender */
     int32_t mapped_fd; /* of the sender; -1: none */
+    uint32_t uid;      /* REFUSED: of the sender, */
+    uint32_t refusal;  /* enum sp_refusal */
 };
 
 #endif

@@ -20,7 +20,7 @@
 
 #define SP_LOG "shm"
 
-enum { SP_PEER_BUCKETS = 512 };
+enum { SP_PEER_BUCKETS = 512, SP_REJECTED = 16 };
 
 struct sp_ep;
 struct sp_mr;
@@ -33,6 +33,9 @@ struct sp_prov {
     pthread_mutex_t lock, mr_lock;
     bool use_cma, forked, listen_paused, shortage_logged;
     uint32_t no_cma_logged;
+    uid_t uid;                   /* the effective user when `listen_fd` was made */
+    pid_t rejected[SP_REJECTED]; /* the last processes whose rejection was logged, */
+    uint32_t num_rejected;       /* and number of such lines */
     struct sp_address addr;
     int epoll_fd, listen_fd, kick_fd, timer_fd, seg_fd;
     int spare_fd; /* closed temporarily to refuse a peer when no other descriptor is left */

@@ -18,6 +18,11 @@
  * the process that wants the connection tries again, with back-off. After UTOFU_PEER_TIMEOUT it
  * gives up with PROV_REASON_LOCAL: only a refused connection or a hang-up means that the peer is
  * dead.
+ *
+ * A process that does not communicate with another one sends REFUSED and hangs up; both log why.
+ * Users are compared by the kernel's credentials: of a process that connects, those of that moment;
+ * of a process that listens, those of the time when it began to listen. A program may change its
+ * user after that. Then its WELCOME must carry the credentials of its present user.
  */
 #include "sock.h"
 
@@ -48,6 +53,7 @@ enum {
     FIRST_BACKOFF_MS = 2,
     LAST_BACKOFF_MS = 500,
     TURNED_AWAY_AT_ONCE = 64,
+    CHANGE_MS = 3000, /* time for the processes of a job to change their user one after the other */
 };
 
 /*
@@ -67,18 +73,90 @@ static int new_socket(void)
     return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 }
 
-/* The process id of the peer, if it is of the same user. */
-static bool check_credentials(int fd, pid_t *pid)
+/* The credentials of the process at the other end. */
+static struct ucred read_credentials(int fd)
 {
-    struct ucred cred = {.uid = (uid_t)-1};
+    struct ucred cred;
     socklen_t len = sizeof(cred);
 
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) != 0 || cred.uid != geteuid()) {
-        ut_info(SP_LOG, "turned away a process of user %ld, which is not ours", (long)cred.uid);
-        return false;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) != 0)
+        cred = (struct ucred){.uid = (uid_t)-1};
+    return cred;
+}
+
+/* Once for each process, or each time for -1. */
+static bool must_log(struct sp_prov *prov, pid_t pid)
+{
+    for (int i = 0; i < SP_REJECTED; i++) {
+        if (pid > 0 && prov->rejected[i] == pid)
+            return false;
     }
-    *pid = cred.pid;
+    prov->rejected[prov->num_rejected++ % SP_REJECTED] = pid;
     return true;
+}
+
+#define SAME_USER "start all ranks as the same user, or let all of them change it before they meet"
+
+/* Tells the process at the other end that it is refused, and logs it (SP_REFUSAL_OTHER: the caller
+ * does). */
+static void refuse_process(struct sp_prov *prov, int fd, const struct ucred *cred,
+                           enum sp_refusal why)
+{
+    bool changed = why == SP_REFUSAL_USER && geteuid() != prov->uid;
+    const struct sp_dgram d = {.type = SP_DGRAM_REFUSED,
+                               .version = SP_VERSION,
+                               .pid = (uint32_t)getpid(),
+                               .uid = geteuid(),
+                               .refusal = changed ? SP_REFUSAL_USER_CHANGED : why};
+
+    (void)!send(fd, &d, sizeof(d), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (why == SP_REFUSAL_OTHER || !must_log(prov, cred->pid))
+        return;
+    if (why == SP_REFUSAL_USER)
+        ut_warn(
+            SP_LOG,
+            "rejected a connection from uid %u (pid %d): this process runs as uid %u (" SAME_USER
+            ")",
+            cred->uid, (int)cred->pid, geteuid());
+    else if (why == SP_REFUSAL_VERSION)
+        ut_warn(SP_LOG,
+                "rejected a connection from process %d, which runs another version of this "
+                "library; use one version in a job",
+                (int)cred->pid);
+    else
+        ut_warn(SP_LOG,
+                "rejected a connection from process %d, which does not know the key of this "
+                "process: is it a process of another job?",
+                (int)cred->pid);
+}
+
+/* The credentials of a process that connects; false: it is of another user, and refused. */
+static bool check_credentials(struct sp_prov *prov, int fd, pid_t *pid)
+{
+    struct ucred cred = read_credentials(fd);
+
+    *pid = cred.pid;
+    if (cred.uid == geteuid())
+        return true;
+    refuse_process(prov, fd, &cred, SP_REFUSAL_USER);
+    return false;
+}
+
+/* The credentials of a process that listens. If it was of the user that this process was when it
+ * began, either may have changed since, so that the peer has to prove its user of today. */
+static bool check_listener(struct sp_peer *peer)
+{
+    struct ucred cred = read_credentials(peer->fd);
+    uid_t uid = geteuid();
+    int one = 1;
+
+    peer->pid = cred.pid;
+    peer->proves_user = cred.uid != uid;
+    if (cred.uid == uid || (cred.uid == peer->prov->uid &&
+                            setsockopt(peer->fd, SOL_SOCKET, SO_PASSCRED, &one, sizeof(one)) == 0))
+        return true;
+    refuse_process(peer->prov, peer->fd, &cred, SP_REFUSAL_USER);
+    return false;
 }
 
 static int watch(struct sp_prov *prov, int fd, void *what)
@@ -93,6 +171,7 @@ int sp_listen(struct sp_prov *prov)
     struct sockaddr_un sun;
     socklen_t len = socket_name(&prov->addr, &sun);
 
+    prov->uid = geteuid();
     prov->listen_fd = new_socket();
     if (prov->listen_fd < 0 || bind(prov->listen_fd, (struct sockaddr *)&sun, len) != 0 ||
         listen(prov->listen_fd, BACKLOG) != 0 ||
@@ -110,33 +189,47 @@ int sp_listen(struct sp_prov *prov)
 
 enum { SEGMENT, MAPPED, NUM_FDS };
 
-/* Descriptors attached to a datagram, or -1. `cut`: this process could not receive all of them. */
+/* Descriptors attached to a datagram, or -1. `cut`: this process could not receive all of them.
+ * `cred`: the sender's credentials, from a peer that proves its user. */
 struct carried {
     int fds[NUM_FDS];
     bool cut;
+    struct ucred cred;
 };
+
+/* Room for all that a datagram carries. */
+union control {
+    struct cmsghdr align;
+    char buf[CMSG_SPACE(NUM_FDS * sizeof(int)) + CMSG_SPACE(sizeof(struct ucred))];
+};
+
+static void attach_control(struct msghdr *msg, int type, const void *data, size_t size)
+{
+    struct cmsghdr *c = (void *)((char *)msg->msg_control + msg->msg_controllen);
+
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = type;
+    c->cmsg_len = CMSG_LEN(size);
+    memcpy(CMSG_DATA(c), data, size);
+    msg->msg_controllen += CMSG_SPACE(size);
+}
 
 static int send_dgram(struct sp_prov *prov, int fd, const struct sp_dgram *d, bool with_fds)
 {
     const int fds[NUM_FDS] = {[SEGMENT] = prov->seg_fd, [MAPPED] = prov->remap.x.fd};
     size_t fds_size = (fds[MAPPED] >= 0 ? NUM_FDS : 1) * sizeof(int);
     struct iovec iov = {.iov_base = (void *)d, .iov_len = sizeof(*d)};
-    union {
-        struct cmsghdr align;
-        char buf[CMSG_SPACE(NUM_FDS * sizeof(int))];
-    } control;
-    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+    union control control = {0};
+    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.buf};
 
-    if (with_fds) {
-        memset(&control, 0, sizeof(control));
-        msg.msg_control = control.buf;
-        msg.msg_controllen = CMSG_SPACE(fds_size);
-        struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
-        c->cmsg_level = SOL_SOCKET;
-        c->cmsg_type = SCM_RIGHTS;
-        c->cmsg_len = CMSG_LEN(fds_size);
-        memcpy(CMSG_DATA(c), fds, fds_size);
+    if (d->type == SP_DGRAM_WELCOME) {
+        const struct ucred cred = {.pid = getpid(), .uid = geteuid(), .gid = getegid()};
+        attach_control(&msg, SCM_CREDENTIALS, &cred, sizeof(cred));
     }
+    if (with_fds)
+        attach_control(&msg, SCM_RIGHTS, fds, fds_size);
+    if (msg.msg_controllen == 0)
+        msg.msg_control = NULL;
     return sendmsg(fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof(*d) ? 0 : -errno;
 }
 
@@ -144,14 +237,11 @@ static int send_dgram(struct sp_prov *prov, int fd, const struct sp_dgram *d, bo
 static ssize_t receive_dgram(int fd, struct sp_dgram *d, struct carried *carried)
 {
     struct iovec iov = {.iov_base = d, .iov_len = sizeof(*d)};
-    union {
-        struct cmsghdr align;
-        char buf[CMSG_SPACE(NUM_FDS * sizeof(int))];
-    } control;
+    union control control;
     struct msghdr msg;
     ssize_t n;
 
-    *carried = (struct carried){.fds = {-1, -1}};
+    *carried = (struct carried){.fds = {-1, -1}, .cred.uid = (uid_t)-1};
     do { /* ECONNRESET is reported once, before the datagrams that are left to read */
         msg = (struct msghdr){.msg_iov = &iov,
                               .msg_iovlen = 1,
@@ -161,9 +251,12 @@ static ssize_t receive_dgram(int fd, struct sp_dgram *d, struct carried *carried
     } while (n < 0 && (errno == EINTR || errno == ECONNRESET));
     if (n < 0)
         return errno == EAGAIN ? -EAGAIN : 0;
-    struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
-    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
-        memcpy(carried->fds, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0));
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(&msg); c; c = CMSG_NXTHDR(&msg, c)) {
+        if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
+            memcpy(carried->fds, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0));
+        else if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_CREDENTIALS)
+            memcpy(&carried->cred, CMSG_DATA(c), sizeof(carried->cred));
+    }
     carried->cut = msg.msg_flags & MSG_CTRUNC;
     return n;
 }
@@ -327,6 +420,49 @@ static void fall_short(struct sp_peer *peer, int error)
     sp_peer_die(peer, PROV_REASON_LOCAL);
 }
 
+static const char *text_of_refusal(uint32_t refusal)
+{
+    return refusal == SP_REFUSAL_KEY ? "this process does not know its key: is it of another job?"
+           : refusal == SP_REFUSAL_VERSION ? "it runs another version of this library; use one "
+                                             "version in a job"
+                                           : "see its log";
+}
+
+/* The peer has refused this process. */
+static void log_refusal(struct sp_peer *peer, const struct sp_dgram *d)
+{
+    if (peer->refusal_logged)
+        return;
+    peer->refusal_logged = true;
+    if (d->refusal == SP_REFUSAL_USER || d->refusal == SP_REFUSAL_USER_CHANGED)
+        ut_warn(SP_LOG,
+                "process %d, which runs as uid %u, rejected this process, which runs as uid "
+                "%u (" SAME_USER ")",
+                (int)peer->pid, d->uid, geteuid());
+    else
+        ut_warn(SP_LOG, "process %d rejected this process: %s", (int)peer->pid,
+                text_of_refusal(d->refusal));
+}
+
+/* One of the two refuses the other. While processes change their user one after the other, this may
+ * pass. */
+static void end_by_refusal(struct sp_peer *peer, enum sp_refusal why)
+{
+    struct sp_prov *prov = peer->prov;
+    bool may_pass =
+        why == SP_REFUSAL_USER_CHANGED || (why == SP_REFUSAL_USER && geteuid() != prov->uid);
+    uint64_t now = ut_now_ms();
+
+    forget_segment(peer);
+    if (peer->refused_since_ms == 0)
+        peer->refused_since_ms = now;
+    if (may_pass && now - peer->refused_since_ms < CHANGE_MS &&
+        __atomic_load_n(&peer->refs, __ATOMIC_ACQUIRE) > 1)
+        connect_later(peer, back_off(prov, &peer->backoff_ms));
+    else
+        sp_peer_die(peer, PROV_REASON_REFUSED);
+}
+
 /*
  * Connecting
  */
@@ -339,8 +475,8 @@ static int try_to_connect(struct sp_peer *peer)
     peer->fd = new_socket();
     if (peer->fd < 0 || connect(peer->fd, (struct sockaddr *)&sun, len) != 0)
         return -errno;
-    if (!check_credentials(peer->fd, &peer->pid))
-        return -ECONNREFUSED;
+    if (!check_listener(peer))
+        return -EACCES;
     int rc = send_hello(peer);
     if (rc != 0 && rc != -EPIPE && rc != -ECONNRESET)
         return rc;
@@ -358,6 +494,8 @@ void sp_peer_connect(struct sp_peer *peer)
         connect_later(peer, back_off(peer->prov, &peer->backoff_ms));
     } else if (is_shortage(-rc)) {
         fall_short(peer, -rc);
+    } else if (rc == -EACCES) {
+        end_by_refusal(peer, SP_REFUSAL_USER);
     } else if (rc == -ECONNREFUSED) { /* it no longer listens */
         sp_peer_die(peer, PROV_REASON_PEER_DEAD);
     } else {
@@ -423,7 +561,7 @@ static void take_in(struct sp_prov *prov, int fd)
 {
     pid_t pid;
 
-    if (!check_credentials(fd, &pid)) {
+    if (!check_credentials(prov, fd, &pid)) {
         close(fd);
         return;
     }
@@ -452,7 +590,7 @@ static int turn_away(struct sp_prov *prov)
         close(prov->spare_fd);
     int fd = accept_one(prov);
     if (fd >= 0) {
-        if (check_credentials(fd, &pid))
+        if (check_credentials(prov, fd, &pid))
             (void)say(prov, fd, SP_DGRAM_BUSY);
         close(fd);
     }
@@ -558,7 +696,7 @@ static int map_theirs(struct sp_peer *peer, const struct sp_dgram *d, struct car
 static void come_up(struct sp_peer *peer)
 {
     peer->backoff_ms = 0;
-    peer->short_since_ms = 0;
+    peer->short_since_ms = peer->refused_since_ms = 0;
     __atomic_store_n(&peer->state, SP_PEER_UP, __ATOMIC_SEQ_CST);
     sp_attention(peer->prov);
 }
@@ -582,8 +720,15 @@ static void break_off(struct sp_peer *peer, int rc)
     if (is_shortage(-rc) || rc == -EAGAIN) {
         sp_send_note(peer, SP_DGRAM_BUSY);
         fall_short(peer, -rc);
-    } else {
+    } else if (rc == -EPIPE || rc == -ECONNRESET || rc == -ESRCH) {
         sp_peer_die(peer, PROV_REASON_PEER_DEAD);
+    } else {
+        ut_warn(SP_LOG,
+                "cannot share memory with process %ld: %s; one version of the library, and one "
+                "sandbox or container for all processes of a host?",
+                (long)peer->pid, strerror(-rc));
+        refuse_process(peer->prov, peer->fd, &(struct ucred){.pid = peer->pid}, SP_REFUSAL_OTHER);
+        sp_peer_die(peer, PROV_REASON_REFUSED);
     }
 }
 
@@ -604,11 +749,9 @@ static struct sp_peer *take_hello(struct sp_peer *peer, const struct sp_dgram *d
     struct sp_prov *prov = peer->prov;
 
     if (d->version != SP_VERSION || d->target_key != prov->addr.key) {
-        ut_info(SP_LOG,
-                "turned away process %ld, which does not know our key or speaks another "
-                "version",
-                (long)peer->pid);
-        sp_peer_die(peer, PROV_REASON_PEER_DEAD);
+        refuse_process(prov, peer->fd, &(struct ucred){.pid = peer->pid},
+                       d->version != SP_VERSION ? SP_REFUSAL_VERSION : SP_REFUSAL_KEY);
+        sp_peer_die(peer, PROV_REASON_REFUSED);
         return NULL;
     }
     struct sp_peer *known = sp_peer_find(prov, d->key);
@@ -647,6 +790,12 @@ static struct sp_peer *take_welcome(struct sp_peer *peer, const struct sp_dgram 
                                     struct carried *carried)
 {
     struct sp_dgram answer = make_dgram(peer, SP_DGRAM_CONFIRM);
+
+    if (peer->proves_user && carried->cred.uid != geteuid()) {
+        refuse_process(peer->prov, peer->fd, &carried->cred, SP_REFUSAL_USER);
+        end_by_refusal(peer, SP_REFUSAL_USER);
+        return NULL;
+    }
     bool good = d->version == SP_VERSION && d->key == peer->addr.key;
     int rc = good ? open_named(peer, d, carried) : -EPROTO;
 
@@ -719,6 +868,19 @@ static struct sp_peer *take(struct sp_peer *peer, const struct sp_dgram *d, stru
             return NULL;
         }
         break;
+    case SP_DGRAM_REFUSED:
+        if (peer->state == SP_PEER_HELLO_SENT) {
+            log_refusal(peer, d);
+            end_by_refusal(peer, (enum sp_refusal)d->refusal);
+            return NULL;
+        }
+        if (peer->state == SP_PEER_INCOMING || peer->state == SP_PEER_MAPPED) {
+            if (must_log(peer->prov, peer->pid))
+                log_refusal(peer, d);
+            end_by_refusal(peer, SP_REFUSAL_OTHER);
+            return NULL;
+        }
+        break;
     case SP_DGRAM_BELL: /* `rung` of the rings shows which endpoint */
     case SP_DGRAM_CLOSED:
         look_for_closings(peer);
@@ -726,8 +888,11 @@ static struct sp_peer *take(struct sp_peer *peer, const struct sp_dgram *d, stru
     default:
         break;
     }
-    ut_info(SP_LOG, "process %ld does not keep to the protocol", (long)peer->pid);
-    sp_peer_die(peer, PROV_REASON_PEER_DEAD);
+    ut_warn(SP_LOG,
+            "ended the connection with process %ld, which sent a datagram (%#x) that is none of "
+            "this version of the library; use one version in a job",
+            (long)peer->pid, d->type);
+    sp_peer_die(peer, PROV_REASON_REFUSED);
     return NULL;
 }
 

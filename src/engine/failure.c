@@ -301,6 +301,9 @@ static void add_other_cause(struct text *t, const struct ut_why *why)
     case UT_CAUSE_UNREACHABLE:
         add_text(t, "no provider reaches its process");
         break;
+    case UT_CAUSE_REFUSED:
+        add_text(t, "its process and this one refuse each other; see the log");
+        break;
     case UT_CAUSE_ADDRESS:
         add_text(t, "what its process says of itself cannot be had or used; see the log");
         break;

@@ -421,6 +421,9 @@ void ut_link_on_down(struct ut_link *link, enum prov_reason reason)
     case PROV_REASON_SILENT:
         end_by(link, UT_LIFE_FELL_SILENT, UT_CAUSE_SILENT, peer_timeout_ms() / 1000);
         break;
+    case PROV_REASON_REFUSED:
+        end_by(link, UT_LIFE_FELL_SILENT, UT_CAUSE_REFUSED, 0);
+        break;
     case PROV_REASON_LOCAL:
         end_by(link, UT_LIFE_UNABLE, UT_CAUSE_DEVICE, 0);
         break;

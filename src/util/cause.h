@@ -25,6 +25,7 @@ enum ut_cause {
     UT_CAUSE_NOT_STARTED, /* its process has not called the library in time */
     UT_CAUSE_NOBODY,      /* no process of the job owns the CQ */
     UT_CAUSE_UNREACHABLE, /* no provider reaches it */
+    UT_CAUSE_REFUSED,     /* its process or this one refuses the other; logged */
     UT_CAUSE_ADDRESS,     /* its address is unknown or unusable; logged */
 
     /* this process */

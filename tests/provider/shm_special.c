@@ -186,7 +186,7 @@ static void stranger_without_the_key_is_turned_away(void)
         memcpy(world->addr[1], &bad, sizeof(bad));
         struct link *link = link_ask(end, 1, 2);
         pump_until(link->down);
-        CHECK(!link->up && link->reason == PROV_REASON_PEER_DEAD);
+        CHECK(!link->up && link->reason == PROV_REASON_REFUSED);
         bad = good;
         bad.host ^= 1;
         struct prov_conn *conn;
