@@ -285,6 +285,14 @@ static void __attribute__((format(printf, 1, 2))) say(const char *fmt, ...)
 
 /* ---- before the processes start ---- */
 
+static void say_rejection(long uid, long pid)
+{
+    say("rejected a connection from uid %ld (pid %ld): utofurun runs as uid %ld (start all ranks "
+        "as "
+        "the same user; a program that changes its user calls the library before)",
+        uid, pid, (long)geteuid());
+}
+
 /* Opens the rendezvous and puts it into the environment, with a key. The name cannot be guessed; a
  * connection of another user, or without the key, would be refused in any case. */
 static int open_root(void)
@@ -308,6 +316,8 @@ static int open_root(void)
         rc = ut_key_parse(key_text, &key);
     if (rc == 0)
         rc = ut_job_server_create(&server, &root, opt.size, &key);
+    if (rc == 0)
+        ut_job_server_on_rejection(server, say_rejection);
     if (rc == 0 &&
         (setenv("UTOFU_ROOT", text, 1) != 0 || setenv("UTOFU_JOB_KEY", key_text, 1) != 0))
         rc = -ENOMEM;

@@ -32,6 +32,8 @@ enum {
     LOOKUP_SIZE = UT_JOB_WIRE_HEADER + sizeof(uint32_t) + UT_JOB_WIRE_TAG,
 };
 
+enum { OTHER_USER = -EUSERS }; /* of the process that listens, or according to it */
+
 static struct {
     struct ut_job_root root;
     struct ut_key key;
@@ -46,6 +48,7 @@ static struct {
     uint8_t in[8192];
     int records_fd; /* received with an answer, or -1 */
     bool loss_logged;
+    uid_t server_user;               /* as the kernel says; of a unix socket */
     struct ut_job_requests requests; /* the lock in it also guards the fields below */
     struct ut_job_records records;
     bool absent; /* the server accepts no connection, or belongs to another job */
@@ -78,7 +81,7 @@ static int wait_for(int fd, short events, int timeout_ms)
 
 static const char *server_name(void)
 {
-    return client.root.kind == UT_JOB_ROOT_UNIX ? "utofurun" : "rank 0";
+    return ut_job_root_is_utofurun(client.root.text) ? "utofurun" : "rank 0";
 }
 
 /* As wait_for(), but continues until ready, stopped or the deadline. */
@@ -125,8 +128,11 @@ static int connect_once(int64_t deadline)
                                      getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0))
             error = ETIMEDOUT;
     }
-    if (error == 0 && client.root.kind == UT_JOB_ROOT_UNIX && !ut_job_root_same_user(fd))
-        error = EACCES;
+    if (error == 0 && client.root.kind == UT_JOB_ROOT_UNIX) {
+        struct ucred server;
+        error = ut_job_root_same_user(fd, &server) ? 0 : -OTHER_USER;
+        client.server_user = server.uid;
+    }
     note_absent(error != 0);
     if (error != 0) {
         close(fd);
@@ -240,6 +246,8 @@ static int exchange_hello(struct ut_job_wire *msg)
     uint32_t ids[2] = {htole32(client.rank), htole32(client.size)};
     int rc = receive(msg, UT_JOB_WIRE_CHALLENGE, client.deadline);
 
+    if (rc == 0 && msg->status == UT_JOB_WIRE_REFUSED)
+        rc = OTHER_USER;
     if (rc == 0 && le16toh(msg->size) != UT_JOB_WIRE_NONCE)
         rc = -EPROTO;
     if (rc == 0 && getrandom(hello, UT_JOB_WIRE_NONCE, 0) != UT_JOB_WIRE_NONCE)
@@ -267,6 +275,13 @@ static bool log_wrong_server(int rc)
                  "UTOFU_ROOT=%s: the process that listens there does not know the key of the job "
                  "and is not trusted; is it rank 0 of this job, with the same UTOFU_JOB_KEY?",
                  text);
+    else if (rc == OTHER_USER)
+        ut_error(
+            "bootstrap",
+            "UTOFU_ROOT=%s: the process that listens there (%s) began as uid %u and this process "
+            "runs as uid %u, so they reject each other; start all ranks as the same user, and "
+            "let a program that changes its user call the library before",
+            text, server_name(), client.server_user, geteuid());
     else if (rc == -EPROTONOSUPPORT)
         ut_error("bootstrap",
                  "UTOFU_ROOT=%s: the process that listens there runs another version of this "
@@ -346,6 +361,8 @@ static int reach_server(void)
                 return rc;
             close(client.fd);
             client.fd = -1;
+        } else if (rc == OTHER_USER && log_wrong_server(rc)) {
+            return rc;
         }
         if (client.stopping)
             return -ESHUTDOWN;
@@ -441,7 +458,7 @@ static void *talk(void *unused)
         if (rc == 0 && (client.in_from < client.in_to || wait_for(client.fd, POLLIN, -1) > 0))
             rc = -ECONNRESET;
     }
-    ut_job_requests_break(&client.requests, rc < 0 ? rc : -ESHUTDOWN);
+    ut_job_requests_break(&client.requests, rc == OTHER_USER ? -EPERM : rc < 0 ? rc : -ESHUTDOWN);
     return NULL;
 }
 

@@ -37,9 +37,6 @@
 /* Maximum time for which rank 0 waits at exit for processes that have not connected yet. */
 enum { NEWCOMER_WAIT_MS = 5000, EXIT_STEP_MS = 50 };
 
-/* The prefix of the addresses that utofurun makes. */
-static const char utofurun_root[] = "unix:@utofurun.";
-
 static struct {
     struct ut_job_root root;
     struct ut_job_layout layout;
@@ -96,6 +93,15 @@ static void *serve(void *unused)
     return NULL;
 }
 
+static void warn_of_rejection(long uid, long pid)
+{
+    ut_warn(
+        "bootstrap",
+        "UTOFU_ROOT=%s: rejected a connection from uid %ld (pid %ld): this process, which serves "
+        "it, runs as uid %ld (start all ranks as the same user)",
+        hand.root.text, uid, pid, (long)geteuid());
+}
+
 static int start_server(void)
 {
     int rc = ut_job_server_create(&hand.server, &hand.root, hand.size, &hand.key);
@@ -110,6 +116,7 @@ static int start_server(void)
                  hand.root.text, strerror(-rc));
         return rc;
     }
+    ut_job_server_on_rejection(hand.server, warn_of_rejection);
     hand.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     rc = hand.wake_fd < 0 ? -errno : ut_thread_create(NULL, serve, NULL, &hand.server_thread);
     if (rc == 0)
@@ -291,7 +298,7 @@ static int hand_open(struct ut_job_info *info, int64_t deadline)
         ut_error("bootstrap", "UTOFU_RANK=%u is not below UTOFU_SIZE=%u", rank, size);
         return -EINVAL;
     }
-    if (strncmp(ut_env_str(UT_ENV_ROOT), utofurun_root, strlen(utofurun_root)) == 0)
+    if (ut_job_root_is_utofurun(ut_env_str(UT_ENV_ROOT)))
         info->launcher = "utofurun";
     return open_as(rank, size, info, place_by_root, deadline);
 }

@@ -42,7 +42,8 @@ enum ut_job_wire_status {
     UT_JOB_WIRE_BAD_SIZE,  /* the job of the server has another size */
     UT_JOB_WIRE_DUPLICATE, /* another process says that it is this rank */
     UT_JOB_WIRE_NO_MEMORY,
-    UT_JOB_WIRE_REFUSED, /* the hello's tag is of another key; the answer's tag is zero */
+    UT_JOB_WIRE_REFUSED, /* the hello's tag is of another key; the answer's tag is zero. As a
+                          * challenge without data: the process is of another user */
 };
 
 struct ut_job_wire {

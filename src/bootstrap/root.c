@@ -116,10 +116,18 @@ int ut_job_root_parse(struct ut_job_root *root, const char *text)
     return parse_tcp(root, text);
 }
 
-bool ut_job_root_same_user(int fd)
+bool ut_job_root_is_utofurun(const char *text)
 {
-    struct ucred peer;
-    socklen_t len = sizeof(peer);
+    static const char beginning[] = "unix:@utofurun.";
 
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 && peer.uid == geteuid();
+    return strncmp(text, beginning, strlen(beginning)) == 0;
+}
+
+bool ut_job_root_same_user(int fd, struct ucred *peer)
+{
+    socklen_t len = sizeof(*peer);
+
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, peer, &len) != 0)
+        *peer = (struct ucred){.pid = -1, .uid = (uid_t)-1, .gid = (gid_t)-1};
+    return peer->uid == geteuid();
 }

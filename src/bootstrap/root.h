@@ -30,7 +30,10 @@ struct ut_job_root {
 /* 0; -EINVAL: not one of the forms, or no such folder; -EHOSTUNREACH: the host has no address. */
 int ut_job_root_parse(struct ut_job_root *root, const char *text);
 
-/* Is the peer of a unix socket a process of this user? */
-bool ut_job_root_same_user(int fd);
+/* Did utofurun make this text? Then it serves the rendezvous, else rank 0 does. */
+bool ut_job_root_is_utofurun(const char *text);
+
+/* Is the peer of a unix socket a process of this user? *peer is who it is; -1: unknown. */
+bool ut_job_root_same_user(int fd, struct ucred *peer);
 
 #endif

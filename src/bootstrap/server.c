@@ -28,6 +28,7 @@ enum {
     ACCEPTS_MAX = 32,     /* in one step, so that new connections do not delay others */
     UNKNOWN = UINT32_MAX, /* rank of a connection that has not sent its hello */
     BUFFER_SIZE = 16384,
+    USERS_MAX = 8,
 };
 
 struct client {
@@ -50,6 +51,9 @@ struct entry {
 struct ut_job_server {
     int listen_fd, epoll_fd;
     bool check_user;
+    void (*rejected)(long uid, long pid);
+    uid_t users[USERS_MAX]; /* the last users for whom it was called */
+    uint32_t num_users;
     uint32_t size, seen, connected, num_unknown;
     struct ut_key key;
     struct client unknown, known; /* list heads, newest first: without and with a rank */
@@ -182,12 +186,38 @@ static bool challenge(struct client *c)
     return send(c->fd, &out, n, MSG_NOSIGNAL) == (ssize_t)n;
 }
 
+static void report_rejection(struct ut_job_server *s, const struct ucred *peer)
+{
+    for (uint32_t i = 0; i < USERS_MAX && i < s->num_users; i++) {
+        if (s->users[i] == peer->uid)
+            return;
+    }
+    s->users[s->num_users++ % USERS_MAX] = peer->uid;
+    if (s->rejected)
+        s->rejected((long)peer->uid, (long)peer->pid);
+}
+
+/* Is the process at the other end of this user? If not, it learns that it is rejected, and nothing
+ * else. */
+static bool check_user(struct ut_job_server *s, int fd)
+{
+    struct ut_job_wire out;
+    struct ucred peer;
+
+    if (!s->check_user || ut_job_root_same_user(fd, &peer))
+        return true;
+    size_t n = ut_job_wire_fill(&out, UT_JOB_WIRE_CHALLENGE, UT_JOB_WIRE_REFUSED, NULL, 0);
+    (void)!send(fd, &out, n, MSG_NOSIGNAL);
+    report_rejection(s, &peer);
+    return false;
+}
+
 static void add_client(struct ut_job_server *s, int fd)
 {
     struct client *c;
     int one = 1;
 
-    if (s->check_user && !ut_job_root_same_user(fd))
+    if (!check_user(s, fd))
         goto close_fd;
     drop_unknown(s, UNKNOWN_MAX - 1);
     c = calloc(1, sizeof(*c));
@@ -420,6 +450,11 @@ void ut_job_server_count(const struct ut_job_server *server, uint32_t *seen, uin
 {
     *seen = server->seen;
     *connected = server->connected;
+}
+
+void ut_job_server_on_rejection(struct ut_job_server *server, void (*rejected)(long uid, long pid))
+{
+    server->rejected = rejected;
 }
 
 void ut_job_server_destroy(struct ut_job_server *s)

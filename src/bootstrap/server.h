@@ -29,6 +29,9 @@ void ut_job_server_step(struct ut_job_server *server, int timeout_ms);
 /* The number of ranks that have ever connected, and of ranks connected now. */
 void ut_job_server_count(const struct ut_job_server *server, uint32_t *seen, uint32_t *connected);
 
+/* From now on calls `rejected` when it rejects a process of another user, once for each user. */
+void ut_job_server_on_rejection(struct ut_job_server *server, void (*rejected)(long uid, long pid));
+
 void ut_job_server_destroy(struct ut_job_server *server);
 
 #endif

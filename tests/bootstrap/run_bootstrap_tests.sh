@@ -595,11 +595,17 @@ group_key() {
         logged "stranger: $what" 'does not belong to the job|says that it is rank' 0
     done
     # the kernel gives the owner of a unix socket: another user is refused even with the key
-    check unix_socket_of_another_user 1 'nobody serves this job there .Permission denied.' 1 bash -c 'root=unix:@utofu.test.$$
-        as_rank 0 2 $root as_stranger "$folder/probe" --delay 0 --wait 60000 >/dev/null 2>&1 &
+    # both sides say so at once, and the second one does not wait
+    check unix_socket_of_another_user 4 "rejected a connection from uid 0 \(pid [0-9]+\): this process, .* as uid $stranger" 1 \
+        bash -c 'root=unix:@utofu.test.$$
+        as_rank 0 2 $root as_stranger "$folder/probe" --delay 0 --wait 3600000 2>&1 &
         for ((i = 0; i < 2500; i++)); do grep -q "${root#unix:}" /proc/net/unix && break; sleep 0.02; done
-        UTOFU_JOB_TIMEOUT=1 as_rank 1 2 $root "$PROBE" --delay 0 --wait 30000; rc=$?
+        UTOFU_JOB_TIMEOUT=3600 as_rank 1 2 $root "$PROBE" --delay 0 --wait 30000; rc=$?
         pkill -P $!; wait $!; exit $rc'
+    logged unix_socket_of_another_user "\(rank 0\) began as uid $stranger and this process runs as uid 0" 1
+    check utofurun_of_another_user 4 "rejected a connection from uid $stranger .* utofurun runs as uid 0 \(start all" 1 \
+        env UTOFU_JOB_TIMEOUT=3600 "$UTOFURUN" -n 2 \
+        setpriv --reuid $stranger --regid $stranger --clear-groups "$folder/probe" --delay 0
 }
 
 # A rank that publishes an invalid address record: a process that puts to it gets an error with its
