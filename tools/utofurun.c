@@ -48,7 +48,7 @@ enum {
 };
 
 /* The descriptors of the loop. */
-enum { POLL_SIGNALS, POLL_SERVER, POLL_SINKS, POLL_STREAMS = POLL_SINKS + 2 };
+enum { POLL_SIGNALS, POLL_SERVER, POLL_EXEC, POLL_SINKS, POLL_STREAMS = POLL_SINKS + 2 };
 
 /* An output of a process that is passed on line by line. */
 struct stream {
@@ -122,6 +122,8 @@ static void print_help(void)
            "Threads of a process stay on its core, the library's own among them: --bind none\n"
            "is for programs that compute with several threads. Only cores count that\n"
            "utofurun itself may use (taskset, cpuset of a container).\n\n"
+           "A real-time policy (chrt -f 10 utofurun ...) is for the processes: utofurun itself\n"
+           "waits as an ordinary process.\n\n"
            "A program that is linked with an MPI library is for mpirun: utofurun says so,\n"
            "and starts it all the same.\n\n"
            "Variables set for the processes:\n"
@@ -417,9 +419,24 @@ static void redirect(uint32_t rank, int out, int err)
         dup2(err, STDERR_FILENO);
 }
 
-/* Runs in the child; never returns. report: pipe for an error of exec. */
+/* The pipes between utofurun and the processes that it starts. */
+struct start_pipes {
+    int report[2]; /* for an error of exec */
+    int go[2];     /* utofurun closes it when all processes exist: then they run their program */
+};
+
+static void await_go(const struct start_pipes *pipes)
+{
+    char none;
+
+    close(pipes->go[1]);
+    while (read(pipes->go[0], &none, 1) < 0 && errno == EINTR)
+        ;
+}
+
+/* Runs in the child; never returns. */
 static void __attribute__((noreturn))
-run_program(uint32_t rank, pid_t parent, int out, int err, int report)
+run_program(uint32_t rank, pid_t parent, int out, int err, const struct start_pipes *pipes)
 {
     int error;
 
@@ -428,6 +445,7 @@ run_program(uint32_t rank, pid_t parent, int out, int err, int report)
         run_guard_set_group(getpid());
     /* any end of utofurun, even by SIGKILL, ends the job */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    await_go(pipes);
     if (getppid() != parent)
         _exit(STATUS_SIGNAL + SIGKILL);
     set_environment(rank);
@@ -439,7 +457,7 @@ run_program(uint32_t rank, pid_t parent, int out, int err, int report)
     sigprocmask(SIG_SETMASK, &old_mask, NULL);
     execvp(opt.command[0], opt.command);
     error = errno;
-    if (write(report, &error, sizeof(error)) < 0)
+    if (write(pipes->report[1], &error, sizeof(error)) < 0)
         perror("utofurun");
     _exit(STATUS_NOT_FOUND);
 }
@@ -465,7 +483,7 @@ static struct stream *open_stream(struct run_sink *to, int pipe_fds[2])
     return s;
 }
 
-static int start_process(uint32_t rank, int report)
+static int start_process(uint32_t rank, const struct start_pipes *pipes)
 {
     struct process *p = &processes[rank];
     pid_t parent = getpid();
@@ -475,7 +493,7 @@ static int start_process(uint32_t rank, int report)
     p->err = open_stream(sink_err, err);
     p->pid = fork();
     if (p->pid == 0)
-        run_program(rank, parent, out[1], err[1], report);
+        run_program(rank, parent, out[1], err[1], pipes);
     if (p->pid < 0) {
         rc = -errno;
         p->pid = 0;
@@ -738,34 +756,45 @@ static void set_polls(void)
 
 /* ---- the job ---- */
 
-/* Waits until every process runs its program: an error of exec arrives on the pipe, which exec
- * itself closes. */
-static void wait_for_exec(int report)
+/* An error of exec arrives on the pipe; exec itself closes it. Not waited for: a process with a
+ * real-time policy may keep the next one from its core. */
+static void read_exec_report(void)
 {
+    struct pollfd *report = &polls[POLL_EXEC];
     int error;
 
-    if (read(report, &error, sizeof(error)) != (ssize_t)sizeof(error))
-        return;
-    say("cannot run '%s': %s", opt.command[0], strerror(error));
-    note_status(STATUS_NOT_FOUND);
-    end_job();
+    if (read(report->fd, &error, sizeof(error)) == (ssize_t)sizeof(error)) {
+        say("cannot run '%s': %s", opt.command[0], strerror(error));
+        note_status(STATUS_NOT_FOUND);
+        end_job();
+    }
+    close(report->fd);
+    report->fd = -1;
 }
 
 static int start_job(void)
 {
-    int report[2], rc = 0;
+    struct start_pipes pipes;
+    int rc = 0;
 
     terminal = in_foreground();
-    if (pipe2(report, O_CLOEXEC) != 0)
+    if (pipe2(pipes.report, O_CLOEXEC) != 0)
         return -errno;
+    if (pipe2(pipes.go, O_CLOEXEC) != 0) {
+        rc = -errno;
+        close(pipes.report[0]);
+        close(pipes.report[1]);
+        return rc;
+    }
     for (uint32_t rank = 0; rank < opt.size && rc == 0; rank++)
-        rc = start_process(rank, report[1]);
-    close(report[1]);
+        rc = start_process(rank, &pipes);
+    close(pipes.report[1]);
     if (terminal && group)
         tcsetpgrp(STDIN_FILENO, group);
-    if (rc == 0)
-        wait_for_exec(report[0]);
-    close(report[0]);
+    run_leave_real_time(); /* before a program can spin on this core */
+    close(pipes.go[0]);
+    close(pipes.go[1]);
+    polls[POLL_EXEC] = (struct pollfd){.fd = pipes.report[0], .events = POLLIN};
     return rc;
 }
 
@@ -810,6 +839,8 @@ static void step(int64_t limit)
 {
     set_polls();
     if (poll(polls, num_polls, next_timeout(ending ? 0 : limit)) > 0) {
+        if (polls[POLL_EXEC].revents)
+            read_exec_report(); /* before the end of that process is seen */
         read_signals(polls[POLL_SIGNALS].fd);
         if (polls[POLL_SERVER].revents)
             ut_job_server_step(server, 0);
@@ -819,7 +850,6 @@ static void step(int64_t limit)
 
 static void run_job(int64_t *limit)
 {
-    reap();
     while (running > 0) {
         step(*limit);
         check_times(limit);
@@ -910,6 +940,7 @@ int main(int argc, char **argv)
     }
     polls[POLL_SIGNALS] = (struct pollfd){.fd = open_signals(), .events = POLLIN};
     polls[POLL_SERVER] = (struct pollfd){.fd = ut_job_server_fd(server), .events = POLLIN};
+    polls[POLL_EXEC].fd = -1;
     signal(SIGPIPE, SIG_IGN);
     limit = opt.timeout_s ? ut_clock_ms() + (int64_t)opt.timeout_s * 1000 : 0;
     rc = run_guard_start();

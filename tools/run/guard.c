@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -10,6 +11,14 @@
 
 static pid_t guard;
 static int line = -1; /* pipe to the guard for process groups; closed when the launcher ends */
+
+void run_leave_real_time(void)
+{
+    int policy = sched_getscheduler(0) & ~SCHED_RESET_ON_FORK;
+
+    if (policy == SCHED_FIFO || policy == SCHED_RR)
+        sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){0});
+}
 
 /* Waits until the launcher has ended, and kills the job's process group; group 0: none. */
 static void __attribute__((noreturn)) await_launcher(int fd)
@@ -46,6 +55,7 @@ int run_guard_start(void)
             if (fd != fds[0])
                 close(fd);
         close(fds[1]);
+        run_leave_real_time();
         await_launcher(fds[0]);
     }
     sigprocmask(SIG_SETMASK, &old, NULL);
