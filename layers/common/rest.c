@@ -16,7 +16,8 @@ enum {
     SPINS = 64,
     LONG_SPINS = 1000,    /* of a thread that would sleep */
     LONG_YIELD_NS = 2000, /* another thread has run */
-    SLACK_NS = 1000,      /* of the kernel's timers: 50 us unless set */
+    NAP_NS = 50000,
+    SLACK_NS = 1000, /* of the kernel's timers: 50 us unless set */
 };
 
 void lc_nap(long ns)
@@ -38,9 +39,13 @@ void lc_wait_while(const uint32_t *word, uint32_t value)
 {
     uint32_t spins = 0;
 
-    while (__atomic_load_n(word, __ATOMIC_RELAXED) == value)
-        if (++spins > SPINS)
-            sched_yield(); /* who changes the word may need this core */
+    while (__atomic_load_n(word, __ATOMIC_RELAXED) == value) {
+        /* who changes the word may need this core, also with a lower priority */
+        if (++spins > LONG_SPINS)
+            lc_nap(NAP_NS);
+        else if (spins > SPINS)
+            sched_yield();
+    }
 }
 
 void lc_sleep_while(const uint32_t *word, uint32_t value)

@@ -25,7 +25,7 @@ static inline void lc_relax(void)
 void lc_nap(long ns);
 /* Yields. Another thread wants this core if that takes long. */
 bool lc_core_is_wanted(void);
-/* Until a word, of a lock for instance, has another value: spins, then yields. */
+/* Until a word, of a lock for instance, has another value: spins, yields, then sleeps. */
 void lc_wait_while(const uint32_t *word, uint32_t value);
 /* The same for a word whose changes are told by lc_wake_one(): spins, then sleeps. Beside other
  * programs that compute, a thread that yields gets its core back after their time slices, and one

@@ -20,7 +20,7 @@
 #include "util/log.h"
 #include "wake.h"
 
-enum { POLL_BUDGET = 64 };
+enum { POLL_BUDGET = 64, CLAIMED_LOOKS = 64 };
 
 static inline void look_at_head(struct sp_ep *ep)
 {
@@ -345,18 +345,35 @@ void sp_ep_flush(struct prov_ep *ep)
                * armed */
 }
 
+/* Has the first slot been claimed for some time, without being published? Its producer may have
+ * lost its core to this thread. It rings when it publishes the slot, and nothing behind the slot
+ * can be taken before; the end of its process is reported. */
+static bool is_claimed_for_long(struct sp_ep *ep, uint64_t s)
+{
+    if (s >> SP_LAP_SHIFT != ep->vacant >> SP_LAP_SHIFT || sp_state_phase(s) != SP_PHASE_CLAIMED) {
+        ep->claimed = 0;
+        return false;
+    }
+    if (ep->claimed_at != ep->head)
+        ep->claimed = 0;
+    ep->claimed_at = ep->head;
+    return ++ep->claimed > CLAIMED_LOOKS;
+}
+
 static bool has_something(struct sp_ep *ep)
 {
     uint64_t s = __atomic_load_n(&ep->next_slot->state, __ATOMIC_SEQ_CST);
+    bool claimed = is_claimed_for_long(ep, s);
 
     /* even if it is only claimed: a later slot may be ready, whose producer rang before */
-    if (s != ep->vacant)
+    if (s != ep->vacant && !claimed)
         return true;
     for (uint32_t i = 0; i < ep->num_active; i++) {
         if (ep->active[i]->up_due || ep->active[i]->down_due)
             return true;
     }
-    return __atomic_load_n(&ep->attention, __ATOMIC_SEQ_CST);
+    /* that waits for the claimed slot, too: attend() */
+    return !claimed && __atomic_load_n(&ep->attention, __ATOMIC_SEQ_CST);
 }
 
 bool sp_ep_arm(struct prov_ep *base, enum prov_arm what)
@@ -368,7 +385,7 @@ bool sp_ep_arm(struct prov_ep *base, enum prov_arm what)
         __atomic_store_n(&ep->ring->armed, 0, __ATOMIC_RELAXED);
         return true;
     }
-    if (ep->num_active > 0)
+    if (ep->num_active > 0 || ep->claimed > 0)
         sp_ep_wake_soon(ep);
     return false;
 }

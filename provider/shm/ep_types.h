@@ -27,6 +27,8 @@ struct sp_ep {
     uint32_t index;   /* of its entry in the directory */
     uint32_t blocked; /* atomic: the timer has to wake the owner */
     bool in_poll;
+    uint64_t claimed_at;     /* the head at which a slot was found claimed, and not published, */
+    uint32_t claimed;        /* and how often in a row */
     struct sp_conn **active; /* connections with work */
     struct sp_conn **conns;  /* by the low bits of conn->name */
     uint32_t max_conns, num_conns, next_conn;

@@ -3,7 +3,6 @@
 #include "ep.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 
 #include "verbs/connect/conn.h"
@@ -14,6 +13,7 @@
 #include "verbs/data/queues.h"
 #include "verbs/connect/reap.h"
 #include "util/assert.h"
+#include "util/back_off.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/pauses.h"
@@ -69,6 +69,7 @@ static void close_conns(struct vp_ep *ep)
 {
     struct vp_prov *prov = ep->prov;
     uint64_t deadline = ut_clock_ms() + UT_PARTING_MS;
+    uint32_t rounds = 0;
 
     pthread_mutex_lock(&prov->lock);
     for (struct vp_list *l = ep->conns.next, *next; l != &ep->conns; l = next) {
@@ -86,7 +87,7 @@ static void close_conns(struct vp_ep *ep)
             deadline = UINT64_MAX; /* draining has its own deadline */
         }
         vp_poll_quietly(ep);
-        sched_yield();
+        ut_back_off_yielding(&rounds);
     }
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Draining a VCQ that is freed, or whose process ends, and reporting outstanding communications. */
-#include <sched.h>
 #include <stdio.h>
 
 #include "engine/inner.h"
 #include "peers/peers.h"
+#include "util/back_off.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/patience.h"
@@ -111,6 +111,7 @@ void ut_engine_drain(struct ut_vcq *vcq, uint64_t timeout_ms, const char *who)
 {
     uint64_t now = ut_now_ms(), end = now + timeout_ms, next_empty_write = 0;
     struct ut_patience patience = ut_patience_from(now);
+    uint32_t rounds = 0;
 
     ut_engine_start_held(vcq, UINT32_MAX);
     for (; !is_idle(vcq); now = ut_now_ms()) {
@@ -126,7 +127,7 @@ void ut_engine_drain(struct ut_vcq *vcq, uint64_t timeout_ms, const char *who)
         }
         ut_engine_progress(vcq);
         ut_unlock(&vcq->lock);
-        sched_yield();
+        ut_back_off_yielding(&rounds);
         ut_lock(&vcq->lock);
     }
 }

@@ -4,6 +4,7 @@
 
 #include <sched.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "util/clock.h"
@@ -15,11 +16,16 @@ enum {
     RAN_FACTOR = 20,   /* this many system calls, has let another thread run */
     CALLS = 8,         /* number of system calls measured */
     MEASURE_EVERY = 4, /* number of yields between measurements while other threads use the core */
+    REAL_TIME_POLLS = 1 << 12, /* empty polls, some 0.5 ms, after which a real-time thread sleeps */
+    REAL_TIME_EVERY = 1024,    /* number of yields between two looks at the policy */
+    NAP_NS = 50000,
 };
 
 static UT_THREAD_LOCAL struct {
     struct ut_idle idle;
     bool counted; /* in num_waiting */
+    bool is_real_time;
+    uint16_t yields; /* since the last look at the policy */
 } own = {.idle.spin_limit = UT_MOST_SPIN_LIMIT};
 static uint32_t num_processes, num_cpus, num_waiting; /* num_waiting: threads; atomic */
 
@@ -99,11 +105,32 @@ void ut_idle_learn(struct ut_idle *idle, uint64_t ns, uint64_t alone_ns, bool cr
     idle->spin_limit = limit < UT_STRANGER_SPIN_LIMIT ? limit : UT_STRANGER_SPIN_LIMIT;
 }
 
+static bool is_real_time(void)
+{
+    if (own.yields++ % REAL_TIME_EVERY == 0) {
+        int policy = sched_getscheduler(0) & ~SCHED_RESET_ON_FORK;
+        own.is_real_time = policy == SCHED_FIFO || policy == SCHED_RR;
+    }
+    return own.is_real_time;
+}
+
+/* A yield of a real-time thread lets no thread of a lower priority run, which may be the one that
+ * is waited for. */
+static bool slept_for_others(uint32_t polls)
+{
+    const struct timespec nap = {.tv_nsec = NAP_NS};
+
+    if (!is_real_time() || polls < REAL_TIME_POLLS)
+        return false;
+    clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
+    return true;
+}
+
 void ut_idle(uint32_t polls)
 {
     enum ut_idle_step step = ut_idle_next(&own.idle, polls);
 
-    if (step == UT_IDLE_SPIN)
+    if (step == UT_IDLE_SPIN || slept_for_others(polls))
         return;
     uint64_t alone = step == UT_IDLE_MEASURE ? limit_ns() : 0;
     uint64_t begin = step == UT_IDLE_MEASURE ? ut_clock_ns() : 0;

@@ -3,16 +3,16 @@
 #include "util/lock.h"
 
 #include <linux/membarrier.h>
-#include <sched.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "util/back_off.h"
 #include "util/clock.h"
 
 /* A put that cannot take the owner's way takes some 40 ns longer, and a membarrier() 2 us while
  * other threads run, on Intel Xeon. */
-enum { MANY = 64, SPINS = 64, LONG_NS = 1000000 };
+enum { MANY = 64, LONG_NS = 1000000 };
 
 static bool may_be_owned; /* atomic */
 
@@ -51,28 +51,10 @@ static bool hold_as_owner(struct ut_lock *lock)
     return !entered;
 }
 
-static void cpu_relax(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
-
-/* Who holds the lock may need this core. */
-static void pause_or_yield(unsigned int *spins)
-{
-    if (++*spins > SPINS)
-        sched_yield();
-    else
-        cpu_relax();
-}
-
 /* The caller has `held`. False: the owner has the lock, and the caller does not want to wait. */
 static bool owner_is_out(const struct ut_lock *lock, bool waits)
 {
-    unsigned int spins = 0;
+    uint32_t rounds = 0;
 
     if (!waits && has_entered(lock))
         return false;
@@ -80,7 +62,7 @@ static bool owner_is_out(const struct ut_lock *lock, bool waits)
     while (has_entered(lock)) {
         if (!waits)
             return false;
-        pause_or_yield(&spins);
+        ut_back_off(&rounds);
     }
     return true;
 }
@@ -132,9 +114,9 @@ bool ut_trylock_to_look(struct ut_lock *lock)
 
 void ut_lock_by_any(struct ut_lock *lock)
 {
-    for (unsigned int spins = 0; !take_lock(lock, true);) {
+    for (uint32_t rounds = 0; !take_lock(lock, true);) {
         do
-            pause_or_yield(&spins);
+            ut_back_off(&rounds);
         while (ut_is_locked(lock));
     }
     count_row(lock);
@@ -142,10 +124,9 @@ void ut_lock_by_any(struct ut_lock *lock)
 
 bool ut_lock_until(struct ut_lock *lock, uint64_t until_ms)
 {
-    while (!ut_trylock(lock)) {
+    for (uint32_t rounds = 0; !ut_trylock(lock); ut_back_off_yielding(&rounds)) {
         if (ut_now_ms() >= until_ms)
             return false;
-        sched_yield();
     }
     return true;
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_real_time.py UTOFURUN MEET
+"""test_real_time.py UTOFURUN MEET POLLS
 
 Jobs with a real-time policy on one core (chrt -f 10 taskset -c 1 utofurun...) end: by themselves, by
 --timeout and by SIGKILL of utofurun, also while their processes spin and never yield. Needs two
@@ -17,6 +17,7 @@ import time
 PRIORITY, OWN_PRIORITY, SKIPPED = 10, 50, 77
 PR_SET_CHILD_SUBREAPER = 36
 DEADLINE_S = 20  # not scaled: longer would disturb the machine
+OTHER_POLICY = '[ "$UTOFU_RANK" != "$1" ] || chrt $2 $$; exec "$0"'
 SPIN = ["sh", "-c", "while :; do :; done"]
 
 
@@ -138,7 +139,7 @@ def check(name, holds, found):
 
 
 def main():
-    utofurun, meet = sys.argv[1:]
+    utofurun, meet, polls = sys.argv[1:]
     cpu = prepare()
     failed = 0
     for i in range(3):
@@ -146,6 +147,12 @@ def main():
         end_all()
         if check(f"job {i} ends", status == 0, status):
             return 1
+    for rank in "0", "1":
+        for policy in "-f -p 5", "-i -p 0":
+            status = await_end(start(cpu, [utofurun, "-n", "2", "sh", "-c", OTHER_POLICY, polls, rank, policy]))
+            end_all()
+            if check(f"ends while rank {rank} has chrt {policy}", status == 0, status):
+                return 1
     status = await_end(start(cpu, [utofurun, "--timeout", "1", "-n", "2"] + SPIN))
     end_all()
     failed += check("--timeout ends processes that spin", status == 124, status)

@@ -24,13 +24,13 @@
 #include "udcm.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
 #include "verbs/ports/lid.h"
 #include "verbs/ports/ud.h"
+#include "util/back_off.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/pauses.h"
@@ -928,16 +928,18 @@ int vp_udcm_open(struct vp_prov *prov)
 static void say_gone(const struct known *known, uint64_t end)
 {
     struct message msg = message_to(known->port, &known->at, 0, GONE);
+    uint32_t rounds = 0;
 
     while (!known->gone && !vp_ud_send(known->port, &known->at, &msg, sizeof(msg)) &&
            !vp_ud_has_sent(known->port) && ut_clock_ms() < end)
-        sched_yield();
+        ut_back_off_yielding(&rounds);
 }
 
 void vp_udcm_leave(struct vp_prov *prov)
 {
     struct vp_calls *calls = prov->calls;
     uint64_t end = ut_clock_ms() + LAST_SENT_MS;
+    uint32_t rounds = 0;
 
     pthread_mutex_lock(&calls->lock);
     for (int round = 0; round < LAST_WORDS; round++)
@@ -947,7 +949,7 @@ void vp_udcm_leave(struct vp_prov *prov)
     pthread_mutex_unlock(&calls->lock);
     for (unsigned int i = 0; i < prov->num_ports; i++)
         while (prov->ports[i].ud && !vp_ud_has_sent(&prov->ports[i]) && ut_clock_ms() < end)
-            sched_yield();
+            ut_back_off_yielding(&rounds);
 }
 
 void vp_udcm_close(struct vp_prov *prov)
