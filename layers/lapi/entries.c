@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "../common/fd.h"
+
 #define IN_PROGRAM (1ull << 63) /* an address behind the base of the program */
 
 void la_entries_setup(void)
@@ -29,7 +31,8 @@ void la_receive_set_address(int index, void *address)
 /* Can it be called? By the list of mappings, which has code that is made at run time too. */
 static bool is_code(uintptr_t address)
 {
-    FILE *maps = fopen("/proc/self/maps", "re");
+    int fd = lc_fd_high(open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
+    FILE *maps = fd < 0 ? NULL : fdopen(fd, "r");
     unsigned long begin, end;
     char line[4352], rights[5];
     bool found = false;
@@ -39,6 +42,8 @@ static bool is_code(uintptr_t address)
                 address < end && rights[2] == 'x';
     if (maps != NULL)
         fclose(maps);
+    else if (fd >= 0)
+        close(fd);
     return found;
 }
 

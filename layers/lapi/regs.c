@@ -10,11 +10,10 @@
 #include "net.h"
 #include "base.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
-#include <unistd.h>
 
+#include "../common/fd.h"
 #include "../common/hash.h"
 
 enum { PAGE = 4096, MOST_IDLE = 256 << 20 /* bytes that are kept, and not used */ };
@@ -35,7 +34,7 @@ void la_regs_setup(void)
     la.regs.uses = la.regs.idle_bytes = 0;
     la.regs.maps = -1;
     if (lc_env_number("LAPI_NO_CACHE", 0) == 0)
-        la.regs.maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+        la.regs.maps = lc_fd_own(open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
 }
 
 /* A number for what is mapped at the whole pages of the region; 0: it may change without being
@@ -77,8 +76,7 @@ void la_regs_close(void)
     for (int i = 0; i < LA_REGIONS; i++)
         if (la.regs.rows[i].size != 0)
             close_row(&la.regs.rows[i]);
-    if (la.regs.maps >= 0)
-        close(la.regs.maps);
+    lc_fd_close(la.regs.maps);
     la.regs.maps = -1;
 }
 

@@ -9,10 +9,11 @@
 
 #include "cuts.h"
 #include "mapped.h"
+#include "util/fd.h"
 
 int prov_bounce_open(struct prov_bounce *b)
 {
-    *b = (struct prov_bounce){.fd = memfd_create("utofu-bounce", MFD_CLOEXEC)};
+    *b = (struct prov_bounce){.fd = ut_fd_own(memfd_create("utofu-bounce", MFD_CLOEXEC))};
     if (b->fd < 0)
         return -errno;
     fcntl(b->fd, F_SETFL, O_NOATIME); /* saves 45 ns per read */

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "util/clock.h"
+#include "util/fd.h"
 #include "util/hash.h"
 #include "util/log.h"
 #include "wake.h"
@@ -44,7 +45,7 @@ static bool read_offset(int64_t *ticks)
     *ticks = 0;
     if (!has_shown_offsets() || hz <= 0)
         return false;
-    FILE *file = fopen("/proc/self/timens_offsets", "re");
+    FILE *file = ut_fd_open_file("/proc/self/timens_offsets");
     if (!file)
         return errno == ENOENT; /* Linux before 5.6 */
     bool found = false;
@@ -64,7 +65,7 @@ uint64_t fp_process_start(uint32_t pid)
     int64_t offset;
 
     snprintf(path, sizeof(path), "/proc/%u/stat", pid);
-    FILE *file = fopen(path, "re");
+    FILE *file = ut_fd_open_file(path);
     if (!file)
         return 0;
     stat[fread(stat, 1, sizeof(stat) - 1, file)] = '\0';
@@ -100,7 +101,7 @@ static void watch(struct fp_peer *peer)
 
     if (peer->address.boot != prov->address.boot || peer->address.pid_ns != prov->address.pid_ns)
         return;
-    peer->pidfd = (int)syscall(SYS_pidfd_open, (pid_t)peer->address.pid, 0);
+    peer->pidfd = ut_fd_own((int)syscall(SYS_pidfd_open, (pid_t)peer->address.pid, 0));
     if ((peer->pidfd < 0 && errno == ESRCH) ||
         (peer->pidfd >= 0 &&
          !is_same_start(fp_process_start(peer->address.pid), peer->address.start))) {

@@ -20,6 +20,7 @@
 #include "types.h"
 #include "util/clock.h"
 #include "util/env.h"
+#include "util/fd.h"
 #include "util/log.h"
 #include "wake.h"
 
@@ -67,8 +68,8 @@ static int open_fabric(struct fp_prov *prov)
 
 static int open_descriptors(struct fp_prov *prov)
 {
-    prov->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    prov->tick_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    prov->epoll_fd = ut_fd_own(epoll_create1(EPOLL_CLOEXEC));
+    prov->tick_fd = ut_fd_own(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
     if (prov->epoll_fd < 0 || prov->tick_fd < 0) {
         ut_error(FP_CAT, "cannot make an epoll instance or a timer: %s%s", strerror(errno),
                  ut_descriptor_advice(errno));

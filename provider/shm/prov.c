@@ -26,6 +26,7 @@
 #include "segment.h"
 #include "sock.h"
 #include "util/env.h"
+#include "util/fd.h"
 #include "util/host.h"
 #include "util/log.h"
 #include "xfer.h"
@@ -104,10 +105,10 @@ static int make_descriptors(struct sp_prov *prov)
     struct epoll_event kick = {.events = EPOLLIN, .data.ptr = &prov->kick_fd};
     struct epoll_event timer = {.events = EPOLLIN, .data.ptr = &prov->timer_fd};
 
-    prov->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    prov->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    prov->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    prov->spare_fd = fcntl(prov->seg_fd, F_DUPFD_CLOEXEC, 0);
+    prov->epoll_fd = ut_fd_own(epoll_create1(EPOLL_CLOEXEC));
+    prov->kick_fd = ut_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    prov->timer_fd = ut_fd_own(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+    prov->spare_fd = ut_fd_own(fcntl(prov->seg_fd, F_DUPFD_CLOEXEC, 0));
     if (prov->epoll_fd < 0 || prov->kick_fd < 0 || prov->timer_fd < 0 || prov->spare_fd < 0 ||
         epoll_ctl(prov->epoll_fd, EPOLL_CTL_ADD, prov->kick_fd, &kick) != 0 ||
         epoll_ctl(prov->epoll_fd, EPOLL_CTL_ADD, prov->timer_fd, &timer) != 0) {

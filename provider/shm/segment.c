@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "prov_types.h"
+#include "util/fd.h"
 #include "util/log.h"
 
 enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
@@ -56,7 +57,7 @@ static uint32_t rings_within_limit(void)
 
 static int make_file(struct sp_prov *prov)
 {
-    int fd = memfd_create("utofu-shm", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int fd = ut_fd_own(memfd_create("utofu-shm", MFD_CLOEXEC | MFD_ALLOW_SEALING));
 
     if (fd < 0)
         return -errno;

@@ -43,6 +43,7 @@
 #include "ring.h"
 #include "segment.h"
 #include "util/clock.h"
+#include "util/fd.h"
 #include "util/log.h"
 #include "util/pauses.h"
 #include "wake.h"
@@ -70,7 +71,7 @@ static socklen_t socket_name(const struct sp_address *addr, struct sockaddr_un *
 
 static int new_socket(void)
 {
-    return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    return ut_fd_own(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 }
 
 /* The credentials of the process at the other end. */
@@ -233,8 +234,9 @@ static int send_dgram(struct sp_prov *prov, int fd, const struct sp_dgram *d, bo
     return sendmsg(fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof(*d) ? 0 : -errno;
 }
 
-/* The number of bytes received, 0 at a hang-up, -EAGAIN. */
-static ssize_t receive_dgram(int fd, struct sp_dgram *d, struct carried *carried)
+/* The number of bytes received, 0 at a hang-up, -EAGAIN. Only datagrams of the handshake carry
+ * descriptors: without with_fds the kernel drops them. */
+static ssize_t receive_dgram(int fd, struct sp_dgram *d, struct carried *carried, bool with_fds)
 {
     struct iovec iov = {.iov_base = d, .iov_len = sizeof(*d)};
     union control control;
@@ -242,13 +244,17 @@ static ssize_t receive_dgram(int fd, struct sp_dgram *d, struct carried *carried
     ssize_t n;
 
     *carried = (struct carried){.fds = {-1, -1}, .cred.uid = (uid_t)-1};
+    if (with_fds)
+        ut_fd_reserve();
     do { /* ECONNRESET is reported once, before the datagrams that are left to read */
         msg = (struct msghdr){.msg_iov = &iov,
                               .msg_iovlen = 1,
-                              .msg_control = control.buf,
-                              .msg_controllen = sizeof(control.buf)};
+                              .msg_control = with_fds ? control.buf : NULL,
+                              .msg_controllen = with_fds ? sizeof(control.buf) : 0};
         n = recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     } while (n < 0 && (errno == EINTR || errno == ECONNRESET));
+    if (with_fds)
+        ut_fd_release();
     if (n < 0)
         return errno == EAGAIN ? -EAGAIN : 0;
     for (struct cmsghdr *c = CMSG_FIRSTHDR(&msg); c; c = CMSG_NXTHDR(&msg, c)) {
@@ -257,6 +263,8 @@ static ssize_t receive_dgram(int fd, struct sp_dgram *d, struct carried *carried
         else if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_CREDENTIALS)
             memcpy(&carried->cred, CMSG_DATA(c), sizeof(carried->cred));
     }
+    for (int i = 0; i < NUM_FDS; i++)
+        ut_fd_mark(carried->fds[i]);
     carried->cut = msg.msg_flags & MSG_CTRUNC;
     return n;
 }
@@ -552,7 +560,7 @@ static int accept_one(const struct sp_prov *prov)
     int fd;
 
     do {
-        fd = accept4(prov->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        fd = ut_fd_own(accept4(prov->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
     } while (fd < 0 && (errno == EINTR || errno == ECONNABORTED));
     return fd < 0 ? -errno : fd;
 }
@@ -594,7 +602,7 @@ static int turn_away(struct sp_prov *prov)
             (void)say(prov, fd, SP_DGRAM_BUSY);
         close(fd);
     }
-    prov->spare_fd = fcntl(prov->seg_fd, F_DUPFD_CLOEXEC, 0);
+    prov->spare_fd = ut_fd_own(fcntl(prov->seg_fd, F_DUPFD_CLOEXEC, 0));
     return fd < 0 ? fd : 0;
 }
 
@@ -651,7 +659,7 @@ static int open_theirs(const struct sp_peer *peer, int number)
     char path[64];
 
     snprintf(path, sizeof(path), "/proc/%ld/fd/%d", (long)peer->pid, number);
-    int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int fd = ut_fd_own(open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     return fd < 0 ? -errno : fd;
 }
 
@@ -901,7 +909,7 @@ void sp_receive(struct sp_peer *peer)
     while (peer && peer->fd >= 0 && !sp_peer_is(peer, SP_PEER_DEAD)) {
         struct sp_dgram d = {0};
         struct carried carried;
-        ssize_t n = receive_dgram(peer->fd, &d, &carried);
+        ssize_t n = receive_dgram(peer->fd, &d, &carried, !sp_peer_is(peer, SP_PEER_UP));
 
         if (n == -EAGAIN)
             return;

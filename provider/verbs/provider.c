@@ -21,6 +21,7 @@
 #include "verbs/ports/ud.h"
 #include "verbs/connect/rdmacm.h"
 #include "verbs/connect/udcm.h"
+#include "util/fd.h"
 #include "util/log.h"
 #include "wake.h"
 #include "verbs/connect/way.h"
@@ -101,7 +102,7 @@ static struct vp_prov *opened;
 
 static void let_go_in_child(void)
 {
-    int null = opened ? open("/dev/null", O_RDWR | O_CLOEXEC) : -1;
+    int null = opened ? ut_fd_high(open("/dev/null", O_RDWR | O_CLOEXEC)) : -1;
 
     if (null < 0)
         return;
@@ -125,8 +126,8 @@ static void watch_forks(void)
 
 static int open_descriptors(struct vp_prov *prov)
 {
-    prov->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    prov->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    prov->epoll_fd = ut_fd_own(epoll_create1(EPOLL_CLOEXEC));
+    prov->kick_fd = ut_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (prov->epoll_fd < 0 || prov->kick_fd < 0) {
         ut_error(VP_CAT, "cannot make an epoll instance or an eventfd: %s", strerror(errno));
         return -EIO;

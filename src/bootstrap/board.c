@@ -2,6 +2,7 @@
 /* A memfd with a header and the slots of records.c. */
 #include "bootstrap/board.h"
 #include "bootstrap/job.h"
+#include "util/fd.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -41,7 +42,7 @@ static int map(struct ut_job_board *board, int fd, uint32_t size)
 
 int ut_job_board_create(struct ut_job_board *board, uint32_t size, struct ut_job_board_key *key)
 {
-    int fd = memfd_create("utofu-node", MFD_CLOEXEC | MFD_ALLOW_SEALING), rc;
+    int fd = ut_fd_own(memfd_create("utofu-node", MFD_CLOEXEC | MFD_ALLOW_SEALING)), rc;
 
     if (fd < 0)
         return -errno;
@@ -79,7 +80,7 @@ int ut_job_board_open(struct ut_job_board *board, uint32_t size, const struct ut
     char path[64];
 
     snprintf(path, sizeof(path), "/proc/%u/fd/%u", key->pid, key->fd);
-    int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int fd = ut_fd_high(open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     if (fd < 0)
         return -errno;
     int rc = check(fd, size);

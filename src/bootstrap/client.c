@@ -7,6 +7,7 @@
 #include "bootstrap/request.h"
 #include "util/clock.h"
 #include "util/env.h"
+#include "util/fd.h"
 #include "util/log.h"
 #include "util/patience.h"
 #include "util/thread.h"
@@ -115,7 +116,7 @@ static void note_absent(bool absent)
 static int connect_once(int64_t deadline)
 {
     const struct sockaddr *address = (const struct sockaddr *)&client.root.address;
-    int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int fd = ut_fd_own(socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     int one = 1, error = 0;
     socklen_t len = sizeof(error);
 
@@ -143,6 +144,12 @@ static int connect_once(int64_t deadline)
     return fd;
 }
 
+static void drop_descriptor(void)
+{
+    ut_fd_close(client.records_fd);
+    client.records_fd = -1;
+}
+
 /* Keeps the descriptor that was received last. */
 static void keep_descriptor(struct msghdr *msg)
 {
@@ -150,9 +157,9 @@ static void keep_descriptor(struct msghdr *msg)
         if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
             continue;
         for (size_t at = 0; at + CMSG_LEN(sizeof(int)) <= c->cmsg_len; at += sizeof(int)) {
-            if (client.records_fd >= 0)
-                close(client.records_fd);
+            drop_descriptor();
             memcpy(&client.records_fd, CMSG_DATA(c) + at, sizeof(int));
+            ut_fd_mark(client.records_fd);
         }
     }
 }
@@ -168,7 +175,9 @@ static ssize_t receive_some(void)
                          .msg_iovlen = 1,
                          .msg_control = &control,
                          .msg_controllen = sizeof(control)};
+    ut_fd_reserve();
     ssize_t got = recvmsg(client.fd, &msg, MSG_CMSG_CLOEXEC);
+    ut_fd_release();
 
     if (got >= 0)
         keep_descriptor(&msg);
@@ -308,13 +317,6 @@ static void map_records(void)
         ut_job_records_map(&client.records, client.records_fd, client.size))
         client.requests.at_hand = read_record;
     pthread_mutex_unlock(&client.requests.lock);
-}
-
-static void drop_descriptor(void)
-{
-    if (client.records_fd >= 0)
-        close(client.records_fd);
-    client.records_fd = -1;
 }
 
 static int say_hello(void)
@@ -473,7 +475,7 @@ int ut_job_client_start(const struct ut_job_root *root, uint32_t rank, uint32_t 
     client.size = size;
     client.deadline = deadline;
     ut_job_requests_init(&client.requests, wake);
-    client.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    client.wake_fd = ut_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (client.wake_fd < 0)
         return -errno;
     rc = ut_thread_create(NULL, talk, NULL, &client.thread);

@@ -8,6 +8,7 @@
 #include "bootstrap/folder.h"
 #include "bootstrap/job.h"
 #include "bootstrap/ops.h"
+#include "util/fd.h"
 #include "util/file.h"
 #include "util/log.h"
 #include "util/sha256.h"
@@ -64,7 +65,7 @@ static struct {
 
 static void read_host(void)
 {
-    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    FILE *file = ut_fd_open_file("/proc/sys/kernel/random/boot_id");
 
     if (!file)
         return;
@@ -132,8 +133,8 @@ static void remove_stale(int folder, const char *name, int *tries)
 /* Called with the exclusive lock: no other process of this machine is in the job. */
 static void remove_stale_files(int folder)
 {
-    int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* readdir() moves its
-                                                                       * offset */
+    int fd = ut_fd_high(openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)); /* readdir() moves
+                                                                                   * its offset */
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     const struct dirent *entry;
     int tries = FOLDER_TRIES / 2; /* fewer tries than the processes that wait for the lock have */
@@ -165,7 +166,7 @@ static void warn_of_open_folder(int fd)
 /* Once the folder is locked, a file of this machine without a living owner belongs to this job. */
 static void lock_folder(void)
 {
-    int fd = open(rendezvous.folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), tries = 0;
+    int fd = ut_fd_own(open(rendezvous.folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)), tries = 0;
 
     if (fd < 0)
         return;
@@ -236,7 +237,7 @@ uint32_t ut_job_folder_mark(void)
     if (snprintf(path, sizeof(path), "%s/" JOB_FILE, rendezvous.folder) >= (int)sizeof(path))
         return le32toh(words[1]);
     for (int tries = 0; tries < FOLDER_TRIES; tries++) {
-        int fd = open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+        int fd = ut_fd_high(open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600));
         bool written = fd >= 0 && write(fd, words, sizeof(words)) == sizeof(words);
         if (fd >= 0)
             close(fd);
@@ -331,7 +332,7 @@ static int write_file(const char *path, const void *record, size_t size)
     uint8_t text[FILE_MAX];
     size_t length = make_text(record, size, text);
     struct stat st;
-    int fd = open(path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
+    int fd = ut_fd_own(open(path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600));
 
     if (fd < 0)
         return -errno;

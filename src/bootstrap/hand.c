@@ -18,6 +18,7 @@
 #include "bootstrap/server.h"
 #include "util/clock.h"
 #include "util/env.h"
+#include "util/fd.h"
 #include "util/key.h"
 #include "util/log.h"
 #include "util/patience.h"
@@ -117,7 +118,7 @@ static int start_server(void)
         return rc;
     }
     ut_job_server_on_rejection(hand.server, warn_of_rejection);
-    hand.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    hand.wake_fd = ut_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     rc = hand.wake_fd < 0 ? -errno : ut_thread_create(NULL, serve, NULL, &hand.server_thread);
     if (rc == 0)
         return 0;

@@ -2,6 +2,7 @@
 /* Forwarding between the MPI library and the launcher, and tracking of outstanding answers. */
 #include "bootstrap/pmi1_share.h"
 #include "util/clock.h"
+#include "util/fd.h"
 #include "util/thread.h"
 
 #include <errno.h>
@@ -197,13 +198,17 @@ static int start_thread(void)
 
 int ut_job_pmi1_share(int fd, int *launcher)
 {
-    int ends[2], rc = 0, flags = fcntl(fd, F_GETFD);
+    int ends[2], flags = fcntl(fd, F_GETFD);
 
-    if (flags < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-        return -errno;
+    ut_fd_reserve();
+    int rc =
+        flags < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0 ? -errno : 0;
+    ut_fd_release();
+    if (rc != 0)
+        return rc;
     pthread_mutex_lock(&share.lock);
-    share.mpi = ends[0];
-    share.launcher = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    share.mpi = ut_fd_mark(ends[0]);
+    share.launcher = ut_fd_own(fcntl(fd, F_DUPFD_CLOEXEC, 0));
     if (share.launcher < 0 || dup3(ends[1], fd, flags & FD_CLOEXEC ? O_CLOEXEC : 0) < 0)
         rc = -errno;
     if (rc == 0 && (rc = start_thread()) != 0)
@@ -215,9 +220,8 @@ int ut_job_pmi1_share(int fd, int *launcher)
         share.owner = getpid();
         atexit(forward_rest);
     } else {
-        close(ends[0]);
-        if (share.launcher >= 0)
-            close(share.launcher);
+        ut_fd_close(share.mpi);
+        ut_fd_close(share.launcher);
         share.launcher = share.mpi = -1;
     }
     pthread_mutex_unlock(&share.lock);

@@ -2,6 +2,7 @@
 /* The records of a job in shared memory. */
 #include "bootstrap/records.h"
 #include "bootstrap/job.h"
+#include "util/fd.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -45,8 +46,8 @@ static bool map(struct ut_job_records *records, int fd, uint32_t size, int prote
 
 void ut_job_records_create(struct ut_job_records *records, uint32_t size)
 {
-    *records =
-        (struct ut_job_records){.fd = memfd_create("utofu-job", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+    *records = (struct ut_job_records){
+        .fd = ut_fd_own(memfd_create("utofu-job", MFD_CLOEXEC | MFD_ALLOW_SEALING))};
     if (records->fd < 0)
         return;
     if (ftruncate(records->fd, (off_t)ut_job_records_bytes(size)) == 0 &&

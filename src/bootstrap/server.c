@@ -10,6 +10,7 @@
 #include "bootstrap/ops.h"
 #include "bootstrap/records.h"
 #include "util/clock.h"
+#include "util/fd.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -87,7 +88,8 @@ static int add_descriptor(struct ut_job_server *s, int fd, void *tag)
 
 static int listen_at(const struct ut_job_root *root)
 {
-    int fd = socket(root->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int fd =
+        ut_fd_own(socket(root->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     int one = 1, rc;
 
     if (fd < 0)
@@ -122,7 +124,7 @@ int ut_job_server_create(struct ut_job_server **server, const struct ut_job_root
     s->listen_fd = rc = listen_at(root);
     if (rc < 0)
         goto free_table;
-    s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    s->epoll_fd = ut_fd_own(epoll_create1(EPOLL_CLOEXEC));
     if (s->epoll_fd < 0) {
         rc = -errno;
         goto close_listen;
@@ -245,7 +247,7 @@ static void accept_some(struct ut_job_server *s)
     int fd;
 
     while (n++ < ACCEPTS_MAX &&
-           (fd = accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0)
+           (fd = ut_fd_own(accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK))) >= 0)
         add_client(s, fd);
     if (n > ACCEPTS_MAX || (errno != EMFILE && errno != ENFILE))
         return;

@@ -13,6 +13,7 @@
 #include "bootstrap/job.h"
 #include "desc/desc.h"
 #include "util/assert.h"
+#include "util/fd.h"
 #include "util/hash.h"
 
 enum { VERSION = 1, BUCKETS_EACH = 64, WORD_BITS = 64, ALIVE = 1, DEAD = 2 };
@@ -211,7 +212,7 @@ void ut_table_create(const struct ut_job_info *job)
 
     if (job->local_rank != 0 || job->local_size < 2)
         return;
-    int fd = memfd_create("utofu-check", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int fd = ut_fd_own(memfd_create("utofu-check", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (fd < 0)
         return;
     if (ftruncate(fd, (off_t)bytes_for(job->local_size)) != 0 ||
@@ -252,7 +253,7 @@ int ut_table_open(const struct ut_job_info *job, uint32_t pid, uint32_t fd)
     char path[64];
 
     snprintf(path, sizeof(path), "/proc/%u/fd/%u", pid, fd);
-    int own = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int own = ut_fd_own(open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     if (own < 0)
         return -errno;
     int rc = is_table(own, job->local_size) ? map(job, own, &header) : -ENOENT;

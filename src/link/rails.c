@@ -8,6 +8,7 @@
 #include "link/inner.h"
 #include "peers/peers.h"
 #include "util/clock.h"
+#include "util/fd.h"
 #include "util/log.h"
 #include "util/pauses.h"
 
@@ -47,7 +48,9 @@ static struct prov_ep *open_endpoint(const struct ut_link *link, unsigned int nu
 
     if (number <= vcq->num_rails)
         return e->ep;
+    ut_fd_reserve();
     int rc = prov->ops->ep_open(prov, &attr, &e->ep);
+    ut_fd_release();
     if (rc != 0) {
         ut_info("link", "VCQ %016llx: no endpoint for parts of long puts: %s; they go by one port",
                 (unsigned long long)vcq->id, strerror(-rc));

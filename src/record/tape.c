@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "util/fd.h"
 #include "util/file.h"
 #include "util/hash.h"
 #include "util/log.h"
@@ -114,7 +115,8 @@ static bool is_counter_the_clock(void)
 {
 #if defined(__x86_64__)
     char name[16] = "";
-    FILE *source = fopen("/sys/devices/system/clocksource/clocksource0/current_clocksource", "re");
+    FILE *source =
+        ut_fd_open_file("/sys/devices/system/clocksource/clocksource0/current_clocksource");
 
     if (!source)
         return false;

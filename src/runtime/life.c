@@ -21,6 +21,7 @@
 #include "stats/stats.h"
 #include "util/clock.h"
 #include "util/env.h"
+#include "util/fd.h"
 #include "util/idle.h"
 #include "util/log.h"
 #include "util/patience.h"
@@ -94,7 +95,7 @@ static int make_queues(struct ut_vcq *v)
     return 0;
 }
 
-static int open_endpoints(const struct ut_process *process, struct ut_vcq *v, unsigned int tni)
+static int open_all(const struct ut_process *process, struct ut_vcq *v, unsigned int tni)
 {
     for (int i = 0; i < PROV_COUNT; i++) {
         struct prov *prov = process->prov[i];
@@ -123,6 +124,15 @@ static int open_endpoints(const struct ut_process *process, struct ut_vcq *v, un
         v->eps_end = v->eps + v->num_eps;
     }
     return 0;
+}
+
+/* Libraries of devices make descriptors, too. */
+static int open_endpoints(const struct ut_process *process, struct ut_vcq *v, unsigned int tni)
+{
+    ut_fd_reserve();
+    int rc = open_all(process, v, tni);
+    ut_fd_release();
+    return rc;
 }
 
 static void destroy(struct ut_vcq *v)

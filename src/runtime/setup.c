@@ -16,6 +16,7 @@
 #include "stats/stats.h"
 #include "stats/summary.h"
 #include "util/env.h"
+#include "util/fd.h"
 #include "util/idle.h"
 #include "util/last_error.h"
 #include "util/log.h"
@@ -296,7 +297,7 @@ static void log_set_up(void)
             proc->armw_mode == UT_ARMW_NIC ? "device" : "target CPU");
 }
 
-static int set_up(void)
+static int set_up_process(void)
 {
     int rc = ut_process_begin(&proc);
 
@@ -318,6 +319,15 @@ static int set_up(void)
     find_lines();
     log_set_up();
     return 0;
+}
+
+/* Launchers' libraries and those of devices make descriptors, too. */
+static int set_up(void)
+{
+    ut_fd_reserve();
+    int rc = set_up_process();
+    ut_fd_release();
+    return rc;
 }
 
 int ut_runtime_start(const struct ut_process **process)

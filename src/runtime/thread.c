@@ -14,6 +14,7 @@
 #include "shuffle/shuffle.h"
 #include "util/clock.h"
 #include "util/env.h"
+#include "util/fd.h"
 #include "util/log.h"
 #include "util/thread.h"
 #include "vcq/vcq.h"
@@ -303,7 +304,7 @@ static int start(void)
     /* shuffled and held communications progress without calls, as in the hardware */
     if (!ut_env_num(UT_ENV_PROGRESS_THREAD) && !ut_shuffle_on && !ut_check_on)
         return 0;
-    epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    epoll_fd = ut_fd_own(epoll_create1(EPOLL_CLOEXEC));
     int wake_fd = ut_vcq_wake_fd();
     if (epoll_fd < 0 || wake_fd < 0 || add_descriptor(wake_fd) != 0)
         return -errno;

@@ -15,6 +15,7 @@
 #include "engine/engine.h"
 #include "runtime/thread.h"
 #include "util/clock.h"
+#include "util/fd.h"
 #include "vcq/wait.h"
 #include "vcq/wake.h"
 
@@ -160,7 +161,7 @@ static int take_eventfd(void)
 {
     int fd = __atomic_exchange_n(&spare_fd, -1, __ATOMIC_ACQUIRE);
 
-    return fd >= 0 ? fd : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    return fd >= 0 ? fd : ut_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 }
 
 static void give_eventfd(int fd)

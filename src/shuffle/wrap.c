@@ -12,6 +12,7 @@
 
 #include "shuffle/inner.h"
 #include "util/clock.h"
+#include "util/fd.h"
 
 enum { AGAIN_MS = 1, MOST_WOKEN = 64 };
 
@@ -323,8 +324,8 @@ struct prov *ut_shuffle_wrap(struct prov *inside, void (*wake)(void *owner))
 
     if (!p)
         return NULL;
-    p->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    p->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    p->epoll_fd = ut_fd_own(epoll_create1(EPOLL_CLOEXEC));
+    p->event_fd = ut_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (p->epoll_fd < 0 || p->event_fd < 0 || add_descriptor(p->epoll_fd, p->event_fd) != 0 ||
         add_descriptor(p->epoll_fd, inside->ops->fd(inside)) != 0) {
         if (p->event_fd >= 0)

@@ -16,6 +16,7 @@
 #include "process/process.h"
 #include "util/clock.h"
 #include "util/env.h"
+#include "util/fd.h"
 #include "util/log.h"
 #include "util/thread.h"
 #include "util/write.h"
@@ -287,7 +288,7 @@ static void *thread_main(void *arg)
 
 static int start_thread(void)
 {
-    wake_fd = eventfd(0, EFD_CLOEXEC);
+    wake_fd = ut_fd_own(eventfd(0, EFD_CLOEXEC));
     if (wake_fd < 0)
         return -errno;
     return ut_thread_create("utofu-dump", thread_main, NULL, NULL);

@@ -17,6 +17,7 @@
 #include "util/clock.h"
 #include "util/decimal.h"
 #include "util/env.h"
+#include "util/fd.h"
 #include "util/file.h"
 #include "util/log.h"
 #include "util/thread.h"
@@ -163,7 +164,7 @@ static void at_exit(void)
 
 static int start_thread(void)
 {
-    wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    wake_fd = ut_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (wake_fd < 0)
         return -errno;
     int rc = ut_thread_create("utofu-watch", thread_main, NULL, &thread);

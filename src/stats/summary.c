@@ -16,6 +16,7 @@
 #include "peers/peers.h"
 #include "util/clock.h"
 #include "util/env.h"
+#include "util/fd.h"
 #include "util/log.h"
 #include "util/patience.h"
 #include "util/thread.h"
@@ -171,7 +172,8 @@ static int connect_to(const struct ut_contact *to)
 {
     union address a;
     socklen_t size = to_address(to->ip, to->port, &a), len = sizeof(int);
-    int error = 0, fd = socket(a.sa.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int error = 0,
+        fd = ut_fd_own(socket(a.sa.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 
     if (fd < 0)
         return -1;
@@ -309,7 +311,7 @@ static void step(int timeout_ms)
         drop_conn(&summary.conns[i]);
     }
     if (p[n + 1].revents) {
-        int fd = accept4(summary.listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        int fd = ut_fd_own(accept4(summary.listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
         if (fd >= 0) {
             add_conn(fd, UNKNOWN);
             summary.last_event = ut_clock_ms();
@@ -450,8 +452,9 @@ int ut_summary_open(const struct ut_job_info *job, const uint8_t ip[16], struct 
     summary.may_look_up = strcmp(job->launcher, "pmi1") != 0;
     memcpy(summary.mine.ip, ip ? ip : loopback, sizeof(summary.mine.ip));
     summary.record = ut_record_new(job->size);
-    summary.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    summary.listen_fd = socket(a.sa.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    summary.wake_fd = ut_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    summary.listen_fd =
+        ut_fd_own(socket(a.sa.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!summary.record || summary.wake_fd < 0 || summary.listen_fd < 0)
         goto fail;
     if (bind(summary.listen_fd, &a.sa, len) != 0 || listen(summary.listen_fd, 128) != 0 ||

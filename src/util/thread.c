@@ -6,6 +6,7 @@
  * threads of this library, which never end. So when main() has left, a thread is started that waits
  * for the program's other threads.
  */
+#include "util/fd.h"
 #include "util/thread.h"
 
 #include <dirent.h>
@@ -78,7 +79,7 @@ bool ut_thread_is_ours(pid_t id)
 static void for_each_thread(void (*visit)(pid_t id, void *arg), void *arg)
 {
     const struct dirent *entry;
-    DIR *tasks = opendir("/proc/self/task");
+    DIR *tasks = ut_fd_open_folder("/proc/self/task");
 
     while (tasks && (entry = readdir(tasks))) {
         if (entry->d_name[0] != '.')
@@ -94,7 +95,7 @@ static bool blocks_all_signals(pid_t id)
     unsigned long long blocked = 0, most = ~0ull & ~(1ull << (SIGKILL - 1) | 1ull << (SIGSTOP - 1));
 
     snprintf(path, sizeof(path), "/proc/self/task/%d/status", (int)id);
-    FILE *f = fopen(path, "re");
+    FILE *f = ut_fd_open_file(path);
     while (f && fgets(line, sizeof(line), f)) {
         if (sscanf(line, "SigBlk: %llx", &blocked) == 1)
             break;
@@ -203,7 +204,7 @@ static bool main_has_ended(void)
     char path[64], line[512] = "";
 
     snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)getpid());
-    FILE *f = fopen(path, "re");
+    FILE *f = ut_fd_open_file(path);
     if (f) {
         line[fread(line, 1, sizeof(line) - 1, f)] = '\0';
         fclose(f);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "vcq/vcq.h"
+#include "util/fd.h"
 
 bool ut_vcq_thread;
 static int wake_fd = -1; /* atomic */
@@ -16,7 +17,7 @@ int ut_vcq_wake_fd(void)
 
     if (fd >= 0)
         return fd;
-    fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    fd = ut_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (fd < 0 ||
         __atomic_compare_exchange_n(&wake_fd, &none, fd, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
         return fd;

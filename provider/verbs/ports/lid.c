@@ -11,6 +11,7 @@
 #include <poll.h>
 #include <string.h>
 
+#include "util/fd.h"
 #include "util/log.h"
 
 #ifndef AF_IB
@@ -60,7 +61,9 @@ static uint16_t resolve_lid(struct rdma_cm_id *id, struct sockaddr_ib *from, str
 uint16_t vp_lid_of(const struct vp_port *from, const union ibv_gid *gid, int timeout_ms,
                    uint8_t *sl)
 {
+    ut_fd_reserve();
     struct rdma_event_channel *channel = rdma_create_event_channel();
+    ut_fd_release();
     struct rdma_cm_id *id = NULL;
     __be16 pkey;
     uint16_t lid = 0;

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "address.h"
+#include "util/fd.h"
 
 enum { MAC = 6 };
 
@@ -63,7 +64,7 @@ bool vp_netdev_bond(unsigned int ifindex, char *text, size_t size)
     if (!ifindex || !if_indextoname(ifindex, name))
         return false;
     snprintf(path, sizeof(path), "/sys/class/net/%s/bonding/mode", name);
-    FILE *file = fopen(path, "re");
+    FILE *file = ut_fd_open_file(path);
     if (!file)
         return false;
     bool got = fscanf(file, "%31s", mode) == 1; /* and its number */
@@ -82,7 +83,7 @@ uint8_t vp_netdev_paths(unsigned int ifindex)
     if (!ifindex || !if_indextoname(ifindex, name))
         return 1;
     snprintf(path, sizeof(path), "/sys/class/net/%s/bonding/ad_num_ports", name);
-    FILE *file = fopen(path, "re");
+    FILE *file = ut_fd_open_file(path);
     if (file && (fscanf(file, "%u", &ports) != 1 || ports == 0 || ports > UINT8_MAX))
         ports = 1;
     if (file)

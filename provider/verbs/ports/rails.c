@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "address.h"
+#include "util/fd.h"
 
 enum { ANY_PREFIX_V4 = 24, ANY_PREFIX_V6 = 64, MOST_FURTHER = 3 };
 
@@ -205,7 +206,7 @@ unsigned int vp_port_speed(const union vp_port_attr *port)
 /* The first line of a file; false: there is none. */
 static bool read_file(const char *path, char *line, int size)
 {
-    FILE *file = fopen(path, "re");
+    FILE *file = ut_fd_open_file(path);
     bool got = file && fgets(line, size, file);
     if (file)
         fclose(file);
@@ -254,7 +255,7 @@ static bool read_slot_name(const char *device, const char *where, char text[VP_F
     bool found = false;
 
     snprintf(path, sizeof(path), "/sys/class/infiniband/%s/device/%suevent", device, where);
-    FILE *file = fopen(path, "re");
+    FILE *file = ut_fd_open_file(path);
     while (file && !found && fgets(line, sizeof(line), file)) {
         found = strncmp(line, name, sizeof(name) - 1) == 0;
         line[strcspn(line, "\n")] = '\0';

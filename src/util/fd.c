@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "util/fd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+enum {
+    NUM_STANDARD = 3,
+    MARK = SIGURG, /* without effect even with O_ASYNC: its default action is none */
+};
+
+static bool marks_work = true; /* atomic; false: a kernel that knows no F_SETSIG */
+
+FILE *ut_fd_open_file(const char *path)
+{
+    int fd = ut_fd_high(open(path, O_RDONLY | O_CLOEXEC));
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
+
+    if (fd >= 0 && !file)
+        close(fd);
+    return file;
+}
+
+DIR *ut_fd_open_folder(const char *path)
+{
+    int fd = ut_fd_high(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    DIR *folder = fd < 0 ? NULL : fdopendir(fd);
+
+    if (fd >= 0 && !folder)
+        close(fd);
+    return folder;
+}
+
+/*
+ * Keeping 0 to 2 for the program
+ */
+
+static struct {
+    pthread_mutex_t lock;
+    unsigned int users;
+    bool taken[NUM_STANDARD]; /* by this library */
+    bool gaps;                /* atomic */
+} reserve = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* A descriptor of O_PATH is none for read(), write() and select(). */
+static void take_closed(void)
+{
+    bool closed = false;
+    int fd;
+
+    for (int i = 0; i < NUM_STANDARD; i++)
+        closed |= fcntl(i, F_GETFD) < 0 && errno == EBADF;
+    __atomic_store_n(&reserve.gaps, closed, __ATOMIC_RELAXED);
+    if (!closed)
+        return;
+    while ((fd = open("/", O_PATH | O_CLOEXEC)) >= 0 && fd < NUM_STANDARD)
+        reserve.taken[fd] = true;
+    if (fd >= 0)
+        close(fd);
+}
+
+/* The program may have replaced it by dup2(). */
+static void give_back(int fd)
+{
+    int flags = fcntl(fd, F_GETFL);
+
+    if (flags >= 0 && (flags & O_PATH))
+        close(fd);
+}
+
+static void give_back_all(void)
+{
+    for (int i = 0; i < NUM_STANDARD; i++) {
+        if (reserve.taken[i])
+            give_back(i);
+        reserve.taken[i] = false;
+    }
+}
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&reserve.lock);
+}
+
+static void in_parent(void)
+{
+    pthread_mutex_unlock(&reserve.lock);
+}
+
+/* The threads that would give them back are not in the child. */
+static void in_child(void)
+{
+    give_back_all();
+    reserve.users = 0;
+    pthread_mutex_unlock(&reserve.lock);
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(before_fork, in_parent, in_child);
+}
+
+void ut_fd_reserve(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    int error = errno;
+
+    pthread_once(&once, watch_forks);
+    pthread_mutex_lock(&reserve.lock);
+    if (reserve.users++ == 0)
+        take_closed();
+    pthread_mutex_unlock(&reserve.lock);
+    errno = error;
+}
+
+void ut_fd_release(void)
+{
+    int error = errno;
+
+    pthread_mutex_lock(&reserve.lock);
+    if (reserve.users > 0 && --reserve.users == 0)
+        give_back_all();
+    pthread_mutex_unlock(&reserve.lock);
+    errno = error;
+}
+
+bool ut_fd_has_gaps(void)
+{
+    return __atomic_load_n(&reserve.gaps, __ATOMIC_RELAXED);
+}
+
+int ut_fd_release_by(int fd)
+{
+    int high = fd, error = errno;
+
+    if (fd >= 0 && fd < NUM_STANDARD) {
+        high = fcntl(fd, F_DUPFD_CLOEXEC, NUM_STANDARD);
+        error = errno;
+        close(fd);
+    }
+    ut_fd_release();
+    errno = error;
+    return high;
+}
+
+/*
+ * Marks
+ */
+
+int ut_fd_mark(int fd)
+{
+    if (fd >= 0 && fcntl(fd, F_SETSIG, MARK) != 0)
+        __atomic_store_n(&marks_work, false, __ATOMIC_RELAXED);
+    return fd;
+}
+
+bool ut_fd_is_own(int fd)
+{
+    if (fd < NUM_STANDARD)
+        return false;
+    return __atomic_load_n(&marks_work, __ATOMIC_RELAXED) ? fcntl(fd, F_GETSIG) == MARK
+                                                          : fcntl(fd, F_GETFD) >= 0;
+}
+
+void ut_fd_close(int fd)
+{
+    if (ut_fd_is_own(fd))
+        close(fd);
+}

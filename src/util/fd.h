@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Descriptors of this library, which shares their numbers with the program.
+ *
+ * Numbers 0 to 2 are standard input, output and error of the program, also while they are closed: a
+ * descriptor of this library there would receive what the program prints. Every descriptor passes
+ * through ut_fd_high(), or, if it stays open, ut_fd_own(); scripts/lint descriptors finds calls
+ * that forget it. Where another library makes descriptors, ut_fd_reserve() keeps 0 to 2 for the
+ * program.
+ *
+ * The program may close a descriptor of this library, and its number then belongs to another file.
+ * ut_fd_own() marks a descriptor, so that ut_fd_is_own() can tell. The mark is the signal of
+ * F_SETSIG: it is an attribute of the open file, which no other file has by chance, it costs one
+ * system call of 0.1 us to read, and it has no effect without O_ASYNC.
+ */
+#ifndef UT_UTIL_FD_H
+#define UT_UTIL_FD_H
+
+#include <dirent.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+/* The argument is a call that makes a descriptor, and the value is the descriptor, never 0 to 2; or
+ * -1 with errno. While the call runs, a thread of the program that prints to a closed descriptor
+ * gets EBADF, and does not print into the new one. */
+#define ut_fd_high(call) (ut_fd_reserve(), ut_fd_release_by(call))
+
+/* The same for a descriptor that stays open: it is marked as this library's. */
+#define ut_fd_own(call) (ut_fd_reserve(), ut_fd_mark(ut_fd_release_by(call)))
+
+/* ut_fd_release(), and moves a descriptor of 0 to 2 to a number above: where O_PATH is forbidden.
+ */
+int ut_fd_release_by(int fd);
+
+/* Marks a descriptor; returns it. */
+int ut_fd_mark(int fd);
+
+/* Is it open, and a descriptor that ut_fd_own() has marked? For signal handlers, too. */
+bool ut_fd_is_own(int fd);
+
+/* Closes a descriptor of ut_fd_own(), unless the program has closed it: then the number may be
+ * another file's. A negative fd is allowed. */
+void ut_fd_close(int fd);
+
+/* fopen(path, "re") and opendir(path), above 2. */
+FILE *ut_fd_open_file(const char *path);
+DIR *ut_fd_open_folder(const char *path);
+
+/* Between the two calls, which nest, also among threads, the closed ones of the descriptors 0 to 2
+ * are in use, so that no new descriptor gets such a number. Reading and writing fail meanwhile as
+ * if they were closed: with EBADF. Three system calls each while all three are open. */
+void ut_fd_reserve(void);
+void ut_fd_release(void);
+
+/* Did the last ut_fd_reserve() find one of the descriptors 0 to 2 closed? */
+bool ut_fd_has_gaps(void);
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "util/loss.h"
+
+#include "util/fd.h"
+#include "util/log.h"
+
+static bool closed; /* atomic */
+
+bool ut_fd_expect(int fd)
+{
+    if (ut_fd_is_own(fd))
+        return true;
+    if (fd >= 0 && !__atomic_exchange_n(&closed, true, __ATOMIC_RELAXED))
+        ut_error(
+            "process",
+            "the program has closed descriptors of this library (close_range(), or a loop over "
+            "all numbers, as daemons do): connections to other processes fail from now on, and "
+            "the background thread ends; close only what the program has opened, or close all "
+            "before the first call of this library");
+    return false;
+}
+
+bool ut_fd_were_closed(void)
+{
+    return __atomic_load_n(&closed, __ATOMIC_RELAXED);
+}
