@@ -16,6 +16,7 @@
 #include "util/env.h"
 #include "util/fd.h"
 #include "util/log.h"
+#include "util/loss.h"
 #include "util/thread.h"
 #include "vcq/vcq.h"
 #include "vcq/wait.h"
@@ -264,7 +265,7 @@ void ut_thread_drain(void)
 {
     uint64_t count;
 
-    if (read(ut_vcq_wake_fd(), &count, sizeof(count)) < 0)
+    if (ut_fd_expect(ut_vcq_wake_fd()) && read(ut_vcq_wake_fd(), &count, sizeof(count)) < 0)
         return; /* already read */
 }
 
@@ -272,6 +273,8 @@ void ut_thread_drain(void)
  * The background thread
  */
 
+/* If the program closes the descriptors while this thread sleeps on them, nothing wakes the thread:
+ * so it looks now and then. Without it, calls of the program make the progress. */
 static void *thread_main(void *arg)
 {
     struct epoll_event events[8];
@@ -279,14 +282,18 @@ static void *thread_main(void *arg)
 
     (void)arg;
     ut_job_set_background_thread();
-    for (;;) {
-        int n = epoll_wait(epoll_fd, events, 8, timeout);
+    while (ut_fd_expect(epoll_fd) && ut_fd_expect(ut_vcq_wake_fd())) {
+        int n = epoll_wait(epoll_fd, events, 8, ut_fd_timeout_ms(timeout));
         for (int i = 0; i < n; i++) {
             if (events[i].data.fd == ut_vcq_wake_fd())
                 ut_thread_drain();
         }
-        timeout = ut_thread_serve();
+        if (n != 0 || ut_fd_timeout_ms(timeout) == timeout)
+            timeout = ut_thread_serve();
+        else if (timeout > 0)
+            timeout -= UT_FD_LOOK_MS;
     }
+    __atomic_store_n(&ut_vcq_thread, false, __ATOMIC_RELAXED);
     return NULL;
 }
 

@@ -16,6 +16,7 @@
 #include "runtime/thread.h"
 #include "util/clock.h"
 #include "util/fd.h"
+#include "util/loss.h"
 #include "vcq/wait.h"
 #include "vcq/wake.h"
 
@@ -132,6 +133,15 @@ static bool is_over(const struct timespec *end)
     return end && time_left(end, -1, &left)->tv_sec == 0 && left.tv_nsec == 0;
 }
 
+/* Does the program still leave the descriptors to this library? */
+static bool are_open(const struct pollfd fds[], nfds_t n)
+{
+    for (nfds_t i = 0; i < n; i++)
+        if (!ut_fd_expect(fds[i].fd))
+            return false;
+    return true;
+}
+
 /* A sleeping thread, or the background thread, may receive the event of another one: each visits
  * every VCQ. */
 static int sleep_until(struct ut_waiter *waiter, const struct timespec *end)
@@ -141,17 +151,24 @@ static int sleep_until(struct ut_waiter *waiter, const struct timespec *end)
     struct timespec left;
 
     fds[n++] = (struct pollfd){.fd = waiter->fd, .events = POLLIN};
+    bool whole = true;
+
     ut_thread_begin_serving();
     int ms = ut_vcq_has_thread() ? -1 : ut_thread_serve();
-    while (!ut_waiter_has_ended(waiter) && !is_over(end)) {
-        bool woken = ppoll(fds, n, time_left(end, ms, &left), NULL) > 0 && fds[0].revents;
+    while (!ut_waiter_has_ended(waiter) && !is_over(end) && (whole = are_open(fds, n))) {
+        int step = ut_fd_timeout_ms(ms), ready = ppoll(fds, n, time_left(end, step, &left), NULL);
+        bool woken = ready > 0 && fds[0].revents;
         if (woken) /* this thread consumed the wake-up, and passes it on to the background thread */
             ut_thread_drain();
+        if (ready == 0 && step != ms && ut_vcq_has_thread())
+            continue;
         if (woken || !ut_waiter_has_ended(waiter))
             ms = ut_thread_serve();
     }
     ut_thread_end_serving(ms >= 0);
-    return ut_waiter_has_ended(waiter) ? UTOFU_SUCCESS : UTOFU_ERR_NOT_FOUND;
+    return ut_waiter_has_ended(waiter) ? UTOFU_SUCCESS
+           : whole                     ? UTOFU_ERR_NOT_FOUND
+                                       : UTOFU_ERR_OUT_OF_RESOURCE;
 }
 
 /* A descriptor that is kept for the next wait. */
@@ -161,7 +178,7 @@ static int take_eventfd(void)
 {
     int fd = __atomic_exchange_n(&spare_fd, -1, __ATOMIC_ACQUIRE);
 
-    return fd >= 0 ? fd : ut_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    return ut_fd_is_own(fd) ? fd : ut_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 }
 
 static void give_eventfd(int fd)
@@ -169,11 +186,13 @@ static void give_eventfd(int fd)
     uint64_t count;
     int none = -1;
 
+    if (!ut_fd_expect(fd))
+        return;
     if (read(fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
         count = 0;
     if (!__atomic_compare_exchange_n(&spare_fd, &none, fd, false, __ATOMIC_RELEASE,
                                      __ATOMIC_RELAXED))
-        close(fd);
+        ut_fd_close(fd);
 }
 
 static int wait_in(const utofu_vcq_hdl_t handles[], size_t num, int64_t timeout_us, size_t *bad,

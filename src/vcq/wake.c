@@ -7,6 +7,7 @@
 
 #include "vcq/vcq.h"
 #include "util/fd.h"
+#include "util/loss.h"
 
 bool ut_vcq_thread;
 static int wake_fd = -1; /* atomic */
@@ -21,7 +22,7 @@ int ut_vcq_wake_fd(void)
     if (fd < 0 ||
         __atomic_compare_exchange_n(&wake_fd, &none, fd, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
         return fd;
-    close(fd); /* another thread was faster */
+    ut_fd_close(fd); /* another thread was faster */
     return none;
 }
 
@@ -30,7 +31,7 @@ void ut_vcq_wake_thread(void)
     int fd = __atomic_load_n(&wake_fd, __ATOMIC_RELAXED);
     uint64_t one = 1;
 
-    if (fd >= 0 && write(fd, &one, sizeof(one)) < 0)
+    if (ut_fd_expect(fd) && write(fd, &one, sizeof(one)) < 0)
         return; /* already readable: the thread is about to run */
 }
 
