@@ -35,7 +35,7 @@ void prov_bounce_close(struct prov_bounce *b)
     if (b->fd < 0)
         return;
     munmap(b->here, PROV_BOUNCE_MAX);
-    close(b->fd);
+    ut_fd_close(b->fd);
     b->fd = -1;
 }
 

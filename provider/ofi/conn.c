@@ -512,3 +512,23 @@ void fp_conn_close(struct prov_conn *base)
     else
         fp_conn_end(conn);
 }
+
+/*
+ * Without the fabric
+ */
+
+void fp_conn_abandon(struct fp_conn *conn)
+{
+    if (conn->state < FP_CLOSED)
+        conn->state = FP_CLOSED;
+}
+
+int fp_conn_lose(struct fp_conn *conn)
+{
+    if (conn->state >= FP_DOWN)
+        return 0;
+    if (conn->state != FP_AWAITED && conn->state != FP_CLOSING)
+        return down(conn, PROV_REASON_LOCAL);
+    fp_conn_abandon(conn); /* its owner does not know it */
+    return 0;
+}

@@ -40,6 +40,11 @@ void fp_conn_free(struct fp_conn *conn);
 /* Frees all such connections. */
 void fp_conns_reap(struct fp_ep *ep);
 
+/* The program has closed the fabric's descriptors: reports down, without a call of the fabric. */
+int fp_conn_lose(struct fp_conn *conn);
+/* As fp_conn_close(), without a call of the fabric. The memory stays. */
+void fp_conn_abandon(struct fp_conn *conn);
+
 static inline struct fp_op *fp_op_at(struct fp_conn *conn, uint32_t n)
 {
     return &conn->ops[n & (FP_OPS - 1)];

@@ -467,3 +467,9 @@ void fp_ep_close(struct prov_ep *base)
     }
     release(ep);
 }
+
+void fp_ep_abandon(struct fp_ep *ep)
+{
+    ep->is_closing = true;
+    delist(ep);
+}

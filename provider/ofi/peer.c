@@ -183,8 +183,7 @@ void fp_peers_free(struct fp_prov *prov)
         while (prov->peers[i]) {
             struct fp_peer *peer = prov->peers[i];
             prov->peers[i] = peer->next;
-            if (peer->pidfd >= 0)
-                close(peer->pidfd);
+            ut_fd_close(peer->pidfd);
             free(peer);
         }
     }

@@ -10,6 +10,7 @@
 
 #include "conn.h"
 #include "control.h"
+#include "enter.h"
 #include "ep.h"
 #include "fabric.h"
 #include "life.h"
@@ -89,10 +90,8 @@ static void release(struct fp_prov *prov)
         fi_close(&prov->fabric->fid);
     if (prov->info)
         prov->lib->freeinfo(prov->info);
-    if (prov->tick_fd >= 0)
-        close(prov->tick_fd);
-    if (prov->epoll_fd >= 0)
-        close(prov->epoll_fd);
+    ut_fd_close(prov->tick_fd);
+    ut_fd_close(prov->epoll_fd);
     pthread_mutex_destroy(&prov->lock);
     pthread_mutex_destroy(&prov->control.lock);
     pthread_mutex_destroy(&prov->regions_lock);
@@ -149,13 +148,21 @@ static int fp_open(const struct prov_config *config, struct prov **out)
     ut_info(FP_CAT, "%s on %s, messages to %u bytes, %zu of them injected, RMA from %u bytes on%s",
             info->fabric_attr->prov_name, info->domain_attr->name, prov->piece, prov->inject,
             prov->pull_min, prov->pull_min > 0 ? "" : ": never");
+    fp_enter_open(prov);
     *out = &prov->base;
     return 0;
 }
 
 static void fp_close(struct prov *base)
 {
-    release(fp_prov_of(base));
+    struct fp_prov *prov = fp_prov_of(base);
+
+    if (!fp_enter(prov))
+        return; /* what it has stays */
+    bool has_gaps = prov->has_gaps;
+    release(prov);
+    if (has_gaps)
+        ut_fd_release();
 }
 
 static size_t fp_address(struct prov *base, void *buf)
@@ -274,9 +281,8 @@ static void tell_news(struct fp_prov *prov, bool has_peers)
     wake_owners(prov, true);
 }
 
-static int fp_progress(struct prov *base)
+static int make_progress(struct fp_prov *prov)
 {
-    struct fp_prov *prov = fp_prov_of(base);
     struct epoll_event events[EVENTS];
     int n = epoll_wait(prov->epoll_fd, events, EVENTS, 0);
 
@@ -288,6 +294,19 @@ static int fp_progress(struct prov *base)
     return n == EVENTS || !quiet ? 0 : due;
 }
 
+static int fp_progress(struct prov *base)
+{
+    struct fp_prov *prov = fp_prov_of(base);
+
+    if (!fp_enter(prov)) {
+        wake_owners(prov, true);
+        return -1;
+    }
+    int due = make_progress(prov);
+    fp_leave(prov);
+    return due;
+}
+
 const struct prov_ops ofi_provider = {
     .name = "ofi",
     .open = fp_open,
@@ -296,20 +315,20 @@ const struct prov_ops ofi_provider = {
     .caps = fp_caps,
     .device = fp_device,
     .reg = fp_reg,
-    .dereg = fp_dereg,
-    .ep_open = fp_ep_open,
-    .ep_close = fp_ep_close,
-    .ep_poll = fp_ep_poll,
+    .dereg = fp_enter_dereg,
+    .ep_open = fp_enter_ep_open,
+    .ep_close = fp_enter_ep_close,
+    .ep_poll = fp_enter_ep_poll,
     .ep_flush = fp_ep_flush,
-    .ep_arm = fp_ep_arm,
+    .ep_arm = fp_enter_ep_arm,
     .ep_disarm = fp_ep_disarm,
-    .connect = fp_connect,
-    .accept = fp_accept,
-    .reject = fp_reject,
-    .conn_close = fp_conn_close,
-    .write = fp_write,
-    .read = fp_read,
-    .send = fp_send_message,
+    .connect = fp_enter_connect,
+    .accept = fp_enter_accept,
+    .reject = fp_enter_reject,
+    .conn_close = fp_enter_conn_close,
+    .write = fp_enter_write,
+    .read = fp_enter_read,
+    .send = fp_enter_send,
     .direct = fp_direct,
     .any_order = fp_any_order,
     .fd = fp_fd,

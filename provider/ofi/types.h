@@ -417,6 +417,9 @@ struct fp_prov {
     struct fid_domain *domain;
     uint64_t mr_mode;
     bool own_domains; /* one domain per endpoint */
+    bool by_sockets;  /* it posts and polls by system calls on sockets */
+    bool has_gaps;    /* some of the descriptors 0 to 2 are closed */
+    bool lost;        /* atomic: the program has closed descriptors; see enter.h */
     size_t inject;
     uint32_t piece;    /* bytes of data in a message, at most FP_PIECE */
     uint32_t pull_min; /* minimum bytes of a fetched transfer; 0: none is fetched */
