@@ -15,6 +15,7 @@
 #include "ring.h"
 #include "segment.h"
 #include "util/assert.h"
+#include "util/fd.h"
 #include "wake.h"
 
 /* Claimers are consecutive, keys are random: both spread evenly. */
@@ -124,7 +125,7 @@ void sp_peer_die(struct sp_peer *peer, enum prov_reason reason)
     peer->next = prov->dead;
     prov->dead = peer;
     peer->reason = (uint8_t)reason;
-    if (peer->fd >= 0)
+    if (ut_fd_is_own(peer->fd))
         epoll_ctl(prov->epoll_fd, EPOLL_CTL_DEL, peer->fd, NULL);
     __atomic_store_n(&peer->state, SP_PEER_DEAD, __ATOMIC_SEQ_CST);
     __atomic_add_fetch(&prov->deaths, 1, __ATOMIC_SEQ_CST);
@@ -149,10 +150,8 @@ void sp_peer_put(struct sp_peer *peer)
     UT_ASSERT(before > 0);
     if (before > 1)
         return;
-    if (peer->fd >= 0)
-        close(peer->fd);
-    if (peer->map_fd >= 0)
-        close(peer->map_fd);
+    ut_fd_close(peer->fd);
+    ut_fd_close(peer->map_fd);
     sp_segment_unmap(peer->seg);
     free(peer);
 }

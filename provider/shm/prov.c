@@ -29,9 +29,10 @@
 #include "util/fd.h"
 #include "util/host.h"
 #include "util/log.h"
+#include "util/loss.h"
 #include "xfer.h"
 
-enum { MAX_EVENTS = 64 };
+enum { MAX_EVENTS = 64, LOST_LOOK_MS = 10 };
 
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sp_prov *all;
@@ -65,8 +66,7 @@ static void close_descriptors(struct sp_prov *prov)
                   &prov->spare_fd};
 
     for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
-        if (*fds[i] >= 0)
-            close(*fds[i]);
+        ut_fd_close(*fds[i]);
         *fds[i] = -1;
     }
 }
@@ -79,11 +79,9 @@ static void in_child(void)
         close_descriptors(p);
         __atomic_store_n(&p->self.state, SP_PEER_DEAD, __ATOMIC_RELAXED);
         for (struct sp_peer *peer = p->peers; peer; peer = peer->next) {
-            if (peer->fd >= 0)
-                close(peer->fd);
+            ut_fd_close(peer->fd);
             peer->fd = -1;
-            if (peer->map_fd >= 0)
-                close(peer->map_fd);
+            ut_fd_close(peer->map_fd);
             peer->map_fd = -1;
             __atomic_store_n(&peer->state, SP_PEER_DEAD, __ATOMIC_RELAXED);
         }
@@ -278,7 +276,7 @@ static void drain(int fd)
 {
     uint64_t count;
 
-    if (read(fd, &count, sizeof(count)) < 0)
+    if (ut_fd_is_own(fd) && read(fd, &count, sizeof(count)) < 0)
         return; /* read already */
 }
 
@@ -319,6 +317,13 @@ static unsigned int collect_rung(struct sp_prov *prov, void *owners[])
     return n;
 }
 
+/* Endpoints of this process still reach each other. */
+static void look_without_descriptors(struct sp_prov *prov)
+{
+    sp_lose_peers(prov);
+    tick(prov);
+}
+
 /* Peers that die are freed at the end: a later event of the batch may refer to one, even if it died
  * between epoll_wait() and taking the lock. */
 static int sp_progress(struct prov *base)
@@ -326,12 +331,15 @@ static int sp_progress(struct prov *base)
     struct sp_prov *prov = sp_prov_of(base);
     struct epoll_event events[MAX_EVENTS];
     void *owners[SP_MAX_EPS];
-    int n = epoll_wait(prov->epoll_fd, events, MAX_EVENTS, 0);
+    bool whole = ut_fd_expect(prov->epoll_fd);
+    int n = whole ? epoll_wait(prov->epoll_fd, events, MAX_EVENTS, 0) : 0;
 
     pthread_mutex_lock(&prov->lock);
     for (int i = 0; i < n; i++)
         look_at(prov, events[i].data.ptr);
-    int wait_ms = sp_retry(prov);
+    if (!whole)
+        look_without_descriptors(prov);
+    int wait_ms = whole ? sp_retry(prov) : LOST_LOOK_MS;
     sp_peer_free_dead(prov);
     unsigned int num_owners = collect_rung(prov, owners);
     pthread_mutex_unlock(&prov->lock);

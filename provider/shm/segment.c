@@ -90,7 +90,7 @@ int sp_segment_create(struct sp_prov *prov)
 void sp_segment_destroy(struct sp_prov *prov)
 {
     sp_segment_unmap(prov->seg);
-    close(prov->seg_fd);
+    ut_fd_close(prov->seg_fd);
 }
 
 /* 0: the file has another size than a segment. */

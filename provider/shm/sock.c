@@ -42,9 +42,11 @@
 #include "remap.h"
 #include "ring.h"
 #include "segment.h"
+#include "util/assert.h"
 #include "util/clock.h"
 #include "util/fd.h"
 #include "util/log.h"
+#include "util/loss.h"
 #include "util/pauses.h"
 #include "wake.h"
 
@@ -330,11 +332,18 @@ static bool is_shortage(int error)
  * `closings` in shared memory. Where the kernel has no memory for it, the note is sent again. */
 void sp_send_note(struct sp_peer *peer, enum sp_dgram_type type)
 {
-    if (peer->fd < 0 || !is_shortage(-say(peer->prov, peer->fd, type)))
+    if (!ut_fd_expect(peer->fd) || !is_shortage(-say(peer->prov, peer->fd, type)))
         return;
     __atomic_fetch_or(&peer->notes_owed, 1u << (type - SP_DGRAM_HELLO), __ATOMIC_SEQ_CST);
     __atomic_store_n(&peer->prov->owes_notes, 1, __ATOMIC_SEQ_CST);
     sp_timer(peer->prov);
+}
+
+void sp_lose_peers(struct sp_prov *prov)
+{
+    UT_ASSERT_LOCKED(&prov->lock);
+    while (prov->peers)
+        sp_peer_die(prov->peers, PROV_REASON_LOCAL);
 }
 
 void sp_send_owed_notes(struct sp_prov *prov)
@@ -360,10 +369,9 @@ static void log_shortage(struct sp_prov *prov, int error)
 /* Explicitly removed from the epoll set: a newly forked child may have the socket open. */
 static void drop_socket(struct sp_peer *peer)
 {
-    if (peer->fd >= 0) {
+    if (ut_fd_is_own(peer->fd))
         epoll_ctl(peer->prov->epoll_fd, EPOLL_CTL_DEL, peer->fd, NULL);
-        close(peer->fd);
-    }
+    ut_fd_close(peer->fd);
     peer->fd = -1;
     peer->want_sent = false;
 }
@@ -392,8 +400,7 @@ static void forget_segment(struct sp_peer *peer)
 {
     sp_segment_unmap(peer->seg);
     peer->seg = NULL;
-    if (peer->map_fd >= 0)
-        close(peer->map_fd);
+    ut_fd_close(peer->map_fd);
     peer->map_fd = -1;
 }
 
@@ -494,9 +501,12 @@ static int try_to_connect(struct sp_peer *peer)
 
 void sp_peer_connect(struct sp_peer *peer)
 {
-    int rc = try_to_connect(peer);
+    bool whole = ut_fd_expect(peer->prov->epoll_fd) && ut_fd_expect(peer->prov->seg_fd);
+    int rc = whole ? try_to_connect(peer) : -EBADF;
 
-    if (rc == 0) {
+    if (!whole) {
+        sp_peer_die(peer, PROV_REASON_LOCAL);
+    } else if (rc == 0) {
         __atomic_store_n(&peer->state, SP_PEER_HELLO_SENT, __ATOMIC_RELEASE);
     } else if (rc == -EAGAIN || rc == -EINTR) { /* its queue of connections is full */
         connect_later(peer, back_off(peer->prov, &peer->backoff_ms));
@@ -594,8 +604,7 @@ static int turn_away(struct sp_prov *prov)
 {
     pid_t pid;
 
-    if (prov->spare_fd >= 0)
-        close(prov->spare_fd);
+    ut_fd_close(prov->spare_fd);
     int fd = accept_one(prov);
     if (fd >= 0) {
         if (check_credentials(prov, fd, &pid))

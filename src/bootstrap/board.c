@@ -100,8 +100,7 @@ void ut_job_board_close(struct ut_job_board *board)
     if (!board->memory)
         return;
     munmap(board->memory, bytes_for(board->records.size));
-    if (board->fd >= 0)
-        close(board->fd);
+    ut_fd_close(board->fd);
     *board = (struct ut_job_board){.fd = -1};
 }
 

@@ -9,6 +9,7 @@
 #include "util/env.h"
 #include "util/fd.h"
 #include "util/log.h"
+#include "util/loss.h"
 #include "util/patience.h"
 #include "util/thread.h"
 
@@ -63,17 +64,29 @@ static void wake(uint32_t rank)
     uint64_t one = 1;
 
     (void)rank;
-    if (write(client.wake_fd, &one, sizeof(one)) < 0)
+    if (ut_fd_expect(client.wake_fd) && write(client.wake_fd, &one, sizeof(one)) < 0)
         return; /* the thread is already being woken */
 }
 
-/* Waits for the socket (with fd -1: only for being woken). >0: ready; 0: woken or timeout. */
+/* Does the program leave the descriptors to this library? */
+static bool are_open(int fd)
+{
+    return ut_fd_expect(client.wake_fd) && (fd < 0 || ut_fd_expect(fd));
+}
+
+/* Waits for the socket (with fd -1: only for being woken). >0: ready; 0: woken, or a while has
+ * passed; or the thread has to stop, as the program has closed the descriptors. */
 static int wait_for(int fd, short events, int timeout_ms)
 {
     struct pollfd p[2] = {{.fd = client.wake_fd, .events = POLLIN}, {.fd = fd, .events = events}};
     uint64_t n;
 
-    if (poll(p, 2, timeout_ms) <= 0)
+    int ready = poll(p, 2, ut_fd_timeout_ms(timeout_ms));
+    if (!are_open(fd)) {
+        client.stopping = true;
+        return 0;
+    }
+    if (ready <= 0)
         return 0;
     if (p[0].revents && read(client.wake_fd, &n, sizeof(n)) < 0)
         return 0;
@@ -136,7 +149,7 @@ static int connect_once(int64_t deadline)
     }
     note_absent(error != 0);
     if (error != 0) {
-        close(fd);
+        ut_fd_close(fd);
         return -error;
     }
     if (client.root.kind == UT_JOB_ROOT_TCP)
@@ -188,7 +201,7 @@ static ssize_t receive_some(void)
 static int fill(int64_t deadline)
 {
     for (;;) {
-        ssize_t got = receive_some();
+        ssize_t got = are_open(client.fd) ? receive_some() : 0;
         if (got > 0) {
             client.in_from = 0;
             client.in_to = (size_t)got;
@@ -224,7 +237,9 @@ static int receive(struct ut_job_wire *msg, enum ut_job_wire_type type, int64_t 
 static int send_all(const void *bytes, size_t size)
 {
     /* requests always fit into the socket's buffer, as all earlier requests are answered */
-    return send(client.fd, bytes, size, MSG_NOSIGNAL) == (ssize_t)size ? 0 : -ECONNRESET;
+    return are_open(client.fd) && send(client.fd, bytes, size, MSG_NOSIGNAL) == (ssize_t)size
+               ? 0
+               : -ECONNRESET;
 }
 
 static int receive_answer(struct ut_job_wire *msg, enum ut_job_wire_type type, int64_t deadline)
@@ -361,7 +376,7 @@ static int reach_server(void)
             drop_descriptor();
             if (rc == 0 || rc == -EEXIST || rc == -EINVAL || log_wrong_server(rc))
                 return rc;
-            close(client.fd);
+            ut_fd_close(client.fd);
             client.fd = -1;
         } else if (rc == OTHER_USER && log_wrong_server(rc)) {
             return rc;
@@ -480,7 +495,7 @@ int ut_job_client_start(const struct ut_job_root *root, uint32_t rank, uint32_t 
         return -errno;
     rc = ut_thread_create(NULL, talk, NULL, &client.thread);
     if (rc != 0) {
-        close(client.wake_fd);
+        ut_fd_close(client.wake_fd);
         client.wake_fd = -1;
     }
     return rc;
@@ -490,7 +505,7 @@ int ut_job_client_start(const struct ut_job_root *root, uint32_t rank, uint32_t 
  * call that needs the server afterwards. */
 static int log_loss(int rc)
 {
-    if (rc != -ECONNRESET && rc != -EPROTO && rc != -EKEYREJECTED)
+    if ((rc != -ECONNRESET && rc != -EPROTO && rc != -EKEYREJECTED) || ut_fd_were_closed())
         return rc;
     pthread_mutex_lock(&client.requests.lock);
     bool log = !client.loss_logged;
@@ -545,9 +560,8 @@ void ut_job_client_stop(void)
     client.stopping = true;
     wake(client.rank);
     pthread_join(client.thread, NULL);
-    if (client.fd >= 0)
-        close(client.fd);
-    close(client.wake_fd);
+    ut_fd_close(client.fd);
+    ut_fd_close(client.wake_fd);
     client.fd = client.wake_fd = -1;
     drop_descriptor();
     ut_job_requests_free(&client.requests);

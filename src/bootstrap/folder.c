@@ -11,6 +11,7 @@
 #include "util/fd.h"
 #include "util/file.h"
 #include "util/log.h"
+#include "util/loss.h"
 #include "util/sha256.h"
 
 #include <dirent.h>
@@ -192,10 +193,8 @@ none:
 /* A child made by fork() may outlive its parent, and must not hold the parent's locks. */
 static void close_in_child(void)
 {
-    if (rendezvous.fd >= 0)
-        close(rendezvous.fd);
-    if (rendezvous.folder_fd >= 0)
-        close(rendezvous.folder_fd);
+    ut_fd_close(rendezvous.fd);
+    ut_fd_close(rendezvous.folder_fd);
     rendezvous.fd = rendezvous.folder_fd = -1;
 }
 
@@ -269,17 +268,17 @@ static void leave(void)
     /* a child made by fork() inherits this handler, and must not remove its parent's file */
     if (getpid() != rendezvous.owner)
         return;
-    if (rendezvous.folder_fd < 0) {
+    if (!ut_fd_expect(rendezvous.folder_fd)) {
         unlink(rendezvous.own);
         return;
     }
-    close(rendezvous.fd);
+    ut_fd_close(rendezvous.fd);
     /* the lock is released first: a network file system may convert a lock without releasing it,
      * and then two processes that leave at once would block each other */
     flock(rendezvous.folder_fd, LOCK_UN);
     if (flock(rendezvous.folder_fd, LOCK_EX | LOCK_NB) == 0)
         remove_stale_files(rendezvous.folder_fd);
-    close(rendezvous.folder_fd);
+    ut_fd_close(rendezvous.folder_fd);
     rendezvous.fd = rendezvous.folder_fd = -1;
 }
 

@@ -21,6 +21,7 @@
 #include "util/fd.h"
 #include "util/key.h"
 #include "util/log.h"
+#include "util/loss.h"
 #include "util/patience.h"
 #include "util/sha256.h"
 #include "util/thread.h"
@@ -64,7 +65,7 @@ static void serve_at_exit(void)
     struct ut_patience patience = ut_patience_from((uint64_t)now);
     uint32_t seen, connected;
 
-    while (now < last) {
+    while (now < last && ut_fd_expect(ut_job_server_fd(hand.server))) {
         ut_job_server_count(hand.server, &seen, &connected);
         if (connected == 0 && (seen == hand.size || now >= newcomers))
             return;
@@ -86,8 +87,8 @@ static void *serve(void *unused)
                           {.fd = ut_job_server_fd(hand.server), .events = POLLIN}};
 
     (void)unused;
-    while (!hand.ending) {
-        if (poll(p, 2, -1) > 0)
+    while (!hand.ending && ut_fd_expect(p[0].fd) && ut_fd_expect(p[1].fd)) {
+        if (poll(p, 2, UT_FD_LOOK_MS) > 0 && ut_fd_expect(p[1].fd))
             ut_job_server_step(hand.server, 0);
     }
     serve_at_exit();
@@ -123,8 +124,7 @@ static int start_server(void)
     if (rc == 0)
         return 0;
     ut_error("bootstrap", "cannot start the rendezvous thread of rank 0: %s", strerror(-rc));
-    if (hand.wake_fd >= 0)
-        close(hand.wake_fd);
+    ut_fd_close(hand.wake_fd);
     ut_job_server_destroy(hand.server);
     hand.server = NULL;
     return rc;
@@ -137,9 +137,10 @@ static void stop_server(void)
     if (!hand.server)
         return;
     hand.ending = true;
-    if (write(hand.wake_fd, &one, sizeof(one)) == sizeof(one))
-        pthread_join(hand.server_thread, NULL);
-    close(hand.wake_fd);
+    if (ut_fd_expect(hand.wake_fd) && write(hand.wake_fd, &one, sizeof(one)) < 0)
+        ut_debug("bootstrap", "the rendezvous thread is awake already");
+    pthread_join(hand.server_thread, NULL); /* it looks once in UT_FD_LOOK_MS */
+    ut_fd_close(hand.wake_fd);
     ut_job_server_destroy(hand.server);
     hand.server = NULL;
 }

@@ -16,6 +16,7 @@
 #include "util/clock.h"
 #include "util/env.h"
 #include "util/log.h"
+#include "util/loss.h"
 #include "util/patience.h"
 #include "util/tls.h"
 
@@ -171,12 +172,27 @@ static int receive_line(char line[UT_JOB_PMI1_LINE], int64_t deadline)
     return -EMSGSIZE;
 }
 
+/* The program may have closed the socket, and its number may be another file's. */
+static bool is_usable(void)
+{
+    bool usable = pmi.shared ? ut_fd_expect(pmi.fd) : is_launcher_socket(pmi.fd);
+
+    if (!usable && !pmi.shared)
+        ut_error("bootstrap",
+                 "the program has closed the launcher's socket (PMI_FD %d): no further process can "
+                 "be reached; leave it open until the first contact to all of them",
+                 pmi.fd);
+    return usable;
+}
+
 /* After a failed request, the answer may still arrive; so the socket is not used any more. */
 static int request(const char *text, char line[UT_JOB_PMI1_LINE])
 {
     int64_t deadline;
     int rc = pmi.broken;
 
+    if (rc == 0 && !is_usable())
+        rc = pmi.broken = -EBADF;
     if (rc != 0)
         return rc;
     deadline = ut_clock_ms() + (int64_t)ut_env_num(UT_ENV_JOB_TIMEOUT) * 1000;

@@ -3,6 +3,7 @@
 #include "bootstrap/pmi1_share.h"
 #include "util/clock.h"
 #include "util/fd.h"
+#include "util/loss.h"
 #include "util/thread.h"
 
 #include <errno.h>
@@ -145,14 +146,14 @@ static bool from_launcher(void)
  * the launcher. */
 static void stop(void)
 {
-    close(share.mpi);
+    ut_fd_close(share.mpi);
     share.mpi = -1;
     if (share.state != MPI_FINALIZE && share.state != MPI_OVER) {
         share.state = MPI_IDLE;
         return;
     }
     share.state = MPI_OVER;
-    close(share.launcher);
+    ut_fd_close(share.launcher);
     share.launcher = -1;
 }
 
@@ -164,10 +165,12 @@ static void *pass(void *unused)
     while (go_on) {
         struct pollfd p[2] = {{.fd = share.mpi, .events = POLLIN},
                               {.fd = share.launcher, .events = POLLIN}};
-        if (poll(p, 2, -1) < 0)
+        int ready = poll(p, 2, UT_FD_LOOK_MS);
+        go_on = ut_fd_expect(share.launcher) && ut_fd_expect(share.mpi);
+        if (go_on && ready <= 0)
             continue;
         pthread_mutex_lock(&share.lock);
-        if (p[1].revents)
+        if (go_on && p[1].revents)
             go_on = from_launcher();
         if (go_on && p[0].revents)
             go_on = from_mpi();
@@ -186,7 +189,7 @@ static void forward_rest(void)
     if (getpid() != share.owner || pthread_mutex_timedlock(&share.lock, &until) != 0)
         return;
     struct pollfd p = {.fd = share.mpi, .events = POLLIN};
-    while (share.mpi >= 0 && poll(&p, 1, 0) > 0 && from_mpi())
+    while (ut_fd_is_own(share.mpi) && poll(&p, 1, 0) > 0 && from_mpi())
         ;
     pthread_mutex_unlock(&share.lock);
 }

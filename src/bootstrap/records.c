@@ -101,7 +101,6 @@ void ut_job_records_free(struct ut_job_records *records)
 {
     if (records->size > 0)
         munmap(records->slots, ut_job_records_bytes(records->size));
-    if (records->fd >= 0)
-        close(records->fd);
+    ut_fd_close(records->fd);
     *records = (struct ut_job_records){.fd = -1};
 }

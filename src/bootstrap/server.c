@@ -159,7 +159,7 @@ static void drop(struct ut_job_server *s, struct client *c)
     remove_from_ring(c);
     /* close() alone does not remove it from epoll: a child may have the descriptor */
     epoll_ctl(s->epoll_fd, EPOLL_CTL_DEL, c->fd, NULL);
-    close(c->fd);
+    ut_fd_close(c->fd);
     free(c);
 }
 
@@ -415,7 +415,7 @@ static bool take(struct ut_job_server *s, struct client *c, const uint8_t *bytes
 /* Reads up to a buffer of data. False: the client has closed, or must be dropped. */
 static bool serve(struct ut_job_server *s, struct client *c)
 {
-    ssize_t n = recv(c->fd, s->in, sizeof(s->in), 0);
+    ssize_t n = ut_fd_is_own(c->fd) ? recv(c->fd, s->in, sizeof(s->in), 0) : 0;
 
     if (n <= 0)
         return n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
@@ -468,8 +468,8 @@ void ut_job_server_destroy(struct ut_job_server *s)
     for (uint32_t i = 0; i < s->size; i++)
         free(s->table[i].record);
     ut_job_records_free(&s->records);
-    close(s->epoll_fd);
-    close(s->listen_fd);
+    ut_fd_close(s->epoll_fd);
+    ut_fd_close(s->listen_fd);
     free(s->table);
     free(s);
 }

@@ -11,6 +11,7 @@
 #include "stag/stag.h"
 #include "util/last_error.h"
 #include "util/log.h"
+#include "util/loss.h"
 
 /* A failed communication. */
 struct failure {
@@ -308,8 +309,11 @@ static void add_other_cause(struct text *t, const struct ut_why *why)
         add_text(t, "what its process says of itself cannot be had or used; see the log");
         break;
     case UT_CAUSE_DEVICE:
-        add_text(
-            t, "this side's device, port or connection failed; see the log and utofu-info --check");
+        add_text(t, "%s",
+                 ut_fd_were_closed()
+                     ? "the program has closed descriptors of this library; see the log"
+                     : "this side's device, port or connection failed; see the log and utofu-info "
+                       "--check");
         break;
     case UT_CAUSE_SHORTAGE:
         add_text(t,

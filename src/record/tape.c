@@ -14,6 +14,7 @@
 #include "util/file.h"
 #include "util/hash.h"
 #include "util/log.h"
+#include "util/loss.h"
 #include "util/write.h"
 
 enum {
@@ -50,7 +51,7 @@ static void store_number(uint8_t *to, uint64_t value, unsigned int bytes)
 static void end_file(const char *why)
 {
     ut_error("record", "the recording %s ends here, and cannot be replayed: %s", file_path, why);
-    close(file);
+    ut_fd_close(file);
     file = -1;
 }
 
@@ -66,7 +67,7 @@ static void write_block(uint8_t type, const void *content, uint32_t size)
     }
     store_number((uint8_t *)head + 1, size, 4);
     store_number((uint8_t *)head + 5, ut_record_checksum(content, size), 4);
-    int error = ut_write_all(file, head, sizeof(head));
+    int error = ut_fd_expect(file) ? ut_write_all(file, head, sizeof(head)) : EBADF;
     if (!error)
         error = ut_write_all(file, content, size);
     if (error)
@@ -286,7 +287,7 @@ static void at_exit(void)
     ut_tape_word(&end, last.ns);
     write_block(UT_RECORD_END, end.bytes, end.used);
     if (file >= 0)
-        close(file);
+        ut_fd_close(file);
     file = -1;
     pthread_mutex_unlock(&lock);
 }
@@ -324,7 +325,7 @@ int ut_tape_open(const char *path, uint64_t limit, const struct ut_process *proc
     snprintf(file_path, sizeof(file_path), "%s", path);
     size_limit = limit;
     ut_tape_job_size = process->job->size;
-    file = ut_file_create(path, why);
+    file = ut_fd_mark(ut_file_create(path, why));
     if (file < 0)
         return file;
     int error = pthread_key_create(&tape_key, thread_ends);

@@ -25,9 +25,10 @@
 enum {
     FIRST_LOOK_MS = 2, /* time until the next check whether a program still polls */
     LAST_LOOK_MS = 16,
-    WAITING_MS = 1,  /* while a link waits for room; when a program's call first has the VCQ */
-    HOLDING_MS = 1,  /* while a checked VCQ may hold communications */
-    MAX_ROUNDS = 64, /* maximum number of polls of one VCQ before the others get their turn */
+    WAITING_MS = 1,   /* while a link waits for room; when a program's call first has the VCQ */
+    HOLDING_MS = 1,   /* while a checked VCQ may hold communications */
+    LOST_LOOK_MS = 2, /* between two looks when the program has closed the descriptors */
+    MAX_ROUNDS = 64,  /* maximum number of polls of one VCQ before the others get their turn */
     /* a program that polls later than this after posting to a session-mode VCQ computes meanwhile;
      * waking the thread takes about as long */
     COMPUTES_NS = 20000,
@@ -273,27 +274,40 @@ void ut_thread_drain(void)
  * The background thread
  */
 
-/* If the program closes the descriptors while this thread sleeps on them, nothing wakes the thread:
- * so it looks now and then. Without it, calls of the program make the progress. */
-static void *thread_main(void *arg)
+/* Sleeps until something happens, or the time has passed; returns the time that is left, 0: the
+ * VCQs are due. If the program closes the descriptors while the thread sleeps on them, nothing
+ * wakes it: so it looks now and then. */
+static int sleep_on_descriptors(int timeout)
 {
     struct epoll_event events[8];
+    int step = ut_fd_timeout_ms(timeout), n = epoll_wait(epoll_fd, events, 8, step);
+
+    for (int i = 0; i < n; i++) {
+        if (events[i].data.fd == ut_vcq_wake_fd())
+            ut_thread_drain();
+    }
+    if (n != 0 || step == timeout)
+        return 0;
+    return timeout < 0 ? timeout : timeout - step;
+}
+
+/* Without descriptors nothing wakes the thread, and peers that wait for it would wait for ever. */
+static void *thread_main(void *arg)
+{
     int timeout = 0;
 
     (void)arg;
     ut_job_set_background_thread();
-    while (ut_fd_expect(epoll_fd) && ut_fd_expect(ut_vcq_wake_fd())) {
-        int n = epoll_wait(epoll_fd, events, 8, ut_fd_timeout_ms(timeout));
-        for (int i = 0; i < n; i++) {
-            if (events[i].data.fd == ut_vcq_wake_fd())
-                ut_thread_drain();
+    for (;;) {
+        if (!ut_fd_expect(epoll_fd) || !ut_fd_expect(ut_vcq_wake_fd())) {
+            usleep(LOST_LOOK_MS * 1000);
+            timeout = 0;
+        } else {
+            timeout = sleep_on_descriptors(timeout);
         }
-        if (n != 0 || ut_fd_timeout_ms(timeout) == timeout)
+        if (timeout == 0)
             timeout = ut_thread_serve();
-        else if (timeout > 0)
-            timeout -= UT_FD_LOOK_MS;
     }
-    __atomic_store_n(&ut_vcq_thread, false, __ATOMIC_RELAXED);
     return NULL;
 }
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "shuffle/inner.h"
+#include "util/loss.h"
 
 struct sh_conn *sh_conn_new(struct sh_ep *ep, uint64_t peer_id)
 {
@@ -59,7 +60,7 @@ static void watch(struct sh_prov *p)
 {
     const uint64_t one = 1;
 
-    if (__atomic_exchange_n(&p->watching, 1, __ATOMIC_SEQ_CST) == 0 &&
+    if (__atomic_exchange_n(&p->watching, 1, __ATOMIC_SEQ_CST) == 0 && ut_fd_expect(p->event_fd) &&
         write(p->event_fd, &one, sizeof(one)) < 0)
         return; /* full: it is readable */
 }

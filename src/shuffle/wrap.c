@@ -13,6 +13,7 @@
 #include "shuffle/inner.h"
 #include "util/clock.h"
 #include "util/fd.h"
+#include "util/loss.h"
 
 enum { AGAIN_MS = 1, MOST_WOKEN = 64 };
 
@@ -30,8 +31,8 @@ static void prov_close(struct prov *base)
     struct sh_prov *p = sh_prov_of(base);
 
     p->inside->ops->close(p->inside);
-    close(p->event_fd);
-    close(p->epoll_fd);
+    ut_fd_close(p->event_fd);
+    ut_fd_close(p->epoll_fd);
     pthread_mutex_destroy(&p->lock);
     free(p);
 }
@@ -260,7 +261,7 @@ static int prov_progress(struct prov *base)
     uint64_t count;
     int ms = p->inside->ops->progress(p->inside);
 
-    if (read(p->event_fd, &count, sizeof(count)) < 0)
+    if (ut_fd_expect(p->event_fd) && read(p->event_fd, &count, sizeof(count)) < 0)
         count = 0; /* no new event */
     __atomic_store_n(&p->watching, 0, __ATOMIC_SEQ_CST);
     int again = wake_those_due(p);
@@ -328,10 +329,8 @@ struct prov *ut_shuffle_wrap(struct prov *inside, void (*wake)(void *owner))
     p->event_fd = ut_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (p->epoll_fd < 0 || p->event_fd < 0 || add_descriptor(p->epoll_fd, p->event_fd) != 0 ||
         add_descriptor(p->epoll_fd, inside->ops->fd(inside)) != 0) {
-        if (p->event_fd >= 0)
-            close(p->event_fd);
-        if (p->epoll_fd >= 0)
-            close(p->epoll_fd);
+        ut_fd_close(p->event_fd);
+        ut_fd_close(p->epoll_fd);
         free(p);
         return NULL;
     }

@@ -268,7 +268,7 @@ void ut_dump_on_signal(int number)
     uint64_t one = 1;
 
     (void)number;
-    if (!ut_process_forked() && write(wake_fd, &one, sizeof(one)) < 0)
+    if (!ut_process_forked() && ut_fd_is_own(wake_fd) && write(wake_fd, &one, sizeof(one)) < 0)
         errno = saved; /* the thread is already awake */
     errno = saved;
 }

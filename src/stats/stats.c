@@ -20,6 +20,7 @@
 #include "util/fd.h"
 #include "util/file.h"
 #include "util/log.h"
+#include "util/loss.h"
 #include "util/thread.h"
 #include "util/write.h"
 #include "stats/dump.h"
@@ -94,8 +95,10 @@ static void *thread_main(void *arg)
     (void)arg;
     while (!__atomic_load_n(&end_wanted, __ATOMIC_ACQUIRE)) {
         uint64_t count;
-        if (poll(&fd, 1, tracing ? FLUSH_EVERY_MS : -1) > 0 &&
-            read(wake_fd, &count, sizeof(count)) < 0)
+        int due = poll(&fd, 1, ut_fd_timeout_ms(tracing ? FLUSH_EVERY_MS : -1));
+        if (!ut_fd_expect(wake_fd)) /* the end is noticed without it */
+            fd.fd = -1;
+        else if (due > 0 && read(wake_fd, &count, sizeof(count)) < 0)
             continue;
         if (__atomic_exchange_n(&print_wanted, 0, __ATOMIC_ACQ_REL))
             print_all();
@@ -112,7 +115,7 @@ static void wake_thread(void)
 {
     uint64_t one = 1;
 
-    if (write(wake_fd, &one, sizeof(one)) < 0)
+    if (ut_fd_is_own(wake_fd) && write(wake_fd, &one, sizeof(one)) < 0)
         return; /* the counter is full: the thread is about to wake up */
 }
 

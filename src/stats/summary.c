@@ -18,6 +18,7 @@
 #include "util/env.h"
 #include "util/fd.h"
 #include "util/log.h"
+#include "util/loss.h"
 #include "util/patience.h"
 #include "util/thread.h"
 #include "stats/record.h"
@@ -129,7 +130,7 @@ static bool send_head(int fd, enum message type, uint64_t token, size_t size)
 static struct conn *add_conn(int fd, int kind)
 {
     if (summary.num_conns == MAX_CONNS) {
-        close(fd);
+        ut_fd_close(fd);
         return NULL;
     }
     struct conn *c = &summary.conns[summary.num_conns++];
@@ -139,7 +140,7 @@ static struct conn *add_conn(int fd, int kind)
 
 static void drop_conn(struct conn *c)
 {
-    close(c->fd);
+    ut_fd_close(c->fd);
     free(c->in);
     *c = summary.conns[--summary.num_conns];
     summary.last_event = ut_clock_ms();
@@ -187,7 +188,7 @@ static int connect_to(const struct ut_contact *to)
     if (error == 0)
         return fd;
     ut_info("stats", "UTOFU_STATS=job: cannot connect: %s", strerror(error));
-    close(fd);
+    ut_fd_close(fd);
     return -1;
 }
 
@@ -210,7 +211,7 @@ static bool join(unsigned int i)
         return false;
     if (send_head(fd, as, summary.contact[i].token, 0))
         return add_conn(fd, as == MSG_PARENT ? CHILD : UP) != NULL;
-    close(fd);
+    ut_fd_close(fd);
     return false;
 }
 
@@ -289,6 +290,16 @@ static bool read_conn(struct conn *c)
     }
 }
 
+/* Does the program leave the descriptors to this library? If not, the summary goes without the
+ * other processes. */
+static bool are_open(const struct pollfd p[], nfds_t n)
+{
+    for (nfds_t i = 0; i < n; i++)
+        if (!ut_fd_expect(p[i].fd))
+            return false;
+    return true;
+}
+
 static void step(int timeout_ms)
 {
     static struct pollfd p[MAX_CONNS + 2];
@@ -299,7 +310,7 @@ static void step(int timeout_ms)
         p[i] = (struct pollfd){.fd = summary.conns[i].fd, .events = POLLIN};
     p[n] = (struct pollfd){.fd = summary.wake_fd, .events = POLLIN};
     p[n + 1] = (struct pollfd){.fd = summary.listen_fd, .events = POLLIN};
-    if (poll(p, n + 2, timeout_ms) <= 0)
+    if (poll(p, n + 2, ut_fd_timeout_ms(timeout_ms)) <= 0 || !are_open(p, n + 2))
         return;
     if (p[n].revents && read(summary.wake_fd, &count, sizeof(count)) < 0)
         return;
@@ -348,7 +359,7 @@ static void await_children(void)
     while (now < deadline) {
         bool late =
             root && !ut_record_complete(summary.record) && now < summary.last_event + NEWCOMER_MS;
-        if (!has_children() && !late)
+        if ((!has_children() && !late) || ut_fd_were_closed())
             return;
         if (ut_patience_ends(&patience, now))
             ut_warn("stats",
@@ -368,12 +379,12 @@ static struct conn *await_up(void)
     uint64_t now = ut_clock_ms(), patience = now + GRACE_MS;
     uint64_t deadline = now + (summary.orphan ? GRACE_MS : NEWCOMER_MS);
 
-    while (!reach_up() && ut_clock_ms() < deadline) {
+    while (!ut_fd_were_closed() && !reach_up() && ut_clock_ms() < deadline) {
         step(RETRY_MIN_MS);
         if (ut_clock_ms() >= patience && neighbour(PARENT) != 0)
             summary.orphan = true;
     }
-    return find_up();
+    return ut_fd_were_closed() ? NULL : find_up();
 }
 
 static bool hand_up(void)
@@ -407,6 +418,10 @@ static void *thread_main(void *unused)
             join(i);
     }
     while (!__atomic_load_n(&summary.end_wanted, __ATOMIC_ACQUIRE)) {
+        if (ut_fd_were_closed()) {
+            usleep(UT_FD_LOOK_MS * 100);
+            continue;
+        }
         bool again = !reach_up() && (summary.may_look_up || summary.known[PARENT]);
         step(again ? (int)retry : -1);
         retry = again && retry < RETRY_MAX_MS ? retry * 2 : retry;
@@ -429,10 +444,11 @@ void ut_summary_finish(uint64_t opened_at)
         return;
     summary.own = ut_record_own(summary.job, opened_at, &summary.own_size);
     __atomic_store_n(&summary.end_wanted, 1, __ATOMIC_RELEASE);
-    if (write(summary.wake_fd, &one, sizeof(one)) == sizeof(one))
-        pthread_join(summary.thread, NULL);
-    close(summary.listen_fd);
-    close(summary.wake_fd);
+    if (ut_fd_expect(summary.wake_fd) && write(summary.wake_fd, &one, sizeof(one)) < 0)
+        ut_debug("stats", "the thread of the summary is awake already");
+    pthread_join(summary.thread, NULL); /* it looks once in UT_FD_LOOK_MS */
+    ut_fd_close(summary.listen_fd);
+    ut_fd_close(summary.wake_fd);
     summary.wake_fd = -1;
     ut_record_free(summary.record);
     free(summary.own);
@@ -483,7 +499,7 @@ int ut_summary_start(void)
     if (rc == 0)
         return 0;
     ut_error("stats", "UTOFU_STATS=job: cannot start its thread: %s", strerror(-rc));
-    close(summary.wake_fd);
+    ut_fd_close(summary.wake_fd);
     summary.wake_fd = -1;
     return UTOFU_ERR_FATAL;
 }

@@ -21,8 +21,10 @@
 #include "util/codes.h"
 #include "util/decimal.h"
 #include "util/env.h"
+#include "util/fd.h"
 #include "util/file.h"
 #include "util/log.h"
+#include "util/loss.h"
 
 enum { TEXT_BYTES = 1 << 18, EVENT_BYTES = 2048 /* maximum, of one event */ };
 
@@ -80,12 +82,12 @@ void ut_trace_flush(struct ut_stats *stats)
 static void write_text(void)
 {
     for (size_t done = 0; done < used && file >= 0;) {
-        ssize_t n = write(file, text + done, used - done);
+        ssize_t n = ut_fd_expect(file) ? write(file, text + done, used - done) : -1;
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0) {
             ut_error("stats", "the timeline of UTOFU_TRACE ends here: %s", strerror(errno));
-            close(file);
+            ut_fd_close(file);
             file = -1;
             break;
         }
@@ -278,7 +280,7 @@ void ut_trace_write(const struct ut_stats_event *events, uint32_t count)
                      (unsigned long long)(limit >> 20));
             put("\n]\n");
             write_text();
-            close(file);
+            ut_fd_close(file);
             file = -1;
             break;
         }
@@ -297,7 +299,7 @@ void ut_trace_close(void)
         write_text();
     }
     if (file >= 0)
-        close(file);
+        ut_fd_close(file);
     file = -1;
     pthread_mutex_unlock(&file_lock);
 }
@@ -345,12 +347,12 @@ int ut_trace_open(const char *pattern, const struct ut_job_info *job, uint64_t h
     int rc = ut_file_of_rank(pattern, rank, path);
     if (rc != 0)
         return rc;
-    file = ut_file_create(path, why);
+    file = ut_fd_mark(ut_file_create(path, why));
     if (file < 0)
         return file;
     text = malloc(TEXT_BYTES);
     if (!text) {
-        close(file);
+        ut_fd_close(file);
         file = -1;
         return -ENOMEM;
     }

@@ -14,9 +14,9 @@ bool ut_fd_expect(int fd)
         ut_error(
             "process",
             "the program has closed descriptors of this library (close_range(), or a loop over "
-            "all numbers, as daemons do): connections to other processes fail from now on, and "
-            "the background thread ends; close only what the program has opened, or close all "
-            "before the first call of this library");
+            "all numbers, as daemons do): connections to other processes break, and new ones "
+            "fail; close only what the program has opened, or close all before the first call "
+            "of this library");
     return false;
 }
 
