@@ -16,6 +16,7 @@
 #include "util/back_off.h"
 #include "util/clock.h"
 #include "util/log.h"
+#include "util/loss.h"
 #include "util/pauses.h"
 #include "wake.h"
 
@@ -26,6 +27,8 @@ enum {
 
 static void ep_free(struct vp_ep *ep)
 {
+    if (ut_fd_were_closed())
+        return; /* the device may still write to its memory */
     vp_queues_close(ep);
     while (!vp_list_empty(&ep->stuck)) /* no completion can name their requests now */
         vp_conn_free(vp_container_of(ep->stuck.next, struct vp_conn, ep_link));
@@ -35,11 +38,11 @@ static void ep_free(struct vp_ep *ep)
 int vp_ep_open(struct prov *base, const struct prov_ep_attr *attr, struct prov_ep **out)
 {
     struct vp_prov *prov = vp_prov(base);
-    struct vp_ep *ep = calloc(1, sizeof(*ep));
+    struct vp_ep *ep = ut_fd_expect(prov->epoll_fd) ? calloc(1, sizeof(*ep)) : NULL;
     int rc;
 
     if (!ep)
-        return -ENOMEM;
+        return ut_fd_were_closed() ? -EBADF : -ENOMEM;
     UT_ASSERT(attr->id <= VP_ID_MASK);
     ep->prov = prov;
     ep->port = &prov->ports[attr->tni % prov->num_ports];

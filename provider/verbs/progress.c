@@ -23,11 +23,16 @@
 #include "verbs/connect/probe.h"
 #include "prov_types.h"
 #include "verbs/connect/reap.h"
+#include "verbs/connect/shake.h"
 #include "verbs/connect/udcm.h"
 #include "util/clock.h"
+#include "util/fd.h"
 #include "util/log.h"
+#include "util/loss.h"
 #include "wake.h"
 #include "verbs/connect/way.h"
+
+enum { LOST_LOOK_MS = 10 };
 
 int vp_fd(struct prov *base)
 {
@@ -235,14 +240,17 @@ static void dispatch(struct vp_prov *prov, unsigned int what)
 {
     uint64_t count;
 
-    if (what == VP_WATCH_CM || what == VP_WATCH_UD)
+    if (what == VP_WATCH_CM || what == VP_WATCH_UD) {
+        ut_fd_reserve(); /* librdmacm opens a device when the first event of it comes */
         vp_cm_events(prov);
-    else if (what >= VP_WATCH_ASYNC)
+        ut_fd_release();
+    } else if (what >= VP_WATCH_ASYNC) {
         async_events(prov, &prov->devices[what - VP_WATCH_ASYNC]);
-    else if (what >= VP_WATCH_COMP)
+    } else if (what >= VP_WATCH_COMP) {
         completion_events(prov, &prov->devices[what - VP_WATCH_COMP]);
-    else if (read(prov->kick_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
+    } else if (read(prov->kick_fd, &count, sizeof(count)) < 0 && errno != EAGAIN) {
         ut_debug(VP_CAT, "reading the kick: %s", strerror(errno));
+    }
 }
 
 static void look_after_ports(struct vp_prov *prov, uint64_t now)
@@ -314,9 +322,65 @@ static void deliver_wakes(struct vp_prov *prov)
     pthread_mutex_unlock(&prov->lock);
 }
 
+/*
+ * After the program has closed the descriptors: their numbers may be files of the program. Nothing
+ * that uses them is called any more: libibverbs and librdmacm would write to them, and close them.
+ * Queues, queue pairs and memory regions stay until the process ends.
+ */
+
+/* A connection whose handshake is not over, marked busy so that it is not destroyed; NULL: none. */
+static struct vp_conn *take_young_locked(struct vp_prov *prov)
+{
+    for (struct vp_list *l = prov->eps.next; l != &prov->eps; l = l->next) {
+        struct vp_ep *ep = vp_container_of(l, struct vp_ep, link);
+        for (struct vp_list *c = ep->conns.next; c != &ep->conns; c = c->next) {
+            struct vp_conn *conn = vp_container_of(c, struct vp_conn, ep_link);
+            if (conn->phase >= VP_UP || conn->hs.busy || conn->abandoned)
+                continue;
+            conn->hs.busy = true;
+            return conn;
+        }
+    }
+    return NULL;
+}
+
+/* All connections go down. */
+static void lose_conns(struct vp_prov *prov)
+{
+    struct vp_conn *conn;
+
+    pthread_mutex_lock(&prov->lock);
+    for (unsigned int i = 0; i < prov->num_devices; i++) {
+        if (!prov->devices[i].gone)
+            port_lost_locked(prov, &prov->devices[i], 0);
+        prov->devices[i].gone = true;
+    }
+    while ((conn = take_young_locked(prov))) {
+        pthread_mutex_unlock(&prov->lock);
+        vp_shake_over(conn, PROV_REASON_LOCAL);
+        vp_conn_not_busy(conn);
+        pthread_mutex_lock(&prov->lock);
+    }
+    pthread_mutex_unlock(&prov->lock);
+}
+
+static int progress_without_descriptors(struct vp_prov *prov)
+{
+    lose_conns(prov);
+    vp_cm_reap(prov, NULL);
+    pthread_mutex_lock(&prov->lock);
+    due_wakes_locked(prov, ut_clock_ms());
+    pthread_mutex_unlock(&prov->lock);
+    deliver_wakes(prov);
+    return LOST_LOOK_MS;
+}
+
 int vp_progress(struct prov *base)
 {
     struct vp_prov *prov = vp_prov(base);
+
+    if (!ut_fd_expect(prov->epoll_fd))
+        return progress_without_descriptors(prov);
     struct epoll_event events[VP_POLL_BATCH];
     int n = epoll_wait(prov->epoll_fd, events, VP_POLL_BATCH, 0);
 

@@ -28,6 +28,7 @@
 
 #include "providers.h"
 #include "util/env.h"
+#include "util/loss.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -100,6 +101,12 @@ static void survive_fork(void)
  */
 static struct vp_prov *opened;
 
+static void replace_descriptor(int null, int fd)
+{
+    if (ut_fd_is_own(fd))
+        dup3(null, fd, O_CLOEXEC);
+}
+
 static void let_go_in_child(void)
 {
     int null = opened ? ut_fd_high(open("/dev/null", O_RDWR | O_CLOEXEC)) : -1;
@@ -107,14 +114,14 @@ static void let_go_in_child(void)
     if (null < 0)
         return;
     if (opened->channel)
-        dup3(null, opened->channel->fd, O_CLOEXEC);
+        replace_descriptor(null, opened->channel->fd);
     for (unsigned int i = 0; i < opened->num_ports; i++)
         if (opened->ports[i].ud)
-            dup3(null, vp_ud_fd(&opened->ports[i]), O_CLOEXEC);
+            replace_descriptor(null, vp_ud_fd(&opened->ports[i]));
     for (unsigned int i = 0; i < opened->num_devices; i++) {
-        dup3(null, opened->devices[i].context->cmd_fd, O_CLOEXEC);
-        dup3(null, opened->devices[i].context->async_fd, O_CLOEXEC);
-        dup3(null, opened->devices[i].channel->fd, O_CLOEXEC);
+        replace_descriptor(null, opened->devices[i].context->cmd_fd);
+        replace_descriptor(null, opened->devices[i].context->async_fd);
+        replace_descriptor(null, opened->devices[i].channel->fd);
     }
     close(null);
 }
@@ -136,6 +143,7 @@ static int open_descriptors(struct vp_prov *prov)
     prov->channel = rdma_create_event_channel();
     if (rc || !prov->channel)
         return rc; /* no RDMA in this kernel: the search for devices reports it */
+    ut_fd_mark(prov->channel->fd);
     if (fcntl(prov->channel->fd, F_SETFL, fcntl(prov->channel->fd, F_GETFL) | O_NONBLOCK) < 0)
         return -EIO;
     return vp_watch(prov, prov->channel->fd, VP_WATCH_CM);
@@ -143,14 +151,14 @@ static int open_descriptors(struct vp_prov *prov)
 
 static void release(struct vp_prov *prov)
 {
+    if (ut_fd_were_closed())
+        return; /* what it has stays: see progress.c */
     vp_udcm_close(prov);
     vp_devices_close(prov);
     if (prov->channel)
         rdma_destroy_event_channel(prov->channel);
-    if (prov->kick_fd >= 0)
-        close(prov->kick_fd);
-    if (prov->epoll_fd >= 0)
-        close(prov->epoll_fd);
+    ut_fd_close(prov->kick_fd);
+    ut_fd_close(prov->epoll_fd);
     pthread_mutex_destroy(&prov->lock);
     pthread_cond_destroy(&prov->changed);
     free(prov);
@@ -245,7 +253,8 @@ static void vp_close(struct prov *base)
 
 static void vp_leave(struct prov *base)
 {
-    vp_udcm_leave(vp_prov(base));
+    if (ut_fd_expect(vp_prov(base)->epoll_fd))
+        vp_udcm_leave(vp_prov(base));
 }
 
 static void vp_caps(struct prov *base, unsigned int tni, struct prov_caps *caps)

@@ -9,6 +9,7 @@
 
 #include "util/assert.h"
 #include "util/log.h"
+#include "util/loss.h"
 
 int vp_watch(struct vp_prov *prov, int fd, unsigned int what)
 {
@@ -25,7 +26,8 @@ void vp_kick(struct vp_prov *prov)
 {
     uint64_t one = 1;
 
-    if (write(prov->kick_fd, &one, sizeof(one)) < 0 && errno != EAGAIN)
+    if (ut_fd_expect(prov->kick_fd) && write(prov->kick_fd, &one, sizeof(one)) < 0 &&
+        errno != EAGAIN)
         ut_debug(VP_CAT, "kick: %s", strerror(errno));
 }
 

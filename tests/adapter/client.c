@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +25,7 @@ struct client client = {.sock = -1, .bell_fd = -1};
 static pthread_mutex_t call_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t bell_lock = PTHREAD_MUTEX_INITIALIZER;
 
-enum { HELLO_FDS = 3 };
+enum { HELLO_FDS = 3, BELL_MARK = SIGURG };
 
 static ssize_t receive(struct ad_msg *msg, int *fds, int most)
 {
@@ -110,6 +111,7 @@ static int say_hello(void)
     close(fds[0]);
     close(fds[1]);
     client.bell_fd = fds[2];
+    fcntl(client.bell_fd, F_SETSIG, BELL_MARK);
     return client.segment == MAP_FAILED || (void *)client.global == MAP_FAILED ? -1 : 0;
 }
 
@@ -165,7 +167,9 @@ void cl_ring(struct cl_qp *qp)
     AD_STORE(bells->head, head + 1);
     pthread_mutex_unlock(&bell_lock);
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    if (AD_LOAD(client.global->asleep) && write(client.bell_fd, &one, sizeof(one)) < 0)
+    /* the doorbell of a real device is memory: no file that has got the number is written to */
+    if (AD_LOAD(client.global->asleep) && fcntl(client.bell_fd, F_GETSIG) == BELL_MARK &&
+        write(client.bell_fd, &one, sizeof(one)) < 0)
         perror("adapter: ringing");
 }
 

@@ -10,6 +10,7 @@
 #include "verbs/ep_types.h"
 #include "util/env.h"
 #include "util/log.h"
+#include "util/loss.h"
 
 /* enum ib_cm_rej_reason, sent by the kernel of the peer: nobody listens. */
 enum { REJ_INVALID_SERVICE_ID = 8 };
@@ -27,6 +28,8 @@ static void refuse(struct vp_id *id, enum vp_refusal refusal)
 {
     struct reject_msg msg = {.refusal = (uint8_t)refusal};
 
+    if (ut_fd_were_closed())
+        return;
     memcpy(msg.magic, reject_magic, sizeof(reject_magic));
     rdma_reject(id->cm, &msg, sizeof(msg));
 }
@@ -105,12 +108,13 @@ static int confirm(struct vp_id *id)
 
 static void disconnect(struct vp_id *id)
 {
-    rdma_disconnect(id->cm); /* fails if the peer has disconnected first */
+    if (!ut_fd_were_closed())
+        rdma_disconnect(id->cm); /* fails if the peer has disconnected first */
 }
 
 static void drop(struct vp_id *id)
 {
-    if (id->cm)
+    if (id->cm && !ut_fd_were_closed())
         rdma_destroy_id(id->cm);
     id->cm = NULL;
 }

@@ -10,6 +10,7 @@
 #include "verbs/wake.h"
 #include "way.h"
 #include "util/assert.h"
+#include "util/loss.h"
 
 void vp_handshake_uncount_locked(struct vp_conn *conn)
 {
@@ -100,9 +101,9 @@ static void destroy(struct vp_conn *conn)
     drop_id(conn);
     if (!conn->end.stuck)
         vp_conn_drop_qp(conn);
-    else if (conn->qp)
+    else if (conn->qp && !ut_fd_were_closed())
         ibv_destroy_qp(conn->qp); /* late completions may name requests of the connection */
-    if (conn->end.stuck)
+    if (conn->end.stuck && !ut_fd_were_closed())
         vp_recvs_drop(conn);
     pthread_mutex_lock(&prov->lock);
     vp_place_free_locked(conn);

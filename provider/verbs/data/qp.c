@@ -13,6 +13,7 @@
 #include "recvs.h"
 #include "verbs/connect/way.h"
 #include "util/log.h"
+#include "util/loss.h"
 
 enum { FLOW_LABEL_MASK = 0xfffff };
 
@@ -260,11 +261,13 @@ void vp_conn_drop_qp(struct vp_conn *conn)
     struct ibv_qp *qp = conn->qp;
     conn->qp = NULL;
     pthread_mutex_unlock(&prov->lock);
-    int rc = qp ? ibv_destroy_qp(qp) : 0;
+    bool stays = ut_fd_were_closed(); /* the device may still write to its receives */
+    int rc = qp && !stays ? ibv_destroy_qp(qp) : 0;
     if (rc)
         ut_debug(VP_CAT, "destroying a queue pair: %s", strerror(rc));
     conn->qp_state = IBV_QPS_RESET;
-    vp_recvs_drop(conn);
+    if (!stays)
+        vp_recvs_drop(conn);
     free(conn->ops);
     conn->ops = NULL;
     pthread_mutex_lock(&prov->lock);
@@ -275,7 +278,7 @@ void vp_conn_drop_qp(struct vp_conn *conn)
 bool vp_conn_qp_to_error(struct vp_conn *conn)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
-    int rc = ibv_modify_qp(conn->qp, &attr, IBV_QP_STATE);
+    int rc = ut_fd_were_closed() ? EBADF : ibv_modify_qp(conn->qp, &attr, IBV_QP_STATE);
 
     if (rc)
         ut_debug(VP_CAT, "moving queue pair %u to the error state: %s", conn->qp->qp_num,

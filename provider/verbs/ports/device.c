@@ -16,6 +16,7 @@
 #include "reach.h"
 #include "ud.h"
 #include "util/env.h"
+#include "util/fd.h"
 #include "util/log.h"
 #include "verbs/wake.h"
 
@@ -230,6 +231,9 @@ static int device_set_up(struct vp_prov *prov, struct vp_device *dev, const stru
         vp_log_nomem("opening", name, errno);
         return -EIO;
     }
+    ut_fd_mark(dev->channel->fd);
+    ut_fd_mark(dev->context->cmd_fd);
+    ut_fd_mark(dev->context->async_fd);
     dev->has_srq = dev->attr.max_srq > 0 && ut_env_num(UT_ENV_VERBS_SRQ);
     if (dev->attr.vendor_id == VP_VENDOR_BROADCOM)
         dev->last_wqe = VP_LAST_WQE_NO_VERDICT;

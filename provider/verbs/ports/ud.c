@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "util/env.h"
+#include "util/fd.h"
 #include "util/hash.h"
 #include "util/log.h"
 #include "verbs/wake.h"
@@ -347,6 +348,7 @@ static int make_queues(struct vp_ud *ud, struct vp_port *port)
     if (!ud->channel ||
         fcntl(ud->channel->fd, F_SETFL, fcntl(ud->channel->fd, F_GETFL) | O_NONBLOCK) < 0)
         return -errno;
+    ut_fd_mark(ud->channel->fd);
     ud->recv_cq = init.recv_cq = ibv_create_cq(context, RECVS, NULL, ud->channel, 0);
     ud->send_cq = init.send_cq = ibv_create_cq(context, SENDS, NULL, NULL, 0);
     ud->qp = ud->recv_cq && ud->send_cq ? ibv_create_qp(port->dev->pd, &init) : NULL;
