@@ -20,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "util/fd.h"
 #include "util/thread.h"
 
 #ifndef SYS_futex_waitv
@@ -121,7 +122,7 @@ static bool find_owner(const struct code *code, uint64_t address, enum owner *ow
 static bool is_helper(const struct code *code, uint64_t stack)
 {
     uint64_t words[STACK_WORDS];
-    int fd = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+    int fd = ut_fd_high(open("/proc/self/mem", O_RDONLY | O_CLOEXEC));
     ssize_t n = fd < 0 ? -1 : pread(fd, words, sizeof(words), (off_t)(stack & ~UINT64_C(7)));
     bool helper = false, program = false;
 
@@ -156,7 +157,7 @@ static enum look look_at(const char *tid, struct code **code, uint64_t lo, uint6
     long call;
 
     snprintf(path, sizeof(path), "/proc/self/task/%s/syscall", tid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = ut_fd_high(open(path, O_RDONLY | O_CLOEXEC));
     ssize_t n = fd < 0 ? -1 : read(fd, line, sizeof(line) - 1);
     if (fd >= 0)
         close(fd);
@@ -187,7 +188,7 @@ struct entry {
 static enum look look_at_all(uint64_t lo, uint64_t hi)
 {
     _Alignas(struct entry) char buffer[4096];
-    int fd = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = ut_fd_high(open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     enum look found = fd < 0 ? LOOK_MAY_GO_ON : LOOK_SLEEPS;
     struct code *code = NULL;
     long n;

@@ -8,6 +8,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "util/fd.h"
+
 #ifndef MADV_POPULATE_WRITE
 #    define MADV_POPULATE_READ  22
 #    define MADV_POPULATE_WRITE 23
@@ -44,7 +46,7 @@ static uint64_t scan_frames(uint64_t first, uint64_t end)
 
     if (first >= end || end - first > MOST_FRAMES * SP_HUGE)
         return 0;
-    int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    int fd = ut_fd_high(open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
     if (fd < 0)
         return 0;
     int n = ioctl(fd, SCAN, &s);
@@ -113,7 +115,7 @@ uint8_t *sp_huge_private(uint64_t size, uint64_t at)
 
     if (!p)
         return NULL;
-    int fd = open("/sys/kernel/mm/transparent_hugepage/enabled", O_RDONLY | O_CLOEXEC);
+    int fd = ut_fd_high(open("/sys/kernel/mm/transparent_hugepage/enabled", O_RDONLY | O_CLOEXEC));
     if (fd >= 0) {
         if (read(fd, text, sizeof(text) - 1) > 0 && strstr(text, "[madvise]"))
             madvise(p, size, MADV_HUGEPAGE);

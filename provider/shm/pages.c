@@ -5,9 +5,11 @@
 #include <stddef.h>
 #include <unistd.h>
 
+#include "util/fd.h"
+
 bool sp_pages_open(struct sp_pages *p)
 {
-    p->fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    p->fd = ut_fd_high(open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
     p->page_size = (uint64_t)sysconf(_SC_PAGESIZE);
     p->num = 0;
     return p->fd >= 0;

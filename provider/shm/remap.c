@@ -30,6 +30,7 @@
 #include "pages.h"
 #include "util/clock.h"
 #include "util/env.h"
+#include "util/fd.h"
 #include "util/log.h"
 #include "vma.h"
 
@@ -76,7 +77,7 @@ enum { SHM_MAP_NEVER, SHM_MAP_IF_SAFE, SHM_MAP_EAGER }; /* UTOFU_SHM_MAP */
 static int open_uffd_for(int flags, uint64_t *features)
 {
     struct uffdio_api api = {.api = UFFD_API};
-    int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | flags);
+    int fd = ut_fd_own((int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | flags));
 
     if (fd < 0)
         return -1;
@@ -103,10 +104,8 @@ static bool open_uffd(struct sp_exchange *x)
 
 static void close_uffd(struct sp_exchange *x)
 {
-    if (x->uffd >= 0)
-        close(x->uffd);
-    if (x->uffd_kernel >= 0)
-        close(x->uffd_kernel);
+    ut_fd_close(x->uffd);
+    ut_fd_close(x->uffd_kernel);
     x->uffd = x->uffd_kernel = -1;
 }
 
@@ -126,7 +125,7 @@ static int open_memory(struct sp_remap *a)
         errno = EFBIG;
         return -1;
     }
-    int fd = memfd_create("utofu-mapped", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int fd = ut_fd_own(memfd_create("utofu-mapped", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (fd < 0)
         return -1;
     if (ftruncate(fd, (off_t)FILE_SIZE) != 0 || fcntl(fd, F_ADD_SEALS, SEALS) != 0 ||
@@ -144,7 +143,8 @@ static int open_memory(struct sp_remap *a)
 static bool huge_pages_allowed(void)
 {
     char text[128] = "";
-    int fd = open("/sys/kernel/mm/transparent_hugepage/shmem_enabled", O_RDONLY | O_CLOEXEC);
+    int fd =
+        ut_fd_high(open("/sys/kernel/mm/transparent_hugepage/shmem_enabled", O_RDONLY | O_CLOEXEC));
     ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
 
     if (fd >= 0)
@@ -249,8 +249,7 @@ void sp_remap_open(struct sp_remap *a, bool warn)
 void sp_remap_close(struct sp_remap *a)
 {
     close_uffd(&a->x);
-    if (a->x.fd >= 0)
-        close(a->x.fd);
+    ut_fd_close(a->x.fd);
     a->x.fd = -1;
 }
 
@@ -272,7 +271,7 @@ bool sp_remap_check_fd(int fd)
 static bool read_status(bool *locked, bool *pinned)
 {
     char buf[4096];
-    int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+    int fd = ut_fd_high(open("/proc/self/status", O_RDONLY | O_CLOEXEC));
     ssize_t n = fd < 0 ? -1 : read(fd, buf, sizeof(buf) - 1);
 
     if (fd >= 0)
@@ -296,7 +295,7 @@ static bool has_too_many_mappings(struct sp_remap *a)
 
     if (a->num_remapped++ % COUNT_EVERY != 0)
         return a->too_many;
-    int fd = open("/proc/sys/vm/max_map_count", O_RDONLY | O_CLOEXEC);
+    int fd = ut_fd_high(open("/proc/sys/vm/max_map_count", O_RDONLY | O_CLOEXEC));
     ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
     if (fd >= 0)
         close(fd);
@@ -323,11 +322,27 @@ static bool may_spend(const struct sp_remap *a, uint64_t us)
            a->spent_us + us <= FIRST_US + (ut_clock_ns() - a->opened_ns) / 1000 / SHARE;
 }
 
+/* Are the descriptors still this library's? If not, nothing is exchanged from now on. */
+static bool is_open(struct sp_remap *a)
+{
+    if (a->x.fd < 0)
+        return false;
+    if (ut_fd_is_own(a->x.fd) && ut_fd_is_own(a->x.uffd) &&
+        (a->x.uffd_kernel < 0 || ut_fd_is_own(a->x.uffd_kernel)))
+        return true;
+    ut_warn(LOG,
+            "the program has closed descriptors of this library: memory is not mapped any more, "
+            "and what is mapped stays so after deregistration (close only descriptors that the "
+            "program has opened)");
+    sp_remap_close(a);
+    return false;
+}
+
 bool sp_remap_wants(struct sp_remap *a)
 {
     bool locked;
 
-    if (a->x.fd < 0)
+    if (!is_open(a))
         return false;
     if (a->refuse_every && ++a->count % a->refuse_every == 0)
         return false;
@@ -544,7 +559,7 @@ void sp_remap_for_each(const struct sp_remap *a, uint64_t lo, uint64_t hi,
  */
 static bool has_io_uring(void)
 {
-    DIR *dir = opendir("/proc/self/fd");
+    DIR *dir = ut_fd_open_folder("/proc/self/fd");
     const struct dirent *e;
     bool found = !dir;
 
@@ -632,9 +647,7 @@ uint64_t sp_remap_give_back(struct sp_remap *a, struct sp_vma_maps *maps, uint64
     struct sp_vma v;
     sigset_t all, old;
 
-    if (a->x.fd < 0)
-        return 0;
-    if (!sp_vma_open(maps) || must_stay(a))
+    if (!is_open(a) || !sp_vma_open(maps) || must_stay(a))
         return size;
     bool in_use = !sp_threads_sleep(lo, hi, &looks);
     sigfillset(&all);

@@ -13,6 +13,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "util/fd.h"
+
 /* From <linux/fs.h>, which may be older than the kernel. */
 struct query {
     uint64_t size, query_flags, query_addr;
@@ -50,7 +52,7 @@ void sp_vma_init(struct sp_vma_maps *m)
 bool sp_vma_open(struct sp_vma_maps *m)
 {
     if (m->fd < 0)
-        m->fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+        m->fd = ut_fd_high(open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
     return m->fd >= 0;
 }
 
