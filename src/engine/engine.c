@@ -382,9 +382,8 @@ int ut_engine_make_room(struct ut_vcq *vcq, uint32_t n)
 {
     reclaim_slots(vcq);
     if (ut_engine_room(vcq) >= n) {
-        /* a program that only puts, and looks into its memory, polls nothing: what peers ask for,
-         * such as memory that they can map, is handled here, once in as many puts as the TOQ has
-         * entries */
+        /* a program that only puts, and looks into its memory, polls nothing: ARMW and messages of
+         * peers are handled here, once in as many puts as the TOQ has entries */
         ut_engine_progress(vcq);
         return 0;
     }

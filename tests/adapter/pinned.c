@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * pinned BYTES...: registers a buffer of each size and prints how much of it became memory that
- * other processes may map. Beside an adapter, which knows the pages that it was given, that happens
- * at registration or never.
+ * other processes may map.
  */
 #include <stdio.h>
 #include <stdlib.h>

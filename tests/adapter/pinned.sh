@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Memory that an adapter has, too: exchanged for mappable pages at registration, up to 16 MiB, and
-# only where another process of the job is on the host.
+# Memory that an adapter has, too, which knows the pages that it was given: exchanged for mappable
+# pages at registration as other memory, where another process of the job is on the host.
 # Usage: pinned.sh WITH_ADAPTER UTOFURUN PINNED UTOFU_INFO
 set -u
 with_adapter=$1 utofurun=$2 pinned=$3 info=$4 failures=0
@@ -15,7 +15,7 @@ expect() {
 }
 unset UTOFU_SHM_MAP UTOFU_PROVIDER
 expect "0 of $small,0 of $large," env
-expect "0 of $large,$small of $small," "$utofurun" -n 2
+expect "$small of $small,$large of $large," "$utofurun" -n 2
 expect "$small of $small,$large of $large," env UTOFU_SHM_MAP=eager "$utofurun" -n 2
 expect "0 of $small,0 of $large," env UTOFU_SHM_MAP=0 "$utofurun" -n 2
 echo "$failures failures"

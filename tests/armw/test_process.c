@@ -350,3 +350,35 @@ Test(process, different_armw_modes_in_a_job_say_so_and_cannot_reach_each_other)
         cr_assert(strstr(out[i].output, "set UTOFU_ARMW to one value") != NULL, "%s", report);
     }
 }
+
+/*
+ * A process that only puts, and polls no queue, without a background thread: a peer's ARMW is
+ * executed where the TOQ gets room again.
+ */
+
+static void serve_by_puts(void *arg)
+{
+    struct ut_end end;
+    struct ut_peer peers[2];
+
+    (void)arg;
+    ut_open_all(&end, 4096, peers);
+    ping(&end, &peers[!ut_rank], 0); /* connects */
+    ut_barrier();
+    if (ut_rank == 1) {
+        ping(&end, &peers[0], 1);
+        atomic_store(ut_cell(0), 1);
+    }
+    while (ut_rank == 0 && atomic_load(ut_cell(0)) == 0) {
+        int rc = utofu_put(end.vcq, peers[1].id, end.stadd, peers[1].stadd + 64, 8, 0, 0, NULL);
+        if (rc != UTOFU_ERR_BUSY) /* the other process may not have a CPU */
+            CHECK_OK(rc);
+    }
+    ut_close_all(&end);
+}
+
+Test(process, armw_of_a_peer_is_executed_though_its_target_only_puts)
+{
+    ut_run(&(struct ut_run_opts){.n = 2, .env = {"UTOFU_PROGRESS_THREAD=0", "UTOFU_SHM_MAP=0"}},
+           serve_by_puts, NULL);
+}

@@ -36,19 +36,6 @@ static bool take(void *arg, uint64_t lo, uint64_t hi)
     return takes;
 }
 
-/* Of what is held already. */
-static bool take_later(void *arg, uint64_t lo, uint64_t hi)
-{
-    (void)arg;
-    model.num_calls++;
-    cr_assert(lo < hi && hi <= CELLS);
-    for (uint64_t c = lo; c < hi; c++) {
-        cr_assert(model.count[c] > 0 && !model.taken[c], "cell %d is not to be taken", (int)c);
-        model.taken[c] = true;
-    }
-    return true;
-}
-
 static bool give(void *arg, uint64_t lo, uint64_t hi)
 {
     bool fails = model.fails && random_below(4) == 0;
@@ -85,17 +72,6 @@ static void hold(struct sp_pagerefs *h, struct interval *i, uint64_t lo, uint64_
     cr_assert(sp_pageref(h, lo, hi, takes ? take : NULL, NULL));
 }
 
-/* A part of an interval that is held. */
-static void take_part(struct sp_pagerefs *h, const struct interval *i)
-{
-    uint64_t lo = i->lo + random_below((uint32_t)(i->hi - i->lo));
-    uint64_t hi = lo + 1 + random_below((uint32_t)(i->hi - lo));
-
-    cr_assert(sp_pageref_take(h, lo, hi, take_later, NULL));
-    for (uint64_t c = lo; c < hi; c++)
-        cr_assert(model.taken[c], "cell %d was not taken", (int)c);
-}
-
 static void release_all(struct sp_pagerefs *h, struct interval live[LIVE])
 {
     struct interval all;
@@ -124,9 +100,7 @@ static void hold_at_random(bool fails)
     for (int round = 1; round <= ROUNDS; round++) {
         struct interval *i = &live[random_below(LIVE)];
         model.fails = fails;
-        if (i->hi && random_below(3) == 0) {
-            take_part(h, i);
-        } else if (i->hi) {
+        if (i->hi) {
             release(h, i);
         } else {
             uint64_t lo = random_below(CELLS), length = random_below(CELLS - (uint32_t)lo);
