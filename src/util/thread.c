@@ -172,8 +172,10 @@ int ut_thread_create(const char *name, void *(*body)(void *), void *arg, pthread
         free(start);
         return -rc;
     }
+    ut_fd_reserve(); /* the C library opens a file of /proc */
     if (name)
         pthread_setname_np(created, name);
+    ut_fd_release();
     if (thread)
         *thread = created;
     else
