@@ -19,6 +19,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
@@ -551,6 +552,19 @@ int ut_job_client_publish(const void *record, size_t size)
 int ut_job_client_lookup(uint32_t rank, void *record, size_t *size, int wait_ms)
 {
     return log_loss(ut_job_requests_wait(&client.requests, rank, record, size, wait_ms));
+}
+
+bool ut_job_client_absence(char *text, size_t size)
+{
+    pthread_mutex_lock(&client.requests.lock);
+    bool absent = client.absent;
+    pthread_mutex_unlock(&client.requests.lock);
+    if (absent)
+        snprintf(text, size,
+                 "cannot be looked up, as nobody serves UTOFU_ROOT=%s: %s, which does, has not "
+                 "started, or has ended",
+                 client.root.text, server_name());
+    return absent;
 }
 
 void ut_job_client_stop(void)

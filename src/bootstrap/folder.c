@@ -34,11 +34,13 @@ struct prefix {
     uint16_t record_size;
     uint32_t rank, size;
     char host[40]; /* the boot id, which the containers of a host share; empty: unknown */
+    uint32_t pid;
+    char name[36]; /* of the host, for messages; cut to fit */
 };
-_Static_assert(sizeof(struct prefix) == 56, "no padding");
+_Static_assert(sizeof(struct prefix) == 96, "no padding");
 
 enum {
-    MAGIC = 0x32465455, /* UTF2; the last byte is the version */
+    MAGIC = 0x33465455, /* UTF3; the last byte is the version */
     PREFIX = sizeof(struct prefix),
     MAC = UT_SHA256_SIZE,
     FILE_MAX = PREFIX + UT_JOB_RECORD_MAX + MAC,
@@ -51,7 +53,14 @@ enum {
 enum { FOLDER_TRIES = 1000, FOLDER_PAUSE_US = 2000 };
 enum { REPORTED = -EREMOTEIO }; /* an error that is logged already */
 
+/* A process that had joined the job and has ended, and whose file was removed at the start. */
+struct ended {
+    struct ended *next;
+    struct prefix prefix;
+};
+
 static struct {
+    struct ended *ended; /* set once */
     const char *folder;
     uint32_t rank, size;
     bool one_machine;
@@ -108,10 +117,22 @@ static bool is_our_name(const char *name)
     return n > 0 && strcmp(name + n, ".new") == 0;
 }
 
+static void remember_ended(const struct prefix *prefix)
+{
+    struct ended *e = malloc(sizeof(*e));
+
+    if (!e)
+        return;
+    e->prefix = *prefix;
+    e->prefix.name[sizeof(e->prefix.name) - 1] = '\0';
+    e->next = rendezvous.ended;
+    rendezvous.ended = e;
+}
+
 /* `tries`: how often to wait for a dying process, whose descriptors are closed in any order. */
 static void remove_stale(int folder, const char *name, int *tries)
 {
-    struct prefix prefix;
+    struct prefix prefix = {0};
     char why[UT_FILE_WHY];
     int fd = ut_file_open(folder, name);
     bool stale;
@@ -126,8 +147,11 @@ static void remove_stale(int folder, const char *name, int *tries)
         usleep(FOLDER_PAUSE_US);
     /* a file whose writer was killed while writing does not contain a host name */
     if (stale &&
-        (read(fd, &prefix, PREFIX) == PREFIX ? same_host(&prefix) : rendezvous.one_machine))
+        (read(fd, &prefix, PREFIX) == PREFIX ? same_host(&prefix) : rendezvous.one_machine)) {
         unlinkat(folder, name, 0);
+        if (rendezvous.owner == 0 && same_host(&prefix))
+            remember_ended(&prefix);
+    }
     close(fd);
 }
 
@@ -316,8 +340,11 @@ static size_t make_text(const void *record, size_t size, uint8_t text[FILE_MAX])
                             .mac_size = htole16((uint16_t)mac_size),
                             .record_size = htole16((uint16_t)size),
                             .rank = htole32(rendezvous.rank),
-                            .size = htole32(rendezvous.size)};
+                            .size = htole32(rendezvous.size),
+                            .pid = htole32((uint32_t)getpid())};
 
+    if (gethostname(prefix.name, sizeof(prefix.name) - 1) != 0)
+        prefix.name[0] = '\0';
     memcpy(prefix.host, rendezvous.host, sizeof(rendezvous.host));
     memcpy(text, &prefix, PREFIX);
     memcpy(text + PREFIX, record, size);
@@ -408,6 +435,22 @@ fail:
     return rc == REPORTED ? -EPERM : rc;
 }
 
+static void log_unreadable(uint32_t rank, const char *path, int error)
+{
+    struct stat st;
+
+    if (error == EACCES && stat(path, &st) == 0 && st.st_uid != geteuid())
+        ut_error(
+            "bootstrap",
+            "UTOFU_ROOT=%s: cannot read utofu.%u: it belongs to uid %u, and this process runs as "
+            "uid %u (start all ranks as the same user, in a folder that nobody else can write "
+            "to: mktemp -d)",
+            rendezvous.folder, rank, st.st_uid, geteuid());
+    else
+        ut_error("bootstrap", "UTOFU_ROOT=%s: cannot read utofu.%u: %s", rendezvous.folder, rank,
+                 error == ELOOP ? "it is a symbolic link; remove it" : strerror(error));
+}
+
 /* Reads the file of a rank: its size, 0 when there is none yet, or a negative errno. */
 static ssize_t read_file(uint32_t rank, uint8_t text[FILE_MAX + 1])
 {
@@ -422,11 +465,7 @@ static ssize_t read_file(uint32_t rank, uint8_t text[FILE_MAX + 1])
         /* ESTALE: on a network file system, a file that was replaced just now */
         if (fd == -ENOENT || fd == -ESTALE)
             return 0;
-        ut_error("bootstrap", "UTOFU_ROOT=%s: cannot read utofu.%u: %s", rendezvous.folder, rank,
-                 fd == -ELOOP    ? "it is a symbolic link; remove it"
-                 : fd == -EACCES ? "it belongs to another user; give the job a folder that nobody "
-                                   "else can write to (mktemp -d)"
-                                 : strerror(-fd));
+        log_unreadable(rank, path, -fd);
         return fd;
     }
     if (!is_trusted(fd, rank)) {
@@ -519,4 +558,23 @@ int ut_job_folder_lookup(uint32_t rank, void *record, size_t *size)
     *size = le16toh(prefix.record_size);
     memcpy(record, text + PREFIX, *size);
     return 0;
+}
+
+bool ut_job_folder_absence(uint32_t rank, char *text, size_t size)
+{
+    for (const struct ended *e = rendezvous.ended; e; e = e->next) {
+        if (le32toh(e->prefix.rank) != rank)
+            continue;
+        snprintf(text, size,
+                 "had joined in UTOFU_ROOT=%s, as process %u of host %s, and has ended; nobody has "
+                 "come in its place (a rank that is started again needs the others, too: start all "
+                 "of them again)",
+                 rendezvous.folder, le32toh(e->prefix.pid), e->prefix.name);
+        return true;
+    }
+    snprintf(text, size,
+             "has no file in UTOFU_ROOT=%s: it has not called the library yet, or it has ended "
+             "together with all others of its job",
+             rendezvous.folder);
+    return true;
 }

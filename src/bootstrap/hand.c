@@ -320,6 +320,12 @@ static int hand_lookup(uint32_t rank, void *record, size_t *size, int wait_ms)
     return ut_job_client_lookup(rank, record, size, wait_ms);
 }
 
+bool ut_job_hand_absence(uint32_t rank, char *text, size_t size)
+{
+    return hand.root.kind == UT_JOB_ROOT_FOLDER ? ut_job_folder_absence(rank, text, size)
+                                                : ut_job_client_absence(text, size);
+}
+
 static int64_t hand_rank_at(uint32_t node, uint32_t local_rank)
 {
     return ut_job_layout_rank_at(&hand.layout, node, local_rank);

@@ -36,6 +36,9 @@ extern const struct ut_job_ops ut_job_pmix;
 extern const struct ut_job_ops ut_job_step; /* UTOFU_ROOT, rank and size from the launcher */
 extern const struct ut_job_ops ut_job_solo;
 
+/* ut_job_absence() of the two launchers that use UTOFU_ROOT. */
+bool ut_job_hand_absence(uint32_t rank, char *text, size_t size);
+
 /* Minimum and maximum delay between retries; it doubles each time. */
 enum { UT_JOB_BACKOFF_MIN_US = 500, UT_JOB_BACKOFF_MAX_US = 20000 };
 

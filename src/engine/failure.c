@@ -294,7 +294,10 @@ static void add_other_cause(struct text *t, const struct ut_why *why)
                  s);
         break;
     case UT_CAUSE_NOT_STARTED:
-        add_text(t, "its process has not called the library within %llu s", s);
+        add_text(t,
+                 "its process has not called the library within %llu s, or has ended before this "
+                 "one asked for it; see the log",
+                 s);
         break;
     case UT_CAUSE_NOBODY:
         add_text(t, "no process of the job has this CQ");

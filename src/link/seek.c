@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "bootstrap/job.h"
 #include "link/inner.h"
 #include "peers/peers.h"
 #include "util/clock.h"
@@ -100,7 +101,7 @@ static void warn_wait(struct ut_link *link, const struct ut_peer *owner, int why
 {
     uint64_t allowed = ut_env_num(UT_ENV_JOB_TIMEOUT) * 1000;
     uint64_t waited = allowed - (link->deadline_ms - now);
-    char who[48];
+    char who[48], text[640];
 
     if (link->wait_warned || link->was_up || (waited < allowed / 2 && waited < UT_PATIENCE_MS))
         return;
@@ -115,6 +116,10 @@ static void warn_wait(struct ut_link *link, const struct ut_peer *owner, int why
                 "socket; communications with it wait for the next utofu call of this process, and "
                 "fail after %llu s (UTOFU_JOB_TIMEOUT). With PMIx they need not wait",
                 who, (unsigned long long)allowed / 1000);
+    else if (owner->rank != UT_NO_RANK && ut_job_absence(owner->rank, text, sizeof(text)))
+        ut_warn("link",
+                "%s %s; communications with it wait, and fail after %llu s (UTOFU_JOB_TIMEOUT)",
+                who, text, (unsigned long long)allowed / 1000);
     else
         ut_warn("link",
                 "%s has not called the library yet; communications with it wait until it does "

@@ -264,6 +264,23 @@ static bool node_by_layout(uint32_t rank, uint32_t *node)
     return ut_job_rank_at(cyclic[0], cyclic[1]) == rank;
 }
 
+static void warn_of_wait(uint32_t rank, int rc, unsigned long long seconds)
+{
+    char more[512], text[640];
+
+    if (rc == -EBUSY)
+        snprintf(text, sizeof(text), "the launcher cannot be asked while the program is in MPI");
+    else if (ut_job_absence(rank, more, sizeof(more)))
+        snprintf(text, sizeof(text), "that rank %s", more);
+    else
+        snprintf(text, sizeof(text),
+                 "that process has not called the library yet, or the launcher has not said so");
+    ut_warn("process",
+            "the node of rank %u has been waited for %llu s: %s; it is given up after %llu s "
+            "(UTOFU_JOB_TIMEOUT)",
+            rank, seconds, text, (unsigned long long)ut_env_num(UT_ENV_JOB_TIMEOUT));
+}
+
 int ut_peers_node_of(uint32_t rank, uint32_t *node)
 {
     struct ut_patience patience = ut_patience_from(ut_now_ms());
@@ -288,14 +305,7 @@ int ut_peers_node_of(uint32_t rank, uint32_t *node)
         if (!later || ut_now_ms() >= until)
             return rc;
         if (ut_patience_ends(&patience, ut_now_ms()))
-            ut_warn("process",
-                    "the node of rank %u has been waited for %llu s: %s; it is given up after %llu "
-                    "s (UTOFU_JOB_TIMEOUT)",
-                    rank, ut_patience_seconds(&patience, ut_now_ms()),
-                    rc == -EBUSY ? "the launcher cannot be asked while the program is in MPI"
-                                 : "that process has not called the library yet, or the launcher "
-                                   "has not said so",
-                    (unsigned long long)ut_env_num(UT_ENV_JOB_TIMEOUT));
+            warn_of_wait(rank, rc, ut_patience_seconds(&patience, ut_now_ms()));
         usleep(1000);
     }
 }

@@ -327,6 +327,29 @@ group_hand() {
         SLURM_NODEID=0 SLURM_LOCALID=0 SLURM_STEP_TASKS_PER_NODE=1 UTOFU_ROOT="$folder" "$PROBE"
 }
 
+# A rank that is started again alone learns what is known of the others.
+group_restarted() {
+    local job="$folder/job" again='rank 0 had joined in UTOFU_ROOT=.*/job, as process [0-9]+ of host .+, and has ended; nobody'
+    mkdir "$job"
+    check restarted 1 "$again" 1 bash -c 'folder=$0
+        for rank in 0 1; do
+            UTOFU_RANK=$rank UTOFU_SIZE=2 UTOFU_ROOT=$folder "$PROBE" --delay 0 --pause 60000 & pids[rank]=$!
+        done
+        until [ -e "$folder/utofu.0" ] && [ -e "$folder/utofu.1" ]; do sleep 0.1; done
+        echo "rank 0 was ${pids[0]}"
+        kill -9 ${pids[*]}; wait ${pids[*]} 2>/dev/null
+        UTOFU_JOB_TIMEOUT=4 as_rank 1 2 "$folder" "$MEET" 1' "$job"
+    logged restarted "as process $(sed -n 's/^rank 0 was //p' "$folder/out") of host $(hostname | cut -c1-35)," 1
+    logged restarted 'has not called the library yet' 0
+    check never_started 1 'rank 0 has no file in UTOFU_ROOT=.*/job: it has not called the library yet, or it has' 1 \
+        env UTOFU_JOB_TIMEOUT=4 "${ranked[@]}" 1 2 "$job" "$MEET" 1
+    for root in "127.0.0.1:$(free_port)" "unix:@utofu.none.$$"; do
+        check "nobody_at_$root" 1 "rank 0 cannot be looked up, as nobody serves UTOFU_ROOT=$root: rank 0, which does, has not" 1 \
+            env UTOFU_JOB_TIMEOUT=4 "${ranked[@]}" 1 2 "$root" "$MEET" 1
+        logged "nobody_at_$root" 'has not called the library yet' 0
+    done
+}
+
 group_hand_bad() {
     check rank_beyond_size 3 'UTOFU_RANK=2 is not below UTOFU_SIZE=2' 1 "${ranked[@]}" 2 2 "$folder" "$PROBE"
     check rank_alone 3 'belong together' 1 env UTOFU_RANK=0 "$PROBE"
@@ -574,7 +597,7 @@ group_key() {
                     bash -c 'in_folder "$@"' bash $what $what $kind
             done
         done
-        for kind in 8 12 20 60 300; do # rank, size, host, record
+        for kind in 8 12 20 60 100 300; do # rank, size, host, name, record
             check "folder_changed_at_$kind" 1 'utofu.1 is not made with the key of this job, and is not used' 1+ \
                 bash -c 'in_folder "$@"' bash $zeros $zeros $kind
         done

@@ -132,7 +132,7 @@ group_folder() {
     chmod 600 "$at/utofu.1"
     chmod 755 "$folder"
     install -m 755 "$PROBE" "$folder/probe"
-    check not_readable 1 'cannot read utofu\.1: it belongs to another user' 1+ \
+    check not_readable 1 "cannot read utofu\\.1: it belongs to uid $stranger, and this process runs as uid $victim" 1+ \
         "${ranked[@]}" 0 2 "$at" setpriv --reuid $victim --clear-groups "$folder/probe" --wait 2000
     # the bad twin: the same record of the same user is believed
     chown 0 "$at/utofu.1"
