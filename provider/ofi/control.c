@@ -212,8 +212,15 @@ static struct fp_peer *sender_of(struct fp_prov *prov, const struct fp_note *not
                                                          : NULL;
 
     if (!key || !fp_is_sealed(note, key)) {
-        ut_info(FP_CAT, "a note (kind %u) is not sealed with a key of this job: dropped",
-                note->kind);
+        if (note->kind == FP_ASK)
+            ut_warn(
+                FP_CAT,
+                "rejected a request for a connection from process %u: it is not sealed with a key "
+                "of this job, and gets no answer (is it a process of another or an earlier job?)",
+                note->process.pid);
+        else
+            ut_info(FP_CAT, "a note (kind %u) is not sealed with a key of this job: dropped",
+                    note->kind);
         return NULL;
     }
     return !peer && note->kind == FP_ASK ? fp_peer_of(prov, &note->process, NULL) : peer;

@@ -40,8 +40,8 @@ int ut_job_publish(const void *record, size_t size);
  * at this moment; -ENOENT: no such rank; other: the job is broken. */
 int ut_job_lookup(uint32_t rank, void *record, size_t *size, int wait_ms);
 
-/* Why a rank's record is missing, as far as it is known here beyond "has not called the library yet":
- * a text for behind "rank N ". False: no more is known. */
+/* Why a rank's record is missing, as far as it is known here beyond "has not called the library
+ * yet": a text for behind "rank N ". False: no more is known. */
 bool ut_job_absence(uint32_t rank, char *text, size_t size);
 
 /* Changes with every answer of the launcher. Until then -EINPROGRESS look-ups stay so. */

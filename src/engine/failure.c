@@ -271,23 +271,38 @@ static void add_memory_cause(struct text *t, const struct failure *f, utofu_stad
     }
 }
 
+/* For a cause without a number. */
+static const char *of_peer(enum ut_cause cause)
+{
+    switch (cause) {
+    case UT_CAUSE_DEAD:
+        return "its process has ended";
+    case UT_CAUSE_FREED:
+        return "its process has freed the VCQ";
+    case UT_CAUSE_NOBODY:
+        return "no process of the job has this CQ";
+    case UT_CAUSE_UNREACHABLE:
+        return "no provider reaches its process";
+    case UT_CAUSE_REFUSED:
+        return "its process and this one refuse each other; see the log";
+    case UT_CAUSE_ADDRESS:
+        return "what its process says of itself cannot be had or used; see the log";
+    default:
+        return "the cause is not known";
+    }
+}
+
 static void add_other_cause(struct text *t, const struct ut_why *why)
 {
     unsigned long long s = why->detail;
 
     switch ((enum ut_cause)why->cause) {
-    case UT_CAUSE_DEAD:
-        add_text(t, "its process has ended");
-        break;
     case UT_CAUSE_SILENT:
         add_text(t, "its process or host has been silent for longer than %llu s; it is tried again",
                  s);
         break;
     case UT_CAUSE_LOST:
         add_text(t, "the connection is lost and could not be made again within %llu s", s);
-        break;
-    case UT_CAUSE_FREED:
-        add_text(t, "its process has freed the VCQ");
         break;
     case UT_CAUSE_NO_VCQ:
         add_text(t, "its process has no such VCQ, which was freed, or not created within %llu s",
@@ -298,18 +313,6 @@ static void add_other_cause(struct text *t, const struct ut_why *why)
                  "its process has not called the library within %llu s, or has ended before this "
                  "one asked for it; see the log",
                  s);
-        break;
-    case UT_CAUSE_NOBODY:
-        add_text(t, "no process of the job has this CQ");
-        break;
-    case UT_CAUSE_UNREACHABLE:
-        add_text(t, "no provider reaches its process");
-        break;
-    case UT_CAUSE_REFUSED:
-        add_text(t, "its process and this one refuse each other; see the log");
-        break;
-    case UT_CAUSE_ADDRESS:
-        add_text(t, "what its process says of itself cannot be had or used; see the log");
         break;
     case UT_CAUSE_DEVICE:
         add_text(t, "%s",
@@ -337,7 +340,7 @@ static void add_other_cause(struct text *t, const struct ut_why *why)
                  "been executed, and UTOFU_AFTER_BREAK=report does not repeat it");
         break;
     default:
-        add_text(t, "the cause is not known");
+        add_text(t, "%s", of_peer((enum ut_cause)why->cause));
     }
 }
 

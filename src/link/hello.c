@@ -33,8 +33,13 @@ bool ut_link_take_hello(struct ut_link *link, const void *data, size_t size)
 {
     struct ut_hello hello;
 
-    if (size < sizeof(hello))
+    if (size < sizeof(hello)) {
+        ut_error("link",
+                 "VCQ %016llx sends %zu bytes that are no hello of this library, and is not "
+                 "connected; use one version in a job",
+                 (unsigned long long)link->peer, size);
         return false;
+    }
     memcpy(&hello, data, sizeof(hello));
     if (hello.version != UT_WIRE_VERSION || hello.armw_mode != ut_process_peek()->armw_mode) {
         ut_error("link",

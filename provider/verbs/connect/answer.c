@@ -183,8 +183,10 @@ void vp_cm_listen_again(struct vp_prov *prov, uint64_t now)
 void vp_count_stranger(struct vp_prov *prov)
 {
     prov->strangers++;
-    ut_info(VP_CAT, "refused a connection request that is not for this process (%llu so far)",
-            (unsigned long long)prov->strangers);
+    ut_warn(
+        VP_CAT,
+        "rejected a request for a connection, which has not the key of this process (is it of a "
+        "process of another or an earlier job, or for one that had this address before?)");
 }
 
 void vp_answer_request(struct vp_prov *prov, const struct vp_event *event)

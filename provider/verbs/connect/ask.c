@@ -216,7 +216,12 @@ void vp_ask_refused(struct vp_conn *conn, const struct vp_event *event)
     case VP_REFUSED_BY_CORE:
         vp_shake_over(conn, PROV_REASON_REJECTED);
         break;
-    case VP_REFUSED_STRANGER: /* another process has the peer's address now */
+    case VP_REFUSED_STRANGER:
+        ut_warn(VP_CAT,
+                "a peer is gone: another process has its address now, and rejected this one, "
+                "which does not know its key");
+        vp_shake_over(conn, PROV_REASON_PEER_DEAD);
+        break;
     case VP_REFUSED_DEAD:
         vp_shake_over(conn, PROV_REASON_PEER_DEAD);
         break;
