@@ -102,7 +102,9 @@ test_findings() {
 
     ends 1 -n 3 --seeds 1-3 --failures 2 "$SUM" source
     says '^utofurun, check: FAILED: source-written'
-    says "^1. source-written: .* in put_words\(\) at .*sum.c:$(line_of 'CALL(utofu_put(vcq')"' \(2 runs, the first: utofurun, check\)$'
+    # the place is the put's, and the title says so
+    says "^1. source-written: .* before the put was sent; the put is in put_words\(\) at .*sum.c:$(line_of 'CALL(utofu_put(vcq')"\
+', and the write comes after it \(2 runs, the first: utofurun, check\)$'
     says '   - instead: poll the TCQ until the entry'
     says '^   again:  UTOFU_CHECK=abort .*utofurun -n 3 .*sum source$'
     says '^3 runs, 2 failed, 2 not made any more$'
@@ -136,6 +138,8 @@ test_hang() {
     for rank in 0 1 2; do says "utofu: dump: \[rank $rank\] vcq "; done
     if command -v gdb >/dev/null && grep -q 'stack of process' "$work"/utofu-test.*/*.txt; then
         says '^1. no end within 3 s at .*examples/ci-project/sum.c:[0-9]+ '
+        # every process is in the title: here rank 1, which sends nothing, waits where rank 2 does
+        says '^1. .* \(rank 0\)' && says '^1. .* \(ranks? .*1' && says '^1. .* \(ranks? .*2'
         says '   \| utofu-test: #[0-9]+ (wait_round|main) at .*sum.c:[0-9]+$'
         says "   \| utofu-test: #[0-9]+ main at .*sum.c:($(line_of 'wait_round(&memory->sums_round, round);')|$(line_of 'add_parts(round);'))"
         grep -q 'start_thread' "$work/out" && fail 'threads of the library are shown'
