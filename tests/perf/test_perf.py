@@ -119,6 +119,8 @@ def group_bad():
             (0, ["--peers", "--processes", "4", "get-lat"], "between 2 processes, not 4"),
             (0, ["--peers", "--rounds", "0", "barrier"], "takes a number"),
             (2, ["--rounds", "2", "barrier"], "go with --peers"),
+            (2, ["--check", "barrier"], "go with --peers"),
+            (0, ["--peers", "--check", "--rounds", "2", "barrier"], "--check takes --rounds 3 or more"),
             (2, ["--target", "work", "armw-lat"], "takes poll, sleep or compute"),
             (2, ["--target", "compute", "-s", "4", "session-chain"], "8 bytes or more"),
             (2, ["--cpus", "0,x", "put-lat"], "takes a number"),
@@ -534,15 +536,29 @@ def group_peers():
         check("ratio_is_ours_by_theirs", theirs["value"] == 2.0 and
               abs(theirs["ratio"] - rows["put-mem-lat"]["ours"] / 2) < 0.001 and
               rows["barrier"]["perftest"] is None, rows)
+        check("a_row_has_its_samples_spread_and_load", all(
+              r["samples"] == 3 and r["spread"] >= 1 and r["load"] >= 0 and r["busy"] in (True, False)
+              for r in rows.values()) and (theirs["samples"], theirs["spread"]) == (3, 1.0), rows)
+        done = run(PERF, "--peers", "--json", "-q", "-n", "50", "-s", "8", "--rounds", "2", "put-mem-lat",
+                   PATH=folder + ":" + os.environ["PATH"], TMPDIR=folder)
+        few = rows_of(done)[0]["perftest"]
+        check("two_samples_give_no_ratio", few["value"] == 2.0 and few["ratio"] is None and few["samples"] == 2, few)
+        if "openmpi" in got["compared"]:
+            # a ratio is there with a limit, kept or not
+            done = run(PERF, "--peers", "--check", "-q", "-n", "50", "barrier", "put-mem-lat", TMPDIR=folder)
+            kept = re.findall(r"barrier of 0 bytes: ratio [\d.]+ to Open MPI, limit 0.90: (keeps it|is worse)",
+                              done.stderr)
+            check("limits_are_checked", kept in (["keeps it"], ["is worse"]) and
+                  done.returncode == (kept == ["is worse"]), (done.returncode, done.stderr))
         for mpi in ("openmpi", "mpich"):
             if mpi in got["compared"]:
                 check(f"{mpi}_is_measured", rows["put-local-lat"][mpi]["value"] > 0 and
                       rows["barrier"][mpi]["value"] > 0, rows)
-        done = run(PERF, "--peers", "--json", "-q", "-n", "30", "--rounds", "2", "--processes", "3",
+        done = run(PERF, "--peers", "--json", "-q", "-n", "30", "--rounds", "3", "--processes", "3",
                    "reduce-double", "reduce-uint64", TMPDIR=folder)
         got = json.loads(done.stdout)
         check("reductions_of_three_processes_are_compared_in_rounds", done.returncode == 0 and
-              (got["processes"], got["rounds"]) == (3, 2) and
+              (got["processes"], got["rounds"]) == (3, 3) and
               [r["operation"] for r in got["results"]] == ["reduce-double", "reduce-uint64"] and
               all(r["ours"] > 0 and r[mpi]["ratio"] > 0 for r in got["results"]
                   for mpi in ("openmpi", "mpich") if mpi in got["compared"]), done.stderr)

@@ -11,7 +11,7 @@
 
 #define PERF_DEFAULTS                                                                              \
     {                                                                                              \
-        .window = 64, .threads = 1, .num_tnis = 1, .blocks = 16, .timeout = 60, .rounds = 1        \
+        .window = 64, .threads = 1, .num_tnis = 1, .blocks = 16, .timeout = 60                     \
     }
 
 struct perf_options perf_options = PERF_DEFAULTS;
@@ -68,7 +68,10 @@ static const char help_options[] =
     "                       operations below\n"
     "      --processes N    with --peers: of barrier and reductions (default 2)\n"
     "      --rounds N       with --peers: measure a row with all, N times over,\n"
-    "                       and print medians of the numbers and ratios (default 1)\n"
+    "                       and print medians of the numbers and ratios (default 3:\n"
+    "                       a ratio needs three numbers on both sides)\n"
+    "      --check          with --peers: end with status 1 if a ratio is worse than\n"
+    "                       its limit; rows with a limit say so\n"
     "      --plot FILE      draw results of --json to FILE (.png, .svg, .pdf) with\n"
     "                       gnuplot; what follows are files with results, also of\n"
     "                       --peers, laid over each other\n"
@@ -253,6 +256,10 @@ static void check_peers(void)
         wrong("--peers measures one thread and TNI 0");
     if (perf_options.verify || perf_options.histogram)
         wrong("--verify and --histogram do not go with --peers");
+    if (perf_options.rounds == 0)
+        perf_options.rounds = PERF_PEER_SAMPLES;
+    if (perf_options.check && perf_options.rounds < PERF_PEER_SAMPLES)
+        wrong("--check takes --rounds %d or more", PERF_PEER_SAMPLES);
     if (perf_options.target != PERF_POLLS || perf_options.exclusive)
         wrong("--target and --exclusive do not go with --peers");
     if (has_launcher())
@@ -306,8 +313,8 @@ static void check(void)
         wrong("name an operation, or all");
     if (perf_options.peers)
         check_peers();
-    else if (perf_options.processes || perf_options.rounds > 1)
-        wrong("--processes and --rounds go with --peers");
+    else if (perf_options.processes || perf_options.rounds || perf_options.check)
+        wrong("--processes, --rounds and --check go with --peers");
     if (perf_options.duration_ms && perf_options.iterations)
         wrong("--duration and --iterations exclude each other");
     if (perf_options.buffers > perf_options.window)
@@ -346,6 +353,7 @@ void perf_read_options(int argc, char **argv)
         PEERS,
         PROCESSES,
         ROUNDS,
+        CHECK,
         PLOT,
         DURATION,
         BUFFERS,
@@ -378,6 +386,7 @@ void perf_read_options(int argc, char **argv)
         {"peers", no_argument, NULL, PEERS},
         {"processes", required_argument, NULL, PROCESSES},
         {"rounds", required_argument, NULL, ROUNDS},
+        {"check", no_argument, NULL, CHECK},
         {"plot", required_argument, NULL, PLOT},
         {"quiet", no_argument, NULL, 'q'},
         {"help", no_argument, NULL, 'h'},
@@ -462,6 +471,9 @@ void perf_read_options(int argc, char **argv)
             break;
         case ROUNDS:
             perf_options.rounds = (unsigned int)number("--rounds", optarg, 1, PERF_MAX_ROUNDS);
+            break;
+        case CHECK:
+            perf_options.check = true;
             break;
         case PLOT:
             perf_options.plot = optarg;

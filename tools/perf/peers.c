@@ -31,6 +31,27 @@ static struct {
 } columns[MAX_PEERS + 1] = {{.name = "ours"}};
 static unsigned int num_columns = 1;
 
+/* Limits of --check: ratios that were measured on machines of several makers, with room for noise.
+ * Ours divided by theirs: of a rate it must not be less, of a time not more. */
+static const struct {
+    const char *operation;
+    size_t bytes; /* 0: any */
+    const char *peer;
+    double limit;
+} limits[] = {
+    {"put-bw", 8, "ucx", 0.40},
+    {"put-bw", 1048576, "ucx", 0.75},
+    {"barrier", 0, "openmpi", 0.90},
+    {"reduce-uint64", 0, "openmpi", 1.20},
+    {"reduce-double", 0, "openmpi", 1.20},
+};
+static unsigned int num_beyond;
+
+/* Other work on this machine: the mean number of processes that were running or ready while nothing
+ * of this program ran. */
+enum { LOAD_LOOKS = 20, LOAD_LOOK_US = 5000 };
+static double row_load;
+
 static char self[PATH_MAX], launcher[PATH_MAX], peer[PATH_MAX], work[PATH_MAX - 64];
 
 static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
@@ -293,11 +314,13 @@ static void print_head(void)
     }
     printf("# %s %s --peers: %u processes, %u round%s\n", PERF_NAME, UT_VERSION, processes(),
            perf_options.rounds, perf_options.rounds == 1 ? "" : "s");
-    printf("# medians in us, of windows in MB/s or Mop/s; ratio: ours / theirs\n");
-    printf("# %-14s %9s %5s %10s", "operation", "bytes", "", "ours");
+    printf("# medians in us, of windows in MB/s or Mop/s; ratio: ours / theirs, from %d rounds on\n"
+           "# spread: the largest number of the rounds / the smallest; load: other processes that run\n",
+           PERF_PEER_SAMPLES);
+    printf("# %-14s %9s %5s %10s %6s", "operation", "bytes", "", "ours", "spread");
     for (unsigned int c = 1; c < num_columns; c++)
-        printf(" %10s %7s", title_of(c), "ratio");
-    printf("\n");
+        printf(" %10s %7s %6s", title_of(c), "ratio", "spread");
+    printf(" %7s %5s\n", "samples", "load");
     flush_output();
 }
 
@@ -325,19 +348,116 @@ static double median_of(unsigned int column, bool ratio)
     return (all[(n - 1) / 2] + all[n / 2]) / 2;
 }
 
+static unsigned int samples_of(unsigned int column)
+{
+    unsigned int n = 0;
+
+    for (unsigned int r = 0; r < perf_options.rounds; r++)
+        n += columns[column].value[r] > 0;
+    return n;
+}
+
+/* The largest number of the rounds divided by the smallest. */
+static double spread_of(unsigned int column)
+{
+    double least = 0, most = 0;
+
+    for (unsigned int r = 0; r < perf_options.rounds; r++) {
+        double value = columns[column].value[r];
+        if (value > 0 && (least == 0 || value < least))
+            least = value;
+        most = value > most ? value : most;
+    }
+    return least > 0 ? most / least : 0;
+}
+
+static bool has_ratio(unsigned int column)
+{
+    return samples_of(OURS) >= PERF_PEER_SAMPLES && samples_of(column) >= PERF_PEER_SAMPLES;
+}
+
+static double measure_load(void)
+{
+    double sum = 0;
+    int n = 0;
+
+    for (int i = 0; i < LOAD_LOOKS; i++) {
+        FILE *f = fopen("/proc/loadavg", "r");
+        unsigned int running;
+
+        if (f && fscanf(f, "%*s %*s %*s %u/", &running) == 1) {
+            sum += running > 0 ? running - 1 : 0; /* without this process */
+            n++;
+        }
+        if (f)
+            fclose(f);
+        usleep(LOAD_LOOK_US);
+    }
+    return n ? sum / n : 0;
+}
+
+/* Is there too little room for the processes that are measured? */
+static bool is_busy(double load)
+{
+    return load + processes() > (double)sysconf(_SC_NPROCESSORS_ONLN) + 0.5;
+}
+
+static void print_busy(void)
+{
+    if (is_busy(row_load))
+        fprintf(stderr,
+                PERF_NAME ": this machine is busy: %.1f other processes run on its %ld CPUs or wait for "
+                          "them, and %u are measured; numbers and ratios say little\n",
+                row_load, sysconf(_SC_NPROCESSORS_ONLN), processes());
+}
+
+/* The limit of a ratio; 0: none. */
+static double limit_of(const struct perf_op *op, size_t size, unsigned int column)
+{
+    for (size_t i = 0; perf_options.check && i < sizeof(limits) / sizeof(limits[0]); i++)
+        if (strcmp(op->name, limits[i].operation) == 0 &&
+            strcmp(columns[column].name, limits[i].peer) == 0 &&
+            (limits[i].bytes == 0 || limits[i].bytes == size))
+            return limits[i].limit;
+    return 0;
+}
+
+/* With --check: says of each ratio with a limit whether it keeps it. */
+static void check_limits(const struct perf_op *op, size_t size)
+{
+    for (unsigned int c = 1; c < num_columns; c++) {
+        double limit = limit_of(op, size, c), ratio = median_of(c, true);
+
+        if (limit == 0 || samples_of(c) == 0)
+            continue;
+        bool worse = op->windowed ? ratio < limit : ratio > limit;
+        const char *verdict = !has_ratio(c) ? "has too few samples" : worse ? "is worse" : "keeps it";
+
+        num_beyond += worse || !has_ratio(c);
+        fprintf(stderr, PERF_NAME ": %s of %zu bytes: ratio %.2f to %s, limit %.2f: %s\n", op->name,
+                size, ratio, title_of(c), limit, verdict);
+    }
+}
+
 static void write_row(const struct perf_op *op, size_t size)
 {
     char work_text[128];
     json_t *row = json_pack("{ss sI ss so}", "operation", op->name, "bytes", (json_int_t)size,
                             "unit", unit_of(op), "ours", perf_json_real(median_of(OURS, false), 4));
+    json_object_set_new(row, "samples", json_integer((json_int_t)samples_of(OURS)));
+    json_object_set_new(row, "spread", perf_json_real(spread_of(OURS), 4));
+    json_object_set_new(row, "load", perf_json_real(row_load, 2));
+    json_object_set_new(row, "busy", json_boolean(is_busy(row_load)));
 
     for (unsigned int c = 1; c < num_columns; c++) {
         double theirs = median_of(c, false);
         json_t *cell = json_null();
 
         if (theirs > 0)
-            cell = json_pack("{so so}", "value", perf_json_real(theirs, 4), "ratio",
-                             perf_json_real(median_of(c, true), 4));
+            cell = json_pack("{so so sI so}", "value", perf_json_real(theirs, 4), "ratio",
+                             has_ratio(c) ? perf_json_real(median_of(c, true), 4) : json_null(),
+                             "samples", (json_int_t)samples_of(c), "spread",
+                             perf_json_real(spread_of(c), 4));
         json_object_set_new(row, columns[c].name, cell);
     }
     describe(op, work_text, sizeof(work_text));
@@ -347,16 +467,19 @@ static void write_row(const struct perf_op *op, size_t size)
 
 static void print_row(const struct perf_op *op, size_t size)
 {
-    printf("%-16s %9zu %5s %10.3f", op->name, size, unit_of(op), median_of(OURS, false));
+    printf("%-16s %9zu %5s %10.3f %6.2f", op->name, size, unit_of(op), median_of(OURS, false),
+           spread_of(OURS));
     for (unsigned int c = 1; c < num_columns; c++) {
         double theirs = median_of(c, false);
 
-        if (theirs > 0)
-            printf(" %10.3f %7.2f", theirs, median_of(c, true));
+        if (theirs > 0 && has_ratio(c))
+            printf(" %10.3f %7.2f %6.2f", theirs, median_of(c, true), spread_of(c));
+        else if (theirs > 0)
+            printf(" %10.3f %7s %6.2f", theirs, "-", spread_of(c));
         else
-            printf(" %10s %7s", "-", "-");
+            printf(" %10s %7s %6s", "-", "-", "-");
     }
-    printf("\n");
+    printf(" %7u %5.1f\n", samples_of(OURS), row_load);
 }
 
 static unsigned int sizes_of(const struct perf_op *op, size_t sizes[PERF_MAX_SIZES])
@@ -396,6 +519,8 @@ static void compare(const struct perf_op *op)
         struct reader r = {.op = op, .size = sizes[s]};
         for (unsigned int c = 0; c < num_columns; c++)
             memset(columns[c].value, 0, sizeof(columns[0].value));
+        row_load = measure_load();
+        print_busy();
         for (r.round = 0; r.round < perf_options.rounds; r.round++)
             for (r.column = 0; r.column < num_columns; r.column++)
                 run_column(&r);
@@ -405,6 +530,7 @@ static void compare(const struct perf_op *op)
         else
             print_row(op, size);
         flush_output();
+        check_limits(op, size);
     }
 }
 
@@ -454,5 +580,5 @@ int perf_peers(void)
             compare(&perf_ops[perf_options.ops[o]]);
     if (perf_options.json)
         perf_json_end();
-    return 0;
+    return num_beyond > 0;
 }

@@ -34,6 +34,7 @@ enum {
     PERF_PIECE = 8 << 20, /* size of these puts */
     PERF_MIN_DURATION_MS = 10,
     PERF_MAX_DURATION_MS = 86400000,
+    PERF_PEER_SAMPLES = 3, /* of a ratio, on both sides */
     PERF_ROW_MS = 500, /* of a row, without --iterations and --duration */
     PERF_MAX_PIGGYBACK = 32,
     PERF_MAX_ITERATIONS = 100000000,
@@ -79,7 +80,8 @@ struct perf_options {
     bool no_progress;
     bool peers;
     unsigned int processes; /* of --peers; 0: 2 */
-    unsigned int rounds;
+    bool check;          /* of --peers: do ratios keep their limits? */
+    unsigned int rounds; /* of --peers */
     const char *plot; /* output file; NULL: measure */
     char **files;     /* to draw */
     int num_files;
