@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "bootstrap/job.h"
 #include "link/inner.h"
 #include "peers/peers.h"
 #include "util/clock.h"
@@ -116,7 +115,7 @@ static void warn_wait(struct ut_link *link, const struct ut_peer *owner, int why
                 "socket; communications with it wait for the next utofu call of this process, and "
                 "fail after %llu s (UTOFU_JOB_TIMEOUT). With PMIx they need not wait",
                 who, (unsigned long long)allowed / 1000);
-    else if (owner->rank != UT_NO_RANK && ut_job_absence(owner->rank, text, sizeof(text)))
+    else if (owner->rank != UT_NO_RANK && ut_peers_absence(owner->rank, text, sizeof(text)))
         ut_warn("link",
                 "%s %s; communications with it wait, and fail after %llu s (UTOFU_JOB_TIMEOUT)",
                 who, text, (unsigned long long)allowed / 1000);

@@ -232,6 +232,11 @@ unsigned int ut_peers_asked(void)
     return __atomic_load_n(&num_asked, __ATOMIC_RELAXED);
 }
 
+bool ut_peers_absence(uint32_t rank, char *text, size_t size)
+{
+    return ut_job_absence(rank, text, size);
+}
+
 int ut_peers_contact(uint32_t rank, struct ut_contact *contact)
 {
     struct known k;
