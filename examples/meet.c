@@ -312,8 +312,8 @@ static void wait_for(int rank)
     while (read_word(&list->process[rank].round) < round_number) {
         wait_a_moment();
         if (round_number == 1 && now_ms() > until) {
-            fprintf(stderr, "rank 0: rank %d has not come in %d seconds (UTOFU_JOB_TIMEOUT)\n", rank,
-                    start_seconds());
+            fprintf(stderr, "rank 0: rank %d has not come in %d seconds (UTOFU_JOB_TIMEOUT)\n",
+                    rank, start_seconds());
             exit(1);
         }
     }

@@ -126,7 +126,8 @@ static void meet(void)
             struct utofu_mrq_notice notice = wait_notice(&rc, until);
 
             if (rc == UTOFU_ERR_NOT_FOUND) {
-                fprintf(stderr, "rank 0: %d of %d processes have not come in time (UTOFU_JOB_TIMEOUT)\n",
+                fprintf(stderr,
+                        "rank 0: %d of %d processes have not come in time (UTOFU_JOB_TIMEOUT)\n",
                         size - i, size);
                 exit(1);
             }

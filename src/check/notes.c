@@ -231,13 +231,13 @@ static void note_cqs(void)
     const struct ut_process *process = ut_process_peek();
     uint64_t all = most_of(cqs) * ut_check_job->local_size, session = most_of(session_cqs);
 
-    note(all > REAL_CQS ? all : 0,
-         "[CQ of a TNI is|CQs of a TNI are] used on a node, if its processes use as many as this one: the real "
-         "machine has 9 for all of them (manual 6.1.2)");
-    note(
-        process && session >= process->num_session ? session : 0,
-        "session-mode [CQ of a TNI is|CQs of a TNI are] used, all that UTOFU_NUM_SESSION_MODE_CQS sets aside: there "
-        "MPI takes its own of them (4.3.2.2)");
+    note(all > REAL_CQS ? all : 0, "[CQ of a TNI is|CQs of a TNI are] used on a node, if its "
+                                   "processes use as many as this one: the real "
+                                   "machine has 9 for all of them (manual 6.1.2)");
+    note(process && session >= process->num_session ? session : 0,
+         "session-mode [CQ of a TNI is|CQs of a TNI are] used, all that UTOFU_NUM_SESSION_MODE_CQS "
+         "sets aside: there "
+         "MPI takes its own of them (4.3.2.2)");
 }
 
 static void note_gates(const struct gates *kind, int limit, const char *name)
@@ -246,29 +246,33 @@ static void note_gates(const struct gates *kind, int limit, const char *name)
         (uint64_t)__atomic_load_n(&kind->most, __ATOMIC_RELAXED) * ut_check_job->local_size;
 
     if (all > (uint64_t)limit)
-        say("%" PRIu64
-            " %s %s used on a node, if its processes use as many as this "
+        say("%" PRIu64 " %s %s used on a node, if its processes use as many as this "
             "one: the real machine has %d for all of them (manual 6.1.2)",
             all, name, all == 1 ? "gate of a TNI is" : "gates of a TNI are", limit);
 }
 
 static void note_flags(void)
 {
-    note(got(&with_gap), "[put or get|puts and gets] had a gap or an MTU, which have no effect here (2.2.9)");
-    note(got(&with_path), "[communication|communications] had a path, which does not change the way here (3.5)");
-    note(got(&paths_of_gates), "[gate was|gates were] set with a path, which does not change the way here "
-                               "(3.4.4.1)");
+    note(got(&with_gap),
+         "[put or get|puts and gets] had a gap or an MTU, which have no effect here (2.2.9)");
+    note(got(&with_path),
+         "[communication|communications] had a path, which does not change the way here (3.5)");
+    note(got(&paths_of_gates),
+         "[gate was|gates were] set with a path, which does not change the way here "
+         "(3.4.4.1)");
     note(got(&with_injection),
          "[communication|communications] had CACHE_INJECTION, which has no effect here (2.2.11)");
-    note(got(&weak_injection), "of them [was a piggyback put|were piggyback puts] without PADDING: they do not reach the "
-                               "cache there (2.2.11)");
+    note(got(&weak_injection),
+         "of them [was a piggyback put|were piggyback puts] without PADDING: they do not reach the "
+         "cache there (2.2.11)");
     note(got(&with_padding),
          "[put|puts] had PADDING: there the rest of the cache line at the target gets "
          "bytes of which nothing is said, here it is left alone (2.2.11)");
     note(got(&with_response),
          "[communication|communications] had PACKET_RESPONSE, of which the manual says nothing, "
          "and which has no effect here");
-    note(got(&extensions), "[call was of a function|calls were of functions] of utofu_ext.h, which Fugaku does not have");
+    note(got(&extensions), "[call was of a function|calls were of functions] of utofu_ext.h, which "
+                           "Fugaku does not have");
 }
 
 static void note_lines(void)
@@ -283,33 +287,34 @@ static void note_lines(void)
         (int)UT_CACHE_LINE, got(&lines), place);
 }
 
-static const char *vcqs(uint64_t count)
+static const char *name_vcqs(uint64_t count)
 {
     return count == 1 ? "VCQ" : "VCQs";
 }
 
 static void note_all_queues(void)
 {
-    note(got(&unasked),
-         "[put|puts] had no notice, nor had one with STRONG_ORDER behind them: nothing tells when their "
-         "data are there (2.2.10, 3.7)");
+    note(got(&unasked), "[put|puts] had no notice, nor had one with STRONG_ORDER behind them: "
+                        "nothing tells when their "
+                        "data are there (2.2.10, 3.7)");
     note(got(&unread_tcq), "TCQ [entry was|entries were] asked for and never polled (3.7)");
-    note(got(&unread_mrq),
-         "MRQ [notice came and was|notices came and were] never polled: a full MRQ ends the program (3.7)");
+    note(got(&unread_mrq), "MRQ [notice came and was|notices came and were] never polled: a full "
+                           "MRQ ends the program (3.7)");
     if (got(&crowded))
         say("%" PRIu64 " %s had an MRQ that was more than half full, at most %" PRIu64
             " of %" PRIu64 " entries: when it is full, the program ends (4.3.2.3)",
-            got(&crowded), vcqs(got(&crowded)), got(&fullest_mrq), got(&its_entries));
+            got(&crowded), name_vcqs(got(&crowded)), got(&fullest_mrq), got(&its_entries));
     if (got(&long_toqs))
         say("%" PRIu64 " %s had more than %d descriptors at one time whose TCQ entries were not "
             "polled, at most %" PRIu64
             ": how many a TOQ takes there is not said, and a full one is "
             "UTOFU_ERR_BUSY (3.7)",
-            got(&long_toqs), vcqs(got(&long_toqs)), MANY_IN_TOQ, got(&longest_toq));
+            got(&long_toqs), name_vcqs(got(&long_toqs)), MANY_IN_TOQ, got(&longest_toq));
     note(got(&unpolled),
          "[VCQ|VCQs] had more than 1000 communications and no poll that found nothing: there "
          "is room in a queue only after polls (3.7)");
-    note(got(&unstarted), "[descriptor of a session-mode VCQ was|descriptors of session-mode VCQs were] never started (2.2.8.1)");
+    note(got(&unstarted), "[descriptor of a session-mode VCQ was|descriptors of session-mode VCQs "
+                          "were] never started (2.2.8.1)");
 }
 
 void ut_check_print_notes(void)

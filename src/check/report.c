@@ -170,10 +170,9 @@ void ut_check_print_sums(void)
     pthread_mutex_lock(&lock);
     for (unsigned int i = 0; i < UT_CHECK_FINDINGS; i++)
         sum += counts[i];
-    int used =
-        append(text, 0, "utofu: check: [rank %u] %llu finding%s at %u place%s:",
-               ut_check_job->rank, (unsigned long long)sum, sum == 1 ? "" : "s", num_places,
-               num_places == 1 ? "" : "s");
+    int used = append(
+        text, 0, "utofu: check: [rank %u] %llu finding%s at %u place%s:", ut_check_job->rank,
+        (unsigned long long)sum, sum == 1 ? "" : "s", num_places, num_places == 1 ? "" : "s");
     for (unsigned int i = 0; i < UT_CHECK_FINDINGS; i++)
         if (counts[i] > 0)
             used = append(text, used, " %s %llu", findings[i].id, (unsigned long long)counts[i]);

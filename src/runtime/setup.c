@@ -274,7 +274,8 @@ static int publish(void)
         return UTOFU_ERR_FATAL;
     }
     rc = ut_job_publish(bytes, size);
-    if (rc != 0 && rc != -EEXIST) /* which the bootstrap has logged: another process has this rank */
+    if (rc != 0 &&
+        rc != -EEXIST) /* which the bootstrap has logged: another process has this rank */
         ut_error("process", "cannot publish the address of this process: %s", strerror(-rc));
     return rc == 0 ? 0 : UTOFU_ERR_FATAL;
 }

@@ -112,7 +112,7 @@ static void alone(void *arg)
 Test(map_rules, memory_that_nobody_can_map_is_not_exchanged)
 {
     ut_run(&(struct ut_run_opts){.n = 1, .env = {SAFE}}, alone, NULL);
-    ut_run(&(struct ut_run_opts){.n = 1, .env = {"UTOFU_SHM_MAP=eager"}}, alone, "eager");
+    ut_run(&(struct ut_run_opts){.n = 1, .env = {"UTOFU_SHM_MAP=eager"}}, alone, (void *)"eager");
 }
 
 /*
@@ -198,5 +198,5 @@ Test(map_rules, nothing_is_lost_where_everybody_writes)
     ut_run(&(struct ut_run_opts){.n = WRITERS, .timeout_s = 300, .env = {SAFE, "UTOFU_SHM_CMA=0"}},
            raced, NULL);
     ut_run(&(struct ut_run_opts){.n = WRITERS, .timeout_s = 300, .env = {"UTOFU_SHM_MAP=eager"}},
-           raced, "eager");
+           raced, (void *)"eager");
 }

@@ -37,6 +37,7 @@ lines=$("$prefix/bin/utofu-info" --env) || fail "--env ended with status $?"
     [ -z "$python" ] || equal PYTHONPATH "$PYTHONPATH" "$prefix/$python"
     equal XDG_DATA_DIRS "$XDG_DATA_DIRS" "$prefix/share:/usr/local/share:/usr/share" # what is meant where it is not set
     equal 'FPATH of another shell' "${FPATH-none}" none
+    # shellcheck disable=SC2034 # the lines look at ZSH_VERSION
     equal 'FPATH of zsh' "$(ZSH_VERSION=5 FPATH=/functions; eval "$lines"; echo "$FPATH")" \
         "$prefix/share/zsh/site-functions:/functions"
     XDG_DATA_DIRS=/mine CPATH=/mine

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * utofu-info --env: what the shell has to know of an installation that compilers, the runtime
- * linker, Python, man and the completion of command lines do not find by themselves. The folders are found from that of this program, so
- * that an installation may be moved; in a build folder they are those of the build.
+ * linker, Python, man and the completion of command lines do not find by themselves. The folders
+ * are found from that of this program, so that an installation may be moved; in a build folder they
+ * are those of the build.
  */
 #include "info.h"
 

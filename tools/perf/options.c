@@ -340,28 +340,42 @@ static void check(void)
     }
 }
 
+/* Long options without a letter. */
+enum {
+    STRIDE = 256,
+    TARGET,
+    EXCLUSIVE,
+    TIMEOUT,
+    CIRCUIT,
+    CPUS,
+    JSON,
+    PEERS,
+    PROCESSES,
+    ROUNDS,
+    CHECK,
+    PLOT,
+    DURATION,
+    BUFFERS,
+    VERIFY,
+    HISTOGRAM,
+    LISTEN,
+    CONNECT
+};
+
+static void read_peers_option(int option)
+{
+    if (option == PEERS)
+        perf_options.peers = true;
+    else if (option == PROCESSES)
+        perf_options.processes = (unsigned int)number("--processes", optarg, 2, PERF_MAX_PROCESSES);
+    else if (option == ROUNDS)
+        perf_options.rounds = (unsigned int)number("--rounds", optarg, 1, PERF_MAX_ROUNDS);
+    else
+        perf_options.check = true;
+}
+
 void perf_read_options(int argc, char **argv)
 {
-    enum {
-        STRIDE = 256,
-        TARGET,
-        EXCLUSIVE,
-        TIMEOUT,
-        CIRCUIT,
-        CPUS,
-        JSON,
-        PEERS,
-        PROCESSES,
-        ROUNDS,
-        CHECK,
-        PLOT,
-        DURATION,
-        BUFFERS,
-        VERIFY,
-        HISTOGRAM,
-        LISTEN,
-        CONNECT
-    };
     static const struct option longs[] = {
         {"sizes", required_argument, NULL, 's'},
         {"iterations", required_argument, NULL, 'n'},
@@ -463,17 +477,10 @@ void perf_read_options(int argc, char **argv)
             perf_options.json = true;
             break;
         case PEERS:
-            perf_options.peers = true;
-            break;
         case PROCESSES:
-            perf_options.processes =
-                (unsigned int)number("--processes", optarg, 2, PERF_MAX_PROCESSES);
-            break;
         case ROUNDS:
-            perf_options.rounds = (unsigned int)number("--rounds", optarg, 1, PERF_MAX_ROUNDS);
-            break;
         case CHECK:
-            perf_options.check = true;
+            read_peers_option(o);
             break;
         case PLOT:
             perf_options.plot = optarg;

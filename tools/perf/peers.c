@@ -315,7 +315,8 @@ static void print_head(void)
     printf("# %s %s --peers: %u processes, %u round%s\n", PERF_NAME, UT_VERSION, processes(),
            perf_options.rounds, perf_options.rounds == 1 ? "" : "s");
     printf("# medians in us, of windows in MB/s or Mop/s; ratio: ours / theirs, from %d rounds on\n"
-           "# spread: the largest number of the rounds / the smallest; load: other processes that run\n",
+           "# spread: the largest number of the rounds / the smallest; load: other processes that "
+           "run\n",
            PERF_PEER_SAMPLES);
     printf("# %-14s %9s %5s %10s %6s", "operation", "bytes", "", "ours", "spread");
     for (unsigned int c = 1; c < num_columns; c++)
@@ -406,8 +407,9 @@ static void print_busy(void)
 {
     if (is_busy(row_load))
         fprintf(stderr,
-                PERF_NAME ": this machine is busy: %.1f other processes run on its %ld CPUs or wait for "
-                          "them, and %u are measured; numbers and ratios say little\n",
+                PERF_NAME
+                ": this machine is busy: %.1f other processes run on its %ld CPUs or wait for "
+                "them, and %u are measured; numbers and ratios say little\n",
                 row_load, sysconf(_SC_NPROCESSORS_ONLN), processes());
 }
 
@@ -431,7 +433,9 @@ static void check_limits(const struct perf_op *op, size_t size)
         if (limit == 0 || samples_of(c) == 0)
             continue;
         bool worse = op->windowed ? ratio < limit : ratio > limit;
-        const char *verdict = !has_ratio(c) ? "has too few samples" : worse ? "is worse" : "keeps it";
+        const char *verdict = !has_ratio(c) ? "has too few samples"
+                              : worse       ? "is worse"
+                                            : "keeps it";
 
         num_beyond += worse || !has_ratio(c);
         fprintf(stderr, PERF_NAME ": %s of %zu bytes: ratio %.2f to %s, limit %.2f: %s\n", op->name,

@@ -35,7 +35,7 @@ enum {
     PERF_MIN_DURATION_MS = 10,
     PERF_MAX_DURATION_MS = 86400000,
     PERF_PEER_SAMPLES = 3, /* of a ratio, on both sides */
-    PERF_ROW_MS = 500, /* of a row, without --iterations and --duration */
+    PERF_ROW_MS = 500,     /* of a row, without --iterations and --duration */
     PERF_MAX_PIGGYBACK = 32,
     PERF_MAX_ITERATIONS = 100000000,
     PERF_BUFFER_BYTES = 64 << 20, /* the separate buffers of a window's messages fit into this
@@ -80,10 +80,10 @@ struct perf_options {
     bool no_progress;
     bool peers;
     unsigned int processes; /* of --peers; 0: 2 */
-    bool check;          /* of --peers: do ratios keep their limits? */
-    unsigned int rounds; /* of --peers */
-    const char *plot; /* output file; NULL: measure */
-    char **files;     /* to draw */
+    bool check;             /* of --peers: do ratios keep their limits? */
+    unsigned int rounds;    /* of --peers */
+    const char *plot;       /* output file; NULL: measure */
+    char **files;           /* to draw */
     int num_files;
 };
 extern struct perf_options perf_options;

@@ -95,7 +95,8 @@ static void wait_round(const uint64_t *round, int rank)
     while (__atomic_load_n(round, __ATOMIC_ACQUIRE) < this_round) {
         sched_yield();
         if (this_round == 1 && !is_early()) {
-            fprintf(stderr, "rank %d: nothing has come from rank %d for %d seconds (UTOFU_JOB_TIMEOUT)\n",
+            fprintf(stderr,
+                    "rank %d: nothing has come from rank %d for %d seconds (UTOFU_JOB_TIMEOUT)\n",
                     my_rank(), rank, job_timeout());
             exit(1);
         }
