@@ -1,13 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * To the memfd: holds other threads back with userfaultfd, copies, replaces the mapping with one
- * call, which is atomic for other threads, and wakes them: they repeat their access to the new
- * pages. Where the kernel can, the old pages are moved elsewhere before they are copied, which
- * fails for pinned ones; else they are write-protected.
+ * To the memfd, one of three ways:
+ *   kept   If all other threads sleep: copies a piece, replaces its mapping with one call, which is
+ *          atomic for everybody else, and then brings what was written to the old pages since they
+ *          were copied: a pipe keeps them (vmsplice()).
+ *   moved  Holds other threads back with userfaultfd, and moves the old pages elsewhere, which
+ * fails for pinned ones; copies, replaces the mapping, and wakes the threads, which repeat their
+ *          access to the new pages.
+ *   held   The same with pages that are write-protected, and not moved, before Linux 6.8.
  *
  * Back, if the program uses the memory: a private mapping of the memfd's pages replaces the shared
  * one. Its content is the same, and the kernel copies each page at the first write to it, however
  * that is made (do_cow_fault() in mm/memory.c of Linux). MADV_POPULATE_WRITE copies the rest.
+ *
+ * A system call of another process has its target's pages pinned while it copies to them
+ * (process_vm_rw_core() in mm/process_vm_access.c). So it may write to a page that has just been
+ * replaced. Such late writes are found by comparing a page with what it was when it was copied.
  */
 #include "exchange.h"
 
@@ -19,12 +27,14 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "huge.h"
 #include "pages.h"
 #include "util/assert.h"
+#include "util/fd.h"
 
 #ifndef MADV_POPULATE_WRITE
 #    define MADV_POPULATE_WRITE 23
@@ -38,7 +48,8 @@ struct move {
 #define MOVE_ALLOW_HOLES (1ull << 1)
 
 enum {
-    PAGE = 4096, /* a unit of comparison, not the system's page size */
+    PAGE = 4096,     /* a unit of comparison, not the system's page size */
+    PIECE = 1 << 20, /* pages that a pipe keeps: what it may be enlarged to */
     MOVE_TRIES = 100,
 };
 
@@ -100,6 +111,29 @@ static void let_go(int uffd, uint64_t lo, uint64_t hi, bool exchanged)
     struct uffdio_range range = {lo, hi - lo};
 
     ioctl(uffd, exchanged ? UFFDIO_WAKE : UFFDIO_UNREGISTER, &range);
+}
+
+/*
+ * Late writes
+ */
+
+/* Brings the bytes that `after` has and `before` had not, but for those that were written since. */
+static void bring_page(uint8_t *to, const uint8_t *before, const uint8_t *after)
+{
+    if (memcmp(before, after, PAGE) == 0)
+        return;
+    for (int i = 0; i < PAGE; i++) {
+        uint8_t was = before[i];
+        if (was != after[i])
+            __atomic_compare_exchange_n(to + i, &was, after[i], false, __ATOMIC_RELAXED,
+                                        __ATOMIC_RELAXED);
+    }
+}
+
+static void bring_late(uint8_t *to, const uint8_t *before, const uint8_t *after, uint64_t size)
+{
+    for (uint64_t at = 0; at < size; at += PAGE)
+        bring_page(to + at, before + at, after + at);
 }
 
 /*
@@ -219,7 +253,7 @@ static bool move_and_exchange(const struct sp_exchange *x, int uffd, uint64_t lo
     return false;
 }
 
-static bool exchange_by_move(const struct sp_exchange *x, uint64_t lo, uint64_t hi)
+static bool exchange_moved(const struct sp_exchange *x, uint64_t lo, uint64_t hi)
 {
     const int uffd = x->uffd_kernel >= 0 ? x->uffd_kernel : x->uffd;
     const uint64_t size = hi - lo;
@@ -242,13 +276,140 @@ static bool exchange_by_move(const struct sp_exchange *x, uint64_t lo, uint64_t 
     return exchanged;
 }
 
-static bool exchange_by_copy(const struct sp_exchange *x, uint64_t lo, uint64_t hi)
+static bool exchange_held(const struct sp_exchange *x, uint64_t lo, uint64_t hi)
 {
     if (!hold_threads(x->uffd, lo, hi, HOLD_MISSING | HOLD_WRITERS))
         return false;
     bool exchanged = copy_out(x, lo, hi - lo, lo) && map_memfd(x, lo, hi);
     let_go(x->uffd, lo, hi, exchanged);
     return exchanged;
+}
+
+/* Keeps the old pages of a piece. */
+struct keeper {
+    int ends[2];
+    uint64_t size; /* of a piece */
+    uint8_t *before, *after;
+};
+
+/* Descriptors above 2. */
+static int open_pipe(int ends[2])
+{
+    ut_fd_reserve();
+    int rc = pipe2(ends, O_CLOEXEC | O_NONBLOCK);
+    ut_fd_release();
+    return rc;
+}
+
+static bool open_keeper(struct keeper *k)
+{
+    *k = (struct keeper){.ends = {-1, -1}};
+    if (open_pipe(k->ends) != 0)
+        return false;
+    fcntl(k->ends[1], F_SETPIPE_SZ, PIECE); /* else a smaller one */
+    int size = fcntl(k->ends[1], F_GETPIPE_SZ);
+    k->size = size > 0 && size < PIECE ? (uint64_t)size : PIECE;
+    k->before = map_at(0, 2 * k->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    k->after = k->before + k->size;
+    return k->before != MAP_FAILED;
+}
+
+static void close_keeper(struct keeper *k)
+{
+    if (k->ends[0] >= 0) {
+        close(k->ends[0]);
+        close(k->ends[1]);
+    }
+    if (k->before && k->before != MAP_FAILED)
+        munmap(k->before, 2 * k->size);
+}
+
+static bool keep_pages(const struct keeper *k, uint64_t lo, uint64_t hi)
+{
+    while (lo < hi) {
+        struct iovec pages = {(void *)(uintptr_t)lo, hi - lo};
+        ssize_t n = vmsplice(k->ends[1], &pages, 1, SPLICE_F_NONBLOCK);
+        if (n <= 0)
+            return false;
+        lo += (uint64_t)n;
+    }
+    return true;
+}
+
+static bool read_kept(const struct keeper *k, uint64_t size)
+{
+    for (uint64_t done = 0; done < size;) {
+        ssize_t n = read(k->ends[0], k->after + done, size - done);
+        if (n <= 0)
+            return false;
+        done += (uint64_t)n;
+    }
+    return true;
+}
+
+static bool read_pages(int fd, uint64_t lo, uint64_t hi, uint8_t *to)
+{
+    madvise(to, hi - lo, MADV_POPULATE_WRITE); /* faster than a fault for each page */
+    while (lo < hi) {
+        ssize_t n = pread(fd, to, hi - lo, (off_t)lo);
+        if (n <= 0)
+            return false;
+        lo += (uint64_t)n;
+        to += n;
+    }
+    return true;
+}
+
+/* Brings what was written to the old pages of [lo, hi) to the memfd. */
+static void bring_kept(const struct sp_exchange *x, const struct keeper *k, uint64_t lo,
+                       uint64_t hi)
+{
+    uint8_t *window = read_kept(k, hi - lo) ? map_at(0, hi - lo, PROT_READ | PROT_WRITE,
+                                                     MAP_SHARED | MAP_NORESERVE, x->fd, lo)
+                                            : MAP_FAILED;
+
+    if (window == MAP_FAILED)
+        return;
+    bring_late(window, k->before, k->after, hi - lo);
+    munmap(window, hi - lo);
+}
+
+/* Pages that a child shares after fork() would be replaced when they are written to: so each is
+ * written to before it is kept. */
+static bool exchange_piece(const struct sp_exchange *x, const struct keeper *k, uint64_t lo,
+                           uint64_t hi)
+{
+    if (madvise((void *)(uintptr_t)lo, hi - lo, MADV_POPULATE_WRITE) != 0 ||
+        !keep_pages(k, lo, hi) || !write_pages(x, lo, hi - lo, lo) ||
+        !read_pages(x->fd, lo, hi, k->before) || !map_memfd(x, lo, hi))
+        return false;
+    bring_kept(x, k, lo, hi);
+    return true;
+}
+
+/* A piece most of which does not exist would take memory if it was kept. */
+static bool is_dense(uint64_t lo, uint64_t hi)
+{
+    struct sp_pages pages;
+    bool dense = sp_pages_open(&pages) && 2 * sp_pages_count(&pages, lo, hi, hi - lo) >= hi - lo;
+
+    sp_pages_close(&pages);
+    return dense;
+}
+
+/* Returns where the part that is exchanged ends. */
+static uint64_t exchange_kept(const struct sp_exchange *x, uint64_t lo, uint64_t hi)
+{
+    struct keeper k;
+    uint64_t at = lo, next;
+    bool ok = open_keeper(&k);
+
+    for (; ok && at < hi; at = ok ? next : at) {
+        next = at - at % k.size + k.size < hi ? at - at % k.size + k.size : hi;
+        ok = is_dense(at, next) ? exchange_piece(x, &k, at, next) : exchange_held(x, at, next);
+    }
+    close_keeper(&k);
+    return at;
 }
 
 /* Allocates huge pages of the memfd in the places of those of [lo, hi). */
@@ -267,19 +428,24 @@ static struct sp_frames make_huge(const struct sp_exchange *x, uint64_t lo, uint
 }
 
 /* Pages of a leftover that nobody has written to are still those of the memfd, and keep their
- * content. They cannot be moved. */
-bool sp_exchange_copy(const struct sp_exchange *x, uint64_t lo, uint64_t hi, bool leftover)
+ * content. */
+uint64_t sp_exchange_copy(const struct sp_exchange *x, uint64_t lo, uint64_t hi, enum sp_way way,
+                          bool leftover)
 {
+    uint64_t end = lo;
+
     if (!leftover)
         sp_exchange_punch(x, lo, hi); /* a late put of a peer may have left data there */
     struct sp_frames huge = make_huge(x, lo, hi);
-    bool exchanged =
-        x->moves && !leftover ? exchange_by_move(x, lo, hi) : exchange_by_copy(x, lo, hi);
-    if (exchanged)
+    if (way == SP_WAY_KEPT)
+        end = exchange_kept(x, lo, hi);
+    else if (way == SP_WAY_MOVED ? exchange_moved(x, lo, hi) : exchange_held(x, lo, hi))
+        end = hi;
+    if (end == hi)
         sp_huge_map(&huge);
     else if (!leftover)
-        sp_exchange_punch(x, lo, hi);
-    return exchanged;
+        sp_exchange_punch(x, end, hi);
+    return end - lo;
 }
 
 static bool is_empty(uint64_t lo, uint64_t hi)
@@ -310,123 +476,122 @@ bool sp_exchange_empty(const struct sp_exchange *x, uint64_t lo, uint64_t hi)
  * Back
  */
 
-/* Calls fn for each part of the file's [lo, hi) that has pages, until it returns false. */
-static bool for_each_data(const struct sp_exchange *x, uint64_t lo, uint64_t hi,
-                          bool (*fn)(const struct sp_exchange *x, uint64_t lo, uint64_t hi,
-                                     uint8_t *at),
-                          uint8_t *memory)
+/* A part of the file that is given back. */
+struct back {
+    int fd;
+    uint64_t offset;              /* of the part */
+    uint8_t *copy, *before, *now; /* its private pages; their content when they were copied; where
+                                     the program has them */
+};
+
+/* Calls fn for each range of the file's [lo, hi) that has pages, until it returns false. */
+static bool for_each_data(const struct back *b, uint64_t lo, uint64_t hi,
+                          bool (*fn)(const struct back *b, uint64_t lo, uint64_t hi))
 {
     for (uint64_t at = lo; at < hi;) {
-        off_t data = lseek(x->fd, (off_t)at, SEEK_DATA);
+        off_t data = lseek(b->fd, (off_t)at, SEEK_DATA);
         if (data < 0 || (uint64_t)data >= hi)
             return data >= 0 || errno == ENXIO;
-        off_t hole = lseek(x->fd, data, SEEK_HOLE);
+        off_t hole = lseek(b->fd, data, SEEK_HOLE);
         at = hole < 0 || (uint64_t)hole > hi ? hi : (uint64_t)hole;
-        if (!fn(x, (uint64_t)data, at, memory + ((uint64_t)data - lo)))
+        if (!fn(b, (uint64_t)data, at))
             return false;
     }
     return true;
 }
 
-static bool read_pages(const struct sp_exchange *x, uint64_t lo, uint64_t hi, uint8_t *to)
+static bool copy_back(const struct back *b, uint64_t lo, uint64_t hi)
 {
-    madvise(to, hi - lo, MADV_POPULATE_WRITE);
-    while (lo < hi) {
-        ssize_t n = pread(x->fd, to, hi - lo, (off_t)lo);
-        if (n <= 0)
-            return false;
-        lo += (uint64_t)n;
-        to += n;
-    }
+    const uint64_t at = lo - b->offset;
+
+    if (!read_pages(b->fd, lo, hi, b->before + at))
+        return false;
+    madvise(b->copy + at, hi - lo, MADV_POPULATE_WRITE);
+    memcpy(b->copy + at, b->before + at, hi - lo);
     return true;
 }
 
-/* Brings bytes that were written to the memfd since it was read: `window` has the file's page. */
-static void merge_page(uint8_t *to, const uint8_t *window)
+/* What other processes wrote to the file's pages since they were copied. */
+static bool bring_back_late(const struct back *b, uint64_t lo, uint64_t hi)
 {
-    if (memcmp(to, window, PAGE) == 0)
-        return;
-    for (int i = 0; i < PAGE; i++)
-        if (to[i] != window[i])
-            to[i] = window[i];
-}
-
-static bool merge_pages(const struct sp_exchange *x, uint64_t lo, uint64_t hi, uint8_t *to)
-{
-    uint8_t *window = map_at(0, hi - lo, PROT_READ, MAP_SHARED | MAP_NORESERVE, x->fd, lo);
+    const uint64_t at = lo - b->offset;
+    uint8_t *window = map_at(0, hi - lo, PROT_READ, MAP_SHARED | MAP_NORESERVE, b->fd, lo);
 
     if (window == MAP_FAILED)
         return true;
-    for (uint64_t at = 0; at < hi - lo; at += PAGE)
-        merge_page(to + at, window + at);
+    bring_late(b->now + at, b->before + at, window, hi - lo);
     munmap(window, hi - lo);
     return true;
 }
 
-/* Private memory like that of before. NULL: no memory. */
-static uint8_t *make_copy(const struct sp_exchange *x, const struct sp_mapped_part *p)
+static bool make_copy(struct back *b, const struct sp_mapped_part *p)
 {
     const uint64_t size = p->hi - p->lo;
-    const int usual = PROT_READ | PROT_WRITE;
-    uint8_t *copy =
-        sp_huge_find(p->lo, p->hi).bits
-            ? sp_huge_private(size, p->lo)
-            : map_at(0, size, usual, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    const int usual = PROT_READ | PROT_WRITE, flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 
-    if (!copy || copy == MAP_FAILED)
-        return NULL;
-    if (for_each_data(x, p->offset, p->offset + size, read_pages, copy) &&
-        (p->prot == usual || mprotect(copy, size, p->prot) == 0))
-        return copy;
-    munmap(copy, size);
-    return NULL;
+    b->copy = sp_huge_find(p->lo, p->hi).bits ? sp_huge_private(size, p->lo)
+                                              : map_at(0, size, usual, flags, -1, 0);
+    if (!b->copy || b->copy == MAP_FAILED)
+        return false;
+    b->before = map_at(0, size, usual, flags, -1, 0);
+    if (b->before != MAP_FAILED && for_each_data(b, p->offset, p->offset + size, copy_back) &&
+        (p->prot == usual || mprotect(b->copy, size, p->prot) == 0))
+        return true;
+    munmap(b->copy, size);
+    return false;
 }
 
-bool sp_exchange_back(const struct sp_exchange *x, const struct sp_mapped_part *p)
+bool sp_exchange_back(const struct sp_exchange *x, const struct sp_mapped_part *p, bool in_use)
 {
     const uint64_t size = p->hi - p->lo;
-    uint8_t *copy = make_copy(x, p);
+    struct back b = {
+        .fd = x->fd, .offset = p->offset, .before = MAP_FAILED, .now = (uint8_t *)(uintptr_t)p->lo};
 
-    if (!copy)
+    if (in_use && (x->uffd_kernel < 0 || !hold_threads(x->uffd_kernel, p->lo, p->hi, HOLD_WRITERS)))
         return false;
-    if (!move_to(copy, size, p->lo)) {
-        munmap(copy, size);
-        return false;
-    }
-    if (p->prot == (PROT_READ | PROT_WRITE))
-        for_each_data(x, p->offset, p->offset + size, merge_pages, (uint8_t *)(uintptr_t)p->lo);
-    sp_exchange_punch(x, p->offset, p->offset + size);
-    return true;
-}
-
-bool sp_exchange_back_held(const struct sp_exchange *x, const struct sp_mapped_part *p)
-{
-    if (x->uffd_kernel < 0 || !hold_threads(x->uffd_kernel, p->lo, p->hi, HOLD_WRITERS))
-        return false;
-    uint8_t *copy = make_copy(x, p);
-    bool exchanged = copy && move_to(copy, p->hi - p->lo, p->lo);
-    let_go(x->uffd_kernel, p->lo, p->hi, exchanged);
+    bool copied = make_copy(&b, p), exchanged = copied && move_to(b.copy, size, p->lo);
+    if (in_use)
+        let_go(x->uffd_kernel, p->lo, p->hi, exchanged);
+    if (exchanged && p->prot == (PROT_READ | PROT_WRITE))
+        for_each_data(&b, p->offset, p->offset + size, bring_back_late);
+    if (copied && !exchanged)
+        munmap(b.copy, size);
+    if (b.before != MAP_FAILED)
+        munmap(b.before, size);
     if (exchanged)
-        sp_exchange_punch(x, p->offset, p->offset + (p->hi - p->lo));
-    else if (copy)
-        munmap(copy, p->hi - p->lo);
+        sp_exchange_punch(x, p->offset, p->offset + size);
     return exchanged;
 }
 
-static bool write_all_pages(const struct sp_exchange *x, uint64_t lo, uint64_t hi, uint8_t *at)
+/* Writes to each page, so that the kernel copies it. */
+static bool touch_pages(const struct back *b, uint64_t lo, uint64_t hi)
 {
-    (void)x;
-    return madvise(at, hi - lo, MADV_POPULATE_WRITE) == 0;
+    for (uint64_t next; lo < hi; lo = next) {
+        next = hi - lo < PIECE ? hi : lo + PIECE;
+        struct back piece = *b;
+        piece.offset = lo;
+        piece.now += lo - b->offset;
+        if (!read_pages(b->fd, lo, next, b->before) ||
+            madvise(piece.now, next - lo, MADV_POPULATE_WRITE) != 0)
+            return false;
+        bring_back_late(&piece, lo, next);
+    }
+    return true;
 }
 
 bool sp_exchange_back_in_use(const struct sp_exchange *x, const struct sp_mapped_part *p)
 {
     const uint64_t size = p->hi - p->lo;
+    struct back b = {.fd = x->fd, .offset = p->offset, .now = (uint8_t *)(uintptr_t)p->lo};
 
     if (map_at(p->lo, size, p->prot, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, x->fd, p->offset) ==
         MAP_FAILED)
         return false;
-    if (for_each_data(x, p->offset, p->offset + size, write_all_pages, (uint8_t *)(uintptr_t)p->lo))
+    b.before = map_at(0, PIECE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (b.before == MAP_FAILED)
+        return true;
+    if (for_each_data(&b, p->offset, p->offset + size, touch_pages))
         sp_exchange_punch(x, p->offset, p->offset + size); /* else no memory: they stay */
+    munmap(b.before, PIECE);
     return true;
 }

@@ -26,26 +26,31 @@ struct sp_mapped_part {
     int prot; /* of the program */
 };
 
-/*
- * Replaces private memory, if nobody has pinned a page of it (`moves`). Threads that use it with
- * their own instructions wait meanwhile. System calls that use it wait, too (`uffd_kernel`), or
- * fail with EFAULT: then the caller knows that there are none. `leftover`: it is that of
- * sp_exchange_back_in_use(). False: nothing has changed.
- */
-bool sp_exchange_copy(const struct sp_exchange *x, uint64_t lo, uint64_t hi, bool leftover);
+/* How private memory is replaced. Nobody else notices, except as said. */
+enum sp_way {
+    /* while all other threads sleep; not of pinned pages */
+    SP_WAY_KEPT,
+    /* not pinned pages, which stay (`moves`). Threads and processes that use the memory wait;
+     * without uffd_kernel system calls fail with EFAULT */
+    SP_WAY_MOVED,
+    /* not pinned pages. Threads that write to the memory wait, and system calls fail with EFAULT */
+    SP_WAY_HELD,
+};
+
+/* Replaces private memory; `leftover`: that of sp_exchange_back_in_use(), which cannot be moved.
+ * Returns how many bytes of it, from `lo` on; nothing has changed behind these. */
+uint64_t sp_exchange_copy(const struct sp_exchange *x, uint64_t lo, uint64_t hi, enum sp_way way,
+                          bool leftover);
 
 /* The same if no page of it exists: takes microseconds, whatever its size is. */
 bool sp_exchange_empty(const struct sp_exchange *x, uint64_t lo, uint64_t hi);
 
 /*
- * Replaces part of the memfd by private memory like that of before: anonymous. The program must not
- * write to it meanwhile; what another process writes there is kept. False: nothing has changed.
+ * Replaces part of the memfd by private memory like that of before: anonymous. What another process
+ * writes there meanwhile is kept. `in_use`: threads of the program use the memory, and those that
+ * write to it wait; this takes uffd_kernel. False: nothing has changed.
  */
-bool sp_exchange_back(const struct sp_exchange *x, const struct sp_mapped_part *part);
-
-/* The same while threads of the program use the memory: those that write to it wait. False also
- * without uffd_kernel. */
-bool sp_exchange_back_held(const struct sp_exchange *x, const struct sp_mapped_part *part);
+bool sp_exchange_back(const struct sp_exchange *x, const struct sp_mapped_part *part, bool in_use);
 
 /*
  * The same while threads of the program read and write the memory, by system calls, too: none of

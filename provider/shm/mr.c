@@ -177,17 +177,23 @@ static void fill_entry(struct sp_prov *prov, struct sp_mr *mr, struct sp_mr_entr
     __atomic_store_n(&e->stores_few, whole, __ATOMIC_RELEASE);
 }
 
+/* Drops the references to the pages, and makes the entry free. */
+static void free_place(struct sp_prov *prov, struct sp_mr *mr)
+{
+    unref_pages(prov, mr);
+    mr->next_free = NULL;
+    *prov->last_free_mr = mr;
+    prov->last_free_mr = &mr->next_free;
+    prov->num_free_mrs++;
+}
+
 int sp_reg(struct prov *base, unsigned int device, void *addr, size_t size, unsigned int access,
            struct prov_mr **out)
 {
     struct sp_prov *prov = sp_prov_of(base);
 
     (void)device;
-    pthread_mutex_lock(&prov->mr_lock); /* no pages are exchanged */
-    if (!prov_memory_is_there(addr, size, access & PROV_ACCESS_WRITE)) {
-        pthread_mutex_unlock(&prov->mr_lock);
-        return -EFAULT;
-    }
+    pthread_mutex_lock(&prov->mr_lock);
     struct sp_mr *mr = take_place(prov);
     if (!mr) {
         pthread_mutex_unlock(&prov->mr_lock);
@@ -198,6 +204,12 @@ int sp_reg(struct prov *base, unsigned int device, void *addr, size_t size, unsi
     uint32_t generation = ((mr->base.lkey >> SP_MR_BITS) + 1) & SP_MR_GENERATION_MASK;
     struct sp_mr_entry *e = &prov->seg->table.mrs[index];
     fill_entry(prov, mr, e, (uintptr_t)addr, size, access);
+    /* asks for pages, and so comes behind the look at which of them exist */
+    if (!prov_memory_is_there(addr, size, access & PROV_ACCESS_WRITE)) {
+        free_place(prov, mr);
+        pthread_mutex_unlock(&prov->mr_lock);
+        return -EFAULT;
+    }
     __atomic_store_n(&e->word, sp_mr_word(++prov->mr_serial, generation, access), __ATOMIC_RELEASE);
     mr->base.lkey = mr->base.rkey = generation << SP_MR_BITS | index;
     pthread_mutex_unlock(&prov->mr_lock);
@@ -214,10 +226,6 @@ void sp_dereg(struct prov *base, struct prov_mr *mr_base)
     UT_ASSERT(prov->seg->table.mrs[mr->base.lkey & (SP_MAX_MRS - 1)].word != 0);
     __atomic_store_n(&prov->seg->table.mrs[mr->base.lkey & (SP_MAX_MRS - 1)].word, 0,
                      __ATOMIC_SEQ_CST);
-    unref_pages(prov, mr);
-    mr->next_free = NULL;
-    *prov->last_free_mr = mr;
-    prov->last_free_mr = &mr->next_free;
-    prov->num_free_mrs++;
+    free_place(prov, mr);
     pthread_mutex_unlock(&prov->mr_lock);
 }

@@ -391,28 +391,41 @@ static bool has_stack(const struct sp_vma *v, uint64_t frame)
 
 /* What of [lo, hi) is exchanged. */
 enum extent {
-    EXTENT_EMPTY,  /* pages that do not exist */
-    EXTENT_MOVED,  /* also existing ones, though threads may use them */
-    EXTENT_COPIED, /* all of it */
+    EXTENT_NOTHING,
+    EXTENT_MISSING, /* pages that do not exist */
+    EXTENT_ALL,     /* also existing ones */
 };
 
-/* All pages may be missing, which takes no copy. */
+/* If some pages exist, another thread may just be filling the rest: its system calls would fail. If
+ * none does, they do not take place yet. */
 static enum extent find_extent(struct sp_remap *a, uint64_t lo, uint64_t hi)
 {
     struct sp_pages pages;
 
+    a->asleep = sp_threads_sleep(lo, hi, &a->looks);
     if (a->eager || a->keeps_locks)
-        return a->x.uffd_kernel < 0 ? EXTENT_COPIED : EXTENT_MOVED;
+        return EXTENT_ALL;
     uint64_t bytes = sp_pages_open(&pages) ? sp_pages_count(&pages, lo, hi, MAX_COPY) : 0;
     sp_pages_close(&pages);
     uint64_t us = bytes / 1024 * KIB_US;
-    if (bytes == 0 || bytes > MAX_COPY || !may_spend(a, us) || (a->has_pins && !a->x.moves))
-        return EXTENT_EMPTY;
-    bool asleep = sp_threads_sleep(lo, hi, &a->looks);
-    if (!asleep && a->x.uffd_kernel < 0)
-        return EXTENT_EMPTY;
+    if (bytes == 0)
+        return EXTENT_MISSING;
+    if (!a->asleep && a->x.uffd_kernel < 0)
+        return EXTENT_NOTHING;
+    if (bytes > MAX_COPY || !may_spend(a, us) || (a->has_pins && !a->x.moves))
+        return EXTENT_MISSING;
     a->spent_us += us;
-    return asleep ? EXTENT_COPIED : EXTENT_MOVED;
+    return EXTENT_ALL;
+}
+
+/* A privileged process has a way that nobody notices. */
+static enum sp_way find_way(const struct sp_remap *a, bool leftover)
+{
+    if (a->x.uffd_kernel >= 0 && !leftover)
+        return SP_WAY_MOVED;
+    if (a->asleep && !a->has_pins)
+        return SP_WAY_KEPT;
+    return a->x.moves && !leftover ? SP_WAY_MOVED : SP_WAY_HELD;
 }
 
 /* Would the memfd's pages of [lo, hi) be seen elsewhere? The program may have moved memory that was
@@ -436,6 +449,12 @@ static bool is_seen_elsewhere(const struct sp_remap *a, uint64_t lo, uint64_t hi
     return found;
 }
 
+/* Not leftovers that threads use, as their system calls would fail. */
+static bool may_exchange(const struct sp_remap *a, bool leftover)
+{
+    return !leftover || (a->asleep && !a->has_pins) || a->eager || a->keeps_locks;
+}
+
 /*
  * Remapping
  */
@@ -447,7 +466,7 @@ static uint64_t copy_part(struct sp_remap *a, uint64_t lo, uint64_t hi, bool lef
     for (uint64_t next; lo < hi; lo = next) {
         next = (lo + CHUNK) & ~(SP_HUGE - 1); /* a huge page stays whole */
         next = next < hi ? next : hi;
-        bytes += sp_exchange_copy(&a->x, lo, next, leftover) ? next - lo : 0;
+        bytes += sp_exchange_copy(&a->x, lo, next, find_way(a, leftover), leftover);
     }
     return bytes;
 }
@@ -509,18 +528,20 @@ uint64_t sp_remap_range(struct sp_remap *a, struct sp_vma_maps *maps, uint64_t l
         (a->has_leftovers && is_seen_elsewhere(a, lo, hi)))
         return 0;
     a->spent_us += REGISTRATION_US;
-    enum extent extent = find_extent(a, lo, hi);
+    const enum extent extent = find_extent(a, lo, hi);
+    if (extent == EXTENT_NOTHING)
+        return 0;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old); /* a handler's write there would hang */
     while (lo < hi && sp_vma_find(maps, lo, &v) && v.lo < hi) {
         uint64_t from = v.lo > lo ? v.lo : lo, to = v.hi < hi ? v.hi : hi;
         bool leftover = is_leftover(a, &v);
-        if (has_stack(&v, frame) || (!is_private(&v) && !leftover))
-            ;
-        else if (extent == EXTENT_COPIED || (extent == EXTENT_MOVED && !leftover))
-            bytes += copy_part(a, from, to, leftover);
-        else if (!leftover)
-            bytes += empty_part(a, from, to);
+        if ((is_private(&v) || leftover) && !has_stack(&v, frame)) {
+            if (extent == EXTENT_ALL && may_exchange(a, leftover))
+                bytes += copy_part(a, from, to, leftover);
+            else if (!leftover)
+                bytes += empty_part(a, from, to);
+        }
         lo = v.hi;
     }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
@@ -608,7 +629,7 @@ static uint64_t give_back_part(struct sp_remap *a, struct sp_mapped_part p, bool
         p.hi = (p.lo + CHUNK) & ~(SP_HUGE - 1);
         p.hi = p.hi < end ? p.hi : end;
         bool used = in_use && (p.prot & PROT_WRITE);
-        if (used ? sp_exchange_back_held(&a->x, &p) : sp_exchange_back(&a->x, &p))
+        if (sp_exchange_back(&a->x, &p, used))
             continue;
         if (used && sp_exchange_back_in_use(&a->x, &p))
             a->has_leftovers = true;

@@ -25,6 +25,7 @@ struct sp_remap {
     bool eager;                   /* memory in use, too, and however large it is */
     bool keeps_locks;             /* UTOFU_SWAP_PROTECT: the core locks registered memory */
     bool has_pins;                /* of this process's pages: see sp_remap_wants() */
+    bool asleep;                  /* the other threads, at this registration */
     bool has_leftovers;           /* of sp_exchange_back_in_use() */
     bool too_many, ring_logged;   /* ring: io_uring */
     unsigned int looks;           /* at threads that run: see sp_threads_sleep() */
