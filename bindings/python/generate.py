@@ -343,7 +343,8 @@ def write_method(lines, function, kind):
     number = "num_blocks" if "num_blocks" in values else "1"
     if kind == "prepare":
         lines.append(f"        to._add({number})")
-    lines += ["        if flags & _NOTICE:", f"            {'to' if kind == 'prepare' else 'self'}._asked += {number}"]
+    lines += ["        if flags & _NOTICE:",
+              f"            count_asked({'to' if kind == 'prepare' else 'self'}, {number})"]
 
 
 def write_start(header, folder):
@@ -355,13 +356,13 @@ def write_start(header, folder):
     lines = [MADE + '"""The functions that start a communication, or prepare one, as methods of a VCQ"""',
              "from ._cffi import lib", "from ._constants import ArmwOp, OnesidedFlag",
              "from ._errors import check_flags, raise_error",
-             "from ._memory import (Buffer, Descriptors, Local, Remote, as_unsigned, check_blocks, refuse_data,",
-             "                      refuse_pair, refuse_word, source_of)", "",
+             "from ._memory import (Buffer, Descriptors, Local, Remote, as_unsigned, check_blocks, count_asked,",
+             "                      refuse_data, refuse_pair, refuse_word, source_of)", "",
              "_NOTICE = int(OnesidedFlag.LOCAL_MRQ_NOTICE)"]
     lines += [f"_{twin_name(function)} = lib.{twin_name(function)}" for function in start]
     lines += ["", "", "class StartFunctions:",
               '    """Start functions raise Busy where the TOQ or the TCQ has no room: nothing was submitted."""', "",
-              "    __slots__ = ()", "    hdl: int", "    _asked: int"]
+              "    __slots__ = ()", "    hdl: int"]
     for function in start:
         write_method(lines, function, "start")
     for function in prepare:

@@ -247,6 +247,11 @@ def refuse_references(buffer: Buffer) -> None:
                         "they mean nothing in another process")
 
 
+def count_asked(queue: Any, number: int) -> None:
+    """A VCQ, or descriptors for one, ask for this number of local MRQ notices more."""
+    queue._asked += number
+
+
 def source_of(buffer: Buffer) -> Any:
     """The bytes of a buffer, for a call that copies them."""
     refuse_references(buffer)
