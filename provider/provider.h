@@ -349,9 +349,9 @@ struct prov_ops {
      * provider's ports gain nothing by that. */
     void (*cut)(struct prov_conn *conn, uint32_t from);
 
-    /* For the background thread: a descriptor to poll (an epoll of its own), and progress() for
-     * when it is readable or the time returned last has passed. progress() returns the milliseconds
-     * until its next call, or -1. */
+    /* For the background thread: a descriptor to poll (an epoll of its own, made with ut_fd_own()),
+     * and progress() for when it is readable or the time returned last has passed. progress()
+     * returns the milliseconds until its next call, or -1. */
     int (*fd)(struct prov *prov);
     int (*progress)(struct prov *prov);
 

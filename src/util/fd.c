@@ -16,21 +16,17 @@ static bool marks_work = true; /* atomic; false: a kernel that knows no F_SETSIG
 
 FILE *ut_fd_open_file(const char *path)
 {
-    int fd = ut_fd_high(open(path, O_RDONLY | O_CLOEXEC));
-    FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
-
-    if (fd >= 0 && !file)
-        close(fd);
+    ut_fd_reserve();
+    FILE *file = fopen(path, "re");
+    ut_fd_release();
     return file;
 }
 
 DIR *ut_fd_open_folder(const char *path)
 {
-    int fd = ut_fd_high(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    DIR *folder = fd < 0 ? NULL : fdopendir(fd);
-
-    if (fd >= 0 && !folder)
-        close(fd);
+    ut_fd_reserve();
+    DIR *folder = opendir(path);
+    ut_fd_release();
     return folder;
 }
 

@@ -10,6 +10,7 @@
 #include "shm/peer_types.h"
 #include "shm/prov_types.h"
 #include "shm/sock.h"
+#include "util/fd.h"
 
 static int fails_with;
 
@@ -72,7 +73,7 @@ int main(void)
     CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, fds) == 0);
     prov.timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK);
     prov.peers = &peer;
-    peer.fd = fds[0];
+    peer.fd = ut_fd_mark(fds[0]);
     check(&peer, fds[1], ENOMEM, true);
     check(&peer, fds[1], ENOBUFS, true);
     check(&peer, fds[1], EAGAIN, false); /* the other process has notes to read */

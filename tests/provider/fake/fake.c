@@ -19,6 +19,7 @@
 
 #include "fake.h"
 #include "providers.h"
+#include "util/fd.h"
 
 enum {
     PIECE = 32768,       /* bytes of data in a frame */
@@ -765,7 +766,7 @@ static int fake_open(const struct prov_config *config, struct prov **prov)
     f->config = *config;
     f->address.pid = getpid();
     f->last_key = FIRST_KEY;
-    f->epoll = epoll_create1(EPOLL_CLOEXEC);
+    f->epoll = ut_fd_own(epoll_create1(EPOLL_CLOEXEC));
     pthread_mutex_init(&f->lock, NULL);
     if (f->epoll < 0 || getrandom(&f->address.random, sizeof(f->address.random), 0) < 0) {
         free(f);
