@@ -48,8 +48,9 @@ struct move {
 #define MOVE_ALLOW_HOLES (1ull << 1)
 
 enum {
-    PAGE = 4096,     /* a unit of comparison, not the system's page size */
-    PIECE = 1 << 20, /* pages that a pipe keeps: what it may be enlarged to */
+    PAGE = 4096, /* a unit of comparison, not the system's page size */
+    PIPES = 2,
+    PIECE = 2 << 20, /* pages that they keep: a huge page, and as much as pipes may have */
     MOVE_TRIES = 100,
 };
 
@@ -287,28 +288,34 @@ static bool exchange_held(const struct sp_exchange *x, uint64_t lo, uint64_t hi)
 
 /* Keeps the old pages of a piece. */
 struct keeper {
-    int ends[2];
-    uint64_t size; /* of a piece */
+    int ends[PIPES][2];
+    uint64_t each, size; /* bytes that a pipe keeps, and all of them */
     uint8_t *before, *after;
 };
 
-/* Descriptors above 2. */
-static int open_pipe(int ends[2])
+/* Returns how many bytes of pages the pipe keeps; 0: an error. */
+static uint64_t open_pipe(int ends[2])
 {
     ut_fd_reserve();
     int rc = pipe2(ends, O_CLOEXEC | O_NONBLOCK);
     ut_fd_release();
-    return rc;
+    if (rc != 0)
+        return 0;
+    fcntl(ends[1], F_SETPIPE_SZ, PIECE / PIPES); /* else a smaller one */
+    int size = fcntl(ends[1], F_GETPIPE_SZ);
+    return size < 0 ? 0 : size < PIECE / PIPES ? (uint64_t)size : PIECE / PIPES;
 }
 
 static bool open_keeper(struct keeper *k)
 {
-    *k = (struct keeper){.ends = {-1, -1}};
-    if (open_pipe(k->ends) != 0)
+    *k = (struct keeper){.ends = {{-1, -1}, {-1, -1}}, .each = PIECE / PIPES};
+    for (int i = 0; i < PIPES; i++) {
+        uint64_t size = open_pipe(k->ends[i]);
+        k->each = size < k->each ? size : k->each;
+    }
+    k->size = PIPES * k->each;
+    if (k->size == 0)
         return false;
-    fcntl(k->ends[1], F_SETPIPE_SZ, PIECE); /* else a smaller one */
-    int size = fcntl(k->ends[1], F_GETPIPE_SZ);
-    k->size = size > 0 && size < PIECE ? (uint64_t)size : PIECE;
     k->before = map_at(0, 2 * k->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     k->after = k->before + k->size;
     return k->before != MAP_FAILED;
@@ -316,9 +323,11 @@ static bool open_keeper(struct keeper *k)
 
 static void close_keeper(struct keeper *k)
 {
-    if (k->ends[0] >= 0) {
-        close(k->ends[0]);
-        close(k->ends[1]);
+    for (int i = 0; i < PIPES; i++) {
+        if (k->ends[i][0] < 0)
+            continue;
+        close(k->ends[i][0]);
+        close(k->ends[i][1]);
     }
     if (k->before && k->before != MAP_FAILED)
         munmap(k->before, 2 * k->size);
@@ -326,12 +335,13 @@ static void close_keeper(struct keeper *k)
 
 static bool keep_pages(const struct keeper *k, uint64_t lo, uint64_t hi)
 {
-    while (lo < hi) {
-        struct iovec pages = {(void *)(uintptr_t)lo, hi - lo};
-        ssize_t n = vmsplice(k->ends[1], &pages, 1, SPLICE_F_NONBLOCK);
+    for (uint64_t at = lo; at < hi;) {
+        uint64_t pipe = (at - lo) / k->each, end = lo + (pipe + 1) * k->each;
+        struct iovec pages = {(void *)(uintptr_t)at, (end < hi ? end : hi) - at};
+        ssize_t n = vmsplice(k->ends[pipe][1], &pages, 1, SPLICE_F_NONBLOCK);
         if (n <= 0)
             return false;
-        lo += (uint64_t)n;
+        at += (uint64_t)n;
     }
     return true;
 }
@@ -339,7 +349,8 @@ static bool keep_pages(const struct keeper *k, uint64_t lo, uint64_t hi)
 static bool read_kept(const struct keeper *k, uint64_t size)
 {
     for (uint64_t done = 0; done < size;) {
-        ssize_t n = read(k->ends[0], k->after + done, size - done);
+        uint64_t pipe = done / k->each, end = (pipe + 1) * k->each;
+        ssize_t n = read(k->ends[pipe][0], k->after + done, (end < size ? end : size) - done);
         if (n <= 0)
             return false;
         done += (uint64_t)n;

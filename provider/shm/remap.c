@@ -45,7 +45,7 @@
 
 #define FILE_SIZE (1ull << 56)
 #define CHUNK     (64ull << 20) /* maximum size of one exchange, for which writers wait */
-#define MAX_COPY  (64ull << 20) /* existing pages of a registration: 30 ms */
+#define MAX_COPY  (64ull << 20) /* existing pages of a registration: 30 to 80 ms */
 #define MAX_RANGE                                                                                  \
     (64ull << 30) /* larger regions are not remapped: reading their page map takes too long */
 
@@ -59,7 +59,7 @@ enum {
     MAX_LOOKS = 200,
     /* a registration, and giving it back, with a KiB of existing pages, in microseconds */
     REGISTRATION_US = 100,
-    KIB_US = 1,
+    KIB_US = 2,
     /* the first registrations may take that long, later ones a twentieth of the time */
     FIRST_US = 200000,
     SHARE = 20,

@@ -31,7 +31,7 @@ static struct {
 } columns[MAX_PEERS + 1] = {{.name = "ours"}};
 static unsigned int num_columns = 1;
 
-/* Limits of --check: ratios that were measured on machines of several makers, with room for noise.
+/* Limits of --check: ratios that were measured on Intel's and AMD's CPUs, with room for noise.
  * Ours divided by theirs: of a rate it must not be less, of a time not more. */
 static const struct {
     const char *operation;
