@@ -84,8 +84,9 @@ static bool remap_part(void *arg, uint64_t lo, uint64_t hi)
 static bool give_part_back(void *arg, uint64_t lo, uint64_t hi)
 {
     struct whole *w = arg;
+    uint64_t from = lo > w->lo ? lo : w->lo, to = hi < w->hi ? hi : w->hi;
 
-    return sp_remap_give_back(w->remap, &w->maps, lo, hi) == 0;
+    return sp_remap_give_back(w->remap, &w->maps, lo, hi, to > from ? to - from : 0) == 0;
 }
 
 /* Counts the references to the region's pages, and remaps the whole pages [lo, hi) as far as
@@ -108,11 +109,14 @@ static bool ref_pages(struct sp_prov *prov, struct sp_mr *mr, bool wanted, uint6
 
 static void unref_pages(struct sp_prov *prov, const struct sp_mr *mr)
 {
+    const struct sp_mr_entry *e = &prov->seg->table.mrs[mr->base.lkey & (SP_MAX_MRS - 1)];
     struct whole w;
 
     if (mr->lo >= mr->hi)
         return;
     w.remap = &prov->remap;
+    w.lo = page_above(e->base);
+    w.hi = page_below(e->base + e->size);
     sp_vma_init(&w.maps);
     sp_release(prov->pagerefs, mr->lo, mr->hi, give_part_back, &w);
     sp_vma_close(&w.maps);

@@ -660,7 +660,8 @@ static uint64_t give_back_moved(struct sp_remap *a, uint64_t lo, uint64_t hi, bo
     return kept;
 }
 
-uint64_t sp_remap_give_back(struct sp_remap *a, struct sp_vma_maps *maps, uint64_t lo, uint64_t hi)
+uint64_t sp_remap_give_back(struct sp_remap *a, struct sp_vma_maps *maps, uint64_t lo, uint64_t hi,
+                            uint64_t expected)
 {
     const uint64_t first = lo, size = hi - lo;
     uint64_t kept = 0, found = 0;
@@ -681,8 +682,7 @@ uint64_t sp_remap_give_back(struct sp_remap *a, struct sp_vma_maps *maps, uint64
         }
         lo = v.hi;
     }
-    if (kept == 0 &&
-        found + 2 * a->page_size < size) /* the first and the last page may be shared */
+    if (kept == 0 && found < expected)
         kept = give_back_moved(a, first, hi, in_use);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     return kept;

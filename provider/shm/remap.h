@@ -55,10 +55,11 @@ bool sp_remap_wants(struct sp_remap *remap);
  * order.
  */
 uint64_t sp_remap_range(struct sp_remap *remap, struct sp_vma_maps *maps, uint64_t lo, uint64_t hi);
-/* Gives [lo, hi) back, also what the program has moved elsewhere. Protections stay. Returns how
- * many bytes of it are still remapped. */
+/* Gives [lo, hi) back; if less than `expected` bytes of it are still in their place, also what the
+ * program has moved elsewhere. Protections stay. Returns how many bytes of it are still remapped.
+ */
 uint64_t sp_remap_give_back(struct sp_remap *remap, struct sp_vma_maps *maps, uint64_t lo,
-                            uint64_t hi);
+                            uint64_t hi, uint64_t expected);
 
 /* Calls fn for each remapped part of [lo, hi), in order. */
 void sp_remap_for_each(const struct sp_remap *remap, uint64_t lo, uint64_t hi,

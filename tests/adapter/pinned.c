@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * pinned BYTES...: registers a buffer of each size and prints how much of it became memory that
- * other processes may map.
+ * other processes may map. An adapter is given the pages after that.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Memory that an adapter has, too, which knows the pages that it was given: exchanged for mappable
-# pages at registration as other memory, where another process of the job is on the host.
+# Memory that an adapter has, too, becomes mappable by the same rules as without one; only where
+# another process of the job is on the host.
 # Usage: pinned.sh WITH_ADAPTER UTOFURUN PINNED UTOFU_INFO
 set -u
 with_adapter=$1 utofurun=$2 pinned=$3 info=$4 failures=0
