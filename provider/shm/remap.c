@@ -32,6 +32,7 @@
 #include "util/env.h"
 #include "util/fd.h"
 #include "util/log.h"
+#include "util/loss.h"
 #include "vma.h"
 
 #define LOG "shm"
@@ -327,13 +328,9 @@ static bool is_open(struct sp_remap *a)
 {
     if (a->x.fd < 0)
         return false;
-    if (ut_fd_is_own(a->x.fd) && ut_fd_is_own(a->x.uffd) &&
-        (a->x.uffd_kernel < 0 || ut_fd_is_own(a->x.uffd_kernel)))
+    if (ut_fd_expect(a->x.fd) && ut_fd_expect(a->x.uffd) &&
+        (a->x.uffd_kernel < 0 || ut_fd_expect(a->x.uffd_kernel)))
         return true;
-    ut_warn(LOG,
-            "the program has closed descriptors of this library: memory is not mapped any more, "
-            "and what is mapped stays so after deregistration (close only descriptors that the "
-            "program has opened)");
     sp_remap_close(a);
     return false;
 }
