@@ -17,6 +17,7 @@ static int move(pid_t pid, char *lcl, uint64_t rmt, size_t length, bool write)
     struct prov_cuts c = prov_cuts_of(write ? rmt : (uintptr_t)lcl, length);
     struct iovec l[PROV_CUTS];
 
+    c.whole = length > PROV_CUT_LINES && pid != getpid();
     while (length > 0) {
         unsigned int pieces;
         size_t part = prov_cut(l, &pieces, lcl, &c, c.end - length);

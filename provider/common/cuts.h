@@ -42,8 +42,7 @@ static inline struct prov_cuts prov_cuts_of(uint64_t addr, size_t length)
     return (struct prov_cuts){.last_line = (end - 1) & ~(uint64_t)(PROV_LINE - 1),
                               .last_word = aligned < length ? end - aligned : addr,
                               .end = end,
-                              .width = width > PROV_WORD && prov_is_cut(addr, length) ? width : 0,
-                              .whole = length > PROV_CUT_LINES};
+                              .width = width > PROV_WORD && prov_is_cut(addr, length) ? width : 0};
 }
 
 /* The end of the piece that begins at `at`. */

@@ -131,7 +131,7 @@ static void put_packets(struct link *link, const struct memory *m, const struct 
             memcpy(m->bytes + 8 * i, &n, 8);
         int rc = post_write(link, m, 0, r->addr + at, r->rkey, PACKET, 0, 0);
         CHECK(rc >= 0);
-        if (n == 1 && !getenv("UTOFU_SHM_MAP")) /* nothing is mapped yet: the target stores */
+        if (!getenv("UTOFU_SHM_MAP")) /* it is not mapped: the target stores */
             CHECK(!(rc & PROV_COMPLETE));
         CHECK(post_write(link, m, 0, r->addr + at + BEHIND, r->rkey, 8, 0, 0) >= 0);
         if (n % 8 == 0)
@@ -140,16 +140,20 @@ static void put_packets(struct link *link, const struct memory *m, const struct 
     settle(link);
 }
 
-/* Where a copy by the kernel may be seen in part, packets to memory that is not mapped yet are
- * stored by the target; and no later write overtakes them. */
+/* Where a copy by the kernel may be seen in part, packets to memory that is not mapped are stored
+ * by the target; and no later write overtakes them. */
 static void packet_is_seen_as_a_whole(void)
 {
     enum { PART = 64 << 10, PARTS = 32 };
     struct end *end = end_open((uint64_t)rank + 1);
-    struct memory m = memory_new((size_t)PARTS * PART, RW);
+    struct sp_remap *remap = &((struct sp_prov *)prov)->remap;
+    const uint32_t refuse_every = remap->refuse_every;
     struct watched w = {0};
     pthread_t watcher;
 
+    remap->refuse_every = 1;
+    struct memory m = memory_new((size_t)PARTS * PART, RW);
+    remap->refuse_every = refuse_every;
     prov_widths_find();
     prov_widths.kernel = PROV_WORD;
     memory_publish(&m, 0);
