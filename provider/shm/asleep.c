@@ -150,23 +150,46 @@ static bool waits_for_a_thread(long call, const unsigned long long args[4])
     return (call == SYS_futex && args[3] == 0) || (call == SYS_futex_waitv && args[3] == 0);
 }
 
+static ssize_t read_of_thread(const char *tid, const char *name, char *text, size_t size)
+{
+    char path[64];
+
+    snprintf(path, sizeof(path), "/proc/self/task/%s/%s", tid, name);
+    int fd = ut_fd_high(open(path, O_RDONLY | O_CLOEXEC));
+    ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
+    int error = errno;
+    if (fd >= 0)
+        close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    errno = error;
+    return n;
+}
+
+/* A thread that has been woken, but whose CPU does not know it yet, still has its system call, but
+ * the state R (TASK_WAKING in kernel/sched/core.c of Linux). */
+static bool is_woken(const char *tid)
+{
+    char line[256];
+    ssize_t n = read_of_thread(tid, "stat", line, sizeof(line));
+    const char *name_end = n > 0 ? strrchr(line, ')') : NULL;
+
+    return !name_end || strncmp(name_end, ") S", 3) != 0;
+}
+
 static enum look look_at(const char *tid, struct code **code, uint64_t lo, uint64_t hi)
 {
-    char path[64], line[256];
+    char line[256];
     unsigned long long args[6], stack;
     long call;
 
-    snprintf(path, sizeof(path), "/proc/self/task/%s/syscall", tid);
-    int fd = ut_fd_high(open(path, O_RDONLY | O_CLOEXEC));
-    ssize_t n = fd < 0 ? -1 : read(fd, line, sizeof(line) - 1);
-    if (fd >= 0)
-        close(fd);
+    ssize_t n = read_of_thread(tid, "syscall", line, sizeof(line));
     if (n <= 0) /* the thread has ended; or the kernel does not tell */
-        return errno == ENOENT || errno == ESRCH ? LOOK_SLEEPS : LOOK_MAY_GO_ON;
-    line[n] = '\0';
+        return n < 0 && (errno == ENOENT || errno == ESRCH) ? LOOK_SLEEPS : LOOK_MAY_GO_ON;
     if (sscanf(line, "%ld %llx %llx %llx %llx %llx %llx %llx", &call, &args[0], &args[1], &args[2],
                &args[3], &args[4], &args[5], &stack) != 8)
         return LOOK_RUNS; /* or waits for a page */
+    if (is_woken(tid))
+        return LOOK_RUNS;
     if (stack - lo < hi - lo)
         return LOOK_MAY_GO_ON;
     if (waits_for_a_thread(call, args))
