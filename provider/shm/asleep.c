@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
+#include <linux/futex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,10 +23,6 @@
 
 #include "util/fd.h"
 #include "util/thread.h"
-
-#ifndef SYS_futex_waitv
-#    define SYS_futex_waitv 449
-#endif
 
 enum {
     MAX_SEGMENTS = 1024, /* of code; a process with more has no helper threads */
@@ -144,10 +141,18 @@ enum look {
     LOOK_MAY_GO_ON, /* asleep, but it is not known for how long */
 };
 
-/* A wait for a lock or condition: futex(address, operation, value, NULL, ...). */
+/* Does it wait, without a time limit, for a lock or a condition that only this process has, or for
+ * the end of a thread? futex(address, operation, value, NULL, ...) */
 static bool waits_for_a_thread(long call, const unsigned long long args[4])
 {
-    return (call == SYS_futex && args[3] == 0) || (call == SYS_futex_waitv && args[3] == 0);
+    char path[64];
+
+    if (call != SYS_futex || args[3] != 0)
+        return false;
+    if (args[1] & FUTEX_PRIVATE_FLAG)
+        return true;
+    snprintf(path, sizeof(path), "/proc/self/task/%u", (unsigned int)args[2]);
+    return args[2] != 0 && access(path, F_OK) == 0; /* pthread_join(): the word is the thread's id */
 }
 
 static ssize_t read_of_thread(const char *tid, const char *name, char *text, size_t size)

@@ -11,7 +11,8 @@
 
 /*
  * Returns true if each other thread is one of this library's, or
- *   - waits for a lock or a condition (futex) without a time limit, which only a thread can end, or
+ *   - waits without a time limit for a lock or a condition (futex) that is not shared with other
+ *     processes, or for the end of a thread: only a thread of this process can end that; or
  *   - is a helper thread of an MPI library, PMIx, UCX or libfabric that sleeps in a system call,
  * and has its stack outside [lo, hi). Takes about 10 us for each thread of the program. If a thread
  * runs, looks again for a millisecond, but only as long as *looks, which it decrements, is not 0: a

@@ -16,6 +16,7 @@
 #include <linux/userfaultfd.h>
 #include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -1008,6 +1009,30 @@ static void *wait_for_condition_for_a_time(void *arg)
     return NULL;
 }
 
+static void *wait_for_other_process(void *arg)
+{
+    sem_t *sem = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+    (void)arg;
+    CHECK(sem != MAP_FAILED && sem_init(sem, 1, 0) == 0);
+    sleeper = gettid();
+    sem_wait(sem);
+    return NULL;
+}
+
+static void *wait_for_end_of_thread(void *arg)
+{
+    pthread_t thread;
+
+    (void)arg;
+    CHECK_EQ(pthread_create(&thread, NULL, wait_for_condition, NULL), 0);
+    while (sleeper == 0)
+        ut_relax();
+    sleeper = gettid();
+    pthread_join(thread, NULL);
+    return NULL;
+}
+
 /* Waits until the thread is in a system call that does not end: state S twice. */
 static void await_sleep(pid_t tid)
 {
@@ -1120,6 +1145,8 @@ static struct rule rules[] = {
     {"half touched, a thread runs", 2 * MIB, MIB, spin, false, 0, 0, 0},
     {"touched, condition", MIB, MIB, wait_for_condition, false, 0, MIB, MIB},
     {"touched, condition with a time", MIB, MIB, wait_for_condition_for_a_time, false, 0, 0, 0},
+    {"touched, shared semaphore", MIB, MIB, wait_for_other_process, false, 0, 0, 0},
+    {"touched, end of a thread", MIB, MIB, wait_for_end_of_thread, false, 0, MIB, MIB},
     {"touched, nanosleep", MIB, MIB, wait_in_nanosleep, false, 0, 0, 0},
     {"touched, poll", MIB, MIB, wait_in_poll, false, 0, 0, 0},
     {"touched, read", MIB, MIB, wait_in_read, false, 0, 0, 0},
