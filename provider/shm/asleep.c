@@ -152,7 +152,8 @@ static bool waits_for_a_thread(long call, const unsigned long long args[4])
     if (args[1] & FUTEX_PRIVATE_FLAG)
         return true;
     snprintf(path, sizeof(path), "/proc/self/task/%u", (unsigned int)args[2]);
-    return args[2] != 0 && access(path, F_OK) == 0; /* pthread_join(): the word is the thread's id */
+    return args[2] != 0 &&
+           access(path, F_OK) == 0; /* pthread_join(): the word is the thread's id */
 }
 
 static ssize_t read_of_thread(const char *tid, const char *name, char *text, size_t size)
