@@ -68,7 +68,7 @@ if [ -n "$emulator" ] && ! command -v "$emulator" >/dev/null; then
 fi
 for program in provider/shm_ring provider/at_once provider/bounce; do
     # shellcheck disable=SC2086
-    "$compiler" $optimize "${flags[@]}" -w -static -pthread "tests/$program.c" -o "$folder/program" ||
+    "$compiler" $optimize "${flags[@]}" -w -static -pthread "tests/$program.c" src/util/fd.c -o "$folder/program" ||
         { echo "FAILED: tests/$program.c does not compile"; exit 1; }
     $emulator "$folder/program"
     status=$?
