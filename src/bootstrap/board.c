@@ -47,7 +47,7 @@ int ut_job_board_create(struct ut_job_board *board, uint32_t size, struct ut_job
     if (fd < 0)
         return -errno;
     if (getrandom(&key->cookie, sizeof(key->cookie), 0) != sizeof(key->cookie) ||
-        ftruncate(fd, (off_t)bytes_for(size)) != 0 || fcntl(fd, F_ADD_SEALS, SEALS) != 0)
+        ut_fd_resize(fd, bytes_for(size)) != 0 || fcntl(fd, F_ADD_SEALS, SEALS) != 0)
         rc = errno ? -errno : -EIO;
     else
         rc = map(board, fd, size);

@@ -50,7 +50,7 @@ void ut_job_records_create(struct ut_job_records *records, uint32_t size)
         .fd = ut_fd_own(memfd_create("utofu-job", MFD_CLOEXEC | MFD_ALLOW_SEALING))};
     if (records->fd < 0)
         return;
-    if (ftruncate(records->fd, (off_t)ut_job_records_bytes(size)) == 0 &&
+    if (ut_fd_resize(records->fd, ut_job_records_bytes(size)) == 0 &&
         map(records, records->fd, size, PROT_READ | PROT_WRITE) &&
         fcntl(records->fd, F_ADD_SEALS, SEALS) == 0)
         return;

@@ -215,8 +215,8 @@ void ut_table_create(const struct ut_job_info *job)
     int fd = ut_fd_own(memfd_create("utofu-check", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (fd < 0)
         return;
-    if (ftruncate(fd, (off_t)bytes_for(job->local_size)) != 0 ||
-        fcntl(fd, F_ADD_SEALS, SEALS) != 0 || map(job, fd, &header) != 0) {
+    if (ut_fd_resize(fd, bytes_for(job->local_size)) != 0 || fcntl(fd, F_ADD_SEALS, SEALS) != 0 ||
+        map(job, fd, &header) != 0) {
         close(fd);
         return;
     }

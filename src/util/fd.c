@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 enum {
@@ -165,4 +166,15 @@ void ut_fd_close(int fd)
 {
     if (ut_fd_is_own(fd))
         close(fd);
+}
+
+int ut_fd_resize(int fd, uint64_t size)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < size) {
+        errno = EFBIG;
+        return -1;
+    }
+    return ftruncate(fd, (off_t)size);
 }

@@ -18,6 +18,7 @@
 
 #include <dirent.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 
 /* The argument is a call that makes a descriptor, and the value is the descriptor, never 0 to 2; or
@@ -41,6 +42,10 @@ bool ut_fd_is_own(int fd);
 /* Closes a descriptor of ut_fd_own(), unless the program has closed it: then the number may be
  * another file's. A negative fd is allowed. */
 void ut_fd_close(int fd);
+
+/* ftruncate(), but fails with EFBIG beyond the limit of the size of files (RLIMIT_FSIZE), where
+ * ftruncate() raises SIGXFSZ. */
+int ut_fd_resize(int fd, uint64_t size);
 
 /* fopen(path, "re") and opendir(path), above 2. */
 FILE *ut_fd_open_file(const char *path);
