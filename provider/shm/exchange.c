@@ -4,8 +4,8 @@
  *   kept   If all other threads sleep: copies a piece, replaces its mapping with one call, which is
  *          atomic for everybody else, and then brings what was written to the old pages since they
  *          were copied: a pipe keeps them (vmsplice()).
- *   moved  Holds other threads back with userfaultfd, and moves the old pages elsewhere, which
- * fails for pinned ones; copies, replaces the mapping, and wakes the threads, which repeat their
+ *   moved  Holds other threads back with userfaultfd, and moves the old pages elsewhere, but no
+ *          pinned ones; copies, replaces the mapping, and wakes the threads, which repeat their
  *          access to the new pages.
  *   held   The same with pages that are write-protected, and not moved, before Linux 6.8.
  *
@@ -333,8 +333,21 @@ static void close_keeper(struct keeper *k)
         munmap(k->before, 2 * k->size);
 }
 
+/* Not if pages of an earlier piece could not be read. */
+static bool is_keeper_empty(const struct keeper *k)
+{
+    int left = 0;
+
+    for (int i = 0; i < PIPES && left == 0; i++)
+        if (ioctl(k->ends[i][0], FIONREAD, &left) != 0)
+            return false;
+    return left == 0;
+}
+
 static bool keep_pages(const struct keeper *k, uint64_t lo, uint64_t hi)
 {
+    if (!is_keeper_empty(k))
+        return false;
     for (uint64_t at = lo; at < hi;) {
         uint64_t pipe = (at - lo) / k->each, end = lo + (pipe + 1) * k->each;
         struct iovec pages = {(void *)(uintptr_t)at, (end < hi ? end : hi) - at};
