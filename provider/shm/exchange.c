@@ -106,12 +106,18 @@ static bool hold_threads(int uffd, uint64_t lo, uint64_t hi, unsigned int what)
     return false;
 }
 
-/* The new mapping is in place, or the old one is kept. */
+/*
+ * The new mapping is in place, or the old one is kept. UFFDIO_UNREGISTER alone wakes no writers,
+ * and wakes the others before it unregisters the mapping: they may wait again
+ * (userfaultfd_unregister() in fs/userfaultfd.c of Linux).
+ */
 static void let_go(int uffd, uint64_t lo, uint64_t hi, bool exchanged)
 {
     struct uffdio_range range = {lo, hi - lo};
 
-    ioctl(uffd, exchanged ? UFFDIO_WAKE : UFFDIO_UNREGISTER, &range);
+    if (!exchanged)
+        ioctl(uffd, UFFDIO_UNREGISTER, &range);
+    ioctl(uffd, UFFDIO_WAKE, &range);
 }
 
 /*
