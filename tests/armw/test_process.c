@@ -358,18 +358,26 @@ Test(process, different_armw_modes_in_a_job_say_so_and_cannot_reach_each_other)
 
 static void serve_by_puts(void *arg)
 {
+    enum { CONNECTED = 1, ANSWERED };
+    struct utofu_mrq_notice notice;
     struct ut_end end;
     struct ut_peer peers[2];
 
     (void)arg;
     ut_open_all(&end, 4096, peers);
     ping(&end, &peers[!ut_rank], 0); /* connects */
-    ut_barrier();
     if (ut_rank == 1) {
+        atomic_store(ut_cell(0), CONNECTED);
+        while (atomic_load(ut_cell(1)) == 0)
+            ut_relax();
         ping(&end, &peers[0], 1);
-        atomic_store(ut_cell(0), 1);
+        atomic_store(ut_cell(0), ANSWERED);
+    } else {
+        while (atomic_load(ut_cell(0)) < CONNECTED) /* without progress the peer cannot connect */
+            CHECK(utofu_poll_mrq(end.vcq, 0, &notice) == UTOFU_ERR_NOT_FOUND);
+        atomic_store(ut_cell(1), 1);
     }
-    while (ut_rank == 0 && atomic_load(ut_cell(0)) == 0) {
+    while (ut_rank == 0 && atomic_load(ut_cell(0)) < ANSWERED) {
         int rc = utofu_put(end.vcq, peers[1].id, end.stadd, peers[1].stadd + 64, 8, 0, 0, NULL);
         if (rc != UTOFU_ERR_BUSY) /* the other process may not have a CPU */
             CHECK_OK(rc);
