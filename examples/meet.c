@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum {
     TNI = 0,
@@ -24,10 +25,12 @@ enum {
     PROBE_COMPONENT = 1,
     STAG = 255,
     ROWS_STAG = 254,
-    SECONDS = 60,    /* maximum wait for the other processes at the start: UTOFU_JOB_TIMEOUT */
-    PROBE_MS = 100,  /* interval between two probes */
-    PROBE_SIZE = 64, /* more than a word, because a word may be read from shared memory without its
-                      * process */
+    SECONDS = 60,     /* maximum wait for the other processes at the start: UTOFU_JOB_TIMEOUT */
+    PROBE_MS = 100,   /* interval between two probes */
+    PROBE_SIZE = 64,  /* more than a word, because a word may be read from shared memory without its
+                       * process */
+    NAP_EVERY = 4096, /* calls of wait_a_moment() */
+    NAP_US = 50,
 };
 
 void check_call(int rc, const char *what)
@@ -189,7 +192,11 @@ static void look_for_answer(void)
  * checks its data once more before this function ends the program. */
 void wait_a_moment(void)
 {
+    static unsigned int moments;
+
     sched_yield(); /* there may be more processes than processors */
+    if (++moments % NAP_EVERY == 0)
+        usleep(NAP_US); /* a yield lets no process of a lower real-time priority run */
     if (probe.paused)
         return;
     if (probe.gone[0] != '\0') {

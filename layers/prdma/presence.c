@@ -10,12 +10,12 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { NAME = 64 };
+enum { NAME = 64, LOOK_UP_US = 50 };
 
 /* The calls that use names return their errors, whatever handler the program has set. */
 struct handlers {
@@ -224,7 +224,7 @@ static int missing_rank(const struct pr_comm *c, const int *ranks, int count)
             pr_warn("a collective call has waited %llu s for rank %d, which finds out whether all "
                     "processes have libprdma in front of them",
                     lc_patience_seconds(&patience), ranks[0]);
-        sched_yield();
+        usleep(LOOK_UP_US);
     }
     return published_rank(name, value);
 }

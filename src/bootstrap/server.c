@@ -249,10 +249,11 @@ static void accept_some(struct ut_job_server *s)
     while (n++ < ACCEPTS_MAX &&
            (fd = ut_fd_own(accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK))) >= 0)
         add_client(s, fd);
-    if (n > ACCEPTS_MAX || (errno != EMFILE && errno != ENFILE))
+    if (n > ACCEPTS_MAX || errno == EAGAIN || errno == ECONNABORTED || errno == EINTR)
         return;
-    /* no descriptor left: closes a connection without a hello, or waits a moment */
-    if (s->num_unknown > 0)
+    /* No descriptor or no memory is left: the server closes a connection without a hello, or waits
+     * a moment, as epoll reports the connection again at once. */
+    if (s->num_unknown > 0 && (errno == EMFILE || errno == ENFILE))
         drop(s, s->unknown.prev);
     else
         usleep(UT_JOB_BACKOFF_MAX_US);
