@@ -33,6 +33,7 @@
 
 #include "huge.h"
 #include "pages.h"
+#include "twin.h"
 #include "util/assert.h"
 #include "util/fd.h"
 
@@ -245,14 +246,22 @@ static void unshare_pages(uint64_t lo, uint64_t hi)
     sp_pages_close(&pages);
 }
 
+/* Makes the twin of a mapping whose first page does not exist, unless there is one. */
+static bool has_twin(uint64_t *twin, uint64_t lo)
+{
+    if (*twin == 0)
+        *twin = sp_twin_make(lo);
+    return *twin != 0;
+}
+
 /* Moves the pages of [lo, hi) to `there`, or leaves them where they are. */
 static bool move_and_exchange(const struct sp_exchange *x, int uffd, uint64_t lo, uint64_t hi,
-                              uint64_t there)
+                              uint64_t there, uint64_t *twin)
 {
     const uint64_t end = there + (hi - lo);
 
-    if (move_pages(uffd, lo, hi, there) == hi && copy_out(x, there, hi - lo, lo) &&
-        map_memfd(x, lo, hi))
+    if (move_pages(uffd, lo, hi, there) == hi && has_twin(twin, lo) &&
+        copy_out(x, there, hi - lo, lo) && map_memfd(x, lo, hi))
         return true;
     /* nobody else knows the pages there, so nothing can keep them from going back */
     uint64_t back = move_pages(uffd, there, end, lo);
@@ -260,7 +269,7 @@ static bool move_and_exchange(const struct sp_exchange *x, int uffd, uint64_t lo
     return false;
 }
 
-static bool exchange_moved(const struct sp_exchange *x, uint64_t lo, uint64_t hi)
+static bool exchange_moved(const struct sp_exchange *x, uint64_t lo, uint64_t hi, uint64_t *twin)
 {
     const int uffd = x->uffd_kernel >= 0 ? x->uffd_kernel : x->uffd;
     const uint64_t size = hi - lo;
@@ -276,7 +285,7 @@ static bool exchange_moved(const struct sp_exchange *x, uint64_t lo, uint64_t hi
             unshare_pages(lo, hi);
         if (!hold_threads(uffd, lo, hi, HOLD_MISSING))
             break;
-        exchanged = move_and_exchange(x, uffd, lo, hi, there);
+        exchanged = move_and_exchange(x, uffd, lo, hi, there, twin);
         let_go(uffd, lo, hi, exchanged);
     }
     munmap(elsewhere, size);
@@ -460,7 +469,7 @@ static struct sp_frames make_huge(const struct sp_exchange *x, uint64_t lo, uint
 /* Pages of a leftover that nobody has written to are still those of the memfd, and keep their
  * content. */
 uint64_t sp_exchange_copy(const struct sp_exchange *x, uint64_t lo, uint64_t hi, enum sp_way way,
-                          bool leftover)
+                          bool leftover, uint64_t *twin)
 {
     uint64_t end = lo;
 
@@ -469,7 +478,7 @@ uint64_t sp_exchange_copy(const struct sp_exchange *x, uint64_t lo, uint64_t hi,
     struct sp_frames huge = make_huge(x, lo, hi);
     if (way == SP_WAY_KEPT)
         end = exchange_kept(x, lo, hi);
-    else if (way == SP_WAY_MOVED ? exchange_moved(x, lo, hi) : exchange_held(x, lo, hi))
+    else if (way == SP_WAY_MOVED ? exchange_moved(x, lo, hi, twin) : exchange_held(x, lo, hi))
         end = hi;
     if (end == hi)
         sp_huge_map(&huge);
@@ -490,14 +499,14 @@ static bool is_empty(uint64_t lo, uint64_t hi)
     return empty;
 }
 
-bool sp_exchange_empty(const struct sp_exchange *x, uint64_t lo, uint64_t hi)
+bool sp_exchange_empty(const struct sp_exchange *x, uint64_t lo, uint64_t hi, uint64_t *twin)
 {
     const int uffd = x->uffd_kernel >= 0 ? x->uffd_kernel : x->uffd;
 
     sp_exchange_punch(x, lo, hi);
     if (!hold_threads(uffd, lo, hi, HOLD_MISSING))
         return false;
-    bool exchanged = is_empty(lo, hi) && map_memfd(x, lo, hi);
+    bool exchanged = is_empty(lo, hi) && has_twin(twin, lo) && map_memfd(x, lo, hi);
     let_go(uffd, lo, hi, exchanged);
     return exchanged;
 }
@@ -559,9 +568,10 @@ static bool make_copy(struct back *b, const struct sp_mapped_part *p)
     const uint64_t size = p->hi - p->lo;
     const int usual = PROT_READ | PROT_WRITE, flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 
-    b->copy = sp_huge_find(p->lo, p->hi).bits ? sp_huge_private(size, p->lo)
-                                              : map_at(0, size, usual, flags, -1, 0);
-    if (!b->copy || b->copy == MAP_FAILED)
+    b->copy = p->twin ? sp_twin_copy(p->twin, size, p->lo) : NULL;
+    if (!b->copy)
+        b->copy = map_at(0, size, usual, flags, -1, 0);
+    if (b->copy == MAP_FAILED)
         return false;
     b->before = map_at(0, size, usual, flags, -1, 0);
     if (b->before != MAP_FAILED && for_each_data(b, p->offset, p->offset + size, copy_back) &&

@@ -23,7 +23,8 @@ struct sp_exchange {
  * `offset`. */
 struct sp_mapped_part {
     uint64_t lo, hi, offset;
-    int prot; /* of the program */
+    int prot;      /* of the program */
+    uint64_t twin; /* twin.h; 0: none */
 };
 
 /* How private memory is replaced. Nobody else notices, except as said. */
@@ -37,13 +38,16 @@ enum sp_way {
     SP_WAY_HELD,
 };
 
-/* Replaces private memory; `leftover`: that of sp_exchange_back_in_use(), which cannot be moved.
- * Returns how many bytes of it, from `lo` on; nothing has changed behind these. */
+/*
+ * Replaces private memory; `leftover`: that of sp_exchange_back_in_use(), which cannot be moved.
+ * *twin: its twin; SP_WAY_MOVED makes one if it is 0. Returns how many bytes of it, from `lo` on;
+ * nothing has changed behind these.
+ */
 uint64_t sp_exchange_copy(const struct sp_exchange *x, uint64_t lo, uint64_t hi, enum sp_way way,
-                          bool leftover);
+                          bool leftover, uint64_t *twin);
 
-/* The same if no page of it exists: takes microseconds, whatever its size is. */
-bool sp_exchange_empty(const struct sp_exchange *x, uint64_t lo, uint64_t hi);
+/* The same if no page of it exists: takes microseconds, whatever its size is. Makes a twin, too. */
+bool sp_exchange_empty(const struct sp_exchange *x, uint64_t lo, uint64_t hi, uint64_t *twin);
 
 /*
  * Replaces part of the memfd by private memory like that of before: anonymous. What another process

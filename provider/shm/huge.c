@@ -107,19 +107,3 @@ void sp_huge_map(const struct sp_frames *f)
             madvise((void *)(uintptr_t)(f->first + n * SP_HUGE), 1, MADV_POPULATE_READ);
     }
 }
-
-uint8_t *sp_huge_private(uint64_t size, uint64_t at)
-{
-    uint8_t *p = sp_huge_reserve(size, at, PROT_READ | PROT_WRITE);
-    char text[128] = "";
-
-    if (!p)
-        return NULL;
-    int fd = ut_fd_high(open("/sys/kernel/mm/transparent_hugepage/enabled", O_RDONLY | O_CLOEXEC));
-    if (fd >= 0) {
-        if (read(fd, text, sizeof(text) - 1) > 0 && strstr(text, "[madvise]"))
-            madvise(p, size, MADV_HUGEPAGE);
-        close(fd);
-    }
-    return p;
-}

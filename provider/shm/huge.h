@@ -35,8 +35,4 @@ void sp_huge_make(struct sp_frames *frames, uint8_t *window, uint64_t lo, bool a
 /* Maps the memfd's huge pages at these frames with huge page-table entries. */
 void sp_huge_map(const struct sp_frames *frames);
 
-/* Untouched private memory of this size, with the same offset in a huge page as `at`, and with huge
- * pages if necessary. NULL: none. */
-uint8_t *sp_huge_private(uint64_t size, uint64_t at);
-
 #endif

@@ -252,6 +252,7 @@ void sp_remap_close(struct sp_remap *a)
     close_uffd(&a->x);
     ut_fd_close(a->x.fd);
     a->x.fd = -1;
+    sp_twins_close(&a->twins);
 }
 
 bool sp_remap_check_fd(int fd)
@@ -456,14 +457,15 @@ static bool may_exchange(const struct sp_remap *a, bool leftover)
  * Remapping
  */
 
-static uint64_t copy_part(struct sp_remap *a, uint64_t lo, uint64_t hi, bool leftover)
+static uint64_t copy_part(struct sp_remap *a, uint64_t lo, uint64_t hi, bool leftover,
+                          uint64_t *twin)
 {
     uint64_t bytes = 0;
 
     for (uint64_t next; lo < hi; lo = next) {
         next = (lo + CHUNK) & ~(SP_HUGE - 1); /* a huge page stays whole */
         next = next < hi ? next : hi;
-        bytes += sp_exchange_copy(&a->x, lo, next, find_way(a, leftover), leftover);
+        bytes += sp_exchange_copy(&a->x, lo, next, find_way(a, leftover), leftover, twin);
     }
     return bytes;
 }
@@ -484,7 +486,7 @@ static uint64_t find_empty_end(struct sp_pages *pages, uint64_t lo, uint64_t hi,
     return run.hi;
 }
 
-static uint64_t empty_part(struct sp_remap *a, uint64_t lo, uint64_t hi)
+static uint64_t empty_part(struct sp_remap *a, uint64_t lo, uint64_t hi, uint64_t *twin)
 {
     const uint64_t least = hi - lo < MIN_EMPTY ? hi - lo : MIN_EMPTY;
     struct sp_pages pages;
@@ -502,13 +504,45 @@ static uint64_t empty_part(struct sp_remap *a, uint64_t lo, uint64_t hi)
             lo = end;
             continue;
         }
-        if (to - begin >= least && to > begin && sp_exchange_empty(&a->x, begin, to)) {
+        if (to - begin >= least && to > begin && sp_exchange_empty(&a->x, begin, to, twin)) {
             bytes += to - begin;
             parts += !empty || end == hi; /* a long one is exchanged in several steps */
         }
         lo = begin = end;
     }
     sp_pages_close(&pages);
+    return bytes;
+}
+
+/* SP_WAY_MOVED makes the twin itself, as it has moved the pages by then. */
+static bool find_twin(struct sp_remap *a, uint64_t lo, bool leftover, uint64_t *twin)
+{
+    uint64_t begin = ut_clock_ns();
+
+    if (find_way(a, leftover) == SP_WAY_MOVED)
+        return true;
+    if (!may_spend(a, a->describe_us))
+        return false;
+    *twin = sp_twin_describe(lo);
+    a->describe_us = (ut_clock_ns() - begin) / 1000;
+    a->spent_us += a->describe_us;
+    return *twin != 0;
+}
+
+/* Part of one mapping. */
+static uint64_t remap_part(struct sp_remap *a, uint64_t lo, uint64_t hi, bool leftover,
+                           enum extent extent)
+{
+    uint64_t bytes = 0, twin = 0;
+
+    if (extent == EXTENT_ALL && may_exchange(a, leftover) && find_twin(a, lo, leftover, &twin))
+        bytes = copy_part(a, lo, hi, leftover, &twin);
+    else if (!leftover)
+        bytes = empty_part(a, lo, hi, &twin);
+    if (bytes > 0)
+        sp_twins_add(&a->twins, lo, hi, twin);
+    else
+        sp_twin_free(twin);
     return bytes;
 }
 
@@ -533,12 +567,8 @@ uint64_t sp_remap_range(struct sp_remap *a, struct sp_vma_maps *maps, uint64_t l
     while (lo < hi && sp_vma_find(maps, lo, &v) && v.lo < hi) {
         uint64_t from = v.lo > lo ? v.lo : lo, to = v.hi < hi ? v.hi : hi;
         bool leftover = is_leftover(a, &v);
-        if ((is_private(&v) || leftover) && !has_stack(&v, frame)) {
-            if (extent == EXTENT_ALL && may_exchange(a, leftover))
-                bytes += copy_part(a, from, to, leftover);
-            else if (!leftover)
-                bytes += empty_part(a, from, to);
-        }
+        if ((is_private(&v) || leftover) && !has_stack(&v, frame))
+            bytes += remap_part(a, from, to, leftover, extent);
         lo = v.hi;
     }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
@@ -621,10 +651,14 @@ static struct sp_mapped_part part_of(const struct sp_vma *v, uint64_t lo, uint64
 static uint64_t give_back_part(struct sp_remap *a, struct sp_mapped_part p, bool in_use)
 {
     uint64_t bytes = 0, end = p.hi;
+    struct sp_twin_range range;
 
     for (; p.lo < end; p.offset += p.hi - p.lo, p.lo = p.hi) {
         p.hi = (p.lo + CHUNK) & ~(SP_HUGE - 1);
         p.hi = p.hi < end ? p.hi : end;
+        p.twin = sp_twins_find(&a->twins, p.offset, &range);
+        if (p.twin && range.hi - p.offset < p.hi - p.lo)
+            p.hi = p.lo + (range.hi - p.offset);
         bool used = in_use && (p.prot & PROT_WRITE);
         if (sp_exchange_back(&a->x, &p, used))
             continue;
@@ -682,5 +716,7 @@ uint64_t sp_remap_give_back(struct sp_remap *a, struct sp_vma_maps *maps, uint64
     if (kept == 0 && found < expected)
         kept = give_back_moved(a, first, hi, in_use);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (kept == 0)
+        sp_twins_drop(&a->twins, first, hi);
     return kept;
 }

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "exchange.h"
+#include "twin.h"
 #include "vma.h"
 
 enum { SP_REMAP_UNIT = 4096 }; /* bounds are multiples of it */
@@ -32,6 +33,8 @@ struct sp_remap {
     uint32_t count, refuse_every; /* for tests: UTOFU_TEST=map_refuse */
     uint64_t num_remapped;
     uint64_t opened_ns, spent_us; /* spent_us: estimated */
+    uint64_t describe_us;         /* the last sp_twin_describe() */
+    struct sp_twins twins;
 };
 
 /* The drawback of no mapping, as a sentence; cross-memory attach or the rings copy then. */

@@ -861,6 +861,88 @@ static bool is_all(const uint8_t *mem, int value)
     return mem[0] == value && memcmp(mem, mem + 1, SIZE - 1) == 0;
 }
 
+/* The kernel's flags of a mapping, and its name. "sd" says that a page was written to. */
+static void read_flags(const uint8_t *mem, char flags[128], char name[128])
+{
+    unsigned long long lo = 0, hi = 0;
+    FILE *f = fopen("/proc/self/smaps", "re");
+    char line[512];
+
+    CHECK(f);
+    flags[0] = name[0] = '\0';
+    while (fgets(line, sizeof(line), f)) {
+        if (sscanf(line, "%llx-%llx %*s %*s %*s %*s %127s", &lo, &hi, name) >= 2)
+            CHECK(lo <= (uintptr_t)mem);
+        if (hi > (uintptr_t)mem && sscanf(line, "VmFlags: %127[a-z ]", flags) == 1)
+            break;
+        if (hi <= (uintptr_t)mem)
+            name[0] = '\0';
+    }
+    fclose(f);
+    CHECK(flags[0] != '\0' && hi >= (uintptr_t)mem + SIZE, "no single mapping");
+    char *dirty = strstr(flags, " sd");
+    if (dirty)
+        memmove(dirty, dirty + 3, strlen(dirty + 3) + 1);
+}
+
+static size_t count_mappings(void)
+{
+    FILE *f = fopen("/proc/self/maps", "re");
+    size_t n = 0;
+    int c;
+
+    CHECK(f);
+    while ((c = fgetc(f)) != EOF)
+        n += c == '\n';
+    fclose(f);
+    return n;
+}
+
+static void give_advice(void *in_use)
+{
+    static const int advices[][2] = {
+        {MADV_NORMAL, MADV_NORMAL},       {MADV_DONTDUMP, MADV_SEQUENTIAL},
+        {MADV_DONTFORK, MADV_RANDOM},     {MADV_NOHUGEPAGE, MADV_DONTDUMP},
+        {MADV_HUGEPAGE, MADV_WIPEONFORK},
+    };
+    char before[128], after[128], name[128];
+    utofu_vcq_hdl_t vcq;
+    utofu_stadd_t stadd;
+    size_t num = 0;
+
+    CHECK_OK(utofu_create_vcq(0, 0, &vcq));
+    for (int round = 0; round < 60; round++) {
+        if (round == 10)
+            num = count_mappings();
+        uint8_t *mem = ut_pages(SIZE);
+        for (int i = 0; i < 2; i++)
+            CHECK_EQ(madvise(mem, SIZE, advices[round % 5][i]), 0);
+        if (round % 3 > 0)
+            memset(mem, 1, round % 3 * SIZE / 2);
+        read_flags(mem, before, name);
+        CHECK_OK(utofu_reg_mem(vcq, mem, SIZE, 0, &stadd));
+        check_all_mapped(mem);
+        memset(mem, round + 1, SIZE);
+        start_to_spin(in_use);
+        CHECK_OK(utofu_dereg_mem(vcq, stadd, 0));
+        end_to_spin(in_use);
+        CHECK(is_all(mem, round + 1));
+        read_flags(mem, after, name);
+        CHECK(name[0] != '\0' || strcmp(before, after) == 0, "round %d: %s, now %s", round, before,
+              after);
+        CHECK(name[0] == '\0' || in_use); /* an unprivileged process cannot hold its threads */
+        munmap(mem, SIZE);
+    }
+    CHECK(count_mappings() < num + 10, "%zu mappings, now %zu", num, count_mappings());
+    CHECK_OK(utofu_free_vcq(vcq));
+}
+
+Test(map_guest, advice_stays_what_the_program_gave)
+{
+    ut_run(&(struct ut_run_opts){.n = 2, .env = {USUAL}}, give_advice, NULL);
+    ut_run(&(struct ut_run_opts){.n = 2, .env = {USUAL}}, give_advice, yes);
+}
+
 /* Its second half has not been touched when it moves. */
 static void be_moved(struct ut_end *end, void *in_use)
 {

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "twin.h"
+
+#include <fcntl.h>
+#include <search.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "huge.h"
+#include "util/fd.h"
+
+#ifndef MREMAP_DONTUNMAP
+#    define MREMAP_DONTUNMAP 4 /* Linux 5.7 */
+#endif
+
+struct twin {
+    struct sp_twin_range range;
+    uint64_t left; /* bytes that have not been given back */
+    uint64_t page;
+};
+
+static uint64_t page_size(void)
+{
+    return (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/*
+ * One twin
+ */
+
+/* The kernel moves a page that does not exist to a new mapping, which is otherwise the same. Not by
+ * the C library's function, which MPI libraries intercept: they may use the memory that is held. */
+static void *copy_mapping(uint64_t at, uint64_t page)
+{
+    return (void *)syscall(SYS_mremap, at, page, page, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, 0);
+}
+
+uint64_t sp_twin_make(uint64_t lo)
+{
+    const uint64_t page = page_size();
+    void *twin = copy_mapping(lo, page);
+
+    if (twin == MAP_FAILED)
+        return 0;
+    munlock(twin, page); /* the core's lock (UTOFU_SWAP_PROTECT) ends with the registration */
+    return (uintptr_t)twin;
+}
+
+static const struct {
+    char name[3]; /* of VmFlags in /proc/self/smaps */
+    int advice;
+} advices[] = {
+    {"sr", MADV_SEQUENTIAL}, {"rr", MADV_RANDOM},    {"dc", MADV_DONTFORK},
+    {"wf", MADV_WIPEONFORK}, {"dd", MADV_DONTDUMP},  {"hg", MADV_HUGEPAGE},
+    {"nh", MADV_NOHUGEPAGE}, {"mg", MADV_MERGEABLE},
+};
+
+/* `flags`: two letters each. */
+static uint64_t make_described(const char *flags)
+{
+    const uint64_t size = page_size();
+    const int no_reserve = strstr(flags, "nr") ? MAP_NORESERVE : 0;
+    void *page =
+        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | no_reserve, -1, 0);
+
+    if (page == MAP_FAILED)
+        return 0;
+    for (size_t i = 0; i < sizeof(advices) / sizeof(advices[0]); i++)
+        if (strstr(flags, advices[i].name))
+            madvise(page, size, advices[i].advice);
+    return (uintptr_t)page;
+}
+
+uint64_t sp_twin_describe(uint64_t lo)
+{
+    const char *head = "VmFlags:";
+    unsigned long long begin, end;
+    uint64_t twin = 0;
+    char line[512];
+    bool is_it = false;
+    int fd = ut_fd_high(open("/proc/self/smaps", O_RDONLY | O_CLOEXEC));
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
+
+    while (file && twin == 0 && fgets(line, sizeof(line), file)) {
+        if (is_it && strncmp(line, head, strlen(head)) == 0)
+            twin = make_described(line + strlen(head));
+        else if (sscanf(line, "%llx-%llx ", &begin, &end) == 2)
+            is_it = begin <= lo && lo < end;
+    }
+    if (file)
+        fclose(file);
+    else if (fd >= 0)
+        close(fd);
+    return twin;
+}
+
+void sp_twin_free(uint64_t twin)
+{
+    if (twin)
+        munmap((void *)(uintptr_t)twin, page_size());
+}
+
+/* The first page brings a page table, where no huge page could be: it is cut off. */
+uint8_t *sp_twin_copy(uint64_t twin, uint64_t size, uint64_t at)
+{
+    const uint64_t page = page_size(), all = SP_HUGE + size;
+    uint8_t *place = sp_huge_reserve(all, at, PROT_NONE);
+    void *copy = place ? copy_mapping(twin, page) : MAP_FAILED;
+
+    if (copy != MAP_FAILED && syscall(SYS_mremap, copy, page, all, MREMAP_MAYMOVE | MREMAP_FIXED,
+                                      place) == (long)(uintptr_t)place) {
+        munmap(place, SP_HUGE);
+        return place + SP_HUGE;
+    }
+    if (copy != MAP_FAILED)
+        munmap(copy, page);
+    if (place)
+        munmap(place, all);
+    return NULL;
+}
+
+/*
+ * All of them
+ */
+
+/* Overlapping ranges count as equal. */
+static int compare(const void *a, const void *b)
+{
+    const struct twin *x = a, *y = b;
+
+    return x->range.hi <= y->range.lo ? -1 : x->range.lo >= y->range.hi ? 1 : 0;
+}
+
+static struct twin *find_twin(const struct sp_twins *twins, uint64_t lo, uint64_t hi)
+{
+    const struct twin key = {.range = {lo, hi}};
+    struct twin **found = tfind(&key, &twins->tree, compare);
+
+    return found ? *found : NULL;
+}
+
+static void free_twin(void *arg)
+{
+    struct twin *t = arg;
+
+    sp_twin_free(t->page);
+    free(t);
+}
+
+void sp_twins_add(struct sp_twins *twins, uint64_t lo, uint64_t hi, uint64_t page)
+{
+    struct twin *t = malloc(sizeof(*t));
+
+    if (!t) {
+        sp_twin_free(page);
+        return;
+    }
+    sp_twins_drop(twins, lo, hi);
+    *t = (struct twin){.range = {lo, hi}, .left = hi - lo, .page = page};
+    struct twin **at = tsearch(t, &twins->tree, compare);
+    if (!at || *at != t)
+        free_twin(t);
+}
+
+uint64_t sp_twins_find(const struct sp_twins *twins, uint64_t at, struct sp_twin_range *range)
+{
+    const struct twin *t = find_twin(twins, at, at + 1);
+
+    if (!t)
+        return 0;
+    *range = t->range;
+    return t->page;
+}
+
+void sp_twins_drop(struct sp_twins *twins, uint64_t lo, uint64_t hi)
+{
+    struct twin *t;
+
+    while (lo < hi && (t = find_twin(twins, lo, hi))) {
+        uint64_t from = t->range.lo > lo ? t->range.lo : lo;
+        uint64_t to = t->range.hi < hi ? t->range.hi : hi;
+        /* the others that overlap are on both sides */
+        if (from > lo)
+            sp_twins_drop(twins, lo, from);
+        t->left -= to - from < t->left ? to - from : t->left;
+        if (t->left == 0) {
+            tdelete(t, &twins->tree, compare);
+            free_twin(t);
+        }
+        lo = to;
+    }
+}
+
+void sp_twins_close(struct sp_twins *twins)
+{
+    tdestroy(twins->tree, free_twin);
+    twins->tree = NULL;
+}

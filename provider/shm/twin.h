@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the program has advised about memory (madvise(), mbind()) is kept while the memory is
+ * remapped: by a twin, an untouched page of a mapping of the same kind. A copy of the twin, made as
+ * large as the memory is, replaces the memory when it is given back.
+ */
+#ifndef SP_TWIN_H
+#define SP_TWIN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct sp_twins {
+    void *tree; /* by address, of ranges that do not overlap */
+};
+
+/* The addresses of the memory of a twin. */
+struct sp_twin_range {
+    uint64_t lo, hi;
+};
+
+/* Makes the twin of a mapping whose page at `lo` does not exist, for private anonymous memory.
+ * Threads that access the page may wait for userfaultfd meanwhile. 0: no memory. */
+uint64_t sp_twin_make(uint64_t lo);
+/* The same for any mapping, from what /proc/self/smaps says of it: takes the time that the kernel
+ * needs to look at every page of the process. */
+uint64_t sp_twin_describe(uint64_t lo);
+void sp_twin_free(uint64_t twin);
+
+/* Makes memory of this size like the twin, with the same offset in a huge page as `at`. NULL: no
+ * memory. */
+uint8_t *sp_twin_copy(uint64_t twin, uint64_t size, uint64_t at);
+
+/* [lo, hi) was remapped, and `twin` is its twin, freed when all of it has been given back. */
+void sp_twins_add(struct sp_twins *twins, uint64_t lo, uint64_t hi, uint64_t twin);
+/* Returns the twin of the memory that was at this address, and its range; 0: none. */
+uint64_t sp_twins_find(const struct sp_twins *twins, uint64_t at, struct sp_twin_range *range);
+/* [lo, hi) was given back. */
+void sp_twins_drop(struct sp_twins *twins, uint64_t lo, uint64_t hi);
+void sp_twins_close(struct sp_twins *twins);
+
+#endif
