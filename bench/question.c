@@ -50,7 +50,7 @@ static double parent_cpu_us(void)
 static void ask(const struct ut_job_info *info, uint64_t questions)
 {
     unsigned char record[UT_JOB_RECORD_MAX];
-    uint64_t first = ut_job_questions();
+    uint64_t first = ut_job_num_questions();
     double elapsed = now_us(), own = own_cpu_us(), parent = parent_cpu_us();
     size_t size;
 
@@ -59,7 +59,7 @@ static void ask(const struct ut_job_info *info, uint64_t questions)
     elapsed = now_us() - elapsed;
     own = own_cpu_us() - own;
     parent = parent_cpu_us() - parent;
-    double n = (double)(ut_job_questions() - first);
+    double n = (double)(ut_job_num_questions() - first);
     if (n == 0)
         printf("%s: none of %llu looks was a question\n", info->launcher,
                (unsigned long long)questions);

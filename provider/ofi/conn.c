@@ -225,7 +225,7 @@ static bool waits_for_data(struct fp_conn *conn)
     uint32_t n = conn->reported;
 
     return n != conn->sent && fp_op_at(conn, n)->kind == FP_READ &&
-           (int32_t)(conn->acked - n) > 0 && ut_now_ms() - conn->parting_ms < UT_PARTING_MS;
+           (int32_t)(conn->acked - n) > 0 && ut_now_ms() - conn->parting_ms < UT_CLOSE_TIMEOUT_MS;
 }
 
 /* Processes the peer's final state of this side's operations. */

@@ -33,7 +33,7 @@ static bool is_whole(struct fp_prov *prov, bool look)
 {
     if (__atomic_load_n(&prov->lost, __ATOMIC_RELAXED))
         return false;
-    if (!look || ut_fd_expect(prov->epoll_fd))
+    if (!look || ut_fd_check_own(prov->epoll_fd))
         return true;
     __atomic_store_n(&prov->lost, true, __ATOMIC_RELAXED);
     return false;

@@ -439,7 +439,7 @@ void fp_ep_close(struct prov_ep *base)
 {
     enum { PAUSE_US = 50 };
     struct fp_ep *ep = (struct fp_ep *)base;
-    uint64_t until = ut_now_ms() + UT_PARTING_MS;
+    uint64_t until = ut_now_ms() + UT_CLOSE_TIMEOUT_MS;
 
     ep->is_closing = true;
     ep->inject = 0;

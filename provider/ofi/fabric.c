@@ -317,7 +317,7 @@ int fp_fids_open(struct fp_prov *prov, struct fp_fids *f)
     if (rc == 0)
         return 0;
     ut_error(FP_CAT, "%s: cannot make %s: %s%s", prov->info->fabric_attr->prov_name, what,
-             fp_strerror(rc), ut_descriptor_advice(-rc));
+             fp_strerror(rc), ut_fd_limit_remedy(-rc));
     fp_fids_close(prov, f);
     return rc == -FI_EMFILE || rc == -FI_ENOMEM ? rc : -EIO;
 }

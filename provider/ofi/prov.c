@@ -73,7 +73,7 @@ static int open_descriptors(struct fp_prov *prov)
     prov->tick_fd = ut_fd_own(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
     if (prov->epoll_fd < 0 || prov->tick_fd < 0) {
         ut_error(FP_CAT, "cannot make an epoll instance or a timer: %s%s", strerror(errno),
-                 ut_descriptor_advice(errno));
+                 ut_fd_limit_remedy(errno));
         return -EIO;
     }
     return fp_watch(prov, prov->tick_fd, EPOLLIN, FP_EVENT_TICK);

@@ -112,7 +112,7 @@ static int make_descriptors(struct sp_prov *prov)
         epoll_ctl(prov->epoll_fd, EPOLL_CTL_ADD, prov->timer_fd, &timer) != 0) {
         int rc = -errno;
         ut_error(SP_LOG, "cannot open file descriptors: %s%s", strerror(-rc),
-                 ut_descriptor_advice(-rc));
+                 ut_fd_limit_remedy(-rc));
         return rc;
     }
     return 0;
@@ -133,7 +133,7 @@ static int make_address(struct sp_prov *prov)
     int rc = ut_host_read(&host);
     if (rc != 0)
         ut_error(SP_LOG, "cannot tell this host from others: " UT_HOST_BOOT_ID ": %s%s",
-                 strerror(-rc), ut_descriptor_advice(-rc));
+                 strerror(-rc), ut_fd_limit_remedy(-rc));
     prov->addr.host = host.hash;
     return rc;
 }
@@ -331,7 +331,7 @@ static int sp_progress(struct prov *base)
     struct sp_prov *prov = sp_prov_of(base);
     struct epoll_event events[MAX_EVENTS];
     void *owners[SP_MAX_EPS];
-    bool whole = ut_fd_expect(prov->epoll_fd);
+    bool whole = ut_fd_check_own(prov->epoll_fd);
     int n = whole ? epoll_wait(prov->epoll_fd, events, MAX_EVENTS, 0) : 0;
 
     pthread_mutex_lock(&prov->lock);

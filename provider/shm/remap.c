@@ -330,8 +330,8 @@ static bool is_open(struct sp_remap *a)
 {
     if (a->x.fd < 0)
         return false;
-    if (ut_fd_expect(a->x.fd) && ut_fd_expect(a->x.uffd) &&
-        (a->x.uffd_kernel < 0 || ut_fd_expect(a->x.uffd_kernel)))
+    if (ut_fd_check_own(a->x.fd) && ut_fd_check_own(a->x.uffd) &&
+        (a->x.uffd_kernel < 0 || ut_fd_check_own(a->x.uffd_kernel)))
         return true;
     sp_remap_close(a);
     return false;

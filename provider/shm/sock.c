@@ -332,7 +332,7 @@ static bool is_shortage(int error)
  * `closings` in shared memory. Where the kernel has no memory for it, the note is sent again. */
 void sp_send_note(struct sp_peer *peer, enum sp_dgram_type type)
 {
-    if (!ut_fd_expect(peer->fd) || !is_shortage(-say(peer->prov, peer->fd, type)))
+    if (!ut_fd_check_own(peer->fd) || !is_shortage(-say(peer->prov, peer->fd, type)))
         return;
     __atomic_fetch_or(&peer->notes_owed, 1u << (type - SP_DGRAM_HELLO), __ATOMIC_SEQ_CST);
     __atomic_store_n(&peer->prov->owes_notes, 1, __ATOMIC_SEQ_CST);
@@ -362,7 +362,7 @@ static void log_shortage(struct sp_prov *prov, int error)
 {
     if (!prov->shortage_logged)
         ut_error(SP_LOG, "cannot connect to another process for now: %s%s", strerror(error),
-                 ut_descriptor_advice(error));
+                 ut_fd_limit_remedy(error));
     prov->shortage_logged = true;
 }
 
@@ -392,8 +392,8 @@ static void connect_later(struct sp_peer *peer, uint64_t ms)
 
 static uint64_t back_off(struct sp_prov *prov, uint32_t *backoff_ms)
 {
-    *backoff_ms = (uint32_t)ut_next_pause_ms(*backoff_ms, FIRST_BACKOFF_MS, LAST_BACKOFF_MS);
-    return ut_spread_ms(*backoff_ms, prov->jitter++);
+    *backoff_ms = (uint32_t)ut_retry_delay_next_ms(*backoff_ms, FIRST_BACKOFF_MS, LAST_BACKOFF_MS);
+    return ut_retry_delay_jitter_ms(*backoff_ms, prov->jitter++);
 }
 
 static void forget_segment(struct sp_peer *peer)
@@ -426,7 +426,7 @@ static void fall_short(struct sp_peer *peer, int error)
     }
     if (error != 0)
         ut_error(SP_LOG, "gave up connecting to process %u after %u ms: %s%s", peer->addr.pid,
-                 prov->config.peer_timeout_ms, strerror(error), ut_descriptor_advice(error));
+                 prov->config.peer_timeout_ms, strerror(error), ut_fd_limit_remedy(error));
     else
         ut_error(SP_LOG,
                  "gave up connecting to process %u after %u ms: it has no descriptor or no memory "
@@ -501,7 +501,7 @@ static int try_to_connect(struct sp_peer *peer)
 
 void sp_peer_connect(struct sp_peer *peer)
 {
-    bool whole = ut_fd_expect(peer->prov->epoll_fd) && ut_fd_expect(peer->prov->seg_fd);
+    bool whole = ut_fd_check_own(peer->prov->epoll_fd) && ut_fd_check_own(peer->prov->seg_fd);
     int rc = whole ? try_to_connect(peer) : -EBADF;
 
     if (!whole) {

@@ -38,7 +38,7 @@ static void ep_free(struct vp_ep *ep)
 int vp_ep_open(struct prov *base, const struct prov_ep_attr *attr, struct prov_ep **out)
 {
     struct vp_prov *prov = vp_prov(base);
-    struct vp_ep *ep = ut_fd_expect(prov->epoll_fd) ? calloc(1, sizeof(*ep)) : NULL;
+    struct vp_ep *ep = ut_fd_check_own(prov->epoll_fd) ? calloc(1, sizeof(*ep)) : NULL;
     int rc;
 
     if (!ep)
@@ -71,7 +71,7 @@ int vp_ep_open(struct prov *base, const struct prov_ep_attr *attr, struct prov_e
 static void close_conns(struct vp_ep *ep)
 {
     struct vp_prov *prov = ep->prov;
-    uint64_t deadline = ut_clock_ms() + UT_PARTING_MS;
+    uint64_t deadline = ut_clock_ms() + UT_CLOSE_TIMEOUT_MS;
     uint32_t rounds = 0;
 
     pthread_mutex_lock(&prov->lock);

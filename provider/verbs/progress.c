@@ -379,7 +379,7 @@ int vp_progress(struct prov *base)
 {
     struct vp_prov *prov = vp_prov(base);
 
-    if (!ut_fd_expect(prov->epoll_fd))
+    if (!ut_fd_check_own(prov->epoll_fd))
         return progress_without_descriptors(prov);
     struct epoll_event events[VP_POLL_BATCH];
     int n = epoll_wait(prov->epoll_fd, events, VP_POLL_BATCH, 0);

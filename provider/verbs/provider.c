@@ -253,7 +253,7 @@ static void vp_close(struct prov *base)
 
 static void vp_leave(struct prov *base)
 {
-    if (ut_fd_expect(vp_prov(base)->epoll_fd))
+    if (ut_fd_check_own(vp_prov(base)->epoll_fd))
         vp_udcm_leave(vp_prov(base));
 }
 

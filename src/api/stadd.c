@@ -98,7 +98,7 @@ int utofu_query_stadd(utofu_vcq_id_t vcq_id, unsigned int stag, utofu_stadd_t *s
     return UTOFU_SUCCESS;
 }
 
-static int refuse_stadd(utofu_vcq_id_t vcq_id, utofu_stadd_t stadd, const struct ut_why *why)
+static int refuse_stadd(utofu_vcq_id_t vcq_id, utofu_stadd_t stadd, const struct ut_failure *why)
 {
     return UT_REFUSE(
         UTOFU_ERR_INVALID_STADD, "STADD %#llx %s VCQ %016llx", (unsigned long long)stadd,
@@ -122,7 +122,7 @@ int utofu_dereg_mem(utofu_vcq_hdl_t vcq_hdl, utofu_stadd_t stadd, unsigned long 
     }
     struct ut_region *gone;
     int rc = ut_stag_deregister(vcq->stags, stadd, &gone);
-    struct ut_why why = {0};
+    struct ut_failure why = {0};
     utofu_vcq_id_t id = vcq->id;
     if (rc != 0)
         why = ut_stag_why(vcq->stags, stadd, 0, false);

@@ -21,7 +21,7 @@ static void begin_wait(struct ut_gate *start)
 {
     start->started_ms = ut_now_ms();
     start->look_ms = start->started_ms + LOOK_EVERY_MS;
-    start->report_ms = start->started_ms + UT_PATIENCE_MS;
+    start->report_ms = start->started_ms + UT_LONG_WAIT_MS;
 }
 
 void ut_gate_check_wait(struct ut_gate *start)

@@ -78,5 +78,5 @@ void ut_gate_send_cross_tni(unsigned int from, unsigned int to,
     /* a call of the program checks the inboxes before it returns; else the background thread does
      */
     if (!ut_gates[from].entered)
-        ut_vcq_need(ut_gates_vcq(t));
+        ut_vcq_request_progress(ut_gates_vcq(t));
 }

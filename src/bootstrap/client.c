@@ -65,14 +65,14 @@ static void wake(uint32_t rank)
     uint64_t one = 1;
 
     (void)rank;
-    if (ut_fd_expect(client.wake_fd) && write(client.wake_fd, &one, sizeof(one)) < 0)
+    if (ut_fd_check_own(client.wake_fd) && write(client.wake_fd, &one, sizeof(one)) < 0)
         return; /* the thread is already being woken */
 }
 
 /* Does the program leave the descriptors to this library? */
 static bool are_open(int fd)
 {
-    return ut_fd_expect(client.wake_fd) && (fd < 0 || ut_fd_expect(fd));
+    return ut_fd_check_own(client.wake_fd) && (fd < 0 || ut_fd_check_own(fd));
 }
 
 /* Waits for the socket (with fd -1: only for being woken). >0: ready; 0: woken, or a while has
@@ -102,7 +102,7 @@ static const char *server_name(void)
 /* As wait_for(), but continues until ready, stopped or the deadline. */
 static bool wait_until(int fd, short events, int64_t deadline)
 {
-    struct ut_patience patience = ut_patience_from(ut_clock_ms());
+    struct ut_long_wait patience = ut_long_wait_begin(ut_clock_ms());
 
     while (!client.stopping) {
         int left = ut_patience_left_ms(&patience, ut_clock_ms(), ut_job_left_ms(deadline));
@@ -110,11 +110,11 @@ static bool wait_until(int fd, short events, int64_t deadline)
             return true;
         if ((int64_t)ut_clock_ms() >= deadline)
             break;
-        if (ut_patience_ends(&patience, ut_clock_ms()))
+        if (ut_long_wait_must_log(&patience, ut_clock_ms()))
             ut_warn("bootstrap",
                     "UTOFU_ROOT=%s: the process that serves it (%s) has not answered for %llu s; "
                     "it is given up in %d s (UTOFU_JOB_TIMEOUT)",
-                    client.root.text, server_name(), ut_patience_seconds(&patience, ut_clock_ms()),
+                    client.root.text, server_name(), ut_long_wait_seconds(&patience, ut_clock_ms()),
                     ut_job_left_ms(deadline) / 1000);
     }
     return false;
@@ -363,7 +363,7 @@ static int say_hello(void)
 /* Connects and says hello, until it works, cannot work or the deadline is over. */
 static int reach_server(void)
 {
-    struct ut_patience patience = ut_patience_from(ut_clock_ms());
+    struct ut_long_wait patience = ut_long_wait_begin(ut_clock_ms());
     int pause_ms = CONNECT_PAUSE_MS, rc;
 
     for (;;) {
@@ -386,11 +386,11 @@ static int reach_server(void)
             return -ESHUTDOWN;
         if ((int64_t)ut_clock_ms() >= client.deadline)
             break;
-        if (ut_patience_ends(&patience, ut_clock_ms()))
+        if (ut_long_wait_must_log(&patience, ut_clock_ms()))
             ut_warn("bootstrap",
                     "UTOFU_ROOT=%s: nobody has served this job there for %llu s (%s); it is tried "
                     "for %d s more (UTOFU_JOB_TIMEOUT)",
-                    client.root.text, ut_patience_seconds(&patience, ut_clock_ms()), strerror(-rc),
+                    client.root.text, ut_long_wait_seconds(&patience, ut_clock_ms()), strerror(-rc),
                     ut_job_left_ms(client.deadline) / 1000);
         wait_for(-1, 0, pause_ms);
         pause_ms = pause_ms * 2 < CONNECT_PAUSE_MAX_MS ? pause_ms * 2 : CONNECT_PAUSE_MAX_MS;
@@ -426,7 +426,7 @@ static int publish_own(void)
 }
 
 /* Sends many look-ups at once, without a round trip for each; the server answers in order. */
-static int ask_for_some(void)
+static int request_missing(void)
 {
     uint8_t requests[LOOKUPS_MAX * LOOKUP_SIZE];
     uint32_t ranks[LOOKUPS_MAX];
@@ -471,7 +471,7 @@ static void *talk(void *unused)
             rc = publish_own();
             continue;
         }
-        rc = ask_for_some();
+        rc = request_missing();
         /* no request is outstanding: data or an end of the connection is an error of the server */
         if (rc == 0 && (client.in_from < client.in_to || wait_for(client.fd, POLLIN, -1) > 0))
             rc = -ECONNRESET;

@@ -292,7 +292,7 @@ static void leave(void)
     /* a child made by fork() inherits this handler, and must not remove its parent's file */
     if (getpid() != rendezvous.owner)
         return;
-    if (!ut_fd_expect(rendezvous.folder_fd)) {
+    if (!ut_fd_check_own(rendezvous.folder_fd)) {
         unlink(rendezvous.own);
         return;
     }

@@ -62,19 +62,19 @@ static void serve_at_exit(void)
     int64_t now = ut_clock_ms();
     int64_t last = now + (int64_t)ut_env_num(UT_ENV_JOB_TIMEOUT) * 1000;
     int64_t newcomers = now + NEWCOMER_WAIT_MS;
-    struct ut_patience patience = ut_patience_from((uint64_t)now);
+    struct ut_long_wait patience = ut_long_wait_begin((uint64_t)now);
     uint32_t seen, connected;
 
-    while (now < last && ut_fd_expect(ut_job_server_fd(hand.server))) {
+    while (now < last && ut_fd_check_own(ut_job_server_fd(hand.server))) {
         ut_job_server_count(hand.server, &seen, &connected);
         if (connected == 0 && (seen == hand.size || now >= newcomers))
             return;
-        if (ut_patience_ends(&patience, (uint64_t)now))
+        if (ut_long_wait_must_log(&patience, (uint64_t)now))
             ut_warn("bootstrap",
                     "rank 0 has ended, and has stayed for %llu s as it serves UTOFU_ROOT=%s, which "
                     "%u processes still use and %u have not come to; it leaves in %lld s at the "
                     "latest (UTOFU_JOB_TIMEOUT)",
-                    ut_patience_seconds(&patience, (uint64_t)now), hand.root.text, connected,
+                    ut_long_wait_seconds(&patience, (uint64_t)now), hand.root.text, connected,
                     hand.size - seen, (long long)(last - now) / 1000);
         ut_job_server_step(hand.server, EXIT_STEP_MS);
         now = ut_clock_ms();
@@ -87,8 +87,8 @@ static void *serve(void *unused)
                           {.fd = ut_job_server_fd(hand.server), .events = POLLIN}};
 
     (void)unused;
-    while (!hand.ending && ut_fd_expect(p[0].fd) && ut_fd_expect(p[1].fd)) {
-        if (poll(p, 2, UT_FD_LOOK_MS) > 0 && ut_fd_expect(p[1].fd))
+    while (!hand.ending && ut_fd_check_own(p[0].fd) && ut_fd_check_own(p[1].fd)) {
+        if (poll(p, 2, UT_FD_LOOK_MS) > 0 && ut_fd_check_own(p[1].fd))
             ut_job_server_step(hand.server, 0);
     }
     serve_at_exit();
@@ -137,7 +137,7 @@ static void stop_server(void)
     if (!hand.server)
         return;
     hand.ending = true;
-    if (ut_fd_expect(hand.wake_fd) && write(hand.wake_fd, &one, sizeof(one)) < 0)
+    if (ut_fd_check_own(hand.wake_fd) && write(hand.wake_fd, &one, sizeof(one)) < 0)
         ut_debug("bootstrap", "the rendezvous thread is awake already");
     pthread_join(hand.server_thread, NULL); /* it looks once in UT_FD_LOOK_MS */
     ut_fd_close(hand.wake_fd);

@@ -180,7 +180,7 @@ int ut_job_lookup(uint32_t rank, void *record, size_t *size, int wait_ms)
     return job.ops->lookup(rank, record, size, wait_ms);
 }
 
-bool ut_job_absence(uint32_t rank, char *text, size_t size)
+bool ut_job_explain_absence(uint32_t rank, char *text, size_t size)
 {
     return (job.ops == &ut_job_hand || job.ops == &ut_job_step) &&
            ut_job_hand_absence(rank, text, size);

@@ -42,14 +42,14 @@ int ut_job_lookup(uint32_t rank, void *record, size_t *size, int wait_ms);
 
 /* Why a rank's record is missing, as far as it is known here beyond "has not called the library
  * yet": a text for behind "rank N ". False: no more is known. */
-bool ut_job_absence(uint32_t rank, char *text, size_t size);
+bool ut_job_explain_absence(uint32_t rank, char *text, size_t size);
 
 /* Changes with every answer of the launcher. Until then -EINPROGRESS look-ups stay so. */
-uint32_t ut_job_answers(void);
+uint32_t ut_job_num_answers(void);
 
 /* The number of questions for records that were sent to the launcher. Records in memory shared with
  * the launcher are read without a question. */
-uint64_t ut_job_questions(void);
+uint64_t ut_job_num_questions(void);
 
 /* The rank that the launcher's layout has at (node, local rank), without communication; -ENOENT:
  * the layout is unknown, or has no such place. A process may claim another node, so the caller must
@@ -66,8 +66,8 @@ bool ut_job_is_on_one_host(const struct ut_job_info *info);
 
 /* In a job of one: the number of unconnected tasks that srun started, as it does without --mpi; 0:
  * none known. */
-uint32_t ut_job_lonely_tasks(void);
-#define UT_JOB_LONELY_REMEDY                                                                       \
+uint32_t ut_job_unconnected_tasks(void);
+#define UT_JOB_UNCONNECTED_REMEDY                                                                  \
     "use srun --mpi=pmix or --mpi=pmi2, or set UTOFU_ROOT to a folder that all of them can write"
 
 /* Marks the calling thread as one of the library. Where MPI uses the launcher's socket, too

@@ -79,8 +79,8 @@ static int ask(struct node *node, uint32_t local_size, uint32_t questions)
     return -EAGAIN;
 }
 
-int ut_job_nodes_take(uint32_t node, uint32_t local_rank, uint32_t local_size, uint32_t questions,
-                      void *record, size_t *size)
+int ut_job_nodes_lookup(uint32_t node, uint32_t local_rank, uint32_t local_size, uint32_t questions,
+                        void *record, size_t *size)
 {
     int rc = -ENOENT;
 
@@ -116,7 +116,7 @@ void ut_job_nodes_add(uint32_t node, const void *pack, size_t size)
     free(copy);
 }
 
-void ut_job_nodes_none(uint32_t node)
+void ut_job_nodes_set_empty(uint32_t node)
 {
     pthread_mutex_lock(&lock);
     struct node *n = find_or_add(node);

@@ -21,16 +21,17 @@ enum {
 };
 
 /* Looks up a process of this node; fetching the node takes `questions`. 0: its record; -EAGAIN: the
- * caller must ask for the node, and then call ut_job_nodes_add() or ut_job_nodes_none(); -EBUSY:
- * the node was asked for and has not answered; -ENOENT: the caller must ask for the rank. */
-int ut_job_nodes_take(uint32_t node, uint32_t local_rank, uint32_t local_size, uint32_t questions,
-                      void *record, size_t *size);
+ * caller must ask for the node, and then call ut_job_nodes_add() or ut_job_nodes_set_empty();
+ * -EBUSY: the node was asked for and has not answered; -ENOENT: the caller must ask for the rank.
+ */
+int ut_job_nodes_lookup(uint32_t node, uint32_t local_rank, uint32_t local_size, uint32_t questions,
+                        void *record, size_t *size);
 
 /* Copies the pack of the node's records, by local rank. */
 void ut_job_nodes_add(uint32_t node, const void *pack, size_t size);
 
 /* The launcher has no records of this node. */
-void ut_job_nodes_none(uint32_t node);
+void ut_job_nodes_set_empty(uint32_t node);
 
 /* The memory used by all nodes. */
 size_t ut_job_nodes_bytes(void);

@@ -17,7 +17,7 @@ void ut_job_count_question(void)
     __atomic_add_fetch(&questions, 1, __ATOMIC_RELAXED);
 }
 
-uint64_t ut_job_questions(void)
+uint64_t ut_job_num_questions(void)
 {
     return __atomic_load_n(&questions, __ATOMIC_RELAXED);
 }

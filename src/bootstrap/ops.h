@@ -36,7 +36,7 @@ extern const struct ut_job_ops ut_job_pmix;
 extern const struct ut_job_ops ut_job_step; /* UTOFU_ROOT, rank and size from the launcher */
 extern const struct ut_job_ops ut_job_solo;
 
-/* ut_job_absence() of the two launchers that use UTOFU_ROOT. */
+/* ut_job_explain_absence() of the two launchers that use UTOFU_ROOT. */
 bool ut_job_hand_absence(uint32_t rank, char *text, size_t size);
 
 /* Minimum and maximum delay between retries; it doubles each time. */
@@ -59,7 +59,7 @@ int ut_job_retry(int (*ask)(uint32_t rank, void *record, size_t *size), uint32_t
  * know, or a random mark if size is 0. */
 uint32_t ut_job_mark(const void *identity, size_t size);
 
-/* For ut_job_questions(): counts a question that was sent to the launcher. */
+/* For ut_job_num_questions(): counts a question that was sent to the launcher. */
 void ut_job_count_question(void);
 
 /* Launcher's environment variables: a decimal number, or -1 if it is missing or not a number. */

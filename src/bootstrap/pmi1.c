@@ -125,7 +125,7 @@ static int send_all(const char *text, size_t n)
 }
 
 /* False: timeout. */
-static bool wait_for_launcher(struct ut_patience *patience, int64_t deadline)
+static bool wait_for_launcher(struct ut_long_wait *patience, int64_t deadline)
 {
     struct pollfd p = {.fd = pmi.fd, .events = POLLIN};
 
@@ -133,11 +133,11 @@ static bool wait_for_launcher(struct ut_patience *patience, int64_t deadline)
            0) {
         if (ut_job_left_ms(deadline) == 0)
             return false;
-        if (ut_patience_ends(patience, ut_clock_ms()))
+        if (ut_long_wait_must_log(patience, ut_clock_ms()))
             ut_warn("bootstrap",
                     "the launcher has not answered on PMI_FD %d for %llu s; it is given up in %d s "
                     "(UTOFU_JOB_TIMEOUT)",
-                    pmi.fd, ut_patience_seconds(patience, ut_clock_ms()),
+                    pmi.fd, ut_long_wait_seconds(patience, ut_clock_ms()),
                     ut_job_left_ms(deadline) / 1000);
     }
     return true;
@@ -146,7 +146,7 @@ static bool wait_for_launcher(struct ut_patience *patience, int64_t deadline)
 /* Reads exactly one line, as the bytes after it may be for MPI. */
 static int receive_line(char line[UT_JOB_PMI1_LINE], int64_t deadline)
 {
-    struct ut_patience patience = ut_patience_from(ut_clock_ms());
+    struct ut_long_wait patience = ut_long_wait_begin(ut_clock_ms());
     size_t have = 0;
 
     while (have < UT_JOB_PMI1_LINE - 1) {
@@ -175,7 +175,7 @@ static int receive_line(char line[UT_JOB_PMI1_LINE], int64_t deadline)
 /* The program may have closed the socket, and its number may be another file's. */
 static bool is_usable(void)
 {
-    bool usable = pmi.shared ? ut_fd_expect(pmi.fd) : is_launcher_socket(pmi.fd);
+    bool usable = pmi.shared ? ut_fd_check_own(pmi.fd) : is_launcher_socket(pmi.fd);
 
     if (!usable && !pmi.shared)
         ut_error("bootstrap",
@@ -200,7 +200,7 @@ static int request(const char *text, char line[UT_JOB_PMI1_LINE])
     if (rc == 0) {
         do
             rc = receive_line(line, deadline);
-        while (rc == 0 && ut_job_pmi1_take_for_mpi(line));
+        while (rc == 0 && ut_job_pmi1_forward_to_mpi(line));
     }
     if (rc != 0) {
         pmi.broken = rc;
@@ -480,15 +480,16 @@ static int exchange(const char *text, char line[UT_JOB_PMI1_LINE])
 int ut_job_pmi1_exchange(const char *text, char line[UT_JOB_PMI1_LINE], bool in_time)
 {
     int64_t deadline = ut_clock_ms() + (int64_t)ut_env_num(UT_ENV_JOB_TIMEOUT) * 1000;
-    struct ut_patience patience = ut_patience_from(ut_clock_ms());
+    struct ut_long_wait patience = ut_long_wait_begin(ut_clock_ms());
     int rc;
 
     while ((rc = exchange(text, line)) == -EBUSY && in_time && (int64_t)ut_clock_ms() < deadline) {
-        if (ut_patience_ends(&patience, ut_clock_ms()))
+        if (ut_long_wait_must_log(&patience, ut_clock_ms()))
             ut_warn("bootstrap",
                     "the launcher could not be asked for %llu s, as MPI has its socket (PMI_FD); "
                     "it is given up in %d s (UTOFU_JOB_TIMEOUT)",
-                    ut_patience_seconds(&patience, ut_clock_ms()), ut_job_left_ms(deadline) / 1000);
+                    ut_long_wait_seconds(&patience, ut_clock_ms()),
+                    ut_job_left_ms(deadline) / 1000);
         usleep(UT_JOB_BACKOFF_MIN_US);
     }
     return rc;

@@ -277,14 +277,14 @@ static bool fetch_node(const struct ut_job_place *place)
     uint8_t *bytes = malloc(max);
 
     if (!bytes) {
-        ut_job_nodes_none(place->node);
+        ut_job_nodes_set_empty(place->node);
         return false;
     }
     int rc = get(&name, bytes, max, &size);
     if (rc == 0)
         ut_job_nodes_add(place->node, bytes, size);
     else
-        ut_job_nodes_none(place->node);
+        ut_job_nodes_set_empty(place->node);
     free(bytes);
     return rc == 0;
 }
@@ -300,12 +300,12 @@ static uint32_t questions_for(const struct ut_job_place *place)
 static bool read_node(const struct ut_job_place *place, void *record, size_t *size)
 {
     uint32_t questions = questions_for(place);
-    int rc = ut_job_nodes_take(place->node, place->local_rank, place->local_size, questions, record,
-                               size);
+    int rc = ut_job_nodes_lookup(place->node, place->local_rank, place->local_size, questions,
+                                 record, size);
 
     if (rc == -EAGAIN && fetch_node(place))
-        rc = ut_job_nodes_take(place->node, place->local_rank, place->local_size, questions, record,
-                               size);
+        rc = ut_job_nodes_lookup(place->node, place->local_rank, place->local_size, questions,
+                                 record, size);
     return rc == 0;
 }
 

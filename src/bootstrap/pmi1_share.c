@@ -166,7 +166,7 @@ static void *pass(void *unused)
         struct pollfd p[2] = {{.fd = share.mpi, .events = POLLIN},
                               {.fd = share.launcher, .events = POLLIN}};
         int ready = poll(p, 2, UT_FD_LOOK_MS);
-        go_on = ut_fd_expect(share.launcher) && ut_fd_expect(share.mpi);
+        go_on = ut_fd_check_own(share.launcher) && ut_fd_check_own(share.mpi);
         if (go_on && ready <= 0)
             continue;
         pthread_mutex_lock(&share.lock);
@@ -270,7 +270,7 @@ void ut_job_pmi1_leave(void)
     pthread_mutex_unlock(&share.lock);
 }
 
-bool ut_job_pmi1_take_for_mpi(const char *line)
+bool ut_job_pmi1_forward_to_mpi(const char *line)
 {
     if (share.state != MPI_BARRIER || !line_begins(line, "cmd=barrier_out"))
         return false;

@@ -26,6 +26,6 @@ void ut_job_pmi1_leave(void);
 
 /* Called between enter and leave: is this line of the launcher, without its newline, the answer to
  * a barrier of MPI? Then the line is forwarded to MPI. */
-bool ut_job_pmi1_take_for_mpi(const char *line);
+bool ut_job_pmi1_forward_to_mpi(const char *line);
 
 #endif

@@ -294,7 +294,7 @@ static int start_thread(void)
 /* Waits for the opening thread, which may never end if the launcher does not answer. */
 static bool wait_for_thread(int64_t deadline)
 {
-    struct ut_patience patience = ut_patience_from(ut_clock_ms());
+    struct ut_long_wait patience = ut_long_wait_begin(ut_clock_ms());
     bool done;
 
     pthread_mutex_lock(&state.lock);
@@ -302,11 +302,12 @@ static bool wait_for_thread(int64_t deadline)
         int left = ut_patience_left_ms(&patience, ut_clock_ms(), ut_job_left_ms(deadline));
         struct timespec t = ut_clock_after(CLOCK_REALTIME, (uint64_t)left);
         pthread_cond_timedwait(&state.changed, &state.lock, &t);
-        if (!state.done && ut_patience_ends(&patience, ut_clock_ms()))
+        if (!state.done && ut_long_wait_must_log(&patience, ut_clock_ms()))
             ut_warn("bootstrap",
                     "the PMIx server of this node has not answered for %llu s; it is given up in "
                     "%d s (UTOFU_JOB_TIMEOUT)",
-                    ut_patience_seconds(&patience, ut_clock_ms()), ut_job_left_ms(deadline) / 1000);
+                    ut_long_wait_seconds(&patience, ut_clock_ms()),
+                    ut_job_left_ms(deadline) / 1000);
     }
     done = state.done;
     pthread_mutex_unlock(&state.lock);
@@ -427,7 +428,7 @@ static void node_answered(pmix_status_t status, pmix_value_t *value, void *tag)
     if (status == PMIX_SUCCESS && value && value->type == PMIX_BYTE_OBJECT)
         ut_job_nodes_add(node, value->data.bo.bytes, value->data.bo.size);
     else
-        ut_job_nodes_none(node);
+        ut_job_nodes_set_empty(node);
 }
 
 static void ask_node(uint32_t node)
@@ -436,7 +437,7 @@ static void ask_node(uint32_t node)
     pmix_proc_t proc = state.self;
 
     if (first < 0) {
-        ut_job_nodes_none(node);
+        ut_job_nodes_set_empty(node);
         return;
     }
     proc.rank = (pmix_rank_t)first;
@@ -458,8 +459,8 @@ static bool read_from_node(uint32_t rank)
     uint32_t node = node_of_rank(rank, rank / state.local_size % state.num_nodes);
     if (node == UINT32_MAX || node == state.node)
         return false;
-    int rc = ut_job_nodes_take(node, get_number(rank, PMIX_LOCAL_RANK, UINT32_MAX),
-                               state.local_size, 1, record, &size);
+    int rc = ut_job_nodes_lookup(node, get_number(rank, PMIX_LOCAL_RANK, UINT32_MAX),
+                                 state.local_size, 1, record, &size);
     if (rc == -ENOENT)
         return false;
     if (rc == -EAGAIN)

@@ -10,7 +10,7 @@
 
 static uint32_t answers; /* answers to all requests */
 
-uint32_t ut_job_answers(void)
+uint32_t ut_job_num_answers(void)
 {
     return __atomic_load_n(&answers, __ATOMIC_ACQUIRE);
 }

@@ -13,7 +13,7 @@ static bool present(void)
 }
 
 /* SLURM_PROCID alone is not enough: batch scripts and nested launchers set it, too. */
-uint32_t ut_job_lonely_tasks(void)
+uint32_t ut_job_unconnected_tasks(void)
 {
     int64_t tasks = ut_job_launcher_number("SLURM_STEP_NUM_TASKS");
 
@@ -22,12 +22,12 @@ uint32_t ut_job_lonely_tasks(void)
 
 static void warn_of_lonely_step(void)
 {
-    uint32_t tasks = ut_job_lonely_tasks();
+    uint32_t tasks = ut_job_unconnected_tasks();
 
     if (tasks > 1 && ut_job_launcher_number("SLURM_PROCID") <= 0) /* only one of them logs */
         ut_warn("bootstrap",
                 "srun started %u tasks without PMIx or PMI, so each is a job of "
-                "one; " UT_JOB_LONELY_REMEDY,
+                "one; " UT_JOB_UNCONNECTED_REMEDY,
                 tasks);
 }
 

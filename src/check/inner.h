@@ -169,7 +169,7 @@ static inline struct ut_range ut_lines_of(struct ut_range r)
 
 /* place.c */
 /* "main() at prog.c:12", or "a.out+0x1234", of the call that returns to `address`. */
-void ut_check_place(const void *address, char *buf, size_t size);
+void ut_check_symbolize(const void *address, char *buf, size_t size);
 /* Finds the addresses of this library. */
 void ut_check_place_open(void);
 /* The return address into the program, given the return address of a public function: without tail

@@ -81,7 +81,7 @@ static void print_place(const struct ut_table_comm *c, char *text, size_t size)
     if (c->module)
         dl_iterate_phdr(note_module, &w);
     if (w.base)
-        ut_check_place((const void *)(w.base + c->offset), text, size);
+        ut_check_symbolize((const void *)(w.base + c->offset), text, size);
     else
         snprintf(text, size, "%s+%#llx", c->name, (unsigned long long)c->offset);
 }

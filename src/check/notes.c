@@ -281,7 +281,7 @@ static void note_lines(void)
 
     if (got(&lines) == 0)
         return;
-    ut_check_place(__atomic_load_n(&first_line, __ATOMIC_RELAXED), place, sizeof(place));
+    ut_check_symbolize(__atomic_load_n(&first_line, __ATOMIC_RELAXED), place, sizeof(place));
     say("lines of %d bytes in which a CPU wrote while a put to other bytes of them was under way: "
         "%" PRIu64 ", the first put in %s; there one of the two may be lost (2.2.10)",
         (int)UT_CACHE_LINE, got(&lines), place);

@@ -123,7 +123,7 @@ static void look_in_pages(const struct spot *s,
         for (uint64_t page = first; page <= last; page++) {
             if (page == first + MOST_PAGES / 2 && last - page >= MOST_PAGES / 2)
                 page = last - MOST_PAGES / 2 + 1;
-            if (ut_table_look(bucket_of(s, bits, page), look, arg))
+            if (ut_table_find(bucket_of(s, bits, page), look, arg))
                 return;
         }
     }

@@ -166,7 +166,7 @@ static bool look_up(uint64_t address, char *buf, size_t size)
     return true;
 }
 
-void ut_check_place(const void *address, char *buf, size_t size)
+void ut_check_symbolize(const void *address, char *buf, size_t size)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     Dl_info info;

@@ -103,7 +103,7 @@ static int describe(char *text, int used, const struct ut_vcq *vcq, const struct
     struct ut_peer peer;
     char place[PLACE_SIZE];
 
-    ut_check_place(op->caller, place, sizeof(place));
+    ut_check_symbolize(op->caller, place, sizeof(place));
     used = append(text, used, "%s of %u bytes, number %llu of VCQ %016llx, to VCQ %016llx",
                   kind_name(slot->desc.kind), ut_desc_length(&slot->desc),
                   (unsigned long long)op->number, (unsigned long long)vcq->id,
@@ -128,7 +128,7 @@ static void print(const struct ut_check_report *r)
     if (r->id == UT_CHECK_CONCURRENT)
         used = append(text, used, ": VCQ %016llx", (unsigned long long)r->vcq->id);
     if (r->caller) {
-        ut_check_place(r->caller, place, sizeof(place));
+        ut_check_symbolize(r->caller, place, sizeof(place));
         used = append(text, used, ", in %s", place);
     }
     used = append(text, used, "\n");

@@ -405,7 +405,7 @@ static bool read_entry(uint32_t ref, struct ut_table_found *found)
     return __atomic_load_n(&e->serial, __ATOMIC_RELAXED) == found->serial && can_be(&found->comm);
 }
 
-bool ut_table_look(uint32_t bucket, bool (*look)(const struct ut_table_found *found, void *arg),
+bool ut_table_find(uint32_t bucket, bool (*look)(const struct ut_table_found *found, void *arg),
                    void *arg)
 {
     struct ut_table_found found;

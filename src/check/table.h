@@ -83,7 +83,7 @@ void ut_table_leave(uint32_t entry);
 
 /* Calls look() with a copy of each used entry of other processes in the bucket, until look()
  * returns true; returns whether it did. */
-bool ut_table_look(uint32_t bucket, bool (*look)(const struct ut_table_found *found, void *arg),
+bool ut_table_find(uint32_t bucket, bool (*look)(const struct ut_table_found *found, void *arg),
                    void *arg);
 
 /* Is the communication still held, by a living process? */

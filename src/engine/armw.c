@@ -36,7 +36,7 @@ static enum ut_outcome post_armw_message(struct ut_link *link, struct ut_slot *s
         .head = {.type = UT_MSG_ARMW,
                  .edata = d->edata,
                  .flags = ut_slot_wants_remote_notice(slot) ? UT_MSG_FLAG_WANTS_NOTICE : 0,
-                 .slot = ut_armw_name(link, number)},
+                 .slot = ut_armw_request_id(link, number)},
         .rmt_stadd = d->rmt_stadd,
         .operand = d->operand,
         .compare = d->compare,

@@ -95,7 +95,7 @@ static void take_armw_reply(struct ut_link *answering, const struct ut_msg_armw_
     struct ut_slot *slot = &vcq->toq[number];
     if (slot->state != UT_SLOT_POSTED || slot->desc.kind != UT_DESC_ARMW ||
         slot->stage != UT_STAGE_DATA || slot->link->peer != answering->peer ||
-        m->head.slot != ut_armw_name(slot->link, number))
+        m->head.slot != ut_armw_request_id(slot->link, number))
         return;
     slot->rmt_value = m->old_value;
     if (m->rc != 0)
@@ -313,7 +313,7 @@ static void end_owed_by_a_freed_one(struct ut_link *link)
 {
     struct ut_slot *toq = link->vcq->toq;
 
-    link->why = (struct ut_why){.cause = UT_CAUSE_FREED};
+    link->why = (struct ut_failure){.cause = UT_CAUSE_FREED};
     for (uint32_t n = link->first; n != UT_NO_SLOT; n = toq[n].next) {
         if (!toq[n].owed)
             continue;

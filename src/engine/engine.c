@@ -375,7 +375,7 @@ void ut_engine_request_completions(struct ut_vcq *vcq)
             link->state == UT_LINK_UP && link->first != UT_NO_SLOT && !link->empty_write_posted;
     }
     if (!vcq->completions_wanted && !vcq->stats)
-        vcq->spin_limit = UT_LEAST_SPIN_LIMIT;
+        vcq->spin_limit = UT_MIN_SPIN_LIMIT;
 }
 
 int ut_engine_make_room(struct ut_vcq *vcq, uint32_t n)

@@ -17,7 +17,7 @@
 struct failure {
     utofu_vcq_id_t lcl_vcq_id, rmt_vcq_id;
     utofu_stadd_t lcl_stadd, rmt_stadd;
-    struct ut_why why;
+    struct ut_failure why;
     uint32_t length;
     int16_t rc;
     uint8_t kind; /* enum ut_desc_kind */
@@ -46,14 +46,14 @@ static bool is_remote_memory(int rc)
  * When a communication fails
  */
 
-static struct ut_why explain_code(struct ut_link *link, const struct ut_slot *slot, int rc)
+static struct ut_failure explain_code(struct ut_link *link, const struct ut_slot *slot, int rc)
 {
     const struct ut_desc *d = &slot->desc;
     uint32_t length = ut_desc_length(d);
     bool to_local = ut_slot_is_to_local(slot);
 
     if (!link)
-        return (struct ut_why){.cause = UT_CAUSE_NO_MEMORY};
+        return (struct ut_failure){.cause = UT_CAUSE_NO_MEMORY};
     bool of_link = link->why.cause == UT_CAUSE_SHORTAGE || link->why.cause == UT_CAUSE_BREAKS;
     if (rc == UTOFU_ERR_MRQ_PEER ||
         (rc == UTOFU_ERR_MRQ_OTHER && link->state != UT_LINK_UP && of_link))
@@ -63,12 +63,13 @@ static struct ut_why explain_code(struct ut_link *link, const struct ut_slot *sl
     /* for an ARMW refused by the target's CPU the memory was perhaps never looked up here */
     if (is_remote_memory(rc) && !(d->kind == UT_DESC_ARMW && slot->stage != UT_STAGE_NONE))
         return ut_link_why(link, d->rmt_stadd, length, !to_local);
-    return (struct ut_why){.cause = rc == UTOFU_ERR_MRQ_OTHER ? UT_CAUSE_DEVICE : UT_CAUSE_NONE};
+    return (struct ut_failure){.cause =
+                                   rc == UTOFU_ERR_MRQ_OTHER ? UT_CAUSE_DEVICE : UT_CAUSE_NONE};
 }
 
 void ut_slot_fails(struct ut_link *link, struct ut_slot *slot, int rc)
 {
-    struct ut_why why = explain_code(link, slot, rc);
+    struct ut_failure why = explain_code(link, slot, rc);
 
     slot->cause = why.cause;
     slot->detail = why.detail;
@@ -292,7 +293,7 @@ static const char *of_peer(enum ut_cause cause)
     }
 }
 
-static void add_other_cause(struct text *t, const struct ut_why *why)
+static void add_other_cause(struct text *t, const struct ut_failure *why)
 {
     unsigned long long s = why->detail;
 

@@ -154,7 +154,7 @@ static inline enum ut_outcome post_put(struct ut_link *link, struct ut_slot *slo
     if (rc & PROV_COMPLETE)
         slot->tcq_ready = true;
     else if (rc & PROV_SRC_FREE)
-        ut_keep_source(slot, x.lcl);
+        ut_save_source(slot, x.lcl);
     if (rides)
         slot->msg_number = ut_link_count_tx(link);
     return data_accepted(link, slot, rc, notify && !rides);

@@ -29,7 +29,7 @@ int ut_post_local_error(const struct ut_slot *slot, enum ut_stag_result r);
  */
 
 /* A TCQ entry is written when the source may be reused; for a small put, whose source is copied to
- * the descriptor, at once: see ut_keep_source(). A communication without notices is not signalled:
+ * the descriptor, at once: see ut_save_source(). A communication without notices is not signalled:
  * it completes with a later one, or with the empty write of ut_engine_make_room(). */
 static inline uint32_t ut_signal_flags(uint16_t flags, uint32_t length)
 {
@@ -94,7 +94,7 @@ UT_INLINE void ut_post_from_copy(const struct ut_link *link, struct ut_slot *slo
  * shared memory the kernel may read the source, which checks that it is mapped; and the shuffle
  * mode has its own copy, or needs none. Such a put is not repeated, as it is known whether it was
  * executed, unless it is behind a notice that found no room in the peer's ring. */
-UT_INLINE void ut_keep_source(struct ut_slot *slot, const uint8_t *source)
+UT_INLINE void ut_save_source(struct ut_slot *slot, const uint8_t *source)
 {
     struct ut_desc *d = &slot->desc;
 
@@ -157,7 +157,7 @@ static inline uint32_t ut_post_fence(const struct ut_link *link, const struct ut
 /* The identifier that the target returns with its answer to an ARMW: the TOQ slot, and above it
  * the era of the link, in the bits of 32 that the TOQ leaves: at least 12, and 21 with 2,048
  * entries. */
-static inline uint32_t ut_armw_name(const struct ut_link *link, uint32_t number)
+static inline uint32_t ut_armw_request_id(const struct ut_link *link, uint32_t number)
 {
     UT_ASSERT(number <= link->vcq->toq_mask);
     return link->era * (link->vcq->toq_mask + 1) + number;

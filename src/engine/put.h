@@ -115,7 +115,7 @@ UT_INLINE int ut_write_put(struct ut_vcq *vcq, struct ut_slot *slot, struct ut_l
     x.flags |= ut_mark_put(slot, d->kind == UT_DESC_PIGGYBACK);
     int rc = link->ops->write(link->conn, &x);
     if ((rc & (INT_MIN | PROV_COMPLETE | PROV_SRC_FREE)) == PROV_SRC_FREE && d->kind == UT_DESC_PUT)
-        ut_keep_source(slot, x.lcl);
+        ut_save_source(slot, x.lcl);
     return rc;
 }
 

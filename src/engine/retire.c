@@ -75,7 +75,7 @@ void ut_engine_want_completions(struct ut_vcq *vcq)
     vcq->completions_wanted = true;
     vcq->spin_limit = 0;
     if (vcq->waits) /* nobody polls */
-        ut_vcq_need(vcq);
+        ut_vcq_request_progress(vcq);
 }
 
 void ut_engine_want_completions_before(struct ut_link *link)

@@ -95,7 +95,7 @@ static void apply_event(struct ut_link *link, enum ut_life_event event, const st
 static void end_by(struct ut_link *link, enum ut_life_event event, enum ut_cause cause,
                    uint64_t seconds)
 {
-    link->why = (struct ut_why){.cause = (uint8_t)cause, .detail = seconds};
+    link->why = (struct ut_failure){.cause = (uint8_t)cause, .detail = seconds};
     apply_event(link, event, NULL);
 }
 

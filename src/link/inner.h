@@ -24,7 +24,7 @@ void ut_link_drop_table(struct ut_link *link);
 /* An event of the connection, with the cause for communications that fail because of it. */
 struct ut_link_news {
     enum ut_life_event event;
-    struct ut_why why;
+    struct ut_failure why;
 };
 
 /* Looks for the owner of the peer's VCQ, and asks it for a connection. */

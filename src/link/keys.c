@@ -61,7 +61,7 @@ static void ask_peer(struct ut_link *link, struct ut_rail_keys *k, utofu_stadd_t
 
     if (k->bytes < k->size || now < k->again_ms)
         return;
-    k->pause_ms = ut_next_pause_ms(k->pause_ms, FIRST_PAUSE_MS, LAST_PAUSE_MS);
+    k->pause_ms = ut_retry_delay_next_ms(k->pause_ms, FIRST_PAUSE_MS, LAST_PAUSE_MS);
     k->again_ms = now + k->pause_ms;
     ut_link_send(link, &m, sizeof(m), true);
 }
@@ -82,7 +82,7 @@ unsigned int ut_rails_find_keys(struct ut_link *link, const struct ut_stag_local
         if (!rails->rail[n].up)
             continue;
         if (rails->other_here & 1u << n)
-            here = ut_region_also(from->region, link->provider, device, length, &keys[n]);
+            here = ut_region_extra_keys(from->region, link->provider, device, length, &keys[n]);
         keys[n].rkey = own.rkey;
         if (rails->other_there & 1u << n) {
             keys[n].rkey = k ? k->rkey[n] : 0;
@@ -128,8 +128,8 @@ static void answer_peer(struct ut_link *link, const struct ut_msg_rail_keys *que
             if (!(m.head.slot & 1u << n))
                 continue;
             if (!(link->rails->other_here & 1u << n) ||
-                ut_region_also(l->region, link->provider, prov->ops->device(prov, vcq->tni + n + 1),
-                               l->size, &keys))
+                ut_region_extra_keys(l->region, link->provider,
+                                     prov->ops->device(prov, vcq->tni + n + 1), l->size, &keys))
                 m.rkey[n] = keys.rkey;
         }
     }

@@ -199,11 +199,12 @@ const char *ut_life_action_name(unsigned int action)
 
 uint32_t ut_life_backoff_ms(uint32_t before)
 {
-    return (uint32_t)ut_next_pause_ms(before, UT_LIFE_FIRST_BACKOFF_MS, UT_LIFE_LAST_BACKOFF_MS);
+    return (uint32_t)ut_retry_delay_next_ms(before, UT_LIFE_FIRST_BACKOFF_MS,
+                                            UT_LIFE_LAST_BACKOFF_MS);
 }
 
 uint32_t ut_life_pause_ms(uint32_t before, uint32_t peer_timeout_ms)
 {
-    return (uint32_t)ut_next_pause_ms(before, peer_timeout_ms / UT_LIFE_PAUSES,
-                                      (uint64_t)UT_LIFE_LAST_PAUSE * peer_timeout_ms);
+    return (uint32_t)ut_retry_delay_next_ms(before, peer_timeout_ms / UT_LIFE_PAUSES,
+                                            (uint64_t)UT_LIFE_LAST_PAUSE * peer_timeout_ms);
 }

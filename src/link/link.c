@@ -110,5 +110,5 @@ void ut_link_wait(struct ut_link *link)
     link->waiting_next = link->vcq->waiting;
     link->vcq->waiting = link;
     if (!link->vcq->steps_waiting) /* else whoever looks at the link does so again */
-        ut_vcq_need(link->vcq);
+        ut_vcq_request_progress(link->vcq);
 }

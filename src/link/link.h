@@ -55,8 +55,8 @@ struct ut_link {
     uint8_t peer_cmp;
     uint8_t peer_tni;
     uint32_t era;         /* counts the times that ARMWs were given up, to recognise late answers:
-                             ut_armw_name() */
-    uint32_t keep_source; /* longest put sent from a copy in the slot: ut_keep_source() */
+                             ut_armw_request_id() */
+    uint32_t keep_source; /* longest put sent from a copy in the slot: ut_save_source() */
     struct prov_conn *conn;
     const struct prov_ops *ops;
 
@@ -107,7 +107,7 @@ struct ut_link {
     struct ut_link_msg *msg_spare; /* free buffers for small messages */
     uint32_t num_spare;
 
-    struct ut_why why; /* reason of the last give_up() */
+    struct ut_failure why; /* reason of the last give_up() */
     uint64_t deadline_ms, retry_ms;
     uint64_t again_ms;             /* UT_LINK_SILENT: end of the pause */
     uint32_t backoff_ms, pause_ms; /* pause_ms: the last pause */
@@ -179,8 +179,8 @@ bool ut_link_table_entry(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utofu_st
  * the VCQ may have been freed and created again with the same id. */
 bool ut_link_reads_the_same(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t stadd);
 /* Why ut_link_find() fails, by the cached entry. */
-struct ut_why ut_link_why(const struct ut_link *link, utofu_stadd_t stadd, uint64_t length,
-                          bool write);
+struct ut_failure ut_link_why(const struct ut_link *link, utofu_stadd_t stadd, uint64_t length,
+                              bool write);
 
 /* ut_link_find() for the writable STag used last; false: the STADD belongs to another STag. */
 static inline bool ut_link_hot(const struct ut_link *link, utofu_stadd_t stadd, uint64_t length,

@@ -87,7 +87,7 @@ static void tell_peer(struct ut_link *link, unsigned int number, unsigned int fl
 static void pause_attempts(struct ut_rails *rails)
 {
     rails->pause_ms =
-        ut_next_pause_ms(rails->pause_ms, UT_RAILS_FIRST_PAUSE_MS, UT_RAILS_LAST_PAUSE_MS);
+        ut_retry_delay_next_ms(rails->pause_ms, UT_RAILS_FIRST_PAUSE_MS, UT_RAILS_LAST_PAUSE_MS);
     rails->again_ms = ut_now_ms() + rails->pause_ms;
 }
 

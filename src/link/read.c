@@ -209,8 +209,8 @@ bool ut_link_table_entry(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utofu_st
     return true;
 }
 
-struct ut_why ut_link_why(const struct ut_link *link, utofu_stadd_t stadd, uint64_t length,
-                          bool write)
+struct ut_failure ut_link_why(const struct ut_link *link, utofu_stadd_t stadd, uint64_t length,
+                              bool write)
 {
     uint32_t index = ut_stag_index(ut_stadd_stag(stadd), link->peer_cmp);
     const struct ut_remote_stag *e =
@@ -218,9 +218,9 @@ struct ut_why ut_link_why(const struct ut_link *link, utofu_stadd_t stadd, uint6
 
     if (!e || !(e->info & UT_STAG_VALID) ||
         e->info >> UT_STAG_GENERATION_SHIFT != ut_stadd_generation(stadd))
-        return (struct ut_why){.cause = UT_CAUSE_NO_STAG};
-    return ut_region_why(ut_stag_first_offset(index, e->base), e->size, e->info & UT_STAG_WRITABLE,
-                         stadd, length, write);
+        return (struct ut_failure){.cause = UT_CAUSE_NO_STAG};
+    return ut_region_failure_cause(ut_stag_first_offset(index, e->base), e->size,
+                                   e->info & UT_STAG_WRITABLE, stadd, length, write);
 }
 
 /* Remembers the STag for ut_link_hot(); `addr` is the address of `stadd`. */

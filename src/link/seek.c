@@ -62,7 +62,7 @@ static struct ut_link_news wait_for_resources(const struct ut_link *link, int rc
     ut_error("link",
              "this process has not been able to connect to VCQ %016llx in time "
              "(UTOFU_JOB_TIMEOUT): %s%s; communications with it fail, later ones try again",
-             (unsigned long long)link->peer, strerror(-rc), ut_descriptor_advice(-rc));
+             (unsigned long long)link->peer, strerror(-rc), ut_fd_limit_remedy(-rc));
     return make_news(UT_LIFE_UNABLE, UT_CAUSE_SHORTAGE, 0);
 }
 
@@ -102,7 +102,7 @@ static void warn_wait(struct ut_link *link, const struct ut_peer *owner, int why
     uint64_t waited = allowed - (link->deadline_ms - now);
     char who[48], text[640];
 
-    if (link->wait_warned || link->was_up || (waited < allowed / 2 && waited < UT_PATIENCE_MS))
+    if (link->wait_warned || link->was_up || (waited < allowed / 2 && waited < UT_LONG_WAIT_MS))
         return;
     link->wait_warned = true;
     if (owner->rank == UT_NO_RANK)

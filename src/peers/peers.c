@@ -46,7 +46,7 @@ struct known {
 struct sought {
     struct sought *next;
     uint32_t rank;
-    uint32_t answers; /* ut_job_answers() at the last request */
+    uint32_t answers; /* ut_job_num_answers() at the last request */
     bool asked;
     bool in_progress; /* requested, and no answer taken */
     int bad;          /* if its last record was unusable: the error, */
@@ -182,7 +182,7 @@ static int ask(struct sought *s, struct known *k)
     if (!s->asked)
         __atomic_add_fetch(&num_asked, 1, __ATOMIC_RELAXED);
     s->asked = true;
-    s->answers = ut_job_answers();
+    s->answers = ut_job_num_answers();
     k->rank = s->rank;
     k->size = UT_JOB_RECORD_MAX;
     int rc = ut_job_lookup(s->rank, k->bytes, &k->size, 0);
@@ -207,7 +207,7 @@ static int look_up(uint32_t rank, bool may_ask, struct known *k)
         return may_ask ? -ENOMEM : -EAGAIN;
     if (s->bad && ut_now_ms() < s->bad_ms)
         return s->bad;
-    if (s->in_progress && s->answers == ut_job_answers())
+    if (s->in_progress && s->answers == ut_job_num_answers())
         return -EINPROGRESS;
     return may_ask ? ask(s, k) : -EAGAIN;
 }
@@ -234,7 +234,7 @@ unsigned int ut_peers_asked(void)
 
 bool ut_peers_absence(uint32_t rank, char *text, size_t size)
 {
-    return ut_job_absence(rank, text, size);
+    return ut_job_explain_absence(rank, text, size);
 }
 
 int ut_peers_contact(uint32_t rank, struct ut_contact *contact)
@@ -275,7 +275,7 @@ static void warn_of_wait(uint32_t rank, int rc, unsigned long long seconds)
 
     if (rc == -EBUSY)
         snprintf(text, sizeof(text), "the launcher cannot be asked while the program is in MPI");
-    else if (ut_job_absence(rank, more, sizeof(more)))
+    else if (ut_job_explain_absence(rank, more, sizeof(more)))
         snprintf(text, sizeof(text), "that rank %s", more);
     else
         snprintf(text, sizeof(text),
@@ -288,7 +288,7 @@ static void warn_of_wait(uint32_t rank, int rc, unsigned long long seconds)
 
 int ut_peers_node_of(uint32_t rank, uint32_t *node)
 {
-    struct ut_patience patience = ut_patience_from(ut_now_ms());
+    struct ut_long_wait patience = ut_long_wait_begin(ut_now_ms());
     uint64_t until = patience.since_ms + ut_env_num(UT_ENV_JOB_TIMEOUT) * 1000;
     struct known k;
     int rc;
@@ -309,8 +309,8 @@ int ut_peers_node_of(uint32_t rank, uint32_t *node)
             return 0;
         if (!later || ut_now_ms() >= until)
             return rc;
-        if (ut_patience_ends(&patience, ut_now_ms()))
-            warn_of_wait(rank, rc, ut_patience_seconds(&patience, ut_now_ms()));
+        if (ut_long_wait_must_log(&patience, ut_now_ms()))
+            warn_of_wait(rank, rc, ut_long_wait_seconds(&patience, ut_now_ms()));
         usleep(1000);
     }
 }
@@ -509,7 +509,8 @@ static bool is_time(struct pace *pace)
 
     if (now < pace->next_ms)
         return false;
-    pace->pause_ms = (uint32_t)ut_next_pause_ms(pace->pause_ms, FIRST_PAUSE_MS, LAST_PAUSE_MS);
+    pace->pause_ms =
+        (uint32_t)ut_retry_delay_next_ms(pace->pause_ms, FIRST_PAUSE_MS, LAST_PAUSE_MS);
     pace->next_ms = now + pace->pause_ms;
     return true;
 }

@@ -49,7 +49,7 @@ static int find_host(void)
 
     if (rc != 0 && rc != -ENOENT && rc != -ENODATA) {
         ut_error("process", "cannot tell this host from others: %s: %s%s", UT_HOST_BOOT_ID,
-                 strerror(-rc), ut_descriptor_advice(-rc));
+                 strerror(-rc), ut_fd_limit_remedy(-rc));
         return UTOFU_ERR_FATAL;
     }
     proc.host = host.hash;

@@ -74,7 +74,7 @@ static int make_queues(struct ut_vcq *v)
     v->toq_limit = ut_shuffle_toq_limit(v);
     v->mrq_mask = v->mrq_entries - 1;
     v->mrq_alarm = v->mrq_entries;
-    v->spin_limit = UT_LEAST_SPIN_LIMIT;
+    v->spin_limit = UT_MIN_SPIN_LIMIT;
     v->toq = map_queue(toq * sizeof(*v->toq));
     v->mrq = map_queue(v->mrq_entries * sizeof(*v->mrq));
     v->scratch = map_queue(scratch);
@@ -163,7 +163,7 @@ static void clear(struct ut_vcq *v)
     memset((char *)v + from, 0, to - from);
     __atomic_store_n(&v->wake_pending, 0, __ATOMIC_RELAXED);
     v->seen_calls = 0;
-    __atomic_store_n(&v->look_again_at, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&v->next_check_at, 0, __ATOMIC_RELAXED);
     v->look_interval = 0;
     __atomic_store_n(&v->next_try, 0, __ATOMIC_RELAXED);
 }
@@ -197,7 +197,7 @@ static int make(const struct ut_process *process, struct ut_vcq *v,
             ut_record_attach(v);
         ut_toq_limit_direct(v);
         /* the background thread polls the VCQ once, and arms it */
-        ut_vcq_need(v);
+        ut_vcq_request_progress(v);
     }
     if (rc != 0) {
         destroy(v);
@@ -224,7 +224,7 @@ static void find_interrupted(struct ut_vcq *vcq, void *arg)
 /* Another thread may be in a call on the VCQ, for instance one that drains it. */
 static bool lock_at_exit(struct ut_vcq *vcq, uint64_t timeout_ms)
 {
-    uint64_t now = ut_now_ms(), soon = timeout_ms < UT_PATIENCE_MS ? timeout_ms : UT_PATIENCE_MS;
+    uint64_t now = ut_now_ms(), soon = timeout_ms < UT_LONG_WAIT_MS ? timeout_ms : UT_LONG_WAIT_MS;
 
     if (ut_lock_until(&vcq->lock, now + soon))
         return true;

@@ -92,7 +92,7 @@ void ut_thread_posted(struct ut_vcq *vcq)
         return;
     vcq->seen_calls = ut_vcq_calls(vcq); /* the program does not poll: see visit() */
     if (!ut_thread_settle(vcq) || vcq->waiting)
-        ut_vcq_need(vcq);
+        ut_vcq_request_progress(vcq);
 }
 
 /* Starts this thread's held communications on another VCQ: their answer may come here. */
@@ -140,7 +140,7 @@ static void start_overdue(struct ut_vcq *vcq, void *arg)
         return;
     if (vcq->num_eps && vcq->check && ut_check_is_overdue(vcq)) {
         ut_engine_start_held(vcq, UINT32_MAX);
-        ut_vcq_need(vcq); /* the program may not be polling */
+        ut_vcq_request_progress(vcq); /* the program may not be polling */
     }
     ut_unlock(&vcq->lock);
 }
@@ -172,7 +172,7 @@ static void visit(struct ut_vcq *vcq, void *arg)
 {
     int *timeout = arg;
     bool woken = __atomic_load_n(&vcq->wake_pending, __ATOMIC_ACQUIRE);
-    uint64_t now = ut_now_ms(), due = __atomic_load_n(&vcq->look_again_at, __ATOMIC_RELAXED);
+    uint64_t now = ut_now_ms(), due = __atomic_load_n(&vcq->next_check_at, __ATOMIC_RELAXED);
 
     if (!woken && due == 0)
         return;
@@ -180,7 +180,7 @@ static void visit(struct ut_vcq *vcq, void *arg)
         sooner(timeout, (int64_t)(due - now));
         return;
     }
-    if (!ut_trylock_to_look(&vcq->lock)) {
+    if (!ut_trylock_keep_owner(&vcq->lock)) {
         sooner(timeout, put_off_try(vcq));
         return;
     }
@@ -210,7 +210,7 @@ static void visit(struct ut_vcq *vcq, void *arg)
         else if (!settled) /* continues in the next round */
             __atomic_store_n(&vcq->wake_pending, 1, __ATOMIC_RELEASE);
     }
-    __atomic_store_n(&vcq->look_again_at, due, __ATOMIC_RELAXED);
+    __atomic_store_n(&vcq->next_check_at, due, __ATOMIC_RELAXED);
     if (due)
         sooner(timeout, (int64_t)(due - now));
     if (__atomic_load_n(&vcq->wake_pending, __ATOMIC_RELAXED))
@@ -222,7 +222,7 @@ static void visit(struct ut_vcq *vcq, void *arg)
  * The same work, done by threads of the program
  */
 
-int ut_thread_serve(void)
+int ut_thread_run_once(void)
 {
     int timeout = ut_process_progress();
 
@@ -266,7 +266,7 @@ void ut_thread_drain(void)
 {
     uint64_t count;
 
-    if (ut_fd_expect(ut_vcq_wake_fd()) && read(ut_vcq_wake_fd(), &count, sizeof(count)) < 0)
+    if (ut_fd_check_own(ut_vcq_wake_fd()) && read(ut_vcq_wake_fd(), &count, sizeof(count)) < 0)
         return; /* already read */
 }
 
@@ -299,14 +299,14 @@ static void *thread_main(void *arg)
     (void)arg;
     ut_job_set_background_thread();
     for (;;) {
-        if (!ut_fd_expect(epoll_fd) || !ut_fd_expect(ut_vcq_wake_fd())) {
+        if (!ut_fd_check_own(epoll_fd) || !ut_fd_check_own(ut_vcq_wake_fd())) {
             usleep(LOST_LOOK_MS * 1000);
             timeout = 0;
         } else {
             timeout = sleep_on_descriptors(timeout);
         }
         if (timeout == 0)
-            timeout = ut_thread_serve();
+            timeout = ut_thread_run_once();
     }
     return NULL;
 }

@@ -40,10 +40,10 @@ void ut_thread_was_late(struct ut_vcq *vcq);
  */
 
 /* One round; returns the milliseconds until the next call, or -1. */
-int ut_thread_serve(void);
+int ut_thread_run_once(void);
 
 /* The descriptors to sleep on, and their number. If one is readable, the caller calls
- * ut_thread_drain() and ut_thread_serve(). */
+ * ut_thread_drain() and ut_thread_run_once(). */
 enum { UT_THREAD_FDS = PROV_COUNT + 1 };
 nfds_t ut_thread_fds(struct pollfd fds[UT_THREAD_FDS]);
 void ut_thread_drain(void);

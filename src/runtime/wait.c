@@ -74,7 +74,7 @@ static int enter_one(utofu_vcq_hdl_t handle, struct ut_wait *wait, struct ut_wai
     } else {
         ut_wait_enter(wait, waiter);
         if (!ut_thread_settle(vcq) || vcq->waiting)
-            ut_vcq_need(vcq); /* the background thread takes over */
+            ut_vcq_request_progress(vcq); /* the background thread takes over */
     }
     ut_vcq_leave(vcq);
     return rc;
@@ -137,7 +137,7 @@ static bool is_over(const struct timespec *end)
 static bool are_open(const struct pollfd fds[], nfds_t n)
 {
     for (nfds_t i = 0; i < n; i++)
-        if (!ut_fd_expect(fds[i].fd))
+        if (!ut_fd_check_own(fds[i].fd))
             return false;
     return true;
 }
@@ -154,7 +154,7 @@ static int sleep_until(struct ut_waiter *waiter, const struct timespec *end)
     bool whole = true;
 
     ut_thread_begin_serving();
-    int ms = ut_vcq_has_thread() ? -1 : ut_thread_serve();
+    int ms = ut_vcq_has_thread() ? -1 : ut_thread_run_once();
     while (!ut_waiter_has_ended(waiter) && !is_over(end) && (whole = are_open(fds, n))) {
         int step = ut_fd_timeout_ms(ms), ready = ppoll(fds, n, time_left(end, step, &left), NULL);
         bool woken = ready > 0 && fds[0].revents;
@@ -163,7 +163,7 @@ static int sleep_until(struct ut_waiter *waiter, const struct timespec *end)
         if (ready == 0 && step != ms && ut_vcq_has_thread())
             continue;
         if (woken || !ut_waiter_has_ended(waiter))
-            ms = ut_thread_serve();
+            ms = ut_thread_run_once();
     }
     ut_thread_end_serving(ms >= 0);
     return ut_waiter_has_ended(waiter) ? UTOFU_SUCCESS
@@ -186,7 +186,7 @@ static void give_eventfd(int fd)
     uint64_t count;
     int none = -1;
 
-    if (!ut_fd_expect(fd))
+    if (!ut_fd_check_own(fd))
         return;
     if (read(fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
         count = 0;

@@ -60,8 +60,8 @@ static void watch(struct sh_prov *p)
 {
     const uint64_t one = 1;
 
-    if (__atomic_exchange_n(&p->watching, 1, __ATOMIC_SEQ_CST) == 0 && ut_fd_expect(p->event_fd) &&
-        write(p->event_fd, &one, sizeof(one)) < 0)
+    if (__atomic_exchange_n(&p->watching, 1, __ATOMIC_SEQ_CST) == 0 &&
+        ut_fd_check_own(p->event_fd) && write(p->event_fd, &one, sizeof(one)) < 0)
         return; /* full: it is readable */
 }
 

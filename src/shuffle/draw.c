@@ -50,7 +50,7 @@ uint64_t sh_delay_us(uint64_t drawn)
     return drawn & 1 ? (drawn >> 1) % (longest_us[level] + 1) : 0;
 }
 
-bool sh_tells_late(void)
+bool sh_delays_reports(void)
 {
     return level >= LEVEL_TELLS_LATE;
 }

@@ -141,7 +141,7 @@ uint64_t sh_draw(uint64_t id, uint64_t peer_id, uint64_t number, unsigned int wh
 /* Microseconds: 0 in one case of two, else up to the maximum of the level. */
 uint64_t sh_delay_us(uint64_t drawn);
 /* Are notices and completions delayed, too? From level 2 on. */
-bool sh_tells_late(void);
+bool sh_delays_reports(void);
 
 /* conn.c */
 struct sh_conn *sh_conn_new(struct sh_ep *ep, uint64_t peer_id);

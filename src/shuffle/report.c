@@ -32,7 +32,7 @@ static void add_event(struct sh_conn *conn, enum sh_event_kind kind, const void 
     *e = (struct sh_event){.kind = (uint8_t)kind, .imm = imm, .size = size};
     if (size)
         memcpy(e->data, data, size);
-    if (kind != SH_UP && sh_tells_late())
+    if (kind != SH_UP && sh_delays_reports())
         e->due_us = ut_clock_us() + sh_delay_us(sh_draw(conn->ep->id, conn->peer_id,
                                                         conn->num_arrived++, SH_DRAW_ARRIVAL));
     *conn->last_event = e;
@@ -121,7 +121,7 @@ static bool tell_oldest(struct sh_conn *conn, uint64_t now_us)
         return false;
     if (op->report_us == 0) {
         uint64_t drawn = sh_draw(conn->ep->id, conn->peer_id, op->number, SH_DRAW_DONE);
-        op->report_us = now_us + (sh_tells_late() && !conn->broken ? sh_delay_us(drawn) : 0);
+        op->report_us = now_us + (sh_delays_reports() && !conn->broken ? sh_delay_us(drawn) : 0);
     }
     return op->report_us <= now_us && tell_done(conn, op->status);
 }

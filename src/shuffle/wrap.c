@@ -261,7 +261,7 @@ static int prov_progress(struct prov *base)
     uint64_t count;
     int ms = p->inside->ops->progress(p->inside);
 
-    if (ut_fd_expect(p->event_fd) && read(p->event_fd, &count, sizeof(count)) < 0)
+    if (ut_fd_check_own(p->event_fd) && read(p->event_fd, &count, sizeof(count)) < 0)
         count = 0; /* no new event */
     __atomic_store_n(&p->watching, 0, __ATOMIC_SEQ_CST);
     int again = wake_those_due(p);

@@ -126,8 +126,8 @@ static struct ut_also *find_or_add(struct ut_region *region, int provider, unsig
     return also;
 }
 
-bool ut_region_also(struct ut_region *region, int provider, unsigned int device, uint64_t length,
-                    struct prov_mr *keys)
+bool ut_region_extra_keys(struct ut_region *region, int provider, unsigned int device,
+                          uint64_t length, struct prov_mr *keys)
 {
     pthread_mutex_lock(&lock);
     struct ut_also *also = find_or_add(region, provider, device);

@@ -163,17 +163,17 @@ static void register_unlocked(const struct ut_process *process, struct ut_region
 /* Waits for another thread that registers the same region. */
 static void wait_until_registered(const struct ut_region *r)
 {
-    struct ut_patience patience = ut_patience_from(ut_clock_ms());
+    struct ut_long_wait patience = ut_long_wait_begin(ut_clock_ms());
 
     while (r->rc == REGISTERING) {
         uint64_t now = ut_clock_ms(), ms = (uint64_t)ut_patience_left_ms(&patience, now, -1);
         struct timespec until = ut_clock_after(CLOCK_REALTIME, ms);
 
-        if (ut_patience_ends(&patience, now))
+        if (ut_long_wait_must_log(&patience, now))
             ut_warn("stag",
                     "utofu_reg_mem has waited %llu s for another thread, which registers the same "
                     "%zu bytes at %p",
-                    ut_patience_seconds(&patience, now), r->size, r->addr);
+                    ut_long_wait_seconds(&patience, now), r->size, r->addr);
         pthread_cond_timedwait(&regions_registered, &regions_lock, &until);
     }
 }

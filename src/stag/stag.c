@@ -289,22 +289,22 @@ enum ut_stag_result ut_stag_find(struct ut_stag_table *t, utofu_stadd_t stadd, u
     return UT_STAG_OK;
 }
 
-struct ut_why ut_region_why(uint64_t first, uint64_t size, bool writable, utofu_stadd_t stadd,
-                            uint64_t length, bool write)
+struct ut_failure ut_region_failure_cause(uint64_t first, uint64_t size, bool writable,
+                                          utofu_stadd_t stadd, uint64_t length, bool write)
 {
     uint64_t offset = ut_stadd_offset(stadd), at = offset - first;
 
     if (offset < first)
-        return (struct ut_why){.cause = UT_CAUSE_BEFORE, .detail = first - offset};
+        return (struct ut_failure){.cause = UT_CAUSE_BEFORE, .detail = first - offset};
     if (at >= size && (at > size || length > 0))
-        return (struct ut_why){.cause = UT_CAUSE_BEHIND, .detail = at - size + 1};
+        return (struct ut_failure){.cause = UT_CAUSE_BEHIND, .detail = at - size + 1};
     if (length > size - at)
-        return (struct ut_why){.cause = UT_CAUSE_SHORT, .detail = size - at};
-    return (struct ut_why){.cause = write && !writable ? UT_CAUSE_READ_ONLY : UT_CAUSE_ACCESS};
+        return (struct ut_failure){.cause = UT_CAUSE_SHORT, .detail = size - at};
+    return (struct ut_failure){.cause = write && !writable ? UT_CAUSE_READ_ONLY : UT_CAUSE_ACCESS};
 }
 
-struct ut_why ut_stag_why(const struct ut_stag_table *t, utofu_stadd_t stadd, uint64_t length,
-                          bool write)
+struct ut_failure ut_stag_why(const struct ut_stag_table *t, utofu_stadd_t stadd, uint64_t length,
+                              bool write)
 {
     uint32_t index = ut_stag_index(ut_stadd_stag(stadd), t->cmp);
     const struct ut_stag_local *l = NULL;
@@ -312,9 +312,9 @@ struct ut_why ut_stag_why(const struct ut_stag_table *t, utofu_stadd_t stadd, ui
     if (index != UT_STAG_NONE && t->locals[index / UT_STAG_CHUNK])
         l = &t->locals[index / UT_STAG_CHUNK][index % UT_STAG_CHUNK];
     if (!l || !l->region || l->generation != ut_stadd_generation(stadd))
-        return (struct ut_why){.cause = UT_CAUSE_NO_STAG};
-    return ut_region_why(ut_stag_first_offset(index, (uintptr_t)l->base), l->size, l->writable,
-                         stadd, length, write);
+        return (struct ut_failure){.cause = UT_CAUSE_NO_STAG};
+    return ut_region_failure_cause(ut_stag_first_offset(index, (uintptr_t)l->base), l->size,
+                                   l->writable, stadd, length, write);
 }
 
 static int region_error(int rc, const void *addr, size_t size, bool writable)

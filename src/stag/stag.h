@@ -152,11 +152,11 @@ enum ut_stag_result ut_stag_find(struct ut_stag_table *table, utofu_stadd_t stad
                                  bool write, struct ut_stag_local **out, uint8_t **addr);
 
 /* Why ut_stag_find() fails, or if it succeeds, why an access may have failed. */
-struct ut_why ut_stag_why(const struct ut_stag_table *table, utofu_stadd_t stadd, uint64_t length,
-                          bool write);
+struct ut_failure ut_stag_why(const struct ut_stag_table *table, utofu_stadd_t stadd,
+                              uint64_t length, bool write);
 /* As ut_stag_why(), for a region whose first byte has the offset `first`. */
-struct ut_why ut_region_why(uint64_t first, uint64_t size, bool writable, utofu_stadd_t stadd,
-                            uint64_t length, bool write);
+struct ut_failure ut_region_failure_cause(uint64_t first, uint64_t size, bool writable,
+                                          utofu_stadd_t stadd, uint64_t length, bool write);
 
 /* ut_stag_find() for the STag used last; NULL: another STag. */
 static inline struct ut_stag_local *ut_stag_hot(const struct ut_stag_table *table,
@@ -193,7 +193,7 @@ uint32_t ut_region_rkey(const struct ut_region *region, int provider);
 /* Its keys on another device of the provider, for `length` bytes that are to be put from or to it.
  * False: it is not registered there. That begins when as many bytes were put as it has, and goes on
  * in the background. */
-bool ut_region_also(struct ut_region *region, int provider, unsigned int device, uint64_t length,
-                    struct prov_mr *keys);
+bool ut_region_extra_keys(struct ut_region *region, int provider, unsigned int device,
+                          uint64_t length, struct prov_mr *keys);
 
 #endif

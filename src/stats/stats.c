@@ -58,7 +58,7 @@ static void print_all(void)
             "utofu: stats: [rank %u] job size=%u seconds=%s looked_up=%u questions=%llu "
             "peer_bytes=%zu peer_bytes_per_rank=%s\n",
             job->rank, job->size, ut_decimal(ut_clock_ns() - opened_at, 1000000000, 3).text,
-            ut_peers_asked(), (unsigned long long)ut_job_questions(), ut_peers_bytes(),
+            ut_peers_asked(), (unsigned long long)ut_job_num_questions(), ut_peers_bytes(),
             ut_decimal(ut_peers_bytes(), job->size, 1).text);
     ut_stats_print(out, job->rank);
     ut_region_print(out, job->rank);
@@ -96,7 +96,7 @@ static void *thread_main(void *arg)
     while (!__atomic_load_n(&end_wanted, __ATOMIC_ACQUIRE)) {
         uint64_t count;
         int due = poll(&fd, 1, ut_fd_timeout_ms(tracing ? FLUSH_EVERY_MS : -1));
-        if (!ut_fd_expect(wake_fd)) /* the end is noticed without it */
+        if (!ut_fd_check_own(wake_fd)) /* the end is noticed without it */
             fd.fd = -1;
         else if (due > 0 && read(wake_fd, &count, sizeof(count)) < 0)
             continue;

@@ -295,7 +295,7 @@ static bool read_conn(struct conn *c)
 static bool are_open(const struct pollfd p[], nfds_t n)
 {
     for (nfds_t i = 0; i < n; i++)
-        if (!ut_fd_expect(p[i].fd))
+        if (!ut_fd_check_own(p[i].fd))
             return false;
     return true;
 }
@@ -353,7 +353,7 @@ static void await_children(void)
     bool root = summary.job->rank == 0;
     uint64_t now = ut_clock_ms();
     uint64_t deadline = now + (root ? ut_env_num(UT_ENV_JOB_TIMEOUT) * 1000 : GRACE_MS);
-    struct ut_patience patience = ut_patience_from(now);
+    struct ut_long_wait patience = ut_long_wait_begin(now);
 
     summary.last_event = now;
     while (now < deadline) {
@@ -361,11 +361,11 @@ static void await_children(void)
             root && !ut_record_complete(summary.record) && now < summary.last_event + NEWCOMER_MS;
         if ((!has_children() && !late) || ut_fd_were_closed())
             return;
-        if (ut_patience_ends(&patience, now))
+        if (ut_long_wait_must_log(&patience, now))
             ut_warn("stats",
                     "UTOFU_STATS=job: %s has waited %llu s for the counters of processes that have "
                     "not ended; it goes on without them in %llu s (UTOFU_JOB_TIMEOUT)",
-                    root ? "rank 0" : "this process", ut_patience_seconds(&patience, now),
+                    root ? "rank 0" : "this process", ut_long_wait_seconds(&patience, now),
                     (unsigned long long)(deadline - now) / 1000);
         step(late && !has_children() ? (int)(summary.last_event + NEWCOMER_MS - now) : 200);
         now = ut_clock_ms();
@@ -444,7 +444,7 @@ void ut_summary_finish(uint64_t opened_at)
         return;
     summary.own = ut_record_own(summary.job, opened_at, &summary.own_size);
     __atomic_store_n(&summary.end_wanted, 1, __ATOMIC_RELEASE);
-    if (ut_fd_expect(summary.wake_fd) && write(summary.wake_fd, &one, sizeof(one)) < 0)
+    if (ut_fd_check_own(summary.wake_fd) && write(summary.wake_fd, &one, sizeof(one)) < 0)
         ut_debug("stats", "the thread of the summary is awake already");
     pthread_join(summary.thread, NULL); /* it looks once in UT_FD_LOOK_MS */
     ut_fd_close(summary.listen_fd);

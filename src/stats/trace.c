@@ -82,7 +82,7 @@ void ut_trace_flush(struct ut_stats *stats)
 static void write_text(void)
 {
     for (size_t done = 0; done < used && file >= 0;) {
-        ssize_t n = ut_fd_expect(file) ? write(file, text + done, used - done) : -1;
+        ssize_t n = ut_fd_check_own(file) ? write(file, text + done, used - done) : -1;
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0) {

@@ -36,7 +36,7 @@ enum ut_cause {
     UT_CAUSE_FATE,   /* its connection broke: it may have been executed, and is not repeated */
 };
 
-struct ut_why {
+struct ut_failure {
     uint64_t detail;
     uint8_t cause; /* enum ut_cause */
 };

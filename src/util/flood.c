@@ -42,7 +42,7 @@ static struct line *find(const char *fmt, uint64_t hash, const char *text, uint6
     for (int i = 0; i < WAYS; i++) {
         struct line *l = &set[i];
         if (l->fmt == fmt && l->hash == hash) {
-            if (now_ms - l->last_ms >= UT_FLOOD_PAUSE_MS)
+            if (now_ms - l->last_ms >= UT_RATE_LIMIT_PAUSE_MS)
                 l->times = l->shown = 0;
             l->last_ms = now_ms;
             l->used = ++uses;
@@ -64,7 +64,7 @@ static bool is_power_of_ten(uint64_t n)
     return n == 1;
 }
 
-bool ut_flood_pass(const char *fmt, const char *text, uint64_t now_ms, uint64_t *times)
+bool ut_rate_limit_allows(const char *fmt, const char *text, uint64_t now_ms, uint64_t *times)
 {
     pthread_mutex_lock(&lock);
     struct line *equal = find(fmt, hash_text(text), text, now_ms);
@@ -74,14 +74,14 @@ bool ut_flood_pass(const char *fmt, const char *text, uint64_t now_ms, uint64_t 
     if (is_new) {
         struct line *like = find(fmt, 0, text, now_ms);
         like->times++;
-        pass = like->times <= UT_FLOOD_LIKE || is_power_of_ten(like->times);
+        pass = like->times <= UT_RATE_LIMIT_BURST || is_power_of_ten(like->times);
         like->shown += pass;
     }
     pthread_mutex_unlock(&lock);
     return pass;
 }
 
-void ut_flood_each(void (*report)(const char *text, uint64_t times))
+void ut_rate_limit_for_each(void (*report)(const char *text, uint64_t times))
 {
     char text[TEXT_MAX_BYTES + 48];
     struct timespec until = ut_clock_after(CLOCK_REALTIME, 1000);

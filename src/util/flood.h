@@ -2,7 +2,7 @@
 /*
  * Rate limit of the log: a failing put, a poll or a retried connection can log the same line a
  * hundred thousand times a minute. Equal lines within seconds of each other are counted instead of
- * written, and so are lines that differ only in their values, after the first UT_FLOOD_LIKE.
+ * written, and so are lines that differ only in their values, after the first UT_RATE_LIMIT_BURST.
  */
 #ifndef UT_UTIL_FLOOD_H
 #define UT_UTIL_FLOOD_H
@@ -12,19 +12,19 @@
 #include <stdint.h>
 
 enum {
-    UT_FLOOD_PAUSE_MS = 10000, /* a line counts as new after a pause this long */
-    UT_FLOOD_LIKE = 64,        /* lines of one format written before they are counted */
-    UT_FLOOD_TEXT = 140,       /* bytes of a repeated line that are written */
+    UT_RATE_LIMIT_PAUSE_MS = 10000, /* a line counts as new after a pause this long */
+    UT_RATE_LIMIT_BURST = 64,       /* lines of one format written before they are counted */
+    UT_FLOOD_TEXT = 140,            /* bytes of a repeated line that are written */
 };
 
 /* May a line be written? `fmt` is its constant format. *times is the number of its occurrences, 1
  * for the first. For any thread. */
-bool ut_flood_pass(const char *fmt, const char *text, uint64_t now_ms, uint64_t *times);
+bool ut_rate_limit_allows(const char *fmt, const char *text, uint64_t now_ms, uint64_t *times);
 
 /* Shortens a line that was written in full before. */
 void ut_flood_shorten(char *text);
 
 /* Reports every line that was suppressed at least once, with the total number of occurrences. */
-void ut_flood_each(void (*report)(const char *text, uint64_t times));
+void ut_rate_limit_for_each(void (*report)(const char *text, uint64_t times));
 
 #endif

@@ -26,7 +26,7 @@ static UT_THREAD_LOCAL struct {
     bool counted; /* in num_waiting */
     bool is_real_time;
     uint16_t yields; /* since the last look at the policy */
-} own = {.idle.spin_limit = UT_MOST_SPIN_LIMIT};
+} own = {.idle.spin_limit = UT_MAX_SPIN_LIMIT};
 static uint32_t num_processes, num_cpus, num_waiting; /* num_waiting: threads; atomic */
 
 static uint64_t limit_ns(void)
@@ -78,9 +78,9 @@ static bool is_crowded(void)
 enum ut_idle_step ut_idle_next(struct ut_idle *idle, uint32_t polls)
 {
     if (polls < idle->spin_limit ||
-        (idle->spin_limit >= UT_MOST_SPIN_LIMIT && polls % YIELD_EVERY != 0))
+        (idle->spin_limit >= UT_MAX_SPIN_LIMIT && polls % YIELD_EVERY != 0))
         return UT_IDLE_SPIN;
-    return idle->spin_limit == UT_LEAST_SPIN_LIMIT && ++idle->yields % MEASURE_EVERY != 0
+    return idle->spin_limit == UT_MIN_SPIN_LIMIT && ++idle->yields % MEASURE_EVERY != 0
                ? UT_IDLE_YIELD
                : UT_IDLE_MEASURE;
 }
@@ -93,16 +93,16 @@ void ut_idle_learn(struct ut_idle *idle, uint64_t ns, uint64_t alone_ns, bool cr
     if (lately)
         idle->strangers--;
     if (ns > UT_SLICE_NS && ns > alone_ns && !crowded) {
-        limit = limit < UT_MOST_SPIN_LIMIT ? UT_MOST_SPIN_LIMIT : limit * 2;
-        idle->strangers = UT_STRANGER_YIELDS;
+        limit = limit < UT_MAX_SPIN_LIMIT ? UT_MAX_SPIN_LIMIT : limit * 2;
+        idle->strangers = UT_FOREIGN_YIELDS;
     } else if (ns > alone_ns) {
-        limit = lately ? limit : UT_LEAST_SPIN_LIMIT;
-    } else if (limit < UT_MOST_SPIN_LIMIT) {
+        limit = lately ? limit : UT_MIN_SPIN_LIMIT;
+    } else if (limit < UT_MAX_SPIN_LIMIT) {
         limit *= 2;
     } else {
-        limit = lately && limit > 2 * UT_MOST_SPIN_LIMIT ? limit / 2 : UT_MOST_SPIN_LIMIT;
+        limit = lately && limit > 2 * UT_MAX_SPIN_LIMIT ? limit / 2 : UT_MAX_SPIN_LIMIT;
     }
-    idle->spin_limit = limit < UT_STRANGER_SPIN_LIMIT ? limit : UT_STRANGER_SPIN_LIMIT;
+    idle->spin_limit = limit < UT_FOREIGN_SPIN_LIMIT ? limit : UT_FOREIGN_SPIN_LIMIT;
 }
 
 static bool is_real_time(void)

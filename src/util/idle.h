@@ -20,11 +20,11 @@
 #include <stdint.h>
 
 enum {
-    UT_LEAST_SPIN_LIMIT = 3, /* polls */
-    UT_MOST_SPIN_LIMIT = 512,
-    UT_STRANGER_SPIN_LIMIT = 1 << 20, /* among strangers: some 20 ms */
-    UT_SLICE_NS = 500000,             /* Linux's time slices are longer */
-    UT_STRANGER_YIELDS = 64,          /* measured yields for which a stranger is remembered */
+    UT_MIN_SPIN_LIMIT = 3, /* polls */
+    UT_MAX_SPIN_LIMIT = 512,
+    UT_FOREIGN_SPIN_LIMIT = 1 << 20, /* among strangers: some 20 ms */
+    UT_SLICE_NS = 500000,            /* Linux's time slices are longer */
+    UT_FOREIGN_YIELDS = 64,          /* measured yields for which a stranger is remembered */
 };
 
 /* What a thread has learnt. */

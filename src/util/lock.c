@@ -107,12 +107,12 @@ bool ut_trylock_by_any(struct ut_lock *lock)
     return true;
 }
 
-bool ut_trylock_to_look(struct ut_lock *lock)
+bool ut_trylock_keep_owner(struct ut_lock *lock)
 {
     return ut_trylock_by_owner(lock) || take_lock(lock, false);
 }
 
-void ut_lock_by_any(struct ut_lock *lock)
+void ut_lock_slow(struct ut_lock *lock)
 {
     for (uint32_t rounds = 0; !take_lock(lock, true);) {
         do

@@ -62,7 +62,7 @@ static inline bool ut_trylock_by_owner(struct ut_lock *lock)
 /* ut_trylock() and ut_lock() of any thread, not inlined. Cold: their callers do not save registers
  * for them on the owner's way. */
 bool ut_trylock_by_any(struct ut_lock *lock) __attribute__((cold));
-void ut_lock_by_any(struct ut_lock *lock) __attribute__((cold));
+void ut_lock_slow(struct ut_lock *lock) __attribute__((cold));
 
 /* False: another thread holds the lock. */
 static inline bool ut_trylock(struct ut_lock *lock)
@@ -73,11 +73,11 @@ static inline bool ut_trylock(struct ut_lock *lock)
 static inline void ut_lock(struct ut_lock *lock)
 {
     if (__builtin_expect(!ut_trylock_by_owner(lock), 0))
-        ut_lock_by_any(lock);
+        ut_lock_slow(lock);
 }
 
 /* As ut_trylock(), for a thread that looks in now and then: the lock keeps its owner. */
-bool ut_trylock_to_look(struct ut_lock *lock);
+bool ut_trylock_keep_owner(struct ut_lock *lock);
 
 /* As ut_lock(), with a deadline (ut_now_ms()); false: timeout. A signal handler may have
  * interrupted the holder without returning. */

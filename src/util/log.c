@@ -70,7 +70,7 @@ static pid_t totals_owner; /* a child made by fork() has counted nothing */
 static void log_totals(void)
 {
     if (getpid() == totals_owner)
-        ut_flood_each(log_total);
+        ut_rate_limit_for_each(log_total);
 }
 
 static void register_totals(void)
@@ -85,7 +85,7 @@ static bool passes(const char *fmt, char *text, size_t size)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     uint64_t times;
 
-    if (!ut_flood_pass(fmt, text, ut_now_ms(), &times)) {
+    if (!ut_rate_limit_allows(fmt, text, ut_now_ms(), &times)) {
         pthread_once(&once, register_totals);
         return false;
     }
@@ -159,7 +159,7 @@ int ut_log_refuse(int rc, enum ut_log_level level, const char *category, const c
     return rc;
 }
 
-const char *ut_descriptor_advice(int error)
+const char *ut_fd_limit_remedy(int error)
 {
     return error == EMFILE   ? "; raise this process's limit of open files (ulimit -n)"
            : error == ENFILE ? "; raise the system's limit of open files (sysctl fs.file-max)"

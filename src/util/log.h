@@ -32,7 +32,7 @@ void ut_log_note(const char *category, const char *fmt, ...) __attribute__((form
 extern void (*ut_log_warning_hook)(const char *category, const char *fmt, const char *text);
 
 /* A remedy for EMFILE and ENFILE, to append to a message; else "". */
-const char *ut_descriptor_advice(int error);
+const char *ut_fd_limit_remedy(int error);
 
 /* Records the reason for returning `rc` from a public function, for utofu_get_last_error(), and
  * logs it at the level. Returns rc. */

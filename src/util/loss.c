@@ -6,7 +6,7 @@
 
 static bool closed; /* atomic */
 
-bool ut_fd_expect(int fd)
+bool ut_fd_check_own(int fd)
 {
     if (ut_fd_is_own(fd))
         return true;

@@ -9,9 +9,9 @@
 #include <stdbool.h>
 
 /* ut_fd_is_own(); if not, and fd is not negative, logs the loss, once in a process. */
-bool ut_fd_expect(int fd);
+bool ut_fd_check_own(int fd);
 
-/* Has ut_fd_expect() found a loss? */
+/* Has ut_fd_check_own() found a loss? */
 bool ut_fd_were_closed(void);
 
 /* How often a thread that sleeps on descriptors looks whether they are still this library's:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Every long wait is logged: a waiting function asks here whether to log, first after
- * UT_PATIENCE_MS, then each time that the wait has become twice as long.
+ * UT_LONG_WAIT_MS, then each time that the wait has become twice as long.
  */
 #ifndef UT_UTIL_PATIENCE_H
 #define UT_UTIL_PATIENCE_H
@@ -9,18 +9,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { UT_PATIENCE_MS = 3000 };
+enum { UT_LONG_WAIT_MS = 3000 };
 
-struct ut_patience {
+struct ut_long_wait {
     uint64_t since_ms, next_ms; /* of any monotonic clock in milliseconds */
 };
 
-static inline struct ut_patience ut_patience_from(uint64_t now_ms)
+static inline struct ut_long_wait ut_long_wait_begin(uint64_t now_ms)
 {
-    return (struct ut_patience){.since_ms = now_ms, .next_ms = now_ms + UT_PATIENCE_MS};
+    return (struct ut_long_wait){.since_ms = now_ms, .next_ms = now_ms + UT_LONG_WAIT_MS};
 }
 
-static inline bool ut_patience_ends(struct ut_patience *p, uint64_t now_ms)
+static inline bool ut_long_wait_must_log(struct ut_long_wait *p, uint64_t now_ms)
 {
     if (now_ms < p->next_ms)
         return false;
@@ -29,13 +29,13 @@ static inline bool ut_patience_ends(struct ut_patience *p, uint64_t now_ms)
 }
 
 /* Seconds since the wait began. */
-static inline unsigned long long ut_patience_seconds(const struct ut_patience *p, uint64_t now_ms)
+static inline unsigned long long ut_long_wait_seconds(const struct ut_long_wait *p, uint64_t now_ms)
 {
     return (now_ms - p->since_ms) / 1000;
 }
 
 /* Milliseconds until the next log line is due, at most `ms`: for functions with a timeout. */
-static inline int ut_patience_left_ms(const struct ut_patience *p, uint64_t now_ms, int ms)
+static inline int ut_patience_left_ms(const struct ut_long_wait *p, uint64_t now_ms, int ms)
 {
     uint64_t left = p->next_ms > now_ms ? p->next_ms - now_ms : 0;
 

@@ -11,10 +11,10 @@
 #include "util/hash.h"
 
 /* A connection that is closed in order waits so long at most for what is outstanding. */
-enum { UT_PARTING_MS = 1000 };
+enum { UT_CLOSE_TIMEOUT_MS = 1000 };
 
 /* The pause after one of `before` (0: there was none). */
-static inline uint64_t ut_next_pause_ms(uint64_t before, uint64_t first, uint64_t most)
+static inline uint64_t ut_retry_delay_next_ms(uint64_t before, uint64_t first, uint64_t most)
 {
     uint64_t ms = before ? before * 2 : first;
 
@@ -22,7 +22,7 @@ static inline uint64_t ut_next_pause_ms(uint64_t before, uint64_t first, uint64_
 }
 
 /* The pause after so many pauses. */
-static inline uint64_t ut_nth_pause_ms(unsigned int nth, uint64_t first, uint64_t most)
+static inline uint64_t ut_retry_delay_nth_ms(unsigned int nth, uint64_t first, uint64_t most)
 {
     uint64_t ms = nth < 32 ? first << nth : most;
 
@@ -31,7 +31,7 @@ static inline uint64_t ut_nth_pause_ms(unsigned int nth, uint64_t first, uint64_
 
 /* From `ms` to a half more, by a number that differs between processes: those that were refused at
  * the same time do not come again at the same time. */
-static inline uint64_t ut_spread_ms(uint64_t ms, uint64_t number)
+static inline uint64_t ut_retry_delay_jitter_ms(uint64_t ms, uint64_t number)
 {
     return ms + ut_hash_index(number, 32) % (ms / 2 + 1);
 }

@@ -233,7 +233,7 @@ static void *await_end(void *unused)
 
     do {
         usleep(pause_ms * 1000);
-        pause_ms = (unsigned int)ut_next_pause_ms(pause_ms, FIRST_LOOK_MS, LAST_LOOK_MS);
+        pause_ms = (unsigned int)ut_retry_delay_next_ms(pause_ms, FIRST_LOOK_MS, LAST_LOOK_MS);
     } while (!program_has_ended());
     sigemptyset(&none);
     pthread_sigmask(SIG_SETMASK, &none, NULL);

@@ -230,7 +230,7 @@ struct ut_vcq {
     /* for the background thread */
     uint32_t wake_pending;  /* atomic: the thread must poll the VCQ */
     uint32_t seen_calls;    /* ut_vcq_calls() at the last look */
-    uint64_t look_again_at; /* ms */
+    uint64_t next_check_at; /* ms */
     uint32_t look_interval; /* ms */
     uint32_t next_try;      /* atomic: ms to the next try while the program's calls have the VCQ */
 };

@@ -11,7 +11,7 @@ static void end_waiter(struct ut_waiter *waiter)
     uint64_t one = 1;
 
     __atomic_store_n(&waiter->ended, true, __ATOMIC_RELEASE);
-    if (ut_fd_expect(waiter->fd) && write(waiter->fd, &one, sizeof(one)) < 0)
+    if (ut_fd_check_own(waiter->fd) && write(waiter->fd, &one, sizeof(one)) < 0)
         return; /* already readable */
 }
 

@@ -31,11 +31,11 @@ void ut_vcq_wake_thread(void)
     int fd = __atomic_load_n(&wake_fd, __ATOMIC_RELAXED);
     uint64_t one = 1;
 
-    if (ut_fd_expect(fd) && write(fd, &one, sizeof(one)) < 0)
+    if (ut_fd_check_own(fd) && write(fd, &one, sizeof(one)) < 0)
         return; /* already readable: the thread is about to run */
 }
 
-void ut_vcq_need(struct ut_vcq *vcq)
+void ut_vcq_request_progress(struct ut_vcq *vcq)
 {
     if (__atomic_exchange_n(&vcq->wake_pending, 1, __ATOMIC_ACQ_REL) == 0)
         ut_vcq_wake_thread();

@@ -26,6 +26,6 @@ void ut_vcq_wake_thread(void);
 
 /* The VCQ, whose lock the caller holds, has a link that waits for time or room: the thread makes
  * progress on the VCQ unless the program does. */
-void ut_vcq_need(struct ut_vcq *vcq);
+void ut_vcq_request_progress(struct ut_vcq *vcq);
 
 #endif

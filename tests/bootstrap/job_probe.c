@@ -266,7 +266,7 @@ int main(int argc, char **argv)
     if (mpi_is("before") || mpi_is("after"))
         mpi_check_and_end(info->rank, info->size);
     if (opt.meet)
-        printf("asked %llu times\n", (unsigned long long)ut_job_questions());
+        printf("asked %llu times\n", (unsigned long long)ut_job_num_questions());
     printf("%s rank %u/%u node %u/%u local %u/%u id %s: %s\n", info->launcher, info->rank,
            info->size, info->node, info->num_nodes, info->local_rank, info->local_size, info->id,
            failures ? "FAILED" : "ok");

@@ -135,7 +135,7 @@ Test(board, keeps_its_size)
 static int take(uint32_t local_rank, uint8_t *record)
 {
     size_t size = 0;
-    int rc = ut_job_nodes_take(7, local_rank, SIZE, 1, record, &size);
+    int rc = ut_job_nodes_lookup(7, local_rank, SIZE, 1, record, &size);
 
     cr_expect(rc != 0 || is_record(record, size, local_rank));
     return rc;
@@ -151,15 +151,15 @@ Test(nodes, are_asked_for_when_several_of_them_are_needed)
     for (uint32_t i = 1; i <= 9; i++) {
         cr_expect_eq(take(0, record), i == 2 || i == 3 || i == 5 || i == 9 ? -EAGAIN : -ENOENT,
                      "%u", i);
-        ut_job_nodes_none(7);
+        ut_job_nodes_set_empty(7);
     }
     for (uint32_t i = 1; i <= 4; i++) /* two processes: the other one has been asked for already */
-        cr_expect_eq(ut_job_nodes_take(8, 0, 2, 1, record, &size), -ENOENT);
+        cr_expect_eq(ut_job_nodes_lookup(8, 0, 2, 1, record, &size), -ENOENT);
     for (uint32_t i = 1; i <= 13;
          i++) { /* if fetching takes four questions: after four, after eight */
-        cr_expect_eq(ut_job_nodes_take(9, 0, SIZE, 4, record, &size),
+        cr_expect_eq(ut_job_nodes_lookup(9, 0, SIZE, 4, record, &size),
                      i == 5 || i == 9 ? -EAGAIN : -ENOENT, "%u", i);
-        ut_job_nodes_none(9);
+        ut_job_nodes_set_empty(9);
     }
 }
 
@@ -174,7 +174,7 @@ Test(nodes, are_waited_for_but_not_for_ever)
     while ((rc = take(2, record)) == -EBUSY)
         usleep(1000);
     cr_expect_eq(rc, -EAGAIN);
-    ut_job_nodes_none(7);
+    ut_job_nodes_set_empty(7);
     cr_expect_eq(take(3, record), -ENOENT);
 }
 

@@ -135,10 +135,10 @@ Test(share, this_library_asks_while_mpi_is_in_a_barrier)
     say(own, "cmd=lookup_name service=x\n");
     say(launcher, "cmd=barrier_out rc=0\ncmd=lookup_result info=ok\n");
     hear(own, "cmd=barrier_out rc=0\n");
-    cr_assert(ut_job_pmi1_take_for_mpi("cmd=barrier_out rc=0"));
+    cr_assert(ut_job_pmi1_forward_to_mpi("cmd=barrier_out rc=0"));
     hear(own, "cmd=lookup_result info=ok\n");
-    cr_assert(!ut_job_pmi1_take_for_mpi("cmd=lookup_result info=ok"));
-    cr_assert(!ut_job_pmi1_take_for_mpi("cmd=barrier_out rc=0"));
+    cr_assert(!ut_job_pmi1_forward_to_mpi("cmd=lookup_result info=ok"));
+    cr_assert(!ut_job_pmi1_forward_to_mpi("cmd=barrier_out rc=0"));
     ut_job_pmi1_leave();
     hear(mpi, "cmd=barrier_out rc=0\n");
     await_turn(0);

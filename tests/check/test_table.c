@@ -67,7 +67,7 @@ static struct sum look(void)
 {
     struct sum sum = {0};
 
-    ut_table_look(BUCKET, count, &sum);
+    ut_table_find(BUCKET, count, &sum);
     return sum;
 }
 
@@ -272,11 +272,11 @@ Test(table, names_begin_no_lines)
     char name[UT_TABLE_NAME];
 
     enter_as_another(&comm);
-    cr_assert(ut_table_look(BUCKET, keep_name, name));
+    cr_assert(ut_table_find(BUCKET, keep_name, name));
     cr_expect_str_eq(name, "a???\xc3\xa4");
     memset(comm.name, 'x', sizeof(comm.name));
     enter_as_another(&comm);
-    cr_assert(ut_table_look(BUCKET, keep_name, name));
+    cr_assert(ut_table_find(BUCKET, keep_name, name));
     cr_expect_eq(strnlen(name, sizeof(name)), UT_TABLE_NAME - 1);
 }
 

@@ -24,25 +24,25 @@ static unsigned int wait_for(struct ut_idle *idle, uint32_t polls, uint64_t ns, 
 
 Test(idle, short_waits_take_no_yield)
 {
-    struct ut_idle idle = {.spin_limit = UT_MOST_SPIN_LIMIT};
+    struct ut_idle idle = {.spin_limit = UT_MAX_SPIN_LIMIT};
 
     for (int i = 0; i < 1000; i++)
-        cr_assert_eq(wait_for(&idle, UT_MOST_SPIN_LIMIT - 1, COMPUTES_NS, false), 0);
-    cr_assert_eq(wait_for(&idle, UT_MOST_SPIN_LIMIT, NOBODY_NS, false), 1);
+        cr_assert_eq(wait_for(&idle, UT_MAX_SPIN_LIMIT - 1, COMPUTES_NS, false), 0);
+    cr_assert_eq(wait_for(&idle, UT_MAX_SPIN_LIMIT, NOBODY_NS, false), 1);
 }
 
 Test(idle, who_waits_on_the_same_core_gets_it_soon)
 {
-    struct ut_idle idle = {.spin_limit = UT_MOST_SPIN_LIMIT};
+    struct ut_idle idle = {.spin_limit = UT_MAX_SPIN_LIMIT};
 
-    cr_assert_eq(wait_for(&idle, UT_MOST_SPIN_LIMIT, WAITS_NS, false), 1);
-    cr_assert_eq(idle.spin_limit, UT_LEAST_SPIN_LIMIT);
+    cr_assert_eq(wait_for(&idle, UT_MAX_SPIN_LIMIT, WAITS_NS, false), 1);
+    cr_assert_eq(idle.spin_limit, UT_MIN_SPIN_LIMIT);
     cr_assert_eq(wait_for(&idle, 100, WAITS_NS, false), 98);
 }
 
 Test(idle, strangers_do_not_get_the_core_of_a_job_that_has_enough)
 {
-    struct ut_idle idle = {.spin_limit = UT_LEAST_SPIN_LIMIT};
+    struct ut_idle idle = {.spin_limit = UT_MIN_SPIN_LIMIT};
     unsigned int yields = 0;
 
     for (int i = 0; i < 1000; i++)
@@ -52,36 +52,36 @@ Test(idle, strangers_do_not_get_the_core_of_a_job_that_has_enough)
 
 Test(idle, a_job_without_enough_goes_on_to_yield)
 {
-    struct ut_idle idle = {.spin_limit = UT_MOST_SPIN_LIMIT};
+    struct ut_idle idle = {.spin_limit = UT_MAX_SPIN_LIMIT};
 
-    wait_for(&idle, UT_MOST_SPIN_LIMIT, COMPUTES_NS, true);
+    wait_for(&idle, UT_MAX_SPIN_LIMIT, COMPUTES_NS, true);
     cr_assert_eq(wait_for(&idle, 1000, COMPUTES_NS, true), 998);
 }
 
 Test(idle, a_core_that_is_free_again_is_noticed)
 {
-    struct ut_idle idle = {.spin_limit = UT_MOST_SPIN_LIMIT};
+    struct ut_idle idle = {.spin_limit = UT_MAX_SPIN_LIMIT};
 
-    while (idle.spin_limit < UT_STRANGER_SPIN_LIMIT)
+    while (idle.spin_limit < UT_FOREIGN_SPIN_LIMIT)
         wait_for(&idle, idle.spin_limit, COMPUTES_NS, false);
-    for (uint32_t limit = UT_STRANGER_SPIN_LIMIT; limit > UT_MOST_SPIN_LIMIT; limit /= 2)
+    for (uint32_t limit = UT_FOREIGN_SPIN_LIMIT; limit > UT_MAX_SPIN_LIMIT; limit /= 2)
         cr_assert_eq(wait_for(&idle, limit, NOBODY_NS, false), 1);
-    cr_assert_eq(idle.spin_limit, UT_MOST_SPIN_LIMIT);
-    while (idle.spin_limit < UT_STRANGER_SPIN_LIMIT)
+    cr_assert_eq(idle.spin_limit, UT_MAX_SPIN_LIMIT);
+    while (idle.spin_limit < UT_FOREIGN_SPIN_LIMIT)
         wait_for(&idle, idle.spin_limit, COMPUTES_NS, false);
-    for (int i = 0; i < UT_STRANGER_YIELDS; i++)
+    for (int i = 0; i < UT_FOREIGN_YIELDS; i++)
         wait_for(&idle, idle.spin_limit, NOBODY_NS, false);
-    cr_assert_geq(wait_for(&idle, UT_MOST_SPIN_LIMIT + 100, WAITS_NS, false), 90);
+    cr_assert_geq(wait_for(&idle, UT_MAX_SPIN_LIMIT + 100, WAITS_NS, false), 90);
 }
 
 /* Compilers beside the job, say: most of the other programs' turns are short, some are not. */
 Test(idle, strangers_with_short_turns_do_not_get_the_core)
 {
-    struct ut_idle idle = {.spin_limit = UT_MOST_SPIN_LIMIT};
+    struct ut_idle idle = {.spin_limit = UT_MAX_SPIN_LIMIT};
 
-    wait_for(&idle, UT_MOST_SPIN_LIMIT, COMPUTES_NS, false);
+    wait_for(&idle, UT_MAX_SPIN_LIMIT, COMPUTES_NS, false);
     uint32_t limit = idle.spin_limit;
-    for (int i = 1; i < UT_STRANGER_YIELDS; i++) {
+    for (int i = 1; i < UT_FOREIGN_YIELDS; i++) {
         cr_assert_eq(wait_for(&idle, limit, WAITS_NS, false), 1);
         cr_assert_eq(idle.spin_limit, limit);
     }
@@ -91,21 +91,21 @@ Test(idle, strangers_with_short_turns_do_not_get_the_core)
 
 Test(idle, short_turns_count_again_when_strangers_are_gone)
 {
-    struct ut_idle idle = {.spin_limit = UT_MOST_SPIN_LIMIT};
+    struct ut_idle idle = {.spin_limit = UT_MAX_SPIN_LIMIT};
 
-    wait_for(&idle, UT_MOST_SPIN_LIMIT, COMPUTES_NS, false);
-    for (int i = 0; i < UT_STRANGER_YIELDS; i++)
+    wait_for(&idle, UT_MAX_SPIN_LIMIT, COMPUTES_NS, false);
+    for (int i = 0; i < UT_FOREIGN_YIELDS; i++)
         wait_for(&idle, idle.spin_limit, WAITS_NS, false);
     wait_for(&idle, idle.spin_limit, WAITS_NS, false);
-    cr_assert_eq(idle.spin_limit, UT_LEAST_SPIN_LIMIT);
+    cr_assert_eq(idle.spin_limit, UT_MIN_SPIN_LIMIT);
 }
 
 /* The awaited process may be one of those that have short turns. */
 Test(idle, short_turns_count_in_a_job_without_enough)
 {
-    struct ut_idle idle = {.spin_limit = UT_MOST_SPIN_LIMIT};
+    struct ut_idle idle = {.spin_limit = UT_MAX_SPIN_LIMIT};
 
-    wait_for(&idle, UT_MOST_SPIN_LIMIT, COMPUTES_NS, false);
+    wait_for(&idle, UT_MAX_SPIN_LIMIT, COMPUTES_NS, false);
     wait_for(&idle, idle.spin_limit, WAITS_NS, true);
-    cr_assert_eq(idle.spin_limit, UT_LEAST_SPIN_LIMIT);
+    cr_assert_eq(idle.spin_limit, UT_MIN_SPIN_LIMIT);
 }

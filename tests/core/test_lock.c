@@ -105,13 +105,13 @@ Test(lock, has_one_candidate_for_ever)
 
 static void look_in_once(void)
 {
-    cr_expect(ut_trylock_to_look(&lock));
+    cr_expect(ut_trylock_keep_owner(&lock));
     ut_unlock(&lock);
 }
 
 static void fail_to_look_in(void)
 {
-    cr_expect_not(ut_trylock_to_look(&lock));
+    cr_expect_not(ut_trylock_keep_owner(&lock));
 }
 
 Test(lock, is_left_to_its_owner_by_a_thread_that_looks_in)
@@ -231,7 +231,7 @@ static void *look_in(void *arg)
         wait_a_while((unsigned int)rand_r(&pauses) % SHORT_WAIT);
         if (pauses % 3 == 0)
             ut_lock(&lock);
-        else if (!(pauses % 3 == 1 ? ut_trylock(&lock) : ut_trylock_to_look(&lock)))
+        else if (!(pauses % 3 == 1 ? ut_trylock(&lock) : ut_trylock_keep_owner(&lock)))
             continue;
         count_inside();
         ut_unlock(&lock);

@@ -79,7 +79,7 @@ const uint8_t *ut_check_source(const struct ut_vcq *v, const struct ut_slot *s)
     return source;
 }
 
-void ut_check_place(const void *address, char *buf, size_t size)
+void ut_check_symbolize(const void *address, char *buf, size_t size)
 {
     (void)address;
     snprintf(buf, size, "main()");
@@ -244,7 +244,7 @@ static void take_step(struct fuzz_input *in)
             ut_table_leave(own[--num_own]);
         break;
     default:
-        ut_table_look(ut_table_bucket((uint64_t)fuzz_byte(in) << 32), look_at, &mine);
+        ut_table_find(ut_table_bucket((uint64_t)fuzz_byte(in) << 32), look_at, &mine);
         ut_table_pid_of(fuzz_byte(in) % NUM);
     }
 }

@@ -44,7 +44,7 @@ static void ask_for_all(void)
 
     for (uint32_t rank = 0; rank < client.size; rank++)
         ut_job_client_lookup(rank, record, &size, 0);
-    if (ask_for_some() < 0)
+    if (request_missing() < 0)
         return;
     for (uint32_t rank = 0; rank < client.size; rank++) {
         size = sizeof(record);

@@ -43,7 +43,7 @@ static void ask(struct fuzz_input *in)
         return;
     size_t n = fuzz_bytes(in, line, sizeof(line) - 1);
     line[n] = '\0';
-    ut_job_pmi1_take_for_mpi(line);
+    ut_job_pmi1_forward_to_mpi(line);
     ut_job_pmi1_leave();
 }
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 FEW, MANY, TIMES = 100, 300, 3
 COUNTED = 'out=$1; shift; [ "$UTOFU_RANK" = "$COUNTED_RANK" ] || exec "$@"; exec valgrind -q --tool=callgrind ' \
-    '--cache-sim=yes --collect-atstart=no --toggle-collect="$COUNTED" --toggle-collect=ut_lock_by_any ' \
+    '--cache-sim=yes --collect-atstart=no --toggle-collect="$COUNTED" --toggle-collect=ut_lock_slow ' \
     '--callgrind-out-file="$out" "$@"'
 
 

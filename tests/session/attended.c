@@ -63,11 +63,11 @@ static void let_thread_back_off(void)
 
     for (bool off = false; !off; sleep_ms(1)) {
         CHECK(utofu_poll_mrq(session, 0, &notice) == UTOFU_ERR_NOT_FOUND);
-        ut_vcq_need(vcq);
+        ut_vcq_request_progress(vcq);
         ut_lock(&vcq->lock);
-        off = vcq->look_again_at != 0;
+        off = vcq->next_check_at != 0;
         if (off) {
-            __atomic_store_n(&vcq->look_again_at, ut_now_ms() + SLOW_MS, __ATOMIC_RELAXED);
+            __atomic_store_n(&vcq->next_check_at, ut_now_ms() + SLOW_MS, __ATOMIC_RELAXED);
             __atomic_store_n(&vcq->wake_pending, 0, __ATOMIC_RELAXED);
         }
         ut_unlock(&vcq->lock);

@@ -15,9 +15,9 @@ static const int delays[] = {1, 2, 4, 8, 16, 16, 16};
 static void serve_while_held(struct ut_vcq *vcq)
 {
     ut_lock(&vcq->lock);
-    ut_vcq_need(vcq);
+    ut_vcq_request_progress(vcq);
     for (size_t i = 0; i < sizeof(delays) / sizeof(*delays); i++)
-        CHECK(ut_thread_serve() == delays[i]);
+        CHECK(ut_thread_run_once() == delays[i]);
     CHECK(__atomic_load_n(&vcq->wake_pending, __ATOMIC_RELAXED) == 1);
     ut_unlock(&vcq->lock);
 }
@@ -32,7 +32,7 @@ int main(void)
     struct ut_vcq *vcq = ut_vcq_at(handle);
     for (int round = 0; round < 2; round++) {
         serve_while_held(vcq);
-        ut_thread_serve();
+        ut_thread_run_once();
         CHECK(__atomic_load_n(&vcq->wake_pending, __ATOMIC_RELAXED) == 0);
     }
     CHECK(utofu_free_vcq(handle) == UTOFU_SUCCESS);

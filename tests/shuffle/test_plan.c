@@ -160,7 +160,7 @@ Test(plan, level_2_leaves_the_toq_and_level_1_the_notices)
     load("7", "1");
     vcq.toq_mask = 2047;
     cr_assert_eq(ut_shuffle_toq_limit(&vcq), 2048);
-    cr_assert(!sh_tells_late());
+    cr_assert(!sh_delays_reports());
     cr_assert(!ut_shuffle_starts(&vcq));
 }
 

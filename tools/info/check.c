@@ -145,11 +145,11 @@ static void check_job(const struct info *info, struct info_checks *checks)
         return;
     }
     const struct ut_job_info *job = info->process->job;
-    uint32_t tasks = strcmp(job->launcher, "solo") == 0 ? ut_job_lonely_tasks() : 0;
+    uint32_t tasks = strcmp(job->launcher, "solo") == 0 ? ut_job_unconnected_tasks() : 0;
     if (tasks > 1) {
         remedy(add(checks, "job", INFO_FAIL,
                    "srun started %u tasks without PMIx or PMI, so each is a job of one", tasks),
-               UT_JOB_LONELY_REMEDY);
+               UT_JOB_UNCONNECTED_REMEDY);
         return;
     }
     add(checks, "job", INFO_OK, "rank %u of %u, started by %s", job->rank, job->size,

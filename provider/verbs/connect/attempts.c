@@ -25,8 +25,8 @@ unsigned int vp_attempt_ms(const struct vp_prov *prov, unsigned int attempt)
 {
     unsigned int first = first_timeout(prov), most = prov->config.peer_timeout_ms / 2;
 
-    return (unsigned int)ut_nth_pause_ms(attempt > 1 ? attempt - 1 : 0, first,
-                                         most > first ? most : first);
+    return (unsigned int)ut_retry_delay_nth_ms(attempt > 1 ? attempt - 1 : 0, first,
+                                               most > first ? most : first);
 }
 
 uint8_t vp_attempt_first_locked(const struct vp_prov *prov)
@@ -82,7 +82,7 @@ uint64_t vp_attempt_pause_ms(const struct vp_conn *conn, enum vp_sign sign)
         most = PAUSE_MOST_MS;
     if (sign == VP_SIGN_SHORT && most > PAUSE_SHORT_MS)
         most = PAUSE_SHORT_MS;
-    return ut_nth_pause_ms(conn->hs.tries, PAUSE_FIRST_MS, most);
+    return ut_retry_delay_nth_ms(conn->hs.tries, PAUSE_FIRST_MS, most);
 }
 
 uint64_t vp_patience_ms(const struct vp_conn *conn)

@@ -392,7 +392,7 @@ static void peer_leaves(struct vp_conn *conn)
     if (conn->life == VP_FAILING)
         return;
     conn->life = VP_LEAVING;
-    conn->end.deadline = ut_clock_ms() + UT_PARTING_MS;
+    conn->end.deadline = ut_clock_ms() + UT_CLOSE_TIMEOUT_MS;
     vp_conn_tend(conn);
     vp_ep_wake_later(conn->ep, conn->end.deadline);
 }

@@ -152,5 +152,5 @@ void vp_shake_again(struct vp_conn *conn, enum vp_sign sign)
         prov->window--;
     vp_handshake_uncount_locked(conn);
     pthread_mutex_unlock(&prov->lock);
-    vp_shake_wait(conn, VP_BACKOFF, now + ut_spread_ms(pause, number));
+    vp_shake_wait(conn, VP_BACKOFF, now + ut_retry_delay_jitter_ms(pause, number));
 }

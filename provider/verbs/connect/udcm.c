@@ -295,7 +295,7 @@ static void repeat_later(struct vp_call *call, uint64_t now)
     struct vp_calls *calls = call->prov->calls;
 
     vp_heap_add(&calls->repeating, &call->repeat,
-                now + ut_nth_pause_ms(call->sent - 1, first_wait(calls), MOST_BACKOFF_MS));
+                now + ut_retry_delay_nth_ms(call->sent - 1, first_wait(calls), MOST_BACKOFF_MS));
 }
 
 static struct message message_to(const struct vp_port *port, const struct vp_ud_addr *peer,
