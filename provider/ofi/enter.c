@@ -9,7 +9,7 @@
 #include "post.h"
 #include "region.h"
 #include "util/fd.h"
-#include "util/loss.h"
+#include "util/fd_check.h"
 
 /* Fabrics whose messages are system calls on sockets. For the others, a system call more in each
  * post and poll would be felt: they look in calls that are rare. */

@@ -20,7 +20,7 @@
 #include "serve.h"
 #include "util/clock.h"
 #include "util/log.h"
-#include "util/pauses.h"
+#include "util/retry_delay.h"
 #include "wake.h"
 
 enum {

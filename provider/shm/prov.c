@@ -29,7 +29,7 @@
 #include "util/fd.h"
 #include "util/host.h"
 #include "util/log.h"
-#include "util/loss.h"
+#include "util/fd_check.h"
 #include "xfer.h"
 
 enum { MAX_EVENTS = 64, LOST_LOOK_MS = 10 };

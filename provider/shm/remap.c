@@ -33,7 +33,7 @@
 #include "util/env.h"
 #include "util/fd.h"
 #include "util/log.h"
-#include "util/loss.h"
+#include "util/fd_check.h"
 #include "vma.h"
 
 #define LOG "shm"

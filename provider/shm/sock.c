@@ -46,8 +46,8 @@
 #include "util/clock.h"
 #include "util/fd.h"
 #include "util/log.h"
-#include "util/loss.h"
-#include "util/pauses.h"
+#include "util/fd_check.h"
+#include "util/retry_delay.h"
 #include "wake.h"
 
 enum {

@@ -8,7 +8,7 @@
 #include "ep_types.h"
 #include "prov_types.h"
 #include "util/assert.h"
-#include "util/loss.h"
+#include "util/fd_check.h"
 
 enum { TICK_NS = 1000000 };
 

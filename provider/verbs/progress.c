@@ -28,7 +28,7 @@
 #include "util/clock.h"
 #include "util/fd.h"
 #include "util/log.h"
-#include "util/loss.h"
+#include "util/fd_check.h"
 #include "wake.h"
 #include "verbs/connect/way.h"
 

@@ -28,7 +28,7 @@
 
 #include "providers.h"
 #include "util/env.h"
-#include "util/loss.h"
+#include "util/fd_check.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -9,7 +9,7 @@
 
 #include "util/assert.h"
 #include "util/log.h"
-#include "util/loss.h"
+#include "util/fd_check.h"
 
 int vp_watch(struct vp_prov *prov, int fd, unsigned int what)
 {

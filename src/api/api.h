@@ -38,7 +38,7 @@
     ({                                                                                             \
         int ut_rc = (rc_);                                                                         \
         if (__builtin_expect(ut_rc != 0, 0)) {                                                     \
-            if (ut_last_error_said())                                                              \
+            if (ut_last_error_has_text())                                                          \
                 ut_last_error_code(ut_rc);                                                         \
             else                                                                                   \
                 UT_DECLINE(ut_rc, __VA_ARGS__);                                                    \

@@ -91,7 +91,7 @@ int utofu_compat_job(struct utofu_job *job)
                               .num_nodes = info->num_nodes,
                               .local_rank = info->local_rank,
                               .local_size = info->local_size,
-                              .max_local_size = ut_job_most_on_a_node()};
+                              .max_local_size = ut_job_max_per_node()};
     return UT_RESULT(UTOFU_SUCCESS, "none");
 }
 

@@ -29,7 +29,7 @@ submitted_slowly(struct ut_vcq *vcq, uint32_t n, const void *caller)
     if (due)
         ut_engine_start_held(vcq, due);
     if (vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE)
-        ut_thread_posted(vcq);
+        ut_thread_on_post(vcq);
     if (vcq->recorded)
         ut_record_submitted();
 }

@@ -64,7 +64,7 @@ static int __attribute__((noinline, cold)) refuse_poll(const void *where, unsign
 static int __attribute__((noinline, cold))
 leave_failed_tcq(struct ut_vcq *vcq, const struct ut_slot *slot, void **cbdata)
 {
-    int rc = ut_tcq_failed(vcq, slot);
+    int rc = ut_tcq_take_failed(vcq, slot);
 
     UT_PROBE3(completion, vcq->id, slot->cbdata, rc);
     *cbdata = slot->cbdata;
@@ -115,10 +115,10 @@ ALWAYS_INLINE bool take_tcq(struct ut_vcq *vcq, void **cbdata, int *rc)
 /* The first poll after a post to a session-mode VCQ, and each of a checked one. */
 static bool __attribute__((noinline)) progress_after_post(struct ut_vcq *vcq)
 {
-    ut_thread_polled(vcq);
+    ut_thread_on_poll(vcq);
     bool came = ut_engine_progress(vcq);
     if (came)
-        ut_thread_was_late(vcq);
+        ut_thread_on_late_poll(vcq);
     return came;
 }
 
@@ -187,7 +187,7 @@ static int __attribute__((noinline, cold))
 leave_failed(struct ut_vcq *vcq, const struct utofu_mrq_notice *entry,
              struct utofu_mrq_notice *notice)
 {
-    int rc = ut_mrq_failed(vcq, entry, notice);
+    int rc = ut_mrq_take_failed(vcq, entry, notice);
 
     UT_PROBE4(notice, vcq->id, notice->vcq_id, notice->edata, rc);
     vcq->idle_polls = 0;

@@ -262,7 +262,7 @@ int utofu_post_toq(utofu_vcq_hdl_t vcq_hdl, void *desc, size_t desc_size, void *
                 ut_engine_start_held(vcq, due);
         }
         if (vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE)
-            ut_thread_posted(vcq);
+            ut_thread_on_post(vcq);
         if (unlikely(vcq->recorded))
             ut_record_submitted();
     }

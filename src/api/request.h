@@ -132,12 +132,7 @@ int ut_refuse_armw(uint32_t op, utofu_stadd_t rmt_stadd, size_t size) __attribut
 int ut_refuse_vcq(struct ut_vcq *vcq, unsigned int kind, size_t num_blocks) __attribute__((cold));
 
 /* Checks of one kind: 0 or a return code. */
-ALWAYS_INLINE int check_nop(const struct ut_request *r)
-{
-    (void)r;
-    return 0;
-}
-ALWAYS_INLINE int check_put(const struct ut_request *r)
+ALWAYS_INLINE int check_transfer(const struct ut_request *r)
 {
     return unlikely(r->mtu > UT_MAX_MTU || r->gap > UT_MAX_GAP) ? ut_refuse_pace(r->mtu, r->gap)
                                                                 : 0;
@@ -147,10 +142,6 @@ ALWAYS_INLINE int check_piggyback(const struct ut_request *r)
     return unlikely(!r->data && r->length)
                ? UT_REFUSE(UTOFU_ERR_INVALID_POINTER, "lcl_data is NULL")
                : 0;
-}
-ALWAYS_INLINE int check_get(const struct ut_request *r)
-{
-    return check_put(r);
 }
 ALWAYS_INLINE int check_armw(const struct ut_request *r)
 {
@@ -171,11 +162,14 @@ ALWAYS_INLINE int request_check(const struct ut_request *r)
                  r->edata > UT_MAX_EDATA))
         return ut_refuse_peer(r->rmt_vcq_id, r->length, r->max_length, r->edata);
     switch (r->kind) {
-#define CHECK(NAME, name, FAMILY, family, traits, called)                                          \
-case UT_DESC_##NAME:                                                                               \
-    return check_##name(r);
-        UT_KINDS(CHECK)
-#undef CHECK
+    case UT_DESC_PUT:
+    case UT_DESC_GET:
+        return check_transfer(r);
+    case UT_DESC_PIGGYBACK:
+        return check_piggyback(r);
+    case UT_DESC_ARMW:
+        return check_armw(r);
+    case UT_DESC_NOP:
     case UT_DESC_NONE:
         break;
     }

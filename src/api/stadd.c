@@ -125,7 +125,7 @@ int utofu_dereg_mem(utofu_vcq_hdl_t vcq_hdl, utofu_stadd_t stadd, unsigned long 
     struct ut_failure why = {0};
     utofu_vcq_id_t id = vcq->id;
     if (rc != 0)
-        why = ut_stag_why(vcq->stags, stadd, 0, false);
+        why = ut_stag_failure_cause(vcq->stags, stadd, 0, false);
     ut_vcq_leave(vcq);
     ut_region_put(gone);
     return rc == 0 ? UTOFU_SUCCESS : refuse_stadd(id, stadd, &why);

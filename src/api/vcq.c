@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "api/api.h"
-#include "runtime/life.h"
+#include "runtime/lifecycle.h"
 
 int ut_refuse_handle(utofu_vcq_hdl_t vcq_hdl)
 {
@@ -18,7 +18,7 @@ int ut_refuse_handle(utofu_vcq_hdl_t vcq_hdl)
         return UT_DECLINE(UTOFU_ERR_INVALID_VCQ_HDL, "%016llx is a VCQ id, not a VCQ handle",
                           value);
     return UT_DECLINE(UTOFU_ERR_INVALID_VCQ_HDL, "%#llx is no VCQ handle of this process%s", value,
-                      ut_vcq_was_handle(vcq_hdl) ? ": the VCQ was freed" : "");
+                      ut_vcq_is_stale_handle(vcq_hdl) ? ": the VCQ was freed" : "");
 }
 
 static int create_vcq(utofu_tni_id_t tni_id, int cmp_id, unsigned long flags,

@@ -84,7 +84,7 @@ void ut_gate_fail_input(struct ut_gate *g, unsigned int input, utofu_vbg_id_t cu
     ut_gate_mark_ready(g);
 }
 
-void ut_gate_confirm(struct ut_gate *g, uint32_t epoch)
+void ut_gate_set_source_epoch(struct ut_gate *g, uint32_t epoch)
 {
     struct ut_gate_input *in = &g->in[UT_INPUT_PACKET];
 
@@ -137,7 +137,7 @@ static inline void push_item(struct ut_gate *g, unsigned int input, const struct
         return;
     struct ut_gate_item *item = ut_gate_next_item(in);
     ut_value_copy(&item->value, value);
-    ut_gate_filled(g, in, item, tag->src, tag->number, tag->epoch, tag->last, at);
+    ut_gate_append_item(g, in, item, tag->src, tag->number, tag->epoch, tag->last, at);
 }
 
 void ut_gate_free_inputs(struct ut_gate *g)
@@ -240,14 +240,14 @@ static bool is_wired(const struct ut_gate_input *in)
     return in->src != UTOFU_VBG_ID_NULL;
 }
 
-void ut_gate_take_last(struct ut_gate_input *in)
+void ut_gate_fail_by_last(struct ut_gate_input *in)
 {
     in->failed = true;
     in->culprit = ut_gate_item_at(in, 0)->value.u[0];
     clear_input(in);
 }
 
-bool ut_gate_lacks(const struct ut_gate *g, unsigned int input)
+bool ut_gate_input_is_empty(const struct ut_gate *g, unsigned int input)
 {
     const struct ut_gate_input *in = &g->in[input];
 
@@ -369,7 +369,7 @@ static inline void send_both(struct ut_gate *g, const struct ut_value *value, bo
     send_signal(g, value, last);
 }
 
-static inline void send_on(struct ut_gate *g, const struct ut_value *value)
+static inline void send_to_outputs(struct ut_gate *g, const struct ut_value *value)
 {
     struct ut_stats *stats = ut_gate_stats(g);
     uint64_t began = stats ? ut_clock_ns() : 0;
@@ -379,12 +379,12 @@ static inline void send_on(struct ut_gate *g, const struct ut_value *value)
         ut_gate_report_sent(stats, g, began);
 }
 
-void ut_gate_send_on(struct ut_gate *g, const struct ut_value *value)
+void ut_gate_send_outputs(struct ut_gate *g, const struct ut_value *value)
 {
-    send_on(g, value);
+    send_to_outputs(g, value);
 }
 
-void ut_gate_end_outputs(struct ut_gate *g, utofu_vbg_id_t culprit)
+void ut_gate_send_last(struct ut_gate *g, utofu_vbg_id_t culprit)
 {
     struct ut_value value;
 
@@ -395,7 +395,7 @@ void ut_gate_end_outputs(struct ut_gate *g, utofu_vbg_id_t culprit)
     send_both(g, &value, true);
 }
 
-void ut_gate_ask(struct ut_gate *g, bool waited)
+void ut_gate_query_source(struct ut_gate *g, bool waited)
 {
     struct ut_gate_input *in = &g->in[UT_INPUT_PACKET];
 
@@ -431,7 +431,7 @@ static inline bool fire_in_place(struct ut_gate *g)
         note_consumed(g, stats);
     ut_value_combine(value, &ut_gate_item_at(packets, 0)->value);
     ut_gate_remove_first(packets);
-    send_on(g, value);
+    send_to_outputs(g, value);
     ut_gate_remove_first(signals);
     return true;
 }
@@ -445,10 +445,10 @@ static __attribute__((noinline)) bool fire_any(struct ut_gate *g)
     if (!ut_gate_take_all(g, &value))
         return false;
     if (!any_item) {
-        ut_gate_end_outputs(g, value.u[0]);
+        ut_gate_send_last(g, value.u[0]);
         return false;
     }
-    ut_gate_send_on(g, &value);
+    ut_gate_send_outputs(g, &value);
     return true;
 }
 

@@ -8,7 +8,7 @@
 #include "process/process.h"
 #include "util/clock.h"
 #include "util/log.h"
-#include "util/patience.h"
+#include "util/long_wait.h"
 
 enum {
     LOOK_EVERY_POLLS = 64,
@@ -94,14 +94,14 @@ static void trace_packet(struct ut_gate *g, bool report)
     struct ut_gate_input *in = &g->in[UT_INPUT_PACKET];
     struct ut_vbg_ident src;
 
-    if (!ut_gate_lacks(g, UT_INPUT_PACKET))
+    if (!ut_gate_input_is_empty(g, UT_INPUT_PACKET))
         return;
     ut_vbg_id_unpack(in->src, &src);
     if (!ut_gate_is_own(&src)) {
         if (report)
             ut_warn("barrier", "%s waits for a packet of %s, %s", ut_gate_name(g->id).text,
                     ut_gate_name(in->src).text, ut_gate_state_of_remote(in));
-        ut_gate_ask(g, true);
+        ut_gate_query_source(g, true);
     } else if (src.tni == g->tni) {
         trace_local(g, UT_INPUT_PACKET, &ut_gates[g->tni].gate[src.gate], report);
     } else {
@@ -123,7 +123,7 @@ void ut_gate_trace(struct ut_gate *g, bool report)
     *before = now;
     if (ut_gate_is_start(g->index) && !g->active)
         return;
-    if (ut_gate_lacks(g, UT_INPUT_SIGNAL)) {
+    if (ut_gate_input_is_empty(g, UT_INPUT_SIGNAL)) {
         ut_vbg_id_unpack(g->in[UT_INPUT_SIGNAL].src, &src);
         trace_local(g, UT_INPUT_SIGNAL, &ut_gates[g->tni].gate[src.gate], report);
     }

@@ -57,7 +57,7 @@ static void dump_input(const struct ut_gate *g, unsigned int input)
 {
     char name[NAME];
 
-    if (!ut_gate_lacks(g, input))
+    if (!ut_gate_input_is_empty(g, input))
         return;
     ut_dump_line("    waits for a %s of %s, %s", input == UT_INPUT_SIGNAL ? "signal" : "packet",
                  name_of(name, g->in[input].src), source_state(g, input));

@@ -48,9 +48,9 @@ int ut_gate_start(utofu_vbg_id_t id, const struct ut_value *value)
     if (g->gone) {
         ut_value_broken(&g->mine, g->culprit);
     } else {
-        ut_gate_send_on(g, value);
+        ut_gate_send_outputs(g, value);
         for (unsigned int i = 0; t->unsure && i < g->num_members; i++)
-            ut_gate_ask_first(&t->gate[g->members[i]]);
+            ut_gate_query_epoch(&t->gate[g->members[i]]);
         ut_gate_run(t);
     }
     ut_gate_leave_id(g);
@@ -66,7 +66,7 @@ static int end_broken(struct ut_gate *g, utofu_vbg_id_t culprit)
              "process has ended, or has freed or set the gate anew)",
              ut_gate_name(g->id).text, ut_gate_name(culprit).text);
     g->culprit = culprit;
-    ut_gate_end_outputs(g, culprit);
+    ut_gate_send_last(g, culprit);
     ut_gate_run(&ut_gates[g->tni]);
     return UTOFU_ERR_BARRIER_OTHER;
 }

@@ -224,9 +224,9 @@ void ut_gate_deliver(struct ut_gate *g, unsigned int input, const struct ut_gate
                      const struct ut_value *value);
 void ut_gate_fail_input(struct ut_gate *g, unsigned int input, utofu_vbg_id_t culprit);
 /* The epoch of the packet source is known: drops older packets. */
-void ut_gate_confirm(struct ut_gate *g, uint32_t epoch);
+void ut_gate_set_source_epoch(struct ut_gate *g, uint32_t epoch);
 /* Is the input wired, and empty? */
-bool ut_gate_lacks(const struct ut_gate *g, unsigned int input);
+bool ut_gate_input_is_empty(const struct ut_gate *g, unsigned int input);
 static inline struct ut_gate_item *ut_gate_item_at(const struct ut_gate_input *in, uint32_t i)
 {
     UT_ASSERT(in->capacity && (in->capacity & (in->capacity - 1)) == 0);
@@ -239,38 +239,38 @@ static inline void ut_gate_remove_first(struct ut_gate_input *in)
     in->count--;
 }
 /* The first item is the `last` value of the source: the input has failed. */
-void ut_gate_take_last(struct ut_gate_input *in);
+void ut_gate_fail_by_last(struct ut_gate_input *in);
 /* Can an item be taken? */
-static inline bool ut_gate_is_there(struct ut_gate_input *in)
+static inline bool ut_gate_has_item(struct ut_gate_input *in)
 {
     if (in->count == 0 || !in->confirmed)
         return in->failed;
     if (__builtin_expect(ut_gate_item_at(in, 0)->tag.last, 0))
-        ut_gate_take_last(in);
+        ut_gate_fail_by_last(in);
     return true;
 }
 /* Can an item be taken from each wired input? */
 static inline bool ut_gate_is_complete(struct ut_gate *g)
 {
     for (int i = 0; i < UT_NUM_INPUTS; i++) {
-        if (g->in[i].src != UTOFU_VBG_ID_NULL && !ut_gate_is_there(&g->in[i]))
+        if (g->in[i].src != UTOFU_VBG_ID_NULL && !ut_gate_has_item(&g->in[i]))
             return false;
     }
     return true;
 }
 /* Takes an item from each wired input and combines them; false: none is wired. */
 bool ut_gate_take_all(struct ut_gate *g, struct ut_value *value);
-void ut_gate_send_on(struct ut_gate *g, const struct ut_value *value);
+void ut_gate_send_outputs(struct ut_gate *g, const struct ut_value *value);
 /* Sends the `last` value from this gate. */
-void ut_gate_end_outputs(struct ut_gate *g, utofu_vbg_id_t culprit);
+void ut_gate_send_last(struct ut_gate *g, utofu_vbg_id_t culprit);
 /* Asks the packet source in another process for its epoch and state, unless an answer is due.
  * waited: a barrier communication waits for it. */
-void ut_gate_ask(struct ut_gate *g, bool waited);
+void ut_gate_query_source(struct ut_gate *g, bool waited);
 /* The same where the epoch is not known yet. */
-static inline void ut_gate_ask_first(struct ut_gate *g)
+static inline void ut_gate_query_epoch(struct ut_gate *g)
 {
     if (__builtin_expect(g->home->unsure >> g->index & 1, 0))
-        ut_gate_ask(g, false);
+        ut_gate_query_source(g, false);
 }
 /* ut_gate_run() lets the gate fire if it can. */
 static inline void ut_gate_mark_ready(struct ut_gate *g)
@@ -290,9 +290,9 @@ static inline struct ut_gate_item *ut_gate_next_item(const struct ut_gate_input 
 {
     return ut_gate_item_at(in, in->count);
 }
-static inline void ut_gate_filled(struct ut_gate *g, struct ut_gate_input *in,
-                                  struct ut_gate_item *item, utofu_vbg_id_t src, uint32_t number,
-                                  uint32_t epoch, bool last, uint64_t at)
+static inline void ut_gate_append_item(struct ut_gate *g, struct ut_gate_input *in,
+                                       struct ut_gate_item *item, utofu_vbg_id_t src,
+                                       uint32_t number, uint32_t epoch, bool last, uint64_t at)
 {
     item->tag.src = src;
     item->tag.number = number;

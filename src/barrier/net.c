@@ -113,12 +113,12 @@ static void on_packet(struct ut_link *link, const void *data, size_t size)
             bad_packet(link, m->dst, in->src);
             return;
         }
-        ut_gate_filled(g, in, item, in->src, m->number, m->epoch, false, 0);
-        ut_gate_ask_first(g);
+        ut_gate_append_item(g, in, item, in->src, m->number, m->epoch, false, 0);
+        ut_gate_query_epoch(g);
     } else {
         take_any_packet(g, link, m, size);
         if (g->home)
-            ut_gate_ask_first(g);
+            ut_gate_query_epoch(g);
     }
     ut_gate_run(t);
 }
@@ -136,9 +136,9 @@ static uint8_t state_of(const struct ut_gate *g, utofu_vbg_id_t dst)
         bits |= UT_ANSWER_SENDS_HERE;
     if (ut_gate_is_start(g->index))
         return (uint8_t)(g->active ? bits : bits | UT_ANSWER_IDLE);
-    if (ut_gate_lacks(g, UT_INPUT_SIGNAL))
+    if (ut_gate_input_is_empty(g, UT_INPUT_SIGNAL))
         bits |= UT_ANSWER_WANTS_SIGNAL;
-    if (ut_gate_lacks(g, UT_INPUT_PACKET))
+    if (ut_gate_input_is_empty(g, UT_INPUT_PACKET))
         bits |= UT_ANSWER_WANTS_PACKET;
     return (uint8_t)bits;
 }
@@ -171,7 +171,7 @@ static void take_answer(struct ut_gate *g, const struct ut_msg_gate *m)
     bool sent_here = in->answer & UT_ANSWER_SENDS_HERE;
     in->asked = false;
     in->answer = m->answer;
-    ut_gate_confirm(g, epoch);
+    ut_gate_set_source_epoch(g, epoch);
     if (epoch == in->last_epoch && (int32_t)((uint32_t)m->number - in->last_number) > 0 &&
         !in->failed) {
         ut_error("barrier", "%s: packets of %s were lost", ut_gate_name(g->id).text,
@@ -213,7 +213,7 @@ static void on_message(struct ut_link *link, const void *data, size_t size)
 /* Does a barrier communication wait for a packet of this gate now? */
 static bool is_waiting(const struct ut_gate *g)
 {
-    if (!ut_gate_lacks(g, UT_INPUT_PACKET))
+    if (!ut_gate_input_is_empty(g, UT_INPUT_PACKET))
         return false;
     return ut_gate_is_start(g->index) ? g->active : g->in[UT_INPUT_SIGNAL].count > 0;
 }

@@ -6,7 +6,7 @@
 
 #include "barrier/inner.h"
 #include "peers/peers.h"
-#include "runtime/life.h"
+#include "runtime/lifecycle.h"
 #include "stats/dump.h"
 #include "util/log.h"
 
@@ -141,7 +141,7 @@ int ut_gate_free(const utofu_vbg_id_t *ids, size_t count)
         /* ends the wait of the gates that receive from this one; a peer that has closed its
          * connection does not wait */
         if (g->set && (!g->dst_link || g->dst_link->state == UT_LINK_UP || !g->dst_link->was_up))
-            ut_gate_end_outputs(g, g->id);
+            ut_gate_send_last(g, g->id);
     }
     for (size_t i = count; i-- > 0;)
         release_gate(t, &t->gate[ut_vbg_id_gate(ids[i])]);
@@ -301,7 +301,7 @@ int ut_gate_set(const struct utofu_vbg_setting *settings, size_t count)
         for (size_t i = 0; i < count; i++)
             set_gate(&t->gate[ut_vbg_id_gate(settings[i].vbg_id)], &settings[i]);
         for (size_t i = 0; i < count; i++)
-            ut_gate_ask_first(&t->gate[ut_vbg_id_gate(settings[i].vbg_id)]);
+            ut_gate_query_epoch(&t->gate[ut_vbg_id_gate(settings[i].vbg_id)]);
         ut_gate_run(t);
     }
     ut_gate_leave_id(start);

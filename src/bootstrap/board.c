@@ -28,7 +28,7 @@ static size_t bytes_for(uint32_t size)
     return sizeof(struct ut_job_board_memory) + ut_job_records_bytes(size);
 }
 
-static int map(struct ut_job_board *board, int fd, uint32_t size)
+static int map_board(struct ut_job_board *board, int fd, uint32_t size)
 {
     void *p = mmap(NULL, bytes_for(size), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
@@ -50,7 +50,7 @@ int ut_job_board_create(struct ut_job_board *board, uint32_t size, struct ut_job
         ut_fd_resize(fd, bytes_for(size)) != 0 || fcntl(fd, F_ADD_SEALS, SEALS) != 0)
         rc = errno ? -errno : -EIO;
     else
-        rc = map(board, fd, size);
+        rc = map_board(board, fd, size);
     if (rc != 0) {
         close(fd);
         return rc;
@@ -64,7 +64,7 @@ int ut_job_board_create(struct ut_job_board *board, uint32_t size, struct ut_job
 }
 
 /* Checks a descriptor opened by number, which may be another file's by now. Only reads. */
-static int check(int fd, uint32_t size)
+static int check_header(int fd, uint32_t size)
 {
     struct stat st;
     int seals = fcntl(fd, F_GET_SEALS);
@@ -83,9 +83,9 @@ int ut_job_board_open(struct ut_job_board *board, uint32_t size, const struct ut
     int fd = ut_fd_high(open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     if (fd < 0)
         return -errno;
-    int rc = check(fd, size);
+    int rc = check_header(fd, size);
     if (rc == 0)
-        rc = map(board, fd, size);
+        rc = map_board(board, fd, size);
     close(fd);
     if (rc != 0)
         return rc;

@@ -9,8 +9,8 @@
 #include "util/env.h"
 #include "util/fd.h"
 #include "util/log.h"
-#include "util/loss.h"
-#include "util/patience.h"
+#include "util/fd_check.h"
+#include "util/long_wait.h"
 #include "util/thread.h"
 
 #include <errno.h>
@@ -60,7 +60,7 @@ static struct {
     uint8_t own_record[UT_JOB_RECORD_MAX];
 } client = {.wake_fd = -1, .fd = -1, .records_fd = -1, .records.fd = -1};
 
-static void wake(uint32_t rank)
+static void wake_thread(uint32_t rank)
 {
     uint64_t one = 1;
 
@@ -102,19 +102,20 @@ static const char *server_name(void)
 /* As wait_for(), but continues until ready, stopped or the deadline. */
 static bool wait_until(int fd, short events, int64_t deadline)
 {
-    struct ut_long_wait patience = ut_long_wait_begin(ut_clock_ms());
+    struct ut_long_wait long_wait = ut_long_wait_begin(ut_clock_ms());
 
     while (!client.stopping) {
-        int left = ut_patience_left_ms(&patience, ut_clock_ms(), ut_job_left_ms(deadline));
+        int left = ut_long_wait_timeout_ms(&long_wait, ut_clock_ms(), ut_job_left_ms(deadline));
         if (wait_for(fd, events, left) > 0)
             return true;
         if ((int64_t)ut_clock_ms() >= deadline)
             break;
-        if (ut_long_wait_must_log(&patience, ut_clock_ms()))
+        if (ut_long_wait_must_log(&long_wait, ut_clock_ms()))
             ut_warn("bootstrap",
                     "UTOFU_ROOT=%s: the process that serves it (%s) has not answered for %llu s; "
                     "it is given up in %d s (UTOFU_JOB_TIMEOUT)",
-                    client.root.text, server_name(), ut_long_wait_seconds(&patience, ut_clock_ms()),
+                    client.root.text, server_name(),
+                    ut_long_wait_seconds(&long_wait, ut_clock_ms()),
                     ut_job_left_ms(deadline) / 1000);
     }
     return false;
@@ -199,7 +200,7 @@ static ssize_t receive_some(void)
 }
 
 /* Reads the bytes that have arrived, at least one: waits for it until the deadline. */
-static int fill(int64_t deadline)
+static int fill_buffer(int64_t deadline)
 {
     for (;;) {
         ssize_t got = are_open(client.fd) ? receive_some() : 0;
@@ -221,7 +222,7 @@ static int receive(struct ut_job_wire *msg, enum ut_job_wire_type type, int64_t 
     size_t have = 0, need;
 
     while ((need = ut_job_wire_need(msg, have)) > have) {
-        int rc = client.in_from < client.in_to ? 0 : fill(deadline);
+        int rc = client.in_from < client.in_to ? 0 : fill_buffer(deadline);
         if (rc != 0)
             return rc;
         size_t there = client.in_to - client.in_from;
@@ -255,8 +256,8 @@ static int receive_answer(struct ut_job_wire *msg, enum ut_job_wire_type type, i
 }
 
 /* One request, one answer. */
-static int exchange(struct ut_job_wire *msg, enum ut_job_wire_type type, const void *data,
-                    size_t size, int64_t deadline)
+static int exchange_message(struct ut_job_wire *msg, enum ut_job_wire_type type, const void *data,
+                            size_t size, int64_t deadline)
 {
     size_t n = ut_job_wire_fill(msg, type, UT_JOB_WIRE_OK, data, size);
 
@@ -281,7 +282,7 @@ static int exchange_hello(struct ut_job_wire *msg)
         return rc;
     memcpy(hello + UT_JOB_WIRE_NONCE, ids, sizeof(ids));
     ut_job_channel_init(&client.channel, UT_JOB_SIDE_CLIENT, &client.key, msg->data, hello);
-    return exchange(msg, UT_JOB_WIRE_HELLO, hello, sizeof(hello), client.deadline);
+    return exchange_message(msg, UT_JOB_WIRE_HELLO, hello, sizeof(hello), client.deadline);
 }
 
 /* Logs that the server belongs to another job. False: rc is another error. */
@@ -363,7 +364,7 @@ static int say_hello(void)
 /* Connects and says hello, until it works, cannot work or the deadline is over. */
 static int reach_server(void)
 {
-    struct ut_long_wait patience = ut_long_wait_begin(ut_clock_ms());
+    struct ut_long_wait long_wait = ut_long_wait_begin(ut_clock_ms());
     int pause_ms = CONNECT_PAUSE_MS, rc;
 
     for (;;) {
@@ -386,12 +387,12 @@ static int reach_server(void)
             return -ESHUTDOWN;
         if ((int64_t)ut_clock_ms() >= client.deadline)
             break;
-        if (ut_long_wait_must_log(&patience, ut_clock_ms()))
+        if (ut_long_wait_must_log(&long_wait, ut_clock_ms()))
             ut_warn("bootstrap",
                     "UTOFU_ROOT=%s: nobody has served this job there for %llu s (%s); it is tried "
                     "for %d s more (UTOFU_JOB_TIMEOUT)",
-                    client.root.text, ut_long_wait_seconds(&patience, ut_clock_ms()), strerror(-rc),
-                    ut_job_left_ms(client.deadline) / 1000);
+                    client.root.text, ut_long_wait_seconds(&long_wait, ut_clock_ms()),
+                    strerror(-rc), ut_job_left_ms(client.deadline) / 1000);
         wait_for(-1, 0, pause_ms);
         pause_ms = pause_ms * 2 < CONNECT_PAUSE_MAX_MS ? pause_ms * 2 : CONNECT_PAUSE_MAX_MS;
     }
@@ -411,8 +412,8 @@ static int64_t answer_deadline(void)
 static int publish_own(void)
 {
     struct ut_job_wire msg;
-    int rc =
-        exchange(&msg, UT_JOB_WIRE_PUBLISH, client.own_record, client.own_size, answer_deadline());
+    int rc = exchange_message(&msg, UT_JOB_WIRE_PUBLISH, client.own_record, client.own_size,
+                              answer_deadline());
 
     if (rc != 0)
         return rc;
@@ -461,7 +462,7 @@ static bool must_publish(void)
     return must;
 }
 
-static void *talk(void *unused)
+static void *client_main(void *unused)
 {
     int rc = reach_server();
 
@@ -476,7 +477,9 @@ static void *talk(void *unused)
         if (rc == 0 && (client.in_from < client.in_to || wait_for(client.fd, POLLIN, -1) > 0))
             rc = -ECONNRESET;
     }
-    ut_job_requests_break(&client.requests, rc == OTHER_USER ? -EPERM : rc < 0 ? rc : -ESHUTDOWN);
+    ut_job_requests_fail_all(&client.requests, rc == OTHER_USER ? -EPERM
+                                               : rc < 0         ? rc
+                                                                : -ESHUTDOWN);
     return NULL;
 }
 
@@ -490,11 +493,11 @@ int ut_job_client_start(const struct ut_job_root *root, uint32_t rank, uint32_t 
     client.rank = rank;
     client.size = size;
     client.deadline = deadline;
-    ut_job_requests_init(&client.requests, wake);
+    ut_job_requests_init(&client.requests, wake_thread);
     client.wake_fd = ut_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (client.wake_fd < 0)
         return -errno;
-    rc = ut_thread_create(NULL, talk, NULL, &client.thread);
+    rc = ut_thread_create(NULL, client_main, NULL, &client.thread);
     if (rc != 0) {
         ut_fd_close(client.wake_fd);
         client.wake_fd = -1;
@@ -537,7 +540,7 @@ int ut_job_client_publish(const void *record, size_t size)
     memcpy(client.own_record, record, size);
     client.own_size = size;
     client.own = TO_PUBLISH;
-    wake(client.rank);
+    wake_thread(client.rank);
     /* A process that has published can be looked up, even if it ends at once; and errors are
      * returned by this call. If the server is not running yet, the record is sent later. */
     while (must_wait(since)) {
@@ -554,7 +557,7 @@ int ut_job_client_lookup(uint32_t rank, void *record, size_t *size, int wait_ms)
     return log_loss(ut_job_requests_wait(&client.requests, rank, record, size, wait_ms));
 }
 
-bool ut_job_client_absence(char *text, size_t size)
+bool ut_job_client_explain_absence(char *text, size_t size)
 {
     pthread_mutex_lock(&client.requests.lock);
     bool absent = client.absent;
@@ -572,7 +575,7 @@ void ut_job_client_stop(void)
     if (client.wake_fd < 0)
         return;
     client.stopping = true;
-    wake(client.rank);
+    wake_thread(client.rank);
     pthread_join(client.thread, NULL);
     ut_fd_close(client.fd);
     ut_fd_close(client.wake_fd);

@@ -20,7 +20,7 @@ int ut_job_client_start(const struct ut_job_root *root, uint32_t rank, uint32_t 
 int ut_job_client_publish(const void *record, size_t size);
 int ut_job_client_lookup(uint32_t rank, void *record, size_t *size, int wait_ms);
 /* ut_job_explain_absence(), the same for all ranks. */
-bool ut_job_client_absence(char *text, size_t size);
+bool ut_job_client_explain_absence(char *text, size_t size);
 /* Ends the connection and the thread. */
 void ut_job_client_stop(void);
 

@@ -11,7 +11,7 @@
 #include "util/fd.h"
 #include "util/file.h"
 #include "util/log.h"
-#include "util/loss.h"
+#include "util/fd_check.h"
 #include "util/sha256.h"
 
 #include <dirent.h>
@@ -287,7 +287,7 @@ static int file_of(uint32_t rank, const char *suffix, char path[PATH_MAX])
 }
 
 /* At exit. While other processes run, the file stays, because they may not have read it yet. */
-static void leave(void)
+static void leave_folder(void)
 {
     /* a child made by fork() inherits this handler, and must not remove its parent's file */
     if (getpid() != rendezvous.owner)
@@ -421,7 +421,7 @@ int ut_job_folder_publish(const void *record, size_t size)
     }
     rendezvous.fd = fd;
     rendezvous.owner = getpid();
-    atexit(leave);
+    atexit(leave_folder);
     return 0;
 fail:
     if (rc == -EEXIST)
@@ -483,7 +483,7 @@ static ssize_t read_file(uint32_t rank, uint8_t text[FILE_MAX + 1])
     return n < 0 ? 0 : n;
 }
 
-static int refuse(uint32_t rank, int rc, const char *why)
+static int refuse_record(uint32_t rank, int rc, const char *why)
 {
     ut_error("bootstrap", "UTOFU_ROOT=%s: utofu.%u %s", rendezvous.folder, rank, why);
     return rc;
@@ -497,13 +497,14 @@ static int check_text(uint32_t rank, const uint8_t *text, size_t size, const str
 
     if (size < PREFIX || le32toh(prefix->magic) != MAGIC || record_size > UT_JOB_RECORD_MAX ||
         (mac_size != 0 && mac_size != MAC) || size != PREFIX + record_size + mac_size)
-        return refuse(rank, -EPROTO,
-                      "is damaged, or written by another version of this library, and is not used; "
-                      "remove it, and run one version in a job");
+        return refuse_record(
+            rank, -EPROTO,
+            "is damaged, or written by another version of this library, and is not used; "
+            "remove it, and run one version in a job");
     if (rendezvous.key.size == 0 && mac_size == 0)
         return 0;
     if (rendezvous.key.size == 0)
-        return refuse(
+        return refuse_record(
             rank, -EACCES,
             "is made with the key of a job, and this process has none; give all processes "
             "of the job one UTOFU_JOB_KEY or UTOFU_JOB_KEY_FILE, and every job its own "
@@ -511,7 +512,7 @@ static int check_text(uint32_t rank, const uint8_t *text, size_t size, const str
     make_mac(text, PREFIX + record_size, mac);
     if (mac_size == MAC && ut_same_bytes(mac, text + PREFIX + record_size, MAC))
         return 0;
-    return refuse(
+    return refuse_record(
         rank, -EACCES,
         "is not made with the key of this job, and is not used; give all processes of the "
         "job one UTOFU_JOB_KEY or UTOFU_JOB_KEY_FILE, and every job its own folder");
@@ -560,7 +561,7 @@ int ut_job_folder_lookup(uint32_t rank, void *record, size_t *size)
     return 0;
 }
 
-bool ut_job_folder_absence(uint32_t rank, char *text, size_t size)
+bool ut_job_folder_explain_absence(uint32_t rank, char *text, size_t size)
 {
     for (const struct ended *e = rendezvous.ended; e; e = e->next) {
         if (le32toh(e->prefix.rank) != rank)

@@ -24,6 +24,6 @@ int ut_job_folder_publish(const void *record, size_t size);
 /* Looks up once; results as of ut_job_lookup(). */
 int ut_job_folder_lookup(uint32_t rank, void *record, size_t *size);
 /* ut_job_explain_absence() of a rank without a file. */
-bool ut_job_folder_absence(uint32_t rank, char *text, size_t size);
+bool ut_job_folder_explain_absence(uint32_t rank, char *text, size_t size);
 
 #endif

@@ -18,7 +18,7 @@
 /* Tried in this order. By hand comes first, as utofurun may run inside another launcher's job.
  * PMI-1 comes before PMIx, as a stale PMI_FD is recognised and a stale PMIX_NAMESPACE is not.
  * Slurm's and Flux's variables come last, as they are wrong inside other launchers. */
-static const struct ut_job_ops *const launchers[] = {&ut_job_hand, &ut_job_pmi1, &ut_job_pmix,
+static const struct ut_job_ops *const launchers[] = {&ut_job_envvar, &ut_job_pmi1, &ut_job_pmix,
                                                      &ut_job_step, &ut_job_solo};
 
 static struct {
@@ -67,7 +67,7 @@ static int apply_overrides(struct ut_job_info *info)
 }
 
 /* Tries the launchers whose variables are set, until one works. */
-static int find(void)
+static int find_launcher(void)
 {
     int64_t deadline = ut_clock_ms() + (int64_t)ut_env_num(UT_ENV_JOB_TIMEOUT) * 1000;
     const struct ut_job_ops *ops = NULL;
@@ -104,7 +104,7 @@ int ut_job_open(const struct ut_job_info **info)
         return rc;
     pthread_mutex_lock(&job.lock);
     if (!job.ops && job.result == 0) {
-        rc = find();
+        rc = find_launcher();
         /* -EBUSY is not final */
         if (rc != -EBUSY)
             job.result = rc;
@@ -119,7 +119,7 @@ int ut_job_open(const struct ut_job_info **info)
 
 /* Opens the job if it is not open. A child made by fork() cannot use the job: its sockets and
  * threads belong to the parent. */
-static int enter(void)
+static int open_for_owner(void)
 {
     const struct ut_job_info *info;
     int rc = ut_job_open(&info);
@@ -132,7 +132,7 @@ static int enter(void)
 
 int ut_job_publish(const void *record, size_t size)
 {
-    int rc = enter();
+    int rc = open_for_owner();
 
     if (rc != 0)
         return rc;
@@ -169,7 +169,7 @@ static int lookup_own(void *record, size_t *size)
 
 int ut_job_lookup(uint32_t rank, void *record, size_t *size, int wait_ms)
 {
-    int rc = enter();
+    int rc = open_for_owner();
 
     if (rc != 0)
         return rc;
@@ -182,8 +182,8 @@ int ut_job_lookup(uint32_t rank, void *record, size_t *size, int wait_ms)
 
 bool ut_job_explain_absence(uint32_t rank, char *text, size_t size)
 {
-    return (job.ops == &ut_job_hand || job.ops == &ut_job_step) &&
-           ut_job_hand_absence(rank, text, size);
+    return (job.ops == &ut_job_envvar || job.ops == &ut_job_step) &&
+           ut_job_envvar_explain_absence(rank, text, size);
 }
 
 int64_t ut_job_rank_at(uint32_t node, uint32_t local_rank)
@@ -204,7 +204,7 @@ int64_t ut_job_rank_at(uint32_t node, uint32_t local_rank)
     return job.ops->rank_at(node, local_rank);
 }
 
-uint32_t ut_job_most_on_a_node(void)
+uint32_t ut_job_max_per_node(void)
 {
     const struct ut_job_info *info;
 

@@ -59,7 +59,7 @@ int64_t ut_job_rank_at(uint32_t node, uint32_t local_rank);
 /* The largest number of processes on a node, by the launcher's layout; where that is unknown, or
  * UTOFU_NODE replaces it, UTOFU_LOCAL_SIZE or the number on this node. Takes a pass over the
  * nodes. */
-uint32_t ut_job_most_on_a_node(void);
+uint32_t ut_job_max_per_node(void);
 
 /* Is the job known to stay on one host? */
 bool ut_job_is_on_one_host(const struct ut_job_info *info);

@@ -35,7 +35,7 @@ static void *find_function(const char *name)
     return address ? address : find_local(name);
 }
 
-static int ask(const char *name)
+static int call_mpi_query(const char *name)
 {
     void *address = find_function(name);
     mpi_query *query;
@@ -50,13 +50,13 @@ static int ask(const char *name)
 
 enum ut_job_mpi ut_job_mpi_state(void)
 {
-    int initialized = ask("MPI_Initialized");
+    int initialized = call_mpi_query("MPI_Initialized");
 
     if (initialized < 0)
         return UT_JOB_MPI_NONE;
     if (initialized == 0)
         return UT_JOB_MPI_BEFORE;
-    return ask("MPI_Finalized") == 1 ? UT_JOB_MPI_OVER : UT_JOB_MPI_ACTIVE;
+    return call_mpi_query("MPI_Finalized") == 1 ? UT_JOB_MPI_OVER : UT_JOB_MPI_ACTIVE;
 }
 
 bool ut_job_mpi_fails_after_pmix(void)

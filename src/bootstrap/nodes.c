@@ -43,7 +43,7 @@ static void drop_pack(struct node *node)
 }
 
 /* The record taken out is replaced by an empty one: a second look-up asks for the rank. */
-static bool take(struct node *node, uint32_t local_rank, void *record, size_t *size)
+static bool take_record(struct node *node, uint32_t local_rank, void *record, size_t *size)
 {
     if (!node->pack.data || !ut_job_pack_read(&node->pack, local_rank, record, size) || *size == 0)
         return false;
@@ -57,22 +57,22 @@ static bool take(struct node *node, uint32_t local_rank, void *record, size_t *s
 }
 
 /* Is the number of earlier look-ups of the node's processes `questions` times 1, 2, 4...? */
-static bool is_time_to_ask(const struct node *node, uint32_t local_size, uint32_t questions)
+static bool is_request_due(const struct node *node, uint32_t local_size, uint32_t questions)
 {
     uint32_t before = node->needed - 1, times = before / questions;
 
-    return !node->pack.data && local_size >= UT_JOB_NODES_LEAST && times > 0 &&
+    return !node->pack.data && local_size >= UT_JOB_NODES_MIN && times > 0 &&
            before % questions == 0 && (times & (times - 1)) == 0;
 }
 
-static int ask(struct node *node, uint32_t local_size, uint32_t questions)
+static int begin_request(struct node *node, uint32_t local_size, uint32_t questions)
 {
     uint64_t now = ut_clock_ms();
 
     if (node->asked_ms && now < node->asked_ms + UT_JOB_NODES_ANSWER_MS)
         return -EBUSY;
     node->needed++;
-    if (!is_time_to_ask(node, local_size, questions))
+    if (!is_request_due(node, local_size, questions))
         return -ENOENT;
     node->left = local_size;
     node->asked_ms = now;
@@ -86,10 +86,10 @@ int ut_job_nodes_lookup(uint32_t node, uint32_t local_rank, uint32_t local_size,
 
     pthread_mutex_lock(&lock);
     struct node *n = find_or_add(node);
-    if (n && take(n, local_rank, record, size)) {
+    if (n && take_record(n, local_rank, record, size)) {
         rc = 0;
     } else if (n) {
-        rc = ask(n, local_size, questions);
+        rc = begin_request(n, local_size, questions);
     }
     pthread_mutex_unlock(&lock);
     return rc;

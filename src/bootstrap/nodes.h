@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 enum {
-    UT_JOB_NODES_LEAST = 3, /* minimum number of processes of a node to fetch it */
+    UT_JOB_NODES_MIN = 3, /* minimum number of processes of a node to fetch it */
     UT_JOB_NODES_ANSWER_MS = 50,
 };
 

@@ -30,14 +30,14 @@ struct ut_job_ops {
     int64_t (*rank_at)(uint32_t node, uint32_t local_rank);
 };
 
-extern const struct ut_job_ops ut_job_hand; /* UTOFU_RANK, UTOFU_SIZE, UTOFU_ROOT */
-extern const struct ut_job_ops ut_job_pmi1; /* the PMI-1 wire protocol on PMI_FD */
+extern const struct ut_job_ops ut_job_envvar; /* UTOFU_RANK, UTOFU_SIZE, UTOFU_ROOT */
+extern const struct ut_job_ops ut_job_pmi1;   /* the PMI-1 wire protocol on PMI_FD */
 extern const struct ut_job_ops ut_job_pmix;
 extern const struct ut_job_ops ut_job_step; /* UTOFU_ROOT, rank and size from the launcher */
 extern const struct ut_job_ops ut_job_solo;
 
 /* ut_job_explain_absence() of the two launchers that use UTOFU_ROOT. */
-bool ut_job_hand_absence(uint32_t rank, char *text, size_t size);
+bool ut_job_envvar_explain_absence(uint32_t rank, char *text, size_t size);
 
 /* Minimum and maximum delay between retries; it doubles each time. */
 enum { UT_JOB_BACKOFF_MIN_US = 500, UT_JOB_BACKOFF_MAX_US = 20000 };

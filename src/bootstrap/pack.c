@@ -122,7 +122,7 @@ static size_t make_entry(uint8_t entry[ENTRY_MAX], const void *record, size_t si
     return (size_t)(out + n - entry);
 }
 
-static int begin(struct ut_job_pack *pack, const void *record, size_t size)
+static int make_first_entry(struct ut_job_pack *pack, const void *record, size_t size)
 {
     uint8_t *data = malloc(1 + size);
 
@@ -144,7 +144,7 @@ int ut_job_pack_insert(struct ut_job_pack *pack, unsigned int index, const void 
 
     if (size > UT_JOB_RECORD_MAX)
         return -EINVAL;
-    if (!pack->data && begin(pack, record, size) != 0)
+    if (!pack->data && make_first_entry(pack, record, size) != 0)
         return -ENOMEM;
     place = go_to(pack, index, &model);
     if (place.bad)

@@ -16,8 +16,8 @@
 #include "util/clock.h"
 #include "util/env.h"
 #include "util/log.h"
-#include "util/loss.h"
-#include "util/patience.h"
+#include "util/fd_check.h"
+#include "util/long_wait.h"
 #include "util/tls.h"
 
 #include <errno.h>
@@ -125,19 +125,19 @@ static int send_all(const char *text, size_t n)
 }
 
 /* False: timeout. */
-static bool wait_for_launcher(struct ut_long_wait *patience, int64_t deadline)
+static bool wait_for_launcher(struct ut_long_wait *long_wait, int64_t deadline)
 {
     struct pollfd p = {.fd = pmi.fd, .events = POLLIN};
 
-    while (poll(&p, 1, ut_patience_left_ms(patience, ut_clock_ms(), ut_job_left_ms(deadline))) ==
-           0) {
+    while (poll(&p, 1,
+                ut_long_wait_timeout_ms(long_wait, ut_clock_ms(), ut_job_left_ms(deadline))) == 0) {
         if (ut_job_left_ms(deadline) == 0)
             return false;
-        if (ut_long_wait_must_log(patience, ut_clock_ms()))
+        if (ut_long_wait_must_log(long_wait, ut_clock_ms()))
             ut_warn("bootstrap",
                     "the launcher has not answered on PMI_FD %d for %llu s; it is given up in %d s "
                     "(UTOFU_JOB_TIMEOUT)",
-                    pmi.fd, ut_long_wait_seconds(patience, ut_clock_ms()),
+                    pmi.fd, ut_long_wait_seconds(long_wait, ut_clock_ms()),
                     ut_job_left_ms(deadline) / 1000);
     }
     return true;
@@ -146,11 +146,11 @@ static bool wait_for_launcher(struct ut_long_wait *patience, int64_t deadline)
 /* Reads exactly one line, as the bytes after it may be for MPI. */
 static int receive_line(char line[UT_JOB_PMI1_LINE], int64_t deadline)
 {
-    struct ut_long_wait patience = ut_long_wait_begin(ut_clock_ms());
+    struct ut_long_wait long_wait = ut_long_wait_begin(ut_clock_ms());
     size_t have = 0;
 
     while (have < UT_JOB_PMI1_LINE - 1) {
-        if (!wait_for_launcher(&patience, deadline))
+        if (!wait_for_launcher(&long_wait, deadline))
             return -ETIMEDOUT;
         ssize_t n = recv(pmi.fd, line + have, UT_JOB_PMI1_LINE - 1 - have, MSG_PEEK | MSG_DONTWAIT);
         if (n == 0)
@@ -186,7 +186,7 @@ static bool is_usable(void)
 }
 
 /* After a failed request, the answer may still arrive; so the socket is not used any more. */
-static int request(const char *text, char line[UT_JOB_PMI1_LINE])
+static int send_request(const char *text, char line[UT_JOB_PMI1_LINE])
 {
     int64_t deadline;
     int rc = pmi.broken;
@@ -239,7 +239,7 @@ static int check_mpi_state(void)
 }
 
 /* Enters, if the socket may be used. 0, or -EBUSY: not possible now. */
-static int enter(void)
+static int enter_channel(void)
 {
     int rc = ut_job_pmi1_enter();
 
@@ -271,7 +271,7 @@ static void send_finalize(void)
         return;
     if (ut_job_pmi1_enter() != 0)
         return;
-    request("cmd=finalize\n", line);
+    send_request("cmd=finalize\n", line);
     pmi.broken = -ESHUTDOWN;
     ut_job_pmi1_leave();
 }
@@ -283,7 +283,7 @@ static int send_init(void)
 
     if (ut_job_mpi_state() == UT_JOB_MPI_ACTIVE)
         return 0;
-    rc = request("cmd=init pmi_version=1 pmi_subversion=1\n", line);
+    rc = send_request("cmd=init pmi_version=1 pmi_subversion=1\n", line);
     if (rc != 0)
         return rc;
     if (ut_job_pmi1_value(line, "rc", value, sizeof(value)) != 0 || strcmp(value, "0") != 0) {
@@ -299,7 +299,7 @@ static int send_init(void)
 static int read_job_name(void)
 {
     char line[UT_JOB_PMI1_LINE];
-    int rc = request("cmd=get_my_kvsname\n", line);
+    int rc = send_request("cmd=get_my_kvsname\n", line);
 
     if (rc == 0)
         rc = ut_job_pmi1_value(line, "kvsname", pmi.info.job, sizeof(pmi.info.job));
@@ -325,7 +325,7 @@ static size_t read_limit(const char *line, const char *key, size_t least, size_t
 static int read_limits(void)
 {
     char line[UT_JOB_PMI1_LINE];
-    int rc = request("cmd=get_maxes\n", line);
+    int rc = send_request("cmd=get_maxes\n", line);
 
     if (rc != 0)
         return rc;
@@ -343,7 +343,7 @@ static int read_layout(void)
     int rc;
 
     snprintf(text, sizeof(text), "cmd=get kvsname=%s key=PMI_process_mapping\n", pmi.info.job);
-    rc = request(text, line);
+    rc = send_request(text, line);
     if (rc != 0)
         return rc;
     if (ut_job_pmi1_value(line, "value", text, sizeof(text)) != 0 ||
@@ -384,7 +384,7 @@ static int place_by_variables(struct ut_job_info *info)
     return 0;
 }
 
-static int place(struct ut_job_info *info)
+static int place_process(struct ut_job_info *info)
 {
     struct ut_job_place where;
     int rc = read_layout();
@@ -404,7 +404,7 @@ static int place(struct ut_job_info *info)
 
 static int open_channel(struct ut_job_info *info)
 {
-    int rc = enter();
+    int rc = enter_channel();
 
     if (rc != 0)
         return rc;
@@ -414,7 +414,7 @@ static int open_channel(struct ut_job_info *info)
     if (rc == 0)
         rc = read_job_name();
     if (rc == 0)
-        rc = place(info);
+        rc = place_process(info);
     ut_job_pmi1_leave();
     return rc;
 }
@@ -465,14 +465,14 @@ int ut_job_pmi1_open(struct ut_job_info *info, const struct ut_job_pmi1_info **l
 
 /* ---- for records ---- */
 
-static int exchange(const char *text, char line[UT_JOB_PMI1_LINE])
+static int exchange_line(const char *text, char line[UT_JOB_PMI1_LINE])
 {
     int rc;
 
-    rc = enter();
+    rc = enter_channel();
     if (rc != 0)
         return rc;
-    rc = request(text, line);
+    rc = send_request(text, line);
     ut_job_pmi1_leave();
     return rc;
 }
@@ -480,15 +480,16 @@ static int exchange(const char *text, char line[UT_JOB_PMI1_LINE])
 int ut_job_pmi1_exchange(const char *text, char line[UT_JOB_PMI1_LINE], bool in_time)
 {
     int64_t deadline = ut_clock_ms() + (int64_t)ut_env_num(UT_ENV_JOB_TIMEOUT) * 1000;
-    struct ut_long_wait patience = ut_long_wait_begin(ut_clock_ms());
+    struct ut_long_wait long_wait = ut_long_wait_begin(ut_clock_ms());
     int rc;
 
-    while ((rc = exchange(text, line)) == -EBUSY && in_time && (int64_t)ut_clock_ms() < deadline) {
-        if (ut_long_wait_must_log(&patience, ut_clock_ms()))
+    while ((rc = exchange_line(text, line)) == -EBUSY && in_time &&
+           (int64_t)ut_clock_ms() < deadline) {
+        if (ut_long_wait_must_log(&long_wait, ut_clock_ms()))
             ut_warn("bootstrap",
                     "the launcher could not be asked for %llu s, as MPI has its socket (PMI_FD); "
                     "it is given up in %d s (UTOFU_JOB_TIMEOUT)",
-                    ut_long_wait_seconds(&patience, ut_clock_ms()),
+                    ut_long_wait_seconds(&long_wait, ut_clock_ms()),
                     ut_job_left_ms(deadline) / 1000);
         usleep(UT_JOB_BACKOFF_MIN_US);
     }

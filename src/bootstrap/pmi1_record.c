@@ -105,7 +105,7 @@ static size_t piece_digits(void)
 }
 
 /* The first piece is published last: its readers find the others. in_time: see pmi1.h. */
-static int put(const struct name *name, const void *bytes, size_t size, bool in_time)
+static int put_value(const struct name *name, const void *bytes, size_t size, bool in_time)
 {
     char *hex = malloc(2 * size + 1), value[UT_JOB_PMI1_LINE];
     size_t each = piece_digits(), pieces = (2 * size + each - 1) / each;
@@ -169,7 +169,7 @@ static int add_piece(const char *digits, uint8_t *bytes, size_t max, size_t *siz
     return rc == 0 ? 0 : -EPROTO;
 }
 
-static int get(const struct name *name, uint8_t *bytes, size_t max, size_t *size)
+static int get_value(const struct name *name, uint8_t *bytes, size_t max, size_t *size)
 {
     char value[UT_JOB_PMI1_LINE];
     const char *digits;
@@ -201,7 +201,7 @@ static void publish_node(bool in_time)
     int rc = ut_job_board_pack(&here.board, &pack);
 
     if (rc == 0)
-        rc = put(&name, pack.data, pack.size, in_time);
+        rc = put_value(&name, pack.data, pack.size, in_time);
     if (rc != 0)
         ut_info("bootstrap", "the records of this node are not published together: %s",
                 strerror(-rc));
@@ -214,7 +214,7 @@ static void write_own(bool in_time)
     bool last = ut_job_board_write(&here.board, here.place.local_rank, here.own_record,
                                    (uint16_t)here.own_size);
 
-    if (last && here.place.num_nodes > 1 && here.place.local_size >= UT_JOB_NODES_LEAST)
+    if (last && here.place.num_nodes > 1 && here.place.local_size >= UT_JOB_NODES_MIN)
         publish_node(in_time);
 }
 
@@ -225,7 +225,7 @@ static void make_board(void)
     int rc = ut_job_board_create(&here.board, here.place.local_size, &key);
 
     if (rc == 0)
-        rc = put(&name, &key, sizeof(key), true);
+        rc = put_value(&name, &key, sizeof(key), true);
     if (rc == 0)
         write_own(true);
     else
@@ -238,7 +238,7 @@ static void open_board(bool in_time)
     struct name name = {"board", here.place.node};
     struct ut_job_board_key key;
     size_t size;
-    int rc = get(&name, (uint8_t *)&key, sizeof(key), &size);
+    int rc = get_value(&name, (uint8_t *)&key, sizeof(key), &size);
 
     if (rc != 0 || size != sizeof(key))
         return;
@@ -280,7 +280,7 @@ static bool fetch_node(const struct ut_job_place *place)
         ut_job_nodes_set_empty(place->node);
         return false;
     }
-    int rc = get(&name, bytes, max, &size);
+    int rc = get_value(&name, bytes, max, &size);
     if (rc == 0)
         ut_job_nodes_add(place->node, bytes, size);
     else
@@ -326,7 +326,7 @@ static void open_records(const struct ut_job_pmi1_info *info)
 static int publish_own(const void *record, size_t size)
 {
     struct name name = {"rank", here.info->rank};
-    int rc = put(&name, record, size, true);
+    int rc = put_value(&name, record, size, true);
 
     if (rc != 0 || here.place.local_size < 2)
         return rc;
@@ -349,7 +349,7 @@ static int ask_record(uint32_t rank, void *record, size_t *size)
         if (found)
             return 0;
     }
-    return get(&name, record, UT_JOB_RECORD_MAX, size);
+    return get_value(&name, record, UT_JOB_RECORD_MAX, size);
 }
 
 static int open_job(struct ut_job_info *info, int64_t deadline)

@@ -3,7 +3,7 @@
 #include "bootstrap/pmi1_share.h"
 #include "util/clock.h"
 #include "util/fd.h"
-#include "util/loss.h"
+#include "util/fd_check.h"
 #include "util/thread.h"
 
 #include <errno.h>
@@ -48,7 +48,7 @@ static bool line_begins(const char *line, const char *text)
     return strncmp(line, text, strlen(text)) == 0;
 }
 
-static bool forward(int fd, const char *text, size_t n)
+static bool send_bytes(int fd, const char *text, size_t n)
 {
     while (n > 0) {
         ssize_t k = send(fd, text, n, MSG_NOSIGNAL);
@@ -93,7 +93,7 @@ static bool may_be_pmi1(void)
                   share.have < strlen(several) ? share.have : strlen(several)) == 0;
 }
 
-static void track(const char *text, size_t n)
+static void track_requests(const char *text, size_t n)
 {
     for (size_t i = 0; i < n && share.state != MPI_UNKNOWN; i++) {
         if (text[i] == '\n') {
@@ -122,8 +122,8 @@ static bool from_mpi(void)
         return true;
     if (n <= 0)
         return false;
-    track(text, (size_t)n);
-    return forward(share.launcher, text, (size_t)n);
+    track_requests(text, (size_t)n);
+    return send_bytes(share.launcher, text, (size_t)n);
 }
 
 static bool from_launcher(void)
@@ -139,12 +139,12 @@ static bool from_launcher(void)
         return true; /* a late answer that this library no longer waits for */
     if (text[n - 1] == '\n' && share.state != MPI_UNKNOWN)
         share.state = share.state == MPI_FINALIZE ? MPI_OVER : MPI_IDLE;
-    return forward(share.mpi, text, (size_t)n);
+    return send_bytes(share.mpi, text, (size_t)n);
 }
 
 /* MPI or the launcher has closed its end. Unless MPI has sent finalize, this library may still ask
  * the launcher. */
-static void stop(void)
+static void end_forwarding(void)
 {
     ut_fd_close(share.mpi);
     share.mpi = -1;
@@ -157,7 +157,7 @@ static void stop(void)
     share.launcher = -1;
 }
 
-static void *pass(void *unused)
+static void *forward_main(void *unused)
 {
     bool go_on = true;
 
@@ -165,7 +165,7 @@ static void *pass(void *unused)
     while (go_on) {
         struct pollfd p[2] = {{.fd = share.mpi, .events = POLLIN},
                               {.fd = share.launcher, .events = POLLIN}};
-        int ready = poll(p, 2, UT_FD_LOOK_MS);
+        int ready = poll(p, 2, UT_FD_CHECK_MS);
         go_on = ut_fd_check_own(share.launcher) && ut_fd_check_own(share.mpi);
         if (go_on && ready <= 0)
             continue;
@@ -175,7 +175,7 @@ static void *pass(void *unused)
         if (go_on && p[0].revents)
             go_on = from_mpi();
         if (!go_on)
-            stop();
+            end_forwarding();
         pthread_mutex_unlock(&share.lock);
     }
     return NULL;
@@ -196,7 +196,7 @@ static void forward_rest(void)
 
 static int start_thread(void)
 {
-    return ut_thread_create("utofu-pmi", pass, NULL, NULL);
+    return ut_thread_create("utofu-pmi", forward_main, NULL, NULL);
 }
 
 int ut_job_pmi1_share(int fd, int *launcher)
@@ -276,7 +276,7 @@ bool ut_job_pmi1_forward_to_mpi(const char *line)
         return false;
     share.state = MPI_IDLE;
     /* fails only if MPI has closed its end */
-    if (forward(share.mpi, line, strlen(line)))
-        forward(share.mpi, "\n", 1);
+    if (send_bytes(share.mpi, line, strlen(line)))
+        send_bytes(share.mpi, "\n", 1);
     return true;
 }

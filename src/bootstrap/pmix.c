@@ -13,13 +13,13 @@
 #include "util/clock.h"
 #include "util/env.h"
 #include "util/log.h"
-#include "util/patience.h"
+#include "util/long_wait.h"
 #include "util/thread.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-static bool present(void)
+static bool pmix_present(void)
 {
     return ut_env_text("PMIX_NAMESPACE") && ut_env_text("PMIX_RANK");
 }
@@ -294,19 +294,19 @@ static int start_thread(void)
 /* Waits for the opening thread, which may never end if the launcher does not answer. */
 static bool wait_for_thread(int64_t deadline)
 {
-    struct ut_long_wait patience = ut_long_wait_begin(ut_clock_ms());
+    struct ut_long_wait long_wait = ut_long_wait_begin(ut_clock_ms());
     bool done;
 
     pthread_mutex_lock(&state.lock);
     while (!state.done && ut_job_left_ms(deadline) > 0) {
-        int left = ut_patience_left_ms(&patience, ut_clock_ms(), ut_job_left_ms(deadline));
+        int left = ut_long_wait_timeout_ms(&long_wait, ut_clock_ms(), ut_job_left_ms(deadline));
         struct timespec t = ut_clock_after(CLOCK_REALTIME, (uint64_t)left);
         pthread_cond_timedwait(&state.changed, &state.lock, &t);
-        if (!state.done && ut_long_wait_must_log(&patience, ut_clock_ms()))
+        if (!state.done && ut_long_wait_must_log(&long_wait, ut_clock_ms()))
             ut_warn("bootstrap",
                     "the PMIx server of this node has not answered for %llu s; it is given up in "
                     "%d s (UTOFU_JOB_TIMEOUT)",
-                    ut_long_wait_seconds(&patience, ut_clock_ms()),
+                    ut_long_wait_seconds(&long_wait, ut_clock_ms()),
                     ut_job_left_ms(deadline) / 1000);
     }
     done = state.done;
@@ -314,7 +314,7 @@ static bool wait_for_thread(int64_t deadline)
     return done;
 }
 
-static void asked(uint32_t rank);
+static void send_query(uint32_t rank);
 static int64_t pmix_rank_at(uint32_t node, uint32_t local_rank);
 
 static int pmix_open(struct ut_job_info *info, int64_t deadline)
@@ -349,7 +349,7 @@ static int pmix_open(struct ut_job_info *info, int64_t deadline)
                               : "the job's size or nodes are missing");
         return -EPROTO;
     }
-    ut_job_requests_init(&requests, asked);
+    ut_job_requests_init(&requests, send_query);
     snprintf(info->id, sizeof(info->id), "%.*s", PMIX_MAX_NSLEN, state.self.nspace);
     info->rank = state.self.rank;
     info->size = state.size;
@@ -389,7 +389,7 @@ static int pmix_publish(const void *record, size_t size)
 }
 
 /* Runs in a thread of PMIx, perhaps long after the caller has timed out; `tag` is the rank. */
-static void answered(pmix_status_t status, pmix_value_t *value, void *tag)
+static void on_answer(pmix_status_t status, pmix_value_t *value, void *tag)
 {
     uint32_t rank = (uint32_t)(uintptr_t)tag;
 
@@ -403,7 +403,7 @@ static void answered(pmix_status_t status, pmix_value_t *value, void *tag)
 
 /* Records that processes of this node have published are in shared memory of PMIx, from version 4.0
  * on, unless another store is configured. False: the record is not there, or not yet. */
-static bool read_at_hand(uint32_t rank)
+static bool read_cached(uint32_t rank)
 {
     pmix_value_t *value = get_value(rank, record_key);
 
@@ -411,7 +411,7 @@ static bool read_at_hand(uint32_t rank)
         return false;
     bool is_record = value->type == PMIX_BYTE_OBJECT;
     if (is_record) {
-        answered(PMIX_SUCCESS, value, (void *)(uintptr_t)rank);
+        on_answer(PMIX_SUCCESS, value, (void *)(uintptr_t)rank);
         free(value->data.bo.bytes);
     }
     free(value);
@@ -470,7 +470,7 @@ static bool read_from_node(uint32_t rank)
     return true;
 }
 
-static void asked(uint32_t rank)
+static void send_query(uint32_t rank)
 {
     pmix_proc_t proc = state.self;
     pmix_status_t status;
@@ -480,13 +480,13 @@ static void asked(uint32_t rank)
     if (!ut_job_requests_take(&requests, &taken))
         return;
     (void)rank;
-    if (read_at_hand(taken) || read_from_node(taken))
+    if (read_cached(taken) || read_from_node(taken))
         return;
     proc.rank = taken;
     ut_job_count_question();
-    status = pmix.get_nb(&proc, record_key, NULL, 0, answered, (void *)(uintptr_t)taken);
+    status = pmix.get_nb(&proc, record_key, NULL, 0, on_answer, (void *)(uintptr_t)taken);
     if (status != PMIX_SUCCESS)
-        answered(status, NULL, (void *)(uintptr_t)taken);
+        on_answer(status, NULL, (void *)(uintptr_t)taken);
 }
 
 static int pmix_lookup(uint32_t rank, void *record, size_t *size, int wait_ms)
@@ -528,7 +528,7 @@ static bool gather_some(struct ut_job_pack *pack, uint32_t *have)
     return all;
 }
 
-static void *gather(void *unused)
+static void *gather_nodes(void *unused)
 {
     int64_t deadline = ut_clock_ms() + (int64_t)ut_env_num(UT_ENV_JOB_TIMEOUT) * 1000;
     struct ut_job_pack pack = {NULL, 0};
@@ -547,7 +547,8 @@ static void *gather(void *unused)
 static void gather_node(void)
 {
     if (state.local_rank == 0 && state.nodes && state.num_nodes > 1 &&
-        state.local_size >= UT_JOB_NODES_LEAST && ut_thread_create(NULL, gather, NULL, NULL) != 0)
+        state.local_size >= UT_JOB_NODES_MIN &&
+        ut_thread_create(NULL, gather_nodes, NULL, NULL) != 0)
         ut_info("bootstrap", "no thread to publish the records of this node together");
 }
 
@@ -650,5 +651,5 @@ static int64_t pmix_rank_at(uint32_t node, uint32_t local_rank)
 
 #endif
 
-const struct ut_job_ops ut_job_pmix = {"pmix",       present,     pmix_open,
-                                       pmix_publish, pmix_lookup, pmix_rank_at};
+const struct ut_job_ops ut_job_pmix = {"pmix",       pmix_present, pmix_open,
+                                       pmix_publish, pmix_lookup,  pmix_rank_at};

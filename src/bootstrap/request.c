@@ -21,7 +21,7 @@ void ut_job_requests_init(struct ut_job_requests *requests, void (*asked)(uint32
 
     memset(requests, 0, sizeof(*requests));
     requests->asked = asked;
-    requests->last_asked = &requests->first_asked;
+    requests->last_queued = &requests->first_queued;
     pthread_mutex_init(&requests->lock, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -29,7 +29,7 @@ void ut_job_requests_init(struct ut_job_requests *requests, void (*asked)(uint32
     pthread_condattr_destroy(&attr);
 }
 
-static struct ut_job_request **find(struct ut_job_requests *requests, uint32_t rank)
+static struct ut_job_request **find_request(struct ut_job_requests *requests, uint32_t rank)
 {
     struct ut_job_request **p = &requests->buckets[rank % UT_JOB_REQUEST_BUCKETS];
 
@@ -40,7 +40,7 @@ static struct ut_job_request **find(struct ut_job_requests *requests, uint32_t r
 
 static struct ut_job_request *find_or_add(struct ut_job_requests *requests, uint32_t rank)
 {
-    struct ut_job_request **p = find(requests, rank), *r = *p;
+    struct ut_job_request **p = find_request(requests, rank), *r = *p;
 
     if (r)
         return r;
@@ -56,7 +56,7 @@ static struct ut_job_request *find_or_add(struct ut_job_requests *requests, uint
 /* The request must be neither in the list of asked requests, nor with the launcher. */
 static void remove_request(struct ut_job_requests *requests, struct ut_job_request *r)
 {
-    *find(requests, r->rank) = r->next;
+    *find_request(requests, r->rank) = r->next;
     free(r);
 }
 
@@ -73,25 +73,24 @@ static int take_answer(struct ut_job_requests *requests, struct ut_job_request *
     return result;
 }
 
-static bool take_at_hand(struct ut_job_requests *requests, uint32_t rank, void *record,
-                         size_t *size)
+static bool take_cached(struct ut_job_requests *requests, uint32_t rank, void *record, size_t *size)
 {
     if (!requests->at_hand || !requests->at_hand(rank, record, size))
         return false;
-    struct ut_job_request *r = *find(requests, rank);
+    struct ut_job_request *r = *find_request(requests, rank);
     if (r && r->state == UT_JOB_REQUEST_IDLE)
         remove_request(requests, r);
     return true;
 }
 
-static void ask(struct ut_job_requests *requests, struct ut_job_request *r)
+static void queue_request(struct ut_job_requests *requests, struct ut_job_request *r)
 {
     uint32_t rank = r->rank;
 
-    r->state = UT_JOB_REQUEST_ASKED;
-    r->next_asked = NULL;
-    *requests->last_asked = r;
-    requests->last_asked = &r->next_asked;
+    r->state = UT_JOB_REQUEST_QUEUED;
+    r->next_queued = NULL;
+    *requests->last_queued = r;
+    requests->last_queued = &r->next_queued;
     /* the launcher may answer from within the call */
     pthread_mutex_unlock(&requests->lock);
     requests->asked(rank);
@@ -113,7 +112,7 @@ int ut_job_requests_wait(struct ut_job_requests *requests, uint32_t rank, void *
 
     pthread_mutex_lock(&requests->lock);
     for (;;) {
-        if (take_at_hand(requests, rank, record, size)) {
+        if (take_cached(requests, rank, record, size)) {
             rc = 0;
             break;
         }
@@ -134,7 +133,7 @@ int ut_job_requests_wait(struct ut_job_requests *requests, uint32_t rank, void *
             break;
         }
         if (r->state == UT_JOB_REQUEST_IDLE && now >= r->next_try) {
-            ask(requests, r);
+            queue_request(requests, r);
             continue;
         }
         rc = r->state == UT_JOB_REQUEST_IDLE ? -EAGAIN : -EINPROGRESS;
@@ -151,12 +150,12 @@ int ut_job_requests_wait(struct ut_job_requests *requests, uint32_t rank, void *
 bool ut_job_requests_take(struct ut_job_requests *requests, uint32_t *rank)
 {
     pthread_mutex_lock(&requests->lock);
-    struct ut_job_request *r = requests->first_asked;
+    struct ut_job_request *r = requests->first_queued;
 
     if (r) {
-        requests->first_asked = r->next_asked;
-        if (!requests->first_asked)
-            requests->last_asked = &requests->first_asked;
+        requests->first_queued = r->next_queued;
+        if (!requests->first_queued)
+            requests->last_queued = &requests->first_queued;
         r->state = UT_JOB_REQUEST_SENT;
         *rank = r->rank;
     }
@@ -168,7 +167,7 @@ void ut_job_requests_answer(struct ut_job_requests *requests, uint32_t rank, int
                             const void *record, size_t size)
 {
     pthread_mutex_lock(&requests->lock);
-    struct ut_job_request *r = *find(requests, rank);
+    struct ut_job_request *r = *find_request(requests, rank);
 
     if (r && r->state == UT_JOB_REQUEST_SENT) {
         if (result == 0 && size > sizeof(r->record))
@@ -191,7 +190,7 @@ void ut_job_requests_answer(struct ut_job_requests *requests, uint32_t rank, int
     pthread_mutex_unlock(&requests->lock);
 }
 
-void ut_job_requests_break(struct ut_job_requests *requests, int result)
+void ut_job_requests_fail_all(struct ut_job_requests *requests, int result)
 {
     pthread_mutex_lock(&requests->lock);
     requests->broken = result;
@@ -210,7 +209,7 @@ void ut_job_requests_free(struct ut_job_requests *requests)
             requests->buckets[i] = next;
         }
     }
-    requests->first_asked = NULL;
-    requests->last_asked = &requests->first_asked;
+    requests->first_queued = NULL;
+    requests->last_queued = &requests->first_queued;
     pthread_mutex_unlock(&requests->lock);
 }

@@ -14,17 +14,17 @@
 #include "bootstrap/job.h"
 
 enum ut_job_request_state {
-    UT_JOB_REQUEST_IDLE,  /* the last answer was "not yet": ask again from next_try on */
-    UT_JOB_REQUEST_ASKED, /* waits for ut_job_requests_take() */
-    UT_JOB_REQUEST_SENT,  /* sent to the launcher */
+    UT_JOB_REQUEST_IDLE,   /* the last answer was "not yet": ask again from next_try on */
+    UT_JOB_REQUEST_QUEUED, /* waits for ut_job_requests_take() */
+    UT_JOB_REQUEST_SENT,   /* sent to the launcher */
     UT_JOB_REQUEST_DONE,
 };
 
 enum { UT_JOB_REQUEST_BUCKETS = 256 };
 
 struct ut_job_request {
-    struct ut_job_request *next;       /* in its bucket */
-    struct ut_job_request *next_asked; /* while ASKED */
+    struct ut_job_request *next;        /* in its bucket */
+    struct ut_job_request *next_queued; /* while ASKED */
     uint32_t rank;
     enum ut_job_request_state state;
     int result;
@@ -37,9 +37,9 @@ struct ut_job_requests {
     pthread_mutex_t lock;
     pthread_cond_t done;
     struct ut_job_request *buckets[UT_JOB_REQUEST_BUCKETS];
-    struct ut_job_request *first_asked, **last_asked; /* in the order of asking */
-    int broken;                                       /* an error: from now on every request ends
-                                                       * with it */
+    struct ut_job_request *first_queued, **last_queued; /* in the order of asking */
+    int broken;                                         /* an error: from now on every request ends
+                                                         * with it */
     void (*asked)(uint32_t rank); /* called without the lock after a request became ASKED */
     /* reads a record that is available without asking, with the lock held; may be NULL */
     bool (*at_hand)(uint32_t rank, void *record, size_t *size);
@@ -59,7 +59,7 @@ void ut_job_requests_answer(struct ut_job_requests *requests, uint32_t rank, int
                             const void *record, size_t size);
 
 /* From now on every request ends with `result`. */
-void ut_job_requests_break(struct ut_job_requests *requests, int result);
+void ut_job_requests_fail_all(struct ut_job_requests *requests, int result);
 
 void ut_job_requests_free(struct ut_job_requests *requests);
 

@@ -148,7 +148,7 @@ free_server:
     return rc;
 }
 
-static void drop(struct ut_job_server *s, struct client *c)
+static void drop_client(struct ut_job_server *s, struct client *c)
 {
     if (c->rank == UNKNOWN) {
         s->num_unknown--;
@@ -172,12 +172,12 @@ static void drop_unknown(struct ut_job_server *s, uint32_t most)
         struct client *oldest = s->unknown.prev;
         if (s->num_unknown <= most && now - oldest->born <= HELLO_TIMEOUT_MS)
             break;
-        drop(s, oldest);
+        drop_client(s, oldest);
     }
 }
 
 /* Sends a nonce, so that recorded messages cannot be replayed. */
-static bool challenge(struct client *c)
+static bool send_challenge(struct client *c)
 {
     struct ut_job_wire out;
 
@@ -230,7 +230,7 @@ static void add_client(struct ut_job_server *s, int fd)
     c->fd = fd;
     c->rank = UNKNOWN;
     c->born = ut_clock_ms();
-    if (!challenge(c) || add_descriptor(s, fd, c) != 0)
+    if (!send_challenge(c) || add_descriptor(s, fd, c) != 0)
         goto free_client;
     add_to_ring(&s->unknown, c);
     s->num_unknown++;
@@ -254,12 +254,12 @@ static void accept_some(struct ut_job_server *s)
     /* No descriptor or no memory is left: the server closes a connection without a hello, or waits
      * a moment, as epoll reports the connection again at once. */
     if (s->num_unknown > 0 && (errno == EMFILE || errno == ENFILE))
-        drop(s, s->unknown.prev);
+        drop_client(s, s->unknown.prev);
     else
         usleep(UT_JOB_BACKOFF_MAX_US);
 }
 
-static enum ut_job_wire_status hello(struct ut_job_server *s, struct client *c)
+static enum ut_job_wire_status handle_hello(struct ut_job_server *s, struct client *c)
 {
     uint32_t rank = ut_job_wire_u32(&c->in, UT_JOB_WIRE_NONCE);
 
@@ -285,8 +285,8 @@ static enum ut_job_wire_status hello(struct ut_job_server *s, struct client *c)
     return UT_JOB_WIRE_OK;
 }
 
-static enum ut_job_wire_status publish(struct ut_job_server *s, uint32_t rank,
-                                       const uint8_t *record, uint16_t size)
+static enum ut_job_wire_status handle_publish(struct ut_job_server *s, uint32_t rank,
+                                              const uint8_t *record, uint16_t size)
 {
     uint8_t *copy = malloc(size ? size : 1);
     struct entry *e = &s->table[rank];
@@ -302,7 +302,7 @@ static enum ut_job_wire_status publish(struct ut_job_server *s, uint32_t rank,
 }
 
 /* Answers a process with another key, without information on the job. */
-static void refuse(struct client *c)
+static void send_refusal(struct client *c)
 {
     struct ut_job_wire out;
     size_t n = ut_job_wire_fill(&out, UT_JOB_WIRE_HELLO, UT_JOB_WIRE_REFUSED, NULL, 0);
@@ -321,7 +321,7 @@ static bool is_authentic(struct ut_job_server *s, struct client *c, bool is_hell
     if (ut_job_channel_check(&c->channel, &c->in))
         return true;
     if (is_hello)
-        refuse(c);
+        send_refusal(c);
     return false;
 }
 
@@ -356,7 +356,7 @@ static bool flush(struct ut_job_server *s, struct client *c)
 }
 
 /* Answers the complete message of a client. False: the client must be dropped. */
-static bool answer(struct ut_job_server *s, struct client *c)
+static bool send_answer(struct ut_job_server *s, struct client *c)
 {
     uint16_t size = le16toh(c->in.size);
     bool is_hello = c->in.type == UT_JOB_WIRE_HELLO && size == UT_JOB_WIRE_HELLO_SIZE;
@@ -369,9 +369,9 @@ static bool answer(struct ut_job_server *s, struct client *c)
     if (!is_authentic(s, c, is_hello))
         return false;
     if (is_hello) {
-        status = hello(s, c);
+        status = handle_hello(s, c);
     } else if (c->in.type == UT_JOB_WIRE_PUBLISH && size <= UT_JOB_RECORD_MAX) {
-        status = publish(s, c->rank, c->in.data, size);
+        status = handle_publish(s, c->rank, c->in.data, size);
     } else if (c->in.type == UT_JOB_WIRE_LOOKUP && size == 4) {
         uint32_t rank = ut_job_wire_u32(&c->in, 0);
         status = rank >= s->size          ? UT_JOB_WIRE_BAD_RANK
@@ -393,7 +393,8 @@ static bool answer(struct ut_job_server *s, struct client *c)
 }
 
 /* Answers the complete messages in these bytes and keeps the rest. False: drop the client. */
-static bool take(struct ut_job_server *s, struct client *c, const uint8_t *bytes, size_t size)
+static bool handle_message(struct ut_job_server *s, struct client *c, const uint8_t *bytes,
+                           size_t size)
 {
     while (size > 0) {
         size_t need = ut_job_wire_need(&c->in, c->have);
@@ -405,7 +406,7 @@ static bool take(struct ut_job_server *s, struct client *c, const uint8_t *bytes
         bytes += n;
         size -= n;
         if (c->have == ut_job_wire_need(&c->in, c->have)) {
-            if (!answer(s, c))
+            if (!send_answer(s, c))
                 return false;
             c->have = 0;
         }
@@ -414,7 +415,7 @@ static bool take(struct ut_job_server *s, struct client *c, const uint8_t *bytes
 }
 
 /* Reads up to a buffer of data. False: the client has closed, or must be dropped. */
-static bool serve(struct ut_job_server *s, struct client *c)
+static bool serve_client(struct ut_job_server *s, struct client *c)
 {
     ssize_t n = ut_fd_is_own(c->fd) ? recv(c->fd, s->in, sizeof(s->in), 0) : 0;
 
@@ -422,7 +423,7 @@ static bool serve(struct ut_job_server *s, struct client *c)
         return n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
     s->out_size = 0;
     s->records_due = false;
-    return take(s, c, s->in, (size_t)n) && flush(s, c);
+    return handle_message(s, c, s->in, (size_t)n) && flush(s, c);
 }
 
 int ut_job_server_fd(const struct ut_job_server *server)
@@ -440,8 +441,8 @@ void ut_job_server_step(struct ut_job_server *s, int timeout_ms)
         struct client *c = events[i].data.ptr;
         if (events[i].data.ptr == &s->listen_fd)
             newcomers = true;
-        else if (!serve(s, c))
-            drop(s, c);
+        else if (!serve_client(s, c))
+            drop_client(s, c);
     }
     /* last, as this may drop clients that are in `events` */
     if (newcomers)
@@ -463,9 +464,9 @@ void ut_job_server_on_rejection(struct ut_job_server *server, void (*rejected)(l
 void ut_job_server_destroy(struct ut_job_server *s)
 {
     while (s->unknown.next != &s->unknown)
-        drop(s, s->unknown.next);
+        drop_client(s, s->unknown.next);
     while (s->known.next != &s->known)
-        drop(s, s->known.next);
+        drop_client(s, s->known.next);
     for (uint32_t i = 0; i < s->size; i++)
         free(s->table[i].record);
     ut_job_records_free(&s->records);

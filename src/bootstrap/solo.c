@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-static bool present(void)
+static bool solo_present(void)
 {
     return true;
 }
@@ -20,7 +20,7 @@ uint32_t ut_job_unconnected_tasks(void)
     return tasks > 1 && tasks <= UINT32_MAX ? (uint32_t)tasks : 0;
 }
 
-static void warn_of_lonely_step(void)
+static void warn_of_unconnected_step(void)
 {
     uint32_t tasks = ut_job_unconnected_tasks();
 
@@ -34,7 +34,7 @@ static void warn_of_lonely_step(void)
 static int solo_open(struct ut_job_info *info, int64_t deadline)
 {
     (void)deadline;
-    warn_of_lonely_step();
+    warn_of_unconnected_step();
     snprintf(info->id, sizeof(info->id), "solo.%d", (int)getpid());
     info->mark = ut_job_mark(NULL, 0);
     info->rank = info->node = info->local_rank = 0;
@@ -63,5 +63,5 @@ static int64_t solo_rank_at(uint32_t node, uint32_t local_rank)
     return node == 0 && local_rank == 0 ? 0 : -ENOENT;
 }
 
-const struct ut_job_ops ut_job_solo = {"solo",       present,     solo_open,
-                                       solo_publish, solo_lookup, solo_rank_at};
+const struct ut_job_ops ut_job_solo = {"solo",       solo_present, solo_open,
+                                       solo_publish, solo_lookup,  solo_rank_at};

@@ -21,7 +21,8 @@ static uint32_t hash(uint32_t number)
 }
 
 /* The place of the group, or the empty place for it. The table always has an empty place. */
-static struct ut_job_group **find(struct ut_job_group **groups, uint32_t room, uint32_t number)
+static struct ut_job_group **find_group(struct ut_job_group **groups, uint32_t room,
+                                        uint32_t number)
 {
     uint32_t i = hash(number) & (room - 1);
 
@@ -30,7 +31,7 @@ static struct ut_job_group **find(struct ut_job_group **groups, uint32_t room, u
     return &groups[i];
 }
 
-static int grow(struct ut_job_store *store)
+static int grow_table(struct ut_job_store *store)
 {
     uint32_t room = store->room ? store->room * 2 : FIRST_ROOM;
     struct ut_job_group **groups = calloc(room, sizeof(struct ut_job_group *));
@@ -39,7 +40,7 @@ static int grow(struct ut_job_store *store)
         return -ENOMEM;
     for (uint32_t i = 0; i < store->room; i++) {
         if (store->groups[i])
-            *find(groups, room, store->groups[i]->number) = store->groups[i];
+            *find_group(groups, room, store->groups[i]->number) = store->groups[i];
     }
     free(store->groups);
     store->groups = groups;
@@ -49,9 +50,9 @@ static int grow(struct ut_job_store *store)
 
 static struct ut_job_group *find_or_add(struct ut_job_store *store, uint32_t number)
 {
-    if ((store->num_groups + 1) * 4 > store->room * 3 && grow(store) != 0)
+    if ((store->num_groups + 1) * 4 > store->room * 3 && grow_table(store) != 0)
         return NULL;
-    struct ut_job_group **place = find(store->groups, store->room, number), *group = *place;
+    struct ut_job_group **place = find_group(store->groups, store->room, number), *group = *place;
     if (group)
         return group;
     group = calloc(1, sizeof(*group));
@@ -97,7 +98,7 @@ bool ut_job_store_read(const struct ut_job_store *store, uint32_t rank, void *re
 {
     if (store->room == 0)
         return false;
-    const struct ut_job_group *group = *find(store->groups, store->room, rank / GROUP);
+    const struct ut_job_group *group = *find_group(store->groups, store->room, rank / GROUP);
     return group && (group->present & bit_of(rank)) &&
            ut_job_pack_read(&group->pack, index_of(group, rank), record, size);
 }
@@ -116,19 +117,19 @@ int64_t ut_job_store_next(const struct ut_job_store *store, uint64_t *place)
 }
 
 /* The memory that malloc() uses for a block. */
-static size_t rounded(size_t bytes)
+static size_t malloc_size(size_t bytes)
 {
     return (bytes + MALLOC_HEADER + MALLOC_UNIT - 1) / MALLOC_UNIT * MALLOC_UNIT;
 }
 
 size_t ut_job_store_bytes(const struct ut_job_store *store)
 {
-    size_t bytes = store->room ? rounded(store->room * sizeof(struct ut_job_group *)) : 0;
+    size_t bytes = store->room ? malloc_size(store->room * sizeof(struct ut_job_group *)) : 0;
 
     for (uint32_t i = 0; i < store->room; i++) {
         const struct ut_job_group *group = store->groups[i];
         if (group)
-            bytes += rounded(sizeof(*group)) + rounded(group->pack.size);
+            bytes += malloc_size(sizeof(*group)) + malloc_size(group->pack.size);
     }
     return bytes;
 }

@@ -15,10 +15,10 @@
  * checked VCQ is marked in fields that are tested anyway (ut_vcq.slow_path, watched, posted_at).
  *
  * Uses shuffle, link, vcq, stag, peers, process, bootstrap, desc, ident, util. api, engine and
- * runtime call it with the VCQ's lock held, unless it says otherwise. what.c: what is looked for.
+ * runtime call it with the VCQ's lock held, unless it says otherwise. rules.c: what is looked for.
  * hold.c: what is held, and for how long. origins.c and table.c: what other processes hold.
  * target.c: who else writes the memory of a put. memory.c: the memory of this process. report.c:
- * lines on standard error. place.c: addresses to lines of source files. module.c: places of the
+ * lines on standard error. symbolize.c: addresses to lines of source files. module.c: places of the
  * program for other processes. notes.c: what differs there, told at the end.
  */
 #ifndef UT_CHECK_CHECK_H
@@ -65,7 +65,7 @@ void ut_check_start(struct ut_vcq *vcq, const struct ut_slot *slot);
 uint32_t ut_check_polled(struct ut_vcq *vcq);
 
 /* Does this thread also hold communications on other VCQs? Without locks. */
-bool ut_check_others_hold(const struct ut_vcq *vcq);
+bool ut_check_others_have_held(const struct ut_vcq *vcq);
 /* A poll of another VCQ was empty. Returns how many held communications of this VCQ must start now,
  * if they were submitted by this thread. */
 uint32_t ut_check_polled_elsewhere(struct ut_vcq *vcq);
@@ -78,10 +78,10 @@ bool ut_check_is_overdue(struct ut_vcq *vcq);
 void ut_check_dereg(struct ut_vcq *vcq, utofu_stadd_t stadd, const void *caller);
 
 /* The VCQ is about to be freed by the call that returns to `caller`; NULL: the process ends. */
-void ut_check_end(struct ut_vcq *vcq, const void *caller);
+void ut_check_on_free(struct ut_vcq *vcq, const void *caller);
 /* The VCQ is about to be freed, and all communications on it are complete: reports entries that
  * were not polled. `tcq_error`, `mrq_error`: the first error code in each of the queues, or 0. */
-void ut_check_left(struct ut_vcq *vcq, int tcq_error, int mrq_error);
+void ut_check_unread(struct ut_vcq *vcq, int tcq_error, int mrq_error);
 
 /* Gates of this TNI were allocated (positive numbers) or freed (negative): start/end gates and
  * relay gates. Without a lock. */

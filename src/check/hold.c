@@ -81,7 +81,7 @@ void ut_check_open(const struct ut_job_info *job)
     opened_at = ut_clock_ns();
     if (!ut_check_on)
         return;
-    ut_check_place_open();
+    ut_check_symbolize_open();
     ut_table_create(job);
     ut_vcq_on_contention = look_who_is_in;
 }
@@ -178,7 +178,7 @@ static bool may_hold(uint64_t now)
 
 /* Is the communication that was submitted at this place held? 0: no; else its number at the place,
  * up to FIRST_HELD, or a greater number. Places that share an entry are held more often. */
-static uint32_t sample(struct ut_check *check, const void *caller, uint32_t length)
+static uint32_t choose_to_hold(struct ut_check *check, const void *caller, uint32_t length)
 {
     struct ut_check_place_count *p = &check->places[ut_hash_index((uintptr_t)caller, 6)];
 
@@ -206,7 +206,7 @@ static void count_threads(struct ut_check *check)
 }
 
 /* Enters a held communication into the table, for checks against other processes. */
-static void enter(struct ut_vcq *vcq, const struct ut_slot *slot)
+static void enter_in_table(struct ut_vcq *vcq, const struct ut_slot *slot)
 {
     uint32_t which = ut_check_op_of(vcq, slot)->which;
 
@@ -231,8 +231,8 @@ static bool hold_next(struct ut_vcq *vcq, const struct ut_slot *slot, uint64_t n
     if (op->which == 0 || !may_hold(now))
         return false;
     op->at = now;
-    ut_check_look(vcq, slot, ut_check_others_hold(vcq));
-    enter(vcq, slot);
+    ut_check_examine(vcq, slot, ut_check_others_have_held(vcq));
+    enter_in_table(vcq, slot);
     return true;
 }
 
@@ -262,7 +262,7 @@ uint32_t ut_check_submitted(struct ut_vcq *vcq, uint32_t n, const void *caller)
     count_toq(vcq);
     count_traffic(vcq, n);
     const struct ut_slot *first = ut_vcq_slot(vcq, vcq->toq_tail - n);
-    uint32_t sampled = sample(check, caller, n ? ut_desc_length(&first->desc) : 0);
+    uint32_t sampled = choose_to_hold(check, caller, n ? ut_desc_length(&first->desc) : 0);
     uint64_t now = sampled ? ut_clock_ns() : 0;
     if (sampled)
         caller = ut_check_caller(caller);
@@ -271,14 +271,14 @@ uint32_t ut_check_submitted(struct ut_vcq *vcq, uint32_t n, const void *caller)
         *ut_check_op_of(vcq, slot) = (struct ut_check_op){
             .caller = caller, .at = now, .number = ++check->number, .which = sampled};
         if (!sampled)
-            ut_check_pass(vcq, slot);
+            ut_check_note_local(vcq, slot);
         else if (ut_check_is_session(vcq))
-            ut_check_look_ahead(vcq, slot);
+            ut_check_examine_submitted(vcq, slot);
         else
-            ut_check_look(vcq, slot, ut_check_others_hold(vcq));
+            ut_check_examine(vcq, slot, ut_check_others_have_held(vcq));
         ut_check_note_comm(check, slot);
         if (sampled && !ut_check_is_session(vcq) && may_hold(now))
-            enter(vcq, slot);
+            enter_in_table(vcq, slot);
     }
     check->poster = ut_self();
     set_in_call(vcq, 0);
@@ -291,7 +291,7 @@ uint32_t ut_check_submitted(struct ut_vcq *vcq, uint32_t n, const void *caller)
 
 void ut_check_start(struct ut_vcq *vcq, const struct ut_slot *slot)
 {
-    ut_check_look_again(vcq, slot);
+    ut_check_examine_again(vcq, slot);
     ut_target_compare(vcq, slot);
     ut_origins_leave(ut_check_op_of(vcq, slot));
     if (ut_check_num_held(vcq) == 0)
@@ -313,14 +313,14 @@ uint32_t ut_check_polled(struct ut_vcq *vcq)
     if (vcq->idle_polls < check->polls_before)
         check->polls_before = 0;
     uint32_t polls = vcq->idle_polls - check->polls_before;
-    uint32_t patience = ut_shuffle_holds(vcq) ? PATIENT_SHUFFLED : PATIENT_POLLS;
-    if (in_flight && polls < patience * (vcq->toq_exec - vcq->tcq_head))
+    uint32_t min_polls = ut_shuffle_holds(vcq) ? PATIENT_SHUFFLED : PATIENT_POLLS;
+    if (in_flight && polls < min_polls * (vcq->toq_exec - vcq->tcq_head))
         return 0;
     uint32_t most = polls < 6 ? 1u << polls : MOST_HELD;
-    return ut_origins_let_go(vcq, held < most ? held : most);
+    return ut_origins_end_linger(vcq, held < most ? held : most);
 }
 
-bool ut_check_others_hold(const struct ut_vcq *vcq)
+bool ut_check_others_have_held(const struct ut_vcq *vcq)
 {
     return __atomic_load_n(&num_holding, __ATOMIC_RELAXED) > vcq->check->counted;
 }
@@ -332,7 +332,7 @@ static bool is_mine(const struct ut_vcq *vcq)
 
 uint32_t ut_check_polled_elsewhere(struct ut_vcq *vcq)
 {
-    return is_mine(vcq) && ut_check_num_held(vcq) > 0 ? ut_origins_let_go(vcq, 1) : 0;
+    return is_mine(vcq) && ut_check_num_held(vcq) > 0 ? ut_origins_end_linger(vcq, 1) : 0;
 }
 
 bool ut_check_is_overdue(struct ut_vcq *vcq)
@@ -411,7 +411,7 @@ static void report_end(struct ut_vcq *vcq, const struct ut_slot *slot, const voi
     ut_check_report(&r);
 }
 
-void ut_check_end(struct ut_vcq *vcq, const void *caller)
+void ut_check_on_free(struct ut_vcq *vcq, const void *caller)
 {
     for (uint32_t i = vcq->toq_head; i != vcq->toq_exec; i++) {
         if (!is_under_way(vcq, i, caller != NULL))
@@ -428,7 +428,7 @@ void ut_check_end(struct ut_vcq *vcq, const void *caller)
     }
 }
 
-void ut_check_left(struct ut_vcq *vcq, int tcq_error, int mrq_error)
+void ut_check_unread(struct ut_vcq *vcq, int tcq_error, int mrq_error)
 {
     const struct ut_check_report r = {
         .id = UT_CHECK_UNREAD, .vcq = vcq, .rc = tcq_error ? tcq_error : mrq_error};

@@ -107,16 +107,16 @@ static inline uint32_t ut_check_num_held(const struct ut_vcq *vcq)
     return ut_check_is_session(vcq) && due < submitted ? (uint32_t)due : submitted;
 }
 
-/* what.c */
+/* rules.c */
 /* Looks for what is wrong with a communication when it would start, which is when it is held, by
  * itself and beside those that are held, also by other VCQs if these hold any; and between that and
  * its start. */
-void ut_check_look(struct ut_vcq *vcq, const struct ut_slot *slot, bool others_hold);
+void ut_check_examine(struct ut_vcq *vcq, const struct ut_slot *slot, bool others_hold);
 /* Of one that an arrival will start: what is wrong by itself when it is submitted. */
-void ut_check_look_ahead(struct ut_vcq *vcq, const struct ut_slot *slot);
+void ut_check_examine_submitted(struct ut_vcq *vcq, const struct ut_slot *slot);
 /* Notes the local memory that a communication fills which is not held. */
-void ut_check_pass(struct ut_vcq *vcq, const struct ut_slot *slot);
-void ut_check_look_again(struct ut_vcq *vcq, const struct ut_slot *slot);
+void ut_check_note_local(struct ut_vcq *vcq, const struct ut_slot *slot);
+void ut_check_examine_again(struct ut_vcq *vcq, const struct ut_slot *slot);
 
 static inline struct ut_check_op *ut_check_op_of(const struct ut_vcq *vcq,
                                                  const struct ut_slot *slot)
@@ -154,7 +154,7 @@ struct ut_range {
     uint64_t from, to;
 };
 
-static inline bool ut_ranges_meet(struct ut_range a, struct ut_range b)
+static inline bool ut_ranges_overlap(struct ut_range a, struct ut_range b)
 {
     return a.from < a.to && b.from < b.to && a.from < b.to && b.from < a.to;
 }
@@ -167,11 +167,11 @@ static inline struct ut_range ut_lines_of(struct ut_range r)
     return (struct ut_range){r.from / line * line, (r.to + line - 1) / line * line};
 }
 
-/* place.c */
+/* symbolize.c */
 /* "main() at prog.c:12", or "a.out+0x1234", of the call that returns to `address`. */
 void ut_check_symbolize(const void *address, char *buf, size_t size);
 /* Finds the addresses of this library. */
-void ut_check_place_open(void);
+void ut_check_symbolize_open(void);
 /* The return address into the program, given the return address of a public function: without tail
  * calls by the compiler, that lies within the library. */
 const void *ut_check_caller(const void *address);

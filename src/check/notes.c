@@ -42,12 +42,12 @@ struct gates {
 };
 static struct gates starts, relays;
 
-static void add(uint64_t *count, uint64_t n)
+static void add_count(uint64_t *count, uint64_t n)
 {
     __atomic_add_fetch(count, n, __ATOMIC_RELAXED);
 }
 
-static uint64_t got(uint64_t *count)
+static uint64_t read_count(uint64_t *count)
 {
     return __atomic_load_n(count, __ATOMIC_RELAXED);
 }
@@ -55,7 +55,7 @@ static uint64_t got(uint64_t *count)
 /* A put without a notice counts as completed by a later put on the same VCQs with a notice and
  * STRONG_ORDER, whatever its path. If two remote VCQs share an entry, the earlier one is forgotten
  * and not reported. */
-static void note_asking(struct ut_check *check, const struct ut_desc *d)
+static void note_unnotified_put(struct ut_check *check, const struct ut_desc *d)
 {
     const unsigned int notices = UTOFU_ONESIDED_FLAG_TCQ_NOTICE |
                                  UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE |
@@ -79,20 +79,20 @@ void ut_check_note_comm(struct ut_check *check, const struct ut_slot *slot)
 
     if (d->kind == UT_DESC_NOP)
         return;
-    note_asking(check, d);
+    note_unnotified_put(check, d);
     if (ut_desc_path(d) != 0 || ut_vcq_id_has_path(d->rmt_vcq_id))
-        add(&with_path, 1);
+        add_count(&with_path, 1);
     if (d->flags & UTOFU_ONESIDED_FLAG_PACKET_RESPONSE)
-        add(&with_response, 1);
+        add_count(&with_response, 1);
     if (paced && (d->gap != 0 || d->mtu != UT_MAX_MTU))
-        add(&with_gap, 1);
+        add_count(&with_gap, 1);
     if (padded)
-        add(&with_padding, 1);
+        add_count(&with_padding, 1);
     if (!(d->flags & UTOFU_ONESIDED_FLAG_CACHE_INJECTION))
         return;
-    add(&with_injection, 1);
+    add_count(&with_injection, 1);
     if (d->kind == UT_DESC_PIGGYBACK && !padded)
-        add(&weak_injection, 1);
+        add_count(&weak_injection, 1);
 }
 
 static void raise_to(int *most, int now)
@@ -118,21 +118,21 @@ void ut_check_gates(unsigned int tni, int num_starts, int num_relays)
 void ut_check_set_gates(const struct utofu_vbg_setting *settings, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        add(&paths_of_gates, settings[i].dst_rmt_vbg_id != UTOFU_VBG_ID_NULL &&
-                                 settings[i].dst_path_coords[0] != UTOFU_PATH_COORD_NULL);
+        add_count(&paths_of_gates, settings[i].dst_rmt_vbg_id != UTOFU_VBG_ID_NULL &&
+                                       settings[i].dst_path_coords[0] != UTOFU_PATH_COORD_NULL);
 }
 
 void ut_check_extension(void)
 {
     if (ut_check_on)
-        add(&extensions, 1);
+        add_count(&extensions, 1);
 }
 
 void ut_check_note_line(const void *caller)
 {
     const void *none = NULL;
 
-    add(&lines, 1);
+    add_count(&lines, 1);
     __atomic_compare_exchange_n(&first_line, &none, caller, false, __ATOMIC_RELAXED,
                                 __ATOMIC_RELAXED);
 }
@@ -142,15 +142,15 @@ static void note_queues(const struct ut_vcq *vcq)
     uint64_t entries = vcq->mrq_entries, mrq = *vcq->mrq_most, toq = vcq->check->most_toq;
 
     if (mrq > entries / MRQ_SHARE) {
-        add(&crowded, 1);
-        if (mrq * got(&its_entries) >= got(&fullest_mrq) * entries) {
+        add_count(&crowded, 1);
+        if (mrq * read_count(&its_entries) >= read_count(&fullest_mrq) * entries) {
             __atomic_store_n(&fullest_mrq, mrq, __ATOMIC_RELAXED);
             __atomic_store_n(&its_entries, entries, __ATOMIC_RELAXED);
         }
     }
     if (toq > MANY_IN_TOQ) {
-        add(&long_toqs, 1);
-        if (toq > got(&longest_toq))
+        add_count(&long_toqs, 1);
+        if (toq > read_count(&longest_toq))
             __atomic_store_n(&longest_toq, toq, __ATOMIC_RELAXED);
     }
 }
@@ -163,21 +163,21 @@ void ut_check_note_end(struct ut_vcq *vcq)
     __atomic_or_fetch(&cqs[vcq->tni], 1u << vcq->cq_index, __ATOMIC_RELAXED);
     if (vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE)
         __atomic_or_fetch(&session_cqs[vcq->tni], 1u << vcq->cq_index, __ATOMIC_RELAXED);
-    add(&unread_mrq, in_mrq);
+    add_count(&unread_mrq, in_mrq);
     for (size_t i = 0; i < sizeof(check->unasked) / sizeof(check->unasked[0]); i++)
-        add(&unasked, check->unasked[i].count);
+        add_count(&unasked, check->unasked[i].count);
     note_queues(vcq);
     for (uint32_t i = vcq->tcq_head; i != vcq->toq_exec; i++) {
         const struct ut_slot *slot = ut_vcq_slot(vcq, i);
-        add(&unread_tcq, (slot->desc.flags & UTOFU_ONESIDED_FLAG_TCQ_NOTICE) != 0);
+        add_count(&unread_tcq, (slot->desc.flags & UTOFU_ONESIDED_FLAG_TCQ_NOTICE) != 0);
     }
-    add(&unpolled, check->number > MANY && check->polls == 0);
-    add(&unstarted, vcq->toq_tail - vcq->toq_exec);
-    add(&shared, check->several_threads && !(vcq->flags & UTOFU_VCQ_FLAG_THREAD_SAFE));
+    add_count(&unpolled, check->number > MANY && check->polls == 0);
+    add_count(&unstarted, vcq->toq_tail - vcq->toq_exec);
+    add_count(&shared, check->several_threads && !(vcq->flags & UTOFU_VCQ_FLAG_THREAD_SAFE));
 }
 
-static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static void say(const char *format, ...)
+static void print_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static void print_note(const char *format, ...)
 {
     char line[512];
     va_list ap;
@@ -206,13 +206,13 @@ static void choose_number(char *out, size_t size, const char *text, bool one)
     out[used] = '\0';
 }
 
-static void note(uint64_t count, const char *text)
+static void print_count(uint64_t count, const char *text)
 {
     char chosen[400];
 
     choose_number(chosen, sizeof(chosen), text, count == 1);
     if (count > 0)
-        say("%" PRIu64 " %s", count, chosen);
+        print_note("%" PRIu64 " %s", count, chosen);
 }
 
 static uint64_t most_of(const uint32_t bits[UT_NUM_TNIS])
@@ -231,13 +231,15 @@ static void note_cqs(void)
     const struct ut_process *process = ut_process_peek();
     uint64_t all = most_of(cqs) * ut_check_job->local_size, session = most_of(session_cqs);
 
-    note(all > REAL_CQS ? all : 0, "[CQ of a TNI is|CQs of a TNI are] used on a node, if its "
-                                   "processes use as many as this one: the real "
-                                   "machine has 9 for all of them (manual 6.1.2)");
-    note(process && session >= process->num_session ? session : 0,
-         "session-mode [CQ of a TNI is|CQs of a TNI are] used, all that UTOFU_NUM_SESSION_MODE_CQS "
-         "sets aside: there "
-         "MPI takes its own of them (4.3.2.2)");
+    print_count(all > REAL_CQS ? all : 0,
+                "[CQ of a TNI is|CQs of a TNI are] used on a node, if its "
+                "processes use as many as this one: the real "
+                "machine has 9 for all of them (manual 6.1.2)");
+    print_count(
+        process && session >= process->num_session ? session : 0,
+        "session-mode [CQ of a TNI is|CQs of a TNI are] used, all that UTOFU_NUM_SESSION_MODE_CQS "
+        "sets aside: there "
+        "MPI takes its own of them (4.3.2.2)");
 }
 
 static void note_gates(const struct gates *kind, int limit, const char *name)
@@ -246,45 +248,52 @@ static void note_gates(const struct gates *kind, int limit, const char *name)
         (uint64_t)__atomic_load_n(&kind->most, __ATOMIC_RELAXED) * ut_check_job->local_size;
 
     if (all > (uint64_t)limit)
-        say("%" PRIu64 " %s %s used on a node, if its processes use as many as this "
-            "one: the real machine has %d for all of them (manual 6.1.2)",
-            all, name, all == 1 ? "gate of a TNI is" : "gates of a TNI are", limit);
+        print_note("%" PRIu64 " %s %s used on a node, if its processes use as many as this "
+                   "one: the real machine has %d for all of them (manual 6.1.2)",
+                   all, name, all == 1 ? "gate of a TNI is" : "gates of a TNI are", limit);
 }
 
 static void note_flags(void)
 {
-    note(got(&with_gap),
-         "[put or get|puts and gets] had a gap or an MTU, which have no effect here (2.2.9)");
-    note(got(&with_path),
-         "[communication|communications] had a path, which does not change the way here (3.5)");
-    note(got(&paths_of_gates),
-         "[gate was|gates were] set with a path, which does not change the way here "
-         "(3.4.4.1)");
-    note(got(&with_injection),
-         "[communication|communications] had CACHE_INJECTION, which has no effect here (2.2.11)");
-    note(got(&weak_injection),
-         "of them [was a piggyback put|were piggyback puts] without PADDING: they do not reach the "
-         "cache there (2.2.11)");
-    note(got(&with_padding),
-         "[put|puts] had PADDING: there the rest of the cache line at the target gets "
-         "bytes of which nothing is said, here it is left alone (2.2.11)");
-    note(got(&with_response),
-         "[communication|communications] had PACKET_RESPONSE, of which the manual says nothing, "
-         "and which has no effect here");
-    note(got(&extensions), "[call was of a function|calls were of functions] of utofu_ext.h, which "
-                           "Fugaku does not have");
+    print_count(
+        read_count(&with_gap),
+        "[put or get|puts and gets] had a gap or an MTU, which have no effect here (2.2.9)");
+    print_count(
+        read_count(&with_path),
+        "[communication|communications] had a path, which does not change the way here (3.5)");
+    print_count(read_count(&paths_of_gates),
+                "[gate was|gates were] set with a path, which does not change the way here "
+                "(3.4.4.1)");
+    print_count(
+        read_count(&with_injection),
+        "[communication|communications] had CACHE_INJECTION, which has no effect here (2.2.11)");
+    print_count(
+        read_count(&weak_injection),
+        "of them [was a piggyback put|were piggyback puts] without PADDING: they do not reach the "
+        "cache there (2.2.11)");
+    print_count(read_count(&with_padding),
+                "[put|puts] had PADDING: there the rest of the cache line at the target gets "
+                "bytes of which nothing is said, here it is left alone (2.2.11)");
+    print_count(
+        read_count(&with_response),
+        "[communication|communications] had PACKET_RESPONSE, of which the manual says nothing, "
+        "and which has no effect here");
+    print_count(read_count(&extensions),
+                "[call was of a function|calls were of functions] of utofu_ext.h, which "
+                "Fugaku does not have");
 }
 
 static void note_lines(void)
 {
     char place[256];
 
-    if (got(&lines) == 0)
+    if (read_count(&lines) == 0)
         return;
     ut_check_symbolize(__atomic_load_n(&first_line, __ATOMIC_RELAXED), place, sizeof(place));
-    say("lines of %d bytes in which a CPU wrote while a put to other bytes of them was under way: "
+    print_note(
+        "lines of %d bytes in which a CPU wrote while a put to other bytes of them was under way: "
         "%" PRIu64 ", the first put in %s; there one of the two may be lost (2.2.10)",
-        (int)UT_CACHE_LINE, got(&lines), place);
+        (int)UT_CACHE_LINE, read_count(&lines), place);
 }
 
 static const char *name_vcqs(uint64_t count)
@@ -294,27 +303,35 @@ static const char *name_vcqs(uint64_t count)
 
 static void note_all_queues(void)
 {
-    note(got(&unasked), "[put|puts] had no notice, nor had one with STRONG_ORDER behind them: "
-                        "nothing tells when their "
-                        "data are there (2.2.10, 3.7)");
-    note(got(&unread_tcq), "TCQ [entry was|entries were] asked for and never polled (3.7)");
-    note(got(&unread_mrq), "MRQ [notice came and was|notices came and were] never polled: a full "
-                           "MRQ ends the program (3.7)");
-    if (got(&crowded))
-        say("%" PRIu64 " %s had an MRQ that was more than half full, at most %" PRIu64
-            " of %" PRIu64 " entries: when it is full, the program ends (4.3.2.3)",
-            got(&crowded), name_vcqs(got(&crowded)), got(&fullest_mrq), got(&its_entries));
-    if (got(&long_toqs))
-        say("%" PRIu64 " %s had more than %d descriptors at one time whose TCQ entries were not "
-            "polled, at most %" PRIu64
-            ": how many a TOQ takes there is not said, and a full one is "
-            "UTOFU_ERR_BUSY (3.7)",
-            got(&long_toqs), name_vcqs(got(&long_toqs)), MANY_IN_TOQ, got(&longest_toq));
-    note(got(&unpolled),
-         "[VCQ|VCQs] had more than 1000 communications and no poll that found nothing: there "
-         "is room in a queue only after polls (3.7)");
-    note(got(&unstarted), "[descriptor of a session-mode VCQ was|descriptors of session-mode VCQs "
-                          "were] never started (2.2.8.1)");
+    print_count(read_count(&unasked),
+                "[put|puts] had no notice, nor had one with STRONG_ORDER behind them: "
+                "nothing tells when their "
+                "data are there (2.2.10, 3.7)");
+    print_count(read_count(&unread_tcq),
+                "TCQ [entry was|entries were] asked for and never polled (3.7)");
+    print_count(read_count(&unread_mrq),
+                "MRQ [notice came and was|notices came and were] never polled: a full "
+                "MRQ ends the program (3.7)");
+    if (read_count(&crowded))
+        print_note("%" PRIu64 " %s had an MRQ that was more than half full, at most %" PRIu64
+                   " of %" PRIu64 " entries: when it is full, the program ends (4.3.2.3)",
+                   read_count(&crowded), name_vcqs(read_count(&crowded)), read_count(&fullest_mrq),
+                   read_count(&its_entries));
+    if (read_count(&long_toqs))
+        print_note("%" PRIu64
+                   " %s had more than %d descriptors at one time whose TCQ entries were not "
+                   "polled, at most %" PRIu64
+                   ": how many a TOQ takes there is not said, and a full one is "
+                   "UTOFU_ERR_BUSY (3.7)",
+                   read_count(&long_toqs), name_vcqs(read_count(&long_toqs)), MANY_IN_TOQ,
+                   read_count(&longest_toq));
+    print_count(
+        read_count(&unpolled),
+        "[VCQ|VCQs] had more than 1000 communications and no poll that found nothing: there "
+        "is room in a queue only after polls (3.7)");
+    print_count(read_count(&unstarted),
+                "[descriptor of a session-mode VCQ was|descriptors of session-mode VCQs "
+                "were] never started (2.2.8.1)");
 }
 
 void ut_check_print_notes(void)
@@ -324,11 +341,12 @@ void ut_check_print_notes(void)
     note_cqs();
     note_gates(&starts, REAL_START_GATES, "start/end");
     note_gates(&relays, REAL_RELAY_GATES, "relay");
-    note(ut_check_job->local_size > REAL_PROCESSES ? ut_check_job->local_size : 0,
-         "[process is|processes are] on a node, which has 48 cores there");
-    note(got(&shared),
-         "[VCQ was|VCQs were] used by several threads, and made without THREAD_SAFE: right only "
-         "if no two of them are ever in a call at once (manual 3.3.4.1)");
+    print_count(ut_check_job->local_size > REAL_PROCESSES ? ut_check_job->local_size : 0,
+                "[process is|processes are] on a node, which has 48 cores there");
+    print_count(
+        read_count(&shared),
+        "[VCQ was|VCQs were] used by several threads, and made without THREAD_SAFE: right only "
+        "if no two of them are ever in a call at once (manual 3.3.4.1)");
     note_flags();
     note_lines();
     note_all_queues();

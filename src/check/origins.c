@@ -219,7 +219,7 @@ static bool takes_either(const struct ut_table_comm *c, struct ut_range r)
 }
 
 /* The finding for two communications that use the same bytes; UT_CHECK_FINDINGS: none. */
-static enum ut_check_id judge_meeting(const struct mine *m, const struct ut_table_found *found,
+static enum ut_check_id judge_overlap(const struct mine *m, const struct ut_table_found *found,
                                       const struct both *t)
 {
     const struct ut_table_comm *a = &m->comm, *b = &found->comm;
@@ -236,18 +236,19 @@ static enum ut_check_id judge_meeting(const struct mine *m, const struct ut_tabl
     return UT_CHECK_ORIGINS;
 }
 
-static enum ut_check_id judge(const struct mine *m, const struct ut_table_found *found)
+static enum ut_check_id judge_pair(const struct mine *m, const struct ut_table_found *found)
 {
     const struct ut_table_comm *a = &m->comm, *b = &found->comm;
     struct both t;
 
     if (!find_common(a, b, &t))
         return UT_CHECK_FINDINGS;
-    if (ut_ranges_meet(t.mine, t.other))
-        return judge_meeting(m, found, &t);
-    if (t.has_lines &&
-        ((is_padded(a) && b->kind != UT_DESC_GET && ut_ranges_meet(ut_lines_of(t.mine), t.other)) ||
-         (is_padded(b) && a->kind != UT_DESC_GET && ut_ranges_meet(ut_lines_of(t.other), t.mine))))
+    if (ut_ranges_overlap(t.mine, t.other))
+        return judge_overlap(m, found, &t);
+    if (t.has_lines && ((is_padded(a) && b->kind != UT_DESC_GET &&
+                         ut_ranges_overlap(ut_lines_of(t.mine), t.other)) ||
+                        (is_padded(b) && a->kind != UT_DESC_GET &&
+                         ut_ranges_overlap(ut_lines_of(t.other), t.mine))))
         return UT_CHECK_PADDING_LINE;
     return UT_CHECK_FINDINGS;
 }
@@ -257,7 +258,7 @@ static enum ut_check_id judge(const struct mine *m, const struct ut_table_found 
 static bool look_at_other(const struct ut_table_found *found, void *arg)
 {
     const struct mine *m = arg;
-    enum ut_check_id id = judge(m, found);
+    enum ut_check_id id = judge_pair(m, found);
 
     if (id == UT_CHECK_FINDINGS || !ut_table_is_held(found))
         return false;
@@ -391,7 +392,7 @@ static void note_lingering(struct ut_vcq *vcq, bool lingers, uint64_t now)
     }
 }
 
-uint32_t ut_origins_let_go(struct ut_vcq *vcq, uint32_t most)
+uint32_t ut_origins_end_linger(struct ut_vcq *vcq, uint32_t most)
 {
     uint64_t now = 0;
     uint32_t n = 0;

@@ -25,7 +25,7 @@ void ut_origins_leave(struct ut_check_op *op);
 
 /* How many of the oldest `most` held communications a poll may start: none after one that
  * lingers. */
-uint32_t ut_origins_let_go(struct ut_vcq *vcq, uint32_t most);
+uint32_t ut_origins_end_linger(struct ut_vcq *vcq, uint32_t most);
 /* The background thread starts a communication that has delayed polls. */
 void ut_origins_lingered(void);
 

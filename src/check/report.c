@@ -71,9 +71,9 @@ static bool is_new(const struct ut_check_report *r)
 static const char *kind_name(unsigned int kind)
 {
     switch (kind) {
-#define NAME(NAME, name, FAMILY, family, traits, called)                                           \
+#define NAME(NAME, FAMILY, traits, text)                                                           \
     case UT_DESC_##NAME:                                                                           \
-        return called;
+        return text;
         UT_KINDS(NAME)
 #undef NAME
     default:
@@ -81,9 +81,9 @@ static const char *kind_name(unsigned int kind)
     }
 }
 
-static int append(char *text, int used, const char *format, ...)
+static int append_text(char *text, int used, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-static int append(char *text, int used, const char *format, ...)
+static int append_text(char *text, int used, const char *format, ...)
 {
     va_list ap;
 
@@ -96,57 +96,58 @@ static int append(char *text, int used, const char *format, ...)
 }
 
 /* "put of 8 bytes, number 3 of VCQ ..., to VCQ ... (rank 1), 0.12 ms ago in main() at a.c:7" */
-static int describe(char *text, int used, const struct ut_vcq *vcq, const struct ut_slot *slot,
-                    const struct ut_check_op *op)
+static int describe_comm(char *text, int used, const struct ut_vcq *vcq, const struct ut_slot *slot,
+                         const struct ut_check_op *op)
 {
     struct ut_vcq_ident ident;
     struct ut_peer peer;
     char place[PLACE_SIZE];
 
     ut_check_symbolize(op->caller, place, sizeof(place));
-    used = append(text, used, "%s of %u bytes, number %llu of VCQ %016llx, to VCQ %016llx",
-                  kind_name(slot->desc.kind), ut_desc_length(&slot->desc),
-                  (unsigned long long)op->number, (unsigned long long)vcq->id,
-                  (unsigned long long)slot->desc.rmt_vcq_id);
+    used = append_text(text, used, "%s of %u bytes, number %llu of VCQ %016llx, to VCQ %016llx",
+                       kind_name(slot->desc.kind), ut_desc_length(&slot->desc),
+                       (unsigned long long)op->number, (unsigned long long)vcq->id,
+                       (unsigned long long)slot->desc.rmt_vcq_id);
     if (ut_vcq_id_unpack(slot->desc.rmt_vcq_id, &ident) && ut_vcq_ident_public(&ident) &&
         ut_peers_find_owner(&ident, &peer) == 0)
-        used = append(text, used, " (rank %u)", (unsigned int)peer.rank);
-    return append(text, used, ", %s ms ago in %s",
-                  ut_decimal(ut_clock_ns() - op->at, 1000000, 3).text, place);
+        used = append_text(text, used, " (rank %u)", (unsigned int)peer.rank);
+    return append_text(text, used, ", %s ms ago in %s",
+                       ut_decimal(ut_clock_ns() - op->at, 1000000, 3).text, place);
 }
 
-static void print(const struct ut_check_report *r)
+static void print_report(const struct ut_check_report *r)
 {
     const struct ut_check_finding *f = &findings[r->id];
     char text[TEXT_SIZE], place[PLACE_SIZE];
     int used =
-        append(text, 0, "utofu: check: [rank %u] %s: %s", ut_check_job->rank, f->id, f->what);
+        append_text(text, 0, "utofu: check: [rank %u] %s: %s", ut_check_job->rank, f->id, f->what);
 
     if (r->rc)
-        used = append(text, used, ": %s on VCQ %016llx", ut_code_name(r->rc),
-                      (unsigned long long)r->vcq->id);
+        used = append_text(text, used, ": %s on VCQ %016llx", ut_code_name(r->rc),
+                           (unsigned long long)r->vcq->id);
     if (r->id == UT_CHECK_CONCURRENT)
-        used = append(text, used, ": VCQ %016llx", (unsigned long long)r->vcq->id);
+        used = append_text(text, used, ": VCQ %016llx", (unsigned long long)r->vcq->id);
     if (r->caller) {
         ut_check_symbolize(r->caller, place, sizeof(place));
-        used = append(text, used, ", in %s", place);
+        used = append_text(text, used, ", in %s", place);
     }
-    used = append(text, used, "\n");
+    used = append_text(text, used, "\n");
     if (r->slot) {
-        used = append(text, used, "    ");
-        used = append(text, describe(text, used, r->vcq, r->slot, r->op), "\n");
+        used = append_text(text, used, "    ");
+        used = append_text(text, describe_comm(text, used, r->vcq, r->slot, r->op), "\n");
     }
     if (r->other) {
-        used = append(text, used, "    behind ");
-        used = append(text, describe(text, used, r->other_vcq, r->other, r->other_op), "\n");
+        used = append_text(text, used, "    behind ");
+        used =
+            append_text(text, describe_comm(text, used, r->other_vcq, r->other, r->other_op), "\n");
     }
     if (r->origin) {
         char origin[TEXT_SIZE / 2];
         ut_check_describe_origin(r->origin, kind_name(r->origin->comm.kind), origin,
                                  sizeof(origin));
-        used = append(text, used, "    beside %s\n", origin);
+        used = append_text(text, used, "    beside %s\n", origin);
     }
-    used = append(text, used, "    instead: %s (manual %s)\n", f->instead, f->sections);
+    used = append_text(text, used, "    instead: %s (manual %s)\n", f->instead, f->sections);
     ut_check_write(text, (size_t)used);
 }
 
@@ -156,7 +157,7 @@ void ut_check_report(const struct ut_check_report *r)
     counts[r->id]++;
     bool prints = is_new(r);
     if (prints)
-        print(r);
+        print_report(r);
     pthread_mutex_unlock(&lock);
     if (prints && ut_env_num(UT_ENV_CHECK) == CHECK_ABORT)
         abort();
@@ -170,13 +171,14 @@ void ut_check_print_sums(void)
     pthread_mutex_lock(&lock);
     for (unsigned int i = 0; i < UT_CHECK_FINDINGS; i++)
         sum += counts[i];
-    int used = append(
+    int used = append_text(
         text, 0, "utofu: check: [rank %u] %llu finding%s at %u place%s:", ut_check_job->rank,
         (unsigned long long)sum, sum == 1 ? "" : "s", num_places, num_places == 1 ? "" : "s");
     for (unsigned int i = 0; i < UT_CHECK_FINDINGS; i++)
         if (counts[i] > 0)
-            used = append(text, used, " %s %llu", findings[i].id, (unsigned long long)counts[i]);
-    used = append(text, used, "\n");
+            used =
+                append_text(text, used, " %s %llu", findings[i].id, (unsigned long long)counts[i]);
+    used = append_text(text, used, "\n");
     if (sum > 0)
         ut_check_write(text, (size_t)used);
     pthread_mutex_unlock(&lock);

@@ -122,7 +122,7 @@ static bool is_alive(uint32_t local_rank)
 }
 
 /* Removes the entries of an earlier process with the same local rank. */
-static void remove_leavings(void)
+static void remove_stale_tables(void)
 {
     uint32_t from = table.mine * UT_TABLE_ENTRIES, ref;
 
@@ -139,7 +139,7 @@ static void remove_leavings(void)
     }
 }
 
-static int join(const struct ut_job_info *job)
+static int join_table(const struct ut_job_info *job)
 {
     struct process *p = &table.processes[job->local_rank];
     struct flock lock = lock_of(job->local_rank);
@@ -147,7 +147,7 @@ static int join(const struct ut_job_info *job)
     if (fcntl(table.fd, F_SETLK, &lock) != 0)
         return -errno;
     if (__atomic_load_n(&p->state, __ATOMIC_ACQUIRE) != 0)
-        remove_leavings();
+        remove_stale_tables();
     __atomic_store_n(&p->submitted, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&p->completed, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&p->pid, (uint32_t)getpid(), __ATOMIC_RELAXED);
@@ -160,7 +160,7 @@ static int join(const struct ut_job_info *job)
  * Making and opening it
  */
 
-static int map(const struct ut_job_info *job, int fd, struct header **header)
+static int map_table(const struct ut_job_info *job, int fd, struct header **header)
 {
     uint32_t n = job->local_size;
     void *p = mmap(NULL, bytes_for(n), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -178,7 +178,7 @@ static int map(const struct ut_job_info *job, int fd, struct header **header)
     return 0;
 }
 
-static void unmap(struct header *header)
+static void unmap_table(struct header *header)
 {
     munmap(header, bytes_for(table.local_size));
     table.fd = -1;
@@ -191,7 +191,7 @@ static void add_counts(struct process *p, uint64_t submitted, uint64_t completed
 }
 
 /* A thread may count before the table exists, while another one opens the table. */
-static void hand_over_counts(void)
+static void pass_counts_on(void)
 {
     uint64_t submitted = __atomic_exchange_n(&alone.submitted, 0, __ATOMIC_SEQ_CST);
     uint64_t completed = __atomic_exchange_n(&alone.completed, 0, __ATOMIC_SEQ_CST);
@@ -199,10 +199,10 @@ static void hand_over_counts(void)
     add_counts(&table.processes[table.mine], submitted, completed);
 }
 
-static void use(struct header *header)
+static void publish_table(struct header *header)
 {
     __atomic_store_n(&table.header, header, __ATOMIC_SEQ_CST);
-    hand_over_counts();
+    pass_counts_on();
     __atomic_add_fetch(&header->num_opened, 1, __ATOMIC_SEQ_CST);
 }
 
@@ -216,18 +216,18 @@ void ut_table_create(const struct ut_job_info *job)
     if (fd < 0)
         return;
     if (ut_fd_resize(fd, bytes_for(job->local_size)) != 0 || fcntl(fd, F_ADD_SEALS, SEALS) != 0 ||
-        map(job, fd, &header) != 0) {
+        map_table(job, fd, &header) != 0) {
         close(fd);
         return;
     }
     *header = header_of(job, (uint32_t)getpid(), (uint32_t)fd);
-    if (join(job) != 0) {
-        unmap(header);
+    if (join_table(job) != 0) {
+        unmap_table(header);
         close(fd);
         return;
     }
     own_pid = header->pid;
-    use(header);
+    publish_table(header);
 }
 
 void ut_table_place(uint32_t *pid, uint32_t *fd)
@@ -256,17 +256,18 @@ int ut_table_open(const struct ut_job_info *job, uint32_t pid, uint32_t fd)
     int own = ut_fd_own(open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     if (own < 0)
         return -errno;
-    int rc = is_table(own, job->local_size) ? map(job, own, &header) : -ENOENT;
+    int rc = is_table(own, job->local_size) ? map_table(job, own, &header) : -ENOENT;
     if (rc == 0) {
-        rc = memcmp(header, &want, offsetof(struct header, num_opened)) == 0 ? join(job) : -ENOENT;
+        rc = memcmp(header, &want, offsetof(struct header, num_opened)) == 0 ? join_table(job)
+                                                                             : -ENOENT;
         if (rc != 0)
-            unmap(header);
+            unmap_table(header);
     }
     if (rc != 0) {
         close(own);
         return rc;
     }
-    use(header);
+    publish_table(header);
     return 0;
 }
 
@@ -307,7 +308,7 @@ static void give_entry(uint32_t i)
 }
 
 /* Takes room for a reference, in a full bucket that of a process that is found dead. */
-static uint32_t *refer(uint32_t bucket, uint32_t ref)
+static uint32_t *claim_reference(uint32_t bucket, uint32_t ref)
 {
     struct bucket *b = &table.buckets[bucket];
     uint32_t one = ref % UT_TABLE_REFS;
@@ -352,7 +353,7 @@ uint32_t ut_table_enter(const struct ut_table_comm *comm, const uint32_t buckets
     __atomic_add_fetch(&e->serial, 1, __ATOMIC_SEQ_CST);
     places[i].num = 0;
     for (unsigned int k = 0; k < num; k++) {
-        uint32_t *ref = refer(buckets[k], number + 1);
+        uint32_t *ref = claim_reference(buckets[k], number + 1);
         if (ref)
             places[i].refs[places[i].num++] = ref;
     }
@@ -453,7 +454,7 @@ void ut_table_count(uint32_t submitted, uint32_t completed)
 
     add_counts(header ? &table.processes[table.mine] : &alone, submitted, completed);
     if (!header && __atomic_load_n(&table.header, __ATOMIC_SEQ_CST))
-        hand_over_counts(); /* the table was opened meanwhile */
+        pass_counts_on(); /* the table was opened meanwhile */
 }
 
 static bool is_whole_job(const struct ut_job_info *job)
@@ -464,7 +465,7 @@ static bool is_whole_job(const struct ut_job_info *job)
            __atomic_load_n(&header->num_opened, __ATOMIC_ACQUIRE) >= job->size;
 }
 
-bool ut_table_has_one_under_way(const struct ut_job_info *job, uint64_t *submitted)
+bool ut_table_has_active(const struct ut_job_info *job, uint64_t *submitted)
 {
     const struct process *p = job->size == 1 ? &alone : table.processes;
     uint64_t completed = 0;

@@ -98,6 +98,6 @@ pid_t ut_table_pid(const struct ut_table_found *found);
 void ut_table_count(uint32_t submitted, uint32_t completed);
 /* Is exactly one communication of the whole job not complete? `submitted`: the total number. False
  * also if a process of the job is on another node, or has not opened the table. */
-bool ut_table_has_one_under_way(const struct ut_job_info *job, uint64_t *submitted);
+bool ut_table_has_active(const struct ut_job_info *job, uint64_t *submitted);
 
 #endif

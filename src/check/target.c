@@ -116,7 +116,7 @@ static bool copy_beside(const struct ut_vcq *vcq, const struct ut_check_op *op)
 {
     struct copy *copy = &copies[op->copy - 1];
 
-    return !vcq->shuffled && ut_table_has_one_under_way(ut_check_job, &copy->submitted) &&
+    return !vcq->shuffled && ut_table_has_active(ut_check_job, &copy->submitted) &&
            read_beside(op, copy->beside) > 0;
 }
 
@@ -128,10 +128,10 @@ static bool is_beside_changed(const struct ut_check_op *op)
     int size = copy->has_beside ? read_beside(op, now) : 0;
 
     return size > 0 && memcmp(now, copy->beside, (size_t)size) != 0 &&
-           ut_table_has_one_under_way(ut_check_job, &submitted) && submitted == copy->submitted;
+           ut_table_has_active(ut_check_job, &submitted) && submitted == copy->submitted;
 }
 
-static bool writes(const struct ut_slot *slot)
+static bool slot_writes(const struct ut_slot *slot)
 {
     return slot->desc.kind == UT_DESC_PUT || slot->desc.kind == UT_DESC_PIGGYBACK ||
            slot->desc.kind == UT_DESC_ARMW;
@@ -153,8 +153,8 @@ static bool are_apart(const struct ut_slot *a, const struct ut_check_op *op_a,
                ut_stadd_stag(at_a) != ut_stadd_stag(at_b)) {
         return false;
     }
-    return !ut_ranges_meet((struct ut_range){at_a, at_a + ut_desc_length(da)},
-                           (struct ut_range){at_b, at_b + ut_desc_length(db)});
+    return !ut_ranges_overlap((struct ut_range){at_a, at_a + ut_desc_length(da)},
+                              (struct ut_range){at_b, at_b + ut_desc_length(db)});
 }
 
 /* This process's communication, whose memory is to be copied. */
@@ -170,7 +170,7 @@ static void look_at_slots(struct ut_vcq *vcq, struct mine *m)
         const struct ut_slot *slot = &vcq->toq[i & vcq->toq_mask];
         if (slot == m->slot)
             break;
-        if (slot->state != UT_SLOT_RETIRED && slot->state != UT_SLOT_FREE && writes(slot) &&
+        if (slot->state != UT_SLOT_RETIRED && slot->state != UT_SLOT_FREE && slot_writes(slot) &&
             !are_apart(m->slot, ut_check_op_of(m->vcq, m->slot), slot, ut_check_op_of(vcq, slot)))
             m->alone = false;
     }
@@ -203,8 +203,8 @@ void ut_target_copy(struct ut_vcq *vcq, const struct ut_slot *slot)
     struct ut_check_op *op = ut_check_op_of(vcq, slot);
     struct mine m = {vcq, slot, true};
 
-    if (!writes(slot) || slot->desc.kind == UT_DESC_ARMW || op->length == 0 || !op->rmt_known ||
-        op->rmt_rank == UT_NO_RANK || may_be_behind(vcq, slot))
+    if (!slot_writes(slot) || slot->desc.kind == UT_DESC_ARMW || op->length == 0 ||
+        !op->rmt_known || op->rmt_rank == UT_NO_RANK || may_be_behind(vcq, slot))
         return;
     look_at_slots(vcq, &m);
     if (m.alone)
@@ -219,7 +219,8 @@ void ut_target_copy(struct ut_vcq *vcq, const struct ut_slot *slot)
 }
 
 /* Is a byte neither the old one nor the one that the put writes? */
-static bool differs(const uint8_t *before, const uint8_t *now, const uint8_t *source, uint32_t size)
+static bool copy_differs(const uint8_t *before, const uint8_t *now, const uint8_t *source,
+                         uint32_t size)
 {
     for (uint32_t i = 0; i < size; i++)
         if (now[i] != before[i] && now[i] != source[i])
@@ -236,8 +237,8 @@ static bool was_changed(struct ut_vcq *vcq, const struct ut_slot *slot)
 
     if (!read_memory(op, now) || memcmp(now, before, p.first + p.second) == 0)
         return false;
-    return source && (differs(before, now, source, p.first) ||
-                      differs(before + p.first, now + p.first, source + p.at, p.second));
+    return source && (copy_differs(before, now, source, p.first) ||
+                      copy_differs(before + p.first, now + p.first, source + p.at, p.second));
 }
 
 /* Does the STag in the table of a process of this node still have this memory? */

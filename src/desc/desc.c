@@ -20,34 +20,18 @@ uint64_t ut_desc_seal(const struct ut_desc *desc, uint64_t vcq_key)
  * Checks of each kind
  */
 
-static bool valid_nop(const struct ut_desc *d)
-{
-    (void)d;
-    return true;
-}
-
-static bool valid_put(const struct ut_desc *d)
+static bool transfer_is_valid(const struct ut_desc *d)
 {
     return d->mtu >= 1 && d->mtu <= UT_MAX_MTU && d->gap <= UT_MAX_GAP;
 }
 
-static bool valid_piggyback(const struct ut_desc *d)
-{
-    return ut_desc_length(d) <= UT_MAX_PIGGYBACK;
-}
-
-static bool valid_get(const struct ut_desc *d)
-{
-    return valid_put(d);
-}
-
-static bool valid_armw(const struct ut_desc *d)
+static bool armw_is_valid(const struct ut_desc *d)
 {
     return (ut_desc_length(d) == 4 || ut_desc_length(d) == 8) && d->op >= UTOFU_ARMW_OP_SWAP &&
            d->op <= UT_ARMW_OP_CSWAP;
 }
 
-static bool fields_valid(const struct ut_desc *d)
+static bool fields_are_valid(const struct ut_desc *d)
 {
     static const uint16_t known =
         (uint16_t)(UTOFU_ONESIDED_FLAG_STRONG_ORDER | UTOFU_ONESIDED_FLAG_PACKET_RESPONSE |
@@ -63,11 +47,15 @@ static bool fields_valid(const struct ut_desc *d)
     if (!(ut_kind_traits(d->kind) & UT_KIND_NO_PEER) && !ut_vcq_id_unpack(d->rmt_vcq_id, &ident))
         return false;
     switch (d->kind) {
-#define VALID(NAME, name, FAMILY, family, traits, called)                                          \
-    case UT_DESC_##NAME:                                                                           \
-        return valid_##name(d);
-        UT_KINDS(VALID)
-#undef VALID
+    case UT_DESC_NOP:
+        return true;
+    case UT_DESC_PUT:
+    case UT_DESC_GET:
+        return transfer_is_valid(d);
+    case UT_DESC_PIGGYBACK:
+        return ut_desc_length(d) <= UT_MAX_PIGGYBACK;
+    case UT_DESC_ARMW:
+        return armw_is_valid(d);
     default:
         return false;
     }
@@ -75,5 +63,5 @@ static bool fields_valid(const struct ut_desc *d)
 
 bool ut_desc_valid(const struct ut_desc *desc, uint64_t vcq_key)
 {
-    return desc->seal == ut_desc_seal(desc, vcq_key) && fields_valid(desc);
+    return desc->seal == ut_desc_seal(desc, vcq_key) && fields_are_valid(desc);
 }

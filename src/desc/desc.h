@@ -125,8 +125,8 @@ static inline __attribute__((always_inline)) void ut_copy_pair(uint8_t *to, cons
 
 /* Copies the data of a piggyback put without a call, for which the caller would save registers.
  * `most`: maximum of `size`, a constant. */
-static inline __attribute__((always_inline)) void ut_copy_few(uint8_t *to, const uint8_t *from,
-                                                              size_t size, size_t most)
+static inline __attribute__((always_inline)) void ut_copy_small(uint8_t *to, const uint8_t *from,
+                                                                size_t size, size_t most)
 {
     _Static_assert(UT_MAX_PIGGYBACK == 32, "two of 16 are enough");
     if (__builtin_expect(size == 8, 1))

@@ -24,42 +24,23 @@ struct ut_request {
 
 #define UT_INLINE static inline __attribute__((always_inline))
 
-/* The fields of the i-th block that depend on the kind. */
-UT_INLINE void encode_nop(struct ut_desc *d, const struct ut_request *r, size_t i)
-{
-    (void)d, (void)r, (void)i;
-}
-UT_INLINE void encode_put(struct ut_desc *d, const struct ut_request *r, size_t i)
-{
-    ut_desc_transfer(d, r->lcl_stadd + i * r->stride, r->mtu, r->gap);
-}
-UT_INLINE void encode_piggyback(struct ut_desc *d, const struct ut_request *r, size_t i)
-{
-    (void)i;
-    ut_copy_few(d->data, r->data, r->length, r->max_length);
-}
-UT_INLINE void encode_get(struct ut_desc *d, const struct ut_request *r, size_t i)
-{
-    encode_put(d, r, i);
-}
-UT_INLINE void encode_armw(struct ut_desc *d, const struct ut_request *r, size_t i)
-{
-    (void)i;
-    ut_desc_armw(d, r->op, r->operand, r->compare);
-}
-
 /* The i-th block of the request as a descriptor. */
 UT_INLINE void ut_request_encode(struct ut_desc *d, const struct ut_request *r, size_t i)
 {
     ut_desc_head(d, r->kind, r->rmt_vcq_id, r->rmt_stadd + i * r->stride, r->length, r->edata,
                  r->flags);
     switch (r->kind) {
-#define ENCODE(NAME, name, FAMILY, family, traits, called)                                         \
-case UT_DESC_##NAME:                                                                               \
-    encode_##name(d, r, i);                                                                        \
-    break;
-        UT_KINDS(ENCODE)
-#undef ENCODE
+    case UT_DESC_PUT:
+    case UT_DESC_GET:
+        ut_desc_transfer(d, r->lcl_stadd + i * r->stride, r->mtu, r->gap);
+        break;
+    case UT_DESC_PIGGYBACK:
+        ut_copy_small(d->data, r->data, r->length, r->max_length);
+        break;
+    case UT_DESC_ARMW:
+        ut_desc_armw(d, r->op, r->operand, r->compare);
+        break;
+    case UT_DESC_NOP:
     case UT_DESC_NONE:
         break;
     }

@@ -24,7 +24,7 @@ bool ut_post_waits_for_armw(const struct ut_link *link, const struct ut_slot *sl
     return (slot->desc.flags & UTOFU_ONESIDED_FLAG_STRONG_ORDER) ||
            (link->vcq->armw_words && ut_slot_wants_remote_notice(slot) &&
             armw_notice_missing_before(link, slot)) ||
-           (link->rails && ut_parted_hold(link, slot));
+           (link->rails && ut_parted_must_wait(link, slot));
 }
 
 /* Asks the target's CPU: the slot is in UT_STAGE_DATA until take_armw_reply(). */
@@ -51,7 +51,7 @@ static enum ut_outcome post_armw_message(struct ut_link *link, struct ut_slot *s
     int rc = link->ops->send(link->conn, &m, sizeof(m), flags | PROV_SOLICITED,
                              ut_cookie(UT_COOKIE_NONE, 0));
     if (rc < 0)
-        return ut_post_refused(link, slot, rc);
+        return ut_post_handle_refusal(link, slot, rc);
     slot->msg_number = ut_link_count_tx(link);
     slot->tcq_ready = true;
     slot->state = UT_SLOT_POSTED;
@@ -114,9 +114,9 @@ static enum ut_outcome post_armw_notice(struct ut_link *link, struct ut_slot *sl
                              ut_cookie(UT_COOKIE_SLOT, ut_slot_number(link->vcq, slot)));
 
     if (rc == -EAGAIN || rc == -ENOTCONN)
-        return ut_post_refused(link, slot, rc);
+        return ut_post_handle_refusal(link, slot, rc);
     if (rc < 0)
-        return ut_post_fails(link, slot, UTOFU_ERR_MRQ_OTHER);
+        return ut_post_fail(link, slot, UTOFU_ERR_MRQ_OTHER);
     UT_ASSERT(slot->stage == UT_STAGE_EXECUTED);
     slot->msg_number = ut_link_count_tx(link);
     slot->stage = UT_STAGE_NOTICE;
@@ -218,9 +218,9 @@ static enum ut_outcome post_armw_device(struct ut_link *link, struct ut_slot *sl
     if (rc == UTOFU_ERR_NOT_COMPLETED)
         return UT_NOT_NOW;
     if (rc <= UTOFU_ERR_MRQ_OTHER)
-        return ut_post_fails(link, slot, rc);
+        return ut_post_fail(link, slot, rc);
     if (rc < 0)
-        return ut_post_refused(link, slot, rc);
+        return ut_post_handle_refusal(link, slot, rc);
     slot->state = UT_SLOT_POSTED;
     slot->stage = UT_STAGE_DATA;
     slot->pending++;
@@ -250,8 +250,7 @@ void ut_armw_resume(struct ut_link *link)
             } else if (rc == -EAGAIN || rc == UTOFU_ERR_NOT_COMPLETED) {
                 ut_link_wait(link);
             } else if (rc != -ENOTCONN) {
-                ut_post_fails(link, slot,
-                              rc <= UTOFU_ERR_MRQ_OTHER ? rc : UTOFU_ERR_MRQ_RMT_MEMORY);
+                ut_post_fail(link, slot, rc <= UTOFU_ERR_MRQ_OTHER ? rc : UTOFU_ERR_MRQ_RMT_MEMORY);
             }
         }
     }
@@ -264,7 +263,7 @@ enum ut_outcome ut_post_armw(struct ut_link *link, struct ut_slot *slot)
     return link->vcq->armw_words ? post_armw_device(link, slot) : post_armw_cpu(link, slot);
 }
 
-bool ut_armw_fast(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot)
+bool ut_armw_execute_mapped(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot)
 {
     const struct ut_desc *d = &slot->desc;
 

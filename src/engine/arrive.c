@@ -99,13 +99,13 @@ static void take_armw_reply(struct ut_link *answering, const struct ut_msg_armw_
         return;
     slot->rmt_value = m->old_value;
     if (m->rc != 0)
-        ut_slot_fails(slot->link, slot, m->rc);
+        ut_slot_set_failed(slot->link, slot, m->rc);
     slot->stage = UT_STAGE_EXECUTED;
     struct ut_link *link = slot->link;
     if (slot->pending == 0)
         ut_engine_finish(link, slot);
     if (link->armw_out == 0)
-        ut_engine_pump(link); /* STRONG_ORDER may wait for this ARMW */
+        ut_engine_post_queued(link); /* STRONG_ORDER may wait for this ARMW */
 }
 
 static bool is_armw_size(uint32_t size)
@@ -209,10 +209,9 @@ static void rewind_link(struct ut_link *link)
  * immediate was posted.
  */
 
-static void resume_nop(struct ut_link *link, struct ut_slot *slot, bool behind, bool messaged)
+static void end_or_repeat(struct ut_slot *slot, bool executed)
 {
-    (void)link, (void)messaged;
-    if (behind)
+    if (executed)
         slot->state = UT_SLOT_DONE;
     else
         slot->stage = UT_STAGE_NONE;
@@ -220,7 +219,7 @@ static void resume_nop(struct ut_link *link, struct ut_slot *slot, bool behind, 
 
 static void end_with_unknown_fate(struct ut_link *link, struct ut_slot *slot)
 {
-    ut_engine_fails_unsure(link, slot);
+    ut_engine_fail_unrepeated(link, slot);
     slot->state = UT_SLOT_DONE;
 }
 
@@ -229,24 +228,17 @@ static void resume_put(struct ut_link *link, struct ut_slot *slot, bool behind, 
 {
     /* a later message does not wait for parts by other connections; its own does */
     behind = behind && (messaged || !slot->parted);
-    if (!behind && ut_engine_keeps_unsure(slot))
+    if (!behind && ut_engine_must_not_repeat_put(slot))
         end_with_unknown_fate(link, slot);
     else
-        resume_nop(link, slot, behind, messaged);
-}
-
-/* A read is complete if the message posted after it, or an operation that waited for it, is: see
- * reads_are_complete_before(). */
-static void resume_get(struct ut_link *link, struct ut_slot *slot, bool behind, bool messaged)
-{
-    resume_nop(link, slot, behind && messaged, messaged);
+        end_or_repeat(slot, behind);
 }
 
 /* ARMWs executed by the target's CPU are counted, those executed by the device are not. */
 static void resume_armw(struct ut_link *link, struct ut_slot *slot, bool behind, bool messaged)
 {
     if (!behind || !messaged) {
-        if (link->vcq->armw_words && !slot->applied && ut_engine_is_unsure(slot))
+        if (link->vcq->armw_words && !slot->applied && ut_engine_must_not_repeat(slot))
             end_with_unknown_fate(link, slot);
         else
             slot->stage = UT_STAGE_NONE;
@@ -266,12 +258,19 @@ static void resume_slot(struct ut_link *link, struct ut_slot *slot, bool behind)
 
     UT_ASSERT(slot->pending == 0 && slot->link == link);
     switch (slot->desc.kind) {
-#define RESUME(NAME, name, FAMILY, family, traits, called)                                         \
-    case UT_DESC_##NAME:                                                                           \
-        resume_##family(link, slot, behind, messaged);                                             \
+    case UT_DESC_NOP:
+        end_or_repeat(slot, behind);
         break;
-        UT_KINDS(RESUME)
-#undef RESUME
+    case UT_DESC_PUT:
+    case UT_DESC_PIGGYBACK:
+        resume_put(link, slot, behind, messaged);
+        break;
+    case UT_DESC_GET: /* complete if the message after it is: see reads_are_complete_before() */
+        end_or_repeat(slot, behind && messaged);
+        break;
+    case UT_DESC_ARMW:
+        resume_armw(link, slot, behind, messaged);
+        break;
     }
 }
 
@@ -309,7 +308,7 @@ static void end_reads_before(struct ut_link *link, uint32_t before)
 }
 
 /* The VCQ that executed them was freed, and its answers are lost. */
-static void end_owed_by_a_freed_one(struct ut_link *link)
+static void end_armw_owed_by_freed_vcq(struct ut_link *link)
 {
     struct ut_slot *toq = link->vcq->toq;
 
@@ -317,11 +316,11 @@ static void end_owed_by_a_freed_one(struct ut_link *link)
     for (uint32_t n = link->first; n != UT_NO_SLOT; n = toq[n].next) {
         if (!toq[n].owed)
             continue;
-        ut_slot_fails(link, &toq[n], UTOFU_ERR_MRQ_PEER);
+        ut_slot_set_failed(link, &toq[n], UTOFU_ERR_MRQ_PEER);
         toq[n].state = UT_SLOT_DONE;
     }
     link->armw_out = ut_rails_out(link) & 0xffffff;
-    ut_parted_anew(link);
+    ut_parted_reset(link);
 }
 
 static void end_delivered(struct ut_link *link, uint64_t count, bool anew)
@@ -344,7 +343,7 @@ static void end_delivered(struct ut_link *link, uint64_t count, bool anew)
             behind = false;
     }
     if (anew)
-        end_owed_by_a_freed_one(link);
+        end_armw_owed_by_freed_vcq(link);
     ut_engine_retire(link);
     link->to_post = link->first;
 }
@@ -359,14 +358,14 @@ static void enter_connection(struct ut_link *link)
         ut_stats_connected(link);
 }
 
-static void pump_link(struct ut_link *link)
+static void post_queued_of(struct ut_link *link)
 {
     ut_rails_continue(link);
     if (link->vcq->stats)
         ut_stats_check_blocked(link);
 }
 
-static void give_up(struct ut_link *link, int rc)
+static void fail_or_wait_for_peer(struct ut_link *link, int rc)
 {
     const struct ut_vcq_handlers *handlers = link->vcq->handlers;
 
@@ -379,8 +378,8 @@ static void give_up(struct ut_link *link, int rc)
 const struct ut_link_ops ut_engine_link_ops = {
     .rail_callbacks = &ut_rails_callbacks,
     .connected = enter_connection,
-    .pump = pump_link,
-    .give_up = give_up,
+    .pump = post_queued_of,
+    .give_up = fail_or_wait_for_peer,
     .rewind = rewind_link,
     .delivered = end_delivered,
 };

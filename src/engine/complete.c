@@ -9,7 +9,7 @@
 static void slot_failed(struct ut_link *link, struct ut_slot *slot, enum prov_status status)
 {
     slot->unsignalled = false;
-    if (ut_engine_ends_by_error(link, slot, status)) {
+    if (ut_engine_handle_error(link, slot, status)) {
         if (slot->pending == 0)
             ut_engine_finish(link, slot);
     } else if (status == PROV_RMT_ACCESS) {
@@ -23,83 +23,57 @@ static void slot_failed(struct ut_link *link, struct ut_slot *slot, enum prov_st
     }
 }
 
-/*
- * A request of the slot has completed. is_read_*: was it a read, or an atomic by the device?
- * reported_*: handles a successful completion.
- */
-
-static inline bool is_read_put(const struct ut_link *link, const struct ut_slot *slot)
-{
-    (void)link, (void)slot;
-    return false;
-}
-
-static inline void reported_put(struct ut_link *link, struct ut_slot *slot)
+static inline void complete_transfer(struct ut_link *link, struct ut_slot *slot)
 {
     if (slot->pending == 0 && slot->state == UT_SLOT_POSTED)
         ut_engine_finish_slot(link, slot);
 }
 
-/* A read completes before the message posted after it. */
-static inline bool is_read_get(const struct ut_link *link, const struct ut_slot *slot)
+/* Has the read of a get completed, not its notice? The read completes before the message that was
+ * posted after it. */
+static inline bool get_is_read(const struct ut_slot *slot)
 {
-    (void)link;
     return slot->stage == UT_STAGE_DATA || (slot->stage == UT_STAGE_NOTICE && slot->pending == 1) ||
            !ut_slot_wants_remote_notice(slot);
 }
 
-static inline void reported_get(struct ut_link *link, struct ut_slot *slot)
-{
-    reported_put(link, slot);
-}
-
-static inline bool is_read_armw(const struct ut_link *link, const struct ut_slot *slot)
+static inline bool armw_is_read(const struct ut_link *link, const struct ut_slot *slot)
 {
     return link->vcq->armw_words && slot->stage == UT_STAGE_DATA;
 }
 
-static inline void reported_armw(struct ut_link *link, struct ut_slot *slot)
+static inline void complete_armw(struct ut_link *link, struct ut_slot *slot)
 {
-    if (is_read_armw(link, slot))
+    if (armw_is_read(link, slot))
         ut_engine_atomic_done(link, slot);
     else if (slot->stage >= UT_STAGE_EXECUTED && slot->pending == 0)
         ut_engine_finish(link, slot);
 }
 
-/* A NOP ends when it starts. */
-static inline bool is_read_nop(const struct ut_link *link, const struct ut_slot *slot)
-{
-    (void)link, (void)slot;
-    return false;
-}
-
-static inline void reported_nop(struct ut_link *link, struct ut_slot *slot)
-{
-    (void)link, (void)slot;
-}
-
+/* Has a read, or an atomic of the device, completed? */
 static inline bool is_read(const struct ut_link *link, const struct ut_slot *slot)
 {
     switch (slot->desc.kind) {
-#define IS_READ(NAME, name, FAMILY, family, traits, called)                                        \
-    case UT_DESC_##NAME:                                                                           \
-        return is_read_##family(link, slot);
-        UT_KINDS(IS_READ)
-#undef IS_READ
+    case UT_DESC_GET:
+        return get_is_read(slot);
+    case UT_DESC_ARMW:
+        return armw_is_read(link, slot);
     default:
         return false;
     }
 }
 
-static inline void end_reported(struct ut_link *link, struct ut_slot *slot)
+static inline void end_completed(struct ut_link *link, struct ut_slot *slot)
 {
     switch (slot->desc.kind) {
-#define REPORTED(NAME, name, FAMILY, family, traits, called)                                       \
-    case UT_DESC_##NAME:                                                                           \
-        reported_##family(link, slot);                                                             \
+    case UT_DESC_PUT:
+    case UT_DESC_PIGGYBACK:
+    case UT_DESC_GET:
+        complete_transfer(link, slot);
         break;
-        UT_KINDS(REPORTED)
-#undef REPORTED
+    case UT_DESC_ARMW:
+        complete_armw(link, slot);
+        break;
     }
 }
 
@@ -120,16 +94,16 @@ static inline void slot_done(struct ut_link *link, uint32_t number, enum prov_st
             slot_failed(link, slot, status);
         return;
     }
-    end_reported(link, slot);
+    end_completed(link, slot);
     /* other slots may wait for this one: see ut_post_must_wait() */
     if (link->to_post != UT_NO_SLOT && (link->armw_out == 0 || (armw && link->vcq->armw_words)))
-        ut_engine_pump(link);
+        ut_engine_post_queued(link);
 }
 
 /* Completes the puts of an unsignalled batch up to `last`, if the batch is not contiguous at the
  * front of the link. */
 static void __attribute__((noinline, cold))
-unsignalled_batch_among_others(struct ut_link *link, uint32_t last)
+complete_batch_among_others(struct ut_link *link, uint32_t last)
 {
     struct ut_vcq *vcq = link->vcq;
 
@@ -190,11 +164,11 @@ __attribute__((hot)) void ut_engine_unsignalled_done(void *ctx, uint64_t cookie)
     if (n == UT_NO_SLOT)
         link->append = &link->first;
     if (__builtin_expect(!found, 0))
-        unsignalled_batch_among_others(link, last);
+        complete_batch_among_others(link, last);
     else if (n != UT_NO_SLOT && toq[n].state == UT_SLOT_DONE)
         ut_engine_retire(link);
     if (__builtin_expect(link->to_post != UT_NO_SLOT && link->armw_out == 0, 0))
-        ut_engine_pump(link);
+        ut_engine_post_queued(link);
 }
 
 /* The common put or get: one request, no counters, and room for its notice. */
@@ -215,11 +189,11 @@ static void __attribute__((noinline)) end_waiting_others(struct ut_link *link)
         ut_engine_push_early(link);
     ut_engine_retire_done(link);
     if (link->to_post != UT_NO_SLOT && link->armw_out == 0)
-        ut_engine_pump(link);
+        ut_engine_post_queued(link);
 }
 
 /* The same as slot_done(), ut_engine_finish_slot() and ut_engine_retire_done(). */
-static inline void usual_done(struct ut_link *link, struct ut_slot *slot)
+static inline void complete_usual(struct ut_link *link, struct ut_slot *slot)
 {
     struct ut_vcq *vcq = link->vcq;
     uint32_t next = slot->next;
@@ -242,7 +216,7 @@ static inline void usual_done(struct ut_link *link, struct ut_slot *slot)
 }
 
 static void __attribute__((noinline))
-other_done(struct ut_link *link, uint64_t cookie, enum prov_status status)
+complete_other(struct ut_link *link, uint64_t cookie, enum prov_status status)
 {
     switch ((enum ut_cookie)(cookie & 7)) {
     case UT_COOKIE_SLOT:
@@ -270,9 +244,9 @@ __attribute__((hot)) void ut_engine_done(void *ctx, uint64_t cookie, enum prov_s
     if (__builtin_expect((status | (cookie ^ ut_cookie(UT_COOKIE_SLOT, link->first))) == 0, 1)) {
         struct ut_slot *slot = &link->vcq->toq[link->first]; /* the oldest slot of its link */
         if (__builtin_expect(is_usual(link->vcq, slot), 1)) {
-            usual_done(link, slot);
+            complete_usual(link, slot);
             return;
         }
     }
-    other_done(link, cookie, status);
+    complete_other(link, cookie, status);
 }

@@ -74,14 +74,14 @@ static void on_down(void *ctx, enum prov_reason reason)
     struct ut_link *link = ctx;
 
     if (reason == PROV_REASON_RESTS)
-        ut_stats_rest(link);
+        ut_stats_conn_evicted(link);
     ut_engine_callbacks.down(ctx, reason);
     ut_stats_check_blocked(link);
 }
 
-static void on_crowded(void *owner)
+static void on_srq_low(void *owner)
 {
-    ut_stats_crowded(owner);
+    ut_stats_srq_low(owner);
 }
 
 const struct prov_callbacks ut_engine_counted_callbacks = {
@@ -92,5 +92,5 @@ const struct prov_callbacks ut_engine_counted_callbacks = {
     .request = on_request,
     .up = on_up,
     .down = on_down,
-    .crowded = on_crowded,
+    .crowded = on_srq_low,
 };

@@ -8,70 +8,70 @@
 
 /* The slot enters the TOQ and its link before it is posted, so that only the VCQ is live after the
  * call. If the provider refuses the slot, which is rare, it is removed again. */
-__attribute__((hot)) void ut_post_few(struct ut_vcq *vcq, struct ut_slot *slot, uint64_t remote)
+__attribute__((hot)) void ut_post_inline(struct ut_vcq *vcq, struct ut_slot *slot, uint64_t remote)
 {
     uint32_t number = vcq->toq_tail & vcq->toq_mask;
     struct ut_link *link = vcq->last_link;
     struct ut_desc *d = &slot->desc;
 
     slot->msg_number = 0;
-    ut_slot_is_posted(slot, true, true);
+    ut_slot_set_posted(slot, true, true);
     ut_link_append(link, slot, number, false);
     vcq->toq_exec = ++vcq->toq_tail;
     int rc = link->write_few(link->conn, d->data, remote, link->hot_rkey, ut_desc_length(d),
                              ut_cookie(UT_COOKIE_SLOT, number));
     if (unlikely(rc != 0))
-        ut_engine_few_refused(vcq, rc);
+        ut_engine_requeue_inline(vcq, rc);
 }
 
 /* The provider has returned `rc` for the slot behind the tail of the TOQ, which enters the TOQ. */
-static inline void end_submit(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot,
-                              uint32_t number, int rc)
+static inline void finish_submit(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot,
+                                 uint32_t number, int rc)
 {
     if (unlikely(rc < 0)) {
-        ut_engine_refused(vcq, link, slot, rc);
+        ut_engine_queue_refused(vcq, link, slot, rc);
         return;
     }
     vcq->toq_exec = ++vcq->toq_tail;
-    ut_end_post(link, slot, number, rc);
+    ut_finish_post(link, slot, number, rc);
 }
 
 __attribute__((hot)) bool ut_post_put_direct(struct ut_vcq *vcq, struct ut_slot *slot,
-                                             struct ut_link *link, struct ut_ends ends)
+                                             struct ut_link *link, struct ut_addrs addrs)
 {
     uint32_t number = vcq->toq_tail & vcq->toq_mask;
 
-    int rc = ut_write_put(vcq, slot, link, ends, number, 0);
+    int rc = ut_write_put(vcq, slot, link, addrs, number, 0);
     if (rc == UT_NOT_DIRECT)
         return false;
-    end_submit(vcq, link, slot, number, rc);
+    finish_submit(vcq, link, slot, number, rc);
     return true;
 }
 
 __attribute__((hot)) bool ut_post_get_direct(struct ut_vcq *vcq, struct ut_slot *slot,
-                                             struct ut_link *link, struct ut_ends ends)
+                                             struct ut_link *link, struct ut_addrs addrs)
 {
     struct ut_desc *d = &slot->desc;
     uint32_t number = vcq->toq_tail & vcq->toq_mask;
-    struct prov_xfer x = {.lcl = ends.local,
-                          .rmt = ends.remote,
+    struct prov_xfer x = {.lcl = addrs.local,
+                          .rmt = addrs.remote,
                           .length = ut_desc_length(d),
                           .lkey = vcq->stags->hot_local->lkey[link->provider],
                           .rkey = link->hot_rkey,
                           .cookie = ut_cookie(UT_COOKIE_SLOT, number)};
 
-    if (ut_put_waits(link, d) || ut_slot_wants_remote_notice(slot)) /* a message follows */
+    if (ut_put_must_wait(link, d) || ut_slot_wants_remote_notice(slot)) /* a message follows */
         return false;
     if (d->flags & UTOFU_ONESIDED_FLAG_TCQ_NOTICE)
         x.flags |= PROV_SIGNAL;
     if (d->flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE)
         x.flags |= PROV_SIGNAL | PROV_LANDED;
     slot->msg_number = 0;
-    ut_slot_is_posted(slot, true, false); /* the request is sent as soon as it is posted */
+    ut_slot_set_posted(slot, true, false); /* the request is sent as soon as it is posted */
     int rc = link->ops->read(link->conn, &x);
     if (rc >= 0 && !(rc & PROV_COMPLETE))
         link->reads_out++;
-    end_submit(vcq, link, slot, number, rc);
+    finish_submit(vcq, link, slot, number, rc);
     return true;
 }
 

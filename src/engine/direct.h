@@ -21,33 +21,33 @@ enum { UT_WORD = sizeof(uint64_t) };
 /* The peer's word in this process, if this CPU may move the data as one word, without SPS or remote
  * notice: all earlier communications on the link are complete. */
 UT_INLINE bool ut_find_word(const struct ut_link *link, const struct ut_request *r,
-                            const struct ut_ends *ends, void **word)
+                            const struct ut_addrs *addrs, void **word)
 {
     const struct prov_mapping *mapping = link->mapping;
 
     if (r->length != UT_WORD || !mapping || link->first != UT_NO_SLOT || ut_flags_sps(r->flags) ||
         (r->flags & UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE) ||
-        !prov_is_mapped(mapping, link->hot_rkey, ends->remote, UT_WORD))
+        !prov_is_mapped(mapping, link->hot_rkey, addrs->remote, UT_WORD))
         return false;
-    *word = (void *)(uintptr_t)(ends->remote + mapping->delta);
-    return prov_is_word(r->kind == UT_DESC_GET ? ends->local : *word, UT_WORD);
+    *word = (void *)(uintptr_t)(addrs->remote + mapping->delta);
+    return prov_is_word(r->kind == UT_DESC_GET ? addrs->local : *word, UT_WORD);
 }
 
 /* Moves the word, a load or a store of this CPU. */
-UT_INLINE void ut_move_word(const struct ut_request *r, const struct ut_ends *ends, void *word)
+UT_INLINE void ut_move_word(const struct ut_request *r, const struct ut_addrs *addrs, void *word)
 {
     if (r->kind == UT_DESC_GET)
-        prov_move_word(ends->local, word);
+        prov_move_word(addrs->local, word);
     else
-        prov_move_word(word, r->kind == UT_DESC_PIGGYBACK ? r->data : ends->local);
+        prov_move_word(word, r->kind == UT_DESC_PIGGYBACK ? r->data : addrs->local);
 }
 
 /* Submits the slot behind the tail as complete: of its descriptor only the flags are needed, which
  * say whether it has a TCQ entry. The provider, which would notice that the peer is dead, is not
  * called. But the TOQ is full at least once in as many puts as it has entries, and then the put is
  * started by ut_engine_submit_direct(), which calls the provider. */
-UT_INLINE void ut_end_at_once(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot,
-                              const struct ut_request *r)
+UT_INLINE void ut_retire_at_once(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot,
+                                 const struct ut_request *r)
 {
     const struct ut_slot executed = {.tcq_ready = true};
 
@@ -71,17 +71,17 @@ UT_INLINE void ut_end_at_once(struct ut_vcq *vcq, struct ut_link *link, struct u
                                               .rmt_stadd = r->rmt_stadd + UT_WORD});
 }
 
-/* Defined in direct.c. ut_post_few() always posts the put of a few bytes in the slot, to last_link;
- * the other functions return false if nothing was done. */
-void ut_post_few(struct ut_vcq *vcq, struct ut_slot *slot, uint64_t remote);
+/* Defined in direct.c. ut_post_inline() always posts the put of a few bytes in the slot, to
+ * last_link; the other functions return false if nothing was done. */
+void ut_post_inline(struct ut_vcq *vcq, struct ut_slot *slot, uint64_t remote);
 bool ut_post_put_direct(struct ut_vcq *vcq, struct ut_slot *slot, struct ut_link *link,
-                        struct ut_ends ends);
+                        struct ut_addrs addrs);
 bool ut_post_get_direct(struct ut_vcq *vcq, struct ut_slot *slot, struct ut_link *link,
-                        struct ut_ends ends);
+                        struct ut_addrs addrs);
 
 /* Is this a put of a few bytes, without SPS or any notice but that of the TCQ, and a provider with
  * such puts? */
-UT_INLINE bool ut_is_few(const struct ut_link *link, const struct ut_request *r)
+UT_INLINE bool ut_is_inline(const struct ut_link *link, const struct ut_request *r)
 {
     enum {
         NOT_OF_FEW = UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE | UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE |
@@ -98,17 +98,17 @@ UT_INLINE bool ut_is_few(const struct ut_link *link, const struct ut_request *r)
 UT_INLINE bool ut_submit_direct(struct ut_vcq *vcq, struct ut_slot *slot, struct ut_link *link,
                                 const struct ut_request *r, bool encoded)
 {
-    struct ut_ends ends;
+    struct ut_addrs addrs;
     void *word;
 
     UT_ASSERT(ut_is_locked(&vcq->lock) && ut_toq_is_sound(vcq) && ut_toq_is_direct(vcq));
     UT_ASSERT(slot == ut_engine_slot(vcq, 0) && slot->state == UT_SLOT_FREE);
     UT_ASSERT(link == vcq->last_link || link == &ut_link_none);
-    bool found = ut_link_is_clear(link) && ut_find_ends(vcq->stags, link, slot, r, &ends);
+    bool found = ut_link_is_clear(link) && ut_find_addrs(vcq->stags, link, slot, r, &addrs);
     if (!encoded) {
-        if (found && ut_find_word(link, r, &ends, &word)) {
-            ut_move_word(r, &ends, word);
-            ut_end_at_once(vcq, link, slot, r);
+        if (found && ut_find_word(link, r, &addrs, &word)) {
+            ut_move_word(r, &addrs, word);
+            ut_retire_at_once(vcq, link, slot, r);
             return true;
         }
         ut_request_encode(&slot->desc, r, 0);
@@ -116,12 +116,12 @@ UT_INLINE bool ut_submit_direct(struct ut_vcq *vcq, struct ut_slot *slot, struct
     if (!found)
         return false;
     if (r->kind == UT_DESC_GET)
-        return ut_post_get_direct(vcq, slot, link, ends);
-    if (!ut_is_few(link, r))
-        return ut_post_put_direct(vcq, slot, link, ends);
+        return ut_post_get_direct(vcq, slot, link, addrs);
+    if (!ut_is_inline(link, r))
+        return ut_post_put_direct(vcq, slot, link, addrs);
     if (r->kind == UT_DESC_PUT)
-        ut_copy_source(&slot->desc, ends.local, (uint32_t)r->length);
-    ut_post_few(vcq, slot, ends.remote);
+        ut_copy_source(&slot->desc, addrs.local, (uint32_t)r->length);
+    ut_post_inline(vcq, slot, addrs.remote);
     return true;
 }
 

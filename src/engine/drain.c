@@ -7,7 +7,7 @@
 #include "util/back_off.h"
 #include "util/clock.h"
 #include "util/log.h"
-#include "util/patience.h"
+#include "util/long_wait.h"
 
 enum { EMPTY_WRITES_MS = 10, WHAT = 384 };
 
@@ -110,17 +110,17 @@ static void say_given_up(const struct ut_vcq *vcq, const char *who, unsigned lon
 void ut_engine_drain(struct ut_vcq *vcq, uint64_t timeout_ms, const char *who)
 {
     uint64_t now = ut_now_ms(), end = now + timeout_ms, next_empty_write = 0;
-    struct ut_long_wait patience = ut_long_wait_begin(now);
+    struct ut_long_wait long_wait = ut_long_wait_begin(now);
     uint32_t rounds = 0;
 
     ut_engine_start_held(vcq, UINT32_MAX);
     for (; !is_idle(vcq); now = ut_now_ms()) {
         if (now >= end) {
-            say_given_up(vcq, who, ut_long_wait_seconds(&patience, now));
+            say_given_up(vcq, who, ut_long_wait_seconds(&long_wait, now));
             return;
         }
-        if (ut_long_wait_must_log(&patience, now))
-            say_waiting(vcq, who, ut_long_wait_seconds(&patience, now), (end - now + 999) / 1000);
+        if (ut_long_wait_must_log(&long_wait, now))
+            say_waiting(vcq, who, ut_long_wait_seconds(&long_wait, now), (end - now + 999) / 1000);
         if (now >= next_empty_write) {
             ut_engine_request_completions(vcq);
             next_empty_write = now + EMPTY_WRITES_MS;

@@ -39,7 +39,7 @@ static inline void enter_toq(struct ut_slot *slot)
     slot->state = UT_SLOT_SUBMITTED;
 }
 
-static void take_back(struct ut_link *link, struct ut_slot *slot)
+static void remove_from_toq(struct ut_link *link, struct ut_slot *slot)
 {
     if (slot->msg_number)
         link->tx_number--;
@@ -48,7 +48,7 @@ static void take_back(struct ut_link *link, struct ut_slot *slot)
 
 static void __attribute__((cold)) start_refused(struct ut_link *link, struct ut_slot *slot)
 {
-    take_back(link, slot);
+    remove_from_toq(link, slot);
     enter_toq(slot);
 }
 
@@ -62,21 +62,21 @@ static bool start_direct(struct ut_vcq *vcq, struct ut_slot *slot)
                                  .rmt_stadd = d->rmt_stadd,
                                  .length = ut_desc_length(d)};
     uint32_t number = ut_slot_number(vcq, slot);
-    struct ut_ends ends;
+    struct ut_addrs addrs;
 
     if ((d->kind != UT_DESC_PUT && d->kind != UT_DESC_PIGGYBACK) || vcq->shuffled || vcq->waits)
         return false;
     struct ut_link *link = ut_link_if_any(vcq, d->rmt_vcq_id);
-    if (!ut_link_is_clear(link) || !ut_find_ends(vcq->stags, link, slot, &r, &ends))
+    if (!ut_link_is_clear(link) || !ut_find_addrs(vcq->stags, link, slot, &r, &addrs))
         return false;
-    int rc = ut_write_put(vcq, slot, link, ends, number, vcq->unflushed ? PROV_MORE : 0u);
+    int rc = ut_write_put(vcq, slot, link, addrs, number, vcq->unflushed ? PROV_MORE : 0u);
     if (rc == UT_NOT_DIRECT)
         return false;
     if (__builtin_expect(rc < 0, 0)) {
         start_refused(link, slot);
         return false;
     }
-    ut_end_post(link, slot, number, rc);
+    ut_finish_post(link, slot, number, rc);
     return true;
 }
 
@@ -90,24 +90,24 @@ static void start_slot(struct ut_vcq *vcq, struct ut_slot *slot)
     }
     struct ut_link *link = ut_link_to(vcq, slot->desc.rmt_vcq_id);
     if (__builtin_expect(!link, 0)) {
-        ut_slot_fails(NULL, slot, UTOFU_ERR_TCQ_OTHER);
+        ut_slot_set_failed(NULL, slot, UTOFU_ERR_TCQ_OTHER);
         slot->tcq_ready = true;
         slot->state = UT_SLOT_RETIRED;
         ut_error("engine", "no memory for the connection to VCQ %016llx",
                  (unsigned long long)slot->desc.rmt_vcq_id);
         return;
     }
-    if (ut_armw_fast(vcq, link, slot))
+    if (ut_armw_execute_mapped(vcq, link, slot))
         return;
     uint32_t number = ut_slot_number(vcq, slot);
     slot->state = UT_SLOT_WAITING;
     UT_ASSERT(link->vcq == vcq);
     ut_link_append(link, slot, number, slot->desc.flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE);
     if (__builtin_expect(link->to_post != UT_NO_SLOT, 0))
-        return; /* others wait before it, and ut_engine_pump() posts it after them */
+        return; /* others wait before it, and ut_engine_post_queued() posts it after them */
     link->to_post = number;
     if (__builtin_expect(link->state == UT_LINK_UP, 1))
-        ut_engine_pump(link);
+        ut_engine_post_queued(link);
     else
         start_connecting(link);
 }
@@ -140,15 +140,15 @@ static void __attribute__((noinline)) start_watched(struct ut_vcq *vcq, struct u
 
 /* May the next descriptor start? In session mode up to the schedule pointer, in free mode up to the
  * tail. */
-static inline bool has_turn(const struct ut_vcq *vcq)
+static inline bool session_may_start(const struct ut_vcq *vcq)
 {
     return vcq->toq_exec != vcq->toq_tail &&
            (!(vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE) || vcq->started != vcq->scheduled);
 }
 
-static inline bool take_turn(struct ut_vcq *vcq)
+static inline bool session_count_start(struct ut_vcq *vcq)
 {
-    if (!has_turn(vcq))
+    if (!session_may_start(vcq))
         return false;
     if (vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE)
         vcq->started++;
@@ -165,11 +165,11 @@ static inline bool is_batch(const struct ut_vcq *vcq)
 
 static void start_due(struct ut_vcq *vcq)
 {
-    if (!has_turn(vcq))
+    if (!session_may_start(vcq))
         return;
     bool batch = is_batch(vcq);
     vcq->unflushed = batch;
-    while (take_turn(vcq)) {
+    while (session_count_start(vcq)) {
         struct ut_slot *slot = ut_vcq_slot(vcq, vcq->toq_exec++);
         if (__builtin_expect(vcq->watched, 0))
             start_watched(vcq, slot);
@@ -186,7 +186,7 @@ static void start_due(struct ut_vcq *vcq)
 void ut_engine_start_held(struct ut_vcq *vcq, uint32_t most)
 {
     UT_ASSERT(ut_is_locked(&vcq->lock));
-    for (; most > 0 && take_turn(vcq); most--)
+    for (; most > 0 && session_count_start(vcq); most--)
         start_watched(vcq, ut_vcq_slot(vcq, vcq->toq_exec++));
     ut_toq_limit_direct(vcq);
     if (vcq->waits && ut_engine_has_entry(vcq))
@@ -203,16 +203,16 @@ static void start_tail(struct ut_vcq *vcq)
     start_slot(vcq, slot);
 }
 
-void ut_engine_refused(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot, int rc)
+void ut_engine_queue_refused(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot, int rc)
 {
-    take_back(link, slot);
+    remove_from_toq(link, slot);
     if (rc == -EAGAIN)
         ut_engine_progress(vcq); /* may free an entry of the send queue */
     start_tail(vcq);
 }
 
 /* Usually the previous slot of the TOQ is also the previous slot of the link. */
-static void leave_link(struct ut_vcq *vcq, uint32_t number)
+static void remove_from_link(struct ut_vcq *vcq, uint32_t number)
 {
     uint32_t before = (number - 1) & vcq->toq_mask;
     struct ut_link *link = vcq->toq[number].link;
@@ -232,7 +232,7 @@ static void leave_link(struct ut_vcq *vcq, uint32_t number)
 }
 
 /* Tries again after progress, which may have freed a send queue entry, or ended the link. */
-static bool few_again(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot)
+static bool post_inline_again(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot)
 {
     uint32_t length = ut_desc_length(&slot->desc), number = ut_slot_number(vcq, slot), rkey;
     uint64_t at;
@@ -244,24 +244,24 @@ static bool few_again(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *
                              ut_cookie(UT_COOKIE_SLOT, number));
     if (rc != 0)
         return false;
-    ut_slot_is_posted(slot, true, true);
+    ut_slot_set_posted(slot, true, true);
     ut_link_append(link, slot, number, false);
     vcq->toq_exec = ++vcq->toq_tail;
     return true;
 }
 
-void ut_engine_few_refused(struct ut_vcq *vcq, int rc)
+void ut_engine_requeue_inline(struct ut_vcq *vcq, int rc)
 {
     struct ut_slot *slot = ut_vcq_slot(vcq, vcq->toq_tail - 1);
     uint32_t number = ut_slot_number(vcq, slot);
     struct ut_link *link = slot->link;
 
-    leave_link(vcq, number);
+    remove_from_link(vcq, number);
     slot->state = UT_SLOT_FREE;
     vcq->toq_exec = --vcq->toq_tail;
-    if (rc == -EAGAIN && ut_engine_progress(vcq) && few_again(vcq, link, slot))
+    if (rc == -EAGAIN && ut_engine_progress(vcq) && post_inline_again(vcq, link, slot))
         return;
-    ut_engine_refused(vcq, link, slot, rc);
+    ut_engine_queue_refused(vcq, link, slot, rc);
 }
 
 /* A checked VCQ holds submitted communications: see ut_engine_start_held(). */
@@ -444,7 +444,7 @@ size_t ut_engine_unread_mrq(struct ut_vcq *vcq)
  * Progress
  */
 
-int ut_engine_progress_rest(struct ut_vcq *vcq)
+int ut_engine_progress_slow(struct ut_vcq *vcq)
 {
     int events = 0;
 
@@ -464,7 +464,7 @@ static bool is_misuse(int rc)
            rc != UTOFU_ERR_MRQ_PEER;
 }
 
-void ut_engine_check_left(struct ut_vcq *vcq)
+void ut_engine_check_unread(struct ut_vcq *vcq)
 {
     int tcq = 0, mrq = 0;
 
@@ -478,5 +478,5 @@ void ut_engine_check_left(struct ut_vcq *vcq)
         if (mrq == 0 && is_misuse(rc))
             mrq = rc;
     }
-    ut_check_left(vcq, tcq, mrq);
+    ut_check_unread(vcq, tcq, mrq);
 }

@@ -5,7 +5,7 @@
  *
  * Uses desc, wire, armw, process, peers, stag, vcq, link, stats, provider.h. The path of a put:
  * ut_submit_direct() (direct.h) in the common case; else ut_engine_reserve(), ut_engine_submit(),
- * start_slot(), ut_engine_pump(), post_put(); at its end ut_engine_done() or
+ * start_slot(), ut_engine_post_queued(), post_put(); at its end ut_engine_done() or
  * ut_engine_unsignalled_done() (complete.c), ut_engine_finish_slot() and ut_engine_retire_done()
  * (retire.h).
  */
@@ -53,20 +53,21 @@ void ut_engine_submit(struct ut_vcq *vcq, uint32_t n, bool delay);
  * A full TOQ, a query of unread entries, and draining start all of them. */
 void ut_engine_start_held(struct ut_vcq *vcq, uint32_t most);
 /* Reports unpolled entries to the check mode, for a VCQ without communications under way. */
-void ut_engine_check_left(struct ut_vcq *vcq);
+void ut_engine_check_unread(struct ut_vcq *vcq);
 
 /* Queues the slot behind the tail after the provider returned `rc` on the direct path. */
-void ut_engine_refused(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot, int rc)
+void ut_engine_queue_refused(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot, int rc)
     __attribute__((cold));
 
-/* As ut_engine_refused(), for the TOQ's last slot, which is removed from TOQ and link first. */
-void ut_engine_few_refused(struct ut_vcq *vcq, int rc);
+/* As ut_engine_queue_refused(), for the TOQ's last slot, which is removed from TOQ and link first.
+ */
+void ut_engine_requeue_inline(struct ut_vcq *vcq, int rc);
 
 /* A put with this SPS arrived (session mode). */
 void ut_engine_schedule(struct ut_vcq *vcq, unsigned int sps);
 
 /* Polls the endpoints, and posts waiting slots. True if anything happened. */
-int ut_engine_progress_rest(struct ut_vcq *vcq);
+int ut_engine_progress_slow(struct ut_vcq *vcq);
 static inline bool ut_engine_progress(struct ut_vcq *vcq)
 {
     const struct ut_vcq_ep *e = vcq->eps;
@@ -76,7 +77,7 @@ static inline bool ut_engine_progress(struct ut_vcq *vcq)
         events += e->ops->ep_poll(e->ep);
     while (++e < vcq->eps_end);
     if (__builtin_expect(vcq->waiting || vcq->more_to_do, 0))
-        events += ut_engine_progress_rest(vcq);
+        events += ut_engine_progress_slow(vcq);
     return events > 0;
 }
 

@@ -11,7 +11,7 @@
 #include "stag/stag.h"
 #include "util/last_error.h"
 #include "util/log.h"
-#include "util/loss.h"
+#include "util/fd_check.h"
 
 /* A failed communication. */
 struct failure {
@@ -59,7 +59,7 @@ static struct ut_failure explain_code(struct ut_link *link, const struct ut_slot
         (rc == UTOFU_ERR_MRQ_OTHER && link->state != UT_LINK_UP && of_link))
         return link->why;
     if (is_local_memory(rc) && (to_local || d->kind == UT_DESC_PUT))
-        return ut_stag_why(link->vcq->stags, d->lcl_stadd, length, to_local);
+        return ut_stag_failure_cause(link->vcq->stags, d->lcl_stadd, length, to_local);
     /* for an ARMW refused by the target's CPU the memory was perhaps never looked up here */
     if (is_remote_memory(rc) && !(d->kind == UT_DESC_ARMW && slot->stage != UT_STAGE_NONE))
         return ut_link_why(link, d->rmt_stadd, length, !to_local);
@@ -67,7 +67,7 @@ static struct ut_failure explain_code(struct ut_link *link, const struct ut_slot
                                    rc == UTOFU_ERR_MRQ_OTHER ? UT_CAUSE_DEVICE : UT_CAUSE_NONE};
 }
 
-void ut_slot_fails(struct ut_link *link, struct ut_slot *slot, int rc)
+void ut_slot_set_failed(struct ut_link *link, struct ut_slot *slot, int rc)
 {
     struct ut_failure why = explain_code(link, slot, rc);
 
@@ -114,8 +114,8 @@ int ut_mrq_code(const struct utofu_mrq_notice *entry)
 
 static void describe_failure(const void *data, char *buf, size_t size);
 
-int ut_mrq_failed(const struct ut_vcq *vcq, const struct utofu_mrq_notice *entry,
-                  struct utofu_mrq_notice *notice)
+int ut_mrq_take_failed(const struct ut_vcq *vcq, const struct utofu_mrq_notice *entry,
+                       struct utofu_mrq_notice *notice)
 {
     uint64_t packed = entry->reserved[0];
     struct failure f = {
@@ -142,7 +142,7 @@ int ut_mrq_failed(const struct ut_vcq *vcq, const struct utofu_mrq_notice *entry
     return f.rc;
 }
 
-int ut_tcq_failed(const struct ut_vcq *vcq, const struct ut_slot *slot)
+int ut_tcq_take_failed(const struct ut_vcq *vcq, const struct ut_slot *slot)
 {
     const struct ut_desc *d = &slot->desc;
     struct failure f = {
@@ -181,7 +181,7 @@ static void __attribute__((format(printf, 2, 3))) add_text(struct text *t, const
 
 static void add_communication(struct text *t, const struct failure *f)
 {
-#define CALLED(NAME, name, FAMILY, family, traits, called) [UT_DESC_##NAME] = called,
+#define CALLED(NAME, FAMILY, traits, text) [UT_DESC_##NAME] = text,
     static const char *const names[] = {UT_KINDS(CALLED)};
 #undef CALLED
     const char *name = f->kind < sizeof(names) / sizeof(names[0]) ? names[f->kind] : NULL;

@@ -12,16 +12,16 @@
 #include "vcq/vcq.h"
 
 /* The slot ends with this code, which utofu_poll_tcq() or utofu_poll_mrq() returns. */
-void ut_slot_fails(struct ut_link *link, struct ut_slot *slot, int rc) __attribute__((cold));
+void ut_slot_set_failed(struct ut_link *link, struct ut_slot *slot, int rc) __attribute__((cold));
 
 /* Writes the local MRQ notice of a failed slot. */
 void ut_mrq_push_failed(struct ut_link *link, struct ut_slot *slot) __attribute__((cold));
 
 /* The program takes a failed entry: keeps the failure for utofu_get_last_error(), and returns its
  * code. `entry` may be the notice itself. */
-int ut_tcq_failed(const struct ut_vcq *vcq, const struct ut_slot *slot) __attribute__((cold));
-int ut_mrq_failed(const struct ut_vcq *vcq, const struct utofu_mrq_notice *entry,
-                  struct utofu_mrq_notice *notice) __attribute__((cold));
+int ut_tcq_take_failed(const struct ut_vcq *vcq, const struct ut_slot *slot) __attribute__((cold));
+int ut_mrq_take_failed(const struct ut_vcq *vcq, const struct utofu_mrq_notice *entry,
+                       struct utofu_mrq_notice *notice) __attribute__((cold));
 
 /* The code of an entry in the MRQ, or 0. */
 int ut_mrq_code(const struct utofu_mrq_notice *entry);

@@ -25,10 +25,6 @@ static inline bool ut_slot_is_to_local(const struct ut_slot *slot)
 }
 
 /* The fields of a local MRQ notice that depend on the kind of operation. */
-static inline void notice_nop(struct utofu_mrq_notice *n, const struct ut_slot *slot)
-{
-    (void)n, (void)slot;
-}
 static inline void notice_put(struct utofu_mrq_notice *n, const struct ut_slot *slot)
 {
     n->notice_type = UTOFU_MRQ_TYPE_LCL_PUT;
@@ -53,12 +49,16 @@ static inline __attribute__((always_inline)) struct utofu_mrq_notice ut_engine_m
     struct utofu_mrq_notice n = {.vcq_id = link->peer, .edata = slot->desc.edata};
 
     switch (slot->desc.kind) {
-#define NOTICE(NAME, name, FAMILY, family, traits, called)                                         \
-case UT_DESC_##NAME:                                                                               \
-    notice_##family(&n, slot);                                                                     \
-    break;
-        UT_KINDS(NOTICE)
-#undef NOTICE
+    case UT_DESC_PUT:
+    case UT_DESC_PIGGYBACK:
+        notice_put(&n, slot);
+        break;
+    case UT_DESC_GET:
+        notice_get(&n, slot);
+        break;
+    case UT_DESC_ARMW:
+        notice_armw(&n, slot);
+        break;
     }
     return n;
 }
@@ -72,9 +72,9 @@ static inline __attribute__((always_inline)) void ut_engine_local_notice(struct 
 }
 
 /* As ut_engine_local_notice(), not inlined. */
-void ut_engine_local_notice_called(struct ut_link *link, struct ut_slot *slot);
+void ut_engine_local_notice_noinline(struct ut_link *link, struct ut_slot *slot);
 
-void ut_engine_pump(struct ut_link *link);             /* posts all slots that can be posted */
+void ut_engine_post_queued(struct ut_link *link);      /* posts all slots that can be posted */
 void ut_engine_fail_all(struct ut_link *link, int rc); /* ends all slots */
 
 /* The slot is DONE: if it is the oldest of its link, retires it and the done slots after it. */
@@ -120,13 +120,13 @@ static inline void ut_engine_remote_notice(struct ut_link *link, uint8_t type, u
 
 /* A request ended with this status, which is neither OK, PEER nor FLUSHED. True: so does the slot,
  * whose code is set; false: it is posted again. */
-bool ut_engine_ends_by_error(struct ut_link *link, struct ut_slot *slot, enum prov_status status);
+bool ut_engine_handle_error(struct ut_link *link, struct ut_slot *slot, enum prov_status status);
 /* It was posted, it is unknown whether it was executed, and executing it twice may do harm
  * (UTOFU_AFTER_BREAK). The same of a put, which is repeated if it has a notice, as that is counted:
  * without one the target does not use the data. And the code of such a communication. */
-bool ut_engine_is_unsure(const struct ut_slot *slot);
-bool ut_engine_keeps_unsure(const struct ut_slot *slot);
-void ut_engine_fails_unsure(struct ut_link *link, struct ut_slot *slot);
+bool ut_engine_must_not_repeat(const struct ut_slot *slot);
+bool ut_engine_must_not_repeat_put(const struct ut_slot *slot);
+void ut_engine_fail_unrepeated(struct ut_link *link, struct ut_slot *slot);
 
 /* An atomic of the device has completed. */
 void ut_engine_atomic_done(struct ut_link *link, struct ut_slot *slot);

@@ -4,12 +4,12 @@
 
 #include "link/rails.h"
 
-bool ut_slot_tells_peer(const struct ut_slot *slot)
+bool ut_slot_notifies_peer(const struct ut_slot *slot)
 {
     return ut_slot_wants_remote_notice(slot) || ut_desc_sps(&slot->desc);
 }
 
-bool ut_parted_before(const struct ut_link *link, const struct ut_slot *slot)
+bool ut_parted_is_before(const struct ut_link *link, const struct ut_slot *slot)
 {
     for (const struct ut_slot *s = &link->vcq->toq[link->first]; s != slot;
          s = &link->vcq->toq[s->next])
@@ -18,22 +18,22 @@ bool ut_parted_before(const struct ut_link *link, const struct ut_slot *slot)
     return false;
 }
 
-bool ut_may_be_parted(const struct ut_link *link, const struct ut_slot *slot)
+bool ut_parted_is_allowed(const struct ut_link *link, const struct ut_slot *slot)
 {
     return slot->desc.kind == UT_DESC_PUT && !slot->parted &&
            !(slot->desc.flags & UTOFU_ONESIDED_FLAG_STRONG_ORDER) &&
            ut_desc_length(&slot->desc) >= link->rails->from && link->armw_out == link->rails->out;
 }
 
-bool ut_parted_hold(const struct ut_link *link, const struct ut_slot *slot)
+bool ut_parted_must_wait(const struct ut_link *link, const struct ut_slot *slot)
 {
-    if (link->rails->out == 0 || !ut_slot_tells_peer(slot))
+    if (link->rails->out == 0 || !ut_slot_notifies_peer(slot))
         return false;
-    return ut_parted_before(link, slot) &&
-           !(ut_may_be_parted(link, slot) && link->rails->num_up > 0);
+    return ut_parted_is_before(link, slot) &&
+           !(ut_parted_is_allowed(link, slot) && link->rails->num_up > 0);
 }
 
-void ut_parted_begins(struct ut_link *link, struct ut_slot *slot)
+void ut_parted_begin(struct ut_link *link, struct ut_slot *slot)
 {
     slot->parted = UT_PARTED | UT_PARTED_OUT;
     slot->stage = UT_STAGE_DATA;
@@ -42,7 +42,7 @@ void ut_parted_begins(struct ut_link *link, struct ut_slot *slot)
     link->rails->out++;
 }
 
-void ut_parted_ends(struct ut_link *link, struct ut_slot *slot)
+void ut_parted_end(struct ut_link *link, struct ut_slot *slot)
 {
     UT_ASSERT(link->rails->out > 0 && link->armw_out > 0 && slot->by_rail == 0);
     slot->parted = UT_PARTED;
@@ -54,16 +54,16 @@ bool ut_parted_rewind(struct ut_link *link, struct ut_slot *slot)
 {
     if (slot->by_rail > 0) { /* ut_parts_end() decides */
         if (slot->pending > slot->by_rail)
-            slot->parted |= UT_PARTED_UNSURE;
+            slot->parted |= UT_PARTED_UNKNOWN;
         slot->pending = slot->by_rail;
         return true;
     }
     if (slot->parted & UT_PARTED_OUT)
-        ut_parted_ends(link, slot);
+        ut_parted_end(link, slot);
     return false;
 }
 
-void ut_parted_anew(struct ut_link *link)
+void ut_parted_reset(struct ut_link *link)
 {
     struct ut_slot *toq = link->vcq->toq;
 
@@ -71,5 +71,5 @@ void ut_parted_anew(struct ut_link *link)
         return;
     for (uint32_t n = link->first; n != UT_NO_SLOT; n = toq[n].next)
         if (toq[n].parted & UT_PARTED_OUT)
-            toq[n].parted |= UT_PARTED_LACKS;
+            toq[n].parted |= UT_PARTED_MISSING;
 }

@@ -23,19 +23,19 @@ enum { PART_ALIGN = 4096 }; /* of the target's addresses: no line of it is in tw
 
 void ut_parts_finish(struct ut_link *link, struct ut_slot *slot)
 {
-    ut_parted_ends(link, slot);
+    ut_parted_end(link, slot);
     ut_engine_finish(link, slot);
 }
 
 /* The put goes again, by one connection: now, or when the link is connected again, which decides
  * by the stage whether it may be repeated. */
-static void go_again(struct ut_link *link, struct ut_slot *slot)
+static void post_whole_again(struct ut_link *link, struct ut_slot *slot)
 {
-    bool unsure = slot->parted & UT_PARTED_UNSURE, up = link->state == UT_LINK_UP;
+    bool unsure = slot->parted & UT_PARTED_UNKNOWN, up = link->state == UT_LINK_UP;
 
-    ut_parted_ends(link, slot);
-    if (up && unsure && ut_engine_keeps_unsure(slot)) {
-        ut_engine_fails_unsure(link, slot);
+    ut_parted_end(link, slot);
+    if (up && unsure && ut_engine_must_not_repeat_put(slot)) {
+        ut_engine_fail_unrepeated(link, slot);
         ut_engine_finish(link, slot);
         return;
     }
@@ -55,11 +55,11 @@ void ut_parts_end(struct ut_link *link, struct ut_slot *slot)
 {
     if (slot->tcq_rc || slot->mrq_rc) {
         ut_parts_finish(link, slot);
-    } else if (slot->parted & (UT_PARTED_LACKS | UT_PARTED_UNSURE)) {
-        go_again(link, slot);
+    } else if (slot->parted & (UT_PARTED_MISSING | UT_PARTED_UNKNOWN)) {
+        post_whole_again(link, slot);
     } else {
         slot->stage = UT_STAGE_EXECUTED;
-        if (!ut_slot_tells_peer(slot))
+        if (!ut_slot_notifies_peer(slot))
             ut_parts_finish(link, slot);
     }
 }
@@ -91,7 +91,7 @@ static int post_part(struct ut_link *link, struct ut_slot *slot, struct prov_con
 }
 
 /* The byte at which the part that begins at `done` ends, for a share of the put. */
-static uint32_t end_of_part(const struct prov_xfer *whole, uint32_t done, uint32_t share)
+static uint32_t count_ended_part(const struct prov_xfer *whole, uint32_t done, uint32_t share)
 {
     uint64_t length = (uint64_t)whole->length * share >> UT_RAILS_SHARE_SHIFT;
     uint64_t end = ((whole->rmt + done + length) & ~(uint64_t)(PART_ALIGN - 1)) - whole->rmt;
@@ -113,7 +113,7 @@ static int post_parts(struct ut_link *link, struct ut_slot *slot, const struct p
     bool all = (unsigned int)__builtin_popcount(ways->can) == rails->num_up;
     unsigned int left = ways->can;
     uint32_t done = 0;
-    int rc = post_part(link, slot, link->conn, x, &done, end_of_part(x, 0, rails->share));
+    int rc = post_part(link, slot, link->conn, x, &done, count_ended_part(x, 0, rails->share));
 
     if (rc < 0)
         return rc;
@@ -126,19 +126,19 @@ static int post_parts(struct ut_link *link, struct ut_slot *slot, const struct p
         part.lkey = ways->keys[n].lkey;
         part.rkey = ways->keys[n].rkey;
         post_part(link, slot, rail->conn, &part, &done,
-                  left || !all ? end_of_part(x, done, rail->share) : x->length);
+                  left || !all ? count_ended_part(x, done, rail->share) : x->length);
     }
     return post_part(link, slot, link->conn, x, &done, x->length);
 }
 
-static bool find_ways(struct ut_link *link, const struct ut_slot *slot, const struct prov_xfer *x,
-                      struct ways *ways)
+static bool find_connections(struct ut_link *link, const struct ut_slot *slot,
+                             const struct prov_xfer *x, struct ways *ways)
 {
     const struct ut_desc *d = &slot->desc;
     struct ut_stag_local *from;
     uint8_t *addr;
 
-    if (!ut_may_be_parted(link, slot) || !ut_rails_are_up(link) ||
+    if (!ut_parted_is_allowed(link, slot) || !ut_rails_are_up(link) ||
         ut_stag_resolve(link->vcq->stags, d->lcl_stadd, x->length, false, &from, &addr) !=
             UT_STAG_OK)
         return false;
@@ -147,17 +147,17 @@ static bool find_ways(struct ut_link *link, const struct ut_slot *slot, const st
     return ways->can != 0;
 }
 
-static enum ut_outcome post_in_parts(struct ut_link *link, struct ut_slot *slot,
-                                     struct prov_xfer *x, const struct ways *ways)
+static enum ut_outcome split_and_post(struct ut_link *link, struct ut_slot *slot,
+                                      struct prov_xfer *x, const struct ways *ways)
 {
     x->flags = PROV_SIGNAL | PROV_LANDED | PROV_WHOLE;
     x->cookie = ut_cookie(UT_COOKIE_PART, ut_slot_number(link->vcq, slot));
     int rc = post_parts(link, slot, x, ways);
     if (rc < 0 && slot->pending == 0)
-        return ut_post_refused(link, slot, rc);
-    ut_parted_begins(link, slot);
+        return ut_post_handle_refusal(link, slot, rc);
+    ut_parted_begin(link, slot);
     if (rc < 0)
-        slot->parted |= UT_PARTED_LACKS;
+        slot->parted |= UT_PARTED_MISSING;
     if (link->vcq->stats)
         ut_stats_parted(link);
     if (slot->pending == 0)
@@ -170,11 +170,11 @@ bool ut_parts_post(struct ut_link *link, struct ut_slot *slot, struct prov_xfer 
 {
     struct ways ways;
 
-    if (find_ways(link, slot, x, &ways)) {
-        *outcome = post_in_parts(link, slot, x, &ways);
+    if (find_connections(link, slot, x, &ways)) {
+        *outcome = split_and_post(link, slot, x, &ways);
         return true;
     }
-    if (ut_slot_tells_peer(slot) && ut_parted_before(link, slot)) {
+    if (ut_slot_notifies_peer(slot) && ut_parted_is_before(link, slot)) {
         *outcome = UT_NOT_NOW;
         return true;
     }

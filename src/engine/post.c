@@ -71,7 +71,7 @@ static enum ut_outcome post_notice(struct ut_link *link, struct ut_slot *slot)
     int rc = send_notice(link, slot, flags, UT_COOKIE_SLOT);
 
     if (rc < 0)
-        return ut_post_refused(link, slot, rc);
+        return ut_post_handle_refusal(link, slot, rc);
     slot->pending++;
     return mark_accepted(link, slot, UT_STAGE_NOTICE, rc);
 }
@@ -103,7 +103,7 @@ static inline bool find_ends(struct ut_link *link, struct ut_slot *slot, bool to
         enum ut_stag_result r = ut_stag_resolve(link->vcq->stags, d->lcl_stadd, ut_desc_length(d),
                                                 to_local, &stag, &local);
         if (__builtin_expect(r != UT_STAG_OK, 0)) {
-            *outcome = ut_post_fails(link, slot, ut_post_local_error(slot, r));
+            *outcome = ut_post_fail(link, slot, ut_post_local_error(slot, r));
             return false;
         }
         x->lkey = stag->lkey[link->provider];
@@ -115,7 +115,7 @@ static inline bool find_ends(struct ut_link *link, struct ut_slot *slot, bool to
     int rc =
         ut_link_resolve(link, d->rmt_stadd, x->length, !to_local, slot->fresh, &x->rmt, &x->rkey);
     if (__builtin_expect(rc != 0, 0)) {
-        *outcome = rc == UTOFU_ERR_NOT_COMPLETED ? UT_NOT_NOW : ut_post_fails(link, slot, rc);
+        *outcome = rc == UTOFU_ERR_NOT_COMPLETED ? UT_NOT_NOW : ut_post_fail(link, slot, rc);
         return false;
     }
     return true;
@@ -148,7 +148,7 @@ static inline enum ut_outcome post_put(struct ut_link *link, struct ut_slot *slo
         if (rc == -EMSGSIZE && ut_parts_post(link, slot, &x, &rc, &outcome))
             return outcome;
         if (rc < 0)
-            return ut_post_refused(link, slot, rc);
+            return ut_post_handle_refusal(link, slot, rc);
     }
     slot->pending++;
     if (rc & PROV_COMPLETE)
@@ -189,7 +189,7 @@ static inline enum ut_outcome post_get(struct ut_link *link, struct ut_slot *slo
         return outcome;
     int rc = link->ops->read(link->conn, &x);
     if (rc < 0)
-        return ut_post_refused(link, slot, rc);
+        return ut_post_handle_refusal(link, slot, rc);
     slot->pending++;
     slot->tcq_ready = true; /* the request is sent */
     if (!(rc & PROV_COMPLETE))
@@ -202,26 +202,22 @@ static inline enum ut_outcome post_armw(struct ut_link *link, struct ut_slot *sl
     return ut_post_armw(link, slot);
 }
 
-/* Never called: a NOP completes when it starts, and is on no link. */
-static inline enum ut_outcome post_nop(struct ut_link *link, struct ut_slot *slot)
-{
-    return ut_post_fails(link, slot, UTOFU_ERR_MRQ_OTHER);
-}
-
 static inline enum ut_outcome post_slot(struct ut_link *link, struct ut_slot *slot)
 {
     switch (slot->desc.kind) {
-#define POST(NAME, name, FAMILY, family, traits, called)                                           \
-    case UT_DESC_##NAME:                                                                           \
-        return post_##family(link, slot);
-        UT_KINDS(POST)
-#undef POST
-    default:
-        return ut_post_fails(link, slot, UTOFU_ERR_MRQ_OTHER);
+    case UT_DESC_PUT:
+    case UT_DESC_PIGGYBACK:
+        return post_put(link, slot);
+    case UT_DESC_GET:
+        return post_get(link, slot);
+    case UT_DESC_ARMW:
+        return post_armw(link, slot);
+    default: /* no NOP: it completes when it starts, and is on no link */
+        return ut_post_fail(link, slot, UTOFU_ERR_MRQ_OTHER);
     }
 }
 
-void ut_engine_pump(struct ut_link *link)
+void ut_engine_post_queued(struct ut_link *link)
 {
     struct ut_vcq *vcq = link->vcq;
 

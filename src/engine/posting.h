@@ -17,9 +17,9 @@ enum ut_outcome {
 
 /* The slot ends with an error: of the TCQ, if Tofu's local TNI would detect it; else of the MRQ,
  * with a notice even if none was requested. */
-enum ut_outcome ut_post_fails(struct ut_link *link, struct ut_slot *slot, int rc);
+enum ut_outcome ut_post_fail(struct ut_link *link, struct ut_slot *slot, int rc);
 /* The provider returned a negative value, and no request of the operation is posted. */
-enum ut_outcome ut_post_refused(struct ut_link *link, struct ut_slot *slot, int rc);
+enum ut_outcome ut_post_handle_refusal(struct ut_link *link, struct ut_slot *slot, int rc);
 /* The code for local memory that cannot be used: of the MRQ where it is written, else of the TCQ.
  */
 int ut_post_local_error(const struct ut_slot *slot, enum ut_stag_result r);
@@ -55,7 +55,7 @@ UT_INLINE void ut_link_append(struct ut_link *link, struct ut_slot *slot, uint32
 }
 
 /* Marks the slot as posted. All arguments are constants, so that just two words are written. */
-UT_INLINE void ut_slot_is_posted(struct ut_slot *slot, bool tcq_ready, bool unsignalled)
+UT_INLINE void ut_slot_set_posted(struct ut_slot *slot, bool tcq_ready, bool unsignalled)
 {
     const struct ut_slot posted = {
         .stage = UT_STAGE_DATA, .pending = 1, .tcq_ready = tcq_ready, .unsignalled = unsignalled};
@@ -69,7 +69,7 @@ UT_INLINE void ut_slot_is_posted(struct ut_slot *slot, bool tcq_ready, bool unsi
 UT_INLINE void ut_copy_source(struct ut_desc *d, const uint8_t *source, uint32_t length)
 {
     prov_unwatched_begin();
-    ut_copy_few(d->data, source, length, UT_MAX_PIGGYBACK);
+    ut_copy_small(d->data, source, length, UT_MAX_PIGGYBACK);
     prov_unwatched_end();
     d->kind = UT_DESC_PIGGYBACK;
 }
@@ -170,7 +170,7 @@ enum ut_outcome ut_post_armw(struct ut_link *link, struct ut_slot *slot);
 /* Continues device ARMWs whose next request could not be posted. */
 void ut_armw_resume(struct ut_link *link);
 /* The fast path of an ARMW on a word in mapped memory. False: nothing was done. */
-bool ut_armw_fast(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot);
+bool ut_armw_execute_mapped(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot);
 
 #undef UT_INLINE
 #endif

@@ -12,32 +12,33 @@
 #define UT_INLINE static inline __attribute__((always_inline))
 
 /* The addresses of the data. */
-struct ut_ends {
+struct ut_addrs {
     uint8_t *local;
     uint64_t remote; /* address in the process of the peer */
 };
 
 /* False: an STADD does not belong to the STag that was used last, or the range is too long. */
-UT_INLINE bool ut_find_ends(const struct ut_stag_table *stags, const struct ut_link *link,
-                            struct ut_slot *slot, const struct ut_request *r, struct ut_ends *ends)
+UT_INLINE bool ut_find_addrs(const struct ut_stag_table *stags, const struct ut_link *link,
+                             struct ut_slot *slot, const struct ut_request *r,
+                             struct ut_addrs *addrs)
 {
     const struct ut_stadd_range *range =
         r->kind == UT_DESC_GET ? &stags->hot_writable : &stags->hot;
 
     if (r->kind == UT_DESC_PIGGYBACK) {
-        ends->local = slot->desc.data;
+        addrs->local = slot->desc.data;
     } else {
         if (!ut_stadd_range_has(range, r->lcl_stadd, r->length))
             return false;
-        ends->local = (uint8_t *)(uintptr_t)ut_stadd_range_at(range, r->lcl_stadd);
+        addrs->local = (uint8_t *)(uintptr_t)ut_stadd_range_at(range, r->lcl_stadd);
     }
-    return ut_stadd_range_find(&link->hot, r->rmt_stadd, r->length, &ends->remote);
+    return ut_stadd_range_find(&link->hot, r->rmt_stadd, r->length, &addrs->remote);
 }
 
 enum { UT_NOT_DIRECT = INT_MIN }; /* no code of a provider */
 
 /* The provider has accepted a write or a read, and returned `rc`. */
-UT_INLINE void ut_end_post(struct ut_link *link, struct ut_slot *slot, uint32_t number, int rc)
+UT_INLINE void ut_finish_post(struct ut_link *link, struct ut_slot *slot, uint32_t number, int rc)
 {
     bool lcl_notice = slot->desc.flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE;
 
@@ -48,7 +49,7 @@ UT_INLINE void ut_end_post(struct ut_link *link, struct ut_slot *slot, uint32_t 
     slot->tcq_ready = true;
     if (__builtin_expect(link->first == UT_NO_SLOT, 1)) {
         if (lcl_notice)
-            ut_engine_local_notice_called(link, slot);
+            ut_engine_local_notice_noinline(link, slot);
         slot->state = UT_SLOT_RETIRED;
         return;
     }
@@ -58,7 +59,7 @@ UT_INLINE void ut_end_post(struct ut_link *link, struct ut_slot *slot, uint32_t 
 }
 
 /* Are reads in flight, or puts whose order the device does not keep? */
-static inline bool ut_put_waits(const struct ut_link *link, const struct ut_desc *d)
+static inline bool ut_put_must_wait(const struct ut_link *link, const struct ut_desc *d)
 {
     return __builtin_expect(link->strong_waits != 0, 0) &&
            (d->flags & UTOFU_ONESIDED_FLAG_STRONG_ORDER);
@@ -80,31 +81,31 @@ UT_INLINE bool ut_add_immediate(struct ut_link *link, struct ut_slot *slot, stru
 
 /* Marks a put as posted; returns the flags for its completion. `kept`: its source is copied, so its
  * TCQ entry is written at posting. */
-UT_INLINE uint32_t ut_mark_put(struct ut_slot *slot, bool kept)
+UT_INLINE uint32_t ut_mark_put_posted(struct ut_slot *slot, bool kept)
 {
     uint32_t flags = !kept && slot->desc.flags & UTOFU_ONESIDED_FLAG_TCQ_NOTICE ? PROV_SIGNAL : 0u;
 
     if (slot->desc.flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE) {
-        ut_slot_is_posted(slot, kept, false);
+        ut_slot_set_posted(slot, kept, false);
         return flags | PROV_SIGNAL | PROV_LANDED;
     }
-    ut_slot_is_posted(slot, kept, true);
+    ut_slot_set_posted(slot, kept, true);
     return flags | PROV_UNSIGNALLED;
 }
 
 /* Posts a put; returns what the provider does, or UT_NOT_DIRECT: nothing was done. */
 UT_INLINE int ut_write_put(struct ut_vcq *vcq, struct ut_slot *slot, struct ut_link *link,
-                           struct ut_ends ends, uint32_t number, uint32_t flags)
+                           struct ut_addrs addrs, uint32_t number, uint32_t flags)
 {
     struct ut_desc *d = &slot->desc;
-    struct prov_xfer x = {.lcl = ends.local,
-                          .rmt = ends.remote,
+    struct prov_xfer x = {.lcl = addrs.local,
+                          .rmt = addrs.remote,
                           .length = ut_desc_length(d),
                           .rkey = link->hot_rkey,
                           .flags = flags,
                           .cookie = ut_cookie(UT_COOKIE_SLOT, number)};
 
-    if (ut_put_waits(link, d) || !ut_add_immediate(link, slot, &x))
+    if (ut_put_must_wait(link, d) || !ut_add_immediate(link, slot, &x))
         return UT_NOT_DIRECT;
     if (d->kind == UT_DESC_PIGGYBACK) {
         x.flags |= PROV_COPY;
@@ -112,7 +113,7 @@ UT_INLINE int ut_write_put(struct ut_vcq *vcq, struct ut_slot *slot, struct ut_l
         x.lkey = vcq->stags->hot_local->lkey[link->provider];
         ut_post_from_copy(link, slot, &x);
     }
-    x.flags |= ut_mark_put(slot, d->kind == UT_DESC_PIGGYBACK);
+    x.flags |= ut_mark_put_posted(slot, d->kind == UT_DESC_PIGGYBACK);
     int rc = link->ops->write(link->conn, &x);
     if ((rc & (INT_MIN | PROV_COMPLETE | PROV_SRC_FREE)) == PROV_SRC_FREE && d->kind == UT_DESC_PUT)
         ut_save_source(slot, x.lcl);

@@ -20,7 +20,7 @@ static bool post_notice(struct ut_link *link, struct ut_slot *slot)
         return false;
     }
     if (rc < 0) {
-        ut_slot_fails(link, slot, UTOFU_ERR_MRQ_OTHER);
+        ut_slot_set_failed(link, slot, UTOFU_ERR_MRQ_OTHER);
         ut_parts_finish(link, slot);
         return true;
     }
@@ -42,7 +42,7 @@ static bool post_notices(struct ut_link *link)
         struct ut_slot *slot = &vcq->toq[n];
         next = slot->next; /* the slot may be finished below */
         if (slot->state == UT_SLOT_WAITING)
-            break; /* posted by ut_engine_pump() */
+            break; /* posted by ut_engine_post_queued() */
         if (!(slot->parted & UT_PARTED_OUT) || slot->stage == UT_STAGE_NOTICE)
             continue;
         if (slot->stage != UT_STAGE_EXECUTED || !post_notice(link, slot))
@@ -55,7 +55,7 @@ static bool post_notices(struct ut_link *link)
 void ut_rails_continue(struct ut_link *link)
 {
     do
-        ut_engine_pump(link);
+        ut_engine_post_queued(link);
     while (link->state == UT_LINK_UP && ut_rails_out(link) > 0 && post_notices(link));
 }
 
@@ -70,13 +70,13 @@ static void note_failure(struct ut_link *link, struct ut_slot *slot, enum prov_s
         status == PROV_RMT_ACCESS || status == PROV_RMT_FAULT || status == PROV_LCL_ACCESS;
 
     if (!by_rail && status != PROV_PEER && status != PROV_FLUSHED &&
-        ut_engine_ends_by_error(link, slot, status))
+        ut_engine_handle_error(link, slot, status))
         return;
     if (by_rail && refused) { /* read anew for the put that goes again */
         ut_link_forget(link, slot->desc.rmt_stadd);
         ut_rails_forget_keys(link, slot->desc.rmt_stadd);
     }
-    slot->parted |= refused ? UT_PARTED_LACKS : UT_PARTED_UNSURE;
+    slot->parted |= refused ? UT_PARTED_MISSING : UT_PARTED_UNKNOWN;
 }
 
 void ut_rails_done(struct ut_link *link, uint32_t number, enum prov_status status, bool by_rail)

@@ -60,7 +60,7 @@ void ut_engine_push_early(struct ut_link *link)
     }
 }
 
-void ut_engine_local_notice_called(struct ut_link *link, struct ut_slot *slot)
+void ut_engine_local_notice_noinline(struct ut_link *link, struct ut_slot *slot)
 {
     ut_engine_local_notice(link->vcq, link, slot);
 }
@@ -100,9 +100,9 @@ void ut_engine_finish(struct ut_link *link, struct ut_slot *slot)
 /* Where its data were posted, the slot ends when these complete: else their completion would hit
  * the next communication in the slot. Those before it on the link may be unsignalled, also behind
  * an ARMW that ends by itself. */
-enum ut_outcome ut_post_fails(struct ut_link *link, struct ut_slot *slot, int rc)
+enum ut_outcome ut_post_fail(struct ut_link *link, struct ut_slot *slot, int rc)
 {
-    ut_slot_fails(link, slot, rc);
+    ut_slot_set_failed(link, slot, rc);
     if (slot->pending == 0)
         ut_engine_finish(link, slot);
     else
@@ -112,7 +112,7 @@ enum ut_outcome ut_post_fails(struct ut_link *link, struct ut_slot *slot, int rc
     return UT_POSTED;
 }
 
-bool ut_engine_ends_by_error(struct ut_link *link, struct ut_slot *slot, enum prov_status status)
+bool ut_engine_handle_error(struct ut_link *link, struct ut_slot *slot, enum prov_status status)
 {
     switch (status) {
     case PROV_RMT_ACCESS:
@@ -120,37 +120,37 @@ bool ut_engine_ends_by_error(struct ut_link *link, struct ut_slot *slot, enum pr
             ut_link_forget(link, slot->desc.rmt_stadd);
             return false; /* posted again on the new connection */
         }
-        ut_slot_fails(link, slot, UTOFU_ERR_MRQ_RMT_MEMORY);
+        ut_slot_set_failed(link, slot, UTOFU_ERR_MRQ_RMT_MEMORY);
         return true;
     case PROV_RMT_FAULT:
-        ut_slot_fails(link, slot, UTOFU_ERR_MRQ_RMT_MEMORY);
+        ut_slot_set_failed(link, slot, UTOFU_ERR_MRQ_RMT_MEMORY);
         return true;
     case PROV_LCL_ACCESS:
-        ut_slot_fails(link, slot,
-                      ut_slot_is_to_local(slot) || slot->tcq_ready ? UTOFU_ERR_MRQ_LCL_MEMORY
-                                                                   : UTOFU_ERR_TCQ_MEMORY);
+        ut_slot_set_failed(link, slot,
+                           ut_slot_is_to_local(slot) || slot->tcq_ready ? UTOFU_ERR_MRQ_LCL_MEMORY
+                                                                        : UTOFU_ERR_TCQ_MEMORY);
         return true;
     case PROV_FAILED:
-        ut_slot_fails(link, slot, UTOFU_ERR_MRQ_OTHER);
+        ut_slot_set_failed(link, slot, UTOFU_ERR_MRQ_OTHER);
         return true;
     default:
         return false; /* PEER, FLUSHED: down() decides */
     }
 }
 
-bool ut_engine_is_unsure(const struct ut_slot *slot)
+bool ut_engine_must_not_repeat(const struct ut_slot *slot)
 {
     return slot->stage != UT_STAGE_NONE && ut_env_num(UT_ENV_AFTER_BREAK) == UT_AFTER_BREAK_REPORT;
 }
 
-bool ut_engine_keeps_unsure(const struct ut_slot *slot)
+bool ut_engine_must_not_repeat_put(const struct ut_slot *slot)
 {
-    return ut_engine_is_unsure(slot) && !ut_slot_tells_peer(slot);
+    return ut_engine_must_not_repeat(slot) && !ut_slot_notifies_peer(slot);
 }
 
-void ut_engine_fails_unsure(struct ut_link *link, struct ut_slot *slot)
+void ut_engine_fail_unrepeated(struct ut_link *link, struct ut_slot *slot)
 {
-    ut_slot_fails(link, slot, UTOFU_ERR_MRQ_OTHER);
+    ut_slot_set_failed(link, slot, UTOFU_ERR_MRQ_OTHER);
     slot->cause = UT_CAUSE_FATE;
 }
 
@@ -168,7 +168,7 @@ int ut_post_local_error(const struct ut_slot *slot, enum ut_stag_result r)
     }
 }
 
-enum ut_outcome ut_post_refused(struct ut_link *link, struct ut_slot *slot, int rc)
+enum ut_outcome ut_post_handle_refusal(struct ut_link *link, struct ut_slot *slot, int rc)
 {
     if (link->vcq->stats && (rc == -EAGAIN || (rc == -EACCES && slot->retries == 0)))
         ut_stats_retry(link);
@@ -186,13 +186,13 @@ enum ut_outcome ut_post_refused(struct ut_link *link, struct ut_slot *slot, int 
             ut_link_wait(link);
             return UT_NOT_NOW;
         }
-        return ut_post_fails(link, slot, UTOFU_ERR_MRQ_RMT_MEMORY);
+        return ut_post_fail(link, slot, UTOFU_ERR_MRQ_RMT_MEMORY);
     case -EFAULT:
-        return ut_post_fails(link, slot, UTOFU_ERR_MRQ_RMT_MEMORY);
+        return ut_post_fail(link, slot, UTOFU_ERR_MRQ_RMT_MEMORY);
     case -EPERM:
-        return ut_post_fails(link, slot, ut_post_local_error(slot, UT_STAG_BAD_ACCESS));
+        return ut_post_fail(link, slot, ut_post_local_error(slot, UT_STAG_BAD_ACCESS));
     default:
-        return ut_post_fails(link, slot, UTOFU_ERR_MRQ_OTHER);
+        return ut_post_fail(link, slot, UTOFU_ERR_MRQ_OTHER);
     }
 }
 
@@ -212,7 +212,7 @@ void ut_engine_fail_all(struct ut_link *link, int rc)
         if (slot->state == UT_SLOT_DONE)
             continue;
         answers_late |= may_be_answered(slot);
-        ut_slot_fails(link, slot, rc);
+        ut_slot_set_failed(link, slot, rc);
         if (slot->parted && ut_parted_rewind(link, slot))
             continue; /* ends when no other connection reads its source any more */
         slot->pending = 0;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Keys of memory for rails by ports of other devices: see rails.h. Those of this process are with
- * the region (stag/also.c). Those of the peer are asked for by a message, when as many bytes have
- * been put to an STag as it has, and kept with the address and size that they hold for: of an STag
- * that was registered anew, and whose entry in the peer's table was not read since, they are not
- * used.
+ * the region (stag/extra_mr.c). Those of the peer are asked for by a message, when as many bytes
+ * have been put to an STag as it has, and kept with the address and size that they hold for: of an
+ * STag that was registered anew, and whose entry in the peer's table was not read since, they are
+ * not used.
  */
 #include <stdlib.h>
 
 #include "link/inner.h"
 #include "link/rails.h"
 #include "util/clock.h"
-#include "util/pauses.h"
+#include "util/retry_delay.h"
 
 enum { FIRST_PAUSE_MS = 4, LAST_PAUSE_MS = 64000 }; /* between two questions for an STag */
 

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include "util/pauses.h"
+#include "util/retry_delay.h"
 
 #define TO(what, state)                                                                            \
     {                                                                                              \

@@ -10,7 +10,7 @@
 #include "util/clock.h"
 #include "util/fd.h"
 #include "util/log.h"
-#include "util/pauses.h"
+#include "util/retry_delay.h"
 
 /* An endpoint of a rail has the id of its VCQ with the number of the rail, from 1 on, above. */
 enum { KEY_BITS = 46 };

@@ -9,7 +9,7 @@
 #include "util/clock.h"
 #include "util/env.h"
 #include "util/log.h"
-#include "util/patience.h"
+#include "util/long_wait.h"
 
 const struct ut_vcq_ep *ut_link_endpoint(const struct ut_vcq *vcq, const struct prov_ops *ops)
 {

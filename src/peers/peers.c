@@ -17,8 +17,8 @@
 #include "util/clock.h"
 #include "util/env.h"
 #include "util/log.h"
-#include "util/patience.h"
-#include "util/pauses.h"
+#include "util/long_wait.h"
+#include "util/retry_delay.h"
 #include "wire/record.h"
 
 static const struct ut_process nobody;

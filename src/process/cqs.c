@@ -160,7 +160,7 @@ static unsigned long read_stride(struct ut_process *process, const char *map)
                  UT_MAX_CQS);
     } else if (strcmp(map, "fugaku") == 0) {
         process->fugaku_cqs = true;
-        process->most_local = ut_job_most_on_a_node();
+        process->most_local = ut_job_max_per_node();
         if (process->most_local <= FUGAKU_MOST_LOCAL)
             return stride_for(process->most_local);
         ut_error("process",

@@ -163,7 +163,7 @@ int ut_process_begin(struct ut_process **process)
     return 0;
 }
 
-int ut_process_take_place(void)
+int ut_process_find_coords(void)
 {
     int rc;
 
@@ -183,7 +183,7 @@ const struct ut_process *ut_process_peek(void)
     return __atomic_load_n(&ready, __ATOMIC_ACQUIRE);
 }
 
-static int progress(void)
+static int progress_providers(void)
 {
     const struct ut_process *process = ut_process_peek();
     int soonest = -1;
@@ -204,7 +204,7 @@ int ut_process_progress(void)
 
     if (pthread_mutex_trylock(&lock) != 0)
         return 1;
-    int ms = progress();
+    int ms = progress_providers();
     pthread_mutex_unlock(&lock);
     return ms;
 }

@@ -38,11 +38,11 @@ struct ut_process {
 
 /* For set-up, in runtime. ut_process_begin() finds the environment, the job and the host. 0;
  * UT_PROCESS_NOT_YET: the launcher can only be asked later; or an enum utofu_return_code after an
- * error line. ut_process_take_place() finds coordinates and CQs, with the same results. Then set-up
- * fills in the other fields, and marks the process as ready. */
+ * error line. ut_process_find_coords() finds coordinates and CQs, with the same results. Then
+ * set-up fills in the other fields, and marks the process as ready. */
 enum { UT_PROCESS_NOT_YET = 1 };
 int ut_process_begin(struct ut_process **process);
-int ut_process_take_place(void);
+int ut_process_find_coords(void);
 void ut_process_ready(void);
 
 /* The process; NULL: not set up yet. */

@@ -14,7 +14,7 @@
 #include "util/file.h"
 #include "util/hash.h"
 #include "util/log.h"
-#include "util/loss.h"
+#include "util/fd_check.h"
 #include "util/write.h"
 
 enum {

@@ -27,7 +27,7 @@ static int setup_result = UT_PROCESS_NOT_YET;
 static pthread_mutex_t setup_lock = PTHREAD_MUTEX_INITIALIZER;
 static char setup_error[UT_LAST_ERROR_TEXT]; /* why set-up failed, for later calls */
 
-static int shuffle(int index)
+static int wrap_with_shuffle(int index)
 {
     struct prov *wrapped = ut_shuffle_wrap(proc->prov[index], ut_thread_wake);
 
@@ -55,7 +55,7 @@ static int open_provider(int index, const struct prov_ops *ops)
 
     if (rc != 0)
         proc->prov[index] = NULL;
-    return rc == 0 && ut_shuffle_on ? shuffle(index) : rc;
+    return rc == 0 && ut_shuffle_on ? wrap_with_shuffle(index) : rc;
 }
 
 /* Of the providers that reach other hosts, the first usable one is used. The later ones are opened
@@ -233,7 +233,7 @@ static int add_contact(uint8_t *bytes, size_t *size, struct ut_address_record *r
     return 0;
 }
 
-static int publish(void)
+static int publish_address(void)
 {
     uint8_t bytes[UT_JOB_RECORD_MAX +
                   PROV_COUNT * (sizeof(struct ut_record_address) + PROV_ADDR_MAX) +
@@ -307,13 +307,13 @@ static int set_up_process(void)
     ut_shuffle_open(proc->job->rank == 0);
     ut_check_open(proc->job);
     ut_peers_open(proc);
-    if ((rc = ut_stats_open(proc->job, proc->host)) || (rc = ut_process_take_place()))
+    if ((rc = ut_stats_open(proc->job, proc->host)) || (rc = ut_process_find_coords()))
         return rc;
     ut_idle_set_processes(ut_job_is_on_one_host(proc->job) ? proc->job->size
                                                            : proc->job->local_size);
     if ((rc = ut_record_open(proc)))
         return rc;
-    if ((rc = open_providers()) || (rc = choose_armw_mode()) || (rc = publish()))
+    if ((rc = open_providers()) || (rc = choose_armw_mode()) || (rc = publish_address()))
         return rc;
     if (ut_stats_is_for_job() && (rc = ut_summary_start()))
         return rc;

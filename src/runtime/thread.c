@@ -16,7 +16,7 @@
 #include "util/env.h"
 #include "util/fd.h"
 #include "util/log.h"
-#include "util/loss.h"
+#include "util/fd_check.h"
 #include "util/thread.h"
 #include "vcq/vcq.h"
 #include "vcq/wait.h"
@@ -51,7 +51,7 @@ void ut_thread_wake(void *owner)
         ut_vcq_wake_thread(); /* or by a call that does not visit them */
 }
 
-static bool arm(struct ut_vcq *vcq)
+static bool arm_endpoints(struct ut_vcq *vcq)
 {
     enum prov_arm what = vcq->waits ? PROV_ARM_ALL : PROV_ARM_SOLICITED;
     bool more = false;
@@ -61,7 +61,7 @@ static bool arm(struct ut_vcq *vcq)
     return more;
 }
 
-bool ut_thread_settle(struct ut_vcq *vcq)
+bool ut_thread_poll_and_arm(struct ut_vcq *vcq)
 {
     for (int round = 0; round < MAX_ROUNDS; round++) {
         bool again = ut_engine_progress(vcq);
@@ -71,13 +71,13 @@ bool ut_thread_settle(struct ut_vcq *vcq)
             continue;
         if (vcq->waits) /* the waiting threads may wait for unsignalled communications */
             ut_engine_request_completions(vcq);
-        if (!arm(vcq))
+        if (!arm_endpoints(vcq))
             return true;
     }
     return false;
 }
 
-static void sooner(int *timeout, int64_t ms)
+static void earlier_timeout(int *timeout, int64_t ms)
 {
     int t = ms < 0 ? 0 : (int)ms;
 
@@ -85,13 +85,13 @@ static void sooner(int *timeout, int64_t ms)
         *timeout = t;
 }
 
-void ut_thread_posted(struct ut_vcq *vcq)
+void ut_thread_on_post(struct ut_vcq *vcq)
 {
     vcq->posted_at = vcq->pace == UT_PACE_POLLS ? 1 : ut_clock_ns();
     if (vcq->pace != UT_PACE_COMPUTES || !ut_vcq_has_thread())
         return;
-    vcq->seen_calls = ut_vcq_calls(vcq); /* the program does not poll: see visit() */
-    if (!ut_thread_settle(vcq) || vcq->waiting)
+    vcq->seen_calls = ut_vcq_calls(vcq); /* the program does not poll: see visit_vcq() */
+    if (!ut_thread_poll_and_arm(vcq) || vcq->waiting)
         ut_vcq_request_progress(vcq);
 }
 
@@ -105,20 +105,20 @@ static void start_other(struct ut_vcq *vcq, void *arg)
     ut_unlock(&vcq->lock);
 }
 
-static void polled_checked(struct ut_vcq *vcq)
+static void poll_is_checked(struct ut_vcq *vcq)
 {
     uint32_t due = ut_check_polled(vcq);
 
     if (due)
         ut_engine_start_held(vcq, due);
-    if (ut_check_others_hold(vcq))
+    if (ut_check_others_have_held(vcq))
         ut_vcq_for_each(start_other, vcq);
 }
 
-void ut_thread_polled(struct ut_vcq *vcq)
+void ut_thread_on_poll(struct ut_vcq *vcq)
 {
     if (vcq->check)
-        polled_checked(vcq);
+        poll_is_checked(vcq);
     if (vcq->check && !(vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE))
         return;
     if (vcq->posted_at > 1)
@@ -126,7 +126,7 @@ void ut_thread_polled(struct ut_vcq *vcq)
     vcq->posted_at = vcq->check != NULL;
 }
 
-void ut_thread_was_late(struct ut_vcq *vcq)
+void ut_thread_on_late_poll(struct ut_vcq *vcq)
 {
     if (vcq->pace == UT_PACE_POLLS)
         vcq->pace = UT_PACE_UNSURE;
@@ -146,7 +146,7 @@ static void start_overdue(struct ut_vcq *vcq, void *arg)
 }
 
 /* When the waiting links of a VCQ whose program does not poll are looked at again; 0: none wait. */
-static uint64_t next_look(const struct ut_vcq *vcq, uint64_t now)
+static uint64_t schedule_next_check(const struct ut_vcq *vcq, uint64_t now)
 {
     if (!vcq->waiting)
         return 0;
@@ -158,7 +158,7 @@ static uint64_t next_look(const struct ut_vcq *vcq, uint64_t now)
 
 /* How long until the next try to lock a VCQ that the program's calls have: longer each time, as a
  * program that waits in polls has it nearly always. */
-static uint32_t put_off_try(struct ut_vcq *vcq)
+static uint32_t delay_next_try(struct ut_vcq *vcq)
 {
     uint32_t ms = __atomic_load_n(&vcq->next_try, __ATOMIC_RELAXED);
 
@@ -168,7 +168,7 @@ static uint32_t put_off_try(struct ut_vcq *vcq)
 }
 
 /* Polls and arms a VCQ that was woken or is due, unless its program polls. */
-static void visit(struct ut_vcq *vcq, void *arg)
+static void visit_vcq(struct ut_vcq *vcq, void *arg)
 {
     int *timeout = arg;
     bool woken = __atomic_load_n(&vcq->wake_pending, __ATOMIC_ACQUIRE);
@@ -177,11 +177,11 @@ static void visit(struct ut_vcq *vcq, void *arg)
     if (!woken && due == 0)
         return;
     if (!woken && now < due) {
-        sooner(timeout, (int64_t)(due - now));
+        earlier_timeout(timeout, (int64_t)(due - now));
         return;
     }
     if (!ut_trylock_keep_owner(&vcq->lock)) {
-        sooner(timeout, put_off_try(vcq));
+        earlier_timeout(timeout, delay_next_try(vcq));
         return;
     }
     __atomic_store_n(&vcq->next_try, 0, __ATOMIC_RELAXED);
@@ -196,15 +196,15 @@ static void visit(struct ut_vcq *vcq, void *arg)
         ut_engine_progress(vcq); /* polls that find an entry at once, each time, make none */
         for (unsigned int i = 0; i < vcq->num_eps; i++)
             vcq->eps[i].ops->ep_disarm(vcq->eps[i].ep);
-        vcq->look_interval = vcq->look_interval < FIRST_LOOK_MS  ? FIRST_LOOK_MS
-                             : vcq->look_interval < LAST_LOOK_MS ? vcq->look_interval * 2
-                                                                 : LAST_LOOK_MS;
-        due = now + vcq->look_interval;
+        vcq->check_interval = vcq->check_interval < FIRST_LOOK_MS  ? FIRST_LOOK_MS
+                              : vcq->check_interval < LAST_LOOK_MS ? vcq->check_interval * 2
+                                                                   : LAST_LOOK_MS;
+        due = now + vcq->check_interval;
     } else {
-        vcq->look_interval = 0;
-        ut_thread_was_late(vcq);
-        bool settled = ut_thread_settle(vcq);
-        due = next_look(vcq, now);
+        vcq->check_interval = 0;
+        ut_thread_on_late_poll(vcq);
+        bool settled = ut_thread_poll_and_arm(vcq);
+        due = schedule_next_check(vcq, now);
         if (vcq->waiting) /* the timeout suffices */
             __atomic_store_n(&vcq->wake_pending, 0, __ATOMIC_RELEASE);
         else if (!settled) /* continues in the next round */
@@ -212,9 +212,9 @@ static void visit(struct ut_vcq *vcq, void *arg)
     }
     __atomic_store_n(&vcq->next_check_at, due, __ATOMIC_RELAXED);
     if (due)
-        sooner(timeout, (int64_t)(due - now));
+        earlier_timeout(timeout, (int64_t)(due - now));
     if (__atomic_load_n(&vcq->wake_pending, __ATOMIC_RELAXED))
-        sooner(timeout, 0);
+        earlier_timeout(timeout, 0);
     ut_unlock(&vcq->lock);
 }
 
@@ -229,9 +229,9 @@ int ut_thread_run_once(void)
     if (ut_check_on) {
         ut_check_serve();
         ut_vcq_for_each(start_overdue, NULL);
-        sooner(&timeout, HOLDING_MS);
+        earlier_timeout(&timeout, HOLDING_MS);
     }
-    ut_vcq_for_each(visit, &timeout);
+    ut_vcq_for_each(visit_vcq, &timeout);
     return timeout;
 }
 
@@ -262,7 +262,7 @@ void ut_thread_end_serving(bool due)
         ut_vcq_wake_thread();
 }
 
-void ut_thread_drain(void)
+void ut_thread_clear_wakeups(void)
 {
     uint64_t count;
 
@@ -284,7 +284,7 @@ static int sleep_on_descriptors(int timeout)
 
     for (int i = 0; i < n; i++) {
         if (events[i].data.fd == ut_vcq_wake_fd())
-            ut_thread_drain();
+            ut_thread_clear_wakeups();
     }
     if (n != 0 || step == timeout)
         return 0;
@@ -318,7 +318,7 @@ static int add_descriptor(int fd)
     return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &ev);
 }
 
-static int start(void)
+static int start_thread(void)
 {
     const struct ut_process *process = ut_process_peek();
 
@@ -345,7 +345,7 @@ int ut_thread_start(void)
     pthread_mutex_lock(&start_lock);
     if (!started) {
         started = true;
-        start_result = start();
+        start_result = start_thread();
         if (start_result != 0)
             ut_error("runtime", "cannot start the background thread: %s", strerror(-start_result));
     }

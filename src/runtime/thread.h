@@ -22,17 +22,17 @@ void ut_thread_wake(void *vcq);
 /* Polls the VCQ, whose lock the caller holds, until there are no more events, ends the waits for
  * the VCQ if it has an entry to poll, and arms it. False: events keep arriving, and the function
  * must be called again. */
-bool ut_thread_settle(struct ut_vcq *vcq);
+bool ut_thread_poll_and_arm(struct ut_vcq *vcq);
 
 /* The program has posted to a session-mode VCQ, whose lock is held. If the program computed after
  * its previous post, the thread attends to the VCQ from now on, as to one that is not polled. */
-void ut_thread_posted(struct ut_vcq *vcq);
+void ut_thread_on_post(struct ut_vcq *vcq);
 
 /* The program polls a queue for the first time since then (vcq->posted_at is not 0). */
-void ut_thread_polled(struct ut_vcq *vcq);
+void ut_thread_on_poll(struct ut_vcq *vcq);
 
 /* Something had arrived before that poll: perhaps long before, as the program computed. */
-void ut_thread_was_late(struct ut_vcq *vcq);
+void ut_thread_on_late_poll(struct ut_vcq *vcq);
 
 /*
  * Threads of the program that wait do the same work as the background thread, concurrently: so an
@@ -43,10 +43,10 @@ void ut_thread_was_late(struct ut_vcq *vcq);
 int ut_thread_run_once(void);
 
 /* The descriptors to sleep on, and their number. If one is readable, the caller calls
- * ut_thread_drain() and ut_thread_run_once(). */
+ * ut_thread_clear_wakeups() and ut_thread_run_once(). */
 enum { UT_THREAD_FDS = PROV_COUNT + 1 };
 nfds_t ut_thread_fds(struct pollfd fds[UT_THREAD_FDS]);
-void ut_thread_drain(void);
+void ut_thread_clear_wakeups(void);
 
 /* A thread that ends serving wakes the background thread, if work is due that the background thread
  * may not know of (`due`); without one, another serving thread. */

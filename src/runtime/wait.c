@@ -16,7 +16,7 @@
 #include "runtime/thread.h"
 #include "util/clock.h"
 #include "util/fd.h"
-#include "util/loss.h"
+#include "util/fd_check.h"
 #include "vcq/wait.h"
 #include "vcq/wake.h"
 
@@ -38,7 +38,7 @@ static bool is_due(struct ut_vcq *vcq)
 }
 
 /* Polls all VCQs, so that a bad handle is found. */
-static int look(const utofu_vcq_hdl_t handles[], size_t num, size_t *bad)
+static int poll_all(const utofu_vcq_hdl_t handles[], size_t num, size_t *bad)
 {
     int rc = UTOFU_ERR_NOT_FOUND;
 
@@ -50,7 +50,7 @@ static int look(const utofu_vcq_hdl_t handles[], size_t num, size_t *bad)
         }
         vcq->poll_count++;
         if (vcq->posted_at != 0)
-            ut_thread_polled(vcq);
+            ut_thread_on_poll(vcq);
         if (is_due(vcq))
             rc = UTOFU_SUCCESS;
         ut_vcq_leave(vcq);
@@ -73,7 +73,7 @@ static int enter_one(utofu_vcq_hdl_t handle, struct ut_wait *wait, struct ut_wai
         rc = UTOFU_SUCCESS;
     } else {
         ut_wait_enter(wait, waiter);
-        if (!ut_thread_settle(vcq) || vcq->waiting)
+        if (!ut_thread_poll_and_arm(vcq) || vcq->waiting)
             ut_vcq_request_progress(vcq); /* the background thread takes over */
     }
     ut_vcq_leave(vcq);
@@ -159,7 +159,7 @@ static int sleep_until(struct ut_waiter *waiter, const struct timespec *end)
         int step = ut_fd_timeout_ms(ms), ready = ppoll(fds, n, time_left(end, step, &left), NULL);
         bool woken = ready > 0 && fds[0].revents;
         if (woken) /* this thread consumed the wake-up, and passes it on to the background thread */
-            ut_thread_drain();
+            ut_thread_clear_wakeups();
         if (ready == 0 && step != ms && ut_vcq_has_thread())
             continue;
         if (woken || !ut_waiter_has_ended(waiter))
@@ -232,7 +232,7 @@ static int wait_in(const utofu_vcq_hdl_t handles[], size_t num, int64_t timeout_
 int ut_wait_for_any(const utofu_vcq_hdl_t handles[], size_t num, int64_t timeout_us, size_t *bad)
 {
     struct ut_wait few[FEW] = {{0}}, *waits = few;
-    int rc = look(handles, num, bad);
+    int rc = poll_all(handles, num, bad);
 
     if (rc != UTOFU_ERR_NOT_FOUND || timeout_us == 0)
         return rc;

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "shuffle/inner.h"
-#include "util/loss.h"
+#include "util/fd_check.h"
 
 struct sh_conn *sh_conn_new(struct sh_ep *ep, uint64_t peer_id)
 {
@@ -56,7 +56,7 @@ void sh_conn_free(struct sh_conn *conn)
 }
 
 /* The background thread looks again by itself, until nothing is held back. */
-static void watch(struct sh_prov *p)
+static void wake_watcher(struct sh_prov *p)
 {
     const uint64_t one = 1;
 
@@ -65,23 +65,23 @@ static void watch(struct sh_prov *p)
         return; /* full: it is readable */
 }
 
-static void sooner(uint64_t *due, uint64_t us)
+static void earlier_time(uint64_t *due, uint64_t us)
 {
     if (*due == 0 || us < *due)
         *due = us ? us : 1;
 }
 
-void sh_ep_reckon(struct sh_ep *ep, uint64_t now_us)
+void sh_ep_update_due(struct sh_ep *ep, uint64_t now_us)
 {
     uint64_t due = ep->first_request || ep->missed ? now_us : 0;
 
     for (const struct sh_conn *conn = ep->conns; conn; conn = conn->next) {
         if (conn->first_event)
-            sooner(&due, conn->first_event->due_us);
+            earlier_time(&due, conn->first_event->due_us);
         if (conn->first || (conn->down && !conn->closed))
-            sooner(&due, now_us + 1);
+            earlier_time(&due, now_us + 1);
     }
     __atomic_store_n(&ep->due_us, due, __ATOMIC_SEQ_CST);
     if (due)
-        watch(ep->prov);
+        wake_watcher(ep->prov);
 }

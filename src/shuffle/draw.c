@@ -29,7 +29,7 @@ void ut_shuffle_open(bool warns)
 }
 
 /* splitmix64's last steps */
-static uint64_t mix(uint64_t z)
+static uint64_t mix_bits(uint64_t z)
 {
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
@@ -38,11 +38,11 @@ static uint64_t mix(uint64_t z)
 
 uint64_t sh_draw(uint64_t id, uint64_t peer_id, uint64_t number, unsigned int what)
 {
-    uint64_t z = mix(seed + UT_HASH_FACTOR);
+    uint64_t z = mix_bits(seed + UT_HASH_FACTOR);
 
-    z = mix(z ^ id);
-    z = mix(z + peer_id);
-    return mix(z ^ (number << 6 | what));
+    z = mix_bits(z ^ id);
+    z = mix_bits(z + peer_id);
+    return mix_bits(z ^ (number << 6 | what));
 }
 
 uint64_t sh_delay_us(uint64_t drawn)

@@ -147,7 +147,7 @@ bool sh_delays_reports(void);
 struct sh_conn *sh_conn_new(struct sh_ep *ep, uint64_t peer_id);
 void sh_conn_free(struct sh_conn *conn);
 /* When something of the endpoint is due next, for progress(). */
-void sh_ep_reckon(struct sh_ep *ep, uint64_t now_us);
+void sh_ep_update_due(struct sh_ep *ep, uint64_t now_us);
 
 /* plan.c */
 void sh_plan(const struct sh_conn *conn, struct sh_op *op, uint64_t now_us);
@@ -159,7 +159,7 @@ void sh_bind(const struct sh_conn *conn, struct sh_op *op);
 int sh_issue(struct sh_conn *conn, const struct sh_op *only, uint64_t now_us);
 bool sh_op_is_complete(const struct sh_op *op);
 /* The operation, or a piece of it, has failed. */
-void sh_op_fails(struct sh_conn *conn, struct sh_op *op, enum prov_status status);
+void sh_op_fail(struct sh_conn *conn, struct sh_op *op, enum prov_status status);
 void sh_piece_done(void *ctx, uint64_t cookie, enum prov_status status);
 
 /* post.c */
@@ -170,7 +170,7 @@ int sh_send(struct prov_conn *conn, const void *data, size_t size, unsigned int 
 int sh_atomic(struct prov_conn *conn, const struct prov_atomic *atomic);
 
 /* report.c */
-extern const struct prov_callbacks sh_callbacks, sh_callbacks_crowded;
+extern const struct prov_callbacks sh_callbacks, sh_callbacks_srq_low;
 int sh_ep_poll(struct prov_ep *ep);
 static inline struct sh_conn *sh_conn_of(struct prov_conn *conn)
 {

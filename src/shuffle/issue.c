@@ -77,7 +77,7 @@ static void break_at(struct sh_conn *conn, struct sh_op *failed)
 }
 
 /* Is its notice a later message that waits for it? */
-static bool is_told_by_another(const struct sh_op *op)
+static bool is_reported_by_notice(const struct sh_op *op)
 {
     for (const struct sh_op *later = op->next; later; later = later->next)
         if (later->own && later->xfer.cookie == op->xfer.cookie)
@@ -87,11 +87,11 @@ static bool is_told_by_another(const struct sh_op *op)
 
 /* If an operation fails, its notice and all later ones are never issued: the connection ends,
  * because both sides must agree on the number of notices. */
-void sh_op_fails(struct sh_conn *conn, struct sh_op *op, enum prov_status status)
+void sh_op_fail(struct sh_conn *conn, struct sh_op *op, enum prov_status status)
 {
     if (op->status == PROV_OK)
         op->status = status;
-    if (op->tells || is_told_by_another(op))
+    if (op->tells || is_reported_by_notice(op))
         break_at(conn, op);
 }
 
@@ -173,7 +173,7 @@ static bool may_go(const struct sh_conn *conn, const struct sh_op *op, unsigned 
 
 /* Marks earlier writes that are not completely issued: the peer's next notice does not prove their
  * delivery. */
-static void overtake(const struct sh_conn *conn, const struct sh_op *op)
+static void mark_overtaken(const struct sh_conn *conn, const struct sh_op *op)
 {
     for (struct sh_op *before = conn->first; before != op; before = before->next)
         before->overtaken |= before->kind == SH_WRITE && !is_issued(before);
@@ -193,7 +193,7 @@ static int issue_op(struct sh_conn *conn, struct sh_op *op, uint64_t now_us)
         if (rc < 0)
             return rc;
         if (last && op->tells)
-            overtake(conn, op);
+            mark_overtaken(conn, op);
         op->piece[k].issued = true;
         op->num_issued++;
         if (!(rc & PROV_COMPLETE))
@@ -208,7 +208,7 @@ int sh_issue(struct sh_conn *conn, const struct sh_op *only, uint64_t now_us)
         if (is_issued(op) || is_bound(conn, op))
             continue;
         if (is_void(conn, op)) {
-            sh_op_fails(conn, op, PROV_FLUSHED);
+            sh_op_fail(conn, op, PROV_FLUSHED);
             continue;
         }
         int rc = issue_op(conn, op, now_us);
@@ -217,7 +217,7 @@ int sh_issue(struct sh_conn *conn, const struct sh_op *only, uint64_t now_us)
         if (rc < 0 && op == only && op->num_issued == 0)
             return rc;
         if (rc < 0)
-            sh_op_fails(conn, op, status_of(rc));
+            sh_op_fail(conn, op, status_of(rc));
     }
     return 0;
 }
@@ -228,5 +228,5 @@ void sh_piece_done(void *ctx, uint64_t cookie, enum prov_status status)
 
     op->num_out--;
     if (status != PROV_OK)
-        sh_op_fails(ctx, op, status);
+        sh_op_fail(ctx, op, status);
 }

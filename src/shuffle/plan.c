@@ -43,7 +43,7 @@ void sh_bind(const struct sh_conn *conn, struct sh_op *op)
 }
 
 /* The number of line boundaries between the first and the last byte. */
-static uint32_t boundaries(uint64_t at, uint32_t length)
+static uint32_t draw_boundaries(uint64_t at, uint32_t length)
 {
     return length ? (uint32_t)((at + length - 1) / PROV_LINE - at / PROV_LINE) : 0;
 }
@@ -62,10 +62,11 @@ static unsigned int add_cut(uint32_t *cuts, unsigned int n, uint32_t offset)
     return n + 1;
 }
 
-static void cut(const struct sh_conn *conn, struct sh_op *op)
+static void cut_pieces(const struct sh_conn *conn, struct sh_op *op)
 {
     uint64_t at = op->kind == SH_READ ? (uintptr_t)op->xfer.lcl : op->xfer.rmt;
-    uint32_t most = boundaries(at, op->xfer.length), first = PROV_LINE - (uint32_t)(at % PROV_LINE);
+    uint32_t most = draw_boundaries(at, op->xfer.length),
+             first = PROV_LINE - (uint32_t)(at % PROV_LINE);
     uint32_t cuts[SH_MAX_PIECES] = {0};
     unsigned int n = 0;
     uint64_t wanted = sh_draw(conn->ep->id, conn->peer_id, op->number, SH_DRAW_CUTS);
@@ -90,7 +91,7 @@ void sh_plan(const struct sh_conn *conn, struct sh_op *op, uint64_t now_us)
 
     op->num_pieces = op->kind != SH_EMPTY;
     if (op->kind == SH_WRITE || op->kind == SH_READ)
-        cut(conn, op);
+        cut_pieces(conn, op);
     for (unsigned int k = 0; k < op->num_pieces && !op->hidden; k++)
         op->piece[k].due_us =
             now_us + late +

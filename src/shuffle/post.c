@@ -23,7 +23,7 @@ static struct sh_op *new_op(struct sh_conn *conn, enum sh_kind kind, size_t size
 }
 
 /* Appends the operation, and issues what is due. `rc` is the return value for the caller. */
-static int take_in(struct sh_conn *conn, struct sh_op *op, int rc)
+static int append_op(struct sh_conn *conn, struct sh_op *op, int rc)
 {
     uint64_t now = ut_clock_us();
     struct sh_op **place = conn->last;
@@ -42,7 +42,7 @@ static int take_in(struct sh_conn *conn, struct sh_op *op, int rc)
         return ends ? PROV_COMPLETE : error;
     }
     conn->num_posted++;
-    sh_ep_reckon(conn->ep, now);
+    sh_ep_update_due(conn->ep, now);
     return rc;
 }
 
@@ -75,7 +75,7 @@ int sh_write(struct prov_conn *base, const struct prov_xfer *x)
     op->xfer = *x;
     if (x->flags & PROV_COPY || copies_early(conn, op))
         copy_source(op, x);
-    return take_in(conn, op, op->copied ? PROV_SRC_FREE : 0);
+    return append_op(conn, op, op->copied ? PROV_SRC_FREE : 0);
 }
 
 int sh_read(struct prov_conn *base, const struct prov_xfer *x)
@@ -88,7 +88,7 @@ int sh_read(struct prov_conn *base, const struct prov_xfer *x)
     if (!op)
         return -EAGAIN;
     op->xfer = *x;
-    return take_in(conn, op, 0);
+    return append_op(conn, op, 0);
 }
 
 int sh_send(struct prov_conn *base, const void *data, size_t size, unsigned int flags,
@@ -103,7 +103,7 @@ int sh_send(struct prov_conn *base, const void *data, size_t size, unsigned int 
         return -EAGAIN;
     memcpy(op->data, data, size);
     op->xfer = (struct prov_xfer){.flags = flags, .cookie = cookie};
-    return take_in(conn, op, PROV_SRC_FREE);
+    return append_op(conn, op, PROV_SRC_FREE);
 }
 
 int sh_atomic(struct prov_conn *base, const struct prov_atomic *atomic)
@@ -117,5 +117,5 @@ int sh_atomic(struct prov_conn *base, const struct prov_atomic *atomic)
         return -EAGAIN;
     op->atomic = *atomic;
     op->xfer = (struct prov_xfer){.flags = atomic->flags, .cookie = atomic->cookie};
-    return take_in(conn, op, 0);
+    return append_op(conn, op, 0);
 }

@@ -83,7 +83,7 @@ static void on_request(void *owner, struct prov *prov, struct prov_conn *inside,
     ep->last_request = &r->next;
 }
 
-static void on_crowded(void *owner)
+static void on_srq_low(void *owner)
 {
     polled->callbacks->crowded(owner);
 }
@@ -92,14 +92,14 @@ static void on_crowded(void *owner)
     .done = sh_piece_done, .message = on_message, .notify = on_notify, .request = on_request,      \
     .up = on_up, .down = on_down
 const struct prov_callbacks sh_callbacks = {CALLBACKS};
-const struct prov_callbacks sh_callbacks_crowded = {CALLBACKS, .crowded = on_crowded};
+const struct prov_callbacks sh_callbacks_srq_low = {CALLBACKS, .crowded = on_srq_low};
 
 /*
  * Reporting to the owner. Each function returns whether it called back; in the callback the owner
  * may have closed the connection.
  */
 
-static bool tell_done(struct sh_conn *conn, enum prov_status status)
+static bool report_done(struct sh_conn *conn, enum prov_status status)
 {
     struct sh_op *op = conn->first;
     uint64_t cookie = op->xfer.cookie;
@@ -113,7 +113,7 @@ static bool tell_done(struct sh_conn *conn, enum prov_status status)
 }
 
 /* Reports the oldest operation, if it is complete and its delay is over. */
-static bool tell_oldest(struct sh_conn *conn, uint64_t now_us)
+static bool report_oldest(struct sh_conn *conn, uint64_t now_us)
 {
     struct sh_op *op = conn->first;
 
@@ -123,10 +123,10 @@ static bool tell_oldest(struct sh_conn *conn, uint64_t now_us)
         uint64_t drawn = sh_draw(conn->ep->id, conn->peer_id, op->number, SH_DRAW_DONE);
         op->report_us = now_us + (sh_delays_reports() && !conn->broken ? sh_delay_us(drawn) : 0);
     }
-    return op->report_us <= now_us && tell_done(conn, op->status);
+    return op->report_us <= now_us && report_done(conn, op->status);
 }
 
-static bool tell_event(struct sh_conn *conn, uint64_t now_us)
+static bool report_event(struct sh_conn *conn, uint64_t now_us)
 {
     const struct prov_callbacks *cb = conn->ep->callbacks;
     struct sh_event *e = conn->first_event;
@@ -160,51 +160,51 @@ static enum prov_status status_at_end(const struct sh_conn *conn, const struct s
     return PROV_FAILED;
 }
 
-static bool tell_down(struct sh_conn *conn)
+static bool report_lost_conn(struct sh_conn *conn)
 {
     while (!conn->closed && conn->first_event)
-        tell_event(conn, UINT64_MAX);
+        report_event(conn, UINT64_MAX);
     while (!conn->closed && conn->first)
-        tell_done(conn, status_at_end(conn, conn->first));
+        report_done(conn, status_at_end(conn, conn->first));
     if (!conn->closed)
         conn->ep->callbacks->down(conn->ctx, conn->reason);
     return true;
 }
 
 /* Breaks the connection once all earlier operations are reported. */
-static bool tell_break(struct sh_conn *conn)
+static bool report_break(struct sh_conn *conn)
 {
     if (!conn->first || !conn->first->breaks)
         return false;
     conn->down = true;
     conn->reason = PROV_REASON_BROKEN;
-    return tell_down(conn);
+    return report_lost_conn(conn);
 }
 
-static int tell_conn(struct sh_conn *conn, uint64_t now_us)
+static int report_conn(struct sh_conn *conn, uint64_t now_us)
 {
     int told = 0;
 
-    while (!conn->closed && tell_oldest(conn, now_us))
+    while (!conn->closed && report_oldest(conn, now_us))
         told++;
-    while (!conn->closed && tell_event(conn, now_us))
+    while (!conn->closed && report_event(conn, now_us))
         told++;
     if (!conn->closed && conn->broken)
-        told += tell_break(conn);
+        told += report_break(conn);
     if (!conn->closed && conn->down)
-        told += tell_down(conn);
+        told += report_lost_conn(conn);
     return told;
 }
 
 /* The owner's answer includes the last arrival from that peer: all are reported first. */
-static int tell_requests(struct sh_ep *ep)
+static int report_requests(struct sh_ep *ep)
 {
     int told = 0;
 
     if (!ep->first_request)
         return 0;
     for (struct sh_conn *conn = ep->conns; conn; conn = conn->next)
-        while (!conn->closed && tell_event(conn, UINT64_MAX))
+        while (!conn->closed && report_event(conn, UINT64_MAX))
             told++;
     while (ep->first_request) {
         struct sh_request *r = ep->first_request;
@@ -220,7 +220,7 @@ static int tell_requests(struct sh_ep *ep)
 }
 
 /* Half of the polls start in the middle of the list, so that no connection is always the first. */
-static int tell_conns(struct sh_ep *ep, uint64_t now_us)
+static int report_conns(struct sh_ep *ep, uint64_t now_us)
 {
     uint64_t turn = sh_draw(ep->id, 0, ep->num_polls++, SH_DRAW_TURN);
     int told = 0;
@@ -229,13 +229,13 @@ static int tell_conns(struct sh_ep *ep, uint64_t now_us)
         for (struct sh_conn *conn = ep->conns; conn; conn = conn->next) {
             bool first = ((conn->peer_id ^ turn) & 1) == 0;
             if (!conn->closed && first == (round == 0))
-                told += tell_conn(conn, now_us);
+                told += report_conn(conn, now_us);
         }
     }
     return told;
 }
 
-static void sweep(struct sh_ep *ep)
+static void free_closed_conns(struct sh_ep *ep)
 {
     for (struct sh_conn **at = &ep->conns; *at;) {
         struct sh_conn *conn = *at;
@@ -260,11 +260,11 @@ int sh_ep_poll(struct prov_ep *base)
     for (struct sh_conn *conn = ep->conns; conn; conn = conn->next)
         if (!conn->closed && !conn->down && conn->first)
             sh_issue(conn, NULL, now);
-    int told = tell_conns(ep, now) + tell_requests(ep);
+    int told = report_conns(ep, now) + report_requests(ep);
     ep->polling = false;
     ep->missed |= ep->armed && told > 0;
     polled = outer;
-    sweep(ep);
-    sh_ep_reckon(ep, now);
+    free_closed_conns(ep);
+    sh_ep_update_due(ep, now);
     return told;
 }

@@ -13,7 +13,7 @@
 #include "shuffle/inner.h"
 #include "util/clock.h"
 #include "util/fd.h"
-#include "util/loss.h"
+#include "util/fd_check.h"
 
 enum { AGAIN_MS = 1, MOST_WOKEN = 64 };
 
@@ -164,7 +164,7 @@ static int ep_open(struct prov *base, const struct prov_ep_attr *attr, struct pr
     ep->callbacks = attr->callbacks;
     ep->id = attr->id;
     ep->last_request = &ep->first_request;
-    inner.callbacks = attr->callbacks->crowded ? &sh_callbacks_crowded : &sh_callbacks;
+    inner.callbacks = attr->callbacks->crowded ? &sh_callbacks_srq_low : &sh_callbacks;
     int rc = p->inside->ops->ep_open(p->inside, &inner, &ep->inside);
     if (rc != 0) {
         free(ep);
@@ -214,7 +214,7 @@ static bool ep_arm(struct prov_ep *base, enum prov_arm what)
 
     ep->armed = what == PROV_ARM_ALL;
     ep->missed = false;
-    sh_ep_reckon(ep, ut_clock_us());
+    sh_ep_update_due(ep, ut_clock_us());
     due = ep->due_us;
     return ep->prov->inside->ops->ep_arm(ep->inside, what) || (due && due <= ut_clock_us());
 }

@@ -18,7 +18,7 @@
 #include "util/clock.h"
 #include "util/env.h"
 #include "util/log.h"
-#include "util/patience.h"
+#include "util/long_wait.h"
 
 enum { REGION_BUCKETS = 4096 };
 static struct ut_region *regions[REGION_BUCKETS];
@@ -126,7 +126,7 @@ static void remove_locked(const struct ut_region *region)
 }
 
 /* Drops a use; frees the region if it is not registered and has no uses. */
-static void leave_locked(struct ut_region *region)
+static void unref_locked(struct ut_region *region)
 {
     UT_ASSERT(region->count > 0);
     if (--region->count == 0)
@@ -163,22 +163,22 @@ static void register_unlocked(const struct ut_process *process, struct ut_region
 /* Waits for another thread that registers the same region. */
 static void wait_until_registered(const struct ut_region *r)
 {
-    struct ut_long_wait patience = ut_long_wait_begin(ut_clock_ms());
+    struct ut_long_wait long_wait = ut_long_wait_begin(ut_clock_ms());
 
     while (r->rc == REGISTERING) {
-        uint64_t now = ut_clock_ms(), ms = (uint64_t)ut_patience_left_ms(&patience, now, -1);
+        uint64_t now = ut_clock_ms(), ms = (uint64_t)ut_long_wait_timeout_ms(&long_wait, now, -1);
         struct timespec until = ut_clock_after(CLOCK_REALTIME, ms);
 
-        if (ut_long_wait_must_log(&patience, now))
+        if (ut_long_wait_must_log(&long_wait, now))
             ut_warn("stag",
                     "utofu_reg_mem has waited %llu s for another thread, which registers the same "
                     "%zu bytes at %p",
-                    ut_long_wait_seconds(&patience, now), r->size, r->addr);
+                    ut_long_wait_seconds(&long_wait, now), r->size, r->addr);
         pthread_cond_timedwait(&regions_registered, &regions_lock, &until);
     }
 }
 
-int ut_region_like(const struct ut_region *like, struct ut_region **region)
+int ut_region_get_like(const struct ut_region *like, struct ut_region **region)
 {
     const struct ut_process *process = ut_process_peek();
 
@@ -193,7 +193,7 @@ int ut_region_like(const struct ut_region *like, struct ut_region **region)
     }
     int rc = r ? r->rc : -ENOMEM;
     if (r && rc != 0) {
-        leave_locked(r);
+        unref_locked(r);
         r = NULL;
     }
     pthread_mutex_unlock(&regions_lock);
@@ -207,10 +207,10 @@ int ut_region_get(unsigned int tni, void *addr, size_t size, unsigned int access
     struct ut_region like = {.addr = addr, .size = size, .access = access};
 
     find_devices(ut_process_peek(), tni, &like.devices);
-    return ut_region_like(&like, region);
+    return ut_region_get_like(&like, region);
 }
 
-bool ut_region_leave(struct ut_region *region)
+bool ut_region_unref(struct ut_region *region)
 {
     bool last;
 

@@ -16,7 +16,7 @@ struct ut_devices {
     unsigned int of[PROV_COUNT];
 };
 
-struct ut_also;
+struct ut_extra_mr;
 
 struct ut_region {
     struct ut_region *next; /* in its bucket */
@@ -28,7 +28,8 @@ struct ut_region {
     int rc;      /* REGISTERING, then the result */
     bool locked; /* UTOFU_SWAP_PROTECT */
     struct prov_mr *mr[PROV_COUNT];
-    struct ut_also *also; /* what is registered on further devices: also.c, under its lock */
+    struct ut_extra_mr
+        *extra; /* what is registered on further devices: extra_mr.c, under its lock */
 };
 
 static inline uint32_t ut_region_hash(const void *addr, size_t size, unsigned int access)
@@ -39,10 +40,10 @@ static inline uint32_t ut_region_hash(const void *addr, size_t size, unsigned in
 }
 
 /* The region with this address, size and access on these devices, registered if it is not there. */
-int ut_region_like(const struct ut_region *like, struct ut_region **region);
+int ut_region_get_like(const struct ut_region *like, struct ut_region **region);
 /* Drops a use. True: it was the last one. Nobody finds the region any more, and the caller frees
  * it. */
-bool ut_region_leave(struct ut_region *region);
+bool ut_region_unref(struct ut_region *region);
 /* Deregisters the memory. */
 void ut_region_free(struct ut_region *region);
 

@@ -303,8 +303,8 @@ struct ut_failure ut_region_failure_cause(uint64_t first, uint64_t size, bool wr
     return (struct ut_failure){.cause = write && !writable ? UT_CAUSE_READ_ONLY : UT_CAUSE_ACCESS};
 }
 
-struct ut_failure ut_stag_why(const struct ut_stag_table *t, utofu_stadd_t stadd, uint64_t length,
-                              bool write)
+struct ut_failure ut_stag_failure_cause(const struct ut_stag_table *t, utofu_stadd_t stadd,
+                                        uint64_t length, bool write)
 {
     uint32_t index = ut_stag_index(ut_stadd_stag(stadd), t->cmp);
     const struct ut_stag_local *l = NULL;

@@ -152,16 +152,16 @@ enum ut_stag_result ut_stag_find(struct ut_stag_table *table, utofu_stadd_t stad
                                  bool write, struct ut_stag_local **out, uint8_t **addr);
 
 /* Why ut_stag_find() fails, or if it succeeds, why an access may have failed. */
-struct ut_failure ut_stag_why(const struct ut_stag_table *table, utofu_stadd_t stadd,
-                              uint64_t length, bool write);
-/* As ut_stag_why(), for a region whose first byte has the offset `first`. */
+struct ut_failure ut_stag_failure_cause(const struct ut_stag_table *table, utofu_stadd_t stadd,
+                                        uint64_t length, bool write);
+/* As ut_stag_failure_cause(), for a region whose first byte has the offset `first`. */
 struct ut_failure ut_region_failure_cause(uint64_t first, uint64_t size, bool writable,
                                           utofu_stadd_t stadd, uint64_t length, bool write);
 
 /* ut_stag_find() for the STag used last; NULL: another STag. */
-static inline struct ut_stag_local *ut_stag_hot(const struct ut_stag_table *table,
-                                                utofu_stadd_t stadd, uint64_t length,
-                                                uint8_t **addr)
+static inline struct ut_stag_local *ut_stag_find_hot(const struct ut_stag_table *table,
+                                                     utofu_stadd_t stadd, uint64_t length,
+                                                     uint8_t **addr)
 {
     uint64_t at;
 
@@ -175,7 +175,7 @@ static inline enum ut_stag_result ut_stag_resolve(struct ut_stag_table *table, u
                                                   uint64_t length, bool write,
                                                   struct ut_stag_local **out, uint8_t **addr)
 {
-    struct ut_stag_local *l = ut_stag_hot(table, stadd, length, addr);
+    struct ut_stag_local *l = ut_stag_find_hot(table, stadd, length, addr);
 
     if (__builtin_expect(l && (!write || l->writable), 1)) {
         *out = l;

@@ -100,7 +100,7 @@ static struct ut_stats_region *make_region(const char *name)
     return r;
 }
 
-static void enter(struct ut_stats_region *r, uint64_t now)
+static void enter_region(struct ut_stats_region *r, uint64_t now)
 {
     r->calls++;
     if (r->inside++ > 0)
@@ -190,7 +190,7 @@ int ut_region_start(const char *name)
     } else {
         uint64_t now = ut_clock_ns();
         t->level[level] = (struct open_region){.region = r, .since = now};
-        enter(r, now);
+        enter_region(r, now);
     }
     pthread_mutex_unlock(&lock);
     return rc;

@@ -20,7 +20,7 @@
 #include "util/fd.h"
 #include "util/file.h"
 #include "util/log.h"
-#include "util/loss.h"
+#include "util/fd_check.h"
 #include "util/thread.h"
 #include "util/write.h"
 #include "stats/dump.h"
@@ -376,7 +376,7 @@ static void raise_mark(struct ut_stats_counts *c)
 
 void ut_stats_submit(struct ut_vcq *vcq, uint32_t n)
 {
-#define COUNTED_AS(NAME, name, FAMILY, family, traits, called) [UT_DESC_##NAME] = UT_STATS_##FAMILY,
+#define COUNTED_AS(NAME, FAMILY, traits, text) [UT_DESC_##NAME] = UT_STATS_##FAMILY,
     static const uint8_t kinds[] = {UT_KINDS(COUNTED_AS)};
 #undef COUNTED_AS
     struct ut_stats *stats = vcq->stats;
@@ -512,12 +512,12 @@ void ut_stats_parted(struct ut_link *link)
     peer_of(link)->counts.n[UT_COUNT_PARTED]++;
 }
 
-void ut_stats_crowded(struct ut_vcq *vcq)
+void ut_stats_srq_low(struct ut_vcq *vcq)
 {
     vcq->stats->counts.n[UT_COUNT_CROWDED]++;
 }
 
-void ut_stats_rest(struct ut_link *link)
+void ut_stats_conn_evicted(struct ut_link *link)
 {
     peer_of(link)->counts.n[UT_COUNT_RESTS]++;
 }

@@ -142,13 +142,13 @@ void ut_stats_started(struct ut_vcq *vcq, const struct ut_slot *slot);
 /* The communication in the slot is complete. */
 void ut_stats_done(struct ut_link *link, const struct ut_slot *slot);
 /* More than half of the VCQ's receive buffers were filled at once. */
-void ut_stats_crowded(struct ut_vcq *vcq);
+void ut_stats_srq_low(struct ut_vcq *vcq);
 /* The provider could not accept a communication, or it must be repeated. */
 void ut_stats_retry(struct ut_link *link);
 /* A put went in parts. */
 void ut_stats_parted(struct ut_link *link);
 /* The connection was closed because the process has too many. */
-void ut_stats_rest(struct ut_link *link);
+void ut_stats_conn_evicted(struct ut_link *link);
 /* The connection is up. */
 void ut_stats_connected(struct ut_link *link);
 /* A communication may have been posted: ends the time blocked, if none waits any more. */

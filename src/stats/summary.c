@@ -18,8 +18,8 @@
 #include "util/env.h"
 #include "util/fd.h"
 #include "util/log.h"
-#include "util/loss.h"
-#include "util/patience.h"
+#include "util/fd_check.h"
+#include "util/long_wait.h"
 #include "util/thread.h"
 #include "stats/record.h"
 
@@ -74,7 +74,7 @@ static struct {
 
 enum { PARENT = FAN_OUT, ROOT };
 
-static uint32_t neighbour(unsigned int i)
+static uint32_t lookup_neighbour(unsigned int i)
 {
     return i == ROOT     ? 0
            : i == PARENT ? (summary.job->rank - 1) / FAN_OUT
@@ -84,7 +84,8 @@ static uint32_t neighbour(unsigned int i)
 /* Gets the contact of a neighbour, once it has published one. */
 static bool look_up(unsigned int i)
 {
-    uint64_t rank = i < FAN_OUT ? (uint64_t)summary.job->rank * FAN_OUT + 1 + i : neighbour(i);
+    uint64_t rank =
+        i < FAN_OUT ? (uint64_t)summary.job->rank * FAN_OUT + 1 + i : lookup_neighbour(i);
 
     if (!summary.known[i] && rank < summary.job->size)
         summary.known[i] = ut_peers_contact((uint32_t)rank, &summary.contact[i]) == 0;
@@ -192,7 +193,7 @@ static int connect_to(const struct ut_contact *to)
     return -1;
 }
 
-static struct conn *find_up(void)
+static struct conn *find_parent(void)
 {
     for (nfds_t i = 0; i < summary.num_conns; i++) {
         if (summary.conns[i].kind == UP)
@@ -202,7 +203,7 @@ static struct conn *find_up(void)
 }
 
 /* Connects to a neighbour as its child, or as its parent. */
-static bool join(unsigned int i)
+static bool join_neighbour(unsigned int i)
 {
     enum message as = i < FAN_OUT ? MSG_PARENT : MSG_CHILD;
     int fd = summary.known[i] ? connect_to(&summary.contact[i]) : -1;
@@ -216,22 +217,22 @@ static bool join(unsigned int i)
 }
 
 /* Finds the parent, or rank 0 if the parent has ended. */
-static bool reach_up(void)
+static bool connect_to_parent(void)
 {
-    if (summary.job->rank == 0 || find_up())
+    if (summary.job->rank == 0 || find_parent())
         return true;
     if (!summary.orphan && summary.may_look_up)
         look_up(PARENT);
     if (!summary.orphan && summary.known[PARENT]) {
-        if (join(PARENT))
+        if (join_neighbour(PARENT))
             return true;
         summary.orphan = true;
     }
-    if (!summary.orphan || neighbour(PARENT) == 0)
+    if (!summary.orphan || lookup_neighbour(PARENT) == 0)
         return false;
     if (summary.may_look_up)
         look_up(ROOT);
-    return join(ROOT);
+    return join_neighbour(ROOT);
 }
 
 /* False: the connection must be closed. */
@@ -242,7 +243,7 @@ static bool on_message(struct conn *c, const struct head *h)
     case MSG_PARENT:
         if (c->kind != UNKNOWN || h->token != summary.mine.token || h->size)
             return false;
-        if (h->type == MSG_PARENT && find_up())
+        if (h->type == MSG_PARENT && find_parent())
             return false; /* both ends have connected */
         c->kind = h->type == MSG_CHILD ? CHILD : UP;
         return true;
@@ -300,7 +301,7 @@ static bool are_open(const struct pollfd p[], nfds_t n)
     return true;
 }
 
-static void step(int timeout_ms)
+static void serve_conns(int timeout_ms)
 {
     static struct pollfd p[MAX_CONNS + 2];
     nfds_t n = summary.num_conns;
@@ -348,12 +349,12 @@ static bool has_children(void)
 }
 
 /* Children that run for longer than GRACE_MS send to rank 0, which waits for them. */
-static void await_children(void)
+static void wait_for_children(void)
 {
     bool root = summary.job->rank == 0;
     uint64_t now = ut_clock_ms();
     uint64_t deadline = now + (root ? ut_env_num(UT_ENV_JOB_TIMEOUT) * 1000 : GRACE_MS);
-    struct ut_long_wait patience = ut_long_wait_begin(now);
+    struct ut_long_wait long_wait = ut_long_wait_begin(now);
 
     summary.last_event = now;
     while (now < deadline) {
@@ -361,35 +362,35 @@ static void await_children(void)
             root && !ut_record_complete(summary.record) && now < summary.last_event + NEWCOMER_MS;
         if ((!has_children() && !late) || ut_fd_were_closed())
             return;
-        if (ut_long_wait_must_log(&patience, now))
+        if (ut_long_wait_must_log(&long_wait, now))
             ut_warn("stats",
                     "UTOFU_STATS=job: %s has waited %llu s for the counters of processes that have "
                     "not ended; it goes on without them in %llu s (UTOFU_JOB_TIMEOUT)",
-                    root ? "rank 0" : "this process", ut_long_wait_seconds(&patience, now),
+                    root ? "rank 0" : "this process", ut_long_wait_seconds(&long_wait, now),
                     (unsigned long long)(deadline - now) / 1000);
-        step(late && !has_children() ? (int)(summary.last_event + NEWCOMER_MS - now) : 200);
+        serve_conns(late && !has_children() ? (int)(summary.last_event + NEWCOMER_MS - now) : 200);
         now = ut_clock_ms();
     }
 }
 
 /* The parent may be about to publish or to connect. If the parent never does, or ended before it
  * published, the record goes to rank 0, while rank 0 still waits for newcomers. */
-static struct conn *await_up(void)
+static struct conn *wait_for_parent(void)
 {
-    uint64_t now = ut_clock_ms(), patience = now + GRACE_MS;
+    uint64_t now = ut_clock_ms(), orphan_at = now + GRACE_MS;
     uint64_t deadline = now + (summary.orphan ? GRACE_MS : NEWCOMER_MS);
 
-    while (!ut_fd_were_closed() && !reach_up() && ut_clock_ms() < deadline) {
-        step(RETRY_MIN_MS);
-        if (ut_clock_ms() >= patience && neighbour(PARENT) != 0)
+    while (!ut_fd_were_closed() && !connect_to_parent() && ut_clock_ms() < deadline) {
+        serve_conns(RETRY_MIN_MS);
+        if (ut_clock_ms() >= orphan_at && lookup_neighbour(PARENT) != 0)
             summary.orphan = true;
     }
-    return ut_fd_were_closed() ? NULL : find_up();
+    return ut_fd_were_closed() ? NULL : find_parent();
 }
 
-static bool hand_up(void)
+static bool send_to_parent(void)
 {
-    struct conn *up = await_up();
+    struct conn *up = wait_for_parent();
     size_t size;
     void *bytes = up ? ut_record_pack(summary.record, &size) : NULL;
     summary.packed |= up != NULL;
@@ -401,8 +402,8 @@ static bool hand_up(void)
         drop_conn(up);
         summary.orphan = true;
     }
-    while (sent && !summary.taken && find_up() && ut_clock_ms() < deadline)
-        step(200);
+    while (sent && !summary.taken && find_parent() && ut_clock_ms() < deadline)
+        serve_conns(200);
     return summary.taken;
 }
 
@@ -415,21 +416,21 @@ static void *thread_main(void *unused)
     if (!summary
              .may_look_up) { /* connects to children that have published: see ut_summary_start() */
         for (unsigned int i = 0; i < FAN_OUT; i++)
-            join(i);
+            join_neighbour(i);
     }
     while (!__atomic_load_n(&summary.end_wanted, __ATOMIC_ACQUIRE)) {
         if (ut_fd_were_closed()) {
-            usleep(UT_FD_LOOK_MS * 100);
+            usleep(UT_FD_CHECK_MS * 100);
             continue;
         }
-        bool again = !reach_up() && (summary.may_look_up || summary.known[PARENT]);
-        step(again ? (int)retry : -1);
+        bool again = !connect_to_parent() && (summary.may_look_up || summary.known[PARENT]);
+        serve_conns(again ? (int)retry : -1);
         retry = again && retry < RETRY_MAX_MS ? retry * 2 : retry;
     }
     if (summary.own)
         ut_record_merge(summary.record, summary.own, summary.own_size);
-    await_children();
-    if (summary.job->rank == 0 || (!hand_up() && !hand_up()))
+    wait_for_children();
+    if (summary.job->rank == 0 || (!send_to_parent() && !send_to_parent()))
         ut_record_print(summary.record, summary.job->rank);
     while (summary.num_conns)
         drop_conn(&summary.conns[0]);
@@ -446,7 +447,7 @@ void ut_summary_finish(uint64_t opened_at)
     __atomic_store_n(&summary.end_wanted, 1, __ATOMIC_RELEASE);
     if (ut_fd_check_own(summary.wake_fd) && write(summary.wake_fd, &one, sizeof(one)) < 0)
         ut_debug("stats", "the thread of the summary is awake already");
-    pthread_join(summary.thread, NULL); /* it looks once in UT_FD_LOOK_MS */
+    pthread_join(summary.thread, NULL); /* it looks once in UT_FD_CHECK_MS */
     ut_fd_close(summary.listen_fd);
     ut_fd_close(summary.wake_fd);
     summary.wake_fd = -1;

@@ -24,7 +24,7 @@
 #include "util/fd.h"
 #include "util/file.h"
 #include "util/log.h"
-#include "util/loss.h"
+#include "util/fd_check.h"
 
 enum { TEXT_BYTES = 1 << 18, EVENT_BYTES = 2048 /* maximum, of one event */ };
 
@@ -97,7 +97,7 @@ static void write_text(void)
     used = 0;
 }
 
-__attribute__((format(printf, 1, 2))) static void put(const char *format, ...)
+__attribute__((format(printf, 1, 2))) static void put_text(const char *format, ...)
 {
     va_list ap;
 
@@ -116,9 +116,11 @@ static struct ut_decimal us_of(uint64_t ns)
 
 /* The beginning of an event, up to its category. The time is printed as integers: a double cannot
  * hold nanoseconds of a long uptime. */
-static void head(char phase, const char *name, const char *category, uint32_t track, uint64_t at)
+static void write_head(char phase, const char *name, const char *category, uint32_t track,
+                       uint64_t at)
 {
-    put(",\n{\"ph\":\"%c\",\"pid\":%u,\"tid\":%u,\"ts\":%llu.%03u,\"name\":\"%s\",\"cat\":\"%s\"",
+    put_text(
+        ",\n{\"ph\":\"%c\",\"pid\":%u,\"tid\":%u,\"ts\":%llu.%03u,\"name\":\"%s\",\"cat\":\"%s\"",
         phase, rank, track, (unsigned long long)at / 1000, (unsigned int)(at % 1000), name,
         category);
 }
@@ -126,8 +128,8 @@ static void head(char phase, const char *name, const char *category, uint32_t tr
 static void arrow_end(bool out, const char *name, const char *category, uint32_t track, uint64_t at,
                       uint64_t id)
 {
-    head(out ? 's' : 'f', name, category, track, at);
-    put(",\"id\":\"0x%016llx\"%s}", (unsigned long long)id, out ? "" : ",\"bp\":\"e\"");
+    write_head(out ? 's' : 'f', name, category, track, at);
+    put_text(",\"id\":\"0x%016llx\"%s}", (unsigned long long)id, out ? "" : ",\"bp\":\"e\"");
 }
 
 /* An id that no other process of the job uses. */
@@ -163,18 +165,19 @@ static void write_op(const struct ut_stats_event *e)
     else
         snprintf(name, sizeof(name), "%s %u B %s %s", names[e->kind], e->bytes,
                  e->kind == UT_STATS_GET ? "from" : "to", peer);
-    head('X', name, names[e->kind], e->track, e->at);
-    put(",\"dur\":%s,\"args\":{\"bytes\":%u,\"edata\":%u,\"vcq\":\"%016llx\",\"rc\":%d,"
-        "\"code\":\"%s\",\"complete_us\":%s%s}}",
-        us_of(e->length ? e->length : 1).text, e->bytes, e->edata, (unsigned long long)e->peer,
-        e->rc, ut_code_name(e->rc), e->done ? us_of(e->done - e->at).text : us_of(e->length).text,
-        e->unfinished ? ",\"unfinished\":true" : "");
+    write_head('X', name, names[e->kind], e->track, e->at);
+    put_text(",\"dur\":%s,\"args\":{\"bytes\":%u,\"edata\":%u,\"vcq\":\"%016llx\",\"rc\":%d,"
+             "\"code\":\"%s\",\"complete_us\":%s%s}}",
+             us_of(e->length ? e->length : 1).text, e->bytes, e->edata, (unsigned long long)e->peer,
+             e->rc, ut_code_name(e->rc),
+             e->done ? us_of(e->done - e->at).text : us_of(e->length).text,
+             e->unfinished ? ",\"unfinished\":true" : "");
     if (e->done) {
         uint64_t id = own_id();
-        head('b', name, "under way", e->track, e->at);
-        put(",\"id\":\"0x%llx\"}", (unsigned long long)id);
-        head('e', name, "under way", e->track, e->done);
-        put(",\"id\":\"0x%llx\"}", (unsigned long long)id);
+        write_head('b', name, "under way", e->track, e->at);
+        put_text(",\"id\":\"0x%llx\"}", (unsigned long long)id);
+        write_head('e', name, "under way", e->track, e->done);
+        put_text(",\"id\":\"0x%llx\"}", (unsigned long long)id);
     }
     if (e->flow)
         arrow_end(true, "message", "between", e->track, e->at, e->flow);
@@ -192,9 +195,9 @@ static void write_arrival(const struct ut_stats_event *e)
 
     other_end(peer, sizeof(peer), e);
     snprintf(name, sizeof(name), "%s %s", names[e->kind], peer);
-    head('X', name, "arrival", e->track, e->at);
-    put(",\"dur\":%s,\"args\":{\"edata\":%u,\"sps\":%u,\"vcq\":\"%016llx\"}}",
-        us_of(e->length ? e->length : 1).text, e->edata, e->sps, (unsigned long long)e->peer);
+    write_head('X', name, "arrival", e->track, e->at);
+    put_text(",\"dur\":%s,\"args\":{\"edata\":%u,\"sps\":%u,\"vcq\":\"%016llx\"}}",
+             us_of(e->length ? e->length : 1).text, e->edata, e->sps, (unsigned long long)e->peer);
     if (e->flow)
         arrow_end(false, "message", "between", e->track, e->at, e->flow);
 }
@@ -209,27 +212,29 @@ static void write_gate(const struct ut_stats_event *e)
                        : e->edata == UTOFU_REDUCE_OP_BARRIER ? "barrier"
                                                              : "reduction";
 
-    head('X', name, "gate", e->track, e->at);
-    put(",\"dur\":%s,\"args\":{\"rc\":%d,\"code\":\"%s\"%s}}",
-        us_of(e->length ? e->length : 1).text, e->rc, ut_code_name(e->rc),
-        e->unfinished ? ",\"unfinished\":true" : "");
+    write_head('X', name, "gate", e->track, e->at);
+    put_text(",\"dur\":%s,\"args\":{\"rc\":%d,\"code\":\"%s\"%s}}",
+             us_of(e->length ? e->length : 1).text, e->rc, ut_code_name(e->rc),
+             e->unfinished ? ",\"unfinished\":true" : "");
 }
 
 static void write_name(const struct ut_stats_event *e)
 {
-    put(",\n{\"ph\":\"M\",\"pid\":%u,\"tid\":%u,\"name\":\"thread_name\",\"args\":{\"name\":\"",
+    put_text(
+        ",\n{\"ph\":\"M\",\"pid\":%u,\"tid\":%u,\"name\":\"thread_name\",\"args\":{\"name\":\"",
         rank, e->track);
     if (e->kind == UT_NAME_REGIONS)
-        put("regions of thread %lld, level %u", (long long)e->rank, e->bytes);
+        put_text("regions of thread %lld, level %u", (long long)e->rank, e->bytes);
     else if (e->kind == UT_NAME_GATE)
-        put("%s gate %lld, TNI %u", e->rank < UT_NUM_START_GATES ? "start" : "relay",
-            (long long)e->rank, e->bytes);
+        put_text("%s gate %lld, TNI %u", e->rank < UT_NUM_START_GATES ? "start" : "relay",
+                 (long long)e->rank, e->bytes);
     else
-        put("VCQ %016llx, TNI %u CQ %lld component %u%s", (unsigned long long)e->peer, e->bytes,
-            (long long)e->rank, e->sps, e->kind == UT_NAME_SESSION ? ", session mode" : "");
-    put("\"}},\n{\"ph\":\"M\",\"pid\":%u,\"tid\":%u,\"name\":\"thread_sort_index\","
-        "\"args\":{\"sort_index\":%u}}",
-        rank, e->track, e->track);
+        put_text("VCQ %016llx, TNI %u CQ %lld component %u%s", (unsigned long long)e->peer,
+                 e->bytes, (long long)e->rank, e->sps,
+                 e->kind == UT_NAME_SESSION ? ", session mode" : "");
+    put_text("\"}},\n{\"ph\":\"M\",\"pid\":%u,\"tid\":%u,\"name\":\"thread_sort_index\","
+             "\"args\":{\"sort_index\":%u}}",
+             rank, e->track, e->track);
 }
 
 static void write_event(const struct ut_stats_event *e)
@@ -244,8 +249,8 @@ static void write_event(const struct ut_stats_event *e)
         write_arrival(e);
         break;
     case UT_EVENT_WAIT:
-        head('X', "empty polls", "wait", e->track, e->at);
-        put(",\"dur\":%s}", us_of(e->length ? e->length : 1).text);
+        write_head('X', "empty polls", "wait", e->track, e->at);
+        put_text(",\"dur\":%s}", us_of(e->length ? e->length : 1).text);
         break;
     case UT_EVENT_GATE:
         write_gate(e);
@@ -262,9 +267,9 @@ static void write_event(const struct ut_stats_event *e)
         write_name(e);
         break;
     case UT_EVENT_REGION:
-        head('X', e->name, "region", e->track, e->at);
-        put(",\"dur\":%s%s}", us_of(e->length ? e->length : 1).text,
-            e->unfinished ? ",\"args\":{\"unfinished\":true}" : "");
+        write_head('X', e->name, "region", e->track, e->at);
+        put_text(",\"dur\":%s%s}", us_of(e->length ? e->length : 1).text,
+                 e->unfinished ? ",\"args\":{\"unfinished\":true}" : "");
         break;
     }
 }
@@ -278,7 +283,7 @@ void ut_trace_write(const struct ut_stats_event *events, uint32_t count)
                      "the timeline has reached the limit of UTOFU_TRACE, %llu MiB, "
                      "and ends here",
                      (unsigned long long)(limit >> 20));
-            put("\n]\n");
+            put_text("\n]\n");
             write_text();
             ut_fd_close(file);
             file = -1;
@@ -295,7 +300,7 @@ void ut_trace_close(void)
 {
     pthread_mutex_lock(&file_lock);
     if (file >= 0) {
-        put("\n]\n");
+        put_text("\n]\n");
         write_text();
     }
     if (file >= 0)
@@ -359,13 +364,15 @@ int ut_trace_open(const char *pattern, const struct ut_job_info *job, uint64_t h
     gethostname(host_name, sizeof(host_name) - 1);
     copy_plain(name, sizeof(name), host_name);
     copy_plain(id, sizeof(id), job->id);
-    put("[\n{\"ph\":\"M\",\"pid\":%u,\"name\":\"utofu_clock\",\"args\":{\"job\":\"%s\","
-        "\"rank\":%u,\"size\":%u,\"host\":\"%016llx\",\"monotonic_to_realtime_ns\":%lld}}",
-        rank, id, rank, job->size, (unsigned long long)host, (long long)time_of_day_offset());
-    put(",\n{\"ph\":\"M\",\"pid\":%u,\"name\":\"process_name\",\"args\":{\"name\":\"rank %u on "
+    put_text("[\n{\"ph\":\"M\",\"pid\":%u,\"name\":\"utofu_clock\",\"args\":{\"job\":\"%s\","
+             "\"rank\":%u,\"size\":%u,\"host\":\"%016llx\",\"monotonic_to_realtime_ns\":%lld}}",
+             rank, id, rank, job->size, (unsigned long long)host, (long long)time_of_day_offset());
+    put_text(
+        ",\n{\"ph\":\"M\",\"pid\":%u,\"name\":\"process_name\",\"args\":{\"name\":\"rank %u on "
         "%s\"}}",
         rank, rank, name);
-    put(",\n{\"ph\":\"M\",\"pid\":%u,\"name\":\"process_sort_index\",\"args\":{\"sort_index\":%u}}",
+    put_text(
+        ",\n{\"ph\":\"M\",\"pid\":%u,\"name\":\"process_sort_index\",\"args\":{\"sort_index\":%u}}",
         rank, rank);
     write_text();
     return 0;

@@ -32,7 +32,7 @@ const char *ut_code_name(int number)
     return code ? code->name : "unknown code";
 }
 
-static const char *without(const char *text, const char *prefix)
+static const char *skip_prefix(const char *text, const char *prefix)
 {
     size_t n = strlen(prefix);
 
@@ -42,7 +42,7 @@ static const char *without(const char *text, const char *prefix)
 /* The name without its prefix, which is unique, too. */
 static const char *short_name(const char *text)
 {
-    return without(without(text, "UTOFU_"), "ERR_");
+    return skip_prefix(skip_prefix(text, "UTOFU_"), "ERR_");
 }
 
 const struct ut_code *ut_code_find(const char *text)

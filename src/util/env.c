@@ -250,13 +250,13 @@ static bool is_of_others(const char *name, size_t length)
     return false;
 }
 
-static size_t least(size_t a, size_t b)
+static size_t minimum_of(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
 
 /* Edit distance: letters to insert, delete, replace, or exchange with the next one. */
-static size_t distance(const char *a, size_t na, const char *b, size_t nb)
+static size_t edit_distance(const char *a, size_t na, const char *b, size_t nb)
 {
     size_t d[NAME_MAX_LENGTH + 1][NAME_MAX_LENGTH + 1];
 
@@ -266,10 +266,10 @@ static size_t distance(const char *a, size_t na, const char *b, size_t nb)
                 d[i][j] = i + j;
                 continue;
             }
-            d[i][j] = least(d[i - 1][j - 1] + (a[i - 1] != b[j - 1]),
-                            least(d[i - 1][j], d[i][j - 1]) + 1);
+            d[i][j] = minimum_of(d[i - 1][j - 1] + (a[i - 1] != b[j - 1]),
+                                 minimum_of(d[i - 1][j], d[i][j - 1]) + 1);
             if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-                d[i][j] = least(d[i][j], d[i - 2][j - 2] + 1);
+                d[i][j] = minimum_of(d[i][j], d[i - 2][j - 2] + 1);
         }
     }
     return d[na][nb];
@@ -279,7 +279,7 @@ static size_t distance(const char *a, size_t na, const char *b, size_t nb)
  * letter or two is taken for one of ours: in one letter where a name is short. */
 static size_t limit_of(size_t na, size_t nb)
 {
-    return least(na, nb) < SHORT_NAME ? 1 : 2;
+    return minimum_of(na, nb) < SHORT_NAME ? 1 : 2;
 }
 
 static const struct ut_env_entry *find_meant(const char *name, size_t length)
@@ -296,7 +296,7 @@ static const struct ut_env_entry *find_meant(const char *name, size_t length)
         if (!known || !ut_env_is_shown(e) || strlen(known) > NAME_MAX_LENGTH)
             continue;
         known += PREFIX_LENGTH;
-        size_t nk = strlen(known), d = distance(rest, n, known, nk);
+        size_t nk = strlen(known), d = edit_distance(rest, n, known, nk);
         if (d < best && d <= limit_of(n, nk)) {
             best = d;
             meant = e;

@@ -27,7 +27,7 @@ static const char *kind_of(mode_t mode)
                            : "no regular file";
 }
 
-static int check(int fd, uid_t owner, mode_t forbidden, char why[UT_FILE_WHY])
+static int check_file(int fd, uid_t owner, mode_t forbidden, char why[UT_FILE_WHY])
 {
     struct stat st;
 
@@ -50,12 +50,12 @@ static int check(int fd, uid_t owner, mode_t forbidden, char why[UT_FILE_WHY])
 
 int ut_file_check(int fd, uid_t owner, char why[UT_FILE_WHY])
 {
-    return check(fd, owner, S_IWOTH, why);
+    return check_file(fd, owner, S_IWOTH, why);
 }
 
 int ut_file_check_private(int fd, uid_t owner, char why[UT_FILE_WHY])
 {
-    return check(fd, owner, S_IRWXG | S_IRWXO, why);
+    return check_file(fd, owner, S_IRWXG | S_IRWXO, why);
 }
 
 /* Truncates an existing file only if it is a regular file of this user. */
@@ -71,7 +71,7 @@ static int empty_old(const char *path, char why[UT_FILE_WHY])
                                 : strerror(-rc));
         return rc;
     }
-    rc = check(fd, geteuid(), 0, why);
+    rc = check_file(fd, geteuid(), 0, why);
     if (rc == 0 && ftruncate(fd, 0) != 0) {
         rc = -errno;
         snprintf(why, UT_FILE_WHY, "%s", strerror(-rc));

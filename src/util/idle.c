@@ -66,7 +66,7 @@ void ut_idle_set_processes(unsigned int num)
 }
 
 /* Every process may have as many threads that wait as this one. */
-static bool is_crowded(void)
+static bool cpus_are_oversubscribed(void)
 {
     if (!own.counted)
         __atomic_add_fetch(&num_waiting, 1, __ATOMIC_RELAXED);
@@ -85,16 +85,16 @@ enum ut_idle_step ut_idle_next(struct ut_idle *idle, uint32_t polls)
                : UT_IDLE_MEASURE;
 }
 
-void ut_idle_learn(struct ut_idle *idle, uint64_t ns, uint64_t alone_ns, bool crowded)
+void ut_idle_learn(struct ut_idle *idle, uint64_t ns, uint64_t alone_ns, bool oversubscribed)
 {
     uint32_t limit = idle->spin_limit;
-    bool lately = idle->strangers > 0 && !crowded;
+    bool lately = idle->foreign_yields > 0 && !oversubscribed;
 
     if (lately)
-        idle->strangers--;
-    if (ns > UT_SLICE_NS && ns > alone_ns && !crowded) {
+        idle->foreign_yields--;
+    if (ns > UT_SLICE_NS && ns > alone_ns && !oversubscribed) {
         limit = limit < UT_MAX_SPIN_LIMIT ? UT_MAX_SPIN_LIMIT : limit * 2;
-        idle->strangers = UT_FOREIGN_YIELDS;
+        idle->foreign_yields = UT_FOREIGN_YIELDS;
     } else if (ns > alone_ns) {
         limit = lately ? limit : UT_MIN_SPIN_LIMIT;
     } else if (limit < UT_MAX_SPIN_LIMIT) {
@@ -136,5 +136,5 @@ void ut_idle(uint32_t polls)
     uint64_t begin = step == UT_IDLE_MEASURE ? ut_clock_ns() : 0;
     sched_yield();
     if (step == UT_IDLE_MEASURE)
-        ut_idle_learn(&own.idle, ut_clock_ns() - begin, alone, is_crowded());
+        ut_idle_learn(&own.idle, ut_clock_ns() - begin, alone, cpus_are_oversubscribed());
 }

@@ -31,7 +31,7 @@ enum {
 struct ut_idle {
     uint32_t spin_limit; /* polls before the first yield */
     uint32_t yields;
-    uint32_t strangers; /* measured yields until the last stranger is forgotten */
+    uint32_t foreign_yields; /* measured yields until the last stranger is forgotten */
 };
 
 /* Called without locks; `polls`: the number of empty polls in a row. */
@@ -44,6 +44,6 @@ void ut_idle_set_processes(unsigned int num);
 enum ut_idle_step { UT_IDLE_SPIN, UT_IDLE_YIELD, UT_IDLE_MEASURE };
 enum ut_idle_step ut_idle_next(struct ut_idle *idle, uint32_t polls);
 /* A measured yield took so long; one of more than alone_ns has let another thread run. */
-void ut_idle_learn(struct ut_idle *idle, uint64_t ns, uint64_t alone_ns, bool crowded);
+void ut_idle_learn(struct ut_idle *idle, uint64_t ns, uint64_t alone_ns, bool oversubscribed);
 
 #endif

@@ -118,7 +118,7 @@ void ut_last_error_begin(void)
     last.said = false;
 }
 
-bool ut_last_error_said(void)
+bool ut_last_error_has_text(void)
 {
     return last.said;
 }

@@ -29,7 +29,7 @@ extern UT_THREAD_LOCAL uint64_t ut_last_error_busy;
 
 /* For calls that may fail without a text: was a text recorded since ut_last_error_begin()? */
 void ut_last_error_begin(void);
-bool ut_last_error_said(void);
+bool ut_last_error_has_text(void);
 /* Sets the code of the recorded text. */
 void ut_last_error_code(int rc);
 

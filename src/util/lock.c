@@ -99,7 +99,7 @@ static void count_row(struct ut_lock *lock)
     }
 }
 
-bool ut_trylock_by_any(struct ut_lock *lock)
+bool ut_trylock_slow(struct ut_lock *lock)
 {
     if (!take_lock(lock, false))
         return false;

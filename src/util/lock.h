@@ -61,13 +61,13 @@ static inline bool ut_trylock_by_owner(struct ut_lock *lock)
 
 /* ut_trylock() and ut_lock() of any thread, not inlined. Cold: their callers do not save registers
  * for them on the owner's way. */
-bool ut_trylock_by_any(struct ut_lock *lock) __attribute__((cold));
+bool ut_trylock_slow(struct ut_lock *lock) __attribute__((cold));
 void ut_lock_slow(struct ut_lock *lock) __attribute__((cold));
 
 /* False: another thread holds the lock. */
 static inline bool ut_trylock(struct ut_lock *lock)
 {
-    return __builtin_expect(ut_trylock_by_owner(lock), 1) || ut_trylock_by_any(lock);
+    return __builtin_expect(ut_trylock_by_owner(lock), 1) || ut_trylock_slow(lock);
 }
 
 static inline void ut_lock(struct ut_lock *lock)

@@ -4,7 +4,7 @@
 #include "util/ascii.h"
 #include "util/clock.h"
 #include "util/env.h"
-#include "util/flood.h"
+#include "util/rate_limit.h"
 #include "util/last_error.h"
 #include "util/write.h"
 
@@ -80,7 +80,7 @@ static void register_totals(void)
 }
 
 /* Rate limit: false if the line is suppressed; a repeated line gets its count. */
-static bool passes(const char *fmt, char *text, size_t size)
+static bool passes_rate_limit(const char *fmt, char *text, size_t size)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     uint64_t times;
@@ -90,7 +90,7 @@ static bool passes(const char *fmt, char *text, size_t size)
         return false;
     }
     if (times > 1) {
-        ut_flood_shorten(text);
+        ut_rate_limit_shorten(text);
         size_t n = strlen(text);
         snprintf(text + n, size - n, " (%llu times)", (unsigned long long)times);
     }
@@ -107,13 +107,13 @@ static void write_text(enum ut_log_level level, const char *category, const char
         return;
     if (level > UT_LOG_WARNING && !category_wanted(category))
         return;
-    if (level > UT_LOG_WARNING || passes(fmt, text, size))
+    if (level > UT_LOG_WARNING || passes_rate_limit(fmt, text, size))
         write_line(names[level], category, text);
 }
 
 void (*ut_log_warning_hook)(const char *category, const char *fmt, const char *text);
 
-static void tell_hook(const char *category, const char *fmt, const char *text)
+static void call_warning_hook(const char *category, const char *fmt, const char *text)
 {
     if (ut_log_warning_hook)
         ut_log_warning_hook(category, fmt, text);
@@ -130,7 +130,7 @@ void ut_log_write(enum ut_log_level level, const char *category, const char *fmt
     if (level <= UT_LOG_WARNING)
         ut_last_error_text(0, text);
     if (level == UT_LOG_WARNING)
-        tell_hook(category, fmt, text);
+        call_warning_hook(category, fmt, text);
     write_text(level, category, fmt, text, sizeof(text));
 }
 
@@ -142,7 +142,7 @@ void ut_log_note(const char *category, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
-    tell_hook(category, fmt, text);
+    call_warning_hook(category, fmt, text);
     write_text(UT_LOG_WARNING, category, fmt, text, sizeof(text));
 }
 

@@ -3,7 +3,7 @@
  * Messages on standard error, one line each: "utofu: LEVEL: [rank R, CATEGORY] text".
  * LOG_CATEGORY in env_table.h lists the categories. Errors and warnings are also kept for
  * utofu_get_last_error(). A message below the level costs one load and one branch. Errors and
- * warnings that repeat are written once and then counted: see flood.h.
+ * warnings that repeat are written once and then counted: see rate_limit.h.
  */
 #ifndef UT_UTIL_LOG_H
 #define UT_UTIL_LOG_H

@@ -98,7 +98,7 @@ void ut_sha256_end(struct ut_sha256 *sha, uint8_t digest[UT_SHA256_SIZE])
     }
 }
 
-static void start(struct ut_sha256 *sha, const uint8_t key[UT_SHA256_BLOCK], uint8_t pad)
+static void start_with_pad(struct ut_sha256 *sha, const uint8_t key[UT_SHA256_BLOCK], uint8_t pad)
 {
     uint8_t block[UT_SHA256_BLOCK];
 
@@ -119,8 +119,8 @@ void ut_hmac_init(struct ut_hmac *hmac, const void *key, size_t size)
     } else if (size > 0) {
         memcpy(block, key, size);
     }
-    start(&hmac->inner, block, 0x36);
-    start(&hmac->outer, block, 0x5c);
+    start_with_pad(&hmac->inner, block, 0x36);
+    start_with_pad(&hmac->outer, block, 0x5c);
 }
 
 void ut_hmac_add(struct ut_hmac *hmac, const void *data, size_t size)

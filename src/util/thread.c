@@ -18,7 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "util/pauses.h"
+#include "util/retry_delay.h"
 
 enum {
     MOST = 64,          /* maximum number of known threads; others count as the program's */
@@ -51,7 +51,7 @@ static void lock_ours(void)
 }
 
 /* Replaces an id by another one; 0 means a free entry. */
-static void replace(pid_t old, pid_t new)
+static void replace_id(pid_t old, pid_t new)
 {
     bool done = false;
 
@@ -106,7 +106,7 @@ static bool blocks_all_signals(pid_t id)
     return (blocked | 3ull << 31) == (most | 3ull << 31);
 }
 
-static void note(pid_t id, void *arg)
+static void add_to_list(pid_t id, void *arg)
 {
     struct ut_thread_list *list = arg;
 
@@ -117,10 +117,10 @@ static void note(pid_t id, void *arg)
 void ut_thread_list(struct ut_thread_list *list)
 {
     list->num = 0;
-    for_each_thread(note, list);
+    for_each_thread(add_to_list, list);
 }
 
-static void adopt(pid_t id, void *arg)
+static void adopt_thread(pid_t id, void *arg)
 {
     const struct ut_thread_list *before = arg;
 
@@ -130,26 +130,26 @@ static void adopt(pid_t id, void *arg)
     }
     if (before->num > 0 && before->num < UT_THREAD_LIST_MAX && !ut_thread_is_ours(id) &&
         blocks_all_signals(id))
-        replace(0, id);
+        replace_id(0, id);
 }
 
 void ut_thread_adopt(const struct ut_thread_list *before)
 {
-    for_each_thread(adopt, (void *)before);
+    for_each_thread(adopt_thread, (void *)before);
 }
 
 /*
  * Starting
  */
 
-static void *run(void *arg)
+static void *run_body(void *arg)
 {
     struct start start = *(struct start *)arg;
 
     free(arg);
-    replace(0, gettid());
+    replace_id(0, gettid());
     void *result = start.body(start.arg);
-    replace(gettid(), 0);
+    replace_id(gettid(), 0);
     return result;
 }
 
@@ -166,7 +166,7 @@ int ut_thread_create(const char *name, void *(*body)(void *), void *arg, pthread
     pthread_mutex_unlock(&ours.lock);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    int rc = pthread_create(&created, NULL, run, start);
+    int rc = pthread_create(&created, NULL, run_body, start);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (rc != 0) {
         free(start);
@@ -192,7 +192,7 @@ struct census {
     unsigned int program;
 };
 
-static void count(pid_t id, void *arg)
+static void count_thread(pid_t id, void *arg)
 {
     struct census *census = arg;
 
@@ -220,7 +220,7 @@ static bool program_has_ended(void)
     struct census census = {0};
 
     if (main_has_ended())
-        for_each_thread(count, &census);
+        for_each_thread(count_thread, &census);
     return census.main_is_there && census.program == 0;
 }
 

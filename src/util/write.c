@@ -9,7 +9,7 @@
 enum { READER_MS = 1000 };
 
 /* May the write be repeated? */
-static bool again(int fd, int error)
+static bool wait_to_retry(int fd, int error)
 {
     struct pollfd p = {.fd = fd, .events = POLLOUT};
 
@@ -27,7 +27,7 @@ int ut_write_all(int fd, const char *text, size_t size)
         if (n > 0) {
             text += n;
             size -= (size_t)n;
-        } else if (n == 0 || !again(fd, errno)) {
+        } else if (n == 0 || !wait_to_retry(fd, errno)) {
             error = n < 0 ? errno : EIO;
         }
     }

@@ -61,8 +61,8 @@ static int refuse_full(unsigned int tni, const char *kind, unsigned int num_cqs)
                          tni, kind, UT_NUM_CMP_IDS, num_cqs);
 }
 
-int ut_cq_take(const struct ut_process *process, unsigned int tni, int cmp_id, unsigned long flags,
-               struct ut_cq_place *place)
+int ut_cq_alloc(const struct ut_process *process, unsigned int tni, int cmp_id, unsigned long flags,
+                struct ut_cq_place *place)
 {
     unsigned int exclusive = process->num_exclusive, session = process->num_session;
     unsigned int shared = process->num_cqs - exclusive - session;
@@ -100,7 +100,7 @@ int ut_cq_take(const struct ut_process *process, unsigned int tni, int cmp_id, u
     return take_shared(tni, CQ_SHARED, 0, shared, place) ? 0 : refuse_full(tni, "ordinary", shared);
 }
 
-void ut_cq_give(unsigned int tni, const struct ut_cq_place *place)
+void ut_cq_free(unsigned int tni, const struct ut_cq_place *place)
 {
     struct cq *cq = &cqs[tni][place->cq_index];
 

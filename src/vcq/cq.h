@@ -17,8 +17,8 @@ struct ut_cq_place {
 
 /* Allocates a CQ and a component id for a VCQ; cmp_id as in utofu_create_vcq_with_cmp_id(), -1:
  * any. 0 or an error, which is logged. The table of VCQs must be locked. */
-int ut_cq_take(const struct ut_process *process, unsigned int tni, int cmp_id, unsigned long flags,
-               struct ut_cq_place *place);
-void ut_cq_give(unsigned int tni, const struct ut_cq_place *place);
+int ut_cq_alloc(const struct ut_process *process, unsigned int tni, int cmp_id, unsigned long flags,
+                struct ut_cq_place *place);
+void ut_cq_free(unsigned int tni, const struct ut_cq_place *place);
 
 #endif

@@ -18,9 +18,9 @@ static uint64_t generation;
 
 void (*ut_vcq_on_contention)(struct ut_vcq *vcq, utofu_vcq_hdl_t handle);
 
-void ut_vcq_lock_by_any(struct ut_vcq *vcq, utofu_vcq_hdl_t handle)
+void ut_vcq_lock_slow(struct ut_vcq *vcq, utofu_vcq_hdl_t handle)
 {
-    if (ut_trylock_by_any(&vcq->lock))
+    if (ut_trylock_slow(&vcq->lock))
         return;
     if (ut_vcq_on_contention)
         ut_vcq_on_contention(vcq, handle);
@@ -37,7 +37,7 @@ void ut_vcq_unlock_table(void)
     pthread_mutex_unlock(&table_lock);
 }
 
-struct ut_vcq *ut_vcq_unused(uint32_t *index)
+struct ut_vcq *ut_vcq_find_unused(uint32_t *index)
 {
     for (uint32_t i = FIRST_VCQ; i < num_vcqs; i++) {
         if (__atomic_load_n(&ut_vcqs[i]->handle, __ATOMIC_RELAXED) == 0) {
@@ -71,7 +71,7 @@ utofu_vcq_hdl_t ut_vcq_new_handle(uint32_t index)
     return (uintptr_t)(++generation << UT_HANDLE_INDEX_BITS | index);
 }
 
-bool ut_vcq_was_handle(utofu_vcq_hdl_t handle)
+bool ut_vcq_is_stale_handle(utofu_vcq_hdl_t handle)
 {
     uint64_t number = ut_handle_plain(handle) >> UT_HANDLE_INDEX_BITS;
 

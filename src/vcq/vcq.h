@@ -54,10 +54,10 @@ enum ut_slot_stage {
 
 /* Of a put in parts by several connections: engine/parts.c. */
 enum ut_slot_parted {
-    UT_PARTED = 1,        /* it was posted in parts, and goes by one connection if it is repeated */
-    UT_PARTED_OUT = 2,    /* and has not ended: counted in ut_rails.out */
-    UT_PARTED_LACKS = 4,  /* a part was certainly not executed */
-    UT_PARTED_UNSURE = 8, /* a part may have been executed, or not */
+    UT_PARTED = 1,     /* it was posted in parts, and goes by one connection if it is repeated */
+    UT_PARTED_OUT = 2, /* and has not ended: counted in ut_rails.out */
+    UT_PARTED_MISSING = 4, /* a part was certainly not executed */
+    UT_PARTED_UNKNOWN = 8, /* a part may have been executed, or not */
 };
 
 struct ut_slot {
@@ -82,7 +82,7 @@ struct ut_slot {
             int16_t mrq_rc;          /* return code in its local MRQ notice */
             uint8_t pending;         /* number of posted requests that are not complete */
             uint8_t stage : 6;       /* enum ut_slot_stage */
-            uint8_t slow_end : 1;    /* ARMW, or counted: usual_done() does not apply */
+            uint8_t slow_end : 1;    /* ARMW, or counted: complete_usual() does not apply */
             uint8_t unsignalled : 1; /* posted with PROV_UNSIGNALLED, not complete */
         };
         uint64_t progress; /* the fields above as one word, for writing and comparing */
@@ -162,7 +162,7 @@ struct ut_vcq {
     bool slow_path;                  /* session mode, counted, in a wait, shuffled, checked, or
                                       * recorded */
     bool more_to_do;                 /* the library's own VCQ, or no background thread: calls
-                                      * ut_engine_progress_rest() */
+                                      * ut_engine_progress_slow() */
     bool shuffled;                   /* by UTOFU_SHUFFLE */
     bool watched;                    /* counted or checked: each starting descriptor is reported */
     bool recorded;                   /* UTOFU_TRACE=FILE,record=1: see record/record.h */
@@ -228,11 +228,11 @@ struct ut_vcq {
     uint32_t *mrq_most; /* of a counted VCQ: maximum number of used entries */
 
     /* for the background thread */
-    uint32_t wake_pending;  /* atomic: the thread must poll the VCQ */
-    uint32_t seen_calls;    /* ut_vcq_calls() at the last look */
-    uint64_t next_check_at; /* ms */
-    uint32_t look_interval; /* ms */
-    uint32_t next_try;      /* atomic: ms to the next try while the program's calls have the VCQ */
+    uint32_t wake_pending;   /* atomic: the thread must poll the VCQ */
+    uint32_t seen_calls;     /* ut_vcq_calls() at the last look */
+    uint64_t next_check_at;  /* ms */
+    uint32_t check_interval; /* ms */
+    uint32_t next_try;       /* atomic: ms to the next try while the program's calls have the VCQ */
 };
 
 /* The handle table. A handle is an index and a generation: a stale handle gives an error code. */
@@ -254,8 +254,8 @@ static inline struct ut_vcq *ut_vcq_at(utofu_vcq_hdl_t handle)
 
 /* Takes the lock of a VCQ whose handle was `handle` a moment ago, for a thread that is not its
  * owner. */
-void ut_vcq_lock_by_any(struct ut_vcq *vcq, utofu_vcq_hdl_t handle) __attribute__((cold));
-/* Called by ut_vcq_lock_by_any() before it waits; may be NULL. Set before any VCQ exists. */
+void ut_vcq_lock_slow(struct ut_vcq *vcq, utofu_vcq_hdl_t handle) __attribute__((cold));
+/* Called by ut_vcq_lock_slow() before it waits; may be NULL. Set before any VCQ exists. */
 extern void (*ut_vcq_on_contention)(struct ut_vcq *vcq, utofu_vcq_hdl_t handle);
 
 /* The locked VCQ, if `handle` is that of a recorded one; else it is unlocked, and NULL. */
@@ -271,7 +271,7 @@ static inline struct ut_vcq *ut_vcq_enter(utofu_vcq_hdl_t handle)
     if (__builtin_expect(!vcq, 0))
         return NULL;
     if (__builtin_expect(!ut_trylock_by_owner(&vcq->lock), 0))
-        ut_vcq_lock_by_any(vcq, handle);
+        ut_vcq_lock_slow(vcq, handle);
     if (__builtin_expect(__atomic_load_n(&vcq->handle, __ATOMIC_RELAXED) != handle, 0))
         return ut_vcq_enter_recorded(vcq, handle);
     return vcq;
@@ -316,7 +316,7 @@ static inline void ut_vcq_leave(struct ut_vcq *vcq)
  * new handle for that index. */
 void ut_vcq_lock_table(void);
 void ut_vcq_unlock_table(void);
-struct ut_vcq *ut_vcq_unused(uint32_t *index);
+struct ut_vcq *ut_vcq_find_unused(uint32_t *index);
 utofu_vcq_hdl_t ut_vcq_new_handle(uint32_t index);
 
 /* In a child made by fork(), where the parent's VCQs do not exist (manual 6.1.4.1): invalidates all
@@ -324,7 +324,7 @@ utofu_vcq_hdl_t ut_vcq_new_handle(uint32_t index);
 void ut_vcq_forget_all(void);
 
 /* Can it be the handle of a freed VCQ? For messages. */
-bool ut_vcq_was_handle(utofu_vcq_hdl_t handle);
+bool ut_vcq_is_stale_handle(utofu_vcq_hdl_t handle);
 
 /* How many VCQs of the program there are on a TNI, and one more or less. */
 uint32_t ut_vcq_count_of_tni(unsigned int tni);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The list of threads that wait for a VCQ. */
 #include "vcq/wait.h"
-#include "util/loss.h"
+#include "util/fd_check.h"
 
 #include <unistd.h>
 

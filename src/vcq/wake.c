@@ -7,7 +7,7 @@
 
 #include "vcq/vcq.h"
 #include "util/fd.h"
-#include "util/loss.h"
+#include "util/fd_check.h"
 
 bool ut_vcq_thread;
 static int wake_fd = -1; /* atomic */

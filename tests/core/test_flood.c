@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Log lines that repeat. */
-#include "util/flood.h"
+#include "util/rate_limit.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

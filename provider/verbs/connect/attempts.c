@@ -4,7 +4,7 @@
 
 #include "verbs/ep_types.h"
 #include "util/clock.h"
-#include "util/pauses.h"
+#include "util/retry_delay.h"
 
 enum {
     PAUSE_FIRST_MS = 20,

@@ -10,7 +10,7 @@
 #include "verbs/ep_types.h"
 #include "util/env.h"
 #include "util/log.h"
-#include "util/loss.h"
+#include "util/fd_check.h"
 
 /* enum ib_cm_rej_reason, sent by the kernel of the peer: nobody listens. */
 enum { REJ_INVALID_SERVICE_ID = 8 };

@@ -10,7 +10,7 @@
 #include "verbs/wake.h"
 #include "way.h"
 #include "util/assert.h"
-#include "util/loss.h"
+#include "util/fd_check.h"
 
 void vp_handshake_uncount_locked(struct vp_conn *conn)
 {

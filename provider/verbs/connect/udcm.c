@@ -33,7 +33,7 @@
 #include "util/back_off.h"
 #include "util/clock.h"
 #include "util/log.h"
-#include "util/pauses.h"
+#include "util/retry_delay.h"
 #include "verbs/wake.h"
 
 enum {

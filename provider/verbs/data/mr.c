@@ -12,7 +12,7 @@
 #include "verbs/list.h"
 #include "verbs/prov_types.h"
 #include "util/log.h"
-#include "util/loss.h"
+#include "util/fd_check.h"
 
 struct vp_mr {
     struct prov_mr base;

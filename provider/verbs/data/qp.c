@@ -13,7 +13,7 @@
 #include "recvs.h"
 #include "verbs/connect/way.h"
 #include "util/log.h"
-#include "util/loss.h"
+#include "util/fd_check.h"
 
 enum { FLOW_LABEL_MASK = 0xfffff };
 

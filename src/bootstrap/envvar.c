@@ -21,8 +21,8 @@
 #include "util/fd.h"
 #include "util/key.h"
 #include "util/log.h"
-#include "util/loss.h"
-#include "util/patience.h"
+#include "util/fd_check.h"
+#include "util/long_wait.h"
 #include "util/sha256.h"
 #include "util/thread.h"
 
@@ -49,9 +49,9 @@ static struct {
     pthread_t server_thread;
     int wake_fd;
     atomic_bool ending;
-} hand;
+} envvar;
 
-static bool present(void)
+static bool envvar_present(void)
 {
     return ut_env_is_set(UT_ENV_RANK) || ut_env_is_set(UT_ENV_SIZE);
 }
@@ -62,34 +62,34 @@ static void serve_at_exit(void)
     int64_t now = ut_clock_ms();
     int64_t last = now + (int64_t)ut_env_num(UT_ENV_JOB_TIMEOUT) * 1000;
     int64_t newcomers = now + NEWCOMER_WAIT_MS;
-    struct ut_long_wait patience = ut_long_wait_begin((uint64_t)now);
+    struct ut_long_wait long_wait = ut_long_wait_begin((uint64_t)now);
     uint32_t seen, connected;
 
-    while (now < last && ut_fd_check_own(ut_job_server_fd(hand.server))) {
-        ut_job_server_count(hand.server, &seen, &connected);
-        if (connected == 0 && (seen == hand.size || now >= newcomers))
+    while (now < last && ut_fd_check_own(ut_job_server_fd(envvar.server))) {
+        ut_job_server_count(envvar.server, &seen, &connected);
+        if (connected == 0 && (seen == envvar.size || now >= newcomers))
             return;
-        if (ut_long_wait_must_log(&patience, (uint64_t)now))
+        if (ut_long_wait_must_log(&long_wait, (uint64_t)now))
             ut_warn("bootstrap",
                     "rank 0 has ended, and has stayed for %llu s as it serves UTOFU_ROOT=%s, which "
                     "%u processes still use and %u have not come to; it leaves in %lld s at the "
                     "latest (UTOFU_JOB_TIMEOUT)",
-                    ut_long_wait_seconds(&patience, (uint64_t)now), hand.root.text, connected,
-                    hand.size - seen, (long long)(last - now) / 1000);
-        ut_job_server_step(hand.server, EXIT_STEP_MS);
+                    ut_long_wait_seconds(&long_wait, (uint64_t)now), envvar.root.text, connected,
+                    envvar.size - seen, (long long)(last - now) / 1000);
+        ut_job_server_step(envvar.server, EXIT_STEP_MS);
         now = ut_clock_ms();
     }
 }
 
-static void *serve(void *unused)
+static void *serve_in_thread(void *unused)
 {
-    struct pollfd p[2] = {{.fd = hand.wake_fd, .events = POLLIN},
-                          {.fd = ut_job_server_fd(hand.server), .events = POLLIN}};
+    struct pollfd p[2] = {{.fd = envvar.wake_fd, .events = POLLIN},
+                          {.fd = ut_job_server_fd(envvar.server), .events = POLLIN}};
 
     (void)unused;
-    while (!hand.ending && ut_fd_check_own(p[0].fd) && ut_fd_check_own(p[1].fd)) {
-        if (poll(p, 2, UT_FD_LOOK_MS) > 0 && ut_fd_check_own(p[1].fd))
-            ut_job_server_step(hand.server, 0);
+    while (!envvar.ending && ut_fd_check_own(p[0].fd) && ut_fd_check_own(p[1].fd)) {
+        if (poll(p, 2, UT_FD_CHECK_MS) > 0 && ut_fd_check_own(p[1].fd))
+            ut_job_server_step(envvar.server, 0);
     }
     serve_at_exit();
     return NULL;
@@ -101,32 +101,33 @@ static void warn_of_rejection(long uid, long pid)
         "bootstrap",
         "UTOFU_ROOT=%s: rejected a connection from uid %ld (pid %ld): this process, which serves "
         "it, runs as uid %ld (start all ranks as the same user)",
-        hand.root.text, uid, pid, (long)geteuid());
+        envvar.root.text, uid, pid, (long)geteuid());
 }
 
 static int start_server(void)
 {
-    int rc = ut_job_server_create(&hand.server, &hand.root, hand.size, &hand.key);
+    int rc = ut_job_server_create(&envvar.server, &envvar.root, envvar.size, &envvar.key);
 
     /* utofurun already listens there */
-    if (rc == -EADDRINUSE && hand.root.kind == UT_JOB_ROOT_UNIX)
+    if (rc == -EADDRINUSE && envvar.root.kind == UT_JOB_ROOT_UNIX)
         return 0;
     if (rc != 0) {
         ut_error("bootstrap",
                  "UTOFU_ROOT=%s: rank 0 cannot listen there: %s; name a free port of an "
                  "address of rank 0's machine",
-                 hand.root.text, strerror(-rc));
+                 envvar.root.text, strerror(-rc));
         return rc;
     }
-    ut_job_server_on_rejection(hand.server, warn_of_rejection);
-    hand.wake_fd = ut_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    rc = hand.wake_fd < 0 ? -errno : ut_thread_create(NULL, serve, NULL, &hand.server_thread);
+    ut_job_server_on_rejection(envvar.server, warn_of_rejection);
+    envvar.wake_fd = ut_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    rc = envvar.wake_fd < 0 ? -errno
+                            : ut_thread_create(NULL, serve_in_thread, NULL, &envvar.server_thread);
     if (rc == 0)
         return 0;
     ut_error("bootstrap", "cannot start the rendezvous thread of rank 0: %s", strerror(-rc));
-    ut_fd_close(hand.wake_fd);
-    ut_job_server_destroy(hand.server);
-    hand.server = NULL;
+    ut_fd_close(envvar.wake_fd);
+    ut_job_server_destroy(envvar.server);
+    envvar.server = NULL;
     return rc;
 }
 
@@ -134,21 +135,21 @@ static void stop_server(void)
 {
     uint64_t one = 1;
 
-    if (!hand.server)
+    if (!envvar.server)
         return;
-    hand.ending = true;
-    if (ut_fd_check_own(hand.wake_fd) && write(hand.wake_fd, &one, sizeof(one)) < 0)
+    envvar.ending = true;
+    if (ut_fd_check_own(envvar.wake_fd) && write(envvar.wake_fd, &one, sizeof(one)) < 0)
         ut_debug("bootstrap", "the rendezvous thread is awake already");
-    pthread_join(hand.server_thread, NULL); /* it looks once in UT_FD_LOOK_MS */
-    ut_fd_close(hand.wake_fd);
-    ut_job_server_destroy(hand.server);
-    hand.server = NULL;
+    pthread_join(envvar.server_thread, NULL); /* it looks once in UT_FD_CHECK_MS */
+    ut_fd_close(envvar.wake_fd);
+    ut_job_server_destroy(envvar.server);
+    envvar.server = NULL;
 }
 
 static void stop_all(void)
 {
     /* the threads are not in a child made by fork() */
-    if (getpid() != hand.owner)
+    if (getpid() != envvar.owner)
         return;
     ut_job_client_stop();
     stop_server();
@@ -158,18 +159,19 @@ static int start_rendezvous(int64_t deadline)
 {
     int rc = 0;
 
-    if (hand.root.kind == UT_JOB_ROOT_FOLDER) {
-        ut_job_folder_open(hand.root.text, hand.rank, hand.size,
-                           hand.layout.num_blocks > 0 && !ut_env_is_set(UT_ENV_NODE), &hand.key);
+    if (envvar.root.kind == UT_JOB_ROOT_FOLDER) {
+        ut_job_folder_open(envvar.root.text, envvar.rank, envvar.size,
+                           envvar.layout.num_blocks > 0 && !ut_env_is_set(UT_ENV_NODE),
+                           &envvar.key);
         return 0;
     }
-    if (hand.rank == 0)
+    if (envvar.rank == 0)
         rc = start_server();
     if (rc != 0)
         return rc;
-    hand.owner = getpid();
+    envvar.owner = getpid();
     atexit(stop_all);
-    rc = ut_job_client_start(&hand.root, hand.rank, hand.size, &hand.key, deadline);
+    rc = ut_job_client_start(&envvar.root, envvar.rank, envvar.size, &envvar.key, deadline);
     if (rc != 0)
         ut_error("bootstrap", "cannot start the rendezvous client: %s", strerror(-rc));
     return rc;
@@ -184,18 +186,18 @@ static int read_root(void)
         ut_error("bootstrap",
                  "UTOFU_SIZE is %u but UTOFU_ROOT is not set: say where the processes meet, "
                  "host:port or a folder",
-                 hand.size);
+                 envvar.size);
         return -EINVAL;
     }
-    rc = ut_job_root_parse(&hand.root, text);
+    rc = ut_job_root_parse(&envvar.root, text);
     if (rc == -EHOSTUNREACH)
         ut_error("bootstrap", "UTOFU_ROOT=%s: that host has no known address", text);
-    else if (rc == 0 && hand.root.nodes > hand.size)
+    else if (rc == 0 && envvar.root.nodes > envvar.size)
         ut_error("bootstrap", "UTOFU_ROOT=%s: more nodes than processes", text);
     else if (rc != 0)
         ut_error("bootstrap",
                  "UTOFU_ROOT=%s is none of host:port, unix:@name or an existing folder", text);
-    return rc == 0 && hand.root.nodes > hand.size ? -EINVAL : rc;
+    return rc == 0 && envvar.root.nodes > envvar.size ? -EINVAL : rc;
 }
 
 /* Any user can connect to a TCP port, so a TCP root needs a key; for a unix socket and for files
@@ -207,22 +209,22 @@ static int read_key(void)
     int rc = 0;
 
     if (ut_env_is_set(UT_ENV_JOB_KEY))
-        return ut_key_parse(ut_env_str(UT_ENV_JOB_KEY), &hand.key);
+        return ut_key_parse(ut_env_str(UT_ENV_JOB_KEY), &envvar.key);
     if (*path)
-        rc = ut_key_read(path, &hand.key, why);
+        rc = ut_key_read(path, &envvar.key, why);
     if (rc != 0)
         ut_error("bootstrap",
                  "UTOFU_JOB_KEY_FILE=%s %s; make one: (umask 077; od -An -N16 -tx1 /dev/urandom | "
                  "tr -d ' \\n' >FILE)",
                  path, why);
-    if (rc != 0 || *path || hand.root.kind != UT_JOB_ROOT_TCP)
+    if (rc != 0 || *path || envvar.root.kind != UT_JOB_ROOT_TCP)
         return rc;
     ut_error(
         "bootstrap",
         "UTOFU_ROOT=%s needs a key, the same for all processes of the job, as others can reach "
         "that port: set UTOFU_JOB_KEY_FILE to a file made by (umask 077; od -An -N16 -tx1 "
         "/dev/urandom | tr -d ' \\n' >FILE), or UTOFU_JOB_KEY to what is in it",
-        hand.root.text);
+        envvar.root.text);
     return -EACCES;
 }
 
@@ -230,8 +232,8 @@ static void place_by_layout(struct ut_job_info *info, uint32_t nodes)
 {
     struct ut_job_place where;
 
-    ut_job_layout_alloc(&hand.layout, hand.size, nodes);
-    ut_job_layout_place(&hand.layout, hand.rank, &where);
+    ut_job_layout_alloc(&envvar.layout, envvar.size, nodes);
+    ut_job_layout_place(&envvar.layout, envvar.rank, &where);
     info->node = where.node;
     info->num_nodes = where.num_nodes;
     info->local_rank = where.local_rank;
@@ -240,9 +242,9 @@ static void place_by_layout(struct ut_job_info *info, uint32_t nodes)
 
 static int place_by_root(struct ut_job_info *info)
 {
-    place_by_layout(info, hand.root.nodes         ? hand.root.nodes
-                          : hand.root.one_machine ? 1
-                                                  : hand.size);
+    place_by_layout(info, envvar.root.nodes         ? envvar.root.nodes
+                          : envvar.root.one_machine ? 1
+                                                    : envvar.size);
     return 0;
 }
 
@@ -253,13 +255,13 @@ static uint32_t mark_of_job(void)
     uint8_t mac[UT_SHA256_SIZE];
     struct ut_hmac hmac;
 
-    if (hand.root.kind == UT_JOB_ROOT_FOLDER)
+    if (envvar.root.kind == UT_JOB_ROOT_FOLDER)
         return ut_job_folder_mark();
-    ut_hmac_init(&hmac, hand.key.bytes, hand.key.size);
-    if (hand.root.kind == UT_JOB_ROOT_UNIX)
-        ut_hmac_add(&hmac, &hand.root.address, hand.root.address_len);
+    ut_hmac_init(&hmac, envvar.key.bytes, envvar.key.size);
+    if (envvar.root.kind == UT_JOB_ROOT_UNIX)
+        ut_hmac_add(&hmac, &envvar.root.address, envvar.root.address_len);
     else
-        ut_hmac_add(&hmac, &hand.root.port, sizeof(hand.root.port));
+        ut_hmac_add(&hmac, &envvar.root.port, sizeof(envvar.root.port));
     ut_hmac_end(&hmac, mac);
     return ut_job_mark(mac, sizeof(mac));
 }
@@ -270,9 +272,9 @@ static int open_as(uint32_t rank, uint32_t size, struct ut_job_info *info,
 {
     int rc = 0;
 
-    hand.rank = info->rank = rank;
-    hand.size = info->size = size;
-    hand.root = (struct ut_job_root){.text = "", .one_machine = true};
+    envvar.rank = info->rank = rank;
+    envvar.size = info->size = size;
+    envvar.root = (struct ut_job_root){.text = "", .one_machine = true};
     if (size > 1)
         rc = read_root();
     if (rc == 0 && size > 1)
@@ -283,11 +285,11 @@ static int open_as(uint32_t rank, uint32_t size, struct ut_job_info *info,
         rc = start_rendezvous(deadline);
     if (rc == 0)
         info->mark = size > 1 ? mark_of_job() : ut_job_mark(NULL, 0);
-    snprintf(info->id, sizeof(info->id), "%s", size > 1 ? hand.root.text : "hand");
+    snprintf(info->id, sizeof(info->id), "%s", size > 1 ? envvar.root.text : "hand");
     return rc;
 }
 
-static int hand_open(struct ut_job_info *info, int64_t deadline)
+static int envvar_open(struct ut_job_info *info, int64_t deadline)
 {
     if (!ut_env_is_set(UT_ENV_SIZE) ||
         (!ut_env_is_set(UT_ENV_RANK) && ut_env_num(UT_ENV_SIZE) > 1)) {
@@ -305,34 +307,34 @@ static int hand_open(struct ut_job_info *info, int64_t deadline)
     return open_as(rank, size, info, place_by_root, deadline);
 }
 
-static int hand_publish(const void *record, size_t size)
+static int envvar_publish(const void *record, size_t size)
 {
-    if (hand.size == 1)
+    if (envvar.size == 1)
         return 0;
-    return hand.root.kind == UT_JOB_ROOT_FOLDER ? ut_job_folder_publish(record, size)
-                                                : ut_job_client_publish(record, size);
+    return envvar.root.kind == UT_JOB_ROOT_FOLDER ? ut_job_folder_publish(record, size)
+                                                  : ut_job_client_publish(record, size);
 }
 
-static int hand_lookup(uint32_t rank, void *record, size_t *size, int wait_ms)
+static int envvar_lookup(uint32_t rank, void *record, size_t *size, int wait_ms)
 {
-    if (hand.root.kind == UT_JOB_ROOT_FOLDER)
+    if (envvar.root.kind == UT_JOB_ROOT_FOLDER)
         return ut_job_retry(ut_job_folder_lookup, rank, record, size, wait_ms);
     return ut_job_client_lookup(rank, record, size, wait_ms);
 }
 
-bool ut_job_hand_absence(uint32_t rank, char *text, size_t size)
+bool ut_job_envvar_explain_absence(uint32_t rank, char *text, size_t size)
 {
-    return hand.root.kind == UT_JOB_ROOT_FOLDER ? ut_job_folder_absence(rank, text, size)
-                                                : ut_job_client_absence(text, size);
+    return envvar.root.kind == UT_JOB_ROOT_FOLDER ? ut_job_folder_explain_absence(rank, text, size)
+                                                  : ut_job_client_explain_absence(text, size);
 }
 
-static int64_t hand_rank_at(uint32_t node, uint32_t local_rank)
+static int64_t envvar_rank_at(uint32_t node, uint32_t local_rank)
 {
-    return ut_job_layout_rank_at(&hand.layout, node, local_rank);
+    return ut_job_layout_rank_at(&envvar.layout, node, local_rank);
 }
 
-const struct ut_job_ops ut_job_hand = {"hand",       present,     hand_open,
-                                       hand_publish, hand_lookup, hand_rank_at};
+const struct ut_job_ops ut_job_envvar = {"hand",         envvar_present, envvar_open,
+                                         envvar_publish, envvar_lookup,  envvar_rank_at};
 
 /* ---- UTOFU_ROOT alone ---- */
 
@@ -376,7 +378,7 @@ static int place_by_variables(struct ut_job_info *info)
 
     if (v->tasks_per_node && node >= 0)
         local_size = ut_job_layout_tasks(ut_env_text(v->tasks_per_node), (uint32_t)node);
-    if (local_size == hand.size) {
+    if (local_size == envvar.size) {
         place_by_layout(info, 1);
     } else if (node >= 0 && local_rank >= 0 && local_rank < local_size) {
         info->node = (uint32_t)node;
@@ -389,7 +391,7 @@ static int place_by_variables(struct ut_job_info *info)
         ut_error("bootstrap",
                  "the launcher (%s) does not say on which node rank %u is; set UTOFU_NODE, and "
                  "where processes share a node UTOFU_LOCAL_RANK and UTOFU_LOCAL_SIZE",
-                 v->rank, hand.rank);
+                 v->rank, envvar.rank);
         return -EPROTO;
     }
     return 0;
@@ -414,5 +416,5 @@ static int step_open(struct ut_job_info *info, int64_t deadline)
                    place_by_variables, deadline);
 }
 
-const struct ut_job_ops ut_job_step = {"hand",       step_present, step_open,
-                                       hand_publish, hand_lookup,  hand_rank_at};
+const struct ut_job_ops ut_job_step = {"hand",         step_present,  step_open,
+                                       envvar_publish, envvar_lookup, envvar_rank_at};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "util/loss.h"
+#include "util/fd_check.h"
 
 #include "util/fd.h"
 #include "util/log.h"

@@ -25,11 +25,11 @@ enum state {
     REFUSED, /* by the device */
 };
 
-struct ut_also {
-    struct ut_also *next;      /* of the same region */
-    struct ut_also *behind;    /* in the queue */
-    struct ut_region *of;      /* the region that it belongs to */
-    struct ut_devices devices; /* only one */
+struct ut_extra_mr {
+    struct ut_extra_mr *next;   /* of the same region */
+    struct ut_extra_mr *behind; /* in the queue */
+    struct ut_region *of;       /* the region that it belongs to */
+    struct ut_devices devices;  /* only one */
     enum state state;
     uint64_t bytes; /* that were put */
     struct ut_region *region;
@@ -37,20 +37,20 @@ struct ut_also {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of everything here */
 static pthread_cond_t ended = PTHREAD_COND_INITIALIZER;  /* one more is READY or REFUSED */
-static struct ut_also *queue, **queue_end = &queue;
+static struct ut_extra_mr *queue, **queue_end = &queue;
 static bool works; /* the thread is there */
 
-static void register_unlocked(struct ut_also *also)
+static void register_unlocked(struct ut_extra_mr *extra)
 {
-    const struct ut_region *of = also->of;
+    const struct ut_region *of = extra->of;
     const struct ut_region like = {
-        .addr = of->addr, .size = of->size, .access = of->access, .devices = also->devices};
+        .addr = of->addr, .size = of->size, .access = of->access, .devices = extra->devices};
 
-    also->state = BEGAN;
+    extra->state = BEGAN;
     pthread_mutex_unlock(&lock);
-    int rc = ut_region_like(&like, &also->region);
+    int rc = ut_region_get_like(&like, &extra->region);
     pthread_mutex_lock(&lock);
-    also->state = rc == 0 ? READY : REFUSED;
+    extra->state = rc == 0 ? READY : REFUSED;
     if (rc != 0)
         ut_info("stag",
                 "%zu bytes at %p are not registered on another device: %s; long puts from "
@@ -63,11 +63,11 @@ static void *register_queued(void *unused)
 {
     pthread_mutex_lock(&lock);
     while (queue) {
-        struct ut_also *also = queue;
-        queue = also->behind;
+        struct ut_extra_mr *extra = queue;
+        queue = extra->behind;
         if (!queue)
             queue_end = &queue;
-        register_unlocked(also);
+        register_unlocked(extra);
     }
     works = false;
     pthread_mutex_unlock(&lock);
@@ -84,59 +84,59 @@ static void start_thread(void)
         ut_debug("stag", "no thread that registers memory on another device: %s", strerror(-rc));
 }
 
-static void add_to_queue(struct ut_also *also)
+static void add_to_queue(struct ut_extra_mr *extra)
 {
-    also->state = WAITS;
-    also->behind = NULL;
-    *queue_end = also;
-    queue_end = &also->behind;
+    extra->state = WAITS;
+    extra->behind = NULL;
+    *queue_end = extra;
+    queue_end = &extra->behind;
 }
 
-static void count_bytes(struct ut_also *also, uint64_t length)
+static void count_bytes(struct ut_extra_mr *extra, uint64_t length)
 {
-    also->bytes += length;
-    if (also->bytes >= also->of->size)
-        add_to_queue(also);
+    extra->bytes += length;
+    if (extra->bytes >= extra->of->size)
+        add_to_queue(extra);
 }
 
-static void remove_from_queue(struct ut_also *also)
+static void remove_from_queue(struct ut_extra_mr *extra)
 {
-    struct ut_also **at = &queue;
+    struct ut_extra_mr **at = &queue;
 
-    while (*at != also)
+    while (*at != extra)
         at = &(*at)->behind;
-    *at = also->behind;
-    if (queue_end == &also->behind)
+    *at = extra->behind;
+    if (queue_end == &extra->behind)
         queue_end = at;
 }
 
-static struct ut_also *find_or_add(struct ut_region *region, int provider, unsigned int device)
+static struct ut_extra_mr *find_or_add(struct ut_region *region, int provider, unsigned int device)
 {
-    struct ut_also *also = region->also;
+    struct ut_extra_mr *extra = region->extra;
 
-    while (also && also->devices.of[provider] != device)
-        also = also->next;
-    if (also || !(also = calloc(1, sizeof(*also))))
-        return also;
+    while (extra && extra->devices.of[provider] != device)
+        extra = extra->next;
+    if (extra || !(extra = calloc(1, sizeof(*extra))))
+        return extra;
     for (int i = 0; i < PROV_COUNT; i++)
-        also->devices.of[i] = i == provider ? device : UT_NO_DEVICE;
-    also->of = region;
-    also->next = region->also;
-    region->also = also;
-    return also;
+        extra->devices.of[i] = i == provider ? device : UT_NO_DEVICE;
+    extra->of = region;
+    extra->next = region->extra;
+    region->extra = extra;
+    return extra;
 }
 
 bool ut_region_extra_keys(struct ut_region *region, int provider, unsigned int device,
                           uint64_t length, struct prov_mr *keys)
 {
     pthread_mutex_lock(&lock);
-    struct ut_also *also = find_or_add(region, provider, device);
-    bool ready = also && also->state == READY;
+    struct ut_extra_mr *extra = find_or_add(region, provider, device);
+    bool ready = extra && extra->state == READY;
 
     if (ready)
-        *keys = *also->region->mr[provider];
-    else if (also && also->state == COUNTS)
-        count_bytes(also, length);
+        *keys = *extra->region->mr[provider];
+    else if (extra && extra->state == COUNTS)
+        count_bytes(extra, length);
     if (queue)
         start_thread();
     pthread_mutex_unlock(&lock);
@@ -144,29 +144,29 @@ bool ut_region_extra_keys(struct ut_region *region, int provider, unsigned int d
 }
 
 /* Ends the further registrations of a region; waits for one that has begun. */
-static struct ut_also *take_all(struct ut_region *region)
+static struct ut_extra_mr *take_all(struct ut_region *region)
 {
     pthread_mutex_lock(&lock);
-    for (struct ut_also *also = region->also; also; also = also->next) {
-        if (also->state == WAITS)
-            remove_from_queue(also);
-        while (also->state == BEGAN)
+    for (struct ut_extra_mr *extra = region->extra; extra; extra = extra->next) {
+        if (extra->state == WAITS)
+            remove_from_queue(extra);
+        while (extra->state == BEGAN)
             pthread_cond_wait(&ended, &lock);
     }
-    struct ut_also *all = region->also;
+    struct ut_extra_mr *all = region->extra;
     pthread_mutex_unlock(&lock);
     return all;
 }
 
 void ut_region_put(struct ut_region *region)
 {
-    if (!region || !ut_region_leave(region))
+    if (!region || !ut_region_unref(region))
         return;
-    for (struct ut_also *also = take_all(region), *next; also; also = next) {
-        next = also->next;
-        if (also->region && ut_region_leave(also->region))
-            ut_region_free(also->region);
-        free(also);
+    for (struct ut_extra_mr *extra = take_all(region), *next; extra; extra = next) {
+        next = extra->next;
+        if (extra->region && ut_region_unref(extra->region))
+            ut_region_free(extra->region);
+        free(extra);
     }
     ut_region_free(region);
 }

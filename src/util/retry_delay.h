@@ -3,8 +3,8 @@
  * The clocks that links and providers share: pauses between attempts, each twice as long as the one
  * before, and the time that a closing connection has. Milliseconds. Pure functions.
  */
-#ifndef UT_UTIL_PAUSES_H
-#define UT_UTIL_PAUSES_H
+#ifndef UT_UTIL_RETRY_DELAY_H
+#define UT_UTIL_RETRY_DELAY_H
 
 #include <stdint.h>
 

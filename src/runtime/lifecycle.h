@@ -5,8 +5,8 @@
  *
  * Uses util, process, stag, vcq, link, stats, check, engine, provider.h.
  */
-#ifndef UT_RUNTIME_LIFE_H
-#define UT_RUNTIME_LIFE_H
+#ifndef UT_RUNTIME_LIFECYCLE_H
+#define UT_RUNTIME_LIFECYCLE_H
 
 #include "vcq/vcq.h"
 

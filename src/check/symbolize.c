@@ -45,7 +45,7 @@ static int note_own(struct dl_phdr_info *info, size_t size, void *arg)
     return 1;
 }
 
-void ut_check_place_open(void)
+void ut_check_symbolize_open(void)
 {
     dl_iterate_phdr(note_own, &own_from);
 }
@@ -138,7 +138,7 @@ static bool find_all(void *lib)
 #undef FIND
 }
 
-static void load(void)
+static void load_backtrace(void)
 {
     void *lib = dlopen("libdw.so.1", RTLD_NOW | RTLD_LOCAL);
 
@@ -171,7 +171,7 @@ void ut_check_symbolize(const void *address, char *buf, size_t size)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     Dl_info info;
 
-    pthread_once(&once, load);
+    pthread_once(&once, load_backtrace);
     if (look_up((uint64_t)(uintptr_t)address - 1, buf, size))
         return;
     if (dladdr(address, &info) && info.dli_fname) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Counting log lines, in a table of fixed size with least-recently-used replacement. */
 #include "util/clock.h"
-#include "util/flood.h"
+#include "util/rate_limit.h"
 #include "util/hash.h"
 
 #include <pthread.h>
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { SETS = 64, WAYS = 4, TEXT_MAX_BYTES = UT_FLOOD_TEXT + 4 };
+enum { SETS = 64, WAYS = 4, TEXT_MAX_BYTES = UT_RATE_LIMIT_TEXT + 4 };
 
 struct line {
     const char *fmt;
@@ -23,10 +23,10 @@ static struct line lines[SETS][WAYS];
 static uint64_t uses;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-void ut_flood_shorten(char *text)
+void ut_rate_limit_shorten(char *text)
 {
-    if (strlen(text) > UT_FLOOD_TEXT)
-        memcpy(text + UT_FLOOD_TEXT - 3, "...", 4);
+    if (strlen(text) > UT_RATE_LIMIT_TEXT)
+        memcpy(text + UT_RATE_LIMIT_TEXT - 3, "...", 4);
 }
 
 static uint64_t hash_text(const char *text)
@@ -34,7 +34,7 @@ static uint64_t hash_text(const char *text)
     return ut_hash(UT_HASH_FIRST, text, strlen(text)) | 1;
 }
 
-static struct line *find(const char *fmt, uint64_t hash, const char *text, uint64_t now_ms)
+static struct line *find_line(const char *fmt, uint64_t hash, const char *text, uint64_t now_ms)
 {
     uint64_t key = ut_hash_word((uintptr_t)fmt, hash);
     struct line *set = lines[key >> 58], *oldest = &set[0];
@@ -53,7 +53,7 @@ static struct line *find(const char *fmt, uint64_t hash, const char *text, uint6
     }
     *oldest = (struct line){.fmt = fmt, .hash = hash, .last_ms = now_ms, .used = ++uses};
     snprintf(oldest->text, sizeof(oldest->text), "%s", text);
-    ut_flood_shorten(oldest->text);
+    ut_rate_limit_shorten(oldest->text);
     return oldest;
 }
 
@@ -67,12 +67,12 @@ static bool is_power_of_ten(uint64_t n)
 bool ut_rate_limit_allows(const char *fmt, const char *text, uint64_t now_ms, uint64_t *times)
 {
     pthread_mutex_lock(&lock);
-    struct line *equal = find(fmt, hash_text(text), text, now_ms);
+    struct line *equal = find_line(fmt, hash_text(text), text, now_ms);
     bool is_new = ++equal->times == 1, pass = is_power_of_ten(equal->times);
     *times = equal->times;
     equal->shown += pass;
     if (is_new) {
-        struct line *like = find(fmt, 0, text, now_ms);
+        struct line *like = find_line(fmt, 0, text, now_ms);
         like->times++;
         pass = like->times <= UT_RATE_LIMIT_BURST || is_power_of_ten(like->times);
         like->shown += pass;

@@ -36,7 +36,7 @@ static void report_two(enum ut_check_id id, struct held later, struct held earli
     ut_check_report(&r);
 }
 
-static void report(enum ut_check_id id, struct ut_vcq *vcq, const struct ut_slot *slot)
+static void report_one(enum ut_check_id id, struct ut_vcq *vcq, const struct ut_slot *slot)
 {
     report_two(id, (struct held){vcq, slot}, (struct held){0});
 }
@@ -57,13 +57,13 @@ static void find_memory(struct ut_vcq *vcq, const struct ut_slot *slot, struct u
     if (ut_stag_resolve(vcq->stags, d->lcl_stadd, op->length, get, &local, &op->mem) !=
         UT_STAG_OK) {
         op->mem = NULL;
-        report(UT_CHECK_STADD, vcq, slot);
+        report_one(UT_CHECK_STADD, vcq, slot);
     }
     if (!op->mem || op->length == 0)
         return;
     op->gone = !ut_check_is_mapped(op->mem, op->length);
     if (op->gone)
-        report(UT_CHECK_UNMAPPED, vcq, slot);
+        report_one(UT_CHECK_UNMAPPED, vcq, slot);
     else if (later || !ut_check_is_readable(op->mem, op->length))
         op->gone = true;
     else
@@ -139,7 +139,7 @@ static void look_at_flags(struct ut_vcq *vcq, const struct ut_slot *slot)
 
     if ((flags & UTOFU_ONESIDED_FLAG_PADDING) &&
         !(slot->desc.kind == UT_DESC_PIGGYBACK && (flags & UTOFU_ONESIDED_FLAG_CACHE_INJECTION)))
-        report(UT_CHECK_PADDING_FLAG, vcq, slot);
+        report_one(UT_CHECK_PADDING_FLAG, vcq, slot);
 }
 
 /*
@@ -269,11 +269,11 @@ static bool pads_over(struct held later, struct held earlier, const struct targe
 {
     bool before = is_padded(earlier.slot) && !is_bound(later, earlier) &&
                   later.slot->desc.kind != UT_DESC_GET &&
-                  ut_ranges_meet(ut_lines_of(t->earlier), t->later);
+                  ut_ranges_overlap(ut_lines_of(t->earlier), t->later);
 
     return t->has_lines &&
            (before || (is_padded(later.slot) && earlier.slot->desc.kind != UT_DESC_GET &&
-                       ut_ranges_meet(ut_lines_of(t->later), t->earlier)));
+                       ut_ranges_overlap(ut_lines_of(t->later), t->earlier)));
 }
 
 /* Do two gets fill their common memory with the same remote bytes, as blocks of one call may? */
@@ -295,13 +295,13 @@ static void look_at_both(struct held later, struct held earlier)
     if (b->kind == UT_DESC_NOP)
         return;
     bool same_target = find_target(later, earlier, &t);
-    if (same_target && ut_ranges_meet(t.later, t.earlier))
+    if (same_target && ut_ranges_overlap(t.later, t.earlier))
         look_at_remote(later, earlier, &t);
     else if (same_target && pads_over(later, earlier, &t))
         report_at(UT_CHECK_PADDING_LINE, later, earlier, &t);
     if ((gets || got) && !(gets && got && is_bound(later, earlier)) &&
         !(same_target && fill_the_same(later, earlier, &t)) &&
-        ut_ranges_meet(local_of(op_of(later)), local_of(op_of(earlier))))
+        ut_ranges_overlap(local_of(op_of(later)), local_of(op_of(earlier))))
         report_two(UT_CHECK_LOCAL, later, earlier);
 }
 
@@ -328,19 +328,19 @@ static bool is_filled_before(const struct ut_vcq *vcq, const struct ut_slot *slo
         if (earlier == slot)
             return false;
         if (earlier->desc.kind == UT_DESC_GET && earlier->state != UT_SLOT_RETIRED &&
-            ut_ranges_meet(mine, local_of(ut_check_op_of(vcq, earlier))))
+            ut_ranges_overlap(mine, local_of(ut_check_op_of(vcq, earlier))))
             return true;
     }
     return false;
 }
 
-void ut_check_look_ahead(struct ut_vcq *vcq, const struct ut_slot *slot)
+void ut_check_examine_submitted(struct ut_vcq *vcq, const struct ut_slot *slot)
 {
     find_memory(vcq, slot, ut_check_op_of(vcq, slot), true);
     look_at_flags(vcq, slot);
 }
 
-void ut_check_look(struct ut_vcq *vcq, const struct ut_slot *slot, bool others_hold)
+void ut_check_examine(struct ut_vcq *vcq, const struct ut_slot *slot, bool others_hold)
 {
     struct held mine = {vcq, slot};
 
@@ -356,7 +356,7 @@ void ut_check_look(struct ut_vcq *vcq, const struct ut_slot *slot, bool others_h
         ut_vcq_for_each(look_at_other, &mine);
 }
 
-void ut_check_pass(struct ut_vcq *vcq, const struct ut_slot *slot)
+void ut_check_note_local(struct ut_vcq *vcq, const struct ut_slot *slot)
 {
     struct ut_check_op *op = ut_check_op_of(vcq, slot);
     struct ut_stag_local *local;
@@ -370,7 +370,7 @@ void ut_check_pass(struct ut_vcq *vcq, const struct ut_slot *slot)
         op->mem = NULL;
 }
 
-void ut_check_look_again(struct ut_vcq *vcq, const struct ut_slot *slot)
+void ut_check_examine_again(struct ut_vcq *vcq, const struct ut_slot *slot)
 {
     struct ut_check_op *op = ut_check_op_of(vcq, slot);
 
@@ -378,9 +378,9 @@ void ut_check_look_again(struct ut_vcq *vcq, const struct ut_slot *slot)
         return;
     if (!ut_check_is_mapped(op->mem, op->length)) {
         op->gone = true;
-        report(UT_CHECK_UNMAPPED, vcq, slot);
+        report_one(UT_CHECK_UNMAPPED, vcq, slot);
     } else if (!op->shared && ut_check_is_readable(op->mem, op->length) &&
                ut_check_sum(op->mem, op->length, op->number) != op->sum) {
-        report(slot->desc.kind == UT_DESC_GET ? UT_CHECK_TARGET : UT_CHECK_SOURCE, vcq, slot);
+        report_one(slot->desc.kind == UT_DESC_GET ? UT_CHECK_TARGET : UT_CHECK_SOURCE, vcq, slot);
     }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Creating, draining and freeing VCQs, and draining them at exit. */
 #include "record/record.h"
-#include "runtime/life.h"
+#include "runtime/lifecycle.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -24,7 +24,7 @@
 #include "util/fd.h"
 #include "util/idle.h"
 #include "util/log.h"
-#include "util/patience.h"
+#include "util/long_wait.h"
 #include "vcq/cq.h"
 #include "vcq/wait.h"
 #include "vcq/wake.h"
@@ -135,7 +135,7 @@ static int open_endpoints(const struct ut_process *process, struct ut_vcq *v, un
     return rc;
 }
 
-static void destroy(struct ut_vcq *v)
+static void destroy_vcq(struct ut_vcq *v)
 {
     ut_stats_detach(v);
     ut_check_detach(v);
@@ -156,7 +156,7 @@ static void destroy(struct ut_vcq *v)
 
 /* Clears all fields except handle and lock: the background thread may read these at any time, and
  * they mark the entry as in use until the VCQ is freed. */
-static void clear(struct ut_vcq *v)
+static void clear_vcq(struct ut_vcq *v)
 {
     size_t from = offsetof(struct ut_vcq, toq_mask), to = offsetof(struct ut_vcq, wake_pending);
 
@@ -164,15 +164,15 @@ static void clear(struct ut_vcq *v)
     __atomic_store_n(&v->wake_pending, 0, __ATOMIC_RELAXED);
     v->seen_calls = 0;
     __atomic_store_n(&v->next_check_at, 0, __ATOMIC_RELAXED);
-    v->look_interval = 0;
+    v->check_interval = 0;
     __atomic_store_n(&v->next_try, 0, __ATOMIC_RELAXED);
 }
 
-static int make(const struct ut_process *process, struct ut_vcq *v,
-                const struct ut_vcq_ident *ident, unsigned int tni, unsigned long flags,
-                const struct ut_vcq_handlers *handlers)
+static int make_vcq(const struct ut_process *process, struct ut_vcq *v,
+                    const struct ut_vcq_ident *ident, unsigned int tni, unsigned long flags,
+                    const struct ut_vcq_handlers *handlers)
 {
-    clear(v);
+    clear_vcq(v);
     v->ident = *ident;
     v->id = ut_vcq_id_canonical(ident);
     v->tni = (uint16_t)tni;
@@ -200,8 +200,8 @@ static int make(const struct ut_process *process, struct ut_vcq *v,
         ut_vcq_request_progress(v);
     }
     if (rc != 0) {
-        destroy(v);
-        clear(v);
+        destroy_vcq(v);
+        clear_vcq(v);
     }
     return rc;
 }
@@ -244,12 +244,12 @@ static void drain_one(struct ut_vcq *vcq, void *arg)
         return;
     if (vcq->num_eps && vcq->check) {
         ut_engine_progress(vcq);
-        ut_check_end(vcq, NULL);
+        ut_check_on_free(vcq, NULL);
     }
     if (vcq->num_eps)
         ut_engine_drain(vcq, exit_drain->timeout_ms, "exit()");
     if (vcq->num_eps && vcq->check)
-        ut_engine_check_left(vcq);
+        ut_engine_check_unread(vcq);
     ut_unlock(&vcq->lock);
 }
 
@@ -326,12 +326,12 @@ int ut_vcq_create(unsigned int tni, int cmp_id, unsigned long flags, utofu_vcq_h
     if (rc != 0)
         return rc;
     ut_vcq_lock_table();
-    rc = ut_cq_take(process, tni, cmp_id, flags, &place);
+    rc = ut_cq_alloc(process, tni, cmp_id, flags, &place);
     if (rc != 0)
         goto out;
-    v = ut_vcq_unused(&index);
+    v = ut_vcq_find_unused(&index);
     if (!v) {
-        ut_cq_give(tni, &place);
+        ut_cq_free(tni, &place);
         rc = ut_log_refuse(UTOFU_ERR_OUT_OF_RESOURCE, UT_LOG_DEBUG, "vcq",
                            "no memory for another VCQ, or %d are there", UT_MAX_VCQS);
         goto out;
@@ -341,7 +341,7 @@ int ut_vcq_create(unsigned int tni, int cmp_id, unsigned long flags, utofu_vcq_h
                                  .cq = ut_cq_number(process, tni, process->cq_ids[place.cq_index]),
                                  .cmp = (uint16_t)place.cmp};
     ut_lock(&v->lock);
-    rc = make(process, v, &ident, tni, flags, NULL);
+    rc = make_vcq(process, v, &ident, tni, flags, NULL);
     if (rc == 0) {
         v->cq_index = (uint16_t)place.cq_index;
         ut_vcq_count_at_tni(tni, 1);
@@ -352,7 +352,7 @@ int ut_vcq_create(unsigned int tni, int cmp_id, unsigned long flags, utofu_vcq_h
             ut_record_made(v);
         }
     } else {
-        ut_cq_give(tni, &place);
+        ut_cq_free(tni, &place);
     }
     ut_unlock(&v->lock);
 out:
@@ -377,7 +377,7 @@ int ut_vcq_free(utofu_vcq_hdl_t handle, const void *caller)
     if (v->check) {
         for (int i = 0; i < COLLECTING_POLLS; i++) /* completions already here */
             ut_engine_progress(v);
-        ut_check_end(v, caller);
+        ut_check_on_free(v, caller);
     }
     ut_engine_drain(v, ut_env_num(UT_ENV_PEER_TIMEOUT) * 1000, "utofu_free_vcq()");
     if (__atomic_load_n(&v->handle, __ATOMIC_RELAXED) != ut_handle_plain(handle)) {
@@ -386,20 +386,20 @@ int ut_vcq_free(utofu_vcq_hdl_t handle, const void *caller)
         return UTOFU_ERR_INVALID_VCQ_HDL;
     }
     if (v->check)
-        ut_engine_check_left(v);
+        ut_engine_check_unread(v);
     if (v->recorded)
         ut_record_freed(v);
     unsigned int tni = v->ident.tni;
     struct ut_cq_place place = {v->cq_index, v->ident.cmp};
     __atomic_store_n(&v->handle, 1, __ATOMIC_RELAXED); /* without a handle, and not free yet */
     ut_vcq_end_waits(v);
-    destroy(v);
-    clear(v);
+    destroy_vcq(v);
+    clear_vcq(v);
     ut_vcq_leave(v);
 
     ut_vcq_lock_table();
     __atomic_store_n(&v->handle, 0, __ATOMIC_RELAXED);
-    ut_cq_give(tni, &place);
+    ut_cq_free(tni, &place);
     ut_vcq_count_at_tni(tni, -1);
     ut_vcq_unlock_table();
     return 0;
@@ -415,7 +415,7 @@ int ut_vcq_internal(unsigned int tni, const struct ut_vcq_handlers *handlers, st
         return rc;
     ut_vcq_lock_table();
     if (!internal_vcqs[tni]) {
-        struct ut_vcq *v = ut_vcq_unused(&index);
+        struct ut_vcq *v = ut_vcq_find_unused(&index);
         struct ut_vcq_ident ident = {.coords = process->coords,
                                      .tni = UT_TNI_INTERNAL,
                                      .cq = (uint16_t)process->job->local_rank,
@@ -423,7 +423,7 @@ int ut_vcq_internal(unsigned int tni, const struct ut_vcq_handlers *handlers, st
         rc = UTOFU_ERR_OUT_OF_RESOURCE;
         if (v) {
             ut_lock(&v->lock);
-            rc = make(process, v, &ident, tni, 0, handlers);
+            rc = make_vcq(process, v, &ident, tni, 0, handlers);
             if (rc == 0) {
                 __atomic_store_n(&v->handle, 1, __ATOMIC_RELAXED); /* in use, without a handle */
                 internal_vcqs[tni] = v;
