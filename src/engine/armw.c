@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ARMW: executed by the target's CPU after a message, by the device, or by this CPU. */
+/* Posting and completing ARMWs. The target's CPU executes an ARMW after a message, or the device,
+ * or this CPU. */
 #include "armw/armw.h"
 
 #include <errno.h>
@@ -7,8 +8,8 @@
 #include "engine/parted.h"
 #include "engine/posting.h"
 
-/* Is there an ARMW by the device before this slot on the link, whose remote notice is not posted?
- */
+/* True if an ARMW of the device precedes this slot on the link, and the remote notice of that ARMW
+ * is not posted. */
 static bool armw_notice_missing_before(const struct ut_link *link, const struct ut_slot *slot)
 {
     for (const struct ut_slot *s = &link->vcq->toq[link->first]; s != slot;
@@ -27,7 +28,8 @@ bool ut_post_waits_for_armw(const struct ut_link *link, const struct ut_slot *sl
            (link->rails && ut_parted_must_wait(link, slot));
 }
 
-/* Asks the target's CPU: the slot is in UT_STAGE_DATA until take_armw_reply(). */
+/* Requests the ARMW from the target's CPU. The slot stays in UT_STAGE_DATA until take_armw_reply().
+ */
 static enum ut_outcome post_armw_message(struct ut_link *link, struct ut_slot *slot)
 {
     const struct ut_desc *d = &slot->desc;
@@ -47,7 +49,8 @@ static enum ut_outcome post_armw_message(struct ut_link *link, struct ut_slot *s
     if (ut_post_must_wait(link, slot))
         return UT_NOT_NOW;
     uint32_t flags = ut_post_fence(link, slot) | (link->vcq->unflushed ? PROV_MORE : 0u);
-    /* no cookie: the answer completes the slot, which may be reused before the send completes */
+    /* no cookie: the answer completes the slot, and the slot may be reused before the send
+     * completes */
     int rc = link->ops->send(link->conn, &m, sizeof(m), flags | PROV_SOLICITED,
                              ut_cookie(UT_COOKIE_NONE, 0));
     if (rc < 0)
@@ -61,9 +64,9 @@ static enum ut_outcome post_armw_message(struct ut_link *link, struct ut_slot *s
 }
 
 /*
- * ARMW by the device: fetch-and-add and compare-and-swap of 8 bytes natively; any other operator by
- * compare-and-swap of the aligned word, repeated until it succeeds. slot->rmt_value is the word
- * that the last atomic found, and in the end the old value.
+ * ARMW by the device. The device has fetch-and-add and compare-and-swap of 8 bytes. Any other
+ * operator is a loop of compare-and-swaps of the aligned word. slot->rmt_value is the word that the
+ * last atomic read; at the end it is the old value.
  */
 
 static bool armw_is_native(const struct ut_desc *d)
@@ -128,7 +131,8 @@ static enum ut_outcome post_armw_notice(struct ut_link *link, struct ut_slot *sl
     return UT_POSTED;
 }
 
-/* The word was `found`: the ARMW is executed, or its compare-and-swap is posted again. */
+/* The atomic has read `found`. Either the ARMW is executed, or this function posts the compare-and-
+ * swap again. */
 void ut_engine_atomic_done(struct ut_link *link, struct ut_slot *slot)
 {
     const struct ut_desc *d = &slot->desc;
@@ -150,7 +154,7 @@ void ut_engine_atomic_done(struct ut_link *link, struct ut_slot *slot)
         return;
     }
     slot->rmt_value = ut_armw_word_extract(ut_desc_length(d), shift, found);
-    slot->applied = true; /* if the connection breaks now, only the notice is repeated */
+    slot->applied = true; /* if the connection breaks now, the link repeats only the notice */
     slot->stage = UT_STAGE_EXECUTED;
     if (!ut_slot_wants_remote_notice(slot)) {
         ut_engine_finish(link, slot);
@@ -161,9 +165,10 @@ void ut_engine_atomic_done(struct ut_link *link, struct ut_slot *slot)
 }
 
 /*
- * ARMW by this CPU, if it has mapped the target's memory: coherent with the target's own atomics
- * and with those that it executes for other peers. ARMWs already sent to the target are executed
- * first.
+ * ARMW by this CPU, in memory of the target that this process has mapped. The access is coherent
+ * with
+ * the target's own atomics and with the ARMWs that the target executes for other peers. ARMWs that
+ * this link has already sent to the target are executed first.
  */
 
 static void *direct_word(struct ut_link *link, struct ut_slot *slot)
@@ -175,7 +180,7 @@ static void *direct_word(struct ut_link *link, struct ut_slot *slot)
     if (!link->ops->direct || link->armw_out > 0 ||
         ut_link_resolve(link, d->rmt_stadd, size, true, slot->fresh, &addr, &rkey) != 0 ||
         addr % size != 0)
-        return NULL; /* the target executes the ARMW, or answers with the error */
+        return NULL; /* the target executes the ARMW, or reports the error */
     return link->ops->direct(link->conn, addr, size, rkey);
 }
 
@@ -236,7 +241,7 @@ void ut_armw_resume(struct ut_link *link)
 
     for (uint32_t n = link->first; n != UT_NO_SLOT && n != link->to_post;) {
         struct ut_slot *slot = &vcq->toq[n];
-        n = slot->next; /* the slot may be finished below */
+        n = slot->next; /* ut_engine_finish() may end the slot */
         if (slot->desc.kind != UT_DESC_ARMW || slot->state != UT_SLOT_POSTED || slot->pending)
             continue;
         if (slot->stage == UT_STAGE_EXECUTED) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages and immediates of peers, and broken connections. */
+/* Handles messages and immediates of peers, and broken connections. */
 #include "armw/armw.h"
 #include "engine/rails.h"
 #include "link/rails.h"
@@ -22,7 +22,8 @@ static int rmt_mrq_error(enum ut_stag_result r)
 
 static void __attribute__((noinline, cold)) refuse_notice(const struct ut_link *link)
 {
-    if (!ut_announced_is_stopped(&link->rx_announced)) /* else the STADD may have been announced */
+    /* else the peer may have announced the STADD */
+    if (!ut_announced_is_stopped(&link->rx_announced))
         ut_error("engine", "VCQ %016llx sent a notice for a STADD that it never announced",
                  (unsigned long long)link->peer);
 }
@@ -48,7 +49,7 @@ static void on_notify(void *ctx, uint32_t imm)
 static void take_notice(struct ut_link *link, const struct ut_msg_notice *m)
 {
     if (__builtin_expect(ut_announced_is_stopped(&link->rx_announced), 0))
-        return; /* an earlier announcement may have been invalid, and the link is ending */
+        return; /* an earlier announcement may be invalid; the link is about to end */
     if (m->head.type == UT_MSG_ARMW_NOTICE) {
         ut_engine_remote_notice(link, UTOFU_MRQ_TYPE_RMT_ARMW, m->head.edata, 0, m->rmt_stadd);
         return;
@@ -66,7 +67,7 @@ static void take_notice(struct ut_link *link, const struct ut_msg_notice *m)
         ut_engine_schedule(link->vcq, m->head.sps);
 }
 
-/* Executes and answers an ARMW. */
+/* Executes an ARMW of a peer, and sends the answer. */
 static void serve_armw(struct ut_link *link, const struct ut_msg_armw *m)
 {
     struct ut_vcq *vcq = link->vcq;
@@ -105,7 +106,7 @@ static void take_armw_reply(struct ut_link *answering, const struct ut_msg_armw_
     if (slot->pending == 0)
         ut_engine_finish(link, slot);
     if (link->armw_out == 0)
-        ut_engine_post_queued(link); /* STRONG_ORDER may wait for this ARMW */
+        ut_engine_post_queued(link); /* a STRONG_ORDER communication may wait for this ARMW */
 }
 
 static bool is_armw_size(uint32_t size)
@@ -203,10 +204,10 @@ static void rewind_link(struct ut_link *link)
 }
 
 /*
- * Decides on the new connection whether a communication is repeated that was in flight when its
- * connection broke. `behind`: the last message that the peer received is of this communication or
- * of a later one, so all requests of this one have arrived; `messaged`: its own message or
- * immediate was posted.
+ * Decides on the new connection which communications are repeated that were in flight when the old
+ * connection broke. `behind`: the last message that the peer received belongs to this communication
+ * or to a later one, so the peer has received all requests of this communication. `messaged`: this
+ * communication had posted its own message or immediate.
  */
 
 static void end_or_repeat(struct ut_slot *slot, bool executed)
@@ -223,10 +224,11 @@ static void end_with_unknown_fate(struct ut_link *link, struct ut_slot *slot)
     slot->state = UT_SLOT_DONE;
 }
 
-/* A remote notice is counted, and without one the target does not use the data. */
+/* A put with a remote notice may be repeated, because the peer counts notices. Without a notice the
+ * target does not use the data yet. */
 static void resume_put(struct ut_link *link, struct ut_slot *slot, bool behind, bool messaged)
 {
-    /* a later message does not wait for parts by other connections; its own does */
+    /* a later message does not wait for parts on other connections; the message of this put does */
     behind = behind && (messaged || !slot->parted);
     if (!behind && ut_engine_must_not_repeat_put(slot))
         end_with_unknown_fate(link, slot);
@@ -234,7 +236,7 @@ static void resume_put(struct ut_link *link, struct ut_slot *slot, bool behind, 
         end_or_repeat(slot, behind);
 }
 
-/* ARMWs executed by the target's CPU are counted, those executed by the device are not. */
+/* The link counts ARMWs that the target's CPU executes, not those of the device. */
 static void resume_armw(struct ut_link *link, struct ut_slot *slot, bool behind, bool messaged)
 {
     if (!behind || !messaged) {
@@ -243,10 +245,11 @@ static void resume_armw(struct ut_link *link, struct ut_slot *slot, bool behind,
         else
             slot->stage = UT_STAGE_NONE;
     } else if (link->vcq->armw_words || slot->applied) {
-        slot->state = UT_SLOT_DONE; /* executed by the origin, and its notice is delivered */
+        /* the origin has executed the ARMW, and the peer has the notice */
+        slot->state = UT_SLOT_DONE;
     } else {
-        slot->state = UT_SLOT_POSTED; /* the target has received it, and will answer */
-        slot->owed = true;            /* even if this connection is closed before the answer */
+        slot->state = UT_SLOT_POSTED; /* the target has received the ARMW, and will answer */
+        slot->owed = true;            /* also if this connection closes before the answer */
         slot->stage = UT_STAGE_DATA;
         link->armw_out++;
     }
@@ -275,9 +278,11 @@ static void resume_slot(struct ut_link *link, struct ut_slot *slot, bool behind)
 }
 
 /*
- * The slot before which all reads are complete, although their completions were not seen: the
+ * Returns the slot before which all reads are complete, although this process saw no completions.
+ * The
  * message after a get, and operations with STRONG_ORDER, wait for all earlier reads. Repeating such
- * a read would overwrite the data of a later get, or read the data of a later put.
+ * a
+ * read would overwrite the data of a later get, or read the data of a later put.
  */
 static uint32_t reads_are_complete_before(const struct ut_link *link, uint32_t last_delivered)
 {
@@ -307,7 +312,7 @@ static void end_reads_before(struct ut_link *link, uint32_t before)
             toq[n].state = UT_SLOT_DONE;
 }
 
-/* The VCQ that executed them was freed, and its answers are lost. */
+/* The VCQ that executed these ARMWs was freed, and its answers are lost. */
 static void end_armw_owed_by_freed_vcq(struct ut_link *link)
 {
     struct ut_slot *toq = link->vcq->toq;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Completions of the provider: communications end, and others behind them are posted. */
+/* Completions of the provider: end communications, and post communications that waited for them. */
 #include "engine/rails.h"
 #include "engine/retire.h"
 #include "stats/stats.h"
 
-/* If the connection goes down, ut_link_on_down() ends or repeats the slot; if it stays up, the slot
- * gets no more completions. */
+/* If the connection goes down, ut_link_on_down() ends or repeats the slot. If the connection stays
+ * up, the provider reports no more completions of the slot. */
 static void slot_failed(struct ut_link *link, struct ut_slot *slot, enum prov_status status)
 {
     slot->unsignalled = false;
@@ -95,13 +95,13 @@ static inline void slot_done(struct ut_link *link, uint32_t number, enum prov_st
         return;
     }
     end_completed(link, slot);
-    /* other slots may wait for this one: see ut_post_must_wait() */
+    /* other slots may wait for this slot: see ut_post_must_wait() */
     if (link->to_post != UT_NO_SLOT && (link->armw_out == 0 || (armw && link->vcq->armw_words)))
         ut_engine_post_queued(link);
 }
 
-/* Completes the puts of an unsignalled batch up to `last`, if the batch is not contiguous at the
- * front of the link. */
+/* Completes the puts of an unsignalled batch up to `last`, where other slots stand between the puts
+ * of the batch. */
 static void __attribute__((noinline, cold))
 complete_batch_among_others(struct ut_link *link, uint32_t last)
 {
@@ -109,15 +109,15 @@ complete_batch_among_others(struct ut_link *link, uint32_t last)
 
     for (uint32_t n = link->first, next; n != UT_NO_SLOT; n = n == last ? UT_NO_SLOT : next) {
         struct ut_slot *slot = &vcq->toq[n];
-        next = slot->next; /* the slot may be finished below */
+        next = slot->next; /* ut_engine_finish_slot() may end the slot */
         if (slot->unsignalled)
             slot_done(link, n, PROV_OK);
     }
 }
 
-/* Frees the slots of an unsignalled batch up to number `last` that are next in the TOQ, contiguous,
- * and whose TCQ entries are read, so that ut_engine_make_room() does not look at each again.
- * Returns whether `last` is among them. */
+/* Frees the slots of an unsignalled batch up to number `last`, if they are next in the TOQ,
+ * contiguous, and the program has read their TCQ entries. So ut_engine_make_room() need not visit
+ * each of them. Returns true if `last` is among them. */
 static inline bool free_batch(struct ut_link *link, uint32_t last)
 {
     struct ut_vcq *vcq = link->vcq;
@@ -144,7 +144,8 @@ static inline bool free_batch(struct ut_link *link, uint32_t last)
     return head == behind && head != from;
 }
 
-/* An unsignalled batch is complete up to this cookie; usually it is the oldest of its link. */
+/* The unsignalled batch up to this cookie is complete. Usually the slot is the oldest of its link.
+ */
 __attribute__((hot)) void ut_engine_unsignalled_done(void *ctx, uint64_t cookie)
 {
     struct ut_link *link = ctx;
@@ -171,7 +172,7 @@ __attribute__((hot)) void ut_engine_unsignalled_done(void *ctx, uint64_t cookie)
         ut_engine_post_queued(link);
 }
 
-/* The common put or get: one request, no counters, and room for its notice. */
+/* True for the common put or get: one request, no counters, and room in the MRQ for its notice. */
 static inline bool is_usual(const struct ut_vcq *vcq, const struct ut_slot *slot)
 {
     const struct ut_slot posted = {.stage = UT_STAGE_DATA, .pending = 1},
@@ -182,7 +183,7 @@ static inline bool is_usual(const struct ut_vcq *vcq, const struct ut_slot *slot
            ut_mrq_below_alarm(vcq);
 }
 
-/* Processes early notices, done slots or slots to post that waited for this slot. */
+/* Handles what waited for this slot: early notices, done slots, and slots to post. */
 static void __attribute__((noinline)) end_waiting_others(struct ut_link *link)
 {
     if (link->early_first)
@@ -192,7 +193,8 @@ static void __attribute__((noinline)) end_waiting_others(struct ut_link *link)
         ut_engine_post_queued(link);
 }
 
-/* The same as slot_done(), ut_engine_finish_slot() and ut_engine_retire_done(). */
+/* Does the same as slot_done(), ut_engine_finish_slot() and ut_engine_retire_done(), for a usual
+ * slot. */
 static inline void complete_usual(struct ut_link *link, struct ut_slot *slot)
 {
     struct ut_vcq *vcq = link->vcq;

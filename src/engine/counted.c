@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The callbacks of a counted VCQ: the usual callbacks, with reports to stats before and after. */
+/* The callbacks of a counted VCQ: they report to stats before and after the usual callbacks. */
 #include "engine/engine.h"
 #include "stats/stats.h"
 
@@ -37,7 +37,7 @@ static void on_message(void *ctx, const void *data, size_t size)
     case UT_MSG_ARMW_REPLY:
         a.type = UTOFU_MRQ_TYPE_LCL_ARMW;
         break;
-    default: /* barrier reports these itself */
+    default: /* barrier reports these messages itself */
         ut_engine_callbacks.message(ctx, data, size);
         return;
     }

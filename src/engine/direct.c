@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Posting on the direct path: see direct.h. */
+/* Direct posting: see direct.h. */
 #include "engine/direct.h"
 
 #include "engine/posting.h"
 
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
-/* The slot enters the TOQ and its link before it is posted, so that only the VCQ is live after the
- * call. If the provider refuses the slot, which is rare, it is removed again. */
+/* Puts the slot into the TOQ and its link before posting, so that only the VCQ is live after the
+ * call. If the provider refuses the slot, which is rare, the slot is removed again. */
 __attribute__((hot)) void ut_post_inline(struct ut_vcq *vcq, struct ut_slot *slot, uint64_t remote)
 {
     uint32_t number = vcq->toq_tail & vcq->toq_mask;
@@ -24,7 +24,8 @@ __attribute__((hot)) void ut_post_inline(struct ut_vcq *vcq, struct ut_slot *slo
         ut_engine_requeue_inline(vcq, rc);
 }
 
-/* The provider has returned `rc` for the slot behind the tail of the TOQ, which enters the TOQ. */
+/* The provider has returned `rc` for the slot behind the tail of the TOQ. Adds the slot to the TOQ.
+ */
 static inline void finish_submit(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot,
                                  uint32_t number, int rc)
 {
@@ -60,14 +61,15 @@ __attribute__((hot)) bool ut_post_get_direct(struct ut_vcq *vcq, struct ut_slot 
                           .rkey = link->hot_rkey,
                           .cookie = ut_cookie(UT_COOKIE_SLOT, number)};
 
-    if (ut_put_must_wait(link, d) || ut_slot_wants_remote_notice(slot)) /* a message follows */
+    /* a message has to follow */
+    if (ut_put_must_wait(link, d) || ut_slot_wants_remote_notice(slot))
         return false;
     if (d->flags & UTOFU_ONESIDED_FLAG_TCQ_NOTICE)
         x.flags |= PROV_SIGNAL;
     if (d->flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE)
         x.flags |= PROV_SIGNAL | PROV_LANDED;
     slot->msg_number = 0;
-    ut_slot_set_posted(slot, true, false); /* the request is sent as soon as it is posted */
+    ut_slot_set_posted(slot, true, false); /* the provider sends the request immediately */
     int rc = link->ops->read(link->conn, &x);
     if (rc >= 0 && !(rc & PROV_COMPLETE))
         link->reads_out++;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The direct path of a put or a get, for the common case: no communication waits on the link, the
- * STags are the last used ones, and a remote notice, if requested, travels with the data. The data
- * are sent at once, in one of three forms: as a word that this CPU stores or loads in mapped memory
- * of the peer; as a put of a few bytes; or as any other request of the provider. A refused slot
- * takes the other path, ut_engine_submit().
- *
- * The functions for both ends and the word are inlined, where the request is in registers.
+ * STags are the ones used last, and the remote notice, if requested, travels with the data. The
+ * data
+ * leave at once, in one of three forms: this CPU moves a word in memory of the peer that is mapped
+ * here; an inline put, which the provider copies from the slot; or any other request of the
+ * provider.
+ * A slot that the provider refuses takes the queued path, ut_engine_submit().
+ * The functions for addresses and for the word are inlined, so that the request stays in registers.
  */
 #ifndef UT_ENGINE_DIRECT_H
 #define UT_ENGINE_DIRECT_H
@@ -18,8 +19,8 @@
 
 enum { UT_WORD = sizeof(uint64_t) };
 
-/* The peer's word in this process, if this CPU may move the data as one word, without SPS or remote
- * notice: all earlier communications on the link are complete. */
+/* Finds the peer's word in this process. True if this CPU may move the data as one word: no SPS, no
+ * remote notice, and all earlier communications on the link are complete. */
 UT_INLINE bool ut_find_word(const struct ut_link *link, const struct ut_request *r,
                             const struct ut_addrs *addrs, void **word)
 {
@@ -33,7 +34,7 @@ UT_INLINE bool ut_find_word(const struct ut_link *link, const struct ut_request 
     return prov_is_word(r->kind == UT_DESC_GET ? addrs->local : *word, UT_WORD);
 }
 
-/* Moves the word, a load or a store of this CPU. */
+/* Moves the word with a load or a store of this CPU. */
 UT_INLINE void ut_move_word(const struct ut_request *r, const struct ut_addrs *addrs, void *word)
 {
     if (r->kind == UT_DESC_GET)
@@ -42,10 +43,10 @@ UT_INLINE void ut_move_word(const struct ut_request *r, const struct ut_addrs *a
         prov_move_word(word, r->kind == UT_DESC_PIGGYBACK ? r->data : addrs->local);
 }
 
-/* Submits the slot behind the tail as complete: of its descriptor only the flags are needed, which
- * say whether it has a TCQ entry. The provider, which would notice that the peer is dead, is not
- * called. But the TOQ is full at least once in as many puts as it has entries, and then the put is
- * started by ut_engine_submit_direct(), which calls the provider. */
+/* Submits the slot behind the tail as complete. Only the flags of its descriptor are written, which
+ * say whether the slot has a TCQ entry. This path does not call the provider, so it does not notice
+ * a dead peer. But the TOQ fills up once per TOQ length, and then ut_engine_submit_direct() starts
+ * the put and calls the provider. */
 UT_INLINE void ut_retire_at_once(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot,
                                  const struct ut_request *r)
 {
@@ -71,16 +72,16 @@ UT_INLINE void ut_retire_at_once(struct ut_vcq *vcq, struct ut_link *link, struc
                                               .rmt_stadd = r->rmt_stadd + UT_WORD});
 }
 
-/* Defined in direct.c. ut_post_inline() always posts the put of a few bytes in the slot, to
- * last_link; the other functions return false if nothing was done. */
+/* Defined in direct.c. ut_post_inline() always posts the inline put in the slot, on last_link. The
+ * other functions return false if nothing was done. */
 void ut_post_inline(struct ut_vcq *vcq, struct ut_slot *slot, uint64_t remote);
 bool ut_post_put_direct(struct ut_vcq *vcq, struct ut_slot *slot, struct ut_link *link,
                         struct ut_addrs addrs);
 bool ut_post_get_direct(struct ut_vcq *vcq, struct ut_slot *slot, struct ut_link *link,
                         struct ut_addrs addrs);
 
-/* Is this a put of a few bytes, without SPS or any notice but that of the TCQ, and a provider with
- * such puts? */
+/* Is this an inline put: short, without SPS, without any notice but the TCQ entry, and does the
+ * provider have inline puts? */
 UT_INLINE bool ut_is_inline(const struct ut_link *link, const struct ut_request *r)
 {
     enum {
@@ -91,10 +92,10 @@ UT_INLINE bool ut_is_inline(const struct ut_link *link, const struct ut_request 
     return r->length - 1 < link->few && !(r->flags & NOT_OF_FEW) && !ut_flags_sps(r->flags);
 }
 
-/* Submits and posts the request, a put with or without piggyback, or a get, in the slot behind the
- * tail of the TOQ. Only if ut_toq_is_direct(). `encoded`: the descriptor is in the slot, and the
- * provider is called. Else this CPU may move the data, and the descriptor is encoded only where it
- * does not. False: nothing was done but this, and the caller calls ut_engine_submit(). */
+/* Submits and posts a put, a piggyback put or a get in the slot behind the tail of the TOQ. The
+ * caller has checked ut_toq_is_direct(). `encoded`: the descriptor is in the slot already, and the
+ * provider sends it. Else this CPU may move the data; the descriptor is encoded only if the CPU
+ * does not. False: nothing else was done, and the caller calls ut_engine_submit(). */
 UT_INLINE bool ut_submit_direct(struct ut_vcq *vcq, struct ut_slot *slot, struct ut_link *link,
                                 const struct ut_request *r, bool encoded)
 {

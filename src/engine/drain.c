@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Draining a VCQ that is freed, or whose process ends, and reporting outstanding communications. */
+/* Drains a VCQ that is freed or whose process ends, and reports outstanding communications. */
 #include <stdio.h>
 
 #include "engine/inner.h"
@@ -20,7 +20,8 @@ static bool is_idle(const struct ut_vcq *vcq)
     return true;
 }
 
-/* The communications under way, the number of their links, and the link with most of them. */
+/* The outstanding communications, the number of their links, and the link with the largest number
+ * of them. */
 struct under_way {
     unsigned int communications, messages, links;
     const struct ut_link *most;
@@ -63,7 +64,8 @@ static const char *rank_of(utofu_vcq_id_t id, char *buf, size_t size)
     return buf;
 }
 
-/* "3 communications to VCQ 00000000009c22ff (rank 1), whose connection waits for completions" */
+/* Writes for instance "3 communications to VCQ 00000000009c22ff (rank 1), whose connection waits
+ * for completions". */
 static void describe_rest(const struct under_way *all, char *buf, size_t size)
 {
     char rank[48], others[64] = "";

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starting descriptors, room in the TOQ, and progress. engine.h has the path of a put. */
+/* Starts descriptors, makes room in the TOQ, makes progress. engine.h describes the path of a put.
+ */
 #include "engine/engine.h"
 
 #include <errno.h>
@@ -52,8 +53,8 @@ static void __attribute__((cold)) start_refused(struct ut_link *link, struct ut_
     enter_toq(slot);
 }
 
-/* Starts a put of the TOQ by the direct path: one of several that were posted together, or one that
- * session mode schedules. False: nothing was done. */
+/* Starts a put of the TOQ by the direct path. The put is one of several that were posted together,
+ * or session mode schedules it. False: nothing was done. */
 static bool start_direct(struct ut_vcq *vcq, struct ut_slot *slot)
 {
     const struct ut_desc *d = &slot->desc;
@@ -104,7 +105,7 @@ static void start_slot(struct ut_vcq *vcq, struct ut_slot *slot)
     UT_ASSERT(link->vcq == vcq);
     ut_link_append(link, slot, number, slot->desc.flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE);
     if (__builtin_expect(link->to_post != UT_NO_SLOT, 0))
-        return; /* others wait before it, and ut_engine_post_queued() posts it after them */
+        return; /* other slots wait before this one, and ut_engine_post_queued() posts them first */
     link->to_post = number;
     if (__builtin_expect(link->state == UT_LINK_UP, 1))
         ut_engine_post_queued(link);
@@ -138,8 +139,8 @@ static void __attribute__((noinline)) start_watched(struct ut_vcq *vcq, struct u
         start_slot(vcq, slot);
 }
 
-/* May the next descriptor start? In session mode up to the schedule pointer, in free mode up to the
- * tail. */
+/* May the next descriptor start? In session mode the limit is the schedule pointer, in free mode
+ * the tail. */
 static inline bool session_may_start(const struct ut_vcq *vcq)
 {
     return vcq->toq_exec != vcq->toq_tail &&
@@ -179,7 +180,7 @@ static void start_due(struct ut_vcq *vcq)
     ut_toq_limit_direct(vcq);
     if (batch)
         flush_endpoints(vcq);
-    if (vcq->waits && ut_engine_has_entry(vcq)) /* already complete */
+    if (vcq->waits && ut_engine_has_entry(vcq)) /* the communication is already complete */
         ut_vcq_end_waits(vcq);
 }
 
@@ -207,11 +208,11 @@ void ut_engine_queue_refused(struct ut_vcq *vcq, struct ut_link *link, struct ut
 {
     remove_from_toq(link, slot);
     if (rc == -EAGAIN)
-        ut_engine_progress(vcq); /* may free an entry of the send queue */
+        ut_engine_progress(vcq); /* progress may free an entry of the send queue */
     start_tail(vcq);
 }
 
-/* Usually the previous slot of the TOQ is also the previous slot of the link. */
+/* Usually the previous slot in the TOQ is also the previous slot of the link. */
 static void remove_from_link(struct ut_vcq *vcq, uint32_t number)
 {
     uint32_t before = (number - 1) & vcq->toq_mask;
@@ -231,7 +232,7 @@ static void remove_from_link(struct ut_vcq *vcq, uint32_t number)
     link->append = &vcq->toq[before].next;
 }
 
-/* Tries again after progress, which may have freed a send queue entry, or ended the link. */
+/* Makes progress and tries again: progress may free a send queue entry, or end the link. */
 static bool post_inline_again(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot)
 {
     uint32_t length = ut_desc_length(&slot->desc), number = ut_slot_number(vcq, slot), rkey;
@@ -264,7 +265,7 @@ void ut_engine_requeue_inline(struct ut_vcq *vcq, int rc)
     ut_engine_queue_refused(vcq, link, slot, rc);
 }
 
-/* A checked VCQ holds submitted communications: see ut_engine_start_held(). */
+/* A checked VCQ holds submitted communications back: see ut_engine_start_held(). */
 static void __attribute__((noinline)) submit_watched(struct ut_vcq *vcq, uint32_t n, bool delay)
 {
     if (vcq->stats)
@@ -339,8 +340,8 @@ static void reclaim_slots(struct ut_vcq *vcq)
     ut_toq_limit_direct(vcq);
 }
 
-/* Unsignalled requests complete with a later signalled request of their link; if there is none,
- * with an empty signalled write. */
+/* An unsignalled request completes with a later signalled request of its link. If the link has
+ * none, this function posts an empty signalled write. */
 static void post_empty_write(struct ut_link *link)
 {
     struct prov_xfer x = {.flags = PROV_SIGNAL, .cookie = ut_cookie(UT_COOKIE_NONE, 0)};
@@ -382,12 +383,12 @@ int ut_engine_make_room(struct ut_vcq *vcq, uint32_t n)
 {
     reclaim_slots(vcq);
     if (ut_engine_room(vcq) >= n) {
-        /* a program that only puts, and looks into its memory, polls nothing: ARMW and messages of
-         * peers are handled here, once in as many puts as the TOQ has entries */
+        /* a program that only puts and looks into its memory never polls. Progress handles ARMWs
+         * and messages of peers here, at least once per TOQ length */
         ut_engine_progress(vcq);
         return 0;
     }
-    start_due(vcq); /* starts descriptors delayed by DELAY_START or the check mode */
+    start_due(vcq); /* starts descriptors that DELAY_START or the check mode held back */
     ut_engine_progress(vcq);
     reclaim_slots(vcq);
     if (ut_engine_room(vcq) >= n)
@@ -435,7 +436,7 @@ size_t ut_engine_unread_mrq(struct ut_vcq *vcq)
 
     if (vcq->check)
         start_due(vcq);
-    /* several polls in a row may find only completions of other slots */
+    /* several polls in a row may return completions of other slots only */
     for (int i = 0; i < MOST_POLLS && ut_engine_progress(vcq); i++)
         ;
     return vcq->mrq_tail - vcq->mrq_head;
@@ -457,7 +458,7 @@ int ut_engine_progress_slow(struct ut_vcq *vcq)
     return events;
 }
 
-/* Is the code an error of the program, for reports of entries that were not polled? */
+/* Is the code an error of the program? For reports of unread entries. */
 static bool is_misuse(int rc)
 {
     return rc != 0 && rc != UTOFU_ERR_TCQ_OTHER && rc != UTOFU_ERR_MRQ_OTHER &&

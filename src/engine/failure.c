@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Descriptions of failed communications. See failure.h. */
+/* Describes failed communications: see failure.h. */
 #include "engine/failure.h"
 
 #include <stdarg.h>
@@ -60,7 +60,7 @@ static struct ut_failure explain_code(struct ut_link *link, const struct ut_slot
         return link->why;
     if (is_local_memory(rc) && (to_local || d->kind == UT_DESC_PUT))
         return ut_stag_failure_cause(link->vcq->stags, d->lcl_stadd, length, to_local);
-    /* for an ARMW refused by the target's CPU the memory was perhaps never looked up here */
+    /* if the target's CPU refused an ARMW, this process may never have looked up the memory */
     if (is_remote_memory(rc) && !(d->kind == UT_DESC_ARMW && slot->stage != UT_STAGE_NONE))
         return ut_link_why(link, d->rmt_stadd, length, !to_local);
     return (struct ut_failure){.cause =
@@ -80,8 +80,9 @@ void ut_slot_set_failed(struct ut_link *link, struct ut_slot *slot, int rc)
 }
 
 /*
- * In the MRQ. The reserved words of an entry are free for this module until the program takes the
- * entry, and so is the STADD that the notice type does not use.
+ * The failure in the MRQ. This module uses the reserved words of an entry until the program takes
+ * the
+ * entry, and also the STADD field that the notice type does not use.
  */
 
 static uint64_t pack_failure(const struct ut_slot *slot)
@@ -131,7 +132,7 @@ int ut_mrq_take_failed(const struct ut_vcq *vcq, const struct utofu_mrq_notice *
     };
 
     if (f.kind == UT_DESC_GET) {
-        f.lcl_stadd -= f.length; /* notices have the STADDs of the ends */
+        f.lcl_stadd -= f.length; /* a notice has the STADD behind the last byte */
         notice->rmt_stadd = 0;
     } else if (f.kind != UT_DESC_ARMW) {
         f.rmt_stadd -= f.length;
@@ -190,7 +191,8 @@ static void add_communication(struct text *t, const struct failure *f)
              f->length, f->edata, (unsigned long long)f->lcl_vcq_id);
 }
 
-/* Adds the peer, as far as it is known without asking another process. */
+/* Adds the id and rank of the peer, as far as this process knows them without asking another
+ * process. */
 static void add_peer(struct text *t, utofu_vcq_id_t id)
 {
     struct ut_vcq_ident ident;
@@ -221,7 +223,7 @@ static void add_stag(struct text *t, utofu_stadd_t stadd)
     add_text(t, ": it was deregistered, or never was on this VCQ");
 }
 
-/* For a refusal by the target's CPU, which sends a code and no cause. */
+/* The text for a refusal by the target's CPU, which sends a code without a cause. */
 static const char *of_code(int rc)
 {
     switch (rc) {
@@ -236,7 +238,7 @@ static const char *of_code(int rc)
     }
 }
 
-#define FAR_BEHIND (ut_stadd_make(1, 0, 0) / 2) /* half of the range of an STag */
+#define FAR_BEHIND (ut_stadd_make(1, 0, 0) / 2) /* half of the STADD range of one STag */
 
 static void add_memory_cause(struct text *t, const struct failure *f, utofu_stadd_t stadd)
 {
@@ -251,7 +253,8 @@ static void add_memory_cause(struct text *t, const struct failure *f, utofu_stad
         break;
     case UT_CAUSE_BEHIND:
         if (n > FAR_BEHIND) {
-            /* more likely a subtraction from an STADD of the next STag than an addition */
+            /* the program has probably subtracted from an STADD of the next STag, not added to this
+             * one */
             add_text(t, "it lies %llu bytes before the next STag begins, far behind its own region",
                      (unsigned long long)(ut_stadd_make(1, 0, 0) - ut_stadd_offset(stadd)));
             break;
@@ -272,7 +275,7 @@ static void add_memory_cause(struct text *t, const struct failure *f, utofu_stad
     }
 }
 
-/* For a cause without a number. */
+/* The text for a cause without a number. */
 static const char *of_peer(enum ut_cause cause)
 {
     switch (cause) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Puts in parts on their link: which there are, what waits for them, and what a break means. */
+/* Puts in parts on their link: which puts are in parts, which communications wait for them, what a
+ * broken connection means. */
 #include "engine/parted.h"
 
 #include "link/rails.h"
@@ -52,7 +53,7 @@ void ut_parted_end(struct ut_link *link, struct ut_slot *slot)
 
 bool ut_parted_rewind(struct ut_link *link, struct ut_slot *slot)
 {
-    if (slot->by_rail > 0) { /* ut_parts_end() decides */
+    if (slot->by_rail > 0) { /* ut_parts_end() decides on the put */
         if (slot->pending > slot->by_rail)
             slot->parted |= UT_PARTED_UNKNOWN;
         slot->pending = slot->by_rail;

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A long put in parts, by several connections (link/rails.h). Its data is posted at once; its
- * remote notice is a request of the link's own connection, when all parts are complete. Until it
- * has ended the put is counted in link->armw_out, so that the direct path is closed, and what has
- * to wait for it does: STRONG_ORDER for its end, and every later remote notice for its data, as a
- * notice promises the data of all puts before it.
- *
- * A part that fails on a rail is not an error of the put, which goes again, by the link's own
- * connection: that one decides what is wrong.
+ * Posts a long put in parts over several connections (link/rails.h). All data are posted at once.
+ * When
+ * all parts are complete, the link's own connection sends the remote notice. Until the put has
+ * ended,
+ * link->armw_out counts it, so that the direct path is closed. A STRONG_ORDER communication waits
+ * for
+ * the end of the put. Every later remote notice waits for the data of the put, because a notice
+ * promises that the data of all earlier puts have arrived.
+ * If a part fails on a rail, the put does not fail: the link's own connection repeats the whole
+ * put,
+ * and its result counts.
  */
 #include "engine/parts.h"
 
@@ -15,7 +18,7 @@
 #include "link/rails.h"
 #include "stats/stats.h"
 
-enum { PART_ALIGN = 4096 }; /* of the target's addresses: no line of it is in two parts */
+enum { PART_ALIGN = 4096 }; /* an address at the target: no cache line is in two parts */
 
 /*
  * The end
@@ -27,8 +30,8 @@ void ut_parts_finish(struct ut_link *link, struct ut_slot *slot)
     ut_engine_finish(link, slot);
 }
 
-/* The put goes again, by one connection: now, or when the link is connected again, which decides
- * by the stage whether it may be repeated. */
+/* Repeats the whole put over one connection, either now or when the link is connected again. On a
+ * new connection the stage of the slot decides whether the put may be repeated. */
 static void post_whole_again(struct ut_link *link, struct ut_slot *slot)
 {
     bool unsure = slot->parted & UT_PARTED_UNKNOWN, up = link->state == UT_LINK_UP;
@@ -90,8 +93,8 @@ static int post_part(struct ut_link *link, struct ut_slot *slot, struct prov_con
     return 0;
 }
 
-/* The byte at which the part that begins at `done` ends, for a share of the put. */
-static uint32_t count_ended_part(const struct prov_xfer *whole, uint32_t done, uint32_t share)
+/* Returns the end of the part that begins at `done`, for a share of the put. */
+static uint32_t part_end_for_share(const struct prov_xfer *whole, uint32_t done, uint32_t share)
 {
     uint64_t length = (uint64_t)whole->length * share >> UT_RAILS_SHARE_SHIFT;
     uint64_t end = ((whole->rmt + done + length) & ~(uint64_t)(PART_ALIGN - 1)) - whole->rmt;
@@ -99,13 +102,13 @@ static uint32_t count_ended_part(const struct prov_xfer *whole, uint32_t done, u
     return end > done && end < whole->length ? (uint32_t)end : done;
 }
 
-/* The rails by which a put can go, and the keys of its memory there. */
+/* The rails that can carry a put, and the keys of its memory on them. */
 struct ways {
-    unsigned int can; /* bit n: by rail n + 1 */
+    unsigned int can; /* bit n: rail n + 1 */
     struct prov_mr keys[UT_MOST_RAILS];
 };
 
-/* Each rail takes its share, if it has room, and the link's own connection what is left. */
+/* Each rail with room gets its share. The link's own connection gets the rest. */
 static int post_parts(struct ut_link *link, struct ut_slot *slot, const struct prov_xfer *x,
                       const struct ways *ways)
 {
@@ -113,7 +116,7 @@ static int post_parts(struct ut_link *link, struct ut_slot *slot, const struct p
     bool all = (unsigned int)__builtin_popcount(ways->can) == rails->num_up;
     unsigned int left = ways->can;
     uint32_t done = 0;
-    int rc = post_part(link, slot, link->conn, x, &done, count_ended_part(x, 0, rails->share));
+    int rc = post_part(link, slot, link->conn, x, &done, part_end_for_share(x, 0, rails->share));
 
     if (rc < 0)
         return rc;
@@ -126,7 +129,7 @@ static int post_parts(struct ut_link *link, struct ut_slot *slot, const struct p
         part.lkey = ways->keys[n].lkey;
         part.rkey = ways->keys[n].rkey;
         post_part(link, slot, rail->conn, &part, &done,
-                  left || !all ? count_ended_part(x, done, rail->share) : x->length);
+                  left || !all ? part_end_for_share(x, done, rail->share) : x->length);
     }
     return post_part(link, slot, link->conn, x, &done, x->length);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Posting: descriptors on a link become requests of its provider. */
+/* Turns descriptors on a link into requests of the provider. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,8 +8,8 @@
 #include "mapped.h"
 #include "stats/stats.h"
 
-/* While a thread sleeps until the VCQ can be polled everything is signalled: what it waits for may
- * stand behind this communication, and nobody polls who would request its completion. */
+/* While a thread sleeps until the VCQ has an entry, every request is signalled. The awaited entry
+ * may stand behind this communication, and no poll would request its completion. */
 static inline uint32_t post_flags(const struct ut_vcq *vcq, const struct ut_slot *slot)
 {
     return ut_signal_flags(slot->desc.flags, ut_desc_length(&slot->desc)) |
@@ -17,7 +17,8 @@ static inline uint32_t post_flags(const struct ut_vcq *vcq, const struct ut_slot
            (__builtin_expect(vcq->waits != NULL, 0) ? PROV_SIGNAL : 0u);
 }
 
-/* Sends the remote notice of a put or a get as a message; that of a put announces its STADD. */
+/* Sends the remote notice of a put or a get as a message. The notice of a put announces its STADD.
+ */
 static inline __attribute__((always_inline)) int send_notice(struct ut_link *link,
                                                              struct ut_slot *slot, uint32_t flags,
                                                              enum ut_cookie cookie)
@@ -76,7 +77,7 @@ static enum ut_outcome post_notice(struct ut_link *link, struct ut_slot *slot)
     return mark_accepted(link, slot, UT_STAGE_NOTICE, rc);
 }
 
-/* The provider has accepted a put's or a get's data; notice_follows: a message is next. */
+/* The provider has accepted the data of a put or a get. notice_follows: a message is next. */
 static inline enum ut_outcome data_accepted(struct ut_link *link, struct ut_slot *slot, int rc,
                                             bool notice_follows)
 {
@@ -89,10 +90,10 @@ static inline enum ut_outcome data_accepted(struct ut_link *link, struct ut_slot
     return post_notice(link, slot);
 }
 
-/* Fills the request with both ends of a put or a get. False: the slot waits or has failed, see
- * *outcome. */
-static inline bool find_ends(struct ut_link *link, struct ut_slot *slot, bool to_local,
-                             struct prov_xfer *x, enum ut_outcome *outcome)
+/* Fills in the local and the remote address of a put or a get. False: the slot waits or has failed,
+ * see *outcome. */
+static inline bool resolve_addresses(struct ut_link *link, struct ut_slot *slot, bool to_local,
+                                     struct prov_xfer *x, enum ut_outcome *outcome)
 {
     struct ut_desc *d = &slot->desc;
     uint8_t *local = d->data;
@@ -121,7 +122,7 @@ static inline bool find_ends(struct ut_link *link, struct ut_slot *slot, bool to
     return true;
 }
 
-/* Posts the data, with the notice as an immediate if possible. */
+/* Posts the data, and the notice as an immediate if possible. */
 static inline enum ut_outcome post_put(struct ut_link *link, struct ut_slot *slot)
 {
     const struct ut_desc *d = &slot->desc;
@@ -132,7 +133,7 @@ static inline enum ut_outcome post_put(struct ut_link *link, struct ut_slot *slo
         return post_notice(link, slot);
     if (ut_post_must_wait(link, slot))
         return UT_NOT_NOW;
-    if (!find_ends(link, slot, false, &x, &outcome))
+    if (!resolve_addresses(link, slot, false, &x, &outcome))
         return outcome;
     ut_post_from_copy(link, slot, &x);
     if (d->kind == UT_DESC_PIGGYBACK)
@@ -142,7 +143,7 @@ static inline enum ut_outcome post_put(struct ut_link *link, struct ut_slot *slo
     if (rides)
         x.flags |= ut_notify_flags(d);
     else if (notify)
-        x.flags &= ~(uint32_t)PROV_SIGNAL; /* the message after it is signalled */
+        x.flags &= ~(uint32_t)PROV_SIGNAL; /* the message behind the put is signalled */
     int rc = link->ops->write(link->conn, &x);
     if (__builtin_expect(rc < 0, 0)) {
         if (rc == -EMSGSIZE && ut_parts_post(link, slot, &x, &rc, &outcome))
@@ -175,7 +176,7 @@ int ut_post_parted_notice(struct ut_link *link, struct ut_slot *slot)
     return rc;
 }
 
-/* Posts the read, and after it the message with the notice. */
+/* Posts the read, and the message with the notice behind it. */
 static inline enum ut_outcome post_get(struct ut_link *link, struct ut_slot *slot)
 {
     enum ut_outcome outcome;
@@ -185,13 +186,13 @@ static inline enum ut_outcome post_get(struct ut_link *link, struct ut_slot *slo
         return post_notice(link, slot);
     if (ut_post_must_wait(link, slot))
         return UT_NOT_NOW;
-    if (!find_ends(link, slot, true, &x, &outcome))
+    if (!resolve_addresses(link, slot, true, &x, &outcome))
         return outcome;
     int rc = link->ops->read(link->conn, &x);
     if (rc < 0)
         return ut_post_handle_refusal(link, slot, rc);
     slot->pending++;
-    slot->tcq_ready = true; /* the request is sent */
+    slot->tcq_ready = true; /* the provider has sent the request */
     if (!(rc & PROV_COMPLETE))
         link->reads_out++;
     return data_accepted(link, slot, rc, ut_slot_wants_remote_notice(slot));
@@ -212,7 +213,7 @@ static inline enum ut_outcome post_slot(struct ut_link *link, struct ut_slot *sl
         return post_get(link, slot);
     case UT_DESC_ARMW:
         return post_armw(link, slot);
-    default: /* no NOP: it completes when it starts, and is on no link */
+    default: /* a NOP never gets here: it completes when it starts, and is on no link */
         return ut_post_fail(link, slot, UTOFU_ERR_MRQ_OTHER);
     }
 }
@@ -232,7 +233,7 @@ void ut_engine_post_queued(struct ut_link *link)
         UT_ASSERT(link->to_post <= vcq->toq_mask && slot->link == link);
         if (slot->state == UT_SLOT_WAITING) {
             if (link->reading != UT_STAG_NONE || post_slot(link, slot) == UT_NOT_NOW) {
-                /* the background thread continues, if the program does not call again */
+                /* the background thread continues if the program does not call again */
                 ut_link_wait(link);
                 return;
             }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the files that post: direct.c for puts and gets that are posted at once, post.c for
- * queued puts, gets and notices, armw.c for ARMW. */
+/* Shared by the files that post: direct.c for direct puts and gets, post.c for queued puts, gets
+ * and notices, armw.c for ARMWs. */
 #ifndef UT_ENGINE_POSTING_H
 #define UT_ENGINE_POSTING_H
 
@@ -12,25 +12,26 @@
 /* The result of posting one descriptor. */
 enum ut_outcome {
     UT_POSTED,  /* all requests are posted, or the slot has ended */
-    UT_NOT_NOW, /* posted again when the link is pumped */
+    UT_NOT_NOW, /* ut_engine_post_queued() posts the rest later */
 };
 
-/* The slot ends with an error: of the TCQ, if Tofu's local TNI would detect it; else of the MRQ,
- * with a notice even if none was requested. */
+/* Ends the slot with an error. The error is in the TCQ if Tofu's local TNI would detect it, else in
+ * the MRQ, with a notice even if none was requested. */
 enum ut_outcome ut_post_fail(struct ut_link *link, struct ut_slot *slot, int rc);
-/* The provider returned a negative value, and no request of the operation is posted. */
+/* The provider has returned a negative value, and no request of the operation is posted. */
 enum ut_outcome ut_post_handle_refusal(struct ut_link *link, struct ut_slot *slot, int rc);
-/* The code for local memory that cannot be used: of the MRQ where it is written, else of the TCQ.
- */
+/* The code for unusable local memory: an MRQ code if the operation writes that memory, else a TCQ
+ * code. */
 int ut_post_local_error(const struct ut_slot *slot, enum ut_stag_result r);
 
 /*
  * Shared by the direct and the queued path of a put or a get
  */
 
-/* A TCQ entry is written when the source may be reused; for a small put, whose source is copied to
- * the descriptor, at once: see ut_save_source(). A communication without notices is not signalled:
- * it completes with a later one, or with the empty write of ut_engine_make_room(). */
+/* The TCQ entry is written when the source may be reused. A small put copies its source to the
+ * descriptor, so its entry is written at once: see ut_save_source(). A communication without
+ * notices is unsignalled: it completes with a later communication, or with the empty write of
+ * ut_engine_make_room(). */
 static inline uint32_t ut_signal_flags(uint16_t flags, uint32_t length)
 {
     if (flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE)
@@ -54,7 +55,7 @@ UT_INLINE void ut_link_append(struct ut_link *link, struct ut_slot *slot, uint32
         link->lcl_notices_begun++;
 }
 
-/* Marks the slot as posted. All arguments are constants, so that just two words are written. */
+/* Marks the slot as posted. All arguments are constants, so the compiler writes just two words. */
 UT_INLINE void ut_slot_set_posted(struct ut_slot *slot, bool tcq_ready, bool unsignalled)
 {
     const struct ut_slot posted = {
@@ -74,10 +75,9 @@ UT_INLINE void ut_copy_source(struct ut_desc *d, const uint8_t *source, uint32_t
     d->kind = UT_DESC_PIGGYBACK;
 }
 
-/* Posts a small put from a copy of the source, which is also used if the put is repeated after its
- * connection broke. The source is copied before posting, because the program may see the data
- * arrive in the peer's memory, and reuse the source, while this thread is still in the provider's
- * write. */
+/* Posts a small put from a copy of the source. If the connection breaks, the repeated put uses the
+ * copy, too. The copy is made before posting: the program may see the data in the peer's memory,
+ * and reuse the source, while this thread is still inside the provider's write. */
 UT_INLINE void ut_post_from_copy(const struct ut_link *link, struct ut_slot *slot,
                                  struct prov_xfer *x)
 {
@@ -88,12 +88,12 @@ UT_INLINE void ut_post_from_copy(const struct ut_link *link, struct ut_slot *slo
     x->lkey = 0;
 }
 
-/* The provider has read the source, but may have to send it again on a new connection. A small
- * source is copied to the descriptor, so that its TCQ entry can be written; a larger one must stay
- * unchanged until delivery. If ut_post_from_copy() did not copy it, there are two cases: over
- * shared memory the kernel may read the source, which checks that it is mapped; and the shuffle
- * mode has its own copy, or needs none. Such a put is not repeated, as it is known whether it was
- * executed, unless it is behind a notice that found no room in the peer's ring. */
+/* The provider has read the source, but may have to send it again on a new connection. Copies a
+ * small source to the descriptor, so that the TCQ entry can be written; a large source must stay
+ * unchanged until delivery. ut_post_from_copy() makes no copy in two cases: over shared memory the
+ * kernel may read the source, and checks that it is mapped; and the shuffle mode has its own copy,
+ * or needs none. In these cases it is known whether the put was executed, so the put is not
+ * repeated, unless it stands behind a notice that found no room in the peer's ring. */
 UT_INLINE void ut_save_source(struct ut_slot *slot, const uint8_t *source)
 {
     struct ut_desc *d = &slot->desc;
@@ -106,7 +106,7 @@ UT_INLINE void ut_save_source(struct ut_slot *slot, const uint8_t *source)
     slot->tcq_ready = true;
 }
 
-/* Can the notice be the immediate of the put? Only if its STADD was announced before. */
+/* Can the put carry its notice as an immediate? Only if the STADD was announced before. */
 static inline bool ut_notice_fits_immediate(const struct ut_link *link, const struct ut_desc *d,
                                             uint32_t *imm)
 {
@@ -130,16 +130,15 @@ static inline uint32_t ut_notify_flags(const struct ut_desc *d)
 
 bool ut_post_waits_for_armw(const struct ut_link *link, const struct ut_slot *slot);
 
-/* A STRONG_ORDER communication is executed after earlier reads and atomics. A fence orders it
- * after those of the device; for an ARMW by the target's CPU it waits here. Remote notices are
- * sent in the order of the TOQ: the notice of an ARMW by the device is posted when its atomic is
- * complete. */
+/* A STRONG_ORDER communication is executed after earlier reads and atomics. A fence orders it after
+ * those of the device; it waits here for an ARMW of the target's CPU. Remote notices are sent in
+ * TOQ order: the notice of a device ARMW is posted when its atomic is complete. */
 static inline bool ut_post_must_wait(const struct ut_link *link, const struct ut_slot *slot)
 {
     return __builtin_expect(link->armw_out != 0, 0) && ut_post_waits_for_armw(link, slot);
 }
 
-/* If the device may reorder puts and gets, those with STRONG_ORDER are marked. */
+/* If the device may reorder puts and gets, marks those with STRONG_ORDER. */
 static inline uint32_t ut_post_strong(const struct ut_link *link, const struct ut_slot *slot)
 {
     bool strong = slot->desc.flags & UTOFU_ONESIDED_FLAG_STRONG_ORDER;
@@ -154,8 +153,8 @@ static inline uint32_t ut_post_fence(const struct ut_link *link, const struct ut
     return strong && link->reads_out > 0 ? PROV_FENCE : 0;
 }
 
-/* The identifier that the target returns with its answer to an ARMW: the TOQ slot, and above it
- * the era of the link, in the bits of 32 that the TOQ leaves: at least 12, and 21 with 2,048
+/* The identifier that the target returns with its answer to an ARMW: the TOQ slot in the low bits,
+ * and the era of the link above it. The era has at least 12 of the 32 bits, and 21 with 2,048
  * entries. */
 static inline uint32_t ut_armw_request_id(const struct ut_link *link, uint32_t number)
 {
@@ -163,13 +162,13 @@ static inline uint32_t ut_armw_request_id(const struct ut_link *link, uint32_t n
     return link->era * (link->vcq->toq_mask + 1) + number;
 }
 
-/* Posts the remote notice of a put in parts; returns what the provider does. */
+/* Posts the remote notice of a put in parts. Returns the result of the provider. */
 int ut_post_parted_notice(struct ut_link *link, struct ut_slot *slot);
 
 enum ut_outcome ut_post_armw(struct ut_link *link, struct ut_slot *slot);
-/* Continues device ARMWs whose next request could not be posted. */
+/* Continues device ARMWs whose next request could not be posted before. */
 void ut_armw_resume(struct ut_link *link);
-/* The fast path of an ARMW on a word in mapped memory. False: nothing was done. */
+/* Executes an ARMW on a word in mapped memory with this CPU. False: nothing was done. */
 bool ut_armw_execute_mapped(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot);
 
 #undef UT_INLINE

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A put that is posted at once, without the queue of its link: shared by the direct path (direct.c)
- * and by the start of descriptors in the TOQ (engine.c). */
+/* Posts a put at once, past the queue of its link. For the direct path (direct.c) and for
+ * descriptors of the TOQ that start (engine.c). */
 #ifndef UT_ENGINE_PUT_H
 #define UT_ENGINE_PUT_H
 
@@ -11,13 +11,14 @@
 
 #define UT_INLINE static inline __attribute__((always_inline))
 
-/* The addresses of the data. */
+/* The local and the remote address of the data. */
 struct ut_addrs {
     uint8_t *local;
-    uint64_t remote; /* address in the process of the peer */
+    uint64_t remote; /* in the address space of the peer's process */
 };
 
-/* False: an STADD does not belong to the STag that was used last, or the range is too long. */
+/* Translates the STADDs. False: an STADD does not belong to the STag that was used last, or the
+ * range is too long. */
 UT_INLINE bool ut_find_addrs(const struct ut_stag_table *stags, const struct ut_link *link,
                              struct ut_slot *slot, const struct ut_request *r,
                              struct ut_addrs *addrs)
@@ -35,9 +36,9 @@ UT_INLINE bool ut_find_addrs(const struct ut_stag_table *stags, const struct ut_
     return ut_stadd_range_find(&link->hot, r->rmt_stadd, r->length, &addrs->remote);
 }
 
-enum { UT_NOT_DIRECT = INT_MIN }; /* no code of a provider */
+enum { UT_NOT_DIRECT = INT_MIN }; /* not a return value of a provider */
 
-/* The provider has accepted a write or a read, and returned `rc`. */
+/* The provider has accepted a write or a read, and has returned `rc`. */
 UT_INLINE void ut_finish_post(struct ut_link *link, struct ut_slot *slot, uint32_t number, int rc)
 {
     bool lcl_notice = slot->desc.flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE;
@@ -58,15 +59,15 @@ UT_INLINE void ut_finish_post(struct ut_link *link, struct ut_slot *slot, uint32
     ut_engine_finish(link, slot);
 }
 
-/* Are reads in flight, or puts whose order the device does not keep? */
+/* True if reads are in flight, or puts whose order the device does not keep. */
 static inline bool ut_put_must_wait(const struct ut_link *link, const struct ut_desc *d)
 {
     return __builtin_expect(link->strong_waits != 0, 0) &&
            (d->flags & UTOFU_ONESIDED_FLAG_STRONG_ORDER);
 }
 
-/* Adds the remote notice and the SPS of a put as an immediate. False: the put's STADD is not
- * announced. */
+/* Adds the remote notice and the SPS of a put as an immediate. False: the STADD is not announced.
+ */
 UT_INLINE bool ut_add_immediate(struct ut_link *link, struct ut_slot *slot, struct prov_xfer *x)
 {
     slot->msg_number = 0;
@@ -79,7 +80,7 @@ UT_INLINE bool ut_add_immediate(struct ut_link *link, struct ut_slot *slot, stru
     return true;
 }
 
-/* Marks a put as posted; returns the flags for its completion. `kept`: its source is copied, so its
+/* Marks a put as posted. Returns the flags for its completion. `kept`: the source is copied, so the
  * TCQ entry is written at posting. */
 UT_INLINE uint32_t ut_mark_put_posted(struct ut_slot *slot, bool kept)
 {
@@ -93,7 +94,7 @@ UT_INLINE uint32_t ut_mark_put_posted(struct ut_slot *slot, bool kept)
     return flags | PROV_UNSIGNALLED;
 }
 
-/* Posts a put; returns what the provider does, or UT_NOT_DIRECT: nothing was done. */
+/* Posts a put. Returns the result of the provider, or UT_NOT_DIRECT if nothing was done. */
 UT_INLINE int ut_write_put(struct ut_vcq *vcq, struct ut_slot *slot, struct ut_link *link,
                            struct ut_addrs addrs, uint32_t number, uint32_t flags)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the connections report of puts in parts, and the notices that follow. */
+/* Handles the completions of puts in parts, and posts their notices. */
 #include "engine/rails.h"
 
 #include <errno.h>
@@ -32,7 +32,7 @@ static bool post_notice(struct ut_link *link, struct ut_slot *slot)
     return true;
 }
 
-/* Posts the notices that are due; returns whether there were any. */
+/* Posts the notices that are due. Returns true if there were any. */
 static bool post_notices(struct ut_link *link)
 {
     const struct ut_vcq *vcq = link->vcq;
@@ -40,7 +40,7 @@ static bool post_notices(struct ut_link *link)
 
     for (uint32_t n = link->first, next; n != UT_NO_SLOT; n = next) {
         struct ut_slot *slot = &vcq->toq[n];
-        next = slot->next; /* the slot may be finished below */
+        next = slot->next; /* ut_parts_finish() may end the slot */
         if (slot->state == UT_SLOT_WAITING)
             break; /* posted by ut_engine_post_queued() */
         if (!(slot->parted & UT_PARTED_OUT) || slot->stage == UT_STAGE_NOTICE)
@@ -72,7 +72,7 @@ static void note_failure(struct ut_link *link, struct ut_slot *slot, enum prov_s
     if (!by_rail && status != PROV_PEER && status != PROV_FLUSHED &&
         ut_engine_handle_error(link, slot, status))
         return;
-    if (by_rail && refused) { /* read anew for the put that goes again */
+    if (by_rail && refused) { /* the repeated put reads the STag entry again */
         ut_link_forget(link, slot->desc.rmt_stadd);
         ut_rails_forget_keys(link, slot->desc.rmt_stadd);
     }
@@ -118,7 +118,7 @@ static void on_unsignalled_done(void *ctx, uint64_t cookie)
     (void)ctx, (void)cookie; /* no such request is posted */
 }
 
-/* A peer that follows the format sends data only. */
+/* A peer that follows the protocol sends data only on a rail. */
 static void on_message(void *ctx, const void *data, size_t size)
 {
     (void)ctx, (void)data, (void)size;
@@ -143,7 +143,7 @@ static void on_up(void *ctx, const void *hello, size_t size)
 
 static void on_down(void *ctx, enum prov_reason reason)
 {
-    (void)reason; /* the link's own connection decides on the peer */
+    (void)reason; /* the link's own connection decides whether the peer is lost */
     ut_rails_on_down(ctx);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The end of communications, whether they are complete or have failed: local notices, and delayed
- * remote ones. */
+/* Ends communications, complete or failed: writes local notices, and remote notices that had to
+ * wait. */
 #include "engine/retire.h"
 
 #include <errno.h>
@@ -23,9 +23,10 @@ void ut_engine_retire_counted(struct ut_link *link, struct ut_slot *slot)
 }
 
 /*
- * A peer may answer a put before its adapter acknowledges it. Programs rely on the MRQ having the
- * local notice of the put before the remote notice of the answer. So a remote notice waits for the
- * local notices of its link that were outstanding when it came.
+ * A peer may answer a put before its adapter acknowledges the put. Programs expect the local notice
+ * of
+ * the put before the remote notice of the answer in the MRQ. So a remote notice waits for all local
+ * notices of its link that were outstanding when the remote notice came.
  */
 void ut_engine_early_notice(struct ut_link *link, uint8_t type, uint8_t edata,
                             utofu_stadd_t lcl_stadd, utofu_stadd_t rmt_stadd)
@@ -97,9 +98,9 @@ void ut_engine_finish(struct ut_link *link, struct ut_slot *slot)
  * Failures
  */
 
-/* Where its data were posted, the slot ends when these complete: else their completion would hit
- * the next communication in the slot. Those before it on the link may be unsignalled, also behind
- * an ARMW that ends by itself. */
+/* If data of the slot are posted, the slot ends when these are complete. Otherwise their completion
+ * would reach the next communication in the slot. The slots before it on the link may be
+ * unsignalled, even behind an ARMW, which completes by itself. */
 enum ut_outcome ut_post_fail(struct ut_link *link, struct ut_slot *slot, int rc)
 {
     ut_slot_set_failed(link, slot, rc);
@@ -118,7 +119,7 @@ bool ut_engine_handle_error(struct ut_link *link, struct ut_slot *slot, enum pro
     case PROV_RMT_ACCESS:
         if (slot->retries++ == 0) {
             ut_link_forget(link, slot->desc.rmt_stadd);
-            return false; /* posted again on the new connection */
+            return false; /* the new connection posts the slot again */
         }
         ut_slot_set_failed(link, slot, UTOFU_ERR_MRQ_RMT_MEMORY);
         return true;
@@ -134,7 +135,7 @@ bool ut_engine_handle_error(struct ut_link *link, struct ut_slot *slot, enum pro
         ut_slot_set_failed(link, slot, UTOFU_ERR_MRQ_OTHER);
         return true;
     default:
-        return false; /* PEER, FLUSHED: down() decides */
+        return false; /* PEER, FLUSHED: down() decides on the slot */
     }
 }
 
@@ -179,7 +180,7 @@ enum ut_outcome ut_post_handle_refusal(struct ut_link *link, struct ut_slot *slo
     case -ENOTCONN:
         return UT_NOT_NOW; /* ut_link_on_down() follows */
     case -EACCES:
-        /* the STag entry may be of an earlier registration: read it again, once */
+        /* the STag entry may belong to an earlier registration: read the entry again, once */
         if (slot->retries++ == 0) {
             ut_link_forget(link, slot->desc.rmt_stadd);
             slot->fresh = false;
@@ -196,7 +197,8 @@ enum ut_outcome ut_post_handle_refusal(struct ut_link *link, struct ut_slot *slo
     }
 }
 
-/* Has its target been asked for it? Then an answer may come when the slot has another one. */
+/* True if the target may still answer a request of the slot, perhaps after the slot got another
+ * communication. */
 static bool may_be_answered(const struct ut_slot *slot)
 {
     return slot->desc.kind == UT_DESC_ARMW && (slot->stage != UT_STAGE_NONE || slot->owed);
@@ -214,7 +216,7 @@ void ut_engine_fail_all(struct ut_link *link, int rc)
         answers_late |= may_be_answered(slot);
         ut_slot_set_failed(link, slot, rc);
         if (slot->parted && ut_parted_rewind(link, slot))
-            continue; /* ends when no other connection reads its source any more */
+            continue; /* the slot ends when no other connection reads its source */
         slot->pending = 0;
         slot->state = UT_SLOT_DONE;
     }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A slot is DONE when it is complete, and RETIRED when all before it on its link are, too. Inlined
- * where the provider reports a completion (complete.c); the others call ut_engine_finish() and
+ * A slot is DONE when it is complete, and RETIRED when all slots before it on its link are
+ * complete,
+ * too. complete.c inlines these functions; other files call ut_engine_finish() and
  * ut_engine_retire().
  */
 #ifndef UT_ENGINE_RETIRE_H
@@ -9,17 +10,17 @@
 
 #include "engine/inner.h"
 
-/* The notice of a slot of a counted VCQ. */
+/* Writes the notice of a slot of a counted VCQ. */
 void ut_engine_retire_counted(struct ut_link *link, struct ut_slot *slot) __attribute__((cold));
 
 /* Writes the early notices that are due: see ut_engine_early_notice(). */
 void ut_engine_push_early(struct ut_link *link);
 
-/* A slot is done, and its notices wait for earlier communications of the link, which may be
- * unsignalled. An ARMW completes by itself. */
+/* A done slot waits for earlier communications of the link, which may be unsignalled. (An ARMW
+ * completes by itself.) */
 void ut_engine_want_completions_before(struct ut_link *link) __attribute__((cold));
 
-/* A communication with a local notice has ended: early notices may be due. */
+/* A communication with a local notice has ended. Early notices may be due now. */
 static inline void ut_engine_count_local_notice(struct ut_link *link)
 {
     UT_ASSERT(link->lcl_notices_ended != link->lcl_notices_begun);
