@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The allocation of CQs and component ids. */
+/* Allocates CQs and component ids. */
 #include "vcq/cq.h"
 
 #include "util/log.h"
 
-/* One CQ: its use, and the component ids in use. */
+/* The state of one CQ, and its component ids in use. */
 enum cq_use { CQ_UNUSED, CQ_SHARED, CQ_EXCLUSIVE, CQ_SESSION };
 struct cq {
     uint8_t use;
-    uint8_t components; /* bit per component id */
+    uint8_t components; /* one bit per component id */
 };
 static struct cq cqs[UT_NUM_TNIS][UT_MAX_CQS];
 
@@ -42,7 +42,7 @@ static bool take_shared(unsigned int tni, enum cq_use use, unsigned int from, un
 static bool take_exclusive(unsigned int tni, unsigned int shared, unsigned int exclusive,
                            struct ut_cq_place *place)
 {
-    /* first the CQs reserved for exclusive VCQs, then unused ordinary ones from the last down to
+    /* first the CQs reserved for exclusive VCQs, then unused ordinary CQs, from the last down to
      * the second */
     for (unsigned int n = 0; n < exclusive + shared; n++) {
         unsigned int i = n < exclusive ? shared + n : exclusive + shared - 1 - n;

@@ -8,12 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
-struct ut_vcq *ut_vcqs[UT_MAX_VCQS]; /* never freed: see ut_vcq_at() */
+struct ut_vcq *ut_vcqs[UT_MAX_VCQS]; /* entries are never freed: see ut_vcq_at() */
 
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
-/* 0 and 1 are not handles, but their index bits refer to entries 0 and 1, which stay empty. */
+/* Values 0 and 1 are not handles. Their index bits refer to entries 0 and 1, which stay empty. */
 enum { FIRST_VCQ = 2 };
-static uint32_t num_vcqs = FIRST_VCQ; /* one past the last index */
+static uint32_t num_vcqs = FIRST_VCQ; /* one past the largest index */
 static uint64_t generation;
 
 void (*ut_vcq_on_contention)(struct ut_vcq *vcq, utofu_vcq_hdl_t handle);
@@ -117,7 +117,7 @@ size_t ut_vcq_cq_unread(struct ut_vcq *vcq, size_t (*count_one)(struct ut_vcq *v
     unsigned int tni = vcq->ident.tni, cq_index = vcq->cq_index;
     size_t count = count_one(vcq);
 
-    /* the other VCQs of the CQ: one lock at a time, never two */
+    /* visits the other VCQs of the CQ, and holds one lock at a time, never two */
     ut_unlock(&vcq->lock);
     for (uint32_t i = FIRST_VCQ; i < __atomic_load_n(&num_vcqs, __ATOMIC_ACQUIRE); i++) {
         struct ut_vcq *other = ut_vcqs[i];
@@ -139,7 +139,7 @@ size_t ut_vcq_cq_unread(struct ut_vcq *vcq, size_t (*count_one)(struct ut_vcq *v
 
 static void report_overflow(const struct ut_vcq *vcq)
 {
-    /* the exact message of the manual (chapter 7) */
+    /* this exact message is in the manual (chapter 7) */
     fprintf(stderr, "utofu: asynchronous error: MRQ Overflow on TNI %u CQ %u\n",
             (unsigned int)vcq->tni, (unsigned int)vcq->ident.cq);
     _exit(EXIT_FAILURE);

@@ -5,21 +5,23 @@
 
 #include <unistd.h>
 
-/* The waiter returns, and its memory is freed, only after it has taken the VCQ's lock. */
+/* After this store the waiter returns, and its memory is freed, as soon as it has taken the lock of
+ * the VCQ. */
 static void end_waiter(struct ut_waiter *waiter)
 {
     uint64_t one = 1;
 
     __atomic_store_n(&waiter->ended, true, __ATOMIC_RELEASE);
     if (ut_fd_check_own(waiter->fd) && write(waiter->fd, &one, sizeof(one)) < 0)
-        return; /* already readable */
+        return; /* the eventfd is already readable */
 }
 
-/* Waited for, or in session mode, or counted, or checked, or shuffled. */
+/* Sets slow_path and the limit of the direct path. The slow path is for VCQs in a wait, in session
+ * mode, counted, checked or shuffled. */
 static void choose_path(struct ut_vcq *vcq)
 {
     vcq->slow_path = vcq->waits || (vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE) || vcq->watched ||
-                     vcq->shuffled; /* recorded ones are watched */
+                     vcq->shuffled; /* recorded VCQs are also watched */
     ut_toq_limit_direct(vcq);
 }
 

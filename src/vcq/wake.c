@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waking the background thread. */
+/* Wakes the background thread. */
 #include "vcq/wake.h"
 
 #include <sys/eventfd.h>
@@ -22,7 +22,7 @@ int ut_vcq_wake_fd(void)
     if (fd < 0 ||
         __atomic_compare_exchange_n(&wake_fd, &none, fd, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
         return fd;
-    ut_fd_close(fd); /* another thread was faster */
+    ut_fd_close(fd); /* another thread created the eventfd first */
     return none;
 }
 
@@ -32,7 +32,7 @@ void ut_vcq_wake_thread(void)
     uint64_t one = 1;
 
     if (ut_fd_check_own(fd) && write(fd, &one, sizeof(one)) < 0)
-        return; /* already readable: the thread is about to run */
+        return; /* the eventfd is already readable: the thread is about to run */
 }
 
 void ut_vcq_request_progress(struct ut_vcq *vcq)

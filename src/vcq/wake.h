@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests for progress from a VCQ to the background thread, which is in runtime.
- *
+ * Requests for progress from a VCQ to the background thread, which runtime has.
  * Uses vcq.
  */
 #ifndef UT_VCQ_WAKE_H
@@ -17,15 +16,15 @@ static inline bool ut_vcq_has_thread(void)
     return __atomic_load_n(&ut_vcq_thread, __ATOMIC_RELAXED);
 }
 
-/* The eventfd on which the thread sleeps, created at the first call; negative: an error, see
- * errno. */
+/* The eventfd on which the thread sleeps. The first call creates it. Negative: an error, see errno.
+ */
 int ut_vcq_wake_fd(void);
 
 /* Makes the eventfd readable, if it exists. */
 void ut_vcq_wake_thread(void);
 
-/* The VCQ, whose lock the caller holds, has a link that waits for time or room: the thread makes
- * progress on the VCQ unless the program does. */
+/* A link of this VCQ, whose lock the caller holds, waits for a time or a queue entry: the thread
+ * makes progress on the VCQ unless the program does. */
 void ut_vcq_request_progress(struct ut_vcq *vcq);
 
 #endif
