@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory on further devices of a provider, for the parts of long puts that go by their ports
- * (link/rails.h): a key is of one device. Memory is registered there when as many bytes as it has
- * were put from or to it, in a thread that ends when nothing is left to register: the cost of
- * registering grows with the size, what is gained by it with the bytes that are put.
- *
- * A further registration is a region of one provider and device, and ends before the region that it
- * belongs to: shm, which may have mapped other pages there, comes last.
+ * Registers memory on further devices of a provider, for the parts of long puts that use their
+ * ports
+ * (link/rails.h): a memory key is valid on one device. A region is registered on another device
+ * when
+ * as many bytes as it has were put from it or to it, because the cost of registering grows with the
+ * size of the region, and the gain with the bytes that are put. A thread registers the regions, and
+ * ends when no region is left.
+ * A further registration is a region of one provider and one device. It is deregistered before the
+ * region that it belongs to: shm, which may have mapped other pages there, comes last.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -18,27 +20,28 @@
 #include "util/thread.h"
 
 enum state {
-    COUNTS,  /* too few bytes so far */
+    COUNTS,  /* too few bytes were put so far */
     WAITS,   /* in the queue */
-    BEGAN,   /* the thread registers it */
-    READY,   /* `region` is there */
-    REFUSED, /* by the device */
+    BEGAN,   /* the thread is registering it */
+    READY,   /* `region` is registered */
+    REFUSED, /* the device has refused it */
 };
 
 struct ut_extra_mr {
-    struct ut_extra_mr *next;   /* of the same region */
-    struct ut_extra_mr *behind; /* in the queue */
-    struct ut_region *of;       /* the region that it belongs to */
-    struct ut_devices devices;  /* only one */
+    struct ut_extra_mr *next;   /* next of the same region */
+    struct ut_extra_mr *behind; /* next in the queue */
+    struct ut_region *of;       /* the region that this registration belongs to */
+    struct ut_devices devices;  /* exactly one device */
     enum state state;
-    uint64_t bytes; /* that were put */
+    uint64_t bytes; /* number of bytes that were put */
     struct ut_region *region;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of everything here */
-static pthread_cond_t ended = PTHREAD_COND_INITIALIZER;  /* one more is READY or REFUSED */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards everything in this file */
+static pthread_cond_t ended =
+    PTHREAD_COND_INITIALIZER; /* another registration is READY or REFUSED */
 static struct ut_extra_mr *queue, **queue_end = &queue;
-static bool works; /* the thread is there */
+static bool works; /* the thread exists */
 
 static void register_unlocked(struct ut_extra_mr *extra)
 {
@@ -74,7 +77,7 @@ static void *register_queued(void *unused)
     return unused;
 }
 
-/* Without a thread what waits is registered when there is one. */
+/* If no thread can be started, the queue waits until a later call can start one. */
 static void start_thread(void)
 {
     int rc = works ? 0 : ut_thread_create("utofu-reg", register_queued, NULL, NULL);
@@ -143,7 +146,7 @@ bool ut_region_extra_keys(struct ut_region *region, int provider, unsigned int d
     return ready;
 }
 
-/* Ends the further registrations of a region; waits for one that has begun. */
+/* Removes the further registrations of a region. Waits for a registration in progress. */
 static struct ut_extra_mr *take_all(struct ut_region *region)
 {
     pthread_mutex_lock(&lock);

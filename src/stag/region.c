@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Regions: one registration with each provider for (address, size, access, device), with a use
- * count. Registering gigabytes takes long, so no lock is held meanwhile; another thread that wants
- * the same region waits.
+ * Regions: one registration with each provider for (address, size, access, device), with a
+ * reference
+ * count. Registering gigabytes takes long, so no lock is held meanwhile: another thread that needs
+ * the
+ * same region waits.
  */
 #include "stag/region.h"
 
@@ -40,7 +42,7 @@ static bool same_devices(const struct ut_devices *a, const struct ut_devices *b)
     return memcmp(a, b, sizeof(*a)) == 0;
 }
 
-/* mlock(2) covers as much as the limit allows; the manual promises no more. */
+/* mlock(2) locks as much as the limit allows. The manual promises no more. */
 static void lock_pages(struct ut_region *r)
 {
     struct rlimit limit;
@@ -73,14 +75,14 @@ static void unlock_pages(struct ut_region *gone)
     }
 }
 
-/* In the order of the registry: shm may remap pages, so it comes before devices, which pin the
+/* Registers in the order of the registry: shm may remap pages, so it precedes devices, which pin
  * pages. Deregistering uses the reverse order. */
 static int register_everywhere(const struct ut_process *process, struct ut_region *r)
 {
     uintptr_t from = (uintptr_t)r->addr, to = from + r->size;
 
     if ((r->access & PROV_ACCESS_ATOMIC) && process->armw_mode == UT_ARMW_NIC) {
-        /* devices execute atomics on whole words, and 4 bytes may be half of one */
+        /* devices execute atomics on whole words, and 4 bytes may be half of a word */
         from &= ~7ull;
         to = (to + 7) & ~7ull;
     }
@@ -125,7 +127,7 @@ static void remove_locked(const struct ut_region *region)
     *at = region->next;
 }
 
-/* Drops a use; frees the region if it is not registered and has no uses. */
+/* Drops a reference. Frees the region if it is not registered and has no references. */
 static void unref_locked(struct ut_region *region)
 {
     UT_ASSERT(region->count > 0);
@@ -133,7 +135,7 @@ static void unref_locked(struct ut_region *region)
         free(region);
 }
 
-/* Adds a new region, which other threads find from now on, but which is not ready yet. */
+/* Adds a new region. From now on other threads find the region, but it is not ready yet. */
 static struct ut_region *add_locked(const struct ut_region *like)
 {
     struct ut_region **bucket = bucket_of_region(like), *r = malloc(sizeof(*r));
@@ -160,7 +162,7 @@ static void register_unlocked(const struct ut_process *process, struct ut_region
     pthread_cond_broadcast(&regions_registered);
 }
 
-/* Waits for another thread that registers the same region. */
+/* Waits until another thread has registered the same region. */
 static void wait_until_registered(const struct ut_region *r)
 {
     struct ut_long_wait long_wait = ut_long_wait_begin(ut_clock_ms());

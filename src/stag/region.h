@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Regions of registered memory, for the files of this module; others use stag.h. */
+/* Regions of registered memory, for the files of this module. Other modules use stag.h. */
 #ifndef UT_STAG_REGION_H
 #define UT_STAG_REGION_H
 
@@ -10,7 +10,7 @@
 
 enum { UT_NO_DEVICE = UINT_MAX };
 
-/* For each provider, the device that serves a TNI; UT_NO_DEVICE: the region is not registered with
+/* For each provider the device that serves a TNI. UT_NO_DEVICE: the region is not registered with
  * the provider. */
 struct ut_devices {
     unsigned int of[PROV_COUNT];
@@ -19,7 +19,7 @@ struct ut_devices {
 struct ut_extra_mr;
 
 struct ut_region {
-    struct ut_region *next; /* in its bucket */
+    struct ut_region *next; /* next in its bucket */
     void *addr;
     size_t size;
     unsigned int access;
@@ -29,7 +29,7 @@ struct ut_region {
     bool locked; /* UTOFU_SWAP_PROTECT */
     struct prov_mr *mr[PROV_COUNT];
     struct ut_extra_mr
-        *extra; /* what is registered on further devices: extra_mr.c, under its lock */
+        *extra; /* registrations on further devices; extra_mr.c has them and their lock */
 };
 
 static inline uint32_t ut_region_hash(const void *addr, size_t size, unsigned int access)
@@ -39,10 +39,11 @@ static inline uint32_t ut_region_hash(const void *addr, size_t size, unsigned in
     return (uint32_t)ut_hash_index(h, 24);
 }
 
-/* The region with this address, size and access on these devices, registered if it is not there. */
+/* Gets the region with this address, size and access on these devices. Registers it if necessary.
+ */
 int ut_region_get_like(const struct ut_region *like, struct ut_region **region);
-/* Drops a use. True: it was the last one. Nobody finds the region any more, and the caller frees
- * it. */
+/* Drops a reference. True: no reference is left, no other thread finds the region any more, and the
+ * caller frees it. */
 bool ut_region_unref(struct ut_region *region);
 /* Deregisters the memory. */
 void ut_region_free(struct ut_region *region);

@@ -20,7 +20,8 @@ uint64_t ut_stag_entry_check(const struct ut_stag_entry *e)
     return (h ^ h >> 31) * UT_HASH_OTHER;
 }
 
-/* Peers may read the entry at any moment: a mix of old and new fields fails the check. */
+/* Peers may read the entry at any moment. The check field does not match a mix of old and new
+ * fields. */
 static void publish_entry(struct ut_stag_entry *to, const struct ut_stag_entry *from)
 {
     __atomic_store_n(&to->check, ~from->check, __ATOMIC_RELAXED);
@@ -44,7 +45,7 @@ enum {
     DIR_BYTES = sizeof(struct ut_stag_dir) * UT_STAG_CHUNKS * PROV_COUNT,
 };
 
-/* The entry of STag `index` that peers read through this provider. */
+/* The entry of an STag that peers read through this provider. */
 static struct ut_stag_entry *entry_at(struct ut_stag_table *t, uint32_t index, int provider)
 {
     return t->entries[index / UT_STAG_CHUNK] + provider * UT_STAG_CHUNK + index % UT_STAG_CHUNK;
@@ -56,7 +57,7 @@ static bool in_use(int provider)
     return ut_process_peek()->prov[provider] != NULL;
 }
 
-/* Adds the chunk to the directories, where peers find it. */
+/* Adds the chunk to the directories, so that peers find it. */
 static void publish_chunk(struct ut_stag_table *t, uint32_t chunk)
 {
     struct ut_stag_entry none = {0};
@@ -96,8 +97,8 @@ no_memory:
     return -ENOMEM;
 }
 
-/* With the check mode, each rank and job begins with another generation, as far as there are
- * enough: an STADD of one process is then invalid in another process. */
+/* With the check mode, ranks and jobs start with different generations, as far as there are enough.
+ * So an STADD of one process is invalid in another. */
 static uint8_t first_generation(void)
 {
     const struct ut_process *process = ut_process_peek();
@@ -172,7 +173,7 @@ static void grow_buckets(struct ut_stag_table *t)
     uint32_t *buckets = malloc(n * sizeof(uint32_t));
 
     if (!buckets)
-        return; /* the chains get longer */
+        return; /* the chains get longer instead */
     memset(buckets, 0xff, n * sizeof(uint32_t));
     free(t->buckets);
     t->buckets = buckets;
@@ -187,7 +188,7 @@ static void grow_buckets(struct ut_stag_table *t)
     }
 }
 
-/* A freed STag is reused only after many others: its generation has six bits, so a stale STADD is
+/* A freed STag is reused only after many others. A generation has six bits, so a stale STADD is
  * detected until the STag has been reused 64 times. */
 static uint32_t take_dynamic(struct ut_stag_table *t)
 {
@@ -352,7 +353,7 @@ int ut_stag_region_get(unsigned int tni, void *addr, size_t size, bool writable,
     return rc == 0 ? 0 : region_error(rc, addr, size, writable);
 }
 
-/* Registering the same memory again returns the same STag. */
+/* Counts another registration of the same memory, which returns the same STag. */
 static bool count_again(struct ut_stag_table *t, const void *addr, size_t size, bool writable,
                         utofu_stadd_t *stadd)
 {
@@ -411,7 +412,8 @@ int ut_stag_register(struct ut_stag_table *t, void *addr, size_t size, uint32_t 
     l->region = region;
     l->count = 1;
     if (stag == UT_STAG_NONE) {
-        uint32_t *bucket = bucket_of(t, addr, size, writable); /* the hash may have grown */
+        /* add_chunk() or another call may have grown the hash */
+        uint32_t *bucket = bucket_of(t, addr, size, writable);
         l->next = *bucket;
         *bucket = index;
     }

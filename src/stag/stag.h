@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Memory registration: the STag table of a VCQ, which peers read, and the regions of memory, which
- * all VCQs of a process share.
- *
- * A table has 256 chunks of 256 entries. Peers can read a directory of the chunks; at first use
- * they read a directory entry and then an entry. Chunk 0 holds the caller's own STags 0..255, the
- * others hold STags from 0x1000 on.
- *
+ * all
+ * VCQs of a process share.
+ * A table has 256 chunks of 256 entries, and a directory of the chunks. A peer reads a directory
+ * entry
+ * when it first uses a chunk, and then the entry of the STag. Chunk 0 holds the STags 0 to 255,
+ * which
+ * the caller chooses; the others hold STags from 0x1000 on.
  * Uses util, ident, process, provider.h.
  */
 #ifndef UT_STAG_STAG_H
@@ -31,27 +32,27 @@ uint64_t ut_stag_entry_check(const struct ut_stag_entry *entry);
 
 struct ut_region;
 
-/* A registered STag in its own process. */
+/* A registered STag of this process. */
 struct ut_stag_local {
     uint8_t *base;
     uint64_t size;
     struct ut_region *region; /* NULL: free */
     uint32_t lkey[PROV_COUNT];
     uint32_t count; /* number of registrations */
-    uint32_t next;  /* in the hash of regions, or in the free list */
+    uint32_t next;  /* next in the hash of regions, or in the free list */
     uint8_t generation;
     bool writable;
 };
 
-/* The STADDs of one STag, and their memory. No region extends into the STADDs of the next STag, so
- * that one subtraction tells whether an STADD is in the range. */
+/* The STADDs of one STag and their memory. No region reaches into the STADDs of the next STag, so
+ * one subtraction shows whether an STADD is in the range. */
 struct ut_stadd_range {
     utofu_stadd_t first;
     uint64_t size;  /* 0: none */
-    uint64_t delta; /* add to an STADD for its address */
+    uint64_t delta; /* STADD + delta is the address */
 };
 
-/* Is [stadd, stadd + length) in the range? `length` and any size of a range are less than 2^63. */
+/* True if [stadd, stadd + length) is in the range. `length` and every size are less than 2^63. */
 static inline bool ut_stadd_range_has(const struct ut_stadd_range *range, utofu_stadd_t stadd,
                                       uint64_t length)
 {
@@ -73,12 +74,12 @@ static inline bool ut_stadd_range_find(const struct ut_stadd_range *range, utofu
 }
 
 struct ut_stag_table {
-    /* the region found last, which most communications use again */
+    /* the region that was used last; most communications use it again */
     struct ut_stadd_range hot;
-    struct ut_stadd_range hot_writable; /* the same if the region is writable, else empty */
+    struct ut_stadd_range hot_writable; /* the same region if it is writable, else empty */
     struct ut_stag_local *hot_local;
 
-    /* readable by peers: one copy per provider, contiguous */
+    /* peers read these: one copy per provider, contiguous */
     struct ut_stag_dir *dir;
     struct ut_region *dir_region;
     struct ut_stag_entry *entries[UT_STAG_CHUNKS];
@@ -87,8 +88,8 @@ struct ut_stag_table {
     uint32_t *buckets; /* hash of (address, size, access) -> index of a dynamic STag */
     uint32_t num_buckets;
     uint32_t free_first, free_last, num_free; /* queue of freed STags */
-    uint8_t first_generation;                 /* of a dynamic STag */
-    uint32_t num_made;                        /* dynamic STags ever used */
+    uint8_t first_generation;                 /* generation of a new dynamic STag */
+    uint32_t num_made;                        /* number of dynamic STags ever used */
     unsigned int tni;
     unsigned int cmp;
 };
@@ -104,15 +105,16 @@ static inline const struct ut_stag_dir *ut_stag_dir_of(const struct ut_stag_tabl
 uint32_t ut_stag_dir_rkey(const struct ut_stag_table *table, int provider);
 
 /*
- * Registering large memory takes long, and the lock of the VCQ, which protects the table, should
- * not be held meanwhile: first ut_stag_reuse(), then ut_stag_region_get() without the lock, then
- * ut_stag_reuse() again, as another thread may have registered the same memory, and
- * ut_stag_register(). After deregistering, ut_region_put() is called without the lock. All return
- * enum utofu_return_code. stag: UT_STAG_NONE for any.
+ * Registering large memory takes long, and the lock of the VCQ, which guards the table, should not
+ * be
+ * held meanwhile. The caller calls ut_stag_reuse() with the lock, ut_stag_region_get() without it,
+ * ut_stag_reuse() again, because another thread may have registered the same memory, and
+ * ut_stag_register(). After deregistering, the caller calls ut_region_put() without the lock. All
+ * return enum utofu_return_code. stag: UT_STAG_NONE for any STag.
  */
 
-/* 0: the memory is already registered, and has one more use; UTOFU_ERR_NOT_FOUND: not registered.
- * Others: no STag is available. */
+/* 0: the memory was registered already, and has one more registration. UTOFU_ERR_NOT_FOUND: not
+ * registered. Other codes: no STag is available. */
 int ut_stag_reuse(struct ut_stag_table *table, void *addr, size_t size, uint32_t stag,
                   bool writable, utofu_stadd_t *stadd);
 int ut_stag_region_get(unsigned int tni, void *addr, size_t size, bool writable,
@@ -123,7 +125,8 @@ int ut_stag_register(struct ut_stag_table *table, void *addr, size_t size, uint3
 /* gone: the region that the table no longer uses, or NULL. */
 int ut_stag_deregister(struct ut_stag_table *table, utofu_stadd_t stadd, struct ut_region **gone);
 
-/* The index of an STag in a table, or UT_STAG_NONE: a reserved STag must be of component cmp. */
+/* The index of an STag in a table, or UT_STAG_NONE. A reserved STag must belong to component cmp.
+ */
 static inline uint32_t ut_stag_index(uint32_t stag, unsigned int cmp)
 {
     uint32_t reserved = stag - (UT_STAG_RESERVED_BASE + 0x100u * cmp);
@@ -134,7 +137,7 @@ static inline uint32_t ut_stag_index(uint32_t stag, unsigned int cmp)
     return dynamic < UT_STAG_DYNAMIC ? UT_STAG_CHUNK + dynamic : (uint32_t)UT_STAG_NONE;
 }
 
-/* The offset of a region's first byte in its STADDs. */
+/* The offset of a region's first byte within the STADDs of its STag. */
 static inline uint64_t ut_stag_first_offset(uint32_t index, uint64_t base)
 {
     return index < UT_STAG_CHUNK ? 0 : base & 0xffff;
@@ -142,23 +145,24 @@ static inline uint64_t ut_stag_first_offset(uint32_t index, uint64_t base)
 
 enum ut_stag_result {
     UT_STAG_OK,
-    UT_STAG_BAD_STADD,  /* in no registered memory */
-    UT_STAG_BAD_LENGTH, /* extends beyond it */
-    UT_STAG_BAD_ACCESS, /* it is read-only */
+    UT_STAG_BAD_STADD,  /* no registered memory has the STADD */
+    UT_STAG_BAD_LENGTH, /* the range ends behind the memory */
+    UT_STAG_BAD_ACCESS, /* the memory is read-only */
 };
 
-/* The local memory behind [stadd, stadd + length). */
+/* Finds the local memory of [stadd, stadd + length). */
 enum ut_stag_result ut_stag_find(struct ut_stag_table *table, utofu_stadd_t stadd, uint64_t length,
                                  bool write, struct ut_stag_local **out, uint8_t **addr);
 
-/* Why ut_stag_find() fails, or if it succeeds, why an access may have failed. */
+/* The cause for which ut_stag_find() fails; if it succeeds, the probable cause of a failed access.
+ */
 struct ut_failure ut_stag_failure_cause(const struct ut_stag_table *table, utofu_stadd_t stadd,
                                         uint64_t length, bool write);
-/* As ut_stag_failure_cause(), for a region whose first byte has the offset `first`. */
+/* The same for a region whose first byte has the offset `first`. */
 struct ut_failure ut_region_failure_cause(uint64_t first, uint64_t size, bool writable,
                                           utofu_stadd_t stadd, uint64_t length, bool write);
 
-/* ut_stag_find() for the STag used last; NULL: another STag. */
+/* Does the same as ut_stag_find(), for the STag used last only. NULL: another STag. */
 static inline struct ut_stag_local *ut_stag_find_hot(const struct ut_stag_table *table,
                                                      utofu_stadd_t stadd, uint64_t length,
                                                      uint8_t **addr)
@@ -190,9 +194,9 @@ int ut_region_get(unsigned int tni, void *addr, size_t size, unsigned int access
 void ut_region_put(struct ut_region *region);
 uint32_t ut_region_lkey(const struct ut_region *region, int provider);
 uint32_t ut_region_rkey(const struct ut_region *region, int provider);
-/* Its keys on another device of the provider, for `length` bytes that are to be put from or to it.
- * False: it is not registered there. That begins when as many bytes were put as it has, and goes on
- * in the background. */
+/* Gets the keys of a region on another device of the provider, for a put of `length` bytes from or
+ * to it. False: the region is not registered there. The background registers it when as many bytes
+ * were put as the region has. */
 bool ut_region_extra_keys(struct ut_region *region, int provider, unsigned int device,
                           uint64_t length, struct prov_mr *keys);
 
