@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Creating, draining and freeing VCQs, and draining them at exit. */
+/* Creates, drains and frees VCQs, and drains them at exit. */
 #include "record/record.h"
 #include "runtime/lifecycle.h"
 
@@ -30,7 +30,7 @@
 #include "vcq/wake.h"
 
 enum {
-    EXIT_LOCKS_MS = 1000, /* how long exit() waits for calls of other threads to end */
+    EXIT_LOCKS_MS = 1000, /* time that exit() waits for calls of other threads */
     COLLECTING_POLLS = 16,
 };
 
@@ -126,7 +126,7 @@ static int open_all(const struct ut_process *process, struct ut_vcq *v, unsigned
     return 0;
 }
 
-/* Libraries of devices make descriptors, too. */
+/* Opens the endpoints. The libraries of devices open descriptors, too. */
 static int open_endpoints(const struct ut_process *process, struct ut_vcq *v, unsigned int tni)
 {
     ut_fd_reserve();
@@ -154,8 +154,8 @@ static void destroy_vcq(struct ut_vcq *v)
     free(v->scratch_free);
 }
 
-/* Clears all fields except handle and lock: the background thread may read these at any time, and
- * they mark the entry as in use until the VCQ is freed. */
+/* Clears all fields but handle and lock. The background thread may read these two at any time; they
+ * mark the entry as in use until the VCQ is freed. */
 static void clear_vcq(struct ut_vcq *v)
 {
     size_t from = offsetof(struct ut_vcq, toq_mask), to = offsetof(struct ut_vcq, wake_pending);
@@ -196,7 +196,7 @@ static int make_vcq(const struct ut_process *process, struct ut_vcq *v,
         if (ut_record_on && !handlers)
             ut_record_attach(v);
         ut_toq_limit_direct(v);
-        /* the background thread polls the VCQ once, and arms it */
+        /* lets the background thread poll the VCQ once, and arm it */
         ut_vcq_request_progress(v);
     }
     if (rc != 0) {
@@ -208,7 +208,7 @@ static int make_vcq(const struct ut_process *process, struct ut_vcq *v,
 
 struct exit_drain {
     uint64_t timeout_ms, locks_until_ms;
-    bool interrupted; /* a VCQ is locked by a call that may never return */
+    bool interrupted; /* a call that may never return holds the lock of a VCQ */
 };
 
 static void find_interrupted(struct ut_vcq *vcq, void *arg)
@@ -221,7 +221,8 @@ static void find_interrupted(struct ut_vcq *vcq, void *arg)
         ut_unlock(&vcq->lock);
 }
 
-/* Another thread may be in a call on the VCQ, for instance one that drains it. */
+/* Takes the lock at exit. Another thread may be in a call on the VCQ, for instance one that drains
+ * it. */
 static bool lock_at_exit(struct ut_vcq *vcq, uint64_t timeout_ms)
 {
     uint64_t now = ut_now_ms(), soon = timeout_ms < UT_LONG_WAIT_MS ? timeout_ms : UT_LONG_WAIT_MS;
@@ -262,9 +263,9 @@ static void leave_providers(void)
             process->prov[i]->ops->leave(process->prov[i]);
 }
 
-/* Completes posted communications before the process ends. If exit() was called by a signal handler
- * that interrupted a call of the library, the VCQ of that call is in an inconsistent state, and
- * other locks may be held, too: then nothing is drained. */
+/* Completes posted communications before the process ends. If a signal handler that interrupted a
+ * call of the library has called exit(), the VCQ of that call is inconsistent, and other locks may
+ * be held. Then nothing is drained. */
 static void drain_at_exit(void)
 {
     struct exit_drain exit_drain = {.timeout_ms = ut_env_num(UT_ENV_PEER_TIMEOUT) * 1000,
@@ -299,8 +300,8 @@ static int set_up_once(const struct ut_process **process)
     return 0;
 }
 
-/* Logs once that arrivals start descriptors only in calls of the library, not while the program is
- * in MPI or computes. */
+/* Logs once that arrivals start descriptors only during calls of the library, not while the program
+ * is in MPI or computes. */
 static void note_relays_wait(const struct ut_process *process)
 {
     static bool noted; /* atomic */
@@ -375,13 +376,14 @@ int ut_vcq_free(utofu_vcq_hdl_t handle, const void *caller)
     if (!v)
         return UTOFU_ERR_INVALID_VCQ_HDL;
     if (v->check) {
-        for (int i = 0; i < COLLECTING_POLLS; i++) /* completions already here */
+        /* collects completions that have already arrived */
+        for (int i = 0; i < COLLECTING_POLLS; i++)
             ut_engine_progress(v);
         ut_check_on_free(v, caller);
     }
     ut_engine_drain(v, ut_env_num(UT_ENV_PEER_TIMEOUT) * 1000, "utofu_free_vcq()");
     if (__atomic_load_n(&v->handle, __ATOMIC_RELAXED) != ut_handle_plain(handle)) {
-        /* the drain releases the lock, and another thread has freed the VCQ */
+        /* draining releases the lock: another thread has freed the VCQ */
         ut_vcq_leave(v);
         return UTOFU_ERR_INVALID_VCQ_HDL;
     }
@@ -391,7 +393,7 @@ int ut_vcq_free(utofu_vcq_hdl_t handle, const void *caller)
         ut_record_freed(v);
     unsigned int tni = v->ident.tni;
     struct ut_cq_place place = {v->cq_index, v->ident.cmp};
-    __atomic_store_n(&v->handle, 1, __ATOMIC_RELAXED); /* without a handle, and not free yet */
+    __atomic_store_n(&v->handle, 1, __ATOMIC_RELAXED); /* 1: no handle, but not free yet */
     ut_vcq_end_waits(v);
     destroy_vcq(v);
     clear_vcq(v);
@@ -425,7 +427,7 @@ int ut_vcq_internal(unsigned int tni, const struct ut_vcq_handlers *handlers, st
             ut_lock(&v->lock);
             rc = make_vcq(process, v, &ident, tni, 0, handlers);
             if (rc == 0) {
-                __atomic_store_n(&v->handle, 1, __ATOMIC_RELAXED); /* in use, without a handle */
+                __atomic_store_n(&v->handle, 1, __ATOMIC_RELAXED); /* 1: in use, without a handle */
                 internal_vcqs[tni] = v;
             }
             ut_unlock(&v->lock);

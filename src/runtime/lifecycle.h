@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Creating and freeing VCQs. Creating the first VCQ sets up the process and the background thread;
- * freeing a VCQ waits until its posted communications are complete.
- *
+ * Creates and frees VCQs. The first call sets up the process and the background thread. Freeing a
+ * VCQ
+ * waits until its posted communications are complete.
  * Uses util, process, stag, vcq, link, stats, check, engine, provider.h.
  */
 #ifndef UT_RUNTIME_LIFECYCLE_H
@@ -13,8 +13,9 @@
 int ut_vcq_create(unsigned int tni, int cmp_id, unsigned long flags, utofu_vcq_hdl_t *handle);
 /* `caller`: the return address of the program's call. */
 int ut_vcq_free(utofu_vcq_hdl_t handle, const void *caller);
-/* The library's own VCQ of a TNI, for barrier gates; created at the first call, never freed. Its id
- * has the local rank of the process in place of the CQ, so the id follows from a VBG id. */
+/* The library's own VCQ of a TNI, for barrier gates. The first call creates it, and it is never
+ * freed. Its id contains the local rank of the process in place of the CQ, so that the id follows
+ * from a VBG id. */
 int ut_vcq_internal(unsigned int tni, const struct ut_vcq_handlers *handlers, struct ut_vcq **vcq);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Set-up of the process: providers, the address record, counters. */
+/* Sets up the process: providers, the address record, counters. */
 #include "runtime/setup.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@
 static struct ut_process *proc;
 static int setup_result = UT_PROCESS_NOT_YET;
 static pthread_mutex_t setup_lock = PTHREAD_MUTEX_INITIALIZER;
-static char setup_error[UT_LAST_ERROR_TEXT]; /* why set-up failed, for later calls */
+static char setup_error[UT_LAST_ERROR_TEXT]; /* the error of set-up, for later calls */
 
 static int wrap_with_shuffle(int index)
 {
@@ -58,8 +58,8 @@ static int open_provider(int index, const struct prov_ops *ops)
     return rc == 0 && ut_shuffle_on ? wrap_with_shuffle(index) : rc;
 }
 
-/* Of the providers that reach other hosts, the first usable one is used. The later ones are opened
- * only if there are other hosts: a fabric in software takes memory and time. */
+/* Chooses the first usable provider of those that reach other hosts. The later ones are opened only
+ * if the job has other hosts, because a software fabric takes memory and time. */
 static bool is_chosen(int index)
 {
     bool later = false;
@@ -83,7 +83,8 @@ static int open_providers(void)
         if (wanted == UT_PROVIDER_AUTO ? !is_chosen(i) : wanted != UT_PROVIDER_FIRST + (uint64_t)i)
             continue;
         int rc = open_provider(i, prov_registry[i].ops);
-        /* a job on one host needs no device; on several, refuse_peer() logs what is missing */
+        /* a job on one host needs no device. For a job on several hosts refuse_peer() logs what is
+         * missing */
         if (rc != 0 && !(rc == -ENODEV && wanted == UT_PROVIDER_AUTO))
             return UTOFU_ERR_FATAL;
         num_open += rc == 0;
@@ -93,11 +94,12 @@ static int open_providers(void)
     return num_open == 0 ? UTOFU_ERR_FATAL : 0;
 }
 
-/* What the atomics of the devices behind all TNIs of a provider have in common. */
+/* What the atomics of all TNIs of a provider have in common. */
 struct atomics {
     uint32_t ops;
-    bool coherent;       /* with the CPU, and so with any other device */
-    unsigned int others; /* a TNI whose device is not that of TNI 0; 0: there is one device */
+    bool coherent;       /* coherent with the CPU, and so with any other device */
+    unsigned int others; /* a TNI whose device differs from that of TNI 0; 0: there is only one
+                          * device */
 };
 
 static struct atomics find_atomics(struct prov *prov)
@@ -131,8 +133,8 @@ static void find_lines(void)
     }
 }
 
-/* The index of a provider in use whose devices do not execute ARMW, or, if `coherent`, not
- * coherently with the CPU; -1: none. */
+/* The index of a provider in use whose devices have no atomics for ARMW, or, if `coherent`, no
+ * atomics coherent with the CPU. -1: none. */
 static int find_without_atomics(bool coherent)
 {
     uint32_t need = 1u << PROV_ATOMIC_FADD | 1u << PROV_ATOMIC_CSWAP;
@@ -148,11 +150,12 @@ static int find_without_atomics(bool coherent)
 }
 
 /*
- * An ARMW is atomic to those that arrive at any other TNI of the process (manual 2.2.5). One device
- * is that among its own atomics; only coherent ones are among several devices. ConnectX (the
- * kernel's get_atomic_caps() in drivers/infiniband/hw/mlx5/main.c), HiSilicon
- * (hns_roce_query_device()), Intel's (irdma_query_device()) and rdma_rxe are not, whatever the
- * slot.
+ * An ARMW is atomic to ARMWs that arrive at any other TNI of the process (manual 2.2.5). The
+ * atomics of
+ * one device are atomic to each other; those of several devices only if they are coherent with the
+ * CPU. The atomics of ConnectX (the kernel's get_atomic_caps() in
+ * drivers/infiniband/hw/mlx5/main.c), HiSilicon (hns_roce_query_device()), Intel
+ * (irdma_query_device()) and rdma_rxe are not coherent, whatever the slot.
  */
 static bool atomics_are_apart(void)
 {
@@ -175,8 +178,8 @@ static bool atomics_are_apart(void)
     return false;
 }
 
-/* cpu: the target executes. nic: the device does, and must be able to. auto: nic where every TNI's
- * device is coherent with the CPU. */
+/* cpu: the target's CPU executes ARMWs. nic: the device does, and must be able to. auto: nic if the
+ * devices of all TNIs are coherent with the CPU, else cpu. */
 static int choose_armw_mode(void)
 {
     uint64_t wanted = ut_env_num(UT_ENV_ARMW);
@@ -211,7 +214,7 @@ static void add_addresses(uint8_t *bytes, size_t *size, struct ut_address_record
 }
 
 /* Appends the contact for the summary of the job. The IP address is that of an RDMA port, which
- * other hosts reach. */
+ * other hosts can reach. */
 static int add_contact(uint8_t *bytes, size_t *size, struct ut_address_record *record)
 {
     struct ut_contact contact;
@@ -275,7 +278,7 @@ static int publish_address(void)
     }
     rc = ut_job_publish(bytes, size);
     if (rc != 0 &&
-        rc != -EEXIST) /* which the bootstrap has logged: another process has this rank */
+        rc != -EEXIST) /* the bootstrap has logged -EEXIST: another process has this rank */
         ut_error("process", "cannot publish the address of this process: %s", strerror(-rc));
     return rc == 0 ? 0 : UTOFU_ERR_FATAL;
 }
@@ -322,7 +325,7 @@ static int set_up_process(void)
     return 0;
 }
 
-/* Launchers' libraries and those of devices make descriptors, too. */
+/* Sets up the process. The libraries of launchers and devices open descriptors, too. */
 static int set_up(void)
 {
     ut_fd_reserve();

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Set-up of the process, at the first call that needs it.
- *
+ * Sets up the process, at the first call that needs it.
  * Uses util, wire, bootstrap, process, peers, stats, and the registry of providers.
  */
 #ifndef UT_RUNTIME_SETUP_H
@@ -9,7 +8,8 @@
 
 #include "process/process.h"
 
-/* 0 and *process, or an enum utofu_return_code after an error line, later calls the same. */
+/* Returns 0 and *process, or an enum utofu_return_code after an error line. Later calls return the
+ * same. */
 int ut_runtime_start(const struct ut_process **process);
 
 #endif

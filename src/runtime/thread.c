@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The background thread: which VCQs it polls, and when. */
+/* The background thread: chooses the VCQs that it polls, and when. */
 #include "runtime/thread.h"
 
 #include <errno.h>
@@ -25,12 +25,13 @@
 enum {
     FIRST_LOOK_MS = 2, /* time until the next check whether a program still polls */
     LAST_LOOK_MS = 16,
-    WAITING_MS = 1,   /* while a link waits for room; when a program's call first has the VCQ */
-    HOLDING_MS = 1,   /* while a checked VCQ may hold communications */
-    LOST_LOOK_MS = 2, /* between two looks when the program has closed the descriptors */
-    MAX_ROUNDS = 64,  /* maximum number of polls of one VCQ before the others get their turn */
-    /* a program that polls later than this after posting to a session-mode VCQ computes meanwhile;
-     * waking the thread takes about as long */
+    WAITING_MS = 1,   /* interval while a link waits for a queue entry, and first interval while a
+                       * call of the program holds the lock */
+    HOLDING_MS = 1,   /* interval while a checked VCQ may hold communications back */
+    LOST_LOOK_MS = 2, /* interval after the program has closed the descriptors */
+    MAX_ROUNDS = 64,  /* maximum number of polls of one VCQ before the others get a turn */
+    /* if a program polls later than this after posting to a session-mode VCQ, it computes
+     * meanwhile. Waking the thread takes about as long */
     COMPUTES_NS = 20000,
 };
 
@@ -38,17 +39,17 @@ static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool started;
 static int start_result;
 static int epoll_fd = -1;
-static int sleepers; /* atomic: number of program threads that do this thread's work */
+static int sleepers; /* atomic: number of program threads that do the work of this thread */
 
 void ut_thread_wake(void *owner)
 {
     struct ut_vcq *vcq = owner;
 
-    /* called in progress() by the thread itself, or by a serving thread, before it visits the
+    /* the thread itself or a serving thread calls this function in progress(), before it visits the
      * VCQs */
     __atomic_store_n(&vcq->wake_pending, 1, __ATOMIC_SEQ_CST);
     if (!ut_vcq_has_thread() && __atomic_load_n(&sleepers, __ATOMIC_SEQ_CST) > 0)
-        ut_vcq_wake_thread(); /* or by a call that does not visit them */
+        ut_vcq_wake_thread(); /* or a call that visits no VCQs */
 }
 
 static bool arm_endpoints(struct ut_vcq *vcq)
@@ -69,7 +70,8 @@ bool ut_thread_poll_and_arm(struct ut_vcq *vcq)
             ut_vcq_end_waits(vcq);
         if (again)
             continue;
-        if (vcq->waits) /* the waiting threads may wait for unsignalled communications */
+        /* the waiting threads may need the completion of an unsignalled communication */
+        if (vcq->waits)
             ut_engine_request_completions(vcq);
         if (!arm_endpoints(vcq))
             return true;
@@ -95,7 +97,8 @@ void ut_thread_on_post(struct ut_vcq *vcq)
         ut_vcq_request_progress(vcq);
 }
 
-/* Starts this thread's held communications on another VCQ: their answer may come here. */
+/* Starts held communications of this thread on another VCQ, because the program may poll here for
+ * their answer. */
 static void start_other(struct ut_vcq *vcq, void *arg)
 {
     if (vcq == arg || !ut_trylock(&vcq->lock))
@@ -140,12 +143,12 @@ static void start_overdue(struct ut_vcq *vcq, void *arg)
         return;
     if (vcq->num_eps && vcq->check && ut_check_is_overdue(vcq)) {
         ut_engine_start_held(vcq, UINT32_MAX);
-        ut_vcq_request_progress(vcq); /* the program may not be polling */
+        ut_vcq_request_progress(vcq); /* the program may not poll */
     }
     ut_unlock(&vcq->lock);
 }
 
-/* When the waiting links of a VCQ whose program does not poll are looked at again; 0: none wait. */
+/* When to check a VCQ again whose program does not poll and whose links wait. 0: no link waits. */
 static uint64_t schedule_next_check(const struct ut_vcq *vcq, uint64_t now)
 {
     if (!vcq->waiting)
@@ -156,8 +159,8 @@ static uint64_t schedule_next_check(const struct ut_vcq *vcq, uint64_t now)
     return until < now + LAST_LOOK_MS ? until : now + LAST_LOOK_MS;
 }
 
-/* How long until the next try to lock a VCQ that the program's calls have: longer each time, as a
- * program that waits in polls has it nearly always. */
+/* The time until the next attempt to lock a VCQ that calls of the program hold. The time grows,
+ * because a program that waits in polls holds the lock nearly always. */
 static uint32_t delay_next_try(struct ut_vcq *vcq)
 {
     uint32_t ms = __atomic_load_n(&vcq->next_try, __ATOMIC_RELAXED);
@@ -193,7 +196,7 @@ static void visit_vcq(struct ut_vcq *vcq, void *arg)
     bool polls = ut_vcq_calls(vcq) != vcq->seen_calls && !vcq->waits;
     vcq->seen_calls = ut_vcq_calls(vcq);
     if (polls) {
-        ut_engine_progress(vcq); /* polls that find an entry at once, each time, make none */
+        ut_engine_progress(vcq); /* polls that find an entry immediately make no progress */
         for (unsigned int i = 0; i < vcq->num_eps; i++)
             vcq->eps[i].ops->ep_disarm(vcq->eps[i].ep);
         vcq->check_interval = vcq->check_interval < FIRST_LOOK_MS  ? FIRST_LOOK_MS
@@ -205,9 +208,9 @@ static void visit_vcq(struct ut_vcq *vcq, void *arg)
         ut_thread_on_late_poll(vcq);
         bool settled = ut_thread_poll_and_arm(vcq);
         due = schedule_next_check(vcq, now);
-        if (vcq->waiting) /* the timeout suffices */
+        if (vcq->waiting) /* the timeout is enough */
             __atomic_store_n(&vcq->wake_pending, 0, __ATOMIC_RELEASE);
-        else if (!settled) /* continues in the next round */
+        else if (!settled) /* the next round continues */
             __atomic_store_n(&vcq->wake_pending, 1, __ATOMIC_RELEASE);
     }
     __atomic_store_n(&vcq->next_check_at, due, __ATOMIC_RELAXED);
@@ -267,16 +270,16 @@ void ut_thread_clear_wakeups(void)
     uint64_t count;
 
     if (ut_fd_check_own(ut_vcq_wake_fd()) && read(ut_vcq_wake_fd(), &count, sizeof(count)) < 0)
-        return; /* already read */
+        return; /* another thread has read it */
 }
 
 /*
  * The background thread
  */
 
-/* Sleeps until something happens, or the time has passed; returns the time that is left, 0: the
- * VCQs are due. If the program closes the descriptors while the thread sleeps on them, nothing
- * wakes it: so it looks now and then. */
+/* Sleeps until a descriptor is readable or the time has passed. Returns the remaining time; 0: the
+ * VCQs are due. If the program closes the descriptors meanwhile, nothing wakes the thread, so it
+ * wakes up at intervals. */
 static int sleep_on_descriptors(int timeout)
 {
     struct epoll_event events[8];
@@ -291,7 +294,7 @@ static int sleep_on_descriptors(int timeout)
     return timeout < 0 ? timeout : timeout - step;
 }
 
-/* Without descriptors nothing wakes the thread, and peers that wait for it would wait for ever. */
+/* The thread also runs without descriptors, at intervals, because peers may wait for it. */
 static void *thread_main(void *arg)
 {
     int timeout = 0;
@@ -322,7 +325,7 @@ static int start_thread(void)
 {
     const struct ut_process *process = ut_process_peek();
 
-    /* shuffled and held communications progress without calls, as in the hardware */
+    /* delayed and held communications make progress without calls, as in the hardware */
     if (!ut_env_num(UT_ENV_PROGRESS_THREAD) && !ut_shuffle_on && !ut_check_on)
         return 0;
     epoll_fd = ut_fd_own(epoll_create1(EPOLL_CLOEXEC));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Waiting: polls the queues, enters the VCQs' lists, arms, polls again, sleeps. From polling until
- * armed the thread holds the lock of the VCQ, so that no event is missed.
+ * Waiting: polls the queues, adds the thread to the lists of the VCQs, arms, polls again, sleeps.
+ * The
+ * thread holds the lock of a VCQ from the poll until the VCQ is armed, so that it misses no event.
  */
 #include "runtime/wait.h"
 
@@ -21,13 +22,13 @@
 #include "vcq/wake.h"
 
 enum { NS = 1000000000, US_PER_S = 1000000, NS_PER_US = 1000, FEW = 16 };
-#define LONGEST_US 1000000000000000 /* thirty years: no sum overflows */
+#define LONGEST_US 1000000000000000 /* thirty years, so that no sum overflows */
 
 /*
  * Polling, and entering the lists
  */
 
-/* Is there an entry to poll, or was the wait ended before it began? */
+/* True if the VCQ has an entry to poll, or the wait was ended before it began. */
 static bool is_due(struct ut_vcq *vcq)
 {
     if (vcq->wait_ended) {
@@ -107,7 +108,7 @@ static void set_end(struct timespec *end, int64_t timeout_us)
     }
 }
 
-/* The time until `end`, at most `ms` (negative: no limit); NULL: no limit. */
+/* The time until `end` (NULL: no limit), at most `ms` (negative: no limit). NULL: no limit. */
 static const struct timespec *time_left(const struct timespec *end, int ms, struct timespec *left)
 {
     struct timespec now;
@@ -133,7 +134,7 @@ static bool is_over(const struct timespec *end)
     return end && time_left(end, -1, &left)->tv_sec == 0 && left.tv_nsec == 0;
 }
 
-/* Does the program still leave the descriptors to this library? */
+/* True if the program has not closed the descriptors. */
 static bool are_open(const struct pollfd fds[], nfds_t n)
 {
     for (nfds_t i = 0; i < n; i++)
@@ -142,8 +143,8 @@ static bool are_open(const struct pollfd fds[], nfds_t n)
     return true;
 }
 
-/* A sleeping thread, or the background thread, may receive the event of another one: each visits
- * every VCQ. */
+/* Sleeps until the wait ends. A sleeping thread or the background thread may receive the event of
+ * another thread, so each visits every VCQ. */
 static int sleep_until(struct ut_waiter *waiter, const struct timespec *end)
 {
     struct pollfd fds[UT_THREAD_FDS + 1];
@@ -158,7 +159,8 @@ static int sleep_until(struct ut_waiter *waiter, const struct timespec *end)
     while (!ut_waiter_has_ended(waiter) && !is_over(end) && (whole = are_open(fds, n))) {
         int step = ut_fd_timeout_ms(ms), ready = ppoll(fds, n, time_left(end, step, &left), NULL);
         bool woken = ready > 0 && fds[0].revents;
-        if (woken) /* this thread consumed the wake-up, and passes it on to the background thread */
+        /* this thread has consumed the wake-up, and passes it on to the background thread */
+        if (woken)
             ut_thread_clear_wakeups();
         if (ready == 0 && step != ms && ut_vcq_has_thread())
             continue;

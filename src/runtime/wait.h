@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sleeping until a VCQ has an entry to poll. The background thread polls the VCQs in waits; without
- * it the sleeping threads do.
- *
+ * Sleeps until a VCQ has an entry to poll. The background thread polls the VCQs of sleeping
+ * threads;
+ * without it these threads do.
  * Uses util, process, vcq, engine, thread.
  */
 #ifndef UT_RUNTIME_WAIT_H
@@ -13,11 +13,11 @@
 
 #include "vcq/vcq.h"
 
-/* UTOFU_SUCCESS; UTOFU_ERR_NOT_FOUND: timeout; or another code. *bad is the index of a bad handle.
- * timeout_us < 0: no timeout. */
+/* Returns UTOFU_SUCCESS, UTOFU_ERR_NOT_FOUND after the timeout, or another code. *bad is the index
+ * of a bad handle. timeout_us < 0: no timeout. */
 int ut_wait_for_any(const utofu_vcq_hdl_t handles[], size_t num, int64_t timeout_us, size_t *bad);
 
-/* Ends all waits for the VCQ; without any, ends the next one. */
+/* Ends all waits for the VCQ. If there are none, ends the next wait. */
 int ut_wait_end(utofu_vcq_hdl_t handle);
 
 #endif
