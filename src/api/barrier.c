@@ -91,7 +91,7 @@ int utofu_reduce_double(utofu_vbg_id_t vbg_id, enum utofu_reduce_op op, double d
     return start_gate(vbg_id, &value);
 }
 
-/* The result of a poll that failed. What broke the circuit is logged already. */
+/* The result of a failed poll. The cause that broke the circuit is logged already. */
 static int __attribute__((noinline, cold))
 end_poll(utofu_vbg_id_t vbg_id, enum ut_gate_kind kind, int rc)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* utofu_ext.h: functions that are not in the manual. They have no putofu_* names. */
+/* utofu_ext.h: functions beyond the manual. They have no putofu_* names. */
 #include <errno.h>
 #include <string.h>
 
@@ -16,10 +16,10 @@
 
 _Static_assert(UTOFU_PROFILE_NAME_MAX == UT_REGION_NAME_MAX, "the limit in utofu_ext.h");
 
-/* 1: counters or a timeline are recorded; 0: they are not; or a return code. */
+/* Returns 1 if counters or a timeline are recorded, 0 if not, or a return code. */
 static int check_region(const char *name)
 {
-    int rc = ut_process_environment(); /* sets the log level, too */
+    int rc = ut_process_environment(); /* this call sets the log level, too */
 
     if (!name)
         return UT_REFUSE(UTOFU_ERR_INVALID_POINTER, "the name of the region is NULL");

@@ -40,7 +40,7 @@ int utofu_query_my_coords(uint8_t coords[])
     return UT_RESULT(rc, "the library cannot be set up");
 }
 
-/* The manual declares the buffer const, although the function writes it. */
+/* The manual declares the buffer as const, although the function writes to it. */
 UT_PUBLIC(utofu_get_last_error);
 void utofu_get_last_error(const char *buf)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Starting one-sided communication (manual 3.7.1, 3.7.2). A function packs its arguments into a
- * request, which is encoded into the slot behind the tail of the TOQ. Then it goes one of two ways:
- *
- *   direct   start_direct(), for puts and gets without anything rare in their arguments: the data
- *            leave at once, if nothing waits before them (engine/direct.c)
- *   queued   start_request(), for everything, and for what the direct way refuses: the arguments
- * are checked one by one, and the engine starts the communication when its turn comes
+ * Starts one-sided communication (manual 3.7.1, 3.7.2). A function packs its arguments into a
+ * request,
+ * which is encoded into the slot behind the tail of the TOQ. There are two paths:
+ *   direct   start_direct(), for puts and gets without rare arguments: the data leave at once, if
+ * no communication waits before them (engine/direct.c) queued   start_request(), for every request
+ * that the direct path refuses: checks the arguments one by one, and the engine starts the
+ * communication when its turn comes
  */
 #include "api/request.h"
 #include "check/check.h"
@@ -16,11 +16,11 @@
 #include "util/probe.h"
 
 /*
- * Queued: any request, and the checks of its arguments
+ * Queued path: any request, and the checks of its arguments
  */
 
-/* The extra work for VCQs with slow_path after n descriptors were submitted: the background thread
- * is notified of session-mode VCQs, and communication with checks is delayed for a while. */
+/* Extra work for VCQs with slow_path, after n descriptors were submitted: tells the background
+ * thread about session-mode VCQs, and lets the check mode hold communications back. */
 static void __attribute__((noinline))
 submitted_slowly(struct ut_vcq *vcq, uint32_t n, const void *caller)
 {
@@ -65,10 +65,10 @@ ALWAYS_INLINE int start_request(utofu_vcq_hdl_t vcq_hdl, const struct ut_request
 }
 
 /*
- * Direct
+ * Direct path
  */
 
-/* Rare flags, which this path does not check; an SPS is a put's. */
+/* Rare flags, which the direct path does not check. Only a put has an SPS. */
 #define ANY_SPS UTOFU_ONESIDED_FLAG_SPS(0xful)
 #define RARE_FLAGS                                                                                 \
     (~KNOWN_FLAGS | UTOFU_ONESIDED_FLAG_DELAY_START | UTOFU_ONESIDED_FLAG_PATH(0xfful))
@@ -78,8 +78,8 @@ ALWAYS_INLINE unsigned long int rare_flags(const struct ut_request *r)
     return r->kind == UT_DESC_PUT ? RARE_FLAGS & ~ANY_SPS : RARE_FLAGS | ANY_SPS;
 }
 
-/* What the descriptor stores of the flags of a plain request: the compiler sees that there is no
- * path, and no SPS but a put's. */
+/* The flags of a plain request that the descriptor stores. The compiler sees that there is no path,
+ * and no SPS except that of a put. */
 ALWAYS_INLINE unsigned long int plain_flags(const struct ut_request *r)
 {
     return ut_desc_flags(r->flags) | (r->kind == UT_DESC_PUT ? r->flags & ANY_SPS : 0);
@@ -91,7 +91,7 @@ ALWAYS_INLINE bool is_plain(const struct ut_request *r)
            likely(r->edata <= UT_MAX_EDATA) && (r->kind != UT_DESC_PIGGYBACK || r->data);
 }
 
-/* Queues the descriptor in the slot behind the tail, which cannot be posted now. */
+/* Queues the encoded descriptor in the slot behind the tail, which cannot be posted now. */
 static int __attribute__((noinline)) queue_encoded(struct ut_vcq *vcq)
 {
     utofu_vcq_id_t rmt_vcq_id = ut_engine_slot(vcq, 0)->desc.rmt_vcq_id;
@@ -105,7 +105,7 @@ static int __attribute__((noinline)) queue_encoded(struct ut_vcq *vcq)
     return UTOFU_SUCCESS;
 }
 
-/* A put, with or without piggyback, or a get. False: nothing was done. */
+/* Starts a put, a piggyback put or a get. False: nothing was done. */
 ALWAYS_INLINE bool start_direct(utofu_vcq_hdl_t vcq_hdl, const struct ut_request *request,
                                 void *cbdata, int *rc)
 {
@@ -132,7 +132,7 @@ ALWAYS_INLINE bool start_direct(utofu_vcq_hdl_t vcq_hdl, const struct ut_request
     return true;
 }
 
-/* As start_direct(), on a recorded VCQ, whose handle start_direct() does not know. */
+/* Does the same as start_direct() for a recorded VCQ, whose handle start_direct() does not know. */
 static bool __attribute__((noinline, cold))
 start_recorded(utofu_vcq_hdl_t vcq_hdl, const struct ut_request *request, void *cbdata, int *rc)
 {

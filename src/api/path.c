@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Paths (manual 3.3.2.3, 3.5). Paths have no effect on routing here; ids and coordinates behave as
+/* Paths (manual 3.3.2.3, 3.5). Here a path has no effect on routing. Ids and coordinates behave as
  * on Tofu. */
 #include <string.h>
 

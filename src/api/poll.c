@@ -11,7 +11,8 @@
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-/* For the dump: since when all polls were empty, of which queues, and the time of the last poll. */
+/* Stores for ut_dump() since when all polls were empty, of which queues, and the time of the last
+ * poll. */
 static void note_empty(struct ut_vcq *vcq, uint32_t idle, enum ut_queue queue)
 {
     enum { CLOCK_EVERY = 16 };
@@ -56,9 +57,9 @@ static int __attribute__((noinline, cold)) refuse_poll(const void *where, unsign
 }
 
 /*
- * The common poll finds an entry at once. The other cases (an empty queue, entries to skip, a
- * failed entry, a held lock) are functions of their own, so that the common poll needs neither
- * their instructions nor their registers.
+ * The common poll finds an entry immediately. The other cases (an empty queue, entries to skip, a
+ * failed entry, a held lock) are separate functions, so that the common poll needs neither their
+ * instructions nor their registers.
  */
 
 static int __attribute__((noinline, cold))
@@ -73,7 +74,7 @@ leave_failed_tcq(struct ut_vcq *vcq, const struct ut_slot *slot, void **cbdata)
     return rc;
 }
 
-/* A successful communication has a TCQ entry if it was requested. */
+/* A successful communication has a TCQ entry if the program requested one. */
 static inline bool has_tcq_entry(const struct ut_slot *slot)
 {
     return __builtin_expect((slot->desc.flags & UTOFU_ONESIDED_FLAG_TCQ_NOTICE) != 0, 1);
@@ -89,7 +90,7 @@ ALWAYS_INLINE void leave_tcq(struct ut_vcq *vcq, const struct ut_slot *slot, voi
     ut_vcq_leave(vcq);
 }
 
-/* Takes the next TCQ entry, leaves the VCQ, and sets *rc; false: there is no entry. Failures are a
+/* Takes the next TCQ entry, leaves the VCQ, and sets *rc. False: there is no entry. Failures are a
  * tail call, for which no registers are saved. */
 ALWAYS_INLINE bool take_tcq(struct ut_vcq *vcq, void **cbdata, int *rc)
 {
@@ -112,7 +113,7 @@ ALWAYS_INLINE bool take_tcq(struct ut_vcq *vcq, void **cbdata, int *rc)
     return false;
 }
 
-/* The first poll after a post to a session-mode VCQ, and each of a checked one. */
+/* Handles the first poll after a post to a session-mode VCQ, and each poll of a checked VCQ. */
 static bool __attribute__((noinline)) progress_after_post(struct ut_vcq *vcq)
 {
     ut_thread_on_poll(vcq);
@@ -148,14 +149,15 @@ static int __attribute__((noinline, hot)) poll_tcq(struct ut_vcq *vcq, void **cb
 
 static int __attribute__((noinline, cold)) record_tcq(struct ut_vcq *vcq, void **cbdata)
 {
-    const struct ut_record_of of = {vcq->id, vcq->flags}; /* the VCQ may be freed after the poll */
+    /* another thread may free the VCQ after the poll */
+    const struct ut_record_of of = {vcq->id, vcq->flags};
     int rc = poll_tcq(vcq, cbdata);
 
     ut_record_tcq(&of, rc);
     return rc;
 }
 
-/* The VCQ was locked, or is recorded. */
+/* Polls a VCQ whose lock was held, or which is recorded. */
 static int __attribute__((noinline)) wait_and_poll_tcq(utofu_vcq_hdl_t vcq_hdl, void **cbdata)
 {
     struct ut_vcq *vcq = ut_vcq_enter(vcq_hdl);
@@ -217,7 +219,7 @@ look_for_mrq_in_ring(struct ut_vcq *vcq, struct utofu_mrq_notice *notice)
     return leave_with(vcq, entry, notice);
 }
 
-/* Direct delivery: the first notice is written to the caller's memory and not to the MRQ, except
+/* Direct delivery: the first notice is written to the caller's memory instead of the MRQ, except
  * for VCQs with slow_path. */
 static int __attribute__((noinline, hot))
 look_for_mrq(struct ut_vcq *vcq, struct utofu_mrq_notice *notice)

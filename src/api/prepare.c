@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Preparing one-sided communication and starting it later (manual 3.7.3): descriptors are encoded
- * and sealed in the caller's memory, and accepted from the caller's memory if the seal matches.
+ * Prepares one-sided communication that starts later (manual 3.7.3). A descriptor is encoded and
+ * sealed
+ * in the caller's memory. A descriptor from the caller's memory is accepted if the seal matches.
  */
 #include "api/request.h"
 #include "check/check.h"

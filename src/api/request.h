@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shared by starting and preparing: a public function packs its arguments into a request. The
- * request is checked here, and encoded by the encoder of its kind. All functions are inlined, so
- * that a request stays in registers.
+ * Shared by starting and preparing. A public function packs its arguments into a request; this file
+ * checks the request, and ut_request_encode() encodes it. All functions are inlined, so that a
+ * request
+ * stays in registers.
  */
 #ifndef UT_API_REQUEST_H
 #define UT_API_REQUEST_H
@@ -90,8 +91,8 @@ ALWAYS_INLINE struct ut_request request_atomic(uint32_t op, size_t size, utofu_v
                                .compare = compare};
 }
 
-/* UT_ARMW_OP_CSWAP is internal. A caller's armw_op with this value is invalid; it is replaced by
- * NO_CSWAP, which the check refuses. */
+/* UT_ARMW_OP_CSWAP is internal. If a caller passes this value as armw_op, NO_CSWAP replaces it,
+ * which the check refuses. */
 #define UT_ARMW_OP_NO_CSWAP (~(uint32_t)UT_ARMW_OP_CSWAP)
 ALWAYS_INLINE struct ut_request request_armw(enum utofu_armw_op armw_op, size_t size,
                                              utofu_vcq_id_t rmt_vcq_id, uint64_t op_value,
@@ -128,7 +129,7 @@ int ut_refuse_peer(utofu_vcq_id_t rmt_vcq_id, size_t length, size_t max_length, 
     __attribute__((cold));
 int ut_refuse_pace(size_t mtu, size_t gap) __attribute__((cold));
 int ut_refuse_armw(uint32_t op, utofu_stadd_t rmt_stadd, size_t size) __attribute__((cold));
-/* Leaves the VCQ, as well. */
+/* Also leaves the VCQ. */
 int ut_refuse_vcq(struct ut_vcq *vcq, unsigned int kind, size_t num_blocks) __attribute__((cold));
 
 /* Checks of one kind: 0 or a return code. */
@@ -151,7 +152,7 @@ ALWAYS_INLINE int check_armw(const struct ut_request *r)
                : 0;
 }
 
-/* All checks that do not need the VCQ: 0 or a return code. */
+/* All checks that do not need the VCQ. 0 or a return code. */
 ALWAYS_INLINE int request_check(const struct ut_request *r)
 {
     if (unlikely((r->flags & ~KNOWN_FLAGS) || ut_flags_path(r->flags) >= UT_NUM_PATHS ||
@@ -176,14 +177,14 @@ ALWAYS_INLINE int request_check(const struct ut_request *r)
     return 0;
 }
 
-/* A session-mode TOQ accepts Put and NOP only: an arrival can start no other kind. */
+/* A session-mode TOQ accepts only Put and NOP, because an arrival can start no other kind. */
 static inline bool ut_kind_fits(const struct ut_vcq *vcq, unsigned int kind)
 {
     return !(vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE) ||
            (ut_kind_traits(kind) & UT_KIND_IN_SESSION);
 }
 
-/* Does the VCQ support the request? */
+/* True if the VCQ accepts the request. */
 ALWAYS_INLINE bool vcq_takes(const struct ut_vcq *vcq, const struct ut_request *r)
 {
     return likely(ut_kind_fits(vcq, r->kind) && r->num_blocks <= vcq->toq_mask + 1ul);

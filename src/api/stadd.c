@@ -118,7 +118,7 @@ int utofu_dereg_mem(utofu_vcq_hdl_t vcq_hdl, utofu_stadd_t stadd, unsigned long 
         return ut_refuse_handle(vcq_hdl);
     if (vcq->check) {
         ut_check_dereg(vcq, stadd, __builtin_return_address(0));
-        ut_engine_start_held(vcq, UINT32_MAX); /* as far as possible without session mode */
+        ut_engine_start_held(vcq, UINT32_MAX); /* starts as many as possible without session mode */
     }
     struct ut_region *gone;
     int rc = ut_stag_deregister(vcq->stags, stadd, &gone);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* TNI queries (manual 3.2). The values are those of the manual's chapter 6 on every machine, except
- * for the cache line size: the size that the adapter writes in order may be smaller. */
+ * the cache line size: the number of bytes that the adapter writes in order may be smaller. */
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -61,8 +61,8 @@ int utofu_get_barrier_tnis(utofu_tni_id_t **tni_ids, size_t *num_tnis)
     return get_tnis(tni_ids, num_tnis);
 }
 
-/* Without a job, or where the process cannot be set up, no data arrive, and the cache line size is
- * the manual's. */
+/* Without a job, or if the process cannot be set up, no data arrive, and the cache line size is
+ * that of the manual. */
 static struct utofu_onesided_caps *caps_of(utofu_tni_id_t tni)
 {
     static struct utofu_onesided_caps caps[UT_NUM_TNIS];

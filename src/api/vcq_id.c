@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* VCQ ids that the program gives: an id of another job is refused. */
+/* Unpacks VCQ ids of the program, and refuses an id of another job. */
 #include "api/api.h"
 #include "runtime/setup.h"
 
@@ -31,7 +31,7 @@ int ut_take_vcq_id(utofu_vcq_id_t vcq_id, struct ut_vcq_ident *ident)
 {
     uint32_t mark;
 
-    /* an id with the mark of no job is refused even where no job can be found */
+    /* an id without a valid mark is refused even if this process finds no job */
     if (!ut_vcq_id_unpack(vcq_id, ident) && !ut_vcq_id_of_other_job(vcq_id, &mark))
         return ut_refuse_vcq_id(vcq_id);
     int rc = ut_find_job();
