@@ -122,7 +122,7 @@ static bool is_alive(uint32_t local_rank)
 }
 
 /* Removes the entries of an earlier process with the same local rank. */
-static void remove_stale_tables(void)
+static void remove_stale_entries(void)
 {
     uint32_t from = table.mine * UT_TABLE_ENTRIES, ref;
 
@@ -147,7 +147,7 @@ static int join_table(const struct ut_job_info *job)
     if (fcntl(table.fd, F_SETLK, &lock) != 0)
         return -errno;
     if (__atomic_load_n(&p->state, __ATOMIC_ACQUIRE) != 0)
-        remove_stale_tables();
+        remove_stale_entries();
     __atomic_store_n(&p->submitted, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&p->completed, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&p->pid, (uint32_t)getpid(), __ATOMIC_RELAXED);

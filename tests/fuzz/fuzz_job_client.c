@@ -20,7 +20,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     client.root = (struct ut_job_root){.kind = UT_JOB_ROOT_UNIX, .text = "unix:@fuzz"};
     client.rank = 0;
     client.size = 3;
-    ut_job_requests_init(&client.requests, wake);
+    ut_job_requests_init(&client.requests, wake_thread);
     client.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     return ut_process_environment();
 }
@@ -74,6 +74,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     close(client.fd);
     client.fd = -1;
     ut_job_requests_free(&client.requests);
-    ut_job_requests_init(&client.requests, wake);
+    ut_job_requests_init(&client.requests, wake_thread);
     return 0;
 }
