@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kinds of characters, and words in upper or lower case, of ASCII alone. Those of <ctype.h> and
+ * Character classes and comparisons that ignore case, for ASCII only. The functions of <ctype.h>
+ * and
  * <strings.h> depend on the locale of the program: in Turkish "OFI" and "ofi" are two words.
  */
 #ifndef UT_UTIL_ASCII_H
@@ -29,7 +30,7 @@ static inline bool ut_is_alnum(int c)
     return ut_is_digit(c) || (ut_to_lower(c) >= 'a' && ut_to_lower(c) <= 'z');
 }
 
-/* Are the first n characters the same word, in upper or lower case? */
+/* Are the first n characters the same, apart from upper and lower case? */
 static inline bool ut_same_start(const char *a, const char *b, size_t n)
 {
     for (size_t i = 0; i < n; i++) {

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Does not use the log, which may be broken. */
+/* Does not call the log, which may be broken. */
 void ut_assert_failed(const char *what, const char *file, int line, const char *function)
 {
     fprintf(stderr, "utofu: %s:%d: %s: '%s' does not hold: an error in the library\n", file, line,

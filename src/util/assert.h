@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Assertions of invariants: conditions that hold whatever programs and peers do. They are evaluated
- * if UT_ASSERTIONS is defined (by the option `assertions`, and for the tests of suite checked);
- * otherwise they are compiled, but generate no code. A condition that a program or a peer can
- * violate is not an assertion but an error, with a return code.
+ * Assertions of invariants, which hold whatever programs and peers do. They are evaluated if
+ * UT_ASSERTIONS is defined (by the option `assertions`, and for the tests of suite checked).
+ * Otherwise
+ * they are compiled, but generate no code. If a program or a peer can violate a condition, the
+ * violation is an error with a return code, not an assertion.
  */
 #ifndef UT_UTIL_ASSERT_H
 #define UT_UTIL_ASSERT_H
@@ -19,7 +20,7 @@ void ut_assert_failed(const char *what, const char *file, int line, const char *
 #    define UT_ASSERT(what) ((void)sizeof((what) ? 1 : 0))
 #endif
 
-/* The mutex is locked, which should be by the caller. Include <pthread.h> first. */
+/* Asserts that the mutex is locked, which should be by the caller. Include <pthread.h> first. */
 #define UT_ASSERT_LOCKED(mutex) UT_ASSERT(pthread_mutex_trylock(mutex) != 0)
 
 #endif

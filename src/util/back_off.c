@@ -31,7 +31,7 @@ void ut_back_off_yielding(uint32_t *rounds)
     }
     sleep_longer(n - UT_BACK_OFF_YIELDS);
     if (n > 2 * UT_BACK_OFF_YIELDS)
-        *rounds = n; /* far from an overflow */
+        *rounds = n; /* keeps the counter far from an overflow */
 }
 
 void ut_back_off(uint32_t *rounds)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A thread that waits for another thread, which will be ready soon: it spins, then yields, and in
- * the end sleeps. A yield does not let a thread of a lower priority run (SCHED_FIFO, SCHED_RR,
- * SCHED_IDLE), whose core this may be; a sleep does. Leaves errno alone, as it is called where the
- * program has the lock of a VCQ already.
+ * Back-off of a thread that waits for another thread for a short time: it spins, then yields, and
+ * finally sleeps. A yield lets no thread of a lower priority run (SCHED_FIFO, SCHED_RR,
+ * SCHED_IDLE),
+ * and such a thread may need this core; a sleep does. Keeps errno, because callers may be inside a
+ * call of the program.
  */
 #ifndef UT_UTIL_BACK_OFF_H
 #define UT_UTIL_BACK_OFF_H
@@ -17,10 +18,10 @@ enum {
     UT_BACK_OFF_LAST_NS = 1000000,
 };
 
-/* Pauses; `rounds`: 0 before the first pause of a wait. */
+/* Pauses once. `rounds`: 0 before the first pause of a wait. */
 void ut_back_off(uint32_t *rounds) __attribute__((cold));
 
-/* The same without spinning: for a wait that polls something meanwhile. */
+/* Does the same without spinning, for a wait that polls something meanwhile. */
 void ut_back_off_yielding(uint32_t *rounds) __attribute__((cold));
 
 #endif

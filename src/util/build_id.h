@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which build this is. */
+/* The version and the commit of this build. */
 #ifndef UT_UTIL_BUILD_ID_H
 #define UT_UTIL_BUILD_ID_H
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Why a communication failed, beyond its return code. */
+/* The cause of a failed communication, beyond its return code. */
 #ifndef UT_UTIL_CAUSE_H
 #define UT_UTIL_CAUSE_H
 
 #include <stdint.h>
 
 enum ut_cause {
-    UT_CAUSE_NONE, /* nothing is known beyond the return code */
+    UT_CAUSE_NONE, /* no cause is known */
 
-    /* an invalid STADD with its length; detail in bytes */
+    /* an invalid STADD with its length; detail: bytes */
     UT_CAUSE_NO_STAG,   /* its STag has no registered memory */
     UT_CAUSE_BEFORE,    /* detail: distance before its region */
     UT_CAUSE_BEHIND,    /* detail: distance from the last byte of its region */
@@ -16,24 +16,25 @@ enum ut_cause {
     UT_CAUSE_READ_ONLY, /* its region is read-only */
     UT_CAUSE_ACCESS,    /* valid, but the memory could not be accessed */
 
-    /* a peer; detail in seconds */
+    /* the peer; detail: seconds */
     UT_CAUSE_DEAD,        /* its process has ended */
-    UT_CAUSE_SILENT,      /* its process or host has been silent for too long */
-    UT_CAUSE_LOST,        /* the connection broke and could not be made again in time */
-    UT_CAUSE_FREED,       /* the peer's VCQ was freed */
+    UT_CAUSE_SILENT,      /* its process or host did not answer for too long */
+    UT_CAUSE_LOST,        /* the connection broke, and could not be made again in time */
+    UT_CAUSE_FREED,       /* its VCQ was freed */
     UT_CAUSE_NO_VCQ,      /* its process did not create the VCQ in time */
     UT_CAUSE_NOT_STARTED, /* its process has not called the library in time */
     UT_CAUSE_NOBODY,      /* no process of the job owns the CQ */
-    UT_CAUSE_UNREACHABLE, /* no provider reaches it */
-    UT_CAUSE_REFUSED,     /* its process or this one refuses the other; logged */
+    UT_CAUSE_UNREACHABLE, /* no provider reaches the peer */
+    UT_CAUSE_REFUSED,     /* one of the two processes rejects the other; logged */
     UT_CAUSE_ADDRESS,     /* its address is unknown or unusable; logged */
 
     /* this process */
     UT_CAUSE_DEVICE,   /* device, port or connection manager refused; logged */
     UT_CAUSE_SHORTAGE, /* lack of memory or descriptors for too long; logged */
     UT_CAUSE_NO_MEMORY,
-    UT_CAUSE_BREAKS, /* its connection broke so often, each time soon and before it was complete */
-    UT_CAUSE_FATE,   /* its connection broke: it may have been executed, and is not repeated */
+    UT_CAUSE_BREAKS, /* the connection broke several times, each time soon after it was made */
+    UT_CAUSE_FATE,   /* the connection broke; the communication may have been executed, so it is not
+                      * repeated */
 };
 
 struct ut_failure {

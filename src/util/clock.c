@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The exact clock, which tests replace. */
+/* The exact clock. Tests replace this function. */
 #include "clock.h"
 
 uint64_t ut_clock_ns(void)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The monotonic clock: cheap with a resolution of a few milliseconds, or exact. */
+/* The monotonic clock: either cheap with a resolution of a few milliseconds, or exact. */
 #ifndef UT_UTIL_CLOCK_H
 #define UT_UTIL_CLOCK_H
 
 #include <stdint.h>
 #include <time.h>
 
-/* Coarse. */
+/* Cheap, with a resolution of a few milliseconds. */
 static inline uint64_t ut_now_ms(void)
 {
     struct timespec t;
@@ -18,7 +18,7 @@ static inline uint64_t ut_now_ms(void)
 /* Exact. */
 uint64_t ut_clock_ns(void);
 
-/* The time `ms` milliseconds from now on this clock, for functions that wait until a time. */
+/* The time `ms` milliseconds from now on this clock, for functions with an absolute deadline. */
 struct timespec ut_clock_after(clockid_t clock, uint64_t ms);
 
 static inline uint64_t ut_clock_us(void)

@@ -39,7 +39,7 @@ static const char *skip_prefix(const char *text, const char *prefix)
     return ut_same_start(text, prefix, n) ? text + n : text;
 }
 
-/* The name without its prefix, which is unique, too. */
+/* The name without its prefix. Short names are unique, too. */
 static const char *short_name(const char *text)
 {
     return skip_prefix(skip_prefix(text, "UTOFU_"), "ERR_");

@@ -17,10 +17,10 @@ struct ut_code {
 extern const struct ut_code ut_codes[];
 extern const size_t ut_num_codes;
 
-/* NULL: no such code. */
+/* The code with this number, or NULL. */
 const struct ut_code *ut_code_of(int number);
-/* From a number, with or without its sign, or a name, in upper or lower case, with or without
- * UTOFU_ or UTOFU_ERR_ before it. NULL: no such code. */
+/* Finds a code by its number, with or without sign, or by its name, in upper or lower case, with or
+ * without UTOFU_ or UTOFU_ERR_. NULL: no such code. */
 const struct ut_code *ut_code_find(const char *text);
 /* "UTOFU_ERR_MRQ_PEER", or "unknown code". */
 const char *ut_code_name(int number);

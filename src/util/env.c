@@ -30,7 +30,7 @@ static struct ut_env_entry table[UT_ENV_COUNT] = {
 };
 #undef FIELDS
 
-/* variables of other software: a|b|c */
+/* UTOFU_ variables of other software: a|b|c */
 static const char *const others[] = {
 #define X(...)
 #define OPTION(...)
@@ -45,14 +45,15 @@ static const char prefix[] = "UTOFU_";
 enum {
     PREFIX_LENGTH = sizeof(prefix) - 1,
     NAME_MAX_LENGTH = 48,
-    SHORT_NAME = 6, /* a name has fewer letters behind the prefix: one letter makes another word */
+    SHORT_NAME = 6, /* names with fewer letters behind the prefix are short: one other letter makes
+                     * another word */
 };
 
 static void load_table(void);
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int load_result;
 static char load_error[512];
-static char *copies[UT_ENV_COUNT]; /* of the values, cut at the options */
+static char *copies[UT_ENV_COUNT]; /* copies of the values, cut at the options */
 
 /* A decimal number, optionally with the suffix Ki or Mi. */
 static int parse_number(const char *text, bool suffix, uint64_t *value)
@@ -95,7 +96,7 @@ static int parse_list(const char *choices, const char *text)
 {
     char item[NAME_MAX_LENGTH];
     uint64_t index;
-    int rc = -EINVAL; /* for an empty list */
+    int rc = -EINVAL; /* an empty list is an error */
 
     while (ut_env_next_item(&text, item, sizeof(item))) {
         rc = parse_choice(choices, item, &index);
@@ -109,7 +110,7 @@ static uint64_t nearest_mrq_size(uint64_t n)
 {
     uint64_t best = 2048;
 
-    /* sizes grow by four; the larger one of two equally near sizes */
+    /* sizes grow by factors of four; the larger of two equally near sizes wins */
     for (uint64_t size = 2048; size <= 2097152; size *= 4) {
         uint64_t d = n > size ? n - size : size - n;
         uint64_t b = n > best ? n - best : best - n;
@@ -168,7 +169,7 @@ int ut_env_parse(const struct ut_env_entry *entry, const char *text, uint64_t *v
     return rc;
 }
 
-/* "sq_depth, srq_depth, inline" */
+/* Writes the names of the options of a variable: "sq_depth, srq_depth, inline". */
 static void list_options(const struct ut_env_entry *variable, char *buf, size_t size)
 {
     size_t used = 0;
@@ -255,7 +256,7 @@ static size_t minimum_of(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Edit distance: letters to insert, delete, replace, or exchange with the next one. */
+/* Edit distance: the number of letters to insert, delete, replace, or swap with the next letter. */
 static size_t edit_distance(const char *a, size_t na, const char *b, size_t nb)
 {
     size_t d[NAME_MAX_LENGTH + 1][NAME_MAX_LENGTH + 1];
@@ -275,8 +276,8 @@ static size_t edit_distance(const char *a, size_t na, const char *b, size_t nb)
     return d[na][nb];
 }
 
-/* Programs have variables of their own that begin with UTOFU_, so only a name that differs in a
- * letter or two is taken for one of ours: in one letter where a name is short. */
+/* Maximum edit distance of a misspelt name. Programs have UTOFU_ variables of their own, so the
+ * limit is two letters, and one letter for short names. */
 static size_t limit_of(size_t na, size_t nb)
 {
     return minimum_of(na, nb) < SHORT_NAME ? 1 : 2;
@@ -395,7 +396,7 @@ __attribute__((format(printf, 2, 3))) static void refuse_line(struct ut_env_entr
         e->why_bad = strdup(line + START_LENGTH);
 }
 
-/* The value of a key is not printed. */
+/* Prints no value of a key. */
 static void refuse_value(struct ut_env_entry *e, const char *name)
 {
     char allowed[320], options[128] = "";
@@ -410,8 +411,8 @@ static void refuse_value(struct ut_env_entry *e, const char *name)
                     *options ? ", and options: " : "", options);
 }
 
-/* Stores the value in the environment. The text is copied for the life of the process: setenv() may
- * move the original. */
+/* Stores the value of a variable. The text is copied for the life of the process, because setenv()
+ * may move the original. */
 static void set_value(struct ut_env_entry *e, const char *text, const char *name)
 {
     if (*text == '\0')
@@ -443,7 +444,7 @@ static char *cut_before_option(char *text)
     return NULL;
 }
 
-/* The option with this name, or any option if name is NULL; NULL: none. */
+/* Finds the option with this name, or any option if name is NULL. NULL: none. */
 static struct ut_env_entry *find_option(const struct ut_env_entry *variable, const char *name)
 {
     for (int i = 0; i < UT_ENV_COUNT; i++) {

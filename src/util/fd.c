@@ -10,10 +10,10 @@
 
 enum {
     NUM_STANDARD = 3,
-    MARK = SIGURG, /* without effect even with O_ASYNC: its default action is none */
+    MARK = SIGURG, /* the default action of this signal is none, even with O_ASYNC */
 };
 
-static bool marks_work = true; /* atomic; false: a kernel that knows no F_SETSIG */
+static bool marks_work = true; /* atomic; false: the kernel has no F_SETSIG */
 
 FILE *ut_fd_open_file(const char *path)
 {
@@ -32,17 +32,18 @@ DIR *ut_fd_open_folder(const char *path)
 }
 
 /*
- * Keeping 0 to 2 for the program
+ * Keeping numbers 0 to 2 for the program
  */
 
 static struct {
     pthread_mutex_t lock;
     unsigned int users;
-    bool taken[NUM_STANDARD]; /* by this library */
+    bool taken[NUM_STANDARD]; /* this library has opened the number */
     bool gaps;                /* atomic */
 } reserve = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* A descriptor of O_PATH is none for read(), write() and select(). */
+/* Opens /dev/null with O_PATH: read(), write() and select() fail on such a descriptor, as on a
+ * closed one. */
 static void take_closed(void)
 {
     bool closed = false;
@@ -59,7 +60,7 @@ static void take_closed(void)
         close(fd);
 }
 
-/* The program may have replaced it by dup2(). */
+/* Closes the number, unless the program has replaced it by dup2(). */
 static void give_back(int fd)
 {
     int flags = fcntl(fd, F_GETFL);
@@ -87,7 +88,7 @@ static void in_parent(void)
     pthread_mutex_unlock(&reserve.lock);
 }
 
-/* The threads that would give them back are not in the child. */
+/* The child does not have the threads that would release the numbers. */
 static void in_child(void)
 {
     give_back_all();

@@ -21,39 +21,39 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* The argument is a call that makes a descriptor, and the value is the descriptor, never 0 to 2; or
- * -1 with errno. While the call runs, a thread of the program that prints to a closed descriptor
- * gets EBADF, and does not print into the new one. */
+/* The argument is a call that opens a descriptor. The value is the descriptor, never 0 to 2, or -1
+ * with errno. While the call runs, a thread that prints to a closed descriptor gets EBADF, and does
+ * not print into the new one. */
 #define ut_fd_high(call) (ut_fd_reserve(), ut_fd_release_by(call))
 
-/* The same for a descriptor that stays open: it is marked as this library's. */
+/* Does the same for a descriptor that stays open, and marks it as this library's. */
 #define ut_fd_own(call) (ut_fd_reserve(), ut_fd_mark(ut_fd_release_by(call)))
 
-/* ut_fd_release(), and moves a descriptor of 0 to 2 to a number above: where O_PATH is forbidden.
- */
+/* Calls ut_fd_release(), and moves a descriptor of 0 to 2 to a higher number, which is needed where
+ * O_PATH is forbidden. */
 int ut_fd_release_by(int fd);
 
-/* Marks a descriptor; returns it. */
+/* Marks a descriptor, and returns it. */
 int ut_fd_mark(int fd);
 
-/* Is it open, and a descriptor that ut_fd_own() has marked? For signal handlers, too. */
+/* Is the descriptor open, and marked by ut_fd_own()? Also for signal handlers. */
 bool ut_fd_is_own(int fd);
 
-/* Closes a descriptor of ut_fd_own(), unless the program has closed it: then the number may be
- * another file's. A negative fd is allowed. */
+/* Closes a descriptor of ut_fd_own(), unless the program has closed it: then the number may belong
+ * to another file. A negative fd is allowed. */
 void ut_fd_close(int fd);
 
-/* ftruncate(), but fails with EFBIG beyond the limit of the size of files (RLIMIT_FSIZE), where
- * ftruncate() raises SIGXFSZ. */
+/* Calls ftruncate(), but fails with EFBIG beyond RLIMIT_FSIZE, where ftruncate() raises SIGXFSZ. */
 int ut_fd_resize(int fd, uint64_t size);
 
-/* fopen(path, "re") and opendir(path), above 2. */
+/* fopen(path, "re") and opendir(path), with a descriptor above 2. */
 FILE *ut_fd_open_file(const char *path);
 DIR *ut_fd_open_folder(const char *path);
 
-/* Between the two calls, which nest, also among threads, the closed ones of the descriptors 0 to 2
- * are in use, so that no new descriptor gets such a number. Reading and writing fail meanwhile as
- * if they were closed: with EBADF. Three system calls each while all three are open. */
+/* Between ut_fd_reserve() and ut_fd_release() closed descriptors of 0 to 2 are occupied, so that no
+ * new descriptor gets such a number. Meanwhile reading and writing fail with EBADF, as on closed
+ * descriptors. The calls nest, also among threads. Each takes three system calls if all three are
+ * open. */
 void ut_fd_reserve(void);
 void ut_fd_release(void);
 

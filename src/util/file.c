@@ -58,7 +58,7 @@ int ut_file_check_private(int fd, uid_t owner, char why[UT_FILE_WHY])
     return check_file(fd, owner, S_IRWXG | S_IRWXO, why);
 }
 
-/* Truncates an existing file only if it is a regular file of this user. */
+/* Truncates an existing file, if it is a regular file of this user. */
 static int empty_old(const char *path, char why[UT_FILE_WHY])
 {
     int fd = ut_fd_high(open(path, O_WRONLY | ALWAYS)), rc;
@@ -105,7 +105,7 @@ static bool is_link_of_ours(const char *path)
     return false;
 }
 
-/* With O_CREAT and O_EXCL, open() follows no link. */
+/* With O_CREAT and O_EXCL, open() does not follow a link. */
 int ut_file_open_output(const char *path, int flags, bool *made)
 {
     int fd = ut_fd_high(open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0666));

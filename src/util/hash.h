@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hashes: of bytes, in sequence (FNV-1a; begins with UT_HASH_FIRST), and of words, by
- * multiplication, whose upper bits are the best. layers/common/hash.h is the same for the layers.
+ * Hashes: of bytes (FNV-1a, starts with UT_HASH_FIRST), and of words by multiplication, where the
+ * upper
+ * bits are the best. layers/common/hash.h is the same for the layers.
  */
 #ifndef UT_UTIL_HASH_H
 #define UT_UTIL_HASH_H
@@ -31,7 +32,8 @@ static inline uint64_t ut_hash_index(uint64_t key, unsigned int bits)
     return key * UT_HASH_FACTOR >> (64 - bits);
 }
 
-/* Adds a word to a hash; a user of the lower bits should fold the upper ones into them. */
+/* Adds a word to a hash. If a caller uses the lower bits, it should fold the upper bits into them.
+ */
 static inline uint64_t ut_hash_word(uint64_t hash, uint64_t word)
 {
     return (hash ^ word) * UT_HASH_FACTOR;

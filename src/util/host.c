@@ -16,7 +16,7 @@ static uint32_t namespace_number(const char *path)
     return stat(path, &st) == 0 ? (uint32_t)st.st_ino : 0;
 }
 
-/* The number of bytes read, or -errno. */
+/* Returns the number of bytes read, or -errno. */
 static int read_boot_id(char *buf, size_t size)
 {
     int fd = ut_fd_high(open(UT_HOST_BOOT_ID, O_RDONLY | O_CLOEXEC));

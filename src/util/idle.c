@@ -12,26 +12,29 @@
 
 enum {
     YIELD_EVERY = 8,   /* empty polls before a yield while no other thread uses the core */
-    RAN_MIN_NS = 1500, /* a longer yield, that is also longer than */
-    RAN_FACTOR = 20,   /* this many system calls, has let another thread run */
+    RAN_MIN_NS = 1500, /* a yield that takes longer than this, and longer than RAN_FACTOR system
+                        * calls, */
+    RAN_FACTOR = 20,   /* has let another thread run */
     CALLS = 8,         /* number of system calls measured */
     MEASURE_EVERY = 4, /* number of yields between measurements while other threads use the core */
-    REAL_TIME_POLLS = 1 << 12, /* empty polls, some 0.5 ms, after which a real-time thread sleeps */
-    REAL_TIME_EVERY = 1024,    /* number of yields between two looks at the policy */
+    REAL_TIME_POLLS = 1 << 12, /* after this many empty polls, some 0.5 ms, a real-time thread
+                                * sleeps */
+    REAL_TIME_EVERY = 1024,    /* number of yields between two checks of the scheduling policy */
     NAP_NS = 50000,
 };
 
 static UT_THREAD_LOCAL struct {
     struct ut_idle idle;
-    bool counted; /* in num_waiting */
+    bool counted; /* counted in num_waiting */
     bool is_real_time;
-    uint16_t yields; /* since the last look at the policy */
+    uint16_t yields; /* yields since the last check of the policy */
 } own = {.idle.spin_limit = UT_MAX_SPIN_LIMIT};
-static uint32_t num_processes, num_cpus, num_waiting; /* num_waiting: threads; atomic */
+static uint32_t num_processes, num_cpus, num_waiting; /* num_waiting: number of threads that wait;
+                                                       * atomic */
 
 static uint64_t limit_ns(void)
 {
-    static uint64_t limit; /* atomic: all threads compute about the same */
+    static uint64_t limit; /* atomic: all threads compute about the same value */
     uint64_t ns = __atomic_load_n(&limit, __ATOMIC_RELAXED), shortest = UINT64_MAX;
 
     if (ns)
@@ -56,7 +59,7 @@ static uint32_t cpus_of(pid_t pid)
     return sched_getaffinity(pid, sizeof(set), &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 0;
 }
 
-/* A launcher that binds each process to CPUs of its own may use those of all. */
+/* If a launcher binds each process to CPUs of its own, counts the CPUs of all processes. */
 void ut_idle_set_processes(unsigned int num)
 {
     uint32_t mine = cpus_of(0), parents = cpus_of(getppid());
@@ -65,7 +68,7 @@ void ut_idle_set_processes(unsigned int num)
     num_processes = num;
 }
 
-/* Every process may have as many threads that wait as this one. */
+/* Assumes that each process has as many waiting threads as this one. */
 static bool cpus_are_oversubscribed(void)
 {
     if (!own.counted)
@@ -114,8 +117,8 @@ static bool is_real_time(void)
     return own.is_real_time;
 }
 
-/* A yield of a real-time thread lets no thread of a lower priority run, which may be the one that
- * is waited for. */
+/* Sleeps if this is a real-time thread: its yield lets no thread of a lower priority run, and the
+ * awaited thread may be one. */
 static bool slept_for_others(uint32_t polls)
 {
     const struct timespec nap = {.tv_nsec = NAP_NS};

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The last error of each thread. Static TLS is scarce: a program that loads this library late has
- * some hundred bytes of it for all libraries together. So a thread has a few words there, and its
- * record, with the text, is a mapping of its own, made when the thread records its first error. It
- * is mapped, not allocated: a signal handler may call this library, and may have interrupted
- * malloc(). A key of pthreads unmaps the record when the thread ends.
+ * The last error of each thread. Static TLS is scarce: if a program loads this library late, all
+ * libraries together have some hundred bytes. So a thread has a few words in TLS, and a record with
+ * the
+ * text in a separate mapping, which its first error creates. The record is mapped, not allocated,
+ * because a signal handler that calls this library may have interrupted malloc(). A pthread key
+ * unmaps
+ * the record when the thread ends.
  */
 #include "util/last_error.h"
 
@@ -17,7 +19,7 @@
 #include "util/codes.h"
 
 struct record {
-    ut_last_error_fn *make; /* NULL: `text` is set */
+    ut_last_error_fn *make; /* NULL: `text` is valid */
     uint64_t data[UT_LAST_ERROR_DATA / sizeof(uint64_t)];
     char text[UT_LAST_ERROR_TEXT];
 };
@@ -26,10 +28,10 @@ static pthread_mutex_t line_lock = PTHREAD_MUTEX_INITIALIZER;
 static char last_line[UT_LAST_ERROR_TEXT]; /* the last log line of any thread */
 
 static UT_THREAD_LOCAL struct {
-    struct record *record; /* NULL: none yet, or no memory for it */
+    struct record *record; /* NULL: no record yet, or no memory */
     int rc;
     bool there, said;
-    bool ending; /* the thread is at its end */
+    bool ending; /* the thread is ending */
 } last;
 
 UT_THREAD_LOCAL uint64_t ut_last_error_busy;
@@ -37,8 +39,8 @@ UT_THREAD_LOCAL uint64_t ut_last_error_busy;
 static pthread_key_t record_key;
 static bool has_key;
 
-/* At the end of the thread. Its first call keeps the record for the destructors of the program,
- * which run after it: the C library then calls all destructors again. */
+/* Called when the thread ends. The first call keeps the record for destructors of the program that
+ * run later: the C library then calls all destructors again. */
 static void release_record(void *record)
 {
     if (!last.ending) {
@@ -57,7 +59,8 @@ __attribute__((constructor)) static void create_key(void)
     has_key = pthread_key_create(&record_key, release_record) == 0;
 }
 
-/* This thread's record; NULL: no memory. A signal handler may make it first, at any step. */
+/* The record of this thread; NULL: no memory. A signal handler may create the record first, at any
+ * step of this function. */
 static struct record *own_record(void)
 {
     struct record *none = NULL, *record = last.record;
@@ -67,7 +70,7 @@ static struct record *own_record(void)
         return record;
     record =
         mmap(NULL, sizeof(*record), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    errno = error; /* the caller may not have read it yet */
+    errno = error; /* the caller may not have read errno yet */
     if (record == MAP_FAILED)
         return NULL;
     if (!__atomic_compare_exchange_n(&last.record, &none, record, false, __ATOMIC_RELAXED,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ways to take a lock that are not its owner's. See lock.h. */
+/* The slow path of a lock, for threads other than its owner. See lock.h. */
 #include "util/lock.h"
 
 #include <linux/membarrier.h>
@@ -10,8 +10,8 @@
 #include "util/back_off.h"
 #include "util/clock.h"
 
-/* A put that cannot take the owner's way takes some 40 ns longer, and a membarrier() 2 us while
- * other threads run, on Intel Xeon. */
+/* A put off the owner's path takes some 40 ns longer, and a membarrier() 2 us while other threads
+ * run (Intel Xeon). */
 enum { MANY = 64, LONG_NS = 1000000 };
 
 static bool may_be_owned; /* atomic */
@@ -26,8 +26,8 @@ void ut_lock_open(void)
     __atomic_store_n(&may_be_owned, ask_for_barriers(), __ATOMIC_RELAXED);
 }
 
-/* Makes what other threads have stored so far visible. If the program has forbidden the system call
- * by seccomp meanwhile, a time after which no store is in a store buffer has the same effect. */
+/* Makes the earlier stores of other threads visible. If the program has forbidden membarrier() by
+ * seccomp meanwhile, waits for a time after which no store is in a store buffer. */
 static void see_stores_of_all(void)
 {
     if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0)
@@ -41,7 +41,8 @@ static bool has_entered(const struct ut_lock *lock)
     return __atomic_load_n(&lock->entered, __ATOMIC_ACQUIRE);
 }
 
-/* The owner has `held`. False: it is a signal handler that has interrupted a call of the owner. */
+/* Called by the owner, which has set `held`. False: this is a signal handler that has interrupted a
+ * call of the owner. */
 static bool hold_as_owner(struct ut_lock *lock)
 {
     bool entered = has_entered(lock);
@@ -51,7 +52,8 @@ static bool hold_as_owner(struct ut_lock *lock)
     return !entered;
 }
 
-/* The caller has `held`. False: the owner has the lock, and the caller does not want to wait. */
+/* The caller has set `held`. False: the owner has the lock, and the caller does not want to wait.
+ */
 static bool owner_is_out(const struct ut_lock *lock, bool waits)
 {
     uint32_t rounds = 0;
@@ -80,7 +82,7 @@ static bool take_lock(struct ut_lock *lock, bool waits)
     return false;
 }
 
-/* With the lock held: one more in the row of this thread. */
+/* Called with the lock held: counts how often this thread took the lock in a row. */
 static void count_row(struct ut_lock *lock)
 {
     uintptr_t self = ut_self();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Log lines; uses the environment table and the last error. */
+/* Writes log lines. Uses the environment table and the last error. */
 #include "util/log.h"
 #include "util/ascii.h"
 #include "util/clock.h"
@@ -20,7 +20,7 @@ enum { LINE_MAX_BYTES = 1024 };
 
 int ut_log_threshold = UT_LOG_WARNING;
 
-static int own_rank = -1; /* -1: unknown; other threads may log meanwhile */
+static int own_rank = -1; /* -1: unknown. Other threads may log meanwhile */
 
 void ut_log_init(void)
 {
@@ -65,7 +65,7 @@ static void log_total(const char *text, uint64_t times)
     write_line("warning", "log", line);
 }
 
-static pid_t totals_owner; /* a child made by fork() has counted nothing */
+static pid_t totals_owner; /* in a child made by fork() no line is counted */
 
 static void log_totals(void)
 {
@@ -79,7 +79,7 @@ static void register_totals(void)
     atexit(log_totals);
 }
 
-/* Rate limit: false if the line is suppressed; a repeated line gets its count. */
+/* False if the rate limit suppresses the line. Adds the count to a repeated line. */
 static bool passes_rate_limit(const char *fmt, char *text, size_t size)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -97,7 +97,8 @@ static bool passes_rate_limit(const char *fmt, char *text, size_t size)
     return true;
 }
 
-/* Drops lines below the level, and info and debug lines of other categories. */
+/* Writes a line, unless its level is too low, or it is an info or debug line of another category.
+ */
 static void write_text(enum ut_log_level level, const char *category, const char *fmt, char *text,
                        size_t size)
 {

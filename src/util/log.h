@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages on standard error, one line each: "utofu: LEVEL: [rank R, CATEGORY] text".
- * LOG_CATEGORY in env_table.h lists the categories. Errors and warnings are also kept for
- * utofu_get_last_error(). A message below the level costs one load and one branch. Errors and
- * warnings that repeat are written once and then counted: see rate_limit.h.
+ * Messages on standard error, one line each: "utofu: LEVEL: [rank R, CATEGORY] text". LOG_CATEGORY
+ * in
+ * env_table.h lists the categories. utofu_get_last_error() also returns errors and warnings. A
+ * message
+ * below the level costs one load and one branch. Errors and warnings that repeat are written once
+ * and
+ * then counted: see rate_limit.h.
  */
 #ifndef UT_UTIL_LOG_H
 #define UT_UTIL_LOG_H
@@ -23,19 +26,19 @@ void ut_log_set_rank(unsigned int rank);
 void ut_log_write(enum ut_log_level level, const char *category, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* A warning about a setting of the user, once: not kept for utofu_get_last_error(). */
+/* Logs a warning about a setting of the user, once. utofu_get_last_error() does not return it. */
 void ut_log_note(const char *category, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Called with every warning that the library writes or would write at another level, except
- * refusals. A repeated warning has the same `fmt`, at the same address. For tools; set before the
- * library starts. */
+/* If set, called with every warning that the library writes, or would write at another level,
+ * except refusals. A repeated warning has the same `fmt`, at the same address. For tools; set
+ * before the library starts. */
 extern void (*ut_log_warning_hook)(const char *category, const char *fmt, const char *text);
 
-/* A remedy for EMFILE and ENFILE, to append to a message; else "". */
+/* A remedy for EMFILE and ENFILE, which a message appends; else "". */
 const char *ut_fd_limit_remedy(int error);
 
-/* Records the reason for returning `rc` from a public function, for utofu_get_last_error(), and
- * logs it at the level. Returns rc. */
+/* Records why a public function returns `rc`, for utofu_get_last_error(), and logs the reason at
+ * the level. Returns rc. */
 int ut_log_refuse(int rc, enum ut_log_level level, const char *category, const char *fmt, ...)
     __attribute__((format(printf, 4, 5), cold));
 

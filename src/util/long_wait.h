@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every long wait is logged: a waiting function asks here whether to log, first after
- * UT_LONG_WAIT_MS, then each time that the wait has become twice as long.
+ * Log lines for long waits. A waiting function asks here whether to log: first after
+ * UT_LONG_WAIT_MS,
+ * then each time that the wait has become twice as long.
  */
 #ifndef UT_UTIL_LONG_WAIT_H
 #define UT_UTIL_LONG_WAIT_H
@@ -34,7 +35,7 @@ static inline unsigned long long ut_long_wait_seconds(const struct ut_long_wait 
     return (now_ms - p->since_ms) / 1000;
 }
 
-/* Milliseconds until the next log line is due, at most `ms`: for functions with a timeout. */
+/* Milliseconds until the next log line is due, at most `ms`. For functions with a timeout. */
 static inline int ut_long_wait_timeout_ms(const struct ut_long_wait *p, uint64_t now_ms, int ms)
 {
     uint64_t left = p->next_ms > now_ms ? p->next_ms - now_ms : 0;

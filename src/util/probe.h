@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Probes for bpftrace, perf and SystemTap (USDT), where <sys/sdt.h> was there for the build. A
- * probe is one nop in the code, and a note in the file that says where its arguments are: registers
- * that are live, or memory. So arguments are values that are there at that point, and nothing is
- * computed for a probe. docs/guide/tracing.md lists the probes.
+ * Probes for bpftrace, perf and SystemTap (USDT), if <sys/sdt.h> exists at build time. A probe is
+ * one
+ * nop in the code, and a note in the file with the places of its arguments: live registers, or
+ * memory.
+ * So arguments are values that exist at that point, and a probe computes nothing.
+ * docs/guide/tracing.md lists the probes.
  */
 #ifndef UTIL_PROBE_H
 #define UTIL_PROBE_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counting log lines, in a table of fixed size with least-recently-used replacement. */
+/* Counts log lines, in a table of fixed size with least-recently-used replacement. */
 #include "util/clock.h"
 #include "util/rate_limit.h"
 #include "util/hash.h"
@@ -13,9 +13,9 @@ enum { SETS = 64, WAYS = 4, TEXT_MAX_BYTES = UT_RATE_LIMIT_TEXT + 4 };
 
 struct line {
     const char *fmt;
-    uint64_t hash; /* of the text; 0: of all lines of the format */
+    uint64_t hash; /* hash of the text; 0: the entry counts all lines of the format */
     uint64_t times, shown;
-    uint64_t last_ms, used; /* of the last occurrence: the clock, a serial number */
+    uint64_t last_ms, used; /* last occurrence: time, and serial number */
     char text[TEXT_MAX_BYTES];
 };
 
@@ -86,7 +86,7 @@ void ut_rate_limit_for_each(void (*report)(const char *text, uint64_t times))
     char text[TEXT_MAX_BYTES + 48];
     struct timespec until = ut_clock_after(CLOCK_REALTIME, 1000);
 
-    /* a signal handler that called exit() may have interrupted the holder */
+    /* if a signal handler has called exit(), it may have interrupted the holder */
     if (pthread_mutex_timedlock(&lock, &until) != 0)
         return;
     for (int i = 0; i < SETS * WAYS; i++) {

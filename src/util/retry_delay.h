@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The clocks that links and providers share: pauses between attempts, each twice as long as the one
- * before, and the time that a closing connection has. Milliseconds. Pure functions.
+ * Delays that links and providers share: the delay between attempts, which doubles each time, and
+ * the
+ * timeout of a closing connection. In milliseconds. Pure functions.
  */
 #ifndef UT_UTIL_RETRY_DELAY_H
 #define UT_UTIL_RETRY_DELAY_H
@@ -10,10 +11,10 @@
 
 #include "util/hash.h"
 
-/* A connection that is closed in order waits so long at most for what is outstanding. */
+/* Maximum time that an orderly close waits for outstanding operations. */
 enum { UT_CLOSE_TIMEOUT_MS = 1000 };
 
-/* The pause after one of `before` (0: there was none). */
+/* The delay after a delay of `before`; 0: this is the first one. */
 static inline uint64_t ut_retry_delay_next_ms(uint64_t before, uint64_t first, uint64_t most)
 {
     uint64_t ms = before ? before * 2 : first;
@@ -21,7 +22,7 @@ static inline uint64_t ut_retry_delay_next_ms(uint64_t before, uint64_t first, u
     return ms < most ? ms : most;
 }
 
-/* The pause after so many pauses. */
+/* The delay after `nth` delays. */
 static inline uint64_t ut_retry_delay_nth_ms(unsigned int nth, uint64_t first, uint64_t most)
 {
     uint64_t ms = nth < 32 ? first << nth : most;
@@ -29,8 +30,8 @@ static inline uint64_t ut_retry_delay_nth_ms(unsigned int nth, uint64_t first, u
     return ms < most ? ms : most;
 }
 
-/* From `ms` to a half more, by a number that differs between processes: those that were refused at
- * the same time do not come again at the same time. */
+/* From `ms` to half more, by a number that differs between processes: processes that were refused
+ * at the same time do not retry at the same time. */
 static inline uint64_t ut_retry_delay_jitter_ms(uint64_t ms, uint64_t number)
 {
     return ms + ut_hash_index(number, 32) % (ms / 2 + 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The calling thread, as a number that no other thread has as long as this one lives; never 0. */
+/* A number that identifies the calling thread among living threads; never 0. */
 #ifndef UT_UTIL_SELF_H
 #define UT_UTIL_SELF_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names as in the standard: a to h, W, K, sigma. */
+/* SHA-256. Names as in the standard: a to h, W, K, sigma. */
 #include "util/sha256.h"
 
 #include <endian.h>
@@ -57,7 +57,7 @@ static void compress(uint32_t state[8], const uint8_t block[UT_SHA256_BLOCK])
 
 void ut_sha256_init(struct ut_sha256 *sha)
 {
-    /* the same for the square roots of the first eight primes */
+    /* The same of the square roots of the first eight primes. */
     static const uint32_t H[8] = {
         0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
         0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19,

@@ -13,7 +13,7 @@ enum { UT_SHA256_SIZE = 32, UT_SHA256_BLOCK = 64 };
 
 struct ut_sha256 {
     uint32_t state[8];
-    uint64_t size; /* bytes so far */
+    uint64_t size; /* number of bytes added */
     uint8_t block[UT_SHA256_BLOCK];
 };
 
@@ -29,7 +29,7 @@ void ut_hmac_init(struct ut_hmac *hmac, const void *key, size_t size);
 void ut_hmac_add(struct ut_hmac *hmac, const void *data, size_t size);
 void ut_hmac_end(struct ut_hmac *hmac, uint8_t mac[UT_SHA256_SIZE]);
 
-/* In constant time, independent of the first difference. */
+/* Compares in constant time, independent of the first difference. */
 bool ut_same_bytes(const void *a, const void *b, size_t size);
 
 #endif

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads of the library, and the end of a process whose main() has called pthread_exit(): the
- * process must end with the last thread of the program. The C library counts all threads
- * (start_thread() in nptl/ pthread_create.c of glibc calls exit(0) in the last one), including the
- * threads of this library, which never end. So when main() has left, a thread is started that waits
- * for the program's other threads.
+ * Threads of the library, and the end of a process whose main() has called pthread_exit(). Such a
+ * process must end with the last thread of the program. The C library counts all threads, including
+ * those of this library, which never end (start_thread() in nptl/pthread_create.c of glibc calls
+ * exit(0)
+ * in the last one). So when main() has ended, a thread is started that waits for the program's
+ * other
+ * threads.
  */
 #include "util/fd.h"
 #include "util/thread.h"
@@ -21,15 +23,15 @@
 #include "util/retry_delay.h"
 
 enum {
-    MOST = 64,          /* maximum number of known threads; others count as the program's */
+    MOST = 64, /* maximum number of known threads; any other thread counts as the program's */
     FIRST_LOOK_MS = 10, /* first interval; later intervals grow */
     LAST_LOOK_MS = 1000,
 };
 
 static struct {
     pthread_mutex_t lock;
-    pid_t ids[MOST]; /* 0: unused */
-    pid_t process;   /* the process of these threads; 0: none yet */
+    pid_t ids[MOST]; /* 0: free entry */
+    pid_t process;   /* the process of these threads; 0: none */
 } ours = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 struct start {
@@ -46,11 +48,11 @@ static void lock_ours(void)
     pthread_mutex_lock(&ours.lock);
     if (ours.process == getpid())
         return;
-    memset(ours.ids, 0, sizeof(ours.ids)); /* a child made by fork() has no such threads */
+    memset(ours.ids, 0, sizeof(ours.ids)); /* a child made by fork() does not have these threads */
     ours.process = getpid();
 }
 
-/* Replaces an id by another one; 0 means a free entry. */
+/* Replaces an id by another; 0 is a free entry. */
 static void replace_id(pid_t old, pid_t new)
 {
     bool done = false;
@@ -102,7 +104,7 @@ static bool blocks_all_signals(pid_t id)
     }
     if (f)
         fclose(f);
-    /* the C library uses two signals itself, 32 and 33 */
+    /* the C library uses signals 32 and 33 itself */
     return (blocked | 3ull << 31) == (most | 3ull << 31);
 }
 
@@ -172,7 +174,7 @@ int ut_thread_create(const char *name, void *(*body)(void *), void *arg, pthread
         free(start);
         return -rc;
     }
-    ut_fd_reserve(); /* the C library opens a file of /proc */
+    ut_fd_reserve(); /* the C library opens a file in /proc */
     if (name)
         pthread_setname_np(created, name);
     ut_fd_release();
@@ -188,7 +190,7 @@ int ut_thread_create(const char *name, void *(*body)(void *), void *arg, pthread
  */
 
 struct census {
-    bool main_is_there; /* false: the list could not be read */
+    bool main_is_there; /* false: the list of threads could not be read */
     unsigned int program;
 };
 
@@ -224,8 +226,8 @@ static bool program_has_ended(void)
     return census.main_is_there && census.program == 0;
 }
 
-/* Ends the process as the C library does after the last thread of the program. A pending signal
- * that no thread was left to take is delivered first. */
+/* Ends the process, as the C library does after the last thread of the program. First delivers a
+ * pending signal that no thread could take. */
 static void *await_end(void *unused)
 {
     unsigned int pause_ms = FIRST_LOOK_MS;
@@ -248,7 +250,8 @@ static void on_end_of_main(void *value)
         ut_thread_create("utofu-end", await_end, NULL, NULL);
 }
 
-/* pthread_exit() calls the key's destructor in main()'s thread. -z nodelete: no unloading. */
+/* pthread_exit() in main()'s thread calls the destructor of the key. -z nodelete: the destructor is
+ * never unloaded. */
 __attribute__((constructor)) static void expect_end_of_main(void)
 {
     static pthread_key_t key;

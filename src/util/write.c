@@ -8,7 +8,7 @@
 
 enum { READER_MS = 1000 };
 
-/* May the write be repeated? */
+/* Waits if necessary. True: the write may be repeated. */
 static bool wait_to_retry(int fd, int error)
 {
     struct pollfd p = {.fd = fd, .events = POLLOUT};
