@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sealing and checking of prepared descriptors; no state. */
+/* Seals and checks prepared descriptors. No state. */
 #include "desc/desc.h"
 #include "ident/ident.h"
 #include "util/hash.h"
@@ -17,7 +17,7 @@ uint64_t ut_desc_seal(const struct ut_desc *desc, uint64_t vcq_key)
 }
 
 /*
- * Checks of each kind
+ * Checks per kind
  */
 
 static bool transfer_is_valid(const struct ut_desc *d)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The 64-byte TOQ descriptor: its layout, and the seal, which shows that a descriptor was written
- * by a prepare function for a VCQ. Pure functions; uses ident.
+ * The 64-byte TOQ descriptor: its layout, and the seal. The seal shows that a prepare function has
+ * written
+ * the descriptor for a VCQ. Pure functions; uses ident.
  */
 #ifndef UT_DESC_DESC_H
 #define UT_DESC_DESC_H
@@ -23,14 +24,14 @@ enum ut_desc_limits {
     UT_CACHE_LINE = 256,
 };
 
-/* Operators on the wire and in descriptors: the public ones, and compare-and-swap. */
+/* Operators on the wire and in descriptors: the public operators, and compare-and-swap. */
 enum { UT_ARMW_OP_CSWAP = 6 };
 
 struct ut_desc {
     uint8_t kind;
     uint8_t edata;
     uint16_t flags; /* the low 16 bits of UTOFU_ONESIDED_FLAG_* */
-    uint32_t word;  /* length24 | sps4 | path4; length of an ARMW: 4 or 8 */
+    uint32_t word;  /* length24 | sps4 | path4; the length of an ARMW is 4 or 8 */
     uint64_t rmt_vcq_id;
     uint64_t rmt_stadd;
     union {
@@ -46,7 +47,7 @@ struct ut_desc {
             uint32_t op; /* enum utofu_armw_op or UT_ARMW_OP_CSWAP */
         };
     };
-    uint64_t seal; /* of a prepared descriptor; not used in the TOQ */
+    uint64_t seal; /* seal of a prepared descriptor; unused in the TOQ */
 };
 
 _Static_assert(sizeof(struct ut_desc) == 64, "max_toq_desc_size");
@@ -67,7 +68,7 @@ static inline uint32_t ut_desc_path(const struct ut_desc *d)
     return d->word >> 28;
 }
 
-/* An internal flag of a descriptor in the TOQ, not among the public ones: its VCQ is counted. */
+/* An internal flag of a descriptor in the TOQ: its VCQ is counted. */
 enum { UT_DESC_COUNTED = 1 << 13 };
 
 /* the flags that a descriptor stores */
@@ -111,7 +112,7 @@ static inline void ut_desc_armw(struct ut_desc *d, uint32_t op, uint64_t operand
     d->op = op;
 }
 
-/* Moves `size` bytes with two loads and stores of `width` bytes, which overlap. */
+/* Moves `size` bytes with two overlapping loads and stores of `width` bytes. */
 static inline __attribute__((always_inline)) void ut_copy_pair(uint8_t *to, const uint8_t *from,
                                                                size_t size, size_t width)
 {
@@ -123,8 +124,8 @@ static inline __attribute__((always_inline)) void ut_copy_pair(uint8_t *to, cons
     memcpy(to + size - width, last, width);
 }
 
-/* Copies the data of a piggyback put without a call, for which the caller would save registers.
- * `most`: maximum of `size`, a constant. */
+/* Copies the data of a piggyback put without a call, so that the caller saves no registers. `most`:
+ * maximum of `size`, a constant. */
 static inline __attribute__((always_inline)) void ut_copy_small(uint8_t *to, const uint8_t *from,
                                                                 size_t size, size_t most)
 {
@@ -143,10 +144,10 @@ static inline __attribute__((always_inline)) void ut_copy_small(uint8_t *to, con
         *to = *from;
 }
 
-/* The seal of a descriptor for a VCQ; unused bytes of the descriptor are zero. */
+/* The seal of a descriptor for a VCQ. Unused bytes of the descriptor are zero. */
 uint64_t ut_desc_seal(const struct ut_desc *desc, uint64_t vcq_key);
 
-/* True for a descriptor that was sealed for this VCQ and has all fields in range. */
+/* True if the descriptor is sealed for this VCQ and all fields are in range. */
 bool ut_desc_valid(const struct ut_desc *desc, uint64_t vcq_key);
 
 #endif

@@ -21,9 +21,10 @@
     KIND(ARMW, ARMW, UT_KIND_SLOW_END, "ARMW")
 
 enum ut_kind_trait {
-    UT_KIND_IN_SESSION = 1, /* allowed in a session-mode TOQ: an arrival can start it */
+    UT_KIND_IN_SESSION = 1, /* allowed in a session-mode TOQ, because an arrival can start it */
     UT_KIND_NO_PEER = 2,    /* has no peer, and completes when it starts */
-    UT_KIND_TO_LOCAL = 4,   /* writes local memory: errors of local memory are errors of the MRQ */
+    UT_KIND_TO_LOCAL = 4,   /* writes local memory, so errors of local memory are reported in the
+                             * MRQ */
     UT_KIND_SLOW_END = 8,   /* end_completed() does more than complete_usual() */
 };
 

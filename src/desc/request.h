@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A request: the arguments of a one-sided function, packed once, checked, and encoded into a
- * descriptor. All functions with a request are inlined, so that it stays in registers.
+ * A request: the arguments of a one-sided function, packed, checked, and encoded into a descriptor.
+ * All
+ * functions with a request are inlined, so that it stays in registers.
  */
 #ifndef UT_DESC_REQUEST_H
 #define UT_DESC_REQUEST_H
@@ -24,7 +25,7 @@ struct ut_request {
 
 #define UT_INLINE static inline __attribute__((always_inline))
 
-/* The i-th block of the request as a descriptor. */
+/* Encodes the i-th block of the request as a descriptor. */
 UT_INLINE void ut_request_encode(struct ut_desc *d, const struct ut_request *r, size_t i)
 {
     ut_desc_head(d, r->kind, r->rmt_vcq_id, r->rmt_stadd + i * r->stride, r->length, r->edata,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packing and unpacking of ids; no state except the mark of the job. */
+/* Packs and unpacks ids. The only state is the mark of the job. */
 #include "ident/ident.h"
 
 #include <stdlib.h>
@@ -34,7 +34,7 @@ struct ut_shape ut_shape_for(uint32_t num_nodes)
     struct ut_shape s = {256, 256, 256};
     uint32_t cells = (num_nodes + CELL - 1) / CELL;
 
-    /* a line of cells if possible, then a plane, then a cuboid: coordinates stay readable */
+    /* a line of cells if possible, then a plane, then a cuboid, so that coordinates are readable */
     if (num_nodes == 0)
         return s;
     if (cells <= 256)
@@ -103,7 +103,7 @@ utofu_vcq_id_t ut_vcq_id_pack(const struct ut_vcq_ident *v)
 
 uint64_t ut_vcq_id_seed = UT_VCQ_ID_SEED;
 
-/* The mark is in the product's top bits. UT_HASH_FACTOR is odd: each mark has one seed. */
+/* The mark is in the top bits of the product. UT_HASH_FACTOR is odd, so each mark has one seed. */
 void ut_vcq_id_set_job(uint32_t mark)
 {
     uint64_t seed = 0;
@@ -141,7 +141,7 @@ bool ut_vcq_id_unpack(utofu_vcq_id_t id, struct ut_vcq_ident *v)
 bool ut_vcq_id_of_other_job(utofu_vcq_id_t id, uint32_t *mark)
 {
     struct ut_vcq_ident ident;
-    /* modulo 2^14: the mark, plus the difference of the check */
+    /* modulo 2^14, the difference of the check is the mark times 16 */
     uint64_t differs = (id - ut_vcq_id_check_bits(id)) & 0x3fff;
 
     *mark = (uint32_t)(ut_vcq_id_own_job() + (differs >> 4)) & ((1u << UT_JOB_MARK_BITS) - 1);
@@ -155,7 +155,7 @@ bool ut_vcq_id_of_key(uint64_t key, utofu_vcq_id_t *id)
 
     if (key >> 46)
         return false;
-    *id = key << 18 | (key >> 18 & 0xf) << 14; /* the path is the owner's a, b, c */
+    *id = key << 18 | (key >> 18 & 0xf) << 14; /* the path is the owner's own a, b, c */
     *id |= ut_vcq_id_check_bits(*id);
     return ut_vcq_id_unpack(*id, &ident);
 }
@@ -169,7 +169,7 @@ utofu_vcq_id_t ut_vcq_id_canonical(const struct ut_vcq_ident *ident)
 }
 
 /* Path id 0 is the default path in the VCQ id, because the flags of a communication cannot
- * distinguish 0 from "no path given"; the other ids are numbered relative to the default path. */
+ * distinguish 0 from "no path given". The other ids are numbered relative to the default path. */
 static unsigned int path_number(const uint8_t path[3])
 {
     return path[0] + A_SIZE * (path[1] + (unsigned)B_SIZE * path[2]);

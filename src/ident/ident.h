@@ -31,7 +31,7 @@ enum {
     UT_STAG_ALIGNMENT = 256,
     UT_STAG_RESERVED_BASE = 0x800, /* + 0x100 * component + the caller's STag */
     UT_STAG_DYNAMIC_BASE = 0x1000,
-    UT_TNI_INTERNAL = 7, /* in the id of a VCQ of the library itself; its cmp is the TNI */
+    UT_TNI_INTERNAL = 7, /* TNI field of the library's own VCQs; their cmp field is the TNI */
 };
 
 /* x, y, z, a, b, c as in the manual's coords[] arrays */
@@ -45,14 +45,15 @@ struct ut_vcq_ident {
     uint8_t path[3]; /* default path: a, b, c */
 };
 
-/* The extents of x, y and z, which map node numbers to coordinates and back (-1: no such node). */
+/* The extents of x, y and z. They map node numbers to coordinates and back (-1: no such node). */
 struct ut_shape {
     uint32_t x, y, z;
 };
-/* "X", "XxY" or "XxYxZ": numbers from 1 to 256; a missing one is 1. False: another text. */
+/* Parses "X", "XxY" or "XxYxZ" with numbers from 1 to 256; a missing number is 1. False: another
+ * text. */
 bool ut_shape_parse(const char *text, struct ut_shape *shape);
-/* A shape for `num_nodes` nodes (0: the largest): a line of cells, else a plane, else the largest
- * shape. */
+/* A shape for `num_nodes` nodes (0: the largest one): a line of cells, else a plane, else the
+ * largest shape. */
 struct ut_shape ut_shape_for(uint32_t num_nodes);
 bool ut_coords_of_node(const struct ut_shape *shape, uint32_t node, struct ut_coords *coords);
 int64_t ut_node_of_coords(const struct ut_shape *shape, const struct ut_coords *coords);
@@ -61,29 +62,33 @@ bool ut_path_valid(const uint8_t path[3]);
 bool ut_coords_valid(const uint8_t coords[6]);
 
 utofu_vcq_id_t ut_vcq_id_pack(const struct ut_vcq_ident *ident);
-/* False if ut_vcq_id_pack() cannot have made the id. Ids of the library's own VCQs are unpacked,
- * too: see ut_vcq_ident_public(). */
+/* False if ut_vcq_id_pack() cannot have made the id. Also unpacks ids of the library's own VCQs:
+ * see ut_vcq_ident_public(). */
 bool ut_vcq_id_unpack(utofu_vcq_id_t id, struct ut_vcq_ident *ident);
 static inline bool ut_vcq_ident_public(const struct ut_vcq_ident *ident)
 {
     return ident->tni < UT_NUM_TNIS;
 }
-/* Is it the id of a VCQ of another job? Then *mark is the mark of that job. About one in 50 of all
- * other numbers is taken for such an id. */
+/* Is this an id of another job's VCQ? Then *mark is the mark of that job. About one in 50 of all
+ * other numbers looks like such an id. */
 bool ut_vcq_id_of_other_job(utofu_vcq_id_t id, uint32_t *mark);
-/* The same VCQ's id with the owner's own a, b, c as its path, as used in notices and tables. */
+/* The id of the same VCQ with the owner's own a, b, c as its path. Notices and tables use this id.
+ */
 utofu_vcq_id_t ut_vcq_id_canonical(const struct ut_vcq_ident *ident);
 
 /*
- * The check: a multiplicative hash of the bits above it, not zero for an all-zero id, plus 16 times
+ * The check field: a multiplicative hash of the bits above it, not zero for an all-zero id, plus 16
+ * times
  * the mark of the job. So an id of another job fails the check, unless both jobs have the same of
- * 1023 marks; its low four bits still show that it is the id of a job. The mark is in the seed,
+ * 1023
+ * marks. The low four bits still show that the number is an id of some job. The mark is part of the
+ * seed,
  * which is loaded in place of a constant.
  */
 enum { UT_JOB_MARK_BITS = 10 };
 #define UT_VCQ_ID_SEED 0x5bd1e995ull /* without a job */
 extern uint64_t ut_vcq_id_seed;
-/* The mark of this process's job, from 1 to 1023; set before any id is made or checked. */
+/* The mark of this process's job, from 1 to 1023. Set before any id is made or checked. */
 void ut_vcq_id_set_job(uint32_t mark);
 uint32_t ut_vcq_id_own_job(void);
 
@@ -91,26 +96,26 @@ static inline uint64_t ut_vcq_id_check_bits(utofu_vcq_id_t id)
 {
     return ((id >> 14) + ut_vcq_id_seed) * UT_HASH_FACTOR >> 50;
 }
-/* A check of a few instructions, for the path of a put. */
+/* Checks an id with a few instructions, on the path of a put. */
 static inline bool ut_vcq_id_check(utofu_vcq_id_t id)
 {
     return ut_vcq_id_check_bits(id) == (id & 0x3fff);
 }
-/* Does its default path differ from the owner's own a, b, c? */
+/* True if the default path differs from the owner's own a, b, c. */
 static inline bool ut_vcq_id_has_path(utofu_vcq_id_t id)
 {
     return ((id >> 14 ^ id >> 36) & 0xf) != 0;
 }
 
-/* An id without its path and check: equal for all paths of one VCQ. */
+/* The id without path and check, which is equal for all paths of a VCQ. */
 static inline uint64_t ut_vcq_id_key(utofu_vcq_id_t id)
 {
     return id >> 18;
 }
-/* The canonical id with that key; false if no VCQ can have the key. */
+/* The canonical id with that key. False if no VCQ can have the key. */
 bool ut_vcq_id_of_key(uint64_t key, utofu_vcq_id_t *id);
 
-/* Path ids: 0 is the default path in the VCQ id, followed by the other eleven. */
+/* Path ids: 0 is the default path in the VCQ id. The other eleven follow. */
 utofu_path_id_t ut_path_id(utofu_vcq_id_t id, const uint8_t path[3]);
 bool ut_path_of_id(utofu_vcq_id_t id, utofu_path_id_t path_id, uint8_t path[3]);
 
@@ -141,7 +146,7 @@ struct ut_vbg_ident {
 };
 utofu_vbg_id_t ut_vbg_id_pack(const struct ut_vbg_ident *ident);
 bool ut_vbg_id_unpack(utofu_vbg_id_t id, struct ut_vbg_ident *ident);
-/* Two fields of an id, without checks. */
+/* Two fields of an id, unchecked. */
 static inline unsigned int ut_vbg_id_tni(utofu_vbg_id_t id)
 {
     return (unsigned int)(id >> 61);

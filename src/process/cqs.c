@@ -18,7 +18,7 @@ struct place {
  * UTOFU_CQ_MAP=fugaku
  */
 
-/* The first CQ of local rank n on Fugaku, where a node has `most` processes: 1 to 48. */
+/* The first CQ of local rank n on Fugaku, on a node with `most` processes: 1 to 48. */
 static struct place find_fugaku_place(unsigned int most, unsigned int n)
 {
     static const uint8_t numbers[5][8] = {
@@ -36,7 +36,7 @@ static struct place find_fugaku_place(unsigned int most, unsigned int n)
     return (struct place){n % tnis * apart, numbers[row][n / tnis]};
 }
 
-/* Up to four processes have different numbers, so each of them has its number on all TNIs. */
+/* Up to four processes have different numbers. So each of them has its number on all TNIs. */
 static bool has_fugaku_number(unsigned int most, unsigned int n, unsigned int tni,
                               unsigned int *number)
 {
@@ -100,7 +100,7 @@ static int alloc_list(struct ut_process *process, const char *map)
     return -EINVAL;
 }
 
-/* Counts the occurrences of a CQ in a map. Other processes' invalid numbers are ignored. */
+/* Counts how often a CQ stands in a map. Invalid numbers of other processes do not matter. */
 static unsigned int count_in_map(const char *map, uint16_t id)
 {
     unsigned int n = 0;
@@ -113,7 +113,8 @@ static unsigned int count_in_map(const char *map, uint16_t id)
     return n;
 }
 
-/* With shared CQs, VCQs of two processes, or two of one process, would have the same ids. */
+/* Refuses CQs that two processes, or two VCQs of one process, would share: their VCQ ids would be
+ * equal. */
 static int refuse_shared_cqs(const struct ut_process *process, const char *map)
 {
     for (unsigned int i = 0; i < process->num_cqs; i++) {
@@ -141,14 +142,14 @@ static int alloc_by_list(struct ut_process *process, const char *map)
  * The same number of CQs for each process
  */
 
-/* A process alone on its node gets the nine CQs of a TNI; two get four each; more get three each.
- */
+/* A process alone on its node gets the nine CQs of a TNI. Two processes get four each, more get
+ * three each. */
 static unsigned long stride_for(uint32_t processes)
 {
     return processes <= 1 ? 9 : processes == 2 ? 4 : 3;
 }
 
-/* The number of CQs of each process; 0 after an error line. */
+/* The number of CQs per process; 0 after an error line. */
 static unsigned long read_stride(struct ut_process *process, const char *map)
 {
     if (strncmp(map, "stride:", 7) == 0) {
@@ -197,8 +198,8 @@ int ut_cqs_alloc(struct ut_process *process)
     return 0;
 }
 
-/* At least one CQ is left for ordinary VCQs; exclusive CQs take precedence over session-mode ones
- * (manual 4.3.2.2). */
+/* Leaves at least one CQ for ordinary VCQs. Exclusive CQs precede session-mode ones (manual
+ * 4.3.2.2). */
 void ut_cqs_reserve(struct ut_process *process)
 {
     uint64_t spare = process->num_cqs - 1;

@@ -17,7 +17,7 @@
 #include "util/log.h"
 
 static struct ut_process proc;
-static struct ut_process *ready; /* set with release order when proc is complete */
+static struct ut_process *ready; /* set with release order when the process is complete */
 static pthread_once_t env_once = PTHREAD_ONCE_INIT;
 static int env_result;
 bool ut_process_is_fork;
@@ -40,8 +40,8 @@ int ut_process_environment(void)
     return env_result;
 }
 
-/* An existing boot id that cannot be read is an error: all peers would seem to be on another
- * host. */
+/* Finds the identity of the host. If a boot id exists but cannot be read, this is an error, because
+ * all peers would seem to be on another host. */
 static int find_host(void)
 {
     struct ut_host host;
@@ -92,8 +92,8 @@ static void warn_of_foreign_environment(void)
                 "or set-gid, or its file has capabilities: defaults, and a job of one process");
 }
 
-/* Logs one line. A launcher gives all processes the same environment, so only rank 0 warns. If no
- * job is found, each process warns: a misspelt variable may be the one that names the job. */
+/* Logs one line. A launcher gives all processes the same environment, so only rank 0 warns. Without
+ * a job each process warns, because a misspelt variable may be the one that names the job. */
 static void warn_of_misspelt_variables(void)
 {
     struct ut_env_misspelt m;
@@ -127,7 +127,7 @@ static void warn_of_old_variables(void)
                 text);
 }
 
-/* Called in rank 0, or in a process that finds no job. */
+/* Called in rank 0, or in a process without a job. */
 static void warn_of_variables(void)
 {
     if (ut_env_is_foreign()) {
