@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A memfd with a header and the slots of records.c. */
+/* The board: a memfd with a header and the slots of records.c. */
 #include "bootstrap/board.h"
 #include "bootstrap/job.h"
 #include "util/fd.h"
@@ -15,12 +15,12 @@
 struct ut_job_board_memory {
     uint64_t cookie;
     uint32_t size;
-    uint32_t written; /* atomic: number of processes that have written their record */
+    uint32_t written; /* atomic: number of processes that have written their records */
     uint8_t zero[48];
 };
 _Static_assert(sizeof(struct ut_job_board_memory) == 64, "the slots begin at a cache line");
 
-/* the size never changes while a reader has the memory mapped */
+/* the size never changes while a reader maps the memory */
 #define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW)
 
 static size_t bytes_for(uint32_t size)
@@ -63,7 +63,7 @@ int ut_job_board_create(struct ut_job_board *board, uint32_t size, struct ut_job
     return 0;
 }
 
-/* Checks a descriptor opened by number, which may be another file's by now. Only reads. */
+/* Checks a descriptor that was opened by its number, and may be another file by now. Only reads. */
 static int check_header(int fd, uint32_t size)
 {
     struct stat st;

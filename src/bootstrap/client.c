@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The thread that talks to the rendezvous server. */
+/* The client thread of the rendezvous server. */
 #include "bootstrap/client.h"
 #include "bootstrap/channel.h"
 #include "bootstrap/ops.h"
@@ -27,34 +27,37 @@
 #include <unistd.h>
 
 enum {
-    PUBLISH_WAIT_MS = 100,        /* while the server is not reachable */
-    PUBLISH_WAIT_SLOW_MS = 10000, /* while the server is reachable */
+    PUBLISH_WAIT_MS = 100,        /* wait while the server is not reachable */
+    PUBLISH_WAIT_SLOW_MS = 10000, /* wait while the server is reachable */
     CONNECT_PAUSE_MS = 2,
     CONNECT_PAUSE_MAX_MS = 100,
     LOOKUPS_MAX = 64,
     LOOKUP_SIZE = UT_JOB_WIRE_HEADER + sizeof(uint32_t) + UT_JOB_WIRE_TAG,
 };
 
-enum { OTHER_USER = -EUSERS }; /* of the process that listens, or according to it */
+enum {
+    OTHER_USER = -EUSERS
+}; /* the listening process belongs to another user, by the kernel or by
+    * its own message */
 
 static struct {
     struct ut_job_root root;
     struct ut_key key;
     struct ut_job_channel channel;
     uint32_t rank, size;
-    int64_t deadline; /* of connecting */
+    int64_t deadline; /* deadline for connecting */
     int wake_fd, fd;
     pthread_t thread;
     atomic_bool stopping;
-    /* bytes that were read from the socket and not used yet */
+    /* bytes that were read from the socket and not processed */
     size_t in_from, in_to;
     uint8_t in[8192];
-    int records_fd; /* received with an answer, or -1 */
+    int records_fd; /* received with an answer; -1: none */
     bool loss_logged;
-    uid_t server_user;               /* as the kernel says; of a unix socket */
-    struct ut_job_requests requests; /* the lock in it also guards the fields below */
+    uid_t server_user;               /* user of a unix socket's peer, from the kernel */
+    struct ut_job_requests requests; /* its lock also guards the fields below */
     struct ut_job_records records;
-    bool absent; /* the server accepts no connection, or belongs to another job */
+    bool absent; /* no server accepts connections, or the server belongs to another job */
     enum { NOTHING, TO_PUBLISH, PUBLISHED } own;
     size_t own_size;
     uint8_t own_record[UT_JOB_RECORD_MAX];
@@ -66,17 +69,18 @@ static void wake_thread(uint32_t rank)
 
     (void)rank;
     if (ut_fd_check_own(client.wake_fd) && write(client.wake_fd, &one, sizeof(one)) < 0)
-        return; /* the thread is already being woken */
+        return; /* another call is already waking the thread */
 }
 
-/* Does the program leave the descriptors to this library? */
+/* True if the program has not closed the descriptors. */
 static bool are_open(int fd)
 {
     return ut_fd_check_own(client.wake_fd) && (fd < 0 || ut_fd_check_own(fd));
 }
 
-/* Waits for the socket (with fd -1: only for being woken). >0: ready; 0: woken, or a while has
- * passed; or the thread has to stop, as the program has closed the descriptors. */
+/* Waits for the socket (fd -1: only for being woken). >0: the socket is ready. 0: the thread was
+ * woken, or some time has passed, or the thread has to stop because the program has closed the
+ * descriptors. */
 static int wait_for(int fd, short events, int timeout_ms)
 {
     struct pollfd p[2] = {{.fd = client.wake_fd, .events = POLLIN}, {.fd = fd, .events = events}};
@@ -99,7 +103,8 @@ static const char *server_name(void)
     return ut_job_root_is_utofurun(client.root.text) ? "utofurun" : "rank 0";
 }
 
-/* As wait_for(), but continues until ready, stopped or the deadline. */
+/* Does the same as wait_for(), until the socket is ready, the thread is stopped, or the deadline
+ * has passed. */
 static bool wait_until(int fd, short events, int64_t deadline)
 {
     struct ut_long_wait long_wait = ut_long_wait_begin(ut_clock_ms());
@@ -165,7 +170,7 @@ static void drop_descriptor(void)
     client.records_fd = -1;
 }
 
-/* Keeps the descriptor that was received last. */
+/* Keeps the descriptor that was received last, and closes an earlier one. */
 static void keep_descriptor(struct msghdr *msg)
 {
     for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
@@ -199,7 +204,7 @@ static ssize_t receive_some(void)
     return got;
 }
 
-/* Reads the bytes that have arrived, at least one: waits for it until the deadline. */
+/* Reads the bytes that have arrived. Waits for at least one until the deadline. */
 static int fill_buffer(int64_t deadline)
 {
     for (;;) {
@@ -216,7 +221,7 @@ static int fill_buffer(int64_t deadline)
     }
 }
 
-/* Receives one message of the server; its tag is not checked. */
+/* Receives one message of the server, without checking its tag. */
 static int receive(struct ut_job_wire *msg, enum ut_job_wire_type type, int64_t deadline)
 {
     size_t have = 0, need;
@@ -238,7 +243,7 @@ static int receive(struct ut_job_wire *msg, enum ut_job_wire_type type, int64_t 
 
 static int send_all(const void *bytes, size_t size)
 {
-    /* requests always fit into the socket's buffer, as all earlier requests are answered */
+    /* requests always fit into the socket's buffer, because all earlier requests are answered */
     return are_open(client.fd) && send(client.fd, bytes, size, MSG_NOSIGNAL) == (ssize_t)size
                ? 0
                : -ECONNRESET;
@@ -250,12 +255,12 @@ static int receive_answer(struct ut_job_wire *msg, enum ut_job_wire_type type, i
 
     if (rc != 0 || ut_job_channel_check(&client.channel, msg))
         return rc;
-    /* a refusal has no tag: the two have no key in common */
+    /* a refusal has no tag, because client and server have no common key */
     return type == UT_JOB_WIRE_HELLO && msg->status == UT_JOB_WIRE_REFUSED ? -EACCES
                                                                            : -EKEYREJECTED;
 }
 
-/* One request, one answer. */
+/* Sends one request, and receives its answer. */
 static int exchange_message(struct ut_job_wire *msg, enum ut_job_wire_type type, const void *data,
                             size_t size, int64_t deadline)
 {
@@ -285,7 +290,7 @@ static int exchange_hello(struct ut_job_wire *msg)
     return exchange_message(msg, UT_JOB_WIRE_HELLO, hello, sizeof(hello), client.deadline);
 }
 
-/* Logs that the server belongs to another job. False: rc is another error. */
+/* Logs that the server belongs to another job. False: rc is a different error. */
 static bool log_wrong_server(int rc)
 {
     const char *text = client.root.text;
@@ -326,7 +331,7 @@ static bool read_record(uint32_t rank, void *record, size_t *size)
     return ut_job_records_read(&client.records, rank, record, size);
 }
 
-/* Then only records that are missing in the mapped memory are looked up. */
+/* Maps the records of the server. From then on only missing records are looked up. */
 static void map_records(void)
 {
     pthread_mutex_lock(&client.requests.lock);
@@ -361,7 +366,8 @@ static int say_hello(void)
     }
 }
 
-/* Connects and says hello, until it works, cannot work or the deadline is over. */
+/* Connects and says hello, and repeats both until it succeeds, cannot succeed, or the deadline has
+ * passed. */
 static int reach_server(void)
 {
     struct ut_long_wait long_wait = ut_long_wait_begin(ut_clock_ms());
@@ -426,7 +432,8 @@ static int publish_own(void)
     return 0;
 }
 
-/* Sends many look-ups at once, without a round trip for each; the server answers in order. */
+/* Sends many look-ups at once, so that each needs no round trip of its own. The server answers in
+ * order. */
 static int request_missing(void)
 {
     uint8_t requests[LOOKUPS_MAX * LOOKUP_SIZE];
@@ -473,7 +480,7 @@ static void *client_main(void *unused)
             continue;
         }
         rc = request_missing();
-        /* no request is outstanding: data or an end of the connection is an error of the server */
+        /* no request is outstanding: data or the end of the connection is an error of the server */
         if (rc == 0 && (client.in_from < client.in_to || wait_for(client.fd, POLLIN, -1) > 0))
             rc = -ECONNRESET;
     }
@@ -505,8 +512,8 @@ int ut_job_client_start(const struct ut_job_root *root, uint32_t rank, uint32_t 
     return rc;
 }
 
-/* Logs once that the server is gone. This is normal at the end of a job, and an error only for a
- * call that needs the server afterwards. */
+/* Logs once that the server is gone. At the end of a job this is normal; a later call that needs
+ * the server makes it an error. */
 static int log_loss(int rc)
 {
     if ((rc != -ECONNRESET && rc != -EPROTO && rc != -EKEYREJECTED) || ut_fd_were_closed())
@@ -523,7 +530,8 @@ static int log_loss(int rc)
     return rc;
 }
 
-/* With the lock held: must the caller, waiting since `since`, wait longer for the publication? */
+/* Called with the lock held. Must the caller, which has waited since `since`, still wait for the
+ * publication? */
 static bool must_wait(int64_t since)
 {
     if (client.own == PUBLISHED || client.requests.broken)
@@ -541,8 +549,8 @@ int ut_job_client_publish(const void *record, size_t size)
     client.own_size = size;
     client.own = TO_PUBLISH;
     wake_thread(client.rank);
-    /* A process that has published can be looked up, even if it ends at once; and errors are
-     * returned by this call. If the server is not running yet, the record is sent later. */
+    /* a process that has published can be looked up, even if it ends immediately, and this call
+     * returns errors. If the server is not running yet, the record is sent later */
     while (must_wait(since)) {
         struct timespec t = ut_clock_after(CLOCK_MONOTONIC, PUBLISH_WAIT_MS);
         pthread_cond_timedwait(&client.requests.done, &client.requests.lock, &t);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A job set up by hand or by utofurun: UTOFU_RANK, UTOFU_SIZE and UTOFU_ROOT.
- *
+ * A job from UTOFU_RANK, UTOFU_SIZE and UTOFU_ROOT, which utofurun or the user sets.
  * Without UTOFU_NODE and UTOFU_LOCAL_RANK, the nodes follow from the root alone, so that all
- * processes agree: a root that is reached within one machine (unix:@name, a loopback address, a
- * folder) means that all processes are on node 0, with local rank = rank; any other address means
- * one process per node, with node = rank.
- *
- * With UTOFU_ROOT alone, in a job of Open MPI, Flux or Slurm whose PMIx or PMI cannot be used,
- * rank and size come from that launcher's variables.
+ * processes
+ * agree. With a root that can only be reached within one machine (unix:@name, a loopback address, a
+ * folder), all processes are on node 0, with local rank = rank. With any other address, each
+ * process is
+ * alone on node = rank.
+ * If only UTOFU_ROOT is set, in a job of Open MPI, Flux or Slurm whose PMIx or PMI cannot be used,
+ * the
+ * variables of that launcher give rank and size.
  */
 #include "bootstrap/client.h"
 #include "bootstrap/folder.h"
@@ -36,7 +37,7 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
-/* Maximum time for which rank 0 waits at exit for processes that have not connected yet. */
+/* Maximum time that rank 0 waits at exit for processes that have not connected yet. */
 enum { NEWCOMER_WAIT_MS = 5000, EXIT_STEP_MS = 50 };
 
 static struct {
@@ -45,7 +46,7 @@ static struct {
     struct ut_key key;
     uint32_t rank, size;
     pid_t owner;
-    struct ut_job_server *server; /* in rank 0, if it is the server */
+    struct ut_job_server *server; /* the server, in rank 0 if rank 0 serves */
     pthread_t server_thread;
     int wake_fd;
     atomic_bool ending;
@@ -56,7 +57,7 @@ static bool envvar_present(void)
     return ut_env_is_set(UT_ENV_RANK) || ut_env_is_set(UT_ENV_SIZE);
 }
 
-/* At the exit of rank 0: keeps serving, as other processes may still have to look each other up. */
+/* Keeps serving at the exit of rank 0, because other processes may still look each other up. */
 static void serve_at_exit(void)
 {
     int64_t now = ut_clock_ms();
@@ -108,7 +109,7 @@ static int start_server(void)
 {
     int rc = ut_job_server_create(&envvar.server, &envvar.root, envvar.size, &envvar.key);
 
-    /* utofurun already listens there */
+    /* utofurun is listening there already */
     if (rc == -EADDRINUSE && envvar.root.kind == UT_JOB_ROOT_UNIX)
         return 0;
     if (rc != 0) {
@@ -140,7 +141,8 @@ static void stop_server(void)
     envvar.ending = true;
     if (ut_fd_check_own(envvar.wake_fd) && write(envvar.wake_fd, &one, sizeof(one)) < 0)
         ut_debug("bootstrap", "the rendezvous thread is awake already");
-    pthread_join(envvar.server_thread, NULL); /* it looks once in UT_FD_CHECK_MS */
+    /* the thread checks `ending` once in UT_FD_CHECK_MS */
+    pthread_join(envvar.server_thread, NULL);
     ut_fd_close(envvar.wake_fd);
     ut_job_server_destroy(envvar.server);
     envvar.server = NULL;
@@ -148,7 +150,7 @@ static void stop_server(void)
 
 static void stop_all(void)
 {
-    /* the threads are not in a child made by fork() */
+    /* a child made by fork() does not have these threads */
     if (getpid() != envvar.owner)
         return;
     ut_job_client_stop();
@@ -200,8 +202,8 @@ static int read_root(void)
     return rc == 0 && envvar.root.nodes > envvar.size ? -EINVAL : rc;
 }
 
-/* Any user can connect to a TCP port, so a TCP root needs a key; for a unix socket and for files
- * the kernel gives the user id. */
+/* Reads the key. A TCP root needs one, because any user can connect to a TCP port. For a unix
+ * socket and for files the kernel gives the user id. */
 static int read_key(void)
 {
     const char *path = ut_env_str(UT_ENV_JOB_KEY_FILE);
@@ -248,8 +250,8 @@ static int place_by_root(struct ut_job_info *info)
     return 0;
 }
 
-/* The mark is made from the same text in all processes: the port of a host and port, as the host
- * may have several names, and the key, which utofurun generates for each job. */
+/* Makes the mark of the job from text that is equal in all processes: the port of host:port,
+ * because the host may have several names, and the key, which utofurun generates for each job. */
 static uint32_t mark_of_job(void)
 {
     uint8_t mac[UT_SHA256_SIZE];
@@ -266,7 +268,7 @@ static uint32_t mark_of_job(void)
     return ut_job_mark(mac, sizeof(mac));
 }
 
-/* The second part of opening, once rank and size are known. */
+/* The second part of opening a job, when rank and size are known. */
 static int open_as(uint32_t rank, uint32_t size, struct ut_job_info *info,
                    int (*place)(struct ut_job_info *info), int64_t deadline)
 {
@@ -346,7 +348,7 @@ static const struct variables {
      .local_rank = "OMPI_COMM_WORLD_LOCAL_RANK",
      .local_size = "OMPI_COMM_WORLD_LOCAL_SIZE"},
     {.rank = "FLUX_TASK_RANK", .size = "FLUX_JOB_SIZE", .local_rank = "FLUX_TASK_LOCAL_ID"},
-    /* of the step: SLURM_NTASKS is the allocation's */
+    /* size of the step: SLURM_NTASKS is the size of the allocation */
     {.rank = "SLURM_PROCID",
      .size = "SLURM_STEP_NUM_TASKS",
      .node = "SLURM_NODEID",
@@ -369,7 +371,7 @@ static int64_t number_of(const char *name)
     return name ? ut_job_launcher_number(name) : -1;
 }
 
-/* Placement from the launcher's variables, because a folder can be shared by several machines. */
+/* Takes the node from the launcher's variables, because several machines can share a folder. */
 static int place_by_variables(struct ut_job_info *info)
 {
     const struct variables *v = find_variables();
@@ -386,7 +388,7 @@ static int place_by_variables(struct ut_job_info *info)
         info->local_size = (uint32_t)local_size;
     } else if (ut_env_is_set(UT_ENV_NODE) &&
                ut_env_is_set(UT_ENV_LOCAL_RANK) == ut_env_is_set(UT_ENV_LOCAL_SIZE)) {
-        info->local_size = 1; /* ut_job_open() puts in what the variables say */
+        info->local_size = 1; /* ut_job_open() fills in the values of variables */
     } else {
         ut_error("bootstrap",
                  "the launcher (%s) does not say on which node rank %u is; set UTOFU_NODE, and "

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Address records in files of a folder. A file without a living owner either belongs to a dead
- * process of this job, or is stale: a file of an earlier job. To distinguish these, the processes
- * of a machine hold a shared lock on the folder. The process that gets the lock exclusively, at the
- * start or at the end, removes stale files.
+ * Address records in files of a folder. If the owner of a file is not alive, the file belongs
+ * either to
+ * a dead process of this job, or to an earlier job: then it is stale. To distinguish the two, the
+ * processes of a machine hold a shared lock on the folder. The process that gets the lock
+ * exclusively,
+ * at the start or at the end, removes stale files.
  */
 #include "bootstrap/folder.h"
 #include "bootstrap/job.h"
@@ -27,15 +29,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The beginning of a file. The record follows, then the MAC of both. Little endian. */
+/* The header of a file. The record follows, and then the MAC of both. Little endian. */
 struct prefix {
     uint32_t magic;
     uint16_t mac_size; /* 0: without a key */
     uint16_t record_size;
     uint32_t rank, size;
-    char host[40]; /* the boot id, which the containers of a host share; empty: unknown */
+    char host[40]; /* the boot id, which all containers of a host share; empty: unknown */
     uint32_t pid;
-    char name[36]; /* of the host, for messages; cut to fit */
+    char name[36]; /* name of the host, for messages; cut to fit */
 };
 _Static_assert(sizeof(struct prefix) == 96, "no padding");
 
@@ -46,14 +48,15 @@ enum {
     FILE_MAX = PREFIX + UT_JOB_RECORD_MAX + MAC,
 };
 
-/* The mark of the job in two words: MAGIC, and a random number. */
+/* This file has the mark of the job in two words: MAGIC, and a random number. */
 #define JOB_FILE "utofu.job"
 
-/* For taking the lock of the folder while another process removes stale files. */
+/* How often and how long to wait for the lock of the folder while another process removes stale
+ * files. */
 enum { FOLDER_TRIES = 1000, FOLDER_PAUSE_US = 2000 };
-enum { REPORTED = -EREMOTEIO }; /* an error that is logged already */
+enum { REPORTED = -EREMOTEIO }; /* the error is logged already */
 
-/* A process that had joined the job and has ended, and whose file was removed at the start. */
+/* A process of the job that had ended, and whose file was removed at the start. */
 struct ended {
     struct ended *next;
     struct prefix prefix;
@@ -67,9 +70,9 @@ static struct {
     struct ut_key key;
     char host[40];
     pid_t owner;
-    uid_t user;    /* owner of all files; on a network file system it may differ from geteuid() */
-    int fd;        /* the own file, with a lock on it */
-    int folder_fd; /* the folder, with a shared lock on it; -1: the file system has no locks */
+    uid_t user;    /* owner of all files; with a network file system not always geteuid() */
+    int fd;        /* the own file, locked */
+    int folder_fd; /* the folder, with a shared lock; -1: the file system has no locks */
     char own[PATH_MAX];
 } rendezvous = {.fd = -1, .folder_fd = -1};
 
@@ -91,8 +94,8 @@ static bool same_host(const struct prefix *prefix)
            memcmp(rendezvous.host, prefix->host, sizeof(rendezvous.host)) == 0;
 }
 
-/* Has the owner of the file ended? Then the file is not locked. On a file system without locks the
- * owner counts as alive. */
+/* True if the owner of the file has ended, so that the file is not locked. On a file system without
+ * locks the owner counts as alive. */
 static bool is_stale(int fd)
 {
     return flock(fd, LOCK_SH | LOCK_NB) == 0;
@@ -129,7 +132,7 @@ static void remember_ended(const struct prefix *prefix)
     rendezvous.ended = e;
 }
 
-/* `tries`: how often to wait for a dying process, whose descriptors are closed in any order. */
+/* `tries`: how often to wait for a dying process, whose descriptors close in any order. */
 static void remove_stale(int folder, const char *name, int *tries)
 {
     struct prefix prefix = {0};
@@ -145,7 +148,7 @@ static void remove_stale(int folder, const char *name, int *tries)
     }
     while (!(stale = is_stale(fd)) && errno == EWOULDBLOCK && --*tries > 0)
         usleep(FOLDER_PAUSE_US);
-    /* a file whose writer was killed while writing does not contain a host name */
+    /* if the writer was killed while it wrote the file, the file has no host name */
     if (stale &&
         (read(fd, &prefix, PREFIX) == PREFIX ? same_host(&prefix) : rendezvous.one_machine)) {
         unlinkat(folder, name, 0);
@@ -158,17 +161,18 @@ static void remove_stale(int folder, const char *name, int *tries)
 /* Called with the exclusive lock: no other process of this machine is in the job. */
 static void remove_stale_files(int folder)
 {
-    int fd = ut_fd_high(openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)); /* readdir() moves
-                                                                                   * its offset */
+    /* a descriptor of its own, because readdir() moves the offset */
+    int fd = ut_fd_high(openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     const struct dirent *entry;
-    int tries = FOLDER_TRIES / 2; /* fewer tries than the processes that wait for the lock have */
+    int tries = FOLDER_TRIES / 2; /* fewer tries than processes that wait for the lock make */
 
     while (dir && (entry = readdir(dir))) {
         if (is_our_name(entry->d_name))
             remove_stale(folder, entry->d_name, &tries);
     }
-    if (rendezvous.one_machine) /* on several machines, processes elsewhere may have read it */
+    /* with several machines, processes elsewhere may have read the file */
+    if (rendezvous.one_machine)
         unlinkat(folder, JOB_FILE, 0);
     if (dir)
         closedir(dir);
@@ -188,7 +192,8 @@ static void warn_of_open_folder(int fd)
             rendezvous.folder, st.st_mode & 07777);
 }
 
-/* Once the folder is locked, a file of this machine without a living owner belongs to this job. */
+/* Locks the folder. From then on a file of this machine without a living owner belongs to this job.
+ */
 static void lock_folder(void)
 {
     int fd = ut_fd_own(open(rendezvous.folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)), tries = 0;
@@ -214,7 +219,7 @@ none:
     close(fd);
 }
 
-/* A child made by fork() may outlive its parent, and must not hold the parent's locks. */
+/* A child made by fork() may outlive its parent, and must not hold the locks of the parent. */
 static void close_in_child(void)
 {
     ut_fd_close(rendezvous.fd);
@@ -236,8 +241,8 @@ void ut_job_folder_open(const char *folder, uint32_t rank, uint32_t size, bool o
     pthread_atfork(NULL, NULL, close_in_child);
 }
 
-/* False: the file is missing or not complete yet. Any process of the job may have written it: the
- * mark only has to be the same for all. */
+/* Reads the mark of the job. False: the file is missing or incomplete. Any process of the job may
+ * have written it, because the mark only has to be the same for all. */
 static bool read_job_file(const char *path, uint32_t words[2])
 {
     int fd = ut_file_open(AT_FDCWD, path);
@@ -286,10 +291,11 @@ static int file_of(uint32_t rank, const char *suffix, char path[PATH_MAX])
     return n < PATH_MAX ? 0 : -ENAMETOOLONG;
 }
 
-/* At exit. While other processes run, the file stays, because they may not have read it yet. */
+/* Called at exit. While other processes run, the file stays, because they may not have read it yet.
+ */
 static void leave_folder(void)
 {
-    /* a child made by fork() inherits this handler, and must not remove its parent's file */
+    /* a child made by fork() inherits this handler, and must not remove the file of its parent */
     if (getpid() != rendezvous.owner)
         return;
     if (!ut_fd_check_own(rendezvous.folder_fd)) {
@@ -297,8 +303,8 @@ static void leave_folder(void)
         return;
     }
     ut_fd_close(rendezvous.fd);
-    /* the lock is released first: a network file system may convert a lock without releasing it,
-     * and then two processes that leave at once would block each other */
+    /* releases the lock first: a network file system may convert a lock without releasing it, and
+     * then two processes that leave at the same time would block each other */
     flock(rendezvous.folder_fd, LOCK_UN);
     if (flock(rendezvous.folder_fd, LOCK_EX | LOCK_NB) == 0)
         remove_stale_files(rendezvous.folder_fd);
@@ -306,7 +312,7 @@ static void leave_folder(void)
     rendezvous.fd = rendezvous.folder_fd = -1;
 }
 
-/* May the file be used? If not, logs the reason. */
+/* May the file be used? If not, logs why. */
 static bool is_trusted(int fd, uint32_t rank)
 {
     char why[UT_FILE_WHY];
@@ -332,7 +338,7 @@ static void make_mac(const void *text, size_t size, uint8_t mac[MAC])
     ut_hmac_end(&hmac, mac);
 }
 
-/* Makes the contents of the own file; returns their size. */
+/* Makes the content of the own file. Returns its size. */
 static size_t make_text(const void *record, size_t size, uint8_t text[FILE_MAX])
 {
     size_t mac_size = rendezvous.key.size > 0 ? MAC : 0;
@@ -373,7 +379,7 @@ static int write_file(const char *path, const void *record, size_t size)
     return rc;
 }
 
-/* Gives the file its final name: -EEXIST when a living process has that name. */
+/* Gives the file its final name. -EEXIST: a living process has that name. */
 static int put_in_place(const char *path)
 {
     if (link(path, rendezvous.own) == 0)
@@ -451,7 +457,7 @@ static void log_unreadable(uint32_t rank, const char *path, int error)
                  error == ELOOP ? "it is a symbolic link; remove it" : strerror(error));
 }
 
-/* Reads the file of a rank: its size, 0 when there is none yet, or a negative errno. */
+/* Reads the file of a rank. Returns its size, 0 if there is no file yet, or a negative errno. */
 static ssize_t read_file(uint32_t rank, uint8_t text[FILE_MAX + 1])
 {
     char path[PATH_MAX];
@@ -462,7 +468,7 @@ static ssize_t read_file(uint32_t rank, uint8_t text[FILE_MAX + 1])
     ut_job_count_question();
     fd = ut_file_open(AT_FDCWD, path);
     if (fd < 0) {
-        /* ESTALE: on a network file system, a file that was replaced just now */
+        /* ESTALE: on a network file system the file was just replaced */
         if (fd == -ENOENT || fd == -ESTALE)
             return 0;
         log_unreadable(rank, path, -fd);
@@ -489,7 +495,7 @@ static int refuse_record(uint32_t rank, int rc, const char *why)
     return rc;
 }
 
-/* Is the file complete, and is its MAC made with the key of this job, if the job has a key? */
+/* Is the file complete? With a key: is its MAC made with the key of this job? */
 static int check_text(uint32_t rank, const uint8_t *text, size_t size, const struct prefix *prefix)
 {
     size_t mac_size = le16toh(prefix->mac_size), record_size = le16toh(prefix->record_size);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finding the job: chooses the launcher, applies UTOFU_NODE, UTOFU_LOCAL_RANK and UTOFU_LOCAL_SIZE,
- * and dispatches calls to the file of that launcher.
+ * Finds the job: chooses the launcher, applies UTOFU_NODE, UTOFU_LOCAL_RANK and UTOFU_LOCAL_SIZE,
+ * and
+ * passes calls on to the operations of that launcher.
  */
 #include "bootstrap/job.h"
 #include "bootstrap/ops.h"
@@ -15,27 +16,28 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Tried in this order. By hand comes first, as utofurun may run inside another launcher's job.
- * PMI-1 comes before PMIx, as a stale PMI_FD is recognised and a stale PMIX_NAMESPACE is not.
- * Slurm's and Flux's variables come last, as they are wrong inside other launchers. */
+/* Tried in this order. UTOFU_RANK comes first, because utofurun may run inside the job of another
+ * launcher. PMI-1 precedes PMIx, because a stale PMI_FD can be recognised, and a stale
+ * PMIX_NAMESPACE cannot. The variables of Slurm and Flux come last, because they are wrong inside
+ * other launchers. */
 static const struct ut_job_ops *const launchers[] = {&ut_job_envvar, &ut_job_pmi1, &ut_job_pmix,
                                                      &ut_job_step, &ut_job_solo};
 
 static struct {
-    pthread_mutex_t lock;         /* of all fields below; not held during look-ups */
+    pthread_mutex_t lock;         /* guards the fields below; not held during look-ups */
     const struct ut_job_ops *ops; /* NULL until the job is found */
-    int result;                   /* return code of a search that has failed */
+    int result;                   /* the result of a search that failed */
     pid_t owner;
     struct ut_job_info info;
-    uint32_t host_node; /* the launcher's node number, even if UTOFU_NODE is set */
+    uint32_t host_node; /* node number from the launcher, also if UTOFU_NODE is set */
     bool other_local_rank;
-    bool own_node; /* UTOFU_NODE is set alone: this process is the only one of its node */
+    bool own_node; /* only UTOFU_NODE is set: no other process is on this node */
     bool published;
     size_t own_size;
     uint8_t own_record[UT_JOB_RECORD_MAX];
 } job = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* UTOFU_NODE, UTOFU_LOCAL_RANK and UTOFU_LOCAL_SIZE replace what the launcher says. */
+/* UTOFU_NODE, UTOFU_LOCAL_RANK and UTOFU_LOCAL_SIZE override the launcher. */
 static int apply_overrides(struct ut_job_info *info)
 {
     job.host_node = info->node;
@@ -105,7 +107,7 @@ int ut_job_open(const struct ut_job_info **info)
     pthread_mutex_lock(&job.lock);
     if (!job.ops && job.result == 0) {
         rc = find_launcher();
-        /* -EBUSY is not final */
+        /* after -EBUSY a later call tries again */
         if (rc != -EBUSY)
             job.result = rc;
     } else {
@@ -197,8 +199,8 @@ int64_t ut_job_rank_at(uint32_t node, uint32_t local_rank)
         return info->rank;
     if (job.own_node)
         return -ENOENT;
-    /* With UTOFU_NODE and the launcher's UTOFU_LOCAL_RANK, processes of one machine are still found
-     * by their local rank */
+    /* with UTOFU_NODE and a local rank from the launcher, processes of one machine still find each
+     * other by local rank */
     if (info->node != job.host_node)
         return job.other_local_rank ? -ENOENT : job.ops->rank_at(job.host_node, local_rank);
     return job.ops->rank_at(node, local_rank);
@@ -210,7 +212,7 @@ uint32_t ut_job_max_per_node(void)
 
     if (ut_job_open(&info) != 0)
         return 0;
-    /* where nodes are set by hand, no layout tells them, except that of utofurun */
+    /* if the user sets the nodes, no layout describes them, except that of utofurun */
     bool by_hand = ut_env_is_set(UT_ENV_NODE) && strcmp(info->launcher, "utofurun") != 0;
     uint32_t most = info->local_size, nodes = by_hand ? 0 : info->num_nodes;
     for (uint32_t node = 0; node < nodes; node++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks of ranks on nodes. No function loops over ranks, as a job may have many. */
+/* Blocks of ranks on nodes. No function loops over ranks, because a job may have many. */
 #include "bootstrap/layout.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@ static const char *skip_spaces(const char *p)
     return p + strspn(p, " \t");
 }
 
-/* Reads a mark such as '(' with spaces around it. */
+/* Reads a delimiter such as '(' with spaces around it. */
 static const char *read_mark(const char *p, char mark)
 {
     if (!p)
@@ -48,7 +48,7 @@ static int add_block(struct ut_job_layout *layout, struct ut_job_block block)
     return 0;
 }
 
-/* A block of nodes, or a node with one rank. */
+/* Reads a block of nodes, or a node with one rank. */
 static const char *read_block(const char *p, struct ut_job_layout *layout)
 {
     struct ut_job_block block = {.nodes = 1, .each = 1};
@@ -65,7 +65,7 @@ static const char *read_block(const char *p, struct ut_job_layout *layout)
     return p && add_block(layout, block) == 0 ? p : NULL;
 }
 
-/* Blocks in brackets, and how often they come. A list that consists of them starts over anyway. */
+/* Reads blocks in brackets and their repeat count. A list of nothing else starts over anyway. */
 static const char *read_group(const char *p, struct ut_job_layout *layout)
 {
     uint32_t first = layout->num_blocks, end, times;
@@ -80,7 +80,7 @@ static const char *read_group(const char *p, struct ut_job_layout *layout)
     if (!p || times == 0)
         return NULL;
     if (end == first || (first == 0 && read_mark(p, ')')))
-        return p; /* without ranks, or the whole list */
+        return p; /* zero repetitions, or the whole list */
     for (uint32_t t = 1; t < times && layout->cycle < layout->size; t++) {
         for (uint32_t i = first; i < end; i++) {
             if (add_block(layout, layout->blocks[i]) != 0)
@@ -130,7 +130,7 @@ static bool block_has(const struct ut_job_block *block, uint32_t node)
     return node >= block->first && node - block->first < block->nodes;
 }
 
-/* The number of ranks on the node, among the first `ranks` ranks of one pass through the list. */
+/* The number of ranks on the node among the first `ranks` ranks of one pass through the list. */
 static uint64_t count_on_node(const struct ut_job_layout *layout, uint64_t ranks, uint32_t node)
 {
     uint64_t count = 0;
@@ -150,7 +150,7 @@ static uint64_t count_on_node(const struct ut_job_layout *layout, uint64_t ranks
     return count;
 }
 
-/* The number of ranks below `rank` on the node. */
+/* The number of ranks on the node that are less than `rank`. */
 static uint64_t count_below(const struct ut_job_layout *layout, uint64_t rank, uint32_t node)
 {
     uint64_t passes = rank / layout->cycle;
@@ -159,7 +159,7 @@ static uint64_t count_below(const struct ut_job_layout *layout, uint64_t rank, u
            count_on_node(layout, rank % layout->cycle, node);
 }
 
-/* One past the highest node number among the first `ranks` ranks of one pass. */
+/* One past the largest node number among the first `ranks` ranks of one pass. */
 static uint32_t count_nodes(const struct ut_job_layout *layout, uint64_t ranks)
 {
     uint32_t end = 0;

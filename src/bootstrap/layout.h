@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which rank runs on which node, as a list of blocks: `nodes` nodes from `first` on, each with
- * `each` consecutive ranks; the list is repeated until all ranks are placed. PMI-1 calls such a
- * list PMI_process_mapping. Pure functions.
+ * The layout of ranks on nodes, as a list of blocks: `nodes` nodes from `first` on, each with
+ * `each`
+ * consecutive ranks. The list repeats until all ranks have a node. PMI-1 calls such a list
+ * PMI_process_mapping. Pure functions.
  */
 #ifndef UT_BOOTSTRAP_LAYOUT_H
 #define UT_BOOTSTRAP_LAYOUT_H
@@ -16,7 +17,7 @@ struct ut_job_block {
 };
 
 struct ut_job_layout {
-    uint32_t size;       /* ranks of the job */
+    uint32_t size;       /* number of ranks of the job */
     uint32_t num_blocks; /* 0: unknown layout */
     uint64_t cycle;      /* number of ranks in one pass through the list */
     struct ut_job_block blocks[UT_JOB_LAYOUT_BLOCKS];
@@ -26,16 +27,17 @@ struct ut_job_place {
     uint32_t node, num_nodes, local_rank, local_size;
 };
 
-/* Reads "(vector,(first,nodes,each),...)" for a job of size ranks: 0 or -EINVAL. Since 4.2 MPICH
- * also writes a number for a node with one rank (seen of mpiexec 4.2.1), and "[block,...]xN" for
- * blocks that come N times (by the comment "rankmap string format" of its sources; not seen).
- */
+/* Parses "(vector,(first,nodes,each),...)" for a job of `size` ranks. 0 or -EINVAL. MPICH since 4.2
+ * also writes a number for a node with one rank (observed with mpiexec 4.2.1), and "[block,...]xN"
+ * for blocks that repeat N times (documented in the comment "rankmap string format" of its sources;
+ * not observed). */
 int ut_job_layout_parse(struct ut_job_layout *layout, const char *text, uint32_t size);
 
-/* Distributes size ranks over nodes in blocks that differ by one at most; 1 <= nodes <= size. */
+/* Distributes `size` ranks over nodes in blocks whose sizes differ by at most one. 1 <= nodes <=
+ * size. */
 void ut_job_layout_alloc(struct ut_job_layout *layout, uint32_t size, uint32_t nodes);
 
-/* The place of a rank: 0, or -ENOENT if the layout is unknown. */
+/* The node and local rank of a rank. 0, or -ENOENT if the layout is unknown. */
 int ut_job_layout_place(const struct ut_job_layout *layout, uint32_t rank,
                         struct ut_job_place *place);
 

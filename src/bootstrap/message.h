@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The messages between the processes of a job set up by hand and their rendezvous server. The
- * server answers requests in order. Little endian. A message with a wrong magic, type, length or
- * tag ends the connection.
- *
- * The server first sends a challenge with a nonce. The process answers with a hello, with a nonce
- * of its own. The key of the connection is derived from both nonces and the key of the job. Every
- * message from the hello on, in both directions, ends with a tag made with that key: see channel.h.
+ * Messages between the rendezvous server and the processes of a job without a launcher. The server
+ * answers requests in order. Little endian. A message with a wrong magic, type, length or tag ends
+ * the
+ * connection.
+ * The server first sends a challenge with a nonce. The process answers with a hello, which has a
+ * nonce of
+ * its own. The key of the connection is derived from both nonces and the key of the job. Every
+ * message
+ * from the hello on, in both directions, ends with a tag made with that key: see channel.h.
  */
 #ifndef UT_BOOTSTRAP_WIRE_H
 #define UT_BOOTSTRAP_WIRE_H
@@ -31,19 +33,20 @@ enum ut_job_wire_type {
     UT_JOB_WIRE_HELLO = 1, /* nonce, rank (4 bytes), size of the job (4 bytes); answer: no data */
     UT_JOB_WIRE_PUBLISH,   /* the record; answer: no data */
     UT_JOB_WIRE_LOOKUP,    /* rank (4 bytes); answer: the record */
-    UT_JOB_WIRE_CHALLENGE, /* first message of the server: its nonce; the tag is zero */
+    UT_JOB_WIRE_CHALLENGE, /* first message of the server, with its nonce; the tag is zero */
 };
 
 /* status of an answer */
 enum ut_job_wire_status {
     UT_JOB_WIRE_OK,
-    UT_JOB_WIRE_NOT_YET,   /* that rank has not published yet */
-    UT_JOB_WIRE_BAD_RANK,  /* not a rank of the job */
+    UT_JOB_WIRE_NOT_YET,   /* the rank has not published yet */
+    UT_JOB_WIRE_BAD_RANK,  /* the job has no such rank */
     UT_JOB_WIRE_BAD_SIZE,  /* the job of the server has another size */
-    UT_JOB_WIRE_DUPLICATE, /* another process says that it is this rank */
+    UT_JOB_WIRE_DUPLICATE, /* another process claims the same rank */
     UT_JOB_WIRE_NO_MEMORY,
-    UT_JOB_WIRE_REFUSED, /* the hello's tag is of another key; the answer's tag is zero. As a
-                          * challenge without data: the process is of another user */
+    UT_JOB_WIRE_REFUSED, /* the tag of the hello was made with another key; the tag of this answer
+                          * is zero. As a challenge without data: the process belongs to another
+                          * user */
 };
 
 struct ut_job_wire {
@@ -55,7 +58,7 @@ struct ut_job_wire {
 
 _Static_assert(offsetof(struct ut_job_wire, data) == UT_JOB_WIRE_HEADER, "layout on the wire");
 
-/* Fills a message with a zero tag, and returns its length. */
+/* Fills in a message with a zero tag. Returns its length. */
 static inline size_t ut_job_wire_fill(struct ut_job_wire *msg, enum ut_job_wire_type type,
                                       enum ut_job_wire_status status, const void *data, size_t size)
 {
@@ -69,7 +72,8 @@ static inline size_t ut_job_wire_fill(struct ut_job_wire *msg, enum ut_job_wire_
     return UT_JOB_WIRE_HEADER + size + UT_JOB_WIRE_TAG;
 }
 
-/* The length of a message, or of the header while the header is incomplete; 0: not valid. */
+/* The length of the message; of the header while the header is incomplete. 0: the message is
+ * invalid. */
 static inline size_t ut_job_wire_need(const struct ut_job_wire *msg, size_t have)
 {
     if (have < UT_JOB_WIRE_HEADER)
@@ -79,7 +83,7 @@ static inline size_t ut_job_wire_need(const struct ut_job_wire *msg, size_t have
     return UT_JOB_WIRE_HEADER + le16toh(msg->size) + UT_JOB_WIRE_TAG;
 }
 
-/* Is it a message of another version of the library? */
+/* True for a message of another version of the library. */
 static inline bool ut_job_wire_other_version(const struct ut_job_wire *msg, size_t have)
 {
     uint32_t magic = le32toh(msg->magic);

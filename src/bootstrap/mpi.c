@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Asking the MPI library of this process, if there is one. */
+/* Queries the MPI library of this process, if there is one. */
 #include "bootstrap/mpi.h"
 
 #include <dlfcn.h>
@@ -12,7 +12,7 @@ enum { VERSION_MAX = 8192 }; /* MPI_MAX_LIBRARY_VERSION_STRING of MPICH; Open MP
 typedef int mpi_query(int *flag);
 typedef int mpi_version(char *text, int *length);
 
-/* A library that a plugin or an interpreter loaded is not among the global symbols. */
+/* If a plugin or an interpreter loaded the library, its symbols are not global. */
 static void *find_local(const char *name)
 {
     static const char *const libraries[] = {"libmpich.so.12", "libmpi.so.12", "libmpi.so.40"};
@@ -70,6 +70,6 @@ bool ut_job_mpi_fails_after_pmix(void)
     if (!address || ut_job_mpi_state() != UT_JOB_MPI_BEFORE)
         return false;
     memcpy(&version, &address, sizeof(version));
-    version(text, &length); /* may be called before MPI_Init */
+    version(text, &length); /* this function may be called before MPI_Init */
     return strncmp(text, name, strlen(name)) == 0 && atoi(text + strlen(name)) >= 5;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The state of an MPI library in this process, for all MPI implementations: MPI_Initialized and
- * MPI_Finalized take just an int * in each of them.
+ * The state of the MPI library in this process, for all MPI implementations: in each of them
+ * MPI_Initialized and MPI_Finalized take just an int *.
  */
 #ifndef UT_BOOTSTRAP_MPI_H
 #define UT_BOOTSTRAP_MPI_H
@@ -17,9 +17,8 @@ enum ut_job_mpi {
 
 enum ut_job_mpi ut_job_mpi_state(void);
 
-/* Does MPI_Init fail from now on, as PMIx is in use? That of Open MPI 5 does: ompi_rte_init() of
- * its ompi/runtime/ompi_rte.c then learns no rank from PMIx_Init, and says "local rank: Not found".
- */
+/* True if MPI_Init will fail because PMIx is in use. With Open MPI 5 it does: ompi_rte_init() in
+ * ompi/runtime/ompi_rte.c gets no rank from PMIx_Init, and reports "local rank: Not found". */
 bool ut_job_mpi_fails_after_pmix(void);
 
 #endif

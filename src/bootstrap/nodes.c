@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A list of the used nodes in each bucket, and the pack of each node whose records have arrived. */
+/* A list of the used nodes per bucket, and the pack of records of each node, once it has arrived.
+ */
 #include "bootstrap/nodes.h"
 #include "bootstrap/pack.h"
 #include "util/clock.h"
@@ -12,9 +13,9 @@
 struct node {
     struct node *next;
     uint32_t number;
-    uint32_t needed;   /* number of look-ups of its processes */
-    uint64_t asked_ms; /* time of the question; 0: no answer is outstanding */
-    uint32_t left;     /* number of records not taken out yet */
+    uint32_t needed;   /* number of look-ups of the node's processes */
+    uint64_t asked_ms; /* time of the query; 0: no answer is outstanding */
+    uint32_t left;     /* number of records that were not taken out yet */
     struct ut_job_pack pack;
 };
 
@@ -42,7 +43,7 @@ static void drop_pack(struct node *node)
     ut_job_pack_free(&node->pack);
 }
 
-/* The record taken out is replaced by an empty one: a second look-up asks for the rank. */
+/* Takes out a record, and leaves an empty one in its place: a second look-up queries the rank. */
 static bool take_record(struct node *node, uint32_t local_rank, void *record, size_t *size)
 {
     if (!node->pack.data || !ut_job_pack_read(&node->pack, local_rank, record, size) || *size == 0)
@@ -56,7 +57,7 @@ static bool take_record(struct node *node, uint32_t local_rank, void *record, si
     return true;
 }
 
-/* Is the number of earlier look-ups of the node's processes `questions` times 1, 2, 4...? */
+/* True if the number of earlier look-ups of the node's processes is `questions` times 1, 2, 4... */
 static bool is_request_due(const struct node *node, uint32_t local_size, uint32_t questions)
 {
     uint32_t before = node->needed - 1, times = before / questions;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the launchers' files share: see ops.h. */
+/* Helpers for all launchers: see ops.h. */
 #include "bootstrap/ops.h"
 #include "util/env.h"
 #include "util/sha256.h"

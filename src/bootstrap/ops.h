@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The operations of a launcher, and helpers for all launchers. Private to src/bootstrap: other
- * modules use job.h.
+ * modules
+ * use job.h.
  */
 #ifndef UT_BOOTSTRAP_OPS_H
 #define UT_BOOTSTRAP_OPS_H
@@ -19,12 +20,12 @@ struct ut_job_ops {
     const char *name;
     /* Are the variables of this launcher set? Cheap, without side effects or messages. */
     bool (*present)(void);
-    /* Fills info before ut_clock_ms() reaches the deadline; fills the mark only if the launcher
-     * identifies the job better than by its id. 0; -ENODEV: not a job of this launcher (one warning
-     * was logged), try the next launcher; -EBUSY: not possible now, a later call may succeed;
-     * another negative errno: give up. Every failure logs one line. */
+    /* Fills in info before ut_clock_ms() reaches the deadline; fills in the mark only if the
+     * launcher identifies the job better than by its id. 0; -ENODEV: no job of this launcher (one
+     * warning was logged), try the next launcher; -EBUSY: not possible now, a later call may
+     * succeed; another negative errno: fatal. Every failure logs one line. */
     int (*open)(struct ut_job_info *info, int64_t deadline);
-    /* As in job.h; never called for the own rank or for a rank outside the job. */
+    /* As in job.h. Never called for the own rank or for a rank outside the job. */
     int (*publish)(const void *record, size_t size);
     int (*lookup)(uint32_t rank, void *record, size_t *size, int wait_ms);
     int64_t (*rank_at)(uint32_t node, uint32_t local_rank);
@@ -33,16 +34,18 @@ struct ut_job_ops {
 extern const struct ut_job_ops ut_job_envvar; /* UTOFU_RANK, UTOFU_SIZE, UTOFU_ROOT */
 extern const struct ut_job_ops ut_job_pmi1;   /* the PMI-1 wire protocol on PMI_FD */
 extern const struct ut_job_ops ut_job_pmix;
-extern const struct ut_job_ops ut_job_step; /* UTOFU_ROOT, rank and size from the launcher */
+extern const struct ut_job_ops ut_job_step; /* UTOFU_ROOT; rank and size from variables of the
+                                             * launcher */
 extern const struct ut_job_ops ut_job_solo;
 
-/* ut_job_explain_absence() of the two launchers that use UTOFU_ROOT. */
+/* Do the same as ut_job_explain_absence(), for the two launchers that use UTOFU_ROOT. */
 bool ut_job_envvar_explain_absence(uint32_t rank, char *text, size_t size);
 
-/* Minimum and maximum delay between retries; it doubles each time. */
+/* Minimum and maximum delay between retries. The delay doubles each time. */
 enum { UT_JOB_BACKOFF_MIN_US = 500, UT_JOB_BACKOFF_MAX_US = 20000 };
 
-/* The milliseconds left, for poll(); never negative, which would mean no timeout. */
+/* The milliseconds left until the deadline, for poll(). Never negative, which would mean no
+ * timeout. */
 static inline int ut_job_left_ms(int64_t deadline)
 {
     int64_t left = deadline - (int64_t)ut_clock_ms();
@@ -50,19 +53,19 @@ static inline int ut_job_left_ms(int64_t deadline)
     return left < 0 ? 0 : left > 86400000 ? 86400000 : (int)left;
 }
 
-/* Retries with backoff until the answer is not -EAGAIN or wait_ms are over. For launchers that
- * answer at once. */
+/* Retries with back-off until `ask` returns something else than -EAGAIN, or wait_ms have passed.
+ * For launchers that answer immediately. */
 int ut_job_retry(int (*ask)(uint32_t rank, void *record, size_t *size), uint32_t rank, void *record,
                  size_t *size, int wait_ms);
 
 /* A mark of the job for struct ut_job_info: a hash of an identity that all processes of the job
- * know, or a random mark if size is 0. */
+ * know. size 0: a random mark. */
 uint32_t ut_job_mark(const void *identity, size_t size);
 
-/* For ut_job_num_questions(): counts a question that was sent to the launcher. */
+/* Counts a query that was sent to the launcher, for ut_job_num_questions(). */
 void ut_job_count_question(void);
 
-/* Launcher's environment variables: a decimal number, or -1 if it is missing or not a number. */
+/* The decimal number in a launcher's environment variable; -1: missing, or not a number. */
 int64_t ut_job_launcher_number(const char *name);
 
 #endif

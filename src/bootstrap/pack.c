@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The first byte is the length of the model, the record that was inserted first. The model follows.
- * Then each record has an entry: its own length in a byte, or in two if the first byte has its
+ * Then
+ * each record has an entry: the length of the entry in one byte, or in two if the first one has its
  * highest bit set; the length of the record; and the runs of bytes that differ from the model. A
- * run begins with a byte with two counts: equal bytes to skip, and differing bytes that follow; 15
- * means that the next byte is added to the count.
+ * run
+ * begins with a byte of two counts: equal bytes to skip, and differing bytes that follow. A count
+ * of 15
+ * means that the next byte is added.
  */
 #include "bootstrap/pack.h"
 #include "bootstrap/job.h"
@@ -16,14 +19,14 @@
 enum {
     NIBBLE = 15, /* maximum count; the rest is in the next byte */
     LONG = 0x80, /* the length of the entry has a second byte */
-    /* worst case: a run of one byte takes two, the equal byte before it none; plus lengths and long
-     * runs */
+    /* worst case: a run of one byte takes two bytes, and the equal byte before it none; plus
+     * lengths and long runs */
     ENTRY_MAX = 2 + 1 + UT_JOB_RECORD_MAX + UT_JOB_RECORD_MAX / NIBBLE * 2 + 3,
 };
 
 _Static_assert(UT_JOB_RECORD_MAX <= UINT8_MAX, "the length of a record is a byte");
 
-/* Reads bytes, and notices a premature end. */
+/* Reads bytes, and detects a premature end. */
 struct reader {
     const uint8_t *at, *end;
     bool bad;
@@ -54,7 +57,7 @@ static unsigned int read_count(struct reader *r, unsigned int nibble)
     return nibble < NIBBLE ? nibble : NIBBLE + read_byte(r);
 }
 
-/* The next entry, as a reader. */
+/* Returns a reader of the next entry. */
 static struct reader next_entry(struct reader *r)
 {
     size_t length = read_byte(r);
@@ -89,7 +92,7 @@ static uint8_t *write_run(uint8_t *out, size_t skip, const uint8_t *bytes, size_
     return out + n;
 }
 
-/* Writes the runs of a record; returns their end. */
+/* Writes the runs of a record. Returns the end. */
 static uint8_t *write_runs(uint8_t *out, const uint8_t *record, size_t size,
                            const struct reader *model)
 {

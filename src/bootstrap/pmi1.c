@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The socket PMI_FD of a launcher that speaks PMI-1: hydra (MPICH, Intel MPI, MVAPICH) and Slurm's
- * pmi2 plugin. What this launcher's operations do with it is in pmi1_record.c.
- *
+ * pmi2
+ * plugin. pmi1_record.c has the operations of this launcher.
  * An MPI library of this process uses the same socket, also with one request and one answer at a
- * time. pmi1_share.c separates the requests of MPI and of this file. The answer to a request is
- * always read before another one is sent, even when the caller does not want to wait.
+ * time.
+ * pmi1_share.c separates the requests of MPI and of this file. The answer to a request is always
+ * read
+ * before the next request is sent, even if the caller does not want to wait.
  */
 #include "bootstrap/layout.h"
 #include "bootstrap/mpi.h"
@@ -28,24 +30,23 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-/* Defaults of PMI-1 libraries if the launcher gives no limits, and the maximum value: mpiexec of
- * MPICH 4.2 aborts when a line with an answer would take more than some 1000 bytes, although it
- * allows values of 1024 (PMIU_cmd_output_v1() of its src/pmi/src/pmi_wire.c; issue 7036 of MPICH).
- */
+/* Default limits of PMI-1 libraries, if the launcher gives none, and the maximum size of a value:
+ * mpiexec of MPICH 4.2 aborts when an answer line takes more than some 1000 bytes, although it
+ * allows values of 1024 (PMIU_cmd_output_v1() in src/pmi/src/pmi_wire.c; issue 7036 of MPICH). */
 enum { KEY_MAX = 64, VALUE_MAX = 1024, VALUE_LEAST = 16, VALUE_ROOM = 900 };
 
-/* The socket and `broken` are accessed between ut_job_pmi1_enter() and _leave(). */
+/* The socket and `broken` are used between ut_job_pmi1_enter() and _leave(). */
 static struct {
     int fd;
-    pid_t owner; /* the process that sends finalize at exit; 0 when MPI does */
+    pid_t owner; /* the process that sends finalize at exit; 0: MPI sends it */
     int broken;
-    bool refusal_logged; /* refused use of the socket is logged; atomic */
+    bool refusal_logged; /* atomic: a refusal to use the socket was logged */
     bool shared;
     struct ut_job_pmi1_info info;
 } pmi = {.fd = -1};
 
-/* Set in the library's own thread, which, unless the socket is shared, cannot know whether the
- * program's threads are in MPI. */
+/* Set in the library's own thread. Unless the socket is shared, this thread cannot know whether the
+ * program's threads are inside MPI. */
 static UT_THREAD_LOCAL bool background;
 
 void ut_job_set_background_thread(void)
@@ -61,9 +62,9 @@ static bool has_option(int fd, int option, int wanted)
     return getsockopt(fd, SOL_SOCKET, option, &value, &len) == 0 && value == wanted;
 }
 
-/* Launchers leave PMI_FD in the environment of programs that they do not start as a PMI process,
- * where the descriptor is closed or means something else. hydra and Slurm pass one end of a
- * socketpair that the launcher created. */
+/* True if PMI_FD is a socket of the launcher. Launchers leave PMI_FD in the environment of programs
+ * that are no PMI processes, where the descriptor is closed or another file. hydra and Slurm pass
+ * one end of a socketpair that the launcher created. */
 static bool is_launcher_socket(int fd)
 {
     struct stat st;
@@ -78,14 +79,14 @@ static bool is_launcher_socket(int fd)
            maker.pid != getpid();
 }
 
-/* mpiexec -pmi-port passes the address of a socket instead of a socket. */
+/* True for mpiexec -pmi-port, which passes the address of a socket instead of a socket. */
 static bool is_port_mode(void)
 {
     return ut_env_text("PMI_PORT") && ut_env_text("PMI_ID") && !ut_env_text("PMI_FD") &&
            !ut_env_text("PMIX_RANK");
 }
 
-/* MPI closes the socket in MPI_Finalize: this is an error, and not a job of one process. */
+/* True if MPI_Finalize has closed the socket. This is an error, not a job of one process. */
 static bool is_over(void)
 {
     return !ut_env_text("PMIX_RANK") && ut_job_mpi_state() == UT_JOB_MPI_OVER;
@@ -124,7 +125,7 @@ static int send_all(const char *text, size_t n)
     return 0;
 }
 
-/* False: timeout. */
+/* Waits until the socket is readable. False: timeout. */
 static bool wait_for_launcher(struct ut_long_wait *long_wait, int64_t deadline)
 {
     struct pollfd p = {.fd = pmi.fd, .events = POLLIN};
@@ -143,7 +144,7 @@ static bool wait_for_launcher(struct ut_long_wait *long_wait, int64_t deadline)
     return true;
 }
 
-/* Reads exactly one line, as the bytes after it may be for MPI. */
+/* Reads exactly one line, because the bytes behind it may be for MPI. */
 static int receive_line(char line[UT_JOB_PMI1_LINE], int64_t deadline)
 {
     struct ut_long_wait long_wait = ut_long_wait_begin(ut_clock_ms());
@@ -172,7 +173,7 @@ static int receive_line(char line[UT_JOB_PMI1_LINE], int64_t deadline)
     return -EMSGSIZE;
 }
 
-/* The program may have closed the socket, and its number may be another file's. */
+/* False if the program has closed the socket, and the number may belong to another file. */
 static bool is_usable(void)
 {
     bool usable = pmi.shared ? ut_fd_check_own(pmi.fd) : is_launcher_socket(pmi.fd);
@@ -185,7 +186,8 @@ static bool is_usable(void)
     return usable;
 }
 
-/* After a failed request, the answer may still arrive; so the socket is not used any more. */
+/* Sends a request and reads the answer. After a failed request the socket is not used any more,
+ * because the answer may still arrive. */
 static int send_request(const char *text, char line[UT_JOB_PMI1_LINE])
 {
     int64_t deadline;
@@ -221,7 +223,7 @@ static int refuse_over(void)
     return -ESHUTDOWN;
 }
 
-/* May the socket be used now? */
+/* May this thread use the socket now? */
 static int check_mpi_state(void)
 {
     enum ut_job_mpi mpi = ut_job_mpi_state();
@@ -238,7 +240,7 @@ static int check_mpi_state(void)
     return mpi != UT_JOB_MPI_NONE && background && !pmi.shared ? -EBUSY : 0;
 }
 
-/* Enters, if the socket may be used. 0, or -EBUSY: not possible now. */
+/* Enters, if this thread may use the socket. 0, or -EBUSY: not possible now. */
 static int enter_channel(void)
 {
     int rc = ut_job_pmi1_enter();
@@ -260,7 +262,7 @@ static int enter_channel(void)
 
 /* ---- opening ---- */
 
-/* hydra kills the job when a process that has sent init ends without finalize. MPI_Init sends init
+/* hydra kills the job if a process that has sent init ends without finalize. MPI_Init sends init
  * again, and then MPI_Finalize sends finalize. */
 static void send_finalize(void)
 {
@@ -295,7 +297,7 @@ static int send_init(void)
     return 0;
 }
 
-/* The launcher's name of the job is part of every published name. */
+/* The launcher's name of the job, which is part of every published name. */
 static int read_job_name(void)
 {
     char line[UT_JOB_PMI1_LINE];
@@ -321,7 +323,7 @@ static size_t read_limit(const char *line, const char *key, size_t least, size_t
     return n < least ? otherwise : n;
 }
 
-/* Maximum lengths of keys and values. */
+/* Reads the maximum lengths of keys and values. */
 static int read_limits(void)
 {
     char line[UT_JOB_PMI1_LINE];
@@ -354,7 +356,7 @@ static int read_layout(void)
     return 0;
 }
 
-/* Without a layout, the place comes from the launcher's variables. */
+/* Without a layout, takes node and local rank from the launcher's variables. */
 static int place_by_variables(struct ut_job_info *info)
 {
     int64_t local_rank = ut_job_launcher_number("MPI_LOCALRANKID");
@@ -420,7 +422,7 @@ static int open_channel(struct ut_job_info *info)
 }
 
 /* From here on the background thread may look up other processes while the program is in MPI or
- * computes, so that communications start without another call of the program. */
+ * computes. So communications start without another call of the program. */
 static void share_channel(void)
 {
     int rc;

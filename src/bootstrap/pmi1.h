@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * PMI-1: pmi1.c has the socket, and pmi1_record.c, which uses it, the launcher's operations.
+ * PMI-1: pmi1.c has the socket. pmi1_record.c uses the socket, and has the launcher's operations.
  */
 #ifndef UT_BOOTSTRAP_PMI1_H
 #define UT_BOOTSTRAP_PMI1_H
@@ -14,7 +14,7 @@
 
 enum { UT_JOB_PMI1_LINE = 4096 };
 
-/* The launcher's information on itself and on the job. */
+/* Information of the launcher about itself and the job. */
 struct ut_job_pmi1_info {
     uint32_t rank, size;
     char job[128];
@@ -22,11 +22,12 @@ struct ut_job_pmi1_info {
     struct ut_job_layout layout;
 };
 
-/* As in ops.h. `launcher` stays where it is; it is set where the result is 0. */
+/* As in ops.h. *launcher is set if the result is 0, and stays valid. */
 bool ut_job_pmi1_present(void);
 int ut_job_pmi1_open(struct ut_job_info *info, const struct ut_job_pmi1_info **launcher);
 
-/* One request, one answer. With in_time it waits while MPI uses the socket; else -EBUSY. */
+/* Sends one request, and reads one answer. in_time: waits while MPI uses the socket; else -EBUSY.
+ */
 int ut_job_pmi1_exchange(const char *text, char line[UT_JOB_PMI1_LINE], bool in_time);
 
 #endif

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Records over PMI-1, in few questions, and what else a launcher is asked for (ops.h). Records go
- * through publish_name and lookup_name, which answer at once; put and get are collective. Each
- * process publishes its own under its rank. The first one of a node says where the node's board is
- * (board.h): the others write their records there too, and then need no question for one another.
- * Who writes last publishes all records of the node at once, for the other nodes.
- *
- * A value longer than the launcher allows is split into pieces, NAME, NAME.1, NAME.2..., and the
- * first piece begins with the number of pieces and a colon.
+ * Records over PMI-1 in few queries, and the other operations of a launcher (ops.h). Records go
+ * through
+ * publish_name and lookup_name, which are answered immediately; put and get are collective. Each
+ * process
+ * publishes its own record under its rank. The first process of a node publishes the key of the
+ * node's
+ * board (board.h). The others also write their records to the board, and need no query for each
+ * other.
+ * The process that writes last publishes all records of the node together, for other nodes.
+ * A value that is longer than the launcher allows is split into pieces, NAME, NAME.1, NAME.2... The
+ * first
+ * piece begins with the number of pieces and a colon.
  */
 #include "bootstrap/board.h"
 #include "bootstrap/job.h"
@@ -41,17 +45,17 @@ struct name {
 static struct {
     const struct ut_job_pmi1_info *info;
     struct ut_job_place place; /* num_nodes 0: unknown layout */
-    pthread_mutex_t lock;      /* of all fields below */
+    pthread_mutex_t lock;      /* guards the fields below */
     struct ut_job_board board;
-    uint32_t needed; /* number of look-ups of processes of this node before the board is open */
+    uint32_t needed; /* number of look-ups of processes of this node before the board was open */
     size_t own_size;
     uint8_t own_record[UT_JOB_RECORD_MAX];
 } here = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- values ---- */
 
-/* All processes compute the same name: from the job's name, or from a hash of it if the name makes
- * keys too long. */
+/* Writes the name of a value, which all processes compute from the job's name, or from a hash of it
+ * if the name makes keys too long. */
 static void write_name(char text[NAME_MAX_BYTES], const struct name *name, unsigned int piece)
 {
     static const char longest[] = "utofu..board.4294967295.9999";
@@ -67,8 +71,8 @@ static void write_name(char text[NAME_MAX_BYTES], const struct name *name, unsig
              is_rank ? "" : ".", number);
 }
 
-/* hydra answers with rc, since MPICH 4.1 alone (pmi_wire.c, PMIU_msg_set_response()), before with
- * info=ok whatever rc is (pmiserv_pmi_v1.c); Slurm answers with info alone. */
+/* hydra since MPICH 4.1 answers with rc only (pmi_wire.c, PMIU_msg_set_response()); before, with
+ * info=ok whatever rc is (pmiserv_pmi_v1.c). Slurm answers with info only. */
 static bool says_ok(const char *line)
 {
     char value[16];
@@ -104,7 +108,7 @@ static size_t piece_digits(void)
     return here.info->value_max - 1 - HEAD_MAX;
 }
 
-/* The first piece is published last: its readers find the others. in_time: see pmi1.h. */
+/* Publishes the first piece last, because readers find the others by it. in_time: see pmi1.h. */
 static int put_value(const struct name *name, const void *bytes, size_t size, bool in_time)
 {
     char *hex = malloc(2 * size + 1), value[UT_JOB_PMI1_LINE];
@@ -146,7 +150,7 @@ static int get_piece(const struct name *name, unsigned int piece, char value[UT_
     return ut_job_pmi1_value(line, "port", value, UT_JOB_PMI1_LINE) == 0 ? 0 : -EPROTO;
 }
 
-/* The number of pieces; the digits begin at *digits. */
+/* Reads the number of pieces. *digits is where the digits begin. */
 static size_t read_head(const char *value, const char **digits)
 {
     const char *colon = strchr(value, ':');
@@ -232,7 +236,7 @@ static void make_board(void)
         ut_info("bootstrap", "no shared memory for the records of this node: %s", strerror(-rc));
 }
 
-/* The key is missing until the first process of the node has published it. */
+/* -EAGAIN until the first process of the node has published the key. */
 static void open_board(bool in_time)
 {
     struct name name = {"board", here.place.node};
@@ -289,7 +293,7 @@ static bool fetch_node(const struct ut_job_place *place)
     return rc == 0;
 }
 
-/* The estimated number of pieces. */
+/* Estimates the number of pieces. */
 static uint32_t questions_for(const struct ut_job_place *place)
 {
     size_t bytes = FIRST_BYTES + (size_t)place->local_size * OTHER_BYTES;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Forwarding between the MPI library and the launcher, and tracking of outstanding answers. */
+/* Forwards messages between the MPI library and the launcher, and tracks outstanding answers. */
 #include "bootstrap/pmi1_share.h"
 #include "util/clock.h"
 #include "util/fd.h"
@@ -20,27 +20,28 @@
 
 enum { CHUNK = 4096, WORD_MAX_BYTES = 16 };
 
-/* The state of the connection of MPI. */
+/* The state of MPI's connection. */
 enum mpi_state {
     MPI_IDLE,     /* no request is outstanding */
-    MPI_REQUEST,  /* in the middle of a line */
-    MPI_COMMAND,  /* between the lines of a command that has several */
-    MPI_AWAITS,   /* waits for the answer */
-    MPI_BARRIER,  /* waits for the answer to a barrier; this library may ask meanwhile */
-    MPI_FINALIZE, /* waits for the answer to finalize, MPI's last request */
+    MPI_REQUEST,  /* MPI has sent part of a line */
+    MPI_COMMAND,  /* between two lines of a command with several lines */
+    MPI_AWAITS,   /* MPI waits for an answer */
+    MPI_BARRIER,  /* MPI waits for the answer to a barrier; this library may send requests meanwhile
+                   */
+    MPI_FINALIZE, /* MPI waits for the answer to finalize, its last request */
     MPI_OVER,     /* finalize is answered: the launcher answers no more requests */
-    MPI_UNKNOWN,  /* MPI sends something else than PMI-1 */
+    MPI_UNKNOWN,  /* MPI speaks another protocol than PMI-1 */
 };
 
 static struct {
-    pthread_mutex_t lock; /* of all fields below and of the launcher's socket */
+    pthread_mutex_t lock; /* guards all fields below and the launcher's socket */
     bool shared;
     int launcher, mpi; /* mpi: the other end of MPI's socket */
     pid_t owner;
     enum mpi_state state;
     bool several;              /* the command has several lines */
     size_t have;               /* bytes of the line so far */
-    char word[WORD_MAX_BYTES]; /* its beginning, zero-terminated */
+    char word[WORD_MAX_BYTES]; /* first bytes of the line, zero-terminated */
 } share = {.lock = PTHREAD_MUTEX_INITIALIZER, .launcher = -1, .mpi = -1};
 
 static bool line_begins(const char *line, const char *text)
@@ -82,7 +83,7 @@ static enum mpi_state after_line(void)
     return line_begins(line, "cmd=") ? MPI_AWAITS : MPI_UNKNOWN;
 }
 
-/* Can this be the beginning of a PMI-1 line? If not (PMI-2), everything is forwarded. */
+/* Can a PMI-1 line begin like this? If not (PMI-2), everything is forwarded. */
 static bool may_be_pmi1(void)
 {
     static const char one[] = "cmd=", several[] = "mcmd=";
@@ -132,18 +133,18 @@ static bool from_launcher(void)
     ssize_t n = recv(share.launcher, text, sizeof(text), MSG_DONTWAIT);
 
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return true; /* an answer for this library, which has taken it */
+        return true; /* an answer for this library, which it has read already */
     if (n <= 0)
         return false;
     if (share.state == MPI_IDLE || share.state == MPI_REQUEST || share.state == MPI_COMMAND)
-        return true; /* a late answer that this library no longer waits for */
+        return true; /* a late answer, for which this library no longer waits */
     if (text[n - 1] == '\n' && share.state != MPI_UNKNOWN)
         share.state = share.state == MPI_FINALIZE ? MPI_OVER : MPI_IDLE;
     return send_bytes(share.mpi, text, (size_t)n);
 }
 
-/* MPI or the launcher has closed its end. Unless MPI has sent finalize, this library may still ask
- * the launcher. */
+/* MPI or the launcher has closed its end. Unless MPI has sent finalize, this library may still
+ * query the launcher. */
 static void end_forwarding(void)
 {
     ut_fd_close(share.mpi);
@@ -181,7 +182,7 @@ static void *forward_main(void *unused)
     return NULL;
 }
 
-/* MPI_Abort() does not wait for an answer: its request must still be forwarded. */
+/* Forwards the last request of MPI_Abort(), which does not wait for an answer. */
 static void forward_rest(void)
 {
     struct timespec until = ut_clock_after(CLOCK_REALTIME, 1000);
@@ -231,8 +232,8 @@ int ut_job_pmi1_share(int fd, int *launcher)
     return rc;
 }
 
-/* Has the launcher read the bytes sent? If Slurm's daemon reads two lines at once, it handles only
- * the first and never answers the second. */
+/* Has the launcher read all sent bytes? If Slurm's daemon reads two lines at once, it handles only
+ * the first one and never answers the second one. */
 static bool launcher_has_read(void)
 {
     int unread = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading and writing PMI-1 messages. */
+/* Reads and writes PMI-1 messages. */
 #include "bootstrap/pmi1_text.h"
 
 #include <errno.h>

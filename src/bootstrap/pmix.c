@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * PMIx: Open MPI's mpirun, PRRTE, Slurm's and Flux's PMIx. libpmix is loaded at run time, so that
- * other jobs do not need it; if Open MPI has loaded an instance, that one is used.
- *
- * The layout is read from the data that PMIx has in this process (PMIX_OPTIONAL): the node list,
- * and host name and local rank of every rank. PMIX_NODEID is not dense, and a query of it, like
- * PMIx_Resolve_peers, may wait for ever for an answer about another node. Records are read with
- * PMIx_Get_nb and a deadline of the library.
+ * PMIx: mpirun of Open MPI, PRRTE, PMIx of Slurm and Flux. libpmix is loaded at run time, so that
+ * other
+ * jobs do not need it. If Open MPI has loaded an instance, that instance is used.
+ * The layout is read from data that PMIx has in this process (PMIX_OPTIONAL): the node list, and
+ * the host
+ * name and local rank of every rank. PMIX_NODEID is not dense, and a query of it, like
+ * PMIx_Resolve_peers, may wait for ever for data of another node. Records are read with PMIx_Get_nb
+ * and
+ * a deadline of the library.
  */
 #include "bootstrap/ops.h"
 #include "util/ascii.h"
@@ -24,7 +26,7 @@ static bool pmix_present(void)
     return ut_env_text("PMIX_NAMESPACE") && ut_env_text("PMIX_RANK");
 }
 
-/* Without PMIx, a job with UTOFU_ROOT can still use the launcher's rank variables. */
+/* Warns. Without PMIx, a job with UTOFU_ROOT can still use the launcher's rank variables. */
 static int cannot_use(const char *why)
 {
     if (ut_env_is_set(UT_ENV_ROOT)) {
@@ -64,7 +66,7 @@ static struct {
     __typeof__(PMIx_Error_string) *error_string;
 } pmix;
 
-/* Written by the opening thread, read by other threads once `done` is set. */
+/* The opening thread writes these fields; other threads read them once `done` is set. */
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -74,8 +76,8 @@ static struct {
     pid_t owner;
     pmix_proc_t self;
     uint32_t size, local_rank, local_size, node, num_nodes;
-    const char **nodes; /* their num_nodes names */
-    /* The ranks of node n, in order: ranks[first[n]] to ranks[first[n + 1] - 1]. Filled at the
+    const char **nodes; /* the names of the num_nodes nodes */
+    /* The ranks of node n in order: ranks[first[n]] to ranks[first[n + 1] - 1]. Filled in at the
      * first use. */
     uint32_t *ranks, *first;
     bool sorted;
@@ -83,7 +85,8 @@ static struct {
 
 static struct ut_job_requests requests;
 
-/* A thread in the first process of a node gathers the node's records from PMIx's shared memory. */
+/* A thread in the first process of a node gathers the node's records from the shared memory of
+ * PMIx. */
 static struct {
     pthread_mutex_t lock; /* guards calls of PMIx, which are not allowed after finalize */
     bool over;
@@ -160,7 +163,7 @@ static char *get_string(pmix_rank_t rank, const char *key)
     return text;
 }
 
-/* Compares host names; one of them may lack the domain. */
+/* True if two host names are equal. One of them may lack the domain. */
 static bool same_host(const char *a, const char *b)
 {
     size_t m = strcspn(a, "."), n = strcspn(b, ".");
@@ -170,7 +173,7 @@ static bool same_host(const char *a, const char *b)
     return m == n && ut_same_start(a, b, n);
 }
 
-/* Splits the node list in place; it stays allocated, as the names point into it. */
+/* Splits the node list in place. The list stays allocated, because the names point into it. */
 static int split_nodes(char *list)
 {
     uint32_t count = 1;
@@ -185,7 +188,7 @@ static int split_nodes(char *list)
     return 0;
 }
 
-/* The index of a host in the node list; the search starts at `near`. */
+/* The index of a host in the node list. The search starts at `near`. */
 static uint32_t node_of_host(const char *host, uint32_t near)
 {
     for (uint32_t i = 0; i < state.num_nodes; i++) {
@@ -205,7 +208,8 @@ static uint32_t node_of_rank(uint32_t rank, uint32_t near)
     return node;
 }
 
-/* The number of a node is its index in the node list, which is the same in all processes. */
+/* Reads the node list. The number of a node is its index in the list, which is equal in all
+ * processes. */
 static int read_nodes(void)
 {
     char *list = get_string(PMIX_RANK_WILDCARD, PMIX_NODE_LIST);
@@ -240,8 +244,8 @@ static int read_job(void)
 
 /* ---- opening ---- */
 
-/* Every process that has called PMIx_Init must call PMIx_Finalize, or the launcher reports a failed
- * job. The call is made at exit, because MPI_Init does not work after the last PMIx_Finalize. */
+/* Called at exit. A process that has called PMIx_Init must call PMIx_Finalize, or the launcher
+ * reports a failed job. At exit, because MPI_Init fails after the last PMIx_Finalize. */
 static void finalize(void)
 {
     if (getpid() != state.owner)
@@ -287,11 +291,11 @@ static void *open_in_thread(void *unused)
 
 static int start_thread(void)
 {
-    /* with all signals blocked, also in the threads that PMIx starts */
+    /* all signals are blocked, also in the threads that PMIx starts */
     return ut_thread_create(NULL, open_in_thread, NULL, NULL);
 }
 
-/* Waits for the opening thread, which may never end if the launcher does not answer. */
+/* Waits for the opening thread, which never ends if the launcher does not answer. */
 static bool wait_for_thread(int64_t deadline)
 {
     struct ut_long_wait long_wait = ut_long_wait_begin(ut_clock_ms());
@@ -388,7 +392,7 @@ static int pmix_publish(const void *record, size_t size)
     return -EIO;
 }
 
-/* Runs in a thread of PMIx, perhaps long after the caller has timed out; `tag` is the rank. */
+/* Runs in a thread of PMIx, perhaps long after the caller's timeout. `tag` is the rank. */
 static void on_answer(pmix_status_t status, pmix_value_t *value, void *tag)
 {
     uint32_t rank = (uint32_t)(uintptr_t)tag;
@@ -401,8 +405,9 @@ static void on_answer(pmix_status_t status, pmix_value_t *value, void *tag)
         ut_job_requests_answer(&requests, rank, -EIO, NULL, 0);
 }
 
-/* Records that processes of this node have published are in shared memory of PMIx, from version 4.0
- * on, unless another store is configured. False: the record is not there, or not yet. */
+/* Reads a record from the shared memory of PMIx (from version 4.0 on, unless another store is
+ * configured), which has records that processes of this node have published. False: the record is
+ * not there yet. */
 static bool read_cached(uint32_t rank)
 {
     pmix_value_t *value = get_value(rank, record_key);
@@ -420,7 +425,7 @@ static bool read_cached(uint32_t rank)
 
 /* ---- all records of another node ---- */
 
-/* Runs in a thread of PMIx; `tag` is the node. */
+/* Runs in a thread of PMIx. `tag` is the node. */
 static void node_answered(pmix_status_t status, pmix_value_t *value, void *tag)
 {
     uint32_t node = (uint32_t)(uintptr_t)tag;
@@ -448,7 +453,7 @@ static void ask_node(uint32_t node)
         node_answered(status, NULL, (void *)(uintptr_t)node);
 }
 
-/* False: the launcher must be asked for the rank itself. */
+/* False: the launcher must be queried for the rank itself. */
 static bool read_from_node(uint32_t rank)
 {
     uint8_t record[UT_JOB_RECORD_MAX];
@@ -465,7 +470,7 @@ static bool read_from_node(uint32_t rank)
         return false;
     if (rc == -EAGAIN)
         ask_node(node);
-    /* without a record: -EAGAIN, and the next try finds it in the node's pack */
+    /* without a record: -EAGAIN, and the next attempt finds the record in the node's pack */
     ut_job_requests_answer(&requests, rank, rc == 0 ? 0 : -EAGAIN, record, size);
     return true;
 }
@@ -476,7 +481,7 @@ static void send_query(uint32_t rank)
     pmix_status_t status;
     uint32_t taken;
 
-    /* takes any due request, not necessarily that of the caller */
+    /* takes any due request, not always that of the caller */
     if (!ut_job_requests_take(&requests, &taken))
         return;
     (void)rank;
@@ -580,7 +585,8 @@ static void sort_ranks(void)
     }
     for (uint32_t n = 2; n < state.num_nodes + 2; n++)
         state.first[n] += state.first[n - 1];
-    /* first[n + 1] is the start of node n; placing its ranks moves it to that of n + 1 */
+    /* first[n + 1] starts as the start of node n; placing the ranks of n moves it to the start of n
+     * + 1 */
     for (uint32_t r = 0; r < state.size; r++)
         state.ranks[state.first[node[r] + 1]++] = r;
     free(node);

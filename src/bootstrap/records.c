@@ -10,7 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The low bits of a slot's state are the record's length; the others change with each write. */
+/* The low bits of a slot's state are the length of the record. The other bits change with each
+ * write. */
 enum { LENGTH_MASK = 0xff, WRITTEN = LENGTH_MASK + 1 };
 
 _Static_assert((int)UT_JOB_RECORD_MAX <= (int)LENGTH_MASK, "the state has room for the length");
@@ -20,7 +21,8 @@ struct ut_job_record_slot {
     uint8_t bytes[UT_JOB_RECORD_MAX + 1];
 };
 
-/* no write except through the server's mapping, and no truncation while a reader has it mapped */
+/* nobody writes except through the server's mapping, and nobody truncates the memory while a reader
+ * maps it */
 #define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE)
 
 size_t ut_job_records_bytes(uint32_t size)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The records of a job in shared memory: the rendezvous server writes them, and the processes on
- * its host read them without a request. The server sends the file descriptor with its answer to a
- * hello, over a unix socket; a receiver of the descriptor can neither write to the memory nor
- * change its size.
+ * The records of a job in shared memory. The rendezvous server writes them, and the processes on
+ * its host
+ * read them without a request. The server sends the file descriptor with its answer to a hello,
+ * over a
+ * unix socket. A receiver of the descriptor can neither write to the memory nor change its size.
  */
 #ifndef UT_BOOTSTRAP_RECORDS_H
 #define UT_BOOTSTRAP_RECORDS_H
@@ -15,28 +16,31 @@
 struct ut_job_record_slot;
 
 struct ut_job_records {
-    int fd;        /* the server's; -1: no memory */
+    int fd;        /* descriptor, in the server; -1: no memory */
     uint32_t size; /* size of the job; 0: no memory */
     struct ut_job_record_slot *slots;
 };
 
-/* The slots of `size` records in memory of the caller, which must be zeroed. */
+/* The number of bytes for `size` records, and the records in memory of the caller, which must be
+ * zeroed. */
 size_t ut_job_records_bytes(uint32_t size);
 struct ut_job_records ut_job_records_at(void *memory, uint32_t size);
 
-/* For the server: makes the memory for a job of size processes; on failure records->fd is -1. */
+/* For the server: creates the memory for a job of `size` processes. After a failure records->fd is
+ * -1. */
 void ut_job_records_create(struct ut_job_records *records, uint32_t size);
 
-/* Writes the record of a rank; size 0 removes it. For one thread. */
+/* Writes the record of a rank. size 0: removes it. For one thread. */
 void ut_job_records_write(struct ut_job_records *records, uint32_t rank, const void *record,
                           uint16_t size);
 
-/* For a process: maps the server's memory. The caller keeps the descriptor. False: the memory was
- * not made by ut_job_records_create() for a job of this size, or cannot be mapped. */
+/* For a process: maps the memory of the server. The caller keeps the descriptor. False:
+ * ut_job_records_create() has not made this memory for a job of this size, or it cannot be mapped.
+ */
 bool ut_job_records_map(struct ut_job_records *records, int fd, uint32_t size);
 
-/* Copies the record of a rank: at most UT_JOB_RECORD_MAX bytes. False: no record, or it is being
- * written. */
+/* Copies the record of a rank, at most UT_JOB_RECORD_MAX bytes. False: there is no record, or the
+ * server is writing it. */
 bool ut_job_records_read(const struct ut_job_records *records, uint32_t rank, void *record,
                          size_t *size);
 

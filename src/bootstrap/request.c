@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint32_t answers; /* answers to all requests */
+static uint32_t answers; /* number of answers to all requests */
 
 uint32_t ut_job_num_answers(void)
 {
@@ -53,7 +53,7 @@ static struct ut_job_request *find_or_add(struct ut_job_requests *requests, uint
     return r;
 }
 
-/* The request must be neither in the list of asked requests, nor with the launcher. */
+/* The request is neither queued nor with the launcher. */
 static void remove_request(struct ut_job_requests *requests, struct ut_job_request *r)
 {
     *find_request(requests, r->rank) = r->next;
@@ -91,7 +91,7 @@ static void queue_request(struct ut_job_requests *requests, struct ut_job_reques
     r->next_queued = NULL;
     *requests->last_queued = r;
     requests->last_queued = &r->next_queued;
-    /* the launcher may answer from within the call */
+    /* the launcher may answer inside this call */
     pthread_mutex_unlock(&requests->lock);
     requests->asked(rank);
     pthread_mutex_lock(&requests->lock);
@@ -116,7 +116,7 @@ int ut_job_requests_wait(struct ut_job_requests *requests, uint32_t rank, void *
             rc = 0;
             break;
         }
-        /* looked up each time: another thread may have taken the answer */
+        /* looked up each time, because another thread may have taken the answer */
         struct ut_job_request *r = find_or_add(requests, rank);
         int64_t now = ut_clock_us();
 

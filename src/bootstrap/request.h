@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Outstanding look-ups, for launchers that answer from another thread. Each requested rank has one
- * entry, which exists until its answer is taken: a late answer is kept for the next call.
+ * Outstanding look-ups, for launchers that answer in another thread. Each requested rank has one
+ * entry,
+ * which exists until the answer is taken. A late answer is kept for the next call.
  */
 #ifndef UT_BOOTSTRAP_REQUEST_H
 #define UT_BOOTSTRAP_REQUEST_H
@@ -14,8 +15,8 @@
 #include "bootstrap/job.h"
 
 enum ut_job_request_state {
-    UT_JOB_REQUEST_IDLE,   /* the last answer was "not yet": ask again from next_try on */
-    UT_JOB_REQUEST_QUEUED, /* waits for ut_job_requests_take() */
+    UT_JOB_REQUEST_IDLE,   /* the last answer was "not yet": requested again from next_try on */
+    UT_JOB_REQUEST_QUEUED, /* in the queue for ut_job_requests_take() */
     UT_JOB_REQUEST_SENT,   /* sent to the launcher */
     UT_JOB_REQUEST_DONE,
 };
@@ -24,7 +25,7 @@ enum { UT_JOB_REQUEST_BUCKETS = 256 };
 
 struct ut_job_request {
     struct ut_job_request *next;        /* in its bucket */
-    struct ut_job_request *next_queued; /* while ASKED */
+    struct ut_job_request *next_queued; /* while QUEUED */
     uint32_t rank;
     enum ut_job_request_state state;
     int result;
@@ -37,11 +38,11 @@ struct ut_job_requests {
     pthread_mutex_t lock;
     pthread_cond_t done;
     struct ut_job_request *buckets[UT_JOB_REQUEST_BUCKETS];
-    struct ut_job_request *first_queued, **last_queued; /* in the order of asking */
-    int broken;                                         /* an error: from now on every request ends
-                                                         * with it */
-    void (*asked)(uint32_t rank); /* called without the lock after a request became ASKED */
-    /* reads a record that is available without asking, with the lock held; may be NULL */
+    struct ut_job_request *first_queued, **last_queued; /* queue of requests, oldest first */
+    int broken;                                         /* an error with which every request ends
+                                                         * from now on; 0: none */
+    void (*asked)(uint32_t rank); /* called without the lock when a request has become QUEUED */
+    /* reads a record that is available without a query; called with the lock held; may be NULL */
     bool (*at_hand)(uint32_t rank, void *record, size_t *size);
 };
 
@@ -51,10 +52,10 @@ void ut_job_requests_init(struct ut_job_requests *requests, void (*asked)(uint32
 int ut_job_requests_wait(struct ut_job_requests *requests, uint32_t rank, void *record,
                          size_t *size, int wait_ms);
 
-/* Sets the oldest ASKED request to SENT, and gives its rank; false: there is none. */
+/* Sets the oldest QUEUED request to SENT, and returns its rank. False: the queue is empty. */
 bool ut_job_requests_take(struct ut_job_requests *requests, uint32_t *rank);
 
-/* The answer: 0 with a record, -EAGAIN for not yet, or another negative errno. */
+/* Delivers an answer: 0 with a record, -EAGAIN for "not yet", or another negative errno. */
 void ut_job_requests_answer(struct ut_job_requests *requests, uint32_t rank, int result,
                             const void *record, size_t size);
 

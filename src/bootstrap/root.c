@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading UTOFU_ROOT. */
+/* Parses UTOFU_ROOT. */
 #include "bootstrap/root.h"
 
 #include <errno.h>
@@ -36,7 +36,7 @@ static int parse_unix(struct ut_job_root *root, const char *name)
     root->kind = UT_JOB_ROOT_UNIX;
     root->one_machine = true;
     un->sun_family = AF_UNIX;
-    /* a leading zero byte: an abstract name, which disappears with the socket */
+    /* the leading zero byte makes an abstract name, which disappears with the socket */
     memcpy(un->sun_path + 1, name, len);
     root->address_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + len);
     return 0;
@@ -72,8 +72,8 @@ static int split_host(const char *text, char host[HOST_MAX], const char **port)
     return 0;
 }
 
-/* Decided by the text, not by the resolved address: all processes of the job must agree, and a host
- * may resolve its own name to 127.0.1.1. */
+/* True for a loopback address. Decided by the text, not by the resolved address: all processes of
+ * the job must agree, and a host may resolve its own name to 127.0.1.1. */
 static bool says_loopback(const char *host)
 {
     return strcmp(host, "localhost") == 0 || strncmp(host, "127.", 4) == 0 ||
@@ -88,7 +88,7 @@ static int parse_tcp(struct ut_job_root *root, const char *text)
 
     if (split_host(text, host, &port) != 0)
         return -EINVAL;
-    /* "localhost" may resolve to ::1 or to 127.0.0.1: all processes use the latter */
+    /* "localhost" may resolve to ::1 or to 127.0.0.1: all processes use 127.0.0.1 */
     if (getaddrinfo(strcmp(host, "localhost") == 0 ? "127.0.0.1" : host, port, &hints, &found) != 0)
         return -EHOSTUNREACH;
     root->kind = UT_JOB_ROOT_TCP;

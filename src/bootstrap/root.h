@@ -19,21 +19,22 @@ enum ut_job_root_kind { UT_JOB_ROOT_FOLDER, UT_JOB_ROOT_TCP, UT_JOB_ROOT_UNIX };
 
 struct ut_job_root {
     enum ut_job_root_kind kind;
-    const char *text; /* as in the environment; not copied */
-    bool one_machine; /* all processes are on one machine, according to the text */
-    uint32_t nodes;   /* the K of nodes=K, or 0 */
+    const char *text; /* the environment's text, not copied */
+    bool one_machine; /* by the text, all processes are on one machine */
+    uint32_t nodes;   /* K of nodes=K, or 0 */
     struct sockaddr_storage address;
     socklen_t address_len;
-    uint16_t port; /* of host:port */
+    uint16_t port; /* port of host:port */
 };
 
-/* 0; -EINVAL: not one of the forms, or no such folder; -EHOSTUNREACH: the host has no address. */
+/* 0; -EINVAL: none of the forms, or no such folder; -EHOSTUNREACH: the host has no address. */
 int ut_job_root_parse(struct ut_job_root *root, const char *text);
 
-/* Did utofurun make this text? Then it serves the rendezvous, else rank 0 does. */
+/* True if utofurun made this text. Then utofurun serves the rendezvous, else rank 0 does. */
 bool ut_job_root_is_utofurun(const char *text);
 
-/* Is the peer of a unix socket a process of this user? *peer is who it is; -1: unknown. */
+/* True if the peer of a unix socket is a process of this user. *peer identifies the peer; -1:
+ * unknown. */
 bool ut_job_root_same_user(int fd, struct ucred *peer);
 
 #endif

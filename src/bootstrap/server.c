@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The rendezvous server: epoll over non-blocking sockets. All requests that a connection has sent
- * are answered together, so that a request costs few system calls. A connection that sends anything
- * unexpected, or no hello in time, is closed. A connection without a hello costs a descriptor and a
- * kilobyte for ten seconds at most, and there are at most UNKNOWN_MAX of them.
+ * are
+ * answered together, so that a request costs few system calls. The server closes a connection that
+ * sends
+ * anything unexpected, or no hello in time. A connection without a hello costs a descriptor and a
+ * kilobyte for at most ten seconds, and there are at most UNKNOWN_MAX of them.
  */
 #include "bootstrap/server.h"
 #include "bootstrap/channel.h"
@@ -23,17 +25,17 @@
 #include <unistd.h>
 
 enum {
-    UNKNOWN_MAX = 128, /* connections that have not sent their hello */
+    UNKNOWN_MAX = 128, /* maximum number of connections that have not sent their hello */
     HELLO_TIMEOUT_MS = 10000,
     EVENTS_MAX = 32,
-    ACCEPTS_MAX = 32,     /* in one step, so that new connections do not delay others */
-    UNKNOWN = UINT32_MAX, /* rank of a connection that has not sent its hello */
+    ACCEPTS_MAX = 32,     /* per step, so that new connections do not delay others */
+    UNKNOWN = UINT32_MAX, /* rank of a connection before its hello */
     BUFFER_SIZE = 16384,
     USERS_MAX = 8,
 };
 
 struct client {
-    struct client *prev, *next; /* in a list of the server */
+    struct client *prev, *next; /* list of connections */
     int fd;
     uint32_t rank;
     int64_t born;
@@ -53,16 +55,17 @@ struct ut_job_server {
     int listen_fd, epoll_fd;
     bool check_user;
     void (*rejected)(long uid, long pid);
-    uid_t users[USERS_MAX]; /* the last users for whom it was called */
+    uid_t users[USERS_MAX]; /* the last users for whom `rejected` was called */
     uint32_t num_users;
     uint32_t size, seen, connected, num_unknown;
     struct ut_key key;
-    struct client unknown, known; /* list heads, newest first: without and with a rank */
+    struct client unknown,
+        known; /* list heads, newest first: connections without and with a rank */
     struct entry *table;
-    struct ut_job_records records; /* the records in memory shared with processes of this host */
-    /* the connection that is being served */
+    struct ut_job_records records; /* records in memory shared with processes of this host */
+    /* answers of the connection that is being served */
     size_t out_size;
-    bool records_due; /* the descriptor of the records is sent with the answers */
+    bool records_due; /* the answers carry the descriptor of the records */
     uint8_t in[BUFFER_SIZE], out[BUFFER_SIZE];
 };
 
@@ -94,7 +97,7 @@ static int listen_at(const struct ut_job_root *root)
 
     if (fd < 0)
         return -errno;
-    /* TCP: the port can be used again immediately after the previous job */
+    /* TCP: a new job can use the port immediately after the previous one */
     if (root->kind == UT_JOB_ROOT_TCP)
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
     if (bind(fd, (const struct sockaddr *)&root->address, root->address_len) == 0 &&
@@ -157,13 +160,13 @@ static void drop_client(struct ut_job_server *s, struct client *c)
         s->connected--;
     }
     remove_from_ring(c);
-    /* close() alone does not remove it from epoll: a child may have the descriptor */
+    /* close() alone does not remove the descriptor from epoll, because a child may have it */
     epoll_ctl(s->epoll_fd, EPOLL_CTL_DEL, c->fd, NULL);
     ut_fd_close(c->fd);
     free(c);
 }
 
-/* Closes connections without a hello: those too old, and the oldest ones above `most`. */
+/* Closes connections without a hello: those that are too old, and the oldest ones above `most`. */
 static void drop_unknown(struct ut_job_server *s, uint32_t most)
 {
     int64_t now = ut_clock_ms();
@@ -199,8 +202,8 @@ static void report_rejection(struct ut_job_server *s, const struct ucred *peer)
         s->rejected((long)peer->uid, (long)peer->pid);
 }
 
-/* Is the process at the other end of this user? If not, it learns that it is rejected, and nothing
- * else. */
+/* True if the process at the other end belongs to this user. Otherwise tells it that it is
+ * rejected, and nothing else. */
 static bool check_user(struct ut_job_server *s, int fd)
 {
     struct ut_job_wire out;
@@ -301,17 +304,17 @@ static enum ut_job_wire_status handle_publish(struct ut_job_server *s, uint32_t 
     return UT_JOB_WIRE_OK;
 }
 
-/* Answers a process with another key, without information on the job. */
+/* Answers a process with another key, without information about the job. */
 static void send_refusal(struct client *c)
 {
     struct ut_job_wire out;
     size_t n = ut_job_wire_fill(&out, UT_JOB_WIRE_HELLO, UT_JOB_WIRE_REFUSED, NULL, 0);
 
     if (send(c->fd, &out, n, MSG_NOSIGNAL) < 0)
-        return; /* the connection is closed in any case */
+        return; /* the connection will be closed in any case */
 }
 
-/* Is the message from a process with the key of the job? */
+/* True if the sender of the message has the key of the job. */
 static bool is_authentic(struct ut_job_server *s, struct client *c, bool is_hello)
 {
     if (is_hello)
@@ -341,7 +344,7 @@ static ssize_t send_with_descriptor(int to, void *bytes, size_t size, int fd)
     return sendmsg(to, &msg, MSG_NOSIGNAL);
 }
 
-/* Sends the answers so far. False: the client does not read its answers, and is dropped. */
+/* Sends the pending answers. False: the client does not read its answers, and must be dropped. */
 static bool flush(struct ut_job_server *s, struct client *c)
 {
     size_t size = s->out_size;
@@ -355,7 +358,7 @@ static bool flush(struct ut_job_server *s, struct client *c)
     return size == 0 || send(c->fd, s->out, size, MSG_NOSIGNAL) == (ssize_t)size;
 }
 
-/* Answers the complete message of a client. False: the client must be dropped. */
+/* Answers one complete message of a client. False: the client must be dropped. */
 static bool send_answer(struct ut_job_server *s, struct client *c)
 {
     uint16_t size = le16toh(c->in.size);
@@ -392,7 +395,8 @@ static bool send_answer(struct ut_job_server *s, struct client *c)
     return true;
 }
 
-/* Answers the complete messages in these bytes and keeps the rest. False: drop the client. */
+/* Answers the complete messages in these bytes, and keeps the rest. False: the client must be
+ * dropped. */
 static bool handle_message(struct ut_job_server *s, struct client *c, const uint8_t *bytes,
                            size_t size)
 {
@@ -414,7 +418,8 @@ static bool handle_message(struct ut_job_server *s, struct client *c, const uint
     return ut_job_wire_need(&c->in, c->have) != 0;
 }
 
-/* Reads up to a buffer of data. False: the client has closed, or must be dropped. */
+/* Reads up to a buffer of data, and answers it. False: the client has closed, or must be dropped.
+ */
 static bool serve_client(struct ut_job_server *s, struct client *c)
 {
     ssize_t n = ut_fd_is_own(c->fd) ? recv(c->fd, s->in, sizeof(s->in), 0) : 0;
@@ -444,7 +449,7 @@ void ut_job_server_step(struct ut_job_server *s, int timeout_ms)
         else if (!serve_client(s, c))
             drop_client(s, c);
     }
-    /* last, as this may drop clients that are in `events` */
+    /* last, because this may drop clients that are in `events` */
     if (newcomers)
         accept_some(s);
     drop_unknown(s, UNKNOWN_MAX);

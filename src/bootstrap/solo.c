@@ -12,7 +12,7 @@ static bool solo_present(void)
     return true;
 }
 
-/* SLURM_PROCID alone is not enough: batch scripts and nested launchers set it, too. */
+/* SLURM_PROCID alone does not show a step: batch scripts and nested launchers set it, too. */
 uint32_t ut_job_unconnected_tasks(void)
 {
     int64_t tasks = ut_job_launcher_number("SLURM_STEP_NUM_TASKS");
@@ -24,7 +24,7 @@ static void warn_of_unconnected_step(void)
 {
     uint32_t tasks = ut_job_unconnected_tasks();
 
-    if (tasks > 1 && ut_job_launcher_number("SLURM_PROCID") <= 0) /* only one of them logs */
+    if (tasks > 1 && ut_job_launcher_number("SLURM_PROCID") <= 0) /* only one of the tasks logs */
         ut_warn("bootstrap",
                 "srun started %u tasks without PMIx or PMI, so each is a job of "
                 "one; " UT_JOB_UNCONNECTED_REMEDY,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packs with the records of 64 consecutive ranks each, in a hash table that grows. */
+/* Packs of the records of 64 consecutive ranks, in a hash table that grows. */
 #include "bootstrap/store.h"
 #include "bootstrap/pack.h"
 
@@ -10,7 +10,7 @@ enum { GROUP = 64, FIRST_ROOM = 2, MALLOC_HEADER = 8, MALLOC_UNIT = 16 };
 
 struct ut_job_group {
     uint32_t number;  /* the first rank / GROUP */
-    uint64_t present; /* bit per rank: its record is in the pack, which is ordered by rank */
+    uint64_t present; /* one bit per rank: its record is in the pack, which is ordered by rank */
     struct ut_job_pack pack;
 };
 
@@ -20,7 +20,8 @@ static uint32_t hash(uint32_t number)
     return number ^ number >> 15;
 }
 
-/* The place of the group, or the empty place for it. The table always has an empty place. */
+/* The slot of the group in the table, or an empty slot for it. The table always has an empty slot.
+ */
 static struct ut_job_group **find_group(struct ut_job_group **groups, uint32_t room,
                                         uint32_t number)
 {
@@ -116,7 +117,7 @@ int64_t ut_job_store_next(const struct ut_job_store *store, uint64_t *place)
     return -1;
 }
 
-/* The memory that malloc() uses for a block. */
+/* The number of bytes that malloc() uses for a block. */
 static size_t malloc_size(size_t bytes)
 {
     return (bytes + MALLOC_HEADER + MALLOC_UNIT - 1) / MALLOC_UNIT * MALLOC_UNIT;
