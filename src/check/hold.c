@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which communications are held, and for how long. */
+/* Decides which communications are held, and for how long. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,46 +15,46 @@
 
 enum {
     MOST_HELD = 64,
-    /* Of each place of the program the first FIRST_HELD communications are held, and then one in
-     * SAMPLE, as programs repeat themselves; of long ones, whose memory takes time to read, one in
-     * SAMPLE_LONG. */
+    /* For each call site of the program the first FIRST_HELD communications are held, and then one
+     * in SAMPLE, because programs repeat themselves. For long communications, whose memory takes
+     * time to read, one in SAMPLE_LONG. */
     FIRST_HELD = 512,
     SAMPLE = 32,
     SAMPLE_LONG = 128,
     LONG = 4096,
-    FIRST_LINGER = 8, /* of each place: see origins.h */
-    /* of each place, the first ones whose remote memory is copied, and then one in SAMPLE_COPIED of
-     * the held ones: a copy takes several system calls */
+    FIRST_LINGER = 8, /* per call site: how many linger, see origins.h */
+    /* per call site: how many have their remote memory copied. Then one in SAMPLE_COPIED of the
+     * held ones: a copy takes several system calls */
     FIRST_COPIED = 64,
     SAMPLE_COPIED = 16,
-    /* While a started communication is not complete, this number of empty polls per TCQ entry not
-     * taken starts no other one: the program may wait for these entries. */
+    /* While a started communication is not complete, this number of empty polls per unread TCQ
+     * entry starts no other communication, because the program may wait for these entries. */
     PATIENT_POLLS = 16,
-    /* The same with the shuffle mode, where completing takes up to some hundred microseconds; in
-     * one case of two, so that in the other case two communications are in flight and the shuffle
-     * mode can change their order. */
+    /* The same with the shuffle mode, where a communication takes up to some hundred microseconds.
+     * Used in every other case: otherwise two communications are in flight, and the shuffle mode
+     * can change their order. */
     PATIENT_SHUFFLED = 1024,
-    /* Nothing is held while the communications started by the background thread have been held for
-     * longer than LATE_FREE_NS and one of LATE_SHARE parts of the time: so a program that waits by
-     * reading memory is slow only for a short time. */
+    /* Nothing is held while the total hold time of communications that the background thread
+     * started exceeds LATE_FREE_NS plus one of LATE_SHARE parts of the elapsed time. So a program
+     * that waits by reading memory is slow only for a short time. */
     LATE_FREE_NS = 30000000,
     LATE_SHARE = 32,
-    OVERDUE_NS = 900000, /* since the background thread first saw the held communication */
+    OVERDUE_NS = 900000, /* time since the background thread first saw the held communication */
     MOST_LOOKS = 1000,
 };
 
 static uint64_t opened_at;
 static uint32_t num_holding; /* atomic: number of VCQs with held communications */
-static uint64_t late_ns;     /* atomic: total time for which the communications started by the
-                              * background thread were held */
+static uint64_t late_ns;     /* atomic: total hold time of communications that the background thread
+                              * started */
 
-/* Set while a call of the program has locked the VCQ: the thread of the call; 0 afterwards. */
+/* Stores which thread is in a call of the program that has locked the VCQ; 0 after the call. */
 static void set_in_call(struct ut_vcq *vcq, uintptr_t thread)
 {
     __atomic_store_n(&vcq->in_call, thread, __ATOMIC_RELAXED);
 }
 
-/* A call of the program finds the VCQ locked, perhaps by the background thread: checks for a while
+/* A call of the program finds the VCQ locked, perhaps by the background thread. Checks for a while
  * whether the holder is another thread of the program. */
 static void look_who_is_in(struct ut_vcq *vcq, utofu_vcq_hdl_t handle)
 {
@@ -112,15 +112,15 @@ bool ut_check_attach(struct ut_vcq *vcq)
     check->completed = vcq->toq_head;
     vcq->check = check;
     vcq->slow_path = vcq->watched = true;
-    if (!vcq->mrq_most) { /* the VCQ is not counted */
+    if (!vcq->mrq_most) { /* no counted VCQ */
         vcq->mrq_most = &check->most_mrq;
         vcq->mrq_alarm = 0;
     }
-    vcq->posted_at = 1; /* so that empty polls call ut_check_polled() */
+    vcq->posted_at = 1; /* lets empty polls call ut_check_polled() */
     return true;
 }
 
-/* To be called when something may be held, or nothing any more. */
+/* Called when communications may be held, or are no longer held. */
 static void count_holding(struct ut_vcq *vcq)
 {
     struct ut_check *check = vcq->check;
@@ -137,7 +137,7 @@ static void count_holding(struct ut_vcq *vcq)
         __atomic_sub_fetch(&num_holding, 1, __ATOMIC_RELAXED);
 }
 
-/* Publishes the number of complete communications, and of the `n` new ones, to other processes. */
+/* Publishes the number of complete communications, and `n` new ones, to other processes. */
 static void count_traffic(struct ut_vcq *vcq, uint32_t n)
 {
     uint32_t to = vcq->check->completed, from = to;
@@ -160,7 +160,8 @@ void ut_check_detach(struct ut_vcq *vcq)
     count_traffic(vcq, 0);
     if (check->counted)
         __atomic_sub_fetch(&num_holding, 1, __ATOMIC_RELAXED);
-    for (uint32_t n = ut_check_num_held(vcq), i = 0; i < n; i++) { /* submitted meanwhile */
+    /* communications that were submitted meanwhile */
+    for (uint32_t n = ut_check_num_held(vcq), i = 0; i < n; i++) {
         struct ut_check_op *op = ut_check_op_of(vcq, ut_vcq_slot(vcq, vcq->toq_exec + i));
         ut_origins_leave(op);
         ut_target_forget(op);
@@ -176,8 +177,9 @@ static bool may_hold(uint64_t now)
            LATE_FREE_NS + (now - opened_at) / LATE_SHARE;
 }
 
-/* Is the communication that was submitted at this place held? 0: no; else its number at the place,
- * up to FIRST_HELD, or a greater number. Places that share an entry are held more often. */
+/* Decides whether to hold a communication that was submitted at this call site. 0: no. Else its
+ * number at the call site, up to FIRST_HELD, or a greater number. If call sites share an entry,
+ * more communications are held. */
 static uint32_t choose_to_hold(struct ut_check *check, const void *caller, uint32_t length)
 {
     struct ut_check_place_count *p = &check->places[ut_hash_index((uintptr_t)caller, 6)];
@@ -205,7 +207,7 @@ static void count_threads(struct ut_check *check)
     check->several_threads |= check->first_thread != ut_self();
 }
 
-/* Enters a held communication into the table, for checks against other processes. */
+/* Enters a held communication into the table, so that other processes can compare theirs. */
 static void enter_in_table(struct ut_vcq *vcq, const struct ut_slot *slot)
 {
     uint32_t which = ut_check_op_of(vcq, slot)->which;
@@ -215,7 +217,7 @@ static void enter_in_table(struct ut_vcq *vcq, const struct ut_slot *slot)
         ut_target_copy(vcq, slot);
 }
 
-/* The number to start, so that at most MOST_HELD are left. */
+/* The number of communications to start, so that at most MOST_HELD are left. */
 static uint32_t too_many(const struct ut_vcq *vcq)
 {
     uint32_t held = ut_check_num_held(vcq);
@@ -223,7 +225,7 @@ static uint32_t too_many(const struct ut_vcq *vcq)
     return held > MOST_HELD ? held - MOST_HELD : 0;
 }
 
-/* Holds the next descriptor of a session-mode VCQ. False: it is not held. */
+/* Holds the next descriptor of a session-mode VCQ. False: the descriptor is not held. */
 static bool hold_next(struct ut_vcq *vcq, const struct ut_slot *slot, uint64_t now)
 {
     struct ut_check_op *op = ut_check_op_of(vcq, slot);
@@ -317,7 +319,7 @@ uint32_t ut_check_polled(struct ut_vcq *vcq)
     if (in_flight && polls < min_polls * (vcq->toq_exec - vcq->tcq_head))
         return 0;
     uint32_t most = polls < 6 ? 1u << polls : MOST_HELD;
-    return ut_origins_end_linger(vcq, held < most ? held : most);
+    return ut_origins_count_startable(vcq, held < most ? held : most);
 }
 
 bool ut_check_others_have_held(const struct ut_vcq *vcq)
@@ -332,7 +334,7 @@ static bool is_mine(const struct ut_vcq *vcq)
 
 uint32_t ut_check_polled_elsewhere(struct ut_vcq *vcq)
 {
-    return is_mine(vcq) && ut_check_num_held(vcq) > 0 ? ut_origins_end_linger(vcq, 1) : 0;
+    return is_mine(vcq) && ut_check_num_held(vcq) > 0 ? ut_origins_count_startable(vcq, 1) : 0;
 }
 
 bool ut_check_is_overdue(struct ut_vcq *vcq)
@@ -347,7 +349,8 @@ bool ut_check_is_overdue(struct ut_vcq *vcq)
         check->seen_at = holds ? now : 0;
     }
     const struct ut_check_op *oldest = ut_check_op_of(vcq, ut_vcq_slot(vcq, vcq->toq_exec));
-    bool lingers = oldest->lingers && check->polls != check->seen_polls; /* after new polls */
+    /* true only after new polls */
+    bool lingers = oldest->lingers && check->polls != check->seen_polls;
     bool late = holds && now - check->seen_at >= OVERDUE_NS && !(lingers && now < oldest->lingers);
     if (late && lingers)
         ut_origins_lingered();
@@ -383,9 +386,8 @@ void ut_check_dereg(struct ut_vcq *vcq, utofu_stadd_t stadd, const void *caller)
     }
 }
 
-/* Is a started communication certainly under way, whatever else the program knows? If its
- * connection was never up, yes. A VCQ may only be freed after the requested notices, so an
- * outstanding notice means yes, too. */
+/* Is a started communication certainly not complete? Yes if its connection was never up. Also yes
+ * if a notice is outstanding: a VCQ may only be freed after the requested notices. */
 static bool is_under_way(struct ut_vcq *vcq, uint32_t position, bool freed)
 {
     const struct ut_slot *slot = ut_vcq_slot(vcq, position);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The memory of this process: its sum, and whether it can be read. */
+/* The memory of this process: its checksum, and whether it can be read. */
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -9,14 +9,17 @@
 #include "check/inner.h"
 
 /*
- * The sum of memory. Of more than SUM_ALL bytes the first and the last SUM_ENDS, and between them
- * one word of each line, not always the same: who changes a buffer changes more than that.
+ * The checksum of memory. Of more than SUM_ALL bytes it covers the first and last SUM_ENDS, and one
+ * word
+ * of each line between them, not always the same word: a program that changes a buffer changes more
+ * than
+ * one word.
  */
 
 enum { SUM_ALL = 16384, SUM_ENDS = 4096, LANES = 4, PAGES_AT_ONCE = 64 };
 #define SUM_STEP (LANES * sizeof(uint64_t))
 
-/* The background thread reads here what the program may write by now. */
+/* The background thread reads memory here that the program may be writing. */
 #define READS_OTHERS __attribute__((no_sanitize("thread")))
 
 READS_OTHERS static uint64_t sum_bytes(uint64_t h, const uint8_t *p, size_t size)
@@ -32,7 +35,7 @@ READS_OTHERS static uint64_t sum_bytes(uint64_t h, const uint8_t *p, size_t size
         memcpy(word, p, sizeof(*word));
         lanes[0] = ut_check_mix(lanes[0], word[0]);
     }
-    for (word[0] = 0; size > 0; size--) /* memcpy() would be a call */
+    for (word[0] = 0; size > 0; size--) /* a loop, because memcpy() would be a call */
         word[0] = word[0] << 8 | p[size - 1];
     return ut_check_mix(
         ut_check_mix(ut_check_mix(ut_check_mix(lanes[0], word[0]), lanes[1]), lanes[2]), lanes[3]);
@@ -69,14 +72,15 @@ bool ut_check_is_mapped(const uint8_t *p, uint32_t size)
 {
     uintptr_t from = page_of(p);
 
-    return msync((void *)from, (uintptr_t)p + size - from, MS_ASYNC) == 0; /* does only look */
+    /* MS_ASYNC only checks the mapping */
+    return msync((void *)from, (uintptr_t)p + size - from, MS_ASYNC) == 0;
 }
 
-/* Reads a byte of each page through the kernel; where that is forbidden, the answer is yes. */
+/* Reads a byte of each page through the kernel. True if that is forbidden. */
 bool ut_check_is_readable(const uint8_t *p, uint32_t size)
 {
     uintptr_t from = page_of(p), end = (uintptr_t)p + size, page = -page_of((uint8_t *)UINTPTR_MAX);
-    int error = errno; /* the program's */
+    int error = errno; /* errno of the program */
     bool readable = true;
 
     while (readable && from < end) {

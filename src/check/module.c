@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Places of the program, which another process cannot look up by an address of this one: a number
- * of the file, the same in all processes that have loaded it, and an offset.
+ * Call sites of the program for other processes, to which an address of this process means nothing:
+ * a
+ * number of the file, which is equal in all processes that have loaded the file, and an offset.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -18,7 +19,7 @@ static uint64_t number_of_file(const char *path)
 {
     struct stat st;
 
-    /* the program itself may have been found by a name that is no path */
+    /* the program itself may have been found by a name that is not a path */
     if (stat(path, &st) != 0 && stat("/proc/self/exe", &st) != 0)
         return ut_hash(UT_HASH_FIRST, path, strlen(path));
     return ut_check_mix(ut_check_mix(UT_HASH_FACTOR, (uint64_t)st.st_dev), (uint64_t)st.st_ino);
@@ -27,7 +28,7 @@ static uint64_t number_of_file(const char *path)
 static void find_place(const void *caller, struct ut_check_module_place *p)
 {
     Dl_info info;
-    int error = errno; /* the program's */
+    int error = errno; /* errno of the program */
 
     *p = (struct ut_check_module_place){.caller = caller};
     if (caller && dladdr(caller, &info) && info.dli_fname) {
@@ -50,10 +51,10 @@ const struct ut_check_module_place *ut_check_module_place(struct ut_check *check
     return p;
 }
 
-/* Looked for among the modules of this process: one by its number. */
+/* Searched among the modules of this process by its number. */
 struct wanted_module {
     uint64_t number;
-    uintptr_t base; /* 0: it is not loaded */
+    uintptr_t base; /* 0: not loaded */
 };
 
 static int note_module(struct dl_phdr_info *loaded, size_t size, void *arg)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Notes on correct use that behaves differently on the real machine, or comes near to the machine's
- * limits; rank 0 prints them at the end of the process. The numbers are those of the manual's
- * chapter 6.
+ * Notes on correct use that behaves differently on the real machine, or approaches its limits. Rank
+ * 0
+ * prints them at the end of the process. The limits are those of the manual's chapter 6.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -29,14 +29,15 @@ enum {
 static uint64_t with_path, with_gap, with_injection, with_padding, weak_injection, with_response;
 static uint64_t paths_of_gates, extensions;
 static uint64_t unasked, unread_tcq, unread_mrq, unpolled, unstarted, crowded, long_toqs, shared;
-static uint64_t lines;                                 /* puts into shared cache lines */
-static const void *first_line;                         /* the caller of the first such put */
-static uint64_t fullest_mrq, its_entries, longest_toq; /* maxima of half full MRQs and of long
-                                                        * TOQs */
-static uint32_t cqs[UT_NUM_TNIS];         /* bits: CQs of this process that had a VCQ */
-static uint32_t session_cqs[UT_NUM_TNIS]; /* bits: those in session mode */
+static uint64_t lines;                                 /* puts into cache lines that a CPU also
+                                                        * wrote */
+static const void *first_line;                         /* call site of the first such put */
+static uint64_t fullest_mrq, its_entries, longest_toq; /* maxima of MRQs that were more than half
+                                                        * full, and of long TOQs */
+static uint32_t cqs[UT_NUM_TNIS];         /* one bit per CQ of this process that had a VCQ */
+static uint32_t session_cqs[UT_NUM_TNIS]; /* one bit per CQ that had a session-mode VCQ */
 
-/* Gates of a kind: the current number for each TNI, and the maximum number on one TNI. */
+/* Gates of one kind: current number per TNI, and maximum on one TNI. */
 struct gates {
     int now[UT_NUM_TNIS], most;
 };
@@ -52,9 +53,9 @@ static uint64_t read_count(uint64_t *count)
     return __atomic_load_n(count, __ATOMIC_RELAXED);
 }
 
-/* A put without a notice counts as completed by a later put on the same VCQs with a notice and
- * STRONG_ORDER, whatever its path. If two remote VCQs share an entry, the earlier one is forgotten
- * and not reported. */
+/* Counts puts without notice. A later put on the same VCQs with a notice and STRONG_ORDER completes
+ * them, whatever its path. If two remote VCQs share an entry, the earlier one is forgotten and not
+ * reported. */
 static void note_unnotified_put(struct ut_check *check, const struct ut_desc *d)
 {
     const unsigned int notices = UTOFU_ONESIDED_FLAG_TCQ_NOTICE |
@@ -190,7 +191,7 @@ static void print_note(const char *format, ...)
     ut_check_write(line, (size_t)n);
 }
 
-/* "[put|puts] had" is "put had" for one, and "puts had" for others. */
+/* Chooses singular or plural: "[put|puts] had" becomes "put had" or "puts had". */
 static void choose_number(char *out, size_t size, const char *text, bool one)
 {
     size_t used = 0;

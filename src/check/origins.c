@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Communications in the node's table, checks against other processes', and lingering. */
+/* Enters communications into the node's table, checks them against those of other processes, and
+ * lets some linger. */
 #include "check/origins.h"
 
 #include <errno.h>
@@ -13,10 +14,10 @@
 #include "util/clock.h"
 
 enum {
-    /* A communication has references in the buckets of its memory pages, of the smallest page size
-     * that is not smaller than the communication, so that it touches two pages at most. It is
-     * compared with communications in the buckets of all page sizes, of MOST_PAGES pages each: the
-     * first and the last ones of a long range. */
+    /* A communication has references in the buckets of its memory pages. The page size is the
+     * smallest one that is not smaller than the communication, so that it touches at most two
+     * pages. It is compared with communications in the buckets of all page sizes: MOST_PAGES pages
+     * each, the first and the last ones of a long range. */
     LEAST_PAGE = 12,
     PAGE_STEP = 4,
     PAGE_SIZES = 4, /* 4 KiB to 16 MiB, the maximum length */
@@ -24,8 +25,8 @@ enum {
     COMPARED = 1 << 20, /* maximum number of bytes of two puts that are compared */
     AT_ONCE = 4096,     /* number of bytes compared at a time */
     LINGER_NS = 2000000,
-    /* No communication lingers while lingering has delayed polls for longer than LINGER_FREE_NS and
-     * one of LINGER_SHARE parts of the time. */
+    /* No communication lingers while lingering has delayed polls for longer than LINGER_FREE_NS
+     * plus one of LINGER_SHARE parts of the elapsed time. */
     LINGER_FREE_NS = 30000000,
     LINGER_SHARE = 32,
     FIRST_PAUSE_MS = 1,
@@ -33,7 +34,7 @@ enum {
 };
 
 static uint64_t lingered_ns; /* atomic */
-static uint64_t opened_at;   /* atomic; 0: no communication has lingered so far */
+static uint64_t opened_at;   /* atomic; 0: no communication has lingered yet */
 
 /*
  * The table
@@ -80,8 +81,7 @@ static struct ut_range at_address(const struct ut_table_comm *c)
     return (struct ut_range){c->rmt_at, c->rmt_at + c->length};
 }
 
-/* Two ways to find the same memory: by the VCQ and STADD, and, if known, by the process and the
- * address. */
+/* Two keys for the same memory: VCQ and STADD, and, if known, process and address. */
 struct spot {
     uint64_t space;
     struct ut_range range;
@@ -94,7 +94,7 @@ static unsigned int find_spots(const struct ut_table_comm *c, struct spot spots[
     return c->rmt_rank == UT_NO_RANK ? 1 : 2;
 }
 
-/* The bucket of a page of 2 to the power of `bits` bytes. */
+/* The bucket of a page of 2^bits bytes. */
 static uint32_t bucket_of(const struct spot *s, unsigned int bits, uint64_t page)
 {
     return ut_table_bucket(ut_check_mix(ut_check_mix(s->space, page), bits));
@@ -113,7 +113,7 @@ static unsigned int add_references(const struct spot *s, uint32_t buckets[], uns
     return num;
 }
 
-/* Calls look() for the entries in the pages of the spot, until it returns true. */
+/* Calls look() for the entries in the pages of the spot until look() returns true. */
 static void look_in_pages(const struct spot *s,
                           bool (*look)(const struct ut_table_found *found, void *arg), void *arg)
 {
@@ -133,14 +133,14 @@ static void look_in_pages(const struct spot *s,
  * Two communications
  */
 
-/* This process's communication. */
+/* The communication of this process. */
 struct mine {
     struct ut_vcq *vcq;
     const struct ut_slot *slot;
     struct ut_table_comm comm;
 };
 
-/* The remote memory of both communications, if they have the same target. */
+/* The remote memory of two communications with the same target. */
 struct both {
     struct ut_range mine, other;
     bool has_lines; /* the alignment to cache lines is known */
@@ -174,7 +174,7 @@ static bool is_padded(const struct ut_table_comm *c)
     return c->kind == UT_DESC_PIGGYBACK && (c->flags & UTOFU_ONESIDED_FLAG_PADDING);
 }
 
-/* Reads the source of another process's put: `size` bytes from `from` on. */
+/* Reads `size` bytes at `from` of the source of another process's put. */
 static bool read_other(const struct ut_table_found *found, uint64_t from, uint8_t *to, size_t size)
 {
     const struct ut_table_comm *c = &found->comm;
@@ -190,8 +190,8 @@ static bool read_other(const struct ut_table_found *found, uint64_t from, uint8_
     return got == (ssize_t)size;
 }
 
-/* Do two puts write different bytes to their common memory? If this cannot be determined, no; a
- * long put is compared up to COMPARED bytes. */
+/* Do two puts write different bytes to their common memory? False if that is unknown. Of a long put
+ * at most COMPARED bytes are compared. */
 static bool write_others(const struct mine *m, const struct ut_table_found *found,
                          const struct both *t)
 {
@@ -212,7 +212,7 @@ static bool write_others(const struct mine *m, const struct ut_table_found *foun
     return false;
 }
 
-/* A get of a word, or of a part of one, may read the old or the new value. */
+/* A get of a word, or of part of a word, may read the old or the new value. */
 static bool takes_either(const struct ut_table_comm *c, struct ut_range r)
 {
     return c->kind == UT_DESC_GET && r.from % 8 + (r.to - r.from) <= 8;
@@ -253,8 +253,8 @@ static enum ut_check_id judge_pair(const struct mine *m, const struct ut_table_f
     return UT_CHECK_FINDINGS;
 }
 
-/* The other communication has not started if its entry is still in the table after the comparison;
- * this process's communication starts only later. */
+/* Checks the communication of another process. If its entry is still in the table after the
+ * comparison, it has not started; the communication of this process starts only later. */
 static bool look_at_other(const struct ut_table_found *found, void *arg)
 {
     const struct mine *m = arg;
@@ -275,7 +275,7 @@ static bool look_at_other(const struct ut_table_found *found, void *arg)
  * Entering and leaving
  */
 
-/* Reads memory that the program may be writing, which is an error of the program. */
+/* Copies memory that the program may be writing, which is an error of the program. */
 __attribute__((no_sanitize("thread"))) static void copy_bytes(uint8_t *to, const uint8_t *from,
                                                               uint32_t size)
 {
@@ -283,8 +283,9 @@ __attribute__((no_sanitize("thread"))) static void copy_bytes(uint8_t *to, const
         to[i] = ((const volatile uint8_t *)from)[i];
 }
 
-/* Other processes assume that the memory stays at this address while the communication is held: so,
- * for the first few communications of a place, the address is read again from the peer's table. */
+/* Is the remote address certain? Other processes assume that the memory stays at this address while
+ * the communication is held. So for the first few communications of a call site the address is read
+ * again from the peer's table. */
 static bool is_address_certain(struct ut_vcq *vcq, const struct ut_slot *slot, bool first)
 {
     const struct ut_check_op *op = ut_check_op_of(vcq, slot);
@@ -320,7 +321,7 @@ static void describe_comm(struct ut_vcq *vcq, const struct ut_slot *slot, bool f
         copy_bytes(c->data, source, c->length);
 }
 
-/* The communication will fail, or uses no memory that others can use. */
+/* True if the communication will fail, or uses no memory that others can use. */
 static bool is_harmless(const struct ut_slot *slot, const struct ut_check_op *op)
 {
     bool has_memory = slot->desc.kind == UT_DESC_PUT || slot->desc.kind == UT_DESC_GET;
@@ -376,7 +377,7 @@ void ut_origins_lingered(void)
     __atomic_add_fetch(&lingered_ns, LINGER_NS, __ATOMIC_RELAXED);
 }
 
-/* Notes that the poll leaves the oldest communication held, or no longer does. */
+/* Notes whether the poll leaves the oldest communication held. */
 static void note_lingering(struct ut_vcq *vcq, bool lingers, uint64_t now)
 {
     struct ut_check *check = vcq->check;
@@ -392,7 +393,7 @@ static void note_lingering(struct ut_vcq *vcq, bool lingers, uint64_t now)
     }
 }
 
-uint32_t ut_origins_end_linger(struct ut_vcq *vcq, uint32_t most)
+uint32_t ut_origins_count_startable(struct ut_vcq *vcq, uint32_t most)
 {
     uint64_t now = 0;
     uint32_t n = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines on standard error: one report per finding and place, and the sums at the end. */
+/* Lines on standard error: one report per finding and call site, and the sums at the end. */
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ static const struct ut_check_finding findings[] = {
 #undef X
 };
 
-/* A place with a finding. */
+/* A call site with a finding. */
 struct place {
     const void *caller, *other;
     uint8_t id;
@@ -95,7 +95,8 @@ static int append_text(char *text, int used, const char *format, ...)
     return used + n < TEXT_SIZE ? used + n : TEXT_SIZE - 1;
 }
 
-/* "put of 8 bytes, number 3 of VCQ ..., to VCQ ... (rank 1), 0.12 ms ago in main() at a.c:7" */
+/* Writes "put of 8 bytes, number 3 of VCQ ..., to VCQ ... (rank 1), 0.12 ms ago in main() at
+ * a.c:7". */
 static int describe_comm(char *text, int used, const struct ut_vcq *vcq, const struct ut_slot *slot,
                          const struct ut_check_op *op)
 {

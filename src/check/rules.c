@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is looked for: in a communication when it is submitted, between it and those that are held,
- * and in its memory until it starts. */
+/* The rules: for one communication when it is submitted, for two held communications, and for the
+ * memory of a held communication until it starts. */
 #include <string.h>
 
 #include "check/inner.h"
@@ -41,7 +41,7 @@ static void report_one(enum ut_check_id id, struct ut_vcq *vcq, const struct ut_
     report_two(id, (struct held){vcq, slot}, (struct held){0});
 }
 
-/* Finds the local memory, and computes its checksum unless `later`. */
+/* Finds the local memory. Computes its checksum unless `later`. */
 static void find_memory(struct ut_vcq *vcq, const struct ut_slot *slot, struct ut_check_op *op,
                         bool later)
 {
@@ -70,7 +70,7 @@ static void find_memory(struct ut_vcq *vcq, const struct ut_slot *slot, struct u
         op->sum = ut_check_sum(op->mem, op->length, op->number);
 }
 
-/* Argument of a search by id: the VCQ of this process that is the target. */
+/* Argument of a search by id: the target VCQ in this process. */
 struct own_target {
     struct ut_vcq *vcq; /* VCQ of the origin, whose lock is held */
     utofu_vcq_id_t id;
@@ -98,8 +98,8 @@ static void look_up_own(struct ut_vcq *vcq, void *arg)
         ut_unlock(&vcq->lock);
 }
 
-/* Finds the remote memory, if possible: for this process in its VCQs, for a peer in the entries of
- * its table that were read before. */
+/* Finds the remote memory, if possible: in the VCQs of this process, or in the entries of the
+ * peer's table that were read before. */
 static void find_remote(struct ut_vcq *vcq, const struct ut_slot *slot, struct ut_check_op *op)
 {
     const struct ut_desc *d = &slot->desc;
@@ -125,7 +125,8 @@ static void find_remote(struct ut_vcq *vcq, const struct ut_slot *slot, struct u
     if (certain)
         op->rmt_rank = (uint32_t)rank;
     else if (same_node && ut_peers_find_owner(&ident, &peer) == 0)
-        op->rmt_rank = peer.rank; /* the peer has asked for the connection, and was not looked up */
+        op->rmt_rank =
+            peer.rank; /* the peer has made the connection, so its rank was not looked up */
 }
 
 static bool is_padded(const struct ut_slot *slot)
@@ -151,11 +152,11 @@ static struct ut_range range_at(uint64_t at, const struct ut_slot *slot)
     return (struct ut_range){at, at + ut_desc_length(&slot->desc)};
 }
 
-/* The remote memory of two communications with the same target: */
+/* The common remote memory of two communications with the same target. */
 struct target {
     struct ut_range later, earlier;
     bool has_lines; /* the alignment to cache lines is known */
-    bool of_peer;   /* by address, in the memory of a peer: must be verified */
+    bool of_peer;   /* the address is in the memory of a peer, and must be verified */
 };
 
 static bool is_same_target(struct held later, struct held earlier)
@@ -164,8 +165,8 @@ static bool is_same_target(struct held later, struct held earlier)
            ut_vcq_id_key(earlier.slot->desc.rmt_vcq_id);
 }
 
-/* Compares by address if both addresses are known, which covers several STADDs of the same memory
- * and several VCQs of the target. */
+/* Compares addresses if both are known, which also covers several STADDs of the same memory, and
+ * several VCQs of the target. */
 static bool find_target(struct held later, struct held earlier, struct target *t)
 {
     const struct ut_check_op *a = op_of(later), *b = op_of(earlier);
@@ -183,7 +184,7 @@ static bool find_target(struct held later, struct held earlier, struct target *t
         };
         return true;
     }
-    /* the first offset equals that of the address in the page, except with a reserved STag */
+    /* the first offset is the offset of the address in its page, except with a reserved STag */
     *t = (struct target){
         .later = range_at(stadd_a, later.slot),
         .earlier = range_at(stadd_b, earlier.slot),
@@ -211,7 +212,8 @@ static struct ut_range local_of(const struct ut_check_op *op)
     return (struct ut_range){at, op->mem ? at + op->length : at};
 }
 
-/* Is the order defined: STRONG_ORDER of the later one, and the same VCQs and path? */
+/* True if the order is defined: the later communication has STRONG_ORDER, and the same VCQs and
+ * path. */
 static bool is_bound(struct held later, struct held earlier)
 {
     const struct ut_desc *a = &later.slot->desc, *b = &earlier.slot->desc;
@@ -225,7 +227,8 @@ static bool is_put(const struct ut_slot *slot)
     return slot->desc.kind == UT_DESC_PUT || slot->desc.kind == UT_DESC_PIGGYBACK;
 }
 
-/* Two puts that write the same bytes where they meet: their order does not matter. */
+/* True if two puts write the same bytes to their common memory, so that their order does not
+ * matter. */
 static bool write_the_same(struct held a, struct held b, const struct target *t)
 {
     if (!is_put(a.slot) || !is_put(b.slot))
@@ -238,9 +241,8 @@ static bool write_the_same(struct held a, struct held b, const struct target *t)
            memcmp(from_a + (from - ra.from), from_b + (from - rb.from), to - from) == 0;
 }
 
-/* A get of a word, or of a part of one, reads the old or the new value: a program that polls
- * with such a get accepts both. This does not hold for a later put that changes the word after
- * the get. */
+/* A get of a word, or of part of a word, reads the old or the new value, and a program that polls
+ * with gets accepts both. But not if a later put changes the word after the get. */
 static bool takes_either(struct held later, struct held earlier, const struct target *t)
 {
     const struct ut_desc *a = &later.slot->desc, *b = &earlier.slot->desc;
@@ -264,7 +266,7 @@ static void look_at_remote(struct held later, struct held earlier, const struct 
         report_at(UT_CHECK_ARMW_SIZE, later, earlier, t);
 }
 
-/* Does one write undefined padding into the cache line of the other? */
+/* True if one communication writes undefined padding into the cache line of the other. */
 static bool pads_over(struct held later, struct held earlier, const struct target *t)
 {
     bool before = is_padded(earlier.slot) && !is_bound(later, earlier) &&
@@ -276,7 +278,8 @@ static bool pads_over(struct held later, struct held earlier, const struct targe
                        ut_ranges_overlap(ut_lines_of(t->later), t->earlier)));
 }
 
-/* Do two gets fill their common memory with the same remote bytes, as blocks of one call may? */
+/* True if two gets fill their common memory with the same remote bytes, as blocks of one call may.
+ */
 static bool fill_the_same(struct held later, struct held earlier, const struct target *t)
 {
     const struct ut_desc *a = &later.slot->desc, *b = &earlier.slot->desc;
@@ -317,8 +320,8 @@ static void look_at_other(struct ut_vcq *vcq, void *arg)
     ut_unlock(&vcq->lock);
 }
 
-/* Gets may fill the same memory if STRONG_ORDER orders the later one: then data of the earlier get
- * are no change by the program. */
+/* Gets may fill the same memory if the later one has STRONG_ORDER. Then data of the earlier get are
+ * not a change by the program. */
 static bool is_filled_before(const struct ut_vcq *vcq, const struct ut_slot *slot)
 {
     struct ut_range mine = local_of(ut_check_op_of(vcq, slot));

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Converts code addresses to source lines with the program's debug information, by libdw
- * (elfutils), which is loaded at the first finding if it is installed. Its headers are not needed
- * for building: the few functions are declared here, as libdw's interface is stable.
+ * Converts code addresses to source lines with the debug information of the program. Loads libdw
+ * (elfutils) at the first finding, if it is installed. Building does not need the headers of libdw:
+ * this
+ * file declares the few functions, because the interface of libdw is stable.
  */
 #include <dlfcn.h>
 #include <link.h>
@@ -94,7 +95,8 @@ const void *ut_check_caller(const void *address)
     if (!is_own(address))
         return address;
     int n = list_frames(frames), i = 0;
-    while (i < n && !is_own(frames[i])) /* a sanitizer's function in place of backtrace() */
+    /* skips a function of a sanitizer that replaces backtrace() */
+    while (i < n && !is_own(frames[i]))
         i++;
     while (i < n && is_own(frames[i]))
         i++;
@@ -147,7 +149,7 @@ static void load_backtrace(void)
     dw.dwfl = dw.begin(&callbacks);
 }
 
-/* Reports the modules again, as more may have been loaded since the last call. */
+/* Looks an address up. Reports the modules again first, because more may have been loaded. */
 static bool look_up(uint64_t address, char *buf, size_t size)
 {
     int number = 0;

@@ -20,7 +20,7 @@ enum { VERSION = 1, BUCKETS_EACH = 64, WORD_BITS = 64, ALIVE = 1, DEAD = 2 };
 #define MAGIC 0x6b63656863757475ull
 
 struct header {
-    uint64_t magic, job; /* hash of the launcher's name of the job */
+    uint64_t magic, job; /* job: hash of the launcher's name of the job */
     uint32_t version, size, node, local_size;
     uint32_t pid, fd;
     uint32_t num_opened; /* atomic */
@@ -33,22 +33,22 @@ struct process {
     uint32_t pid;   /* atomic */
     uint32_t rank;  /* atomic */
     uint32_t zero;
-    uint64_t submitted, completed; /* atomic: communications */
+    uint64_t submitted, completed; /* atomic: numbers of communications */
     uint8_t zeros[32];
 };
 _Static_assert(sizeof(struct process) == 64, "a cache line each");
 
 enum { COMM_WORDS = sizeof(struct ut_table_comm) / sizeof(uint64_t) };
 struct entry {
-    uint64_t serial;            /* atomic; odd: in use */
-    uint64_t words[COMM_WORDS]; /* atomic each: a struct ut_table_comm */
+    uint64_t serial;            /* atomic; odd: the entry is in use */
+    uint64_t words[COMM_WORDS]; /* atomic each: the words of a struct ut_table_comm */
 };
 
 struct bucket {
     uint32_t refs[UT_TABLE_REFS]; /* atomic: 1 + index of the entry in the table; 0: free */
 };
 
-/* Set once; `header` is set last, with release order. */
+/* Set once. `header` is set last, with release order. */
 static struct {
     struct header *header; /* atomic */
     struct process *processes;
@@ -57,10 +57,10 @@ static struct {
     uint32_t num_buckets, local_size, mine;
     int fd;
 } table = {.fd = -1};
-static uint32_t own_pid;     /* process id of the creator; 0: created by another process */
-static struct process alone; /* counters before the table exists */
+static uint32_t own_pid;     /* process id of this process, if it has created the table; else 0 */
+static struct process alone; /* counts of this process before the table exists */
 
-/* Entries of this process: which are in use, and where their references are. */
+/* Entries of this process: which ones are in use, and where their references are. */
 static uint64_t used[UT_TABLE_ENTRIES / WORD_BITS]; /* atomic */
 static struct {
     uint32_t *refs[UT_TABLE_MOST_REFS];
@@ -157,7 +157,7 @@ static int join_table(const struct ut_job_info *job)
 }
 
 /*
- * Making and opening it
+ * Creating and opening the table
  */
 
 static int map_table(const struct ut_job_info *job, int fd, struct header **header)
@@ -190,7 +190,8 @@ static void add_counts(struct process *p, uint64_t submitted, uint64_t completed
     __atomic_add_fetch(&p->completed, completed, __ATOMIC_SEQ_CST);
 }
 
-/* A thread may count before the table exists, while another one opens the table. */
+/* Adds the counts from before the table existed. One thread may count while another one opens the
+ * table. */
 static void pass_counts_on(void)
 {
     uint64_t submitted = __atomic_exchange_n(&alone.submitted, 0, __ATOMIC_SEQ_CST);
@@ -236,7 +237,7 @@ void ut_table_place(uint32_t *pid, uint32_t *fd)
     *fd = own_pid ? (uint32_t)table.fd : 0;
 }
 
-/* Checks a descriptor opened by number, which may be another file's by now. Only reads. */
+/* Checks a descriptor that was opened by its number, and may be another file by now. Only reads. */
 static bool is_table(int fd, uint32_t local_size)
 {
     struct stat st;
@@ -287,7 +288,7 @@ uint32_t ut_table_bucket(uint64_t hash)
     return (uint32_t)(hash >> 32) & (table.num_buckets - 1);
 }
 
-/* A free entry of this process, or UT_TABLE_ENTRIES. */
+/* Takes a free entry of this process, or returns UT_TABLE_ENTRIES. */
 static uint32_t take_entry(void)
 {
     for (uint32_t i = 0; i < UT_TABLE_ENTRIES / WORD_BITS; i++) {
@@ -307,7 +308,8 @@ static void give_entry(uint32_t i)
     __atomic_and_fetch(&used[i / WORD_BITS], ~(1ull << i % WORD_BITS), __ATOMIC_RELEASE);
 }
 
-/* Takes room for a reference, in a full bucket that of a process that is found dead. */
+/* Claims a slot for a reference. In a full bucket, takes the slot of a process that is found dead.
+ */
 static uint32_t *claim_reference(uint32_t bucket, uint32_t ref)
 {
     struct bucket *b = &table.buckets[bucket];
@@ -367,14 +369,14 @@ void ut_table_leave(uint32_t entry)
     UT_ASSERT(i < UT_TABLE_ENTRIES);
     __atomic_add_fetch(&table.entries[ref - 1].serial, 1, __ATOMIC_SEQ_CST);
     for (unsigned int k = 0; k < places[i].num; k++) {
-        uint32_t own = ref; /* it may have been replaced */
+        uint32_t own = ref; /* another process may have replaced it */
         __atomic_compare_exchange_n(places[i].refs[k], &own, 0, false, __ATOMIC_SEQ_CST,
                                     __ATOMIC_RELAXED);
     }
     give_entry(i);
 }
 
-/* Terminates the name, and replaces newlines in it, which would forge lines of a report. */
+/* Terminates the name, and replaces newlines, which could forge lines of a report. */
 static void make_printable(char name[UT_TABLE_NAME])
 {
     name[UT_TABLE_NAME - 1] = '\0';
@@ -445,7 +447,7 @@ pid_t ut_table_pid_of(uint32_t rank)
 }
 
 /*
- * What is under way
+ * Outstanding communications
  */
 
 void ut_table_count(uint32_t submitted, uint32_t completed)
@@ -454,7 +456,7 @@ void ut_table_count(uint32_t submitted, uint32_t completed)
 
     add_counts(header ? &table.processes[table.mine] : &alone, submitted, completed);
     if (!header && __atomic_load_n(&table.header, __ATOMIC_SEQ_CST))
-        pass_counts_on(); /* the table was opened meanwhile */
+        pass_counts_on(); /* another thread has opened the table meanwhile */
 }
 
 static bool is_whole_job(const struct ut_job_info *job)
@@ -465,7 +467,7 @@ static bool is_whole_job(const struct ut_job_info *job)
            __atomic_load_n(&header->num_opened, __ATOMIC_ACQUIRE) >= job->size;
 }
 
-bool ut_table_has_active(const struct ut_job_info *job, uint64_t *submitted)
+bool ut_table_has_one_active(const struct ut_job_info *job, uint64_t *submitted)
 {
     const struct process *p = job->size == 1 ? &alone : table.processes;
     uint64_t completed = 0;
@@ -473,7 +475,7 @@ bool ut_table_has_active(const struct ut_job_info *job, uint64_t *submitted)
     *submitted = 0;
     if (job->size > 1 && !is_whole_job(job))
         return false;
-    for (uint32_t i = 0; i < job->size; i++) /* the submitted counts first */
+    for (uint32_t i = 0; i < job->size; i++) /* reads the submitted counts first */
         completed += __atomic_load_n(&p[i].completed, __ATOMIC_SEQ_CST);
     for (uint32_t i = 0; i < job->size; i++)
         *submitted += __atomic_load_n(&p[i].submitted, __ATOMIC_SEQ_CST);

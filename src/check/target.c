@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The remote memory of a held put, which nobody else may write. The memory, of this process or of
- * another one on this node, is copied when the put is submitted, and compared when the put starts.
+ * Detects other writers of the remote memory of a held put. The memory, of this process or of
+ * another one
+ * on this node, is copied when the put is submitted, and compared when the put starts.
  */
 #include <errno.h>
 #include <string.h>
@@ -13,17 +14,18 @@
 #include "peers/peers.h"
 
 enum {
-    MOST_COPIES = 16, /* the memory of further puts is not compared */
-    END_SIZE = 2048,  /* of longer puts only this number of bytes at each end */
+    MOST_COPIES = 16, /* the memory of more puts is not compared */
+    END_SIZE = 2048,  /* number of bytes compared at each end of a longer put */
 };
 
 static struct copy {
     uint8_t bytes[2 * END_SIZE];
-    uint8_t beside[2 * UT_CACHE_LINE]; /* the rest of the first and the last cache line */
-    bool has_beside;                   /* `beside` was copied while nothing else was under way, */
-    uint64_t submitted;                /* number of submitted ones then */
+    uint8_t beside[2 * UT_CACHE_LINE]; /* copy of the rest of the first and the last cache line */
+    bool has_beside;                   /* `beside` was copied while no other communication was
+                                        * outstanding */
+    uint64_t submitted;                /* number of submitted communications at that time */
 } copies[MOST_COPIES];
-static uint32_t used; /* atomic: bit per copy */
+static uint32_t used; /* atomic: one bit per copy */
 
 static uint8_t take_copy(void)
 {
@@ -45,8 +47,8 @@ void ut_target_forget(struct ut_check_op *op)
     op->copy = 0;
 }
 
-/* Other threads may write the memory at the same time; detecting this is the purpose. What is
- * beside the target of a put may be nobody's. */
+/* Copies memory that other threads may be writing, which this mode wants to detect. The memory
+ * beside the target of a put may belong to nothing. */
 __attribute__((no_sanitize("thread"), no_sanitize("address"))) static void copy_own(
     uint8_t *to, const uint8_t *from, uint32_t size)
 {
@@ -54,7 +56,7 @@ __attribute__((no_sanitize("thread"), no_sanitize("address"))) static void copy_
         to[i] = ((const volatile uint8_t *)from)[i];
 }
 
-/* Reads the memory of another process of this node, if the process exists and permits it. */
+/* Reads memory of another process on this node, if that process exists and permits it. */
 static bool read_other(uint32_t rank, uint64_t at, void *to, size_t size)
 {
     struct iovec here = {to, size}, there = {(void *)(uintptr_t)at, size};
@@ -78,7 +80,7 @@ static bool read_at(const struct ut_check_op *op, uint64_t at, uint8_t *to, uint
     return true;
 }
 
-/* The compared parts of a put: two pieces, the second one at the end of a long put. */
+/* The compared parts of a put: two pieces; the second one is at the end of a long put. */
 struct pieces {
     uint32_t first, second;
     uint32_t at; /* offset of the second piece */
@@ -99,7 +101,7 @@ static bool read_memory(const struct ut_check_op *op, uint8_t *to)
            (p.second == 0 || read_at(op, op->rmt_at + p.at, to + p.first, p.second));
 }
 
-/* Copies the rest of the put's cache lines; returns its size, or -1: not readable. */
+/* Copies the rest of the put's cache lines. Returns the size; -1: not readable. */
 static int read_beside(const struct ut_check_op *op, uint8_t *to)
 {
     const struct ut_range own = {op->rmt_at, op->rmt_at + op->length}, all = ut_lines_of(own);
@@ -111,12 +113,13 @@ static int read_beside(const struct ut_check_op *op, uint8_t *to)
     return (int)(before + behind);
 }
 
-/* Communications change that memory, too: so it is copied only while there are no others. */
+/* Copies the rest of the cache lines. Other communications may also change this memory, so it is
+ * copied only while none is outstanding. */
 static bool copy_beside(const struct ut_vcq *vcq, const struct ut_check_op *op)
 {
     struct copy *copy = &copies[op->copy - 1];
 
-    return !vcq->shuffled && ut_table_has_active(ut_check_job, &copy->submitted) &&
+    return !vcq->shuffled && ut_table_has_one_active(ut_check_job, &copy->submitted) &&
            read_beside(op, copy->beside) > 0;
 }
 
@@ -128,7 +131,7 @@ static bool is_beside_changed(const struct ut_check_op *op)
     int size = copy->has_beside ? read_beside(op, now) : 0;
 
     return size > 0 && memcmp(now, copy->beside, (size_t)size) != 0 &&
-           ut_table_has_active(ut_check_job, &submitted) && submitted == copy->submitted;
+           ut_table_has_one_active(ut_check_job, &submitted) && submitted == copy->submitted;
 }
 
 static bool slot_writes(const struct ut_slot *slot)
@@ -137,7 +140,7 @@ static bool slot_writes(const struct ut_slot *slot)
            slot->desc.kind == UT_DESC_ARMW;
 }
 
-/* Do two communications use different memory, as far as known? */
+/* True if two communications use different memory, as far as known. */
 static bool are_apart(const struct ut_slot *a, const struct ut_check_op *op_a,
                       const struct ut_slot *b, const struct ut_check_op *op_b)
 {
@@ -157,11 +160,11 @@ static bool are_apart(const struct ut_slot *a, const struct ut_check_op *op_a,
                               (struct ut_range){at_b, at_b + ut_desc_length(db)});
 }
 
-/* This process's communication, whose memory is to be copied. */
+/* The communication of this process whose memory is about to be copied. */
 struct mine {
     struct ut_vcq *vcq;
     const struct ut_slot *slot;
-    bool alone; /* no earlier communication here may write the memory */
+    bool alone; /* no earlier communication of this process may write the memory */
 };
 
 static void look_at_slots(struct ut_vcq *vcq, struct mine *m)
@@ -191,8 +194,9 @@ static void look_at_other(struct ut_vcq *vcq, void *arg)
     ut_unlock(&vcq->lock);
 }
 
-/* With the shuffle mode, the TCQ entry of a put may come before its data. A later put with
- * STRONG_ORDER waits for these data, which must not count as a change by another process. */
+/* True if data of an earlier put may still arrive. With the shuffle mode the TCQ entry of a put may
+ * precede its data. A later put with STRONG_ORDER waits for these data, which must not count as a
+ * change by another process. */
 static bool may_be_behind(const struct ut_vcq *vcq, const struct ut_slot *slot)
 {
     return vcq->shuffled && (slot->desc.flags & UTOFU_ONESIDED_FLAG_STRONG_ORDER);
@@ -218,7 +222,7 @@ void ut_target_copy(struct ut_vcq *vcq, const struct ut_slot *slot)
         copies[op->copy - 1].has_beside = copy_beside(vcq, op);
 }
 
-/* Is a byte neither the old one nor the one that the put writes? */
+/* True if a byte is neither the old byte nor the one that the put writes. */
 static bool copy_differs(const uint8_t *before, const uint8_t *now, const uint8_t *source,
                          uint32_t size)
 {
@@ -241,7 +245,7 @@ static bool was_changed(struct ut_vcq *vcq, const struct ut_slot *slot)
                       copy_differs(before + p.first, now + p.first, source + p.at, p.second));
 }
 
-/* Does the STag in the table of a process of this node still have this memory? */
+/* True if the STag in the table of a process on this node still has this memory. */
 static bool is_in_table(struct ut_vcq *vcq, const struct ut_slot *slot, uint32_t rank)
 {
     struct ut_stag_entry e;
