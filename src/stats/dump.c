@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints what each VCQ and link waits for. See dump.h. */
+/* Prints the state of each VCQ and link. See dump.h. */
 #include "stats/dump.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@
 
 enum {
     LINE = 512,
-    LOCK_MS = 200, /* longer than any thread keeps the lock of a VCQ, unless it hangs */
+    LOCK_MS = 200, /* no thread holds the lock of a VCQ longer, unless it hangs */
 };
 
 static unsigned int own_rank;
@@ -122,7 +122,7 @@ static const char *slot_waits_for(const struct ut_vcq *vcq, const struct ut_slot
     }
 }
 
-/* The first slot whose notices are not written. */
+/* The oldest slot whose notices are not written. */
 static const struct ut_slot *oldest_of(struct ut_vcq *vcq)
 {
     for (uint32_t i = vcq->toq_head; i != vcq->toq_tail; i++) {
@@ -204,10 +204,11 @@ static void dump_head(struct ut_vcq *vcq, bool locked)
                      (unsigned long long)vcq->started);
 }
 
-/* What the program does: polls or sleeps. */
+/* Prints whether the program polls or sleeps. */
 static void dump_polls(const struct ut_vcq *vcq, uint64_t now)
 {
-    enum { LATELY_MS = 1000, LATELY_POLLS = 32 /* poll.c records each sixteenth */ };
+    /* api/poll.c stores the time of every sixteenth poll */
+    enum { LATELY_MS = 1000, LATELY_POLLS = 32 };
     static const char *const queues[] = {"no queue", "the TCQ", "the MRQ", "the TCQ and the MRQ"};
     const char *queue = queues[vcq->empty.queues & 3];
     unsigned long long id = vcq->id, s = (now - vcq->empty.since_ms) / 1000;
@@ -259,7 +260,7 @@ __attribute__((used)) void ut_dump(void)
 }
 
 /*
- * The signal: its handler wakes a thread of its own, as all others may hang
+ * The signal: its handler wakes a separate thread, because all other threads may hang
  */
 
 void ut_dump_on_signal(int number)
@@ -269,7 +270,7 @@ void ut_dump_on_signal(int number)
 
     (void)number;
     if (!ut_process_forked() && ut_fd_is_own(wake_fd) && write(wake_fd, &one, sizeof(one)) < 0)
-        errno = saved; /* the thread is already awake */
+        errno = saved; /* the thread is awake already */
     errno = saved;
 }
 
@@ -296,7 +297,8 @@ static int start_thread(void)
 
 int ut_dump_open(unsigned int rank)
 {
-    static const int numbers[] = {0, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}; /* as in env_table.h */
+    /* in the order of env_table.h */
+    static const int numbers[] = {0, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
     int number = numbers[ut_env_num(UT_ENV_DUMP_SIGNAL)];
     struct sigaction old, ours = {.sa_handler = ut_dump_on_signal, .sa_flags = SA_RESTART};
 

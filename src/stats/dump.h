@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * For programs that hang: prints every VCQ, link and gate to standard error, called from a debugger
- * ("call ut_dump()") or on the signal of UTOFU_DUMP_SIGNAL. Allocates nothing, asks no other
- * process, and waits for a lock for at most a fraction of a second.
- *
+ * For programs that hang: prints every VCQ, link and gate to standard error, when a debugger calls
+ * ut_dump()
+ * or on the signal of UTOFU_DUMP_SIGNAL. Allocates nothing, asks no other process, and waits at
+ * most a
+ * fraction of a second for a lock.
  * Uses util, process, peers, vcq, link. barrier prints the gates, through ut_dump_gates.
  */
 #ifndef UT_STATS_DUMP_H
@@ -19,21 +20,22 @@ struct ut_vcq;
 /* Installs the handler, if a signal is set. 0 or a negative errno. */
 int ut_dump_open(unsigned int rank);
 
-/* The handler. A program with its own handler for the signal calls it from there. */
+/* The handler. If the program has its own handler for the signal, that handler calls this one. */
 void ut_dump_on_signal(int number);
 
-/* Prints all, at any time, from any thread. */
+/* Prints everything, at any time, from any thread. */
 void ut_dump(void);
 
 /* Prints one line, preceded by the rank. */
 void ut_dump_line(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* Writes " rank=R" into buf, or " likely_rank=R" if R is only known from the launcher's layout, or
- * nothing if it is -1. */
+/* Writes " rank=R" into buf; " likely_rank=R" if only the launcher's layout gives R; nothing if R
+ * is -1. */
 enum { UT_DUMP_RANK = 40 };
 const char *ut_dump_rank(char *buf, int64_t rank, bool certain);
 
-/* Prints the gates of a library VCQ, whose lock is held; NULL: no gates. */
+/* Prints the gates of a VCQ of the library, whose lock the caller holds. NULL: there are no gates.
+ */
 extern void (*ut_dump_gates)(struct ut_vcq *vcq);
 
 #endif

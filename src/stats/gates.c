@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Recording of barrier gates. A gate is identified by its index; its TNI is that of the VCQ. */
+/* Records the events of barrier gates. An index and the TNI of the VCQ identify a gate. */
 #include "stats/stats.h"
 #include "util/clock.h"
 
@@ -53,7 +53,7 @@ static void gate_slice(struct ut_stats *stats, unsigned int gate, enum ut_stats_
     e->edata = stats->gates[gate].op;
 }
 
-/* Adds arrows from the arrivals that a gate consumed to the slice at `at`. */
+/* Adds arrows to the slice at `at`, from the arrivals that the gate has consumed. */
 static void gate_arrows(struct ut_stats *stats, unsigned int gate, uint64_t at)
 {
     for (int i = 0; i < UT_STATS_INPUTS; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records of UTOFU_STATS=job, and printing of the summary. */
+/* Records of UTOFU_STATS=job, and the printed summary. */
 #include "stats/record.h"
 
 #include <errno.h>
@@ -17,8 +17,8 @@
 #include "stats/region.h"
 
 enum {
-    CELL_MICROSECONDS = UT_NUM_COUNTERS, /* since the first call, or in the region */
-    CELL_CALLS,                          /* of a region */
+    CELL_MICROSECONDS = UT_NUM_COUNTERS, /* time since the first call, or in the region */
+    CELL_CALLS,                          /* number of calls of a region */
     NUM_CELLS,
     MISSING_SHOWN = 16,
 };
@@ -28,7 +28,7 @@ struct cell {
     uint32_t least_rank, most_rank;
 };
 
-/* Sent as it is: all processes of a job have the same layout. */
+/* Sent unchanged, because all processes of a job have the same layout. */
 struct section {
     char name[UT_REGION_NAME_MAX + 1]; /* empty: the whole program */
     uint64_t ranks;                    /* number of ranks that reported it */
@@ -37,12 +37,12 @@ struct section {
 
 struct ut_record {
     uint32_t size, reported;
-    uint8_t *present; /* bit per rank */
+    uint8_t *present; /* one bit per rank */
     struct section *sections;
     uint32_t num_sections;
 };
 
-/* The head of the packed form; the bits and the sections follow. */
+/* The header of the packed form. The bits and the sections follow. */
 struct packed {
     uint32_t size, num_sections, section_size, zero;
 };
@@ -99,7 +99,7 @@ static void merge_section(struct section *into, const struct section *s)
             continue;
         }
         a->sum += b->sum;
-        /* with equal values the lowest rank, so that the order of merging does not matter */
+        /* of equal values the lowest rank wins, so that the order of merging does not matter */
         if (b->least < a->least || (b->least == a->least && b->least_rank < a->least_rank)) {
             a->least = b->least;
             a->least_rank = b->least_rank;
@@ -322,7 +322,7 @@ static int open_file(uint32_t rank)
 
     if (!*path || rank != 0)
         return STDERR_FILENO;
-    /* O_NONBLOCK: exit must not wait for the reader of a FIFO */
+    /* O_NONBLOCK, because exit must not wait for the reader of a FIFO */
     int fd = ut_file_open_output(path, O_TRUNC | O_NONBLOCK, NULL);
     if (fd >= 0)
         return fd;

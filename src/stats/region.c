@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Regions: one table for the process, and a record for each thread with its open regions. Records
- * stay in the list; those of threads that ended are reused.
+ * Regions: one table per process, and a record per thread with its open regions. Records stay in
+ * the list;
+ * a new thread reuses the record of a thread that has ended.
  */
 #include "stats/region.h"
 
@@ -24,12 +25,12 @@ struct open_region {
 struct region_thread {
     struct region_thread *next;
     uint32_t number;
-    uint64_t named; /* bit per level: its track has a name */
-    bool ended;     /* no open region, and free for another thread */
+    uint64_t named; /* one bit per level: its track has a name */
+    bool ended;     /* no region is open, and another thread may take the record */
     struct open_region level[UT_REGION_DEPTH];
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all data in this file */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all data in this file */
 static struct ut_stats_region *regions, **last_region = &regions;
 static uint32_t num_regions;
 static struct region_thread *threads;
@@ -39,7 +40,7 @@ static pthread_key_t thread_key;
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static int key_result;
 
-/* At the end of a thread: a region without a stop stays open. */
+/* Called when a thread ends. A region without a stop stays open. */
 static void thread_ends(void *arg)
 {
     struct region_thread *t = arg;
@@ -57,7 +58,7 @@ static void make_key(void)
     key_result = pthread_key_create(&thread_key, thread_ends);
 }
 
-/* With the lock held. NULL: no memory. */
+/* Called with the lock held. NULL: no memory. */
 static struct region_thread *this_thread(void)
 {
     if (pthread_once(&key_once, make_key) != 0 || key_result != 0)
@@ -73,7 +74,7 @@ static struct region_thread *this_thread(void)
         threads = t;
     }
     if (!t || pthread_setspecific(thread_key, t) != 0)
-        return NULL; /* its record stays in the list, without a thread */
+        return NULL; /* the record stays in the list, without a thread */
     t->ended = false;
     return t;
 }
@@ -121,7 +122,7 @@ static void add_since(struct ut_stats_region *r, uint64_t now)
 }
 
 /*
- * The timeline: one track for each level of each thread, as regions may overlap
+ * The timeline: one track per level of each thread, because regions may overlap
  */
 
 static struct ut_stats_event *new_event(enum ut_stats_what what, uint64_t at)
@@ -203,7 +204,7 @@ int ut_region_stop(const char *name)
     pthread_mutex_lock(&lock);
     struct region_thread *t = this_thread();
     for (int i = 0; t && i < UT_REGION_DEPTH; i++) {
-        /* the one started last, which need not be on the highest level */
+        /* the region that was started last, which may not be on the highest level */
         const struct open_region *o = &t->level[i];
         if (o->region && strcmp(o->region->name, name) == 0 &&
             (found < 0 || o->since >= t->level[found].since))

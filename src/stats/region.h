@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Regions of a program (utofu_profile_start, utofu_profile_stop): counted while a thread is in one,
- * and shown in the timeline. A region may be the program's first call, so this module works before
- * set-up.
+ * Regions of a program (utofu_profile_start, utofu_profile_stop): their counters cover the time
+ * while a
+ * thread is inside, and the timeline shows them. Starting a region may be the first call of a
+ * program, so
+ * this module works before set-up.
  */
 #ifndef UT_STATS_REGION_H
 #define UT_STATS_REGION_H
@@ -19,23 +21,24 @@ struct ut_stats_region {
     uint64_t calls;
     uint64_t ns;
     uint64_t counted[UT_NUM_COUNTERS];    /* the counters below UT_COUNT_PEERS */
-    uint32_t inside;                      /* starts without a stop, in all threads */
-    uint64_t since;                       /* if inside > 0: time of the first open start, */
-    uint64_t begun_with[UT_NUM_COUNTERS]; /* and the totals at that time */
+    uint32_t inside;                      /* number of starts without a stop, in all threads */
+    uint64_t since;                       /* if inside > 0: time of the first open start */
+    uint64_t begun_with[UT_NUM_COUNTERS]; /* the totals at `since` */
 };
 
 /* Implement utofu_profile_start() and _stop(), which have checked the name. */
 int ut_region_start(const char *name);
 int ut_region_stop(const char *name);
 
-/* At the end of the process: ends open regions, with a warning each. */
+/* At the end of the process: ends the open regions, with a warning each. */
 void ut_region_end_all(void);
-/* Writes the recorded slices of regions to the timeline's file. */
+/* Writes the recorded slices of regions to the file of the timeline. */
 void ut_region_flush(void);
-/* Visits a copy of each region, by their first starts; open regions count up to now. */
+/* Calls visit() with a copy of each region, in the order of their first starts. Open regions count
+ * up to now. */
 void ut_stats_region_for_each(void (*visit)(const struct ut_stats_region *region, void *arg),
                               void *arg);
-/* A line for each of them to `out`. */
+/* Prints one line per region to `out`. */
 void ut_region_print(FILE *out, uint32_t rank);
 
 #endif

@@ -29,7 +29,7 @@
 
 enum {
     FLUSH_EVERY_MS = 100,
-    TOGETHER_NS = 10000000, /* empty polls no further apart are one wait */
+    TOGETHER_NS = 10000000, /* empty polls at most this far apart are one wait */
     CLOCK_EVERY_POLLS = 16,
 };
 
@@ -67,7 +67,7 @@ static void print_all(void)
     free(text);
 }
 
-/* Exchanges the buffer for an empty one, so that events are written without the VCQ's lock. */
+/* Exchanges the buffer for an empty one, so that events are written without the lock of the VCQ. */
 static void write_events(struct ut_vcq *vcq, void *arg)
 {
     struct ut_stats_event **spare = arg;
@@ -96,7 +96,7 @@ static void *thread_main(void *arg)
     while (!__atomic_load_n(&end_wanted, __ATOMIC_ACQUIRE)) {
         uint64_t count;
         int due = poll(&fd, 1, ut_fd_timeout_ms(tracing ? FLUSH_EVERY_MS : -1));
-        if (!ut_fd_check_own(wake_fd)) /* the end is noticed without it */
+        if (!ut_fd_check_own(wake_fd)) /* without the descriptor, the thread checks at intervals */
             fd.fd = -1;
         else if (due > 0 && read(wake_fd, &count, sizeof(count)) < 0)
             continue;
@@ -116,10 +116,10 @@ static void wake_thread(void)
     uint64_t one = 1;
 
     if (ut_fd_is_own(wake_fd) && write(wake_fd, &one, sizeof(one)) < 0)
-        return; /* the counter is full: the thread is about to wake up */
+        return; /* the counter is full, so the thread is about to wake up */
 }
 
-static bool dumps_too; /* SIGUSR1 is also UTOFU_DUMP_SIGNAL: both are printed */
+static bool dumps_too; /* SIGUSR1 is also UTOFU_DUMP_SIGNAL: prints both */
 
 static void on_signal(int number)
 {
@@ -175,7 +175,7 @@ static int start_thread(void)
     return rc;
 }
 
-/* Installs the handler, unless the program handles SIGUSR1 itself. For UTOFU_DUMP_SIGNAL=USR1 this
+/* Installs the handler, unless the program handles SIGUSR1 itself. With UTOFU_DUMP_SIGNAL=USR1 this
  * handler calls the other one. */
 static void take_signal(void)
 {
@@ -328,7 +328,7 @@ static void find_rank(struct ut_stats_peer *p)
         p->rank = peer.rank;
 }
 
-/* The counters for a link's peer; without memory, counters that are never read. Never NULL. */
+/* The counters for the peer of a link. Without memory, counters that nobody reads. Never NULL. */
 static struct ut_stats_peer *peer_of(struct ut_link *link)
 {
     if (!link->stats) {
@@ -337,12 +337,12 @@ static struct ut_stats_peer *peer_of(struct ut_link *link)
             return &link->vcq->stats->unseen;
     }
     if (link->stats->rank < 0)
-        find_rank(link->stats); /* repeated, because the launcher may have been busy before */
+        find_rank(link->stats); /* tried again, because the launcher may have been busy before */
     return link->stats;
 }
 
 /*
- * Arrows between processes: both ends compute the same id from data that both know
+ * Arrows between processes: both sides compute the same id from data that both know
  */
 
 static uint64_t message_flow(uint64_t from_session, uint64_t to_session, uint64_t number)
@@ -463,7 +463,7 @@ void ut_stats_started(struct ut_vcq *vcq, const struct ut_slot *slot)
     }
     if (op->done) {
         record_op(vcq, slot, false);
-    } else if (slot->state == UT_SLOT_RETIRED) { /* was never on a link */
+    } else if (slot->state == UT_SLOT_RETIRED) { /* the slot was never on a link */
         UT_ASSERT(stats->counts.open > 0);
         stats->counts.open--;
         stats->counts.n[UT_COUNT_FAILED] += slot->tcq_rc != 0;
@@ -497,7 +497,7 @@ void ut_stats_done(struct ut_link *link, const struct ut_slot *slot)
         p->counts.n[UT_COUNT_FAILED]++;
     }
     if (stats->starting == (uint32_t)(slot - vcq->toq))
-        return; /* ut_stats_started() does the rest */
+        return; /* ut_stats_started() continues */
     p->counts.open--;
     record_op(vcq, slot, false);
 }
@@ -555,7 +555,7 @@ void ut_stats_empty_poll(struct ut_vcq *vcq)
     stats->empty_last = now;
 }
 
-/* An event has arrived: ends the row of empty polls, if there is one. */
+/* An event has arrived: ends a row of empty polls. */
 static void end_wait(struct ut_stats *stats, uint64_t now)
 {
     if (!stats->empty_first)
@@ -598,7 +598,7 @@ static enum ut_counter notice_counter(unsigned int type)
                                             : UT_COUNT_RMT_ARMW_NOTICES;
 }
 
-/* Counts the remote MRQ notices of the arrival; ut_stats_done() counts the local ones. */
+/* Counts the remote MRQ notices of the arrival. ut_stats_done() counts the local ones. */
 static void count_notices(struct ut_stats *stats, struct ut_stats_peer *p,
                           const struct ut_stats_arrival *a)
 {
@@ -658,7 +658,7 @@ void ut_stats_up(struct ut_link *link)
 }
 
 /*
- * The end: communications under way are recorded as unfinished
+ * The end: outstanding communications are recorded as unfinished
  */
 
 static void end_events(struct ut_vcq *vcq)

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Counters (UTOFU_STATS) and the timeline (UTOFU_TRACE) of a process. Without both, a VCQ has no
- * struct ut_stats, and no function of this module is called. A VCQ with a struct ut_stats, a
- * counted VCQ, is marked in fields that the engine tests anyway (ut_vcq.slow_path, UT_DESC_COUNTED,
- * mrq_alarm, spin_limit), so that its communications take the slow path.
- *
+ * struct
+ * ut_stats, and no function of this module is called. A VCQ with a struct ut_stats is a counted
+ * VCQ. It is
+ * marked in fields that the engine tests anyway (ut_vcq.slow_path, UT_DESC_COUNTED, mrq_alarm,
+ * spin_limit), so that its communications take the slow path.
  * Uses util, ident, bootstrap, process, peers, vcq, link, and the registry of providers. api,
- * engine and barrier report events with the functions below, all with the lock of the VCQ held:
- * each VCQ has counters and a buffer of events of its own, and recording takes no other lock.
- *
- * stats.c and gates.c: recording. totals.c: sums, and printing. trace.c: buffers, and the file.
+ * engine and
+ * barrier report events with the functions below, with the lock of the VCQ held. Each VCQ has its
+ * own
+ * counters and its own buffer of events, so recording takes no other lock.
+ * stats.c and gates.c record events. totals.c adds up and prints. trace.c has buffers and the file.
  * region.c: regions of the program. record.c, summary.c: one summary for the job. dump.c: for
- * programs that hang.
+ * programs that
+ * hang.
  */
 #ifndef UT_STATS_STATS_H
 #define UT_STATS_STATS_H
@@ -28,7 +31,7 @@
 
 struct ut_stats_event;
 
-/* Communications of one kind. */
+/* The kinds of communications that are counted separately. */
 enum ut_stats_kind { UT_STATS_PUT, UT_STATS_GET, UT_STATS_ARMW, UT_STATS_NOP, UT_STATS_KINDS };
 
 /* The counters: totals.h. */
@@ -39,7 +42,7 @@ enum ut_counter {
     UT_NUM_COUNTERS
 };
 
-/* The holders of a counter. */
+/* The objects that have a counter. */
 enum {
     UT_COUNTS_VCQ = 1,
     UT_COUNTS_PEER = 2,
@@ -50,17 +53,17 @@ enum {
 enum { UT_COUNTS_SUM, UT_COUNTS_TIME, UT_COUNTS_MOST };
 
 struct ut_counter_entry {
-    const char *line, *total; /* its name in a line, and in a summary; NULL: not printed there */
+    const char *line, *total; /* name in a line, and in a summary; NULL: not printed there */
     uint8_t holders, how;
 };
 extern const struct ut_counter_entry ut_counters[UT_NUM_COUNTERS];
 
 struct ut_stats_counts {
     uint64_t n[UT_NUM_COUNTERS];
-    uint64_t open; /* number of communications that are submitted and not complete */
+    uint64_t open; /* number of submitted communications that are not complete */
 };
 
-/* Communication of one VCQ with one remote VCQ; kept after both are freed. */
+/* Communication of one VCQ with one remote VCQ. Kept after both are freed. */
 struct ut_stats_peer {
     struct ut_stats_peer *next;
     utofu_vcq_id_t id;
@@ -72,15 +75,15 @@ struct ut_stats_peer {
 
 /* A communication in its TOQ slot. */
 struct ut_stats_op {
-    uint64_t submitted, started, returned, done; /* ns; 0: not reached */
-    uint64_t cause;                              /* session mode: time of the put whose SPS let it
-                                                  * start; 0: none */
+    uint64_t submitted, started, returned, done; /* times in ns; 0: not reached */
+    uint64_t cause;                              /* session mode: arrival time of the put whose SPS
+                                                  * let the communication start; 0: none */
     uint32_t bytes;
     uint8_t kind;
     uint8_t edata;
 };
 
-/* A put that moved the schedule pointer, until all descriptors that it allows are started. */
+/* A put that moved the schedule pointer. Kept until all descriptors that it allows are started. */
 struct ut_stats_credit {
     uint64_t upto; /* total number of descriptors that this and earlier puts allow to start */
     uint64_t at;   /* ns */
@@ -90,53 +93,54 @@ enum { UT_STATS_CREDITS = 4096 };
 /* A barrier gate. */
 struct ut_stats_gate {
     struct ut_stats_counts counts;
-    uint64_t begin; /* of the communication under way */
-    bool named;     /* the name of its track is written */
-    uint8_t op;     /* of the communication under way, or of the last one */
+    uint64_t begin; /* begin of the barrier communication in progress */
+    bool named;     /* the name of the gate's track is written */
+    uint8_t op;     /* operation of the barrier communication in progress, or of the last one */
 };
 
-/* The counters and events of one VCQ. A freed VCQ's counters are added to those of its id. */
+/* The counters and events of one VCQ. When the VCQ is freed, its counters are added to those of
+ * earlier VCQs with the same id. */
 struct ut_stats {
-    struct ut_stats *next; /* list of freed VCQs */
+    struct ut_stats *next; /* next in the list of freed VCQs */
     utofu_vcq_id_t id;
     struct ut_vcq_ident ident;
     uint16_t tni;
     bool session;
-    bool closed;    /* no more events: the process or the VCQ is ending */
+    bool closed;    /* no more events, because the process or the VCQ ends */
     uint32_t lives; /* number of VCQs that had this id */
-    uint32_t track; /* of the timeline; each VCQ has its own */
+    uint32_t track; /* number of the VCQ's own track in the timeline */
     struct ut_stats_counts counts;
-    uint32_t most_mrq; /* MOST_IN_MRQ, raised by the engine; `counts` has earlier maxima */
+    uint32_t most_mrq; /* MOST_IN_MRQ, which the engine raises; `counts` has earlier maxima */
     uint64_t empty_first, empty_last; /* the current row of empty polls; 0: none */
     struct ut_stats_peer *peers;
-    struct ut_stats_peer unseen; /* for peers without memory of their own */
-    struct ut_stats_gate *gates; /* of the library's own VCQ of a TNI */
+    struct ut_stats_peer unseen; /* for peers for which no memory is left */
+    struct ut_stats_gate *gates; /* gates of the library's own VCQ of a TNI */
 
-    struct ut_stats_op *ops;         /* one for each TOQ slot */
-    uint32_t starting;               /* the slot that is being started; UT_NO_SLOT: none */
+    struct ut_stats_op *ops;         /* one per TOQ slot */
+    uint32_t starting;               /* the slot that is starting; UT_NO_SLOT: none */
     struct ut_stats_credit *credits; /* session mode: a ring */
     uint32_t credit_head, credit_tail;
-    uint64_t consumed[2];          /* arrival times of a gate's inputs */
+    uint64_t consumed[2];          /* arrival times of the inputs of a gate */
     struct ut_stats_event *events; /* NULL: no timeline */
     uint32_t num_events;
 };
 
-/* Called once, when the rank is known: 0, or UTOFU_ERR_FATAL after an error line. */
+/* Called once, when the rank is known. 0, or UTOFU_ERR_FATAL after an error line. */
 int ut_stats_open(const struct ut_job_info *job, uint64_t host);
 /* Is one summary for the job requested? See summary.h. */
 bool ut_stats_is_for_job(void);
-/* Begins to count a new VCQ, if counters or a timeline are requested; false: no memory. */
+/* Starts to count a new VCQ, if counters or a timeline are requested. False: no memory. */
 bool ut_stats_attach(struct ut_vcq *vcq);
 void ut_stats_detach(struct ut_vcq *vcq);
 
-/* The counters of the whole process, as one row of numbers; times in us. */
+/* The counters of the whole process, as one row of numbers. Times in us. */
 void ut_stats_totals(uint64_t totals[UT_NUM_COUNTERS]);
 
-/* The functions below are only called for counted VCQs. */
+/* The functions below are called for counted VCQs only. */
 
 /* The n slots behind the tail are about to be submitted. */
 void ut_stats_submit(struct ut_vcq *vcq, uint32_t n);
-/* Called before and after the start of a descriptor. */
+/* Called before and after a descriptor starts. */
 void ut_stats_start(struct ut_vcq *vcq, const struct ut_slot *slot);
 void ut_stats_started(struct ut_vcq *vcq, const struct ut_slot *slot);
 /* The communication in the slot is complete. */
@@ -145,41 +149,41 @@ void ut_stats_done(struct ut_link *link, const struct ut_slot *slot);
 void ut_stats_srq_low(struct ut_vcq *vcq);
 /* The provider could not accept a communication, or it must be repeated. */
 void ut_stats_retry(struct ut_link *link);
-/* A put went in parts. */
+/* A put was posted in parts. */
 void ut_stats_parted(struct ut_link *link);
-/* The connection was closed because the process has too many. */
+/* The connection was closed because the process has too many queue pairs. */
 void ut_stats_conn_evicted(struct ut_link *link);
 /* The connection is up. */
 void ut_stats_connected(struct ut_link *link);
-/* A communication may have been posted: ends the time blocked, if none waits any more. */
+/* A communication may have been posted. If none waits any more, ends the blocked time. */
 void ut_stats_check_blocked(struct ut_link *link);
 void ut_stats_busy(struct ut_vcq *vcq);
 /* A poll of the program was empty. */
 void ut_stats_empty_poll(struct ut_vcq *vcq);
 
-/* Called before and after the engine handles a message or an immediate of a peer. */
+/* Used before and after the engine handles a message or an immediate of a peer. */
 struct ut_stats_arrival {
     struct ut_link *link;
     uint64_t at;
     uint32_t mrq_tail;
     uint8_t type; /* as in enum utofu_mrq_type */
     uint8_t edata, sps;
-    bool flow; /* the peer started the communication; else the arrival is an answer */
+    bool flow; /* the peer started the communication; false: the arrival is an answer */
 };
 void ut_stats_arrival_begins(struct ut_stats_arrival *arrival);
 void ut_stats_arrival_ends(const struct ut_stats_arrival *arrival);
-/* The provider reports a completion: ends the row of empty polls, if there is one. */
+/* The provider reports a completion: ends a row of empty polls. */
 void ut_stats_completion(struct ut_link *link);
 /* The connection is up, and the peer's hello was processed. */
 void ut_stats_up(struct ut_link *link);
 
 /* Barrier gates of the TNI, by index. */
 enum { UT_STATS_SIGNAL, UT_STATS_PACKET, UT_STATS_INPUTS };
-/* A signal or a packet from one gate to another, in terms known to both ends. */
+/* A signal or a packet from one gate to another, in terms that both sides know. */
 struct ut_stats_gate_message {
-    uint8_t input; /* of the receiver: UT_STATS_SIGNAL, UT_STATS_PACKET */
+    uint8_t input; /* input of the receiver: UT_STATS_SIGNAL, UT_STATS_PACKET */
     utofu_vbg_id_t src, dst;
-    uint32_t epoch; /* of src */
+    uint32_t epoch; /* epoch of src */
     uint64_t number;
 };
 void ut_stats_gate_send(struct ut_stats *stats, unsigned int gate,
@@ -188,14 +192,14 @@ void ut_stats_gate_send(struct ut_stats *stats, unsigned int gate,
 void ut_stats_gate_sent(struct ut_stats *stats, unsigned int gate, uint8_t op, uint64_t began);
 void ut_stats_gate_arrive(struct ut_stats *stats, unsigned int gate,
                           const struct ut_stats_gate_message *hop, uint64_t at);
-/* A barrier communication has ended with this return code of its poll function. */
+/* A barrier communication has ended. `rc` is the return code of its poll function. */
 void ut_stats_gate_end(struct ut_stats *stats, unsigned int gate, uint8_t op, int rc);
 
 /*
  * Within the module
  */
 
-/* The id of an arrow between processes: both ends compute it from data that both know. */
+/* The id of an arrow between processes. Both sides compute it from data that both know. */
 static inline uint64_t ut_stats_mix(uint64_t h, uint64_t v)
 {
     h = ut_hash_word(h, v);
@@ -206,9 +210,9 @@ static inline uint64_t ut_stats_mix(uint64_t h, uint64_t v)
 void ut_stats_end_gates(struct ut_stats *stats);
 
 /* totals.c */
-/* Fails for a VCQ in a call that exit(), called by a signal handler, has interrupted. */
+/* False for a VCQ with an interrupted call: a signal handler has called exit(). */
 bool ut_stats_lock(struct ut_vcq *vcq);
-/* Adds the counters of a VCQ that is freed to those of earlier ones with the same id. */
+/* Adds the counters of a VCQ that is being freed to those of earlier VCQs with the same id. */
 void ut_stats_keep(const struct ut_stats *stats);
 /* Prints every VCQ with its peers and gates to `out`. */
 void ut_stats_print(FILE *out, uint32_t rank);
@@ -216,31 +220,30 @@ struct ut_stats_peer *ut_stats_find_peer(struct ut_stats *stats, utofu_vcq_id_t 
 
 /* trace.c */
 enum ut_stats_what {
-    UT_EVENT_OP,       /* a communication; flow: of its message */
-    UT_EVENT_ARRIVAL,  /* flow: of the message */
-    UT_EVENT_WAIT,     /* empty polls */
-    UT_EVENT_GATE,     /* a slice of a gate */
+    UT_EVENT_OP,       /* a communication; flow: that of its message */
+    UT_EVENT_ARRIVAL,  /* flow: that of the message */
+    UT_EVENT_WAIT,     /* a row of empty polls */
+    UT_EVENT_GATE,     /* a slice on the track of a gate */
     UT_EVENT_FLOW_OUT, /* an arrow begins in the surrounding slice */
     UT_EVENT_FLOW_IN,  /* an arrow ends in the surrounding slice */
-    UT_EVENT_ARROW,    /* within a process, starting at `cause` */
-    UT_EVENT_NAME,     /* the name of a track; kind: below */
+    UT_EVENT_ARROW,    /* an arrow within the process, from `cause` */
+    UT_EVENT_NAME,     /* the name of a track; kind: UT_NAME_* */
     UT_EVENT_REGION,   /* a region of the program */
 };
 struct ut_stats_event {
     uint8_t what;
-    uint8_t
-        kind; /* enum ut_stats_kind; of an arrival: enum utofu_mrq_type; of a gate: see trace.c */
+    uint8_t kind; /* enum ut_stats_kind; arrival: enum utofu_mrq_type; gate: see trace.c */
     uint8_t edata;
     uint8_t sps;
     int16_t rc;
     bool unfinished;
     uint32_t bytes;
     uint32_t track;
-    int64_t rank;        /* of the peer; -1: unknown */
+    int64_t rank;        /* rank of the peer; -1: unknown */
     uint64_t at, length; /* ns */
-    uint64_t done;       /* OP: time of completion, if after its return; else 0 */
+    uint64_t done;       /* OP: time of completion, if later than the return of the call; else 0 */
     uint64_t flow;       /* 0: none */
-    uint64_t cause;      /* arrival time of the cause; 0: none */
+    uint64_t cause;      /* arrival time of the event that caused this one; 0: none */
     union {
         uint64_t peer;    /* VCQ or VBG id */
         const char *name; /* REGION: name that is never freed */
@@ -256,16 +259,17 @@ enum ut_stats_gate_slice {
     UT_SLICE_BARRIER,
 };
 enum {
-    UT_STATS_EVENTS = 4096,           /* events per buffer */
+    UT_STATS_EVENTS = 4096,           /* number of events per buffer */
     UT_STATS_GATE_TRACKS = 1000000,   /* first number of the gates' tracks */
     UT_STATS_REGION_TRACKS = 2000000, /* first number of the regions' tracks */
 };
 
-/* Creates the file of this rank; 0 or a negative errno; `why` is set if the file itself is wrong.
- * `path` has space for PATH_MAX bytes, `why` for UT_FILE_WHY. */
+/* Creates the file of this rank. 0 or a negative errno; `why` is set if the file itself is wrong.
+ * `path` has room for PATH_MAX bytes, `why` for UT_FILE_WHY. */
 int ut_trace_open(const char *pattern, const struct ut_job_info *job, uint64_t host, char *path,
                   char *why);
-/* The next event, with type, track and time, all else cleared; NULL: nothing is recorded. */
+/* Returns the next event, with type, track and time set, and all else cleared. NULL: no timeline.
+ */
 struct ut_stats_event *ut_trace_event(struct ut_stats *stats, enum ut_stats_what what, uint64_t at);
 struct ut_stats_event *ut_trace_buffer(void);
 void ut_trace_free(struct ut_stats_event *events);

@@ -26,11 +26,12 @@
 enum {
     FAN_OUT = 16,
     MAX_CONNS = 1024,
-    GRACE_MS = 2000,         /* for children that are still running */
-    NEWCOMER_MS = 5000,      /* for unconnected processes, or those that lost their parent */
-    SHORTAGE_PAUSE_MS = 200, /* pause if no connection can be accepted */
+    GRACE_MS = 2000,         /* how long to wait for children that are still running */
+    NEWCOMER_MS = 5000,      /* how long to wait for processes that have not connected, or have lost
+                              * their parent */
+    SHORTAGE_PAUSE_MS = 200, /* pause when no connection can be accepted */
     ANSWER_MS = 5000,        /* maximum time for one connection or one record */
-    RETRY_MIN_MS = 50,       /* between look-ups of a parent that has not published */
+    RETRY_MIN_MS = 50,       /* delay between look-ups of a parent that has not published */
     RETRY_MAX_MS = 10000,
     MAGIC = 0x53545455,
     RECORD_MAX = 64 << 20,
@@ -47,7 +48,7 @@ struct head {
 
 struct conn {
     int fd;
-    enum { UNKNOWN, CHILD, UP } kind; /* UNKNOWN: before its first message */
+    enum { UNKNOWN, CHILD, UP } kind; /* UNKNOWN: before the first message */
     uint8_t *in;
     size_t have;
 };
@@ -58,17 +59,18 @@ static struct {
     int listen_fd, wake_fd;
     pthread_t thread;
     uint32_t end_wanted; /* atomic */
-    bool may_look_up;    /* the thread may ask the launcher: not with PMI-1 */
+    bool may_look_up;    /* the thread may query the launcher (not with PMI-1) */
     bool known[FAN_OUT + 2];
     struct ut_contact contact[FAN_OUT + 2]; /* children, parent, root */
-    struct ut_record *record; /* of this process and its descendants; used by the thread */
-    void *own;                /* the counters of this process, added at its end */
+    struct ut_record
+        *record; /* counters of this process and its descendants; the thread uses this */
+    void *own;   /* counters of this process, added when it ends */
     size_t own_size;
     struct conn conns[MAX_CONNS];
     nfds_t num_conns;
     uint64_t last_event; /* ms */
-    bool taken;          /* the parent, or rank 0, has acknowledged the record */
-    bool packed;         /* the record is being sent: further ones go to rank 0 */
+    bool taken;          /* the parent or rank 0 has acknowledged the record */
+    bool packed;         /* the record is being sent; records that arrive later go to rank 0 */
     bool orphan;         /* the parent has ended */
 } summary = {.listen_fd = -1, .wake_fd = -1};
 
@@ -81,7 +83,7 @@ static uint32_t lookup_neighbour(unsigned int i)
                          : summary.job->rank * FAN_OUT + 1 + i;
 }
 
-/* Gets the contact of a neighbour, once it has published one. */
+/* Looks up the contact of a neighbour, if it has published one. */
 static bool look_up(unsigned int i)
 {
     uint64_t rank =
@@ -153,7 +155,7 @@ union address {
     struct sockaddr_in6 in6;
 };
 
-/* IPv4 uses a socket of its own, because a host may have no IPv6. */
+/* IPv4 has a separate socket type, because a host may have no IPv6. */
 static socklen_t to_address(const uint8_t ip[16], uint16_t port, union address *a)
 {
     memset(a, 0, sizeof(*a));
@@ -235,7 +237,7 @@ static bool connect_to_parent(void)
     return join_neighbour(ROOT);
 }
 
-/* False: the connection must be closed. */
+/* Handles a message. False: the connection must be closed. */
 static bool on_message(struct conn *c, const struct head *h)
 {
     switch (h->type) {
@@ -244,7 +246,7 @@ static bool on_message(struct conn *c, const struct head *h)
         if (c->kind != UNKNOWN || h->token != summary.mine.token || h->size)
             return false;
         if (h->type == MSG_PARENT && find_parent())
-            return false; /* both ends have connected */
+            return false; /* both sides have connected */
         c->kind = h->type == MSG_CHILD ? CHILD : UP;
         return true;
     case MSG_RECORD:
@@ -252,7 +254,7 @@ static bool on_message(struct conn *c, const struct head *h)
             !ut_record_merge(summary.record, c->in + sizeof(*h), h->size))
             return false;
         send_head(c->fd, MSG_TAKEN, 0, 0);
-        return false; /* the last message of this child */
+        return false; /* this was the last message of the child */
     case MSG_TAKEN:
         summary.taken |= c->kind == UP;
         return true;
@@ -291,8 +293,8 @@ static bool read_conn(struct conn *c)
     }
 }
 
-/* Does the program leave the descriptors to this library? If not, the summary goes without the
- * other processes. */
+/* True if the program has not closed the descriptors. Otherwise the summary lacks the other
+ * processes. */
 static bool are_open(const struct pollfd p[], nfds_t n)
 {
     for (nfds_t i = 0; i < n; i++)
@@ -315,7 +317,7 @@ static void serve_conns(int timeout_ms)
         return;
     if (p[n].revents && read(summary.wake_fd, &count, sizeof(count)) < 0)
         return;
-    for (nfds_t i = n; i-- > 0;) { /* downwards: drop() moves the last one */
+    for (nfds_t i = n; i-- > 0;) { /* downwards, because drop_conn() moves the last one */
         if (!p[i].revents || read_conn(&summary.conns[i]))
             continue;
         if (summary.conns[i].kind == UP && !summary.taken)
@@ -328,7 +330,8 @@ static void serve_conns(int timeout_ms)
             add_conn(fd, UNKNOWN);
             summary.last_event = ut_clock_ms();
         } else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
-            /* no descriptors left: the request stays in the queue; pause instead of a busy loop */
+            /* no descriptor is left: the request stays in the queue; pauses instead of a busy loop
+             */
             struct pollfd wake = {.fd = summary.wake_fd, .events = POLLIN};
             poll(&wake, 1, SHORTAGE_PAUSE_MS);
         }
@@ -348,7 +351,8 @@ static bool has_children(void)
     return false;
 }
 
-/* Children that run for longer than GRACE_MS send to rank 0, which waits for them. */
+/* Waits for children. A child that runs longer than GRACE_MS sends to rank 0, which waits for it.
+ */
 static void wait_for_children(void)
 {
     bool root = summary.job->rank == 0;
@@ -373,8 +377,8 @@ static void wait_for_children(void)
     }
 }
 
-/* The parent may be about to publish or to connect. If the parent never does, or ended before it
- * published, the record goes to rank 0, while rank 0 still waits for newcomers. */
+/* Waits for the parent, which may be about to publish or to connect. If it does not, or ended
+ * before it published, the record goes to rank 0, while rank 0 still waits for late processes. */
 static struct conn *wait_for_parent(void)
 {
     uint64_t now = ut_clock_ms(), orphan_at = now + GRACE_MS;
@@ -447,7 +451,7 @@ void ut_summary_finish(uint64_t opened_at)
     __atomic_store_n(&summary.end_wanted, 1, __ATOMIC_RELEASE);
     if (ut_fd_check_own(summary.wake_fd) && write(summary.wake_fd, &one, sizeof(one)) < 0)
         ut_debug("stats", "the thread of the summary is awake already");
-    pthread_join(summary.thread, NULL); /* it looks once in UT_FD_CHECK_MS */
+    pthread_join(summary.thread, NULL); /* the thread checks end_wanted once in UT_FD_CHECK_MS */
     ut_fd_close(summary.listen_fd);
     ut_fd_close(summary.wake_fd);
     summary.wake_fd = -1;
@@ -487,8 +491,8 @@ fail:
     return UTOFU_ERR_FATAL;
 }
 
-/* With PMI-1, MPI may use the connection to the launcher later, so all neighbours are looked up
- * now: the later one of two neighbours finds the other. */
+/* With PMI-1, MPI may use the connection to the launcher later. So all neighbours are looked up
+ * now: of two neighbours the later one finds the other. */
 int ut_summary_start(void)
 {
     for (unsigned int i = 0; i < FAN_OUT + 2; i++) {

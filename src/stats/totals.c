@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* UTOFU_STATS: the counters of freed VCQs, and the sums over all; one line for each VCQ, each of
- * its peers, each of its gates, as name=value. */
+/* UTOFU_STATS: the counters of freed VCQs, and the sums over all VCQs. Prints one line of
+ * name=value per VCQ, per peer, and per gate. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,9 +9,9 @@
 #include "util/clock.h"
 #include "util/decimal.h"
 
-enum { LOCK_MS = 1000 /* longer than any call holds the lock of a VCQ */ };
+enum { LOCK_MS = 1000 /* no call holds the lock of a VCQ longer */ };
 
-static struct ut_stats *freed; /* counters of freed VCQs, one entry for each id */
+static struct ut_stats *freed; /* counters of freed VCQs, one entry per id */
 static uint32_t freed_changes;
 static pthread_mutex_t freed_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -37,7 +37,7 @@ static void add_counts(struct ut_stats_counts *into, const struct ut_stats_count
         add_number(&into->n[i], i, c->n[i]);
 }
 
-/* The counters of a VCQ, with the mark that the engine raises. */
+/* The counters of a VCQ, with the high-water mark that the engine raises. */
 static struct ut_stats_counts counts_of(const struct ut_stats *stats)
 {
     struct ut_stats_counts c = stats->counts;
@@ -140,7 +140,7 @@ static void print_vcq(FILE *out, const struct ut_stats *stats, uint32_t rank)
 }
 
 /*
- * VCQs that were freed
+ * Freed VCQs
  */
 
 void ut_stats_keep(const struct ut_stats *stats)
@@ -172,8 +172,7 @@ bool ut_stats_lock(struct ut_vcq *vcq)
     return ut_lock_until(&vcq->lock, ut_now_ms() + LOCK_MS);
 }
 
-/* Adds what these holders have to the row; a counter that both a VCQ and its peers have, of the
- * VCQ. */
+/* Adds counters to the row. If both a VCQ and its peers have a counter, that of the VCQ counts. */
 static void add_to_totals(uint64_t totals[UT_NUM_COUNTERS], const struct ut_stats_counts *c,
                           unsigned int holder)
 {
@@ -214,7 +213,7 @@ void ut_stats_totals(uint64_t totals[UT_NUM_COUNTERS])
 {
     uint32_t before, after;
 
-    /* again if a VCQ was freed meanwhile: it may have been counted twice or not at all */
+    /* repeats if a VCQ was freed meanwhile, which may have been counted twice or not at all */
     do {
         memset(totals, 0, UT_NUM_COUNTERS * sizeof(*totals));
         before = __atomic_load_n(&freed_changes, __ATOMIC_ACQUIRE);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * UTOFU_TRACE: buffers of events, and writing them to a file as JSON of the Chrome trace event
- * format. A track ("tid") is a VCQ or a gate, a process ("pid") is a rank. Each event is one line
- * that begins with "ph": utofu-trace relies on both.
+ * UTOFU_TRACE: buffers of events, and the file in the JSON format of Chrome trace events. A track
+ * ("tid") is
+ * a VCQ or a gate, a process ("pid") is a rank. Each event is one line that begins with "ph":
+ * utofu-trace
+ * relies on both.
  */
 #include "stats/stats.h"
 
@@ -26,12 +28,12 @@
 #include "util/log.h"
 #include "util/fd_check.h"
 
-enum { TEXT_BYTES = 1 << 18, EVENT_BYTES = 2048 /* maximum, of one event */ };
+enum { TEXT_BYTES = 1 << 18, EVENT_BYTES = 2048 /* EVENT_BYTES: maximum per event */ };
 
 static int file = -1;
 static uint32_t rank;
-static uint64_t limit, written; /* bytes */
-static uint64_t next_id;        /* counts arrows within the process, and communications under way */
+static uint64_t limit, written; /* in bytes */
+static uint64_t next_id; /* counts arrows within the process, and outstanding communications */
 static char *text;
 static size_t used;
 static pthread_mutex_t file_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -76,7 +78,7 @@ void ut_trace_flush(struct ut_stats *stats)
 }
 
 /*
- * The file; called with file_lock held
+ * The file. The caller holds file_lock.
  */
 
 static void write_text(void)
@@ -114,8 +116,8 @@ static struct ut_decimal us_of(uint64_t ns)
     return ut_decimal(ns, 1000, 3);
 }
 
-/* The beginning of an event, up to its category. The time is printed as integers: a double cannot
- * hold nanoseconds of a long uptime. */
+/* Writes the beginning of an event, up to its category. The time is printed as integers, because a
+ * double cannot hold the nanoseconds of a long uptime. */
 static void write_head(char phase, const char *name, const char *category, uint32_t track,
                        uint64_t at)
 {
@@ -313,8 +315,8 @@ void ut_trace_close(void)
  * Opening the file
  */
 
-/* CLOCK_REALTIME minus CLOCK_MONOTONIC, the clock of the timeline. The two clocks are read one
- * after the other, several times: the shortest pair is the most exact. */
+/* CLOCK_REALTIME minus CLOCK_MONOTONIC, the clock of the timeline. Reads the two clocks one after
+ * the other, several times: the pair with the shortest interval is the most exact. */
 static int64_t time_of_day_offset(void)
 {
     uint64_t least = UINT64_MAX;
@@ -333,7 +335,7 @@ static int64_t time_of_day_offset(void)
     return offset;
 }
 
-/* Copies text for a JSON string: characters that need an escape become "?". */
+/* Copies text for a JSON string. A character that needs an escape becomes "?". */
 static void copy_plain(char *to, size_t size, const char *from)
 {
     snprintf(to, size, "%s", from);
