@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The automaton: the inputs of a gate, what it sends, and firing. */
+/* The automaton: the inputs of a gate, firing, and the outputs. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -98,7 +98,7 @@ void ut_gate_set_source_epoch(struct ut_gate *g, uint32_t epoch)
     ut_gate_mark_ready(g);
 }
 
-/* Is the item the next one of its source, and is there room in the queue? */
+/* True if the item is the next one of its source, and the queue has room. */
 static __attribute__((noinline)) bool accepts_tag(struct ut_gate *g, unsigned int input,
                                                   const struct ut_gate_tag *tag)
 {
@@ -154,7 +154,7 @@ void ut_gate_free_inputs(struct ut_gate *g)
     g->num_unexpected = 0;
 }
 
-/* Keeps an item of a gate that may be set later. */
+/* Stores an item for a gate that may be set later. */
 static void keep_unexpected(struct ut_gate *g, unsigned int input, const struct ut_gate_tag *tag,
                             uint64_t at, const struct ut_value *value)
 {
@@ -315,7 +315,7 @@ static inline __attribute__((always_inline)) void send_remote(struct ut_gate *g,
     ut_link_send(g->dst_link, &m, size, true);
 }
 
-/* Not inlined: the usual packet, to another process, has fewer instructions that way. */
+/* Not inlined, so that the usual packet, to another process, takes fewer instructions. */
 static __attribute__((noinline)) void send_local(struct ut_gate *g, const struct ut_vbg_ident *dst,
                                                  const struct ut_value *value, bool last)
 {
@@ -361,7 +361,7 @@ static inline void send_signal(struct ut_gate *g, const struct ut_value *value, 
     deliver_value(g->signals_to, UT_INPUT_SIGNAL, &tag, value);
 }
 
-/* The packet is sent first, as it takes longer. */
+/* Sends the packet first, because a packet takes longer than a signal. */
 static inline void send_both(struct ut_gate *g, const struct ut_value *value, bool last)
 {
     if (g->setting.dst_rmt_vbg_id != UTOFU_VBG_ID_NULL)
@@ -417,8 +417,8 @@ void ut_gate_query_source(struct ut_gate *g, bool waited)
  * Firing
  */
 
-/* The common case, a signal and a packet: the packet is combined into the signal in its queue, and
- * the result is sent from there. */
+/* The common case, a signal and a packet: combines the packet into the signal in its queue, and
+ * sends the result from there. */
 static inline bool fire_in_place(struct ut_gate *g)
 {
     struct ut_gate_input *signals = &g->in[UT_INPUT_SIGNAL], *packets = &g->in[UT_INPUT_PACKET];

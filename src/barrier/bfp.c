@@ -45,13 +45,14 @@ static uint64_t limb_at(const struct ut_bfp *b, unsigned int i)
 
 /*
  * Most numbers have one or two limbs. They are handled as one integer of 128 bits, whose bit 0 is
- * bit 0 of a limb.
+ * bit 0 of
+ * limb[first].
  */
 
 typedef __int128 wide;
 typedef unsigned __int128 unsigned_wide;
 
-/* The limbs of a number of one or two limbs. */
+/* The value of a number of one or two limbs. */
 static inline wide get_wide(const struct ut_bfp *b)
 {
     const uint64_t *limb = &b->limb[b->first];
@@ -60,14 +61,14 @@ static inline wide get_wide(const struct ut_bfp *b)
     return (wide)((unsigned_wide)high << 64 | limb[0]);
 }
 
-/* Written as one word, as it is read as one: a load would wait for several stores. */
+/* Writes the head as one word, because it is read as one: a load would wait for several stores. */
 static inline void set_head(struct ut_bfp *b, unsigned int flags, unsigned int first,
                             unsigned int count)
 {
     b->head = flags | first << 8 | count << 16; /* little-endian: see value.c */
 }
 
-/* The number with these two limbs, the lower one of which is limb[first]. */
+/* Makes the number with these two limbs; the lower one is limb[first]. */
 static inline void put_wide(struct ut_bfp *b, unsigned int flags, unsigned int first, wide value)
 {
     uint64_t low = (uint64_t)value, high = (uint64_t)((unsigned_wide)value >> 64);
@@ -118,8 +119,8 @@ void ut_bfp_set(struct ut_bfp *b, double value)
     put_wide(b, flags, at / 64, negative ? -magnitude : magnitude);
 }
 
-/* Adds numbers of one or two limbs whose lower limbs are the same one. False: the sum may need a
- * third limb, and nothing was done. */
+/* Adds two numbers of one or two limbs with the same `first`. False: the sum may need a third limb,
+ * and nothing was done. */
 static inline bool add_wide(struct ut_bfp *a, const struct ut_bfp *b)
 {
     wide sum;
@@ -136,7 +137,7 @@ static void __attribute__((noinline)) add_any(struct ut_bfp *a, const struct ut_
 {
     unsigned int a_end = a->first + a->count, b_end = b->first + b->count;
     unsigned int first = a->first < b->first ? a->first : b->first;
-    unsigned int end = (a_end > b_end ? a_end : b_end) + 1; /* room for the carry */
+    unsigned int end = (a_end > b_end ? a_end : b_end) + 1; /* the extra limb takes the carry */
     unsigned int last = end > UT_BFP_LIMBS ? UT_BFP_LIMBS : end;
     const uint64_t a_above = sign_limb(a), b_above = sign_limb(b);
     uint64_t carry = 0;
@@ -158,7 +159,7 @@ static void __attribute__((noinline)) add_any(struct ut_bfp *a, const struct ut_
         carry = (uint64_t)(s >> 64);
     }
     if (end > last) {
-        uint64_t top = a_above + b_above + carry; /* of the limb that does not fit */
+        uint64_t top = a_above + b_above + carry; /* the value of the limb that does not fit */
         if (top != sign_extension(a->limb[last - 1])) {
             a->flags |= top >> 63 ? UT_BFP_MINUS_INF : UT_BFP_PLUS_INF;
             a->first = a->count = 0;
@@ -176,13 +177,13 @@ void ut_bfp_add(struct ut_bfp *a, const struct ut_bfp *b)
         add_any(a, b);
 }
 
-/* A magnitude: limbs [first, end), and a zero limb below `first`; the other limbs are not set. */
+/* A magnitude: limbs [first, end), and a zero limb below `first`. The other limbs are not set. */
 struct magnitude {
     unsigned int first, end;
     uint64_t limb[UT_BFP_LIMBS + 1];
 };
 
-/* Returns the sign. */
+/* Computes the magnitude. Returns the sign. */
 static bool get_magnitude(const struct ut_bfp *b, struct magnitude *m)
 {
     bool negative = sign_limb(b) != 0;
@@ -218,13 +219,13 @@ static bool any_below(const struct magnitude *m, unsigned int bit)
     return bit % 64 && (m->limb[bit / 64] & ((1ull << bit % 64) - 1)) != 0;
 }
 
-/* The bits of a positive number, as a double has them, rounded to nearest even. */
+/* Rounds a magnitude to nearest even. Returns the bits of a double. */
 static uint64_t round_magnitude(const struct magnitude *m)
 {
     unsigned int top = top_bit(m);
 
     if (top <= MANTISSA_BITS)
-        return m->limb[0]; /* subnormal, or the first of the normal ones: exact */
+        return m->limb[0]; /* exact: a subnormal number, or one of the smallest normal numbers */
     unsigned int at = top - MANTISSA_BITS;
     uint64_t mantissa = m->limb[at / 64] >> at % 64;
     if (at % 64)
@@ -242,7 +243,7 @@ static uint64_t round_magnitude(const struct magnitude *m)
 }
 
 /* Rounds a number of one or two limbs that is neither subnormal nor near the largest double. The
- * mantissa is added with its hidden bit, so that a carry out of it increases the exponent. */
+ * mantissa is added with its hidden bit, so that a carry increases the exponent. */
 static double round_wide(const struct ut_bfp *b)
 {
     wide value = get_wide(b);
@@ -267,7 +268,8 @@ static double round_wide(const struct ut_bfp *b)
 static bool is_wide(const struct ut_bfp *b)
 {
     const unsigned int special = UT_BFP_NAN | UT_BFP_PLUS_INF | UT_BFP_MINUS_INF;
-    enum { LEAST = 1, MOST = 30 }; /* of `first`: the exponent is between 12 and 1996 */
+    /* limits of `first`, so that the exponent is between 12 and 1996 */
+    enum { LEAST = 1, MOST = 30 };
 
     return (b->flags & special) == 0 && b->count - 1u <= 1 &&
            b->first - (unsigned int)LEAST <= MOST - LEAST;

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sum of doubles, exact: a fixed-point number that is wide enough for all additions to be
- * exact. Therefore the order of the additions does not matter, and every process of a circuit gets
- * the same bits, whatever the circuit's shape. Only the limbs in use are kept and sent. Pure
- * functions, no state.
- *
+ * An exact sum of doubles: a fixed-point number that is wide enough for all additions to be exact.
+ * So the
+ * order of additions does not matter, and every process of a circuit gets the same bits, whatever
+ * the shape
+ * of the circuit. Only the limbs in use are stored and sent. Pure functions, no state.
  * The rounded sum is the exact sum of all contributions, rounded once, to nearest even, whatever
- * the caller's rounding mode. NaN (always 0x7ff8000000000000) if a contribution is a NaN, or if
- * both infinities are among them; else the infinity if one is among them; an infinity where the
- * rounded sum exceeds the largest double (intermediate sums may); -0 if every contribution is -0,
- * else +0 where the exact sum is zero. Subnormal numbers count in full. No exception flags are
- * raised.
+ * the
+ * caller's rounding mode. It is NaN (always 0x7ff8000000000000) if a contribution is a NaN, or if
+ * both
+ * infinities contribute; else an infinity if that infinity contributes; an infinity if the rounded
+ * sum
+ * exceeds the largest double (intermediate sums may exceed it); -0 if every contribution is -0;
+ * else +0 if
+ * the exact sum is zero. Subnormal numbers are not flushed. No exception flags are raised.
  */
 #ifndef UT_BARRIER_BFP_H
 #define UT_BARRIER_BFP_H
@@ -28,11 +31,11 @@ enum ut_bfp_flags {
     UT_BFP_NAN = 1,
     UT_BFP_PLUS_INF = 2,
     UT_BFP_MINUS_INF = 4,
-    UT_BFP_NOT_MINUS_ZERO = 8, /* a contribution is not -0 */
+    UT_BFP_NOT_MINUS_ZERO = 8, /* some contribution is not -0 */
 };
 
-/* Two's complement in limb[first] to limb[first + count - 1]; the last limb has the sign. The bits
- * below are zero, the bits above are copies of the sign. The number of limbs is minimal. */
+/* Two's complement in limb[first] to limb[first + count - 1]. The last limb has the sign. All bits
+ * below are zero, all bits above are copies of the sign. The number of limbs is minimal. */
 struct ut_bfp {
     union {
         struct {
@@ -65,9 +68,10 @@ static inline void ut_bfp_copy(struct ut_bfp *to, const struct ut_bfp *from)
     ut_bfp_copy_limbs(&to->limb[to->first], &from->limb[from->first], from->count);
 }
 
-/* The wire format: flags, first, count, five zeros, the limbs. Returns the number of bytes. */
+/* Writes the wire format: flags, first, count, five zeros, the limbs. Returns the number of bytes.
+ */
 size_t ut_bfp_pack(const struct ut_bfp *b, uint8_t *out);
-/* Returns the number of bytes read; 0: the bytes are not a packed sum. */
+/* Returns the number of bytes read. 0: the bytes are not a packed sum. */
 size_t ut_bfp_unpack(struct ut_bfp *b, const uint8_t *in, size_t size);
 
 #endif

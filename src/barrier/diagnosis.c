@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Long waits in a barrier: checks that the processes on which the barrier waits are alive, and logs
- * them. */
+/* Long waits in a barrier: checks whether the awaited processes are alive, and logs them. */
 #include <stdio.h>
 
 #include "barrier/inner.h"
@@ -16,7 +15,7 @@ enum {
     TRACE_EVERY_MS = 500, /* minimum time between two traces of a gate */
 };
 
-/* At the first check, which is early enough to stand for the start. */
+/* Called at the first check, which is early enough to count as the start. */
 static void begin_wait(struct ut_gate *start)
 {
     start->started_ms = ut_now_ms();

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What gates wait for, for ut_dump(): allocates nothing, and asks no other process. */
+/* Prints for ut_dump() which inputs gates wait for. Allocates nothing, and asks no other process.
+ */
 #include <stdio.h>
 
 #include "barrier/inner.h"
@@ -34,7 +35,8 @@ static const char *state_of(const struct ut_gate *g)
     return g->active ? "started" : "not_started";
 }
 
-/* The state of a gate on another TNI is not known here: another lock guards it. */
+/* The state of the source. That of a gate on another TNI is unknown here, because another lock
+ * guards it. */
 static const char *source_state(const struct ut_gate *g, unsigned int input)
 {
     const struct ut_gate_input *in = &g->in[input];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Barrier communication: starting it, and polling for its end. */
+/* Starts barrier communication, and polls for its end. */
 #include "barrier/gate.h"
 
 #include "engine/engine.h"
@@ -40,7 +40,7 @@ int ut_gate_start(utofu_vbg_id_t id, const struct ut_value *value)
     g->active = true;
     g->kind = (uint8_t)kind_of(value->op);
     g->idle_polls = 0;
-    if (!g->wired) { /* no inputs: the own value is the result */
+    if (!g->wired) { /* without inputs the gate's own value is the result */
         ut_value_copy(&g->mine, value);
     } else { /* the result arrives at the inputs; the head is kept for comparison */
         g->mine.head = value->head;
@@ -86,7 +86,7 @@ static int check_result(struct ut_gate *g, const struct ut_value *result)
     return UTOFU_SUCCESS;
 }
 
-/* The first value of the input, if its operation is the one that was started; else NULL. */
+/* The first value of the input, if its operation is the started one; else NULL. */
 static inline const struct ut_value *find_matching(const struct ut_gate *g,
                                                    const struct ut_gate_input *in)
 {
@@ -96,7 +96,7 @@ static inline const struct ut_value *find_matching(const struct ut_gate *g,
     return came->head == g->mine.head ? came : NULL;
 }
 
-/* The common case: each wired input has a value of the operation that was started. */
+/* The common case: each wired input has a value of the started operation. */
 static inline bool take_usual(struct ut_gate *g, struct ut_value *result)
 {
     struct ut_gate_input *in = g->wired, *too = g->wired_second;
@@ -124,7 +124,7 @@ static __attribute__((noinline)) int take_any(struct ut_gate *g, struct ut_value
     } else {
         if (!ut_gate_is_complete(g))
             return UTOFU_ERR_NOT_COMPLETED;
-        if (!ut_gate_take_all(g, result)) /* no input: the gate's own value */
+        if (!ut_gate_take_all(g, result)) /* without inputs: the gate's own value */
             ut_value_copy(result, &g->mine);
     }
     g->active = false;

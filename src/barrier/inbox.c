@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cross-TNI messages that have come, and progress on several TNIs. */
+/* Inboxes for messages between TNIs, and progress on several TNIs. */
 #include <stdlib.h>
 
 #include "engine/engine.h"
 #include "barrier/inner.h"
 
-static uint32_t in_use; /* bit per TNI: some gate of it is allocated; atomic */
+static uint32_t in_use; /* atomic: one bit per TNI with an allocated gate */
 
 /*
  * Inboxes

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of this module share. All data is guarded by the lock of the TNI's VCQ, unless a
- * comment says otherwise. */
+/* Shared by the files of this module. The lock of the TNI's VCQ guards all data, unless a comment
+ * says otherwise. */
 #ifndef UT_BARRIER_INNER_H
 #define UT_BARRIER_INNER_H
 
@@ -10,15 +10,15 @@
 #include "process/process.h"
 #include "vcq/vcq.h"
 
-/* The header of a value that is sent to a gate. */
+/* The header of a value on its way to a gate. */
 struct ut_gate_tag {
     utofu_vbg_id_t src;
-    uint32_t number; /* of the value among those of src to this output in the epoch */
+    uint32_t number; /* number of the value among those from src to this output in the epoch */
     uint32_t epoch;  /* epoch of src */
-    bool last;       /* src has failed: its last item; the value names the culprit */
+    bool last;       /* src has failed, and this is its last item; the value names the culprit */
 };
 
-/* A packet or signal that is queued at an input. */
+/* A packet or signal in the queue of an input. */
 struct ut_gate_item {
     struct ut_gate_tag tag;
     uint64_t at; /* arrival time in ns; only for a counted VCQ */
@@ -48,12 +48,12 @@ struct ut_gate_input {
     bool warned;            /* a warning about items of another source was logged */
     utofu_vbg_id_t culprit; /* if failed: the gate that failed first */
 
-    bool asked;     /* a query is sent and not answered yet */
+    bool asked;     /* a query is sent, and the answer is outstanding */
     bool waited;    /* the query was sent while a barrier communication waited for the input */
     uint8_t answer; /* the last answer: enum ut_gate_answer */
 };
 
-/* An unexpected packet or signal: the gate was not set to receive it when it came. */
+/* A packet or signal for a gate that was not set to receive it when it arrived. */
 struct ut_gate_unexpected {
     struct ut_gate_unexpected *next;
     uint8_t input;
@@ -65,38 +65,38 @@ struct ut_gate {
     utofu_vbg_id_t id;
     struct ut_gates *home; /* the gates of this gate's TNI; NULL: never allocated */
     uint16_t tni, index;
-    uint16_t owner; /* index of the start gate of the same allocation */
+    uint16_t owner; /* index of the start gate that was allocated together with this gate */
     bool allocated; /* written atomically: read under the locks of other TNIs */
     bool set;
     bool gone;              /* the gate has sent its `last` value */
     utofu_vbg_id_t culprit; /* if gone: the gate that failed first */
     uint32_t epoch;         /* never decreases; written atomically */
-    uint32_t serial;        /* increased each time the gate is set, to drop answers to earlier
-                             * queries */
+    uint32_t serial;        /* grows each time the gate is set, so that answers to earlier queries
+                             * are dropped */
     struct utofu_vbg_setting setting;
     struct ut_link *src_link, *dst_link; /* links to the packet source and the packet destination;
                                           * NULL: this process */
     struct ut_gate *signals_to; /* the gate that receives this gate's signals; NULL: none */
     /* the wired inputs, packets before signals; NULL: not wired */
     struct ut_gate_input *wired, *wired_second;
-    bool loops; /* an output of the gate is connected to an input of the same gate */
+    bool loops; /* an output of the gate leads to an input of the same gate */
     struct ut_gate_input in[UT_NUM_INPUTS];
     uint32_t out_signals, out_packets;     /* numbers of packets and signals sent in this epoch */
     struct ut_gate_unexpected *unexpected; /* list, oldest first */
     uint32_t num_unexpected;
     uint64_t traced_ms, reported_ms;
 
-    /* only for a start gate */
+    /* the fields below are for start gates only */
     uint8_t num_members;
-    uint8_t members[1 + UT_NUM_RELAY_GATES]; /* by id; the first is the start gate */
-    bool active;                             /* started, and its end was not polled yet */
+    uint8_t members[1 + UT_NUM_RELAY_GATES]; /* indices; the first one is the start gate */
+    bool active;                             /* started, and the end was not polled yet */
     uint8_t kind;                            /* enum ut_gate_kind of the start function */
     struct ut_value mine;
     uint32_t idle_polls;
     uint64_t started_ms, look_ms, report_ms;
 };
 
-/* A cross-TNI message, from one gate of this process to another. */
+/* A message from one gate of this process to a gate on another TNI. */
 struct ut_gate_cross_tni {
     struct ut_gate_cross_tni *next;
     uint16_t gate;
@@ -107,8 +107,8 @@ struct ut_gate_cross_tni {
 
 struct ut_gates {
     struct ut_vcq *vcq; /* set once, atomically */
-    uint64_t ready;     /* bit per relay gate: ut_gate_run() must check this gate */
-    uint64_t unsure;    /* bit per gate: the epoch of its source in another process is not known */
+    uint64_t ready;     /* one bit per relay gate that ut_gate_run() must check */
+    uint64_t unsure; /* one bit per gate whose source, in another process, has an unknown epoch */
     bool running;
     bool entered; /* a call of the program holds the lock: see ut_gate_enter() */
     unsigned int num_allocated;
@@ -118,7 +118,7 @@ struct ut_gates {
 };
 extern struct ut_gates ut_gates[UT_NUM_TNIS];
 
-/* The gates of a TNI. The asm keeps the compiler from recomputing the address at each use. */
+/* The gates of a TNI. The asm keeps the compiler from computing the address again at each use. */
 static inline struct ut_gates *ut_gates_of(unsigned int tni)
 {
     struct ut_gates *t = &ut_gates[tni];
@@ -139,7 +139,7 @@ static inline bool ut_gate_is_start(unsigned int index)
     return index < UT_NUM_START_GATES;
 }
 
-/* With or without the lock. */
+/* Needs no lock. */
 static inline struct ut_vcq *ut_gates_vcq(const struct ut_gates *t)
 {
     return __atomic_load_n(&t->vcq, __ATOMIC_ACQUIRE);
@@ -156,17 +156,17 @@ static inline struct ut_stats *ut_gate_stats(const struct ut_gate *g)
 }
 
 /* local.c */
-/* Does the gate belong to this process? */
+/* True if the gate belongs to this process. */
 bool ut_gate_is_own(const struct ut_vbg_ident *ident);
 utofu_vbg_id_t ut_gate_own_id(unsigned int tni, unsigned int index);
-extern uint32_t ut_gate_filled_inboxes; /* bit per TNI: something is in its inbox; atomic */
-/* Puts a message into the inbox of TNI `to`; the lock of TNI `from` is held. */
+extern uint32_t ut_gate_filled_inboxes; /* atomic: one bit per TNI whose inbox is not empty */
+/* Puts a message into the inbox of TNI `to`. The caller holds the lock of TNI `from`. */
 void ut_gate_send_cross_tni(unsigned int from, unsigned int to,
                             const struct ut_gate_cross_tni *message);
 
 /* inbox.c: locks and other TNIs */
-/* A call of the program enters before, and leaves after everything that it does under the lock of
- * the VCQ; the VCQ to leave is t->vcq. */
+/* A call of the program enters before everything that it does under the lock of the VCQ, and leaves
+ * after it. The VCQ to leave is t->vcq. */
 static inline void ut_gate_enter(struct ut_gates *t, struct ut_vcq *vcq)
 {
     ut_lock(&vcq->lock);
@@ -177,17 +177,17 @@ static inline void ut_gate_leave(struct ut_gates *t)
     t->entered = false;
     ut_unlock(&t->vcq->lock);
 }
-/* Delivers what is in the inbox of this VCQ's TNI; returns the number of messages. */
+/* Delivers the messages in the inbox of this VCQ's TNI. Returns their number. */
 int ut_gate_progress(struct ut_vcq *vcq);
-/* Delivers what is in the inboxes of all TNIs; with no lock held. */
+/* Delivers the messages in all inboxes. The caller holds no lock. */
 void ut_gate_deliver_inboxes(void);
 static inline void ut_gate_check_inboxes(void)
 {
     if (__builtin_expect(__atomic_load_n(&ut_gate_filled_inboxes, __ATOMIC_ACQUIRE) != 0, 0))
         ut_gate_deliver_inboxes();
 }
-/* The allocated gate with this id; takes the lock of its VCQ. NULL: there is none. An id only
- * determines the gate's index; the gate there must have the same id. */
+/* Finds the allocated gate with this id, and takes the lock of its VCQ. NULL: there is no such
+ * gate. An id determines the index; the gate there must have the same id. */
 static inline struct ut_gate *ut_gate_enter_id(utofu_vbg_id_t id)
 {
     unsigned int tni = ut_vbg_id_tni(id), index = ut_vbg_id_gate(id);
@@ -210,22 +210,22 @@ static inline void ut_gate_leave_id(const struct ut_gate *g)
     ut_gate_leave(g->home);
     ut_gate_check_inboxes();
 }
-/* `more` gates are allocated, or freed where it is negative. */
+/* `more` gates were allocated; negative: freed. */
 void ut_gate_count_allocated(struct ut_gates *t, int more);
-/* Makes progress on the other TNIs that have gates; with no lock held. */
+/* Makes progress on the other TNIs that have gates. The caller holds no lock. */
 void ut_gate_progress_others(unsigned int own);
 
 /* automaton.c */
 void ut_gate_wire_input(struct ut_gate *g, unsigned int input, utofu_vbg_id_t src);
 void ut_gate_free_inputs(struct ut_gate *g);
-/* Delivers the unexpected items of a gate that has just been set. */
+/* Delivers the unexpected items of a gate that was just set. */
 void ut_gate_take_unexpected(struct ut_gate *g);
 void ut_gate_deliver(struct ut_gate *g, unsigned int input, const struct ut_gate_tag *tag,
                      const struct ut_value *value);
 void ut_gate_fail_input(struct ut_gate *g, unsigned int input, utofu_vbg_id_t culprit);
-/* The epoch of the packet source is known: drops older packets. */
+/* The epoch of the packet source is known now: drops older packets. */
 void ut_gate_set_source_epoch(struct ut_gate *g, uint32_t epoch);
-/* Is the input wired, and empty? */
+/* True if the input is wired and its queue is empty. */
 bool ut_gate_input_is_empty(const struct ut_gate *g, unsigned int input);
 static inline struct ut_gate_item *ut_gate_item_at(const struct ut_gate_input *in, uint32_t i)
 {
@@ -238,9 +238,9 @@ static inline void ut_gate_remove_first(struct ut_gate_input *in)
     in->head++;
     in->count--;
 }
-/* The first item is the `last` value of the source: the input has failed. */
+/* The first item is the `last` value of the source: marks the input as failed. */
 void ut_gate_fail_by_last(struct ut_gate_input *in);
-/* Can an item be taken? */
+/* Can an item be taken from the input? */
 static inline bool ut_gate_has_item(struct ut_gate_input *in)
 {
     if (in->count == 0 || !in->confirmed)
@@ -258,34 +258,35 @@ static inline bool ut_gate_is_complete(struct ut_gate *g)
     }
     return true;
 }
-/* Takes an item from each wired input and combines them; false: none is wired. */
+/* Takes an item from each wired input and combines them. False: no input is wired. */
 bool ut_gate_take_all(struct ut_gate *g, struct ut_value *value);
 void ut_gate_send_outputs(struct ut_gate *g, const struct ut_value *value);
 /* Sends the `last` value from this gate. */
 void ut_gate_send_last(struct ut_gate *g, utofu_vbg_id_t culprit);
-/* Asks the packet source in another process for its epoch and state, unless an answer is due.
- * waited: a barrier communication waits for it. */
+/* Queries epoch and state of the packet source in another process, unless an answer is outstanding.
+ * waited: a barrier communication waits for the source. */
 void ut_gate_query_source(struct ut_gate *g, bool waited);
-/* The same where the epoch is not known yet. */
+/* Does the same if the epoch of the source is unknown. */
 static inline void ut_gate_query_epoch(struct ut_gate *g)
 {
     if (__builtin_expect(g->home->unsure >> g->index & 1, 0))
         ut_gate_query_source(g, false);
 }
-/* ut_gate_run() lets the gate fire if it can. */
+/* Lets ut_gate_run() fire the gate if possible. */
 static inline void ut_gate_mark_ready(struct ut_gate *g)
 {
     if (!ut_gate_is_start(g->index))
         g->home->ready |= 1ull << g->index;
 }
-/* Is this the expected packet or signal, and is there room for it? True in the common case; if
+/* Is this the expected packet or signal, and does the queue have room? True in the common case. If
  * false, ut_gate_deliver() decides. */
 static inline bool ut_gate_is_next(const struct ut_gate_input *in, uint32_t epoch, uint32_t number)
 {
     return epoch == in->last_epoch && number == in->last_number + 1 && in->count < in->capacity &&
            !in->failed && (!in->confirmed || epoch >= in->floor);
 }
-/* The queue slot for the value of the next item, and appending the item once the slot is filled. */
+/* ut_gate_next_item(): the queue slot for the value of the next item. ut_gate_append_item():
+ * appends the item when the slot is filled. */
 static inline struct ut_gate_item *ut_gate_next_item(const struct ut_gate_input *in)
 {
     return ut_gate_item_at(in, in->count);
@@ -303,7 +304,7 @@ static inline void ut_gate_append_item(struct ut_gate *g, struct ut_gate_input *
     in->count++;
     ut_gate_mark_ready(g);
 }
-/* Lets all ready gates fire. */
+/* Fires all ready gates. */
 void ut_gate_run_ready(struct ut_gates *t);
 static inline void ut_gate_run(struct ut_gates *t)
 {
@@ -311,7 +312,7 @@ static inline void ut_gate_run(struct ut_gates *t)
         ut_gate_run_ready(t);
 }
 
-/* net.c: links, and what comes over them */
+/* net.c: links, and messages that arrive on them */
 extern const struct ut_vcq_handlers ut_gate_handlers;
 void ut_gate_find_links(struct ut_gate *g);
 /* Allocates the links that a setting needs, before any gate is changed. False: no memory. */
@@ -321,18 +322,18 @@ enum ut_gate_answer {
     UT_ANSWER_ALLOCATED = 2,
     UT_ANSWER_SET = 4,
     UT_ANSWER_SENDS_HERE = 8,
-    UT_ANSWER_IDLE = 16, /* a start gate, and no barrier communication is under way */
+    UT_ANSWER_IDLE = 16, /* a start gate without a barrier communication in progress */
     UT_ANSWER_WANTS_SIGNAL = 32,
     UT_ANSWER_WANTS_PACKET = 64,
 };
 
-/* diagnosis.c: what a barrier waits for */
-/* After an empty poll: checks from time to time whether the barrier has waited too long. */
+/* diagnosis.c: inputs that a barrier waits for */
+/* Called after an empty poll: checks from time to time whether the barrier has waited too long. */
 void ut_gate_check_wait(struct ut_gate *start);
-/* Follows the inputs of the gate back to their sources: queries other processes, and with `report`
+/* Follows the inputs of the gate back to their sources. Queries other processes; with `report`,
  * logs the sources. */
 void ut_gate_trace(struct ut_gate *g, bool report);
-/* The state of the gate that is the source of an input, as a relative clause for a log line. */
+/* The state of the gate at the other end of an input, as a relative clause for a log line. */
 const char *ut_gate_state_of_local(const struct ut_gate *src, utofu_vbg_id_t sends_to,
                                    utofu_vbg_id_t here);
 const char *ut_gate_state_of_remote(const struct ut_gate_input *in);
@@ -340,7 +341,7 @@ const char *ut_gate_state_of_remote(const struct ut_gate_input *in);
 /* dump.c */
 void ut_gate_dump(struct ut_vcq *vcq);
 
-/* report.c: for the counters and the timeline; only for a counted VCQ */
+/* report.c: counters and timeline, only for a counted VCQ */
 void ut_gate_report_send(struct ut_stats *stats, const struct ut_gate *g, unsigned int input,
                          utofu_vbg_id_t dst, uint64_t number);
 void ut_gate_report_sent(struct ut_stats *stats, const struct ut_gate *g, uint64_t began);

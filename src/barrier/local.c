@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The gates of this process, how any gate is named, and what one TNI sends to another. */
+/* Gates of this process, names of gates, and messages between TNIs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,8 +75,8 @@ void ut_gate_send_cross_tni(unsigned int from, unsigned int to,
     t->inbox_last = &p->next;
     __atomic_fetch_or(&ut_gate_filled_inboxes, 1u << to, __ATOMIC_RELEASE);
     ut_unlock(&t->inbox_lock);
-    /* a call of the program checks the inboxes before it returns; else the background thread does
-     */
+    /* a call of the program checks the inboxes before it returns; otherwise the background thread
+     * does */
     if (!ut_gates[from].entered)
         ut_vcq_request_progress(ut_gates_vcq(t));
 }

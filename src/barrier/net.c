@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Links between gates of different processes, and what comes over them: packets, queries, answers.
- */
+/* Links between gates of different processes, and their messages: packets, queries, answers. */
 #include <string.h>
 
 #include "barrier/inner.h"
 #include "util/log.h"
 #include "stats/stats.h"
 
-/* The library's own VCQ that a gate belongs to. */
+/* The id of the library's own VCQ that has this gate. */
 static utofu_vcq_id_t vcq_id_of(const struct ut_vbg_ident *gate)
 {
     struct ut_vcq_ident ident = {.coords = gate->coords,
@@ -75,7 +74,7 @@ bad_packet(const struct ut_link *link, unsigned int dst, utofu_vbg_id_t src)
              ut_gate_name(ut_gate_own_id(link->vcq->tni, dst)).text, ut_gate_name(src).text);
 }
 
-/* Handles every packet except the expected one of the gate's source. */
+/* Handles every packet but the expected one of the gate's source. */
 static void __attribute__((noinline))
 take_any_packet(struct ut_gate *g, struct ut_link *link, const struct ut_msg_packet *m, size_t size)
 {
@@ -143,8 +142,8 @@ static uint8_t state_of(const struct ut_gate *g, utofu_vbg_id_t dst)
     return (uint8_t)bits;
 }
 
-/* Answers the query of a gate for which this gate is the packet source. If a barrier communication
- * waits at the other gate (m->last), queries this gate's own sources as well. */
+/* Answers a query of a gate that has this gate as its packet source. If a barrier communication
+ * waits there (m->last), also queries the sources of this gate. */
 static void take_query(struct ut_gate *g, struct ut_link *link, const struct ut_msg_gate *m)
 {
     struct ut_msg_gate reply = {
@@ -179,7 +178,7 @@ static void take_answer(struct ut_gate *g, const struct ut_msg_gate *m)
         ut_gate_fail_input(g, UT_INPUT_PACKET, m->src);
         return;
     }
-    /* the source was set again or freed; one that was never allocated may come later */
+    /* the source was set again or freed; a source that was never allocated may still come */
     if ((sent_here && !(m->answer & UT_ANSWER_SENDS_HERE)) ||
         (in->waited && epoch > 0 && !(m->answer & UT_ANSWER_ALLOCATED)))
         ut_gate_fail_input(g, UT_INPUT_PACKET, m->src);
@@ -210,7 +209,7 @@ static void on_message(struct ut_link *link, const void *data, size_t size)
     ut_gate_run(t);
 }
 
-/* Does a barrier communication wait for a packet of this gate now? */
+/* Does a barrier communication now wait for a packet at this gate? */
 static bool is_waiting(const struct ut_gate *g)
 {
     if (!ut_gate_input_is_empty(g, UT_INPUT_PACKET))
@@ -229,7 +228,7 @@ static void on_link_failed(struct ut_link *link, bool dead)
         if (dead || is_waiting(g))
             ut_gate_fail_input(g, UT_INPUT_PACKET, g->in[UT_INPUT_PACKET].src);
         else
-            g->in[UT_INPUT_PACKET].asked = false; /* sent again when it is needed */
+            g->in[UT_INPUT_PACKET].asked = false; /* the query is sent again when needed */
     }
     ut_gate_run(t);
 }

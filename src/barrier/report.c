@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the gates of a counted VCQ report to stats. */
+/* Reports events of the gates of a counted VCQ to stats. */
 #include "barrier/inner.h"
 #include "stats/stats.h"
 

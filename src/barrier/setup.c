@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Allocating, setting and freeing gates. */
+/* Allocates, sets and frees gates. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,8 +138,8 @@ int ut_gate_free(const utofu_vbg_id_t *ids, size_t count)
                 ut_gate_name(start->id).text);
     for (size_t i = 0; i < count; i++) {
         struct ut_gate *g = &t->gate[start->members[i]];
-        /* ends the wait of the gates that receive from this one; a peer that has closed its
-         * connection does not wait */
+        /* ends the wait of gates that receive from this one. A peer that has closed its connection
+         * does not wait */
         if (g->set && (!g->dst_link || g->dst_link->state == UT_LINK_UP || !g->dst_link->was_up))
             ut_gate_send_last(g, g->id);
     }
@@ -231,7 +231,7 @@ static void note_wired(struct ut_gate *g)
     }
 }
 
-/* Is the gate already set this way, and has not failed? Then it is not changed. */
+/* True if the gate already has this setting and has not failed. Then it is not changed. */
 static bool is_set_so(const struct ut_gate *g, const struct utofu_vbg_setting *s)
 {
     return g->set && !g->gone && !g->in[UT_INPUT_SIGNAL].failed && !g->in[UT_INPUT_PACKET].failed &&

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The values of packets and signals, and the reduction operators. */
+/* The values of packets and signals, and the operators of reductions. */
 #include "barrier/value.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the head is sent as it is in memory");
@@ -33,7 +33,8 @@ void ut_value_copy_data(struct ut_value *to, const struct ut_value *from)
     }
 }
 
-/* The pair with the greater first element; of equal ones, that with the smaller second one. */
+/* Keeps the pair with the greater first element; if equal, the one with the smaller second element.
+ */
 static void combine_pair(uint64_t *into, const uint64_t *other)
 {
     if (other[0] > into[0] || (other[0] == into[0] && other[1] < into[1])) {
@@ -42,7 +43,7 @@ static void combine_pair(uint64_t *into, const uint64_t *other)
     }
 }
 
-/* docs/design/adding-a-reduction.md lists the other places for a new operation. */
+/* docs/design/adding-a-reduction.md lists the other places that a new operator needs. */
 static void combine_element(struct ut_value *into, const struct ut_value *other, unsigned int i)
 {
     switch (into->op) {
@@ -81,7 +82,7 @@ static void set_mismatch(struct ut_value *v)
 void ut_value_combine_any(struct ut_value *into, const struct ut_value *other)
 {
     if (into->status != UT_VALUE_GOOD || other->status != UT_VALUE_GOOD) {
-        /* of two culprits the smaller id is kept, so that the order does not matter */
+        /* of two culprits keeps the smaller id, so that the order does not matter */
         bool both = into->status == other->status && into->status == UT_VALUE_BROKEN;
         if (other->status > into->status || (both && other->u[0] < into->u[0]))
             ut_value_copy(into, other);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The contents of packets and signals: the operation, the number of values and the values, or an
- * error status. Pure functions, no state.
+ * The content of packets and signals: the operation, the number of values and the values, or an
+ * error
+ * status. Pure functions, no state.
  */
 #ifndef UT_BARRIER_VALUE_H
 #define UT_BARRIER_VALUE_H
@@ -17,7 +18,7 @@
 enum {
     UT_MAX_UINT64_REDUCTION = 6,
     UT_MAX_DOUBLE_REDUCTION = 3,
-    UT_VALUE_HEAD = 4, /* bytes of op, count, status and zero in the wire format */
+    UT_VALUE_HEAD = 4, /* size of op, count, status and zero in the wire format */
     UT_VALUE_PACKED_MAX = 8 + UT_MAX_DOUBLE_REDUCTION * UT_BFP_PACKED_MAX,
 };
 
@@ -58,7 +59,7 @@ static inline void ut_value_set_head(struct ut_value *v, unsigned int op, size_t
 /* The head of a successful barrier: no values, status GOOD. */
 enum { UT_VALUE_BARRIER = UTOFU_REDUCE_OP_BARRIER };
 
-/* The head of the sum of one double, the usual reduction, whose functions need no loop. */
+/* The head of a sum of one double, the usual reduction. Its functions need no loop. */
 enum { UT_VALUE_DOUBLE = UTOFU_REDUCE_OP_BFPSUM | 1 << 8 };
 
 /* The contribution of a process. */
@@ -93,7 +94,8 @@ static inline void ut_value_copy(struct ut_value *to, const struct ut_value *fro
         ut_value_copy_data(to, from);
 }
 
-/* The wire format; `out` has room for UT_VALUE_PACKED_MAX bytes. Returns the number of bytes. */
+/* Writes the wire format. `out` has room for UT_VALUE_PACKED_MAX bytes. Returns the number of
+ * bytes. */
 size_t ut_value_pack_data(const struct ut_value *v, uint8_t *out);
 static inline size_t ut_value_pack(const struct ut_value *v, uint8_t *out)
 {
