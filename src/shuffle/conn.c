@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections of an endpoint, and when something that they hold back is due. */
+/* The connections of an endpoint, and the time at which something delayed is due. */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -21,7 +21,7 @@ struct sh_conn *sh_conn_new(struct sh_ep *ep, uint64_t peer_id)
     return conn;
 }
 
-/* Its operations and events. */
+/* Frees the operations and events of a connection. */
 static void clear_conn(struct sh_conn *conn)
 {
     while (conn->first) {
@@ -38,8 +38,8 @@ static void clear_conn(struct sh_conn *conn)
     conn->last_event = &conn->first_event;
 }
 
-/* The connection inside is closed. While the endpoint is polled the list of connections is left as
- * it is. */
+/* Frees a connection whose inner connection is closed. While the endpoint is polled, the list of
+ * connections does not change. */
 void sh_conn_free(struct sh_conn *conn)
 {
     struct sh_conn **at = &conn->ep->conns;
@@ -55,14 +55,14 @@ void sh_conn_free(struct sh_conn *conn)
     free(conn);
 }
 
-/* The background thread looks again by itself, until nothing is held back. */
+/* Wakes the background thread, which then visits the endpoints until nothing is delayed. */
 static void wake_watcher(struct sh_prov *p)
 {
     const uint64_t one = 1;
 
     if (__atomic_exchange_n(&p->watching, 1, __ATOMIC_SEQ_CST) == 0 &&
         ut_fd_check_own(p->event_fd) && write(p->event_fd, &one, sizeof(one)) < 0)
-        return; /* full: it is readable */
+        return; /* the counter is full, so the eventfd is readable */
 }
 
 static void earlier_time(uint64_t *due, uint64_t us)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decisions: pure functions of the seed and the operation. And functions without a provider. */
+/* Random decisions: pure functions of the seed and the operation. Also the functions that need no
+ * provider. */
 #include "shuffle/inner.h"
 #include "util/env.h"
 #include "util/hash.h"
@@ -8,7 +9,7 @@
 
 enum { LEAST_TOQ = 8, MOST_TOQ = 64 };
 
-/* By level: kinds of shuffling, and the maximum delay. */
+/* From which level on reports are delayed, and the TOQ is small. */
 enum { LEVEL_TELLS_LATE = 2, LEVEL_SMALL_TOQ = 3 };
 static const unsigned int longest_us[] = {0, 20, 200, 200, 2000};
 
@@ -28,7 +29,7 @@ void ut_shuffle_open(bool warns)
             (unsigned long long)seed, (unsigned long long)level);
 }
 
-/* splitmix64's last steps */
+/* the last steps of splitmix64 */
 static uint64_t mix_bits(uint64_t z)
 {
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;

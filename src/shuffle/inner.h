@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shared by the files of the shuffle mode. The wrapping provider (wrap.c) has an object around each
- * endpoint and connection (conn.c) of the provider inside, and a list of operations for each
- * connection: post.c takes them in, plan.c decides on their pieces and delays, issue.c hands the
- * pieces to the provider inside, report.c tells the owner what has ended and arrived.
- *
- * All data of an endpoint is guarded by its owner's lock, except the atomics that progress() reads.
+ * Shared by the files of the shuffle mode. The wrapping provider (wrap.c) has an object for each
+ * endpoint and
+ * connection (conn.c) of the inner provider, and a list of operations per connection. post.c
+ * accepts the
+ * operations, plan.c decides on their pieces and delays, issue.c hands the pieces to the inner
+ * provider,
+ * report.c reports completions and arrivals to the owner.
+ * The lock of the owner guards all data of an endpoint, except the atomics that progress() reads.
  */
 #ifndef UT_SHUFFLE_INNER_H
 #define UT_SHUFFLE_INNER_H
@@ -29,38 +31,38 @@ enum sh_kind {
 /* A piece of a write or a read. Other operations have one piece. */
 struct sh_piece {
     uint32_t offset, length;
-    uint64_t due_us; /* not issued before */
+    uint64_t due_us; /* not issued before this time */
     bool issued;
 };
 
 struct sh_op {
     struct sh_op *next;
     uint8_t kind;   /* enum sh_kind */
-    uint8_t path;   /* with vcq_id: the path through the network */
-    bool strong;    /* executed after all earlier ones on its path, its last piece last */
+    uint8_t path;   /* path through the network to vcq_id */
+    bool strong;    /* executed after all earlier operations on its path, its last piece last */
     bool fenced;    /* executed after all earlier reads and atomics */
     bool own;       /* send: the notice of the previous operation, with its cookie */
-    bool tells;     /* a message, or a write with PROV_NOTIFY: these keep their order */
-    bool hidden;    /* a read of an STag table by the library itself: not delayed */
-    bool copied;    /* its source was copied to `copy` */
-    bool breaks;    /* it has failed, and the connection breaks when its turn comes */
-    bool overtaken; /* a write: an operation that `tells` was issued before all of this one */
+    bool tells;     /* a message, or a write with PROV_NOTIFY: these stay in order */
+    bool hidden;    /* a read of an STag table by the library: not delayed */
+    bool copied;    /* the source was copied to `copy` */
+    bool breaks;    /* failed: the connection breaks at the turn of this operation */
+    bool overtaken; /* write: a notifying operation was issued before all pieces of this one */
     uint8_t num_pieces, num_issued, num_out;
     enum prov_status status;
-    uint64_t vcq_id;       /* the remote VCQ that the program named; 0: unknown */
+    uint64_t vcq_id;       /* the remote VCQ of the program's call; 0: unknown */
     uint64_t number;       /* sequence number on the connection */
     uint64_t report_us;    /* 0: not complete yet */
-    struct prov_xfer xfer; /* with the flags, cookie etc. of all kinds */
+    struct prov_xfer xfer; /* flags, cookie etc. of all kinds */
     struct prov_atomic atomic;
     struct sh_piece piece[SH_MAX_PIECES];
     uint8_t copy[PROV_COPY_MAX];
-    uint32_t size; /* of a send */
+    uint32_t size; /* size of a send */
     uint64_t data[];
 };
 
 enum sh_event_kind { SH_NOTIFY, SH_MESSAGE, SH_UP };
 
-/* An arrival that was not reported to the owner yet. */
+/* An arrival that is not reported to the owner yet. */
 struct sh_event {
     struct sh_event *next;
     uint8_t kind; /* enum sh_event_kind */
@@ -71,7 +73,7 @@ struct sh_event {
 };
 
 struct sh_conn {
-    struct sh_conn *next; /* of the endpoint */
+    struct sh_conn *next; /* next of the same endpoint */
     struct sh_ep *ep;
     struct prov_conn *inside; /* NULL: closed */
     void *ctx;
@@ -79,8 +81,8 @@ struct sh_conn {
     struct sh_op *first, **last;
     struct sh_event *first_event, **last_event;
     uint64_t num_posted, num_arrived;
-    bool down;   /* accepts no operation; down() is called when all others are reported */
-    bool broken; /* by an operation that `breaks`: earlier operations finish first */
+    bool down;   /* accepts no operation; down() is called after all reports */
+    bool broken; /* an operation that `breaks` will end it; earlier operations finish first */
     bool closed; /* by the owner */
     enum prov_reason reason;
 };
@@ -94,7 +96,7 @@ struct sh_request {
 };
 
 struct sh_ep {
-    struct sh_ep *next; /* of the provider */
+    struct sh_ep *next; /* next of the same provider */
     struct sh_prov *prov;
     struct prov_ep *inside;
     void *owner;
@@ -105,8 +107,8 @@ struct sh_ep {
     uint64_t num_polls;
     bool polling;
     bool armed;  /* with PROV_ARM_ALL */
-    bool missed; /* an arrival was reported by a poll after arming: the owner is woken nevertheless,
-                  * as other threads may be sleeping */
+    bool missed; /* a poll after arming has reported an arrival: the owner is still woken, because
+                  * other threads may sleep */
     uint64_t due_us; /* atomic: when the next operation or event is due; 0: none */
 };
 
@@ -115,19 +117,20 @@ struct sh_prov {
     struct prov_ops ops;
     struct prov *inside;
     void (*wake)(void *owner);
-    bool rests; /* inner connections may rest, or grow */
+    bool rests; /* inner connections may be closed while idle, or grow */
     int epoll_fd, event_fd;
-    int watching; /* atomic: progress() will visit the endpoints again without a call of watch() */
+    int watching; /* atomic: progress() will visit the endpoints again without a call of
+                   * wake_watcher() */
     pthread_mutex_t lock;
     struct sh_ep *eps;
 };
 
-/* draw.c: decisions. Each is a number that depends only on the seed, on the two VCQs, on the
- * sequence number of the communication, and on the kind of decision. */
+/* draw.c: random decisions. Each depends only on the seed, the two VCQs, the sequence number of the
+ * communication, and the kind of decision. */
 enum sh_what {
     SH_DRAW_LATE,
     SH_DRAW_CUTS,
-    SH_DRAW_CUT, /* and the SH_MAX_PIECES values after it */
+    SH_DRAW_CUT, /* and the following SH_MAX_PIECES values */
     SH_DRAW_PIECE = SH_DRAW_CUT + SH_MAX_PIECES,
     SH_DRAW_COPY = SH_DRAW_PIECE + SH_MAX_PIECES,
     SH_DRAW_DONE,
@@ -138,24 +141,24 @@ enum sh_what {
     SH_DRAW_HOLD,
 };
 uint64_t sh_draw(uint64_t id, uint64_t peer_id, uint64_t number, unsigned int what);
-/* Microseconds: 0 in one case of two, else up to the maximum of the level. */
+/* Microseconds: 0 in every other case, else up to the maximum of the level. */
 uint64_t sh_delay_us(uint64_t drawn);
-/* Are notices and completions delayed, too? From level 2 on. */
+/* True from level 2 on: notices and completions are delayed, too. */
 bool sh_delays_reports(void);
 
 /* conn.c */
 struct sh_conn *sh_conn_new(struct sh_ep *ep, uint64_t peer_id);
 void sh_conn_free(struct sh_conn *conn);
-/* When something of the endpoint is due next, for progress(). */
+/* Updates due_us, the time at which progress() must visit the endpoint. */
 void sh_ep_update_due(struct sh_ep *ep, uint64_t now_us);
 
 /* plan.c */
 void sh_plan(const struct sh_conn *conn, struct sh_op *op, uint64_t now_us);
-/* Sets the order that the TOQ slot of the operation requires. */
+/* Sets the required order of the operation, from its TOQ slot. */
 void sh_bind(const struct sh_conn *conn, struct sh_op *op);
 
-/* issue.c: issues the due operations. If `only` is the operation with the first error of the inner
- * provider, and no piece of it was issued, returns the error; then the operation was not posted. */
+/* issue.c: issues the operations that are due. If the inner provider returns its first error for
+ * `only`, and no piece of `only` was issued, returns the error; then `only` was not posted. */
 int sh_issue(struct sh_conn *conn, const struct sh_op *only, uint64_t now_us);
 bool sh_op_is_complete(const struct sh_op *op);
 /* The operation, or a piece of it, has failed. */

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Issuing operations to the inner provider, in any order that satisfies the requirements of the
- * manual (2.2.10, 6.1.3.1) and of the library:
- *
- *   STRONG_ORDER    after all earlier operations on the same path; its last line after its rest
+ * Issues operations to the inner provider, in any order that satisfies the manual (2.2.10, 6.1.3.1)
+ * and the
+ * library:
+ *   STRONG_ORDER    after all earlier operations on the same path, and its last line last
  *   notices         in order, each after the data of its own communication
  *   PROV_FENCE      after earlier reads and atomics
- *
- * When a connection is made anew, the library takes all operations before the last received notice
- * for delivered. So if connections may end without an error (`rests`), notices also wait until
- * earlier writes are issued; and if a connection breaks, overtaken writes fail.
+ * On a new connection the library takes all operations before the last received notice as
+ * delivered. So if
+ * connections may end without an error (`rests`), notices also wait until earlier writes are
+ * issued. If a
+ * connection breaks, overtaken writes fail.
  */
 #include <errno.h>
 #include <string.h>
@@ -47,7 +48,7 @@ static bool is_bound_to(const struct sh_op *op, const struct sh_op *before)
     return op->strong && before->kind == SH_SEND && !is_issued(before);
 }
 
-/* Must all pieces of it wait for an earlier operation? */
+/* True if all pieces must wait for an earlier operation. */
 static bool is_bound(const struct sh_conn *conn, const struct sh_op *op)
 {
     if (!op->own && !op->fenced && !op->strong)
@@ -58,7 +59,7 @@ static bool is_bound(const struct sh_conn *conn, const struct sh_op *op)
     return false;
 }
 
-/* Are the notices of all earlier operations issued? */
+/* True if the notices of all earlier operations are issued. */
 static bool is_its_turn(const struct sh_conn *conn, const struct sh_op *op)
 {
     for (const struct sh_op *before = conn->first; before != op; before = before->next)
@@ -76,7 +77,7 @@ static void break_at(struct sh_conn *conn, struct sh_op *failed)
             op->piece[k].due_us = 0;
 }
 
-/* Is its notice a later message that waits for it? */
+/* True if a later message, which waits for this operation, is its notice. */
 static bool is_reported_by_notice(const struct sh_op *op)
 {
     for (const struct sh_op *later = op->next; later; later = later->next)
@@ -85,7 +86,7 @@ static bool is_reported_by_notice(const struct sh_op *op)
     return false;
 }
 
-/* If an operation fails, its notice and all later ones are never issued: the connection ends,
+/* The operation has failed. Its notice and all later notices are never issued: the connection ends,
  * because both sides must agree on the number of notices. */
 void sh_op_fail(struct sh_conn *conn, struct sh_op *op, enum prov_status status)
 {
@@ -95,7 +96,7 @@ void sh_op_fail(struct sh_conn *conn, struct sh_op *op, enum prov_status status)
         break_at(conn, op);
 }
 
-/* Is it a message whose communication failed before the message was posted? */
+/* True for a message whose communication failed before the message was posted. */
 static bool is_void(const struct sh_conn *conn, const struct sh_op *op)
 {
     for (const struct sh_op *before = conn->first; op->own && before != op; before = before->next)
@@ -154,11 +155,11 @@ static enum prov_status status_of(int rc)
 
 static bool is_passing(int rc)
 {
-    return rc == -EAGAIN || rc == -ENOTCONN; /* down() follows */
+    return rc == -EAGAIN || rc == -ENOTCONN; /* down() will follow */
 }
 
-/* With STRONG_ORDER, the last piece by address waits for the other pieces. The notice of a put goes
- * with the piece that is issued last. */
+/* With STRONG_ORDER, the last piece by address waits for the other pieces. The notice of a put
+ * travels with the piece that is issued last. */
 static bool may_go(const struct sh_conn *conn, const struct sh_op *op, unsigned int k,
                    uint64_t now_us)
 {
@@ -171,8 +172,8 @@ static bool may_go(const struct sh_conn *conn, const struct sh_op *op, unsigned 
     return !last || !op->tells || is_its_turn(conn, op);
 }
 
-/* Marks earlier writes that are not completely issued: the peer's next notice does not prove their
- * delivery. */
+/* Marks earlier writes that are not completely issued: the next notice at the peer does not prove
+ * their delivery. */
 static void mark_overtaken(const struct sh_conn *conn, const struct sh_op *op)
 {
     for (struct sh_op *before = conn->first; before != op; before = before->next)

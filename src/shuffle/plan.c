@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decides what an operation waits for, its pieces, and their delays. The manual promises order
- * within a line of PROV_LINE bytes, so cuts are at line boundaries of the written memory.
+ * Decides which operations an operation waits for, its pieces, and their delays. The manual
+ * promises order
+ * within a line of PROV_LINE bytes, so pieces end at line boundaries of the written memory.
  */
 #include "link/link.h"
 #include "shuffle/inner.h"
@@ -18,7 +19,8 @@ static void bind_to_slot(struct sh_op *op, const struct ut_slot *slot)
     op->vcq_id = slot->desc.rmt_vcq_id;
 }
 
-/* The message has the TOQ slot of an ARMW that the target executes: it has no completion. */
+/* The TOQ slot of an operation. A message to a target that executes an ARMW has the slot of the
+ * ARMW, and no completion. */
 static const struct ut_slot *slot_of(const struct ut_vcq *vcq, const struct sh_op *op)
 {
     const struct ut_msg_head *head = (const struct ut_msg_head *)op->data;
@@ -48,7 +50,7 @@ static uint32_t draw_boundaries(uint64_t at, uint32_t length)
     return length ? (uint32_t)((at + length - 1) / PROV_LINE - at / PROV_LINE) : 0;
 }
 
-/* Inserts an offset into the sorted list of cuts, unless it is in the list. */
+/* Inserts an offset into the sorted list of cuts, unless the list has it. */
 static unsigned int add_cut(uint32_t *cuts, unsigned int n, uint32_t offset)
 {
     unsigned int i = n;
@@ -71,7 +73,7 @@ static void cut_pieces(const struct sh_conn *conn, struct sh_op *op)
     unsigned int n = 0;
     uint64_t wanted = sh_draw(conn->ep->id, conn->peer_id, op->number, SH_DRAW_CUTS);
 
-    if (most > 0) /* the last line as a piece of its own */
+    if (most > 0) /* the last line is a separate piece */
         n = add_cut(cuts, n, first + (most - 1) * PROV_LINE);
     for (unsigned int k = 0; most > 0 && k < wanted % (SH_MAX_PIECES - 1); k++) {
         uint64_t drawn = sh_draw(conn->ep->id, conn->peer_id, op->number, SH_DRAW_CUT + k);

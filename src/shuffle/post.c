@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Accepting operations. All operations are reported by done(), even if they are executed at once,
- * except reads of STag tables, whose result the library may need in the same call. */
+/* Accepts operations. All operations are reported by done(), even if they are executed immediately.
+ * Exception: reads of STag tables, whose result the library may need in the same call. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ static struct sh_op *new_op(struct sh_conn *conn, enum sh_kind kind, size_t size
     return op;
 }
 
-/* Appends the operation, and issues what is due. `rc` is the return value for the caller. */
+/* Appends the operation, and issues what is due. Returns `rc` unless posting fails. */
 static int append_op(struct sh_conn *conn, struct sh_op *op, int rc)
 {
     uint64_t now = ut_clock_us();
@@ -54,8 +54,8 @@ static void copy_source(struct sh_op *op, const struct prov_xfer *x)
     prov_unwatched_end();
 }
 
-/* Small puts: either the TCQ entry comes before the data are sent, or the source is read as late as
- * possible. */
+/* For small puts: either the TCQ entry precedes the sending of the data, or the source is read as
+ * late as possible. */
 static bool copies_early(const struct sh_conn *conn, const struct sh_op *op)
 {
     return op->xfer.length <= UT_MAX_PIGGYBACK &&

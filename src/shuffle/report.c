@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Polling. Callbacks of the inner provider are queued; then those that are due are reported to the
- * owner: completions and arrivals of one connection in order, of different connections in any
- * order.
+ * Polling. Queues the callbacks of the inner provider, and reports to the owner those that are due:
+ * completions and arrivals of one connection in order, those of different connections in any order.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +22,7 @@ static void add_event(struct sh_conn *conn, enum sh_event_kind kind, const void 
 {
     struct sh_event *e = malloc(sizeof(*e) + size);
 
-    if (!e) { /* the library itself ends the link when it loses a message for lack of memory */
+    if (!e) { /* if memory is short, the message is lost, and the library ends the link */
         ut_error("process", "UTOFU_SHUFFLE: no memory for what a peer has sent");
         conn->down = true;
         conn->reason = PROV_REASON_BROKEN;
@@ -70,7 +69,7 @@ static void on_request(void *owner, struct prov *prov, struct prov_conn *inside,
     struct sh_conn *conn = r ? sh_conn_new(ep, peer_id) : NULL;
 
     (void)owner;
-    if (!conn) { /* the peer asks again */
+    if (!conn) { /* without memory the request is dropped: the peer repeats it */
         free(r);
         prov->ops->reject(inside);
         return;
@@ -95,8 +94,9 @@ const struct prov_callbacks sh_callbacks = {CALLBACKS};
 const struct prov_callbacks sh_callbacks_srq_low = {CALLBACKS, .crowded = on_srq_low};
 
 /*
- * Reporting to the owner. Each function returns whether it called back; in the callback the owner
- * may have closed the connection.
+ * Reporting to the owner. Each function returns whether it called back: in the callback the owner
+ * may close
+ * the connection.
  */
 
 static bool report_done(struct sh_conn *conn, enum prov_status status)
@@ -146,8 +146,9 @@ static bool report_event(struct sh_conn *conn, uint64_t now_us)
     return true;
 }
 
-/* An incomplete operation may not have been executed: the library repeats it, unless a later notice
- * has arrived. If the notice has overtaken the operation, its outcome is unknown, so it fails. */
+/* An incomplete operation may not have been executed. The library repeats it, unless a later notice
+ * has arrived. If that notice has overtaken the operation, the outcome is unknown, so the operation
+ * fails. */
 static enum prov_status status_at_end(const struct sh_conn *conn, const struct sh_op *op)
 {
     if (op->status != PROV_OK || sh_op_is_complete(op))
@@ -171,7 +172,7 @@ static bool report_lost_conn(struct sh_conn *conn)
     return true;
 }
 
-/* Breaks the connection once all earlier operations are reported. */
+/* Breaks the connection when all earlier operations are reported. */
 static bool report_break(struct sh_conn *conn)
 {
     if (!conn->first || !conn->first->breaks)
@@ -196,7 +197,8 @@ static int report_conn(struct sh_conn *conn, uint64_t now_us)
     return told;
 }
 
-/* The owner's answer includes the last arrival from that peer: all are reported first. */
+/* The owner's answer to a request contains the number of its last arrival from that peer. So all
+ * arrivals are reported first. */
 static int report_requests(struct sh_ep *ep)
 {
     int told = 0;
@@ -219,7 +221,7 @@ static int report_requests(struct sh_ep *ep)
     return told;
 }
 
-/* Half of the polls start in the middle of the list, so that no connection is always the first. */
+/* Half of the polls start in the middle of the list, so that no connection is always first. */
 static int report_conns(struct sh_ep *ep, uint64_t now_us)
 {
     uint64_t turn = sh_draw(ep->id, 0, ep->num_polls++, SH_DRAW_TURN);

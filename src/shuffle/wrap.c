@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The wrapping provider: its objects, and its part in the background thread. Memory regions are
- * those of the inner provider. Memory of peers is never mapped for the owner, as direct loads and
- * stores would bypass the shuffling.
+ * those of the
+ * inner provider. The owner never maps memory of peers, because direct loads and stores would
+ * bypass the
+ * shuffling.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -58,7 +60,7 @@ static bool prov_ip(struct prov *prov, uint8_t ip[16])
     return inside->ops->ip(inside, ip);
 }
 
-/* The source is never read at once, unless this provider reports it. */
+/* Unless this provider reports it, the source is not read before the call returns. */
 static void prov_caps(struct prov *prov, unsigned int tni, struct prov_caps *caps)
 {
     struct prov *inside = sh_prov_of(prov)->inside;
@@ -228,11 +230,13 @@ static void ep_disarm(struct prov_ep *base)
 }
 
 /*
- * The background thread: visits the endpoints as long as an operation or event is delayed, as the
- * owner may not poll
+ * The background thread: visits the endpoints while an operation or event is delayed, because the
+ * owner may
+ * not poll
  */
 
-/* -1 where nothing is held back. */
+/* Wakes the owners of endpoints with something due. Returns the milliseconds until the next visit;
+ * -1: nothing is delayed. */
 static int wake_those_due(struct sh_prov *p)
 {
     void *owners[MOST_WOKEN];
@@ -276,7 +280,7 @@ static int prov_fd(struct prov *prov)
     return sh_prov_of(prov)->epoll_fd;
 }
 
-/* Replaces the entries of the inner provider; an entry that it lacks stays NULL. */
+/* Replaces the functions of the inner provider. A function that it lacks stays NULL. */
 static struct prov_ops make_ops(const struct prov_ops *inside)
 {
     return (struct prov_ops){
