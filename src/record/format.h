@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The layout of a recording (UTOFU_TRACE=FILE,record), which utofu-model replays: what each thread
- * of a process called, in order. Shared by the writer (record.c) and the readers.
- *
- * A file begins with UT_RECORD_MAGIC; blocks follow. A block is a type (1 byte), the size of its
- * content and its checksum (ut_record_checksum; both 4 bytes, little endian), and the content.
- * Blocks: one HEAD, any number of CALLS, one END. A file without an END was cut, or its process was
- * killed.
- *
- * Times are in ticks: ns of CLOCK_MONOTONIC, or of the processor's counter divided by
- * 2^UT_RECORD_COUNTER_SHIFT, which is the same on all processors of a host. HEAD and END tell when
- * a moment was in both.
- *
- * Numbers are LEB128 (7 bits a byte, least significant first) unless a size is given; "signed" ones
- * are zigzag-coded before.
- *
+ * The layout of a recording (UTOFU_TRACE=FILE,record), which utofu-model replays: the calls of each
+ * thread of
+ * a process, in order. Shared by the writer (record.c) and the readers.
+ * A file begins with UT_RECORD_MAGIC; blocks follow. A block has a type (1 byte), the size of its
+ * content
+ * and its checksum (ut_record_checksum; both 4 bytes, little endian), and the content. The blocks
+ * are one
+ * HEAD, any number of CALLS, one END. A file without an END was cut, or its process was killed.
+ * Times are in ticks: ns of CLOCK_MONOTONIC, or the processor's counter divided by
+ * 2^UT_RECORD_COUNTER_SHIFT, which is equal on all processors of a host. HEAD and END each have a
+ * moment in
+ * both units.
+ * Numbers are LEB128 (7 bits per byte, least significant first) unless a size is given. "Signed"
+ * numbers are
+ * zigzag-coded first.
  *   HEAD    version, rank, size, length of the job's name, name; 8 bytes: host; 6 bytes:
  *           coordinates of the node; signed: CLOCK_REALTIME minus CLOCK_MONOTONIC in ns;
  *           1: ticks of the counter, 0: ns; 8 bytes each: a moment in ticks, and in ns
- *
  *   CALLS   number of the thread, its base time (8 bytes); records
- *
  *   END     number of records in all blocks; 8 bytes each: a later moment in ticks, and in ns
- *
  * A record is an operation (1 byte), and its numbers. The operations below UT_RECORD_TIMED define
- * what later records of the thread refer to. All others begin with two times: of the call since the
- * call before it (in a block's first record: since the base time); CPU time of the program between
- * the two, without the time of empty polls.
+ * ids that
+ * later records of the thread use. All others begin with two times: the time of the call since the
+ * previous
+ * call (in the first record of a block: since the base time), and the CPU time of the program
+ * between the
+ * two calls, without the time of empty polls.
  */
 #ifndef UT_RECORD_FORMAT_H
 #define UT_RECORD_FORMAT_H
@@ -52,13 +52,13 @@ enum ut_record_block { UT_RECORD_HEAD = 'H', UT_RECORD_CALLS = 'C', UT_RECORD_EN
 
 enum ut_record_op {
     /* index of the id in this thread, from 0 on without gaps; 8 bytes: the id; 6 bytes: coordinates
-     * of its node; TNI, CQ, component; 3 bytes: the default path A, B, C; VCQ flags of a VCQ of
-     * this process plus 1, or 0 for one of another process */
+     * of its node; TNI, CQ, component; 3 bytes: the default path A, B, C; VCQ flags plus 1 for a
+     * VCQ of this process, 0 for one of another process */
     UT_RECORD_VCQ = 1,
-    /* as before: index, id, coordinates, TNI; number of the gate (0 to 15: start) */
+    /* as above: index, id, coordinates, TNI; number of the gate (0 to 15: start) */
     UT_RECORD_GATE = 2,
-    /* a session-mode VCQ, 8 bytes: the time in ns; its next communication was started. In the
-     * thread that did so, which may be one of the library */
+    /* a session-mode VCQ, 8 bytes: the time in ns. The next communication of that VCQ was started.
+     * Recorded by the thread that started it, which may belong to the library */
     UT_RECORD_STARTED = 3,
 
     UT_RECORD_TIMED = 8,
@@ -68,8 +68,8 @@ enum ut_record_op {
     UT_RECORD_PUT = UT_RECORD_TIMED,
     UT_RECORD_GET,
     UT_RECORD_ARMW,
-    UT_RECORD_NOP,    /* the same, of which the VCQ and the flags count */
-    UT_RECORD_TCQ,    /* VCQ, minus the return code: an entry that utofu_poll_tcq() has returned */
+    UT_RECORD_NOP,    /* the same; only the VCQ and the flags matter */
+    UT_RECORD_TCQ,    /* VCQ, minus the return code: utofu_poll_tcq() has returned an entry */
     UT_RECORD_MRQ,    /* VCQ, minus the return code, type, remote VCQ, edata */
     UT_RECORD_FREE,   /* VCQ */
     UT_RECORD_SET,    /* gate, its source gates (signal, packet) and destination gates, each
@@ -82,12 +82,12 @@ enum ut_record_op {
     UT_RECORD_OPS,
 };
 
-/* Added to the operation: a further communication of the same call; the same again as in the
- * thread's last record of a communication, TCQ entry or notice, of which nothing follows but the
- * remote STADD of a communication, or the edata of a notice. */
+/* Added to the operation. SAME_CALL: another communication of the same call. AGAIN: the same values
+ * as in the thread's last record of a communication, TCQ entry or notice; only the remote STADD of
+ * a communication, or the edata of a notice, follows. */
 enum { UT_RECORD_SAME_CALL = 0x80, UT_RECORD_AGAIN = 0x40 };
-/* Added to TCQ and MRQ: since its last record the thread has polled a TCQ, or an MRQ, and found
- * nothing. The last number of the record is the time since the first of these polls. */
+/* Added to TCQ and MRQ: since its last record the thread has polled a TCQ or an MRQ without
+ * success. The last number of the record is the time since the first of these polls. */
 enum { UT_RECORD_POLLED = 0x80 };
 
 static inline uint32_t ut_record_checksum(const void *content, size_t size)

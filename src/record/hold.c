@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Puts that are held back, so that the recording shows what their targets do without them: some of
- * those that are seen by reading memory, and a few of those with notices, so that no process is
- * ahead of another all the time. */
+/* Holds puts back for a moment, so that the recording shows how their targets behave without them:
+ * some puts that the target detects by reading memory, and a few puts with notices, so that no
+ * process is always ahead of another. */
 #include <stdlib.h>
 #include <time.h>
 
@@ -12,25 +12,26 @@
 
 enum {
     STREAM_BITS = 14,
-    REPEATS = 3,       /* puts of a stream are held from this one on: it may repeat */
-    NOTICES = 3,       /* so many of a stream with remote notices are; */
-    OFTEN = 5,         /* until so many of a stream were held, every other put is; */
-    ONE_OF = 16,       /* then one of so many, */
-    HOLD_NS = 500000,  /* for this long or, on a busy machine, twice as long as this thread is
+    REPEATS = 3,       /* number of the first put of a stream that may be held, because the stream
+                        * may repeat */
+    NOTICES = 3,       /* how many puts of a stream with remote notices are held */
+    OFTEN = 5,         /* until this many of a stream were held, every other put is held; */
+    ONE_OF = 16,       /* later one of this many */
+    HOLD_NS = 500000,  /* hold time; on a busy machine twice the time for which this thread is
                         * usually off its core, */
-    MOST_NS = 5000000, /* up to this; or twice or 8 times as long, */
-    FIRST = 60,        /* as long as a thread has not held for so many times as long, */
-    PART = 4,          /* plus its part of the elapsed time divided by so much: those of different
-                        * processes may add up */
-    PAUSE = 64,        /* puts, when that is reached */
+    MOST_NS = 5000000, /* but at most this; or 2 or 8 times as long */
+    FIRST = 60, /* as long as the hold times of a thread are less than this many times one, */
+    PART = 4,   /* plus its part of the elapsed time divided by this: hold times of processes
+                 * may add up */
+    PAUSE = 64, /* number of puts that are not held when this limit is reached */
 };
 
-/* Once a put of a stream is held for as long as the stream's period, so that origin and target
- * change their order however far one is ahead. */
+/* One put of each stream is held for as long as the period of the stream, so that origin and target
+ * change their order however far one of them is ahead. */
 enum {
-    WHOLE = 1,            /* the hold that is, counted from 0 */
-    WHOLE_NS = 200000000, /* at the most */
-    WHOLE_PART = 4,       /* FIRST times so much of it may be held, where this is more */
+    WHOLE = 1,            /* number of that hold, from 0 */
+    WHOLE_NS = 200000000, /* maximum hold time */
+    WHOLE_PART = 4,       /* or FIRST times as much may be held, if that is more */
 };
 
 static uint64_t draw_random(struct ut_tape *t)
@@ -41,7 +42,7 @@ static uint64_t draw_random(struct ut_tape *t)
     return t->hold.random;
 }
 
-/* The stream of a put; NULL: no memory, or there are too many. */
+/* The stream of a put. NULL: no memory, or too many streams. */
 static struct ut_tape_stream *stream_of(struct ut_tape *t, uint64_t key)
 {
     uint64_t i = ut_hash_index(key, STREAM_BITS);
@@ -70,7 +71,7 @@ static uint64_t take_larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* The shortest time between two puts of a stream: the longer ones may be due to holds. */
+/* Measures the shortest time between two puts of a stream. Longer times may be due to holds. */
 static void measure_period(struct ut_tape_stream *s)
 {
     uint64_t now = ut_clock_ns();
@@ -80,7 +81,7 @@ static void measure_period(struct ut_tape_stream *s)
     s->last_at = now;
 }
 
-/* How long a put of this stream is held back, in ns, by a random number. */
+/* The time in ns for which to hold a put of this stream, by a random number. */
 static uint64_t choose_time(struct ut_tape *t, struct ut_tape_stream *s, uint64_t dice)
 {
     uint64_t ns = take_smaller(take_larger(2 * t->hold.off_ns, HOLD_NS), MOST_NS);
@@ -131,7 +132,7 @@ void ut_record_hold(utofu_vcq_id_t remote, utofu_stadd_t stadd, uint64_t length,
         measure_period(s);
     if (s->seen < REPEATS && ++s->seen < REPEATS)
         return;
-    /* later on, those first that were held less often than others */
+    /* later, streams that were held less often than others come first */
     if (s->held >= OFTEN && (uint64_t)s->held * t->hold.num_streams > t->hold.num_held)
         return;
     if (dice % (s->held < OFTEN ? 2 : ONE_OF))

@@ -14,7 +14,7 @@
 #include "util/log.h"
 
 enum {
-    MEASURED_PUTS = 16, /* how long a short put takes is measured at one of so many */
+    MEASURED_PUTS = 16, /* the duration of a short put is measured once in this many puts */
     SHORT_PUT = 512,    /* bytes */
 };
 
@@ -80,7 +80,7 @@ static int64_t index_of(struct ut_tape *t, uint64_t id, bool gate, bool *is_new)
     return k->index;
 }
 
-/* What the definitions of a VCQ and of a gate begin with. */
+/* Writes the first fields of a definition of a VCQ or a gate. */
 static void begin_definition(struct ut_tape *t, unsigned int op, int64_t index, uint64_t id,
                              const struct ut_coords *coords, unsigned int tni)
 {
@@ -91,7 +91,8 @@ static void begin_definition(struct ut_tape *t, unsigned int op, int64_t index, 
     ut_tape_number(t, tni);
 }
 
-/* The index of a VCQ id, which is defined by a record first; `flags`: -1 for another process's. */
+/* The index of a VCQ id. Writes its definition first, if necessary. `flags`: -1 for a VCQ of
+ * another process. */
 static uint64_t vcq_index(struct ut_tape *t, utofu_vcq_id_t id, long flags)
 {
     struct ut_vcq_ident ident = {.tni = 0};
@@ -140,7 +141,7 @@ static const uint8_t ops[] = {[UT_DESC_NOP] = UT_RECORD_NOP,
                               [UT_DESC_GET] = UT_RECORD_GET,
                               [UT_DESC_ARMW] = UT_RECORD_ARMW};
 
-/* MTU and gap in one number, 0: the largest and none. */
+/* MTU and gap in one number. 0: the largest MTU, no gap. */
 static inline uint32_t pace_of(const struct ut_desc *d)
 {
     if (d->kind != UT_DESC_PUT && d->kind != UT_DESC_GET)
@@ -149,7 +150,8 @@ static inline uint32_t pace_of(const struct ut_desc *d)
                                                                 : d->mtu | (uint32_t)d->gap << 16;
 }
 
-/* All of a communication but its remote STADD; what the last one was not. */
+/* Writes all values of a communication but its remote STADD, if they differ from those of the last
+ * one. */
 static void __attribute__((noinline))
 describe_comm(struct ut_tape *t, const struct ut_vcq *vcq, const struct ut_desc *d, uint32_t pace,
               unsigned int same_call, uint64_t now)
@@ -222,7 +224,7 @@ void ut_record_submitted(void)
         ut_tape_end_call(t, t->last_begin, ut_tape_time());
 }
 
-/* A short put takes what short puts take; how long that is, is measured now and then. */
+/* Assumes that a short put takes as long as the last measured one, which saves a clock read. */
 static inline void end_direct(struct ut_tape *t, uint64_t begin, uint32_t length)
 {
     if (length <= SHORT_PUT && ++t->measured % MEASURED_PUTS && !t->flushed) {
@@ -243,7 +245,7 @@ void ut_record_direct(const struct ut_vcq *vcq, const struct ut_desc *d, uint64_
     if (!t)
         return;
     ut_tape_begin_call(t, begin);
-    /* its data may be where the MTU was: it has none on this way */
+    /* piggyback data share storage with the MTU; direct puts have no MTU */
     record_one(t, vcq, d, 0, 0, begin);
     end_direct(t, begin, ut_desc_length(d));
 }
@@ -287,8 +289,8 @@ void ut_record_freed(const struct ut_vcq *vcq)
  * Polls
  */
 
-/* A poll of a VCQ is one look at the clock, as it takes hardly longer: what it has taken counts as
- * CPU time before it, if it has found something. */
+/* A poll reads the clock once, because a poll takes hardly longer than that. If the poll finds
+ * something, its duration counts as CPU time before it. */
 static inline void note_empty(struct ut_tape *t, uint64_t now, enum ut_tape_poll kind)
 {
     ut_tape_begin_call(t, now);
@@ -298,8 +300,8 @@ static inline void note_empty(struct ut_tape *t, uint64_t now, enum ut_tape_poll
     t->last_end = now;
 }
 
-/* The beginning of the record of a poll that has found something. Returns how long
- * before it the first poll was that found nothing, 0: there was none; end_poll() adds this. */
+/* Begins the record of a poll that has found something. Returns the time since the first
+ * unsuccessful poll, 0: there was none. end_poll() adds it. */
 static inline uint64_t begin_poll(struct ut_tape *t, unsigned int op, uint64_t now,
                                   enum ut_tape_poll kind)
 {
@@ -342,7 +344,7 @@ void ut_record_tcq(const struct ut_record_of *vcq, int rc)
     end_poll(t, polled);
 }
 
-/* As begin_poll(). */
+/* Does the same as begin_poll(), for a notice. */
 static uint64_t describe_notice(struct ut_tape *t, const struct ut_record_of *vcq, int rc,
                                 const struct utofu_mrq_notice *notice, uint64_t now)
 {

@@ -18,10 +18,10 @@
 #include "util/write.h"
 
 enum {
-    OFF_CPU_NS = 20000,   /* after so long without a call the thread may have been off its core */
-    POLLS_NS = 2000,      /* empty polls no further apart are one wait */
-    CALIBRATE_NS = 50000, /* for so long the counter and the clock are compared at first */
-    LOOKS = 5,            /* at both, of which the shortest counts */
+    OFF_CPU_NS = 20000,   /* after this time without a call the thread may have been off its core */
+    POLLS_NS = 2000,      /* empty polls at most this far apart are one wait */
+    CALIBRATE_NS = 50000, /* how long counter and clock are compared at first */
+    LOOKS = 5,            /* number of reads at both times; the shortest one counts */
 };
 
 double ut_tape_ticks_a_ns = 1;
@@ -33,13 +33,14 @@ UT_THREAD_LOCAL struct ut_tape *ut_tape_own;
 static int file = -1;
 static char file_path[PATH_MAX];
 static uint64_t num_records, written, size_limit;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all above, and of the list */
+static pthread_mutex_t lock =
+    PTHREAD_MUTEX_INITIALIZER; /* guards all variables above, and the list */
 static struct ut_tape *tapes;
 static uint32_t num_tapes;
 static pthread_key_t tape_key;
 
 /*
- * The file; with the lock held
+ * The file. The caller holds the lock.
  */
 
 static void store_number(uint8_t *to, uint64_t value, unsigned int bytes)
@@ -111,7 +112,8 @@ static struct moment take_moment(void)
     return best;
 }
 
-/* Is the counter the clock of this system? Then it runs at the same rate on all its processors. */
+/* Is the counter the clock source of this system? Then it runs at the same rate on all processors.
+ */
 static bool is_counter_the_clock(void)
 {
 #if defined(__x86_64__)
@@ -184,7 +186,7 @@ static void begin_block(struct ut_tape *t)
     __atomic_store_n(&t->committed, t->used, __ATOMIC_RELEASE);
 }
 
-/* With the lock held. */
+/* Called with the lock held. */
 static void write_tape(struct ut_tape *t)
 {
     uint64_t whole = __atomic_load_n(&t->committed, __ATOMIC_ACQUIRE);
@@ -279,7 +281,7 @@ static void at_exit(void)
         return;
     struct moment last = take_moment();
     pthread_mutex_lock(&lock);
-    /* threads that still run find the file closed when they write their next block */
+    /* a thread that still runs finds the file closed when it writes its next block */
     for (struct ut_tape *t = tapes; t; t = t->next)
         write_tape(t);
     ut_tape_number(&end, num_records);

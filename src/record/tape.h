@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a thread writes its records: a buffer of its own, which goes to the process's file as a
- * block when it is full. Only its thread writes to it, without a lock; the end of the process reads
- * what is there up to the last whole record (ut_tape_commit).
- *
- * Time is in ticks (format.h): a read of the processor's counter takes a third of clock_gettime().
+ * A tape is the buffer in which one thread writes its records. A full tape is written to the file
+ * of the
+ * process as a block. Only its thread writes to a tape, without a lock. At the end of the process,
+ * all
+ * complete records are read (ut_tape_commit).
+ * Times are in ticks (format.h), because reading the processor's counter takes a third of
+ * clock_gettime().
  */
 #ifndef UT_RECORD_TAPE_H
 #define UT_RECORD_TAPE_H
@@ -22,22 +24,22 @@
 
 enum {
     UT_TAPE_SIZE = 1 << 16,
-    UT_TAPE_RECORD_MOST = 512, /* bytes of one record with the ids that it defines */
+    UT_TAPE_RECORD_MOST = 512, /* maximum size of one record with the ids that it defines */
 };
 
 #define UT_TAPE_NO_VCQ UINT64_MAX
 
-/* What a poll looks for. */
+/* The queue that a poll looks at. */
 enum ut_tape_poll { UT_TAPE_TCQ, UT_TAPE_MRQ, UT_TAPE_RESULT, UT_TAPE_POLLS };
 
-/* An id that later records name by its index. */
+/* An id that later records name by an index. */
 struct ut_tape_known {
     uint64_t id;
     uint32_t index;
     bool gate, used;
 };
 
-/* The last communication of a thread: the next one is often alike. */
+/* The last communication of a thread, because the next one is often similar. */
 struct ut_tape_comm {
     uint64_t vcq, remote;
     uint32_t word, pace; /* pace: MTU and gap, 0: none */
@@ -54,37 +56,38 @@ struct ut_tape_notice {
 struct ut_tape_stream {
     uint64_t key; /* 0: none */
     uint32_t held, seen;
-    uint64_t last_at, period; /* ns: of the last one, and the shortest time between two */
+    uint64_t last_at, period; /* ns: time of the last put, and the shortest time between two puts */
 };
 
 struct ut_tape {
     uint8_t *bytes;
     uint32_t used;
-    uint32_t records;    /* in the buffer */
+    uint32_t records;    /* number in the buffer */
     uint64_t committed;  /* atomic: records << 32 | used, at the end of the last whole record */
-    uint64_t last_begin; /* of the last recorded call; this and the times below in ticks */
+    uint64_t last_begin; /* begin of the last recorded call; this and the times below in ticks */
     uint64_t last_end;
-    uint64_t pending;         /* CPU time since then */
-    uint64_t cpu_at, wall_at; /* the thread's CPU time in ns at that time */
+    uint64_t pending;         /* CPU time since last_end */
+    uint64_t cpu_at, wall_at; /* cpu_at: the thread's CPU time in ns at the time wall_at */
     uint64_t last_stadd;
     struct ut_tape_comm comm;
     struct ut_tape_notice notice;
     uint64_t tcq;      /* the VCQ of the last TCQ entry, or UT_TAPE_NO_VCQ */
-    uint32_t put_took; /* by a put: a moving mean, */
-    uint32_t measured; /* which is measured at one put of several */
-    /* empty polls since the last record: bits by enum ut_tape_poll, and the first of each */
+    uint32_t put_took; /* duration of a put: a moving mean, */
+    uint32_t measured; /* measured at one of several puts */
+    /* empty polls since the last record: one bit per enum ut_tape_poll, and the time of the first
+     * one */
     uint8_t polls;
-    bool flushed; /* a block was written during this call */
+    bool flushed; /* this call has written a block */
     uint64_t polled_at[UT_TAPE_POLLS];
     uint32_t number;
 
     struct ut_tape_known *known;
     uint32_t num_known[2], known_bits, num_in_table;
 
-    struct { /* hold.c */
+    struct { /* used by hold.c */
         struct ut_tape_stream *streams;
         uint32_t num_streams;
-        uint32_t pause; /* so many puts are not considered */
+        uint32_t pause; /* number of puts that are not considered */
         uint64_t num_held, random, opened_at, ns;
         uint64_t off_ns; /* how long this thread is usually off its core: a moving mean */
     } hold;
@@ -92,10 +95,10 @@ struct ut_tape {
     struct ut_tape *next;
 };
 
-/* How many ticks a ns has, and whether they are those of the processor's counter. */
+/* Ticks per ns, and whether ticks come from the processor's counter. */
 extern double ut_tape_ticks_a_ns;
 extern bool ut_tape_by_counter;
-/* 20 and 2 us */
+/* in ticks: 20 us and 2 us */
 extern uint64_t ut_tape_off_cpu, ut_tape_wait;
 extern uint32_t ut_tape_job_size;
 
@@ -108,16 +111,17 @@ static inline uint64_t ut_tape_time(void)
     return ut_clock_ns();
 }
 
-/* Opens the file of this process: 0, or a negative error code; and writes the block before all
- * others. The limit is in bytes, 0: none. */
+/* Opens the file of this process, and writes the HEAD block. 0 or a negative error code. The limit
+ * is in bytes, 0: none. */
 int ut_tape_open(const char *path, uint64_t limit, const struct ut_process *process, char *why);
 
 extern UT_THREAD_LOCAL struct ut_tape *ut_tape_own;
-/* The first call of a thread, and a buffer that is almost full. NULL: no memory; the file ends. */
+/* ut_tape_new(): for the first call of a thread; NULL: no memory, and the file ends.
+ * ut_tape_flush(): for a tape that is almost full. */
 struct ut_tape *ut_tape_new(void) __attribute__((cold));
 void ut_tape_flush(struct ut_tape *tape);
 
-/* This thread's tape, with room for a record; NULL: nothing is recorded. */
+/* The tape of this thread, with room for a record. NULL: nothing is recorded. */
 static inline struct ut_tape *ut_tape_enter(void)
 {
     struct ut_tape *t = ut_tape_own;
@@ -129,7 +133,7 @@ static inline struct ut_tape *ut_tape_enter(void)
     return t;
 }
 
-/* The record is whole. */
+/* Marks the record as complete. */
 static inline void ut_tape_commit(struct ut_tape *t)
 {
     t->records++;
@@ -142,7 +146,7 @@ static inline void ut_tape_byte(struct ut_tape *t, unsigned int value)
 }
 
 void ut_tape_bytes(struct ut_tape *tape, const void *bytes, size_t size);
-/* 8 bytes, little endian */
+/* Writes 8 bytes, little endian. */
 void ut_tape_word(struct ut_tape *tape, uint64_t value);
 
 static inline void ut_tape_number(struct ut_tape *t, uint64_t value)
@@ -161,14 +165,15 @@ static inline void ut_tape_signed(struct ut_tape *t, int64_t value)
 }
 
 /*
- * CPU time between calls. The thread's CPU clock is a system call: it is read only after a longer
- * time without a call; meanwhile the thread is taken to have been on its core.
+ * CPU time between calls. Reading the CPU clock of a thread is a system call, so it is read only
+ * after a longer
+ * time without a call. Otherwise the thread counts as having been on its core.
  */
 
 void ut_tape_add_long(struct ut_tape *tape, uint64_t now) __attribute__((cold));
 void ut_tape_read_cpu(struct ut_tape *tape, uint64_t now) __attribute__((cold));
 
-/* A call begins: adds the CPU time since the call before it. */
+/* A call begins: adds the CPU time since the previous call. */
 static inline void ut_tape_begin_call(struct ut_tape *t, uint64_t now)
 {
     uint64_t gap = now > t->last_end ? now - t->last_end : 0;
@@ -179,7 +184,7 @@ static inline void ut_tape_begin_call(struct ut_tape *t, uint64_t now)
         t->pending += gap;
 }
 
-/* A call that has begun at `begin` ends now. */
+/* A call that began at `begin` ends now. */
 static inline void ut_tape_end_call(struct ut_tape *t, uint64_t begin, uint64_t now)
 {
     t->last_end = now;
@@ -187,7 +192,7 @@ static inline void ut_tape_end_call(struct ut_tape *t, uint64_t begin, uint64_t 
         ut_tape_read_cpu(t, now);
 }
 
-/* The beginning of a record of a call. */
+/* Begins the record of a call. */
 static inline void ut_tape_begin_record(struct ut_tape *t, unsigned int op, uint64_t begin)
 {
     uint64_t since = begin > t->last_begin ? begin - t->last_begin : 0;
