@@ -16,9 +16,9 @@ uint64_t ut_armw_apply(void *addr, unsigned int size, unsigned int op, uint64_t 
 uint64_t ut_armw_result(unsigned int size, unsigned int op, uint64_t old, uint64_t operand,
                         uint64_t compare);
 
-/* For devices whose only atomic is compare-and-swap of 8 bytes: the new value of an aligned word
- * after an operator on the 4 or 8 bytes at byte `shift` / 8, and the value of these bytes in a
- * word. */
+/* For devices whose only atomic is compare-and-swap of 8 bytes. ut_armw_word_result(): the new
+ * value of an aligned word after an operator on the 4 or 8 bytes at byte `shift` / 8.
+ * ut_armw_word_extract(): the value of these bytes in a word. */
 uint64_t ut_armw_word_result(unsigned int size, unsigned int shift, unsigned int op, uint64_t word,
                              uint64_t operand, uint64_t compare);
 uint64_t ut_armw_word_extract(unsigned int size, unsigned int shift, uint64_t word);
