@@ -26,13 +26,13 @@ void al_address_setup(uint32_t procs, uint32_t colors)
     al.address.colors = colors;
 }
 
-uint64_t al_address_room(bool large)
+uint64_t al_address_max_offset(bool large)
 {
     return (1ull << (al.address.rest_bits - (large ? LARGE_TAG_BITS : SMALL_TAG_BITS))) - 1;
 }
 
 /* Tags from AL_SMALL_TAGS on are of class 1. */
-acp_ga_t al_address_make(uint32_t rank, uint32_t color, uint32_t tag, uint64_t offset)
+acp_ga_t al_address_pack(uint32_t rank, uint32_t color, uint32_t tag, uint64_t offset)
 {
     uint64_t large = tag >= AL_SMALL_TAGS;
     uint64_t bits = large ? LARGE_TAG_BITS : SMALL_TAG_BITS;
@@ -42,7 +42,7 @@ acp_ga_t al_address_make(uint32_t rank, uint32_t color, uint32_t tag, uint64_t o
     return top << al.address.rest_bits | row << (al.address.rest_bits - bits) | offset;
 }
 
-bool al_address_split(acp_ga_t ga, struct al_place *place)
+bool al_address_unpack(acp_ga_t ga, struct al_place *place)
 {
     uint64_t top = ga >> al.address.rest_bits, rest = ga & ((1ull << al.address.rest_bits) - 1);
     bool large = top & 1;

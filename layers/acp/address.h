@@ -17,11 +17,11 @@ struct al_place {
 };
 
 void al_address_setup(uint32_t procs, uint32_t colors);
-acp_ga_t al_address_make(uint32_t rank, uint32_t color, uint32_t tag, uint64_t offset);
-bool al_address_split(acp_ga_t ga, struct al_place *place); /* false: no GA of this job */
-uint64_t al_address_room(bool large);                       /* greatest offset */
+acp_ga_t al_address_pack(uint32_t rank, uint32_t color, uint32_t tag, uint64_t offset);
+bool al_address_unpack(acp_ga_t ga, struct al_place *place); /* false: no GA of this job */
+uint64_t al_address_max_offset(bool large);                  /* greatest offset */
 
-/* Of a GA that al_address_split() accepts. */
+/* Of a GA that al_address_unpack() accepts. */
 static inline uint32_t al_rank_of(acp_ga_t ga)
 {
     return (uint32_t)(ga >> al.address.rank_shift);

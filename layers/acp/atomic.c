@@ -14,7 +14,7 @@
 
 enum stage { BEGINS, CHANGED /* the word is */ };
 
-static void end_return(struct lc_op *op, int rc, uint64_t old_value)
+static void finish_return(struct lc_op *op, int rc, uint64_t old_value)
 {
     struct al_task *task = op->arg;
 
@@ -22,7 +22,7 @@ static void end_return(struct lc_op *op, int rc, uint64_t old_value)
     task->in_flight--;
     if (rc == UTOFU_SUCCESS)
         al_task_end(task);
-    else if (al_remote_try_again(task, rc, task->dst))
+    else if (al_remote_may_retry(task, rc, task->dst))
         al_task_step(task);
     else
         al_task_fail(task, "the word is changed, but its old value cannot be written: %s",
@@ -30,7 +30,7 @@ static void end_return(struct lc_op *op, int rc, uint64_t old_value)
 }
 
 /* Writes the value from before to dst. */
-static void give_value(struct al_task *task)
+static void write_old_value(struct al_task *task)
 {
     struct al_target target;
     struct lc_op *op;
@@ -51,20 +51,20 @@ static void give_value(struct al_task *task)
     }
     if (al_remote_find(task->dst, task, &target) != AL_FOUND)
         return;
-    al_remote_uses(task, target.stadd - target.extent.before);
-    op = lc_op_take(al_port(0), 0, target.rank, end_return, task);
+    al_remote_set_region(task, target.stadd - target.extent.before);
+    op = lc_op_alloc(al_port(0), 0, target.rank, finish_return, task);
     if (op == NULL) {
-        al_task_later(task);
+        al_task_retry_later(task);
         return;
     }
     task->in_flight++;
     if (!lc_op_put_word(op, target.id, task->value, target.stadd, task->width, 0)) {
         task->in_flight--;
-        al_task_later(task);
+        al_task_retry_later(task);
     }
 }
 
-static void end_change(struct lc_op *op, int rc, uint64_t old_value)
+static void finish_change(struct lc_op *op, int rc, uint64_t old_value)
 {
     struct al_task *task = op->arg;
 
@@ -73,8 +73,8 @@ static void end_change(struct lc_op *op, int rc, uint64_t old_value)
         task->value = old_value;
         task->stage = CHANGED;
         task->retried = false;
-        give_value(task);
-    } else if (al_remote_try_again(task, rc, task->src)) {
+        write_old_value(task);
+    } else if (al_remote_may_retry(task, rc, task->src)) {
         al_task_step(task);
     } else {
         al_task_fail(task, "%s", lc_utofu_error());
@@ -125,24 +125,24 @@ static void change_word(struct al_task *task)
 
     if (!find_word(task, &target))
         return;
-    al_remote_uses(task, target.stadd - target.extent.before);
-    op = lc_op_take(al_port(0), 0, target.rank, end_change, task);
+    al_remote_set_region(task, target.stadd - target.extent.before);
+    op = lc_op_alloc(al_port(0), 0, target.rank, finish_change, task);
     if (op == NULL) {
-        al_task_later(task);
+        al_task_retry_later(task);
         return;
     }
     task->in_flight++;
-    if (!lc_op_started(op, task->kind == AL_CAS ? start_cswap(op, &target, task)
-                                                : start_armw(op, &target, task))) {
+    if (!lc_op_check_start(op, task->kind == AL_CAS ? start_cswap(op, &target, task)
+                                                    : start_armw(op, &target, task))) {
         task->in_flight--;
-        al_task_later(task);
+        al_task_retry_later(task);
     }
 }
 
 void al_atomic_step(struct al_task *task)
 {
     if (task->stage == CHANGED)
-        give_value(task);
+        write_old_value(task);
     else
         change_word(task);
 }

@@ -26,19 +26,19 @@
 
 #include <string.h>
 
-#include "../common/patience.h"
+#include "../common/stall.h"
 
-enum stage { NO_TICKET, HAS_TICKET, SENT, ANSWERED, DONE_WELL, DONE_BADLY };
+enum stage { NO_TICKET, HAS_TICKET, SENT, ANSWERED, SUCCEEDED, FAILED };
 
 void al_command_setup(void)
 {
-    memset(al.commands.servants, 0, sizeof(al.commands.servants));
-    memset(al.commands.away, 0, sizeof(al.commands.away));
+    memset(al.commands.executors, 0, sizeof(al.commands.executors));
+    memset(al.commands.outstanding, 0, sizeof(al.commands.outstanding));
     al.commands.head = al.commands.awaited = 0;
     al.commands.latest = 0;
-    for (al.commands.num_free = 0; al.commands.num_free < AL_AWAY; al.commands.num_free++)
+    for (al.commands.num_free = 0; al.commands.num_free < AL_OUTSTANDING; al.commands.num_free++)
         al.commands.free_numbers[al.commands.num_free] =
-            (uint8_t)(AL_AWAY - 1 - al.commands.num_free);
+            (uint8_t)(AL_OUTSTANDING - 1 - al.commands.num_free);
 }
 
 /*
@@ -51,22 +51,22 @@ static uint32_t owner_of(const struct al_task *task)
 }
 
 /* Its number is in `order`, which it does not need any more. */
-static void take_number(struct al_task *task)
+static void alloc_number(struct al_task *task)
 {
     task->order = al.commands.free_numbers[--al.commands.num_free];
-    al.commands.away[task->order] = task;
+    al.commands.outstanding[task->order] = task;
 }
 
-static void give_number(uint64_t number)
+static void free_number(uint64_t number)
 {
-    al.commands.away[number] = NULL;
+    al.commands.outstanding[number] = NULL;
     al.commands.free_numbers[al.commands.num_free++] = (uint8_t)number;
 }
 
 /* Those of numbers in a row are in different lines. */
-static size_t answer_of(uint64_t number)
+static size_t answer_index(uint64_t number)
 {
-    const size_t in_line = 8, lines = AL_AWAY / in_line;
+    const size_t in_line = 8, lines = AL_OUTSTANDING / in_line;
 
     return number % lines * in_line + number / lines;
 }
@@ -74,21 +74,21 @@ static size_t answer_of(uint64_t number)
 /* What the ring's owner says makes no sense: the command cannot be sent. */
 static void fail_unsent(struct al_task *task, uint64_t ticket, uint64_t seen)
 {
-    give_number(task->order);
+    free_number(task->order);
     al_task_fail(task,
                  "ticket %llu of rank %u's ring of commands, of which %llu were taken out: does "
                  "another program of the job use this memory?",
                  (unsigned long long)ticket, owner_of(task), (unsigned long long)seen);
 }
 
-static void got_ticket(struct lc_op *op, int rc, uint64_t old_value)
+static void handle_ticket(struct lc_op *op, int rc, uint64_t old_value)
 {
     struct al_task *task = op->arg;
     struct al_peer *peer;
 
     task->in_flight--;
     if (rc != UTOFU_SUCCESS) {
-        give_number(task->order);
+        free_number(task->order);
         al_task_fail(task, "no ticket of rank %u: %s", op->rank, lc_utofu_error());
         return;
     }
@@ -107,10 +107,10 @@ static void got_ticket(struct lc_op *op, int rc, uint64_t old_value)
  * of commands that were not taken out than all processes have numbers. */
 static bool is_head_for(uint64_t ticket, uint64_t seen)
 {
-    return seen <= ticket && ticket - seen <= (uint64_t)al.job.procs * AL_AWAY;
+    return seen <= ticket && ticket - seen <= (uint64_t)al.job.procs * AL_OUTSTANDING;
 }
 
-static void got_head(struct lc_op *op, int rc, uint64_t old_value)
+static void handle_head(struct lc_op *op, int rc, uint64_t old_value)
 {
     struct al_task *task = op->arg;
     struct al_peer *peer;
@@ -120,31 +120,31 @@ static void got_head(struct lc_op *op, int rc, uint64_t old_value)
     task->in_flight--;
     if (al_peer_find(op->rank, task, &peer) != AL_FOUND)
         return; /* never: it was asked */
-    peer->asked = false;
+    peer->head_read_pending = false;
     if (rc == UTOFU_SUCCESS && !is_head_for(task->value, seen)) {
         fail_unsent(task, task->value, seen);
         return;
     }
     if (rc == UTOFU_SUCCESS && seen > peer->head_seen)
         peer->head_seen = seen;
-    al_task_later(task);
+    al_task_retry_later(task);
 }
 
-static void end_answered(struct al_task *task)
+static void complete_answered(struct al_task *task)
 {
     enum stage stage = task->stage;
 
     if (stage == ANSWERED)
-        al.commands.away[task->order] = &al.commands.ended;
+        al.commands.outstanding[task->order] = &al.commands.ended;
     else
-        give_number(task->order);
-    if (stage == DONE_BADLY)
+        free_number(task->order);
+    if (stage == FAILED)
         al_task_fail(task, "rank %u could not do it, and says why", owner_of(task));
     else
         al_task_end(task);
 }
 
-static void end_send(struct lc_op *op, int rc, uint64_t old_value)
+static void finish_send(struct lc_op *op, int rc, uint64_t old_value)
 {
     struct al_task *task = op->arg;
 
@@ -153,26 +153,26 @@ static void end_send(struct lc_op *op, int rc, uint64_t old_value)
     if (rc != UTOFU_SUCCESS)
         al_fatal("a command cannot be sent to rank %u: %s", op->rank, lc_utofu_error());
     if (task->stage != SENT)
-        end_answered(task);
+        complete_answered(task);
 }
 
 static bool draw_ticket(struct al_task *task, struct al_peer *peer, struct lc_op *op)
 {
-    take_number(task);
+    alloc_number(task);
     if (lc_op_armw(op, peer->id, UTOFU_ARMW_OP_ADD, 1,
                    al_control_stadd(peer->id, offsetof(struct al_control, tail))))
         return true;
-    give_number(task->order);
+    free_number(task->order);
     return false;
 }
 
 static bool read_head(struct al_peer *peer, struct lc_op *op)
 {
-    peer->asked = true;
+    peer->head_read_pending = true;
     if (lc_op_get(op, peer->id, lc_op_bounce_stadd(op),
                   al_control_stadd(peer->id, offsetof(struct al_control, head)), 8))
         return true;
-    peer->asked = false;
+    peer->head_read_pending = false;
     return false;
 }
 
@@ -207,13 +207,13 @@ static bool start_next(struct al_task *task, struct al_peer *peer)
     bool full = task->value >= peer->head_seen && task->value - peer->head_seen >= AL_RING;
     struct lc_op *op;
 
-    if (task->stage == NO_TICKET ? al.commands.num_free == 0 : full && peer->asked)
+    if (task->stage == NO_TICKET ? al.commands.num_free == 0 : full && peer->head_read_pending)
         return false;
-    op = lc_op_take(al_port(0), 0, owner_of(task),
-                    task->stage == NO_TICKET ? got_ticket
-                    : full                   ? got_head
-                                             : end_send,
-                    task);
+    op = lc_op_alloc(al_port(0), 0, owner_of(task),
+                     task->stage == NO_TICKET ? handle_ticket
+                     : full                   ? handle_head
+                                              : finish_send,
+                     task);
     if (op == NULL)
         return false;
     if (task->stage == NO_TICKET)
@@ -231,30 +231,30 @@ void al_command_send(struct al_task *task)
     if (start_next(task, peer))
         return;
     task->in_flight--;
-    al_task_later(task);
+    al_task_retry_later(task);
 }
 
-bool al_command_look(void)
+bool al_command_poll_answer(void)
 {
-    struct al_task *task = al.commands.away[al.commands.latest];
+    struct al_task *task = al.commands.outstanding[al.commands.latest];
 
     if (al.commands.awaited == 0 ||
-        __atomic_load_n(&al.control->answers[answer_of(al.commands.latest)], __ATOMIC_ACQUIRE) !=
+        __atomic_load_n(&al.control->answers[answer_index(al.commands.latest)], __ATOMIC_ACQUIRE) !=
             al.commands.awaited)
         return false;
     al.commands.awaited = 0;
     task->stage = ANSWERED;
     if (task->in_flight == 0)
-        end_answered(task);
+        complete_answered(task);
     return true;
 }
 
-static void take_notice(uint32_t number, bool well)
+static void handle_notice(uint32_t number, bool success)
 {
-    struct al_task *task = al.commands.away[number];
+    struct al_task *task = al.commands.outstanding[number];
 
     if (task == &al.commands.ended) {
-        give_number(number);
+        free_number(number);
         return;
     }
     if (task == NULL || (task->stage != SENT && task->stage != ANSWERED)) {
@@ -263,49 +263,49 @@ static void take_notice(uint32_t number, bool well)
     }
     if (al.commands.awaited == task->value)
         al.commands.awaited = 0;
-    task->stage = well ? DONE_WELL : DONE_BADLY;
+    task->stage = success ? SUCCEEDED : FAILED;
     if (task->in_flight == 0)
-        end_answered(task);
+        complete_answered(task);
 }
 
 /* Commands, answers, barrier and the end of the job are polled where they lie; their notices wake,
  * and those of answers say that their numbers are free. */
-void al_command_arrived(utofu_stadd_t stadd)
+void al_command_put_arrived(utofu_stadd_t stadd)
 {
     uint64_t last = stadd - 1 - al.area.memory.stadd;
 
-    uint64_t well = last - offsetof(struct al_control, done_well);
-    uint64_t badly = last - offsetof(struct al_control, done_badly);
+    uint64_t success = last - offsetof(struct al_control, succeeded);
+    uint64_t failure = last - offsetof(struct al_control, failed_commands);
 
-    if (well < AL_AWAY)
-        take_notice((uint32_t)well, true);
-    else if (badly < AL_AWAY)
-        take_notice((uint32_t)badly, false);
+    if (success < AL_OUTSTANDING)
+        handle_notice((uint32_t)success, true);
+    else if (failure < AL_OUTSTANDING)
+        handle_notice((uint32_t)failure, false);
     else if (last >= offsetof(struct al_control, answers))
         al_log("a notice at STADD 0x%llx, where none is expected: another program's?",
                (unsigned long long)stadd);
 }
 
-void al_command_end(const char *function)
+void al_command_drain(const char *function)
 {
-    struct lc_patience patience = {0};
+    struct lc_stall_timer stall = {0};
     uint32_t idle = 0;
 
-    while (al.commands.num_free < AL_AWAY) {
-        if (lc_patience_ends(&patience, idle))
+    while (al.commands.num_free < AL_OUTSTANDING) {
+        if (lc_stall_report_due(&stall, idle))
             al_log("%s: has waited %llu s for the notices of %u copies that other processes "
                    "execute",
-                   function, lc_patience_seconds(&patience), AL_AWAY - al.commands.num_free);
-        al_progress_go_on(&idle);
+                   function, lc_stall_seconds(&stall), AL_OUTSTANDING - al.commands.num_free);
+        al_progress_or_wait(&idle);
     }
-    al_progress_waited();
+    al_progress_wait_done();
 }
 
 /*
  * The process that executes it.
  */
 
-static void end_report(struct lc_op *op, int rc, uint64_t old_value)
+static void finish_report(struct lc_op *op, int rc, uint64_t old_value)
 {
     struct al_task *task = op->arg;
 
@@ -321,7 +321,7 @@ static void end_report(struct lc_op *op, int rc, uint64_t old_value)
 static bool put_answer(struct al_task *task, const struct al_peer *peer, uint64_t word, size_t size,
                        size_t place, unsigned long int flags)
 {
-    struct lc_op *op = lc_op_take(al_port(0), 0, peer->rank, end_report, task);
+    struct lc_op *op = lc_op_alloc(al_port(0), 0, peer->rank, finish_report, task);
 
     if (op == NULL)
         return false;
@@ -335,19 +335,19 @@ static bool put_answer(struct al_task *task, const struct al_peer *peer, uint64_
 /* The word is left out where there is no room. */
 static void report_word(struct al_task *task, const struct al_peer *peer)
 {
-    size_t place = answer_of((uint32_t)task->order);
+    size_t place = answer_index((uint32_t)task->order);
 
     task->retried = true; /* once */
     if (!task->failed)
-        put_answer(task, peer, al.commands.stamps[task - al.commands.servants], 8,
+        put_answer(task, peer, al.commands.stamps[task - al.commands.executors], 8,
                    offsetof(struct al_control, answers) + 8 * place, 0);
 }
 
 void al_command_report(struct al_task *task)
 {
     uint32_t rank = (uint32_t)(task->order >> 32), number = (uint32_t)task->order;
-    size_t place = task->failed ? offsetof(struct al_control, done_badly)
-                                : offsetof(struct al_control, done_well);
+    size_t place = task->failed ? offsetof(struct al_control, failed_commands)
+                                : offsetof(struct al_control, succeeded);
     struct al_peer *peer;
 
     if (task->state != AL_REPORTS) {
@@ -359,14 +359,14 @@ void al_command_report(struct al_task *task)
     if (!task->retried)
         report_word(task, peer);
     if (!put_answer(task, peer, number, 1, place + number, UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE))
-        al_task_later(task);
+        al_task_retry_later(task);
 }
 
-static struct al_task *free_servant(void)
+static struct al_task *find_free_executor(void)
 {
-    for (int i = 0; i < AL_SERVANTS; i++)
-        if (al.commands.servants[i].state == AL_FREE)
-            return &al.commands.servants[i];
+    for (int i = 0; i < AL_EXECUTORS; i++)
+        if (al.commands.executors[i].state == AL_FREE)
+            return &al.commands.executors[i];
     return NULL;
 }
 
@@ -381,10 +381,10 @@ static void execute_command(struct al_task *task, const struct al_command *comma
                              .src = command->src,
                              .size = command->size,
                              .order = (uint64_t)command->rank << 32 | command->number};
-    al.commands.stamps[task - al.commands.servants] = command->stamp;
-    if (al_rank_of(command->src) == al.job.rank && al_direct_serve(task))
+    al.commands.stamps[task - al.commands.executors] = command->stamp;
+    if (al_rank_of(command->src) == al.job.rank && al_direct_execute(task))
         return;
-    if (al_address_split(command->dst, &dst) && al_address_split(command->src, &src) &&
+    if (al_address_unpack(command->dst, &dst) && al_address_unpack(command->src, &src) &&
         src.rank == al.job.rank)
         al_task_step(task);
     else
@@ -396,27 +396,27 @@ static void execute_command(struct al_task *task, const struct al_command *comma
 static bool is_answerable(const struct al_command *command)
 {
     return command->rank < al.job.procs && command->rank != al.job.rank &&
-           command->number < AL_AWAY;
+           command->number < AL_OUTSTANDING;
 }
 
-bool al_command_serve(void)
+bool al_command_execute_ring(void)
 {
     bool any = false;
 
     for (;;) {
         struct al_command *next = &al.control->ring[al.commands.head % AL_RING], command;
-        struct al_task *servant;
+        struct al_task *executor;
 
         if (__atomic_load_n(&next->seq, __ATOMIC_ACQUIRE) != al.commands.head + 1)
             return any;
-        servant = free_servant();
-        if (servant == NULL)
+        executor = find_free_executor();
+        if (executor == NULL)
             return any;
         command = *next;
         __atomic_store_n(&al.control->head, ++al.commands.head, __ATOMIC_RELEASE);
         any = true;
         if (is_answerable(&command)) {
-            execute_command(servant, &command);
+            execute_command(executor, &command);
             al_net_poll(); /* so that what it has started is reported before anything else */
         } else {
             al_log("a command of rank %u, its number %u, is left out: there is nobody to answer "

@@ -33,8 +33,8 @@ struct al_control {
     struct al_command ring[AL_RING];
     /* Where the notice that the command of a number is done is put. Nobody reads it: the notice
      * says which it is, so that the line stays in the cache of the one who answers. */
-    uint8_t done_well[AL_AWAY], done_badly[AL_AWAY];
-    uint64_t answers[AL_AWAY]; /* stamps of commands that were done well: command.c */
+    uint8_t succeeded[AL_OUTSTANDING], failed_commands[AL_OUTSTANDING];
+    uint64_t answers[AL_OUTSTANDING]; /* stamps of commands that were done well: command.c */
 };
 
 bool al_control_setup(void);

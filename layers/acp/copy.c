@@ -28,7 +28,7 @@ static acp_ga_t remote_of(const struct al_task *task)
 }
 
 /* One communication less, or copy_remote() has started what it could. */
-static void settle_copy(struct al_task *task)
+static void finish_communication(struct al_task *task)
 {
     if (--task->in_flight > 0)
         return;
@@ -42,27 +42,27 @@ static void settle_copy(struct al_task *task)
     } else if (task->failed || task->value == task->size) {
         al_task_end(task);
     } else {
-        al_task_later(task);
+        al_task_retry_later(task);
     }
 }
 
-static void end_piece(struct lc_op *op, int rc, uint64_t old_value)
+static void finish_piece(struct lc_op *op, int rc, uint64_t old_value)
 {
     struct al_task *task = op->arg;
 
     (void)old_value;
     if (rc != UTOFU_SUCCESS && task->stage != AGAIN && !task->failed) {
-        if (al_remote_try_again(task, rc, remote_of(task)))
+        if (al_remote_may_retry(task, rc, remote_of(task)))
             task->stage = AGAIN;
         else
             al_task_fail_later(task, "%s", lc_utofu_error());
     }
-    settle_copy(task);
+    finish_communication(task);
 }
 
 struct lc_op *al_copy_op(struct al_task *task, uint32_t rank, uint32_t color)
 {
-    return lc_op_take(al_port(color), 0, rank, end_piece, task);
+    return lc_op_alloc(al_port(color), 0, rank, finish_piece, task);
 }
 
 static bool start_piece(struct al_task *task, const struct al_target *target, bool put,
@@ -94,16 +94,16 @@ static void start_pieces(struct al_task *task, const struct al_target *target, b
     while (task->value < task->size && !task->failed && task->stage != AGAIN)
         if (!start_piece(task, target, put, mine))
             break;
-    settle_copy(task);
+    finish_communication(task);
 }
 
 /* The next copy between the two regions need not look for them. */
-static void learn_ranges(acp_ga_t own, utofu_stadd_t mine, acp_ga_t remote,
+static void cache_ranges(acp_ga_t own, utofu_stadd_t mine, acp_ga_t remote,
                          const struct al_target *target)
 {
     const struct al_extent extent = al_memory_extent(own);
 
-    al_ranges_learn(own, &extent, mine, remote, target);
+    al_ranges_cache(own, &extent, mine, remote, target);
 }
 
 static void copy_remote(struct al_task *task, bool put)
@@ -117,8 +117,8 @@ static void copy_remote(struct al_task *task, bool put)
                      "GA 0x%llx: %llu bytes from there are not inside a region of this process",
                      (unsigned long long)own, (unsigned long long)task->size);
     else if (al_remote_find(remote_of(task), task, &target) == AL_FOUND) {
-        learn_ranges(own, mine, remote_of(task), &target);
-        al_remote_uses(task, target.stadd - target.extent.before);
+        cache_ranges(own, mine, remote_of(task), &target);
+        al_remote_set_region(task, target.stadd - target.extent.before);
         start_pieces(task, &target, put, mine);
     }
 }

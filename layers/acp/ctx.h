@@ -39,13 +39,13 @@ struct al_control;
  * What files call that stand above them. upcalls.c has the table, which start.c sets.
  */
 struct al_upcalls {
-    void (*step)(struct al_task *task);   /* does what can be done of it now */
-    void (*end)(struct al_task *task);    /* it is complete, or has failed */
-    void (*arrived)(utofu_stadd_t stadd); /* the notice of a put of a peer, and where it ends */
-    bool (*serve)(void);                  /* commands of others: true, there were some */
-    bool (*look)(void);                   /* for the answer to the command that was sent last */
-    bool (*start_waiting)(void);          /* GMAs whose order is fulfilled */
-    void (*job_ends)(uint32_t rank);      /* tells the others that this rank ends the job */
+    void (*step)(struct al_task *task);       /* does what can be done of it now */
+    void (*end)(struct al_task *task);        /* it is complete, or has failed */
+    void (*put_arrived)(utofu_stadd_t stadd); /* the notice of a put of a peer, and where it ends */
+    bool (*execute_commands)(void);           /* commands of others: true, there were some */
+    bool (*poll_answer)(void);                /* for the answer to the command that was sent last */
+    bool (*start_waiting)(void);              /* GMAs whose order is fulfilled */
+    void (*broadcast_end)(uint32_t rank);     /* tells the others that this rank ends the job */
 };
 
 extern struct al {

@@ -32,7 +32,7 @@ ALWAYS_INLINE struct al_remote_range *remote_at(acp_ga_t ga)
 }
 
 /* It is not complete: the task gets what an ordinary one has. The op is the next that is free. */
-static void make_ordinary(struct al_task *task)
+static void make_task(struct al_task *task)
 {
     bool put = al_rank_of(task->src) == al.job.rank;
     acp_ga_t remote_ga = put ? task->dst : task->src;
@@ -41,7 +41,7 @@ static void make_ordinary(struct al_task *task)
     task->state = AL_RUNS;
     task->value = task->size;
     task->in_flight = 1;
-    al_remote_uses(task, range->begin + range->shift);
+    al_remote_set_region(task, range->begin + range->shift);
     al_copy_op(task, al_rank_of(remote_ga), al_color_of(put ? task->src : task->dst));
 }
 
@@ -63,29 +63,30 @@ static void note_run(uint64_t handle, bool put, acp_ga_t region)
             .first = handle, .last = handle, .region = region, .port = al.ranges.own.port};
 }
 
-enum posted { REFUSED, ENDED, FLIES };
+enum posted { REFUSED, ENDED, IN_FLIGHT };
 
-struct way {
+struct direction {
     bool put;
     acp_ga_t own, remote;
     const struct al_remote_range *cached; /* where `remote` is, if it is known */
 };
 
-ALWAYS_INLINE struct way way_of(acp_ga_t dst, acp_ga_t src)
+ALWAYS_INLINE struct direction direction_of(acp_ga_t dst, acp_ga_t src)
 {
     bool put = al_rank_of(src) == al.job.rank;
     acp_ga_t remote_ga = put ? dst : src;
 
-    return (struct way){put, put ? src : dst, remote_ga, remote_at(remote_ga)};
+    return (struct direction){put, put ? src : dst, remote_ga, remote_at(remote_ga)};
 }
 
 /* Posts it, and polls once: `polled` is what the poll returned. REFUSED: it is none of these
  * copies, or uTofu did not take it: task.c tries it again, and says what is wrong. */
-ALWAYS_INLINE enum posted post_copy(const struct way *way, uint64_t size, unsigned long int flags,
-                                    struct utofu_mrq_notice *notice, int *polled)
+ALWAYS_INLINE enum posted post_copy(const struct direction *direction, uint64_t size,
+                                    unsigned long int flags, struct utofu_mrq_notice *notice,
+                                    int *polled)
 {
-    acp_ga_t own_ga = way->own, remote_ga = way->remote;
-    const struct al_remote_range *remote = way->cached;
+    acp_ga_t own_ga = direction->own, remote_ga = direction->remote;
+    const struct al_remote_range *remote = direction->cached;
     struct lc_port *port = al.ranges.own.port;
     uint32_t index;
     int rc;
@@ -95,53 +96,54 @@ ALWAYS_INLINE enum posted post_copy(const struct way *way, uint64_t size, unsign
         port->num_free == 0)
         return REFUSED;
     index = port->free_ops[port->num_free - 1];
-    rc = (way->put ? utofu_put : utofu_get)(
+    rc = (direction->put ? utofu_put : utofu_get)(
         port->vcq, remote->id, own_ga + al.ranges.own.range.shift, remote_ga + remote->range.shift,
         size, index, UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE | flags, &port->ops[index]);
     if (__builtin_expect(rc != UTOFU_SUCCESS, 0))
         return REFUSED;
     rc = utofu_poll_mrq(port->vcq, 0, notice);
-    if (__builtin_expect(rc == UTOFU_SUCCESS && notice->edata == index && lc_is_own(notice), 1))
+    if (__builtin_expect(
+            rc == UTOFU_SUCCESS && notice->edata == index && lc_is_local_notice(notice), 1))
         return ENDED;
     *polled = rc;
-    return FLIES;
+    return IN_FLIGHT;
 }
 
 /* The poll found nothing, or the notice of something else. */
 static void take_polled(struct lc_port *port, int rc, const struct utofu_mrq_notice *notice)
 {
     if (rc != UTOFU_ERR_NOT_FOUND)
-        lc_port_take(port, rc, notice);
+        lc_port_handle_notice(port, rc, notice);
 }
 
-static __attribute__((noinline)) void let_fly(acp_ga_t dst, acp_ga_t src, uint64_t size,
-                                              bool behind)
+static __attribute__((noinline)) void keep_in_flight(acp_ga_t dst, acp_ga_t src, uint64_t size,
+                                                     bool behind)
 {
     uint64_t handle = al.handles.issued;
     struct al_task *task = al_queue_slot((uint32_t)(handle % AL_QUEUE));
 
     *task =
         (struct al_task){.kind = AL_COPY, .dst = dst, .src = src, .size = size, .behind = behind};
-    make_ordinary(task);
+    make_task(task);
     note_run(handle, al_rank_of(src) == al.job.rank, remote_at(dst)->range.begin);
 }
 
 /* Its order is fulfilled, or with `behind` that of the run is its order; the queue has room.
  * ACP_HANDLE_NULL: it is none of these. */
 ALWAYS_INLINE acp_handle_t try_copy(acp_ga_t dst, acp_ga_t src, uint64_t size,
-                                    const struct way *way, bool behind)
+                                    const struct direction *direction, bool behind)
 {
     struct utofu_mrq_notice notice;
     int polled = 0;
     enum posted posted =
-        post_copy(way, size, behind ? UTOFU_ONESIDED_FLAG_STRONG_ORDER : 0, &notice, &polled);
+        post_copy(direction, size, behind ? UTOFU_ONESIDED_FLAG_STRONG_ORDER : 0, &notice, &polled);
     uint64_t handle;
 
     if (posted == REFUSED)
         return ACP_HANDLE_NULL;
     handle = ++al.handles.issued;
-    if (__builtin_expect(posted == FLIES, 0)) {
-        let_fly(dst, src, size, behind);
+    if (__builtin_expect(posted == IN_FLIGHT, 0)) {
+        keep_in_flight(dst, src, size, behind);
         take_polled(al.ranges.own.port, polled, &notice);
     } else if (__builtin_expect(al.handles.complete + 1 == handle, 1)) {
         __atomic_store_n(&al.handles.complete, handle, __ATOMIC_RELEASE);
@@ -155,16 +157,16 @@ ALWAYS_INLINE acp_handle_t try_copy(acp_ga_t dst, acp_ga_t src, uint64_t size,
 
 static __attribute__((noinline)) acp_handle_t copy_behind(acp_ga_t dst, acp_ga_t src, uint64_t size)
 {
-    const struct way way = way_of(dst, src);
+    const struct direction direction = direction_of(dst, src);
 
-    if (way.put && continues_run(al.handles.issued + 1, way.cached->range.begin))
-        return try_copy(dst, src, size, &way, true);
+    if (direction.put && continues_run(al.handles.issued + 1, direction.cached->range.begin))
+        return try_copy(dst, src, size, &direction, true);
     return ACP_HANDLE_NULL;
 }
 
 acp_handle_t acp_copy(acp_ga_t dst, acp_ga_t src, size_t size, acp_handle_t order)
 {
-    const struct way way = way_of(dst, src);
+    const struct direction direction = direction_of(dst, src);
     acp_handle_t handle = ACP_HANDLE_NULL;
     uint64_t after = (uint64_t)order;
 
@@ -173,7 +175,7 @@ acp_handle_t acp_copy(acp_ga_t dst, acp_ga_t src, size_t size, acp_handle_t orde
         after = al.handles.issued;
     if (__builtin_expect(al.handles.issued - al.handles.complete < AL_QUEUE, 1)) {
         if (__builtin_expect(after <= al.handles.complete, 1))
-            handle = try_copy(dst, src, size, &way, false);
+            handle = try_copy(dst, src, size, &direction, false);
         else if ((uint64_t)order == ACP_HANDLE_CONT)
             handle = copy_behind(dst, src, size);
     }
@@ -183,17 +185,17 @@ acp_handle_t acp_copy(acp_ga_t dst, acp_ga_t src, size_t size, acp_handle_t orde
     return handle;
 }
 
-bool al_direct_serve(struct al_task *task)
+bool al_direct_execute(struct al_task *task)
 {
-    const struct way way = way_of(task->dst, task->src);
+    const struct direction direction = direction_of(task->dst, task->src);
     struct utofu_mrq_notice notice;
     int polled = 0;
-    enum posted posted = post_copy(&way, task->size, 0, &notice, &polled);
+    enum posted posted = post_copy(&direction, task->size, 0, &notice, &polled);
 
     if (posted == ENDED) {
         al_task_end(task);
-    } else if (posted == FLIES) {
-        make_ordinary(task);
+    } else if (posted == IN_FLIGHT) {
+        make_task(task);
         take_polled(al.ranges.own.port, polled, &notice);
     }
     return posted != REFUSED;

@@ -7,7 +7,7 @@
 
 #pragma GCC visibility push(hidden)
 
-bool al_direct_serve(struct al_task *task); /* of a command; false: it is none of these */
+bool al_direct_execute(struct al_task *task); /* of a command; false: it is none of these */
 
 #pragma GCC visibility pop
 

@@ -31,7 +31,7 @@ static bool is_good(acp_ga_t ga, uint64_t size, uint32_t width, const char *what
 {
     struct al_place place;
 
-    if (!al_address_split(ga, &place))
+    if (!al_address_unpack(ga, &place))
         al_log("%s: %s 0x%llx is no GA of this job", function, what, (unsigned long long)ga);
     else if (width != 0 && ga % width != 0)
         al_log("%s: %s 0x%llx: its address is no multiple of %u", function, what,

@@ -3,11 +3,11 @@
 #include "lock.h"
 #include "net.h"
 
-#include "../common/rest.h"
+#include "../common/idle.h"
 
 void al_lock_wait(void)
 {
-    lc_wait_while(&al.lock, AL_LOCKED);
+    lc_spin_wait(&al.lock, AL_LOCKED);
 }
 
 void al_lock_slow(uint32_t was)

@@ -9,9 +9,9 @@ void al_fatal(const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    lc_say_args("acp", al.job.line_rank, format, args);
+    lc_vlog("acp", al.job.log_rank, format, args);
     va_end(args);
     if (al.running)
-        al.up->job_ends(al.job.rank);
+        al.up->broadcast_end(al.job.rank);
     _exit(1);
 }

@@ -8,8 +8,8 @@
 
 #pragma GCC visibility push(hidden)
 
-#define al_log(...)         lc_say("acp", al.job.line_rank, __VA_ARGS__)
-#define al_expect(rc, call) lc_expect("acp", al.job.line_rank, rc, call)
+#define al_log(...)           lc_log("acp", al.job.log_rank, __VA_ARGS__)
+#define al_check_rc(rc, call) lc_check_rc("acp", al.job.log_rank, rc, call)
 
 /* Says why and ends the process, and through the others' watch (watch.c) the job. */
 __attribute__((format(printf, 1, 2), noreturn)) void al_fatal(const char *format, ...);

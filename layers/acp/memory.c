@@ -20,12 +20,12 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "../common/patience.h"
+#include "../common/stall.h"
 
 enum {
     FIRST_TAG = AL_STAG_STARTER + AL_STARTERS,
     TAGS = AL_SMALL_TAGS + AL_LARGE_TAGS,
-    NOBODY = TAGS,         /* ends a list of free tags */
+    NO_TAG = TAGS,         /* ends a list of free tags */
     MOST_MERGED = 1 << 20, /* bytes: all of it is registered anew each time that it grows */
 };
 
@@ -47,17 +47,17 @@ static struct al_published *published_row(uint32_t tag)
 }
 
 /* The first rows are there from the start. */
-void al_memory_use(struct al_use *use)
+void al_memory_count_usage(struct al_usage *usage)
 {
     const size_t chunk = published_size + AL_CHUNK * sizeof(struct al_region);
     uint32_t num_chunks = 0;
 
     for (uint32_t i = 0; i < AL_CHUNKS; i++)
         num_chunks += al.memory.chunks[i].rows != NULL;
-    use->fixed += chunk;
-    use->region_bytes =
+    usage->fixed += chunk;
+    usage->region_bytes =
         (num_chunks - 1) * chunk + al.memory.room_sorted * sizeof(*al.memory.sorted);
-    use->regions = al.memory.num_sorted;
+    usage->regions = al.memory.num_sorted;
 }
 
 /* Makes the chunk of a tag. */
@@ -84,14 +84,14 @@ static bool make_chunk(uint32_t tag)
     return false;
 }
 
-static uint32_t take_tag(bool large)
+static uint32_t alloc_tag(bool large)
 {
     uint32_t tag = al.memory.free_tags[large].first;
 
-    if (tag == NOBODY) {
+    if (tag == NO_TAG) {
         tag = al.memory.free_tags[large].fresh;
         if (tag == al.memory.free_tags[large].end || !make_chunk(tag))
-            return NOBODY;
+            return NO_TAG;
         al.memory.free_tags[large].fresh++;
     } else {
         al.memory.free_tags[large].first = row_of(tag)->count;
@@ -99,12 +99,12 @@ static uint32_t take_tag(bool large)
     return tag;
 }
 
-static void give_tag(uint32_t tag)
+static void free_tag(uint32_t tag)
 {
     bool large = tag >= AL_SMALL_TAGS;
 
-    *row_of(tag) = (struct al_region){.count = NOBODY};
-    if (al.memory.free_tags[large].first == NOBODY)
+    *row_of(tag) = (struct al_region){.count = NO_TAG};
+    if (al.memory.free_tags[large].first == NO_TAG)
         al.memory.free_tags[large].first = tag;
     else
         row_of(al.memory.free_tags[large].last)->count = tag;
@@ -183,7 +183,7 @@ static uint32_t find_around(const char *addr, size_t size, uint32_t color)
             size <= published_row(tag)->size - before)
             return tag;
     }
-    return NOBODY;
+    return NO_TAG;
 }
 
 static bool map_starters(void)
@@ -223,10 +223,10 @@ static bool map_starters(void)
 static bool starters_fit(void)
 {
     for (int i = 0; i < AL_STARTERS; i++) {
-        if (al.starter_size[i] <= al_address_room(false))
+        if (al.starter_size[i] <= al_address_max_offset(false))
             continue;
         al_log("acp_init: starter memory of %zu bytes: with %u processes at most %llu",
-               al.starter_size[i], al.job.procs, (unsigned long long)al_address_room(false));
+               al.starter_size[i], al.job.procs, (unsigned long long)al_address_max_offset(false));
         return false;
     }
     return true;
@@ -239,7 +239,7 @@ bool al_memory_setup(void)
     al.memory.num_sorted = al.memory.room_sorted = 0;
     al.memory.starter = NULL;
     for (int large = 0; large < 2; large++) {
-        al.memory.free_tags[large].first = al.memory.free_tags[large].last = NOBODY;
+        al.memory.free_tags[large].first = al.memory.free_tags[large].last = NO_TAG;
         al.memory.free_tags[large].fresh = large ? AL_SMALL_TAGS : FIRST_TAG;
         al.memory.free_tags[large].end = large ? TAGS : AL_SMALL_TAGS;
     }
@@ -250,10 +250,10 @@ static void close_chunk(struct al_chunk *chunk)
 {
     for (uint32_t i = 0; i < AL_CHUNK; i++)
         if (chunk->rows[i].addr != NULL && chunk->published[i].stadd != 0)
-            al_expect(utofu_dereg_mem(al_port(chunk->rows[i].color)->vcq,
-                                      chunk->published[i].stadd + chunk->rows[i].skew, 0),
-                      "utofu_dereg_mem");
-    al_expect(utofu_dereg_mem(al_port(0)->vcq, chunk->stadd, 0), "utofu_dereg_mem");
+            al_check_rc(utofu_dereg_mem(al_port(chunk->rows[i].color)->vcq,
+                                        chunk->published[i].stadd + chunk->rows[i].skew, 0),
+                        "utofu_dereg_mem");
+    al_check_rc(utofu_dereg_mem(al_port(0)->vcq, chunk->stadd, 0), "utofu_dereg_mem");
     munmap(chunk->published, published_size);
     free(chunk->rows);
     *chunk = (struct al_chunk){0};
@@ -276,7 +276,7 @@ void *al_memory_find(acp_ga_t ga, uint64_t size, utofu_stadd_t *stadd)
     struct al_place place;
     struct al_region *row;
 
-    if (!al_address_split(ga, &place) || place.rank != al.job.rank)
+    if (!al_address_unpack(ga, &place) || place.rank != al.job.rank)
         return NULL;
     row = row_of(place.tag);
     if (row == NULL || row->addr == NULL || row->color != place.color || place.offset < row->skew ||
@@ -292,7 +292,7 @@ struct al_extent al_memory_extent(acp_ga_t ga)
 {
     struct al_place place;
 
-    al_address_split(ga, &place);
+    al_address_unpack(ga, &place);
     return (struct al_extent){.before = place.offset - row_of(place.tag)->skew,
                               .size = published_row(place.tag)->size - row_of(place.tag)->skew};
 }
@@ -322,10 +322,10 @@ static uint32_t find_before(const char *addr, size_t size, uint32_t color)
         if (row_of(tag)->color == color && end >= addr && end < addr + size)
             return tag;
     }
-    return NOBODY;
+    return NO_TAG;
 }
 
-static bool give_to_utofu(uint32_t tag, size_t size)
+static bool register_with_utofu(uint32_t tag, size_t size)
 {
     struct al_published *p = published_row(tag);
     struct al_region *row = row_of(tag);
@@ -338,11 +338,11 @@ static bool give_to_utofu(uint32_t tag, size_t size)
     return true;
 }
 
-static void take_from_utofu(uint32_t tag, utofu_stadd_t stadd)
+static void deregister_from_utofu(uint32_t tag, utofu_stadd_t stadd)
 {
-    al_expect(utofu_dereg_mem(al_port(row_of(tag)->color)->vcq, stadd + row_of(tag)->skew, 0),
-              "utofu_dereg_mem");
-    al_ranges_forget_all();
+    al_check_rc(utofu_dereg_mem(al_port(row_of(tag)->color)->vcq, stadd + row_of(tag)->skew, 0),
+                "utofu_dereg_mem");
+    al_ranges_drop_all();
 }
 
 /* Gives the region of a tag to uTofu anew, up to another end. Its GAs stay what they are; peers
@@ -352,29 +352,29 @@ static bool grow_region(uint32_t tag, const char *end)
 {
     utofu_stadd_t before = published_row(tag)->stadd;
 
-    if (!al_net_quiet() || !give_to_utofu(tag, (size_t)(end - begin_of(tag))))
+    if (!al_net_drain() || !register_with_utofu(tag, (size_t)(end - begin_of(tag))))
         return false;
-    take_from_utofu(tag, before);
+    deregister_from_utofu(tag, before);
     row_of(tag)->merged = true;
     return true;
 }
 
 /* A part of a merged region was unregistered, and other memory may have been mapped at its address
  * since: registers the region anew with uTofu, while no communication of this process uses it. */
-static void renew_region(uint32_t tag)
+static void register_again(uint32_t tag)
 {
     utofu_stadd_t before = published_row(tag)->stadd;
     size_t size = published_row(tag)->size - row_of(tag)->skew;
 
-    row_of(tag)->thinned = false;
+    row_of(tag)->has_holes = false;
     __atomic_store_n(&published_row(tag)->stadd, AL_STADD_CHANGES, __ATOMIC_RELEASE);
-    take_from_utofu(tag, before);
-    if (give_to_utofu(tag, size))
+    deregister_from_utofu(tag, before);
+    if (register_with_utofu(tag, size))
         return;
     __atomic_store_n(&published_row(tag)->stadd, 0, __ATOMIC_RELEASE);
     al_log("acp_register_memory: key 0x%llx is void: of its %zu bytes at %p some are not mapped "
            "any more, though it was registered %u times more often than unregistered",
-           (unsigned long long)al_address_make(al.job.rank, row_of(tag)->color, tag, 0), size,
+           (unsigned long long)al_address_pack(al.job.rank, row_of(tag)->color, tag, 0), size,
            (void *)begin_of(tag), row_of(tag)->count);
 }
 
@@ -383,41 +383,41 @@ static uint32_t find_near(const char *addr, size_t size, uint32_t color)
 {
     uint32_t tag = find_around(addr, size, color);
 
-    return tag != NOBODY ? tag : find_before(addr, size, color);
+    return tag != NO_TAG ? tag : find_before(addr, size, color);
 }
 
 /* The memory becomes part of a region that it is in, or that it continues. */
 static uint32_t merge_memory(const char *addr, size_t size, uint32_t color)
 {
-    struct lc_patience patience = {0};
+    struct lc_stall_timer stall = {0};
     uint32_t tag, idle = 0;
     size_t whole;
 
-    while ((tag = find_near(addr, size, color)) != NOBODY && row_of(tag)->thinned) {
-        if (lc_patience_ends(&patience, idle))
+    while ((tag = find_near(addr, size, color)) != NO_TAG && row_of(tag)->has_holes) {
+        if (lc_stall_report_due(&stall, idle))
             al_log("acp_register_memory: has waited %llu s for %u communications to end, so that "
                    "the region before %p can be registered anew",
-                   lc_patience_seconds(&patience), al_net_busy(), (const void *)addr);
-        if (al_net_quiet())
-            renew_region(tag);
+                   lc_stall_seconds(&stall), al_net_ops_in_flight(), (const void *)addr);
+        if (al_net_drain())
+            register_again(tag);
         else
-            al_progress_pause(&idle);
+            al_progress_wait(&idle);
     }
-    al_progress_waited();
-    if (tag == NOBODY)
-        return NOBODY;
+    al_progress_wait_done();
+    if (tag == NO_TAG)
+        return NO_TAG;
     whole = (size_t)(addr + size - row_of(tag)->addr);
     if (published_row(tag)->stadd != 0 && whole <= published_row(tag)->size)
         return tag;
-    return whole <= MOST_MERGED && whole <= al_address_room(false) - 7 &&
+    return whole <= MOST_MERGED && whole <= al_address_max_offset(false) - 7 &&
                    published_row(tag)->stadd != 0 && grow_region(tag, addr + size)
                ? tag
-               : NOBODY;
+               : NO_TAG;
 }
 
 static acp_atkey_t key_of(uint32_t tag)
 {
-    return al_address_make(al.job.rank, row_of(tag)->color, tag, 0);
+    return al_address_pack(al.job.rank, row_of(tag)->color, tag, 0);
 }
 
 static acp_atkey_t register_new(char *addr, size_t size, uint32_t color)
@@ -431,13 +431,13 @@ static acp_atkey_t register_new(char *addr, size_t size, uint32_t color)
         al_log("acp_register_memory: %zu bytes at %p: %s", size, (void *)addr, lc_utofu_error());
         return ACP_ATKEY_NULL;
     }
-    tag = take_tag(size > al_address_room(false) - 7);
-    if (tag == NOBODY) {
+    tag = alloc_tag(size > al_address_max_offset(false) - 7);
+    if (tag == NO_TAG) {
         al_log("acp_register_memory: %zu bytes at %p: all %d regions of this size are in use; "
                "acp_unregister_memory frees one",
                size, (void *)addr,
-               size > al_address_room(false) - 7 ? AL_LARGE_TAGS : AL_SMALL_TAGS - FIRST_TAG);
-        al_expect(utofu_dereg_mem(al_port(color)->vcq, stadd, 0), "utofu_dereg_mem");
+               size > al_address_max_offset(false) - 7 ? AL_LARGE_TAGS : AL_SMALL_TAGS - FIRST_TAG);
+        al_check_rc(utofu_dereg_mem(al_port(color)->vcq, stadd, 0), "utofu_dereg_mem");
         return ACP_ATKEY_NULL;
     }
     publish_region(tag, addr, size, color, stadd);
@@ -452,12 +452,13 @@ static acp_atkey_t register_memory(char *addr, size_t size, int color)
         al_log("acp_register_memory: before acp_init");
     } else if (color < 0 || (uint32_t)color >= al_net_colors()) {
         al_log("acp_register_memory: color %d: there are 0 to %u", color, al_net_colors() - 1);
-    } else if (addr == NULL || size == 0 || size > al_address_room(true) - 7) {
+    } else if (addr == NULL || size == 0 || size > al_address_max_offset(true) - 7) {
         al_log("acp_register_memory: %zu bytes at %p: with %u processes a region has 1 to %llu",
-               size, (void *)addr, al.job.procs, (unsigned long long)al_address_room(true) - 7);
+               size, (void *)addr, al.job.procs,
+               (unsigned long long)al_address_max_offset(true) - 7);
     } else {
         tag = merge_memory(addr, size, (uint32_t)color);
-        if (tag == NOBODY)
+        if (tag == NO_TAG)
             return register_new(addr, size, (uint32_t)color);
         row_of(tag)->count++;
         return key_of(tag);
@@ -483,22 +484,22 @@ static uint32_t tag_of_key(acp_atkey_t key, const char *function)
 
     if (!al.running) {
         al_log("%s: before acp_init", function);
-        return NOBODY;
+        return NO_TAG;
     }
-    if (key == ACP_ATKEY_NULL || !al_address_split(key, &place) || place.offset != 0) {
+    if (key == ACP_ATKEY_NULL || !al_address_unpack(key, &place) || place.offset != 0) {
         al_log("%s: 0x%llx is no key", function, (unsigned long long)key);
-        return NOBODY;
+        return NO_TAG;
     }
     if (place.rank != al.job.rank) {
         al_log("%s: key 0x%llx is of rank %u: a process uses its own keys", function,
                (unsigned long long)key, place.rank);
-        return NOBODY;
+        return NO_TAG;
     }
     row = row_of(place.tag);
     if (row == NULL || row->addr == NULL || row->color != place.color) {
         al_log("%s: key 0x%llx: not registered, or unregistered already", function,
                (unsigned long long)key);
-        return NOBODY;
+        return NO_TAG;
     }
     return place.tag;
 }
@@ -508,7 +509,7 @@ static int unregister_memory(acp_atkey_t key)
     uint32_t tag = tag_of_key(key, "acp_unregister_memory");
     struct al_region *row;
 
-    if (tag == NOBODY)
+    if (tag == NO_TAG)
         return -1;
     row = row_of(tag);
     if (tag < FIRST_TAG) {
@@ -517,14 +518,14 @@ static int unregister_memory(acp_atkey_t key)
                (unsigned long long)key);
         return -1;
     }
-    row->thinned = row->merged;
+    row->has_holes = row->merged;
     if (--row->count > 0)
         return 0;
     if (published_row(tag)->stadd != 0)
-        take_from_utofu(tag, published_row(tag)->stadd);
+        deregister_from_utofu(tag, published_row(tag)->stadd);
     __atomic_store_n(&published_row(tag)->stadd, 0, __ATOMIC_RELEASE);
     remove_sorted(tag);
-    give_tag(tag);
+    free_tag(tag);
     return 0;
 }
 
@@ -545,7 +546,7 @@ acp_ga_t acp_query_ga(acp_atkey_t key, void *addr)
 
     al_lock();
     tag = tag_of_key(key, "acp_query_ga");
-    if (tag != NOBODY) {
+    if (tag != NO_TAG) {
         const char *begin = begin_of(tag);
         uint64_t offset = (uint64_t)((char *)addr - row_of(tag)->addr);
 
@@ -582,7 +583,7 @@ static acp_ga_t starter_ga(int rank, uint32_t which, const char *function)
     else if (rank < 0 || (uint32_t)rank >= al.job.procs)
         al_log("%s: rank %d: there are 0 to %u", function, rank, al.job.procs - 1);
     else
-        ga = al_address_make((uint32_t)rank, 0, AL_STAG_STARTER + which, 0);
+        ga = al_address_pack((uint32_t)rank, 0, AL_STAG_STARTER + which, 0);
     al_unlock();
     return ga;
 }
@@ -610,14 +611,14 @@ int acp_query_rank(acp_ga_t ga)
 {
     struct al_place place;
 
-    return al.running && al_address_split(ga, &place) ? (int)place.rank : -1;
+    return al.running && al_address_unpack(ga, &place) ? (int)place.rank : -1;
 }
 
 int acp_query_color(acp_ga_t ga)
 {
     struct al_place place;
 
-    return al.running && al_address_split(ga, &place) ? (int)place.color : -1;
+    return al.running && al_address_unpack(ga, &place) ? (int)place.color : -1;
 }
 
 int acp_colors(void)

@@ -32,9 +32,9 @@ struct al_region {
     char *addr;     /* that multiple of 8; NULL: free */
     uint32_t count; /* registrations. Free: the next free tag. */
     uint8_t color;
-    bool merged;  /* of several registrations, one behind or across the end of the other */
-    bool thinned; /* merged, and some were ended since uTofu has it */
-    uint8_t skew; /* from addr to the region */
+    bool merged;    /* of several registrations, one behind or across the end of the other */
+    bool has_holes; /* merged, and some were ended since uTofu has it */
+    uint8_t skew;   /* from addr to the region */
 };
 
 enum { AL_CHUNKS = (AL_SMALL_TAGS + AL_LARGE_TAGS + AL_CHUNK - 1) / AL_CHUNK };
@@ -62,7 +62,7 @@ void al_memory_close(void);
 void *al_memory_find(acp_ga_t ga, uint64_t size, utofu_stadd_t *stadd);
 struct al_extent al_memory_extent(acp_ga_t ga); /* of one that was found */
 
-void al_memory_use(struct al_use *use);
+void al_memory_count_usage(struct al_usage *usage);
 
 #pragma GCC visibility pop
 

@@ -34,11 +34,11 @@ bool al_net_setup(void)
     return find_tnis() && al_port_open(0);
 }
 
-void al_net_use(struct al_use *use)
+void al_net_count_usage(struct al_usage *usage)
 {
     for (uint32_t i = 0; i < AL_MAX_COLORS; i++)
         if (al.net.ports[i] != NULL)
-            use->fixed += sizeof(*al.net.ports[i]) + al.net.ports[i]->memory.size;
+            usage->fixed += sizeof(*al.net.ports[i]) + al.net.ports[i]->memory.size;
 }
 
 uint32_t al_net_colors(void)
@@ -46,13 +46,13 @@ uint32_t al_net_colors(void)
     return al.net.num_colors;
 }
 
-uint32_t al_net_busy(void)
+uint32_t al_net_ops_in_flight(void)
 {
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < al.net.num_colors; i++)
         if (al.net.ports[i] != NULL)
-            n += lc_port_busy(al.net.ports[i]);
+            n += lc_port_ops_in_flight(al.net.ports[i]);
     return n;
 }
 
@@ -63,25 +63,25 @@ static void lose_peer(uint32_t rank)
                  lc_utofu_error());
 }
 
-static void take_found(int rc, const struct utofu_mrq_notice *notice)
+static void handle_notice(int rc, const struct utofu_mrq_notice *notice)
 {
     if (rc <= UTOFU_ERR_INVALID_ARG)
         al_fatal("the MRQ cannot be polled: %s", lc_utofu_error());
     if (notice->notice_type == UTOFU_MRQ_TYPE_RMT_PUT)
-        al.up->arrived(notice->rmt_stadd);
+        al.up->put_arrived(notice->rmt_stadd);
     else
         al_log("the notice of a get or an atomic of VCQ 0x%llx, where none is expected: another "
                "program's?",
                (unsigned long long)notice->vcq_id);
 }
 
-static const struct lc_port_kind port_kind = {
+static const struct lc_port_config port_config = {
     .job = &al.job,
     .cmp_id = AL_COMP_WORK,
     .num_ops = AL_OPS,
     .bounce = AL_BOUNCE,
-    .lost = lose_peer,
-    .found = take_found,
+    .peer_lost = lose_peer,
+    .handle_notice = handle_notice,
 };
 
 bool al_port_open(uint32_t color)
@@ -91,7 +91,7 @@ bool al_port_open(uint32_t color)
     if (al.net.ports[color] != NULL)
         return true;
     port = calloc(1, sizeof(*port));
-    if (port == NULL || !lc_port_open(port, &port_kind, al.net.tnis[color])) {
+    if (port == NULL || !lc_port_open(port, &port_config, al.net.tnis[color])) {
         free(port);
         return false;
     }
@@ -115,7 +115,7 @@ struct lc_port *al_port(uint32_t color)
     return al.net.ports[color];
 }
 
-bool al_port_is_id(utofu_vcq_id_t id)
+bool al_port_is_valid_id(utofu_vcq_id_t id)
 {
     uint8_t coords[6];
     utofu_tni_id_t tni;
@@ -149,11 +149,11 @@ size_t al_net_vcqs(utofu_vcq_hdl_t vcqs[AL_MAX_COLORS])
     return n;
 }
 
-bool al_net_quiet(void)
+bool al_net_drain(void)
 {
-    for (int polls = 0; polls < QUIET_POLLS && al_net_busy() > 0; polls++)
+    for (int polls = 0; polls < QUIET_POLLS && al_net_ops_in_flight() > 0; polls++)
         al_net_poll();
-    return al_net_busy() == 0;
+    return al_net_ops_in_flight() == 0;
 }
 
 bool al_net_poll(void)
@@ -170,11 +170,11 @@ void al_net_silence(void)
 {
     for (uint32_t i = 0; i < al.net.num_colors; i++)
         if (al.net.ports[i] != NULL)
-            al.net.ports[i]->ends = true;
+            al.net.ports[i]->silent = true;
 }
 
 void al_net_wake(void)
 {
     if (al.net.ports[0] != NULL)
-        al_expect(utofu_wake_vcq(al.net.ports[0]->vcq), "utofu_wake_vcq");
+        al_check_rc(utofu_wake_vcq(al.net.ports[0]->vcq), "utofu_wake_vcq");
 }

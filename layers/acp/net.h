@@ -25,16 +25,16 @@ void al_net_close(void);
 uint32_t al_net_colors(void);
 bool al_port_open(uint32_t color);
 struct lc_port *al_port(uint32_t color);
-bool al_port_is_id(utofu_vcq_id_t id); /* that a VCQ can have */
+bool al_port_is_valid_id(utofu_vcq_id_t id); /* that a VCQ can have */
 /* Of the same process; false: that is no id. */
 bool al_port_id_of(utofu_vcq_id_t color0_id, uint32_t color, utofu_vcq_id_t *id);
 
-bool al_net_poll(void);     /* true: something has happened */
-uint32_t al_net_busy(void); /* communications in flight */
-bool al_net_quiet(void);    /* none, if need be after some polls */
-void al_net_silence(void);  /* nothing comes of what is under way */
-void al_net_wake(void);     /* ends the sleep of who waits for the VCQs; without the lock */
-void al_net_use(struct al_use *use);
+bool al_net_poll(void);              /* true: something has happened */
+uint32_t al_net_ops_in_flight(void); /* communications in flight */
+bool al_net_drain(void);             /* none, if need be after some polls */
+void al_net_silence(void);           /* nothing comes of what is under way */
+void al_net_wake(void); /* ends the sleep of who waits for the VCQs; without the lock */
+void al_net_count_usage(struct al_usage *usage);
 size_t al_net_vcqs(utofu_vcq_hdl_t vcqs[AL_MAX_COLORS]);
 
 #pragma GCC visibility pop

@@ -134,7 +134,7 @@ static const struct option *find_option(const char *argument)
 }
 
 /* A size that was given is the upper layer's too. */
-static void note_given(const struct option *option)
+static void apply_option(const struct option *option)
 {
     if (option->number == &iacpbl_option.szsmemcl)
         iacp_starter_memory_size_cl = iacpbl_option.szsmemcl.value;
@@ -146,7 +146,7 @@ static void note_given(const struct option *option)
         al.given.procs = true;
 }
 
-static bool take_option(const char *argument, const char *value)
+static bool parse_option(const char *argument, const char *value)
 {
     const struct option *option = find_option(argument);
 
@@ -159,11 +159,11 @@ static bool take_option(const char *argument, const char *value)
     if (option->number != NULL ? !set_number(option->name, option->number, value)
                                : !set_string(option->name, option->string, value))
         return false;
-    note_given(option);
+    apply_option(option);
     return true;
 }
 
-bool al_options_take(int *argc, char ***argv)
+bool al_options_parse(int *argc, char ***argv)
 {
     int kept = 1;
 
@@ -176,7 +176,7 @@ bool al_options_take(int *argc, char ***argv)
             (*argv)[kept++] = argument;
             continue;
         }
-        if (!take_option(argument, i + 1 < *argc ? (*argv)[i + 1] : NULL)) {
+        if (!parse_option(argument, i + 1 < *argc ? (*argv)[i + 1] : NULL)) {
             print_usage();
             return false;
         }

@@ -9,7 +9,7 @@
 
 #pragma GCC visibility push(hidden)
 
-bool al_options_take(int *argc, char ***argv);
+bool al_options_parse(int *argc, char ***argv);
 void al_options_sizes(size_t sizes[AL_STARTERS]);
 bool al_option_rank(uint32_t *rank);   /* --acp-myrank was given */
 bool al_option_procs(uint32_t *procs); /* --acp-nprocs was given */

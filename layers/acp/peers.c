@@ -27,25 +27,25 @@ void al_peers_close(void)
     lc_table_close(&al.peers);
 }
 
-void al_peers_use(struct al_use *use)
+void al_peers_count_usage(struct al_usage *usage)
 {
     size_t bytes =
         al.peers.size * sizeof(void *) + al.peers.used * (sizeof(struct al_peer) + HEADER);
 
     if (al.peers.size > LC_TABLE_FIRST)
-        use->peer_bytes = bytes;
+        usage->peer_bytes = bytes;
     else
-        use->fixed += bytes;
-    use->peers = al.peers.used;
+        usage->fixed += bytes;
+    usage->peers = al.peers.used;
 }
 
-static struct al_peer *keep_peer(uint32_t rank, utofu_vcq_id_t id)
+static struct al_peer *add_peer(uint32_t rank, utofu_vcq_id_t id)
 {
     struct al_peer *peer = lc_table_find(&al.peers, rank);
 
     if (peer != NULL)
         return peer;
-    peer = lc_table_make_room(&al.peers) ? malloc(sizeof(*peer)) : NULL;
+    peer = lc_table_reserve(&al.peers) ? malloc(sizeof(*peer)) : NULL;
     if (peer == NULL)
         al_fatal("no memory for the addresses of %u processes", al.peers.used + 1);
     *peer = (struct al_peer){.rank = rank, .id = id};
@@ -53,9 +53,9 @@ static struct al_peer *keep_peer(uint32_t rank, utofu_vcq_id_t id)
     return peer;
 }
 
-static void ask_finger(uint32_t whom, utofu_vcq_id_t id, uint32_t rank, struct al_task *task);
+static void query_finger(uint32_t whom, utofu_vcq_id_t id, uint32_t rank, struct al_task *task);
 
-static void take_answer(struct lc_op *op, int rc, uint64_t old_value)
+static void handle_finger(struct lc_op *op, int rc, uint64_t old_value)
 {
     const uint64_t *id = lc_op_bounce(op);
     struct al_task *task = op->arg;
@@ -67,25 +67,25 @@ static void take_answer(struct lc_op *op, int rc, uint64_t old_value)
     task->in_flight--;
     if (rc != UTOFU_SUCCESS)
         al_fatal("rank %u does not say where rank %u is: %s", op->rank, rank, lc_utofu_error());
-    if (!al_port_is_id(*id))
+    if (!al_port_is_valid_id(*id))
         al_fatal("rank %u says that rank %u has VCQ id 0x%016llx, which is none: does another "
                  "program of the job use this memory?",
                  op->rank, found, (unsigned long long)*id);
     if (found == rank) {
-        keep_peer(rank, *id);
+        add_peer(rank, *id);
         al_task_step(task);
     } else {
-        ask_finger(found, *id, rank, task);
+        query_finger(found, *id, rank, task);
     }
 }
 
 /* Asks one process for its finger that is next to rank. */
-static void ask_finger(uint32_t whom, utofu_vcq_id_t id, uint32_t rank, struct al_task *task)
+static void query_finger(uint32_t whom, utofu_vcq_id_t id, uint32_t rank, struct al_task *task)
 {
-    struct lc_op *op = lc_op_take(al_port(0), 0, whom, take_answer, task);
+    struct lc_op *op = lc_op_alloc(al_port(0), 0, whom, handle_finger, task);
 
     if (op == NULL) {
-        al_task_later(task);
+        al_task_retry_later(task);
         return;
     }
     op->n = rank;
@@ -95,7 +95,7 @@ static void ask_finger(uint32_t whom, utofu_vcq_id_t id, uint32_t rank, struct a
                                             8 * lc_finger_towards(whom, rank, al.job.procs)),
                    8)) {
         task->in_flight--;
-        al_task_later(task);
+        al_task_retry_later(task);
     }
 }
 
@@ -104,7 +104,7 @@ enum al_found al_peer_find(uint32_t rank, struct al_task *task, struct al_peer *
     uint32_t finger;
 
     if (rank == al.job.rank) {
-        *peer = keep_peer(rank, al_port(0)->id);
+        *peer = add_peer(rank, al_port(0)->id);
         return AL_FOUND;
     }
     *peer = lc_table_find(&al.peers, rank);
@@ -112,10 +112,10 @@ enum al_found al_peer_find(uint32_t rank, struct al_task *task, struct al_peer *
         return AL_FOUND;
     finger = lc_finger_towards(al.job.rank, rank, al.job.procs);
     if (lc_rank_ahead(al.job.rank, al.job.procs, finger) == rank) {
-        *peer = keep_peer(rank, al.control->common.fingers[finger]);
+        *peer = add_peer(rank, al.control->common.fingers[finger]);
         return AL_FOUND;
     }
-    ask_finger(lc_rank_ahead(al.job.rank, al.job.procs, finger), al.control->common.fingers[finger],
-               rank, task);
+    query_finger(lc_rank_ahead(al.job.rank, al.job.procs, finger),
+                 al.control->common.fingers[finger], rank, task);
     return AL_LATER;
 }

@@ -18,15 +18,15 @@ struct al_task;
 enum al_found { AL_FOUND, AL_LATER, AL_NEVER };
 struct al_peer {
     uint32_t rank;
-    bool asked;         /* for its head: once at a time */
-    utofu_vcq_id_t id;  /* of color 0 */
-    uint64_t head_seen; /* of its ring of commands */
+    bool head_read_pending; /* for its head: once at a time */
+    utofu_vcq_id_t id;      /* of color 0 */
+    uint64_t head_seen;     /* of its ring of commands */
 };
 
 void al_peers_close(void);
 /* AL_LATER: the task is stepped again when it is known. */
 enum al_found al_peer_find(uint32_t rank, struct al_task *task, struct al_peer **peer);
-void al_peers_use(struct al_use *use);
+void al_peers_count_usage(struct al_usage *usage);
 
 #pragma GCC visibility pop
 

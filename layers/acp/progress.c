@@ -33,13 +33,13 @@ void al_progress_setup(void)
 
 bool al_progress(void)
 {
-    bool any = al.up->serve(); /* what others wait for comes first */
+    bool any = al.up->execute_commands(); /* what others wait for comes first */
 
-    if (al.up->look())
+    if (al.up->poll_answer())
         return true; /* a call that waits for it returns at once */
     any |= al_net_poll();
     any |= al.up->start_waiting();
-    al_task_step_later_ones();
+    al_task_retry_all();
     al_watch_poll();
     return any;
 }
@@ -49,7 +49,7 @@ bool al_progress(void)
  */
 
 /* As al_lock(), by one who has slept: who else sleeps is not woken. */
-static void lock_again(void)
+static void lock_after_sleep(void)
 {
     uint32_t was;
 
@@ -61,15 +61,15 @@ static void lock_again(void)
 static void sleep_in_utofu(void)
 {
     utofu_vcq_hdl_t vcqs[AL_MAX_COLORS];
-    uint32_t us = al_watch_due_us();
+    uint32_t us = al_watch_us_until_due();
     size_t n = al_net_vcqs(vcqs);
 
-    if (al_task_has_later_ones() && us > LATER_US)
+    if (al_task_any_to_retry() && us > LATER_US)
         us = LATER_US;
     al_unlock_asleep();
     utofu_wait_vcqs(vcqs, n, us);
-    lock_again();
-    al_watch_soon();
+    lock_after_sleep();
+    al_watch_check_next();
 }
 
 /* The poll of this number found nothing. False: others want the core. */
@@ -79,10 +79,10 @@ static bool pause_briefly(uint32_t idle)
     bool shared;
 
     if ((idle & (every - 1)) != 0) {
-        lc_relax();
+        lc_cpu_relax();
         return true;
     }
-    shared = lc_core_is_wanted();
+    shared = lc_yield_is_contended();
     every = shared ? FIRST_YIELD : every < LAST_YIELD ? 2 * every : LAST_YIELD;
     __atomic_store_n(&al.progress.yield_every, every, __ATOMIC_RELAXED);
     return !shared;
@@ -90,7 +90,7 @@ static bool pause_briefly(uint32_t idle)
 
 /* It sleeps with the lock held since the caller looked: else another thread might have taken the
  * notice of what the caller looks for. */
-void al_progress_pause(uint32_t *idle)
+void al_progress_wait(uint32_t *idle)
 {
     al.progress.call_polls = true;
     if (++*idle < CALL_POLLS) {
@@ -105,15 +105,15 @@ void al_progress_pause(uint32_t *idle)
     }
 }
 
-void al_progress_go_on(uint32_t *idle)
+void al_progress_or_wait(uint32_t *idle)
 {
     if (al_progress())
         *idle = 0;
     else
-        al_progress_pause(idle);
+        al_progress_wait(idle);
 }
 
-void al_progress_waited(void)
+void al_progress_wait_done(void)
 {
     if (!al.progress.parked || al.progress.asleep_calls > 0)
         return;
@@ -152,19 +152,19 @@ static void park_thread(void)
 
 /* One round, with the lock, which it gives away. While the program waits in a call, that one polls;
  * while it issues, its own polls find most things. */
-static void work_once(uint32_t *idle)
+static void run_round(uint32_t *idle)
 {
     bool polled = program_has_polled(), issued = program_has_issued();
     bool any;
 
     if (polled || issued)
-        al_watch_soon(); /* such rounds are few */
+        al_watch_check_next(); /* such rounds are few */
     any = !polled && al_progress();
 
     if (polled || issued) {
         *idle = THREAD_POLLS - FEW_POLLS;
         al_unlock();
-        lc_nap(BUSY_NAP_NS);
+        lc_sleep_ns(BUSY_NAP_NS);
         return;
     }
     *idle = any ? 0 : *idle + 1;
@@ -182,11 +182,11 @@ static void *run_thread(void *unused)
     (void)unused;
     while (!__atomic_load_n(&al.progress.stop, __ATOMIC_ACQUIRE)) {
         if (al_lock_grab() == AL_LOCKED)
-            lc_nap(BUSY_NAP_NS);
+            lc_sleep_ns(BUSY_NAP_NS);
         else if (al.progress.asleep_calls > 0)
             park_thread();
         else
-            work_once(&idle);
+            run_round(&idle);
     }
     return NULL;
 }
@@ -208,7 +208,7 @@ void al_progress_stop_thread(void)
 {
     __atomic_store_n(&al.progress.stop, true, __ATOMIC_RELEASE);
     al_lock(); /* wakes it where it sleeps */
-    al_progress_waited();
+    al_progress_wait_done();
     al_unlock();
     lc_thread_join(&al.progress.thread);
     sem_destroy(&al.progress.go);

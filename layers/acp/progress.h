@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "../common/rest.h"
+#include "../common/idle.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -25,11 +25,11 @@ struct al_progress {
 void al_progress_setup(void);
 bool al_progress(void); /* true: something has happened */
 /* Waits a little, with the lock given away; idle counts the calls since something happened. Who has
- * called it calls al_progress_waited() in the end. */
-void al_progress_pause(uint32_t *idle);
+ * called it calls al_progress_wait_done() in the end. */
+void al_progress_wait(uint32_t *idle);
 /* al_progress(), or that pause: in loops that wait. */
-void al_progress_go_on(uint32_t *idle);
-void al_progress_waited(void);
+void al_progress_or_wait(uint32_t *idle);
+void al_progress_wait_done(void);
 bool al_progress_start_thread(void);
 void al_progress_stop_thread(void);
 

@@ -15,7 +15,7 @@
 
 #include <sys/mman.h>
 
-#include "../common/patience.h"
+#include "../common/stall.h"
 
 enum { LONG_COPY = 1 << 20 /* bytes: some hundred of them take a second */ };
 
@@ -52,9 +52,9 @@ void al_queue_close(void)
     set_complete(0);
 }
 
-void al_queue_use(struct al_use *use)
+void al_queue_count_usage(struct al_usage *usage)
 {
-    use->fixed += AL_QUEUE * sizeof(*al.queue.slots);
+    usage->fixed += AL_QUEUE * sizeof(*al.queue.slots);
 }
 
 struct al_task *al_queue_slot(uint32_t slot)
@@ -72,7 +72,7 @@ bool al_queue_idle(void)
     return al.handles.complete == al.handles.issued;
 }
 
-void al_queue_ended(struct al_task *task)
+void al_queue_complete(struct al_task *task)
 {
     uint64_t complete = al.handles.complete;
 
@@ -123,30 +123,30 @@ bool al_queue_start_waiting(void)
 }
 
 /* Which handle a call waits for, and what is the first one that is not complete. */
-static void say_waiting(const struct lc_patience *patience, const char *function, uint64_t handle)
+static void log_stall(const struct lc_stall_timer *stall, const char *function, uint64_t handle)
 {
     uint64_t first = al.handles.complete + 1;
-    char text[AL_TASK_TEXT];
+    char text[AL_TASK_TEXT_SIZE];
 
     al_log("%s: has waited %llu s for handle %llu; the first of %llu that are not complete is "
            "%llu, %s",
-           function, lc_patience_seconds(patience), (unsigned long long)handle,
+           function, lc_stall_seconds(stall), (unsigned long long)handle,
            (unsigned long long)(handle - al.handles.complete), (unsigned long long)first,
-           al_task_text(slot_of(first), text));
+           al_task_describe(slot_of(first), text));
 }
 
 /* Waits, with the lock given away, until the queue has room. */
 static void wait_for_room(const char *function)
 {
-    struct lc_patience patience = {0};
+    struct lc_stall_timer stall = {0};
     uint32_t idle = 0;
 
     while (al.handles.issued - al.handles.complete == AL_QUEUE) {
-        if (lc_patience_ends(&patience, idle))
-            say_waiting(&patience, function, al.handles.complete + 1);
-        al_progress_go_on(&idle);
+        if (lc_stall_report_due(&stall, idle))
+            log_stall(&stall, function, al.handles.complete + 1);
+        al_progress_or_wait(&idle);
     }
-    al_progress_waited();
+    al_progress_wait_done();
 }
 
 /* The handle that has to be complete before; false: it was never issued. */
@@ -184,25 +184,25 @@ acp_handle_t al_queue_issue(const struct al_task *what, acp_handle_t order, cons
             ; /* on one host what was started has ended */
     }
     if (what->kind == AL_COPY && what->size >= LONG_COPY)
-        al_watch_soon();
+        al_watch_check_next();
     al_watch_poll(); /* the program may make no other calls, and the thread get no core */
     return (acp_handle_t)handle;
 }
 
 static void complete_upto(const char *function, uint64_t handle)
 {
-    struct lc_patience patience = {0};
+    struct lc_stall_timer stall = {0};
     uint32_t idle = 0;
 
     while (al.running && al.handles.complete < handle) {
-        if (lc_patience_ends(&patience, idle))
-            say_waiting(&patience, function, handle);
+        if (lc_stall_report_due(&stall, idle))
+            log_stall(&stall, function, handle);
         if (al_progress())
             idle = 0;
         else if (al.handles.complete < handle)
-            al_progress_pause(&idle);
+            al_progress_wait(&idle);
     }
-    al_progress_waited();
+    al_progress_wait_done();
 }
 
 void al_queue_complete_all(const char *function)

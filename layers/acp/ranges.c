@@ -9,7 +9,7 @@
 #include "ctx.h"
 #include "net.h"
 
-void al_ranges_forget_all(void)
+void al_ranges_drop_all(void)
 {
     al.ranges.run.last = 0;
     al.ranges.own.range.size = 0;
@@ -17,7 +17,7 @@ void al_ranges_forget_all(void)
         al.ranges.remotes[i].range.size = 0;
 }
 
-void al_ranges_forget(acp_ga_t ga)
+void al_ranges_drop(acp_ga_t ga)
 {
     struct al_remote_range *remote = al_ranges_at(&al.ranges, al.address.offset_bits, ga);
 
@@ -32,7 +32,7 @@ static struct al_range range_of(acp_ga_t ga, const struct al_extent *extent, uto
         .begin = ga - extent->before, .size = extent->size, .shift = stadd - ga};
 }
 
-void al_ranges_learn(acp_ga_t own_ga, const struct al_extent *own_extent, utofu_stadd_t mine,
+void al_ranges_cache(acp_ga_t own_ga, const struct al_extent *own_extent, utofu_stadd_t mine,
                      acp_ga_t remote_ga, const struct al_target *target)
 {
     al.ranges.own.range = range_of(own_ga, own_extent, mine);

@@ -56,10 +56,10 @@ static inline __attribute__((always_inline)) bool al_range_has(const struct al_r
     return offset < range->size && size <= range->size - offset;
 }
 
-void al_ranges_learn(acp_ga_t own_ga, const struct al_extent *own_extent, utofu_stadd_t mine,
+void al_ranges_cache(acp_ga_t own_ga, const struct al_extent *own_extent, utofu_stadd_t mine,
                      acp_ga_t remote_ga, const struct al_target *target);
-void al_ranges_forget(acp_ga_t ga); /* a region of another process */
-void al_ranges_forget_all(void);
+void al_ranges_drop(acp_ga_t ga); /* a region of another process */
+void al_ranges_drop_all(void);
 
 #pragma GCC visibility pop
 

@@ -3,7 +3,7 @@
  * Where registered memory of others lies. The starter memory follows from the VCQ id. Of other
  * regions a GA has the number of a row in the owner's table, which is read with a get and kept in a
  * cache of fixed size. A row that has changed meanwhile does no harm: the STADD of memory that is
- * no longer registered is refused by uTofu, and the row is read again (al_remote_forget).
+ * no longer registered is refused by uTofu, and the row is read again (al_remote_drop).
  */
 #include "remote.h"
 #include "address.h"
@@ -31,13 +31,13 @@ static bool is_in(const struct al_row *row, uint32_t rank, uint32_t tag)
     return row->rank_plus_1 == rank + 1 && row->tag == tag;
 }
 
-void al_remote_forget(acp_ga_t ga)
+void al_remote_drop(acp_ga_t ga)
 {
     struct al_place place;
     struct al_row *row;
 
-    al_ranges_forget(ga);
-    if (!al_address_split(ga, &place))
+    al_ranges_drop(ga);
+    if (!al_address_unpack(ga, &place))
         return;
     row = row_of(place.rank, place.tag);
     if (is_in(row, place.rank, place.tag))
@@ -45,7 +45,7 @@ void al_remote_forget(acp_ga_t ga)
 }
 
 /* A chunk of the table that is not registered has no regions in it. */
-static void take_row(struct lc_op *op, int rc, uint64_t old_value)
+static void store_row(struct lc_op *op, int rc, uint64_t old_value)
 {
     struct al_task *task = op->arg;
     uint32_t tag = (uint32_t)op->n;
@@ -63,27 +63,27 @@ static void take_row(struct lc_op *op, int rc, uint64_t old_value)
 
 static void read_row(const struct al_place *place, const struct al_peer *peer, struct al_task *task)
 {
-    struct lc_op *op = lc_op_take(al_port(0), 0, place->rank, take_row, task);
+    struct lc_op *op = lc_op_alloc(al_port(0), 0, place->rank, store_row, task);
     utofu_stadd_t chunk = 0;
 
     if (op == NULL) {
-        al_task_later(task);
+        al_task_retry_later(task);
         return;
     }
     op->n = place->tag;
-    al_expect(utofu_query_stadd(peer->id, AL_STAG_REGIONS + place->tag / AL_CHUNK, &chunk),
-              "utofu_query_stadd");
+    al_check_rc(utofu_query_stadd(peer->id, AL_STAG_REGIONS + place->tag / AL_CHUNK, &chunk),
+                "utofu_query_stadd");
     task->in_flight++;
     if (!lc_op_get(op, peer->id, lc_op_bounce_stadd(op),
                    chunk + place->tag % AL_CHUNK * sizeof(struct al_published),
                    sizeof(struct al_published))) {
         task->in_flight--;
-        al_task_later(task);
+        al_task_retry_later(task);
     }
 }
 
 /* A row without a region is read again for the next task: it may have one then. */
-static enum al_found no_region(struct al_row *row, acp_ga_t ga, struct al_task *task)
+static enum al_found fail_no_region(struct al_row *row, acp_ga_t ga, struct al_task *task)
 {
     row->rank_plus_1 = 0;
     al_task_fail(task, "GA 0x%llx: rank %d has no such region registered", (unsigned long long)ga,
@@ -92,7 +92,7 @@ static enum al_found no_region(struct al_row *row, acp_ga_t ga, struct al_task *
 }
 
 /* Of a command: own GAs are looked at before (gma.c). Behind the memory another region may lie. */
-static enum al_found no_starter(acp_ga_t ga, struct al_task *task)
+static enum al_found fail_no_starter(acp_ga_t ga, struct al_task *task)
 {
     al_task_fail(task, "GA 0x%llx is not inside the starter memory of rank %u",
                  (unsigned long long)ga, al_rank_of(ga));
@@ -100,7 +100,7 @@ static enum al_found no_starter(acp_ga_t ga, struct al_task *task)
 }
 
 /* What is known of the peer makes no VCQ id: it came from memory that others write. */
-static enum al_found no_place(const struct al_place *place, struct al_task *task)
+static enum al_found fail_bad_peer(const struct al_place *place, struct al_task *task)
 {
     al_task_fail(task, "rank %u: what is known of it is damaged: %s", place->rank,
                  lc_utofu_error());
@@ -119,7 +119,7 @@ static enum al_found find_registered(acp_ga_t ga, const struct al_place *place,
     }
     if (row->what.stadd == AL_STADD_CHANGES) {
         row->rank_plus_1 = 0;
-        al_task_later(task);
+        al_task_retry_later(task);
         return AL_LATER;
     }
     bool is_behind = place->offset > row->what.size;
@@ -130,7 +130,7 @@ static enum al_found find_registered(acp_ga_t ga, const struct al_place *place,
         return AL_LATER;
     }
     if (row->what.stadd == 0 || row->what.color != place->color || is_behind)
-        return no_region(row, ga, task);
+        return fail_no_region(row, ga, task);
     target->stadd = row->what.stadd + place->offset;
     target->extent = (struct al_extent){.before = place->offset, .size = row->what.size};
     return AL_FOUND;
@@ -142,38 +142,38 @@ enum al_found al_remote_find(acp_ga_t ga, struct al_task *task, struct al_target
     struct al_peer *peer;
     enum al_found found;
 
-    al_address_split(ga, &place);
+    al_address_unpack(ga, &place);
     found = al_peer_find(place.rank, task, &peer);
     if (found != AL_FOUND)
         return found;
     target->rank = place.rank;
     if (!al_port_id_of(peer->id, place.color, &target->id))
-        return no_place(&place, task);
+        return fail_bad_peer(&place, task);
     if (place.tag >= AL_STAG_STARTER + AL_STARTERS)
         return find_registered(ga, &place, peer, task, target);
     if (place.color != 0 || place.offset > al.starter_size[place.tag - AL_STAG_STARTER])
-        return no_starter(ga, task);
+        return fail_no_starter(ga, task);
     if (utofu_query_stadd(peer->id, place.tag, &target->stadd) != UTOFU_SUCCESS)
-        return no_place(&place, task);
+        return fail_bad_peer(&place, task);
     target->stadd += place.offset;
     target->extent = (struct al_extent){.before = place.offset,
                                         .size = al.starter_size[place.tag - AL_STAG_STARTER]};
     return AL_FOUND;
 }
 
-bool al_remote_try_again(struct al_task *task, int rc, acp_ga_t ga)
+bool al_remote_may_retry(struct al_task *task, int rc, acp_ga_t ga)
 {
     if (task->retried || (rc != UTOFU_ERR_MRQ_RMT_STADD && rc != UTOFU_ERR_MRQ_RMT_LENGTH &&
                           rc != UTOFU_ERR_MRQ_PEER))
         return false;
     task->retried = true;
-    al_remote_forget(ga);
+    al_remote_drop(ga);
     return true;
 }
 
 /* The STADD of a region that a peer has registered anew is another one, and may be out of date in
  * its turn: then the row may be read once more. */
-void al_remote_uses(struct al_task *task, utofu_stadd_t region)
+void al_remote_set_region(struct al_task *task, utofu_stadd_t region)
 {
     uint32_t used = (uint32_t)(region ^ region >> 32);
 

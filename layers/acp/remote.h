@@ -25,11 +25,11 @@ struct al_remotes {
 
 void al_remote_setup(void);
 enum al_found al_remote_find(acp_ga_t ga, struct al_task *task, struct al_target *target);
-void al_remote_forget(acp_ga_t ga);
+void al_remote_drop(acp_ga_t ga);
 /* Is it worth trying again, after this code? The row that was in the cache may be out of date. */
-bool al_remote_try_again(struct al_task *task, int rc, acp_ga_t ga);
+bool al_remote_may_retry(struct al_task *task, int rc, acp_ga_t ga);
 /* The task's next communication is with this region. */
-void al_remote_uses(struct al_task *task, utofu_stadd_t region);
+void al_remote_set_region(struct al_task *task, utofu_stadd_t region);
 
 #pragma GCC visibility pop
 

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../common/meet.h"
+#include "../common/exchange.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -18,11 +18,11 @@ enum {
     AL_BOUNCE = 64,       /* bytes of registered memory of each of these */
     AL_POLLS = 4,         /* just behind a start, while they find something */
     AL_RING = 128,        /* commands for this process, from all others together */
-    AL_SERVANTS = 64,     /* commands that this process executes at a time */
-    AL_AWAY = 256,        /* commands of this process that others have; each answer takes an entry
-                             of the MRQ: 2,048 at least */
+    AL_EXECUTORS = 64,    /* commands that this process executes at a time */
+    AL_OUTSTANDING = 256, /* commands of this process that others have; each answer takes an entry
+                      of the MRQ: 2,048 at least */
     AL_COMP_WORK = 7,     /* component id of the VCQs of the layer */
-    AL_COMP_MEET = 6,     /* of that on which processes meet in acp_init() */
+    AL_COMP_EXCHANGE = 6, /* of that on which processes meet in acp_init() */
     AL_STAG_CONTROL = 0,  /* struct al_control */
     AL_STAG_STARTER = 1,  /* starter memory: of the user, the channels, the data library */
     AL_STAG_REGIONS = 16, /* on: the chunks of the table of regions */
@@ -33,7 +33,7 @@ enum {
 };
 
 /* Memory that the layer takes, besides uTofu's and the starter memory. Each file adds its own. */
-struct al_use {
+struct al_usage {
     size_t fixed;        /* whatever is done */
     size_t region_bytes; /* on top, for the regions that are registered */
     size_t peer_bytes;   /* on top, for the processes that are used */

@@ -25,15 +25,15 @@
 #include <stdlib.h>
 
 #include "../common/job.h"
-#include "../common/meet.h"
-#include "../common/patience.h"
+#include "../common/exchange.h"
+#include "../common/stall.h"
 #include "../common/ring.h"
 
 /* What a process needs whatever the size of the job, with one color; memory.c has the rest, 40 KiB.
  */
 _Static_assert(AL_QUEUE * sizeof(struct al_task) + sizeof(struct al_control) +
                        sizeof(struct lc_port) + AL_OPS * AL_BOUNCE +
-                       AL_SERVANTS * sizeof(struct al_task) <
+                       AL_EXECUTORS * sizeof(struct al_task) <
                    (512 - 64) * 1024,
                "at most 512 KiB");
 
@@ -60,15 +60,15 @@ static void close_all(void)
     al_net_close();
     al_queue_close();
     al_peers_close();
-    al_ranges_forget_all();
+    al_ranges_drop_all();
 }
 
-static const char *verdict_text(enum lc_verdict verdict)
+static const char *describe_result(enum lc_exchange_result result)
 {
-    switch (verdict) {
-    case LC_NO_PERMUTATION:
+    switch (result) {
+    case LC_EXCHANGE_BAD_RANKS:
         return "the ranks of the processes are not 0 to N - 1, each once";
-    case LC_DISAGREED:
+    case LC_EXCHANGE_MISMATCH:
         return "the processes have starter memory of different sizes (--acp-size-smem)";
     default:
         return "the processes did not all meet";
@@ -104,34 +104,36 @@ static uint64_t sizes_hash(void)
     return hash;
 }
 
-static enum lc_verdict meet_others(uint64_t rank, uint64_t fingers[AL_MAX_FINGERS],
-                                   const char *function)
+static enum lc_exchange_result exchange_ids(uint64_t rank, uint64_t fingers[AL_MAX_FINGERS],
+                                            const char *function)
 {
-    const struct lc_meeting m = {
-        .job = &al.job, .function = function, .cmp_id = AL_COMP_MEET, .agreed = sizes_hash()};
+    const struct lc_exchange m = {.job = &al.job,
+                                  .function = function,
+                                  .cmp_id = AL_COMP_EXCHANGE,
+                                  .must_match = sizes_hash()};
 
-    return lc_meet(&m, rank, al_port(0)->id, fingers);
+    return lc_exchange_ids(&m, rank, al_port(0)->id, fingers);
 }
 
 /* Lines have the layer's rank while it runs, else the launcher's. */
 static void set_running(bool running)
 {
     al.running = running;
-    al.job.line_rank = (int)(running ? al.job.rank : al.job.place);
+    al.job.log_rank = (int)(running ? al.job.rank : al.job.launch_rank);
 }
 
 /* Everything but the hooks. */
 static bool start_layer(uint32_t rank, const char *function)
 {
-    enum lc_verdict verdict;
+    enum lc_exchange_result result;
 
     if (!open_all(rank)) {
         close_all();
         return false;
     }
-    verdict = meet_others(rank, al.control->common.fingers, function);
-    if (verdict != LC_GOOD) {
-        al_log("%s: %s", function, verdict_text(verdict));
+    result = exchange_ids(rank, al.control->common.fingers, function);
+    if (result != LC_EXCHANGE_OK) {
+        al_log("%s: %s", function, describe_result(result));
         close_all();
         return false;
     }
@@ -151,8 +153,8 @@ static bool find_job(uint32_t *rank)
 {
     uint32_t procs;
 
-    lc_job_find(&al.job, "acp", "rank");
-    *rank = al.job.place;
+    lc_job_init(&al.job, "acp", "rank");
+    *rank = al.job.launch_rank;
     al_option_rank(rank);
     if (al_option_procs(&procs) && procs != al.job.procs) {
         al_log("acp_init: --acp-nprocs %u, but the launcher has started %u processes", procs,
@@ -170,7 +172,7 @@ int acp_init(int *argc, char ***argv)
         al_log("acp_init: called before; acp_finalize comes first");
         return -1;
     }
-    if (!al_options_take(argc, argv))
+    if (!al_options_parse(argc, argv))
         exit(1);
     if (!find_job(&rank) || !start_layer(rank, "acp_init"))
         return -1;
@@ -181,16 +183,16 @@ int acp_init(int *argc, char ***argv)
 
 static void drain_net(const char *function)
 {
-    struct lc_patience patience = {0};
+    struct lc_stall_timer stall = {0};
     uint32_t idle = 0;
 
-    while (al_net_busy() > 0) {
-        if (lc_patience_ends(&patience, idle))
+    while (al_net_ops_in_flight() > 0) {
+        if (lc_stall_report_due(&stall, idle))
             al_log("%s: has waited %llu s for %u communications of the layer", function,
-                   lc_patience_seconds(&patience), al_net_busy());
-        al_progress_go_on(&idle);
+                   lc_stall_seconds(&stall), al_net_ops_in_flight());
+        al_progress_or_wait(&idle);
     }
-    al_progress_waited();
+    al_progress_wait_done();
 }
 
 /* All have completed what they issued when the first barrier is behind them; when the second is,
@@ -199,14 +201,14 @@ static void stop_layer(const char *function)
 {
     al_lock();
     al_queue_complete_all(function);
-    al_command_end(function);
+    al_command_drain(function);
     al_sync_wait(function, 0);
     al.leaving = true;
     al_unlock();
     al_progress_stop_thread();
     al_lock();
     drain_net(function);
-    if (!al_sync_wait(function, lc_leave_limit_ns()))
+    if (!al_sync_wait(function, lc_finalize_timeout_ns()))
         al_log("%s: a process has ended meanwhile", function);
     drain_net(function);
     set_running(false);
@@ -215,16 +217,16 @@ static void stop_layer(const char *function)
 }
 
 /* For the tests and the figures in docs/measurements/layers.md. */
-static void tell_memory(void)
+static void log_memory(void)
 {
-    struct al_use use = {.fixed = sizeof(al) + al.area.memory.size};
+    struct al_usage usage = {.fixed = sizeof(al) + al.area.memory.size};
 
-    al_net_use(&use);
-    al_peers_use(&use);
-    al_memory_use(&use);
-    al_queue_use(&use);
-    al_log("memory: %zu bytes, %zu for %u regions, %zu for %u of %u processes", use.fixed,
-           use.region_bytes, use.regions, use.peer_bytes, use.peers, al.job.procs);
+    al_net_count_usage(&usage);
+    al_peers_count_usage(&usage);
+    al_memory_count_usage(&usage);
+    al_queue_count_usage(&usage);
+    al_log("memory: %zu bytes, %zu for %u regions, %zu for %u of %u processes", usage.fixed,
+           usage.region_bytes, usage.regions, usage.peer_bytes, usage.peers, al.job.procs);
 }
 
 int acp_finalize(void)
@@ -236,22 +238,22 @@ int acp_finalize(void)
     call_hook(iacp_finalize_cl);
     call_hook(iacp_finalize_dl);
     if (getenv("ACP_MEMORY") != NULL)
-        tell_memory();
+        log_memory();
     stop_layer("acp_finalize");
     return 0;
 }
 
 /* Whether the new ranks are a permutation, and the sizes of starter memory agree, before anything
  * is given up. */
-static bool all_agree(int rank)
+static bool check_reset(int rank)
 {
     uint64_t fingers[AL_MAX_FINGERS];
-    enum lc_verdict verdict = meet_others((uint64_t)(int64_t)rank, fingers, "acp_reset");
+    enum lc_exchange_result result = exchange_ids((uint64_t)(int64_t)rank, fingers, "acp_reset");
 
     acp_sync(); /* the first process has left the meeting */
-    if (verdict != LC_GOOD)
-        al_log("acp_reset: rank %d: %s", rank, verdict_text(verdict));
-    return verdict == LC_GOOD;
+    if (result != LC_EXCHANGE_OK)
+        al_log("acp_reset: rank %d: %s", rank, describe_result(result));
+    return result == LC_EXCHANGE_OK;
 }
 
 int acp_reset(int rank)
@@ -260,7 +262,7 @@ int acp_reset(int rank)
         al_log("acp_reset: before acp_init");
         return -1;
     }
-    if (!all_agree(rank))
+    if (!check_reset(rank))
         return -1;
     call_hook(iacp_finalize_cl);
     call_hook(iacp_finalize_dl);

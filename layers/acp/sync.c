@@ -25,29 +25,29 @@ static void end_tell(struct lc_op *op, int rc, uint64_t old_value)
 }
 
 /* A process leaves a barrier behind this one: so it can have come to the next one at most. */
-static bool check_epoch(uint64_t epoch, uint64_t come)
+static bool check_epoch(uint64_t epoch, uint64_t arrived)
 {
-    if (come > epoch + 1)
+    if (arrived > epoch + 1)
         al_fatal("barrier %llu is said to have begun, and this process is in the %lluth: does "
                  "another program of the job use this memory?",
-                 (unsigned long long)come, (unsigned long long)epoch);
+                 (unsigned long long)arrived, (unsigned long long)epoch);
     return false;
 }
 
-static const struct lc_barrier_kind barrier_kind = {
+static const struct lc_barrier_ops barrier_ops = {
     .flags = UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE,
-    .told = end_tell,
-    .go_on = al_progress_go_on,
-    .fails = check_epoch,
+    .put_done = end_tell,
+    .progress = al_progress_or_wait,
+    .is_broken = check_epoch,
 };
 
 bool al_sync_wait(const char *function, uint64_t limit_ns)
 {
     const struct lc_fingers fingers = al_fingers();
-    bool come = lc_barrier_wait(&fingers, &barrier_kind, &al.epoch, function, limit_ns);
+    bool arrived = lc_barrier_wait(&fingers, &barrier_ops, &al.epoch, function, limit_ns);
 
-    al_progress_waited();
-    return come;
+    al_progress_wait_done();
+    return arrived;
 }
 
 int acp_sync(void)

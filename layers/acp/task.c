@@ -14,8 +14,8 @@
 
 void al_task_setup(void)
 {
-    al.tasks.later = NULL;
-    al.tasks.later_end = &al.tasks.later;
+    al.tasks.retry = NULL;
+    al.tasks.retry_end = &al.tasks.retry;
 }
 
 void al_task_step(struct al_task *task)
@@ -28,22 +28,22 @@ void al_task_end(struct al_task *task)
     al.up->end(task);
 }
 
-void al_task_later(struct al_task *task)
+void al_task_retry_later(struct al_task *task)
 {
     if (task->queued)
         return;
     task->queued = true;
     task->next = NULL;
-    *al.tasks.later_end = task;
-    al.tasks.later_end = &task->next;
+    *al.tasks.retry_end = task;
+    al.tasks.retry_end = &task->next;
 }
 
-void al_task_step_later_ones(void)
+void al_task_retry_all(void)
 {
-    struct al_task *task = al.tasks.later, *next;
+    struct al_task *task = al.tasks.retry, *next;
 
-    al.tasks.later = NULL;
-    al.tasks.later_end = &al.tasks.later;
+    al.tasks.retry = NULL;
+    al.tasks.retry_end = &al.tasks.retry;
     for (; task != NULL; task = next) {
         next = task->next;
         task->queued = false;
@@ -51,9 +51,9 @@ void al_task_step_later_ones(void)
     }
 }
 
-bool al_task_has_later_ones(void)
+bool al_task_any_to_retry(void)
 {
-    return al.tasks.later != NULL;
+    return al.tasks.retry != NULL;
 }
 
 static const char *name_of(const struct al_task *task)
@@ -68,22 +68,22 @@ static const char *name_of(const struct al_task *task)
     return names[task->kind][task->width == 8];
 }
 
-const char *al_task_text(const struct al_task *task, char text[AL_TASK_TEXT])
+const char *al_task_describe(const struct al_task *task, char text[AL_TASK_TEXT_SIZE])
 {
-    snprintf(text, AL_TASK_TEXT, "%s from 0x%llx (rank %d) to 0x%llx (rank %d)%s", name_of(task),
-             (unsigned long long)task->src, (int)al_rank_of(task->src),
+    snprintf(text, AL_TASK_TEXT_SIZE, "%s from 0x%llx (rank %d) to 0x%llx (rank %d)%s",
+             name_of(task), (unsigned long long)task->src, (int)al_rank_of(task->src),
              (unsigned long long)task->dst, (int)al_rank_of(task->dst),
              task->command ? " for another process" : "");
     return text;
 }
 
-__attribute__((format(printf, 2, 0))) static void say_failure(struct al_task *task,
+__attribute__((format(printf, 2, 0))) static void log_failure(struct al_task *task,
                                                               const char *format, va_list args)
 {
-    char text[1200], what[AL_TASK_TEXT];
+    char text[1200], what[AL_TASK_TEXT_SIZE];
 
     vsnprintf(text, sizeof(text), format, args);
-    al_log("%s is not done: %s", al_task_text(task, what), text);
+    al_log("%s is not done: %s", al_task_describe(task, what), text);
     task->failed = true;
 }
 
@@ -92,7 +92,7 @@ void al_task_fail(struct al_task *task, const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    say_failure(task, format, args);
+    log_failure(task, format, args);
     va_end(args);
     al_task_end(task);
 }
@@ -102,6 +102,6 @@ void al_task_fail_later(struct al_task *task, const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    say_failure(task, format, args);
+    log_failure(task, format, args);
     va_end(args);
 }

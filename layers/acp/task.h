@@ -42,23 +42,23 @@ struct al_task {
 _Static_assert(sizeof(struct al_task) == 64, "4,096 of them are 256 KiB");
 
 struct al_tasks {
-    struct al_task *later, **later_end; /* those that lacked room */
+    struct al_task *retry, **retry_end; /* those that lacked room */
 };
 
 void al_task_setup(void);
 void al_task_step(struct al_task *task);
-void al_task_later(struct al_task *task); /* no room: again at the next progress */
-void al_task_step_later_ones(void);
-bool al_task_has_later_ones(void);
+void al_task_retry_later(struct al_task *task); /* no room: again at the next progress */
+void al_task_retry_all(void);
+bool al_task_any_to_retry(void);
 void al_task_end(struct al_task *task); /* complete, or failed */
 __attribute__((format(printf, 2, 3))) void al_task_fail(struct al_task *task, const char *format,
                                                         ...);
 /* Says so now; the task ends when nothing of it is in flight any more. */
 __attribute__((format(printf, 2, 3))) void al_task_fail_later(struct al_task *task,
                                                               const char *format, ...);
-enum { AL_TASK_TEXT = 160 };
+enum { AL_TASK_TEXT_SIZE = 160 };
 /* "acp_copy from 0x10 (rank 0) to 0x20 (rank 1)" */
-const char *al_task_text(const struct al_task *task, char text[AL_TASK_TEXT]);
+const char *al_task_describe(const struct al_task *task, char text[AL_TASK_TEXT_SIZE]);
 
 #pragma GCC visibility pop
 

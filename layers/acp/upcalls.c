@@ -28,17 +28,17 @@ static void end_task(struct al_task *task)
     if (task->command)
         al_command_report(task);
     else
-        al_queue_ended(task);
+        al_queue_complete(task);
 }
 
 static const struct al_upcalls upcalls = {
     .step = step_task,
     .end = end_task,
-    .arrived = al_command_arrived,
-    .serve = al_command_serve,
-    .look = al_command_look,
+    .put_arrived = al_command_put_arrived,
+    .execute_commands = al_command_execute_ring,
+    .poll_answer = al_command_poll_answer,
     .start_waiting = al_queue_start_waiting,
-    .job_ends = al_watch_tell,
+    .broadcast_end = al_watch_broadcast_end,
 };
 
 void al_upcalls_set(void)

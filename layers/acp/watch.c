@@ -41,27 +41,27 @@ void al_watch_poll(void)
         __atomic_store_n(&al.control->aborted, 0, __ATOMIC_RELEASE);
     } else if (aborted != 0 && !al.dying) {
         al_log("rank %llu ends the job", (unsigned long long)aborted - 1);
-        al_watch_tell((uint32_t)(aborted - 1));
+        al_watch_broadcast_end((uint32_t)(aborted - 1));
         _exit(1);
     }
-    if (!lc_probe_counts(&al.watch.probe) || al.leaving || al.dying || al.job.procs == 1)
+    if (!lc_probe_tick(&al.watch.probe) || al.leaving || al.dying || al.job.procs == 1)
         return;
     if (lc_probe_is_due(&al.watch.probe))
         lc_finger_probe(&fingers, &al.watch.probe, 0, offsetof(struct al_control, pad1), 32,
                         end_probe);
 }
 
-uint32_t al_watch_due_us(void)
+uint32_t al_watch_us_until_due(void)
 {
-    return al.job.procs == 1 ? LC_PROBE_MS * 1000 : lc_probe_due_us(&al.watch.probe);
+    return al.job.procs == 1 ? LC_PROBE_MS * 1000 : lc_probe_us_until_due(&al.watch.probe);
 }
 
-void al_watch_soon(void)
+void al_watch_check_next(void)
 {
-    lc_probe_soon(&al.watch.probe);
+    lc_probe_check_next(&al.watch.probe);
 }
 
-void al_watch_tell(uint32_t rank)
+void al_watch_broadcast_end(uint32_t rank)
 {
     uint64_t end = lc_now_ns() + TELL_MS * 1000000ull;
     const struct lc_fingers fingers = al_fingers();
@@ -71,8 +71,8 @@ void al_watch_tell(uint32_t rank)
     al.leaving = al.dying = true;
     al_net_silence();
     for (uint32_t k = 0; k < al.job.num_fingers; k++)
-        lc_finger_tell(&fingers, k, (uint64_t)rank + 1, offsetof(struct al_control, aborted),
-                       UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE, NULL);
-    while (al_net_busy() > 0 && lc_now_ns() < end)
+        lc_finger_put_word(&fingers, k, (uint64_t)rank + 1, offsetof(struct al_control, aborted),
+                           UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE, NULL);
+    while (al_net_ops_in_flight() > 0 && lc_now_ns() < end)
         al_net_poll();
 }

@@ -15,9 +15,9 @@ struct al_watch {
 
 void al_watch_setup(void);
 void al_watch_poll(void);
-uint32_t al_watch_due_us(void);    /* until it has something to do */
-void al_watch_soon(void);          /* the next poll looks at the clock */
-void al_watch_tell(uint32_t rank); /* tells the others that this rank ends the job */
+uint32_t al_watch_us_until_due(void);       /* until it has something to do */
+void al_watch_check_next(void);             /* the next poll looks at the clock */
+void al_watch_broadcast_end(uint32_t rank); /* tells the others that this rank ends the job */
 
 #pragma GCC visibility pop
 

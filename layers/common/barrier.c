@@ -6,71 +6,71 @@
 
 struct wait {
     const struct lc_fingers *fingers;
-    const struct lc_barrier_kind *kind;
+    const struct lc_barrier_ops *ops;
     const char *function;
     uint64_t epoch, end_ns;
 };
 
 /* Behind that of the epoch before, which may still be under way. */
-static void tell_ahead(const struct wait *w, uint32_t finger)
+static void notify_ahead(const struct wait *w, uint32_t finger)
 {
     const struct lc_job *job = w->fingers->job;
-    struct lc_patience patience = {0};
-    char text[LC_TEXT];
+    struct lc_stall_timer stall = {0};
+    char text[LC_TEXT_SIZE];
     uint32_t idle = 0;
 
-    while (!lc_finger_tell(w->fingers, finger, w->epoch,
-                           offsetof(struct lc_words, sync) + 8 * finger,
-                           UTOFU_ONESIDED_FLAG_STRONG_ORDER | w->kind->flags, w->kind->told)) {
-        if (lc_patience_ends(&patience, idle))
-            lc_job_say(job, "%s: has waited %llu s to tell %s %u that this one has come: %s",
-                       w->function, lc_patience_seconds(&patience), job->process,
+    while (!lc_finger_put_word(
+        w->fingers, finger, w->epoch, offsetof(struct lc_words, sync) + 8 * finger,
+        UTOFU_ONESIDED_FLAG_STRONG_ORDER | w->ops->flags, w->ops->put_done)) {
+        if (lc_stall_report_due(&stall, idle))
+            lc_job_log(job, "%s: has waited %llu s to tell %s %u that this one has come: %s",
+                       w->function, lc_stall_seconds(&stall), job->process,
                        lc_rank_ahead(job->rank, job->procs, finger),
-                       lc_port_text(w->fingers->port, text));
-        w->kind->go_on(&idle);
+                       lc_port_describe(w->fingers->port, text));
+        w->ops->progress(&idle);
     }
 }
 
 /* The epoch that the process 2^finger ranks behind has come to: at most the next one, as it leaves
  * this one behind this process. */
-static bool await_behind(const struct wait *w, uint32_t finger)
+static bool wait_for_behind(const struct wait *w, uint32_t finger)
 {
     const uint64_t *behind = &w->fingers->control->words->sync[finger];
     const struct lc_job *job = w->fingers->job;
-    struct lc_patience patience = {0};
+    struct lc_stall_timer stall = {0};
     uint32_t idle = 0;
-    uint64_t come;
+    uint64_t arrived;
 
     for (;;) {
-        come = __atomic_load_n(behind, __ATOMIC_ACQUIRE);
-        if (w->kind->fails(w->epoch, come))
+        arrived = __atomic_load_n(behind, __ATOMIC_ACQUIRE);
+        if (w->ops->is_broken(w->epoch, arrived))
             return false;
-        if (come >= w->epoch)
+        if (arrived >= w->epoch)
             return true;
         if (w->end_ns != UINT64_MAX && lc_now_ns() > w->end_ns)
             return false;
-        if (lc_patience_ends(&patience, idle))
-            lc_job_say(job,
+        if (lc_stall_report_due(&stall, idle))
+            lc_job_log(job,
                        "%s: has waited %llu s for %s %u, which has not come, or waits for another "
                        "%s that has not",
-                       w->function, lc_patience_seconds(&patience), job->process,
+                       w->function, lc_stall_seconds(&stall), job->process,
                        lc_rank_behind(job->rank, job->procs, finger), job->process);
-        w->kind->go_on(&idle);
+        w->ops->progress(&idle);
     }
 }
 
-bool lc_barrier_wait(const struct lc_fingers *fingers, const struct lc_barrier_kind *kind,
+bool lc_barrier_wait(const struct lc_fingers *fingers, const struct lc_barrier_ops *ops,
                      uint64_t *epoch, const char *function, uint64_t limit_ns)
 {
     const struct wait w = {.fingers = fingers,
-                           .kind = kind,
+                           .ops = ops,
                            .function = function,
                            .epoch = ++*epoch,
                            .end_ns = limit_ns == 0 ? UINT64_MAX : lc_now_ns() + limit_ns};
 
     for (uint32_t k = 0; k < fingers->job->num_fingers; k++) {
-        tell_ahead(&w, k);
-        if (!await_behind(&w, k))
+        notify_ahead(&w, k);
+        if (!wait_for_behind(&w, k))
             return false;
     }
     return true;

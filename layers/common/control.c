@@ -4,7 +4,7 @@
 
 bool lc_control_open(struct lc_control *control, const struct lc_port *port, int stag, size_t size)
 {
-    *control = (struct lc_control){.memory = {.job = port->kind->job,
+    *control = (struct lc_control){.memory = {.job = port->config->job,
                                               .vcq = port->vcq,
                                               .size = size,
                                               .what = "words for the others",
@@ -22,10 +22,11 @@ void lc_control_close(struct lc_control *control)
     control->words = NULL;
 }
 
-void lc_control_learn(const struct lc_control *control, struct lc_known *known, utofu_vcq_id_t id)
+void lc_control_query(const struct lc_control *control, struct lc_stadd_entry *cached,
+                      utofu_vcq_id_t id)
 {
-    *known = (struct lc_known){.id = id};
-    lc_job_expect(control->memory.job,
-                  utofu_query_stadd(id, (unsigned int)control->memory.stag, &known->stadd),
-                  "utofu_query_stadd");
+    *cached = (struct lc_stadd_entry){.id = id};
+    lc_job_check_rc(control->memory.job,
+                    utofu_query_stadd(id, (unsigned int)control->memory.stag, &cached->stadd),
+                    "utofu_query_stadd");
 }

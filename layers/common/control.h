@@ -23,32 +23,32 @@ struct lc_words {
     uint64_t sync[32];    /* the epoch in which the process 2^n ranks behind has come */
 };
 
-enum { LC_KNOWN_BITS = 5, LC_KNOWN_IDS = 1 << LC_KNOWN_BITS };
+enum { LC_STADD_CACHE_BITS = 5, LC_STADD_CACHE_SIZE = 1 << LC_STADD_CACHE_BITS };
 
 struct lc_control {
     struct lc_memory memory;
     struct lc_words *words; /* the beginning of it; NULL: it is not open */
-    struct lc_known {
+    struct lc_stadd_entry {
         utofu_vcq_id_t id;
-        utofu_stadd_t stadd; /* 0: none */
-    } known[LC_KNOWN_IDS];   /* where that of peers begins, by the hash of their ids */
+        utofu_stadd_t stadd;       /* 0: none */
+    } cached[LC_STADD_CACHE_SIZE]; /* where that of peers begins, by the hash of their ids */
 };
 
 bool lc_control_open(struct lc_control *control, const struct lc_port *port, int stag, size_t size);
 void lc_control_close(struct lc_control *control);
 /* Asks uTofu where that of a peer begins. */
-void lc_control_learn(const struct lc_control *control, struct lc_known *known, utofu_vcq_id_t id)
-    __attribute__((cold));
+void lc_control_query(const struct lc_control *control, struct lc_stadd_entry *cached,
+                      utofu_vcq_id_t id) __attribute__((cold));
 
 /* Of the word at an offset in the memory of the process that has the VCQ. */
 static inline utofu_stadd_t lc_control_stadd(struct lc_control *control, utofu_vcq_id_t id,
                                              uint64_t offset)
 {
-    struct lc_known *known = &control->known[lc_hash_index(id, LC_KNOWN_BITS)];
+    struct lc_stadd_entry *cached = &control->cached[lc_hash_index(id, LC_STADD_CACHE_BITS)];
 
-    if (__builtin_expect(known->id != id || known->stadd == 0, 0))
-        lc_control_learn(control, known, id);
-    return known->stadd + offset;
+    if (__builtin_expect(cached->id != id || cached->stadd == 0, 0))
+        lc_control_query(control, cached, id);
+    return cached->stadd + offset;
 }
 
 #pragma GCC visibility pop

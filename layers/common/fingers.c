@@ -6,11 +6,11 @@
 
 static struct lc_op *take_op(const struct lc_fingers *f, uint32_t finger, lc_done *done)
 {
-    return lc_op_take(f->port, 0, lc_rank_ahead(f->job->rank, f->job->procs, finger), done, NULL);
+    return lc_op_alloc(f->port, 0, lc_rank_ahead(f->job->rank, f->job->procs, finger), done, NULL);
 }
 
-bool lc_finger_tell(const struct lc_fingers *fingers, uint32_t finger, uint64_t word,
-                    uint64_t offset, unsigned long int flags, lc_done *done)
+bool lc_finger_put_word(const struct lc_fingers *fingers, uint32_t finger, uint64_t word,
+                        uint64_t offset, unsigned long int flags, lc_done *done)
 {
     utofu_vcq_id_t id = fingers->control->words->fingers[finger];
     struct lc_op *op = take_op(fingers, finger, done);
@@ -47,7 +47,7 @@ bool lc_probe_is_due(const struct lc_probe *probe)
     return !probe->under_way && lc_now_ns() >= probe->next_ns;
 }
 
-uint32_t lc_probe_due_us(const struct lc_probe *probe)
+uint32_t lc_probe_us_until_due(const struct lc_probe *probe)
 {
     uint64_t now = lc_now_ns();
 

@@ -25,18 +25,18 @@ struct lc_probe {
 
 void lc_probe_setup(struct lc_probe *probe);
 void lc_probe_ended(struct lc_probe *probe); /* the question was answered, or will not be */
-uint32_t lc_probe_due_us(const struct lc_probe *probe); /* until the next one may be asked */
+uint32_t lc_probe_us_until_due(const struct lc_probe *probe); /* until the next one may be asked */
 /* The clock says so: no question is under way, and the last one was long ago. */
 bool lc_probe_is_due(const struct lc_probe *probe);
 
 /* In one call of LC_PROBE_CALLS: time to look at the clock. */
-static inline bool lc_probe_counts(struct lc_probe *probe)
+static inline bool lc_probe_tick(struct lc_probe *probe)
 {
     return ++probe->calls % LC_PROBE_CALLS == 0;
 }
 
 /* The next call looks at the clock. */
-static inline void lc_probe_soon(struct lc_probe *probe)
+static inline void lc_probe_check_next(struct lc_probe *probe)
 {
     probe->calls = LC_PROBE_CALLS - 1;
 }
@@ -50,8 +50,8 @@ struct lc_fingers {
 typedef void lc_done(struct lc_op *op, int rc, uint64_t old_value);
 
 /* Puts a word to the place in the memory of the finger. false: no room at the moment. */
-bool lc_finger_tell(const struct lc_fingers *fingers, uint32_t finger, uint64_t word,
-                    uint64_t offset, unsigned long int flags, lc_done *done);
+bool lc_finger_put_word(const struct lc_fingers *fingers, uint32_t finger, uint64_t word,
+                        uint64_t offset, unsigned long int flags, lc_done *done);
 /* Gets some bytes from there, which tells whether the process lives: more than a word, as uTofu may
  * read that from mapped memory, which outlives its process. `done` calls lc_probe_ended(). */
 void lc_finger_probe(const struct lc_fingers *fingers, struct lc_probe *probe, uint32_t finger,

@@ -34,7 +34,7 @@ static bool read_number(const char *name, uint32_t *value)
     return *end == '\0' && n <= INT32_MAX;
 }
 
-static void ask_launcher(uint32_t *rank, uint32_t *procs)
+static void read_launcher_variables(uint32_t *rank, uint32_t *procs)
 {
     for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++)
         if (read_number(launchers[i].rank, rank) && read_number(launchers[i].procs, procs) &&
@@ -44,13 +44,13 @@ static void ask_launcher(uint32_t *rank, uint32_t *procs)
     *procs = 1;
 }
 
-void lc_job_find(struct lc_job *job, const char *layer, const char *process)
+void lc_job_init(struct lc_job *job, const char *layer, const char *process)
 {
-    ask_launcher(&job->place, &job->procs);
+    read_launcher_variables(&job->launch_rank, &job->procs);
     job->layer = layer;
     job->process = process;
-    job->rank = job->place;
-    job->line_rank = (int)job->place;
+    job->rank = job->launch_rank;
+    job->log_rank = (int)job->launch_rank;
     job->num_fingers = lc_num_fingers(job->procs);
 }
 
@@ -61,7 +61,7 @@ uint32_t lc_env_number(const char *name, uint32_t value_unless_set)
     return read_number(name, &seconds) && seconds > 0 ? seconds : value_unless_set;
 }
 
-uint64_t lc_leave_limit_ns(void)
+uint64_t lc_finalize_timeout_ns(void)
 {
     return (lc_env_number("UTOFU_PEER_TIMEOUT", 30) + 2) * 1000000000ull;
 }

@@ -10,21 +10,21 @@
 #pragma GCC visibility push(hidden)
 
 struct lc_job {
-    const char *layer;   /* begins lines on standard error */
-    const char *process; /* what the layer calls one: "rank", "task" */
-    int line_rank;       /* that lines have */
-    uint32_t place;      /* of this one, as the launcher says */
-    uint32_t rank;       /* which the layer gives it: the same, unless the program says */
+    const char *layer;    /* begins lines on standard error */
+    const char *process;  /* what the layer calls one: "rank", "task" */
+    int log_rank;         /* that lines have */
+    uint32_t launch_rank; /* of this one, as the launcher says */
+    uint32_t rank;        /* which the layer gives it: the same, unless the program says */
     uint32_t procs, num_fingers;
 };
 
-#define lc_job_say(job, ...)         lc_say((job)->layer, (job)->line_rank, __VA_ARGS__)
-#define lc_job_expect(job, rc, call) lc_expect((job)->layer, (job)->line_rank, rc, call)
+#define lc_job_log(job, ...)           lc_log((job)->layer, (job)->log_rank, __VA_ARGS__)
+#define lc_job_check_rc(job, rc, call) lc_check_rc((job)->layer, (job)->log_rank, rc, call)
 
-void lc_job_find(struct lc_job *job, const char *layer, const char *process);
+void lc_job_init(struct lc_job *job, const char *layer, const char *process);
 uint32_t lc_env_number(const char *name, uint32_t value_unless_set);
 /* How long a process that leaves waits for the others, one of which may have ended. */
-uint64_t lc_leave_limit_ns(void);
+uint64_t lc_finalize_timeout_ns(void);
 uint64_t lc_now_ns(void);
 
 #pragma GCC visibility pop

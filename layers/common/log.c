@@ -11,7 +11,7 @@
 enum { LINE = 2048 };
 
 /* One write, so that lines of several processes do not mix. */
-void lc_say_args(const char *layer, int rank, const char *format, va_list args)
+void lc_vlog(const char *layer, int rank, const char *format, va_list args)
 {
     char line[LINE];
     int start = rank < 0 ? snprintf(line, sizeof(line), "%s: ", layer)
@@ -26,12 +26,12 @@ void lc_say_args(const char *layer, int rank, const char *format, va_list args)
         return; /* nowhere to say it */
 }
 
-void lc_say(const char *layer, int rank, const char *format, ...)
+void lc_log(const char *layer, int rank, const char *format, ...)
 {
     va_list args;
 
     va_start(args, format);
-    lc_say_args(layer, rank, format, args);
+    lc_vlog(layer, rank, format, args);
     va_end(args);
 }
 
@@ -42,8 +42,8 @@ const char *lc_read_error(char *text)
     return text;
 }
 
-void lc_expect(const char *layer, int rank, int rc, const char *call)
+void lc_check_rc(const char *layer, int rank, int rc, const char *call)
 {
     if (rc != UTOFU_SUCCESS)
-        lc_say(layer, rank, "%s: %s", call, lc_utofu_error());
+        lc_log(layer, rank, "%s: %s", call, lc_utofu_error());
 }

@@ -9,10 +9,10 @@
 #pragma GCC visibility push(hidden)
 
 /* rank: -1 if it is not known. */
-__attribute__((format(printf, 3, 4))) void lc_say(const char *layer, int rank, const char *format,
+__attribute__((format(printf, 3, 4))) void lc_log(const char *layer, int rank, const char *format,
                                                   ...);
-__attribute__((format(printf, 3, 0))) void lc_say_args(const char *layer, int rank,
-                                                       const char *format, va_list args);
+__attribute__((format(printf, 3, 0))) void lc_vlog(const char *layer, int rank, const char *format,
+                                                   va_list args);
 /* The last error of this thread; `text` has LC_ERROR_SIZE bytes, and is returned. */
 enum { LC_ERROR_SIZE = 1024 };
 const char *lc_read_error(char *text);
@@ -20,7 +20,7 @@ const char *lc_read_error(char *text);
  * memory of a library is scarce. */
 #define lc_utofu_error() lc_read_error((char[LC_ERROR_SIZE]){""})
 /* Of a call that uTofu does not refuse, as what it gets is the layer's own: else a line says so. */
-void lc_expect(const char *layer, int rank, int rc, const char *call);
+void lc_check_rc(const char *layer, int rank, int rc, const char *call);
 
 #pragma GCC visibility pop
 

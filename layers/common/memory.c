@@ -18,11 +18,11 @@ bool lc_memory_open(struct lc_memory *memory)
     memory->at =
         mmap(NULL, memory->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory->at == MAP_FAILED) {
-        lc_job_say(memory->job, "no memory for %zu bytes of %s", memory->size, memory->what);
+        lc_job_log(memory->job, "no memory for %zu bytes of %s", memory->size, memory->what);
     } else if (register_memory(memory) == UTOFU_SUCCESS) {
         return true;
     } else {
-        lc_job_say(memory->job, "%zu bytes of %s cannot be registered: %s", memory->size,
+        lc_job_log(memory->job, "%zu bytes of %s cannot be registered: %s", memory->size,
                    memory->what, lc_utofu_error());
         munmap(memory->at, memory->size);
     }
@@ -32,7 +32,7 @@ bool lc_memory_open(struct lc_memory *memory)
 
 void lc_memory_close(struct lc_memory *memory)
 {
-    lc_job_expect(memory->job, utofu_dereg_mem(memory->vcq, memory->stadd, 0), "utofu_dereg_mem");
+    lc_job_check_rc(memory->job, utofu_dereg_mem(memory->vcq, memory->stadd, 0), "utofu_dereg_mem");
     munmap(memory->at, memory->size);
     memory->at = NULL;
 }

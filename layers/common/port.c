@@ -8,29 +8,29 @@
 
 static bool open_vcq(struct lc_port *port, utofu_tni_id_t tni)
 {
-    const struct lc_port_kind *kind = port->kind;
+    const struct lc_port_config *config = port->config;
 
-    if (utofu_create_vcq_with_cmp_id(tni, kind->cmp_id, UTOFU_VCQ_FLAG_THREAD_SAFE, &port->vcq) !=
+    if (utofu_create_vcq_with_cmp_id(tni, config->cmp_id, UTOFU_VCQ_FLAG_THREAD_SAFE, &port->vcq) !=
         UTOFU_SUCCESS) {
-        lc_job_say(kind->job, "no VCQ with component id %d on TNI %u: %s", kind->cmp_id, tni,
+        lc_job_log(config->job, "no VCQ with component id %d on TNI %u: %s", config->cmp_id, tni,
                    lc_utofu_error());
         return false;
     }
     if (utofu_query_vcq_id(port->vcq, &port->id) == UTOFU_SUCCESS)
         return true;
-    lc_job_say(kind->job, "the VCQ on TNI %u has no id: %s", tni, lc_utofu_error());
-    lc_job_expect(kind->job, utofu_free_vcq(port->vcq), "utofu_free_vcq");
+    lc_job_log(config->job, "the VCQ on TNI %u has no id: %s", tni, lc_utofu_error());
+    lc_job_check_rc(config->job, utofu_free_vcq(port->vcq), "utofu_free_vcq");
     return false;
 }
 
 static bool open_bounce(struct lc_port *port)
 {
-    const struct lc_port_kind *kind = port->kind;
+    const struct lc_port_config *config = port->config;
 
     port->memory =
-        (struct lc_memory){.job = kind->job,
+        (struct lc_memory){.job = config->job,
                            .vcq = port->vcq,
-                           .size = (size_t)kind->num_ops * kind->bounce + kind->more_bytes,
+                           .size = (size_t)config->num_ops * config->bounce + config->extra_bytes,
                            .what = "buffers",
                            .stag = LC_ANY_STAG};
     if (!lc_memory_open(&port->memory))
@@ -40,20 +40,20 @@ static bool open_bounce(struct lc_port *port)
     return true;
 }
 
-bool lc_port_open(struct lc_port *port, const struct lc_port_kind *kind, utofu_tni_id_t tni)
+bool lc_port_open(struct lc_port *port, const struct lc_port_config *config, utofu_tni_id_t tni)
 {
-    port->kind = kind;
+    port->config = config;
     if (!open_vcq(port, tni))
         return false;
     if (!open_bounce(port)) {
-        lc_job_expect(kind->job, utofu_free_vcq(port->vcq), "utofu_free_vcq");
+        lc_job_check_rc(config->job, utofu_free_vcq(port->vcq), "utofu_free_vcq");
         return false;
     }
     port->num_free = 0;
-    port->ends = false;
-    for (uint32_t i = 0; i < kind->num_ops; i++) {
+    port->silent = false;
+    for (uint32_t i = 0; i < config->num_ops; i++) {
         port->ops[i] = (struct lc_op){.port = port, .index = (uint8_t)i};
-        port->free_ops[port->num_free++] = (uint8_t)(kind->num_ops - 1 - i);
+        port->free_ops[port->num_free++] = (uint8_t)(config->num_ops - 1 - i);
     }
     return true;
 }
@@ -61,40 +61,40 @@ bool lc_port_open(struct lc_port *port, const struct lc_port_kind *kind, utofu_t
 void lc_port_close(struct lc_port *port)
 {
     lc_memory_close(&port->memory);
-    lc_job_expect(port->kind->job, utofu_free_vcq(port->vcq), "utofu_free_vcq");
+    lc_job_check_rc(port->config->job, utofu_free_vcq(port->vcq), "utofu_free_vcq");
 }
 
 static void end_op(struct lc_op *op, int rc, uint64_t old_value)
 {
     if (!op->busy)
         return;
-    if (!op->port->ends) {
+    if (!op->port->silent) {
         if (rc == UTOFU_ERR_MRQ_PEER)
-            op->port->kind->lost(op->rank);
+            op->port->config->peer_lost(op->rank);
         if (op->done != NULL)
             op->done(op, rc, old_value);
     }
-    lc_op_drop(op);
+    lc_op_free(op);
 }
 
 /*
  * Starts.
  */
 
-void lc_port_make_room(struct lc_port *port, struct lc_patience *patience)
+void lc_port_poll_for_room(struct lc_port *port, struct lc_stall_timer *stall)
 {
-    char text[LC_TEXT];
+    char text[LC_TEXT_SIZE];
 
-    if (lc_patience_ends(patience, 0))
-        lc_job_say(port->kind->job, "has waited %llu s for room in the queue of uTofu (TOQ): %s",
-                   lc_patience_seconds(patience), lc_port_text(port, text));
+    if (lc_stall_report_due(stall, 0))
+        lc_job_log(port->config->job, "has waited %llu s for room in the queue of uTofu (TOQ): %s",
+                   lc_stall_seconds(stall), lc_port_describe(port, text));
     lc_port_poll_tcq(port);
 }
 
-bool lc_op_started(struct lc_op *op, int rc)
+bool lc_op_check_start(struct lc_op *op, int rc)
 {
     if (rc == UTOFU_ERR_BUSY) {
-        lc_op_drop(op);
+        lc_op_free(op);
         return false;
     }
     if (rc != UTOFU_SUCCESS)
@@ -106,14 +106,14 @@ bool lc_op_started(struct lc_op *op, int rc)
 #define START(op, call)                                                                            \
     do {                                                                                           \
         int rc = (call);                                                                           \
-        struct lc_patience patience;                                                               \
+        struct lc_stall_timer stall;                                                               \
                                                                                                    \
         if (__builtin_expect(rc == UTOFU_SUCCESS, 1))                                              \
             return true;                                                                           \
-        for (patience = (struct lc_patience){0};                                                   \
-             rc == UTOFU_ERR_BUSY && (op)->port->kind->waits_for_room; rc = (call))                \
-            lc_port_make_room((op)->port, &patience);                                              \
-        return lc_op_started(op, rc);                                                              \
+        for (stall = (struct lc_stall_timer){0};                                                   \
+             rc == UTOFU_ERR_BUSY && (op)->port->config->wait_for_room; rc = (call))               \
+            lc_port_poll_for_room((op)->port, &stall);                                             \
+        return lc_op_check_start(op, rc);                                                          \
     } while (0)
 
 bool lc_op_put(struct lc_op *op, utofu_vcq_id_t id, utofu_stadd_t lcl, utofu_stadd_t rmt,
@@ -161,8 +161,8 @@ bool lc_port_poll_tcq(struct lc_port *port)
     if (rc == UTOFU_ERR_NOT_FOUND)
         return false;
     if (!is_op(port, cbdata)) {
-        if (cbdata != NULL && port->kind->sent != NULL)
-            port->kind->sent(cbdata);
+        if (cbdata != NULL && port->config->handle_tcq_notice != NULL)
+            port->config->handle_tcq_notice(cbdata);
     } else if (rc <= UTOFU_ERR_TCQ_OTHER && rc > UTOFU_ERR_MRQ_OTHER) {
         end_op(cbdata, rc, 0);
     }
@@ -170,12 +170,13 @@ bool lc_port_poll_tcq(struct lc_port *port)
 }
 
 /* Of a poll that failed there is no notice. */
-void lc_port_take(struct lc_port *port, int rc, const struct utofu_mrq_notice *notice)
+void lc_port_handle_notice(struct lc_port *port, int rc, const struct utofu_mrq_notice *notice)
 {
-    if (rc > UTOFU_ERR_INVALID_ARG && lc_is_own(notice) && notice->edata < port->kind->num_ops)
+    if (rc > UTOFU_ERR_INVALID_ARG && lc_is_local_notice(notice) &&
+        notice->edata < port->config->num_ops)
         end_op(&port->ops[notice->edata], rc, notice->rmt_value);
-    else if (!port->ends)
-        port->kind->found(rc, notice);
+    else if (!port->silent)
+        port->config->handle_notice(rc, notice);
 }
 
 bool lc_port_poll_mrq(struct lc_port *port)
@@ -185,24 +186,24 @@ bool lc_port_poll_mrq(struct lc_port *port)
 
     if (rc == UTOFU_ERR_NOT_FOUND)
         return false;
-    lc_port_take(port, rc, &notice);
+    lc_port_handle_notice(port, rc, &notice);
     return true;
 }
 
-const char *lc_port_text(const struct lc_port *port, char text[LC_TEXT])
+const char *lc_port_describe(const struct lc_port *port, char text[LC_TEXT_SIZE])
 {
-    const char *process = port->kind->job->process;
+    const char *process = port->config->job->process;
     uint32_t n = 0, rank = 0;
 
-    for (uint32_t i = 0; i < port->kind->num_ops; i++)
+    for (uint32_t i = 0; i < port->config->num_ops; i++)
         if (port->ops[i].busy && n++ == 0)
             rank = port->ops[i].rank;
     if (n == 0)
-        snprintf(text, LC_TEXT, "no communication is under way that a notice ends");
+        snprintf(text, LC_TEXT_SIZE, "no communication is under way that a notice ends");
     else if (n == 1)
-        snprintf(text, LC_TEXT, "one communication is under way, with %s %u", process, rank);
+        snprintf(text, LC_TEXT_SIZE, "one communication is under way, with %s %u", process, rank);
     else
-        snprintf(text, LC_TEXT, "%u communications are under way, one of them with %s %u", n,
+        snprintf(text, LC_TEXT_SIZE, "%u communications are under way, one of them with %s %u", n,
                  process, rank);
     return text;
 }

@@ -16,13 +16,13 @@
 
 #include "job.h"
 #include "memory.h"
-#include "patience.h"
+#include "stall.h"
 
 #pragma GCC visibility push(hidden)
 
 enum {
-    LC_MAX_OPS = 256, /* an EDATA has a byte */
-    LC_TEXT = 96,     /* of what is under way, for lines of what waits */
+    LC_MAX_OPS = 256,  /* an EDATA has a byte */
+    LC_TEXT_SIZE = 96, /* of what is under way, for lines of what waits */
 };
 
 struct lc_port;
@@ -38,46 +38,46 @@ struct lc_op {
 };
 
 /* What a layer makes of its ports. */
-struct lc_port_kind {
+struct lc_port_config {
     const struct lc_job *job;
     utofu_cmp_id_t cmp_id;
     uint32_t num_ops, bounce; /* bytes of the buffer of each op */
-    size_t more_bytes;        /* behind these buffers, for the layer */
-    bool waits_for_room;      /* a start waits while the TOQ is full: else the op is given back */
+    size_t extra_bytes;       /* behind these buffers, for the layer */
+    bool wait_for_room;       /* a start waits while the TOQ is full: else the op is given back */
     /* A communication says that the process cannot be reached. */
-    void (*lost)(uint32_t rank);
+    void (*peer_lost)(uint32_t rank);
     /* What a poll of the MRQ has found that ends no op: an error, or the notice of what a peer has
      * started. */
-    void (*found)(int rc, const struct utofu_mrq_notice *notice);
+    void (*handle_notice)(int rc, const struct utofu_mrq_notice *notice);
     /* A TCQ notice of what the layer has started on its own; or NULL. */
-    void (*sent)(void *cbdata);
+    void (*handle_tcq_notice)(void *cbdata);
 };
 
 struct lc_port {
-    const struct lc_port_kind *kind;
+    const struct lc_port_config *config;
     utofu_vcq_hdl_t vcq;
     utofu_vcq_id_t id;
     utofu_stadd_t bounce_stadd;
     uint8_t *bounce;
     uint32_t num_free;
     uint32_t polls;
-    bool ends; /* ops end in silence: none of them is done, nothing is lost or found */
+    bool silent; /* ops end in silence: none of them is done, nothing is lost or found */
     uint8_t free_ops[LC_MAX_OPS];
     struct lc_op ops[LC_MAX_OPS];
     struct lc_memory memory;
 };
 
-bool lc_port_open(struct lc_port *port, const struct lc_port_kind *kind, utofu_tni_id_t tni);
+bool lc_port_open(struct lc_port *port, const struct lc_port_config *config, utofu_tni_id_t tni);
 void lc_port_close(struct lc_port *port);
 
 /* An op to start a communication with, or NULL: no more than `keep` are free at the moment. */
-static inline struct lc_op *lc_op_take(struct lc_port *port, uint32_t keep, uint32_t rank,
-                                       void (*done)(struct lc_op *op, int rc, uint64_t old_value),
-                                       void *arg)
+static inline struct lc_op *lc_op_alloc(struct lc_port *port, uint32_t reserve, uint32_t rank,
+                                        void (*done)(struct lc_op *op, int rc, uint64_t old_value),
+                                        void *arg)
 {
     struct lc_op *op;
 
-    if (port->num_free <= keep)
+    if (port->num_free <= reserve)
         return NULL;
     op = &port->ops[port->free_ops[--port->num_free]];
     op->done = done;
@@ -88,7 +88,7 @@ static inline struct lc_op *lc_op_take(struct lc_port *port, uint32_t keep, uint
 }
 
 /* It was not started, or has ended. */
-static inline void lc_op_drop(struct lc_op *op)
+static inline void lc_op_free(struct lc_op *op)
 {
     struct lc_port *port = op->port;
 
@@ -99,12 +99,12 @@ static inline void lc_op_drop(struct lc_op *op)
 /* The buffer is the op's own until it is done. */
 static inline void *lc_op_bounce(const struct lc_op *op)
 {
-    return op->port->bounce + (size_t)op->index * op->port->kind->bounce;
+    return op->port->bounce + (size_t)op->index * op->port->config->bounce;
 }
 
 static inline utofu_stadd_t lc_op_bounce_stadd(const struct lc_op *op)
 {
-    return op->port->bounce_stadd + (utofu_stadd_t)op->index * op->port->kind->bounce;
+    return op->port->bounce_stadd + (utofu_stadd_t)op->index * op->port->config->bounce;
 }
 
 /* They start the op's communication. What cannot be started is done with an error. false: there is
@@ -120,10 +120,10 @@ bool lc_op_get(struct lc_op *op, utofu_vcq_id_t id, utofu_stadd_t lcl, utofu_sta
 bool lc_op_armw(struct lc_op *op, utofu_vcq_id_t id, enum utofu_armw_op code, uint64_t operand,
                 utofu_stadd_t rmt);
 /* The same for what the layer has started on its own with the op: what that has returned. */
-bool lc_op_started(struct lc_op *op, int rc);
+bool lc_op_check_start(struct lc_op *op, int rc);
 
 /* Of a communication of this process, or of one that a peer has started? */
-static inline bool lc_is_own(const struct utofu_mrq_notice *notice)
+static inline bool lc_is_local_notice(const struct utofu_mrq_notice *notice)
 {
     _Static_assert(UTOFU_MRQ_TYPE_LCL_PUT % 2 == 0 && UTOFU_MRQ_TYPE_RMT_PUT % 2 == 1 &&
                        UTOFU_MRQ_TYPE_LCL_GET % 2 == 0 && UTOFU_MRQ_TYPE_RMT_GET % 2 == 1 &&
@@ -133,11 +133,12 @@ static inline bool lc_is_own(const struct utofu_mrq_notice *notice)
 }
 
 /* What utofu_poll_mrq() has found. */
-void lc_port_take(struct lc_port *port, int rc, const struct utofu_mrq_notice *notice);
+void lc_port_handle_notice(struct lc_port *port, int rc, const struct utofu_mrq_notice *notice);
 bool lc_port_poll_mrq(struct lc_port *port);
 bool lc_port_poll_tcq(struct lc_port *port); /* makes room in the TOQ */
 /* The TOQ is full: polls the TCQ, and says from time to time that it waits. */
-void lc_port_make_room(struct lc_port *port, struct lc_patience *patience) __attribute__((cold));
+void lc_port_poll_for_room(struct lc_port *port, struct lc_stall_timer *stall)
+    __attribute__((cold));
 
 /* One notice at a time, so that a call that waits for it returns at once; all entries of the TCQ,
  * which has errors for the most part, once in `period` polls. true: something has happened. */
@@ -151,13 +152,13 @@ static inline bool lc_port_poll(struct lc_port *port, uint32_t period)
     return any;
 }
 
-static inline uint32_t lc_port_busy(const struct lc_port *port)
+static inline uint32_t lc_port_ops_in_flight(const struct lc_port *port)
 {
-    return port->kind->num_ops - port->num_free;
+    return port->config->num_ops - port->num_free;
 }
 
 /* "2 communications are under way, one of them with task 3" */
-const char *lc_port_text(const struct lc_port *port, char text[LC_TEXT]);
+const char *lc_port_describe(const struct lc_port *port, char text[LC_TEXT_SIZE]);
 
 #pragma GCC visibility pop
 

@@ -12,7 +12,7 @@ static uint32_t rank_of(const void *entry)
 }
 
 /* Of the entry of a rank, or where it goes. */
-static void **place_of(const struct lc_table *table, uint32_t rank)
+static void **find_slot(const struct lc_table *table, uint32_t rank)
 {
     uint32_t i = (uint32_t)lc_hash_index(rank, 32);
 
@@ -24,10 +24,10 @@ static void **place_of(const struct lc_table *table, uint32_t rank)
 
 void *lc_table_find(const struct lc_table *table, uint32_t rank)
 {
-    return table->size == 0 ? NULL : *place_of(table, rank);
+    return table->size == 0 ? NULL : *find_slot(table, rank);
 }
 
-bool lc_table_make_room(struct lc_table *table)
+bool lc_table_reserve(struct lc_table *table)
 {
     struct lc_table more = {.size = table->size == 0 ? LC_TABLE_FIRST : 2 * table->size,
                             .used = table->used};
@@ -40,7 +40,7 @@ bool lc_table_make_room(struct lc_table *table)
     if (more.entries == NULL)
         return false;
     while ((entry = lc_table_next(table, &at)) != NULL)
-        *place_of(&more, rank_of(entry)) = entry;
+        *find_slot(&more, rank_of(entry)) = entry;
     free(table->entries);
     *table = more;
     return true;
@@ -48,7 +48,7 @@ bool lc_table_make_room(struct lc_table *table)
 
 void lc_table_insert(struct lc_table *table, void *entry)
 {
-    *place_of(table, rank_of(entry)) = entry;
+    *find_slot(table, rank_of(entry)) = entry;
     table->used++;
 }
 

@@ -20,7 +20,7 @@ struct lc_table {
 };
 
 void *lc_table_find(const struct lc_table *table, uint32_t rank); /* NULL: it is not there */
-bool lc_table_make_room(struct lc_table *table); /* for one more; false: no memory */
+bool lc_table_reserve(struct lc_table *table); /* for one more; false: no memory */
 /* There is room, and no entry of its rank yet. */
 void lc_table_insert(struct lc_table *table, void *entry);
 void *lc_table_next(const struct lc_table *table, uint32_t *at); /* all, beginning with *at = 0 */

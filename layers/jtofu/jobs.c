@@ -21,7 +21,7 @@ static struct {
     uint32_t num_jobs;
 } state = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-int jt_refuse(const char *function, int code, const char *format, ...)
+int jt_fail(const char *function, int code, const char *format, ...)
 {
     char text[512];
     va_list args;
@@ -29,21 +29,21 @@ int jt_refuse(const char *function, int code, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    lc_say("jtofu", -1, "%s: %s", function, text);
+    lc_log("jtofu", -1, "%s: %s", function, text);
     return code;
 }
 
-int jt_jobs_enter(const char *function)
+int jt_jobs_lock(const char *function)
 {
     pthread_mutex_lock(&state.lock);
     if (state.initialized > 0)
         return JTOFU_SUCCESS;
     pthread_mutex_unlock(&state.lock);
-    return jt_refuse(function, JTOFU_ERR_NOT_INITIALIZED,
-                     "there is no map: call jtofu_initialize first");
+    return jt_fail(function, JTOFU_ERR_NOT_INITIALIZED,
+                   "there is no map: call jtofu_initialize first");
 }
 
-void jt_jobs_leave(void)
+void jt_jobs_unlock(void)
 {
     pthread_mutex_unlock(&state.lock);
 }
@@ -71,9 +71,9 @@ int jt_jobs_find(const char *function, jtofu_job_id_t job_id, const struct jt_ma
     const struct job *job = find_job(job_id);
 
     if (job == NULL)
-        return jt_refuse(function, JTOFU_ERR_INVALID_ARG,
-                         "there is no job %u: give the number of jtofu_initialize or jtofu_add_job",
-                         job_id);
+        return jt_fail(function, JTOFU_ERR_INVALID_ARG,
+                       "there is no job %u: give the number of jtofu_initialize or jtofu_add_job",
+                       job_id);
     *map = job->map;
     return JTOFU_SUCCESS;
 }
@@ -84,16 +84,16 @@ static int read_map(const char *function, const void *mapinfo, struct jt_map **m
     int rc;
 
     if (mapinfo == NULL)
-        return jt_refuse(function, JTOFU_ERR_INVALID_POINTER,
-                         "mapinfo is NULL: give the bytes of the value of fjpmix.rankmap, or the "
-                         "map of jtofu_create_mapinfo_by_envvars");
+        return jt_fail(function, JTOFU_ERR_INVALID_POINTER,
+                       "mapinfo is NULL: give the bytes of the value of fjpmix.rankmap, or the "
+                       "map of jtofu_create_mapinfo_by_envvars");
     rc = jt_map_read(mapinfo, map, &why);
     return rc == JTOFU_SUCCESS
                ? rc
-               : jt_refuse(function, rc,
-                           "the map cannot be used: %s; give the bytes of the value of "
-                           "fjpmix.rankmap, or the map of jtofu_create_mapinfo_by_envvars",
-                           why);
+               : jt_fail(function, rc,
+                         "the map cannot be used: %s; give the bytes of the value of "
+                         "fjpmix.rankmap, or the map of jtofu_create_mapinfo_by_envvars",
+                         why);
 }
 
 /* Takes the map over. */
@@ -103,7 +103,7 @@ static int append_job(const char *function, jtofu_job_id_t id, struct jt_map *ma
 
     if (jobs == NULL) {
         jt_map_free(map);
-        return jt_refuse(function, JTOFU_ERR_OUT_OF_MEMORY, "no memory for job %u", id);
+        return jt_fail(function, JTOFU_ERR_OUT_OF_MEMORY, "no memory for job %u", id);
     }
     state.jobs = jobs;
     jobs[state.num_jobs++] = (struct job){id, map};
@@ -116,10 +116,10 @@ static int initialize_again(jtofu_job_id_t id, jtofu_rank_t rank, struct jt_map 
 
     jt_map_free(map);
     if (!same)
-        return jt_refuse("jtofu_initialize", JTOFU_ERR_INVALID_ARG,
-                         "the library was initialized with rank %u of job %u, and not with rank %u "
-                         "of job %u and this map: use jtofu_add_job for other jobs",
-                         state.rank, state.jobs[0].id, rank, id);
+        return jt_fail("jtofu_initialize", JTOFU_ERR_INVALID_ARG,
+                       "the library was initialized with rank %u of job %u, and not with rank %u "
+                       "of job %u and this map: use jtofu_add_job for other jobs",
+                       state.rank, state.jobs[0].id, rank, id);
     state.initialized++;
     return JTOFU_SUCCESS;
 }
@@ -128,9 +128,9 @@ static int initialize_first(jtofu_job_id_t id, jtofu_rank_t rank, struct jt_map 
 {
     int rc;
 
-    if (rank >= map->plan.procs) {
-        rc = jt_refuse("jtofu_initialize", JTOFU_ERR_INVALID_ARG,
-                       "rank %u: the map has the ranks from 0 to %u", rank, map->plan.procs - 1);
+    if (rank >= map->layout.procs) {
+        rc = jt_fail("jtofu_initialize", JTOFU_ERR_INVALID_ARG,
+                     "rank %u: the map has the ranks from 0 to %u", rank, map->layout.procs - 1);
         jt_map_free(map);
         return rc;
     }
@@ -156,7 +156,7 @@ int jtofu_initialize(jtofu_job_id_t job_id, jtofu_rank_t rank, const void *mapin
     return rc;
 }
 
-static void forget_all(void)
+static void free_jobs(void)
 {
     for (uint32_t i = 0; i < state.num_jobs; i++)
         jt_map_free(state.jobs[i].map);
@@ -171,10 +171,10 @@ int jtofu_finalize(void)
 
     pthread_mutex_lock(&state.lock);
     if (state.initialized == 0)
-        rc = jt_refuse("jtofu_finalize", JTOFU_ERR_EXCESS_FINALIZE,
-                       "it was called more often than jtofu_initialize");
+        rc = jt_fail("jtofu_finalize", JTOFU_ERR_EXCESS_FINALIZE,
+                     "it was called more often than jtofu_initialize");
     else if (--state.initialized == 0)
-        forget_all();
+        free_jobs();
     pthread_mutex_unlock(&state.lock);
     return rc;
 }
@@ -182,37 +182,37 @@ int jtofu_finalize(void)
 int jtofu_add_job(jtofu_job_id_t job_id, const void *mapinfo)
 {
     struct jt_map *map;
-    int rc = jt_jobs_enter("jtofu_add_job");
+    int rc = jt_jobs_lock("jtofu_add_job");
 
     if (rc != JTOFU_SUCCESS)
         return rc;
     if (find_job(job_id) != NULL)
-        rc = jt_refuse("jtofu_add_job", JTOFU_ERR_INVALID_ARG,
-                       "there is a job %u already: give another number", job_id);
+        rc = jt_fail("jtofu_add_job", JTOFU_ERR_INVALID_ARG,
+                     "there is a job %u already: give another number", job_id);
     else
         rc = read_map("jtofu_add_job", mapinfo, &map);
     if (rc == JTOFU_SUCCESS)
         rc = append_job("jtofu_add_job", job_id, map);
-    jt_jobs_leave();
+    jt_jobs_unlock();
     return rc;
 }
 
 int jtofu_delete_job(jtofu_job_id_t job_id)
 {
     struct job *job;
-    int rc = jt_jobs_enter("jtofu_delete_job");
+    int rc = jt_jobs_lock("jtofu_delete_job");
 
     if (rc != JTOFU_SUCCESS)
         return rc;
     job = find_job(job_id);
     if (job == NULL || job == state.jobs) {
-        rc = jt_refuse("jtofu_delete_job", JTOFU_ERR_INVALID_ARG, "job %u %s", job_id,
-                       job == NULL ? "was not given to jtofu_add_job"
-                                   : "is that of jtofu_initialize: jtofu_finalize forgets it");
+        rc = jt_fail("jtofu_delete_job", JTOFU_ERR_INVALID_ARG, "job %u %s", job_id,
+                     job == NULL ? "was not given to jtofu_add_job"
+                                 : "is that of jtofu_initialize: jtofu_finalize forgets it");
     } else {
         jt_map_free(job->map);
         *job = state.jobs[--state.num_jobs];
     }
-    jt_jobs_leave();
+    jt_jobs_unlock();
     return rc;
 }

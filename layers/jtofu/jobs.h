@@ -13,8 +13,8 @@
 
 /* Between these two calls the maps stay. The first one returns JTOFU_SUCCESS, or refuses in the
  * name of the function: then the second one must not be called. */
-int jt_jobs_enter(const char *function);
-void jt_jobs_leave(void);
+int jt_jobs_lock(const char *function);
+void jt_jobs_unlock(void);
 
 /* Once entered. */
 const struct jt_map *jt_jobs_own(void);
@@ -23,8 +23,8 @@ jtofu_rank_t jt_jobs_rank(void);
 int jt_jobs_find(const char *function, jtofu_job_id_t job_id, const struct jt_map **map);
 
 /* Says why, with the remedy, and returns the code. */
-__attribute__((format(printf, 3, 4))) int jt_refuse(const char *function, int code,
-                                                    const char *format, ...);
+__attribute__((format(printf, 3, 4))) int jt_fail(const char *function, int code,
+                                                  const char *format, ...);
 
 #pragma GCC visibility pop
 

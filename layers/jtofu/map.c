@@ -53,31 +53,31 @@ static uint64_t count_words(uint64_t procs, uint64_t nodes)
  * Writing
  */
 
-static void write_body(const struct jt_plan *plan, char *body)
+static void write_body(const struct jt_layout *layout, char *body)
 {
-    char *ranks = body + (size_t)plan->nodes * WORD;
+    char *ranks = body + (size_t)layout->nodes * WORD;
 
-    for (uint32_t n = 0; n < plan->nodes; n++)
-        memcpy(body + (size_t)n * WORD, plan->phys[n], JT_AXES);
-    memcpy(ranks, plan->node_of, plan->procs * sizeof(*plan->node_of));
+    for (uint32_t n = 0; n < layout->nodes; n++)
+        memcpy(body + (size_t)n * WORD, layout->phys[n], JT_AXES);
+    memcpy(ranks, layout->node_of, layout->procs * sizeof(*layout->node_of));
 }
 
-int jt_map_write(const struct jt_plan *plan, void **bytes, size_t *size)
+int jt_map_write(const struct jt_layout *layout, void **bytes, size_t *size)
 {
     struct head head = {
-        .magic = MAGIC, .version = VERSION, .procs = plan->procs, .nodes = plan->nodes};
+        .magic = MAGIC, .version = VERSION, .procs = layout->procs, .nodes = layout->nodes};
     char *map;
 
-    head.words = (uint32_t)count_words(plan->procs, plan->nodes);
+    head.words = (uint32_t)count_words(layout->procs, layout->nodes);
     *size = (size_t)head.words * WORD;
     map = calloc(head.words, WORD);
     if (map == NULL)
         return JTOFU_ERR_OUT_OF_MEMORY;
-    memcpy(head.log, plan->log, sizeof(head.log));
-    memcpy(head.last, plan->last, sizeof(head.last));
-    memcpy(head.torus, plan->torus, sizeof(head.torus));
-    memcpy(head.ref, plan->ref, sizeof(head.ref));
-    write_body(plan, map + sizeof(head));
+    memcpy(head.log, layout->log, sizeof(head.log));
+    memcpy(head.last, layout->last, sizeof(head.last));
+    memcpy(head.torus, layout->torus, sizeof(head.torus));
+    memcpy(head.ref, layout->ref, sizeof(head.ref));
+    write_body(layout, map + sizeof(head));
     head.body_sum = sum_words(map + sizeof(head), *size - sizeof(head));
     head.head_sum = sum_head(&head);
     memcpy(map, &head, sizeof(head));
@@ -103,7 +103,7 @@ static bool copy_map_bytes(void *to, const void *from, size_t size)
     return n == (ssize_t)size;
 }
 
-static const char *find_fault(const struct head *head)
+static const char *find_error(const struct head *head)
 {
     if (head->magic != MAGIC)
         return "it does not begin as a map of this library does";
@@ -111,8 +111,8 @@ static const char *find_fault(const struct head *head)
         return "it was made by another version of this library";
     if (head->head_sum != sum_head(head))
         return "its head is damaged";
-    if (head->procs < 1 || head->procs > JT_MOST_PROCS || head->nodes < 1 ||
-        head->nodes > JT_MOST_PROCS)
+    if (head->procs < 1 || head->procs > JT_MAX_PROCS || head->nodes < 1 ||
+        head->nodes > JT_MAX_PROCS)
         return "no job has so many processes or nodes";
     if (head->words != count_words(head->procs, head->nodes))
         return "its length is not that of its processes and nodes";
@@ -130,30 +130,30 @@ static struct jt_map *alloc_map(const struct head *head)
 {
     size_t procs = head->procs, nodes = head->nodes;
     struct jt_map *map =
-        calloc(1, sizeof(*map) + nodes * sizeof(struct jt_spot) +
+        calloc(1, sizeof(*map) + nodes * sizeof(struct jt_node_coords) +
                       (2 * procs + nodes + 2) * sizeof(uint32_t) + nodes * JT_AXES);
 
     if (map == NULL)
         return NULL;
-    map->plan.procs = head->procs;
-    map->plan.nodes = head->nodes;
-    map->sorted = (struct jt_spot *)(map + 1);
-    map->plan.node_of = (uint32_t *)(map->sorted + nodes);
-    map->ranks = map->plan.node_of + procs;
+    map->layout.procs = head->procs;
+    map->layout.nodes = head->nodes;
+    map->sorted = (struct jt_node_coords *)(map + 1);
+    map->layout.node_of = (uint32_t *)(map->sorted + nodes);
+    map->ranks = map->layout.node_of + procs;
     map->first = map->ranks + procs;
-    map->plan.phys = (uint8_t(*)[JT_AXES])(map->first + nodes + 2);
-    memcpy(map->plan.log, head->log, sizeof(head->log));
-    memcpy(map->plan.last, head->last, sizeof(head->last));
-    memcpy(map->plan.torus, head->torus, sizeof(head->torus));
-    memcpy(map->plan.ref, head->ref, sizeof(head->ref));
+    map->layout.phys = (uint8_t(*)[JT_AXES])(map->first + nodes + 2);
+    memcpy(map->layout.log, head->log, sizeof(head->log));
+    memcpy(map->layout.last, head->last, sizeof(head->last));
+    memcpy(map->layout.torus, head->torus, sizeof(head->torus));
+    memcpy(map->layout.ref, head->ref, sizeof(head->ref));
     map->sum = lc_hash_word(head->head_sum, head->body_sum);
     return map;
 }
 
-static bool is_inside(const struct jt_plan *plan, const uint8_t phys[JT_AXES])
+static bool is_inside(const struct jt_layout *layout, const uint8_t phys[JT_AXES])
 {
     for (int i = 0; i < JT_AXES; i++)
-        if (phys[i] > plan->last[i])
+        if (phys[i] > layout->last[i])
             return false;
     return true;
 }
@@ -161,52 +161,53 @@ static bool is_inside(const struct jt_plan *plan, const uint8_t phys[JT_AXES])
 /* first[n + 1] is the start of node n at first; placing its ranks moves it to that of n + 1. */
 static void sort_ranks(struct jt_map *map)
 {
-    struct jt_plan *plan = &map->plan;
+    struct jt_layout *layout = &map->layout;
 
-    for (uint32_t r = 0; r < plan->procs; r++)
-        map->first[plan->node_of[r] + 2]++;
-    for (uint32_t n = 2; n < plan->nodes + 2; n++) {
-        if (map->first[n] > map->most)
-            map->most = map->first[n];
+    for (uint32_t r = 0; r < layout->procs; r++)
+        map->first[layout->node_of[r] + 2]++;
+    for (uint32_t n = 2; n < layout->nodes + 2; n++) {
+        if (map->first[n] > map->max_ppn)
+            map->max_ppn = map->first[n];
         map->first[n] += map->first[n - 1];
     }
-    for (uint32_t r = 0; r < plan->procs; r++)
-        map->ranks[map->first[plan->node_of[r] + 1]++] = r;
+    for (uint32_t r = 0; r < layout->procs; r++)
+        map->ranks[map->first[layout->node_of[r] + 1]++] = r;
 }
 
-static int compare_spots(const void *a, const void *b)
+static int compare_coords(const void *a, const void *b)
 {
-    return memcmp(((const struct jt_spot *)a)->phys, ((const struct jt_spot *)b)->phys, JT_AXES);
+    return memcmp(((const struct jt_node_coords *)a)->phys,
+                  ((const struct jt_node_coords *)b)->phys, JT_AXES);
 }
 
 /* false: two nodes are at the same place. */
 static bool sort_nodes(struct jt_map *map)
 {
-    struct jt_spot *sorted = map->sorted;
+    struct jt_node_coords *sorted = map->sorted;
 
-    for (uint32_t n = 0; n < map->plan.nodes; n++) {
-        memcpy(sorted[n].phys, map->plan.phys[n], JT_AXES);
+    for (uint32_t n = 0; n < map->layout.nodes; n++) {
+        memcpy(sorted[n].phys, map->layout.phys[n], JT_AXES);
         sorted[n].node = n;
     }
-    qsort(sorted, map->plan.nodes, sizeof(*sorted), compare_spots);
-    for (uint32_t n = 1; n < map->plan.nodes; n++)
-        if (compare_spots(&sorted[n - 1], &sorted[n]) == 0)
+    qsort(sorted, map->layout.nodes, sizeof(*sorted), compare_coords);
+    for (uint32_t n = 1; n < map->layout.nodes; n++)
+        if (compare_coords(&sorted[n - 1], &sorted[n]) == 0)
             return false;
     return true;
 }
 
 static const char *read_body(struct jt_map *map, const char *body)
 {
-    struct jt_plan *plan = &map->plan;
+    struct jt_layout *layout = &map->layout;
 
-    for (uint32_t n = 0; n < plan->nodes; n++) {
-        memcpy(plan->phys[n], body + (size_t)n * WORD, JT_AXES);
-        if (!is_inside(plan, plan->phys[n]))
+    for (uint32_t n = 0; n < layout->nodes; n++) {
+        memcpy(layout->phys[n], body + (size_t)n * WORD, JT_AXES);
+        if (!is_inside(layout, layout->phys[n]))
             return "a node lies outside its system";
     }
-    memcpy(plan->node_of, body + (size_t)plan->nodes * WORD, plan->procs * sizeof(uint32_t));
-    for (uint32_t r = 0; r < plan->procs; r++)
-        if (plan->node_of[r] >= plan->nodes)
+    memcpy(layout->node_of, body + (size_t)layout->nodes * WORD, layout->procs * sizeof(uint32_t));
+    for (uint32_t r = 0; r < layout->procs; r++)
+        if (layout->node_of[r] >= layout->nodes)
             return "a process is on a node that there is not";
     sort_ranks(map);
     return sort_nodes(map) ? NULL : "two nodes have the same coordinates";
@@ -242,7 +243,7 @@ int jt_map_read(const void *bytes, struct jt_map **map, const char **why)
     struct head head = {0};
 
     *why =
-        copy_map_bytes(&head, bytes, sizeof(head)) ? find_fault(&head) : "its memory is not there";
+        copy_map_bytes(&head, bytes, sizeof(head)) ? find_error(&head) : "its memory is not there";
     if (*why != NULL)
         return JTOFU_ERR_INVALID_ARG;
     return read_rest(bytes, &head, map, why);
@@ -259,7 +260,7 @@ void jt_map_free(struct jt_map *map)
 
 int64_t jt_map_node_at(const struct jt_map *map, const uint8_t phys[JT_AXES])
 {
-    uint32_t low = 0, high = map->plan.nodes;
+    uint32_t low = 0, high = map->layout.nodes;
 
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;

@@ -15,8 +15,8 @@
 #pragma GCC visibility push(hidden)
 
 enum {
-    JT_AXES = 6,              /* X, Y, Z, A, B, C */
-    JT_MOST_PROCS = 1u << 24, /* as uTofu */
+    JT_AXES = 6,             /* X, Y, Z, A, B, C */
+    JT_MAX_PROCS = 1u << 24, /* as uTofu */
     JT_A = 2,
     JT_B = 3,
     JT_C = 2,
@@ -24,7 +24,7 @@ enum {
 };
 
 /* What a map is made of. Node n has logical place n, x fastest. */
-struct jt_plan {
+struct jt_layout {
     uint32_t procs, nodes;
     uint32_t log[3];
     uint8_t last[JT_AXES]; /* the largest coordinates of the system */
@@ -34,23 +34,23 @@ struct jt_plan {
 };
 
 /* A node, where it is. */
-struct jt_spot {
+struct jt_node_coords {
     uint8_t phys[JT_AXES];
     uint32_t node;
 };
 
 /* The plan, and what follows from it. */
 struct jt_map {
-    struct jt_plan plan;
-    uint64_t sum;    /* differs between maps */
-    uint32_t most;   /* processes of a node, at most */
-    uint32_t *first; /* ranks of node n: ranks[first[n]] to ranks[first[n + 1] - 1], ascending */
+    struct jt_layout layout;
+    uint64_t sum;     /* differs between maps */
+    uint32_t max_ppn; /* processes of a node, at most */
+    uint32_t *first;  /* ranks of node n: ranks[first[n]] to ranks[first[n + 1] - 1], ascending */
     uint32_t *ranks;
-    struct jt_spot *sorted; /* the nodes by their physical coordinates */
+    struct jt_node_coords *sorted; /* the nodes by their physical coordinates */
 };
 
 /* A new map in bytes. JTOFU_SUCCESS or JTOFU_ERR_OUT_OF_MEMORY. */
-int jt_map_write(const struct jt_plan *plan, void **bytes, size_t *size);
+int jt_map_write(const struct jt_layout *layout, void **bytes, size_t *size);
 /* Makes a copy, and does not touch memory that is not there. An error: *why says what it is. */
 int jt_map_read(const void *bytes, struct jt_map **map, const char **why);
 void jt_map_free(struct jt_map *map);

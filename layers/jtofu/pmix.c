@@ -3,7 +3,7 @@
  * PMIx of programs that are linked with this library: its functions come before those of libpmix.
  * In a job with a PMIx server all of them pass on what they get, and PMIx_Get() and PMIx_Get_nb()
  * answer FJPMIX_RANKMAP, which servers other than Fugaku's do not know; in other jobs they are
- * those of small.c.
+ * those of local_pmix.c.
  *
  * Calls reach these functions by the link order, if libtofutop comes before libpmix; else, and in
  * plug-ins whose order is another, they are redirected when this library is loaded. libpmix itself
@@ -18,11 +18,11 @@
 #include <sys/stat.h>
 
 #include "../common/log.h"
-#include "gather.h"
+#include "own_map.h"
 #include "jtofu.h"
 #include "pmix_fjext.h"
 #include "redirect.h"
-#include "small.h"
+#include "local_pmix.h"
 #include "store.h"
 
 #define LIBRARY "libpmix.so"
@@ -92,13 +92,13 @@ static void find_all(void)
     for (size_t i = 0; has_server && i < sizeof(all) / sizeof(all[0]); i++)
         has_library &= find_next(all[i].name, all[i].where);
     if (!has_library)
-        lc_say("jtofu", -1,
+        lc_log("jtofu", -1,
                "PMIx: this is a PMIx job, but the program has no " LIBRARY
                ".2: link it with -lpmix");
 }
 
 /* Is this a job with a PMIx server? *status: an error if its library is not there. */
-static bool is_served(pmix_status_t *status)
+static bool has_pmix_server(pmix_status_t *status)
 {
     pthread_once(&once, find_all);
     *status = has_library ? PMIX_SUCCESS : PMIX_ERR_NOT_SUPPORTED;
@@ -127,12 +127,12 @@ static pmix_status_t get_map(const pmix_info_t info[], size_t ninfo, pmix_value_
         return PMIX_ERR_BAD_PARAM;
     if (has_directive(info, ninfo, PMIX_GET_STATIC_VALUES) ||
         has_directive(info, ninfo, PMIX_GET_POINTER_VALUES)) {
-        lc_say("jtofu", -1,
+        lc_log("jtofu", -1,
                "PMIx_Get: " FJPMIX_RANKMAP " is a new value that the caller frees: leave "
                "PMIX_GET_STATIC_VALUES and PMIX_GET_POINTER_VALUES away");
         return PMIX_ERR_NOT_SUPPORTED;
     }
-    if (jt_gather_map(&bytes, &size, &procs) != JTOFU_SUCCESS)
+    if (jt_own_map(&bytes, &size, &procs) != JTOFU_SUCCESS)
         return PMIX_ERR_NOT_FOUND; /* a line has said why */
     *value = jt_store_bytes(bytes, size);
     return *value != NULL ? PMIX_SUCCESS : PMIX_ERR_NOMEM;
@@ -147,8 +147,8 @@ static bool is_initialized(void)
 {
     pmix_status_t status;
 
-    return is_served(&status) ? status == PMIX_SUCCESS && next.initialized()
-                              : jt_small_initialized();
+    return has_pmix_server(&status) ? status == PMIX_SUCCESS && next.initialized()
+                                    : jt_local_pmix_initialized();
 }
 
 /* Without a server all of them. */
@@ -157,7 +157,7 @@ static pmix_status_t get_here(const pmix_proc_t *proc, const char *key, const pm
 {
     if (!is_initialized())
         return PMIX_ERR_INIT;
-    return is_map(key) ? get_map(info, ninfo, value) : jt_small_get(proc, key, value);
+    return is_map(key) ? get_map(info, ninfo, value) : jt_local_pmix_get(proc, key, value);
 }
 
 /*
@@ -168,8 +168,8 @@ pmix_status_t PMIx_Init(pmix_proc_t *proc, pmix_info_t info[], size_t ninfo)
 {
     pmix_status_t status;
 
-    if (!is_served(&status))
-        return jt_small_init(proc);
+    if (!has_pmix_server(&status))
+        return jt_local_pmix_init(proc);
     return status != PMIX_SUCCESS ? status : next.init(proc, info, ninfo);
 }
 
@@ -177,8 +177,8 @@ pmix_status_t PMIx_Finalize(const pmix_info_t info[], size_t ninfo)
 {
     pmix_status_t status;
 
-    if (!is_served(&status))
-        return jt_small_finalize();
+    if (!has_pmix_server(&status))
+        return jt_local_pmix_finalize();
     return status != PMIX_SUCCESS ? status : next.finalize(info, ninfo);
 }
 
@@ -191,8 +191,8 @@ pmix_status_t PMIx_Put(pmix_scope_t scope, const char key[], pmix_value_t *val)
 {
     pmix_status_t status;
 
-    if (!is_served(&status))
-        return jt_small_put(scope, key, val);
+    if (!has_pmix_server(&status))
+        return jt_local_pmix_put(scope, key, val);
     return status != PMIX_SUCCESS ? status : next.put(scope, key, val);
 }
 
@@ -200,8 +200,8 @@ pmix_status_t PMIx_Commit(void)
 {
     pmix_status_t status;
 
-    if (!is_served(&status))
-        return jt_small_commit();
+    if (!has_pmix_server(&status))
+        return jt_local_pmix_commit();
     return status != PMIX_SUCCESS ? status : next.commit();
 }
 
@@ -210,8 +210,8 @@ pmix_status_t PMIx_Fence(const pmix_proc_t procs[], size_t nprocs, const pmix_in
 {
     pmix_status_t status;
 
-    if (!is_served(&status))
-        return jt_small_fence(procs, nprocs);
+    if (!has_pmix_server(&status))
+        return jt_local_pmix_fence(procs, nprocs);
     return status != PMIX_SUCCESS ? status : next.fence(procs, nprocs, info, ninfo);
 }
 
@@ -221,12 +221,12 @@ pmix_status_t PMIx_Fence_nb(const pmix_proc_t procs[], size_t nprocs, const pmix
 {
     pmix_status_t status;
 
-    if (is_served(&status))
+    if (has_pmix_server(&status))
         return status != PMIX_SUCCESS ? status
                                       : next.fence_nb(procs, nprocs, info, ninfo, cbfunc, cbdata);
     if (cbfunc == NULL)
         return PMIX_ERR_BAD_PARAM;
-    cbfunc(jt_small_fence(procs, nprocs), cbdata);
+    cbfunc(jt_local_pmix_fence(procs, nprocs), cbdata);
     return PMIX_SUCCESS;
 }
 
@@ -235,7 +235,7 @@ pmix_status_t PMIx_Get(const pmix_proc_t *proc, const char key[], const pmix_inf
 {
     pmix_status_t status;
 
-    if (!is_served(&status) || is_map(key))
+    if (!has_pmix_server(&status) || is_map(key))
         return get_here(proc, key, info, ninfo, val);
     return status != PMIX_SUCCESS ? status : next.get(proc, key, info, ninfo, val);
 }
@@ -248,7 +248,7 @@ pmix_status_t PMIx_Get_nb(const pmix_proc_t *proc, const char key[], const pmix_
     pmix_value_t *value = NULL;
     pmix_status_t status;
 
-    if (is_served(&status) && !is_map(key))
+    if (has_pmix_server(&status) && !is_map(key))
         return status != PMIX_SUCCESS ? status
                                       : next.get_nb(proc, key, info, ninfo, cbfunc, cbdata);
     if (cbfunc == NULL)

@@ -6,7 +6,7 @@
 
 /* Refuses in the name of the calling function. */
 #define NULL_POINTER(what)                                                                         \
-    jt_refuse(__func__, JTOFU_ERR_INVALID_POINTER, "%s is NULL: give where it is", what)
+    jt_fail(__func__, JTOFU_ERR_INVALID_POINTER, "%s is NULL: give where it is", what)
 
 static uint8_t extent_of(uint8_t first, uint8_t last)
 {
@@ -15,93 +15,93 @@ static uint8_t extent_of(uint8_t first, uint8_t last)
 
 int jtofu_query_sys_size(union jtofu_phys_coords *sys_size)
 {
-    int rc = jt_jobs_enter(__func__);
+    int rc = jt_jobs_lock(__func__);
 
     if (rc != JTOFU_SUCCESS)
         return rc;
     if (sys_size == NULL)
         rc = NULL_POINTER("sys_size");
     for (int i = 0; rc == JTOFU_SUCCESS && i < JT_AXES; i++)
-        sys_size->a[i] = extent_of(0, jt_jobs_own()->plan.last[i]);
-    jt_jobs_leave();
+        sys_size->a[i] = extent_of(0, jt_jobs_own()->layout.last[i]);
+    jt_jobs_unlock();
     return rc;
 }
 
 int jtofu_query_sys_torus(union jtofu_phys_coords *sys_torus)
 {
-    int rc = jt_jobs_enter(__func__);
+    int rc = jt_jobs_lock(__func__);
 
     if (rc != JTOFU_SUCCESS)
         return rc;
     if (sys_torus == NULL)
         rc = NULL_POINTER("sys_torus");
     else
-        memcpy(sys_torus->a, jt_jobs_own()->plan.torus, JT_AXES);
-    jt_jobs_leave();
+        memcpy(sys_torus->a, jt_jobs_own()->layout.torus, JT_AXES);
+    jt_jobs_unlock();
     return rc;
 }
 
 int jtofu_query_ref_coords(union jtofu_phys_coords *ref_coords)
 {
-    int rc = jt_jobs_enter(__func__);
+    int rc = jt_jobs_lock(__func__);
 
     if (rc != JTOFU_SUCCESS)
         return rc;
     if (ref_coords == NULL)
         rc = NULL_POINTER("ref_coords");
     else
-        memcpy(ref_coords->a, jt_jobs_own()->plan.ref, JT_AXES);
-    jt_jobs_leave();
+        memcpy(ref_coords->a, jt_jobs_own()->layout.ref, JT_AXES);
+    jt_jobs_unlock();
     return rc;
 }
 
-static uint8_t job_extent(const struct jt_plan *plan, int axis)
+static uint8_t job_extent(const struct jt_layout *layout, int axis)
 {
     uint8_t first = UINT8_MAX, last = 0;
 
-    for (uint32_t n = 0; n < plan->nodes; n++) {
-        first = plan->phys[n][axis] < first ? plan->phys[n][axis] : first;
-        last = plan->phys[n][axis] > last ? plan->phys[n][axis] : last;
+    for (uint32_t n = 0; n < layout->nodes; n++) {
+        first = layout->phys[n][axis] < first ? layout->phys[n][axis] : first;
+        last = layout->phys[n][axis] > last ? layout->phys[n][axis] : last;
     }
     return extent_of(first, last);
 }
 
 int jtofu_query_phys_size(union jtofu_phys_coords *phys_size)
 {
-    int rc = jt_jobs_enter(__func__);
+    int rc = jt_jobs_lock(__func__);
 
     if (rc != JTOFU_SUCCESS)
         return rc;
     if (phys_size == NULL)
         rc = NULL_POINTER("phys_size");
     for (int i = 0; rc == JTOFU_SUCCESS && i < JT_AXES; i++)
-        phys_size->a[i] = job_extent(&jt_jobs_own()->plan, i);
-    jt_jobs_leave();
+        phys_size->a[i] = job_extent(&jt_jobs_own()->layout, i);
+    jt_jobs_unlock();
     return rc;
 }
 
 int jtofu_query_log_size(union jtofu_log_coords *log_size)
 {
-    int rc = jt_jobs_enter(__func__);
+    int rc = jt_jobs_lock(__func__);
 
     if (rc != JTOFU_SUCCESS)
         return rc;
     if (log_size == NULL)
         rc = NULL_POINTER("log_size");
     else
-        memcpy(log_size->a, jt_jobs_own()->plan.log, sizeof(log_size->a));
-    jt_jobs_leave();
+        memcpy(log_size->a, jt_jobs_own()->layout.log, sizeof(log_size->a));
+    jt_jobs_unlock();
     return rc;
 }
 
 int jtofu_query_max_proc_per_node(void)
 {
-    int rc = jt_jobs_enter(__func__);
+    int rc = jt_jobs_lock(__func__);
 
     if (rc != JTOFU_SUCCESS)
         return rc;
-    rc = (int)jt_jobs_own()->most;
-    jt_jobs_leave();
+    rc = (int)jt_jobs_own()->max_ppn;
+    jt_jobs_unlock();
     return rc;
 }
 
@@ -113,10 +113,10 @@ static int find_node(const char *function, jtofu_job_id_t job_id, jtofu_rank_t r
 
     if (rc != JTOFU_SUCCESS)
         return rc;
-    if (rank >= (*map)->plan.procs)
-        return jt_refuse(function, JTOFU_ERR_INVALID_ARG, "rank %u: job %u has %u processes", rank,
-                         job_id, (*map)->plan.procs);
-    *node = (*map)->plan.node_of[rank];
+    if (rank >= (*map)->layout.procs)
+        return jt_fail(function, JTOFU_ERR_INVALID_ARG, "rank %u: job %u has %u processes", rank,
+                       job_id, (*map)->layout.procs);
+    *node = (*map)->layout.node_of[rank];
     return JTOFU_SUCCESS;
 }
 
@@ -125,15 +125,15 @@ int jtofu_query_phys_coords(jtofu_job_id_t job_id, jtofu_rank_t rank,
 {
     const struct jt_map *map;
     uint32_t node;
-    int rc = jt_jobs_enter(__func__);
+    int rc = jt_jobs_lock(__func__);
 
     if (rc != JTOFU_SUCCESS)
         return rc;
     rc = phys_coords == NULL ? NULL_POINTER("phys_coords")
                              : find_node(__func__, job_id, rank, &map, &node);
     if (rc == JTOFU_SUCCESS)
-        memcpy(phys_coords->a, map->plan.phys[node], JT_AXES);
-    jt_jobs_leave();
+        memcpy(phys_coords->a, map->layout.phys[node], JT_AXES);
+    jt_jobs_unlock();
     return rc;
 }
 
@@ -142,18 +142,18 @@ int jtofu_query_log_coords(jtofu_job_id_t job_id, jtofu_rank_t rank,
 {
     const struct jt_map *map;
     uint32_t node;
-    int rc = jt_jobs_enter(__func__);
+    int rc = jt_jobs_lock(__func__);
 
     if (rc != JTOFU_SUCCESS)
         return rc;
     rc = log_coords == NULL ? NULL_POINTER("log_coords")
                             : find_node(__func__, job_id, rank, &map, &node);
     if (rc == JTOFU_SUCCESS) {
-        log_coords->s.x = node % map->plan.log[0];
-        log_coords->s.y = node / map->plan.log[0] % map->plan.log[1];
-        log_coords->s.z = node / map->plan.log[0] / map->plan.log[1];
+        log_coords->s.x = node % map->layout.log[0];
+        log_coords->s.y = node / map->layout.log[0] % map->layout.log[1];
+        log_coords->s.z = node / map->layout.log[0] / map->layout.log[1];
     }
-    jt_jobs_leave();
+    jt_jobs_unlock();
     return rc;
 }
 
@@ -173,23 +173,23 @@ static int check_list(const char *function, const void *coords, size_t max, cons
 {
     if (coords != NULL && num != NULL && (list != NULL || max == 0))
         return JTOFU_SUCCESS;
-    return jt_refuse(function, JTOFU_ERR_INVALID_POINTER, "%s is NULL: give where it is",
-                     coords == NULL ? "what the coordinates are read from"
-                     : num == NULL  ? "what the number is written to"
-                                    : "the array");
+    return jt_fail(function, JTOFU_ERR_INVALID_POINTER, "%s is NULL: give where it is",
+                   coords == NULL ? "what the coordinates are read from"
+                   : num == NULL  ? "what the number is written to"
+                                  : "the array");
 }
 
 static int check_phys(const char *function, const struct jt_map *map,
                       const union jtofu_phys_coords *at)
 {
     for (int i = 0; i < JT_AXES; i++)
-        if (at->a[i] > map->plan.last[i])
-            return jt_refuse(function, JTOFU_ERR_INVALID_ARG,
-                             "the system has no node at %u,%u,%u,%u,%u,%u: its coordinates end at "
-                             "%u,%u,%u,%u,%u,%u",
-                             at->a[0], at->a[1], at->a[2], at->a[3], at->a[4], at->a[5],
-                             map->plan.last[0], map->plan.last[1], map->plan.last[2],
-                             map->plan.last[3], map->plan.last[4], map->plan.last[5]);
+        if (at->a[i] > map->layout.last[i])
+            return jt_fail(function, JTOFU_ERR_INVALID_ARG,
+                           "the system has no node at %u,%u,%u,%u,%u,%u: its coordinates end at "
+                           "%u,%u,%u,%u,%u,%u",
+                           at->a[0], at->a[1], at->a[2], at->a[3], at->a[4], at->a[5],
+                           map->layout.last[0], map->layout.last[1], map->layout.last[2],
+                           map->layout.last[3], map->layout.last[4], map->layout.last[5]);
     return JTOFU_SUCCESS;
 }
 
@@ -197,7 +197,7 @@ int jtofu_query_ranks_from_phys_coords(jtofu_job_id_t job_id, union jtofu_phys_c
                                        size_t max_ranks, jtofu_rank_t *ranks, size_t *num_ranks)
 {
     const struct jt_map *map;
-    int rc = jt_jobs_enter(__func__);
+    int rc = jt_jobs_lock(__func__);
 
     if (rc != JTOFU_SUCCESS)
         return rc;
@@ -208,27 +208,27 @@ int jtofu_query_ranks_from_phys_coords(jtofu_job_id_t job_id, union jtofu_phys_c
         rc = check_phys(__func__, map, phys_coords);
     if (rc == JTOFU_SUCCESS)
         list_ranks(map, jt_map_node_at(map, phys_coords->a), max_ranks, ranks, num_ranks);
-    jt_jobs_leave();
+    jt_jobs_unlock();
     return rc;
 }
 
 static int check_log(const char *function, const struct jt_map *map,
                      const union jtofu_log_coords *at)
 {
-    const uint32_t *size = map->plan.log;
+    const uint32_t *size = map->layout.log;
 
     if (at->a[0] < size[0] && at->a[1] < size[1] && at->a[2] < size[2])
         return JTOFU_SUCCESS;
-    return jt_refuse(function, JTOFU_ERR_INVALID_ARG,
-                     "the grid has no place %u,%u,%u: it is %u x %u x %u", at->a[0], at->a[1],
-                     at->a[2], size[0], size[1], size[2]);
+    return jt_fail(function, JTOFU_ERR_INVALID_ARG,
+                   "the grid has no place %u,%u,%u: it is %u x %u x %u", at->a[0], at->a[1],
+                   at->a[2], size[0], size[1], size[2]);
 }
 
 int jtofu_query_ranks_from_log_coords(jtofu_job_id_t job_id, union jtofu_log_coords *log_coords,
                                       size_t max_ranks, jtofu_rank_t *ranks, size_t *num_ranks)
 {
     const struct jt_map *map;
-    int rc = jt_jobs_enter(__func__);
+    int rc = jt_jobs_lock(__func__);
 
     if (rc != JTOFU_SUCCESS)
         return rc;
@@ -240,10 +240,10 @@ int jtofu_query_ranks_from_log_coords(jtofu_job_id_t job_id, union jtofu_log_coo
     if (rc == JTOFU_SUCCESS)
         list_ranks(map,
                    log_coords->a[0] +
-                       (int64_t)map->plan.log[0] *
-                           (log_coords->a[1] + (int64_t)map->plan.log[1] * log_coords->a[2]),
+                       (int64_t)map->layout.log[0] *
+                           (log_coords->a[1] + (int64_t)map->layout.log[1] * log_coords->a[2]),
                    max_ranks, ranks, num_ranks);
-    jt_jobs_leave();
+    jt_jobs_unlock();
     return rc;
 }
 
@@ -259,44 +259,44 @@ void jtofu_query_jtofu_version(int *major_ver, int *minor_ver)
  * Paths
  */
 
-static uint32_t count_hops(const struct jt_plan *plan, int axis, uint8_t from, uint8_t to)
+static uint32_t count_hops(const struct jt_layout *layout, int axis, uint8_t from, uint8_t to)
 {
     uint32_t straight = from < to ? to - from : from - to;
-    uint32_t round = plan->last[axis] + 1u - straight;
+    uint32_t round = layout->last[axis] + 1u - straight;
 
-    return plan->torus[axis] && round < straight ? round : straight;
+    return layout->torus[axis] && round < straight ? round : straight;
 }
 
-static uint32_t count_all_hops(const struct jt_plan *plan, const uint8_t from[JT_AXES],
+static uint32_t count_all_hops(const struct jt_layout *layout, const uint8_t from[JT_AXES],
                                const uint8_t to[JT_AXES])
 {
     uint32_t hops = 0;
 
     for (int i = 0; i < JT_AXES; i++)
-        hops += count_hops(plan, i, from[i], to[i]);
+        hops += count_hops(layout, i, from[i], to[i]);
     return hops;
 }
 
 /* A path leads to its A, B, C first, then along X, Y, Z, and then to the A, B, C of the node: the
  * hops that it has beside those along X, Y, Z. */
-static uint32_t count_path_hops(const struct jt_plan *plan, const uint8_t from[JT_AXES],
+static uint32_t count_path_hops(const struct jt_layout *layout, const uint8_t from[JT_AXES],
                                 const uint8_t to[JT_AXES], const uint8_t path[3])
 {
     uint32_t hops = 0;
 
     for (int i = 0; i < 3; i++)
-        hops += count_hops(plan, 3 + i, from[3 + i], path[i]) +
-                count_hops(plan, 3 + i, path[i], to[3 + i]);
+        hops += count_hops(layout, 3 + i, from[3 + i], path[i]) +
+                count_hops(layout, 3 + i, path[i], to[3 + i]);
     return hops;
 }
 
 /* One number after the other that paths can have; the paths with it, in the order of their
  * coordinates. */
-static size_t list_paths(const struct jt_plan *plan, const uint8_t from[JT_AXES],
+static size_t list_paths(const struct jt_layout *layout, const uint8_t from[JT_AXES],
                          const uint8_t to[JT_AXES], size_t max,
                          union jtofu_path_coords path_coords[])
 {
-    uint32_t most = 2 * (plan->last[3] + plan->last[4] + plan->last[5]);
+    uint32_t most = 2 * (layout->last[3] + layout->last[4] + layout->last[5]);
     size_t num = 0;
 
     for (uint32_t hops = 0; hops <= most; hops++)
@@ -304,7 +304,7 @@ static size_t list_paths(const struct jt_plan *plan, const uint8_t from[JT_AXES]
             union jtofu_path_coords path = {.s = {(uint8_t)(n / (JT_B * JT_C)),
                                                   (uint8_t)(n / JT_C % JT_B), (uint8_t)(n % JT_C)}};
 
-            if (count_path_hops(plan, from, to, path.a) == hops)
+            if (count_path_hops(layout, from, to, path.a) == hops)
                 path_coords[num++] = path;
         }
     return num;
@@ -312,15 +312,15 @@ static size_t list_paths(const struct jt_plan *plan, const uint8_t from[JT_AXES]
 
 static const uint8_t *own_coords(void)
 {
-    const struct jt_plan *plan = &jt_jobs_own()->plan;
+    const struct jt_layout *layout = &jt_jobs_own()->layout;
 
-    return plan->phys[plan->node_of[jt_jobs_rank()]];
+    return layout->phys[layout->node_of[jt_jobs_rank()]];
 }
 
 static int query_paths(const char *function, const union jtofu_phys_coords *to, size_t max,
                        union jtofu_path_coords path_coords[], size_t *num)
 {
-    int rc = jt_jobs_enter(function);
+    int rc = jt_jobs_lock(function);
 
     if (rc != JTOFU_SUCCESS)
         return rc;
@@ -328,8 +328,8 @@ static int query_paths(const char *function, const union jtofu_phys_coords *to, 
     if (rc == JTOFU_SUCCESS)
         rc = check_phys(function, jt_jobs_own(), to);
     if (rc == JTOFU_SUCCESS)
-        *num = list_paths(&jt_jobs_own()->plan, own_coords(), to->a, max, path_coords);
-    jt_jobs_leave();
+        *num = list_paths(&jt_jobs_own()->layout, own_coords(), to->a, max, path_coords);
+    jt_jobs_unlock();
     return rc;
 }
 
@@ -347,7 +347,7 @@ int jtofu_query_barrier_paths(union jtofu_phys_coords *phys_coords, size_t max_p
 
 static int query_hops(const char *function, const union jtofu_phys_coords *to, size_t *num)
 {
-    int rc = jt_jobs_enter(function);
+    int rc = jt_jobs_lock(function);
 
     if (rc != JTOFU_SUCCESS)
         return rc;
@@ -355,8 +355,8 @@ static int query_hops(const char *function, const union jtofu_phys_coords *to, s
     if (rc == JTOFU_SUCCESS)
         rc = check_phys(function, jt_jobs_own(), to);
     if (rc == JTOFU_SUCCESS)
-        *num = count_all_hops(&jt_jobs_own()->plan, own_coords(), to->a);
-    jt_jobs_leave();
+        *num = count_all_hops(&jt_jobs_own()->layout, own_coords(), to->a);
+    jt_jobs_unlock();
     return rc;
 }
 

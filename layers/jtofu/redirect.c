@@ -118,27 +118,27 @@ static const struct jt_redirect *find_function(const struct work *w, const struc
     return NULL;
 }
 
-static bool protect_place(void *const *place, int protection)
+static bool protect_slot(void *const *slot, int protection)
 {
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)place / page * page;
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)slot / page * page;
 
     return mprotect((void *)at, page, protection) == 0;
 }
 
-static void set_place(struct work *w, const struct object *o, void **place, void *to)
+static void set_slot(struct work *w, const struct object *o, void **slot, void *to)
 {
-    bool is_fixed = (uintptr_t)place >= o->fixed && (uintptr_t)place < o->fixed_end;
+    bool is_fixed = (uintptr_t)slot >= o->fixed && (uintptr_t)slot < o->fixed_end;
 
-    if (is_fixed && !protect_place(place, PROT_READ | PROT_WRITE)) {
-        lc_say(
+    if (is_fixed && !protect_slot(slot, PROT_READ | PROT_WRITE)) {
+        lc_log(
             "jtofu", -1,
             "a call of PMIx cannot be redirected, as its place cannot be written: link libtofutop "
             "before libpmix");
         return;
     }
-    __atomic_store_n(place, to, __ATOMIC_RELEASE);
+    __atomic_store_n(slot, to, __ATOMIC_RELEASE);
     if (is_fixed)
-        protect_place(place, PROT_READ);
+        protect_slot(slot, PROT_READ);
     w->changed++;
 }
 
@@ -149,7 +149,7 @@ static void redirect_list(struct work *w, const struct object *o, const Elf64_Re
         const struct jt_redirect *function = find_function(w, o, &list[i]);
 
         if (function != NULL)
-            set_place(w, o, (void **)(o->base + list[i].r_offset), function->to);
+            set_slot(w, o, (void **)(o->base + list[i].r_offset), function->to);
     }
 }
 

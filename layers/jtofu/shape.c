@@ -16,7 +16,7 @@ bool jt_shape_parse(const char *text, int most, uint32_t numbers[])
         if (*text < '0' || *text > '9')
             return false;
         n = strtoul(text, &end, 10);
-        if (n < 1 || n > JT_MOST_PROCS)
+        if (n < 1 || n > JT_MAX_PROCS)
             return false;
         numbers[i] = (uint32_t)n;
         if (*end == '\0')
@@ -35,16 +35,16 @@ uint64_t jt_shape_product(const uint32_t numbers[3])
     return plane > UINT64_MAX / numbers[2] ? UINT64_MAX : plane * numbers[2];
 }
 
-void jt_shape_system(struct jt_plan *plan)
+void jt_shape_system(struct jt_layout *layout)
 {
     static const uint8_t rings[JT_AXES] = {1, 1, 1, 0, 1, 0};
     const uint8_t group[3] = {JT_A - 1, JT_B - 1, JT_C - 1};
 
-    memset(plan->last, 0, sizeof(plan->last));
-    for (uint32_t n = 0; n < plan->nodes; n++)
+    memset(layout->last, 0, sizeof(layout->last));
+    for (uint32_t n = 0; n < layout->nodes; n++)
         for (int i = 0; i < 3; i++)
-            if (plan->phys[n][i] > plan->last[i])
-                plan->last[i] = plan->phys[n][i];
-    memcpy(plan->last + 3, group, sizeof(group));
-    memcpy(plan->torus, rings, sizeof(rings));
+            if (layout->phys[n][i] > layout->last[i])
+                layout->last[i] = layout->phys[n][i];
+    memcpy(layout->last + 3, group, sizeof(group));
+    memcpy(layout->torus, rings, sizeof(rings));
 }

@@ -16,7 +16,7 @@ bool jt_shape_parse(const char *text, int most, uint32_t numbers[]);
 uint64_t jt_shape_product(const uint32_t numbers[3]);
 /* The smallest system that the nodes of the plan are in, with the axes closed to rings as those of
  * Fugaku are. */
-void jt_shape_system(struct jt_plan *plan);
+void jt_shape_system(struct jt_layout *layout);
 
 #pragma GCC visibility pop
 

@@ -214,7 +214,7 @@ static uint64_t sum_store(const struct jt_store *store)
     return sum;
 }
 
-size_t jt_store_seal(struct jt_store *store)
+size_t jt_store_set_checksum(struct jt_store *store)
 {
     size_t whole = ((size_t)store->bytes + 7) / 8 * 8;
 
@@ -223,7 +223,7 @@ size_t jt_store_seal(struct jt_store *store)
     return offsetof(struct jt_store, text) + whole;
 }
 
-bool jt_store_is_whole(const struct jt_store *store)
+bool jt_store_is_consistent(const struct jt_store *store)
 {
     return store->bytes <= JT_STORE_ROOM && store->sum == sum_store(store);
 }

@@ -12,7 +12,7 @@
 
 #include <pmix.h>
 
-#include "board.h"
+#include "kvs.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -36,9 +36,9 @@ enum { JT_ALL_SCOPES = -1 };
 pmix_status_t jt_store_get(const struct jt_store *store, const char *key, int scopes,
                            pmix_value_t **value);
 /* To be sent: how many bytes of it are in use. */
-size_t jt_store_seal(struct jt_store *store);
+size_t jt_store_set_checksum(struct jt_store *store);
 /* Came as it was sealed, or is empty. */
-bool jt_store_is_whole(const struct jt_store *store);
+bool jt_store_is_consistent(const struct jt_store *store);
 /* A new value of a byte object; NULL: no memory. */
 pmix_value_t *jt_store_bytes(const void *bytes, size_t size);
 /* One that was made here, or NULL. */

@@ -8,16 +8,18 @@
 #pragma GCC visibility push(hidden)
 
 /*
- * regs.c
+ * rcache.c
  */
-void la_regs_setup(void);
-void la_regs_close(void);
-struct la_reg *la_reg(const void *address, uint64_t size, bool write, utofu_stadd_t *stadd);
-/* The same, but for la_reg_is_current(), which may follow until the memory is used. */
-struct la_reg *la_reg_soon(const void *address, uint64_t size, bool write, utofu_stadd_t *stadd);
-bool la_reg_is_current(struct la_reg *reg);
-void la_unreg(struct la_reg *reg);
-bool la_reg_is_shared(const struct la_reg *reg); /* with processes of this host */
+void la_rcache_setup(void);
+void la_rcache_close(void);
+struct la_region *la_rcache_get(const void *address, uint64_t size, bool write,
+                                utofu_stadd_t *stadd);
+/* The same, but for la_rcache_is_current(), which may follow until the memory is used. */
+struct la_region *la_rcache_get_unchecked(const void *address, uint64_t size, bool write,
+                                          utofu_stadd_t *stadd);
+bool la_rcache_is_current(struct la_region *reg);
+void la_rcache_put(struct la_region *reg);
+bool la_rcache_is_shared(const struct la_region *reg); /* with processes of this host */
 
 /*
  * vector.c

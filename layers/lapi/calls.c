@@ -9,17 +9,17 @@
 /* With the lock, unless it returns an error. */
 static int begin_call(lapi_handle_t hndl, uint tgt)
 {
-    if (!la_enter(hndl))
+    if (!la_lock_handle(hndl))
         return LAPI_ERR_HNDL_INVALID;
     if (tgt < la.job.procs)
         return LAPI_SUCCESS;
-    la_leave();
+    la_unlock();
     return LAPI_ERR_TGT;
 }
 
 static int end_call(int rc)
 {
-    la_leave();
+    la_unlock();
     return rc;
 }
 
@@ -29,10 +29,10 @@ static __attribute__((noinline)) int send_data(struct la_req r)
     return la_send_data(&r);
 }
 
-static int has_left(lapi_cntr_t *org_cntr)
+static int complete_locally(lapi_cntr_t *org_cntr)
 {
     if (org_cntr != NULL)
-        la_bump(org_cntr);
+        la_cntr_increment(org_cntr);
     return LAPI_SUCCESS;
 }
 
@@ -61,9 +61,9 @@ int LAPI_Amsend(lapi_handle_t hndl, uint tgt, void *hdr_hdl, void *uhdr, uint uh
     rc = check_am(hdr_hdl, uhdr, uhdr_len, udata, udata_len);
     if (rc != LAPI_SUCCESS)
         return end_call(rc);
-    if (cmpl_cntr == NULL && la_send_line(LA_AM, tgt, (uintptr_t)hdr_hdl, uhdr, uhdr_len, udata,
-                                          udata_len, (uintptr_t)tgt_cntr))
-        return end_call(has_left(org_cntr));
+    if (cmpl_cntr == NULL && la_send_inline(LA_AM, tgt, (uintptr_t)hdr_hdl, uhdr, uhdr_len, udata,
+                                            udata_len, (uintptr_t)tgt_cntr))
+        return end_call(complete_locally(org_cntr));
     const struct la_req r = {.kind = LA_AM,
                              .rank = tgt,
                              .at = (uintptr_t)hdr_hdl,
@@ -96,9 +96,9 @@ int LAPI_Put(lapi_handle_t hndl, uint tgt, ulong len, void *tgt_addr, void *org_
     rc = check_addresses(tgt_addr, org_addr, len);
     if (rc != LAPI_SUCCESS)
         return end_call(rc);
-    if (cmpl_cntr == NULL &&
-        la_send_line(LA_PUT, tgt, (uintptr_t)tgt_addr, NULL, 0, org_addr, len, (uintptr_t)tgt_cntr))
-        return end_call(has_left(org_cntr));
+    if (cmpl_cntr == NULL && la_send_inline(LA_PUT, tgt, (uintptr_t)tgt_addr, NULL, 0, org_addr,
+                                            len, (uintptr_t)tgt_cntr))
+        return end_call(complete_locally(org_cntr));
     const struct la_req r = {.kind = LA_PUT,
                              .rank = tgt,
                              .at = (uintptr_t)tgt_addr,
@@ -114,7 +114,7 @@ int LAPI_Put(lapi_handle_t hndl, uint tgt, ulong len, void *tgt_addr, void *org_
 static int send_get(struct la_req *r)
 {
     if (r->len > LA_SMALL_GET) {
-        r->reg = la_reg(r->result, r->len, true, &r->stadd);
+        r->reg = la_rcache_get(r->result, r->len, true, &r->stadd);
         if (r->reg == NULL)
             return LAPI_ERR_MEMORY_EXHAUSTED;
     }
@@ -209,13 +209,13 @@ int LAPI_Rmw64(lapi_handle_t hndl, RMW_ops_t op, uint tgt, long long *tgt_var, l
 static int purge_task(uint dest, bool on)
 {
     int rc = LAPI_SUCCESS;
-    struct la_peer *peer = la_peer_use(dest, &rc);
+    struct la_peer *peer = la_peer_connect(dest, &rc);
 
     if (peer == NULL || peer->gone)
         return on ? LAPI_SUCCESS : LAPI_ERR_TGT_PURGED;
     peer->purged = on;
     if (on)
-        la_send_lost(dest, false);
+        la_req_peer_lost(dest, false);
     return LAPI_SUCCESS;
 }
 
@@ -316,7 +316,7 @@ static int xfer_light_am(const lapi_am_t *x)
         return rc;
     if (x->udata_len > LA_PAYLOAD - (x->uhdr_len + 7u) / 8 * 8)
         return LAPI_ERR_DATA_LEN;
-    if (la_send_line(LA_AM, x->tgt, x->hdr_hdl, x->uhdr, x->uhdr_len, x->udata, x->udata_len, 0))
+    if (la_send_inline(LA_AM, x->tgt, x->hdr_hdl, x->uhdr, x->uhdr_len, x->udata, x->udata_len, 0))
         return LAPI_SUCCESS;
     return send_data(r);
 }

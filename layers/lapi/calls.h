@@ -8,7 +8,7 @@
 #pragma GCC visibility push(hidden)
 
 /*
- * pieces.c: a request of vectors is packed into one message.
+ * vector_calls.c: a request of vectors is packed into one message.
  */
 int la_putv(struct la_req *r, const lapi_vec_t *tgt_vec, const lapi_vec_t *org_vec);
 int la_getv(struct la_req *r, const lapi_vec_t *tgt_vec, const lapi_vec_t *org_vec);
@@ -20,7 +20,7 @@ int la_amsendv(struct la_req *r, const lapi_vec_t *org_vec);
 void la_sync_setup(void);
 void la_sync_close(void);
 /* limit_ns 0: as long as it takes. function: that of the program, for messages. */
-int la_sync_wait(const char *function, uint64_t limit_ns);
+int la_barrier(const char *function, uint64_t limit_ns);
 int la_fence(const char *function);
 
 #pragma GCC visibility pop

@@ -3,4 +3,5 @@
 #include "context.h"
 
 /* All zero, so that it takes no place in the file. */
-struct la la = {.handlers = {.mutex = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER}};
+struct la la = {
+    .cmpl_thread = {.mutex = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER}};

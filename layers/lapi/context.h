@@ -16,9 +16,9 @@
 #include <utofu.h>
 
 #include "../common/fingers.h"
-#include "../common/meet.h"
+#include "../common/exchange.h"
 #include "../common/memory.h"
-#include "../common/rest.h"
+#include "../common/idle.h"
 #include "../common/ring.h"
 #include "../common/table.h"
 #include "lapi.h"
@@ -27,38 +27,38 @@
 #pragma GCC visibility push(hidden)
 
 enum {
-    LA_OPS = 255,        /* uTofu communications in flight: EDATA is their number */
-    LA_NO_OP = 255,      /* EDATA of one whose end nobody waits for */
-    LA_KEEP_OPS = 32,    /* not for records */
-    LA_KEEP_REQS = 256,  /* of these, for handlers */
-    LA_KEEP_SOME = 32,   /* of these, for the next handler: or no message is handled */
-    LA_MOST_EARLY = 64,  /* records that are seen before their notices */
-    LA_LINES = 64,       /* buffers for records of one line */
-    LA_MARK_PERIOD = 16, /* lines, of which the last one has a TCQ notice */
-    LA_KNOWN_CODE = 64,  /* addresses of functions, by some of their bits */
-    LA_GONE = 64,        /* numbers modulo which tasks that are gone are noted */
-    LA_REGIONS = 64,     /* of the program, that are registered */
+    LA_OPS = 255,           /* uTofu communications in flight: EDATA is their number */
+    LA_NO_OP = 255,         /* EDATA of one whose end nobody waits for */
+    LA_KEEP_OPS = 32,       /* not for records */
+    LA_KEEP_REQS = 256,     /* of these, for handlers */
+    LA_KEEP_SOME = 32,      /* of these, for the next handler: or no message is handled */
+    LA_MAX_EARLY = 64,      /* records that are seen before their notices */
+    LA_INLINE_BUFFERS = 64, /* buffers for records of one line */
+    LA_MARK_PERIOD = 16,    /* lines, of which the last one has a TCQ notice */
+    LA_KNOWN_CODE = 64,     /* addresses of functions, by some of their bits */
+    LA_GONE = 64,           /* numbers modulo which tasks that are gone are noted */
+    LA_REGIONS = 64,        /* of the program, that are registered */
 };
 
 /*
  * What lower files have to say to higher ones: start.c has the table.
  */
-struct la_events {
+struct la_upcalls {
     /* net.c: another task has put something here, up to this address */
-    void (*arrived)(utofu_stadd_t stadd);
+    void (*put_arrived)(utofu_stadd_t stadd);
     /* net.c: a communication says that the task cannot be reached */
-    void (*lost)(uint32_t rank, const char *why);
+    void (*peer_lost)(uint32_t rank, const char *why);
     /* watch.c: nothing goes to the task, nor comes from it, any more */
-    void (*gone)(uint32_t rank);
-    /* send.c: a call waits for room; idle as for la_go_on() */
-    void (*go_on)(uint32_t *idle);
+    void (*peer_gone)(uint32_t rank);
+    /* send.c: a call waits for room; idle as for la_progress_or_wait() */
+    void (*progress)(uint32_t *idle);
 };
 
 /*
  * What is under way.
  */
 
-struct la_reg {
+struct la_region {
     uintptr_t address;
     uint64_t size; /* 0: the row is free */
     uint64_t mapping;
@@ -66,7 +66,7 @@ struct la_reg {
     utofu_stadd_t stadd;
     uint32_t users;
     bool write;
-    bool once; /* not kept */
+    bool uncached; /* not kept */
     bool outdated;
 };
 
@@ -76,9 +76,9 @@ struct la_req;
 struct la_peer {
     uint32_t rank;
     uint16_t lane;
-    bool asked; /* how many slots are free again */
+    bool freed_read_pending; /* how many slots are free again */
     bool has_ticket, gone, purged, queued;
-    bool near;      /* on this host */
+    bool same_node; /* on this host */
     uint32_t fence; /* what a fence waits for, of sent */
     utofu_vcq_id_t id;
     uint64_t sent, freed; /* of an own lane: records; of the shared one: tickets */
@@ -107,45 +107,45 @@ struct la_req {
     compl_hndlr_t *chndlr;
     void *info;   /* of the handler */
     void *result; /* of a get, of an old value */
-    struct la_reg *reg;
+    struct la_region *reg;
     utofu_stadd_t stadd;
     struct la_req *next;
-    /* LA_SHARE, once the target has asked */
-    bool helps;       /* is in the list of those that do */
-    bool help_failed; /* a put of it */
-    uint32_t helped;  /* pieces */
-    struct la_req *next_helper;
+    /* LA_ASSIST, once the target has asked */
+    bool assisting;     /* is in the list of those that do */
+    bool assist_failed; /* a put of it */
+    uint32_t assisted;  /* pieces */
+    struct la_req *next_assist;
 };
 
 /* Something that the thread for completion handlers does. */
-struct la_job {
-    void (*run)(struct la_job *job);
-    struct la_job *next;
+struct la_work {
+    void (*run)(struct la_work *job);
+    struct la_work *next;
 };
 
 /* A message of another task of which something is still to be done. */
-struct la_in {
+struct la_transfer {
     bool used;
     struct la_record rec;
     uint8_t *buf;
     uint8_t *temp; /* the same, if it is not the program's */
     const lapi_vec_t *vec;
     uint64_t list_size; /* of a get: of the list, which the data are behind */
-    bool bring;
-    struct la_reg *reg;
+    bool puts_data;
+    struct la_region *reg;
     utofu_stadd_t stadd;
     uint64_t started, in_flight;
     int status; /* LAPI_ERR_* */
     bool listed;
-    bool shared;            /* with the origin: */
-    bool all_claimed;       /* its pieces */
-    bool elsewhere;         /* rec.stadd is not the record's any more */
-    uint32_t moved, helped; /* pieces that this task has claimed; that the origin has brought */
+    bool assisted_by_origin;  /* with the origin: */
+    bool all_claimed;         /* its pieces */
+    bool has_new_stadd;       /* rec.stadd is not the record's any more */
+    uint32_t moved, assisted; /* pieces that this task has claimed; that the origin has brought */
     lapi_ret_flags_t how;
     compl_hndlr_t *handler;
     void *user_info;
-    struct la_job job; /* the handler, for its thread */
-    struct la_in *next;
+    struct la_work job; /* the handler, for its thread */
+    struct la_transfer *next;
 };
 
 /*
@@ -154,27 +154,27 @@ struct la_in {
 
 struct la_lock {
     uint32_t word, depth;
-    uint32_t held; /* of depth: taken by the program, with the functions of LAPI_Util() */
+    uint32_t program_depth; /* of depth: taken by the program, with the functions of LAPI_Util() */
     const void *owner;
     uint32_t waiters, served; /* threads; atomic */
 };
 
 struct la_errors {
     LAPI_err_hndlr *handler;
-    uint64_t losses, told; /* errors; how many of them calls that wait have returned */
-    int code;              /* of the last one */
+    uint64_t failures, returned; /* errors; how many of them calls that wait have returned */
+    int code;                    /* of the last one */
     struct la_report {
         int code;
         uint32_t rank;
     } * reports;
-    uint32_t num_reports, most_reports;
+    uint32_t num_reports, max_reports;
     bool reporting;
 };
 
-struct la_handlers {
+struct la_cmpl_thread {
     pthread_mutex_t mutex; /* for the four below */
     pthread_cond_t more;
-    struct la_job *first, *last;
+    struct la_work *first, *last;
     bool stop;
     struct lc_thread thread;
     bool runs;
@@ -184,9 +184,10 @@ struct la_handlers {
 
 struct la_net {
     struct lc_port port;
-    uint8_t (*lines)[LA_LINE]; /* behind the ops' buffers */
-    uint64_t lines_begun, lines_left;
-    uint64_t marks[LA_LINES / LA_MARK_PERIOD]; /* what lines_left is when their notices come */
+    uint8_t (*inline_buffers)[LA_LINE]; /* behind the ops' buffers */
+    uint64_t inline_posted, inline_sent;
+    uint64_t
+        marks[LA_INLINE_BUFFERS / LA_MARK_PERIOD]; /* what inline_sent is when their notices come */
 };
 
 /* The memory that peers write to. */
@@ -195,7 +196,7 @@ struct la_own {
     struct la_control *words;
     uint8_t (*inbox)[LA_SLOT];
     uint8_t (*replies)[LA_REPLY];
-    uint64_t *helped; /* one for each of LA_INS */
+    uint64_t *assisted; /* one for each of LA_TRANSFERS */
 };
 
 struct la_watch {
@@ -207,11 +208,11 @@ struct la_watch {
 
 struct la_peers {
     struct lc_table table; /* struct la_peer */
-    uint32_t most_lanes;
+    uint32_t max_lanes;
 };
 
-struct la_regs {
-    struct la_reg rows[LA_REGIONS];
+struct la_rcache {
+    struct la_region rows[LA_REGIONS];
     uint64_t uses, idle_bytes;
     int maps; /* /proc/self/maps, or -1 */
 };
@@ -221,8 +222,8 @@ struct la_requests {
     uint16_t free_reqs[LA_REQS];
     uint32_t num_free;
     uint64_t serial; /* of the last one */
-    uint64_t departures;
-    struct la_req *helpers;
+    uint64_t local_completions;
+    struct la_req *assists;
 };
 
 struct la_send {
@@ -230,9 +231,9 @@ struct la_send {
 };
 
 struct la_transfers {
-    struct la_in ins[LA_INS];
-    struct la_in *spare;
-    struct la_in *pending; /* pieces are to be started, or they have ended */
+    struct la_transfer slots[LA_TRANSFERS];
+    struct la_transfer *spare;
+    struct la_transfer *pending; /* pieces are to be started, or they have ended */
     uint32_t used, next;
 };
 
@@ -242,7 +243,7 @@ struct la_inbox {
     uint32_t taken[LA_LANES];    /* bit n: slot n, which is one behind that */
 };
 
-struct la_entries {
+struct la_hdr_handlers {
     void *addresses[LAPI_ADDRTBL_SZ];
     uintptr_t known[LA_KNOWN_CODE];
 };
@@ -257,15 +258,15 @@ struct la_dispatcher {
 };
 
 struct la_turns {
-    uint32_t turns, idle; /* of la_progress() */
+    uint32_t iterations, idle; /* of la_progress() */
 };
 
 struct la_waits {
     struct lc_thread thread;
-    bool stop;          /* atomic */
-    bool call_polls;    /* since the thread looked */
-    uint32_t num_cores; /* for this process */
-    uint32_t resting;   /* threads in calls that wait; atomic */
+    bool stop;                /* atomic */
+    bool call_polls;          /* since the thread looked */
+    uint32_t num_cores;       /* for this process */
+    uint32_t waiting_threads; /* threads in calls that wait; atomic */
 };
 
 struct la_sync {
@@ -281,22 +282,22 @@ extern struct la {
     struct lc_job job;
     int epoch;
     int error_chk; /* what LAPI_Senv() has set; arguments are always checked */
-    const struct la_events *events;
+    const struct la_upcalls *upcalls;
     /* A handler is running, or messages are being handled: who runs handlers sets it. */
     bool dispatching;
     struct la_lock lock;
     struct la_errors errors;
-    struct la_handlers handlers;
+    struct la_cmpl_thread cmpl_thread;
     struct la_net net;
     struct la_own control;
     struct la_watch watch;
     struct la_peers peers;
-    struct la_regs regs;
+    struct la_rcache rcache;
     struct la_requests requests;
     struct la_send send;
     struct la_transfers transfer;
     struct la_inbox inbox;
-    struct la_entries entries;
+    struct la_hdr_handlers hdr_handlers;
     struct la_dispatcher dispatch;
     struct la_turns progress;
     struct la_waits wait;

@@ -11,11 +11,11 @@ enum { PAGE = 4096 };
 static const uint64_t inbox_at = (sizeof(struct la_control) + PAGE - 1) / PAGE * PAGE;
 static const uint64_t inbox_size = (uint64_t)LA_SLOTS * LA_SLOT;
 static const uint64_t replies_size = (uint64_t)LA_REQS * LA_REPLY;
-static const uint64_t helped_size = LA_INS * sizeof(uint64_t);
+static const uint64_t assisted_size = LA_TRANSFERS * sizeof(uint64_t);
 
 static size_t size_of_all(void)
 {
-    return inbox_at + inbox_size + replies_size + helped_size;
+    return inbox_at + inbox_size + replies_size + assisted_size;
 }
 
 bool la_control_setup(void)
@@ -28,7 +28,7 @@ bool la_control_setup(void)
     la.control.words = (struct la_control *)memory;
     la.control.inbox = (uint8_t(*)[LA_SLOT])(memory + inbox_at);
     la.control.replies = (uint8_t(*)[LA_REPLY])(memory + inbox_at + inbox_size);
-    la.control.helped = (uint64_t *)(memory + inbox_at + inbox_size + replies_size);
+    la.control.assisted = (uint64_t *)(memory + inbox_at + inbox_size + replies_size);
     return true;
 }
 
@@ -47,16 +47,16 @@ utofu_stadd_t la_reply_stadd(utofu_vcq_id_t id, uint32_t req, uint32_t offset)
     return la_control_stadd(id, inbox_at + inbox_size + (uint64_t)req * LA_REPLY + offset);
 }
 
-utofu_stadd_t la_helped_stadd(utofu_vcq_id_t id, uint32_t in)
+utofu_stadd_t la_assisted_stadd(utofu_vcq_id_t id, uint32_t in)
 {
     return la_control_stadd(id, inbox_at + inbox_size + replies_size + in * sizeof(uint64_t));
 }
 
-enum la_area la_control_find(utofu_stadd_t stadd, uint32_t *index, uint32_t *offset)
+enum la_area la_control_classify(utofu_stadd_t stadd, uint32_t *index, uint32_t *offset)
 {
     uint64_t record = stadd - 1 - la.control.area.memory.stadd - inbox_at,
              reply = record - inbox_size;
-    uint64_t helped = reply - replies_size;
+    uint64_t assisted = reply - replies_size;
 
     if (record < inbox_size) {
         *index = (uint32_t)(record / LA_SLOT);
@@ -67,6 +67,6 @@ enum la_area la_control_find(utofu_stadd_t stadd, uint32_t *index, uint32_t *off
         *offset = (uint32_t)(reply % LA_REPLY) + 1;
         return LA_IN_REPLY;
     }
-    *index = (uint32_t)(helped / sizeof(uint64_t));
-    return helped < helped_size ? LA_IN_HELPED : LA_ELSE;
+    *index = (uint32_t)(assisted / sizeof(uint64_t));
+    return assisted < assisted_size ? LA_IN_ASSISTED : LA_IN_OTHER;
 }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Counters. They are changed by any thread, and waited for without the lock being held. */
-#include "handlers.h"
+#include "cmpl_thread.h"
 #include "progress.h"
 #include "send.h"
 #include "base.h"
 
 int LAPI_Setcntr(lapi_handle_t hndl, lapi_cntr_t *cntr, int val)
 {
-    if (!la_enter(hndl))
+    if (!la_lock_handle(hndl))
         return LAPI_ERR_HNDL_INVALID;
-    la_leave();
+    la_unlock();
     if (cntr == NULL)
         return LAPI_ERR_CNTR_NULL;
     if (val < 0)
@@ -22,16 +22,16 @@ int LAPI_Setcntr(lapi_handle_t hndl, lapi_cntr_t *cntr, int val)
 static void make_progress(void)
 {
     la_progress();
-    la_give_way();
+    la_lock_yield_if_contended();
 }
 
 int LAPI_Getcntr(lapi_handle_t hndl, lapi_cntr_t *cntr, int *val)
 {
-    if (!la_enter(hndl))
+    if (!la_lock_handle(hndl))
         return LAPI_ERR_HNDL_INVALID;
     if (cntr != NULL && val != NULL)
         make_progress();
-    la_leave();
+    la_unlock();
     if (cntr == NULL)
         return LAPI_ERR_CNTR_NULL;
     if (val == NULL)
@@ -54,14 +54,14 @@ static bool take_value(lapi_cntr_t *cntr, int val, int *left)
     return false;
 }
 
-static void say_waiting(const struct lc_patience *patience, const char *function,
-                        const lapi_cntr_t *cntr, int val)
+static void log_stall(const struct lc_stall_timer *stall, const char *function,
+                      const lapi_cntr_t *cntr, int val)
 {
-    char text[LC_TEXT];
+    char text[LC_TEXT_SIZE];
 
     la_log("%s: has waited %llu s for the counter at %p to become %d; it is %d, and %s", function,
-           lc_patience_seconds(patience), (const void *)cntr, val,
-           __atomic_load_n(&cntr->value, __ATOMIC_ACQUIRE), la_requests_text(text));
+           lc_stall_seconds(stall), (const void *)cntr, val,
+           __atomic_load_n(&cntr->value, __ATOMIC_ACQUIRE), la_requests_describe(text));
 }
 
 static const char *name_of_wait(bool poll)
@@ -71,30 +71,30 @@ static const char *name_of_wait(bool poll)
 
 static int wait_for(lapi_cntr_t *cntr, int val, int *left, bool poll)
 {
-    struct lc_patience patience = {0};
-    uint64_t losses = la.errors.losses;
+    struct lc_stall_timer stall = {0};
+    uint64_t failures = la.errors.failures;
     uint32_t idle = 0;
 
     while (!take_value(cntr, val, left)) {
-        if (la_errors_untold(losses))
-            return la_errors_tell();
-        if (lc_patience_ends(&patience, idle))
-            say_waiting(&patience, name_of_wait(poll), cntr, val);
+        if (la_errors_pending(failures))
+            return la_errors_take();
+        if (lc_stall_report_due(&stall, idle))
+            log_stall(&stall, name_of_wait(poll), cntr, val);
         if (poll)
-            la_go_on(&idle);
+            la_progress_or_wait(&idle);
         else
-            la_rest(&idle);
+            la_wait_idle(&idle);
     }
     return LAPI_SUCCESS;
 }
 
-static int wait_in_handler_too(lapi_cntr_t *cntr, int val, int *left, bool poll)
+static int wait_anywhere(lapi_cntr_t *cntr, int val, int *left, bool poll)
 {
     int rc;
 
-    la_handlers_begin_wait();
+    la_cmpl_handler_begin_wait();
     rc = wait_for(cntr, val, left, poll);
-    la_handlers_end_wait();
+    la_cmpl_handler_end_wait();
     return rc;
 }
 
@@ -102,17 +102,17 @@ static int check_and_wait(lapi_handle_t hndl, lapi_cntr_t *cntr, int val, int *l
 {
     int rc;
 
-    if (!la_enter(hndl))
+    if (!la_lock_handle(hndl))
         return LAPI_ERR_HNDL_INVALID;
     if (cntr == NULL)
         rc = LAPI_ERR_CNTR_NULL;
     else if (val < 0)
         rc = LAPI_ERR_CNTR_VAL;
-    else if (!la_alone())
+    else if (!la_may_wait())
         rc = LAPI_ERR_IN_HNDLR;
     else
-        rc = wait_in_handler_too(cntr, val, left, poll);
-    la_leave();
+        rc = wait_anywhere(cntr, val, left, poll);
+    la_unlock();
     return rc;
 }
 
@@ -128,22 +128,23 @@ int LAPI_Nopoll_wait(lapi_handle_t hndl, lapi_cntr_t *cntr, int val, int *cur_cn
 
 int LAPI_Probe(lapi_handle_t hndl)
 {
-    if (!la_enter(hndl))
+    if (!la_lock_handle(hndl))
         return LAPI_ERR_HNDL_INVALID;
     make_progress();
-    la_leave();
+    la_unlock();
     return LAPI_SUCCESS;
 }
 
 static lapi_msg_state_t poll_for(uint cnt)
 {
-    const uint64_t departures = la.requests.departures, arrivals = la.dispatch.arrivals;
+    const uint64_t local_completions = la.requests.local_completions,
+                   arrivals = la.dispatch.arrivals;
 
     for (uint i = 0; i < cnt; i++) {
         make_progress();
-        if (la.requests.departures != departures && la.dispatch.arrivals != arrivals)
+        if (la.requests.local_completions != local_completions && la.dispatch.arrivals != arrivals)
             return LAPI_BOTH_COMPLETE;
-        if (la.requests.departures != departures)
+        if (la.requests.local_completions != local_completions)
             return LAPI_SEND_COMPLETE;
         if (la.dispatch.arrivals != arrivals)
             return LAPI_RECV_COMPLETE;
@@ -153,10 +154,10 @@ static lapi_msg_state_t poll_for(uint cnt)
 
 int LAPI_Msgpoll(lapi_handle_t hndl, uint cnt, lapi_msg_info_t *info)
 {
-    if (!la_enter(hndl))
+    if (!la_lock_handle(hndl))
         return LAPI_ERR_HNDL_INVALID;
     if (info != NULL)
         info->status = poll_for(cnt);
-    la_leave();
+    la_unlock();
     return info == NULL ? LAPI_ERR_MSG_INFO_NULL : LAPI_SUCCESS;
 }

@@ -11,32 +11,32 @@
 
 enum { BATCH = 16 };
 
-void la_receive_setup(void)
+void la_dispatch_setup(void)
 {
     la.dispatch = (struct la_dispatcher){.shuffle = lc_env_number("LAPI_SHUFFLE", 0)};
     if (la.dispatch.shuffle != 0)
         la.dispatch.shuffle += la.job.rank;
 }
 
-static void take_slot(uint32_t slot)
+static void append_slot(uint32_t slot)
 {
     if (la.dispatch.num_arrived < LA_SLOTS)
         la.dispatch.arrived[la.dispatch.num_arrived++] = (uint16_t)slot;
-    la_inbox_take(slot);
+    la_inbox_mark_taken(slot);
 }
 
-void la_receive_arrived(uint32_t slot)
+void la_dispatch_arrived(uint32_t slot)
 {
     if (la.dispatch.early[slot] > 0) {
         la.dispatch.early[slot]--;
         la.dispatch.num_early--;
     } else {
-        take_slot(slot);
+        append_slot(slot);
     }
 }
 
 /* Something is left to do when the record has been read, or may be. */
-static bool needs_in(const struct la_record *rec)
+static bool needs_transfer(const struct la_record *rec)
 {
     return rec->kind == LA_AM || rec->kind == LA_GETV || (rec->flags & LA_RENDEZVOUS) != 0 ||
            (rec->kind == LA_GET && rec->len > LA_SMALL_GET);
@@ -45,10 +45,10 @@ static bool needs_in(const struct la_record *rec)
 /* What needs nothing goes on: a completion handler, for which others wait, may wait for it. */
 static bool has_room(uint32_t slot)
 {
-    return la_has_room(needs_in((struct la_record *)la.control.inbox[slot]));
+    return la_has_room(needs_transfer((struct la_record *)la.control.inbox[slot]));
 }
 
-static void swap_some(void)
+static void shuffle_arrived(void)
 {
     for (uint32_t i = 0; i < la.dispatch.num_arrived; i++) {
         uint32_t k = (uint32_t)rand_r(&la.dispatch.shuffle) % la.dispatch.num_arrived;
@@ -60,7 +60,7 @@ static void swap_some(void)
 }
 
 /* What arrives while a handler runs is put behind; what has no room stays. */
-static uint32_t handle_some(void)
+static uint32_t handle_batch(void)
 {
     uint32_t handled = 0, kept = 0, i;
 
@@ -84,29 +84,29 @@ static uint32_t handle_some(void)
 }
 
 /* A message of one line needs few checks, and no queue where nothing that came before waits. */
-static bool may_handle_now(const struct la_record *rec)
+static bool may_handle_inline(const struct la_record *rec)
 {
-    return la.dispatch.num_arrived == 0 && rec->flags == LA_ONE_LINE &&
+    return la.dispatch.num_arrived == 0 && rec->flags == LA_INLINE &&
            rec->kind - LA_AM <= LA_PUT - LA_AM && rec->rank < la.job.procs &&
-           la_record_is_in_line(rec) && !la.dispatching && la.dispatch.shuffle == 0 &&
+           la_record_fits_inline(rec) && !la.dispatching && la.dispatch.shuffle == 0 &&
            la_has_room(rec->kind == LA_AM);
 }
 
-static void handle_now(uint32_t lane, uint32_t slot)
+static void handle_inline(uint32_t lane, uint32_t slot)
 {
-    la_inbox_pass(lane);
+    la_inbox_advance(lane);
     la.dispatch.arrivals++;
     la.dispatching = true;
-    la_receive_line((struct la_record *)la.control.inbox[slot]);
+    la_receive_inline((struct la_record *)la.control.inbox[slot]);
     if (!la_inbox_free_next(lane, slot))
         la_inbox_free(slot);
     la.dispatching = false;
 }
 
 /* Each record has its notice too: it ends the sleep of who waits for one. */
-bool la_receive_look(void)
+bool la_dispatch_poll_memory(void)
 {
-    uint32_t lanes = la.dispatch.num_early < LA_MOST_EARLY ? la_inbox_lanes() : 0;
+    uint32_t lanes = la.dispatch.num_early < LA_MAX_EARLY ? la_inbox_lanes() : 0;
     bool handled = false, kept = false;
 
     for (uint32_t lane = 0; lane < lanes; lane++) {
@@ -116,18 +116,18 @@ bool la_receive_look(void)
             continue;
         la.dispatch.early[slot]++;
         la.dispatch.num_early++;
-        if (may_handle_now((struct la_record *)la.control.inbox[slot])) {
-            handle_now(lane, slot);
+        if (may_handle_inline((struct la_record *)la.control.inbox[slot])) {
+            handle_inline(lane, slot);
             handled = true;
         } else {
-            take_slot(slot);
+            append_slot(slot);
             kept = true;
         }
     }
-    return (kept && la_dispatch()) | handled;
+    return (kept && la_dispatch_run()) | handled;
 }
 
-bool la_dispatch(void)
+bool la_dispatch_run(void)
 {
     uint32_t handled;
 
@@ -136,10 +136,10 @@ bool la_dispatch(void)
     if (la.dispatch.shuffle != 0) {
         if (rand_r(&la.dispatch.shuffle) % 4 == 0)
             return false; /* until more have come */
-        swap_some();
+        shuffle_arrived();
     }
     la.dispatching = true;
-    handled = handle_some();
+    handled = handle_batch();
     la.dispatching = false;
     return handled > 0;
 }

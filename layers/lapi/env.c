@@ -30,7 +30,7 @@ int LAPI_Qenv(lapi_handle_t hndl, lapi_query_t query, int *ret_val)
 {
     int rc = LAPI_SUCCESS;
 
-    if (!la_enter(hndl))
+    if (!la_lock_handle(hndl))
         return LAPI_ERR_HNDL_INVALID;
     if ((unsigned int)query >= LAST_QUERY)
         rc = LAPI_ERR_QUERY_TYPE;
@@ -38,23 +38,23 @@ int LAPI_Qenv(lapi_handle_t hndl, lapi_query_t query, int *ret_val)
         rc = LAPI_ERR_RET_PTR_NULL;
     else
         *ret_val = value_of(query);
-    la_leave();
+    la_unlock();
     return rc;
 }
 
 /* The thread only tries to take the lock, so that it can be waited for with it. */
 static int set_interrupts(bool on)
 {
-    if (!la_alone())
+    if (!la_may_wait())
         return LAPI_ERR_IN_HNDLR;
     if (on == la.interrupts)
         return LAPI_SUCCESS;
     if (on) {
-        la.interrupts = la_waits_start_thread();
+        la.interrupts = la_interrupt_thread_start();
         return la.interrupts ? LAPI_SUCCESS : LAPI_ERR_MEMORY_EXHAUSTED;
     }
     la.interrupts = false;
-    la_waits_stop_thread();
+    la_interrupt_thread_stop();
     return LAPI_SUCCESS;
 }
 
@@ -74,10 +74,10 @@ int LAPI_Senv(lapi_handle_t hndl, lapi_query_t query, int set_val)
 {
     int rc;
 
-    if (!la_enter(hndl))
+    if (!la_lock_handle(hndl))
         return LAPI_ERR_HNDL_INVALID;
     rc = set_value(query, set_val);
-    la_leave();
+    la_unlock();
     return rc;
 }
 
@@ -91,11 +91,11 @@ int LAPI_Address(void *my_addr, lapi_long_t *ret_addr)
 
 static int check_index(lapi_handle_t hndl, int addr_hndl)
 {
-    if (!la_enter(hndl))
+    if (!la_lock_handle(hndl))
         return LAPI_ERR_HNDL_INVALID;
     if (addr_hndl >= 1 && addr_hndl < LAPI_ADDRTBL_SZ)
         return LAPI_SUCCESS;
-    la_leave();
+    la_unlock();
     return LAPI_ERR_ADDR_HNDL_RANGE;
 }
 
@@ -105,8 +105,8 @@ int LAPI_Addr_set(lapi_handle_t hndl, void *addr, int addr_hndl)
 
     if (rc != LAPI_SUCCESS)
         return rc;
-    la_receive_set_address(addr_hndl, addr);
-    la_leave();
+    la_hdr_handlers_set(addr_hndl, addr);
+    la_unlock();
     return LAPI_SUCCESS;
 }
 
@@ -117,7 +117,7 @@ int LAPI_Addr_get(lapi_handle_t hndl, void **addr, int addr_hndl)
     if (rc != LAPI_SUCCESS)
         return rc;
     if (addr != NULL)
-        *addr = la_receive_address(addr_hndl);
-    la_leave();
+        *addr = la_hdr_handlers_get(addr_hndl);
+    la_unlock();
     return addr == NULL ? LAPI_ERR_RET_PTR_NULL : LAPI_SUCCESS;
 }

@@ -12,7 +12,7 @@ enum { FIRST_REPORTS = 64 };
 void la_errors_setup(LAPI_err_hndlr *handler)
 {
     la.errors.handler = handler;
-    la.errors.losses = la.errors.told = 0;
+    la.errors.failures = la.errors.returned = 0;
     la.errors.num_reports = 0;
     la.errors.reporting = false;
 }
@@ -21,50 +21,50 @@ void la_errors_close(void)
 {
     free(la.errors.reports);
     la.errors.reports = NULL;
-    la.errors.most_reports = la.errors.num_reports = 0;
+    la.errors.max_reports = la.errors.num_reports = 0;
 }
 
 static bool grow_reports(void)
 {
-    uint32_t most = la.errors.most_reports == 0 ? FIRST_REPORTS : 2 * la.errors.most_reports;
+    uint32_t most = la.errors.max_reports == 0 ? FIRST_REPORTS : 2 * la.errors.max_reports;
     struct la_report *more = realloc(la.errors.reports, most * sizeof(*more));
 
     if (more == NULL)
         return false;
     la.errors.reports = more;
-    la.errors.most_reports = most;
+    la.errors.max_reports = most;
     return true;
 }
 
 /* They wait until no handler runs, in which many may come. */
-void la_error(int code, uint32_t rank)
+void la_report_error(int code, uint32_t rank)
 {
-    if (la.errors.num_reports == la.errors.most_reports && !grow_reports())
+    if (la.errors.num_reports == la.errors.max_reports && !grow_reports())
         la_log("error %d of a message of task %u, of which no error handler is told: no memory",
                code, rank);
     else
         la.errors.reports[la.errors.num_reports++] = (struct la_report){.code = code, .rank = rank};
 }
 
-void la_failure(int code, uint32_t rank)
+void la_report_failure(int code, uint32_t rank)
 {
-    la.errors.losses++;
+    la.errors.failures++;
     la.errors.code = code;
-    la_error(code, rank);
+    la_report_error(code, rank);
 }
 
-bool la_errors_untold(uint64_t losses)
+bool la_errors_pending(uint64_t failures)
 {
-    return la.errors.losses != losses || la.errors.losses != la.errors.told;
+    return la.errors.failures != failures || la.errors.failures != la.errors.returned;
 }
 
-int la_errors_tell(void)
+int la_errors_take(void)
 {
-    la.errors.told = la.errors.losses;
+    la.errors.returned = la.errors.failures;
     return la.errors.code;
 }
 
-void la_errors_report(void)
+void la_errors_call_handler(void)
 {
     if (la.errors.num_reports == 0 || la.errors.reporting || la.dispatching)
         return;

@@ -3,7 +3,7 @@
 #include "send.h"
 #include "tasks.h"
 
-uint64_t la_send_serial(void)
+uint64_t last_serial(void)
 {
     return la.requests.serial;
 }
@@ -18,18 +18,18 @@ static bool any_request(uint64_t before)
     return false;
 }
 
-static bool is_settled(const struct la_peer *peer)
+static bool has_arrived(const struct la_peer *peer)
 {
     return peer->gone || (int32_t)((uint32_t)peer->freed - peer->fence) >= 0;
 }
 
-bool la_send_unsettled(uint32_t *rank)
+bool find_unarrived(uint32_t *rank)
 {
     const struct la_peer *peer;
     uint32_t at = 0;
 
     while ((peer = la_peer_next(&at)) != NULL) {
-        if (is_settled(peer))
+        if (has_arrived(peer))
             continue;
         *rank = peer->rank;
         return true;
@@ -37,7 +37,7 @@ bool la_send_unsettled(uint32_t *rank)
     return false;
 }
 
-bool la_send_settled(uint64_t before, bool *posted)
+bool all_sent_arrived(uint64_t before, bool *posted)
 {
     struct la_peer *peer;
     uint32_t at = 0;
@@ -49,9 +49,9 @@ bool la_send_settled(uint64_t before, bool *posted)
     *posted = true;
     at = 0;
     while ((peer = la_peer_next(&at)) != NULL) {
-        if (is_settled(peer))
+        if (has_arrived(peer))
             continue;
-        la_slots_ask(peer);
+        la_slots_read_freed(peer);
         return false;
     }
     return true;

@@ -19,7 +19,7 @@ struct null {
 };
 struct null lapi_null_; /* COMMON /LAPI_NULL/ */
 
-static void *or_null(const void *p)
+static void *null_or(const void *p)
 {
     return (uintptr_t)p - (uintptr_t)&lapi_null_ < sizeof(lapi_null_) ? NULL : (void *)(uintptr_t)p;
 }
@@ -33,9 +33,9 @@ static void *find_handler(const void *hdr_hdl)
 {
     uint64_t entry;
 
-    if (or_null(hdr_hdl) == NULL)
+    if (null_or(hdr_hdl) == NULL)
         return NULL;
-    if (la_entry_in_program((uintptr_t)hdr_hdl, &entry))
+    if (la_hdr_handlers_encode((uintptr_t)hdr_hdl, &entry))
         return (void *)entry;
     return address_in(hdr_hdl);
 }
@@ -43,7 +43,7 @@ static void *find_handler(const void *hdr_hdl)
 void lapi_init_(lapi_handle_t *hndl, lapi_info_t *info, int *ierror);
 void lapi_init_(lapi_handle_t *hndl, lapi_info_t *info, int *ierror)
 {
-    *ierror = LAPI_Init(hndl, or_null(info));
+    *ierror = LAPI_Init(hndl, null_or(info));
 }
 
 void lapi_term_(lapi_handle_t *hndl, int *ierror);
@@ -55,7 +55,7 @@ void lapi_term_(lapi_handle_t *hndl, int *ierror)
 void lapi_qenv_(lapi_handle_t *hndl, int *query, int *ret_val, int *ierror);
 void lapi_qenv_(lapi_handle_t *hndl, int *query, int *ret_val, int *ierror)
 {
-    *ierror = LAPI_Qenv(*hndl, (lapi_query_t)*query, or_null(ret_val));
+    *ierror = LAPI_Qenv(*hndl, (lapi_query_t)*query, null_or(ret_val));
 }
 
 void lapi_senv_(lapi_handle_t *hndl, int *query, int *set_val, int *ierror);
@@ -86,7 +86,7 @@ void lapi_address_(void *my_addr, lapi_long_t *ret_addr, int *ierror)
 void lapi_address_init_(lapi_handle_t *hndl, lapi_long_t *my_addr, lapi_long_t *table, int *ierror);
 void lapi_address_init_(lapi_handle_t *hndl, lapi_long_t *my_addr, lapi_long_t *table, int *ierror)
 {
-    *ierror = LAPI_Address_init64(*hndl, *my_addr, or_null(table));
+    *ierror = LAPI_Address_init64(*hndl, *my_addr, null_or(table));
 }
 
 void lapi_addr_set_(lapi_handle_t *hndl, struct addr *addr, int *index, int *ierror);
@@ -116,25 +116,25 @@ void lapi_gfence_(lapi_handle_t *hndl, int *ierror)
 void lapi_setcntr_(lapi_handle_t *hndl, lapi_cntr_t *cntr, int *val, int *ierror);
 void lapi_setcntr_(lapi_handle_t *hndl, lapi_cntr_t *cntr, int *val, int *ierror)
 {
-    *ierror = LAPI_Setcntr(*hndl, or_null(cntr), *val);
+    *ierror = LAPI_Setcntr(*hndl, null_or(cntr), *val);
 }
 
 void lapi_getcntr_(lapi_handle_t *hndl, lapi_cntr_t *cntr, int *val, int *ierror);
 void lapi_getcntr_(lapi_handle_t *hndl, lapi_cntr_t *cntr, int *val, int *ierror)
 {
-    *ierror = LAPI_Getcntr(*hndl, or_null(cntr), val);
+    *ierror = LAPI_Getcntr(*hndl, null_or(cntr), val);
 }
 
 void lapi_waitcntr_(lapi_handle_t *hndl, lapi_cntr_t *cntr, int *val, int *cur, int *ierror);
 void lapi_waitcntr_(lapi_handle_t *hndl, lapi_cntr_t *cntr, int *val, int *cur, int *ierror)
 {
-    *ierror = LAPI_Waitcntr(*hndl, or_null(cntr), *val, or_null(cur));
+    *ierror = LAPI_Waitcntr(*hndl, null_or(cntr), *val, null_or(cur));
 }
 
 void lapi_nopoll_wait_(lapi_handle_t *hndl, lapi_cntr_t *cntr, int *val, int *cur, int *ierror);
 void lapi_nopoll_wait_(lapi_handle_t *hndl, lapi_cntr_t *cntr, int *val, int *cur, int *ierror)
 {
-    *ierror = LAPI_Nopoll_wait(*hndl, or_null(cntr), *val, or_null(cur));
+    *ierror = LAPI_Nopoll_wait(*hndl, null_or(cntr), *val, null_or(cur));
 }
 
 void lapi_probe_(lapi_handle_t *hndl, int *ierror);
@@ -146,7 +146,7 @@ void lapi_probe_(lapi_handle_t *hndl, int *ierror)
 void lapi_msgpoll_(lapi_handle_t *hndl, uint *cnt, lapi_msg_info_t *info, int *ierror);
 void lapi_msgpoll_(lapi_handle_t *hndl, uint *cnt, lapi_msg_info_t *info, int *ierror)
 {
-    *ierror = LAPI_Msgpoll(*hndl, *cnt, or_null(info));
+    *ierror = LAPI_Msgpoll(*hndl, *cnt, null_or(info));
 }
 
 void lapi_put_(lapi_handle_t *hndl, uint *tgt, ulong *len, struct addr *tgt_addr, void *org_addr,
@@ -154,8 +154,8 @@ void lapi_put_(lapi_handle_t *hndl, uint *tgt, ulong *len, struct addr *tgt_addr
 void lapi_put_(lapi_handle_t *hndl, uint *tgt, ulong *len, struct addr *tgt_addr, void *org_addr,
                struct addr *tgt_cntr, lapi_cntr_t *org_cntr, lapi_cntr_t *cmpl_cntr, int *ierror)
 {
-    *ierror = LAPI_Put(*hndl, *tgt, *len, address_in(tgt_addr), or_null(org_addr),
-                       address_in(tgt_cntr), or_null(org_cntr), or_null(cmpl_cntr));
+    *ierror = LAPI_Put(*hndl, *tgt, *len, address_in(tgt_addr), null_or(org_addr),
+                       address_in(tgt_cntr), null_or(org_cntr), null_or(cmpl_cntr));
 }
 
 void lapi_get_(lapi_handle_t *hndl, uint *tgt, ulong *len, struct addr *tgt_addr, void *org_addr,
@@ -163,8 +163,8 @@ void lapi_get_(lapi_handle_t *hndl, uint *tgt, ulong *len, struct addr *tgt_addr
 void lapi_get_(lapi_handle_t *hndl, uint *tgt, ulong *len, struct addr *tgt_addr, void *org_addr,
                struct addr *tgt_cntr, lapi_cntr_t *org_cntr, int *ierror)
 {
-    *ierror = LAPI_Get(*hndl, *tgt, *len, address_in(tgt_addr), or_null(org_addr),
-                       address_in(tgt_cntr), or_null(org_cntr));
+    *ierror = LAPI_Get(*hndl, *tgt, *len, address_in(tgt_addr), null_or(org_addr),
+                       address_in(tgt_cntr), null_or(org_cntr));
 }
 
 void lapi_rmw_(lapi_handle_t *hndl, int *op, uint *tgt, struct addr *tgt_var, int *in_val,
@@ -172,8 +172,8 @@ void lapi_rmw_(lapi_handle_t *hndl, int *op, uint *tgt, struct addr *tgt_var, in
 void lapi_rmw_(lapi_handle_t *hndl, int *op, uint *tgt, struct addr *tgt_var, int *in_val,
                int *prev_tgt_val, lapi_cntr_t *org_cntr, int *ierror)
 {
-    *ierror = LAPI_Rmw(*hndl, (RMW_ops_t)*op, *tgt, address_in(tgt_var), or_null(in_val),
-                       or_null(prev_tgt_val), or_null(org_cntr));
+    *ierror = LAPI_Rmw(*hndl, (RMW_ops_t)*op, *tgt, address_in(tgt_var), null_or(in_val),
+                       null_or(prev_tgt_val), null_or(org_cntr));
 }
 
 void lapi_rmw64_(lapi_handle_t *hndl, int *op, uint *tgt, struct addr *tgt_var, long long *in_val,
@@ -181,8 +181,8 @@ void lapi_rmw64_(lapi_handle_t *hndl, int *op, uint *tgt, struct addr *tgt_var, 
 void lapi_rmw64_(lapi_handle_t *hndl, int *op, uint *tgt, struct addr *tgt_var, long long *in_val,
                  long long *prev_tgt_val, lapi_cntr_t *org_cntr, int *ierror)
 {
-    *ierror = LAPI_Rmw64(*hndl, (RMW_ops_t)*op, *tgt, address_in(tgt_var), or_null(in_val),
-                         or_null(prev_tgt_val), or_null(org_cntr));
+    *ierror = LAPI_Rmw64(*hndl, (RMW_ops_t)*op, *tgt, address_in(tgt_var), null_or(in_val),
+                         null_or(prev_tgt_val), null_or(org_cntr));
 }
 
 void lapi_amsend_(lapi_handle_t *hndl, uint *tgt, void *hdr_hdl, void *uhdr, uint *uhdr_len,
@@ -193,8 +193,8 @@ void lapi_amsend_(lapi_handle_t *hndl, uint *tgt, void *hdr_hdl, void *uhdr, uin
                   lapi_cntr_t *org_cntr, lapi_cntr_t *cmpl_cntr, int *ierror)
 {
     *ierror =
-        LAPI_Amsend(*hndl, *tgt, find_handler(hdr_hdl), or_null(uhdr), *uhdr_len, address_in(udata),
-                    *udata_len, address_in(tgt_cntr), or_null(org_cntr), or_null(cmpl_cntr));
+        LAPI_Amsend(*hndl, *tgt, find_handler(hdr_hdl), null_or(uhdr), *uhdr_len, address_in(udata),
+                    *udata_len, address_in(tgt_cntr), null_or(org_cntr), null_or(cmpl_cntr));
 }
 
 void lapi_putv_(lapi_handle_t *hndl, uint *tgt, lapi_vec_t *tgt_vec, lapi_vec_t *org_vec,
@@ -202,8 +202,8 @@ void lapi_putv_(lapi_handle_t *hndl, uint *tgt, lapi_vec_t *tgt_vec, lapi_vec_t 
 void lapi_putv_(lapi_handle_t *hndl, uint *tgt, lapi_vec_t *tgt_vec, lapi_vec_t *org_vec,
                 struct addr *tgt_cntr, lapi_cntr_t *org_cntr, lapi_cntr_t *cmpl_cntr, int *ierror)
 {
-    *ierror = LAPI_Putv(*hndl, *tgt, or_null(tgt_vec), or_null(org_vec), address_in(tgt_cntr),
-                        or_null(org_cntr), or_null(cmpl_cntr));
+    *ierror = LAPI_Putv(*hndl, *tgt, null_or(tgt_vec), null_or(org_vec), address_in(tgt_cntr),
+                        null_or(org_cntr), null_or(cmpl_cntr));
 }
 
 void lapi_getv_(lapi_handle_t *hndl, uint *tgt, lapi_vec_t *tgt_vec, lapi_vec_t *org_vec,
@@ -211,8 +211,8 @@ void lapi_getv_(lapi_handle_t *hndl, uint *tgt, lapi_vec_t *tgt_vec, lapi_vec_t 
 void lapi_getv_(lapi_handle_t *hndl, uint *tgt, lapi_vec_t *tgt_vec, lapi_vec_t *org_vec,
                 struct addr *tgt_cntr, lapi_cntr_t *org_cntr, int *ierror)
 {
-    *ierror = LAPI_Getv(*hndl, *tgt, or_null(tgt_vec), or_null(org_vec), address_in(tgt_cntr),
-                        or_null(org_cntr));
+    *ierror = LAPI_Getv(*hndl, *tgt, null_or(tgt_vec), null_or(org_vec), address_in(tgt_cntr),
+                        null_or(org_cntr));
 }
 
 void lapi_amsendv_(lapi_handle_t *hndl, uint *tgt, void *hdr_hdl, void *uhdr, uint *uhdr_len,
@@ -223,20 +223,20 @@ void lapi_amsendv_(lapi_handle_t *hndl, uint *tgt, void *hdr_hdl, void *uhdr, ui
                    lapi_cntr_t *cmpl_cntr, int *ierror)
 {
     *ierror =
-        LAPI_Amsendv(*hndl, *tgt, find_handler(hdr_hdl), or_null(uhdr), *uhdr_len, or_null(org_vec),
-                     address_in(tgt_cntr), or_null(org_cntr), or_null(cmpl_cntr));
+        LAPI_Amsendv(*hndl, *tgt, find_handler(hdr_hdl), null_or(uhdr), *uhdr_len, null_or(org_vec),
+                     address_in(tgt_cntr), null_or(org_cntr), null_or(cmpl_cntr));
 }
 
 void lapi_xfer_(lapi_handle_t *hndl, lapi_xfer_t *xfer_struct, int *ierror);
 void lapi_xfer_(lapi_handle_t *hndl, lapi_xfer_t *xfer_struct, int *ierror)
 {
-    *ierror = LAPI_Xfer(*hndl, or_null(xfer_struct));
+    *ierror = LAPI_Xfer(*hndl, null_or(xfer_struct));
 }
 
 void lapi_util_(lapi_handle_t *hndl, lapi_util_t *util_struct, int *ierror);
 void lapi_util_(lapi_handle_t *hndl, lapi_util_t *util_struct, int *ierror)
 {
-    *ierror = LAPI_Util(*hndl, or_null(util_struct));
+    *ierror = LAPI_Util(*hndl, null_or(util_struct));
 }
 
 void lapi_purge_totask_(lapi_handle_t *hndl, uint *dest, int *ierror);

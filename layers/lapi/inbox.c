@@ -22,7 +22,7 @@ static void skip_taken(uint32_t lane)
         la.inbox.taken[lane] &= ~(1u << la.inbox.next[lane]++ % LA_LANE_SLOTS);
 }
 
-void la_inbox_take(uint32_t slot)
+void la_inbox_mark_taken(uint32_t slot)
 {
     uint32_t lane = lane_of(slot);
 
@@ -32,7 +32,7 @@ void la_inbox_take(uint32_t slot)
     skip_taken(lane);
 }
 
-void la_inbox_pass(uint32_t lane)
+void la_inbox_advance(uint32_t lane)
 {
     la.inbox.next[lane]++;
     if (__builtin_expect(la.inbox.taken[lane] != 0, 0))

@@ -23,7 +23,7 @@ static __attribute__((noinline)) void wait_for_lock(void)
 {
     __atomic_fetch_add(&la.lock.waiters, 1, __ATOMIC_RELAXED);
     while (!grab_lock())
-        lc_sleep_while(&la.lock.word, 1);
+        lc_futex_wait(&la.lock.word, 1);
     __atomic_fetch_sub(&la.lock.waiters, 1, __ATOMIC_RELAXED);
     __atomic_fetch_add(&la.lock.served, 1, __ATOMIC_RELAXED);
 }
@@ -34,7 +34,7 @@ static void own_lock(void)
     la.lock.depth = 1;
 }
 
-bool la_try(void)
+bool la_trylock(void)
 {
     if (!grab_lock())
         return false;
@@ -53,68 +53,70 @@ static inline void take_lock(void)
     own_lock();
 }
 
-void la_take(void)
+void la_lock(void)
 {
     take_lock();
 }
 
-void la_leave(void)
+void la_unlock(void)
 {
     if (--la.lock.depth > 0)
         return;
     __atomic_store_n(&la.lock.owner, NULL, __ATOMIC_RELAXED);
     __atomic_store_n(&la.lock.word, 0, __ATOMIC_RELEASE);
     if (__builtin_expect(__atomic_load_n(&la.lock.waiters, __ATOMIC_RELAXED) != 0, 0))
-        lc_wake_one(&la.lock.word);
+        lc_futex_wake(&la.lock.word);
 }
 
-void la_leave_all(void)
+void la_unlock_all(void)
 {
     la.lock.depth = 1;
-    la.lock.held = 0;
-    la_leave();
+    la.lock.program_depth = 0;
+    la_unlock();
 }
 
-struct la_hold la_give_away(void)
+struct la_lock_depth la_lock_release_all(void)
 {
-    const struct la_hold hold = {.depth = la.lock.depth, .held = la.lock.held};
+    const struct la_lock_depth saved = {.depth = la.lock.depth,
+                                        .program_depth = la.lock.program_depth};
 
-    la_leave_all();
-    return hold;
+    la_unlock_all();
+    return saved;
 }
 
-void la_take_back(struct la_hold hold)
+void la_lock_restore(struct la_lock_depth saved)
 {
-    la_take();
-    la.lock.depth = hold.depth;
-    la.lock.held = hold.held;
+    la_lock();
+    la.lock.depth = saved.depth;
+    la.lock.program_depth = saved.program_depth;
 }
 
-void la_let_others(void)
+void la_lock_yield(void)
 {
-    uint32_t was = __atomic_load_n(&la.lock.served, __ATOMIC_RELAXED);
-    struct la_hold hold;
+    uint32_t served_before = __atomic_load_n(&la.lock.served, __ATOMIC_RELAXED);
+    struct la_lock_depth saved;
 
-    if (!la_alone())
+    if (!la_may_wait())
         return;
-    hold = la_give_away();
-    for (int i = 0; i < YIELDS && __atomic_load_n(&la.lock.served, __ATOMIC_RELAXED) == was; i++)
+    saved = la_lock_release_all();
+    for (int i = 0;
+         i < YIELDS && __atomic_load_n(&la.lock.served, __ATOMIC_RELAXED) == served_before; i++)
         sched_yield();
-    la_take_back(hold);
+    la_lock_restore(saved);
 }
 
-bool la_enter(lapi_handle_t hndl)
+bool la_lock_handle(lapi_handle_t hndl)
 {
     take_lock();
     if (__builtin_expect(la.running && hndl == la.handle, 1))
         return true;
-    la_leave();
+    la_unlock();
     return false;
 }
 
-bool la_alone(void)
+bool la_may_wait(void)
 {
-    return la.lock.depth == la.lock.held + 1 && !la.dispatching;
+    return la.lock.depth == la.lock.program_depth + 1 && !la.dispatching;
 }
 
 /*
@@ -123,23 +125,23 @@ bool la_alone(void)
 
 static int lock_for_program(lapi_handle_t hndl)
 {
-    if (!la_enter(hndl))
+    if (!la_lock_handle(hndl))
         return LAPI_ERR_HNDL_INVALID;
-    la.lock.held++;
+    la.lock.program_depth++;
     return LAPI_SUCCESS;
 }
 
 static int unlock_for_program(lapi_handle_t hndl)
 {
-    if (!la_enter(hndl))
+    if (!la_lock_handle(hndl))
         return LAPI_ERR_HNDL_INVALID;
-    if (la.lock.held == 0) {
-        la_leave();
+    if (la.lock.program_depth == 0) {
+        la_unlock();
         return LAPI_ERR_NOT_LOCKED;
     }
-    la.lock.held--;
-    la_leave();
-    la_leave();
+    la.lock.program_depth--;
+    la_unlock();
+    la_unlock();
     return LAPI_SUCCESS;
 }
 
@@ -149,14 +151,14 @@ static int try_lock_for_program(lapi_handle_t hndl, int *locked)
         return LAPI_ERR_RET_PTR_NULL;
     if (is_mine())
         la.lock.depth++;
-    *locked = is_mine() || la_try();
+    *locked = is_mine() || la_trylock();
     if (!*locked)
         return LAPI_SUCCESS;
     if (la.running && hndl == la.handle) {
-        la.lock.held++;
+        la.lock.program_depth++;
         return LAPI_SUCCESS;
     }
-    la_leave();
+    la_unlock();
     return LAPI_ERR_HNDL_INVALID;
 }
 
@@ -169,7 +171,7 @@ static int get_owner(lapi_handle_t hndl, int *mine)
     return LAPI_SUCCESS;
 }
 
-lapi_thread_func_t la_lock_functions(void)
+lapi_thread_func_t la_lock_program_functions(void)
 {
     return (lapi_thread_func_t){.Util_type = LAPI_GET_THREAD_FUNC,
                                 .mutex_lock = lock_for_program,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The port of the layer. Remote notices say that a record or a reply has arrived (struct
- * la_events).
+ * la_upcalls).
  */
 #include "net.h"
 #include "base.h"
@@ -14,32 +14,32 @@ enum { TCQ_PERIOD = 32 /* polls */ };
 static void lose_peer(uint32_t rank)
 {
     if (rank != la.job.rank)
-        la.events->lost(rank, lc_utofu_error());
+        la.upcalls->peer_lost(rank, lc_utofu_error());
 }
 
 /* Gets and atomics that another task has started are of no interest. */
-static void take_found(int rc, const struct utofu_mrq_notice *notice)
+static void handle_notice(int rc, const struct utofu_mrq_notice *notice)
 {
     if (rc == UTOFU_SUCCESS && notice->notice_type == UTOFU_MRQ_TYPE_RMT_PUT)
-        la.events->arrived(notice->rmt_stadd);
+        la.upcalls->put_arrived(notice->rmt_stadd);
 }
 
 /* Lines have left, up to one with a mark. */
-static void take_mark(void *mark)
+static void handle_mark(void *mark)
 {
-    la.net.lines_left = *(const uint64_t *)mark;
+    la.net.inline_sent = *(const uint64_t *)mark;
 }
 
-static const struct lc_port_kind port_kind = {
+static const struct lc_port_config port_config = {
     .job = &la.job,
     .cmp_id = LA_COMP_WORK,
     .num_ops = LA_OPS,
     .bounce = LA_SLOT,
-    .more_bytes = LA_LINES * LA_LINE,
-    .waits_for_room = true,
-    .lost = lose_peer,
-    .found = take_found,
-    .sent = take_mark,
+    .extra_bytes = LA_INLINE_BUFFERS * LA_LINE,
+    .wait_for_room = true,
+    .peer_lost = lose_peer,
+    .handle_notice = handle_notice,
+    .handle_tcq_notice = handle_mark,
 };
 
 bool la_net_setup(void)
@@ -52,10 +52,10 @@ bool la_net_setup(void)
         la_log("LAPI_Init: uTofu has no TNI here: see utofu-info --check");
         return false;
     }
-    opened = lc_port_open(&la.net.port, &port_kind, tnis[0]);
+    opened = lc_port_open(&la.net.port, &port_config, tnis[0]);
     free(tnis);
-    la.net.lines = (uint8_t(*)[LA_LINE])(la.net.port.bounce + LA_OPS * LA_SLOT);
-    la.net.lines_begun = la.net.lines_left = 0;
+    la.net.inline_buffers = (uint8_t(*)[LA_LINE])(la.net.port.bounce + LA_OPS * LA_SLOT);
+    la.net.inline_posted = la.net.inline_sent = 0;
     return opened;
 }
 
@@ -68,14 +68,14 @@ void la_net_close(void)
 #define CALL_WITH_ROOM(rc, call)                                                                   \
     do {                                                                                           \
         if (__builtin_expect(((rc) = (call)) == UTOFU_ERR_BUSY, 0)) {                              \
-            struct lc_patience patience = {0};                                                     \
+            struct lc_stall_timer stall = {0};                                                     \
             do                                                                                     \
-                lc_port_make_room(&la.net.port, &patience);                                        \
+                lc_port_poll_for_room(&la.net.port, &stall);                                       \
             while (((rc) = (call)) == UTOFU_ERR_BUSY);                                             \
         }                                                                                          \
     } while (0)
 
-void la_put8_notice(utofu_vcq_id_t id, uint64_t value, utofu_stadd_t rmt)
+void la_put_word_notify(utofu_vcq_id_t id, uint64_t value, utofu_stadd_t rmt)
 {
     int rc;
 
@@ -84,26 +84,26 @@ void la_put8_notice(utofu_vcq_id_t id, uint64_t value, utofu_stadd_t rmt)
     (void)rc; /* a peer that is gone */
 }
 
-void *la_line_take(void)
+void *la_inline_alloc(void)
 {
-    while (la.net.lines_begun - la.net.lines_left == LA_LINES)
+    while (la.net.inline_posted - la.net.inline_sent == LA_INLINE_BUFFERS)
         if (!lc_port_poll_tcq(&la.net.port))
             return NULL;
-    return la.net.lines[la.net.lines_begun % LA_LINES];
+    return la.net.inline_buffers[la.net.inline_posted % LA_INLINE_BUFFERS];
 }
 
-void la_line_put(utofu_vcq_id_t id, utofu_stadd_t rmt)
+void la_inline_put(utofu_vcq_id_t id, utofu_stadd_t rmt)
 {
-    const uint64_t n = la.net.lines_begun % LA_LINES;
+    const uint64_t n = la.net.inline_posted % LA_INLINE_BUFFERS;
     unsigned long int flags =
         UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE | UTOFU_ONESIDED_FLAG_STRONG_ORDER;
     uint64_t *mark = NULL;
     int rc;
 
-    la.net.lines_begun++;
-    if (la.net.lines_begun % LA_MARK_PERIOD == 0) {
+    la.net.inline_posted++;
+    if (la.net.inline_posted % LA_MARK_PERIOD == 0) {
         mark = &la.net.marks[n / LA_MARK_PERIOD];
-        *mark = la.net.lines_begun;
+        *mark = la.net.inline_posted;
         flags |= UTOFU_ONESIDED_FLAG_TCQ_NOTICE;
     }
     CALL_WITH_ROOM(rc, utofu_put(la.net.port.vcq, id,
@@ -125,7 +125,7 @@ struct result {
     const char *what; /* for messages: "a piece of its message" */
 };
 
-static void got_result(struct lc_op *op, int rc, uint64_t old_value)
+static void finish_sync(struct lc_op *op, int rc, uint64_t old_value)
 {
     struct result *result = op->arg;
 
@@ -136,16 +136,16 @@ static void got_result(struct lc_op *op, int rc, uint64_t old_value)
         memcpy(result->to, lc_op_bounce(op), result->size);
 }
 
-static struct lc_op *take_now(uint32_t rank, struct result *result)
+static struct lc_op *alloc_op(uint32_t rank, struct result *result)
 {
-    struct lc_patience patience = {0};
-    char text[LC_TEXT];
+    struct lc_stall_timer stall = {0};
+    char text[LC_TEXT_SIZE];
     struct lc_op *op;
 
-    while ((op = la_op_take(0, rank, got_result, result)) == NULL) {
-        if (lc_patience_ends(&patience, 0))
-            la_log("has waited %llu s to ask task %u for %s: %s", lc_patience_seconds(&patience),
-                   rank, result->what, lc_port_text(&la.net.port, text));
+    while ((op = la_op_alloc(0, rank, finish_sync, result)) == NULL) {
+        if (lc_stall_report_due(&stall, 0))
+            la_log("has waited %llu s to ask task %u for %s: %s", lc_stall_seconds(&stall), rank,
+                   result->what, lc_port_describe(&la.net.port, text));
         la_net_poll();
     }
     return op;
@@ -153,42 +153,42 @@ static struct lc_op *take_now(uint32_t rank, struct result *result)
 
 static void wait_for(const struct result *result, uint32_t rank)
 {
-    struct lc_patience patience = {0};
+    struct lc_stall_timer stall = {0};
 
     while (!result->done) {
-        if (lc_patience_ends(&patience, 0))
+        if (lc_stall_report_due(&stall, 0))
             la_log("has waited %llu s for the answer of task %u, which was asked for %s",
-                   lc_patience_seconds(&patience), rank, result->what);
+                   lc_stall_seconds(&stall), rank, result->what);
         la_net_poll();
     }
 }
 
-int la_get_now(uint32_t rank, utofu_vcq_id_t id, void *to, utofu_stadd_t rmt, size_t size,
-               const char *what)
+int la_get_sync(uint32_t rank, utofu_vcq_id_t id, void *to, utofu_stadd_t rmt, size_t size,
+                const char *what)
 {
     struct result result = {.to = to, .size = size, .what = what};
-    struct lc_op *op = take_now(rank, &result);
+    struct lc_op *op = alloc_op(rank, &result);
 
     lc_op_get(op, id, lc_op_bounce_stadd(op), rmt, size);
     wait_for(&result, rank);
     return result.rc;
 }
 
-int la_get_to(uint32_t rank, utofu_vcq_id_t id, utofu_stadd_t lcl, utofu_stadd_t rmt, size_t size,
-              const char *what)
+int la_get_sync_to(uint32_t rank, utofu_vcq_id_t id, utofu_stadd_t lcl, utofu_stadd_t rmt,
+                   size_t size, const char *what)
 {
     struct result result = {.what = what};
 
-    lc_op_get(take_now(rank, &result), id, lcl, rmt, size);
+    lc_op_get(alloc_op(rank, &result), id, lcl, rmt, size);
     wait_for(&result, rank);
     return result.rc;
 }
 
-static int atomic_now(enum utofu_armw_op op_code, uint64_t value, uint32_t rank, utofu_vcq_id_t id,
-                      utofu_stadd_t rmt, uint64_t *old_value, const char *what)
+static int atomic_sync(enum utofu_armw_op op_code, uint64_t value, uint32_t rank, utofu_vcq_id_t id,
+                       utofu_stadd_t rmt, uint64_t *old_value, const char *what)
 {
     struct result result = {.what = what};
-    struct lc_op *op = take_now(rank, &result);
+    struct lc_op *op = alloc_op(rank, &result);
 
     lc_op_armw(op, id, op_code, value, rmt);
     wait_for(&result, rank);
@@ -196,18 +196,18 @@ static int atomic_now(enum utofu_armw_op op_code, uint64_t value, uint32_t rank,
     return result.rc;
 }
 
-int la_add_now(uint32_t rank, utofu_vcq_id_t id, utofu_stadd_t rmt, uint64_t *old_value,
-               const char *what)
+int la_fetch_add_sync(uint32_t rank, utofu_vcq_id_t id, utofu_stadd_t rmt, uint64_t *old_value,
+                      const char *what)
 {
-    return atomic_now(UTOFU_ARMW_OP_ADD, 1, rank, id, rmt, old_value, what);
+    return atomic_sync(UTOFU_ARMW_OP_ADD, 1, rank, id, rmt, old_value, what);
 }
 
-int la_set_now(utofu_stadd_t own, uint64_t value)
+int la_set_word_sync(utofu_stadd_t own, uint64_t value)
 {
     uint64_t old_value;
 
-    return atomic_now(UTOFU_ARMW_OP_SWAP, value, la.job.rank, la.net.port.id, own, &old_value,
-                      "a word of its own");
+    return atomic_sync(UTOFU_ARMW_OP_SWAP, value, la.job.rank, la.net.port.id, own, &old_value,
+                       "a word of its own");
 }
 
 bool la_net_poll(void)

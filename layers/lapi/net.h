@@ -17,26 +17,27 @@ static inline struct lc_port *la_port(void)
     return &la.net.port;
 }
 /* keep: leave so many to others. done may be NULL. NULL: none is free at the moment. */
-static inline struct lc_op *la_op_take(uint32_t keep, uint32_t rank, lc_done *done, void *arg)
+static inline struct lc_op *la_op_alloc(uint32_t keep, uint32_t rank, lc_done *done, void *arg)
 {
-    return lc_op_take(&la.net.port, keep, rank, done, arg);
+    return lc_op_alloc(&la.net.port, keep, rank, done, arg);
 }
 /* A line, which needs no op: nobody waits for its end. NULL: none is free at the moment. The one
  * that was taken last is put with a remote notice, its last word behind all others. */
-void *la_line_take(void);
-void la_line_put(utofu_vcq_id_t id, utofu_stadd_t rmt);
+void *la_inline_alloc(void);
+void la_inline_put(utofu_vcq_id_t id, utofu_stadd_t rmt);
 /* Nobody waits for its end, but the peer gets a notice. */
-void la_put8_notice(utofu_vcq_id_t id, uint64_t value, utofu_stadd_t rmt);
+void la_put_word_notify(utofu_vcq_id_t id, uint64_t value, utofu_stadd_t rmt);
 /* They wait for the end, and return a code of uTofu's. `what`, for messages: "a piece of its
  * message". */
-int la_get_now(uint32_t rank, utofu_vcq_id_t id, void *to, utofu_stadd_t rmt, size_t size,
-               const char *what);
-int la_get_to(uint32_t rank, utofu_vcq_id_t id, utofu_stadd_t lcl, utofu_stadd_t rmt, size_t size,
-              const char *what);
-int la_add_now(uint32_t rank, utofu_vcq_id_t id, utofu_stadd_t rmt, uint64_t *old_value,
-               const char *what);
-int la_set_now(utofu_stadd_t own, uint64_t value); /* a word of this task that others add to */
-bool la_net_poll(void);                            /* true: something has happened */
+int la_get_sync(uint32_t rank, utofu_vcq_id_t id, void *to, utofu_stadd_t rmt, size_t size,
+                const char *what);
+int la_get_sync_to(uint32_t rank, utofu_vcq_id_t id, utofu_stadd_t lcl, utofu_stadd_t rmt,
+                   size_t size, const char *what);
+int la_fetch_add_sync(uint32_t rank, utofu_vcq_id_t id, utofu_stadd_t rmt, uint64_t *old_value,
+                      const char *what);
+int la_set_word_sync(utofu_stadd_t own,
+                     uint64_t value); /* a word of this task that others add to */
+bool la_net_poll(void);               /* true: something has happened */
 
 /*
  * control.c
@@ -53,10 +54,10 @@ static inline struct lc_fingers la_fingers(void)
 }
 utofu_stadd_t la_slot_stadd(utofu_vcq_id_t id, uint32_t slot);
 utofu_stadd_t la_reply_stadd(utofu_vcq_id_t id, uint32_t req, uint32_t offset);
-utofu_stadd_t la_helped_stadd(utofu_vcq_id_t id, uint32_t in);
+utofu_stadd_t la_assisted_stadd(utofu_vcq_id_t id, uint32_t in);
 /* Of a notice, whose address is one past the last byte. offset: in a reply. */
-enum la_area { LA_ELSE, LA_IN_SLOT, LA_IN_REPLY, LA_IN_HELPED };
-enum la_area la_control_find(utofu_stadd_t stadd, uint32_t *index, uint32_t *offset);
+enum la_area { LA_IN_OTHER, LA_IN_SLOT, LA_IN_REPLY, LA_IN_ASSISTED };
+enum la_area la_control_classify(utofu_stadd_t stadd, uint32_t *index, uint32_t *offset);
 
 #pragma GCC visibility pop
 

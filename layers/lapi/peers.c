@@ -14,9 +14,9 @@
 
 void la_peers_setup(void)
 {
-    la.peers.most_lanes = lc_env_number("LAPI_LANES", LA_LANES);
-    if (la.peers.most_lanes > LA_LANES)
-        la.peers.most_lanes = LA_LANES;
+    la.peers.max_lanes = lc_env_number("LAPI_LANES", LA_LANES);
+    if (la.peers.max_lanes > LA_LANES)
+        la.peers.max_lanes = LA_LANES;
 }
 
 void la_peers_close(void)
@@ -24,7 +24,7 @@ void la_peers_close(void)
     lc_table_close(&la.peers.table);
 }
 
-struct la_peer *la_peer(uint32_t rank)
+struct la_peer *la_peer_find(uint32_t rank)
 {
     return lc_table_find(&la.peers.table, rank);
 }
@@ -45,7 +45,7 @@ static uint32_t finger_towards(uint32_t from, uint32_t to)
 }
 
 /* rc: of uTofu. */
-static bool ask_way(uint32_t rank, utofu_vcq_id_t *id, int *rc)
+static bool follow_fingers(uint32_t rank, utofu_vcq_id_t *id, int *rc)
 {
     uint32_t at = la.job.rank;
 
@@ -57,8 +57,8 @@ static bool ask_way(uint32_t rank, utofu_vcq_id_t *id, int *rc)
         if (at == la.job.rank)
             *id = la.control.words->common.fingers[finger];
         else
-            *rc = la_get_now(at, *id, id, la_control_stadd(*id, 8ull * finger), 8,
-                             "the way to another task");
+            *rc = la_get_sync(at, *id, id, la_control_stadd(*id, 8ull * finger), 8,
+                              "the way to another task");
         if (*rc != UTOFU_SUCCESS)
             return false;
         at = lc_rank_ahead(at, la.job.procs, finger);
@@ -67,33 +67,33 @@ static bool ask_way(uint32_t rank, utofu_vcq_id_t *id, int *rc)
 }
 
 /* A task on the way may turn out to be gone: then it goes another way. */
-int la_peer_id(uint32_t rank, utofu_vcq_id_t *id)
+int la_peer_query_id(uint32_t rank, utofu_vcq_id_t *id)
 {
     int rc = UTOFU_SUCCESS, lost;
 
     do {
         lost = la.watch.lost;
-        if (ask_way(rank, id, &rc))
+        if (follow_fingers(rank, id, &rc))
             return UTOFU_SUCCESS;
     } while (la.watch.lost > lost);
     return rc;
 }
 
 /* The first ones that come get a lane of their own. */
-static int draw_lane(struct la_peer *peer)
+static int claim_lane(struct la_peer *peer)
 {
     uint64_t lane;
-    int rc = la_add_now(peer->rank, peer->id,
-                        la_control_stadd(peer->id, offsetof(struct la_control, lanes)), &lane,
-                        "a lane for messages to it");
+    int rc = la_fetch_add_sync(peer->rank, peer->id,
+                               la_control_stadd(peer->id, offsetof(struct la_control, lanes)),
+                               &lane, "a lane for messages to it");
 
-    peer->lane = (uint16_t)(lane < la.peers.most_lanes ? lane : LA_LANES);
+    peer->lane = (uint16_t)(lane < la.peers.max_lanes ? lane : LA_LANES);
     if (peer->lane < LA_LANES)
         peer->slots = la_slot_stadd(peer->id, peer->lane * LA_LANE_SLOTS);
     return rc;
 }
 
-static bool is_near(uint32_t rank)
+static bool is_on_same_node(uint32_t rank)
 {
     uint32_t mine, its;
     uint8_t coords[6];
@@ -102,9 +102,9 @@ static bool is_near(uint32_t rank)
            utofu_query_rank_node(rank, &its, coords) == UTOFU_SUCCESS && mine == its;
 }
 
-struct la_peer *la_peer_use(uint32_t rank, int *rc)
+struct la_peer *la_peer_connect(uint32_t rank, int *rc)
 {
-    struct la_peer *peer = la_peer(rank);
+    struct la_peer *peer = la_peer_find(rank);
 
     if (peer != NULL)
         return peer;
@@ -112,19 +112,19 @@ struct la_peer *la_peer_use(uint32_t rank, int *rc)
     if (la_watch_is_gone(rank))
         return NULL;
     *rc = LAPI_ERR_MEMORY_EXHAUSTED;
-    if (!lc_table_make_room(&la.peers.table))
+    if (!lc_table_reserve(&la.peers.table))
         return NULL;
     peer = calloc(1, sizeof(*peer));
     if (peer == NULL)
         return NULL;
     peer->rank = rank;
     *rc = LAPI_ERR_TIMEOUT;
-    if (la_peer_id(rank, &peer->id) != UTOFU_SUCCESS || draw_lane(peer) != UTOFU_SUCCESS) {
+    if (la_peer_query_id(rank, &peer->id) != UTOFU_SUCCESS || claim_lane(peer) != UTOFU_SUCCESS) {
         la_log("task %u cannot be reached: %s", rank, lc_utofu_error());
         free(peer);
         return NULL;
     }
-    peer->near = rank != la.job.rank && is_near(rank);
+    peer->same_node = rank != la.job.rank && is_on_same_node(rank);
     lc_table_insert(&la.peers.table, peer);
     return peer;
 }

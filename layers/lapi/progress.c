@@ -14,52 +14,52 @@ enum {
     NOTICES = 2,     /* taken meanwhile for each message: it has one, and may need another */
 };
 
-void la_progress_arrived(utofu_stadd_t stadd)
+void la_progress_put_arrived(utofu_stadd_t stadd)
 {
     uint32_t index, offset;
 
-    switch (la_control_find(stadd, &index, &offset)) {
+    switch (la_control_classify(stadd, &index, &offset)) {
     case LA_IN_SLOT:
-        la_receive_arrived(index);
+        la_dispatch_arrived(index);
         break;
     case LA_IN_REPLY:
-        la_send_returned(index, offset);
+        la_req_handle_reply(index, offset);
         break;
-    case LA_IN_HELPED:
-        la_transfer_helped(index);
+    case LA_IN_ASSISTED:
+        la_transfer_assisted(index);
         break;
-    case LA_ELSE:
+    case LA_IN_OTHER:
         break; /* control words, which are looked at */
     }
 }
 
-void la_progress_gone(uint32_t rank)
+void la_progress_peer_gone(uint32_t rank)
 {
-    la_send_lost(rank, true);
-    la_transfer_lost(rank);
+    la_req_peer_lost(rank, true);
+    la_transfer_peer_lost(rank);
 }
 
-static bool take_notices(void)
+static bool poll_notices(void)
 {
     bool any = false, handled = false;
 
     for (int i = 0; i < POLLS && !handled && la_net_poll(); i++) {
         any = true;
-        handled = la_receive_look();
-        handled |= la_dispatch();
+        handled = la_dispatch_poll_memory();
+        handled |= la_dispatch_run();
     }
-    return any | (handled || la_dispatch());
+    return any | (handled || la_dispatch_run());
 }
 
-static bool do_everything(void)
+static bool progress_all(void)
 {
-    bool any = take_notices();
+    bool any = poll_notices();
 
-    any |= la_transfer_step();
-    any |= la_send_help();
-    any |= la_send_waiting();
+    any |= la_transfer_progress();
+    any |= la_assist_put_piece();
+    any |= la_send_queued();
     la_watch_poll();
-    la_errors_report();
+    la_errors_call_handler();
     return any;
 }
 
@@ -67,13 +67,13 @@ static bool do_everything(void)
  * next message has not come yet. */
 bool la_progress(void)
 {
-    bool any = la_receive_look();
+    bool any = la_dispatch_poll_memory();
 
     la.progress.idle = any ? 0 : la.progress.idle + 1;
-    if (++la.progress.turns % MOST_LOOKS == 0 || la.progress.idle % LOOKS == LOOKS - 1 ||
-        !la_receive_may_look() || la_transfer_busy() || la_send_helps())
-        return do_everything() | any;
+    if (++la.progress.iterations % MOST_LOOKS == 0 || la.progress.idle % LOOKS == LOOKS - 1 ||
+        !la_dispatch_may_poll_memory() || la_transfer_busy() || la_assist_is_pending())
+        return progress_all() | any;
     for (int i = 0; i < NOTICES && la.progress.idle == 1 && la_net_poll(); i++)
-        any |= la_dispatch();
+        any |= la_dispatch_run();
     return any;
 }

@@ -9,9 +9,9 @@
 
 static uint8_t *uhdr_of(struct la_record *rec)
 {
-    if ((rec->flags & LA_ONE_LINE) != 0)
-        return (uint8_t *)rec + LA_SHORT_RECORD;
-    return (uint8_t *)rec + ((rec->flags & LA_LONG) != 0 ? LA_LONG_RECORD : LA_LINE);
+    if ((rec->flags & LA_INLINE) != 0)
+        return (uint8_t *)rec + LA_INLINE_HEADER;
+    return (uint8_t *)rec + ((rec->flags & LA_LONG) != 0 ? LA_LONG_HEADER : LA_LINE);
 }
 
 static uint8_t *data_of(struct la_record *rec)
@@ -27,25 +27,25 @@ static uint64_t len_of(const struct la_record *rec)
 static void fail_message(const struct la_record *rec, int code, const char *why)
 {
     la_log("a message of task %u is not executed: %s", rec->rank, why);
-    la_error(code, rec->rank);
+    la_report_error(code, rec->rank);
     if ((rec->flags & LA_WANTS_FIN) != 0)
-        la_return(rec, LA_FIN, (uint64_t)code);
+        la_send_reply(rec, LA_FIN, (uint64_t)code);
     else if ((rec->flags & LA_WANTS_CMPL) != 0)
-        la_return(rec, LA_CMPL, (uint64_t)code);
+        la_send_reply(rec, LA_CMPL, (uint64_t)code);
 }
 
 /* What is there as a whole, and has no handler that runs elsewhere. */
 static void complete_message(const struct la_record *rec)
 {
     if (rec->tgt_cntr != 0)
-        la_bump((lapi_cntr_t *)(uintptr_t)rec->tgt_cntr);
+        la_cntr_increment((lapi_cntr_t *)(uintptr_t)rec->tgt_cntr);
     if ((rec->flags & LA_WANTS_CMPL) != 0)
-        la_return(rec, LA_CMPL, 0);
+        la_send_reply(rec, LA_CMPL, 0);
 }
 
-static struct la_in *take_transfer(const struct la_record *rec, void *buf)
+static struct la_transfer *take_transfer(const struct la_record *rec, void *buf)
 {
-    struct la_in *in = la_in_take();
+    struct la_transfer *in = la_transfer_alloc();
 
     in->rec = *rec;
     in->buf = buf;
@@ -55,7 +55,7 @@ static struct la_in *take_transfer(const struct la_record *rec, void *buf)
 static void start_transfer(const struct la_record *rec, void *buf, const lapi_return_info_t *info,
                            compl_hndlr_t *handler, void *user_info)
 {
-    struct la_in *in = take_transfer(rec, buf);
+    struct la_transfer *in = take_transfer(rec, buf);
 
     in->how = info->ret_flags;
     in->handler = handler;
@@ -63,12 +63,12 @@ static void start_transfer(const struct la_record *rec, void *buf, const lapi_re
     if ((rec->flags & LA_VECTOR) != 0)
         in->vec = buf;
     if ((rec->flags & LA_RENDEZVOUS) == 0)
-        la_transfer_ended(in);
+        la_transfer_complete(in);
     else
         la_transfer_start(in);
 }
 
-static void put_there(const struct la_record *rec, void *buf, const uint8_t *data)
+static void store_data(const struct la_record *rec, void *buf, const uint8_t *data)
 {
     if ((rec->flags & LA_VECTOR) != 0)
         la_vec_fill(buf, data, rec->size);
@@ -80,19 +80,19 @@ static void put_there(const struct la_record *rec, void *buf, const uint8_t *dat
 static void return_packed(const struct la_record *rec)
 {
     if ((rec->flags & LA_WANTS_FIN) != 0)
-        la_return(rec, LA_FIN, 0);
+        la_send_reply(rec, LA_FIN, 0);
 }
 
-/* line: its flags are LA_ONE_LINE alone. */
-static inline __attribute__((always_inline)) void receive_am(struct la_record *rec, bool line)
+/* line: its flags are LA_INLINE alone. */
+static inline __attribute__((always_inline)) void receive_am(struct la_record *rec, bool is_inline)
 {
-    const bool whole = line || (rec->flags & LA_RENDEZVOUS) == 0;
-    uint8_t *uhdr = line ? (uint8_t *)rec + LA_SHORT_RECORD : uhdr_of(rec);
+    const bool whole = is_inline || (rec->flags & LA_RENDEZVOUS) == 0;
+    uint8_t *uhdr = is_inline ? (uint8_t *)rec + LA_INLINE_HEADER : uhdr_of(rec);
     uint8_t *data = uhdr + (rec->uhdr_len + 7u) / 8 * 8;
-    lapi_return_info_t info = {.msg_len = line ? rec->size : len_of(rec),
+    lapi_return_info_t info = {.msg_len = is_inline ? rec->size : len_of(rec),
                                .udata_one_pkt_ptr = whole && rec->size > 0 ? data : NULL,
                                .src = rec->rank};
-    hdr_hndlr_t *header = la_entry_of(rec);
+    hdr_hndlr_t *header = la_hdr_handlers_find(rec);
     compl_hndlr_t *handler = NULL;
     void *user_info = NULL, *buf;
     uint uhdr_len = rec->uhdr_len;
@@ -106,8 +106,8 @@ static inline __attribute__((always_inline)) void receive_am(struct la_record *r
     buf = header(&hndl, rec->uhdr_len > 0 ? uhdr : NULL, &uhdr_len, &info.msg_len, &handler,
                  &user_info);
     if (whole && buf != NULL && rec->size > 0 && info.ctl_flags != LAPI_BURY_MSG)
-        put_there(rec, buf, data);
-    if (whole && !line)
+        store_data(rec, buf, data);
+    if (whole && !is_inline)
         return_packed(rec);
     if (!whole && buf == NULL)
         fail_message(rec, LAPI_ERR_TGT_ADDR_NULL, "its header handler has no place for the data");
@@ -140,9 +140,9 @@ static void receive_get(struct la_record *rec)
         return;
     }
     if (rec->len == 0) {
-        la_return(rec, LA_FIN, 0);
+        la_send_reply(rec, LA_FIN, 0);
     } else {
-        op = la_op_take(0, rec->rank, NULL, NULL);
+        op = la_op_alloc(0, rec->rank, NULL, NULL);
         memcpy(lc_op_bounce(op), (void *)(uintptr_t)rec->at, rec->len);
         lc_op_put(op, rec->id, lc_op_bounce_stadd(op), la_reply_stadd(rec->id, rec->req, LA_CMPL),
                   rec->len, UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE);
@@ -194,12 +194,12 @@ static void receive_rmw(struct la_record *rec)
 {
     uint64_t old = rec->kind == LA_RMW ? modify_uint32_t(rec) : modify_uint64_t(rec);
 
-    la_return(rec, LA_FIN, old);
+    la_send_reply(rec, LA_FIN, old);
 }
 
 void la_receive_record(struct la_record *rec)
 {
-    if (!la_record_is_good(rec))
+    if (!la_record_is_valid(rec))
         la_log(
             "a record of kind %u with flags %#x, %u bytes of user header and %u of data, as of "
             "task %u, is not one of this layer, and is left out: does another program of the job "
@@ -219,7 +219,7 @@ void la_receive_record(struct la_record *rec)
         receive_rmw(rec);
 }
 
-void la_receive_line(struct la_record *rec)
+void la_receive_inline(struct la_record *rec)
 {
     if (rec->kind == LA_AM)
         receive_am(rec, true);

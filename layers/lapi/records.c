@@ -2,7 +2,7 @@
 /* Is a record one of this layer, with what its kind may have? Others may write anything. */
 #include "receive.h"
 
-static bool has_good_list(const struct la_record *rec)
+static bool has_valid_list(const struct la_record *rec)
 {
     const bool there = (rec->flags & LA_RENDEZVOUS) == 0;
 
@@ -12,30 +12,30 @@ static bool has_good_list(const struct la_record *rec)
            rec->value <= rec->len && (!there || rec->value <= rec->size);
 }
 
-bool la_record_is_in_line(const struct la_record *rec)
+bool la_record_fits_inline(const struct la_record *rec)
 {
-    return rec->uhdr_len <= LA_LINE_DATA && rec->size <= LA_LINE_DATA &&
-           (rec->uhdr_len + 7u) / 8 * 8 + rec->size <= LA_LINE_DATA;
+    return rec->uhdr_len <= LA_INLINE_DATA && rec->size <= LA_INLINE_DATA &&
+           (rec->uhdr_len + 7u) / 8 * 8 + rec->size <= LA_INLINE_DATA;
 }
 
 static uint32_t room_in(const struct la_record *rec)
 {
-    if ((rec->flags & LA_ONE_LINE) != 0)
-        return LA_LINE_DATA;
+    if ((rec->flags & LA_INLINE) != 0)
+        return LA_INLINE_DATA;
     return (rec->flags & LA_LONG) != 0 ? LA_PAYLOAD : LA_SLOT - LA_LINE;
 }
 
 /* What each kind may have; other flags are none. Those that are answered say where to. */
-static bool has_good_flags(const struct la_record *rec)
+static bool has_valid_flags(const struct la_record *rec)
 {
     const bool fetched = (rec->flags & LA_RENDEZVOUS) != 0;
-    uint8_t allowed = LA_WANTS_CMPL | LA_WANTS_FIN | LA_RENDEZVOUS | LA_ONE_LINE;
+    uint8_t allowed = LA_WANTS_CMPL | LA_WANTS_FIN | LA_RENDEZVOUS | LA_INLINE;
 
     if (rec->kind == LA_AM)
         allowed |= LA_VECTOR;
     if (fetched && (rec->kind == LA_AM || rec->kind == LA_PUT))
-        allowed |= LA_SHARE;
-    if ((rec->flags & ~allowed) != 0 || (rec->flags & (LA_ONE_LINE | LA_LONG)) > LA_ONE_LINE)
+        allowed |= LA_ASSIST;
+    if ((rec->flags & ~allowed) != 0 || (rec->flags & (LA_INLINE | LA_LONG)) > LA_INLINE)
         return false;
     if (rec->kind != LA_AM && rec->kind != LA_PUT && (rec->flags & LA_WANTS_FIN) == 0)
         return false;
@@ -43,7 +43,7 @@ static bool has_good_flags(const struct la_record *rec)
                         rec->kind != LA_RMW && rec->kind != LA_RMW64);
 }
 
-static bool has_good_variable(const struct la_record *rec)
+static bool has_valid_variable(const struct la_record *rec)
 {
     if (rec->kind != LA_RMW && rec->kind != LA_RMW64)
         return true;
@@ -52,16 +52,16 @@ static bool has_good_variable(const struct la_record *rec)
 }
 
 /* Only long records have it; of atomic operations it is an operand. */
-static bool has_good_len(const struct la_record *rec)
+static bool has_valid_len(const struct la_record *rec)
 {
     return (rec->flags & LA_LONG) == 0 || rec->kind == LA_RMW || rec->kind == LA_RMW64 ||
            rec->len <= LAPI_MAX_MSG_SZ;
 }
 
-bool la_record_is_good(const struct la_record *rec)
+bool la_record_is_valid(const struct la_record *rec)
 {
-    return rec->kind >= LA_AM && rec->kind <= LA_LAST_KIND && has_good_flags(rec) &&
-           has_good_list(rec) && has_good_variable(rec) && has_good_len(rec) &&
+    return rec->kind >= LA_AM && rec->kind <= LA_LAST_KIND && has_valid_flags(rec) &&
+           has_valid_list(rec) && has_valid_variable(rec) && has_valid_len(rec) &&
            rec->rank < la.job.procs && rec->req < LA_REQS && rec->uhdr_len <= LA_MAX_UHDR &&
            rec->size <= LA_SLOT && (rec->uhdr_len + 7u) / 8 * 8 + rec->size <= room_in(rec);
 }

@@ -13,15 +13,15 @@
 void la_requests_setup(void)
 {
     la.requests.num_free = 0;
-    la.requests.helpers = NULL;
-    la.requests.departures = 0;
+    la.requests.assists = NULL;
+    la.requests.local_completions = 0;
     for (uint32_t i = 0; i < LA_REQS; i++) {
         la.requests.reqs[i] = (struct la_req){.index = (uint16_t)i};
         la.requests.free_reqs[la.requests.num_free++] = (uint16_t)(LA_REQS - 1 - i);
     }
 }
 
-const char *la_requests_text(char text[LC_TEXT])
+const char *la_requests_describe(char text[LC_TEXT_SIZE])
 {
     uint32_t n = 0, rank = 0;
 
@@ -29,52 +29,52 @@ const char *la_requests_text(char text[LC_TEXT])
         if (la.requests.reqs[i].used && !la.requests.reqs[i].cancelled && n++ == 0)
             rank = la.requests.reqs[i].rank;
     if (n == 0)
-        snprintf(text, LC_TEXT, "no message of this task is under way");
+        snprintf(text, LC_TEXT_SIZE, "no message of this task is under way");
     else if (n == 1)
-        snprintf(text, LC_TEXT, "one message of this task is under way, to task %u", rank);
+        snprintf(text, LC_TEXT_SIZE, "one message of this task is under way, to task %u", rank);
     else
-        snprintf(text, LC_TEXT, "%u messages of this task are under way, one of them to task %u", n,
-                 rank);
+        snprintf(text, LC_TEXT_SIZE,
+                 "%u messages of this task are under way, one of them to task %u", n, rank);
     return text;
 }
 
-void la_req_list_helper(struct la_req *r)
+void la_req_list_assist(struct la_req *r)
 {
-    if (r->helps)
+    if (r->assisting)
         return;
-    r->helps = true;
-    r->next_helper = la.requests.helpers;
-    la.requests.helpers = r;
+    r->assisting = true;
+    r->next_assist = la.requests.assists;
+    la.requests.assists = r;
 }
 
-void la_req_unlist_helper(struct la_req *r)
+void la_req_unlist_assist(struct la_req *r)
 {
-    struct la_req **at = &la.requests.helpers;
+    struct la_req **at = &la.requests.assists;
 
-    while (r->helps && *at != r)
-        at = &(*at)->next_helper;
-    if (r->helps)
-        *at = r->next_helper;
-    r->helps = false;
+    while (r->assisting && *at != r)
+        at = &(*at)->next_assist;
+    if (r->assisting)
+        *at = r->next_assist;
+    r->assisting = false;
 }
 
-struct la_req *la_req_take(const struct la_req *what)
+struct la_req *la_req_alloc(const struct la_req *template)
 {
     struct la_req *r = &la.requests.reqs[la.requests.free_reqs[--la.requests.num_free]];
     const uint16_t index = r->index;
 
-    *r = *what;
+    *r = *template;
     r->index = index;
     r->used = true;
     r->serial = ++la.requests.serial;
     return r;
 }
 
-void la_req_drop(struct la_req *r)
+void la_req_free(struct la_req *r)
 {
-    la_req_unlist_helper(r);
+    la_req_unlist_assist(r);
     if (r->reg != NULL)
-        la_unreg(r->reg);
+        la_rcache_put(r->reg);
     r->reg = NULL;
     free(r->copy);
     r->copy = NULL;
@@ -97,11 +97,11 @@ static void run_handler(const struct la_req *r)
 }
 
 /* Its data has left, or is in the record. */
-void la_req_departed(const struct la_req *r)
+void la_req_complete_locally(const struct la_req *r)
 {
     if (r->shdlr != NULL || r->chndlr != NULL)
         run_handler(r);
     if (r->org_cntr != NULL)
-        la_bump(r->org_cntr);
-    la_count_departure();
+        la_cntr_increment(r->org_cntr);
+    la_count_local_completion();
 }

@@ -5,7 +5,7 @@
  * list.
  */
 #include "send.h"
-#include "handlers.h"
+#include "cmpl_thread.h"
 #include "buffers.h"
 #include "net.h"
 #include "tasks.h"
@@ -26,41 +26,41 @@ void la_send_setup(void)
 /* Of either kind: others wait for it to end. */
 static bool is_in_handler(void)
 {
-    return la.dispatching || la_handlers_is_this();
+    return la.dispatching || la_cmpl_thread_is_self();
 }
 
-static void say_full(const struct lc_patience *patience, uint32_t rank)
+static void log_full(const struct lc_stall_timer *stall, uint32_t rank)
 {
-    char text[LC_TEXT];
+    char text[LC_TEXT_SIZE];
 
     la_log("has waited %llu s for room for one more message, to task %u: %s",
-           lc_patience_seconds(patience), rank, la_requests_text(text));
+           lc_stall_seconds(stall), rank, la_requests_describe(text));
 }
 
 /* The program waits until there is one, and messages are handled meanwhile. */
-static struct la_req *take_req(const struct la_req *what)
+static struct la_req *take_req(const struct la_req *template)
 {
-    struct lc_patience patience = {0};
+    struct lc_stall_timer stall = {0};
     uint32_t idle = 0;
     struct la_req *r;
 
     while (la.requests.num_free <= (is_in_handler() ? 0 : LA_KEEP_REQS)) {
-        if (lc_patience_ends(&patience, idle))
-            say_full(&patience, what->rank);
-        if (!la_alone()) {
+        if (lc_stall_report_due(&stall, idle))
+            log_full(&stall, template->rank);
+        if (!la_may_wait()) {
             la_net_poll();
-            la_send_waiting();
-            la_send_help(); /* others wait for that, too */
+            la_send_queued();
+            la_assist_put_piece(); /* others wait for that, too */
         } else {
-            la.events->go_on(&idle);
+            la.upcalls->progress(&idle);
         }
     }
-    r = la_req_take(what);
+    r = la_req_alloc(template);
     r->by_handler = is_in_handler();
     return r;
 }
 
-static void enter_list(struct la_peer *peer, struct la_peer **list)
+static void push_peer(struct la_peer *peer, struct la_peer **list)
 {
     peer->queued = true;
     peer->next = *list;
@@ -79,7 +79,7 @@ static void append_request(struct la_peer *peer, struct la_req *r)
         peer->last[list]->next = r;
     peer->last[list] = r;
     if (!peer->queued)
-        enter_list(peer, &la.send.waiting);
+        push_peer(peer, &la.send.waiting);
 }
 
 /* What the record has of the data. */
@@ -95,17 +95,17 @@ static size_t data_in_record(const struct la_req *r)
  */
 
 /* Where user header and data begin. */
-static size_t head_of(const struct la_req *r, size_t data)
+static size_t header_size(const struct la_req *r, size_t data)
 {
     if ((r->flags & LA_LONG) != 0)
-        return LA_LONG_RECORD;
-    return (r->uhdr_len + 7u) / 8 * 8 + data <= LA_LINE_DATA ? LA_SHORT_RECORD : LA_LINE;
+        return LA_LONG_HEADER;
+    return (r->uhdr_len + 7u) / 8 * 8 + data <= LA_INLINE_DATA ? LA_INLINE_HEADER : LA_LINE;
 }
 
 static size_t build_record(const struct la_req *r, void *slot, uint64_t number)
 {
     struct la_record *rec = slot;
-    size_t data = data_in_record(r), head = head_of(r, data);
+    size_t data = data_in_record(r), head = header_size(r, data);
     uint8_t *at = (uint8_t *)slot + head;
 
     rec->kind = r->kind;
@@ -124,8 +124,8 @@ static size_t build_record(const struct la_req *r, void *slot, uint64_t number)
         rec->value = r->value;
     }
     rec->number = 0;
-    if (head == LA_SHORT_RECORD) {
-        rec->flags |= LA_ONE_LINE;
+    if (head == LA_INLINE_HEADER) {
+        rec->flags |= LA_INLINE;
         rec->number = number;
     }
     if (r->uhdr_len > 0)
@@ -133,16 +133,16 @@ static size_t build_record(const struct la_req *r, void *slot, uint64_t number)
     at += (r->uhdr_len + 7u) / 8 * 8;
     if (data > 0)
         memcpy(at, r->data, data);
-    return head == LA_SHORT_RECORD ? LA_LINE : (size_t)(at - (uint8_t *)slot) + data;
+    return head == LA_INLINE_HEADER ? LA_LINE : (size_t)(at - (uint8_t *)slot) + data;
 }
 
-static bool anything_before(const struct la_peer *peer)
+static bool has_queued_before(const struct la_peer *peer)
 {
     return peer->first[0] != NULL || (peer->first[1] != NULL && !is_in_handler());
 }
 
 /* A word or two, mostly. */
-static void copy_few(uint8_t *to, const void *from, size_t size)
+static void copy_short(uint8_t *to, const void *from, size_t size)
 {
     if (__builtin_expect(size == 8, 1))
         memcpy(to, from, 8);
@@ -150,19 +150,19 @@ static void copy_few(uint8_t *to, const void *from, size_t size)
         memcpy(to, from, size);
 }
 
-bool la_send_line(enum la_kind kind, uint32_t rank, uint64_t at, const void *uhdr,
-                  uint32_t uhdr_len, const void *data, uint64_t len, uint64_t tgt_cntr)
+bool la_send_inline(enum la_kind kind, uint32_t rank, uint64_t at, const void *uhdr,
+                    uint32_t uhdr_len, const void *data, uint64_t len, uint64_t tgt_cntr)
 {
-    struct la_peer *peer = la_peer(rank);
+    struct la_peer *peer = la_peer_find(rank);
     const uint32_t head = (uhdr_len + 7) / 8 * 8;
     struct la_record *rec;
 
-    if (peer == NULL || head > LA_LINE_DATA || len > LA_LINE_DATA - head || peer->gone ||
+    if (peer == NULL || head > LA_INLINE_DATA || len > LA_INLINE_DATA - head || peer->gone ||
         peer->purged || !la_has_own_lane(peer) || peer->sent >= peer->freed + LA_LANE_SLOTS ||
-        anything_before(peer) || (rec = la_line_take()) == NULL)
+        has_queued_before(peer) || (rec = la_inline_alloc()) == NULL)
         return false;
     rec->kind = (uint8_t)kind;
-    rec->flags = LA_ONE_LINE;
+    rec->flags = LA_INLINE;
     rec->uhdr_len = (uint16_t)uhdr_len;
     rec->rank = la.job.rank;
     rec->at = at;
@@ -170,31 +170,31 @@ bool la_send_line(enum la_kind kind, uint32_t rank, uint64_t at, const void *uhd
     rec->size = (uint32_t)len;
     rec->req = rec->op = 0;
     rec->number = peer->sent + 1;
-    copy_few((uint8_t *)rec + LA_SHORT_RECORD, uhdr, uhdr_len);
-    copy_few((uint8_t *)rec + LA_SHORT_RECORD + head, data, len);
-    la_line_put(peer->id, peer->slots + peer->sent++ % LA_LANE_SLOTS * LA_SLOT);
+    copy_short((uint8_t *)rec + LA_INLINE_HEADER, uhdr, uhdr_len);
+    copy_short((uint8_t *)rec + LA_INLINE_HEADER + head, data, len);
+    la_inline_put(peer->id, peer->slots + peer->sent++ % LA_LANE_SLOTS * LA_SLOT);
     if (peer->sent > peer->freed + LA_LANE_SLOTS / 2)
-        la_slots_ask(peer);
-    la_count_departure();
+        la_slots_read_freed(peer);
+    la_count_local_completion();
     return true;
 }
 
 static bool post_record(struct la_peer *peer, const struct la_req *r)
 {
-    struct lc_op *op = la_op_take(LA_KEEP_OPS, peer->rank, NULL, NULL);
-    uint32_t slot = op == NULL ? LA_SLOTS : la_slots_take(peer);
+    struct lc_op *op = la_op_alloc(LA_KEEP_OPS, peer->rank, NULL, NULL);
+    uint32_t slot = op == NULL ? LA_SLOTS : la_slots_alloc(peer);
     size_t size;
 
     if (slot == LA_SLOTS) {
         if (op != NULL)
-            lc_op_drop(op);
+            lc_op_free(op);
         return false;
     }
     size = build_record(r, lc_op_bounce(op), la_has_own_lane(peer) ? peer->sent : 0);
     lc_op_put(op, peer->id, lc_op_bounce_stadd(op), la_slot_stadd(peer->id, slot), size,
               UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE | UTOFU_ONESIDED_FLAG_STRONG_ORDER);
     if (peer->sent > peer->freed + la_slots_of(peer) / 2)
-        la_slots_ask(peer);
+        la_slots_read_freed(peer);
     return true;
 }
 
@@ -216,18 +216,18 @@ static bool post_queued(struct la_peer *peer, struct la_req *r)
 }
 
 /* Its handler may make progress, in which the answer arrives. */
-static void end_posting(struct la_req *r)
+static void finish_posting(struct la_req *r)
 {
     const struct la_req was = *r;
 
     if (!wants_answer(r) || r->cancelled)
-        la_req_drop(r);
+        la_req_free(r);
     if ((was.flags & LA_WANTS_FIN) == 0 && !was.cancelled)
-        la_req_departed(&was);
+        la_req_complete_locally(&was);
 }
 
 /* A handler cannot wait until its memory may be used again. */
-static bool keep_copy(struct la_req *r)
+static bool copy_buffers(struct la_req *r)
 {
     size_t data = data_in_record(r);
 
@@ -246,20 +246,20 @@ static bool keep_copy(struct la_req *r)
     return true;
 }
 
-static int give_up(struct la_req *r, int rc)
+static int abandon_request(struct la_req *r, int rc)
 {
-    la_req_drop(r);
+    la_req_free(r);
     return rc;
 }
 
 static int send_or_append(struct la_peer *peer, struct la_req *r)
 {
-    if (!anything_before(peer) && post_queued(peer, r)) {
-        end_posting(r);
+    if (!has_queued_before(peer) && post_queued(peer, r)) {
+        finish_posting(r);
         return LAPI_SUCCESS;
     }
-    if ((r->by_handler || r->light) && !keep_copy(r))
-        return give_up(r, LAPI_ERR_MEMORY_EXHAUSTED);
+    if ((r->by_handler || r->light) && !copy_buffers(r))
+        return abandon_request(r, LAPI_ERR_MEMORY_EXHAUSTED);
     append_request(peer, r);
     return LAPI_SUCCESS;
 }
@@ -267,18 +267,18 @@ static int send_or_append(struct la_peer *peer, struct la_req *r)
 /* Its memory as it is now. */
 static bool check_memory(struct la_req *r)
 {
-    if (la_reg_is_current(r->reg))
+    if (la_rcache_is_current(r->reg))
         return true;
-    la_unreg(r->reg);
-    r->reg = la_reg(r->data, r->len, false, &r->stadd);
+    la_rcache_put(r->reg);
+    r->reg = la_rcache_get(r->data, r->len, false, &r->stadd);
     return r->reg != NULL;
 }
 
 /* It may be that this task moves some of the data itself: of more than one piece. */
-static bool may_share(const struct la_req *r, const struct la_peer *peer)
+static bool may_assist(const struct la_req *r, const struct la_peer *peer)
 {
-    return peer->near && r->kind <= LA_PUT && r->copy == NULL && la_pieces(r->len) > 1 &&
-           la_reg_is_shared(r->reg);
+    return peer->same_node && r->kind <= LA_PUT && r->copy == NULL && la_pieces(r->len) > 1 &&
+           la_rcache_is_shared(r->reg);
 }
 
 static bool prepare_data(struct la_req *r, const struct la_peer *peer)
@@ -287,9 +287,9 @@ static bool prepare_data(struct la_req *r, const struct la_peer *peer)
 
     if ((r->flags & LA_RENDEZVOUS) == 0 || r->kind == LA_GETV)
         return true;
-    if (!may_share(r, peer))
+    if (!may_assist(r, peer))
         return check_memory(r);
-    r->flags |= LA_SHARE;
+    r->flags |= LA_ASSIST;
     memcpy(la.control.replies[r->index] + LA_CLAIM, &closed, sizeof(closed));
     return true;
 }
@@ -300,41 +300,42 @@ static void open_claims(struct la_req *r)
     const utofu_stadd_t before = r->stadd;
     utofu_stadd_t stadd = check_memory(r) ? r->stadd : 0;
 
-    memcpy(la.control.replies[r->index] + LA_ELSEWHERE, &stadd, sizeof(stadd));
-    la_set_now(la_reply_stadd(la_port()->id, r->index, LA_CLAIM), stadd == before ? 0 : LA_MOVED);
+    memcpy(la.control.replies[r->index] + LA_NEW_STADD, &stadd, sizeof(stadd));
+    la_set_word_sync(la_reply_stadd(la_port()->id, r->index, LA_CLAIM),
+                     stadd == before ? 0 : LA_MOVED);
 }
 
-static int refuse_request(const struct la_req *what, int rc)
+static int release_buffers(const struct la_req *template, int rc)
 {
-    if (what->reg != NULL)
-        la_unreg(what->reg);
-    free(what->copy);
+    if (template->reg != NULL)
+        la_rcache_put(template->reg);
+    free(template->copy);
     return rc;
 }
 
-int la_send(const struct la_req *what)
+int la_send(const struct la_req *template)
 {
     int rc = LAPI_SUCCESS;
-    struct la_peer *peer = la_peer_use(what->rank, &rc);
+    struct la_peer *peer = la_peer_connect(template->rank, &rc);
     struct la_req *r;
     uint64_t number;
 
     if (peer == NULL)
-        return refuse_request(what, rc);
+        return release_buffers(template, rc);
     if (peer->gone || peer->purged)
-        return refuse_request(what, LAPI_ERR_TGT_PURGED);
-    if (!wants_answer(what) && !anything_before(peer) && post_record(peer, what)) {
-        la_req_departed(what);
+        return release_buffers(template, LAPI_ERR_TGT_PURGED);
+    if (!wants_answer(template) && !has_queued_before(peer) && post_record(peer, template)) {
+        la_req_complete_locally(template);
         return LAPI_SUCCESS;
     }
-    r = take_req(what);
+    r = take_req(template);
     if (peer->gone || peer->purged)
-        return give_up(r, LAPI_ERR_TGT_PURGED);
+        return abandon_request(r, LAPI_ERR_TGT_PURGED);
     if (!prepare_data(r, peer))
-        return give_up(r, LAPI_ERR_MEMORY_EXHAUSTED);
+        return abandon_request(r, LAPI_ERR_MEMORY_EXHAUSTED);
     number = r->serial;
     rc = send_or_append(peer, r);
-    if (rc == LAPI_SUCCESS && la_req_is_same(r, number) && (r->flags & LA_SHARE) != 0)
+    if (rc == LAPI_SUCCESS && la_req_is_same(r, number) && (r->flags & LA_ASSIST) != 0)
         open_claims(r);
     return rc;
 }
@@ -344,7 +345,7 @@ int la_send_data(struct la_req *r)
 {
     if (r->len > LA_PAYLOAD - (r->uhdr_len + 7u) / 8 * 8) {
         r->flags |= LA_RENDEZVOUS | LA_WANTS_FIN;
-        r->reg = la_reg_soon(r->data, r->len, false, &r->stadd);
+        r->reg = la_rcache_get_unchecked(r->data, r->len, false, &r->stadd);
         if (r->reg == NULL) {
             free(r->copy);
             return LAPI_ERR_MEMORY_EXHAUSTED;
@@ -370,13 +371,13 @@ static bool send_list(struct la_peer *peer, int list)
             return any;
         peer->first[list] = r->next;
         r->queued = false;
-        end_posting(r);
+        finish_posting(r);
         any = true;
     }
     return any;
 }
 
-static struct la_peer *leave_list(struct la_peer **list)
+static struct la_peer *pop_peer(struct la_peer **list)
 {
     struct la_peer *peer = *list;
 
@@ -386,21 +387,21 @@ static struct la_peer *leave_list(struct la_peer **list)
 }
 
 /* Handlers of what is sent may send, and so enter tasks while this runs. */
-bool la_send_waiting(void)
+bool la_send_queued(void)
 {
     struct la_peer *still = NULL;
     bool any = false;
 
     while (la.send.waiting != NULL) {
-        struct la_peer *peer = leave_list(&la.send.waiting);
+        struct la_peer *peer = pop_peer(&la.send.waiting);
 
         any |= send_list(peer, 0);
         if (peer->first[0] == NULL)
             any |= send_list(peer, 1);
         if ((peer->first[0] != NULL || peer->first[1] != NULL) && !peer->queued)
-            enter_list(peer, &still);
+            push_peer(peer, &still);
     }
     while (still != NULL)
-        enter_list(leave_list(&still), &la.send.waiting);
+        push_peer(pop_peer(&still), &la.send.waiting);
     return any;
 }

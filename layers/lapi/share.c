@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the data of a message is cut that both sides move: see struct la_invitation. */
+/* How the data of a message is cut that both sides move: see struct la_assist_request. */
 #include "wire.h"
 
 enum {

@@ -7,25 +7,26 @@
 #include "send.h"
 #include "net.h"
 
-static void got_freed(struct lc_op *op, int rc, uint64_t old_value)
+static void store_freed(struct lc_op *op, int rc, uint64_t old_value)
 {
     struct la_peer *peer = op->arg;
     uint64_t freed = *(const uint64_t *)lc_op_bounce(op);
 
     (void)old_value;
-    peer->asked = false;
+    peer->freed_read_pending = false;
     if (rc == UTOFU_SUCCESS && freed > peer->freed)
         peer->freed = freed;
 }
 
-void la_slots_ask(struct la_peer *peer)
+void la_slots_read_freed(struct la_peer *peer)
 {
-    struct lc_op *op =
-        peer->asked || peer->gone ? NULL : la_op_take(0, peer->rank, got_freed, peer);
+    struct lc_op *op = peer->freed_read_pending || peer->gone
+                           ? NULL
+                           : la_op_alloc(0, peer->rank, store_freed, peer);
 
     if (op == NULL)
         return;
-    peer->asked = true;
+    peer->freed_read_pending = true;
     lc_op_get(
         op, peer->id, lc_op_bounce_stadd(op),
         la_control_stadd(peer->id, offsetof(struct la_control, freed) + 8 * (uint64_t)peer->lane),
@@ -35,14 +36,15 @@ void la_slots_ask(struct la_peer *peer)
 static bool draw_ticket(struct la_peer *peer)
 {
     if (!peer->has_ticket)
-        peer->has_ticket = la_add_now(peer->rank, peer->id,
-                                      la_control_stadd(peer->id, offsetof(struct la_control, tail)),
-                                      &peer->ticket, "a slot for a message to it") == UTOFU_SUCCESS;
+        peer->has_ticket =
+            la_fetch_add_sync(peer->rank, peer->id,
+                              la_control_stadd(peer->id, offsetof(struct la_control, tail)),
+                              &peer->ticket, "a slot for a message to it") == UTOFU_SUCCESS;
     return peer->has_ticket;
 }
 
 /* The slot of the next record, or LA_SLOTS: there is none at the moment. */
-uint32_t la_slots_take(struct la_peer *peer)
+uint32_t la_slots_alloc(struct la_peer *peer)
 {
     uint64_t next = peer->sent;
 
@@ -52,7 +54,7 @@ uint32_t la_slots_take(struct la_peer *peer)
         next = peer->ticket;
     }
     if (next >= peer->freed + la_slots_of(peer)) {
-        la_slots_ask(peer);
+        la_slots_read_freed(peer);
         return LA_SLOTS;
     }
     peer->sent = next + 1;

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "calls.h"
-#include "handlers.h"
+#include "cmpl_thread.h"
 #include "buffers.h"
 #include "net.h"
 #include "progress.h"
@@ -14,7 +14,7 @@
 
 static void close_all(void)
 {
-    la_regs_close();
+    la_rcache_close();
     la_sync_close();
     la_control_close();
     la_peers_close();
@@ -22,26 +22,26 @@ static void close_all(void)
     la_errors_close();
 }
 
-static const struct la_events events = {
-    .arrived = la_progress_arrived,
-    .lost = la_watch_lost,
-    .gone = la_progress_gone,
-    .go_on = la_go_on,
+static const struct la_upcalls upcalls = {
+    .put_arrived = la_progress_put_arrived,
+    .peer_lost = la_watch_peer_lost,
+    .peer_gone = la_progress_peer_gone,
+    .progress = la_progress_or_wait,
 };
 
 static bool open_all(void)
 {
-    la.events = &events;
+    la.upcalls = &upcalls;
     la_peers_setup();
     la_requests_setup();
     la_send_setup();
     la_inbox_setup();
-    la_entries_setup();
-    la_receive_setup();
+    la_hdr_handlers_setup();
+    la_dispatch_setup();
     la_transfer_setup();
-    la_waits_setup();
+    la_wait_setup();
     la_sync_setup();
-    la_regs_setup();
+    la_rcache_setup();
     if (!la_net_setup())
         return false;
     if (la_control_setup())
@@ -50,36 +50,38 @@ static bool open_all(void)
     return false;
 }
 
-static bool meet_tasks(void)
+static bool exchange_ids(void)
 {
-    const struct lc_meeting m = {.job = &la.job, .function = "LAPI_Init", .cmp_id = LA_COMP_MEET};
+    const struct lc_exchange m = {
+        .job = &la.job, .function = "LAPI_Init", .cmp_id = LA_COMP_EXCHANGE};
 
-    return lc_meet(&m, la.job.rank, la_port()->id, la.control.words->common.fingers) == LC_GOOD;
+    return lc_exchange_ids(&m, la.job.rank, la_port()->id, la.control.words->common.fingers) ==
+           LC_EXCHANGE_OK;
 }
 
 /* With the lock. */
 static bool join_job(void)
 {
-    lc_job_find(&la.job, "lapi", "task");
+    lc_job_init(&la.job, "lapi", "task");
     la.leaving = la.dispatching = false;
     la.error_chk = 1;
     if (!open_all())
         return false;
-    if (!meet_tasks()) {
+    if (!exchange_ids()) {
         close_all();
         return false;
     }
     la_watch_setup();
     la.running = true;
     la.handle = (lapi_handle_t)++la.epoch;
-    la.interrupts = la_waits_start_thread();
-    if (la.interrupts && la_sync_wait("LAPI_Init", 0) == LAPI_SUCCESS)
+    la.interrupts = la_interrupt_thread_start();
+    if (la.interrupts && la_barrier("LAPI_Init", 0) == LAPI_SUCCESS)
         return true;
     la.running = false;
     la.epoch--;
     if (la.interrupts)
-        la_waits_stop_thread(); /* which only tries to take the lock */
-    la_handlers_stop();
+        la_interrupt_thread_stop(); /* which only tries to take the lock */
+    la_cmpl_thread_stop();
     close_all();
     return false;
 }
@@ -103,42 +105,42 @@ int LAPI_Init(lapi_handle_t *hndl, lapi_info_t *info)
     rc = check_info(info);
     if (rc != LAPI_SUCCESS)
         return rc;
-    la_take();
+    la_lock();
     if (la.running) {
-        la_leave();
+        la_unlock();
         return LAPI_ERR_ALL_HNDL_IN_USE;
     }
     la_errors_setup(info->err_hndlr);
     rc = join_job() ? LAPI_SUCCESS : LAPI_ERR_INIT_FAILED;
     *hndl = la.handle;
-    la_leave();
+    la_unlock();
     return rc;
 }
 
-static void end_ops(void)
+static void drain_ops(void)
 {
-    struct lc_patience patience = {0};
-    char text[LC_TEXT];
+    struct lc_stall_timer stall = {0};
+    char text[LC_TEXT_SIZE];
 
-    while (lc_port_busy(la_port()) > 0) {
-        if (lc_patience_ends(&patience, 0))
-            la_log("LAPI_Term: has waited %llu s: %s", lc_patience_seconds(&patience),
-                   lc_port_text(la_port(), text));
+    while (lc_port_ops_in_flight(la_port()) > 0) {
+        if (lc_stall_report_due(&stall, 0))
+            la_log("LAPI_Term: has waited %llu s: %s", lc_stall_seconds(&stall),
+                   lc_port_describe(la_port(), text));
         la_progress();
     }
 }
 
-static void end_transfers(void)
+static void drain_transfers(void)
 {
-    struct lc_patience patience = {0};
+    struct lc_stall_timer stall = {0};
     uint32_t idle = 0;
 
     while (la_transfer_busy()) {
-        if (lc_patience_ends(&patience, idle))
+        if (lc_stall_report_due(&stall, idle))
             la_log("LAPI_Term: has waited %llu s for the data, or the completion handlers, of %u "
                    "messages of others",
-                   lc_patience_seconds(&patience), la.transfer.used);
-        la_go_on(&idle);
+                   lc_stall_seconds(&stall), la.transfer.used);
+        la_progress_or_wait(&idle);
     }
 }
 
@@ -149,14 +151,14 @@ static int leave_job(void)
     int rc = la.watch.lost > 0 ? LAPI_ERR_TIMEOUT : LAPI_SUCCESS;
 
     la_fence("LAPI_Term");
-    end_transfers();
+    drain_transfers();
     if (rc == LAPI_SUCCESS)
-        rc = la_sync_wait("LAPI_Term", 0);
+        rc = la_barrier("LAPI_Term", 0);
     la.leaving = true;
-    end_ops();
-    if (rc == LAPI_SUCCESS && la_sync_wait("LAPI_Term", lc_leave_limit_ns()) != LAPI_SUCCESS)
+    drain_ops();
+    if (rc == LAPI_SUCCESS && la_barrier("LAPI_Term", lc_finalize_timeout_ns()) != LAPI_SUCCESS)
         la_log("LAPI_Term: a task has ended meanwhile");
-    end_ops();
+    drain_ops();
     return rc;
 }
 
@@ -164,18 +166,18 @@ int LAPI_Term(lapi_handle_t hndl)
 {
     int rc;
 
-    if (!la_enter(hndl))
+    if (!la_lock_handle(hndl))
         return LAPI_ERR_HNDL_INVALID;
-    if (!la_alone()) {
-        la_leave();
+    if (!la_may_wait()) {
+        la_unlock();
         return LAPI_ERR_IN_HNDLR;
     }
     rc = leave_job();
     la.running = false;
-    la_leave_all();
+    la_unlock_all();
     if (la.interrupts)
-        la_waits_stop_thread();
-    la_handlers_stop();
+        la_interrupt_thread_stop();
+    la_cmpl_thread_stop();
     close_all();
     return rc;
 }

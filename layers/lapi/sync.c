@@ -22,60 +22,61 @@ void la_sync_close(void)
         lc_memory_close(&la.sync.table);
 }
 
-static bool has_lost_task(uint64_t epoch, uint64_t come)
+static bool has_lost_task(uint64_t epoch, uint64_t arrived)
 {
-    return come < epoch && la.watch.lost > 0 && !la.leaving;
+    return arrived < epoch && la.watch.lost > 0 && !la.leaving;
 }
 
-static const struct lc_barrier_kind barrier_kind = {.go_on = la_go_on, .fails = has_lost_task};
+static const struct lc_barrier_ops barrier_ops = {.progress = la_progress_or_wait,
+                                                  .is_broken = has_lost_task};
 
-int la_sync_wait(const char *function, uint64_t limit_ns)
+int la_barrier(const char *function, uint64_t limit_ns)
 {
     const struct lc_fingers fingers = la_fingers();
 
-    return lc_barrier_wait(&fingers, &barrier_kind, &la.sync.epoch, function, limit_ns)
+    return lc_barrier_wait(&fingers, &barrier_ops, &la.sync.epoch, function, limit_ns)
                ? LAPI_SUCCESS
                : LAPI_ERR_TIMEOUT;
 }
 
-static void say_fence_waits(const struct lc_patience *patience, const char *function)
+static void log_fence_stall(const struct lc_stall_timer *stall, const char *function)
 {
-    char text[LC_TEXT];
+    char text[LC_TEXT_SIZE];
     uint32_t rank;
 
-    if (la_send_unsettled(&rank))
+    if (find_unarrived(&rank))
         la_log("%s: has waited %llu s for task %u, which has not taken all messages that were sent "
                "to it; %s",
-               function, lc_patience_seconds(patience), rank, la_requests_text(text));
+               function, lc_stall_seconds(stall), rank, la_requests_describe(text));
     else
-        la_log("%s: has waited %llu s: %s", function, lc_patience_seconds(patience),
-               la_requests_text(text));
+        la_log("%s: has waited %llu s: %s", function, lc_stall_seconds(stall),
+               la_requests_describe(text));
 }
 
 int la_fence(const char *function)
 {
-    uint64_t serial = la_send_serial(), losses = la.errors.losses;
-    struct lc_patience patience = {0};
+    uint64_t serial = last_serial(), failures = la.errors.failures;
+    struct lc_stall_timer stall = {0};
     bool posted = false;
     uint32_t idle = 0;
 
-    while (!la_send_settled(serial, &posted)) {
-        if (lc_patience_ends(&patience, idle))
-            say_fence_waits(&patience, function);
-        la_go_on(&idle);
+    while (!all_sent_arrived(serial, &posted)) {
+        if (lc_stall_report_due(&stall, idle))
+            log_fence_stall(&stall, function);
+        la_progress_or_wait(&idle);
     }
-    return la.errors.losses == losses ? LAPI_SUCCESS : la.errors.code;
+    return la.errors.failures == failures ? LAPI_SUCCESS : la.errors.code;
 }
 
 int LAPI_Fence(lapi_handle_t hndl)
 {
     int rc = LAPI_ERR_IN_HNDLR;
 
-    if (!la_enter(hndl))
+    if (!la_lock_handle(hndl))
         return LAPI_ERR_HNDL_INVALID;
-    if (la_alone())
+    if (la_may_wait())
         rc = la_fence("LAPI_Fence");
-    la_leave();
+    la_unlock();
     return rc;
 }
 
@@ -83,15 +84,15 @@ int LAPI_Gfence(lapi_handle_t hndl)
 {
     int rc = LAPI_ERR_IN_HNDLR, sync;
 
-    if (!la_enter(hndl))
+    if (!la_lock_handle(hndl))
         return LAPI_ERR_HNDL_INVALID;
-    if (la_alone()) {
+    if (la_may_wait()) {
         rc = la_fence("LAPI_Gfence");
-        sync = la_sync_wait("LAPI_Gfence", 0);
+        sync = la_barrier("LAPI_Gfence", 0);
         if (rc == LAPI_SUCCESS)
             rc = sync;
     }
-    la_leave();
+    la_unlock();
     return rc;
 }
 
@@ -107,12 +108,12 @@ static int gather_addresses(utofu_stadd_t stadd)
         utofu_vcq_id_t id = la.control.words->common.fingers[k];
 
         if (utofu_query_stadd(id, LA_STAG_TABLE, &there) != UTOFU_SUCCESS ||
-            la_sync_wait("LAPI_Address_init", 0) != LAPI_SUCCESS ||
-            la_get_to(lc_rank_ahead(la.job.rank, la.job.procs, k), id, stadd + 8ull * have, there,
-                      8ull * more, "its addresses") != UTOFU_SUCCESS)
+            la_barrier("LAPI_Address_init", 0) != LAPI_SUCCESS ||
+            la_get_sync_to(lc_rank_ahead(la.job.rank, la.job.procs, k), id, stadd + 8ull * have,
+                           there, 8ull * more, "its addresses") != UTOFU_SUCCESS)
             return LAPI_ERR_TIMEOUT;
     }
-    return la_sync_wait("LAPI_Address_init", 0); /* nobody needs this table any more */
+    return la_barrier("LAPI_Address_init", 0); /* nobody needs this table any more */
 }
 
 /* The table stays registered: other memory behind the same STag would have another key, and who
@@ -149,13 +150,13 @@ int LAPI_Address_init64(lapi_handle_t hndl, lapi_long_t my_addr, lapi_long_t *ad
     _Static_assert(sizeof(lapi_long_t) == 8 && sizeof(void *) == 8, "one exchange for both");
     int rc = LAPI_ERR_IN_HNDLR;
 
-    if (!la_enter(hndl))
+    if (!la_lock_handle(hndl))
         return LAPI_ERR_HNDL_INVALID;
     if (add_tab == NULL)
         rc = LAPI_ERR_ADDR_TBL_NULL;
-    else if (la_alone())
+    else if (la_may_wait())
         rc = exchange_addresses(my_addr, (uint64_t *)add_tab);
-    la_leave();
+    la_unlock();
     return rc;
 }
 

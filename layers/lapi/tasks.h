@@ -12,7 +12,7 @@
  */
 void la_watch_setup(void);
 void la_watch_poll(void);
-void la_watch_lost(uint32_t rank, const char *why);
+void la_watch_peer_lost(uint32_t rank, const char *why);
 bool la_watch_is_gone(uint32_t rank);
 
 /*
@@ -20,10 +20,10 @@ bool la_watch_is_gone(uint32_t rank);
  */
 void la_peers_setup(void);
 void la_peers_close(void);
-struct la_peer *la_peer(uint32_t rank);              /* NULL: not used yet */
-struct la_peer *la_peer_use(uint32_t rank, int *rc); /* finds it; NULL and a LAPI_ERR_* code */
-int la_peer_id(uint32_t rank, utofu_vcq_id_t *id);   /* without keeping it; a code of uTofu's */
-struct la_peer *la_peer_next(uint32_t *at);          /* all, beginning with *at = 0 */
+struct la_peer *la_peer_find(uint32_t rank);             /* NULL: not used yet */
+struct la_peer *la_peer_connect(uint32_t rank, int *rc); /* finds it; NULL and a LAPI_ERR_* code */
+int la_peer_query_id(uint32_t rank, utofu_vcq_id_t *id); /* without keeping it; a code of uTofu's */
+struct la_peer *la_peer_next(uint32_t *at);              /* all, beginning with *at = 0 */
 
 #pragma GCC visibility pop
 

@@ -4,7 +4,7 @@
  * buffer, or to bring; completion handlers; notices.
  */
 #include "receive.h"
-#include "handlers.h"
+#include "cmpl_thread.h"
 #include "buffers.h"
 #include "net.h"
 #include "tasks.h"
@@ -21,24 +21,24 @@ enum {
 
 void la_transfer_setup(void)
 {
-    for (uint32_t i = 0; i < LA_INS; i++)
-        la.transfer.ins[i] = (struct la_in){0};
+    for (uint32_t i = 0; i < LA_TRANSFERS; i++)
+        la.transfer.slots[i] = (struct la_transfer){0};
     la.transfer.used = 0;
     la.transfer.pending = NULL;
 }
 
 /* A completion handler that waits may wait for what comes behind many others: then there are more.
  */
-bool la_in_spare(void)
+bool la_transfer_has_spare(void)
 {
-    if (la.transfer.spare == NULL && la_handlers_wait())
+    if (la.transfer.spare == NULL && la_cmpl_handler_waits())
         la.transfer.spare = calloc(1, sizeof(*la.transfer.spare));
     return la.transfer.spare != NULL;
 }
 
-static struct la_in *take_spare(void)
+static struct la_transfer *take_spare(void)
 {
-    struct la_in *in = la.transfer.spare;
+    struct la_transfer *in = la.transfer.spare;
 
     la.transfer.spare = NULL;
     in->used = true;
@@ -46,39 +46,39 @@ static struct la_in *take_spare(void)
     return in;
 }
 
-struct la_in *la_in_take(void)
+struct la_transfer *la_transfer_alloc(void)
 {
-    for (uint32_t i = 0; i < LA_INS; i++) {
-        struct la_in *in = &la.transfer.ins[la.transfer.next++ % LA_INS];
+    for (uint32_t i = 0; i < LA_TRANSFERS; i++) {
+        struct la_transfer *in = &la.transfer.slots[la.transfer.next++ % LA_TRANSFERS];
 
         if (in->used)
             continue;
-        *in = (struct la_in){.used = true};
+        *in = (struct la_transfer){.used = true};
         la.transfer.used++;
         return in;
     }
     return take_spare();
 }
 
-void la_in_drop(struct la_in *in)
+void la_transfer_free(struct la_transfer *in)
 {
     free(in->temp);
     in->used = false;
     la.transfer.used--;
-    if (in < la.transfer.ins || in >= la.transfer.ins + LA_INS)
+    if (in < la.transfer.slots || in >= la.transfer.slots + LA_TRANSFERS)
         free(in);
 }
 
-void la_return(const struct la_record *rec, uint32_t offset, uint64_t value)
+void la_send_reply(const struct la_record *rec, uint32_t offset, uint64_t value)
 {
-    const struct la_peer *peer = la_peer(rec->rank);
+    const struct la_peer *peer = la_peer_find(rec->rank);
 
     if (peer != NULL && peer->gone)
         return;
-    la_put8_notice(rec->id, value, la_reply_stadd(rec->id, rec->req, offset - 8));
+    la_put_word_notify(rec->id, value, la_reply_stadd(rec->id, rec->req, offset - 8));
 }
 
-static void list_transfer(struct la_in *in)
+static void list_transfer(struct la_transfer *in)
 {
     if (in->listed)
         return;
@@ -87,9 +87,9 @@ static void list_transfer(struct la_in *in)
     la.transfer.pending = in;
 }
 
-static void unlist_transfer(struct la_in *in)
+static void unlist_transfer(struct la_transfer *in)
 {
-    struct la_in **at = &la.transfer.pending;
+    struct la_transfer **at = &la.transfer.pending;
 
     while (in->listed && *at != in)
         at = &(*at)->next;
@@ -100,7 +100,7 @@ static void unlist_transfer(struct la_in *in)
 
 static void piece_done(struct lc_op *op, int rc, uint64_t old_value)
 {
-    struct la_in *in = op->arg;
+    struct la_transfer *in = op->arg;
 
     (void)old_value;
     in->in_flight--;
@@ -114,23 +114,23 @@ static void piece_done(struct lc_op *op, int rc, uint64_t old_value)
 }
 
 /* Where the current part ends. */
-static uint64_t end_of(const struct la_in *in)
+static uint64_t end_of(const struct la_transfer *in)
 {
-    return in->rec.kind == LA_GETV && !in->bring ? in->list_size : in->rec.len;
+    return in->rec.kind == LA_GETV && !in->puts_data ? in->list_size : in->rec.len;
 }
 
-static void start_piece(struct la_in *in, struct lc_op *op, uint64_t at, uint64_t size)
+static void start_piece(struct la_transfer *in, struct lc_op *op, uint64_t at, uint64_t size)
 {
     in->in_flight++;
-    if (in->bring)
+    if (in->puts_data)
         lc_op_put(op, in->rec.id, in->stadd + at, in->rec.stadd + at, size, 0);
     else
         lc_op_get(op, in->rec.id, in->stadd + at, in->rec.stadd + at, size);
 }
 
-static bool start_next_piece(struct la_in *in)
+static bool start_next_piece(struct la_transfer *in)
 {
-    struct lc_op *op = la_op_take(KEEP, in->rec.rank, piece_done, in);
+    struct lc_op *op = la_op_alloc(KEEP, in->rec.rank, piece_done, in);
     uint64_t left = end_of(in) - in->started, at = in->started;
     uint64_t size = left < PIECE ? left : PIECE;
 
@@ -145,46 +145,46 @@ static bool start_next_piece(struct la_in *in)
  * Data that both sides move.
  */
 
-static bool may_invite(const struct la_in *in)
+static bool may_request_assist(const struct la_transfer *in)
 {
-    return in->shared && in->status == 0 && in >= la.transfer.ins &&
-           in < la.transfer.ins + LA_INS && la_reg_is_shared(in->reg);
+    return in->assisted_by_origin && in->status == 0 && in >= la.transfer.slots &&
+           in < la.transfer.slots + LA_TRANSFERS && la_rcache_is_shared(in->reg);
 }
 
-static void invite_origin(struct la_in *in)
+static void request_assist(struct la_transfer *in)
 {
-    struct la_invitation i = {.stadd = in->stadd, .in = (uint64_t)(in - la.transfer.ins)};
-    struct lc_op *op = may_invite(in) ? la_op_take(KEEP, in->rec.rank, NULL, NULL) : NULL;
+    struct la_assist_request i = {.stadd = in->stadd, .in = (uint64_t)(in - la.transfer.slots)};
+    struct lc_op *op = may_request_assist(in) ? la_op_alloc(KEEP, in->rec.rank, NULL, NULL) : NULL;
 
     if (op == NULL)
         return;
     memcpy(lc_op_bounce(op), &i, sizeof(i));
     lc_op_put(op, in->rec.id, lc_op_bounce_stadd(op),
-              la_reply_stadd(in->rec.id, in->rec.req, LA_INVITATION), sizeof(i),
+              la_reply_stadd(in->rec.id, in->rec.req, LA_ASSIST_REQUEST), sizeof(i),
               UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE | UTOFU_ONESIDED_FLAG_STRONG_ORDER);
 }
 
-static int claim_next(struct la_in *in, uint64_t *piece)
+static int claim_next(struct la_transfer *in, uint64_t *piece)
 {
     const struct la_record *rec = &in->rec;
-    int rc = la_add_now(rec->rank, rec->id, la_reply_stadd(rec->id, rec->req, LA_CLAIM), piece,
-                        "a piece of its message");
+    int rc = la_fetch_add_sync(rec->rank, rec->id, la_reply_stadd(rec->id, rec->req, LA_CLAIM),
+                               piece, "a piece of its message");
 
     if (rc != UTOFU_SUCCESS || (*piece & LA_MOVED) == 0 || (*piece & LA_CLOSED) != 0)
         return rc;
     *piece &= ~LA_MOVED;
-    if (!in->elsewhere)
-        rc = la_get_now(rec->rank, rec->id, &in->rec.stadd,
-                        la_reply_stadd(rec->id, rec->req, LA_ELSEWHERE), sizeof(in->rec.stadd),
-                        "the address of its message");
-    in->elsewhere = true;
+    if (!in->has_new_stadd)
+        rc = la_get_sync(rec->rank, rec->id, &in->rec.stadd,
+                         la_reply_stadd(rec->id, rec->req, LA_NEW_STADD), sizeof(in->rec.stadd),
+                         "the address of its message");
+    in->has_new_stadd = true;
     return rc;
 }
 
 /* After an error the rest is claimed all the same, and not moved. */
-static void claim_piece(struct la_in *in)
+static void claim_piece(struct la_transfer *in)
 {
-    struct lc_op *op = la_op_take(KEEP, in->rec.rank, piece_done, in);
+    struct lc_op *op = la_op_alloc(KEEP, in->rec.rank, piece_done, in);
     uint64_t size = la_piece_size(in->rec.len), piece = 0, at;
     int rc;
 
@@ -194,12 +194,12 @@ static void claim_piece(struct la_in *in)
     if (rc != UTOFU_SUCCESS && in->status == 0)
         in->status = LAPI_ERR_TIMEOUT;
     if (rc == UTOFU_SUCCESS && (piece & LA_CLOSED) != 0) {
-        lc_op_drop(op);
+        lc_op_free(op);
         return;
     }
     if (rc != UTOFU_SUCCESS || piece >= la_pieces(in->rec.len)) {
         in->all_claimed = true;
-        lc_op_drop(op);
+        lc_op_free(op);
         return;
     }
     in->moved++;
@@ -207,10 +207,10 @@ static void claim_piece(struct la_in *in)
     if (in->status == 0)
         start_piece(in, op, at, in->rec.len - at < size ? in->rec.len - at : size);
     else
-        lc_op_drop(op);
+        lc_op_free(op);
 }
 
-static bool move_shared(struct la_in *in)
+static bool move_assisted(struct la_transfer *in)
 {
     if (la_watch_is_gone(in->rec.rank)) {
         in->status = LAPI_ERR_TIMEOUT;
@@ -223,35 +223,35 @@ static bool move_shared(struct la_in *in)
     if (!in->all_claimed)
         list_transfer(in);
     return in->all_claimed &&
-           (in->moved + in->helped >= la_pieces(in->rec.len) || in->status == LAPI_ERR_TIMEOUT);
+           (in->moved + in->assisted >= la_pieces(in->rec.len) || in->status == LAPI_ERR_TIMEOUT);
 }
 
-void la_transfer_helped(uint32_t index)
+void la_transfer_assisted(uint32_t index)
 {
-    struct la_in *in = &la.transfer.ins[index];
-    uint64_t word = la.control.helped[index];
+    struct la_transfer *in = &la.transfer.slots[index];
+    uint64_t word = la.control.assisted[index];
 
-    if (!in->used || !in->shared || word >> LA_HELPED_SHIFT != in->rec.rank)
+    if (!in->used || !in->assisted_by_origin || word >> LA_ASSISTED_SHIFT != in->rec.rank)
         return; /* of a task that was given up */
-    in->helped = (uint32_t)(word & (LA_HELP_FAILED - 1));
-    if ((word & LA_HELP_FAILED) != 0 && in->status == 0)
+    in->assisted = (uint32_t)(word & (LA_ASSIST_FAILED - 1));
+    if ((word & LA_ASSIST_FAILED) != 0 && in->status == 0)
         in->status = LAPI_ERR_TGT_ADDR;
     list_transfer(in);
 }
 
-void la_transfer_lost(uint32_t rank)
+void la_transfer_peer_lost(uint32_t rank)
 {
-    for (uint32_t i = 0; i < LA_INS; i++)
-        if (la.transfer.ins[i].used && la.transfer.ins[i].shared &&
-            la.transfer.ins[i].rec.rank == rank)
-            list_transfer(&la.transfer.ins[i]);
+    for (uint32_t i = 0; i < LA_TRANSFERS; i++)
+        if (la.transfer.slots[i].used && la.transfer.slots[i].assisted_by_origin &&
+            la.transfer.slots[i].rec.rank == rank)
+            list_transfer(&la.transfer.slots[i]);
 }
 
 /* true: all is there, or it has failed. */
-static bool move_data(struct la_in *in)
+static bool move_data(struct la_transfer *in)
 {
-    if (in->shared)
-        return move_shared(in);
+    if (in->assisted_by_origin)
+        return move_assisted(in);
     while (in->status == 0 && in->started < end_of(in) && in->in_flight < IN_FLIGHT)
         if (!start_next_piece(in))
             break;
@@ -259,15 +259,15 @@ static bool move_data(struct la_in *in)
 }
 
 /* The list of a get has come: what it says goes back. */
-static void gather_pieces(struct la_in *in)
+static void gather_pieces(struct la_transfer *in)
 {
     la_vec_gather(in->buf, in->list_size, in->buf + in->list_size, in->rec.len - in->list_size);
-    in->bring = true;
+    in->puts_data = true;
     in->started = in->list_size;
     list_transfer(in);
 }
 
-static void scatter_pieces(struct la_in *in)
+static void scatter_pieces(struct la_transfer *in)
 {
     if (in->rec.kind == LA_PUTV)
         la_vec_scatter(in->buf, in->rec.value, in->buf + in->rec.value,
@@ -276,59 +276,60 @@ static void scatter_pieces(struct la_in *in)
         la_vec_fill(in->vec, in->buf, in->rec.len);
 }
 
-static void end_move(struct la_in *in)
+static void end_move(struct la_transfer *in)
 {
-    if (in->status == 0 && in->rec.kind == LA_GETV && !in->bring) {
+    if (in->status == 0 && in->rec.kind == LA_GETV && !in->puts_data) {
         gather_pieces(in);
         return;
     }
     if (in->reg != NULL)
-        la_unreg(in->reg);
+        la_rcache_put(in->reg);
     in->reg = NULL;
     if (in->status != LAPI_ERR_TIMEOUT)
-        la_return(&in->rec, LA_FIN, (uint64_t)in->status);
+        la_send_reply(&in->rec, LA_FIN, (uint64_t)in->status);
     if (in->status != 0) {
-        la_error(in->status, in->rec.rank);
-        la_in_drop(in);
+        la_report_error(in->status, in->rec.rank);
+        la_transfer_free(in);
         return;
     }
     scatter_pieces(in);
-    la_transfer_ended(in);
+    la_transfer_complete(in);
 }
 
 /* Vectors go through memory of the layer's. */
-static bool take_temp(struct la_in *in)
+static bool take_temp(struct la_transfer *in)
 {
     in->temp = malloc(in->rec.len + 1);
     in->buf = in->temp;
     return in->temp != NULL;
 }
 
-static bool needs_temp(const struct la_in *in)
+static bool needs_temp(const struct la_transfer *in)
 {
     return in->temp == NULL &&
            (in->rec.kind == LA_PUTV || in->rec.kind == LA_GETV || in->vec != NULL);
 }
 
-void la_transfer_start(struct la_in *in)
+void la_transfer_start(struct la_transfer *in)
 {
     if (in->rec.kind == LA_GET)
-        in->bring = true;
+        in->puts_data = true;
     if (needs_temp(in) && !take_temp(in))
         in->status = LAPI_ERR_MEMORY_EXHAUSTED;
     else
-        in->reg = la_reg(in->buf, in->rec.len + (in->temp != NULL ? 1 : 0), !in->bring, &in->stadd);
+        in->reg = la_rcache_get(in->buf, in->rec.len + (in->temp != NULL ? 1 : 0), !in->puts_data,
+                                &in->stadd);
     if (in->reg == NULL && in->status == 0) {
         la_log("%llu bytes of a message of task %u cannot be registered: %s",
                (unsigned long long)in->rec.len, in->rec.rank, lc_utofu_error());
         in->status = LAPI_ERR_TGT_ADDR;
     }
-    in->shared = (in->rec.flags & LA_SHARE) != 0;
-    invite_origin(in);
+    in->assisted_by_origin = (in->rec.flags & LA_ASSIST) != 0;
+    request_assist(in);
     list_transfer(in);
 }
 
-void la_transfer_start_list(struct la_in *in, const void *there)
+void la_transfer_start_list(struct la_transfer *in, const void *there)
 {
     in->list_size = in->rec.value;
     if (!take_temp(in)) {
@@ -343,45 +344,45 @@ void la_transfer_start_list(struct la_in *in, const void *there)
     }
 }
 
-static void finish_transfer(struct la_in *in)
+static void finish_transfer(struct la_transfer *in)
 {
     if (in->rec.tgt_cntr != 0)
-        la_bump((lapi_cntr_t *)(uintptr_t)in->rec.tgt_cntr);
+        la_cntr_increment((lapi_cntr_t *)(uintptr_t)in->rec.tgt_cntr);
     if ((in->rec.flags & LA_WANTS_CMPL) != 0)
-        la_return(&in->rec, LA_CMPL, 0);
-    la_in_drop(in);
+        la_send_reply(&in->rec, LA_CMPL, 0);
+    la_transfer_free(in);
 }
 
-static void run_handler(struct la_in *in)
+static void run_handler(struct la_transfer *in)
 {
     lapi_handle_t hndl = la.handle;
 
     in->handler(&hndl, in->user_info);
-    la_take();
+    la_lock();
     finish_transfer(in);
-    la_leave();
+    la_unlock();
 }
 
 /* In the thread for completion handlers. */
-static void run_job(struct la_job *job)
+static void run_job(struct la_work *job)
 {
-    run_handler((struct la_in *)((char *)job - offsetof(struct la_in, job)));
+    run_handler((struct la_transfer *)((char *)job - offsetof(struct la_transfer, job)));
 }
 
-void la_transfer_ended(struct la_in *in)
+void la_transfer_complete(struct la_transfer *in)
 {
     if (in->handler == NULL) {
         finish_transfer(in);
         return;
     }
     in->job.run = run_job;
-    if (in->how != LAPI_NORMAL || !la_handlers_add(&in->job))
+    if (in->how != LAPI_NORMAL || !la_cmpl_thread_enqueue(&in->job))
         run_handler(in);
 }
 
-bool la_transfer_step(void)
+bool la_transfer_progress(void)
 {
-    struct la_in *in = la.transfer.pending, *next;
+    struct la_transfer *in = la.transfer.pending, *next;
     bool any = false;
 
     if (la.dispatching || in == NULL)
@@ -395,7 +396,8 @@ bool la_transfer_step(void)
             unlist_transfer(in);
             end_move(in);
             any = true;
-        } else if (!in->shared && in->in_flight < IN_FLIGHT && in->started < end_of(in)) {
+        } else if (!in->assisted_by_origin && in->in_flight < IN_FLIGHT &&
+                   in->started < end_of(in)) {
             list_transfer(in);
         }
     }

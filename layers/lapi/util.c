@@ -28,11 +28,11 @@ static int find_context(lapi_remote_cxt_t *cxt)
     return LAPI_SUCCESS;
 }
 
-static int do_what_is_asked(lapi_util_t *util)
+static int call_utility(lapi_util_t *util)
 {
     switch (util->Util_type) {
     case LAPI_GET_THREAD_FUNC:
-        util->Thread = la_lock_functions();
+        util->Thread = la_lock_program_functions();
         return LAPI_SUCCESS;
     case LAPI_XLATE_ADDRESS:
         return translate_address(&util->Pvo);
@@ -47,10 +47,10 @@ int LAPI_Util(lapi_handle_t hndl, lapi_util_t *util_struct)
 {
     int rc = LAPI_ERR_RET_PTR_NULL;
 
-    if (!la_enter(hndl))
+    if (!la_lock_handle(hndl))
         return LAPI_ERR_HNDL_INVALID;
     if (util_struct != NULL)
-        rc = do_what_is_asked(util_struct);
-    la_leave();
+        rc = call_utility(util_struct);
+    la_unlock();
     return rc;
 }

@@ -4,7 +4,7 @@
  * happen they spin, and yield the core from time to time; then they sleep, longer and longer.
  */
 #include "progress.h"
-#include "handlers.h"
+#include "cmpl_thread.h"
 #include "net.h"
 #include "base.h"
 
@@ -24,7 +24,7 @@ enum {
     CALL_NAP_NS = 500 * 1000, /* of the thread, while a call polls */
 };
 
-void la_waits_setup(void)
+void la_wait_setup(void)
 {
     cpu_set_t set;
 
@@ -38,7 +38,7 @@ static void sleep_for_notice(uint32_t naps)
     const utofu_vcq_hdl_t vcq = la_port()->vcq;
 
     if (naps < SHORT_NAPS)
-        lc_nap(NAP_NS);
+        lc_sleep_ns(NAP_NS);
     else
         utofu_wait_vcqs(&vcq, 1, LONG_NAP_US);
 }
@@ -46,64 +46,65 @@ static void sleep_for_notice(uint32_t naps)
 /* Every task could be on this host. */
 static bool has_own_core(void)
 {
-    return (uint64_t)la.job.procs * __atomic_load_n(&la.wait.resting, __ATOMIC_RELAXED) <=
+    return (uint64_t)la.job.procs * __atomic_load_n(&la.wait.waiting_threads, __ATOMIC_RELAXED) <=
                la.wait.num_cores &&
-           !la_handlers_busy();
+           !la_cmpl_thread_is_busy();
 }
 
 static void pause_for(uint32_t idle, uint32_t spins, uint32_t polls)
 {
     if (idle < spins)
-        lc_relax();
+        lc_cpu_relax();
     else if (idle < polls)
         sched_yield();
     else
         sleep_for_notice(idle - polls);
 }
 
-void la_pause(uint32_t *idle)
+void la_wait_polling(uint32_t *idle)
 {
     la.wait.call_polls = true;
-    la_rest(idle);
+    la_wait_idle(idle);
 }
 
-void la_rest(uint32_t *idle)
+void la_wait_idle(uint32_t *idle)
 {
-    struct la_hold hold;
+    struct la_lock_depth saved;
 
-    la_handlers_begin_wait();
-    hold = la_give_away();
-    __atomic_fetch_add(&la.wait.resting, 1, __ATOMIC_RELAXED);
+    la_cmpl_handler_begin_wait();
+    saved = la_lock_release_all();
+    __atomic_fetch_add(&la.wait.waiting_threads, 1, __ATOMIC_RELAXED);
     pause_for(++*idle, has_own_core() ? MOST_SPINS : LEAST_SPINS, CALL_POLLS);
-    __atomic_fetch_sub(&la.wait.resting, 1, __ATOMIC_RELAXED);
-    la_take_back(hold);
-    la_handlers_end_wait();
+    __atomic_fetch_sub(&la.wait.waiting_threads, 1, __ATOMIC_RELAXED);
+    la_lock_restore(saved);
+    la_cmpl_handler_end_wait();
 }
 
-void la_go_on(uint32_t *idle)
+void la_progress_or_wait(uint32_t *idle)
 {
-    la_handlers_begin_wait();
+    la_cmpl_handler_begin_wait();
     if (la_progress())
         *idle = 0;
     else
-        la_pause(idle);
-    la_give_way(); /* on a machine with much load a pause is over before who waits has a core */
-    la_handlers_end_wait();
+        la_wait_polling(idle);
+    la_lock_yield_if_contended(); /* on a machine with much load a pause is over before who waits
+                                     has a core */
+    la_cmpl_handler_end_wait();
 }
 
 enum found { NOTHING, SOMETHING, A_CALL_POLLS };
 
 /* It does nothing while a call polls. */
-static enum found look_after(void)
+static enum found poll_if_idle(void)
 {
     enum found found = A_CALL_POLLS;
 
-    if (!la_try())
+    if (!la_trylock())
         return A_CALL_POLLS;
     if (!la.wait.call_polls)
         found = la_progress() ? SOMETHING : NOTHING;
     la.wait.call_polls = false;
-    la_leave();
+    la_unlock();
     return found;
 }
 
@@ -113,18 +114,18 @@ static void *run_thread(void *unused)
 
     (void)unused;
     while (!__atomic_load_n(&la.wait.stop, __ATOMIC_ACQUIRE)) {
-        enum found found = look_after();
+        enum found found = poll_if_idle();
 
         idle = found == SOMETHING ? 0 : idle + 1;
         if (found == A_CALL_POLLS)
-            lc_nap(CALL_NAP_NS);
+            lc_sleep_ns(CALL_NAP_NS);
         else
             pause_for(idle, LEAST_SPINS, THREAD_POLLS);
     }
     return NULL;
 }
 
-bool la_waits_start_thread(void)
+bool la_interrupt_thread_start(void)
 {
     int rc;
 
@@ -135,7 +136,7 @@ bool la_waits_start_thread(void)
     return rc == 0;
 }
 
-void la_waits_stop_thread(void)
+void la_interrupt_thread_stop(void)
 {
     __atomic_store_n(&la.wait.stop, true, __ATOMIC_RELEASE);
     lc_thread_join(&la.wait.thread);

@@ -2,7 +2,7 @@
 /*
  * Tasks that are gone. Each reads some bytes of the next two from time to time; uTofu says when
  * they are gone. Who finds that tells its fingers, who tell theirs. Then messages to and from it
- * end (struct la_events), the error handler is called, and what waits returns.
+ * end (struct la_upcalls), the error handler is called, and what waits returns.
  */
 #include "tasks.h"
 #include "net.h"
@@ -17,15 +17,15 @@ void la_watch_setup(void)
         la.watch.gone[i] = 0;
 }
 
-static void tell_others(uint32_t gone)
+static void spread_gone(uint32_t gone)
 {
     const struct lc_fingers fingers = la_fingers();
 
     for (uint32_t k = 0; k < la.job.num_fingers; k++)
         if (lc_rank_ahead(la.job.rank, la.job.procs, k) != gone)
-            lc_finger_tell(&fingers, k, gone + 1ull,
-                           offsetof(struct la_control, gone) + 8ull * (gone % LA_GONE),
-                           UTOFU_ONESIDED_FLAG_STRONG_ORDER, NULL);
+            lc_finger_put_word(&fingers, k, gone + 1ull,
+                               offsetof(struct la_control, gone) + 8ull * (gone % LA_GONE),
+                               UTOFU_ONESIDED_FLAG_STRONG_ORDER, NULL);
 }
 
 bool la_watch_is_gone(uint32_t rank)
@@ -33,26 +33,26 @@ bool la_watch_is_gone(uint32_t rank)
     return la.watch.gone[rank % 64] == rank + 1ull;
 }
 
-void la_watch_lost(uint32_t rank, const char *why)
+void la_watch_peer_lost(uint32_t rank, const char *why)
 {
     if (la.leaving || la_watch_is_gone(rank))
         return;
     la.watch.gone[rank % 64] = rank + 1ull;
     la.watch.lost++;
     la_log("task %u is gone or cannot be reached: %s", rank, why);
-    la.events->gone(rank);
-    la_failure(LAPI_ERR_TIMEOUT, rank);
-    tell_others(rank);
+    la.upcalls->peer_gone(rank);
+    la_report_failure(LAPI_ERR_TIMEOUT, rank);
+    spread_gone(rank);
 }
 
-static void look_for_news(void)
+static void read_gone_words(void)
 {
     for (int i = 0; i < 64; i++) {
         uint64_t gone = __atomic_load_n(&la.control.words->gone[i], __ATOMIC_ACQUIRE);
 
         if (gone != 0 && gone != la.watch.gone[i] && gone <= la.job.procs &&
             gone - 1 != la.job.rank)
-            la_watch_lost((uint32_t)(gone - 1), "another task says so");
+            la_watch_peer_lost((uint32_t)(gone - 1), "another task says so");
     }
 }
 
@@ -61,7 +61,7 @@ static void end_probe(struct lc_op *op, int rc, uint64_t old_value)
     (void)old_value;
     lc_probe_ended(&la.watch.probe);
     if (rc != UTOFU_SUCCESS)
-        la_watch_lost(op->rank, lc_utofu_error());
+        la_watch_peer_lost(op->rank, lc_utofu_error());
 }
 
 static void start_probe(void)
@@ -76,9 +76,9 @@ static void start_probe(void)
 
 void la_watch_poll(void)
 {
-    if (!lc_probe_counts(&la.watch.probe) || la.leaving || la.job.procs == 1)
+    if (!lc_probe_tick(&la.watch.probe) || la.leaving || la.job.procs == 1)
         return;
-    look_for_news();
+    read_gone_words();
     if (lc_probe_is_due(&la.watch.probe))
         start_probe();
 }

@@ -22,11 +22,11 @@ enum {
     LA_LANE_SLOTS = 16,   /* of each */
     LA_SHARED_SLOTS = 64, /* of the last lane, for all others */
     LA_SLOTS = LA_LANES * LA_LANE_SLOTS + LA_SHARED_SLOTS,
-    LA_REQS = 1024,   /* messages of this task that wait for something */
-    LA_REPLY = 128,   /* bytes that a target may write for one of them */
-    LA_INS = 256,     /* messages of others of which something is still to be done */
-    LA_COMP_WORK = 5, /* component ids of the VCQs */
-    LA_COMP_MEET = 4,
+    LA_REQS = 1024,     /* messages of this task that wait for something */
+    LA_REPLY = 128,     /* bytes that a target may write for one of them */
+    LA_TRANSFERS = 256, /* messages of others of which something is still to be done */
+    LA_COMP_WORK = 5,   /* component ids of the VCQs */
+    LA_COMP_EXCHANGE = 4,
     LA_STAG = 0, /* of the memory of control.c */
     LA_STAG_TABLE = 1,
 };
@@ -61,16 +61,16 @@ struct la_record {
     uint64_t value; /* LA_LONG */
 };
 enum {
-    LA_SHORT_RECORD = 32, /* of one line */
-    LA_LINE_DATA = 24,
+    LA_INLINE_HEADER = 32, /* of one line */
+    LA_INLINE_DATA = 24,
     LA_LINE = 64, /* others have their data behind it, and those that are LA_LONG, a word later */
-    LA_LONG_RECORD = 72,
-    LA_PAYLOAD = LA_SLOT - LA_LONG_RECORD,
+    LA_LONG_HEADER = 72,
+    LA_PAYLOAD = LA_SLOT - LA_LONG_HEADER,
     LA_SMALL_GET = LA_REPLY - 16
 };
-_Static_assert(sizeof(struct la_record) == LA_LONG_RECORD &&
-                   offsetof(struct la_record, id) == LA_SHORT_RECORD &&
-                   offsetof(struct la_record, number) == LA_SHORT_RECORD + LA_LINE_DATA &&
+_Static_assert(sizeof(struct la_record) == LA_LONG_HEADER &&
+                   offsetof(struct la_record, id) == LA_INLINE_HEADER &&
+                   offsetof(struct la_record, number) == LA_INLINE_HEADER + LA_INLINE_DATA &&
                    offsetof(struct la_record, value) == LA_LINE,
                "no gaps");
 _Static_assert((int)LA_MAX_UHDR <= (int)LA_PAYLOAD, "a user header fits");
@@ -90,8 +90,8 @@ enum {
     LA_WANTS_FIN = 2,
     LA_RENDEZVOUS = 4, /* the data is fetched from stadd */
     LA_VECTOR = 8,     /* the header handler returns a vector */
-    LA_ONE_LINE = 16,
-    LA_SHARE = 32, /* the origin may move some of the data itself */
+    LA_INLINE = 16,
+    LA_ASSIST = 32, /* the origin may move some of the data itself */
     LA_LONG = LA_WANTS_CMPL | LA_WANTS_FIN | LA_RENDEZVOUS,
 };
 enum { LA_FIN = 8, LA_CMPL = 16 }; /* offsets in a reply: one past the word */
@@ -110,20 +110,20 @@ struct la_piece {
  * The origin sends the record first, and then looks whether its memory is still what it was; until
  * then there is nothing to claim.
  */
-struct la_invitation {
+struct la_assist_request {
     uint64_t stadd; /* of the buffer */
     uint64_t in;    /* which of the messages that the target receives */
 };
 enum {
     LA_CLAIM = 16, /* offsets of the words */
-    LA_ELSEWHERE = 24,
-    LA_INVITATION = 32,
-    LA_INVITED = LA_INVITATION + sizeof(struct la_invitation), /* one past it */
-    LA_HELPED_SHIFT = 32,
+    LA_NEW_STADD = 24,
+    LA_ASSIST_REQUEST = 32,
+    LA_ASSIST_REQUEST_END = LA_ASSIST_REQUEST + sizeof(struct la_assist_request), /* one past it */
+    LA_ASSISTED_SHIFT = 32,
 };
-#define LA_HELP_FAILED (1ull << 31)
-#define LA_CLOSED      (1ull << 63) /* in the word of the next piece: not yet */
-#define LA_MOVED       (1ull << 62) /* the data is elsewhere */
+#define LA_ASSIST_FAILED (1ull << 31)
+#define LA_CLOSED        (1ull << 63) /* in the word of the next piece: not yet */
+#define LA_MOVED         (1ull << 62) /* the data is elsewhere */
 
 /*
  * share.c

@@ -17,7 +17,7 @@ unsigned int pr_put_descs(size_t bytes)
 {
     size_t descs = (bytes + pr_engine.max_put - 1) / pr_engine.max_put;
 
-    return descs > PR_BLOCK_MAX ? PR_BLOCK_MAX + 1 : (unsigned int)descs;
+    return descs > PR_MAX_BLOCK_DESCS ? PR_MAX_BLOCK_DESCS + 1 : (unsigned int)descs;
 }
 
 static unsigned int num_self_puts(unsigned int descs)

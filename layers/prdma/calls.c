@@ -22,12 +22,12 @@ struct set {
 /* A fallback request counts as MPI's. */
 static struct pr_request *find_own(MPI_Request handle)
 {
-    struct pr_request *r = pr_find(handle);
+    struct pr_request *r = pr_request_find(handle);
 
     return r != NULL && !r->fallback ? r : NULL;
 }
 
-static bool set_make(struct set *s, int count, const MPI_Request requests[])
+static bool split_requests(struct set *s, int count, const MPI_Request requests[])
 {
     *s = (struct set){.count = count};
     if (pr_num_requests == 0 || count <= 0 || requests == NULL)
@@ -50,7 +50,7 @@ static bool set_make(struct set *s, int count, const MPI_Request requests[])
     return true;
 }
 
-static void set_end(struct set *s, MPI_Request requests[])
+static void merge_requests(struct set *s, MPI_Request requests[])
 {
     for (int i = 0; i < s->count; i++)
         if (s->own[i] == NULL)
@@ -69,12 +69,12 @@ static void mpi_progress(const struct pr_request *r)
 
 static int raise_unless_ok(struct pr_request *r, int code)
 {
-    return code == MPI_SUCCESS ? code : pr_raise(r, code);
+    return code == MPI_SUCCESS ? code : pr_request_raise(r, code);
 }
 
 static int start_own(struct pr_request *r)
 {
-    int code = pr_start(r);
+    int code = pr_request_start(r);
 
     if (code == MPI_ERR_REQUEST)
         pr_warn("%s: MPI_Start of a request that is active", r->call);
@@ -86,7 +86,7 @@ int MPI_Start(MPI_Request *request)
     if (pr_num_requests == 0)
         return PMPI_Start(request);
     pr_lock();
-    struct pr_request *r = pr_find(*request);
+    struct pr_request *r = pr_request_find(*request);
     bool own = r != NULL && !r->fallback;
     if (r != NULL && r->fallback)
         r->rounds++;
@@ -105,7 +105,7 @@ int MPI_Startall(int count, MPI_Request requests[])
         return PMPI_Startall(count, requests);
     pr_lock();
     for (int i = 0; i < count && !any; i++)
-        any = pr_find(requests[i]) != NULL;
+        any = pr_request_find(requests[i]) != NULL;
     pr_unlock();
     if (!any)
         return PMPI_Startall(count, requests);
@@ -121,7 +121,7 @@ int MPI_Startall(int count, MPI_Request requests[])
 /* The lock is held. */
 static int complete_own(struct pr_request *r, MPI_Status *status)
 {
-    int code = pr_result(r);
+    int code = pr_request_result(r);
 
     pr_empty_status(status);
     return code;
@@ -137,7 +137,7 @@ int MPI_Wait(MPI_Request *request, MPI_Status *status)
     if (r != NULL && r->state == PR_INACTIVE) {
         pr_empty_status(status);
     } else if (r != NULL) {
-        pr_wait(r);
+        pr_request_wait(r);
         code = complete_own(r, status);
     }
     pr_unlock();
@@ -154,7 +154,7 @@ int MPI_Test(MPI_Request *request, int *flag, MPI_Status *status)
     if (r != NULL) {
         bool active = r->state != PR_INACTIVE;
 
-        *flag = pr_test_now(r);
+        *flag = pr_request_test_and_probe(r);
         if (*flag && active)
             code = complete_own(r, status);
         else if (*flag)
@@ -171,7 +171,7 @@ int MPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *status)
     pr_lock();
     struct pr_request *r = find_own(request);
     if (r != NULL) {
-        *flag = pr_test_now(r);
+        *flag = pr_request_test_and_probe(r);
         if (*flag)
             pr_empty_status(status);
     }
@@ -207,20 +207,20 @@ int MPI_Waitall(int count, MPI_Request requests[], MPI_Status statuses[])
     if (pr_num_requests == 0)
         return PMPI_Waitall(count, requests, statuses);
     pr_lock();
-    if (!set_make(&s, count, requests)) {
+    if (!split_requests(&s, count, requests)) {
         pr_unlock();
         return PMPI_Waitall(count, requests, statuses);
     }
     for (int i = 0; i < count; i++)
         if (s.own[i] != NULL)
-            pr_wait(s.own[i]);
+            pr_request_wait(s.own[i]);
     pr_unlock();
     int mpi_code = PMPI_Waitall(count, s.rest, statuses);
     pr_lock();
     int code = complete_set(&s, statuses, mpi_code, &bad);
-    set_end(&s, requests);
+    merge_requests(&s, requests);
     pr_unlock();
-    return mpi_code == MPI_SUCCESS && bad != NULL ? pr_raise(bad, code) : code;
+    return mpi_code == MPI_SUCCESS && bad != NULL ? pr_request_raise(bad, code) : code;
 }
 
 int MPI_Testall(int count, MPI_Request requests[], int *flag, MPI_Status statuses[])
@@ -232,7 +232,7 @@ int MPI_Testall(int count, MPI_Request requests[], int *flag, MPI_Status statuse
     if (pr_num_requests == 0)
         return PMPI_Testall(count, requests, flag, statuses);
     pr_lock();
-    if (!set_make(&s, count, requests)) {
+    if (!split_requests(&s, count, requests)) {
         pr_unlock();
         return PMPI_Testall(count, requests, flag, statuses);
     }
@@ -240,7 +240,7 @@ int MPI_Testall(int count, MPI_Request requests[], int *flag, MPI_Status statuse
         if (s.own[i] == NULL)
             continue;
         some = s.own[i];
-        all_done = pr_test_now(some) && all_done;
+        all_done = pr_request_test_and_probe(some) && all_done;
     }
     pr_unlock();
     int code = MPI_SUCCESS;
@@ -253,9 +253,9 @@ int MPI_Testall(int count, MPI_Request requests[], int *flag, MPI_Status statuse
     pr_lock();
     if (*flag)
         code = complete_set(&s, statuses, code, &bad);
-    set_end(&s, requests);
+    merge_requests(&s, requests);
     pr_unlock();
-    return mpi_code == MPI_SUCCESS && bad != NULL ? pr_raise(bad, code) : code;
+    return mpi_code == MPI_SUCCESS && bad != NULL ? pr_request_raise(bad, code) : code;
 }
 
 /* The index of the first complete active request of the layer, or -1. The lock is held. */
@@ -266,7 +266,7 @@ static int complete_one(struct set *s, bool *active)
         if (s->own[i] == NULL || s->own[i]->state == PR_INACTIVE)
             continue;
         *active = true;
-        if (pr_test_now(s->own[i]))
+        if (pr_request_test_and_probe(s->own[i]))
             return i;
     }
     return -1;
@@ -295,14 +295,14 @@ static int test_any(struct set *s, int *index, int *flag, MPI_Status *status,
 }
 
 /* Polls repeatedly, and now and then does what a waiting call has to do. */
-static void pause_any(struct set *s, unsigned int polls)
+static void check_waiting(struct set *s, unsigned int polls)
 {
     if (polls % 64 != 0)
         return;
     pr_lock();
     for (int i = 0; i < s->count; i++)
         if (s->own[i] != NULL && s->own[i]->state == PR_ACTIVE)
-            pr_xfer_waiting(&s->own[i]->xfer);
+            pr_xfer_check_peers(&s->own[i]->xfer);
     pr_unlock();
 }
 
@@ -314,13 +314,13 @@ int MPI_Testany(int count, MPI_Request requests[], int *index, int *flag, MPI_St
     if (pr_num_requests == 0)
         return PMPI_Testany(count, requests, index, flag, status);
     pr_lock();
-    bool mixed = set_make(&s, count, requests);
+    bool mixed = split_requests(&s, count, requests);
     pr_unlock();
     if (!mixed)
         return PMPI_Testany(count, requests, index, flag, status);
     int code = test_any(&s, index, flag, status, &bad);
-    set_end(&s, requests);
-    return bad != NULL ? pr_raise(bad, code) : code;
+    merge_requests(&s, requests);
+    return bad != NULL ? pr_request_raise(bad, code) : code;
 }
 
 int MPI_Waitany(int count, MPI_Request requests[], int *index, MPI_Status *status)
@@ -332,16 +332,16 @@ int MPI_Waitany(int count, MPI_Request requests[], int *index, MPI_Status *statu
     if (pr_num_requests == 0)
         return PMPI_Waitany(count, requests, index, status);
     pr_lock();
-    bool mixed = set_make(&s, count, requests);
+    bool mixed = split_requests(&s, count, requests);
     pr_unlock();
     if (!mixed)
         return PMPI_Waitany(count, requests, index, status);
     for (unsigned int polls = 1; !flag && code == MPI_SUCCESS; polls++) {
         code = test_any(&s, index, &flag, status, &bad);
-        pause_any(&s, polls);
+        check_waiting(&s, polls);
     }
-    set_end(&s, requests);
-    return bad != NULL ? pr_raise(bad, code) : code;
+    merge_requests(&s, requests);
+    return bad != NULL ? pr_request_raise(bad, code) : code;
 }
 
 /* Tests all requests once: those of MPI, then those of the layer. */
@@ -359,7 +359,7 @@ static int test_some(struct set *s, int *outcount, int indices[], MPI_Status sta
         if (r == NULL || r->state == PR_INACTIVE)
             continue;
         active = true;
-        if (!pr_test_now(r))
+        if (!pr_request_test_and_probe(r))
             continue;
         int own = complete_own(r, ignore ? MPI_STATUS_IGNORE : &statuses[n]);
         if (own != MPI_SUCCESS && *bad == NULL) {
@@ -386,13 +386,13 @@ int MPI_Testsome(int count, MPI_Request requests[], int *outcount, int indices[]
     if (pr_num_requests == 0)
         return PMPI_Testsome(count, requests, outcount, indices, statuses);
     pr_lock();
-    bool mixed = set_make(&s, count, requests);
+    bool mixed = split_requests(&s, count, requests);
     pr_unlock();
     if (!mixed)
         return PMPI_Testsome(count, requests, outcount, indices, statuses);
     int code = test_some(&s, outcount, indices, statuses, &bad);
-    set_end(&s, requests);
-    return bad != NULL ? pr_raise(bad, code) : code;
+    merge_requests(&s, requests);
+    return bad != NULL ? pr_request_raise(bad, code) : code;
 }
 
 int MPI_Waitsome(int count, MPI_Request requests[], int *outcount, int indices[],
@@ -405,17 +405,17 @@ int MPI_Waitsome(int count, MPI_Request requests[], int *outcount, int indices[]
     if (pr_num_requests == 0)
         return PMPI_Waitsome(count, requests, outcount, indices, statuses);
     pr_lock();
-    bool mixed = set_make(&s, count, requests);
+    bool mixed = split_requests(&s, count, requests);
     pr_unlock();
     if (!mixed)
         return PMPI_Waitsome(count, requests, outcount, indices, statuses);
     *outcount = 0;
     for (unsigned int polls = 1; *outcount == 0 && code == MPI_SUCCESS; polls++) {
         code = test_some(&s, outcount, indices, statuses, &bad);
-        pause_any(&s, polls);
+        check_waiting(&s, polls);
     }
-    set_end(&s, requests);
-    return bad != NULL ? pr_raise(bad, code) : code;
+    merge_requests(&s, requests);
+    return bad != NULL ? pr_request_raise(bad, code) : code;
 }
 
 /* An active request stays as it is. */
@@ -424,14 +424,14 @@ int MPI_Request_free(MPI_Request *request)
     if (pr_num_requests == 0)
         return PMPI_Request_free(request);
     pr_lock();
-    struct pr_request *r = pr_find(*request);
+    struct pr_request *r = pr_request_find(*request);
     bool active = r != NULL && r->state != PR_INACTIVE;
     if (active)
         pr_warn("%s: MPI_Request_free of a request that is active", r->call);
     else if (r != NULL)
-        pr_destroy(r);
+        pr_request_destroy(r);
     pr_unlock();
-    return active ? pr_raise(r, MPI_ERR_REQUEST) : PMPI_Request_free(request);
+    return active ? pr_request_raise(r, MPI_ERR_REQUEST) : PMPI_Request_free(request);
 }
 
 int MPI_Cancel(MPI_Request *request)
@@ -443,5 +443,5 @@ int MPI_Cancel(MPI_Request *request)
     if (r != NULL)
         pr_warn("%s: MPI_Cancel of a request of a collective operation", r->call);
     pr_unlock();
-    return r != NULL ? pr_raise(r, MPI_ERR_REQUEST) : PMPI_Cancel(request);
+    return r != NULL ? pr_request_raise(r, MPI_ERR_REQUEST) : PMPI_Cancel(request);
 }

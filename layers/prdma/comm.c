@@ -20,7 +20,7 @@ void pr_comm_release(struct pr_comm *c)
         PMPI_Comm_free(&c->private);
     free(c->in);
     free(c->out);
-    free(c->near);
+    free(c->same_node);
     free(c);
 }
 
@@ -102,7 +102,7 @@ static bool find_neighbours(struct pr_comm *c)
 }
 
 /* Are there fewer CPUs than processes? Each process may be bound to some of the CPUs. */
-static bool is_crowded(MPI_Comm node)
+static bool is_oversubscribed(MPI_Comm node)
 {
     cpu_set_t cpus;
     int procs;
@@ -115,25 +115,25 @@ static bool is_crowded(MPI_Comm node)
 }
 
 /* Finds which of the in-neighbours are on this process's node. Without memory, none is known. */
-static void find_near(struct pr_comm *c)
+static void find_same_node(struct pr_comm *c)
 {
     MPI_Comm node;
     MPI_Group here, all;
 
-    c->near = malloc(((size_t)c->num_in + 1) * sizeof(int));
+    c->same_node = malloc(((size_t)c->num_in + 1) * sizeof(int));
     PMPI_Comm_split_type(c->private, MPI_COMM_TYPE_SHARED, c->rank, MPI_INFO_NULL, &node);
     PMPI_Comm_group(node, &here);
     PMPI_Comm_group(c->private, &all);
-    if (c->near != NULL)
-        PMPI_Group_translate_ranks(all, c->num_in, c->in, here, c->near);
-    c->crowded = is_crowded(node);
+    if (c->same_node != NULL)
+        PMPI_Group_translate_ranks(all, c->num_in, c->in, here, c->same_node);
+    c->oversubscribed = is_oversubscribed(node);
     PMPI_Group_free(&all);
     PMPI_Group_free(&here);
     PMPI_Comm_free(&node);
 }
 
 /* Errors of requests go to the error handler of the communicator even after it is freed. */
-static void take_handler(struct pr_comm *c)
+static void copy_errhandler(struct pr_comm *c)
 {
     MPI_Errhandler handler;
 
@@ -165,11 +165,11 @@ struct pr_comm *pr_comm_get(MPI_Comm comm)
         PMPI_Comm_set_attr(comm, keyval, c);
     }
     if (c->private == MPI_COMM_NULL) {
-        if (!pr_presence_all(c))
+        if (!pr_presence_everywhere(c))
             return NULL;
         PMPI_Comm_split(comm, 0, c->rank, &c->private);
-        find_near(c);
+        find_same_node(c);
     }
-    take_handler(c);
+    copy_errhandler(c);
     return c;
 }

@@ -98,7 +98,7 @@ void pr_edge_release(struct pr_edge *edge)
     edge->own_type = false;
 }
 
-int pr_pack(const struct pr_edge *edge, char *to, MPI_Comm comm)
+int pr_edge_pack(const struct pr_edge *edge, char *to, MPI_Comm comm)
 {
     int position = 0;
 
@@ -109,7 +109,7 @@ int pr_pack(const struct pr_edge *edge, char *to, MPI_Comm comm)
     return MPI_SUCCESS;
 }
 
-int pr_unpack(const struct pr_edge *edge, const char *from, MPI_Comm comm)
+int pr_edge_unpack(const struct pr_edge *edge, const char *from, MPI_Comm comm)
 {
     int position = 0;
 

@@ -12,7 +12,7 @@
  */
 #include "layer.h"
 
-#include "../common/rest.h"
+#include "../common/idle.h"
 
 enum { LOOKS = 16 };
 
@@ -32,13 +32,13 @@ static inline int try_put(const struct pr_xfer *x, const struct pr_lane *lane)
 }
 
 /* Retries a put when the TOQ was full. */
-static __attribute__((cold)) int put_later(const struct pr_xfer *x, const struct pr_lane *lane)
+static __attribute__((cold)) int retry_put(const struct pr_xfer *x, const struct pr_lane *lane)
 {
-    struct lc_patience patience = {0};
+    struct lc_stall_timer stall = {0};
     int rc;
 
     do
-        pr_engine_make_room(x, lane->rank, &patience);
+        pr_engine_poll_for_room(x, lane->rank, &stall);
     while ((rc = try_put(x, lane)) == UTOFU_ERR_BUSY);
     return rc;
 }
@@ -50,11 +50,11 @@ static void put_blocks(struct pr_xfer *x, const struct pr_lane *lane)
     *(uint64_t *)(void *)(lane->out + lane->out_bytes) = x->round;
     rc = try_put(x, lane);
     if (rc == UTOFU_ERR_BUSY)
-        rc = put_later(x, lane);
+        rc = retry_put(x, lane);
     if (rc == UTOFU_SUCCESS)
         pr_engine.eager_posted++;
     else
-        pr_xfer_failed(x, rc);
+        pr_xfer_fail(x, rc);
 }
 
 void pr_eager_start(struct pr_xfer *x)
@@ -91,12 +91,12 @@ bool pr_eager_poll(struct pr_xfer *x)
     for (int i = 0; i < LOOKS; i++) {
         if (all_arrived(x))
             break;
-        lc_relax();
+        lc_cpu_relax();
     }
     if (!all_sent(x))
         pr_engine_poll_sent();
     /* an empty poll also gives the core away if others need it */
-    if (!all_arrived(x) && !pr_xfer_looks(x))
+    if (!all_arrived(x) && !pr_xfer_skip_poll(x))
         pr_engine_poll();
     return x->error != UTOFU_SUCCESS || (all_arrived(x) && all_sent(x));
 }

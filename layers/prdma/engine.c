@@ -11,16 +11,16 @@ struct pr_engine pr_engine;
  * Called without a round in progress: the queues of the VCQ are empty and its schedule pointer is
  * at the end of its descriptors. `sound`: nothing went wrong that makes this uncertain.
  */
-void pr_vcq_close(struct pr_vcq *vcq, bool sound)
+void pr_vcq_close(struct pr_vcq *vcq, bool reusable)
 {
     if (vcq->session)
         pr_engine.vcqs_used--;
-    if (sound && pr_engine.pool_size < PR_POOL) {
+    if (reusable && pr_engine.pool_size < PR_POOL) {
         pr_engine.pool[pr_engine.pool_size++] = *vcq;
         return;
     }
-    pr_expect(utofu_dereg_mem(vcq->hdl, vcq->scratch, 0), "utofu_dereg_mem");
-    pr_expect(utofu_free_vcq(vcq->hdl), "utofu_free_vcq");
+    pr_check_rc(utofu_dereg_mem(vcq->hdl, vcq->scratch, 0), "utofu_dereg_mem");
+    pr_check_rc(utofu_free_vcq(vcq->hdl), "utofu_free_vcq");
 }
 
 static bool take_from_pool(struct pr_vcq *vcq, bool session)
@@ -57,7 +57,7 @@ bool pr_vcq_open(struct pr_vcq *vcq, bool session)
     vcq->session = session;
     if (utofu_query_vcq_id(vcq->hdl, &vcq->id) != UTOFU_SUCCESS ||
         utofu_reg_mem(vcq->hdl, e->scratch, PR_SCRATCH, 0, &vcq->scratch) != UTOFU_SUCCESS) {
-        pr_expect(utofu_free_vcq(vcq->hdl), "utofu_free_vcq");
+        pr_check_rc(utofu_free_vcq(vcq->hdl), "utofu_free_vcq");
         return false;
     }
     if (session)
@@ -96,7 +96,7 @@ bool pr_engine_open(void)
     return e->open;
 }
 
-void pr_xfer_failed(struct pr_xfer *x, int rc)
+void pr_xfer_fail(struct pr_xfer *x, int rc)
 {
     if (x->error == UTOFU_SUCCESS) {
         x->error = rc;
@@ -105,14 +105,14 @@ void pr_xfer_failed(struct pr_xfer *x, int rc)
 }
 
 /* Only puts of lanes have entries without errors; RTRs and probes do not. */
-static void take_sent(int rc, const void *cbdata)
+static void handle_sent(int rc, const void *cbdata)
 {
     struct pr_engine *e = &pr_engine;
 
     e->eager_done += cbdata == e; /* puts complete in order */
     for (struct pr_xfer *x = e->xfers; rc != UTOFU_SUCCESS && x != NULL; x = x->next)
         if (x->lanes != NULL)
-            pr_xfer_failed(x, rc);
+            pr_xfer_fail(x, rc);
 }
 
 /* Takes completed puts of lanes. */
@@ -125,7 +125,7 @@ void pr_engine_poll_sent(void)
     /* an empty poll may give the core away, which only a waiting call should do */
     while (e->eager_done != e->eager_posted &&
            (rc = utofu_poll_tcq(e->free.hdl, 0, &cbdata)) != UTOFU_ERR_NOT_FOUND)
-        take_sent(rc, cbdata);
+        handle_sent(rc, cbdata);
 }
 
 /* Takes completions of puts that no call waits for, and the errors of RTRs and probes. */
@@ -137,7 +137,7 @@ void pr_engine_poll(void)
     int rc;
 
     while ((rc = utofu_poll_tcq(e->free.hdl, 0, &cbdata)) != UTOFU_ERR_NOT_FOUND)
-        take_sent(rc, cbdata);
+        handle_sent(rc, cbdata);
     while ((rc = utofu_poll_mrq(e->free.hdl, 0, &notice)) != UTOFU_ERR_NOT_FOUND) {
         if (rc == UTOFU_SUCCESS)
             continue;
@@ -159,22 +159,22 @@ void pr_engine_poll(void)
 }
 
 /* Called when the TOQ of the free-mode VCQ is full. */
-void pr_engine_make_room(const struct pr_xfer *x, int rank, struct lc_patience *patience)
+void pr_engine_poll_for_room(const struct pr_xfer *x, int rank, struct lc_stall_timer *stall)
 {
-    if (lc_patience_ends(patience, 0))
+    if (lc_stall_report_due(stall, 0))
         pr_warn("%s: has waited %llu s for room in the queue of uTofu (TOQ), for a put to rank %d "
                 "of the communicator",
-                x->call, lc_patience_seconds(patience), rank);
+                x->call, lc_stall_seconds(stall), rank);
     pr_engine_poll();
 }
 
-void pr_xfer_list(struct pr_xfer *x)
+void pr_engine_add_xfer(struct pr_xfer *x)
 {
     x->next = pr_engine.xfers;
     pr_engine.xfers = x;
 }
 
-void pr_xfer_unlist(struct pr_xfer *x)
+void pr_engine_remove_xfer(struct pr_xfer *x)
 {
     struct pr_xfer **p = &pr_engine.xfers;
 
@@ -189,9 +189,9 @@ void pr_xfer_unlist(struct pr_xfer *x)
  * core, data arrives long before that. So a look at memory precedes each poll at first, but not the
  * first polls of a wait, which are few and often find everything.
  */
-bool pr_xfer_looks(struct pr_xfer *x)
+bool pr_xfer_skip_poll(struct pr_xfer *x)
 {
-    if (x->looks > 0)
-        x->looks--;
-    return x->looks > 0;
+    if (x->memory_polls > 0)
+        x->memory_polls--;
+    return x->memory_polls > 0;
 }

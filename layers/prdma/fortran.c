@@ -42,7 +42,7 @@
 
 /* The requests of a call as C handles, if one of them is the layer's; NULL: none is, or no memory.
  */
-static MPI_Request *own_requests(int count, const MPI_Fint *handles)
+static MPI_Request *take_own_requests(int count, const MPI_Fint *handles)
 {
     bool own = false;
 
@@ -54,7 +54,7 @@ static MPI_Request *own_requests(int count, const MPI_Fint *handles)
     pr_lock();
     for (int i = 0; i < count; i++) {
         requests[i] = PMPI_Request_f2c(handles[i]);
-        own = own || pr_find(requests[i]) != NULL;
+        own = own || pr_request_find(requests[i]) != NULL;
     }
     pr_unlock();
     if (own)
@@ -63,20 +63,20 @@ static MPI_Request *own_requests(int count, const MPI_Fint *handles)
     return NULL;
 }
 
-static void give_requests(int count, MPI_Fint *handles, MPI_Request *requests)
+static void return_requests(int count, MPI_Fint *handles, MPI_Request *requests)
 {
     for (int i = 0; i < count; i++)
         handles[i] = PMPI_Request_c2f(requests[i]);
     free(requests);
 }
 
-static void give_error(MPI_Fint *ierr, int code)
+static void return_error(MPI_Fint *ierr, int code)
 {
     if (ierr != NULL)
         *ierr = code;
 }
 
-static void give_status(MPI_Fint *to, const MPI_Status *from)
+static void return_status(MPI_Fint *to, const MPI_Status *from)
 {
     if (to != MPI_F_STATUS_IGNORE)
         PMPI_Status_c2f(from, to);
@@ -89,7 +89,7 @@ static MPI_Status *make_statuses(int count, const MPI_Fint *statuses)
     return statuses == MPI_F_STATUSES_IGNORE ? NULL : calloc((size_t)count, sizeof(MPI_Status));
 }
 
-static void give_statuses(int count, MPI_Fint *to, MPI_Status *from)
+static void return_statuses(int count, MPI_Fint *to, MPI_Status *from)
 {
     for (int i = 0; from != NULL && i < count; i++)
         PMPI_Status_c2f(&from[i], &to[i * STATUS_INTS]);
@@ -98,47 +98,47 @@ static void give_statuses(int count, MPI_Fint *to, MPI_Status *from)
 
 FUNCTION(mpi_start, MPI_START, MPI_Start, MPI_Fint *request, MPI_Fint *ierr)
 {
-    MPI_Request *own = own_requests(1, request);
+    MPI_Request *own = take_own_requests(1, request);
 
     if (own == NULL) {
         pmpi_start_(request, ierr);
         return;
     }
-    give_error(ierr, MPI_Start(own));
-    give_requests(1, request, own);
+    return_error(ierr, MPI_Start(own));
+    return_requests(1, request, own);
 }
 
 FUNCTION(mpi_startall, MPI_STARTALL, MPI_Startall, MPI_Fint *count, MPI_Fint *requests,
          MPI_Fint *ierr)
 {
-    MPI_Request *own = own_requests(*count, requests);
+    MPI_Request *own = take_own_requests(*count, requests);
 
     if (own == NULL) {
         pmpi_startall_(count, requests, ierr);
         return;
     }
-    give_error(ierr, MPI_Startall(*count, own));
-    give_requests(*count, requests, own);
+    return_error(ierr, MPI_Startall(*count, own));
+    return_requests(*count, requests, own);
 }
 
 FUNCTION(mpi_wait, MPI_WAIT, MPI_Wait, MPI_Fint *request, MPI_Fint *status, MPI_Fint *ierr)
 {
-    MPI_Request *own = own_requests(1, request);
+    MPI_Request *own = take_own_requests(1, request);
     MPI_Status s = {0};
 
     if (own == NULL) {
         pmpi_wait_(request, status, ierr);
         return;
     }
-    give_error(ierr, MPI_Wait(own, &s));
-    give_status(status, &s);
-    give_requests(1, request, own);
+    return_error(ierr, MPI_Wait(own, &s));
+    return_status(status, &s);
+    return_requests(1, request, own);
 }
 
 FUNCTION(mpi_test, MPI_TEST, MPI_Test, MPI_Fint *request, MPI_Fint *flag, MPI_Fint *status,
          MPI_Fint *ierr)
 {
-    MPI_Request *own = own_requests(1, request);
+    MPI_Request *own = take_own_requests(1, request);
     MPI_Status s = {0};
     int done = 0;
 
@@ -146,32 +146,32 @@ FUNCTION(mpi_test, MPI_TEST, MPI_Test, MPI_Fint *request, MPI_Fint *flag, MPI_Fi
         pmpi_test_(request, flag, status, ierr);
         return;
     }
-    give_error(ierr, MPI_Test(own, &done, &s));
+    return_error(ierr, MPI_Test(own, &done, &s));
     *flag = done;
     if (done)
-        give_status(status, &s);
-    give_requests(1, request, own);
+        return_status(status, &s);
+    return_requests(1, request, own);
 }
 
 FUNCTION(mpi_waitall, MPI_WAITALL, MPI_Waitall, MPI_Fint *count, MPI_Fint *requests,
          MPI_Fint *statuses, MPI_Fint *ierr)
 {
-    MPI_Request *own = own_requests(*count, requests);
+    MPI_Request *own = take_own_requests(*count, requests);
 
     if (own == NULL) {
         pmpi_waitall_(count, requests, statuses, ierr);
         return;
     }
     MPI_Status *s = make_statuses(*count, statuses);
-    give_error(ierr, MPI_Waitall(*count, own, s));
-    give_statuses(*count, statuses, s);
-    give_requests(*count, requests, own);
+    return_error(ierr, MPI_Waitall(*count, own, s));
+    return_statuses(*count, statuses, s);
+    return_requests(*count, requests, own);
 }
 
 FUNCTION(mpi_testall, MPI_TESTALL, MPI_Testall, MPI_Fint *count, MPI_Fint *requests, MPI_Fint *flag,
          MPI_Fint *statuses, MPI_Fint *ierr)
 {
-    MPI_Request *own = own_requests(*count, requests);
+    MPI_Request *own = take_own_requests(*count, requests);
     int done = 0;
 
     if (own == NULL) {
@@ -179,10 +179,10 @@ FUNCTION(mpi_testall, MPI_TESTALL, MPI_Testall, MPI_Fint *count, MPI_Fint *reque
         return;
     }
     MPI_Status *s = make_statuses(*count, statuses);
-    give_error(ierr, MPI_Testall(*count, own, &done, s));
+    return_error(ierr, MPI_Testall(*count, own, &done, s));
     *flag = done;
-    give_statuses(done ? *count : 0, statuses, s);
-    give_requests(*count, requests, own);
+    return_statuses(done ? *count : 0, statuses, s);
+    return_requests(*count, requests, own);
 }
 
 /* Converts to Fortran's index, which starts at 1. */
@@ -194,7 +194,7 @@ static MPI_Fint index_f(int index)
 FUNCTION(mpi_waitany, MPI_WAITANY, MPI_Waitany, MPI_Fint *count, MPI_Fint *requests,
          MPI_Fint *index, MPI_Fint *status, MPI_Fint *ierr)
 {
-    MPI_Request *own = own_requests(*count, requests);
+    MPI_Request *own = take_own_requests(*count, requests);
     MPI_Status s = {0};
     int i = MPI_UNDEFINED;
 
@@ -202,16 +202,16 @@ FUNCTION(mpi_waitany, MPI_WAITANY, MPI_Waitany, MPI_Fint *count, MPI_Fint *reque
         pmpi_waitany_(count, requests, index, status, ierr);
         return;
     }
-    give_error(ierr, MPI_Waitany(*count, own, &i, &s));
+    return_error(ierr, MPI_Waitany(*count, own, &i, &s));
     *index = index_f(i);
-    give_status(status, &s);
-    give_requests(*count, requests, own);
+    return_status(status, &s);
+    return_requests(*count, requests, own);
 }
 
 FUNCTION(mpi_testany, MPI_TESTANY, MPI_Testany, MPI_Fint *count, MPI_Fint *requests,
          MPI_Fint *index, MPI_Fint *flag, MPI_Fint *status, MPI_Fint *ierr)
 {
-    MPI_Request *own = own_requests(*count, requests);
+    MPI_Request *own = take_own_requests(*count, requests);
     MPI_Status s = {0};
     int i = MPI_UNDEFINED, done = 0;
 
@@ -219,12 +219,12 @@ FUNCTION(mpi_testany, MPI_TESTANY, MPI_Testany, MPI_Fint *count, MPI_Fint *reque
         pmpi_testany_(count, requests, index, flag, status, ierr);
         return;
     }
-    give_error(ierr, MPI_Testany(*count, own, &i, &done, &s));
+    return_error(ierr, MPI_Testany(*count, own, &i, &done, &s));
     *index = index_f(i);
     *flag = done;
     if (done)
-        give_status(status, &s);
-    give_requests(*count, requests, own);
+        return_status(status, &s);
+    return_requests(*count, requests, own);
 }
 
 typedef int some_function(int, MPI_Request *, int *, int *, MPI_Status *);
@@ -236,20 +236,20 @@ static void call_some(some_function *call, const MPI_Fint *count, MPI_Fint *requ
     MPI_Status *s = make_statuses(*count, statuses);
     int n = 0;
 
-    give_error(ierr, call(*count, own, &n, indices, s));
+    return_error(ierr, call(*count, own, &n, indices, s));
     *outcount = n;
     if (n == MPI_UNDEFINED)
         n = 0;
     for (int i = 0; i < n; i++)
         indices[i]++;
-    give_statuses(n, statuses, s);
-    give_requests(*count, requests, own);
+    return_statuses(n, statuses, s);
+    return_requests(*count, requests, own);
 }
 
 FUNCTION(mpi_waitsome, MPI_WAITSOME, MPI_Waitsome, MPI_Fint *count, MPI_Fint *requests,
          MPI_Fint *outcount, MPI_Fint *indices, MPI_Fint *statuses, MPI_Fint *ierr)
 {
-    MPI_Request *own = own_requests(*count, requests);
+    MPI_Request *own = take_own_requests(*count, requests);
 
     if (own == NULL)
         pmpi_waitsome_(count, requests, outcount, indices, statuses, ierr);
@@ -260,7 +260,7 @@ FUNCTION(mpi_waitsome, MPI_WAITSOME, MPI_Waitsome, MPI_Fint *count, MPI_Fint *re
 FUNCTION(mpi_testsome, MPI_TESTSOME, MPI_Testsome, MPI_Fint *count, MPI_Fint *requests,
          MPI_Fint *outcount, MPI_Fint *indices, MPI_Fint *statuses, MPI_Fint *ierr)
 {
-    MPI_Request *own = own_requests(*count, requests);
+    MPI_Request *own = take_own_requests(*count, requests);
 
     if (own == NULL)
         pmpi_testsome_(count, requests, outcount, indices, statuses, ierr);
@@ -270,20 +270,20 @@ FUNCTION(mpi_testsome, MPI_TESTSOME, MPI_Testsome, MPI_Fint *count, MPI_Fint *re
 
 FUNCTION(mpi_request_free, MPI_REQUEST_FREE, MPI_Request_free, MPI_Fint *request, MPI_Fint *ierr)
 {
-    MPI_Request *own = own_requests(1, request);
+    MPI_Request *own = take_own_requests(1, request);
 
     if (own == NULL) {
         pmpi_request_free_(request, ierr);
         return;
     }
-    give_error(ierr, MPI_Request_free(own));
-    give_requests(1, request, own);
+    return_error(ierr, MPI_Request_free(own));
+    return_requests(1, request, own);
 }
 
 FUNCTION(mpi_request_get_status, MPI_REQUEST_GET_STATUS, MPI_Request_get_status, MPI_Fint *request,
          MPI_Fint *flag, MPI_Fint *status, MPI_Fint *ierr)
 {
-    MPI_Request *own = own_requests(1, request);
+    MPI_Request *own = take_own_requests(1, request);
     MPI_Status s = {0};
     int done = 0;
 
@@ -291,22 +291,22 @@ FUNCTION(mpi_request_get_status, MPI_REQUEST_GET_STATUS, MPI_Request_get_status,
         pmpi_request_get_status_(request, flag, status, ierr);
         return;
     }
-    give_error(ierr, MPI_Request_get_status(*own, &done, &s));
+    return_error(ierr, MPI_Request_get_status(*own, &done, &s));
     *flag = done;
     if (done)
-        give_status(status, &s);
+        return_status(status, &s);
     free(own);
 }
 
 FUNCTION(mpi_cancel, MPI_CANCEL, MPI_Cancel, MPI_Fint *request, MPI_Fint *ierr)
 {
-    MPI_Request *own = own_requests(1, request);
+    MPI_Request *own = take_own_requests(1, request);
 
     if (own == NULL) {
         pmpi_cancel_(request, ierr);
         return;
     }
-    give_error(ierr, MPI_Cancel(own));
+    return_error(ierr, MPI_Cancel(own));
     free(own);
 }
 
@@ -351,7 +351,7 @@ static void keep_types(MPI_Request made, MPI_Datatype *send, MPI_Datatype *recv)
     struct pr_request *r;
 
     pr_lock();
-    r = pr_find(made);
+    r = pr_request_find(made);
     if (r != NULL && !r->fallback) {
         free(send);
         free(recv);
@@ -359,9 +359,9 @@ static void keep_types(MPI_Request made, MPI_Datatype *send, MPI_Datatype *recv)
     pr_unlock();
 }
 
-static void give_new(MPI_Fint *request, MPI_Fint *ierr, int code, MPI_Request made)
+static void return_new_request(MPI_Fint *request, MPI_Fint *ierr, int code, MPI_Request made)
 {
-    give_error(ierr, code);
+    return_error(ierr, code);
     if (code == MPI_SUCCESS)
         *request = PMPI_Request_c2f(made);
 }
@@ -382,7 +382,7 @@ REQUEST(alltoallw, ALLTOALLW, void *sendbuf, MPI_Fint *sendcounts, MPI_Aint *sdi
                                                 (void *)find_buffer(recvbuf), recvcounts, rdispls,
                                                 rt, c, PMPI_Info_f2c(*info), &made);
     keep_types(made, st, rt);
-    give_new(request, ierr, code, made);
+    return_new_request(request, ierr, code, made);
 }
 
 REQUEST(alltoallv, ALLTOALLV, void *sendbuf, MPI_Fint *sendcounts, MPI_Fint *sdispls,
@@ -395,7 +395,7 @@ REQUEST(alltoallv, ALLTOALLV, void *sendbuf, MPI_Fint *sendcounts, MPI_Fint *sdi
         (void *)find_buffer(recvbuf), recvcounts, rdispls, PMPI_Type_f2c(*recvtype),
         PMPI_Comm_f2c(*comm), PMPI_Info_f2c(*info), &made);
 
-    give_new(request, ierr, code, made);
+    return_new_request(request, ierr, code, made);
 }
 
 REQUEST(alltoall, ALLTOALL, void *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, void *recvbuf,
@@ -407,7 +407,7 @@ REQUEST(alltoall, ALLTOALL, void *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendty
         find_buffer(sendbuf), *sendcount, PMPI_Type_f2c(*sendtype), (void *)find_buffer(recvbuf),
         *recvcount, PMPI_Type_f2c(*recvtype), PMPI_Comm_f2c(*comm), PMPI_Info_f2c(*info), &made);
 
-    give_new(request, ierr, code, made);
+    return_new_request(request, ierr, code, made);
 }
 
 REQUEST(allgather, ALLGATHER, void *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype, void *recvbuf,
@@ -419,7 +419,7 @@ REQUEST(allgather, ALLGATHER, void *sendbuf, MPI_Fint *sendcount, MPI_Fint *send
         find_buffer(sendbuf), *sendcount, PMPI_Type_f2c(*sendtype), (void *)find_buffer(recvbuf),
         *recvcount, PMPI_Type_f2c(*recvtype), PMPI_Comm_f2c(*comm), PMPI_Info_f2c(*info), &made);
 
-    give_new(request, ierr, code, made);
+    return_new_request(request, ierr, code, made);
 }
 
 REQUEST(allgatherv, ALLGATHERV, void *sendbuf, MPI_Fint *sendcount, MPI_Fint *sendtype,
@@ -432,25 +432,25 @@ REQUEST(allgatherv, ALLGATHERV, void *sendbuf, MPI_Fint *sendcount, MPI_Fint *se
         recvcounts, displs, PMPI_Type_f2c(*recvtype), PMPI_Comm_f2c(*comm), PMPI_Info_f2c(*info),
         &made);
 
-    give_new(request, ierr, code, made);
+    return_new_request(request, ierr, code, made);
 }
 
 FUNCTION(mpi_init, MPI_INIT, MPI_Init, MPI_Fint *ierr)
 {
     pmpi_init_(ierr);
-    pr_presence_announce();
+    pr_presence_publish();
 }
 
 FUNCTION(mpi_init_thread, MPI_INIT_THREAD, MPI_Init_thread, MPI_Fint *required, MPI_Fint *provided,
          MPI_Fint *ierr)
 {
     pmpi_init_thread_(required, provided, ierr);
-    pr_presence_announce();
+    pr_presence_publish();
 }
 
 FUNCTION(mpi_finalize, MPI_FINALIZE, MPI_Finalize, MPI_Fint *ierr)
 {
-    pr_requests_report();
+    pr_requests_print_stats();
     pmpi_finalize_(ierr);
 }
 

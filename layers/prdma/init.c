@@ -20,7 +20,8 @@ int PR_CALL(Neighbor_alltoallw_init)(const void *sendbuf, const int sendcounts[]
     int rc = PR_NEXT(Neighbor_alltoallw_init)(sendbuf, sendcounts, sdispls, sendtypes, recvbuf,
                                               recvcounts, rdispls, recvtypes, comm, info, request);
 
-    return pr_take("MPI_Neighbor_alltoallw_init", comm, info, &send, &recv, rc, request);
+    return pr_request_take_over("MPI_Neighbor_alltoallw_init", comm, info, &send, &recv, rc,
+                                request);
 }
 
 int PR_CALL(Neighbor_alltoallv_init)(const void *sendbuf, const int sendcounts[],
@@ -36,7 +37,8 @@ int PR_CALL(Neighbor_alltoallv_init)(const void *sendbuf, const int sendcounts[]
     int rc = PR_NEXT(Neighbor_alltoallv_init)(sendbuf, sendcounts, sdispls, sendtype, recvbuf,
                                               recvcounts, rdispls, recvtype, comm, info, request);
 
-    return pr_take("MPI_Neighbor_alltoallv_init", comm, info, &send, &recv, rc, request);
+    return pr_request_take_over("MPI_Neighbor_alltoallv_init", comm, info, &send, &recv, rc,
+                                request);
 }
 
 int PR_CALL(Neighbor_alltoall_init)(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
@@ -48,7 +50,8 @@ int PR_CALL(Neighbor_alltoall_init)(const void *sendbuf, int sendcount, MPI_Data
     int rc = PR_NEXT(Neighbor_alltoall_init)(sendbuf, sendcount, sendtype, recvbuf, recvcount,
                                              recvtype, comm, info, request);
 
-    return pr_take("MPI_Neighbor_alltoall_init", comm, info, &send, &recv, rc, request);
+    return pr_request_take_over("MPI_Neighbor_alltoall_init", comm, info, &send, &recv, rc,
+                                request);
 }
 
 int PR_CALL(Neighbor_allgather_init)(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
@@ -60,7 +63,8 @@ int PR_CALL(Neighbor_allgather_init)(const void *sendbuf, int sendcount, MPI_Dat
     int rc = PR_NEXT(Neighbor_allgather_init)(sendbuf, sendcount, sendtype, recvbuf, recvcount,
                                               recvtype, comm, info, request);
 
-    return pr_take("MPI_Neighbor_allgather_init", comm, info, &send, &recv, rc, request);
+    return pr_request_take_over("MPI_Neighbor_allgather_init", comm, info, &send, &recv, rc,
+                                request);
 }
 
 int PR_CALL(Neighbor_allgatherv_init)(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
@@ -74,7 +78,8 @@ int PR_CALL(Neighbor_allgatherv_init)(const void *sendbuf, int sendcount, MPI_Da
     int rc = PR_NEXT(Neighbor_allgatherv_init)(sendbuf, sendcount, sendtype, recvbuf, recvcounts,
                                                displs, recvtype, comm, info, request);
 
-    return pr_take("MPI_Neighbor_allgatherv_init", comm, info, &send, &recv, rc, request);
+    return pr_request_take_over("MPI_Neighbor_allgatherv_init", comm, info, &send, &recv, rc,
+                                request);
 }
 
 #if MPI_VERSION >= 4
@@ -91,7 +96,8 @@ int MPI_Neighbor_alltoallw_init_c(const void *sendbuf, const MPI_Count sendcount
     int rc = PMPI_Neighbor_alltoallw_init_c(sendbuf, sendcounts, sdispls, sendtypes, recvbuf,
                                             recvcounts, rdispls, recvtypes, comm, info, request);
 
-    return pr_take("MPI_Neighbor_alltoallw_init_c", comm, info, &send, &recv, rc, request);
+    return pr_request_take_over("MPI_Neighbor_alltoallw_init_c", comm, info, &send, &recv, rc,
+                                request);
 }
 
 int MPI_Neighbor_alltoallv_init_c(const void *sendbuf, const MPI_Count sendcounts[],
@@ -107,7 +113,8 @@ int MPI_Neighbor_alltoallv_init_c(const void *sendbuf, const MPI_Count sendcount
     int rc = PMPI_Neighbor_alltoallv_init_c(sendbuf, sendcounts, sdispls, sendtype, recvbuf,
                                             recvcounts, rdispls, recvtype, comm, info, request);
 
-    return pr_take("MPI_Neighbor_alltoallv_init_c", comm, info, &send, &recv, rc, request);
+    return pr_request_take_over("MPI_Neighbor_alltoallv_init_c", comm, info, &send, &recv, rc,
+                                request);
 }
 
 int MPI_Neighbor_alltoall_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
@@ -119,7 +126,8 @@ int MPI_Neighbor_alltoall_init_c(const void *sendbuf, MPI_Count sendcount, MPI_D
     int rc = PMPI_Neighbor_alltoall_init_c(sendbuf, sendcount, sendtype, recvbuf, recvcount,
                                            recvtype, comm, info, request);
 
-    return pr_take("MPI_Neighbor_alltoall_init_c", comm, info, &send, &recv, rc, request);
+    return pr_request_take_over("MPI_Neighbor_alltoall_init_c", comm, info, &send, &recv, rc,
+                                request);
 }
 
 int MPI_Neighbor_allgather_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
@@ -131,7 +139,8 @@ int MPI_Neighbor_allgather_init_c(const void *sendbuf, MPI_Count sendcount, MPI_
     int rc = PMPI_Neighbor_allgather_init_c(sendbuf, sendcount, sendtype, recvbuf, recvcount,
                                             recvtype, comm, info, request);
 
-    return pr_take("MPI_Neighbor_allgather_init_c", comm, info, &send, &recv, rc, request);
+    return pr_request_take_over("MPI_Neighbor_allgather_init_c", comm, info, &send, &recv, rc,
+                                request);
 }
 
 int MPI_Neighbor_allgatherv_init_c(const void *sendbuf, MPI_Count sendcount, MPI_Datatype sendtype,
@@ -145,7 +154,8 @@ int MPI_Neighbor_allgatherv_init_c(const void *sendbuf, MPI_Count sendcount, MPI
     int rc = PMPI_Neighbor_allgatherv_init_c(sendbuf, sendcount, sendtype, recvbuf, recvcounts,
                                              displs, recvtype, comm, info, request);
 
-    return pr_take("MPI_Neighbor_allgatherv_init_c", comm, info, &send, &recv, rc, request);
+    return pr_request_take_over("MPI_Neighbor_allgatherv_init_c", comm, info, &send, &recv, rc,
+                                request);
 }
 #endif
 
@@ -155,7 +165,7 @@ int MPI_Init(int *argc, char ***argv)
     int rc = PMPI_Init(argc, argv);
 
     if (rc == MPI_SUCCESS)
-        pr_presence_announce();
+        pr_presence_publish();
     return rc;
 }
 
@@ -165,12 +175,12 @@ int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
     int rc = PMPI_Init_thread(argc, argv, required, provided);
 
     if (rc == MPI_SUCCESS)
-        pr_presence_announce();
+        pr_presence_publish();
     return rc;
 }
 
 int MPI_Finalize(void)
 {
-    pr_requests_report();
+    pr_requests_print_stats();
     return PMPI_Finalize();
 }

@@ -27,24 +27,24 @@ static size_t bytes_to(const struct pr_target *t)
     return bytes;
 }
 
-static size_t most_eager(const struct pr_request *r)
+static size_t max_eager_bytes(const struct pr_request *r)
 {
-    if (r->set != PR_AUTO)
-        return r->set == PR_EAGER ? MOST : 0;
+    if (r->requested_method != PR_AUTO)
+        return r->requested_method == PR_EAGER ? MOST : 0;
     if (pr_settings.eager >= 0)
         return (size_t)pr_settings.eager;
     for (int i = 0; i < r->num_in; i++)
-        if (pr_has_data(&r->in[i]) && !pr_begins_page(&r->in[i]))
+        if (pr_edge_has_data(&r->in[i]) && !pr_edge_is_page_aligned(&r->in[i]))
             return EAGER;
     return EAGER_WHOLE;
 }
 
 /* May this process's part go over lanes? Method eager allows longer blocks than auto. */
-bool pr_lanes_suit(const struct pr_request *r)
+bool pr_lanes_usable(const struct pr_request *r)
 {
-    size_t most = most_eager(r);
+    size_t most = max_eager_bytes(r);
 
-    if (r->why != NULL || most == 0 || !pr_engine.open)
+    if (r->fallback_reason != NULL || most == 0 || !pr_engine.open)
         return false;
     for (unsigned int i = 0; i < r->xfer.num_targets; i++)
         if (bytes_to(&r->xfer.targets[i]) > most)
@@ -52,7 +52,7 @@ bool pr_lanes_suit(const struct pr_request *r)
     return true;
 }
 
-static struct pr_lane *lane_to(struct pr_xfer *x, int rank)
+static struct pr_lane *find_or_add_lane(struct pr_xfer *x, int rank)
 {
     unsigned int i = 0;
 
@@ -68,13 +68,13 @@ static void add_lanes(struct pr_request *r)
     struct pr_xfer *x = &r->xfer;
 
     for (unsigned int i = 0; i < x->num_targets; i++) {
-        struct pr_lane *lane = lane_to(x, x->targets[i].rank);
+        struct pr_lane *lane = find_or_add_lane(x, x->targets[i].rank);
 
         lane->out_bytes = bytes_to(&x->targets[i]);
     }
     for (unsigned int i = 0; i < x->num_sources; i++) {
         const struct pr_source *s = &x->sources[i];
-        struct pr_lane *lane = lane_to(x, s->rank);
+        struct pr_lane *lane = find_or_add_lane(x, s->rank);
 
         for (unsigned int k = 0; k < s->num_edges; k++)
             lane->in_bytes += round_up(r->in[s->edges[k]].bytes, WORD);
@@ -89,7 +89,7 @@ static void place_blocks(struct pr_request *r)
 
     for (unsigned int i = 0; i < x->num_targets; i++) {
         const struct pr_target *t = &x->targets[i];
-        size_t at = (size_t)(lane_to(x, t->rank)->out - r->stage);
+        size_t at = (size_t)(find_or_add_lane(x, t->rank)->out - r->stage);
 
         for (unsigned int k = 0; k < t->num_puts; k++) {
             struct pr_edge *edge = &r->out[t->puts[k].edge];
@@ -101,7 +101,7 @@ static void place_blocks(struct pr_request *r)
     }
     for (unsigned int i = 0; i < x->num_sources; i++) {
         const struct pr_source *s = &x->sources[i];
-        size_t at = (size_t)(lane_to(x, s->rank)->in - r->stage);
+        size_t at = (size_t)(find_or_add_lane(x, s->rank)->in - r->stage);
 
         for (unsigned int k = 0; k < s->num_edges; k++) {
             struct pr_edge *edge = &r->in[s->edges[k]];
@@ -119,7 +119,7 @@ static size_t lane_size(size_t bytes)
 }
 
 /* Allocates memory for outgoing blocks, and twice for incoming ones. */
-bool pr_lanes_make(struct pr_request *r)
+bool pr_lanes_create(struct pr_request *r)
 {
     struct pr_xfer *x = &r->xfer;
     size_t size = 0, stride = 0;
@@ -177,10 +177,10 @@ void pr_lanes_connect(struct pr_request *r, MPI_Request *requests)
                    r->comm->private, &requests[n++]);
     }
     if (PMPI_Waitall(n, requests, MPI_STATUSES_IGNORE) != MPI_SUCCESS)
-        pr_xfer_failed(x, UTOFU_ERR_MRQ_PEER); /* the program learns of it at the start */
+        pr_xfer_fail(x, UTOFU_ERR_MRQ_PEER); /* the program learns of it at the start */
     for (unsigned int i = 0; i < x->num_lanes; i++) {
         const struct pr_lane *lane = &x->lanes[i];
 
-        pr_add_peer(x, lane->rank, lane->theirs.vcq, lane->theirs.scratch);
+        pr_xfer_add_peer(x, lane->rank, lane->theirs.vcq, lane->theirs.scratch);
     }
 }

@@ -19,7 +19,7 @@
 
 #include "../common/job.h"
 #include "../common/log.h"
-#include "../common/patience.h"
+#include "../common/stall.h"
 
 /* Settings (settings.c). */
 
@@ -51,18 +51,19 @@ struct pr_log {
 
 extern struct pr_log pr_log; /* settings.c */
 
-#define pr_warn(...)        lc_say("prdma", pr_log.rank, __VA_ARGS__)
-#define pr_info(...)        (pr_log.info ? pr_warn(__VA_ARGS__) : (void)0)
-#define pr_expect(rc, call) lc_expect("prdma", pr_log.rank, rc, call)
+#define pr_warn(...)          lc_log("prdma", pr_log.rank, __VA_ARGS__)
+#define pr_info(...)          (pr_log.info ? pr_warn(__VA_ARGS__) : (void)0)
+#define pr_check_rc(rc, call) lc_check_rc("prdma", pr_log.rank, rc, call)
 
 /* The engine (engine.c). */
 
 enum {
     PR_SPS_MAX = 15,
-    PR_BLOCK_MAX = 1800, /* descriptors of a VCQ in a round: less than the TOQ and the shortfall */
-    PR_SCRATCH = 4096,   /* bytes that RTRs and probes write to: a page, which peers can map */
-    PR_CUTS = 2,         /* additional puts of an edge (cut.c) */
-    PR_POOL = 256        /* most VCQs that are kept for later requests */
+    PR_MAX_BLOCK_DESCS =
+        1800,          /* descriptors of a VCQ in a round: less than the TOQ and the shortfall */
+    PR_SCRATCH = 4096, /* bytes that RTRs and probes write to: a page, which peers can map */
+    PR_SPLIT_PUTS = 2, /* additional puts of an edge (split.c) */
+    PR_POOL = 256      /* most VCQs that are kept for later requests */
 };
 
 /* First numbers of rounds and puts. Tests begin just below the wrap-around. */
@@ -152,8 +153,8 @@ struct pr_xfer {
     struct pr_group *groups;
     struct pr_lane *lanes; /* PR_EAGER: used instead of groups */
     bool has_rx;
-    bool crowded;       /* processes share cores: waiting calls give the core away at once */
-    unsigned int looks; /* looks left in this round before that */
+    bool oversubscribed;       /* processes share cores: waiting calls give the core away at once */
+    unsigned int memory_polls; /* looks left in this round before that */
     unsigned int num_lanes;
     unsigned int arrived; /* lanes whose data of the current round has arrived */
     size_t stride;        /* from in of even rounds to that of odd ones */
@@ -170,7 +171,7 @@ struct pr_xfer {
     int error_rank; /* rank that the error concerns, or -1 */
     uint64_t since; /* start of the current wait, in ns; 0: no wait */
     uint64_t next_probe;
-    struct lc_patience patience;
+    struct lc_stall_timer stall;
     const char *call;     /* the call that made the request, for messages */
     struct pr_xfer *next; /* in pr_engine.xfers */
 };
@@ -195,13 +196,13 @@ extern struct pr_engine pr_engine;
 bool pr_engine_open(void);
 void pr_engine_poll_sent(void);
 void pr_engine_poll(void);
-void pr_engine_make_room(const struct pr_xfer *x, int rank, struct lc_patience *patience);
+void pr_engine_poll_for_room(const struct pr_xfer *x, int rank, struct lc_stall_timer *stall);
 bool pr_vcq_open(struct pr_vcq *vcq, bool session);
-void pr_vcq_close(struct pr_vcq *vcq, bool sound);
-void pr_xfer_list(struct pr_xfer *x);
-void pr_xfer_unlist(struct pr_xfer *x);
-bool pr_xfer_looks(struct pr_xfer *x);
-void pr_xfer_failed(struct pr_xfer *x, int rc);
+void pr_vcq_close(struct pr_vcq *vcq, bool reusable);
+void pr_engine_add_xfer(struct pr_xfer *x);
+void pr_engine_remove_xfer(struct pr_xfer *x);
+bool pr_xfer_skip_poll(struct pr_xfer *x);
+void pr_xfer_fail(struct pr_xfer *x, int rc);
 
 /* The descriptors of a round (blocks.c). */
 
@@ -222,6 +223,6 @@ char *pr_eager_slot(const struct pr_xfer *x, char *even);
 
 void pr_xfer_start(struct pr_xfer *x);
 bool pr_xfer_poll(struct pr_xfer *x);
-void pr_xfer_waiting(struct pr_xfer *x);
+void pr_xfer_check_peers(struct pr_xfer *x);
 
 #endif

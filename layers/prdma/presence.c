@@ -22,11 +22,11 @@ struct handlers {
     MPI_Errhandler world, self;
 };
 
-bool pr_foreign;
+bool pr_other_mpi;
 
 static bool announced;
 
-static void take_handlers(struct handlers *h)
+static void set_handlers(struct handlers *h)
 {
     PMPI_Comm_get_errhandler(MPI_COMM_WORLD, &h->world);
     PMPI_Comm_get_errhandler(MPI_COMM_SELF, &h->self);
@@ -34,7 +34,7 @@ static void take_handlers(struct handlers *h)
     PMPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
 }
 
-static void give_handlers_back(struct handlers *h)
+static void restore_handlers(struct handlers *h)
 {
     PMPI_Comm_set_errhandler(MPI_COMM_WORLD, h->world);
     PMPI_Comm_set_errhandler(MPI_COMM_SELF, h->self);
@@ -98,7 +98,7 @@ void pr_presence_before_init(void)
 
     if (dlsym(RTLD_DEFAULT, "PMPI_Init") != NULL)
         return;
-    pr_foreign = true;
+    pr_other_mpi = true;
     for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]); i++) {
         if (dlopen(libraries[i], RTLD_LAZY | RTLD_NOLOAD | RTLD_GLOBAL) == NULL)
             continue;
@@ -110,7 +110,7 @@ void pr_presence_before_init(void)
     }
 }
 
-static void leave_alone(const char *version)
+static void disable_layer(const char *version)
 {
 #ifdef OPEN_MPI
     static const char mpi[] = "openmpi";
@@ -118,32 +118,32 @@ static void leave_alone(const char *version)
     static const char mpi[] = "mpich";
 #endif
 
-    pr_foreign = true;
+    pr_other_mpi = true;
     if (is_first_rank())
         pr_warn("libprdma-%s.so is in front of a program of another MPI (%.*s), which goes on "
                 "without it; prdma-run finds out which library is needed",
                 mpi, (int)strcspn(version, ",\n"), version);
 }
 
-void pr_presence_announce(void)
+void pr_presence_publish(void)
 {
     char name[NAME], version[MPI_MAX_LIBRARY_VERSION_STRING > 8192 ? MPI_MAX_LIBRARY_VERSION_STRING
                                                                    : 8192]; /* of any MPI */
     struct handlers handlers;
     int length;
 
-    if (pr_foreign)
+    if (pr_other_mpi)
         return;
     PMPI_Get_library_version(version, &length);
     if (!is_this_mpi(version)) {
-        leave_alone(version);
+        disable_layer(version);
         return;
     }
     PMPI_Comm_rank(MPI_COMM_WORLD, &pr_log.rank);
-    take_handlers(&handlers);
+    set_handlers(&handlers);
     snprintf(name, sizeof(name), "prdma-%d", pr_log.rank);
     announced = publish_name(name, "1");
-    give_handlers_back(&handlers);
+    restore_handlers(&handlers);
 }
 
 /* The ranks in MPI_COMM_WORLD of the processes of a communicator; MPI_UNDEFINED: of another job. */
@@ -218,25 +218,25 @@ static int missing_rank(const struct pr_comm *c, const int *ranks, int count)
     }
     if (first_missing(ranks, 1) >= 0)
         return ranks[0];
-    struct lc_patience patience = {0};
+    struct lc_stall_timer stall = {0};
     while (!look_up(name, value)) {
-        if (lc_patience_ends(&patience, LC_PATIENCE_SLEEPS_FROM))
+        if (lc_stall_report_due(&stall, LC_STALL_SLEEPING_LOOP))
             pr_warn("a collective call has waited %llu s for rank %d, which finds out whether all "
                     "processes have libprdma in front of them",
-                    lc_patience_seconds(&patience), ranks[0]);
+                    lc_stall_seconds(&stall), ranks[0]);
         usleep(LOOK_UP_US);
     }
     return published_rank(name, value);
 }
 
-bool pr_presence_all(struct pr_comm *c)
+bool pr_presence_everywhere(struct pr_comm *c)
 {
     int count;
     struct handlers handlers;
 
-    if (c->shims != PR_UNKNOWN)
-        return c->shims == PR_ALL;
-    c->shims = PR_SOME;
+    if (c->presence != PR_UNKNOWN)
+        return c->presence == PR_ALL;
+    c->presence = PR_SOME;
     int *ranks = world_ranks(c, &count);
     if (ranks == NULL)
         return false;
@@ -246,18 +246,18 @@ bool pr_presence_all(struct pr_comm *c)
             return false;
         }
     }
-    c->shims = PR_ALL;
+    c->presence = PR_ALL;
     int missing = -1;
     if (announced) { /* otherwise the launcher does not support names */
-        take_handlers(&handlers);
+        set_handlers(&handlers);
         missing = missing_rank(c, ranks, count);
-        give_handlers_back(&handlers);
+        restore_handlers(&handlers);
     }
     if (missing >= 0) {
-        c->shims = PR_SOME;
+        c->presence = PR_SOME;
         if (c->rank == 0 || (c->rank == 1 && missing == ranks[0]))
             pr_warn("rank %d has no libprdma in front of it: MPI's own calls are used", missing);
     }
     free(ranks);
-    return c->shims == PR_ALL;
+    return c->presence == PR_ALL;
 }

@@ -45,7 +45,7 @@ static struct pr_request **bucket_of(MPI_Request handle)
 }
 
 /* NULL: the request is not the layer's. Called with the lock held. */
-struct pr_request *pr_find(MPI_Request handle)
+struct pr_request *pr_request_find(MPI_Request handle)
 {
     if (pr_num_requests == 0 || handle == MPI_REQUEST_NULL)
         return NULL;
@@ -55,7 +55,7 @@ struct pr_request *pr_find(MPI_Request handle)
     return r;
 }
 
-void pr_enter(struct pr_request *r)
+void pr_request_add(struct pr_request *r)
 {
     struct pr_request **bucket = bucket_of(r->handle);
 
@@ -65,14 +65,14 @@ void pr_enter(struct pr_request *r)
     r->all_next = requests.all;
     requests.all = r;
     if (!r->fallback)
-        pr_xfer_list(&r->xfer);
+        pr_engine_add_xfer(&r->xfer);
     __atomic_store_n(&pr_num_requests, pr_num_requests + 1, __ATOMIC_RELEASE);
 }
 
-void pr_requests_report(void)
+void pr_requests_print_stats(void)
 {
     for (const struct pr_request *r = requests.all; r != NULL; r = r->all_next)
-        pr_stats_keep(r);
+        pr_stats_add(r);
     pr_stats_print();
 }
 
@@ -88,8 +88,8 @@ static void remove_request(struct pr_request *r)
     for (p = &requests.all; *p != r;)
         p = &(*p)->all_next;
     *p = r->all_next;
-    pr_xfer_unlist(&r->xfer);
-    pr_stats_keep(r);
+    pr_engine_remove_xfer(&r->xfer);
+    pr_stats_add(r);
     __atomic_store_n(&pr_num_requests, pr_num_requests - 1, __ATOMIC_RELEASE);
 }
 
@@ -97,7 +97,7 @@ static void free_edges(struct pr_edge *edges, int count)
 {
     for (int i = 0; i < count; i++) {
         if (edges[i].registered)
-            pr_expect(utofu_dereg_mem(edges[i].vcq->hdl, edges[i].stadd, 0), "utofu_dereg_mem");
+            pr_check_rc(utofu_dereg_mem(edges[i].vcq->hdl, edges[i].stadd, 0), "utofu_dereg_mem");
         pr_edge_release(&edges[i]);
     }
     free(edges);
@@ -128,7 +128,7 @@ static const struct pr_vcq *stage_vcq(const struct pr_xfer *x, unsigned int i)
 }
 
 /* Frees everything but what the statistics need. */
-void pr_release(struct pr_request *r)
+void pr_request_release(struct pr_request *r)
 {
     struct pr_xfer *x = &r->xfer;
 
@@ -137,7 +137,8 @@ void pr_release(struct pr_request *r)
     r->num_out = r->num_in = 0;
     r->out = r->in = NULL;
     for (unsigned int i = 0; i < r->num_stage_stadds; i++)
-        pr_expect(utofu_dereg_mem(stage_vcq(x, i)->hdl, r->stage_stadds[i], 0), "utofu_dereg_mem");
+        pr_check_rc(utofu_dereg_mem(stage_vcq(x, i)->hdl, r->stage_stadds[i], 0),
+                    "utofu_dereg_mem");
     r->num_stage_stadds = 0;
     free_xfer(x);
     *x = (struct pr_xfer){0};
@@ -148,15 +149,15 @@ void pr_release(struct pr_request *r)
 }
 
 /* Frees the request, but not MPI's handle. */
-void pr_destroy(struct pr_request *r)
+void pr_request_destroy(struct pr_request *r)
 {
     remove_request(r);
-    pr_release(r);
+    pr_request_release(r);
     pr_comm_release(r->comm);
     free(r);
 }
 
-int pr_raise(struct pr_request *r, int code)
+int pr_request_raise(struct pr_request *r, int code)
 {
     struct pr_comm *c = r->comm;
 
@@ -174,8 +175,8 @@ static void copy_self(struct pr_request *r)
             continue;
         struct pr_edge *out = &r->out[in->index];
         if (in->staged) {
-            pr_pack(out, r->stage + in->stage, r->comm->private);
-            pr_unpack(in, r->stage + in->stage, r->comm->private);
+            pr_edge_pack(out, r->stage + in->stage, r->comm->private);
+            pr_edge_unpack(in, r->stage + in->stage, r->comm->private);
         } else {
             memmove(in->data, out->data, in->bytes);
         }
@@ -186,7 +187,7 @@ static void copy_out(struct pr_request *r)
 {
     for (int i = 0; i < r->num_out; i++)
         if (r->out[i].staged)
-            pr_pack(&r->out[i], r->stage + r->out[i].stage, r->comm->private);
+            pr_edge_pack(&r->out[i], r->stage + r->out[i].stage, r->comm->private);
     copy_self(r);
 }
 
@@ -196,21 +197,21 @@ static void copy_in(struct pr_request *r)
         if (r->in[i].staged && r->in[i].rank != r->comm->rank) {
             char *from = r->stage + r->in[i].stage;
 
-            pr_unpack(&r->in[i], r->xfer.lanes != NULL ? pr_eager_slot(&r->xfer, from) : from,
-                      r->comm->private);
+            pr_edge_unpack(&r->in[i], r->xfer.lanes != NULL ? pr_eager_slot(&r->xfer, from) : from,
+                           r->comm->private);
         } else if (r->in[i].head + r->in[i].tail > 0) {
-            pr_cut_paste(&r->in[i], r->stage);
+            pr_split_copy_ends(&r->in[i], r->stage);
         }
     }
 }
 
 /* Returns a code of MPI; the error is not raised yet. */
-int pr_start(struct pr_request *r)
+int pr_request_start(struct pr_request *r)
 {
     if (r->state != PR_INACTIVE)
         return MPI_ERR_REQUEST;
     if (r->xfer.error != UTOFU_SUCCESS)
-        return pr_result(r);
+        return pr_request_result(r);
     if (r->copies)
         copy_out(r);
     r->rounds++;
@@ -220,7 +221,7 @@ int pr_start(struct pr_request *r)
 }
 
 /* Is the request complete, or inactive? */
-bool pr_test(struct pr_request *r)
+bool pr_request_test(struct pr_request *r)
 {
     if (r->state != PR_ACTIVE)
         return true;
@@ -233,43 +234,44 @@ bool pr_test(struct pr_request *r)
 }
 
 /* Lets MPI and the other requests make progress, as a waiting call has to. */
-static void while_waiting(struct pr_request *r)
+static void progress_others(struct pr_request *r)
 {
     int flag;
 
     for (struct pr_request *other = requests.all; other != NULL; other = other->all_next)
         if (other != r && other->state == PR_ACTIVE)
             pr_xfer_poll(&other->xfer);
-    pr_xfer_waiting(&r->xfer);
+    pr_xfer_check_peers(&r->xfer);
     PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, r->comm->private, &flag, MPI_STATUS_IGNORE);
 }
 
-/* As pr_test(), for programs that only test: every 64th call probes and lets MPI make progress. */
-bool pr_test_now(struct pr_request *r)
+/* As pr_request_test(), for programs that only test: every 64th call probes and lets MPI make
+ * progress. */
+bool pr_request_test_and_probe(struct pr_request *r)
 {
-    if (pr_test(r))
+    if (pr_request_test(r))
         return true;
     if (++requests.tests % POLLS == 0)
-        while_waiting(r);
-    return pr_test(r);
+        progress_others(r);
+    return pr_request_test(r);
 }
 
 /* Called with the lock held, which is released now and then. */
-void pr_wait(struct pr_request *r)
+void pr_request_wait(struct pr_request *r)
 {
     unsigned int every = r->xfer.lanes != NULL ? EAGER_POLLS : POLLS; /* of many looks each */
 
-    for (unsigned int polls = 1; !pr_test(r); polls++) {
-        if (polls % every != 0 || r->xfer.looks > 0)
+    for (unsigned int polls = 1; !pr_request_test(r); polls++) {
+        if (polls % every != 0 || r->xfer.memory_polls > 0)
             continue;
-        while_waiting(r);
+        progress_others(r);
         pr_unlock();
         pr_lock();
     }
 }
 
 /* The result of a completed request, which becomes inactive. */
-int pr_result(struct pr_request *r)
+int pr_request_result(struct pr_request *r)
 {
     const struct pr_xfer *x = &r->xfer;
 

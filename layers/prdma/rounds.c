@@ -23,39 +23,39 @@ static void put_rtr(struct pr_xfer *x, const struct pr_source *s, unsigned int s
     int rc = try_rtr(s, sps);
 
     if (rc == UTOFU_ERR_BUSY) {
-        struct lc_patience patience = {0};
+        struct lc_stall_timer stall = {0};
         do
-            pr_engine_make_room(x, s->rank, &patience);
+            pr_engine_poll_for_room(x, s->rank, &stall);
         while ((rc = try_rtr(s, sps)) == UTOFU_ERR_BUSY);
     }
     if (rc != UTOFU_SUCCESS)
-        pr_xfer_failed(x, rc);
+        pr_xfer_fail(x, rc);
 }
 
 /* The entries of the last round are free once its notice was taken. */
 static void post_block(struct pr_xfer *x, const struct pr_group *g)
 {
-    struct lc_patience patience = {0};
+    struct lc_stall_timer stall = {0};
     void *cbdata;
     int rc;
 
     while ((rc = utofu_post_toq(g->vcq.hdl, g->block, g->block_size, NULL)) == UTOFU_ERR_BUSY) {
         int last = utofu_poll_tcq(g->vcq.hdl, 0, &cbdata);
         if (last != UTOFU_SUCCESS && last != UTOFU_ERR_NOT_FOUND)
-            pr_xfer_failed(x, last);
-        if (lc_patience_ends(&patience, 0))
+            pr_xfer_fail(x, last);
+        if (lc_stall_report_due(&stall, 0))
             pr_warn("%s: has waited %llu s for room in the queue of uTofu (TOQ) for the puts of a "
                     "round",
-                    x->call, lc_patience_seconds(&patience));
+                    x->call, lc_stall_seconds(&stall));
     }
     if (rc != UTOFU_SUCCESS)
-        pr_xfer_failed(x, rc);
+        pr_xfer_fail(x, rc);
 }
 
 void pr_xfer_start(struct pr_xfer *x)
 {
     x->since = 0;
-    x->looks = x->crowded ? 0 : x->lanes != NULL ? EAGER_LOOKS : LOOKS;
+    x->memory_polls = x->oversubscribed ? 0 : x->lanes != NULL ? EAGER_LOOKS : LOOKS;
     if (x->lanes != NULL) {
         pr_eager_start(x);
         return;
@@ -91,7 +91,7 @@ static void poll_vcq(struct pr_xfer *x, struct pr_vcq *vcq)
     while ((vcq->missing != 0 || x->arrivals == 0) &&
            (rc = utofu_poll_mrq(vcq->hdl, 0, &notice)) != UTOFU_ERR_NOT_FOUND) {
         if (rc != UTOFU_SUCCESS) {
-            pr_xfer_failed(x, rc);
+            pr_xfer_fail(x, rc);
         } else if (notice.notice_type == UTOFU_MRQ_TYPE_RMT_PUT && vcq->missing > 0) {
             vcq->missing--;
             x->missing--;
@@ -99,7 +99,7 @@ static void poll_vcq(struct pr_xfer *x, struct pr_vcq *vcq)
     }
     while (!vcq->ended && (rc = utofu_poll_tcq(vcq->hdl, 0, &cbdata)) != UTOFU_ERR_NOT_FOUND) {
         if (rc != UTOFU_SUCCESS) {
-            pr_xfer_failed(x, rc);
+            pr_xfer_fail(x, rc);
         } else {
             vcq->ended = true;
             x->missing--;
@@ -111,7 +111,7 @@ static void poll_if_due(struct pr_xfer *x, struct pr_vcq *vcq, bool first)
 {
     if (vcq->missing == 0 && vcq->ended && x->arrivals != 0)
         return;
-    if (first || !pr_xfer_looks(x) || utofu_wait_vcqs(&vcq->hdl, 1, 0) != UTOFU_ERR_NOT_FOUND)
+    if (first || !pr_xfer_skip_poll(x) || utofu_wait_vcqs(&vcq->hdl, 1, 0) != UTOFU_ERR_NOT_FOUND)
         poll_vcq(x, vcq);
 }
 
@@ -121,9 +121,9 @@ bool pr_xfer_poll(struct pr_xfer *x)
     if (x->lanes != NULL)
         return pr_eager_poll(x);
     if (x->missing != 0 && x->error == UTOFU_SUCCESS) {
-        bool first = x->looks == LOOKS;
+        bool first = x->memory_polls == LOOKS;
 
-        x->looks -= first;
+        x->memory_polls -= first;
         for (unsigned int i = 0; i < x->num_groups; i++)
             poll_if_due(x, &x->groups[i].vcq, first);
         if (x->has_rx)
@@ -150,9 +150,9 @@ static int rank_of_missing_rtr(const struct pr_xfer *x)
     return -1;
 }
 
-static void say_waiting(const struct pr_xfer *x)
+static void log_stall(const struct pr_xfer *x)
 {
-    unsigned long long seconds = lc_patience_seconds(&x->patience);
+    unsigned long long seconds = lc_stall_seconds(&x->stall);
     int from = x->lanes == NULL            ? rank_of_missing_blocks(x)
                : x->arrived < x->num_lanes ? x->lanes[x->arrived].rank
                                            : -1;
@@ -175,7 +175,7 @@ static void say_waiting(const struct pr_xfer *x)
  * fails, so puts without any other purpose are sent to find out. They go to VCQs that live as long
  * as their processes.
  */
-void pr_xfer_waiting(struct pr_xfer *x)
+void pr_xfer_check_peers(struct pr_xfer *x)
 {
     uint64_t now = lc_now_ns();
 
@@ -183,10 +183,10 @@ void pr_xfer_waiting(struct pr_xfer *x)
     if (x->since == 0) {
         x->since = now;
         x->next_probe = now + PROBE_AFTER_MS * 1000000ull;
-        x->patience = (struct lc_patience){0};
+        x->stall = (struct lc_stall_timer){0};
     }
-    if (lc_patience_ends(&x->patience, LC_PATIENCE_SLEEPS_FROM))
-        say_waiting(x);
+    if (lc_stall_report_due(&x->stall, LC_STALL_SLEEPING_LOOP))
+        log_stall(x);
     if (now < x->next_probe)
         return;
     x->next_probe = now + PROBE_AFTER_MS * 1000000ull;
@@ -194,6 +194,6 @@ void pr_xfer_waiting(struct pr_xfer *x)
         int rc = utofu_put(pr_engine.free.hdl, x->peers[i].free, pr_engine.free.scratch,
                            x->peers[i].scratch, PROBE_BYTES, 0, 0, NULL);
         if (rc != UTOFU_SUCCESS && rc != UTOFU_ERR_BUSY) /* without room: tried next time */
-            pr_xfer_failed(x, rc);
+            pr_xfer_fail(x, rc);
     }
 }

@@ -36,20 +36,20 @@ struct from_receiver {
     struct pr_place places[];
 };
 
-static void refuse_request(struct pr_request *r, const char *why)
+static void set_fallback_reason(struct pr_request *r, const char *fallback_reason)
 {
-    if (r->why == NULL)
-        r->why = why;
+    if (r->fallback_reason == NULL)
+        r->fallback_reason = fallback_reason;
 }
 
-static bool take_side(struct pr_request *r, const struct pr_side *side, struct pr_edge *edges,
-                      const int *ranks, int count)
+static bool describe_side(struct pr_request *r, const struct pr_side *side, struct pr_edge *edges,
+                          const int *ranks, int count)
 {
     bool ok = true;
 
     for (int i = 0; i < count; i++) {
         edges[i] = (struct pr_edge){.rank = ranks[i], .index = -1};
-        if (ranks[i] != MPI_PROC_NULL && r->why == NULL)
+        if (ranks[i] != MPI_PROC_NULL && r->fallback_reason == NULL)
             ok = pr_side_edge(side, i, &edges[i]) && ok;
     }
     return ok;
@@ -57,7 +57,7 @@ static bool take_side(struct pr_request *r, const struct pr_side *side, struct p
 
 #ifdef OPEN_MPI
 /* Lets MPI carry the records along the edges: on a torus it pairs parallel edges by direction. */
-static bool carry_records(struct pr_request *r, struct record *out, struct record *in)
+static bool exchange_records(struct pr_request *r, struct record *out, struct record *in)
 {
     const struct pr_comm *c = r->comm;
     size_t most = (size_t)(c->num_in > c->num_out ? c->num_in : c->num_out) + 1;
@@ -84,7 +84,7 @@ static bool carry_records(struct pr_request *r, struct record *out, struct recor
  * MPICH means to pair edges in this way, but 4.0.2 confuses them in processes that have edges to
  * themselves and to others.
  */
-static bool carry_records(struct pr_request *r, struct record *out, struct record *in)
+static bool exchange_records(struct pr_request *r, struct record *out, struct record *in)
 {
     int n = 0;
     MPI_Request *requests = malloc((size_t)(r->num_in + r->num_out + 1) * sizeof(*requests));
@@ -106,7 +106,7 @@ static bool carry_records(struct pr_request *r, struct record *out, struct recor
 #endif
 
 /* Does the record name an edge, as far as this process knows: an edge to itself? */
-static bool names_edge(const struct pr_request *r, const struct record *in)
+static bool is_valid_record(const struct pr_request *r, const struct record *in)
 {
     if (in->edge < 0 || in->edge > INT_MAX)
         return false;
@@ -116,7 +116,7 @@ static bool names_edge(const struct pr_request *r, const struct record *in)
 }
 
 /* Learns the edge at the other end of each in-edge, and whether the lengths of both ends agree. */
-static bool learn_pairs(struct pr_request *r)
+static bool pair_edges(struct pr_request *r)
 {
     struct record *out = calloc((size_t)r->num_out + 1, sizeof(*out));
     struct record *in = calloc((size_t)r->num_in + 1, sizeof(*in));
@@ -126,14 +126,14 @@ static bool learn_pairs(struct pr_request *r)
         out[i] = (struct record){r->comm->rank, i, r->out[i].bytes};
     for (int i = 0; ok && i < r->num_in; i++)
         in[i].rank = -1;
-    ok = ok && carry_records(r, out, in);
+    ok = ok && exchange_records(r, out, in);
     for (int i = 0; ok && i < r->num_in; i++) {
         if (r->in[i].rank == MPI_PROC_NULL)
             continue;
-        if (in[i].rank != r->in[i].rank || !names_edge(r, &in[i]))
-            refuse_request(r, "edges are paired in a way that is not understood");
+        if (in[i].rank != r->in[i].rank || !is_valid_record(r, &in[i]))
+            set_fallback_reason(r, "edges are paired in a way that is not understood");
         else if (in[i].bytes != r->in[i].bytes)
-            refuse_request(r, "blocks differ in length at the two ends of an edge");
+            set_fallback_reason(r, "blocks differ in length at the two ends of an edge");
         else
             r->in[i].index = (int)in[i].edge;
     }
@@ -168,7 +168,7 @@ static bool collect_targets(struct pr_request *r)
     for (int i = 0; i < r->num_out; i++) {
         const struct pr_edge *edge = &r->out[i];
 
-        if (!pr_has_data(edge) || edge->rank == r->comm->rank)
+        if (!pr_edge_has_data(edge) || edge->rank == r->comm->rank)
             continue;
         struct pr_target *t = find_target(x, edge->rank);
         if (t == NULL) {
@@ -179,9 +179,9 @@ static bool collect_targets(struct pr_request *r)
                 return false;
         }
         t->puts[t->num_puts++] = (struct pr_put){.edge = i, .bytes = edge->bytes};
-        t->descs += pr_engine.open ? pr_put_descs(edge->bytes) + PR_CUTS : 1; /* at most */
-        if (t->descs > PR_BLOCK_MAX)
-            t->descs = PR_BLOCK_MAX + 1;
+        t->descs += pr_engine.open ? pr_put_descs(edge->bytes) + PR_SPLIT_PUTS : 1; /* at most */
+        if (t->descs > PR_MAX_BLOCK_DESCS)
+            t->descs = PR_MAX_BLOCK_DESCS + 1;
         r->bytes += edge->bytes;
     }
     return true;
@@ -198,7 +198,7 @@ static bool collect_sources(struct pr_request *r)
         const struct pr_edge *edge = &r->in[i];
         unsigned int k;
 
-        if (!pr_has_data(edge) || edge->rank == r->comm->rank)
+        if (!pr_edge_has_data(edge) || edge->rank == r->comm->rank)
             continue;
         struct pr_source *s = find_source(x, edge->rank);
         if (s == NULL) {
@@ -216,14 +216,14 @@ static bool collect_sources(struct pr_request *r)
     return true;
 }
 
-static unsigned int smaller_of(unsigned int a, unsigned int b)
+static unsigned int min_of(unsigned int a, unsigned int b)
 {
     return a < b ? a : b;
 }
 
 static unsigned int mid_vcqs(unsigned int targets)
 {
-    return smaller_of(targets, (unsigned int)pr_settings.mid_vcqs);
+    return min_of(targets, (unsigned int)pr_settings.mid_vcqs);
 }
 
 /* How many VCQs to try for; auto leaves half of the rest to later requests. */
@@ -232,28 +232,28 @@ static unsigned int vcqs_wanted(const struct pr_request *r)
     unsigned int targets = r->xfer.num_targets;
     long left = (pr_settings.vcqs - pr_engine.vcqs_used) / 2;
 
-    switch (r->set) {
+    switch (r->requested_method) {
     case PR_OFF:
         return 0;
     case PR_MRC:
-        return smaller_of(targets, 1);
+        return min_of(targets, 1);
     case PR_MID:
         return mid_vcqs(targets);
     case PR_FAST:
         return targets;
     default:
-        return smaller_of(targets, left < 2 ? 2 : (unsigned int)left);
+        return min_of(targets, left < 2 ? 2 : (unsigned int)left);
     }
 }
 
-static void take_vcqs(struct pr_request *r)
+static void open_vcqs(struct pr_request *r)
 {
     struct pr_xfer *x = &r->xfer;
     unsigned int wanted = vcqs_wanted(r);
 
     x->groups = calloc((size_t)wanted + 1, sizeof(*x->groups));
     if (x->groups == NULL) {
-        refuse_request(r, "no memory");
+        set_fallback_reason(r, "no memory");
         return;
     }
     while (x->num_groups < wanted && pr_vcq_open(&x->groups[x->num_groups].vcq, true))
@@ -268,7 +268,7 @@ static void form_groups(struct pr_request *r, enum pr_method method)
     if (method == PR_MID)
         wanted = mid_vcqs(wanted);
     else if (method == PR_MRC)
-        wanted = smaller_of(wanted, 1);
+        wanted = min_of(wanted, 1);
     while (x->num_groups > wanted)
         pr_vcq_close(&x->groups[--x->num_groups].vcq, true);
     for (unsigned int i = 0; i < x->num_targets; i++) {
@@ -283,47 +283,47 @@ static void form_groups(struct pr_request *r, enum pr_method method)
 static enum pr_method agree_method(struct pr_request *r)
 {
     struct pr_xfer *x = &r->xfer;
-    enum pr_method set = r->set == PR_EAGER ? PR_AUTO : r->set;
+    enum pr_method set = r->requested_method == PR_EAGER ? PR_AUTO : r->requested_method;
     unsigned int got = x->num_groups, targets = x->num_targets, descs = 0;
-    int can[PR_AUTO] = {0};
+    int can_use[PR_AUTO] = {0};
 
     for (unsigned int i = 0; i < targets; i++)
-        descs = smaller_of(descs + x->targets[i].descs, PR_BLOCK_MAX + 1);
+        descs = min_of(descs + x->targets[i].descs, PR_MAX_BLOCK_DESCS + 1);
     if (set == PR_OFF)
-        refuse_request(r, "method off");
-    else if (descs + targets > PR_BLOCK_MAX / 2)
-        refuse_request(r, "more pieces than a queue holds");
+        set_fallback_reason(r, "method off");
+    else if (descs + targets > PR_MAX_BLOCK_DESCS / 2)
+        set_fallback_reason(r, "more pieces than a queue holds");
     else if (targets > 0 && got == 0)
-        refuse_request(r, "no session-mode VCQ is left");
-    if (r->why == NULL) {
-        can[PR_OFF] = 1;
-        can[PR_FAST] = (set == PR_FAST || set == PR_AUTO) && got == targets;
-        can[PR_MID] = (set == PR_MID || set == PR_AUTO) && got >= mid_vcqs(targets);
-        can[PR_MRC] = 1;
+        set_fallback_reason(r, "no session-mode VCQ is left");
+    if (r->fallback_reason == NULL) {
+        can_use[PR_OFF] = 1;
+        can_use[PR_FAST] = (set == PR_FAST || set == PR_AUTO) && got == targets;
+        can_use[PR_MID] = (set == PR_MID || set == PR_AUTO) && got >= mid_vcqs(targets);
+        can_use[PR_MRC] = 1;
     }
-    PMPI_Allreduce(MPI_IN_PLACE, can, PR_AUTO, MPI_INT, MPI_MIN, r->comm->private);
-    if (can[PR_OFF] <= 0) {
-        refuse_request(r, "another process refused");
+    PMPI_Allreduce(MPI_IN_PLACE, can_use, PR_AUTO, MPI_INT, MPI_MIN, r->comm->private);
+    if (can_use[PR_OFF] <= 0) {
+        set_fallback_reason(r, "another process refused");
         return PR_OFF;
     }
-    return can[PR_FAST] > 0 ? PR_FAST : can[PR_MID] > 0 ? PR_MID : PR_MRC;
+    return can_use[PR_FAST] > 0 ? PR_FAST : can_use[PR_MID] > 0 ? PR_MID : PR_MRC;
 }
 
 /* Packed and short blocks are copied to the staging memory, since uTofu maps whole pages. */
-static void stage_edge(struct pr_edge *edge, bool near, size_t *size)
+static void stage_edge(struct pr_edge *edge, bool same_node, size_t *size)
 {
     edge->staged = !edge->contiguous || edge->bytes <= (size_t)pr_settings.copy;
-    if (!edge->staged && near)
-        pr_cut(edge, size);
+    if (!edge->staged && same_node)
+        pr_split_edge(edge, size);
     if (!edge->staged)
         return;
     edge->stage = (*size + PR_LINE - 1) / PR_LINE * PR_LINE;
     *size = edge->stage + edge->bytes;
 }
 
-static bool is_near(const struct pr_comm *c, int i)
+static bool is_on_same_node(const struct pr_comm *c, int i)
 {
-    return c->near != NULL && c->near[i] != MPI_UNDEFINED;
+    return c->same_node != NULL && c->same_node[i] != MPI_UNDEFINED;
 }
 
 static bool make_stage(struct pr_request *r)
@@ -332,11 +332,11 @@ static bool make_stage(struct pr_request *r)
     size_t size = 0;
 
     for (int i = 0; i < r->num_out; i++)
-        if (pr_has_data(&r->out[i]) && r->out[i].rank != c->rank)
+        if (pr_edge_has_data(&r->out[i]) && r->out[i].rank != c->rank)
             stage_edge(&r->out[i], false, &size);
     for (int i = 0; i < r->num_in; i++)
-        if (pr_has_data(&r->in[i]) && r->in[i].rank != c->rank)
-            stage_edge(&r->in[i], is_near(c, i), &size);
+        if (pr_edge_has_data(&r->in[i]) && r->in[i].rank != c->rank)
+            stage_edge(&r->in[i], is_on_same_node(c, i), &size);
     return pr_stage_alloc(r, pr_stage_self(r, (size + PR_LINE - 1) / PR_LINE * PR_LINE));
 }
 
@@ -458,7 +458,7 @@ static void free_exchange(struct exchange *e)
     free(e->requests);
 }
 
-static bool were_exchanged(const struct pr_request *r, struct exchange *e, int n)
+static bool wait_for_exchange(const struct pr_request *r, struct exchange *e, int n)
 {
     if (PMPI_Waitall(n, e->requests, MPI_STATUSES_IGNORE) == MPI_SUCCESS)
         return true;
@@ -469,7 +469,7 @@ static bool were_exchanged(const struct pr_request *r, struct exchange *e, int n
 }
 
 /* Receivers tell where the puts go. The answers are adjacent, in the order of targets. */
-static bool tell_places(struct pr_request *r, struct exchange *e)
+static bool exchange_places(struct pr_request *r, struct exchange *e)
 {
     struct pr_xfer *x = &r->xfer;
     char *place = e->from_targets;
@@ -500,11 +500,11 @@ static bool tell_places(struct pr_request *r, struct exchange *e)
                    &e->requests[n++]);
         place += size;
     }
-    return were_exchanged(r, e, n);
+    return wait_for_exchange(r, e, n);
 }
 
 /* Makes the puts from the receivers' answers. */
-static bool take_places(struct pr_request *r, const struct exchange *e)
+static bool make_puts(struct pr_request *r, const struct exchange *e)
 {
     struct pr_xfer *x = &r->xfer;
     const char *place = e->from_targets;
@@ -516,39 +516,39 @@ static bool take_places(struct pr_request *r, const struct exchange *e)
 
         place += answer_size(t->num_puts);
         t->rx = answer->rx;
-        if (!pr_cut_fits(t, answer->places)) {
+        if (!pr_split_ends_fit(t, answer->places)) {
             pr_warn("%s: rank %d of the communicator wants more of a block apart than there is: "
                     "MPI's own is used: have all processes the same version of libprdma?",
                     r->call, t->rank);
-            refuse_request(r, "a receiver's places do not fit");
+            set_fallback_reason(r, "a receiver's places do not fit");
             ok = false;
             continue;
         }
-        ok = pr_cut_puts(t, answer->places) && ok;
+        ok = pr_split_make_puts(t, answer->places) && ok;
         x->groups[t->group].num_descs += t->descs;
-        pr_add_peer(x, t->rank, answer->free, answer->free_scratch);
+        pr_xfer_add_peer(x, t->rank, answer->free, answer->free_scratch);
     }
     return ok;
 }
 
 /* Takes what a sender says an RTR frees: its puts, or an entry of a block for several targets. */
-static bool take_sender(const struct pr_request *r, struct pr_source *s,
-                        const struct from_sender *said)
+static bool check_sender(const struct pr_request *r, struct pr_source *s,
+                         const struct from_sender *said)
 {
     s->session = said->session;
     s->scratch = said->session_scratch;
     s->sps = (unsigned int)said->sps;
-    if (said->sps > 0 && said->sps <= PR_BLOCK_MAX)
+    if (said->sps > 0 && said->sps <= PR_MAX_BLOCK_DESCS)
         return true;
     pr_warn("%s: rank %d of the communicator wants %llu entries of a queue freed, of at most %d: "
             "MPI's own is used: have all processes the same version of libprdma?",
-            r->call, s->rank, (unsigned long long)said->sps, PR_BLOCK_MAX);
+            r->call, s->rank, (unsigned long long)said->sps, PR_MAX_BLOCK_DESCS);
     s->sps = 0;
     return false;
 }
 
 /* Senders tell receivers where the RTRs go, and what they free. */
-static bool tell_senders(struct pr_request *r, struct exchange *e)
+static bool exchange_senders(struct pr_request *r, struct exchange *e)
 {
     struct pr_xfer *x = &r->xfer;
     int n = 0;
@@ -570,44 +570,44 @@ static bool tell_senders(struct pr_request *r, struct exchange *e)
         PMPI_Isend(&e->to_targets[i], (int)sizeof(*e->to_targets), MPI_BYTE, t->rank, TAG_SENDER,
                    r->comm->private, &e->requests[n++]);
     }
-    bool ok = were_exchanged(r, e, n);
+    bool ok = wait_for_exchange(r, e, n);
     for (unsigned int i = 0; i < x->num_sources; i++) {
         struct pr_source *s = &x->sources[i];
 
-        ok = take_sender(r, s, &e->from_sources[i]) && ok;
-        pr_add_peer(x, s->rank, e->from_sources[i].free, e->from_sources[i].free_scratch);
+        ok = check_sender(r, s, &e->from_sources[i]) && ok;
+        pr_xfer_add_peer(x, s->rank, e->from_sources[i].free, e->from_sources[i].free_scratch);
     }
     if (!ok)
-        refuse_request(r, "a neighbour's messages make no sense");
+        set_fallback_reason(r, "a neighbour's messages make no sense");
     return ok;
 }
 
-static bool all_can(const struct pr_request *r, bool can)
+static bool all_agree(const struct pr_request *r, bool can_use)
 {
-    int all = can;
+    int all = can_use;
 
     PMPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, r->comm->private);
     return all > 0;
 }
 
 /* Has everything worked in all processes? */
-static bool agree_in_the_end(struct pr_request *r, bool ok)
+static bool agree_success(struct pr_request *r, bool ok)
 {
-    bool all = all_can(r, ok);
+    bool all = all_agree(r, ok);
 
     if (!all)
-        refuse_request(r, "another process refused");
+        set_fallback_reason(r, "another process refused");
     return all;
 }
 
 static bool build_lanes(struct pr_request *r, struct exchange *e)
 {
-    bool ok = pr_lanes_make(r);
+    bool ok = pr_lanes_create(r);
 
     r->method = PR_EAGER;
     if (!ok)
-        refuse_request(r, "memory could not be registered");
-    if (!agree_in_the_end(r, ok))
+        set_fallback_reason(r, "memory could not be registered");
+    if (!agree_success(r, ok))
         return false;
     pr_lanes_connect(r, e->requests);
     return true;
@@ -622,15 +622,15 @@ static bool build_xfer(struct pr_request *r, struct exchange *e)
     form_groups(r, r->method);
     bool ok = register_all(r);
     if (!ok)
-        refuse_request(r, "memory could not be registered");
-    ok = tell_places(r, e) && ok;
-    ok = take_places(r, e) && ok;
-    ok = tell_senders(r, e) && ok;
+        set_fallback_reason(r, "memory could not be registered");
+    ok = exchange_places(r, e) && ok;
+    ok = make_puts(r, e) && ok;
+    ok = exchange_senders(r, e) && ok;
     if (ok && !pr_xfer_prepare(&r->xfer)) {
         ok = false;
-        refuse_request(r, "descriptors could not be prepared");
+        set_fallback_reason(r, "descriptors could not be prepared");
     }
-    return agree_in_the_end(r, ok);
+    return agree_success(r, ok);
 }
 
 static bool has_copies(const struct pr_request *r)
@@ -647,23 +647,23 @@ static bool make_request(struct pr_request *r, const struct pr_side *send,
 {
     struct exchange e = {0};
 
-    if (r->why == NULL && r->set != PR_OFF && !pr_engine_open())
-        refuse_request(r, "uTofu is not available");
-    if (!take_side(r, send, r->out, r->comm->out, r->num_out) ||
-        !take_side(r, recv, r->in, r->comm->in, r->num_in))
-        refuse_request(r, "a datatype cannot be packed");
-    if (!learn_pairs(r) || !collect_targets(r) || !collect_sources(r) || !make_exchange(r, &e))
-        refuse_request(r, "no memory");
-    bool eager = all_can(r, pr_lanes_suit(r)), ok;
+    if (r->fallback_reason == NULL && r->requested_method != PR_OFF && !pr_engine_open())
+        set_fallback_reason(r, "uTofu is not available");
+    if (!describe_side(r, send, r->out, r->comm->out, r->num_out) ||
+        !describe_side(r, recv, r->in, r->comm->in, r->num_in))
+        set_fallback_reason(r, "a datatype cannot be packed");
+    if (!pair_edges(r) || !collect_targets(r) || !collect_sources(r) || !make_exchange(r, &e))
+        set_fallback_reason(r, "no memory");
+    bool eager = all_agree(r, pr_lanes_usable(r)), ok;
     if (eager) {
         ok = build_lanes(r, &e);
     } else {
-        if (r->why == NULL)
-            take_vcqs(r);
+        if (r->fallback_reason == NULL)
+            open_vcqs(r);
         ok = build_xfer(r, &e);
     }
     r->copies = has_copies(r);
-    r->xfer.crowded = r->comm->crowded;
+    r->xfer.oversubscribed = r->comm->oversubscribed;
     free_exchange(&e);
     return ok;
 }
@@ -688,7 +688,7 @@ static struct pr_request *new_request(const char *call, struct pr_comm *c, MPI_I
         return NULL;
     r->call = r->xfer.call = call;
     r->comm = c;
-    r->set = chosen_method(info);
+    r->requested_method = chosen_method(info);
     r->num_out = c->num_out;
     r->num_in = c->num_in;
     r->out = calloc((size_t)c->num_out + 1, sizeof(*r->out));
@@ -704,7 +704,7 @@ static struct pr_request *new_request(const char *call, struct pr_comm *c, MPI_I
 }
 
 /* Can all processes get here with this communicator? */
-static bool is_worth_it(MPI_Comm comm, int rc)
+static bool may_take_over(MPI_Comm comm, int rc)
 {
     int class;
 
@@ -718,10 +718,10 @@ static bool is_worth_it(MPI_Comm comm, int rc)
  * *request is MPI's own request, or rc tells why there is none, which the others have to learn. If
  * the layer takes the call over, MPI's request stays inactive, and its handle is the layer's.
  */
-int pr_take(const char *call, MPI_Comm comm, MPI_Info info, const struct pr_side *send,
-            const struct pr_side *recv, int rc, MPI_Request *request)
+int pr_request_take_over(const char *call, MPI_Comm comm, MPI_Info info, const struct pr_side *send,
+                         const struct pr_side *recv, int rc, MPI_Request *request)
 {
-    if (pr_foreign || !is_worth_it(comm, rc))
+    if (pr_other_mpi || !may_take_over(comm, rc))
         return rc;
     pr_settings_read();
     pr_lock();
@@ -731,22 +731,22 @@ int pr_take(const char *call, MPI_Comm comm, MPI_Info info, const struct pr_side
     struct pr_request *r = c != NULL ? new_request(call, c, info) : NULL;
     if (r != NULL) {
         if (rc != MPI_SUCCESS)
-            refuse_request(r, "MPI refuses the arguments");
+            set_fallback_reason(r, "MPI refuses the arguments");
         bool ok = make_request(r, send, recv);
         if (rc == MPI_SUCCESS)
             r->handle = *request;
         if (!ok)
-            pr_info("%s: MPI's own is used: %s", call, r->why);
+            pr_info("%s: MPI's own is used: %s", call, r->fallback_reason);
         else
             pr_info("%s: method %s, %u VCQs for %u targets", call, pr_method_name(r->method),
                     r->xfer.num_groups, r->xfer.num_targets);
         r->fallback = !ok;
         if (!ok)
-            pr_release(r);
+            pr_request_release(r);
         if (rc == MPI_SUCCESS && (ok || pr_settings.stats))
-            pr_enter(r);
+            pr_request_add(r);
         else
-            pr_destroy(r);
+            pr_request_destroy(r);
     }
     pr_unlock();
     return rc;

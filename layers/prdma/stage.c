@@ -7,7 +7,7 @@
 
 enum { PAGE = 4096 };
 
-bool pr_has_data(const struct pr_edge *edge)
+bool pr_edge_has_data(const struct pr_edge *edge)
 {
     return edge->rank != MPI_PROC_NULL && edge->bytes > 0;
 }
@@ -19,7 +19,7 @@ size_t pr_stage_self(struct pr_request *r, size_t size)
     for (int i = 0; i < r->num_in; i++) {
         struct pr_edge *edge = &r->in[i];
 
-        if (!pr_has_data(edge) || edge->rank != r->comm->rank)
+        if (!pr_edge_has_data(edge) || edge->rank != r->comm->rank)
             continue;
         edge->staged = !edge->contiguous || !r->out[edge->index].contiguous;
         if (!edge->staged)
@@ -45,7 +45,7 @@ bool pr_stage_alloc(struct pr_request *r, size_t size)
     return true;
 }
 
-void pr_add_peer(struct pr_xfer *x, int rank, utofu_vcq_id_t vcq, utofu_stadd_t scratch)
+void pr_xfer_add_peer(struct pr_xfer *x, int rank, utofu_vcq_id_t vcq, utofu_stadd_t scratch)
 {
     for (unsigned int i = 0; i < x->num_peers; i++)
         if (x->peers[i].rank == rank)

@@ -17,26 +17,28 @@ static struct {
 static const char *why_not_chosen(const struct pr_request *r)
 {
     if (r->fallback)
-        return r->why;
-    if (r->set == PR_AUTO || r->method == r->set)
+        return r->fallback_reason;
+    if (r->requested_method == PR_AUTO || r->method == r->requested_method)
         return NULL;
-    return r->set == PR_EAGER ? "blocks too long for eager" : "session-mode VCQs ran out";
+    return r->requested_method == PR_EAGER ? "blocks too long for eager"
+                                           : "session-mode VCQs ran out";
 }
 
 static void describe_request(const struct pr_request *r, char line[LINE])
 {
-    const char *why = why_not_chosen(r);
+    const char *fallback_reason = why_not_chosen(r);
 
     snprintf(line, LINE,
              "stats: request %d: %s: method %s, %u VCQs, %d in, %d out, %llu rounds, %llu bytes "
              "sent, fell back %s%s%s",
              r->num, r->call, r->fallback ? "mpi" : pr_method_name(r->method), r->xfer.num_groups,
              r->comm->num_in, r->comm->num_out, (unsigned long long)r->rounds,
-             (unsigned long long)(r->rounds * r->bytes), why != NULL ? "1 time (" : "0 times",
-             why != NULL ? why : "", why != NULL ? ")" : "");
+             (unsigned long long)(r->rounds * r->bytes),
+             fallback_reason != NULL ? "1 time (" : "0 times",
+             fallback_reason != NULL ? fallback_reason : "", fallback_reason != NULL ? ")" : "");
 }
 
-void pr_stats_keep(const struct pr_request *r)
+void pr_stats_add(const struct pr_request *r)
 {
     if (!pr_settings.stats)
         return;

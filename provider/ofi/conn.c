@@ -6,20 +6,20 @@
 #include <string.h>
 
 #include "control.h"
-#include "order.h"
+#include "reorder.h"
 #include "peer.h"
-#include "pull.h"
-#include "seal.h"
+#include "rma_read.h"
+#include "auth.h"
 #include "send.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/retry_delay.h"
-#include "wake.h"
+#include "event.h"
 
 enum {
-    NAME_BITS = 20,
-    MAX_NAMES = 1 << NAME_BITS,
-    FIRST_NAMES = 16,
+    INDEX_BITS = 20,
+    MAX_CONNS = 1 << INDEX_BITS,
+    FIRST_CONNS = 16,
     LAST_WORDS_MS = 20, /* after a process has ended: what it sent may be on its way */
 };
 
@@ -27,41 +27,41 @@ enum {
  * Names
  */
 
-static bool more_names(struct fp_ep *ep)
+static bool grow_conns(struct fp_ep *ep)
 {
-    uint32_t room = ep->num_names ? 2 * ep->num_names : FIRST_NAMES;
-    struct fp_conn **more = room > MAX_NAMES ? NULL : realloc(ep->conns, room * sizeof(*more));
+    uint32_t room = ep->conns_size ? 2 * ep->conns_size : FIRST_CONNS;
+    struct fp_conn **more = room > MAX_CONNS ? NULL : realloc(ep->conns, room * sizeof(*more));
 
     if (!more)
         return false;
-    memset(more + ep->num_names, 0, (room - ep->num_names) * sizeof(*more));
+    memset(more + ep->conns_size, 0, (room - ep->conns_size) * sizeof(*more));
     ep->conns = more;
-    ep->num_names = room;
+    ep->conns_size = room;
     return true;
 }
 
-static bool give_name(struct fp_ep *ep, struct fp_conn *conn)
+static bool assign_id(struct fp_ep *ep, struct fp_conn *conn)
 {
     uint32_t at = 0;
 
-    if (ep->num_conns == ep->num_names && !more_names(ep))
+    if (ep->num_conns == ep->conns_size && !grow_conns(ep))
         return false;
     while (ep->conns[at])
         at++;
     ep->conns[at] = conn;
     ep->num_conns++;
-    if ((++ep->last_generation & (UINT32_MAX >> NAME_BITS)) == 0)
+    if ((++ep->last_generation & (UINT32_MAX >> INDEX_BITS)) == 0)
         ep->last_generation++; /* so that no name is 0 */
-    conn->name = ep->last_generation << NAME_BITS | at;
+    conn->id = ep->last_generation << INDEX_BITS | at;
     return true;
 }
 
 struct fp_conn *fp_conn_find(struct fp_ep *ep, uint32_t name)
 {
-    uint32_t at = name & (MAX_NAMES - 1);
-    struct fp_conn *conn = at < ep->num_names ? ep->conns[at] : NULL;
+    uint32_t at = name & (MAX_CONNS - 1);
+    struct fp_conn *conn = at < ep->conns_size ? ep->conns[at] : NULL;
 
-    return conn && conn->name == name ? conn : NULL;
+    return conn && conn->id == name ? conn : NULL;
 }
 
 static struct fp_conn *conn_new(struct fp_ep *ep, struct fp_peer *peer, uint64_t peer_id,
@@ -69,7 +69,7 @@ static struct fp_conn *conn_new(struct fp_ep *ep, struct fp_peer *peer, uint64_t
 {
     struct fp_conn *conn = calloc(1, sizeof(*conn));
 
-    if (!conn || !fp_draw(conn->nonce, sizeof(conn->nonce)) || !give_name(ep, conn)) {
+    if (!conn || !fp_random(conn->nonce, sizeof(conn->nonce)) || !assign_id(ep, conn)) {
         ut_error(FP_CAT, "no memory, or no secret, for a connection");
         free(conn);
         return NULL;
@@ -80,10 +80,10 @@ static struct fp_conn *conn_new(struct fp_ep *ep, struct fp_peer *peer, uint64_t
     conn->is_self = peer_id == ep->attr.id &&
                     memcmp(&peer->address, &ep->prov->address, sizeof(peer->address)) == 0;
     conn->state = state;
-    conn->silences = __atomic_load_n(&peer->silences, __ATOMIC_ACQUIRE);
+    conn->timeouts = __atomic_load_n(&peer->timeouts, __ATOMIC_ACQUIRE);
     conn->last = &conn->first;
-    conn->last_pull = &conn->pulls;
-    fp_peer_hold(peer);
+    conn->last_rma_read = &conn->rma_reads;
+    fp_peer_add_conn(peer);
     return conn;
 }
 
@@ -97,95 +97,96 @@ static void set_hello(struct fp_conn *conn, const void *hello, size_t size)
  * Notes
  */
 
-static void tell(struct fp_conn *conn, enum fp_note_kind kind, bool with_hello)
+static void send_ctrl(struct fp_conn *conn, enum fp_ctrl_kind kind, bool with_hello)
 {
     struct fp_ep *ep = conn->ep;
-    struct fp_note note = {.kind = (uint8_t)kind,
-                           .from_conn = conn->name,
-                           .to_conn = conn->rmt_name,
-                           .from_id = ep->attr.id,
-                           .to_id = conn->peer_id};
+    struct fp_ctrl_msg msg = {.kind = (uint8_t)kind,
+                              .from_conn = conn->id,
+                              .to_conn = conn->rmt_id,
+                              .from_id = ep->attr.id,
+                              .to_id = conn->peer_id};
 
-    if (kind == FP_BYE || kind == FP_GONE) {
-        note.executed = conn->executed;
-        note.refused = conn->refused;
-        note.refusal = conn->refusal;
+    if (kind == FP_CONN_CLOSE || kind == FP_CONN_BROKEN) {
+        msg.executed = conn->executed;
+        msg.refused = conn->refused;
+        msg.refusal = conn->refusal;
     }
     if (with_hello) {
-        note.hello_size = conn->hello_size;
-        memcpy(note.hello, conn->hello, conn->hello_size);
-        note.name_size = ep->name_size;
-        memcpy(note.name, ep->name, ep->name_size);
-        memcpy(note.nonce, conn->nonce, sizeof(note.nonce));
+        msg.hello_size = conn->hello_size;
+        memcpy(msg.hello, conn->hello, conn->hello_size);
+        msg.name_size = ep->name_size;
+        memcpy(msg.name, ep->name, ep->name_size);
+        memcpy(msg.nonce, conn->nonce, sizeof(msg.nonce));
     }
-    fp_control_send(conn->peer, &note);
-    ep->help_after = FP_HELP_SOON;
+    fp_control_send(conn->peer, &msg);
+    ep->ctrl_poll_after = FP_CTRL_POLL_SOON;
 }
 
-static bool find_way(struct fp_conn *conn, const struct fp_note *note)
+static bool set_peer_address(struct fp_conn *conn, const struct fp_ctrl_msg *msg)
 {
     uint8_t name[FP_NAME_MAX] = {0};
 
-    memcpy(name, note->name, note->name_size);
-    conn->rmt_name = note->from_conn;
-    memcpy(conn->rmt_nonce, note->nonce, sizeof(conn->rmt_nonce));
-    if (note->name_size > 0 && fi_av_insert(conn->ep->fids.av, name, 1, &conn->at, 0, NULL) == 1)
+    memcpy(name, msg->name, msg->name_size);
+    conn->rmt_id = msg->from_conn;
+    memcpy(conn->rmt_nonce, msg->nonce, sizeof(conn->rmt_nonce));
+    if (msg->name_size > 0 && fi_av_insert(conn->ep->fids.av, name, 1, &conn->at, 0, NULL) == 1)
         return true;
     ut_error(FP_CAT, "the fabric does not take the address of an endpoint");
     return false;
 }
 
-void fp_conn_ask_again(struct fp_conn *conn)
+void fp_conn_repeat_request(struct fp_conn *conn)
 {
-    tell(conn, FP_ASK, true);
+    send_ctrl(conn, FP_CONN_REQUEST, true);
 }
 
 /* Was this question received before? */
-static bool is_known(const struct fp_ep *ep, const struct fp_peer *peer, const struct fp_note *note)
+static bool is_duplicate(const struct fp_ep *ep, const struct fp_peer *peer,
+                         const struct fp_ctrl_msg *msg)
 {
-    for (uint32_t i = 0; i < ep->num_names; i++) {
+    for (uint32_t i = 0; i < ep->conns_size; i++) {
         const struct fp_conn *conn = ep->conns[i];
-        if (conn && conn->peer == peer && conn->peer_id == note->from_id &&
-            conn->rmt_name == note->from_conn && conn->state != FP_ASKED)
+        if (conn && conn->peer == peer && conn->peer_id == msg->from_id &&
+            conn->rmt_id == msg->from_conn && conn->state != FP_REQUESTED)
             return true;
     }
     return false;
 }
 
-static int asked(struct fp_ep *ep, struct fp_peer *peer, const struct fp_note *note)
+static int handle_request(struct fp_ep *ep, struct fp_peer *peer, const struct fp_ctrl_msg *msg)
 {
-    if (is_known(ep, peer, note))
+    if (is_duplicate(ep, peer, msg))
         return 0;
-    struct fp_conn *conn = ep->is_closing ? NULL : conn_new(ep, peer, note->from_id, FP_AWAITED);
+    struct fp_conn *conn = ep->is_closing ? NULL : conn_new(ep, peer, msg->from_id, FP_INCOMING);
 
-    if (!conn || !find_way(conn, note)) {
-        fp_control_send(peer, &(struct fp_note){.kind = FP_NONE,
-                                                .to_conn = note->from_conn,
-                                                .to_id = note->from_id,
-                                                .from_id = note->to_id});
+    if (!conn || !set_peer_address(conn, msg)) {
+        fp_control_send(peer, &(struct fp_ctrl_msg){.kind = FP_CONN_NO_ENDPOINT,
+                                                    .to_conn = msg->from_conn,
+                                                    .to_id = msg->from_id,
+                                                    .from_id = msg->to_id});
         if (conn)
-            fp_conn_end(conn);
+            fp_conn_finish(conn);
         return 0;
     }
-    set_hello(conn, note->hello, note->hello_size);
+    set_hello(conn, msg->hello, msg->hello_size);
     ep->attr.callbacks->request(ep->attr.owner, &ep->prov->base, (struct prov_conn *)conn,
                                 conn->peer_id, conn->hello, conn->hello_size);
     return 1;
 }
 
-static int down(struct fp_conn *conn, enum prov_reason reason)
+static int take_down(struct fp_conn *conn, enum prov_reason reason)
 {
     const struct prov_callbacks *cb = fp_callbacks(conn);
     enum fp_state before = conn->state;
-    int calls = fp_conn_report(conn);
+    int calls = fp_conn_report_done(conn);
 
     if (conn->state != before || before >= FP_DOWN)
         return calls; /* the callback has closed the connection */
     fp_send_drop_queued(conn);
-    fp_pulls_drop(conn);
-    fp_kept_drop(conn);
-    if (before == FP_AWAITED || before == FP_CLOSING) { /* the peer does not know it now */
-        fp_conn_end(conn);
+    fp_rma_read_drop_all(conn);
+    fp_reorder_clear(conn);
+    if (before == FP_INCOMING || before == FP_CLOSING) { /* the peer does not know it now */
+        fp_conn_finish(conn);
         return calls;
     }
     conn->state = FP_DOWN;
@@ -201,93 +202,94 @@ static int down(struct fp_conn *conn, enum prov_reason reason)
     return calls;
 }
 
-static int accepted(struct fp_conn *conn, const struct fp_note *note)
+static int handle_accept(struct fp_conn *conn, const struct fp_ctrl_msg *msg)
 {
     struct fp_xfer start = {.head = {.kind = FP_START}};
 
-    if (!find_way(conn, note))
-        return down(conn, PROV_REASON_LOCAL);
-    struct fp_secrets secrets = fp_secrets_of(conn->peer->key, conn->nonce, conn->rmt_nonce);
-    conn->secret_in = secrets.to_asker;
-    conn->secret_out = secrets.to_asked;
+    if (!set_peer_address(conn, msg))
+        return take_down(conn, PROV_REASON_LOCAL);
+    struct fp_secrets secrets = fp_derive_secrets(conn->peer->key, conn->nonce, conn->rmt_nonce);
+    conn->secret_in = secrets.to_initiator;
+    conn->secret_out = secrets.to_acceptor;
     if (fp_send(conn, &start.head, sizeof(start.head), NULL, 0) != 0)
-        return down(conn, PROV_REASON_LOCAL);
+        return take_down(conn, PROV_REASON_LOCAL);
     conn->state = FP_UP;
-    set_hello(conn, note->hello, note->hello_size);
+    set_hello(conn, msg->hello, msg->hello_size);
     fp_callbacks(conn)->up(conn->ctx, conn->hello, conn->hello_size);
     return 1;
 }
 
 /* The peer's answer to a read may arrive after its goodbye, which is sent over the control
  * endpoint. */
-static bool waits_for_data(struct fp_conn *conn)
+static bool awaits_read_data(struct fp_conn *conn)
 {
     uint32_t n = conn->reported;
 
     return n != conn->sent && fp_op_at(conn, n)->kind == FP_READ &&
-           (int32_t)(conn->acked - n) > 0 && ut_now_ms() - conn->parting_ms < UT_CLOSE_TIMEOUT_MS;
+           (int32_t)(conn->acked - n) > 0 &&
+           ut_now_ms() - conn->peer_closed_ms < UT_CLOSE_TIMEOUT_MS;
 }
 
 /* Processes the peer's final state of this side's operations. */
-static void take_last_word(struct fp_conn *conn, const struct fp_note *note)
+static void apply_final_state(struct fp_conn *conn, const struct fp_ctrl_msg *msg)
 {
-    fp_conn_acked(conn, note->executed);
+    fp_conn_handle_ack(conn, msg->executed);
     if (!conn->failed)
-        fp_conn_failed(conn, note->refused - 1, note->refusal);
+        fp_conn_handle_refusal(conn, msg->refused - 1, msg->refusal);
 }
 
-static int part(struct fp_conn *conn, const struct fp_note *note)
+static int handle_close(struct fp_conn *conn, const struct fp_ctrl_msg *msg)
 {
-    take_last_word(conn, note);
-    conn->parting = true;
-    conn->parting_ms = ut_now_ms();
+    apply_final_state(conn, msg);
+    conn->peer_closed = true;
+    conn->peer_closed_ms = ut_now_ms();
     fp_mark_busy(conn);
-    return fp_conn_report(conn) + fp_conn_settle(conn);
+    return fp_conn_report_done(conn) + fp_conn_check_down(conn);
 }
 
 /* Processes a note on a connection that the peer knows, or that this side asked for. */
-static int answered(struct fp_conn *conn, const struct fp_note *note)
+static int handle_ctrl(struct fp_conn *conn, const struct fp_ctrl_msg *msg)
 {
-    switch ((enum fp_note_kind)note->kind) {
-    case FP_ACCEPT:
-        return conn->state == FP_ASKED ? accepted(conn, note) : 0;
-    case FP_REJECT:
-        return conn->state == FP_ASKED ? down(conn, PROV_REASON_REJECTED) : 0;
-    case FP_NONE:
-        return conn->state == FP_ASKED ? down(conn, PROV_REASON_NO_ENDPOINT) : 0;
-    case FP_BYE:
-        return part(conn, note);
-    case FP_GONE:
+    switch ((enum fp_ctrl_kind)msg->kind) {
+    case FP_CONN_ACCEPT:
+        return conn->state == FP_REQUESTED ? handle_accept(conn, msg) : 0;
+    case FP_CONN_REJECT:
+        return conn->state == FP_REQUESTED ? take_down(conn, PROV_REASON_REJECTED) : 0;
+    case FP_CONN_NO_ENDPOINT:
+        return conn->state == FP_REQUESTED ? take_down(conn, PROV_REASON_NO_ENDPOINT) : 0;
+    case FP_CONN_CLOSE:
+        return handle_close(conn, msg);
+    case FP_CONN_BROKEN:
         if (conn->state == FP_ACCEPTED)
-            return down(conn, PROV_REASON_CLOSED);
-        take_last_word(conn, note);
-        conn->gone = conn->broken = true;
-        fp_kept_drop(conn);
+            return take_down(conn, PROV_REASON_CLOSED);
+        apply_final_state(conn, msg);
+        conn->peer_broke = conn->broken = true;
+        fp_reorder_clear(conn);
         fp_mark_busy(conn);
-        return fp_conn_settle(conn);
+        return fp_conn_check_down(conn);
     default:
         return 0;
     }
 }
 
-int fp_conn_take_note(struct fp_ep *ep, struct fp_peer *peer, const struct fp_note *note)
+int fp_conn_handle_ctrl(struct fp_ep *ep, struct fp_peer *peer, const struct fp_ctrl_msg *msg)
 {
-    struct fp_conn *conn = fp_conn_find(ep, note->to_conn);
+    struct fp_conn *conn = fp_conn_find(ep, msg->to_conn);
 
-    if (note->kind == FP_ASK)
-        return asked(ep, peer, note);
+    if (msg->kind == FP_CONN_REQUEST)
+        return handle_request(ep, peer, msg);
     if (conn && conn->peer == peer && conn->state < FP_DOWN)
-        return answered(conn, note);
-    if (note->kind == FP_ACCEPT) /* no longer wanted */
-        fp_control_send(peer, &(struct fp_note){.kind = FP_GONE,
-                                                .to_conn = note->from_conn,
-                                                .from_conn = note->to_conn,
-                                                .to_id = note->from_id,
-                                                .from_id = note->to_id});
+        return handle_ctrl(conn, msg);
+    if (msg->kind == FP_CONN_ACCEPT) /* no longer wanted */
+        fp_control_send(peer, &(struct fp_ctrl_msg){.kind = FP_CONN_BROKEN,
+                                                    .to_conn = msg->from_conn,
+                                                    .from_conn = msg->to_conn,
+                                                    .to_id = msg->from_id,
+                                                    .from_id = msg->to_id});
     return 0;
 }
 
-int fp_conn_started(struct fp_conn *conn)
+int fp_conn_handle_start(struct fp_conn *conn)
 {
     if (conn->state != FP_ACCEPTED)
         return 0;
@@ -302,7 +304,7 @@ int fp_conn_started(struct fp_conn *conn)
 
 /* Has either end received everything that it waits for? Data still in the fabric's queues may be
  * lost when the endpoint is closed. */
-static bool is_served(const struct fp_conn *conn)
+static bool is_drained(const struct fp_conn *conn)
 {
     return conn->reported == conn->posted && conn->first_answer == conn->last_answer &&
            conn->num_queued == 0 && conn->num_sending == 0;
@@ -321,13 +323,13 @@ static bool has_ended(struct fp_conn *conn, uint32_t n)
     return op->ended || (op->kind != FP_READ && (int32_t)(conn->acked - n) > 0 && op->writes == 0);
 }
 
-void fp_conn_acked(struct fp_conn *conn, uint32_t executed)
+void fp_conn_handle_ack(struct fp_conn *conn, uint32_t executed)
 {
     if ((int32_t)(executed - conn->acked) > 0 && (int32_t)(conn->sent - executed) >= 0)
         conn->acked = executed;
 }
 
-bool fp_conn_failed(struct fp_conn *conn, uint32_t n, uint8_t status)
+bool fp_conn_handle_refusal(struct fp_conn *conn, uint32_t n, uint8_t status)
 {
     struct fp_op *op = fp_op_at(conn, n);
 
@@ -341,7 +343,7 @@ bool fp_conn_failed(struct fp_conn *conn, uint32_t n, uint8_t status)
     return true;
 }
 
-int fp_conn_report(struct fp_conn *conn)
+int fp_conn_report_done(struct fp_conn *conn)
 {
     int calls = 0;
 
@@ -353,67 +355,67 @@ int fp_conn_report(struct fp_conn *conn)
         fp_callbacks(conn)->done(conn->ctx, op->cookie, op->status);
         calls++;
     }
-    if (conn->state == FP_CLOSING && is_served(conn))
-        fp_conn_end(conn);
+    if (conn->state == FP_CLOSING && is_drained(conn))
+        fp_conn_finish(conn);
     return calls;
 }
 
-int fp_conn_look(struct fp_conn *conn)
+int fp_conn_check_peer(struct fp_conn *conn)
 {
     if (conn->state >= FP_DOWN)
         return 0;
     if (fp_peer_is_dead(conn->peer)) {
-        conn->orphaned = true;
+        conn->peer_died = true;
         fp_mark_busy(conn);
     }
-    if (__atomic_load_n(&conn->peer->silences, __ATOMIC_ACQUIRE) != conn->silences)
-        return down(conn, PROV_REASON_SILENT);
-    return fp_conn_settle(conn);
+    if (__atomic_load_n(&conn->peer->timeouts, __ATOMIC_ACQUIRE) != conn->timeouts)
+        return take_down(conn, PROV_REASON_SILENT);
+    return fp_conn_check_down(conn);
 }
 
 /* On a fabric that keeps no order, a write in flight may land after one of the next connection. */
 static bool may_land_late(const struct fp_conn *conn)
 {
-    return conn->num_placing > 0 && !conn->ep->prov->keeps_order;
+    return conn->num_rma_writes > 0 && !conn->ep->prov->keeps_order;
 }
 
 /* Messages that the process sent before it ended may still arrive. */
-static bool has_no_last_words(const struct fp_conn *conn)
+static bool is_past_grace_period(const struct fp_conn *conn)
 {
-    return conn->orphaned && ut_now_ms() - conn->peer->ended_ms >= LAST_WORDS_MS;
+    return conn->peer_died && ut_now_ms() - conn->peer->ended_ms >= LAST_WORDS_MS;
 }
 
-int fp_conn_settle(struct fp_conn *conn)
+int fp_conn_check_down(struct fp_conn *conn)
 {
     if (conn->state >= FP_DOWN)
         return 0;
-    if (has_no_last_words(conn))
-        return down(conn, PROV_REASON_PEER_DEAD);
+    if (is_past_grace_period(conn))
+        return take_down(conn, PROV_REASON_PEER_DEAD);
     if (may_land_late(conn))
         return 0;
-    if (conn->parting && !waits_for_data(conn))
-        return down(conn, PROV_REASON_CLOSED);
-    if (conn->gone)
-        return down(conn, PROV_REASON_BROKEN);
+    if (conn->peer_closed && !awaits_read_data(conn))
+        return take_down(conn, PROV_REASON_CLOSED);
+    if (conn->peer_broke)
+        return take_down(conn, PROV_REASON_BROKEN);
     if (is_next_to_fail(conn)) {
-        tell(conn, FP_GONE, false);
-        return down(conn, PROV_REASON_BROKEN);
+        send_ctrl(conn, FP_CONN_BROKEN, false);
+        return take_down(conn, PROV_REASON_BROKEN);
     }
-    if (!conn->broken || !fp_peer_has_answered(conn->peer, conn->wanted_answer))
+    if (!conn->broken || !fp_peer_has_ponged(conn->peer, conn->awaited_pong))
         return 0;
-    tell(conn, FP_GONE, false);
-    return down(conn, PROV_REASON_BROKEN);
+    send_ctrl(conn, FP_CONN_BROKEN, false);
+    return take_down(conn, PROV_REASON_BROKEN);
 }
 
-void fp_conn_end(struct fp_conn *conn)
+void fp_conn_finish(struct fp_conn *conn)
 {
     if (conn->state == FP_CLOSED)
         return;
     if (conn->state == FP_UP || conn->state == FP_CLOSING || conn->state == FP_ACCEPTED)
-        tell(conn, FP_BYE, false);
+        send_ctrl(conn, FP_CONN_CLOSE, false);
     fp_send_drop_queued(conn);
-    fp_pulls_drop(conn);
-    fp_kept_drop(conn);
+    fp_rma_read_drop_all(conn);
+    fp_reorder_clear(conn);
     conn->state = FP_CLOSED;
     conn->next_closed = conn->ep->closed;
     conn->ep->closed = conn;
@@ -421,9 +423,9 @@ void fp_conn_end(struct fp_conn *conn)
 
 void fp_conn_free(struct fp_conn *conn)
 {
-    conn->ep->conns[conn->name & (MAX_NAMES - 1)] = NULL;
+    conn->ep->conns[conn->id & (MAX_CONNS - 1)] = NULL;
     conn->ep->num_conns--;
-    fp_peer_drop(conn->peer);
+    fp_peer_remove_conn(conn->peer);
     free(conn);
 }
 
@@ -433,7 +435,7 @@ void fp_conns_reap(struct fp_ep *ep)
 
     while (*at) {
         struct fp_conn *conn = *at;
-        if (conn->num_sending > 0 || conn->busy || conn->due || conn->owing) {
+        if (conn->num_sending > 0 || conn->busy || conn->ack_now || conn->ack_later) {
             at = &conn->next_closed;
             continue;
         }
@@ -460,17 +462,17 @@ int fp_connect(struct prov_ep *base, const void *addr, size_t addr_size, unsigne
     if (!fp_address_is_good(ep->prov, &record.address) ||
         addr_size != offsetof(struct fp_record, address.name) + record.address.name_size)
         return -EPROTO;
-    struct fp_peer *peer = fp_peer_of(ep->prov, &record.address, record.key);
-    struct fp_conn *conn = peer ? conn_new(ep, peer, peer_id, FP_ASKED) : NULL;
+    struct fp_peer *peer = fp_peer_get(ep->prov, &record.address, record.key);
+    struct fp_conn *conn = peer ? conn_new(ep, peer, peer_id, FP_REQUESTED) : NULL;
     if (!conn)
         return -ENOMEM;
     conn->ctx = ctx;
     set_hello(conn, hello, hello_size);
     if (!fp_peer_is_dead(peer)) {
-        tell(conn, FP_ASK, true);
+        send_ctrl(conn, FP_CONN_REQUEST, true);
     } else { /* the next poll reports it */
-        __atomic_add_fetch(&ep->prov->news, 1, __ATOMIC_SEQ_CST);
-        fp_tick(ep->prov);
+        __atomic_add_fetch(&ep->prov->peer_events, 1, __ATOMIC_SEQ_CST);
+        fp_timer_start(ep->prov);
     }
     *out = (struct prov_conn *)conn;
     return 0;
@@ -481,13 +483,14 @@ int fp_accept(struct prov_conn *base, const void *hello, size_t hello_size, void
     struct fp_conn *conn = (struct fp_conn *)base;
     uint8_t theirs[PROV_HELLO_MAX];
     uint8_t size = conn->hello_size;
-    struct fp_secrets secrets = fp_secrets_of(conn->ep->prov->key, conn->rmt_nonce, conn->nonce);
+    struct fp_secrets secrets =
+        fp_derive_secrets(conn->ep->prov->key, conn->rmt_nonce, conn->nonce);
 
-    conn->secret_in = secrets.to_asked;
-    conn->secret_out = secrets.to_asker;
+    conn->secret_in = secrets.to_acceptor;
+    conn->secret_out = secrets.to_initiator;
     memcpy(theirs, conn->hello, size);
     set_hello(conn, hello, hello_size);
-    tell(conn, FP_ACCEPT, true);
+    send_ctrl(conn, FP_CONN_ACCEPT, true);
     set_hello(conn, theirs, size);
     conn->ctx = ctx;
     conn->state = FP_ACCEPTED;
@@ -498,37 +501,37 @@ void fp_reject(struct prov_conn *base)
 {
     struct fp_conn *conn = (struct fp_conn *)base;
 
-    tell(conn, FP_REJECT, false);
-    fp_conn_end(conn);
+    send_ctrl(conn, FP_CONN_REJECT, false);
+    fp_conn_finish(conn);
 }
 
 void fp_conn_close(struct prov_conn *base)
 {
     struct fp_conn *conn = (struct fp_conn *)base;
 
-    if (conn->state == FP_UP && !is_served(conn) && !conn->broken && !conn->parting &&
+    if (conn->state == FP_UP && !is_drained(conn) && !conn->broken && !conn->peer_closed &&
         !conn->failed)
         conn->state = FP_CLOSING; /* until all operations are executed */
     else
-        fp_conn_end(conn);
+        fp_conn_finish(conn);
 }
 
 /*
  * Without the fabric
  */
 
-void fp_conn_abandon(struct fp_conn *conn)
+void fp_conn_close_without_fabric(struct fp_conn *conn)
 {
     if (conn->state < FP_CLOSED)
         conn->state = FP_CLOSED;
 }
 
-int fp_conn_lose(struct fp_conn *conn)
+int fp_conn_down_without_fabric(struct fp_conn *conn)
 {
     if (conn->state >= FP_DOWN)
         return 0;
-    if (conn->state != FP_AWAITED && conn->state != FP_CLOSING)
-        return down(conn, PROV_REASON_LOCAL);
-    fp_conn_abandon(conn); /* its owner does not know it */
+    if (conn->state != FP_INCOMING && conn->state != FP_CLOSING)
+        return take_down(conn, PROV_REASON_LOCAL);
+    fp_conn_close_without_fabric(conn); /* its owner does not know it */
     return 0;
 }

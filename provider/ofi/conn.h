@@ -16,34 +16,34 @@ void fp_conn_close(struct prov_conn *base);
 struct fp_conn *fp_conn_find(struct fp_ep *ep, uint32_t name);
 
 /* Processes a note for the endpoint. Like all functions here, returns the number of callbacks. */
-int fp_conn_take_note(struct fp_ep *ep, struct fp_peer *peer, const struct fp_note *note);
+int fp_conn_handle_ctrl(struct fp_ep *ep, struct fp_peer *peer, const struct fp_ctrl_msg *msg);
 /* Repeats the request after a long time without an answer. */
-void fp_conn_ask_again(struct fp_conn *conn);
+void fp_conn_repeat_request(struct fp_conn *conn);
 /* FP_START has arrived. */
-int fp_conn_started(struct fp_conn *conn);
+int fp_conn_handle_start(struct fp_conn *conn);
 /* Checks a connection whose peer may have ended. */
-int fp_conn_look(struct fp_conn *conn);
+int fp_conn_check_peer(struct fp_conn *conn);
 /* Calls down() if the connection has to end and nothing delays it any more. */
-int fp_conn_settle(struct fp_conn *conn);
+int fp_conn_check_down(struct fp_conn *conn);
 /* The peer has executed `executed` operations. */
-void fp_conn_acked(struct fp_conn *conn, uint32_t executed);
+void fp_conn_handle_ack(struct fp_conn *conn, uint32_t executed);
 /* The peer has refused operation `n`: the connection goes down when all earlier operations have
  * ended. False: no such operation. */
-bool fp_conn_failed(struct fp_conn *conn, uint32_t n, uint8_t status);
+bool fp_conn_handle_refusal(struct fp_conn *conn, uint32_t n, uint8_t status);
 /* Reports operations that have ended, in order. */
-int fp_conn_report(struct fp_conn *conn);
+int fp_conn_report_done(struct fp_conn *conn);
 
 /* Ends the connection without a callback: all operations were executed, or no more will be. */
-void fp_conn_end(struct fp_conn *conn);
+void fp_conn_finish(struct fp_conn *conn);
 /* Frees an ended connection that the fabric no longer uses. */
 void fp_conn_free(struct fp_conn *conn);
 /* Frees all such connections. */
 void fp_conns_reap(struct fp_ep *ep);
 
 /* The program has closed the fabric's descriptors: reports down, without a call of the fabric. */
-int fp_conn_lose(struct fp_conn *conn);
+int fp_conn_down_without_fabric(struct fp_conn *conn);
 /* As fp_conn_close(), without a call of the fabric. The memory stays. */
-void fp_conn_abandon(struct fp_conn *conn);
+void fp_conn_close_without_fabric(struct fp_conn *conn);
 
 static inline struct fp_op *fp_op_at(struct fp_conn *conn, uint32_t n)
 {

@@ -10,11 +10,11 @@
 #include "fabric.h"
 #include "peer.h"
 #include "pool.h"
-#include "seal.h"
+#include "auth.h"
 #include "util/clock.h"
 #include "util/host.h"
 #include "util/log.h"
-#include "wake.h"
+#include "event.h"
 
 enum { RECEIVES = 64, ENTRIES = 16, SOON_MS = 1 };
 
@@ -29,32 +29,32 @@ bool fp_address_is_good(const struct fp_prov *prov, const struct fp_address *add
  */
 
 /* Called with prov->lock. */
-static void append(struct fp_control *c, struct fp_mail *mail)
+static void append_ctrl(struct fp_control *c, struct fp_ctrl_entry *entry)
 {
-    mail->next = NULL;
-    *c->last = mail;
-    c->last = &mail->next;
+    entry->next = NULL;
+    *c->last = entry;
+    c->last = &entry->next;
 }
 
 /* Silence is only detected for peers with connections. Notes to others have a time limit. */
-static bool is_given_up(const struct fp_mail *mail, uint64_t now)
+static bool is_given_up(const struct fp_ctrl_entry *entry, uint64_t now)
 {
-    return fp_peer_is_dead(mail->peer) ||
-           __atomic_load_n(&mail->peer->silences, __ATOMIC_ACQUIRE) != mail->silences ||
-           (now > mail->until_ms && !fp_peer_is_used(mail->peer));
+    return fp_peer_is_dead(entry->peer) ||
+           __atomic_load_n(&entry->peer->timeouts, __ATOMIC_ACQUIRE) != entry->timeouts ||
+           (now > entry->until_ms && !fp_peer_is_used(entry->peer));
 }
 
 /* A note in a send buffer. */
 struct sending {
-    struct fp_note note;
+    struct fp_ctrl_msg msg;
     uint64_t until_ms;
 };
 
 /* Called with the control lock. */
-static bool send_one(struct fp_prov *prov, struct fp_mail *mail)
+static bool send_one(struct fp_prov *prov, struct fp_ctrl_entry *entry)
 {
     struct fp_control *c = &prov->control;
-    struct fp_peer *peer = mail->peer;
+    struct fp_peer *peer = entry->peer;
 
     if (peer->blocked == c->round) /* notes to a peer keep their order */
         return false;
@@ -67,9 +67,9 @@ static bool send_one(struct fp_prov *prov, struct fp_mail *mail)
     struct fp_buf *buf = fp_pool_get(&c->sends, FP_BUF_SEND, peer);
     if (!buf)
         return false;
-    const struct sending sending = {.note = mail->note, .until_ms = mail->until_ms};
+    const struct sending sending = {.msg = entry->msg, .until_ms = entry->until_ms};
     memcpy(buf->bytes, &sending, sizeof(sending));
-    if (fi_send(c->fids.ep, buf->bytes, sizeof(mail->note), buf->desc, peer->at, &buf->context) !=
+    if (fi_send(c->fids.ep, buf->bytes, sizeof(entry->msg), buf->desc, peer->at, &buf->context) !=
         0) {
         fp_pool_put(buf);
         return false;
@@ -80,10 +80,10 @@ static bool send_one(struct fp_prov *prov, struct fp_mail *mail)
 }
 
 /* Called with the control lock. */
-static void drain(struct fp_prov *prov)
+static void send_queued(struct fp_prov *prov)
 {
     struct fp_control *c = &prov->control;
-    struct fp_mail *first, *next;
+    struct fp_ctrl_entry *first, *next;
     uint64_t now = ut_now_ms();
 
     pthread_mutex_lock(&prov->lock);
@@ -93,7 +93,7 @@ static void drain(struct fp_prov *prov)
     if (++c->round == 0)
         c->round++;
     pthread_mutex_unlock(&prov->lock);
-    struct fp_mail *later = NULL, **last = &later;
+    struct fp_ctrl_entry *later = NULL, **last = &later;
     for (; first; first = next) {
         next = first->next;
         if (is_given_up(first, now) || send_one(prov, first)) {
@@ -112,54 +112,54 @@ static void drain(struct fp_prov *prov)
         c->last = last;
     c->first = later;
     pthread_mutex_unlock(&prov->lock);
-    fp_tick(prov);
+    fp_timer_start(prov);
 }
 
 /* Seals with the peer's key, or, if it is unknown, with the key of this process, which the peer
  * used for its request. */
-static void seal(const struct fp_peer *peer, struct fp_note *note)
+static void sign_ctrl(const struct fp_peer *peer, struct fp_ctrl_msg *msg)
 {
-    bool is_its = fp_peer_has_key(peer);
+    bool is_peers = fp_peer_has_key(peer);
 
-    note->process = peer->prov->address;
-    note->by = is_its ? FP_BY_RECEIVERS : FP_BY_SENDERS;
-    fp_seal(note, is_its ? peer->key : peer->prov->key);
+    msg->process = peer->prov->address;
+    msg->by = is_peers ? FP_BY_RECEIVERS : FP_BY_SENDERS;
+    fp_sign(msg, is_peers ? peer->key : peer->prov->key);
 }
 
-static void queue_until(struct fp_peer *peer, const struct fp_note *note, uint64_t until_ms)
+static void queue_until(struct fp_peer *peer, const struct fp_ctrl_msg *msg, uint64_t until_ms)
 {
     struct fp_prov *prov = peer->prov;
-    struct fp_mail *mail = calloc(1, sizeof(*mail));
+    struct fp_ctrl_entry *entry = calloc(1, sizeof(*entry));
 
-    if (!mail) {
+    if (!entry) {
         ut_error(FP_CAT, "no memory for a message to another process");
         return;
     }
-    mail->peer = peer;
-    mail->silences = __atomic_load_n(&peer->silences, __ATOMIC_ACQUIRE);
-    mail->until_ms = until_ms;
-    mail->note = *note;
-    seal(peer, &mail->note);
+    entry->peer = peer;
+    entry->timeouts = __atomic_load_n(&peer->timeouts, __ATOMIC_ACQUIRE);
+    entry->until_ms = until_ms;
+    entry->msg = *msg;
+    sign_ctrl(peer, &entry->msg);
     pthread_mutex_lock(&prov->lock);
-    append(&prov->control, mail);
+    append_ctrl(&prov->control, entry);
     pthread_mutex_unlock(&prov->lock);
 }
 
-static void queue(struct fp_peer *peer, const struct fp_note *note)
+static void queue_ctrl(struct fp_peer *peer, const struct fp_ctrl_msg *msg)
 {
-    queue_until(peer, note, ut_now_ms() + peer->prov->config.peer_timeout_ms);
+    queue_until(peer, msg, ut_now_ms() + peer->prov->config.peer_timeout_ms);
 }
 
-void fp_control_send(struct fp_peer *peer, const struct fp_note *note)
+void fp_control_send(struct fp_peer *peer, const struct fp_ctrl_msg *msg)
 {
     struct fp_prov *prov = peer->prov;
 
-    queue(peer, note);
+    queue_ctrl(peer, msg);
     if (pthread_mutex_trylock(&prov->control.lock) == 0) {
-        drain(prov);
+        send_queued(prov);
         pthread_mutex_unlock(&prov->control.lock);
     }
-    fp_tick(prov);
+    fp_timer_start(prov);
 }
 
 /*
@@ -167,21 +167,21 @@ void fp_control_send(struct fp_peer *peer, const struct fp_note *note)
  */
 
 /* Passes the note to its endpoint; *owner must be woken. False: no such endpoint. */
-static bool deliver(struct fp_prov *prov, struct fp_mail *mail, void **owner)
+static bool deliver_ctrl(struct fp_prov *prov, struct fp_ctrl_entry *entry, void **owner)
 {
     struct fp_ep *ep;
 
     pthread_mutex_lock(&prov->lock);
-    for (ep = prov->eps; ep && ep->attr.id != mail->note.to_id; ep = ep->next)
+    for (ep = prov->eps; ep && ep->attr.id != entry->msg.to_id; ep = ep->next)
         ;
     if (ep) {
-        mail->next = NULL;
-        *ep->last_mail = mail;
-        ep->last_mail = &mail->next;
-        __atomic_store_n(&ep->has_mail, 1, __ATOMIC_SEQ_CST);
+        entry->next = NULL;
+        *ep->ctrl_queue_end = entry;
+        ep->ctrl_queue_end = &entry->next;
+        __atomic_store_n(&ep->has_ctrl, 1, __ATOMIC_SEQ_CST);
         if (__atomic_load_n(&ep->armed, __ATOMIC_SEQ_CST)) {
             *owner = ep->attr.owner;
-            if (prov->control.helped)
+            if (prov->control.by_poller)
                 __atomic_store_n(&ep->retry, 1, __ATOMIC_SEQ_CST);
         }
     }
@@ -189,89 +189,89 @@ static bool deliver(struct fp_prov *prov, struct fp_mail *mail, void **owner)
     return ep != NULL;
 }
 
-static void refuse(struct fp_peer *peer, const struct fp_note *note)
+static void reject_ctrl(struct fp_peer *peer, const struct fp_ctrl_msg *msg)
 {
-    struct fp_note answer = {.to_conn = note->from_conn,
-                             .from_conn = note->to_conn,
-                             .to_id = note->from_id,
-                             .from_id = note->to_id};
+    struct fp_ctrl_msg answer = {.to_conn = msg->from_conn,
+                                 .from_conn = msg->to_conn,
+                                 .to_id = msg->from_id,
+                                 .from_id = msg->to_id};
 
-    if (note->kind != FP_ASK && note->kind != FP_ACCEPT)
+    if (msg->kind != FP_CONN_REQUEST && msg->kind != FP_CONN_ACCEPT)
         return;
-    answer.kind = note->kind == FP_ASK ? FP_NONE : FP_GONE;
-    queue(peer, &answer);
+    answer.kind = msg->kind == FP_CONN_REQUEST ? FP_CONN_NO_ENDPOINT : FP_CONN_BROKEN;
+    queue_ctrl(peer, &answer);
 }
 
 /* The sender; NULL: a process without a key, which gets no answer, and for which nothing is stored.
  * A process that has this one's record becomes a peer when it asks for a connection. */
-static struct fp_peer *sender_of(struct fp_prov *prov, const struct fp_note *note)
+static struct fp_peer *sender_of(struct fp_prov *prov, const struct fp_ctrl_msg *msg)
 {
-    struct fp_peer *peer = fp_peer_find(prov, &note->process);
-    const uint8_t *key = note->by == FP_BY_RECEIVERS     ? prov->key
+    struct fp_peer *peer = fp_peer_find(prov, &msg->process);
+    const uint8_t *key = msg->by == FP_BY_RECEIVERS      ? prov->key
                          : peer && fp_peer_has_key(peer) ? peer->key
                                                          : NULL;
 
-    if (!key || !fp_is_sealed(note, key)) {
-        if (note->kind == FP_ASK)
+    if (!key || !fp_is_signed(msg, key)) {
+        if (msg->kind == FP_CONN_REQUEST)
             ut_warn(
                 FP_CAT,
                 "rejected a request for a connection from process %u: it is not sealed with a key "
                 "of this job, and gets no answer (is it a process of another or an earlier job?)",
-                note->process.pid);
+                msg->process.pid);
         else
             ut_info(FP_CAT, "a note (kind %u) is not sealed with a key of this job: dropped",
-                    note->kind);
+                    msg->kind);
         return NULL;
     }
-    return !peer && note->kind == FP_ASK ? fp_peer_of(prov, &note->process, NULL) : peer;
+    return !peer && msg->kind == FP_CONN_REQUEST ? fp_peer_get(prov, &msg->process, NULL) : peer;
 }
 
-static void take_note(struct fp_prov *prov, const struct fp_note *note)
+static void handle_ctrl(struct fp_prov *prov, const struct fp_ctrl_msg *msg)
 {
-    struct fp_peer *peer = sender_of(prov, note);
-    struct fp_mail *mail;
+    struct fp_peer *peer = sender_of(prov, msg);
+    struct fp_ctrl_entry *entry;
     void *owner = NULL;
 
     if (!peer)
         return;
-    fp_peer_heard(peer, note->kind == FP_PONG ? note->to_conn : 0);
-    if (note->kind == FP_PING)
-        queue(peer, &(struct fp_note){.kind = FP_PONG, .to_conn = note->from_conn});
-    if (note->kind == FP_PING || note->kind == FP_PONG || !(mail = calloc(1, sizeof(*mail))))
+    fp_peer_received(peer, msg->kind == FP_PONG ? msg->to_conn : 0);
+    if (msg->kind == FP_PING)
+        queue_ctrl(peer, &(struct fp_ctrl_msg){.kind = FP_PONG, .to_conn = msg->from_conn});
+    if (msg->kind == FP_PING || msg->kind == FP_PONG || !(entry = calloc(1, sizeof(*entry))))
         return;
-    mail->peer = peer;
-    mail->note = *note;
-    if (!deliver(prov, mail, &owner)) {
-        free(mail);
-        refuse(peer, note);
+    entry->peer = peer;
+    entry->msg = *msg;
+    if (!deliver_ctrl(prov, entry, &owner)) {
+        free(entry);
+        reject_ctrl(peer, msg);
     }
-    if (owner && prov->control.helped)
-        fp_tick(prov); /* only progress() calls wake() */
+    if (owner && prov->control.by_poller)
+        fp_timer_start(prov); /* only progress() calls wake() */
     else if (owner)
         prov->config.wake(owner);
 }
 
-static void take_receive(struct fp_prov *prov, struct fp_buf *buf, size_t size)
+static void handle_receive(struct fp_prov *prov, struct fp_buf *buf, size_t size)
 {
     struct fp_control *c = &prov->control;
-    struct fp_note note;
+    struct fp_ctrl_msg msg;
 
-    memcpy(&note, buf->bytes, sizeof(note));
-    fp_receive(buf, c->fids.ep, &c->unposted);
-    if (size == sizeof(note) && note.hello_size <= PROV_HELLO_MAX &&
-        note.name_size <= FP_NAME_MAX && fp_address_is_good(prov, &note.process))
-        take_note(prov, &note);
+    memcpy(&msg, buf->bytes, sizeof(msg));
+    fp_post_receive(buf, c->fids.ep, &c->unposted);
+    if (size == sizeof(msg) && msg.hello_size <= PROV_HELLO_MAX && msg.name_size <= FP_NAME_MAX &&
+        fp_address_is_good(prov, &msg.process))
+        handle_ctrl(prov, &msg);
     else
         ut_warn(FP_CAT, "a message of %zu bytes is none of this version of the library", size);
 }
 
-static void sent(struct fp_control *c, struct fp_buf *buf)
+static void complete_send(struct fp_control *c, struct fp_buf *buf)
 {
     c->num_sending--;
     fp_pool_put(buf);
 }
 
-static void take_error(struct fp_prov *prov)
+static void handle_error(struct fp_prov *prov)
 {
     struct fp_control *c = &prov->control;
     struct fi_cq_err_entry error = {0};
@@ -289,19 +289,19 @@ static void take_error(struct fp_prov *prov)
     struct fp_peer *peer = buf->owner;
     struct sending sending;
     memcpy(&sending, buf->bytes, sizeof(sending));
-    sent(c, buf);
-    if (sending.note.kind != FP_PONG) /* repeated until the peer is given up */
-        queue_until(peer, &sending.note, sending.until_ms);
+    complete_send(c, buf);
+    if (sending.msg.kind != FP_PONG) /* repeated until the peer is given up */
+        queue_until(peer, &sending.msg, sending.until_ms);
 }
 
-static void repost(struct fp_control *c)
+static void repost_receives(struct fp_control *c)
 {
     struct fp_buf *all = c->unposted, *next;
 
     c->unposted = NULL;
     for (; all; all = next) {
         next = all->next;
-        fp_receive(all, c->fids.ep, &c->unposted);
+        fp_post_receive(all, c->fids.ep, &c->unposted);
     }
 }
 
@@ -313,30 +313,30 @@ static long read_some(struct fp_prov *prov)
     ssize_t n = fi_cq_read(c->fids.cq, entries, ENTRIES);
 
     if (n == -FI_EAVAIL)
-        take_error(prov);
+        handle_error(prov);
     for (ssize_t i = 0; i < n; i++) {
         struct fp_buf *buf = entries[i].op_context;
         if (!buf)
             continue;
         if (buf->kind == FP_BUF_RECEIVE)
-            take_receive(prov, buf, entries[i].len);
+            handle_receive(prov, buf, entries[i].len);
         else
-            sent(c, buf);
+            complete_send(c, buf);
     }
     return n == -FI_EAGAIN ? 0 : n;
 }
 
-bool fp_control_help(struct fp_prov *prov)
+bool fp_control_poll_once(struct fp_prov *prov)
 {
     struct fp_control *c = &prov->control;
 
     if (pthread_mutex_trylock(&c->lock) != 0)
         return true;
-    c->helped = true;
-    repost(c);
+    c->by_poller = true;
+    repost_receives(c);
     bool found = read_some(prov) != 0;
-    drain(prov);
-    c->helped = false;
+    send_queued(prov);
+    c->by_poller = false;
     pthread_mutex_unlock(&c->lock);
     return found;
 }
@@ -347,13 +347,13 @@ bool fp_control_progress(struct fp_prov *prov)
     bool quiet;
 
     pthread_mutex_lock(&c->lock);
-    repost(c);
+    repost_receives(c);
     for (int i = 0; i < ENTRIES && read_some(prov) != 0; i++)
         ;
-    drain(prov);
-    quiet = c->fids.cq_fd < 0 || fp_fids_may_sleep(prov, &c->fids);
+    send_queued(prov);
+    quiet = c->fids.cq_fd < 0 || fp_fids_trywait(prov, &c->fids);
     if (c->unposted || c->fids.cq_fd < 0)
-        fp_tick(prov);
+        fp_timer_start(prov);
     pthread_mutex_unlock(&c->lock);
     return quiet;
 }
@@ -367,7 +367,7 @@ static int fill_address(struct fp_prov *prov)
     struct fp_address *a = &prov->address;
     struct ut_host host;
 
-    if (!fp_draw(prov->key, sizeof(prov->key)))
+    if (!fp_random(prov->key, sizeof(prov->key)))
         return -EIO;
     ut_host_read(&host);
     a->version = FP_VERSION;
@@ -385,7 +385,7 @@ static int post_receives(struct fp_control *c)
         struct fp_buf *buf = fp_pool_get(&c->receives, FP_BUF_RECEIVE, NULL);
         if (!buf)
             return -ENOMEM;
-        fp_receive(buf, c->fids.ep, &c->unposted);
+        fp_post_receive(buf, c->fids.ep, &c->unposted);
     }
     return 0;
 }
@@ -398,28 +398,28 @@ int fp_control_open(struct fp_prov *prov)
     int rc = fp_fids_open(prov, &c->fids);
     if (rc == 0) {
         fp_pool_init(&c->sends, prov, &c->fids, sizeof(struct sending));
-        fp_pool_init(&c->receives, prov, &c->fids, sizeof(struct fp_note));
+        fp_pool_init(&c->receives, prov, &c->fids, sizeof(struct fp_ctrl_msg));
         rc = post_receives(c);
     }
     if (rc == 0)
         rc = fill_address(prov);
     if (rc == 0 && c->fids.cq_fd >= 0)
-        rc = fp_watch(prov, c->fids.cq_fd, EPOLLIN, FP_EVENT_CONTROL);
+        rc = fp_epoll_watch(prov, c->fids.cq_fd, EPOLLIN, FP_EVENT_CONTROL);
     return rc;
 }
 
-static void free_mail(struct fp_mail *mail)
+static void free_ctrl_list(struct fp_ctrl_entry *entry)
 {
-    while (mail) {
-        struct fp_mail *next = mail->next;
-        free(mail);
-        mail = next;
+    while (entry) {
+        struct fp_ctrl_entry *next = entry->next;
+        free(entry);
+        entry = next;
     }
 }
 
 /* Sends the last notes to the peers, as far as possible. A fabric may drop unsent notes when the
  * endpoint is closed. */
-static void say_last(struct fp_prov *prov)
+static void flush_control(struct fp_prov *prov)
 {
     enum { TRIES = 200 };
     const struct fp_control *c = &prov->control;
@@ -436,11 +436,11 @@ void fp_control_close(struct fp_prov *prov)
     struct fp_control *c = &prov->control;
 
     if (c->fids.ep)
-        say_last(prov);
-    fp_fids_end(&c->fids);
+        flush_control(prov);
+    fp_fids_close_ep(&c->fids);
     fp_pool_free(&c->sends);
     fp_pool_free(&c->receives);
     fp_fids_close(prov, &c->fids);
-    free_mail(c->first);
+    free_ctrl_list(c->first);
     c->first = NULL;
 }

@@ -12,7 +12,7 @@ void fp_control_close(struct fp_prov *prov);
 /* Queues a note, with this process's address filled in, and sends queued notes. Notes that the
  * fabric does not accept now, or fails to deliver, are repeated until the peer is given up. For any
  * thread, without the locks of types.h. */
-void fp_control_send(struct fp_peer *peer, const struct fp_note *note);
+void fp_control_send(struct fp_peer *peer, const struct fp_ctrl_msg *msg);
 
 /* Processes completions. True: there are no more, and the descriptor signals new ones. */
 bool fp_control_progress(struct fp_prov *prov);
@@ -20,7 +20,7 @@ bool fp_control_progress(struct fp_prov *prov);
 /* Makes a little progress, for threads that poll an endpoint: without a background thread
  * progress() is called rarely, and a handshake takes many calls. False: there was nothing to read.
  */
-bool fp_control_help(struct fp_prov *prov);
+bool fp_control_poll_once(struct fp_prov *prov);
 
 /* Is this the address of a process on the same fabric, with valid fields? */
 bool fp_address_is_good(const struct fp_prov *prov, const struct fp_address *address);

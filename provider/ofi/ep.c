@@ -10,18 +10,18 @@
 #include "conn.h"
 #include "control.h"
 #include "fabric.h"
-#include "order.h"
-#include "place.h"
+#include "reorder.h"
+#include "rma_write.h"
 #include "pool.h"
 #include "post.h"
-#include "pull.h"
+#include "rma_read.h"
 #include "region.h"
 #include "send.h"
-#include "serve.h"
+#include "recv.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/retry_delay.h"
-#include "wake.h"
+#include "event.h"
 
 enum {
     ENTRIES = 16,
@@ -41,13 +41,13 @@ static int post_receives(struct fp_ep *ep)
         struct fp_buf *buf = fp_pool_get(&ep->receives, FP_BUF_RECEIVE, NULL);
         if (!buf)
             return -ENOMEM;
-        fp_receive(buf, ep->fids.ep, &ep->unposted);
+        fp_post_receive(buf, ep->fids.ep, &ep->unposted);
     }
     return 0;
 }
 
 /* Adds the endpoint to the list where peers find it. */
-static int enlist(struct fp_ep *ep)
+static int add_to_list(struct fp_ep *ep)
 {
     struct fp_prov *prov = ep->prov;
     struct fp_ep *same;
@@ -63,7 +63,7 @@ static int enlist(struct fp_ep *ep)
     return same ? -EEXIST : 0;
 }
 
-static void delist(struct fp_ep *ep)
+static void remove_from_list(struct fp_ep *ep)
 {
     struct fp_prov *prov = ep->prov;
     struct fp_ep **at = &prov->eps;
@@ -76,21 +76,21 @@ static void delist(struct fp_ep *ep)
     pthread_mutex_unlock(&prov->lock);
 }
 
-static void release(struct fp_ep *ep)
+static void free_ep(struct fp_ep *ep)
 {
     if (ep->fids.cq_fd >= 0)
         epoll_ctl(ep->prov->epoll_fd, EPOLL_CTL_DEL, ep->fids.cq_fd, NULL);
-    fp_unexpose(ep);
-    fp_fids_end(&ep->fids);
+    fp_region_unexpose(ep);
+    fp_fids_close_ep(&ep->fids);
     fp_pool_free(&ep->chunks);
     fp_pool_free(&ep->small);
     fp_pool_free(&ep->large);
     fp_pool_free(&ep->receives);
     fp_fids_close(ep->prov, &ep->fids);
-    while (ep->mail) {
-        struct fp_mail *mail = ep->mail;
-        ep->mail = mail->next;
-        free(mail);
+    while (ep->ctrl_queue) {
+        struct fp_ctrl_entry *entry = ep->ctrl_queue;
+        ep->ctrl_queue = entry->next;
+        free(entry);
     }
     free(ep->conns);
     free(ep);
@@ -107,10 +107,10 @@ int fp_ep_open(struct prov *base, const struct prov_ep_attr *attr, struct prov_e
     ep->prov = prov;
     ep->attr = *attr;
     ep->inject = prov->inject;
-    ep->help_after = FP_HELP_SOON;
+    ep->ctrl_poll_after = FP_CTRL_POLL_SOON;
     ep->fids.cq_fd = -1;
-    ep->last_mail = &ep->mail;
-    ep->news_seen = __atomic_load_n(&prov->news, __ATOMIC_SEQ_CST);
+    ep->ctrl_queue_end = &ep->ctrl_queue;
+    ep->peer_events_seen = __atomic_load_n(&prov->peer_events, __ATOMIC_SEQ_CST);
     int rc = fp_fids_open(prov, &ep->fids);
     if (rc != 0) {
         free(ep);
@@ -124,9 +124,9 @@ int fp_ep_open(struct prov *base, const struct prov_ep_attr *attr, struct prov_e
     if (rc == 0)
         rc = fp_ep_name(ep->fids.ep, ep->name, &ep->name_size);
     if (rc == 0)
-        rc = enlist(ep);
+        rc = add_to_list(ep);
     if (rc != 0) {
-        release(ep);
+        free_ep(ep);
         return rc;
     }
     *out = (struct prov_ep *)ep;
@@ -137,28 +137,28 @@ int fp_ep_open(struct prov *base, const struct prov_ep_attr *attr, struct prov_e
  * Polling
  */
 
-static int take_mail(struct fp_ep *ep)
+static int handle_ctrl_queue(struct fp_ep *ep)
 {
-    struct fp_mail *mail, *next;
+    struct fp_ctrl_entry *entry, *next;
     int calls = 0;
 
-    if (!__atomic_load_n(&ep->has_mail, __ATOMIC_ACQUIRE))
+    if (!__atomic_load_n(&ep->has_ctrl, __ATOMIC_ACQUIRE))
         return 0;
     pthread_mutex_lock(&ep->prov->lock);
-    mail = ep->mail;
-    ep->mail = NULL;
-    ep->last_mail = &ep->mail;
-    __atomic_store_n(&ep->has_mail, 0, __ATOMIC_RELEASE);
+    entry = ep->ctrl_queue;
+    ep->ctrl_queue = NULL;
+    ep->ctrl_queue_end = &ep->ctrl_queue;
+    __atomic_store_n(&ep->has_ctrl, 0, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&ep->prov->lock);
-    for (; mail; mail = next) {
-        next = mail->next;
-        calls += fp_conn_take_note(ep, mail->peer, &mail->note);
-        free(mail);
+    for (; entry; entry = next) {
+        next = entry->next;
+        calls += fp_conn_handle_ctrl(ep, entry->peer, &entry->msg);
+        free(entry);
     }
     return calls;
 }
 
-static void take_error(struct fp_ep *ep)
+static void handle_error(struct fp_ep *ep)
 {
     struct fi_cq_err_entry error = {0};
 
@@ -172,35 +172,35 @@ static void take_error(struct fp_ep *ep)
         ep->unposted = buf;
         return;
     }
-    if (buf->kind == FP_BUF_PULL) {
-        fp_pull_failed(buf, error.err);
+    if (buf->kind == FP_BUF_RMA_READ) {
+        fp_rma_read_failed(buf, error.err);
         return;
     }
-    if (buf->kind == FP_BUF_PLACE) {
-        fp_place_failed(buf, error.err);
+    if (buf->kind == FP_BUF_RMA_WRITE) {
+        fp_rma_write_failed(buf, error.err);
         return;
     }
-    fp_break(buf->owner, fp_strerror(-error.err));
-    fp_sent(buf);
+    fp_conn_break(buf->owner, fp_strerror(-error.err));
+    fp_send_completed(buf);
 }
 
-static int take_entry(struct fp_ep *ep, const struct fi_cq_msg_entry *entry)
+static int handle_completion(struct fp_ep *ep, const struct fi_cq_msg_entry *entry)
 {
     struct fp_buf *buf = entry->op_context;
 
     if (!buf)
         return 0;
     if (buf->kind == FP_BUF_SEND) {
-        fp_sent(buf);
+        fp_send_completed(buf);
         return 0;
     }
-    if (buf->kind == FP_BUF_PULL)
-        return fp_serve_pulled(buf);
-    if (buf->kind == FP_BUF_PLACE) {
-        fp_place_done(buf);
+    if (buf->kind == FP_BUF_RMA_READ)
+        return fp_recv_rma_read_data(buf);
+    if (buf->kind == FP_BUF_RMA_WRITE) {
+        fp_rma_write_completed(buf);
         return 0;
     }
-    return fp_serve(ep, buf, entry->len);
+    return fp_recv_message(ep, buf, entry->len);
 }
 
 static int read_queue(struct fp_ep *ep)
@@ -211,9 +211,9 @@ static int read_queue(struct fp_ep *ep)
     for (int i = 0; i < READS; i++) {
         ssize_t n = fi_cq_read(ep->fids.cq, entries, ENTRIES);
         if (n == -FI_EAVAIL)
-            take_error(ep);
+            handle_error(ep);
         for (ssize_t k = 0; k < n; k++)
-            calls += take_entry(ep, &entries[k]);
+            calls += handle_completion(ep, &entries[k]);
         if (n < ENTRIES && n != -FI_EAVAIL)
             break;
     }
@@ -233,85 +233,85 @@ static int serve_busy(struct fp_ep *ep)
         if (conn->state >= FP_DOWN)
             continue;
         fp_send_queued(conn);
-        fp_push(conn);
-        fp_serve_reads(conn);
-        fp_pull_ask(conn);
-        calls += fp_conn_report(conn) + fp_conn_settle(conn);
-        if ((conn->broken || conn->parting || conn->orphaned) && conn->state < FP_DOWN)
+        fp_send_ops(conn);
+        fp_recv_continue_reads(conn);
+        fp_rma_read_post(conn);
+        calls += fp_conn_report_done(conn) + fp_conn_check_down(conn);
+        if ((conn->broken || conn->peer_closed || conn->peer_died) && conn->state < FP_DOWN)
             fp_mark_busy(conn);
     }
     return calls;
 }
 
 /* Operations that have been unacknowledged since the last check may have been lost. */
-static void nudge(struct fp_conn *conn)
+static void request_ack(struct fp_conn *conn)
 {
-    struct fp_head head = {.kind = FP_NUDGE, .seq = conn->sent};
+    struct fp_head head = {.kind = FP_ACK_REQUEST, .seq = conn->sent};
 
     if (conn->reported != conn->sent && conn->sent == conn->posted && !conn->broken &&
         conn->reported == conn->seen_reported && conn->num_queued == 0)
         fp_send(conn, &head, sizeof(head), NULL, 0); /* without memory: at the next check */
     conn->seen_reported = conn->reported;
-    fp_place_ask_again(conn);
+    fp_rma_write_repeat_key_request(conn);
 }
 
 /* Changes with each step of this side's operations. */
-static uint64_t count_steps(struct fp_conn *conn)
+static uint64_t count_progress(struct fp_conn *conn)
 {
     return (uint64_t)conn->reported + conn->sent + conn->acked +
            fp_op_at(conn, conn->reported)->moved + fp_op_at(conn, conn->sent)->moved;
 }
 
 /* Time in which this process did not run counts little. */
-static bool has_stood_still(struct fp_conn *conn, uint64_t since_ms)
+static bool is_stalled(struct fp_conn *conn, uint64_t since_ms)
 {
     enum { MOST_MS = 2 * LOOK_MS };
-    uint64_t steps = count_steps(conn);
+    uint64_t progress = count_progress(conn);
 
-    if (conn->reported == conn->posted || steps != conn->seen_steps) {
-        conn->seen_steps = steps;
-        conn->still_ms = 0;
+    if (conn->reported == conn->posted || progress != conn->seen_progress) {
+        conn->seen_progress = progress;
+        conn->stalled_ms = 0;
         return false;
     }
-    conn->still_ms += since_ms < MOST_MS ? (unsigned int)since_ms : MOST_MS;
-    return conn->still_ms > conn->ep->prov->config.peer_timeout_ms;
+    conn->stalled_ms += since_ms < MOST_MS ? (unsigned int)since_ms : MOST_MS;
+    return conn->stalled_ms > conn->ep->prov->config.peer_timeout_ms;
 }
 
 /* Called once in LOOK_MS for each connection that is accepted, up, or closing. */
-static void care_for(struct fp_conn *conn, uint64_t since_ms)
+static void check_stall(struct fp_conn *conn, uint64_t since_ms)
 {
-    nudge(conn);
-    if (fp_kept_waits_for_long(conn))
-        fp_break(conn, "a message was lost");
-    else if (has_stood_still(conn, since_ms))
-        fp_break(conn, "the process answers, but no operation gets on");
+    request_ack(conn);
+    if (fp_reorder_is_stalled(conn))
+        fp_conn_break(conn, "a message was lost");
+    else if (is_stalled(conn, since_ms))
+        fp_conn_break(conn, "the process answers, but no operation gets on");
 }
 
-static int look(struct fp_ep *ep)
+static int check_conns(struct fp_ep *ep)
 {
     uint64_t now = ut_now_ms();
-    uint32_t news = __atomic_load_n(&ep->prov->news, __ATOMIC_SEQ_CST);
-    bool long_ago = now - ep->looked_ms >= LOOK_MS;
+    uint32_t peer_events = __atomic_load_n(&ep->prov->peer_events, __ATOMIC_SEQ_CST);
+    bool long_ago = now - ep->checked_ms >= LOOK_MS;
     int calls = 0;
 
-    if (!long_ago && news == ep->news_seen)
+    if (!long_ago && peer_events == ep->peer_events_seen)
         return 0;
-    ep->news_seen = news;
-    for (uint32_t i = 0; i < ep->num_names; i++) {
+    ep->peer_events_seen = peer_events;
+    for (uint32_t i = 0; i < ep->conns_size; i++) {
         struct fp_conn *conn = ep->conns[i];
         if (conn)
-            calls += fp_conn_look(conn);
-        if (conn && long_ago && conn->state == FP_ASKED)
-            fp_conn_ask_again(conn);
+            calls += fp_conn_check_peer(conn);
+        if (conn && long_ago && conn->state == FP_REQUESTED)
+            fp_conn_repeat_request(conn);
         if (conn && long_ago && conn->state >= FP_ACCEPTED && conn->state < FP_DOWN)
-            care_for(conn, now - ep->looked_ms);
+            check_stall(conn, now - ep->checked_ms);
     }
     if (long_ago)
-        ep->looked_ms = now;
+        ep->checked_ms = now;
     return calls;
 }
 
-static void repost(struct fp_ep *ep)
+static void repost_receives(struct fp_ep *ep)
 {
     struct fp_buf *all = ep->unposted, *next;
 
@@ -319,34 +319,34 @@ static void repost(struct fp_ep *ep)
     ep->num_used = 0;
     for (; all; all = next) {
         next = all->next;
-        fp_receive(all, ep->fids.ep, &ep->unposted);
+        fp_post_receive(all, ep->fids.ep, &ep->unposted);
     }
 }
 
 /* The background thread serves the control endpoint, but may not run now. That takes a system call,
  * so it becomes rare while no notes come. */
-static void help_control(struct fp_ep *ep)
+static void poll_control(struct fp_ep *ep)
 {
     ep->empty_polls = 0;
-    if (fp_control_help(ep->prov))
-        ep->help_after = FP_HELP_SOON;
-    else if (ep->help_after < HELP_LATE)
-        ep->help_after *= 2;
+    if (fp_control_poll_once(ep->prov))
+        ep->ctrl_poll_after = FP_CTRL_POLL_SOON;
+    else if (ep->ctrl_poll_after < HELP_LATE)
+        ep->ctrl_poll_after *= 2;
 }
 
 int fp_ep_poll(struct prov_ep *base)
 {
     struct fp_ep *ep = (struct fp_ep *)base;
 
-    int calls = take_mail(ep) + read_queue(ep) + look(ep);
-    if (calls == 0 && ep->owing)
-        fp_owing_are_due(ep);
-    if (calls == 0 && ++ep->empty_polls >= ep->help_after)
-        help_control(ep);
+    int calls = handle_ctrl_queue(ep) + read_queue(ep) + check_conns(ep);
+    if (calls == 0 && ep->ack_later)
+        fp_ack_all_now(ep);
+    if (calls == 0 && ++ep->empty_polls >= ep->ctrl_poll_after)
+        poll_control(ep);
     if (ep->busy)
         calls += serve_busy(ep);
     if (ep->unposted && (calls == 0 || ep->num_used >= USED))
-        repost(ep);
+        repost_receives(ep);
     fp_send_acks(ep); /* at once, as the program may not poll again */
     if (ep->closed)
         fp_conns_reap(ep);
@@ -368,23 +368,24 @@ bool fp_ep_arm(struct prov_ep *base, enum prov_arm what)
     struct fp_ep *ep = (struct fp_ep *)base;
     struct fp_prov *prov = ep->prov;
 
-    fp_owing_are_due(ep);
+    fp_ack_all_now(ep);
     fp_send_acks(ep);
     if (ep->unposted)
-        repost(ep);
+        repost_receives(ep);
     __atomic_store_n(&ep->armed, 1, __ATOMIC_SEQ_CST);
-    if (__atomic_load_n(&ep->has_mail, __ATOMIC_SEQ_CST) ||
-        __atomic_load_n(&prov->news, __ATOMIC_SEQ_CST) != ep->news_seen)
+    if (__atomic_load_n(&ep->has_ctrl, __ATOMIC_SEQ_CST) ||
+        __atomic_load_n(&prov->peer_events, __ATOMIC_SEQ_CST) != ep->peer_events_seen)
         return true;
-    if (ep->fids.cq_fd >= 0 && !fp_fids_may_sleep(prov, &ep->fids))
+    if (ep->fids.cq_fd >= 0 && !fp_fids_trywait(prov, &ep->fids))
         return true;
     if (ep->busy || ep->unposted || ep->fids.cq_fd < 0) {
         __atomic_store_n(&ep->retry, 1, __ATOMIC_SEQ_CST);
-        fp_tick(prov);
+        fp_timer_start(prov);
     }
     if (ep->fids.cq_fd < 0)
         return false;
-    int rc = fp_watch(prov, ep->fids.cq_fd, EPOLLIN | EPOLLONESHOT, (uintptr_t)ep->attr.owner);
+    int rc =
+        fp_epoll_watch(prov, ep->fids.cq_fd, EPOLLIN | EPOLLONESHOT, (uintptr_t)ep->attr.owner);
     if (rc != 0)
         ut_warn(FP_CAT, "cannot watch a completion queue: %s", strerror(-rc));
     return false;
@@ -402,10 +403,10 @@ void fp_ep_disarm(struct prov_ep *base)
  * Closing
  */
 
-static void part_with(struct fp_conn *conn)
+static void close_conn(struct fp_conn *conn)
 {
     switch (conn->state) {
-    case FP_AWAITED:
+    case FP_INCOMING:
         fp_reject((struct prov_conn *)conn);
         break;
     case FP_CLOSING:
@@ -418,17 +419,17 @@ static void part_with(struct fp_conn *conn)
 
 /* Sends a last message: when it has been sent, injected messages before it have been sent, too. A
  * fabric may drop unsent messages when the endpoint is closed. */
-static void say_last(struct fp_conn *conn)
+static void flush_conn(struct fp_conn *conn)
 {
     struct fp_head ack = {.kind = FP_ACK};
 
-    if (conn->state == FP_UP && !conn->broken && !conn->parting)
+    if (conn->state == FP_UP && !conn->broken && !conn->peer_closed)
         fp_send(conn, &ack, sizeof(ack), NULL, 0); /* without memory: treated as lost */
 }
 
 static bool still_closing(const struct fp_ep *ep)
 {
-    for (uint32_t i = 0; i < ep->num_names; i++) {
+    for (uint32_t i = 0; i < ep->conns_size; i++) {
         if (ep->conns[i] && ep->conns[i]->state == FP_CLOSING)
             return true;
     }
@@ -443,33 +444,33 @@ void fp_ep_close(struct prov_ep *base)
 
     ep->is_closing = true;
     ep->inject = 0;
-    for (uint32_t i = 0; i < ep->num_names; i++) {
+    for (uint32_t i = 0; i < ep->conns_size; i++) {
         if (!ep->conns[i])
             continue;
-        say_last(ep->conns[i]);
-        part_with(ep->conns[i]);
+        flush_conn(ep->conns[i]);
+        close_conn(ep->conns[i]);
     }
     while (still_closing(ep) && ut_now_ms() < until) {
         fp_ep_poll(base);
         usleep(PAUSE_US);
     }
-    fp_owing_are_due(ep);
+    fp_ack_all_now(ep);
     fp_send_acks(ep);
-    delist(ep);
-    take_mail(ep); /* rejects requests that arrived meanwhile; the peer asks again */
-    for (uint32_t i = 0; i < ep->num_names; i++) {
+    remove_from_list(ep);
+    handle_ctrl_queue(ep); /* rejects requests that arrived meanwhile; the peer asks again */
+    for (uint32_t i = 0; i < ep->conns_size; i++) {
         if (ep->conns[i])
-            fp_conn_end(ep->conns[i]);
+            fp_conn_finish(ep->conns[i]);
     }
     for (struct fp_conn *conn = ep->closed, *next; conn; conn = next) {
         next = conn->next_closed;
         fp_conn_free(conn);
     }
-    release(ep);
+    free_ep(ep);
 }
 
-void fp_ep_abandon(struct fp_ep *ep)
+void fp_ep_close_without_fabric(struct fp_ep *ep)
 {
     ep->is_closing = true;
-    delist(ep);
+    remove_from_list(ep);
 }

@@ -12,6 +12,6 @@ void fp_ep_flush(struct prov_ep *base);
 bool fp_ep_arm(struct prov_ep *base, enum prov_arm what);
 void fp_ep_disarm(struct prov_ep *base);
 /* Closes it without a call of the fabric: its memory and its descriptors stay. */
-void fp_ep_abandon(struct fp_ep *ep);
+void fp_ep_close_without_fabric(struct fp_ep *ep);
 
 #endif

@@ -23,7 +23,7 @@ static char *copy_of(const char *text)
 /* Requested features beyond ordered messages, each including the previous one. */
 enum level { MESSAGES, READS, WRITES, WRITES_IN_ORDER };
 
-static struct fi_info *wishes(const struct fp_lib *lib, enum level level)
+static struct fi_info *make_hints(const struct fp_lib *lib, enum level level)
 {
     struct fi_info *hints = lib->dupinfo(NULL);
 
@@ -49,9 +49,9 @@ static struct fi_info *wishes(const struct fp_lib *lib, enum level level)
     return hints;
 }
 
-static struct fi_info *ask(const struct fp_lib *lib, enum level level, char why[FP_WHY])
+static struct fi_info *get_infos(const struct fp_lib *lib, enum level level, char why[FP_WHY])
 {
-    struct fi_info *hints = wishes(lib, level), *all = NULL;
+    struct fi_info *hints = make_hints(lib, level), *all = NULL;
     int rc = hints ? lib->getinfo(API_VERSION, NULL, NULL, 0, hints, &all) : -FI_ENOMEM;
 
     if (rc != 0) {
@@ -65,7 +65,7 @@ static struct fi_info *ask(const struct fp_lib *lib, enum level level, char why[
     return all;
 }
 
-static bool begins(const char *text, const char *with)
+static bool starts_with(const char *text, const char *with)
 {
     return strncmp(text, with, strlen(with)) == 0;
 }
@@ -92,7 +92,7 @@ static bool is_loopback(const struct fi_info *info)
     return info->domain_attr->name && strcmp(info->domain_attr->name, "lo") == 0;
 }
 
-size_t fp_fabric_in_order(const struct fp_lib *lib, const struct fi_info *info)
+size_t fp_fabric_ordered_size(const struct fp_lib *lib, const struct fi_info *info)
 {
     size_t size = info->ep_attr->max_msg_size;
 
@@ -102,24 +102,24 @@ size_t fp_fabric_in_order(const struct fp_lib *lib, const struct fi_info *info)
 }
 
 /* Why a fabric cannot be used, even if there is no other; NULL: it can. */
-static const char *cannot(const struct fp_lib *lib, const struct fi_info *info)
+static const char *reason_unusable(const struct fp_lib *lib, const struct fi_info *info)
 {
     const char *name = info->fabric_attr->prov_name;
     const char *domain = ut_env_str(UT_ENV_OFI_DOMAIN);
 
     if (info->ep_attr->max_msg_size < FP_MIN_MESSAGE)
         return "its messages are too short";
-    if (fp_fabric_in_order(lib, info) < FP_MIN_MESSAGE)
+    if (fp_fabric_ordered_size(lib, info) < FP_MIN_MESSAGE)
         return "FI_OFI_RXM_BUFFER_SIZE has to be 2048 or more";
     if (*domain && (!info->domain_attr->name || strcmp(info->domain_attr->name, domain) != 0))
         return "UTOFU_OFI_DOMAIN names another domain"; /* not every provider respects the hint */
-    if (begins(name, "shm"))
+    if (starts_with(name, "shm"))
         return "it reaches this host only";
-    if (begins(name, "sockets"))
+    if (starts_with(name, "sockets"))
         return "what it has not sent yet is lost when an endpoint is closed: tcp is the better one";
     if (is_link_local(info))
         return "its address is valid on one link only";
-    if (*ut_env_str(UT_ENV_OFI_PROVIDER) == '\0' && begins(name, "udp"))
+    if (*ut_env_str(UT_ENV_OFI_PROVIDER) == '\0' && starts_with(name, "udp"))
         return "libfabric has better ones (UTOFU_OFI_PROVIDER names it)";
     return NULL;
 }
@@ -133,13 +133,13 @@ static bool may_be_loopback(void)
 
 /* Over TCP libfabric has connected endpoints below ofi_rxm, and, from 1.17 on, reliable datagrams:
  * FI_PROTO_XNET, first named `net` and later `tcp`. The latter need less time and memory. */
-static const struct fi_info *better_than(const struct fp_lib *lib, const struct fi_info *one,
+static const struct fi_info *prefer_xnet(const struct fp_lib *lib, const struct fi_info *one,
                                          const struct fi_info *all)
 {
-    if (!begins(one->fabric_attr->prov_name, "tcp;"))
+    if (!starts_with(one->fabric_attr->prov_name, "tcp;"))
         return one;
     for (const struct fi_info *at = all; at; at = at->next) {
-        if (at->ep_attr->protocol == FI_PROTO_XNET && !cannot(lib, at) &&
+        if (at->ep_attr->protocol == FI_PROTO_XNET && !reason_unusable(lib, at) &&
             at->addr_format == one->addr_format && is_loopback(at) == is_loopback(one) &&
             strcmp(at->domain_attr->name, one->domain_attr->name) == 0)
             return at;
@@ -147,50 +147,50 @@ static const struct fi_info *better_than(const struct fp_lib *lib, const struct 
     return one;
 }
 
-static const struct fi_info *best_of(const struct fp_lib *lib, const struct fi_info *all)
+static const struct fi_info *choose_best(const struct fp_lib *lib, const struct fi_info *all)
 {
     const struct fi_info *loopback = NULL;
 
     for (const struct fi_info *at = all; at; at = at->next) {
-        if (cannot(lib, at))
+        if (reason_unusable(lib, at))
             continue;
         if (!is_loopback(at))
-            return better_than(lib, at, all);
+            return prefer_xnet(lib, at, all);
         if (!loopback)
             loopback = at;
     }
-    return loopback && may_be_loopback() ? better_than(lib, loopback, all) : NULL;
+    return loopback && may_be_loopback() ? prefer_xnet(lib, loopback, all) : NULL;
 }
 
 /* Why none of the fabrics is used. */
-static const char *none_of(const struct fp_lib *lib, const struct fi_info *all)
+static const char *reason_none_usable(const struct fp_lib *lib, const struct fi_info *all)
 {
     for (const struct fi_info *at = all; at; at = at->next) {
-        if (!cannot(lib, at))
+        if (!reason_unusable(lib, at))
             return "no network is up but the loopback device, which other hosts do not reach";
     }
-    return cannot(lib, all);
+    return reason_unusable(lib, all);
 }
 
 /* Limits the queue depth, whose default may be thousands. */
-static void reduce(size_t *depth)
+static void limit_depth(size_t *depth)
 {
     if (*depth > DEPTH)
         *depth = DEPTH;
 }
 
-static struct fi_info *choose(const struct fp_lib *lib, enum level level, char why[FP_WHY])
+static struct fi_info *choose_info(const struct fp_lib *lib, enum level level, char why[FP_WHY])
 {
-    struct fi_info *all = ask(lib, level, why);
-    const struct fi_info *best = best_of(lib, all);
+    struct fi_info *all = get_infos(lib, level, why);
+    const struct fi_info *best = choose_best(lib, all);
     struct fi_info *mine = best ? lib->dupinfo(best) : NULL;
 
     if (mine) {
-        reduce(&mine->tx_attr->size);
-        reduce(&mine->rx_attr->size);
+        limit_depth(&mine->tx_attr->size);
+        limit_depth(&mine->rx_attr->size);
     }
     if (all && !best)
-        snprintf(why, FP_WHY, "%s: %s", all->fabric_attr->prov_name, none_of(lib, all));
+        snprintf(why, FP_WHY, "%s: %s", all->fabric_attr->prov_name, reason_none_usable(lib, all));
     else if (all && !mine)
         snprintf(why, FP_WHY, "no memory");
     if (all)
@@ -201,10 +201,10 @@ static struct fi_info *choose(const struct fp_lib *lib, enum level level, char w
 struct fi_info *fp_fabric_choose(const struct fp_lib *lib, char why[FP_WHY])
 {
     enum level level = ut_env_num(UT_ENV_OFI_RMA) > 0 ? WRITES_IN_ORDER : MESSAGES;
-    struct fi_info *info = choose(lib, level, why);
+    struct fi_info *info = choose_info(lib, level, why);
 
     while (!info && level > MESSAGES)
-        info = choose(lib, --level, why);
+        info = choose_info(lib, --level, why);
     return info;
 }
 
@@ -212,14 +212,14 @@ uint32_t fp_fabric_hash(const struct fp_lib *lib, const struct fi_info *info)
 {
     const char *name = info->fabric_attr->prov_name;
     uint64_t hash = ut_hash(UT_HASH_FIRST, name, strlen(name));
-    size_t in_order = fp_fabric_in_order(lib, info);
+    size_t in_order = fp_fabric_ordered_size(lib, info);
 
     hash = ut_hash(hash, &in_order, sizeof(in_order));
 
     return (uint32_t)ut_hash(hash, &info->addr_format, sizeof(info->addr_format));
 }
 
-bool fp_fabric_look(char text[FP_WHY])
+bool fp_fabric_probe(char text[FP_WHY])
 {
     const struct fp_lib *lib = fp_lib(text);
     struct fi_info *info = lib ? fp_fabric_choose(lib, text) : NULL;
@@ -238,7 +238,7 @@ bool fp_fabric_look(char text[FP_WHY])
 /* The queue of `net` in libfabric 1.17 signals its first completion, and its descriptor stays
  * readable from then on, as fi_trywait() does not reset the signal. With a wait set it does not, as
  * fi_wait() resets it. */
-static bool signals_for_ever(const struct fp_prov *prov)
+static bool has_sticky_wait_fd(const struct fp_prov *prov)
 {
     return strcmp(prov->info->fabric_attr->prov_name, "net") == 0;
 }
@@ -257,7 +257,7 @@ static int open_queue(struct fp_prov *prov, struct fp_fids *f)
 {
     struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_MSG, .wait_obj = FI_WAIT_FD};
 
-    if (signals_for_ever(prov) && open_wait(prov, f) == 0) {
+    if (has_sticky_wait_fd(prov) && open_wait(prov, f) == 0) {
         attr.wait_obj = FI_WAIT_SET;
         attr.wait_set = f->wait;
     }
@@ -270,7 +270,7 @@ static int open_queue(struct fp_prov *prov, struct fp_fids *f)
     return fi_cq_open(f->domain, &attr, &f->cq, NULL);
 }
 
-bool fp_fids_may_sleep(struct fp_prov *prov, struct fp_fids *f)
+bool fp_fids_trywait(struct fp_prov *prov, struct fp_fids *f)
 {
     struct fid *fid = &f->cq->fid;
 
@@ -322,7 +322,7 @@ int fp_fids_open(struct fp_prov *prov, struct fp_fids *f)
     return rc == -FI_EMFILE || rc == -FI_ENOMEM ? rc : -EIO;
 }
 
-void fp_fids_end(struct fp_fids *f)
+void fp_fids_close_ep(struct fp_fids *f)
 {
     if (f->ep)
         fi_close(&f->ep->fid);
@@ -331,7 +331,7 @@ void fp_fids_end(struct fp_fids *f)
 
 void fp_fids_close(struct fp_prov *prov, struct fp_fids *f)
 {
-    fp_fids_end(f);
+    fp_fids_close_ep(f);
     if (f->cq)
         fi_close(&f->cq->fid);
     if (f->av)

@@ -10,11 +10,11 @@
 struct fi_info *fp_fabric_choose(const struct fp_lib *lib, char why[FP_WHY]);
 
 /* Does this host have a usable fabric? `text` is its name, or the reason. For tools. */
-bool fp_fabric_look(char text[FP_WHY]);
+bool fp_fabric_probe(char text[FP_WHY]);
 
 /* The size in bytes up to which messages arrive in the order of sending: larger messages of ofi_rxm
  * are fetched by the receiver, and later messages overtake them. */
-size_t fp_fabric_in_order(const struct fp_lib *lib, const struct fi_info *info);
+size_t fp_fabric_ordered_size(const struct fp_lib *lib, const struct fi_info *info);
 
 /* A hash of the properties that two processes must have in common. */
 uint32_t fp_fabric_hash(const struct fp_lib *lib, const struct fi_info *info);
@@ -23,13 +23,13 @@ uint32_t fp_fabric_hash(const struct fp_lib *lib, const struct fi_info *info);
  * the fabric polls all sockets of a domain at once. cq_fd: -1 if the fabric has no descriptor to
  * sleep on. 0 or -errno after an error line. */
 int fp_fids_open(struct fp_prov *prov, struct fp_fids *fids);
-/* Any of the fids may be NULL. fp_fids_end() closes only the endpoint, so that the fabric uses no
- * more memory; then registrations are closed, and at last fp_fids_close() closes the rest. */
-void fp_fids_end(struct fp_fids *fids);
+/* Any of the fids may be NULL. fp_fids_close_ep() closes only the endpoint, so that the fabric uses
+ * no more memory; then registrations are closed, and at last fp_fids_close() closes the rest. */
+void fp_fids_close_ep(struct fp_fids *fids);
 void fp_fids_close(struct fp_prov *prov, struct fp_fids *fids);
 
 /* Will cq_fd signal the next completion? False: there is one already. */
-bool fp_fids_may_sleep(struct fp_prov *prov, struct fp_fids *fids);
+bool fp_fids_trywait(struct fp_prov *prov, struct fp_fids *fids);
 
 /* The endpoint's name, which peers insert into their address vectors. */
 int fp_ep_name(struct fid_ep *ep, uint8_t name[FP_NAME_MAX], uint8_t *size);

@@ -24,7 +24,7 @@ static bool loaded;
 static char load_error[FP_WHY];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static bool find(void *library, const char *symbol, void *function)
+static bool find_symbol(void *library, const char *symbol, void *function)
 {
     void *found = dlsym(library, symbol);
 
@@ -41,7 +41,7 @@ static bool find(void *library, const char *symbol, void *function)
  * Its connections share receives over tcp, and over verbs if a variable is set. Without shared
  * receives, the ofi_rxm of libfabric 1.17 posts receives to closed connections when an endpoint is
  * closed after its peers, and the process gets SIGSEGV. */
-static void set_up_rxm(bool is_loaded)
+static void configure_rxm(bool is_loaded)
 {
     const char *set = ut_env_text(BUFFER_SIZE);
 
@@ -60,7 +60,7 @@ static void set_up_rxm(bool is_loaded)
  * and faults in their constructor: init_ipath_backtrace() of psm's ipath/ipath_debug.c. Their
  * handler calls exit(), which may wait for ever for a lock of the interrupted thread, and loses the
  * signal number. Only an environment variable prevents this. */
-static void leave_signals_alone(void)
+static void disable_psm_backtrace(void)
 {
     if (!ut_env_text(NO_TRACE))
         setenv(NO_TRACE, "1", 1);
@@ -68,15 +68,15 @@ static void leave_signals_alone(void)
         setenv(NO_TRACE_2, "1", 1);
 }
 
-static void load(void)
+static void load_library(void)
 {
     void *before = dlopen(NAME, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
 
-    set_up_rxm(before != NULL);
+    configure_rxm(before != NULL);
     if (before)
         dlclose(before);
     else
-        leave_signals_alone();
+        disable_psm_backtrace();
     void *library = dlopen(NAME, RTLD_NOW | RTLD_LOCAL);
 
     if (!library) {
@@ -84,15 +84,16 @@ static void load(void)
         snprintf(load_error, sizeof(load_error), "%s", error ? error : NAME " cannot be loaded");
         return;
     }
-    loaded = find(library, "fi_getinfo", &lib.getinfo) &&
-             find(library, "fi_freeinfo", &lib.freeinfo) &&
-             find(library, "fi_dupinfo", &lib.dupinfo) && find(library, "fi_fabric", &lib.fabric) &&
-             find(library, "fi_strerror", &lib.strerror);
+    loaded = find_symbol(library, "fi_getinfo", &lib.getinfo) &&
+             find_symbol(library, "fi_freeinfo", &lib.freeinfo) &&
+             find_symbol(library, "fi_dupinfo", &lib.dupinfo) &&
+             find_symbol(library, "fi_fabric", &lib.fabric) &&
+             find_symbol(library, "fi_strerror", &lib.strerror);
 }
 
 const struct fp_lib *fp_lib(char why[FP_WHY])
 {
-    pthread_once(&once, load);
+    pthread_once(&once, load_library);
     if (loaded)
         return &lib;
     memcpy(why, load_error, FP_WHY);

@@ -18,7 +18,7 @@
 #include "util/fd.h"
 #include "util/hash.h"
 #include "util/log.h"
-#include "wake.h"
+#include "event.h"
 
 #ifndef SYS_pidfd_open
 #    define SYS_pidfd_open 434
@@ -94,7 +94,7 @@ static struct fp_peer **bucket_of(struct fp_prov *prov, const struct fp_address 
     return &prov->peers[ut_hash(UT_HASH_FIRST, address, sizeof(*address)) % FP_BUCKETS];
 }
 
-static void watch(struct fp_peer *peer)
+static void watch_pidfd(struct fp_peer *peer)
 {
     struct fp_prov *prov = peer->prov;
     struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT};
@@ -105,7 +105,7 @@ static void watch(struct fp_peer *peer)
     if ((peer->pidfd < 0 && errno == ESRCH) ||
         (peer->pidfd >= 0 &&
          !is_same_start(fp_process_start(peer->address.pid), peer->address.start))) {
-        fp_peer_ended(peer);
+        fp_peer_died(peer);
         return;
     }
     event.data.u64 = (uintptr_t)peer | FP_EVENT_PEER;
@@ -114,7 +114,7 @@ static void watch(struct fp_peer *peer)
 }
 
 /* Called with the lock. */
-static struct fp_peer *find(struct fp_prov *prov, const struct fp_address *address)
+static struct fp_peer *find_peer(struct fp_prov *prov, const struct fp_address *address)
 {
     struct fp_peer *peer = *bucket_of(prov, address);
 
@@ -124,7 +124,7 @@ static struct fp_peer *find(struct fp_prov *prov, const struct fp_address *addre
 }
 
 /* Called with the lock. */
-static struct fp_peer *add(struct fp_prov *prov, const struct fp_address *address)
+static struct fp_peer *add_peer(struct fp_prov *prov, const struct fp_address *address)
 {
     struct fp_peer **bucket = bucket_of(prov, address);
     struct fp_peer *peer = prov->num_peers < FP_PEERS ? calloc(1, sizeof(*peer)) : NULL;
@@ -141,14 +141,14 @@ static struct fp_peer *add(struct fp_prov *prov, const struct fp_address *addres
     return peer;
 }
 
-struct fp_peer *fp_peer_of(struct fp_prov *prov, const struct fp_address *address,
-                           const uint8_t key[FP_KEY_SIZE])
+struct fp_peer *fp_peer_get(struct fp_prov *prov, const struct fp_address *address,
+                            const uint8_t key[FP_KEY_SIZE])
 {
     pthread_mutex_lock(&prov->lock);
-    struct fp_peer *peer = find(prov, address);
+    struct fp_peer *peer = find_peer(prov, address);
     bool is_new = !peer;
     if (is_new)
-        peer = add(prov, address);
+        peer = add_peer(prov, address);
     if (peer && key && !fp_peer_has_key(peer)) {
         memcpy(peer->key, key, FP_KEY_SIZE);
         __atomic_store_n(&peer->has_key, 1, __ATOMIC_RELEASE);
@@ -157,14 +157,14 @@ struct fp_peer *fp_peer_of(struct fp_prov *prov, const struct fp_address *addres
     if (!peer)
         ut_error(FP_CAT, "no memory for a peer, or %u are known already", (unsigned int)FP_PEERS);
     else if (is_new)
-        watch(peer);
+        watch_pidfd(peer);
     return peer;
 }
 
 struct fp_peer *fp_peer_find(struct fp_prov *prov, const struct fp_address *address)
 {
     pthread_mutex_lock(&prov->lock);
-    struct fp_peer *peer = find(prov, address);
+    struct fp_peer *peer = find_peer(prov, address);
     pthread_mutex_unlock(&prov->lock);
     return peer;
 }
@@ -189,43 +189,43 @@ void fp_peers_free(struct fp_prov *prov)
     }
 }
 
-void fp_peer_hold(struct fp_peer *peer)
+void fp_peer_add_conn(struct fp_peer *peer)
 {
     struct fp_prov *prov = peer->prov;
 
     pthread_mutex_lock(&prov->lock);
     if (peer->conns++ == 0) {
-        peer->looked_ms = ut_now_ms();
-        peer->waited_ms = 0;
+        peer->checked_ms = ut_now_ms();
+        peer->silent_ms = 0;
     }
     pthread_mutex_unlock(&prov->lock);
-    fp_tick(prov); /* progress() begins to watch it */
+    fp_timer_start(prov); /* progress() begins to watch it */
 }
 
-void fp_peer_drop(struct fp_peer *peer)
+void fp_peer_remove_conn(struct fp_peer *peer)
 {
     pthread_mutex_lock(&peer->prov->lock);
     peer->conns--;
     pthread_mutex_unlock(&peer->prov->lock);
 }
 
-void fp_peer_heard(struct fp_peer *peer, uint32_t answer)
+void fp_peer_received(struct fp_peer *peer, uint32_t answer)
 {
     pthread_mutex_lock(&peer->prov->lock);
-    peer->waited_ms = 0;
+    peer->silent_ms = 0;
     pthread_mutex_unlock(&peer->prov->lock);
     if (answer == 0)
         return;
-    __atomic_store_n(&peer->answered, answer, __ATOMIC_RELEASE);
-    uint32_t wanted = __atomic_load_n(&peer->wanted, __ATOMIC_ACQUIRE);
-    if (wanted != 0 && (int32_t)(answer - wanted) >= 0)
-        __atomic_add_fetch(&peer->prov->news, 1, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&peer->last_pong, answer, __ATOMIC_RELEASE);
+    uint32_t awaited_pong = __atomic_load_n(&peer->awaited_pong, __ATOMIC_ACQUIRE);
+    if (awaited_pong != 0 && (int32_t)(answer - awaited_pong) >= 0)
+        __atomic_add_fetch(&peer->prov->peer_events, 1, __ATOMIC_SEQ_CST);
 }
 
-void fp_peer_ended(struct fp_peer *peer)
+void fp_peer_died(struct fp_peer *peer)
 {
     ut_info(FP_CAT, "process %u has ended", peer->address.pid);
     peer->ended_ms = ut_now_ms();
-    __atomic_store_n(&peer->fate, FP_DEAD, __ATOMIC_RELEASE);
-    __atomic_add_fetch(&peer->prov->news, 1, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&peer->liveness, FP_DEAD, __ATOMIC_RELEASE);
+    __atomic_add_fetch(&peer->prov->peer_events, 1, __ATOMIC_SEQ_CST);
 }

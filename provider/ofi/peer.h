@@ -10,8 +10,8 @@ uint64_t fp_process_start(uint32_t pid);
 
 /* The peer with this address, created if necessary; `key` is its key, if known. NULL: no memory, or
  * too many peers. For any thread, without prov->lock, as the next two. */
-struct fp_peer *fp_peer_of(struct fp_prov *prov, const struct fp_address *address,
-                           const uint8_t key[FP_KEY_SIZE]);
+struct fp_peer *fp_peer_get(struct fp_prov *prov, const struct fp_address *address,
+                            const uint8_t key[FP_KEY_SIZE]);
 /* The peer with this address, if it exists. */
 struct fp_peer *fp_peer_find(struct fp_prov *prov, const struct fp_address *address);
 /* Does the peer have a connection? */
@@ -19,25 +19,25 @@ bool fp_peer_is_used(struct fp_peer *peer);
 void fp_peers_free(struct fp_prov *prov);
 
 /* Called at the beginning and the end of a connection. */
-void fp_peer_hold(struct fp_peer *peer);
-void fp_peer_drop(struct fp_peer *peer);
+void fp_peer_add_conn(struct fp_peer *peer);
+void fp_peer_remove_conn(struct fp_peer *peer);
 
 /* A note of the peer has arrived; `answer`: the number of the question, 0: it is no answer. */
-void fp_peer_heard(struct fp_peer *peer, uint32_t answer);
-static inline bool fp_peer_has_answered(const struct fp_peer *peer, uint32_t question)
+void fp_peer_received(struct fp_peer *peer, uint32_t answer);
+static inline bool fp_peer_has_ponged(const struct fp_peer *peer, uint32_t question)
 {
-    return (int32_t)(__atomic_load_n(&peer->answered, __ATOMIC_ACQUIRE) - question) >= 0;
+    return (int32_t)(__atomic_load_n(&peer->last_pong, __ATOMIC_ACQUIRE) - question) >= 0;
 }
 static inline bool fp_peer_has_key(const struct fp_peer *peer)
 {
     return __atomic_load_n(&peer->has_key, __ATOMIC_ACQUIRE);
 }
 /* The peer's process has ended. */
-void fp_peer_ended(struct fp_peer *peer);
+void fp_peer_died(struct fp_peer *peer);
 
 static inline bool fp_peer_is_dead(const struct fp_peer *peer)
 {
-    return __atomic_load_n(&peer->fate, __ATOMIC_ACQUIRE) == FP_DEAD;
+    return __atomic_load_n(&peer->liveness, __ATOMIC_ACQUIRE) == FP_DEAD;
 }
 
 #endif

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "register.h"
+#include "fabric_mr.h"
 #include "util/log.h"
 
 enum { BUFFERS_AT_ONCE = 32, LONG_AT_ONCE = FP_CHUNKS, LONG = 65536 };
@@ -26,11 +26,11 @@ static int register_slab(struct fp_pool *pool, struct fp_slab *slab, size_t size
 
     if (!(prov->mr_mode & FI_MR_LOCAL))
         return 0;
-    return fp_register(prov, pool->fids, slab->bytes, size,
-                       FI_SEND | FI_RECV | (prov->pull_min > 0 ? FI_READ : 0), &slab->mr);
+    return fp_fabric_mr_reg(prov, pool->fids, slab->bytes, size,
+                            FI_SEND | FI_RECV | (prov->rma_min > 0 ? FI_READ : 0), &slab->mr);
 }
 
-static bool grow(struct fp_pool *pool)
+static bool grow_pool(struct fp_pool *pool)
 {
     size_t count = pool->item >= LONG ? LONG_AT_ONCE : BUFFERS_AT_ONCE;
     size_t stride = sizeof(struct fp_buf) + pool->item, size = count * stride;
@@ -59,7 +59,7 @@ static bool grow(struct fp_pool *pool)
 
 struct fp_buf *fp_pool_get(struct fp_pool *pool, enum fp_buf_kind kind, void *owner)
 {
-    if (!pool->free && !grow(pool))
+    if (!pool->free && !grow_pool(pool))
         return NULL;
     struct fp_buf *buf = pool->free;
     pool->free = buf->next;
@@ -81,13 +81,13 @@ void fp_pool_free(struct fp_pool *pool)
         struct fp_slab *slab = pool->slabs;
         pool->slabs = slab->next;
         if (slab->mr)
-            fp_unregister(slab->mr);
+            fp_fabric_mr_close(slab->mr);
         free(slab);
     }
     pool->free = NULL;
 }
 
-bool fp_receive(struct fp_buf *buf, struct fid_ep *ep, struct fp_buf **unposted)
+bool fp_post_receive(struct fp_buf *buf, struct fid_ep *ep, struct fp_buf **unposted)
 {
     if (fi_recv(ep, buf->bytes, buf->pool->item, buf->desc, FI_ADDR_UNSPEC, &buf->context) == 0)
         return true;

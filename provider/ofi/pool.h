@@ -16,10 +16,10 @@ struct fp_buf *fp_pool_get(struct fp_pool *pool, enum fp_buf_kind kind, void *ow
 void fp_pool_put(struct fp_buf *buf);
 
 /* Posts a receive. False: the fabric does not accept it now; the buffer is put on `*unposted`. */
-bool fp_receive(struct fp_buf *buf, struct fid_ep *ep, struct fp_buf **unposted);
+bool fp_post_receive(struct fp_buf *buf, struct fid_ep *ep, struct fp_buf **unposted);
 /* The receive is used up, and is posted again by a poll that finds nothing, or with many others:
  * the program waits for what this poll has brought. */
-static inline void fp_receive_later(struct fp_ep *ep, struct fp_buf *buf)
+static inline void fp_repost_later(struct fp_ep *ep, struct fp_buf *buf)
 {
     buf->next = ep->unposted;
     ep->unposted = buf;

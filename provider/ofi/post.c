@@ -8,8 +8,8 @@
 #include <errno.h>
 
 #include "conn.h"
-#include "place.h"
-#include "pull.h"
+#include "rma_write.h"
+#include "rma_read.h"
 #include "region.h"
 #include "send.h"
 
@@ -29,7 +29,7 @@ static bool wants_answer(const struct fp_conn *conn, unsigned int flags, bool lo
 
 /* Writes that the peer fetches take a while. Only more of these may follow, up to the number that
  * the peer can queue. */
-static bool waits_for_fetching(struct fp_conn *conn, bool is_offer)
+static bool must_wait_for_offers(struct fp_conn *conn, bool is_offer)
 {
     if (!conn->offered)
         return false;
@@ -39,24 +39,24 @@ static bool waits_for_fetching(struct fp_conn *conn, bool is_offer)
     }
     bool before =
         (int32_t)(conn->offered_from - conn->acked) > 0; /* the first is not fetched yet */
-    return !is_offer || conn->sent - (before ? conn->offered_from : conn->acked) >= FP_PULLS;
+    return !is_offer || conn->sent - (before ? conn->offered_from : conn->acked) >= FP_RMA_READS;
 }
 
 /* May an operation be posted? */
-static int room(struct fp_conn *conn, unsigned int flags, bool is_offer)
+static int check_room(struct fp_conn *conn, unsigned int flags, bool is_offer)
 {
     if (conn->state == FP_ACCEPTED)
         return -EAGAIN;
-    if (conn->state != FP_UP || conn->broken || conn->parting || conn->failed)
+    if (conn->state != FP_UP || conn->broken || conn->peer_closed || conn->failed)
         return -ENOTCONN;
     if (conn->sent != conn->posted || conn->posted - conn->reported == FP_OPS ||
-        !fp_send_has_room(conn) || waits_for_fetching(conn, is_offer) ||
-        ((flags & PROV_FENCE) && conn->reads_out > 0))
+        !fp_send_has_room(conn) || must_wait_for_offers(conn, is_offer) ||
+        ((flags & PROV_FENCE) && conn->reads_in_flight > 0))
         return -EAGAIN;
     return 0;
 }
 
-static struct fp_op *post(struct fp_conn *conn, enum fp_kind kind, const struct prov_xfer *x)
+static struct fp_op *add_op(struct fp_conn *conn, enum fp_kind kind, const struct prov_xfer *x)
 {
     struct fp_op *op = fp_op_at(conn, conn->posted++);
     bool long_write = kind != FP_READ && x->length > conn->ep->prov->piece;
@@ -70,7 +70,7 @@ static struct fp_op *post(struct fp_conn *conn, enum fp_kind kind, const struct 
                          .imm = x->imm,
                          .kind = (uint8_t)kind,
                          .status = PROV_OK,
-                         .may_lack = kind != FP_READ && !is_read_directly(x)};
+                         .may_be_unmapped = kind != FP_READ && !is_read_directly(x)};
     if ((x->flags & PROV_NOTIFY) && kind != FP_READ)
         op->flags |= FP_NOTIFY;
     if (wants_answer(conn, x->flags, long_write))
@@ -79,13 +79,13 @@ static struct fp_op *post(struct fp_conn *conn, enum fp_kind kind, const struct 
 }
 
 /* Removes the last operation: its memory is unmapped, or there is no memory to send it now. */
-static int unpost(struct fp_conn *conn, int rc)
+static int remove_op(struct fp_conn *conn, int rc)
 {
     conn->posted--;
     return rc == -EFAULT ? -EPERM : -EAGAIN;
 }
 
-static void fill(struct fp_conn *conn, const struct fp_op *op, struct fp_xfer *m)
+static void fill_header(struct fp_conn *conn, const struct fp_op *op, struct fp_xfer *m)
 {
     *m = (struct fp_xfer){.head = {.kind = op->kind, .flags = op->flags, .seq = conn->sent + 1},
                           .rmt = op->rmt,
@@ -103,8 +103,8 @@ static int send_piece(struct fp_conn *conn)
     uint32_t left = op->length - op->moved, piece = conn->ep->prov->piece;
     struct fp_xfer m;
 
-    if (op->kind == FP_PLACED) {
-        int rc = fp_place(conn, op);
+    if (op->kind == FP_RMA_WRITE) {
+        int rc = fp_rma_write_continue(conn, op);
         if (rc == -ENOKEY)
             op->kind = FP_WRITE;
         else if (rc != 1)
@@ -112,10 +112,10 @@ static int send_piece(struct fp_conn *conn)
         left = op->length - op->moved;
     }
     piece = op->kind == FP_READ ? 0 : left < piece ? left : piece;
-    fill(conn, op, &m);
+    fill_header(conn, op, &m);
     const void *from = op->lcl + op->moved;
-    if (op->may_lack) {
-        if (!fp_copy_own(conn->ep->prov, bytes, from, piece))
+    if (op->may_be_unmapped) {
+        if (!fp_copy_local(conn->ep->prov, bytes, from, piece))
             return -EFAULT;
         from = bytes;
     }
@@ -129,7 +129,7 @@ static int send_piece(struct fp_conn *conn)
     return 0;
 }
 
-void fp_push(struct fp_conn *conn)
+void fp_send_ops(struct fp_conn *conn)
 {
     int rc = 0;
 
@@ -138,7 +138,7 @@ void fp_push(struct fp_conn *conn)
         rc = send_piece(conn);
     if (rc == -EFAULT) { /* part of it has been sent */
         fp_op_at(conn, conn->sent)->status = PROV_LCL_ACCESS;
-        fp_break(conn, "the memory of a write is not there any more");
+        fp_conn_break(conn, "the memory of a write is not there any more");
     }
     if (conn->sent != conn->posted)
         fp_mark_busy(conn);
@@ -147,14 +147,14 @@ void fp_push(struct fp_conn *conn)
 /* A write that the peer fetches. */
 static int offer_write(struct fp_conn *conn, const struct prov_xfer *x, struct fp_offer *offer)
 {
-    struct fp_op *op = post(conn, FP_WRITE, x);
+    struct fp_op *op = add_op(conn, FP_WRITE, x);
 
     op->flags |= FP_SIGNAL;
-    fill(conn, op, &offer->x);
-    offer->x.head.kind = FP_PULL;
+    fill_header(conn, op, &offer->x);
+    offer->x.head.kind = FP_WRITE_OFFER;
     int rc = fp_send(conn, offer, sizeof(*offer), NULL, 0);
     if (rc != 0)
-        return unpost(conn, rc);
+        return remove_op(conn, rc);
     if (!conn->offered)
         conn->offered_from = conn->sent;
     conn->offered = true;
@@ -163,12 +163,12 @@ static int offer_write(struct fp_conn *conn, const struct prov_xfer *x, struct f
 }
 
 /* A write that the fabric places. */
-static int place_write(struct fp_conn *conn, const struct prov_xfer *x, void *desc)
+static int post_rma_write(struct fp_conn *conn, const struct prov_xfer *x, void *desc)
 {
-    struct fp_op *op = post(conn, FP_PLACED, x);
+    struct fp_op *op = add_op(conn, FP_RMA_WRITE, x);
 
     op->desc = desc;
-    fp_push(conn);
+    fp_send_ops(conn);
     return 0;
 }
 
@@ -180,22 +180,22 @@ int fp_write(struct prov_conn *base, const struct prov_xfer *x)
     void *desc;
     bool is_long = !(x->flags & PROV_COPY) && x->length > prov->piece;
 
-    int rc = room(conn, x->flags, is_long); /* first, as what follows takes system calls */
+    int rc = check_room(conn, x->flags, is_long); /* first, as what follows takes system calls */
     if (rc != 0)
         return rc;
-    if (is_long && fp_place_may(conn, x, &desc))
-        return conn->offered ? -EAGAIN : place_write(conn, x, desc);
-    if (is_long && fp_pull_offers(conn, x->lkey, (uintptr_t)x->lcl, x->length, &offer))
+    if (is_long && fp_rma_write_possible(conn, x, &desc))
+        return conn->offered ? -EAGAIN : post_rma_write(conn, x, desc);
+    if (is_long && fp_rma_read_make_offer(conn, x->lkey, (uintptr_t)x->lcl, x->length, &offer))
         return offer_write(conn, x, &offer);
     if (conn->offered)
         return -EAGAIN;
-    if (!is_read_directly(x) && !fp_allows(prov, x->lkey, (uintptr_t)x->lcl, x->length, 0))
+    if (!is_read_directly(x) && !fp_region_allows(prov, x->lkey, (uintptr_t)x->lcl, x->length, 0))
         return -EPERM;
-    post(conn, FP_WRITE, x);
+    add_op(conn, FP_WRITE, x);
     rc = send_piece(conn);
     if (rc != 0)
-        return unpost(conn, rc);
-    fp_push(conn);
+        return remove_op(conn, rc);
+    fp_send_ops(conn);
     return x->length <= prov->piece ? PROV_SRC_FREE : 0;
 }
 
@@ -203,17 +203,17 @@ int fp_read(struct prov_conn *base, const struct prov_xfer *x)
 {
     struct fp_conn *conn = (struct fp_conn *)base;
 
-    int rc = room(conn, x->flags, false);
+    int rc = check_room(conn, x->flags, false);
     if (rc != 0)
         return rc;
-    if (conn->reads_out == FP_READS)
+    if (conn->reads_in_flight == FP_READS)
         return -EAGAIN;
-    if (!fp_allows(conn->ep->prov, x->lkey, (uintptr_t)x->lcl, x->length, PROV_ACCESS_WRITE))
+    if (!fp_region_allows(conn->ep->prov, x->lkey, (uintptr_t)x->lcl, x->length, PROV_ACCESS_WRITE))
         return -EPERM;
-    post(conn, FP_READ, x);
+    add_op(conn, FP_READ, x);
     if (send_piece(conn) != 0)
-        return unpost(conn, -ENOMEM);
-    conn->reads_out++;
+        return remove_op(conn, -ENOMEM);
+    conn->reads_in_flight++;
     return 0;
 }
 
@@ -224,12 +224,12 @@ int fp_send_message(struct prov_conn *base, const void *data, size_t size, unsig
     struct prov_xfer x = {.cookie = cookie, .flags = flags};
     struct fp_head head = {.kind = FP_MESSAGE, .seq = conn->posted + 1};
 
-    int rc = room(conn, flags, false);
+    int rc = check_room(conn, flags, false);
     if (rc != 0)
         return rc;
-    head.flags = post(conn, FP_MESSAGE, &x)->flags;
+    head.flags = add_op(conn, FP_MESSAGE, &x)->flags;
     if (fp_send(conn, &head, sizeof(head), data, size) != 0)
-        return unpost(conn, -ENOMEM);
+        return remove_op(conn, -ENOMEM);
     conn->sent++;
     return PROV_SRC_FREE;
 }

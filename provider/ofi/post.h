@@ -12,6 +12,6 @@ int fp_send_message(struct prov_conn *base, const void *data, size_t size, unsig
 void *fp_direct(struct prov_conn *base, uint64_t rmt, uint32_t length, uint32_t rkey);
 
 /* Sends as much as possible of the posted operations. */
-void fp_push(struct fp_conn *conn);
+void fp_send_ops(struct fp_conn *conn);
 
 #endif

@@ -10,12 +10,12 @@
 
 #include "conn.h"
 #include "control.h"
-#include "enter.h"
+#include "fd_guard.h"
 #include "ep.h"
 #include "fabric.h"
-#include "life.h"
+#include "keepalive.h"
 #include "peer.h"
-#include "place.h"
+#include "rma_write.h"
 #include "post.h"
 #include "region.h"
 #include "types.h"
@@ -23,7 +23,7 @@
 #include "util/env.h"
 #include "util/fd.h"
 #include "util/log.h"
-#include "wake.h"
+#include "event.h"
 
 enum { EVENTS = 16, OWNERS = 32, LOOK_MS = 1000 };
 
@@ -41,21 +41,21 @@ static int open_fabric(struct fp_prov *prov)
     prov->key_mask = key_bits > 0 && key_bits < 64 ? ((uint64_t)1 << key_bits) - 1 : UINT64_MAX;
     prov->inject = info->tx_attr->inject_size < FP_SMALL ? info->tx_attr->inject_size : FP_SMALL;
     prov->piece = FP_PIECE;
-    size_t most = fp_fabric_in_order(prov->lib, info);
+    size_t most = fp_fabric_ordered_size(prov->lib, info);
     if (most < sizeof(struct fp_xfer) + FP_PIECE)
         prov->piece = (uint32_t)(most - sizeof(struct fp_xfer)) & ~255u;
     if (info->caps & FI_RMA) {
-        prov->pull_min = (uint32_t)ut_env_num(UT_ENV_OFI_RMA);
+        prov->rma_min = (uint32_t)ut_env_num(UT_ENV_OFI_RMA);
         prov->chunk = FP_CHUNK;
         if (info->ep_attr->max_msg_size < FP_CHUNK)
             prov->chunk = (uint32_t)info->ep_attr->max_msg_size & ~255u;
-        prov->part = 1u << 30;
-        if (info->ep_attr->max_msg_size < prov->part)
-            prov->part = (uint32_t)info->ep_attr->max_msg_size;
+        prov->rma_write_size = 1u << 30;
+        if (info->ep_attr->max_msg_size < prov->rma_write_size)
+            prov->rma_write_size = (uint32_t)info->ep_attr->max_msg_size;
         uint64_t both = info->tx_attr->msg_order & info->rx_attr->msg_order;
         prov->keeps_order = both & FI_ORDER_SAW;
-        prov->places =
-            prov->pull_min > 0 && (info->caps & FI_WRITE) && (info->caps & FI_REMOTE_WRITE);
+        prov->can_rma_write =
+            prov->rma_min > 0 && (info->caps & FI_WRITE) && (info->caps & FI_REMOTE_WRITE);
     }
     int rc = prov->lib->fabric(info->fabric_attr, &prov->fabric, NULL);
     if (rc == 0)
@@ -76,10 +76,10 @@ static int open_descriptors(struct fp_prov *prov)
                  ut_fd_limit_remedy(errno));
         return -EIO;
     }
-    return fp_watch(prov, prov->tick_fd, EPOLLIN, FP_EVENT_TICK);
+    return fp_epoll_watch(prov, prov->tick_fd, EPOLLIN, FP_EVENT_TICK);
 }
 
-static void release(struct fp_prov *prov)
+static void free_prov(struct fp_prov *prov)
 {
     fp_control_close(prov);
     fp_peers_free(prov);
@@ -142,12 +142,12 @@ static int fp_open(const struct prov_config *config, struct prov **out)
     if (rc == 0)
         rc = fp_control_open(prov);
     if (rc != 0) {
-        release(prov);
+        free_prov(prov);
         return rc;
     }
     ut_info(FP_CAT, "%s on %s, messages to %u bytes, %zu of them injected, RMA from %u bytes on%s",
             info->fabric_attr->prov_name, info->domain_attr->name, prov->piece, prov->inject,
-            prov->pull_min, prov->pull_min > 0 ? "" : ": never");
+            prov->rma_min, prov->rma_min > 0 ? "" : ": never");
     fp_enter_open(prov);
     *out = &prov->base;
     return 0;
@@ -160,7 +160,7 @@ static void fp_close(struct prov *base)
     if (!fp_enter(prov))
         return; /* what it has stays */
     bool has_gaps = prov->has_gaps;
-    release(prov);
+    free_prov(prov);
     if (has_gaps)
         ut_fd_release();
 }
@@ -207,8 +207,8 @@ static int fp_fd(struct prov *base)
 }
 
 /* Takes the owners of up to OWNERS endpoints that need to be polled; all: of all sleeping ones. */
-static unsigned int take_owners(struct fp_prov *prov, void *owners[OWNERS], bool all,
-                                unsigned int skip)
+static unsigned int collect_owners(struct fp_prov *prov, void *owners[OWNERS], bool all,
+                                   unsigned int skip)
 {
     unsigned int n = 0;
 
@@ -233,14 +233,14 @@ static void wake_owners(struct fp_prov *prov, bool all)
     unsigned int n, done = 0;
 
     do {
-        n = take_owners(prov, owners, all, all ? done : 0);
+        n = collect_owners(prov, owners, all, all ? done : 0);
         for (unsigned int i = 0; i < n; i++)
             prov->config.wake(owners[i]);
         done += n;
     } while (n == OWNERS);
 }
 
-static void tick(struct fp_prov *prov)
+static void handle_timer(struct fp_prov *prov)
 {
     uint64_t expired;
 
@@ -251,33 +251,34 @@ static void tick(struct fp_prov *prov)
 }
 
 /* Processes the peer's last notes, which have arrived by now, before its end. */
-static void end_peer(struct fp_peer *peer)
+static void handle_peer_exit(struct fp_peer *peer)
 {
     fp_control_progress(peer->prov);
-    fp_peer_ended(peer);
+    fp_peer_died(peer);
 }
 
-static void take_event(struct fp_prov *prov, uint64_t data)
+static void handle_event(struct fp_prov *prov, uint64_t data)
 {
     if (data == FP_EVENT_TICK)
-        tick(prov);
+        handle_timer(prov);
     else if (data & FP_EVENT_PEER)
-        end_peer((struct fp_peer *)(uintptr_t)(data & ~(uint64_t)FP_EVENT_PEER));
+        handle_peer_exit((struct fp_peer *)(uintptr_t)(data & ~(uint64_t)FP_EVENT_PEER));
     else if (data != FP_EVENT_CONTROL)
         prov->config.wake((void *)(uintptr_t)data);
 }
 
 /* Wakes sleeping owners to check their connections when the state of a peer may have changed, and
  * from time to time. */
-static void tell_news(struct fp_prov *prov, bool has_peers)
+static void notify_owners(struct fp_prov *prov, bool has_peers)
 {
-    uint32_t news = __atomic_load_n(&prov->news, __ATOMIC_SEQ_CST);
+    uint32_t peer_events = __atomic_load_n(&prov->peer_events, __ATOMIC_SEQ_CST);
     uint64_t now = ut_now_ms();
 
-    if (news == prov->news_told && (!has_peers || now - prov->looked_ms < LOOK_MS))
+    if (peer_events == prov->peer_events_reported &&
+        (!has_peers || now - prov->checked_ms < LOOK_MS))
         return;
-    prov->news_told = news;
-    prov->looked_ms = now;
+    prov->peer_events_reported = peer_events;
+    prov->checked_ms = now;
     wake_owners(prov, true);
 }
 
@@ -287,10 +288,10 @@ static int make_progress(struct fp_prov *prov)
     int n = epoll_wait(prov->epoll_fd, events, EVENTS, 0);
 
     for (int i = 0; i < n; i++)
-        take_event(prov, events[i].data.u64);
+        handle_event(prov, events[i].data.u64);
     bool quiet = fp_control_progress(prov);
-    int due = fp_peers_look(prov);
-    tell_news(prov, due >= 0);
+    int due = fp_keepalive_run(prov);
+    notify_owners(prov, due >= 0);
     return n == EVENTS || !quiet ? 0 : due;
 }
 

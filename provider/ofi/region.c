@@ -12,7 +12,7 @@
 #include "common/wide.h"
 #include "lib.h"
 #include "mapped.h"
-#include "register.h"
+#include "fabric_mr.h"
 #include "util/log.h"
 
 enum { INDEX_BITS = 20, MAX_REGIONS = 1 << INDEX_BITS, FIRST_ROOM = 64 };
@@ -26,7 +26,7 @@ struct fp_exposure {
 
 /* Ways of copying within this process, where unmapped memory is an error and raises no signal: the
  * kernel is asked first, or copies. If seccomp forbids one way, the next one is used. */
-enum way { BY_PROBE, BY_BOUNCE, BY_ATTACHING, BY_LOADS };
+enum copy_method { BY_PROBE, BY_BOUNCE, BY_CMA, BY_LOADS };
 
 static const struct fp_region no_region;
 
@@ -35,7 +35,7 @@ static uint32_t index_of(uint32_t key)
     return key & (MAX_REGIONS - 1);
 }
 
-static struct fp_region *take_place(struct fp_prov *prov)
+static struct fp_region *alloc_region(struct fp_prov *prov)
 {
     if (prov->free_region != UINT32_MAX) {
         struct fp_region *r = prov->regions[prov->free_region];
@@ -69,7 +69,7 @@ int fp_reg(struct prov *base, unsigned int device, void *addr, size_t size, unsi
     if (!prov_memory_is_there(addr, size, access & PROV_ACCESS_WRITE))
         return -EFAULT;
     pthread_mutex_lock(&prov->regions_lock);
-    struct fp_region *r = take_place(prov);
+    struct fp_region *r = alloc_region(prov);
     if (r) {
         r->mr.lkey += MAX_REGIONS; /* the next generation, so that the key is never 0 */
         if (r->mr.lkey < MAX_REGIONS)
@@ -91,7 +91,7 @@ int fp_reg(struct prov *base, unsigned int device, void *addr, size_t size, unsi
 }
 
 /* Called with the lock. `ep` NULL: for all endpoints. */
-static void conceal(struct fp_region *r, const struct fp_ep *ep)
+static void drop_exposures(struct fp_region *r, const struct fp_ep *ep)
 {
     struct fp_exposure **at = &r->exposures;
 
@@ -102,7 +102,7 @@ static void conceal(struct fp_region *r, const struct fp_ep *ep)
             continue;
         }
         *at = e->next;
-        fp_unregister(e->mr);
+        fp_fabric_mr_close(e->mr);
         free(e);
     }
 }
@@ -113,7 +113,7 @@ void fp_dereg(struct prov *base, struct prov_mr *mr)
     struct fp_region *r = fp_container_of(mr, struct fp_region, mr);
 
     pthread_mutex_lock(&prov->regions_lock);
-    conceal(r, NULL);
+    drop_exposures(r, NULL);
     r->access = 0;
     r->next_free = prov->free_region;
     prov->free_region = index_of(r->mr.lkey);
@@ -128,7 +128,7 @@ void fp_regions_open(struct fp_prov *prov)
         ut_info(FP_CAT, "no memfd to copy by: %s", strerror(-rc));
     if (!prov_probe_works()) {
         ut_info(FP_CAT, "the kernel does not say whether memory is there: it copies");
-        prov->way = BY_BOUNCE;
+        prov->copy_method = BY_BOUNCE;
     }
 }
 
@@ -136,14 +136,14 @@ void fp_regions_free(struct fp_prov *prov)
 {
     prov_bounce_close(&prov->bounce);
     for (uint32_t i = 0; i < prov->num_regions; i++) {
-        conceal(prov->regions[i], NULL);
+        drop_exposures(prov->regions[i], NULL);
         free(prov->regions[i]);
     }
     free(prov->regions);
 }
 
 /* Called with the lock. */
-static const struct fp_region *find(const struct fp_prov *prov, uint32_t key)
+static const struct fp_region *find_region(const struct fp_prov *prov, uint32_t key)
 {
     uint32_t index = index_of(key);
 
@@ -153,20 +153,20 @@ static const struct fp_region *find(const struct fp_prov *prov, uint32_t key)
     return prov->regions[index];
 }
 
-static bool allows(const struct fp_prov *prov, uint32_t key, uint64_t addr, uint64_t length,
-                   unsigned int access)
+static bool check_access(const struct fp_prov *prov, uint32_t key, uint64_t addr, uint64_t length,
+                         unsigned int access)
 {
-    const struct fp_region *r = find(prov, key);
+    const struct fp_region *r = find_region(prov, key);
 
     return length == 0 || ((r->access & access) == access && addr >= r->addr && length <= r->size &&
                            addr - r->addr <= r->size - length);
 }
 
-bool fp_allows(struct fp_prov *prov, uint32_t key, uint64_t addr, uint64_t length,
-               unsigned int access)
+bool fp_region_allows(struct fp_prov *prov, uint32_t key, uint64_t addr, uint64_t length,
+                      unsigned int access)
 {
     pthread_mutex_lock(&prov->regions_lock);
-    bool good = allows(prov, key, addr, length, access);
+    bool good = check_access(prov, key, addr, length, access);
     pthread_mutex_unlock(&prov->regions_lock);
     return good;
 }
@@ -176,12 +176,13 @@ static int register_with(struct fp_ep *ep, const struct fp_region *r, struct fid
     struct fp_prov *prov = ep->prov;
     uint64_t access = FI_WRITE | FI_REMOTE_READ;
 
-    if (fp_places(prov) && (r->access & PROV_ACCESS_WRITE))
+    if (fp_can_rma_write(prov) && (r->access & PROV_ACCESS_WRITE))
         access |= FI_REMOTE_WRITE;
-    int rc = fp_register(prov, &ep->fids, (const void *)(uintptr_t)r->addr, r->size, access, mr);
+    int rc =
+        fp_fabric_mr_reg(prov, &ep->fids, (const void *)(uintptr_t)r->addr, r->size, access, mr);
     if (rc != 0 || fi_mr_key(*mr) != FI_KEY_NOTAVAIL)
         return rc;
-    fp_unregister(*mr); /* the key has more than 8 bytes */
+    fp_fabric_mr_close(*mr); /* the key has more than 8 bytes */
     return -FI_ENOKEY;
 }
 
@@ -212,57 +213,60 @@ static struct fp_exposure *exposure_of(struct fp_ep *ep, struct fp_region *r)
 }
 
 /* Called with the lock. */
-static uint64_t place_of(const struct fp_prov *prov, const struct fp_region *r, uint64_t addr)
+static uint64_t fabric_address(const struct fp_prov *prov, const struct fp_region *r, uint64_t addr)
 {
     return prov->mr_mode & FI_MR_VIRT_ADDR ? addr : addr - r->addr;
 }
 
-bool fp_expose(struct fp_ep *ep, uint32_t key, uint64_t addr, uint64_t length, uint64_t *fabric_key,
-               uint64_t *at)
+bool fp_region_expose(struct fp_ep *ep, uint32_t key, uint64_t addr, uint64_t length,
+                      uint64_t *fabric_key, uint64_t *at)
 {
     struct fp_prov *prov = ep->prov;
     struct fp_exposure *e = NULL;
 
     pthread_mutex_lock(&prov->regions_lock);
-    if (allows(prov, key, addr, length, 0)) {
+    if (check_access(prov, key, addr, length, 0)) {
         struct fp_region *r = prov->regions[index_of(key)];
         e = exposure_of(ep, r);
         if (e) {
             *fabric_key = fi_mr_key(e->mr);
-            *at = place_of(prov, r, addr);
+            *at = fabric_address(prov, r, addr);
         }
     }
     pthread_mutex_unlock(&prov->regions_lock);
     return e != NULL;
 }
 
-bool fp_grant(struct fp_ep *ep, uint32_t key, uint64_t addr, uint64_t length, struct fp_key *answer)
+bool fp_region_grant_rkey(struct fp_ep *ep, uint32_t key, uint64_t addr, uint64_t length,
+                          struct fp_rkey_reply *answer)
 {
     struct fp_prov *prov = ep->prov;
     struct fp_exposure *e = NULL;
 
     pthread_mutex_lock(&prov->regions_lock);
-    if (fp_places(prov) && length > 0 && allows(prov, key, addr, length, PROV_ACCESS_WRITE)) {
+    if (fp_can_rma_write(prov) && length > 0 &&
+        check_access(prov, key, addr, length, PROV_ACCESS_WRITE)) {
         struct fp_region *r = prov->regions[index_of(key)];
         e = exposure_of(ep, r);
         if (e) {
             answer->key = fi_mr_key(e->mr);
             answer->addr = r->addr;
             answer->size = r->size;
-            answer->at = place_of(prov, r, r->addr);
+            answer->at = fabric_address(prov, r, r->addr);
         }
     }
     pthread_mutex_unlock(&prov->regions_lock);
     return e != NULL;
 }
 
-bool fp_expose_own(struct fp_ep *ep, uint32_t key, uint64_t addr, uint64_t length, void **desc)
+bool fp_region_expose_local(struct fp_ep *ep, uint32_t key, uint64_t addr, uint64_t length,
+                            void **desc)
 {
     struct fp_prov *prov = ep->prov;
     struct fp_exposure *e = NULL;
 
     pthread_mutex_lock(&prov->regions_lock);
-    if (allows(prov, key, addr, length, 0)) {
+    if (check_access(prov, key, addr, length, 0)) {
         e = exposure_of(ep, prov->regions[index_of(key)]);
         if (e)
             *desc = fi_mr_desc(e->mr);
@@ -271,22 +275,22 @@ bool fp_expose_own(struct fp_ep *ep, uint32_t key, uint64_t addr, uint64_t lengt
     return e != NULL;
 }
 
-void fp_unexpose(struct fp_ep *ep)
+void fp_region_unexpose(struct fp_ep *ep)
 {
     struct fp_prov *prov = ep->prov;
 
     pthread_mutex_lock(&prov->regions_lock);
     for (uint32_t i = 0; i < prov->num_regions; i++)
-        conceal(prov->regions[i], ep);
+        drop_exposures(prov->regions[i], ep);
     pthread_mutex_unlock(&prov->regions_lock);
 }
 
 /* False: this way is forbidden, and the next one is tried. */
-static bool is_done(struct fp_prov *prov, enum way way, int rc)
+static bool is_done(struct fp_prov *prov, enum copy_method copy_method, int rc)
 {
     if (rc != -EPERM && rc != -ENOSYS && rc != -EBADF)
         return true;
-    __atomic_store_n(&prov->way, (uint8_t)(way + 1), __ATOMIC_RELAXED);
+    __atomic_store_n(&prov->copy_method, (uint8_t)(copy_method + 1), __ATOMIC_RELAXED);
     return false;
 }
 
@@ -300,30 +304,30 @@ static void load_bytes(void *to, const void *from, size_t size)
 /* Called with the lock. */
 static bool get_own(struct fp_prov *prov, void *to, const void *from, size_t size)
 {
-    enum way way;
+    enum copy_method copy_method;
     int rc;
 
     if (size == 0)
         return true;
     do {
-        way = prov->way;
-        if (way == BY_PROBE && !prov_probe_read(from, size))
+        copy_method = prov->copy_method;
+        if (copy_method == BY_PROBE && !prov_probe_read(from, size))
             return false;
-        if (way == BY_BOUNCE) {
+        if (copy_method == BY_BOUNCE) {
             rc = prov_bounce_read(&prov->bounce, to, from, size);
-        } else if (way == BY_ATTACHING) {
+        } else if (copy_method == BY_CMA) {
             rc = prov_cma_read((pid_t)prov->address.pid, to, (uintptr_t)from, size);
         } else {
             load_bytes(to, from, size);
             rc = 0;
         }
-    } while (!is_done(prov, way, rc));
+    } while (!is_done(prov, copy_method, rc));
     return rc == 0;
 }
 
-bool fp_memory_is_there(const struct fp_prov *prov, const void *addr, size_t size, bool write)
+bool fp_memory_is_mapped(const struct fp_prov *prov, const void *addr, size_t size, bool write)
 {
-    return __atomic_load_n(&prov->way, __ATOMIC_RELAXED) == BY_PROBE
+    return __atomic_load_n(&prov->copy_method, __ATOMIC_RELAXED) == BY_PROBE
                ? prov_probe_ends(addr, size, write)
                : prov_memory_is_there(addr, size, write);
 }
@@ -338,61 +342,61 @@ static bool is_whole_by_stores(const void *to, size_t size)
 /* Called with the lock. */
 static bool put_own(struct fp_prov *prov, void *to, const void *from, size_t size)
 {
-    enum way way;
+    enum copy_method copy_method;
     int rc;
 
     if (size == 0)
         return true;
     /* for many bytes a check takes less time than a copy by the kernel */
-    if (size > PROV_BOUNCE_MAX || (prov->way != BY_PROBE && is_whole_by_stores(to, size))) {
-        if (!fp_memory_is_there(prov, to, size, true))
+    if (size > PROV_BOUNCE_MAX || (prov->copy_method != BY_PROBE && is_whole_by_stores(to, size))) {
+        if (!fp_memory_is_mapped(prov, to, size, true))
             return false;
         prov_copy_ordered(to, from, size);
         return true;
     }
     do {
-        way = prov->way;
-        if (way == BY_PROBE && !prov_probe_write(to, size))
+        copy_method = prov->copy_method;
+        if (copy_method == BY_PROBE && !prov_probe_write(to, size))
             return false;
-        if (way == BY_BOUNCE) {
+        if (copy_method == BY_BOUNCE) {
             rc = prov_bounce_write(&prov->bounce, to, from, size);
-        } else if (way == BY_ATTACHING) {
+        } else if (copy_method == BY_CMA) {
             rc = prov_cma_write((pid_t)prov->address.pid, from, (uintptr_t)to, size);
         } else {
             prov_copy_ordered(to, from, size);
             rc = 0;
         }
-    } while (!is_done(prov, way, rc));
+    } while (!is_done(prov, copy_method, rc));
     return rc == 0;
 }
 
-enum prov_status fp_copy_in(struct fp_prov *prov, uint32_t key, uint64_t to, uint64_t whole,
-                            const void *from, size_t offset, size_t size)
+enum prov_status fp_region_copy_in(struct fp_prov *prov, uint32_t key, uint64_t to, uint64_t whole,
+                                   const void *from, size_t offset, size_t size)
 {
     enum prov_status status = PROV_RMT_ACCESS;
 
     pthread_mutex_lock(&prov->regions_lock);
-    if (allows(prov, key, to, whole, PROV_ACCESS_WRITE))
+    if (check_access(prov, key, to, whole, PROV_ACCESS_WRITE))
         status =
             put_own(prov, (void *)(uintptr_t)(to + offset), from, size) ? PROV_OK : PROV_RMT_FAULT;
     pthread_mutex_unlock(&prov->regions_lock);
     return status;
 }
 
-enum prov_status fp_copy_out(struct fp_prov *prov, uint32_t key, uint64_t from, uint64_t whole,
-                             void *to, size_t offset, size_t size)
+enum prov_status fp_region_copy_out(struct fp_prov *prov, uint32_t key, uint64_t from,
+                                    uint64_t whole, void *to, size_t offset, size_t size)
 {
     enum prov_status status = PROV_RMT_ACCESS;
 
     pthread_mutex_lock(&prov->regions_lock);
-    if (allows(prov, key, from, whole, PROV_ACCESS_READ))
+    if (check_access(prov, key, from, whole, PROV_ACCESS_READ))
         status = get_own(prov, to, (const void *)(uintptr_t)(from + offset), size) ? PROV_OK
                                                                                    : PROV_RMT_FAULT;
     pthread_mutex_unlock(&prov->regions_lock);
     return status;
 }
 
-bool fp_copy_own(struct fp_prov *prov, void *to, const void *from, size_t size)
+bool fp_copy_local(struct fp_prov *prov, void *to, const void *from, size_t size)
 {
     pthread_mutex_lock(&prov->regions_lock);
     bool good = get_own(prov, to, from, size);

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "mapped.h"
-#include "life.h"
-#include "order.h"
+#include "keepalive.h"
+#include "reorder.h"
 #include "pool.h"
 #include "util/log.h"
 
@@ -19,31 +19,31 @@ void fp_mark_busy(struct fp_conn *conn)
     conn->ep->busy = conn;
 }
 
-void fp_mark_due(struct fp_conn *conn)
+void fp_ack_now(struct fp_conn *conn)
 {
-    if (conn->due)
+    if (conn->ack_now)
         return;
-    conn->due = true;
-    conn->next_due = conn->ep->due;
-    conn->ep->due = conn;
+    conn->ack_now = true;
+    conn->next_ack_now = conn->ep->ack_now;
+    conn->ep->ack_now = conn;
 }
 
-void fp_break(struct fp_conn *conn, const char *why)
+void fp_conn_break(struct fp_conn *conn, const char *why)
 {
     if (conn->broken || conn->state >= FP_DOWN)
         return;
     ut_info(FP_CAT, "a connection breaks: %s", why);
     conn->broken = true;
-    fp_kept_drop(conn);
-    conn->wanted_answer = fp_peer_ask(conn->peer);
+    fp_reorder_clear(conn);
+    conn->awaited_pong = fp_peer_ping(conn->peer);
     fp_mark_busy(conn);
 }
 
 /* A notice of a later operation would come before the data of this one, and again when the peer
  * repeats the failed operation. The peer ends the connection when it receives the refusal. */
-void fp_refuse(struct fp_conn *conn, uint32_t seq, enum prov_status status)
+void fp_refuse_op(struct fp_conn *conn, uint32_t seq, enum prov_status status)
 {
-    if (fp_is_refused(conn, seq))
+    if (fp_is_op_refused(conn, seq))
         return;
     ut_info(FP_CAT, "operation %u of a connection is refused (status %d), with what is behind it",
             seq, (int)status);
@@ -53,27 +53,27 @@ void fp_refuse(struct fp_conn *conn, uint32_t seq, enum prov_status status)
     fp_mark_busy(conn);
 }
 
-void fp_mark_owing(struct fp_conn *conn)
+void fp_ack_later(struct fp_conn *conn)
 {
-    if (conn->owing)
+    if (conn->ack_later)
         return;
-    conn->owing = true;
-    conn->next_owing = conn->ep->owing;
-    conn->ep->owing = conn;
+    conn->ack_later = true;
+    conn->next_ack_later = conn->ep->ack_later;
+    conn->ep->ack_later = conn;
 }
 
-void fp_owing_are_due(struct fp_ep *ep)
+void fp_ack_all_now(struct fp_ep *ep)
 {
-    while (ep->owing) {
-        struct fp_conn *conn = ep->owing;
-        ep->owing = conn->next_owing;
-        conn->owing = false;
-        fp_mark_due(conn);
+    while (ep->ack_later) {
+        struct fp_conn *conn = ep->ack_later;
+        ep->ack_later = conn->next_ack_later;
+        conn->ack_later = false;
+        fp_ack_now(conn);
     }
 }
 
-static void assemble(uint64_t *bytes, const void *head, size_t head_size, const void *data,
-                     size_t size)
+static void copy_message(uint64_t *bytes, const void *head, size_t head_size, const void *data,
+                         size_t size)
 {
     memcpy(bytes, head, head_size);
     if (size == 0)
@@ -84,17 +84,17 @@ static void assemble(uint64_t *bytes, const void *head, size_t head_size, const 
 }
 
 /* False: the message must be queued. */
-static bool inject(struct fp_conn *conn, const void *head, size_t head_size, const void *data,
-                   size_t size)
+static bool try_inject(struct fp_conn *conn, const void *head, size_t head_size, const void *data,
+                       size_t size)
 {
     uint64_t bytes[FP_SMALL / 8];
 
     if (conn->first || head_size + size > conn->ep->inject)
         return false;
-    assemble(bytes, head, head_size, data, size);
+    copy_message(bytes, head, head_size, data, size);
     ssize_t rc = fi_inject(conn->ep->fids.ep, bytes, head_size + size, conn->at);
     if (rc != 0 && rc != -FI_EAGAIN)
-        fp_break(conn, fp_strerror(rc));
+        fp_conn_break(conn, fp_strerror(rc));
     return rc != -FI_EAGAIN;
 }
 
@@ -104,11 +104,11 @@ int fp_send(struct fp_conn *conn, void *head, size_t head_size, const void *data
     size_t total = head_size + size;
 
     h->secret = conn->secret_out;
-    h->to = conn->rmt_name;
+    h->to = conn->rmt_id;
     h->ack = conn->executed;
     h->number = conn->next_out;
-    conn->told = conn->executed;
-    if (inject(conn, head, head_size, data, size)) {
+    conn->acks_sent = conn->executed;
+    if (try_inject(conn, head, head_size, data, size)) {
         conn->next_out++;
         return 0;
     }
@@ -116,7 +116,7 @@ int fp_send(struct fp_conn *conn, void *head, size_t head_size, const void *data
         fp_pool_get(total <= FP_SMALL ? &conn->ep->small : &conn->ep->large, FP_BUF_SEND, conn);
     if (!buf)
         return -ENOMEM;
-    assemble(buf->bytes, head, head_size, data, size);
+    copy_message(buf->bytes, head, head_size, data, size);
     buf->size = (uint32_t)total;
     *conn->last = buf;
     conn->last = &buf->next;
@@ -135,7 +135,7 @@ void fp_send_queued(struct fp_conn *conn)
         if (rc == -FI_EAGAIN)
             break;
         if (rc != 0) {
-            fp_break(conn, fp_strerror(rc));
+            fp_conn_break(conn, fp_strerror(rc));
             return;
         }
         conn->first = next;
@@ -159,7 +159,7 @@ void fp_send_drop_queued(struct fp_conn *conn)
     conn->num_queued = 0;
 }
 
-void fp_sent(struct fp_buf *buf)
+void fp_send_completed(struct fp_buf *buf)
 {
     struct fp_conn *conn = buf->owner;
 
@@ -171,12 +171,12 @@ void fp_sent(struct fp_buf *buf)
 
 void fp_send_acks(struct fp_ep *ep)
 {
-    while (ep->due) {
-        struct fp_conn *conn = ep->due;
+    while (ep->ack_now) {
+        struct fp_conn *conn = ep->ack_now;
         struct fp_head ack = {.kind = FP_ACK};
-        ep->due = conn->next_due;
-        conn->due = false;
-        if (conn->executed != conn->told && !conn->broken &&
+        ep->ack_now = conn->next_ack_now;
+        conn->ack_now = false;
+        if (conn->executed != conn->acks_sent && !conn->broken &&
             (conn->state == FP_UP || conn->state == FP_CLOSING))
             fp_send(conn, &ack, sizeof(ack), NULL, 0); /* no memory: sent later */
     }

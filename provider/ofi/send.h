@@ -14,7 +14,7 @@ void fp_send_queued(struct fp_conn *conn);
 void fp_send_drop_queued(struct fp_conn *conn);
 
 /* The fabric has completed a message. */
-void fp_sent(struct fp_buf *buf);
+void fp_send_completed(struct fp_buf *buf);
 
 /* May another message of an operation be queued? */
 static inline bool fp_send_has_room(const struct fp_conn *conn)
@@ -25,21 +25,21 @@ static inline bool fp_send_has_room(const struct fp_conn *conn)
 /* The next poll of the endpoint serves the connection. */
 void fp_mark_busy(struct fp_conn *conn);
 /* This poll sends an acknowledgement to the peer. */
-void fp_mark_due(struct fp_conn *conn);
+void fp_ack_now(struct fp_conn *conn);
 /* The next empty poll does, unless another message has acknowledged before. */
-void fp_mark_owing(struct fp_conn *conn);
-void fp_owing_are_due(struct fp_ep *ep);
+void fp_ack_later(struct fp_conn *conn);
+void fp_ack_all_now(struct fp_ep *ep);
 void fp_send_acks(struct fp_ep *ep);
 
 /* Refuses this operation of the peer, and all later ones. */
-void fp_refuse(struct fp_conn *conn, uint32_t seq, enum prov_status status);
-static inline bool fp_is_refused(const struct fp_conn *conn, uint32_t seq)
+void fp_refuse_op(struct fp_conn *conn, uint32_t seq, enum prov_status status);
+static inline bool fp_is_op_refused(const struct fp_conn *conn, uint32_t seq)
 {
     return conn->refusal != PROV_OK && (int32_t)(seq - conn->refused) >= 0;
 }
 
 /* Messages were lost, or may have been: the connection goes down when it is known whether its peer
  * is alive. */
-void fp_break(struct fp_conn *conn, const char *why);
+void fp_conn_break(struct fp_conn *conn, const char *why);
 
 #endif

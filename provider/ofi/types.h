@@ -8,8 +8,8 @@
  * answers show that the process is alive.
  *
  * A fabric only has to carry messages reliably and in order (FI_ORDER_SAS); it may report them in
- * another order: see order.h. Data are sent in messages, or, for long transfers on a fabric with
- * RMA, fetched by the receiver: see pull.h. The target checks each operation against its own
+ * another order: see reorder.h. Data are sent in messages, or, for long transfers on a fabric with
+ * RMA, fetched by the receiver: see rma_read.h. The target checks each operation against its own
  * regions, copies so that the last bytes are written last, and counts executed operations.
  *
  * Locks: prov->control.lock before prov->lock. Data of an endpoint is protected by its owner's
@@ -56,14 +56,14 @@ enum {
     FP_READS = 16,         /* unanswered reads of a connection, a power of two */
     FP_QUEUED = 8,         /* messages of a connection that the fabric has not accepted yet */
     FP_SENDING = 32,       /* messages of a connection accepted by the fabric, not completed */
-    FP_SAVED = 32,         /* operations executed without an acknowledgement */
+    FP_UNACKED_MAX = 32,   /* operations executed without an acknowledgement */
     FP_BUCKETS = 256,      /* in the table of peers */
     FP_PEERS = 1 << 18,    /* maximum number of peers */
     FP_CHUNK = 131072,     /* bytes fetched by one read */
     FP_CHUNKS = 4,         /* concurrent reads of a connection */
-    FP_GRANTS = 16,        /* regions of the peer whose keys a connection caches */
-    FP_PULLS = 16,         /* transfers of a connection that wait for fetching */
-    FP_HELP_SOON = 8,      /* empty polls before one helps the control endpoint */
+    FP_RKEY_CACHE = 16,    /* regions of the peer whose keys a connection caches */
+    FP_RMA_READS = 16,     /* transfers of a connection that wait for fetching */
+    FP_CTRL_POLL_SOON = 8, /* empty polls before one helps the control endpoint */
     FP_MIN_MESSAGE = 2048, /* bytes that the fabric must carry in order */
 };
 
@@ -84,37 +84,38 @@ struct fp_address {
     uint8_t name[FP_NAME_MAX];
 };
 
-/* The record that a process publishes. Its readers may request connections: see seal.h. */
+/* The record that a process publishes. Its readers may request connections: see auth.h. */
 struct fp_record {
     uint8_t key[FP_KEY_SIZE];
     struct fp_address address; /* without the unused part of its name */
 };
 _Static_assert(sizeof(struct fp_record) <= PROV_ADDR_MAX, "the core's limit");
 
-enum fp_note_kind {
-    FP_ASK = 1, /* request for a connection from from_id to to_id */
-    FP_ACCEPT,
-    FP_REJECT,
-    FP_NONE, /* no endpoint has that id */
-    FP_BYE,  /* all operations have been executed, and the connection ends */
-    FP_GONE, /* the accepted connection is no longer wanted, or messages were lost */
+enum fp_ctrl_kind {
+    FP_CONN_REQUEST = 1, /* request for a connection from from_id to to_id */
+    FP_CONN_ACCEPT,
+    FP_CONN_REJECT,
+    FP_CONN_NO_ENDPOINT, /* no endpoint has that id */
+    FP_CONN_CLOSE,       /* all operations have been executed, and the connection ends */
+    FP_CONN_BROKEN,      /* the accepted connection is no longer wanted, or messages were lost */
     FP_PING,
     FP_PONG,
 };
 
-enum fp_sealed_by { FP_BY_RECEIVERS = 1, FP_BY_SENDERS }; /* the owner of the key */
+enum fp_signed_by { FP_BY_RECEIVERS = 1, FP_BY_SENDERS }; /* the owner of the key */
 
 /* A message between control endpoints. */
-struct fp_note {
+struct fp_ctrl_msg {
     uint8_t kind, hello_size, name_size;
     uint8_t refusal;
     uint32_t from_conn, to_conn;
-    uint32_t executed; /* FP_BYE, FP_GONE: number of executed operations of the receiver, */
+    uint32_t executed; /* FP_CONN_CLOSE, FP_CONN_BROKEN: number of executed operations of the
+                          receiver, */
     uint32_t refused;  /* and number of the refused one; refusal: its status, or PROV_OK */
-    uint32_t by;       /* enum fp_sealed_by */
+    uint32_t by;       /* enum fp_signed_by */
     uint64_t from_id, to_id;
     uint8_t hello[PROV_HELLO_MAX];
-    uint8_t nonce[FP_NONCE_SIZE]; /* in FP_ASK and FP_ACCEPT, as is name */
+    uint8_t nonce[FP_NONCE_SIZE]; /* in FP_CONN_REQUEST and FP_CONN_ACCEPT, as is name */
     uint8_t name[FP_NAME_MAX];    /* of the sender's endpoint */
     struct fp_address process;    /* the sender */
     uint8_t tag[FP_TAG_SIZE];
@@ -125,32 +126,32 @@ enum fp_kind {
     FP_WRITE,
     FP_READ,
     FP_MESSAGE,
-    FP_DATA,
-    FP_FAIL,
+    FP_READ_DATA,
+    FP_REFUSAL,
     FP_ACK,
-    FP_NUDGE,
-    FP_PULL,
-    FP_OFFER,
-    FP_PLACED,
-    FP_WANT,
-    FP_KEY
+    FP_ACK_REQUEST,
+    FP_WRITE_OFFER,
+    FP_READ_OFFER,
+    FP_RMA_WRITE,
+    FP_RKEY_REQUEST,
+    FP_RKEY_REPLY
 };
 enum { FP_NOTIFY = 1, FP_SIGNAL = 2 };
 
 /* The head of every message between endpoints. */
 struct fp_head {
     uint64_t secret;     /* of the connection, in this direction */
-    uint8_t kind, flags; /* flags: FP_NOTIFY, FP_SIGNAL; FP_FAIL: enum prov_status, and no later
+    uint8_t kind, flags; /* flags: FP_NOTIFY, FP_SIGNAL; FP_REFUSAL: enum prov_status, and no later
                           * operation is executed */
     uint16_t number;     /* of the message: 0, 1... in the order of sending */
     uint32_t to;         /* the receiver's name of the connection */
-    uint32_t seq;        /* of the operation; FP_NUDGE: of the last one that was sent */
+    uint32_t seq;        /* of the operation; FP_ACK_REQUEST: of the last one that was sent */
     uint32_t ack;        /* number of the receiver's operations that the sender has executed */
 };
 
-/* FP_WRITE: bytes follow, for `offset`. FP_READ: without bytes. FP_DATA: bytes that were read.
- * FP_PLACED: the last bytes of a write whose other bytes the fabric has written. FP_WANT: requests
- * the fabric's key for such a write. */
+/* FP_WRITE: bytes follow, for `offset`. FP_READ: without bytes. FP_READ_DATA: bytes that were read.
+ * FP_RMA_WRITE: the last bytes of a write whose other bytes the fabric has written.
+ * FP_RKEY_REQUEST: requests the fabric's key for such a write. */
 struct fp_xfer {
     struct fp_head head;
     uint64_t rmt;
@@ -158,15 +159,15 @@ struct fp_xfer {
     uint32_t offset, imm;
 };
 
-/* FP_PULL: a write whose data the receiver fetches. FP_OFFER: the answer to a read, whose data the
- * receiver fetches. */
+/* FP_WRITE_OFFER: a write whose data the receiver fetches. FP_READ_OFFER: the answer to a read,
+ * whose data the receiver fetches. */
 struct fp_offer {
     struct fp_xfer x;
     uint64_t key, at; /* for the fabric: of a region, and the address or offset in it */
 };
 
-/* FP_KEY: the parameters of the fabric's writes to a region of the sender. */
-struct fp_key {
+/* FP_RKEY_REPLY: the parameters of the fabric's writes to a region of the sender. */
+struct fp_rkey_reply {
     struct fp_head head;
     uint64_t addr, size, key, at; /* `at` is the fabric's address, or offset, of the first byte */
     uint32_t rkey, is_granted;
@@ -186,7 +187,7 @@ struct fp_fids {
     int cq_fd;             /* -1: no descriptor to sleep on */
 };
 
-enum fp_buf_kind { FP_BUF_RECEIVE, FP_BUF_SEND, FP_BUF_PULL, FP_BUF_PLACE };
+enum fp_buf_kind { FP_BUF_RECEIVE, FP_BUF_SEND, FP_BUF_RMA_READ, FP_BUF_RMA_WRITE };
 
 /* A buffer, with libfabric's context of an operation on it. */
 struct fp_buf {
@@ -220,7 +221,7 @@ struct fp_region {
     bool is_private;               /* the fabric cannot register it */
 };
 
-enum fp_fate { FP_LIVES, FP_DEAD };
+enum fp_liveness { FP_ALIVE, FP_DEAD };
 
 /* A process with connections to this one. Shared. It is kept until the provider is closed. */
 struct fp_peer {
@@ -231,30 +232,30 @@ struct fp_peer {
     uint32_t has_key;         /* atomic */
     fi_addr_t at;             /* its control endpoint; FI_ADDR_NOTAVAIL: unknown */
     unsigned int conns;
-    int pidfd;                     /* of a process on this host; else -1 */
-    uint64_t looked_ms, waited_ms; /* time of the last check; how long the peer has been silent */
-    uint32_t blocked;              /* the last round without room for notes to it */
-    uint32_t fate;                 /* atomic: enum fp_fate */
-    uint64_t ended_ms;             /* set before FP_DEAD: when this process learned of its end */
-    uint32_t silences;             /* atomic: number of times that it was given up */
-    uint32_t pings;                /* atomic: the number of the last question */
-    uint32_t answered;             /* atomic: and that of the last answer */
-    uint32_t wanted;               /* atomic: number of an answer that a caller waits for */
+    int pidfd;                      /* of a process on this host; else -1 */
+    uint64_t checked_ms, silent_ms; /* time of the last check; how long the peer has been silent */
+    uint32_t blocked;               /* the last round without room for notes to it */
+    uint32_t liveness;              /* atomic: enum fp_liveness */
+    uint64_t ended_ms;              /* set before FP_DEAD: when this process learned of its end */
+    uint32_t timeouts;              /* atomic: number of times that it was given up */
+    uint32_t last_ping;             /* atomic: the number of the last question */
+    uint32_t last_pong;             /* atomic: and that of the last answer */
+    uint32_t awaited_pong;          /* atomic: number of an answer that a caller waits for */
 };
 
 /* A note that is queued for an endpoint. */
-struct fp_mail {
-    struct fp_mail *next;
+struct fp_ctrl_entry {
+    struct fp_ctrl_entry *next;
     struct fp_peer *peer;
-    uint32_t silences; /* of the peer: if the peer was given up since, the note is dropped */
+    uint32_t timeouts; /* of the peer: if the peer was given up since, the note is dropped */
     uint64_t until_ms; /* and dropped after this time, if the peer has no connection */
-    struct fp_note note;
+    struct fp_ctrl_msg msg;
 };
 
 enum fp_state {
-    FP_ASKED,    /* requested: waits for FP_ACCEPT or a refusal */
-    FP_AWAITED,  /* the core has not answered request() */
-    FP_ACCEPTED, /* waits for FP_START */
+    FP_REQUESTED, /* requested: waits for FP_CONN_ACCEPT or a refusal */
+    FP_INCOMING,  /* the core has not answered request() */
+    FP_ACCEPTED,  /* waits for FP_START */
     FP_UP,
     FP_CLOSING, /* by its owner; the peer has not executed all operations */
     FP_DOWN,    /* down() was called */
@@ -264,12 +265,12 @@ enum fp_state {
 struct fp_op {
     uint64_t cookie, rmt;
     uint8_t *lcl;
-    void *desc; /* FP_PLACED: the fabric's descriptor of its memory */
+    void *desc; /* FP_RMA_WRITE: the fabric's descriptor of its memory */
     uint32_t lkey, rkey, length, moved, imm;
     uint32_t writes; /* number of the fabric's writes in flight */
     uint8_t kind, flags, status;
-    bool ended;    /* by data that arrived */
-    bool may_lack; /* its memory may be unmapped: it is not the core's */
+    bool ended;           /* by data that arrived */
+    bool may_be_unmapped; /* its memory may be unmapped: it is not the core's */
 };
 
 /* A read of the peer that is to be answered. */
@@ -279,26 +280,26 @@ struct fp_answer {
 };
 
 /* A transfer that is being fetched, and a part of one. */
-struct fp_pull {
-    struct fp_pull *next;
+struct fp_rma_read {
+    struct fp_rma_read *next;
     struct fp_offer offer;
-    uint32_t asked, moved; /* bytes */
-    uint8_t status;        /* enum prov_status */
-    bool is_read;          /* an operation of this side */
+    uint32_t requested, moved; /* bytes */
+    uint8_t status;            /* enum prov_status */
+    bool is_read;              /* an operation of this side */
 };
 
-enum fp_grant_state { FP_WANTED, FP_GRANTED, FP_REFUSED };
+enum fp_rkey_state { FP_RKEY_REQUESTED, FP_RKEY_GRANTED, FP_RKEY_REFUSED };
 
 /* A known region of the peer; rkey 0: none. */
-struct fp_grant {
+struct fp_rkey {
     uint64_t addr, size, key, at;
     uint32_t rkey, seq; /* seq: of the operation that requested it */
-    uint8_t state;      /* enum fp_grant_state */
+    uint8_t state;      /* enum fp_rkey_state */
 };
 
 struct fp_chunk {
     struct fp_buf *buf;
-    struct fp_pull *pull;
+    struct fp_rma_read *transfer;
     bool came;
 };
 
@@ -307,11 +308,11 @@ struct fp_conn {
     struct fp_peer *peer;
     void *ctx;
     enum fp_state state;
-    uint32_t name, rmt_name; /* on this side, and on the peer's */
+    uint32_t id, rmt_id; /* on this side, and on the peer's */
     uint64_t secret_in, secret_out;
     uint8_t nonce[FP_NONCE_SIZE], rmt_nonce[FP_NONCE_SIZE];
     uint64_t peer_id;
-    uint32_t silences; /* of the peer, when the connection was requested */
+    uint32_t timeouts; /* of the peer, when the connection was requested */
     fi_addr_t at;      /* the peer's endpoint */
     uint8_t hello[PROV_HELLO_MAX];
     uint8_t hello_size;
@@ -319,52 +320,52 @@ struct fp_conn {
     /* this side's operations: [reported, posted), of which [reported, sent) are sent */
     uint32_t reported, sent, posted;
     uint32_t acked; /* number executed by the peer, as far as known */
-    uint32_t reads_out;
-    uint32_t offered_from;  /* the first one that the peer fetches */
-    bool offered;           /* nothing is posted until those that the peer fetches are executed */
-    uint32_t seen_reported; /* at the last check, for operations that wait for long */
-    uint64_t seen_steps;    /* the same: count_steps() */
-    unsigned int still_ms;  /* since the last step */
-    uint32_t failed_at;     /* if `failed`: the operation that the peer has refused */
+    uint32_t reads_in_flight;
+    uint32_t offered_from;   /* the first one that the peer fetches */
+    bool offered;            /* nothing is posted until those that the peer fetches are executed */
+    uint32_t seen_reported;  /* at the last check, for operations that wait for long */
+    uint64_t seen_progress;  /* the same: count_progress() */
+    unsigned int stalled_ms; /* since the last step */
+    uint32_t failed_at;      /* if `failed`: the operation that the peer has refused */
     struct fp_op ops[FP_OPS];
-    struct fp_grant grants[FP_GRANTS];
+    struct fp_rkey rkeys[FP_RKEY_CACHE];
 
     /* the peer's operations */
-    uint32_t executed, told; /* number executed, and number acknowledged */
-    uint32_t taken;          /* number received: the executed ones, and writes being fetched */
-    uint32_t written;        /* received bytes of the current write */
-    uint8_t refusal;         /* of a refused operation, which is the last one: enum prov_status */
-    uint32_t refused;        /* its number */
+    uint32_t executed, acks_sent; /* number executed, and number acknowledged */
+    uint32_t received;            /* number received: the executed ones, and writes being fetched */
+    uint32_t written;             /* received bytes of the current write */
+    uint8_t refusal;  /* of a refused operation, which is the last one: enum prov_status */
+    uint32_t refused; /* its number */
     uint32_t first_answer, last_answer;
     struct fp_answer answers[FP_READS];
 
     /* transfers being fetched, in order; asking: the first one not completely requested */
-    struct fp_pull *pulls, **last_pull, *asking;
-    unsigned int num_pulls;
+    struct fp_rma_read *rma_reads, **last_rma_read, *posting;
+    unsigned int num_rma_reads;
     uint32_t first_chunk, last_chunk;
     struct fp_chunk chunks[FP_CHUNKS];
 
     /* messages that the fabric has not accepted, and their number */
     struct fp_buf *first, **last;
     unsigned int num_queued, num_sending;
-    unsigned int num_placing; /* number of the fabric's writes in flight */
+    unsigned int num_rma_writes; /* number of the fabric's writes in flight */
 
-    /* numbers of messages, and those received early: see order.h */
+    /* numbers of messages, and those received early: see reorder.h */
     uint16_t next_out, next_in, seen_in;
-    unsigned int looks;
-    struct fp_buf *kept; /* by number */
+    unsigned int stall_checks;
+    struct fp_buf *early; /* by number */
 
-    struct fp_conn *next_busy, *next_due, *next_owing, *next_closed;
-    bool busy, due, owing; /* in these lists of the endpoint */
-    bool parting;          /* the peer has closed it: earlier messages may still arrive */
-    bool refusal_due;      /* FP_FAIL must be sent, after answers to earlier operations */
-    bool failed;           /* the peer has refused an operation, and executes no later one */
-    bool is_self;          /* both ends belong to this endpoint */
-    bool orphaned;         /* the peer's process has ended: see LAST_WORDS_MS */
-    bool gone;             /* broken, according to the peer */
-    bool broken;           /* the fabric failed: the peer's answer number `wanted_answer` decides */
-    uint32_t wanted_answer;
-    uint64_t parting_ms;
+    struct fp_conn *next_busy, *next_ack_now, *next_ack_later, *next_closed;
+    bool busy, ack_now, ack_later; /* in these lists of the endpoint */
+    bool peer_closed;              /* the peer has closed it: earlier messages may still arrive */
+    bool refusal_due; /* FP_REFUSAL must be sent, after answers to earlier operations */
+    bool failed;      /* the peer has refused an operation, and executes no later one */
+    bool is_self;     /* both ends belong to this endpoint */
+    bool peer_died;   /* the peer's process has ended: see LAST_WORDS_MS */
+    bool peer_broke;  /* broken, according to the peer */
+    bool broken;      /* the fabric failed: the peer's answer number `awaited_pong` decides */
+    uint32_t awaited_pong;
+    uint64_t peer_closed_ms;
 };
 
 struct fp_ep {
@@ -375,24 +376,24 @@ struct fp_ep {
     uint8_t name[FP_NAME_MAX];
     uint8_t name_size;
     struct fp_conn **conns; /* by the low bits of their names */
-    uint32_t num_names, num_conns, last_generation;
-    struct fp_conn *busy;   /* with messages to send */
-    struct fp_conn *due;    /* with operations to acknowledge now */
-    struct fp_conn *owing;  /* with operations to acknowledge at an empty poll */
-    struct fp_conn *closed; /* freed when no longer used */
+    uint32_t conns_size, num_conns, last_generation;
+    struct fp_conn *busy;      /* with messages to send */
+    struct fp_conn *ack_now;   /* with operations to acknowledge now */
+    struct fp_conn *ack_later; /* with operations to acknowledge at an empty poll */
+    struct fp_conn *closed;    /* freed when no longer used */
     struct fp_pool small, large, receives, chunks;
     struct fp_buf *unposted; /* receives to be posted: used ones, and ones not accepted */
     unsigned int num_used;   /* used ones since they were last posted */
-    uint32_t news_seen;
-    uint64_t looked_ms; /* time of the last check for waiting operations */
-    bool is_closing;    /* no more callbacks */
+    uint32_t peer_events_seen;
+    uint64_t checked_ms; /* time of the last check for waiting operations */
+    bool is_closing;     /* no more callbacks */
     uint32_t empty_polls,
-        help_after; /* since this one helped the control endpoint; see help_control() */
-    size_t inject;  /* maximum bytes of a message without a completion */
+        ctrl_poll_after; /* since this one helped the control endpoint; see poll_control() */
+    size_t inject;       /* maximum bytes of a message without a completion */
 
-    struct fp_mail *mail, **last_mail; /* shared */
-    uint32_t has_mail, armed, retry;   /* atomic, shared; retry: sends or receives must be
-                                        * repeated */
+    struct fp_ctrl_entry *ctrl_queue, **ctrl_queue_end; /* shared */
+    uint32_t has_ctrl, armed, retry; /* atomic, shared; retry: sends or receives must be
+                                      * repeated */
 };
 
 /* The control endpoint. Shared. */
@@ -401,10 +402,10 @@ struct fp_control {
     struct fp_fids fids;
     struct fp_pool sends, receives;
     struct fp_buf *unposted;
-    bool helped; /* by a thread that polls an endpoint */
+    bool by_poller; /* by a thread that polls an endpoint */
     unsigned int num_sending;
     /* with prov->lock */
-    struct fp_mail *first, **last; /* notes to send */
+    struct fp_ctrl_entry *first, **last; /* notes to send */
     uint32_t round;
 };
 
@@ -419,14 +420,14 @@ struct fp_prov {
     bool own_domains; /* one domain per endpoint */
     bool by_sockets;  /* it posts and polls by system calls on sockets */
     bool has_gaps;    /* some of the descriptors 0 to 2 are closed */
-    bool lost;        /* atomic: the program has closed descriptors; see enter.h */
+    bool fds_lost;    /* atomic: the program has closed descriptors; see fd_guard.h */
     size_t inject;
-    uint32_t piece;    /* bytes of data in a message, at most FP_PIECE */
-    uint32_t pull_min; /* minimum bytes of a fetched transfer; 0: none is fetched */
-    uint32_t chunk;    /* maximum bytes of a read, at most FP_CHUNK */
-    uint32_t part;     /* and of the fabric's writes */
-    uint32_t places;   /* atomic: the fabric writes long puts */
-    bool keeps_order;  /* of messages after writes (FI_ORDER_SAW) */
+    uint32_t piece;          /* bytes of data in a message, at most FP_PIECE */
+    uint32_t rma_min;        /* minimum bytes of a fetched transfer; 0: none is fetched */
+    uint32_t chunk;          /* maximum bytes of a read, at most FP_CHUNK */
+    uint32_t rma_write_size; /* and of the fabric's writes */
+    uint32_t can_rma_write;  /* atomic: the fabric writes long puts */
+    bool keeps_order;        /* of messages after writes (FI_ORDER_SAW) */
     struct fp_address address;
     uint8_t key[FP_KEY_SIZE];
     int epoll_fd, tick_fd;
@@ -435,10 +436,10 @@ struct fp_prov {
     struct fp_ep *eps;
     struct fp_peer *peers[FP_BUCKETS];
     uint32_t num_peers;
-    uint32_t news;      /* atomic: how often connections had to check their peers */
-    uint32_t news_told; /* value at the last progress() */
+    uint32_t peer_events;          /* atomic: how often connections had to check their peers */
+    uint32_t peer_events_reported; /* value at the last progress() */
     uint32_t ticking;
-    uint64_t looked_ms;    /* time of the last check of the peers in progress() */
+    uint64_t checked_ms;   /* time of the last check of the peers in progress() */
     uint64_t next_pass_ms; /* no pass over the peers before this time; 0: none of them lives */
 
     pthread_mutex_t regions_lock; /* of the fields below; no other lock is taken while it is held */
@@ -446,13 +447,13 @@ struct fp_prov {
     uint32_t num_regions, room_for_regions, free_region;
     uint64_t last_key;         /* atomic: last key for the fabric, if keys are short */
     uint64_t key_mask;         /* the bits of keys that the fabric accepts */
-    uint8_t way;               /* of copying, atomic: region.c */
+    uint8_t copy_method;       /* of copying, atomic: region.c */
     struct prov_bounce bounce; /* for copies to and from memory that may be unmapped */
 };
 
-static inline bool fp_places(const struct fp_prov *prov)
+static inline bool fp_can_rma_write(const struct fp_prov *prov)
 {
-    return __atomic_load_n(&prov->places, __ATOMIC_RELAXED);
+    return __atomic_load_n(&prov->can_rma_write, __ATOMIC_RELAXED);
 }
 
 static inline struct fp_prov *fp_prov_of(struct prov *base)

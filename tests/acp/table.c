@@ -25,7 +25,7 @@ static void add_rank(struct lc_table *table, uint32_t rank)
 
     CHECK(entry != NULL);
     *entry = (struct entry){rank, rank * rank};
-    CHECK(lc_table_make_room(table));
+    CHECK(lc_table_reserve(table));
     lc_table_insert(table, entry);
 }
 

@@ -82,7 +82,7 @@ void al_fatal(const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    lc_say_args("acp", RANK, format, args);
+    lc_vlog("acp", RANK, format, args);
     va_end(args);
     end_job(1);
 }
@@ -105,33 +105,33 @@ void al_options_sizes(size_t sizes[AL_STARTERS])
 
 bool al_progress(void)
 {
-    bool any = al.up->serve();
+    bool any = al.up->execute_commands();
 
-    if (al.up->look())
+    if (al.up->poll_answer())
         return true;
     any |= al_net_poll();
     any |= al.up->start_waiting();
-    al_task_step_later_ones();
+    al_task_retry_all();
     al_watch_poll();
     return any;
 }
 
 /* A waiting call waits for an event that is not in the input. */
-void al_progress_pause(uint32_t *idle)
+void al_progress_wait(uint32_t *idle)
 {
     if (++*idle > ROUNDS && in.left == 0)
         end_job(1);
 }
 
-void al_progress_go_on(uint32_t *idle)
+void al_progress_or_wait(uint32_t *idle)
 {
     if (al_progress())
         *idle = 0;
     else
-        al_progress_pause(idle);
+        al_progress_wait(idle);
 }
 
-void al_progress_waited(void)
+void al_progress_wait_done(void)
 {
 }
 
@@ -368,8 +368,8 @@ static int notice_of_another(uint8_t type, struct utofu_mrq_notice *notice)
 
     fuzz_bytes(&in, &at, sizeof(at));
     *notice = (struct utofu_mrq_notice){.notice_type = type, .edata = fuzz_byte(&in)};
-    notice->rmt_stadd =
-        al.area.memory.stadd + offsetof(struct al_control, answers) - 3 * AL_AWAY + at % 0x2000;
+    notice->rmt_stadd = al.area.memory.stadd + offsetof(struct al_control, answers) -
+                        3 * AL_OUTSTANDING + at % 0x2000;
     return UTOFU_SUCCESS;
 }
 
@@ -441,13 +441,13 @@ static acp_ga_t any_ga(void)
     fuzz_bytes(&in, &offset, sizeof(offset));
     switch (what % 6) {
     case 0:
-        return al_address_make(RANK, 0, AL_STAG_STARTER, offset % (STARTER + 16));
+        return al_address_pack(RANK, 0, AL_STAG_STARTER, offset % (STARTER + 16));
     case 1:
-        return al_address_make(what / 6 % PROCS, 0, AL_STAG_STARTER, offset % (STARTER + 16));
+        return al_address_pack(what / 6 % PROCS, 0, AL_STAG_STARTER, offset % (STARTER + 16));
     case 2:
         return own_regions[what / 6 % COLORS] + offset % (OWN + 16);
     case 3:
-        return al_address_make(what / 6 % PROCS, offset % COLORS, 4 + offset / 2 % 4,
+        return al_address_pack(what / 6 % PROCS, offset % COLORS, 4 + offset / 2 % 4,
                                offset / 8 * 8);
     case 4:
         return others_region + offset;
@@ -548,7 +548,7 @@ static void open_layer(void)
 {
     al = (struct al){.job = {.layer = "acp",
                              .process = "rank",
-                             .place = RANK,
+                             .launch_rank = RANK,
                              .rank = RANK,
                              .procs = PROCS,
                              .num_fingers = 3}};
@@ -568,7 +568,7 @@ static void open_layer(void)
     al.running = true;
     for (int i = 0; i < COLORS; i++)
         own_regions[i] = acp_query_ga(acp_register_memory(memory[i], OWN, i), memory[i]);
-    others_region = al_address_make(3, 0, 7, 0);
+    others_region = al_address_pack(3, 0, 7, 0);
 }
 
 static void close_layer(void)
@@ -578,7 +578,7 @@ static void close_layer(void)
     al_net_close();
     al_queue_close();
     al_peers_close();
-    al_ranges_forget_all();
+    al_ranges_drop_all();
     for (int i = 0; i < REGIONS; i++)
         must(regions[i].size == 0);
 }
@@ -590,7 +590,8 @@ static void check_tickets(void)
     for (uint32_t i = 0; i < AL_QUEUE; i++) {
         const struct al_task *task = al_queue_slot(i);
         must(task->state != AL_RUNS || task->kind != AL_COPY || task->stage != HAS_TICKET ||
-             al_is_mine(task->src) || al_is_mine(task->dst) || task->value <= PROCS * AL_AWAY);
+             al_is_mine(task->src) || al_is_mine(task->dst) ||
+             task->value <= PROCS * AL_OUTSTANDING);
     }
 }
 
@@ -601,7 +602,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (setjmp(job_ends) == 0) {
         while (in.left > 0)
             take_step();
-        for (int i = 0; i < MOST_ROUNDS && (i < ROUNDS || al_net_busy() > 0); i++)
+        for (int i = 0; i < MOST_ROUNDS && (i < ROUNDS || al_net_ops_in_flight() > 0); i++)
             al_progress();
         check_tickets();
     }

@@ -11,7 +11,7 @@
 #include "fuzz.h"
 #include "layer_lines.h"
 
-#include "../../layers/common/meet.c"
+#include "../../layers/common/exchange.c"
 
 enum { MOST = 9, BASE = 1 << 20, KNOWN = 0x51 };
 
@@ -48,7 +48,7 @@ uint32_t lc_env_number(const char *name, uint32_t value_unless_set)
     return value_unless_set;
 }
 
-void lc_nap(long ns)
+void lc_sleep_ns(long ns)
 {
     (void)ns;
 }
@@ -72,27 +72,28 @@ static void let_others_write(void)
 /* A valid card, with some bytes from the input. */
 static void let_one_come(void)
 {
-    struct card card = {.come = 1};
+    struct announcement announcement = {.arrived = 1};
     uint8_t i = fuzz_byte(&in) % MOST;
 
-    card.rank = fuzz_byte(&in) % MOST;
-    card.id = (uint64_t)KNOWN << 56 | card.rank;
-    if (memory != NULL && sizeof(struct reply) + (i + 1u) * sizeof(card) <= memory_size)
-        memcpy(memory + sizeof(struct reply) + i * sizeof(card), &card, sizeof(card));
+    announcement.rank = fuzz_byte(&in) % MOST;
+    announcement.id = (uint64_t)KNOWN << 56 | announcement.rank;
+    if (memory != NULL && sizeof(struct reply) + (i + 1u) * sizeof(announcement) <= memory_size)
+        memcpy(memory + sizeof(struct reply) + i * sizeof(announcement), &announcement,
+               sizeof(announcement));
 }
 
 /* Waits end at the end of the input. */
 static void let_all_come(void)
 {
     struct reply *reply = (struct reply *)memory;
-    struct card *table = (struct card *)(reply + 1);
+    struct announcement *table = (struct announcement *)(reply + 1);
 
     if (memory == NULL)
         return;
-    if (reply->verdict == 0)
-        reply->verdict = LC_DISAGREED;
+    if (reply->result == 0)
+        reply->result = LC_EXCHANGE_MISMATCH;
     for (size_t i = 0; (uint8_t *)&table[i + 1] <= memory + memory_size; i++)
-        table[i].come |= 1;
+        table[i].arrived |= 1;
 }
 
 static void let_others_act(void)
@@ -214,7 +215,7 @@ int utofu_put_piggyback(utofu_vcq_hdl_t vcq, utofu_vcq_id_t id, void *data, utof
                         size_t size, uint64_t edata, unsigned long int flags, void *cbdata)
 {
     (void)vcq, (void)edata, (void)flags, (void)cbdata, (void)data;
-    must(is_id(id) && rmt >= BASE && size == sizeof(struct card));
+    must(is_id(id) && rmt >= BASE && size == sizeof(struct announcement));
     return start();
 }
 
@@ -245,16 +246,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     uint64_t fingers[LC_MAX_FINGERS];
     struct lc_job job = {.layer = "acp", .process = "rank"};
-    const struct lc_meeting m = {.job = &job, .function = "acp_init", .cmp_id = 6};
+    const struct lc_exchange m = {.job = &job, .function = "acp_init", .cmp_id = 6};
 
     in = (struct fuzz_input){data, size};
     job.procs = 2 + fuzz_byte(&in) % (MOST - 1);
-    job.place = fuzz_byte(&in) % job.procs;
+    job.launch_rank = fuzz_byte(&in) % job.procs;
     while (1ull << job.num_fingers < job.procs)
         job.num_fingers++;
-    enum lc_verdict verdict = lc_meet(&m, job.place, (uint64_t)KNOWN << 56, fingers);
-    must(verdict >= LC_GOOD && verdict <= LC_FAILED && memory == NULL);
-    for (uint32_t k = 0; verdict == LC_GOOD && k < job.num_fingers; k++)
+    enum lc_exchange_result result =
+        lc_exchange_ids(&m, job.launch_rank, (uint64_t)KNOWN << 56, fingers);
+    must(result >= LC_EXCHANGE_OK && result <= LC_EXCHANGE_FAILED && memory == NULL);
+    for (uint32_t k = 0; result == LC_EXCHANGE_OK && k < job.num_fingers; k++)
         must(is_id(fingers[k]));
     return 0;
 }

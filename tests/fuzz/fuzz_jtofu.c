@@ -18,20 +18,20 @@ static void must(bool good)
 
 static void check_map(const struct jt_map *map)
 {
-    const struct jt_plan *plan = &map->plan;
+    const struct jt_layout *layout = &map->layout;
     uint32_t total = 0;
 
-    for (uint32_t n = 0; n < plan->nodes; n++) {
-        must(jt_map_node_at(map, plan->phys[n]) == n);
+    for (uint32_t n = 0; n < layout->nodes; n++) {
+        must(jt_map_node_at(map, layout->phys[n]) == n);
         for (uint32_t i = map->first[n]; i < map->first[n + 1]; i++) {
-            must(plan->node_of[map->ranks[i]] == n);
+            must(layout->node_of[map->ranks[i]] == n);
             must(i == map->first[n] || map->ranks[i - 1] < map->ranks[i]);
         }
-        must(map->first[n + 1] - map->first[n] <= map->most);
+        must(map->first[n + 1] - map->first[n] <= map->max_ppn);
         total += map->first[n + 1] - map->first[n];
     }
-    must(total == plan->procs);
-    must((uint64_t)plan->log[0] * plan->log[1] * plan->log[2] == plan->nodes);
+    must(total == layout->procs);
+    must((uint64_t)layout->log[0] * layout->log[1] * layout->log[2] == layout->nodes);
 }
 
 /* With check sums that are right, as far as the bytes are there. */
@@ -91,7 +91,7 @@ static void read_store(struct fuzz_input *in)
     fuzz_bytes(in, &store.bytes, sizeof(store) - offsetof(struct jt_store, bytes));
     if (store.bytes <= JT_STORE_ROOM)
         store.sum = sum_store(&store);
-    if (!jt_store_is_whole(&store))
+    if (!jt_store_is_consistent(&store))
         return;
     get_key(&store, "a");
     get_key(&store, "fuzz");

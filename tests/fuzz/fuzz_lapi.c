@@ -4,19 +4,19 @@
  * records must have an existing task, request and function, and stay within their slot. Addresses
  * of memory are made valid first, because LAPI permits a task to write anywhere.
  */
-#define la_bump la_bump_in_memory
+#define la_cntr_increment la_bump_in_memory
 #include "../../layers/lapi/base.h"
-#undef la_bump
+#undef la_cntr_increment
 
 /* A record may contain any address of a counter. */
-static void la_bump(lapi_cntr_t *cntr)
+static void la_cntr_increment(lapi_cntr_t *cntr)
 {
     if (cntr == NULL)
         __builtin_trap();
 }
 
 #include "../../layers/lapi/dispatch.c"
-#include "../../layers/lapi/entries.c"
+#include "../../layers/lapi/hdr_handlers.c"
 #include "../../layers/lapi/inbox.c"
 #include "../../layers/lapi/receive.c"
 #include "../../layers/lapi/records.c"
@@ -32,7 +32,7 @@ static struct la_control control;
 static uint8_t inbox[LA_SLOTS][LA_SLOT] __attribute__((aligned(4096)));
 static uint8_t arena[ARENA] __attribute__((aligned(64)));
 static uint8_t bounce[LA_SLOT];
-static struct la_in ins[INS];
+static struct la_transfer ins[INS];
 static void *pieces[1] = {arena};
 static ulong lengths[1] = {ARENA};
 static lapi_vec_t vec = {
@@ -44,7 +44,7 @@ static void check(bool good)
         __builtin_trap();
 }
 
-void la_error(int code, uint32_t rank)
+void la_report_error(int code, uint32_t rank)
 {
     (void)code, (void)rank;
 }
@@ -55,7 +55,7 @@ uint32_t lc_env_number(const char *name, uint32_t value_unless_set)
     return value_unless_set;
 }
 
-void la_return(const struct la_record *rec, uint32_t offset, uint64_t value)
+void la_send_reply(const struct la_record *rec, uint32_t offset, uint64_t value)
 {
     (void)value;
     check(rec->rank < PROCS && rec->req < LA_REQS && (offset == LA_FIN || offset == LA_CMPL));
@@ -66,7 +66,7 @@ bool lc_op_put(struct lc_op *o, utofu_vcq_id_t id, utofu_stadd_t lcl, utofu_stad
 {
     (void)id, (void)lcl, (void)rmt, (void)flags;
     check(o->rank < PROCS && size <= LA_SMALL_GET);
-    lc_op_drop(o);
+    lc_op_free(o);
     return true;
 }
 
@@ -77,37 +77,37 @@ utofu_stadd_t la_reply_stadd(utofu_vcq_id_t id, uint32_t req, uint32_t offset)
     return 0;
 }
 
-bool la_in_spare(void)
+bool la_transfer_has_spare(void)
 {
     return false;
 }
 
-struct la_in *la_in_take(void)
+struct la_transfer *la_transfer_alloc(void)
 {
     static int next_in;
 
     return &ins[next_in++ % INS];
 }
 
-static void check_in(const struct la_in *in)
+static void check_in(const struct la_transfer *in)
 {
     const struct la_record *rec = &in->rec;
 
     check(rec->rank < PROCS && rec->req < LA_REQS && rec->kind >= LA_AM &&
           rec->kind <= LA_LAST_KIND);
-    check((rec->flags & LA_SHARE) == 0 ||
+    check((rec->flags & LA_ASSIST) == 0 ||
           (rec->kind <= LA_PUT && (rec->flags & LA_RENDEZVOUS) != 0));
 }
 
 /* Like transfer.c, which takes rec.len + 1 bytes for vectors. */
-void la_transfer_start(struct la_in *in)
+void la_transfer_start(struct la_transfer *in)
 {
     check_in(in);
     check(in->rec.len <= LAPI_MAX_MSG_SZ && (in->rec.flags & LA_WANTS_FIN) != 0);
     check(in->rec.kind != LA_PUTV || in->rec.value <= in->rec.len);
 }
 
-void la_transfer_start_list(struct la_in *in, const void *there)
+void la_transfer_start_list(struct la_transfer *in, const void *there)
 {
     uint8_t list[LA_SLOT];
 
@@ -117,7 +117,7 @@ void la_transfer_start_list(struct la_in *in, const void *there)
         memcpy(list, there, in->rec.value);
 }
 
-void la_transfer_ended(struct la_in *in)
+void la_transfer_complete(struct la_transfer *in)
 {
     check_in(in);
 }
@@ -151,7 +151,7 @@ static void *header_of_vector(lapi_handle_t *hndl, void *uhdr, uint *uhdr_len, u
 static void repair_list(struct la_record *rec)
 {
     const uint64_t address = (uintptr_t)arena;
-    uint8_t *at = (uint8_t *)rec + LA_LONG_RECORD + (rec->uhdr_len + 7u) / 8 * 8;
+    uint8_t *at = (uint8_t *)rec + LA_LONG_HEADER + (rec->uhdr_len + 7u) / 8 * 8;
 
     for (; at + sizeof(struct la_piece) <= (uint8_t *)rec + LA_SLOT; at += sizeof(struct la_piece))
         memcpy(at, &address, sizeof(address));
@@ -184,23 +184,23 @@ static void fill_slot(struct fuzz_input *in)
 
     fuzz_bytes(in, &size, sizeof(size));
     memset(rec, 0xa5, LA_SLOT);
-    fuzz_bytes(in, rec, LA_LONG_RECORD + size % (LA_SLOT - LA_LONG_RECORD));
+    fuzz_bytes(in, rec, LA_LONG_HEADER + size % (LA_SLOT - LA_LONG_HEADER));
     repair_address(rec);
     rec->number = 0;
     if (mode % 2 == 0 && lane < LA_LANES) {
         rec->number = la.inbox.next[lane] + 1;
-        la_receive_look();
+        la_dispatch_poll_memory();
     }
-    la_receive_arrived(slot);
-    la_dispatch();
+    la_dispatch_arrived(slot);
+    la_dispatch_run();
 }
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-    static const struct lc_port_kind kind = {.num_ops = LA_OPS, .bounce = LA_SLOT};
+    static const struct lc_port_config kind = {.num_ops = LA_OPS, .bounce = LA_SLOT};
 
     (void)argc, (void)argv;
-    la.net.port.kind = &kind;
+    la.net.port.config = &kind;
     la.net.port.bounce = bounce;
     la.net.port.ops[0].port = &la.net.port; /* the only one: free_ops has zeros */
     la.control.words = &control;
@@ -213,13 +213,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct fuzz_input in = {.at = data, .left = size};
 
     la_inbox_setup();
-    la_entries_setup();
-    la_receive_setup();
+    la_hdr_handlers_setup();
+    la_dispatch_setup();
     memset(&control, 0, sizeof(control));
     memset(inbox, 0, sizeof(inbox));
     control.lanes = LA_LANES;
-    la_receive_set_address(1, (void *)(uintptr_t)header);
-    la_receive_set_address(2, (void *)(uintptr_t)header_of_vector);
+    la_hdr_handlers_set(1, (void *)(uintptr_t)header);
+    la_hdr_handlers_set(2, (void *)(uintptr_t)header_of_vector);
     while (in.left > 0)
         fill_slot(&in);
     return 0;

@@ -35,7 +35,7 @@ static void note_arrived(utofu_stadd_t stadd)
     (void)stadd;
 }
 
-static const struct la_events events = {.arrived = note_arrived, .lost = note_lost};
+static const struct la_upcalls upcalls = {.put_arrived = note_arrived, .peer_lost = note_lost};
 
 int utofu_get_onesided_tnis(utofu_tni_id_t **tnis, size_t *num)
 {
@@ -160,7 +160,7 @@ static void done(struct lc_op *op, int rc, uint64_t old_value)
 
 static void start_one(void)
 {
-    struct lc_op *op = la_op_take(0, fuzz_byte(&in) % PROCS, done, NULL);
+    struct lc_op *op = la_op_alloc(0, fuzz_byte(&in) % PROCS, done, NULL);
 
     if (op != NULL)
         lc_op_get(op, 1, lc_op_bounce_stadd(op), BASE, 8);
@@ -170,7 +170,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     in = (struct fuzz_input){data, size};
     memset(in_flight, 0, sizeof(in_flight));
-    la.events = &events;
+    la.upcalls = &upcalls;
     check(la_net_setup());
     while (in.left > 0) {
         if (fuzz_byte(&in) % 4 == 0)

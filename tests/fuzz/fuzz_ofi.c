@@ -8,7 +8,7 @@
 #include "../../provider/ofi/ep.h"
 #include "../../provider/ofi/peer.h"
 #include "../../provider/ofi/post.h"
-#include "../../provider/ofi/seal.h"
+#include "../../provider/ofi/auth.h"
 #include "fake_fabric.h"
 #include "fuzz.h"
 #include "fuzz_provider.h"
@@ -98,7 +98,7 @@ static void close_all(void)
 {
     for (int i = 0; i < FP_BUCKETS; i++)
         for (struct fp_peer *peer = prov->peers[i]; peer; peer = peer->next)
-            fp_peer_ended(peer); /* so that no wait is necessary */
+            fp_peer_died(peer); /* so that no wait is necessary */
     ofi_provider.ep_poll(ep);
     ofi_provider.ep_close(ep);
     memset(conns, 0, sizeof(conns));
@@ -116,11 +116,11 @@ static struct fp_conn *conn_at(uint8_t which)
 
 static void take_note(struct fuzz_input *in, uint8_t how)
 {
-    struct fp_note note;
+    struct fp_ctrl_msg note;
     const struct fp_conn *conn = conn_at(how);
 
     memset(&note, how, sizeof(note));
-    fuzz_bytes(in, &note, offsetof(struct fp_note, hello));
+    fuzz_bytes(in, &note, offsetof(struct fp_ctrl_msg, hello));
     memset(note.name, 1, sizeof(note.name));
     note.process = peer_at(how >> 2);
     if (how & 8) {
@@ -128,14 +128,14 @@ static void take_note(struct fuzz_input *in, uint8_t how)
         note.to_id = ENDPOINT;
         note.hello_size %= PROV_HELLO_MAX + 1;
         note.name_size = 1 + note.name_size % FP_NAME_MAX;
-        if (conn && note.kind != FP_ASK) {
-            note.to_conn = note.kind == FP_PONG ? conn->peer->pings : conn->name;
+        if (conn && note.kind != FP_CONN_REQUEST) {
+            note.to_conn = note.kind == FP_PONG ? conn->peer->last_ping : conn->id;
             note.process = conn->peer->address;
         }
     }
     if (how & 8) { /* from a process of the job */
         note.by = FP_BY_RECEIVERS;
-        fp_seal(&note, prov->key);
+        fp_sign(&note, prov->key);
     }
     fake_arrive(&fake_eps[0], &note, how & 16 ? sizeof(note) : fuzz_byte(in));
     ofi_provider.progress(&prov->base);
@@ -148,31 +148,31 @@ static void repair(uint8_t *bytes, const struct fp_conn *conn, uint8_t how)
 
     /* the next in order, or early */
     x->head.number = (uint16_t)(conn->next_in + (x->head.number & 48 ? 0 : x->head.number & 7));
-    x->head.to = conn->name;
+    x->head.to = conn->id;
     x->head.secret = conn->secret_in;
-    x->head.kind = (uint8_t)(1 + x->head.kind % FP_KEY);
-    if (x->head.kind == FP_DATA || x->head.kind == FP_FAIL || x->head.kind == FP_OFFER ||
-        x->head.kind == FP_KEY)
+    x->head.kind = (uint8_t)(1 + x->head.kind % FP_RKEY_REPLY);
+    if (x->head.kind == FP_READ_DATA || x->head.kind == FP_REFUSAL ||
+        x->head.kind == FP_READ_OFFER || x->head.kind == FP_RKEY_REPLY)
         x->head.seq = conn->reported + 1 + x->head.seq % 4;
     else
-        x->head.seq = conn->taken + 1 + (uint16_t)(x->head.number - conn->next_in);
+        x->head.seq = conn->received + 1 + (uint16_t)(x->head.number - conn->next_in);
     x->head.ack = conn->sent - x->head.ack % 4;
-    if (!(how & 32) || x->head.kind == FP_KEY)
+    if (!(how & 32) || x->head.kind == FP_RKEY_REPLY)
         return;
     x->rkey = mr->rkey;
     x->rmt = (uintptr_t)memory + x->rmt % MEMORY;
     x->length %= 2 * MEMORY;
     if (how & 64)
-        x->offset = x->head.kind == FP_PLACED ? x->length - 1 - x->offset % 256 : conn->written;
+        x->offset = x->head.kind == FP_RMA_WRITE ? x->length - 1 - x->offset % 256 : conn->written;
 }
 
 static size_t size_of(uint8_t kind)
 {
     switch ((enum fp_kind)kind) {
-    case FP_KEY:
-        return sizeof(struct fp_key);
-    case FP_PULL:
-    case FP_OFFER:
+    case FP_RKEY_REPLY:
+        return sizeof(struct fp_rkey_reply);
+    case FP_WRITE_OFFER:
+    case FP_READ_OFFER:
         return sizeof(struct fp_offer);
     default:
         return sizeof(struct fp_xfer);
@@ -183,7 +183,7 @@ static void take_message(struct fuzz_input *in, uint8_t how)
 {
     _Alignas(8) uint8_t bytes[FAKE_BUFFER];
     const struct fp_conn *conn = conn_at(how);
-    size_t size = fuzz_bytes(in, bytes, sizeof(struct fp_key) + 8);
+    size_t size = fuzz_bytes(in, bytes, sizeof(struct fp_rkey_reply) + 8);
 
     memset(bytes + size, how, sizeof(bytes) - size);
     if ((how & 4) && conn)

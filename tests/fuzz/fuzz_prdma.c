@@ -67,7 +67,7 @@ bool pr_method_of(const char *name, enum pr_method *method)
     return false;
 }
 
-void pr_stats_keep(const struct pr_request *r)
+void pr_stats_add(const struct pr_request *r)
 {
     (void)r;
 }
@@ -101,14 +101,14 @@ void pr_edge_release(struct pr_edge *edge)
     (void)edge;
 }
 
-int pr_pack(const struct pr_edge *edge, char *to, MPI_Comm c)
+int pr_edge_pack(const struct pr_edge *edge, char *to, MPI_Comm c)
 {
     (void)c;
     memcpy(to, edge->data, edge->bytes);
     return MPI_SUCCESS;
 }
 
-int pr_unpack(const struct pr_edge *edge, const char *from, MPI_Comm c)
+int pr_edge_unpack(const struct pr_edge *edge, const char *from, MPI_Comm c)
 {
     (void)c;
     memcpy(edge->data, from, edge->bytes);
@@ -450,7 +450,8 @@ int utofu_post_toq(utofu_vcq_hdl_t vcq, void *descs, size_t size, void *cbdata)
     const volatile uint8_t *bytes = descs;
 
     (void)cbdata;
-    must(vcqs[vcq] && size % DESC == 0 && size / DESC <= PR_BLOCK_MAX && bytes[size - 1] <= 1);
+    must(vcqs[vcq] && size % DESC == 0 && size / DESC <= PR_MAX_BLOCK_DESCS &&
+         bytes[size - 1] <= 1);
     return UTOFU_SUCCESS;
 }
 
@@ -515,17 +516,17 @@ static void check_missing(const struct pr_xfer *x)
 
 static void do_round(struct pr_request *r)
 {
-    if (pr_start(r) != MPI_SUCCESS)
+    if (pr_request_start(r) != MPI_SUCCESS)
         return;
-    for (int i = 0; i < POLLS && !pr_test(r); i++) {
+    for (int i = 0; i < POLLS && !pr_request_test(r); i++) {
         check_missing(&r->xfer);
         write_rounds(r);
-        pr_xfer_waiting(&r->xfer);
+        pr_xfer_check_peers(&r->xfer);
     }
-    if (!pr_test(r))
-        pr_xfer_failed(&r->xfer, UTOFU_ERR_MRQ_PEER); /* otherwise it would be waited for */
-    must(pr_test(r));
-    pr_result(r);
+    if (!pr_request_test(r))
+        pr_xfer_fail(&r->xfer, UTOFU_ERR_MRQ_PEER); /* otherwise it would be waited for */
+    must(pr_request_test(r));
+    pr_request_result(r);
 }
 
 static void choose_settings(void)
@@ -561,7 +562,7 @@ static void open_comm(void)
                             .num_out = which & 0x40 ? 0 : EDGES,
                             .in = in_ranks,
                             .out = out_ranks,
-                            .near = near};
+                            .same_node = near};
 }
 
 static void find_others(void)
@@ -570,7 +571,7 @@ static void find_others(void)
 
     announced = true;
     other.rank = fuzz_byte(&in) % PROCS;
-    must(pr_presence_all(&other) == (other.shims == PR_ALL));
+    must(pr_presence_everywhere(&other) == (other.presence == PR_ALL));
     char value[64];
     fuzz_bytes(&in, value, sizeof(value) - 1);
     value[sizeof(value) - 1] = '\0';
@@ -587,13 +588,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     num_messages = 0;
     choose_settings();
     open_comm();
-    must(pr_take("MPI_Neighbor_alltoallw_init", MPI_COMM_WORLD, MPI_INFO_NULL, &send, &recv,
-                 MPI_SUCCESS, &handle) == MPI_SUCCESS);
-    struct pr_request *r = pr_find(handle);
+    must(pr_request_take_over("MPI_Neighbor_alltoallw_init", MPI_COMM_WORLD, MPI_INFO_NULL, &send,
+                              &recv, MPI_SUCCESS, &handle) == MPI_SUCCESS);
+    struct pr_request *r = pr_request_find(handle);
     for (int i = 0; r != NULL && i < 3; i++)
         do_round(r);
     if (r != NULL)
-        pr_destroy(r);
+        pr_request_destroy(r);
     must(comm.refs == 1 && pr_num_requests == 0);
     if (in.left > 0)
         find_others();

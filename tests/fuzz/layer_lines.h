@@ -11,7 +11,7 @@
 
 #include "../../layers/common/log.h"
 
-void lc_say_args(const char *layer, int rank, const char *format, va_list args)
+void lc_vlog(const char *layer, int rank, const char *format, va_list args)
 {
     char text[2048];
 
@@ -19,17 +19,17 @@ void lc_say_args(const char *layer, int rank, const char *format, va_list args)
     vsnprintf(text, sizeof(text), format, args);
 }
 
-void lc_say(const char *layer, int rank, const char *format, ...)
+void lc_log(const char *layer, int rank, const char *format, ...)
 {
     va_list args;
 
     va_start(args, format);
-    lc_say_args(layer, rank, format, args);
+    lc_vlog(layer, rank, format, args);
     va_end(args);
 }
 
 /* Of what the layer gives to uTofu. What others have told it may be refused. */
-void lc_expect(const char *layer, int rank, int rc, const char *call)
+void lc_check_rc(const char *layer, int rank, int rc, const char *call)
 {
     (void)layer, (void)rank;
     if (rc != UTOFU_SUCCESS && strcmp(call, "utofu_query_stadd") != 0)

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # In check mode the layer has one finding only, and that on purpose: a slot of the board is read while its owner may
-# write to it, and read again if it is not whole (read_slot in layers/jtofu/small.c).
+# write to it, and read again if it is not whole (read_slot in layers/jtofu/local_pmix.c).
 # Usage: checked.sh UTOFURUN ARGUMENT...
 set -u
 found=$(mktemp)

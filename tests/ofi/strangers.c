@@ -17,7 +17,7 @@
 #include "control.h"
 #include "fabric.h"
 #include "peer.h"
-#include "seal.h"
+#include "auth.h"
 
 enum { ENDPOINT = 7, NAMES = 2000, HEAP_SLACK = 65536, POLLS = 20000 };
 
@@ -141,14 +141,14 @@ static void send_to(fi_addr_t at, const void *bytes, size_t size)
 static void send_notes(const struct fp_prov *victim)
 {
     for (uint32_t i = 0; i < NAMES; i++) {
-        struct fp_note note = {.kind = (uint8_t)(1 + i % FP_PONG),
-                               .name_size = 16,
-                               .by = 1 + i / FP_PONG % 2,
-                               .from_conn = i,
-                               .to_conn = ((struct fp_conn *)asking)->name,
-                               .from_id = i,
-                               .to_id = ENDPOINT,
-                               .process = victim->address};
+        struct fp_ctrl_msg note = {.kind = (uint8_t)(1 + i % FP_PONG),
+                                   .name_size = 16,
+                                   .by = 1 + i / FP_PONG % 2,
+                                   .from_conn = i,
+                                   .to_conn = ((struct fp_conn *)asking)->id,
+                                   .from_id = i,
+                                   .to_id = ENDPOINT,
+                                   .process = victim->address};
         if (i % 3) { /* else under its own name */
             note.process.pid = i % 2 ? (uint32_t)getppid() : i;
             note.process.start = i;
@@ -162,11 +162,11 @@ static void send_notes(const struct fp_prov *victim)
 static void send_messages(const struct fp_conn *conn)
 {
     for (uint32_t i = 0; i < NAMES; i++) {
-        struct fp_xfer m = {.head = {.kind = (uint8_t)(1 + i % FP_KEY),
+        struct fp_xfer m = {.head = {.kind = (uint8_t)(1 + i % FP_RKEY_REPLY),
                                      .flags = FP_NOTIFY,
                                      .number = conn->next_in,
-                                     .to = conn->name,
-                                     .seq = conn->taken + 1,
+                                     .to = conn->id,
+                                     .seq = conn->received + 1,
                                      .ack = conn->sent}};
         if (i % 2)
             memset(&m.head.secret, (int)i, sizeof(m.head.secret));
@@ -176,17 +176,17 @@ static void send_messages(const struct fp_conn *conn)
 
 static void send_one_of_the_job(const struct fp_prov *victim)
 {
-    struct fp_note note = {.kind = FP_ASK,
-                           .by = FP_BY_RECEIVERS,
-                           .name_size = victim->address.name_size,
-                           .from_conn = 1,
-                           .from_id = ENDPOINT + 1,
-                           .to_id = ENDPOINT,
-                           .process = victim->address};
+    struct fp_ctrl_msg note = {.kind = FP_CONN_REQUEST,
+                               .by = FP_BY_RECEIVERS,
+                               .name_size = victim->address.name_size,
+                               .from_conn = 1,
+                               .from_id = ENDPOINT + 1,
+                               .to_id = ENDPOINT,
+                               .process = victim->address};
 
     memcpy(note.name, victim->address.name, sizeof(note.name));
     note.process.boot = ~victim->address.boot; /* of another host */
-    fp_seal(&note, victim->key);
+    fp_sign(&note, victim->key);
     send_to(control_at, &note, sizeof(note));
 }
 
@@ -220,9 +220,9 @@ static void answer_nobody(void)
     nobody.boot = ~nobody.boot;
     nobody.name[2] = 0; /* of struct sockaddr_in: the port, */
     nobody.name[3] = 1; /* a port on which no process listens */
-    struct fp_peer *peer = fp_peer_of(own, &nobody, NULL);
+    struct fp_peer *peer = fp_peer_get(own, &nobody, NULL);
     CHECK(peer, "peer");
-    fp_control_send(peer, &(struct fp_note){.kind = FP_NONE});
+    fp_control_send(peer, &(struct fp_ctrl_msg){.kind = FP_CONN_NO_ENDPOINT});
     while (own->control.first || own->control.num_sending > 0)
         poll_all();
 }

@@ -411,7 +411,7 @@ static void check_fabric(const struct info *info, struct info_checks *checks)
     if (info_wants_only(PROV_INDEX_shm) || info_wants_only(PROV_INDEX_verbs) ||
         info->num_used_ports > 0)
         return;
-    if (fp_fabric_look(text)) {
+    if (fp_fabric_probe(text)) {
         add(checks, "libfabric", INFO_OK, "%s %s", text,
             uses_fabric(process) ? "is used to other hosts"
                                  : "would be used, if the job had other hosts");

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The thread for completion handlers, which is started when there is the first one. */
+#include "cmpl_thread.h"
+#include "base.h"
+
+/* Without a call of the dynamic linker. */
+static _Thread_local bool is_cmpl_thread __attribute__((tls_model("initial-exec")));
+
+bool la_cmpl_thread_is_self(void)
+{
+    return is_cmpl_thread;
+}
+
+bool la_cmpl_thread_is_busy(void)
+{
+    return __atomic_load_n(&la.cmpl_thread.unfinished, __ATOMIC_RELAXED) > 0;
+}
+
+bool la_cmpl_handler_waits(void)
+{
+    return la.cmpl_thread.waits > 0;
+}
+
+void la_cmpl_handler_begin_wait(void)
+{
+    la.cmpl_thread.waits += is_cmpl_thread;
+}
+
+void la_cmpl_handler_end_wait(void)
+{
+    la.cmpl_thread.waits -= is_cmpl_thread;
+}
+
+static struct la_work *wait_for_work(void)
+{
+    struct la_work *job;
+
+    pthread_mutex_lock(&la.cmpl_thread.mutex);
+    while (la.cmpl_thread.first == NULL && !la.cmpl_thread.stop)
+        pthread_cond_wait(&la.cmpl_thread.more, &la.cmpl_thread.mutex);
+    job = la.cmpl_thread.first;
+    if (job != NULL)
+        la.cmpl_thread.first = job->next;
+    pthread_mutex_unlock(&la.cmpl_thread.mutex);
+    return job;
+}
+
+static void *run_queue(void *unused)
+{
+    struct la_work *job;
+
+    (void)unused;
+    is_cmpl_thread = true;
+    while ((job = wait_for_work()) != NULL) {
+        job->run(job);
+        __atomic_fetch_sub(&la.cmpl_thread.unfinished, 1, __ATOMIC_RELAXED);
+    }
+    return NULL;
+}
+
+static bool start_thread(void)
+{
+    la.cmpl_thread.stop = false;
+    la.cmpl_thread.runs = lc_thread_start(&la.cmpl_thread.thread, run_queue, NULL) == 0;
+    if (!la.cmpl_thread.runs)
+        la_log("no thread for completion handlers: they run inline");
+    return la.cmpl_thread.runs;
+}
+
+bool la_cmpl_thread_enqueue(struct la_work *job)
+{
+    if (!la.cmpl_thread.runs && !start_thread())
+        return false;
+    __atomic_fetch_add(&la.cmpl_thread.unfinished, 1, __ATOMIC_RELAXED);
+    pthread_mutex_lock(&la.cmpl_thread.mutex);
+    job->next = NULL;
+    if (la.cmpl_thread.first == NULL)
+        la.cmpl_thread.first = job;
+    else
+        la.cmpl_thread.last->next = job;
+    la.cmpl_thread.last = job;
+    pthread_cond_signal(&la.cmpl_thread.more);
+    pthread_mutex_unlock(&la.cmpl_thread.mutex);
+    return true;
+}
+
+void la_cmpl_thread_stop(void)
+{
+    if (!la.cmpl_thread.runs)
+        return;
+    pthread_mutex_lock(&la.cmpl_thread.mutex);
+    la.cmpl_thread.stop = true;
+    pthread_cond_signal(&la.cmpl_thread.more);
+    pthread_mutex_unlock(&la.cmpl_thread.mutex);
+    lc_thread_join(&la.cmpl_thread.thread);
+    la.cmpl_thread.runs = false;
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Header handlers: a record names one by an index, by an address, or by what is between it and the
+ * base of the program, which Fortran programs send. None is called that is no function.
+ */
+#include "receive.h"
+
+#include <link.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "../common/fd.h"
+
+#define IN_PROGRAM (1ull << 63) /* an address behind the base of the program */
+
+void la_hdr_handlers_setup(void)
+{
+    memset(la.hdr_handlers.addresses, 0, sizeof(la.hdr_handlers.addresses));
+}
+
+void *la_hdr_handlers_get(int index)
+{
+    return la.hdr_handlers.addresses[index];
+}
+
+void la_hdr_handlers_set(int index, void *address)
+{
+    la.hdr_handlers.addresses[index] = address;
+}
+
+/* Can it be called? By the list of mappings, which has code that is made at run time too. */
+static bool is_code(uintptr_t address)
+{
+    int fd = lc_fd_high(open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
+    FILE *maps = fd < 0 ? NULL : fdopen(fd, "r");
+    unsigned long begin, end;
+    char line[4352], rights[5];
+    bool found = false;
+
+    while (maps != NULL && !found && fgets(line, sizeof(line), maps) != NULL)
+        found = sscanf(line, "%lx-%lx %4s", &begin, &end, rights) == 3 && address >= begin &&
+                address < end && rights[2] == 'x';
+    if (maps != NULL)
+        fclose(maps);
+    else if (fd >= 0)
+        close(fd);
+    return found;
+}
+
+/* An address that a peer sends is looked up once. */
+static bool may_call(uintptr_t address)
+{
+    uintptr_t *entry = &la.hdr_handlers.known[(address >> 4) % LA_KNOWN_CODE];
+
+    if (__builtin_expect(*entry == address, 1))
+        return true;
+    if (!is_code(address))
+        return false;
+    *entry = address;
+    return true;
+}
+
+/* Is it in the code of the program? Then other tasks have it as far behind the program's base. */
+struct search {
+    uintptr_t address, base;
+    bool found;
+};
+
+static int visit_object(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    struct search *s = arg;
+
+    (void)size;
+    s->base = info->dlpi_addr;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+
+        if (p->p_type == PT_LOAD && (p->p_flags & PF_X) != 0 &&
+            s->address - (info->dlpi_addr + p->p_vaddr) < p->p_memsz)
+            s->found = true;
+    }
+    return 1; /* the program is the first */
+}
+
+bool la_hdr_handlers_encode(uintptr_t address, uint64_t *entry)
+{
+    struct search s = {.address = address};
+
+    dl_iterate_phdr(visit_object, &s);
+    *entry = IN_PROGRAM | (address - s.base);
+    return s.found;
+}
+
+static uintptr_t find_program_base(void)
+{
+    struct search s = {0};
+
+    dl_iterate_phdr(visit_object, &s);
+    return s.base;
+}
+
+/* NULL: there is none, and nothing is called. */
+hdr_hndlr_t *la_hdr_handlers_find(const struct la_record *rec)
+{
+    void *address = (void *)(uintptr_t)rec->at;
+    hdr_hndlr_t *handler;
+
+    if (rec->at < LAPI_ADDRTBL_SZ)
+        address = la.hdr_handlers.addresses[rec->at];
+    else if ((rec->at & IN_PROGRAM) != 0)
+        address = (void *)(find_program_base() + (rec->at & ~IN_PROGRAM));
+    if (address == NULL || !may_call((uintptr_t)address))
+        return NULL;
+    memcpy(&handler, &address, sizeof(handler));
+    return handler;
+}

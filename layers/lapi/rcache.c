@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory of the program, registered as it is used, and kept registered: registering costs more than
+ * most transfers. A program may unmap memory and map other memory at the same addresses, which
+ * nobody tells; so each use compares the mappings of the region with those that it had. That shows
+ * a change if its whole pages are a file's, as those are that uTofu shares with other processes of
+ * the host. Anonymous pages look all the same, and are registered for each transfer anew.
+ */
+#include "buffers.h"
+#include "net.h"
+#include "base.h"
+
+#include <stdlib.h>
+#include <sys/ioctl.h>
+
+#include "../common/fd.h"
+#include "../common/hash.h"
+
+enum { PAGE = 4096, MOST_IDLE = 256 << 20 /* bytes that are kept, and not used */ };
+
+/* Of <linux/fs.h>, which may be older than the kernel. */
+struct query {
+    uint64_t size, query_flags, query_addr;
+    uint64_t vma_start, vma_end, vma_flags, vma_page_size, vma_offset, inode;
+    uint32_t dev_major, dev_minor, vma_name_size, build_id_size;
+    uint64_t vma_name_addr, build_id_addr;
+};
+#define QUERY _IOWR('f', 17, struct query)
+
+void la_rcache_setup(void)
+{
+    for (int i = 0; i < LA_REGIONS; i++)
+        la.rcache.rows[i].size = 0;
+    la.rcache.uses = la.rcache.idle_bytes = 0;
+    la.rcache.maps = -1;
+    if (lc_env_number("LAPI_NO_CACHE", 0) == 0)
+        la.rcache.maps = lc_fd_own(open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
+}
+
+/* A number for what is mapped at the whole pages of the region; 0: it may change without being
+ * noticed, or this kernel (before 6.11) cannot tell. */
+static uint64_t hash_mappings(uintptr_t address, uint64_t size)
+{
+    uintptr_t at = (address + PAGE - 1) / PAGE * PAGE, end = (address + size) / PAGE * PAGE;
+    uint64_t hash = 1, file = 0;
+
+    if (la.rcache.maps < 0 || at >= end)
+        return 0;
+    while (at < end) {
+        struct query q = {.size = sizeof(q), .query_addr = at};
+
+        if (ioctl(la.rcache.maps, QUERY, &q) != 0 || q.inode == 0)
+            return 0;
+        /* the same file further on, in one mapping or in several, is the same */
+        uint64_t now =
+            lc_hash_word(lc_hash_word(q.inode, (uint64_t)q.dev_major << 32 | q.dev_minor),
+                         q.vma_offset - q.vma_start);
+        if (now != file)
+            hash = lc_hash_word(lc_hash_word(hash, now), at);
+        file = now;
+        at = q.vma_end;
+    }
+    return hash | 1;
+}
+
+static void evict_region(struct la_region *r)
+{
+    if (r->users == 0)
+        la.rcache.idle_bytes -= r->size;
+    la_check_rc(utofu_dereg_mem(la_port()->vcq, r->stadd, 0), "utofu_dereg_mem");
+    r->size = 0;
+}
+
+void la_rcache_close(void)
+{
+    for (int i = 0; i < LA_REGIONS; i++)
+        if (la.rcache.rows[i].size != 0)
+            evict_region(&la.rcache.rows[i]);
+    lc_fd_close(la.rcache.maps);
+    la.rcache.maps = -1;
+}
+
+bool la_rcache_is_current(struct la_region *r)
+{
+    if (!r->uncached && hash_mappings(r->address, r->size) != r->mapping)
+        r->outdated = r->uncached = true; /* goes with its last user */
+    return !r->outdated;
+}
+
+static struct la_region *find_region(uintptr_t address, uint64_t size, bool write, bool check)
+{
+    for (int i = 0; i < LA_REGIONS; i++) {
+        struct la_region *r = &la.rcache.rows[i];
+
+        if (r->size == 0 || r->uncached || (write && !r->write) || address < r->address ||
+            address - r->address > r->size || size > r->size - (address - r->address))
+            continue;
+        if (!check || la_rcache_is_current(r))
+            return r;
+        if (r->users == 0)
+            evict_region(r);
+    }
+    return NULL;
+}
+
+/* A free row, or that of the region that was not used for longest; NULL: all are in use. */
+static struct la_region *find_free_row(uint64_t size)
+{
+    for (;;) {
+        struct la_region *oldest = NULL, *unused = NULL;
+
+        for (int i = 0; i < LA_REGIONS; i++) {
+            struct la_region *r = &la.rcache.rows[i];
+
+            if (r->size == 0)
+                unused = r;
+            else if (r->users == 0 && (oldest == NULL || r->used < oldest->used))
+                oldest = r;
+        }
+        if (oldest == NULL || (unused != NULL && la.rcache.idle_bytes + size <= MOST_IDLE))
+            return unused;
+        evict_region(oldest);
+    }
+}
+
+/* What is only read here may be read-only memory. Other memory is registered for writing: uTofu
+ * shares only such pages. */
+static bool register_region(struct la_region *r, uintptr_t address, uint64_t size, bool write)
+{
+    r->write = utofu_reg_mem(la_port()->vcq, (void *)address, size, 0, &r->stadd) == UTOFU_SUCCESS;
+    return r->write ||
+           (!write && utofu_reg_mem(la_port()->vcq, (void *)address, size,
+                                    UTOFU_REG_MEM_FLAG_READ_ONLY, &r->stadd) == UTOFU_SUCCESS);
+}
+
+static struct la_region *add_region(uintptr_t address, uint64_t size, bool write)
+{
+    struct la_region *r = find_free_row(size);
+    bool extra = r == NULL;
+
+    if (extra)
+        r = malloc(sizeof(*r));
+    if (r == NULL)
+        return NULL;
+    if (!register_region(r, address, size, write)) {
+        if (extra)
+            free(r);
+        return NULL;
+    }
+    r->address = address;
+    r->size = size;
+    r->users = 0;
+    r->mapping = extra ? 0 : hash_mappings(address, size);
+    r->uncached = r->mapping == 0;
+    r->outdated = false;
+    la.rcache.idle_bytes += extra ? 0 : size;
+    return r;
+}
+
+static bool is_cached(const struct la_region *r)
+{
+    return r >= la.rcache.rows && r < la.rcache.rows + LA_REGIONS;
+}
+
+static struct la_region *get_region(const void *address, uint64_t size, bool write, bool check,
+                                    utofu_stadd_t *stadd)
+{
+    struct la_region *r = find_region((uintptr_t)address, size, write, check);
+
+    if (r == NULL)
+        r = add_region((uintptr_t)address, size, write);
+    if (r == NULL)
+        return NULL;
+    if (r->users++ == 0 && is_cached(r))
+        la.rcache.idle_bytes -= r->size;
+    r->used = ++la.rcache.uses;
+    *stadd = r->stadd + ((uintptr_t)address - r->address);
+    return r;
+}
+
+struct la_region *la_rcache_get(const void *address, uint64_t size, bool write,
+                                utofu_stadd_t *stadd)
+{
+    return get_region(address, size, write, true, stadd);
+}
+
+struct la_region *la_rcache_get_unchecked(const void *address, uint64_t size, bool write,
+                                          utofu_stadd_t *stadd)
+{
+    return get_region(address, size, write, false, stadd);
+}
+
+bool la_rcache_is_shared(const struct la_region *r)
+{
+    return r->mapping != 0;
+}
+
+void la_rcache_put(struct la_region *r)
+{
+    if (--r->users > 0)
+        return;
+    if (!is_cached(r)) {
+        la_check_rc(utofu_dereg_mem(la_port()->vcq, r->stadd, 0), "utofu_dereg_mem");
+        free(r);
+        return;
+    }
+    la.rcache.idle_bytes += r->size;
+    if (r->uncached)
+        evict_region(r);
+}

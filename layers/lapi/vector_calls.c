@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* LAPI_Putv(), LAPI_Getv(), LAPI_Amsendv(): the pieces are packed into one message. */
+#include "calls.h"
+#include "buffers.h"
+#include "send.h"
+
+#include <stdlib.h>
+
+static int check_both(const lapi_vec_t *tgt_vec, const lapi_vec_t *org_vec, uint64_t *len)
+{
+    int rc = la_vec_check(org_vec, LA_ORG, len);
+
+    if (rc == LAPI_SUCCESS)
+        rc = la_vec_check(tgt_vec, LA_TGT, len);
+    return rc == LAPI_SUCCESS ? la_vec_compare(tgt_vec, org_vec) : rc;
+}
+
+int la_putv(struct la_req *r, const lapi_vec_t *tgt_vec, const lapi_vec_t *org_vec)
+{
+    uint64_t len, list;
+    int rc = check_both(tgt_vec, org_vec, &len);
+
+    if (rc != LAPI_SUCCESS)
+        return rc;
+    list = la_vec_list_size(tgt_vec);
+    r->copy = malloc(len + 2 * list + 1);
+    if (r->copy == NULL)
+        return LAPI_ERR_MEMORY_EXHAUSTED;
+    la_vec_list(org_vec, (char *)r->copy + list + len);
+    la_vec_gather((char *)r->copy + list + len, list, (char *)r->copy + list, len);
+    la_vec_list(tgt_vec, r->copy);
+    r->kind = LA_PUTV;
+    r->flags |= LA_WANTS_FIN;
+    r->value = list;
+    r->data = r->copy;
+    r->len = list + len;
+    return la_send_data(r);
+}
+
+int la_getv(struct la_req *r, const lapi_vec_t *tgt_vec, const lapi_vec_t *org_vec)
+{
+    uint64_t len, list;
+    int rc = check_both(tgt_vec, org_vec, &len);
+
+    if (rc != LAPI_SUCCESS)
+        return rc;
+    list = la_vec_list_size(tgt_vec);
+    r->copy = malloc(len + 2 * list + 1);
+    if (r->copy == NULL)
+        return LAPI_ERR_MEMORY_EXHAUSTED;
+    la_vec_list(tgt_vec, r->copy);
+    la_vec_list(org_vec, (char *)r->copy + list + len);
+    r->kind = LA_GETV;
+    r->flags |= LA_WANTS_FIN | (list > LA_PAYLOAD ? LA_RENDEZVOUS : 0);
+    r->value = list;
+    r->data = r->copy;
+    r->len = list + len;
+    r->reg = la_rcache_get(r->copy, r->len + 1, true, &r->stadd);
+    if (r->reg != NULL)
+        return la_send(r);
+    free(r->copy);
+    return LAPI_ERR_MEMORY_EXHAUSTED;
+}
+
+int la_amsendv(struct la_req *r, const lapi_vec_t *org_vec)
+{
+    uint64_t len, list;
+    int rc = la_vec_check(org_vec, LA_ORG, &len);
+
+    if (rc != LAPI_SUCCESS)
+        return rc;
+    list = la_vec_list_size(org_vec);
+    r->copy = malloc(len + list + 1);
+    if (r->copy == NULL)
+        return LAPI_ERR_MEMORY_EXHAUSTED;
+    la_vec_list(org_vec, (char *)r->copy + len);
+    la_vec_gather((char *)r->copy + len, list, r->copy, len);
+    r->flags |= LA_VECTOR | LA_WANTS_FIN;
+    r->data = r->copy;
+    r->len = len;
+    return la_send_data(r);
+}

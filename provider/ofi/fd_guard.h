@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The functions of the core's table that lead into libfabric, as they are called from outside.
+ *
+ * libfabric makes, reads, writes and closes descriptors in almost each call, over TCP also in those
+ * that post and poll. Here the calls keep 0 to 2 for the program, where these are closed, and end
+ * where the program has closed descriptors of this process: their numbers may be files of the
+ * program by now. Then every connection goes down, and what libfabric has is left as it is.
+ */
+#ifndef FP_FD_GUARD_H
+#define FP_FD_GUARD_H
+
+#include "types.h"
+
+/* Called when the provider is open. */
+void fp_enter_open(struct fp_prov *prov);
+
+/* False: the program has closed descriptors. True: fp_leave() follows. */
+bool fp_enter(struct fp_prov *prov);
+void fp_leave(const struct fp_prov *prov);
+
+void fp_enter_dereg(struct prov *base, struct prov_mr *mr);
+int fp_enter_ep_open(struct prov *base, const struct prov_ep_attr *attr, struct prov_ep **ep);
+void fp_enter_ep_close(struct prov_ep *base);
+int fp_enter_ep_poll(struct prov_ep *base);
+bool fp_enter_ep_arm(struct prov_ep *base, enum prov_arm what);
+int fp_enter_connect(struct prov_ep *base, const void *addr, size_t addr_size,
+                     unsigned int peer_tni, uint64_t peer_id, const void *hello, size_t hello_size,
+                     void *ctx, struct prov_conn **conn);
+int fp_enter_accept(struct prov_conn *base, const void *hello, size_t hello_size, void *ctx);
+void fp_enter_reject(struct prov_conn *base);
+void fp_enter_conn_close(struct prov_conn *base);
+int fp_enter_write(struct prov_conn *base, const struct prov_xfer *xfer);
+int fp_enter_read(struct prov_conn *base, const struct prov_xfer *xfer);
+int fp_enter_send(struct prov_conn *base, const void *data, size_t size, unsigned int flags,
+                  uint64_t cookie);
+
+#endif

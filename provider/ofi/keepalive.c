@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A question is a note, which the background thread of the peer answers, independently of the
+ * peer's program. */
+#include "keepalive.h"
+
+#include "control.h"
+#include "peer.h"
+#include "util/clock.h"
+#include "util/log.h"
+
+enum { LOOK_MS = 1000, MIN_LOOK_MS = 100, LOOKS = 4 }; /* before a peer is given up */
+
+uint32_t fp_peer_ping(struct fp_peer *peer)
+{
+    uint32_t question = __atomic_add_fetch(&peer->last_ping, 1, __ATOMIC_SEQ_CST);
+
+    __atomic_store_n(&peer->awaited_pong, question, __ATOMIC_RELEASE);
+    fp_control_send(peer, &(struct fp_ctrl_msg){.kind = FP_PING, .from_conn = question});
+    return question;
+}
+
+static unsigned int check_interval_ms(const struct fp_prov *prov)
+{
+    unsigned int ms = prov->config.peer_timeout_ms / LOOKS;
+
+    return ms > LOOK_MS ? LOOK_MS : ms < MIN_LOOK_MS ? MIN_LOOK_MS : ms;
+}
+
+/* Called with the lock. Is the peer to be asked now? Time in which this process did not run counts
+ * little, as an answer may have arrived. */
+static bool check_peer(struct fp_peer *peer, uint64_t now)
+{
+    struct fp_prov *prov = peer->prov;
+    uint64_t since = now > peer->checked_ms ? now - peer->checked_ms : 0,
+             most = 2 * check_interval_ms(prov);
+
+    if (since < check_interval_ms(prov))
+        return false;
+    peer->checked_ms = now;
+    peer->silent_ms += since < most ? since : most;
+    if (peer->silent_ms <= prov->config.peer_timeout_ms)
+        return true;
+    ut_info(FP_CAT, "a process has not answered for %u s", prov->config.peer_timeout_ms / 1000);
+    __atomic_add_fetch(&peer->timeouts, 1, __ATOMIC_SEQ_CST);
+    __atomic_add_fetch(&prov->peer_events, 1, __ATOMIC_SEQ_CST);
+    peer->silent_ms = 0;
+    return false;
+}
+
+int fp_keepalive_run(struct fp_prov *prov)
+{
+    uint64_t now = ut_now_ms();
+    unsigned int living = 0;
+
+    if (now < prov->next_pass_ms) /* progress() is called for each event, too */
+        return (int)check_interval_ms(prov);
+    for (unsigned int i = 0; i < FP_BUCKETS; i++) {
+        pthread_mutex_lock(&prov->lock);
+        struct fp_peer *peer = prov->peers[i];
+        pthread_mutex_unlock(&prov->lock);
+        for (; peer; peer = peer->next) { /* peers are never freed, and new ones are prepended */
+            pthread_mutex_lock(&prov->lock);
+            bool lives = peer->conns > 0 && !fp_peer_is_dead(peer);
+            bool ask = lives && check_peer(peer, now);
+            pthread_mutex_unlock(&prov->lock);
+            living += lives;
+            if (ask)
+                fp_peer_ping(peer);
+        }
+    }
+    prov->next_pass_ms = living > 0 ? now + MIN_LOOK_MS : 0;
+    return living > 0 ? (int)check_interval_ms(prov) : -1;
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rma_write.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "conn.h"
+#include "pool.h"
+#include "region.h"
+#include "send.h"
+#include "util/log.h"
+
+bool fp_any_order(struct prov_conn *base)
+{
+    return fp_can_rma_write(((struct fp_conn *)base)->ep->prov);
+}
+
+static struct fp_rkey *rkey_slot(struct fp_conn *conn, uint32_t rkey)
+{
+    return &conn->rkeys[rkey % FP_RKEY_CACHE];
+}
+
+static bool find_source(struct fp_conn *conn, const struct prov_xfer *x, void **desc)
+{
+    struct fp_prov *prov = conn->ep->prov;
+    uint64_t from = (uintptr_t)x->lcl;
+
+    *desc = NULL;
+    return fp_memory_is_mapped(prov, x->lcl, x->length, false) &&
+           (prov->mr_mode & FI_MR_LOCAL
+                ? fp_region_expose_local(conn->ep, x->lkey, from, x->length, desc)
+                : fp_region_allows(prov, x->lkey, from, x->length, 0));
+}
+
+bool fp_rma_write_possible(struct fp_conn *conn, const struct prov_xfer *x, void **desc)
+{
+    struct fp_prov *prov = conn->ep->prov;
+    const struct fp_rkey *g = rkey_slot(conn, x->rkey);
+
+    if (!fp_can_rma_write(prov) || (x->flags & (PROV_COPY | PROV_STRONG)) ||
+        x->length < prov->rma_min || x->length <= prov->piece ||
+        (g->rkey == x->rkey && g->state == FP_RKEY_REFUSED))
+        return false;
+    return find_source(conn, x, desc);
+}
+
+/* The number of bytes in the message: the last line. */
+static uint32_t tail_size(const struct fp_op *op)
+{
+    return (uint32_t)((op->rmt + op->length - 1) % PROV_LINE) + 1;
+}
+
+static void request_key(struct fp_conn *conn, const struct fp_op *op, struct fp_rkey *g)
+{
+    struct fp_xfer m = {.head = {.kind = FP_RKEY_REQUEST, .seq = conn->sent + 1},
+                        .rmt = op->rmt,
+                        .rkey = op->rkey,
+                        .length = op->length};
+
+    if (fp_send(conn, &m, sizeof(m), NULL, 0) == 0)
+        *g = (struct fp_rkey){.rkey = op->rkey, .seq = conn->sent + 1, .state = FP_RKEY_REQUESTED};
+}
+
+void fp_rma_write_repeat_key_request(struct fp_conn *conn)
+{
+    const struct fp_op *op = fp_op_at(conn, conn->sent);
+    struct fp_rkey *g = rkey_slot(conn, op->rkey);
+
+    if (conn->sent != conn->posted && op->kind == FP_RMA_WRITE && g->rkey == op->rkey &&
+        g->seq == conn->sent + 1 && g->state == FP_RKEY_REQUESTED)
+        request_key(conn, op, g);
+}
+
+static bool covers_range(const struct fp_rkey *g, const struct fp_op *op)
+{
+    return op->rmt >= g->addr && op->length <= g->size && op->rmt - g->addr <= g->size - op->length;
+}
+
+/* 0: the write can continue. */
+static int wait_for_rkey(struct fp_conn *conn, const struct fp_op *op)
+{
+    struct fp_rkey *g = rkey_slot(conn, op->rkey);
+    bool is_its = g->rkey == op->rkey && g->seq == conn->sent + 1;
+    bool is_kept = g->rkey == op->rkey && (conn->ep->prov->mr_mode & FI_MR_ALLOCATED);
+
+    if (g->state == FP_RKEY_GRANTED && (is_its || is_kept) && covers_range(g, op))
+        return 0;
+    if (is_its && g->state != FP_RKEY_REQUESTED)
+        return -ENOKEY;
+    if (!is_its)
+        request_key(conn, op, g); /* without memory: at the next poll */
+    return -EAGAIN;
+}
+
+static ssize_t write_part(struct fp_conn *conn, const struct fp_op *op, uint32_t n,
+                          struct fp_buf *buf)
+{
+    const struct fp_rkey *g = rkey_slot(conn, op->rkey);
+    void *desc = op->desc;
+    struct iovec from = {.iov_base = op->lcl + op->moved, .iov_len = n};
+    struct fi_rma_iov to = {
+        .addr = g->at + (op->rmt - g->addr) + op->moved, .len = n, .key = g->key};
+    struct fi_msg_rma m = {.msg_iov = &from,
+                           .desc = &desc,
+                           .iov_count = 1,
+                           .addr = conn->at,
+                           .rma_iov = &to,
+                           .rma_iov_count = 1,
+                           .context = &buf->context};
+    uint64_t delivered = conn->ep->prov->keeps_order ? 0 : FI_DELIVERY_COMPLETE;
+
+    return fi_writemsg(conn->ep->fids.ep, &m, FI_COMPLETION | delivered);
+}
+
+/* A fabric without FI_DELIVERY_COMPLETE refuses the first write, and no more are tried: writes that
+ * have not begun are sent in messages. */
+static int handle_write_error(struct fp_conn *conn, const struct fp_op *op, ssize_t rc)
+{
+    struct fp_prov *prov = conn->ep->prov;
+
+    if (rc == -FI_EAGAIN)
+        return -EAGAIN;
+    if (!prov->keeps_order && rc != -FI_ENOMEM) {
+        __atomic_store_n(&prov->can_rma_write, 0, __ATOMIC_RELAXED);
+        if (op->moved == 0) {
+            ut_info(FP_CAT, "the fabric does not say when data are delivered (%s): no RMA writes",
+                    fp_strerror(rc));
+            return -ENOKEY;
+        }
+    }
+    fp_conn_break(conn, fp_strerror(rc));
+    return -EAGAIN;
+}
+
+int fp_rma_write_continue(struct fp_conn *conn, struct fp_op *op)
+{
+    struct fp_prov *prov = conn->ep->prov;
+    uint32_t bulk = op->length - tail_size(op);
+    int rc = op->moved < bulk ? wait_for_rkey(conn, op) : 0;
+
+    if (rc != 0)
+        return rc;
+    if (op->desc && !fp_region_allows(prov, op->lkey, (uintptr_t)op->lcl, op->length, 0))
+        return -EFAULT; /* deregistered meanwhile, with its descriptor */
+    while (op->moved < bulk) {
+        uint32_t n =
+            bulk - op->moved < prov->rma_write_size ? bulk - op->moved : prov->rma_write_size;
+        struct fp_buf *buf = fp_pool_get(&conn->ep->small, FP_BUF_RMA_WRITE, conn);
+        if (!buf)
+            return -EAGAIN;
+        buf->bytes[0] = conn->sent;
+        ssize_t written = write_part(conn, op, n, buf);
+        if (written != 0) {
+            fp_pool_put(buf);
+            return handle_write_error(conn, op, written);
+        }
+        conn->num_sending++;
+        conn->num_rma_writes++;
+        op->writes++;
+        op->moved += n;
+    }
+    return prov->keeps_order || op->writes == 0 ? 1 : -EAGAIN;
+}
+
+void fp_rma_write_completed(struct fp_buf *buf)
+{
+    struct fp_conn *conn = buf->owner;
+    uint32_t n = (uint32_t)buf->bytes[0];
+
+    conn->num_rma_writes--;
+    fp_send_completed(buf);
+    if (n - conn->reported >= conn->posted - conn->reported)
+        return; /* the connection went down meanwhile */
+    fp_op_at(conn, n)->writes--;
+    fp_mark_busy(conn);
+}
+
+void fp_rma_write_failed(struct fp_buf *buf, int error)
+{
+    struct fp_conn *conn = buf->owner;
+
+    conn->num_rma_writes--;
+    fp_send_completed(buf);
+    fp_conn_break(conn, fp_strerror(-error));
+}
+
+void fp_rma_write_key_requested(struct fp_conn *conn, const struct fp_xfer *m, size_t size)
+{
+    struct fp_rkey_reply answer = {.head = {.kind = FP_RKEY_REPLY, .seq = m->head.seq}};
+
+    if (size != sizeof(*m)) {
+        fp_conn_break(conn, "a question of the wrong size");
+        return;
+    }
+    answer.rkey = m->rkey;
+    answer.is_granted =
+        fp_memory_is_mapped(conn->ep->prov, (void *)(uintptr_t)m->rmt, m->length, true) &&
+        fp_region_grant_rkey(conn->ep, m->rkey, m->rmt, m->length, &answer);
+    fp_send(conn, &answer, sizeof(answer), NULL, 0); /* without memory: the peer asks again */
+}
+
+void fp_rma_write_key_received(struct fp_conn *conn, const struct fp_rkey_reply *m, size_t size)
+{
+    struct fp_rkey *g = rkey_slot(conn, m->rkey);
+
+    if (size != sizeof(*m)) {
+        fp_conn_break(conn, "a key of the wrong size");
+        return;
+    }
+    if (g->rkey != m->rkey || g->seq != m->head.seq || g->state != FP_RKEY_REQUESTED)
+        return; /* another answer came before */
+    g->addr = m->addr;
+    g->size = m->size;
+    g->key = m->key;
+    g->at = m->at;
+    g->state = m->is_granted ? FP_RKEY_GRANTED : FP_RKEY_REFUSED;
+    fp_mark_busy(conn);
+}
