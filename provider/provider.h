@@ -86,9 +86,9 @@ enum prov_reason {
     PROV_REASON_REJECTED,    /* the peer's core refused: see reject() */
     PROV_REASON_BROKEN,      /* an operation failed and broke the connection; try again */
     PROV_REASON_CLOSED,      /* the peer closed its endpoint or connection in an orderly way */
-    PROV_REASON_RESTS,       /* closed because there are too many connections; all data are
+    PROV_REASON_SUSPENDED,   /* closed because there are too many connections; all data are
                               * delivered: connect again before the next operation */
-    PROV_REASON_GROWS,       /* as RESTS; closed in favour of longer queues */
+    PROV_REASON_GROW_QUEUES, /* as RESTS; closed in favour of longer queues */
     PROV_REASON_REFUSED,     /* one of the two processes refuses the other, which may change; logged
                               * on both sides */
     PROV_REASON_LOCAL,       /* this side lacks resources, or its device failed; logged */
@@ -227,14 +227,14 @@ struct prov_caps {
     bool atomics_coherent; /* with the target CPU's own atomic instructions, and with the atomics of
                             * its other devices; without it, among those of one device only */
     uint32_t line;         /* bytes, at most PROV_LINE: see "Order" above */
-    bool blind_to_deaths;  /* a peer whose process has ended is PROV_REASON_SILENT */
-    bool rests;            /* its connections may end as PROV_REASON_RESTS or PROV_REASON_GROWS */
-    uint32_t ports;        /* TNIs n and n + ports have one port; 0 or 1: all TNIs have one */
-    uint32_t speed;        /* of this TNI's port, Mbit/s; 0: not known */
-    uint32_t cut_from;     /* writes from so many bytes on gain by several ports; 0: none does */
-    uint32_t further; /* how many of the TNIs behind this one may take parts of such a write: by
-                       * ports with physical links of their own, or by several of one port */
-    char device[64];  /* device and port of this TNI, for printing */
+    bool no_peer_death_event; /* a peer whose process has ended is PROV_REASON_SILENT */
+    bool rests; /* its connections may end as PROV_REASON_SUSPENDED or PROV_REASON_GROW_QUEUES */
+    uint32_t ports;    /* TNIs n and n + ports have one port; 0 or 1: all TNIs have one */
+    uint32_t speed;    /* of this TNI's port, Mbit/s; 0: not known */
+    uint32_t cut_from; /* writes from so many bytes on gain by several ports; 0: none does */
+    uint32_t further;  /* how many of the TNIs behind this one may take parts of such a write: by
+                        * ports with physical links of their own, or by several of one port */
+    char device[64];   /* device and port of this TNI, for printing */
 };
 
 /* A port of a network adapter, used or not, for printing. Unknown numbers are 0, texts empty. */
@@ -327,8 +327,8 @@ struct prov_ops {
     int (*write)(struct prov_conn *conn, const struct prov_xfer *xfer);
     /* write() with PROV_UNSIGNALLED, of 1 to caps.max_inline bytes that need not be registered, for
      * a provider with reads_source. Returns 0 or a negative errno. May be NULL. */
-    int (*write_few)(struct prov_conn *conn, const void *data, uint64_t rmt, uint32_t rkey,
-                     uint32_t length, uint64_t cookie);
+    int (*write_inline)(struct prov_conn *conn, const void *data, uint64_t rmt, uint32_t rkey,
+                        uint32_t length, uint64_t cookie);
     int (*read)(struct prov_conn *conn, const struct prov_xfer *xfer);
     /* Copies the bytes. flags: SIGNAL, FENCE, SOLICITED, MORE. */
     int (*send)(struct prov_conn *conn, const void *data, size_t size, unsigned int flags,

@@ -14,13 +14,13 @@
 
 static int move(pid_t pid, char *lcl, uint64_t rmt, size_t length, bool write)
 {
-    struct prov_cuts c = prov_cuts_of(write ? rmt : (uintptr_t)lcl, length);
-    struct iovec l[PROV_CUTS];
+    struct prov_split c = prov_split_of(write ? rmt : (uintptr_t)lcl, length);
+    struct iovec l[PROV_MAX_PIECES];
 
-    c.whole = length > PROV_CUT_LINES && pid != getpid();
+    c.whole = length > PROV_SPLIT_MAX && pid != getpid();
     while (length > 0) {
         unsigned int pieces;
-        size_t part = prov_cut(l, &pieces, lcl, &c, c.end - length);
+        size_t part = prov_split_next(l, &pieces, lcl, &c, c.end - length);
         struct iovec r = {.iov_base = (void *)(uintptr_t)rmt, .iov_len = part};
         ssize_t n = write ? process_vm_writev(pid, l, pieces, &r, 1, 0)
                           : process_vm_readv(pid, l, pieces, &r, 1, 0);

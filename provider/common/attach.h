@@ -5,8 +5,8 @@
  * line, the last line after all other lines, and the last naturally aligned word after all other
  * bytes.
  */
-#ifndef PROV_ATTACH_H
-#define PROV_ATTACH_H
+#ifndef PROV_CMA_H
+#define PROV_CMA_H
 
 #include <stddef.h>
 #include <stdint.h>

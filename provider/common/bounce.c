@@ -42,11 +42,11 @@ void prov_bounce_close(struct prov_bounce *b)
 /* The kernel copies each piece of the iovec separately. */
 static ssize_t read_in_order(int fd, void *to, size_t size)
 {
-    struct prov_cuts cuts = prov_cuts_of((uintptr_t)to, size);
-    struct iovec pieces[PROV_CUTS];
+    struct prov_split cuts = prov_split_of((uintptr_t)to, size);
+    struct iovec pieces[PROV_MAX_PIECES];
     unsigned int num;
 
-    prov_cut(pieces, &num, to, &cuts, (uintptr_t)to);
+    prov_split_next(pieces, &num, to, &cuts, (uintptr_t)to);
     return preadv(fd, pieces, (int)num, 0);
 }
 

@@ -6,11 +6,11 @@
  * are cut as described in wide.h, if each copy by the kernel becomes visible at once.
  *
  * For a piece of 256 bytes the kernel takes longer than for its bytes. So of a transfer of more
- * than PROV_CUT_LINES bytes only the last line is cut: it comes after all others, and its last word
+ * than PROV_SPLIT_MAX bytes only the last line is cut: it comes after all others, and its last word
  * last.
  */
-#ifndef PROV_CUTS_H
-#define PROV_CUTS_H
+#ifndef PROV_SPLIT_H
+#define PROV_SPLIT_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -20,18 +20,18 @@
 #include "wide.h"
 
 enum {
-    PROV_CUTS = 1024,      /* maximum number of pieces, which is the kernel's */
-    PROV_CUT_LINES = 4096, /* maximum size of a transfer that is cut into lines */
+    PROV_MAX_PIECES = 1024, /* maximum number of pieces, which is the kernel's */
+    PROV_SPLIT_MAX = 4096,  /* maximum size of a transfer that is cut into lines */
 };
 
 /* The cuts of a transfer, determined by the destination addresses. */
-struct prov_cuts {
+struct prov_split {
     uint64_t last_line, last_word, end; /* addresses; the last word is naturally aligned */
     unsigned int width;                 /* maximum size of the pieces of wide.h; 0: not used */
     bool whole;                         /* up to the last line */
 };
 
-static inline struct prov_cuts prov_cuts_of(uint64_t addr, size_t length)
+static inline struct prov_split prov_split_of(uint64_t addr, size_t length)
 {
     uint64_t end = addr + length;
     uint64_t aligned = end & -end; /* largest power of two that divides the end */
@@ -39,17 +39,18 @@ static inline struct prov_cuts prov_cuts_of(uint64_t addr, size_t length)
 
     if (aligned > PROV_WORD)
         aligned = PROV_WORD;
-    return (struct prov_cuts){.last_line = (end - 1) & ~(uint64_t)(PROV_LINE - 1),
-                              .last_word = aligned < length ? end - aligned : addr,
-                              .end = end,
-                              .width = width > PROV_WORD && prov_is_cut(addr, length) ? width : 0};
+    return (struct prov_split){.last_line = (end - 1) & ~(uint64_t)(PROV_LINE - 1),
+                               .last_word = aligned < length ? end - aligned : addr,
+                               .end = end,
+                               .width =
+                                   width > PROV_WORD && prov_is_split(addr, length) ? width : 0};
 }
 
 /* The end of the piece that begins at `at`. */
-static inline uint64_t prov_cut_end(const struct prov_cuts *c, uint64_t at)
+static inline uint64_t prov_split_piece_end(const struct prov_split *c, uint64_t at)
 {
     if (c->width)
-        return at + prov_piece(at, c->end - at, c->width);
+        return at + prov_piece_size(at, c->end - at, c->width);
     if (at >= c->last_line)
         return at < c->last_word ? c->last_word : c->end;
     if (c->whole)
@@ -61,14 +62,14 @@ static inline uint64_t prov_cut_end(const struct prov_cuts *c, uint64_t at)
 
 /* Fills in the pieces for the address `at` and the local bytes `lcl`, as many as fit; returns their
  * number of bytes. */
-static inline size_t prov_cut(struct iovec iov[PROV_CUTS], unsigned int *num, char *lcl,
-                              const struct prov_cuts *c, uint64_t at)
+static inline size_t prov_split_next(struct iovec iov[PROV_MAX_PIECES], unsigned int *num,
+                                     char *lcl, const struct prov_split *c, uint64_t at)
 {
     const uint64_t from = at;
     unsigned int n = 0;
 
-    while (at < c->end && n < PROV_CUTS) {
-        uint64_t to = prov_cut_end(c, at);
+    while (at < c->end && n < PROV_MAX_PIECES) {
+        uint64_t to = prov_split_piece_end(c, at);
         iov[n++] = (struct iovec){.iov_base = lcl + (at - from), .iov_len = to - at};
         at = to;
     }

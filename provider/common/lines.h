@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Copying whole lines of 256 bytes so that the last word of each is written after the rest of the
  * line, and the lines in order, at the speed of the machine's widest plain stores. */
-#ifndef PROV_LINES_H
-#define PROV_LINES_H
+#ifndef PROV_COPY_LINES_H
+#define PROV_COPY_LINES_H
 
 #include <stddef.h>
 

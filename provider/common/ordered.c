@@ -162,7 +162,7 @@ static inline void copy_ordered(void *to, const void *from, size_t length)
         return;
     if (overlap(to, from, length))
         memmove(to, from, length); /* an overlapping copy cannot be made in pieces */
-    else if (prov_is_cut((uintptr_t)to, length) && prov_store_width() > WORD)
+    else if (prov_is_split((uintptr_t)to, length) && prov_store_width() > WORD)
         store_pieces(to, from, length, prov_store_width());
     else if (((uintptr_t)to & (LINE - 1)) + length <= LINE)
         copy_one_line(to, from, length);

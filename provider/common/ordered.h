@@ -4,8 +4,8 @@
  * bytes the last word is written after the rest of the line, the last line after all other lines,
  * and the last naturally aligned word after all other bytes.
  */
-#ifndef PROV_ORDERED_H
-#define PROV_ORDERED_H
+#ifndef PROV_COPY_ORDERED_H
+#define PROV_COPY_ORDERED_H
 
 #include <stddef.h>
 

@@ -37,7 +37,7 @@ static int or_nothing(uintptr_t at)
     return rc >= 0 ? 0 : errno;
 }
 
-bool prov_probe_works(void)
+bool prov_probe_is_supported(void)
 {
     const uintptr_t nowhere = UINTPTR_MAX - PAGE + 1; /* of the kernel */
     uint64_t here = 0;
@@ -70,7 +70,7 @@ bool prov_probe_write(void *addr, size_t size)
 }
 
 /* MS_ASYNC only checks that the pages are mapped. */
-bool prov_probe_ends(const void *addr, size_t size, bool write)
+bool prov_probe_range(const void *addr, size_t size, bool write)
 {
     uintptr_t first = (uintptr_t)addr, last = first + size - 1;
     uintptr_t start = first & ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);

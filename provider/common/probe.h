@@ -11,15 +11,15 @@
 #include <stddef.h>
 
 /* Does the kernel answer these questions? Some sandboxes do not. */
-bool prov_probe_works(void);
+bool prov_probe_is_supported(void);
 
 /* Can every page of the memory be read, or written? One system call for each page; at least one
  * byte. For any thread. */
 bool prov_probe_read(const void *addr, size_t size);
 bool prov_probe_write(void *addr, size_t size);
 
-/* For longer memory, as prov_memory_is_there(): is all of it mapped, and can its ends be read, or
+/* For longer memory, as prov_memory_is_mapped(): is all of it mapped, and can its ends be read, or
  * written? */
-bool prov_probe_ends(const void *addr, size_t size, bool write);
+bool prov_probe_range(const void *addr, size_t size, bool write);
 
 #endif

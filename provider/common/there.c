@@ -52,7 +52,7 @@ static bool page_allows(uintptr_t at, bool write)
 }
 
 /* MS_ASYNC only checks that the pages are mapped. */
-bool prov_memory_is_there(const void *addr, size_t size, bool write)
+bool prov_memory_is_mapped(const void *addr, size_t size, bool write)
 {
     uintptr_t first = (uintptr_t)addr, end = first + size;
     uintptr_t start = first & page_mask();

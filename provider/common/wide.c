@@ -10,7 +10,7 @@
  */
 #include "wide.h"
 
-struct prov_widths prov_widths;
+struct prov_atomic_widths prov_atomic_widths;
 
 #if defined(__x86_64__)
 #    include <cpuid.h>
@@ -82,7 +82,7 @@ static bool copies_32(const struct cpu *cpu)
 }
 
 /* Concurrent threads find the same. */
-void prov_widths_find(void)
+void prov_detect_atomic_widths(void)
 {
     struct cpu cpu = ask_cpu();
     uint8_t store = PROV_WORD, kernel = PROV_WORD;
@@ -92,16 +92,16 @@ void prov_widths_find(void)
         store = stores_32(&cpu) ? 32 : 16;
     if (copies_32(&cpu))
         kernel = 32;
-    __atomic_store_n(&prov_widths.store, store, __ATOMIC_RELAXED);
-    __atomic_store_n(&prov_widths.kernel, kernel, __ATOMIC_RELAXED);
+    __atomic_store_n(&prov_atomic_widths.store, store, __ATOMIC_RELAXED);
+    __atomic_store_n(&prov_atomic_widths.kernel, kernel, __ATOMIC_RELAXED);
 }
 
 #else
 
-void prov_widths_find(void)
+void prov_detect_atomic_widths(void)
 {
-    __atomic_store_n(&prov_widths.store, PROV_WORD, __ATOMIC_RELAXED);
-    __atomic_store_n(&prov_widths.kernel, PROV_WORD, __ATOMIC_RELAXED);
+    __atomic_store_n(&prov_atomic_widths.store, PROV_WORD, __ATOMIC_RELAXED);
+    __atomic_store_n(&prov_atomic_widths.kernel, PROV_WORD, __ATOMIC_RELAXED);
 }
 
 #endif

@@ -9,8 +9,8 @@
  * if the core's store path is as wide; other cores make two writes in an unspecified order, and so
  * use smaller pieces.
  */
-#ifndef PROV_WIDE_H
-#define PROV_WIDE_H
+#ifndef PROV_ATOMIC_WIDTH_H
+#define PROV_ATOMIC_WIDTH_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,47 +18,48 @@
 
 enum {
     PROV_WORD = 8,
-    PROV_WIDEST = 32,  /* maximum bytes of a piece */
-    PROV_CPU_LINE = 64 /* bytes: transfers within one such line are cut into pieces */
+    PROV_MAX_ATOMIC_WIDTH = 32, /* maximum bytes of a piece */
+    PROV_CPU_LINE = 64          /* bytes: transfers within one such line are cut into pieces */
 };
 
-struct prov_widths {
+struct prov_atomic_widths {
     uint8_t store;  /* bytes that an aligned store of this CPU makes visible at once */
     uint8_t kernel; /* the same for one copy by the kernel */
 };
 
-extern struct prov_widths prov_widths; /* 0: unknown yet, see prov_widths_find() */
-void prov_widths_find(void);
+extern struct prov_atomic_widths
+    prov_atomic_widths; /* 0: unknown yet, see prov_detect_atomic_widths() */
+void prov_detect_atomic_widths(void);
 
 static inline unsigned int prov_store_width(void)
 {
-    unsigned int width = __atomic_load_n(&prov_widths.store, __ATOMIC_RELAXED);
+    unsigned int width = __atomic_load_n(&prov_atomic_widths.store, __ATOMIC_RELAXED);
 
     if (__builtin_expect(width != 0, 1))
         return width;
-    prov_widths_find();
-    return prov_widths.store;
+    prov_detect_atomic_widths();
+    return prov_atomic_widths.store;
 }
 
 static inline unsigned int prov_kernel_width(void)
 {
-    unsigned int width = __atomic_load_n(&prov_widths.kernel, __ATOMIC_RELAXED);
+    unsigned int width = __atomic_load_n(&prov_atomic_widths.kernel, __ATOMIC_RELAXED);
 
     if (__builtin_expect(width != 0, 1))
         return width;
-    prov_widths_find();
-    return prov_widths.kernel;
+    prov_detect_atomic_widths();
+    return prov_atomic_widths.kernel;
 }
 
 /* Is the transfer cut into pieces? These have at least 8 bytes. */
-static inline bool prov_is_cut(uint64_t at, size_t size)
+static inline bool prov_is_split(uint64_t at, size_t size)
 {
     return ((at | size) & (PROV_WORD - 1)) == 0 && size > PROV_WORD &&
            (at & (PROV_CPU_LINE - 1)) + size <= PROV_CPU_LINE;
 }
 
 /* The size of the piece at `at`, with `size` > 0 bytes left. */
-static inline size_t prov_piece(uint64_t at, size_t size, unsigned int width)
+static inline size_t prov_piece_size(uint64_t at, size_t size, unsigned int width)
 {
     uint64_t aligned = (at | width) & -(at | width);
     uint64_t fits = UINT64_C(1) << (63 - __builtin_clzll(size));

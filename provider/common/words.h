@@ -5,8 +5,8 @@
  * (sysdeps/aarch64/multiarch/memcpy_sve.S) stores vectors of bytes, and only an element of a vector
  * is visible at once (Arm Architecture Reference Manual, "Single-copy atomicity").
  */
-#ifndef PROV_WORDS_H
-#define PROV_WORDS_H
+#ifndef PROV_COPY_WORDS_H
+#define PROV_COPY_WORDS_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -53,7 +53,7 @@ static inline void prov_copy_words(uint8_t *to, const uint8_t *from, size_t size
     size_t piece;
 
     for (; size > 0; to += piece, from += piece, size -= piece) {
-        piece = prov_piece((uintptr_t)to, size, PROV_WORD);
+        piece = prov_piece_size((uintptr_t)to, size, PROV_WORD);
         if (piece == PROV_WORD)
             prov_store_8(to, from);
         else

@@ -66,7 +66,7 @@ int fp_reg(struct prov *base, unsigned int device, void *addr, size_t size, unsi
     struct fp_prov *prov = fp_prov_of(base);
 
     (void)device;
-    if (!prov_memory_is_there(addr, size, access & PROV_ACCESS_WRITE))
+    if (!prov_memory_is_mapped(addr, size, access & PROV_ACCESS_WRITE))
         return -EFAULT;
     pthread_mutex_lock(&prov->regions_lock);
     struct fp_region *r = alloc_region(prov);
@@ -126,7 +126,7 @@ void fp_regions_open(struct fp_prov *prov)
 
     if (rc != 0)
         ut_info(FP_CAT, "no memfd to copy by: %s", strerror(-rc));
-    if (!prov_probe_works()) {
+    if (!prov_probe_is_supported()) {
         ut_info(FP_CAT, "the kernel does not say whether memory is there: it copies");
         prov->copy_method = BY_BOUNCE;
     }
@@ -328,15 +328,15 @@ static bool get_own(struct fp_prov *prov, void *to, const void *from, size_t siz
 bool fp_memory_is_mapped(const struct fp_prov *prov, const void *addr, size_t size, bool write)
 {
     return __atomic_load_n(&prov->copy_method, __ATOMIC_RELAXED) == BY_PROBE
-               ? prov_probe_ends(addr, size, write)
-               : prov_memory_is_there(addr, size, write);
+               ? prov_probe_range(addr, size, write)
+               : prov_memory_is_mapped(addr, size, write);
 }
 
 /* Do this CPU's stores make these few bytes visible at once, unlike a copy by the kernel? */
 static bool is_whole_by_stores(const void *to, size_t size)
 {
     return size > PROV_WORD && prov_store_width() > prov_kernel_width() &&
-           prov_is_cut((uintptr_t)to, size);
+           prov_is_split((uintptr_t)to, size);
 }
 
 /* Called with the lock. */

@@ -209,7 +209,7 @@ int sp_reg(struct prov *base, unsigned int device, void *addr, size_t size, unsi
     struct sp_mr_entry *e = &prov->seg->table.mrs[index];
     fill_entry(prov, mr, e, (uintptr_t)addr, size, access);
     /* asks for pages, and so comes behind the look at which of them exist */
-    if (!prov_memory_is_there(addr, size, access & PROV_ACCESS_WRITE)) {
+    if (!prov_memory_is_mapped(addr, size, access & PROV_ACCESS_WRITE)) {
         free_place(prov, mr);
         pthread_mutex_unlock(&prov->mr_lock);
         return -EFAULT;

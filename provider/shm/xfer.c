@@ -255,7 +255,7 @@ static bool reaches(struct sp_conn *conn, const struct prov_xfer *x)
  * that is not there is left to the kernel, which says so. */
 static bool needs_stores_of_peer(struct sp_conn *conn, const struct prov_xfer *x)
 {
-    return prov_store_width() > prov_kernel_width() && prov_is_cut(x->rmt, x->length) &&
+    return prov_store_width() > prov_kernel_width() && prov_is_split(x->rmt, x->length) &&
            !conn->peer->is_self && has_cma(conn) && !is_mapped(conn, x) &&
            sp_mr_stores_few(conn->peer->seg->table.mrs, x->rkey) &&
            prov_cma_readable(conn->peer->pid, x->rmt, x->length) == 0;

@@ -11,15 +11,15 @@
 #include "provider.h"
 
 /* The ways to make the handshake of a connection or a probe: see way.h. */
-struct vp_way;
+struct vp_cm_ops;
 struct vp_call;
-enum vp_id_kind { VP_ID_LISTENER, VP_ID_CONN, VP_ID_PROBE };
-struct vp_id {
-    enum vp_id_kind kind;
-    const struct vp_way *way; /* NULL: the id is not open */
-    struct rdma_cm_id *cm;    /* rdmacm */
-    struct vp_call *call;     /* ud */
-    struct vp_ece ece;        /* sent in the request or answer */
+enum vp_cm_id_kind { VP_CM_ID_LISTENER, VP_CM_ID_CONN, VP_CM_ID_PROBE };
+struct vp_cm_id {
+    enum vp_cm_id_kind kind;
+    const struct vp_cm_ops *way; /* NULL: the id is not open */
+    struct rdma_cm_id *cm;       /* rdmacm */
+    struct vp_call *call;        /* ud */
+    struct vp_ece ece;           /* sent in the request or answer */
 };
 
 /* One posted request; its address is the wr_id. */
@@ -42,86 +42,86 @@ static inline uint32_t vp_tag_bounce(uint32_t tag)
 
 /* Phase of a handshake. Changed under prov->lock. */
 enum vp_phase {
-    VP_QUEUED,     /* (active) waits for its turn */
-    VP_RESOLVING,  /* (active) resolves the address */
-    VP_ROUTING,    /* (active) resolves the route */
-    VP_CONNECTING, /* (active) request sent */
-    VP_CONFIRMING, /* (active) answered; data may arrive before this side sees the connection up */
-    VP_BACKOFF,    /* (active) tries again at its deadline */
-    VP_REQUESTED,  /* (passive) the core has not answered yet */
-    VP_ACCEPTING,  /* (passive) the core accepted; progress() has to answer */
-    VP_ACCEPTED,   /* (passive) reply sent */
-    VP_UP,         /* from now on `life` counts */
-    VP_OVER,       /* the handshake failed */
+    VP_QUEUED,      /* (active) waits for its turn */
+    VP_RESOLVING,   /* (active) resolves the address */
+    VP_ROUTING,     /* (active) resolves the route */
+    VP_CONNECTING,  /* (active) request sent */
+    VP_CONFIRMING,  /* (active) answered; data may arrive before this side sees the connection up */
+    VP_BACKOFF,     /* (active) tries again at its deadline */
+    VP_REQUESTED,   /* (passive) the core has not answered yet */
+    VP_ACCEPTING,   /* (passive) the core accepted; progress() has to answer */
+    VP_ACCEPTED,    /* (passive) reply sent */
+    VP_ESTABLISHED, /* from now on `life` counts */
+    VP_HS_FAILED,   /* the handshake failed */
 };
 
 /* Life of a connection that is or was up; only under the endpoint's lock. */
-enum vp_life {
-    VP_YOUNG, /* not up yet */
-    VP_ALIVE,
-    VP_LEAVING, /* the peer said goodbye: waits for outstanding requests */
-    VP_FAILING, /* drains; then down() is called */
-    VP_DOWN,    /* down() was called */
-    VP_ENDING,  /* closed: its receives are collected, then progress() destroys it */
+enum vp_conn_state {
+    VP_CONN_NEW, /* not up yet */
+    VP_CONN_UP,
+    VP_CONN_CLOSING,    /* the peer said goodbye: waits for outstanding requests */
+    VP_CONN_FAILING,    /* drains; then down() is called */
+    VP_CONN_DOWN,       /* down() was called */
+    VP_CONN_DESTROYING, /* closed: its receives are collected, then progress() destroys it */
 };
 
 /* Pending events: bits of vp_conn.events. */
 enum {
     VP_EV_REQUEST = 1,      /* request() has to be called */
     VP_EV_UP = 2,           /* the handshake succeeded */
-    VP_EV_OVER = 4,         /* the handshake failed: hs_reason */
+    VP_EV_HS_FAILED = 4,    /* the handshake failed: hs_reason */
     VP_EV_DISCONNECTED = 8, /* the peer's side is gone */
     VP_EV_QP_ERROR = 16,    /* the device says the queue pair broke */
     VP_EV_LOCAL = 32,       /* the port or device is gone */
     VP_EV_VERDICT = 64,     /* the probe has a verdict on the peer */
-    VP_EV_PLACE = 128,      /* another connection wants this one's place */
+    VP_EV_EVICT = 128,      /* another connection wants this one's place */
     VP_EV_LAST_RECV = 256,  /* the queue pair completes no more receives */
 };
 
 /* The next task of tend_one() in conn.c for a connection that is up. */
-enum vp_errand {
-    VP_ERRAND_NONE,
-    VP_ERRAND_STALL,  /* no progress: the device does not retransmit */
-    VP_ERRAND_SIGN,   /* nothing was posted for a while: check that the peer lives */
-    VP_ERRAND_LENGTH, /* the send queue was full so often that it should be longer */
+enum vp_pending_action {
+    VP_ACTION_NONE,
+    VP_ACTION_STALL,     /* no progress: the device does not retransmit */
+    VP_ACTION_KEEPALIVE, /* nothing was posted for a while: check that the peer lives */
+    VP_ACTION_LONGER_SQ, /* the send queue was full so often that it should be longer */
 };
 
 /* Why both sides close the connection in order, to connect again later. */
-enum vp_rest {
-    VP_REST_NONE,
-    VP_REST_PLACE, /* its place is wanted */
-    VP_REST_GROWS, /* either end wants a longer send queue */
+enum vp_suspend {
+    VP_SUSPEND_NONE,
+    VP_SUSPEND_EVICTED,   /* its place is wanted */
+    VP_SUSPEND_LONGER_SQ, /* either end wants a longer send queue */
 };
 
 /* Has the peer been asked to rest? */
-enum vp_asked {
-    VP_ASKED_NOT,
-    VP_ASKED_MAY,  /* asked; no answer yet */
-    VP_ASKED_MUST, /* told that it has to */
+enum vp_suspend_request {
+    VP_SUSPEND_NOT_REQUESTED,
+    VP_SUSPEND_REQUESTED, /* asked; no answer yet */
+    VP_SUSPEND_FORCED,    /* told that it has to */
 };
 
 /* Last request of a connection: see vp_conn_drain_marker(). */
-enum vp_last {
+enum vp_last_request {
     VP_LAST_NONE,
-    VP_LAST_KEPT,   /* a completion-queue entry is kept for the request */
-    VP_LAST_POSTED, /* the request uses that entry */
+    VP_LAST_RESERVED, /* a completion-queue entry is kept for the request */
+    VP_LAST_POSTED,   /* the request uses that entry */
 };
 
 /* Reasons of an end, in addition to enum prov_reason. */
 enum {
     VP_REASON_UNKNOWN = -2,
-    VP_REASON_ASK = -1, /* the probe decides */
+    VP_REASON_PROBE = -1, /* the probe decides */
 };
 
 /* State of a connection's place: see places.c. Under prov->lock. */
-enum vp_place {
-    VP_PLACE_NONE,
-    VP_PLACE_OPENING,   /* the handshake is running */
-    VP_PLACE_OPEN,      /* the connection is up */
-    VP_PLACE_ASKED,     /* its owner or the peer is asked to give the place up */
-    VP_PLACE_MUST,      /* its owner or the peer is told to give the place up */
-    VP_PLACE_ENDS,      /* the place will be free soon */
-    VP_PLACE_ENDS_LATE, /* the place will be free too late to wait for */
+enum vp_budget_state {
+    VP_BUDGET_NONE,
+    VP_BUDGET_OPENING,      /* the handshake is running */
+    VP_BUDGET_OPEN,         /* the connection is up */
+    VP_BUDGET_EVICT_ASKED,  /* its owner or the peer is asked to give the place up */
+    VP_BUDGET_EVICT_FORCED, /* its owner or the peer is told to give the place up */
+    VP_BUDGET_ENDING,       /* the place will be free soon */
+    VP_BUDGET_ENDING_LATE,  /* the place will be free too late to wait for */
 };
 
 /* Private data of a request: uses all the available space. */
@@ -144,11 +144,11 @@ enum {
 
 /* End of a connection: the failure, and what is still outstanding. */
 struct vp_ending {
-    int8_t reason;      /* enum prov_reason, or VP_REASON_UNKNOWN, VP_REASON_ASK */
+    int8_t reason;      /* enum prov_reason, or VP_REASON_UNKNOWN, VP_REASON_PROBE */
     uint8_t err_status; /* of the failed request err_seq, or decided with a dead peer's `reason`;
                            PROV_OK: none failed */
-    uint8_t rest;       /* enum vp_rest */
-    uint8_t asked;      /* enum vp_asked */
+    uint8_t rest;       /* enum vp_suspend */
+    uint8_t asked;      /* enum vp_suspend_request */
     bool peer_rests;    /* the peer's requests have all arrived */
     bool delivered;     /* everything that arrived before the failure was delivered */
     bool stuck;         /* the device did not complete all requests in time, and may do so later */
@@ -160,7 +160,7 @@ struct vp_ending {
 };
 
 /* A handshake: see cm.c. List nodes: under prov->lock; other fields: while busy. */
-struct vp_shake {
+struct vp_handshake {
     bool busy;        /* a step runs without the lock */
     bool answered;    /* (passive) accept() was called */
     bool in_origins;  /* (passive) in ep->origins */
@@ -191,15 +191,16 @@ struct vp_conn {
     uint32_t whole_max;  /* longest one that needs no look at cut_from or max_msg of the endpoint */
     uint32_t cut_from;   /* writes from so many bytes on are cut by the core: vp_cut(); 0: none */
     uint32_t slow_flags; /* prov_flags of transfers that need a work request */
-    uint32_t few_until;  /* vp_write_few() checks none of these below this `head`: vp_limit_few() */
-    uint32_t packet;     /* payload bytes of a packet */
+    uint32_t inline_until;         /* vp_write_inline() checks none of these below this `head`:
+                                      vp_update_inline_until() */
+    uint32_t packet;               /* payload bytes of a packet */
     uint32_t unsignalled_from;     /* requests from this number on are VP_TAG_UNSIGNALLED */
     uint32_t reports;              /* outstanding signalled requests */
     uint32_t unsolicited;          /* receives taken at the peer since the last solicited one */
     uint32_t batch_first;          /* first request of the open batch */
-    uint8_t life;                  /* enum vp_life */
-    uint8_t last;                  /* enum vp_last */
-    uint8_t errand;                /* enum vp_errand */
+    uint8_t life;                  /* enum vp_conn_state */
+    uint8_t last;                  /* enum vp_last_request */
+    uint8_t errand;                /* enum vp_pending_action */
     bool closed;                   /* conn_close() was called: no callbacks */
     bool in_table;                 /* in ep->table */
     uint8_t unit;                  /* enum vp_unit of the connection: the smaller of */
@@ -212,23 +213,23 @@ struct vp_conn {
     struct vp_list tend_link; /* in ep->tending */
 
     /* place: `mark` under the endpoint's lock too, the rest under prov->lock */
-    uint8_t place;             /* enum vp_place */
-    uint32_t mark;             /* head at the last check: vp_place_look_locked() */
+    uint8_t place;             /* enum vp_budget_state */
+    uint32_t mark;             /* head at the last check: vp_budget_check_use_locked() */
     uint64_t place_since;      /* ms: asked, ending, or waiting for a place */
     uint64_t up_since;         /* ms */
     struct vp_list place_link; /* in places.open or asked */
 
     /* phase, events and list nodes: under prov->lock; handshake: while busy */
-    struct vp_id id;
+    struct vp_cm_id id;
     enum vp_phase phase;
     bool active;
     bool abandoned;   /* destroyed as soon as not busy */
     uint8_t qp_state; /* enum ibv_qp_state */
-    uint8_t refusal;  /* (passive) enum vp_refusal, if the core closes without an answer */
+    uint8_t refusal;  /* (passive) enum vp_reject_reason, if the core closes without an answer */
     uint16_t events;
-    uint8_t hs_reason; /* enum prov_reason, with VP_EV_OVER */
+    uint8_t hs_reason; /* enum prov_reason, with VP_EV_HS_FAILED */
     uint8_t verdict;   /* enum prov_reason, with VP_EV_VERDICT */
-    struct vp_shake hs;
+    struct vp_handshake hs;
     struct vp_list ev_link;            /* in ep->events */
     struct vp_list ep_link;            /* in ep->conns or ep->dying */
     struct vp_conn *origin_next;       /* in a bucket of ep->origins */

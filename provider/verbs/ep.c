@@ -89,7 +89,7 @@ static void close_conns(struct vp_ep *ep)
                 vp_conn_break(vp_container_of(l, struct vp_conn, tend_link), PROV_REASON_CLOSED);
             deadline = UINT64_MAX; /* draining has its own deadline */
         }
-        vp_poll_quietly(ep);
+        vp_poll_closed(ep);
         ut_back_off_yielding(&rounds);
     }
 }
@@ -99,7 +99,7 @@ void vp_ep_close(struct prov_ep *base)
     struct vp_ep *ep = vp_ep(base);
     struct vp_prov *prov = ep->prov;
 
-    vp_flush(ep);
+    vp_batch_flush(ep);
     pthread_mutex_lock(&prov->lock);
     __atomic_store_n(&ep->closing, true, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&prov->lock);
@@ -152,7 +152,7 @@ bool vp_ep_arm(struct prov_ep *base, enum prov_arm what)
     struct vp_ep *ep = vp_ep(base);
     int solicited_only = what == PROV_ARM_SOLICITED;
 
-    vp_flush(ep);
+    vp_batch_flush(ep);
     if (ep->stash_send || ep->stash_recv)
         return true;
     if (ibv_req_notify_cq(ep->recv_cq, solicited_only) ||

@@ -26,7 +26,7 @@ struct vp_slot {
 };
 
 /* A request in an open batch. */
-struct vp_chained {
+struct vp_batched {
     struct ibv_send_wr wr;
     struct ibv_sge sge;
     uint8_t data[VP_INLINE_MAX];
@@ -55,7 +55,7 @@ struct vp_ep {
     uint32_t room;        /* completion-queue entries not reserved for a posted request */
     uint32_t room_app;    /* entries that writes, reads and atomics leave to messages */
     uint32_t room_signal; /* below this room every request is signalled */
-    uint32_t room_few;    /* as room_signal; while a batch is open it may exceed `room` */
+    uint32_t room_inline; /* as room_signal; while a batch is open it may exceed `room` */
     uint32_t cq_size;     /* of send_cq */
     uint32_t credits;     /* connections with a reserved entry */
     uint32_t cq_wanted;   /* entries wanted beyond the credits, while send_cq can grow */
@@ -70,7 +70,7 @@ struct vp_ep {
     uint32_t sq_depth, sq_first; /* send queue of a busy connection, and of any other */
     struct vp_conn *batch;       /* connection with an open batch */
     uint32_t batch_length;
-    struct vp_chained *chain;
+    struct vp_batched *chain;
     struct vp_slot *table; /* qp_num to connection; open addressing */
     uint32_t table_mask, table_used;
     struct vp_slot last;   /* connection found last */
@@ -123,7 +123,7 @@ enum {
     VP_PEND_EVENTS = 1,
     VP_PEND_SRQ_LIMIT = 2,
     VP_PEND_STALLS = 4,
-    VP_PEND_OWED = 8,
+    VP_PEND_DEFERRED_CQES = 8,
     VP_PEND_REFILL = 16, /* the device did not take a receive */
 };
 

@@ -20,7 +20,8 @@
 
 enum { RECV_ROUNDS = 8, SENDS_IN_A_ROW = 8, LOOK_EVERY = 16 };
 
-/* vp_retire() for the common case: the oldest request of the connection, posted by the core. */
+/* vp_complete_requests() for the common case: the oldest request of the connection, posted by the
+ * core. */
 static inline void retire_one(struct vp_conn *conn, uint64_t cookie)
 {
     struct vp_ep *ep = conn->ep;
@@ -50,7 +51,7 @@ static inline void handle_send(const struct ibv_wc *wc)
     else if (seq == conn->tail && !op->tag && !conn->closed)
         retire_one(conn, op->cookie);
     else
-        vp_retire(conn, seq + 1, PROV_OK);
+        vp_complete_requests(conn, seq + 1, PROV_OK);
 }
 
 static inline __attribute__((always_inline)) void poll_sends(struct vp_ep *ep)
@@ -109,7 +110,7 @@ give_back_own(struct vp_ep *ep, struct vp_conn *conn, const struct ibv_wc *wc)
         return;
     }
     conn->recvs->completed++;
-    if (wc->status == IBV_WC_SUCCESS && conn->life < VP_FAILING)
+    if (wc->status == IBV_WC_SUCCESS && conn->life < VP_CONN_FAILING)
         give_to(ep, conn->recvs, wc->wr_id);
 }
 
@@ -139,14 +140,14 @@ static struct vp_conn *find_early(struct vp_ep *ep, uint32_t qp_num)
         struct vp_conn *conn = vp_container_of(l, struct vp_conn, ep_link);
         if (conn->abandoned || !conn->qp || conn->qp->qp_num != qp_num)
             continue;
-        if (conn->phase == VP_UP || conn->phase == VP_ACCEPTED || conn->phase == VP_ACCEPTING ||
-            conn->phase == VP_CONFIRMING)
+        if (conn->phase == VP_ESTABLISHED || conn->phase == VP_ACCEPTED ||
+            conn->phase == VP_ACCEPTING || conn->phase == VP_CONFIRMING)
             found = conn;
     }
     if (found) {
-        if (found->phase != VP_UP)
+        if (found->phase != VP_ESTABLISHED)
             vp_handshake_unlink(found);
-        found->phase = VP_UP;
+        found->phase = VP_ESTABLISHED;
         found->events &= (uint16_t)~VP_EV_UP;
     }
     pthread_mutex_unlock(&prov->lock);
@@ -173,12 +174,12 @@ static void __attribute__((noinline)) handle_message(struct vp_ep *ep, const str
         return;
     }
     struct vp_conn *conn = conn_of(ep, wc->qp_num);
-    if (__builtin_expect(!conn || conn->life >= VP_DOWN, 0)) {
+    if (__builtin_expect(!conn || conn->life >= VP_CONN_DOWN, 0)) {
         give_back(ep, conn, wc);
         return;
     }
     if (wc->wc_flags & IBV_WC_WITH_IMM) {
-        vp_conn_told(conn, be32toh(wc->imm_data));
+        vp_conn_handle_control(conn, be32toh(wc->imm_data));
     } else if (!conn->closed) {
         ep->made++;
         ep->cb.message(conn->ctx, data_of(ep, conn, wc->wr_id), wc->byte_len);
@@ -196,7 +197,7 @@ static inline void handle_recv(struct vp_ep *ep, const struct ibv_wc *wc)
     }
     conn = conn_of(ep, wc->qp_num);
     give_back(ep, conn, wc); /* no data is in its buffer */
-    if (__builtin_expect(conn && conn->life < VP_DOWN && !conn->closed, 1)) {
+    if (__builtin_expect(conn && conn->life < VP_CONN_DOWN && !conn->closed, 1)) {
         ep->made++;
         ep->cb.notify(conn->ctx, be32toh(wc->imm_data));
     }
@@ -269,7 +270,7 @@ static void __attribute__((cold)) receives_ran_low(struct vp_ep *ep)
     if (ep->closing)
         return;
     vp_recvs_grow(ep, &ep->recvs);
-    vp_srq_rearm(ep);
+    vp_srq_arm_limit(ep);
     if (ep->cb.crowded)
         ep->cb.crowded(ep->owner);
 }
@@ -284,7 +285,7 @@ static void __attribute__((cold)) refill_all(struct vp_ep *ep)
     for (struct vp_list *l = ep->conns.next; l != &ep->conns; l = l->next) {
         struct vp_conn *conn = vp_container_of(l, struct vp_conn, ep_link);
         pthread_mutex_unlock(&ep->prov->lock); /* only the owner removes from this list */
-        if (conn->in_table && conn->life < VP_FAILING)
+        if (conn->in_table && conn->life < VP_CONN_FAILING)
             refill(ep, conn->recvs);
         pthread_mutex_lock(&ep->prov->lock);
     }
@@ -302,18 +303,18 @@ static void __attribute__((noinline, cold)) poll_pending(struct vp_ep *ep)
     pthread_mutex_lock(&ep->prov->lock);
     while (!vp_list_empty(&ep->events))
         vp_list_append(&todo, ep->events.next);
-    uint32_t owed = vp_recvs_owed_locked(ep);
+    uint32_t owed = vp_recvs_take_deferred_locked(ep);
     pthread_mutex_unlock(&ep->prov->lock);
     /* completions and receives from before the event come first */
     poll_sends(ep);
     drain_both(ep);
-    vp_recvs_pay(ep, owed);
+    vp_recvs_release_deferred(ep, owed);
     UT_ASSERT(!ep->srq ||
               ep->recvs.posted - ep->recvs.completed + ep->recvs.to_post == ep->recvs.depth);
     while ((conn = take_events(ep, &todo, &events)))
-        vp_conn_handle(conn, events);
+        vp_conn_handle_events(conn, events);
     if (pending & VP_PEND_STALLS)
-        vp_look_for_stalls(ep);
+        vp_check_stalls(ep);
     if (pending & VP_PEND_SRQ_LIMIT)
         receives_ran_low(ep);
     if (pending & VP_PEND_REFILL)
@@ -323,7 +324,7 @@ static void __attribute__((noinline, cold)) poll_pending(struct vp_ep *ep)
 static inline void poll_queues(struct vp_ep *ep)
 {
     if (__builtin_expect(ep->batch != NULL, 0))
-        vp_flush(ep);
+        vp_batch_flush(ep);
     if (__builtin_expect(ep->stash_send || ep->stash_recv, 0))
         take_stash(ep);
     if (sends_suffice(ep))
@@ -334,9 +335,9 @@ static inline void poll_queues(struct vp_ep *ep)
 
 static void __attribute__((noinline, cold)) tend(struct vp_ep *ep)
 {
-    vp_tend_begin(ep);
+    vp_service_begin(ep);
     drain_both(ep);
-    vp_tend_all(ep);
+    vp_service_all(ep);
 }
 
 static int __attribute__((noinline)) finish_poll(struct vp_ep *ep)
@@ -418,7 +419,7 @@ __attribute__((hot)) int vp_ep_poll(struct prov_ep *base)
     return 1;
 }
 
-void vp_poll_quietly(struct vp_ep *ep)
+void vp_poll_closed(struct vp_ep *ep)
 {
     poll_all(ep, NULL);
 }

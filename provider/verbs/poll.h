@@ -8,6 +8,6 @@
 
 int vp_ep_poll(struct prov_ep *ep);
 /* For ep_close(): polls while every connection is closed, so without callbacks. */
-void vp_poll_quietly(struct vp_ep *ep);
+void vp_poll_closed(struct vp_ep *ep);
 
 #endif

@@ -59,7 +59,7 @@ static void endpoint_lost_locked(struct vp_ep *ep)
 {
     for (struct vp_list *c = ep->conns.next; c != &ep->conns; c = c->next) {
         struct vp_conn *conn = vp_container_of(c, struct vp_conn, ep_link);
-        if (conn->phase == VP_UP)
+        if (conn->phase == VP_ESTABLISHED)
             vp_post_event_locked(conn, VP_EV_LOCAL);
     }
 }
@@ -151,7 +151,7 @@ static void lid_changed(struct vp_prov *prov, const struct vp_device *dev, int n
                     ? ", and are made again: peers ask the subnet manager for the new one"
                     : ", and peers cannot make them again without /dev/infiniband/rdma_cm, "
                       "through which they would ask the subnet manager (modprobe rdma_ucm)");
-        vp_udcm_moved(prov, port, attr.lid);
+        vp_udcm_lid_changed(prov, port, attr.lid);
     }
 }
 
@@ -179,7 +179,7 @@ static void async_event_locked(struct vp_prov *prov, struct vp_device *dev,
             vp_post_event_locked(conn, VP_EV_QP_ERROR);
         break;
     case IBV_EVENT_QP_LAST_WQE_REACHED:
-        if (dev->last_wqe == VP_LAST_WQE_NO_VERDICT)
+        if (dev->last_wqe == VP_LAST_WQE_UNRELIABLE)
             break;
         dev->last_wqe = VP_LAST_WQE_RAISED;
         conn = event->element.qp->qp_context;
@@ -242,7 +242,7 @@ static void dispatch(struct vp_prov *prov, unsigned int what)
 
     if (what == VP_WATCH_CM || what == VP_WATCH_UD) {
         ut_fd_reserve(); /* librdmacm opens a device when the first event of it comes */
-        vp_cm_events(prov);
+        vp_cm_run_events(prov);
         ut_fd_release();
     } else if (what >= VP_WATCH_ASYNC) {
         async_events(prov, &prov->devices[what - VP_WATCH_ASYNC]);
@@ -335,7 +335,7 @@ static struct vp_conn *take_young_locked(struct vp_prov *prov)
         struct vp_ep *ep = vp_container_of(l, struct vp_ep, link);
         for (struct vp_list *c = ep->conns.next; c != &ep->conns; c = c->next) {
             struct vp_conn *conn = vp_container_of(c, struct vp_conn, ep_link);
-            if (conn->phase >= VP_UP || conn->hs.busy || conn->abandoned)
+            if (conn->phase >= VP_ESTABLISHED || conn->hs.busy || conn->abandoned)
                 continue;
             conn->hs.busy = true;
             return conn;
@@ -357,7 +357,7 @@ static void lose_conns(struct vp_prov *prov)
     }
     while ((conn = take_young_locked(prov))) {
         pthread_mutex_unlock(&prov->lock);
-        vp_shake_over(conn, PROV_REASON_LOCAL);
+        vp_handshake_fail(conn, PROV_REASON_LOCAL);
         vp_conn_not_busy(conn);
         pthread_mutex_lock(&prov->lock);
     }
@@ -386,16 +386,16 @@ int vp_progress(struct prov *base)
 
     for (int i = 0; i < n; i++)
         dispatch(prov, events[i].data.u32);
-    vp_cm_queue(prov);
+    vp_cm_run_queue(prov);
     uint64_t now = ut_clock_ms();
-    vp_cm_listen_again(prov, now);
+    vp_passive_resume_reading(prov, now);
     if (prov->next_deadline && prov->next_deadline <= now)
-        vp_cm_timers(prov, now);
+        vp_cm_run_timers(prov, now);
     vp_probe_run(prov, now);
     look_after_ports(prov, now);
-    vp_places_run(prov, now);
-    vp_cm_refuse_overdue(prov, now);
-    vp_cm_queue(prov);
+    vp_budget_run(prov, now);
+    vp_cm_reject_overdue(prov, now);
+    vp_cm_run_queue(prov);
     vp_cm_reap(prov, NULL);
     uint64_t repeat = vp_udcm_timers(prov, now);
 

@@ -31,10 +31,10 @@ enum {
 
 struct vp_ep;
 struct vp_ud;
-struct vp_calls;
+struct vp_udcm;
 
 /* Places for queue pairs of a device: see places.c. Under prov->lock. */
-struct vp_places {
+struct vp_qp_budget {
     unsigned int most, limit; /* of this process; `limit` is less where a device has no more */
     unsigned int taken;
     unsigned int opening;   /* taken places of own handshakes, */
@@ -84,7 +84,7 @@ enum vp_last_wqe {
     VP_LAST_WQE_UNKNOWN,
     VP_LAST_WQE_RAISED,
     VP_LAST_WQE_NEVER,
-    VP_LAST_WQE_NO_VERDICT,
+    VP_LAST_WQE_UNRELIABLE,
 };
 
 struct vp_device {
@@ -102,7 +102,7 @@ struct vp_device {
     bool gone;               /* removed, or failed for good */
     struct vp_ece ece;       /* of the queue pairs of the device */
     bool no_ece;             /* the device refused the enhancements it offered; set by progress() */
-    struct vp_places places;
+    struct vp_qp_budget places;
 };
 
 /* IBV_ACCESS_RELAXED_ORDERING, which headers before rdma-core 28 lack. Older kernels ignore the
@@ -110,7 +110,7 @@ struct vp_device {
 enum { VP_ACCESS_RELAXED = 1 << 20 };
 
 /* Access flags of all memory keys of a device. */
-static inline int vp_key_flags(const struct vp_device *dev)
+static inline int vp_mr_access_flags(const struct vp_device *dev)
 {
     return dev->relaxed ? VP_ACCESS_RELAXED : 0;
 }
@@ -154,11 +154,11 @@ struct vp_port {
     unsigned int speed; /* Mbit/s; 0: not known */
     uint8_t mtu;        /* enum ibv_mtu */
     struct vp_network network;
-    uint8_t wire;             /* ports with one number have one physical link, */
-    uint8_t paths;            /* or that many: a bond of all ports of an adapter (LAG) */
-    bool by_datagrams;        /* connections are made by datagrams */
-    const struct vp_way *way; /* set once the port is used */
-    union vp_sockaddr addr;   /* with the port number of the listener */
+    uint8_t wire;                /* ports with one number have one physical link, */
+    uint8_t paths;               /* or that many: a bond of all ports of an adapter (LAG) */
+    bool by_datagrams;           /* connections are made by datagrams */
+    const struct vp_cm_ops *way; /* set once the port is used */
+    union vp_sockaddr addr;      /* with the port number of the listener */
     struct rdma_cm_id *listener;
     int gid_index; /* -1: InfiniBand, addressed without a GID */
     /* for connections made by datagrams */
@@ -176,15 +176,15 @@ struct vp_port {
 };
 
 /* Why a port, or a whole device (number 0), is not used. */
-struct vp_port_refusal {
+struct vp_port_exclusion {
     char device[IBV_SYSFS_NAME_MAX];
     unsigned int port;
     char why[256];
 };
-enum { VP_MAX_REFUSALS = 64 };
+enum { VP_MAX_EXCLUSIONS = 64 };
 struct vp_survey {
     unsigned int num_refusals;
-    struct vp_port_refusal refusals[VP_MAX_REFUSALS];
+    struct vp_port_exclusion refusals[VP_MAX_EXCLUSIONS];
 };
 
 /* Read once from the environment, then adjusted to each device. */
@@ -210,11 +210,11 @@ struct vp_prov {
     uint8_t ud_key[VP_UD_KEY_BYTES]; /* begins with `key` */
     uint32_t qkey;
     struct {
-        const struct vp_way *rdmacm, *ud;
-        struct vp_id *listener; /* id of the rdmacm listener */
+        const struct vp_cm_ops *rdmacm, *ud;
+        struct vp_cm_id *listener; /* id of the rdmacm listener */
     } ways;
     struct rdma_event_channel *channel;
-    struct vp_calls *calls;   /* handshakes by datagrams: udcm.c */
+    struct vp_udcm *calls;    /* handshakes by datagrams: udcm.c */
     struct vp_survey *survey; /* collects refusals in vp_survey(); else NULL */
     int epoll_fd, kick_fd;
 

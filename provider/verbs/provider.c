@@ -174,8 +174,8 @@ static int prov_new(const struct prov_config *config, struct vp_prov **out)
         return -ENOMEM;
     prov->base.ops = &verbs_provider;
     prov->config = *config;
-    prov->ways.rdmacm = &vp_way_rdmacm;
-    prov->ways.ud = &vp_way_ud;
+    prov->ways.rdmacm = &vp_rdmacm_ops;
+    prov->ways.ud = &vp_udcm_ops;
     prov->ways.listener = &vp_rdmacm_listener;
     prov->epoll_fd = prov->kick_fd = -1;
     pthread_mutex_init(&prov->lock, NULL);
@@ -254,7 +254,7 @@ static void vp_close(struct prov *base)
 static void vp_leave(struct prov *base)
 {
     if (ut_fd_check_own(vp_prov(base)->epoll_fd))
-        vp_udcm_leave(vp_prov(base));
+        vp_udcm_announce_exit(vp_prov(base));
 }
 
 static void vp_caps(struct prov *base, unsigned int tni, struct prov_caps *caps)
@@ -272,12 +272,12 @@ static void vp_caps(struct prov *base, unsigned int tni, struct prov_caps *caps)
         caps->max_xfer = UINT32_MAX;
     if (dev->attr.atomic_cap != IBV_ATOMIC_NONE)
         caps->atomic_ops = 1u << PROV_ATOMIC_FADD | 1u << PROV_ATOMIC_CSWAP;
-    caps->blind_to_deaths = !port->way->tells_of_deaths;
+    caps->no_peer_death_event = !port->way->tells_of_deaths;
     caps->rests = true;
     caps->ports = prov->num_ports;
     caps->speed = port->speed;
     caps->cut_from = prov->tuning.rails;
-    caps->further = vp_rails_further(prov->ports, prov->num_ports, tni % prov->num_ports);
+    caps->further = vp_rails_count_further(prov->ports, prov->num_ports, tni % prov->num_ports);
     caps->line = vp_unit_bytes(vp_unit_of(dev));
     if (!caps->line)
         caps->line = PROV_LINE;
@@ -301,8 +301,8 @@ const struct prov_ops verbs_provider = {
     .ip = vp_ip,
     .caps = vp_caps,
     .device = vp_device_of,
-    .reg = vp_reg,
-    .dereg = vp_dereg,
+    .reg = vp_reg_mr,
+    .dereg = vp_dereg_mr,
     .ep_open = vp_ep_open,
     .ep_close = vp_ep_close,
     .ep_poll = vp_ep_poll,
@@ -314,7 +314,7 @@ const struct prov_ops verbs_provider = {
     .reject = vp_reject,
     .conn_close = vp_conn_close,
     .write = vp_write,
-    .write_few = vp_write_few,
+    .write_inline = vp_write_inline,
     .read = vp_read,
     .send = vp_send,
     .atomic = vp_atomic,

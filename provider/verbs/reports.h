@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The outstanding signalled requests of a connection. */
-#ifndef VP_REPORTS_H
-#define VP_REPORTS_H
+#ifndef VP_SIGNALLED_H
+#define VP_SIGNALLED_H
 
 #include <stdbool.h>
 
@@ -9,24 +9,24 @@
 #include "ep_types.h"
 #include "util/assert.h"
 
-/* Limit for vp_write_few() until the next check: the ring has room, and the request need not be
- * signalled. Both limits only grow. Called at least for each signalled request, so that few_until
- * never falls so far behind `head` that it seems to be ahead. */
-static inline void vp_limit_few(struct vp_conn *conn)
+/* Limit for vp_write_inline() until the next check: the ring has room, and the request need not be
+ * signalled. Both limits only grow. Called at least for each signalled request, so that
+ * inline_until never falls so far behind `head` that it seems to be ahead. */
+static inline void vp_update_inline_until(struct vp_conn *conn)
 {
     uint32_t full = conn->tail + conn->sq_app, due = conn->signal_due - 1;
 
     if (!conn->qpx || !vp_is_postable(conn))
-        conn->few_until = conn->head;
+        conn->inline_until = conn->head;
     else
-        conn->few_until = (int32_t)(due - full) < 0 ? due : full;
+        conn->inline_until = (int32_t)(due - full) < 0 ? due : full;
 }
 
 /* Call after posting a signalled request. */
-static inline void vp_expect_report(struct vp_conn *conn)
+static inline void vp_count_signalled(struct vp_conn *conn)
 {
     conn->signal_due = conn->head + conn->ep->signal_every;
-    vp_limit_few(conn);
+    vp_update_inline_until(conn);
     conn->reports++;
     conn->ep->reports++;
 }
@@ -38,7 +38,7 @@ static inline bool vp_all_signalled(const struct vp_conn *conn)
 }
 
 /* No signalled request is waited for any more. */
-static inline void vp_expect_no_reports(struct vp_conn *conn)
+static inline void vp_clear_signalled(struct vp_conn *conn)
 {
     UT_ASSERT(conn->reports <= conn->ep->reports);
     conn->ep->reports -= conn->reports;

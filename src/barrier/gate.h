@@ -18,7 +18,7 @@
  *   The inputs are queues, so the n-th packet meets the n-th signal, however far one process is
  * ahead of another. Gate ids are reused, so each gate has an epoch, which grows when the gate is
  * allocated, set or freed. Packets carry the epoch of their gate. A gate that is set queries the
- * current epoch of its packet source (UT_GATE_QUERY, UT_GATE_ANSWER). It drops older packets, and
+ * current epoch of its packet source (UT_GATE_QUERY, UT_GATE_REPLY). It drops older packets, and
  * uses no packet before the answer. No packet of an earlier circuit is used, because connections
  * keep order, and a program sets a gate after it has learned the ids of the circuit. Packets are
  * numbered within an epoch, so that a lost packet breaks the circuit instead of shifting it. How

@@ -147,7 +147,7 @@ static uint8_t state_of(const struct ut_gate *g, utofu_vbg_id_t dst)
 static void take_query(struct ut_gate *g, struct ut_link *link, const struct ut_msg_gate *m)
 {
     struct ut_msg_gate reply = {
-        .head = {.type = UT_MSG_GATE, .flags = UT_GATE_ANSWER, .slot = g->epoch},
+        .head = {.type = UT_MSG_GATE, .flags = UT_GATE_REPLY, .slot = g->epoch},
         .src = m->src,
         .dst = m->dst,
         .serial = m->serial,
@@ -197,7 +197,7 @@ static void on_message(struct ut_link *link, const void *data, size_t size)
     bool query = m->head.flags == UT_GATE_QUERY;
     const struct ut_vbg_ident *mine = query ? &src : &dst, *theirs = query ? &dst : &src;
     if (!ut_gate_is_own(mine) || mine->tni != link->vcq->tni || vcq_id_of(theirs) != link->peer ||
-        (!query && m->head.flags != UT_GATE_ANSWER)) {
+        (!query && m->head.flags != UT_GATE_REPLY)) {
         bad_message(link, size);
         return;
     }

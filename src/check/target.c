@@ -252,7 +252,7 @@ static bool is_in_table(struct ut_vcq *vcq, const struct ut_slot *slot, uint32_t
     struct ut_remote_stag known;
     uint64_t at;
 
-    return ut_link_table_entry(vcq, slot->desc.rmt_vcq_id, slot->desc.rmt_stadd, &at, &known) &&
+    return ut_link_cached_entry(vcq, slot->desc.rmt_vcq_id, slot->desc.rmt_stadd, &at, &known) &&
            read_other(rank, at, &e, sizeof(e)) && e.check == ut_stag_entry_check(&e) &&
            e.base == known.base && e.size == known.size && e.info == known.info;
 }
@@ -264,7 +264,7 @@ bool ut_target_is_there(struct ut_vcq *vcq, const struct ut_slot *slot)
     if (!op->rmt_known || op->rmt_rank == UT_NO_RANK)
         return false;
     return op->rmt_rank == ut_check_job->rank || is_in_table(vcq, slot, op->rmt_rank) ||
-           ut_link_reads_the_same(vcq, slot->desc.rmt_vcq_id, slot->desc.rmt_stadd);
+           ut_link_recheck_entry(vcq, slot->desc.rmt_vcq_id, slot->desc.rmt_stadd);
 }
 
 void ut_target_compare(struct ut_vcq *vcq, const struct ut_slot *slot)

@@ -89,8 +89,8 @@ static int post_atomic(struct ut_link *link, struct ut_slot *slot)
                             .flags = PROV_SIGNAL | ut_post_fence(link, slot),
                             .cookie = ut_cookie(UT_COOKIE_SLOT, number)};
     uint64_t addr;
-    int rc =
-        ut_link_resolve(link, d->rmt_stadd, ut_desc_length(d), true, slot->fresh, &addr, &a.rkey);
+    int rc = ut_link_resolve_memory(link, d->rmt_stadd, ut_desc_length(d), true, slot->fresh, &addr,
+                                    &a.rkey);
 
     if (rc != 0)
         return rc;
@@ -150,7 +150,7 @@ void ut_engine_atomic_done(struct ut_link *link, struct ut_slot *slot)
             return;
         }
         slot->stage = UT_STAGE_RETRY;
-        ut_link_wait(link);
+        ut_link_schedule(link);
         return;
     }
     slot->rmt_value = ut_armw_word_extract(ut_desc_length(d), shift, found);
@@ -161,7 +161,7 @@ void ut_engine_atomic_done(struct ut_link *link, struct ut_slot *slot)
         return;
     }
     if (post_armw_notice(link, slot) == UT_NOT_NOW)
-        ut_link_wait(link);
+        ut_link_schedule(link);
 }
 
 /*
@@ -178,7 +178,7 @@ static void *direct_word(struct ut_link *link, struct ut_slot *slot)
     uint64_t addr;
 
     if (!link->ops->direct || link->armw_out > 0 ||
-        ut_link_resolve(link, d->rmt_stadd, size, true, slot->fresh, &addr, &rkey) != 0 ||
+        ut_link_resolve_memory(link, d->rmt_stadd, size, true, slot->fresh, &addr, &rkey) != 0 ||
         addr % size != 0)
         return NULL; /* the target executes the ARMW, or reports the error */
     return link->ops->direct(link->conn, addr, size, rkey);
@@ -253,7 +253,7 @@ void ut_armw_resume(struct ut_link *link)
                 slot->pending++;
                 link->reads_out++;
             } else if (rc == -EAGAIN || rc == UTOFU_ERR_NOT_COMPLETED) {
-                ut_link_wait(link);
+                ut_link_schedule(link);
             } else if (rc != -ENOTCONN) {
                 ut_post_fail(link, slot, rc <= UTOFU_ERR_MRQ_OTHER ? rc : UTOFU_ERR_MRQ_RMT_MEMORY);
             }

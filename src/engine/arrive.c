@@ -23,7 +23,7 @@ static int rmt_mrq_error(enum ut_stag_result r)
 static void __attribute__((noinline, cold)) refuse_notice(const struct ut_link *link)
 {
     /* else the peer may have announced the STADD */
-    if (!ut_announced_is_stopped(&link->rx_announced))
+    if (!ut_announced_is_disabled(&link->rx_announced))
         ut_error("engine", "VCQ %016llx sent a notice for a STADD that it never announced",
                  (unsigned long long)link->peer);
 }
@@ -35,7 +35,7 @@ static void on_notify(void *ctx, uint32_t imm)
 
     link->rx_number++;
     if (imm & UT_IMM_NOTICE) {
-        if (__builtin_expect(!ut_announced_knows(&link->rx_announced, slot), 0)) {
+        if (__builtin_expect(!ut_announced_is_valid(&link->rx_announced, slot), 0)) {
             refuse_notice(link);
             return;
         }
@@ -48,7 +48,7 @@ static void on_notify(void *ctx, uint32_t imm)
 
 static void take_notice(struct ut_link *link, const struct ut_msg_notice *m)
 {
-    if (__builtin_expect(ut_announced_is_stopped(&link->rx_announced), 0))
+    if (__builtin_expect(ut_announced_is_disabled(&link->rx_announced), 0))
         return; /* an earlier announcement may be invalid; the link is about to end */
     if (m->head.type == UT_MSG_ARMW_NOTICE) {
         ut_engine_remote_notice(link, UTOFU_MRQ_TYPE_RMT_ARMW, m->head.edata, 0, m->rmt_stadd);
@@ -60,7 +60,7 @@ static void take_notice(struct ut_link *link, const struct ut_msg_notice *m)
         return;
     }
     if (m->head.slot < UT_NUM_ANNOUNCED)
-        ut_link_keep_announced(link, m->head.slot, m->rmt_stadd);
+        ut_link_store_announced(link, m->head.slot, m->rmt_stadd);
     if (m->head.flags & UT_MSG_FLAG_WANTS_NOTICE)
         ut_engine_remote_notice(link, UTOFU_MRQ_TYPE_RMT_PUT, m->head.edata, 0, m->rmt_stadd);
     if (m->head.sps)
@@ -197,7 +197,7 @@ static void rewind_link(struct ut_link *link)
             resume = n;
     }
     link->to_post = resume;
-    link->armw_out = ut_rails_out(link) & 0xffffff;
+    link->armw_out = ut_rails_outstanding(link) & 0xffffff;
     link->reads_out = 0;
     link->empty_write_posted = false;
     ut_engine_retire(link);
@@ -324,7 +324,7 @@ static void end_armw_owed_by_freed_vcq(struct ut_link *link)
         ut_slot_set_failed(link, &toq[n], UTOFU_ERR_MRQ_PEER);
         toq[n].state = UT_SLOT_DONE;
     }
-    link->armw_out = ut_rails_out(link) & 0xffffff;
+    link->armw_out = ut_rails_outstanding(link) & 0xffffff;
     ut_parted_reset(link);
 }
 

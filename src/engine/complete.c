@@ -19,7 +19,7 @@ static void slot_failed(struct ut_link *link, struct ut_slot *slot, enum prov_st
         slot->stage = UT_STAGE_NONE;
         slot->fresh = false;
         link->to_post = link->first;
-        ut_link_wait(link);
+        ut_link_schedule(link);
     }
 }
 

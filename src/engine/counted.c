@@ -73,7 +73,7 @@ static void on_down(void *ctx, enum prov_reason reason)
 {
     struct ut_link *link = ctx;
 
-    if (reason == PROV_REASON_RESTS)
+    if (reason == PROV_REASON_SUSPENDED)
         ut_stats_conn_evicted(link);
     ut_engine_callbacks.down(ctx, reason);
     ut_stats_check_blocked(link);

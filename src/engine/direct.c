@@ -18,8 +18,8 @@ __attribute__((hot)) void ut_post_inline(struct ut_vcq *vcq, struct ut_slot *slo
     ut_slot_set_posted(slot, true, true);
     ut_link_append(link, slot, number, false);
     vcq->toq_exec = ++vcq->toq_tail;
-    int rc = link->write_few(link->conn, d->data, remote, link->hot_rkey, ut_desc_length(d),
-                             ut_cookie(UT_COOKIE_SLOT, number));
+    int rc = link->write_inline(link->conn, d->data, remote, link->hot_rkey, ut_desc_length(d),
+                                ut_cookie(UT_COOKIE_SLOT, number));
     if (unlikely(rc != 0))
         ut_engine_requeue_inline(vcq, rc);
 }

@@ -85,11 +85,11 @@ bool ut_post_get_direct(struct ut_vcq *vcq, struct ut_slot *slot, struct ut_link
 UT_INLINE bool ut_is_inline(const struct ut_link *link, const struct ut_request *r)
 {
     enum {
-        NOT_OF_FEW = UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE | UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE |
+        NOT_INLINE = UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE | UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE |
                      UTOFU_ONESIDED_FLAG_STRONG_ORDER
     };
 
-    return r->length - 1 < link->few && !(r->flags & NOT_OF_FEW) && !ut_flags_sps(r->flags);
+    return r->length - 1 < link->few && !(r->flags & NOT_INLINE) && !ut_flags_sps(r->flags);
 }
 
 /* Submits and posts a put, a piggyback put or a get in the slot behind the tail of the TOQ. The

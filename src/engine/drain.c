@@ -25,7 +25,7 @@ static bool is_idle(const struct ut_vcq *vcq)
 struct under_way {
     unsigned int communications, messages, links;
     const struct ut_link *most;
-    struct ut_link_load load;
+    struct ut_link_pending load;
 };
 
 static struct under_way find_under_way(const struct ut_vcq *vcq)
@@ -34,7 +34,7 @@ static struct under_way find_under_way(const struct ut_vcq *vcq)
     unsigned int most = 0;
 
     for (const struct ut_link *link = vcq->all_links; link; link = link->all_next) {
-        struct ut_link_load n = ut_link_load(link);
+        struct ut_link_pending n = ut_link_pending(link);
         unsigned int communications = n.waiting + n.posted + n.done;
         if (communications + n.messages == 0)
             continue;
@@ -77,7 +77,7 @@ static void describe_rest(const struct under_way *all, char *buf, size_t size)
              all->communications ? "communication" : "message of the library",
              (all->communications ? all->communications : all->messages) == 1 ? "" : "s",
              (unsigned long long)all->most->peer, rank_of(all->most->peer, rank, sizeof(rank)),
-             others, ut_link_waits_for(all->most, &all->load));
+             others, ut_link_wait_reason(all->most, &all->load));
 }
 
 static void say_waiting(const struct ut_vcq *vcq, const char *who, unsigned long long seconds,

@@ -25,7 +25,7 @@ enum { MAX_SHORTFALL = 2000, INLINE_EVERY = 64 };
 
 static void __attribute__((noinline)) start_connecting(struct ut_link *link)
 {
-    ut_link_want(link);
+    ut_link_start_connecting(link);
     if (ut_link_is_given_up(link))
         ut_engine_fail_all(link, UTOFU_ERR_MRQ_PEER);
 }
@@ -239,10 +239,10 @@ static bool post_inline_again(struct ut_vcq *vcq, struct ut_link *link, struct u
     uint64_t at;
 
     if (!ut_toq_is_direct(vcq) || !ut_link_is_clear(link) || length > link->few ||
-        !ut_link_hot(link, slot->desc.rmt_stadd, length, &at, &rkey))
+        !ut_link_find_hot(link, slot->desc.rmt_stadd, length, &at, &rkey))
         return false;
-    int rc = link->write_few(link->conn, slot->desc.data, at, rkey, length,
-                             ut_cookie(UT_COOKIE_SLOT, number));
+    int rc = link->write_inline(link->conn, slot->desc.data, at, rkey, length,
+                                ut_cookie(UT_COOKIE_SLOT, number));
     if (rc != 0)
         return false;
     ut_slot_set_posted(slot, true, true);
@@ -450,7 +450,7 @@ int ut_engine_progress_slow(struct ut_vcq *vcq)
     int events = 0;
 
     if (vcq->waiting)
-        events += ut_link_step_waiting(vcq);
+        events += ut_link_run_scheduled(vcq);
     if (vcq->handlers)
         events += vcq->handlers->progress(vcq);
     if (!ut_vcq_has_thread() && vcq->unattended++ % INLINE_EVERY == 0)

@@ -62,7 +62,7 @@ static struct ut_failure explain_code(struct ut_link *link, const struct ut_slot
         return ut_stag_failure_cause(link->vcq->stags, d->lcl_stadd, length, to_local);
     /* if the target's CPU refused an ARMW, this process may never have looked up the memory */
     if (is_remote_memory(rc) && !(d->kind == UT_DESC_ARMW && slot->stage != UT_STAGE_NONE))
-        return ut_link_why(link, d->rmt_stadd, length, !to_local);
+        return ut_link_error_cause(link, d->rmt_stadd, length, !to_local);
     return (struct ut_failure){.cause =
                                    rc == UTOFU_ERR_MRQ_OTHER ? UT_CAUSE_DEVICE : UT_CAUSE_NONE};
 }

@@ -68,7 +68,7 @@ void ut_parted_reset(struct ut_link *link)
 {
     struct ut_slot *toq = link->vcq->toq;
 
-    if (ut_rails_out(link) == 0)
+    if (ut_rails_outstanding(link) == 0)
         return;
     for (uint32_t n = link->first; n != UT_NO_SLOT; n = toq[n].next)
         if (toq[n].parted & UT_PARTED_OUT)

@@ -50,7 +50,7 @@ static void post_whole_again(struct ut_link *link, struct ut_slot *slot)
         slot->stage = UT_STAGE_NONE;
     if (up) {
         link->to_post = link->first;
-        ut_link_wait(link);
+        ut_link_schedule(link);
     }
 }
 
@@ -105,7 +105,7 @@ static uint32_t part_end_for_share(const struct prov_xfer *whole, uint32_t done,
 /* The rails that can carry a put, and the keys of its memory on them. */
 struct ways {
     unsigned int can; /* bit n: rail n + 1 */
-    struct prov_mr keys[UT_MOST_RAILS];
+    struct prov_mr keys[UT_MAX_RAILS];
 };
 
 /* Each rail with room gets its share. The link's own connection gets the rest. */

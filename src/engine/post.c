@@ -37,7 +37,7 @@ static inline __attribute__((always_inline)) int send_notice(struct ut_link *lin
         m.lcl_stadd = d->lcl_stadd + ut_desc_length(d);
         flags |= PROV_FENCE;
     } else {
-        m.head.slot = ut_announced_choose(&link->tx_announced, m.rmt_stadd);
+        m.head.slot = ut_announced_reserve_slot(&link->tx_announced, m.rmt_stadd);
         if (ut_desc_sps(d))
             flags |= PROV_SOLICITED;
     }
@@ -46,7 +46,7 @@ static inline __attribute__((always_inline)) int send_notice(struct ut_link *lin
     if (rc >= 0) {
         slot->msg_number = ut_link_count_tx(link);
         if (d->kind != UT_DESC_GET)
-            ut_announced_tell(&link->tx_announced, m.head.slot, m.rmt_stadd);
+            ut_announced_set(&link->tx_announced, m.head.slot, m.rmt_stadd);
     }
     return rc;
 }
@@ -113,8 +113,8 @@ static inline bool resolve_addresses(struct ut_link *link, struct ut_slot *slot,
     x->length = ut_desc_length(d);
     x->cookie = ut_cookie(UT_COOKIE_SLOT, ut_slot_number(link->vcq, slot));
     x->flags = post_flags(link->vcq, slot) | ut_post_fence(link, slot) | ut_post_strong(link, slot);
-    int rc =
-        ut_link_resolve(link, d->rmt_stadd, x->length, !to_local, slot->fresh, &x->rmt, &x->rkey);
+    int rc = ut_link_resolve_memory(link, d->rmt_stadd, x->length, !to_local, slot->fresh, &x->rmt,
+                                    &x->rkey);
     if (__builtin_expect(rc != 0, 0)) {
         *outcome = rc == UTOFU_ERR_NOT_COMPLETED ? UT_NOT_NOW : ut_post_fail(link, slot, rc);
         return false;
@@ -234,7 +234,7 @@ void ut_engine_post_queued(struct ut_link *link)
         if (slot->state == UT_SLOT_WAITING) {
             if (link->reading != UT_STAG_NONE || post_slot(link, slot) == UT_NOT_NOW) {
                 /* the background thread continues if the program does not call again */
-                ut_link_wait(link);
+                ut_link_schedule(link);
                 return;
             }
         }

@@ -16,7 +16,7 @@ static bool post_notice(struct ut_link *link, struct ut_slot *slot)
 
     if (rc == -EAGAIN || rc == -ENOTCONN) {
         if (rc == -EAGAIN)
-            ut_link_wait(link);
+            ut_link_schedule(link);
         return false;
     }
     if (rc < 0) {
@@ -56,7 +56,7 @@ void ut_rails_continue(struct ut_link *link)
 {
     do
         ut_engine_post_queued(link);
-    while (link->state == UT_LINK_UP && ut_rails_out(link) > 0 && post_notices(link));
+    while (link->state == UT_LINK_UP && ut_rails_outstanding(link) > 0 && post_notices(link));
 }
 
 /*
@@ -73,8 +73,8 @@ static void note_failure(struct ut_link *link, struct ut_slot *slot, enum prov_s
         ut_engine_handle_error(link, slot, status))
         return;
     if (by_rail && refused) { /* the repeated put reads the STag entry again */
-        ut_link_forget(link, slot->desc.rmt_stadd);
-        ut_rails_forget_keys(link, slot->desc.rmt_stadd);
+        ut_link_invalidate_stag(link, slot->desc.rmt_stadd);
+        ut_rails_invalidate_keys(link, slot->desc.rmt_stadd);
     }
     slot->parted |= refused ? UT_PARTED_MISSING : UT_PARTED_UNKNOWN;
 }

@@ -31,17 +31,17 @@ void ut_engine_retire_counted(struct ut_link *link, struct ut_slot *slot)
 void ut_engine_early_notice(struct ut_link *link, uint8_t type, uint8_t edata,
                             utofu_stadd_t lcl_stadd, utofu_stadd_t rmt_stadd)
 {
-    struct ut_link_early *early = malloc(sizeof(*early));
+    struct ut_link_early_notice *early = malloc(sizeof(*early));
 
     if (!early) {
         ut_engine_push_remote_notice(link, type, edata, lcl_stadd, rmt_stadd);
         return;
     }
-    *early = (struct ut_link_early){.after = link->lcl_notices_begun,
-                                    .type = type,
-                                    .edata = edata,
-                                    .lcl_stadd = lcl_stadd,
-                                    .rmt_stadd = rmt_stadd};
+    *early = (struct ut_link_early_notice){.after = link->lcl_notices_begun,
+                                           .type = type,
+                                           .edata = edata,
+                                           .lcl_stadd = lcl_stadd,
+                                           .rmt_stadd = rmt_stadd};
     *link->early_last = early;
     link->early_last = &early->next;
 }
@@ -49,7 +49,7 @@ void ut_engine_early_notice(struct ut_link *link, uint8_t type, uint8_t edata,
 void ut_engine_push_early(struct ut_link *link)
 {
     while (link->early_first) {
-        struct ut_link_early *early = link->early_first;
+        struct ut_link_early_notice *early = link->early_first;
         if ((int32_t)(link->lcl_notices_ended - early->after) < 0)
             return;
         link->early_first = early->next;
@@ -118,7 +118,7 @@ bool ut_engine_handle_error(struct ut_link *link, struct ut_slot *slot, enum pro
     switch (status) {
     case PROV_RMT_ACCESS:
         if (slot->retries++ == 0) {
-            ut_link_forget(link, slot->desc.rmt_stadd);
+            ut_link_invalidate_stag(link, slot->desc.rmt_stadd);
             return false; /* the new connection posts the slot again */
         }
         ut_slot_set_failed(link, slot, UTOFU_ERR_MRQ_RMT_MEMORY);
@@ -175,16 +175,16 @@ enum ut_outcome ut_post_handle_refusal(struct ut_link *link, struct ut_slot *slo
         ut_stats_retry(link);
     switch (rc) {
     case -EAGAIN:
-        ut_link_wait(link);
+        ut_link_schedule(link);
         return UT_NOT_NOW;
     case -ENOTCONN:
         return UT_NOT_NOW; /* ut_link_on_down() follows */
     case -EACCES:
         /* the STag entry may belong to an earlier registration: read the entry again, once */
         if (slot->retries++ == 0) {
-            ut_link_forget(link, slot->desc.rmt_stadd);
+            ut_link_invalidate_stag(link, slot->desc.rmt_stadd);
             slot->fresh = false;
-            ut_link_wait(link);
+            ut_link_schedule(link);
             return UT_NOT_NOW;
         }
         return ut_post_fail(link, slot, UTOFU_ERR_MRQ_RMT_MEMORY);
@@ -222,7 +222,7 @@ void ut_engine_fail_all(struct ut_link *link, int rc)
     }
     link->era += answers_late;
     link->to_post = UT_NO_SLOT;
-    link->armw_out = ut_rails_out(link) & 0xffffff;
+    link->armw_out = ut_rails_outstanding(link) & 0xffffff;
     link->reads_out = 0;
     ut_engine_retire(link);
 }

@@ -26,7 +26,7 @@ static void replace(struct ut_announced *table, utofu_stadd_t *stadds, uint32_t 
     *table = (struct ut_announced){.stadds = stadds, .mask = slots - 1, .slots = slots};
 }
 
-void ut_announced_forget(struct ut_announced *table)
+void ut_announced_invalidate(struct ut_announced *table)
 {
     if (table->mask)
         memset(table->stadds, 0xff, (table->mask + 1) * sizeof(*table->stadds));
@@ -42,7 +42,7 @@ static void grow(struct ut_announced *table)
     if (!stadds)
         return; /* the smaller table works too: some puts need one more announcement */
     struct ut_announced larger = {.stadds = stadds, .mask = slots - 1};
-    ut_announced_forget(&larger);
+    ut_announced_invalidate(&larger);
     for (uint32_t i = 0; table->mask && i <= table->mask; i++)
         if (table->stadds[i] != UT_NOT_ANNOUNCED &&
             ut_announced_slot(&larger, table->stadds[i]) == i)
@@ -50,7 +50,7 @@ static void grow(struct ut_announced *table)
     replace(table, stadds, slots);
 }
 
-unsigned int ut_announced_choose(struct ut_announced *table, utofu_stadd_t stadd)
+unsigned int ut_announced_reserve_slot(struct ut_announced *table, utofu_stadd_t stadd)
 {
     utofu_stadd_t there = table->stadds[ut_announced_slot(table, stadd)];
 
@@ -72,12 +72,12 @@ static bool make_room(struct ut_announced *table, uint32_t slots)
     return true;
 }
 
-bool ut_announced_begin(struct ut_announced *table)
+bool ut_announced_alloc(struct ut_announced *table)
 {
     return table->mask || make_room(table, UT_FIRST_ANNOUNCED);
 }
 
-bool ut_announced_keep(struct ut_announced *table, unsigned int slot, utofu_stadd_t stadd)
+bool ut_announced_store(struct ut_announced *table, unsigned int slot, utofu_stadd_t stadd)
 {
     uint32_t slots = UT_FIRST_ANNOUNCED;
 

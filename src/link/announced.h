@@ -45,39 +45,39 @@ static inline bool ut_announced_has(const struct ut_announced *table, unsigned i
 }
 
 /* The slot in which the STADD is announced next. The table grows if another STADD has the slot. */
-unsigned int ut_announced_choose(struct ut_announced *table, utofu_stadd_t stadd);
+unsigned int ut_announced_reserve_slot(struct ut_announced *table, utofu_stadd_t stadd);
 
 /* The peer has been told of the STADD, or will be before any immediate that follows. */
-static inline void ut_announced_tell(struct ut_announced *table, unsigned int slot,
-                                     utofu_stadd_t stadd)
+static inline void ut_announced_set(struct ut_announced *table, unsigned int slot,
+                                    utofu_stadd_t stadd)
 {
     if (table->mask)
         table->stadds[slot] = stadd;
 }
 
 /* The peer knows none of the announced STADDs any more. */
-void ut_announced_forget(struct ut_announced *table);
+void ut_announced_invalidate(struct ut_announced *table);
 
 /* Receiver's table. The functions return false if there is no memory. */
 
 /* Called before the link is up. */
-bool ut_announced_begin(struct ut_announced *table);
+bool ut_announced_alloc(struct ut_announced *table);
 /* slot: less than UT_NUM_ANNOUNCED. */
-bool ut_announced_keep(struct ut_announced *table, unsigned int slot, utofu_stadd_t stadd);
+bool ut_announced_store(struct ut_announced *table, unsigned int slot, utofu_stadd_t stadd);
 
 /* False: no STADD was announced for this slot. */
-static inline bool ut_announced_knows(const struct ut_announced *table, unsigned int slot)
+static inline bool ut_announced_is_valid(const struct ut_announced *table, unsigned int slot)
 {
     return slot < table->slots;
 }
 
 /* From now on the table knows no STADD, for good. */
-static inline void ut_announced_stop(struct ut_announced *table)
+static inline void ut_announced_disable(struct ut_announced *table)
 {
     table->slots = 0;
 }
 
-static inline bool ut_announced_is_stopped(const struct ut_announced *table)
+static inline bool ut_announced_is_disabled(const struct ut_announced *table)
 {
     return table->slots == 0;
 }

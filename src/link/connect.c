@@ -44,9 +44,9 @@ bool ut_link_pause_is_over(const struct ut_link *link)
 
 static void retry_later(struct ut_link *link)
 {
-    link->backoff_ms = ut_life_backoff_ms(link->backoff_ms);
+    link->backoff_ms = ut_fsm_backoff_ms(link->backoff_ms);
     link->retry_ms = ut_now_ms() + link->backoff_ms;
-    ut_link_wait(link);
+    ut_link_schedule(link);
 }
 
 static void begin_attempts(struct ut_link *link, uint64_t most_ms)
@@ -57,20 +57,20 @@ static void begin_attempts(struct ut_link *link, uint64_t most_ms)
 
 static void await_request(struct ut_link *link)
 {
-    link->retry_ms = ut_now_ms() + UT_LIFE_RACE_MS;
-    ut_link_wait(link);
+    link->retry_ms = ut_now_ms() + UT_FSM_CROSSED_WAIT_MS;
+    ut_link_schedule(link);
 }
 
 static void fail_all(struct ut_link *link, int rc)
 {
     link->backoff_ms = 0;
-    ut_link_free_messages(link);
+    ut_link_free_unacked(link);
     link->vcq->link_ops->give_up(link, rc);
 }
 
 static void pause_attempts(struct ut_link *link)
 {
-    link->pause_ms = ut_life_pause_ms(link->pause_ms, (uint32_t)peer_timeout_ms());
+    link->pause_ms = ut_fsm_pause_ms(link->pause_ms, (uint32_t)peer_timeout_ms());
     link->again_ms = ut_now_ms() + link->pause_ms;
     fail_all(link, UTOFU_ERR_MRQ_PEER);
 }
@@ -88,11 +88,11 @@ static void ask_order(struct ut_link *link)
     link->any_order = link->ops->any_order && link->ops->any_order(link->conn);
 }
 
-static void apply_event(struct ut_link *link, enum ut_life_event event, const struct offer *offer);
+static void apply_event(struct ut_link *link, enum ut_fsm_event event, const struct offer *offer);
 
 /* Applies an event after which waiting communications may fail. `seconds` is a timeout or 0, for
  * utofu_get_last_error(). */
-static void end_by(struct ut_link *link, enum ut_life_event event, enum ut_cause cause,
+static void end_by(struct ut_link *link, enum ut_fsm_event event, enum ut_cause cause,
                    uint64_t seconds)
 {
     link->why = (struct ut_failure){.cause = (uint8_t)cause, .detail = seconds};
@@ -106,7 +106,7 @@ static void part_from_stranger(struct ut_link *link)
 
     link->conn = NULL;
     link->ops->conn_close(conn);
-    end_by(link, UT_LIFE_INCOMPATIBLE, UT_CAUSE_ADDRESS, 0);
+    end_by(link, UT_FSM_INCOMPATIBLE, UT_CAUSE_ADDRESS, 0);
 }
 
 static void greet_peer(struct ut_link *link, const struct offer *offer)
@@ -121,8 +121,8 @@ static void greet_peer(struct ut_link *link, const struct offer *offer)
     link->was_up = true;
     link->up_ms = ut_now_ms();
     link->backoff_ms = link->pause_ms = 0;
-    ut_rails_greet(link);
-    if (ut_link_take_hello(link, offer->hello, offer->size))
+    ut_rails_enable(link);
+    if (ut_link_process_hello(link, offer->hello, offer->size))
         link->vcq->link_ops->pump(link);
     else
         part_from_stranger(link);
@@ -130,25 +130,25 @@ static void greet_peer(struct ut_link *link, const struct offer *offer)
 
 static void seek_owner(struct ut_link *link)
 {
-    struct ut_link_news news = ut_link_seek(link);
+    struct ut_link_outcome news = ut_link_connect_to_owner(link);
 
     if (news.why.cause != UT_CAUSE_NONE)
         link->why = news.why;
     apply_event(link, news.event, NULL);
 }
 
-static enum ut_life_event rested_or_ended(const struct ut_link *link)
+static enum ut_fsm_event rested_or_ended(const struct ut_link *link)
 {
-    return has_work(link) && !link->passive ? UT_LIFE_RESTED : UT_LIFE_ENDED;
+    return has_work(link) && !link->passive ? UT_FSM_CLOSED_WITH_WORK : UT_FSM_CLOSED_IDLE;
 }
 
 static void answer_request(struct ut_link *link, const struct offer *offer)
 {
     struct ut_hello mine;
-    bool able = ut_link_can_receive(link);
+    bool able = ut_link_alloc_rx_announced(link);
 
     ut_link_use_endpoint(link, offer->e);
-    ut_link_expect_hello(link, offer->hello, offer->size);
+    ut_link_peek_hello(link, offer->hello, offer->size);
     ut_link_fill_hello(link, offer->e->provider, (uint16_t)(link->serial + 1), &mine);
     if (!able)
         link->ops->reject(offer->conn);
@@ -158,109 +158,109 @@ static void answer_request(struct ut_link *link, const struct offer *offer)
         return;
     }
     link->conn = offer->conn;
-    apply_event(link, UT_LIFE_ACCEPTED, offer);
+    apply_event(link, UT_FSM_ACCEPT_SENT, offer);
 }
 
-static void do_action(struct ut_link *link, enum ut_life_action action, const struct offer *offer)
+static void do_action(struct ut_link *link, enum ut_fsm_action action, const struct offer *offer)
 {
     switch (action) {
-    case UT_LIFE_START:
+    case UT_FSM_RESOLVE_NEW:
         /* a process may call the library for the first time much later than its peers */
         begin_attempts(link, job_timeout_ms());
         seek_owner(link);
         break;
-    case UT_LIFE_SEEK:
+    case UT_FSM_RESOLVE:
         seek_owner(link);
         break;
-    case UT_LIFE_BEGIN:
+    case UT_FSM_RETRY_NEW:
         begin_attempts(link, job_timeout_ms());
         retry_later(link);
         break;
-    case UT_LIFE_RESUME:
+    case UT_FSM_RECONNECT:
         begin_attempts(link, peer_timeout_ms());
         retry_later(link);
         break;
-    case UT_LIFE_RETRY:
+    case UT_FSM_RETRY:
         retry_later(link);
         break;
-    case UT_LIFE_AWAIT:
+    case UT_FSM_AWAIT_REQUEST:
         await_request(link);
         break;
-    case UT_LIFE_POST:
+    case UT_FSM_POST:
         link->vcq->link_ops->pump(link);
         break;
-    case UT_LIFE_ACCEPT:
+    case UT_FSM_ACCEPT:
         answer_request(link, offer);
         break;
-    case UT_LIFE_REPLACE:
+    case UT_FSM_REPLACE:
         close_connection(link);
         answer_request(link, offer);
         break;
-    case UT_LIFE_REFUSE:
+    case UT_FSM_REJECT:
         offer->e->ops->reject(offer->conn);
         break;
-    case UT_LIFE_CONNECT:
+    case UT_FSM_COMPLETE:
         greet_peer(link, offer);
         break;
-    case UT_LIFE_CONFIRM:
+    case UT_FSM_QUERY_ORDER:
         ask_order(link);
         break;
-    case UT_LIFE_FAIL_PEER:
+    case UT_FSM_FAIL_PEER:
         fail_all(link, UTOFU_ERR_MRQ_PEER);
         break;
-    case UT_LIFE_FAIL_OWN:
+    case UT_FSM_FAIL_LOCAL:
         fail_all(link, UTOFU_ERR_MRQ_OTHER);
         break;
-    case UT_LIFE_PAUSE:
+    case UT_FSM_PAUSE:
         pause_attempts(link);
         break;
-    case UT_LIFE_NOTHING:
-    case UT_LIFE_IMPOSSIBLE:
-    case UT_LIFE_ACTIONS:
+    case UT_FSM_NOTHING:
+    case UT_FSM_IMPOSSIBLE:
+    case UT_FSM_ACTIONS:
         break;
     }
 }
 
-static void apply_event(struct ut_link *link, enum ut_life_event event, const struct offer *offer)
+static void apply_event(struct ut_link *link, enum ut_fsm_event event, const struct offer *offer)
 {
-    struct ut_life_step step = ut_life_step((enum ut_link_state)link->state, event);
+    struct ut_fsm_step step = ut_fsm_step((enum ut_link_state)link->state, event);
 
-    UT_ASSERT(step.action != UT_LIFE_IMPOSSIBLE);
-    if (step.action == UT_LIFE_IMPOSSIBLE)
+    UT_ASSERT(step.action != UT_FSM_IMPOSSIBLE);
+    if (step.action == UT_FSM_IMPOSSIBLE)
         ut_error("link", "VCQ %016llx: '%s' while '%s' is an error in the library",
-                 (unsigned long long)link->peer, ut_life_event_name(event),
-                 ut_life_state_name(link->state));
+                 (unsigned long long)link->peer, ut_fsm_event_name(event),
+                 ut_fsm_state_name(link->state));
     link->state = step.next;
-    do_action(link, (enum ut_life_action)step.action, offer);
+    do_action(link, (enum ut_fsm_action)step.action, offer);
 }
 
 /*
  * What happens
  */
 
-void ut_link_want(struct ut_link *link)
+void ut_link_start_connecting(struct ut_link *link)
 {
     if (link->passive)
         return;
     if (ut_link_pause_is_over(link))
-        apply_event(link, UT_LIFE_PAUSE_OVER, NULL);
-    apply_event(link, UT_LIFE_WANTED, NULL);
+        apply_event(link, UT_FSM_PAUSE_OVER, NULL);
+    apply_event(link, UT_FSM_WORK_QUEUED, NULL);
 }
 
 static bool is_due(const struct ut_link *link, uint64_t now)
 {
     return now >= link->retry_ms ||
-           (link->state != UT_LINK_SEEKING && link->state != UT_LINK_AWAITING);
+           (link->state != UT_LINK_RESOLVING && link->state != UT_LINK_AWAITING);
 }
 
 static void lack_memory(struct ut_link *link)
 {
     if (link->conn)
         close_connection(link);
-    end_by(link, UT_LIFE_NO_MEMORY, UT_CAUSE_NO_MEMORY, 0);
+    end_by(link, UT_FSM_NO_MEMORY, UT_CAUSE_NO_MEMORY, 0);
 }
 
-int ut_link_step_waiting(struct ut_vcq *vcq)
+int ut_link_run_scheduled(struct ut_vcq *vcq)
 {
     struct ut_link *list = vcq->waiting;
     uint64_t now = ut_now_ms();
@@ -275,16 +275,16 @@ int ut_link_step_waiting(struct ut_vcq *vcq)
         if (link->lacks_memory && !ut_link_is_given_up(link))
             lack_memory(link);
         else if (is_due(link, now))
-            apply_event(link, UT_LIFE_DUE, NULL);
+            apply_event(link, UT_FSM_TIMER, NULL);
         else
-            ut_link_wait(link);
+            ut_link_schedule(link);
         ended += !link->in_waiting;
     }
     vcq->steps_waiting = false;
     return ended;
 }
 
-uint64_t ut_link_waiting_until(const struct ut_vcq *vcq, uint64_t now)
+uint64_t ut_link_next_deadline(const struct ut_vcq *vcq, uint64_t now)
 {
     uint64_t until = UINT64_MAX;
 
@@ -297,7 +297,7 @@ uint64_t ut_link_waiting_until(const struct ut_vcq *vcq, uint64_t now)
 
 void ut_link_on_up(struct ut_link *link, const void *hello, size_t size)
 {
-    apply_event(link, UT_LIFE_COMES_UP, &(struct offer){.hello = hello, .size = size});
+    apply_event(link, UT_FSM_ESTABLISHED, &(struct offer){.hello = hello, .size = size});
 }
 
 /* Connection to itself: the accepting half only receives and answers. This half stays when the
@@ -340,22 +340,24 @@ void ut_link_on_request(struct ut_vcq *vcq, struct prov *prov, struct prov_conn 
 {
     struct ut_link *link = asked_link(vcq, peer_id);
     const struct offer offer = {
-        .e = ut_link_endpoint(vcq, prov->ops), .conn = conn, .hello = hello, .size = size};
+        .e = ut_link_find_endpoint(vcq, prov->ops), .conn = conn, .hello = hello, .size = size};
 
     if (!link || link->lacks_memory || ut_link_is_outdated(link, hello, size))
         prov->ops->reject(conn);
     else
-        apply_event(link, own_request_counts(link) ? UT_LIFE_CROSSED : UT_LIFE_ASKED, &offer);
+        apply_event(link,
+                    own_request_counts(link) ? UT_FSM_REQUESTS_CROSSED : UT_FSM_REQUEST_RECEIVED,
+                    &offer);
 }
 
 /* Frees what an idle link does not need. The peer's table is read again after each connecting, and
  * either side announces its STADDs anew. */
 static void end_at_rest(struct ut_link *link)
 {
-    ut_link_drop_table(link);
+    ut_link_drop_stag_cache(link);
     ut_announced_clear(&link->tx_announced);
     ut_announced_clear(&link->rx_announced);
-    ut_link_free_spares(link);
+    ut_link_free_spare_buffers(link);
     apply_event(link, rested_or_ended(link), NULL);
 }
 
@@ -364,33 +366,33 @@ static void end_at_rest(struct ut_link *link)
  * (rxe_sender() and flush_send_queue() in drivers/infiniband/sw/rxe). */
 static bool breaks_again(struct ut_link *link)
 {
-    bool again = link->first != UT_NO_SLOT && ut_now_ms() - link->up_ms < UT_LIFE_SOON_MS;
+    bool again = link->first != UT_NO_SLOT && ut_now_ms() - link->up_ms < UT_FSM_EARLY_BREAK_MS;
 
     link->breaks = !again ? 0 : link->first == link->broke_with ? link->breaks + 1 : 1;
     link->broke_with = link->first;
-    return link->breaks >= UT_LIFE_BREAKS_MOST;
+    return link->breaks >= UT_FSM_MAX_BREAKS;
 }
 
 /* The connection broke, or an attempt failed, without evidence that the peer is gone. */
 static void lose_connection(struct ut_link *link)
 {
     if (!has_work(link))
-        apply_event(link, UT_LIFE_ENDED, NULL);
+        apply_event(link, UT_FSM_CLOSED_IDLE, NULL);
     else if (link->state == UT_LINK_UP && breaks_again(link))
-        end_by(link, UT_LIFE_BREAKS, UT_CAUSE_BREAKS, link->breaks);
+        end_by(link, UT_FSM_BROKEN_REPEATEDLY, UT_CAUSE_BREAKS, link->breaks);
     else if (link->state == UT_LINK_UP || ut_now_ms() < link->deadline_ms)
-        apply_event(link, UT_LIFE_LOST, NULL);
+        apply_event(link, UT_FSM_BROKEN, NULL);
     else
-        end_by(link, UT_LIFE_LATE, UT_CAUSE_LOST, peer_timeout_ms() / 1000);
+        end_by(link, UT_FSM_DEADLINE_PASSED, UT_CAUSE_LOST, peer_timeout_ms() / 1000);
 }
 
 /* The peer refused: once or twice after crossing requests, always if it has given the link up. */
 static void be_refused(struct ut_link *link)
 {
     if (ut_now_ms() < link->deadline_ms + peer_timeout_ms())
-        apply_event(link, UT_LIFE_REFUSED, NULL);
+        apply_event(link, UT_FSM_REJECTED, NULL);
     else
-        end_by(link, UT_LIFE_REFUSED_LATE, UT_CAUSE_LOST, peer_timeout_ms() / 1000);
+        end_by(link, UT_FSM_REJECTED_TOO_LONG, UT_CAUSE_LOST, peer_timeout_ms() / 1000);
 }
 
 /* The peer has no such VCQ yet, which is waited for, or has freed it. */
@@ -401,7 +403,7 @@ static void find_no_vcq(struct ut_link *link)
     if (!link->was_up && ut_now_ms() <= until)
         lose_connection(link);
     else
-        end_by(link, UT_LIFE_NOBODY, link->was_up ? UT_CAUSE_FREED : UT_CAUSE_NO_VCQ,
+        end_by(link, UT_FSM_NO_OWNER, link->was_up ? UT_CAUSE_FREED : UT_CAUSE_NO_VCQ,
                peer_timeout_ms() / 1000);
 }
 
@@ -411,21 +413,21 @@ void ut_link_on_down(struct ut_link *link, enum prov_reason reason)
     ut_debug("link", "VCQ %016llx: connection %s (reason %d)", (unsigned long long)link->peer,
              link->state == UT_LINK_CONNECTING ? "failed" : "down", (int)reason);
     if (link->passive) {
-        apply_event(link, UT_LIFE_ENDED, NULL);
+        apply_event(link, UT_FSM_CLOSED_IDLE, NULL);
         return;
     }
     switch (reason) {
     case PROV_REASON_PEER_DEAD:
-        end_by(link, UT_LIFE_DIED, UT_CAUSE_DEAD, 0);
+        end_by(link, UT_FSM_PEER_DIED, UT_CAUSE_DEAD, 0);
         break;
     case PROV_REASON_SILENT:
-        end_by(link, UT_LIFE_FELL_SILENT, UT_CAUSE_SILENT, peer_timeout_ms() / 1000);
+        end_by(link, UT_FSM_PEER_SILENT, UT_CAUSE_SILENT, peer_timeout_ms() / 1000);
         break;
     case PROV_REASON_REFUSED:
-        end_by(link, UT_LIFE_FELL_SILENT, UT_CAUSE_REFUSED, 0);
+        end_by(link, UT_FSM_PEER_SILENT, UT_CAUSE_REFUSED, 0);
         break;
     case PROV_REASON_LOCAL:
-        end_by(link, UT_LIFE_UNABLE, UT_CAUSE_DEVICE, 0);
+        end_by(link, UT_FSM_LOCAL_ERROR, UT_CAUSE_DEVICE, 0);
         break;
     case PROV_REASON_REJECTED:
         be_refused(link);
@@ -433,8 +435,8 @@ void ut_link_on_down(struct ut_link *link, enum prov_reason reason)
     case PROV_REASON_NO_ENDPOINT:
         find_no_vcq(link);
         break;
-    case PROV_REASON_RESTS:
-    case PROV_REASON_GROWS:
+    case PROV_REASON_SUSPENDED:
+    case PROV_REASON_GROW_QUEUES:
         end_at_rest(link);
         break;
     case PROV_REASON_BROKEN:
@@ -454,8 +456,9 @@ static void keep_heard(const struct ut_link *link)
     uint64_t own = ut_vcq_id_key(link->vcq->id);
 
     if (link->peer_session != 0 && link->key != own)
-        ut_heard_keep(own, link->key,
-                      (struct ut_heard){.session = link->peer_session, .count = link->rx_number});
+        ut_rx_history_save(
+            own, link->key,
+            (struct ut_rx_history){.session = link->peer_session, .count = link->rx_number});
 }
 
 void ut_link_destroy_all(struct ut_vcq *vcq)
@@ -467,11 +470,11 @@ void ut_link_destroy_all(struct ut_vcq *vcq)
         if (link->conn)
             link->ops->conn_close(link->conn);
         ut_rails_close(link);
-        ut_link_drop_table(link);
-        ut_link_free_messages(link);
-        ut_link_free_spares(link);
+        ut_link_drop_stag_cache(link);
+        ut_link_free_unacked(link);
+        ut_link_free_spare_buffers(link);
         while (link->early_first) {
-            struct ut_link_early *early = link->early_first;
+            struct ut_link_early_notice *early = link->early_first;
             link->early_first = early->next;
             free(early);
         }

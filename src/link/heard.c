@@ -13,7 +13,7 @@ enum { BUCKETS = 1024 };
 struct entry {
     struct entry *next;
     uint64_t key, peer_key;
-    struct ut_heard heard;
+    struct ut_rx_history heard;
 };
 
 static struct entry *buckets[BUCKETS];
@@ -35,7 +35,7 @@ static struct entry *find(uint64_t key, uint64_t peer_key)
     return e;
 }
 
-void ut_heard_keep(uint64_t key, uint64_t peer_key, struct ut_heard heard)
+void ut_rx_history_save(uint64_t key, uint64_t peer_key, struct ut_rx_history heard)
 {
     pthread_mutex_lock(&lock);
     struct entry *e = find(key, peer_key);
@@ -49,11 +49,11 @@ void ut_heard_keep(uint64_t key, uint64_t peer_key, struct ut_heard heard)
     pthread_mutex_unlock(&lock);
 }
 
-struct ut_heard ut_heard_find(uint64_t key, uint64_t peer_key)
+struct ut_rx_history ut_rx_history_find(uint64_t key, uint64_t peer_key)
 {
     pthread_mutex_lock(&lock);
     const struct entry *e = find(key, peer_key);
-    struct ut_heard heard = e ? e->heard : (struct ut_heard){0};
+    struct ut_rx_history heard = e ? e->heard : (struct ut_rx_history){0};
     pthread_mutex_unlock(&lock);
     return heard;
 }

@@ -29,7 +29,7 @@ static void begin_counting(struct ut_link *link, uint64_t session)
         link->rx_number = 0;
 }
 
-bool ut_link_take_hello(struct ut_link *link, const void *data, size_t size)
+bool ut_link_process_hello(struct ut_link *link, const void *data, size_t size)
 {
     struct ut_hello hello;
 
@@ -58,14 +58,14 @@ bool ut_link_take_hello(struct ut_link *link, const void *data, size_t size)
     link->peer_serial = hello.serial;
     link->dir_addr = hello.dir_addr;
     link->dir_rkey = hello.dir_rkey;
-    ut_link_drop_table(link);
-    ut_announced_forget(&link->tx_announced);
+    ut_link_drop_stag_cache(link);
+    ut_announced_invalidate(&link->tx_announced);
     if (recreated) {
         ut_rails_drop_keys(link);
         link->rx_number = 0;
-        ut_link_free_messages(link); /* these answer the previous VCQ of this id */
+        ut_link_free_unacked(link); /* these answer the previous VCQ of this id */
     }
-    ut_link_drop_delivered(link, count);
+    ut_link_ack_upto(link, count);
     /* Messages that a freed peer VCQ did not receive go to the VCQ created with the same id. */
     link->vcq->link_ops->delivered(link, count, recreated);
     link->tx_number = count;
@@ -83,7 +83,7 @@ static uint64_t read_session(const void *data, size_t size)
     return hello.session;
 }
 
-void ut_link_expect_hello(struct ut_link *link, const void *data, size_t size)
+void ut_link_peek_hello(struct ut_link *link, const void *data, size_t size)
 {
     begin_counting(link, read_session(data, size));
 }

@@ -17,23 +17,23 @@ struct ut_link *ut_link_lookup(struct ut_vcq *vcq, uint64_t key);
 /* Remembers the link found last and its id, for ut_link_to(). */
 void ut_link_remember(struct ut_vcq *vcq, struct ut_link *link, utofu_vcq_id_t id);
 /* Forgets the cached part of the peer's STag table. */
-void ut_link_drop_table(struct ut_link *link);
+void ut_link_drop_stag_cache(struct ut_link *link);
 
 /* seek.c */
 
 /* An event of the connection, with the cause for communications that fail because of it. */
-struct ut_link_news {
-    enum ut_life_event event;
+struct ut_link_outcome {
+    enum ut_fsm_event event;
     struct ut_failure why;
 };
 
 /* Looks for the owner of the peer's VCQ, and asks it for a connection. */
-struct ut_link_news ut_link_seek(struct ut_link *link);
+struct ut_link_outcome ut_link_connect_to_owner(struct ut_link *link);
 /* The VCQ's endpoint of the provider; NULL: the provider is not in use. */
-const struct ut_vcq_ep *ut_link_endpoint(const struct ut_vcq *vcq, const struct prov_ops *ops);
+const struct ut_vcq_ep *ut_link_find_endpoint(const struct ut_vcq *vcq, const struct prov_ops *ops);
 void ut_link_use_endpoint(struct ut_link *link, const struct ut_vcq_ep *e);
 /* Allocates memory for STADDs that the peer announces, which its first message may do. */
-bool ut_link_can_receive(struct ut_link *link);
+bool ut_link_alloc_rx_announced(struct ut_link *link);
 
 /* kept.c */
 
@@ -44,7 +44,7 @@ enum {
 
 /* The oldest message has arrived. Buffers of small messages are reused, so most packets and answers
  * need no malloc. */
-static inline void ut_link_drop_first(struct ut_link *link)
+static inline void ut_link_free_oldest_unacked(struct ut_link *link)
 {
     struct ut_link_msg *m = link->msg_first;
 
@@ -60,21 +60,21 @@ static inline void ut_link_drop_first(struct ut_link *link)
     link->num_spare++;
 }
 
-void ut_link_free_messages(struct ut_link *link);
-void ut_link_free_spares(struct ut_link *link);
+void ut_link_free_unacked(struct ut_link *link);
+void ut_link_free_spare_buffers(struct ut_link *link);
 /* Drops the messages that arrived before the connection broke: they are not repeated. The other
  * messages get new numbers when they are posted, and until then their old numbers may be in use
  * again. */
-void ut_link_drop_delivered(struct ut_link *link, uint64_t count);
+void ut_link_ack_upto(struct ut_link *link, uint64_t count);
 
 /* hello.c */
 
 void ut_link_fill_hello(const struct ut_link *link, int provider, uint16_t serial,
                         struct ut_hello *hello);
 /* Takes over the peer's hello; false: the peer is not compatible with this process. */
-bool ut_link_take_hello(struct ut_link *link, const void *data, size_t size);
+bool ut_link_process_hello(struct ut_link *link, const void *data, size_t size);
 /* Takes what is needed of the peer's hello before this side's hello answers it. */
-void ut_link_expect_hello(struct ut_link *link, const void *data, size_t size);
+void ut_link_peek_hello(struct ut_link *link, const void *data, size_t size);
 /* Is this an outdated request? Two requests crossed: the peer accepted this side's request and
  * dropped its own, which arrives after the peer's answer. An outdated request must not close the
  * connection that is up: messages that arrived on it and were not polled yet would be lost. */

@@ -14,7 +14,7 @@ static void free_list(struct ut_link_msg *list)
     }
 }
 
-void ut_link_free_messages(struct ut_link *link)
+void ut_link_free_unacked(struct ut_link *link)
 {
     free_list(link->msg_first);
     link->msg_first = NULL;
@@ -22,17 +22,17 @@ void ut_link_free_messages(struct ut_link *link)
     link->msg_to_post = NULL;
 }
 
-void ut_link_free_spares(struct ut_link *link)
+void ut_link_free_spare_buffers(struct ut_link *link)
 {
     free_list(link->msg_spare);
     link->msg_spare = NULL;
     link->num_spare = 0;
 }
 
-void ut_link_drop_delivered(struct ut_link *link, uint64_t count)
+void ut_link_ack_upto(struct ut_link *link, uint64_t count)
 {
     while (link->msg_first && link->msg_first->number && link->msg_first->number <= count)
-        ut_link_drop_first(link);
+        ut_link_free_oldest_unacked(link);
     for (struct ut_link_msg *m = link->msg_first; m; m = m->next)
         m->number = 0;
     link->msg_to_post = link->msg_first;

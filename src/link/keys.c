@@ -55,7 +55,7 @@ static void ask_peer(struct ut_link *link, struct ut_rail_keys *k, utofu_stadd_t
                      unsigned int missing)
 {
     const struct ut_msg_rail_keys m = {
-        .head = {.type = UT_MSG_RAIL_KEYS, .flags = UT_MSG_FLAG_ASKS, .slot = missing},
+        .head = {.type = UT_MSG_RAIL_KEYS, .flags = UT_MSG_FLAG_REQUEST, .slot = missing},
         .rmt_stadd = to};
     uint64_t now = ut_now_ms();
 
@@ -68,14 +68,14 @@ static void ask_peer(struct ut_link *link, struct ut_rail_keys *k, utofu_stadd_t
 
 unsigned int ut_rails_find_keys(struct ut_link *link, const struct ut_stag_local *from,
                                 utofu_stadd_t to, uint32_t length, struct prov_mr own,
-                                struct prov_mr keys[UT_MOST_RAILS])
+                                struct prov_mr keys[UT_MAX_RAILS])
 {
     struct prov *prov = ut_rails_prov(link);
     const struct ut_rails *rails = link->rails;
     struct ut_rail_keys *k = rails->other_there ? find_or_begin(link, index_of(link, to)) : NULL;
     unsigned int can = 0, missing = 0;
 
-    for (unsigned int n = 0; n < UT_MOST_RAILS; n++) {
+    for (unsigned int n = 0; n < UT_MAX_RAILS; n++) {
         unsigned int device = prov->ops->device(prov, link->vcq->tni + n + 1);
         bool here = true, there = true;
         keys[n] = own;
@@ -98,7 +98,7 @@ unsigned int ut_rails_find_keys(struct ut_link *link, const struct ut_stag_local
     return can;
 }
 
-void ut_rails_forget_keys(struct ut_link *link, utofu_stadd_t to)
+void ut_rails_invalidate_keys(struct ut_link *link, utofu_stadd_t to)
 {
     uint32_t index = index_of(link, to);
 
@@ -146,14 +146,14 @@ static void take_answer(struct ut_link *link, const struct ut_msg_rail_keys *m)
     k = place_of(link->rails, index);
     if (k->index != index || k->base != m->base || k->size != m->size)
         return;
-    for (unsigned int n = 0; n < UT_MOST_RAILS; n++)
+    for (unsigned int n = 0; n < UT_MAX_RAILS; n++)
         if (m->rkey[n])
             k->rkey[n] = m->rkey[n];
 }
 
 void ut_rails_on_keys(struct ut_link *link, const struct ut_msg_rail_keys *m)
 {
-    if (m->head.flags & UT_MSG_FLAG_ASKS)
+    if (m->head.flags & UT_MSG_FLAG_REQUEST)
         answer_peer(link, m);
     else
         take_answer(link, m);

@@ -51,7 +51,7 @@ struct ut_link *ut_link_new(struct ut_vcq *vcq, const struct ut_vcq_ident *peer)
     link->reading = UT_STAG_NONE;
     link->msg_last = &link->msg_first;
     link->early_last = &link->early_first;
-    link->heard = ut_heard_find(ut_vcq_id_key(vcq->id), link->key);
+    link->heard = ut_rx_history_find(ut_vcq_id_key(vcq->id), link->key);
     link->rx_number = link->heard.count;
     link->all_next = vcq->all_links;
     vcq->all_links = link;
@@ -96,13 +96,13 @@ struct ut_link *ut_link_get(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id)
     return link;
 }
 
-void ut_link_drop_table(struct ut_link *link)
+void ut_link_drop_stag_cache(struct ut_link *link)
 {
     link->hot.size = 0;
-    ut_remote_forget(&link->remote);
+    ut_remote_free(&link->remote);
 }
 
-void ut_link_wait(struct ut_link *link)
+void ut_link_schedule(struct ut_link *link)
 {
     if (link->in_waiting)
         return;

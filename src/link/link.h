@@ -34,8 +34,8 @@ struct ut_link_msg {
 
 /* A remote notice that arrived while local notices of the link were outstanding: see
  * ut_engine_early_notice(). */
-struct ut_link_early {
-    struct ut_link_early *next;
+struct ut_link_early_notice {
+    struct ut_link_early_notice *next;
     uint32_t after; /* due when lcl_notices_ended reaches it */
     uint8_t type, edata;
     utofu_stadd_t lcl_stadd, rmt_stadd;
@@ -70,9 +70,9 @@ struct ut_link {
         uint64_t readiness; /* these fields, compared at once: ut_link_is_clear() */
     };
     uint32_t first;
-    size_t few; /* puts up to this size may be posted by write_few; 0: none */
-    int (*write_few)(struct prov_conn *conn, const void *data, uint64_t rmt, uint32_t rkey,
-                     uint32_t length, uint64_t cookie); /* of `ops` */
+    size_t few; /* puts up to this size may be posted by write_inline; 0: none */
+    int (*write_inline)(struct prov_conn *conn, const void *data, uint64_t rmt, uint32_t rkey,
+                        uint32_t length, uint64_t cookie); /* of `ops` */
     uint32_t *append; /* where to write the number of the next entry */
     union {
         struct {
@@ -90,7 +90,7 @@ struct ut_link {
     uint32_t hot_rkey;
 
     uint32_t lcl_notices_begun, lcl_notices_ended; /* communications with a local notice */
-    struct ut_link_early *early_first, **early_last;
+    struct ut_link_early_notice *early_first, **early_last;
 
     /* repeated remote STADDs are announced once and then named by a number */
     struct ut_announced tx_announced;
@@ -98,7 +98,7 @@ struct ut_link {
         rx_announced; /* has memory before the link is up: a peer's notice cannot be refused */
     uint64_t tx_number, rx_number; /* messages and immediates so far */
     uint64_t peer_session;         /* session of the peer's last hello; 0: no hello yet */
-    struct ut_heard heard;         /* what the previous VCQ of this id received */
+    struct ut_rx_history heard;    /* what the previous VCQ of this id received */
     uint64_t key;
     uint16_t serial, peer_serial; /* how often the link was up, as each side counts */
     struct ut_stats_peer *stats;  /* if the VCQ is counted, from the first use on */
@@ -150,52 +150,53 @@ static inline struct ut_link *ut_link_if_any(struct ut_vcq *vcq, utofu_vcq_id_t 
 }
 
 /* Starts connecting if the link is idle, or if the peer was given up and may be tried again. */
-void ut_link_want(struct ut_link *link);
+void ut_link_start_connecting(struct ut_link *link);
 /* The next progress call looks at the link again, by the background thread if by nobody else. */
-void ut_link_wait(struct ut_link *link);
+void ut_link_schedule(struct ut_link *link);
 /* Looks at every waiting link; returns how many do not wait any more. */
-int ut_link_step_waiting(struct ut_vcq *vcq);
+int ut_link_run_scheduled(struct ut_vcq *vcq);
 /* When a waiting link is due; at once, if it waits for room. UINT64_MAX: no link waits. */
-uint64_t ut_link_waiting_until(const struct ut_vcq *vcq, uint64_t now);
+uint64_t ut_link_next_deadline(const struct ut_vcq *vcq, uint64_t now);
 /* Closes connections and frees the links. */
 void ut_link_destroy_all(struct ut_vcq *vcq);
 
 /* Finds the remote memory of [stadd, stadd + length): 0; UTOFU_ERR_MRQ_RMT_*; or
  * UTOFU_ERR_NOT_COMPLETED while the entry of the STag is being read, before link_ops->pump().
  * `fresh`: the entry was read for this communication. */
-int ut_link_find(struct ut_link *link, utofu_stadd_t stadd, uint64_t length, bool write, bool fresh,
-                 uint64_t *addr, uint32_t *rkey);
+int ut_link_find_memory(struct ut_link *link, utofu_stadd_t stadd, uint64_t length, bool write,
+                        bool fresh, uint64_t *addr, uint32_t *rkey);
 
 /* Is the address of [stadd, stadd + length) in the cached part of the peer's STag table? Never for
  * reserved STags: their STADDs are the same whatever is registered. Reads nothing, makes no link.
  */
-bool ut_link_knows(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t stadd,
-                   uint64_t length, uint64_t *addr);
+bool ut_link_is_cached(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t stadd,
+                       uint64_t length, uint64_t *addr);
 /* The address of that entry in the peer's memory, and its cached contents. False: it is not cached,
  * or the link is down. */
-bool ut_link_table_entry(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t stadd,
-                         uint64_t *at, struct ut_remote_stag *known);
+bool ut_link_cached_entry(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t stadd,
+                          uint64_t *at, struct ut_remote_stag *known);
 /* Reads that entry again: is it unchanged? False also if the read takes a while, as over a network:
  * the VCQ may have been freed and created again with the same id. */
-bool ut_link_reads_the_same(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t stadd);
-/* Why ut_link_find() fails, by the cached entry. */
-struct ut_failure ut_link_why(const struct ut_link *link, utofu_stadd_t stadd, uint64_t length,
-                              bool write);
+bool ut_link_recheck_entry(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t stadd);
+/* Why ut_link_find_memory() fails, by the cached entry. */
+struct ut_failure ut_link_error_cause(const struct ut_link *link, utofu_stadd_t stadd,
+                                      uint64_t length, bool write);
 
-/* ut_link_find() for the writable STag used last; false: the STADD belongs to another STag. */
-static inline bool ut_link_hot(const struct ut_link *link, utofu_stadd_t stadd, uint64_t length,
-                               uint64_t *addr, uint32_t *rkey)
+/* ut_link_find_memory() for the writable STag used last; false: the STADD belongs to another STag.
+ */
+static inline bool ut_link_find_hot(const struct ut_link *link, utofu_stadd_t stadd,
+                                    uint64_t length, uint64_t *addr, uint32_t *rkey)
 {
     *rkey = link->hot_rkey;
     return ut_stadd_range_find(&link->hot, stadd, length, addr);
 }
 
-static inline int ut_link_resolve(struct ut_link *link, utofu_stadd_t stadd, uint64_t length,
-                                  bool write, bool fresh, uint64_t *addr, uint32_t *rkey)
+static inline int ut_link_resolve_memory(struct ut_link *link, utofu_stadd_t stadd, uint64_t length,
+                                         bool write, bool fresh, uint64_t *addr, uint32_t *rkey)
 {
-    if (__builtin_expect(ut_link_hot(link, stadd, length, addr, rkey), 1))
+    if (__builtin_expect(ut_link_find_hot(link, stadd, length, addr, rkey), 1))
         return 0;
-    return ut_link_find(link, stadd, length, write, fresh, addr, rkey);
+    return ut_link_find_memory(link, stadd, length, write, fresh, addr, rkey);
 }
 
 /* Was the peer given up, for a while or for good? */
@@ -223,7 +224,7 @@ static inline void ut_link_remove_first(struct ut_link *link)
 }
 
 /* Marks the entry of the STag as outdated: it is read again at the next use. */
-void ut_link_forget(struct ut_link *link, utofu_stadd_t stadd);
+void ut_link_invalidate_stag(struct ut_link *link, utofu_stadd_t stadd);
 
 /* Sends a message of the library. The message is copied, queued if necessary, and repeated if a
  * connection breaks. If there is no memory for the copy, the link ends. */
@@ -231,7 +232,7 @@ void ut_link_send(struct ut_link *link, const void *data, size_t size, bool soli
 
 /* Stores a STADD that the peer has announced; slot: less than UT_NUM_ANNOUNCED. If there is no
  * memory, the link ends. */
-void ut_link_keep_announced(struct ut_link *link, uint32_t slot, utofu_stadd_t stadd);
+void ut_link_store_announced(struct ut_link *link, uint32_t slot, utofu_stadd_t stadd);
 
 /* Posts waiting messages, as far as there is room. */
 void ut_link_post_messages(struct ut_link *link);
@@ -270,11 +271,11 @@ _Static_assert(sizeof(struct ut_stag_dir) <= UT_SCRATCH_SIZE,
                "directory entries are read there, too");
 
 /* What a link waits for, for messages to users. */
-struct ut_link_load {
+struct ut_link_pending {
     unsigned int waiting, posted, done, messages; /* communications; messages of the library */
 };
-struct ut_link_load ut_link_load(const struct ut_link *link);
-const char *ut_link_waits_for(const struct ut_link *link, const struct ut_link_load *load);
+struct ut_link_pending ut_link_pending(const struct ut_link *link);
+const char *ut_link_wait_reason(const struct ut_link *link, const struct ut_link_pending *load);
 
 /* What links call in the engine: ut_vcq.link_ops. Not used on fast paths. */
 struct ut_link_ops {

@@ -2,10 +2,10 @@
 /* What is on a link, and what it waits for. */
 #include "link/rails.h"
 
-struct ut_link_load ut_link_load(const struct ut_link *link)
+struct ut_link_pending ut_link_pending(const struct ut_link *link)
 {
     const struct ut_vcq *vcq = link->vcq;
-    struct ut_link_load n = {0};
+    struct ut_link_pending n = {0};
     uint32_t limit = vcq->toq_mask + 1;
 
     for (uint32_t i = link->first; i != UT_NO_SLOT && limit > 0; i = vcq->toq[i].next, limit--) {
@@ -18,12 +18,12 @@ struct ut_link_load ut_link_load(const struct ut_link *link)
     return n;
 }
 
-const char *ut_link_waits_for(const struct ut_link *link, const struct ut_link_load *load)
+const char *ut_link_wait_reason(const struct ut_link *link, const struct ut_link_pending *load)
 {
     switch (link->state) {
     case UT_LINK_IDLE:
         return "nothing: it is not connected";
-    case UT_LINK_SEEKING:
+    case UT_LINK_RESOLVING:
         return link->was_up ? "the next try to connect again"
                             : "the peer's process to call the library and to make that VCQ, or the "
                               "next try to connect";
@@ -40,7 +40,7 @@ const char *ut_link_waits_for(const struct ut_link *link, const struct ut_link_l
         return "an entry of the peer's STag table";
     if (link->to_post != UT_NO_SLOT || link->msg_to_post)
         return "a free entry in the provider's queue";
-    if (link->armw_out > ut_rails_out(link))
+    if (link->armw_out > ut_rails_outstanding(link))
         return "the peer's answer to an ARMW";
     return load->posted || load->messages ? "completions"
                                           : "nothing: no communication of this process uses it";

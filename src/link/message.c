@@ -24,14 +24,14 @@ static void __attribute__((noinline, cold)) end_later(struct ut_link *link, cons
                  "no memory for %s VCQ %016llx: the connection is closed, its communications fail",
                  what, (unsigned long long)link->peer);
     link->lacks_memory = true;
-    ut_link_wait(link);
+    ut_link_schedule(link);
 }
 
-void ut_link_keep_announced(struct ut_link *link, uint32_t slot, utofu_stadd_t stadd)
+void ut_link_store_announced(struct ut_link *link, uint32_t slot, utofu_stadd_t stadd)
 {
-    if (ut_announced_keep(&link->rx_announced, slot, stadd))
+    if (ut_announced_store(&link->rx_announced, slot, stadd))
         return;
-    ut_announced_stop(&link->rx_announced);
+    ut_announced_disable(&link->rx_announced);
     end_later(link, "STADDs announced by");
 }
 
@@ -67,7 +67,7 @@ void ut_link_post_messages(struct ut_link *link)
         int rc = post_message(link, m->data, m->size, m->flags);
         if (rc < 0) {
             if (rc == -EAGAIN)
-                ut_link_wait(link);
+                ut_link_schedule(link);
             return;
         }
         m->number = ut_link_count_tx(link);
@@ -88,7 +88,7 @@ send_message_later(struct ut_link *link, const void *data, size_t size, uint32_t
         return;
     if (!link->msg_to_post)
         link->msg_to_post = m;
-    ut_link_want(link);
+    ut_link_start_connecting(link);
 }
 
 void ut_link_send(struct ut_link *link, const void *data, size_t size, bool solicited)
@@ -106,7 +106,7 @@ void ut_link_send(struct ut_link *link, const void *data, size_t size, bool soli
             return;
         link->msg_to_post = m;
         if (rc == -EAGAIN)
-            ut_link_wait(link);
+            ut_link_schedule(link);
         return;
     }
     uint64_t number = ut_link_count_tx(link);
@@ -124,5 +124,5 @@ void ut_link_msg_done(struct ut_link *link, uint64_t cookie, enum prov_status st
     /* messages before msg_to_post were posted, in the order of their numbers */
     while (link->msg_first && link->msg_first != link->msg_to_post &&
            (int32_t)((uint32_t)(cookie >> 3) - (uint32_t)link->msg_first->number) >= 0)
-        ut_link_drop_first(link);
+        ut_link_free_oldest_unacked(link);
 }

@@ -27,7 +27,7 @@ static bool make_rails(struct ut_link *link)
     struct ut_rails *rails = calloc(1, sizeof(*rails));
 
     link->rails = rails;
-    for (unsigned int i = 0; rails && i < UT_MOST_RAILS; i++) {
+    for (unsigned int i = 0; rails && i < UT_MAX_RAILS; i++) {
         rails->rail[i].link = link;
         rails->other_there |= (uint8_t)(1u << i);
     }
@@ -42,7 +42,7 @@ void ut_rails_drop_keys(struct ut_link *link)
     link->rails->keys = NULL;
 }
 
-void ut_rails_greet(struct ut_link *link)
+void ut_rails_enable(struct ut_link *link)
 {
     struct prov *prov = ut_rails_prov(link);
     struct prov_caps caps;
@@ -55,9 +55,9 @@ void ut_rails_greet(struct ut_link *link)
     if (!link->rails && !make_rails(link))
         return; /* long puts go by one port */
     struct ut_rails *rails = link->rails;
-    rails->from = caps.cut_from < UT_RAILS_LEAST ? UT_RAILS_LEAST : caps.cut_from;
+    rails->from = caps.cut_from < UT_RAILS_MIN_PUT ? UT_RAILS_MIN_PUT : caps.cut_from;
     rails->ports = caps.ports;
-    rails->most = caps.further < UT_MOST_RAILS ? caps.further : UT_MOST_RAILS;
+    rails->most = caps.further < UT_MAX_RAILS ? caps.further : UT_MAX_RAILS;
     rails->other_here = find_other_devices(link, rails->most);
     rails->again_ms = rails->pause_ms = 0;
     link->ops->cut(link->conn, rails->from);
@@ -65,7 +65,7 @@ void ut_rails_greet(struct ut_link *link)
 
 void ut_rails_close(struct ut_link *link)
 {
-    for (unsigned int i = 0; link->rails && i < UT_MOST_RAILS; i++)
+    for (unsigned int i = 0; link->rails && i < UT_MAX_RAILS; i++)
         if (link->rails->rail[i].conn)
             link->ops->conn_close(link->rails->rail[i].conn);
     ut_rails_drop_keys(link);

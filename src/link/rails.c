@@ -98,7 +98,7 @@ static void ask_peer(struct ut_link *link)
     pause_attempts(link->rails);
     unsigned int n = open_endpoints(link);
     if (n > 0)
-        tell_peer(link, n, UT_MSG_FLAG_ASKS);
+        tell_peer(link, n, UT_MSG_FLAG_REQUEST);
 }
 
 bool ut_rails_are_up(struct ut_link *link)
@@ -132,12 +132,12 @@ void ut_rails_on_message(struct ut_link *link, const struct ut_msg_head *m)
     struct ut_peer peer;
 
     if (!link->rails || link->state != UT_LINK_UP) { /* an answer is due all the same */
-        if (m->flags & UT_MSG_FLAG_ASKS)
+        if (m->flags & UT_MSG_FLAG_REQUEST)
             tell_peer(link, 0, 0);
         return;
     }
     unsigned int n = open_endpoints(link);
-    if (m->flags & UT_MSG_FLAG_ASKS)
+    if (m->flags & UT_MSG_FLAG_REQUEST)
         tell_peer(link, n, 0);
     uint32_t theirs = m->slot & ((1u << UT_MSG_RAILS_SHIFT) - 1);
     link->rails->other_there = (uint8_t)(m->slot >> UT_MSG_RAILS_SHIFT);
@@ -186,10 +186,10 @@ static void share_out(struct ut_link *link)
     struct ut_rails *rails = link->rails;
     uint64_t sum = speed_of(link, 0);
 
-    for (unsigned int i = 0; i < UT_MOST_RAILS; i++)
+    for (unsigned int i = 0; i < UT_MAX_RAILS; i++)
         sum += rails->rail[i].up ? speed_of(link, i + 1) : 0;
     rails->share = (uint32_t)(((uint64_t)speed_of(link, 0) << UT_RAILS_SHARE_SHIFT) / sum);
-    for (unsigned int i = 0; i < UT_MOST_RAILS; i++)
+    for (unsigned int i = 0; i < UT_MAX_RAILS; i++)
         rails->rail[i].share =
             rails->rail[i].up
                 ? (uint32_t)(((uint64_t)speed_of(link, i + 1) << UT_RAILS_SHARE_SHIFT) / sum)

@@ -15,7 +15,7 @@
 #include "link/link.h"
 
 enum {
-    UT_RAILS_LEAST = 8192,         /* bytes of a put, below which no part is worth a request */
+    UT_RAILS_MIN_PUT = 8192,       /* bytes of a put, below which no part is worth a request */
     UT_RAILS_SHARE_SHIFT = 16,     /* shares of ports are in 65536ths */
     UT_RAILS_FIRST_PAUSE_MS = 250, /* between two attempts to have them, doubled each time */
     UT_RAILS_LAST_PAUSE_MS = 64000,
@@ -26,9 +26,9 @@ struct ut_rail_keys {
     uint32_t index; /* of the STag; UT_STAG_NONE: of none */
     uint32_t main;  /* its key for the link's own connection, */
     uint64_t base, size;
-    uint32_t rkey[UT_MOST_RAILS]; /* and those for rails; 0: not registered there */
-    uint64_t bytes;               /* that were put there and could have gone by more rails */
-    uint64_t again_ms, pause_ms;  /* the peer is not asked before; the pause before that */
+    uint32_t rkey[UT_MAX_RAILS]; /* and those for rails; 0: not registered there */
+    uint64_t bytes;              /* that were put there and could have gone by more rails */
+    uint64_t again_ms, pause_ms; /* the peer is not asked before; the pause before that */
 };
 enum { UT_RAIL_KEYS = 64 }; /* a power of two */
 
@@ -40,7 +40,7 @@ struct ut_rail {
 };
 
 struct ut_rails {
-    struct ut_rail rail[UT_MOST_RAILS];
+    struct ut_rail rail[UT_MAX_RAILS];
     uint32_t from; /* puts of at least so many bytes are divided */
     uint32_t num_up;
     uint32_t out;   /* puts in parts that have not ended, which are in link->armw_out, too */
@@ -55,7 +55,7 @@ struct ut_rails {
 };
 
 /* Puts in parts that have not ended. */
-static inline uint32_t ut_rails_out(const struct ut_link *link)
+static inline uint32_t ut_rails_outstanding(const struct ut_link *link)
 {
     return __builtin_expect(link->rails != NULL, 0) ? link->rails->out : 0;
 }
@@ -66,7 +66,7 @@ static inline struct prov *ut_rails_prov(const struct ut_link *link)
 }
 
 /* The link's connection is up: gives it rails where this process may have them. */
-void ut_rails_greet(struct ut_link *link);
+void ut_rails_enable(struct ut_link *link);
 /* Is a rail up, and may a long put use it? If not, asks for rails where that may succeed. */
 bool ut_rails_are_up(struct ut_link *link);
 /* The peer's messages. */
@@ -77,9 +77,9 @@ void ut_rails_on_keys(struct ut_link *link, const struct ut_msg_rail_keys *m);
  * for the link's own connection. */
 unsigned int ut_rails_find_keys(struct ut_link *link, const struct ut_stag_local *from,
                                 utofu_stadd_t to, uint32_t length, struct prov_mr own,
-                                struct prov_mr keys[UT_MOST_RAILS]);
+                                struct prov_mr keys[UT_MAX_RAILS]);
 /* A rail has refused a part: the keys of the STag are asked for anew. */
-void ut_rails_forget_keys(struct ut_link *link, utofu_stadd_t to);
+void ut_rails_invalidate_keys(struct ut_link *link, utofu_stadd_t to);
 /* The peer's VCQ is another one now. */
 void ut_rails_drop_keys(struct ut_link *link);
 /* Closes the rails of a link that is freed. */

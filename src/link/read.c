@@ -112,14 +112,14 @@ static bool read_steps(struct ut_link *link)
         }
         if (rc == -EACCES || rc == -EFAULT) {
             /* the peer has freed the table, and with it the VCQ */
-            ut_remote_forget_chunk(&link->remote, link->reading);
+            ut_remote_invalidate_chunk(&link->remote, link->reading);
             end_read(link);
             return true;
         }
         if (rc < 0) {
             end_read(link);
             if (rc == -EAGAIN)
-                ut_link_wait(link);
+                ut_link_schedule(link);
         }
         return false;
     }
@@ -154,7 +154,7 @@ void ut_link_read_done(struct ut_link *link, enum prov_status status)
     link->vcq->link_ops->pump(link);
 }
 
-void ut_link_forget(struct ut_link *link, utofu_stadd_t stadd)
+void ut_link_invalidate_stag(struct ut_link *link, utofu_stadd_t stadd)
 {
     uint32_t index = ut_stag_index(ut_stadd_stag(stadd), link->peer_cmp);
 
@@ -180,8 +180,8 @@ static int check_access(const struct ut_remote_stag *e, uint32_t index, utofu_st
     return 0;
 }
 
-bool ut_link_knows(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t stadd,
-                   uint64_t length, uint64_t *addr)
+bool ut_link_is_cached(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t stadd,
+                       uint64_t length, uint64_t *addr)
 {
     const struct ut_link *link = ut_link_lookup(vcq, ut_vcq_id_key(rmt_vcq_id));
     uint32_t index = link ? ut_stag_index(ut_stadd_stag(stadd), link->peer_cmp) : UT_STAG_NONE;
@@ -192,8 +192,8 @@ bool ut_link_knows(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t 
     return e && check_access(e, index, stadd, length, false, addr) == 0;
 }
 
-bool ut_link_table_entry(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t stadd,
-                         uint64_t *at, struct ut_remote_stag *known)
+bool ut_link_cached_entry(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t stadd,
+                          uint64_t *at, struct ut_remote_stag *known)
 {
     struct ut_link *link = ut_link_lookup(vcq, ut_vcq_id_key(rmt_vcq_id));
     uint32_t index = link ? ut_stag_index(ut_stadd_stag(stadd), link->peer_cmp) : UT_STAG_NONE;
@@ -209,8 +209,8 @@ bool ut_link_table_entry(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utofu_st
     return true;
 }
 
-struct ut_failure ut_link_why(const struct ut_link *link, utofu_stadd_t stadd, uint64_t length,
-                              bool write)
+struct ut_failure ut_link_error_cause(const struct ut_link *link, utofu_stadd_t stadd,
+                                      uint64_t length, bool write)
 {
     uint32_t index = ut_stag_index(ut_stadd_stag(stadd), link->peer_cmp);
     const struct ut_remote_stag *e =
@@ -223,7 +223,7 @@ struct ut_failure ut_link_why(const struct ut_link *link, utofu_stadd_t stadd, u
                                    e->info & UT_STAG_WRITABLE, stadd, length, write);
 }
 
-/* Remembers the STag for ut_link_hot(); `addr` is the address of `stadd`. */
+/* Remembers the STag for ut_link_find_hot(); `addr` is the address of `stadd`. */
 static void make_hot(struct ut_link *link, const struct ut_remote_stag *e, utofu_stadd_t stadd,
                      uint64_t addr)
 {
@@ -234,8 +234,8 @@ static void make_hot(struct ut_link *link, const struct ut_remote_stag *e, utofu
     link->hot_rkey = e->rkey;
 }
 
-int ut_link_find(struct ut_link *link, utofu_stadd_t stadd, uint64_t length, bool write, bool fresh,
-                 uint64_t *addr, uint32_t *rkey)
+int ut_link_find_memory(struct ut_link *link, utofu_stadd_t stadd, uint64_t length, bool write,
+                        bool fresh, uint64_t *addr, uint32_t *rkey)
 {
     uint32_t index = ut_stag_index(ut_stadd_stag(stadd), link->peer_cmp);
 
@@ -256,7 +256,7 @@ int ut_link_find(struct ut_link *link, utofu_stadd_t stadd, uint64_t length, boo
         if (link->reading != UT_STAG_NONE)
             return UTOFU_ERR_NOT_COMPLETED;
         if (!take_scratch(link)) {
-            ut_link_wait(link);
+            ut_link_schedule(link);
             return UTOFU_ERR_NOT_COMPLETED;
         }
         link->reading = index;
@@ -266,7 +266,7 @@ int ut_link_find(struct ut_link *link, utofu_stadd_t stadd, uint64_t length, boo
     }
 }
 
-bool ut_link_reads_the_same(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t stadd)
+bool ut_link_recheck_entry(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t stadd)
 {
     struct ut_link *link = ut_link_lookup(vcq, ut_vcq_id_key(rmt_vcq_id));
 

@@ -54,7 +54,7 @@ static void free_blocks(struct ut_remote_chunk *chunk)
         free(chunk->blocks[b]);
 }
 
-void ut_remote_forget_chunk(struct ut_remote *remote, uint32_t index)
+void ut_remote_invalidate_chunk(struct ut_remote *remote, uint32_t index)
 {
     struct ut_remote_chunk *chunk = ut_remote_chunk_of(remote, index);
 
@@ -64,7 +64,7 @@ void ut_remote_forget_chunk(struct ut_remote *remote, uint32_t index)
     memset(chunk, 0, sizeof(*chunk));
 }
 
-void ut_remote_forget(struct ut_remote *remote)
+void ut_remote_free(struct ut_remote *remote)
 {
     for (uint32_t n = 0; n < remote->num_chunks; n++) {
         if (!remote->chunks[n])

@@ -56,8 +56,8 @@ struct ut_remote_chunk *ut_remote_make_chunk(struct ut_remote *remote, uint32_t 
 struct ut_remote_stag *ut_remote_make_stag(struct ut_remote *remote, uint32_t index);
 
 /* Invalidates the cached entries of a chunk, and the address of the chunk. */
-void ut_remote_forget_chunk(struct ut_remote *remote, uint32_t index);
+void ut_remote_invalidate_chunk(struct ut_remote *remote, uint32_t index);
 /* Invalidates all chunks, and frees their memory. */
-void ut_remote_forget(struct ut_remote *remote);
+void ut_remote_free(struct ut_remote *remote);
 
 #endif

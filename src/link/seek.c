@@ -11,7 +11,7 @@
 #include "util/log.h"
 #include "util/long_wait.h"
 
-const struct ut_vcq_ep *ut_link_endpoint(const struct ut_vcq *vcq, const struct prov_ops *ops)
+const struct ut_vcq_ep *ut_link_find_endpoint(const struct ut_vcq *vcq, const struct prov_ops *ops)
 {
     for (unsigned int i = 0; i < vcq->num_eps; i++) {
         if (vcq->eps[i].ops == ops)
@@ -25,74 +25,76 @@ void ut_link_use_endpoint(struct ut_link *link, const struct ut_vcq_ep *e)
     link->provider = (uint8_t)e->provider;
     link->ops = e->ops;
     link->keep_source = e->keep_source;
-    link->write_few = e->ops->write_few;
-    link->few = e->ops->write_few ? e->keep_source : 0;
+    link->write_inline = e->ops->write_inline;
+    link->few = e->ops->write_inline ? e->keep_source : 0;
 }
 
-bool ut_link_can_receive(struct ut_link *link)
+bool ut_link_alloc_rx_announced(struct ut_link *link)
 {
-    if (ut_announced_begin(&link->rx_announced))
+    if (ut_announced_alloc(&link->rx_announced))
         return true;
     ut_error("link", "no memory for the connection to VCQ %016llx: it is tried again later",
              (unsigned long long)link->peer);
     return false;
 }
 
-static struct ut_link_news make_news(enum ut_life_event event, enum ut_cause cause,
-                                     uint64_t seconds)
+static struct ut_link_outcome make_news(enum ut_fsm_event event, enum ut_cause cause,
+                                        uint64_t seconds)
 {
-    return (struct ut_link_news){.event = event,
-                                 .why = {.cause = (uint8_t)cause, .detail = seconds}};
+    return (struct ut_link_outcome){.event = event,
+                                    .why = {.cause = (uint8_t)cause, .detail = seconds}};
 }
 
-static struct ut_link_news refuse_address(uint32_t rank)
+static struct ut_link_outcome refuse_address(uint32_t rank)
 {
     ut_error("link",
              "rank %u published an address that is not one of this library; start it with the same "
              "library as this process (utofu-info --check); it cannot be reached",
              rank);
-    return make_news(UT_LIFE_NOBODY, UT_CAUSE_ADDRESS, 0);
+    return make_news(UT_FSM_NO_OWNER, UT_CAUSE_ADDRESS, 0);
 }
 
 /* This process lacks a resource that it may have later; the peer may be well. */
-static struct ut_link_news wait_for_resources(const struct ut_link *link, int rc, uint64_t now)
+static struct ut_link_outcome wait_for_resources(const struct ut_link *link, int rc, uint64_t now)
 {
     if (now < link->deadline_ms)
-        return make_news(UT_LIFE_LATER, UT_CAUSE_NONE, 0);
+        return make_news(UT_FSM_TRY_LATER, UT_CAUSE_NONE, 0);
     ut_error("link",
              "this process has not been able to connect to VCQ %016llx in time "
              "(UTOFU_JOB_TIMEOUT): %s%s; communications with it fail, later ones try again",
              (unsigned long long)link->peer, strerror(-rc), ut_fd_limit_remedy(-rc));
-    return make_news(UT_LIFE_UNABLE, UT_CAUSE_SHORTAGE, 0);
+    return make_news(UT_FSM_LOCAL_ERROR, UT_CAUSE_SHORTAGE, 0);
 }
 
-static struct ut_link_news ask_peer(struct ut_link *link, const struct ut_peer *peer, uint64_t now)
+static struct ut_link_outcome ask_peer(struct ut_link *link, const struct ut_peer *peer,
+                                       uint64_t now)
 {
     uint64_t seconds = ut_env_num(UT_ENV_JOB_TIMEOUT);
     struct ut_hello hello;
     const struct ut_vcq_ep *e =
-        ut_link_endpoint(link->vcq, ut_process_peek()->prov[peer->provider]->ops);
+        ut_link_find_endpoint(link->vcq, ut_process_peek()->prov[peer->provider]->ops);
 
     if (!e)
-        return make_news(UT_LIFE_UNABLE, UT_CAUSE_DEVICE, 0);
-    if (!ut_link_can_receive(link))
+        return make_news(UT_FSM_LOCAL_ERROR, UT_CAUSE_DEVICE, 0);
+    if (!ut_link_alloc_rx_announced(link))
         return wait_for_resources(link, -ENOMEM, now);
     ut_link_use_endpoint(link, e);
     ut_link_fill_hello(link, peer->provider, link->serial, &hello);
     int rc = link->ops->connect(e->ep, peer->addr, peer->addr_size, link->peer_tni, link->key,
                                 &hello, sizeof(hello), link, &link->conn);
     if (rc == 0)
-        return make_news(UT_LIFE_ASKS, UT_CAUSE_NONE, 0);
+        return make_news(UT_FSM_REQUEST_SENT, UT_CAUSE_NONE, 0);
     link->conn = NULL;
     if (rc == -EPROTO)
         return refuse_address(peer->rank);
     if (rc == -EHOSTUNREACH)
-        return make_news(UT_LIFE_NOBODY, UT_CAUSE_UNREACHABLE, 0);
+        return make_news(UT_FSM_NO_OWNER, UT_CAUSE_UNREACHABLE, 0);
     if (rc == -ENOMEM)
         return wait_for_resources(link, rc, now);
     if (rc == -EAGAIN && now < link->deadline_ms)
-        return make_news(UT_LIFE_LATER, UT_CAUSE_NONE, 0);
-    return make_news(rc == -EAGAIN ? UT_LIFE_LATE : UT_LIFE_UNABLE, UT_CAUSE_LOST, seconds);
+        return make_news(UT_FSM_TRY_LATER, UT_CAUSE_NONE, 0);
+    return make_news(rc == -EAGAIN ? UT_FSM_DEADLINE_PASSED : UT_FSM_LOCAL_ERROR, UT_CAUSE_LOST,
+                     seconds);
 }
 
 /* Warns once that the owner has not called the library for long. */
@@ -115,7 +117,7 @@ static void warn_wait(struct ut_link *link, const struct ut_peer *owner, int why
                 "socket; communications with it wait for the next utofu call of this process, and "
                 "fail after %llu s (UTOFU_JOB_TIMEOUT). With PMIx they need not wait",
                 who, (unsigned long long)allowed / 1000);
-    else if (owner->rank != UT_NO_RANK && ut_peers_absence(owner->rank, text, sizeof(text)))
+    else if (owner->rank != UT_NO_RANK && ut_peers_absence_reason(owner->rank, text, sizeof(text)))
         ut_warn("link",
                 "%s %s; communications with it wait, and fail after %llu s (UTOFU_JOB_TIMEOUT)",
                 who, text, (unsigned long long)allowed / 1000);
@@ -135,7 +137,7 @@ static enum ut_cause cause_of(int rc)
                                  : UT_CAUSE_ADDRESS;
 }
 
-struct ut_link_news ut_link_seek(struct ut_link *link)
+struct ut_link_outcome ut_link_connect_to_owner(struct ut_link *link)
 {
     uint64_t now = ut_now_ms(), seconds = ut_env_num(UT_ENV_JOB_TIMEOUT);
     struct ut_vcq_ident ident;
@@ -148,7 +150,7 @@ struct ut_link_news ut_link_seek(struct ut_link *link)
         return ask_peer(link, &peer, now);
     if ((rc == -EAGAIN || rc == -EBUSY) && now < link->deadline_ms) {
         warn_wait(link, &peer, rc, now);
-        return make_news(UT_LIFE_LATER, UT_CAUSE_NONE, 0);
+        return make_news(UT_FSM_TRY_LATER, UT_CAUSE_NONE, 0);
     }
     if (ut_peers_is_shortage(rc))
         return wait_for_resources(link, rc, now);
@@ -157,5 +159,5 @@ struct ut_link_news ut_link_seek(struct ut_link *link)
                 "the owner of VCQ %016llx has not called the library within %llu s, or the "
                 "launcher has not said so (UTOFU_JOB_TIMEOUT)",
                 (unsigned long long)link->peer, (unsigned long long)seconds);
-    return make_news(UT_LIFE_NOBODY, cause_of(rc), seconds);
+    return make_news(UT_FSM_NO_OWNER, cause_of(rc), seconds);
 }

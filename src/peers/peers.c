@@ -227,12 +227,12 @@ size_t ut_peers_bytes(void)
     return bytes;
 }
 
-unsigned int ut_peers_asked(void)
+unsigned int ut_peers_num_requested(void)
 {
     return __atomic_load_n(&num_asked, __ATOMIC_RELAXED);
 }
 
-bool ut_peers_absence(uint32_t rank, char *text, size_t size)
+bool ut_peers_absence_reason(uint32_t rank, char *text, size_t size)
 {
     return ut_job_explain_absence(rank, text, size);
 }

@@ -58,11 +58,11 @@ int64_t ut_peers_likely_local_rank(const struct ut_coords *coords, uint32_t loca
                                    bool *certain);
 
 /* The number of ranks whose record the launcher was asked for. */
-unsigned int ut_peers_asked(void);
+unsigned int ut_peers_num_requested(void);
 
 /* Why nothing is known of a rank, beyond "has not called the library yet":
  * ut_job_explain_absence(). */
-bool ut_peers_absence(uint32_t rank, char *text, size_t size);
+bool ut_peers_absence_reason(uint32_t rank, char *text, size_t size);
 
 /* The memory for addresses of other processes: grows with the number of look-ups. */
 size_t ut_peers_bytes(void);

@@ -153,7 +153,7 @@ static uint64_t schedule_next_check(const struct ut_vcq *vcq, uint64_t now)
 {
     if (!vcq->waiting)
         return 0;
-    uint64_t until = ut_link_waiting_until(vcq, now);
+    uint64_t until = ut_link_next_deadline(vcq, now);
     if (until < now + WAITING_MS)
         return now + WAITING_MS;
     return until < now + LAST_LOOK_MS ? until : now + LAST_LOOK_MS;

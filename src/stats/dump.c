@@ -154,18 +154,18 @@ static void dump_oldest(struct ut_vcq *vcq)
 
 static void dump_link(const struct ut_link *link, uint64_t now)
 {
-    struct ut_link_load n = ut_link_load(link);
+    struct ut_link_pending n = ut_link_pending(link);
     char rank[UT_DUMP_RANK], left[48] = "";
 
-    if (link->state == UT_LINK_SEEKING && link->deadline_ms > now)
+    if (link->state == UT_LINK_RESOLVING && link->deadline_ms > now)
         snprintf(left, sizeof(left), " (gives up in %llu s)",
                  (unsigned long long)(link->deadline_ms - now) / 1000);
     ut_dump_line(
         "  link to=%016llx%s state=%s%s waiting=%u posted=%u done=%u messages=%u waits for "
         "%s%s",
-        (unsigned long long)link->peer, rank_of(rank, link->peer), ut_life_state_name(link->state),
+        (unsigned long long)link->peer, rank_of(rank, link->peer), ut_fsm_state_name(link->state),
         link->passive ? " passive" : "", n.waiting, n.posted, n.done, n.messages,
-        ut_link_waits_for(link, &n), left);
+        ut_link_wait_reason(link, &n), left);
 }
 
 /*

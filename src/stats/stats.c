@@ -58,7 +58,7 @@ static void print_all(void)
             "utofu: stats: [rank %u] job size=%u seconds=%s looked_up=%u questions=%llu "
             "peer_bytes=%zu peer_bytes_per_rank=%s\n",
             job->rank, job->size, ut_decimal(ut_clock_ns() - opened_at, 1000000000, 3).text,
-            ut_peers_asked(), (unsigned long long)ut_job_num_questions(), ut_peers_bytes(),
+            ut_peers_num_requested(), (unsigned long long)ut_job_num_questions(), ut_peers_bytes(),
             ut_decimal(ut_peers_bytes(), job->size, 1).text);
     ut_stats_print(out, job->rank);
     ut_region_print(out, job->rank);

@@ -174,8 +174,8 @@ struct ut_vcq {
     unsigned int num_eps, num_rails; /* num_rails: how many of these are endpoints of rails */
     uint32_t idle_polls, spin_limit; /* number of empty polls in a row, and the limit at which
                                       * leave_idle() yields */
-    struct ut_vcq_ep eps[PROV_COUNT + UT_MOST_RAILS]; /* one per provider, then those of rails */
-    const struct ut_vcq_ep *eps_end;                  /* one past the last one */
+    struct ut_vcq_ep eps[PROV_COUNT + UT_MAX_RAILS]; /* one per provider, then those of rails */
+    const struct ut_vcq_ep *eps_end;                 /* one past the last one */
     uint32_t unattended;     /* number of progress calls without a background thread */
     uint32_t poll_count;     /* number of calls that changed neither toq_tail nor tcq_head */
     bool unflushed;          /* PROV_MORE was used since the last flush */
@@ -189,7 +189,7 @@ struct ut_vcq {
     struct ut_link *passive;   /* the accepting side of a connection from the VCQ to itself; NULL:
                                 * none */
     struct ut_link *waiting;   /* links that wait for a queue entry or for a time */
-    bool steps_waiting;        /* ut_link_step_waiting() is running */
+    bool steps_waiting;        /* ut_link_run_scheduled() is running */
     const struct ut_link_ops *link_ops;
     const struct ut_vcq_handlers *handlers; /* NULL: a VCQ of the program */
 

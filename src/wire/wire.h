@@ -84,10 +84,10 @@ struct ut_msg_head {
 enum {
     UT_MSG_FLAG_WANTS_NOTICE = 1, /* NOTICE, ARMW: write an MRQ entry */
     UT_MSG_FLAG_GET = 2,          /* NOTICE: of a get */
-    UT_MSG_FLAG_ASKS = 4,         /* RAILS: and the receiver is to say the same of itself; KEYS: a
+    UT_MSG_FLAG_REQUEST = 4,      /* RAILS: and the receiver is to say the same of itself; KEYS: a
                                    * question, whose answer has the rest of the message */
 };
-enum { UT_MSG_RAILS_SHIFT = 8, UT_MOST_RAILS = 3 }; /* most further ports */
+enum { UT_MSG_RAILS_SHIFT = 8, UT_MAX_RAILS = 3 }; /* most further ports */
 
 struct ut_msg_notice {
     struct ut_msg_head head;
@@ -115,7 +115,7 @@ struct ut_msg_rail_keys {
     struct ut_msg_head head;
     utofu_stadd_t rmt_stadd;
     uint64_t base, size;
-    uint32_t rkey[UT_MOST_RAILS]; /* 0: not asked for, or not registered there */
+    uint32_t rkey[UT_MAX_RAILS]; /* 0: not asked for, or not registered there */
     uint32_t zero;
 };
 _Static_assert(sizeof(struct ut_msg_rail_keys) == 48, "no padding");
@@ -134,7 +134,7 @@ _Static_assert(sizeof(struct ut_msg_packet) == 12, "no padding");
 /* Messages between barrier gates, besides packets. head.slot: the epoch of src. */
 enum ut_gate_msg {
     UT_GATE_QUERY = 1, /* to src: dst receives from src, and asks for its epoch and state */
-    UT_GATE_ANSWER,    /* to dst: epoch and state of src */
+    UT_GATE_REPLY,     /* to dst: epoch and state of src */
 };
 struct ut_msg_gate {
     struct ut_msg_head head; /* flags: enum ut_gate_msg */

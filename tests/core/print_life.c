@@ -4,30 +4,30 @@
 
 #include "link/life.h"
 
-static void print_cell(enum ut_link_state state, enum ut_life_event event)
+static void print_cell(enum ut_link_state state, enum ut_fsm_event event)
 {
-    struct ut_life_step step = ut_life_step(state, event);
+    struct ut_fsm_step step = ut_fsm_step(state, event);
 
-    if (step.action == UT_LIFE_IMPOSSIBLE)
+    if (step.action == UT_FSM_IMPOSSIBLE)
         printf("  |");
     else if (step.next == state)
-        printf(" %s |", ut_life_action_name(step.action));
+        printf(" %s |", ut_fsm_action_name(step.action));
     else
-        printf(" %s, %s |", ut_life_action_name(step.action), ut_life_state_name(step.next));
+        printf(" %s, %s |", ut_fsm_action_name(step.action), ut_fsm_state_name(step.next));
 }
 
 int main(void)
 {
     printf("| event |");
     for (unsigned int s = 0; s < UT_LINK_STATES; s++)
-        printf(" %s |", ut_life_state_name(s));
+        printf(" %s |", ut_fsm_state_name(s));
     printf("\n| --- |");
     for (unsigned int s = 0; s < UT_LINK_STATES; s++)
         printf(" --- |");
-    for (unsigned int e = 0; e < UT_LIFE_EVENTS; e++) {
-        printf("\n| %s |", ut_life_event_name(e));
+    for (unsigned int e = 0; e < UT_FSM_EVENTS; e++) {
+        printf("\n| %s |", ut_fsm_event_name(e));
         for (unsigned int s = 0; s < UT_LINK_STATES; s++)
-            print_cell((enum ut_link_state)s, (enum ut_life_event)e);
+            print_cell((enum ut_link_state)s, (enum ut_fsm_event)e);
     }
     printf("\n");
     return 0;

@@ -73,7 +73,7 @@ static struct vp_device find(const char *order)
     struct ibv_qp qp = {.state = IBV_QPS_RTS};
 
     setenv("UTOFU_VERBS_ORDER", order, 1);
-    vp_find_order(&dev, &port, &qp);
+    vp_detect_order(&dev, &port, &qp);
     cr_assert_eq(vp_qp_unit(&dev, &qp), vp_unit_of(&dev));
     return dev;
 }
@@ -81,7 +81,7 @@ static struct vp_device find(const char *order)
 static void expect_unit(const struct vp_device *dev, enum vp_unit on_x86)
 {
     cr_assert_eq(vp_unit_of(dev), X86 ? on_x86 : VP_UNIT_WORD, "%d (%s)", vp_unit_of(dev),
-                 vp_order_why((enum vp_order)dev->order));
+                 vp_order_reason((enum vp_order)dev->order));
 }
 
 Test(order, promise_of_whole_messages_is_kept)
@@ -154,7 +154,7 @@ Test(order, keys_with_relaxed_ordering_take_the_promise_back)
     struct vp_device dev = find("auto");
     expect_unit(&dev, VP_UNIT_64);
     cr_assert(dev.relaxed);
-    cr_assert_eq(vp_key_flags(&dev), VP_ACCESS_RELAXED);
+    cr_assert_eq(vp_mr_access_flags(&dev), VP_ACCESS_RELAXED);
 }
 
 Test(order, trust_does_not_make_relaxed_keys_strict)
@@ -243,7 +243,7 @@ Test(order, transfer_is_cut_as_its_unit_wants)
 {
     for (size_t i = 0; i < sizeof(cuts) / sizeof(cuts[0]); i++) {
         struct vp_cut cut =
-            vp_order_cut(cuts[i].unit, cuts[i].to, cuts[i].length, PACKET, cuts[i].strong);
+            vp_split_by_order(cuts[i].unit, cuts[i].to, cuts[i].length, PACKET, cuts[i].strong);
 
         cr_expect_eq(cut.head, cuts[i].head, "%zu: head %u", i, cut.head);
         cr_expect_eq(cut.tail, cuts[i].tail, "%zu: tail %u", i, cut.tail);

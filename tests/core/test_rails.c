@@ -11,7 +11,7 @@ enum { SLOW = 25000, FAST = 100000, MAX_PORTS = 8 };
 
 static struct ifaddrs interface;
 static union vp_sockaddr interface_addr, interface_mask;
-static struct vp_found found[MAX_PORTS];
+static struct vp_usable_port found[MAX_PORTS];
 static unsigned int count;
 
 int getifaddrs(struct ifaddrs **all)
@@ -38,7 +38,7 @@ static union vp_sockaddr address(const char *text)
 
 static void add(const char *name, unsigned int speed, const char *addr)
 {
-    struct vp_found *f = &found[count++];
+    struct vp_usable_port *f = &found[count++];
     union vp_sockaddr a = address(addr);
 
     memset(f, 0, sizeof(*f));
@@ -55,7 +55,7 @@ static void add_ib(const char *name, unsigned int speed, const char *addr, unsig
     union ibv_gid gid = {.raw = {0xfe, 0x80}};
 
     add(name, speed, addr ? addr : "::");
-    struct vp_found *f = &found[count - 1];
+    struct vp_usable_port *f = &found[count - 1];
     f->infiniband = true;
     f->port.at.lid = (uint16_t)(100 * fabric + count);
     vp_network_of_gid(&gid, &f->subnet);
@@ -74,7 +74,7 @@ static bool reaches(const struct vp_port *from, const struct vp_port *to)
 /* Are those used whose numbers these are, in this order? */
 static bool are_used(bool chosen, unsigned int local_rank, const char *numbers)
 {
-    vp_rails_join(found, count, reaches);
+    vp_rails_group_fabrics(found, count, reaches);
     vp_rails_choose(found, count, chosen);
     unsigned int n = vp_rails_sort(found, count, chosen, local_rank);
 
@@ -271,7 +271,7 @@ Test(rails, by_rdmacm_ip_networks_alone_count)
 {
     add_ib("a:1", FAST, "10.2.0.1", 1);
     add_ib("b:1", FAST, "10.1.0.1", 1);
-    vp_rails_join(found, count, NULL);
+    vp_rails_group_fabrics(found, count, NULL);
     vp_rails_choose(found, count, false);
     cr_assert_eq(vp_rails_sort(found, count, false, 0), 1);
     cr_assert_eq(found[0].port.num, 2);
@@ -421,7 +421,7 @@ static struct vp_device devices[MAX_PORTS];
 static void add_function(const char *name, const char *addr, const char *function)
 {
     add(name, FAST, addr);
-    struct vp_found *f = &found[count - 1];
+    struct vp_usable_port *f = &found[count - 1];
     f->port.dev = &devices[count - 1];
     f->port.num = 1;
     strcpy(f->function, function);
@@ -432,11 +432,11 @@ static bool are_further(const char *numbers)
 {
     struct vp_port ports[MAX_PORTS];
 
-    vp_rails_find_wires(found, count);
+    vp_rails_find_links(found, count);
     for (unsigned int i = 0; i < count; i++)
         ports[i] = found[i].port;
     for (unsigned int i = 0; i < count; i++)
-        if (vp_rails_further(ports, count, i) != (unsigned int)(numbers[i] - '0'))
+        if (vp_rails_count_further(ports, count, i) != (unsigned int)(numbers[i] - '0'))
             return false;
     return true;
 }
@@ -463,7 +463,7 @@ static void add_socket(const char *name, const char *addr, const char *function,
 {
     add_function(name, addr, function);
     found[count - 1].board = board;
-    found[count - 1].socket = (int8_t)vp_socket_of(name, 1, function);
+    found[count - 1].socket = (int8_t)vp_adapter_socket(name, 1, function);
 }
 
 Test(rails, devices_with_one_socket_of_an_adapter_take_no_parts_of_each_others_puts)
@@ -491,16 +491,16 @@ Test(rails, only_an_mlx5_adapter_has_a_number_of_its_own)
 {
     struct ibv_device_attr attr = {.vendor_id = 0x2c9, .sys_image_guid = 7};
 
-    cr_assert_eq(vp_board_of(&attr), 7);
+    cr_assert_eq(vp_adapter_id(&attr), 7);
     attr.vendor_id = 0x1175; /* hfi1: the number is that of all adapters of the host */
-    cr_assert_eq(vp_board_of(&attr), 0);
+    cr_assert_eq(vp_adapter_id(&attr), 0);
 }
 
 Test(rails, socket_is_unknown_without_a_pci_function)
 {
-    cr_assert_eq(vp_socket_of("none", 1, ""), -1);
-    cr_assert_eq(vp_socket_of("none", 1, "0000:81:00.x"), -1);
-    cr_assert_eq(vp_socket_of("none", 1, "0000:81:00.3"), 3);
+    cr_assert_eq(vp_adapter_socket("none", 1, ""), -1);
+    cr_assert_eq(vp_adapter_socket("none", 1, "0000:81:00.x"), -1);
+    cr_assert_eq(vp_adapter_socket("none", 1, "0000:81:00.3"), 3);
 }
 
 Test(rails, ports_of_unknown_functions_have_links_of_their_own)

@@ -50,7 +50,7 @@ static void open_pair(struct pair *pair)
     *pair = (struct pair){.announcements = 0};
     ut_announced_clear(&pair->tx);
     ut_announced_clear(&pair->rx);
-    cr_assert(ut_announced_begin(&pair->rx));
+    cr_assert(ut_announced_alloc(&pair->rx));
     callocs = 0;
 }
 
@@ -66,15 +66,15 @@ static bool notify(struct pair *pair, utofu_stadd_t stadd)
     unsigned int slot = ut_announced_slot(&pair->tx, stadd);
 
     if (ut_announced_has(&pair->tx, slot, stadd)) {
-        cr_assert(ut_announced_knows(&pair->rx, slot));
+        cr_assert(ut_announced_is_valid(&pair->rx, slot));
         cr_assert_eq(pair->rx.stadds[slot], stadd);
         return true;
     }
-    slot = ut_announced_choose(&pair->tx, stadd);
+    slot = ut_announced_reserve_slot(&pair->tx, stadd);
     cr_assert_lt(slot, UT_NUM_ANNOUNCED);
-    ut_announced_tell(&pair->tx, slot, stadd);
+    ut_announced_set(&pair->tx, slot, stadd);
     pair->announcements++;
-    return ut_announced_keep(&pair->rx, slot, stadd);
+    return ut_announced_store(&pair->rx, slot, stadd);
 }
 
 static utofu_stadd_t stadd_of(uint64_t n)
@@ -158,11 +158,11 @@ static uint32_t announced_at_best(const uint64_t *picks, size_t n)
     struct ut_announced full = {.stadds = table, .mask = UT_NUM_ANNOUNCED - 1};
     uint32_t announcements = 0;
 
-    ut_announced_forget(&full);
+    ut_announced_invalidate(&full);
     for (size_t i = 0; i < n; i++) {
         unsigned int slot = ut_announced_slot(&full, stadd_of(picks[i]));
         announcements += !ut_announced_has(&full, slot, stadd_of(picks[i]));
-        ut_announced_tell(&full, slot, stadd_of(picks[i]));
+        ut_announced_set(&full, slot, stadd_of(picks[i]));
     }
     return announcements;
 }
@@ -207,10 +207,10 @@ Test(tables, sender_without_memory_announces_more_often_and_nothing_wrong)
                 continue;
             }
             failures = slots_of(&pair.tx) == limits[k];
-            slot = ut_announced_choose(&pair.tx, stadd);
+            slot = ut_announced_reserve_slot(&pair.tx, stadd);
             failures = 0;
-            ut_announced_tell(&pair.tx, slot, stadd);
-            cr_assert(ut_announced_keep(&pair.rx, slot, stadd));
+            ut_announced_set(&pair.tx, slot, stadd);
+            cr_assert(ut_announced_store(&pair.rx, slot, stadd));
         }
         cr_assert_eq(slots_of(&pair.tx), limits[k]);
         for (uint64_t i = 0; i < 5000; i++) /* now there is memory */
@@ -226,25 +226,25 @@ Test(tables, receiver_without_memory_says_so_and_keeps_what_it_has)
 
     ut_announced_clear(&rx);
     failures = 1;
-    cr_assert_not(ut_announced_begin(&rx));
-    cr_assert(ut_announced_begin(&rx));
-    cr_assert(ut_announced_keep(&rx, 1, 11));
-    cr_assert(ut_announced_keep(&rx, UT_FIRST_ANNOUNCED - 1, 12));
+    cr_assert_not(ut_announced_alloc(&rx));
+    cr_assert(ut_announced_alloc(&rx));
+    cr_assert(ut_announced_store(&rx, 1, 11));
+    cr_assert(ut_announced_store(&rx, UT_FIRST_ANNOUNCED - 1, 12));
     for (uint32_t slot = UT_FIRST_ANNOUNCED; slot < UT_NUM_ANNOUNCED; slot = 2 * slot) {
         failures = 1;
-        cr_assert_not(ut_announced_keep(&rx, slot, 13));
+        cr_assert_not(ut_announced_store(&rx, slot, 13));
         cr_assert_eq(slots_of(&rx), slot);
-        cr_assert(ut_announced_keep(&rx, slot, 13));
+        cr_assert(ut_announced_store(&rx, slot, 13));
         cr_assert_eq(slots_of(&rx), 2 * slot);
         cr_assert_eq(rx.stadds[1], 11);
         cr_assert_eq(rx.stadds[UT_FIRST_ANNOUNCED - 1], 12);
         cr_assert_eq(rx.stadds[slot], 13);
-        cr_assert(ut_announced_knows(&rx, 2 * slot - 1));
-        cr_assert_not(ut_announced_knows(&rx, 2 * slot));
+        cr_assert(ut_announced_is_valid(&rx, 2 * slot - 1));
+        cr_assert_not(ut_announced_is_valid(&rx, 2 * slot));
     }
     cr_assert_eq(slots_of(&rx), UT_NUM_ANNOUNCED);
-    ut_announced_stop(&rx);
-    cr_assert_not(ut_announced_knows(&rx, 0));
+    ut_announced_disable(&rx);
+    cr_assert_not(ut_announced_is_valid(&rx, 0));
     ut_announced_clear(&rx);
     cr_assert_eq(slots_of(&rx), 0);
     cr_assert_eq(rx.stadds[0], UT_NOT_ANNOUNCED);
@@ -256,8 +256,8 @@ Test(tables, largest_slot_may_come_first)
     struct ut_announced rx = {.mask = 0};
 
     ut_announced_clear(&rx);
-    cr_assert(ut_announced_begin(&rx));
-    cr_assert(ut_announced_keep(&rx, UT_NUM_ANNOUNCED - 1, 7));
+    cr_assert(ut_announced_alloc(&rx));
+    cr_assert(ut_announced_store(&rx, UT_NUM_ANNOUNCED - 1, 7));
     cr_assert_eq(slots_of(&rx), UT_NUM_ANNOUNCED);
     cr_assert_eq(rx.stadds[UT_NUM_ANNOUNCED - 1], 7);
     ut_announced_clear(&rx);
@@ -271,7 +271,7 @@ Test(tables, nothing_is_announced_to_who_has_forgotten)
     for (uint64_t i = 0; i < 200; i++)
         cr_assert(notify(&pair, stadd_of(i)));
     uint32_t slots = slots_of(&pair.tx), before = pair.announcements;
-    ut_announced_forget(&pair.tx);
+    ut_announced_invalidate(&pair.tx);
     cr_assert_eq(slots_of(&pair.tx), slots);
     for (uint64_t i = 0; i < 200; i++)
         cr_assert(notify(&pair, stadd_of(i)));
@@ -305,7 +305,7 @@ Test(tables, stags_are_those_that_were_read)
             cr_assert_eq(stag ? stag->info : 0, model[index]);
         }
         if (x % 512 == 0) {
-            ut_remote_forget_chunk(&remote, index);
+            ut_remote_invalidate_chunk(&remote, index);
             memset(&model[index - index % UT_STAG_CHUNK], 0, UT_STAG_CHUNK * sizeof(*model));
             const struct ut_remote_chunk *chunk = ut_remote_chunk_of(&remote, index);
             cr_assert(!chunk || (chunk->addr == 0 && chunk->rkey == 0));
@@ -315,10 +315,10 @@ Test(tables, stags_are_those_that_were_read)
         const struct ut_remote_stag *stag = ut_remote_stag_of(&remote, index);
         cr_assert_eq(stag ? stag->info : 0, model[index]);
     }
-    ut_remote_forget(&remote);
+    ut_remote_free(&remote);
     for (uint32_t index = 0; index < INDICES; index++)
         cr_assert_null(ut_remote_chunk_of(&remote, index));
-    ut_remote_forget(&remote);
+    ut_remote_free(&remote);
 }
 
 Test(tables, one_stag_of_a_peer_takes_little_memory)
@@ -330,7 +330,7 @@ Test(tables, one_stag_of_a_peer_takes_little_memory)
         bytes = 0;
         cr_assert(ut_remote_make_stag(&remote, indices[i]));
         cr_assert_leq(bytes, 640);
-        ut_remote_forget(&remote);
+        ut_remote_free(&remote);
     }
 }
 
@@ -350,6 +350,6 @@ Test(tables, stag_without_memory_is_not_there)
         failures = 1; /* of a longer list */
         cr_assert_null(ut_remote_make_chunk(&remote, INDICES - 1));
         cr_assert(ut_remote_stag_of(&remote, UT_STAG_CHUNK + 5));
-        ut_remote_forget(&remote);
+        ut_remote_free(&remote);
     }
 }

@@ -173,7 +173,7 @@ def gdb():
     says("gdb: call ut_dump()", job.text(), r"oldest slot=0 kind=put .*likely_rank=1 ",
          r"^utofu: dump: \[rank 0\] end$")
     says("gdb: macros", done.stdout, r"^vcq 2 handle 0x\w+ tni 0 cq \d+ toq 1/2048 mrq 0/131072",
-         r"^slot 0 UT_DESC_PUT UT_SLOT_WAITING UT_STAGE_NONE .*to 0x\w+", r"^link to 0x\w+ UT_LINK_SEEKING",
+         r"^slot 0 UT_DESC_PUT UT_SLOT_WAITING UT_STAGE_NONE .*to 0x\w+", r"^link to 0x\w+ UT_LINK_RESOLVING",
          r"^there is no VCQ in place 1000")
     job.end()
 

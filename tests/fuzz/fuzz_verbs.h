@@ -71,7 +71,7 @@ static void open_provider(const struct prov_config *config)
 {
     prov = fake_open(config);
     prov->tuning.max_qps = 3;
-    vp_places_init(prov, &prov->devices[0]);
+    vp_budget_init(prov, &prov->devices[0]);
 }
 
 static void open_endpoint(void)
@@ -94,7 +94,7 @@ static void close_conn(struct prov_conn **conn)
 static void break_conn(struct prov_conn *conn)
 {
     if (conn)
-        vp_conn_break(vp_conn(conn), VP_REASON_ASK);
+        vp_conn_break(vp_conn(conn), VP_REASON_PROBE);
 }
 
 static void close_endpoint(void)

@@ -65,7 +65,7 @@ static void request(struct fuzz_input *in, uint8_t how)
         req->tag %= 4;
     }
     pending.param.conn.responder_resources = how;
-    vp_cm_events(prov);
+    vp_cm_run_events(prov);
 }
 
 /* An event that the kernel may raise for an id in its step, chosen by `which`. */
@@ -129,14 +129,14 @@ static void tell(struct fuzz_input *in, uint8_t which)
     if ((which & 4) && pending.event == RDMA_CM_EVENT_REJECTED)
         memcpy(private_data, "uTfR", 4);
     advance(id, pending.event);
-    vp_cm_events(prov);
+    vp_cm_run_events(prov);
 }
 
 /* A control message of a peer, on any earlier or current queue pair. */
 static void say(struct fuzz_input *in)
 {
-    static const uint32_t controls[] = {VP_CTL_BYE, VP_CTL_ASK, VP_CTL_MUST, VP_CTL_KEEP,
-                                        VP_CTL_REST};
+    static const uint32_t controls[] = {VP_CTL_CLOSE, VP_CTL_SUSPEND_REQUEST, VP_CTL_SUSPEND_FORCE,
+                                        VP_CTL_SUSPEND_REFUSE, VP_CTL_SUSPEND};
 
     if (num_arrivals == REPORTS || !qp_num)
         return;

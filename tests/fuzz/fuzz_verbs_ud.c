@@ -24,7 +24,7 @@ enum { PEERS = 3, KEPT = 8, OWN_QPN = 100, VENDOR = 0x15b3 };
 
 static struct message kept[KEPT]; /* the messages sent last */
 static unsigned int num_sent;
-static uint8_t arrived[VP_UD_MOST];
+static uint8_t arrived[VP_UD_MAX];
 static size_t arrived_size; /* 0: no message */
 static bool sends;
 
@@ -37,13 +37,13 @@ bool vp_ud_send(struct vp_port *port, const struct vp_ud_addr *to, const void *d
     return sends;
 }
 
-size_t vp_ud_take(struct vp_port *port, uint8_t data[VP_UD_MOST], uint8_t *sl)
+size_t vp_ud_recv(struct vp_port *port, uint8_t data[VP_UD_MAX], uint8_t *sl)
 {
     size_t size = arrived_size;
 
     (void)port;
     *sl = 0;
-    memcpy(data, arrived, VP_UD_MOST);
+    memcpy(data, arrived, VP_UD_MAX);
     arrived_size = 0;
     return size;
 }
@@ -65,7 +65,7 @@ static void open_all(void)
 
     open_provider(&config);
     struct vp_port *port = &prov->ports[0];
-    port->way = &vp_way_ud;
+    port->way = &vp_udcm_ops;
     port->ud = (struct vp_ud *)prov; /* not used here */
     port->mtu = IBV_MTU_1024;
     port->gid_index = -1;
@@ -146,13 +146,13 @@ static void arrive(struct fuzz_input *in, uint8_t how)
     fuzz_bytes(in, &msg, how & 1 ? offsetof(struct message, data) + 8 : sizeof(msg));
     if (how & 1)
         memset(msg.data + 8, 0, sizeof(msg.data) - 8);
-    arrived_size = how & 16 ? 1 + fuzz_byte(in) % (VP_UD_MOST - 1) : sizeof(msg);
+    arrived_size = how & 16 ? 1 + fuzz_byte(in) % (VP_UD_MAX - 1) : sizeof(msg);
     if (how & 2)
         make_fit(&msg, in);
     if (how & 4)
         make_sense(&msg);
     memcpy(arrived, &msg, sizeof(msg));
-    vp_cm_events(prov);
+    vp_cm_run_events(prov);
 }
 
 /* Connects to one of the peers, whose address has the layout of this process's own. */
@@ -195,7 +195,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             break;
         case AGAIN: /* the same datagram */
             arrived_size = sizeof(struct message);
-            vp_cm_events(prov);
+            vp_cm_run_events(prov);
             break;
         case CONNECT:
             connect_out(how >> 3);

@@ -65,7 +65,7 @@ static void check_pieces(uintptr_t to, size_t size)
     for (unsigned int i = 0; i < num_pieces; i++) {
         uintptr_t next = at + pieces[i];
         bool whole = __builtin_popcountll(pieces[i]) == 1 && at % pieces[i] == 0 &&
-                     pieces[i] <= prov_widths.kernel;
+                     pieces[i] <= prov_atomic_widths.kernel;
         for (uintptr_t line = at; line < next; line = (line | (PROV_LINE - 1)) + 1)
             CHECK(whole || line >= last_word(line, end) || next <= last_word(line, end));
         at = next;
@@ -131,16 +131,18 @@ int main(void)
         printf("skipped: a process may not read its own memory by process_vm_readv\n");
         return 77;
     }
-    prov_widths_find();
-    for (prov_widths.kernel = PROV_WORD; prov_widths.kernel <= PROV_WIDEST;
-         prov_widths.kernel *= 2) {
+    prov_detect_atomic_widths();
+    for (prov_atomic_widths.kernel = PROV_WORD; prov_atomic_widths.kernel <= PROV_MAX_ATOMIC_WIDTH;
+         prov_atomic_widths.kernel *= 2) {
         for (size_t size = 1; size <= 64; size++)
             for (size_t at = 1; at <= PROV_LINE; at++)
                 check_copies(target + at, size);
         for (size_t size = 65; size <= 1024; size++)
             check_copies(target + PROV_LINE + (size_t)rand() % PROV_LINE, size);
-        check_copies(target + PROV_LINE + PROV_WIDEST, PROV_WIDEST);
-        CHECK(num_pieces == (prov_widths.kernel == 8 ? 2 : PROV_WIDEST / prov_widths.kernel));
+        check_copies(target + PROV_LINE + PROV_MAX_ATOMIC_WIDTH, PROV_MAX_ATOMIC_WIDTH);
+        CHECK(num_pieces == (prov_atomic_widths.kernel == 8
+                                 ? 2
+                                 : PROV_MAX_ATOMIC_WIDTH / prov_atomic_widths.kernel));
     }
     check_memory_that_is_not_there((size_t)sysconf(_SC_PAGESIZE));
     check_process_that_is_gone();

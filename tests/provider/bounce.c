@@ -11,7 +11,7 @@ static ssize_t watched_preadv(int fd, const struct iovec *iov, int num, off_t of
 #undef preadv
 #include "../harness/check.h"
 
-static struct iovec pieces[PROV_CUTS];
+static struct iovec pieces[PROV_MAX_PIECES];
 static int num_pieces;
 
 static ssize_t watched_preadv(int fd, const struct iovec *iov, int num, off_t offset)
@@ -37,7 +37,7 @@ static bool is_seen_as_a_whole(int piece)
     size_t size = pieces[piece].iov_len;
 
     return __builtin_popcountll(size) == 1 && (uintptr_t)pieces[piece].iov_base % size == 0 &&
-           size <= prov_widths.kernel;
+           size <= prov_atomic_widths.kernel;
 }
 
 /* The last aligned word of each line is in a later piece than the line's other bytes, unless the
@@ -99,9 +99,9 @@ int main(void)
     struct prov_bounce b;
 
     CHECK(prov_bounce_open(&b) == 0);
-    prov_widths_find();
-    for (prov_widths.kernel = PROV_WORD; prov_widths.kernel <= PROV_WIDEST;
-         prov_widths.kernel *= 2) {
+    prov_detect_atomic_widths();
+    for (prov_atomic_widths.kernel = PROV_WORD; prov_atomic_widths.kernel <= PROV_MAX_ATOMIC_WIDTH;
+         prov_atomic_widths.kernel *= 2) {
         for (size_t size = 1; size <= 600; size++)
             check_copy(&b, target + PROV_LINE + (size_t)rand() % PROV_LINE, size);
         for (size_t at = 0; at < PROV_LINE; at++) {

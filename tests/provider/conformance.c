@@ -574,7 +574,7 @@ static void unsignalled_floods_lose_nothing(void)
     CHECK(link->num_failed == 0 && link->num_messages == COUNT / 3);
 }
 
-/* write_few() where the provider has it, with all other operations before and behind it, and an
+/* write_inline() where the provider has it, with all other operations before and behind it, and an
  * open batch, which it must not overtake. */
 static void few_bytes_arrive_in_order(void)
 {
@@ -591,7 +591,7 @@ static void few_bytes_arrive_in_order(void)
     ops->caps(prov, 0, &caps);
     uint32_t most = caps.max_inline < 32 ? caps.max_inline : 32;
     bool in_order = !ops->any_order || !ops->any_order(link->conn);
-    for (uint64_t i = 0; i < ROUNDS && ops->write_few && most >= 8; i++) {
+    for (uint64_t i = 0; i < ROUNDS && ops->write_inline && most >= 8; i++) {
         for (uint64_t n = below(MOST); n > 0; n--) {
             uint32_t length = 1 + (uint32_t)below(most);
             size_t at = below(AREA / 32) * 32;
@@ -1222,7 +1222,7 @@ static enum prov_reason gone(void)
     struct prov_caps caps;
 
     ops->caps(prov, 0, &caps);
-    return caps.blind_to_deaths ? PROV_REASON_SILENT : PROV_REASON_PEER_DEAD;
+    return caps.no_peer_death_event ? PROV_REASON_SILENT : PROV_REASON_PEER_DEAD;
 }
 
 static void killed_peer_takes_its_connections_down(void)

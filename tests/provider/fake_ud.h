@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What of provider/verbs/ports/ud.h is the same for all who replace it: no port is opened, and what
- * is sent has left at once. vp_ud_send() and vp_ud_take() are the user's. */
+ * is sent has left at once. vp_ud_send() and vp_ud_recv() are the user's. */
 #ifndef TESTS_FAKE_UD_H
 #define TESTS_FAKE_UD_H
 
@@ -10,9 +10,9 @@
 #include "../../provider/verbs/ports/lid.h"
 #include "../../provider/verbs/ports/ud.h"
 
-static int reach_rc; /* of vp_ud_reach() */
+static int reach_rc; /* of vp_ud_resolve() */
 
-int vp_ud_try(struct vp_port *port, int gid_index)
+int vp_ud_probe_port(struct vp_port *port, int gid_index)
 {
     (void)port, (void)gid_index;
     return -ENODEV;
@@ -42,21 +42,21 @@ void vp_ud_path(const struct vp_port *port, const struct vp_ud_addr *to, struct 
     attr->dlid = to->lid;
 }
 
-int vp_ud_reach(struct vp_port *port, const struct vp_ud_addr *to)
+int vp_ud_resolve(struct vp_port *port, const struct vp_ud_addr *to)
 {
     (void)port, (void)to;
     return reach_rc;
 }
 
-bool vp_ud_has_sent(struct vp_port *port)
+bool vp_ud_sends_are_done(struct vp_port *port)
 {
     (void)port;
     return true;
 }
 
 /* There is no subnet manager. */
-uint16_t vp_lid_of(const struct vp_port *from, const union ibv_gid *gid, int timeout_ms,
-                   uint8_t *sl)
+uint16_t vp_query_lid(const struct vp_port *from, const union ibv_gid *gid, int timeout_ms,
+                      uint8_t *sl)
 {
     (void)from, (void)gid, (void)timeout_ms, (void)sl;
     return 0;

@@ -439,13 +439,13 @@ int rdma_get_remote_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
     return 0;
 }
 
-static int fake_refusal; /* enum vp_refusal: the last one that a peer got */
+static int fake_refusal; /* enum vp_reject_reason: the last one that a peer got */
 
 int rdma_reject(struct rdma_cm_id *id, const void *bytes, uint8_t size)
 {
     const struct rdma_cm_event event = {.param.conn = {bytes, size}};
 
-    fake_refusal = (int)vp_cm_refusal(&event);
+    fake_refusal = (int)vp_rdmacm_reject_reason(&event);
     return goes_to(id, INCOMING, GONE);
 }
 
@@ -497,7 +497,7 @@ static struct rdma_cm_id listener;
 
 static struct vp_prov *fake_open(const struct prov_config *config)
 {
-    static struct vp_id listener_id = {.kind = VP_ID_LISTENER};
+    static struct vp_cm_id listener_id = {.kind = VP_CM_ID_LISTENER};
     struct vp_prov *prov;
 
     context.ops.post_srq_recv = post_srq_recv;
@@ -513,14 +513,14 @@ static struct vp_prov *fake_open(const struct prov_config *config)
         .context = &context, .pd = &pd, .has_srq = true, .last_wqe = VP_LAST_WQE_NEVER};
     prov->devices[0].attr = (struct ibv_device_attr){
         .max_cqe = 1 << 20, .max_srq_wr = 16, .max_qp_wr = 16, .max_qp_rd_atom = 16};
-    vp_places_init(prov, &prov->devices[0]);
+    vp_budget_init(prov, &prov->devices[0]);
     prov->num_devices = 1;
     listener = (struct rdma_cm_id){.verbs = &context, .context = &listener_id, .port_num = 1};
     prov->ports[0] = (struct vp_port){.dev = &prov->devices[0],
                                       .num = 1,
                                       .max_msg = 4096,
                                       .mtu = IBV_MTU_1024,
-                                      .way = &vp_way_rdmacm,
+                                      .way = &vp_rdmacm_ops,
                                       .listener = &listener,
                                       .name = "fake0"};
     prov->ports[0].addr.in.sin_family = AF_INET;

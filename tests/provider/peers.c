@@ -440,7 +440,7 @@ int post_few(struct link *link, const void *data, uint64_t rmt, uint32_t rkey, u
     for (;;) {
         if (!link->conn)
             return -ENOTCONN;
-        int rc = ops->write_few(link->conn, data, rmt, rkey, length, link->posted + 1);
+        int rc = ops->write_inline(link->conn, data, rmt, rkey, length, link->posted + 1);
         if (rc != -EAGAIN)
             return posted(link, rc, PROV_UNSIGNALLED);
         pump();

@@ -166,7 +166,7 @@ int post_write(struct link *link, const struct memory *m, size_t at, uint64_t rm
                uint32_t length, uint32_t flags, uint32_t imm);
 int post_read(struct link *link, const struct memory *m, size_t at, uint64_t rmt, uint32_t rkey,
               uint32_t length, uint32_t flags);
-/* With write_few(), 1 byte or more. */
+/* With write_inline(), 1 byte or more. */
 int post_few(struct link *link, const void *data, uint64_t rmt, uint32_t rkey, uint32_t length);
 int post_send(struct link *link, const void *data, size_t length, uint32_t flags);
 /* The same with all fields given. */

@@ -44,13 +44,13 @@ static void writable_memory_is_told_from_readable(void)
 
 static void ends_of_long_memory_are_looked_at(void)
 {
-    CHECK(prov_probe_ends(pages + 2 * page, 2 * page, true) && prov_probe_ends(pages, 0, true));
-    CHECK(prov_probe_ends(pages, page, false) && !prov_probe_ends(pages, page, true));
-    CHECK(!prov_probe_ends(pages + page, 2 * page, false));
-    CHECK(!prov_probe_ends(pages, 2 * page, false));
-    CHECK(!prov_probe_ends(pages + 3 * page, SIZE_MAX - 8, false));
+    CHECK(prov_probe_range(pages + 2 * page, 2 * page, true) && prov_probe_range(pages, 0, true));
+    CHECK(prov_probe_range(pages, page, false) && !prov_probe_range(pages, page, true));
+    CHECK(!prov_probe_range(pages + page, 2 * page, false));
+    CHECK(!prov_probe_range(pages, 2 * page, false));
+    CHECK(!prov_probe_range(pages + 3 * page, SIZE_MAX - 8, false));
     CHECK(munmap(pages + 2 * page, page) == 0);
-    CHECK(!prov_probe_ends(pages, PAGES * page, false)); /* a hole in the middle */
+    CHECK(!prov_probe_range(pages, PAGES * page, false)); /* a hole in the middle */
     CHECK(mmap(pages + 2 * page, page, PROT_READ | PROT_WRITE,
                MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == pages + 2 * page);
     printf("ok: ends of long memory are looked at\n");
@@ -101,7 +101,7 @@ static void nothing_is_changed(void)
 
 int main(void)
 {
-    CHECK(prov_probe_works());
+    CHECK(prov_probe_is_supported());
     set_up();
     readable_memory_is_told_from_missing();
     writable_memory_is_told_from_readable();

@@ -154,8 +154,8 @@ static void packet_is_seen_as_a_whole(void)
     remap->refuse_every = 1;
     struct memory m = memory_new((size_t)PARTS * PART, RW);
     remap->refuse_every = refuse_every;
-    prov_widths_find();
-    prov_widths.kernel = PROV_WORD;
+    prov_detect_atomic_widths();
+    prov_atomic_widths.kernel = PROV_WORD;
     memory_publish(&m, 0);
     struct link *link = pair_both(end);
     struct remote r = memory_of(!rank, 0);

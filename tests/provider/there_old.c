@@ -15,14 +15,14 @@ int main(void)
     char *three = mmap(NULL, 3 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     CHECK(three != MAP_FAILED && !knows_populate());
-    CHECK(!prov_memory_is_there(three, page, false)); /* as memory of a GPU */
+    CHECK(!prov_memory_is_mapped(three, page, false)); /* as memory of a GPU */
     CHECK(mprotect(three, page, PROT_READ | PROT_WRITE) == 0);
-    CHECK(prov_memory_is_there(three, page, true));
-    CHECK(!prov_memory_is_there(three, page + 1, false));
+    CHECK(prov_memory_is_mapped(three, page, true));
+    CHECK(!prov_memory_is_mapped(three, page + 1, false));
     CHECK(mprotect(three + 2 * page, page, PROT_READ) == 0);
-    CHECK(!prov_memory_is_there(three + 2 * page - 1, 2, false));
+    CHECK(!prov_memory_is_mapped(three + 2 * page - 1, 2, false));
     CHECK(munmap(three + 2 * page, page) == 0);
-    CHECK(!prov_memory_is_there(three + 2 * page, 8, false));
-    CHECK(prov_memory_is_there(three + 2 * page, 0, false));
+    CHECK(!prov_memory_is_mapped(three + 2 * page, 8, false));
+    CHECK(prov_memory_is_mapped(three + 2 * page, 0, false));
     return 0;
 }

@@ -110,7 +110,7 @@ static void run(void)
 {
     for (int i = 0; i < 5; i++) {
         vp_progress(&prov->base);
-        vp_cm_events(prov);
+        vp_cm_run_events(prov);
         vp_ep_poll(ep);
     }
 }

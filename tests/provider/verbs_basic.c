@@ -136,7 +136,7 @@ static void an_endpoint_talks_to_itself(void)
 
 static enum prov_reason gone(void)
 {
-    return node.caps.blind_to_deaths ? PROV_REASON_SILENT : PROV_REASON_PEER_DEAD;
+    return node.caps.no_peer_death_event ? PROV_REASON_SILENT : PROV_REASON_PEER_DEAD;
 }
 
 /* An address has an entry for each port: TNI 0 is at the first. */
@@ -195,16 +195,16 @@ static void nobody_there_is_told_apart(void)
 /* Datagrams of a sender that has the Q_Key, but not the key: see also verbs_strangers.c. */
 static void a_flood_of_strange_datagrams_is_survived(void)
 {
-    static const uint8_t rubbish[VP_UD_MOST] = {'u', 'T', 'f', 'D', 1, 1};
+    static const uint8_t rubbish[VP_UD_MAX] = {'u', 'T', 'f', 'D', 1, 1};
     uint8_t addr[PROV_ADDR_MAX];
     struct vt_conn *c = calloc(1, sizeof(*c));
 
     set_up(7, 4000);
     struct vp_port *port = &vp_prov(node.prov)->ports[0];
     if (port->ud) {
-        CHECK(vp_ud_reach(port, &port->at) == 0);
+        CHECK(vp_ud_resolve(port, &port->at) == 0);
         for (int i = 0; i < 3000; i++)
-            while (!vp_ud_send(port, &port->at, rubbish, 1 + (size_t)i % VP_UD_MOST))
+            while (!vp_ud_send(port, &port->at, rubbish, 1 + (size_t)i % VP_UD_MAX))
                 sched_yield();
         size_t size = node.prov->ops->address(node.prov, addr);
         vt_connect(&ep, addr, size, 0, 7, c);

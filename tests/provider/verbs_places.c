@@ -134,15 +134,16 @@ static void hear(const struct ibv_qp *qp, const struct ibv_send_wr *wr)
         return;
     }
     uint32_t what = be32toh(wr->imm_data);
-    c->told[ASK] += what == VP_CTL_ASK;
-    c->told[MUST] += what == VP_CTL_MUST;
-    c->told[KEEP] += what == VP_CTL_KEEP;
-    c->told[REST] += what == VP_CTL_REST;
-    c->told[BYE] += what == VP_CTL_BYE;
-    if (what == VP_CTL_REST)
+    c->told[ASK] += what == VP_CTL_SUSPEND_REQUEST;
+    c->told[MUST] += what == VP_CTL_SUSPEND_FORCE;
+    c->told[KEEP] += what == VP_CTL_SUSPEND_REFUSE;
+    c->told[REST] += what == VP_CTL_SUSPEND;
+    c->told[BYE] += what == VP_CTL_CLOSE;
+    if (what == VP_CTL_SUSPEND)
         c->writes_at_rest = c->writes;
-    if ((what == VP_CTL_ASK || what == VP_CTL_MUST) && !c->is_mute)
-        say(qp->qp_num, c->keeps && what == VP_CTL_ASK ? VP_CTL_KEEP : VP_CTL_REST);
+    if ((what == VP_CTL_SUSPEND_REQUEST || what == VP_CTL_SUSPEND_FORCE) && !c->is_mute)
+        say(qp->qp_num,
+            c->keeps && what == VP_CTL_SUSPEND_REQUEST ? VP_CTL_SUSPEND_REFUSE : VP_CTL_SUSPEND);
 }
 
 /* The next event of an id that waits for the kernel or the peer. */
@@ -178,7 +179,7 @@ static void run(void)
 {
     for (int i = 0; i < 40; i++) {
         vp_progress(&prov->base);
-        vp_cm_events(prov);
+        vp_cm_run_events(prov);
         vp_ep_poll(ep);
     }
 }
@@ -211,7 +212,7 @@ static void ask_from_outside_again(struct test_conn *c, const struct test_conn *
     pending.param.conn.private_data = &req;
     pending.param.conn.private_data_len = sizeof(req);
     is_pending = true;
-    vp_cm_events(prov);
+    vp_cm_run_events(prov);
 }
 
 static void ask_from_outside(struct test_conn *c)
@@ -236,7 +237,7 @@ static uint32_t qp_of(const struct test_conn *c)
 
 static void look_for_stalls(void)
 {
-    vp_look_for_stalls(vp_ep(ep));
+    vp_check_stalls(vp_ep(ep));
 }
 
 static unsigned int crowded;
@@ -268,7 +269,7 @@ static void open_with(unsigned int places)
     fake_now.tv_sec = 1000;
     prov = fake_open(&config);
     prov->tuning.max_qps = places;
-    vp_places_init(prov, &prov->devices[0]);
+    vp_budget_init(prov, &prov->devices[0]);
     CHECK(vp_ep_open(&prov->base, &attr, &ep) == 0);
     memset(conns, 0, sizeof(conns));
     answers = true;
@@ -390,7 +391,7 @@ static void the_least_recently_used_rests(void)
     ask(&conns[4]);
     run();
     CHECK(conns[4].up && fake_qps == PLACES);
-    CHECK(conns[1].down && conns[1].reason == PROV_REASON_RESTS);
+    CHECK(conns[1].down && conns[1].reason == PROV_REASON_SUSPENDED);
     CHECK(conns[1].told[ASK] == 1 && conns[1].told[REST] == 1 && conns[1].told[BYE] == 0);
     CHECK(!conns[0].down && !conns[2].down && !conns[3].down);
     CHECK(conns[0].told[ASK] == 0 && conns[2].told[ASK] == 0);
@@ -460,7 +461,7 @@ static void what_is_outstanding_ends_first(void)
     fake_holds = false;
     run();
     CHECK(conns[0].done == 3 && conns[0].told[REST] == 1 && conns[0].down &&
-          conns[0].reason == PROV_REASON_RESTS && conns[0].writes_at_rest == conns[0].writes);
+          conns[0].reason == PROV_REASON_SUSPENDED && conns[0].writes_at_rest == conns[0].writes);
     CHECK(conns[4].up);
     close_all("what is outstanding ends first");
 }
@@ -475,17 +476,17 @@ static void unsignalled_ones_end_first(void)
     look_for_stalls();
     ask(&conns[4]);
     run();
-    CHECK(conns[4].up && conns[0].down && conns[0].reason == PROV_REASON_RESTS);
+    CHECK(conns[4].up && conns[0].down && conns[0].reason == PROV_REASON_SUSPENDED);
     CHECK(conns[0].done == 2);
     /* the peer asks, with no signalled request of this side behind the unsignalled one */
     uint32_t qp = qp_of(&conns[1]);
     CHECK(post_with(&conns[1], 0) >= 0);
-    say(qp, VP_CTL_MUST);
+    say(qp, VP_CTL_SUSPEND_FORCE);
     run();
     CHECK(conns[1].told[REST] == 1);
-    say(qp, VP_CTL_REST);
+    say(qp, VP_CTL_SUSPEND);
     run();
-    CHECK(conns[1].down && conns[1].done == 3 && conns[1].reason == PROV_REASON_RESTS);
+    CHECK(conns[1].down && conns[1].done == 3 && conns[1].reason == PROV_REASON_SUSPENDED);
     close_all("unsignalled ones end first");
 }
 
@@ -494,23 +495,23 @@ static void asked_by_the_peer(void)
     fill();
     CHECK(use(&conns[0]) >= 0);
     uint32_t busy = qp_of(&conns[0]), idle = qp_of(&conns[1]);
-    say(busy, VP_CTL_ASK);
-    say(idle, VP_CTL_ASK);
+    say(busy, VP_CTL_SUSPEND_REQUEST);
+    say(idle, VP_CTL_SUSPEND_REQUEST);
     run();
     CHECK(conns[0].told[KEEP] == 1 && conns[0].told[REST] == 0 && use(&conns[0]) >= 0);
     CHECK(conns[1].told[KEEP] == 0 && conns[1].told[REST] == 1 && !conns[1].down);
     CHECK(use(&conns[1]) == -ENOTCONN);
-    say(idle, VP_CTL_REST);
+    say(idle, VP_CTL_SUSPEND);
     run();
-    CHECK(conns[1].down && conns[1].reason == PROV_REASON_RESTS && conns[1].told[REST] == 1);
-    say(busy, VP_CTL_MUST);
-    say(busy, VP_CTL_REST);
+    CHECK(conns[1].down && conns[1].reason == PROV_REASON_SUSPENDED && conns[1].told[REST] == 1);
+    say(busy, VP_CTL_SUSPEND_FORCE);
+    say(busy, VP_CTL_SUSPEND);
     run();
-    CHECK(conns[0].down && conns[0].told[REST] == 1 && conns[0].reason == PROV_REASON_RESTS);
+    CHECK(conns[0].down && conns[0].told[REST] == 1 && conns[0].reason == PROV_REASON_SUSPENDED);
     /* the peer has closed its end for good meanwhile */
     uint32_t left = qp_of(&conns[2]);
-    say(left, VP_CTL_MUST);
-    say(left, VP_CTL_BYE);
+    say(left, VP_CTL_SUSPEND_FORCE);
+    say(left, VP_CTL_CLOSE);
     run();
     CHECK(conns[2].down);
     CHECK(fake_qps == 1);
@@ -525,8 +526,8 @@ static void peer_is_first(void)
     uint32_t qp = qp_of(&conns[0]);
     struct rdma_cm_id *id = vp_conn(conns[0].conn)->id.cm;
     fake_holds = true;
-    say(qp, VP_CTL_MUST);
-    say(qp, VP_CTL_REST);
+    say(qp, VP_CTL_SUSPEND_FORCE);
+    say(qp, VP_CTL_SUSPEND);
     run();
     CHECK(conns[0].told[REST] == 1 && !conns[0].down);
     pending = (struct rdma_cm_event){.id = id, .event = RDMA_CM_EVENT_DISCONNECTED};
@@ -534,7 +535,7 @@ static void peer_is_first(void)
     run();
     fake_holds = false;
     run();
-    CHECK(conns[0].down && conns[0].reason == PROV_REASON_RESTS && conns[0].done == 1);
+    CHECK(conns[0].down && conns[0].reason == PROV_REASON_SUSPENDED && conns[0].done == 1);
     close_all("peer is first");
 }
 
@@ -547,12 +548,12 @@ static void crossing(void)
     ask(&conns[4]);
     run();
     CHECK(conns[0].told[ASK] == 1 && !conns[0].down);
-    say(qp, VP_CTL_ASK);
+    say(qp, VP_CTL_SUSPEND_REQUEST);
     run();
     CHECK(conns[0].told[REST] == 1 && !conns[0].down);
-    say(qp, VP_CTL_REST);
+    say(qp, VP_CTL_SUSPEND);
     run();
-    CHECK(conns[0].down && conns[0].reason == PROV_REASON_RESTS && conns[0].told[REST] == 1);
+    CHECK(conns[0].down && conns[0].reason == PROV_REASON_SUSPENDED && conns[0].told[REST] == 1);
     CHECK(conns[4].up);
     close_all("crossing");
 }
@@ -569,7 +570,7 @@ static void who_does_not_answer_is_passed_by(void)
         run();
     }
     CHECK(conns[1].told[ASK] == 1 && conns[2].down && conns[4].up);
-    say(qp_of(&conns[0]), VP_CTL_REST); /* late */
+    say(qp_of(&conns[0]), VP_CTL_SUSPEND); /* late */
     run();
     CHECK(conns[0].down && fake_qps == PLACES - 1);
     close_all("who does not answer is passed by");
@@ -631,7 +632,7 @@ static void a_device_runs_out(void)
         run();
         CHECK(conns[i].up && fake_qps <= 3);
     }
-    CHECK(conns[0].down && conns[0].reason == PROV_REASON_RESTS);
+    CHECK(conns[0].down && conns[0].reason == PROV_REASON_SUSPENDED);
     fake_most_qps = UINT_MAX;
     pass_ms(SHORT_MS);
     run();
@@ -689,7 +690,7 @@ static void a_full_completion_queue(void)
     fake_refusal = 0;
     ask_from_outside(&conns[1]);
     run();
-    CHECK(!conns[1].conn && !conns[1].up && fake_refusal == VP_REFUSED_BUSY && fake_qps == 1);
+    CHECK(!conns[1].conn && !conns[1].up && fake_refusal == VP_REJ_BUSY && fake_qps == 1);
     ask(&conns[2]);
     run();
     CHECK(conns[2].down && conns[2].reason == PROV_REASON_LOCAL);
@@ -727,7 +728,7 @@ static void a_queue_breaks(void)
     ask_from_outside(&conns[5]);
     accepts = NULL;
     run();
-    CHECK(!conns[5].conn && fake_refusal == VP_REFUSED_NO_ENDPOINT);
+    CHECK(!conns[5].conn && fake_refusal == VP_REJ_NO_ENDPOINT);
     close_all("a queue breaks");
     close(fd);
 }
@@ -881,7 +882,7 @@ static void who_waits_long_is_not_forgotten(void)
 {
     fill();
     for (int i = 0; i < PLACES; i++)
-        say(qp_of(&conns[i]), VP_CTL_MUST);
+        say(qp_of(&conns[i]), VP_CTL_SUSPEND_FORCE);
     run();
     pass_ms(ANSWER_MS);
     run();
@@ -904,13 +905,13 @@ static void who_is_late_is_refused(void)
         open_with(PLACES);
         fake_refusal = 0;
         ask_from_outside(&conns[0]);
-        vp_cm_events(prov);
+        vp_cm_run_events(prov);
         vp_ep_poll(ep);
         CHECK(conns[0].conn && !conns[0].up && fake_qps == 0);
         pass_ms(late ? 760 : 740);
         run();
         CHECK(conns[0].up == !late && conns[0].down == late && fake_qps == !late);
-        CHECK(!late || (fake_refusal == VP_REFUSED_BUSY && conns[0].reason == PROV_REASON_BROKEN));
+        CHECK(!late || (fake_refusal == VP_REJ_BUSY && conns[0].reason == PROV_REASON_BROKEN));
         if (late) {
             ask_from_outside(&conns[1]); /* it asks again */
             run();
@@ -1062,7 +1063,7 @@ static void late_confirmation(void)
     pass_ms(CONFIRM_MS);
     vp_progress(&prov->base);
     answers = true;
-    vp_cm_events(prov);
+    vp_cm_run_events(prov);
     run();
     CHECK(conns[0].down && conns[0].reason == PROV_REASON_BROKEN && !conns[0].up);
     CHECK(fake_qps == 0);
@@ -1097,7 +1098,7 @@ static void tell(struct rdma_cm_id *id, enum rdma_cm_event_type type)
     CHECK(!is_pending);
     pending = (struct rdma_cm_event){.id = id, .event = type};
     is_pending = true;
-    vp_cm_events(prov);
+    vp_cm_run_events(prov);
     run();
 }
 
@@ -1215,7 +1216,7 @@ static int fill_until_closed(struct test_conn *c, int *sent)
     for (*sent = 0; !c->told[REST] && rounds < 100; rounds++)
         *sent += fill_queue(c);
     if (c->told[REST]) {
-        say(qp_of(c), VP_CTL_REST);
+        say(qp_of(c), VP_CTL_SUSPEND);
         run();
     }
     return rounds;
@@ -1257,7 +1258,7 @@ static void a_send_queue_gets_longer(void)
     run();
     CHECK(conns[0].up && fake_sq_depth == 63);
     int rounds = fill_until_closed(&conns[0], &sent);
-    CHECK(rounds == 16 && conns[0].down && conns[0].reason == PROV_REASON_GROWS);
+    CHECK(rounds == 16 && conns[0].down && conns[0].reason == PROV_REASON_GROW_QUEUES);
     CHECK(conns[0].told[REST] == 1 && conns[0].told[ASK] == 0 && conns[0].told[BYE] == 0);
     CHECK((int)conns[0].done == sent && conns[0].failed == 0);
     ask(&conns[0]);
@@ -1334,18 +1335,18 @@ static void no_place_for_a_longer_one(void)
 static void the_peer_gets_longer(void)
 {
     fill();
-    say(qp_of(&conns[0]), VP_CTL_REST);
+    say(qp_of(&conns[0]), VP_CTL_SUSPEND);
     run();
-    CHECK(conns[0].down && conns[0].reason == PROV_REASON_GROWS && conns[0].told[REST] == 1);
+    CHECK(conns[0].down && conns[0].reason == PROV_REASON_GROW_QUEUES && conns[0].told[REST] == 1);
     ask(&conns[0]);
     run();
     conns[1].is_mute = true;
     ask(&conns[4]);
     run();
     CHECK(conns[1].told[ASK] == 1);
-    say(qp_of(&conns[1]), VP_CTL_REST);
+    say(qp_of(&conns[1]), VP_CTL_SUSPEND);
     run();
-    CHECK(conns[1].down && conns[1].reason == PROV_REASON_RESTS);
+    CHECK(conns[1].down && conns[1].reason == PROV_REASON_SUSPENDED);
     close_all("the peer gets longer");
 }
 
@@ -1370,7 +1371,7 @@ static unsigned int limit_of(unsigned int places, int has)
 {
     open_with(places);
     prov->devices[0].attr.max_qp = has;
-    vp_places_init(prov, &prov->devices[0]);
+    vp_budget_init(prov, &prov->devices[0]);
     unsigned int limit = prov->devices[0].places.limit;
     vp_ep_close(ep);
     fake_close(prov);

@@ -40,16 +40,16 @@ static bool next_request(void)
 static int datagrams; /* that wait */
 static int datagram_fd = -1;
 
-size_t vp_ud_take(struct vp_port *port, uint8_t data[VP_UD_MOST], uint8_t *sl)
+size_t vp_ud_recv(struct vp_port *port, uint8_t data[VP_UD_MAX], uint8_t *sl)
 {
     (void)port;
     if (!datagrams)
         return 0;
     datagrams--;
     taken++;
-    memset(data, 0x55, VP_UD_MOST);
+    memset(data, 0x55, VP_UD_MAX);
     *sl = 0;
-    return VP_UD_MOST;
+    return VP_UD_MAX;
 }
 
 int vp_ud_fd(const struct vp_port *port)
@@ -64,13 +64,13 @@ bool vp_ud_send(struct vp_port *port, const struct vp_ud_addr *to, const void *d
     abort(); /* a stranger gets no answer */
 }
 
-int vp_ud_reach(struct vp_port *port, const struct vp_ud_addr *to)
+int vp_ud_resolve(struct vp_port *port, const struct vp_ud_addr *to)
 {
     (void)port, (void)to;
     abort();
 }
 
-bool vp_ud_has_sent(struct vp_port *port)
+bool vp_ud_sends_are_done(struct vp_port *port)
 {
     (void)port;
     return true;
@@ -81,7 +81,7 @@ void vp_ud_path(const struct vp_port *port, const struct vp_ud_addr *to, struct 
     (void)port, (void)to, (void)attr;
 }
 
-int vp_ud_try(struct vp_port *port, int gid_index)
+int vp_ud_probe_port(struct vp_port *port, int gid_index)
 {
     (void)port, (void)gid_index;
     return -ENODEV;

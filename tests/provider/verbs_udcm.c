@@ -45,7 +45,7 @@ enum {
 /*** the network ***/
 
 struct wire {
-    uint8_t data[QUEUE][VP_UD_MOST];
+    uint8_t data[QUEUE][VP_UD_MAX];
     size_t size[QUEUE];
     unsigned int head, tail;
 };
@@ -53,7 +53,7 @@ struct wire {
 static struct vp_prov provs[SIDES];
 static struct wire wires[SIDES];             /* towards each side */
 static unsigned int sent, lose, twice, hold; /* numbers of datagrams, from 1 on; 0: none */
-static uint8_t held[VP_UD_MOST];
+static uint8_t held[VP_UD_MAX];
 static size_t held_size;
 static int held_to;
 static bool drops; /* datagrams that do not fit are dropped */
@@ -92,25 +92,25 @@ bool vp_ud_send(struct vp_port *port, const struct vp_ud_addr *to, const void *d
     return true;
 }
 
-size_t vp_ud_take(struct vp_port *port, uint8_t data[VP_UD_MOST], uint8_t *sl)
+size_t vp_ud_recv(struct vp_port *port, uint8_t data[VP_UD_MAX], uint8_t *sl)
 {
     struct wire *w = &wires[side_of(port)];
 
     if (w->head == w->tail)
         return 0;
     *sl = 0;
-    memcpy(data, w->data[w->tail % QUEUE], VP_UD_MOST);
+    memcpy(data, w->data[w->tail % QUEUE], VP_UD_MAX);
     return w->size[w->tail++ % QUEUE];
 }
 
 /*** the processes ***/
 
-static struct vp_id ids[SIDES];
-static struct vp_event events[SIDES]; /* the last event of each */
-static unsigned int heard[SIDES][VP_HEARD_REMOVAL + 1];
-static enum vp_refusal target_refuses; /* 0: the target accepts */
-static bool target_thinks;             /* the target does not answer for now */
-static struct vp_id ignored[QUEUE];    /* further requests to the target */
+static struct vp_cm_id ids[SIDES];
+static struct vp_cm_event events[SIDES]; /* the last event of each */
+static unsigned int heard[SIDES][VP_CM_DEVICE_REMOVAL + 1];
+static enum vp_reject_reason target_refuses; /* 0: the target accepts */
+static bool target_thinks;                   /* the target does not answer for now */
+static struct vp_cm_id ignored[QUEUE];       /* further requests to the target */
 static unsigned int num_ignored;
 
 static void pass_ms(int ms)
@@ -157,7 +157,7 @@ static void open_both(void)
 static void close_both(const char *what)
 {
     for (unsigned int i = 0; i < num_ignored; i++)
-        vp_id_drop(&ignored[i]);
+        vp_cm_id_destroy(&ignored[i]);
     vp_udcm_close(&provs[ORIGIN]);
     vp_udcm_close(&provs[TARGET]);
     printf("ok: %s\n", what);
@@ -180,7 +180,7 @@ static void answer_it(void)
     CHECK(ids[TARGET].way->answer(&ids[TARGET], &param) == 0);
 }
 
-static void target_is_asked(struct vp_event *event)
+static void target_is_asked(struct vp_cm_event *event)
 {
     CHECK(event->size == 8 && memcmp(event->data, "question", 8) == 0);
     CHECK(event->rsp_resources == 8 && event->init_depth == 3);
@@ -201,15 +201,15 @@ static void target_is_asked(struct vp_event *event)
         answer_it();
 }
 
-static void handle(int side, struct vp_event *event)
+static void handle(int side, struct vp_cm_event *event)
 {
-    if (event->what == VP_HEARD_REQUEST)
+    if (event->what == VP_CM_CONNECT_REQUEST)
         target_is_asked(event);
-    if (event->what == VP_HEARD_ANSWER) {
+    if (event->what == VP_CM_CONNECT_RESPONSE) {
         CHECK(event->size == 8 && memcmp(event->data, "answer..", 8) == 0);
         CHECK(ids[ORIGIN].way->confirm(&ids[ORIGIN]) == 0);
     }
-    if (event->what == VP_HEARD_REQUEST || event->what == VP_HEARD_STRANGER || !event->id ||
+    if (event->what == VP_CM_CONNECT_REQUEST || event->what == VP_CM_WRONG_KEY || !event->id ||
         event->id == &ids[side]) {
         heard[side][event->what]++;
         events[side] = *event;
@@ -219,7 +219,7 @@ static void handle(int side, struct vp_event *event)
 /* Handles all datagrams that have arrived. */
 static void deliver(void)
 {
-    struct vp_event event;
+    struct vp_cm_event event;
     bool any;
 
     do {
@@ -251,15 +251,15 @@ static void begin_and_ask(void)
     struct vp_peer peer = {.ud = true, .at = provs[TARGET].ports[0].at};
     struct rdma_conn_param param = param_of(ORIGIN);
 
-    ids[ORIGIN] = (struct vp_id){.kind = VP_ID_CONN};
-    CHECK(vp_way_ud.begin(&provs[ORIGIN], &ids[ORIGIN], &provs[ORIGIN].ports[0], &peer) == 1);
+    ids[ORIGIN] = (struct vp_cm_id){.kind = VP_CM_ID_CONN};
+    CHECK(vp_udcm_ops.begin(&provs[ORIGIN], &ids[ORIGIN], &provs[ORIGIN].ports[0], &peer) == 1);
     ids[ORIGIN].ece = offer;
-    CHECK(vp_way_ud.ask(&ids[ORIGIN], &param) == 0);
+    CHECK(vp_udcm_ops.ask(&ids[ORIGIN], &param) == 0);
 }
 
 static bool is_up(void)
 {
-    return heard[ORIGIN][VP_HEARD_ANSWER] == 1 && heard[TARGET][VP_HEARD_READY] == 1;
+    return heard[ORIGIN][VP_CM_CONNECT_RESPONSE] == 1 && heard[TARGET][VP_CM_ESTABLISHED] == 1;
 }
 
 static bool nothing_is_left_of(int side)
@@ -274,12 +274,12 @@ static bool nothing_is_left(void)
 
 static void end_both(void)
 {
-    vp_way_ud.disconnect(&ids[ORIGIN]);
-    vp_id_drop(&ids[ORIGIN]);
+    vp_udcm_ops.disconnect(&ids[ORIGIN]);
+    vp_cm_id_destroy(&ids[ORIGIN]);
     run_ms(10);
-    CHECK(heard[TARGET][VP_HEARD_END] == 1);
-    vp_way_ud.disconnect(&ids[TARGET]);
-    vp_id_drop(&ids[TARGET]);
+    CHECK(heard[TARGET][VP_CM_DISCONNECTED] == 1);
+    vp_udcm_ops.disconnect(&ids[TARGET]);
+    vp_cm_id_destroy(&ids[TARGET]);
     run_ms(ATTEMPT_MS);
 }
 
@@ -293,18 +293,18 @@ static void both_ends_know_each_other(void)
     deliver();
     answer_it();
     /* while the answer is under way the target's queue pair is set up */
-    struct vp_event event;
-    CHECK(vp_udcm_next(&provs[ORIGIN], &event) && event.what == VP_HEARD_ANSWER);
+    struct vp_cm_event event;
+    CHECK(vp_udcm_next(&provs[ORIGIN], &event) && event.what == VP_CM_CONNECT_RESPONSE);
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR};
     int mask;
-    CHECK(vp_way_ud.qp_attr(&ids[ORIGIN], &attr, &mask) == 0);
+    CHECK(vp_udcm_ops.qp_attr(&ids[ORIGIN], &attr, &mask) == 0);
     CHECK(attr.dest_qp_num == 501 && attr.path_mtu == IBV_MTU_1024 && attr.ah_attr.dlid == 8);
     CHECK(attr.max_dest_rd_atomic == 9); /* the reads that the target wants in flight */
     struct ibv_qp_attr send = {.qp_state = IBV_QPS_RTS};
-    CHECK(vp_way_ud.qp_attr(&ids[ORIGIN], &send, &mask) == 0 && send.max_rd_atomic == 4);
-    CHECK(vp_way_ud.confirm(&ids[ORIGIN]) == 0);
+    CHECK(vp_udcm_ops.qp_attr(&ids[ORIGIN], &send, &mask) == 0 && send.max_rd_atomic == 4);
+    CHECK(vp_udcm_ops.confirm(&ids[ORIGIN]) == 0);
     deliver();
-    CHECK(heard[TARGET][VP_HEARD_READY] == 1 && sent == 3);
+    CHECK(heard[TARGET][VP_CM_ESTABLISHED] == 1 && sent == 3);
     end_both();
     CHECK(nothing_is_left());
     close_both("both ends know each other");
@@ -346,15 +346,15 @@ static void one_note_may_be_lost_or_come_twice_or_late(void)
             *(how == 0 ? &lose : how == 1 ? &twice : &hold) = n;
             begin_and_ask();
             run_ms(ATTEMPT_MS);
-            CHECK(is_up() && heard[TARGET][VP_HEARD_REQUEST] == 1);
+            CHECK(is_up() && heard[TARGET][VP_CM_CONNECT_REQUEST] == 1);
             if (held_size) {
                 arrive(held_to, held, held_size);
                 held_size = 0;
                 deliver();
-                CHECK(is_up() && heard[TARGET][VP_HEARD_REQUEST] == 1);
+                CHECK(is_up() && heard[TARGET][VP_CM_CONNECT_REQUEST] == 1);
             }
             end_both();
-            CHECK(nothing_is_left() && heard[ORIGIN][VP_HEARD_REFUSAL] == 0);
+            CHECK(nothing_is_left() && heard[ORIGIN][VP_CM_REJECTED] == 0);
             close_both(how == 0 ? "lost" : how == 1 ? "twice" : "late");
         }
     }
@@ -368,15 +368,15 @@ static void a_late_copy_of_a_request_is_no_request(void)
     begin_and_ask();
     run_ms(ATTEMPT_MS);
     CHECK(is_up());
-    vp_way_ud.disconnect(&ids[ORIGIN]);
-    vp_id_drop(&ids[ORIGIN]);
+    vp_udcm_ops.disconnect(&ids[ORIGIN]);
+    vp_cm_id_destroy(&ids[ORIGIN]);
     run_ms(10);
-    vp_way_ud.disconnect(&ids[TARGET]);
-    vp_id_drop(&ids[TARGET]);
+    vp_udcm_ops.disconnect(&ids[TARGET]);
+    vp_cm_id_destroy(&ids[TARGET]);
     run_ms(100);
     arrive(held_to, held, held_size);
     run_ms(10);
-    CHECK(heard[TARGET][VP_HEARD_REQUEST] == 1);
+    CHECK(heard[TARGET][VP_CM_CONNECT_REQUEST] == 1);
     run_ms(ATTEMPT_MS);
     CHECK(nothing_is_left());
     close_both("a late copy of a request is no request");
@@ -393,8 +393,8 @@ static void a_later_copy_comes_to_nothing(void)
     end_both();
     arrive(held_to, held, held_size);
     run_ms(10);
-    CHECK(heard[TARGET][VP_HEARD_REQUEST] == 2 && heard[TARGET][VP_HEARD_REFUSAL] == 1);
-    vp_id_drop(&ids[TARGET]);
+    CHECK(heard[TARGET][VP_CM_CONNECT_REQUEST] == 2 && heard[TARGET][VP_CM_REJECTED] == 1);
+    vp_cm_id_destroy(&ids[TARGET]);
     run_ms(ATTEMPT_MS);
     CHECK(nothing_is_left());
     close_both("a later copy comes to nothing");
@@ -406,7 +406,7 @@ static void requests_are_repeated_less_and_less(void)
     target_thinks = true;
     begin_and_ask();
     run_ms(ATTEMPT_MS);
-    CHECK(sent >= 3 && sent <= 8 && heard[TARGET][VP_HEARD_REQUEST] == 1);
+    CHECK(sent >= 3 && sent <= 8 && heard[TARGET][VP_CM_CONNECT_REQUEST] == 1);
     unsigned int before = sent;
     run_ms(PATIENCE_MS);
     CHECK(sent - before >= PATIENCE_MS / 1000 - 1 && sent - before <= PATIENCE_MS / 1000 + 1);
@@ -459,18 +459,18 @@ static void who_gives_up_is_heard(bool loses)
     begin_and_ask();
     deliver();
     lose = loses ? sent + 1 : 0;
-    vp_id_drop(&ids[ORIGIN]);
+    vp_cm_id_destroy(&ids[ORIGIN]);
     deliver();
-    CHECK(heard[TARGET][VP_HEARD_REFUSAL] == !loses);
+    CHECK(heard[TARGET][VP_CM_REJECTED] == !loses);
     if (loses) {
         answer_it();
         run_ms(10);
-        CHECK(heard[TARGET][VP_HEARD_REFUSAL] == 1);
+        CHECK(heard[TARGET][VP_CM_REJECTED] == 1);
     } else {
         struct rdma_conn_param param = param_of(TARGET);
-        CHECK(vp_way_ud.answer(&ids[TARGET], &param) != 0);
+        CHECK(vp_udcm_ops.answer(&ids[TARGET], &param) != 0);
     }
-    vp_id_drop(&ids[TARGET]);
+    vp_cm_id_destroy(&ids[TARGET]);
     run_ms(TIMEWAIT_MS);
     CHECK(nothing_is_left());
     close_both("who gives up is heard");
@@ -481,15 +481,15 @@ static void a_refusal_says_why(void)
     for (unsigned int n = 0; n <= 2; n++) {
         open_both();
         lose = n;
-        target_refuses = VP_REFUSED_NO_ENDPOINT;
+        target_refuses = VP_REJ_NO_ENDPOINT;
         begin_and_ask();
         deliver();
-        vp_id_drop(&ids[TARGET]);
+        vp_cm_id_destroy(&ids[TARGET]);
         run_ms(ATTEMPT_MS);
-        CHECK(heard[ORIGIN][VP_HEARD_REFUSAL] == 1 && heard[ORIGIN][VP_HEARD_ANSWER] == 0);
-        CHECK(events[ORIGIN].refusal == VP_REFUSED_NO_ENDPOINT);
-        vp_id_drop(&ids[ORIGIN]);
-        vp_id_drop(&ids[TARGET]);
+        CHECK(heard[ORIGIN][VP_CM_REJECTED] == 1 && heard[ORIGIN][VP_CM_CONNECT_RESPONSE] == 0);
+        CHECK(events[ORIGIN].refusal == VP_REJ_NO_ENDPOINT);
+        vp_cm_id_destroy(&ids[ORIGIN]);
+        vp_cm_id_destroy(&ids[TARGET]);
         CHECK(nothing_is_left());
         close_both("a refusal says why");
     }
@@ -504,14 +504,14 @@ static void a_goodbye_is_repeated_for_a_while(void)
     CHECK(is_up());
     unsigned int before = sent;
     provs[TARGET].ports[0].ud = NULL; /* the target has ended */
-    vp_way_ud.disconnect(&ids[ORIGIN]);
-    vp_id_drop(&ids[ORIGIN]);
+    vp_udcm_ops.disconnect(&ids[ORIGIN]);
+    vp_cm_id_destroy(&ids[ORIGIN]);
     for (int i = 0; i < PATIENCE_MS && !nothing_is_left(); i++) {
         pass_ms(1);
         wires[TARGET].tail = wires[TARGET].head;
     }
     CHECK(nothing_is_left() && sent - before > 1 && sent - before <= 6);
-    vp_id_drop(&ids[TARGET]);
+    vp_cm_id_destroy(&ids[TARGET]);
     close_both("a goodbye is repeated for a while");
 }
 
@@ -522,12 +522,12 @@ static void goodbyes_may_cross(void)
     run_ms(10);
     CHECK(is_up());
     for (int side = 0; side < SIDES; side++) {
-        vp_way_ud.disconnect(&ids[side]);
-        vp_id_drop(&ids[side]);
+        vp_udcm_ops.disconnect(&ids[side]);
+        vp_cm_id_destroy(&ids[side]);
     }
     deliver();
     run_ms(TIMEWAIT_MS);
-    CHECK(nothing_is_left() && heard[TARGET][VP_HEARD_END] == 0);
+    CHECK(nothing_is_left() && heard[TARGET][VP_CM_DISCONNECTED] == 0);
     close_both("goodbyes may cross");
 }
 
@@ -539,25 +539,25 @@ static void who_does_not_know_the_key_gets_no_answer(void)
     begin_and_ask();
     for (size_t i = 0; i < held_size && i < 40; i++) {
         bool matters = i < 5 || (i >= 8 && i < 24); /* magic, version, key */
-        unsigned int strangers = heard[TARGET][VP_HEARD_STRANGER], before = sent;
+        unsigned int strangers = heard[TARGET][VP_CM_WRONG_KEY], before = sent;
         if (!matters)
             continue;
         held[i] ^= 1;
         arrive(TARGET, held, held_size);
         deliver();
         held[i] ^= 1;
-        CHECK(heard[TARGET][VP_HEARD_STRANGER] == strangers + 1 && sent == before);
-        CHECK(heard[TARGET][VP_HEARD_REQUEST] == 0);
+        CHECK(heard[TARGET][VP_CM_WRONG_KEY] == strangers + 1 && sent == before);
+        CHECK(heard[TARGET][VP_CM_CONNECT_REQUEST] == 0);
     }
     arrive(TARGET, held, held_size - 1);
     deliver();
-    CHECK(heard[TARGET][VP_HEARD_STRANGER] == 22 && heard[TARGET][VP_HEARD_REQUEST] == 0);
+    CHECK(heard[TARGET][VP_CM_WRONG_KEY] == 22 && heard[TARGET][VP_CM_CONNECT_REQUEST] == 0);
     arrive(TARGET, held, held_size);
     deliver();
-    CHECK(heard[TARGET][VP_HEARD_REQUEST] == 1);
-    vp_id_drop(&ids[ORIGIN]);
+    CHECK(heard[TARGET][VP_CM_CONNECT_REQUEST] == 1);
+    vp_cm_id_destroy(&ids[ORIGIN]);
     deliver();
-    vp_id_drop(&ids[TARGET]);
+    vp_cm_id_destroy(&ids[TARGET]);
     close_both("who does not know the key gets no answer");
 }
 
@@ -569,18 +569,18 @@ static void messages_are_looked_at_by_who_sent_them(void)
     hold = 4;
     run_ms(10);
     CHECK(is_up() && sent == 3);
-    vp_way_ud.disconnect(&ids[ORIGIN]); /* its message is held */
+    vp_udcm_ops.disconnect(&ids[ORIGIN]); /* its message is held */
     CHECK(held_size);
     held[44] ^= 1; /* the sender's GID, changed */
     arrive(TARGET, held, held_size);
-    struct vp_event event;
+    struct vp_cm_event event;
     CHECK(!vp_udcm_next(&provs[TARGET], &event));
     held[44] ^= 1;
     arrive(TARGET, held, held_size);
     deliver();
-    CHECK(heard[TARGET][VP_HEARD_END] == 1);
-    vp_id_drop(&ids[ORIGIN]);
-    vp_id_drop(&ids[TARGET]);
+    CHECK(heard[TARGET][VP_CM_DISCONNECTED] == 1);
+    vp_cm_id_destroy(&ids[ORIGIN]);
+    vp_cm_id_destroy(&ids[TARGET]);
     close_both("messages are looked at by who sent them");
 }
 
@@ -592,17 +592,17 @@ static void who_is_gone_is_not_asked(void)
     begin_and_ask();
     deliver();
     vp_udcm_close(&provs[TARGET]);
-    struct vp_event event;
-    CHECK(vp_udcm_next(&provs[ORIGIN], &event) && event.what == VP_HEARD_REFUSAL);
-    CHECK(event.id == &ids[ORIGIN] && event.refusal == VP_REFUSED_DEAD);
+    struct vp_cm_event event;
+    CHECK(vp_udcm_next(&provs[ORIGIN], &event) && event.what == VP_CM_REJECTED);
+    CHECK(event.id == &ids[ORIGIN] && event.refusal == VP_REJ_DEAD);
     CHECK(!vp_udcm_next(&provs[ORIGIN], &event));
-    vp_id_drop(&ids[ORIGIN]);
+    vp_cm_id_destroy(&ids[ORIGIN]);
     struct vp_peer peer = {.ud = true, .at = provs[TARGET].ports[0].at};
-    struct vp_id id = {.kind = VP_ID_CONN};
-    CHECK(vp_way_ud.begin(&provs[ORIGIN], &id, &provs[ORIGIN].ports[0], &peer) == -ECONNREFUSED);
+    struct vp_cm_id id = {.kind = VP_CM_ID_CONN};
+    CHECK(vp_udcm_ops.begin(&provs[ORIGIN], &id, &provs[ORIGIN].ports[0], &peer) == -ECONNREFUSED);
     peer.at.key[0] ^= 1; /* another process with the same number */
-    CHECK(vp_way_ud.begin(&provs[ORIGIN], &id, &provs[ORIGIN].ports[0], &peer) == 1);
-    vp_id_drop(&id);
+    CHECK(vp_udcm_ops.begin(&provs[ORIGIN], &id, &provs[ORIGIN].ports[0], &peer) == 1);
+    vp_cm_id_destroy(&id);
     unsigned int before = sent;
     vp_udcm_close(&provs[ORIGIN]);
     CHECK(sent == before + 2); /* only to the other process */
@@ -616,10 +616,10 @@ static void the_end_of_a_process_ends_its_connections(void)
     run_ms(10);
     CHECK(is_up());
     vp_udcm_close(&provs[TARGET]);
-    struct vp_event event;
-    CHECK(vp_udcm_next(&provs[ORIGIN], &event) && event.what == VP_HEARD_END);
+    struct vp_cm_event event;
+    CHECK(vp_udcm_next(&provs[ORIGIN], &event) && event.what == VP_CM_DISCONNECTED);
     CHECK(!vp_udcm_next(&provs[ORIGIN], &event));
-    vp_id_drop(&ids[ORIGIN]);
+    vp_cm_id_destroy(&ids[ORIGIN]);
     CHECK(nothing_is_left_of(ORIGIN));
     vp_udcm_close(&provs[ORIGIN]);
     printf("ok: the end of a process ends its connections\n");
@@ -629,33 +629,33 @@ static void the_end_of_a_process_ends_its_connections(void)
 static void the_end_of_a_process_ends_all_of_its_connections(void)
 {
     enum { MANY = 9 };
-    static struct vp_id all[MANY];
+    static struct vp_cm_id all[MANY];
     struct rdma_conn_param param = param_of(ORIGIN);
-    struct vp_event event;
+    struct vp_cm_event event;
     unsigned int told = 0;
 
     open_both();
     for (int i = 0; i < MANY; i++) {
         struct vp_peer peer = {.ud = true, .at = provs[TARGET].ports[0].at};
         peer.at.key[0] ^= i % 3 == 2; /* another process */
-        all[i] = (struct vp_id){.kind = VP_ID_CONN};
-        CHECK(vp_way_ud.begin(&provs[ORIGIN], &all[i], &provs[ORIGIN].ports[0], &peer) == 1);
-        CHECK(i == 0 || vp_way_ud.ask(&all[i], &param) == 0);
+        all[i] = (struct vp_cm_id){.kind = VP_CM_ID_CONN};
+        CHECK(vp_udcm_ops.begin(&provs[ORIGIN], &all[i], &provs[ORIGIN].ports[0], &peer) == 1);
+        CHECK(i == 0 || vp_udcm_ops.ask(&all[i], &param) == 0);
     }
-    vp_id_drop(&all[3]);
+    vp_cm_id_destroy(&all[3]);
     while (vp_udcm_next(&provs[TARGET], &event)) /* events of connections with the origin */
-        vp_id_drop(&event.asks);
+        vp_cm_id_destroy(&event.asks);
     memset(wires, 0, sizeof(wires));
     vp_udcm_close(&provs[TARGET]);
     while (vp_udcm_next(&provs[ORIGIN], &event)) {
         long i = event.id - all;
         CHECK(i > 0 && i < MANY && i % 3 != 2 && i != 3);
-        CHECK(event.what == VP_HEARD_REFUSAL && event.refusal == VP_REFUSED_DEAD);
+        CHECK(event.what == VP_CM_REJECTED && event.refusal == VP_REJ_DEAD);
         told |= 1u << i;
     }
     CHECK(told == (1u << 1 | 1u << 4 | 1u << 6 | 1u << 7)); /* the first had not asked */
     for (int i = 0; i < MANY; i++)
-        vp_id_drop(&all[i]);
+        vp_cm_id_destroy(&all[i]);
     vp_udcm_close(&provs[ORIGIN]);
     printf("ok: the end of a process ends all of its connections\n");
 }
@@ -666,7 +666,7 @@ static void the_end_of_a_process_ends_all_of_its_connections(void)
 
 enum { OWNERS = 16, ANY_NOTES = 200000, AT_KIND = 5, AT_SIZE = 7, AT_KEY = 8, AT_NUMBERS = 24 };
 
-static struct vp_id owners[OWNERS];
+static struct vp_cm_id owners[OWNERS];
 static uint64_t seed = 88172645463325252;
 
 static uint32_t below(uint32_t n)
@@ -677,31 +677,31 @@ static uint32_t below(uint32_t n)
     return (uint32_t)(seed >> 20) % n;
 }
 
-static void any_request(struct vp_event *event)
+static void any_request(struct vp_cm_event *event)
 {
     struct rdma_conn_param param = param_of(TARGET);
-    struct vp_id *id = &owners[below(OWNERS)];
+    struct vp_cm_id *id = &owners[below(OWNERS)];
 
-    vp_id_drop(id);
+    vp_cm_id_destroy(id);
     *id = event->asks;
     id->way->adopt(id);
     if (below(2))
         id->way->answer(id, &param);
     else if (below(2))
-        id->way->refuse(id, VP_REFUSED_BY_CORE);
+        id->way->refuse(id, VP_REJ_BY_CORE);
 }
 
-static void any_event(struct vp_event *event)
+static void any_event(struct vp_cm_event *event)
 {
-    if (event->what == VP_HEARD_REQUEST) {
+    if (event->what == VP_CM_CONNECT_REQUEST) {
         any_request(event);
         return;
     }
-    CHECK(event->what == VP_HEARD_STRANGER || event->id);
-    if (event->what == VP_HEARD_ANSWER && below(2))
+    CHECK(event->what == VP_CM_WRONG_KEY || event->id);
+    if (event->what == VP_CM_CONNECT_RESPONSE && below(2))
         event->id->way->confirm(event->id);
     else if (event->id && below(2))
-        vp_id_drop(event->id);
+        vp_cm_id_destroy(event->id);
 }
 
 /* A random call, also of the target. */
@@ -709,21 +709,21 @@ static void any_call(void)
 {
     struct vp_peer peer = {.ud = true, .at = provs[ORIGIN].ports[0].at};
     struct rdma_conn_param param = param_of(TARGET);
-    struct vp_id *id = &owners[below(OWNERS)];
+    struct vp_cm_id *id = &owners[below(OWNERS)];
 
     if (id->way && below(2))
         id->way->disconnect(id);
-    vp_id_drop(id);
-    int rc = vp_way_ud.begin(&provs[TARGET], id, &provs[TARGET].ports[0], &peer);
+    vp_cm_id_destroy(id);
+    int rc = vp_udcm_ops.begin(&provs[TARGET], id, &provs[TARGET].ports[0], &peer);
     CHECK(rc == 1 || rc == -ECONNREFUSED);
     if (rc == 1)
-        vp_way_ud.ask(id, &param);
+        vp_udcm_ops.ask(id, &param);
 }
 
 /* A random datagram; some take a number from the datagram sent last. */
 static void any_note(const uint8_t *last)
 {
-    uint8_t msg[VP_UD_MOST];
+    uint8_t msg[VP_UD_MAX];
 
     memcpy(msg, held, sizeof(msg));
     msg[AT_KIND] = (uint8_t)below(9);
@@ -734,13 +734,13 @@ static void any_note(const uint8_t *last)
     for (int i = 0; i < 8; i++)
         msg[AT_NUMBERS + i] =
             below(3) ? last[AT_NUMBERS + (i ^ (below(2) ? 4 : 0))] : (uint8_t)below(4);
-    arrive(TARGET, msg, below(20) ? held_size : below(VP_UD_MOST));
+    arrive(TARGET, msg, below(20) ? held_size : below(VP_UD_MAX));
 }
 
 static void anything_is_survived(void)
 {
-    struct vp_event event;
-    uint8_t last[VP_UD_MOST];
+    struct vp_cm_event event;
+    uint8_t last[VP_UD_MAX];
 
     open_both();
     hold = 1;
@@ -760,19 +760,19 @@ static void anything_is_survived(void)
         vp_udcm_timers(&provs[TARGET], ut_clock_ms());
     }
     for (int i = 0; i < OWNERS; i++)
-        vp_id_drop(&owners[i]);
-    vp_id_drop(&ids[ORIGIN]);
+        vp_cm_id_destroy(&owners[i]);
+    vp_cm_id_destroy(&ids[ORIGIN]);
     close_both("anything is survived");
 }
 
 static void a_peer_that_cannot_be_reached_is_not_asked(void)
 {
     struct vp_peer peer = {.ud = true, .at = provs[TARGET].ports[0].at};
-    struct vp_id id = {.kind = VP_ID_CONN};
+    struct vp_cm_id id = {.kind = VP_CM_ID_CONN};
 
     open_both();
     reach_rc = -EHOSTUNREACH;
-    CHECK(vp_way_ud.begin(&provs[ORIGIN], &id, &provs[ORIGIN].ports[0], &peer) == -EHOSTUNREACH);
+    CHECK(vp_udcm_ops.begin(&provs[ORIGIN], &id, &provs[ORIGIN].ports[0], &peer) == -EHOSTUNREACH);
     CHECK(!id.way && sent == 0);
     close_both("a peer that cannot be reached is not asked");
 }

@@ -25,14 +25,14 @@ enum {
     QUIET_MS = 10,
 };
 
-void vp_answer(struct vp_conn *conn)
+void vp_passive_send_reply(struct vp_conn *conn)
 {
     struct vp_prov *prov = conn->ep->prov;
     const struct ibv_device_attr *attr = &conn->ep->port->dev->attr;
     struct vp_hello_rep rep = {.size = conn->hello_size, .mtu = conn->ep->port->mtu};
     uint64_t timeout = 2 * (uint64_t)prov->tuning.step_ms;
-    uint8_t responder = vp_rd_limit(conn, attr->max_qp_rd_atom);
-    uint8_t initiator = vp_rd_limit(conn, attr->max_qp_init_rd_atom);
+    uint8_t responder = vp_rd_atomic_limit(conn, attr->max_qp_rd_atom);
+    uint8_t initiator = vp_rd_atomic_limit(conn, attr->max_qp_init_rd_atom);
 
     memcpy(rep.magic, vp_rep_magic, sizeof(vp_rep_magic));
     memcpy(rep.hello, conn->hello, sizeof(rep.hello));
@@ -45,34 +45,34 @@ void vp_answer(struct vp_conn *conn)
         .srq = conn->recvs == NULL,
     };
     int rc = vp_conn_create_qp(conn);
-    if (rc && vp_waits_for_qp(conn))
+    if (rc && vp_handshake_wait_for_qp(conn))
         return;
     if (rc)
         vp_log_nomem("creating a queue pair", conn->ep->port->name, -rc);
     else
-        rc = vp_conn_ready_qp(conn);
+        rc = vp_conn_connect_qp(conn);
     if (rc) {
-        conn->id.way->refuse(&conn->id, VP_REFUSED_BUSY);
-        vp_shake_over(conn, rc == -ECONNABORTED ? PROV_REASON_BROKEN : PROV_REASON_LOCAL);
+        conn->id.way->refuse(&conn->id, VP_REJ_BUSY);
+        vp_handshake_fail(conn, rc == -ECONNABORTED ? PROV_REASON_BROKEN : PROV_REASON_LOCAL);
         return;
     }
     if (timeout < ACCEPTED_LEAST_MS)
         timeout = ACCEPTED_LEAST_MS;
     rep.size = (uint8_t)(rep.size | (unsigned int)conn->here_unit << VP_REQ_UNIT_SHIFT);
-    vp_shake_wait(conn, VP_ACCEPTED, ut_clock_ms() + timeout);
+    vp_handshake_wait(conn, VP_ACCEPTED, ut_clock_ms() + timeout);
     param.qp_num = conn->qp->qp_num;
     conn->id.ece = conn->ece;
     rc = conn->id.way->answer(&conn->id, &param);
     if (rc) {
         ut_info(VP_CAT, "accepting a connection: %s", strerror(-rc));
-        vp_shake_over(conn, PROV_REASON_BROKEN); /* the origin has given up */
+        vp_handshake_fail(conn, PROV_REASON_BROKEN); /* the origin has given up */
     }
 }
 
-void vp_answer_busy(struct vp_conn *conn)
+void vp_passive_reject_busy(struct vp_conn *conn)
 {
-    conn->id.way->refuse(&conn->id, VP_REFUSED_BUSY);
-    vp_shake_over(conn, PROV_REASON_BROKEN);
+    conn->id.way->refuse(&conn->id, VP_REJ_BUSY);
+    vp_handshake_fail(conn, PROV_REASON_BROKEN);
 }
 
 /* An earlier request of the same origin is obsolete: gives up its connection. False: a later
@@ -81,28 +81,28 @@ static bool supersede_locked(struct vp_ep *ep, const struct vp_hello_req *req)
 {
     for (struct vp_conn *conn = vp_origins_first_locked(ep, req->origin_id); conn;
          conn = vp_origins_next(conn)) {
-        if (conn->phase == VP_OVER || conn->req.tag != req->tag ||
+        if (conn->phase == VP_HS_FAILED || conn->req.tag != req->tag ||
             conn->req.origin_id != req->origin_id)
             continue;
         if (conn->req.attempt >= req->attempt)
             return false;
-        if (conn->phase == VP_UP)
+        if (conn->phase == VP_ESTABLISHED)
             continue;
         vp_handshake_unlink(conn);
-        conn->phase = VP_OVER;
+        conn->phase = VP_HS_FAILED;
         conn->hs_reason = PROV_REASON_BROKEN;
-        vp_post_event_locked(conn, VP_EV_OVER);
+        vp_post_event_locked(conn, VP_EV_HS_FAILED);
     }
     return true;
 }
 
-static struct vp_conn *new_passive(struct vp_prov *prov, const struct vp_event *event,
-                                   const struct vp_hello_req *req, enum vp_refusal *refusal)
+static struct vp_conn *new_passive(struct vp_prov *prov, const struct vp_cm_event *event,
+                                   const struct vp_hello_req *req, enum vp_reject_reason *refusal)
 {
     struct vp_conn *conn = NULL;
     struct vp_ep *ep = NULL;
 
-    *refusal = VP_REFUSED_NO_ENDPOINT;
+    *refusal = VP_REJ_NO_ENDPOINT;
     pthread_mutex_lock(&prov->lock);
     for (struct vp_list *l = prov->eps.next; l != &prov->eps && !ep; l = l->next) {
         struct vp_ep *e = vp_container_of(l, struct vp_ep, link);
@@ -110,7 +110,7 @@ static struct vp_conn *new_passive(struct vp_prov *prov, const struct vp_event *
             ep = e;
     }
     if (ep) {
-        *refusal = VP_REFUSED_BUSY;
+        *refusal = VP_REJ_BUSY;
         conn = supersede_locked(ep, req) ? vp_conn_new(ep, false) : NULL;
     }
     if (conn) {
@@ -138,7 +138,7 @@ static struct vp_conn *new_passive(struct vp_prov *prov, const struct vp_event *
     return conn;
 }
 
-void vp_count_refusal(struct vp_prov *prov)
+void vp_passive_limit_rate(struct vp_prov *prov)
 {
     uint64_t now = ut_clock_ms(), gained = (now - prov->refused_at) * REFUSALS_PER_MS;
 
@@ -169,7 +169,7 @@ static bool watch_again(struct vp_prov *prov, int fd, unsigned int what)
            vp_watch(prov, fd, what) == 0;
 }
 
-void vp_cm_listen_again(struct vp_prov *prov, uint64_t now)
+void vp_passive_resume_reading(struct vp_prov *prov, uint64_t now)
 {
     if (!prov->quiet_until || now < prov->quiet_until)
         return;
@@ -180,7 +180,7 @@ void vp_cm_listen_again(struct vp_prov *prov, uint64_t now)
     prov->quiet_until = all ? 0 : now + QUIET_MS; /* without memory: tried again later */
 }
 
-void vp_count_stranger(struct vp_prov *prov)
+void vp_passive_count_wrong_key(struct vp_prov *prov)
 {
     prov->strangers++;
     ut_warn(
@@ -189,26 +189,26 @@ void vp_count_stranger(struct vp_prov *prov)
         "process of another or an earlier job, or for one that had this address before?)");
 }
 
-void vp_answer_request(struct vp_prov *prov, const struct vp_event *event)
+void vp_passive_handle_request(struct vp_prov *prov, const struct vp_cm_event *event)
 {
     struct vp_hello_req req = {0};
-    enum vp_refusal refusal;
+    enum vp_reject_reason refusal;
 
-    struct vp_id id = event->asks;
+    struct vp_cm_id id = event->asks;
 
     if (event->size >= sizeof(req))
         memcpy(&req, event->data, sizeof(req));
     unsigned int size = req.kind & VP_REQ_SIZE;
     if (size == VP_REQ_PROBE) {
-        refusal = VP_REFUSED_ALIVE;
+        refusal = VP_REJ_ALIVE;
     } else if (size > PROV_HELLO_MAX || memcmp(req.key, prov->key, VP_KEY_BYTES) != 0) {
-        vp_count_stranger(prov);
-        refusal = VP_REFUSED_STRANGER;
+        vp_passive_count_wrong_key(prov);
+        refusal = VP_REJ_WRONG_KEY;
     } else if (new_passive(prov, event, &req, &refusal)) {
         return;
     }
     id.way->refuse(&id, refusal);
-    vp_id_drop(&id);
-    if (refusal == VP_REFUSED_ALIVE || refusal == VP_REFUSED_STRANGER)
-        vp_count_refusal(prov);
+    vp_cm_id_destroy(&id);
+    if (refusal == VP_REJ_ALIVE || refusal == VP_REJ_WRONG_KEY)
+        vp_passive_limit_rate(prov);
 }

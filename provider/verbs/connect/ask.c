@@ -65,31 +65,31 @@ static void fall_short(struct vp_conn *conn, const char *what, int rc)
     if (conn->hs.tries == 1 || !vp_is_shortage(rc))
         vp_log_nomem(what, conn->ep->port->name, -rc);
     if (vp_is_shortage(rc))
-        vp_shake_again(conn, VP_SIGN_SHORT);
+        vp_handshake_retry(conn, VP_ATTEMPT_NO_RESOURCE);
     else
-        vp_shake_over(conn, PROV_REASON_LOCAL);
+        vp_handshake_fail(conn, PROV_REASON_LOCAL);
 }
 
-void vp_ask(struct vp_conn *conn)
+void vp_active_send_request(struct vp_conn *conn)
 {
     const struct ibv_device_attr *attr = &conn->ep->port->dev->attr;
     struct rdma_conn_param param = {
         .private_data = &conn->req,
         .private_data_len = sizeof(conn->req),
-        .responder_resources = vp_rd_limit(conn, attr->max_qp_rd_atom),
-        .initiator_depth = vp_rd_limit(conn, attr->max_qp_init_rd_atom),
+        .responder_resources = vp_rd_atomic_limit(conn, attr->max_qp_rd_atom),
+        .initiator_depth = vp_rd_atomic_limit(conn, attr->max_qp_init_rd_atom),
         .retry_count = conn->ep->prov->tuning.retry_count,
         .rnr_retry_count = 7,
         .srq = conn->recvs == NULL,
         .qp_num = conn->qp->qp_num,
     };
 
-    conn->id.ece = vp_conn_offer(conn);
-    vp_shake_wait(conn, VP_CONNECTING, vp_attempt_end(conn, ut_clock_ms()));
+    conn->id.ece = vp_conn_ece_offer(conn);
+    vp_handshake_wait(conn, VP_CONNECTING, vp_attempt_deadline(conn, ut_clock_ms()));
     int rc = conn->id.way->ask(&conn->id, &param);
     if (rc) {
         ut_debug(VP_CAT, "asking for a connection: %s", strerror(-rc));
-        vp_shake_again(conn, VP_SIGN_NONE);
+        vp_handshake_retry(conn, VP_ATTEMPT_NO_ANSWER);
     }
 }
 
@@ -99,7 +99,7 @@ static void count_attempt(struct vp_conn *conn, uint64_t now)
 
     pthread_mutex_lock(&prov->lock);
     if (conn->hs.tries == 0)
-        conn->req.attempt = vp_attempt_first_locked(prov);
+        conn->req.attempt = vp_first_attempt_number_locked(prov);
     else if (conn->req.attempt < UINT8_MAX)
         conn->req.attempt++;
     pthread_mutex_unlock(&prov->lock);
@@ -116,18 +116,18 @@ static void resolve_peer(struct vp_conn *conn)
     int rc = port->way->begin(conn->ep->prov, &conn->id, port, &conn->peer);
 
     if (rc == 1) {
-        vp_ask(conn);
+        vp_active_send_request(conn);
     } else if (rc == -ECONNREFUSED) {
-        vp_shake_over(conn, PROV_REASON_PEER_DEAD);
+        vp_handshake_fail(conn, PROV_REASON_PEER_DEAD);
     } else if (vp_is_shortage(rc)) {
         fall_short(conn, "starting a connection", rc);
     } else if (rc) { /* also -ENODEV: the port has lost its address, and may get it back */
         ut_info(VP_CAT, "resolving a peer's address from %s: %s", port->name, strerror(-rc));
-        vp_shake_again(conn, VP_SIGN_UNRESOLVED);
+        vp_handshake_retry(conn, VP_ATTEMPT_UNRESOLVED);
     }
 }
 
-void vp_ask_begin(struct vp_conn *conn)
+void vp_active_begin(struct vp_conn *conn)
 {
     struct vp_prov *prov = conn->ep->prov;
     struct vp_port *port = conn->ep->port;
@@ -136,42 +136,42 @@ void vp_ask_begin(struct vp_conn *conn)
     count_attempt(conn, now);
     bool down = vp_port_is_down(port);
     if (down && !port->lost && !port->dev->gone) {
-        vp_shake_again(conn, VP_SIGN_NONE); /* the port may come up again */
+        vp_handshake_retry(conn, VP_ATTEMPT_NO_ANSWER); /* the port may come up again */
         return;
     }
     if (down || port->dev->gone || conn->ep->broken) {
-        vp_shake_over(conn, PROV_REASON_LOCAL);
+        vp_handshake_fail(conn, PROV_REASON_LOCAL);
         return;
     }
     int rc = conn->qp ? 0 : vp_conn_create_qp(conn);
     if (rc) {
-        if (!vp_waits_for_qp(conn))
+        if (!vp_handshake_wait_for_qp(conn))
             fall_short(conn, "creating a queue pair", rc);
         return;
     }
-    vp_shake_wait(conn, VP_RESOLVING, now + prov->tuning.step_ms);
+    vp_handshake_wait(conn, VP_RESOLVING, now + prov->tuning.step_ms);
     resolve_peer(conn);
 }
 
-void vp_ask_route(struct vp_conn *conn)
+void vp_active_resolve_route(struct vp_conn *conn)
 {
     struct vp_prov *prov = conn->ep->prov;
 
-    vp_shake_wait(conn, VP_ROUTING, ut_clock_ms() + prov->tuning.step_ms);
+    vp_handshake_wait(conn, VP_ROUTING, ut_clock_ms() + prov->tuning.step_ms);
     int rc = conn->id.way->route(prov, &conn->id, conn->ep->port);
     if (rc == -EXDEV)
-        vp_shake_over(conn, PROV_REASON_LOCAL);
+        vp_handshake_fail(conn, PROV_REASON_LOCAL);
     else if (rc)
-        vp_shake_again(conn, VP_SIGN_UNRESOLVED);
+        vp_handshake_retry(conn, VP_ATTEMPT_UNRESOLVED);
 }
 
-void vp_ask_answered(struct vp_conn *conn, const struct vp_event *event)
+void vp_active_handle_response(struct vp_conn *conn, const struct vp_cm_event *event)
 {
     struct vp_hello_rep rep;
     int rc;
 
     if (event->size < sizeof(rep)) {
-        vp_shake_over(conn, PROV_REASON_REJECTED);
+        vp_handshake_fail(conn, PROV_REASON_REJECTED);
         return;
     }
     memcpy(&rep, event->data, sizeof(rep));
@@ -180,52 +180,52 @@ void vp_ask_answered(struct vp_conn *conn, const struct vp_event *event)
     if (memcmp(rep.magic, vp_rep_magic, sizeof(vp_rep_magic)) != 0 || rep.size > PROV_HELLO_MAX ||
         rep.mtu < IBV_MTU_256 || rep.mtu > IBV_MTU_4096) {
         ut_info(VP_CAT, "an answer to a connection request is garbled");
-        vp_shake_over(conn, PROV_REASON_REJECTED);
+        vp_handshake_fail(conn, PROV_REASON_REJECTED);
         return;
     }
     conn->hello_size = rep.size;
     conn->there_mtu = rep.mtu;
     memcpy(conn->hello, rep.hello, sizeof(rep.hello));
     conn->ece = conn->id.ece.options ? event->ece : (struct vp_ece){0};
-    rc = vp_conn_ready_qp(conn);
+    rc = vp_conn_connect_qp(conn);
     if (!rc) {
-        vp_shake_wait(conn, VP_CONFIRMING, conn->hs.timer.at);
+        vp_handshake_wait(conn, VP_CONFIRMING, conn->hs.timer.at);
         rc = conn->id.way->confirm(&conn->id) ? -ECONNABORTED : 0;
     }
     if (!rc)
-        vp_shake_up(conn);
+        vp_handshake_complete(conn);
     else if (rc == -ECONNABORTED)
-        vp_shake_again(conn, VP_SIGN_ALIVE);
+        vp_handshake_retry(conn, VP_ATTEMPT_PEER_ALIVE);
     else if (vp_is_shortage(rc))
-        vp_shake_again(conn, VP_SIGN_SHORT);
+        vp_handshake_retry(conn, VP_ATTEMPT_NO_RESOURCE);
     else
-        vp_shake_over(conn, PROV_REASON_LOCAL);
+        vp_handshake_fail(conn, PROV_REASON_LOCAL);
 }
 
-void vp_ask_refused(struct vp_conn *conn, const struct vp_event *event)
+void vp_active_handle_reject(struct vp_conn *conn, const struct vp_cm_event *event)
 {
-    if (!conn->active || conn->phase == VP_UP) {
-        vp_shake_lost(conn, VP_EV_DISCONNECTED); /* the peer gave up during the handshake */
+    if (!conn->active || conn->phase == VP_ESTABLISHED) {
+        vp_handshake_lost(conn, VP_EV_DISCONNECTED); /* the peer gave up during the handshake */
         return;
     }
     ut_debug(VP_CAT, "refused: %d", (int)event->refusal);
     switch (event->refusal) {
-    case VP_REFUSED_NO_ENDPOINT:
-        vp_shake_over(conn, PROV_REASON_NO_ENDPOINT);
+    case VP_REJ_NO_ENDPOINT:
+        vp_handshake_fail(conn, PROV_REASON_NO_ENDPOINT);
         break;
-    case VP_REFUSED_BY_CORE:
-        vp_shake_over(conn, PROV_REASON_REJECTED);
+    case VP_REJ_BY_CORE:
+        vp_handshake_fail(conn, PROV_REASON_REJECTED);
         break;
-    case VP_REFUSED_STRANGER:
+    case VP_REJ_WRONG_KEY:
         ut_warn(VP_CAT,
                 "a peer is gone: another process has its address now, and rejected this one, "
                 "which does not know its key");
-        vp_shake_over(conn, PROV_REASON_PEER_DEAD);
+        vp_handshake_fail(conn, PROV_REASON_PEER_DEAD);
         break;
-    case VP_REFUSED_DEAD:
-        vp_shake_over(conn, PROV_REASON_PEER_DEAD);
+    case VP_REJ_DEAD:
+        vp_handshake_fail(conn, PROV_REASON_PEER_DEAD);
         break;
     default:
-        vp_shake_again(conn, VP_SIGN_ALIVE);
+        vp_handshake_retry(conn, VP_ATTEMPT_PEER_ALIVE);
     }
 }

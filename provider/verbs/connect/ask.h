@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Handshakes that this side begins. The steps run in progress(), as those of shake.h. */
-#ifndef VP_ASK_H
-#define VP_ASK_H
+#ifndef VP_ACTIVE_H
+#define VP_ACTIVE_H
 
 #include "verbs/conn_types.h"
 #include "way.h"
@@ -12,10 +12,10 @@ int vp_connect(struct prov_ep *ep, const void *addr, size_t addr_size, unsigned 
 
 /* The steps: an attempt begins, the route is resolved, the request is sent, an answer or a refusal
  * arrives. */
-void vp_ask_begin(struct vp_conn *conn);
-void vp_ask_route(struct vp_conn *conn);
-void vp_ask(struct vp_conn *conn);
-void vp_ask_answered(struct vp_conn *conn, const struct vp_event *event);
-void vp_ask_refused(struct vp_conn *conn, const struct vp_event *event);
+void vp_active_begin(struct vp_conn *conn);
+void vp_active_resolve_route(struct vp_conn *conn);
+void vp_active_send_request(struct vp_conn *conn);
+void vp_active_handle_response(struct vp_conn *conn, const struct vp_cm_event *event);
+void vp_active_handle_reject(struct vp_conn *conn, const struct vp_cm_event *event);
 
 #endif

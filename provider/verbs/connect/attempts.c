@@ -29,7 +29,7 @@ unsigned int vp_attempt_ms(const struct vp_prov *prov, unsigned int attempt)
                                                most > first ? most : first);
 }
 
-uint8_t vp_attempt_first_locked(const struct vp_prov *prov)
+uint8_t vp_first_attempt_number_locked(const struct vp_prov *prov)
 {
     uint8_t attempt = 1;
 
@@ -48,44 +48,45 @@ void vp_adapt_window_locked(struct vp_prov *prov, uint64_t started)
         prov->took_ms -= (prov->took_ms - (unsigned int)took + 7) / 8;
     if (took < first_timeout(prov) / 4 && prov->window < prov->tuning.max_connecting)
         prov->window++;
-    else if (took > first_timeout(prov) / 2 && prov->window > VP_LEAST_WINDOW)
+    else if (took > first_timeout(prov) / 2 && prov->window > VP_MIN_WINDOW)
         prov->window--;
 }
 
-uint64_t vp_attempts_end(const struct vp_conn *conn, enum vp_sign sign)
+uint64_t vp_last_attempt_deadline(const struct vp_conn *conn, enum vp_attempt_result sign)
 {
     const struct prov_config *config = &conn->ep->prov->config;
     uint64_t silent = conn->hs.sign + config->peer_timeout_ms;
     uint64_t busy = conn->hs.first + BUSY_TIMEOUTS * (uint64_t)config->peer_timeout_ms;
     uint64_t unresolved = conn->hs.first + config->job_timeout_ms;
 
-    if (sign == VP_SIGN_UNRESOLVED && unresolved > silent)
+    if (sign == VP_ATTEMPT_UNRESOLVED && unresolved > silent)
         return unresolved;
     return silent < busy ? silent : busy;
 }
 
-uint64_t vp_attempt_end(const struct vp_conn *conn, uint64_t now)
+uint64_t vp_attempt_deadline(const struct vp_conn *conn, uint64_t now)
 {
     uint64_t ms = vp_attempt_ms(conn->ep->prov, conn->req.attempt);
-    uint64_t end = vp_attempts_end(conn, VP_SIGN_NONE), least = first_timeout(conn->ep->prov);
+    uint64_t end = vp_last_attempt_deadline(conn, VP_ATTEMPT_NO_ANSWER),
+             least = first_timeout(conn->ep->prov);
 
     if (end < now + least)
         end = now + least;
     return now + ms < end ? now + ms : end;
 }
 
-uint64_t vp_attempt_pause_ms(const struct vp_conn *conn, enum vp_sign sign)
+uint64_t vp_attempt_pause_ms(const struct vp_conn *conn, enum vp_attempt_result sign)
 {
     uint64_t most = conn->ep->prov->config.peer_timeout_ms / PAUSE_SHARE;
 
     if (most > PAUSE_MOST_MS)
         most = PAUSE_MOST_MS;
-    if (sign == VP_SIGN_SHORT && most > PAUSE_SHORT_MS)
+    if (sign == VP_ATTEMPT_NO_RESOURCE && most > PAUSE_SHORT_MS)
         most = PAUSE_SHORT_MS;
     return ut_retry_delay_nth_ms(conn->hs.tries, PAUSE_FIRST_MS, most);
 }
 
-uint64_t vp_patience_ms(const struct vp_conn *conn)
+uint64_t vp_request_deadline_ms(const struct vp_conn *conn)
 {
     return vp_attempt_ms(conn->ep->prov, conn->req.attempt) / 4 * 3;
 }

@@ -12,15 +12,16 @@
 
 /* Initial and smallest number of concurrent first attempts. It grows with each fast success, since
  * all processes of a host share its connection manager. */
-enum { VP_FIRST_WINDOW = 2, VP_LEAST_WINDOW = 2 };
+enum { VP_FIRST_WINDOW = 2, VP_MIN_WINDOW = 2 };
 
 /* What the last attempt has shown of the peer. */
-enum vp_sign {
-    VP_SIGN_ALIVE,      /* the peer lives */
-    VP_SIGN_NONE,       /* no sign of life */
-    VP_SIGN_UNRESOLVED, /* the address or the route of the peer was not resolved, as when very many
-                           processes resolve theirs at once */
-    VP_SIGN_SHORT, /* the peer was not asked: this process lacks a resource that it may get later */
+enum vp_attempt_result {
+    VP_ATTEMPT_PEER_ALIVE,  /* the peer lives */
+    VP_ATTEMPT_NO_ANSWER,   /* no sign of life */
+    VP_ATTEMPT_UNRESOLVED,  /* the address or the route of the peer was not resolved, as when very
+                            many  processes resolve theirs at once */
+    VP_ATTEMPT_NO_RESOURCE, /* the peer was not asked: this process lacks a resource that it may get
+                               later */
 };
 
 /* Time for the peer to answer an attempt (1, 2...): doubled with each attempt, up to half the peer
@@ -30,25 +31,25 @@ unsigned int vp_attempt_ms(const struct vp_prov *prov, unsigned int attempt);
 
 /* Number that the first attempt of a connection counts as: where handshakes take long, short
  * attempts would fail. */
-uint8_t vp_attempt_first_locked(const struct vp_prov *prov);
+uint8_t vp_first_attempt_number_locked(const struct vp_prov *prov);
 
 /* Adapts the number of concurrent first attempts to how many succeed well within their time, and
  * the recent duration of a handshake: at once if it has grown, slowly if it has shrunk. */
 void vp_adapt_window_locked(struct vp_prov *prov, uint64_t started);
 
 /* The time after which a failed attempt is not followed by another one. */
-uint64_t vp_attempts_end(const struct vp_conn *conn, enum vp_sign sign);
+uint64_t vp_last_attempt_deadline(const struct vp_conn *conn, enum vp_attempt_result sign);
 
 /* When the last attempt ends, since the peer was silent for too long. */
-uint64_t vp_attempt_end(const struct vp_conn *conn, uint64_t now);
+uint64_t vp_attempt_deadline(const struct vp_conn *conn, uint64_t now);
 
 /* The pause before the next attempt: doubled each time, so that peers that were refused leave time
  * for others. */
-uint64_t vp_attempt_pause_ms(const struct vp_conn *conn, enum vp_sign sign);
+uint64_t vp_attempt_pause_ms(const struct vp_conn *conn, enum vp_attempt_result sign);
 
 /* How long a peer's request may wait here. If more peers ask than can be answered in time, each
  * answer would come after its origin has given up the attempt. A cheap refusal tells the origin
  * that this process lives. */
-uint64_t vp_patience_ms(const struct vp_conn *conn);
+uint64_t vp_request_deadline_ms(const struct vp_conn *conn);
 
 #endif

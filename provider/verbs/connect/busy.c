@@ -14,7 +14,7 @@ uint32_t vp_sq_depth(const struct vp_ep *ep, uint64_t peer_id)
     return ep->busy[place_of(peer_id)] == peer_id + 1 ? ep->sq_depth : ep->sq_first;
 }
 
-void vp_sq_lengthen(struct vp_ep *ep, uint64_t peer_id)
+void vp_sq_mark_busy(struct vp_ep *ep, uint64_t peer_id)
 {
     ep->busy[place_of(peer_id)] = peer_id + 1;
 }

@@ -12,6 +12,6 @@
 uint32_t vp_sq_depth(const struct vp_ep *ep, uint64_t peer_id);
 /* Call when the send queue to the peer was full again and again. An endpoint remembers a limited
  * number of peers. */
-void vp_sq_lengthen(struct vp_ep *ep, uint64_t peer_id);
+void vp_sq_mark_busy(struct vp_ep *ep, uint64_t peer_id);
 
 #endif

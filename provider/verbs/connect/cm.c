@@ -45,7 +45,7 @@ static struct vp_conn *next_queued(struct vp_prov *prov)
     pthread_mutex_lock(&prov->lock);
     do
         conn = first_queued_locked(prov);
-    while (conn && !vp_place_take_locked(conn));
+    while (conn && !vp_budget_acquire_locked(conn));
     if (conn) {
         conn->hs.counted = conn->active && conn->hs.tries == 0;
         prov->connecting += conn->hs.counted;
@@ -58,20 +58,20 @@ static struct vp_conn *next_queued(struct vp_prov *prov)
 
 static bool is_stale(const struct vp_conn *conn)
 {
-    return ut_clock_ms() - conn->hs.started > vp_patience_ms(conn);
+    return ut_clock_ms() - conn->hs.started > vp_request_deadline_ms(conn);
 }
 
-void vp_cm_queue(struct vp_prov *prov)
+void vp_cm_run_queue(struct vp_prov *prov)
 {
     struct vp_conn *conn;
 
     while ((conn = next_queued(prov))) {
         if (conn->active)
-            vp_ask_begin(conn);
+            vp_active_begin(conn);
         else if (is_stale(conn))
-            vp_answer_busy(conn);
+            vp_passive_reject_busy(conn);
         else
-            vp_answer(conn);
+            vp_passive_send_reply(conn);
         vp_conn_not_busy(conn);
     }
 }
@@ -82,11 +82,12 @@ static void timed_out(struct vp_conn *conn)
 
     if (conn->phase == VP_ACCEPTED) {
         ut_info(VP_CAT, "an accepted connection was never confirmed");
-        vp_shake_over(conn, PROV_REASON_BROKEN); /* the origin may have given up, and be alive */
+        vp_handshake_fail(conn,
+                          PROV_REASON_BROKEN); /* the origin may have given up, and be alive */
         return;
     }
     if (conn->phase != VP_BACKOFF) {
-        vp_shake_again(conn, VP_SIGN_NONE);
+        vp_handshake_retry(conn, VP_ATTEMPT_NO_ANSWER);
         return;
     }
     pthread_mutex_lock(&prov->lock);
@@ -99,18 +100,18 @@ static void timed_out(struct vp_conn *conn)
 
 /* Refuses requests that have waited too long for a place, so that the peers do not take this
  * process for silent. The peers ask again. */
-void vp_cm_refuse_overdue(struct vp_prov *prov, uint64_t now)
+void vp_cm_reject_overdue(struct vp_prov *prov, uint64_t now)
 {
     struct vp_conn *conn;
 
     do {
         pthread_mutex_lock(&prov->lock);
-        conn = vp_place_overdue_locked(prov, now, vp_patience_ms);
+        conn = vp_budget_take_overdue_locked(prov, now, vp_request_deadline_ms);
         if (conn)
             conn->hs.busy = true;
         pthread_mutex_unlock(&prov->lock);
         if (conn) {
-            vp_answer_busy(conn);
+            vp_passive_reject_busy(conn);
             vp_conn_not_busy(conn);
         }
     } while (conn);
@@ -132,7 +133,7 @@ static struct vp_conn *next_late(struct vp_prov *prov, uint64_t now)
     return late;
 }
 
-void vp_cm_timers(struct vp_prov *prov, uint64_t now)
+void vp_cm_run_timers(struct vp_prov *prov, uint64_t now)
 {
     struct vp_conn *conn;
 
@@ -144,42 +145,42 @@ void vp_cm_timers(struct vp_prov *prov, uint64_t now)
     }
 }
 
-static void handle_conn_event(struct vp_conn *conn, const struct vp_event *event)
+static void handle_conn_event(struct vp_conn *conn, const struct vp_cm_event *event)
 {
-    enum vp_sign sign = VP_SIGN_NONE;
+    enum vp_attempt_result sign = VP_ATTEMPT_NO_ANSWER;
 
     switch (event->what) {
-    case VP_HEARD_ADDRESS:
-        vp_ask_route(conn);
+    case VP_CM_ADDR_RESOLVED:
+        vp_active_resolve_route(conn);
         break;
-    case VP_HEARD_ROUTE:
-        vp_ask(conn);
+    case VP_CM_ROUTE_RESOLVED:
+        vp_active_send_request(conn);
         break;
-    case VP_HEARD_ANSWER:
-        vp_ask_answered(conn, event);
+    case VP_CM_CONNECT_RESPONSE:
+        vp_active_handle_response(conn, event);
         break;
-    case VP_HEARD_READY:
-        vp_shake_up(conn);
+    case VP_CM_ESTABLISHED:
+        vp_handshake_complete(conn);
         break;
-    case VP_HEARD_REFUSAL:
-        vp_ask_refused(conn, event);
+    case VP_CM_REJECTED:
+        vp_active_handle_reject(conn, event);
         break;
-    case VP_HEARD_NO_WAY:
-        sign = VP_SIGN_UNRESOLVED;
+    case VP_CM_RESOLVE_ERROR:
+        sign = VP_ATTEMPT_UNRESOLVED;
         /* fall through */
-    case VP_HEARD_NOTHING:
-        if (conn->phase == VP_UP)
+    case VP_CM_UNREACHABLE:
+        if (conn->phase == VP_ESTABLISHED)
             break;
         if (conn->active)
-            vp_shake_again(conn, sign);
+            vp_handshake_retry(conn, sign);
         else
-            vp_shake_over(conn, vp_silence(conn));
+            vp_handshake_fail(conn, vp_silence_reason(conn));
         break;
-    case VP_HEARD_END:
-        vp_shake_lost(conn, VP_EV_DISCONNECTED);
+    case VP_CM_DISCONNECTED:
+        vp_handshake_lost(conn, VP_EV_DISCONNECTED);
         break;
-    case VP_HEARD_REMOVAL:
-        vp_shake_lost(conn, VP_EV_LOCAL);
+    case VP_CM_DEVICE_REMOVAL:
+        vp_handshake_lost(conn, VP_EV_LOCAL);
         break;
     default:
         break;
@@ -188,16 +189,16 @@ static void handle_conn_event(struct vp_conn *conn, const struct vp_event *event
 
 /* Takes one event. If its connection is not abandoned, marks the connection busy under the lock, so
  * that it is not destroyed meanwhile. */
-static bool next_event(struct vp_prov *prov, struct vp_event *event, struct vp_conn **conn)
+static bool next_event(struct vp_prov *prov, struct vp_cm_event *event, struct vp_conn **conn)
 {
     *conn = NULL;
     pthread_mutex_lock(&prov->lock);
     bool by_ud = prov->num_ports && prov->ports[0].ud; /* the same for all ports */
     bool found = by_ud ? vp_udcm_next(prov, event) : vp_rdmacm_next(prov, event);
-    if (found && event->id && event->id->kind == VP_ID_CONN) {
+    if (found && event->id && event->id->kind == VP_CM_ID_CONN) {
         struct vp_conn *owner = vp_container_of(event->id, struct vp_conn, id);
         if (owner->abandoned) { /* an abandoned connection may be destroyed at any time */
-            event->what = VP_HEARD_OTHER;
+            event->what = VP_CM_OTHER;
             event->id = NULL;
         } else {
             owner->hs.busy = true;
@@ -208,17 +209,17 @@ static bool next_event(struct vp_prov *prov, struct vp_event *event, struct vp_c
     return found;
 }
 
-static void of_no_connection(struct vp_prov *prov, struct vp_event *event)
+static void of_no_connection(struct vp_prov *prov, struct vp_cm_event *event)
 {
     switch (event->what) {
-    case VP_HEARD_REQUEST:
-        vp_answer_request(prov, event);
+    case VP_CM_CONNECT_REQUEST:
+        vp_passive_handle_request(prov, event);
         break;
-    case VP_HEARD_STRANGER:
-        vp_count_stranger(prov);
-        vp_count_refusal(prov);
+    case VP_CM_WRONG_KEY:
+        vp_passive_count_wrong_key(prov);
+        vp_passive_limit_rate(prov);
         break;
-    case VP_HEARD_REMOVAL:
+    case VP_CM_DEVICE_REMOVAL:
         if (!event->port)
             break;
         ut_warn(VP_CAT, "%s is being removed", event->port->name);
@@ -229,16 +230,16 @@ static void of_no_connection(struct vp_prov *prov, struct vp_event *event)
     }
 }
 
-void vp_cm_events(struct vp_prov *prov)
+void vp_cm_run_events(struct vp_prov *prov)
 {
-    struct vp_event event;
+    struct vp_cm_event event;
     struct vp_conn *conn;
 
     while (!prov->quiet_until && next_event(prov, &event, &conn)) {
         if (conn) {
             handle_conn_event(conn, &event);
             vp_conn_not_busy(conn);
-        } else if (event.id && event.id->kind == VP_ID_PROBE) {
+        } else if (event.id && event.id->kind == VP_CM_ID_PROBE) {
             vp_probe_event(prov, vp_container_of(event.id, struct vp_probe, id), &event);
         } else {
             of_no_connection(prov, &event);

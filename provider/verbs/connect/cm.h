@@ -8,9 +8,9 @@
 #include "verbs/prov_types.h"
 
 /* Called by progress(). */
-void vp_cm_events(struct vp_prov *prov);
-void vp_cm_queue(struct vp_prov *prov);
-void vp_cm_timers(struct vp_prov *prov, uint64_t now);
-void vp_cm_refuse_overdue(struct vp_prov *prov, uint64_t now);
+void vp_cm_run_events(struct vp_prov *prov);
+void vp_cm_run_queue(struct vp_prov *prov);
+void vp_cm_run_timers(struct vp_prov *prov, uint64_t now);
+void vp_cm_reject_overdue(struct vp_prov *prov, uint64_t now);
 
 #endif

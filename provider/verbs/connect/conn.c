@@ -41,8 +41,8 @@ static bool take_credit(struct vp_conn *conn)
 {
     struct vp_ep *ep = conn->ep;
 
-    if (conn->last == VP_LAST_NONE && vp_ep_take_credit(ep))
-        conn->last = VP_LAST_KEPT;
+    if (conn->last == VP_LAST_NONE && vp_ep_reserve_cqe(ep))
+        conn->last = VP_LAST_RESERVED;
     if (conn->last == VP_LAST_NONE && !ep->told_no_room) {
         ep->told_no_room = true;
         ut_error(VP_CAT,
@@ -69,7 +69,7 @@ void vp_cut(struct prov_conn *base, uint32_t from)
     struct vp_conn *conn = vp_conn(base);
 
     conn->cut_from = from;
-    if (conn->life != VP_YOUNG)
+    if (conn->life != VP_CONN_NEW)
         limit_lengths(conn);
 }
 
@@ -78,13 +78,13 @@ void vp_conn_up(struct vp_conn *conn)
     struct vp_ep *ep = conn->ep;
     uint32_t depth = conn->sq_depth, reserve = depth / 8 > 2 ? depth / 8 : 2;
 
-    if (conn->closed || conn->life != VP_YOUNG)
+    if (conn->closed || conn->life != VP_CONN_NEW)
         return;
     bool has_room = take_credit(conn);
     if (!has_room || vp_table_add(ep, conn)) {
         if (has_room)
             ut_error(VP_CAT, "no memory for another connection of %s", ep->port->name);
-        conn->life = VP_DOWN;
+        conn->life = VP_CONN_DOWN;
         ep->made++;
         ep->cb.down(conn->ctx, PROV_REASON_LOCAL);
         return;
@@ -92,13 +92,14 @@ void vp_conn_up(struct vp_conn *conn)
     conn->sq_cap = depth - 1;
     conn->sq_app = depth - 1 - reserve;
     UT_ASSERT(conn->sq_app < conn->sq_cap && conn->sq_cap <= conn->sq_mask);
-    conn->life = VP_ALIVE;
+    conn->life = VP_CONN_UP;
     conn->unit = vp_weaker_unit(conn->here_unit, conn->there_unit);
     limit_lengths(conn);
     conn->slow_flags = PROV_MORE | PROV_FENCE | PROV_STRONG;
-    if (vp_lands_later(ep->prov) || ep->rail) /* the notice of a rail's data goes by another way */
+    if (vp_needs_read_flush(ep->prov) ||
+        ep->rail) /* the notice of a rail's data goes by another way */
         conn->slow_flags |= PROV_LANDED;
-    vp_place_open(conn);
+    vp_budget_mark_up(conn);
     ep->made++;
     if (conn->active)
         ep->cb.up(conn->ctx, conn->hello, conn->hello_size);
@@ -123,7 +124,8 @@ static inline uint64_t skip_unsignalled(struct vp_conn *conn, uint32_t upto)
     return conn->ops[(at - 1) & conn->sq_mask].cookie;
 }
 
-__attribute__((hot)) void vp_retire(struct vp_conn *conn, uint32_t upto, enum prov_status status)
+__attribute__((hot)) void vp_complete_requests(struct vp_conn *conn, uint32_t upto,
+                                               enum prov_status status)
 {
     struct vp_ep *ep = conn->ep;
 
@@ -156,37 +158,37 @@ __attribute__((hot)) void vp_retire(struct vp_conn *conn, uint32_t upto, enum pr
 static void stop_posting(struct vp_conn *conn)
 {
     if (conn->ep->batch == conn)
-        vp_flush(conn->ep);
-    if (conn->life == VP_FAILING)
+        vp_batch_flush(conn->ep);
+    if (conn->life == VP_CONN_FAILING)
         return;                      /* the flush failed */
     conn->sq_app = conn->sq_cap = 0; /* no longer vp_is_postable() */
-    conn->end.posted_to = conn->few_until = conn->head;
+    conn->end.posted_to = conn->inline_until = conn->head;
 }
 
 static void suspect(struct vp_conn *conn)
 {
     if (conn->end.reason != VP_REASON_UNKNOWN || conn->closed)
         return;
-    conn->end.reason = VP_REASON_ASK;
+    conn->end.reason = VP_REASON_PROBE;
     vp_probe_start(conn);
 }
 
 void vp_conn_break(struct vp_conn *conn, int reason)
 {
-    if (conn->life == VP_YOUNG || conn->life >= VP_DOWN)
+    if (conn->life == VP_CONN_NEW || conn->life >= VP_CONN_DOWN)
         return;
-    if (reason != VP_REASON_ASK && (!vp_reason_is_known(conn) || reason == PROV_REASON_LOCAL))
-        vp_conn_know_reason(conn, (enum prov_reason)reason);
-    if (conn->life != VP_FAILING) {
+    if (reason != VP_REASON_PROBE && (!vp_reason_is_known(conn) || reason == PROV_REASON_LOCAL))
+        vp_conn_set_reason(conn, (enum prov_reason)reason);
+    if (conn->life != VP_CONN_FAILING) {
         if (conn->tail != conn->head && !vp_all_signalled(conn))
             vp_conn_drain_marker(conn, 0); /* the marker's completion comes after all others */
         stop_posting(conn);
     }
-    if (conn->life != VP_FAILING) {
+    if (conn->life != VP_CONN_FAILING) {
         vp_conn_qp_to_error(conn);
         vp_conn_start_failing(conn);
     }
-    if (reason == VP_REASON_ASK)
+    if (reason == VP_REASON_PROBE)
         suspect(conn);
 }
 
@@ -220,9 +222,9 @@ void vp_conn_error(struct vp_conn *conn, uint32_t seq, const struct ibv_wc *wc)
     /* Soft-RoCE also reports this status when the network device below was switched off */
     if (wc->status == IBV_WC_LOC_QP_OP_ERR && !vp_port_is_active(conn->ep->port))
         status = PROV_FLUSHED;
-    if (vp_conn_note_error(conn, seq, status))
-        vp_retire(conn, conn->end.err_seq, PROV_OK);
-    if (status == PROV_FLUSHED && conn->life == VP_FAILING)
+    if (vp_conn_record_error(conn, seq, status))
+        vp_complete_requests(conn, conn->end.err_seq, PROV_OK);
+    if (status == PROV_FLUSHED && conn->life == VP_CONN_FAILING)
         return; /* all requests of a failing queue pair are flushed */
     if (status == PROV_FAILED)
         ut_error(VP_CAT, "a request failed: %s (vendor code 0x%x), on %s",
@@ -230,15 +232,15 @@ void vp_conn_error(struct vp_conn *conn, uint32_t seq, const struct ibv_wc *wc)
     else
         ut_debug(VP_CAT, "queue pair %u, request %u: %s", conn->qp->qp_num, seq,
                  ibv_wc_status_str(wc->status));
-    if (conn->life == VP_ALIVE || conn->life == VP_LEAVING) {
+    if (conn->life == VP_CONN_UP || conn->life == VP_CONN_CLOSING) {
         stop_posting(conn);
-        if (conn->life != VP_FAILING)
+        if (conn->life != VP_CONN_FAILING)
             vp_conn_start_failing(conn);
     }
     if (status == PROV_PEER)
         suspect(conn);
     else if (conn->end.reason == VP_REASON_UNKNOWN)
-        vp_conn_know_reason(conn, PROV_REASON_BROKEN);
+        vp_conn_set_reason(conn, PROV_REASON_BROKEN);
 }
 
 /* Reports the remaining requests, and calls down(). The requests before the failed one have
@@ -249,16 +251,16 @@ static void finish(struct vp_conn *conn)
     enum prov_status first = PROV_FLUSHED;
 
     if (conn->end.err_status && conn->tail != conn->head && !conn->end.stuck)
-        vp_retire(conn, conn->end.err_seq, PROV_OK);
+        vp_complete_requests(conn, conn->end.err_seq, PROV_OK);
     if (conn->end.err_status && conn->tail == conn->end.err_seq)
         first = (enum prov_status)conn->end.err_status;
     if (first == PROV_FLUSHED || first == PROV_PEER)
         first = gone ? PROV_PEER : PROV_FLUSHED;
     if (conn->tail != conn->head)
-        vp_retire(conn, conn->tail + 1, first);
-    vp_retire(conn, conn->head, PROV_FLUSHED);
-    vp_expect_no_reports(conn);
-    conn->life = VP_DOWN;
+        vp_complete_requests(conn, conn->tail + 1, first);
+    vp_complete_requests(conn, conn->head, PROV_FLUSHED);
+    vp_clear_signalled(conn);
+    conn->life = VP_CONN_DOWN;
     if (conn->closed)
         return;
     conn->ep->made++;
@@ -280,20 +282,20 @@ static void begin_rest(struct vp_conn *conn)
     struct vp_ep *ep = conn->ep;
 
     stop_posting(conn);
-    if (conn->life == VP_FAILING)
+    if (conn->life == VP_CONN_FAILING)
         return;
-    if (conn->end.rest == VP_REST_NONE)
-        conn->end.rest = VP_REST_PLACE;
-    conn->life = VP_LEAVING;
+    if (conn->end.rest == VP_SUSPEND_NONE)
+        conn->end.rest = VP_SUSPEND_EVICTED;
+    conn->life = VP_CONN_CLOSING;
     conn->end.deadline = ut_clock_ms() + ep->prov->config.peer_timeout_ms;
-    vp_place_ends(conn);
-    vp_conn_tend(conn);
+    vp_budget_mark_ending(conn);
+    vp_conn_schedule_service(conn);
     vp_ep_wake_later(ep, conn->end.deadline);
 }
 
 static enum prov_reason why_resting(const struct vp_conn *conn)
 {
-    return conn->end.rest == VP_REST_GROWS ? PROV_REASON_GROWS : PROV_REASON_RESTS;
+    return conn->end.rest == VP_SUSPEND_LONGER_SQ ? PROV_REASON_GROW_QUEUES : PROV_REASON_SUSPENDED;
 }
 
 /* Both ends have said REST: at most this side's REST is not acknowledged yet. */
@@ -305,14 +307,14 @@ static bool has_rested(const struct vp_conn *conn)
 static void tend_resting(struct vp_conn *conn, bool late)
 {
     if (late) {
-        vp_conn_break(conn, conn->closed ? PROV_REASON_CLOSED : VP_REASON_ASK);
+        vp_conn_break(conn, conn->closed ? PROV_REASON_CLOSED : VP_REASON_PROBE);
     } else if (conn->tail != conn->head) {
         if (!vp_all_signalled(conn))
-            vp_post_report(conn);
+            vp_post_signalled(conn);
     } else if (conn->last != VP_LAST_POSTED) {
-        vp_conn_drain_marker(conn, VP_CTL_REST);
+        vp_conn_drain_marker(conn, VP_CTL_SUSPEND);
     } else if (conn->end.peer_rests || conn->closed) {
-        vp_conn_know_reason(conn, why_resting(conn));
+        vp_conn_set_reason(conn, why_resting(conn));
         finish(conn);
     }
 }
@@ -321,13 +323,13 @@ static void tend_resting(struct vp_conn *conn, bool late)
 static void asked_to_rest(struct vp_conn *conn, bool must)
 {
     pthread_mutex_lock(&conn->ep->prov->lock);
-    bool keeps = !must && vp_place_look_locked(conn);
+    bool keeps = !must && vp_budget_check_use_locked(conn);
     pthread_mutex_unlock(&conn->ep->prov->lock);
     if (!keeps) {
         begin_rest(conn);
         return;
     }
-    vp_post_control(conn, VP_CTL_KEEP); /* without room for it, silence means the same */
+    vp_post_control(conn, VP_CTL_SUSPEND_REFUSE); /* without room for it, silence means the same */
     conn->mark = conn->head;
 }
 
@@ -335,20 +337,21 @@ static void asked_to_rest(struct vp_conn *conn, bool must)
  * stopped, and others would wait as long. It gets the time of a resting peer. */
 static void ask_to_rest(struct vp_conn *conn)
 {
-    enum vp_place_plea plea = vp_place_plea(conn);
+    enum vp_budget_check_evict plea = vp_budget_check_evict(conn);
 
-    if (plea == VP_PLEA_NONE)
+    if (plea == VP_EVICT_NO)
         return;
-    if (plea == VP_PLEA_MUST && conn->end.asked == VP_ASKED_MUST) {
+    if (plea == VP_EVICT_FORCE && conn->end.asked == VP_SUSPEND_FORCED) {
         begin_rest(conn);
         return;
     }
-    if (!vp_post_control(conn, plea == VP_PLEA_MUST ? VP_CTL_MUST : VP_CTL_ASK))
-        vp_place_kept(conn);
-    else if (plea == VP_PLEA_MUST)
-        conn->end.asked = VP_ASKED_MUST;
-    if (conn->end.asked == VP_ASKED_NOT)
-        conn->end.asked = VP_ASKED_MAY;
+    if (!vp_post_control(conn,
+                         plea == VP_EVICT_FORCE ? VP_CTL_SUSPEND_FORCE : VP_CTL_SUSPEND_REQUEST))
+        vp_budget_mark_in_use(conn);
+    else if (plea == VP_EVICT_FORCE)
+        conn->end.asked = VP_SUSPEND_FORCED;
+    if (conn->end.asked == VP_SUSPEND_NOT_REQUESTED)
+        conn->end.asked = VP_SUSPEND_REQUESTED;
     conn->mark = conn->head;
 }
 
@@ -357,11 +360,11 @@ static void ask_to_rest(struct vp_conn *conn)
  * made. */
 static void get_longer(struct vp_conn *conn)
 {
-    conn->errand = VP_ERRAND_NONE;
-    vp_sq_lengthen(conn->ep, conn->active ? conn->req.target_id : conn->req.origin_id);
-    if (!vp_place_is_spare(conn))
+    conn->errand = VP_ACTION_NONE;
+    vp_sq_mark_busy(conn->ep, conn->active ? conn->req.target_id : conn->req.origin_id);
+    if (!vp_budget_has_spare(conn))
         return;
-    conn->end.rest = VP_REST_GROWS;
+    conn->end.rest = VP_SUSPEND_LONGER_SQ;
     begin_rest(conn);
 }
 
@@ -369,51 +372,51 @@ static void get_longer(struct vp_conn *conn)
 static void peer_rests(struct vp_conn *conn)
 {
     conn->end.peer_rests = true;
-    if (conn->life == VP_ALIVE && !conn->closed) {
-        conn->end.rest = conn->end.asked ? VP_REST_PLACE : VP_REST_GROWS;
+    if (conn->life == VP_CONN_UP && !conn->closed) {
+        conn->end.rest = conn->end.asked ? VP_SUSPEND_EVICTED : VP_SUSPEND_LONGER_SQ;
         begin_rest(conn);
-    } else if (conn->life == VP_LEAVING) {
-        vp_conn_tend(conn);
+    } else if (conn->life == VP_CONN_CLOSING) {
+        vp_conn_schedule_service(conn);
     }
 }
 
 /* The peer closes its side in order: it posts no more, but requests in flight may still arrive. */
 static void peer_leaves(struct vp_conn *conn)
 {
-    if (conn->life == VP_LEAVING && conn->end.rest)
+    if (conn->life == VP_CONN_CLOSING && conn->end.rest)
         peer_rests(conn);
-    if (conn->life != VP_ALIVE)
+    if (conn->life != VP_CONN_UP)
         return;
     if (!conn->closed) {
         if (conn->tail != conn->head && !vp_all_signalled(conn))
             vp_conn_drain_marker(conn, 0);
         stop_posting(conn);
     }
-    if (conn->life == VP_FAILING)
+    if (conn->life == VP_CONN_FAILING)
         return;
-    conn->life = VP_LEAVING;
+    conn->life = VP_CONN_CLOSING;
     conn->end.deadline = ut_clock_ms() + UT_CLOSE_TIMEOUT_MS;
-    vp_conn_tend(conn);
+    vp_conn_schedule_service(conn);
     vp_ep_wake_later(conn->ep, conn->end.deadline);
 }
 
-void vp_conn_told(struct vp_conn *conn, uint32_t control)
+void vp_conn_handle_control(struct vp_conn *conn, uint32_t control)
 {
     switch (control) {
-    case VP_CTL_BYE:
+    case VP_CTL_CLOSE:
         peer_leaves(conn);
         break;
-    case VP_CTL_ASK:
-    case VP_CTL_MUST:
-        if (conn->life == VP_ALIVE && !conn->closed)
-            asked_to_rest(conn, control == VP_CTL_MUST);
+    case VP_CTL_SUSPEND_REQUEST:
+    case VP_CTL_SUSPEND_FORCE:
+        if (conn->life == VP_CONN_UP && !conn->closed)
+            asked_to_rest(conn, control == VP_CTL_SUSPEND_FORCE);
         break;
-    case VP_CTL_KEEP:
-        if (conn->end.asked == VP_ASKED_MAY)
-            conn->end.asked = VP_ASKED_NOT;
-        vp_place_kept(conn);
+    case VP_CTL_SUSPEND_REFUSE:
+        if (conn->end.asked == VP_SUSPEND_REQUESTED)
+            conn->end.asked = VP_SUSPEND_NOT_REQUESTED;
+        vp_budget_mark_in_use(conn);
         break;
-    case VP_CTL_REST:
+    case VP_CTL_SUSPEND:
         peer_rests(conn);
         break;
     default: /* no version of this library sends this */
@@ -436,9 +439,9 @@ static void hand_over(struct vp_conn *conn)
     vp_table_remove(ep, conn);
     vp_list_remove(&conn->tend_link);
     if (ep->batch == conn)
-        vp_flush(ep);
-    if (conn->last == VP_LAST_KEPT)
-        vp_ep_give_credit(ep);
+        vp_batch_flush(ep);
+    if (conn->last == VP_LAST_RESERVED)
+        vp_ep_release_cqe(ep);
     conn->last = VP_LAST_NONE;
     pthread_mutex_lock(&prov->lock);
     vp_cm_abandon_locked(conn);
@@ -467,7 +470,7 @@ static unsigned int last_recv_ms(const struct vp_conn *conn)
         return 0;
     if (dev->last_wqe == VP_LAST_WQE_RAISED)
         return LAST_RECV_MS;
-    bool blind = dev->last_wqe == VP_LAST_WQE_NO_VERDICT || dev->attr.vendor_id == VP_VENDOR_RXE;
+    bool blind = dev->last_wqe == VP_LAST_WQE_UNRELIABLE || dev->attr.vendor_id == VP_VENDOR_RXE;
     return blind ? LAST_RECV_BLIND_MS : LAST_RECV_FIRST_MS;
 }
 
@@ -480,10 +483,11 @@ static enum end begin_end(struct vp_conn *conn)
         return END_NOT_NEEDED;
     pthread_mutex_lock(&ep->prov->lock);
     bool busy = conn->hs.busy;
-    bool needed = !busy && conn->qp_state >= IBV_QPS_RTR && (!conn->active || conn->phase == VP_UP);
+    bool needed =
+        !busy && conn->qp_state >= IBV_QPS_RTR && (!conn->active || conn->phase == VP_ESTABLISHED);
     if (needed) {
         vp_handshake_unlink(conn);
-        vp_place_ends_locked(conn);
+        vp_budget_mark_ending_locked(conn);
         wait = last_recv_ms(conn);
     }
     pthread_mutex_unlock(&ep->prov->lock);
@@ -491,10 +495,10 @@ static enum end begin_end(struct vp_conn *conn)
         return busy ? END_LATER : END_NOT_NEEDED;
     if (conn->recvs && !conn->in_table && vp_table_add(ep, conn))
         return END_NOT_NEEDED;
-    conn->life = VP_ENDING;
+    conn->life = VP_CONN_DESTROYING;
     vp_conn_qp_to_error(conn);
     pthread_mutex_lock(&ep->prov->lock);
-    vp_conn_part_locked(conn);
+    vp_conn_schedule_disconnect_locked(conn);
     pthread_mutex_unlock(&ep->prov->lock);
     conn->end.deadline = ut_clock_ms() + wait;
     vp_ep_wake_later(ep, conn->end.deadline);
@@ -526,7 +530,7 @@ static void look_at_end(struct vp_conn *conn, uint64_t now)
     if (never)
         dev->last_wqe = VP_LAST_WQE_NEVER;
     bool says_so = dev->last_wqe == VP_LAST_WQE_RAISED;
-    bool goes_on = says_so && !vp_place_is_wanted_locked(conn);
+    bool goes_on = says_so && !vp_budget_has_waiters_locked(conn);
     if (!goes_on)
         vp_post_event_locked(conn, VP_EV_LAST_RECV);
     pthread_mutex_unlock(&ep->prov->lock);
@@ -558,7 +562,7 @@ static bool has_ended(struct vp_conn *conn, uint64_t now)
 /* May a closed connection that is down, or never was up, be handed over? */
 static bool ends(struct vp_conn *conn, uint64_t now)
 {
-    if (conn->life != VP_ENDING) {
+    if (conn->life != VP_CONN_DESTROYING) {
         enum end end = begin_end(conn);
         if (end != END_BEGUN)
             return end == END_NOT_NEEDED;
@@ -573,10 +577,10 @@ static void ask_for_sign(struct vp_conn *conn)
 {
     bool unused = conn->mark == conn->head;
 
-    conn->errand = VP_ERRAND_NONE;
-    if (conn->life != VP_ALIVE || conn->closed || conn->tail != conn->head)
+    conn->errand = VP_ACTION_NONE;
+    if (conn->life != VP_CONN_UP || conn->closed || conn->tail != conn->head)
         return;
-    vp_post_report(conn);
+    vp_post_signalled(conn);
     conn->head_seen = conn->head;
     if (unused)
         conn->mark = conn->head;
@@ -586,29 +590,29 @@ static void end_stall(struct vp_conn *conn)
 {
     uint32_t head = conn->head;
 
-    conn->errand = VP_ERRAND_NONE;
+    conn->errand = VP_ACTION_NONE;
     if (!vp_all_signalled(conn))
-        vp_post_report(conn);
+        vp_post_signalled(conn);
     if (conn->head != head) /* otherwise the send queue is full, or all are signalled */
         return;
     ut_warn(VP_CAT, "queue pair %u has stalled: its connection is made anew", conn->qp->qp_num);
-    vp_conn_break(conn, VP_REASON_ASK);
+    vp_conn_break(conn, VP_REASON_PROBE);
 }
 
 /* The next step of a connection that is up or leaves: does its errand, rests, or waits for
  * outstanding requests after a goodbye. */
 static void tend_open(struct vp_conn *conn, bool late)
 {
-    if (conn->errand == VP_ERRAND_STALL) {
+    if (conn->errand == VP_ACTION_STALL) {
         end_stall(conn);
-    } else if (conn->errand == VP_ERRAND_SIGN) {
+    } else if (conn->errand == VP_ACTION_KEEPALIVE) {
         ask_for_sign(conn);
-    } else if (conn->errand == VP_ERRAND_LENGTH && conn->life == VP_ALIVE && !conn->closed) {
+    } else if (conn->errand == VP_ACTION_LONGER_SQ && conn->life == VP_CONN_UP && !conn->closed) {
         get_longer(conn);
     } else if (conn->end.rest) {
         tend_resting(conn, late);
     } else if (conn->tail == conn->head) {
-        vp_conn_know_reason(conn, PROV_REASON_CLOSED);
+        vp_conn_set_reason(conn, PROV_REASON_CLOSED);
         finish(conn);
     } else if (late) {
         vp_conn_break(conn, PROV_REASON_CLOSED);
@@ -631,11 +635,12 @@ static bool tend_one(struct vp_conn *conn, uint64_t now)
 {
     bool late = now >= conn->end.deadline;
 
-    if (conn->life == VP_ALIVE || conn->life == VP_LEAVING)
+    if (conn->life == VP_CONN_UP || conn->life == VP_CONN_CLOSING)
         tend_open(conn, late);
-    else if (conn->life == VP_FAILING)
+    else if (conn->life == VP_CONN_FAILING)
         tend_failing(conn, late);
-    if (!conn->closed || (conn->life < VP_DOWN && conn->life != VP_YOUNG) || !ends(conn, now))
+    if (!conn->closed || (conn->life < VP_CONN_DOWN && conn->life != VP_CONN_NEW) ||
+        !ends(conn, now))
         return true;
     hand_over(conn);
     return false;
@@ -647,7 +652,7 @@ static bool tend_one(struct vp_conn *conn, uint64_t now)
  * Soft-RoCE sometimes stops retransmitting on lossy links; no other device is known to. Unsignalled
  * requests look stalled until a signalled one behind them completes.
  */
-void vp_look_for_stalls(struct vp_ep *ep)
+void vp_check_stalls(struct vp_ep *ep)
 {
     uint64_t now = ut_clock_ms();
     bool asks = !ep->port->way->tells_of_deaths && now >= ep->signs_at;
@@ -657,36 +662,36 @@ void vp_look_for_stalls(struct vp_ep *ep)
     pthread_mutex_lock(&ep->prov->lock);
     for (struct vp_list *l = ep->conns.next; l != &ep->conns; l = l->next) {
         struct vp_conn *conn = vp_container_of(l, struct vp_conn, ep_link);
-        if (conn->life != VP_ALIVE || conn->closed || !vp_is_postable(conn))
+        if (conn->life != VP_CONN_UP || conn->closed || !vp_is_postable(conn))
             continue;
         bool stalls = conn->tail != conn->head && conn->tail == conn->tail_seen &&
                       conn->tail != conn->head_seen;
-        if (stalls && conn->errand == VP_ERRAND_NONE) {
-            conn->errand = VP_ERRAND_STALL;
-            vp_conn_tend(conn);
-        } else if (asks && conn->errand == VP_ERRAND_NONE && conn->tail == conn->head &&
+        if (stalls && conn->errand == VP_ACTION_NONE) {
+            conn->errand = VP_ACTION_STALL;
+            vp_conn_schedule_service(conn);
+        } else if (asks && conn->errand == VP_ACTION_NONE && conn->tail == conn->head &&
                    conn->head == conn->head_seen) {
-            conn->errand = VP_ERRAND_SIGN;
-            vp_conn_tend(conn);
+            conn->errand = VP_ACTION_KEEPALIVE;
+            vp_conn_schedule_service(conn);
         }
         conn->tail_seen = conn->tail;
         conn->head_seen = conn->head;
-        vp_place_look_locked(conn);
+        vp_budget_check_use_locked(conn);
     }
     pthread_mutex_unlock(&ep->prov->lock);
 }
 
 /* Nothing arrives any more on connections that already fail. The peer knows what has arrived and
  * does not repeat it: so it is delivered before down(). */
-void vp_tend_begin(struct vp_ep *ep)
+void vp_service_begin(struct vp_ep *ep)
 {
     for (struct vp_list *l = ep->tending.next; l != &ep->tending; l = l->next) {
         struct vp_conn *conn = vp_container_of(l, struct vp_conn, tend_link);
-        conn->end.delivered = conn->life == VP_FAILING;
+        conn->end.delivered = conn->life == VP_CONN_FAILING;
     }
 }
 
-void vp_tend_all(struct vp_ep *ep)
+void vp_service_all(struct vp_ep *ep)
 {
     struct vp_list todo;
     uint64_t now = ut_clock_ms();
@@ -699,8 +704,8 @@ void vp_tend_all(struct vp_ep *ep)
         struct vp_conn *conn = vp_container_of(todo.next, struct vp_conn, tend_link);
         vp_list_remove(&conn->tend_link);
         if (tend_one(conn, now) &&
-            (conn->closed || (conn->life != VP_DOWN && conn->life != VP_ALIVE)))
-            vp_conn_tend(conn);
+            (conn->closed || (conn->life != VP_CONN_DOWN && conn->life != VP_CONN_UP)))
+            vp_conn_schedule_service(conn);
     }
 }
 
@@ -711,24 +716,24 @@ void vp_conn_close(struct prov_conn *base)
     if (conn->closed)
         return;
     conn->closed = true;
-    if (conn->life == VP_ALIVE) {
-        vp_conn_drain_marker(conn, VP_CTL_BYE);
+    if (conn->life == VP_CONN_UP) {
+        vp_conn_drain_marker(conn, VP_CTL_CLOSE);
         stop_posting(conn);
-        if (conn->life == VP_ALIVE) {
+        if (conn->life == VP_CONN_UP) {
             conn->end.deadline = ut_clock_ms() + conn->ep->prov->config.peer_timeout_ms;
             vp_ep_wake_later(conn->ep, conn->end.deadline);
         }
     }
     /* inside ep_poll() a caller up the stack may still use the connection */
     if (conn->ep->polling || tend_one(conn, ut_clock_ms()))
-        vp_conn_tend(conn);
+        vp_conn_schedule_service(conn);
 }
 
 bool vp_any_order(struct prov_conn *base)
 {
     const struct vp_conn *conn = vp_conn(base);
 
-    if (conn->life == VP_YOUNG) /* before it is up: the units of its device and of the peer */
+    if (conn->life == VP_CONN_NEW) /* before it is up: the units of its device and of the peer */
         return vp_unit_of(conn->ep->port->dev) != VP_UNIT_WHOLE ||
                conn->there_unit != VP_UNIT_WHOLE;
     return conn->unit != VP_UNIT_WHOLE;
@@ -742,7 +747,7 @@ int vp_accept(struct prov_conn *base, const void *hello, size_t hello_size, void
     if (hello_size > PROV_HELLO_MAX)
         return -EINVAL;
     if (!take_credit(conn)) {
-        conn->refusal = VP_REFUSED_BUSY;
+        conn->refusal = VP_REJ_BUSY;
         vp_conn_close(base);
         return -EAGAIN;
     }
@@ -758,7 +763,7 @@ int vp_accept(struct prov_conn *base, const void *hello, size_t hello_size, void
         vp_list_append(&prov->accepts, &conn->hs.link);
     } else {
         /* the origin gave up meanwhile */
-        vp_post_event_locked(conn, VP_EV_OVER);
+        vp_post_event_locked(conn, VP_EV_HS_FAILED);
     }
     pthread_mutex_unlock(&prov->lock);
     vp_kick(prov);
@@ -785,9 +790,9 @@ static void hear_over(struct vp_conn *conn, bool unheard)
 {
     if (unheard) {
         conn->closed = true;
-        vp_conn_tend(conn);
+        vp_conn_schedule_service(conn);
     } else if (conn->active || conn->hs.answered) {
-        conn->life = VP_DOWN;
+        conn->life = VP_CONN_DOWN;
         conn->ep->made++;
         conn->ep->cb.down(conn->ctx, (enum prov_reason)conn->hs_reason);
     }
@@ -800,38 +805,38 @@ static void hear_disconnected(struct vp_conn *conn)
     struct ibv_qp_attr attr;
     struct ibv_qp_init_attr init;
 
-    if (conn->life == VP_LEAVING || conn->closed)
+    if (conn->life == VP_CONN_CLOSING || conn->closed)
         vp_conn_break(conn, has_rested(conn) ? why_resting(conn) : PROV_REASON_CLOSED);
     else if (ibv_query_qp(conn->qp, &attr, IBV_QP_STATE, &init) == 0 &&
              attr.qp_state == IBV_QPS_ERR)
         vp_conn_break(conn, PROV_REASON_BROKEN);
     else
-        vp_conn_break(conn, VP_REASON_ASK);
+        vp_conn_break(conn, VP_REASON_PROBE);
 }
 
 static void handle_handshake(struct vp_conn *conn, unsigned int events)
 {
-    if (events & VP_EV_REQUEST && !(events & VP_EV_OVER) && !conn->closed)
+    if (events & VP_EV_REQUEST && !(events & VP_EV_HS_FAILED) && !conn->closed)
         hear_request(conn);
     if (events & VP_EV_UP)
         vp_conn_up(conn);
-    if (events & VP_EV_OVER && !conn->closed)
+    if (events & VP_EV_HS_FAILED && !conn->closed)
         hear_over(conn, events & VP_EV_REQUEST);
 }
 
-void vp_conn_handle(struct vp_conn *conn, unsigned int events)
+void vp_conn_handle_events(struct vp_conn *conn, unsigned int events)
 {
     handle_handshake(conn, events);
     if (events & VP_EV_LOCAL)
         vp_conn_break(conn, PROV_REASON_LOCAL);
     if (events & VP_EV_QP_ERROR)
         vp_conn_break(conn, PROV_REASON_BROKEN);
-    if (events & VP_EV_DISCONNECTED && (conn->life == VP_ALIVE || conn->life == VP_LEAVING))
+    if (events & VP_EV_DISCONNECTED && (conn->life == VP_CONN_UP || conn->life == VP_CONN_CLOSING))
         hear_disconnected(conn);
     if (events & VP_EV_LAST_RECV && !conn->recvs)
         conn->end.drained = true;
-    if (events & VP_EV_PLACE)
+    if (events & VP_EV_EVICT)
         ask_to_rest(conn);
-    if (events & VP_EV_VERDICT && conn->life == VP_FAILING && !vp_reason_is_known(conn))
-        vp_conn_know_reason(conn, (enum prov_reason)conn->verdict);
+    if (events & VP_EV_VERDICT && conn->life == VP_CONN_FAILING && !vp_reason_is_known(conn))
+        vp_conn_set_reason(conn, (enum prov_reason)conn->verdict);
 }

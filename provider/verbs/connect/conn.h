@@ -9,20 +9,20 @@
 #include "verbs/ep_types.h"
 
 void vp_conn_up(struct vp_conn *conn);
-/* Takes an established connection down, with a `reason` or VP_REASON_ASK. */
+/* Takes an established connection down, with a `reason` or VP_REASON_PROBE. */
 void vp_conn_break(struct vp_conn *conn, int reason);
 void vp_conn_error(struct vp_conn *conn, uint32_t seq, const struct ibv_wc *wc);
 /* A control message VP_CTL_* of the peer's provider. */
-void vp_conn_told(struct vp_conn *conn, uint32_t control);
+void vp_conn_handle_control(struct vp_conn *conn, uint32_t control);
 /* Events VP_EV_* that progress() has posted. */
-void vp_conn_handle(struct vp_conn *conn, unsigned int events);
+void vp_conn_handle_events(struct vp_conn *conn, unsigned int events);
 /* Reports requests up to (not including) number `upto`. A callback may close the connection. */
-void vp_retire(struct vp_conn *conn, uint32_t upto, enum prov_status status);
+void vp_complete_requests(struct vp_conn *conn, uint32_t upto, enum prov_status status);
 /* Continues connections that close, drain or have stalled (ep->tending). Between the two calls all
  * that has arrived is delivered. */
-void vp_tend_begin(struct vp_ep *ep);
-void vp_tend_all(struct vp_ep *ep);
-void vp_look_for_stalls(struct vp_ep *ep);
+void vp_service_begin(struct vp_ep *ep);
+void vp_service_all(struct vp_ep *ep);
+void vp_check_stalls(struct vp_ep *ep);
 int vp_accept(struct prov_conn *conn, const void *hello, size_t hello_size, void *ctx);
 void vp_conn_close(struct prov_conn *conn);
 void vp_reject(struct prov_conn *conn);

@@ -47,7 +47,7 @@ void vp_probe_start(struct vp_conn *conn)
 
     pthread_mutex_lock(&prov->lock);
     if (probe) {
-        probe->id.kind = VP_ID_PROBE;
+        probe->id.kind = VP_CM_ID_PROBE;
         probe->conn = conn;
         vp_list_init(&probe->link);
         vp_list_append(&prov->probes, &probe->link);
@@ -121,7 +121,7 @@ static void start(struct vp_prov *prov, struct vp_probe *probe, uint64_t now)
         ut_debug(VP_CAT, "asking for a peer: %s", strerror(-rc));
 }
 
-void vp_probe_event(struct vp_prov *prov, struct vp_probe *probe, const struct vp_event *event)
+void vp_probe_event(struct vp_prov *prov, struct vp_probe *probe, const struct vp_cm_event *event)
 {
     struct vp_port *port;
     struct vp_peer peer;
@@ -131,17 +131,17 @@ void vp_probe_event(struct vp_prov *prov, struct vp_probe *probe, const struct v
     if (probe->done)
         return;
     switch (event->what) {
-    case VP_HEARD_ADDRESS:
+    case VP_CM_ADDR_RESOLVED:
         rc = whose(prov, probe, &port, &peer, &qp_num)
                  ? probe->id.way->route(prov, &probe->id, port)
                  : 0;
         break;
-    case VP_HEARD_ROUTE:
+    case VP_CM_ROUTE_RESOLVED:
         rc = ask(prov, probe);
         break;
-    case VP_HEARD_REFUSAL:
+    case VP_CM_REJECTED:
         report(prov, probe,
-               event->refusal == VP_REFUSED_DEAD ? PROV_REASON_PEER_DEAD : PROV_REASON_BROKEN);
+               event->refusal == VP_REJ_DEAD ? PROV_REASON_PEER_DEAD : PROV_REASON_BROKEN);
         break;
     default:
         rc = -EHOSTUNREACH;
@@ -175,10 +175,10 @@ void vp_probe_run(struct vp_prov *prov, uint64_t now)
 
     while ((probe = next_due(prov, now))) {
         if (probe->done) {
-            vp_id_drop(&probe->id);
+            vp_cm_id_destroy(&probe->id);
             free(probe);
         } else if (now != UINT64_MAX && probe->attempts < ATTEMPTS) {
-            vp_id_drop(&probe->id);
+            vp_cm_id_destroy(&probe->id);
             start(prov, probe, now);
         } else {
             report(prov, probe, PROV_REASON_SILENT);

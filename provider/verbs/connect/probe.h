@@ -10,7 +10,7 @@
 #include "verbs/prov_types.h"
 
 struct vp_probe {
-    struct vp_id id;
+    struct vp_cm_id id;
     struct vp_conn *conn; /* NULL: nobody needs the verdict any more */
     struct vp_list link;
     uint64_t deadline; /* of this attempt, ms; 0: not started */
@@ -20,8 +20,8 @@ struct vp_probe {
 
 /* Ends with VP_EV_VERDICT. */
 void vp_probe_start(struct vp_conn *conn);
-struct vp_event;
-void vp_probe_event(struct vp_prov *prov, struct vp_probe *probe, const struct vp_event *event);
+struct vp_cm_event;
+void vp_probe_event(struct vp_prov *prov, struct vp_probe *probe, const struct vp_cm_event *event);
 /* The connection does not need the verdict any more. With prov->lock held. */
 void vp_probe_forget_locked(struct vp_prov *prov, struct vp_conn *conn);
 /* Starts, gives up and destroys due probes; UINT64_MAX: destroys all. Called by progress(). */

@@ -22,9 +22,9 @@ struct reject_msg {
 
 static const uint8_t reject_magic[4] = {'u', 'T', 'f', 'R'};
 
-struct vp_id vp_rdmacm_listener = {.kind = VP_ID_LISTENER, .way = &vp_way_rdmacm};
+struct vp_cm_id vp_rdmacm_listener = {.kind = VP_CM_ID_LISTENER, .way = &vp_rdmacm_ops};
 
-static void refuse(struct vp_id *id, enum vp_refusal refusal)
+static void refuse(struct vp_cm_id *id, enum vp_reject_reason refusal)
 {
     struct reject_msg msg = {.refusal = (uint8_t)refusal};
 
@@ -34,18 +34,18 @@ static void refuse(struct vp_id *id, enum vp_refusal refusal)
     rdma_reject(id->cm, &msg, sizeof(msg));
 }
 
-enum vp_refusal vp_cm_refusal(const struct rdma_cm_event *event)
+enum vp_reject_reason vp_rdmacm_reject_reason(const struct rdma_cm_event *event)
 {
     struct reject_msg msg;
 
     if (event->status == REJ_INVALID_SERVICE_ID || event->status == -ECONNREFUSED)
-        return VP_REFUSED_DEAD;
+        return VP_REJ_DEAD;
     if (event->param.conn.private_data_len >= sizeof(msg)) {
         memcpy(&msg, event->param.conn.private_data, sizeof(msg));
         if (memcmp(msg.magic, reject_magic, sizeof(reject_magic)) == 0)
-            return (enum vp_refusal)msg.refusal;
+            return (enum vp_reject_reason)msg.refusal;
     }
-    return VP_REFUSED_BUSY;
+    return VP_REJ_BUSY;
 }
 
 /* Gives the connection the traffic_class of UTOFU_VERBS_CONNECT, or its port's: before its route is
@@ -64,7 +64,7 @@ static void mark(struct rdma_cm_id *id, const struct vp_port *port)
                  is_set ? "traffic_class of UTOFU_VERBS_CONNECT" : port->name, strerror(errno));
 }
 
-static int begin(struct vp_prov *prov, struct vp_id *id, struct vp_port *port,
+static int begin(struct vp_prov *prov, struct vp_cm_id *id, struct vp_port *port,
                  const struct vp_peer *peer)
 {
     union vp_sockaddr from = port->addr, to = peer->ip;
@@ -73,12 +73,12 @@ static int begin(struct vp_prov *prov, struct vp_id *id, struct vp_port *port,
     vp_set_ip_port(&from, 0);
     if (rdma_create_id(prov->channel, &id->cm, id, RDMA_PS_TCP))
         return -errno;
-    id->way = &vp_way_rdmacm;
+    id->way = &vp_rdmacm_ops;
     mark(id->cm, port);
     return rdma_resolve_addr(id->cm, &from.sa, &to.sa, timeout_ms) ? -errno : 0;
 }
 
-static int route(struct vp_prov *prov, struct vp_id *id, const struct vp_port *port)
+static int route(struct vp_prov *prov, struct vp_cm_id *id, const struct vp_port *port)
 {
     const char *name = ibv_get_device_name(port->dev->context->device);
 
@@ -89,75 +89,75 @@ static int route(struct vp_prov *prov, struct vp_id *id, const struct vp_port *p
     return rdma_resolve_route(id->cm, (int)prov->tuning.step_ms / 2) ? -errno : 0;
 }
 
-static int ask(struct vp_id *id, struct rdma_conn_param *param)
+static int ask(struct vp_cm_id *id, struct rdma_conn_param *param)
 {
     vp_ece_send(id->cm, &id->ece);
     return rdma_connect(id->cm, param) ? -errno : 0;
 }
 
-static int answer(struct vp_id *id, struct rdma_conn_param *param)
+static int answer(struct vp_cm_id *id, struct rdma_conn_param *param)
 {
     vp_ece_send(id->cm, &id->ece);
     return rdma_accept(id->cm, param) ? -errno : 0;
 }
 
-static int confirm(struct vp_id *id)
+static int confirm(struct vp_cm_id *id)
 {
     return rdma_establish(id->cm) ? -errno : 0;
 }
 
-static void disconnect(struct vp_id *id)
+static void disconnect(struct vp_cm_id *id)
 {
     if (!ut_fd_were_closed())
         rdma_disconnect(id->cm); /* fails if the peer has disconnected first */
 }
 
-static void drop(struct vp_id *id)
+static void drop(struct vp_cm_id *id)
 {
     if (id->cm && !ut_fd_were_closed())
         rdma_destroy_id(id->cm);
     id->cm = NULL;
 }
 
-static int qp_attr(struct vp_id *id, struct ibv_qp_attr *attr, int *mask)
+static int qp_attr(struct vp_cm_id *id, struct ibv_qp_attr *attr, int *mask)
 {
     return rdma_init_qp_attr(id->cm, attr, mask) ? -errno : 0;
 }
 
-static void adopt(struct vp_id *id)
+static void adopt(struct vp_cm_id *id)
 {
     id->cm->context = id;
 }
 
 /*** events ***/
 
-static enum vp_heard heard(enum rdma_cm_event_type type)
+static enum vp_cm_event_type heard(enum rdma_cm_event_type type)
 {
     switch (type) {
     case RDMA_CM_EVENT_ADDR_RESOLVED:
-        return VP_HEARD_ADDRESS;
+        return VP_CM_ADDR_RESOLVED;
     case RDMA_CM_EVENT_ROUTE_RESOLVED:
-        return VP_HEARD_ROUTE;
+        return VP_CM_ROUTE_RESOLVED;
     case RDMA_CM_EVENT_CONNECT_REQUEST:
-        return VP_HEARD_REQUEST;
+        return VP_CM_CONNECT_REQUEST;
     case RDMA_CM_EVENT_CONNECT_RESPONSE:
-        return VP_HEARD_ANSWER;
+        return VP_CM_CONNECT_RESPONSE;
     case RDMA_CM_EVENT_ESTABLISHED:
-        return VP_HEARD_READY;
+        return VP_CM_ESTABLISHED;
     case RDMA_CM_EVENT_REJECTED:
-        return VP_HEARD_REFUSAL;
+        return VP_CM_REJECTED;
     case RDMA_CM_EVENT_ADDR_ERROR:
     case RDMA_CM_EVENT_ROUTE_ERROR:
-        return VP_HEARD_NO_WAY;
+        return VP_CM_RESOLVE_ERROR;
     case RDMA_CM_EVENT_CONNECT_ERROR:
     case RDMA_CM_EVENT_UNREACHABLE:
-        return VP_HEARD_NOTHING;
+        return VP_CM_UNREACHABLE;
     case RDMA_CM_EVENT_DISCONNECTED:
-        return VP_HEARD_END;
+        return VP_CM_DISCONNECTED;
     case RDMA_CM_EVENT_DEVICE_REMOVAL:
-        return VP_HEARD_REMOVAL;
+        return VP_CM_DEVICE_REMOVAL;
     default: /* address changes, end of time-wait */
-        return VP_HEARD_OTHER;
+        return VP_CM_OTHER;
     }
 }
 
@@ -170,10 +170,10 @@ static struct vp_port *port_of(struct vp_prov *prov, const struct rdma_cm_id *li
 }
 
 static void take_request(struct vp_prov *prov, const struct rdma_cm_event *raw,
-                         struct vp_event *event)
+                         struct vp_cm_event *event)
 {
     event->port = port_of(prov, raw->listen_id);
-    event->asks = (struct vp_id){.kind = VP_ID_CONN, .way = &vp_way_rdmacm, .cm = raw->id};
+    event->asks = (struct vp_cm_id){.kind = VP_CM_ID_CONN, .way = &vp_rdmacm_ops, .cm = raw->id};
     event->rsp_resources = raw->param.conn.responder_resources;
     event->init_depth = raw->param.conn.initiator_depth;
     memset(&event->from, 0, sizeof(event->from));
@@ -181,26 +181,26 @@ static void take_request(struct vp_prov *prov, const struct rdma_cm_event *raw,
 }
 
 /* Takes the next event and acknowledges it, so that ids can be destroyed. */
-bool vp_rdmacm_next(struct vp_prov *prov, struct vp_event *event)
+bool vp_rdmacm_next(struct vp_prov *prov, struct vp_cm_event *event)
 {
     struct rdma_cm_event *raw;
 
     if (!prov->channel || rdma_get_cm_event(prov->channel, &raw))
         return false;
     event->what = heard(raw->event);
-    event->id = event->what == VP_HEARD_REQUEST ? NULL : raw->id->context;
+    event->id = event->what == VP_CM_CONNECT_REQUEST ? NULL : raw->id->context;
     event->port = NULL;
-    event->ece = event->what == VP_HEARD_REQUEST || event->what == VP_HEARD_ANSWER
+    event->ece = event->what == VP_CM_CONNECT_REQUEST || event->what == VP_CM_CONNECT_RESPONSE
                      ? vp_ece_received(raw->id)
                      : (struct vp_ece){0};
     event->size = raw->param.conn.private_data ? raw->param.conn.private_data_len : 0;
     if (event->size)
         memcpy(event->data, raw->param.conn.private_data, event->size);
-    if (event->what == VP_HEARD_REQUEST)
+    if (event->what == VP_CM_CONNECT_REQUEST)
         take_request(prov, raw, event);
-    else if (event->what == VP_HEARD_REFUSAL)
-        event->refusal = vp_cm_refusal(raw);
-    if (event->id && event->id->kind == VP_ID_LISTENER) {
+    else if (event->what == VP_CM_REJECTED)
+        event->refusal = vp_rdmacm_reject_reason(raw);
+    if (event->id && event->id->kind == VP_CM_ID_LISTENER) {
         event->port = port_of(prov, raw->id);
         event->id = NULL;
     }
@@ -210,7 +210,7 @@ bool vp_rdmacm_next(struct vp_prov *prov, struct vp_event *event)
     return true;
 }
 
-const struct vp_way vp_way_rdmacm = {
+const struct vp_cm_ops vp_rdmacm_ops = {
     .name = "rdmacm",
     .tells_of_deaths = true,
     .begin = begin,

@@ -6,10 +6,10 @@
 #include "way.h"
 
 /* Context of a listener's id. */
-extern struct vp_id vp_rdmacm_listener;
+extern struct vp_cm_id vp_rdmacm_listener;
 
 /* Takes the next event; false: there is none. With prov->lock held. */
-bool vp_rdmacm_next(struct vp_prov *prov, struct vp_event *event);
-enum vp_refusal vp_cm_refusal(const struct rdma_cm_event *event);
+bool vp_rdmacm_next(struct vp_prov *prov, struct vp_cm_event *event);
+enum vp_reject_reason vp_rdmacm_reject_reason(const struct rdma_cm_event *event);
 
 #endif

@@ -12,7 +12,7 @@
 #include "util/assert.h"
 #include "util/fd_check.h"
 
-void vp_handshake_uncount_locked(struct vp_conn *conn)
+void vp_handshake_not_in_flight_locked(struct vp_conn *conn)
 {
     UT_ASSERT_LOCKED(&conn->ep->prov->lock);
     UT_ASSERT(!conn->hs.counted || conn->ep->prov->connecting > 0);
@@ -29,7 +29,7 @@ void vp_cm_abandon_locked(struct vp_conn *conn)
     if (conn->abandoned)
         return;
     conn->abandoned = true;
-    vp_place_ends_locked(conn);
+    vp_budget_mark_ending_locked(conn);
     vp_probe_forget_locked(prov, conn);
     vp_list_remove(&conn->ev_link);
     vp_handshake_unlink(conn);
@@ -39,7 +39,7 @@ void vp_cm_abandon_locked(struct vp_conn *conn)
         return;
     if (vp_list_empty(&prov->reaping) || conn->hs.counted)
         vp_kick(prov); /* to destroy the connection, or to begin the next handshake */
-    vp_handshake_uncount_locked(conn);
+    vp_handshake_not_in_flight_locked(conn);
     vp_list_append(&prov->reaping, &conn->hs.link);
 }
 
@@ -50,17 +50,17 @@ void vp_conn_not_busy(struct vp_conn *conn)
     pthread_mutex_lock(&prov->lock);
     conn->hs.busy = false;
     if (conn->abandoned) {
-        vp_handshake_uncount_locked(conn);
+        vp_handshake_not_in_flight_locked(conn);
         vp_list_append(&prov->reaping, &conn->hs.link);
     }
     pthread_cond_broadcast(&prov->changed);
     pthread_mutex_unlock(&prov->lock);
 }
 
-void vp_conn_part_locked(struct vp_conn *conn)
+void vp_conn_schedule_disconnect_locked(struct vp_conn *conn)
 {
     UT_ASSERT_LOCKED(&conn->ep->prov->lock);
-    if (conn->phase != VP_UP || conn->abandoned)
+    if (conn->phase != VP_ESTABLISHED || conn->abandoned)
         return;
     vp_list_append(&conn->ep->prov->reaping, &conn->hs.link);
     vp_kick(conn->ep->prov);
@@ -72,7 +72,7 @@ static void part_from_peer(struct vp_conn *conn)
     if (conn->id.way)
         conn->id.way->disconnect(&conn->id);
     pthread_mutex_lock(&conn->ep->prov->lock);
-    conn->phase = VP_OVER;
+    conn->phase = VP_HS_FAILED;
     pthread_mutex_unlock(&conn->ep->prov->lock);
     vp_conn_not_busy(conn);
 }
@@ -80,14 +80,14 @@ static void part_from_peer(struct vp_conn *conn)
 /* Ends the handshake or the connection on the wire. */
 static void drop_id(struct vp_conn *conn)
 {
-    struct vp_id *id = &conn->id;
+    struct vp_cm_id *id = &conn->id;
     bool closing = __atomic_load_n(&conn->ep->closing, __ATOMIC_RELAXED); /* the lock is not held */
 
-    if (id->way && conn->phase == VP_UP)
+    if (id->way && conn->phase == VP_ESTABLISHED)
         id->way->disconnect(id);
     else if (id->way && (conn->phase == VP_REQUESTED || conn->phase == VP_ACCEPTING))
-        id->way->refuse(id, closing ? VP_REFUSED_NO_ENDPOINT : (enum vp_refusal)conn->refusal);
-    vp_id_drop(id);
+        id->way->refuse(id, closing ? VP_REJ_NO_ENDPOINT : (enum vp_reject_reason)conn->refusal);
+    vp_cm_id_destroy(id);
 }
 
 /* The connection is in no list but `dying`, and no step of its handshake runs. */
@@ -96,7 +96,8 @@ static void destroy(struct vp_conn *conn)
     struct vp_ep *ep = conn->ep;
     struct vp_prov *prov = ep->prov;
 
-    UT_ASSERT(conn->abandoned && !conn->hs.busy && !conn->in_table && conn->last != VP_LAST_KEPT);
+    UT_ASSERT(conn->abandoned && !conn->hs.busy && !conn->in_table &&
+              conn->last != VP_LAST_RESERVED);
     UT_ASSERT(!vp_heap_has(&conn->hs.timer));
     drop_id(conn);
     if (!conn->end.stuck)
@@ -104,9 +105,9 @@ static void destroy(struct vp_conn *conn)
     else if (conn->qp && !ut_fd_were_closed())
         ibv_destroy_qp(conn->qp); /* late completions may name requests of the connection */
     if (conn->end.stuck && !ut_fd_were_closed())
-        vp_recvs_drop(conn);
+        vp_recvs_destroy(conn);
     pthread_mutex_lock(&prov->lock);
-    vp_place_free_locked(conn);
+    vp_budget_release_locked(conn);
     if (conn->end.stuck)
         vp_list_append(&ep->stuck, &conn->ep_link);
     else

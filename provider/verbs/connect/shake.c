@@ -21,13 +21,13 @@ const uint8_t vp_rep_magic[4] = {'u', 'T', 'f', 'A'};
 
 enum { LEAST_ATTEMPTS = 3 }; /* also after the time is over: this process may have been stopped */
 
-void vp_shake_wait(struct vp_conn *conn, enum vp_phase phase, uint64_t deadline)
+void vp_handshake_wait(struct vp_conn *conn, enum vp_phase phase, uint64_t deadline)
 {
     struct vp_prov *prov = conn->ep->prov;
 
     pthread_mutex_lock(&prov->lock);
     UT_ASSERT(conn->hs.busy);
-    if (!conn->abandoned && conn->phase != VP_UP) {
+    if (!conn->abandoned && conn->phase != VP_ESTABLISHED) {
         conn->phase = phase;
         vp_list_remove(&conn->hs.link);
         vp_heap_add(&prov->shaking, &conn->hs.timer, deadline);
@@ -36,52 +36,53 @@ void vp_shake_wait(struct vp_conn *conn, enum vp_phase phase, uint64_t deadline)
     pthread_mutex_unlock(&prov->lock);
 }
 
-void vp_shake_over(struct vp_conn *conn, enum prov_reason reason)
+void vp_handshake_fail(struct vp_conn *conn, enum prov_reason reason)
 {
     struct vp_prov *prov = conn->ep->prov;
 
     pthread_mutex_lock(&prov->lock);
-    vp_handshake_uncount_locked(conn);
+    vp_handshake_not_in_flight_locked(conn);
     vp_handshake_unlink(conn);
     /* find_early() in poll.c may have set UP, a later request OVER */
-    if (!conn->abandoned && conn->phase != VP_UP && conn->phase != VP_OVER) {
-        conn->phase = VP_OVER;
+    if (!conn->abandoned && conn->phase != VP_ESTABLISHED && conn->phase != VP_HS_FAILED) {
+        conn->phase = VP_HS_FAILED;
         conn->hs_reason = (uint8_t)reason;
-        vp_post_event_locked(conn, VP_EV_OVER);
+        vp_post_event_locked(conn, VP_EV_HS_FAILED);
     }
     pthread_mutex_unlock(&prov->lock);
 }
 
-void vp_shake_up(struct vp_conn *conn)
+void vp_handshake_complete(struct vp_conn *conn)
 {
     struct vp_prov *prov = conn->ep->prov;
 
     pthread_mutex_lock(&prov->lock);
-    vp_handshake_uncount_locked(conn);
+    vp_handshake_not_in_flight_locked(conn);
     vp_handshake_unlink(conn);
-    if (!conn->abandoned && conn->phase < VP_UP)
+    if (!conn->abandoned && conn->phase < VP_ESTABLISHED)
         vp_post_event_locked(conn, VP_EV_UP);
-    if (conn->phase != VP_OVER) /* too late: the failure is reported, or will be */
-        conn->phase = VP_UP; /* also if the connection is abandoned, so that it is disconnected */
+    if (conn->phase != VP_HS_FAILED) /* too late: the failure is reported, or will be */
+        conn->phase =
+            VP_ESTABLISHED; /* also if the connection is abandoned, so that it is disconnected */
     if (conn->active)
         vp_adapt_window_locked(prov, conn->hs.started);
     pthread_mutex_unlock(&prov->lock);
 }
 
-void vp_shake_lost(struct vp_conn *conn, unsigned int event)
+void vp_handshake_lost(struct vp_conn *conn, unsigned int event)
 {
     struct vp_prov *prov = conn->ep->prov;
 
     pthread_mutex_lock(&prov->lock);
-    bool up = conn->phase == VP_UP;
+    bool up = conn->phase == VP_ESTABLISHED;
     if (up && !conn->abandoned)
         vp_post_event_locked(conn, event);
     pthread_mutex_unlock(&prov->lock);
     if (!up)
-        vp_shake_over(conn, event == VP_EV_LOCAL ? PROV_REASON_LOCAL : PROV_REASON_BROKEN);
+        vp_handshake_fail(conn, event == VP_EV_LOCAL ? PROV_REASON_LOCAL : PROV_REASON_BROKEN);
 }
 
-enum prov_reason vp_silence(const struct vp_conn *conn)
+enum prov_reason vp_silence_reason(const struct vp_conn *conn)
 {
     return vp_port_is_down(conn->ep->port) ? PROV_REASON_LOCAL : PROV_REASON_SILENT;
 }
@@ -91,19 +92,19 @@ bool vp_is_shortage(int rc)
     return rc == -ENOMEM || rc == -EAGAIN || rc == -EMFILE || rc == -ENFILE || rc == -ENOSPC;
 }
 
-bool vp_waits_for_qp(struct vp_conn *conn)
+bool vp_handshake_wait_for_qp(struct vp_conn *conn)
 {
     struct vp_prov *prov = conn->ep->prov;
 
-    if (!vp_place_short(conn))
+    if (!vp_budget_shrink(conn))
         return false;
     pthread_mutex_lock(&prov->lock);
-    vp_handshake_uncount_locked(conn);
+    vp_handshake_not_in_flight_locked(conn);
     pthread_mutex_unlock(&prov->lock);
     return true;
 }
 
-uint8_t vp_rd_limit(const struct vp_conn *conn, int device_limit)
+uint8_t vp_rd_atomic_limit(const struct vp_conn *conn, int device_limit)
 {
     unsigned int limit = conn->ep->prov->tuning.rd_atomic;
 
@@ -112,45 +113,46 @@ uint8_t vp_rd_limit(const struct vp_conn *conn, int device_limit)
     return (uint8_t)(limit < 255 ? limit : 255);
 }
 
-static void give_up(struct vp_conn *conn, enum vp_sign sign, uint64_t now)
+static void give_up(struct vp_conn *conn, enum vp_attempt_result sign, uint64_t now)
 {
-    enum prov_reason reason = sign == VP_SIGN_SHORT ? PROV_REASON_LOCAL : vp_silence(conn);
-    const char *why = sign == VP_SIGN_SHORT         ? "this process lacks what it needs"
-                      : reason == PROV_REASON_LOCAL ? "the port is down"
-                      : sign == VP_SIGN_UNRESOLVED  ? "there is no route (ip route get)"
-                                                    : "the peer is given up";
+    enum prov_reason reason =
+        sign == VP_ATTEMPT_NO_RESOURCE ? PROV_REASON_LOCAL : vp_silence_reason(conn);
+    const char *why = sign == VP_ATTEMPT_NO_RESOURCE  ? "this process lacks what it needs"
+                      : reason == PROV_REASON_LOCAL   ? "the port is down"
+                      : sign == VP_ATTEMPT_UNRESOLVED ? "there is no route (ip route get)"
+                                                      : "the peer is given up";
     char peer[VP_PEER_TEXT];
 
-    bool matters = sign == VP_SIGN_UNRESOLVED && !conn->ep->rail;
+    bool matters = sign == VP_ATTEMPT_UNRESOLVED && !conn->ep->rail;
     ut_log_at(matters ? UT_LOG_WARNING : UT_LOG_INFO, VP_CAT,
               "no connection from %s to %s after %u attempts in %llu ms: %s", conn->ep->port->name,
               vp_peer_text(&conn->peer, peer, sizeof(peer)), conn->hs.tries,
               (unsigned long long)(now - conn->hs.first), why);
-    vp_shake_over(conn, reason);
+    vp_handshake_fail(conn, reason);
 }
 
-void vp_shake_again(struct vp_conn *conn, enum vp_sign sign)
+void vp_handshake_retry(struct vp_conn *conn, enum vp_attempt_result sign)
 {
     struct vp_prov *prov = conn->ep->prov;
     uint64_t now = ut_clock_ms();
     uint64_t pause = vp_attempt_pause_ms(conn, sign);
     uint64_t number = conn->req.origin_id ^ (conn->req.target_id * 31) ^ conn->hs.tries;
 
-    vp_id_drop(&conn->id);
+    vp_cm_id_destroy(&conn->id);
     /* if the disconnect request is lost, the peer's kernel calls requests of this QP stale */
     vp_conn_drop_qp(conn);
-    if (sign == VP_SIGN_ALIVE)
+    if (sign == VP_ATTEMPT_PEER_ALIVE)
         conn->hs.sign = now;
-    if (conn->hs.tries >= LEAST_ATTEMPTS && now + pause >= vp_attempts_end(conn, sign)) {
+    if (conn->hs.tries >= LEAST_ATTEMPTS && now + pause >= vp_last_attempt_deadline(conn, sign)) {
         give_up(conn, sign, now);
         return;
     }
     ut_debug(VP_CAT, "attempt %u to connect failed after %llu ms: again in %llu ms", conn->hs.tries,
              (unsigned long long)(now - conn->hs.started), (unsigned long long)pause);
     pthread_mutex_lock(&prov->lock);
-    if (conn->hs.counted && prov->window > VP_LEAST_WINDOW)
+    if (conn->hs.counted && prov->window > VP_MIN_WINDOW)
         prov->window--;
-    vp_handshake_uncount_locked(conn);
+    vp_handshake_not_in_flight_locked(conn);
     pthread_mutex_unlock(&prov->lock);
-    vp_shake_wait(conn, VP_BACKOFF, now + ut_retry_delay_jitter_ms(pause, number));
+    vp_handshake_wait(conn, VP_BACKOFF, now + ut_retry_delay_jitter_ms(pause, number));
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Steps of all handshakes, those of ask.c and of answer.c. Run in progress(), with the connection
  * busy and prov->lock not held. */
-#ifndef VP_SHAKE_H
-#define VP_SHAKE_H
+#ifndef VP_HANDSHAKE_H
+#define VP_HANDSHAKE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,30 +21,30 @@ struct vp_hello_rep {
 extern const uint8_t vp_rep_magic[4];
 
 /* Waits for the peer, or until the deadline. */
-void vp_shake_wait(struct vp_conn *conn, enum vp_phase phase, uint64_t deadline);
+void vp_handshake_wait(struct vp_conn *conn, enum vp_phase phase, uint64_t deadline);
 
 /* The handshake has failed: down() follows, unless the failure is known already. */
-void vp_shake_over(struct vp_conn *conn, enum prov_reason reason);
+void vp_handshake_fail(struct vp_conn *conn, enum prov_reason reason);
 
 /* The handshake has succeeded: up() follows. */
-void vp_shake_up(struct vp_conn *conn);
+void vp_handshake_complete(struct vp_conn *conn);
 
 /* Peer or device is gone: posts `event` if the connection was up, else fails the handshake. */
-void vp_shake_lost(struct vp_conn *conn, unsigned int event);
+void vp_handshake_lost(struct vp_conn *conn, unsigned int event);
 
 /* Why no answer came. */
-enum prov_reason vp_silence(const struct vp_conn *conn);
+enum prov_reason vp_silence_reason(const struct vp_conn *conn);
 
 /* Is it an error that passes when resources become free? */
 bool vp_is_shortage(int rc);
 
 /* No queue pair can be made: closes others of this process. False: there are none. */
-bool vp_waits_for_qp(struct vp_conn *conn);
+bool vp_handshake_wait_for_qp(struct vp_conn *conn);
 
 /* Concurrent reads and atomics: the setting, limited by the device. */
-uint8_t vp_rd_limit(const struct vp_conn *conn, int device_limit);
+uint8_t vp_rd_atomic_limit(const struct vp_conn *conn, int device_limit);
 
 /* Tries again later, or gives up if the handshake has taken too long. */
-void vp_shake_again(struct vp_conn *conn, enum vp_sign sign);
+void vp_handshake_retry(struct vp_conn *conn, enum vp_attempt_result sign);
 
 #endif

@@ -74,7 +74,7 @@ struct __attribute__((packed)) message {
     struct vp_ece ece; /* REQ: the offer; REP: the choice */
     uint8_t data[DATA_MOST];
 };
-_Static_assert(sizeof(struct message) <= VP_UD_MOST, "a message must fit");
+_Static_assert(sizeof(struct message) <= VP_UD_MAX, "a message must fit");
 static const uint8_t magic[4] = {'u', 'T', 'f', 'D'};
 
 enum state {
@@ -91,7 +91,7 @@ enum state {
 
 /* A handshake, and the connection that it makes. */
 struct vp_call {
-    struct vp_id *owner; /* NULL: not adopted yet, or DREQ_SENT */
+    struct vp_cm_id *owner; /* NULL: not adopted yet, or DREQ_SENT */
     struct vp_prov *prov;
     struct vp_port *port;
     struct vp_ud_addr peer;
@@ -121,7 +121,7 @@ struct known {
     bool gone;
 };
 
-struct vp_calls {
+struct vp_udcm {
     pthread_mutex_t lock; /* taken inside prov->lock, or without it */
     uint32_t last_number;
     struct vp_call *by_number[BUCKETS], *asked[BUCKETS];
@@ -135,17 +135,17 @@ struct vp_calls {
 
 /*** calls ***/
 
-static struct vp_call **bucket(struct vp_calls *calls, uint32_t number)
+static struct vp_call **bucket(struct vp_udcm *calls, uint32_t number)
 {
     return &calls->by_number[number % BUCKETS];
 }
 
-static struct vp_call **asked_bucket(struct vp_calls *calls, uint32_t qpn, uint32_t number)
+static struct vp_call **asked_bucket(struct vp_udcm *calls, uint32_t qpn, uint32_t number)
 {
     return &calls->asked[(number * 0x9e3779b1u ^ qpn * 0x85ebca6bu) >> 8 & (BUCKETS - 1)];
 }
 
-static struct vp_call *find(struct vp_calls *calls, uint32_t number)
+static struct vp_call *find(struct vp_udcm *calls, uint32_t number)
 {
     struct vp_call *call = *bucket(calls, number);
 
@@ -161,7 +161,7 @@ static bool is_from(const struct vp_call *call, const struct message *msg)
 }
 
 /* Finds the call for a peer's number of the handshake. */
-static struct vp_call *find_asked(struct vp_calls *calls, const struct message *msg)
+static struct vp_call *find_asked(struct vp_udcm *calls, const struct message *msg)
 {
     struct vp_call *call = *asked_bucket(calls, msg->ud_qpn, msg->from);
 
@@ -177,7 +177,7 @@ static bool is_same(const struct vp_ud_addr *a, const struct vp_ud_addr *b)
            memcmp(a->key, b->key, sizeof(a->key)) == 0;
 }
 
-static struct known **known_bucket(struct vp_calls *calls, const struct vp_ud_addr *at)
+static struct known **known_bucket(struct vp_udcm *calls, const struct vp_ud_addr *at)
 {
     uint32_t low;
 
@@ -185,7 +185,7 @@ static struct known **known_bucket(struct vp_calls *calls, const struct vp_ud_ad
     return &calls->known[low % BUCKETS];
 }
 
-static struct known *find_known(struct vp_calls *calls, const struct vp_ud_addr *at)
+static struct known *find_known(struct vp_udcm *calls, const struct vp_ud_addr *at)
 {
     struct known *known = *known_bucket(calls, at);
 
@@ -194,7 +194,7 @@ static struct known *find_known(struct vp_calls *calls, const struct vp_ud_addr 
     return known;
 }
 
-static struct known *get_known(struct vp_calls *calls, struct vp_port *port,
+static struct known *get_known(struct vp_udcm *calls, struct vp_port *port,
                                const struct vp_ud_addr *at)
 {
     struct known *known = find_known(calls, at), **bucket = known_bucket(calls, at);
@@ -213,7 +213,7 @@ static struct known *get_known(struct vp_calls *calls, struct vp_port *port,
 static struct vp_call *new_call(struct vp_prov *prov, struct vp_port *port,
                                 const struct vp_ud_addr *peer)
 {
-    struct vp_calls *calls = prov->calls;
+    struct vp_udcm *calls = prov->calls;
     struct known *known = get_known(calls, port, peer);
     struct vp_call *call = known ? calloc(1, sizeof(*call)) : NULL;
 
@@ -235,7 +235,7 @@ static struct vp_call *new_call(struct vp_prov *prov, struct vp_port *port,
 
 static void free_call(struct vp_call *call)
 {
-    struct vp_calls *calls = call->prov->calls;
+    struct vp_udcm *calls = call->prov->calls;
     struct vp_call **at = bucket(calls, call->number);
 
     while (*at != call)
@@ -264,7 +264,7 @@ static void end_call(struct vp_call *call)
 
 /*** sending ***/
 
-static unsigned int first_wait(const struct vp_calls *calls)
+static unsigned int first_wait(const struct vp_udcm *calls)
 {
     unsigned int wait = calls->mean ? calls->mean + 4 * calls->spread : FIRST_MS;
 
@@ -272,7 +272,7 @@ static unsigned int first_wait(const struct vp_calls *calls)
 }
 
 /* Learns the answer time from the repetition that the answer names. */
-static void learn(struct vp_calls *calls, const struct vp_call *call, unsigned int nth)
+static void learn(struct vp_udcm *calls, const struct vp_call *call, unsigned int nth)
 {
     if (!nth || nth > call->sent || call->sent - nth >= TRIES)
         return;
@@ -292,7 +292,7 @@ static void learn(struct vp_calls *calls, const struct vp_call *call, unsigned i
 
 static void repeat_later(struct vp_call *call, uint64_t now)
 {
-    struct vp_calls *calls = call->prov->calls;
+    struct vp_udcm *calls = call->prov->calls;
 
     vp_heap_add(&calls->repeating, &call->repeat,
                 now + ut_retry_delay_nth_ms(call->sent - 1, first_wait(calls), MOST_BACKOFF_MS));
@@ -316,7 +316,7 @@ static struct message message_to(const struct vp_port *port, const struct vp_ud_
 }
 
 /* Sends a message once. */
-static void say(struct vp_call *call, enum kind kind, enum vp_refusal refusal)
+static void say(struct vp_call *call, enum kind kind, enum vp_reject_reason refusal)
 {
     struct message msg = message_to(call->port, &call->peer, call->peer_number, kind);
 
@@ -343,7 +343,7 @@ static void say_to(struct vp_port *port, const struct message *msg, enum kind ki
     struct vp_ud_addr peer = sender_of(msg);
     struct message answer = message_to(port, &peer, msg->from, kind);
     answer.from = msg->to;
-    answer.refusal = VP_REFUSED_BUSY;
+    answer.refusal = VP_REJ_BUSY;
     answer.echo = msg->nth;
     vp_ud_send(port, &peer, &answer, sizeof(answer));
 }
@@ -394,7 +394,7 @@ static void fill_in(struct vp_call *call, enum kind kind, const struct rdma_conn
 /* The LID of an address record holds until the subnet manager gives out others: all of them, if it
  * has forgotten those that it gave. Then silence, or another LID of an own port, is what shows; of
  * another service level it is silence. */
-static bool is_path_doubtful(struct vp_calls *calls, struct vp_ud_addr *at)
+static bool is_path_doubtful(struct vp_udcm *calls, struct vp_ud_addr *at)
 {
     pthread_mutex_lock(&calls->lock);
     const struct known *known = find_known(calls, at);
@@ -409,7 +409,7 @@ static bool is_path_doubtful(struct vp_calls *calls, struct vp_ud_addr *at)
 }
 
 /* An answer to "which path leads to the port of `at`?"; LID 0: none came. */
-static void take_path(struct vp_calls *calls, struct vp_port *port, struct vp_ud_addr *at,
+static void take_path(struct vp_udcm *calls, struct vp_port *port, struct vp_ud_addr *at,
                       uint16_t lid, uint8_t sl)
 {
     pthread_mutex_lock(&calls->lock);
@@ -432,7 +432,7 @@ static void find_path(struct vp_prov *prov, struct vp_port *port, struct vp_ud_a
 
     if (port->gid_index >= 0 || !prov->channel || !is_path_doubtful(prov->calls, at))
         return;
-    uint16_t lid = vp_lid_of(port, &at->gid, ASK_MS, &sl);
+    uint16_t lid = vp_query_lid(port, &at->gid, ASK_MS, &sl);
     take_path(prov->calls, port, at, lid, sl);
     if (at->lid != recorded.lid)
         ut_info(VP_CAT, "%s: a peer has LID %u, not %u as when the job began", port->name, at->lid,
@@ -441,13 +441,13 @@ static void find_path(struct vp_prov *prov, struct vp_port *port, struct vp_ud_a
         ut_info(VP_CAT, "%s: LID %u is reached by service level %u", port->name, at->lid, at->sl);
 }
 
-static int begin(struct vp_prov *prov, struct vp_id *id, struct vp_port *port,
+static int begin(struct vp_prov *prov, struct vp_cm_id *id, struct vp_port *port,
                  const struct vp_peer *peer)
 {
     struct vp_ud_addr at = peer->at;
 
     find_path(prov, port, &at);
-    int rc = vp_ud_reach(port, &at);
+    int rc = vp_ud_resolve(port, &at);
     if (rc)
         return rc;
     pthread_mutex_lock(&prov->calls->lock);
@@ -462,11 +462,11 @@ static int begin(struct vp_prov *prov, struct vp_id *id, struct vp_port *port,
     pthread_mutex_unlock(&prov->calls->lock);
     if (!id->call)
         return -ENOMEM;
-    id->way = &vp_way_ud;
+    id->way = &vp_udcm_ops;
     return 1;
 }
 
-static int ask(struct vp_id *id, struct rdma_conn_param *param)
+static int ask(struct vp_cm_id *id, struct rdma_conn_param *param)
 {
     struct vp_call *call = id->call;
 
@@ -480,10 +480,10 @@ static int ask(struct vp_id *id, struct rdma_conn_param *param)
     return 0;
 }
 
-static int answer(struct vp_id *id, struct rdma_conn_param *param)
+static int answer(struct vp_cm_id *id, struct rdma_conn_param *param)
 {
     struct vp_call *call = id->call;
-    int rc = vp_ud_reach(call->port, &call->peer);
+    int rc = vp_ud_resolve(call->port, &call->peer);
 
     if (param->private_data_len > DATA_MOST)
         return -EINVAL;
@@ -502,7 +502,7 @@ static int answer(struct vp_id *id, struct rdma_conn_param *param)
     return rc;
 }
 
-static int confirm(struct vp_id *id)
+static int confirm(struct vp_cm_id *id)
 {
     struct vp_call *call = id->call;
 
@@ -516,11 +516,11 @@ static int confirm(struct vp_id *id)
     return rc;
 }
 
-static void refuse(struct vp_id *id, enum vp_refusal refusal)
+static void refuse(struct vp_cm_id *id, enum vp_reject_reason refusal)
 {
     struct vp_call *call = id->call;
 
-    vp_ud_reach(call->port, &call->peer);
+    vp_ud_resolve(call->port, &call->peer);
     pthread_mutex_lock(&call->prov->calls->lock);
     if (call->state != CLOSED)
         say(call, REJ, refusal);
@@ -536,7 +536,7 @@ static void leave(struct vp_call *call)
     say_until(call);
 }
 
-static void disconnect(struct vp_id *id)
+static void disconnect(struct vp_cm_id *id)
 {
     struct vp_call *call = id->call;
 
@@ -555,10 +555,10 @@ static void note_answer(struct vp_call *call, bool answered)
         known->silent = !answered;
 }
 
-static void drop(struct vp_id *id)
+static void drop(struct vp_cm_id *id)
 {
     struct vp_call *call = id->call;
-    struct vp_calls *calls = call->prov->calls;
+    struct vp_udcm *calls = call->prov->calls;
 
     id->call = NULL;
     pthread_mutex_lock(&calls->lock);
@@ -569,13 +569,13 @@ static void drop(struct vp_id *id)
         leave(call);
     else if (call->state == REQ_SENT || call->state == REQ_RCVD || call->state == REP_SENT ||
              call->state == REP_RCVD)
-        say(call, REJ, VP_REFUSED_BUSY);
+        say(call, REJ, VP_REJ_BUSY);
     if (call->state != DREQ_SENT)
         end_call(call);
     pthread_mutex_unlock(&calls->lock);
 }
 
-static void adopt(struct vp_id *id)
+static void adopt(struct vp_cm_id *id)
 {
     struct vp_call *call = id->call;
 
@@ -594,7 +594,7 @@ static void to_rtr(const struct vp_call *call, struct ibv_qp_attr *attr)
     vp_ud_path(call->port, &call->peer, &attr->ah_attr);
 }
 
-static int qp_attr(struct vp_id *id, struct ibv_qp_attr *attr, int *mask)
+static int qp_attr(struct vp_cm_id *id, struct ibv_qp_attr *attr, int *mask)
 {
     const struct vp_call *call = id->call;
 
@@ -636,14 +636,14 @@ static void meet(struct vp_call *call, const struct message *msg)
     call->initiator_depth = msg->responder_resources;
 }
 
-static bool tell(const struct vp_call *call, enum vp_heard what, const struct message *msg,
-                 struct vp_event *event)
+static bool tell(const struct vp_call *call, enum vp_cm_event_type what, const struct message *msg,
+                 struct vp_cm_event *event)
 {
     if (!call->owner)
         return false;
     event->what = what;
     event->id = call->owner;
-    event->refusal = (enum vp_refusal)msg->refusal;
+    event->refusal = (enum vp_reject_reason)msg->refusal;
     event->ece = msg->ece;
     event->size = msg->size;
     memcpy(event->data, msg->data, msg->size);
@@ -651,9 +651,9 @@ static bool tell(const struct vp_call *call, enum vp_heard what, const struct me
 }
 
 static bool heard_req(struct vp_prov *prov, struct vp_port *port, const struct message *msg,
-                      struct vp_event *event)
+                      struct vp_cm_event *event)
 {
-    struct vp_calls *calls = prov->calls;
+    struct vp_udcm *calls = prov->calls;
     struct vp_call *call = find_asked(calls, msg);
     struct vp_ud_addr peer = sender_of(msg);
 
@@ -678,20 +678,21 @@ static bool heard_req(struct vp_prov *prov, struct vp_port *port, const struct m
     struct vp_call **at = asked_bucket(calls, peer.qpn, call->peer_number);
     call->asked_next = *at;
     *at = call;
-    *event = (struct vp_event){.what = VP_HEARD_REQUEST,
-                               .port = port,
-                               .asks = {.kind = VP_ID_CONN, .way = &vp_way_ud, .call = call},
-                               .from = {.ud = true, .at = peer},
-                               .rsp_resources = call->responder_resources,
-                               .init_depth = call->initiator_depth,
-                               .ece = msg->ece,
-                               .size = msg->size};
+    *event =
+        (struct vp_cm_event){.what = VP_CM_CONNECT_REQUEST,
+                             .port = port,
+                             .asks = {.kind = VP_CM_ID_CONN, .way = &vp_udcm_ops, .call = call},
+                             .from = {.ud = true, .at = peer},
+                             .rsp_resources = call->responder_resources,
+                             .init_depth = call->initiator_depth,
+                             .ece = msg->ece,
+                             .size = msg->size};
     memcpy(event->data, msg->data, msg->size);
     return true;
 }
 
 static bool heard_rep(struct vp_port *port, struct vp_call *call, const struct message *msg,
-                      struct vp_event *event)
+                      struct vp_cm_event *event)
 {
     if (!call || call->state >= CLOSED || (call->peer_number && call->peer_number != msg->from)) {
         say_to(port, msg, REJ);
@@ -707,19 +708,19 @@ static bool heard_rep(struct vp_port *port, struct vp_call *call, const struct m
     stop(call, REP_RCVD);
     call->peer_number = msg->from;
     meet(call, msg);
-    return tell(call, VP_HEARD_ANSWER, msg, event);
+    return tell(call, VP_CM_CONNECT_RESPONSE, msg, event);
 }
 
-static bool heard_rtu(struct vp_call *call, const struct message *msg, struct vp_event *event)
+static bool heard_rtu(struct vp_call *call, const struct message *msg, struct vp_cm_event *event)
 {
     if (!call || call->state != REP_SENT)
         return false;
     learn(call->prov->calls, call, msg->echo);
     stop(call, ESTABLISHED);
-    return tell(call, VP_HEARD_READY, msg, event);
+    return tell(call, VP_CM_ESTABLISHED, msg, event);
 }
 
-static bool heard_rej(struct vp_call *call, const struct message *msg, struct vp_event *event)
+static bool heard_rej(struct vp_call *call, const struct message *msg, struct vp_cm_event *event)
 {
     if (!call || call->state >= DREQ_SENT || call->state == IDLE)
         return false;
@@ -728,11 +729,11 @@ static bool heard_rej(struct vp_call *call, const struct message *msg, struct vp
         note_answer(call, true);
     }
     stop(call, CLOSED);
-    return tell(call, VP_HEARD_REFUSAL, msg, event);
+    return tell(call, VP_CM_REJECTED, msg, event);
 }
 
 static bool heard_dreq(struct vp_port *port, struct vp_call *call, const struct message *msg,
-                       struct vp_event *event)
+                       struct vp_cm_event *event)
 {
     say_to(port, msg, DREP);
     if (!call || call->state >= CLOSED)
@@ -744,7 +745,7 @@ static bool heard_dreq(struct vp_port *port, struct vp_call *call, const struct 
         return false;
     }
     stop(call, CLOSED);
-    return tell(call, VP_HEARD_END, msg, event);
+    return tell(call, VP_CM_DISCONNECTED, msg, event);
 }
 
 static void heard_drep(struct vp_call *call)
@@ -757,7 +758,7 @@ static void heard_drep(struct vp_call *call)
 }
 
 /* The sender of the message ends: its calls are reported. */
-static void heard_gone(struct vp_calls *calls, const struct message *msg)
+static void heard_gone(struct vp_udcm *calls, const struct message *msg)
 {
     struct vp_ud_addr peer = sender_of(msg);
     struct known *known = find_known(calls, &peer);
@@ -770,9 +771,9 @@ static void heard_gone(struct vp_calls *calls, const struct message *msg)
 }
 
 /* The next call whose peer is gone. */
-static bool next_due(struct vp_calls *calls, struct vp_event *event)
+static bool next_due(struct vp_udcm *calls, struct vp_cm_event *event)
 {
-    static const struct message dead = {.refusal = VP_REFUSED_DEAD};
+    static const struct message dead = {.refusal = VP_REJ_DEAD};
 
     while (!vp_list_empty(&calls->due)) {
         struct vp_call *call = vp_container_of(calls->due.next, struct vp_call, known_link);
@@ -782,14 +783,14 @@ static bool next_due(struct vp_calls *calls, struct vp_event *event)
         if (was == TIMEWAIT || (was == DREQ_SENT && !call->owner))
             free_call(call);
         else if (was != IDLE && was < DREQ_SENT &&
-                 tell(call, was == ESTABLISHED ? VP_HEARD_END : VP_HEARD_REFUSAL, &dead, event))
+                 tell(call, was == ESTABLISHED ? VP_CM_DISCONNECTED : VP_CM_REJECTED, &dead, event))
             return true;
     }
     return false;
 }
 
 static bool handle(struct vp_prov *prov, struct vp_port *port, const struct message *msg,
-                   struct vp_event *event)
+                   struct vp_cm_event *event)
 {
     struct vp_call *call = msg->to ? find(prov->calls, msg->to) : NULL;
 
@@ -836,19 +837,19 @@ static bool is_key(const uint8_t *a, const uint8_t *b)
     return !differs;
 }
 
-static bool next_of(struct vp_prov *prov, struct vp_port *port, struct vp_event *event)
+static bool next_of(struct vp_prov *prov, struct vp_port *port, struct vp_cm_event *event)
 {
-    uint8_t data[VP_UD_MOST], sl = 0;
+    uint8_t data[VP_UD_MAX], sl = 0;
     struct message msg;
     size_t size;
 
-    while ((size = vp_ud_take(port, data, &sl))) {
+    while ((size = vp_ud_recv(port, data, &sl))) {
         bool told;
         memcpy(&msg, data, sizeof(msg));
         msg.sl = sl;
-        *event = (struct vp_event){.port = port};
+        *event = (struct vp_cm_event){.port = port};
         if (!is_message(&msg, size) || !is_key(msg.key, port->at.key)) {
-            event->what = VP_HEARD_STRANGER;
+            event->what = VP_CM_WRONG_KEY;
             return true;
         }
         pthread_mutex_lock(&prov->calls->lock);
@@ -860,7 +861,7 @@ static bool next_of(struct vp_prov *prov, struct vp_port *port, struct vp_event 
     return false;
 }
 
-bool vp_udcm_next(struct vp_prov *prov, struct vp_event *event)
+bool vp_udcm_next(struct vp_prov *prov, struct vp_cm_event *event)
 {
     pthread_mutex_lock(&prov->calls->lock);
     bool due = next_due(prov->calls, event);
@@ -873,7 +874,7 @@ bool vp_udcm_next(struct vp_prov *prov, struct vp_event *event)
     return false;
 }
 
-void vp_udcm_moved(struct vp_prov *prov, struct vp_port *port, uint16_t lid)
+void vp_udcm_lid_changed(struct vp_prov *prov, struct vp_port *port, uint16_t lid)
 {
     pthread_mutex_lock(&prov->calls->lock);
     port->at.lid = lid;
@@ -900,7 +901,7 @@ static void repeat(struct vp_call *call, uint64_t now)
 
 uint64_t vp_udcm_timers(struct vp_prov *prov, uint64_t now)
 {
-    struct vp_calls *calls = prov->calls;
+    struct vp_udcm *calls = prov->calls;
     struct vp_heap_node *due;
 
     pthread_mutex_lock(&calls->lock);
@@ -913,7 +914,7 @@ uint64_t vp_udcm_timers(struct vp_prov *prov, uint64_t now)
 
 int vp_udcm_open(struct vp_prov *prov)
 {
-    struct vp_calls *calls = calloc(1, sizeof(*calls));
+    struct vp_udcm *calls = calloc(1, sizeof(*calls));
 
     if (!calls)
         return -ENOMEM;
@@ -931,13 +932,13 @@ static void say_gone(const struct known *known, uint64_t end)
     uint32_t rounds = 0;
 
     while (!known->gone && !vp_ud_send(known->port, &known->at, &msg, sizeof(msg)) &&
-           !vp_ud_has_sent(known->port) && ut_clock_ms() < end)
+           !vp_ud_sends_are_done(known->port) && ut_clock_ms() < end)
         ut_back_off_yielding(&rounds);
 }
 
-void vp_udcm_leave(struct vp_prov *prov)
+void vp_udcm_announce_exit(struct vp_prov *prov)
 {
-    struct vp_calls *calls = prov->calls;
+    struct vp_udcm *calls = prov->calls;
     uint64_t end = ut_clock_ms() + LAST_SENT_MS;
     uint32_t rounds = 0;
 
@@ -948,17 +949,17 @@ void vp_udcm_leave(struct vp_prov *prov)
                 say_gone(known, end);
     pthread_mutex_unlock(&calls->lock);
     for (unsigned int i = 0; i < prov->num_ports; i++)
-        while (prov->ports[i].ud && !vp_ud_has_sent(&prov->ports[i]) && ut_clock_ms() < end)
+        while (prov->ports[i].ud && !vp_ud_sends_are_done(&prov->ports[i]) && ut_clock_ms() < end)
             ut_back_off_yielding(&rounds);
 }
 
 void vp_udcm_close(struct vp_prov *prov)
 {
-    struct vp_calls *calls = prov->calls;
+    struct vp_udcm *calls = prov->calls;
 
     if (!calls)
         return;
-    vp_udcm_leave(prov);
+    vp_udcm_announce_exit(prov);
     for (unsigned int i = 0; i < BUCKETS; i++)
         while (calls->by_number[i])
             free_call(calls->by_number[i]); /* free_call() removes the call from its lists too */
@@ -974,7 +975,7 @@ void vp_udcm_close(struct vp_prov *prov)
     prov->calls = NULL;
 }
 
-const struct vp_way vp_way_ud = {
+const struct vp_cm_ops vp_udcm_ops = {
     .name = "ud",
     .tells_of_deaths = false,
     .begin = begin,

@@ -9,15 +9,15 @@
 int vp_udcm_open(struct vp_prov *prov);
 /* The process ends: tells the processes that it communicated with, and waits a moment for the last
  * messages to leave the port. */
-void vp_udcm_leave(struct vp_prov *prov);
-/* As vp_udcm_leave(), and frees all calls. */
+void vp_udcm_announce_exit(struct vp_prov *prov);
+/* As vp_udcm_announce_exit(), and frees all calls. */
 void vp_udcm_close(struct vp_prov *prov);
 
 /* An InfiniBand port of this process has another LID. With prov->lock held. */
-void vp_udcm_moved(struct vp_prov *prov, struct vp_port *port, uint16_t lid);
+void vp_udcm_lid_changed(struct vp_prov *prov, struct vp_port *port, uint16_t lid);
 
 /* Takes the next event; false: there is none. With prov->lock held. */
-bool vp_udcm_next(struct vp_prov *prov, struct vp_event *event);
+bool vp_udcm_next(struct vp_prov *prov, struct vp_cm_event *event);
 /* Repeats messages that were not answered. Returns when it has to run again, ms; 0: nothing waits.
  * Called by progress(). */
 uint64_t vp_udcm_timers(struct vp_prov *prov, uint64_t now);

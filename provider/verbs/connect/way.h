@@ -9,8 +9,8 @@
  * An id of a connection or a probe is opened by begin(), or comes with a request. Calls for one id
  * are made one at a time; those of different ids may be made by several threads.
  */
-#ifndef VP_WAY_H
-#define VP_WAY_H
+#ifndef VP_CM_OPS_H
+#define VP_CM_OPS_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,75 +19,76 @@
 #include "verbs/prov_types.h"
 
 /* What a refusal means to the origin of the request. */
-enum vp_refusal {
-    VP_REFUSED_NO_ENDPOINT = 1, /* this one and the next three are sent by the peer's provider */
-    VP_REFUSED_BY_CORE,
-    VP_REFUSED_STRANGER,
-    VP_REFUSED_BUSY,  /* also sent by the kernel when it is overrun */
-    VP_REFUSED_ALIVE, /* the answer to a probe */
-    VP_REFUSED_DEAD,  /* nobody listens there */
+enum vp_reject_reason {
+    VP_REJ_NO_ENDPOINT = 1, /* this one and the next three are sent by the peer's provider */
+    VP_REJ_BY_CORE,
+    VP_REJ_WRONG_KEY,
+    VP_REJ_BUSY,  /* also sent by the kernel when it is overrun */
+    VP_REJ_ALIVE, /* the answer to a probe */
+    VP_REJ_DEAD,  /* nobody listens there */
 };
 
-enum vp_heard {
-    VP_HEARD_OTHER,    /* ignored */
-    VP_HEARD_ADDRESS,  /* (active) the peer's address is resolved: route() is next */
-    VP_HEARD_ROUTE,    /* (active) the route is resolved: ask() is next */
-    VP_HEARD_REQUEST,  /* a peer's request, or a probe */
-    VP_HEARD_STRANGER, /* a request without the key, which is not answered */
-    VP_HEARD_ANSWER,   /* (active) accepted: confirm() is next */
-    VP_HEARD_READY,    /* (passive) the peer has confirmed */
-    VP_HEARD_REFUSAL,  /* the request is refused, or the peer gave up */
-    VP_HEARD_NO_WAY,   /* the address or the route could not be resolved */
-    VP_HEARD_NOTHING,  /* no answer came */
-    VP_HEARD_END,      /* the peer has disconnected */
-    VP_HEARD_REMOVAL,  /* the device is gone */
+enum vp_cm_event_type {
+    VP_CM_OTHER,            /* ignored */
+    VP_CM_ADDR_RESOLVED,    /* (active) the peer's address is resolved: route() is next */
+    VP_CM_ROUTE_RESOLVED,   /* (active) the route is resolved: ask() is next */
+    VP_CM_CONNECT_REQUEST,  /* a peer's request, or a probe */
+    VP_CM_WRONG_KEY,        /* a request without the key, which is not answered */
+    VP_CM_CONNECT_RESPONSE, /* (active) accepted: confirm() is next */
+    VP_CM_ESTABLISHED,      /* (passive) the peer has confirmed */
+    VP_CM_REJECTED,         /* the request is refused, or the peer gave up */
+    VP_CM_RESOLVE_ERROR,    /* the address or the route could not be resolved */
+    VP_CM_UNREACHABLE,      /* no answer came */
+    VP_CM_DISCONNECTED,     /* the peer has disconnected */
+    VP_CM_DEVICE_REMOVAL,   /* the device is gone */
 };
 
-struct vp_event {
-    enum vp_heard what;
-    struct vp_id *id;     /* of the handshake; NULL: the event is a request, or of a port */
+struct vp_cm_event {
+    enum vp_cm_event_type what;
+    struct vp_cm_id *id;  /* of the handshake; NULL: the event is a request, or of a port */
     struct vp_port *port; /* of a request, a stranger or a removal */
-    struct vp_id asks;    /* of a request: its owner copies it and calls adopt() */
+    struct vp_cm_id asks; /* of a request: its owner copies it and calls adopt() */
     struct vp_peer from;  /* of a request: where its origin listens */
-    enum vp_refusal refusal;
+    enum vp_reject_reason refusal;
     uint8_t rsp_resources, init_depth; /* of a request: what the origin asked for */
     struct vp_ece ece; /* of a request: the origin's offer; of an answer: the peer's choice */
     uint8_t size;      /* of the private data */
     uint8_t data[256];
 };
 
-struct vp_way {
+struct vp_cm_ops {
     const char *name;
     bool tells_of_deaths; /* an event reports every end of the peer's process */
 
-    /* Starts a handshake. 0: VP_HEARD_ADDRESS or VP_HEARD_NO_WAY follows; 1: ask() is next;
+    /* Starts a handshake. 0: VP_CM_ADDR_RESOLVED or VP_CM_RESOLVE_ERROR follows; 1: ask() is next;
      * -ECONNREFUSED: the peer's process is known to be gone; or -errno. */
-    int (*begin)(struct vp_prov *prov, struct vp_id *id, struct vp_port *port,
+    int (*begin)(struct vp_prov *prov, struct vp_cm_id *id, struct vp_port *port,
                  const struct vp_peer *peer);
-    /* 0: VP_HEARD_ROUTE or VP_HEARD_NO_WAY follows; -EXDEV, logged: through another device; -errno.
+    /* 0: VP_CM_ROUTE_RESOLVED or VP_CM_RESOLVE_ERROR follows; -EXDEV, logged: through another
+     * device; -errno.
      */
-    int (*route)(struct vp_prov *prov, struct vp_id *id, const struct vp_port *port);
+    int (*route)(struct vp_prov *prov, struct vp_cm_id *id, const struct vp_port *port);
     /* ask() sends the request and answer() the answer, with id->ece; confirm() says that the answer
      * has arrived. 0 or -errno. */
-    int (*ask)(struct vp_id *id, struct rdma_conn_param *param);
-    int (*answer)(struct vp_id *id, struct rdma_conn_param *param);
-    int (*confirm)(struct vp_id *id);
-    void (*refuse)(struct vp_id *id, enum vp_refusal refusal);
-    /* Ends a connection that was up: the peer gets VP_HEARD_END. */
-    void (*disconnect)(struct vp_id *id);
+    int (*ask)(struct vp_cm_id *id, struct rdma_conn_param *param);
+    int (*answer)(struct vp_cm_id *id, struct rdma_conn_param *param);
+    int (*confirm)(struct vp_cm_id *id);
+    void (*refuse)(struct vp_cm_id *id, enum vp_reject_reason refusal);
+    /* Ends a connection that was up: the peer gets VP_CM_DISCONNECTED. */
+    void (*disconnect)(struct vp_cm_id *id);
     /* Forgets the id. A waiting peer is told that nothing follows. */
-    void (*drop)(struct vp_id *id);
+    void (*drop)(struct vp_cm_id *id);
     /* Attributes for the change to attr->qp_state, as rdma_init_qp_attr() gives them. 0, or -errno:
      * the peer has given up meanwhile. */
-    int (*qp_attr)(struct vp_id *id, struct ibv_qp_attr *attr, int *mask);
+    int (*qp_attr)(struct vp_cm_id *id, struct ibv_qp_attr *attr, int *mask);
     /* The id of a request has moved here. */
-    void (*adopt)(struct vp_id *id);
+    void (*adopt)(struct vp_cm_id *id);
 };
 
-extern const struct vp_way vp_way_rdmacm, vp_way_ud;
+extern const struct vp_cm_ops vp_rdmacm_ops, vp_udcm_ops;
 
 /* Forgets an id if it is open. */
-static inline void vp_id_drop(struct vp_id *id)
+static inline void vp_cm_id_destroy(struct vp_cm_id *id)
 {
     if (id->way)
         id->way->drop(id);

@@ -11,20 +11,20 @@
 /* After an error a device completes all requests at once; these limits are for dead devices. */
 enum { DRAIN_MS = 2000, DRAIN_GONE_MS = 200, LOOK_MS = 10 };
 
-void vp_conn_tend(struct vp_conn *conn)
+void vp_conn_schedule_service(struct vp_conn *conn)
 {
     if (vp_list_empty(&conn->tend_link)) /* ep_close() walks the list */
         vp_list_append(&conn->ep->tending, &conn->tend_link);
     conn->ep->aside = true;
 }
 
-void vp_conn_know_reason(struct vp_conn *conn, enum prov_reason reason)
+void vp_conn_set_reason(struct vp_conn *conn, enum prov_reason reason)
 {
     conn->end.reason = (int8_t)reason;
 }
 
 /* The error of a part is attributed to the whole transfer. */
-bool vp_conn_note_error(struct vp_conn *conn, uint32_t seq, enum prov_status status)
+bool vp_conn_record_error(struct vp_conn *conn, uint32_t seq, enum prov_status status)
 {
     while (conn->ops[seq & conn->sq_mask].tag == VP_TAG_PART)
         seq++;
@@ -37,25 +37,25 @@ bool vp_conn_note_error(struct vp_conn *conn, uint32_t seq, enum prov_status sta
 
 void vp_conn_start_failing(struct vp_conn *conn)
 {
-    conn->life = VP_FAILING;
+    conn->life = VP_CONN_FAILING;
     /* each poll takes completions while `tending` has one: see sends_suffice() in poll.c */
-    vp_expect_no_reports(conn);
+    vp_clear_signalled(conn);
     uint64_t now = ut_clock_ms();
     conn->end.deadline = now + (conn->ep->port->dev->gone ? DRAIN_GONE_MS : DRAIN_MS);
-    vp_conn_tend(conn);
+    vp_conn_schedule_service(conn);
     /* flushed requests raise no event on some devices: arming schedules looks while draining */
     vp_ep_wake_later(conn->ep, now + LOOK_MS);
 }
 
-bool vp_conn_failed(struct vp_conn *conn, uint32_t seq, enum prov_status status)
+bool vp_conn_post_failed(struct vp_conn *conn, uint32_t seq, enum prov_status status)
 {
-    if (conn->life == VP_FAILING)
+    if (conn->life == VP_CONN_FAILING)
         return false;
     conn->sq_app = conn->sq_cap = 0;
-    conn->few_until = conn->head;
+    conn->inline_until = conn->head;
     conn->end.posted_to = seq;
-    vp_conn_note_error(conn, seq, status);
-    vp_conn_know_reason(conn, conn->ep->port->dev->gone ? PROV_REASON_LOCAL : PROV_REASON_BROKEN);
+    vp_conn_record_error(conn, seq, status);
+    vp_conn_set_reason(conn, conn->ep->port->dev->gone ? PROV_REASON_LOCAL : PROV_REASON_BROKEN);
     bool flushes = vp_conn_qp_to_error(conn);
     vp_conn_start_failing(conn);
     return flushes;

@@ -21,7 +21,7 @@ struct vp_mr {
 
 static int access_flags(const struct vp_device *dev, unsigned int access)
 {
-    int flags = vp_key_flags(dev);
+    int flags = vp_mr_access_flags(dev);
 
     if (access & PROV_ACCESS_READ)
         flags |= IBV_ACCESS_REMOTE_READ;
@@ -32,8 +32,8 @@ static int access_flags(const struct vp_device *dev, unsigned int access)
     return flags;
 }
 
-int vp_reg(struct prov *base, unsigned int device, void *addr, size_t size, unsigned int access,
-           struct prov_mr **out)
+int vp_reg_mr(struct prov *base, unsigned int device, void *addr, size_t size, unsigned int access,
+              struct prov_mr **out)
 {
     struct vp_prov *prov = vp_prov(base);
     struct vp_device *dev = &prov->devices[device];
@@ -42,7 +42,7 @@ int vp_reg(struct prov *base, unsigned int device, void *addr, size_t size, unsi
         return -EBADF;
     /* An adapter may accept memory that the CPU cannot access, such as that of a GPU. The CPU
      * copies short data, so such memory is refused, before it is pinned. */
-    if (!prov_memory_is_there(addr, size, access & PROV_ACCESS_WRITE))
+    if (!prov_memory_is_mapped(addr, size, access & PROV_ACCESS_WRITE))
         return -EFAULT;
     struct vp_mr *mr = malloc(sizeof(*mr));
     if (!mr)
@@ -63,7 +63,7 @@ int vp_reg(struct prov *base, unsigned int device, void *addr, size_t size, unsi
     return 0;
 }
 
-void vp_dereg(struct prov *base, struct prov_mr *base_mr)
+void vp_dereg_mr(struct prov *base, struct prov_mr *base_mr)
 {
     struct vp_mr *mr = vp_container_of(base_mr, struct vp_mr, base);
 

@@ -7,8 +7,8 @@
 
 #include "provider.h"
 
-int vp_reg(struct prov *prov, unsigned int device, void *addr, size_t size, unsigned int access,
-           struct prov_mr **mr);
-void vp_dereg(struct prov *prov, struct prov_mr *mr);
+int vp_reg_mr(struct prov *prov, unsigned int device, void *addr, size_t size, unsigned int access,
+              struct prov_mr **mr);
+void vp_dereg_mr(struct prov *prov, struct prov_mr *mr);
 
 #endif

@@ -81,7 +81,7 @@ static void post_last(struct vp_conn *conn, uint32_t seq)
 static void __attribute__((noinline, cold)) post_failed(struct vp_conn *conn, uint32_t seq, int rc)
 {
     ut_error(VP_CAT, "posting to queue pair %u failed: %s", conn->qp->qp_num, strerror(rc));
-    if (vp_conn_failed(conn, seq, PROV_FAILED) && conn->tail != seq)
+    if (vp_conn_post_failed(conn, seq, PROV_FAILED) && conn->tail != seq)
         post_last(conn, seq);
 }
 
@@ -128,12 +128,12 @@ static void batch_close(struct vp_ep *ep)
 
     UT_ASSERT(ep->batch_length > 0 && ep->batch_length <= VP_BATCH_MAX);
     ep->batch = NULL;
-    ep->room_few = ep->room_signal;
+    ep->room_inline = ep->room_signal;
     ep->chain[ep->batch_length - 1].wr.next = NULL;
     ring(conn, &ep->chain[0].wr, conn->batch_first);
 }
 
-void vp_flush(struct vp_ep *ep)
+void vp_batch_flush(struct vp_ep *ep)
 {
     if (ep->batch)
         batch_close(ep);
@@ -141,13 +141,13 @@ void vp_flush(struct vp_ep *ep)
 
 void vp_ep_flush(struct prov_ep *ep)
 {
-    vp_flush(vp_ep(ep));
+    vp_batch_flush(vp_ep(ep));
 }
 
 /* Copies a request and its inline data into the open batch: the caller may overwrite both. */
 static void chain_up(struct vp_ep *ep, const struct ibv_send_wr *wr)
 {
-    struct vp_chained *link = &ep->chain[ep->batch_length++];
+    struct vp_batched *link = &ep->chain[ep->batch_length++];
 
     link->wr = *wr;
     if (wr->num_sge) {
@@ -174,7 +174,7 @@ static void submit(struct vp_conn *conn, struct ibv_send_wr *wr, bool more)
             return;
         }
         ep->batch = conn;
-        ep->room_few = UINT32_MAX;
+        ep->room_inline = UINT32_MAX;
         ep->aside = true;
         ep->batch_length = 0;
         conn->batch_first = conn->head - 1;
@@ -204,7 +204,7 @@ ALWAYS_INLINE unsigned int signal_flag(struct vp_conn *conn, bool soon)
 {
     if (__builtin_expect(!soon && conn->head != conn->signal_due, 0))
         return 0;
-    vp_expect_report(conn);
+    vp_count_signalled(conn);
     return IBV_SEND_SIGNALED;
 }
 
@@ -228,17 +228,17 @@ static void note_full(struct vp_conn *conn)
     if (conn->head - conn->full_at < conn->sq_app)
         return;
     conn->full_at = conn->head;
-    if (conn->errand != VP_ERRAND_NONE || ++conn->fulls != FULLS_MOST)
+    if (conn->errand != VP_ACTION_NONE || ++conn->fulls != FULLS_MOST)
         return;
-    conn->errand = VP_ERRAND_LENGTH;
-    vp_conn_tend(conn);
+    conn->errand = VP_ACTION_LONGER_SQ;
+    vp_conn_schedule_service(conn);
 }
 
 static int __attribute__((noinline, cold)) no_room(struct vp_conn *conn)
 {
     if (!vp_is_postable(conn)) /* the core may post right after accept() */
-        return conn->life == VP_YOUNG && conn->hs.answered ? -EAGAIN : -ENOTCONN;
-    vp_flush(conn->ep); /* requests of an open batch would never complete */
+        return conn->life == VP_CONN_NEW && conn->hs.answered ? -EAGAIN : -ENOTCONN;
+    vp_batch_flush(conn->ep); /* requests of an open batch would never complete */
     if (conn->sq_depth < conn->ep->sq_depth && conn->head - conn->tail >= conn->sq_app)
         note_full(conn);
     return -EAGAIN;
@@ -269,7 +269,7 @@ static bool bounce_copy(struct vp_ep *ep, struct ibv_sge *sge, const void *data,
                         uint32_t *tag)
 {
     if (!ep->bounce_count) {
-        vp_flush(ep);
+        vp_batch_flush(ep);
         return false;
     }
     UT_ASSERT(ep->bounce_count <= VP_BOUNCE_SLOTS);
@@ -293,7 +293,7 @@ struct parts {
     uint32_t more;                /* all requests but the last, with those of post_flush() */
     uint32_t done;                /* bytes already posted */
     bool first_waits, tail_waits; /* the part waits for everything before: see post_flush() */
-    bool lands;                   /* a read follows the write: see vp_lands_later() */
+    bool lands;                   /* a read follows the write: see vp_needs_read_flush() */
     bool apart;                   /* the notice is a separate request after the data */
 };
 
@@ -320,8 +320,8 @@ static void cut_by_order(const struct vp_conn *conn, struct parts *p)
     if (has_notice(p) && !strong && !p->apart)
         return;
     struct vp_cut cut =
-        vp_order_cut((enum vp_unit)conn->unit, is_write(p) ? x->rmt : (uintptr_t)x->lcl, x->length,
-                     conn->packet, strong);
+        vp_split_by_order((enum vp_unit)conn->unit, is_write(p) ? x->rmt : (uintptr_t)x->lcl,
+                          x->length, conn->packet, strong);
     p->head = cut.head;
     p->tail = cut.tail;
     p->tail_waits = cut.tail != 0;
@@ -359,7 +359,7 @@ static int __attribute__((noinline)) cut_up(struct vp_conn *conn, struct parts *
               p->apart + p->lands;
     if (!p->more)
         return 0;
-    vp_flush(ep); /* may take the connection down, which ends posting */
+    vp_batch_flush(ep); /* may take the connection down, which ends posting */
     if (!vp_is_postable(conn))
         return -ENOTCONN;
     return check_room(conn, conn->sq_app - p->more, ep->room_app + p->more);
@@ -584,21 +584,21 @@ write_few_usually(struct prov_conn *base, void *data, uint64_t rmt, uint32_t rke
                                                 .flags = PROV_UNSIGNALLED,
                                                 .cookie = cookie});
 
-    vp_limit_few(vp_conn(base));
+    vp_update_inline_until(vp_conn(base));
     return rc < 0 ? rc : 0;
 }
 
 /* The shortest path, for all writes but one in `signal_every`. */
-__attribute__((hot)) int vp_write_few(struct prov_conn *base, const void *data, uint64_t rmt,
-                                      uint32_t rkey, uint32_t length, uint64_t cookie)
+__attribute__((hot)) int vp_write_inline(struct prov_conn *base, const void *data, uint64_t rmt,
+                                         uint32_t rkey, uint32_t length, uint64_t cookie)
 {
     struct vp_conn *conn = vp_conn(base);
     struct vp_ep *ep = conn->ep;
     uint32_t head = conn->head;
 
     UT_ASSERT(length > 0 && length <= ep->max_inline);
-    if (__builtin_expect((int32_t)(conn->few_until - head) <= 0, 0) ||
-        __builtin_expect(ep->room <= ep->room_few, 0))
+    if (__builtin_expect((int32_t)(conn->inline_until - head) <= 0, 0) ||
+        __builtin_expect(ep->room <= ep->room_inline, 0))
         return write_few_usually(base, (void *)(uintptr_t)data, rmt, rkey, length, cookie);
     struct {
         uint64_t rmt;
@@ -719,7 +719,7 @@ int vp_atomic(struct prov_conn *base, const struct prov_atomic *atomic)
     return 0;
 }
 
-void vp_post_report(struct vp_conn *conn)
+void vp_post_signalled(struct vp_conn *conn)
 {
     struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE};
 
@@ -750,7 +750,7 @@ void vp_conn_drain_marker(struct vp_conn *conn, uint32_t control)
 
     if (conn->last == VP_LAST_POSTED)
         return;
-    UT_ASSERT(conn->last == VP_LAST_KEPT && conn->ep->credits > 0);
+    UT_ASSERT(conn->last == VP_LAST_RESERVED && conn->ep->credits > 0);
     UT_ASSERT(conn->head - conn->tail <= conn->sq_mask);
     conn->last = VP_LAST_POSTED;
     conn->ep->credits--;
@@ -762,6 +762,6 @@ void vp_conn_drain_marker(struct vp_conn *conn, uint32_t control)
     op->tag = VP_TAG_OURS;
     wr.wr_id = (uintptr_t)op;
     conn->unsignalled_from = ++conn->head;
-    vp_expect_report(conn);
+    vp_count_signalled(conn);
     submit(conn, &wr, false);
 }

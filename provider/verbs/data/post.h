@@ -14,27 +14,28 @@ enum { VP_PARTS_MAX = 8 }; /* most requests of one transfer */
 
 /* Control messages (SEND with immediate). */
 enum {
-    VP_CTL_BYE = 0x62796521,  /* this side closes the connection */
-    VP_CTL_ASK = 0x6d61793f,  /* asks the peer to rest; answered by REST, or KEEP if in use */
-    VP_CTL_MUST = 0x6d757374, /* tells the peer to rest */
-    VP_CTL_KEEP = 0x6b656570,
-    VP_CTL_REST = 0x72657374, /* everything of this side has arrived; answered by REST */
+    VP_CTL_CLOSE = 0x62796521, /* this side closes the connection */
+    VP_CTL_SUSPEND_REQUEST =
+        0x6d61793f, /* asks the peer to rest; answered by REST, or KEEP if in use */
+    VP_CTL_SUSPEND_FORCE = 0x6d757374, /* tells the peer to rest */
+    VP_CTL_SUSPEND_REFUSE = 0x6b656570,
+    VP_CTL_SUSPEND = 0x72657374, /* everything of this side has arrived; answered by REST */
 };
 
 int vp_write(struct prov_conn *conn, const struct prov_xfer *xfer);
-int vp_write_few(struct prov_conn *conn, const void *data, uint64_t rmt, uint32_t rkey,
-                 uint32_t length, uint64_t cookie);
+int vp_write_inline(struct prov_conn *conn, const void *data, uint64_t rmt, uint32_t rkey,
+                    uint32_t length, uint64_t cookie);
 int vp_read(struct prov_conn *conn, const struct prov_xfer *xfer);
 int vp_send(struct prov_conn *conn, const void *data, size_t size, unsigned int flags,
             uint64_t cookie);
 int vp_atomic(struct prov_conn *conn, const struct prov_atomic *atomic);
 void vp_ep_flush(struct prov_ep *ep);
-void vp_flush(struct vp_ep *ep);
+void vp_batch_flush(struct vp_ep *ep);
 /* Posts a signalled empty write: its completion covers the unsignalled requests before. */
-void vp_post_report(struct vp_conn *conn);
+void vp_post_signalled(struct vp_conn *conn);
 /* Sends a signalled control message to the peer's provider; false: there is no room. */
 bool vp_post_control(struct vp_conn *conn, uint32_t what);
-/* Posts the last request of a connection: VP_CTL_BYE, VP_CTL_REST, or (0) an empty write. */
+/* Posts the last request of a connection: VP_CTL_CLOSE, VP_CTL_SUSPEND, or (0) an empty write. */
 void vp_conn_drain_marker(struct vp_conn *conn, uint32_t control);
 
 #endif

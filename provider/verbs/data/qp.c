@@ -28,9 +28,9 @@ struct vp_conn *vp_conn_new(struct vp_ep *ep, bool active)
     conn->signal_due = ep->signal_every;
     conn->sq_depth = ep->sq_first;
     conn->phase = active ? VP_QUEUED : VP_REQUESTED;
-    conn->refusal = VP_REFUSED_BY_CORE;
+    conn->refusal = VP_REJ_BY_CORE;
     conn->end.reason = VP_REASON_UNKNOWN;
-    conn->id.kind = VP_ID_CONN;
+    conn->id.kind = VP_CM_ID_CONN;
     vp_list_init(&conn->tend_link);
     vp_list_init(&conn->hs.link);
     vp_list_init(&conn->ev_link);
@@ -81,11 +81,11 @@ int vp_conn_create_qp(struct vp_conn *conn)
 
     int rc = ring_alloc(conn);
     if (!rc && !ep->srq)
-        rc = vp_recvs_take(conn);
+        rc = vp_recvs_create(conn);
     struct ibv_qp *qp = rc ? NULL : ibv_create_qp_ex(dev->context, &attr);
     if (!qp) {
         rc = rc ? rc : -errno;
-        vp_recvs_drop(conn);
+        vp_recvs_destroy(conn);
         free(conn->ops);
         conn->ops = NULL;
         return rc;
@@ -106,7 +106,7 @@ static bool is_way_lost(int err)
     return err == ETIMEDOUT || err == EHOSTUNREACH || err == ENETUNREACH || err == ENODATA;
 }
 
-struct vp_ece vp_conn_offer(const struct vp_conn *conn)
+struct vp_ece vp_conn_ece_offer(const struct vp_conn *conn)
 {
     if (conn->hs.plain || conn->ep->port->dev->no_ece)
         return (struct vp_ece){0};
@@ -198,7 +198,7 @@ static uint32_t flow_label_of(unsigned int rail)
 }
 
 /* The RNR timer is set here, since that of librdmacm would be 655 ms. */
-int vp_conn_ready_qp(struct vp_conn *conn)
+int vp_conn_connect_qp(struct vp_conn *conn)
 {
     static const enum ibv_qp_state states[] = {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS};
     const struct vp_tuning *tuning = &conn->ep->prov->tuning;
@@ -267,11 +267,11 @@ void vp_conn_drop_qp(struct vp_conn *conn)
         ut_debug(VP_CAT, "destroying a queue pair: %s", strerror(rc));
     conn->qp_state = IBV_QPS_RESET;
     if (!stays)
-        vp_recvs_drop(conn);
+        vp_recvs_destroy(conn);
     free(conn->ops);
     conn->ops = NULL;
     pthread_mutex_lock(&prov->lock);
-    vp_place_free_locked(conn);
+    vp_budget_release_locked(conn);
     pthread_mutex_unlock(&prov->lock);
 }
 

@@ -12,12 +12,12 @@ struct vp_conn *vp_conn_new(struct vp_ep *ep, bool active);
 /* The caller logs an error. */
 int vp_conn_create_qp(struct vp_conn *conn);
 /* (active) The enhancements that the connection's request offers. */
-struct vp_ece vp_conn_offer(const struct vp_conn *conn);
+struct vp_ece vp_conn_ece_offer(const struct vp_conn *conn);
 /* Brings the queue pair to INIT, RTR and RTS with the parameters of the handshake and the limits of
  * this library. conn->ece: the peer's offer (passive) or choice (active), then the choice of this
  * side. -ECONNABORTED: the peer has given up the handshake, the route to it is lost, or its
  * enhancements cannot be used here and the next attempt offers fewer. */
-int vp_conn_ready_qp(struct vp_conn *conn);
+int vp_conn_connect_qp(struct vp_conn *conn);
 void vp_conn_drop_qp(struct vp_conn *conn);
 bool vp_conn_qp_to_error(struct vp_conn *conn);
 /* The connection has no queue pair any more, or no completion or event can name it. */

@@ -23,7 +23,7 @@ enum {
 static int buffers_new(struct vp_ep *ep)
 {
     uint32_t most = ep->recv_cq_size;
-    int rc = ep->srq ? vp_recvs_new(ep, &ep->recvs, vp_srq_first(most), most, 0) : 0;
+    int rc = ep->srq ? vp_recvs_init(ep, &ep->recvs, vp_srq_first(most), most, 0) : 0;
 
     if (!rc)
         rc = vp_slab_new(ep, (size_t)(VP_BOUNCE_SLOTS + 1) * PROV_MSG_MAX, &ep->bounce_slab,
@@ -39,7 +39,7 @@ static int buffers_new(struct vp_ep *ep)
     return vp_table_new(ep);
 }
 
-void vp_srq_rearm(struct vp_ep *ep)
+void vp_srq_arm_limit(struct vp_ep *ep)
 {
     struct ibv_srq_attr attr = {.srq_limit = ep->recvs.depth / 2};
     int rc = ibv_modify_srq(ep->srq, &attr, IBV_SRQ_LIMIT);
@@ -92,7 +92,7 @@ static int queues_new(struct vp_ep *ep, unsigned int depth)
     ep->cq_size = ep->room = cq_size;
     ep->cq_wanted = cq_size - cq_size / CQ_CONN_PART;
     ep->room_app = cq_size / 8;
-    ep->room_signal = ep->room_few = cq_size / 2;
+    ep->room_signal = ep->room_inline = cq_size / 2;
     ep->max_inline = dev->max_inline;
     ep->max_msg = ep->port->max_msg;
     ep->notice_apart = tuning->notice_apart;
@@ -115,7 +115,7 @@ int vp_queues_open(struct vp_ep *ep, unsigned int depth)
         return rc;
     rc = vp_recvs_post_all(ep, &ep->recvs);
     if (!rc)
-        vp_srq_rearm(ep);
+        vp_srq_arm_limit(ep);
     return rc;
 }
 
@@ -154,7 +154,7 @@ static void grow_cq(struct vp_ep *ep)
     ep->cq_size = size;
 }
 
-bool vp_ep_take_credit(struct vp_ep *ep)
+bool vp_ep_reserve_cqe(struct vp_ep *ep)
 {
     bool is_low = ep->room <= ep->room_app / 2; /* messages may have used the entries */
 
@@ -169,7 +169,7 @@ bool vp_ep_take_credit(struct vp_ep *ep)
     return true;
 }
 
-void vp_ep_give_credit(struct vp_ep *ep)
+void vp_ep_release_cqe(struct vp_ep *ep)
 {
     UT_ASSERT(ep->credits > 0 && ep->room + ep->credits <= ep->cq_size);
     ep->room++;

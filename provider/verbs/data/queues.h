@@ -20,9 +20,9 @@ enum {
 int vp_queues_open(struct vp_ep *ep, unsigned int depth);
 void vp_queues_close(struct vp_ep *ep);
 /* Asks for an event when half of the receives are gone: then somebody has to poll. */
-void vp_srq_rearm(struct vp_ep *ep);
+void vp_srq_arm_limit(struct vp_ep *ep);
 /* Reserves the completion-queue entry for the last request of a connection; false: none is left. */
-bool vp_ep_take_credit(struct vp_ep *ep);
-void vp_ep_give_credit(struct vp_ep *ep);
+bool vp_ep_reserve_cqe(struct vp_ep *ep);
+void vp_ep_release_cqe(struct vp_ep *ep);
 
 #endif

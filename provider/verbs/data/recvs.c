@@ -34,7 +34,7 @@ static struct ibv_mr *slab_register(struct vp_ep *ep, uint8_t *from, size_t size
 {
     memset(from, 0, size);
     return ibv_reg_mr(ep->port->dev->pd, from, size,
-                      IBV_ACCESS_LOCAL_WRITE | vp_key_flags(ep->port->dev));
+                      IBV_ACCESS_LOCAL_WRITE | vp_mr_access_flags(ep->port->dev));
 }
 
 int vp_slab_new(struct vp_ep *ep, size_t size, uint8_t **slab, struct ibv_mr **mr)
@@ -94,8 +94,8 @@ static int prepare(struct vp_ep *ep, struct vp_recvs *recvs, uint32_t depth)
     return 0;
 }
 
-int vp_recvs_new(struct vp_ep *ep, struct vp_recvs *recvs, uint32_t depth, uint32_t most,
-                 uint32_t awake)
+int vp_recvs_init(struct vp_ep *ep, struct vp_recvs *recvs, uint32_t depth, uint32_t most,
+                  uint32_t awake)
 {
     recvs->most = most;
     recvs->refill_at = refill_at(depth, awake < depth ? awake : depth - 1);
@@ -232,12 +232,12 @@ static void owe_room(struct vp_ep *ep, uint32_t n)
 {
     pthread_mutex_lock(&ep->prov->lock);
     ep->recv_owed += n;
-    __atomic_fetch_or(&ep->pending, VP_PEND_OWED, __ATOMIC_RELEASE);
+    __atomic_fetch_or(&ep->pending, VP_PEND_DEFERRED_CQES, __ATOMIC_RELEASE);
     vp_wake_locked(ep);
     pthread_mutex_unlock(&ep->prov->lock);
 }
 
-uint32_t vp_recvs_owed_locked(struct vp_ep *ep)
+uint32_t vp_recvs_take_deferred_locked(struct vp_ep *ep)
 {
     uint32_t owed = ep->recv_owed;
 
@@ -246,13 +246,13 @@ uint32_t vp_recvs_owed_locked(struct vp_ep *ep)
     return owed;
 }
 
-void vp_recvs_pay(struct vp_ep *ep, uint32_t owed)
+void vp_recvs_release_deferred(struct vp_ep *ep, uint32_t owed)
 {
     if (owed)
         give_room(ep, owed);
 }
 
-int vp_recvs_take(struct vp_conn *conn)
+int vp_recvs_create(struct vp_conn *conn)
 {
     struct vp_ep *ep = conn->ep;
 
@@ -260,7 +260,7 @@ int vp_recvs_take(struct vp_conn *conn)
         return -ENOSPC;
     struct vp_recvs *recvs = calloc(1, sizeof(*recvs));
     int rc =
-        recvs ? vp_recvs_new(ep, recvs, ep->rq_depth, ep->rq_depth, VP_SOLICIT_EVERY) : -ENOMEM;
+        recvs ? vp_recvs_init(ep, recvs, ep->rq_depth, ep->rq_depth, VP_SOLICIT_EVERY) : -ENOMEM;
     if (rc) {
         if (recvs)
             vp_recvs_free(recvs);
@@ -272,7 +272,7 @@ int vp_recvs_take(struct vp_conn *conn)
     return 0;
 }
 
-void vp_recvs_drop(struct vp_conn *conn)
+void vp_recvs_destroy(struct vp_conn *conn)
 {
     struct vp_recvs *recvs = conn->recvs;
 

@@ -10,7 +10,7 @@
 #include "verbs/conn_types.h"
 #include "verbs/ep_types.h"
 
-enum { VP_SRQ_LEAST = 128 }; /* more than VP_SOLICIT_EVERY for each of two busy peers */
+enum { VP_SRQ_MIN = 128 }; /* more than VP_SOLICIT_EVERY for each of two busy peers */
 
 static inline uint32_t vp_at_most(uint32_t value, int limit)
 {
@@ -30,7 +30,7 @@ static inline uint32_t vp_srq_first(uint32_t most)
 {
     uint32_t part = (most + 3) / 4;
 
-    return part > VP_SRQ_LEAST ? part : vp_at_most(VP_SRQ_LEAST, (int)most);
+    return part > VP_SRQ_MIN ? part : vp_at_most(VP_SRQ_MIN, (int)most);
 }
 
 /* Depth of the receive queue of a connection; 0: the receives are shared. */
@@ -43,8 +43,8 @@ static inline uint32_t vp_rq_depth(const struct vp_prov *prov, const struct vp_d
 int vp_slab_new(struct vp_ep *ep, size_t size, uint8_t **slab, struct ibv_mr **mr);
 /* Makes buffers for `depth` receives, up to `most` later; a sleeping owner need not post any until
  * `awake` more arrive. After an error, vp_recvs_free() frees what was made. */
-int vp_recvs_new(struct vp_ep *ep, struct vp_recvs *recvs, uint32_t depth, uint32_t most,
-                 uint32_t awake);
+int vp_recvs_init(struct vp_ep *ep, struct vp_recvs *recvs, uint32_t depth, uint32_t most,
+                  uint32_t awake);
 void vp_recvs_free(struct vp_recvs *recvs);
 /* Posts all receives: to the endpoint's queue, or to the queue pair. */
 int vp_recvs_post_all(struct vp_ep *ep, struct vp_recvs *recvs);
@@ -56,13 +56,13 @@ void vp_recvs_refill(struct vp_ep *ep, struct vp_recvs *recvs);
 
 /* Makes the receives of a connection's own queue, and reserves as many entries of the endpoint's
  * completion queue; -ENOSPC: the completion queue cannot grow. Called from progress() only. */
-int vp_recvs_take(struct vp_conn *conn);
+int vp_recvs_create(struct vp_conn *conn);
 /* Called when the queue pair is gone. */
-void vp_recvs_drop(struct vp_conn *conn);
+void vp_recvs_destroy(struct vp_conn *conn);
 /* Completion-queue entries that may hold receives of destroyed queue pairs. Taken before the queue
- * is polled until it is empty, and free for others (vp_recvs_pay()) after that. */
-uint32_t vp_recvs_owed_locked(struct vp_ep *ep);
-void vp_recvs_pay(struct vp_ep *ep, uint32_t owed);
+ * is polled until it is empty, and free for others (vp_recvs_release_deferred()) after that. */
+uint32_t vp_recvs_take_deferred_locked(struct vp_ep *ep);
+void vp_recvs_release_deferred(struct vp_ep *ep, uint32_t owed);
 
 /* In builds with assertions: checks that no posted receive is forgotten. */
 #ifdef UT_ASSERTIONS

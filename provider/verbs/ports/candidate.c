@@ -55,7 +55,7 @@ static bool read_subnet(char *text, struct subnet *out)
     return sound;
 }
 
-bool vp_subnets_are_sound(void)
+bool vp_subnets_are_valid(void)
 {
     const char *list = ut_env_str(UT_ENV_VERBS_SUBNETS);
     char name[UT_ENV_ITEM_SIZE];

@@ -17,7 +17,7 @@ struct vp_candidate {
 };
 
 /* Does every entry of UTOFU_VERBS_SUBNETS name a subnet? Logs the first that does not. */
-bool vp_subnets_are_sound(void);
+bool vp_subnets_are_valid(void);
 
 /* Does UTOFU_VERBS_CONNECT,gid_index choose an index? */
 bool vp_wants_gid(void);

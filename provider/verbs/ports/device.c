@@ -51,11 +51,11 @@ void vp_log_nomem(const char *what, const char *device, int err)
 static void __attribute__((format(printf, 4, 5)))
 refuse(struct vp_prov *prov, const char *device, unsigned int port, const char *fmt, ...)
 {
-    struct vp_port_refusal local, *r = &local;
+    struct vp_port_exclusion local, *r = &local;
     char number[16] = "";
     va_list ap;
 
-    if (prov->survey && prov->survey->num_refusals < VP_MAX_REFUSALS)
+    if (prov->survey && prov->survey->num_refusals < VP_MAX_EXCLUSIONS)
         r = &prov->survey->refusals[prov->survey->num_refusals++];
     snprintf(r->device, sizeof(r->device), "%s", device);
     r->port = port;
@@ -194,7 +194,7 @@ static int probe_device(struct vp_device *dev, const struct vp_port *port,
     int err = errno;
     if (qp) {
         dev->ece = vp_ece_of(qp);
-        vp_find_order(dev, port, qp);
+        vp_detect_order(dev, port, qp);
         ibv_destroy_qp(qp);
     } else {
         vp_log_nomem("creating a queue pair", ibv_get_device_name(dev->context->device), err);
@@ -236,8 +236,8 @@ static int device_set_up(struct vp_prov *prov, struct vp_device *dev, const stru
     ut_fd_mark(dev->context->async_fd);
     dev->has_srq = dev->attr.max_srq > 0 && ut_env_num(UT_ENV_VERBS_SRQ);
     if (dev->attr.vendor_id == VP_VENDOR_BROADCOM)
-        dev->last_wqe = VP_LAST_WQE_NO_VERDICT;
-    vp_places_init(prov, dev);
+        dev->last_wqe = VP_LAST_WQE_UNRELIABLE;
+    vp_budget_init(prov, dev);
     int rc = probe_device(dev, port, prov->tuning.inline_size);
     if (!rc)
         rc = set_nonblocking(dev->channel->fd);
@@ -266,7 +266,7 @@ bool vp_port_is_down(const struct vp_port *port)
 /* Devices and ports of this machine. The provider takes those that are used. */
 struct finding {
     struct vp_device devices[VP_MAX_DEVICES];
-    struct vp_found ports[VP_MAX_FOUND];
+    struct vp_usable_port ports[VP_MAX_USABLE];
     unsigned int num_devices, num_ports;
     struct vp_device *taken[VP_MAX_DEVICES]; /* new places of the devices */
 };
@@ -280,9 +280,9 @@ static bool take_datagrams(struct vp_port *port, const struct vp_candidate *cand
     memset(&port->addr, 0, sizeof(port->addr));
     if (!roce && *ut_env_str(UT_ENV_VERBS_SUBNETS))
         return false; /* a port without an address is in no subnet */
-    while (roce && i < count && vp_ud_try(port, candidates[i].gid_index))
+    while (roce && i < count && vp_ud_probe_port(port, candidates[i].gid_index))
         i++;
-    if (roce ? i == count : vp_ud_try(port, -1) != 0)
+    if (roce ? i == count : vp_ud_probe_port(port, -1) != 0)
         return false;
     if (roce)
         port->addr = candidates[i].addr;
@@ -318,7 +318,7 @@ static void name_port(struct vp_port *port)
 }
 
 /* That of its IP address, or where it has none that of its GID; and who else has the address. */
-static void find_network(struct vp_found *found)
+static void find_network(struct vp_usable_port *found)
 {
     struct vp_port *port = &found->port;
     struct ibv_gid_entry gid;
@@ -356,13 +356,13 @@ static void find_port(struct vp_prov *prov, struct finding *finding, struct vp_d
 {
     const char *name = ibv_get_device_name(dev->context->device);
     struct vp_candidate candidates[VP_MAX_CANDIDATES];
-    struct vp_found *found = &finding->ports[finding->num_ports];
+    struct vp_usable_port *found = &finding->ports[finding->num_ports];
     struct vp_port *port = &found->port;
     union vp_port_attr all;
     const struct ibv_port_attr *attr = &all.attr;
     unsigned int elsewhere;
 
-    if (finding->num_ports == VP_MAX_FOUND || vp_query_port(dev->context, num, &all))
+    if (finding->num_ports == VP_MAX_USABLE || vp_query_port(dev->context, num, &all))
         return;
     if (attr->state != IBV_PORT_ACTIVE) {
         refuse(prov, name, num, "is %s", ibv_port_state_str(attr->state));
@@ -374,9 +374,9 @@ static void find_port(struct vp_prov *prov, struct finding *finding, struct vp_d
     found->infiniband = !roce;
     found->near = vp_is_near(name);
     snprintf(found->name, sizeof(found->name), "%s:%u", name, num);
-    vp_function_of(name, found->function);
-    found->board = vp_board_of(&dev->attr);
-    found->socket = (int8_t)vp_socket_of(name, num, found->function);
+    vp_pci_function(name, found->function);
+    found->board = vp_adapter_id(&dev->attr);
+    found->socket = (int8_t)vp_adapter_socket(name, num, found->function);
     port->dev = dev;
     port->num = (uint8_t)num;
     port->max_msg = attr->max_msg_sz;
@@ -484,7 +484,7 @@ static void agree_on_way(const struct vp_prov *prov, struct finding *finding, un
         any |= finding->ports[i].port.by_datagrams;
     for (unsigned int i = 0; any && i < used; i++) {
         struct vp_port *port = &finding->ports[i].port;
-        if (port->by_datagrams || vp_ud_try(port, port->gid_index))
+        if (port->by_datagrams || vp_ud_probe_port(port, port->gid_index))
             continue;
         port->by_datagrams = true;
         rdma_destroy_id(port->listener);
@@ -507,7 +507,7 @@ static const char *why_not_beside(const struct vp_prov *prov, const struct vp_po
 }
 
 /* Takes a port, and its device with the device's first port. */
-static void take_port(struct vp_prov *prov, struct finding *finding, struct vp_found *found)
+static void take_port(struct vp_prov *prov, struct finding *finding, struct vp_usable_port *found)
 {
     struct vp_device **taken = &finding->taken[found->port.dev - finding->devices];
     const char *why_not = why_not_beside(prov, &found->port);
@@ -537,7 +537,7 @@ static void take_port(struct vp_prov *prov, struct finding *finding, struct vp_f
         prov->num_ports++;
 }
 
-static void warn_of_shared_address(const struct vp_found *found)
+static void warn_of_shared_address(const struct vp_usable_port *found)
 {
     char text[INET6_ADDRSTRLEN];
 
@@ -558,10 +558,10 @@ static void take_ports(struct vp_prov *prov, struct finding *finding)
     if (most > prov->config.num_tnis)
         most = prov->config.num_tnis;
     bool by_ip_only = ut_env_num(UT_ENV_VERBS_CONNECT) == UT_VERBS_CONNECT_RDMACM;
-    vp_rails_join(finding->ports, finding->num_ports, by_ip_only ? NULL : vp_reaches);
+    vp_rails_group_fabrics(finding->ports, finding->num_ports, by_ip_only ? NULL : vp_port_reaches);
     vp_rails_choose(finding->ports, finding->num_ports, chosen);
     for (unsigned int i = 0; i < finding->num_ports; i++) {
-        const struct vp_found *found = &finding->ports[i];
+        const struct vp_usable_port *found = &finding->ports[i];
         if (found->why_not[0])
             refuse(prov, ibv_get_device_name(found->port.dev->context->device), found->port.num,
                    "%s", found->why_not);
@@ -571,7 +571,7 @@ static void take_ports(struct vp_prov *prov, struct finding *finding)
     unsigned int used =
         vp_rails_sort(finding->ports, finding->num_ports, chosen, prov->config.local_rank);
     prov->many_ports = used > 1;
-    vp_rails_find_wires(finding->ports, used);
+    vp_rails_find_links(finding->ports, used);
     agree_on_way(prov, finding, used);
     for (unsigned int i = 0; i < used && prov->num_ports < most; i++)
         take_port(prov, finding, &finding->ports[i]);
@@ -671,7 +671,7 @@ static void log_tni(unsigned int tni, const struct vp_port *port)
 
     ut_info(VP_CAT, "TNI %u: %s; connects by %s; data in %s (%s)", tni, port->name,
             port->by_datagrams ? "ud" : "rdmacm", vp_unit_text(vp_unit_of(port->dev), order),
-            vp_order_why((enum vp_order)port->dev->order));
+            vp_order_reason((enum vp_order)port->dev->order));
 }
 
 int vp_devices_open(struct vp_prov *prov)
@@ -683,7 +683,7 @@ int vp_devices_open(struct vp_prov *prov)
 
     if (rc)
         goto free_list;
-    if (!vp_subnets_are_sound()) {
+    if (!vp_subnets_are_valid()) {
         for (struct ibv_device **d = list; d && *d; d++)
             refuse(prov, ibv_get_device_name(*d), 0, "is not opened: UTOFU_VERBS_SUBNETS is wrong");
         rc = -EINVAL;

@@ -3,7 +3,7 @@
  * Enhanced connection establishment (ECE): adapters of one vendor agree on what their queue pairs
  * do beyond the specification, as other retransmission or congestion control. The origin of a
  * connection offers what its queue pair can do, the accepting side answers with its choice, and the
- * origin must use the same: see vp_conn_ready_qp(). Only the vendor knows the meaning of options.
+ * origin must use the same: see vp_conn_connect_qp(). Only the vendor knows the meaning of options.
  */
 #ifndef VP_ECE_H
 #define VP_ECE_H

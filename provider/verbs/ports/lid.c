@@ -58,8 +58,8 @@ static uint16_t resolve_lid(struct rdma_cm_id *id, struct sockaddr_ib *from, str
     return be16toh(id->route.path_rec[0].dlid);
 }
 
-uint16_t vp_lid_of(const struct vp_port *from, const union ibv_gid *gid, int timeout_ms,
-                   uint8_t *sl)
+uint16_t vp_query_lid(const struct vp_port *from, const union ibv_gid *gid, int timeout_ms,
+                      uint8_t *sl)
 {
     ut_fd_reserve();
     struct rdma_event_channel *channel = rdma_create_event_channel();

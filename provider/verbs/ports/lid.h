@@ -7,7 +7,7 @@
 #include "verbs/prov_types.h"
 
 /* Asks the subnet manager, through librdmacm, and waits for its answer. 0: none came in time. */
-uint16_t vp_lid_of(const struct vp_port *from, const union ibv_gid *gid, int timeout_ms,
-                   uint8_t *sl);
+uint16_t vp_query_lid(const struct vp_port *from, const union ibv_gid *gid, int timeout_ms,
+                      uint8_t *sl);
 
 #endif

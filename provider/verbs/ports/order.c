@@ -175,7 +175,7 @@ static enum vp_order order_of(const struct vp_device *dev, const struct vp_port 
 
 /* Keys with relaxed ordering void a promise of the device. So they are used if the device makes no
  * others, or if they are faster and there is no promise; the user may ask for them. */
-void vp_find_order(struct vp_device *dev, const struct vp_port *port, struct ibv_qp *qp)
+void vp_detect_order(struct vp_device *dev, const struct vp_port *port, struct ibv_qp *qp)
 {
     enum vp_order order = order_of(dev, port, qp);
     bool only = makes_only_relaxed_keys(dev);
@@ -230,8 +230,8 @@ uint32_t vp_unit_bytes(enum vp_unit unit)
     return bytes[unit];
 }
 
-struct vp_cut vp_order_cut(enum vp_unit unit, uint64_t to, uint32_t length, uint32_t packet,
-                           bool strong)
+struct vp_cut vp_split_by_order(enum vp_unit unit, uint64_t to, uint32_t length, uint32_t packet,
+                                bool strong)
 {
     struct vp_cut cut = {0};
     uint32_t bytes = vp_unit_bytes(unit);
@@ -247,7 +247,7 @@ struct vp_cut vp_order_cut(enum vp_unit unit, uint64_t to, uint32_t length, uint
     return cut;
 }
 
-bool vp_lands_later(const struct vp_prov *prov)
+bool vp_needs_read_flush(const struct vp_prov *prov)
 {
     return prov->many_ports && ut_env_num(UT_ENV_VERBS_ORDER) != UT_VERBS_ORDER_TRUST;
 }
@@ -261,7 +261,7 @@ const char *vp_unit_text(enum vp_unit unit, char text[VP_ORDER_TEXT])
     return text;
 }
 
-const char *vp_order_why(enum vp_order order)
+const char *vp_order_reason(enum vp_order order)
 {
     static const char *const texts[] = {
         [VP_ORDER_UNKNOWN] = "the adapter promises none",

@@ -17,7 +17,7 @@
  *   8 bytes         other architectures and other Soft-RoCE; UTOFU_VERBS_ORDER=safe: only a word
  *                   is certain
  *
- * What a transfer becomes (vp_order_cut, post.c; * if requests are outstanding):
+ * What a transfer becomes (vp_split_by_order, post.c; * if requests are outstanding):
  *
  *   unit            write    strong write of one unit   longer strong write
  *   whole message   WRITE    WRITE                      WRITE
@@ -37,7 +37,7 @@
 /* Sets the order of a device and the kind of its memory keys, from UTOFU_VERBS_ORDER or from what
  * is known of the device. `qp` is one of its unconnected queue pairs, and is connected to itself
  * through one of the device's ports. */
-void vp_find_order(struct vp_device *dev, const struct vp_port *port, struct ibv_qp *qp);
+void vp_detect_order(struct vp_device *dev, const struct vp_port *port, struct ibv_qp *qp);
 
 /* Does the kernel of this release, on a CPU with or without FSRM, copy memory in ascending order?
  */
@@ -66,19 +66,19 @@ struct vp_cut {
 /* `to` is the destination address. If a transfer is longer than a packet, no unit spans two
  * packets: all packets of a message are full but the last one, and if the first one ends with a
  * unit, so do the others. */
-struct vp_cut vp_order_cut(enum vp_unit unit, uint64_t to, uint32_t length, uint32_t packet,
-                           bool strong);
+struct vp_cut vp_split_by_order(enum vp_unit unit, uint64_t to, uint32_t length, uint32_t packet,
+                                bool strong);
 
 /*
  * An adapter acknowledges data when it has received it, which may be before the data is in memory
  * for a CPU that reads what another adapter of the host has placed there. If the processes of a
  * host use several ports, a PROV_LANDED write is followed by a read, which pushes the data.
  */
-bool vp_lands_later(const struct vp_prov *prov);
+bool vp_needs_read_flush(const struct vp_prov *prov);
 
 /* For printing: "order", or "any order but for units of 64 bytes"; and how the order is known. */
 enum { VP_ORDER_TEXT = 48 };
 const char *vp_unit_text(enum vp_unit unit, char text[VP_ORDER_TEXT]);
-const char *vp_order_why(enum vp_order order);
+const char *vp_order_reason(enum vp_order order);
 
 #endif

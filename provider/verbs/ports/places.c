@@ -32,14 +32,14 @@ enum {
     WANTED_MOST = 16,
 };
 
-void vp_places_init(const struct vp_prov *prov, struct vp_device *dev)
+void vp_budget_init(const struct vp_prov *prov, struct vp_device *dev)
 {
-    struct vp_places *p = &dev->places;
+    struct vp_qp_budget *p = &dev->places;
     unsigned int processes = prov->config.local_size ? prov->config.local_size : 1;
     unsigned int has = dev->attr.max_qp > 0 ? (unsigned int)dev->attr.max_qp : UINT32_MAX;
     uint64_t wanted = prov->tuning.max_qps;
 
-    *p = (struct vp_places){.most = has / processes};
+    *p = (struct vp_qp_budget){.most = has / processes};
     if (wanted)
         p->most = wanted < has ? (unsigned int)wanted : has;
     if (p->most < LEAST)
@@ -51,7 +51,7 @@ void vp_places_init(const struct vp_prov *prov, struct vp_device *dev)
     vp_list_init(&p->others);
 }
 
-static struct vp_places *places_of(const struct vp_conn *conn)
+static struct vp_qp_budget *places_of(const struct vp_conn *conn)
 {
     UT_ASSERT_LOCKED(&conn->ep->prov->lock);
     return &conn->ep->port->dev->places;
@@ -59,33 +59,34 @@ static struct vp_places *places_of(const struct vp_conn *conn)
 
 static bool is_asked(const struct vp_conn *conn)
 {
-    return conn->place == VP_PLACE_ASKED || conn->place == VP_PLACE_MUST;
+    return conn->place == VP_BUDGET_EVICT_ASKED || conn->place == VP_BUDGET_EVICT_FORCED;
 }
 
-static bool is_soon_free(enum vp_place place)
+static bool is_soon_free(enum vp_budget_state place)
 {
-    return place == VP_PLACE_ASKED || place == VP_PLACE_MUST || place == VP_PLACE_ENDS;
+    return place == VP_BUDGET_EVICT_ASKED || place == VP_BUDGET_EVICT_FORCED ||
+           place == VP_BUDGET_ENDING;
 }
 
-static void count(struct vp_places *p, const struct vp_conn *conn, int by)
+static void count(struct vp_qp_budget *p, const struct vp_conn *conn, int by)
 {
-    enum vp_place place = (enum vp_place)conn->place;
+    enum vp_budget_state place = (enum vp_budget_state)conn->place;
 
-    p->taken += (unsigned int)(place != VP_PLACE_NONE ? by : 0);
-    p->opening += (unsigned int)(place == VP_PLACE_OPENING && conn->active ? by : 0);
-    p->num_open += (unsigned int)(place == VP_PLACE_OPEN ? by : 0);
+    p->taken += (unsigned int)(place != VP_BUDGET_NONE ? by : 0);
+    p->opening += (unsigned int)(place == VP_BUDGET_OPENING && conn->active ? by : 0);
+    p->num_open += (unsigned int)(place == VP_BUDGET_OPEN ? by : 0);
     p->soon_free += (unsigned int)(is_soon_free(place) ? by : 0);
 }
 
-static void move_to(struct vp_conn *conn, enum vp_place place)
+static void move_to(struct vp_conn *conn, enum vp_budget_state place)
 {
-    struct vp_places *p = places_of(conn);
+    struct vp_qp_budget *p = places_of(conn);
 
     count(p, conn, -1);
     conn->place = (uint8_t)place;
     count(p, conn, 1);
     vp_list_remove(&conn->place_link);
-    if (place == VP_PLACE_OPEN)
+    if (place == VP_BUDGET_OPEN)
         vp_list_append(conn->ep->rail ? p->open.next : &p->open, &conn->place_link);
     if (is_soon_free(place)) {
         conn->place_since = ut_clock_ms();
@@ -98,12 +99,12 @@ static struct vp_conn *first_of(const struct vp_list *list)
     return vp_list_empty(list) ? NULL : vp_container_of(list->next, struct vp_conn, place_link);
 }
 
-static unsigned int own_most(const struct vp_places *p)
+static unsigned int own_most(const struct vp_qp_budget *p)
 {
     return p->limit / 2 > 1 ? p->limit / 2 : 1;
 }
 
-static bool has_room(const struct vp_places *p, bool active)
+static bool has_room(const struct vp_qp_budget *p, bool active)
 {
     return p->taken < p->limit && (!active || p->opening < own_most(p));
 }
@@ -124,7 +125,7 @@ static struct vp_conn *longest_waiting(const struct vp_list *list)
 }
 
 /* How many handshakes wait for a place that a connection has to give up. */
-static unsigned int num_wanted(const struct vp_places *p)
+static unsigned int num_wanted(const struct vp_qp_budget *p)
 {
     unsigned int n = 0, more = p->limit > p->taken ? p->limit - p->taken : 0;
 
@@ -138,13 +139,13 @@ static unsigned int num_wanted(const struct vp_places *p)
     return n > more ? n - more : 0;
 }
 
-static unsigned int cycle_of(const struct vp_places *p)
+static unsigned int cycle_of(const struct vp_qp_budget *p)
 {
     return p->num_open < CYCLE_MOST ? p->num_open : CYCLE_MOST;
 }
 
 /* Pauses between bursts, if all connections are in use. */
-static bool pauses(struct vp_prov *prov, struct vp_places *p, uint64_t now)
+static bool pauses(struct vp_prov *prov, struct vp_qp_budget *p, uint64_t now)
 {
     if (p->burst > BURST || p->burst > p->num_open) {
         p->burst = 0;
@@ -156,7 +157,7 @@ static bool pauses(struct vp_prov *prov, struct vp_places *p, uint64_t now)
 }
 
 /* Asks as many connections as are needed, the least recently used first. */
-static void seek_locked(struct vp_prov *prov, struct vp_places *p)
+static void seek_locked(struct vp_prov *prov, struct vp_qp_budget *p)
 {
     unsigned int wanted = num_wanted(p);
     struct vp_conn *conn;
@@ -169,14 +170,14 @@ static void seek_locked(struct vp_prov *prov, struct vp_places *p)
         bool forced = in_turn || conn->ep->rail;
         if (in_turn)
             p->kept = 0;
-        move_to(conn, forced ? VP_PLACE_MUST : VP_PLACE_ASKED);
-        vp_post_event_locked(conn, VP_EV_PLACE);
+        move_to(conn, forced ? VP_BUDGET_EVICT_FORCED : VP_BUDGET_EVICT_ASKED);
+        vp_post_event_locked(conn, VP_EV_EVICT);
         vp_kick(prov); /* progress() wakes the owner, and limits the time for the answer */
     }
 }
 
 /* Gives free places to waiting handshakes, alternating between own ones and those of peers. */
-static void hand_out_locked(struct vp_prov *prov, struct vp_places *p)
+static void hand_out_locked(struct vp_prov *prov, struct vp_qp_budget *p)
 {
     for (;;) {
         bool own = !vp_list_empty(&p->own) && has_room(p, true);
@@ -187,7 +188,7 @@ static void hand_out_locked(struct vp_prov *prov, struct vp_places *p)
         p->own_turn = !own;
         struct vp_conn *conn = longest_waiting(own ? &p->own : &p->others);
         uint64_t waited = ut_clock_ms() - conn->place_since;
-        move_to(conn, VP_PLACE_OPENING);
+        move_to(conn, VP_BUDGET_OPENING);
         if (conn->hs.first) { /* the time of waiting says nothing of the peer */
             conn->hs.first += waited;
             conn->hs.sign += waited;
@@ -200,15 +201,15 @@ static void hand_out_locked(struct vp_prov *prov, struct vp_places *p)
         seek_locked(prov, p);
 }
 
-bool vp_place_take_locked(struct vp_conn *conn)
+bool vp_budget_acquire_locked(struct vp_conn *conn)
 {
-    struct vp_places *p = places_of(conn);
+    struct vp_qp_budget *p = places_of(conn);
     struct vp_list *waiting = conn->active ? &p->own : &p->others;
 
-    if (conn->place != VP_PLACE_NONE)
+    if (conn->place != VP_BUDGET_NONE)
         return true;
     if (vp_list_empty(waiting) && has_room(p, conn->active)) {
-        move_to(conn, VP_PLACE_OPENING);
+        move_to(conn, VP_BUDGET_OPENING);
         return true;
     }
     conn->place_since = ut_clock_ms();
@@ -217,12 +218,12 @@ bool vp_place_take_locked(struct vp_conn *conn)
     return false;
 }
 
-bool vp_place_short(struct vp_conn *conn)
+bool vp_budget_shrink(struct vp_conn *conn)
 {
     struct vp_prov *prov = conn->ep->prov;
 
     pthread_mutex_lock(&prov->lock);
-    struct vp_places *p = places_of(conn);
+    struct vp_qp_budget *p = places_of(conn);
     bool others = p->taken > 1;
     if (others && !conn->abandoned) {
         if (p->limit == p->most)
@@ -231,7 +232,7 @@ bool vp_place_short(struct vp_conn *conn)
         p->limit = p->taken - 1;
         p->short_until = ut_clock_ms() + SHORT_MS;
         vp_deadline_locked(prov, p->short_until);
-        vp_place_free_locked(conn);
+        vp_budget_release_locked(conn);
         conn->phase = conn->active ? VP_QUEUED : VP_ACCEPTING;
         conn->place_since = ut_clock_ms();
         vp_list_append(conn->active ? &p->own : &p->others, &conn->hs.link);
@@ -241,116 +242,116 @@ bool vp_place_short(struct vp_conn *conn)
     return others;
 }
 
-void vp_place_open(struct vp_conn *conn)
+void vp_budget_mark_up(struct vp_conn *conn)
 {
     struct vp_prov *prov = conn->ep->prov;
 
     pthread_mutex_lock(&prov->lock);
-    if (conn->place == VP_PLACE_OPENING) {
+    if (conn->place == VP_BUDGET_OPENING) {
         conn->up_since = ut_clock_ms();
         conn->mark = conn->head;
-        move_to(conn, VP_PLACE_OPEN);
+        move_to(conn, VP_BUDGET_OPEN);
         hand_out_locked(prov, places_of(conn));
     }
     pthread_mutex_unlock(&prov->lock);
 }
 
-void vp_place_ends_locked(struct vp_conn *conn)
+void vp_budget_mark_ending_locked(struct vp_conn *conn)
 {
-    if (conn->place != VP_PLACE_NONE && conn->place < VP_PLACE_ENDS)
-        move_to(conn, VP_PLACE_ENDS);
+    if (conn->place != VP_BUDGET_NONE && conn->place < VP_BUDGET_ENDING)
+        move_to(conn, VP_BUDGET_ENDING);
 }
 
-void vp_place_ends(struct vp_conn *conn)
+void vp_budget_mark_ending(struct vp_conn *conn)
 {
     pthread_mutex_lock(&conn->ep->prov->lock);
-    vp_place_ends_locked(conn);
+    vp_budget_mark_ending_locked(conn);
     pthread_mutex_unlock(&conn->ep->prov->lock);
 }
 
-void vp_place_free_locked(struct vp_conn *conn)
+void vp_budget_release_locked(struct vp_conn *conn)
 {
-    struct vp_places *p = places_of(conn);
+    struct vp_qp_budget *p = places_of(conn);
 
-    if (conn->place == VP_PLACE_NONE)
+    if (conn->place == VP_BUDGET_NONE)
         return;
-    if (conn->place >= VP_PLACE_ENDS)
+    if (conn->place >= VP_BUDGET_ENDING)
         p->kept = p->burst = 0;
-    move_to(conn, VP_PLACE_NONE);
+    move_to(conn, VP_BUDGET_NONE);
     hand_out_locked(conn->ep->prov, p);
 }
 
-bool vp_place_look_locked(struct vp_conn *conn)
+bool vp_budget_check_use_locked(struct vp_conn *conn)
 {
     bool used = conn->head != conn->mark;
 
     conn->mark = conn->head;
-    if (used && conn->place == VP_PLACE_OPEN)
-        move_to(conn, VP_PLACE_OPEN);
+    if (used && conn->place == VP_BUDGET_OPEN)
+        move_to(conn, VP_BUDGET_OPEN);
     return used;
 }
 
 static void kept_locked(struct vp_conn *conn)
 {
-    struct vp_places *p = places_of(conn);
+    struct vp_qp_budget *p = places_of(conn);
 
     if (!is_asked(conn))
         return;
     p->kept++;
     p->burst++;
-    move_to(conn, VP_PLACE_OPEN);
+    move_to(conn, VP_BUDGET_OPEN);
     seek_locked(conn->ep->prov, p);
 }
 
-void vp_place_kept(struct vp_conn *conn)
+void vp_budget_mark_in_use(struct vp_conn *conn)
 {
     pthread_mutex_lock(&conn->ep->prov->lock);
     kept_locked(conn);
     pthread_mutex_unlock(&conn->ep->prov->lock);
 }
 
-enum vp_place_plea vp_place_plea(struct vp_conn *conn)
+enum vp_budget_check_evict vp_budget_check_evict(struct vp_conn *conn)
 {
-    enum vp_place_plea plea = VP_PLEA_NONE;
+    enum vp_budget_check_evict plea = VP_EVICT_NO;
 
     pthread_mutex_lock(&conn->ep->prov->lock);
-    if (conn->life != VP_ALIVE || conn->closed)
-        vp_place_ends_locked(conn); /* the connection ends for another reason */
-    else if (conn->place == VP_PLACE_MUST)
-        plea = VP_PLEA_MUST;
-    else if (conn->place == VP_PLACE_ASKED && !vp_place_look_locked(conn))
-        plea = VP_PLEA_ASK;
+    if (conn->life != VP_CONN_UP || conn->closed)
+        vp_budget_mark_ending_locked(conn); /* the connection ends for another reason */
+    else if (conn->place == VP_BUDGET_EVICT_FORCED)
+        plea = VP_EVICT_FORCE;
+    else if (conn->place == VP_BUDGET_EVICT_ASKED && !vp_budget_check_use_locked(conn))
+        plea = VP_EVICT_ASK;
     else
         kept_locked(conn);
     pthread_mutex_unlock(&conn->ep->prov->lock);
     return plea;
 }
 
-bool vp_place_is_wanted_locked(const struct vp_conn *conn)
+bool vp_budget_has_waiters_locked(const struct vp_conn *conn)
 {
-    const struct vp_places *p = places_of(conn);
+    const struct vp_qp_budget *p = places_of(conn);
 
     return !vp_list_empty(&p->own) || !vp_list_empty(&p->others);
 }
 
-bool vp_place_is_spare(struct vp_conn *conn)
+bool vp_budget_has_spare(struct vp_conn *conn)
 {
     pthread_mutex_lock(&conn->ep->prov->lock);
-    const struct vp_places *p = places_of(conn);
-    bool spare = conn->place == VP_PLACE_OPEN && p->taken < p->limit && vp_list_empty(&p->own) &&
+    const struct vp_qp_budget *p = places_of(conn);
+    bool spare = conn->place == VP_BUDGET_OPEN && p->taken < p->limit && vp_list_empty(&p->own) &&
                  vp_list_empty(&p->others);
     pthread_mutex_unlock(&conn->ep->prov->lock);
     return spare;
 }
 
 /* Does not wait any longer for peers that have not answered. */
-static void pass_by_late_locked(struct vp_prov *prov, struct vp_places *p, uint64_t now)
+static void pass_by_late_locked(struct vp_prov *prov, struct vp_qp_budget *p, uint64_t now)
 {
     struct vp_conn *conn;
 
     while ((conn = first_of(&p->asked)) && conn->place_since + ANSWER_MS <= now) {
         p->kept += is_asked(conn);
-        move_to(conn, is_asked(conn) ? VP_PLACE_OPEN : VP_PLACE_ENDS_LATE);
+        move_to(conn, is_asked(conn) ? VP_BUDGET_OPEN : VP_BUDGET_ENDING_LATE);
     }
     if (conn)
         vp_deadline_locked(prov, conn->place_since + ANSWER_MS);
@@ -358,7 +359,7 @@ static void pass_by_late_locked(struct vp_prov *prov, struct vp_places *p, uint6
 
 static void run_locked(struct vp_prov *prov, struct vp_device *dev, uint64_t now)
 {
-    struct vp_places *p = &dev->places;
+    struct vp_qp_budget *p = &dev->places;
 
     if (dev->gone)
         p->limit = UINT32_MAX; /* waiting handshakes are told so */
@@ -372,7 +373,7 @@ static void run_locked(struct vp_prov *prov, struct vp_device *dev, uint64_t now
     hand_out_locked(prov, p);
 }
 
-void vp_places_run(struct vp_prov *prov, uint64_t now)
+void vp_budget_run(struct vp_prov *prov, uint64_t now)
 {
     pthread_mutex_lock(&prov->lock);
     for (unsigned int i = 0; i < prov->num_devices; i++)
@@ -380,11 +381,11 @@ void vp_places_run(struct vp_prov *prov, uint64_t now)
     pthread_mutex_unlock(&prov->lock);
 }
 
-struct vp_conn *vp_place_overdue_locked(struct vp_prov *prov, uint64_t now,
-                                        uint64_t (*patience_ms)(const struct vp_conn *conn))
+struct vp_conn *vp_budget_take_overdue_locked(struct vp_prov *prov, uint64_t now,
+                                              uint64_t (*patience_ms)(const struct vp_conn *conn))
 {
     for (unsigned int i = 0; i < prov->num_devices; i++) {
-        struct vp_places *p = &prov->devices[i].places;
+        struct vp_qp_budget *p = &prov->devices[i].places;
         if (vp_list_empty(&p->others))
             continue;
         struct vp_conn *conn = vp_container_of(p->others.next, struct vp_conn, hs.link);

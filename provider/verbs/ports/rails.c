@@ -96,7 +96,7 @@ static bool is_of_one_fabric(const struct vp_network *n)
     return n->by_ip && !(n->family == AF_INET6 && n->address[0] == 0xfe && n->address[1] == 0x80);
 }
 
-static bool are_joined(const struct vp_found *a, const struct vp_found *b,
+static bool are_joined(const struct vp_usable_port *a, const struct vp_usable_port *b,
                        bool (*reaches)(const struct vp_port *from, const struct vp_port *to))
 {
     if (!a->infiniband || !b->infiniband)
@@ -107,7 +107,7 @@ static bool are_joined(const struct vp_found *a, const struct vp_found *b,
     return reaches && compare_networks(&a->subnet, &b->subnet) == 0 && reaches(&a->port, &b->port);
 }
 
-static bool has_fabric(const struct vp_found *found, unsigned int count,
+static bool has_fabric(const struct vp_usable_port *found, unsigned int count,
                        const struct vp_network *fabric)
 {
     for (unsigned int i = 0; i < count; i++)
@@ -118,8 +118,8 @@ static bool has_fabric(const struct vp_found *found, unsigned int count,
 
 /* The lowest network of its ports. Of ports without addresses that do not reach each other the
  * networks differ in nothing but their number. */
-static void name_fabric(struct vp_found *found, unsigned int count, const unsigned int *first_of,
-                        unsigned int first)
+static void name_fabric(struct vp_usable_port *found, unsigned int count,
+                        const unsigned int *first_of, unsigned int first)
 {
     struct vp_network lowest = found[first].port.network;
 
@@ -133,10 +133,10 @@ static void name_fabric(struct vp_found *found, unsigned int count, const unsign
             found[i].fabric = lowest;
 }
 
-void vp_rails_join(struct vp_found *found, unsigned int count,
-                   bool (*reaches)(const struct vp_port *from, const struct vp_port *to))
+void vp_rails_group_fabrics(struct vp_usable_port *found, unsigned int count,
+                            bool (*reaches)(const struct vp_port *from, const struct vp_port *to))
 {
-    unsigned int first_of[VP_MAX_FOUND]; /* the first port of the fabric that it is in */
+    unsigned int first_of[VP_MAX_USABLE]; /* the first port of the fabric that it is in */
 
     for (unsigned int i = 0; i < count; i++) {
         found[i].fabric = found[i].port.network;
@@ -150,7 +150,7 @@ void vp_rails_join(struct vp_found *found, unsigned int count,
             name_fabric(found, count, first_of, i);
 }
 
-bool vp_rails_need_datagrams(const struct vp_found *found, unsigned int used)
+bool vp_rails_need_datagrams(const struct vp_usable_port *found, unsigned int used)
 {
     for (unsigned int i = 0; i < used; i++)
         for (unsigned int j = 0; j < i; j++)
@@ -270,7 +270,7 @@ static bool read_slot_name(const char *device, const char *where, char text[VP_F
 /* Linux, Documentation/ABI/testing/sysfs-bus-pci: physfn leads from a virtual function to the one
  * it is part of. The device of a subfunction is no PCI function; it is below one (Linux 6.1,
  * drivers/net/ethernet/mellanox/mlx5/core/sf/dev/dev.c, mlx5_sf_dev_add()). */
-void vp_function_of(const char *device, char text[VP_FUNCTION_TEXT])
+void vp_pci_function(const char *device, char text[VP_FUNCTION_TEXT])
 {
     text[0] = '\0';
     if (!read_slot_name(device, "physfn/", text) && !read_slot_name(device, "", text))
@@ -284,7 +284,7 @@ void vp_function_of(const char *device, char text[VP_FUNCTION_TEXT])
  * ncclTopoSearchRecNet()). With other drivers it may be a number of the host (hfi1/verbs.c,
  * hfi1_register_ib_device()), or of a port (irdma/verbs.c, irdma_query_device()).
  */
-uint64_t vp_board_of(const struct ibv_device_attr *attr)
+uint64_t vp_adapter_id(const struct ibv_device_attr *attr)
 {
     return attr->vendor_id == VP_VENDOR_MELLANOX ? attr->sys_image_guid : 0;
 }
@@ -310,7 +310,7 @@ static bool read_port_name(const char *device, unsigned int port, char *line, in
  * mlx5e_devlink_port_register()). Where the firmware does not tell it, and on InfiniBand, it is the
  * number of the PCI function (include/linux/mlx5/driver.h, mlx5_get_dev_index()).
  */
-int vp_socket_of(const char *device, unsigned int port, const char *function)
+int vp_adapter_socket(const char *device, unsigned int port, const char *function)
 {
     char line[32];
     const char *dot = strrchr(function, '.');
@@ -360,9 +360,10 @@ bool vp_is_near(const char *device)
 #define REFUSE(f, ...) snprintf((f)->why_not, sizeof((f)->why_not), __VA_ARGS__)
 #define IF_WANTED      "UTOFU_VERBS_DEVICES can name it"
 
-static const struct vp_found *fastest_of(const struct vp_found *found, unsigned int count)
+static const struct vp_usable_port *fastest_of(const struct vp_usable_port *found,
+                                               unsigned int count)
 {
-    const struct vp_found *best = NULL;
+    const struct vp_usable_port *best = NULL;
 
     for (unsigned int i = 0; i < count; i++)
         if (!found[i].why_not[0] && (!best || found[i].port.speed > best->port.speed))
@@ -370,7 +371,7 @@ static const struct vp_found *fastest_of(const struct vp_found *found, unsigned 
     return best;
 }
 
-static bool have_one_address(const struct vp_found *a, const struct vp_found *b)
+static bool have_one_address(const struct vp_usable_port *a, const struct vp_usable_port *b)
 {
     const union vp_sockaddr *x = &a->port.addr, *y = &b->port.addr;
 
@@ -385,7 +386,7 @@ static bool have_one_address(const struct vp_found *a, const struct vp_found *b)
  * is one device (drivers/net/ethernet/mellanox/mlx5/core/lag/lag.c,
  * mlx5_handle_changeupper_event()).
  */
-static void refuse_shared_addresses(struct vp_found *found, unsigned int count)
+static void refuse_shared_addresses(struct vp_usable_port *found, unsigned int count)
 {
     char text[INET6_ADDRSTRLEN];
 
@@ -394,7 +395,7 @@ static void refuse_shared_addresses(struct vp_found *found, unsigned int count)
             if (found[j].why_not[0] || !have_one_address(&found[i], &found[j]))
                 continue;
             bool later = found[j].port.by_datagrams && !found[i].port.by_datagrams;
-            struct vp_found *used = &found[later ? i : j], *other = &found[later ? j : i];
+            struct vp_usable_port *used = &found[later ? i : j], *other = &found[later ? j : i];
             memcpy(used->shares, other->name, sizeof(used->shares));
             REFUSE(other,
                    "has the address of %s, %s%s%s: packets arrive at either, so one of the two is "
@@ -405,9 +406,9 @@ static void refuse_shared_addresses(struct vp_found *found, unsigned int count)
     }
 }
 
-static void refuse_slow(struct vp_found *found, unsigned int count)
+static void refuse_slow(struct vp_usable_port *found, unsigned int count)
 {
-    const struct vp_found *best = fastest_of(found, count);
+    const struct vp_usable_port *best = fastest_of(found, count);
 
     for (unsigned int i = 0; i < count; i++) {
         unsigned int speed = found[i].port.speed;
@@ -417,9 +418,9 @@ static void refuse_slow(struct vp_found *found, unsigned int count)
     }
 }
 
-static void refuse_ethernet(struct vp_found *found, unsigned int count)
+static void refuse_ethernet(struct vp_usable_port *found, unsigned int count)
 {
-    const struct vp_found *infiniband = NULL;
+    const struct vp_usable_port *infiniband = NULL;
 
     for (unsigned int i = 0; i < count && !infiniband; i++)
         if (!found[i].why_not[0] && found[i].infiniband)
@@ -435,12 +436,12 @@ struct pace {
     unsigned int slowest;
 };
 
-static bool is_left(const struct vp_found *found, const struct vp_network *network)
+static bool is_left(const struct vp_usable_port *found, const struct vp_network *network)
 {
     return !found->why_not[0] && compare_networks(&found->fabric, network) == 0;
 }
 
-static struct pace pace_of(const struct vp_found *found, unsigned int count,
+static struct pace pace_of(const struct vp_usable_port *found, unsigned int count,
                            const struct vp_network *network)
 {
     struct pace best = {0, 0};
@@ -459,9 +460,9 @@ static struct pace pace_of(const struct vp_found *found, unsigned int count,
 }
 
 /* Of the ports that are left, which are of one network. */
-static void refuse_brakes(struct vp_found *found, unsigned int count)
+static void refuse_brakes(struct vp_usable_port *found, unsigned int count)
 {
-    const struct vp_found *best = fastest_of(found, count);
+    const struct vp_usable_port *best = fastest_of(found, count);
     struct pace pace = pace_of(found, count, &best->fabric);
 
     for (unsigned int i = 0; i < count; i++) {
@@ -474,9 +475,9 @@ static void refuse_brakes(struct vp_found *found, unsigned int count)
     }
 }
 
-static void refuse_other_networks(struct vp_found *found, unsigned int count)
+static void refuse_other_networks(struct vp_usable_port *found, unsigned int count)
 {
-    const struct vp_found *best = NULL;
+    const struct vp_usable_port *best = NULL;
     char here[VP_NETWORK_TEXT], there[VP_NETWORK_TEXT];
     uint64_t best_speed = 0;
 
@@ -499,7 +500,7 @@ static void refuse_other_networks(struct vp_found *found, unsigned int count)
                    vp_network_text(&best->fabric, there, sizeof(there)));
 }
 
-void vp_rails_choose(struct vp_found *found, unsigned int count, bool chosen)
+void vp_rails_choose(struct vp_usable_port *found, unsigned int count, bool chosen)
 {
     for (unsigned int i = 0; i < count; i++)
         found[i].why_not[0] = found[i].shares[0] = '\0';
@@ -514,7 +515,7 @@ void vp_rails_choose(struct vp_found *found, unsigned int count, bool chosen)
 
 /*** physical links ***/
 
-static bool share_wire(const struct vp_found *a, const struct vp_found *b)
+static bool share_wire(const struct vp_usable_port *a, const struct vp_usable_port *b)
 {
     if (a->bond[0] && strcmp(a->bond, b->bond) == 0)
         return true;
@@ -524,7 +525,7 @@ static bool share_wire(const struct vp_found *a, const struct vp_found *b)
            (a->board && a->board == b->board && a->socket >= 0 && a->socket == b->socket);
 }
 
-void vp_rails_find_wires(struct vp_found *found, unsigned int used)
+void vp_rails_find_links(struct vp_usable_port *found, unsigned int used)
 {
     for (unsigned int i = 0; i < used; i++) {
         unsigned int first = 0;
@@ -535,7 +536,8 @@ void vp_rails_find_wires(struct vp_found *found, unsigned int used)
     }
 }
 
-unsigned int vp_rails_further(const struct vp_port *ports, unsigned int count, unsigned int port)
+unsigned int vp_rails_count_further(const struct vp_port *ports, unsigned int count,
+                                    unsigned int port)
 {
     unsigned int further = 0;
 
@@ -564,9 +566,9 @@ static void list_parts(const struct vp_prov *prov, unsigned int port, unsigned i
     }
 }
 
-void vp_rails_tell(const struct vp_prov *prov, unsigned int port, char *text, size_t size)
+void vp_rails_describe(const struct vp_prov *prov, unsigned int port, char *text, size_t size)
 {
-    unsigned int further = vp_rails_further(prov->ports, prov->num_ports, port);
+    unsigned int further = vp_rails_count_further(prov->ports, prov->num_ports, port);
     const struct vp_port *next = &prov->ports[(port + 1) % prov->num_ports];
 
     if (further > 0 && prov->tuning.rails > 0) {
@@ -585,7 +587,7 @@ void vp_rails_tell(const struct vp_prov *prov, unsigned int port, char *text, si
 /*** the order ***/
 
 /* Is `a` placed before `b`, whatever the process? */
-static bool is_before(const struct vp_found *a, const struct vp_found *b, bool chosen)
+static bool is_before(const struct vp_usable_port *a, const struct vp_usable_port *b, bool chosen)
 {
     bool a_used = !a->why_not[0], b_used = !b->why_not[0];
 
@@ -595,22 +597,22 @@ static bool is_before(const struct vp_found *a, const struct vp_found *b, bool c
 }
 
 /* Moves the first `by` of `count` ports behind the others. */
-static void rotate(struct vp_found *found, unsigned int count, unsigned int by)
+static void rotate(struct vp_usable_port *found, unsigned int count, unsigned int by)
 {
     while (by--) {
-        struct vp_found first = found[0];
+        struct vp_usable_port first = found[0];
         memmove(found, found + 1, (count - 1) * sizeof(*found));
         found[count - 1] = first;
     }
 }
 
-unsigned int vp_rails_sort(struct vp_found *found, unsigned int count, bool chosen,
+unsigned int vp_rails_sort(struct vp_usable_port *found, unsigned int count, bool chosen,
                            unsigned int local_rank)
 {
     unsigned int used = 0, near = 0;
 
     for (unsigned int i = 1; i < count; i++) { /* stable: equal ports keep the devices' order */
-        struct vp_found moved = found[i];
+        struct vp_usable_port moved = found[i];
         unsigned int at = i;
         for (; at > 0 && is_before(&moved, &found[at - 1], chosen); at--)
             found[at] = found[at - 1];

@@ -15,10 +15,10 @@
 #include "netdev.h"
 #include "verbs/prov_types.h"
 
-enum { VP_MAX_FOUND = 32, VP_NETWORK_TEXT = 64, VP_FUNCTION_TEXT = 16 };
+enum { VP_MAX_USABLE = 32, VP_NETWORK_TEXT = 64, VP_FUNCTION_TEXT = 16 };
 
 /* A listening port. */
-struct vp_found {
+struct vp_usable_port {
     struct vp_port port;
     char name[IBV_SYSFS_NAME_MAX + 8]; /* device:port */
     bool infiniband;
@@ -28,9 +28,9 @@ struct vp_found {
     char bond[VP_BOND_TEXT];             /* RoCE: the bond that has its address; empty: none */
     uint8_t paths;                       /* RoCE: by so many ports the bond sends at once */
     char shares[IBV_SYSFS_NAME_MAX + 8]; /* RoCE: the port with the same address; empty: none */
-    char function[VP_FUNCTION_TEXT];     /* vp_function_of() its device */
-    uint64_t board;                      /* vp_board_of() its device */
-    int8_t socket;                       /* vp_socket_of() it; -1: not known */
+    char function[VP_FUNCTION_TEXT];     /* vp_pci_function() its device */
+    uint64_t board;                      /* vp_adapter_id() its device */
+    int8_t socket;                       /* vp_adapter_socket() it; -1: not known */
     char why_not[256];                   /* empty: it is used */
 };
 
@@ -64,21 +64,22 @@ int vp_rdmacm_class(const char *device, unsigned int port);
 
 /* The PCI function that has the device's physical ports, as 0000:03:00.0: that of a virtual
  * function or of a subfunction is the one that it is part of. Empty: not known. */
-void vp_function_of(const char *device, char text[VP_FUNCTION_TEXT]);
+void vp_pci_function(const char *device, char text[VP_FUNCTION_TEXT]);
 /* A number that all devices of one adapter have, and no other adapter; 0: not known. */
-uint64_t vp_board_of(const struct ibv_device_attr *attr);
+uint64_t vp_adapter_id(const struct ibv_device_attr *attr);
 /* Which of the adapter's sockets, where the cables are, the port of a device has, from 0 on; -1:
- * not known. `function`: vp_function_of() the device. */
-int vp_socket_of(const char *device, unsigned int port, const char *function);
+ * not known. `function`: vp_pci_function() the device. */
+int vp_adapter_socket(const char *device, unsigned int port, const char *function);
 /* Numbers the physical links of the used ports, which are the first: `wire`. Two ports have one
  * link if they are of one bond, or one port of functions that are part of one, or have one socket
  * of one adapter. */
-void vp_rails_find_wires(struct vp_found *found, unsigned int used);
+void vp_rails_find_links(struct vp_usable_port *found, unsigned int used);
 /* How many of the ports behind this one, the first one following the last one, take parts of its
  * long writes: each by a physical link that no other has. */
-unsigned int vp_rails_further(const struct vp_port *ports, unsigned int count, unsigned int port);
+unsigned int vp_rails_count_further(const struct vp_port *ports, unsigned int count,
+                                    unsigned int port);
 /* By which ports long writes of this one go, or why by one. */
-void vp_rails_tell(const struct vp_prov *prov, unsigned int port, char *text, size_t size);
+void vp_rails_describe(const struct vp_prov *prov, unsigned int port, char *text, size_t size);
 
 /* The NUMA node of a device (-1: not known); is it near to every CPU of this process? */
 int vp_numa_node(const char *device);
@@ -91,11 +92,11 @@ bool vp_cpus_are_in(const char *list, const cpu_set_t *cpus);
  * addresses, the lowest of their networks. `reaches` is asked of two ports whose GIDs are of one
  * subnet: the default subnet prefix is that of many fabrics. NULL: only IP networks count.
  */
-void vp_rails_join(struct vp_found *found, unsigned int count,
-                   bool (*reaches)(const struct vp_port *from, const struct vp_port *to));
+void vp_rails_group_fabrics(struct vp_usable_port *found, unsigned int count,
+                            bool (*reaches)(const struct vp_port *from, const struct vp_port *to));
 
 /* Are ports in use that reach each other, but not by IP? The used ones are the first. */
-bool vp_rails_need_datagrams(const struct vp_found *found, unsigned int used);
+bool vp_rails_need_datagrams(const struct vp_usable_port *found, unsigned int used);
 
 /*
  * Fills in why_not and `shares`. Of RoCE ports with one address one is used: an interface spans
@@ -106,11 +107,11 @@ bool vp_rails_need_datagrams(const struct vp_found *found, unsigned int used);
  * ones of this network, unless they are so many that it is faster with them. As every TNI is as
  * likely to be used, n ports are n times as fast as the slowest of them.
  */
-void vp_rails_choose(struct vp_found *found, unsigned int count, bool chosen);
+void vp_rails_choose(struct vp_usable_port *found, unsigned int count, bool chosen);
 
 /* Moves the used ports to the front, and returns their number. Unless the user has chosen, near
  * ports come first, and among equal ports process n of its host begins with the n-th. */
-unsigned int vp_rails_sort(struct vp_found *found, unsigned int count, bool chosen,
+unsigned int vp_rails_sort(struct vp_usable_port *found, unsigned int count, bool chosen,
                            unsigned int local_rank);
 
 #endif

@@ -50,7 +50,7 @@ static int open_end(struct end *end, const struct vp_port *port, uint32_t qkey)
     memset(end, 0, sizeof(*end));
     end->port = *port;
     end->qkey = qkey;
-    if (vp_ud_try(&end->port, -1) || make_objects(end))
+    if (vp_ud_probe_port(&end->port, -1) || make_objects(end))
         return -1;
     attr.pkey_index = end->port.pkey_index;
     if (ibv_modify_qp(end->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY))
@@ -120,7 +120,7 @@ static bool is_other_subnet(const struct vp_port *a, const struct vp_port *b)
            ibv_query_port(b->dev->context, b->num, &y) || x.sm_lid != y.sm_lid || x.lid == y.lid;
 }
 
-bool vp_reaches(const struct vp_port *from, const struct vp_port *to)
+bool vp_port_reaches(const struct vp_port *from, const struct vp_port *to)
 {
     struct {
         uint32_t qkey;

@@ -12,6 +12,6 @@
 #include "verbs/prov_types.h"
 
 /* Sends a datagram, and waits for it: up to 30 ms. */
-bool vp_reaches(const struct vp_port *from, const struct vp_port *to);
+bool vp_port_reaches(const struct vp_port *from, const struct vp_port *to);
 
 #endif

@@ -69,7 +69,7 @@ static const struct vp_port *port_in_use(const struct vp_prov *prov, struct prov
         out->order_unit = vp_unit_bytes(vp_unit_of(p->dev));
         out->relaxed_keys = p->dev->relaxed;
         snprintf(out->order_why, sizeof(out->order_why), "%s",
-                 vp_order_why((enum vp_order)p->dev->order));
+                 vp_order_reason((enum vp_order)p->dev->order));
         out->ece_vendor = p->dev->ece.vendor_id;
         out->ece_options = p->dev->ece.options;
         out->srq_depth = vp_srq_depth(prov, p->dev);
@@ -79,7 +79,7 @@ static const struct vp_port *port_in_use(const struct vp_prov *prov, struct prov
         else
             vp_addr_text(&p->addr, out->address, sizeof(out->address));
         snprintf(out->connects_by, sizeof(out->connects_by), "%s", p->way->name);
-        vp_rails_tell(prov, i, out->parts, sizeof(out->parts));
+        vp_rails_describe(prov, i, out->parts, sizeof(out->parts));
         vp_network_text(&p->network, out->network, sizeof(out->network));
         return p;
     }
@@ -92,7 +92,7 @@ static void say_why_not(const struct vp_prov *prov, struct prov_port *out)
              prov->channel ? "there are enough ports without it"
                            : "cannot be used: there is no /dev/infiniband/rdma_cm");
     for (unsigned int i = 0; i < prov->survey->num_refusals; i++) {
-        const struct vp_port_refusal *r = &prov->survey->refusals[i];
+        const struct vp_port_exclusion *r = &prov->survey->refusals[i];
         if (strcmp(r->device, out->device) == 0 && (r->port == 0 || r->port == out->port)) {
             memcpy(out->why_not, r->why, sizeof(out->why_not));
             return;

@@ -22,7 +22,7 @@ enum {
     FULL_MEMBER = 0x8000, /* of a P_Key */
     WAYS_FIRST = 64,
 };
-_Static_assert(HEADER + VP_UD_MOST <= BUFFER, "a datagram must fit");
+_Static_assert(HEADER + VP_UD_MAX <= BUFFER, "a datagram must fit");
 
 /* The way to a port; it serves all processes behind the port. */
 struct way {
@@ -106,7 +106,7 @@ void vp_ud_path(const struct vp_port *port, const struct vp_ud_addr *to, struct 
     attr->grh.traffic_class = traffic_class(port);
 }
 
-int vp_ud_try(struct vp_port *port, int gid_index)
+int vp_ud_probe_port(struct vp_port *port, int gid_index)
 {
     struct ibv_context *context = port->dev->context;
     struct ibv_port_attr attr;
@@ -193,7 +193,7 @@ static struct ibv_ah *known(struct vp_ud *ud, const struct vp_ud_addr *to)
     return ud->room ? find_way(ud->ways, ud->room, &way)->ah : NULL;
 }
 
-int vp_ud_reach(struct vp_port *port, const struct vp_ud_addr *to)
+int vp_ud_resolve(struct vp_port *port, const struct vp_ud_addr *to)
 {
     struct vp_ud *ud = port->ud;
     struct ibv_ah_attr path;
@@ -276,7 +276,7 @@ bool vp_ud_send(struct vp_port *port, const struct vp_ud_addr *to, const void *d
     return sent;
 }
 
-bool vp_ud_has_sent(struct vp_port *port)
+bool vp_ud_sends_are_done(struct vp_port *port)
 {
     struct vp_ud *ud = port->ud;
 
@@ -306,7 +306,7 @@ static int poll_one(struct vp_ud *ud, struct ibv_wc *wc)
     return ibv_poll_cq(ud->recv_cq, 1, wc);
 }
 
-size_t vp_ud_take(struct vp_port *port, uint8_t data[VP_UD_MOST], uint8_t *sl)
+size_t vp_ud_recv(struct vp_port *port, uint8_t data[VP_UD_MAX], uint8_t *sl)
 {
     struct vp_ud *ud = port->ud;
     struct ibv_wc wc;
@@ -314,7 +314,7 @@ size_t vp_ud_take(struct vp_port *port, uint8_t data[VP_UD_MOST], uint8_t *sl)
 
     while (!size && poll_one(ud, &wc) > 0) {
         if (wc.status == IBV_WC_SUCCESS && wc.byte_len > HEADER &&
-            wc.byte_len <= HEADER + VP_UD_MOST) {
+            wc.byte_len <= HEADER + VP_UD_MAX) {
             size = wc.byte_len - HEADER;
             *sl = wc.sl;
             memcpy(data, buffer(ud, wc.wr_id) + HEADER, size);
@@ -342,7 +342,7 @@ static int make_queues(struct vp_ud *ud, struct vp_port *port)
 
     ud->slab = calloc(RECVS + SENDS, BUFFER);
     ud->mr = ud->slab ? ibv_reg_mr(port->dev->pd, ud->slab, (size_t)(RECVS + SENDS) * BUFFER,
-                                   IBV_ACCESS_LOCAL_WRITE | vp_key_flags(port->dev))
+                                   IBV_ACCESS_LOCAL_WRITE | vp_mr_access_flags(port->dev))
                       : NULL;
     ud->channel = ud->mr ? ibv_create_comp_channel(context) : NULL;
     if (!ud->channel ||
