@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "cuts.h"
+#include "split.h"
 #include "mapped.h"
 #include "util/fd.h"
 
@@ -40,7 +40,7 @@ void prov_bounce_close(struct prov_bounce *b)
 }
 
 /* The kernel copies each piece of the iovec separately. */
-static ssize_t read_in_order(int fd, void *to, size_t size)
+static ssize_t read_in_pieces(int fd, void *to, size_t size)
 {
     struct prov_split cuts = prov_split_of((uintptr_t)to, size);
     struct iovec pieces[PROV_MAX_PIECES];
@@ -57,7 +57,7 @@ int prov_bounce_write(struct prov_bounce *b, void *to, const void *from, size_t 
     bool is_piece = prov_is_piece((uintptr_t)to, size, prov_kernel_width());
     memcpy(b->here, from, size);
     prov_unwatched_begin(); /* by sanitizers: peers write at any time */
-    ssize_t n = is_piece ? pread(b->fd, to, size, 0) : read_in_order(b->fd, to, size);
+    ssize_t n = is_piece ? pread(b->fd, to, size, 0) : read_in_pieces(b->fd, to, size);
     prov_unwatched_end();
     if (n == (ssize_t)size)
         return 0;

@@ -24,7 +24,7 @@ int prov_bounce_open(struct prov_bounce *b);
 void prov_bounce_close(struct prov_bounce *b);
 
 /* Copies `size` bytes, at most PROV_BOUNCE_MAX, to memory that may be unmapped, in the order of
- * attach.h, or from it. 0; -EFAULT: part of the memory is unmapped, or not writable (or readable).
+ * cma.h, or from it. 0; -EFAULT: part of the memory is unmapped, or not writable (or readable).
  * For one thread at a time. */
 int prov_bounce_write(struct prov_bounce *b, void *to, const void *from, size_t size);
 int prov_bounce_read(struct prov_bounce *b, void *to, const void *from, size_t size);

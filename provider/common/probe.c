@@ -21,14 +21,14 @@
 /* SET: bytes of the kernel's set of signals. PAGE: the smallest page of any CPU. */
 enum { NO_OPERATION = -1, SET = 8, WORD = 4, PAGE = 4096 };
 
-static int read_set(uintptr_t at)
+static int probe_read_word(uintptr_t at)
 {
     return syscall(SYS_rt_sigprocmask, NO_OPERATION, at & ~(uintptr_t)(SET - 1), NULL, SET) == 0
                ? 0
                : errno;
 }
 
-static int or_nothing(uintptr_t at)
+static int probe_write_word(uintptr_t at)
 {
     static uint32_t nobody_waits;
     long rc = syscall(SYS_futex, &nobody_waits, FUTEX_WAKE_OP_PRIVATE, 0, NULL,
@@ -42,18 +42,18 @@ bool prov_probe_is_supported(void)
     const uintptr_t nowhere = UINTPTR_MAX - PAGE + 1; /* of the kernel */
     uint64_t here = 0;
 
-    return read_set(nowhere) == EFAULT && read_set((uintptr_t)&here) == EINVAL &&
-           or_nothing(nowhere) == EFAULT && or_nothing((uintptr_t)&here) == 0;
+    return probe_read_word(nowhere) == EFAULT && probe_read_word((uintptr_t)&here) == EINVAL &&
+           probe_write_word(nowhere) == EFAULT && probe_write_word((uintptr_t)&here) == 0;
 }
 
-static inline bool ask_pages(uintptr_t first, size_t size, int (*ask)(uintptr_t at))
+static inline bool probe_pages(uintptr_t first, size_t size, int (*probe)(uintptr_t at))
 {
     const uintptr_t last = first + size - 1;
 
-    if (ask(first) == EFAULT)
+    if (probe(first) == EFAULT)
         return false;
     for (uintptr_t at = (first | (PAGE - 1)) + 1; at - 1 < last; at += PAGE) {
-        if (ask(at) == EFAULT)
+        if (probe(at) == EFAULT)
             return false;
     }
     return true;
@@ -61,12 +61,12 @@ static inline bool ask_pages(uintptr_t first, size_t size, int (*ask)(uintptr_t 
 
 bool prov_probe_read(const void *addr, size_t size)
 {
-    return ask_pages((uintptr_t)addr, size, read_set);
+    return probe_pages((uintptr_t)addr, size, probe_read_word);
 }
 
 bool prov_probe_write(void *addr, size_t size)
 {
-    return ask_pages((uintptr_t)addr, size, or_nothing);
+    return probe_pages((uintptr_t)addr, size, probe_write_word);
 }
 
 /* MS_ASYNC only checks that the pages are mapped. */
@@ -79,6 +79,6 @@ bool prov_probe_range(const void *addr, size_t size, bool write)
         return true;
     if (last < first || msync((void *)start, last - start + 1, MS_ASYNC) != 0)
         return false;
-    return write ? or_nothing(first) != EFAULT && or_nothing(last) != EFAULT
-                 : read_set(first) != EFAULT && read_set(last) != EFAULT;
+    return write ? probe_write_word(first) != EFAULT && probe_write_word(last) != EFAULT
+                 : probe_read_word(first) != EFAULT && probe_read_word(last) != EFAULT;
 }

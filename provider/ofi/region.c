@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/attach.h"
-#include "common/ordered.h"
+#include "common/cma.h"
+#include "common/copy_ordered.h"
 #include "common/probe.h"
-#include "common/there.h"
-#include "common/wide.h"
+#include "common/memory_check.h"
+#include "common/atomic_width.h"
 #include "lib.h"
 #include "mapped.h"
 #include "fabric_mr.h"

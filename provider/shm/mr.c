@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/there.h"
+#include "common/memory_check.h"
 #include "pageref.h"
 #include "prov_types.h"
 #include "remap.h"

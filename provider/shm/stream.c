@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/ordered.h"
+#include "common/copy_ordered.h"
 #include "conn_types.h"
 #include "mr.h"
 #include "prov_types.h"

@@ -9,9 +9,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "common/attach.h"
-#include "common/ordered.h"
-#include "common/wide.h"
+#include "common/cma.h"
+#include "common/copy_ordered.h"
+#include "common/atomic_width.h"
 #include "conn_types.h"
 #include "map.h"
 #include "mr.h"

@@ -12,13 +12,13 @@
 
 /* The ways to make the handshake of a connection or a probe: see way.h. */
 struct vp_cm_ops;
-struct vp_call;
+struct vp_udcm_conn;
 enum vp_cm_id_kind { VP_CM_ID_LISTENER, VP_CM_ID_CONN, VP_CM_ID_PROBE };
 struct vp_cm_id {
     enum vp_cm_id_kind kind;
-    const struct vp_cm_ops *way; /* NULL: the id is not open */
+    const struct vp_cm_ops *ops; /* NULL: the id is not open */
     struct rdma_cm_id *cm;       /* rdmacm */
-    struct vp_call *call;        /* ud */
+    struct vp_udcm_conn *udcm;   /* ud */
     struct vp_ece ece;           /* sent in the request or answer */
 };
 
@@ -78,7 +78,7 @@ enum {
     VP_EV_LAST_RECV = 256,  /* the queue pair completes no more receives */
 };
 
-/* The next task of tend_one() in conn.c for a connection that is up. */
+/* The next task of service_conn() in conn.c for a connection that is up. */
 enum vp_pending_action {
     VP_ACTION_NONE,
     VP_ACTION_STALL,     /* no progress: the device does not retransmit */
@@ -147,12 +147,12 @@ struct vp_ending {
     int8_t reason;      /* enum prov_reason, or VP_REASON_UNKNOWN, VP_REASON_PROBE */
     uint8_t err_status; /* of the failed request err_seq, or decided with a dead peer's `reason`;
                            PROV_OK: none failed */
-    uint8_t rest;       /* enum vp_suspend */
-    uint8_t asked;      /* enum vp_suspend_request */
-    bool peer_rests;    /* the peer's requests have all arrived */
-    bool delivered;     /* everything that arrived before the failure was delivered */
-    bool stuck;         /* the device did not complete all requests in time, and may do so later */
-    bool drained;       /* each of its receives has completed and was polled */
+    uint8_t suspend;    /* enum vp_suspend */
+    uint8_t suspend_request; /* enum vp_suspend_request */
+    bool peer_suspended;     /* the peer's requests have all arrived */
+    bool delivered;          /* everything that arrived before the failure was delivered */
+    bool stuck;   /* the device did not complete all requests in time, and may do so later */
+    bool drained; /* each of its receives has completed and was polled */
     uint32_t err_seq;
     uint32_t posted_to;    /* requests from this number on did not reach the device */
     uint32_t completed_to; /* the device has reported the requests before this number */
@@ -161,15 +161,15 @@ struct vp_ending {
 
 /* A handshake: see cm.c. List nodes: under prov->lock; other fields: while busy. */
 struct vp_handshake {
-    bool busy;        /* a step runs without the lock */
-    bool answered;    /* (passive) accept() was called */
-    bool in_origins;  /* (passive) in ep->origins */
-    bool counted;     /* among prov->connecting */
-    bool plain;       /* (active) the peer accepted enhancements that cannot be used: offer none */
-    uint8_t tries;    /* active: attempts so far */
-    uint64_t first;   /* ms: when the first attempt began; 0: not yet */
-    uint64_t sign;    /* time of the peer's last sign of life; initially `first` */
-    uint64_t started; /* start of the current attempt */
+    bool busy;       /* a step runs without the lock */
+    bool answered;   /* (passive) accept() was called */
+    bool in_origins; /* (passive) in ep->origins */
+    bool in_flight;  /* among prov->connecting */
+    bool no_ece;     /* (active) the peer accepted enhancements that cannot be used: offer none */
+    uint8_t tries;   /* active: attempts so far */
+    uint64_t first;  /* ms: when the first attempt began; 0: not yet */
+    uint64_t last_heard;       /* time of the peer's last sign of life; initially `first` */
+    uint64_t started;          /* start of the current attempt */
     struct vp_heap_node timer; /* in prov->shaking */
     struct vp_list link;       /* in prov->queue, accepts or reaping */
 };
@@ -188,36 +188,37 @@ struct vp_conn {
     uint32_t sq_cap;     /* limit for all requests but the last; 0: see vp_is_postable() */
     uint32_t signal_due; /* the request before this one is signalled at the latest */
     uint32_t direct_max; /* longest write or read that needs no work request; 0: !qpx */
-    uint32_t whole_max;  /* longest one that needs no look at cut_from or max_msg of the endpoint */
-    uint32_t cut_from;   /* writes from so many bytes on are cut by the core: vp_cut(); 0: none */
+    uint32_t
+        unsplit_max;     /* longest one that needs no look at cut_from or max_msg of the endpoint */
+    uint32_t split_from; /* writes from so many bytes on are cut by the core: vp_cut(); 0: none */
     uint32_t slow_flags; /* prov_flags of transfers that need a work request */
-    uint32_t inline_until;         /* vp_write_inline() checks none of these below this `head`:
-                                      vp_update_inline_until() */
-    uint32_t packet;               /* payload bytes of a packet */
-    uint32_t unsignalled_from;     /* requests from this number on are VP_TAG_UNSIGNALLED */
-    uint32_t reports;              /* outstanding signalled requests */
-    uint32_t unsolicited;          /* receives taken at the peer since the last solicited one */
-    uint32_t batch_first;          /* first request of the open batch */
-    uint8_t life;                  /* enum vp_conn_state */
-    uint8_t last;                  /* enum vp_last_request */
-    uint8_t errand;                /* enum vp_pending_action */
-    bool closed;                   /* conn_close() was called: no callbacks */
-    bool in_table;                 /* in ep->table */
-    uint8_t unit;                  /* enum vp_unit of the connection: the smaller of */
-    uint8_t here_unit, there_unit; /* this side's unit, and the peer's */
+    uint32_t inline_until;      /* vp_write_inline() checks none of these below this `head`:
+                                   vp_update_inline_until() */
+    uint32_t packet;            /* payload bytes of a packet */
+    uint32_t unsignalled_from;  /* requests from this number on are VP_TAG_UNSIGNALLED */
+    uint32_t signalled;         /* outstanding signalled requests */
+    uint32_t unsolicited;       /* receives taken at the peer since the last solicited one */
+    uint32_t batch_first;       /* first request of the open batch */
+    uint8_t state;              /* enum vp_conn_state */
+    uint8_t last;               /* enum vp_last_request */
+    uint8_t action;             /* enum vp_pending_action */
+    bool closed;                /* conn_close() was called: no callbacks */
+    bool in_table;              /* in ep->table */
+    uint8_t unit;               /* enum vp_unit of the connection: the smaller of */
+    uint8_t lcl_unit, rmt_unit; /* this side's unit, and the peer's */
 
     struct vp_ending end;
     uint32_t tail_seen, head_seen; /* values of tail and head at the last check for stalls */
     uint32_t sq_depth;             /* length of the send queue */
-    uint32_t full_at, fulls;  /* head when the queue was last full, and how often it was full */
-    struct vp_list tend_link; /* in ep->tending */
+    uint32_t full_at, fulls;     /* head when the queue was last full, and how often it was full */
+    struct vp_list service_link; /* in ep->tending */
 
     /* place: `mark` under the endpoint's lock too, the rest under prov->lock */
-    uint8_t place;             /* enum vp_budget_state */
-    uint32_t mark;             /* head at the last check: vp_budget_check_use_locked() */
-    uint64_t place_since;      /* ms: asked, ending, or waiting for a place */
-    uint64_t up_since;         /* ms */
-    struct vp_list place_link; /* in places.open or asked */
+    uint8_t budget_state;       /* enum vp_budget_state */
+    uint32_t used_head;         /* head at the last check: vp_budget_check_use_locked() */
+    uint64_t budget_since;      /* ms: asked, ending, or waiting for a place */
+    uint64_t up_since;          /* ms */
+    struct vp_list budget_link; /* in places.open or asked */
 
     /* phase, events and list nodes: under prov->lock; handshake: while busy */
     struct vp_cm_id id;
@@ -225,7 +226,8 @@ struct vp_conn {
     bool active;
     bool abandoned;   /* destroyed as soon as not busy */
     uint8_t qp_state; /* enum ibv_qp_state */
-    uint8_t refusal;  /* (passive) enum vp_reject_reason, if the core closes without an answer */
+    uint8_t
+        reject_reason; /* (passive) enum vp_reject_reason, if the core closes without an answer */
     uint16_t events;
     uint8_t hs_reason; /* enum prov_reason, with VP_EV_HS_FAILED */
     uint8_t verdict;   /* enum prov_reason, with VP_EV_VERDICT */
@@ -237,7 +239,7 @@ struct vp_conn {
     struct vp_hello_req req;           /* sent (active) or received (passive) */
     uint8_t rsp_resources, init_depth; /* passive: what the origin asked for */
     struct vp_ece ece; /* the peer's offer or choice; from RTR on the choice of this side */
-    uint8_t there_mtu; /* active: enum ibv_mtu of the peer's port, once it has answered */
+    uint8_t rmt_mtu;   /* active: enum ibv_mtu of the peer's port, once it has answered */
     uint8_t hello_size;
     uint8_t hello[PROV_HELLO_MAX]; /* hello of the accepting side */
 };

@@ -22,10 +22,10 @@
 
 enum {
     DRAIN_TICK_MS = 10,
-    QUIET_AFTER = 7, /* steps: enough for two checks for stalls and their consequences */
+    IDLE_STEPS = 7, /* steps: enough for two checks for stalls and their consequences */
 };
 
-static void ep_free(struct vp_ep *ep)
+static void free_ep(struct vp_ep *ep)
 {
     if (ut_fd_were_closed())
         return; /* the device may still write to its memory */
@@ -51,13 +51,13 @@ int vp_ep_open(struct prov *base, const struct prov_ep_attr *attr, struct prov_e
     ep->id = attr->id;
     ep->owner = attr->owner;
     ep->cb = *attr->callbacks;
-    struct vp_list *lists[] = {&ep->tending, &ep->link,  &ep->wake_link, &ep->conns,
-                               &ep->dying,   &ep->stuck, &ep->events};
+    struct vp_list *lists[] = {&ep->service_list, &ep->link,  &ep->wake_link, &ep->conns,
+                               &ep->dying,        &ep->stuck, &ep->events};
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
         vp_list_init(lists[i]);
     rc = vp_queues_open(ep, attr->depth);
     if (rc) {
-        ep_free(ep);
+        free_ep(ep);
         return rc;
     }
     pthread_mutex_lock(&prov->lock);
@@ -83,10 +83,10 @@ static void close_conns(struct vp_ep *ep)
         pthread_mutex_lock(&prov->lock);
     }
     pthread_mutex_unlock(&prov->lock);
-    while (!vp_list_empty(&ep->tending)) {
+    while (!vp_list_empty(&ep->service_list)) {
         if (ut_clock_ms() >= deadline) {
-            for (struct vp_list *l = ep->tending.next; l != &ep->tending; l = l->next)
-                vp_conn_break(vp_container_of(l, struct vp_conn, tend_link), PROV_REASON_CLOSED);
+            for (struct vp_list *l = ep->service_list.next; l != &ep->service_list; l = l->next)
+                vp_conn_break(vp_container_of(l, struct vp_conn, service_link), PROV_REASON_CLOSED);
             deadline = UINT64_MAX; /* draining has its own deadline */
         }
         vp_poll_closed(ep);
@@ -117,18 +117,18 @@ void vp_ep_close(struct prov_ep *base)
     while (prov->waking == ep)
         pthread_cond_wait(&prov->changed, &prov->lock);
     pthread_mutex_unlock(&prov->lock);
-    ep_free(ep);
+    free_ep(ep);
 }
 
 /* Soft-RoCE raises no event for a failed or flushed request. So the owner is woken now and then
  * while requests are outstanding, up to QUIET_AFTER steps after the last post. Draining takes
  * microseconds: draining connections are polled sooner. */
-static void arm_tick(struct vp_ep *ep)
+static void schedule_tick(struct vp_ep *ep)
 {
     struct vp_prov *prov = ep->prov;
     unsigned int step = prov->tuning.step_ms;
     uint64_t now = ut_clock_ms(), when = now + step / 4 + 1;
-    bool draining = !vp_list_empty(&ep->tending);
+    bool draining = !vp_list_empty(&ep->service_list);
 
     if (vp_posts(ep) != ep->posts_seen) {
         ep->posts_seen = vp_posts(ep);
@@ -136,7 +136,7 @@ static void arm_tick(struct vp_ep *ep)
     }
     if (draining)
         when = now + DRAIN_TICK_MS;
-    else if (!ep->posts_seen_at || now - ep->posts_seen_at > QUIET_AFTER * (uint64_t)step)
+    else if (!ep->posts_seen_at || now - ep->posts_seen_at > IDLE_STEPS * (uint64_t)step)
         return;
     pthread_mutex_lock(&prov->lock);
     if (!ep->wake_at || when < ep->wake_at) {
@@ -158,13 +158,13 @@ bool vp_ep_arm(struct prov_ep *base, enum prov_arm what)
     if (ibv_req_notify_cq(ep->recv_cq, solicited_only) ||
         ibv_req_notify_cq(ep->send_cq, solicited_only))
         ut_debug(VP_CAT, "arming %s: %s", ep->port->name, strerror(errno));
-    arm_tick(ep);
+    schedule_tick(ep);
     /* completions from before the arming raise no event */
     int n = ibv_poll_cq(ep->send_cq, VP_POLL_BATCH / 2, ep->stash);
     ep->stash_send = n > 0 ? n : 0;
     n = ibv_poll_cq(ep->recv_cq, VP_POLL_BATCH / 2, ep->stash + ep->stash_send);
     ep->stash_recv = n > 0 ? n : 0;
-    ep->aside = true;
+    ep->needs_slow_poll = true;
     return ep->stash_send || ep->stash_recv || __atomic_load_n(&ep->pending, __ATOMIC_ACQUIRE);
 }
 

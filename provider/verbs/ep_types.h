@@ -60,10 +60,12 @@ struct vp_ep {
     uint32_t credits;     /* connections with a reserved entry */
     uint32_t cq_wanted;   /* entries wanted beyond the credits, while send_cq can grow */
     uint32_t signal_every;
-    uint32_t reports;     /* sum of vp_conn.reports */
+    uint32_t signalled;   /* sum of vp_conn.reports */
     uint32_t empty_polls; /* polls without outstanding signalled requests: see vp_ep_poll() */
-    uint32_t only_sends;  /* polls in a row without a look at receives: see sends_suffice() */
-    bool aside; /* a batch is open, completions are stashed, or ep->tending is not empty */
+    uint32_t polls_without_receives; /* polls in a row without a look at receives: see
+                                        sends_made_progress() */
+    bool
+        needs_slow_poll; /* a batch is open, completions are stashed, or ep->tending is not empty */
     uint32_t max_inline;
     uint32_t max_msg;            /* of the port */
     uint32_t notice_apart;       /* see struct vp_tuning */
@@ -79,34 +81,35 @@ struct vp_ep {
     struct ibv_mr *bounce_mr;
     uint16_t *bounce_free;
     uint32_t bounce_count;
-    bool told_late;    /* a message said that a queue pair reports its last receive late */
-    uint32_t given_up; /* queue pairs that may have kept a receive: see look_at_end() in conn.c */
+    bool logged_late;  /* a message said that a queue pair reports its last receive late */
+    uint32_t late_qps; /* queue pairs that may have kept a receive: see handle_late_receive() in
+                          conn.c */
     struct ibv_wc stash[VP_POLL_BATCH]; /* completions found while arming */
     int stash_recv, stash_send;         /* their numbers; send completions come first */
-    bool told_no_room;            /* a message said that there is no room for another connection */
-    uint64_t busy[VP_BUSY_PEERS]; /* ids of busy peers plus 1, 0: free; see busy.h */
+    bool logged_no_room;          /* a message said that there is no room for another connection */
+    uint64_t busy[VP_BUSY_PEERS]; /* ids of busy peers plus 1, 0: free; see vp_sq_depth() */
     bool polling;
-    int made;               /* callbacks made by this ep_poll() */
-    struct vp_list tending; /* connections that close, drain or wait */
-    uint32_t pending;       /* atomic: VP_PEND_*: work for the slow part of ep_poll() */
-    uint32_t retired;       /* total of reported requests */
-    uint32_t posts_seen;    /* vp_posts() at the last tick */
-    uint64_t posts_seen_at; /* when vp_posts() changed; 0: never */
-    uint64_t signs_at;      /* ms: when idle connections ask for signs of life */
+    int num_callbacks;           /* callbacks made by this ep_poll() */
+    struct vp_list service_list; /* connections that close, drain or wait */
+    uint32_t pending;            /* atomic: VP_PEND_*: work for the slow part of ep_poll() */
+    uint32_t num_completed;      /* total of reported requests */
+    uint32_t posts_seen;         /* vp_posts() at the last tick */
+    uint64_t posts_seen_at;      /* when vp_posts() changed; 0: never */
+    uint64_t keepalive_at;       /* ms: when idle connections ask for signs of life */
 
     /* under prov->lock */
-    uint64_t stall_look_at; /* ms; 0: not yet */
+    uint64_t stall_check_at; /* ms; 0: not yet */
     struct vp_list link, wake_link;
     struct vp_list conns, dying; /* vp_conn.ep_link; dying: abandoned, and not destroyed yet */
     struct vp_list stuck;  /* vp_conn.ep_link: kept until no completion can name their requests */
     struct vp_list events; /* vp_conn.ev_link */
     struct vp_conn **origins; /* connections that peers asked for: see origins.h */
     uint32_t origin_buckets, num_origins;
-    bool closing;       /* atomic; written by the owner, with the lock */
-    bool broken;        /* one of its queues failed: no connection comes up any more */
-    uint64_t wake_at;   /* when to wake the owner, ms; 0: never */
-    uint32_t recv_room; /* without a shared receive queue: free entries of recv_cq */
-    uint32_t recv_owed; /* entries of destroyed queue pairs: free once recv_cq is empty */
+    bool closing;           /* atomic; written by the owner, with the lock */
+    bool broken;            /* one of its queues failed: no connection comes up any more */
+    uint64_t wake_at;       /* when to wake the owner, ms; 0: never */
+    uint32_t recv_room;     /* without a shared receive queue: free entries of recv_cq */
+    uint32_t recv_deferred; /* entries of destroyed queue pairs: free once recv_cq is empty */
 
     /* changed by progress() only */
     uint32_t recv_cq_size;
@@ -136,7 +139,7 @@ static inline struct vp_ep *vp_ep(struct prov_ep *ep)
 /* Changes with each posted request and each connection. */
 static inline uint32_t vp_posts(const struct vp_ep *ep)
 {
-    return ep->retired - ep->room;
+    return ep->num_completed - ep->room;
 }
 
 #endif

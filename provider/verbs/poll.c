@@ -18,18 +18,18 @@
 #include "util/assert.h"
 #include "util/log.h"
 
-enum { RECV_ROUNDS = 8, SENDS_IN_A_ROW = 8, LOOK_EVERY = 16 };
+enum { RECV_ROUNDS = 8, MAX_SENDS_IN_A_ROW = 8, SEND_POLL_INTERVAL = 16 };
 
 /* vp_complete_requests() for the common case: the oldest request of the connection, posted by the
  * core. */
-static inline void retire_one(struct vp_conn *conn, uint64_t cookie)
+static inline void complete_oldest(struct vp_conn *conn, uint64_t cookie)
 {
     struct vp_ep *ep = conn->ep;
 
     conn->tail++;
     ep->room++;
-    ep->retired++;
-    ep->made++;
+    ep->num_completed++;
+    ep->num_callbacks++;
     ep->cb.done(conn->ctx, cookie, PROV_OK);
 }
 
@@ -41,15 +41,15 @@ static inline void handle_send(const struct ibv_wc *wc)
 
     if (__builtin_expect(conn->tail == conn->head, 0))
         return; /* late completion of a connection whose device did not complete in time */
-    if (conn->reports > 0) {
-        conn->reports--;
-        conn->ep->reports--;
+    if (conn->signalled > 0) {
+        conn->signalled--;
+        conn->ep->signalled--;
     }
     conn->end.completed_to = seq + 1;
     if (__builtin_expect(wc->status != IBV_WC_SUCCESS, 0))
         vp_conn_error(conn, seq, wc);
     else if (seq == conn->tail && !op->tag && !conn->closed)
-        retire_one(conn, op->cookie);
+        complete_oldest(conn, op->cookie);
     else
         vp_complete_requests(conn, seq + 1, PROV_OK);
 }
@@ -66,12 +66,12 @@ static inline __attribute__((always_inline)) void poll_sends(struct vp_ep *ep)
     } while (n == VP_POLL_BATCH);
 }
 
-static void __attribute__((noinline)) refill(struct vp_ep *ep, struct vp_recvs *recvs)
+static void __attribute__((noinline)) refill_receives(struct vp_ep *ep, struct vp_recvs *recvs)
 {
     vp_recvs_refill(ep, recvs);
 }
 
-static inline void give_to(struct vp_ep *ep, struct vp_recvs *recvs, uint64_t index)
+static inline void queue_for_repost(struct vp_ep *ep, struct vp_recvs *recvs, uint64_t index)
 {
     struct ibv_recv_wr *wr = &recvs->wrs[index];
 
@@ -82,13 +82,13 @@ static inline void give_to(struct vp_ep *ep, struct vp_recvs *recvs, uint64_t in
         recvs->first = wr;
     recvs->last = wr;
     if (++recvs->to_post >= recvs->refill_at)
-        refill(ep, recvs);
+        refill_receives(ep, recvs);
 }
 
 /* Counts a receive of a connection that is not in the table: not up yet, or closed before. Its
  * handshake may end at any time and free the queue pair and the receives, so they are looked up
  * under the lock, and the receive is not posted again. */
-static void count_outside(struct vp_ep *ep, uint32_t qp_num)
+static void count_untracked_receive(struct vp_ep *ep, uint32_t qp_num)
 {
     pthread_mutex_lock(&ep->prov->lock);
     for (struct vp_list *l = ep->conns.next; l != &ep->conns; l = l->next) {
@@ -103,34 +103,35 @@ static void count_outside(struct vp_ep *ep, uint32_t qp_num)
 
 /* A failed queue pair would flush a receive at once: none is given back to it. */
 static void __attribute__((noinline))
-give_back_own(struct vp_ep *ep, struct vp_conn *conn, const struct ibv_wc *wc)
+repost_own_receive(struct vp_ep *ep, struct vp_conn *conn, const struct ibv_wc *wc)
 {
     if (!conn) {
-        count_outside(ep, wc->qp_num);
+        count_untracked_receive(ep, wc->qp_num);
         return;
     }
     conn->recvs->completed++;
-    if (wc->status == IBV_WC_SUCCESS && conn->life < VP_CONN_FAILING)
-        give_to(ep, conn->recvs, wc->wr_id);
+    if (wc->status == IBV_WC_SUCCESS && conn->state < VP_CONN_FAILING)
+        queue_for_repost(ep, conn->recvs, wc->wr_id);
 }
 
-static inline void give_back(struct vp_ep *ep, struct vp_conn *conn, const struct ibv_wc *wc)
+static inline void repost_receive(struct vp_ep *ep, struct vp_conn *conn, const struct ibv_wc *wc)
 {
     if (__builtin_expect(!ep->srq, 0)) {
-        give_back_own(ep, conn, wc);
+        repost_own_receive(ep, conn, wc);
         return;
     }
     vp_recvs_completed(&ep->recvs, 1);
-    give_to(ep, &ep->recvs, wc->wr_id);
+    queue_for_repost(ep, &ep->recvs, wc->wr_id);
 }
 
-static const uint8_t *data_of(const struct vp_ep *ep, const struct vp_conn *conn, uint64_t index)
+static const uint8_t *receive_buffer(const struct vp_ep *ep, const struct vp_conn *conn,
+                                     uint64_t index)
 {
     return (ep->srq ? &ep->recvs : conn->recvs)->slab + index * PROV_MSG_MAX;
 }
 
 /* Finds the connection of a receive that overtook RDMA_CM_EVENT_ESTABLISHED. */
-static struct vp_conn *find_early(struct vp_ep *ep, uint32_t qp_num)
+static struct vp_conn *find_not_yet_up(struct vp_ep *ep, uint32_t qp_num)
 {
     struct vp_prov *prov = ep->prov;
     struct vp_conn *found = NULL;
@@ -158,11 +159,11 @@ static struct vp_conn *find_early(struct vp_ep *ep, uint32_t qp_num)
     return found && found->in_table ? found : NULL;
 }
 
-static struct vp_conn *conn_of(struct vp_ep *ep, uint32_t qp_num)
+static struct vp_conn *conn_of_qp(struct vp_ep *ep, uint32_t qp_num)
 {
     struct vp_conn *conn = vp_table_find(ep, qp_num);
 
-    return __builtin_expect(conn != NULL, 1) ? conn : find_early(ep, qp_num);
+    return __builtin_expect(conn != NULL, 1) ? conn : find_not_yet_up(ep, qp_num);
 }
 
 static void __attribute__((noinline)) handle_message(struct vp_ep *ep, const struct ibv_wc *wc)
@@ -170,21 +171,21 @@ static void __attribute__((noinline)) handle_message(struct vp_ep *ep, const str
     if (__builtin_expect(wc->status != IBV_WC_SUCCESS, 0)) {
         if (wc->status != IBV_WC_WR_FLUSH_ERR)
             ut_debug(VP_CAT, "a receive failed: %s", ibv_wc_status_str(wc->status));
-        give_back(ep, vp_table_find(ep, wc->qp_num), wc);
+        repost_receive(ep, vp_table_find(ep, wc->qp_num), wc);
         return;
     }
-    struct vp_conn *conn = conn_of(ep, wc->qp_num);
-    if (__builtin_expect(!conn || conn->life >= VP_CONN_DOWN, 0)) {
-        give_back(ep, conn, wc);
+    struct vp_conn *conn = conn_of_qp(ep, wc->qp_num);
+    if (__builtin_expect(!conn || conn->state >= VP_CONN_DOWN, 0)) {
+        repost_receive(ep, conn, wc);
         return;
     }
     if (wc->wc_flags & IBV_WC_WITH_IMM) {
         vp_conn_handle_control(conn, be32toh(wc->imm_data));
     } else if (!conn->closed) {
-        ep->made++;
-        ep->cb.message(conn->ctx, data_of(ep, conn, wc->wr_id), wc->byte_len);
+        ep->num_callbacks++;
+        ep->cb.message(conn->ctx, receive_buffer(ep, conn, wc->wr_id), wc->byte_len);
     }
-    give_back(ep, conn, wc);
+    repost_receive(ep, conn, wc);
 }
 
 static inline void handle_recv(struct vp_ep *ep, const struct ibv_wc *wc)
@@ -195,23 +196,24 @@ static inline void handle_recv(struct vp_ep *ep, const struct ibv_wc *wc)
         handle_message(ep, wc);
         return;
     }
-    conn = conn_of(ep, wc->qp_num);
-    give_back(ep, conn, wc); /* no data is in its buffer */
-    if (__builtin_expect(conn && conn->life < VP_CONN_DOWN && !conn->closed, 1)) {
-        ep->made++;
+    conn = conn_of_qp(ep, wc->qp_num);
+    repost_receive(ep, conn, wc); /* no data is in its buffer */
+    if (__builtin_expect(conn && conn->state < VP_CONN_DOWN && !conn->closed, 1)) {
+        ep->num_callbacks++;
         ep->cb.notify(conn->ctx, be32toh(wc->imm_data));
     }
 }
 
 /* Delivers receives, after the completions that were there before them. */
-static inline __attribute__((always_inline)) void poll_both(struct vp_ep *ep, unsigned int rounds)
+static inline __attribute__((always_inline)) void poll_receives(struct vp_ep *ep,
+                                                                unsigned int rounds)
 {
     struct ibv_wc wc[VP_POLL_BATCH];
     int n;
 
     do {
         n = ibv_poll_cq(ep->recv_cq, VP_POLL_BATCH, wc);
-        if (n && ep->reports > 0)
+        if (n && ep->signalled > 0)
             poll_sends(ep);
         for (int i = 0; i < n; i++)
             handle_recv(ep, &wc[i]);
@@ -219,21 +221,22 @@ static inline __attribute__((always_inline)) void poll_both(struct vp_ep *ep, un
 }
 
 /* Delivers all that has arrived. */
-static void __attribute__((noinline, cold)) drain_both(struct vp_ep *ep)
+static void __attribute__((noinline, cold)) drain_receives(struct vp_ep *ep)
 {
-    poll_both(ep, __atomic_load_n(&ep->recv_cq_size, __ATOMIC_RELAXED));
+    poll_receives(ep, __atomic_load_n(&ep->recv_cq_size, __ATOMIC_RELAXED));
 }
 
 /* Callers mostly wait for a completion. A poll that finds one skips the receive queue, unless the
  * last few polls did so. */
-static inline bool sends_suffice(struct vp_ep *ep)
+static inline bool sends_made_progress(struct vp_ep *ep)
 {
     poll_sends(ep);
-    return ep->made && ++ep->only_sends < SENDS_IN_A_ROW && vp_list_empty(&ep->tending);
+    return ep->num_callbacks && ++ep->polls_without_receives < MAX_SENDS_IN_A_ROW &&
+           vp_list_empty(&ep->service_list);
 }
 
 /* Takes completions that ep_arm() found. */
-static void __attribute__((noinline)) take_stash(struct vp_ep *ep)
+static void __attribute__((noinline)) process_stash(struct vp_ep *ep)
 {
     struct ibv_wc stash[VP_POLL_BATCH];
     int sends = ep->stash_send, recvs = ep->stash_recv;
@@ -248,7 +251,8 @@ static void __attribute__((noinline)) take_stash(struct vp_ep *ep)
 }
 
 /* Takes the events of the first connection in `todo`. */
-static struct vp_conn *take_events(struct vp_ep *ep, struct vp_list *todo, unsigned int *events)
+static struct vp_conn *take_next_events(struct vp_ep *ep, struct vp_list *todo,
+                                        unsigned int *events)
 {
     struct vp_conn *conn = NULL;
 
@@ -264,9 +268,9 @@ static struct vp_conn *take_events(struct vp_ep *ep, struct vp_list *todo, unsig
 }
 
 /* Called when half of the receives were used up. */
-static void __attribute__((cold)) receives_ran_low(struct vp_ep *ep)
+static void __attribute__((cold)) handle_srq_low(struct vp_ep *ep)
 {
-    refill(ep, &ep->recvs);
+    refill_receives(ep, &ep->recvs);
     if (ep->closing)
         return;
     vp_recvs_grow(ep, &ep->recvs);
@@ -275,18 +279,18 @@ static void __attribute__((cold)) receives_ran_low(struct vp_ep *ep)
         ep->cb.crowded(ep->owner);
 }
 
-static void __attribute__((cold)) refill_all(struct vp_ep *ep)
+static void __attribute__((cold)) refill_all_queues(struct vp_ep *ep)
 {
     if (ep->srq) {
-        refill(ep, &ep->recvs);
+        refill_receives(ep, &ep->recvs);
         return;
     }
     pthread_mutex_lock(&ep->prov->lock);
     for (struct vp_list *l = ep->conns.next; l != &ep->conns; l = l->next) {
         struct vp_conn *conn = vp_container_of(l, struct vp_conn, ep_link);
         pthread_mutex_unlock(&ep->prov->lock); /* only the owner removes from this list */
-        if (conn->in_table && conn->life < VP_CONN_FAILING)
-            refill(ep, conn->recvs);
+        if (conn->in_table && conn->state < VP_CONN_FAILING)
+            refill_receives(ep, conn->recvs);
         pthread_mutex_lock(&ep->prov->lock);
     }
     pthread_mutex_unlock(&ep->prov->lock);
@@ -307,18 +311,18 @@ static void __attribute__((noinline, cold)) poll_pending(struct vp_ep *ep)
     pthread_mutex_unlock(&ep->prov->lock);
     /* completions and receives from before the event come first */
     poll_sends(ep);
-    drain_both(ep);
+    drain_receives(ep);
     vp_recvs_release_deferred(ep, owed);
     UT_ASSERT(!ep->srq ||
               ep->recvs.posted - ep->recvs.completed + ep->recvs.to_post == ep->recvs.depth);
-    while ((conn = take_events(ep, &todo, &events)))
+    while ((conn = take_next_events(ep, &todo, &events)))
         vp_conn_handle_events(conn, events);
     if (pending & VP_PEND_STALLS)
         vp_check_stalls(ep);
     if (pending & VP_PEND_SRQ_LIMIT)
-        receives_ran_low(ep);
+        handle_srq_low(ep);
     if (pending & VP_PEND_REFILL)
-        refill_all(ep);
+        refill_all_queues(ep);
 }
 
 static inline void poll_queues(struct vp_ep *ep)
@@ -326,17 +330,17 @@ static inline void poll_queues(struct vp_ep *ep)
     if (__builtin_expect(ep->batch != NULL, 0))
         vp_batch_flush(ep);
     if (__builtin_expect(ep->stash_send || ep->stash_recv, 0))
-        take_stash(ep);
-    if (sends_suffice(ep))
+        process_stash(ep);
+    if (sends_made_progress(ep))
         return;
-    poll_both(ep, RECV_ROUNDS);
-    ep->only_sends = 0;
+    poll_receives(ep, RECV_ROUNDS);
+    ep->polls_without_receives = 0;
 }
 
-static void __attribute__((noinline, cold)) tend(struct vp_ep *ep)
+static void __attribute__((noinline, cold)) service_conns(struct vp_ep *ep)
 {
     vp_service_begin(ep);
-    drain_both(ep);
+    drain_receives(ep);
     vp_service_all(ep);
 }
 
@@ -344,22 +348,23 @@ static int __attribute__((noinline)) finish_poll(struct vp_ep *ep)
 {
     if (__builtin_expect(__atomic_load_n(&ep->pending, __ATOMIC_RELAXED) != 0, 0))
         poll_pending(ep);
-    if (__builtin_expect(!vp_list_empty(&ep->tending), 0))
-        tend(ep);
-    ep->aside = ep->batch || ep->stash_send || ep->stash_recv || !vp_list_empty(&ep->tending);
+    if (__builtin_expect(!vp_list_empty(&ep->service_list), 0))
+        service_conns(ep);
+    ep->needs_slow_poll =
+        ep->batch || ep->stash_send || ep->stash_recv || !vp_list_empty(&ep->service_list);
     ep->polling = false;
-    return ep->made;
+    return ep->num_callbacks;
 }
 
 /* `wc`: the one completion that was in the send queue, already taken; or NULL. */
 static int __attribute__((noinline, hot)) poll_all(struct vp_ep *ep, const struct ibv_wc *wc)
 {
     ep->polling = true;
-    ep->made = 0;
+    ep->num_callbacks = 0;
     if (wc) {
         handle_send(wc);
-        poll_both(ep, RECV_ROUNDS);
-        ep->only_sends = 0;
+        poll_receives(ep, RECV_ROUNDS);
+        ep->polls_without_receives = 0;
     } else {
         poll_queues(ep);
     }
@@ -367,26 +372,26 @@ static int __attribute__((noinline, hot)) poll_all(struct vp_ep *ep, const struc
 }
 
 /* Polls receives only, since no signalled request is outstanding or completed. */
-static int __attribute__((noinline, hot)) poll_arrivals(struct vp_ep *ep)
+static int __attribute__((noinline, hot)) poll_receives_only(struct vp_ep *ep)
 {
     ep->polling = true;
-    ep->made = 0;
-    poll_both(ep, RECV_ROUNDS);
-    ep->only_sends = 0;
-    if (__builtin_expect(ep->aside, 0)) /* set by the callbacks above */
+    ep->num_callbacks = 0;
+    poll_receives(ep, RECV_ROUNDS);
+    ep->polls_without_receives = 0;
+    if (__builtin_expect(ep->needs_slow_poll, 0)) /* set by the callbacks above */
         return finish_poll(ep);
     ep->polling = false;
-    return ep->made;
+    return ep->num_callbacks;
 }
 
 /* Is `wc`, without error, of the oldest request, which is the only signalled one? */
-static inline bool is_usual(const struct ibv_wc *wc)
+static inline bool is_expected_completion(const struct ibv_wc *wc)
 {
     const struct vp_op *op = (const struct vp_op *)(uintptr_t)wc->wr_id;
     const struct vp_conn *conn = op->conn;
 
-    return (wc->status | (conn->reports ^ 1) | ((op->slot ^ conn->tail) & conn->sq_mask) | op->tag |
-            conn->closed) == 0;
+    return (wc->status | (conn->signalled ^ 1) | ((op->slot ^ conn->tail) & conn->sq_mask) |
+            op->tag | conn->closed) == 0;
 }
 
 /* The fast path: one due completion or one receive, and nothing else to do. */
@@ -395,24 +400,24 @@ __attribute__((hot)) int vp_ep_poll(struct prov_ep *base)
     struct vp_ep *ep = vp_ep(base);
     struct ibv_wc wc;
 
-    if ((ep->aside | __atomic_load_n(&ep->pending, __ATOMIC_RELAXED)) != 0)
+    if ((ep->needs_slow_poll | __atomic_load_n(&ep->pending, __ATOMIC_RELAXED)) != 0)
         return poll_all(ep, NULL);
     /* without signalled requests only errors complete: polls the send queue now and then */
-    if (ep->reports == 0 && ++ep->empty_polls % LOOK_EVERY != 0)
-        return poll_arrivals(ep);
-    if (ep->reports != 1 || ep->only_sends >= SENDS_IN_A_ROW)
+    if (ep->signalled == 0 && ++ep->empty_polls % SEND_POLL_INTERVAL != 0)
+        return poll_receives_only(ep);
+    if (ep->signalled != 1 || ep->polls_without_receives >= MAX_SENDS_IN_A_ROW)
         return poll_all(ep, NULL);
     if (ibv_poll_cq(ep->send_cq, 1, &wc) != 1)
-        return poll_arrivals(ep);
-    if (__builtin_expect(!is_usual(&wc), 0))
+        return poll_receives_only(ep);
+    if (__builtin_expect(!is_expected_completion(&wc), 0))
         return poll_all(ep, &wc);
     const struct vp_op *op = (const struct vp_op *)(uintptr_t)wc.wr_id;
     struct vp_conn *conn = op->conn;
-    ep->only_sends++;
-    ep->reports = conn->reports = 0;
+    ep->polls_without_receives++;
+    ep->signalled = conn->signalled = 0;
     conn->end.completed_to = ++conn->tail;
     ep->room++;
-    ep->retired++;
+    ep->num_completed++;
     ep->polling = true;
     ep->cb.done(conn->ctx, op->cookie, PROV_OK);
     ep->polling = false;

@@ -14,25 +14,25 @@
 
 #include "verbs/ports/address.h"
 #include "verbs/ports/candidate.h"
-#include "verbs/connect/answer.h"
+#include "verbs/connect/passive.h"
 #include "verbs/connect/cm.h"
 #include "conn_types.h"
 #include "verbs/ports/device.h"
 #include "ep_types.h"
-#include "verbs/ports/places.h"
+#include "verbs/ports/qp_budget.h"
 #include "verbs/connect/probe.h"
 #include "prov_types.h"
 #include "verbs/connect/reap.h"
-#include "verbs/connect/shake.h"
+#include "verbs/connect/handshake.h"
 #include "verbs/connect/udcm.h"
 #include "util/clock.h"
 #include "util/fd.h"
 #include "util/log.h"
 #include "util/fd_check.h"
 #include "wake.h"
-#include "verbs/connect/way.h"
+#include "verbs/connect/cm_ops.h"
 
-enum { LOST_LOOK_MS = 10 };
+enum { NO_FDS_INTERVAL_MS = 10 };
 
 int vp_fd(struct prov *base)
 {
@@ -41,7 +41,7 @@ int vp_fd(struct prov *base)
 
 /* An endpoint lives until its events, a connection until its queue pair's events are acknowledged.
  */
-static void completion_events(struct vp_prov *prov, struct vp_device *dev)
+static void handle_completion_events(struct vp_prov *prov, struct vp_device *dev)
 {
     struct ibv_cq *cq;
     void *ep;
@@ -55,7 +55,7 @@ static void completion_events(struct vp_prov *prov, struct vp_device *dev)
 }
 
 /* All connections of the endpoint go down. */
-static void endpoint_lost_locked(struct vp_ep *ep)
+static void fail_endpoint_locked(struct vp_ep *ep)
 {
     for (struct vp_list *c = ep->conns.next; c != &ep->conns; c = c->next) {
         struct vp_conn *conn = vp_container_of(c, struct vp_conn, ep_link);
@@ -65,17 +65,17 @@ static void endpoint_lost_locked(struct vp_ep *ep)
 }
 
 /* All connections through the port (0: any port) of the device go down. */
-static void port_lost_locked(struct vp_prov *prov, const struct vp_device *dev, int port)
+static void fail_port_locked(struct vp_prov *prov, const struct vp_device *dev, int port)
 {
     for (struct vp_list *l = prov->eps.next; l != &prov->eps; l = l->next) {
         struct vp_ep *ep = vp_container_of(l, struct vp_ep, link);
         if (ep->port->dev == dev && (!port || ep->port->num == port))
-            endpoint_lost_locked(ep);
+            fail_endpoint_locked(ep);
     }
 }
 
 /* A queue of the endpoint failed, which cannot be undone. */
-static void queue_lost_locked(struct vp_ep *ep, const char *device, const char *queue)
+static void fail_queue_locked(struct vp_ep *ep, const char *device, const char *queue)
 {
     if (!ep || ep->broken)
         return;
@@ -83,14 +83,14 @@ static void queue_lost_locked(struct vp_ep *ep, const char *device, const char *
              "%s of %s failed: communications of this VCQ through it fail; create the VCQ anew",
              queue, device);
     ep->broken = true;
-    endpoint_lost_locked(ep);
+    fail_endpoint_locked(ep);
 }
 
 /*
  * A port that is down may come up again, as when a cable is plugged in. Meanwhile its queue pairs
  * retransmit. The port gets the time of a silent peer: UTOFU_PEER_TIMEOUT.
  */
-static void port_went(struct vp_prov *prov, const struct vp_device *dev, int num, bool up)
+static void set_port_state(struct vp_prov *prov, const struct vp_device *dev, int num, bool up)
 {
     for (unsigned int i = 0; i < prov->num_ports; i++) {
         struct vp_port *port = &prov->ports[i];
@@ -106,7 +106,7 @@ static void port_went(struct vp_prov *prov, const struct vp_device *dev, int num
 }
 
 /* The GID table of the port has changed: an IP address was added or removed. */
-static void gids_changed(struct vp_prov *prov, const struct vp_device *dev, int num)
+static void handle_gid_change(struct vp_prov *prov, const struct vp_device *dev, int num)
 {
     char text[INET6_ADDRSTRLEN];
 
@@ -136,13 +136,13 @@ static void gids_changed(struct vp_prov *prov, const struct vp_device *dev, int 
  * there (udcm.c). Another subnet manager (SM_CHANGE, CLIENT_REREGISTER) makes nothing stale here:
  * paths are not kept, and no multicast group is joined.
  */
-static void lid_changed(struct vp_prov *prov, const struct vp_device *dev, int num)
+static void handle_lid_change(struct vp_prov *prov, const struct vp_device *dev, int num)
 {
     struct ibv_port_attr attr;
 
     for (unsigned int i = 0; i < prov->num_ports; i++) {
         struct vp_port *port = &prov->ports[i];
-        if (port->dev != dev || port->num != num || port->gid_index >= 0 || !port->by_datagrams ||
+        if (port->dev != dev || port->num != num || port->gid_index >= 0 || !port->uses_datagrams ||
             ibv_query_port(dev->context, port->num, &attr) || !attr.lid || attr.lid == port->at.lid)
             continue;
         ut_warn(VP_CAT, "%s has LID %u instead of %u: its connections break%s", port->name,
@@ -155,8 +155,8 @@ static void lid_changed(struct vp_prov *prov, const struct vp_device *dev, int n
     }
 }
 
-static void async_event_locked(struct vp_prov *prov, struct vp_device *dev,
-                               const struct ibv_async_event *event)
+static void handle_async_event_locked(struct vp_prov *prov, struct vp_device *dev,
+                                      const struct ibv_async_event *event)
 {
     const char *device = ibv_get_device_name(dev->context->device);
     struct vp_conn *conn;
@@ -164,7 +164,7 @@ static void async_event_locked(struct vp_prov *prov, struct vp_device *dev,
 
     switch (event->event_type) {
     case IBV_EVENT_SRQ_ERR:
-        queue_lost_locked(event->element.srq->srq_context, device, "the shared receive queue");
+        fail_queue_locked(event->element.srq->srq_context, device, "the shared receive queue");
         break;
     case IBV_EVENT_SRQ_LIMIT_REACHED:
         ep = event->element.srq->srq_context;
@@ -187,19 +187,20 @@ static void async_event_locked(struct vp_prov *prov, struct vp_device *dev,
             vp_post_event_locked(conn, VP_EV_LAST_RECV);
         break;
     case IBV_EVENT_CQ_ERR:
-        queue_lost_locked(event->element.cq->cq_context, device, "a completion queue");
+        fail_queue_locked(event->element.cq->cq_context, device, "a completion queue");
         break;
     case IBV_EVENT_PORT_ERR:
     case IBV_EVENT_PORT_ACTIVE:
-        port_went(prov, dev, event->element.port_num, event->event_type == IBV_EVENT_PORT_ACTIVE);
+        set_port_state(prov, dev, event->element.port_num,
+                       event->event_type == IBV_EVENT_PORT_ACTIVE);
         break;
     case IBV_EVENT_GID_CHANGE:
-        gids_changed(prov, dev, event->element.port_num);
+        handle_gid_change(prov, dev, event->element.port_num);
         break;
     case IBV_EVENT_LID_CHANGE:
         ut_info(VP_CAT, "%s:%d: %s", device, event->element.port_num,
                 ibv_event_type_str(event->event_type));
-        lid_changed(prov, dev, event->element.port_num);
+        handle_lid_change(prov, dev, event->element.port_num);
         break;
     case IBV_EVENT_PKEY_CHANGE:
     case IBV_EVENT_SM_CHANGE:
@@ -210,21 +211,21 @@ static void async_event_locked(struct vp_prov *prov, struct vp_device *dev,
     case IBV_EVENT_DEVICE_FATAL:
         ut_warn(VP_CAT, "%s failed or was removed", device);
         dev->gone = true;
-        port_lost_locked(prov, dev, 0);
+        fail_port_locked(prov, dev, 0);
         break;
     default:
         ut_debug(VP_CAT, "%s: %s", device, ibv_event_type_str(event->event_type));
     }
 }
 
-static void async_events(struct vp_prov *prov, struct vp_device *dev)
+static void handle_async_events(struct vp_prov *prov, struct vp_device *dev)
 {
     struct ibv_async_event event;
 
     errno = 0;
     while (ibv_get_async_event(dev->context, &event) == 0) {
         pthread_mutex_lock(&prov->lock);
-        async_event_locked(prov, dev, &event);
+        handle_async_event_locked(prov, dev, &event);
         ibv_ack_async_event(&event);
         pthread_mutex_unlock(&prov->lock);
         errno = 0;
@@ -236,7 +237,7 @@ static void async_events(struct vp_prov *prov, struct vp_device *dev)
     }
 }
 
-static void dispatch(struct vp_prov *prov, unsigned int what)
+static void dispatch_fd(struct vp_prov *prov, unsigned int what)
 {
     uint64_t count;
 
@@ -245,15 +246,15 @@ static void dispatch(struct vp_prov *prov, unsigned int what)
         vp_cm_run_events(prov);
         ut_fd_release();
     } else if (what >= VP_WATCH_ASYNC) {
-        async_events(prov, &prov->devices[what - VP_WATCH_ASYNC]);
+        handle_async_events(prov, &prov->devices[what - VP_WATCH_ASYNC]);
     } else if (what >= VP_WATCH_COMP) {
-        completion_events(prov, &prov->devices[what - VP_WATCH_COMP]);
+        handle_completion_events(prov, &prov->devices[what - VP_WATCH_COMP]);
     } else if (read(prov->kick_fd, &count, sizeof(count)) < 0 && errno != EAGAIN) {
         ut_debug(VP_CAT, "reading the kick: %s", strerror(errno));
     }
 }
 
-static void look_after_ports(struct vp_prov *prov, uint64_t now)
+static void check_down_ports(struct vp_prov *prov, uint64_t now)
 {
     for (unsigned int i = 0; i < prov->num_ports; i++) {
         struct vp_port *port = &prov->ports[i];
@@ -261,7 +262,7 @@ static void look_after_ports(struct vp_prov *prov, uint64_t now)
         if (!port->down_since || port->lost)
             continue;
         if (now >= end && !vp_port_is_down(port)) { /* up again without an event */
-            port_went(prov, port->dev, port->num, true);
+            set_port_state(prov, port->dev, port->num, true);
             continue;
         }
         pthread_mutex_lock(&prov->lock);
@@ -270,7 +271,7 @@ static void look_after_ports(struct vp_prov *prov, uint64_t now)
         } else {
             ut_warn(VP_CAT, "%s stays down: its connections end", port->name);
             port->lost = true;
-            port_lost_locked(prov, port->dev, port->num);
+            fail_port_locked(prov, port->dev, port->num);
         }
         pthread_mutex_unlock(&prov->lock);
     }
@@ -278,22 +279,23 @@ static void look_after_ports(struct vp_prov *prov, uint64_t now)
 
 /* Wakes the owners whose wake_at has passed; returns the next wake_at (0: none). While requests are
  * outstanding, it runs often enough to check for stalls. */
-static uint64_t due_wakes_locked(struct vp_prov *prov, uint64_t now)
+static uint64_t collect_due_wakes_locked(struct vp_prov *prov, uint64_t now)
 {
     uint64_t next = 0;
 
     for (struct vp_list *l = prov->eps.next; l != &prov->eps; l = l->next) {
         struct vp_ep *ep = vp_container_of(l, struct vp_ep, link);
-        bool asks = !ep->port->way->tells_of_deaths && !vp_list_empty(&ep->conns);
-        if (now >= ep->stall_look_at) {
-            if (ep->stall_look_at)
+        bool needs_keepalive = !ep->port->cm_ops->reports_peer_death && !vp_list_empty(&ep->conns);
+        if (now >= ep->stall_check_at) {
+            if (ep->stall_check_at)
                 __atomic_fetch_or(&ep->pending, VP_PEND_STALLS, __ATOMIC_RELEASE);
-            if (asks) /* also while no request is outstanding: see ask_for_sign() in conn.c */
+            if (needs_keepalive) /* also while no request is outstanding: see send_keepalive() in
+                                    conn.c */
                 vp_wake_locked(ep);
-            ep->stall_look_at = now + 2 * (uint64_t)prov->tuning.step_ms;
+            ep->stall_check_at = now + 2 * (uint64_t)prov->tuning.step_ms;
         }
-        if (asks && (!next || ep->stall_look_at < next))
-            next = ep->stall_look_at;
+        if (needs_keepalive && (!next || ep->stall_check_at < next))
+            next = ep->stall_check_at;
         if (ep->wake_at && ep->wake_at <= now) {
             ep->wake_at = 0;
             vp_wake_locked(ep);
@@ -329,7 +331,7 @@ static void deliver_wakes(struct vp_prov *prov)
  */
 
 /* A connection whose handshake is not over, marked busy so that it is not destroyed; NULL: none. */
-static struct vp_conn *take_young_locked(struct vp_prov *prov)
+static struct vp_conn *take_pending_handshake_locked(struct vp_prov *prov)
 {
     for (struct vp_list *l = prov->eps.next; l != &prov->eps; l = l->next) {
         struct vp_ep *ep = vp_container_of(l, struct vp_ep, link);
@@ -345,17 +347,17 @@ static struct vp_conn *take_young_locked(struct vp_prov *prov)
 }
 
 /* All connections go down. */
-static void lose_conns(struct vp_prov *prov)
+static void fail_all_conns(struct vp_prov *prov)
 {
     struct vp_conn *conn;
 
     pthread_mutex_lock(&prov->lock);
     for (unsigned int i = 0; i < prov->num_devices; i++) {
         if (!prov->devices[i].gone)
-            port_lost_locked(prov, &prov->devices[i], 0);
+            fail_port_locked(prov, &prov->devices[i], 0);
         prov->devices[i].gone = true;
     }
-    while ((conn = take_young_locked(prov))) {
+    while ((conn = take_pending_handshake_locked(prov))) {
         pthread_mutex_unlock(&prov->lock);
         vp_handshake_fail(conn, PROV_REASON_LOCAL);
         vp_conn_not_busy(conn);
@@ -366,13 +368,13 @@ static void lose_conns(struct vp_prov *prov)
 
 static int progress_without_descriptors(struct vp_prov *prov)
 {
-    lose_conns(prov);
+    fail_all_conns(prov);
     vp_cm_reap(prov, NULL);
     pthread_mutex_lock(&prov->lock);
-    due_wakes_locked(prov, ut_clock_ms());
+    collect_due_wakes_locked(prov, ut_clock_ms());
     pthread_mutex_unlock(&prov->lock);
     deliver_wakes(prov);
-    return LOST_LOOK_MS;
+    return NO_FDS_INTERVAL_MS;
 }
 
 int vp_progress(struct prov *base)
@@ -385,14 +387,14 @@ int vp_progress(struct prov *base)
     int n = epoll_wait(prov->epoll_fd, events, VP_POLL_BATCH, 0);
 
     for (int i = 0; i < n; i++)
-        dispatch(prov, events[i].data.u32);
+        dispatch_fd(prov, events[i].data.u32);
     vp_cm_run_queue(prov);
     uint64_t now = ut_clock_ms();
     vp_passive_resume_reading(prov, now);
     if (prov->next_deadline && prov->next_deadline <= now)
         vp_cm_run_timers(prov, now);
     vp_probe_run(prov, now);
-    look_after_ports(prov, now);
+    check_down_ports(prov, now);
     vp_budget_run(prov, now);
     vp_cm_reject_overdue(prov, now);
     vp_cm_run_queue(prov);
@@ -400,13 +402,13 @@ int vp_progress(struct prov *base)
     uint64_t repeat = vp_udcm_timers(prov, now);
 
     pthread_mutex_lock(&prov->lock);
-    uint64_t next = due_wakes_locked(prov, now);
+    uint64_t next = collect_due_wakes_locked(prov, now);
     if (prov->next_deadline && (!next || prov->next_deadline < next))
         next = prov->next_deadline;
     if (repeat && (!next || repeat < next))
         next = repeat;
-    if (prov->quiet_until && (!next || prov->quiet_until < next))
-        next = prov->quiet_until;
+    if (prov->read_paused_until && (!next || prov->read_paused_until < next))
+        next = prov->read_paused_until;
     prov->sleeps_until = next;
     pthread_mutex_unlock(&prov->lock);
     deliver_wakes(prov);

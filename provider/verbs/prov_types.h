@@ -35,20 +35,20 @@ struct vp_udcm;
 
 /* Places for queue pairs of a device: see places.c. Under prov->lock. */
 struct vp_qp_budget {
-    unsigned int most, limit; /* of this process; `limit` is less where a device has no more */
+    unsigned int max, limit; /* of this process; `limit` is less where a device has no more */
     unsigned int taken;
-    unsigned int opening;   /* taken places of own handshakes, */
-    unsigned int num_open;  /* of connections in `open`, */
-    unsigned int soon_free; /* and of connections in `asked` */
-    unsigned int kept;      /* connections asked in a row that kept their places; */
-    unsigned int burst;     /* those since the last pause */
-    bool own_turn;          /* the next place goes to `own`, not to `others` */
-    struct vp_list open;    /* vp_conn.place_link: up, the least recently used first */
-    struct vp_list asked;   /* vp_conn.place_link: asked to rest, or ending; the latest last */
-    struct vp_list own;     /* vp_conn.hs.link: wait for a place to ask their peer */
-    struct vp_list others;  /* vp_conn.hs.link: wait for a place to answer their peer */
-    uint64_t look_at;       /* ms: when connections may be asked again */
-    uint64_t short_until;   /* ms: end of the smaller `limit` */
+    unsigned int opening;    /* taken places of own handshakes, */
+    unsigned int num_open;   /* of connections in `open`, */
+    unsigned int soon_free;  /* and of connections in `asked` */
+    unsigned int num_in_use; /* connections asked in a row that kept their places; */
+    unsigned int burst;      /* those since the last pause */
+    bool active_turn;        /* the next place goes to `own`, not to `others` */
+    struct vp_list open;     /* vp_conn.place_link: up, the least recently used first */
+    struct vp_list evicting; /* vp_conn.place_link: asked to rest, or ending; the latest last */
+    struct vp_list waiting_active;  /* vp_conn.hs.link: wait for a place to ask their peer */
+    struct vp_list waiting_passive; /* vp_conn.hs.link: wait for a place to answer their peer */
+    uint64_t resume_at;             /* ms: when connections may be asked again */
+    uint64_t shrunk_until;          /* ms: end of the smaller `limit` */
 };
 
 /* Order in which a device places arriving data, and the reason: see order.h. */
@@ -102,7 +102,7 @@ struct vp_device {
     bool gone;               /* removed, or failed for good */
     struct vp_ece ece;       /* of the queue pairs of the device */
     bool no_ece;             /* the device refused the enhancements it offered; set by progress() */
-    struct vp_qp_budget places;
+    struct vp_qp_budget budget;
 };
 
 /* IBV_ACCESS_RELAXED_ORDERING, which headers before rdma-core 28 lack. Older kernels ignore the
@@ -154,11 +154,11 @@ struct vp_port {
     unsigned int speed; /* Mbit/s; 0: not known */
     uint8_t mtu;        /* enum ibv_mtu */
     struct vp_network network;
-    uint8_t wire;                /* ports with one number have one physical link, */
-    uint8_t paths;               /* or that many: a bond of all ports of an adapter (LAG) */
-    bool by_datagrams;           /* connections are made by datagrams */
-    const struct vp_cm_ops *way; /* set once the port is used */
-    union vp_sockaddr addr;      /* with the port number of the listener */
+    uint8_t wire;                   /* ports with one number have one physical link, */
+    uint8_t paths;                  /* or that many: a bond of all ports of an adapter (LAG) */
+    bool uses_datagrams;            /* connections are made by datagrams */
+    const struct vp_cm_ops *cm_ops; /* set once the port is used */
+    union vp_sockaddr addr;         /* with the port number of the listener */
     struct rdma_cm_id *listener;
     int gid_index; /* -1: InfiniBand, addressed without a GID */
     /* for connections made by datagrams */
@@ -183,8 +183,8 @@ struct vp_port_exclusion {
 };
 enum { VP_MAX_EXCLUSIONS = 64 };
 struct vp_survey {
-    unsigned int num_refusals;
-    struct vp_port_exclusion refusals[VP_MAX_EXCLUSIONS];
+    unsigned int num_exclusions;
+    struct vp_port_exclusion exclusions[VP_MAX_EXCLUSIONS];
 };
 
 /* Read once from the environment, then adjusted to each device. */
@@ -212,33 +212,33 @@ struct vp_prov {
     struct {
         const struct vp_cm_ops *rdmacm, *ud;
         struct vp_cm_id *listener; /* id of the rdmacm listener */
-    } ways;
+    } cm;
     struct rdma_event_channel *channel;
-    struct vp_udcm *calls;    /* handshakes by datagrams: udcm.c */
+    struct vp_udcm *udcm;     /* handshakes by datagrams: udcm.c */
     struct vp_survey *survey; /* collects refusals in vp_survey(); else NULL */
     int epoll_fd, kick_fd;
 
     pthread_mutex_t lock;
-    pthread_cond_t changed;  /* a connection is no longer busy, or a wake-up has ended */
-    struct vp_list eps;      /* vp_ep.link */
-    struct vp_list queue;    /* vp_conn.hs.link: waiting to ask their peer */
-    struct vp_list accepts;  /* vp_conn.hs.link: asked by their peer, which waits for the answer */
-    struct vp_heap shaking;  /* vp_conn.hs.timer: waiting for the peer, or for a time */
-    struct vp_list reaping;  /* vp_conn.hs.link: to be destroyed */
-    struct vp_list probes;   /* vp_probe.link */
-    struct vp_list wakes;    /* vp_ep.wake_link: owners to wake */
-    struct vp_ep *waking;    /* the owner of this endpoint is being woken */
-    unsigned int asked;      /* connections asked for, in total */
-    unsigned int connecting; /* handshakes in flight */
-    unsigned int window;     /* limit for `connecting` */
-    unsigned int took_ms;    /* recent duration of a handshake; 0: not known */
-    uint64_t next_deadline;  /* earliest in `shaking` and `probes`, ms; 0: none */
-    uint64_t sleeps_until;   /* when progress() wants to run next, ms; 0: no such time */
-    uint64_t strangers;      /* requests with a wrong key */
+    pthread_cond_t changed; /* a connection is no longer busy, or a wake-up has ended */
+    struct vp_list eps;     /* vp_ep.link */
+    struct vp_list queue;   /* vp_conn.hs.link: waiting to ask their peer */
+    struct vp_list accepts; /* vp_conn.hs.link: asked by their peer, which waits for the answer */
+    struct vp_heap handshake_timers; /* vp_conn.hs.timer: waiting for the peer, or for a time */
+    struct vp_list reaping;          /* vp_conn.hs.link: to be destroyed */
+    struct vp_list probes;           /* vp_probe.link */
+    struct vp_list wakes;            /* vp_ep.wake_link: owners to wake */
+    struct vp_ep *waking;            /* the owner of this endpoint is being woken */
+    unsigned int num_requests;       /* connections asked for, in total */
+    unsigned int connecting;         /* handshakes in flight */
+    unsigned int window;             /* limit for `connecting` */
+    unsigned int handshake_ms;       /* recent duration of a handshake; 0: not known */
+    uint64_t next_deadline;          /* earliest in `shaking` and `probes`, ms; 0: none */
+    uint64_t sleeps_until;           /* when progress() wants to run next, ms; 0: no such time */
+    uint64_t wrong_keys;             /* requests with a wrong key */
     /* used by progress() only: rate of refusals */
-    uint64_t refused_at;        /* ms: when refusals_left was computed */
-    unsigned int refusals_left; /* refusals left in the current burst */
-    uint64_t quiet_until;       /* ms: end of a pause in reading the channel; 0: no pause */
+    uint64_t rejects_at;        /* ms: when refusals_left was computed */
+    unsigned int rejects_left;  /* refusals left in the current burst */
+    uint64_t read_paused_until; /* ms: end of a pause in reading the channel; 0: no pause */
 };
 
 static inline struct vp_prov *vp_prov(struct prov *prov)

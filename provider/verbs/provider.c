@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opens and closes the verbs provider, reports its capabilities, and has its table of functions. */
 #include "verbs/ports/address.h"
-#include "verbs/connect/ask.h"
+#include "verbs/connect/active.h"
 #include "verbs/connect/attempts.h"
 #include "verbs/connect/cm.h"
 #include "verbs/connect/conn.h"
@@ -9,8 +9,8 @@
 #include "ep.h"
 #include "verbs/data/mr.h"
 #include "verbs/ports/order.h"
-#include "verbs/ports/places.h"
-#include "verbs/ports/rails.h"
+#include "verbs/ports/qp_budget.h"
+#include "verbs/ports/select.h"
 #include "poll.h"
 #include "verbs/data/post.h"
 #include "verbs/connect/probe.h"
@@ -24,7 +24,7 @@
 #include "util/fd.h"
 #include "util/log.h"
 #include "wake.h"
-#include "verbs/connect/way.h"
+#include "verbs/connect/cm_ops.h"
 
 #include "providers.h"
 #include "util/env.h"
@@ -84,7 +84,7 @@ static void read_tuning(struct vp_prov *prov)
 
 /* Registered pages must stay with this process when it forks; called before any registration.
  * Kernels before 5.12 are told page by page, and reject parts of huge pages. */
-static void survive_fork(void)
+static void init_fork_support(void)
 {
     if (ibv_is_fork_initialized() == IBV_FORK_UNNEEDED)
         return;
@@ -99,7 +99,7 @@ static void survive_fork(void)
  * kernel does not clean up when this process dies, and peers do not notice its death. So the child
  * replaces them by /dev/null, which keeps their numbers in use.
  */
-static struct vp_prov *opened;
+static struct vp_prov *open_prov;
 
 static void replace_descriptor(int null, int fd)
 {
@@ -107,28 +107,28 @@ static void replace_descriptor(int null, int fd)
         dup3(null, fd, O_CLOEXEC);
 }
 
-static void let_go_in_child(void)
+static void release_fds_in_child(void)
 {
-    int null = opened ? ut_fd_high(open("/dev/null", O_RDWR | O_CLOEXEC)) : -1;
+    int null = open_prov ? ut_fd_high(open("/dev/null", O_RDWR | O_CLOEXEC)) : -1;
 
     if (null < 0)
         return;
-    if (opened->channel)
-        replace_descriptor(null, opened->channel->fd);
-    for (unsigned int i = 0; i < opened->num_ports; i++)
-        if (opened->ports[i].ud)
-            replace_descriptor(null, vp_ud_fd(&opened->ports[i]));
-    for (unsigned int i = 0; i < opened->num_devices; i++) {
-        replace_descriptor(null, opened->devices[i].context->cmd_fd);
-        replace_descriptor(null, opened->devices[i].context->async_fd);
-        replace_descriptor(null, opened->devices[i].channel->fd);
+    if (open_prov->channel)
+        replace_descriptor(null, open_prov->channel->fd);
+    for (unsigned int i = 0; i < open_prov->num_ports; i++)
+        if (open_prov->ports[i].ud)
+            replace_descriptor(null, vp_ud_fd(&open_prov->ports[i]));
+    for (unsigned int i = 0; i < open_prov->num_devices; i++) {
+        replace_descriptor(null, open_prov->devices[i].context->cmd_fd);
+        replace_descriptor(null, open_prov->devices[i].context->async_fd);
+        replace_descriptor(null, open_prov->devices[i].channel->fd);
     }
     close(null);
 }
 
-static void watch_forks(void)
+static void register_fork_handler(void)
 {
-    pthread_atfork(NULL, NULL, let_go_in_child);
+    pthread_atfork(NULL, NULL, release_fds_in_child);
 }
 
 static int open_descriptors(struct vp_prov *prov)
@@ -149,7 +149,7 @@ static int open_descriptors(struct vp_prov *prov)
     return vp_watch(prov, prov->channel->fd, VP_WATCH_CM);
 }
 
-static void release(struct vp_prov *prov)
+static void free_prov(struct vp_prov *prov)
 {
     if (ut_fd_were_closed())
         return; /* what it has stays: see progress.c */
@@ -165,7 +165,7 @@ static void release(struct vp_prov *prov)
 }
 
 /* Creates the provider without its devices. */
-static int prov_new(const struct prov_config *config, struct vp_prov **out)
+static int create_prov(const struct prov_config *config, struct vp_prov **out)
 {
     struct vp_prov *prov = calloc(1, sizeof(*prov));
     int rc;
@@ -174,9 +174,9 @@ static int prov_new(const struct prov_config *config, struct vp_prov **out)
         return -ENOMEM;
     prov->base.ops = &verbs_provider;
     prov->config = *config;
-    prov->ways.rdmacm = &vp_rdmacm_ops;
-    prov->ways.ud = &vp_udcm_ops;
-    prov->ways.listener = &vp_rdmacm_listener;
+    prov->cm.rdmacm = &vp_rdmacm_ops;
+    prov->cm.ud = &vp_udcm_ops;
+    prov->cm.listener = &vp_rdmacm_listener;
     prov->epoll_fd = prov->kick_fd = -1;
     pthread_mutex_init(&prov->lock, NULL);
     pthread_cond_init(&prov->changed, NULL);
@@ -202,7 +202,7 @@ static int prov_new(const struct prov_config *config, struct vp_prov **out)
     return 0;
 
 fail:
-    release(prov);
+    free_prov(prov);
     return rc;
 }
 
@@ -212,17 +212,17 @@ static int vp_open(const struct prov_config *config, struct prov **out)
     struct vp_prov *prov;
     int rc;
 
-    survive_fork();
-    rc = prov_new(config, &prov);
+    init_fork_support();
+    rc = create_prov(config, &prov);
     if (rc)
         return rc;
     rc = vp_devices_open(prov);
     if (rc) {
-        release(prov);
+        free_prov(prov);
         return rc;
     }
-    opened = prov;
-    pthread_once(&once, watch_forks);
+    open_prov = prov;
+    pthread_once(&once, register_fork_handler);
     *out = &prov->base;
     return 0;
 }
@@ -233,12 +233,12 @@ static void vp_survey(const struct prov_config *config, void *ctx,
     struct vp_survey survey = {0};
     struct vp_prov *prov;
 
-    if (prov_new(config, &prov))
+    if (create_prov(config, &prov))
         return;
     prov->survey = &survey;
     vp_devices_open(prov);
     vp_survey_ports(prov, ctx, tell);
-    release(prov);
+    free_prov(prov);
 }
 
 static void vp_close(struct prov *base)
@@ -247,8 +247,8 @@ static void vp_close(struct prov *base)
 
     vp_cm_reap(prov, NULL);
     vp_probe_run(prov, UINT64_MAX);
-    opened = NULL;
-    release(prov);
+    open_prov = NULL;
+    free_prov(prov);
 }
 
 static void vp_leave(struct prov *base)
@@ -272,7 +272,7 @@ static void vp_caps(struct prov *base, unsigned int tni, struct prov_caps *caps)
         caps->max_xfer = UINT32_MAX;
     if (dev->attr.atomic_cap != IBV_ATOMIC_NONE)
         caps->atomic_ops = 1u << PROV_ATOMIC_FADD | 1u << PROV_ATOMIC_CSWAP;
-    caps->no_peer_death_event = !port->way->tells_of_deaths;
+    caps->no_peer_death_event = !port->cm_ops->reports_peer_death;
     caps->rests = true;
     caps->ports = prov->num_ports;
     caps->speed = port->speed;
@@ -319,7 +319,7 @@ const struct prov_ops verbs_provider = {
     .send = vp_send,
     .atomic = vp_atomic,
     .any_order = vp_any_order,
-    .cut = vp_cut,
+    .cut = vp_set_cut_from,
     .fd = vp_fd,
     .progress = vp_progress,
     .survey = vp_survey,

@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* The table before it has memory: no STADD is announced, and nothing is written to the slot. */
-static utofu_stadd_t none[1] = {UT_NOT_ANNOUNCED};
+static utofu_stadd_t empty_table[1] = {UT_NOT_ANNOUNCED};
 
 static void free_table(struct ut_announced *table)
 {
@@ -17,10 +17,10 @@ static void free_table(struct ut_announced *table)
 void ut_announced_clear(struct ut_announced *table)
 {
     free_table(table);
-    *table = (struct ut_announced){.stadds = none};
+    *table = (struct ut_announced){.stadds = empty_table};
 }
 
-static void replace(struct ut_announced *table, utofu_stadd_t *stadds, uint32_t slots)
+static void replace_table(struct ut_announced *table, utofu_stadd_t *stadds, uint32_t slots)
 {
     free_table(table);
     *table = (struct ut_announced){.stadds = stadds, .mask = slots - 1, .slots = slots};
@@ -34,7 +34,7 @@ void ut_announced_invalidate(struct ut_announced *table)
 
 /* Half of the announced STADDs keep their slots. The others are announced again at their next use,
  * since the receiver does not know their new slots. */
-static void grow(struct ut_announced *table)
+static void grow_sender_table(struct ut_announced *table)
 {
     uint32_t slots = table->mask ? 2 * (table->mask + 1) : UT_FIRST_ANNOUNCED;
     utofu_stadd_t *stadds = calloc(slots, sizeof(*stadds));
@@ -47,20 +47,20 @@ static void grow(struct ut_announced *table)
         if (table->stadds[i] != UT_NOT_ANNOUNCED &&
             ut_announced_slot(&larger, table->stadds[i]) == i)
             stadds[i] = table->stadds[i];
-    replace(table, stadds, slots);
+    replace_table(table, stadds, slots);
 }
 
 unsigned int ut_announced_reserve_slot(struct ut_announced *table, utofu_stadd_t stadd)
 {
-    utofu_stadd_t there = table->stadds[ut_announced_slot(table, stadd)];
+    utofu_stadd_t current = table->stadds[ut_announced_slot(table, stadd)];
 
     if (table->mask == 0 ||
-        (there != UT_NOT_ANNOUNCED && there != stadd && table->mask < UT_NUM_ANNOUNCED - 1))
-        grow(table);
+        (current != UT_NOT_ANNOUNCED && current != stadd && table->mask < UT_NUM_ANNOUNCED - 1))
+        grow_sender_table(table);
     return ut_announced_slot(table, stadd);
 }
 
-static bool make_room(struct ut_announced *table, uint32_t slots)
+static bool grow_receiver_table(struct ut_announced *table, uint32_t slots)
 {
     utofu_stadd_t *stadds = calloc(slots, sizeof(*stadds));
 
@@ -68,13 +68,13 @@ static bool make_room(struct ut_announced *table, uint32_t slots)
         return false;
     if (table->mask)
         memcpy(stadds, table->stadds, (table->mask + 1) * sizeof(*stadds));
-    replace(table, stadds, slots);
+    replace_table(table, stadds, slots);
     return true;
 }
 
 bool ut_announced_alloc(struct ut_announced *table)
 {
-    return table->mask || make_room(table, UT_FIRST_ANNOUNCED);
+    return table->mask || grow_receiver_table(table, UT_FIRST_ANNOUNCED);
 }
 
 bool ut_announced_store(struct ut_announced *table, unsigned int slot, utofu_stadd_t stadd)
@@ -83,7 +83,7 @@ bool ut_announced_store(struct ut_announced *table, unsigned int slot, utofu_sta
 
     while (slots <= slot)
         slots *= 2;
-    if (slots - 1 > table->mask && !make_room(table, slots))
+    if (slots - 1 > table->mask && !grow_receiver_table(table, slots))
         return false;
     table->stadds[slot] = stadd;
     return true;

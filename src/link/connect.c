@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Turns what happens to a connection into events of its life (life.h), and acts on them. */
+/* Turns what happens to a connection into events of its life (fsm.h), and acts on them. */
 #include <stdlib.h>
 
-#include "link/heard.h"
+#include "link/rx_history.h"
 #include "link/inner.h"
 #include "link/rails.h"
 #include "util/assert.h"
@@ -11,7 +11,7 @@
 #include "util/log.h"
 
 /* A request of the peer, or its answer. */
-struct offer {
+struct handshake {
     const struct ut_vcq_ep *e; /* of a request only */
     struct prov_conn *conn;
     const void *hello;
@@ -49,30 +49,30 @@ static void retry_later(struct ut_link *link)
     ut_link_schedule(link);
 }
 
-static void begin_attempts(struct ut_link *link, uint64_t most_ms)
+static void set_deadline(struct ut_link *link, uint64_t limit_ms)
 {
-    link->deadline_ms = ut_now_ms() + most_ms;
+    link->deadline_ms = ut_now_ms() + limit_ms;
     link->backoff_ms = 0;
 }
 
-static void await_request(struct ut_link *link)
+static void await_peer_request(struct ut_link *link)
 {
     link->retry_ms = ut_now_ms() + UT_FSM_CROSSED_WAIT_MS;
     ut_link_schedule(link);
 }
 
-static void fail_all(struct ut_link *link, int rc)
+static void fail_waiting(struct ut_link *link, int rc)
 {
     link->backoff_ms = 0;
     ut_link_free_unacked(link);
     link->vcq->link_ops->give_up(link, rc);
 }
 
-static void pause_attempts(struct ut_link *link)
+static void pause_connecting(struct ut_link *link)
 {
     link->pause_ms = ut_fsm_pause_ms(link->pause_ms, (uint32_t)peer_timeout_ms());
     link->again_ms = ut_now_ms() + link->pause_ms;
-    fail_all(link, UTOFU_ERR_MRQ_PEER);
+    fail_waiting(link, UTOFU_ERR_MRQ_PEER);
 }
 
 static void close_connection(struct ut_link *link)
@@ -83,37 +83,38 @@ static void close_connection(struct ut_link *link)
     link->vcq->link_ops->rewind(link);
 }
 
-static void ask_order(struct ut_link *link)
+static void query_order(struct ut_link *link)
 {
     link->any_order = link->ops->any_order && link->ops->any_order(link->conn);
 }
 
-static void apply_event(struct ut_link *link, enum ut_fsm_event event, const struct offer *offer);
+static void apply_event(struct ut_link *link, enum ut_fsm_event event,
+                        const struct handshake *handshake);
 
 /* Applies an event after which waiting communications may fail. `seconds` is a timeout or 0, for
  * utofu_get_last_error(). */
-static void end_by(struct ut_link *link, enum ut_fsm_event event, enum ut_cause cause,
-                   uint64_t seconds)
+static void apply_event_with_cause(struct ut_link *link, enum ut_fsm_event event,
+                                   enum ut_cause cause, uint64_t seconds)
 {
     link->why = (struct ut_failure){.cause = (uint8_t)cause, .detail = seconds};
     apply_event(link, event, NULL);
 }
 
 /* Closes the connection to an incompatible peer, before anything of the connection is used. */
-static void part_from_stranger(struct ut_link *link)
+static void reject_incompatible(struct ut_link *link)
 {
     struct prov_conn *conn = link->conn;
 
     link->conn = NULL;
     link->ops->conn_close(conn);
-    end_by(link, UT_FSM_INCOMPATIBLE, UT_CAUSE_ADDRESS, 0);
+    apply_event_with_cause(link, UT_FSM_INCOMPATIBLE, UT_CAUSE_ADDRESS, 0);
 }
 
-static void greet_peer(struct ut_link *link, const struct offer *offer)
+static void complete_connection(struct ut_link *link, const struct handshake *handshake)
 {
     UT_ASSERT(link->reading == UT_STAG_NONE);
     link->mapping = link->ops->mapping ? link->ops->mapping(link->conn) : NULL;
-    ask_order(link);
+    query_order(link);
     link->serial++;
     ut_debug("link", "VCQ %016llx: connected over %s", (unsigned long long)link->peer,
              link->ops->name);
@@ -122,13 +123,13 @@ static void greet_peer(struct ut_link *link, const struct offer *offer)
     link->up_ms = ut_now_ms();
     link->backoff_ms = link->pause_ms = 0;
     ut_rails_enable(link);
-    if (ut_link_process_hello(link, offer->hello, offer->size))
+    if (ut_link_process_hello(link, handshake->hello, handshake->size))
         link->vcq->link_ops->pump(link);
     else
-        part_from_stranger(link);
+        reject_incompatible(link);
 }
 
-static void seek_owner(struct ut_link *link)
+static void connect_to_owner(struct ut_link *link)
 {
     struct ut_link_outcome news = ut_link_connect_to_owner(link);
 
@@ -137,82 +138,83 @@ static void seek_owner(struct ut_link *link)
     apply_event(link, news.event, NULL);
 }
 
-static enum ut_fsm_event rested_or_ended(const struct ut_link *link)
+static enum ut_fsm_event closed_event(const struct ut_link *link)
 {
     return has_work(link) && !link->passive ? UT_FSM_CLOSED_WITH_WORK : UT_FSM_CLOSED_IDLE;
 }
 
-static void answer_request(struct ut_link *link, const struct offer *offer)
+static void accept_request(struct ut_link *link, const struct handshake *handshake)
 {
     struct ut_hello mine;
-    bool able = ut_link_alloc_rx_announced(link);
+    bool has_tables = ut_link_alloc_rx_announced(link);
 
-    ut_link_use_endpoint(link, offer->e);
-    ut_link_peek_hello(link, offer->hello, offer->size);
-    ut_link_fill_hello(link, offer->e->provider, (uint16_t)(link->serial + 1), &mine);
-    if (!able)
-        link->ops->reject(offer->conn);
-    if (!able || link->ops->accept(offer->conn, &mine, sizeof(mine), link) != 0) {
+    ut_link_use_endpoint(link, handshake->e);
+    ut_link_peek_hello(link, handshake->hello, handshake->size);
+    ut_link_fill_hello(link, handshake->e->provider, (uint16_t)(link->serial + 1), &mine);
+    if (!has_tables)
+        link->ops->reject(handshake->conn);
+    if (!has_tables || link->ops->accept(handshake->conn, &mine, sizeof(mine), link) != 0) {
         /* logged by the provider; whichever side has something to send tries again */
-        apply_event(link, rested_or_ended(link), NULL);
+        apply_event(link, closed_event(link), NULL);
         return;
     }
-    link->conn = offer->conn;
-    apply_event(link, UT_FSM_ACCEPT_SENT, offer);
+    link->conn = handshake->conn;
+    apply_event(link, UT_FSM_ACCEPT_SENT, handshake);
 }
 
-static void do_action(struct ut_link *link, enum ut_fsm_action action, const struct offer *offer)
+static void do_action(struct ut_link *link, enum ut_fsm_action action,
+                      const struct handshake *handshake)
 {
     switch (action) {
     case UT_FSM_RESOLVE_NEW:
         /* a process may call the library for the first time much later than its peers */
-        begin_attempts(link, job_timeout_ms());
-        seek_owner(link);
+        set_deadline(link, job_timeout_ms());
+        connect_to_owner(link);
         break;
     case UT_FSM_RESOLVE:
-        seek_owner(link);
+        connect_to_owner(link);
         break;
     case UT_FSM_RETRY_NEW:
-        begin_attempts(link, job_timeout_ms());
+        set_deadline(link, job_timeout_ms());
         retry_later(link);
         break;
     case UT_FSM_RECONNECT:
-        begin_attempts(link, peer_timeout_ms());
+        set_deadline(link, peer_timeout_ms());
         retry_later(link);
         break;
     case UT_FSM_RETRY:
         retry_later(link);
         break;
     case UT_FSM_AWAIT_REQUEST:
-        await_request(link);
+        await_peer_request(link);
         break;
     case UT_FSM_POST:
         link->vcq->link_ops->pump(link);
         break;
     case UT_FSM_ACCEPT:
-        answer_request(link, offer);
+        accept_request(link, handshake);
         break;
     case UT_FSM_REPLACE:
         close_connection(link);
-        answer_request(link, offer);
+        accept_request(link, handshake);
         break;
     case UT_FSM_REJECT:
-        offer->e->ops->reject(offer->conn);
+        handshake->e->ops->reject(handshake->conn);
         break;
     case UT_FSM_COMPLETE:
-        greet_peer(link, offer);
+        complete_connection(link, handshake);
         break;
     case UT_FSM_QUERY_ORDER:
-        ask_order(link);
+        query_order(link);
         break;
     case UT_FSM_FAIL_PEER:
-        fail_all(link, UTOFU_ERR_MRQ_PEER);
+        fail_waiting(link, UTOFU_ERR_MRQ_PEER);
         break;
     case UT_FSM_FAIL_LOCAL:
-        fail_all(link, UTOFU_ERR_MRQ_OTHER);
+        fail_waiting(link, UTOFU_ERR_MRQ_OTHER);
         break;
     case UT_FSM_PAUSE:
-        pause_attempts(link);
+        pause_connecting(link);
         break;
     case UT_FSM_NOTHING:
     case UT_FSM_IMPOSSIBLE:
@@ -221,7 +223,8 @@ static void do_action(struct ut_link *link, enum ut_fsm_action action, const str
     }
 }
 
-static void apply_event(struct ut_link *link, enum ut_fsm_event event, const struct offer *offer)
+static void apply_event(struct ut_link *link, enum ut_fsm_event event,
+                        const struct handshake *handshake)
 {
     struct ut_fsm_step step = ut_fsm_step((enum ut_link_state)link->state, event);
 
@@ -231,7 +234,7 @@ static void apply_event(struct ut_link *link, enum ut_fsm_event event, const str
                  (unsigned long long)link->peer, ut_fsm_event_name(event),
                  ut_fsm_state_name(link->state));
     link->state = step.next;
-    do_action(link, (enum ut_fsm_action)step.action, offer);
+    do_action(link, (enum ut_fsm_action)step.action, handshake);
 }
 
 /*
@@ -253,11 +256,11 @@ static bool is_due(const struct ut_link *link, uint64_t now)
            (link->state != UT_LINK_RESOLVING && link->state != UT_LINK_AWAITING);
 }
 
-static void lack_memory(struct ut_link *link)
+static void fail_no_memory(struct ut_link *link)
 {
     if (link->conn)
         close_connection(link);
-    end_by(link, UT_FSM_NO_MEMORY, UT_CAUSE_NO_MEMORY, 0);
+    apply_event_with_cause(link, UT_FSM_NO_MEMORY, UT_CAUSE_NO_MEMORY, 0);
 }
 
 int ut_link_run_scheduled(struct ut_vcq *vcq)
@@ -273,7 +276,7 @@ int ut_link_run_scheduled(struct ut_vcq *vcq)
         list = link->waiting_next;
         link->in_waiting = false;
         if (link->lacks_memory && !ut_link_is_given_up(link))
-            lack_memory(link);
+            fail_no_memory(link);
         else if (is_due(link, now))
             apply_event(link, UT_FSM_TIMER, NULL);
         else
@@ -297,7 +300,7 @@ uint64_t ut_link_next_deadline(const struct ut_vcq *vcq, uint64_t now)
 
 void ut_link_on_up(struct ut_link *link, const void *hello, size_t size)
 {
-    apply_event(link, UT_FSM_ESTABLISHED, &(struct offer){.hello = hello, .size = size});
+    apply_event(link, UT_FSM_ESTABLISHED, &(struct handshake){.hello = hello, .size = size});
 }
 
 /* Connection to itself: the accepting half only receives and answers. This half stays when the
@@ -314,7 +317,7 @@ static struct ut_link *passive_link(struct ut_vcq *vcq, utofu_vcq_id_t id)
 }
 
 /* The link to the peer that asks for a connection. Does not change which link was found last. */
-static struct ut_link *asked_link(struct ut_vcq *vcq, uint64_t peer_id)
+static struct ut_link *link_of_request(struct ut_vcq *vcq, uint64_t peer_id)
 {
     struct ut_link *last = vcq->last_link, *link;
     utofu_vcq_id_t last_id = vcq->last_id, id;
@@ -330,7 +333,7 @@ static struct ut_link *asked_link(struct ut_vcq *vcq, uint64_t peer_id)
 
 /* Both sides have asked: the request of the VCQ with the smaller id counts. If the connection is up
  * here, the peer has seen it break before this side did. */
-static bool own_request_counts(const struct ut_link *link)
+static bool own_request_wins(const struct ut_link *link)
 {
     return link->state == UT_LINK_CONNECTING && ut_vcq_id_key(link->vcq->id) < link->key;
 }
@@ -338,33 +341,33 @@ static bool own_request_counts(const struct ut_link *link)
 void ut_link_on_request(struct ut_vcq *vcq, struct prov *prov, struct prov_conn *conn,
                         uint64_t peer_id, const void *hello, size_t size)
 {
-    struct ut_link *link = asked_link(vcq, peer_id);
-    const struct offer offer = {
+    struct ut_link *link = link_of_request(vcq, peer_id);
+    const struct handshake handshake = {
         .e = ut_link_find_endpoint(vcq, prov->ops), .conn = conn, .hello = hello, .size = size};
 
     if (!link || link->lacks_memory || ut_link_is_outdated(link, hello, size))
         prov->ops->reject(conn);
     else
         apply_event(link,
-                    own_request_counts(link) ? UT_FSM_REQUESTS_CROSSED : UT_FSM_REQUEST_RECEIVED,
-                    &offer);
+                    own_request_wins(link) ? UT_FSM_REQUESTS_CROSSED : UT_FSM_REQUEST_RECEIVED,
+                    &handshake);
 }
 
 /* Frees what an idle link does not need. The peer's table is read again after each connecting, and
  * either side announces its STADDs anew. */
-static void end_at_rest(struct ut_link *link)
+static void handle_suspended(struct ut_link *link)
 {
     ut_link_drop_stag_cache(link);
     ut_announced_clear(&link->tx_announced);
     ut_announced_clear(&link->rx_announced);
     ut_link_free_spare_buffers(link);
-    apply_event(link, rested_or_ended(link), NULL);
+    apply_event(link, closed_event(link), NULL);
 }
 
 /* Counts the connections in a row that broke soon while the same communication was the oldest one
  * and may be the reason. rdma_rxe of Linux 6.12 reports a bad local key only as a failed queue pair
  * (rxe_sender() and flush_send_queue() in drivers/infiniband/sw/rxe). */
-static bool breaks_again(struct ut_link *link)
+static bool breaks_repeatedly(struct ut_link *link)
 {
     bool again = link->first != UT_NO_SLOT && ut_now_ms() - link->up_ms < UT_FSM_EARLY_BREAK_MS;
 
@@ -374,37 +377,40 @@ static bool breaks_again(struct ut_link *link)
 }
 
 /* The connection broke, or an attempt failed, without evidence that the peer is gone. */
-static void lose_connection(struct ut_link *link)
+static void handle_broken(struct ut_link *link)
 {
     if (!has_work(link))
         apply_event(link, UT_FSM_CLOSED_IDLE, NULL);
-    else if (link->state == UT_LINK_UP && breaks_again(link))
-        end_by(link, UT_FSM_BROKEN_REPEATEDLY, UT_CAUSE_BREAKS, link->breaks);
+    else if (link->state == UT_LINK_UP && breaks_repeatedly(link))
+        apply_event_with_cause(link, UT_FSM_BROKEN_REPEATEDLY, UT_CAUSE_BREAKS, link->breaks);
     else if (link->state == UT_LINK_UP || ut_now_ms() < link->deadline_ms)
         apply_event(link, UT_FSM_BROKEN, NULL);
     else
-        end_by(link, UT_FSM_DEADLINE_PASSED, UT_CAUSE_LOST, peer_timeout_ms() / 1000);
+        apply_event_with_cause(link, UT_FSM_DEADLINE_PASSED, UT_CAUSE_LOST,
+                               peer_timeout_ms() / 1000);
 }
 
 /* The peer refused: once or twice after crossing requests, always if it has given the link up. */
-static void be_refused(struct ut_link *link)
+static void handle_rejected(struct ut_link *link)
 {
     if (ut_now_ms() < link->deadline_ms + peer_timeout_ms())
         apply_event(link, UT_FSM_REJECTED, NULL);
     else
-        end_by(link, UT_FSM_REJECTED_TOO_LONG, UT_CAUSE_LOST, peer_timeout_ms() / 1000);
+        apply_event_with_cause(link, UT_FSM_REJECTED_TOO_LONG, UT_CAUSE_LOST,
+                               peer_timeout_ms() / 1000);
 }
 
 /* The peer has no such VCQ yet, which is waited for, or has freed it. */
-static void find_no_vcq(struct ut_link *link)
+static void handle_no_endpoint(struct ut_link *link)
 {
     uint64_t until = link->deadline_ms - job_timeout_ms() + peer_timeout_ms();
 
     if (!link->was_up && ut_now_ms() <= until)
-        lose_connection(link);
+        handle_broken(link);
     else
-        end_by(link, UT_FSM_NO_OWNER, link->was_up ? UT_CAUSE_FREED : UT_CAUSE_NO_VCQ,
-               peer_timeout_ms() / 1000);
+        apply_event_with_cause(link, UT_FSM_NO_OWNER,
+                               link->was_up ? UT_CAUSE_FREED : UT_CAUSE_NO_VCQ,
+                               peer_timeout_ms() / 1000);
 }
 
 void ut_link_on_down(struct ut_link *link, enum prov_reason reason)
@@ -418,30 +424,30 @@ void ut_link_on_down(struct ut_link *link, enum prov_reason reason)
     }
     switch (reason) {
     case PROV_REASON_PEER_DEAD:
-        end_by(link, UT_FSM_PEER_DIED, UT_CAUSE_DEAD, 0);
+        apply_event_with_cause(link, UT_FSM_PEER_DIED, UT_CAUSE_DEAD, 0);
         break;
     case PROV_REASON_SILENT:
-        end_by(link, UT_FSM_PEER_SILENT, UT_CAUSE_SILENT, peer_timeout_ms() / 1000);
+        apply_event_with_cause(link, UT_FSM_PEER_SILENT, UT_CAUSE_SILENT, peer_timeout_ms() / 1000);
         break;
     case PROV_REASON_REFUSED:
-        end_by(link, UT_FSM_PEER_SILENT, UT_CAUSE_REFUSED, 0);
+        apply_event_with_cause(link, UT_FSM_PEER_SILENT, UT_CAUSE_REFUSED, 0);
         break;
     case PROV_REASON_LOCAL:
-        end_by(link, UT_FSM_LOCAL_ERROR, UT_CAUSE_DEVICE, 0);
+        apply_event_with_cause(link, UT_FSM_LOCAL_ERROR, UT_CAUSE_DEVICE, 0);
         break;
     case PROV_REASON_REJECTED:
-        be_refused(link);
+        handle_rejected(link);
         break;
     case PROV_REASON_NO_ENDPOINT:
-        find_no_vcq(link);
+        handle_no_endpoint(link);
         break;
     case PROV_REASON_SUSPENDED:
     case PROV_REASON_GROW_QUEUES:
-        end_at_rest(link);
+        handle_suspended(link);
         break;
     case PROV_REASON_BROKEN:
     case PROV_REASON_CLOSED:
-        lose_connection(link);
+        handle_broken(link);
         break;
     }
 }
@@ -451,7 +457,7 @@ void ut_link_on_down(struct ut_link *link, enum prov_reason reason)
  */
 
 /* Keeps what the peer has sent for the next VCQ of this id, if the peer goes on after a break. */
-static void keep_heard(const struct ut_link *link)
+static void save_rx_history(const struct ut_link *link)
 {
     uint64_t own = ut_vcq_id_key(link->vcq->id);
 
@@ -466,7 +472,7 @@ void ut_link_destroy_all(struct ut_vcq *vcq)
     while (vcq->all_links) {
         struct ut_link *link = vcq->all_links;
         vcq->all_links = link->all_next;
-        keep_heard(link);
+        save_rx_history(link);
         if (link->conn)
             link->ops->conn_close(link->conn);
         ut_rails_close(link);

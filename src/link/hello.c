@@ -23,9 +23,9 @@ void ut_link_fill_hello(const struct ut_link *link, int provider, uint16_t seria
 }
 
 /* The previous VCQ of this id may have received from another peer than this one. */
-static void begin_counting(struct ut_link *link, uint64_t session)
+static void reset_count_of_other_session(struct ut_link *link, uint64_t session)
 {
-    if (link->peer_session == 0 && link->heard.session != session)
+    if (link->peer_session == 0 && link->rx_history.session != session)
         link->rx_number = 0;
 }
 
@@ -53,7 +53,7 @@ bool ut_link_process_hello(struct ut_link *link, const void *data, size_t size)
     /* A peer VCQ met for the first time has received nothing of this link: its count is of an
      * earlier VCQ of this id. A recreated VCQ continues the count. */
     uint64_t count = known || recreated ? hello.rx_count : 0;
-    begin_counting(link, hello.session);
+    reset_count_of_other_session(link, hello.session);
     link->peer_session = hello.session;
     link->peer_serial = hello.serial;
     link->dir_addr = hello.dir_addr;
@@ -85,7 +85,7 @@ static uint64_t read_session(const void *data, size_t size)
 
 void ut_link_peek_hello(struct ut_link *link, const void *data, size_t size)
 {
-    begin_counting(link, read_session(data, size));
+    reset_count_of_other_session(link, read_session(data, size));
 }
 
 bool ut_link_is_outdated(const struct ut_link *link, const void *data, size_t size)

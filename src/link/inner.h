@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of this module share. Each file uses the files listed before it: link.c; kept.c,
- * read.c and ports.c; hello.c; seek.c; connect.c; message.c; rails.c. */
+/* What the files of this module share. Each file uses the files listed before it: link.c;
+ * unacked.c, stag_read.c and rail_setup.c; hello.c; owner.c; connect.c; message.c; rails.c. */
 #ifndef UT_LINK_INNER_H
 #define UT_LINK_INNER_H
 
@@ -19,7 +19,7 @@ void ut_link_remember(struct ut_vcq *vcq, struct ut_link *link, utofu_vcq_id_t i
 /* Forgets the cached part of the peer's STag table. */
 void ut_link_drop_stag_cache(struct ut_link *link);
 
-/* seek.c */
+/* owner.c */
 
 /* An event of the connection, with the cause for communications that fail because of it. */
 struct ut_link_outcome {
@@ -35,7 +35,7 @@ void ut_link_use_endpoint(struct ut_link *link, const struct ut_vcq_ep *e);
 /* Allocates memory for STADDs that the peer announces, which its first message may do. */
 bool ut_link_alloc_rx_announced(struct ut_link *link);
 
-/* kept.c */
+/* unacked.c */
 
 enum {
     UT_MSG_SMALL = 104, /* bytes of a message whose buffer is reused */

@@ -13,9 +13,9 @@
 #include <stdint.h>
 
 #include "link/announced.h"
-#include "link/heard.h"
-#include "link/life.h"
-#include "link/remote.h"
+#include "link/rx_history.h"
+#include "link/fsm.h"
+#include "link/stag_cache.h"
 #include "stag/stag.h"
 #include "vcq/vcq.h"
 
@@ -96,9 +96,9 @@ struct ut_link {
     struct ut_announced tx_announced;
     struct ut_announced
         rx_announced; /* has memory before the link is up: a peer's notice cannot be refused */
-    uint64_t tx_number, rx_number; /* messages and immediates so far */
-    uint64_t peer_session;         /* session of the peer's last hello; 0: no hello yet */
-    struct ut_rx_history heard;    /* what the previous VCQ of this id received */
+    uint64_t tx_number, rx_number;   /* messages and immediates so far */
+    uint64_t peer_session;           /* session of the peer's last hello; 0: no hello yet */
+    struct ut_rx_history rx_history; /* what the previous VCQ of this id received */
     uint64_t key;
     uint16_t serial, peer_serial; /* how often the link was up, as each side counts */
     struct ut_stats_peer *stats;  /* if the VCQ is counted, from the first use on */
@@ -121,7 +121,7 @@ struct ut_link {
     uint32_t dir_rkey;
     uint32_t reading; /* index of the STag whose entry is being read; UT_STAG_NONE: none */
     bool reading_dir;
-    bool wait_warned; /* see warn_wait() */
+    bool wait_warned; /* see warn_owner_absent() */
     uint32_t scratch; /* where the entry is read to: index into the VCQ's scratch memory, plus 1 */
     struct ut_remote remote;
 };

@@ -17,7 +17,7 @@ static inline int post_message(struct ut_link *link, const void *data, size_t si
 /* Ends the link when a message cannot be kept, which the peer would wait for for ever, or an
  * announced STADD, which later notices name. Both ends notice it. The link ends later, when none of
  * its callbacks is running. */
-static void __attribute__((noinline, cold)) end_later(struct ut_link *link, const char *what)
+static void __attribute__((noinline, cold)) fail_link_later(struct ut_link *link, const char *what)
 {
     if (!link->lacks_memory)
         ut_error("link",
@@ -32,11 +32,11 @@ void ut_link_store_announced(struct ut_link *link, uint32_t slot, utofu_stadd_t 
     if (ut_announced_store(&link->rx_announced, slot, stadd))
         return;
     ut_announced_disable(&link->rx_announced);
-    end_later(link, "STADDs announced by");
+    fail_link_later(link, "STADDs announced by");
 }
 
-static struct ut_link_msg *keep_message(struct ut_link *link, const void *data, size_t size,
-                                        uint32_t flags)
+static struct ut_link_msg *append_unacked(struct ut_link *link, const void *data, size_t size,
+                                          uint32_t flags)
 {
     struct ut_link_msg *m = link->msg_spare;
 
@@ -46,7 +46,7 @@ static struct ut_link_msg *keep_message(struct ut_link *link, const void *data, 
     } else {
         m = malloc(sizeof(*m) + (size <= UT_MSG_SMALL ? UT_MSG_SMALL : size));
         if (!m) {
-            end_later(link, "a message to");
+            fail_link_later(link, "a message to");
             return NULL;
         }
     }
@@ -79,11 +79,11 @@ void ut_link_post_messages(struct ut_link *link)
 
 /* Queues a message that cannot be posted now: the link is not up, or other messages wait. */
 static void __attribute__((noinline))
-send_message_later(struct ut_link *link, const void *data, size_t size, uint32_t flags)
+queue_message(struct ut_link *link, const void *data, size_t size, uint32_t flags)
 {
     if (ut_link_is_given_up(link) && !ut_link_pause_is_over(link))
         return;
-    struct ut_link_msg *m = keep_message(link, data, size, flags);
+    struct ut_link_msg *m = append_unacked(link, data, size, flags);
     if (!m)
         return;
     if (!link->msg_to_post)
@@ -96,12 +96,12 @@ void ut_link_send(struct ut_link *link, const void *data, size_t size, bool soli
     uint32_t flags = solicited ? PROV_SOLICITED : 0;
 
     if (__builtin_expect(link->state != UT_LINK_UP || link->msg_to_post, 0)) {
-        send_message_later(link, data, size, flags);
+        queue_message(link, data, size, flags);
         return;
     }
     int rc = post_message(link, data, size, flags);
     if (__builtin_expect(rc < 0, 0)) {
-        struct ut_link_msg *m = keep_message(link, data, size, flags);
+        struct ut_link_msg *m = append_unacked(link, data, size, flags);
         if (!m)
             return;
         link->msg_to_post = m;
@@ -112,7 +112,7 @@ void ut_link_send(struct ut_link *link, const void *data, size_t size, bool soli
     uint64_t number = ut_link_count_tx(link);
     if (rc & PROV_COMPLETE)
         return;
-    struct ut_link_msg *m = keep_message(link, data, size, flags);
+    struct ut_link_msg *m = append_unacked(link, data, size, flags);
     if (m)
         m->number = number;
 }

@@ -15,7 +15,7 @@
 /* An endpoint of a rail has the id of its VCQ with the number of the rail, from 1 on, above. */
 enum { KEY_BITS = 46 };
 
-static uint64_t id_of(uint64_t key, unsigned int number)
+static uint64_t rail_id(uint64_t key, unsigned int number)
 {
     return key | (uint64_t)number << KEY_BITS;
 }
@@ -39,7 +39,7 @@ static struct prov_ep *open_endpoint(const struct ut_link *link, unsigned int nu
     struct prov *prov = ut_rails_prov(link);
     unsigned int at = vcq->num_eps - vcq->num_rails + number - 1;
     const struct prov_ep_attr attr = {.tni = vcq->tni + number,
-                                      .id = id_of(ut_vcq_id_key(vcq->id), number),
+                                      .id = rail_id(ut_vcq_id_key(vcq->id), number),
                                       .owner = vcq,
                                       .callbacks = vcq->link_ops->rail_callbacks,
                                       .depth = vcq->toq_mask + 1,
@@ -74,7 +74,7 @@ static unsigned int open_endpoints(const struct ut_link *link)
     return n;
 }
 
-static void tell_peer(struct ut_link *link, unsigned int number, unsigned int flags)
+static void send_rail_count(struct ut_link *link, unsigned int number, unsigned int flags)
 {
     uint32_t others = link->rails ? link->rails->other_here : 0;
     const struct ut_msg_head m = {.type = UT_MSG_RAILS,
@@ -84,21 +84,21 @@ static void tell_peer(struct ut_link *link, unsigned int number, unsigned int fl
     ut_link_send(link, &m, sizeof(m), true);
 }
 
-static void pause_attempts(struct ut_rails *rails)
+static void pause_connecting(struct ut_rails *rails)
 {
     rails->pause_ms =
         ut_retry_delay_next_ms(rails->pause_ms, UT_RAILS_FIRST_PAUSE_MS, UT_RAILS_LAST_PAUSE_MS);
     rails->again_ms = ut_now_ms() + rails->pause_ms;
 }
 
-static void ask_peer(struct ut_link *link)
+static void request_rails(struct ut_link *link)
 {
     if (ut_now_ms() < link->rails->again_ms)
         return;
-    pause_attempts(link->rails);
+    pause_connecting(link->rails);
     unsigned int n = open_endpoints(link);
     if (n > 0)
-        tell_peer(link, n, UT_MSG_FLAG_REQUEST);
+        send_rail_count(link, n, UT_MSG_FLAG_REQUEST);
 }
 
 bool ut_rails_are_up(struct ut_link *link)
@@ -107,7 +107,7 @@ bool ut_rails_are_up(struct ut_link *link)
         return false;
     if (link->rails->num_up > 0)
         return true;
-    ask_peer(link);
+    request_rails(link);
     return false;
 }
 
@@ -120,7 +120,7 @@ static void connect_rail(struct ut_link *link, const struct ut_peer *peer, unsig
         return;
     ut_link_fill_hello(link, link->provider, link->serial, &hello);
     int rc = link->ops->connect(open_endpoint(link, number), peer->addr, peer->addr_size,
-                                link->peer_tni + number, id_of(link->key, number), &hello,
+                                link->peer_tni + number, rail_id(link->key, number), &hello,
                                 sizeof(hello), rail, &rail->conn);
     if (rc != 0)
         rail->conn = NULL;
@@ -133,12 +133,12 @@ void ut_rails_on_message(struct ut_link *link, const struct ut_msg_head *m)
 
     if (!link->rails || link->state != UT_LINK_UP) { /* an answer is due all the same */
         if (m->flags & UT_MSG_FLAG_REQUEST)
-            tell_peer(link, 0, 0);
+            send_rail_count(link, 0, 0);
         return;
     }
     unsigned int n = open_endpoints(link);
     if (m->flags & UT_MSG_FLAG_REQUEST)
-        tell_peer(link, n, 0);
+        send_rail_count(link, n, 0);
     uint32_t theirs = m->slot & ((1u << UT_MSG_RAILS_SHIFT) - 1);
     link->rails->other_there = (uint8_t)(m->slot >> UT_MSG_RAILS_SHIFT);
     if (n > theirs)
@@ -181,7 +181,7 @@ static uint32_t speed_of(const struct ut_link *link, unsigned int number)
 }
 
 /* Each port takes a part in proportion to its speed. */
-static void share_out(struct ut_link *link)
+static void divide_shares(struct ut_link *link)
 {
     struct ut_rails *rails = link->rails;
     uint64_t sum = speed_of(link, 0);
@@ -201,7 +201,7 @@ void ut_rails_on_up(struct ut_rail *rail)
     rail->up = true;
     rail->link->rails->num_up++;
     rail->link->rails->pause_ms = 0;
-    share_out(rail->link);
+    divide_shares(rail->link);
     ut_debug("link", "VCQ %016llx: another port takes parts of long puts",
              (unsigned long long)rail->link->peer);
 }
@@ -215,8 +215,8 @@ void ut_rails_on_down(struct ut_rail *rail)
     if (rail->up)
         link->rails->num_up--;
     rail->up = false;
-    share_out(link);
-    pause_attempts(link->rails);
+    divide_shares(link);
+    pause_connecting(link->rails);
     ut_debug("link", "VCQ %016llx: a port takes no parts of long puts any more",
              (unsigned long long)link->peer);
 }

@@ -2,7 +2,7 @@
 /*
  * Rails: further connections of a link, by other ports, for parts of long puts. The engine divides
  * a put (engine/parts.c); rails.c makes the connections, when the link's first long put starts, and
- * keys.c finds the keys of memory for ports of other devices. docs/design/rails.md.
+ * rail_keys.c finds the keys of memory for ports of other devices. docs/design/rails.md.
  *
  * A rail needs an endpoint at either end. Who has a long put opens its own, and asks the peer by a
  * message to open as many; the peer's answer says how many there are. Then the VCQ with the

@@ -21,19 +21,19 @@
 #include "util/retry_delay.h"
 #include "wire/record.h"
 
-static const struct ut_process nobody;
-static const struct ut_process *proc = &nobody; /* this process */
+static const struct ut_process no_process;
+static const struct ut_process *proc = &no_process; /* this process */
 
 /* While the likely owner of a VCQ id has not published, another process may turn out to be the
  * owner: when to ask all others again. */
-struct pace {
+struct back_off {
     uint64_t next_ms;
     uint32_t pause_ms;
 };
-enum { FIRST_PAUSE_MS = 10, ANSWER_MS = 100, LAST_PAUSE_MS = 1000 };
+enum { FIRST_PAUSE_MS = 10, FIRST_REPLY_MS = 100, LAST_PAUSE_MS = 1000 };
 
 /* The address record of a process, as it was published. */
-struct known {
+struct peer_record {
     uint32_t rank;
     size_t size;
     union {
@@ -43,30 +43,30 @@ struct known {
 };
 
 /* A rank whose record was requested and has not arrived. */
-struct sought {
-    struct sought *next;
+struct lookup {
+    struct lookup *next;
     uint32_t rank;
     uint32_t answers; /* ut_job_num_answers() at the last request */
     bool asked;
     bool in_progress; /* requested, and no answer taken */
     int bad;          /* if its last record was unusable: the error, */
     uint64_t bad_ms;  /* and when to read the record again */
-    struct pace others;
+    struct back_off others;
 };
-enum { SOUGHT_BUCKETS = 256 };
-static struct sought *sought[SOUGHT_BUCKETS];
+enum { LOOKUP_BUCKETS = 256 };
+static struct lookup *lookup[LOOKUP_BUCKETS];
 static struct ut_job_store store; /* the usable records, which are not requested again */
-static pthread_mutex_t known_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct pace nobody_is_likely; /* for ids whose owner the layout does not tell */
-static unsigned int num_asked;       /* number of ranks whose record the launcher was asked for */
-static unsigned int num_sought;
+static pthread_mutex_t records_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct back_off back_off_without_guess; /* for ids whose owner the layout does not tell */
+static unsigned int num_requested; /* number of ranks whose record the launcher was asked for */
+static unsigned int num_lookups;
 
 void ut_peers_open(const struct ut_process *process)
 {
     proc = process;
 }
 
-static bool owns_cq(const struct known *k, uint16_t cq)
+static bool owns_cq(const struct peer_record *k, uint16_t cq)
 {
     const uint16_t *list = (const uint16_t *)(k->bytes + sizeof(struct ut_address_record));
 
@@ -79,35 +79,35 @@ static bool owns_cq(const struct known *k, uint16_t cq)
     return false;
 }
 
-static struct sought **find_sought(uint32_t rank)
+static struct lookup **find_lookup(uint32_t rank)
 {
-    struct sought **p = &sought[rank % SOUGHT_BUCKETS];
+    struct lookup **p = &lookup[rank % LOOKUP_BUCKETS];
 
     while (*p && (*p)->rank != rank)
         p = &(*p)->next;
     return p;
 }
 
-static struct sought *seek(uint32_t rank)
+static struct lookup *get_lookup(uint32_t rank)
 {
-    struct sought **p = find_sought(rank);
+    struct lookup **p = find_lookup(rank);
 
     if (!*p && (*p = calloc(1, sizeof(**p)))) {
         (*p)->rank = rank;
-        num_sought++;
+        num_lookups++;
     }
     return *p;
 }
 
-static void end_seeking(struct sought *s)
+static void free_lookup(struct lookup *s)
 {
-    *find_sought(s->rank) = s->next;
-    num_sought--;
+    *find_lookup(s->rank) = s->next;
+    num_lookups--;
     free(s);
 }
 
 /* Is this the address of a provider that does not reach the host of this record? */
-static bool is_out_of_reach(const struct ut_address_record *record, uint8_t provider)
+static bool is_unreachable_provider(const struct ut_address_record *record, uint8_t provider)
 {
     bool here = false;
 
@@ -117,14 +117,14 @@ static bool is_out_of_reach(const struct ut_address_record *record, uint8_t prov
 }
 
 /* Removes the addresses of providers that do not reach the host of this record. */
-static void drop_out_of_reach(struct known *k)
+static void drop_unreachable_addresses(struct peer_record *k)
 {
     size_t at = sizeof(k->record) + (k->record.cq_list ? k->record.num_cqs * sizeof(uint16_t) : 0);
 
     for (unsigned int left = k->record.num_addrs; left > 0; left--) {
         const struct ut_record_address *a = (const void *)(k->bytes + at);
         size_t size = sizeof(*a) + a->size;
-        if (!is_out_of_reach(&k->record, a->provider)) {
+        if (!is_unreachable_provider(&k->record, a->provider)) {
             at += size;
             continue;
         }
@@ -135,7 +135,7 @@ static void drop_out_of_reach(struct known *k)
 }
 
 /* Do its place and its node agree with what this process calculates ids from? */
-static int check_place(const struct known *k, char why[UT_ADDRESS_WHY])
+static int check_location(const struct peer_record *k, char why[UT_ADDRESS_WHY])
 {
     const struct ut_address_record *r = &k->record;
     const struct ut_job_info *job = proc->job;
@@ -159,38 +159,38 @@ static int check_place(const struct known *k, char why[UT_ADDRESS_WHY])
 
 /* A bad record does not end this process: only communication with that rank fails. A good record
  * that cannot be stored for lack of memory is used, and requested again the next time. */
-static int take_record(struct sought *s, struct known *k)
+static int check_and_store_record(struct lookup *s, struct peer_record *k)
 {
     char why[UT_ADDRESS_WHY];
 
     s->bad = ut_address_check(k->bytes, k->size, proc->armw_mode, why);
     if (s->bad == 0)
-        s->bad = check_place(k, why);
+        s->bad = check_location(k, why);
     if (s->bad != 0) {
         s->bad_ms = ut_now_ms() + LAST_PAUSE_MS;
         ut_error("process", "rank %u %s; it cannot be reached", k->rank, why);
         return s->bad;
     }
-    drop_out_of_reach(k);
+    drop_unreachable_addresses(k);
     if (ut_job_store_add(&store, k->rank, k->bytes, k->size) == 0)
-        end_seeking(s);
+        free_lookup(s);
     return 0;
 }
 
-static int ask(struct sought *s, struct known *k)
+static int request_record(struct lookup *s, struct peer_record *k)
 {
     if (!s->asked)
-        __atomic_add_fetch(&num_asked, 1, __ATOMIC_RELAXED);
+        __atomic_add_fetch(&num_requested, 1, __ATOMIC_RELAXED);
     s->asked = true;
     s->answers = ut_job_num_answers();
     k->rank = s->rank;
     k->size = UT_JOB_RECORD_MAX;
     int rc = ut_job_lookup(s->rank, k->bytes, &k->size, 0);
     s->in_progress = rc == -EINPROGRESS;
-    return rc == 0 ? take_record(s, k) : rc;
+    return rc == 0 ? check_and_store_record(s, k) : rc;
 }
 
-static bool is_known(uint32_t rank, struct known *k)
+static bool read_stored_record(uint32_t rank, struct peer_record *k)
 {
     k->rank = rank;
     return ut_job_store_read(&store, rank, k->bytes, &k->size);
@@ -198,38 +198,38 @@ static bool is_known(uint32_t rank, struct known *k)
 
 /* 0: the record is in *k. With may_ask false, the launcher is not asked, and -EAGAIN means that it
  * would have to be. With known_lock held. */
-static int look_up(uint32_t rank, bool may_ask, struct known *k)
+static int look_up_record(uint32_t rank, bool may_request, struct peer_record *k)
 {
-    if (is_known(rank, k))
+    if (read_stored_record(rank, k))
         return 0;
-    struct sought *s = may_ask ? seek(rank) : *find_sought(rank);
+    struct lookup *s = may_request ? get_lookup(rank) : *find_lookup(rank);
     if (!s)
-        return may_ask ? -ENOMEM : -EAGAIN;
+        return may_request ? -ENOMEM : -EAGAIN;
     if (s->bad && ut_now_ms() < s->bad_ms)
         return s->bad;
     if (s->in_progress && s->answers == ut_job_num_answers())
         return -EINPROGRESS;
-    return may_ask ? ask(s, k) : -EAGAIN;
+    return may_request ? request_record(s, k) : -EAGAIN;
 }
 
 /* May a later look-up succeed? */
-static bool is_open(int rc)
+static bool may_succeed_later(int rc)
 {
     return rc == -EINPROGRESS || rc == -EAGAIN || rc == -EBUSY;
 }
 
 size_t ut_peers_bytes(void)
 {
-    pthread_mutex_lock(&known_lock);
+    pthread_mutex_lock(&records_lock);
     size_t bytes =
-        ut_job_store_bytes(&store) + num_sought * sizeof(struct sought) + ut_job_nodes_bytes();
-    pthread_mutex_unlock(&known_lock);
+        ut_job_store_bytes(&store) + num_lookups * sizeof(struct lookup) + ut_job_nodes_bytes();
+    pthread_mutex_unlock(&records_lock);
     return bytes;
 }
 
 unsigned int ut_peers_num_requested(void)
 {
-    return __atomic_load_n(&num_asked, __ATOMIC_RELAXED);
+    return __atomic_load_n(&num_requested, __ATOMIC_RELAXED);
 }
 
 bool ut_peers_absence_reason(uint32_t rank, char *text, size_t size)
@@ -239,11 +239,11 @@ bool ut_peers_absence_reason(uint32_t rank, char *text, size_t size)
 
 int ut_peers_contact(uint32_t rank, struct ut_contact *contact)
 {
-    struct known k;
+    struct peer_record k;
 
-    pthread_mutex_lock(&known_lock);
-    int rc = look_up(rank, true, &k);
-    pthread_mutex_unlock(&known_lock);
+    pthread_mutex_lock(&records_lock);
+    int rc = look_up_record(rank, true, &k);
+    pthread_mutex_unlock(&records_lock);
     if (rc == 0 && k.record.has_contact)
         memcpy(contact, k.bytes + k.size - sizeof(*contact), sizeof(*contact));
     else if (rc == 0)
@@ -269,7 +269,7 @@ static bool node_by_layout(uint32_t rank, uint32_t *node)
     return ut_job_rank_at(cyclic[0], cyclic[1]) == rank;
 }
 
-static void warn_of_wait(uint32_t rank, int rc, unsigned long long seconds)
+static void warn_node_unknown(uint32_t rank, int rc, unsigned long long seconds)
 {
     char more[512], text[640];
 
@@ -290,7 +290,7 @@ int ut_peers_node_of(uint32_t rank, uint32_t *node)
 {
     struct ut_long_wait patience = ut_long_wait_begin(ut_now_ms());
     uint64_t until = patience.since_ms + ut_env_num(UT_ENV_JOB_TIMEOUT) * 1000;
-    struct known k;
+    struct peer_record k;
     int rc;
 
     if (rank == proc->job->rank) {
@@ -298,19 +298,19 @@ int ut_peers_node_of(uint32_t rank, uint32_t *node)
         return 0;
     }
     for (;;) {
-        pthread_mutex_lock(&known_lock);
-        rc = look_up(rank, true, &k);
+        pthread_mutex_lock(&records_lock);
+        rc = look_up_record(rank, true, &k);
         if (rc == 0)
             *node = k.record.node;
-        pthread_mutex_unlock(&known_lock);
+        pthread_mutex_unlock(&records_lock);
         /* the launcher may be busy with MPI, or MPI may have closed its socket */
-        bool later = is_open(rc);
+        bool later = may_succeed_later(rc);
         if ((later || rc == -ESHUTDOWN) && node_by_layout(rank, node))
             return 0;
         if (!later || ut_now_ms() >= until)
             return rc;
         if (ut_long_wait_must_log(&patience, ut_now_ms()))
-            warn_of_wait(rank, rc, ut_long_wait_seconds(&patience, ut_now_ms()));
+            warn_node_unknown(rank, rc, ut_long_wait_seconds(&patience, ut_now_ms()));
         usleep(1000);
     }
 }
@@ -343,7 +343,7 @@ static const char *network_needs(char *buf, size_t size, bool *uses_one)
     return buf;
 }
 
-static int refuse_peer(const struct known *k)
+static int report_unreachable(const struct peer_record *k)
 {
     char buf[128];
     bool uses_one;
@@ -394,13 +394,13 @@ int ut_peers_provider_to(const void *record, size_t size, const struct ut_record
     return -1;
 }
 
-static int fill_peer(const struct known *k, struct ut_peer *peer)
+static int fill_peer(const struct peer_record *k, struct ut_peer *peer)
 {
     const struct ut_record_address *address;
     int provider = ut_peers_provider_to(k->bytes, k->size, &address);
 
     if (provider < 0)
-        return refuse_peer(k);
+        return report_unreachable(k);
     peer->rank = k->rank;
     peer->provider = provider;
     peer->addr_size = address->size;
@@ -408,14 +408,14 @@ static int fill_peer(const struct known *k, struct ut_peer *peer)
     return 0;
 }
 
-typedef bool (*matcher)(const struct known *k, uint32_t number);
+typedef bool (*matcher)(const struct peer_record *k, uint32_t number);
 
-static bool match_cq(const struct known *k, uint32_t cq)
+static bool match_cq(const struct peer_record *k, uint32_t cq)
 {
     return owns_cq(k, (uint16_t)cq);
 }
 
-static bool match_local_rank(const struct known *k, uint32_t local_rank)
+static bool match_local_rank(const struct peer_record *k, uint32_t local_rank)
 {
     return k->record.local_rank == local_rank;
 }
@@ -427,7 +427,7 @@ struct target {
 };
 
 /* 0: this rank is the owner; -ENOENT: it is not; another error: unknown, or not reachable. */
-static int try_known(const struct known *k, const struct target *w, struct ut_peer *peer)
+static int match_record(const struct peer_record *k, const struct target *w, struct ut_peer *peer)
 {
     return k->record.node == w->node && w->match(k, w->number) ? fill_peer(k, peer) : -ENOENT;
 }
@@ -438,15 +438,15 @@ struct search_errors {
     int bad;     /* the record of a rank cannot be used */
 };
 
-/* Does the search end with this result of try_known()? Otherwise notes an error. A shortage in this
- * process ends it too: no other rank could be looked up, and this one may be the owner. */
-static bool is_settled(int rc, struct search_errors *errors)
+/* Does the search end with this result of match_record()? Otherwise notes an error. A shortage in
+ * this process ends it too: no other rank could be looked up, and this one may be the owner. */
+static bool ends_search(int rc, struct search_errors *errors)
 {
     if (rc == 0 || rc == -EHOSTUNREACH || ut_peers_is_shortage(rc))
         return true;
-    if (rc == -EBUSY || (is_open(rc) && errors->pending == 0))
+    if (rc == -EBUSY || (may_succeed_later(rc) && errors->pending == 0))
         errors->pending = rc == -EBUSY ? rc : -EAGAIN;
-    else if (!is_open(rc) && rc != -ENOENT)
+    else if (!may_succeed_later(rc) && rc != -ENOENT)
         errors->bad = rc;
     return false;
 }
@@ -468,18 +468,18 @@ static bool is_like_this_node(uint32_t node)
 }
 
 /* Is this rank the owner, or known not to be reachable? */
-static bool settles(uint32_t rank, bool may_ask, const struct target *w, struct ut_peer *peer,
-                    struct search_errors *errors, int *rc)
+static bool try_rank(uint32_t rank, bool may_request, const struct target *w, struct ut_peer *peer,
+                     struct search_errors *errors, int *rc)
 {
-    struct known k;
+    struct peer_record k;
 
-    *rc = look_up(rank, may_ask, &k);
+    *rc = look_up_record(rank, may_request, &k);
     if (*rc == 0)
-        *rc = try_known(&k, w, peer);
-    return is_settled(*rc, errors);
+        *rc = match_record(&k, w, peer);
+    return ends_search(*rc, errors);
 }
 
-static int search_others(const struct target *w, bool may_ask, struct search_errors errors,
+static int search_others(const struct target *w, bool may_request, struct search_errors errors,
                          struct ut_peer *peer)
 {
     int64_t rank;
@@ -487,64 +487,65 @@ static int search_others(const struct target *w, bool may_ask, struct search_err
 
     /* nodes with another number of processes allocate CQs with another stride */
     for (uint32_t i = 0; layout_is_default() && (rank = ut_job_rank_at(w->node, i)) >= 0; i++) {
-        if (settles((uint32_t)rank, may_ask, w, peer, &errors, &rc))
+        if (try_rank((uint32_t)rank, may_request, w, peer, &errors, &rc))
             return rc;
     }
     for (uint32_t r = 0; (errors.pending == 0 || !layout_is_default()) && r < proc->job->size;
          r++) {
-        if (settles(r, may_ask, w, peer, &errors, &rc))
+        if (try_rank(r, may_request, w, peer, &errors, &rc))
             return rc;
     }
     return errors.pending ? errors.pending : errors.bad ? errors.bad : -ENOENT;
 }
 
-static void start_pace(struct pace *pace, uint32_t pause_ms)
+static void start_back_off(struct back_off *back_off, uint32_t pause_ms)
 {
-    pace->next_ms = ut_now_ms() + pause_ms;
+    back_off->next_ms = ut_now_ms() + pause_ms;
 }
 
-static bool is_time(struct pace *pace)
+static bool back_off_is_over(struct back_off *back_off)
 {
     uint64_t now = ut_now_ms();
 
-    if (now < pace->next_ms)
+    if (now < back_off->next_ms)
         return false;
-    pace->pause_ms =
-        (uint32_t)ut_retry_delay_next_ms(pace->pause_ms, FIRST_PAUSE_MS, LAST_PAUSE_MS);
-    pace->next_ms = now + pace->pause_ms;
+    back_off->pause_ms =
+        (uint32_t)ut_retry_delay_next_ms(back_off->pause_ms, FIRST_PAUSE_MS, LAST_PAUSE_MS);
+    back_off->next_ms = now + back_off->pause_ms;
     return true;
 }
 
 /* Tries the likely owner first. While its record is not published or not received, the others are
  * asked only from time to time. */
-static int search(const struct target *w, int64_t guess, struct ut_peer *peer)
+static int search_owner(const struct target *w, int64_t guess, struct ut_peer *peer)
 {
     struct search_errors errors = {0};
-    struct pace *pace = &nobody_is_likely;
+    struct back_off *back_off = &back_off_without_guess;
 
     if (guess >= 0) {
-        struct known k;
-        int rc = look_up((uint32_t)guess, true, &k);
+        struct peer_record k;
+        int rc = look_up_record((uint32_t)guess, true, &k);
         if (rc == 0)
-            rc = try_known(&k, w, peer);
-        if (is_settled(rc, &errors))
+            rc = match_record(&k, w, peer);
+        if (ends_search(rc, &errors))
             return rc;
-        struct sought *s = seek((uint32_t)guess);
+        struct lookup *s = get_lookup((uint32_t)guess);
         if (!s)
             return -ENOMEM;
-        pace = &s->others;
-        if (pace->next_ms == 0 && errors.pending == -EAGAIN)
-            start_pace(pace, is_like_this_node(w->node) ? LAST_PAUSE_MS
-                             : rc == -EINPROGRESS       ? ANSWER_MS
-                                                        : 0);
+        back_off = &s->others;
+        if (back_off->next_ms == 0 && errors.pending == -EAGAIN)
+            start_back_off(back_off, is_like_this_node(w->node) ? LAST_PAUSE_MS
+                                     : rc == -EINPROGRESS       ? FIRST_REPLY_MS
+                                                                : 0);
     }
-    bool may_ask = is_time(pace);
-    return errors.pending && !may_ask ? errors.pending : search_others(w, may_ask, errors, peer);
+    bool may_request = back_off_is_over(back_off);
+    return errors.pending && !may_request ? errors.pending
+                                          : search_others(w, may_request, errors, peer);
 }
 
 /* The launcher's layout tells the likely owner; the owner's record confirms it. */
-static int find(const struct ut_coords *coords, uint32_t likely_local_rank, matcher match,
-                uint32_t number, struct ut_peer *peer)
+static int find_peer(const struct ut_coords *coords, uint32_t likely_local_rank, matcher match,
+                     uint32_t number, struct ut_peer *peer)
 {
     int64_t node = ut_node_of_coords(&proc->shape, coords);
 
@@ -553,9 +554,9 @@ static int find(const struct ut_coords *coords, uint32_t likely_local_rank, matc
     struct target w = {.node = (uint32_t)node, .match = match, .number = number};
     int64_t guess = ut_job_rank_at((uint32_t)node, likely_local_rank);
     peer->rank = guess >= 0 ? (uint32_t)guess : UT_NO_RANK;
-    pthread_mutex_lock(&known_lock);
-    int rc = search(&w, guess, peer);
-    pthread_mutex_unlock(&known_lock);
+    pthread_mutex_lock(&records_lock);
+    int rc = search_owner(&w, guess, peer);
+    pthread_mutex_unlock(&records_lock);
     return rc;
 }
 
@@ -565,26 +566,27 @@ int ut_peers_find_owner(const struct ut_vcq_ident *vcq, struct ut_peer *peer)
 
     peer->rank = UT_NO_RANK;
     return cq < 0 ? -ENOENT
-                  : find(&vcq->coords, (uint32_t)cq / proc->num_cqs, match_cq, (uint32_t)cq, peer);
+                  : find_peer(&vcq->coords, (uint32_t)cq / proc->num_cqs, match_cq, (uint32_t)cq,
+                              peer);
 }
 
 int ut_peers_find_local_rank(const struct ut_coords *coords, uint32_t local_rank,
                              struct ut_peer *peer)
 {
-    return find(coords, local_rank, match_local_rank, local_rank, peer);
+    return find_peer(coords, local_rank, match_local_rank, local_rank, peer);
 }
 
 int ut_peers_check_table(uint32_t *pid, uint32_t *fd)
 {
     struct ut_peer first;
-    struct known k;
+    struct peer_record k;
     int rc = ut_peers_find_local_rank(&proc->coords, 0, &first);
 
     if (rc != 0)
         return rc;
-    pthread_mutex_lock(&known_lock);
-    rc = look_up(first.rank, true, &k);
-    pthread_mutex_unlock(&known_lock);
+    pthread_mutex_lock(&records_lock);
+    rc = look_up_record(first.rank, true, &k);
+    pthread_mutex_unlock(&records_lock);
     if (rc != 0)
         return rc;
     *pid = k.record.check_pid;
@@ -594,20 +596,20 @@ int ut_peers_check_table(uint32_t *pid, uint32_t *fd)
 
 static bool is_target(int64_t rank, const struct target *w)
 {
-    struct known k;
+    struct peer_record k;
 
-    return rank >= 0 && is_known((uint32_t)rank, &k) && k.record.node == w->node &&
+    return rank >= 0 && read_stored_record((uint32_t)rank, &k) && k.record.node == w->node &&
            w->match(&k, w->number);
 }
 
 /* Searches the received records: usually the target is the likely one. */
-static int64_t find_known(const struct target *w, int64_t guess)
+static int64_t find_stored_record(const struct target *w, int64_t guess)
 {
-    uint64_t place = 0;
+    uint64_t cursor = 0;
     int64_t rank = guess;
 
     while (!is_target(rank, w)) {
-        rank = ut_job_store_next(&store, &place);
+        rank = ut_job_store_next(&store, &cursor);
         if (rank < 0)
             break;
     }
@@ -625,9 +627,9 @@ static int64_t find_likely(const struct ut_coords *coords, uint32_t likely_local
     struct target w = {.node = (uint32_t)node, .match = match, .number = number};
     int64_t guess = ut_job_rank_at((uint32_t)node, likely_local_rank);
     /* a look-up may hold the lock while the launcher does not answer: then guess */
-    if (pthread_mutex_trylock(&known_lock) == 0) {
-        rank = find_known(&w, guess);
-        pthread_mutex_unlock(&known_lock);
+    if (pthread_mutex_trylock(&records_lock) == 0) {
+        rank = find_stored_record(&w, guess);
+        pthread_mutex_unlock(&records_lock);
     }
     *certain = rank >= 0;
     return *certain ? rank : guess;

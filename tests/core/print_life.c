@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints the life of a connection (src/link/life.h) as the table of docs/design/connections.md. */
+/* Prints the life of a connection (src/link/fsm.h) as the table of docs/design/connections.md. */
 #include <stdio.h>
 
-#include "link/life.h"
+#include "link/fsm.h"
 
 static void print_cell(enum ut_link_state state, enum ut_fsm_event event)
 {

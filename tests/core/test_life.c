@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "link/life.h"
+#include "link/fsm.h"
 
 #define EACH_PAIR(s, e)                                                                            \
     for (unsigned int s = 0; s < UT_LINK_STATES; s++)                                              \

@@ -242,7 +242,7 @@ static const struct {
 Test(order, transfer_is_cut_as_its_unit_wants)
 {
     for (size_t i = 0; i < sizeof(cuts) / sizeof(cuts[0]); i++) {
-        struct vp_cut cut =
+        struct vp_order_split cut =
             vp_split_by_order(cuts[i].unit, cuts[i].to, cuts[i].length, PACKET, cuts[i].strong);
 
         cr_expect_eq(cut.head, cuts[i].head, "%zu: head %u", i, cut.head);

@@ -5,7 +5,7 @@
 #include <ifaddrs.h>
 #include <string.h>
 
-#include "../../provider/verbs/ports/rails.h"
+#include "../../provider/verbs/ports/select.h"
 
 enum { SLOW = 25000, FAST = 100000, MAX_PORTS = 8 };
 
@@ -310,7 +310,7 @@ Test(rails, of_two_ports_with_one_address_the_one_that_listens_by_ip_is_used)
 {
     add("a:1", FAST, "10.1.0.1");
     add("b:1", FAST, "10.1.0.1");
-    found[0].port.by_datagrams = true;
+    found[0].port.uses_datagrams = true;
     cr_assert(are_used(false, 0, "2"));
     cr_assert_str_eq(found[0].shares, "a:1");
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "link/announced.h"
-#include "link/remote.h"
+#include "link/stag_cache.h"
 
 TestSuite(tables);
 

@@ -15,7 +15,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     return ut_runtime_start(&process);
 }
 
-static void make_likely(struct known *k)
+static void make_likely(struct peer_record *k)
 {
     k->record.magic = UT_ADDRESS_RECORD_MAGIC;
     k->record.version = UT_WIRE_VERSION;
@@ -34,7 +34,7 @@ static void make_likely(struct known *k)
         k->record.host = proc->host;
 }
 
-static size_t size_of(const struct known *k)
+static size_t size_of(const struct peer_record *k)
 {
     size_t end = ut_record_end(k->bytes, UT_JOB_RECORD_MAX);
 
@@ -46,7 +46,7 @@ static size_t size_of(const struct known *k)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct fuzz_input in = {data, size};
-    struct known *k = calloc(1, sizeof(*k));
+    struct peer_record *k = calloc(1, sizeof(*k));
     struct ut_peer peer;
     uint8_t how = fuzz_byte(&in);
     char why[UT_ADDRESS_WHY];

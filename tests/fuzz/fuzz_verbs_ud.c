@@ -65,7 +65,7 @@ static void open_all(void)
 
     open_provider(&config);
     struct vp_port *port = &prov->ports[0];
-    port->way = &vp_udcm_ops;
+    port->cm_ops = &vp_udcm_ops;
     port->ud = (struct vp_ud *)prov; /* not used here */
     port->mtu = IBV_MTU_1024;
     port->gid_index = -1;
@@ -74,7 +74,7 @@ static void open_all(void)
     memset(prov->ud_key, 0x77, sizeof(prov->ud_key));
     memset(prov->key, 0x77, sizeof(prov->key));
     memset(port->at.key, 0x77, sizeof(port->at.key));
-    prov->calls->last_number = UINT32_MAX - 2; /* so that it wraps */
+    prov->udcm->last_number = UINT32_MAX - 2; /* so that it wraps */
     memset(kept, 0, sizeof(kept));
     num_sent = 0;
     arrived_size = 0;
@@ -104,7 +104,7 @@ static void make_fit(struct message *msg, struct fuzz_input *in)
     memcpy(msg->magic, magic, sizeof(magic));
     msg->version = VERSION;
     msg->kind = (uint8_t)(kind & 7);
-    msg->size %= DATA_MOST + 1;
+    msg->size %= MAX_DATA + 1;
     msg->mtu = (uint8_t)(1 + msg->mtu % IBV_MTU_4096);
     memcpy(msg->key, prov->ports[0].at.key, sizeof(msg->key));
     memcpy(msg->gid, from.gid.raw, sizeof(msg->gid));
@@ -113,7 +113,7 @@ static void make_fit(struct message *msg, struct fuzz_input *in)
     memcpy(msg->own_key, from.key, sizeof(msg->own_key));
     msg->to = kind & 8 ? last->from : 0;
     msg->from = kind & 16 ? last->to : msg->from % 4;
-    msg->echo = kind & 32 ? last->nth : msg->echo;
+    msg->echo = kind & 32 ? last->copy_number : msg->echo;
 }
 
 /* Private data of a valid request or answer. */

@@ -10,11 +10,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../../provider/common/attach.c"
+#include "../../provider/common/cma.c"
 #include "../../provider/common/bounce.c"
-#include "../../provider/common/lines.c"
-#include "../../provider/common/ordered.c"
-#include "../../provider/common/wide.c"
+#include "../../provider/common/copy_lines.c"
+#include "../../provider/common/copy_ordered.c"
+#include "../../provider/common/atomic_width.c"
 #include "../harness/check.h"
 
 enum { STORED = 2000000, COPIED = 50000, LINES = 2 * PROV_LINE };

@@ -14,8 +14,8 @@ static ssize_t watched_read(pid_t pid, const struct iovec *lcl, unsigned long nu
                             const struct iovec *rmt, unsigned long num_rmt, unsigned long flags);
 #define process_vm_writev watched
 #define process_vm_readv  watched_read
-#include "../../provider/common/attach.c"
-#include "../../provider/common/wide.c"
+#include "../../provider/common/cma.c"
+#include "../../provider/common/atomic_width.c"
 #undef process_vm_writev
 #undef process_vm_readv
 #include "../harness/check.h"

@@ -7,7 +7,7 @@
 static ssize_t watched_preadv(int fd, const struct iovec *iov, int num, off_t offset);
 #define preadv watched_preadv
 #include "../../provider/common/bounce.c"
-#include "../../provider/common/wide.c"
+#include "../../provider/common/atomic_width.c"
 #undef preadv
 #include "../harness/check.h"
 

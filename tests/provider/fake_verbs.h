@@ -40,7 +40,7 @@ static int fake_clock(clockid_t clock, struct timespec *time)
 #include "../../provider/verbs/ep_types.h"
 #include "../../provider/verbs/provider.c"
 #include "../../provider/verbs/connect/rdmacm.h"
-#include "../../provider/verbs/connect/shake.h"
+#include "../../provider/verbs/connect/handshake.h"
 
 enum { IDS = 32, REPORTS = 64, ARRIVALS = 250 };
 
@@ -505,7 +505,7 @@ static struct vp_prov *fake_open(const struct prov_config *config)
     context.ops.post_send = post_send;
     context.ops.poll_cq = poll_cq;
     context.ops.req_notify_cq = req_notify_cq;
-    if (prov_new(config, &prov) != 0)
+    if (create_prov(config, &prov) != 0)
         abort();
     prov->tuning.srq_depth = prov->tuning.sq_depth = 16;
     prov->channel = &channel;
@@ -520,7 +520,7 @@ static struct vp_prov *fake_open(const struct prov_config *config)
                                       .num = 1,
                                       .max_msg = 4096,
                                       .mtu = IBV_MTU_1024,
-                                      .way = &vp_rdmacm_ops,
+                                      .cm_ops = &vp_rdmacm_ops,
                                       .listener = &listener,
                                       .name = "fake0"};
     prov->ports[0].addr.in.sin_family = AF_INET;
@@ -531,7 +531,7 @@ static struct vp_prov *fake_open(const struct prov_config *config)
 /* All its endpoints are closed. */
 static void fake_close(struct vp_prov *prov)
 {
-    if (prov->devices[0].places.taken || prov->devices[0].places.soon_free)
+    if (prov->devices[0].budget.taken || prov->devices[0].budget.soon_free)
         abort(); /* a place was not given back */
     prov->num_devices = prov->num_ports = 0;
     vp_close(&prov->base);

@@ -3,7 +3,7 @@
  * Promises of the shm provider alone: local and remote faults distinguished, keys of the process,
  * no peers of other hosts, few descriptors, idle processes that sleep.
  */
-#include "../../provider/common/wide.h"
+#include "../../provider/common/atomic_width.h"
 #include "../../provider/shm/conn_types.h"
 #include "../../provider/shm/ep_types.h"
 #include "../../provider/shm/layout.h"

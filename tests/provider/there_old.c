@@ -6,7 +6,7 @@
 #undef MADV_POPULATE_WRITE
 #define MADV_POPULATE_READ  1022
 #define MADV_POPULATE_WRITE 1023
-#include "../../provider/common/there.c"
+#include "../../provider/common/memory_check.c"
 #include "../harness/check.h"
 
 int main(void)
@@ -14,7 +14,7 @@ int main(void)
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     char *three = mmap(NULL, 3 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-    CHECK(three != MAP_FAILED && !knows_populate());
+    CHECK(three != MAP_FAILED && !has_populate());
     CHECK(!prov_memory_is_mapped(three, page, false)); /* as memory of a GPU */
     CHECK(mprotect(three, page, PROT_READ | PROT_WRITE) == 0);
     CHECK(prov_memory_is_mapped(three, page, true));

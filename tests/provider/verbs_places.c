@@ -1372,7 +1372,7 @@ static unsigned int limit_of(unsigned int places, int has)
     open_with(places);
     prov->devices[0].attr.max_qp = has;
     vp_budget_init(prov, &prov->devices[0]);
-    unsigned int limit = prov->devices[0].places.limit;
+    unsigned int limit = prov->devices[0].budget.limit;
     vp_ep_close(ep);
     fake_close(prov);
     return limit;

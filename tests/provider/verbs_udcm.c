@@ -177,7 +177,7 @@ static void answer_it(void)
 {
     struct rdma_conn_param param = param_of(TARGET);
 
-    CHECK(ids[TARGET].way->answer(&ids[TARGET], &param) == 0);
+    CHECK(ids[TARGET].ops->accept(&ids[TARGET], &param) == 0);
 }
 
 static void target_is_asked(struct vp_cm_event *event)
@@ -185,33 +185,33 @@ static void target_is_asked(struct vp_cm_event *event)
     CHECK(event->size == 8 && memcmp(event->data, "question", 8) == 0);
     CHECK(event->rsp_resources == 8 && event->init_depth == 3);
     CHECK(event->from.ud && event->from.at.qpn == QPN && event->from.at.qkey == 1000);
-    if (ids[TARGET].way) { /* the target has a connection already */
+    if (ids[TARGET].ops) { /* the target has a connection already */
         CHECK(num_ignored < QUEUE);
-        ignored[num_ignored] = event->asks;
-        ignored[num_ignored].way->adopt(&ignored[num_ignored]);
+        ignored[num_ignored] = event->request_id;
+        ignored[num_ignored].ops->set_owner(&ignored[num_ignored]);
         struct rdma_conn_param param = param_of(TARGET);
-        CHECK(event->asks.way->answer(&ignored[num_ignored++], &param) == 0);
+        CHECK(event->request_id.ops->accept(&ignored[num_ignored++], &param) == 0);
         return;
     }
-    ids[TARGET] = event->asks;
-    ids[TARGET].way->adopt(&ids[TARGET]);
+    ids[TARGET] = event->request_id;
+    ids[TARGET].ops->set_owner(&ids[TARGET]);
     if (target_refuses)
-        ids[TARGET].way->refuse(&ids[TARGET], target_refuses);
+        ids[TARGET].ops->reject(&ids[TARGET], target_refuses);
     else if (!target_thinks)
         answer_it();
 }
 
 static void handle(int side, struct vp_cm_event *event)
 {
-    if (event->what == VP_CM_CONNECT_REQUEST)
+    if (event->type == VP_CM_CONNECT_REQUEST)
         target_is_asked(event);
-    if (event->what == VP_CM_CONNECT_RESPONSE) {
+    if (event->type == VP_CM_CONNECT_RESPONSE) {
         CHECK(event->size == 8 && memcmp(event->data, "answer..", 8) == 0);
-        CHECK(ids[ORIGIN].way->confirm(&ids[ORIGIN]) == 0);
+        CHECK(ids[ORIGIN].ops->establish(&ids[ORIGIN]) == 0);
     }
-    if (event->what == VP_CM_CONNECT_REQUEST || event->what == VP_CM_WRONG_KEY || !event->id ||
+    if (event->type == VP_CM_CONNECT_REQUEST || event->type == VP_CM_WRONG_KEY || !event->id ||
         event->id == &ids[side]) {
-        heard[side][event->what]++;
+        heard[side][event->type]++;
         events[side] = *event;
     }
 }
@@ -252,9 +252,10 @@ static void begin_and_ask(void)
     struct rdma_conn_param param = param_of(ORIGIN);
 
     ids[ORIGIN] = (struct vp_cm_id){.kind = VP_CM_ID_CONN};
-    CHECK(vp_udcm_ops.begin(&provs[ORIGIN], &ids[ORIGIN], &provs[ORIGIN].ports[0], &peer) == 1);
+    CHECK(vp_udcm_ops.resolve_addr(&provs[ORIGIN], &ids[ORIGIN], &provs[ORIGIN].ports[0], &peer) ==
+          1);
     ids[ORIGIN].ece = offer;
-    CHECK(vp_udcm_ops.ask(&ids[ORIGIN], &param) == 0);
+    CHECK(vp_udcm_ops.connect(&ids[ORIGIN], &param) == 0);
 }
 
 static bool is_up(void)
@@ -294,15 +295,15 @@ static void both_ends_know_each_other(void)
     answer_it();
     /* while the answer is under way the target's queue pair is set up */
     struct vp_cm_event event;
-    CHECK(vp_udcm_next(&provs[ORIGIN], &event) && event.what == VP_CM_CONNECT_RESPONSE);
+    CHECK(vp_udcm_next(&provs[ORIGIN], &event) && event.type == VP_CM_CONNECT_RESPONSE);
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR};
     int mask;
-    CHECK(vp_udcm_ops.qp_attr(&ids[ORIGIN], &attr, &mask) == 0);
+    CHECK(vp_udcm_ops.init_qp_attr(&ids[ORIGIN], &attr, &mask) == 0);
     CHECK(attr.dest_qp_num == 501 && attr.path_mtu == IBV_MTU_1024 && attr.ah_attr.dlid == 8);
     CHECK(attr.max_dest_rd_atomic == 9); /* the reads that the target wants in flight */
     struct ibv_qp_attr send = {.qp_state = IBV_QPS_RTS};
-    CHECK(vp_udcm_ops.qp_attr(&ids[ORIGIN], &send, &mask) == 0 && send.max_rd_atomic == 4);
-    CHECK(vp_udcm_ops.confirm(&ids[ORIGIN]) == 0);
+    CHECK(vp_udcm_ops.init_qp_attr(&ids[ORIGIN], &send, &mask) == 0 && send.max_rd_atomic == 4);
+    CHECK(vp_udcm_ops.establish(&ids[ORIGIN]) == 0);
     deliver();
     CHECK(heard[TARGET][VP_CM_ESTABLISHED] == 1 && sent == 3);
     end_both();
@@ -468,7 +469,7 @@ static void who_gives_up_is_heard(bool loses)
         CHECK(heard[TARGET][VP_CM_REJECTED] == 1);
     } else {
         struct rdma_conn_param param = param_of(TARGET);
-        CHECK(vp_udcm_ops.answer(&ids[TARGET], &param) != 0);
+        CHECK(vp_udcm_ops.accept(&ids[TARGET], &param) != 0);
     }
     vp_cm_id_destroy(&ids[TARGET]);
     run_ms(TIMEWAIT_MS);
@@ -487,7 +488,7 @@ static void a_refusal_says_why(void)
         vp_cm_id_destroy(&ids[TARGET]);
         run_ms(ATTEMPT_MS);
         CHECK(heard[ORIGIN][VP_CM_REJECTED] == 1 && heard[ORIGIN][VP_CM_CONNECT_RESPONSE] == 0);
-        CHECK(events[ORIGIN].refusal == VP_REJ_NO_ENDPOINT);
+        CHECK(events[ORIGIN].reject_reason == VP_REJ_NO_ENDPOINT);
         vp_cm_id_destroy(&ids[ORIGIN]);
         vp_cm_id_destroy(&ids[TARGET]);
         CHECK(nothing_is_left());
@@ -593,15 +594,16 @@ static void who_is_gone_is_not_asked(void)
     deliver();
     vp_udcm_close(&provs[TARGET]);
     struct vp_cm_event event;
-    CHECK(vp_udcm_next(&provs[ORIGIN], &event) && event.what == VP_CM_REJECTED);
-    CHECK(event.id == &ids[ORIGIN] && event.refusal == VP_REJ_DEAD);
+    CHECK(vp_udcm_next(&provs[ORIGIN], &event) && event.type == VP_CM_REJECTED);
+    CHECK(event.id == &ids[ORIGIN] && event.reject_reason == VP_REJ_DEAD);
     CHECK(!vp_udcm_next(&provs[ORIGIN], &event));
     vp_cm_id_destroy(&ids[ORIGIN]);
     struct vp_peer peer = {.ud = true, .at = provs[TARGET].ports[0].at};
     struct vp_cm_id id = {.kind = VP_CM_ID_CONN};
-    CHECK(vp_udcm_ops.begin(&provs[ORIGIN], &id, &provs[ORIGIN].ports[0], &peer) == -ECONNREFUSED);
+    CHECK(vp_udcm_ops.resolve_addr(&provs[ORIGIN], &id, &provs[ORIGIN].ports[0], &peer) ==
+          -ECONNREFUSED);
     peer.at.key[0] ^= 1; /* another process with the same number */
-    CHECK(vp_udcm_ops.begin(&provs[ORIGIN], &id, &provs[ORIGIN].ports[0], &peer) == 1);
+    CHECK(vp_udcm_ops.resolve_addr(&provs[ORIGIN], &id, &provs[ORIGIN].ports[0], &peer) == 1);
     vp_cm_id_destroy(&id);
     unsigned int before = sent;
     vp_udcm_close(&provs[ORIGIN]);
@@ -617,7 +619,7 @@ static void the_end_of_a_process_ends_its_connections(void)
     CHECK(is_up());
     vp_udcm_close(&provs[TARGET]);
     struct vp_cm_event event;
-    CHECK(vp_udcm_next(&provs[ORIGIN], &event) && event.what == VP_CM_DISCONNECTED);
+    CHECK(vp_udcm_next(&provs[ORIGIN], &event) && event.type == VP_CM_DISCONNECTED);
     CHECK(!vp_udcm_next(&provs[ORIGIN], &event));
     vp_cm_id_destroy(&ids[ORIGIN]);
     CHECK(nothing_is_left_of(ORIGIN));
@@ -639,18 +641,19 @@ static void the_end_of_a_process_ends_all_of_its_connections(void)
         struct vp_peer peer = {.ud = true, .at = provs[TARGET].ports[0].at};
         peer.at.key[0] ^= i % 3 == 2; /* another process */
         all[i] = (struct vp_cm_id){.kind = VP_CM_ID_CONN};
-        CHECK(vp_udcm_ops.begin(&provs[ORIGIN], &all[i], &provs[ORIGIN].ports[0], &peer) == 1);
-        CHECK(i == 0 || vp_udcm_ops.ask(&all[i], &param) == 0);
+        CHECK(vp_udcm_ops.resolve_addr(&provs[ORIGIN], &all[i], &provs[ORIGIN].ports[0], &peer) ==
+              1);
+        CHECK(i == 0 || vp_udcm_ops.connect(&all[i], &param) == 0);
     }
     vp_cm_id_destroy(&all[3]);
     while (vp_udcm_next(&provs[TARGET], &event)) /* events of connections with the origin */
-        vp_cm_id_destroy(&event.asks);
+        vp_cm_id_destroy(&event.request_id);
     memset(wires, 0, sizeof(wires));
     vp_udcm_close(&provs[TARGET]);
     while (vp_udcm_next(&provs[ORIGIN], &event)) {
         long i = event.id - all;
         CHECK(i > 0 && i < MANY && i % 3 != 2 && i != 3);
-        CHECK(event.what == VP_CM_REJECTED && event.refusal == VP_REJ_DEAD);
+        CHECK(event.type == VP_CM_REJECTED && event.reject_reason == VP_REJ_DEAD);
         told |= 1u << i;
     }
     CHECK(told == (1u << 1 | 1u << 4 | 1u << 6 | 1u << 7)); /* the first had not asked */
@@ -683,23 +686,23 @@ static void any_request(struct vp_cm_event *event)
     struct vp_cm_id *id = &owners[below(OWNERS)];
 
     vp_cm_id_destroy(id);
-    *id = event->asks;
-    id->way->adopt(id);
+    *id = event->request_id;
+    id->ops->set_owner(id);
     if (below(2))
-        id->way->answer(id, &param);
+        id->ops->accept(id, &param);
     else if (below(2))
-        id->way->refuse(id, VP_REJ_BY_CORE);
+        id->ops->reject(id, VP_REJ_BY_CORE);
 }
 
 static void any_event(struct vp_cm_event *event)
 {
-    if (event->what == VP_CM_CONNECT_REQUEST) {
+    if (event->type == VP_CM_CONNECT_REQUEST) {
         any_request(event);
         return;
     }
-    CHECK(event->what == VP_CM_WRONG_KEY || event->id);
-    if (event->what == VP_CM_CONNECT_RESPONSE && below(2))
-        event->id->way->confirm(event->id);
+    CHECK(event->type == VP_CM_WRONG_KEY || event->id);
+    if (event->type == VP_CM_CONNECT_RESPONSE && below(2))
+        event->id->ops->establish(event->id);
     else if (event->id && below(2))
         vp_cm_id_destroy(event->id);
 }
@@ -711,13 +714,13 @@ static void any_call(void)
     struct rdma_conn_param param = param_of(TARGET);
     struct vp_cm_id *id = &owners[below(OWNERS)];
 
-    if (id->way && below(2))
-        id->way->disconnect(id);
+    if (id->ops && below(2))
+        id->ops->disconnect(id);
     vp_cm_id_destroy(id);
-    int rc = vp_udcm_ops.begin(&provs[TARGET], id, &provs[TARGET].ports[0], &peer);
+    int rc = vp_udcm_ops.resolve_addr(&provs[TARGET], id, &provs[TARGET].ports[0], &peer);
     CHECK(rc == 1 || rc == -ECONNREFUSED);
     if (rc == 1)
-        vp_udcm_ops.ask(id, &param);
+        vp_udcm_ops.connect(id, &param);
 }
 
 /* A random datagram; some take a number from the datagram sent last. */
@@ -772,8 +775,9 @@ static void a_peer_that_cannot_be_reached_is_not_asked(void)
 
     open_both();
     reach_rc = -EHOSTUNREACH;
-    CHECK(vp_udcm_ops.begin(&provs[ORIGIN], &id, &provs[ORIGIN].ports[0], &peer) == -EHOSTUNREACH);
-    CHECK(!id.way && sent == 0);
+    CHECK(vp_udcm_ops.resolve_addr(&provs[ORIGIN], &id, &provs[ORIGIN].ports[0], &peer) ==
+          -EHOSTUNREACH);
+    CHECK(!id.ops && sent == 0);
     close_both("a peer that cannot be reached is not asked");
 }
 

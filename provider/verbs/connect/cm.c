@@ -10,20 +10,20 @@
  */
 #include "cm.h"
 
-#include "answer.h"
-#include "ask.h"
+#include "passive.h"
+#include "active.h"
 #include "verbs/conn_types.h"
 #include "verbs/ep_types.h"
-#include "verbs/ports/places.h"
+#include "verbs/ports/qp_budget.h"
 #include "probe.h"
 #include "rdmacm.h"
 #include "reap.h"
-#include "shake.h"
+#include "handshake.h"
 #include "udcm.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "verbs/wake.h"
-#include "way.h"
+#include "cm_ops.h"
 
 /* The next handshake to run. Answers to peers come first and always run. First attempts run as the
  * window allows; repeated ones always, as they become rarer: a peer that does not answer delays no
@@ -47,8 +47,8 @@ static struct vp_conn *next_queued(struct vp_prov *prov)
         conn = first_queued_locked(prov);
     while (conn && !vp_budget_acquire_locked(conn));
     if (conn) {
-        conn->hs.counted = conn->active && conn->hs.tries == 0;
-        prov->connecting += conn->hs.counted;
+        conn->hs.in_flight = conn->active && conn->hs.tries == 0;
+        prov->connecting += conn->hs.in_flight;
         vp_handshake_unlink(conn);
         conn->hs.busy = true;
     }
@@ -76,7 +76,7 @@ void vp_cm_run_queue(struct vp_prov *prov)
     }
 }
 
-static void timed_out(struct vp_conn *conn)
+static void handle_timeout(struct vp_conn *conn)
 {
     struct vp_prov *prov = conn->ep->prov;
 
@@ -117,13 +117,13 @@ void vp_cm_reject_overdue(struct vp_prov *prov, uint64_t now)
     } while (conn);
 }
 
-static struct vp_conn *next_late(struct vp_prov *prov, uint64_t now)
+static struct vp_conn *next_timed_out(struct vp_prov *prov, uint64_t now)
 {
     struct vp_conn *late = NULL;
 
     pthread_mutex_lock(&prov->lock);
-    struct vp_heap_node *due = vp_heap_due(&prov->shaking, now);
-    prov->next_deadline = vp_heap_next(&prov->shaking);
+    struct vp_heap_node *due = vp_heap_due(&prov->handshake_timers, now);
+    prov->next_deadline = vp_heap_next(&prov->handshake_timers);
     if (due) {
         late = vp_container_of(due, struct vp_conn, hs.timer);
         vp_handshake_unlink(late);
@@ -139,8 +139,8 @@ void vp_cm_run_timers(struct vp_prov *prov, uint64_t now)
 
     if (!prov->next_deadline || prov->next_deadline > now)
         return;
-    while ((conn = next_late(prov, now))) {
-        timed_out(conn);
+    while ((conn = next_timed_out(prov, now))) {
+        handle_timeout(conn);
         vp_conn_not_busy(conn);
     }
 }
@@ -149,7 +149,7 @@ static void handle_conn_event(struct vp_conn *conn, const struct vp_cm_event *ev
 {
     enum vp_attempt_result sign = VP_ATTEMPT_NO_ANSWER;
 
-    switch (event->what) {
+    switch (event->type) {
     case VP_CM_ADDR_RESOLVED:
         vp_active_resolve_route(conn);
         break;
@@ -193,12 +193,12 @@ static bool next_event(struct vp_prov *prov, struct vp_cm_event *event, struct v
 {
     *conn = NULL;
     pthread_mutex_lock(&prov->lock);
-    bool by_ud = prov->num_ports && prov->ports[0].ud; /* the same for all ports */
-    bool found = by_ud ? vp_udcm_next(prov, event) : vp_rdmacm_next(prov, event);
+    bool uses_udcm = prov->num_ports && prov->ports[0].ud; /* the same for all ports */
+    bool found = uses_udcm ? vp_udcm_next(prov, event) : vp_rdmacm_next(prov, event);
     if (found && event->id && event->id->kind == VP_CM_ID_CONN) {
         struct vp_conn *owner = vp_container_of(event->id, struct vp_conn, id);
         if (owner->abandoned) { /* an abandoned connection may be destroyed at any time */
-            event->what = VP_CM_OTHER;
+            event->type = VP_CM_OTHER;
             event->id = NULL;
         } else {
             owner->hs.busy = true;
@@ -209,9 +209,9 @@ static bool next_event(struct vp_prov *prov, struct vp_cm_event *event, struct v
     return found;
 }
 
-static void of_no_connection(struct vp_prov *prov, struct vp_cm_event *event)
+static void handle_event_without_conn(struct vp_prov *prov, struct vp_cm_event *event)
 {
-    switch (event->what) {
+    switch (event->type) {
     case VP_CM_CONNECT_REQUEST:
         vp_passive_handle_request(prov, event);
         break;
@@ -235,14 +235,14 @@ void vp_cm_run_events(struct vp_prov *prov)
     struct vp_cm_event event;
     struct vp_conn *conn;
 
-    while (!prov->quiet_until && next_event(prov, &event, &conn)) {
+    while (!prov->read_paused_until && next_event(prov, &event, &conn)) {
         if (conn) {
             handle_conn_event(conn, &event);
             vp_conn_not_busy(conn);
         } else if (event.id && event.id->kind == VP_CM_ID_PROBE) {
             vp_probe_event(prov, vp_container_of(event.id, struct vp_probe, id), &event);
         } else {
-            of_no_connection(prov, &event);
+            handle_event_without_conn(prov, &event);
         }
     }
 }

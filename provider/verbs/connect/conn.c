@@ -9,19 +9,18 @@
 #include <errno.h>
 #include <string.h>
 
-#include "busy.h"
 #include "verbs/ports/device.h"
 #include "verbs/data/fail.h"
 #include "verbs/ports/order.h"
-#include "verbs/ports/places.h"
+#include "verbs/ports/qp_budget.h"
 #include "verbs/data/post.h"
 #include "probe.h"
 #include "verbs/data/qp.h"
 #include "verbs/data/queues.h"
 #include "reap.h"
-#include "verbs/reports.h"
+#include "verbs/signalled.h"
 #include "verbs/data/table.h"
-#include "way.h"
+#include "cm_ops.h"
 #include "util/assert.h"
 #include "util/clock.h"
 #include "util/log.h"
@@ -30,21 +29,21 @@
 
 enum {
     /* limits of the wait for the last receives of a queue pair: */
-    LAST_RECV_MS = 1000,        /* interval between two checks */
-    LAST_RECV_FIRST_MS = 10000, /* until a device counts as one that never raises the event */
-    LAST_RECV_BLIND_MS = 100,   /* where the event means nothing: bnxt_re, rdma_rxe of Linux 6.1 */
+    LAST_RECV_MS = 1000,         /* interval between two checks */
+    LAST_RECV_FIRST_MS = 10000,  /* until a device counts as one that never raises the event */
+    LAST_RECV_NO_EVENT_MS = 100, /* where the event means nothing: bnxt_re, rdma_rxe of Linux 6.1 */
 };
 
 /* Reserves a completion-queue entry for the connection's last request. False, logged once: no entry
  * is left. */
-static bool take_credit(struct vp_conn *conn)
+static bool reserve_last_request(struct vp_conn *conn)
 {
     struct vp_ep *ep = conn->ep;
 
     if (conn->last == VP_LAST_NONE && vp_ep_reserve_cqe(ep))
         conn->last = VP_LAST_RESERVED;
-    if (conn->last == VP_LAST_NONE && !ep->told_no_room) {
-        ep->told_no_room = true;
+    if (conn->last == VP_LAST_NONE && !ep->logged_no_room) {
+        ep->logged_no_room = true;
         ut_error(VP_CAT,
                  "no room for another connection: a completion queue of %s has %u entries for %u "
                  "of them (UTOFU_NUM_TOQ_ENTRIES adds to it)",
@@ -54,23 +53,23 @@ static bool take_credit(struct vp_conn *conn)
 }
 
 /* Which transfers take the fast path, and which need a look at their parts. */
-static void limit_lengths(struct vp_conn *conn)
+static void update_length_limits(struct vp_conn *conn)
 {
-    conn->whole_max = conn->ep->max_msg;
-    if (conn->cut_from && conn->whole_max >= conn->cut_from)
-        conn->whole_max = conn->cut_from - 1;
-    conn->direct_max = conn->qpx ? conn->whole_max : 0;
+    conn->unsplit_max = conn->ep->max_msg;
+    if (conn->split_from && conn->unsplit_max >= conn->split_from)
+        conn->unsplit_max = conn->split_from - 1;
+    conn->direct_max = conn->qpx ? conn->unsplit_max : 0;
     if (conn->unit != VP_UNIT_WHOLE && conn->direct_max > conn->packet)
         conn->direct_max = conn->packet;
 }
 
-void vp_cut(struct prov_conn *base, uint32_t from)
+void vp_set_cut_from(struct prov_conn *base, uint32_t from)
 {
     struct vp_conn *conn = vp_conn(base);
 
-    conn->cut_from = from;
-    if (conn->life != VP_CONN_NEW)
-        limit_lengths(conn);
+    conn->split_from = from;
+    if (conn->state != VP_CONN_NEW)
+        update_length_limits(conn);
 }
 
 void vp_conn_up(struct vp_conn *conn)
@@ -78,29 +77,29 @@ void vp_conn_up(struct vp_conn *conn)
     struct vp_ep *ep = conn->ep;
     uint32_t depth = conn->sq_depth, reserve = depth / 8 > 2 ? depth / 8 : 2;
 
-    if (conn->closed || conn->life != VP_CONN_NEW)
+    if (conn->closed || conn->state != VP_CONN_NEW)
         return;
-    bool has_room = take_credit(conn);
+    bool has_room = reserve_last_request(conn);
     if (!has_room || vp_table_add(ep, conn)) {
         if (has_room)
             ut_error(VP_CAT, "no memory for another connection of %s", ep->port->name);
-        conn->life = VP_CONN_DOWN;
-        ep->made++;
+        conn->state = VP_CONN_DOWN;
+        ep->num_callbacks++;
         ep->cb.down(conn->ctx, PROV_REASON_LOCAL);
         return;
     }
     conn->sq_cap = depth - 1;
     conn->sq_app = depth - 1 - reserve;
     UT_ASSERT(conn->sq_app < conn->sq_cap && conn->sq_cap <= conn->sq_mask);
-    conn->life = VP_CONN_UP;
-    conn->unit = vp_weaker_unit(conn->here_unit, conn->there_unit);
-    limit_lengths(conn);
+    conn->state = VP_CONN_UP;
+    conn->unit = vp_weaker_unit(conn->lcl_unit, conn->rmt_unit);
+    update_length_limits(conn);
     conn->slow_flags = PROV_MORE | PROV_FENCE | PROV_STRONG;
     if (vp_needs_read_flush(ep->prov) ||
         ep->rail) /* the notice of a rail's data goes by another way */
         conn->slow_flags |= PROV_LANDED;
     vp_budget_mark_up(conn);
-    ep->made++;
+    ep->num_callbacks++;
     if (conn->active)
         ep->cb.up(conn->ctx, conn->hello, conn->hello_size);
     else
@@ -120,7 +119,7 @@ static inline uint64_t skip_unsignalled(struct vp_conn *conn, uint32_t upto)
         while (at != upto && conn->ops[at & conn->sq_mask].tag == VP_TAG_UNSIGNALLED);
     conn->tail = at;
     conn->ep->room += at - from;
-    conn->ep->retired += at - from;
+    conn->ep->num_completed += at - from;
     return conn->ops[(at - 1) & conn->sq_mask].cookie;
 }
 
@@ -136,7 +135,7 @@ __attribute__((hot)) void vp_complete_requests(struct vp_conn *conn, uint32_t up
             uint64_t cookie = skip_unsignalled(conn, upto);
             if (conn->closed)
                 continue;
-            ep->made++;
+            ep->num_callbacks++;
             ep->cb.unsignalled_done(conn->ctx, cookie);
             continue;
         }
@@ -144,13 +143,13 @@ __attribute__((hot)) void vp_complete_requests(struct vp_conn *conn, uint32_t up
         uint32_t tag = op->tag;
         conn->tail++;
         ep->room++;
-        ep->retired++;
+        ep->num_completed++;
         UT_ASSERT(ep->room + ep->credits <= ep->cq_size);
         if (__builtin_expect(vp_tag_bounce(tag), 0))
             ep->bounce_free[ep->bounce_count++] = (uint16_t)(vp_tag_bounce(tag) - 1);
         if (__builtin_expect((tag & (VP_TAG_OURS | VP_TAG_PART)) | conn->closed, 0))
             continue;
-        ep->made++;
+        ep->num_callbacks++;
         ep->cb.done(conn->ctx, cookie, status);
     }
 }
@@ -159,13 +158,13 @@ static void stop_posting(struct vp_conn *conn)
 {
     if (conn->ep->batch == conn)
         vp_batch_flush(conn->ep);
-    if (conn->life == VP_CONN_FAILING)
+    if (conn->state == VP_CONN_FAILING)
         return;                      /* the flush failed */
     conn->sq_app = conn->sq_cap = 0; /* no longer vp_is_postable() */
     conn->end.posted_to = conn->inline_until = conn->head;
 }
 
-static void suspect(struct vp_conn *conn)
+static void probe_peer(struct vp_conn *conn)
 {
     if (conn->end.reason != VP_REASON_UNKNOWN || conn->closed)
         return;
@@ -175,24 +174,24 @@ static void suspect(struct vp_conn *conn)
 
 void vp_conn_break(struct vp_conn *conn, int reason)
 {
-    if (conn->life == VP_CONN_NEW || conn->life >= VP_CONN_DOWN)
+    if (conn->state == VP_CONN_NEW || conn->state >= VP_CONN_DOWN)
         return;
     if (reason != VP_REASON_PROBE && (!vp_reason_is_known(conn) || reason == PROV_REASON_LOCAL))
         vp_conn_set_reason(conn, (enum prov_reason)reason);
-    if (conn->life != VP_CONN_FAILING) {
+    if (conn->state != VP_CONN_FAILING) {
         if (conn->tail != conn->head && !vp_all_signalled(conn))
             vp_conn_drain_marker(conn, 0); /* the marker's completion comes after all others */
         stop_posting(conn);
     }
-    if (conn->life != VP_CONN_FAILING) {
+    if (conn->state != VP_CONN_FAILING) {
         vp_conn_qp_to_error(conn);
         vp_conn_start_failing(conn);
     }
     if (reason == VP_REASON_PROBE)
-        suspect(conn);
+        probe_peer(conn);
 }
 
-static enum prov_status status_of(const struct ibv_wc *wc)
+static enum prov_status status_from_wc(const struct ibv_wc *wc)
 {
     switch (wc->status) {
     case IBV_WC_REM_ACCESS_ERR:
@@ -217,14 +216,14 @@ static enum prov_status status_of(const struct ibv_wc *wc)
  * requests. Only wr_id, status and vendor_err of `wc` are valid. */
 void vp_conn_error(struct vp_conn *conn, uint32_t seq, const struct ibv_wc *wc)
 {
-    enum prov_status status = status_of(wc);
+    enum prov_status status = status_from_wc(wc);
 
     /* Soft-RoCE also reports this status when the network device below was switched off */
     if (wc->status == IBV_WC_LOC_QP_OP_ERR && !vp_port_is_active(conn->ep->port))
         status = PROV_FLUSHED;
     if (vp_conn_record_error(conn, seq, status))
         vp_complete_requests(conn, conn->end.err_seq, PROV_OK);
-    if (status == PROV_FLUSHED && conn->life == VP_CONN_FAILING)
+    if (status == PROV_FLUSHED && conn->state == VP_CONN_FAILING)
         return; /* all requests of a failing queue pair are flushed */
     if (status == PROV_FAILED)
         ut_error(VP_CAT, "a request failed: %s (vendor code 0x%x), on %s",
@@ -232,20 +231,20 @@ void vp_conn_error(struct vp_conn *conn, uint32_t seq, const struct ibv_wc *wc)
     else
         ut_debug(VP_CAT, "queue pair %u, request %u: %s", conn->qp->qp_num, seq,
                  ibv_wc_status_str(wc->status));
-    if (conn->life == VP_CONN_UP || conn->life == VP_CONN_CLOSING) {
+    if (conn->state == VP_CONN_UP || conn->state == VP_CONN_CLOSING) {
         stop_posting(conn);
-        if (conn->life != VP_CONN_FAILING)
+        if (conn->state != VP_CONN_FAILING)
             vp_conn_start_failing(conn);
     }
     if (status == PROV_PEER)
-        suspect(conn);
+        probe_peer(conn);
     else if (conn->end.reason == VP_REASON_UNKNOWN)
         vp_conn_set_reason(conn, PROV_REASON_BROKEN);
 }
 
 /* Reports the remaining requests, and calls down(). The requests before the failed one have
  * executed: the device reports each one that has not, unless it is stuck. */
-static void finish(struct vp_conn *conn)
+static void report_down(struct vp_conn *conn)
 {
     bool gone = conn->end.reason == PROV_REASON_PEER_DEAD || conn->end.reason == PROV_REASON_SILENT;
     enum prov_status first = PROV_FLUSHED;
@@ -260,10 +259,10 @@ static void finish(struct vp_conn *conn)
         vp_complete_requests(conn, conn->tail + 1, first);
     vp_complete_requests(conn, conn->head, PROV_FLUSHED);
     vp_clear_signalled(conn);
-    conn->life = VP_CONN_DOWN;
+    conn->state = VP_CONN_DOWN;
     if (conn->closed)
         return;
-    conn->ep->made++;
+    conn->ep->num_callbacks++;
     conn->ep->cb.down(conn->ctx, (enum prov_reason)conn->end.reason);
 }
 
@@ -277,34 +276,35 @@ static void finish(struct vp_conn *conn)
  *   ends its requests REST ->         when REST is acknowledged, both know that all has arrived
  * Both may ask at once, or post meanwhile.
  */
-static void begin_rest(struct vp_conn *conn)
+static void begin_suspend(struct vp_conn *conn)
 {
     struct vp_ep *ep = conn->ep;
 
     stop_posting(conn);
-    if (conn->life == VP_CONN_FAILING)
+    if (conn->state == VP_CONN_FAILING)
         return;
-    if (conn->end.rest == VP_SUSPEND_NONE)
-        conn->end.rest = VP_SUSPEND_EVICTED;
-    conn->life = VP_CONN_CLOSING;
+    if (conn->end.suspend == VP_SUSPEND_NONE)
+        conn->end.suspend = VP_SUSPEND_EVICTED;
+    conn->state = VP_CONN_CLOSING;
     conn->end.deadline = ut_clock_ms() + ep->prov->config.peer_timeout_ms;
     vp_budget_mark_ending(conn);
     vp_conn_schedule_service(conn);
     vp_ep_wake_later(ep, conn->end.deadline);
 }
 
-static enum prov_reason why_resting(const struct vp_conn *conn)
+static enum prov_reason suspend_reason(const struct vp_conn *conn)
 {
-    return conn->end.rest == VP_SUSPEND_LONGER_SQ ? PROV_REASON_GROW_QUEUES : PROV_REASON_SUSPENDED;
+    return conn->end.suspend == VP_SUSPEND_LONGER_SQ ? PROV_REASON_GROW_QUEUES
+                                                     : PROV_REASON_SUSPENDED;
 }
 
 /* Both ends have said REST: at most this side's REST is not acknowledged yet. */
-static bool has_rested(const struct vp_conn *conn)
+static bool is_suspended(const struct vp_conn *conn)
 {
-    return conn->end.rest && conn->last == VP_LAST_POSTED && conn->end.peer_rests;
+    return conn->end.suspend && conn->last == VP_LAST_POSTED && conn->end.peer_suspended;
 }
 
-static void tend_resting(struct vp_conn *conn, bool late)
+static void service_suspending(struct vp_conn *conn, bool late)
 {
     if (late) {
         vp_conn_break(conn, conn->closed ? PROV_REASON_CLOSED : VP_REASON_PROBE);
@@ -313,88 +313,88 @@ static void tend_resting(struct vp_conn *conn, bool late)
             vp_post_signalled(conn);
     } else if (conn->last != VP_LAST_POSTED) {
         vp_conn_drain_marker(conn, VP_CTL_SUSPEND);
-    } else if (conn->end.peer_rests || conn->closed) {
-        vp_conn_set_reason(conn, why_resting(conn));
-        finish(conn);
+    } else if (conn->end.peer_suspended || conn->closed) {
+        vp_conn_set_reason(conn, suspend_reason(conn));
+        report_down(conn);
     }
 }
 
 /* The peer asks to rest: agrees if this side has posted nothing since the last check. */
-static void asked_to_rest(struct vp_conn *conn, bool must)
+static void handle_suspend_request(struct vp_conn *conn, bool must)
 {
     pthread_mutex_lock(&conn->ep->prov->lock);
     bool keeps = !must && vp_budget_check_use_locked(conn);
     pthread_mutex_unlock(&conn->ep->prov->lock);
     if (!keeps) {
-        begin_rest(conn);
+        begin_suspend(conn);
         return;
     }
     vp_post_control(conn, VP_CTL_SUSPEND_REFUSE); /* without room for it, silence means the same */
-    conn->mark = conn->head;
+    conn->used_head = conn->head;
 }
 
 /* Another connection wants the place. A peer that was told to rest is not asked again: it may be
  * stopped, and others would wait as long. It gets the time of a resting peer. */
-static void ask_to_rest(struct vp_conn *conn)
+static void request_suspend(struct vp_conn *conn)
 {
     enum vp_budget_check_evict plea = vp_budget_check_evict(conn);
 
     if (plea == VP_EVICT_NO)
         return;
-    if (plea == VP_EVICT_FORCE && conn->end.asked == VP_SUSPEND_FORCED) {
-        begin_rest(conn);
+    if (plea == VP_EVICT_FORCE && conn->end.suspend_request == VP_SUSPEND_FORCED) {
+        begin_suspend(conn);
         return;
     }
     if (!vp_post_control(conn,
                          plea == VP_EVICT_FORCE ? VP_CTL_SUSPEND_FORCE : VP_CTL_SUSPEND_REQUEST))
         vp_budget_mark_in_use(conn);
     else if (plea == VP_EVICT_FORCE)
-        conn->end.asked = VP_SUSPEND_FORCED;
-    if (conn->end.asked == VP_SUSPEND_NOT_REQUESTED)
-        conn->end.asked = VP_SUSPEND_REQUESTED;
-    conn->mark = conn->head;
+        conn->end.suspend_request = VP_SUSPEND_FORCED;
+    if (conn->end.suspend_request == VP_SUSPEND_NOT_REQUESTED)
+        conn->end.suspend_request = VP_SUSPEND_REQUESTED;
+    conn->used_head = conn->head;
 }
 
 /* Replaces a connection whose send queue is too short, since not all devices can resize a send
  * queue (IBV_QP_CAP). If places are short, the queue is longer the next time the connection is
  * made. */
-static void get_longer(struct vp_conn *conn)
+static void reconnect_with_longer_sq(struct vp_conn *conn)
 {
-    conn->errand = VP_ACTION_NONE;
+    conn->action = VP_ACTION_NONE;
     vp_sq_mark_busy(conn->ep, conn->active ? conn->req.target_id : conn->req.origin_id);
     if (!vp_budget_has_spare(conn))
         return;
-    conn->end.rest = VP_SUSPEND_LONGER_SQ;
-    begin_rest(conn);
+    conn->end.suspend = VP_SUSPEND_LONGER_SQ;
+    begin_suspend(conn);
 }
 
 /* A peer that was not asked rests: it wants a longer send queue. */
-static void peer_rests(struct vp_conn *conn)
+static void handle_peer_suspended(struct vp_conn *conn)
 {
-    conn->end.peer_rests = true;
-    if (conn->life == VP_CONN_UP && !conn->closed) {
-        conn->end.rest = conn->end.asked ? VP_SUSPEND_EVICTED : VP_SUSPEND_LONGER_SQ;
-        begin_rest(conn);
-    } else if (conn->life == VP_CONN_CLOSING) {
+    conn->end.peer_suspended = true;
+    if (conn->state == VP_CONN_UP && !conn->closed) {
+        conn->end.suspend = conn->end.suspend_request ? VP_SUSPEND_EVICTED : VP_SUSPEND_LONGER_SQ;
+        begin_suspend(conn);
+    } else if (conn->state == VP_CONN_CLOSING) {
         vp_conn_schedule_service(conn);
     }
 }
 
 /* The peer closes its side in order: it posts no more, but requests in flight may still arrive. */
-static void peer_leaves(struct vp_conn *conn)
+static void handle_peer_close(struct vp_conn *conn)
 {
-    if (conn->life == VP_CONN_CLOSING && conn->end.rest)
-        peer_rests(conn);
-    if (conn->life != VP_CONN_UP)
+    if (conn->state == VP_CONN_CLOSING && conn->end.suspend)
+        handle_peer_suspended(conn);
+    if (conn->state != VP_CONN_UP)
         return;
     if (!conn->closed) {
         if (conn->tail != conn->head && !vp_all_signalled(conn))
             vp_conn_drain_marker(conn, 0);
         stop_posting(conn);
     }
-    if (conn->life == VP_CONN_FAILING)
+    if (conn->state == VP_CONN_FAILING)
         return;
-    conn->life = VP_CONN_CLOSING;
+    conn->state = VP_CONN_CLOSING;
     conn->end.deadline = ut_clock_ms() + UT_CLOSE_TIMEOUT_MS;
     vp_conn_schedule_service(conn);
     vp_ep_wake_later(conn->ep, conn->end.deadline);
@@ -404,40 +404,40 @@ void vp_conn_handle_control(struct vp_conn *conn, uint32_t control)
 {
     switch (control) {
     case VP_CTL_CLOSE:
-        peer_leaves(conn);
+        handle_peer_close(conn);
         break;
     case VP_CTL_SUSPEND_REQUEST:
     case VP_CTL_SUSPEND_FORCE:
-        if (conn->life == VP_CONN_UP && !conn->closed)
-            asked_to_rest(conn, control == VP_CTL_SUSPEND_FORCE);
+        if (conn->state == VP_CONN_UP && !conn->closed)
+            handle_suspend_request(conn, control == VP_CTL_SUSPEND_FORCE);
         break;
     case VP_CTL_SUSPEND_REFUSE:
-        if (conn->end.asked == VP_SUSPEND_REQUESTED)
-            conn->end.asked = VP_SUSPEND_NOT_REQUESTED;
+        if (conn->end.suspend_request == VP_SUSPEND_REQUESTED)
+            conn->end.suspend_request = VP_SUSPEND_NOT_REQUESTED;
         vp_budget_mark_in_use(conn);
         break;
     case VP_CTL_SUSPEND:
-        peer_rests(conn);
+        handle_peer_suspended(conn);
         break;
     default: /* no version of this library sends this */
         ut_debug(VP_CAT, "a control message with %#x", control);
     }
 }
 
-static bool is_drained(const struct vp_conn *conn)
+static bool requests_are_drained(const struct vp_conn *conn)
 {
     return conn->end.completed_to == conn->end.posted_to || conn->tail == conn->end.posted_to ||
            conn->end.stuck;
 }
 
 /* Hands the connection to progress(), which destroys it. */
-static void hand_over(struct vp_conn *conn)
+static void abandon_conn(struct vp_conn *conn)
 {
     struct vp_ep *ep = conn->ep;
     struct vp_prov *prov = ep->prov;
 
     vp_table_remove(ep, conn);
-    vp_list_remove(&conn->tend_link);
+    vp_list_remove(&conn->service_link);
     if (ep->batch == conn)
         vp_batch_flush(ep);
     if (conn->last == VP_LAST_RESERVED)
@@ -457,10 +457,10 @@ static void hand_over(struct vp_conn *conn)
  * the place of the queue pair. A receive queue of its own is empty when everything posted to it has
  * completed; its completion-queue entries are then free for other connections.
  */
-enum end { END_BEGUN, END_LATER, END_NOT_NEEDED };
+enum end { DESTROY_BEGUN, DESTROY_LATER, DESTROY_NOW };
 
 /* Limit of the wait for the last receive: see vp_device.last_wqe, which prov->lock guards. */
-static unsigned int last_recv_ms(const struct vp_conn *conn)
+static unsigned int last_recv_timeout_ms(const struct vp_conn *conn)
 {
     const struct vp_device *dev = conn->ep->port->dev;
 
@@ -471,16 +471,16 @@ static unsigned int last_recv_ms(const struct vp_conn *conn)
     if (dev->last_wqe == VP_LAST_WQE_RAISED)
         return LAST_RECV_MS;
     bool blind = dev->last_wqe == VP_LAST_WQE_UNRELIABLE || dev->attr.vendor_id == VP_VENDOR_RXE;
-    return blind ? LAST_RECV_BLIND_MS : LAST_RECV_FIRST_MS;
+    return blind ? LAST_RECV_NO_EVENT_MS : LAST_RECV_FIRST_MS;
 }
 
-static enum end begin_end(struct vp_conn *conn)
+static enum end begin_destroy(struct vp_conn *conn)
 {
     struct vp_ep *ep = conn->ep;
     unsigned int wait = 0;
 
     if (ep->closing || ep->port->dev->gone) /* the queues are destroyed too */
-        return END_NOT_NEEDED;
+        return DESTROY_NOW;
     pthread_mutex_lock(&ep->prov->lock);
     bool busy = conn->hs.busy;
     bool needed =
@@ -488,39 +488,39 @@ static enum end begin_end(struct vp_conn *conn)
     if (needed) {
         vp_handshake_unlink(conn);
         vp_budget_mark_ending_locked(conn);
-        wait = last_recv_ms(conn);
+        wait = last_recv_timeout_ms(conn);
     }
     pthread_mutex_unlock(&ep->prov->lock);
     if (!needed)
-        return busy ? END_LATER : END_NOT_NEEDED;
+        return busy ? DESTROY_LATER : DESTROY_NOW;
     if (conn->recvs && !conn->in_table && vp_table_add(ep, conn))
-        return END_NOT_NEEDED;
-    conn->life = VP_CONN_DESTROYING;
+        return DESTROY_NOW;
+    conn->state = VP_CONN_DESTROYING;
     vp_conn_qp_to_error(conn);
     pthread_mutex_lock(&ep->prov->lock);
     vp_conn_schedule_disconnect_locked(conn);
     pthread_mutex_unlock(&ep->prov->lock);
     conn->end.deadline = ut_clock_ms() + wait;
     vp_ep_wake_later(ep, conn->end.deadline);
-    return END_BEGUN;
+    return DESTROY_BEGUN;
 }
 
-static void tell_late(struct vp_ep *ep, const struct vp_conn *conn, bool given_up)
+static void log_late_receive(struct vp_ep *ep, const struct vp_conn *conn, bool given_up)
 {
-    ep->given_up += given_up;
+    ep->late_qps += given_up;
     if (given_up)
         ut_warn(VP_CAT,
                 "queue pair %u is destroyed for another connection and has not reported its last "
                 "receive (%u so far on this endpoint)",
-                conn->qp->qp_num, ep->given_up);
-    else if (!ep->told_late)
+                conn->qp->qp_num, ep->late_qps);
+    else if (!ep->logged_late)
         ut_info(VP_CAT, "queue pair %u is kept until %s says that it has reported its last receive",
                 conn->qp->qp_num, ep->port->name);
-    ep->told_late = true;
+    ep->logged_late = true;
 }
 
 /* The device has not raised the event in time: waits on, or polls what is there and ends. */
-static void look_at_end(struct vp_conn *conn, uint64_t now)
+static void handle_late_receive(struct vp_conn *conn, uint64_t now)
 {
     struct vp_ep *ep = conn->ep;
     struct vp_device *dev = ep->port->dev;
@@ -541,10 +541,10 @@ static void look_at_end(struct vp_conn *conn, uint64_t now)
     if (goes_on)
         vp_ep_wake_later(ep, conn->end.deadline);
     if (says_so)
-        tell_late(ep, conn, !goes_on);
+        log_late_receive(ep, conn, !goes_on);
 }
 
-static bool has_ended(struct vp_conn *conn, uint64_t now)
+static bool receives_are_drained(struct vp_conn *conn, uint64_t now)
 {
     bool late = now >= conn->end.deadline;
 
@@ -555,42 +555,42 @@ static bool has_ended(struct vp_conn *conn, uint64_t now)
         return conn->end.drained || late;
     }
     if (!conn->end.drained && late)
-        look_at_end(conn, now);
+        handle_late_receive(conn, now);
     return conn->end.drained;
 }
 
 /* May a closed connection that is down, or never was up, be handed over? */
-static bool ends(struct vp_conn *conn, uint64_t now)
+static bool is_ready_to_destroy(struct vp_conn *conn, uint64_t now)
 {
-    if (conn->life != VP_CONN_DESTROYING) {
-        enum end end = begin_end(conn);
-        if (end != END_BEGUN)
-            return end == END_NOT_NEEDED;
+    if (conn->state != VP_CONN_DESTROYING) {
+        enum end end = begin_destroy(conn);
+        if (end != DESTROY_BEGUN)
+            return end == DESTROY_NOW;
     }
-    return has_ended(conn, now);
+    return receives_are_drained(conn, now);
 }
 
-/* Checks that the peer lives where nobody reports its death (see way.h). While the peer's process
- * exists, its adapter answers an empty write, even if the process is stopped. This write does not
- * count as use of the connection, which may rest. */
-static void ask_for_sign(struct vp_conn *conn)
+/* Checks that the peer lives where nobody reports its death (see cm_ops.h). While the peer's
+ * process exists, its adapter answers an empty write, even if the process is stopped. This write
+ * does not count as use of the connection, which may rest. */
+static void send_keepalive(struct vp_conn *conn)
 {
-    bool unused = conn->mark == conn->head;
+    bool unused = conn->used_head == conn->head;
 
-    conn->errand = VP_ACTION_NONE;
-    if (conn->life != VP_CONN_UP || conn->closed || conn->tail != conn->head)
+    conn->action = VP_ACTION_NONE;
+    if (conn->state != VP_CONN_UP || conn->closed || conn->tail != conn->head)
         return;
     vp_post_signalled(conn);
     conn->head_seen = conn->head;
     if (unused)
-        conn->mark = conn->head;
+        conn->used_head = conn->head;
 }
 
-static void end_stall(struct vp_conn *conn)
+static void handle_stall(struct vp_conn *conn)
 {
     uint32_t head = conn->head;
 
-    conn->errand = VP_ACTION_NONE;
+    conn->action = VP_ACTION_NONE;
     if (!vp_all_signalled(conn))
         vp_post_signalled(conn);
     if (conn->head != head) /* otherwise the send queue is full, or all are signalled */
@@ -601,48 +601,49 @@ static void end_stall(struct vp_conn *conn)
 
 /* The next step of a connection that is up or leaves: does its errand, rests, or waits for
  * outstanding requests after a goodbye. */
-static void tend_open(struct vp_conn *conn, bool late)
+static void service_open(struct vp_conn *conn, bool late)
 {
-    if (conn->errand == VP_ACTION_STALL) {
-        end_stall(conn);
-    } else if (conn->errand == VP_ACTION_KEEPALIVE) {
-        ask_for_sign(conn);
-    } else if (conn->errand == VP_ACTION_LONGER_SQ && conn->life == VP_CONN_UP && !conn->closed) {
-        get_longer(conn);
-    } else if (conn->end.rest) {
-        tend_resting(conn, late);
+    if (conn->action == VP_ACTION_STALL) {
+        handle_stall(conn);
+    } else if (conn->action == VP_ACTION_KEEPALIVE) {
+        send_keepalive(conn);
+    } else if (conn->action == VP_ACTION_LONGER_SQ && conn->state == VP_CONN_UP && !conn->closed) {
+        reconnect_with_longer_sq(conn);
+    } else if (conn->end.suspend) {
+        service_suspending(conn, late);
     } else if (conn->tail == conn->head) {
         vp_conn_set_reason(conn, PROV_REASON_CLOSED);
-        finish(conn);
+        report_down(conn);
     } else if (late) {
         vp_conn_break(conn, PROV_REASON_CLOSED);
     }
 }
 
-static void tend_failing(struct vp_conn *conn, bool late)
+static void service_failing(struct vp_conn *conn, bool late)
 {
-    if (late && !is_drained(conn)) {
+    if (late && !requests_are_drained(conn)) {
         ut_warn(VP_CAT, "queue pair %u did not report its last requests", conn->qp->qp_num);
         conn->end.stuck = true;
     }
-    if (is_drained(conn) && (conn->closed || (vp_reason_is_known(conn) && conn->end.delivered)))
-        finish(conn);
+    if (requests_are_drained(conn) &&
+        (conn->closed || (vp_reason_is_known(conn) && conn->end.delivered)))
+        report_down(conn);
 }
 
 /* The next step of a connection that closes, fails or has an errand. May call back; false: the
  * connection is gone. */
-static bool tend_one(struct vp_conn *conn, uint64_t now)
+static bool service_conn(struct vp_conn *conn, uint64_t now)
 {
     bool late = now >= conn->end.deadline;
 
-    if (conn->life == VP_CONN_UP || conn->life == VP_CONN_CLOSING)
-        tend_open(conn, late);
-    else if (conn->life == VP_CONN_FAILING)
-        tend_failing(conn, late);
-    if (!conn->closed || (conn->life < VP_CONN_DOWN && conn->life != VP_CONN_NEW) ||
-        !ends(conn, now))
+    if (conn->state == VP_CONN_UP || conn->state == VP_CONN_CLOSING)
+        service_open(conn, late);
+    else if (conn->state == VP_CONN_FAILING)
+        service_failing(conn, late);
+    if (!conn->closed || (conn->state < VP_CONN_DOWN && conn->state != VP_CONN_NEW) ||
+        !is_ready_to_destroy(conn, now))
         return true;
-    hand_over(conn);
+    abandon_conn(conn);
     return false;
 }
 
@@ -655,23 +656,23 @@ static bool tend_one(struct vp_conn *conn, uint64_t now)
 void vp_check_stalls(struct vp_ep *ep)
 {
     uint64_t now = ut_clock_ms();
-    bool asks = !ep->port->way->tells_of_deaths && now >= ep->signs_at;
+    bool asks = !ep->port->cm_ops->reports_peer_death && now >= ep->keepalive_at;
 
     if (asks)
-        ep->signs_at = now + ep->prov->config.peer_timeout_ms / 2;
+        ep->keepalive_at = now + ep->prov->config.peer_timeout_ms / 2;
     pthread_mutex_lock(&ep->prov->lock);
     for (struct vp_list *l = ep->conns.next; l != &ep->conns; l = l->next) {
         struct vp_conn *conn = vp_container_of(l, struct vp_conn, ep_link);
-        if (conn->life != VP_CONN_UP || conn->closed || !vp_is_postable(conn))
+        if (conn->state != VP_CONN_UP || conn->closed || !vp_is_postable(conn))
             continue;
         bool stalls = conn->tail != conn->head && conn->tail == conn->tail_seen &&
                       conn->tail != conn->head_seen;
-        if (stalls && conn->errand == VP_ACTION_NONE) {
-            conn->errand = VP_ACTION_STALL;
+        if (stalls && conn->action == VP_ACTION_NONE) {
+            conn->action = VP_ACTION_STALL;
             vp_conn_schedule_service(conn);
-        } else if (asks && conn->errand == VP_ACTION_NONE && conn->tail == conn->head &&
+        } else if (asks && conn->action == VP_ACTION_NONE && conn->tail == conn->head &&
                    conn->head == conn->head_seen) {
-            conn->errand = VP_ACTION_KEEPALIVE;
+            conn->action = VP_ACTION_KEEPALIVE;
             vp_conn_schedule_service(conn);
         }
         conn->tail_seen = conn->tail;
@@ -685,9 +686,9 @@ void vp_check_stalls(struct vp_ep *ep)
  * does not repeat it: so it is delivered before down(). */
 void vp_service_begin(struct vp_ep *ep)
 {
-    for (struct vp_list *l = ep->tending.next; l != &ep->tending; l = l->next) {
-        struct vp_conn *conn = vp_container_of(l, struct vp_conn, tend_link);
-        conn->end.delivered = conn->life == VP_CONN_FAILING;
+    for (struct vp_list *l = ep->service_list.next; l != &ep->service_list; l = l->next) {
+        struct vp_conn *conn = vp_container_of(l, struct vp_conn, service_link);
+        conn->end.delivered = conn->state == VP_CONN_FAILING;
     }
 }
 
@@ -698,13 +699,13 @@ void vp_service_all(struct vp_ep *ep)
 
     /* callbacks may add to the list */
     vp_list_init(&todo);
-    while (!vp_list_empty(&ep->tending))
-        vp_list_append(&todo, ep->tending.next);
+    while (!vp_list_empty(&ep->service_list))
+        vp_list_append(&todo, ep->service_list.next);
     while (!vp_list_empty(&todo)) {
-        struct vp_conn *conn = vp_container_of(todo.next, struct vp_conn, tend_link);
-        vp_list_remove(&conn->tend_link);
-        if (tend_one(conn, now) &&
-            (conn->closed || (conn->life != VP_CONN_DOWN && conn->life != VP_CONN_UP)))
+        struct vp_conn *conn = vp_container_of(todo.next, struct vp_conn, service_link);
+        vp_list_remove(&conn->service_link);
+        if (service_conn(conn, now) &&
+            (conn->closed || (conn->state != VP_CONN_DOWN && conn->state != VP_CONN_UP)))
             vp_conn_schedule_service(conn);
     }
 }
@@ -716,16 +717,16 @@ void vp_conn_close(struct prov_conn *base)
     if (conn->closed)
         return;
     conn->closed = true;
-    if (conn->life == VP_CONN_UP) {
+    if (conn->state == VP_CONN_UP) {
         vp_conn_drain_marker(conn, VP_CTL_CLOSE);
         stop_posting(conn);
-        if (conn->life == VP_CONN_UP) {
+        if (conn->state == VP_CONN_UP) {
             conn->end.deadline = ut_clock_ms() + conn->ep->prov->config.peer_timeout_ms;
             vp_ep_wake_later(conn->ep, conn->end.deadline);
         }
     }
     /* inside ep_poll() a caller up the stack may still use the connection */
-    if (conn->ep->polling || tend_one(conn, ut_clock_ms()))
+    if (conn->ep->polling || service_conn(conn, ut_clock_ms()))
         vp_conn_schedule_service(conn);
 }
 
@@ -733,9 +734,8 @@ bool vp_any_order(struct prov_conn *base)
 {
     const struct vp_conn *conn = vp_conn(base);
 
-    if (conn->life == VP_CONN_NEW) /* before it is up: the units of its device and of the peer */
-        return vp_unit_of(conn->ep->port->dev) != VP_UNIT_WHOLE ||
-               conn->there_unit != VP_UNIT_WHOLE;
+    if (conn->state == VP_CONN_NEW) /* before it is up: the units of its device and of the peer */
+        return vp_unit_of(conn->ep->port->dev) != VP_UNIT_WHOLE || conn->rmt_unit != VP_UNIT_WHOLE;
     return conn->unit != VP_UNIT_WHOLE;
 }
 
@@ -746,8 +746,8 @@ int vp_accept(struct prov_conn *base, const void *hello, size_t hello_size, void
 
     if (hello_size > PROV_HELLO_MAX)
         return -EINVAL;
-    if (!take_credit(conn)) {
-        conn->refusal = VP_REJ_BUSY;
+    if (!reserve_last_request(conn)) {
+        conn->reject_reason = VP_REJ_BUSY;
         vp_conn_close(base);
         return -EAGAIN;
     }
@@ -775,38 +775,38 @@ void vp_reject(struct prov_conn *conn)
     vp_conn_close(conn);
 }
 
-static void hear_request(struct vp_conn *conn)
+static void report_request(struct vp_conn *conn)
 {
     struct vp_ep *ep = conn->ep;
 
-    ep->made++;
+    ep->num_callbacks++;
     ep->cb.request(ep->owner, &ep->prov->base, (struct prov_conn *)conn, conn->req.origin_id,
                    conn->req.hello, conn->req.kind & VP_REQ_SIZE);
 }
 
 /* The handshake has failed; `unheard`: before request() was called. If the core has not answered
  * the request yet, accept() finds the connection down. */
-static void hear_over(struct vp_conn *conn, bool unheard)
+static void report_handshake_failed(struct vp_conn *conn, bool unreported)
 {
-    if (unheard) {
+    if (unreported) {
         conn->closed = true;
         vp_conn_schedule_service(conn);
     } else if (conn->active || conn->hs.answered) {
-        conn->life = VP_CONN_DOWN;
-        conn->ep->made++;
+        conn->state = VP_CONN_DOWN;
+        conn->ep->num_callbacks++;
         conn->ep->cb.down(conn->ctx, (enum prov_reason)conn->hs_reason);
     }
 }
 
 /* The peer has disconnected. Without a goodbye, a queue pair in the error state was broken by an
  * operation; otherwise the peer was killed, or broke its side. */
-static void hear_disconnected(struct vp_conn *conn)
+static void handle_disconnected(struct vp_conn *conn)
 {
     struct ibv_qp_attr attr;
     struct ibv_qp_init_attr init;
 
-    if (conn->life == VP_CONN_CLOSING || conn->closed)
-        vp_conn_break(conn, has_rested(conn) ? why_resting(conn) : PROV_REASON_CLOSED);
+    if (conn->state == VP_CONN_CLOSING || conn->closed)
+        vp_conn_break(conn, is_suspended(conn) ? suspend_reason(conn) : PROV_REASON_CLOSED);
     else if (ibv_query_qp(conn->qp, &attr, IBV_QP_STATE, &init) == 0 &&
              attr.qp_state == IBV_QPS_ERR)
         vp_conn_break(conn, PROV_REASON_BROKEN);
@@ -814,29 +814,30 @@ static void hear_disconnected(struct vp_conn *conn)
         vp_conn_break(conn, VP_REASON_PROBE);
 }
 
-static void handle_handshake(struct vp_conn *conn, unsigned int events)
+static void handle_handshake_events(struct vp_conn *conn, unsigned int events)
 {
     if (events & VP_EV_REQUEST && !(events & VP_EV_HS_FAILED) && !conn->closed)
-        hear_request(conn);
+        report_request(conn);
     if (events & VP_EV_UP)
         vp_conn_up(conn);
     if (events & VP_EV_HS_FAILED && !conn->closed)
-        hear_over(conn, events & VP_EV_REQUEST);
+        report_handshake_failed(conn, events & VP_EV_REQUEST);
 }
 
 void vp_conn_handle_events(struct vp_conn *conn, unsigned int events)
 {
-    handle_handshake(conn, events);
+    handle_handshake_events(conn, events);
     if (events & VP_EV_LOCAL)
         vp_conn_break(conn, PROV_REASON_LOCAL);
     if (events & VP_EV_QP_ERROR)
         vp_conn_break(conn, PROV_REASON_BROKEN);
-    if (events & VP_EV_DISCONNECTED && (conn->life == VP_CONN_UP || conn->life == VP_CONN_CLOSING))
-        hear_disconnected(conn);
+    if (events & VP_EV_DISCONNECTED &&
+        (conn->state == VP_CONN_UP || conn->state == VP_CONN_CLOSING))
+        handle_disconnected(conn);
     if (events & VP_EV_LAST_RECV && !conn->recvs)
         conn->end.drained = true;
     if (events & VP_EV_EVICT)
-        ask_to_rest(conn);
-    if (events & VP_EV_VERDICT && conn->life == VP_CONN_FAILING && !vp_reason_is_known(conn))
+        request_suspend(conn);
+    if (events & VP_EV_VERDICT && conn->state == VP_CONN_FAILING && !vp_reason_is_known(conn))
         vp_conn_set_reason(conn, (enum prov_reason)conn->verdict);
 }

@@ -7,23 +7,23 @@
 #include "util/assert.h"
 #include "util/hash.h"
 
-enum { ORIGINS_FIRST = 16 };
+enum { FIRST_BUCKETS = 16 };
 
 static struct vp_conn **bucket_of(struct vp_conn **buckets, uint32_t num, uint64_t origin_id)
 {
     return &buckets[(uint32_t)ut_hash_index(origin_id, 32) & (num - 1)];
 }
 
-static void push(struct vp_conn **bucket, struct vp_conn *conn)
+static void push_to_bucket(struct vp_conn **bucket, struct vp_conn *conn)
 {
     conn->origin_next = *bucket;
     *bucket = conn;
 }
 
 /* Adds buckets; without memory the chains become longer. */
-static void grow(struct vp_ep *ep)
+static void grow_buckets(struct vp_ep *ep)
 {
-    uint32_t num = ep->origin_buckets ? ep->origin_buckets * 4 : ORIGINS_FIRST;
+    uint32_t num = ep->origin_buckets ? ep->origin_buckets * 4 : FIRST_BUCKETS;
     struct vp_conn **buckets = calloc(num, sizeof(*buckets));
 
     if (!buckets)
@@ -32,7 +32,7 @@ static void grow(struct vp_ep *ep)
         struct vp_conn *next;
         for (struct vp_conn *conn = ep->origins[i]; conn; conn = next) {
             next = conn->origin_next;
-            push(bucket_of(buckets, num, conn->req.origin_id), conn);
+            push_to_bucket(bucket_of(buckets, num, conn->req.origin_id), conn);
         }
     }
     free(ep->origins);
@@ -47,10 +47,10 @@ bool vp_origins_add_locked(struct vp_conn *conn)
     UT_ASSERT_LOCKED(&ep->prov->lock);
     UT_ASSERT(!conn->active && !conn->hs.in_origins);
     if (ep->num_origins >= ep->origin_buckets)
-        grow(ep);
+        grow_buckets(ep);
     if (!ep->origins)
         return false;
-    push(bucket_of(ep->origins, ep->origin_buckets, conn->req.origin_id), conn);
+    push_to_bucket(bucket_of(ep->origins, ep->origin_buckets, conn->req.origin_id), conn);
     conn->hs.in_origins = true;
     ep->num_origins++;
     return true;

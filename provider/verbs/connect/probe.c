@@ -15,12 +15,12 @@
 #include "verbs/ep_types.h"
 #include "util/log.h"
 #include "verbs/wake.h"
-#include "way.h"
+#include "cm_ops.h"
 
 enum { ATTEMPTS = 4, TIME_LIMIT = 6 }; /* an attempt may take 1/TIME_LIMIT of a peer timeout */
 
 /* Reports why the connection broke: PROV_REASON_BROKEN (the peer lives), PEER_DEAD or SILENT. */
-static void report(struct vp_prov *prov, struct vp_probe *probe, enum prov_reason verdict)
+static void report_verdict(struct vp_prov *prov, struct vp_probe *probe, enum prov_reason verdict)
 {
     bool lives = verdict == PROV_REASON_BROKEN;
 
@@ -69,8 +69,8 @@ void vp_probe_forget_locked(struct vp_prov *prov, struct vp_conn *conn)
 }
 
 /* Copies what the probe needs of its connection; false: the connection needs no answer any more. */
-static bool whose(struct vp_prov *prov, const struct vp_probe *probe, struct vp_port **port,
-                  struct vp_peer *peer, uint32_t *qp_num)
+static bool copy_conn_info(struct vp_prov *prov, const struct vp_probe *probe,
+                           struct vp_port **port, struct vp_peer *peer, uint32_t *qp_num)
 {
     pthread_mutex_lock(&prov->lock);
     const struct vp_conn *conn = probe->conn;
@@ -85,7 +85,7 @@ static bool whose(struct vp_prov *prov, const struct vp_probe *probe, struct vp_
 
 /* The request names the queue pair of the suspected connection: a kernel that knows the queue pair
  * calls the request stale. No other connection has this queue pair. */
-static int ask(struct vp_prov *prov, struct vp_probe *probe)
+static int send_probe(struct vp_prov *prov, struct vp_probe *probe)
 {
     struct vp_hello_req req = {.kind = VP_REQ_PROBE};
     struct rdma_conn_param param = {
@@ -93,14 +93,14 @@ static int ask(struct vp_prov *prov, struct vp_probe *probe)
     struct vp_port *port;
     struct vp_peer peer;
 
-    if (!whose(prov, probe, &port, &peer, &param.qp_num)) {
+    if (!copy_conn_info(prov, probe, &port, &peer, &param.qp_num)) {
         probe->done = true;
         return 0;
     }
-    return probe->id.way->ask(&probe->id, &param);
+    return probe->id.ops->connect(&probe->id, &param);
 }
 
-static void start(struct vp_prov *prov, struct vp_probe *probe, uint64_t now)
+static void start_attempt(struct vp_prov *prov, struct vp_probe *probe, uint64_t now)
 {
     struct vp_port *port;
     struct vp_peer peer;
@@ -108,15 +108,15 @@ static void start(struct vp_prov *prov, struct vp_probe *probe, uint64_t now)
 
     probe->attempts++;
     probe->deadline = now + prov->config.peer_timeout_ms / TIME_LIMIT + 1;
-    if (!whose(prov, probe, &port, &peer, &qp_num)) {
+    if (!copy_conn_info(prov, probe, &port, &peer, &qp_num)) {
         probe->done = true;
         return;
     }
-    int rc = port->way->begin(prov, &probe->id, port, &peer);
+    int rc = port->cm_ops->resolve_addr(prov, &probe->id, port, &peer);
     if (rc == 1)
-        rc = ask(prov, probe);
+        rc = send_probe(prov, probe);
     if (rc == -ECONNREFUSED)
-        report(prov, probe, PROV_REASON_PEER_DEAD);
+        report_verdict(prov, probe, PROV_REASON_PEER_DEAD);
     else if (rc)
         ut_debug(VP_CAT, "asking for a peer: %s", strerror(-rc));
 }
@@ -130,18 +130,19 @@ void vp_probe_event(struct vp_prov *prov, struct vp_probe *probe, const struct v
 
     if (probe->done)
         return;
-    switch (event->what) {
+    switch (event->type) {
     case VP_CM_ADDR_RESOLVED:
-        rc = whose(prov, probe, &port, &peer, &qp_num)
-                 ? probe->id.way->route(prov, &probe->id, port)
+        rc = copy_conn_info(prov, probe, &port, &peer, &qp_num)
+                 ? probe->id.ops->resolve_route(prov, &probe->id, port)
                  : 0;
         break;
     case VP_CM_ROUTE_RESOLVED:
-        rc = ask(prov, probe);
+        rc = send_probe(prov, probe);
         break;
     case VP_CM_REJECTED:
-        report(prov, probe,
-               event->refusal == VP_REJ_DEAD ? PROV_REASON_PEER_DEAD : PROV_REASON_BROKEN);
+        report_verdict(prov, probe,
+                       event->reject_reason == VP_REJ_DEAD ? PROV_REASON_PEER_DEAD
+                                                           : PROV_REASON_BROKEN);
         break;
     default:
         rc = -EHOSTUNREACH;
@@ -151,7 +152,7 @@ void vp_probe_event(struct vp_prov *prov, struct vp_probe *probe, const struct v
 }
 
 /* The next probe to be started, given up or destroyed. */
-static struct vp_probe *next_due(struct vp_prov *prov, uint64_t now)
+static struct vp_probe *next_due_probe(struct vp_prov *prov, uint64_t now)
 {
     struct vp_probe *due = NULL;
 
@@ -173,15 +174,15 @@ void vp_probe_run(struct vp_prov *prov, uint64_t now)
 {
     struct vp_probe *probe;
 
-    while ((probe = next_due(prov, now))) {
+    while ((probe = next_due_probe(prov, now))) {
         if (probe->done) {
             vp_cm_id_destroy(&probe->id);
             free(probe);
         } else if (now != UINT64_MAX && probe->attempts < ATTEMPTS) {
             vp_cm_id_destroy(&probe->id);
-            start(prov, probe, now);
+            start_attempt(prov, probe, now);
         } else {
-            report(prov, probe, PROV_REASON_SILENT);
+            report_verdict(prov, probe, PROV_REASON_SILENT);
         }
     }
 }

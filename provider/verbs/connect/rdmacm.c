@@ -17,16 +17,16 @@ enum { REJ_INVALID_SERVICE_ID = 8 };
 
 struct reject_msg {
     uint8_t magic[4];
-    uint8_t refusal;
+    uint8_t reject_reason;
 };
 
 static const uint8_t reject_magic[4] = {'u', 'T', 'f', 'R'};
 
-struct vp_cm_id vp_rdmacm_listener = {.kind = VP_CM_ID_LISTENER, .way = &vp_rdmacm_ops};
+struct vp_cm_id vp_rdmacm_listener = {.kind = VP_CM_ID_LISTENER, .ops = &vp_rdmacm_ops};
 
-static void refuse(struct vp_cm_id *id, enum vp_reject_reason refusal)
+static void reject(struct vp_cm_id *id, enum vp_reject_reason reject_reason)
 {
-    struct reject_msg msg = {.refusal = (uint8_t)refusal};
+    struct reject_msg msg = {.reject_reason = (uint8_t)reject_reason};
 
     if (ut_fd_were_closed())
         return;
@@ -43,14 +43,14 @@ enum vp_reject_reason vp_rdmacm_reject_reason(const struct rdma_cm_event *event)
     if (event->param.conn.private_data_len >= sizeof(msg)) {
         memcpy(&msg, event->param.conn.private_data, sizeof(msg));
         if (memcmp(msg.magic, reject_magic, sizeof(reject_magic)) == 0)
-            return (enum vp_reject_reason)msg.refusal;
+            return (enum vp_reject_reason)msg.reject_reason;
     }
     return VP_REJ_BUSY;
 }
 
 /* Gives the connection the traffic_class of UTOFU_VERBS_CONNECT, or its port's: before its route is
  * resolved. */
-static void mark(struct rdma_cm_id *id, const struct vp_port *port)
+static void set_traffic_class(struct rdma_cm_id *id, const struct vp_port *port)
 {
     uint64_t wanted = ut_env_num(UT_ENV_VERBS_TRAFFIC_CLASS);
     bool is_set = wanted <= UINT8_MAX;
@@ -64,8 +64,8 @@ static void mark(struct rdma_cm_id *id, const struct vp_port *port)
                  is_set ? "traffic_class of UTOFU_VERBS_CONNECT" : port->name, strerror(errno));
 }
 
-static int begin(struct vp_prov *prov, struct vp_cm_id *id, struct vp_port *port,
-                 const struct vp_peer *peer)
+static int resolve_addr(struct vp_prov *prov, struct vp_cm_id *id, struct vp_port *port,
+                        const struct vp_peer *peer)
 {
     union vp_sockaddr from = port->addr, to = peer->ip;
     int timeout_ms = (int)prov->tuning.step_ms / 2;
@@ -73,12 +73,12 @@ static int begin(struct vp_prov *prov, struct vp_cm_id *id, struct vp_port *port
     vp_set_ip_port(&from, 0);
     if (rdma_create_id(prov->channel, &id->cm, id, RDMA_PS_TCP))
         return -errno;
-    id->way = &vp_rdmacm_ops;
-    mark(id->cm, port);
+    id->ops = &vp_rdmacm_ops;
+    set_traffic_class(id->cm, port);
     return rdma_resolve_addr(id->cm, &from.sa, &to.sa, timeout_ms) ? -errno : 0;
 }
 
-static int route(struct vp_prov *prov, struct vp_cm_id *id, const struct vp_port *port)
+static int resolve_route(struct vp_prov *prov, struct vp_cm_id *id, const struct vp_port *port)
 {
     const char *name = ibv_get_device_name(port->dev->context->device);
 
@@ -89,19 +89,19 @@ static int route(struct vp_prov *prov, struct vp_cm_id *id, const struct vp_port
     return rdma_resolve_route(id->cm, (int)prov->tuning.step_ms / 2) ? -errno : 0;
 }
 
-static int ask(struct vp_cm_id *id, struct rdma_conn_param *param)
+static int connect_to_peer(struct vp_cm_id *id, struct rdma_conn_param *param)
 {
     vp_ece_send(id->cm, &id->ece);
     return rdma_connect(id->cm, param) ? -errno : 0;
 }
 
-static int answer(struct vp_cm_id *id, struct rdma_conn_param *param)
+static int accept_peer(struct vp_cm_id *id, struct rdma_conn_param *param)
 {
     vp_ece_send(id->cm, &id->ece);
     return rdma_accept(id->cm, param) ? -errno : 0;
 }
 
-static int confirm(struct vp_cm_id *id)
+static int establish(struct vp_cm_id *id)
 {
     return rdma_establish(id->cm) ? -errno : 0;
 }
@@ -112,26 +112,26 @@ static void disconnect(struct vp_cm_id *id)
         rdma_disconnect(id->cm); /* fails if the peer has disconnected first */
 }
 
-static void drop(struct vp_cm_id *id)
+static void destroy_id(struct vp_cm_id *id)
 {
     if (id->cm && !ut_fd_were_closed())
         rdma_destroy_id(id->cm);
     id->cm = NULL;
 }
 
-static int qp_attr(struct vp_cm_id *id, struct ibv_qp_attr *attr, int *mask)
+static int init_qp_attr(struct vp_cm_id *id, struct ibv_qp_attr *attr, int *mask)
 {
     return rdma_init_qp_attr(id->cm, attr, mask) ? -errno : 0;
 }
 
-static void adopt(struct vp_cm_id *id)
+static void set_owner(struct vp_cm_id *id)
 {
     id->cm->context = id;
 }
 
 /*** events ***/
 
-static enum vp_cm_event_type heard(enum rdma_cm_event_type type)
+static enum vp_cm_event_type event_type_from(enum rdma_cm_event_type type)
 {
     switch (type) {
     case RDMA_CM_EVENT_ADDR_RESOLVED:
@@ -161,7 +161,7 @@ static enum vp_cm_event_type heard(enum rdma_cm_event_type type)
     }
 }
 
-static struct vp_port *port_of(struct vp_prov *prov, const struct rdma_cm_id *listener)
+static struct vp_port *port_of_listener(struct vp_prov *prov, const struct rdma_cm_id *listener)
 {
     for (unsigned int i = 0; i < prov->num_ports; i++)
         if (prov->ports[i].listener == listener)
@@ -169,11 +169,12 @@ static struct vp_port *port_of(struct vp_prov *prov, const struct rdma_cm_id *li
     return NULL;
 }
 
-static void take_request(struct vp_prov *prov, const struct rdma_cm_event *raw,
-                         struct vp_cm_event *event)
+static void fill_connect_request(struct vp_prov *prov, const struct rdma_cm_event *raw,
+                                 struct vp_cm_event *event)
 {
-    event->port = port_of(prov, raw->listen_id);
-    event->asks = (struct vp_cm_id){.kind = VP_CM_ID_CONN, .way = &vp_rdmacm_ops, .cm = raw->id};
+    event->port = port_of_listener(prov, raw->listen_id);
+    event->request_id =
+        (struct vp_cm_id){.kind = VP_CM_ID_CONN, .ops = &vp_rdmacm_ops, .cm = raw->id};
     event->rsp_resources = raw->param.conn.responder_resources;
     event->init_depth = raw->param.conn.initiator_depth;
     memset(&event->from, 0, sizeof(event->from));
@@ -187,21 +188,21 @@ bool vp_rdmacm_next(struct vp_prov *prov, struct vp_cm_event *event)
 
     if (!prov->channel || rdma_get_cm_event(prov->channel, &raw))
         return false;
-    event->what = heard(raw->event);
-    event->id = event->what == VP_CM_CONNECT_REQUEST ? NULL : raw->id->context;
+    event->type = event_type_from(raw->event);
+    event->id = event->type == VP_CM_CONNECT_REQUEST ? NULL : raw->id->context;
     event->port = NULL;
-    event->ece = event->what == VP_CM_CONNECT_REQUEST || event->what == VP_CM_CONNECT_RESPONSE
+    event->ece = event->type == VP_CM_CONNECT_REQUEST || event->type == VP_CM_CONNECT_RESPONSE
                      ? vp_ece_received(raw->id)
                      : (struct vp_ece){0};
     event->size = raw->param.conn.private_data ? raw->param.conn.private_data_len : 0;
     if (event->size)
         memcpy(event->data, raw->param.conn.private_data, event->size);
-    if (event->what == VP_CM_CONNECT_REQUEST)
-        take_request(prov, raw, event);
-    else if (event->what == VP_CM_REJECTED)
-        event->refusal = vp_rdmacm_reject_reason(raw);
+    if (event->type == VP_CM_CONNECT_REQUEST)
+        fill_connect_request(prov, raw, event);
+    else if (event->type == VP_CM_REJECTED)
+        event->reject_reason = vp_rdmacm_reject_reason(raw);
     if (event->id && event->id->kind == VP_CM_ID_LISTENER) {
-        event->port = port_of(prov, raw->id);
+        event->port = port_of_listener(prov, raw->id);
         event->id = NULL;
     }
     if (raw->status)
@@ -212,15 +213,15 @@ bool vp_rdmacm_next(struct vp_prov *prov, struct vp_cm_event *event)
 
 const struct vp_cm_ops vp_rdmacm_ops = {
     .name = "rdmacm",
-    .tells_of_deaths = true,
-    .begin = begin,
-    .route = route,
-    .ask = ask,
-    .answer = answer,
-    .confirm = confirm,
-    .refuse = refuse,
+    .reports_peer_death = true,
+    .resolve_addr = resolve_addr,
+    .resolve_route = resolve_route,
+    .connect = connect_to_peer,
+    .accept = accept_peer,
+    .establish = establish,
+    .reject = reject,
     .disconnect = disconnect,
-    .drop = drop,
-    .qp_attr = qp_attr,
-    .adopt = adopt,
+    .destroy = destroy_id,
+    .init_qp_attr = init_qp_attr,
+    .set_owner = set_owner,
 };

@@ -3,7 +3,7 @@
 #ifndef VP_RDMACM_H
 #define VP_RDMACM_H
 
-#include "way.h"
+#include "cm_ops.h"
 
 /* Context of a listener's id. */
 extern struct vp_cm_id vp_rdmacm_listener;

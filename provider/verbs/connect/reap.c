@@ -3,22 +3,22 @@
 #include "reap.h"
 
 #include "origins.h"
-#include "verbs/ports/places.h"
+#include "verbs/ports/qp_budget.h"
 #include "probe.h"
 #include "verbs/data/qp.h"
 #include "verbs/data/recvs.h"
 #include "verbs/wake.h"
-#include "way.h"
+#include "cm_ops.h"
 #include "util/assert.h"
 #include "util/fd_check.h"
 
 void vp_handshake_not_in_flight_locked(struct vp_conn *conn)
 {
     UT_ASSERT_LOCKED(&conn->ep->prov->lock);
-    UT_ASSERT(!conn->hs.counted || conn->ep->prov->connecting > 0);
-    if (conn->hs.counted)
+    UT_ASSERT(!conn->hs.in_flight || conn->ep->prov->connecting > 0);
+    if (conn->hs.in_flight)
         conn->ep->prov->connecting--;
-    conn->hs.counted = false;
+    conn->hs.in_flight = false;
 }
 
 void vp_cm_abandon_locked(struct vp_conn *conn)
@@ -37,7 +37,7 @@ void vp_cm_abandon_locked(struct vp_conn *conn)
     vp_origins_remove_locked(conn);
     if (conn->hs.busy)
         return;
-    if (vp_list_empty(&prov->reaping) || conn->hs.counted)
+    if (vp_list_empty(&prov->reaping) || conn->hs.in_flight)
         vp_kick(prov); /* to destroy the connection, or to begin the next handshake */
     vp_handshake_not_in_flight_locked(conn);
     vp_list_append(&prov->reaping, &conn->hs.link);
@@ -67,10 +67,10 @@ void vp_conn_schedule_disconnect_locked(struct vp_conn *conn)
 }
 
 /* Sends the disconnect request. The queue pair, which is in error, is destroyed later. */
-static void part_from_peer(struct vp_conn *conn)
+static void disconnect_from_peer(struct vp_conn *conn)
 {
-    if (conn->id.way)
-        conn->id.way->disconnect(&conn->id);
+    if (conn->id.ops)
+        conn->id.ops->disconnect(&conn->id);
     pthread_mutex_lock(&conn->ep->prov->lock);
     conn->phase = VP_HS_FAILED;
     pthread_mutex_unlock(&conn->ep->prov->lock);
@@ -78,20 +78,21 @@ static void part_from_peer(struct vp_conn *conn)
 }
 
 /* Ends the handshake or the connection on the wire. */
-static void drop_id(struct vp_conn *conn)
+static void close_id(struct vp_conn *conn)
 {
     struct vp_cm_id *id = &conn->id;
     bool closing = __atomic_load_n(&conn->ep->closing, __ATOMIC_RELAXED); /* the lock is not held */
 
-    if (id->way && conn->phase == VP_ESTABLISHED)
-        id->way->disconnect(id);
-    else if (id->way && (conn->phase == VP_REQUESTED || conn->phase == VP_ACCEPTING))
-        id->way->refuse(id, closing ? VP_REJ_NO_ENDPOINT : (enum vp_reject_reason)conn->refusal);
+    if (id->ops && conn->phase == VP_ESTABLISHED)
+        id->ops->disconnect(id);
+    else if (id->ops && (conn->phase == VP_REQUESTED || conn->phase == VP_ACCEPTING))
+        id->ops->reject(id,
+                        closing ? VP_REJ_NO_ENDPOINT : (enum vp_reject_reason)conn->reject_reason);
     vp_cm_id_destroy(id);
 }
 
 /* The connection is in no list but `dying`, and no step of its handshake runs. */
-static void destroy(struct vp_conn *conn)
+static void destroy_conn(struct vp_conn *conn)
 {
     struct vp_ep *ep = conn->ep;
     struct vp_prov *prov = ep->prov;
@@ -99,7 +100,7 @@ static void destroy(struct vp_conn *conn)
     UT_ASSERT(conn->abandoned && !conn->hs.busy && !conn->in_table &&
               conn->last != VP_LAST_RESERVED);
     UT_ASSERT(!vp_heap_has(&conn->hs.timer));
-    drop_id(conn);
+    close_id(conn);
     if (!conn->end.stuck)
         vp_conn_drop_qp(conn);
     else if (conn->qp && !ut_fd_were_closed())
@@ -127,17 +128,17 @@ void vp_cm_reap(struct vp_prov *prov, struct vp_ep *ep)
                 break;
             conn = NULL;
         }
-        bool parts = conn && !conn->abandoned;
+        bool disconnects = conn && !conn->abandoned;
         if (conn)
             vp_handshake_unlink(conn);
-        if (parts)
+        if (disconnects)
             conn->hs.busy = true;
         pthread_mutex_unlock(&prov->lock);
         if (!conn)
             return;
-        if (parts)
-            part_from_peer(conn);
+        if (disconnects)
+            disconnect_from_peer(conn);
         else
-            destroy(conn);
+            destroy_conn(conn);
     }
 }

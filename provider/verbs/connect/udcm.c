@@ -40,18 +40,18 @@ enum {
     VERSION = 2,
     BUCKETS = 2048,
     FIRST_MS = 50, /* until the first repetition, while no answer time is known */
-    LEAST_MS = 10,
-    MOST_MS = 250,
-    TRIES = 8, /* repetitions whose times are kept */
-    MOST_BACKOFF_MS = 1000,
+    MIN_MS = 10,
+    MAX_MS = 250,
+    TIMES_KEPT = 8, /* repetitions whose times are kept */
+    MAX_BACKOFF_MS = 1000,
     TIMEWAIT_MS = 500,
-    DREQS = 6,          /* a peer that has not answered so many is gone */
-    LAST_SENT_MS = 200, /* time for the last messages to leave the port */
-    LAST_WORDS = 2,     /* how often GONE is sent, since it is not answered */
+    MAX_DREQS = 6,   /* a peer that has not answered so many is gone */
+    DRAIN_MS = 200,  /* time for the last messages to leave the port */
+    GONE_COPIES = 2, /* how often GONE is sent, since it is not answered */
     PSN_MASK = 0xffffff,
-    DATA_MOST = 64,
-    ASK_MS = 300,         /* for an answer of the subnet manager, and */
-    NOT_ASKED_MS = 10000, /* how long it is not asked again if none came */
+    MAX_DATA = 64,
+    QUERY_TIMEOUT_MS = 300, /* for an answer of the subnet manager, and */
+    QUERY_PAUSE_MS = 10000, /* how long it is not asked again if none came */
 };
 
 enum kind { REQ = 1, REP, RTU, REJ, DREQ, DREP, GONE };
@@ -59,20 +59,20 @@ enum kind { REQ = 1, REP, RTU, REJ, DREQ, DREP, GONE };
 /* Numbers are in host byte order, which is the same in all processes of a job. */
 struct __attribute__((packed)) message {
     uint8_t magic[4];
-    uint8_t version, kind, refusal, size; /* size: of data */
-    uint8_t key[VP_UD_KEY_BYTES];         /* the receiver's key */
-    uint32_t from, to;                    /* numbers of the handshake; 0: not known yet */
-    uint32_t qpn, psn;                    /* of the connection's queue pair */
+    uint8_t version, kind, reject_reason, size; /* size: of data */
+    uint8_t key[VP_UD_KEY_BYTES];               /* the receiver's key */
+    uint32_t from, to;                          /* numbers of the handshake; 0: not known yet */
+    uint32_t qpn, psn;                          /* of the connection's queue pair */
     uint8_t responder_resources, initiator_depth, mtu;
-    uint8_t nth;     /* repetition, counted from 1 */
-    uint8_t gid[16]; /* address where the sender takes messages */
+    uint8_t copy_number; /* repetition, counted from 1 */
+    uint8_t gid[16];     /* address where the sender takes messages */
     uint16_t lid;
     uint8_t echo; /* nth of the message that this one answers; 0: no answer */
     uint8_t sl;   /* sent as 0; the receiver notes here the service level that it came with */
     uint32_t ud_qpn, qkey;
     uint8_t own_key[VP_UD_KEY_BYTES];
     struct vp_ece ece; /* REQ: the offer; REP: the choice */
-    uint8_t data[DATA_MOST];
+    uint8_t data[MAX_DATA];
 };
 _Static_assert(sizeof(struct message) <= VP_UD_MAX, "a message must fit");
 static const uint8_t magic[4] = {'u', 'T', 'f', 'D'};
@@ -90,7 +90,7 @@ enum state {
 };
 
 /* A handshake, and the connection that it makes. */
-struct vp_call {
+struct vp_udcm_conn {
     struct vp_cm_id *owner; /* NULL: not adopted yet, or DREQ_SENT */
     struct vp_prov *prov;
     struct vp_port *port;
@@ -100,206 +100,209 @@ struct vp_call {
     uint32_t psn, peer_psn, peer_qpn;
     uint8_t mtu; /* the smaller one of both sides */
     uint8_t responder_resources, initiator_depth;
-    struct vp_call *next, *asked_next; /* in their buckets; asked_next: of peers' calls */
-    struct message msg;                /* the message that is repeated */
-    struct vp_heap_node repeat;        /* in calls->repeating */
-    unsigned int sent;                 /* how often msg was sent */
-    uint64_t sent_at[TRIES];           /* ms: the last times */
-    uint8_t peer_nth;                  /* nth of the peer's last message */
-    bool answered;                     /* (passive) this side has sent REP */
-    struct vp_list known_link;         /* in known->calls, or calls->due */
+    struct vp_udcm_conn *next, *passive_next; /* in their buckets; asked_next: of peers' calls */
+    struct message msg;                       /* the message that is repeated */
+    struct vp_heap_node timer;                /* in calls->repeating */
+    unsigned int sent;                        /* how often msg was sent */
+    uint64_t sent_at[TIMES_KEPT];             /* ms: the last times */
+    uint8_t peer_copy_number;                 /* nth of the peer's last message */
+    bool answered;                            /* (passive) this side has sent REP */
+    struct vp_list process_link;              /* in known->calls, or calls->due */
 };
 
 /* A process that this one has communicated with. */
-struct known {
-    struct known *next; /* in its bucket */
+struct process {
+    struct process *next; /* in its bucket */
     struct vp_port *port;
     struct vp_ud_addr at;
-    struct vp_list calls; /* vp_call.known_link: calls with the process */
-    unsigned int moves;   /* calls->moves when at.lid was known to be right */
-    bool silent;          /* the latest request had no answer */
+    struct vp_list conns;     /* vp_udcm_conn.process_link: calls with the process */
+    unsigned int lid_changes; /* calls->moves when at.lid was known to be right */
+    bool silent;              /* the latest request had no answer */
     bool gone;
 };
 
 struct vp_udcm {
     pthread_mutex_t lock; /* taken inside prov->lock, or without it */
     uint32_t last_number;
-    struct vp_call *by_number[BUCKETS], *asked[BUCKETS];
-    struct known *known[BUCKETS];
-    struct vp_heap repeating;  /* vp_call.repeat: waiting for an answer */
-    struct vp_list due;        /* vp_call.known_link: the peer is gone, which is to be reported */
-    unsigned int mean, spread; /* of answer times, ms; mean 0: not known */
-    unsigned int moves;        /* how often a port of this process got another LID */
-    uint64_t ask_after;        /* ms: the subnet manager is silent, and not asked before */
+    struct vp_udcm_conn *by_number[BUCKETS], *passive[BUCKETS];
+    struct process *processes[BUCKETS];
+    struct vp_heap timers; /* vp_udcm_conn.timer: waiting for an answer */
+    struct vp_list due; /* vp_udcm_conn.process_link: the peer is gone, which is to be reported */
+    unsigned int rtt_mean, rtt_deviation; /* of answer times, ms; mean 0: not known */
+    unsigned int lid_changes;             /* how often a port of this process got another LID */
+    uint64_t query_after; /* ms: the subnet manager is silent, and not asked before */
 };
 
 /*** calls ***/
 
-static struct vp_call **bucket(struct vp_udcm *calls, uint32_t number)
+static struct vp_udcm_conn **number_bucket(struct vp_udcm *udcm, uint32_t number)
 {
-    return &calls->by_number[number % BUCKETS];
+    return &udcm->by_number[number % BUCKETS];
 }
 
-static struct vp_call **asked_bucket(struct vp_udcm *calls, uint32_t qpn, uint32_t number)
+static struct vp_udcm_conn **passive_bucket(struct vp_udcm *udcm, uint32_t qpn, uint32_t number)
 {
-    return &calls->asked[(number * 0x9e3779b1u ^ qpn * 0x85ebca6bu) >> 8 & (BUCKETS - 1)];
+    return &udcm->passive[(number * 0x9e3779b1u ^ qpn * 0x85ebca6bu) >> 8 & (BUCKETS - 1)];
 }
 
-static struct vp_call *find(struct vp_udcm *calls, uint32_t number)
+static struct vp_udcm_conn *find_by_number(struct vp_udcm *udcm, uint32_t number)
 {
-    struct vp_call *call = *bucket(calls, number);
+    struct vp_udcm_conn *conn = *number_bucket(udcm, number);
 
-    while (call && call->number != number)
-        call = call->next;
-    return call;
+    while (conn && conn->number != number)
+        conn = conn->next;
+    return conn;
 }
 
-static bool is_from(const struct vp_call *call, const struct message *msg)
+static bool is_from(const struct vp_udcm_conn *conn, const struct message *msg)
 {
-    return call->peer.qpn == msg->ud_qpn &&
-           memcmp(call->peer.gid.raw, msg->gid, sizeof(msg->gid)) == 0;
+    return conn->peer.qpn == msg->ud_qpn &&
+           memcmp(conn->peer.gid.raw, msg->gid, sizeof(msg->gid)) == 0;
 }
 
 /* Finds the call for a peer's number of the handshake. */
-static struct vp_call *find_asked(struct vp_udcm *calls, const struct message *msg)
+static struct vp_udcm_conn *find_passive(struct vp_udcm *udcm, const struct message *msg)
 {
-    struct vp_call *call = *asked_bucket(calls, msg->ud_qpn, msg->from);
+    struct vp_udcm_conn *conn = *passive_bucket(udcm, msg->ud_qpn, msg->from);
 
-    while (call && (call->peer_number != msg->from || !is_from(call, msg)))
-        call = call->asked_next;
-    return call;
+    while (conn && (conn->peer_number != msg->from || !is_from(conn, msg)))
+        conn = conn->passive_next;
+    return conn;
 }
 
 /* The LID may change. */
-static bool is_same(const struct vp_ud_addr *a, const struct vp_ud_addr *b)
+static bool is_same_process(const struct vp_ud_addr *a, const struct vp_ud_addr *b)
 {
     return a->qpn == b->qpn && memcmp(&a->gid, &b->gid, sizeof(a->gid)) == 0 &&
            memcmp(a->key, b->key, sizeof(a->key)) == 0;
 }
 
-static struct known **known_bucket(struct vp_udcm *calls, const struct vp_ud_addr *at)
+static struct process **process_bucket(struct vp_udcm *udcm, const struct vp_ud_addr *at)
 {
     uint32_t low;
 
     memcpy(&low, at->key, sizeof(low));
-    return &calls->known[low % BUCKETS];
+    return &udcm->processes[low % BUCKETS];
 }
 
-static struct known *find_known(struct vp_udcm *calls, const struct vp_ud_addr *at)
+static struct process *find_process(struct vp_udcm *udcm, const struct vp_ud_addr *at)
 {
-    struct known *known = *known_bucket(calls, at);
+    struct process *process = *process_bucket(udcm, at);
 
-    while (known && !is_same(&known->at, at))
-        known = known->next;
-    return known;
+    while (process && !is_same_process(&process->at, at))
+        process = process->next;
+    return process;
 }
 
-static struct known *get_known(struct vp_udcm *calls, struct vp_port *port,
-                               const struct vp_ud_addr *at)
+static struct process *get_process(struct vp_udcm *udcm, struct vp_port *port,
+                                   const struct vp_ud_addr *at)
 {
-    struct known *known = find_known(calls, at), **bucket = known_bucket(calls, at);
+    struct process *process = find_process(udcm, at), **bucket = process_bucket(udcm, at);
 
-    if (known)
-        return known;
-    known = calloc(1, sizeof(*known));
-    if (!known)
+    if (process)
+        return process;
+    process = calloc(1, sizeof(*process));
+    if (!process)
         return NULL;
-    *known = (struct known){.next = *bucket, .port = port, .at = *at, .moves = calls->moves};
-    vp_list_init(&known->calls);
-    *bucket = known;
-    return known;
+    *process = (struct process){
+        .next = *bucket, .port = port, .at = *at, .lid_changes = udcm->lid_changes};
+    vp_list_init(&process->conns);
+    *bucket = process;
+    return process;
 }
 
-static struct vp_call *new_call(struct vp_prov *prov, struct vp_port *port,
-                                const struct vp_ud_addr *peer)
+static struct vp_udcm_conn *create_conn(struct vp_prov *prov, struct vp_port *port,
+                                        const struct vp_ud_addr *peer)
 {
-    struct vp_udcm *calls = prov->calls;
-    struct known *known = get_known(calls, port, peer);
-    struct vp_call *call = known ? calloc(1, sizeof(*call)) : NULL;
+    struct vp_udcm *udcm = prov->udcm;
+    struct process *process = get_process(udcm, port, peer);
+    struct vp_udcm_conn *conn = process ? calloc(1, sizeof(*conn)) : NULL;
 
-    if (!call)
+    if (!conn)
         return NULL;
-    call->prov = prov;
-    call->port = port;
-    call->peer = *peer;
-    vp_list_init(&call->known_link);
-    vp_list_append(&known->calls, &call->known_link);
+    conn->prov = prov;
+    conn->port = port;
+    conn->peer = *peer;
+    vp_list_init(&conn->process_link);
+    vp_list_append(&process->conns, &conn->process_link);
     do
-        call->number = ++calls->last_number;
-    while (!call->number || find(calls, call->number));
-    call->psn = (call->number * 0x9e3779b1u ^ (uint32_t)ut_clock_ns()) & PSN_MASK;
-    call->next = *bucket(calls, call->number);
-    *bucket(calls, call->number) = call;
-    return call;
+        conn->number = ++udcm->last_number;
+    while (!conn->number || find_by_number(udcm, conn->number));
+    conn->psn = (conn->number * 0x9e3779b1u ^ (uint32_t)ut_clock_ns()) & PSN_MASK;
+    conn->next = *number_bucket(udcm, conn->number);
+    *number_bucket(udcm, conn->number) = conn;
+    return conn;
 }
 
-static void free_call(struct vp_call *call)
+static void free_conn(struct vp_udcm_conn *conn)
 {
-    struct vp_udcm *calls = call->prov->calls;
-    struct vp_call **at = bucket(calls, call->number);
+    struct vp_udcm *udcm = conn->prov->udcm;
+    struct vp_udcm_conn **at = number_bucket(udcm, conn->number);
 
-    while (*at != call)
+    while (*at != conn)
         at = &(*at)->next;
-    *at = call->next;
-    at = asked_bucket(calls, call->peer.qpn, call->peer_number);
-    while (*at && *at != call)
-        at = &(*at)->asked_next;
+    *at = conn->next;
+    at = passive_bucket(udcm, conn->peer.qpn, conn->peer_number);
+    while (*at && *at != conn)
+        at = &(*at)->passive_next;
     if (*at)
-        *at = call->asked_next;
-    vp_heap_remove(&call->repeat);
-    vp_list_remove(&call->known_link);
-    free(call);
+        *at = conn->passive_next;
+    vp_heap_remove(&conn->timer);
+    vp_list_remove(&conn->process_link);
+    free(conn);
 }
 
 /* Ends a call without an owner. */
-static void end_call(struct vp_call *call)
+static void retire_conn(struct vp_udcm_conn *conn)
 {
-    if (!call->answered) {
-        free_call(call);
+    if (!conn->answered) {
+        free_conn(conn);
         return;
     }
-    call->state = TIMEWAIT;
-    vp_heap_add(&call->prov->calls->repeating, &call->repeat, ut_clock_ms() + TIMEWAIT_MS);
+    conn->state = TIMEWAIT;
+    vp_heap_add(&conn->prov->udcm->timers, &conn->timer, ut_clock_ms() + TIMEWAIT_MS);
 }
 
 /*** sending ***/
 
-static unsigned int first_wait(const struct vp_udcm *calls)
+static unsigned int first_retransmit_ms(const struct vp_udcm *udcm)
 {
-    unsigned int wait = calls->mean ? calls->mean + 4 * calls->spread : FIRST_MS;
+    unsigned int wait = udcm->rtt_mean ? udcm->rtt_mean + 4 * udcm->rtt_deviation : FIRST_MS;
 
-    return wait < LEAST_MS ? LEAST_MS : wait > MOST_MS ? MOST_MS : wait;
+    return wait < MIN_MS ? MIN_MS : wait > MAX_MS ? MAX_MS : wait;
 }
 
 /* Learns the answer time from the repetition that the answer names. */
-static void learn(struct vp_udcm *calls, const struct vp_call *call, unsigned int nth)
+static void update_answer_time(struct vp_udcm *udcm, const struct vp_udcm_conn *conn,
+                               unsigned int copy_number)
 {
-    if (!nth || nth > call->sent || call->sent - nth >= TRIES)
+    if (!copy_number || copy_number > conn->sent || conn->sent - copy_number >= TIMES_KEPT)
         return;
-    unsigned int took = (unsigned int)(ut_clock_ms() - call->sent_at[nth % TRIES]) + 1;
-    unsigned int off = took > calls->mean ? took - calls->mean : calls->mean - took;
+    unsigned int took = (unsigned int)(ut_clock_ms() - conn->sent_at[copy_number % TIMES_KEPT]) + 1;
+    unsigned int off = took > udcm->rtt_mean ? took - udcm->rtt_mean : udcm->rtt_mean - took;
 
-    if (took > MOST_MS)
-        took = MOST_MS;
-    if (!calls->mean) {
-        calls->mean = took;
-        calls->spread = took / 2;
+    if (took > MAX_MS)
+        took = MAX_MS;
+    if (!udcm->rtt_mean) {
+        udcm->rtt_mean = took;
+        udcm->rtt_deviation = took / 2;
         return;
     }
-    calls->spread = (3 * calls->spread + off) / 4;
-    calls->mean = (7 * calls->mean + took + 7) / 8;
+    udcm->rtt_deviation = (3 * udcm->rtt_deviation + off) / 4;
+    udcm->rtt_mean = (7 * udcm->rtt_mean + took + 7) / 8;
 }
 
-static void repeat_later(struct vp_call *call, uint64_t now)
+static void schedule_retransmit(struct vp_udcm_conn *conn, uint64_t now)
 {
-    struct vp_udcm *calls = call->prov->calls;
+    struct vp_udcm *udcm = conn->prov->udcm;
 
-    vp_heap_add(&calls->repeating, &call->repeat,
-                now + ut_retry_delay_nth_ms(call->sent - 1, first_wait(calls), MOST_BACKOFF_MS));
+    vp_heap_add(
+        &udcm->timers, &conn->timer,
+        now + ut_retry_delay_nth_ms(conn->sent - 1, first_retransmit_ms(udcm), MAX_BACKOFF_MS));
 }
 
-static struct message message_to(const struct vp_port *port, const struct vp_ud_addr *peer,
-                                 uint32_t to, enum kind kind)
+static struct message make_message(const struct vp_port *port, const struct vp_ud_addr *peer,
+                                   uint32_t to, enum kind kind)
 {
     struct message msg = {.version = VERSION,
                           .kind = (uint8_t)kind,
@@ -316,18 +319,19 @@ static struct message message_to(const struct vp_port *port, const struct vp_ud_
 }
 
 /* Sends a message once. */
-static void say(struct vp_call *call, enum kind kind, enum vp_reject_reason refusal)
+static void send_once(struct vp_udcm_conn *conn, enum kind kind,
+                      enum vp_reject_reason reject_reason)
 {
-    struct message msg = message_to(call->port, &call->peer, call->peer_number, kind);
+    struct message msg = make_message(conn->port, &conn->peer, conn->peer_number, kind);
 
-    msg.from = call->number;
-    msg.echo = call->peer_nth;
-    msg.refusal = (uint8_t)refusal;
-    vp_ud_send(call->port, &call->peer, &msg, sizeof(msg));
+    msg.from = conn->number;
+    msg.echo = conn->peer_copy_number;
+    msg.reject_reason = (uint8_t)reject_reason;
+    vp_ud_send(conn->port, &conn->peer, &msg, sizeof(msg));
 }
 
 /* Answers go by the service level that the message came with. */
-static struct vp_ud_addr sender_of(const struct message *msg)
+static struct vp_ud_addr sender_address(const struct message *msg)
 {
     struct vp_ud_addr peer = {
         .lid = msg->lid, .sl = msg->sl, .qpn = msg->ud_qpn, .qkey = msg->qkey};
@@ -338,55 +342,55 @@ static struct vp_ud_addr sender_of(const struct message *msg)
 }
 
 /* Answers the sender of a message without a call. */
-static void say_to(struct vp_port *port, const struct message *msg, enum kind kind)
+static void reply_to_sender(struct vp_port *port, const struct message *msg, enum kind kind)
 {
-    struct vp_ud_addr peer = sender_of(msg);
-    struct message answer = message_to(port, &peer, msg->from, kind);
-    answer.from = msg->to;
-    answer.refusal = VP_REJ_BUSY;
-    answer.echo = msg->nth;
-    vp_ud_send(port, &peer, &answer, sizeof(answer));
+    struct vp_ud_addr peer = sender_address(msg);
+    struct message send_reply = make_message(port, &peer, msg->from, kind);
+    send_reply.from = msg->to;
+    send_reply.reject_reason = VP_REJ_BUSY;
+    send_reply.echo = msg->copy_number;
+    vp_ud_send(port, &peer, &send_reply, sizeof(send_reply));
 }
 
-static void say_again(struct vp_call *call, uint64_t now)
+static void retransmit(struct vp_udcm_conn *conn, uint64_t now)
 {
-    if (call->sent < UINT8_MAX)
-        call->sent++;
-    call->msg.nth = (uint8_t)call->sent;
-    call->msg.echo = call->peer_nth;
-    call->sent_at[call->sent % TRIES] = now;
-    vp_ud_send(call->port, &call->peer, &call->msg, sizeof(call->msg));
-    repeat_later(call, now);
+    if (conn->sent < UINT8_MAX)
+        conn->sent++;
+    conn->msg.copy_number = (uint8_t)conn->sent;
+    conn->msg.echo = conn->peer_copy_number;
+    conn->sent_at[conn->sent % TIMES_KEPT] = now;
+    vp_ud_send(conn->port, &conn->peer, &conn->msg, sizeof(conn->msg));
+    schedule_retransmit(conn, now);
 }
 
 /* Sends call->msg, and repeats it until an answer arrives. */
-static void say_until(struct vp_call *call)
+static void send_until_answered(struct vp_udcm_conn *conn)
 {
-    call->sent = 0;
-    say_again(call, ut_clock_ms());
-    if (call->prov->calls->repeating.first == &call->repeat)
-        vp_kick(call->prov); /* progress() may sleep for longer */
+    conn->sent = 0;
+    retransmit(conn, ut_clock_ms());
+    if (conn->prov->udcm->timers.first == &conn->timer)
+        vp_kick(conn->prov); /* progress() may sleep for longer */
 }
 
-static void stop(struct vp_call *call, enum state state)
+static void stop_retransmits(struct vp_udcm_conn *conn, enum state state)
 {
-    call->state = state;
-    vp_heap_remove(&call->repeat);
+    conn->state = state;
+    vp_heap_remove(&conn->timer);
 }
 
-static void fill_in(struct vp_call *call, enum kind kind, const struct rdma_conn_param *param,
-                    const struct vp_ece *ece)
+static void fill_message(struct vp_udcm_conn *conn, enum kind kind,
+                         const struct rdma_conn_param *param, const struct vp_ece *ece)
 {
-    call->msg = message_to(call->port, &call->peer, call->peer_number, kind);
-    call->msg.from = call->number;
-    call->msg.qpn = param->qp_num;
-    call->msg.psn = call->psn;
-    call->msg.responder_resources = param->responder_resources;
-    call->msg.initiator_depth = param->initiator_depth;
-    call->msg.mtu = call->port->mtu;
-    call->msg.ece = *ece;
-    call->msg.size = param->private_data_len;
-    memcpy(call->msg.data, param->private_data, param->private_data_len);
+    conn->msg = make_message(conn->port, &conn->peer, conn->peer_number, kind);
+    conn->msg.from = conn->number;
+    conn->msg.qpn = param->qp_num;
+    conn->msg.psn = conn->psn;
+    conn->msg.responder_resources = param->responder_resources;
+    conn->msg.initiator_depth = param->initiator_depth;
+    conn->msg.mtu = conn->port->mtu;
+    conn->msg.ece = *ece;
+    conn->msg.size = param->private_data_len;
+    memcpy(conn->msg.data, param->private_data, param->private_data_len);
 }
 
 /*** calls from cm.c ***/
@@ -394,46 +398,47 @@ static void fill_in(struct vp_call *call, enum kind kind, const struct rdma_conn
 /* The LID of an address record holds until the subnet manager gives out others: all of them, if it
  * has forgotten those that it gave. Then silence, or another LID of an own port, is what shows; of
  * another service level it is silence. */
-static bool is_path_doubtful(struct vp_udcm *calls, struct vp_ud_addr *at)
+static bool path_may_be_stale(struct vp_udcm *udcm, struct vp_ud_addr *at)
 {
-    pthread_mutex_lock(&calls->lock);
-    const struct known *known = find_known(calls, at);
-    bool doubtful = known ? known->silent || known->moves != calls->moves : calls->moves > 0;
-    if (known) {
-        at->lid = known->at.lid;
-        at->sl = known->at.sl;
+    pthread_mutex_lock(&udcm->lock);
+    const struct process *process = find_process(udcm, at);
+    bool doubtful = process ? process->silent || process->lid_changes != udcm->lid_changes
+                            : udcm->lid_changes > 0;
+    if (process) {
+        at->lid = process->at.lid;
+        at->sl = process->at.sl;
     }
-    doubtful &= ut_clock_ms() >= calls->ask_after;
-    pthread_mutex_unlock(&calls->lock);
+    doubtful &= ut_clock_ms() >= udcm->query_after;
+    pthread_mutex_unlock(&udcm->lock);
     return doubtful;
 }
 
 /* An answer to "which path leads to the port of `at`?"; LID 0: none came. */
-static void take_path(struct vp_udcm *calls, struct vp_port *port, struct vp_ud_addr *at,
-                      uint16_t lid, uint8_t sl)
+static void store_path(struct vp_udcm *udcm, struct vp_port *port, struct vp_ud_addr *at,
+                       uint16_t lid, uint8_t sl)
 {
-    pthread_mutex_lock(&calls->lock);
-    struct known *known = lid ? get_known(calls, port, at) : NULL;
-    if (known) {
-        known->at.lid = at->lid = lid;
-        known->at.sl = at->sl = sl;
-        known->moves = calls->moves;
+    pthread_mutex_lock(&udcm->lock);
+    struct process *process = lid ? get_process(udcm, port, at) : NULL;
+    if (process) {
+        process->at.lid = at->lid = lid;
+        process->at.sl = at->sl = sl;
+        process->lid_changes = udcm->lid_changes;
     }
     if (!lid)
-        calls->ask_after = ut_clock_ms() + NOT_ASKED_MS;
-    pthread_mutex_unlock(&calls->lock);
+        udcm->query_after = ut_clock_ms() + QUERY_PAUSE_MS;
+    pthread_mutex_unlock(&udcm->lock);
 }
 
 /* InfiniBand: the path that leads to the peer's port now. */
-static void find_path(struct vp_prov *prov, struct vp_port *port, struct vp_ud_addr *at)
+static void refresh_path(struct vp_prov *prov, struct vp_port *port, struct vp_ud_addr *at)
 {
     const struct vp_ud_addr recorded = *at;
     uint8_t sl = 0;
 
-    if (port->gid_index >= 0 || !prov->channel || !is_path_doubtful(prov->calls, at))
+    if (port->gid_index >= 0 || !prov->channel || !path_may_be_stale(prov->udcm, at))
         return;
-    uint16_t lid = vp_query_lid(port, &at->gid, ASK_MS, &sl);
-    take_path(prov->calls, port, at, lid, sl);
+    uint16_t lid = vp_query_lid(port, &at->gid, QUERY_TIMEOUT_MS, &sl);
+    store_path(prov->udcm, port, at, lid, sl);
     if (at->lid != recorded.lid)
         ut_info(VP_CAT, "%s: a peer has LID %u, not %u as when the job began", port->name, at->lid,
                 recorded.lid);
@@ -441,181 +446,181 @@ static void find_path(struct vp_prov *prov, struct vp_port *port, struct vp_ud_a
         ut_info(VP_CAT, "%s: LID %u is reached by service level %u", port->name, at->lid, at->sl);
 }
 
-static int begin(struct vp_prov *prov, struct vp_cm_id *id, struct vp_port *port,
-                 const struct vp_peer *peer)
+static int resolve_addr(struct vp_prov *prov, struct vp_cm_id *id, struct vp_port *port,
+                        const struct vp_peer *peer)
 {
     struct vp_ud_addr at = peer->at;
 
-    find_path(prov, port, &at);
+    refresh_path(prov, port, &at);
     int rc = vp_ud_resolve(port, &at);
     if (rc)
         return rc;
-    pthread_mutex_lock(&prov->calls->lock);
-    const struct known *known = find_known(prov->calls, &at);
-    if (known && known->gone) {
-        pthread_mutex_unlock(&prov->calls->lock);
+    pthread_mutex_lock(&prov->udcm->lock);
+    const struct process *process = find_process(prov->udcm, &at);
+    if (process && process->gone) {
+        pthread_mutex_unlock(&prov->udcm->lock);
         return -ECONNREFUSED;
     }
-    id->call = new_call(prov, port, &at);
-    if (id->call)
-        id->call->owner = id;
-    pthread_mutex_unlock(&prov->calls->lock);
-    if (!id->call)
+    id->udcm = create_conn(prov, port, &at);
+    if (id->udcm)
+        id->udcm->owner = id;
+    pthread_mutex_unlock(&prov->udcm->lock);
+    if (!id->udcm)
         return -ENOMEM;
-    id->way = &vp_udcm_ops;
+    id->ops = &vp_udcm_ops;
     return 1;
 }
 
-static int ask(struct vp_cm_id *id, struct rdma_conn_param *param)
+static int send_request(struct vp_cm_id *id, struct rdma_conn_param *param)
 {
-    struct vp_call *call = id->call;
+    struct vp_udcm_conn *conn = id->udcm;
 
-    if (param->private_data_len > DATA_MOST)
+    if (param->private_data_len > MAX_DATA)
         return -EINVAL;
-    pthread_mutex_lock(&call->prov->calls->lock);
-    fill_in(call, REQ, param, &id->ece);
-    call->state = REQ_SENT;
-    say_until(call);
-    pthread_mutex_unlock(&call->prov->calls->lock);
+    pthread_mutex_lock(&conn->prov->udcm->lock);
+    fill_message(conn, REQ, param, &id->ece);
+    conn->state = REQ_SENT;
+    send_until_answered(conn);
+    pthread_mutex_unlock(&conn->prov->udcm->lock);
     return 0;
 }
 
-static int answer(struct vp_cm_id *id, struct rdma_conn_param *param)
+static int send_reply(struct vp_cm_id *id, struct rdma_conn_param *param)
 {
-    struct vp_call *call = id->call;
-    int rc = vp_ud_resolve(call->port, &call->peer);
+    struct vp_udcm_conn *conn = id->udcm;
+    int rc = vp_ud_resolve(conn->port, &conn->peer);
 
-    if (param->private_data_len > DATA_MOST)
+    if (param->private_data_len > MAX_DATA)
         return -EINVAL;
-    pthread_mutex_lock(&call->prov->calls->lock);
-    if (!rc && call->state != REQ_RCVD)
+    pthread_mutex_lock(&conn->prov->udcm->lock);
+    if (!rc && conn->state != REQ_RCVD)
         rc = -ECONNABORTED;
     if (!rc) {
-        fill_in(call, REP, param, &id->ece);
-        call->responder_resources = param->responder_resources;
-        call->initiator_depth = param->initiator_depth;
-        call->state = REP_SENT;
-        call->answered = true;
-        say_until(call);
+        fill_message(conn, REP, param, &id->ece);
+        conn->responder_resources = param->responder_resources;
+        conn->initiator_depth = param->initiator_depth;
+        conn->state = REP_SENT;
+        conn->answered = true;
+        send_until_answered(conn);
     }
-    pthread_mutex_unlock(&call->prov->calls->lock);
+    pthread_mutex_unlock(&conn->prov->udcm->lock);
     return rc;
 }
 
-static int confirm(struct vp_cm_id *id)
+static int establish(struct vp_cm_id *id)
 {
-    struct vp_call *call = id->call;
+    struct vp_udcm_conn *conn = id->udcm;
 
-    pthread_mutex_lock(&call->prov->calls->lock);
-    int rc = call->state == REP_RCVD ? 0 : -ECONNABORTED;
+    pthread_mutex_lock(&conn->prov->udcm->lock);
+    int rc = conn->state == REP_RCVD ? 0 : -ECONNABORTED;
     if (!rc) {
-        call->state = ESTABLISHED;
-        say(call, RTU, 0);
+        conn->state = ESTABLISHED;
+        send_once(conn, RTU, 0);
     }
-    pthread_mutex_unlock(&call->prov->calls->lock);
+    pthread_mutex_unlock(&conn->prov->udcm->lock);
     return rc;
 }
 
-static void refuse(struct vp_cm_id *id, enum vp_reject_reason refusal)
+static void reject(struct vp_cm_id *id, enum vp_reject_reason reject_reason)
 {
-    struct vp_call *call = id->call;
+    struct vp_udcm_conn *conn = id->udcm;
 
-    vp_ud_resolve(call->port, &call->peer);
-    pthread_mutex_lock(&call->prov->calls->lock);
-    if (call->state != CLOSED)
-        say(call, REJ, refusal);
-    stop(call, CLOSED);
-    pthread_mutex_unlock(&call->prov->calls->lock);
+    vp_ud_resolve(conn->port, &conn->peer);
+    pthread_mutex_lock(&conn->prov->udcm->lock);
+    if (conn->state != CLOSED)
+        send_once(conn, REJ, reject_reason);
+    stop_retransmits(conn, CLOSED);
+    pthread_mutex_unlock(&conn->prov->udcm->lock);
 }
 
-static void leave(struct vp_call *call)
+static void send_disconnect(struct vp_udcm_conn *conn)
 {
-    call->msg = message_to(call->port, &call->peer, call->peer_number, DREQ);
-    call->msg.from = call->number;
-    call->state = DREQ_SENT;
-    say_until(call);
+    conn->msg = make_message(conn->port, &conn->peer, conn->peer_number, DREQ);
+    conn->msg.from = conn->number;
+    conn->state = DREQ_SENT;
+    send_until_answered(conn);
 }
 
 static void disconnect(struct vp_cm_id *id)
 {
-    struct vp_call *call = id->call;
+    struct vp_udcm_conn *conn = id->udcm;
 
-    pthread_mutex_lock(&call->prov->calls->lock);
-    if (call->state == ESTABLISHED || call->state == REP_SENT || call->state == REP_RCVD)
-        leave(call);
-    pthread_mutex_unlock(&call->prov->calls->lock);
+    pthread_mutex_lock(&conn->prov->udcm->lock);
+    if (conn->state == ESTABLISHED || conn->state == REP_SENT || conn->state == REP_RCVD)
+        send_disconnect(conn);
+    pthread_mutex_unlock(&conn->prov->udcm->lock);
 }
 
 /* Has the process answered the latest request? */
-static void note_answer(struct vp_call *call, bool answered)
+static void record_answer(struct vp_udcm_conn *conn, bool answered)
 {
-    struct known *known = find_known(call->prov->calls, &call->peer);
+    struct process *process = find_process(conn->prov->udcm, &conn->peer);
 
-    if (known)
-        known->silent = !answered;
+    if (process)
+        process->silent = !answered;
 }
 
-static void drop(struct vp_cm_id *id)
+static void destroy_id(struct vp_cm_id *id)
 {
-    struct vp_call *call = id->call;
-    struct vp_udcm *calls = call->prov->calls;
+    struct vp_udcm_conn *conn = id->udcm;
+    struct vp_udcm *udcm = conn->prov->udcm;
 
-    id->call = NULL;
-    pthread_mutex_lock(&calls->lock);
-    call->owner = NULL;
-    if (call->state == REQ_SENT)
-        note_answer(call, false);
-    if (call->state == ESTABLISHED)
-        leave(call);
-    else if (call->state == REQ_SENT || call->state == REQ_RCVD || call->state == REP_SENT ||
-             call->state == REP_RCVD)
-        say(call, REJ, VP_REJ_BUSY);
-    if (call->state != DREQ_SENT)
-        end_call(call);
-    pthread_mutex_unlock(&calls->lock);
+    id->udcm = NULL;
+    pthread_mutex_lock(&udcm->lock);
+    conn->owner = NULL;
+    if (conn->state == REQ_SENT)
+        record_answer(conn, false);
+    if (conn->state == ESTABLISHED)
+        send_disconnect(conn);
+    else if (conn->state == REQ_SENT || conn->state == REQ_RCVD || conn->state == REP_SENT ||
+             conn->state == REP_RCVD)
+        send_once(conn, REJ, VP_REJ_BUSY);
+    if (conn->state != DREQ_SENT)
+        retire_conn(conn);
+    pthread_mutex_unlock(&udcm->lock);
 }
 
-static void adopt(struct vp_cm_id *id)
+static void set_owner(struct vp_cm_id *id)
 {
-    struct vp_call *call = id->call;
+    struct vp_udcm_conn *conn = id->udcm;
 
-    pthread_mutex_lock(&call->prov->calls->lock);
-    call->owner = id;
-    pthread_mutex_unlock(&call->prov->calls->lock);
+    pthread_mutex_lock(&conn->prov->udcm->lock);
+    conn->owner = id;
+    pthread_mutex_unlock(&conn->prov->udcm->lock);
 }
 
-static void to_rtr(const struct vp_call *call, struct ibv_qp_attr *attr)
+static void fill_rtr_attr(const struct vp_udcm_conn *conn, struct ibv_qp_attr *attr)
 {
-    attr->path_mtu = (enum ibv_mtu)call->mtu;
-    attr->dest_qp_num = call->peer_qpn;
-    attr->rq_psn = call->peer_psn;
-    attr->max_dest_rd_atomic = call->responder_resources;
+    attr->path_mtu = (enum ibv_mtu)conn->mtu;
+    attr->dest_qp_num = conn->peer_qpn;
+    attr->rq_psn = conn->peer_psn;
+    attr->max_dest_rd_atomic = conn->responder_resources;
     attr->min_rnr_timer = 0;
-    vp_ud_path(call->port, &call->peer, &attr->ah_attr);
+    vp_ud_path(conn->port, &conn->peer, &attr->ah_attr);
 }
 
-static int qp_attr(struct vp_cm_id *id, struct ibv_qp_attr *attr, int *mask)
+static int init_qp_attr(struct vp_cm_id *id, struct ibv_qp_attr *attr, int *mask)
 {
-    const struct vp_call *call = id->call;
+    const struct vp_udcm_conn *conn = id->udcm;
 
-    pthread_mutex_lock(&call->prov->calls->lock);
-    int rc = call->state == REQ_RCVD || call->state == REP_RCVD ? 0 : -ECONNABORTED;
-    pthread_mutex_unlock(&call->prov->calls->lock);
+    pthread_mutex_lock(&conn->prov->udcm->lock);
+    int rc = conn->state == REQ_RCVD || conn->state == REP_RCVD ? 0 : -ECONNABORTED;
+    pthread_mutex_unlock(&conn->prov->udcm->lock);
     *mask = IBV_QP_STATE;
     switch (attr->qp_state) {
     case IBV_QPS_INIT:
-        attr->pkey_index = call->port->pkey_index;
-        attr->port_num = call->port->num;
+        attr->pkey_index = conn->port->pkey_index;
+        attr->port_num = conn->port->num;
         *mask |= IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
         return rc;
     case IBV_QPS_RTR:
-        to_rtr(call, attr);
+        fill_rtr_attr(conn, attr);
         *mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                  IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
         return rc;
     case IBV_QPS_RTS:
-        attr->sq_psn = call->psn;
-        attr->max_rd_atomic = call->initiator_depth;
+        attr->sq_psn = conn->psn;
+        attr->max_rd_atomic = conn->initiator_depth;
         *mask |= IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
                  IBV_QP_MAX_QP_RD_ATOMIC;
         return rc;
@@ -627,208 +632,212 @@ static int qp_attr(struct vp_cm_id *id, struct ibv_qp_attr *attr, int *mask)
 /*** received messages ***/
 
 /* Takes over the numbers of the peer's queue pair. */
-static void meet(struct vp_call *call, const struct message *msg)
+static void store_peer_qp(struct vp_udcm_conn *conn, const struct message *msg)
 {
-    call->peer_qpn = msg->qpn;
-    call->peer_psn = msg->psn & PSN_MASK;
-    call->mtu = msg->mtu < call->port->mtu ? msg->mtu : call->port->mtu;
-    call->responder_resources = msg->initiator_depth;
-    call->initiator_depth = msg->responder_resources;
+    conn->peer_qpn = msg->qpn;
+    conn->peer_psn = msg->psn & PSN_MASK;
+    conn->mtu = msg->mtu < conn->port->mtu ? msg->mtu : conn->port->mtu;
+    conn->responder_resources = msg->initiator_depth;
+    conn->initiator_depth = msg->responder_resources;
 }
 
-static bool tell(const struct vp_call *call, enum vp_cm_event_type what, const struct message *msg,
-                 struct vp_cm_event *event)
+static bool fill_event(const struct vp_udcm_conn *conn, enum vp_cm_event_type what,
+                       const struct message *msg, struct vp_cm_event *event)
 {
-    if (!call->owner)
+    if (!conn->owner)
         return false;
-    event->what = what;
-    event->id = call->owner;
-    event->refusal = (enum vp_reject_reason)msg->refusal;
+    event->type = what;
+    event->id = conn->owner;
+    event->reject_reason = (enum vp_reject_reason)msg->reject_reason;
     event->ece = msg->ece;
     event->size = msg->size;
     memcpy(event->data, msg->data, msg->size);
     return true;
 }
 
-static bool heard_req(struct vp_prov *prov, struct vp_port *port, const struct message *msg,
-                      struct vp_cm_event *event)
+static bool handle_req(struct vp_prov *prov, struct vp_port *port, const struct message *msg,
+                       struct vp_cm_event *event)
 {
-    struct vp_udcm *calls = prov->calls;
-    struct vp_call *call = find_asked(calls, msg);
-    struct vp_ud_addr peer = sender_of(msg);
+    struct vp_udcm *udcm = prov->udcm;
+    struct vp_udcm_conn *conn = find_passive(udcm, msg);
+    struct vp_ud_addr peer = sender_address(msg);
 
-    if (call) {
-        call->peer_nth = msg->nth;
-        if (call->state == REP_SENT)
-            say_again(call, ut_clock_ms()); /* the REP was lost, or has not arrived yet */
-        else if (call->state == TIMEWAIT)
-            say_to(port, msg, REJ);
+    if (conn) {
+        conn->peer_copy_number = msg->copy_number;
+        if (conn->state == REP_SENT)
+            retransmit(conn, ut_clock_ms()); /* the REP was lost, or has not arrived yet */
+        else if (conn->state == TIMEWAIT)
+            reply_to_sender(port, msg, REJ);
         return false;
     }
-    call = new_call(prov, port, &peer);
-    if (!call)
+    conn = create_conn(prov, port, &peer);
+    if (!conn)
         return false;
-    struct known *known = find_known(calls, &peer);
-    known->at.lid = peer.lid; /* it may have another one than in its record */
-    known->at.sl = peer.sl;
-    call->state = REQ_RCVD;
-    call->peer_number = msg->from;
-    call->peer_nth = msg->nth;
-    meet(call, msg);
-    struct vp_call **at = asked_bucket(calls, peer.qpn, call->peer_number);
-    call->asked_next = *at;
-    *at = call;
-    *event =
-        (struct vp_cm_event){.what = VP_CM_CONNECT_REQUEST,
-                             .port = port,
-                             .asks = {.kind = VP_CM_ID_CONN, .way = &vp_udcm_ops, .call = call},
-                             .from = {.ud = true, .at = peer},
-                             .rsp_resources = call->responder_resources,
-                             .init_depth = call->initiator_depth,
-                             .ece = msg->ece,
-                             .size = msg->size};
+    struct process *process = find_process(udcm, &peer);
+    process->at.lid = peer.lid; /* it may have another one than in its record */
+    process->at.sl = peer.sl;
+    conn->state = REQ_RCVD;
+    conn->peer_number = msg->from;
+    conn->peer_copy_number = msg->copy_number;
+    store_peer_qp(conn, msg);
+    struct vp_udcm_conn **at = passive_bucket(udcm, peer.qpn, conn->peer_number);
+    conn->passive_next = *at;
+    *at = conn;
+    *event = (struct vp_cm_event){
+        .type = VP_CM_CONNECT_REQUEST,
+        .port = port,
+        .request_id = {.kind = VP_CM_ID_CONN, .ops = &vp_udcm_ops, .udcm = conn},
+        .from = {.ud = true, .at = peer},
+        .rsp_resources = conn->responder_resources,
+        .init_depth = conn->initiator_depth,
+        .ece = msg->ece,
+        .size = msg->size};
     memcpy(event->data, msg->data, msg->size);
     return true;
 }
 
-static bool heard_rep(struct vp_port *port, struct vp_call *call, const struct message *msg,
-                      struct vp_cm_event *event)
-{
-    if (!call || call->state >= CLOSED || (call->peer_number && call->peer_number != msg->from)) {
-        say_to(port, msg, REJ);
-        return false;
-    }
-    call->peer_nth = msg->nth;
-    if (call->state == ESTABLISHED)
-        say(call, RTU, 0); /* the first RTU was lost */
-    if (call->state != REQ_SENT)
-        return false;
-    learn(call->prov->calls, call, msg->echo);
-    note_answer(call, true);
-    stop(call, REP_RCVD);
-    call->peer_number = msg->from;
-    meet(call, msg);
-    return tell(call, VP_CM_CONNECT_RESPONSE, msg, event);
-}
-
-static bool heard_rtu(struct vp_call *call, const struct message *msg, struct vp_cm_event *event)
-{
-    if (!call || call->state != REP_SENT)
-        return false;
-    learn(call->prov->calls, call, msg->echo);
-    stop(call, ESTABLISHED);
-    return tell(call, VP_CM_ESTABLISHED, msg, event);
-}
-
-static bool heard_rej(struct vp_call *call, const struct message *msg, struct vp_cm_event *event)
-{
-    if (!call || call->state >= DREQ_SENT || call->state == IDLE)
-        return false;
-    if (call->state == REQ_SENT) {
-        learn(call->prov->calls, call, msg->echo);
-        note_answer(call, true);
-    }
-    stop(call, CLOSED);
-    return tell(call, VP_CM_REJECTED, msg, event);
-}
-
-static bool heard_dreq(struct vp_port *port, struct vp_call *call, const struct message *msg,
+static bool handle_rep(struct vp_port *port, struct vp_udcm_conn *conn, const struct message *msg,
                        struct vp_cm_event *event)
 {
-    say_to(port, msg, DREP);
-    if (!call || call->state >= CLOSED)
-        return false;
-    if (call->state == DREQ_SENT) { /* the DREQs of both sides crossed */
-        stop(call, CLOSED);
-        if (!call->owner)
-            end_call(call);
+    if (!conn || conn->state >= CLOSED || (conn->peer_number && conn->peer_number != msg->from)) {
+        reply_to_sender(port, msg, REJ);
         return false;
     }
-    stop(call, CLOSED);
-    return tell(call, VP_CM_DISCONNECTED, msg, event);
+    conn->peer_copy_number = msg->copy_number;
+    if (conn->state == ESTABLISHED)
+        send_once(conn, RTU, 0); /* the first RTU was lost */
+    if (conn->state != REQ_SENT)
+        return false;
+    update_answer_time(conn->prov->udcm, conn, msg->echo);
+    record_answer(conn, true);
+    stop_retransmits(conn, REP_RCVD);
+    conn->peer_number = msg->from;
+    store_peer_qp(conn, msg);
+    return fill_event(conn, VP_CM_CONNECT_RESPONSE, msg, event);
 }
 
-static void heard_drep(struct vp_call *call)
+static bool handle_rtu(struct vp_udcm_conn *conn, const struct message *msg,
+                       struct vp_cm_event *event)
 {
-    if (!call || call->state != DREQ_SENT)
+    if (!conn || conn->state != REP_SENT)
+        return false;
+    update_answer_time(conn->prov->udcm, conn, msg->echo);
+    stop_retransmits(conn, ESTABLISHED);
+    return fill_event(conn, VP_CM_ESTABLISHED, msg, event);
+}
+
+static bool handle_rej(struct vp_udcm_conn *conn, const struct message *msg,
+                       struct vp_cm_event *event)
+{
+    if (!conn || conn->state >= DREQ_SENT || conn->state == IDLE)
+        return false;
+    if (conn->state == REQ_SENT) {
+        update_answer_time(conn->prov->udcm, conn, msg->echo);
+        record_answer(conn, true);
+    }
+    stop_retransmits(conn, CLOSED);
+    return fill_event(conn, VP_CM_REJECTED, msg, event);
+}
+
+static bool handle_dreq(struct vp_port *port, struct vp_udcm_conn *conn, const struct message *msg,
+                        struct vp_cm_event *event)
+{
+    reply_to_sender(port, msg, DREP);
+    if (!conn || conn->state >= CLOSED)
+        return false;
+    if (conn->state == DREQ_SENT) { /* the DREQs of both sides crossed */
+        stop_retransmits(conn, CLOSED);
+        if (!conn->owner)
+            retire_conn(conn);
+        return false;
+    }
+    stop_retransmits(conn, CLOSED);
+    return fill_event(conn, VP_CM_DISCONNECTED, msg, event);
+}
+
+static void handle_drep(struct vp_udcm_conn *conn)
+{
+    if (!conn || conn->state != DREQ_SENT)
         return;
-    stop(call, CLOSED);
-    if (!call->owner)
-        end_call(call);
+    stop_retransmits(conn, CLOSED);
+    if (!conn->owner)
+        retire_conn(conn);
 }
 
 /* The sender of the message ends: its calls are reported. */
-static void heard_gone(struct vp_udcm *calls, const struct message *msg)
+static void handle_gone(struct vp_udcm *udcm, const struct message *msg)
 {
-    struct vp_ud_addr peer = sender_of(msg);
-    struct known *known = find_known(calls, &peer);
+    struct vp_ud_addr peer = sender_address(msg);
+    struct process *process = find_process(udcm, &peer);
 
-    if (!known || known->gone)
+    if (!process || process->gone)
         return;
-    known->gone = true;
-    while (!vp_list_empty(&known->calls))
-        vp_list_append(&calls->due, known->calls.next);
+    process->gone = true;
+    while (!vp_list_empty(&process->conns))
+        vp_list_append(&udcm->due, process->conns.next);
 }
 
 /* The next call whose peer is gone. */
-static bool next_due(struct vp_udcm *calls, struct vp_cm_event *event)
+static bool next_peer_gone_event(struct vp_udcm *udcm, struct vp_cm_event *event)
 {
-    static const struct message dead = {.refusal = VP_REJ_DEAD};
+    static const struct message peer_dead = {.reject_reason = VP_REJ_DEAD};
 
-    while (!vp_list_empty(&calls->due)) {
-        struct vp_call *call = vp_container_of(calls->due.next, struct vp_call, known_link);
-        enum state was = call->state;
-        vp_list_remove(&call->known_link);
-        stop(call, CLOSED);
-        if (was == TIMEWAIT || (was == DREQ_SENT && !call->owner))
-            free_call(call);
+    while (!vp_list_empty(&udcm->due)) {
+        struct vp_udcm_conn *conn =
+            vp_container_of(udcm->due.next, struct vp_udcm_conn, process_link);
+        enum state was = conn->state;
+        vp_list_remove(&conn->process_link);
+        stop_retransmits(conn, CLOSED);
+        if (was == TIMEWAIT || (was == DREQ_SENT && !conn->owner))
+            free_conn(conn);
         else if (was != IDLE && was < DREQ_SENT &&
-                 tell(call, was == ESTABLISHED ? VP_CM_DISCONNECTED : VP_CM_REJECTED, &dead, event))
+                 fill_event(conn, was == ESTABLISHED ? VP_CM_DISCONNECTED : VP_CM_REJECTED,
+                            &peer_dead, event))
             return true;
     }
     return false;
 }
 
-static bool handle(struct vp_prov *prov, struct vp_port *port, const struct message *msg,
-                   struct vp_cm_event *event)
+static bool handle_message(struct vp_prov *prov, struct vp_port *port, const struct message *msg,
+                           struct vp_cm_event *event)
 {
-    struct vp_call *call = msg->to ? find(prov->calls, msg->to) : NULL;
+    struct vp_udcm_conn *conn = msg->to ? find_by_number(prov->udcm, msg->to) : NULL;
 
     if (!msg->to && msg->kind == REJ) /* the origin gives up before an answer has reached it */
-        call = find_asked(prov->calls, msg);
-    if (call && !is_from(call, msg))
-        call = NULL;
+        conn = find_passive(prov->udcm, msg);
+    if (conn && !is_from(conn, msg))
+        conn = NULL;
     switch (msg->kind) {
     case REQ:
-        return heard_req(prov, port, msg, event);
+        return handle_req(prov, port, msg, event);
     case REP:
-        return heard_rep(port, call, msg, event);
+        return handle_rep(port, conn, msg, event);
     case RTU:
-        return heard_rtu(call, msg, event);
+        return handle_rtu(conn, msg, event);
     case REJ:
-        return heard_rej(call, msg, event);
+        return handle_rej(conn, msg, event);
     case DREQ:
-        return heard_dreq(port, call, msg, event);
+        return handle_dreq(port, conn, msg, event);
     case DREP:
-        heard_drep(call);
+        handle_drep(conn);
         return false;
     case GONE:
-        heard_gone(prov->calls, msg);
+        handle_gone(prov->udcm, msg);
         return false;
     default:
         return false;
     }
 }
 
-static bool is_message(const struct message *msg, size_t size)
+static bool is_valid_message(const struct message *msg, size_t size)
 {
     return size >= sizeof(*msg) && memcmp(msg->magic, magic, sizeof(magic)) == 0 &&
-           msg->version == VERSION && msg->size <= DATA_MOST && msg->mtu <= IBV_MTU_4096 &&
+           msg->version == VERSION && msg->size <= MAX_DATA && msg->mtu <= IBV_MTU_4096 &&
            (msg->mtu >= IBV_MTU_256 || (msg->kind != REQ && msg->kind != REP));
 }
 
 /* Compares in constant time. */
-static bool is_key(const uint8_t *a, const uint8_t *b)
+static bool keys_are_equal(const uint8_t *a, const uint8_t *b)
 {
     uint8_t differs = 0;
 
@@ -837,25 +846,26 @@ static bool is_key(const uint8_t *a, const uint8_t *b)
     return !differs;
 }
 
-static bool next_of(struct vp_prov *prov, struct vp_port *port, struct vp_cm_event *event)
+static bool next_port_event(struct vp_prov *prov, struct vp_port *port, struct vp_cm_event *event)
 {
     uint8_t data[VP_UD_MAX], sl = 0;
     struct message msg;
     size_t size;
 
     while ((size = vp_ud_recv(port, data, &sl))) {
-        bool told;
+        bool has_event;
         memcpy(&msg, data, sizeof(msg));
         msg.sl = sl;
         *event = (struct vp_cm_event){.port = port};
-        if (!is_message(&msg, size) || !is_key(msg.key, port->at.key)) {
-            event->what = VP_CM_WRONG_KEY;
+        if (!is_valid_message(&msg, size) || !keys_are_equal(msg.key, port->at.key)) {
+            event->type = VP_CM_WRONG_KEY;
             return true;
         }
-        pthread_mutex_lock(&prov->calls->lock);
-        told = handle(prov, port, &msg, event) || next_due(prov->calls, event);
-        pthread_mutex_unlock(&prov->calls->lock);
-        if (told)
+        pthread_mutex_lock(&prov->udcm->lock);
+        has_event =
+            handle_message(prov, port, &msg, event) || next_peer_gone_event(prov->udcm, event);
+        pthread_mutex_unlock(&prov->udcm->lock);
+        if (has_event)
             return true;
     }
     return false;
@@ -863,91 +873,93 @@ static bool next_of(struct vp_prov *prov, struct vp_port *port, struct vp_cm_eve
 
 bool vp_udcm_next(struct vp_prov *prov, struct vp_cm_event *event)
 {
-    pthread_mutex_lock(&prov->calls->lock);
-    bool due = next_due(prov->calls, event);
-    pthread_mutex_unlock(&prov->calls->lock);
+    pthread_mutex_lock(&prov->udcm->lock);
+    bool due = next_peer_gone_event(prov->udcm, event);
+    pthread_mutex_unlock(&prov->udcm->lock);
     if (due)
         return true;
     for (unsigned int i = 0; i < prov->num_ports; i++)
-        if (prov->ports[i].ud && next_of(prov, &prov->ports[i], event))
+        if (prov->ports[i].ud && next_port_event(prov, &prov->ports[i], event))
             return true;
     return false;
 }
 
 void vp_udcm_lid_changed(struct vp_prov *prov, struct vp_port *port, uint16_t lid)
 {
-    pthread_mutex_lock(&prov->calls->lock);
+    pthread_mutex_lock(&prov->udcm->lock);
     port->at.lid = lid;
-    prov->calls->moves++;
-    pthread_mutex_unlock(&prov->calls->lock);
+    prov->udcm->lid_changes++;
+    pthread_mutex_unlock(&prov->udcm->lock);
 }
 
 /*** repetitions ***/
 
-static void repeat(struct vp_call *call, uint64_t now)
+static void handle_timer(struct vp_udcm_conn *conn, uint64_t now)
 {
-    if (call->state == TIMEWAIT) {
-        free_call(call);
+    if (conn->state == TIMEWAIT) {
+        free_conn(conn);
         return;
     }
-    if (call->state == DREQ_SENT && call->sent >= DREQS) {
-        stop(call, CLOSED);
-        if (!call->owner)
-            end_call(call);
+    if (conn->state == DREQ_SENT && conn->sent >= MAX_DREQS) {
+        stop_retransmits(conn, CLOSED);
+        if (!conn->owner)
+            retire_conn(conn);
         return;
     }
-    say_again(call, now);
+    retransmit(conn, now);
 }
 
 uint64_t vp_udcm_timers(struct vp_prov *prov, uint64_t now)
 {
-    struct vp_udcm *calls = prov->calls;
+    struct vp_udcm *udcm = prov->udcm;
     struct vp_heap_node *due;
 
-    pthread_mutex_lock(&calls->lock);
-    while ((due = vp_heap_due(&calls->repeating, now)))
-        repeat(vp_container_of(due, struct vp_call, repeat), now); /* repeats it later, too */
-    uint64_t next = vp_heap_next(&calls->repeating);
-    pthread_mutex_unlock(&calls->lock);
+    pthread_mutex_lock(&udcm->lock);
+    while ((due = vp_heap_due(&udcm->timers, now)))
+        handle_timer(vp_container_of(due, struct vp_udcm_conn, timer),
+                     now); /* repeats it later, too */
+    uint64_t next = vp_heap_next(&udcm->timers);
+    pthread_mutex_unlock(&udcm->lock);
     return next;
 }
 
 int vp_udcm_open(struct vp_prov *prov)
 {
-    struct vp_udcm *calls = calloc(1, sizeof(*calls));
+    struct vp_udcm *udcm = calloc(1, sizeof(*udcm));
 
-    if (!calls)
+    if (!udcm)
         return -ENOMEM;
-    pthread_mutex_init(&calls->lock, NULL);
-    vp_list_init(&calls->due);
-    if (getrandom(&calls->last_number, sizeof(calls->last_number), 0) < 0)
-        calls->last_number = 0;
-    prov->calls = calls;
+    pthread_mutex_init(&udcm->lock, NULL);
+    vp_list_init(&udcm->due);
+    if (getrandom(&udcm->last_number, sizeof(udcm->last_number), 0) < 0)
+        udcm->last_number = 0;
+    prov->udcm = udcm;
     return 0;
 }
 
-static void say_gone(const struct known *known, uint64_t end)
+static void send_gone(const struct process *process, uint64_t end)
 {
-    struct message msg = message_to(known->port, &known->at, 0, GONE);
+    struct message msg = make_message(process->port, &process->at, 0, GONE);
     uint32_t rounds = 0;
 
-    while (!known->gone && !vp_ud_send(known->port, &known->at, &msg, sizeof(msg)) &&
-           !vp_ud_sends_are_done(known->port) && ut_clock_ms() < end)
+    while (!process->gone && !vp_ud_send(process->port, &process->at, &msg, sizeof(msg)) &&
+           !vp_ud_sends_are_done(process->port) && ut_clock_ms() < end)
         ut_back_off_yielding(&rounds);
 }
 
 void vp_udcm_announce_exit(struct vp_prov *prov)
 {
-    struct vp_udcm *calls = prov->calls;
-    uint64_t end = ut_clock_ms() + LAST_SENT_MS;
+    struct vp_udcm *udcm = prov->udcm;
+    uint64_t end = ut_clock_ms() + DRAIN_MS;
     uint32_t rounds = 0;
 
-    pthread_mutex_lock(&calls->lock);
-    for (int round = 0; round < LAST_WORDS; round++)
+    pthread_mutex_lock(&udcm->lock);
+    for (int round = 0; round < GONE_COPIES; round++)
         for (unsigned int i = 0; i < BUCKETS; i++)
-            for (const struct known *known = calls->known[i]; known; known = known->next)
-                say_gone(known, end);
-    pthread_mutex_unlock(&calls->lock);
+            for (const struct process *process = udcm->processes[i]; process;
+                 process = process->next)
+                send_gone(process, end);
+    pthread_mutex_unlock(&udcm->lock);
     for (unsigned int i = 0; i < prov->num_ports; i++)
         while (prov->ports[i].ud && !vp_ud_sends_are_done(&prov->ports[i]) && ut_clock_ms() < end)
             ut_back_off_yielding(&rounds);
@@ -955,36 +967,36 @@ void vp_udcm_announce_exit(struct vp_prov *prov)
 
 void vp_udcm_close(struct vp_prov *prov)
 {
-    struct vp_udcm *calls = prov->calls;
+    struct vp_udcm *udcm = prov->udcm;
 
-    if (!calls)
+    if (!udcm)
         return;
     vp_udcm_announce_exit(prov);
     for (unsigned int i = 0; i < BUCKETS; i++)
-        while (calls->by_number[i])
-            free_call(calls->by_number[i]); /* free_call() removes the call from its lists too */
+        while (udcm->by_number[i])
+            free_conn(udcm->by_number[i]); /* free_conn() removes the call from its lists too */
     for (unsigned int i = 0; i < BUCKETS; i++) {
-        while (calls->known[i]) {
-            struct known *known = calls->known[i];
-            calls->known[i] = known->next;
-            free(known);
+        while (udcm->processes[i]) {
+            struct process *process = udcm->processes[i];
+            udcm->processes[i] = process->next;
+            free(process);
         }
     }
-    pthread_mutex_destroy(&calls->lock);
-    free(calls);
-    prov->calls = NULL;
+    pthread_mutex_destroy(&udcm->lock);
+    free(udcm);
+    prov->udcm = NULL;
 }
 
 const struct vp_cm_ops vp_udcm_ops = {
     .name = "ud",
-    .tells_of_deaths = false,
-    .begin = begin,
-    .ask = ask,
-    .answer = answer,
-    .confirm = confirm,
-    .refuse = refuse,
+    .reports_peer_death = false,
+    .resolve_addr = resolve_addr,
+    .connect = send_request,
+    .accept = send_reply,
+    .establish = establish,
+    .reject = reject,
     .disconnect = disconnect,
-    .drop = drop,
-    .qp_attr = qp_attr,
-    .adopt = adopt,
+    .destroy = destroy_id,
+    .init_qp_attr = init_qp_attr,
+    .set_owner = set_owner,
 };

@@ -3,7 +3,7 @@
 #ifndef VP_UDCM_H
 #define VP_UDCM_H
 
-#include "way.h"
+#include "cm_ops.h"
 
 /* Called by the provider, before its ports are opened and after they are closed. 0 or -ENOMEM. */
 int vp_udcm_open(struct vp_prov *prov);

@@ -4,7 +4,7 @@
 
 #include "verbs/ep_types.h"
 #include "qp.h"
-#include "verbs/reports.h"
+#include "verbs/signalled.h"
 #include "util/clock.h"
 #include "verbs/wake.h"
 
@@ -13,9 +13,9 @@ enum { DRAIN_MS = 2000, DRAIN_GONE_MS = 200, LOOK_MS = 10 };
 
 void vp_conn_schedule_service(struct vp_conn *conn)
 {
-    if (vp_list_empty(&conn->tend_link)) /* ep_close() walks the list */
-        vp_list_append(&conn->ep->tending, &conn->tend_link);
-    conn->ep->aside = true;
+    if (vp_list_empty(&conn->service_link)) /* ep_close() walks the list */
+        vp_list_append(&conn->ep->service_list, &conn->service_link);
+    conn->ep->needs_slow_poll = true;
 }
 
 void vp_conn_set_reason(struct vp_conn *conn, enum prov_reason reason)
@@ -37,8 +37,8 @@ bool vp_conn_record_error(struct vp_conn *conn, uint32_t seq, enum prov_status s
 
 void vp_conn_start_failing(struct vp_conn *conn)
 {
-    conn->life = VP_CONN_FAILING;
-    /* each poll takes completions while `tending` has one: see sends_suffice() in poll.c */
+    conn->state = VP_CONN_FAILING;
+    /* each poll takes completions while `tending` has one: see sends_made_progress() in poll.c */
     vp_clear_signalled(conn);
     uint64_t now = ut_clock_ms();
     conn->end.deadline = now + (conn->ep->port->dev->gone ? DRAIN_GONE_MS : DRAIN_MS);
@@ -49,7 +49,7 @@ void vp_conn_start_failing(struct vp_conn *conn)
 
 bool vp_conn_post_failed(struct vp_conn *conn, uint32_t seq, enum prov_status status)
 {
-    if (conn->life == VP_CONN_FAILING)
+    if (conn->state == VP_CONN_FAILING)
         return false;
     conn->sq_app = conn->sq_cap = 0;
     conn->inline_until = conn->head;

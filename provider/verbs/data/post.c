@@ -13,11 +13,11 @@
 #include "fail.h"
 #include "verbs/ports/order.h"
 #include "queues.h"
-#include "verbs/reports.h"
+#include "verbs/signalled.h"
 #include "util/assert.h"
 #include "util/log.h"
 
-enum { FULLS_MOST = 16 }; /* after so often being full, a send queue is too short */
+enum { MAX_FULLS = 16 }; /* after so often being full, a send queue is too short */
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
@@ -59,7 +59,7 @@ static void emit_wr_api(struct ibv_qp_ex *qpx, const struct ibv_send_wr *wr)
 
 /* Unsignalled requests before the one that was not taken may have completed without a report. An
  * empty write in its place, which the device flushes, is reported after all of them. */
-static void post_last(struct vp_conn *conn, uint32_t seq)
+static void post_flush_marker(struct vp_conn *conn, uint32_t seq)
 {
     struct ibv_send_wr wr = {.wr_id = (uintptr_t)&conn->ops[seq & conn->sq_mask],
                              .opcode = IBV_WR_RDMA_WRITE,
@@ -82,7 +82,7 @@ static void __attribute__((noinline, cold)) post_failed(struct vp_conn *conn, ui
 {
     ut_error(VP_CAT, "posting to queue pair %u failed: %s", conn->qp->qp_num, strerror(rc));
     if (vp_conn_post_failed(conn, seq, PROV_FAILED) && conn->tail != seq)
-        post_last(conn, seq);
+        post_flush_marker(conn, seq);
 }
 
 static void __attribute__((noinline)) complete_failed(struct ibv_qp_ex *qpx, int rc)
@@ -102,7 +102,7 @@ ALWAYS_INLINE void complete_wr(struct ibv_qp_ex *qpx)
 }
 
 /* Rings one doorbell for the list, whose first request is number `seq`. */
-static void ring(struct vp_conn *conn, struct ibv_send_wr *list, uint32_t seq)
+static void ring_doorbell(struct vp_conn *conn, struct ibv_send_wr *list, uint32_t seq)
 {
     int rc;
 
@@ -122,7 +122,7 @@ static void ring(struct vp_conn *conn, struct ibv_send_wr *list, uint32_t seq)
 }
 
 /* Hands the open batch to the device. */
-static void batch_close(struct vp_ep *ep)
+static void post_batch(struct vp_ep *ep)
 {
     struct vp_conn *conn = ep->batch;
 
@@ -130,13 +130,13 @@ static void batch_close(struct vp_ep *ep)
     ep->batch = NULL;
     ep->room_inline = ep->room_signal;
     ep->chain[ep->batch_length - 1].wr.next = NULL;
-    ring(conn, &ep->chain[0].wr, conn->batch_first);
+    ring_doorbell(conn, &ep->chain[0].wr, conn->batch_first);
 }
 
 void vp_batch_flush(struct vp_ep *ep)
 {
     if (ep->batch)
-        batch_close(ep);
+        post_batch(ep);
 }
 
 void vp_ep_flush(struct prov_ep *ep)
@@ -145,7 +145,7 @@ void vp_ep_flush(struct prov_ep *ep)
 }
 
 /* Copies a request and its inline data into the open batch: the caller may overwrite both. */
-static void chain_up(struct vp_ep *ep, const struct ibv_send_wr *wr)
+static void append_to_batch(struct vp_ep *ep, const struct ibv_send_wr *wr)
 {
     struct vp_batched *link = &ep->chain[ep->batch_length++];
 
@@ -162,30 +162,30 @@ static void chain_up(struct vp_ep *ep, const struct ibv_send_wr *wr)
         link[-1].wr.next = &link->wr;
 }
 
-static void submit(struct vp_conn *conn, struct ibv_send_wr *wr, bool more)
+static void batch_or_post(struct vp_conn *conn, struct ibv_send_wr *wr, bool more)
 {
     struct vp_ep *ep = conn->ep;
 
     if (__builtin_expect(ep->batch && ep->batch != conn, 0))
-        batch_close(ep);
+        post_batch(ep);
     if (!ep->batch) {
         if (!more) {
-            ring(conn, wr, conn->head - 1);
+            ring_doorbell(conn, wr, conn->head - 1);
             return;
         }
         ep->batch = conn;
         ep->room_inline = UINT32_MAX;
-        ep->aside = true;
+        ep->needs_slow_poll = true;
         ep->batch_length = 0;
         conn->batch_first = conn->head - 1;
     }
-    chain_up(ep, wr);
+    append_to_batch(ep, wr);
     if (ep->batch_length == VP_BATCH_MAX || !more)
-        batch_close(ep);
+        post_batch(ep);
 }
 
 /* Takes the next place in the ring. */
-ALWAYS_INLINE uintptr_t take_place(struct vp_conn *conn, uint64_t cookie, uint32_t tag)
+ALWAYS_INLINE uintptr_t take_ring_entry(struct vp_conn *conn, uint64_t cookie, uint32_t tag)
 {
     struct vp_op *op = &conn->ops[conn->head & conn->sq_mask];
 
@@ -208,39 +208,39 @@ ALWAYS_INLINE unsigned int signal_flag(struct vp_conn *conn, bool soon)
     return IBV_SEND_SIGNALED;
 }
 
-static void post(struct vp_conn *conn, struct ibv_send_wr *wr, unsigned int flags, uint64_t cookie,
-                 uint32_t tag)
+static void post_request(struct vp_conn *conn, struct ibv_send_wr *wr, unsigned int flags,
+                         uint64_t cookie, uint32_t tag)
 {
     const struct vp_ep *ep = conn->ep;
 
-    wr->wr_id = take_place(conn, cookie, tag);
+    wr->wr_id = take_ring_entry(conn, cookie, tag);
     wr->send_flags |= signal_flag(conn, (flags & (PROV_SIGNAL | PROV_SIGNAL_SRC)) ||
                                             ep->room < ep->room_signal || vp_tag_bounce(tag));
     if (flags & PROV_FENCE)
         wr->send_flags |= IBV_SEND_FENCE;
     wr->next = NULL;
-    submit(conn, wr, flags & PROV_MORE);
+    batch_or_post(conn, wr, flags & PROV_MORE);
 }
 
 /* Counts how often the send queue was full, at most once in sq_app requests. */
-static void note_full(struct vp_conn *conn)
+static void count_full(struct vp_conn *conn)
 {
     if (conn->head - conn->full_at < conn->sq_app)
         return;
     conn->full_at = conn->head;
-    if (conn->errand != VP_ACTION_NONE || ++conn->fulls != FULLS_MOST)
+    if (conn->action != VP_ACTION_NONE || ++conn->fulls != MAX_FULLS)
         return;
-    conn->errand = VP_ACTION_LONGER_SQ;
+    conn->action = VP_ACTION_LONGER_SQ;
     vp_conn_schedule_service(conn);
 }
 
-static int __attribute__((noinline, cold)) no_room(struct vp_conn *conn)
+static int __attribute__((noinline, cold)) handle_no_room(struct vp_conn *conn)
 {
     if (!vp_is_postable(conn)) /* the core may post right after accept() */
-        return conn->life == VP_CONN_NEW && conn->hs.answered ? -EAGAIN : -ENOTCONN;
+        return conn->state == VP_CONN_NEW && conn->hs.answered ? -EAGAIN : -ENOTCONN;
     vp_batch_flush(conn->ep); /* requests of an open batch would never complete */
     if (conn->sq_depth < conn->ep->sq_depth && conn->head - conn->tail >= conn->sq_app)
-        note_full(conn);
+        count_full(conn);
     return -EAGAIN;
 }
 
@@ -249,13 +249,13 @@ static int __attribute__((noinline, cold)) no_room(struct vp_conn *conn)
 static inline int check_room(struct vp_conn *conn, uint32_t sq_limit, uint32_t cq_reserve)
 {
     if (__builtin_expect(conn->head - conn->tail >= sq_limit || conn->ep->room <= cq_reserve, 0))
-        return no_room(conn);
+        return handle_no_room(conn);
     return 0;
 }
 
 /* The request takes a receive at the peer. One in VP_SOLICIT_EVERY is solicited: it wakes a
  * sleeping peer before its receives run out. */
-static unsigned int solicit(struct vp_conn *conn, unsigned int flags)
+static unsigned int solicited_flag(struct vp_conn *conn, unsigned int flags)
 {
     if ((flags & PROV_SOLICITED) || ++conn->unsolicited >= VP_SOLICIT_EVERY) {
         conn->unsolicited = 0;
@@ -290,11 +290,11 @@ struct parts {
     uint32_t head;                /* bytes of the first part, if it is separate */
     uint32_t tail;                /* bytes of the last part, if it is separate */
     uint32_t num;                 /* requests for the data */
-    uint32_t more;                /* all requests but the last, with those of post_flush() */
+    uint32_t more;                /* all requests but the last, with those of post_flush_read() */
     uint32_t done;                /* bytes already posted */
-    bool first_waits, tail_waits; /* the part waits for everything before: see post_flush() */
-    bool lands;                   /* a read follows the write: see vp_needs_read_flush() */
-    bool apart;                   /* the notice is a separate request after the data */
+    bool first_waits, tail_waits; /* the part waits for everything before: see post_flush_read() */
+    bool flush_after;             /* a read follows the write: see vp_needs_read_flush() */
+    bool notice_separate;         /* the notice is a separate request after the data */
 };
 
 static bool is_write(const struct parts *p)
@@ -310,43 +310,43 @@ static bool has_notice(const struct parts *p)
 /* Cuts a transfer as order.h says. Writes with immediate data take no part in adaptive routing. So
  * a short one stays in one piece, and a longer one becomes a plain write and an empty write with
  * the immediate data. */
-static void cut_by_order(const struct vp_conn *conn, struct parts *p)
+static void split_by_order(const struct vp_conn *conn, struct parts *p)
 {
     const struct prov_xfer *x = p->xfer;
     bool strong = x->flags & PROV_STRONG;
 
-    p->apart = has_notice(p) && !strong && x->length > conn->packet &&
-               x->length >= conn->ep->notice_apart && conn->ep->notice_apart;
-    if (has_notice(p) && !strong && !p->apart)
+    p->notice_separate = has_notice(p) && !strong && x->length > conn->packet &&
+                         x->length >= conn->ep->notice_apart && conn->ep->notice_apart;
+    if (has_notice(p) && !strong && !p->notice_separate)
         return;
-    struct vp_cut cut =
+    struct vp_order_split split =
         vp_split_by_order((enum vp_unit)conn->unit, is_write(p) ? x->rmt : (uintptr_t)x->lcl,
                           x->length, conn->packet, strong);
-    p->head = cut.head;
-    p->tail = cut.tail;
-    p->tail_waits = cut.tail != 0;
+    p->head = split.head;
+    p->tail = split.tail;
+    p->tail_waits = split.tail != 0;
 }
 
 /* Is this a write that the core wants to post in parts, to several connections? */
-static bool is_cut_by_core(const struct vp_conn *conn, const struct parts *p)
+static bool is_split_by_core(const struct vp_conn *conn, const struct parts *p)
 {
-    return is_write(p) && conn->cut_from && p->xfer->length >= conn->cut_from &&
+    return is_write(p) && conn->split_from && p->xfer->length >= conn->split_from &&
            !(p->xfer->flags & PROV_WHOLE);
 }
 
 /* Determines the parts of a transfer, and which of them wait. Several requests go behind a doorbell
  * of their own. Negative: there is no room for them, or the connection fails. */
-static int __attribute__((noinline)) cut_up(struct vp_conn *conn, struct parts *p)
+static int __attribute__((noinline)) plan_parts(struct vp_conn *conn, struct parts *p)
 {
     struct vp_ep *ep = conn->ep;
-    uint32_t most = ep->max_msg;
+    uint32_t max = ep->max_msg;
 
-    if (is_cut_by_core(conn, p))
+    if (is_split_by_core(conn, p))
         return -EMSGSIZE;
     if (conn->unit != VP_UNIT_WHOLE)
-        cut_by_order(conn, p);
+        split_by_order(conn, p);
     uint32_t middle = p->xfer->length - p->head - p->tail;
-    p->num = (p->head != 0) + (middle ? (middle - 1) / most + 1 : 0) + (p->tail != 0);
+    p->num = (p->head != 0) + (middle ? (middle - 1) / max + 1 : 0) + (p->tail != 0);
     p->first_waits = conn->unit != VP_UNIT_WHOLE && (p->xfer->flags & PROV_STRONG) && is_write(p) &&
                      p->xfer->length && conn->tail != conn->head;
     if (p->num > VP_PARTS_MAX) {
@@ -354,9 +354,10 @@ static int __attribute__((noinline)) cut_up(struct vp_conn *conn, struct parts *
                  ep->port->name);
         return -EIO;
     }
-    p->lands = is_write(p) && p->xfer->length && (p->xfer->flags & conn->slow_flags & PROV_LANDED);
+    p->flush_after =
+        is_write(p) && p->xfer->length && (p->xfer->flags & conn->slow_flags & PROV_LANDED);
     p->more = (p->num > 1 ? p->num - 1 : 0) + p->first_waits + (p->tail_waits && is_write(p)) +
-              p->apart + p->lands;
+              p->notice_separate + p->flush_after;
     if (!p->more)
         return 0;
     vp_batch_flush(ep); /* may take the connection down, which ends posting */
@@ -367,8 +368,8 @@ static int __attribute__((noinline)) cut_up(struct vp_conn *conn, struct parts *
 
 /* A fenced write behind this read starts when all earlier writes are placed: the read is answered
  * after the requests before it, and its data pushes their data into memory. */
-static void post_flush(struct vp_conn *conn, const struct parts *p, unsigned int flags,
-                       uint64_t cookie, uint32_t tag)
+static void post_flush_read(struct vp_conn *conn, const struct parts *p, unsigned int flags,
+                            uint64_t cookie, uint32_t tag)
 {
     const struct vp_ep *ep = conn->ep;
     struct ibv_sge sge = {.addr = (uintptr_t)ep->bounce_slab + VP_BOUNCE_SLOTS * PROV_MSG_MAX,
@@ -378,23 +379,24 @@ static void post_flush(struct vp_conn *conn, const struct parts *p, unsigned int
 
     wr.wr.rdma.remote_addr = p->whole->wr.rdma.remote_addr;
     wr.wr.rdma.rkey = p->whole->wr.rdma.rkey;
-    post(conn, &wr, flags, cookie, tag);
+    post_request(conn, &wr, flags, cookie, tag);
 }
 
 static void post_part(struct vp_conn *conn, struct parts *p, uint32_t length, bool waits)
 {
     unsigned int flags = p->flags & ~(unsigned int)PROV_FENCE;
-    bool whole = p->done + length == p->xfer->length, last = whole && !p->apart && !p->lands;
+    bool whole = p->done + length == p->xfer->length,
+         last = whole && !p->notice_separate && !p->flush_after;
     struct ibv_send_wr wr = *p->whole;
     struct ibv_sge sge = *wr.sg_list;
 
     if (waits && is_write(p))
-        post_flush(conn, p, PROV_MORE, 0, VP_TAG_PART);
+        post_flush_read(conn, p, PROV_MORE, 0, VP_TAG_PART);
     sge.addr += p->done;
     sge.length = length;
     wr.sg_list = &sge;
     wr.wr.rdma.remote_addr += p->done;
-    if ((!whole || p->apart) && has_notice(p)) {
+    if ((!whole || p->notice_separate) && has_notice(p)) {
         wr.opcode = IBV_WR_RDMA_WRITE;
         wr.send_flags &= ~(unsigned int)IBV_SEND_SOLICITED;
     }
@@ -402,7 +404,7 @@ static void post_part(struct vp_conn *conn, struct parts *p, uint32_t length, bo
         flags = PROV_MORE;
     if (waits || !p->done)
         flags |= waits ? PROV_FENCE : p->flags & PROV_FENCE;
-    post(conn, &wr, flags, last ? p->xfer->cookie : 0, last ? p->tag : VP_TAG_PART);
+    post_request(conn, &wr, flags, last ? p->xfer->cookie : 0, last ? p->tag : VP_TAG_PART);
     p->done += length;
 }
 
@@ -413,50 +415,49 @@ static void post_notice(struct vp_conn *conn, const struct parts *p)
 
     wr.sg_list = NULL;
     wr.num_sge = 0;
-    if (p->lands)
-        post(conn, &wr, PROV_MORE, 0, VP_TAG_PART);
+    if (p->flush_after)
+        post_request(conn, &wr, PROV_MORE, 0, VP_TAG_PART);
     else
-        post(conn, &wr, p->flags & ~(unsigned int)PROV_FENCE, p->xfer->cookie, p->tag);
+        post_request(conn, &wr, p->flags & ~(unsigned int)PROV_FENCE, p->xfer->cookie, p->tag);
 }
 
 static void __attribute__((noinline)) post_parts(struct vp_conn *conn, struct parts *p)
 {
-    uint32_t body = p->xfer->length - p->tail, most = conn->ep->max_msg;
+    uint32_t body = p->xfer->length - p->tail, max = conn->ep->max_msg;
 
     if (p->head)
         post_part(conn, p, p->head, p->first_waits);
     while (p->done < body) {
-        uint32_t n = body - p->done < most ? body - p->done : most;
+        uint32_t n = body - p->done < max ? body - p->done : max;
         post_part(conn, p, n, p->first_waits && !p->done);
     }
     if (p->tail)
         post_part(conn, p, p->tail, p->tail_waits);
-    if (p->apart)
+    if (p->notice_separate)
         post_notice(conn, p);
-    if (p->lands)
-        post_flush(conn, p, p->flags & ~(unsigned int)PROV_FENCE, p->xfer->cookie, p->tag);
+    if (p->flush_after)
+        post_flush_read(conn, p, p->flags & ~(unsigned int)PROV_FENCE, p->xfer->cookie, p->tag);
 }
 
-static void post_all(struct vp_conn *conn, struct ibv_send_wr *whole, struct parts *p)
+static void post_whole_or_parts(struct vp_conn *conn, struct ibv_send_wr *whole, struct parts *p)
 {
     if (__builtin_expect(p->more != 0, 0))
         post_parts(conn, p);
     else
-        post(conn, whole, p->flags, p->xfer->cookie, p->tag);
+        post_request(conn, whole, p->flags, p->xfer->cookie, p->tag);
 }
 
 /* May the transfer go in parts? */
-static bool may_have_parts(const struct vp_conn *conn, const struct prov_xfer *xfer)
+static bool may_need_parts(const struct vp_conn *conn, const struct prov_xfer *xfer)
 {
-    return __builtin_expect(conn->unit != VP_UNIT_WHOLE || xfer->length > conn->whole_max ||
+    return __builtin_expect(conn->unit != VP_UNIT_WHOLE || xfer->length > conn->unsplit_max ||
                                 (xfer->flags & conn->slow_flags & PROV_LANDED),
                             0);
 }
 
 /* Posts a write with a struct ibv_send_wr: in a batch, in parts, without data, or without
  * ibv_wr_start(). */
-static int __attribute__((noinline))
-write_by_request(struct vp_conn *conn, const struct prov_xfer *xfer)
+static int __attribute__((noinline)) write_slow(struct vp_conn *conn, const struct prov_xfer *xfer)
 {
     struct vp_ep *ep = conn->ep;
     int posted = 0, rc = check_room(conn, conn->sq_app, ep->room_app);
@@ -475,7 +476,7 @@ write_by_request(struct vp_conn *conn, const struct prov_xfer *xfer)
         wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
         wr.imm_data = htobe32(xfer->imm);
     }
-    if (may_have_parts(conn, xfer) && (rc = cut_up(conn, &p)))
+    if (may_need_parts(conn, xfer) && (rc = plan_parts(conn, &p)))
         return rc;
     if (xfer->length <= ep->max_inline) {
         wr.send_flags = xfer->length ? IBV_SEND_INLINE : 0;
@@ -489,13 +490,12 @@ write_by_request(struct vp_conn *conn, const struct prov_xfer *xfer)
         posted = PROV_SRC_FREE;
     }
     if (xfer->flags & PROV_NOTIFY)
-        wr.send_flags |= solicit(conn, xfer->flags);
-    post_all(conn, &wr, &p);
+        wr.send_flags |= solicited_flag(conn, xfer->flags);
+    post_whole_or_parts(conn, &wr, &p);
     return posted;
 }
 
-static int __attribute__((noinline))
-read_by_request(struct vp_conn *conn, const struct prov_xfer *xfer)
+static int __attribute__((noinline)) read_slow(struct vp_conn *conn, const struct prov_xfer *xfer)
 {
     int rc = check_room(conn, conn->sq_app, conn->ep->room_app);
 
@@ -507,9 +507,9 @@ read_by_request(struct vp_conn *conn, const struct prov_xfer *xfer)
     wr.wr.rdma.remote_addr = xfer->rmt;
     wr.wr.rdma.rkey = xfer->rkey;
     struct parts p = {.whole = &wr, .xfer = xfer, .flags = xfer->flags};
-    if (may_have_parts(conn, xfer) && (rc = cut_up(conn, &p)))
+    if (may_need_parts(conn, xfer) && (rc = plan_parts(conn, &p)))
         return rc;
-    post_all(conn, &wr, &p);
+    post_whole_or_parts(conn, &wr, &p);
     return 0;
 }
 
@@ -519,8 +519,8 @@ read_by_request(struct vp_conn *conn, const struct prov_xfer *xfer)
  * overtake each other); neither fenced nor strong; no open batch; ibv_wr_start() available. Few
  * values are kept in registers across calls into the device's library: they are loaded again.
  */
-ALWAYS_INLINE bool goes_straight(const struct vp_conn *conn, const struct vp_ep *ep,
-                                 const struct prov_xfer *xfer)
+ALWAYS_INLINE bool is_fast(const struct vp_conn *conn, const struct vp_ep *ep,
+                           const struct prov_xfer *xfer)
 {
     return __builtin_expect(conn->head - conn->tail < conn->sq_app, 1) &&
            __builtin_expect(ep->room > ep->room_signal, 1) &&
@@ -534,10 +534,10 @@ ALWAYS_INLINE void begin_write(struct vp_conn *conn, const struct prov_xfer *xfe
 {
     struct ibv_qp_ex *qpx = conn->qpx;
 
-    qpx->wr_id = take_place(conn, xfer->cookie, xfer->flags & VP_TAG_UNSIGNALLED);
+    qpx->wr_id = take_ring_entry(conn, xfer->cookie, xfer->flags & VP_TAG_UNSIGNALLED);
     send_flags |= signal_flag(conn, soon);
     if (xfer->flags & PROV_NOTIFY)
-        send_flags |= solicit(conn, xfer->flags);
+        send_flags |= solicited_flag(conn, xfer->flags);
     qpx->wr_flags = send_flags;
     ibv_wr_start(qpx);
     if (xfer->flags & PROV_NOTIFY)
@@ -547,10 +547,11 @@ ALWAYS_INLINE void begin_write(struct vp_conn *conn, const struct prov_xfer *xfe
 }
 
 /* Writes from the source, not inline: the device reads the source later. */
-static int __attribute__((noinline)) write_from(struct vp_conn *conn, const struct prov_xfer *xfer)
+static int __attribute__((noinline))
+write_from_source(struct vp_conn *conn, const struct prov_xfer *xfer)
 {
     if (__builtin_expect(xfer->flags & PROV_COPY, 0))
-        return write_by_request(conn, xfer);
+        return write_slow(conn, xfer);
     begin_write(conn, xfer, 0, xfer->flags & (PROV_SIGNAL | PROV_SIGNAL_SRC));
     ibv_wr_set_sge(conn->qpx, xfer->lkey, (uintptr_t)xfer->lcl, xfer->length);
     complete_wr(conn->qpx);
@@ -562,10 +563,10 @@ __attribute__((hot)) int vp_write(struct prov_conn *base, const struct prov_xfer
     struct vp_conn *conn = vp_conn(base);
     const struct vp_ep *ep = conn->ep;
 
-    if (!goes_straight(conn, ep, xfer))
-        return write_by_request(conn, xfer);
+    if (!is_fast(conn, ep, xfer))
+        return write_slow(conn, xfer);
     if (xfer->length > ep->max_inline)
-        return write_from(conn, xfer);
+        return write_from_source(conn, xfer);
     struct ibv_qp_ex *qpx = conn->qpx; /* progress() may change it until `up` */
     begin_write(conn, xfer, IBV_SEND_INLINE, xfer->flags & PROV_SIGNAL);
     ibv_wr_set_inline_data(qpx, xfer->lcl, xfer->length);
@@ -574,7 +575,7 @@ __attribute__((hot)) int vp_write(struct prov_conn *base, const struct prov_xfer
 }
 
 static int __attribute__((noinline))
-write_few_usually(struct prov_conn *base, void *data, uint64_t rmt, uint32_t rkey, uint32_t length,
+write_inline_slow(struct prov_conn *base, void *data, uint64_t rmt, uint32_t rkey, uint32_t length,
                   uint64_t cookie)
 {
     int rc = vp_write(base, &(struct prov_xfer){.lcl = data,
@@ -599,7 +600,7 @@ __attribute__((hot)) int vp_write_inline(struct prov_conn *base, const void *dat
     UT_ASSERT(length > 0 && length <= ep->max_inline);
     if (__builtin_expect((int32_t)(conn->inline_until - head) <= 0, 0) ||
         __builtin_expect(ep->room <= ep->room_inline, 0))
-        return write_few_usually(base, (void *)(uintptr_t)data, rmt, rkey, length, cookie);
+        return write_inline_slow(base, (void *)(uintptr_t)data, rmt, rkey, length, cookie);
     struct {
         uint64_t rmt;
         uint32_t rkey, length;
@@ -630,10 +631,10 @@ __attribute__((hot)) int vp_read(struct prov_conn *base, const struct prov_xfer 
 {
     struct vp_conn *conn = vp_conn(base);
 
-    if (!goes_straight(conn, conn->ep, xfer))
-        return read_by_request(conn, xfer);
+    if (!is_fast(conn, conn->ep, xfer))
+        return read_slow(conn, xfer);
     struct ibv_qp_ex *qpx = conn->qpx;
-    qpx->wr_id = take_place(conn, xfer->cookie, 0);
+    qpx->wr_id = take_ring_entry(conn, xfer->cookie, 0);
     qpx->wr_flags = signal_flag(conn, xfer->flags & (PROV_SIGNAL | PROV_SIGNAL_SRC));
     ibv_wr_start(qpx);
     ibv_wr_rdma_read(qpx, xfer->rkey, xfer->rmt);
@@ -645,8 +646,7 @@ __attribute__((hot)) int vp_read(struct prov_conn *base, const struct prov_xfer 
 /* Sends a message that is longer than what goes inline, or empty, or behind an open batch, or
  * through a device without ibv_wr_start(). */
 static int __attribute__((noinline))
-send_by_request(struct vp_conn *conn, const void *data, size_t size, unsigned int flags,
-                uint64_t cookie)
+send_slow(struct vp_conn *conn, const void *data, size_t size, unsigned int flags, uint64_t cookie)
 {
     struct vp_ep *ep = conn->ep;
     uint32_t tag = 0;
@@ -661,8 +661,8 @@ send_by_request(struct vp_conn *conn, const void *data, size_t size, unsigned in
         wr.send_flags = IBV_SEND_INLINE;
     else if (size && !bounce_copy(ep, &sge, data, size, &tag))
         return -EAGAIN;
-    wr.send_flags |= solicit(conn, flags);
-    post(conn, &wr, flags, cookie, tag);
+    wr.send_flags |= solicited_flag(conn, flags);
+    post_request(conn, &wr, flags, cookie, tag);
     return PROV_SRC_FREE;
 }
 
@@ -680,9 +680,9 @@ int vp_send(struct prov_conn *base, const void *data, size_t size, unsigned int 
     if (__builtin_expect(!qpx || conn->ep->batch || (flags & (PROV_MORE | PROV_FENCE)) ||
                              size - 1 >= conn->ep->max_inline,
                          0))
-        return send_by_request(conn, data, size, flags, cookie);
-    qpx->wr_id = take_place(conn, cookie, 0);
-    qpx->wr_flags = IBV_SEND_INLINE | solicit(conn, flags) |
+        return send_slow(conn, data, size, flags, cookie);
+    qpx->wr_id = take_ring_entry(conn, cookie, 0);
+    qpx->wr_flags = IBV_SEND_INLINE | solicited_flag(conn, flags) |
                     signal_flag(conn, (flags & (PROV_SIGNAL | PROV_SIGNAL_SRC)) ||
                                           conn->ep->room < conn->ep->room_signal);
     ibv_wr_start(qpx);
@@ -715,7 +715,7 @@ int vp_atomic(struct prov_conn *base, const struct prov_atomic *atomic)
         wr.wr.atomic.compare_add = atomic->compare;
         wr.wr.atomic.swap = atomic->operand;
     }
-    post(conn, &wr, atomic->flags, atomic->cookie, 0);
+    post_request(conn, &wr, atomic->flags, atomic->cookie, 0);
     return 0;
 }
 
@@ -724,7 +724,7 @@ void vp_post_signalled(struct vp_conn *conn)
     struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE};
 
     if (check_room(conn, conn->sq_depth - 1, 0) == 0)
-        post(conn, &wr, PROV_SIGNAL, 0, VP_TAG_OURS);
+        post_request(conn, &wr, PROV_SIGNAL, 0, VP_TAG_OURS);
 }
 
 bool vp_post_control(struct vp_conn *conn, uint32_t what)
@@ -735,7 +735,7 @@ bool vp_post_control(struct vp_conn *conn, uint32_t what)
 
     if (check_room(conn, conn->sq_cap, 0) != 0)
         return false;
-    post(conn, &wr, PROV_SIGNAL, 0, VP_TAG_OURS);
+    post_request(conn, &wr, PROV_SIGNAL, 0, VP_TAG_OURS);
     return true;
 }
 
@@ -763,5 +763,5 @@ void vp_conn_drain_marker(struct vp_conn *conn, uint32_t control)
     wr.wr_id = (uintptr_t)op;
     conn->unsignalled_from = ++conn->head;
     vp_count_signalled(conn);
-    submit(conn, &wr, false);
+    batch_or_post(conn, &wr, false);
 }

@@ -9,9 +9,9 @@
 #include "verbs/ports/device.h"
 #include "verbs/ports/ece.h"
 #include "verbs/ports/order.h"
-#include "verbs/ports/places.h"
+#include "verbs/ports/qp_budget.h"
 #include "recvs.h"
-#include "verbs/connect/way.h"
+#include "verbs/connect/cm_ops.h"
 #include "util/log.h"
 #include "util/fd_check.h"
 
@@ -28,18 +28,18 @@ struct vp_conn *vp_conn_new(struct vp_ep *ep, bool active)
     conn->signal_due = ep->signal_every;
     conn->sq_depth = ep->sq_first;
     conn->phase = active ? VP_QUEUED : VP_REQUESTED;
-    conn->refusal = VP_REJ_BY_CORE;
+    conn->reject_reason = VP_REJ_BY_CORE;
     conn->end.reason = VP_REASON_UNKNOWN;
     conn->id.kind = VP_CM_ID_CONN;
-    vp_list_init(&conn->tend_link);
+    vp_list_init(&conn->service_link);
     vp_list_init(&conn->hs.link);
     vp_list_init(&conn->ev_link);
     vp_list_init(&conn->ep_link);
-    vp_list_init(&conn->place_link);
+    vp_list_init(&conn->budget_link);
     return conn;
 }
 
-static int ring_alloc(struct vp_conn *conn)
+static int alloc_ring(struct vp_conn *conn)
 {
     uint32_t size = 1;
 
@@ -79,7 +79,7 @@ int vp_conn_create_qp(struct vp_conn *conn)
                           IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD,
     };
 
-    int rc = ring_alloc(conn);
+    int rc = alloc_ring(conn);
     if (!rc && !ep->srq)
         rc = vp_recvs_create(conn);
     struct ibv_qp *qp = rc ? NULL : ibv_create_qp_ex(dev->context, &attr);
@@ -101,31 +101,31 @@ int vp_conn_create_qp(struct vp_conn *conn)
 
 /* The kernel did not find the route to the peer's port again, as when very many processes resolve
  * routes at once. The peer answered a moment ago, so another attempt may succeed. */
-static bool is_way_lost(int err)
+static bool is_route_lost(int err)
 {
     return err == ETIMEDOUT || err == EHOSTUNREACH || err == ENETUNREACH || err == ENODATA;
 }
 
 struct vp_ece vp_conn_ece_offer(const struct vp_conn *conn)
 {
-    if (conn->hs.plain || conn->ep->port->dev->no_ece)
+    if (conn->hs.no_ece || conn->ep->port->dev->no_ece)
         return (struct vp_ece){0};
     return vp_ece_of(conn->qp);
 }
 
 /* The accepting side may use fewer enhancements than offered, or none. The origin must use those
  * that the accepting side uses. */
-static int disagree(struct vp_conn *conn)
+static int retry_without_ece(struct vp_conn *conn)
 {
     if (!conn->active)
         return 0;
     ut_debug(VP_CAT, "the peer uses enhancements that this side cannot use: offering none");
-    conn->hs.plain = true;
+    conn->hs.no_ece = true;
     return -ECONNABORTED;
 }
 
 /* Called before INIT. */
-static int set_ece(struct vp_conn *conn)
+static int apply_ece(struct vp_conn *conn)
 {
     if (conn->ep->port->dev->no_ece && !conn->active)
         conn->ece.options = 0;
@@ -136,17 +136,17 @@ static int set_ece(struct vp_conn *conn)
     ut_debug(VP_CAT, "enhancements %#x of vendor %#x: %s", conn->ece.options, conn->ece.vendor_id,
              strerror(-rc));
     conn->ece.options = 0;
-    return disagree(conn);
+    return retry_without_ece(conn);
 }
 
 /* Called after RTR: the queue pair tells which of the set enhancements it uses. */
-static int check_ece(struct vp_conn *conn)
+static int verify_ece(struct vp_conn *conn)
 {
     uint32_t set = conn->ece.options;
 
     if (set)
         conn->ece = vp_ece_of(conn->qp);
-    return conn->ece.options == set ? 0 : disagree(conn);
+    return conn->ece.options == set ? 0 : retry_without_ece(conn);
 }
 
 /* Did the device refuse enhancements that it had offered? Then it is not asked again. */
@@ -170,15 +170,15 @@ static enum ibv_mtu path_mtu(const struct vp_conn *conn, enum ibv_mtu mtu)
 {
     if (conn->ep->port->mtu < mtu)
         mtu = (enum ibv_mtu)conn->ep->port->mtu;
-    if (conn->active && conn->there_mtu < mtu)
-        mtu = (enum ibv_mtu)conn->there_mtu;
+    if (conn->active && conn->rmt_mtu < mtu)
+        mtu = (enum ibv_mtu)conn->rmt_mtu;
     return mtu;
 }
 
 /* The accepting side has what the origin asks for, until it answers, and its device may have less:
  * Linux 6.1, drivers/infiniband/core/cm.c, cm_req_handler() and cm_init_qp_rtr_attr(). What it
  * answers is within the limits of both. */
-static void limit_reads(const struct vp_conn *conn, struct ibv_qp_attr *attr)
+static void limit_rd_atomics(const struct vp_conn *conn, struct ibv_qp_attr *attr)
 {
     const struct ibv_device_attr *device = &conn->ep->port->dev->attr;
 
@@ -203,16 +203,16 @@ int vp_conn_connect_qp(struct vp_conn *conn)
     static const enum ibv_qp_state states[] = {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS};
     const struct vp_tuning *tuning = &conn->ep->prov->tuning;
 
-    int rc = set_ece(conn);
+    int rc = apply_ece(conn);
     if (rc)
         return rc;
     conn->packet = PROV_LINE;
     for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
         struct ibv_qp_attr attr = {.qp_state = states[i]};
         int mask = 0;
-        if (conn->id.way->qp_attr(&conn->id, &attr, &mask))
+        if (conn->id.ops->init_qp_attr(&conn->id, &attr, &mask))
             return -ECONNABORTED;
-        limit_reads(conn, &attr);
+        limit_rd_atomics(conn, &attr);
         if ((mask & IBV_QP_AV) && conn->ep->rail && attr.ah_attr.is_global)
             attr.ah_attr.grh.flow_label = flow_label_of(conn->ep->rail);
         if (mask & IBV_QP_PATH_MTU)
@@ -227,7 +227,7 @@ int vp_conn_connect_qp(struct vp_conn *conn)
         rc = ibv_modify_qp(conn->qp, &attr, mask);
         if (is_ece_refused(conn, rc))
             return -ECONNABORTED;
-        if (is_way_lost(rc)) {
+        if (is_route_lost(rc)) {
             ut_info(VP_CAT, "setting up a queue pair on %s: %s", conn->ep->port->name,
                     strerror(rc));
             return -ECONNABORTED;
@@ -245,11 +245,11 @@ int vp_conn_connect_qp(struct vp_conn *conn)
                 return rc;
         }
         conn->qp_state = (uint8_t)states[i];
-        rc = states[i] == IBV_QPS_RTR ? check_ece(conn) : 0;
+        rc = states[i] == IBV_QPS_RTR ? verify_ece(conn) : 0;
         if (rc)
             return rc;
     }
-    conn->here_unit = (uint8_t)vp_qp_unit(conn->ep->port->dev, conn->qp);
+    conn->lcl_unit = (uint8_t)vp_qp_unit(conn->ep->port->dev, conn->qp);
     return 0;
 }
 
@@ -261,12 +261,12 @@ void vp_conn_drop_qp(struct vp_conn *conn)
     struct ibv_qp *qp = conn->qp;
     conn->qp = NULL;
     pthread_mutex_unlock(&prov->lock);
-    bool stays = ut_fd_were_closed(); /* the device may still write to its receives */
-    int rc = qp && !stays ? ibv_destroy_qp(qp) : 0;
+    bool is_leaked = ut_fd_were_closed(); /* the device may still write to its receives */
+    int rc = qp && !is_leaked ? ibv_destroy_qp(qp) : 0;
     if (rc)
         ut_debug(VP_CAT, "destroying a queue pair: %s", strerror(rc));
     conn->qp_state = IBV_QPS_RESET;
-    if (!stays)
+    if (!is_leaked)
         vp_recvs_destroy(conn);
     free(conn->ops);
     conn->ops = NULL;

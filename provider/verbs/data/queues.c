@@ -10,20 +10,21 @@
 #include "recvs.h"
 #include "table.h"
 #include "util/assert.h"
+#include "util/hash.h"
 #include "util/log.h"
 
 enum {
-    CQ_DEPTH_MOST = 1 << 20, /* limit of the entries that an owner asks for */
-    CQ_EXTRA_MOST = 4096,    /* additional entries: for messages, and for connections */
-    CQ_CONN_PART = 24, /* this fraction of a new queue is for connections: more make it grow */
-    SQ_SHORT = 63,     /* a send queue of this length is not halved */
-    RQS_FIRST = 8,     /* own receive queues that a new completion queue has room for */
+    MAX_CQ_DEPTH = 1 << 20, /* limit of the entries that an owner asks for */
+    MAX_CQ_EXTRA = 4096,    /* additional entries: for messages, and for connections */
+    CQ_CONN_PART = 24,      /* this fraction of a new queue is for connections: more make it grow */
+    SHORT_SQ = 63,          /* a send queue of this length is not halved */
+    FIRST_RQS = 8,          /* own receive queues that a new completion queue has room for */
 };
 
-static int buffers_new(struct vp_ep *ep)
+static int create_buffers(struct vp_ep *ep)
 {
-    uint32_t most = ep->recv_cq_size;
-    int rc = ep->srq ? vp_recvs_init(ep, &ep->recvs, vp_srq_first(most), most, 0) : 0;
+    uint32_t max = ep->recv_cq_size;
+    int rc = ep->srq ? vp_recvs_init(ep, &ep->recvs, vp_srq_first(max), max, 0) : 0;
 
     if (!rc)
         rc = vp_slab_new(ep, (size_t)(VP_BOUNCE_SLOTS + 1) * PROV_MSG_MAX, &ep->bounce_slab,
@@ -49,7 +50,7 @@ void vp_srq_arm_limit(struct vp_ep *ep)
 }
 
 /* Picks one of the adapter's interrupts for this process, as each may go to another CPU. */
-static int vector_of(const struct vp_ep *ep)
+static int completion_vector(const struct vp_ep *ep)
 {
     int vectors = ep->port->dev->context->num_comp_vectors;
 
@@ -57,34 +58,35 @@ static int vector_of(const struct vp_ep *ep)
 }
 
 /* If connections have their own receives, recv_cq grows with their number. */
-static int receive_queues_new(struct vp_ep *ep)
+static int create_receive_queues(struct vp_ep *ep)
 {
     struct vp_device *dev = ep->port->dev;
     uint32_t size = vp_srq_depth(ep->prov, dev);
 
     ep->rq_depth = vp_rq_depth(ep->prov, dev);
     if (ep->rq_depth) {
-        size = vp_at_most(RQS_FIRST * ep->rq_depth, dev->attr.max_cqe);
+        size = vp_at_most(FIRST_RQS * ep->rq_depth, dev->attr.max_cqe);
         ep->recv_room = size;
     }
     struct ibv_srq_init_attr attr = {.srq_context = ep, .attr = {.max_wr = size, .max_sge = 1}};
     ep->recv_cq_size = size;
-    ep->recv_cq = ibv_create_cq(dev->context, (int)size, ep, dev->channel, vector_of(ep));
+    ep->recv_cq = ibv_create_cq(dev->context, (int)size, ep, dev->channel, completion_vector(ep));
     if (dev->has_srq && ep->recv_cq)
         ep->srq = ibv_create_srq(dev->pd, &attr);
     return ep->recv_cq && (ep->srq || !dev->has_srq) ? 0 : -errno;
 }
 
-static int queues_new(struct vp_ep *ep, unsigned int depth)
+static int create_queues(struct vp_ep *ep, unsigned int depth)
 {
     struct vp_device *dev = ep->port->dev;
     const struct vp_tuning *tuning = &ep->prov->tuning;
-    uint32_t requests = vp_at_most(depth, CQ_DEPTH_MOST),
-             extra = vp_at_most(2 * requests, CQ_EXTRA_MOST);
+    uint32_t requests = vp_at_most(depth, MAX_CQ_DEPTH),
+             extra = vp_at_most(2 * requests, MAX_CQ_EXTRA);
     uint32_t cq_size = vp_at_most(requests + extra, dev->attr.max_cqe);
 
-    ep->send_cq = ibv_create_cq(dev->context, (int)cq_size, ep, dev->channel, vector_of(ep));
-    int rc = ep->send_cq ? receive_queues_new(ep) : -errno;
+    ep->send_cq =
+        ibv_create_cq(dev->context, (int)cq_size, ep, dev->channel, completion_vector(ep));
+    int rc = ep->send_cq ? create_receive_queues(ep) : -errno;
     if (rc) {
         vp_log_nomem("creating queues", ep->port->name, -rc);
         return rc;
@@ -97,7 +99,7 @@ static int queues_new(struct vp_ep *ep, unsigned int depth)
     ep->max_msg = ep->port->max_msg;
     ep->notice_apart = tuning->notice_apart;
     ep->sq_depth = vp_at_most(tuning->sq_depth, dev->attr.max_qp_wr);
-    ep->sq_first = ep->sq_depth > SQ_SHORT ? (ep->sq_depth + 1) / 2 - 1 : ep->sq_depth;
+    ep->sq_first = ep->sq_depth > SHORT_SQ ? (ep->sq_depth + 1) / 2 - 1 : ep->sq_depth;
     ep->signal_every =
         ep->sq_depth / 4; /* half of a short queue: it must not fill up without a report */
     if (ep->signal_every > VP_SIGNAL_EVERY)
@@ -107,10 +109,10 @@ static int queues_new(struct vp_ep *ep, unsigned int depth)
 
 int vp_queues_open(struct vp_ep *ep, unsigned int depth)
 {
-    int rc = queues_new(ep, depth);
+    int rc = create_queues(ep, depth);
 
     if (!rc)
-        rc = buffers_new(ep);
+        rc = create_buffers(ep);
     if (rc || !ep->srq)
         return rc;
     rc = vp_recvs_post_all(ep, &ep->recvs);
@@ -174,4 +176,20 @@ void vp_ep_release_cqe(struct vp_ep *ep)
     UT_ASSERT(ep->credits > 0 && ep->room + ep->credits <= ep->cq_size);
     ep->room++;
     ep->credits--;
+}
+
+/* Of two peers with the same index, the endpoint remembers the later one. */
+static uint32_t busy_index(uint64_t peer_id)
+{
+    return (uint32_t)ut_hash_index(peer_id, 32) % VP_BUSY_PEERS;
+}
+
+uint32_t vp_sq_depth(const struct vp_ep *ep, uint64_t peer_id)
+{
+    return ep->busy[busy_index(peer_id)] == peer_id + 1 ? ep->sq_depth : ep->sq_first;
+}
+
+void vp_sq_mark_busy(struct vp_ep *ep, uint64_t peer_id)
+{
+    ep->busy[busy_index(peer_id)] = peer_id + 1;
 }

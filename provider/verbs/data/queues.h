@@ -7,6 +7,7 @@
 #define VP_QUEUES_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "verbs/ep_types.h"
 
@@ -24,5 +25,12 @@ void vp_srq_arm_limit(struct vp_ep *ep);
 /* Reserves the completion-queue entry for the last request of a connection; false: none is left. */
 bool vp_ep_reserve_cqe(struct vp_ep *ep);
 void vp_ep_release_cqe(struct vp_ep *ep);
+
+/* Length of the send queue of a new connection to this peer: the whole sq_depth of
+ * UTOFU_VERBS_TUNE for a busy peer, half of it for others. Under the endpoint's lock. */
+uint32_t vp_sq_depth(const struct vp_ep *ep, uint64_t peer_id);
+/* Marks the peer as busy: the send queue to it was full repeatedly. An endpoint remembers a limited
+ * number of busy peers. Under the endpoint's lock. */
+void vp_sq_mark_busy(struct vp_ep *ep, uint64_t peer_id);
 
 #endif

@@ -13,7 +13,7 @@
 #include "util/log.h"
 #include "verbs/wake.h"
 
-enum { REFILL_MOST = 32, REFILL_PART = 4, AGAIN_MS = 10 };
+enum { MAX_REFILL = 32, REFILL_PART = 4, REFILL_RETRY_MS = 10 };
 
 static size_t whole_pages(size_t size)
 {
@@ -53,19 +53,19 @@ int vp_slab_new(struct vp_ep *ep, size_t size, uint8_t **slab, struct ibv_mr **m
 
 /* Posting several receives costs little more than posting one. So buffers are collected, up to a
  * part of the queue's depth, while enough receives stay posted. */
-static uint32_t refill_at(uint32_t depth, uint32_t awake)
+static uint32_t refill_at(uint32_t depth, uint32_t posted_min)
 {
     uint32_t n = (depth + REFILL_PART - 1) / REFILL_PART;
 
-    if (n > REFILL_MOST)
-        n = REFILL_MOST;
-    if (n > depth - awake)
-        n = depth > awake ? depth - awake : 1;
+    if (n > MAX_REFILL)
+        n = MAX_REFILL;
+    if (n > depth - posted_min)
+        n = depth > posted_min ? depth - posted_min : 1;
     return n ? n : 1;
 }
 
 /* Prepares receives up to `depth`, as one list behind the existing ones. */
-static int prepare(struct vp_ep *ep, struct vp_recvs *recvs, uint32_t depth)
+static int prepare_receives(struct vp_ep *ep, struct vp_recvs *recvs, uint32_t depth)
 {
     uint32_t first = recvs->depth, part = 0;
     size_t from = (size_t)first * PROV_MSG_MAX, to = (size_t)depth * PROV_MSG_MAX;
@@ -94,17 +94,17 @@ static int prepare(struct vp_ep *ep, struct vp_recvs *recvs, uint32_t depth)
     return 0;
 }
 
-int vp_recvs_init(struct vp_ep *ep, struct vp_recvs *recvs, uint32_t depth, uint32_t most,
-                  uint32_t awake)
+int vp_recvs_init(struct vp_ep *ep, struct vp_recvs *recvs, uint32_t depth, uint32_t max,
+                  uint32_t posted_min)
 {
-    recvs->most = most;
-    recvs->refill_at = refill_at(depth, awake < depth ? awake : depth - 1);
-    recvs->slab = slab_alloc((size_t)most * PROV_MSG_MAX);
-    recvs->wrs = calloc(most, sizeof(*recvs->wrs));
-    recvs->sges = calloc(most, sizeof(*recvs->sges));
+    recvs->most = max;
+    recvs->refill_at = refill_at(depth, posted_min < depth ? posted_min : depth - 1);
+    recvs->slab = slab_alloc((size_t)max * PROV_MSG_MAX);
+    recvs->wrs = calloc(max, sizeof(*recvs->wrs));
+    recvs->sges = calloc(max, sizeof(*recvs->sges));
     if (!recvs->slab || !recvs->wrs || !recvs->sges)
         return -ENOMEM;
-    int rc = prepare(ep, recvs, depth);
+    int rc = prepare_receives(ep, recvs, depth);
     if (rc)
         vp_log_nomem("registering message buffers", ep->port->name, -rc);
     return rc;
@@ -135,7 +135,7 @@ static int post_list(struct vp_ep *ep, struct vp_recvs *recvs, struct ibv_recv_w
 /* Receives of the list from `first` on are posted with the next ones that are given back, at the
  * latest when the owner polls: peers would wait for them for ever. */
 static void __attribute__((noinline, cold))
-keep(struct vp_ep *ep, struct vp_recvs *recvs, struct ibv_recv_wr *first)
+requeue_unposted(struct vp_ep *ep, struct vp_recvs *recvs, struct ibv_recv_wr *first)
 {
     if (recvs->to_post)
         recvs->last->next = first;
@@ -148,7 +148,7 @@ keep(struct vp_ep *ep, struct vp_recvs *recvs, struct ibv_recv_wr *first)
     }
     UT_ASSERT(recvs->to_post <= recvs->depth);
     __atomic_fetch_or(&ep->pending, VP_PEND_REFILL, __ATOMIC_RELEASE);
-    vp_ep_wake_later(ep, ut_clock_ms() + AGAIN_MS);
+    vp_ep_wake_later(ep, ut_clock_ms() + REFILL_RETRY_MS);
 }
 
 int vp_recvs_post_all(struct vp_ep *ep, struct vp_recvs *recvs)
@@ -165,7 +165,7 @@ void vp_recvs_grow(struct vp_ep *ep, struct vp_recvs *recvs)
 
     if (before == recvs->most)
         return;
-    int rc = prepare(ep, recvs, depth);
+    int rc = prepare_receives(ep, recvs, depth);
     if (rc) {
         ut_info(VP_CAT, "an endpoint of %s keeps %u receives: %s", ep->port->name, before,
                 strerror(-rc));
@@ -176,7 +176,7 @@ void vp_recvs_grow(struct vp_ep *ep, struct vp_recvs *recvs)
     struct ibv_recv_wr *bad;
     recvs->posted += depth - before;
     if (post_list(ep, recvs, &recvs->wrs[before], &bad))
-        keep(ep, recvs, bad);
+        requeue_unposted(ep, recvs, bad);
 }
 
 void vp_recvs_refill(struct vp_ep *ep, struct vp_recvs *recvs)
@@ -189,15 +189,15 @@ void vp_recvs_refill(struct vp_ep *ep, struct vp_recvs *recvs)
     recvs->to_post = 0;
     struct ibv_recv_wr *bad;
     if (__builtin_expect(post_list(ep, recvs, recvs->first, &bad), 0))
-        keep(ep, recvs, bad);
+        requeue_unposted(ep, recvs, bad);
 }
 
 /* Takes room in the completion queue for `depth` receives, which may make the queue grow. Other
  * threads only give room back meanwhile. */
-static bool take_room(struct vp_ep *ep, uint32_t depth)
+static bool reserve_cqes(struct vp_ep *ep, uint32_t depth)
 {
     struct vp_prov *prov = ep->prov;
-    uint32_t most = (uint32_t)ep->port->dev->attr.max_cqe, size = ep->recv_cq_size;
+    uint32_t max = (uint32_t)ep->port->dev->attr.max_cqe, size = ep->recv_cq_size;
 
     pthread_mutex_lock(&prov->lock);
     bool fits = ep->recv_room >= depth;
@@ -206,7 +206,7 @@ static bool take_room(struct vp_ep *ep, uint32_t depth)
     pthread_mutex_unlock(&prov->lock);
     if (fits)
         return true;
-    uint32_t larger = size > most / 2 ? most : 2 * size;
+    uint32_t larger = size > max / 2 ? max : 2 * size;
     int rc = larger >= size + depth ? ibv_resize_cq(ep->recv_cq, (int)larger) : E2BIG;
     if (rc) {
         ut_info(VP_CAT, "the completion queue for receives of %s stays at %u entries: %s",
@@ -220,7 +220,7 @@ static bool take_room(struct vp_ep *ep, uint32_t depth)
     return true;
 }
 
-static void give_room(struct vp_ep *ep, uint32_t n)
+static void release_cqes(struct vp_ep *ep, uint32_t n)
 {
     pthread_mutex_lock(&ep->prov->lock);
     ep->recv_room += n;
@@ -228,10 +228,10 @@ static void give_room(struct vp_ep *ep, uint32_t n)
 }
 
 /* Posted receives that did not complete may still be in the completion queue. */
-static void owe_room(struct vp_ep *ep, uint32_t n)
+static void defer_release(struct vp_ep *ep, uint32_t n)
 {
     pthread_mutex_lock(&ep->prov->lock);
-    ep->recv_owed += n;
+    ep->recv_deferred += n;
     __atomic_fetch_or(&ep->pending, VP_PEND_DEFERRED_CQES, __ATOMIC_RELEASE);
     vp_wake_locked(ep);
     pthread_mutex_unlock(&ep->prov->lock);
@@ -239,24 +239,24 @@ static void owe_room(struct vp_ep *ep, uint32_t n)
 
 uint32_t vp_recvs_take_deferred_locked(struct vp_ep *ep)
 {
-    uint32_t owed = ep->recv_owed;
+    uint32_t owed = ep->recv_deferred;
 
     UT_ASSERT_LOCKED(&ep->prov->lock);
-    ep->recv_owed = 0;
+    ep->recv_deferred = 0;
     return owed;
 }
 
 void vp_recvs_release_deferred(struct vp_ep *ep, uint32_t owed)
 {
     if (owed)
-        give_room(ep, owed);
+        release_cqes(ep, owed);
 }
 
 int vp_recvs_create(struct vp_conn *conn)
 {
     struct vp_ep *ep = conn->ep;
 
-    if (!take_room(ep, ep->rq_depth))
+    if (!reserve_cqes(ep, ep->rq_depth))
         return -ENOSPC;
     struct vp_recvs *recvs = calloc(1, sizeof(*recvs));
     int rc =
@@ -265,7 +265,7 @@ int vp_recvs_create(struct vp_conn *conn)
         if (recvs)
             vp_recvs_free(recvs);
         free(recvs);
-        give_room(ep, ep->rq_depth);
+        release_cqes(ep, ep->rq_depth);
         return rc;
     }
     conn->recvs = recvs;
@@ -281,9 +281,9 @@ void vp_recvs_destroy(struct vp_conn *conn)
     conn->recvs = NULL;
     UT_ASSERT(!conn->end.drained || recvs->posted == recvs->completed);
     if (conn->end.drained || !recvs->posted)
-        give_room(conn->ep, recvs->depth);
+        release_cqes(conn->ep, recvs->depth);
     else
-        owe_room(conn->ep, recvs->depth);
+        defer_release(conn->ep, recvs->depth);
     vp_recvs_free(recvs);
     free(recvs);
 }

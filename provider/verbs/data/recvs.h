@@ -26,11 +26,11 @@ static inline uint32_t vp_srq_depth(const struct vp_prov *prov, const struct vp_
 }
 
 /* How many of these receives an endpoint begins with. */
-static inline uint32_t vp_srq_first(uint32_t most)
+static inline uint32_t vp_srq_first(uint32_t max)
 {
-    uint32_t part = (most + 3) / 4;
+    uint32_t part = (max + 3) / 4;
 
-    return part > VP_SRQ_MIN ? part : vp_at_most(VP_SRQ_MIN, (int)most);
+    return part > VP_SRQ_MIN ? part : vp_at_most(VP_SRQ_MIN, (int)max);
 }
 
 /* Depth of the receive queue of a connection; 0: the receives are shared. */
@@ -43,8 +43,8 @@ static inline uint32_t vp_rq_depth(const struct vp_prov *prov, const struct vp_d
 int vp_slab_new(struct vp_ep *ep, size_t size, uint8_t **slab, struct ibv_mr **mr);
 /* Makes buffers for `depth` receives, up to `most` later; a sleeping owner need not post any until
  * `awake` more arrive. After an error, vp_recvs_free() frees what was made. */
-int vp_recvs_init(struct vp_ep *ep, struct vp_recvs *recvs, uint32_t depth, uint32_t most,
-                  uint32_t awake);
+int vp_recvs_init(struct vp_ep *ep, struct vp_recvs *recvs, uint32_t depth, uint32_t max,
+                  uint32_t posted_min);
 void vp_recvs_free(struct vp_recvs *recvs);
 /* Posts all receives: to the endpoint's queue, or to the queue pair. */
 int vp_recvs_post_all(struct vp_ep *ep, struct vp_recvs *recvs);

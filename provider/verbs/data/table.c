@@ -6,16 +6,16 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { TABLE_FIRST = 64 };
+enum { FIRST_SIZE = 64 };
 
 int vp_table_new(struct vp_ep *ep)
 {
-    ep->table = calloc(TABLE_FIRST, sizeof(*ep->table));
-    ep->table_mask = TABLE_FIRST - 1;
+    ep->table = calloc(FIRST_SIZE, sizeof(*ep->table));
+    ep->table_mask = FIRST_SIZE - 1;
     return ep->table ? 0 : -ENOMEM;
 }
 
-static void table_put(struct vp_slot *table, uint32_t mask, struct vp_conn *conn)
+static void insert_conn(struct vp_slot *table, uint32_t mask, struct vp_conn *conn)
 {
     uint32_t i = vp_table_hash(conn->qp->qp_num) & mask;
 
@@ -34,12 +34,12 @@ int vp_table_add(struct vp_ep *ep, struct vp_conn *conn)
             return -ENOMEM;
         for (uint32_t i = 0; i <= ep->table_mask; i++)
             if (ep->table[i].conn)
-                table_put(larger, size - 1, ep->table[i].conn);
+                insert_conn(larger, size - 1, ep->table[i].conn);
         free(ep->table);
         ep->table = larger;
         ep->table_mask = size - 1;
     }
-    table_put(ep->table, ep->table_mask, conn);
+    insert_conn(ep->table, ep->table_mask, conn);
     ep->table_used++;
     conn->in_table = true;
     return 0;

@@ -41,7 +41,7 @@ const char *vp_addr_text(const union vp_sockaddr *addr, char *buf, size_t size)
     return inet_ntop(addr->sa.sa_family, raw, buf, (socklen_t)size) ? buf : "?";
 }
 
-static void to_entry(const union vp_sockaddr *addr, struct vp_port_entry *entry)
+static void pack_ip_entry(const union vp_sockaddr *addr, struct vp_port_entry *entry)
 {
     static const uint8_t v4_mapped[12] = {[10] = 0xff, [11] = 0xff};
 
@@ -55,7 +55,7 @@ static void to_entry(const union vp_sockaddr *addr, struct vp_port_entry *entry)
     }
 }
 
-static size_t ud_address(const struct vp_prov *prov, void *buf)
+static size_t pack_ud_address(const struct vp_prov *prov, void *buf)
 {
     struct vp_ud_address address = {.version = ADDRESS_VERSION,
                                     .num_ports = (uint8_t)prov->num_ports,
@@ -78,13 +78,13 @@ static size_t ud_address(const struct vp_prov *prov, void *buf)
     return size;
 }
 
-static size_t cm_address(const struct vp_prov *prov, void *buf)
+static size_t pack_ip_address(const struct vp_prov *prov, void *buf)
 {
     struct vp_address address = {.version = ADDRESS_VERSION, .num_ports = (uint8_t)prov->num_ports};
 
     memcpy(address.key, prov->key, sizeof(address.key));
     for (unsigned int i = 0; i < prov->num_ports; i++)
-        to_entry(&prov->ports[i].addr, &address.ports[i]);
+        pack_ip_entry(&prov->ports[i].addr, &address.ports[i]);
     size_t size =
         offsetof(struct vp_address, ports) + prov->num_ports * sizeof(struct vp_port_entry);
     memcpy(buf, &address, size);
@@ -95,7 +95,7 @@ size_t vp_address(struct prov *base, void *buf)
 {
     const struct vp_prov *prov = vp_prov(base);
 
-    return prov->ports[0].ud ? ud_address(prov, buf) : cm_address(prov, buf);
+    return prov->ports[0].ud ? pack_ud_address(prov, buf) : pack_ip_address(prov, buf);
 }
 
 bool vp_ip(struct prov *base, uint8_t ip[16])
@@ -105,7 +105,7 @@ bool vp_ip(struct prov *base, uint8_t ip[16])
 
     if (addr->sa.sa_family != AF_INET && addr->sa.sa_family != AF_INET6)
         return false;
-    to_entry(addr, &entry);
+    pack_ip_entry(addr, &entry);
     memcpy(ip, entry.ip, sizeof(entry.ip));
     return true;
 }
@@ -131,8 +131,8 @@ int vp_address_read(const void *bytes, size_t size, union vp_any_address *addres
     return 0;
 }
 
-static void from_ud_entry(const struct vp_ud_address *address, const struct vp_ud_entry *entry,
-                          struct vp_ud_addr *at)
+static void unpack_ud_entry(const struct vp_ud_address *address, const struct vp_ud_entry *entry,
+                            struct vp_ud_addr *at)
 {
     memcpy(at->gid.raw, address->subnet, sizeof(address->subnet));
     memcpy(at->gid.raw + sizeof(address->subnet), entry->interface, sizeof(entry->interface));
@@ -143,8 +143,8 @@ static void from_ud_entry(const struct vp_ud_address *address, const struct vp_u
     memcpy(at->key, address->key, sizeof(at->key));
 }
 
-static void from_entry(const struct vp_port_entry *entry, const struct vp_port *from,
-                       union vp_sockaddr *addr)
+static void unpack_ip_entry(const struct vp_port_entry *entry, const struct vp_port *from,
+                            union vp_sockaddr *addr)
 {
     memcpy(&addr->in6.sin6_addr, entry->ip, 16);
     if (IN6_IS_ADDR_V4MAPPED(&addr->in6.sin6_addr)) {
@@ -222,9 +222,9 @@ int vp_address_of_tni(const union vp_any_address *address, unsigned int tni,
         return -EHOSTUNREACH;
     }
     if (!peer->ud) {
-        from_entry(&address->cm.ports[port], from, &peer->ip);
+        unpack_ip_entry(&address->cm.ports[port], from, &peer->ip);
         return 0;
     }
-    from_ud_entry(&address->ud, &address->ud.ports[port], &peer->at);
+    unpack_ud_entry(&address->ud, &address->ud.ports[port], &peer->at);
     return check_fabric(from, &peer->at);
 }

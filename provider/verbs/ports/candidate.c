@@ -20,7 +20,7 @@
 #include "util/env.h"
 #include "util/log.h"
 
-enum { NO_SUBNET = UINT_MAX, OF_THIS_LINK = 8 };
+enum { NO_SUBNET = UINT_MAX, IPOIB_BONUS = 8 };
 
 struct list {
     struct vp_candidate *at;
@@ -36,7 +36,7 @@ struct subnet {
 /*** subnets ***/
 
 /* Reads ADDRESS/PREFIX; without a prefix, a single address. */
-static bool read_subnet(char *text, struct subnet *out)
+static bool parse_subnet(char *text, struct subnet *out)
 {
     char *slash = strchr(text, '/'), *end;
 
@@ -45,14 +45,14 @@ static bool read_subnet(char *text, struct subnet *out)
         *slash = '\0';
     out->family = strchr(text, ':') ? AF_INET6 : AF_INET;
     out->prefix = out->family == AF_INET ? 32 : 128;
-    bool sound = inet_pton(out->family, text, out->address) == 1;
+    bool valid = inet_pton(out->family, text, out->address) == 1;
     if (!slash)
-        return sound;
+        return valid;
     *slash = '/';
     unsigned long prefix = strtoul(slash + 1, &end, 10);
-    sound = sound && slash[1] >= '0' && slash[1] <= '9' && !*end && prefix <= out->prefix;
+    valid = valid && slash[1] >= '0' && slash[1] <= '9' && !*end && prefix <= out->prefix;
     out->prefix = (unsigned int)prefix;
-    return sound;
+    return valid;
 }
 
 bool vp_subnets_are_valid(void)
@@ -62,7 +62,7 @@ bool vp_subnets_are_valid(void)
     struct subnet subnet;
 
     while (ut_env_next_item(&list, name, sizeof(name))) {
-        if (read_subnet(name, &subnet))
+        if (parse_subnet(name, &subnet))
             continue;
         ut_error(
             VP_CAT,
@@ -74,7 +74,7 @@ bool vp_subnets_are_valid(void)
     return true;
 }
 
-static bool same_bits(const uint8_t *a, const uint8_t *b, unsigned int bits)
+static bool has_same_prefix(const uint8_t *a, const uint8_t *b, unsigned int bits)
 {
     unsigned int bytes = bits / 8;
     uint8_t mask = (uint8_t) ~(0xffu >> bits % 8);
@@ -82,12 +82,13 @@ static bool same_bits(const uint8_t *a, const uint8_t *b, unsigned int bits)
     return memcmp(a, b, bytes) == 0 && (bits % 8 == 0 || ((a[bytes] ^ b[bytes]) & mask) == 0);
 }
 
-static bool is_in(const union vp_sockaddr *addr, const struct subnet *subnet)
+static bool is_in_subnet(const union vp_sockaddr *addr, const struct subnet *subnet)
 {
     const uint8_t *raw = addr->sa.sa_family == AF_INET ? (const uint8_t *)&addr->in.sin_addr
                                                        : (const uint8_t *)&addr->in6.sin6_addr;
 
-    return addr->sa.sa_family == subnet->family && same_bits(raw, subnet->address, subnet->prefix);
+    return addr->sa.sa_family == subnet->family &&
+           has_same_prefix(raw, subnet->address, subnet->prefix);
 }
 
 static unsigned int find_subnet(const union vp_sockaddr *addr)
@@ -98,7 +99,7 @@ static unsigned int find_subnet(const union vp_sockaddr *addr)
     unsigned int n = 0;
 
     while (ut_env_next_item(&list, name, sizeof(name))) {
-        if (read_subnet(name, &subnet) && is_in(addr, &subnet))
+        if (parse_subnet(name, &subnet) && is_in_subnet(addr, &subnet))
             return n;
         n++;
     }
@@ -123,7 +124,7 @@ static void add_candidate(struct list *list, struct vp_candidate *c)
     list->at[list->count++] = *c;
 }
 
-static int by_rank(const void *a, const void *b)
+static int compare_rank(const void *a, const void *b)
 {
     const struct vp_candidate *x = a, *y = b;
 
@@ -135,12 +136,12 @@ static int by_rank(const void *a, const void *b)
 }
 
 /* Copies the best candidates to `out`. */
-static int take_best(struct list *list, struct vp_candidate *out)
+static int copy_best(struct list *list, struct vp_candidate *out)
 {
     size_t count = list->count < VP_MAX_CANDIDATES ? list->count : VP_MAX_CANDIDATES;
 
     if (count) {
-        qsort(list->at, list->count, sizeof(*list->at), by_rank);
+        qsort(list->at, list->count, sizeof(*list->at), compare_rank);
         memcpy(out, list->at, count * sizeof(*out));
     }
     free(list->at);
@@ -248,7 +249,7 @@ static bool ip_candidate(const struct ifaddrs *a, struct vp_candidate *c)
     return c->rank > 0;
 }
 
-static void add_addresses(struct list *list)
+static void add_ip_addresses(struct list *list)
 {
     struct ifaddrs *all;
     struct vp_candidate c;
@@ -259,7 +260,7 @@ static void add_addresses(struct list *list)
         if (!ip_candidate(a, &c))
             continue;
         if (is_infiniband(all, a->ifa_name))
-            c.rank += OF_THIS_LINK;
+            c.rank += IPOIB_BONUS;
         c.gid_index = (int)list->count;
         add_candidate(list, &c);
     }
@@ -275,6 +276,6 @@ int vp_candidates(const struct vp_device *dev, unsigned int port, bool roce,
     if (roce)
         *elsewhere = add_gids(dev, port, &list);
     else
-        add_addresses(&list);
-    return take_best(&list, out);
+        add_ip_addresses(&list);
+    return copy_best(&list, out);
 }

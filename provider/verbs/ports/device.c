@@ -10,9 +10,9 @@
 #include "verbs/conn_types.h"
 #include "ece.h"
 #include "order.h"
-#include "places.h"
+#include "qp_budget.h"
 #include "providers.h"
-#include "rails.h"
+#include "select.h"
 #include "reach.h"
 #include "ud.h"
 #include "util/env.h"
@@ -49,14 +49,14 @@ void vp_log_nomem(const char *what, const char *device, int err)
 
 /* Says why a device (port 0) or a port is not used. */
 static void __attribute__((format(printf, 4, 5)))
-refuse(struct vp_prov *prov, const char *device, unsigned int port, const char *fmt, ...)
+exclude_port(struct vp_prov *prov, const char *device, unsigned int port, const char *fmt, ...)
 {
     struct vp_port_exclusion local, *r = &local;
     char number[16] = "";
     va_list ap;
 
-    if (prov->survey && prov->survey->num_refusals < VP_MAX_EXCLUSIONS)
-        r = &prov->survey->refusals[prov->survey->num_refusals++];
+    if (prov->survey && prov->survey->num_exclusions < VP_MAX_EXCLUSIONS)
+        r = &prov->survey->exclusions[prov->survey->num_exclusions++];
     snprintf(r->device, sizeof(r->device), "%s", device);
     r->port = port;
     va_start(ap, fmt);
@@ -68,7 +68,7 @@ refuse(struct vp_prov *prov, const char *device, unsigned int port, const char *
 }
 
 /* Does an entry of UTOFU_VERBS_DEVICES, device or device:port, name this port? */
-static bool names_port(const char *name, const char *device, unsigned int port)
+static bool entry_names_port(const char *name, const char *device, unsigned int port)
 {
     char with_port[IBV_SYSFS_NAME_MAX + 8];
 
@@ -77,7 +77,7 @@ static bool names_port(const char *name, const char *device, unsigned int port)
 }
 
 /* Is device:port named by UTOFU_VERBS_DEVICES? An empty list names all ports. */
-static bool is_wanted(const char *device, unsigned int port)
+static bool is_listed(const char *device, unsigned int port)
 {
     const char *list = ut_env_str(UT_ENV_VERBS_DEVICES);
     char name[UT_ENV_ITEM_SIZE];
@@ -85,14 +85,14 @@ static bool is_wanted(const char *device, unsigned int port)
 
     while (ut_env_next_item(&list, name, sizeof(name))) {
         any = true;
-        if (names_port(name, device, port))
+        if (entry_names_port(name, device, port))
             return true;
     }
     return !any;
 }
 
 /* Logs each entry of UTOFU_VERBS_DEVICES that is not used: a misspelt name costs bandwidth. */
-static void check_wanted(const struct vp_prov *prov, const char *there)
+static void check_listed_ports(const struct vp_prov *prov, const char *there)
 {
     const char *list = ut_env_str(UT_ENV_VERBS_DEVICES);
     char name[UT_ENV_ITEM_SIZE];
@@ -101,7 +101,8 @@ static void check_wanted(const struct vp_prov *prov, const char *there)
         bool taken = false;
         for (unsigned int i = 0; i < prov->num_ports; i++) {
             const struct vp_port *port = &prov->ports[i];
-            taken |= names_port(name, ibv_get_device_name(port->dev->context->device), port->num);
+            taken |=
+                entry_names_port(name, ibv_get_device_name(port->dev->context->device), port->num);
         }
         if (!taken)
             ut_error(
@@ -114,8 +115,8 @@ static void check_wanted(const struct vp_prov *prov, const char *there)
 }
 
 /* Listens on an address if it belongs to this port of this device. */
-static bool listen_at(struct vp_prov *prov, struct vp_port *port, const struct vp_candidate *c,
-                      bool roce)
+static bool listen_on_address(struct vp_prov *prov, struct vp_port *port,
+                              const struct vp_candidate *c, bool roce)
 {
     const char *device = ibv_get_device_name(port->dev->context->device);
     struct rdma_cm_id *id;
@@ -124,7 +125,7 @@ static bool listen_at(struct vp_prov *prov, struct vp_port *port, const struct v
         return false;
     port->addr = c->addr;
     vp_set_ip_port(&port->addr, 0);
-    if (rdma_create_id(prov->channel, &id, prov->ways.listener, RDMA_PS_TCP))
+    if (rdma_create_id(prov->channel, &id, prov->cm.listener, RDMA_PS_TCP))
         return false;
     if (rdma_bind_addr(id, &port->addr.sa))
         goto destroy;
@@ -210,7 +211,7 @@ static int set_nonblocking(int fd)
     return flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ? -errno : 0;
 }
 
-static void device_close(struct vp_device *dev)
+static void close_device(struct vp_device *dev)
 {
     if (dev->channel)
         ibv_destroy_comp_channel(dev->channel);
@@ -222,7 +223,7 @@ static void device_close(struct vp_device *dev)
 }
 
 /* Opens what a device needs once one of its ports is used. */
-static int device_set_up(struct vp_prov *prov, struct vp_device *dev, const struct vp_port *port)
+static int set_up_device(struct vp_prov *prov, struct vp_device *dev, const struct vp_port *port)
 {
     const char *name = ibv_get_device_name(dev->context->device);
 
@@ -264,7 +265,7 @@ bool vp_port_is_down(const struct vp_port *port)
 }
 
 /* Devices and ports of this machine. The provider takes those that are used. */
-struct finding {
+struct discovery {
     struct vp_device devices[VP_MAX_DEVICES];
     struct vp_usable_port ports[VP_MAX_USABLE];
     unsigned int num_devices, num_ports;
@@ -272,8 +273,8 @@ struct finding {
 };
 
 /* Takes datagrams: on an InfiniBand port without an address, a RoCE port with its best GID. */
-static bool take_datagrams(struct vp_port *port, const struct vp_candidate *candidates, int count,
-                           bool roce)
+static bool use_datagrams(struct vp_port *port, const struct vp_candidate *candidates, int count,
+                          bool roce)
 {
     int i = 0;
 
@@ -286,23 +287,23 @@ static bool take_datagrams(struct vp_port *port, const struct vp_candidate *cand
         return false;
     if (roce)
         port->addr = candidates[i].addr;
-    port->by_datagrams = true;
+    port->uses_datagrams = true;
     return true;
 }
 
 /* Listens at one of the port's addresses, or by datagrams if it has none: UTOFU_VERBS_CONNECT. */
-static bool listen_somewhere(struct vp_prov *prov, struct vp_port *port,
-                             const struct vp_candidate *candidates, int count, bool roce)
+static bool listen_on_any_address(struct vp_prov *prov, struct vp_port *port,
+                                  const struct vp_candidate *candidates, int count, bool roce)
 {
     uint64_t how = ut_env_num(UT_ENV_VERBS_CONNECT);
 
     for (int i = 0; how != UT_VERBS_CONNECT_UD && i < count; i++)
-        if (listen_at(prov, port, &candidates[i], roce))
+        if (listen_on_address(prov, port, &candidates[i], roce))
             return true;
-    return how != UT_VERBS_CONNECT_RDMACM && take_datagrams(port, candidates, count, roce);
+    return how != UT_VERBS_CONNECT_RDMACM && use_datagrams(port, candidates, count, roce);
 }
 
-static void name_port(struct vp_port *port)
+static void format_port_name(struct vp_port *port)
 {
     const char *device = ibv_get_device_name(port->dev->context->device);
     char text[INET6_ADDRSTRLEN];
@@ -336,36 +337,37 @@ static void find_network(struct vp_usable_port *found)
         vp_network_of(&port->addr, &port->network);
 }
 
-#define ELSEWHERE                                                                                  \
+#define OTHER_NAMESPACES                                                                           \
     "addresses that no interface here has, as of other network namespaces: %u not taken"
 
-static void refuse_without_address(struct vp_prov *prov, const char *device, unsigned int num,
-                                   int tried, unsigned int elsewhere)
+static void exclude_without_address(struct vp_prov *prov, const char *device, unsigned int num,
+                                    int tried, unsigned int elsewhere)
 {
     char others[128] = "";
 
     if (elsewhere)
-        snprintf(others, sizeof(others), "; it has " ELSEWHERE, elsewhere);
-    refuse(prov, device, num, "is active but has no address to listen on (%d tried%s)%s", tried,
-           *ut_env_str(UT_ENV_VERBS_SUBNETS) ? ", in UTOFU_VERBS_SUBNETS" : "", others);
+        snprintf(others, sizeof(others), "; it has " OTHER_NAMESPACES, elsewhere);
+    exclude_port(prov, device, num, "is active but has no address to listen on (%d tried%s)%s",
+                 tried, *ut_env_str(UT_ENV_VERBS_SUBNETS) ? ", in UTOFU_VERBS_SUBNETS" : "",
+                 others);
 }
 
 /* Listens on the port if it is active and peers can reach it. */
-static void find_port(struct vp_prov *prov, struct finding *finding, struct vp_device *dev,
-                      unsigned int num)
+static void discover_port(struct vp_prov *prov, struct discovery *discovery, struct vp_device *dev,
+                          unsigned int num)
 {
     const char *name = ibv_get_device_name(dev->context->device);
     struct vp_candidate candidates[VP_MAX_CANDIDATES];
-    struct vp_usable_port *found = &finding->ports[finding->num_ports];
+    struct vp_usable_port *found = &discovery->ports[discovery->num_ports];
     struct vp_port *port = &found->port;
     union vp_port_attr all;
     const struct ibv_port_attr *attr = &all.attr;
     unsigned int elsewhere;
 
-    if (finding->num_ports == VP_MAX_USABLE || vp_query_port(dev->context, num, &all))
+    if (discovery->num_ports == VP_MAX_USABLE || vp_query_port(dev->context, num, &all))
         return;
     if (attr->state != IBV_PORT_ACTIVE) {
-        refuse(prov, name, num, "is %s", ibv_port_state_str(attr->state));
+        exclude_port(prov, name, num, "is %s", ibv_port_state_str(attr->state));
         return;
     }
     bool roce = attr->link_layer == IBV_LINK_LAYER_ETHERNET;
@@ -384,57 +386,58 @@ static void find_port(struct vp_prov *prov, struct finding *finding, struct vp_d
     port->speed = vp_port_speed(&all);
     port->traffic_class = (int16_t)(roce ? vp_traffic_class(name, num) : -1);
     port->rdmacm_class = (uint8_t)(roce ? vp_rdmacm_class(name, num) : 0);
-    if (!listen_somewhere(prov, port, candidates, count, roce)) {
-        refuse_without_address(prov, name, num, count, elsewhere);
+    if (!listen_on_any_address(prov, port, candidates, count, roce)) {
+        exclude_without_address(prov, name, num, count, elsewhere);
         return;
     }
     if (elsewhere)
-        ut_info(VP_CAT, "%s:%u has " ELSEWHERE, name, num, elsewhere);
+        ut_info(VP_CAT, "%s:%u has " OTHER_NAMESPACES, name, num, elsewhere);
     find_network(found);
     if (!roce && vp_wants_gid())
         ut_error(VP_CAT,
                  "%s:%u is InfiniBand: gid_index of UTOFU_VERBS_CONNECT means nothing to it", name,
                  num);
-    name_port(port);
-    finding->num_ports++;
+    format_port_name(port);
+    discovery->num_ports++;
 }
 
-static void find_device(struct vp_prov *prov, struct finding *finding, struct ibv_device *device)
+static void discover_device(struct vp_prov *prov, struct discovery *discovery,
+                            struct ibv_device *device)
 {
-    struct vp_device *dev = &finding->devices[finding->num_devices];
+    struct vp_device *dev = &discovery->devices[discovery->num_devices];
     const char *name = ibv_get_device_name(device);
-    unsigned int first = finding->num_ports;
+    unsigned int first = discovery->num_ports;
 
-    if (finding->num_devices == VP_MAX_DEVICES)
+    if (discovery->num_devices == VP_MAX_DEVICES)
         return;
     if (device->transport_type != IBV_TRANSPORT_IB) {
-        refuse(prov, name, 0, "has no writes with immediate data");
+        exclude_port(prov, name, 0, "has no writes with immediate data");
         return;
     }
     dev->context = ibv_open_device(device);
     if (!dev->context) {
-        refuse(prov, name, 0, "cannot be opened (%s)", strerror(errno));
+        exclude_port(prov, name, 0, "cannot be opened (%s)", strerror(errno));
         return;
     }
     if (ibv_query_device(dev->context, &dev->attr))
         goto not_used;
     for (unsigned int num = 1; num <= dev->attr.phys_port_cnt; num++) {
-        if (is_wanted(name, num))
-            find_port(prov, finding, dev, num);
+        if (is_listed(name, num))
+            discover_port(prov, discovery, dev, num);
         else
-            refuse(prov, name, num, "is not among UTOFU_VERBS_DEVICES");
+            exclude_port(prov, name, num, "is not among UTOFU_VERBS_DEVICES");
     }
-    if (finding->num_ports > first) {
-        finding->num_devices++;
+    if (discovery->num_ports > first) {
+        discovery->num_devices++;
         return;
     }
 
 not_used:
-    device_close(dev);
+    close_device(dev);
 }
 
 /* Moves a device to the provider when one of its ports is used; NULL: the device is not usable. */
-static struct vp_device *take_device(struct vp_prov *prov, const struct vp_port *port)
+static struct vp_device *adopt_device(struct vp_prov *prov, const struct vp_port *port)
 {
     struct vp_device *from = port->dev;
     const char *name = from->context ? ibv_get_device_name(from->context->device) : NULL;
@@ -445,9 +448,9 @@ static struct vp_device *take_device(struct vp_prov *prov, const struct vp_port 
     *dev = *from;
     memset(from, 0, sizeof(*from));
     dev->index = prov->num_devices;
-    if (device_set_up(prov, dev, port)) {
-        refuse(prov, name, 0, "cannot be set up");
-        device_close(dev);
+    if (set_up_device(prov, dev, port)) {
+        exclude_port(prov, name, 0, "cannot be set up");
+        close_device(dev);
         return NULL;
     }
     prov->num_devices++;
@@ -461,7 +464,7 @@ static struct vp_device *take_device(struct vp_prov *prov, const struct vp_port 
  * (validate_ipv4_net_dev() there). All processes of a job have the same answer where hosts are
  * alike.
  */
-static bool prefers_datagrams(const struct vp_prov *prov, const struct finding *finding,
+static bool prefers_datagrams(const struct vp_prov *prov, const struct discovery *discovery,
                               unsigned int used)
 {
     uint64_t from = ut_env_num(UT_ENV_VERBS_UD_FROM);
@@ -469,58 +472,61 @@ static bool prefers_datagrams(const struct vp_prov *prov, const struct finding *
     if (ut_env_num(UT_ENV_VERBS_CONNECT) != UT_VERBS_CONNECT_AUTO)
         return false;
     for (unsigned int i = 0; i < used; i++)
-        if (!finding->ports[i].infiniband)
+        if (!discovery->ports[i].infiniband)
             return false;
-    return (from && prov->config.job_size >= from) || vp_rails_need_datagrams(finding->ports, used);
+    return (from && prov->config.job_size >= from) ||
+           vp_rails_need_datagrams(discovery->ports, used);
 }
 
 /* A process has one way to connect, as its address has one form: datagrams where one of its ports
  * has no other, or where that is better. */
-static void agree_on_way(const struct vp_prov *prov, struct finding *finding, unsigned int used)
+static void choose_connection_manager(const struct vp_prov *prov, struct discovery *discovery,
+                                      unsigned int used)
 {
-    bool any = prefers_datagrams(prov, finding, used);
+    bool any = prefers_datagrams(prov, discovery, used);
 
     for (unsigned int i = 0; i < used; i++)
-        any |= finding->ports[i].port.by_datagrams;
+        any |= discovery->ports[i].port.uses_datagrams;
     for (unsigned int i = 0; any && i < used; i++) {
-        struct vp_port *port = &finding->ports[i].port;
-        if (port->by_datagrams || vp_ud_probe_port(port, port->gid_index))
+        struct vp_port *port = &discovery->ports[i].port;
+        if (port->uses_datagrams || vp_ud_probe_port(port, port->gid_index))
             continue;
-        port->by_datagrams = true;
+        port->uses_datagrams = true;
         rdma_destroy_id(port->listener);
         port->listener = NULL;
     }
 }
 
 /* All ports of a process connect in one way, by datagrams with GIDs that begin alike. */
-static const char *why_not_beside(const struct vp_prov *prov, const struct vp_port *port)
+static const char *conflict_with_first_port(const struct vp_prov *prov, const struct vp_port *port)
 {
     const struct vp_port *first = &prov->ports[0];
 
     if (!prov->num_ports)
         return NULL;
-    if (port->by_datagrams != first->by_datagrams)
+    if (port->uses_datagrams != first->uses_datagrams)
         return "takes no datagrams, and other ports have no address";
-    if (port->by_datagrams && memcmp(&first->at.gid, &port->at.gid, 8) != 0)
+    if (port->uses_datagrams && memcmp(&first->at.gid, &port->at.gid, 8) != 0)
         return "has a GID of another subnet than the first port (UTOFU_VERBS_CONNECT)";
     return NULL;
 }
 
 /* Takes a port, and its device with the device's first port. */
-static void take_port(struct vp_prov *prov, struct finding *finding, struct vp_usable_port *found)
+static void adopt_port(struct vp_prov *prov, struct discovery *discovery,
+                       struct vp_usable_port *found)
 {
-    struct vp_device **taken = &finding->taken[found->port.dev - finding->devices];
-    const char *why_not = why_not_beside(prov, &found->port);
+    struct vp_device **taken = &discovery->taken[found->port.dev - discovery->devices];
+    const char *why_not = conflict_with_first_port(prov, &found->port);
 
     if (why_not) {
         char device[sizeof(found->name)];
         snprintf(device, sizeof(device), "%s", found->name);
         *strrchr(device, ':') = '\0';
-        refuse(prov, device, found->port.num, "%s", why_not);
+        exclude_port(prov, device, found->port.num, "%s", why_not);
         return;
     }
     if (!*taken)
-        *taken = take_device(prov, &found->port);
+        *taken = adopt_device(prov, &found->port);
     if (!*taken)
         return;
     struct vp_port *port = &prov->ports[prov->num_ports];
@@ -529,8 +535,8 @@ static void take_port(struct vp_prov *prov, struct finding *finding, struct vp_u
     memcpy(port->at.key, prov->ud_key, sizeof(port->at.key));
     port->at.qkey = prov->qkey;
     found->port.listener = NULL;
-    port->way = port->by_datagrams ? prov->ways.ud : prov->ways.rdmacm;
-    int rc = port->by_datagrams ? vp_ud_open(prov, port) : 0;
+    port->cm_ops = port->uses_datagrams ? prov->cm.ud : prov->cm.rdmacm;
+    int rc = port->uses_datagrams ? vp_ud_open(prov, port) : 0;
     if (rc)
         vp_log_nomem("opening a queue pair for datagrams", port->name, -rc);
     else
@@ -550,7 +556,7 @@ static void warn_of_shared_address(const struct vp_usable_port *found)
 }
 
 /* Opens the ports that are used. */
-static void take_ports(struct vp_prov *prov, struct finding *finding)
+static void adopt_ports(struct vp_prov *prov, struct discovery *discovery)
 {
     bool chosen = *ut_env_str(UT_ENV_VERBS_DEVICES) || *ut_env_str(UT_ENV_VERBS_SUBNETS);
     unsigned int most = VP_MAX_PORTS;
@@ -558,28 +564,29 @@ static void take_ports(struct vp_prov *prov, struct finding *finding)
     if (most > prov->config.num_tnis)
         most = prov->config.num_tnis;
     bool by_ip_only = ut_env_num(UT_ENV_VERBS_CONNECT) == UT_VERBS_CONNECT_RDMACM;
-    vp_rails_group_fabrics(finding->ports, finding->num_ports, by_ip_only ? NULL : vp_port_reaches);
-    vp_rails_choose(finding->ports, finding->num_ports, chosen);
-    for (unsigned int i = 0; i < finding->num_ports; i++) {
-        const struct vp_usable_port *found = &finding->ports[i];
+    vp_rails_group_fabrics(discovery->ports, discovery->num_ports,
+                           by_ip_only ? NULL : vp_port_reaches);
+    vp_rails_choose(discovery->ports, discovery->num_ports, chosen);
+    for (unsigned int i = 0; i < discovery->num_ports; i++) {
+        const struct vp_usable_port *found = &discovery->ports[i];
         if (found->why_not[0])
-            refuse(prov, ibv_get_device_name(found->port.dev->context->device), found->port.num,
-                   "%s", found->why_not);
+            exclude_port(prov, ibv_get_device_name(found->port.dev->context->device),
+                         found->port.num, "%s", found->why_not);
         else
             warn_of_shared_address(found);
     }
     unsigned int used =
-        vp_rails_sort(finding->ports, finding->num_ports, chosen, prov->config.local_rank);
+        vp_rails_sort(discovery->ports, discovery->num_ports, chosen, prov->config.local_rank);
     prov->many_ports = used > 1;
-    vp_rails_find_links(finding->ports, used);
-    agree_on_way(prov, finding, used);
+    vp_rails_find_links(discovery->ports, used);
+    choose_connection_manager(prov, discovery, used);
     for (unsigned int i = 0; i < used && prov->num_ports < most; i++)
-        take_port(prov, finding, &finding->ports[i]);
-    for (unsigned int i = 0; i < finding->num_ports; i++)
-        if (finding->ports[i].port.listener)
-            rdma_destroy_id(finding->ports[i].port.listener);
-    for (unsigned int i = 0; i < finding->num_devices; i++)
-        device_close(&finding->devices[i]);
+        adopt_port(prov, discovery, &discovery->ports[i]);
+    for (unsigned int i = 0; i < discovery->num_ports; i++)
+        if (discovery->ports[i].port.listener)
+            rdma_destroy_id(discovery->ports[i].port.listener);
+    for (unsigned int i = 0; i < discovery->num_devices; i++)
+        close_device(&discovery->devices[i]);
 }
 
 static void list_devices(struct ibv_device **list, char *buf, size_t size)
@@ -622,7 +629,7 @@ static void list_gids(struct ibv_device **list, char *buf, size_t size)
 }
 
 /* Logs what was looked for and what there is; as an error if the user asked for a device. */
-static int nothing_found(struct ibv_device **list)
+static int log_nothing_found(struct ibv_device **list)
 {
     const char *wanted = ut_env_str(UT_ENV_VERBS_DEVICES), *rest = wanted;
     char name[UT_ENV_ITEM_SIZE];
@@ -670,43 +677,44 @@ static void log_tni(unsigned int tni, const struct vp_port *port)
     char order[VP_ORDER_TEXT];
 
     ut_info(VP_CAT, "TNI %u: %s; connects by %s; data in %s (%s)", tni, port->name,
-            port->by_datagrams ? "ud" : "rdmacm", vp_unit_text(vp_unit_of(port->dev), order),
+            port->uses_datagrams ? "ud" : "rdmacm", vp_unit_text(vp_unit_of(port->dev), order),
             vp_order_reason((enum vp_order)port->dev->order));
 }
 
 int vp_devices_open(struct vp_prov *prov)
 {
     struct ibv_device **list = ibv_get_device_list(NULL);
-    struct finding *finding = calloc(1, sizeof(*finding));
+    struct discovery *discovery = calloc(1, sizeof(*discovery));
     char there[512];
-    int rc = finding ? 0 : -ENOMEM;
+    int rc = discovery ? 0 : -ENOMEM;
 
     if (rc)
         goto free_list;
     if (!vp_subnets_are_valid()) {
         for (struct ibv_device **d = list; d && *d; d++)
-            refuse(prov, ibv_get_device_name(*d), 0, "is not opened: UTOFU_VERBS_SUBNETS is wrong");
+            exclude_port(prov, ibv_get_device_name(*d), 0,
+                         "is not opened: UTOFU_VERBS_SUBNETS is wrong");
         rc = -EINVAL;
         goto free_list;
     }
     if (!list || !*list ||
         (!prov->channel && ut_env_num(UT_ENV_VERBS_CONNECT) == UT_VERBS_CONNECT_RDMACM)) {
-        rc = nothing_found(list);
+        rc = log_nothing_found(list);
         goto free_list;
     }
     for (struct ibv_device **d = list; *d; d++)
-        find_device(prov, finding, *d);
-    take_ports(prov, finding);
+        discover_device(prov, discovery, *d);
+    adopt_ports(prov, discovery);
     list_devices(list, there, sizeof(there));
     if (!prov->num_ports)
-        rc = nothing_found(list);
+        rc = log_nothing_found(list);
     else
-        check_wanted(prov, there);
+        check_listed_ports(prov, there);
     for (unsigned int tni = 0; !rc && tni < prov->config.num_tnis; tni++)
         log_tni(tni, &prov->ports[tni % prov->num_ports]);
 
 free_list:
-    free(finding);
+    free(discovery);
     if (list)
         ibv_free_device_list(list);
     return rc;
@@ -721,5 +729,5 @@ void vp_devices_close(struct vp_prov *prov)
         vp_ud_close(port);
     }
     while (prov->num_devices)
-        device_close(&prov->devices[--prov->num_devices]);
+        close_device(&prov->devices[--prov->num_devices]);
 }

@@ -9,20 +9,20 @@
 #include "util/log.h"
 
 #ifdef VP_HAS_ECE
-static const struct vp_ece none;
+static const struct vp_ece no_ece;
 
-static struct vp_ece known(const struct ibv_ece *ece)
+static struct vp_ece known_options(const struct ibv_ece *ece)
 {
     struct vp_ece out = {ece->vendor_id, ece->options};
 
-    return out.vendor_id && out.options && !ece->comp_mask ? out : none;
+    return out.vendor_id && out.options && !ece->comp_mask ? out : no_ece;
 }
 
 struct vp_ece vp_ece_of(struct ibv_qp *qp)
 {
     struct ibv_ece ece = {0};
 
-    return ibv_query_ece(qp, &ece) ? none : known(&ece);
+    return ibv_query_ece(qp, &ece) ? no_ece : known_options(&ece);
 }
 
 int vp_ece_use(struct ibv_qp *qp, const struct vp_ece *ece)
@@ -44,7 +44,7 @@ struct vp_ece vp_ece_received(struct rdma_cm_id *id)
 {
     struct ibv_ece theirs = {0};
 
-    return rdma_get_remote_ece(id, &theirs) ? none : known(&theirs);
+    return rdma_get_remote_ece(id, &theirs) ? no_ece : known_options(&theirs);
 }
 #else
 struct vp_ece vp_ece_of(struct ibv_qp *qp)

@@ -18,7 +18,7 @@
 #    define AF_IB 27
 #endif
 
-static struct sockaddr_ib address_of(const union ibv_gid *gid, __be16 pkey)
+static struct sockaddr_ib ib_address(const union ibv_gid *gid, __be16 pkey)
 {
     struct sockaddr_ib addr = {.sib_family = AF_IB, .sib_pkey = pkey};
 
@@ -72,7 +72,7 @@ uint16_t vp_query_lid(const struct vp_port *from, const union ibv_gid *gid, int 
         return 0; /* there is no /dev/infiniband/rdma_cm */
     if (ibv_query_pkey(from->dev->context, from->num, from->pkey_index, &pkey) == 0 &&
         rdma_create_id(channel, &id, NULL, RDMA_PS_IB) == 0) {
-        struct sockaddr_ib source = address_of(&from->at.gid, pkey), dest = address_of(gid, pkey);
+        struct sockaddr_ib source = ib_address(&from->at.gid, pkey), dest = ib_address(gid, pkey);
         lid = resolve_lid(id, &source, &dest, timeout_ms, sl);
         rdma_destroy_id(id);
     }

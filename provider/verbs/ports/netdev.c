@@ -30,7 +30,7 @@ struct ifaddrs *vp_netdev_addresses(void)
 }
 
 /* The GID that a port has by its hardware address: modified EUI-64, with fe80::/64. */
-static bool follows_from(const struct in6_addr *addr, const uint8_t mac[MAC])
+static bool is_eui64_of(const struct in6_addr *addr, const uint8_t mac[MAC])
 {
     const uint8_t eui[16] = {0xfe, 0x80, [8] = mac[0] ^ 2, mac[1], mac[2],
                              0xff, 0xfe, mac[3],           mac[4], mac[5]};
@@ -38,20 +38,20 @@ static bool follows_from(const struct in6_addr *addr, const uint8_t mac[MAC])
     return memcmp(addr, eui, sizeof(eui)) == 0;
 }
 
-static bool is_of(const struct sockaddr *value, const union vp_sockaddr *addr)
+static bool is_address_of(const struct sockaddr *value, const union vp_sockaddr *addr)
 {
     const struct sockaddr_ll *link = (const struct sockaddr_ll *)(const void *)value;
 
     if (value->sa_family == AF_PACKET)
         return addr->sa.sa_family == AF_INET6 && link->sll_halen == MAC &&
-               follows_from(&addr->in6.sin6_addr, link->sll_addr);
+               is_eui64_of(&addr->in6.sin6_addr, link->sll_addr);
     return vp_same_ip((const union vp_sockaddr *)(const void *)value, addr);
 }
 
 bool vp_netdev_has(const struct ifaddrs *here, const union vp_sockaddr *addr)
 {
     for (const struct ifaddrs *a = here; a; a = a->ifa_next)
-        if (a->ifa_addr && is_of(a->ifa_addr, addr))
+        if (a->ifa_addr && is_address_of(a->ifa_addr, addr))
             return true;
     return !here;
 }

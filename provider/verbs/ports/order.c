@@ -29,7 +29,7 @@ enum { RETURN_CAPS = 1, WHOLE_MSG = 1, ALIGNED_128_BYTES = 2 };
  * flags. The promise is for one message; a device that keeps the packets of a message in order
  * keeps all packets of the queue pair in order. efa_query_qp_data_in_order()
  * (providers/efa/verbs.c) promises aligned 128 bytes only. */
-static enum vp_order ask(struct ibv_qp *qp)
+static enum vp_order query_promise(struct ibv_qp *qp)
 {
 #ifdef VP_HAS_DATA_IN_ORDER
     int caps = ibv_query_qp_data_in_order(qp, IBV_WR_RDMA_WRITE, RETURN_CAPS);
@@ -79,7 +79,7 @@ static bool connect_to_itself(const struct vp_device *dev, const struct vp_port 
                              IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC) == 0;
 }
 
-static bool makes_keys(const struct vp_device *dev, void *page, int flags)
+static bool can_register(const struct vp_device *dev, void *page, int flags)
 {
     struct ibv_mr *mr =
         ibv_reg_mr(dev->pd, page, PAGE, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | flags);
@@ -92,13 +92,13 @@ static bool makes_keys(const struct vp_device *dev, void *page, int flags)
 /* New firmware of mlx5 makes relaxed keys only. UCX's uct_ib_mlx5_devx_md_open() sees this in the
  * capability mkc_order_write_after_write_ro_only (src/uct/ib/mlx5/dv/ib_mlx5dv_md.c), which needs a
  * query specific to mlx5. Here a page is registered in both ways instead. */
-static bool makes_only_relaxed_keys(const struct vp_device *dev)
+static bool requires_relaxed_keys(const struct vp_device *dev)
 {
     static _Alignas(PAGE) char page[PAGE];
 
-    if (makes_keys(dev, page, 0) || errno == ENOMEM || errno == EAGAIN || errno == EPERM)
+    if (can_register(dev, page, 0) || errno == ENOMEM || errno == EAGAIN || errno == EPERM)
         return false; /* ENOMEM, EAGAIN, EPERM: locked memory is short, whatever the key */
-    return makes_keys(dev, page, VP_ACCESS_RELAXED);
+    return can_register(dev, page, VP_ACCESS_RELAXED);
 }
 
 /* Is relaxed ordering faster here? UCX's ucs_cpu_model_prefer_relaxed_order() (src/ucs/arch/cpu.h)
@@ -144,7 +144,7 @@ static bool has_fsrm(void)
 }
 
 /* rdma_rxe copies each packet by memcpy() (drivers/infiniband/sw/rxe/rxe_mr.c). */
-static enum vp_order order_of_rxe(void)
+static enum vp_order detect_rxe_order(void)
 {
     struct utsname host;
 
@@ -153,8 +153,8 @@ static enum vp_order order_of_rxe(void)
                : VP_ORDER_BACKWARD;
 }
 
-static enum vp_order order_of(const struct vp_device *dev, const struct vp_port *port,
-                              struct ibv_qp *qp)
+static enum vp_order detect_order(const struct vp_device *dev, const struct vp_port *port,
+                                  struct ibv_qp *qp)
 {
     switch (ut_env_num(UT_ENV_VERBS_ORDER)) {
     case UT_VERBS_ORDER_TRUST:
@@ -165,11 +165,11 @@ static enum vp_order order_of(const struct vp_device *dev, const struct vp_port 
         return VP_ORDER_RELAXED;
     default:
         if (dev->attr.vendor_id == VP_VENDOR_RXE)
-            return order_of_rxe();
+            return detect_rxe_order();
         if (!connect_to_itself(dev, port, qp))
             ut_debug(VP_CAT, "a queue pair of %s cannot be connected to itself",
                      ibv_get_device_name(dev->context->device));
-        return ask(qp);
+        return query_promise(qp);
     }
 }
 
@@ -177,8 +177,8 @@ static enum vp_order order_of(const struct vp_device *dev, const struct vp_port 
  * others, or if they are faster and there is no promise; the user may ask for them. */
 void vp_detect_order(struct vp_device *dev, const struct vp_port *port, struct ibv_qp *qp)
 {
-    enum vp_order order = order_of(dev, port, qp);
-    bool only = makes_only_relaxed_keys(dev);
+    enum vp_order order = detect_order(dev, port, qp);
+    bool only = requires_relaxed_keys(dev);
 
     dev->relaxed =
         only || order == VP_ORDER_RELAXED ||
@@ -195,7 +195,7 @@ void vp_detect_order(struct vp_device *dev, const struct vp_port *port, struct i
 
 /* On x86, PCIe and the CPU's caches transfer lines of 64 bytes. Other architectures may store in
  * any order, so only a word is certain. */
-static enum vp_unit unit_of(enum vp_order order)
+static enum vp_unit unit_for_order(enum vp_order order)
 {
     static const uint8_t units[] = {
         [VP_ORDER_UNKNOWN] = VP_UNIT_64,     [VP_ORDER_UNASKED] = VP_UNIT_64,
@@ -212,14 +212,15 @@ static enum vp_unit unit_of(enum vp_order order)
 
 enum vp_unit vp_unit_of(const struct vp_device *dev)
 {
-    return unit_of((enum vp_order)dev->order);
+    return unit_for_order((enum vp_order)dev->order);
 }
 
 enum vp_unit vp_qp_unit(const struct vp_device *dev, struct ibv_qp *qp)
 {
     if (dev->order != VP_ORDER_PROMISED && dev->order != VP_ORDER_128)
         return vp_unit_of(dev);
-    return (enum vp_unit)vp_weaker_unit((uint8_t)vp_unit_of(dev), (uint8_t)unit_of(ask(qp)));
+    return (enum vp_unit)vp_weaker_unit((uint8_t)vp_unit_of(dev),
+                                        (uint8_t)unit_for_order(query_promise(qp)));
 }
 
 uint32_t vp_unit_bytes(enum vp_unit unit)
@@ -230,10 +231,10 @@ uint32_t vp_unit_bytes(enum vp_unit unit)
     return bytes[unit];
 }
 
-struct vp_cut vp_split_by_order(enum vp_unit unit, uint64_t to, uint32_t length, uint32_t packet,
-                                bool strong)
+struct vp_order_split vp_split_by_order(enum vp_unit unit, uint64_t to, uint32_t length,
+                                        uint32_t packet, bool strong)
 {
-    struct vp_cut cut = {0};
+    struct vp_order_split cut = {0};
     uint32_t bytes = vp_unit_bytes(unit);
 
     if (!bytes || !length)

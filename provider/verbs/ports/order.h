@@ -59,15 +59,15 @@ static inline uint8_t vp_weaker_unit(uint8_t a, uint8_t b)
 
 /* Parts of a transfer that are separate requests: bytes of the first and of the last one; 0: there
  * is no such part. The last part waits for the requests before it. */
-struct vp_cut {
+struct vp_order_split {
     uint32_t head, tail;
 };
 
 /* `to` is the destination address. If a transfer is longer than a packet, no unit spans two
  * packets: all packets of a message are full but the last one, and if the first one ends with a
  * unit, so do the others. */
-struct vp_cut vp_split_by_order(enum vp_unit unit, uint64_t to, uint32_t length, uint32_t packet,
-                                bool strong);
+struct vp_order_split vp_split_by_order(enum vp_unit unit, uint64_t to, uint32_t length,
+                                        uint32_t packet, bool strong);
 
 /*
  * An adapter acknowledges data when it has received it, which may be before the data is in memory

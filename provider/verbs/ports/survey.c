@@ -12,9 +12,9 @@
 #include "candidate.h"
 #include "netdev.h"
 #include "order.h"
-#include "rails.h"
+#include "select.h"
 #include "verbs/data/recvs.h"
-#include "verbs/connect/way.h"
+#include "verbs/connect/cm_ops.h"
 
 enum { MTU_UNIT = 128 }; /* IBV_MTU_256 is 1, each next value doubles */
 
@@ -64,7 +64,7 @@ static const struct vp_port *port_in_use(const struct vp_prov *prov, struct prov
         for (unsigned int tni = i; tni < prov->config.num_tnis; tni += prov->num_ports)
             out->tnis |= 1u << tni;
         out->max_inline = p->dev->max_inline;
-        out->max_conns = p->dev->places.most;
+        out->max_conns = p->dev->budget.max;
         out->any_order = vp_unit_of(p->dev) != VP_UNIT_WHOLE;
         out->order_unit = vp_unit_bytes(vp_unit_of(p->dev));
         out->relaxed_keys = p->dev->relaxed;
@@ -74,11 +74,11 @@ static const struct vp_port *port_in_use(const struct vp_prov *prov, struct prov
         out->ece_options = p->dev->ece.options;
         out->srq_depth = vp_srq_depth(prov, p->dev);
         out->rq_depth = vp_rq_depth(prov, p->dev);
-        if (p->by_datagrams && p->at.lid)
+        if (p->uses_datagrams && p->at.lid)
             snprintf(out->address, sizeof(out->address), "LID %u", p->at.lid);
         else
             vp_addr_text(&p->addr, out->address, sizeof(out->address));
-        snprintf(out->connects_by, sizeof(out->connects_by), "%s", p->way->name);
+        snprintf(out->connects_by, sizeof(out->connects_by), "%s", p->cm_ops->name);
         vp_rails_describe(prov, i, out->parts, sizeof(out->parts));
         vp_network_text(&p->network, out->network, sizeof(out->network));
         return p;
@@ -86,13 +86,13 @@ static const struct vp_port *port_in_use(const struct vp_prov *prov, struct prov
     return NULL;
 }
 
-static void say_why_not(const struct vp_prov *prov, struct prov_port *out)
+static void fill_exclusion_reason(const struct vp_prov *prov, struct prov_port *out)
 {
     snprintf(out->why_not, sizeof(out->why_not), "%s",
              prov->channel ? "there are enough ports without it"
                            : "cannot be used: there is no /dev/infiniband/rdma_cm");
-    for (unsigned int i = 0; i < prov->survey->num_refusals; i++) {
-        const struct vp_port_exclusion *r = &prov->survey->refusals[i];
+    for (unsigned int i = 0; i < prov->survey->num_exclusions; i++) {
+        const struct vp_port_exclusion *r = &prov->survey->exclusions[i];
         if (strcmp(r->device, out->device) == 0 && (r->port == 0 || r->port == out->port)) {
             memcpy(out->why_not, r->why, sizeof(out->why_not));
             return;
@@ -101,7 +101,7 @@ static void say_why_not(const struct vp_prov *prov, struct prov_port *out)
 }
 
 /* Has it an interface, of this network namespace? The numbers of others mean nothing here. */
-static bool is_of_host(const struct ibv_gid_entry *gid)
+static bool is_in_this_namespace(const struct ibv_gid_entry *gid)
 {
     struct ifaddrs *here = gid->ndev_ifindex ? vp_netdev_addresses() : NULL;
     struct vp_candidate c;
@@ -130,7 +130,7 @@ static void describe_port(struct ibv_context *context, struct prov_port *out, in
         return;
     out->gid_index = (int)gid.gid_index;
     inet_ntop(AF_INET6, gid.gid.raw, out->gid, sizeof(out->gid));
-    if (is_of_host(&gid) && !if_indextoname(gid.ndev_ifindex, out->netdev))
+    if (is_in_this_namespace(&gid) && !if_indextoname(gid.ndev_ifindex, out->netdev))
         out->netdev[0] = '\0';
 }
 
@@ -148,7 +148,7 @@ static void describe_device(const struct vp_prov *prov, struct ibv_device *devic
         out.numa_node = vp_numa_node(out.device);
         const struct vp_port *used = port_in_use(prov, &out);
         if (!used)
-            say_why_not(prov, &out);
+            fill_exclusion_reason(prov, &out);
         if (context) {
             snprintf(out.atomics, sizeof(out.atomics), "%s", atomics_text(attr.atomic_cap));
             describe_port(context, &out, used ? used->gid_index : -1);

@@ -20,12 +20,12 @@ enum {
     BUFFER = 320,
     HOP_LIMIT = 64,
     FULL_MEMBER = 0x8000, /* of a P_Key */
-    WAYS_FIRST = 64,
+    FIRST_AHS = 64,
 };
 _Static_assert(HEADER + VP_UD_MAX <= BUFFER, "a datagram must fit");
 
 /* The way to a port; it serves all processes behind the port. */
-struct way {
+struct ah_entry {
     union ibv_gid gid;
     uint16_t lid;
     uint8_t sl;
@@ -41,7 +41,7 @@ struct vp_ud {
     struct ibv_mr *mr;
     uint32_t free_sends[SENDS], num_free;
     bool armed;
-    struct way *ways; /* open addressing */
+    struct ah_entry *ahs; /* open addressing */
     uint32_t room, used;
 };
 
@@ -141,7 +141,7 @@ int vp_ud_probe_port(struct vp_port *port, int gid_index)
 
 /*** ways to ports ***/
 
-static uint32_t hash(const struct way *to)
+static uint32_t hash_ah(const struct ah_entry *to)
 {
     uint64_t a, b;
 
@@ -150,47 +150,48 @@ static uint32_t hash(const struct way *to)
     return (uint32_t)ut_hash_index((a ^ b) + to->lid, 32);
 }
 
-static bool lead_to_one_port(const struct way *a, const struct way *b)
+static bool is_same_path(const struct ah_entry *a, const struct ah_entry *b)
 {
     return a->lid == b->lid && a->sl == b->sl && memcmp(&a->gid, &b->gid, sizeof(a->gid)) == 0;
 }
 
-static struct way way_to(const struct vp_ud_addr *to)
+static struct ah_entry ah_key(const struct vp_ud_addr *to)
 {
-    return (struct way){.gid = to->gid, .lid = to->lid, .sl = to->sl};
+    return (struct ah_entry){.gid = to->gid, .lid = to->lid, .sl = to->sl};
 }
 
 /* The way to a port, or the free entry for it. There always is a free one. */
-static struct way *find_way(const struct way *ways, uint32_t room, const struct way *to)
+static struct ah_entry *find_ah_entry(const struct ah_entry *ahs, uint32_t room,
+                                      const struct ah_entry *to)
 {
-    uint32_t at = hash(to) & (room - 1);
+    uint32_t at = hash_ah(to) & (room - 1);
 
-    while (ways[at].ah && !lead_to_one_port(&ways[at], to))
+    while (ahs[at].ah && !is_same_path(&ahs[at], to))
         at = (at + 1) & (room - 1);
-    return (struct way *)&ways[at];
+    return (struct ah_entry *)&ahs[at];
 }
 
-static int grow(struct vp_ud *ud)
+static int grow_ah_table(struct vp_ud *ud)
 {
-    uint32_t room = ud->room ? 2 * ud->room : WAYS_FIRST;
-    struct way *ways = calloc(room, sizeof(*ways));
+    uint32_t room = ud->room ? 2 * ud->room : FIRST_AHS;
+    struct ah_entry *ahs = calloc(room, sizeof(*ahs));
 
-    if (!ways)
+    if (!ahs)
         return -ENOMEM;
     for (uint32_t i = 0; i < ud->room; i++)
-        if (ud->ways[i].ah)
-            *find_way(ways, room, &ud->ways[i]) = ud->ways[i];
-    free(ud->ways);
-    ud->ways = ways;
+        if (ud->ahs[i].ah)
+            *find_ah_entry(ahs, room, &ud->ahs[i]) = ud->ahs[i];
+    free(ud->ahs);
+    ud->ahs = ahs;
     ud->room = room;
     return 0;
 }
 
-static struct ibv_ah *known(struct vp_ud *ud, const struct vp_ud_addr *to)
+static struct ibv_ah *find_ah(struct vp_ud *ud, const struct vp_ud_addr *to)
 {
-    const struct way way = way_to(to);
+    const struct ah_entry ah_entry = ah_key(to);
 
-    return ud->room ? find_way(ud->ways, ud->room, &way)->ah : NULL;
+    return ud->room ? find_ah_entry(ud->ahs, ud->room, &ah_entry)->ah : NULL;
 }
 
 int vp_ud_resolve(struct vp_port *port, const struct vp_ud_addr *to)
@@ -199,7 +200,7 @@ int vp_ud_resolve(struct vp_port *port, const struct vp_ud_addr *to)
     struct ibv_ah_attr path;
 
     pthread_mutex_lock(&ud->lock);
-    bool found = known(ud, to);
+    bool found = find_ah(ud, to);
     pthread_mutex_unlock(&ud->lock);
     if (found)
         return 0;
@@ -209,11 +210,11 @@ int vp_ud_resolve(struct vp_port *port, const struct vp_ud_addr *to)
     int rc = ah ? 0 : errno ? -errno : -EHOSTUNREACH;
     pthread_mutex_lock(&ud->lock);
     if (ah && 2 * (ud->used + 1) > ud->room)
-        rc = grow(ud);
-    if (ah && !rc && !known(ud, to)) {
-        struct way way = way_to(to);
-        way.ah = ah;
-        *find_way(ud->ways, ud->room, &way) = way;
+        rc = grow_ah_table(ud);
+    if (ah && !rc && !find_ah(ud, to)) {
+        struct ah_entry ah_entry = ah_key(to);
+        ah_entry.ah = ah;
+        *find_ah_entry(ud->ahs, ud->room, &ah_entry) = ah_entry;
         ud->used++;
         ah = NULL;
     }
@@ -225,21 +226,21 @@ int vp_ud_resolve(struct vp_port *port, const struct vp_ud_addr *to)
 
 /*** sending and receiving ***/
 
-static uint8_t *buffer(const struct vp_ud *ud, uint64_t index)
+static uint8_t *buffer_at(const struct vp_ud *ud, uint64_t index)
 {
     return ud->slab + index * BUFFER;
 }
 
 static int post_receive(struct vp_ud *ud, uint64_t index)
 {
-    struct ibv_sge sge = {(uintptr_t)buffer(ud, index), BUFFER, ud->mr->lkey};
+    struct ibv_sge sge = {(uintptr_t)buffer_at(ud, index), BUFFER, ud->mr->lkey};
     struct ibv_recv_wr wr = {.wr_id = index, .sg_list = &sge, .num_sge = 1}, *bad;
 
     return -ibv_post_recv(ud->qp, &wr, &bad);
 }
 
 /* Takes back buffers of sends that have left the port. */
-static void collect(struct vp_ud *ud)
+static void reap_sends(struct vp_ud *ud)
 {
     struct ibv_wc wc[16];
     int n;
@@ -260,15 +261,15 @@ bool vp_ud_send(struct vp_port *port, const struct vp_ud_addr *to, const void *d
                        *bad;
 
     pthread_mutex_lock(&ud->lock);
-    collect(ud);
-    wr.wr.ud.ah = known(ud, to);
+    reap_sends(ud);
+    wr.wr.ud.ah = find_ah(ud, to);
     bool sent = wr.wr.ud.ah && ud->num_free;
     if (sent) {
         wr.wr_id = ud->free_sends[ud->num_free - 1];
         wr.wr.ud.remote_qpn = to->qpn;
         wr.wr.ud.remote_qkey = to->qkey;
-        sge.addr = (uintptr_t)buffer(ud, wr.wr_id);
-        memcpy(buffer(ud, wr.wr_id), data, size);
+        sge.addr = (uintptr_t)buffer_at(ud, wr.wr_id);
+        memcpy(buffer_at(ud, wr.wr_id), data, size);
         sent = ibv_post_send(ud->qp, &wr, &bad) == 0;
         ud->num_free -= sent;
     }
@@ -281,7 +282,7 @@ bool vp_ud_sends_are_done(struct vp_port *port)
     struct vp_ud *ud = port->ud;
 
     pthread_mutex_lock(&ud->lock);
-    collect(ud);
+    reap_sends(ud);
     bool all = ud->num_free == SENDS;
     pthread_mutex_unlock(&ud->lock);
     return all;
@@ -317,7 +318,7 @@ size_t vp_ud_recv(struct vp_port *port, uint8_t data[VP_UD_MAX], uint8_t *sl)
             wc.byte_len <= HEADER + VP_UD_MAX) {
             size = wc.byte_len - HEADER;
             *sl = wc.sl;
-            memcpy(data, buffer(ud, wc.wr_id) + HEADER, size);
+            memcpy(data, buffer_at(ud, wc.wr_id) + HEADER, size);
         }
         if (wc.status != IBV_WC_WR_FLUSH_ERR && post_receive(ud, wc.wr_id))
             ut_debug(VP_CAT, "a receive for datagrams of %s is lost", port->name);
@@ -355,7 +356,7 @@ static int make_queues(struct vp_ud *ud, struct vp_port *port)
     return ud->qp ? 0 : -errno;
 }
 
-static int start(struct vp_ud *ud, const struct vp_port *port)
+static int start_qp(struct vp_ud *ud, const struct vp_port *port)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT,
                                .pkey_index = port->pkey_index,
@@ -391,7 +392,7 @@ int vp_ud_open(struct vp_prov *prov, struct vp_port *port)
     errno = ENOMEM;
     int rc = make_queues(ud, port);
     if (!rc)
-        rc = start(ud, port);
+        rc = start_qp(ud, port);
     if (!rc)
         rc = vp_watch(prov, ud->channel->fd, VP_WATCH_UD);
     if (rc)
@@ -410,8 +411,8 @@ void vp_ud_close(struct vp_port *port)
     if (ud->qp)
         ibv_destroy_qp(ud->qp);
     for (uint32_t i = 0; i < ud->room; i++)
-        if (ud->ways[i].ah)
-            ibv_destroy_ah(ud->ways[i].ah);
+        if (ud->ahs[i].ah)
+            ibv_destroy_ah(ud->ahs[i].ah);
     if (ud->recv_cq)
         ibv_destroy_cq(ud->recv_cq);
     if (ud->send_cq)
@@ -421,7 +422,7 @@ void vp_ud_close(struct vp_port *port)
     if (ud->mr)
         ibv_dereg_mr(ud->mr);
     free(ud->slab);
-    free(ud->ways);
+    free(ud->ahs);
     pthread_mutex_destroy(&ud->lock);
     free(ud);
     port->ud = NULL;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory of the cached part of a peer's STag table. */
-#include "link/remote.h"
+#include "link/stag_cache.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* Doubles the list of chunks until it reaches to chunk n. */
-static bool reach(struct ut_remote *remote, uint32_t n)
+static bool grow_chunk_list(struct ut_remote *remote, uint32_t n)
 {
     uint32_t num = remote->num_chunks ? remote->num_chunks : 2;
 
@@ -29,7 +29,7 @@ struct ut_remote_chunk *ut_remote_make_chunk(struct ut_remote *remote, uint32_t 
 {
     uint32_t n = index / UT_STAG_CHUNK;
 
-    if (!reach(remote, n))
+    if (!grow_chunk_list(remote, n))
         return NULL;
     if (!remote->chunks[n])
         remote->chunks[n] = calloc(1, sizeof(struct ut_remote_chunk));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Places: the queue pairs that a process may have on a device. places.c says who gets one, and who
- * gives one up. _locked: with prov->lock held.
+ * Places: the queue pairs that a process may have on a device. qp_budget.c says who gets one, and
+ * who gives one up. _locked: with prov->lock held.
  */
 #ifndef VP_QP_BUDGET_H
 #define VP_QP_BUDGET_H

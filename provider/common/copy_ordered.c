@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ordered.h"
+#include "copy_ordered.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -9,11 +9,11 @@
 #    include <immintrin.h>
 #endif
 
-#include "lines.h"
+#include "copy_lines.h"
 #include "mapped.h"
 #include "provider.h"
-#include "wide.h"
-#include "words.h"
+#include "atomic_width.h"
+#include "copy_words.h"
 
 enum { LINE = PROV_LINE, WORD = PROV_WORD };
 
@@ -55,7 +55,7 @@ static inline void order_stores(void)
 }
 
 /* Both ranges have at least one byte. */
-static inline bool overlap(const void *to, const void *from, size_t length)
+static inline bool ranges_overlap(const void *to, const void *from, size_t length)
 {
     return (uintptr_t)to - (uintptr_t)from + length - 1 < 2 * length - 1;
 }
@@ -82,7 +82,7 @@ __attribute__((target("avx"))) static void store_32(uint8_t *to, const uint8_t *
     order_stores();
 }
 
-/* Copies in the pieces of wide.h, one store each. */
+/* Copies in the pieces of atomic_width.h, one store each. */
 static __attribute__((noinline)) void store_pieces(uint8_t *to, const uint8_t *from, size_t size,
                                                    unsigned int width)
 {
@@ -160,7 +160,7 @@ static inline void copy_ordered(void *to, const void *from, size_t length)
 {
     if (length == 0)
         return;
-    if (overlap(to, from, length))
+    if (ranges_overlap(to, from, length))
         memmove(to, from, length); /* an overlapping copy cannot be made in pieces */
     else if (prov_is_split((uintptr_t)to, length) && prov_store_width() > WORD)
         store_pieces(to, from, length, prov_store_width());

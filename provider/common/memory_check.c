@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "there.h"
+#include "memory_check.h"
 
 #include <errno.h>
 #include <stdint.h>
@@ -18,7 +18,7 @@ static uintptr_t page_mask(void)
 }
 
 /* Does the kernel have MADV_POPULATE_WRITE? An old one returns EINVAL. */
-static bool knows_populate(void)
+static bool has_populate(void)
 {
     static int known = -1;
     int k = __atomic_load_n(&known, __ATOMIC_RELAXED);
@@ -33,7 +33,7 @@ static bool knows_populate(void)
 }
 
 /* If the kernel forbids the call, as in some containers, returns true. */
-static bool can_be_read(uintptr_t at)
+static bool is_readable(uintptr_t at)
 {
     char byte;
     struct iovec to = {&byte, 1}, from = {(void *)at, 1};
@@ -41,12 +41,12 @@ static bool can_be_read(uintptr_t at)
     return process_vm_readv(getpid(), &to, 1, &from, 1, 0) == 1 || errno != EFAULT;
 }
 
-static bool page_allows(uintptr_t at, bool write)
+static bool page_is_accessible(uintptr_t at, bool write)
 {
     void *page = (void *)(at & page_mask());
 
-    if (!knows_populate())
-        return can_be_read(at);
+    if (!has_populate())
+        return is_readable(at);
     return madvise(page, 1, write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0 ||
            errno == EAGAIN || errno == ENOMEM || errno == EINTR;
 }
@@ -61,6 +61,6 @@ bool prov_memory_is_mapped(const void *addr, size_t size, bool write)
         return true;
     if (end < first || msync((void *)start, end - start, MS_ASYNC) != 0)
         return false;
-    return page_allows(first, write) &&
-           (start == ((end - 1) & page_mask()) || page_allows(end - 1, write));
+    return page_is_accessible(first, write) &&
+           (start == ((end - 1) & page_mask()) || page_is_accessible(end - 1, write));
 }

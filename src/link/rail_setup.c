@@ -22,7 +22,7 @@ static bool may_have_rails(const struct ut_link *link)
 }
 
 /* All of the peer's ports may be of other devices, until it has told. */
-static bool make_rails(struct ut_link *link)
+static bool alloc_rails(struct ut_link *link)
 {
     struct ut_rails *rails = calloc(1, sizeof(*rails));
 
@@ -52,7 +52,7 @@ void ut_rails_enable(struct ut_link *link)
     prov->ops->caps(prov, link->vcq->tni, &caps);
     if (caps.cut_from == 0 || caps.further == 0)
         return;
-    if (!link->rails && !make_rails(link))
+    if (!link->rails && !alloc_rails(link))
         return; /* long puts go by one port */
     struct ut_rails *rails = link->rails;
     rails->from = caps.cut_from < UT_RAILS_MIN_PUT ? UT_RAILS_MIN_PUT : caps.cut_from;

@@ -6,8 +6,8 @@
  *   ud       datagrams between queue pairs of type UD, whose address is published (udcm.c)
  * Both carry the same private data, and report a refusal, an end or silence in the same way.
  *
- * An id of a connection or a probe is opened by begin(), or comes with a request. Calls for one id
- * are made one at a time; those of different ids may be made by several threads.
+ * An id of a connection or a probe is opened by resolve_addr(), or comes with a request. Calls for
+ * one id are made one at a time; those of different ids may be made by several threads.
  */
 #ifndef VP_CM_OPS_H
 #define VP_CM_OPS_H
@@ -30,11 +30,11 @@ enum vp_reject_reason {
 
 enum vp_cm_event_type {
     VP_CM_OTHER,            /* ignored */
-    VP_CM_ADDR_RESOLVED,    /* (active) the peer's address is resolved: route() is next */
-    VP_CM_ROUTE_RESOLVED,   /* (active) the route is resolved: ask() is next */
+    VP_CM_ADDR_RESOLVED,    /* (active) the peer's address is resolved: resolve_route() is next */
+    VP_CM_ROUTE_RESOLVED,   /* (active) the route is resolved: connect() is next */
     VP_CM_CONNECT_REQUEST,  /* a peer's request, or a probe */
     VP_CM_WRONG_KEY,        /* a request without the key, which is not answered */
-    VP_CM_CONNECT_RESPONSE, /* (active) accepted: confirm() is next */
+    VP_CM_CONNECT_RESPONSE, /* (active) accepted: establish() is next */
     VP_CM_ESTABLISHED,      /* (passive) the peer has confirmed */
     VP_CM_REJECTED,         /* the request is refused, or the peer gave up */
     VP_CM_RESOLVE_ERROR,    /* the address or the route could not be resolved */
@@ -44,12 +44,12 @@ enum vp_cm_event_type {
 };
 
 struct vp_cm_event {
-    enum vp_cm_event_type what;
-    struct vp_cm_id *id;  /* of the handshake; NULL: the event is a request, or of a port */
-    struct vp_port *port; /* of a request, a stranger or a removal */
-    struct vp_cm_id asks; /* of a request: its owner copies it and calls adopt() */
-    struct vp_peer from;  /* of a request: where its origin listens */
-    enum vp_reject_reason refusal;
+    enum vp_cm_event_type type;
+    struct vp_cm_id *id;        /* of the handshake; NULL: the event is a request, or of a port */
+    struct vp_port *port;       /* of a request, a stranger or a removal */
+    struct vp_cm_id request_id; /* of a request: its owner copies it and calls set_owner() */
+    struct vp_peer from;        /* of a request: where its origin listens */
+    enum vp_reject_reason reject_reason;
     uint8_t rsp_resources, init_depth; /* of a request: what the origin asked for */
     struct vp_ece ece; /* of a request: the origin's offer; of an answer: the peer's choice */
     uint8_t size;      /* of the private data */
@@ -58,31 +58,31 @@ struct vp_cm_event {
 
 struct vp_cm_ops {
     const char *name;
-    bool tells_of_deaths; /* an event reports every end of the peer's process */
+    bool reports_peer_death; /* an event reports every end of the peer's process */
 
-    /* Starts a handshake. 0: VP_CM_ADDR_RESOLVED or VP_CM_RESOLVE_ERROR follows; 1: ask() is next;
-     * -ECONNREFUSED: the peer's process is known to be gone; or -errno. */
-    int (*begin)(struct vp_prov *prov, struct vp_cm_id *id, struct vp_port *port,
-                 const struct vp_peer *peer);
+    /* Starts a handshake. 0: VP_CM_ADDR_RESOLVED or VP_CM_RESOLVE_ERROR follows; 1: connect() is
+     * next; -ECONNREFUSED: the peer's process is known to be gone; or -errno. */
+    int (*resolve_addr)(struct vp_prov *prov, struct vp_cm_id *id, struct vp_port *port,
+                        const struct vp_peer *peer);
     /* 0: VP_CM_ROUTE_RESOLVED or VP_CM_RESOLVE_ERROR follows; -EXDEV, logged: through another
      * device; -errno.
      */
-    int (*route)(struct vp_prov *prov, struct vp_cm_id *id, const struct vp_port *port);
-    /* ask() sends the request and answer() the answer, with id->ece; confirm() says that the answer
-     * has arrived. 0 or -errno. */
-    int (*ask)(struct vp_cm_id *id, struct rdma_conn_param *param);
-    int (*answer)(struct vp_cm_id *id, struct rdma_conn_param *param);
-    int (*confirm)(struct vp_cm_id *id);
-    void (*refuse)(struct vp_cm_id *id, enum vp_reject_reason refusal);
+    int (*resolve_route)(struct vp_prov *prov, struct vp_cm_id *id, const struct vp_port *port);
+    /* connect() sends the request and accept() the answer, with id->ece; establish() says that the
+     * answer has arrived. 0 or -errno. */
+    int (*connect)(struct vp_cm_id *id, struct rdma_conn_param *param);
+    int (*accept)(struct vp_cm_id *id, struct rdma_conn_param *param);
+    int (*establish)(struct vp_cm_id *id);
+    void (*reject)(struct vp_cm_id *id, enum vp_reject_reason reject_reason);
     /* Ends a connection that was up: the peer gets VP_CM_DISCONNECTED. */
     void (*disconnect)(struct vp_cm_id *id);
     /* Forgets the id. A waiting peer is told that nothing follows. */
-    void (*drop)(struct vp_cm_id *id);
+    void (*destroy)(struct vp_cm_id *id);
     /* Attributes for the change to attr->qp_state, as rdma_init_qp_attr() gives them. 0, or -errno:
      * the peer has given up meanwhile. */
-    int (*qp_attr)(struct vp_cm_id *id, struct ibv_qp_attr *attr, int *mask);
+    int (*init_qp_attr)(struct vp_cm_id *id, struct ibv_qp_attr *attr, int *mask);
     /* The id of a request has moved here. */
-    void (*adopt)(struct vp_cm_id *id);
+    void (*set_owner)(struct vp_cm_id *id);
 };
 
 extern const struct vp_cm_ops vp_rdmacm_ops, vp_udcm_ops;
@@ -90,9 +90,9 @@ extern const struct vp_cm_ops vp_rdmacm_ops, vp_udcm_ops;
 /* Forgets an id if it is open. */
 static inline void vp_cm_id_destroy(struct vp_cm_id *id)
 {
-    if (id->way)
-        id->way->drop(id);
-    id->way = NULL;
+    if (id->ops)
+        id->ops->destroy(id);
+    id->ops = NULL;
 }
 
 #endif

@@ -8,41 +8,41 @@
  * preadv(), and in 3,000,000 on the latter, a polling thread never saw one in part. For other CPUs
  * with FSRM this is not known, so the last word is copied separately.
  */
-#include "wide.h"
+#include "atomic_width.h"
 
 struct prov_atomic_widths prov_atomic_widths;
 
 #if defined(__x86_64__)
 #    include <cpuid.h>
 
-enum maker { OTHER, INTEL, AMD };
+enum vendor { VENDOR_OTHER, VENDOR_INTEL, VENDOR_AMD };
 
 struct cpu {
-    enum maker maker;
+    enum vendor vendor;
     unsigned int family, model;
     bool hybrid, fsrm, fp16;
 };
 
-static enum maker maker_of(unsigned int ebx)
+static enum vendor vendor_of(unsigned int ebx)
 {
     switch (ebx) {
     case signature_INTEL_ebx:
-        return INTEL;
+        return VENDOR_INTEL;
     case signature_AMD_ebx:
-        return AMD;
+        return VENDOR_AMD;
     default:
-        return OTHER;
+        return VENDOR_OTHER;
     }
 }
 
-static struct cpu ask_cpu(void)
+static struct cpu query_cpu(void)
 {
     unsigned int a, b, c, d;
-    struct cpu cpu = {.maker = OTHER};
+    struct cpu cpu = {.vendor = VENDOR_OTHER};
 
     if (!__get_cpuid(0, &a, &b, &c, &d))
         return cpu;
-    cpu.maker = maker_of(b);
+    cpu.vendor = vendor_of(b);
     if (__get_cpuid(1, &a, &b, &c, &d)) {
         cpu.family = (a >> 8 & 15) + ((a >> 8 & 15) == 15 ? a >> 20 & 255 : 0);
         cpu.model = (a >> 4 & 15) | (a >> 12 & 0xf0);
@@ -58,7 +58,7 @@ static struct cpu ask_cpu(void)
 /* Is the store path 32 bytes wide? On CPUs with AVX-512, AMD's cores since Zen 2, and Intel's large
  * cores since Haswell. Intel's small cores with AVX2 have 16 bytes, and all of their models are
  * newer than the last model with only large cores and without AVX-512. */
-static bool stores_32(const struct cpu *cpu)
+static bool stores_32_bytes(const struct cpu *cpu)
 {
     enum { ZEN = 0x17, ZEN_2_MODEL = 0x30, ZEN_3 = 0x19, LAST_LARGE_MODEL = 0xa6 };
 
@@ -66,31 +66,31 @@ static bool stores_32(const struct cpu *cpu)
         return false;
     if (__builtin_cpu_supports("avx512f"))
         return true;
-    if (cpu->maker == AMD)
+    if (cpu->vendor == VENDOR_AMD)
         return cpu->family >= ZEN_3 || (cpu->family == ZEN && cpu->model >= ZEN_2_MODEL);
-    return cpu->maker == INTEL && cpu->family == 6 && !cpu->hybrid &&
+    return cpu->vendor == VENDOR_INTEL && cpu->family == 6 && !cpu->hybrid &&
            cpu->model <= LAST_LARGE_MODEL;
 }
 
 /* AVX-512 for half precision came with Sapphire Rapids. */
-static bool copies_32(const struct cpu *cpu)
+static bool kernel_copies_32_bytes(const struct cpu *cpu)
 {
     enum { ZEN_3 = 0x19 };
 
-    return cpu->fsrm && ((cpu->maker == AMD && cpu->family >= ZEN_3) ||
-                         (cpu->maker == INTEL && cpu->family == 6 && cpu->fp16));
+    return cpu->fsrm && ((cpu->vendor == VENDOR_AMD && cpu->family >= ZEN_3) ||
+                         (cpu->vendor == VENDOR_INTEL && cpu->family == 6 && cpu->fp16));
 }
 
 /* Concurrent threads find the same. */
 void prov_detect_atomic_widths(void)
 {
-    struct cpu cpu = ask_cpu();
+    struct cpu cpu = query_cpu();
     uint8_t store = PROV_WORD, kernel = PROV_WORD;
 
     __builtin_cpu_init();
     if (__builtin_cpu_supports("avx"))
-        store = stores_32(&cpu) ? 32 : 16;
-    if (copies_32(&cpu))
+        store = stores_32_bytes(&cpu) ? 32 : 16;
+    if (kernel_copies_32_bytes(&cpu))
         kernel = 32;
     __atomic_store_n(&prov_atomic_widths.store, store, __ATOMIC_RELAXED);
     __atomic_store_n(&prov_atomic_widths.kernel, kernel, __ATOMIC_RELAXED);

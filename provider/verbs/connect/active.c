@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Handshakes that this side began: see ask.h. */
-#include "ask.h"
+#include "active.h"
 
 #include <errno.h>
 #include <string.h>
 
 #include "verbs/ports/address.h"
-#include "busy.h"
+#include "verbs/data/queues.h"
 #include "verbs/ports/device.h"
 #include "verbs/ep_types.h"
 #include "verbs/ports/order.h"
 #include "verbs/data/qp.h"
-#include "shake.h"
+#include "handshake.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "verbs/wake.h"
@@ -48,7 +48,7 @@ int vp_connect(struct prov_ep *base, const void *addr, size_t addr_size, unsigne
     if (hello_size)
         memcpy(conn->req.hello, hello, hello_size);
     pthread_mutex_lock(&prov->lock);
-    conn->req.tag = (uint8_t)prov->asked++;
+    conn->req.tag = (uint8_t)prov->num_requests++;
     bool kick = vp_list_empty(&prov->queue);
     vp_list_append(&ep->conns, &conn->ep_link);
     vp_list_append(&prov->queue, &conn->hs.link);
@@ -60,7 +60,7 @@ int vp_connect(struct prov_ep *base, const void *addr, size_t addr_size, unsigne
 }
 
 /* An attempt failed here, for want of a resource, which is logged once and waited for. */
-static void fall_short(struct vp_conn *conn, const char *what, int rc)
+static void handle_local_shortage(struct vp_conn *conn, const char *what, int rc)
 {
     if (conn->hs.tries == 1 || !vp_is_shortage(rc))
         vp_log_nomem(what, conn->ep->port->name, -rc);
@@ -86,14 +86,14 @@ void vp_active_send_request(struct vp_conn *conn)
 
     conn->id.ece = vp_conn_ece_offer(conn);
     vp_handshake_wait(conn, VP_CONNECTING, vp_attempt_deadline(conn, ut_clock_ms()));
-    int rc = conn->id.way->ask(&conn->id, &param);
+    int rc = conn->id.ops->connect(&conn->id, &param);
     if (rc) {
         ut_debug(VP_CAT, "asking for a connection: %s", strerror(-rc));
         vp_handshake_retry(conn, VP_ATTEMPT_NO_ANSWER);
     }
 }
 
-static void count_attempt(struct vp_conn *conn, uint64_t now)
+static void start_attempt(struct vp_conn *conn, uint64_t now)
 {
     struct vp_prov *prov = conn->ep->prov;
 
@@ -107,20 +107,20 @@ static void count_attempt(struct vp_conn *conn, uint64_t now)
         conn->hs.tries++;
     conn->hs.started = now;
     if (!conn->hs.first)
-        conn->hs.first = conn->hs.sign = now;
+        conn->hs.first = conn->hs.last_heard = now;
 }
 
 static void resolve_peer(struct vp_conn *conn)
 {
     struct vp_port *port = conn->ep->port;
-    int rc = port->way->begin(conn->ep->prov, &conn->id, port, &conn->peer);
+    int rc = port->cm_ops->resolve_addr(conn->ep->prov, &conn->id, port, &conn->peer);
 
     if (rc == 1) {
         vp_active_send_request(conn);
     } else if (rc == -ECONNREFUSED) {
         vp_handshake_fail(conn, PROV_REASON_PEER_DEAD);
     } else if (vp_is_shortage(rc)) {
-        fall_short(conn, "starting a connection", rc);
+        handle_local_shortage(conn, "starting a connection", rc);
     } else if (rc) { /* also -ENODEV: the port has lost its address, and may get it back */
         ut_info(VP_CAT, "resolving a peer's address from %s: %s", port->name, strerror(-rc));
         vp_handshake_retry(conn, VP_ATTEMPT_UNRESOLVED);
@@ -133,7 +133,7 @@ void vp_active_begin(struct vp_conn *conn)
     struct vp_port *port = conn->ep->port;
     uint64_t now = ut_clock_ms();
 
-    count_attempt(conn, now);
+    start_attempt(conn, now);
     bool down = vp_port_is_down(port);
     if (down && !port->lost && !port->dev->gone) {
         vp_handshake_retry(conn, VP_ATTEMPT_NO_ANSWER); /* the port may come up again */
@@ -146,7 +146,7 @@ void vp_active_begin(struct vp_conn *conn)
     int rc = conn->qp ? 0 : vp_conn_create_qp(conn);
     if (rc) {
         if (!vp_handshake_wait_for_qp(conn))
-            fall_short(conn, "creating a queue pair", rc);
+            handle_local_shortage(conn, "creating a queue pair", rc);
         return;
     }
     vp_handshake_wait(conn, VP_RESOLVING, now + prov->tuning.step_ms);
@@ -158,7 +158,7 @@ void vp_active_resolve_route(struct vp_conn *conn)
     struct vp_prov *prov = conn->ep->prov;
 
     vp_handshake_wait(conn, VP_ROUTING, ut_clock_ms() + prov->tuning.step_ms);
-    int rc = conn->id.way->route(prov, &conn->id, conn->ep->port);
+    int rc = conn->id.ops->resolve_route(prov, &conn->id, conn->ep->port);
     if (rc == -EXDEV)
         vp_handshake_fail(conn, PROV_REASON_LOCAL);
     else if (rc)
@@ -175,7 +175,7 @@ void vp_active_handle_response(struct vp_conn *conn, const struct vp_cm_event *e
         return;
     }
     memcpy(&rep, event->data, sizeof(rep));
-    conn->there_unit = rep.size >> VP_REQ_UNIT_SHIFT;
+    conn->rmt_unit = rep.size >> VP_REQ_UNIT_SHIFT;
     rep.size &= VP_REQ_SIZE;
     if (memcmp(rep.magic, vp_rep_magic, sizeof(vp_rep_magic)) != 0 || rep.size > PROV_HELLO_MAX ||
         rep.mtu < IBV_MTU_256 || rep.mtu > IBV_MTU_4096) {
@@ -184,13 +184,13 @@ void vp_active_handle_response(struct vp_conn *conn, const struct vp_cm_event *e
         return;
     }
     conn->hello_size = rep.size;
-    conn->there_mtu = rep.mtu;
+    conn->rmt_mtu = rep.mtu;
     memcpy(conn->hello, rep.hello, sizeof(rep.hello));
     conn->ece = conn->id.ece.options ? event->ece : (struct vp_ece){0};
     rc = vp_conn_connect_qp(conn);
     if (!rc) {
         vp_handshake_wait(conn, VP_CONFIRMING, conn->hs.timer.at);
-        rc = conn->id.way->confirm(&conn->id) ? -ECONNABORTED : 0;
+        rc = conn->id.ops->establish(&conn->id) ? -ECONNABORTED : 0;
     }
     if (!rc)
         vp_handshake_complete(conn);
@@ -208,8 +208,8 @@ void vp_active_handle_reject(struct vp_conn *conn, const struct vp_cm_event *eve
         vp_handshake_lost(conn, VP_EV_DISCONNECTED); /* the peer gave up during the handshake */
         return;
     }
-    ut_debug(VP_CAT, "refused: %d", (int)event->refusal);
-    switch (event->refusal) {
+    ut_debug(VP_CAT, "refused: %d", (int)event->reject_reason);
+    switch (event->reject_reason) {
     case VP_REJ_NO_ENDPOINT:
         vp_handshake_fail(conn, PROV_REASON_NO_ENDPOINT);
         break;

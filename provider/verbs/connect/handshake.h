@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Steps of all handshakes, those of ask.c and of answer.c. Run in progress(), with the connection
- * busy and prov->lock not held. */
+/* Steps of all handshakes, those of active.c and of answer.c. Run in progress(), with the
+ * connection busy and prov->lock not held. */
 #ifndef VP_HANDSHAKE_H
 #define VP_HANDSHAKE_H
 

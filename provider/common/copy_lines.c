@@ -9,13 +9,13 @@
  * one "rep movsb" per line takes four times as long. Wider stores and prefetchw gain nothing for
  * large sizes: docs/measurements/benchmarks.md has the figures.
  */
-#include "lines.h"
+#include "copy_lines.h"
 
 #include <stdint.h>
 #include <string.h>
 
 #include "provider.h"
-#include "words.h"
+#include "copy_words.h"
 
 #if defined(__x86_64__)
 #    include <immintrin.h>
@@ -73,21 +73,21 @@ static void copy_sse(uint8_t *to, const uint8_t *from, size_t size)
 }
 
 /* Chosen once; concurrent threads choose the same. */
-static lines_fn *choose(void)
+static lines_fn *select_copy(void)
 {
-    static lines_fn *chosen;
-    lines_fn *fn = __atomic_load_n(&chosen, __ATOMIC_RELAXED);
+    static lines_fn *selected;
+    lines_fn *fn = __atomic_load_n(&selected, __ATOMIC_RELAXED);
 
     if (!fn) {
         fn = __builtin_cpu_supports("avx") ? copy_avx : copy_sse;
-        __atomic_store_n(&chosen, fn, __ATOMIC_RELAXED);
+        __atomic_store_n(&selected, fn, __ATOMIC_RELAXED);
     }
     return fn;
 }
 
 void prov_copy_lines(void *to, const void *from, size_t size)
 {
-    choose()(to, from, size);
+    select_copy()(to, from, size);
 }
 
 #else

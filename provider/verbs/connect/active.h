@@ -4,7 +4,7 @@
 #define VP_ACTIVE_H
 
 #include "verbs/conn_types.h"
-#include "way.h"
+#include "cm_ops.h"
 
 int vp_connect(struct prov_ep *ep, const void *addr, size_t addr_size, unsigned int peer_tni,
                uint64_t peer_id, const void *hello, size_t hello_size, void *ctx,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which ports are used: see rails.h. */
-#include "rails.h"
+/* Which ports are used: see select.h. */
+#include "select.h"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
@@ -13,11 +13,11 @@
 #include "address.h"
 #include "util/fd.h"
 
-enum { ANY_PREFIX_V4 = 24, ANY_PREFIX_V6 = 64, MOST_FURTHER = 3 };
+enum { ANY_PREFIX_V4 = 24, ANY_PREFIX_V6 = 64, MAX_FURTHER = 3 };
 
 /*** networks ***/
 
-static const uint8_t *raw_of(const struct sockaddr *addr, unsigned int *bytes)
+static const uint8_t *raw_address(const struct sockaddr *addr, unsigned int *bytes)
 {
     *bytes = addr->sa_family == AF_INET ? 4 : 16;
     return addr->sa_family == AF_INET
@@ -37,7 +37,7 @@ static unsigned int count_bits(const uint8_t *raw, unsigned int bytes)
 void vp_network_of(const union vp_sockaddr *addr, struct vp_network *out)
 {
     unsigned int bytes, n;
-    const uint8_t *raw = raw_of(&addr->sa, &bytes);
+    const uint8_t *raw = raw_address(&addr->sa, &bytes);
     struct ifaddrs *all = NULL;
 
     memset(out, 0, sizeof(*out));
@@ -48,9 +48,9 @@ void vp_network_of(const union vp_sockaddr *addr, struct vp_network *out)
         all = NULL;
     for (const struct ifaddrs *a = all; a; a = a->ifa_next) {
         if (!a->ifa_addr || !a->ifa_netmask || a->ifa_addr->sa_family != addr->sa.sa_family ||
-            memcmp(raw_of(a->ifa_addr, &n), raw, bytes) != 0)
+            memcmp(raw_address(a->ifa_addr, &n), raw, bytes) != 0)
             continue;
-        out->prefix = (uint8_t)count_bits(raw_of(a->ifa_netmask, &n), bytes);
+        out->prefix = (uint8_t)count_bits(raw_address(a->ifa_netmask, &n), bytes);
         break;
     }
     if (all)
@@ -91,17 +91,17 @@ static int compare_networks(const struct vp_network *a, const struct vp_network 
 /*** InfiniBand: who reaches whom ***/
 
 /* A link-local address, as a GID, is of a network that every fabric has. */
-static bool is_of_one_fabric(const struct vp_network *n)
+static bool names_one_fabric(const struct vp_network *n)
 {
     return n->by_ip && !(n->family == AF_INET6 && n->address[0] == 0xfe && n->address[1] == 0x80);
 }
 
-static bool are_joined(const struct vp_usable_port *a, const struct vp_usable_port *b,
-                       bool (*reaches)(const struct vp_port *from, const struct vp_port *to))
+static bool are_connected(const struct vp_usable_port *a, const struct vp_usable_port *b,
+                          bool (*reaches)(const struct vp_port *from, const struct vp_port *to))
 {
     if (!a->infiniband || !b->infiniband)
         return false;
-    if (is_of_one_fabric(&a->port.network) && is_of_one_fabric(&b->port.network) &&
+    if (names_one_fabric(&a->port.network) && names_one_fabric(&b->port.network) &&
         compare_networks(&a->port.network, &b->port.network) == 0)
         return true;
     return reaches && compare_networks(&a->subnet, &b->subnet) == 0 && reaches(&a->port, &b->port);
@@ -142,7 +142,7 @@ void vp_rails_group_fabrics(struct vp_usable_port *found, unsigned int count,
         found[i].fabric = found[i].port.network;
         first_of[i] = i;
         for (unsigned int j = 0; j < i && first_of[i] == i; j++)
-            if (first_of[j] == j && are_joined(&found[j], &found[i], reaches))
+            if (first_of[j] == j && are_connected(&found[j], &found[i], reaches))
                 first_of[i] = j;
     }
     for (unsigned int i = 0; i < count; i++)
@@ -214,7 +214,7 @@ static bool read_file(const char *path, char *line, int size)
 }
 
 /* One of the device. */
-static bool read_line(const char *device, const char *name, char *line, int size)
+static bool read_device_file(const char *device, const char *name, char *line, int size)
 {
     char path[256];
 
@@ -328,7 +328,7 @@ int vp_numa_node(const char *device)
 {
     char line[32];
 
-    return read_line(device, "numa_node", line, sizeof(line)) ? atoi(line) : -1;
+    return read_device_file(device, "numa_node", line, sizeof(line)) ? atoi(line) : -1;
 }
 
 bool vp_cpus_are_in(const char *list, const cpu_set_t *cpus)
@@ -352,13 +352,14 @@ bool vp_is_near(const char *device)
     cpu_set_t cpus;
 
     return sched_getaffinity(0, sizeof(cpus), &cpus) == 0 &&
-           read_line(device, "local_cpulist", line, sizeof(line)) && vp_cpus_are_in(line, &cpus);
+           read_device_file(device, "local_cpulist", line, sizeof(line)) &&
+           vp_cpus_are_in(line, &cpus);
 }
 
 /*** the choice ***/
 
-#define REFUSE(f, ...) snprintf((f)->why_not, sizeof((f)->why_not), __VA_ARGS__)
-#define IF_WANTED      "UTOFU_VERBS_DEVICES can name it"
+#define EXCLUDE(f, ...) snprintf((f)->why_not, sizeof((f)->why_not), __VA_ARGS__)
+#define NAME_IT         "UTOFU_VERBS_DEVICES can name it"
 
 static const struct vp_usable_port *fastest_of(const struct vp_usable_port *found,
                                                unsigned int count)
@@ -371,7 +372,7 @@ static const struct vp_usable_port *fastest_of(const struct vp_usable_port *foun
     return best;
 }
 
-static bool have_one_address(const struct vp_usable_port *a, const struct vp_usable_port *b)
+static bool have_same_address(const struct vp_usable_port *a, const struct vp_usable_port *b)
 {
     const union vp_sockaddr *x = &a->port.addr, *y = &b->port.addr;
 
@@ -386,39 +387,39 @@ static bool have_one_address(const struct vp_usable_port *a, const struct vp_usa
  * is one device (drivers/net/ethernet/mellanox/mlx5/core/lag/lag.c,
  * mlx5_handle_changeupper_event()).
  */
-static void refuse_shared_addresses(struct vp_usable_port *found, unsigned int count)
+static void exclude_shared_addresses(struct vp_usable_port *found, unsigned int count)
 {
     char text[INET6_ADDRSTRLEN];
 
     for (unsigned int i = 0; i < count; i++) {
         for (unsigned int j = 0; j < i && !found[i].why_not[0]; j++) {
-            if (found[j].why_not[0] || !have_one_address(&found[i], &found[j]))
+            if (found[j].why_not[0] || !have_same_address(&found[i], &found[j]))
                 continue;
-            bool later = found[j].port.by_datagrams && !found[i].port.by_datagrams;
+            bool later = found[j].port.uses_datagrams && !found[i].port.uses_datagrams;
             struct vp_usable_port *used = &found[later ? i : j], *other = &found[later ? j : i];
             memcpy(used->shares, other->name, sizeof(used->shares));
-            REFUSE(other,
-                   "has the address of %s, %s%s%s: packets arrive at either, so one of the two is "
-                   "used; give each an address of its own",
-                   used->name, vp_addr_text(&other->port.addr, text, sizeof(text)),
-                   other->bond[0] ? ", by " : "", other->bond);
+            EXCLUDE(other,
+                    "has the address of %s, %s%s%s: packets arrive at either, so one of the two is "
+                    "used; give each an address of its own",
+                    used->name, vp_addr_text(&other->port.addr, text, sizeof(text)),
+                    other->bond[0] ? ", by " : "", other->bond);
         }
     }
 }
 
-static void refuse_slow(struct vp_usable_port *found, unsigned int count)
+static void exclude_slow(struct vp_usable_port *found, unsigned int count)
 {
     const struct vp_usable_port *best = fastest_of(found, count);
 
     for (unsigned int i = 0; i < count; i++) {
         unsigned int speed = found[i].port.speed;
         if (!found[i].why_not[0] && speed && 2 * speed < best->port.speed)
-            REFUSE(&found[i], "has %u Mbit/s, and %s has %u: " IF_WANTED, speed, best->name,
-                   best->port.speed);
+            EXCLUDE(&found[i], "has %u Mbit/s, and %s has %u: " NAME_IT, speed, best->name,
+                    best->port.speed);
     }
 }
 
-static void refuse_ethernet(struct vp_usable_port *found, unsigned int count)
+static void exclude_ethernet(struct vp_usable_port *found, unsigned int count)
 {
     const struct vp_usable_port *infiniband = NULL;
 
@@ -427,55 +428,55 @@ static void refuse_ethernet(struct vp_usable_port *found, unsigned int count)
             infiniband = &found[i];
     for (unsigned int i = 0; infiniband && i < count; i++)
         if (!found[i].why_not[0] && !found[i].infiniband)
-            REFUSE(&found[i], "is Ethernet, and %s is InfiniBand: " IF_WANTED, infiniband->name);
+            EXCLUDE(&found[i], "is Ethernet, and %s is InfiniBand: " NAME_IT, infiniband->name);
 }
 
 /* The ports of a network that are used, if it is: those of at least this speed. */
-struct pace {
+struct throughput {
     uint64_t together; /* Mbit/s, times the ports, of the slowest of them */
     unsigned int slowest;
 };
 
-static bool is_left(const struct vp_usable_port *found, const struct vp_network *network)
+static bool is_candidate(const struct vp_usable_port *found, const struct vp_network *network)
 {
     return !found->why_not[0] && compare_networks(&found->fabric, network) == 0;
 }
 
-static struct pace pace_of(const struct vp_usable_port *found, unsigned int count,
-                           const struct vp_network *network)
+static struct throughput throughput_of(const struct vp_usable_port *found, unsigned int count,
+                                       const struct vp_network *network)
 {
-    struct pace best = {0, 0};
+    struct throughput best = {0, 0};
 
     for (unsigned int i = 0; i < count; i++) {
         unsigned int speed = found[i].port.speed, ports = 0;
-        if (!is_left(&found[i], network))
+        if (!is_candidate(&found[i], network))
             continue;
         for (unsigned int j = 0; j < count && ports < VP_MAX_PORTS; j++)
-            ports += is_left(&found[j], network) && found[j].port.speed >= speed;
+            ports += is_candidate(&found[j], network) && found[j].port.speed >= speed;
         uint64_t together = (uint64_t)ports * (speed ? speed : 1);
         if (together > best.together || (together == best.together && speed > best.slowest))
-            best = (struct pace){together, speed};
+            best = (struct throughput){together, speed};
     }
     return best;
 }
 
 /* Of the ports that are left, which are of one network. */
-static void refuse_brakes(struct vp_usable_port *found, unsigned int count)
+static void exclude_bottlenecks(struct vp_usable_port *found, unsigned int count)
 {
     const struct vp_usable_port *best = fastest_of(found, count);
-    struct pace pace = pace_of(found, count, &best->fabric);
+    struct throughput throughput = throughput_of(found, count, &best->fabric);
 
     for (unsigned int i = 0; i < count; i++) {
         unsigned int speed = found[i].port.speed;
-        if (!found[i].why_not[0] && speed && speed < pace.slowest)
-            REFUSE(&found[i],
-                   "has %u Mbit/s, and %s has %u: TNIs with this port would hold up the "
-                   "others; " IF_WANTED,
-                   speed, best->name, best->port.speed);
+        if (!found[i].why_not[0] && speed && speed < throughput.slowest)
+            EXCLUDE(&found[i],
+                    "has %u Mbit/s, and %s has %u: TNIs with this port would hold up the "
+                    "others; " NAME_IT,
+                    speed, best->name, best->port.speed);
     }
 }
 
-static void refuse_other_networks(struct vp_usable_port *found, unsigned int count)
+static void exclude_other_networks(struct vp_usable_port *found, unsigned int count)
 {
     const struct vp_usable_port *best = NULL;
     char here[VP_NETWORK_TEXT], there[VP_NETWORK_TEXT];
@@ -484,7 +485,7 @@ static void refuse_other_networks(struct vp_usable_port *found, unsigned int cou
     for (unsigned int i = 0; i < count; i++) {
         if (found[i].why_not[0])
             continue;
-        uint64_t speed = pace_of(found, count, &found[i].fabric).together;
+        uint64_t speed = throughput_of(found, count, &found[i].fabric).together;
         if (!best || speed > best_speed ||
             (speed == best_speed && compare_networks(&found[i].fabric, &best->fabric) < 0)) {
             best = &found[i];
@@ -493,29 +494,29 @@ static void refuse_other_networks(struct vp_usable_port *found, unsigned int cou
     }
     for (unsigned int i = 0; i < count; i++)
         if (!found[i].why_not[0] && compare_networks(&found[i].fabric, &best->fabric) != 0)
-            REFUSE(&found[i],
-                   "is in %s, and %s in %s: if these reach each other, UTOFU_VERBS_DEVICES can "
-                   "name both",
-                   vp_network_text(&found[i].fabric, here, sizeof(here)), best->name,
-                   vp_network_text(&best->fabric, there, sizeof(there)));
+            EXCLUDE(&found[i],
+                    "is in %s, and %s in %s: if these reach each other, UTOFU_VERBS_DEVICES can "
+                    "name both",
+                    vp_network_text(&found[i].fabric, here, sizeof(here)), best->name,
+                    vp_network_text(&best->fabric, there, sizeof(there)));
 }
 
 void vp_rails_choose(struct vp_usable_port *found, unsigned int count, bool chosen)
 {
     for (unsigned int i = 0; i < count; i++)
         found[i].why_not[0] = found[i].shares[0] = '\0';
-    refuse_shared_addresses(found, count);
+    exclude_shared_addresses(found, count);
     if (chosen || !count)
         return;
-    refuse_slow(found, count);
-    refuse_ethernet(found, count);
-    refuse_other_networks(found, count);
-    refuse_brakes(found, count);
+    exclude_slow(found, count);
+    exclude_ethernet(found, count);
+    exclude_other_networks(found, count);
+    exclude_bottlenecks(found, count);
 }
 
 /*** physical links ***/
 
-static bool share_wire(const struct vp_usable_port *a, const struct vp_usable_port *b)
+static bool share_link(const struct vp_usable_port *a, const struct vp_usable_port *b)
 {
     if (a->bond[0] && strcmp(a->bond, b->bond) == 0)
         return true;
@@ -529,7 +530,7 @@ void vp_rails_find_links(struct vp_usable_port *found, unsigned int used)
 {
     for (unsigned int i = 0; i < used; i++) {
         unsigned int first = 0;
-        while (!share_wire(&found[first], &found[i]) && first < i)
+        while (!share_link(&found[first], &found[i]) && first < i)
             first++;
         found[i].port.wire = (uint8_t)first;
         found[i].port.paths = found[i].paths > 1 && !found[i].shares[0] ? found[i].paths : 1;
@@ -541,7 +542,7 @@ unsigned int vp_rails_count_further(const struct vp_port *ports, unsigned int co
 {
     unsigned int further = 0;
 
-    while (further < MOST_FURTHER) {
+    while (further < MAX_FURTHER) {
         const struct vp_port *next = &ports[(port + further + 1) % count];
         unsigned int taken = 0;
         for (unsigned int i = 0; i <= further; i++)
@@ -554,8 +555,8 @@ unsigned int vp_rails_count_further(const struct vp_port *ports, unsigned int co
 }
 
 /* Appends the ports that take parts, such as: rxe0:1 and rxe1:1. */
-static void list_parts(const struct vp_prov *prov, unsigned int port, unsigned int further,
-                       char *text, size_t size)
+static void append_port_names(const struct vp_prov *prov, unsigned int port, unsigned int further,
+                              char *text, size_t size)
 {
     for (unsigned int i = 0; i <= further && i < prov->num_ports; i++) {
         const struct vp_port *p = &prov->ports[(port + i) % prov->num_ports];
@@ -573,7 +574,7 @@ void vp_rails_describe(const struct vp_prov *prov, unsigned int port, char *text
 
     if (further > 0 && prov->tuning.rails > 0) {
         snprintf(text, size, "long puts, from %u bytes on, go in parts by", prov->tuning.rails);
-        list_parts(prov, port, further, text, size);
+        append_port_names(prov, port, further, text, size);
     } else if (further > 0) {
         snprintf(text, size, "long puts go by this port alone: UTOFU_VERBS_TUNE has rails=0");
     } else if (prov->num_ports > 1) {
@@ -597,7 +598,7 @@ static bool is_before(const struct vp_usable_port *a, const struct vp_usable_por
 }
 
 /* Moves the first `by` of `count` ports behind the others. */
-static void rotate(struct vp_usable_port *found, unsigned int count, unsigned int by)
+static void rotate_ports(struct vp_usable_port *found, unsigned int count, unsigned int by)
 {
     while (by--) {
         struct vp_usable_port first = found[0];
@@ -623,8 +624,8 @@ unsigned int vp_rails_sort(struct vp_usable_port *found, unsigned int count, boo
     if (chosen || !used)
         return used;
     if (near)
-        rotate(found, near, local_rank % near);
+        rotate_ports(found, near, local_rank % near);
     if (used > near)
-        rotate(found + near, used - near, local_rank % (used - near));
+        rotate_ports(found + near, used - near, local_rank % (used - near));
     return used;
 }

@@ -27,8 +27,8 @@ static inline void vp_count_signalled(struct vp_conn *conn)
 {
     conn->signal_due = conn->head + conn->ep->signal_every;
     vp_update_inline_until(conn);
-    conn->reports++;
-    conn->ep->reports++;
+    conn->signalled++;
+    conn->ep->signalled++;
 }
 
 /* Is the last posted request signalled? */
@@ -40,9 +40,9 @@ static inline bool vp_all_signalled(const struct vp_conn *conn)
 /* No signalled request is waited for any more. */
 static inline void vp_clear_signalled(struct vp_conn *conn)
 {
-    UT_ASSERT(conn->reports <= conn->ep->reports);
-    conn->ep->reports -= conn->reports;
-    conn->reports = 0;
+    UT_ASSERT(conn->signalled <= conn->ep->signalled);
+    conn->ep->signalled -= conn->signalled;
+    conn->signalled = 0;
 }
 
 #endif

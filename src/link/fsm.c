@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of life.h, and its clocks. */
-#include "link/life.h"
+/* The table of fsm.h, and its clocks. */
+#include "link/fsm.h"
 
 #include <stddef.h>
 

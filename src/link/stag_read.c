@@ -5,7 +5,7 @@
 
 #include "link/inner.h"
 
-static bool take_scratch(struct ut_link *link)
+static bool alloc_scratch(struct ut_link *link)
 {
     struct ut_vcq *vcq = link->vcq;
 
@@ -17,7 +17,7 @@ static bool take_scratch(struct ut_link *link)
     return true;
 }
 
-static void give_scratch(struct ut_link *link)
+static void free_scratch(struct ut_link *link)
 {
     struct ut_vcq *vcq = link->vcq;
 
@@ -30,10 +30,10 @@ static uint8_t *scratch_of(struct ut_link *link)
     return link->vcq->scratch + (size_t)(link->scratch - 1) * UT_SCRATCH_SIZE;
 }
 
-static void end_read(struct ut_link *link)
+static void finish_read(struct ut_link *link)
 {
     link->reading = UT_STAG_NONE;
-    give_scratch(link);
+    free_scratch(link);
 }
 
 /* Posts the read of a directory entry or of the entry itself. */
@@ -61,7 +61,7 @@ static int post_read(struct ut_link *link)
     return link->ops->read(link->conn, &x);
 }
 
-static void forget_stag(struct ut_link *link, uint32_t index)
+static void invalidate_stag(struct ut_link *link, uint32_t index)
 {
     struct ut_remote_stag *stag = ut_remote_stag_of(&link->remote, index);
 
@@ -72,11 +72,11 @@ static void forget_stag(struct ut_link *link, uint32_t index)
 
 /* Takes over what was read; true: it was the entry of the STag, or there is no entry. Without
  * memory the STag counts as not registered. */
-static bool take_read(struct ut_link *link)
+static bool store_read(struct ut_link *link)
 {
     uint32_t index = link->reading;
 
-    forget_stag(link, index);
+    invalidate_stag(link, index);
     if (link->reading_dir) {
         struct ut_remote_chunk *chunk = ut_remote_make_chunk(&link->remote, index);
         struct ut_stag_dir dir;
@@ -99,13 +99,13 @@ static bool take_read(struct ut_link *link)
 }
 
 /* Reads until the entry is there (true), or until a read has to complete first or fails (false). */
-static bool read_steps(struct ut_link *link)
+static bool read_entry(struct ut_link *link)
 {
     for (;;) {
         int rc = post_read(link);
         if (rc >= 0 && (rc & PROV_COMPLETE)) {
-            if (take_read(link)) {
-                end_read(link);
+            if (store_read(link)) {
+                finish_read(link);
                 return true;
             }
             continue;
@@ -113,11 +113,11 @@ static bool read_steps(struct ut_link *link)
         if (rc == -EACCES || rc == -EFAULT) {
             /* the peer has freed the table, and with it the VCQ */
             ut_remote_invalidate_chunk(&link->remote, link->reading);
-            end_read(link);
+            finish_read(link);
             return true;
         }
         if (rc < 0) {
-            end_read(link);
+            finish_read(link);
             if (rc == -EAGAIN)
                 ut_link_schedule(link);
         }
@@ -125,9 +125,9 @@ static bool read_steps(struct ut_link *link)
     }
 }
 
-static void read_next(struct ut_link *link)
+static void continue_read(struct ut_link *link)
 {
-    if (read_steps(link))
+    if (read_entry(link))
         link->vcq->link_ops->pump(link);
 }
 
@@ -136,15 +136,15 @@ void ut_link_read_done(struct ut_link *link, enum prov_status status)
     if (link->reading == UT_STAG_NONE)
         return;
     if (status != PROV_OK) {
-        end_read(link);
+        finish_read(link);
         return; /* ut_link_on_down() follows; the entry is read again on the new connection */
     }
-    if (!take_read(link)) {
-        read_next(link);
+    if (!store_read(link)) {
+        continue_read(link);
         return;
     }
     uint32_t index = link->reading;
-    end_read(link);
+    finish_read(link);
     if (link->to_post != UT_NO_SLOT) {
         struct ut_slot *slot = &link->vcq->toq[link->to_post];
         /* the read may have been for an ARMW that the target's CPU executed meanwhile */
@@ -160,7 +160,7 @@ void ut_link_invalidate_stag(struct ut_link *link, utofu_stadd_t stadd)
 
     link->hot.size = 0;
     if (index != UT_STAG_NONE)
-        forget_stag(link, index);
+        invalidate_stag(link, index);
 }
 
 static int check_access(const struct ut_remote_stag *e, uint32_t index, utofu_stadd_t stadd,
@@ -224,8 +224,8 @@ struct ut_failure ut_link_error_cause(const struct ut_link *link, utofu_stadd_t 
 }
 
 /* Remembers the STag for ut_link_find_hot(); `addr` is the address of `stadd`. */
-static void make_hot(struct ut_link *link, const struct ut_remote_stag *e, utofu_stadd_t stadd,
-                     uint64_t addr)
+static void set_hot_stag(struct ut_link *link, const struct ut_remote_stag *e, utofu_stadd_t stadd,
+                         uint64_t addr)
 {
     if (!(e->info & UT_STAG_WRITABLE))
         return;
@@ -248,19 +248,19 @@ int ut_link_find_memory(struct ut_link *link, utofu_stadd_t stadd, uint64_t leng
             rc = check_access(e, index, stadd, length, write, addr);
             *rkey = e->rkey;
             if (rc == 0)
-                make_hot(link, e, stadd, *addr);
+                set_hot_stag(link, e, stadd, *addr);
         }
         /* the entry may be outdated: an STag can be registered at any time */
         if (rc == 0 || fresh)
             return rc;
         if (link->reading != UT_STAG_NONE)
             return UTOFU_ERR_NOT_COMPLETED;
-        if (!take_scratch(link)) {
+        if (!alloc_scratch(link)) {
             ut_link_schedule(link);
             return UTOFU_ERR_NOT_COMPLETED;
         }
         link->reading = index;
-        if (!read_steps(link))
+        if (!read_entry(link))
             return UTOFU_ERR_NOT_COMPLETED;
         fresh = true;
     }
@@ -275,11 +275,11 @@ bool ut_link_recheck_entry(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utofu_
     uint32_t index = ut_stag_index(ut_stadd_stag(stadd), link->peer_cmp);
     const struct ut_remote_stag *e =
         index == UT_STAG_NONE ? NULL : ut_remote_stag_of(&link->remote, index);
-    if (!e || !take_scratch(link))
+    if (!e || !alloc_scratch(link))
         return false;
     const struct ut_remote_stag before = *e;
     link->reading = index;
-    if (!read_steps(link))
+    if (!read_entry(link))
         return false; /* also if the read completes later: ut_link_read_done() */
     e = ut_remote_stag_of(&link->remote, index);
     return e && e->base == before.base && e->size == before.size && e->info == before.info;

@@ -38,36 +38,37 @@ bool ut_link_alloc_rx_announced(struct ut_link *link)
     return false;
 }
 
-static struct ut_link_outcome make_news(enum ut_fsm_event event, enum ut_cause cause,
-                                        uint64_t seconds)
+static struct ut_link_outcome make_outcome(enum ut_fsm_event event, enum ut_cause cause,
+                                           uint64_t seconds)
 {
     return (struct ut_link_outcome){.event = event,
                                     .why = {.cause = (uint8_t)cause, .detail = seconds}};
 }
 
-static struct ut_link_outcome refuse_address(uint32_t rank)
+static struct ut_link_outcome reject_address(uint32_t rank)
 {
     ut_error("link",
              "rank %u published an address that is not one of this library; start it with the same "
              "library as this process (utofu-info --check); it cannot be reached",
              rank);
-    return make_news(UT_FSM_NO_OWNER, UT_CAUSE_ADDRESS, 0);
+    return make_outcome(UT_FSM_NO_OWNER, UT_CAUSE_ADDRESS, 0);
 }
 
 /* This process lacks a resource that it may have later; the peer may be well. */
-static struct ut_link_outcome wait_for_resources(const struct ut_link *link, int rc, uint64_t now)
+static struct ut_link_outcome retry_or_fail_shortage(const struct ut_link *link, int rc,
+                                                     uint64_t now)
 {
     if (now < link->deadline_ms)
-        return make_news(UT_FSM_TRY_LATER, UT_CAUSE_NONE, 0);
+        return make_outcome(UT_FSM_TRY_LATER, UT_CAUSE_NONE, 0);
     ut_error("link",
              "this process has not been able to connect to VCQ %016llx in time "
              "(UTOFU_JOB_TIMEOUT): %s%s; communications with it fail, later ones try again",
              (unsigned long long)link->peer, strerror(-rc), ut_fd_limit_remedy(-rc));
-    return make_news(UT_FSM_LOCAL_ERROR, UT_CAUSE_SHORTAGE, 0);
+    return make_outcome(UT_FSM_LOCAL_ERROR, UT_CAUSE_SHORTAGE, 0);
 }
 
-static struct ut_link_outcome ask_peer(struct ut_link *link, const struct ut_peer *peer,
-                                       uint64_t now)
+static struct ut_link_outcome send_connect_request(struct ut_link *link, const struct ut_peer *peer,
+                                                   uint64_t now)
 {
     uint64_t seconds = ut_env_num(UT_ENV_JOB_TIMEOUT);
     struct ut_hello hello;
@@ -75,30 +76,31 @@ static struct ut_link_outcome ask_peer(struct ut_link *link, const struct ut_pee
         ut_link_find_endpoint(link->vcq, ut_process_peek()->prov[peer->provider]->ops);
 
     if (!e)
-        return make_news(UT_FSM_LOCAL_ERROR, UT_CAUSE_DEVICE, 0);
+        return make_outcome(UT_FSM_LOCAL_ERROR, UT_CAUSE_DEVICE, 0);
     if (!ut_link_alloc_rx_announced(link))
-        return wait_for_resources(link, -ENOMEM, now);
+        return retry_or_fail_shortage(link, -ENOMEM, now);
     ut_link_use_endpoint(link, e);
     ut_link_fill_hello(link, peer->provider, link->serial, &hello);
     int rc = link->ops->connect(e->ep, peer->addr, peer->addr_size, link->peer_tni, link->key,
                                 &hello, sizeof(hello), link, &link->conn);
     if (rc == 0)
-        return make_news(UT_FSM_REQUEST_SENT, UT_CAUSE_NONE, 0);
+        return make_outcome(UT_FSM_REQUEST_SENT, UT_CAUSE_NONE, 0);
     link->conn = NULL;
     if (rc == -EPROTO)
-        return refuse_address(peer->rank);
+        return reject_address(peer->rank);
     if (rc == -EHOSTUNREACH)
-        return make_news(UT_FSM_NO_OWNER, UT_CAUSE_UNREACHABLE, 0);
+        return make_outcome(UT_FSM_NO_OWNER, UT_CAUSE_UNREACHABLE, 0);
     if (rc == -ENOMEM)
-        return wait_for_resources(link, rc, now);
+        return retry_or_fail_shortage(link, rc, now);
     if (rc == -EAGAIN && now < link->deadline_ms)
-        return make_news(UT_FSM_TRY_LATER, UT_CAUSE_NONE, 0);
-    return make_news(rc == -EAGAIN ? UT_FSM_DEADLINE_PASSED : UT_FSM_LOCAL_ERROR, UT_CAUSE_LOST,
-                     seconds);
+        return make_outcome(UT_FSM_TRY_LATER, UT_CAUSE_NONE, 0);
+    return make_outcome(rc == -EAGAIN ? UT_FSM_DEADLINE_PASSED : UT_FSM_LOCAL_ERROR, UT_CAUSE_LOST,
+                        seconds);
 }
 
 /* Warns once that the owner has not called the library for long. */
-static void warn_wait(struct ut_link *link, const struct ut_peer *owner, int why, uint64_t now)
+static void warn_owner_absent(struct ut_link *link, const struct ut_peer *owner, int why,
+                              uint64_t now)
 {
     uint64_t allowed = ut_env_num(UT_ENV_JOB_TIMEOUT) * 1000;
     uint64_t waited = allowed - (link->deadline_ms - now);
@@ -129,7 +131,7 @@ static void warn_wait(struct ut_link *link, const struct ut_peer *owner, int why
                 who, (unsigned long long)allowed / 1000);
 }
 
-static enum ut_cause cause_of(int rc)
+static enum ut_cause cause_from_errno(int rc)
 {
     return rc == -EAGAIN         ? UT_CAUSE_NOT_STARTED
            : rc == -ENOENT       ? UT_CAUSE_NOBODY
@@ -147,17 +149,17 @@ struct ut_link_outcome ut_link_connect_to_owner(struct ut_link *link)
     int rc = ut_vcq_ident_public(&ident) ? ut_peers_find_owner(&ident, &peer)
                                          : ut_peers_find_local_rank(&ident.coords, ident.cq, &peer);
     if (rc == 0)
-        return ask_peer(link, &peer, now);
+        return send_connect_request(link, &peer, now);
     if ((rc == -EAGAIN || rc == -EBUSY) && now < link->deadline_ms) {
-        warn_wait(link, &peer, rc, now);
-        return make_news(UT_FSM_TRY_LATER, UT_CAUSE_NONE, 0);
+        warn_owner_absent(link, &peer, rc, now);
+        return make_outcome(UT_FSM_TRY_LATER, UT_CAUSE_NONE, 0);
     }
     if (ut_peers_is_shortage(rc))
-        return wait_for_resources(link, rc, now);
+        return retry_or_fail_shortage(link, rc, now);
     if (rc == -EAGAIN)
         ut_warn("link",
                 "the owner of VCQ %016llx has not called the library within %llu s, or the "
                 "launcher has not said so (UTOFU_JOB_TIMEOUT)",
                 (unsigned long long)link->peer, (unsigned long long)seconds);
-    return make_news(UT_FSM_NO_OWNER, cause_of(rc), seconds);
+    return make_outcome(UT_FSM_NO_OWNER, cause_from_errno(rc), seconds);
 }

@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "wide.h"
+#include "atomic_width.h"
 
 #if defined(__x86_64__)
 

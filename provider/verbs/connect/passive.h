@@ -4,7 +4,7 @@
 #define VP_PASSIVE_H
 
 #include "verbs/conn_types.h"
-#include "way.h"
+#include "cm_ops.h"
 
 /* Reports a peer's request to the core, or refuses it. */
 void vp_passive_handle_request(struct vp_prov *prov, const struct vp_cm_event *event);

@@ -15,17 +15,17 @@
 
 enum { FIRST_PAUSE_MS = 4, LAST_PAUSE_MS = 64000 }; /* between two questions for an STag */
 
-static uint32_t index_of(const struct ut_link *link, utofu_stadd_t stadd)
+static uint32_t stag_index_of(const struct ut_link *link, utofu_stadd_t stadd)
 {
     return ut_stag_index(ut_stadd_stag(stadd), link->peer_cmp);
 }
 
-static struct ut_rail_keys *place_of(const struct ut_rails *rails, uint32_t index)
+static struct ut_rail_keys *keys_slot(const struct ut_rails *rails, uint32_t index)
 {
     return &rails->keys[index & (UT_RAIL_KEYS - 1)];
 }
 
-static bool make_places(struct ut_rails *rails)
+static bool alloc_keys(struct ut_rails *rails)
 {
     if (rails->keys)
         return true;
@@ -37,22 +37,22 @@ static bool make_places(struct ut_rails *rails)
 
 /* What is known of the STag, as its entry of the peer's table was read. NULL: the entry was not, or
  * there is no memory. */
-static struct ut_rail_keys *find_or_begin(struct ut_link *link, uint32_t index)
+static struct ut_rail_keys *get_keys(struct ut_link *link, uint32_t index)
 {
     const struct ut_remote_stag *e =
         index == UT_STAG_NONE ? NULL : ut_remote_stag_of(&link->remote, index);
 
-    if (!e || !make_places(link->rails))
+    if (!e || !alloc_keys(link->rails))
         return NULL;
-    struct ut_rail_keys *k = place_of(link->rails, index);
+    struct ut_rail_keys *k = keys_slot(link->rails, index);
     if (k->index != index || k->main != e->rkey || k->base != e->base || k->size != e->size)
         *k = (struct ut_rail_keys){
             .index = index, .main = e->rkey, .base = e->base, .size = e->size};
     return k;
 }
 
-static void ask_peer(struct ut_link *link, struct ut_rail_keys *k, utofu_stadd_t to,
-                     unsigned int missing)
+static void request_keys(struct ut_link *link, struct ut_rail_keys *k, utofu_stadd_t to,
+                         unsigned int missing)
 {
     const struct ut_msg_rail_keys m = {
         .head = {.type = UT_MSG_RAIL_KEYS, .flags = UT_MSG_FLAG_REQUEST, .slot = missing},
@@ -72,7 +72,7 @@ unsigned int ut_rails_find_keys(struct ut_link *link, const struct ut_stag_local
 {
     struct prov *prov = ut_rails_prov(link);
     const struct ut_rails *rails = link->rails;
-    struct ut_rail_keys *k = rails->other_there ? find_or_begin(link, index_of(link, to)) : NULL;
+    struct ut_rail_keys *k = rails->other_there ? get_keys(link, stag_index_of(link, to)) : NULL;
     unsigned int can = 0, missing = 0;
 
     for (unsigned int n = 0; n < UT_MAX_RAILS; n++) {
@@ -93,17 +93,17 @@ unsigned int ut_rails_find_keys(struct ut_link *link, const struct ut_stag_local
     }
     if (k && missing) {
         k->bytes += length;
-        ask_peer(link, k, to, missing);
+        request_keys(link, k, to, missing);
     }
     return can;
 }
 
 void ut_rails_invalidate_keys(struct ut_link *link, utofu_stadd_t to)
 {
-    uint32_t index = index_of(link, to);
+    uint32_t index = stag_index_of(link, to);
 
     if (link->rails->keys && index != UT_STAG_NONE)
-        place_of(link->rails, index)->index = UT_STAG_NONE;
+        keys_slot(link->rails, index)->index = UT_STAG_NONE;
 }
 
 /*
@@ -111,10 +111,10 @@ void ut_rails_invalidate_keys(struct ut_link *link, utofu_stadd_t to)
  */
 
 /* The keys that the peer asks for; registers the memory where it is not. */
-static void answer_peer(struct ut_link *link, const struct ut_msg_rail_keys *question)
+static void reply_with_keys(struct ut_link *link, const struct ut_msg_rail_keys *request)
 {
-    struct ut_msg_rail_keys m = {.head = {.type = UT_MSG_RAIL_KEYS, .slot = question->head.slot},
-                                 .rmt_stadd = question->rmt_stadd};
+    struct ut_msg_rail_keys m = {.head = {.type = UT_MSG_RAIL_KEYS, .slot = request->head.slot},
+                                 .rmt_stadd = request->rmt_stadd};
     struct prov *prov = ut_rails_prov(link);
     struct ut_vcq *vcq = link->vcq;
     struct ut_stag_local *l;
@@ -136,14 +136,14 @@ static void answer_peer(struct ut_link *link, const struct ut_msg_rail_keys *que
     ut_link_send(link, &m, sizeof(m), true);
 }
 
-static void take_answer(struct ut_link *link, const struct ut_msg_rail_keys *m)
+static void store_keys(struct ut_link *link, const struct ut_msg_rail_keys *m)
 {
-    uint32_t index = index_of(link, m->rmt_stadd);
+    uint32_t index = stag_index_of(link, m->rmt_stadd);
     struct ut_rail_keys *k;
 
     if (!link->rails || !link->rails->keys || index == UT_STAG_NONE)
         return;
-    k = place_of(link->rails, index);
+    k = keys_slot(link->rails, index);
     if (k->index != index || k->base != m->base || k->size != m->size)
         return;
     for (unsigned int n = 0; n < UT_MAX_RAILS; n++)
@@ -154,7 +154,7 @@ static void take_answer(struct ut_link *link, const struct ut_msg_rail_keys *m)
 void ut_rails_on_keys(struct ut_link *link, const struct ut_msg_rail_keys *m)
 {
     if (m->head.flags & UT_MSG_FLAG_REQUEST)
-        answer_peer(link, m);
+        reply_with_keys(link, m);
     else
-        take_answer(link, m);
+        store_keys(link, m);
 }

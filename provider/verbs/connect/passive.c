@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Peers' handshakes: see answer.h. */
-#include "answer.h"
+#include "passive.h"
 
 #include <errno.h>
 #include <string.h>
@@ -12,17 +12,17 @@
 #include "verbs/ports/order.h"
 #include "origins.h"
 #include "verbs/data/qp.h"
-#include "shake.h"
+#include "handshake.h"
 #include "verbs/ports/ud.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "verbs/wake.h"
 
 enum {
-    ACCEPTED_LEAST_MS = 10000, /* the kernel repeats a lost confirmation every 4.3 s */
-    REFUSALS_AT_ONCE = 256, /* requests without this process's key that are answered in a burst, */
-    REFUSALS_PER_MS = 2,    /* and the rate of answers after that */
-    QUIET_MS = 10,
+    MIN_ACCEPTED_MS = 10000, /* the kernel repeats a lost confirmation every 4.3 s */
+    REJECT_BURST = 256,      /* requests without this process's key that are answered in a burst, */
+    REJECTS_PER_MS = 2,      /* and the rate of answers after that */
+    READ_PAUSE_MS = 10,
 };
 
 void vp_passive_send_reply(struct vp_conn *conn)
@@ -52,17 +52,17 @@ void vp_passive_send_reply(struct vp_conn *conn)
     else
         rc = vp_conn_connect_qp(conn);
     if (rc) {
-        conn->id.way->refuse(&conn->id, VP_REJ_BUSY);
+        conn->id.ops->reject(&conn->id, VP_REJ_BUSY);
         vp_handshake_fail(conn, rc == -ECONNABORTED ? PROV_REASON_BROKEN : PROV_REASON_LOCAL);
         return;
     }
-    if (timeout < ACCEPTED_LEAST_MS)
-        timeout = ACCEPTED_LEAST_MS;
-    rep.size = (uint8_t)(rep.size | (unsigned int)conn->here_unit << VP_REQ_UNIT_SHIFT);
+    if (timeout < MIN_ACCEPTED_MS)
+        timeout = MIN_ACCEPTED_MS;
+    rep.size = (uint8_t)(rep.size | (unsigned int)conn->lcl_unit << VP_REQ_UNIT_SHIFT);
     vp_handshake_wait(conn, VP_ACCEPTED, ut_clock_ms() + timeout);
     param.qp_num = conn->qp->qp_num;
     conn->id.ece = conn->ece;
-    rc = conn->id.way->answer(&conn->id, &param);
+    rc = conn->id.ops->accept(&conn->id, &param);
     if (rc) {
         ut_info(VP_CAT, "accepting a connection: %s", strerror(-rc));
         vp_handshake_fail(conn, PROV_REASON_BROKEN); /* the origin has given up */
@@ -71,13 +71,13 @@ void vp_passive_send_reply(struct vp_conn *conn)
 
 void vp_passive_reject_busy(struct vp_conn *conn)
 {
-    conn->id.way->refuse(&conn->id, VP_REJ_BUSY);
+    conn->id.ops->reject(&conn->id, VP_REJ_BUSY);
     vp_handshake_fail(conn, PROV_REASON_BROKEN);
 }
 
 /* An earlier request of the same origin is obsolete: gives up its connection. False: a later
  * request has overtaken this one. */
-static bool supersede_locked(struct vp_ep *ep, const struct vp_hello_req *req)
+static bool fail_older_requests_locked(struct vp_ep *ep, const struct vp_hello_req *req)
 {
     for (struct vp_conn *conn = vp_origins_first_locked(ep, req->origin_id); conn;
          conn = vp_origins_next(conn)) {
@@ -96,13 +96,14 @@ static bool supersede_locked(struct vp_ep *ep, const struct vp_hello_req *req)
     return true;
 }
 
-static struct vp_conn *new_passive(struct vp_prov *prov, const struct vp_cm_event *event,
-                                   const struct vp_hello_req *req, enum vp_reject_reason *refusal)
+static struct vp_conn *create_passive_conn(struct vp_prov *prov, const struct vp_cm_event *event,
+                                           const struct vp_hello_req *req,
+                                           enum vp_reject_reason *reject_reason)
 {
     struct vp_conn *conn = NULL;
     struct vp_ep *ep = NULL;
 
-    *refusal = VP_REJ_NO_ENDPOINT;
+    *reject_reason = VP_REJ_NO_ENDPOINT;
     pthread_mutex_lock(&prov->lock);
     for (struct vp_list *l = prov->eps.next; l != &prov->eps && !ep; l = l->next) {
         struct vp_ep *e = vp_container_of(l, struct vp_ep, link);
@@ -110,8 +111,8 @@ static struct vp_conn *new_passive(struct vp_prov *prov, const struct vp_cm_even
             ep = e;
     }
     if (ep) {
-        *refusal = VP_REJ_BUSY;
-        conn = supersede_locked(ep, req) ? vp_conn_new(ep, false) : NULL;
+        *reject_reason = VP_REJ_BUSY;
+        conn = fail_older_requests_locked(ep, req) ? vp_conn_new(ep, false) : NULL;
     }
     if (conn) {
         conn->req = *req;
@@ -121,16 +122,16 @@ static struct vp_conn *new_passive(struct vp_prov *prov, const struct vp_cm_even
         }
     }
     if (conn) {
-        conn->there_unit = req->kind >> VP_REQ_UNIT_SHIFT;
+        conn->rmt_unit = req->kind >> VP_REQ_UNIT_SHIFT;
         conn->hs.started = ut_clock_ms();
-        conn->id = event->asks;
+        conn->id = event->request_id;
         conn->rsp_resources = event->rsp_resources;
         conn->init_depth = event->init_depth;
         conn->ece = event->ece;
         conn->peer = event->from;
         if (!conn->peer.ud)
             vp_set_ip_port(&conn->peer.ip, req->port);
-        conn->id.way->adopt(&conn->id);
+        conn->id.ops->set_owner(&conn->id);
         vp_list_append(&ep->conns, &conn->ep_link);
         vp_post_event_locked(conn, VP_EV_REQUEST);
     }
@@ -140,29 +141,29 @@ static struct vp_conn *new_passive(struct vp_prov *prov, const struct vp_cm_even
 
 void vp_passive_limit_rate(struct vp_prov *prov)
 {
-    uint64_t now = ut_clock_ms(), gained = (now - prov->refused_at) * REFUSALS_PER_MS;
+    uint64_t now = ut_clock_ms(), gained = (now - prov->rejects_at) * REJECTS_PER_MS;
 
-    prov->refused_at = now;
-    if (gained > REFUSALS_AT_ONCE - prov->refusals_left)
-        gained = REFUSALS_AT_ONCE - prov->refusals_left;
-    prov->refusals_left += (unsigned int)gained;
-    if (prov->refusals_left > 1) {
-        prov->refusals_left--;
+    prov->rejects_at = now;
+    if (gained > REJECT_BURST - prov->rejects_left)
+        gained = REJECT_BURST - prov->rejects_left;
+    prov->rejects_left += (unsigned int)gained;
+    if (prov->rejects_left > 1) {
+        prov->rejects_left--;
         return;
     }
-    prov->refusals_left = 0;
-    prov->quiet_until = now + QUIET_MS;
+    prov->rejects_left = 0;
+    prov->read_paused_until = now + READ_PAUSE_MS;
     if (prov->channel)
         epoll_ctl(prov->epoll_fd, EPOLL_CTL_DEL, prov->channel->fd, NULL);
     for (unsigned int i = 0; i < prov->num_ports; i++)
         if (prov->ports[i].ud)
             epoll_ctl(prov->epoll_fd, EPOLL_CTL_DEL, vp_ud_fd(&prov->ports[i]), NULL);
     ut_info(VP_CAT, "too many requests without the key of the process: none is answered for %d ms",
-            QUIET_MS);
+            READ_PAUSE_MS);
 }
 
 /* Watches the descriptor again; one that is already watched stays watched. */
-static bool watch_again(struct vp_prov *prov, int fd, unsigned int what)
+static bool rewatch_fd(struct vp_prov *prov, int fd, unsigned int what)
 {
     return epoll_ctl(prov->epoll_fd, EPOLL_CTL_MOD, fd,
                      &(struct epoll_event){.events = EPOLLIN, .data.u32 = what}) == 0 ||
@@ -171,18 +172,18 @@ static bool watch_again(struct vp_prov *prov, int fd, unsigned int what)
 
 void vp_passive_resume_reading(struct vp_prov *prov, uint64_t now)
 {
-    if (!prov->quiet_until || now < prov->quiet_until)
+    if (!prov->read_paused_until || now < prov->read_paused_until)
         return;
-    bool all = !prov->channel || watch_again(prov, prov->channel->fd, VP_WATCH_CM);
+    bool all = !prov->channel || rewatch_fd(prov, prov->channel->fd, VP_WATCH_CM);
     for (unsigned int i = 0; i < prov->num_ports; i++)
         if (prov->ports[i].ud)
-            all &= watch_again(prov, vp_ud_fd(&prov->ports[i]), VP_WATCH_UD);
-    prov->quiet_until = all ? 0 : now + QUIET_MS; /* without memory: tried again later */
+            all &= rewatch_fd(prov, vp_ud_fd(&prov->ports[i]), VP_WATCH_UD);
+    prov->read_paused_until = all ? 0 : now + READ_PAUSE_MS; /* without memory: tried again later */
 }
 
 void vp_passive_count_wrong_key(struct vp_prov *prov)
 {
-    prov->strangers++;
+    prov->wrong_keys++;
     ut_warn(
         VP_CAT,
         "rejected a request for a connection, which has not the key of this process (is it of a "
@@ -192,23 +193,23 @@ void vp_passive_count_wrong_key(struct vp_prov *prov)
 void vp_passive_handle_request(struct vp_prov *prov, const struct vp_cm_event *event)
 {
     struct vp_hello_req req = {0};
-    enum vp_reject_reason refusal;
+    enum vp_reject_reason reject_reason;
 
-    struct vp_cm_id id = event->asks;
+    struct vp_cm_id id = event->request_id;
 
     if (event->size >= sizeof(req))
         memcpy(&req, event->data, sizeof(req));
     unsigned int size = req.kind & VP_REQ_SIZE;
     if (size == VP_REQ_PROBE) {
-        refusal = VP_REJ_ALIVE;
+        reject_reason = VP_REJ_ALIVE;
     } else if (size > PROV_HELLO_MAX || memcmp(req.key, prov->key, VP_KEY_BYTES) != 0) {
         vp_passive_count_wrong_key(prov);
-        refusal = VP_REJ_WRONG_KEY;
-    } else if (new_passive(prov, event, &req, &refusal)) {
+        reject_reason = VP_REJ_WRONG_KEY;
+    } else if (create_passive_conn(prov, event, &req, &reject_reason)) {
         return;
     }
-    id.way->refuse(&id, refusal);
+    id.ops->reject(&id, reject_reason);
     vp_cm_id_destroy(&id);
-    if (refusal == VP_REJ_ALIVE || refusal == VP_REJ_WRONG_KEY)
+    if (reject_reason == VP_REJ_ALIVE || reject_reason == VP_REJ_WRONG_KEY)
         vp_passive_limit_rate(prov);
 }

@@ -3,7 +3,7 @@
  * Within one copy by the kernel the order of stores is undefined ("rep movsb"); two copies are in
  * order. So a transfer is cut into pieces, one per line: from the last word of the previous line up
  * to, and excluding, its own last word, which is so written after the rest of its line. A few bytes
- * are cut as described in wide.h, if each copy by the kernel becomes visible at once.
+ * are cut as described in atomic_width.h, if each copy by the kernel becomes visible at once.
  *
  * For a piece of 256 bytes the kernel takes longer than for its bytes. So of a transfer of more
  * than PROV_SPLIT_MAX bytes only the last line is cut: it comes after all others, and its last word
@@ -17,7 +17,7 @@
 #include <sys/uio.h>
 
 #include "provider.h"
-#include "wide.h"
+#include "atomic_width.h"
 
 enum {
     PROV_MAX_PIECES = 1024, /* maximum number of pieces, which is the kernel's */
@@ -27,8 +27,8 @@ enum {
 /* The cuts of a transfer, determined by the destination addresses. */
 struct prov_split {
     uint64_t last_line, last_word, end; /* addresses; the last word is naturally aligned */
-    unsigned int width;                 /* maximum size of the pieces of wide.h; 0: not used */
-    bool whole;                         /* up to the last line */
+    unsigned int width; /* maximum size of the pieces of atomic_width.h; 0: not used */
+    bool whole;         /* up to the last line */
 };
 
 static inline struct prov_split prov_split_of(uint64_t addr, size_t length)

@@ -3,16 +3,16 @@
  * The kernel copies each piece of the local iovec separately, so only the local side is cut; with a
  * cut remote side it would look up the pages again.
  */
-#include "attach.h"
+#include "cma.h"
 
 #include <errno.h>
 #include <stdbool.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "cuts.h"
+#include "split.h"
 
-static int move(pid_t pid, char *lcl, uint64_t rmt, size_t length, bool write)
+static int copy_pieces(pid_t pid, char *lcl, uint64_t rmt, size_t length, bool write)
 {
     struct prov_split c = prov_split_of(write ? rmt : (uintptr_t)lcl, length);
     struct iovec l[PROV_MAX_PIECES];
@@ -45,12 +45,12 @@ int prov_cma_write(pid_t pid, const void *lcl, uint64_t rmt, size_t length)
         if (__builtin_expect(process_vm_writev(pid, &l, 1, &r, 1, 0) == (ssize_t)length, 1))
             return 0;
     }
-    return move(pid, (char *)(uintptr_t)lcl, rmt, length, true);
+    return copy_pieces(pid, (char *)(uintptr_t)lcl, rmt, length, true);
 }
 
 int prov_cma_read(pid_t pid, void *lcl, uint64_t rmt, size_t length)
 {
-    return move(pid, lcl, rmt, length, false);
+    return copy_pieces(pid, lcl, rmt, length, false);
 }
 
 int prov_cma_readable(pid_t pid, uint64_t addr, size_t length)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Steps common to all handshakes: see shake.h. */
-#include "shake.h"
+#include "handshake.h"
 
 #include <errno.h>
 
 #include "verbs/ports/address.h"
 #include "verbs/ports/device.h"
 #include "verbs/ep_types.h"
-#include "verbs/ports/places.h"
+#include "verbs/ports/qp_budget.h"
 #include "verbs/data/qp.h"
 #include "reap.h"
 #include "util/assert.h"
@@ -15,7 +15,7 @@
 #include "util/log.h"
 #include "util/retry_delay.h"
 #include "verbs/wake.h"
-#include "way.h"
+#include "cm_ops.h"
 
 const uint8_t vp_rep_magic[4] = {'u', 'T', 'f', 'A'};
 
@@ -30,7 +30,7 @@ void vp_handshake_wait(struct vp_conn *conn, enum vp_phase phase, uint64_t deadl
     if (!conn->abandoned && conn->phase != VP_ESTABLISHED) {
         conn->phase = phase;
         vp_list_remove(&conn->hs.link);
-        vp_heap_add(&prov->shaking, &conn->hs.timer, deadline);
+        vp_heap_add(&prov->handshake_timers, &conn->hs.timer, deadline);
         vp_deadline_locked(prov, deadline);
     }
     pthread_mutex_unlock(&prov->lock);
@@ -43,7 +43,7 @@ void vp_handshake_fail(struct vp_conn *conn, enum prov_reason reason)
     pthread_mutex_lock(&prov->lock);
     vp_handshake_not_in_flight_locked(conn);
     vp_handshake_unlink(conn);
-    /* find_early() in poll.c may have set UP, a later request OVER */
+    /* find_not_yet_up() in poll.c may have set UP, a later request OVER */
     if (!conn->abandoned && conn->phase != VP_ESTABLISHED && conn->phase != VP_HS_FAILED) {
         conn->phase = VP_HS_FAILED;
         conn->hs_reason = (uint8_t)reason;
@@ -142,7 +142,7 @@ void vp_handshake_retry(struct vp_conn *conn, enum vp_attempt_result sign)
     /* if the disconnect request is lost, the peer's kernel calls requests of this QP stale */
     vp_conn_drop_qp(conn);
     if (sign == VP_ATTEMPT_PEER_ALIVE)
-        conn->hs.sign = now;
+        conn->hs.last_heard = now;
     if (conn->hs.tries >= LEAST_ATTEMPTS && now + pause >= vp_last_attempt_deadline(conn, sign)) {
         give_up(conn, sign, now);
         return;
@@ -150,7 +150,7 @@ void vp_handshake_retry(struct vp_conn *conn, enum vp_attempt_result sign)
     ut_debug(VP_CAT, "attempt %u to connect failed after %llu ms: again in %llu ms", conn->hs.tries,
              (unsigned long long)(now - conn->hs.started), (unsigned long long)pause);
     pthread_mutex_lock(&prov->lock);
-    if (conn->hs.counted && prov->window > VP_MIN_WINDOW)
+    if (conn->hs.in_flight && prov->window > VP_MIN_WINDOW)
         prov->window--;
     vp_handshake_not_in_flight_locked(conn);
     pthread_mutex_unlock(&prov->lock);
