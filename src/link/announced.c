@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tables of announced STADDs: how they grow. */
+/* Growth of the tables of announced STADDs. */
 #include "link/announced.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* The table before it has memory: no STADD is announced, and nothing is written to the slot. */
+/* The table of a link without memory for STADDs. No function writes to it. */
 static utofu_stadd_t empty_table[1] = {UT_NOT_ANNOUNCED};
 
 static void free_table(struct ut_announced *table)
@@ -32,15 +32,15 @@ void ut_announced_invalidate(struct ut_announced *table)
         memset(table->stadds, 0xff, (table->mask + 1) * sizeof(*table->stadds));
 }
 
-/* Half of the announced STADDs keep their slots. The others are announced again at their next use,
- * since the receiver does not know their new slots. */
+/* Half of the announced STADDs keep their slots. The receiver does not know the new slots of the
+ * others, so their next use announces them again. */
 static void grow_sender_table(struct ut_announced *table)
 {
     uint32_t slots = table->mask ? 2 * (table->mask + 1) : UT_FIRST_ANNOUNCED;
     utofu_stadd_t *stadds = calloc(slots, sizeof(*stadds));
 
     if (!stadds)
-        return; /* the smaller table works too: some puts need one more announcement */
+        return; /* the smaller table still works: some puts need another announcement */
     struct ut_announced larger = {.stadds = stadds, .mask = slots - 1};
     ut_announced_invalidate(&larger);
     for (uint32_t i = 0; table->mask && i <= table->mask; i++)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Announced STADDs of a link, in one direction. A remote STADD that puts repeat is announced once;
- * later puts name it by the number of a slot, in their immediate data. The sender chooses the slot
- * by a hash of the STADD and overwrites the STADD announced there; the receiver keeps the last
- * STADD of each slot. Both tables begin small and double: the sender's before it would overwrite,
- * the receiver's when a larger number arrives. The lock of the VCQ protects a link's tables.
+ * STADDs that one end of a link has announced to the other. The sender announces a remote STADD
+ * once; later puts name the STADD by a slot number in their immediate data. The sender computes the
+ * slot by a hash and overwrites the STADD announced there before. The receiver stores the last
+ * STADD of each slot. Both tables start small and double: the sender's table before it overwrites a
+ * STADD, the receiver's table when a larger slot number arrives. The lock of the VCQ protects the
+ * tables.
  */
 #ifndef UT_LINK_ANNOUNCED_H
 #define UT_LINK_ANNOUNCED_H
@@ -15,20 +16,23 @@
 #include "util/hash.h"
 #include "wire/wire.h"
 
-enum { UT_FIRST_ANNOUNCED = 64 }; /* slots of the first table; UT_NUM_ANNOUNCED of the last */
+enum {
+    UT_FIRST_ANNOUNCED = 64
+}; /* slots of the first table; the largest table has UT_NUM_ANNOUNCED */
 
 struct ut_announced {
-    utofu_stadd_t *stadds; /* by slot; in the sender's table possibly UT_NOT_ANNOUNCED */
-    uint32_t mask;         /* number of slots - 1; 0: no memory yet */
-    uint32_t slots;        /* receiver's table: slots that an immediate may name */
+    utofu_stadd_t
+        *stadds;    /* indexed by slot; UT_NOT_ANNOUNCED in free slots of the sender's table */
+    uint32_t mask;  /* number of slots - 1; 0: no memory allocated */
+    uint32_t slots; /* receiver's table: number of slots that an immediate may name */
 };
 
 #define UT_NOT_ANNOUNCED UINT64_MAX
 
-/* Releases the memory of the table. table: zeroed, or in use. */
+/* Frees the memory of the table. The table must be zeroed or in use. */
 void ut_announced_clear(struct ut_announced *table);
 
-/* Sender's table. */
+/* Sender's table */
 
 static inline unsigned int ut_announced_slot(const struct ut_announced *table, utofu_stadd_t stadd)
 {
@@ -44,10 +48,11 @@ static inline bool ut_announced_has(const struct ut_announced *table, unsigned i
     return table->stadds[slot] == stadd;
 }
 
-/* The slot in which the STADD is announced next. The table grows if another STADD has the slot. */
+/* Returns the slot for the next announcement of the STADD. Grows the table if another STADD has the
+ * slot. */
 unsigned int ut_announced_reserve_slot(struct ut_announced *table, utofu_stadd_t stadd);
 
-/* The peer has been told of the STADD, or will be before any immediate that follows. */
+/* Records that the peer knows the STADD, or will know it before any immediate that follows. */
 static inline void ut_announced_set(struct ut_announced *table, unsigned int slot,
                                     utofu_stadd_t stadd)
 {
@@ -55,23 +60,23 @@ static inline void ut_announced_set(struct ut_announced *table, unsigned int slo
         table->stadds[slot] = stadd;
 }
 
-/* The peer knows none of the announced STADDs any more. */
+/* Removes all announcements: the peer does not know them any more. */
 void ut_announced_invalidate(struct ut_announced *table);
 
-/* Receiver's table. The functions return false if there is no memory. */
+/* Receiver's table. The functions return false if memory is short. */
 
-/* Called before the link is up. */
+/* Allocates the first table. Call before the link is up. */
 bool ut_announced_alloc(struct ut_announced *table);
-/* slot: less than UT_NUM_ANNOUNCED. */
+/* `slot` must be less than UT_NUM_ANNOUNCED. */
 bool ut_announced_store(struct ut_announced *table, unsigned int slot, utofu_stadd_t stadd);
 
-/* False: no STADD was announced for this slot. */
+/* False: the peer announced no STADD for this slot. */
 static inline bool ut_announced_is_valid(const struct ut_announced *table, unsigned int slot)
 {
     return slot < table->slots;
 }
 
-/* From now on the table knows no STADD, for good. */
+/* Rejects every slot from now on. */
 static inline void ut_announced_disable(struct ut_announced *table)
 {
     table->slots = 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Turns what happens to a connection into events of its life (fsm.h), and acts on them. */
+/* Translates calls of the program, timers and callbacks of providers into events of the connection
+ * state machine (fsm.h), and executes its actions. */
 #include <stdlib.h>
 
 #include "link/rx_history.h"
@@ -10,9 +11,9 @@
 #include "util/env.h"
 #include "util/log.h"
 
-/* A request of the peer, or its answer. */
+/* What the peer sent: a connect request, or its reply. */
 struct handshake {
-    const struct ut_vcq_ep *e; /* of a request only */
+    const struct ut_vcq_ep *e; /* requests only */
     struct prov_conn *conn;
     const void *hello;
     size_t size;
@@ -38,9 +39,7 @@ bool ut_link_pause_is_over(const struct ut_link *link)
     return link->state == UT_LINK_SILENT && ut_now_ms() >= link->again_ms;
 }
 
-/*
- * Actions
- */
+/* Actions of the state machine */
 
 static void retry_later(struct ut_link *link)
 {
@@ -79,7 +78,7 @@ static void close_connection(struct ut_link *link)
 {
     link->ops->conn_close(link->conn);
     link->conn = NULL;
-    ut_link_read_done(link, PROV_FLUSHED); /* the provider does not report a read under way */
+    ut_link_read_done(link, PROV_FLUSHED); /* the provider does not report an outstanding read */
     link->vcq->link_ops->rewind(link);
 }
 
@@ -91,8 +90,8 @@ static void query_order(struct ut_link *link)
 static void apply_event(struct ut_link *link, enum ut_fsm_event event,
                         const struct handshake *handshake);
 
-/* Applies an event after which waiting communications may fail. `seconds` is a timeout or 0, for
- * utofu_get_last_error(). */
+/* Applies an event that may fail waiting communications. `seconds`: a timeout for
+ * utofu_get_last_error(), or 0. */
 static void apply_event_with_cause(struct ut_link *link, enum ut_fsm_event event,
                                    enum ut_cause cause, uint64_t seconds)
 {
@@ -100,7 +99,7 @@ static void apply_event_with_cause(struct ut_link *link, enum ut_fsm_event event
     apply_event(link, event, NULL);
 }
 
-/* Closes the connection to an incompatible peer, before anything of the connection is used. */
+/* Closes the connection to an incompatible peer before anything uses the connection. */
 static void reject_incompatible(struct ut_link *link)
 {
     struct prov_conn *conn = link->conn;
@@ -154,7 +153,7 @@ static void accept_request(struct ut_link *link, const struct handshake *handsha
     if (!has_tables)
         link->ops->reject(handshake->conn);
     if (!has_tables || link->ops->accept(handshake->conn, &mine, sizeof(mine), link) != 0) {
-        /* logged by the provider; whichever side has something to send tries again */
+        /* the provider has logged the error; the side with something to send tries again */
         apply_event(link, closed_event(link), NULL);
         return;
     }
@@ -167,7 +166,7 @@ static void do_action(struct ut_link *link, enum ut_fsm_action action,
 {
     switch (action) {
     case UT_FSM_RESOLVE_NEW:
-        /* a process may call the library for the first time much later than its peers */
+        /* a peer may call the library for the first time much later than this process */
         set_deadline(link, job_timeout_ms());
         connect_to_owner(link);
         break;
@@ -237,9 +236,7 @@ static void apply_event(struct ut_link *link, enum ut_fsm_event event,
     do_action(link, (enum ut_fsm_action)step.action, handshake);
 }
 
-/*
- * What happens
- */
+/* Event sources */
 
 void ut_link_start_connecting(struct ut_link *link)
 {
@@ -303,8 +300,8 @@ void ut_link_on_up(struct ut_link *link, const void *hello, size_t size)
     apply_event(link, UT_FSM_ESTABLISHED, &(struct handshake){.hello = hello, .size = size});
 }
 
-/* Connection to itself: the accepting half only receives and answers. This half stays when the
- * connection closes or breaks, since it knows what has arrived. */
+/* A connection to itself has two links: the accepting link only receives and replies. It outlives
+ * the connection, since it counts the received messages. */
 static struct ut_link *passive_link(struct ut_vcq *vcq, utofu_vcq_id_t id)
 {
     struct ut_vcq_ident ident;
@@ -316,7 +313,8 @@ static struct ut_link *passive_link(struct ut_vcq *vcq, utofu_vcq_id_t id)
     return vcq->passive;
 }
 
-/* The link to the peer that asks for a connection. Does not change which link was found last. */
+/* Returns the link to the peer that requests a connection. Leaves the lookup cache (last_link)
+ * unchanged. */
 static struct ut_link *link_of_request(struct ut_vcq *vcq, uint64_t peer_id)
 {
     struct ut_link *last = vcq->last_link, *link;
@@ -331,8 +329,8 @@ static struct ut_link *link_of_request(struct ut_vcq *vcq, uint64_t peer_id)
     return link;
 }
 
-/* Both sides have asked: the request of the VCQ with the smaller id counts. If the connection is up
- * here, the peer has seen it break before this side did. */
+/* Both sides sent a request: the request of the VCQ with the smaller id wins. If the connection is
+ * up here, the peer noticed the break before this side did. */
 static bool own_request_wins(const struct ut_link *link)
 {
     return link->state == UT_LINK_CONNECTING && ut_vcq_id_key(link->vcq->id) < link->key;
@@ -353,8 +351,8 @@ void ut_link_on_request(struct ut_vcq *vcq, struct prov *prov, struct prov_conn 
                     &handshake);
 }
 
-/* Frees what an idle link does not need. The peer's table is read again after each connecting, and
- * either side announces its STADDs anew. */
+/* Frees what an idle link does not need. Each new connection reads the peer's table again, and both
+ * sides announce their STADDs again. */
 static void handle_suspended(struct ut_link *link)
 {
     ut_link_drop_stag_cache(link);
@@ -364,9 +362,10 @@ static void handle_suspended(struct ut_link *link)
     apply_event(link, closed_event(link), NULL);
 }
 
-/* Counts the connections in a row that broke soon while the same communication was the oldest one
- * and may be the reason. rdma_rxe of Linux 6.12 reports a bad local key only as a failed queue pair
- * (rxe_sender() and flush_send_queue() in drivers/infiniband/sw/rxe). */
+/* Counts consecutive connections that broke soon after they came up while the same communication
+ * was the oldest: this communication may be the cause. rdma_rxe of Linux 6.12 reports a bad local
+ * key only as a failed queue pair (rxe_sender() and flush_send_queue() in
+ * drivers/infiniband/sw/rxe). */
 static bool breaks_repeatedly(struct ut_link *link)
 {
     bool again = link->first != UT_NO_SLOT && ut_now_ms() - link->up_ms < UT_FSM_EARLY_BREAK_MS;
@@ -376,7 +375,7 @@ static bool breaks_repeatedly(struct ut_link *link)
     return link->breaks >= UT_FSM_MAX_BREAKS;
 }
 
-/* The connection broke, or an attempt failed, without evidence that the peer is gone. */
+/* The connection broke, or an attempt failed, and the peer may still be alive. */
 static void handle_broken(struct ut_link *link)
 {
     if (!has_work(link))
@@ -390,7 +389,8 @@ static void handle_broken(struct ut_link *link)
                                peer_timeout_ms() / 1000);
 }
 
-/* The peer refused: once or twice after crossing requests, always if it has given the link up. */
+/* The peer rejected the request. After crossed requests it does so once or twice; a peer that has
+ * given up this link always does. */
 static void handle_rejected(struct ut_link *link)
 {
     if (ut_now_ms() < link->deadline_ms + peer_timeout_ms())
@@ -400,7 +400,7 @@ static void handle_rejected(struct ut_link *link)
                                peer_timeout_ms() / 1000);
 }
 
-/* The peer has no such VCQ yet, which is waited for, or has freed it. */
+/* The peer does not have this VCQ: it may create the VCQ later, or has freed it. */
 static void handle_no_endpoint(struct ut_link *link)
 {
     uint64_t until = link->deadline_ms - job_timeout_ms() + peer_timeout_ms();
@@ -452,11 +452,10 @@ void ut_link_on_down(struct ut_link *link, enum prov_reason reason)
     }
 }
 
-/*
- * The end of a VCQ
- */
+/* Destruction of a VCQ */
 
-/* Keeps what the peer has sent for the next VCQ of this id, if the peer goes on after a break. */
+/* Saves the receive count for the next VCQ with this id, so that the peer can continue after a
+ * break. */
 static void save_rx_history(const struct ut_link *link)
 {
     uint64_t own = ut_vcq_id_key(link->vcq->id);

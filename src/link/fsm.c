@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of fsm.h, and its clocks. */
+/* Transition table and timers of the state machine in fsm.h. */
 #include "link/fsm.h"
 
 #include <stddef.h>

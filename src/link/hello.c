@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hellos: what both sides tell each other when they connect. */
+/* Hello messages: the connection parameters that both sides exchange. */
 #include <string.h>
 
 #include "link/inner.h"
@@ -22,7 +22,8 @@ void ut_link_fill_hello(const struct ut_link *link, int provider, uint16_t seria
     };
 }
 
-/* The previous VCQ of this id may have received from another peer than this one. */
+/* The receive history may belong to another VCQ of the peer than this one: if so, the count starts
+ * at 0. */
 static void reset_count_of_other_session(struct ut_link *link, uint64_t session)
 {
     if (link->peer_session == 0 && link->rx_history.session != session)
@@ -50,7 +51,7 @@ bool ut_link_process_hello(struct ut_link *link, const void *data, size_t size)
     }
     bool known = link->peer_session == hello.session;
     bool recreated = link->peer_session != 0 && !known;
-    /* A peer VCQ met for the first time has received nothing of this link: its count is of an
+    /* A peer VCQ that is new to this link has received nothing from it: its count comes from an
      * earlier VCQ of this id. A recreated VCQ continues the count. */
     uint64_t count = known || recreated ? hello.rx_count : 0;
     reset_count_of_other_session(link, hello.session);
@@ -63,16 +64,16 @@ bool ut_link_process_hello(struct ut_link *link, const void *data, size_t size)
     if (recreated) {
         ut_rails_drop_keys(link);
         link->rx_number = 0;
-        ut_link_free_unacked(link); /* these answer the previous VCQ of this id */
+        ut_link_free_unacked(link); /* these are replies to the previous VCQ of this id */
     }
     ut_link_ack_upto(link, count);
-    /* Messages that a freed peer VCQ did not receive go to the VCQ created with the same id. */
+    /* The VCQ created with the same id gets the messages that the freed VCQ did not receive. */
     link->vcq->link_ops->delivered(link, count, recreated);
     link->tx_number = count;
     return true;
 }
 
-/* The session of a hello; 0: the data is no hello. */
+/* Returns the session number of a hello; 0: the data is not a hello. */
 static uint64_t read_session(const void *data, size_t size)
 {
     struct ut_hello hello;

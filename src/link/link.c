@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The links of a VCQ: created, and found by the id of the peer. */
+/* Links of a VCQ: creation, lookup by the id of the peer, and pending work for messages to
+ * users. */
 #include "link/link.h"
 
 #include <stdlib.h>
@@ -110,7 +111,7 @@ void ut_link_schedule(struct ut_link *link)
     link->in_waiting = true;
     link->waiting_next = link->vcq->waiting;
     link->vcq->waiting = link;
-    if (!link->vcq->steps_waiting) /* else whoever looks at the link does so again */
+    if (!link->vcq->steps_waiting) /* otherwise the caller up the stack checks the link again */
         ut_vcq_request_progress(link->vcq);
 }
 

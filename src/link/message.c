@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sends messages of the library: at once, or when the connection is up. */
+/* Messages of the library: sent at once, or when the connection is up. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,16 +7,16 @@
 #include "link/inner.h"
 #include "util/log.h"
 
-/* Unsignalled: the completion of a later message frees the kept copy. */
+/* Unsignalled: the completion of a later message acknowledges this one. */
 static inline int post_message(struct ut_link *link, const void *data, size_t size, uint32_t flags)
 {
     return link->ops->send(link->conn, data, size, flags,
                            ut_cookie(UT_COOKIE_MSG, (uint32_t)(link->tx_number + 1)));
 }
 
-/* Ends the link when a message cannot be kept, which the peer would wait for for ever, or an
- * announced STADD, which later notices name. Both ends notice it. The link ends later, when none of
- * its callbacks is running. */
+/* Closes the link if it cannot store a message, for which the peer would wait for ever, or an
+ * announced STADD, which later notices name. Both ends notice the close. Closes later, when none of
+ * the link's callbacks is running. */
 static void __attribute__((noinline, cold)) fail_link_later(struct ut_link *link, const char *what)
 {
     if (!link->lacks_memory)
@@ -77,7 +77,7 @@ void ut_link_post_messages(struct ut_link *link)
     }
 }
 
-/* Queues a message that cannot be posted now: the link is not up, or other messages wait. */
+/* Queues a message while the link is not up, or while other messages are queued. */
 static void __attribute__((noinline))
 queue_message(struct ut_link *link, const void *data, size_t size, uint32_t flags)
 {
@@ -120,8 +120,8 @@ void ut_link_send(struct ut_link *link, const void *data, size_t size, bool soli
 void ut_link_msg_done(struct ut_link *link, uint64_t cookie, enum prov_status status)
 {
     if (status != PROV_OK)
-        return; /* the messages are kept, and repeated on the next connection */
-    /* messages before msg_to_post were posted, in the order of their numbers */
+        return; /* the messages stay in the list: the next connection sends them again */
+    /* messages before msg_to_post are posted, in the order of their numbers */
     while (link->msg_first && link->msg_first != link->msg_to_post &&
            (int32_t)((uint32_t)(cookie >> 3) - (uint32_t)link->msg_first->number) >= 0)
         ut_link_free_oldest_unacked(link);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds the process that owns the peer's VCQ, and asks it for a connection. */
+/* Looks up the process that owns the peer's VCQ, and sends it a connect request. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -54,7 +54,7 @@ static struct ut_link_outcome reject_address(uint32_t rank)
     return make_outcome(UT_FSM_NO_OWNER, UT_CAUSE_ADDRESS, 0);
 }
 
-/* This process lacks a resource that it may have later; the peer may be well. */
+/* This process lacks a resource that may become free; the peer may be healthy. */
 static struct ut_link_outcome retry_or_fail_shortage(const struct ut_link *link, int rc,
                                                      uint64_t now)
 {
@@ -98,7 +98,7 @@ static struct ut_link_outcome send_connect_request(struct ut_link *link, const s
                         seconds);
 }
 
-/* Warns once that the owner has not called the library for long. */
+/* Warns once if the owner has not called the library for a long time. */
 static void warn_owner_absent(struct ut_link *link, const struct ut_peer *owner, int why,
                               uint64_t now)
 {

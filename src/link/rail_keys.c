@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keys of memory for rails by ports of other devices: see rails.h. Those of this process are with
- * the region (stag/extra_mr.c). Those of the peer are asked for by a message, when as many bytes
- * have been put to an STag as it has, and kept with the address and size that they hold for: of an
- * STag that was registered anew, and whose entry in the peer's table was not read since, they are
- * not used.
+ * Memory keys for further ports (rails) of other devices: see rails.h. The region has the keys of
+ * this process (stag/also.c). A message requests those of the peer once the puts to an STag add up
+ * to its size. The keys are stored with the address and size for which they are valid: they are not
+ * used for an STag that was registered again and whose new entry was not read yet.
  */
 #include <stdlib.h>
 
@@ -13,7 +12,10 @@
 #include "util/clock.h"
 #include "util/retry_delay.h"
 
-enum { FIRST_PAUSE_MS = 4, LAST_PAUSE_MS = 64000 }; /* between two questions for an STag */
+enum {
+    FIRST_PAUSE_MS = 4,
+    LAST_PAUSE_MS = 64000
+}; /* between two requests for the keys of an STag */
 
 static uint32_t stag_index_of(const struct ut_link *link, utofu_stadd_t stadd)
 {
@@ -35,8 +37,8 @@ static bool alloc_keys(struct ut_rails *rails)
     return rails->keys != NULL;
 }
 
-/* What is known of the STag, as its entry of the peer's table was read. NULL: the entry was not, or
- * there is no memory. */
+/* Returns the keys of the STag, for its entry in the peer's table as last read. NULL: the entry was
+ * not read, or no memory. */
 static struct ut_rail_keys *get_keys(struct ut_link *link, uint32_t index)
 {
     const struct ut_remote_stag *e =
@@ -110,7 +112,7 @@ void ut_rails_invalidate_keys(struct ut_link *link, utofu_stadd_t to)
  * Messages
  */
 
-/* The keys that the peer asks for; registers the memory where it is not. */
+/* Sends the keys that the peer requested; registers the memory if necessary. */
 static void reply_with_keys(struct ut_link *link, const struct ut_msg_rail_keys *request)
 {
     struct ut_msg_rail_keys m = {.head = {.type = UT_MSG_RAIL_KEYS, .slot = request->head.slot},

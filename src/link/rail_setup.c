@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which links have rails, and how many: see rails.h. */
+/* Decides which links have further ports (rails), and how many: see rails.h. */
 #include <stdlib.h>
 
 #include "link/rails.h"
@@ -21,7 +21,7 @@ static bool may_have_rails(const struct ut_link *link)
            link->key != ut_vcq_id_key(link->vcq->id);
 }
 
-/* All of the peer's ports may be of other devices, until it has told. */
+/* Until the peer says otherwise, all its ports may belong to other devices. */
 static bool alloc_rails(struct ut_link *link)
 {
     struct ut_rails *rails = calloc(1, sizeof(*rails));
@@ -53,7 +53,7 @@ void ut_rails_enable(struct ut_link *link)
     if (caps.cut_from == 0 || caps.further == 0)
         return;
     if (!link->rails && !alloc_rails(link))
-        return; /* long puts go by one port */
+        return; /* long puts use one port */
     struct ut_rails *rails = link->rails;
     rails->from = caps.cut_from < UT_RAILS_MIN_PUT ? UT_RAILS_MIN_PUT : caps.cut_from;
     rails->ports = caps.ports;

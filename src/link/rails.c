@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes the further connections of a link: see rails.h. */
+/* Connects the further ports (rails) of a link: see rails.h. */
 #include "link/rails.h"
 
 #include <errno.h>
@@ -12,7 +12,8 @@
 #include "util/log.h"
 #include "util/retry_delay.h"
 
-/* An endpoint of a rail has the id of its VCQ with the number of the rail, from 1 on, above. */
+/* The id of a rail's endpoint is the key of its VCQ, with the number of the rail (from 1) above
+ * these bits. */
 enum { KEY_BITS = 46 };
 
 static uint64_t rail_id(uint64_t key, unsigned int number)
@@ -20,7 +21,7 @@ static uint64_t rail_id(uint64_t key, unsigned int number)
     return key | (uint64_t)number << KEY_BITS;
 }
 
-/* Has the process VCQs on TNIs of several ports? It uses the ports already. */
+/* True if the process has VCQs on TNIs of several ports: then it uses the ports without rails. */
 static bool uses_many_ports(const struct ut_link *link)
 {
     uint32_t ports = link->rails->ports;
@@ -31,8 +32,8 @@ static bool uses_many_ports(const struct ut_link *link)
     return false;
 }
 
-/* The endpoint of a rail, which is opened at its first use; NULL: it cannot be opened. The
- * endpoints of rails are those behind the ones of the providers, in the order of their numbers. */
+/* Returns the endpoint of a rail; opens it at the first use. NULL: it cannot be opened. In vcq->eps
+ * the endpoints of rails follow those of the providers, in the order of their numbers. */
 static struct prov_ep *open_endpoint(const struct ut_link *link, unsigned int number)
 {
     struct ut_vcq *vcq = link->vcq;
@@ -131,7 +132,7 @@ void ut_rails_on_message(struct ut_link *link, const struct ut_msg_head *m)
     struct ut_vcq_ident ident;
     struct ut_peer peer;
 
-    if (!link->rails || link->state != UT_LINK_UP) { /* an answer is due all the same */
+    if (!link->rails || link->state != UT_LINK_UP) { /* the peer expects a reply even so */
         if (m->flags & UT_MSG_FLAG_REQUEST)
             send_rail_count(link, 0, 0);
         return;
@@ -180,7 +181,7 @@ static uint32_t speed_of(const struct ut_link *link, unsigned int number)
     return caps.speed ? caps.speed : 1;
 }
 
-/* Each port takes a part in proportion to its speed. */
+/* Gives each port a share in proportion to its speed. */
 static void divide_shares(struct ut_link *link)
 {
     struct ut_rails *rails = link->rails;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A table with 48 bytes for each pair of a freed VCQ's id and a peer that this VCQ received from.
- * Entries are never removed: their number is bounded by the ids and the peers of each id. */
+/* A hash table with 48 bytes for each pair of a freed VCQ's id and a peer from which this VCQ
+ * received. Entries are never removed: the number of ids and of their peers limits their number. */
 #include "link/rx_history.h"
 
 #include <pthread.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numbers of messages that freed VCQs of this process had received from each peer. The next VCQ of
- * the same id tells the peer, which does not repeat those messages. Uses nothing. Thread-safe.
+ * Receive history: the number of messages that freed VCQs of this process received from each peer.
+ * The next VCQ with the same id reports the number to the peer, which does not send those messages
+ * again. Uses nothing. Thread-safe.
  */
 #ifndef UT_LINK_RX_HISTORY_H
 #define UT_LINK_RX_HISTORY_H
@@ -9,11 +10,11 @@
 #include <stdint.h>
 
 struct ut_rx_history {
-    uint64_t session; /* of the peer; 0: nothing was received */
-    uint64_t count;   /* messages and immediates of that session */
+    uint64_t session; /* session of the peer; 0: nothing received */
+    uint64_t count;   /* messages and immediates received in this session */
 };
 
-/* Stores the count for the next VCQ with the id `key`. Without memory the count is lost. */
+/* Stores the history for the next VCQ with the id `key`. Without memory the history is lost. */
 void ut_rx_history_save(uint64_t key, uint64_t peer_key, struct ut_rx_history heard);
 struct ut_rx_history ut_rx_history_find(uint64_t key, uint64_t peer_key);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of the cached part of a peer's STag table. */
+/* Memory management for the cache of a peer's STag table. */
 #include "link/stag_cache.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Doubles the list of chunks until it reaches to chunk n. */
+/* Doubles the list of chunks until it includes chunk n. */
 static bool grow_chunk_list(struct ut_remote *remote, uint32_t n)
 {
     uint32_t num = remote->num_chunks ? remote->num_chunks : 2;

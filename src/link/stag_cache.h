@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cached part of a peer's STag table, in blocks of a few STags. A block is allocated when one
- * of its STags is first read: most programs use few STags of a peer, with adjacent numbers. Not
- * thread-safe: the lock of the VCQ protects a link.
+ * Cache of a peer's STag table, in blocks of 16 STags. The first read of an STag allocates its
+ * block: most programs use few STags of a peer, with adjacent numbers. Not thread-safe: the lock of
+ * the VCQ protects a link.
  */
 #ifndef UT_LINK_REMOTE_H
 #define UT_LINK_REMOTE_H
@@ -13,25 +13,25 @@
 
 enum { UT_REMOTE_BLOCK = 16, UT_REMOTE_BLOCKS = UT_STAG_CHUNK / UT_REMOTE_BLOCK };
 
-/* One STag of the peer, as last read. */
+/* One STag of the peer, as read last. */
 struct ut_remote_stag {
     uint64_t base, size;
     uint32_t rkey;
-    uint32_t info; /* as in struct ut_stag_entry; 0: not registered when it was read */
+    uint32_t info; /* as in struct ut_stag_entry; 0: was not registered at the last read */
 };
 
 struct ut_remote_chunk {
-    uint64_t addr; /* of the peer's chunk; 0: not read yet, or there was no chunk */
+    uint64_t addr; /* address of the peer's chunk; 0: not read, or the peer has no such chunk */
     uint32_t rkey;
-    struct ut_remote_stag *blocks[UT_REMOTE_BLOCKS]; /* NULL: no STag of the block was read */
+    struct ut_remote_stag *blocks[UT_REMOTE_BLOCKS]; /* NULL: no STag of this block was read */
 };
 
 struct ut_remote {
-    struct ut_remote_chunk **chunks; /* NULL: nothing of the chunk was read */
-    uint32_t num_chunks;             /* up to the last chunk that was read */
+    struct ut_remote_chunk **chunks; /* NULL: no entry of this chunk was read */
+    uint32_t num_chunks;             /* length of the list */
 };
 
-/* index: of an STag, as ut_stag_index() gives it; also in the functions below. */
+/* `index`: result of ut_stag_index(), also in the functions below. */
 static inline struct ut_remote_chunk *ut_remote_chunk_of(const struct ut_remote *remote,
                                                          uint32_t index)
 {
@@ -40,7 +40,7 @@ static inline struct ut_remote_chunk *ut_remote_chunk_of(const struct ut_remote 
     return n < remote->num_chunks ? remote->chunks[n] : NULL;
 }
 
-/* The cached STag; NULL: it was not read. */
+/* Returns the cached STag; NULL: not read. */
 static inline struct ut_remote_stag *ut_remote_stag_of(const struct ut_remote *remote,
                                                        uint32_t index)
 {
@@ -51,13 +51,13 @@ static inline struct ut_remote_stag *ut_remote_stag_of(const struct ut_remote *r
     return block ? &block[index % UT_REMOTE_BLOCK] : NULL;
 }
 
-/* As the functions above, but allocate the chunk or STag if it is missing. NULL: no memory. */
+/* As the functions above, but allocate a missing chunk or STag. NULL: no memory. */
 struct ut_remote_chunk *ut_remote_make_chunk(struct ut_remote *remote, uint32_t index);
 struct ut_remote_stag *ut_remote_make_stag(struct ut_remote *remote, uint32_t index);
 
-/* Invalidates the cached entries of a chunk, and the address of the chunk. */
+/* Invalidates the cached entries and the address of a chunk. */
 void ut_remote_invalidate_chunk(struct ut_remote *remote, uint32_t index);
-/* Invalidates all chunks, and frees their memory. */
+/* Invalidates all chunks and frees their memory. */
 void ut_remote_free(struct ut_remote *remote);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads the peer's STag table, and finds remote memory by its entries. */
+/* Reads entries of the peer's STag table, and translates remote STADDs with them. */
 #include <errno.h>
 #include <string.h>
 
@@ -36,7 +36,7 @@ static void finish_read(struct ut_link *link)
     free_scratch(link);
 }
 
-/* Posts the read of a directory entry or of the entry itself. */
+/* Posts the read of a directory entry or of an STag entry. */
 static int post_read(struct ut_link *link)
 {
     uint32_t index = link->reading;
@@ -70,7 +70,7 @@ static void invalidate_stag(struct ut_link *link, uint32_t index)
         stag->info = 0;
 }
 
-/* Takes over what was read; true: it was the entry of the STag, or there is no entry. Without
+/* Stores what was read in the cache. True: the STag entry is complete, or does not exist. Without
  * memory the STag counts as not registered. */
 static bool store_read(struct ut_link *link)
 {
@@ -85,12 +85,12 @@ static bool store_read(struct ut_link *link)
         memcpy(&dir, scratch_of(link), sizeof(dir));
         chunk->addr = dir.addr;
         chunk->rkey = dir.rkey;
-        return dir.addr == 0; /* nothing of the chunk was ever registered */
+        return dir.addr == 0; /* no STag of the chunk was ever registered */
     }
     struct ut_stag_entry e;
     memcpy(&e, scratch_of(link), sizeof(e));
     if (e.check != ut_stag_entry_check(&e))
-        return false; /* the peer is writing the entry: it is read again */
+        return false; /* torn read: the peer is writing the entry, so it is read again */
     struct ut_remote_stag *stag = ut_remote_make_stag(&link->remote, index);
     if (stag)
         *stag =
@@ -98,7 +98,7 @@ static bool store_read(struct ut_link *link)
     return true;
 }
 
-/* Reads until the entry is there (true), or until a read has to complete first or fails (false). */
+/* Reads until the STag entry is cached (true), or until a read is outstanding or fails (false). */
 static bool read_entry(struct ut_link *link)
 {
     for (;;) {
@@ -111,7 +111,7 @@ static bool read_entry(struct ut_link *link)
             continue;
         }
         if (rc == -EACCES || rc == -EFAULT) {
-            /* the peer has freed the table, and with it the VCQ */
+            /* access error: the peer has freed the table, and so the VCQ */
             ut_remote_invalidate_chunk(&link->remote, link->reading);
             finish_read(link);
             return true;
@@ -137,7 +137,7 @@ void ut_link_read_done(struct ut_link *link, enum prov_status status)
         return;
     if (status != PROV_OK) {
         finish_read(link);
-        return; /* ut_link_on_down() follows; the entry is read again on the new connection */
+        return; /* ut_link_on_down() follows; the new connection reads the entry again */
     }
     if (!store_read(link)) {
         continue_read(link);
@@ -147,7 +147,7 @@ void ut_link_read_done(struct ut_link *link, enum prov_status status)
     finish_read(link);
     if (link->to_post != UT_NO_SLOT) {
         struct ut_slot *slot = &link->vcq->toq[link->to_post];
-        /* the read may have been for an ARMW that the target's CPU executed meanwhile */
+        /* the read may have been for an ARMW that the target's CPU executed in the meantime */
         if (ut_stag_index(ut_stadd_stag(slot->desc.rmt_stadd), link->peer_cmp) == index)
             slot->fresh = true;
     }
@@ -223,7 +223,7 @@ struct ut_failure ut_link_error_cause(const struct ut_link *link, utofu_stadd_t 
                                    e->info & UT_STAG_WRITABLE, stadd, length, write);
 }
 
-/* Remembers the STag for ut_link_find_hot(); `addr` is the address of `stadd`. */
+/* Caches the STag for ut_link_find_hot(). `addr` is the address of `stadd`. */
 static void set_hot_stag(struct ut_link *link, const struct ut_remote_stag *e, utofu_stadd_t stadd,
                          uint64_t addr)
 {
@@ -250,7 +250,7 @@ int ut_link_find_memory(struct ut_link *link, utofu_stadd_t stadd, uint64_t leng
             if (rc == 0)
                 set_hot_stag(link, e, stadd, *addr);
         }
-        /* the entry may be outdated: an STag can be registered at any time */
+        /* the cached entry may be outdated: a process can register an STag at any time */
         if (rc == 0 || fresh)
             return rc;
         if (link->reading != UT_STAG_NONE)

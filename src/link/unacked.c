@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages of the library are kept until their arrival is known, and repeated on the next
- * connection. */
+/* The list of unacknowledged messages: the next connection sends them again. */
 #include <stdlib.h>
 
 #include "link/inner.h"

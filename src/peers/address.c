@@ -10,7 +10,7 @@
 #include "util/env.h"
 #include "wire/record.h"
 
-/* Size of magic and version, which are the same in all versions. */
+/* Bytes of magic and version, which are the same in all versions. */
 enum { COMMON_BYTES = 4 };
 
 static bool has_right_size(const struct ut_address_record *r, const void *record, size_t size)

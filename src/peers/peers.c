@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding the owners of VCQ ids. */
+/* Looks up the owners of VCQ ids. */
 #include "peers/peers.h"
 
 #include <errno.h>
@@ -24,15 +24,15 @@
 static const struct ut_process no_process;
 static const struct ut_process *proc = &no_process; /* this process */
 
-/* While the likely owner of a VCQ id has not published, another process may turn out to be the
- * owner: when to ask all others again. */
+/* Times of the requests to all other processes: while the likely owner of a VCQ id has not
+ * published its record, another process may turn out to be the owner. */
 struct back_off {
     uint64_t next_ms;
     uint32_t pause_ms;
 };
 enum { FIRST_PAUSE_MS = 10, FIRST_REPLY_MS = 100, LAST_PAUSE_MS = 1000 };
 
-/* The address record of a process, as it was published. */
+/* The address record that a process published. */
 struct peer_record {
     uint32_t rank;
     size_t size;
@@ -42,23 +42,25 @@ struct peer_record {
     };
 };
 
-/* A rank whose record was requested and has not arrived. */
+/* An outstanding request for the record of a rank. */
 struct lookup {
     struct lookup *next;
     uint32_t rank;
-    uint32_t answers; /* ut_job_num_answers() at the last request */
+    uint32_t answers; /* value of ut_job_num_answers() at the last request */
     bool asked;
-    bool in_progress; /* requested, and no answer taken */
-    int bad;          /* if its last record was unusable: the error, */
-    uint64_t bad_ms;  /* and when to read the record again */
+    bool in_progress; /* requested, and no reply processed */
+    int bad;          /* error code if the last record was unusable */
+    uint64_t bad_ms;  /* time of the next request after an unusable record */
     struct back_off others;
 };
 enum { LOOKUP_BUCKETS = 256 };
 static struct lookup *lookup[LOOKUP_BUCKETS];
-static struct ut_job_store store; /* the usable records, which are not requested again */
+static struct ut_job_store store; /* valid records, which are not requested again */
 static pthread_mutex_t records_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct back_off back_off_without_guess; /* for ids whose owner the layout does not tell */
-static unsigned int num_requested; /* number of ranks whose record the launcher was asked for */
+static struct back_off
+    back_off_without_guess; /* for ids whose owner does not follow from the launcher's layout */
+static unsigned int
+    num_requested; /* number of ranks whose record was requested from the launcher */
 static unsigned int num_lookups;
 
 void ut_peers_open(const struct ut_process *process)
@@ -106,7 +108,7 @@ static void free_lookup(struct lookup *s)
     free(s);
 }
 
-/* Is this the address of a provider that does not reach the host of this record? */
+/* True if the address belongs to a provider that does not reach the host of this record. */
 static bool is_unreachable_provider(const struct ut_address_record *record, uint8_t provider)
 {
     bool here = false;
@@ -134,7 +136,8 @@ static void drop_unreachable_addresses(struct peer_record *k)
     }
 }
 
-/* Do its place and its node agree with what this process calculates ids from? */
+/* Checks that the rank's node and local rank agree with the layout from which this process computes
+ * ids. */
 static int check_location(const struct peer_record *k, char why[UT_ADDRESS_WHY])
 {
     const struct ut_address_record *r = &k->record;
@@ -157,8 +160,8 @@ static int check_location(const struct peer_record *k, char why[UT_ADDRESS_WHY])
     return 0;
 }
 
-/* A bad record does not end this process: only communication with that rank fails. A good record
- * that cannot be stored for lack of memory is used, and requested again the next time. */
+/* An unusable record does not end this process: only communication with that rank fails. A valid
+ * record that cannot be stored for lack of memory is used, and requested again the next time. */
 static int check_and_store_record(struct lookup *s, struct peer_record *k)
 {
     char why[UT_ADDRESS_WHY];
@@ -196,8 +199,8 @@ static bool read_stored_record(uint32_t rank, struct peer_record *k)
     return ut_job_store_read(&store, rank, k->bytes, &k->size);
 }
 
-/* 0: the record is in *k. With may_ask false, the launcher is not asked, and -EAGAIN means that it
- * would have to be. With known_lock held. */
+/* Returns 0 with the record in *k. If may_request is false, the launcher is not asked: -EAGAIN
+ * means that the record is not stored. The caller holds records_lock. */
 static int look_up_record(uint32_t rank, bool may_request, struct peer_record *k)
 {
     if (read_stored_record(rank, k))
@@ -212,7 +215,7 @@ static int look_up_record(uint32_t rank, bool may_request, struct peer_record *k
     return may_request ? request_record(s, k) : -EAGAIN;
 }
 
-/* May a later look-up succeed? */
+/* True if a later lookup may succeed. */
 static bool may_succeed_later(int rc)
 {
     return rc == -EINPROGRESS || rc == -EAGAIN || rc == -EBUSY;
@@ -251,7 +254,8 @@ int ut_peers_contact(uint32_t rank, struct ut_contact *contact)
     return rc;
 }
 
-/* By the launcher's layout, assuming a block or cyclic distribution of ranks. */
+/* Computes the node from the launcher's layout, assuming a block or cyclic distribution of
+ * ranks. */
 static bool node_by_layout(uint32_t rank, uint32_t *node)
 {
     const struct ut_job_info *job = proc->job;
@@ -259,7 +263,7 @@ static bool node_by_layout(uint32_t rank, uint32_t *node)
     const uint32_t cyclic[2] = {job->num_nodes ? rank % job->num_nodes : 0,
                                 job->num_nodes ? rank / job->num_nodes : 0};
 
-    /* no launcher's layout except utofurun's has the node numbers of UTOFU_NODE */
+    /* only utofurun's layout has the node numbers of UTOFU_NODE */
     if (!job->num_nodes || (ut_env_is_set(UT_ENV_NODE) && strcmp(job->launcher, "utofurun") != 0))
         return false;
     *node = block[0];
@@ -315,14 +319,14 @@ int ut_peers_node_of(uint32_t rank, uint32_t *node)
     }
 }
 
-/* The process runs on this machine, but in other namespaces. */
+/* True if the process runs on this machine, but in other namespaces. */
 static bool is_in_another_container(const struct ut_address_record *record)
 {
     return record->boot == proc->boot && record->host != proc->host;
 }
 
-/* Lists in `buf` what a process needs to reach another host: for the network provider of this
- * process, or for each provider. */
+/* Lists in `buf` what a process needs to reach another host: for this process's network provider,
+ * or for every network provider. */
 static const char *network_needs(char *buf, size_t size, bool *uses_one)
 {
     size_t used = 0;
@@ -426,20 +430,21 @@ struct target {
     uint32_t number;
 };
 
-/* 0: this rank is the owner; -ENOENT: it is not; another error: unknown, or not reachable. */
+/* Returns 0: this rank is the owner; -ENOENT: it is not; another error: unknown or unreachable. */
 static int match_record(const struct peer_record *k, const struct target *w, struct ut_peer *peer)
 {
     return k->record.node == w->node && w->match(k, w->number) ? fill_peer(k, peer) : -ENOENT;
 }
 
-/* The errors of an unsuccessful search. */
+/* Errors during a search. */
 struct search_errors {
-    int pending; /* a rank could not be read yet: -EAGAIN or -EBUSY */
-    int bad;     /* the record of a rank cannot be used */
+    int pending; /* the record of a rank is not available yet: -EAGAIN or -EBUSY */
+    int bad;     /* the record of a rank is unusable */
 };
 
-/* Does the search end with this result of match_record()? Otherwise notes an error. A shortage in
- * this process ends it too: no other rank could be looked up, and this one may be the owner. */
+/* True if the search ends with this result of match_record(). Otherwise records the error. A
+ * shortage in this process ends the search too: the lookup of other ranks would fail as well, and
+ * this rank may be the owner. */
 static bool ends_search(int rc, struct search_errors *errors)
 {
     if (rc == 0 || rc == -EHOSTUNREACH || ut_peers_is_shortage(rc))
@@ -451,14 +456,14 @@ static bool ends_search(int rc, struct search_errors *errors)
     return false;
 }
 
-/* Do nodes, local ranks and CQs follow the launcher's layout and the default CQ allocation? */
+/* True if nodes, local ranks and CQs follow the launcher's layout and the default CQ allocation. */
 static bool layout_is_default(void)
 {
     return !ut_env_is_set(UT_ENV_NODE) && !ut_env_is_set(UT_ENV_LOCAL_RANK) &&
            (!ut_env_is_set(UT_ENV_CQ_MAP) || proc->fugaku_cqs);
 }
 
-/* Nodes with as many processes as this one allocate CQs in the same way. */
+/* Nodes with as many processes as this node allocate CQs in the same way. */
 static bool is_like_this_node(uint32_t node)
 {
     uint32_t processes = proc->job->local_size;
@@ -467,7 +472,7 @@ static bool is_like_this_node(uint32_t node)
            ut_job_rank_at(node, processes) < 0;
 }
 
-/* Is this rank the owner, or known not to be reachable? */
+/* True if this rank is the owner, or its record shows that it is unreachable. */
 static bool try_rank(uint32_t rank, bool may_request, const struct target *w, struct ut_peer *peer,
                      struct search_errors *errors, int *rc)
 {
@@ -515,8 +520,8 @@ static bool back_off_is_over(struct back_off *back_off)
     return true;
 }
 
-/* Tries the likely owner first. While its record is not published or not received, the others are
- * asked only from time to time. */
+/* Tries the likely owner first. While its record is missing, requests the records of the others
+ * only at intervals. */
 static int search_owner(const struct target *w, int64_t guess, struct ut_peer *peer)
 {
     struct search_errors errors = {0};
@@ -543,7 +548,7 @@ static int search_owner(const struct target *w, int64_t guess, struct ut_peer *p
                                           : search_others(w, may_request, errors, peer);
 }
 
-/* The launcher's layout tells the likely owner; the owner's record confirms it. */
+/* The launcher's layout gives the likely owner; the owner's record confirms it. */
 static int find_peer(const struct ut_coords *coords, uint32_t likely_local_rank, matcher match,
                      uint32_t number, struct ut_peer *peer)
 {
@@ -602,7 +607,7 @@ static bool is_target(int64_t rank, const struct target *w)
            w->match(&k, w->number);
 }
 
-/* Searches the received records: usually the target is the likely one. */
+/* Searches the stored records. Usually the likely rank is the target. */
 static int64_t find_stored_record(const struct target *w, int64_t guess)
 {
     uint64_t cursor = 0;
@@ -626,7 +631,8 @@ static int64_t find_likely(const struct ut_coords *coords, uint32_t likely_local
         return -1;
     struct target w = {.node = (uint32_t)node, .match = match, .number = number};
     int64_t guess = ut_job_rank_at((uint32_t)node, likely_local_rank);
-    /* a look-up may hold the lock while the launcher does not answer: then guess */
+    /* another thread may hold the lock while the launcher does not answer: return the likely
+     * rank */
     if (pthread_mutex_trylock(&records_lock) == 0) {
         rank = find_stored_record(&w, guess);
         pthread_mutex_unlock(&records_lock);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The addresses after struct ut_address_record. */
+/* The provider addresses behind struct ut_address_record. */
 #include "wire/record.h"
 
 #include <string.h>
 
 #include "provider.h"
 
-/* The offset of address `n`, or of the end for n == num_addrs; 0: beyond the record. */
+/* Returns the offset of address `n`, or of the end for n == num_addrs; 0: beyond the record. */
 static size_t address_at(const uint8_t *bytes, size_t size, unsigned int n)
 {
     struct ut_address_record r;

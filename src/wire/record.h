@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The addresses in an address record, whose contents are not trusted: no function reads beyond its
+ * Access to the provider addresses in an untrusted address record: no function reads beyond its
  * end. Uses wire.h and provider.h.
  */
 #ifndef UT_WIRE_RECORD_H
@@ -11,10 +11,10 @@
 
 #include "wire/wire.h"
 
-/* The offset after the addresses; 0: the record is too short for its header. */
+/* Returns the offset behind the addresses; 0: the record is shorter than its header. */
 size_t ut_record_end(const void *record, size_t size);
 
-/* The address of the provider with this number; NULL: none. */
+/* Returns the address of the provider with this number; NULL: none. */
 const struct ut_record_address *ut_record_find(const void *record, size_t size, uint8_t number);
 
 #endif
