@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernel copies by "rep movsb" if the CPU reports that it is fast for a few bytes (FSRM), else
- * by loops or other string instructions (arch/x86/include/asm/uaccess_64.h, copy_user_generic()).
- * The order of stores within one instruction is not specified. AMD's cores since Zen 3 make one
- * store of 16 or 32 aligned bytes, and so do Intel's since Sapphire Rapids (measured on Emerald
- * Rapids, model 207; a belief for the others): in 1,000,000 copies by process_vm_writev() and
- * preadv(), and in 3,000,000 on the latter, a polling thread never saw one in part. For other CPUs
- * with FSRM this is not known, so the last word is copied separately.
+ * The kernel copies with "rep movsb" if the CPU reports that this is fast for a few bytes (FSRM),
+ * otherwise with loops or other string instructions (arch/x86/include/asm/uaccess_64.h,
+ * copy_user_generic()). The order of stores within one instruction is not specified. AMD cores
+ * since Zen 3 make one store of 16 or 32 aligned bytes. So do Intel cores since Sapphire Rapids:
+ * measured on Emerald Rapids (model 207), assumed for the others. In 1,000,000 copies by
+ * process_vm_writev() and preadv(), and in 3,000,000 on Emerald Rapids, a polling thread never saw
+ * a part of such a copy. Other CPUs with FSRM were not measured, so the last word is copied
+ * separately there.
  */
 #include "atomic_width.h"
 
@@ -55,9 +56,9 @@ static struct cpu query_cpu(void)
     return cpu;
 }
 
-/* Is the store path 32 bytes wide? On CPUs with AVX-512, AMD's cores since Zen 2, and Intel's large
- * cores since Haswell. Intel's small cores with AVX2 have 16 bytes, and all of their models are
- * newer than the last model with only large cores and without AVX-512. */
+/* True if the store path is 32 bytes wide: on CPUs with AVX-512, on AMD cores since Zen 2, and on
+ * Intel's large cores since Haswell. Intel's small cores with AVX2 have 16 bytes, and all models
+ * with them are newer than the last model with only large cores and without AVX-512. */
 static bool stores_32_bytes(const struct cpu *cpu)
 {
     enum { ZEN = 0x17, ZEN_2_MODEL = 0x30, ZEN_3 = 0x19, LAST_LARGE_MODEL = 0xa6 };
@@ -72,7 +73,7 @@ static bool stores_32_bytes(const struct cpu *cpu)
            cpu->model <= LAST_LARGE_MODEL;
 }
 
-/* AVX-512 for half precision came with Sapphire Rapids. */
+/* AVX-512 for half precision (FP16) came with Sapphire Rapids. */
 static bool kernel_copies_32_bytes(const struct cpu *cpu)
 {
     enum { ZEN_3 = 0x19 };
@@ -81,7 +82,7 @@ static bool kernel_copies_32_bytes(const struct cpu *cpu)
                          (cpu->vendor == VENDOR_INTEL && cpu->family == 6 && cpu->fp16));
 }
 
-/* Concurrent threads find the same. */
+/* Concurrent threads compute the same result. */
 void prov_detect_atomic_widths(void)
 {
     struct cpu cpu = query_cpu();

@@ -56,7 +56,7 @@ int prov_bounce_write(struct prov_bounce *b, void *to, const void *from, size_t 
         return -ENOSYS;
     bool is_piece = prov_is_piece((uintptr_t)to, size, prov_kernel_width());
     memcpy(b->here, from, size);
-    prov_unwatched_begin(); /* by sanitizers: peers write at any time */
+    prov_unwatched_begin(); /* sanitizers ignore this copy: peers may write at any time */
     ssize_t n = is_piece ? pread(b->fd, to, size, 0) : read_in_pieces(b->fd, to, size);
     prov_unwatched_end();
     if (n == (ssize_t)size)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernel copies each piece of the local iovec separately, so only the local side is cut; with a
- * cut remote side it would look up the pages again.
+ * Only the local iovec is split, since the kernel copies each local piece separately. A split
+ * remote iovec would make the kernel look up the pages again.
  */
 #include "cma.h"
 
@@ -39,7 +39,7 @@ static int copy_pieces(pid_t pid, char *lcl, uint64_t rmt, size_t length, bool w
 
 int prov_cma_write(pid_t pid, const void *lcl, uint64_t rmt, size_t length)
 {
-    if (prov_is_piece(rmt, length, prov_kernel_width())) { /* needs no cutting */
+    if (prov_is_piece(rmt, length, prov_kernel_width())) { /* no split needed */
         struct iovec l = {.iov_base = (void *)(uintptr_t)lcl, .iov_len = length};
         struct iovec r = {.iov_base = (void *)(uintptr_t)rmt, .iov_len = length};
         if (__builtin_expect(process_vm_writev(pid, &l, 1, &r, 1, 0) == (ssize_t)length, 1))

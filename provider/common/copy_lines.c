@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * x86 makes stores visible in program order, and an aligned store of up to 16 bytes at once if the
- * CPU has AVX: so ascending vector stores suffice, the last 16 bytes of a line separately. On other
- * CPUs a fence precedes and follows the last word of a line.
+ * CPU has AVX. So ascending vector stores suffice, with the last 16 bytes of a line as a separate
+ * store. On other CPUs a fence precedes and follows the last word of a line.
  *
- * "rep movsb" is faster if the lines are in the level-2 cache or in another core's, as it neither
- * fetches the lines that it overwrites nor waits between lines; but its stores are not ordered, and
- * one "rep movsb" per line takes four times as long. Wider stores and prefetchw gain nothing for
- * large sizes: docs/measurements/benchmarks.md has the figures.
+ * "rep movsb" is faster if the lines are in the level-2 cache or in another core's cache: it
+ * neither fetches the lines that it overwrites nor waits between lines. But its stores are not
+ * ordered, and one "rep movsb" per line takes four times as long. Wider stores and prefetchw gain
+ * nothing for large sizes: see docs/measurements/benchmarks.md.
  */
 #include "copy_lines.h"
 
@@ -72,7 +72,7 @@ static void copy_sse(uint8_t *to, const uint8_t *from, size_t size)
     }
 }
 
-/* Chosen once; concurrent threads choose the same. */
+/* Concurrent threads select the same function. */
 static lines_fn *select_copy(void)
 {
     static lines_fn *selected;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copying whole lines of 256 bytes so that the last word of each is written after the rest of the
- * line, and the lines in order, at the speed of the machine's widest plain stores. */
+/* Copies whole lines of 256 bytes with the widest plain stores of the machine. The last word of
+ * each line is written after the rest of the line, and the lines are written in order. */
 #ifndef PROV_COPY_LINES_H
 #define PROV_COPY_LINES_H
 
 #include <stddef.h>
 
-/* `to` is aligned to a line; size is a multiple of a line. The two do not overlap. */
+/* `to` is aligned to a line, and `size` is a multiple of a line. The ranges do not overlap. */
 void prov_copy_lines(void *to, const void *from, size_t size);
 
 #endif

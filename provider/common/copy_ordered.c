@@ -17,7 +17,7 @@
 
 enum { LINE = PROV_LINE, WORD = PROV_WORD };
 
-/* Copies the last, naturally aligned 1, 2, 4 or 8 bytes in one store after all earlier ones. */
+/* Stores the last 1, 2, 4 or 8 naturally aligned bytes at once, after all earlier stores. */
 static void store_word(void *to, const void *from, size_t size)
 {
     uint64_t v8;
@@ -40,7 +40,7 @@ static void store_word(void *to, const void *from, size_t size)
     case 1:
         __atomic_store_n((uint8_t *)to, *(const uint8_t *)from, __ATOMIC_RELEASE);
         break;
-    default: /* not a naturally aligned size: no last word to poll */
+    default: /* not a naturally aligned size: no reader polls a last word */
         memmove(to, from, size);
     }
 }
@@ -54,7 +54,7 @@ static inline void order_stores(void)
 #endif
 }
 
-/* Both ranges have at least one byte. */
+/* Both ranges must have at least one byte. */
 static inline bool ranges_overlap(const void *to, const void *from, size_t length)
 {
     return (uintptr_t)to - (uintptr_t)from + length - 1 < 2 * length - 1;
@@ -82,7 +82,7 @@ __attribute__((target("avx"))) static void store_32(uint8_t *to, const uint8_t *
     order_stores();
 }
 
-/* Copies in the pieces of atomic_width.h, one store each. */
+/* Copies with one store for each piece of atomic_width.h. */
 static __attribute__((noinline)) void store_pieces(uint8_t *to, const uint8_t *from, size_t size,
                                                    unsigned int width)
 {
@@ -115,12 +115,12 @@ static __attribute__((noinline)) void store_pieces(uint8_t *to, const uint8_t *f
 #else
 static void store_pieces(uint8_t *to, const uint8_t *from, size_t size, unsigned int width)
 {
-    (void)width; /* not reached: no store of more than a word is known to become visible at once */
+    (void)width; /* not reached: on this CPU only a word is known to become visible at once */
     memcpy(to, from, size);
 }
 #endif
 
-/* Within one line: copies its last naturally aligned word after the rest. */
+/* Copies within one line: the last naturally aligned word after the rest. */
 static inline void copy_in_line(uint8_t *to, const uint8_t *from, size_t size)
 {
     uint64_t end = (uintptr_t)to + size;
@@ -145,7 +145,7 @@ static __attribute__((noinline)) void copy_one_line(uint8_t *to, const uint8_t *
 /* Copies more than one line. */
 static __attribute__((noinline)) void copy_lines(uint8_t *to, const uint8_t *from, size_t length)
 {
-    size_t first = -(uintptr_t)to & (LINE - 1); /* up to the next line boundary */
+    size_t first = -(uintptr_t)to & (LINE - 1); /* bytes up to the next line boundary */
     size_t whole = (length - first - 1) & ~(size_t)(LINE - 1);
 
     if (first > 0)
@@ -161,7 +161,7 @@ static inline void copy_ordered(void *to, const void *from, size_t length)
     if (length == 0)
         return;
     if (ranges_overlap(to, from, length))
-        memmove(to, from, length); /* an overlapping copy cannot be made in pieces */
+        memmove(to, from, length); /* overlapping ranges cannot be copied in pieces */
     else if (prov_is_split((uintptr_t)to, length) && prov_store_width() > WORD)
         store_pieces(to, from, length, prov_store_width());
     else if (((uintptr_t)to & (LINE - 1)) + length <= LINE)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Copies in which a reader never sees a part of a naturally aligned word of 1, 2, 4 or 8 bytes. On
- * x86 memcpy() makes such copies. Elsewhere it need not: glibc's memcpy() for CPUs with SVE
- * (sysdeps/aarch64/multiarch/memcpy_sve.S) stores vectors of bytes, and only an element of a vector
- * is visible at once (Arm Architecture Reference Manual, "Single-copy atomicity").
+ * x86, memcpy() makes such copies. Elsewhere it may not: glibc's memcpy() for CPUs with SVE
+ * (sysdeps/aarch64/multiarch/memcpy_sve.S) stores vectors of bytes, of which only single elements
+ * become visible at once (Arm Architecture Reference Manual, "Single-copy atomicity").
  */
 #ifndef PROV_COPY_WORDS_H
 #define PROV_COPY_WORDS_H
@@ -31,7 +31,7 @@ static inline void prov_store_8(uint8_t *to, const uint8_t *from)
     __atomic_store_n((uint64_t *)(void *)to, word, __ATOMIC_RELAXED);
 }
 
-/* 1, 2 or 4 bytes. */
+/* `size`: 1, 2 or 4 bytes. */
 static inline void prov_store_part(uint8_t *to, const uint8_t *from, size_t size)
 {
     uint32_t four;

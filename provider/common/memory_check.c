@@ -17,7 +17,7 @@ static uintptr_t page_mask(void)
     return ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
 }
 
-/* Does the kernel have MADV_POPULATE_WRITE? An old one returns EINVAL. */
+/* True if the kernel has MADV_POPULATE_WRITE. Older kernels return EINVAL. */
 static bool has_populate(void)
 {
     static int known = -1;
@@ -32,7 +32,7 @@ static bool has_populate(void)
     return k;
 }
 
-/* If the kernel forbids the call, as in some containers, returns true. */
+/* Also true if the kernel forbids the call, as in some containers. */
 static bool is_readable(uintptr_t at)
 {
     char byte;

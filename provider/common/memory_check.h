@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks that memory to be registered exists. */
+/* Checks of memory before its registration. */
 #ifndef PROV_MEMORY_CHECK_H
 #define PROV_MEMORY_CHECK_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Is all of the memory mapped, and are its ends readable, or writable? For any thread. */
+/* True if all of the memory is mapped, and its first and last page are readable (or writable). Any
+ * thread may call this. */
 bool prov_memory_is_mapped(const void *addr, size_t size, bool write);
 
 #endif

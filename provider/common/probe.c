@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Both questions are system calls that touch memory before they fail or end without effect:
+ * Both checks are system calls that touch the memory before they fail or end without effect:
  *
- *   rt_sigprocmask() with an unknown operation first reads the set that it is given (Linux,
- *   kernel/signal.c);
- *   futex(FUTEX_WAKE_OP), for a word that nobody waits for, atomically ors 0 into the second word,
- *   which has to be writable, as other threads may use that word (futex_wake_op() in
- *   kernel/futex/waitwake.c). A thread that waits for the second word is woken only if the word is
- *   2047; that thread then looks at the word again, as every wait by a futex does.
+ *   rt_sigprocmask() with an unknown operation first reads the signal set (Linux, kernel/signal.c);
+ *   futex(FUTEX_WAKE_OP), for a first word without waiters, atomically ors 0 into the second word.
+ * This word has to be writable, as other threads may use it (futex_wake_op() in
+ * kernel/futex/waitwake.c). The call wakes a thread that waits for the second word only if the word
+ * is 2047; that thread then checks the word again, as every futex wait does.
  */
 #include "probe.h"
 
@@ -18,7 +17,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* SET: bytes of the kernel's set of signals. PAGE: the smallest page of any CPU. */
+/* SET: size of the kernel's signal set. PAGE: smallest page of any CPU. */
 enum { NO_OPERATION = -1, SET = 8, WORD = 4, PAGE = 4096 };
 
 static int probe_read_word(uintptr_t at)
@@ -39,7 +38,7 @@ static int probe_write_word(uintptr_t at)
 
 bool prov_probe_is_supported(void)
 {
-    const uintptr_t nowhere = UINTPTR_MAX - PAGE + 1; /* of the kernel */
+    const uintptr_t nowhere = UINTPTR_MAX - PAGE + 1; /* an address of the kernel */
     uint64_t here = 0;
 
     return probe_read_word(nowhere) == EFAULT && probe_read_word((uintptr_t)&here) == EINVAL &&

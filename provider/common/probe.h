@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asks the kernel whether memory of this process can be read or written, in less time than the
- * kernel takes to copy it: missing memory is an error and raises no signal, unless another thread
- * unmaps the memory between the question and the copy. Nothing is changed.
+ * Asks the kernel whether memory of this process is readable or writable, in less time than a copy
+ * by the kernel takes. Unmapped memory is an error and raises no signal, unless another thread
+ * unmaps the memory between the check and the copy. The memory is not changed.
  */
 #ifndef PROV_PROBE_H
 #define PROV_PROBE_H
@@ -10,16 +10,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Does the kernel answer these questions? Some sandboxes do not. */
+/* True if the kernel supports these checks. Some sandboxes do not. */
 bool prov_probe_is_supported(void);
 
-/* Can every page of the memory be read, or written? One system call for each page; at least one
- * byte. For any thread. */
+/* True if every page of the memory is readable (or writable). Makes one system call for each page;
+ * `size` is at least 1. Any thread may call this. */
 bool prov_probe_read(const void *addr, size_t size);
 bool prov_probe_write(void *addr, size_t size);
 
-/* For longer memory, as prov_memory_is_mapped(): is all of it mapped, and can its ends be read, or
- * written? */
+/* For longer memory, as prov_memory_is_mapped(): true if all of the memory is mapped, and its first
+ * and last byte are readable (or writable). */
 bool prov_probe_range(const void *addr, size_t size, bool write);
 
 #endif

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Within one copy by the kernel the order of stores is undefined ("rep movsb"); two copies are in
- * order. So a transfer is cut into pieces, one per line: from the last word of the previous line up
- * to, and excluding, its own last word, which is so written after the rest of its line. A few bytes
- * are cut as described in atomic_width.h, if each copy by the kernel becomes visible at once.
+ * Split of a transfer that the kernel copies. The order of stores within one copy by the kernel is
+ * undefined ("rep movsb"), but separate copies are in order. So a transfer is split into one piece
+ * per line. A piece begins with the last word of the previous line and ends before the last word of
+ * its own line, which is so written after the rest of its line. A short transfer is split as
+ * described in atomic_width.h, if the kernel makes each copy visible at once.
  *
- * For a piece of 256 bytes the kernel takes longer than for its bytes. So of a transfer of more
- * than PROV_SPLIT_MAX bytes only the last line is cut: it comes after all others, and its last word
- * last.
+ * For the overhead of a piece of 256 bytes the kernel takes longer than for its bytes. So in a
+ * transfer of more than PROV_SPLIT_MAX bytes only the last line is split off: it follows all other
+ * lines, and its last word comes last.
  */
 #ifndef PROV_SPLIT_H
 #define PROV_SPLIT_H
@@ -20,15 +21,15 @@
 #include "atomic_width.h"
 
 enum {
-    PROV_MAX_PIECES = 1024, /* maximum number of pieces, which is the kernel's */
-    PROV_SPLIT_MAX = 4096,  /* maximum size of a transfer that is cut into lines */
+    PROV_MAX_PIECES = 1024, /* the kernel's maximum number of pieces */
+    PROV_SPLIT_MAX = 4096,  /* maximum size of a transfer that is split into all its lines */
 };
 
-/* The cuts of a transfer, determined by the destination addresses. */
+/* Split of a transfer, according to the destination addresses. */
 struct prov_split {
     uint64_t last_line, last_word, end; /* addresses; the last word is naturally aligned */
     unsigned int width; /* maximum size of the pieces of atomic_width.h; 0: not used */
-    bool whole;         /* up to the last line */
+    bool whole;         /* one piece up to the last line */
 };
 
 static inline struct prov_split prov_split_of(uint64_t addr, size_t length)
@@ -46,7 +47,7 @@ static inline struct prov_split prov_split_of(uint64_t addr, size_t length)
                                    width > PROV_WORD && prov_is_split(addr, length) ? width : 0};
 }
 
-/* The end of the piece that begins at `at`. */
+/* Returns the end of the piece that begins at `at`. */
 static inline uint64_t prov_split_piece_end(const struct prov_split *c, uint64_t at)
 {
     if (c->width)
@@ -55,13 +56,13 @@ static inline uint64_t prov_split_piece_end(const struct prov_split *c, uint64_t
         return at < c->last_word ? c->last_word : c->end;
     if (c->whole)
         return c->last_line;
-    /* a piece that has just the word before the last line ends at that line */
+    /* a piece with only the word before the last line ends at that line */
     uint64_t next = ((at + PROV_WORD) | (PROV_LINE - 1)) + 1 - PROV_WORD;
     return next < c->last_line ? next : c->last_line;
 }
 
-/* Fills in the pieces for the address `at` and the local bytes `lcl`, as many as fit; returns their
- * number of bytes. */
+/* Fills in the pieces from address `at` on, as many as fit, for the local bytes `lcl`. Returns
+ * their number of bytes. */
 static inline size_t prov_split_next(struct iovec iov[PROV_MAX_PIECES], unsigned int *num,
                                      char *lcl, const struct prov_split *c, uint64_t at)
 {

@@ -22,15 +22,16 @@
 
 enum {
     DRAIN_TICK_MS = 10,
-    IDLE_STEPS = 7, /* steps: enough for two checks for stalls and their consequences */
+    IDLE_STEPS =
+        7, /* in units of step_ms: enough for two checks for stalls and their consequences */
 };
 
 static void free_ep(struct vp_ep *ep)
 {
     if (ut_fd_were_closed())
-        return; /* the device may still write to its memory */
+        return; /* the device may still write to the endpoint's memory */
     vp_queues_close(ep);
-    while (!vp_list_empty(&ep->stuck)) /* no completion can name their requests now */
+    while (!vp_list_empty(&ep->stuck)) /* no completion can refer to their requests any more */
         vp_conn_free(vp_container_of(ep->stuck.next, struct vp_conn, ep_link));
     free(ep);
 }
@@ -67,7 +68,7 @@ int vp_ep_open(struct prov *base, const struct prov_ep_attr *attr, struct prov_e
     return 0;
 }
 
-/* Closes every connection and waits a while until the peers have received what was posted. */
+/* Closes all connections, and waits a while until the peers have received all posted data. */
 static void close_conns(struct vp_ep *ep)
 {
     struct vp_prov *prov = ep->prov;
@@ -120,9 +121,9 @@ void vp_ep_close(struct prov_ep *base)
     free_ep(ep);
 }
 
-/* Soft-RoCE raises no event for a failed or flushed request. So the owner is woken now and then
- * while requests are outstanding, up to QUIET_AFTER steps after the last post. Draining takes
- * microseconds: draining connections are polled sooner. */
+/* Soft-RoCE raises no event for a failed or flushed request. So the owner is woken at intervals
+ * while requests are outstanding, until IDLE_STEPS steps after the last post. Draining takes
+ * microseconds, so draining connections are polled sooner. */
 static void schedule_tick(struct vp_ep *ep)
 {
     struct vp_prov *prov = ep->prov;
@@ -168,7 +169,7 @@ bool vp_ep_arm(struct prov_ep *base, enum prov_arm what)
     return ep->stash_send || ep->stash_recv || __atomic_load_n(&ep->pending, __ATOMIC_ACQUIRE);
 }
 
-/* Does nothing: an armed completion queue raises at most one event. */
+/* Nothing to do: an armed completion queue raises at most one event. */
 void vp_ep_disarm(struct prov_ep *base)
 {
     (void)base;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An endpoint, its queues, buffers and lists of connections: data types. */
+/* Data types of an endpoint: its queues, buffers and lists of connections. */
 #ifndef VP_EP_TYPES_H
 #define VP_EP_TYPES_H
 
@@ -11,111 +11,113 @@
 #include "provider.h"
 
 enum {
-    VP_POLL_BATCH = 16, /* completions taken in one call */
+    VP_POLL_BATCH = 16, /* maximum completions of one poll */
     VP_INLINE_MAX = 1024,
-    VP_SOLICIT_EVERY = 64, /* one in so many arrivals of a connection wakes a sleeping owner */
-    VP_RECVS_PARTS = 3,    /* the receives grow in parts: a quarter, half, all */
-    VP_BUSY_PEERS = 256,   /* most busy peers that an endpoint remembers; a power of two */
+    VP_SOLICIT_EVERY = 64, /* every 64th message of a connection wakes a sleeping owner */
+    VP_RECVS_PARTS = 3,    /* the number of receives grows in three steps: a quarter, half, all */
+    VP_BUSY_PEERS = 256,   /* maximum number of busy peers of an endpoint; a power of two */
 };
 
 struct vp_conn;
 
 struct vp_slot {
     uint32_t qp_num;
-    struct vp_conn *conn; /* NULL: free */
+    struct vp_conn *conn; /* NULL: free entry */
 };
 
-/* A request in an open batch. */
+/* A request in a batch that is not posted yet. */
 struct vp_batched {
     struct ibv_send_wr wr;
     struct ibv_sge sge;
     uint8_t data[VP_INLINE_MAX];
 };
 
-/* Receives of a shared receive queue or of one queue pair: `depth` of them, with memory for `most`:
- * see vp_recvs_grow(). */
+/* Receives of a shared receive queue or of one queue pair: `depth` receives, with memory for
+ * `most`. See vp_recvs_grow(). */
 struct vp_recvs {
-    struct ibv_qp *qp; /* NULL: receives of the endpoint */
+    struct ibv_qp *qp; /* NULL: the endpoint's shared receive queue */
     uint32_t depth, refill_at, most;
-    uint32_t to_post;        /* buffers taken from the queue and not given back */
+    uint32_t to_post;        /* buffers that have to be posted again */
     struct ibv_recv_wr *wrs; /* one per buffer, with its sge */
     struct ibv_sge *sges;
     struct ibv_recv_wr *first, *last; /* list of receives to post */
     uint8_t *slab;
-    struct ibv_mr *mrs[VP_RECVS_PARTS]; /* of the parts of the slab */
-    uint64_t posted, completed;         /* total; `completed` of shared ones with assertions only */
+    struct ibv_mr *mrs[VP_RECVS_PARTS]; /* memory regions of the parts of the slab */
+    uint64_t posted, completed; /* totals; `completed` of a shared queue is counted in builds with
+                                   assertions only */
 };
 
 struct vp_ep {
-    /* fast path: under the endpoint's lock */
+    /* fast path: protected by the endpoint's lock */
     struct vp_prov *prov;
     struct ibv_cq *send_cq, *recv_cq;
     struct ibv_srq *srq; /* NULL: each connection has its own receives */
     struct prov_callbacks cb;
-    uint32_t room;        /* completion-queue entries not reserved for a posted request */
+    uint32_t room;        /* free entries of send_cq */
     uint32_t room_app;    /* entries that writes, reads and atomics leave to messages */
-    uint32_t room_signal; /* below this room every request is signalled */
-    uint32_t room_inline; /* as room_signal; while a batch is open it may exceed `room` */
-    uint32_t cq_size;     /* of send_cq */
-    uint32_t credits;     /* connections with a reserved entry */
-    uint32_t cq_wanted;   /* entries wanted beyond the credits, while send_cq can grow */
+    uint32_t room_signal; /* with fewer free entries every request is signalled */
+    uint32_t room_inline; /* as room_signal; while a batch is open it is larger than `room` */
+    uint32_t cq_size;     /* size of send_cq */
+    uint32_t credits;     /* entries reserved for last requests of connections */
+    uint32_t cq_wanted;   /* entries needed besides the credits, while send_cq can grow */
     uint32_t signal_every;
-    uint32_t signalled;   /* sum of vp_conn.reports */
+    uint32_t signalled;   /* sum of vp_conn.signalled */
     uint32_t empty_polls; /* polls without outstanding signalled requests: see vp_ep_poll() */
-    uint32_t polls_without_receives; /* polls in a row without a look at receives: see
+    uint32_t polls_without_receives; /* consecutive polls that skipped the receives: see
                                         sends_made_progress() */
-    bool
-        needs_slow_poll; /* a batch is open, completions are stashed, or ep->tending is not empty */
+    bool needs_slow_poll; /* a batch is open, completions are stashed, or service_list is not empty
+                           */
     uint32_t max_inline;
-    uint32_t max_msg;            /* of the port */
-    uint32_t notice_apart;       /* see struct vp_tuning */
-    uint32_t sq_depth, sq_first; /* send queue of a busy connection, and of any other */
-    struct vp_conn *batch;       /* connection with an open batch */
+    uint32_t max_msg;      /* maximum message size of the port */
+    uint32_t notice_apart; /* see struct vp_tuning */
+    uint32_t sq_depth,
+        sq_first;          /* length of the send queue of a busy connection, and of any other */
+    struct vp_conn *batch; /* connection with a batch that is not posted yet */
     uint32_t batch_length;
     struct vp_batched *chain;
-    struct vp_slot *table; /* qp_num to connection; open addressing */
+    struct vp_slot *table; /* connections by qp_num; open addressing */
     uint32_t table_mask, table_used;
     struct vp_slot last;   /* connection found last */
-    struct vp_recvs recvs; /* of the shared receive queue */
+    struct vp_recvs recvs; /* receives of the shared receive queue */
     uint8_t *bounce_slab;
     struct ibv_mr *bounce_mr;
     uint16_t *bounce_free;
     uint32_t bounce_count;
-    bool logged_late;  /* a message said that a queue pair reports its last receive late */
-    uint32_t late_qps; /* queue pairs that may have kept a receive: see handle_late_receive() in
+    bool logged_late;  /* logged that a queue pair reports its last receive late */
+    uint32_t late_qps; /* queue pairs destroyed without their last receive: handle_late_receive() in
                           conn.c */
-    struct ibv_wc stash[VP_POLL_BATCH]; /* completions found while arming */
-    int stash_recv, stash_send;         /* their numbers; send completions come first */
-    bool logged_no_room;          /* a message said that there is no room for another connection */
-    uint64_t busy[VP_BUSY_PEERS]; /* ids of busy peers plus 1, 0: free; see vp_sq_depth() */
+    struct ibv_wc stash[VP_POLL_BATCH]; /* completions found by ep_arm() */
+    int stash_recv, stash_send; /* numbers of completions in `stash`; send completions come first */
+    bool logged_no_room;        /* logged that there is no room for another connection */
+    uint64_t busy[VP_BUSY_PEERS]; /* ids of busy peers plus 1; 0: free; see vp_sq_depth() */
     bool polling;
     int num_callbacks;           /* callbacks made by this ep_poll() */
-    struct vp_list service_list; /* connections that close, drain or wait */
-    uint32_t pending;            /* atomic: VP_PEND_*: work for the slow part of ep_poll() */
-    uint32_t num_completed;      /* total of reported requests */
+    struct vp_list service_list; /* connections that vp_service_all() has to continue */
+    uint32_t pending;            /* atomic, VP_PEND_*: work for the slow part of ep_poll() */
+    uint32_t num_completed;      /* total number of completed requests */
     uint32_t posts_seen;         /* vp_posts() at the last tick */
-    uint64_t posts_seen_at;      /* when vp_posts() changed; 0: never */
-    uint64_t keepalive_at;       /* ms: when idle connections ask for signs of life */
+    uint64_t posts_seen_at;      /* time when vp_posts() last changed; 0: never */
+    uint64_t keepalive_at;       /* ms: next time to send keepalives on idle connections */
 
-    /* under prov->lock */
+    /* protected by prov->lock */
     uint64_t stall_check_at; /* ms; 0: not yet */
     struct vp_list link, wake_link;
-    struct vp_list conns, dying; /* vp_conn.ep_link; dying: abandoned, and not destroyed yet */
-    struct vp_list stuck;  /* vp_conn.ep_link: kept until no completion can name their requests */
-    struct vp_list events; /* vp_conn.ev_link */
-    struct vp_conn **origins; /* connections that peers asked for: see origins.h */
+    struct vp_list conns, dying; /* vp_conn.ep_link; dying: abandoned, to be destroyed */
+    struct vp_list stuck;     /* vp_conn.ep_link: until no completion can refer to their requests */
+    struct vp_list events;    /* vp_conn.ev_link */
+    struct vp_conn **origins; /* connections that peers requested: see origins.h */
     uint32_t origin_buckets, num_origins;
-    bool closing;           /* atomic; written by the owner, with the lock */
-    bool broken;            /* one of its queues failed: no connection comes up any more */
-    uint64_t wake_at;       /* when to wake the owner, ms; 0: never */
+    bool closing;           /* atomic; the owner writes it with the lock held */
+    bool broken;            /* a queue failed: no connection can come up */
+    uint64_t wake_at;       /* ms: when to wake the owner; 0: never */
     uint32_t recv_room;     /* without a shared receive queue: free entries of recv_cq */
-    uint32_t recv_deferred; /* entries of destroyed queue pairs: free once recv_cq is empty */
+    uint32_t recv_deferred; /* entries of destroyed queue pairs: free when recv_cq is empty */
 
     /* changed by progress() only */
     uint32_t recv_cq_size;
 
     /* constant */
-    uint32_t rq_depth; /* receives of a connection's own queue; 0: shared */
+    uint32_t rq_depth; /* receives in a connection's own queue; 0: shared */
     struct vp_port *port;
     unsigned int tni;
     unsigned int rail; /* see struct prov_ep_attr */
@@ -127,16 +129,16 @@ enum {
     VP_PEND_SRQ_LIMIT = 2,
     VP_PEND_STALLS = 4,
     VP_PEND_DEFERRED_CQES = 8,
-    VP_PEND_REFILL = 16, /* the device did not take a receive */
+    VP_PEND_REFILL = 16, /* the device did not accept a receive */
 };
 
-/* struct prov_ep is the opaque name for this object. */
+/* struct prov_ep is the opaque type of this object. */
 static inline struct vp_ep *vp_ep(struct prov_ep *ep)
 {
     return (struct vp_ep *)(void *)ep;
 }
 
-/* Changes with each posted request and each connection. */
+/* Changes with each posted request and with each connection. */
 static inline uint32_t vp_posts(const struct vp_ep *ep)
 {
     return ep->num_completed - ep->room;

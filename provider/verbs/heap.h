@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pairing heap of deadlines, earliest first. The nodes are members of the waiting objects: adding
- * one takes constant time and no allocation, removing one logarithmic amortised time.
+ * Pairing heap of deadlines, earliest first. The nodes are members of the waiting objects. Adding a
+ * node takes constant time and no allocation; removing a node takes logarithmic amortised time.
  */
 #ifndef VP_HEAP_H
 #define VP_HEAP_H
@@ -12,17 +12,17 @@
 
 struct vp_heap_node {
     uint64_t at;
-    struct vp_heap_node *child; /* first child; no child is earlier */
-    struct vp_heap_node *next;  /* the next child of its parent */
-    struct vp_heap_node **link; /* pointer to this node; NULL: in no heap */
+    struct vp_heap_node *child; /* first child; no child is earlier than the node */
+    struct vp_heap_node *next;  /* next child of the same parent */
+    struct vp_heap_node **link; /* the pointer to this node; NULL: in no heap */
 };
 
-/* Zeroed: empty. A heap must not move while it has nodes. */
+/* A zeroed heap is empty. A heap must not move while it has nodes. */
 struct vp_heap {
     struct vp_heap_node *first;
 };
 
-/* Joins two heaps whose roots no pointer refers to; returns the new root. */
+/* Joins two heaps, to whose roots no pointer refers. Returns the new root. */
 static inline struct vp_heap_node *vp_heap_pair(struct vp_heap_node *a, struct vp_heap_node *b)
 {
     struct vp_heap_node *above = b->at < a->at ? b : a, *below = above == a ? b : a;
@@ -35,7 +35,7 @@ static inline struct vp_heap_node *vp_heap_pair(struct vp_heap_node *a, struct v
     return above;
 }
 
-/* Joins siblings: in pairs from the first one on, then the pairs from the last one on. */
+/* Joins siblings: first in pairs from the front, then the pairs from the back. */
 static inline struct vp_heap_node *vp_heap_join(struct vp_heap_node *nodes)
 {
     struct vp_heap_node *pairs = NULL, *joined;
@@ -58,7 +58,7 @@ static inline struct vp_heap_node *vp_heap_join(struct vp_heap_node *nodes)
     return joined;
 }
 
-/* Removes the node from its heap, if it is in one. The children of the node replace it. */
+/* Removes the node from its heap, if any. The children of the node replace it. */
 static inline void vp_heap_remove(struct vp_heap_node *node)
 {
     struct vp_heap_node *heir;
@@ -81,7 +81,7 @@ static inline void vp_heap_remove(struct vp_heap_node *node)
     node->link = NULL;
 }
 
-/* Adds the node, after removing it from the heap that it was in. */
+/* Adds the node after removing it from its previous heap. */
 static inline void vp_heap_add(struct vp_heap *heap, struct vp_heap_node *node, uint64_t at)
 {
     vp_heap_remove(node);
@@ -96,13 +96,13 @@ static inline bool vp_heap_has(const struct vp_heap_node *node)
     return node->link != NULL;
 }
 
-/* The earliest node if it is due at `now`, without removing it; or NULL. */
+/* Returns the earliest node if it is due at `now`, without removing it; otherwise NULL. */
 static inline struct vp_heap_node *vp_heap_due(const struct vp_heap *heap, uint64_t now)
 {
     return heap->first && heap->first->at <= now ? heap->first : NULL;
 }
 
-/* Time of the earliest node; 0: the heap is empty. */
+/* Returns the time of the earliest node; 0: the heap is empty. */
 static inline uint64_t vp_heap_next(const struct vp_heap *heap)
 {
     return heap->first ? heap->first->at : 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Doubly linked circular lists: the nodes are members of the linked objects. An empty list points
- * to itself, as does a node in no list. */
+/* Doubly linked circular lists, whose nodes are members of the linked objects. An empty list points
+ * to itself, and so does a node that is in no list. */
 #ifndef VP_LIST_H
 #define VP_LIST_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Polling an endpoint: local completions, then receives, then connection events. A peer's answer
- * must not be delivered before the completion of the request that it answers: while signalled
+ * Polls an endpoint: send completions, then receives, then connection events. A peer's reply must
+ * not be delivered before the completion of the request that it answers. So, while signalled
  * requests are outstanding, the send queue is polled between finding a receive and delivering it.
  */
 #include "poll.h"
@@ -20,8 +20,8 @@
 
 enum { RECV_ROUNDS = 8, MAX_SENDS_IN_A_ROW = 8, SEND_POLL_INTERVAL = 16 };
 
-/* vp_complete_requests() for the common case: the oldest request of the connection, posted by the
- * core. */
+/* vp_complete_requests() for the common case: the core posted the request, and it is the oldest of
+ * the connection. */
 static inline void complete_oldest(struct vp_conn *conn, uint64_t cookie)
 {
     struct vp_ep *ep = conn->ep;
@@ -40,7 +40,7 @@ static inline void handle_send(const struct ibv_wc *wc)
     uint32_t seq = conn->tail + ((op->slot - conn->tail) & conn->sq_mask);
 
     if (__builtin_expect(conn->tail == conn->head, 0))
-        return; /* late completion of a connection whose device did not complete in time */
+        return; /* late completion of a connection whose device was stuck */
     if (conn->signalled > 0) {
         conn->signalled--;
         conn->ep->signalled--;
@@ -85,9 +85,9 @@ static inline void queue_for_repost(struct vp_ep *ep, struct vp_recvs *recvs, ui
         refill_receives(ep, recvs);
 }
 
-/* Counts a receive of a connection that is not in the table: not up yet, or closed before. Its
- * handshake may end at any time and free the queue pair and the receives, so they are looked up
- * under the lock, and the receive is not posted again. */
+/* Counts a receive of a connection that is not in the table: not up yet, or closed. Its handshake
+ * may end at any time and free the queue pair and the receives. So this looks up the connection
+ * under the lock, and does not post the receive again. */
 static void count_untracked_receive(struct vp_ep *ep, uint32_t qp_num)
 {
     pthread_mutex_lock(&ep->prov->lock);
@@ -101,7 +101,7 @@ static void count_untracked_receive(struct vp_ep *ep, uint32_t qp_num)
     pthread_mutex_unlock(&ep->prov->lock);
 }
 
-/* A failed queue pair would flush a receive at once: none is given back to it. */
+/* A failed queue pair would flush a receive at once, so no receive is posted to it. */
 static void __attribute__((noinline))
 repost_own_receive(struct vp_ep *ep, struct vp_conn *conn, const struct ibv_wc *wc)
 {
@@ -130,7 +130,7 @@ static const uint8_t *receive_buffer(const struct vp_ep *ep, const struct vp_con
     return (ep->srq ? &ep->recvs : conn->recvs)->slab + index * PROV_MSG_MAX;
 }
 
-/* Finds the connection of a receive that overtook RDMA_CM_EVENT_ESTABLISHED. */
+/* Finds the connection of a receive that arrived before RDMA_CM_EVENT_ESTABLISHED. */
 static struct vp_conn *find_not_yet_up(struct vp_ep *ep, uint32_t qp_num)
 {
     struct vp_prov *prov = ep->prov;
@@ -197,14 +197,14 @@ static inline void handle_recv(struct vp_ep *ep, const struct ibv_wc *wc)
         return;
     }
     conn = conn_of_qp(ep, wc->qp_num);
-    repost_receive(ep, conn, wc); /* no data is in its buffer */
+    repost_receive(ep, conn, wc); /* the immediate came without data */
     if (__builtin_expect(conn && conn->state < VP_CONN_DOWN && !conn->closed, 1)) {
         ep->num_callbacks++;
         ep->cb.notify(conn->ctx, be32toh(wc->imm_data));
     }
 }
 
-/* Delivers receives, after the completions that were there before them. */
+/* Delivers receives, after the send completions that preceded them. */
 static inline __attribute__((always_inline)) void poll_receives(struct vp_ep *ep,
                                                                 unsigned int rounds)
 {
@@ -220,14 +220,14 @@ static inline __attribute__((always_inline)) void poll_receives(struct vp_ep *ep
     } while (n == VP_POLL_BATCH && --rounds);
 }
 
-/* Delivers all that has arrived. */
+/* Delivers everything that has arrived. */
 static void __attribute__((noinline, cold)) drain_receives(struct vp_ep *ep)
 {
     poll_receives(ep, __atomic_load_n(&ep->recv_cq_size, __ATOMIC_RELAXED));
 }
 
-/* Callers mostly wait for a completion. A poll that finds one skips the receive queue, unless the
- * last few polls did so. */
+/* Callers mostly wait for a send completion. A poll that finds one skips the receive queue, unless
+ * the last polls skipped it too. */
 static inline bool sends_made_progress(struct vp_ep *ep)
 {
     poll_sends(ep);
@@ -235,7 +235,7 @@ static inline bool sends_made_progress(struct vp_ep *ep)
            vp_list_empty(&ep->service_list);
 }
 
-/* Takes completions that ep_arm() found. */
+/* Processes the completions that ep_arm() found. */
 static void __attribute__((noinline)) process_stash(struct vp_ep *ep)
 {
     struct ibv_wc stash[VP_POLL_BATCH];
@@ -250,7 +250,7 @@ static void __attribute__((noinline)) process_stash(struct vp_ep *ep)
         handle_recv(ep, &stash[sends + i]);
 }
 
-/* Takes the events of the first connection in `todo`. */
+/* Takes the first connection from `todo`, and its events. */
 static struct vp_conn *take_next_events(struct vp_ep *ep, struct vp_list *todo,
                                         unsigned int *events)
 {
@@ -267,7 +267,7 @@ static struct vp_conn *take_next_events(struct vp_ep *ep, struct vp_list *todo,
     return conn;
 }
 
-/* Called when half of the receives were used up. */
+/* Called when half of the receives were consumed before a poll. */
 static void __attribute__((cold)) handle_srq_low(struct vp_ep *ep)
 {
     refill_receives(ep, &ep->recvs);
@@ -309,7 +309,7 @@ static void __attribute__((noinline, cold)) poll_pending(struct vp_ep *ep)
         vp_list_append(&todo, ep->events.next);
     uint32_t owed = vp_recvs_take_deferred_locked(ep);
     pthread_mutex_unlock(&ep->prov->lock);
-    /* completions and receives from before the event come first */
+    /* completions and receives that preceded the event come first */
     poll_sends(ep);
     drain_receives(ep);
     vp_recvs_release_deferred(ep, owed);
@@ -356,7 +356,7 @@ static int __attribute__((noinline)) finish_poll(struct vp_ep *ep)
     return ep->num_callbacks;
 }
 
-/* `wc`: the one completion that was in the send queue, already taken; or NULL. */
+/* `wc`: the only completion of the send queue, already polled; or NULL. */
 static int __attribute__((noinline, hot)) poll_all(struct vp_ep *ep, const struct ibv_wc *wc)
 {
     ep->polling = true;
@@ -371,20 +371,21 @@ static int __attribute__((noinline, hot)) poll_all(struct vp_ep *ep, const struc
     return finish_poll(ep);
 }
 
-/* Polls receives only, since no signalled request is outstanding or completed. */
+/* Polls receives only: no signalled request is outstanding. */
 static int __attribute__((noinline, hot)) poll_receives_only(struct vp_ep *ep)
 {
     ep->polling = true;
     ep->num_callbacks = 0;
     poll_receives(ep, RECV_ROUNDS);
     ep->polls_without_receives = 0;
-    if (__builtin_expect(ep->needs_slow_poll, 0)) /* set by the callbacks above */
+    if (__builtin_expect(ep->needs_slow_poll, 0)) /* the callbacks above may set it */
         return finish_poll(ep);
     ep->polling = false;
     return ep->num_callbacks;
 }
 
-/* Is `wc`, without error, of the oldest request, which is the only signalled one? */
+/* True if `wc` is the successful completion of the oldest request, which is the only signalled
+ * one. */
 static inline bool is_expected_completion(const struct ibv_wc *wc)
 {
     const struct vp_op *op = (const struct vp_op *)(uintptr_t)wc->wr_id;
@@ -394,7 +395,7 @@ static inline bool is_expected_completion(const struct ibv_wc *wc)
             op->tag | conn->closed) == 0;
 }
 
-/* The fast path: one due completion or one receive, and nothing else to do. */
+/* Fast path: one expected completion or one receive, and nothing else to do. */
 __attribute__((hot)) int vp_ep_poll(struct prov_ep *base)
 {
     struct vp_ep *ep = vp_ep(base);
@@ -402,7 +403,7 @@ __attribute__((hot)) int vp_ep_poll(struct prov_ep *base)
 
     if ((ep->needs_slow_poll | __atomic_load_n(&ep->pending, __ATOMIC_RELAXED)) != 0)
         return poll_all(ep, NULL);
-    /* without signalled requests only errors complete: polls the send queue now and then */
+    /* without signalled requests only errors complete: poll the send queue at intervals */
     if (ep->signalled == 0 && ++ep->empty_polls % SEND_POLL_INTERVAL != 0)
         return poll_receives_only(ep);
     if (ep->signalled != 1 || ep->polls_without_receives >= MAX_SENDS_IN_A_ROW)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Polling an endpoint: poll.c says in which order. */
+/* Polling of an endpoint. */
 #ifndef VP_POLL_H
 #define VP_POLL_H
 
@@ -7,7 +7,7 @@
 #include "provider.h"
 
 int vp_ep_poll(struct prov_ep *ep);
-/* For ep_close(): polls while every connection is closed, so without callbacks. */
+/* For ep_close(): polls an endpoint whose connections are all closed, so without callbacks. */
 void vp_poll_closed(struct vp_ep *ep);
 
 #endif

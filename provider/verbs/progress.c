@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The background side: one epoll over the connection channel, the completion channel and
- * asynchronous events of each device, and an eventfd for kicks from the owners' threads. Decides
- * which owners to wake.
+ * Progress of the background thread. One epoll watches the connection channel, the completion
+ * channel and the asynchronous events of each device, and an eventfd by which owners wake the
+ * thread. progress() decides which owners to wake.
  */
 #include "progress.h"
 
@@ -39,8 +39,7 @@ int vp_fd(struct prov *base)
     return vp_prov(base)->epoll_fd;
 }
 
-/* An endpoint lives until its events, a connection until its queue pair's events are acknowledged.
- */
+/* An endpoint exists until its events are acknowledged, and so does a connection. */
 static void handle_completion_events(struct vp_prov *prov, struct vp_device *dev)
 {
     struct ibv_cq *cq;
@@ -54,7 +53,7 @@ static void handle_completion_events(struct vp_prov *prov, struct vp_device *dev
     }
 }
 
-/* All connections of the endpoint go down. */
+/* Takes down all connections of the endpoint. */
 static void fail_endpoint_locked(struct vp_ep *ep)
 {
     for (struct vp_list *c = ep->conns.next; c != &ep->conns; c = c->next) {
@@ -64,7 +63,7 @@ static void fail_endpoint_locked(struct vp_ep *ep)
     }
 }
 
-/* All connections through the port (0: any port) of the device go down. */
+/* Takes down all connections through the port of the device (0: all its ports). */
 static void fail_port_locked(struct vp_prov *prov, const struct vp_device *dev, int port)
 {
     for (struct vp_list *l = prov->eps.next; l != &prov->eps; l = l->next) {
@@ -74,7 +73,7 @@ static void fail_port_locked(struct vp_prov *prov, const struct vp_device *dev, 
     }
 }
 
-/* A queue of the endpoint failed, which cannot be undone. */
+/* Handles the failure of one of the endpoint's queues, which is permanent. */
 static void fail_queue_locked(struct vp_ep *ep, const char *device, const char *queue)
 {
     if (!ep || ep->broken)
@@ -87,8 +86,8 @@ static void fail_queue_locked(struct vp_ep *ep, const char *device, const char *
 }
 
 /*
- * A port that is down may come up again, as when a cable is plugged in. Meanwhile its queue pairs
- * retransmit. The port gets the time of a silent peer: UTOFU_PEER_TIMEOUT.
+ * A port that is down may come up again, for example when a cable is plugged in. Its queue pairs
+ * retransmit in the meantime. The port has as much time as a silent peer: UTOFU_PEER_TIMEOUT.
  */
 static void set_port_state(struct vp_prov *prov, const struct vp_device *dev, int num, bool up)
 {
@@ -105,7 +104,7 @@ static void set_port_state(struct vp_prov *prov, const struct vp_device *dev, in
     }
 }
 
-/* The GID table of the port has changed: an IP address was added or removed. */
+/* Handles a changed GID table: an IP address was added or removed. */
 static void handle_gid_change(struct vp_prov *prov, const struct vp_device *dev, int num)
 {
     char text[INET6_ADDRSTRLEN];
@@ -130,11 +129,11 @@ static void handle_gid_change(struct vp_prov *prov, const struct vp_device *dev,
 }
 
 /*
- * The subnet manager gave the port another LID. Queue pairs whose paths lead to the old one break,
- * and are made again: by librdmacm, whose kernel asks the subnet manager for each path, and by
- * datagrams, where peers that know the old LID from the address record ask when nobody answers
- * there (udcm.c). Another subnet manager (SM_CHANGE, CLIENT_REREGISTER) makes nothing stale here:
- * paths are not kept, and no multicast group is joined.
+ * Handles a new LID of the port. Queue pairs with paths to the old LID break, and are connected
+ * again. With librdmacm the kernel asks the subnet manager for each path. With datagrams, peers
+ * have the old LID from the address record, and ask the subnet manager when the old LID does not
+ * answer (udcm.c). Another subnet manager (SM_CHANGE, CLIENT_REREGISTER) invalidates nothing: no
+ * path is cached, and no multicast group is joined.
  */
 static void handle_lid_change(struct vp_prov *prov, const struct vp_device *dev, int num)
 {
@@ -204,7 +203,7 @@ static void handle_async_event_locked(struct vp_prov *prov, struct vp_device *de
         break;
     case IBV_EVENT_PKEY_CHANGE:
     case IBV_EVENT_SM_CHANGE:
-    case IBV_EVENT_CLIENT_REREGISTER: /* connections that break are made again */
+    case IBV_EVENT_CLIENT_REREGISTER: /* broken connections are made again */
         ut_info(VP_CAT, "%s:%d: %s", device, event->element.port_num,
                 ibv_event_type_str(event->event_type));
         break;
@@ -242,7 +241,7 @@ static void dispatch_fd(struct vp_prov *prov, unsigned int what)
     uint64_t count;
 
     if (what == VP_WATCH_CM || what == VP_WATCH_UD) {
-        ut_fd_reserve(); /* librdmacm opens a device when the first event of it comes */
+        ut_fd_reserve(); /* librdmacm opens a device at its first event */
         vp_cm_run_events(prov);
         ut_fd_release();
     } else if (what >= VP_WATCH_ASYNC) {
@@ -261,7 +260,7 @@ static void check_down_ports(struct vp_prov *prov, uint64_t now)
         uint64_t end = port->down_since + prov->config.peer_timeout_ms;
         if (!port->down_since || port->lost)
             continue;
-        if (now >= end && !vp_port_is_down(port)) { /* up again without an event */
+        if (now >= end && !vp_port_is_down(port)) { /* the port came up without an event */
             set_port_state(prov, port->dev, port->num, true);
             continue;
         }
@@ -277,8 +276,8 @@ static void check_down_ports(struct vp_prov *prov, uint64_t now)
     }
 }
 
-/* Wakes the owners whose wake_at has passed; returns the next wake_at (0: none). While requests are
- * outstanding, it runs often enough to check for stalls. */
+/* Wakes the owners whose wake_at has passed. Returns the next wake_at; 0: none. Called often enough
+ * to detect stalls while requests are outstanding. */
 static uint64_t collect_due_wakes_locked(struct vp_prov *prov, uint64_t now)
 {
     uint64_t next = 0;
@@ -289,7 +288,7 @@ static uint64_t collect_due_wakes_locked(struct vp_prov *prov, uint64_t now)
         if (now >= ep->stall_check_at) {
             if (ep->stall_check_at)
                 __atomic_fetch_or(&ep->pending, VP_PEND_STALLS, __ATOMIC_RELEASE);
-            if (needs_keepalive) /* also while no request is outstanding: see send_keepalive() in
+            if (needs_keepalive) /* even without outstanding requests: see send_keepalive() in
                                     conn.c */
                 vp_wake_locked(ep);
             ep->stall_check_at = now + 2 * (uint64_t)prov->tuning.step_ms;
@@ -313,7 +312,7 @@ static void deliver_wakes(struct vp_prov *prov)
         struct vp_ep *ep = vp_container_of(prov->wakes.next, struct vp_ep, wake_link);
         void *owner = ep->owner;
         vp_list_remove(&ep->wake_link);
-        prov->waking = ep; /* ep_close() waits for this: the endpoint lives */
+        prov->waking = ep; /* ep_close() waits, so the endpoint exists */
         pthread_mutex_unlock(&prov->lock);
         if (prov->config.wake)
             prov->config.wake(owner);
@@ -325,12 +324,14 @@ static void deliver_wakes(struct vp_prov *prov)
 }
 
 /*
- * After the program has closed the descriptors: their numbers may be files of the program. Nothing
- * that uses them is called any more: libibverbs and librdmacm would write to them, and close them.
- * Queues, queue pairs and memory regions stay until the process ends.
+ * After the program has closed the provider's descriptors, their numbers may refer to files of the
+ * program. The provider then calls no function that uses the descriptors: libibverbs and librdmacm
+ * would write to them and close them. Queues, queue pairs and memory regions stay until the process
+ * ends.
  */
 
-/* A connection whose handshake is not over, marked busy so that it is not destroyed; NULL: none. */
+/* Returns a connection whose handshake is in progress, marked busy so that it is not destroyed;
+ * NULL: none. */
 static struct vp_conn *take_pending_handshake_locked(struct vp_prov *prov)
 {
     for (struct vp_list *l = prov->eps.next; l != &prov->eps; l = l->next) {
@@ -346,7 +347,7 @@ static struct vp_conn *take_pending_handshake_locked(struct vp_prov *prov)
     return NULL;
 }
 
-/* All connections go down. */
+/* Takes down all connections. */
 static void fail_all_conns(struct vp_prov *prov)
 {
     struct vp_conn *conn;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The background side: progress.c says what it watches. */
+/* Progress of the background thread. */
 #ifndef VP_PROGRESS_H
 #define VP_PROGRESS_H
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The provider, its devices and ports: data types that all files share.
+ * Data types of the provider, its devices and ports, which all files share.
  *
  * Locks. The fast path (posting, completions, receives) runs under the endpoint's lock, which its
- * owner holds, and takes no other lock. prov->lock guards what the background thread and the owners
- * share: the lists, the phase of a connection, its pending events. The slow calls of a handshake
- * run in progress() without prov->lock and with conn->hs.busy set, which protects the connection.
+ * owner holds, and takes no other lock. prov->lock protects what the background thread and the
+ * owners share: the lists, the phase of a connection, its pending events. The slow calls of a
+ * handshake run in progress() without prov->lock; conn->hs.busy protects the connection.
  */
 #ifndef VP_PROV_TYPES_H
 #define VP_PROV_TYPES_H
@@ -23,8 +23,8 @@
 
 enum {
     VP_MAX_DEVICES = 16,
-    VP_MAX_PORTS = 6, /* as many as an address has room for */
-    VP_KEY_BYTES = 7, /* fits into the 56 bytes of a request */
+    VP_MAX_PORTS = 6, /* an address has room for as many */
+    VP_KEY_BYTES = 7, /* fits into the 56 bytes of a connect request */
 };
 
 #define VP_CAT "verbs"
@@ -33,52 +33,56 @@ struct vp_ep;
 struct vp_ud;
 struct vp_udcm;
 
-/* Places for queue pairs of a device: see places.c. Under prov->lock. */
+/* Budget of queue pairs of this process on a device: see qp_budget.c. Protected by prov->lock. */
 struct vp_qp_budget {
-    unsigned int max, limit; /* of this process; `limit` is less where a device has no more */
+    unsigned int max,
+        limit; /* `limit` is smaller than `max` while the device has no more queue pairs */
     unsigned int taken;
-    unsigned int opening;    /* taken places of own handshakes, */
-    unsigned int num_open;   /* of connections in `open`, */
-    unsigned int soon_free;  /* and of connections in `asked` */
-    unsigned int num_in_use; /* connections asked in a row that kept their places; */
-    unsigned int burst;      /* those since the last pause */
-    bool active_turn;        /* the next place goes to `own`, not to `others` */
-    struct vp_list open;     /* vp_conn.place_link: up, the least recently used first */
-    struct vp_list evicting; /* vp_conn.place_link: asked to rest, or ending; the latest last */
-    struct vp_list waiting_active;  /* vp_conn.hs.link: wait for a place to ask their peer */
-    struct vp_list waiting_passive; /* vp_conn.hs.link: wait for a place to answer their peer */
-    uint64_t resume_at;             /* ms: when connections may be asked again */
-    uint64_t shrunk_until;          /* ms: end of the smaller `limit` */
+    unsigned int opening;    /* queue pairs in use by active handshakes */
+    unsigned int num_open;   /* connections in `open` */
+    unsigned int soon_free;  /* connections in `evicting` */
+    unsigned int num_in_use; /* consecutive connections that were asked and are in use */
+    unsigned int burst;      /* of these, since the last pause */
+    bool active_turn;        /* the next free queue pair goes to waiting_active */
+    struct vp_list open;     /* vp_conn.budget_link: up, least recently used first */
+    struct vp_list evicting; /* vp_conn.budget_link: asked to suspend, or ending; latest last */
+    struct vp_list
+        waiting_active; /* vp_conn.hs.link: active handshakes that wait for a queue pair */
+    struct vp_list
+        waiting_passive;   /* vp_conn.hs.link: passive handshakes that wait for a queue pair */
+    uint64_t resume_at;    /* ms: when connections may be asked again */
+    uint64_t shrunk_until; /* ms: end of the smaller `limit` */
 };
 
-/* Order in which a device places arriving data, and the reason: see order.h. */
+/* How a device orders arriving data, and how the order is known: see order.h. */
 enum vp_order {
-    VP_ORDER_UNKNOWN, /* the device promises nothing */
-    VP_ORDER_UNASKED, /* libibverbs cannot ask */
+    VP_ORDER_UNKNOWN, /* the device promises no order */
+    VP_ORDER_UNASKED, /* libibverbs has no query for the order */
     VP_ORDER_SAFE,    /* UTOFU_VERBS_ORDER=safe */
     VP_ORDER_TRUSTED, /* UTOFU_VERBS_ORDER=trust: in the order of sending */
     VP_ORDER_PROMISED,
     VP_ORDER_SOFTWARE, /* rdma_rxe whose kernel copies packets forwards */
     VP_ORDER_BACKWARD, /* rdma_rxe whose kernel may copy a packet backwards */
-    VP_ORDER_128,      /* the device promises each aligned 128 bytes */
-    VP_ORDER_RELAXED,  /* the memory keys have relaxed ordering: any order */
+    VP_ORDER_128,      /* the device promises order within aligned 128 bytes */
+    VP_ORDER_RELAXED,  /* the memory keys have relaxed ordering: no order */
 };
 
-/* The unit of order: the bytes of an aligned block of this size are placed in ascending order,
- * different blocks in any order. A smaller unit has a larger number, which is sent to peers. */
+/* Unit of order: an adapter places the bytes of an aligned block of this size in ascending order,
+ * and different blocks in any order. A smaller unit has a larger number. Peers exchange these
+ * numbers. */
 enum vp_unit { VP_UNIT_WHOLE, VP_UNIT_128, VP_UNIT_64, VP_UNIT_WORD };
 
-/* Enhancements of a connection: see ece.h. Options 0: none. */
+/* Options of enhanced connection establishment: see ece.h. Options 0: none. */
 struct vp_ece {
     uint32_t vendor_id, options;
 };
 
-/* vendor_id of struct ibv_device_attr: rdma_rxe, bnxt_re, mlx4 and mlx5. */
+/* Values of ibv_device_attr.vendor_id for rdma_rxe, bnxt_re, and mlx4 and mlx5. */
 enum { VP_VENDOR_RXE = 0xffffff, VP_VENDOR_BROADCOM = 0x14e4, VP_VENDOR_MELLANOX = 0x2c9 };
 
-/* Does the device raise IBV_EVENT_QP_LAST_WQE_REACHED after the last receive of a queue pair? No
- * query tells. bnxt_re raises this event for each error that the adapter reports of a queue pair
- * with an SRQ, and not otherwise (Linux 6.12, drivers/infiniband/hw/bnxt_re/main.c,
+/* Whether the device raises IBV_EVENT_QP_LAST_WQE_REACHED after the last receive of a queue pair.
+ * No query tells. bnxt_re raises this event only for errors that the adapter reports of a queue
+ * pair with an SRQ (Linux 6.12, drivers/infiniband/hw/bnxt_re/main.c,
  * bnxt_re_handle_qp_async_event()). */
 enum vp_last_wqe {
     VP_LAST_WQE_UNKNOWN,
@@ -93,23 +97,23 @@ struct vp_device {
     struct ibv_comp_channel *channel;
     struct ibv_device_attr attr;
     unsigned int index;
-    unsigned int max_inline; /* largest inline size that a queue pair takes */
-    bool has_wr_api;         /* ibv_wr_start() and related functions */
+    unsigned int max_inline; /* maximum inline size of a queue pair */
+    bool has_wr_api;         /* the device supports ibv_wr_start() */
     uint8_t order;           /* enum vp_order */
     bool relaxed;            /* memory keys have relaxed ordering */
     bool has_srq;            /* a shared receive queue is available and used */
     uint8_t last_wqe;        /* enum vp_last_wqe, under prov->lock */
-    bool gone;               /* removed, or failed for good */
-    struct vp_ece ece;       /* of the queue pairs of the device */
-    bool no_ece;             /* the device refused the enhancements it offered; set by progress() */
+    bool gone;               /* removed, or failed permanently */
+    struct vp_ece ece;       /* ECE options that queue pairs of the device offer */
+    bool no_ece; /* the device rejected the options that it had offered; set by progress() */
     struct vp_qp_budget budget;
 };
 
-/* IBV_ACCESS_RELAXED_ORDERING, which headers before rdma-core 28 lack. Older kernels ignore the
- * flag, as it is in IBV_ACCESS_OPTIONAL_RANGE. */
+/* IBV_ACCESS_RELAXED_ORDERING, which headers before rdma-core 28 do not define. Older kernels
+ * ignore the flag, since it is in IBV_ACCESS_OPTIONAL_RANGE. */
 enum { VP_ACCESS_RELAXED = 1 << 20 };
 
-/* Access flags of all memory keys of a device. */
+/* Returns the access flags for all memory regions of a device. */
 static inline int vp_mr_access_flags(const struct vp_device *dev)
 {
     return dev->relaxed ? VP_ACCESS_RELAXED : 0;
@@ -127,55 +131,56 @@ enum { VP_UD_KEY_BYTES = 16 };
 struct vp_ud_addr {
     union ibv_gid gid;
     uint16_t lid; /* 0: RoCE */
-    uint8_t sl;   /* InfiniBand: service level of the path, as far as it is known; not sent */
+    uint8_t sl;   /* InfiniBand: service level of the path, if known; not sent */
     uint32_t qpn, qkey;
-    uint8_t key[VP_UD_KEY_BYTES]; /* has to be in each datagram */
+    uint8_t key[VP_UD_KEY_BYTES]; /* each datagram must have this key */
 };
 
 /* Address at which a peer listens. */
 struct vp_peer {
-    bool ud;              /* takes datagrams; else has an address of librdmacm */
+    bool ud;              /* `at` is valid, otherwise `ip` */
     union vp_sockaddr ip; /* with the port number */
     struct vp_ud_addr at;
 };
 
 /* The bits after the prefix are 0. */
 struct vp_network {
-    uint8_t family, prefix; /* AF_INET, AF_INET6; bits */
+    uint8_t family, prefix; /* AF_INET or AF_INET6; number of bits */
     uint8_t address[16];
-    uint8_t part; /* of fabrics of one address that do not reach each other: which */
-    bool by_ip;   /* it is that of an IP address, else of an InfiniBand port's GID */
+    uint8_t part; /* number of the fabric, if several fabrics have the same address */
+    bool by_ip;   /* the network of an IP address, otherwise of an InfiniBand GID */
 };
 
 struct vp_port {
     struct vp_device *dev;
     uint8_t num;
     uint32_t max_msg;
-    unsigned int speed; /* Mbit/s; 0: not known */
+    unsigned int speed; /* Mbit/s; 0: unknown */
     uint8_t mtu;        /* enum ibv_mtu */
     struct vp_network network;
-    uint8_t wire;                   /* ports with one number have one physical link, */
-    uint8_t paths;                  /* or that many: a bond of all ports of an adapter (LAG) */
-    bool uses_datagrams;            /* connections are made by datagrams */
-    const struct vp_cm_ops *cm_ops; /* set once the port is used */
+    uint8_t wire; /* ports with the same number share a physical link */
+    uint8_t
+        paths; /* number of physical links: more than 1 for a bond of the adapter's ports (LAG) */
+    bool uses_datagrams;            /* datagrams establish the connections */
+    const struct vp_cm_ops *cm_ops; /* set when the port is used */
     union vp_sockaddr addr;         /* with the port number of the listener */
     struct rdma_cm_id *listener;
     int gid_index; /* -1: InfiniBand, addressed without a GID */
-    /* for connections made by datagrams */
-    struct vp_ud *ud; /* NULL: not by datagrams */
+    /* for connections by datagrams */
+    struct vp_ud *ud; /* NULL: no datagrams */
     struct vp_ud_addr at;
-    bool needs_grh; /* InfiniBand: a LID alone is not enough */
+    bool needs_grh; /* InfiniBand: a LID alone does not suffice */
     uint16_t pkey_index;
-    int16_t traffic_class; /* RoCE: of its connections, where none is set; -1: */
-    uint8_t rdmacm_class;  /* that of librdmacm, which needs not be told */
+    int16_t traffic_class; /* RoCE: traffic class of the port's configuration; -1: none */
+    uint8_t rdmacm_class;  /* traffic class that librdmacm uses by default */
     char name[80];
     /* used by progress() only */
     uint64_t down_since; /* ms; 0: the port is up */
-    bool lost;           /* down for too long: its connections have ended */
+    bool lost;           /* down for too long: its connections have failed */
     bool no_address;     /* the port has lost its address */
 };
 
-/* Why a port, or a whole device (number 0), is not used. */
+/* Why a port, or a whole device (port 0), is not used. */
 struct vp_port_exclusion {
     char device[IBV_SYSFS_NAME_MAX];
     unsigned int port;
@@ -187,13 +192,15 @@ struct vp_survey {
     struct vp_port_exclusion exclusions[VP_MAX_EXCLUSIONS];
 };
 
-/* Read once from the environment, then adjusted to each device. */
+/* Settings from the environment. */
 struct vp_tuning {
     unsigned int sq_depth, srq_depth, rq_depth, inline_size, rd_atomic, max_connecting;
-    unsigned int notice_apart; /* least bytes of data with a separate notice; 0: no limit */
-    unsigned int rails;        /* least bytes of a write that several ports share; 0: none does */
-    unsigned int max_qps;      /* 0: all that the device has, shared by the processes of the host */
-    unsigned int step_ms; /* duration of a step of a handshake, and pause between slow checks */
+    unsigned int
+        notice_apart;   /* minimum size of data whose notice is a separate request; 0: no limit */
+    unsigned int rails; /* minimum size of a write that several ports share; 0: none */
+    unsigned int
+        max_qps; /* 0: all queue pairs of the device, shared by the processes of the host */
+    unsigned int step_ms; /* timeout of one step of a handshake, and interval of slow checks */
     uint8_t timeout, retry_count; /* in the encoding of queue pairs */
 };
 
@@ -215,30 +222,32 @@ struct vp_prov {
     } cm;
     struct rdma_event_channel *channel;
     struct vp_udcm *udcm;     /* handshakes by datagrams: udcm.c */
-    struct vp_survey *survey; /* collects refusals in vp_survey(); else NULL */
+    struct vp_survey *survey; /* collects exclusions for vp_survey(); otherwise NULL */
     int epoll_fd, kick_fd;
 
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* a connection is no longer busy, or a wake-up has ended */
-    struct vp_list eps;     /* vp_ep.link */
-    struct vp_list queue;   /* vp_conn.hs.link: waiting to ask their peer */
-    struct vp_list accepts; /* vp_conn.hs.link: asked by their peer, which waits for the answer */
-    struct vp_heap handshake_timers; /* vp_conn.hs.timer: waiting for the peer, or for a time */
-    struct vp_list reaping;          /* vp_conn.hs.link: to be destroyed */
-    struct vp_list probes;           /* vp_probe.link */
-    struct vp_list wakes;            /* vp_ep.wake_link: owners to wake */
-    struct vp_ep *waking;            /* the owner of this endpoint is being woken */
-    unsigned int num_requests;       /* connections asked for, in total */
-    unsigned int connecting;         /* handshakes in flight */
-    unsigned int window;             /* limit for `connecting` */
-    unsigned int handshake_ms;       /* recent duration of a handshake; 0: not known */
-    uint64_t next_deadline;          /* earliest in `shaking` and `probes`, ms; 0: none */
-    uint64_t sleeps_until;           /* when progress() wants to run next, ms; 0: no such time */
-    uint64_t wrong_keys;             /* requests with a wrong key */
-    /* used by progress() only: rate of refusals */
-    uint64_t rejects_at;        /* ms: when refusals_left was computed */
-    unsigned int rejects_left;  /* refusals left in the current burst */
-    uint64_t read_paused_until; /* ms: end of a pause in reading the channel; 0: no pause */
+    pthread_cond_t
+        changed;        /* signalled when a connection is no longer busy, or a wake-up has ended */
+    struct vp_list eps; /* vp_ep.link */
+    struct vp_list queue;   /* vp_conn.hs.link: active handshakes to be started */
+    struct vp_list accepts; /* vp_conn.hs.link: passive handshakes to be replied to */
+    struct vp_heap
+        handshake_timers;   /* vp_conn.hs.timer: handshakes that wait for the peer or for a time */
+    struct vp_list reaping; /* vp_conn.hs.link: connections to be disconnected or destroyed */
+    struct vp_list probes;  /* vp_probe.link */
+    struct vp_list wakes;   /* vp_ep.wake_link: owners to wake */
+    struct vp_ep *waking;   /* the endpoint whose owner is being woken */
+    unsigned int num_requests; /* total number of connect requests */
+    unsigned int connecting;   /* first attempts in flight */
+    unsigned int window;       /* maximum of `connecting` */
+    unsigned int handshake_ms; /* recent duration of a handshake; 0: unknown */
+    uint64_t next_deadline;    /* ms: earliest deadline of handshakes and probes; 0: none */
+    uint64_t sleeps_until;     /* ms: when progress() has to run next; 0: no such time */
+    uint64_t wrong_keys;       /* number of requests with a wrong key */
+    /* rate limit of rejects: used by progress() only */
+    uint64_t rejects_at;        /* ms: when rejects_left was computed */
+    unsigned int rejects_left;  /* rejects left in the current burst */
+    uint64_t read_paused_until; /* ms: end of a pause in reading the event channel; 0: no pause */
 };
 
 static inline struct vp_prov *vp_prov(struct prov *prov)

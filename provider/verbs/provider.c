@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens and closes the verbs provider, reports its capabilities, and has its table of functions. */
+/* Opening and closing of the verbs provider, its capabilities, and its table of functions. */
 #include "verbs/ports/address.h"
 #include "verbs/connect/active.h"
 #include "verbs/connect/attempts.h"
@@ -41,14 +41,14 @@
 #include <unistd.h>
 
 /*
- * The device's retransmissions take three quarters of the peer timeout, or 7.5 s, as with other
- * libraries; the rest is for asking whether the peer's process lives. Networks are silent for
- * seconds while they pause for congestion or find new routes.
+ * The device retransmits for three quarters of the peer timeout, or 7.5 s, as in other libraries.
+ * The rest of the peer timeout is for the probe whether the peer's process lives. Networks may be
+ * silent for seconds while they pause for congestion or find new routes.
  */
 enum { RETRY_COUNT = 6, MIN_TIMEOUT = 12, MAX_TIMEOUT = 18, MAX_STEP_MS = 4000 };
 
-/* Queue pairs wait 4.096 us << timeout, 1 + retry_count times. Soft-RoCE takes a retry count of 7
- * as infinite. A longer single wait allows the receiver to be busy for longer. */
+/* A queue pair waits 4.096 us << timeout, 1 + retry_count times. Soft-RoCE treats a retry count of
+ * 7 as infinite. A longer single wait allows the receiver to be busy for longer. */
 static uint8_t ack_timeout(unsigned int peer_timeout_ms)
 {
     uint64_t budget_ns = (uint64_t)peer_timeout_ms * 750000 / (RETRY_COUNT + 1);
@@ -82,8 +82,8 @@ static void read_tuning(struct vp_prov *prov)
         prov->window = prov->tuning.max_connecting;
 }
 
-/* Registered pages must stay with this process when it forks; called before any registration.
- * Kernels before 5.12 are told page by page, and reject parts of huge pages. */
+/* Keeps registered pages in this process when it forks. Must run before any registration. Kernels
+ * before 5.12 need this for each page, and reject parts of huge pages. */
 static void init_fork_support(void)
 {
     if (ibv_is_fork_initialized() == IBV_FORK_UNNEEDED)
@@ -96,8 +96,8 @@ static void init_fork_support(void)
 
 /*
  * A forked child inherits the descriptors of this process. While the child has them open, the
- * kernel does not clean up when this process dies, and peers do not notice its death. So the child
- * replaces them by /dev/null, which keeps their numbers in use.
+ * kernel does not clean up after the death of this process, and peers do not notice the death. So
+ * the child replaces the descriptors by /dev/null, which keeps their numbers in use.
  */
 static struct vp_prov *open_prov;
 
@@ -142,7 +142,7 @@ static int open_descriptors(struct vp_prov *prov)
     int rc = vp_watch(prov, prov->kick_fd, VP_WATCH_KICK);
     prov->channel = rdma_create_event_channel();
     if (rc || !prov->channel)
-        return rc; /* no RDMA in this kernel: the search for devices reports it */
+        return rc; /* no RDMA in this kernel: vp_devices_open() reports it */
     ut_fd_mark(prov->channel->fd);
     if (fcntl(prov->channel->fd, F_SETFL, fcntl(prov->channel->fd, F_GETFL) | O_NONBLOCK) < 0)
         return -EIO;
@@ -152,7 +152,7 @@ static int open_descriptors(struct vp_prov *prov)
 static void free_prov(struct vp_prov *prov)
 {
     if (ut_fd_were_closed())
-        return; /* what it has stays: see progress.c */
+        return; /* all resources stay until the process ends: see progress.c */
     vp_udcm_close(prov);
     vp_devices_close(prov);
     if (prov->channel)

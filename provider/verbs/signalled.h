@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The outstanding signalled requests of a connection. */
+/* Bookkeeping of the outstanding signalled requests of a connection. */
 #ifndef VP_SIGNALLED_H
 #define VP_SIGNALLED_H
 
@@ -9,8 +9,8 @@
 #include "ep_types.h"
 #include "util/assert.h"
 
-/* Limit for vp_write_inline() until the next check: the ring has room, and the request need not be
- * signalled. Both limits only grow. Called at least for each signalled request, so that
+/* Sets the limit up to which vp_write_inline() checks nothing: the ring has room, and no request
+ * has to be signalled. Both limits only grow. Called at least for each signalled request, so that
  * inline_until never falls so far behind `head` that it seems to be ahead. */
 static inline void vp_update_inline_until(struct vp_conn *conn)
 {
@@ -31,13 +31,13 @@ static inline void vp_count_signalled(struct vp_conn *conn)
     conn->ep->signalled++;
 }
 
-/* Is the last posted request signalled? */
+/* True if the last posted request is signalled. */
 static inline bool vp_all_signalled(const struct vp_conn *conn)
 {
     return conn->signal_due - conn->ep->signal_every == conn->head;
 }
 
-/* No signalled request is waited for any more. */
+/* Stops waiting for signalled requests. */
 static inline void vp_clear_signalled(struct vp_conn *conn)
 {
     UT_ASSERT(conn->signalled <= conn->ep->signalled);

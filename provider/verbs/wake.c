@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kicks, watched descriptors, deadlines and events: see wake.h. */
+/* Wake-ups, watched descriptors, deadlines and events: see wake.h. */
 #include "wake.h"
 
 #include <errno.h>
