@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Handshakes that this side began: see ask.h. */
+/* Active handshakes, which this side starts: see active.h. */
 #include "active.h"
 
 #include <errno.h>
@@ -59,7 +59,7 @@ int vp_connect(struct prov_ep *base, const void *addr, size_t addr_size, unsigne
     return 0;
 }
 
-/* An attempt failed here, for want of a resource, which is logged once and waited for. */
+/* Handles a failure for lack of a local resource: logs it once, and retries later. */
 static void handle_local_shortage(struct vp_conn *conn, const char *what, int rc)
 {
     if (conn->hs.tries == 1 || !vp_is_shortage(rc))
@@ -121,7 +121,7 @@ static void resolve_peer(struct vp_conn *conn)
         vp_handshake_fail(conn, PROV_REASON_PEER_DEAD);
     } else if (vp_is_shortage(rc)) {
         handle_local_shortage(conn, "starting a connection", rc);
-    } else if (rc) { /* also -ENODEV: the port has lost its address, and may get it back */
+    } else if (rc) { /* also -ENODEV: the port has lost its address, which may come back */
         ut_info(VP_CAT, "resolving a peer's address from %s: %s", port->name, strerror(-rc));
         vp_handshake_retry(conn, VP_ATTEMPT_UNRESOLVED);
     }

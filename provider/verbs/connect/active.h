@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Handshakes that this side begins. The steps run in progress(), as those of shake.h. */
+/* Active handshakes, which this side starts. The steps run in progress(), as those of
+ * handshake.h. */
 #ifndef VP_ACTIVE_H
 #define VP_ACTIVE_H
 
@@ -10,8 +11,8 @@ int vp_connect(struct prov_ep *ep, const void *addr, size_t addr_size, unsigned 
                uint64_t peer_id, const void *hello, size_t hello_size, void *ctx,
                struct prov_conn **conn);
 
-/* The steps: an attempt begins, the route is resolved, the request is sent, an answer or a refusal
- * arrives. */
+/* The steps of an attempt, in order: begin, resolve the route, send the request, handle the reply
+ * or the reject. */
 void vp_active_begin(struct vp_conn *conn);
 void vp_active_resolve_route(struct vp_conn *conn);
 void vp_active_send_request(struct vp_conn *conn);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When attempts to connect are made: see attempts.h. */
+/* Timing of the attempts to connect: see attempts.h. */
 #include "attempts.h"
 
 #include "verbs/ep_types.h"
@@ -9,11 +9,12 @@
 enum {
     FIRST_PAUSE_MS = 20,
     MAX_PAUSE_MS = 2000,
-    MAX_PAUSE_PART = 8,         /* the longest pause is this fraction of a peer timeout */
-    NO_RESOURCE_PAUSE_MS = 500, /* when this process lacks a resource */
-    MAX_FIRST_ATTEMPT = 5,      /* highest number that a first attempt counts as */
-    HANDSHAKES_PER_ATTEMPT = 3, /* length of an attempt, in recent handshake durations */
-    BUSY_TIMEOUTS = 8,          /* peer timeouts for a peer that is alive and does not accept */
+    MAX_PAUSE_PART = 8,         /* longest pause, as a fraction of a peer timeout */
+    NO_RESOURCE_PAUSE_MS = 500, /* longest pause while this process lacks a resource */
+    MAX_FIRST_ATTEMPT = 5,      /* maximum number of a first attempt */
+    HANDSHAKES_PER_ATTEMPT = 3, /* duration of an attempt, in recent handshake durations */
+    BUSY_TIMEOUTS =
+        8, /* peer timeouts until a peer that is alive but does not accept is given up */
 };
 
 static unsigned int first_attempt_ms(const struct vp_prov *prov)

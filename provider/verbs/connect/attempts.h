@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Congestion control for connects: the length of an attempt, the pause before the next one, the end
- * of the attempts, and how many are in flight. Only computes; cm.c acts.
+ * Congestion control for connects: the duration of an attempt, the pause before the next one, the
+ * deadline of the last one, and the number in flight. Only computes; the callers act.
  */
 #ifndef VP_ATTEMPTS_H
 #define VP_ATTEMPTS_H
@@ -10,46 +10,46 @@
 
 #include "verbs/conn_types.h"
 
-/* Initial and smallest number of concurrent first attempts. It grows with each fast success, since
- * all processes of a host share its connection manager. */
+/* Initial and minimum number of concurrent first attempts. All processes of a host share its
+ * connection manager, so the number grows only with each fast success. */
 enum { VP_FIRST_WINDOW = 2, VP_MIN_WINDOW = 2 };
 
-/* What the last attempt has shown of the peer. */
+/* What an attempt has shown about the peer. */
 enum vp_attempt_result {
-    VP_ATTEMPT_PEER_ALIVE,  /* the peer lives */
-    VP_ATTEMPT_NO_ANSWER,   /* no sign of life */
-    VP_ATTEMPT_UNRESOLVED,  /* the address or the route of the peer was not resolved, as when very
-                            many  processes resolve theirs at once */
-    VP_ATTEMPT_NO_RESOURCE, /* the peer was not asked: this process lacks a resource that it may get
-                               later */
+    VP_ATTEMPT_PEER_ALIVE,  /* the peer is alive */
+    VP_ATTEMPT_NO_ANSWER,   /* the peer did not answer */
+    VP_ATTEMPT_UNRESOLVED,  /* address or route were not resolved, for example because very many
+                               processes resolve theirs */
+    VP_ATTEMPT_NO_RESOURCE, /* no request was sent: this process lacks a resource that may become
+                               free */
 };
 
-/* Time for the peer to answer an attempt (1, 2...): doubled with each attempt, up to half the peer
- * timeout. If a packet was lost, another attempt helps, and the kernel repeats the packet only
- * every 4.3 s. If the peer is overloaded, short attempts only add load. */
+/* Returns the duration of an attempt (1, 2...): doubles with each attempt, up to half the peer
+ * timeout. After a lost packet another attempt helps, since the kernel repeats the packet only
+ * every 4.3 s. For an overloaded peer, short attempts only add load. */
 unsigned int vp_attempt_ms(const struct vp_prov *prov, unsigned int attempt);
 
-/* Number that the first attempt of a connection counts as: where handshakes take long, short
- * attempts would fail. */
+/* Returns the number with which the attempts of a connection start: higher where handshakes take
+ * long, since short attempts would fail. */
 uint8_t vp_first_attempt_number_locked(const struct vp_prov *prov);
 
-/* Adapts the number of concurrent first attempts to how many succeed well within their time, and
- * the recent duration of a handshake: at once if it has grown, slowly if it has shrunk. */
+/* Adapts the number of concurrent first attempts to their success, and the recent duration of a
+ * handshake: increases at once, decreases slowly. */
 void vp_adapt_window_locked(struct vp_prov *prov, uint64_t started);
 
-/* The time after which a failed attempt is not followed by another one. */
+/* Returns the time after which no further attempt starts. */
 uint64_t vp_last_attempt_deadline(const struct vp_conn *conn, enum vp_attempt_result sign);
 
-/* When the last attempt ends, since the peer was silent for too long. */
+/* Returns the end of the current attempt. */
 uint64_t vp_attempt_deadline(const struct vp_conn *conn, uint64_t now);
 
-/* The pause before the next attempt: doubled each time, so that peers that were refused leave time
+/* Returns the pause before the next attempt: doubles each time, so that rejected peers leave time
  * for others. */
 uint64_t vp_attempt_pause_ms(const struct vp_conn *conn, enum vp_attempt_result sign);
 
-/* How long a peer's request may wait here. If more peers ask than can be answered in time, each
- * answer would come after its origin has given up the attempt. A cheap refusal tells the origin
- * that this process lives. */
+/* Returns how long a peer's request may wait in this process. If more peers send requests than this
+ * process can handle in time, each reply would arrive after its origin has given up the attempt. A
+ * cheap reject tells the origin that this process is alive. */
 uint64_t vp_request_deadline_ms(const struct vp_conn *conn);
 
 #endif

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Handshakes, driven by progress(): they never block the owner. The messages go in one of the ways
- * of way.h. Queue pairs are not made by rdma_create_qp(), so that a request can be repeated with
- * the same queue pair and with timers of this library.
+ * The state machine of handshakes. progress() drives it, so that a handshake never blocks the
+ * owner. The messages are sent by the connection managers of cm_ops.h. Queue pairs are not created
+ * by rdma_create_qp(): so the library can repeat a request with the same queue pair and its own
+ * timers.
  *
- *   active   QUEUED -> RESOLVING -> ROUTING -> CONNECTING -> CONFIRMING -> UP,
- *            or BACKOFF -> QUEUED, or OVER
- *   passive  REQUESTED -> ACCEPTING -> ACCEPTED -> UP, or OVER
+ *   active   QUEUED -> RESOLVING -> ROUTING -> CONNECTING -> CONFIRMING -> ESTABLISHED,
+ *            or BACKOFF -> QUEUED, or HS_FAILED
+ *   passive  REQUESTED -> ACCEPTING -> ACCEPTED -> ESTABLISHED, or HS_FAILED
  */
 #include "cm.h"
 
@@ -25,9 +26,9 @@
 #include "verbs/wake.h"
 #include "cm_ops.h"
 
-/* The next handshake to run. Answers to peers come first and always run. First attempts run as the
- * window allows; repeated ones always, as they become rarer: a peer that does not answer delays no
- * other peer. Every handshake needs a place. */
+/* Returns the next handshake to run. Replies to peers come first and always run. First attempts run
+ * as the window allows. Repeated attempts always run, since their intervals grow: a peer that does
+ * not answer delays no other peer. Every handshake needs a queue pair from the budget. */
 static struct vp_conn *first_queued_locked(struct vp_prov *prov)
 {
     if (!vp_list_empty(&prov->accepts))
@@ -83,7 +84,7 @@ static void handle_timeout(struct vp_conn *conn)
     if (conn->phase == VP_ACCEPTED) {
         ut_info(VP_CAT, "an accepted connection was never confirmed");
         vp_handshake_fail(conn,
-                          PROV_REASON_BROKEN); /* the origin may have given up, and be alive */
+                          PROV_REASON_BROKEN); /* the origin may have given up, but be alive */
         return;
     }
     if (conn->phase != VP_BACKOFF) {
@@ -93,13 +94,14 @@ static void handle_timeout(struct vp_conn *conn)
     pthread_mutex_lock(&prov->lock);
     if (!conn->abandoned) {
         conn->phase = VP_QUEUED;
-        vp_list_append(prov->queue.next, &conn->hs.link); /* at the front: it has waited already */
+        vp_list_append(prov->queue.next,
+                       &conn->hs.link); /* at the front, since it has waited already */
     }
     pthread_mutex_unlock(&prov->lock);
 }
 
-/* Refuses requests that have waited too long for a place, so that the peers do not take this
- * process for silent. The peers ask again. */
+/* Rejects requests that have waited too long for a queue pair. The peers learn that this process is
+ * alive, and send their requests again. */
 void vp_cm_reject_overdue(struct vp_prov *prov, uint64_t now)
 {
     struct vp_conn *conn;
@@ -187,13 +189,14 @@ static void handle_conn_event(struct vp_conn *conn, const struct vp_cm_event *ev
     }
 }
 
-/* Takes one event. If its connection is not abandoned, marks the connection busy under the lock, so
- * that it is not destroyed meanwhile. */
+/* Takes one event. Marks its connection busy under the lock, unless it is abandoned, so that it is
+ * not destroyed in the meantime. */
 static bool next_event(struct vp_prov *prov, struct vp_cm_event *event, struct vp_conn **conn)
 {
     *conn = NULL;
     pthread_mutex_lock(&prov->lock);
-    bool uses_udcm = prov->num_ports && prov->ports[0].ud; /* the same for all ports */
+    bool uses_udcm =
+        prov->num_ports && prov->ports[0].ud; /* all ports have the same connection manager */
     bool found = uses_udcm ? vp_udcm_next(prov, event) : vp_rdmacm_next(prov, event);
     if (found && event->id && event->id->kind == VP_CM_ID_CONN) {
         struct vp_conn *owner = vp_container_of(event->id, struct vp_conn, id);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Handshakes: see cm.c. */
+/* The state machine of handshakes: see cm.c. */
 #ifndef VP_CM_H
 #define VP_CM_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A connection after its handshake: up, failing, draining, closed. All under the endpoint's lock. A
- * connection that is closed or fails first waits for its last completion; then progress() destroys
- * it.
+ * Connections after their handshake: up, failing, draining, closed. The endpoint's lock protects
+ * all of it. A connection that is closed or fails first waits for its last completion; then
+ * progress() destroys it.
  */
 #include "conn.h"
 
@@ -29,13 +29,15 @@
 
 enum {
     /* limits of the wait for the last receives of a queue pair: */
-    LAST_RECV_MS = 1000,         /* interval between two checks */
-    LAST_RECV_FIRST_MS = 10000,  /* until a device counts as one that never raises the event */
-    LAST_RECV_NO_EVENT_MS = 100, /* where the event means nothing: bnxt_re, rdma_rxe of Linux 6.1 */
+    LAST_RECV_MS = 1000, /* interval between two checks */
+    LAST_RECV_FIRST_MS =
+        10000, /* after this time the device counts as one that never raises the event */
+    LAST_RECV_NO_EVENT_MS =
+        100, /* for bnxt_re and rdma_rxe of Linux 6.1, whose event is unreliable */
 };
 
-/* Reserves a completion-queue entry for the connection's last request. False, logged once: no entry
- * is left. */
+/* Reserves a completion-queue entry for the connection's last request. False (logged once): no
+ * entry is left. */
 static bool reserve_last_request(struct vp_conn *conn)
 {
     struct vp_ep *ep = conn->ep;
@@ -52,7 +54,7 @@ static bool reserve_last_request(struct vp_conn *conn)
     return conn->last != VP_LAST_NONE;
 }
 
-/* Which transfers take the fast path, and which need a look at their parts. */
+/* Computes the maximum sizes of transfers for the fast path and for transfers without parts. */
 static void update_length_limits(struct vp_conn *conn)
 {
     conn->unsplit_max = conn->ep->max_msg;
@@ -96,7 +98,7 @@ void vp_conn_up(struct vp_conn *conn)
     update_length_limits(conn);
     conn->slow_flags = PROV_MORE | PROV_FENCE | PROV_STRONG;
     if (vp_needs_read_flush(ep->prov) ||
-        ep->rail) /* the notice of a rail's data goes by another way */
+        ep->rail) /* the data of a rail and its notice use different connections */
         conn->slow_flags |= PROV_LANDED;
     vp_budget_mark_up(conn);
     ep->num_callbacks++;
@@ -106,7 +108,7 @@ void vp_conn_up(struct vp_conn *conn)
         ep->cb.up(conn->ctx, conn->req.hello, conn->req.kind & VP_REQ_SIZE);
 }
 
-/* Skips requests of an unsignalled batch, which end together; returns the last cookie. */
+/* Skips requests of an unsignalled batch, which complete together. Returns the last cookie. */
 static inline uint64_t skip_unsignalled(struct vp_conn *conn, uint32_t upto)
 {
     uint32_t from = conn->tail, at = from;
@@ -159,8 +161,8 @@ static void stop_posting(struct vp_conn *conn)
     if (conn->ep->batch == conn)
         vp_batch_flush(conn->ep);
     if (conn->state == VP_CONN_FAILING)
-        return;                      /* the flush failed */
-    conn->sq_app = conn->sq_cap = 0; /* no longer vp_is_postable() */
+        return;                      /* flushing the batch failed */
+    conn->sq_app = conn->sq_cap = 0; /* vp_is_postable() is false from now on */
     conn->end.posted_to = conn->inline_until = conn->head;
 }
 
@@ -180,7 +182,7 @@ void vp_conn_break(struct vp_conn *conn, int reason)
         vp_conn_set_reason(conn, (enum prov_reason)reason);
     if (conn->state != VP_CONN_FAILING) {
         if (conn->tail != conn->head && !vp_all_signalled(conn))
-            vp_conn_drain_marker(conn, 0); /* the marker's completion comes after all others */
+            vp_conn_drain_marker(conn, 0); /* the marker completes after all other requests */
         stop_posting(conn);
     }
     if (conn->state != VP_CONN_FAILING) {
@@ -204,7 +206,7 @@ static enum prov_status status_from_wc(const struct ibv_wc *wc)
         return PROV_LCL_ACCESS;
     case IBV_WC_RETRY_EXC_ERR:
     case IBV_WC_RNR_RETRY_EXC_ERR:
-        return PROV_PEER; /* changed if the probe finds the peer alive */
+        return PROV_PEER; /* replaced if the probe finds the peer alive */
     case IBV_WC_WR_FLUSH_ERR:
         return PROV_FLUSHED;
     default:
@@ -212,19 +214,19 @@ static enum prov_status status_from_wc(const struct ibv_wc *wc)
     }
 }
 
-/* A request completed with an error: the queue pair is in the error state and flushes the later
- * requests. Only wr_id, status and vendor_err of `wc` are valid. */
+/* Handles a request that completed with an error. The queue pair is in the error state and flushes
+ * the later requests. Only wr_id, status and vendor_err of `wc` are valid. */
 void vp_conn_error(struct vp_conn *conn, uint32_t seq, const struct ibv_wc *wc)
 {
     enum prov_status status = status_from_wc(wc);
 
-    /* Soft-RoCE also reports this status when the network device below was switched off */
+    /* Soft-RoCE also reports this status if the network device was set down */
     if (wc->status == IBV_WC_LOC_QP_OP_ERR && !vp_port_is_active(conn->ep->port))
         status = PROV_FLUSHED;
     if (vp_conn_record_error(conn, seq, status))
         vp_complete_requests(conn, conn->end.err_seq, PROV_OK);
     if (status == PROV_FLUSHED && conn->state == VP_CONN_FAILING)
-        return; /* all requests of a failing queue pair are flushed */
+        return; /* a failing queue pair flushes all its requests */
     if (status == PROV_FAILED)
         ut_error(VP_CAT, "a request failed: %s (vendor code 0x%x), on %s",
                  ibv_wc_status_str(wc->status), wc->vendor_err, conn->ep->port->name);
@@ -243,7 +245,7 @@ void vp_conn_error(struct vp_conn *conn, uint32_t seq, const struct ibv_wc *wc)
 }
 
 /* Reports the remaining requests, and calls down(). The requests before the failed one have
- * executed: the device reports each one that has not, unless it is stuck. */
+ * executed: the device reports each request that has not, unless the device is stuck. */
 static void report_down(struct vp_conn *conn)
 {
     bool gone = conn->end.reason == PROV_REASON_PEER_DEAD || conn->end.reason == PROV_REASON_SILENT;
@@ -267,14 +269,15 @@ static void report_down(struct vp_conn *conn)
 }
 
 /*
- * Resting. A connection is closed because another one needs its place, and opened again when either
- * side has something to send. No request may be outstanding at that time: flushed requests would be
- * repeated, and some of them executed twice.
- *   asking side       ASK (MUST) ->   the peer goes on with its requests until it answers
- *                     <- KEEP         and after it; or
- *                     <- REST         the peer has no more requests, and all have ended; both stop
- *   ends its requests REST ->         when REST is acknowledged, both know that all has arrived
- * Both may ask at once, or post meanwhile.
+ * Suspending. A connection is closed because another one needs its queue pair, and connected again
+ * when one side has something to send. No request may be outstanding at that time: flushed requests
+ * would be repeated, and some of them would execute twice.
+ *   this side           REQUEST (FORCE) ->  the peer continues with its requests until its reply
+ *                       <- REFUSE           and after this reply; or
+ *                       <- SUSPEND          all requests of the peer have ended; both sides stop
+ *   ends its requests   SUSPEND ->          after its acknowledgement both know that all has
+ * arrived
+ * Both sides may send REQUEST, or post requests, at the same time.
  */
 static void begin_suspend(struct vp_conn *conn)
 {
@@ -298,7 +301,7 @@ static enum prov_reason suspend_reason(const struct vp_conn *conn)
                                                      : PROV_REASON_SUSPENDED;
 }
 
-/* Both ends have said REST: at most this side's REST is not acknowledged yet. */
+/* True if both sides have sent SUSPEND: at most this side's SUSPEND is not acknowledged. */
 static bool is_suspended(const struct vp_conn *conn)
 {
     return conn->end.suspend && conn->last == VP_LAST_POSTED && conn->end.peer_suspended;
@@ -319,7 +322,8 @@ static void service_suspending(struct vp_conn *conn, bool late)
     }
 }
 
-/* The peer asks to rest: agrees if this side has posted nothing since the last check. */
+/* Handles the peer's request to suspend: agrees if this side has posted nothing since the last
+ * check. */
 static void handle_suspend_request(struct vp_conn *conn, bool must)
 {
     pthread_mutex_lock(&conn->ep->prov->lock);
@@ -329,12 +333,14 @@ static void handle_suspend_request(struct vp_conn *conn, bool must)
         begin_suspend(conn);
         return;
     }
-    vp_post_control(conn, VP_CTL_SUSPEND_REFUSE); /* without room for it, silence means the same */
+    vp_post_control(conn,
+                    VP_CTL_SUSPEND_REFUSE); /* if the queue is full, no reply means the same */
     conn->used_head = conn->head;
 }
 
-/* Another connection wants the place. A peer that was told to rest is not asked again: it may be
- * stopped, and others would wait as long. It gets the time of a resting peer. */
+/* Another connection needs the queue pair. A peer that was forced to suspend gets no further
+ * request: its process may be stopped, and others would wait as long. It has the timeout of a
+ * suspending peer. */
 static void request_suspend(struct vp_conn *conn)
 {
     enum vp_budget_check_evict plea = vp_budget_check_evict(conn);
@@ -355,9 +361,8 @@ static void request_suspend(struct vp_conn *conn)
     conn->used_head = conn->head;
 }
 
-/* Replaces a connection whose send queue is too short, since not all devices can resize a send
- * queue (IBV_QP_CAP). If places are short, the queue is longer the next time the connection is
- * made. */
+/* Reconnects with a longer send queue, since not all devices can resize a send queue (IBV_QP_CAP).
+ * If queue pairs are short, the next connection to this peer has the longer queue. */
 static void reconnect_with_longer_sq(struct vp_conn *conn)
 {
     conn->action = VP_ACTION_NONE;
@@ -368,7 +373,7 @@ static void reconnect_with_longer_sq(struct vp_conn *conn)
     begin_suspend(conn);
 }
 
-/* A peer that was not asked rests: it wants a longer send queue. */
+/* A peer that suspends without a request wants a longer send queue. */
 static void handle_peer_suspended(struct vp_conn *conn)
 {
     conn->end.peer_suspended = true;
@@ -380,7 +385,7 @@ static void handle_peer_suspended(struct vp_conn *conn)
     }
 }
 
-/* The peer closes its side in order: it posts no more, but requests in flight may still arrive. */
+/* The peer closes the connection: it posts no more requests, but earlier ones may still arrive. */
 static void handle_peer_close(struct vp_conn *conn)
 {
     if (conn->state == VP_CONN_CLOSING && conn->end.suspend)
@@ -419,7 +424,7 @@ void vp_conn_handle_control(struct vp_conn *conn, uint32_t control)
     case VP_CTL_SUSPEND:
         handle_peer_suspended(conn);
         break;
-    default: /* no version of this library sends this */
+    default: /* no version of this library sends this message */
         ut_debug(VP_CAT, "a control message with %#x", control);
     }
 }
@@ -430,7 +435,7 @@ static bool requests_are_drained(const struct vp_conn *conn)
            conn->end.stuck;
 }
 
-/* Hands the connection to progress(), which destroys it. */
+/* Hands the connection over to progress(), which destroys it. */
 static void abandon_conn(struct vp_conn *conn)
 {
     struct vp_ep *ep = conn->ep;
@@ -449,17 +454,18 @@ static void abandon_conn(struct vp_conn *conn)
 }
 
 /*
- * The end of a queue pair. Receives that it has taken from the shared queue, and completions that
- * were not polled yet, could be lost with it. So the queue pair is put into the error state first;
- * then the device reports those receives and raises LAST_WQE_REACHED; the completion queue is
- * polled empty; and then the queue pair is destroyed. A device that never raises the event is
- * waited for once; for one that has raised it, the wait has no limit, unless a connection waits for
- * the place of the queue pair. A receive queue of its own is empty when everything posted to it has
- * completed; its completion-queue entries are then free for other connections.
+ * Destruction of a queue pair. With the queue pair, receives that it has taken from the shared
+ * queue and completions that were not polled could be lost. So the queue pair first goes to the
+ * error state. The device then reports these receives and raises LAST_WQE_REACHED; the completion
+ * queue is polled until it is empty; then the queue pair is destroyed. The library waits once for a
+ * device that never raises the event. For a device that has raised it, the wait has no limit unless
+ * another connection needs the queue pair. A receive queue of the connection itself is empty when
+ * all posted receives have completed: its completion-queue entries are then free for other
+ * connections.
  */
 enum end { DESTROY_BEGUN, DESTROY_LATER, DESTROY_NOW };
 
-/* Limit of the wait for the last receive: see vp_device.last_wqe, which prov->lock guards. */
+/* Timeout of the wait for the last receive: see vp_device.last_wqe, which prov->lock protects. */
 static unsigned int last_recv_timeout_ms(const struct vp_conn *conn)
 {
     const struct vp_device *dev = conn->ep->port->dev;
@@ -479,7 +485,7 @@ static enum end begin_destroy(struct vp_conn *conn)
     struct vp_ep *ep = conn->ep;
     unsigned int wait = 0;
 
-    if (ep->closing || ep->port->dev->gone) /* the queues are destroyed too */
+    if (ep->closing || ep->port->dev->gone) /* the endpoint's queues are destroyed too */
         return DESTROY_NOW;
     pthread_mutex_lock(&ep->prov->lock);
     bool busy = conn->hs.busy;
@@ -519,7 +525,7 @@ static void log_late_receive(struct vp_ep *ep, const struct vp_conn *conn, bool 
     ep->logged_late = true;
 }
 
-/* The device has not raised the event in time: waits on, or polls what is there and ends. */
+/* The device has not raised the event in time: waits longer, or polls what is there and ends. */
 static void handle_late_receive(struct vp_conn *conn, uint64_t now)
 {
     struct vp_ep *ep = conn->ep;
@@ -559,7 +565,7 @@ static bool receives_are_drained(struct vp_conn *conn, uint64_t now)
     return conn->end.drained;
 }
 
-/* May a closed connection that is down, or never was up, be handed over? */
+/* True if a closed connection that is down, or never was up, can be destroyed. */
 static bool is_ready_to_destroy(struct vp_conn *conn, uint64_t now)
 {
     if (conn->state != VP_CONN_DESTROYING) {
@@ -570,9 +576,9 @@ static bool is_ready_to_destroy(struct vp_conn *conn, uint64_t now)
     return receives_are_drained(conn, now);
 }
 
-/* Checks that the peer lives where nobody reports its death (see cm_ops.h). While the peer's
- * process exists, its adapter answers an empty write, even if the process is stopped. This write
- * does not count as use of the connection, which may rest. */
+/* Sends a keepalive where no event reports the peer's death (see cm_ops.h). While the peer's
+ * process exists, its adapter acknowledges an empty write, even if the process is stopped. This
+ * write does not count as use of the connection, which may still be suspended. */
 static void send_keepalive(struct vp_conn *conn)
 {
     bool unused = conn->used_head == conn->head;
@@ -593,14 +599,14 @@ static void handle_stall(struct vp_conn *conn)
     conn->action = VP_ACTION_NONE;
     if (!vp_all_signalled(conn))
         vp_post_signalled(conn);
-    if (conn->head != head) /* otherwise the send queue is full, or all are signalled */
+    if (conn->head != head) /* otherwise the send queue is full, or all requests are signalled */
         return;
     ut_warn(VP_CAT, "queue pair %u has stalled: its connection is made anew", conn->qp->qp_num);
     vp_conn_break(conn, VP_REASON_PROBE);
 }
 
-/* The next step of a connection that is up or leaves: does its errand, rests, or waits for
- * outstanding requests after a goodbye. */
+/* Next step of a connection that is up or closing: executes its pending action, continues
+ * suspending, or waits for outstanding requests before the close. */
 static void service_open(struct vp_conn *conn, bool late)
 {
     if (conn->action == VP_ACTION_STALL) {
@@ -630,8 +636,8 @@ static void service_failing(struct vp_conn *conn, bool late)
         report_down(conn);
 }
 
-/* The next step of a connection that closes, fails or has an errand. May call back; false: the
- * connection is gone. */
+/* Next step of a connection that closes, fails or has a pending action. May make callbacks. False:
+ * the connection is abandoned. */
 static bool service_conn(struct vp_conn *conn, uint64_t now)
 {
     bool late = now >= conn->end.deadline;
@@ -648,10 +654,10 @@ static bool service_conn(struct vp_conn *conn, uint64_t now)
 }
 
 /*
- * A queue pair has stalled if its oldest request is the same as at the last check, which was longer
- * ago than the device's retransmissions may take. The connection is broken and made again.
- * Soft-RoCE sometimes stops retransmitting on lossy links; no other device is known to. Unsignalled
- * requests look stalled until a signalled one behind them completes.
+ * A queue pair has stalled if its oldest request is the same as at the last check, longer ago than
+ * the device's retransmissions may take. The connection is then broken and made again. Soft-RoCE
+ * sometimes stops retransmitting on lossy links; no other device is known to. Unsignalled requests
+ * look stalled until a signalled request behind them completes.
  */
 void vp_check_stalls(struct vp_ep *ep)
 {
@@ -682,8 +688,8 @@ void vp_check_stalls(struct vp_ep *ep)
     pthread_mutex_unlock(&ep->prov->lock);
 }
 
-/* Nothing arrives any more on connections that already fail. The peer knows what has arrived and
- * does not repeat it: so it is delivered before down(). */
+/* No more data arrives on connections that already fail. The peer knows which data arrived and does
+ * not send them again, so they are delivered before down(). */
 void vp_service_begin(struct vp_ep *ep)
 {
     for (struct vp_list *l = ep->service_list.next; l != &ep->service_list; l = l->next) {
@@ -734,7 +740,7 @@ bool vp_any_order(struct prov_conn *base)
 {
     const struct vp_conn *conn = vp_conn(base);
 
-    if (conn->state == VP_CONN_NEW) /* before it is up: the units of its device and of the peer */
+    if (conn->state == VP_CONN_NEW) /* before up(): the units of the device and of the peer */
         return vp_unit_of(conn->ep->port->dev) != VP_UNIT_WHOLE || conn->rmt_unit != VP_UNIT_WHOLE;
     return conn->unit != VP_UNIT_WHOLE;
 }
@@ -762,7 +768,7 @@ int vp_accept(struct prov_conn *base, const void *hello, size_t hello_size, void
         conn->phase = VP_ACCEPTING;
         vp_list_append(&prov->accepts, &conn->hs.link);
     } else {
-        /* the origin gave up meanwhile */
+        /* the origin gave up in the meantime */
         vp_post_event_locked(conn, VP_EV_HS_FAILED);
     }
     pthread_mutex_unlock(&prov->lock);
@@ -784,8 +790,8 @@ static void report_request(struct vp_conn *conn)
                    conn->req.hello, conn->req.kind & VP_REQ_SIZE);
 }
 
-/* The handshake has failed; `unheard`: before request() was called. If the core has not answered
- * the request yet, accept() finds the connection down. */
+/* Reports a failed handshake. `unreported`: request() was not called. If the core has not accepted
+ * or rejected the request yet, accept() finds the connection down. */
 static void report_handshake_failed(struct vp_conn *conn, bool unreported)
 {
     if (unreported) {
@@ -798,8 +804,8 @@ static void report_handshake_failed(struct vp_conn *conn, bool unreported)
     }
 }
 
-/* The peer has disconnected. Without a goodbye, a queue pair in the error state was broken by an
- * operation; otherwise the peer was killed, or broke its side. */
+/* The peer has disconnected without VP_CTL_CLOSE. If the queue pair is in the error state, an
+ * operation broke it; otherwise the peer was killed, or broke its side. */
 static void handle_disconnected(struct vp_conn *conn)
 {
     struct ibv_qp_attr attr;

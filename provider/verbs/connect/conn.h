@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A connection after its handshake, until it is closed: conn.c says how. */
+/* Connections after their handshake, until they are closed: see conn.c. */
 #ifndef VP_CONN_H
 #define VP_CONN_H
 
@@ -9,17 +9,17 @@
 #include "verbs/ep_types.h"
 
 void vp_conn_up(struct vp_conn *conn);
-/* Takes an established connection down, with a `reason` or VP_REASON_PROBE. */
+/* Takes an established connection down for `reason`, or with VP_REASON_PROBE. */
 void vp_conn_break(struct vp_conn *conn, int reason);
 void vp_conn_error(struct vp_conn *conn, uint32_t seq, const struct ibv_wc *wc);
-/* A control message VP_CTL_* of the peer's provider. */
+/* Handles a VP_CTL_* message of the peer's provider. */
 void vp_conn_handle_control(struct vp_conn *conn, uint32_t control);
-/* Events VP_EV_* that progress() has posted. */
+/* Handles VP_EV_* events that progress() has posted. */
 void vp_conn_handle_events(struct vp_conn *conn, unsigned int events);
-/* Reports requests up to (not including) number `upto`. A callback may close the connection. */
+/* Completes the requests before number `upto`. A callback may close the connection. */
 void vp_complete_requests(struct vp_conn *conn, uint32_t upto, enum prov_status status);
-/* Continues connections that close, drain or have stalled (ep->tending). Between the two calls all
- * that has arrived is delivered. */
+/* Continue connections that close, drain or have stalled (ep->service_list). Between the two calls
+ * the caller delivers everything that has arrived. */
 void vp_service_begin(struct vp_ep *ep);
 void vp_service_all(struct vp_ep *ep);
 void vp_check_stalls(struct vp_ep *ep);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Steps common to all handshakes: see shake.h. */
+/* Steps common to active and passive handshakes: see handshake.h. */
 #include "handshake.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@
 
 const uint8_t vp_rep_magic[4] = {'u', 'T', 'f', 'A'};
 
-enum { LEAST_ATTEMPTS = 3 }; /* also after the time is over: this process may have been stopped */
+enum { LEAST_ATTEMPTS = 3 }; /* even after the deadline, since this process may have been stopped */
 
 void vp_handshake_wait(struct vp_conn *conn, enum vp_phase phase, uint64_t deadline)
 {
@@ -43,7 +43,7 @@ void vp_handshake_fail(struct vp_conn *conn, enum prov_reason reason)
     pthread_mutex_lock(&prov->lock);
     vp_handshake_not_in_flight_locked(conn);
     vp_handshake_unlink(conn);
-    /* find_not_yet_up() in poll.c may have set UP, a later request OVER */
+    /* find_not_yet_up() in poll.c may have set ESTABLISHED, a later request HS_FAILED */
     if (!conn->abandoned && conn->phase != VP_ESTABLISHED && conn->phase != VP_HS_FAILED) {
         conn->phase = VP_HS_FAILED;
         conn->hs_reason = (uint8_t)reason;
@@ -61,9 +61,9 @@ void vp_handshake_complete(struct vp_conn *conn)
     vp_handshake_unlink(conn);
     if (!conn->abandoned && conn->phase < VP_ESTABLISHED)
         vp_post_event_locked(conn, VP_EV_UP);
-    if (conn->phase != VP_HS_FAILED) /* too late: the failure is reported, or will be */
+    if (conn->phase != VP_HS_FAILED) /* otherwise the failure is already reported, or will be */
         conn->phase =
-            VP_ESTABLISHED; /* also if the connection is abandoned, so that it is disconnected */
+            VP_ESTABLISHED; /* even if the connection is abandoned, so that it is disconnected */
     if (conn->active)
         vp_adapt_window_locked(prov, conn->hs.started);
     pthread_mutex_unlock(&prov->lock);
@@ -139,7 +139,7 @@ void vp_handshake_retry(struct vp_conn *conn, enum vp_attempt_result sign)
     uint64_t number = conn->req.origin_id ^ (conn->req.target_id * 31) ^ conn->hs.tries;
 
     vp_cm_id_destroy(&conn->id);
-    /* if the disconnect request is lost, the peer's kernel calls requests of this QP stale */
+    /* if the disconnect request is lost, the peer's kernel treats requests with this QP as stale */
     vp_conn_drop_qp(conn);
     if (sign == VP_ATTEMPT_PEER_ALIVE)
         conn->hs.last_heard = now;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds connections by the origin that asked for them: see origins.h. */
+/* Hash table of passive connections by their origin: see origins.h. */
 #include "origins.h"
 
 #include <stdlib.h>
@@ -20,7 +20,7 @@ static void push_to_bucket(struct vp_conn **bucket, struct vp_conn *conn)
     *bucket = conn;
 }
 
-/* Adds buckets; without memory the chains become longer. */
+/* Adds buckets. Without memory the chains get longer. */
 static void grow_buckets(struct vp_ep *ep)
 {
     uint32_t num = ep->origin_buckets ? ep->origin_buckets * 4 : FIRST_BUCKETS;

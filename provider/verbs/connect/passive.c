@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Peers' handshakes: see answer.h. */
+/* Passive handshakes, which a peer starts: see passive.h. */
 #include "passive.h"
 
 #include <errno.h>
@@ -20,8 +20,8 @@
 
 enum {
     MIN_ACCEPTED_MS = 10000, /* the kernel repeats a lost confirmation every 4.3 s */
-    REJECT_BURST = 256,      /* requests without this process's key that are answered in a burst, */
-    REJECTS_PER_MS = 2,      /* and the rate of answers after that */
+    REJECT_BURST = 256, /* maximum burst of rejects for requests with a wrong key and for probes */
+    REJECTS_PER_MS = 2, /* rate of rejects after a burst */
     READ_PAUSE_MS = 10,
 };
 
@@ -75,8 +75,8 @@ void vp_passive_reject_busy(struct vp_conn *conn)
     vp_handshake_fail(conn, PROV_REASON_BROKEN);
 }
 
-/* An earlier request of the same origin is obsolete: gives up its connection. False: a later
- * request has overtaken this one. */
+/* Fails the connections of earlier requests of the same origin, which are obsolete. False: a later
+ * request arrived before this one. */
 static bool fail_older_requests_locked(struct vp_ep *ep, const struct vp_hello_req *req)
 {
     for (struct vp_conn *conn = vp_origins_first_locked(ep, req->origin_id); conn;
@@ -162,7 +162,7 @@ void vp_passive_limit_rate(struct vp_prov *prov)
             READ_PAUSE_MS);
 }
 
-/* Watches the descriptor again; one that is already watched stays watched. */
+/* Watches the descriptor again, or continues to watch it. */
 static bool rewatch_fd(struct vp_prov *prov, int fd, unsigned int what)
 {
     return epoll_ctl(prov->epoll_fd, EPOLL_CTL_MOD, fd,
@@ -178,7 +178,7 @@ void vp_passive_resume_reading(struct vp_prov *prov, uint64_t now)
     for (unsigned int i = 0; i < prov->num_ports; i++)
         if (prov->ports[i].ud)
             all &= rewatch_fd(prov, vp_ud_fd(&prov->ports[i]), VP_WATCH_UD);
-    prov->read_paused_until = all ? 0 : now + READ_PAUSE_MS; /* without memory: tried again later */
+    prov->read_paused_until = all ? 0 : now + READ_PAUSE_MS; /* without memory, try again later */
 }
 
 void vp_passive_count_wrong_key(struct vp_prov *prov)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Is a peer dead, or did only the connection break? A connection request to the peer's listener
- * tells. The peer is alive if its process rejects the request, or its kernel calls the request
- * stale; dead if nobody listens; and silent if several requests get no answer (a packet may be
- * lost). Once a probe is in prov->probes, only progress() touches it.
+ * Finds out whether a peer is dead, or only the connection broke, by a connect request to the
+ * peer's listener. The peer is alive if its process rejects the request, or its kernel treats the
+ * request as stale. The peer is dead if no process listens, and silent if several requests get no
+ * reply (a packet may be lost). Only progress() uses a probe in prov->probes.
  */
 #include "probe.h"
 
@@ -17,9 +17,9 @@
 #include "verbs/wake.h"
 #include "cm_ops.h"
 
-enum { ATTEMPTS = 4, TIME_LIMIT = 6 }; /* an attempt may take 1/TIME_LIMIT of a peer timeout */
+enum { ATTEMPTS = 4, TIME_LIMIT = 6 }; /* an attempt takes at most 1/TIME_LIMIT of a peer timeout */
 
-/* Reports why the connection broke: PROV_REASON_BROKEN (the peer lives), PEER_DEAD or SILENT. */
+/* Reports the verdict: PROV_REASON_BROKEN (the peer is alive), PEER_DEAD or SILENT. */
 static void report_verdict(struct vp_prov *prov, struct vp_probe *probe, enum prov_reason verdict)
 {
     bool lives = verdict == PROV_REASON_BROKEN;
@@ -51,7 +51,7 @@ void vp_probe_start(struct vp_conn *conn)
         probe->conn = conn;
         vp_list_init(&probe->link);
         vp_list_append(&prov->probes, &probe->link);
-    } else { /* the core connects again, which asks the peer too */
+    } else { /* the core connects again, which tests the peer too */
         conn->verdict = PROV_REASON_BROKEN;
         vp_post_event_locked(conn, VP_EV_VERDICT);
     }
@@ -68,7 +68,8 @@ void vp_probe_forget_locked(struct vp_prov *prov, struct vp_conn *conn)
     }
 }
 
-/* Copies what the probe needs of its connection; false: the connection needs no answer any more. */
+/* Copies the data of the connection that the probe needs. False: the connection does not need the
+ * verdict any more. */
 static bool copy_conn_info(struct vp_prov *prov, const struct vp_probe *probe,
                            struct vp_port **port, struct vp_peer *peer, uint32_t *qp_num)
 {
@@ -83,8 +84,8 @@ static bool copy_conn_info(struct vp_prov *prov, const struct vp_probe *probe,
     return conn != NULL;
 }
 
-/* The request names the queue pair of the suspected connection: a kernel that knows the queue pair
- * calls the request stale. No other connection has this queue pair. */
+/* The request has the number of the suspected connection's queue pair: a kernel that knows this
+ * queue pair treats the request as stale. No other connection has this number. */
 static int send_probe(struct vp_prov *prov, struct vp_probe *probe)
 {
     struct vp_hello_req req = {.kind = VP_REQ_PROBE};
@@ -147,11 +148,11 @@ void vp_probe_event(struct vp_prov *prov, struct vp_probe *probe, const struct v
     default:
         rc = -EHOSTUNREACH;
     }
-    if (rc) /* counts as no answer: see vp_probe_run() */
+    if (rc) /* counts as no reply: see vp_probe_run() */
         ut_debug(VP_CAT, "asking for a peer: %s", strerror(-rc));
 }
 
-/* The next probe to be started, given up or destroyed. */
+/* Returns the next probe to be started, given up or destroyed. */
 static struct vp_probe *next_due_probe(struct vp_prov *prov, uint64_t now)
 {
     struct vp_probe *due = NULL;

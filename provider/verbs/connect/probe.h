@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Asks whether a peer whose connection broke is alive: probe.c says how. */
+/* Finds out whether a peer whose connection broke is alive: see probe.c. */
 #ifndef VP_PROBE_H
 #define VP_PROBE_H
 
@@ -11,18 +11,18 @@
 
 struct vp_probe {
     struct vp_cm_id id;
-    struct vp_conn *conn; /* NULL: nobody needs the verdict any more */
+    struct vp_conn *conn; /* NULL: the connection does not need the verdict any more */
     struct vp_list link;
-    uint64_t deadline; /* of this attempt, ms; 0: not started */
+    uint64_t deadline; /* ms: end of this attempt; 0: not started */
     unsigned int attempts;
     bool done;
 };
 
-/* Ends with VP_EV_VERDICT. */
+/* Starts a probe, which ends with VP_EV_VERDICT. */
 void vp_probe_start(struct vp_conn *conn);
 struct vp_cm_event;
 void vp_probe_event(struct vp_prov *prov, struct vp_probe *probe, const struct vp_cm_event *event);
-/* The connection does not need the verdict any more. With prov->lock held. */
+/* Tells that the connection does not need the verdict any more. The caller holds prov->lock. */
 void vp_probe_forget_locked(struct vp_prov *prov, struct vp_conn *conn);
 /* Starts, gives up and destroys due probes; UINT64_MAX: destroys all. Called by progress(). */
 void vp_probe_run(struct vp_prov *prov, uint64_t now);

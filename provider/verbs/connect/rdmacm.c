@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ids of librdmacm, and their events: see rdmacm.h. */
+/* Connection manager operations by librdmacm: see rdmacm.h. */
 #include "rdmacm.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include "util/log.h"
 #include "util/fd_check.h"
 
-/* enum ib_cm_rej_reason, sent by the kernel of the peer: nobody listens. */
+/* enum ib_cm_rej_reason: sent by the peer's kernel if no process listens. */
 enum { REJ_INVALID_SERVICE_ID = 8 };
 
 struct reject_msg {
@@ -48,7 +48,7 @@ enum vp_reject_reason vp_rdmacm_reject_reason(const struct rdma_cm_event *event)
     return VP_REJ_BUSY;
 }
 
-/* Gives the connection the traffic_class of UTOFU_VERBS_CONNECT, or its port's: before its route is
+/* Sets the traffic_class of UTOFU_VERBS_CONNECT, or that of the port, before the route is
  * resolved. */
 static void set_traffic_class(struct rdma_cm_id *id, const struct vp_port *port)
 {
@@ -109,7 +109,7 @@ static int establish(struct vp_cm_id *id)
 static void disconnect(struct vp_cm_id *id)
 {
     if (!ut_fd_were_closed())
-        rdma_disconnect(id->cm); /* fails if the peer has disconnected first */
+        rdma_disconnect(id->cm); /* fails if the peer disconnected first */
 }
 
 static void destroy_id(struct vp_cm_id *id)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections made by librdmacm: one of the ways of way.h. */
+/* Connection manager operations (cm_ops.h) by librdmacm. */
 #ifndef VP_RDMACM_H
 #define VP_RDMACM_H
 
 #include "cm_ops.h"
 
-/* Context of a listener's id. */
+/* Context of the listeners' ids. */
 extern struct vp_cm_id vp_rdmacm_listener;
 
-/* Takes the next event; false: there is none. With prov->lock held. */
+/* Takes the next event; false: no event. The caller holds prov->lock. */
 bool vp_rdmacm_next(struct vp_prov *prov, struct vp_cm_event *event);
 enum vp_reject_reason vp_rdmacm_reject_reason(const struct rdma_cm_event *event);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections that their owner has closed: see reap.h. */
+/* Disconnecting and destruction of connections: see reap.h. */
 #include "reap.h"
 
 #include "origins.h"
@@ -38,7 +38,7 @@ void vp_cm_abandon_locked(struct vp_conn *conn)
     if (conn->hs.busy)
         return;
     if (vp_list_empty(&prov->reaping) || conn->hs.in_flight)
-        vp_kick(prov); /* to destroy the connection, or to begin the next handshake */
+        vp_kick(prov); /* to destroy the connection, or to start the next handshake */
     vp_handshake_not_in_flight_locked(conn);
     vp_list_append(&prov->reaping, &conn->hs.link);
 }
@@ -66,7 +66,7 @@ void vp_conn_schedule_disconnect_locked(struct vp_conn *conn)
     vp_kick(conn->ep->prov);
 }
 
-/* Sends the disconnect request. The queue pair, which is in error, is destroyed later. */
+/* Sends the disconnect request. The queue pair, in the error state, is destroyed later. */
 static void disconnect_from_peer(struct vp_conn *conn)
 {
     if (conn->id.ops)
@@ -77,11 +77,11 @@ static void disconnect_from_peer(struct vp_conn *conn)
     vp_conn_not_busy(conn);
 }
 
-/* Ends the handshake or the connection on the wire. */
+/* Disconnects or rejects the peer, and destroys the id. */
 static void close_id(struct vp_conn *conn)
 {
     struct vp_cm_id *id = &conn->id;
-    bool closing = __atomic_load_n(&conn->ep->closing, __ATOMIC_RELAXED); /* the lock is not held */
+    bool closing = __atomic_load_n(&conn->ep->closing, __ATOMIC_RELAXED); /* without the lock */
 
     if (id->ops && conn->phase == VP_ESTABLISHED)
         id->ops->disconnect(id);
@@ -91,7 +91,7 @@ static void close_id(struct vp_conn *conn)
     vp_cm_id_destroy(id);
 }
 
-/* The connection is in no list but `dying`, and no step of its handshake runs. */
+/* The connection must be in no list but `dying`, and no step of its handshake may run. */
 static void destroy_conn(struct vp_conn *conn)
 {
     struct vp_ep *ep = conn->ep;
@@ -104,7 +104,7 @@ static void destroy_conn(struct vp_conn *conn)
     if (!conn->end.stuck)
         vp_conn_drop_qp(conn);
     else if (conn->qp && !ut_fd_were_closed())
-        ibv_destroy_qp(conn->qp); /* late completions may name requests of the connection */
+        ibv_destroy_qp(conn->qp); /* late completions may refer to requests of the connection */
     if (conn->end.stuck && !ut_fd_were_closed())
         vp_recvs_destroy(conn);
     pthread_mutex_lock(&prov->lock);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The end of connections: peers are told, and connections that their owner has closed are destroyed
+ * The end of connections: disconnects peers, and destroys connections that their owner has closed
  * while no step of a handshake uses them.
- * _locked: with prov->lock held.
+ * _locked: the caller holds prov->lock.
  */
 #ifndef VP_REAP_H
 #define VP_REAP_H
@@ -10,16 +10,17 @@
 #include "verbs/conn_types.h"
 #include "verbs/ep_types.h"
 
-/* The owner has closed the connection: destroys it as soon as no step runs. */
+/* Destroys a connection that its owner has closed, as soon as no step of its handshake runs. */
 void vp_cm_abandon_locked(struct vp_conn *conn);
-/* progress() disconnects from the peer. The queue pair, in the error state, is destroyed later. */
+/* Makes progress() disconnect from the peer. The queue pair, in the error state, is destroyed
+ * later. */
 void vp_conn_schedule_disconnect_locked(struct vp_conn *conn);
-/* A step that had marked the connection busy has ended. */
+/* Ends a step that had marked the connection busy. */
 void vp_conn_not_busy(struct vp_conn *conn);
-/* The handshake is no longer in flight: another one may begin. */
+/* Marks the handshake as no longer in flight, so that another one may start. */
 void vp_handshake_not_in_flight_locked(struct vp_conn *conn);
-/* Disconnects from peers, and destroys abandoned connections: all, or those of one endpoint. Called
- * by progress() or ep_close(). */
+/* Disconnects peers and destroys abandoned connections of one endpoint, or of all (NULL). Called by
+ * progress() or ep_close(). */
 void vp_cm_reap(struct vp_prov *prov, struct vp_ep *ep);
 
 #endif

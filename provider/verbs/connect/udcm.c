@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connections made by datagrams. The messages and states are those of InfiniBand's connection
- * manager:
+ * Connection manager operations by datagrams, with the messages and states of InfiniBand's
+ * connection manager:
  *
  *   active    IDLE -> REQ_SENT -> REP_RCVD -> ESTABLISHED
  *   passive   REQ_RCVD -> REP_SENT -> ESTABLISHED
- *   both      -> DREQ_SENT -> gone, or CLOSED: the other end has disconnected
- *   passive   -> TIMEWAIT -> gone, so that a late copy of a REQ is not taken for a new one
+ *   both      -> DREQ_SENT -> freed, or CLOSED: the other side has disconnected
+ *   passive   -> TIMEWAIT -> freed, so that a late copy of a REQ does not count as a new request
  *
- * Messages that need an answer (REQ, REP, DREQ) are repeated: first after the usual answer time,
- * then with doubled intervals, for as long as the owner of the handshake wants. DREQ has no owner
- * any more, and is repeated a few times only. A duplicate message is answered again and has no
- * other effect. A late message names a handshake that no longer exists, and is ignored or refused;
- * a REQ later than TIMEWAIT looks like a new request, and the active side refuses the REP to it.
+ * Messages that need a reply (REQ, REP, DREQ) are retransmitted: first after the usual reply time,
+ * then with doubled intervals, as long as the owner of the handshake waits. A DREQ has no owner any
+ * more, and is retransmitted a limited number of times. A duplicate message is replied to again and
+ * has no other effect. A late message refers to a handshake that no longer exists, and is ignored
+ * or rejected. A REQ that arrives after TIMEWAIT looks like a new request, and the active side
+ * rejects its REP.
  *
- * Each message has the receiver's key, which its address record and each request carry: a sender
- * without the key gets no answer. Handshakes are found by their number, requests by the number of
- * the active side.
+ * Each message has the receiver's key, which its address record and each request contain: a sender
+ * without the key gets no reply. Handshakes are found by their number, requests by the number that
+ * the active side gave them.
  *
- * A process that ends sends GONE to all processes that it communicated with; a killed process does
- * not. So tells_of_deaths is false, and conn.c checks whether the peers of idle connections live.
+ * A process that exits sends GONE to all processes with which it communicated; a killed process
+ * does not. So reports_peer_death is false, and conn.c sends keepalives on idle connections.
  */
 #include "udcm.h"
 
@@ -39,36 +40,36 @@
 enum {
     VERSION = 2,
     BUCKETS = 2048,
-    FIRST_MS = 50, /* until the first repetition, while no answer time is known */
+    FIRST_MS = 50, /* first retransmission while no reply time is known */
     MIN_MS = 10,
     MAX_MS = 250,
-    TIMES_KEPT = 8, /* repetitions whose times are kept */
+    TIMES_KEPT = 8, /* number of transmissions whose times are stored */
     MAX_BACKOFF_MS = 1000,
     TIMEWAIT_MS = 500,
-    MAX_DREQS = 6,   /* a peer that has not answered so many is gone */
+    MAX_DREQS = 6,   /* a peer that has not replied to so many is gone */
     DRAIN_MS = 200,  /* time for the last messages to leave the port */
-    GONE_COPIES = 2, /* how often GONE is sent, since it is not answered */
+    GONE_COPIES = 2, /* number of copies of GONE, which has no reply */
     PSN_MASK = 0xffffff,
     MAX_DATA = 64,
-    QUERY_TIMEOUT_MS = 300, /* for an answer of the subnet manager, and */
-    QUERY_PAUSE_MS = 10000, /* how long it is not asked again if none came */
+    QUERY_TIMEOUT_MS = 300, /* wait for a reply of the subnet manager */
+    QUERY_PAUSE_MS = 10000, /* pause after a query without a reply */
 };
 
 enum kind { REQ = 1, REP, RTU, REJ, DREQ, DREP, GONE };
 
-/* Numbers are in host byte order, which is the same in all processes of a job. */
+/* Integers are in host byte order, which is the same in all processes of a job. */
 struct __attribute__((packed)) message {
     uint8_t magic[4];
     uint8_t version, kind, reject_reason, size; /* size: of data */
     uint8_t key[VP_UD_KEY_BYTES];               /* the receiver's key */
-    uint32_t from, to;                          /* numbers of the handshake; 0: not known yet */
-    uint32_t qpn, psn;                          /* of the connection's queue pair */
+    uint32_t from, to; /* numbers of the handshake at sender and receiver; 0: unknown */
+    uint32_t qpn, psn; /* of the connection's queue pair */
     uint8_t responder_resources, initiator_depth, mtu;
-    uint8_t copy_number; /* repetition, counted from 1 */
-    uint8_t gid[16];     /* address where the sender takes messages */
+    uint8_t copy_number; /* number of the transmission, from 1 on */
+    uint8_t gid[16];     /* address at which the sender receives messages */
     uint16_t lid;
-    uint8_t echo; /* nth of the message that this one answers; 0: no answer */
-    uint8_t sl;   /* sent as 0; the receiver notes here the service level that it came with */
+    uint8_t echo; /* copy_number of the message that this reply answers; 0: no reply */
+    uint8_t sl;   /* sent as 0; the receiver stores here the service level of the datagram */
     uint32_t ud_qpn, qkey;
     uint8_t own_key[VP_UD_KEY_BYTES];
     struct vp_ece ece; /* REQ: the offer; REP: the choice */
@@ -89,51 +90,53 @@ enum state {
     TIMEWAIT
 };
 
-/* A handshake, and the connection that it makes. */
+/* A handshake, and the connection that it establishes. */
 struct vp_udcm_conn {
-    struct vp_cm_id *owner; /* NULL: not adopted yet, or DREQ_SENT */
+    struct vp_cm_id *owner; /* NULL: no owner yet, or in DREQ_SENT */
     struct vp_prov *prov;
     struct vp_port *port;
     struct vp_ud_addr peer;
-    uint32_t number, peer_number; /* peer_number 0: not known yet */
+    uint32_t number, peer_number; /* peer_number 0: unknown */
     enum state state;
     uint32_t psn, peer_psn, peer_qpn;
-    uint8_t mtu; /* the smaller one of both sides */
+    uint8_t mtu; /* the smaller MTU of both sides */
     uint8_t responder_resources, initiator_depth;
-    struct vp_udcm_conn *next, *passive_next; /* in their buckets; asked_next: of peers' calls */
-    struct message msg;                       /* the message that is repeated */
-    struct vp_heap_node timer;                /* in calls->repeating */
-    unsigned int sent;                        /* how often msg was sent */
-    uint64_t sent_at[TIMES_KEPT];             /* ms: the last times */
-    uint8_t peer_copy_number;                 /* nth of the peer's last message */
-    bool answered;                            /* (passive) this side has sent REP */
-    struct vp_list process_link;              /* in known->calls, or calls->due */
+    struct vp_udcm_conn *next,
+        *passive_next;            /* in the hash buckets; passive_next: of passive handshakes */
+    struct message msg;           /* the message that is retransmitted */
+    struct vp_heap_node timer;    /* in udcm->timers */
+    unsigned int sent;            /* number of transmissions of msg */
+    uint64_t sent_at[TIMES_KEPT]; /* ms: times of the last transmissions */
+    uint8_t peer_copy_number;     /* copy_number of the peer's last message */
+    bool answered;                /* (passive) this side has sent a REP */
+    struct vp_list process_link;  /* in process->conns or udcm->due */
 };
 
-/* A process that this one has communicated with. */
+/* A process with which this process has communicated. */
 struct process {
-    struct process *next; /* in its bucket */
+    struct process *next; /* in its hash bucket */
     struct vp_port *port;
     struct vp_ud_addr at;
-    struct vp_list conns;     /* vp_udcm_conn.process_link: calls with the process */
-    unsigned int lid_changes; /* calls->moves when at.lid was known to be right */
-    bool silent;              /* the latest request had no answer */
+    struct vp_list conns;     /* vp_udcm_conn.process_link: connections with the process */
+    unsigned int lid_changes; /* value of udcm->lid_changes when at.lid was confirmed */
+    bool silent;              /* the latest request had no reply */
     bool gone;
 };
 
 struct vp_udcm {
-    pthread_mutex_t lock; /* taken inside prov->lock, or without it */
+    pthread_mutex_t lock; /* taken with or without prov->lock held */
     uint32_t last_number;
     struct vp_udcm_conn *by_number[BUCKETS], *passive[BUCKETS];
     struct process *processes[BUCKETS];
-    struct vp_heap timers; /* vp_udcm_conn.timer: waiting for an answer */
-    struct vp_list due; /* vp_udcm_conn.process_link: the peer is gone, which is to be reported */
-    unsigned int rtt_mean, rtt_deviation; /* of answer times, ms; mean 0: not known */
-    unsigned int lid_changes;             /* how often a port of this process got another LID */
-    uint64_t query_after; /* ms: the subnet manager is silent, and not asked before */
+    struct vp_heap timers; /* vp_udcm_conn.timer: messages without a reply */
+    struct vp_list
+        due; /* vp_udcm_conn.process_link: connections whose peer is gone, to be reported */
+    unsigned int rtt_mean, rtt_deviation; /* of reply times, ms; rtt_mean 0: unknown */
+    unsigned int lid_changes; /* number of times that a port of this process got another LID */
+    uint64_t query_after;     /* ms: no query of a silent subnet manager before this time */
 };
 
-/*** calls ***/
+/*** connections ***/
 
 static struct vp_udcm_conn **number_bucket(struct vp_udcm *udcm, uint32_t number)
 {
@@ -160,7 +163,7 @@ static bool is_from(const struct vp_udcm_conn *conn, const struct message *msg)
            memcmp(conn->peer.gid.raw, msg->gid, sizeof(msg->gid)) == 0;
 }
 
-/* Finds the call for a peer's number of the handshake. */
+/* Finds the passive handshake by the number that the peer gave it. */
 static struct vp_udcm_conn *find_passive(struct vp_udcm *udcm, const struct message *msg)
 {
     struct vp_udcm_conn *conn = *passive_bucket(udcm, msg->ud_qpn, msg->from);
@@ -170,7 +173,7 @@ static struct vp_udcm_conn *find_passive(struct vp_udcm *udcm, const struct mess
     return conn;
 }
 
-/* The LID may change. */
+/* The LID may differ. */
 static bool is_same_process(const struct vp_ud_addr *a, const struct vp_ud_addr *b)
 {
     return a->qpn == b->qpn && memcmp(&a->gid, &b->gid, sizeof(a->gid)) == 0 &&
@@ -252,7 +255,7 @@ static void free_conn(struct vp_udcm_conn *conn)
     free(conn);
 }
 
-/* Ends a call without an owner. */
+/* Frees a connection without an owner, or keeps it for TIMEWAIT. */
 static void retire_conn(struct vp_udcm_conn *conn)
 {
     if (!conn->answered) {
@@ -272,7 +275,7 @@ static unsigned int first_retransmit_ms(const struct vp_udcm *udcm)
     return wait < MIN_MS ? MIN_MS : wait > MAX_MS ? MAX_MS : wait;
 }
 
-/* Learns the answer time from the repetition that the answer names. */
+/* Updates the mean reply time from the transmission that the reply names. */
 static void update_answer_time(struct vp_udcm *udcm, const struct vp_udcm_conn *conn,
                                unsigned int copy_number)
 {
@@ -318,7 +321,7 @@ static struct message make_message(const struct vp_port *port, const struct vp_u
     return msg;
 }
 
-/* Sends a message once. */
+/* Sends a message without retransmission. */
 static void send_once(struct vp_udcm_conn *conn, enum kind kind,
                       enum vp_reject_reason reject_reason)
 {
@@ -330,7 +333,7 @@ static void send_once(struct vp_udcm_conn *conn, enum kind kind,
     vp_ud_send(conn->port, &conn->peer, &msg, sizeof(msg));
 }
 
-/* Answers go by the service level that the message came with. */
+/* Replies use the service level of the datagram that they answer. */
 static struct vp_ud_addr sender_address(const struct message *msg)
 {
     struct vp_ud_addr peer = {
@@ -341,7 +344,7 @@ static struct vp_ud_addr sender_address(const struct message *msg)
     return peer;
 }
 
-/* Answers the sender of a message without a call. */
+/* Replies to a message for which there is no connection. */
 static void reply_to_sender(struct vp_port *port, const struct message *msg, enum kind kind)
 {
     struct vp_ud_addr peer = sender_address(msg);
@@ -363,13 +366,13 @@ static void retransmit(struct vp_udcm_conn *conn, uint64_t now)
     schedule_retransmit(conn, now);
 }
 
-/* Sends call->msg, and repeats it until an answer arrives. */
+/* Sends conn->msg, and retransmits it until a reply arrives. */
 static void send_until_answered(struct vp_udcm_conn *conn)
 {
     conn->sent = 0;
     retransmit(conn, ut_clock_ms());
     if (conn->prov->udcm->timers.first == &conn->timer)
-        vp_kick(conn->prov); /* progress() may sleep for longer */
+        vp_kick(conn->prov); /* progress() may sleep longer */
 }
 
 static void stop_retransmits(struct vp_udcm_conn *conn, enum state state)
@@ -393,11 +396,11 @@ static void fill_message(struct vp_udcm_conn *conn, enum kind kind,
     memcpy(conn->msg.data, param->private_data, param->private_data_len);
 }
 
-/*** calls from cm.c ***/
+/*** operations of vp_udcm_ops ***/
 
-/* The LID of an address record holds until the subnet manager gives out others: all of them, if it
- * has forgotten those that it gave. Then silence, or another LID of an own port, is what shows; of
- * another service level it is silence. */
+/* The LID of an address record is valid until the subnet manager assigns other LIDs. After a
+ * restart without its data it may change all of them. The signs are a peer that does not reply, or
+ * another LID of a local port. A changed service level shows only in a peer that does not reply. */
 static bool path_may_be_stale(struct vp_udcm *udcm, struct vp_ud_addr *at)
 {
     pthread_mutex_lock(&udcm->lock);
@@ -413,7 +416,7 @@ static bool path_may_be_stale(struct vp_udcm *udcm, struct vp_ud_addr *at)
     return doubtful;
 }
 
-/* An answer to "which path leads to the port of `at`?"; LID 0: none came. */
+/* Stores the path to the port of `at` from the subnet manager; LID 0: no reply came. */
 static void store_path(struct vp_udcm *udcm, struct vp_port *port, struct vp_ud_addr *at,
                        uint16_t lid, uint8_t sl)
 {
@@ -429,7 +432,7 @@ static void store_path(struct vp_udcm *udcm, struct vp_port *port, struct vp_ud_
     pthread_mutex_unlock(&udcm->lock);
 }
 
-/* InfiniBand: the path that leads to the peer's port now. */
+/* InfiniBand: updates the path to the peer's port. */
 static void refresh_path(struct vp_prov *prov, struct vp_port *port, struct vp_ud_addr *at)
 {
     const struct vp_ud_addr recorded = *at;
@@ -551,7 +554,7 @@ static void disconnect(struct vp_cm_id *id)
     pthread_mutex_unlock(&conn->prov->udcm->lock);
 }
 
-/* Has the process answered the latest request? */
+/* Records whether the process has replied to the latest request. */
 static void record_answer(struct vp_udcm_conn *conn, bool answered)
 {
     struct process *process = find_process(conn->prov->udcm, &conn->peer);
@@ -631,7 +634,7 @@ static int init_qp_attr(struct vp_cm_id *id, struct ibv_qp_attr *attr, int *mask
 
 /*** received messages ***/
 
-/* Takes over the numbers of the peer's queue pair. */
+/* Stores the parameters of the peer's queue pair. */
 static void store_peer_qp(struct vp_udcm_conn *conn, const struct message *msg)
 {
     conn->peer_qpn = msg->qpn;
@@ -674,7 +677,7 @@ static bool handle_req(struct vp_prov *prov, struct vp_port *port, const struct 
     if (!conn)
         return false;
     struct process *process = find_process(udcm, &peer);
-    process->at.lid = peer.lid; /* it may have another one than in its record */
+    process->at.lid = peer.lid; /* the LID may differ from that in the address record */
     process->at.sl = peer.sl;
     conn->state = REQ_RCVD;
     conn->peer_number = msg->from;
@@ -764,7 +767,7 @@ static void handle_drep(struct vp_udcm_conn *conn)
         retire_conn(conn);
 }
 
-/* The sender of the message ends: its calls are reported. */
+/* The sender of the message exits: its connections are reported. */
 static void handle_gone(struct vp_udcm *udcm, const struct message *msg)
 {
     struct vp_ud_addr peer = sender_address(msg);
@@ -777,7 +780,7 @@ static void handle_gone(struct vp_udcm *udcm, const struct message *msg)
         vp_list_append(&udcm->due, process->conns.next);
 }
 
-/* The next call whose peer is gone. */
+/* Returns an event for the next connection whose peer is gone. */
 static bool next_peer_gone_event(struct vp_udcm *udcm, struct vp_cm_event *event)
 {
     static const struct message peer_dead = {.reject_reason = VP_REJ_DEAD};
@@ -803,7 +806,7 @@ static bool handle_message(struct vp_prov *prov, struct vp_port *port, const str
 {
     struct vp_udcm_conn *conn = msg->to ? find_by_number(prov->udcm, msg->to) : NULL;
 
-    if (!msg->to && msg->kind == REJ) /* the origin gives up before an answer has reached it */
+    if (!msg->to && msg->kind == REJ) /* the origin gives up before a reply has reached it */
         conn = find_passive(prov->udcm, msg);
     if (conn && !is_from(conn, msg))
         conn = NULL;
@@ -892,7 +895,7 @@ void vp_udcm_lid_changed(struct vp_prov *prov, struct vp_port *port, uint16_t li
     pthread_mutex_unlock(&prov->udcm->lock);
 }
 
-/*** repetitions ***/
+/*** retransmissions ***/
 
 static void handle_timer(struct vp_udcm_conn *conn, uint64_t now)
 {
@@ -917,7 +920,7 @@ uint64_t vp_udcm_timers(struct vp_prov *prov, uint64_t now)
     pthread_mutex_lock(&udcm->lock);
     while ((due = vp_heap_due(&udcm->timers, now)))
         handle_timer(vp_container_of(due, struct vp_udcm_conn, timer),
-                     now); /* repeats it later, too */
+                     now); /* also schedules the next retransmission */
     uint64_t next = vp_heap_next(&udcm->timers);
     pthread_mutex_unlock(&udcm->lock);
     return next;
@@ -974,7 +977,7 @@ void vp_udcm_close(struct vp_prov *prov)
     vp_udcm_announce_exit(prov);
     for (unsigned int i = 0; i < BUCKETS; i++)
         while (udcm->by_number[i])
-            free_conn(udcm->by_number[i]); /* free_conn() removes the call from its lists too */
+            free_conn(udcm->by_number[i]); /* free_conn() removes the connection from its lists */
     for (unsigned int i = 0; i < BUCKETS; i++) {
         while (udcm->processes[i]) {
             struct process *process = udcm->processes[i];
