@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A connection that fails: see fail.h. */
+/* Failing connections: see fail.h. */
 #include "fail.h"
 
 #include "verbs/ep_types.h"
@@ -8,12 +8,12 @@
 #include "util/clock.h"
 #include "verbs/wake.h"
 
-/* After an error a device completes all requests at once; these limits are for dead devices. */
+/* After an error a device completes all requests at once: these limits are for dead devices. */
 enum { DRAIN_MS = 2000, DRAIN_GONE_MS = 200, LOOK_MS = 10 };
 
 void vp_conn_schedule_service(struct vp_conn *conn)
 {
-    if (vp_list_empty(&conn->service_link)) /* ep_close() walks the list */
+    if (vp_list_empty(&conn->service_link)) /* ep_close() iterates over the list */
         vp_list_append(&conn->ep->service_list, &conn->service_link);
     conn->ep->needs_slow_poll = true;
 }
@@ -23,7 +23,7 @@ void vp_conn_set_reason(struct vp_conn *conn, enum prov_reason reason)
     conn->end.reason = (int8_t)reason;
 }
 
-/* The error of a part is attributed to the whole transfer. */
+/* An error of a part counts as an error of the whole transfer. */
 bool vp_conn_record_error(struct vp_conn *conn, uint32_t seq, enum prov_status status)
 {
     while (conn->ops[seq & conn->sq_mask].tag == VP_TAG_PART)
@@ -38,12 +38,13 @@ bool vp_conn_record_error(struct vp_conn *conn, uint32_t seq, enum prov_status s
 void vp_conn_start_failing(struct vp_conn *conn)
 {
     conn->state = VP_CONN_FAILING;
-    /* each poll takes completions while `tending` has one: see sends_made_progress() in poll.c */
+    /* while service_list is not empty, each poll takes send completions: sends_made_progress() in
+     * poll.c */
     vp_clear_signalled(conn);
     uint64_t now = ut_clock_ms();
     conn->end.deadline = now + (conn->ep->port->dev->gone ? DRAIN_GONE_MS : DRAIN_MS);
     vp_conn_schedule_service(conn);
-    /* flushed requests raise no event on some devices: arming schedules looks while draining */
+    /* some devices raise no event for flushed requests: arming schedules polls while draining */
     vp_ep_wake_later(conn->ep, now + LOOK_MS);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory registration. The core counts the users of a region; each call is one ibv_reg_mr(). */
+/* Memory registration. The core counts the users of a region, so each call is one ibv_reg_mr(). */
 #include "mr.h"
 
 #include <errno.h>
@@ -41,7 +41,7 @@ int vp_reg_mr(struct prov *base, unsigned int device, void *addr, size_t size, u
     if (!ut_fd_check_own(prov->epoll_fd))
         return -EBADF;
     /* An adapter may accept memory that the CPU cannot access, such as that of a GPU. The CPU
-     * copies short data, so such memory is refused, before it is pinned. */
+     * copies short data, so such memory is rejected before it is pinned. */
     if (!prov_memory_is_mapped(addr, size, access & PROV_ACCESS_WRITE))
         return -EFAULT;
     struct vp_mr *mr = malloc(sizeof(*mr));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Posting: writes, reads, atomics and messages become work requests, without malloc, lock or system
- * call of this library. Every request takes a place in the connection's ring and one
- * completion-queue entry: failed requests complete, signalled or not.
+ * Posting: writes, reads, atomics and messages become work requests, without a malloc, lock or
+ * system call of this library. Every request takes an entry of the connection's ring and one
+ * completion-queue entry, since failed requests complete whether signalled or not.
  */
 #include "post.h"
 
@@ -17,7 +17,7 @@
 #include "util/assert.h"
 #include "util/log.h"
 
-enum { MAX_FULLS = 16 }; /* after so often being full, a send queue is too short */
+enum { MAX_FULLS = 16 }; /* a send queue that was full so often is too short */
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
@@ -57,8 +57,9 @@ static void emit_wr_api(struct ibv_qp_ex *qpx, const struct ibv_send_wr *wr)
         ibv_wr_set_sge(qpx, wr->sg_list->lkey, wr->sg_list->addr, wr->sg_list->length);
 }
 
-/* Unsignalled requests before the one that was not taken may have completed without a report. An
- * empty write in its place, which the device flushes, is reported after all of them. */
+/* Unsignalled requests before the one that the device did not accept may have completed without
+ * a completion. The device flushes an empty write in its place, whose completion follows all of
+ * them. */
 static void post_flush_marker(struct vp_conn *conn, uint32_t seq)
 {
     struct ibv_send_wr wr = {.wr_id = (uintptr_t)&conn->ops[seq & conn->sq_mask],
@@ -75,7 +76,8 @@ static void post_flush_marker(struct vp_conn *conn, uint32_t seq)
         rc = ibv_post_send(conn->qp, &wr, &bad);
     }
     if (rc == 0)
-        conn->end.posted_to = seq + 1; /* else the requests before are given up after a while */
+        conn->end.posted_to =
+            seq + 1; /* otherwise the earlier requests are given up after a while */
 }
 
 static void __attribute__((noinline, cold)) post_failed(struct vp_conn *conn, uint32_t seq, int rc)
@@ -101,7 +103,7 @@ ALWAYS_INLINE void complete_wr(struct ibv_qp_ex *qpx)
         complete_failed(qpx, rc);
 }
 
-/* Rings one doorbell for the list, whose first request is number `seq`. */
+/* Rings one doorbell for the list, whose first request has number `seq`. */
 static void ring_doorbell(struct vp_conn *conn, struct ibv_send_wr *list, uint32_t seq)
 {
     int rc;
@@ -110,7 +112,7 @@ static void ring_doorbell(struct vp_conn *conn, struct ibv_send_wr *list, uint32
         ibv_wr_start(conn->qpx);
         for (const struct ibv_send_wr *wr = list; wr; wr = wr->next)
             emit_wr_api(conn->qpx, wr);
-        rc = ibv_wr_complete(conn->qpx); /* all or nothing */
+        rc = ibv_wr_complete(conn->qpx); /* the device accepts all or none */
     } else {
         struct ibv_send_wr *bad = NULL;
         rc = ibv_post_send(conn->qp, list, &bad);
@@ -121,7 +123,7 @@ static void ring_doorbell(struct vp_conn *conn, struct ibv_send_wr *list, uint32
         post_failed(conn, seq, rc);
 }
 
-/* Hands the open batch to the device. */
+/* Posts the open batch to the device. */
 static void post_batch(struct vp_ep *ep)
 {
     struct vp_conn *conn = ep->batch;
@@ -144,7 +146,8 @@ void vp_ep_flush(struct prov_ep *ep)
     vp_batch_flush(vp_ep(ep));
 }
 
-/* Copies a request and its inline data into the open batch: the caller may overwrite both. */
+/* Copies a request and its inline data into the open batch, so that the caller may overwrite
+ * both. */
 static void append_to_batch(struct vp_ep *ep, const struct ibv_send_wr *wr)
 {
     struct vp_batched *link = &ep->chain[ep->batch_length++];
@@ -184,7 +187,7 @@ static void batch_or_post(struct vp_conn *conn, struct ibv_send_wr *wr, bool mor
         post_batch(ep);
 }
 
-/* Takes the next place in the ring. */
+/* Takes the next entry of the ring. */
 ALWAYS_INLINE uintptr_t take_ring_entry(struct vp_conn *conn, uint64_t cookie, uint32_t tag)
 {
     struct vp_op *op = &conn->ops[conn->head & conn->sq_mask];
@@ -199,7 +202,8 @@ ALWAYS_INLINE uintptr_t take_ring_entry(struct vp_conn *conn, uint64_t cookie, u
     return (uintptr_t)op;
 }
 
-/* Must the last request be signalled: because of `soon`, or since no request was for long? */
+/* Returns the flag for a signalled request: if `soon`, or if no request was signalled for too
+ * long. */
 ALWAYS_INLINE unsigned int signal_flag(struct vp_conn *conn, bool soon)
 {
     if (__builtin_expect(!soon && conn->head != conn->signal_due, 0))
@@ -244,8 +248,8 @@ static int __attribute__((noinline, cold)) handle_no_room(struct vp_conn *conn)
     return -EAGAIN;
 }
 
-/* Is there room: fewer than sq_limit requests in the send queue, and more than cq_reserve entries
- * left in the completion queue? */
+/* Checks for fewer than sq_limit outstanding requests, and more than cq_reserve free entries of the
+ * completion queue. */
 static inline int check_room(struct vp_conn *conn, uint32_t sq_limit, uint32_t cq_reserve)
 {
     if (__builtin_expect(conn->head - conn->tail >= sq_limit || conn->ep->room <= cq_reserve, 0))
@@ -253,8 +257,8 @@ static inline int check_room(struct vp_conn *conn, uint32_t sq_limit, uint32_t c
     return 0;
 }
 
-/* The request takes a receive at the peer. One in VP_SOLICIT_EVERY is solicited: it wakes a
- * sleeping peer before its receives run out. */
+/* The request consumes a receive at the peer. Every VP_SOLICIT_EVERY-th request is solicited: it
+ * wakes a sleeping peer before its receives are used up. */
 static unsigned int solicited_flag(struct vp_conn *conn, unsigned int flags)
 {
     if ((flags & PROV_SOLICITED) || ++conn->unsolicited >= VP_SOLICIT_EVERY) {
@@ -264,7 +268,8 @@ static unsigned int solicited_flag(struct vp_conn *conn, unsigned int flags)
     return 0;
 }
 
-/* Copies data that the device may read after the call, and points `sge` at the copy. */
+/* Copies data to a bounce buffer, since the device may read it after the call, and points `sge` at
+ * the copy. */
 static bool bounce_copy(struct vp_ep *ep, struct ibv_sge *sge, const void *data, size_t size,
                         uint32_t *tag)
 {
@@ -282,19 +287,22 @@ static bool bounce_copy(struct vp_ep *ep, struct ibv_sge *sge, const void *data,
     return true;
 }
 
-/* A transfer as several requests behind one doorbell, of which the last one is reported. */
+/* A transfer that is posted as several requests behind one doorbell; only the last request is
+ * reported. */
 struct parts {
     const struct ibv_send_wr *whole;
     const struct prov_xfer *xfer;
-    uint32_t flags, tag;          /* of the last request */
-    uint32_t head;                /* bytes of the first part, if it is separate */
-    uint32_t tail;                /* bytes of the last part, if it is separate */
-    uint32_t num;                 /* requests for the data */
-    uint32_t more;                /* all requests but the last, with those of post_flush_read() */
-    uint32_t done;                /* bytes already posted */
-    bool first_waits, tail_waits; /* the part waits for everything before: see post_flush_read() */
-    bool flush_after;             /* a read follows the write: see vp_needs_read_flush() */
-    bool notice_separate;         /* the notice is a separate request after the data */
+    uint32_t flags, tag; /* of the last request */
+    uint32_t head;       /* size of the first part, if it is a separate request */
+    uint32_t tail;       /* size of the last part, if it is a separate request */
+    uint32_t num;        /* number of requests for the data */
+    uint32_t
+        more; /* number of all requests except the last, including those of post_flush_read() */
+    uint32_t done; /* bytes already posted */
+    bool first_waits,
+        tail_waits;       /* the part waits for all earlier requests: see post_flush_read() */
+    bool flush_after;     /* a read follows the write: see vp_needs_read_flush() */
+    bool notice_separate; /* the notice is a separate request after the data */
 };
 
 static bool is_write(const struct parts *p)
@@ -307,9 +315,9 @@ static bool has_notice(const struct parts *p)
     return p->whole->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
 }
 
-/* Cuts a transfer as order.h says. Writes with immediate data take no part in adaptive routing. So
- * a short one stays in one piece, and a longer one becomes a plain write and an empty write with
- * the immediate data. */
+/* Splits a transfer as described in order.h. Writes with immediate data do not use adaptive
+ * routing. So a short one stays whole, and a longer one becomes a plain write and an empty write
+ * with the immediate data. */
 static void split_by_order(const struct vp_conn *conn, struct parts *p)
 {
     const struct prov_xfer *x = p->xfer;
@@ -327,15 +335,15 @@ static void split_by_order(const struct vp_conn *conn, struct parts *p)
     p->tail_waits = split.tail != 0;
 }
 
-/* Is this a write that the core wants to post in parts, to several connections? */
+/* True for a write that the core splits over several connections. */
 static bool is_split_by_core(const struct vp_conn *conn, const struct parts *p)
 {
     return is_write(p) && conn->split_from && p->xfer->length >= conn->split_from &&
            !(p->xfer->flags & PROV_WHOLE);
 }
 
-/* Determines the parts of a transfer, and which of them wait. Several requests go behind a doorbell
- * of their own. Negative: there is no room for them, or the connection fails. */
+/* Determines the parts of a transfer, and which of them wait. Several requests use a doorbell of
+ * their own. Negative: there is no room for them, or the connection fails. */
 static int __attribute__((noinline)) plan_parts(struct vp_conn *conn, struct parts *p)
 {
     struct vp_ep *ep = conn->ep;
@@ -366,8 +374,9 @@ static int __attribute__((noinline)) plan_parts(struct vp_conn *conn, struct par
     return check_room(conn, conn->sq_app - p->more, ep->room_app + p->more);
 }
 
-/* A fenced write behind this read starts when all earlier writes are placed: the read is answered
- * after the requests before it, and its data pushes their data into memory. */
+/* Posts a read whose completion means that all earlier writes are placed, so that a fenced write
+ * can follow: the response to the read comes after those to earlier requests, and its PCIe read
+ * pushes their data into memory. */
 static void post_flush_read(struct vp_conn *conn, const struct parts *p, unsigned int flags,
                             uint64_t cookie, uint32_t tag)
 {
@@ -447,7 +456,7 @@ static void post_whole_or_parts(struct vp_conn *conn, struct ibv_send_wr *whole,
         post_request(conn, whole, p->flags, p->xfer->cookie, p->tag);
 }
 
-/* May the transfer go in parts? */
+/* True if the transfer may consist of several requests. */
 static bool may_need_parts(const struct vp_conn *conn, const struct prov_xfer *xfer)
 {
     return __builtin_expect(conn->unit != VP_UNIT_WHOLE || xfer->length > conn->unsplit_max ||
@@ -455,7 +464,7 @@ static bool may_need_parts(const struct vp_conn *conn, const struct prov_xfer *x
                             0);
 }
 
-/* Posts a write with a struct ibv_send_wr: in a batch, in parts, without data, or without
+/* Posts a write with a struct ibv_send_wr: for a batch, for several parts, without data, or without
  * ibv_wr_start(). */
 static int __attribute__((noinline)) write_slow(struct vp_conn *conn, const struct prov_xfer *xfer)
 {
@@ -514,10 +523,11 @@ static int __attribute__((noinline)) read_slow(struct vp_conn *conn, const struc
 }
 
 /*
- * The fast path: a write or read that ibv_wr_*() calls put straight into the device's queue.
- * Conditions: enough room; neither empty nor longer than a message (or a packet, if packets may
- * overtake each other); neither fenced nor strong; no open batch; ibv_wr_start() available. Few
- * values are kept in registers across calls into the device's library: they are loaded again.
+ * The fast path: ibv_wr_*() calls write the request directly into the device's queue. It requires
+ * enough room; a transfer that is neither empty nor longer than a message (or than a packet, if
+ * packets may overtake each other); neither a fence nor strong order; no open batch; and
+ * ibv_wr_start(). Values are reloaded after calls into the device's library, since few would stay
+ * in registers.
  */
 ALWAYS_INLINE bool is_fast(const struct vp_conn *conn, const struct vp_ep *ep,
                            const struct prov_xfer *xfer)
@@ -528,7 +538,7 @@ ALWAYS_INLINE bool is_fast(const struct vp_conn *conn, const struct vp_ep *ep,
            __builtin_expect(((uintptr_t)ep->batch | (xfer->flags & conn->slow_flags)) == 0, 1);
 }
 
-/* Prepares a request, up to the call for the operation and its remote address. */
+/* Starts a write request, including the operation and the remote address. */
 ALWAYS_INLINE void begin_write(struct vp_conn *conn, const struct prov_xfer *xfer,
                                unsigned int send_flags, bool soon)
 {
@@ -546,7 +556,7 @@ ALWAYS_INLINE void begin_write(struct vp_conn *conn, const struct prov_xfer *xfe
         ibv_wr_rdma_write(qpx, xfer->rkey, xfer->rmt);
 }
 
-/* Writes from the source, not inline: the device reads the source later. */
+/* Posts a write that is not inline: the device reads the source later. */
 static int __attribute__((noinline))
 write_from_source(struct vp_conn *conn, const struct prov_xfer *xfer)
 {
@@ -567,7 +577,7 @@ __attribute__((hot)) int vp_write(struct prov_conn *base, const struct prov_xfer
         return write_slow(conn, xfer);
     if (xfer->length > ep->max_inline)
         return write_from_source(conn, xfer);
-    struct ibv_qp_ex *qpx = conn->qpx; /* progress() may change it until `up` */
+    struct ibv_qp_ex *qpx = conn->qpx; /* progress() may change conn->qpx until up() */
     begin_write(conn, xfer, IBV_SEND_INLINE, xfer->flags & PROV_SIGNAL);
     ibv_wr_set_inline_data(qpx, xfer->lcl, xfer->length);
     complete_wr(qpx);
@@ -643,8 +653,8 @@ __attribute__((hot)) int vp_read(struct prov_conn *base, const struct prov_xfer 
     return 0;
 }
 
-/* Sends a message that is longer than what goes inline, or empty, or behind an open batch, or
- * through a device without ibv_wr_start(). */
+/* Sends a message that is too long for inline data, or empty, or behind an open batch, or through a
+ * device without ibv_wr_start(). */
 static int __attribute__((noinline))
 send_slow(struct vp_conn *conn, const void *data, size_t size, unsigned int flags, uint64_t cookie)
 {
@@ -666,8 +676,8 @@ send_slow(struct vp_conn *conn, const void *data, size_t size, unsigned int flag
     return PROV_SRC_FREE;
 }
 
-/* Messages may use the entries that writes leave free (room_app): answers to a peer must not wait
- * for the program's puts. */
+/* Messages may use the completion-queue entries that writes leave free (room_app): replies to a
+ * peer must not wait for the program's puts. */
 int vp_send(struct prov_conn *base, const void *data, size_t size, unsigned int flags,
             uint64_t cookie)
 {
@@ -700,7 +710,7 @@ int vp_atomic(struct prov_conn *base, const struct prov_atomic *atomic)
     if (__builtin_expect(rc, 0))
         return rc;
     if (atomic->rmt & 7)
-        return -EACCES; /* misaligned: the device would refuse the whole batch */
+        return -EACCES; /* misaligned: the device would fail the whole batch */
     if ((uintptr_t)atomic->result & 7)
         return -EPERM;
     struct ibv_sge sge = {.addr = (uintptr_t)atomic->result, .length = 8, .lkey = atomic->lkey};
@@ -740,8 +750,9 @@ bool vp_post_control(struct vp_conn *conn, uint32_t what)
 }
 
 /*
- * The last request of a connection: a goodbye to the peer, or an empty write. Its completion means
- * that all requests before have ended. Its place and its completion-queue entry were reserved.
+ * Posts the last request of a connection: a control message or an empty write. Its completion means
+ * that all earlier requests have completed. Its ring entry and completion-queue entry were
+ * reserved.
  */
 void vp_conn_drain_marker(struct vp_conn *conn, uint32_t control)
 {

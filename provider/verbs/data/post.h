@@ -10,16 +10,16 @@
 #include "verbs/conn_types.h"
 #include "verbs/ep_types.h"
 
-enum { VP_PARTS_MAX = 8 }; /* most requests of one transfer */
+enum { VP_PARTS_MAX = 8 }; /* maximum number of requests of one transfer */
 
-/* Control messages (SEND with immediate). */
+/* Control messages, sent as SEND with immediate. */
 enum {
-    VP_CTL_CLOSE = 0x62796521, /* this side closes the connection */
+    VP_CTL_CLOSE = 0x62796521, /* closes the connection */
     VP_CTL_SUSPEND_REQUEST =
-        0x6d61793f, /* asks the peer to rest; answered by REST, or KEEP if in use */
-    VP_CTL_SUSPEND_FORCE = 0x6d757374, /* tells the peer to rest */
+        0x6d61793f, /* asks the peer to suspend; reply: SUSPEND, or SUSPEND_REFUSE if in use */
+    VP_CTL_SUSPEND_FORCE = 0x6d757374, /* forces the peer to suspend */
     VP_CTL_SUSPEND_REFUSE = 0x6b656570,
-    VP_CTL_SUSPEND = 0x72657374, /* everything of this side has arrived; answered by REST */
+    VP_CTL_SUSPEND = 0x72657374, /* all requests of this side have arrived; reply: SUSPEND */
 };
 
 int vp_write(struct prov_conn *conn, const struct prov_xfer *xfer);
@@ -31,11 +31,11 @@ int vp_send(struct prov_conn *conn, const void *data, size_t size, unsigned int 
 int vp_atomic(struct prov_conn *conn, const struct prov_atomic *atomic);
 void vp_ep_flush(struct prov_ep *ep);
 void vp_batch_flush(struct vp_ep *ep);
-/* Posts a signalled empty write: its completion covers the unsignalled requests before. */
+/* Posts a signalled empty write, whose completion covers the earlier unsignalled requests. */
 void vp_post_signalled(struct vp_conn *conn);
-/* Sends a signalled control message to the peer's provider; false: there is no room. */
+/* Sends a signalled control message to the peer's provider. False: the queue is full. */
 bool vp_post_control(struct vp_conn *conn, uint32_t what);
-/* Posts the last request of a connection: VP_CTL_CLOSE, VP_CTL_SUSPEND, or (0) an empty write. */
+/* Posts the last request of a connection: VP_CTL_CLOSE, VP_CTL_SUSPEND, or 0 for an empty write. */
 void vp_conn_drain_marker(struct vp_conn *conn, uint32_t control);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A connection and its queue pair: see qp.h. */
+/* Connection objects and their queue pairs: see qp.h. */
 #include "qp.h"
 
 #include <errno.h>
@@ -94,13 +94,13 @@ int vp_conn_create_qp(struct vp_conn *conn)
         conn->recvs->qp = qp;
     conn->qpx = dev->has_wr_api ? ibv_qp_to_qp_ex(qp) : NULL;
     pthread_mutex_lock(&ep->prov->lock);
-    conn->qp = qp; /* from here on receives are attributed to this connection */
+    conn->qp = qp; /* from here on receives count for this connection */
     pthread_mutex_unlock(&ep->prov->lock);
     return 0;
 }
 
-/* The kernel did not find the route to the peer's port again, as when very many processes resolve
- * routes at once. The peer answered a moment ago, so another attempt may succeed. */
+/* The kernel did not find the route to the peer's port again, for example because very many
+ * processes resolve routes. The peer replied a moment ago, so another attempt may succeed. */
 static bool is_route_lost(int err)
 {
     return err == ETIMEDOUT || err == EHOSTUNREACH || err == ENETUNREACH || err == ENODATA;
@@ -113,8 +113,8 @@ struct vp_ece vp_conn_ece_offer(const struct vp_conn *conn)
     return vp_ece_of(conn->qp);
 }
 
-/* The accepting side may use fewer enhancements than offered, or none. The origin must use those
- * that the accepting side uses. */
+/* The accepting side may use fewer ECE options than offered, or none. The origin must use the same
+ * options. */
 static int retry_without_ece(struct vp_conn *conn)
 {
     if (!conn->active)
@@ -139,7 +139,7 @@ static int apply_ece(struct vp_conn *conn)
     return retry_without_ece(conn);
 }
 
-/* Called after RTR: the queue pair tells which of the set enhancements it uses. */
+/* Called after RTR, when the queue pair reports which of the set options it uses. */
 static int verify_ece(struct vp_conn *conn)
 {
     uint32_t set = conn->ece.options;
@@ -149,7 +149,7 @@ static int verify_ece(struct vp_conn *conn)
     return conn->ece.options == set ? 0 : retry_without_ece(conn);
 }
 
-/* Did the device refuse enhancements that it had offered? Then it is not asked again. */
+/* True if the device rejected options that it had offered. Then they are not offered again. */
 static bool is_ece_refused(struct vp_conn *conn, int err)
 {
     struct vp_port *port = conn->ep->port;
@@ -163,9 +163,9 @@ static bool is_ece_refused(struct vp_conn *conn, int err)
     return true;
 }
 
-/* librdmacm's is that of the origin's network interface on RoCE (Linux 6.1,
- * drivers/infiniband/core/ cma.c, cma_resolve_iboe_route()): larger packets than the accepting
- * side's port takes are lost. */
+/* On RoCE, librdmacm returns the MTU of the origin's network interface (Linux 6.1,
+ * drivers/infiniband/core/cma.c, cma_resolve_iboe_route()). The accepting side's port loses larger
+ * packets than its own MTU. */
 static enum ibv_mtu path_mtu(const struct vp_conn *conn, enum ibv_mtu mtu)
 {
     if (conn->ep->port->mtu < mtu)
@@ -175,9 +175,9 @@ static enum ibv_mtu path_mtu(const struct vp_conn *conn, enum ibv_mtu mtu)
     return mtu;
 }
 
-/* The accepting side has what the origin asks for, until it answers, and its device may have less:
- * Linux 6.1, drivers/infiniband/core/cm.c, cm_req_handler() and cm_init_qp_rtr_attr(). What it
- * answers is within the limits of both. */
+/* Until it sends its reply, the accepting side has the values that the origin requested, which may
+ * exceed the limits of its device: Linux 6.1, drivers/infiniband/core/cm.c, cm_req_handler() and
+ * cm_init_qp_rtr_attr(). Its reply is within the limits of both. */
 static void limit_rd_atomics(const struct vp_conn *conn, struct ibv_qp_attr *attr)
 {
     const struct ibv_device_attr *device = &conn->ep->port->dev->attr;
@@ -188,16 +188,16 @@ static void limit_rd_atomics(const struct vp_conn *conn, struct ibv_qp_attr *att
         attr->max_rd_atomic = (uint8_t)device->max_qp_init_rd_atom;
 }
 
-/* Links that are bonded, here or between switches, are chosen by the UDP source port, which follows
- * from the label (Linux 6.1, include/rdma/ib_verbs.h, rdma_flow_label_to_udp_sport()). UCX numbers
- * its paths in this way, too (August 2026: src/uct/ib/base/ib_iface.c,
+/* Bonds, on this host or between switches, select a link by the UDP source port, which follows from
+ * the flow label (Linux 6.1, include/rdma/ib_verbs.h, rdma_flow_label_to_udp_sport()). UCX numbers
+ * its paths in the same way (August 2026: src/uct/ib/base/ib_iface.c,
  * uct_ib_iface_fill_ah_attr_from_gid_lid()). */
 static uint32_t flow_label_of(unsigned int rail)
 {
     return ~rail & FLOW_LABEL_MASK;
 }
 
-/* The RNR timer is set here, since that of librdmacm would be 655 ms. */
+/* Sets the RNR timer itself, since librdmacm's value is 655 ms. */
 int vp_conn_connect_qp(struct vp_conn *conn)
 {
     static const enum ibv_qp_state states[] = {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS};
@@ -223,7 +223,7 @@ int vp_conn_connect_qp(struct vp_conn *conn)
         attr.min_rnr_timer = 12; /* 0.64 ms */
         attr.timeout = tuning->timeout;
         attr.retry_cnt = tuning->retry_count;
-        attr.rnr_retry = 7; /* 7: for ever */
+        attr.rnr_retry = 7; /* 7 means without limit */
         rc = ibv_modify_qp(conn->qp, &attr, mask);
         if (is_ece_refused(conn, rc))
             return -ECONNABORTED;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The queues of an endpoint: see queues.h. */
+/* Queues of an endpoint: see queues.h. */
 #include "queues.h"
 
 #include <errno.h>
@@ -14,11 +14,13 @@
 #include "util/log.h"
 
 enum {
-    MAX_CQ_DEPTH = 1 << 20, /* limit of the entries that an owner asks for */
-    MAX_CQ_EXTRA = 4096,    /* additional entries: for messages, and for connections */
-    CQ_CONN_PART = 24,      /* this fraction of a new queue is for connections: more make it grow */
-    SHORT_SQ = 63,          /* a send queue of this length is not halved */
-    FIRST_RQS = 8,          /* own receive queues that a new completion queue has room for */
+    MAX_CQ_DEPTH = 1 << 20, /* maximum number of entries that an owner can request */
+    MAX_CQ_EXTRA = 4096,    /* maximum number of additional entries, for messages and connections */
+    CQ_CONN_PART =
+        24,        /* this fraction of a new queue is for connections; more connections grow it */
+    SHORT_SQ = 63, /* a send queue of this length or less is not halved */
+    FIRST_RQS =
+        8, /* number of connections' receive queues for which a new completion queue has room */
 };
 
 static int create_buffers(struct vp_ep *ep)
@@ -49,7 +51,7 @@ void vp_srq_arm_limit(struct vp_ep *ep)
         ut_debug(VP_CAT, "arming the receive queue of %s: %s", ep->port->name, strerror(rc));
 }
 
-/* Picks one of the adapter's interrupts for this process, as each may go to another CPU. */
+/* Selects one of the adapter's interrupts for this process, since each may go to another CPU. */
 static int completion_vector(const struct vp_ep *ep)
 {
     int vectors = ep->port->dev->context->num_comp_vectors;
@@ -101,7 +103,8 @@ static int create_queues(struct vp_ep *ep, unsigned int depth)
     ep->sq_depth = vp_at_most(tuning->sq_depth, dev->attr.max_qp_wr);
     ep->sq_first = ep->sq_depth > SHORT_SQ ? (ep->sq_depth + 1) / 2 - 1 : ep->sq_depth;
     ep->signal_every =
-        ep->sq_depth / 4; /* half of a short queue: it must not fill up without a report */
+        ep->sq_depth /
+        4; /* half of a short queue: it must not be full without a signalled request */
     if (ep->signal_every > VP_SIGNAL_EVERY)
         ep->signal_every = VP_SIGNAL_EVERY;
     return 0;

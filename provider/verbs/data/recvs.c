@@ -29,7 +29,7 @@ static uint8_t *slab_alloc(size_t size)
     return posix_memalign(&mem, (size_t)sysconf(_SC_PAGESIZE), whole_pages(size)) ? NULL : mem;
 }
 
-/* Registers memory on its first use: untouched memory costs nothing. */
+/* Registers memory at its first use: untouched memory costs nothing. */
 static struct ibv_mr *slab_register(struct vp_ep *ep, uint8_t *from, size_t size)
 {
     memset(from, 0, size);
@@ -51,8 +51,8 @@ int vp_slab_new(struct vp_ep *ep, size_t size, uint8_t **slab, struct ibv_mr **m
     return 0;
 }
 
-/* Posting several receives costs little more than posting one. So buffers are collected, up to a
- * part of the queue's depth, while enough receives stay posted. */
+/* Returns the number of consumed buffers that are posted together: posting several receives costs
+ * little more than posting one. Enough receives stay posted in the meantime. */
 static uint32_t refill_at(uint32_t depth, uint32_t posted_min)
 {
     uint32_t n = (depth + REFILL_PART - 1) / REFILL_PART;
@@ -64,7 +64,7 @@ static uint32_t refill_at(uint32_t depth, uint32_t posted_min)
     return n ? n : 1;
 }
 
-/* Prepares receives up to `depth`, as one list behind the existing ones. */
+/* Prepares receives up to `depth` as one list behind the existing ones. */
 static int prepare_receives(struct vp_ep *ep, struct vp_recvs *recvs, uint32_t depth)
 {
     uint32_t first = recvs->depth, part = 0;
@@ -119,7 +119,7 @@ void vp_recvs_free(struct vp_recvs *recvs)
     free(recvs->sges);
 }
 
-/* `bad`: the first receive that the device did not take. */
+/* `bad`: the first receive that the device did not accept. */
 static int post_list(struct vp_ep *ep, struct vp_recvs *recvs, struct ibv_recv_wr *first,
                      struct ibv_recv_wr **bad)
 {
@@ -132,8 +132,8 @@ static int post_list(struct vp_ep *ep, struct vp_recvs *recvs, struct ibv_recv_w
     return -rc;
 }
 
-/* Receives of the list from `first` on are posted with the next ones that are given back, at the
- * latest when the owner polls: peers would wait for them for ever. */
+/* Queues the receives from `first` on: they are posted together with the next consumed ones, at the
+ * latest by the owner's next poll, since peers would wait for them for ever. */
 static void __attribute__((noinline, cold))
 requeue_unposted(struct vp_ep *ep, struct vp_recvs *recvs, struct ibv_recv_wr *first)
 {
@@ -192,8 +192,8 @@ void vp_recvs_refill(struct vp_ep *ep, struct vp_recvs *recvs)
         requeue_unposted(ep, recvs, bad);
 }
 
-/* Takes room in the completion queue for `depth` receives, which may make the queue grow. Other
- * threads only give room back meanwhile. */
+/* Reserves entries of the completion queue for `depth` receives; grows the queue if necessary.
+ * Other threads only release entries in the meantime. */
 static bool reserve_cqes(struct vp_ep *ep, uint32_t depth)
 {
     struct vp_prov *prov = ep->prov;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The connections of an endpoint by the numbers of their queue pairs: see table.h. */
+/* Hash table of an endpoint's connections by queue pair number: see table.h. */
 #include "table.h"
 #include "util/assert.h"
 
@@ -58,7 +58,7 @@ void vp_table_remove(struct vp_ep *ep, struct vp_conn *conn)
     uint32_t hole = vp_table_hash(conn->qp->qp_num) & mask;
     while (ep->table[hole].conn != conn)
         hole = (hole + 1) & mask;
-    /* close the gap: move back entries whose probe sequence crosses it */
+    /* fill the gap: move back entries whose probe sequence crosses it */
     for (uint32_t i = (hole + 1) & mask; ep->table[i].conn; i = (i + 1) & mask) {
         uint32_t home = vp_table_hash(ep->table[i].qp_num) & mask;
         if (((i - home) & mask) >= ((i - hole) & mask)) {

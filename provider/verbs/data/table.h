@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The connections of an endpoint by the numbers of their queue pairs: open addressing. */
+/* Hash table of an endpoint's connections by queue pair number, with open addressing. */
 #ifndef VP_TABLE_H
 #define VP_TABLE_H
 

@@ -165,7 +165,7 @@ static const char *gid_text(const union ibv_gid *gid, char *buf, size_t size)
     return inet_ntop(AF_INET6, gid->raw, buf, (socklen_t)size) ? buf : "?";
 }
 
-/* By datagrams: are both ports of one kind, and InfiniBand ports of one subnet? */
+/* For datagrams: checks that both ports are of one kind, and InfiniBand ports in one subnet. */
 static int check_fabric(const struct vp_port *from, const struct vp_ud_addr *at)
 {
     static const char *const kinds[] = {"Ethernet", "InfiniBand"};

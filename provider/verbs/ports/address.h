@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Addresses of ports: as the kernel has them, as text, and as the provider publishes them. */
+/* Addresses of ports: in the kernel's format, as text, and as the provider publishes them. */
 #ifndef VP_ADDRESS_H
 #define VP_ADDRESS_H
 
@@ -10,7 +10,7 @@
 
 enum { VP_PEER_TEXT = 80 };
 
-/* Ports reached by librdmacm. */
+/* Published addresses for librdmacm. */
 struct __attribute__((packed)) vp_port_entry {
     uint8_t ip[16]; /* IPv4 as ::ffff:a.b.c.d */
     uint16_t port;  /* network order */
@@ -22,7 +22,7 @@ struct __attribute__((packed)) vp_address {
     uint8_t key[VP_KEY_BYTES];
     struct vp_port_entry ports[VP_MAX_PORTS];
 };
-/* Ports reached by datagrams. Their GIDs all begin with the same bytes. */
+/* Published addresses for datagrams. The GIDs of all ports begin with the same bytes. */
 struct __attribute__((packed)) vp_ud_entry {
     uint8_t interface[8]; /* the rest of the GID */
     uint16_t lid;
@@ -45,18 +45,19 @@ union vp_any_address {
     struct vp_ud_address ud;
 };
 
-/* Writes the provider's own address; returns its size, at most PROV_ADDR_MAX. */
+/* Writes the provider's own address. Returns its size, at most PROV_ADDR_MAX. */
 size_t vp_address(struct prov *prov, void *buf);
-/* The IP address of the provider's first port, IPv4 as ::ffff:a.b.c.d. False: it has none. */
+/* Gets the IP address of the provider's first port, IPv4 as ::ffff:a.b.c.d. False: no IP
+ * address. */
 bool vp_ip(struct prov *prov, uint8_t ip[16]);
-/* Reads a peer's address. 0; -EINVAL: too long; -EPROTO: of another version. */
+/* Reads a peer's address. Returns 0; -EINVAL: too long; -EPROTO: of another version. */
 int vp_address_read(const void *bytes, size_t size, union vp_any_address *address);
-/* Where the peer listens for its TNI. `from`: the port of this side, since a link-local address is
- * valid on its link only. 0; -EHOSTUNREACH, logged: the peer connects in another way, or its port
- * is of another fabric. */
+/* Gets the address at which the peer listens for its TNI. `from`: this side's port, since a
+ * link-local address is valid on one link only. Returns 0; -EHOSTUNREACH (logged): the peer uses
+ * another connection manager, or its port is in another fabric. */
 int vp_address_of_tni(const union vp_any_address *address, unsigned int tni,
                       const struct vp_port *from, struct vp_peer *peer);
-/* Without the port numbers. */
+/* Compares the addresses without their port numbers. */
 bool vp_same_ip(const union vp_sockaddr *a, const union vp_sockaddr *b);
 const char *vp_peer_text(const struct vp_peer *peer, char *buf, size_t size);
 const char *vp_addr_text(const union vp_sockaddr *addr, char *buf, size_t size);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Addresses of ports: see candidate.h. All are ranked before the best are kept: a host with
- * containers or VLANs may have hundreds, with the job's network among the last.
+ * Candidate addresses of ports: see candidate.h. All are ranked before the best are selected: a
+ * host with containers or VLANs may have hundreds of them, with the job's network among the last.
  */
 #include "candidate.h"
 
@@ -35,7 +35,7 @@ struct subnet {
 
 /*** subnets ***/
 
-/* Reads ADDRESS/PREFIX; without a prefix, a single address. */
+/* Parses ADDRESS/PREFIX; without a prefix, a single address. */
 static bool parse_subnet(char *text, struct subnet *out)
 {
     char *slash = strchr(text, '/'), *end;
@@ -194,7 +194,8 @@ bool vp_has_its_address(const struct vp_port *port)
     return found;
 }
 
-/* Returns how many are of other network namespaces: those are taken by their index only. */
+/* Returns the number of addresses in other network namespaces: only their GID index selects
+ * those. */
 static unsigned int add_gids(const struct vp_device *dev, unsigned int port, struct list *list)
 {
     struct ibv_gid_entry *table = calloc(VP_MAX_GIDS, sizeof(*table));
@@ -223,7 +224,8 @@ static unsigned int add_gids(const struct vp_device *dev, unsigned int port, str
     return elsewhere;
 }
 
-/*** InfiniBand: any address of this host may be the port's (IPoIB); rdma_bind_addr() finds out ***/
+/*** InfiniBand: any address of this host may belong to the port (IPoIB); rdma_bind_addr() tells
+ * ***/
 
 static bool is_infiniband(const struct ifaddrs *all, const char *name)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds the RDMA devices, chooses ports and addresses for the TNIs, and listens on them. Uses
- * libibverbs for devices and GIDs, and librdmacm to find out which addresses can be bound.
+ * Discovers the RDMA devices, selects ports and addresses for the TNIs, and listens on them. Uses
+ * libibverbs for devices and GIDs, and librdmacm to find the addresses that can be bound.
  */
 #include "device.h"
 
@@ -47,7 +47,7 @@ void vp_log_nomem(const char *what, const char *device, int err)
              what, device, strerror(err), (unsigned long long)limit.rlim_cur / 1024);
 }
 
-/* Says why a device (port 0) or a port is not used. */
+/* Records and logs why a device (port 0) or a port is not used. */
 static void __attribute__((format(printf, 4, 5)))
 exclude_port(struct vp_prov *prov, const char *device, unsigned int port, const char *fmt, ...)
 {
@@ -67,7 +67,7 @@ exclude_port(struct vp_prov *prov, const char *device, unsigned int port, const 
     ut_info(VP_CAT, "%s%s %s: not used", device, number, r->why);
 }
 
-/* Does an entry of UTOFU_VERBS_DEVICES, device or device:port, name this port? */
+/* True if an entry of UTOFU_VERBS_DEVICES, `device` or `device:port`, names this port. */
 static bool entry_names_port(const char *name, const char *device, unsigned int port)
 {
     char with_port[IBV_SYSFS_NAME_MAX + 8];
@@ -76,7 +76,7 @@ static bool entry_names_port(const char *name, const char *device, unsigned int 
     return strcmp(name, device) == 0 || strcmp(name, with_port) == 0;
 }
 
-/* Is device:port named by UTOFU_VERBS_DEVICES? An empty list names all ports. */
+/* True if UTOFU_VERBS_DEVICES names device:port. An empty list names all ports. */
 static bool is_listed(const char *device, unsigned int port)
 {
     const char *list = ut_env_str(UT_ENV_VERBS_DEVICES);
@@ -169,8 +169,8 @@ static struct ibv_qp *make_test_qp(struct vp_device *dev, struct ibv_cq *cq, uns
     return qp;
 }
 
-/* Makes a queue pair, since no query tells how much inline data a device takes, whether it has
- * ibv_wr_start(), in which order it places data, or which enhancements it offers. */
+/* Creates a queue pair, since no query tells the maximum inline size of a device, whether it
+ * supports ibv_wr_start(), its order of data, and the ECE options that it offers. */
 static int probe_device(struct vp_device *dev, const struct vp_port *port,
                         unsigned int inline_wanted)
 {
@@ -222,7 +222,7 @@ static void close_device(struct vp_device *dev)
     memset(dev, 0, sizeof(*dev));
 }
 
-/* Opens what a device needs once one of its ports is used. */
+/* Creates the objects that a device needs when one of its ports is used. */
 static int set_up_device(struct vp_prov *prov, struct vp_device *dev, const struct vp_port *port)
 {
     const char *name = ibv_get_device_name(dev->context->device);
@@ -264,15 +264,15 @@ bool vp_port_is_down(const struct vp_port *port)
     return port->down_since && !vp_port_is_active(port);
 }
 
-/* Devices and ports of this machine. The provider takes those that are used. */
+/* Devices and ports of this machine. The provider adopts those that are used. */
 struct discovery {
     struct vp_device devices[VP_MAX_DEVICES];
     struct vp_usable_port ports[VP_MAX_USABLE];
     unsigned int num_devices, num_ports;
-    struct vp_device *taken[VP_MAX_DEVICES]; /* new places of the devices */
+    struct vp_device *taken[VP_MAX_DEVICES]; /* the adopted copies of the devices */
 };
 
-/* Takes datagrams: on an InfiniBand port without an address, a RoCE port with its best GID. */
+/* Selects datagrams: on an InfiniBand port without an address, or a RoCE port with its best GID. */
 static bool use_datagrams(struct vp_port *port, const struct vp_candidate *candidates, int count,
                           bool roce)
 {
@@ -318,7 +318,8 @@ static void format_port_name(struct vp_port *port)
                  vp_addr_text(&port->addr, text, sizeof(text)));
 }
 
-/* That of its IP address, or where it has none that of its GID; and who else has the address. */
+/* Finds the network of the port: that of its IP address, otherwise of its GID. Also finds the bond
+ * that has the address. */
 static void find_network(struct vp_usable_port *found)
 {
     struct vp_port *port = &found->port;
@@ -436,14 +437,14 @@ not_used:
     close_device(dev);
 }
 
-/* Moves a device to the provider when one of its ports is used; NULL: the device is not usable. */
+/* Moves a device to the provider when one of its ports is used. NULL: the device is not usable. */
 static struct vp_device *adopt_device(struct vp_prov *prov, const struct vp_port *port)
 {
     struct vp_device *from = port->dev;
     const char *name = from->context ? ibv_get_device_name(from->context->device) : NULL;
 
     if (!name)
-        return NULL; /* moved before, or could not be set up */
+        return NULL; /* already moved, or its setup failed */
     struct vp_device *dev = &prov->devices[prov->num_devices];
     *dev = *from;
     memset(from, 0, sizeof(*from));
@@ -458,11 +459,11 @@ static struct vp_device *adopt_device(struct vp_prov *prov, const struct vp_port
 }
 
 /*
- * Is it better not to ask librdmacm? The kernel asks the subnet manager for the path of each
- * connection, and remembers none (Linux 6.1, drivers/infiniband/core/cma.c, cma_query_ib_route());
- * and it drops a request to a port whose IP network is not that of the sender's port
- * (validate_ipv4_net_dev() there). All processes of a job have the same answer where hosts are
- * alike.
+ * True if datagrams are better than librdmacm, for which the kernel asks the subnet manager for the
+ * path of each connection without caching it (Linux 6.1, drivers/infiniband/core/cma.c,
+ * cma_query_ib_route()), and drops a request to a port whose IP network is not that of the sender's
+ * port (validate_ipv4_net_dev() there). All processes of a job get the same result if their hosts
+ * are alike.
  */
 static bool prefers_datagrams(const struct vp_prov *prov, const struct discovery *discovery,
                               unsigned int used)
@@ -478,8 +479,8 @@ static bool prefers_datagrams(const struct vp_prov *prov, const struct discovery
            vp_rails_need_datagrams(discovery->ports, used);
 }
 
-/* A process has one way to connect, as its address has one form: datagrams where one of its ports
- * has no other, or where that is better. */
+/* Selects one connection manager for all ports of the process, as its address has one format:
+ * datagrams if one of its ports supports nothing else, or if they are better. */
 static void choose_connection_manager(const struct vp_prov *prov, struct discovery *discovery,
                                       unsigned int used)
 {
@@ -497,7 +498,8 @@ static void choose_connection_manager(const struct vp_prov *prov, struct discove
     }
 }
 
-/* All ports of a process connect in one way, by datagrams with GIDs that begin alike. */
+/* Returns why a port cannot be used beside the first port: all ports use one connection manager,
+ * and datagrams need GIDs with a common prefix. NULL: no conflict. */
 static const char *conflict_with_first_port(const struct vp_prov *prov, const struct vp_port *port)
 {
     const struct vp_port *first = &prov->ports[0];
@@ -511,7 +513,7 @@ static const char *conflict_with_first_port(const struct vp_prov *prov, const st
     return NULL;
 }
 
-/* Takes a port, and its device with the device's first port. */
+/* Adopts a port, and its device with the device's first port. */
 static void adopt_port(struct vp_prov *prov, struct discovery *discovery,
                        struct vp_usable_port *found)
 {
@@ -555,7 +557,7 @@ static void warn_of_shared_address(const struct vp_usable_port *found)
                 found->bond[0] ? ", by " : "", found->bond);
 }
 
-/* Opens the ports that are used. */
+/* Adopts the ports that are used. */
 static void adopt_ports(struct vp_prov *prov, struct discovery *discovery)
 {
     bool chosen = *ut_env_str(UT_ENV_VERBS_DEVICES) || *ut_env_str(UT_ENV_VERBS_SUBNETS);
@@ -603,7 +605,7 @@ static void list_devices(struct ibv_device **list, char *buf, size_t size)
         snprintf(buf, size, "none");
 }
 
-/* "rxe0:1 0 fe80::1, rxe0:1 1 10.0.0.1": every GID of every device. */
+/* Lists every GID of every device: "rxe0:1 0 fe80::1, rxe0:1 1 10.0.0.1". */
 static void list_gids(struct ibv_device **list, char *buf, size_t size)
 {
     struct ibv_gid_entry *table = calloc(VP_MAX_GIDS, sizeof(*table));
@@ -628,7 +630,8 @@ static void list_gids(struct ibv_device **list, char *buf, size_t size)
     free(table);
 }
 
-/* Logs what was looked for and what there is; as an error if the user asked for a device. */
+/* Logs that no port is usable, with the devices that exist: as an error if the user asked for a
+ * device. */
 static int log_nothing_found(struct ibv_device **list)
 {
     const char *wanted = ut_env_str(UT_ENV_VERBS_DEVICES), *rest = wanted;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The RDMA devices and ports that are used. */
+/* RDMA devices and ports that the provider uses. */
 #ifndef VP_DEVICE_H
 #define VP_DEVICE_H
 
@@ -10,10 +10,10 @@
 int vp_devices_open(struct vp_prov *prov);
 void vp_devices_close(struct vp_prov *prov);
 bool vp_port_is_active(const struct vp_port *port);
-/* An event said that the port went down, and it is still down: without such an event there is no
- * system call. Called by progress(). */
+/* True if an event reported that the port went down, and it is still down. Makes no system call
+ * without such an event. Called by progress(). */
 bool vp_port_is_down(const struct vp_port *port);
-/* Logs an error, with the limit of locked memory if that may be the cause. */
+/* Logs an error, with the limit of locked memory if this limit may be the cause. */
 void vp_log_nomem(const char *what, const char *device, int err);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Enhancements of connections: see ece.h. They need libibverbs and librdmacm of rdma-core 31 or
- * later; most devices have none. */
+/* Enhanced connection establishment: see ece.h. Needs libibverbs and librdmacm of rdma-core 31 or
+ * later. Most devices have no ECE options. */
 #include "ece.h"
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The path to a port: see lid.h. Address records have LIDs, and a subnet manager may give out
- * others while the job runs, or route packets by another service level. A route of the family AF_IB
- * needs no IP address: Linux 6.1, drivers/infiniband/core/cma.c, cma_resolve_ib_dev() and
+ * Query of a path: see lid.h. A subnet manager may assign other LIDs than those in address records
+ * while the job runs, or route packets by another service level. A route of the family AF_IB needs
+ * no IP address: Linux 6.1, drivers/infiniband/core/cma.c, cma_resolve_ib_dev() and
  * cma_query_ib_route(); rdma-core 65, librdmacm/cma.c, ucma_query_path().
  */
 #include "lid.h"
@@ -26,7 +26,7 @@ static struct sockaddr_ib ib_address(const union ibv_gid *gid, __be16 pkey)
     return addr;
 }
 
-/* Is this the next event? */
+/* Waits for the next event. True if it is the wanted one. */
 static bool await_event(struct rdma_event_channel *channel, enum rdma_cm_event_type wanted,
                         int timeout_ms)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The network interfaces behind RoCE ports: see netdev.h.
+ * Network interfaces of RoCE ports: see netdev.h.
  *
- * Network namespaces may share an adapter (`rdma system set netns shared`, the default). Its table
- * of GIDs then has the addresses of all of them: Linux 6.1, drivers/infiniband/core/
- * roce_gid_mgmt.c, enum_all_gids_of_dev_cb(). The interface's number in an entry is that of its own
- * namespace (cache.c, rdma_query_gid_table()), where another interface may have the same number
- * here; so the addresses are compared. rdma_cm refuses those of other namespaces (cma.c,
- * cma_validate_port()). A queue pair could be given one (addr.c, set_addr_netns_by_gid_rcu()), and
- * would then speak for another container or for the host.
+ * Network namespaces may share an adapter (`rdma system set netns shared`, the default). Its GID
+ * table then has the addresses of all namespaces: Linux 6.1,
+ * drivers/infiniband/core/roce_gid_mgmt.c, enum_all_gids_of_dev_cb(). The interface number in an
+ * entry is valid in the entry's own namespace (cache.c, rdma_query_gid_table()); another interface
+ * may have the same number here. So the addresses are compared. rdma_cm rejects addresses of other
+ * namespaces (cma.c, cma_validate_port()). A queue pair could use one (addr.c,
+ * set_addr_netns_by_gid_rcu()), and would then act as another container or as the host.
  */
 #include "netdev.h"
 
@@ -29,7 +29,7 @@ struct ifaddrs *vp_netdev_addresses(void)
     return getifaddrs(&all) ? NULL : all;
 }
 
-/* The GID that a port has by its hardware address: modified EUI-64, with fe80::/64. */
+/* True for the GID that a port has by its hardware address: modified EUI-64 with fe80::/64. */
 static bool is_eui64_of(const struct in6_addr *addr, const uint8_t mac[MAC])
 {
     const uint8_t eui[16] = {0xfe, 0x80, [8] = mac[0] ^ 2, mac[1], mac[2],
@@ -67,14 +67,14 @@ bool vp_netdev_bond(unsigned int ifindex, char *text, size_t size)
     FILE *file = ut_fd_open_file(path);
     if (!file)
         return false;
-    bool got = fscanf(file, "%31s", mode) == 1; /* and its number */
+    bool got = fscanf(file, "%31s", mode) == 1; /* the number of the mode follows */
     fclose(file);
     snprintf(text, size, "%s%s%s%s", name, got ? " (" : "", mode, got ? ")" : "");
     return true;
 }
 
-/* As UCX does (August 2026: src/ucs/sys/sock.c, ucs_netif_bond_ad_num_ports()): bonds by 802.3ad
- * tell how many ports the aggregator in use has. */
+/* As UCX (August 2026: src/ucs/sys/sock.c, ucs_netif_bond_ad_num_ports()): bonds with 802.3ad
+ * report the number of ports of the active aggregator. */
 uint8_t vp_netdev_paths(unsigned int ifindex)
 {
     char name[IF_NAMESIZE], path[128];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The network interfaces behind RoCE ports: of this network namespace or another one, and bonds. */
+/* Network interfaces of RoCE ports: their network namespace, and bonds. */
 #ifndef VP_NETDEV_H
 #define VP_NETDEV_H
 
@@ -11,17 +11,19 @@
 
 enum { VP_BOND_TEXT = 48 };
 
-/* The addresses of the interfaces of this network namespace: for freeifaddrs(). NULL: not known. */
+/* Returns the addresses of the interfaces in this network namespace, to be freed with
+ * freeifaddrs(). NULL: unknown. */
 struct ifaddrs *vp_netdev_addresses(void);
 
-/* Is the address one of them, or the link-local one that follows from the hardware address of one,
- * which needs not have it? True where that is not known. */
+/* True if an interface has the address, or if the address is the link-local one that follows from
+ * an interface's hardware address. Also true if the addresses are unknown. */
 bool vp_netdev_has(const struct ifaddrs *here, const union vp_sockaddr *addr);
 
-/* Is the interface a bond? `text`: its name and mode, as bond0 (802.3ad); else it is empty. */
+/* True if the interface is a bond. `text`: its name and mode, such as bond0 (802.3ad); otherwise
+ * empty. */
 bool vp_netdev_bond(unsigned int ifindex, char *text, size_t size);
 
-/* By how many of its ports does the bond send at once? 1: not known, or it is none. */
+/* Returns the number of ports over which the bond sends; 1: unknown, or not a bond. */
 uint8_t vp_netdev_paths(unsigned int ifindex);
 
 #endif

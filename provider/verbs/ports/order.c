@@ -19,13 +19,13 @@
 
 enum { PAGE = 4096 };
 
-/* Values of rdma-core 47 (libibverbs/verbs.h), which earlier headers lack. */
+/* Values of rdma-core 47 (libibverbs/verbs.h), which earlier headers do not define. */
 enum { RETURN_CAPS = 1, WHOLE_MSG = 1, ALIGNED_128_BYTES = 2 };
 
-/* What the queue pair promises for writes. It has to be in RTS: rdma-core's
- * mlx5_query_qp_data_in_order() (providers/mlx5/verbs.c) answers 0 in other states. On hosts other
- * than x86, ibv_query_qp_data_in_order() (libibverbs/verbs.c) answers 0 for every device. rdma-core
- * 36 to 46 knows no capabilities: there mlx5 answers 0 to every flag, and is asked again without
+/* Asks the queue pair which order it promises for writes. It has to be in RTS: rdma-core's
+ * mlx5_query_qp_data_in_order() (providers/mlx5/verbs.c) returns 0 in other states. On hosts other
+ * than x86, ibv_query_qp_data_in_order() (libibverbs/verbs.c) returns 0 for every device. rdma-core
+ * 36 to 46 has no capabilities: there mlx5 returns 0 for every flag, so this asks again without
  * flags. The promise is for one message; a device that keeps the packets of a message in order
  * keeps all packets of the queue pair in order. efa_query_qp_data_in_order()
  * (providers/efa/verbs.c) promises aligned 128 bytes only. */
@@ -43,7 +43,7 @@ static enum vp_order query_promise(struct ibv_qp *qp)
 #endif
 }
 
-/* Brings a queue pair to RTS, without sending anything. */
+/* Brings a queue pair to RTS without sending anything. */
 static bool connect_to_itself(const struct vp_device *dev, const struct vp_port *port,
                               struct ibv_qp *qp)
 {
@@ -89,20 +89,21 @@ static bool can_register(const struct vp_device *dev, void *page, int flags)
     return mr != NULL;
 }
 
-/* New firmware of mlx5 makes relaxed keys only. UCX's uct_ib_mlx5_devx_md_open() sees this in the
+/* New firmware of mlx5 makes relaxed keys only. UCX's uct_ib_mlx5_devx_md_open() reads the
  * capability mkc_order_write_after_write_ro_only (src/uct/ib/mlx5/dv/ib_mlx5dv_md.c), which needs a
- * query specific to mlx5. Here a page is registered in both ways instead. */
+ * query specific to mlx5. This registers a page in both ways instead. */
 static bool requires_relaxed_keys(const struct vp_device *dev)
 {
     static _Alignas(PAGE) char page[PAGE];
 
     if (can_register(dev, page, 0) || errno == ENOMEM || errno == EAGAIN || errno == EPERM)
-        return false; /* ENOMEM, EAGAIN, EPERM: locked memory is short, whatever the key */
+        return false; /* locked memory is short, whatever the kind of key */
     return can_register(dev, page, VP_ACCESS_RELAXED);
 }
 
-/* Is relaxed ordering faster here? UCX's ucs_cpu_model_prefer_relaxed_order() (src/ucs/arch/cpu.h)
- * says so of AMD Zen, that is the families 17h, 19h and 1Ah. */
+/* True if relaxed ordering is faster on this CPU. According to UCX's
+ * ucs_cpu_model_prefer_relaxed_order() (src/ucs/arch/cpu.h), this holds for AMD Zen: families 17h,
+ * 19h and 1Ah. */
 static bool prefers_relaxed_keys(void)
 {
 #if ON_X86
@@ -118,10 +119,10 @@ static bool prefers_relaxed_keys(void)
 #endif
 }
 
-/* The memcpy() of kernels before 6.4 uses string instructions, which all x86 CPUs of today prefer
- * (arch/x86/lib/memcpy_64.S, __memcpy()). Later ones use them only with fast short string
- * instructions (FSRM); their memcpy_orig() copies backwards where the lowest byte of the source's
- * address is less than that of the target's. */
+/* The memcpy() of kernels before 6.4 uses string instructions, which all current x86 CPUs prefer
+ * (arch/x86/lib/memcpy_64.S, __memcpy()). Later kernels use them only with fast short string
+ * instructions (FSRM). Their memcpy_orig() copies backwards if the lowest byte of the source
+ * address is less than that of the destination address. */
 bool vp_kernel_copies_forward(const char *release, bool has_fsrm)
 {
     unsigned int major = 0, minor = 0;
@@ -143,7 +144,7 @@ static bool has_fsrm(void)
 #endif
 }
 
-/* rdma_rxe copies each packet by memcpy() (drivers/infiniband/sw/rxe/rxe_mr.c). */
+/* rdma_rxe copies each packet with memcpy() (drivers/infiniband/sw/rxe/rxe_mr.c). */
 static enum vp_order detect_rxe_order(void)
 {
     struct utsname host;
@@ -173,8 +174,9 @@ static enum vp_order detect_order(const struct vp_device *dev, const struct vp_p
     }
 }
 
-/* Keys with relaxed ordering void a promise of the device. So they are used if the device makes no
- * others, or if they are faster and there is no promise; the user may ask for them. */
+/* Keys with relaxed ordering void a promise of the device. So they are used only if the device
+ * makes no other keys, if they are faster and the device promises nothing, or if the user asks for
+ * them. */
 void vp_detect_order(struct vp_device *dev, const struct vp_port *port, struct ibv_qp *qp)
 {
     enum vp_order order = detect_order(dev, port, qp);

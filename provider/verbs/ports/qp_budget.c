@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Queue-pair limit. A process may hold at most UTOFU_VERBS_MAX_QPS queue pairs (places) per device.
- * When another connection needs one and none is free, the least recently used connection is asked
- * to rest. If its owner has posted nothing on it since the last check, the owner asks the peer,
- * which checks the same. A connection in use keeps its place and becomes the most recently used. If
- * all are in use, the one that has been up longest has to rest, but not before HOLD_MS: more busy
- * peers than places take turns. conn.c closes a resting connection without losing data.
+ * Budget of queue pairs. A process may have at most UTOFU_VERBS_MAX_QPS queue pairs per device.
+ * When another connection needs a queue pair and none is free, the least recently used connection
+ * is asked to suspend. If its owner has posted nothing on it since the last check, the owner asks
+ * the peer, which checks the same. A connection in use keeps its queue pair and becomes the most
+ * recently used. If all are in use, the connection that has been up longest has to suspend, but not
+ * before HOLD_MS: more busy peers than queue pairs take turns. conn.c suspends a connection without
+ * losing data.
  *
- * A rail, whose connection only makes long puts faster (ep->rail), is closed before all others, in
- * use or not, and gets a place only when there is a free one that nobody else waits for.
+ * A rail (ep->rail) only makes long puts faster. So it is suspended before all other connections,
+ * even in use, and gets only a queue pair for which no other connection waits.
  *
- * Own handshakes have at most half of the places: those of peers get one even if all processes wait
- * for each other.
+ * Active handshakes use at most half of the queue pairs, so that passive ones get one even if all
+ * processes wait for each other.
  */
 #include "qp_budget.h"
 
@@ -22,13 +23,13 @@
 #include "verbs/wake.h"
 
 enum {
-    MIN_QPS = 2,      /* both halves of a connection to oneself */
-    HOLD_MS = 100,    /* least time that a connection in use stays up */
+    MIN_QPS = 2,      /* both sides of a connection to itself */
+    HOLD_MS = 100,    /* minimum time for which a connection in use stays up */
     ANSWER_MS = 250,  /* after this time another connection is asked */
-    MAX_CYCLE = 256,  /* connections that are asked before one in use has to rest */
-    BURST = 16,       /* connections asked at once, */
-    PAUSE_MS = 10,    /* and the pause after that */
-    SHRINK_MS = 5000, /* how long a device is assumed to have no more queue pairs */
+    MAX_CYCLE = 256,  /* number of connections asked before one in use has to suspend */
+    BURST = 16,       /* number of connections asked at once */
+    PAUSE_MS = 10,    /* pause between two bursts */
+    SHRINK_MS = 5000, /* time for which a device counts as having no more queue pairs */
     MAX_WANTED = 16,
 };
 
@@ -115,7 +116,7 @@ static struct vp_conn *waiting_conn(const struct vp_list *link)
     return vp_container_of(link, struct vp_conn, hs.link);
 }
 
-/* The handshake that has waited longest, rails last. The list is not empty. */
+/* Returns the handshake that has waited longest, rails last. The list must not be empty. */
 static struct vp_conn *longest_waiting(const struct vp_list *list)
 {
     const struct vp_list *l = list->next;
@@ -125,7 +126,8 @@ static struct vp_conn *longest_waiting(const struct vp_list *list)
     return waiting_conn(l != list ? l : list->next);
 }
 
-/* How many handshakes wait for a place that a connection has to give up. */
+/* Returns the number of waiting handshakes for which another connection has to give up its queue
+ * pair. */
 static unsigned int num_to_evict(const struct vp_qp_budget *p)
 {
     unsigned int n = 0, more = p->limit > p->taken ? p->limit - p->taken : 0;
@@ -147,7 +149,7 @@ static unsigned int cycle_length(const struct vp_qp_budget *p)
     return p->num_open < MAX_CYCLE ? p->num_open : MAX_CYCLE;
 }
 
-/* Pauses between bursts, if all connections are in use. */
+/* Pauses between bursts if all connections are in use. */
 static bool is_pausing(struct vp_prov *prov, struct vp_qp_budget *p, uint64_t now)
 {
     if (p->burst > BURST || p->burst > p->num_open) {
@@ -159,7 +161,7 @@ static bool is_pausing(struct vp_prov *prov, struct vp_qp_budget *p, uint64_t no
     return now < p->resume_at;
 }
 
-/* Asks as many connections as are needed, the least recently used first. */
+/* Asks as many connections as necessary, least recently used first. */
 static void evict_locked(struct vp_prov *prov, struct vp_qp_budget *p)
 {
     unsigned int wanted = num_to_evict(p);
@@ -175,11 +177,11 @@ static void evict_locked(struct vp_prov *prov, struct vp_qp_budget *p)
             p->num_in_use = 0;
         set_state(conn, forced ? VP_BUDGET_EVICT_FORCED : VP_BUDGET_EVICT_ASKED);
         vp_post_event_locked(conn, VP_EV_EVICT);
-        vp_kick(prov); /* progress() wakes the owner, and limits the time for the answer */
+        vp_kick(prov); /* progress() wakes the owner, and limits the time for the reply */
     }
 }
 
-/* Gives free places to waiting handshakes, alternating between own ones and those of peers. */
+/* Grants free queue pairs to waiting handshakes, alternating between active and passive ones. */
 static void grant_locked(struct vp_prov *prov, struct vp_qp_budget *p)
 {
     for (;;) {
@@ -192,11 +194,11 @@ static void grant_locked(struct vp_prov *prov, struct vp_qp_budget *p)
         struct vp_conn *conn = longest_waiting(active ? &p->waiting_active : &p->waiting_passive);
         uint64_t waited = ut_clock_ms() - conn->budget_since;
         set_state(conn, VP_BUDGET_OPENING);
-        if (conn->hs.first) { /* the time of waiting says nothing of the peer */
+        if (conn->hs.first) { /* the waiting time does not count as time without a reply */
             conn->hs.first += waited;
             conn->hs.last_heard += waited;
         }
-        /* at the front: it has waited already */
+        /* at the front, since it has waited already */
         vp_list_append(active ? prov->queue.next : prov->accepts.next, &conn->hs.link);
         vp_kick(prov);
     }
@@ -347,7 +349,7 @@ bool vp_budget_has_spare(struct vp_conn *conn)
     return spare;
 }
 
-/* Does not wait any longer for peers that have not answered. */
+/* Stops waiting for peers that have not replied in time. */
 static void skip_late_locked(struct vp_prov *prov, struct vp_qp_budget *p, uint64_t now)
 {
     struct vp_conn *conn;
@@ -365,7 +367,7 @@ static void run_device_locked(struct vp_prov *prov, struct vp_device *dev, uint6
     struct vp_qp_budget *p = &dev->budget;
 
     if (dev->gone)
-        p->limit = UINT32_MAX; /* waiting handshakes are told so */
+        p->limit = UINT32_MAX; /* lets the waiting handshakes run and fail */
     else if (p->limit < p->max && now >= p->shrunk_until)
         p->limit = p->max;
     else if (p->limit < p->max)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Places: the queue pairs that a process may have on a device. qp_budget.c says who gets one, and
- * who gives one up. _locked: with prov->lock held.
+ * Budget of queue pairs of this process on a device: which connection gets one, and which one has
+ * to suspend. See qp_budget.c. _locked: the caller holds prov->lock.
  */
 #ifndef VP_QP_BUDGET_H
 #define VP_QP_BUDGET_H
@@ -11,41 +11,43 @@
 #include "verbs/conn_types.h"
 #include "verbs/ep_types.h"
 
-/* `attr` of the device has to be set. */
+/* The device's `attr` must be set. */
 void vp_budget_init(const struct vp_prov *prov, struct vp_device *dev);
 
-/* Takes a place for a handshake that begins. False: the connection waits for a place, and is added
- * to prov->queue or prov->accepts again when it has one. */
+/* Gets a queue pair for a handshake. False: the connection waits, and is added to prov->queue or
+ * prov->accepts again when it gets one. */
 bool vp_budget_acquire_locked(struct vp_conn *conn);
-/* The device could not make a queue pair: the connection waits for another one to be closed. False:
- * there is no other. */
+/* Handles a device without another queue pair: the connection waits until another one is closed.
+ * False: there is no other connection. */
 bool vp_budget_shrink(struct vp_conn *conn);
-/* The connection is up. */
+/* Tells that the connection is up. */
 void vp_budget_mark_up(struct vp_conn *conn);
-/* The place will be free soon. */
+/* Tells that the queue pair will be free soon. */
 void vp_budget_mark_ending_locked(struct vp_conn *conn);
 void vp_budget_mark_ending(struct vp_conn *conn);
-/* The connection has no queue pair any more. */
+/* Tells that the connection has no queue pair any more. */
 void vp_budget_release_locked(struct vp_conn *conn);
 
-/* Has this side posted anything since the last check? */
+/* Returns whether this side has posted anything since the last check. */
 bool vp_budget_check_use_locked(struct vp_conn *conn);
-/* The connection was asked for its place (VP_EV_EVICT): may it be closed now? */
+/* Checks a connection that was asked to suspend (VP_EV_EVICT): must it stay up, may it ask the
+ * peer, or does it have to suspend? */
 enum vp_budget_check_evict { VP_EVICT_NO, VP_EVICT_ASK, VP_EVICT_FORCE };
 enum vp_budget_check_evict vp_budget_check_evict(struct vp_conn *conn);
-/* The peer or this side still uses the connection. */
+/* Tells that this side or the peer still uses the connection. */
 void vp_budget_mark_in_use(struct vp_conn *conn);
 
-/* Does another connection wait for a place on the device? */
+/* True if another connection waits for a queue pair of the device. */
 bool vp_budget_has_waiters_locked(const struct vp_conn *conn);
-/* Nobody waits for a place, there are free ones, and this connection need not give up its own. */
+/* True if queue pairs are free, no connection waits for one, and this connection need not give up
+ * its own. */
 bool vp_budget_has_spare(struct vp_conn *conn);
 
 /* Called by progress(). */
 void vp_budget_run(struct vp_prov *prov, uint64_t now);
-/* A peer's request that has waited too long for a place, removed from the list; NULL: none yet, and
- * progress() runs again when there is one. Only the first request of the list is checked: if it may
- * wait longer, so may those behind it. */
+/* Returns a peer's request that has waited too long, and removes it from the list. NULL: none;
+ * progress() runs again when there is one. Checks only the first request of the list: the later
+ * ones have waited less. */
 struct vp_conn *vp_budget_take_overdue_locked(struct vp_prov *prov, uint64_t now,
                                               uint64_t (*patience_ms)(const struct vp_conn *conn));
 

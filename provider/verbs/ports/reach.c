@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who reaches whom among the InfiniBand ports of a host: see reach.h. */
+/* Tests whether InfiniBand ports of this host reach each other: see reach.h. */
 #include "reach.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@
 
 enum { HEADER = 40, NONCE_BYTES = 8, TRIES = 3, TRY_MS = 10, PAUSE_NS = 100000 };
 
-/* One of the two ports, with a queue pair (UD) that lives as long as the question. */
+/* One of the two ports, with a UD queue pair for the test. */
 struct test_port {
     struct vp_port port;
     struct ibv_pd *pd;
@@ -20,8 +20,7 @@ struct test_port {
     struct ibv_mr *mr;
     struct ibv_qp *qp;
     uint32_t qkey;
-    uint8_t
-        bytes[HEADER + NONCE_BYTES]; /* a datagram as it arrives; the sender uses the end of it */
+    uint8_t bytes[HEADER + NONCE_BYTES]; /* a datagram as it arrives; the sender uses its end */
 };
 
 static int make_objects(struct test_port *test_port)
@@ -118,7 +117,7 @@ static bool is_other_subnet(const struct vp_port *a, const struct vp_port *b)
 {
     struct ibv_port_attr x, y;
 
-    /* a subnet has one master subnet manager, and gives each LID once */
+    /* a subnet has one master subnet manager, which assigns each LID once */
     return ibv_query_port(a->dev->context, a->num, &x) ||
            ibv_query_port(b->dev->context, b->num, &y) || x.sm_lid != y.sm_lid || x.lid == y.lid;
 }
@@ -136,7 +135,7 @@ bool vp_port_reaches(const struct vp_port *from, const struct vp_port *to)
     if (is_other_subnet(from, to) ||
         getrandom(&random_bytes, sizeof(random_bytes), 0) != sizeof(random_bytes))
         return false;
-    random_bytes.qkey &= INT32_MAX; /* those with the highest bit are the kernel's */
+    random_bytes.qkey &= INT32_MAX; /* the kernel reserves qkeys with the highest bit */
     if (open_test_port(&ports[0], from, random_bytes.qkey) ||
         open_test_port(&ports[1], to, random_bytes.qkey)) {
         ut_info(VP_CAT,

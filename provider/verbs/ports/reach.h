@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Does one InfiniBand port of this host reach another one? Neither the IP addresses nor the GIDs
- * say so: one fabric may have several networks of IPoIB, and many fabrics have the default subnet
+ * Tests whether one InfiniBand port of this host reaches another. Neither IP addresses nor GIDs
+ * tell: one fabric may have several IPoIB networks, and many fabrics have the default subnet
  * prefix.
  */
 #ifndef VP_REACH_H
@@ -11,7 +11,7 @@
 
 #include "verbs/prov_types.h"
 
-/* Sends a datagram, and waits for it: up to 30 ms. */
+/* Sends a datagram from one port to the other, and waits up to 30 ms for it. */
 bool vp_port_reaches(const struct vp_port *from, const struct vp_port *to);
 
 #endif

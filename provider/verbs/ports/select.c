@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which ports are used: see select.h. */
+/* Selects the ports that are used: see select.h. */
 #include "select.h"
 
 #include <arpa/inet.h>
@@ -88,9 +88,9 @@ static int compare_networks(const struct vp_network *a, const struct vp_network 
     return order ? order : a->part - b->part;
 }
 
-/*** InfiniBand: who reaches whom ***/
+/*** InfiniBand: ports that reach each other ***/
 
-/* A link-local address, as a GID, is of a network that every fabric has. */
+/* False for a network that every fabric has: a link-local address, or the network of a GID. */
 static bool names_one_fabric(const struct vp_network *n)
 {
     return n->by_ip && !(n->family == AF_INET6 && n->address[0] == 0xfe && n->address[1] == 0x80);
@@ -116,8 +116,8 @@ static bool has_fabric(const struct vp_usable_port *found, unsigned int count,
     return false;
 }
 
-/* The lowest network of its ports. Of ports without addresses that do not reach each other the
- * networks differ in nothing but their number. */
+/* The name of a fabric is the lowest network of its ports. Fabrics of ports without addresses
+ * differ only in their number. */
 static void name_fabric(struct vp_usable_port *found, unsigned int count,
                         const unsigned int *first_of, unsigned int first)
 {
@@ -136,7 +136,7 @@ static void name_fabric(struct vp_usable_port *found, unsigned int count,
 void vp_rails_group_fabrics(struct vp_usable_port *found, unsigned int count,
                             bool (*reaches)(const struct vp_port *from, const struct vp_port *to))
 {
-    unsigned int first_of[VP_MAX_USABLE]; /* the first port of the fabric that it is in */
+    unsigned int first_of[VP_MAX_USABLE]; /* index of the first port in the same fabric */
 
     for (unsigned int i = 0; i < count; i++) {
         found[i].fabric = found[i].port.network;
@@ -171,14 +171,14 @@ int vp_query_port(struct ibv_context *context, unsigned int port, union vp_port_
     struct verbs_context *newer = verbs_get_ctx_op(context, query_port);
 
     memset(out, 0, sizeof(*out));
-    /* libibverbs fills in as much as it knows, and zeroes the rest: rdma-core 44 and 65,
+    /* libibverbs fills in the fields that it knows, and zeroes the rest: rdma-core 44 and 65,
      * libibverbs/verbs.c, __lib_query_port() */
     return newer ? newer->query_port(context, (uint8_t)port, &out->attr, sizeof(*out))
                  : ibv_query_port(context, (uint8_t)port, &out->attr);
 }
 
-/* active_speed has no value beyond NDR: Linux 6.7, drivers/infiniband/core/
- * uverbs_std_types_device.c, copy_port_attr_to_resp(). */
+/* active_speed has no value beyond NDR: Linux 6.7,
+ * drivers/infiniband/core/uverbs_std_types_device.c, copy_port_attr_to_resp(). */
 unsigned int vp_port_speed(const union vp_port_attr *port)
 {
     static const struct {
@@ -203,7 +203,7 @@ unsigned int vp_port_speed(const union vp_port_attr *port)
     return mbit * lanes;
 }
 
-/* The first line of a file; false: there is none. */
+/* Reads the first line of a file. False: no such file. */
 static bool read_file(const char *path, char *line, int size)
 {
     FILE *file = ut_fd_open_file(path);
@@ -213,7 +213,7 @@ static bool read_file(const char *path, char *line, int size)
     return got;
 }
 
-/* One of the device. */
+/* Reads the first line of a device's file. */
 static bool read_device_file(const char *device, const char *name, char *line, int size)
 {
     char path[256];
@@ -222,8 +222,8 @@ static bool read_device_file(const char *device, const char *name, char *line, i
     return read_file(path, line, size);
 }
 
-/* As UCX does (August 2026: src/uct/ib/base/ib_device.c, uct_ib_device_query_roce_tclass()). The
- * file is that of the vendor's kernel modules. */
+/* As UCX (August 2026: src/uct/ib/base/ib_device.c, uct_ib_device_query_roce_tclass()). The
+ * vendor's kernel modules provide the file. */
 int vp_traffic_class(const char *device, unsigned int port)
 {
     char path[256], line[64];
@@ -237,8 +237,8 @@ int vp_traffic_class(const char *device, unsigned int port)
                : -1;
 }
 
-/* What Linux 6.1 gives to the paths of connections (drivers/infiniband/core/cma.c,
- * cma_resolve_iboe_route()); there is the file where somebody has made its folder. */
+/* The default of Linux 6.1 for connections (drivers/infiniband/core/cma.c,
+ * cma_resolve_iboe_route()). The file exists if the administrator has created its folder. */
 int vp_rdmacm_class(const char *device, unsigned int port)
 {
     char path[256], line[64];
@@ -267,8 +267,8 @@ static bool read_slot_name(const char *device, const char *where, char text[VP_F
     return found;
 }
 
-/* Linux, Documentation/ABI/testing/sysfs-bus-pci: physfn leads from a virtual function to the one
- * it is part of. The device of a subfunction is no PCI function; it is below one (Linux 6.1,
+/* Linux, Documentation/ABI/testing/sysfs-bus-pci: physfn leads from a virtual function to its
+ * physical function. The device of a subfunction is not a PCI function, but below one (Linux 6.1,
  * drivers/net/ethernet/mellanox/mlx5/core/sf/dev/dev.c, mlx5_sf_dev_add()). */
 void vp_pci_function(const char *device, char text[VP_FUNCTION_TEXT])
 {
@@ -278,9 +278,9 @@ void vp_pci_function(const char *device, char text[VP_FUNCTION_TEXT])
 }
 
 /*
- * mlx5: the firmware gives all functions of an adapter one number (Linux 6.1,
- * drivers/infiniband/hw/mlx5/main.c, mlx5_query_system_image_guid()), and NCCL takes it for the
- * adapter, too (src/transport/net_ib.cc, ncclIbInit(), and src/graph/search.c,
+ * mlx5: the firmware gives all functions of an adapter the same number (Linux 6.1,
+ * drivers/infiniband/hw/mlx5/main.c, mlx5_query_system_image_guid()). NCCL identifies the adapter
+ * by it too (src/transport/net_ib.cc, ncclIbInit(), and src/graph/search.c,
  * ncclTopoSearchRecNet()). With other drivers it may be a number of the host (hfi1/verbs.c,
  * hfi1_register_ib_device()), or of a port (irdma/verbs.c, irdma_query_device()).
  */
@@ -289,7 +289,7 @@ uint64_t vp_adapter_id(const struct ibv_device_attr *attr)
     return attr->vendor_id == VP_VENDOR_MELLANOX ? attr->sys_image_guid : 0;
 }
 
-/* The network interface of a RoCE port; not of a bond, whose ports have no name. */
+/* Reads the name of a RoCE port's network interface. Ports of a bond have no name. */
 static bool read_port_name(const char *device, unsigned int port, char *line, int size)
 {
     char path[256], netdev[64];
@@ -304,11 +304,11 @@ static bool read_port_name(const char *device, unsigned int port, char *line, in
 }
 
 /*
- * An adapter in two PCIe slots (Socket Direct) has a function in each for each of its sockets:
- * mlx5_sd_group_id() of Linux 6.9, drivers/net/ethernet/mellanox/mlx5/core/lib/sd.c, puts those of
- * one socket together by the number that phys_port_name has (en/devlink.c,
- * mlx5e_devlink_port_register()). Where the firmware does not tell it, and on InfiniBand, it is the
- * number of the PCI function (include/linux/mlx5/driver.h, mlx5_get_dev_index()).
+ * An adapter in two PCIe slots (Socket Direct) has in each slot a function for each of its sockets.
+ * mlx5_sd_group_id() of Linux 6.9, drivers/net/ethernet/mellanox/mlx5/core/lib/sd.c, groups the
+ * functions of a socket by the number in phys_port_name (en/devlink.c,
+ * mlx5e_devlink_port_register()). If the firmware does not report it, and on InfiniBand, the number
+ * of the PCI function identifies the socket (include/linux/mlx5/driver.h, mlx5_get_dev_index()).
  */
 int vp_adapter_socket(const char *device, unsigned int port, const char *function)
 {
@@ -356,7 +356,7 @@ bool vp_is_near(const char *device)
            vp_cpus_are_in(line, &cpus);
 }
 
-/*** the choice ***/
+/*** selection ***/
 
 #define EXCLUDE(f, ...) snprintf((f)->why_not, sizeof((f)->why_not), __VA_ARGS__)
 #define NAME_IT         "UTOFU_VERBS_DEVICES can name it"
@@ -381,9 +381,9 @@ static bool have_same_address(const struct vp_usable_port *a, const struct vp_us
 }
 
 /*
- * A bond over ports of two adapters. The kernel gives its addresses to both, unless the bond has an
- * active slave (Linux 6.1, drivers/infiniband/core/roce_gid_mgmt.c,
- * is_eth_active_slave_of_bonding_rcu()). A bond that mlx5 knows of, over all ports of one adapter,
+ * Handles a bond over ports of two adapters. The kernel gives its addresses to both, unless the
+ * bond has an active slave (Linux 6.1, drivers/infiniband/core/roce_gid_mgmt.c,
+ * is_eth_active_slave_of_bonding_rcu()). A bond over all ports of one adapter, which mlx5 knows of,
  * is one device (drivers/net/ethernet/mellanox/mlx5/core/lag/lag.c,
  * mlx5_handle_changeupper_event()).
  */
@@ -431,9 +431,9 @@ static void exclude_ethernet(struct vp_usable_port *found, unsigned int count)
             EXCLUDE(&found[i], "is Ethernet, and %s is InfiniBand: " NAME_IT, infiniband->name);
 }
 
-/* The ports of a network that are used, if it is: those of at least this speed. */
+/* The best throughput of a network: it uses the ports of at least this speed. */
 struct throughput {
-    uint64_t together; /* Mbit/s, times the ports, of the slowest of them */
+    uint64_t together; /* Mbit/s: speed of the slowest port times the number of ports */
     unsigned int slowest;
 };
 
@@ -460,7 +460,7 @@ static struct throughput throughput_of(const struct vp_usable_port *found, unsig
     return best;
 }
 
-/* Of the ports that are left, which are of one network. */
+/* Excludes ports that slow the others down. The remaining ports must be in one network. */
 static void exclude_bottlenecks(struct vp_usable_port *found, unsigned int count)
 {
     const struct vp_usable_port *best = fastest_of(found, count);
@@ -554,7 +554,7 @@ unsigned int vp_rails_count_further(const struct vp_port *ports, unsigned int co
     return further;
 }
 
-/* Appends the ports that take parts, such as: rxe0:1 and rxe1:1. */
+/* Appends the names of the ports that take parts, such as: rxe0:1 and rxe1:1. */
 static void append_port_names(const struct vp_prov *prov, unsigned int port, unsigned int further,
                               char *text, size_t size)
 {
@@ -585,9 +585,9 @@ void vp_rails_describe(const struct vp_prov *prov, unsigned int port, char *text
     }
 }
 
-/*** the order ***/
+/*** order of the ports ***/
 
-/* Is `a` placed before `b`, whatever the process? */
+/* True if `a` comes before `b` in every process. */
 static bool is_before(const struct vp_usable_port *a, const struct vp_usable_port *b, bool chosen)
 {
     bool a_used = !a->why_not[0], b_used = !b->why_not[0];
@@ -612,7 +612,8 @@ unsigned int vp_rails_sort(struct vp_usable_port *found, unsigned int count, boo
 {
     unsigned int used = 0, near = 0;
 
-    for (unsigned int i = 1; i < count; i++) { /* stable: equal ports keep the devices' order */
+    for (unsigned int i = 1; i < count;
+         i++) { /* stable sort: equal ports keep the order of their devices */
         struct vp_usable_port moved = found[i];
         unsigned int at = i;
         for (; at > 0 && is_before(&moved, &found[at - 1], chosen); at--)

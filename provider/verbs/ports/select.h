@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which of the usable ports are used, and the order in which the TNIs get them.
+ * Selects which of the usable ports are used, and the order in which the TNIs get them.
  *
- * Any TNI of a process communicates with any TNI of another one, so all ports of a process must
- * reach all ports of its peers. Several ports of a host are used only if they are in one network,
- * which is the same one on all hosts that are alike.
+ * Any TNI of a process communicates with any TNI of another process, so all ports of a process must
+ * reach all ports of its peers. Several ports of a host are used only if they are in one network.
+ * Hosts that are alike select the same network.
  */
 #ifndef VP_RAILS_H
 #define VP_RAILS_H
@@ -17,95 +17,97 @@
 
 enum { VP_MAX_USABLE = 32, VP_NETWORK_TEXT = 64, VP_FUNCTION_TEXT = 16 };
 
-/* A listening port. */
+/* A port on which this process can listen. */
 struct vp_usable_port {
     struct vp_port port;
     char name[IBV_SYSFS_NAME_MAX + 8]; /* device:port */
     bool infiniband;
-    struct vp_network subnet;            /* InfiniBand: of its GID */
-    struct vp_network fabric;            /* of all ports that it reaches */
-    bool near;                           /* to every CPU that this process may run on */
-    char bond[VP_BOND_TEXT];             /* RoCE: the bond that has its address; empty: none */
-    uint8_t paths;                       /* RoCE: by so many ports the bond sends at once */
-    char shares[IBV_SYSFS_NAME_MAX + 8]; /* RoCE: the port with the same address; empty: none */
-    char function[VP_FUNCTION_TEXT];     /* vp_pci_function() its device */
-    uint64_t board;                      /* vp_adapter_id() its device */
-    int8_t socket;                       /* vp_adapter_socket() it; -1: not known */
-    char why_not[256];                   /* empty: it is used */
+    struct vp_network subnet;            /* InfiniBand: network of the GID */
+    struct vp_network fabric;            /* network of all ports that it reaches */
+    bool near;                           /* near to every CPU on which this process may run */
+    char bond[VP_BOND_TEXT];             /* RoCE: bond that has its address; empty: none */
+    uint8_t paths;                       /* RoCE: number of ports over which the bond sends */
+    char shares[IBV_SYSFS_NAME_MAX + 8]; /* RoCE: port with the same address; empty: none */
+    char function[VP_FUNCTION_TEXT];     /* from vp_pci_function() */
+    uint64_t board;                      /* from vp_adapter_id() */
+    int8_t socket;                       /* from vp_adapter_socket(); -1: unknown */
+    char why_not[256];                   /* empty: the port is used */
 };
 
-/* The network of an address, by the interface that has the address; otherwise /24 or /64. */
+/* Gets the network of an address from the interface with the address; without such an interface,
+ * /24 or /64. */
 void vp_network_of(const union vp_sockaddr *addr, struct vp_network *out);
-/* The subnet of an InfiniBand port. */
+/* Gets the subnet of an InfiniBand port. */
 void vp_network_of_gid(const union ibv_gid *gid, struct vp_network *out);
-/* As text: 10.1.0.0/16. */
+/* Returns the text of a network, such as 10.1.0.0/16. */
 const char *vp_network_text(const struct vp_network *network, char *buf, size_t size);
 
-/* What a port is, also where the headers are older than libibverbs: rdma-core 50 has appended
+/* Port attributes, also with headers older than libibverbs: rdma-core 50 has appended
  * active_speed_ex to struct ibv_port_attr. */
 union vp_port_attr {
     struct ibv_port_attr attr;
     struct {
         uint8_t older[52];
-        uint32_t speed_ex; /* 0: active_speed says it */
+        uint32_t speed_ex; /* 0: use active_speed */
     } newer;
     uint8_t room[64];
 };
 
-/* 0 or an errno. */
+/* Returns 0 or an errno. */
 int vp_query_port(struct ibv_context *context, unsigned int port, union vp_port_attr *out);
-/* Mbit/s; 0: the device does not say. */
+/* Returns Mbit/s; 0: unknown. */
 unsigned int vp_port_speed(const union vp_port_attr *attr);
 
-/* RoCE: the traffic class that the administrator gave to the port; -1: none. */
+/* RoCE: returns the traffic class that the administrator set for the port; -1: none. */
 int vp_traffic_class(const char *device, unsigned int port);
-/* The one that librdmacm's connections have, where no other is set; 0: none is set. */
+/* Returns the default traffic class of librdmacm's connections; 0: none. */
 int vp_rdmacm_class(const char *device, unsigned int port);
 
-/* The PCI function that has the device's physical ports, as 0000:03:00.0: that of a virtual
- * function or of a subfunction is the one that it is part of. Empty: not known. */
+/* Gets the PCI function that has the device's physical ports, such as 0000:03:00.0: for a virtual
+ * function or a subfunction, the physical function. Empty: unknown. */
 void vp_pci_function(const char *device, char text[VP_FUNCTION_TEXT]);
-/* A number that all devices of one adapter have, and no other adapter; 0: not known. */
+/* Returns a number that identifies the adapter; 0: unknown. */
 uint64_t vp_adapter_id(const struct ibv_device_attr *attr);
-/* Which of the adapter's sockets, where the cables are, the port of a device has, from 0 on; -1:
- * not known. `function`: vp_pci_function() the device. */
+/* Returns the adapter's socket (cable connector) of a device's port, from 0 on; -1: unknown.
+ * `function`: from vp_pci_function(). */
 int vp_adapter_socket(const char *device, unsigned int port, const char *function);
-/* Numbers the physical links of the used ports, which are the first: `wire`. Two ports have one
- * link if they are of one bond, or one port of functions that are part of one, or have one socket
- * of one adapter. */
+/* Numbers the physical links of the used ports, which come first: `wire`. Two ports share a link if
+ * they belong to one bond, are the same port of functions of one PCI function, or have the same
+ * socket of one adapter. */
 void vp_rails_find_links(struct vp_usable_port *found, unsigned int used);
-/* How many of the ports behind this one, the first one following the last one, take parts of its
- * long writes: each by a physical link that no other has. */
+/* Returns how many of the following ports (cyclically) take parts of this port's long writes: each
+ * needs a physical link that the others do not use. */
 unsigned int vp_rails_count_further(const struct vp_port *ports, unsigned int count,
                                     unsigned int port);
-/* By which ports long writes of this one go, or why by one. */
+/* Describes which ports long writes of this port use, or why only one. */
 void vp_rails_describe(const struct vp_prov *prov, unsigned int port, char *text, size_t size);
 
-/* The NUMA node of a device (-1: not known); is it near to every CPU of this process? */
+/* Return the NUMA node of a device (-1: unknown), and whether the device is near to every CPU of
+ * this process. */
 int vp_numa_node(const char *device);
 bool vp_is_near(const char *device);
-/* Are all these CPUs in a list such as 0-3,8-11? */
+/* True if all these CPUs are in a list such as 0-3,8-11. */
 bool vp_cpus_are_in(const char *list, const cpu_set_t *cpus);
 
 /*
- * Fills in `fabric`: the network, and for InfiniBand ports that reach each other, whatever their IP
- * addresses, the lowest of their networks. `reaches` is asked of two ports whose GIDs are of one
- * subnet: the default subnet prefix is that of many fabrics. NULL: only IP networks count.
+ * Fills in `fabric`: the network of the port. For InfiniBand ports that reach each other, whatever
+ * their IP addresses, it is the lowest of their networks. `reaches` tests two ports whose GIDs have
+ * the same subnet prefix, since many fabrics have the default prefix. NULL: only IP networks count.
  */
 void vp_rails_group_fabrics(struct vp_usable_port *found, unsigned int count,
                             bool (*reaches)(const struct vp_port *from, const struct vp_port *to));
 
-/* Are ports in use that reach each other, but not by IP? The used ones are the first. */
+/* True if used ports reach each other, but not by IP. The used ports must come first. */
 bool vp_rails_need_datagrams(const struct vp_usable_port *found, unsigned int used);
 
 /*
- * Fills in why_not and `shares`. Of RoCE ports with one address one is used: an interface spans
- * both, and what comes for the address arrives at either. Preferred is the one that librdmacm
- * listens at. Unless the user has `chosen` ports or networks, not used are moreover: ports that
- * have less than half the speed of the fastest; Ethernet beside InfiniBand; all that are not of the
- * network that is the fastest, or of those networks the one with the lowest address; and the slower
- * ones of this network, unless they are so many that it is faster with them. As every TNI is as
- * likely to be used, n ports are n times as fast as the slowest of them.
+ * Fills in why_not and `shares`. Only one of the RoCE ports with the same address is used,
+ * preferably one on which librdmacm listens: an interface spans these ports, and packets for the
+ * address arrive at any of them. Unless the user has `chosen` ports or networks, this also excludes
+ * ports with less than half the speed of the fastest port; Ethernet beside InfiniBand; all networks
+ * but the fastest (of several, the one with the lowest address); and slower ports of this network,
+ * unless the network is faster with them. Since all TNIs are equally likely to be used, n ports are
+ * n times as fast as the slowest of them.
  */
 void vp_rails_choose(struct vp_usable_port *found, unsigned int count, bool chosen);
 

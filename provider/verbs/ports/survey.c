@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The RDMA ports of this machine, and which of them are in use: for utofu-info. */
+/* Lists the RDMA ports of this machine, and which of them are used, for utofu-info. */
 #include "survey.h"
 
 #include <arpa/inet.h>
@@ -16,9 +16,9 @@
 #include "verbs/data/recvs.h"
 #include "verbs/connect/cm_ops.h"
 
-enum { MTU_UNIT = 128 }; /* IBV_MTU_256 is 1, each next value doubles */
+enum { MTU_UNIT = 128 }; /* IBV_MTU_256 is 1; each next value doubles the size */
 
-/* The port's GID table entry `wanted`, or its first entry. False: it has none. */
+/* Gets the port's GID table entry `wanted`, or its first entry. False: no such entry. */
 static bool find_gid(struct ibv_context *context, unsigned int port, int wanted,
                      struct ibv_gid_entry *out)
 {
@@ -100,7 +100,8 @@ static void fill_exclusion_reason(const struct vp_prov *prov, struct prov_port *
     }
 }
 
-/* Has it an interface, of this network namespace? The numbers of others mean nothing here. */
+/* True if the GID has an interface in this network namespace. Interface numbers of other namespaces
+ * have no meaning here. */
 static bool is_in_this_namespace(const struct ibv_gid_entry *gid)
 {
     struct ifaddrs *here = gid->ndev_ifindex ? vp_netdev_addresses() : NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The RDMA ports of this machine, for utofu-info. */
+/* Lists the RDMA ports of this machine for utofu-info. */
 #ifndef VP_SURVEY_H
 #define VP_SURVEY_H
 

@@ -14,22 +14,23 @@
 #include "verbs/wake.h"
 
 enum {
-    RECVS = 256, /* posted receives; further datagrams are lost, and repeated by their sender */
+    RECVS =
+        256, /* posted receives; further datagrams are lost, and their senders retransmit them */
     SENDS = 128,
-    HEADER = 40, /* header bytes of each datagram that arrives */
+    HEADER = 40, /* size of the header in front of each received datagram */
     BUFFER = 320,
     HOP_LIMIT = 64,
-    FULL_MEMBER = 0x8000, /* of a P_Key */
+    FULL_MEMBER = 0x8000, /* bit of a P_Key */
     FIRST_AHS = 64,
 };
 _Static_assert(HEADER + VP_UD_MAX <= BUFFER, "a datagram must fit");
 
-/* The way to a port; it serves all processes behind the port. */
+/* The address handle for a port, which serves all processes behind the port. */
 struct ah_entry {
     union ibv_gid gid;
     uint16_t lid;
     uint8_t sl;
-    struct ibv_ah *ah; /* NULL: free */
+    struct ibv_ah *ah; /* NULL: free entry */
 };
 
 struct vp_ud {
@@ -37,18 +38,19 @@ struct vp_ud {
     struct ibv_comp_channel *channel;
     struct ibv_cq *recv_cq, *send_cq;
     struct ibv_qp *qp;
-    uint8_t *slab; /* buffers of receives, followed by those of sends */
+    uint8_t *slab; /* buffers of receives, followed by buffers of sends */
     struct ibv_mr *mr;
     uint32_t free_sends[SENDS], num_free;
     bool armed;
-    struct ah_entry *ahs; /* open addressing */
+    struct ah_entry *ahs; /* hash table with open addressing */
     uint32_t room, used;
 };
 
 /*** paths ***/
 
-/* The index of the pkey of UTOFU_VERBS_CONNECT, or of the first partition that the port is a full
- * member of: limited members do not reach each other. -1: the port is not in the partition. */
+/* Returns the index of the pkey of UTOFU_VERBS_CONNECT, or of the first partition in which the port
+ * is a full member, since limited members do not reach each other. -1: the port is not in the
+ * partition. */
 static int pkey_index(const struct vp_port *port, unsigned int count)
 {
     uint16_t wanted = port->gid_index < 0 ? (uint16_t)ut_env_num(UT_ENV_VERBS_PKEY) : 0;
@@ -68,7 +70,8 @@ static int pkey_index(const struct vp_port *port, unsigned int count)
     return -1;
 }
 
-/* The same as librdmacm's, where none is set: what the administrator has chosen holds both ways. */
+/* By default the traffic class of librdmacm, so that the administrator's setting applies to both
+ * connection managers. */
 static uint8_t traffic_class(const struct vp_port *port)
 {
     uint64_t wanted = ut_env_num(UT_ENV_VERBS_TRAFFIC_CLASS);
@@ -80,8 +83,8 @@ static uint8_t traffic_class(const struct vp_port *port)
     return (uint8_t)(port->traffic_class >= 0 ? port->traffic_class : port->rdmacm_class);
 }
 
-/* RoCE: the priority follows from the traffic class, as in the kernel. InfiniBand: where none is
- * set that of the path, as the subnet manager or the peer's packets have told it. */
+/* RoCE: the priority follows from the traffic class, as in the kernel. InfiniBand: by default the
+ * service level of the path, from the subnet manager or from the peer's packets. */
 static uint8_t service_level(const struct vp_port *port, const struct vp_ud_addr *to)
 {
     if (port->gid_index >= 0)
@@ -139,7 +142,7 @@ int vp_ud_probe_port(struct vp_port *port, int gid_index)
     return rc;
 }
 
-/*** ways to ports ***/
+/*** address handles ***/
 
 static uint32_t hash_ah(const struct ah_entry *to)
 {
@@ -160,7 +163,7 @@ static struct ah_entry ah_key(const struct vp_ud_addr *to)
     return (struct ah_entry){.gid = to->gid, .lid = to->lid, .sl = to->sl};
 }
 
-/* The way to a port, or the free entry for it. There always is a free one. */
+/* Returns the entry for a path, or the free entry for it. There is always a free entry. */
 static struct ah_entry *find_ah_entry(const struct ah_entry *ahs, uint32_t room,
                                       const struct ah_entry *to)
 {
@@ -206,7 +209,7 @@ int vp_ud_resolve(struct vp_port *port, const struct vp_ud_addr *to)
         return 0;
     vp_ud_path(port, to, &path);
     struct ibv_ah *ah =
-        ibv_create_ah(port->dev->pd, &path); /* without the lock: the call may take long */
+        ibv_create_ah(port->dev->pd, &path); /* without the lock, since the call may take long */
     int rc = ah ? 0 : errno ? -errno : -EHOSTUNREACH;
     pthread_mutex_lock(&ud->lock);
     if (ah && 2 * (ud->used + 1) > ud->room)
@@ -239,7 +242,7 @@ static int post_receive(struct vp_ud *ud, uint64_t index)
     return -ibv_post_recv(ud->qp, &wr, &bad);
 }
 
-/* Takes back buffers of sends that have left the port. */
+/* Frees the buffers of completed sends. */
 static void reap_sends(struct vp_ud *ud)
 {
     struct ibv_wc wc[16];
@@ -288,7 +291,8 @@ bool vp_ud_sends_are_done(struct vp_port *port)
     return all;
 }
 
-/* Datagrams since the last arming have raised their event: so it is armed before the last poll. */
+/* The completion queue is armed before the last poll: the event for datagrams since the last arming
+ * has already been raised. */
 static int poll_one(struct vp_ud *ud, struct ibv_wc *wc)
 {
     struct ibv_cq *cq;
