@@ -155,7 +155,8 @@ static struct vp_conn *find_not_yet_up(struct vp_ep *ep, uint32_t qp_num)
     if (found)
         vp_conn_up(found);
     else
-        ut_debug(VP_CAT, "a receive for queue pair %u, which has no connection any more", qp_num);
+        ut_debug(VP_CAT, "received data for queue pair %u, which has no connection any more",
+                 qp_num);
     return found && found->in_table ? found : NULL;
 }
 

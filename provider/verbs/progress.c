@@ -79,7 +79,7 @@ static void fail_queue_locked(struct vp_ep *ep, const char *device, const char *
     if (!ep || ep->broken)
         return;
     ut_error(VP_CAT,
-             "%s of %s failed: communications of this VCQ through it fail; create the VCQ anew",
+             "%s of %s failed: communications of this VCQ over it fail; create the VCQ again",
              queue, device);
     ep->broken = true;
     fail_endpoint_locked(ep);
@@ -120,8 +120,8 @@ static void handle_gid_change(struct vp_prov *prov, const struct vp_device *dev,
         vp_addr_text(&port->addr, text, sizeof(text));
         if (gone)
             ut_warn(VP_CAT,
-                    "%s has lost its address %s: until it has it again, nobody can connect to this "
-                    "process there",
+                    "%s has lost its address %s: peers cannot connect to this process there until "
+                    "the port has the address again",
                     port->name, text);
         else
             ut_warn(VP_CAT, "%s has its address %s again", port->name, text);
@@ -147,7 +147,7 @@ static void handle_lid_change(struct vp_prov *prov, const struct vp_device *dev,
         ut_warn(VP_CAT, "%s has LID %u instead of %u: its connections break%s", port->name,
                 attr.lid, port->at.lid,
                 prov->channel
-                    ? ", and are made again: peers ask the subnet manager for the new one"
+                    ? ", and are made again: peers ask the subnet manager for the new LID"
                     : ", and peers cannot make them again without /dev/infiniband/rdma_cm, "
                       "through which they would ask the subnet manager (modprobe rdma_ucm)");
         vp_udcm_lid_changed(prov, port, attr.lid);

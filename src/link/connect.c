@@ -229,7 +229,7 @@ static void apply_event(struct ut_link *link, enum ut_fsm_event event,
 
     UT_ASSERT(step.action != UT_FSM_IMPOSSIBLE);
     if (step.action == UT_FSM_IMPOSSIBLE)
-        ut_error("link", "VCQ %016llx: '%s' while '%s' is an error in the library",
+        ut_error("link", "VCQ %016llx: event '%s' in state '%s' is an error in the library",
                  (unsigned long long)link->peer, ut_fsm_event_name(event),
                  ut_fsm_state_name(link->state));
     link->state = step.next;

@@ -36,8 +36,8 @@ bool ut_link_process_hello(struct ut_link *link, const void *data, size_t size)
 
     if (size < sizeof(hello)) {
         ut_error("link",
-                 "VCQ %016llx sends %zu bytes that are no hello of this library, and is not "
-                 "connected; use one version in a job",
+                 "VCQ %016llx sent an unknown hello of %zu bytes (does its process run another "
+                 "version?) and is not connected; use one version in a job",
                  (unsigned long long)link->peer, size);
         return false;
     }

@@ -137,13 +137,13 @@ const char *ut_link_wait_reason(const struct ut_link *link, const struct ut_link
     case UT_LINK_IDLE:
         return "nothing: it is not connected";
     case UT_LINK_RESOLVING:
-        return link->was_up ? "the next try to connect again"
-                            : "the peer's process to call the library and to make that VCQ, or the "
-                              "next try to connect";
+        return link->was_up ? "the next attempt to connect again"
+                            : "the peer's process to call the library and to create that VCQ, or "
+                              "the next attempt to connect";
     case UT_LINK_CONNECTING:
-        return "the peer's answer to the request to connect";
+        return "the peer's reply to the connect request";
     case UT_LINK_AWAITING:
-        return "the request to connect that the peer has sent";
+        return "the connect request that the peer has sent";
     case UT_LINK_SILENT:
         return "nothing: the peer was silent";
     case UT_LINK_GONE:
@@ -154,7 +154,7 @@ const char *ut_link_wait_reason(const struct ut_link *link, const struct ut_link
     if (link->to_post != UT_NO_SLOT || link->msg_to_post)
         return "a free entry in the provider's queue";
     if (link->armw_out > ut_rails_outstanding(link))
-        return "the peer's answer to an ARMW";
+        return "the peer's reply to an ARMW";
     return load->posted || load->messages ? "completions"
                                           : "nothing: no communication of this process uses it";
 }

@@ -33,7 +33,7 @@ bool ut_link_alloc_rx_announced(struct ut_link *link)
 {
     if (ut_announced_alloc(&link->rx_announced))
         return true;
-    ut_error("link", "no memory for the connection to VCQ %016llx: it is tried again later",
+    ut_error("link", "no memory for the connection to VCQ %016llx: this process tries again later",
              (unsigned long long)link->peer);
     return false;
 }
@@ -48,8 +48,8 @@ static struct ut_link_outcome make_outcome(enum ut_fsm_event event, enum ut_caus
 static struct ut_link_outcome reject_address(uint32_t rank)
 {
     ut_error("link",
-             "rank %u published an address that is not one of this library; start it with the same "
-             "library as this process (utofu-info --check); it cannot be reached",
+             "rank %u published an address that is not an address of this library; start it with "
+             "the same library as this process (utofu-info --check); it cannot be reached",
              rank);
     return make_outcome(UT_FSM_NO_OWNER, UT_CAUSE_ADDRESS, 0);
 }
@@ -61,8 +61,8 @@ static struct ut_link_outcome retry_or_fail_shortage(const struct ut_link *link,
     if (now < link->deadline_ms)
         return make_outcome(UT_FSM_TRY_LATER, UT_CAUSE_NONE, 0);
     ut_error("link",
-             "this process has not been able to connect to VCQ %016llx in time "
-             "(UTOFU_JOB_TIMEOUT): %s%s; communications with it fail, later ones try again",
+             "this process could not connect to VCQ %016llx in time (UTOFU_JOB_TIMEOUT): %s%s; "
+             "communications with this VCQ fail, later ones try again",
              (unsigned long long)link->peer, strerror(-rc), ut_fd_limit_remedy(-rc));
     return make_outcome(UT_FSM_LOCAL_ERROR, UT_CAUSE_SHORTAGE, 0);
 }

@@ -53,7 +53,8 @@ static struct prov_ep *open_endpoint(const struct ut_link *link, unsigned int nu
     int rc = prov->ops->ep_open(prov, &attr, &e->ep);
     ut_fd_release();
     if (rc != 0) {
-        ut_info("link", "VCQ %016llx: no endpoint for parts of long puts: %s; they go by one port",
+        ut_info("link",
+                "VCQ %016llx: no endpoint for parts of long puts: %s; long puts use one port",
                 (unsigned long long)vcq->id, strerror(-rc));
         return NULL;
     }

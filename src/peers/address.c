@@ -65,11 +65,11 @@ int ut_address_check(const void *record, size_t size, uint8_t armw_mode, char wh
         return -EPROTONOSUPPORT;
     }
     if (size < COMMON_BYTES || r.magic != UT_ADDRESS_RECORD_MAGIC || !is_valid(record, size)) {
-        snprintf(why, UT_ADDRESS_WHY,
-                 "published %zu bytes that are no address record of this library; start it with "
-                 "the same library as this process (utofu-info --check), and with nobody else's "
-                 "rank",
-                 size);
+        snprintf(
+            why, UT_ADDRESS_WHY,
+            "published %zu bytes that are not an address record of this library; start it with the "
+            "same library as this process (utofu-info --check), and with a rank of its own",
+            size);
         return -EPROTO;
     }
     if (r.armw_mode != armw_mode) {

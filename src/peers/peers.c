@@ -145,15 +145,15 @@ static int check_location(const struct peer_record *k, char why[UT_ADDRESS_WHY])
 
     if (k->rank != job->rank && r->node == job->node && r->local_rank == job->local_rank) {
         snprintf(why, UT_ADDRESS_WHY,
-                 "has local rank %u on node %u, as this process has; where processes share a node, "
-                 "set UTOFU_LOCAL_RANK and UTOFU_LOCAL_SIZE beside UTOFU_NODE",
+                 "has local rank %u on node %u, like this process; if processes share a node, set "
+                 "UTOFU_LOCAL_RANK and UTOFU_LOCAL_SIZE beside UTOFU_NODE",
                  job->local_rank, job->node);
         return -EADDRINUSE;
     }
     if (proc->fugaku_cqs && r->local_size != proc->most_local) {
         snprintf(why, UT_ADDRESS_WHY,
-                 "calculates with %u processes on a node, this process with %u: with "
-                 "UTOFU_CQ_MAP=fugaku, set UTOFU_LOCAL_SIZE to the most on any node",
+                 "assumes %u processes per node, this process assumes %u: with "
+                 "UTOFU_CQ_MAP=fugaku, set UTOFU_LOCAL_SIZE to the maximum of any node",
                  r->local_size, proc->most_local);
         return -EPROTONOSUPPORT;
     }
@@ -285,8 +285,8 @@ static void warn_node_unknown(uint32_t rank, int rc, unsigned long long seconds)
         snprintf(text, sizeof(text),
                  "that process has not called the library yet, or the launcher has not said so");
     ut_warn("process",
-            "the node of rank %u has been waited for %llu s: %s; it is given up after %llu s "
-            "(UTOFU_JOB_TIMEOUT)",
+            "the node of rank %u is still unknown after %llu s: %s; this process gives up after "
+            "%llu s (UTOFU_JOB_TIMEOUT)",
             rank, seconds, text, (unsigned long long)ut_env_num(UT_ENV_JOB_TIMEOUT));
 }
 

@@ -129,7 +129,7 @@ says 'long puts go by this port alone: no other one is used' env
 profile=netns
 for connect in auto rdmacm ud; do
     says 'listens at 10.77.0.1 in 10.77.0.0/24' env "UTOFU_VERBS_CONNECT=$connect"
-    says 'not used: .* (0 tried); it has addresses that no interface here has, .*: 1 not taken' \
+    says 'not used: .* (0 tried); it has 1 addresses that no interface of this network namespace has: not used' \
         env "UTOFU_VERBS_CONNECT=$connect"
 done
 says 'rxe1:1 *active, Ethernet, MTU' env # its interface is elsewhere
@@ -157,7 +157,7 @@ says 'listens at 10.77.0.1 in 10.77.0.0/24, connects by rdmacm,' env UTOFU_VERBS
 # What is faster than NDR is known, and a port that would hold it up is not used beside it.
 profile=xdr
 says 'active, InfiniBand, MTU 4096 of 4096, 800 Gbit/s' env
-says 'not used: has 400000 Mbit/s, and mlx5_0:2 has 800000: TNIs with this port would hold up the others' env
+says 'not used: has 400000 Mbit/s, and mlx5_0:2 has 800000: TNIs with this port would slow the others down' env
 
 # What names nothing that is there is said, with what is there.
 complains() {
@@ -173,14 +173,14 @@ complains() {
 }
 fault=
 profile=bond
-complains 'warning: .*rxe0:1 and rxe1:1 have one address, 10.77.0.1, by bond0 (802.3ad): what comes .* is lost' \
+complains 'warning: .*rxe0:1 and rxe1:1 have the same address, 10.77.0.1, by bond0 (802.3ad): packets .* are lost' \
     env "UT_ADAPTER_SYS=$sys"
 profile=rails
 complains "UTOFU_VERBS_DEVICES=mlx5_7 names no usable port .*; RDMA devices here: rxe0" env UTOFU_VERBS_DEVICES=mlx5_7
-complains "UTOFU_VERBS_DEVICES: 'rxe0:9' is not used: it is none of the devices here (rxe0)" env UTOFU_VERBS_DEVICES=rxe0:1,rxe0:9
+complains "UTOFU_VERBS_DEVICES: 'rxe0:9' is not used: it is not one of the devices here (rxe0)" env UTOFU_VERBS_DEVICES=rxe0:1,rxe0:9
 complains "gid_index=7 of UTOFU_VERBS_CONNECT is no usable GID of an active port; .*rxe0:1 1 10.77.0.1, rxe0:2 0 10.78.0.1" env UTOFU_VERBS_CONNECT=gid_index=7
 complains "UTOFU_VERBS_SUBNETS=10.1.0.0/16: no active port has an address there; .*rxe0:1 1 10.77.0.1" env UTOFU_VERBS_SUBNETS=10.1.0.0/16
-complains "UTOFU_VERBS_SUBNETS: '10.1' is no subnet" env UTOFU_VERBS_SUBNETS=10.1
+complains "UTOFU_VERBS_SUBNETS: '10.1' is not a subnet" env UTOFU_VERBS_SUBNETS=10.1
 fault='--fault port=3600000'
 complains "not used: .*down" env UTOFU_VERBS_DEVICES=rxe0:1
 fault='--fault create=4'

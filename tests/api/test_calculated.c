@@ -402,7 +402,7 @@ Test(calculated, two_processes_in_one_place_are_told)
     if (!ut_run_collect(&(struct ut_run_opts){.n = 2, .env = {MAP, "UTOFU_PEER_TIMEOUT=1"}},
                         on_the_same_node, NULL, out, report, sizeof(report)))
         cr_assert_fail("%s", report);
-    cr_assert(strstr(out[0].output, "rank 1 has local rank 0 on node 4, as this process has") ||
-                  strstr(out[1].output, "rank 0 has local rank 0 on node 4, as this process has"),
+    cr_assert(strstr(out[0].output, "rank 1 has local rank 0 on node 4, like this process") ||
+                  strstr(out[1].output, "rank 0 has local rank 0 on node 4, like this process"),
               "%s%s", out[0].output, out[1].output);
 }

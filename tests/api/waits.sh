@@ -75,7 +75,7 @@ says free 1 "warning: .*utofu_free_vcq\(\) has given up what was under way on VC
 says free 1 "^last error: utofu_free_vcq\(\) has given up what was under way on VCQ .*: $under_way"
 says exit 1 "warning: .*exit\(\) has waited 3 s for VCQ [0-9a-f]{16}: $under_way"
 says exit 1 "warning: .*exit\(\) has given up what was under way on VCQ [0-9a-f]{16} after 5 s .*: $under_way"
-says node 1 'warning: .*the node of rank 1 has been waited for 3 s: that rank has no file in UTOFU_ROOT=.*: it has not called the library yet, or'
+says node 1 'warning: .*the node of rank 1 is still unknown after 3 s: that rank has no file in UTOFU_ROOT=.*: it has not called the library yet, or'
 says nobody 1 'warning: .*nobody has served this job there for 3 s \(Connection refused\)'
 says mute 1 'warning: .*the process that serves it \(rank 0\) has not answered for 3 s'
 says kill 1 'utofurun: 1 process has not ended within 3 s after SIGTERM \(the first: rank 0, pid [0-9]+\); killing the job'

@@ -641,8 +641,8 @@ bad_records() {
         case $kind in
         newer | older) text='rank 1 runs another version of this library \(wire format [0-9]+, here [0-9]+\); use one' ;;
         other_armw) text='rank 1 executes ARMW by device, this process by CPU; set UTOFU_ARMW to one value' ;;
-        garbled_address) text='rank 1 published an address that is not one of this library; start it with' ;;
-        *) text='rank 1 published [0-9]+ bytes that are no address record of this library; start it with' ;;
+        garbled_address) text='rank 1 published an address that is not an address of this library; start it with' ;;
+        *) text='rank 1 published [0-9]+ bytes that are not an address record of this library; start it with' ;;
         esac
         check "$name $kind" 0 "error: \\[rank 0, (process|link)\\] $text .*; it cannot be reached" 1+ "$@" "$kind" "$folder/flag"
         logged "$name $kind" '^-[0-9]+ -[0-9]+, UTOFU_ERR_MRQ_PEER .* what its process says of itself cannot be had or used' 1

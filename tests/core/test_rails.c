@@ -185,7 +185,7 @@ Test(rails, a_port_that_holds_up_the_others_is_left_out)
     add("b:1", 200000, "10.1.0.2");
     cr_assert(are_used(false, 0, "2")); /* twice 100 is not more */
     cr_assert_str_eq(reason(1), "has 100000 Mbit/s, and b:1 has 200000: TNIs with this port would "
-                                "hold up the others; UTOFU_VERBS_DEVICES can name it");
+                                "slow the others down; UTOFU_VERBS_DEVICES can name it");
     cr_assert(are_used(true, 0, "21")); /* in the order that they are in */
     count = 0;
     add("a:1", 100000, "10.1.0.1");

@@ -75,7 +75,7 @@ def put():
         text = job.dump()
         says(f"put {where}", text, r"^utofu: dump: \[rank 0\] vcq id=\w{16} .* mode=free toq=1/2048 ",
              r"oldest slot=0 kind=put state=waits stage=none bytes=256 to=\w{16} likely_rank=1 waits for its link$",
-             r"link to=\w{16} likely_rank=1 state=seeking waiting=1 posted=0 .*"
+             r"link to=\w{16} likely_rank=1 state=resolving waiting=1 posted=0 .*"
              r"waits for the peer's process to call the library.* \(gives up in \d+ s\)$")
         text = job.dump(2)
         check(f"put {where}: as often as wanted", text.count("[rank 0] begin\n") == 2, text)

@@ -88,7 +88,7 @@ void vp_active_send_request(struct vp_conn *conn)
     vp_handshake_wait(conn, VP_CONNECTING, vp_attempt_deadline(conn, ut_clock_ms()));
     int rc = conn->id.ops->connect(&conn->id, &param);
     if (rc) {
-        ut_debug(VP_CAT, "asking for a connection: %s", strerror(-rc));
+        ut_debug(VP_CAT, "sending a connect request:  %s", strerror(-rc));
         vp_handshake_retry(conn, VP_ATTEMPT_NO_ANSWER);
     }
 }
@@ -179,7 +179,7 @@ void vp_active_handle_response(struct vp_conn *conn, const struct vp_cm_event *e
     rep.size &= VP_REQ_SIZE;
     if (memcmp(rep.magic, vp_rep_magic, sizeof(vp_rep_magic)) != 0 || rep.size > PROV_HELLO_MAX ||
         rep.mtu < IBV_MTU_256 || rep.mtu > IBV_MTU_4096) {
-        ut_info(VP_CAT, "an answer to a connection request is garbled");
+        ut_info(VP_CAT, "the reply to a connect request is malformed");
         vp_handshake_fail(conn, PROV_REASON_REJECTED);
         return;
     }
@@ -217,9 +217,8 @@ void vp_active_handle_reject(struct vp_conn *conn, const struct vp_cm_event *eve
         vp_handshake_fail(conn, PROV_REASON_REJECTED);
         break;
     case VP_REJ_WRONG_KEY:
-        ut_warn(VP_CAT,
-                "a peer is gone: another process has its address now, and rejected this one, "
-                "which does not know its key");
+        ut_warn(VP_CAT, "a peer is gone: another process now has its address, and rejected this "
+                        "process for a wrong key");
         vp_handshake_fail(conn, PROV_REASON_PEER_DEAD);
         break;
     case VP_REJ_DEAD:

@@ -48,7 +48,7 @@ static bool reserve_last_request(struct vp_conn *conn)
         ep->logged_no_room = true;
         ut_error(VP_CAT,
                  "no room for another connection: a completion queue of %s has %u entries for %u "
-                 "of them (UTOFU_NUM_TOQ_ENTRIES adds to it)",
+                 "connections (a larger UTOFU_NUM_TOQ_ENTRIES adds entries)",
                  ep->port->name, ep->cq_size, ep->credits);
     }
     return conn->last != VP_LAST_NONE;
@@ -425,7 +425,8 @@ void vp_conn_handle_control(struct vp_conn *conn, uint32_t control)
         handle_peer_suspended(conn);
         break;
     default: /* no version of this library sends this message */
-        ut_debug(VP_CAT, "a control message with %#x", control);
+        ut_debug(VP_CAT, "unknown control message %#x (does the peer run another version?)",
+                 control);
     }
 }
 
@@ -516,12 +517,12 @@ static void log_late_receive(struct vp_ep *ep, const struct vp_conn *conn, bool 
     ep->late_qps += given_up;
     if (given_up)
         ut_warn(VP_CAT,
-                "queue pair %u is destroyed for another connection and has not reported its last "
+                "queue pair %u is destroyed for another connection before it reported its last "
                 "receive (%u so far on this endpoint)",
                 conn->qp->qp_num, ep->late_qps);
     else if (!ep->logged_late)
-        ut_info(VP_CAT, "queue pair %u is kept until %s says that it has reported its last receive",
-                conn->qp->qp_num, ep->port->name);
+        ut_info(VP_CAT, "queue pair %u is kept until %s reports its last receive", conn->qp->qp_num,
+                ep->port->name);
     ep->logged_late = true;
 }
 
@@ -601,7 +602,7 @@ static void handle_stall(struct vp_conn *conn)
         vp_post_signalled(conn);
     if (conn->head != head) /* otherwise the send queue is full, or all requests are signalled */
         return;
-    ut_warn(VP_CAT, "queue pair %u has stalled: its connection is made anew", conn->qp->qp_num);
+    ut_warn(VP_CAT, "queue pair %u has stalled: its connection is made again", conn->qp->qp_num);
     vp_conn_break(conn, VP_REASON_PROBE);
 }
 

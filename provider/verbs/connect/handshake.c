@@ -117,7 +117,7 @@ static void give_up(struct vp_conn *conn, enum vp_attempt_result sign, uint64_t 
 {
     enum prov_reason reason =
         sign == VP_ATTEMPT_NO_RESOURCE ? PROV_REASON_LOCAL : vp_silence_reason(conn);
-    const char *why = sign == VP_ATTEMPT_NO_RESOURCE  ? "this process lacks what it needs"
+    const char *why = sign == VP_ATTEMPT_NO_RESOURCE  ? "this process lacks a resource"
                       : reason == PROV_REASON_LOCAL   ? "the port is down"
                       : sign == VP_ATTEMPT_UNRESOLVED ? "there is no route (ip route get)"
                                                       : "the peer is given up";

@@ -158,7 +158,7 @@ void vp_passive_limit_rate(struct vp_prov *prov)
     for (unsigned int i = 0; i < prov->num_ports; i++)
         if (prov->ports[i].ud)
             epoll_ctl(prov->epoll_fd, EPOLL_CTL_DEL, vp_ud_fd(&prov->ports[i]), NULL);
-    ut_info(VP_CAT, "too many requests without the key of the process: none is answered for %d ms",
+    ut_info(VP_CAT, "too many requests with a wrong key: none is handled for %d ms (rate limit)",
             READ_PAUSE_MS);
 }
 
@@ -184,10 +184,8 @@ void vp_passive_resume_reading(struct vp_prov *prov, uint64_t now)
 void vp_passive_count_wrong_key(struct vp_prov *prov)
 {
     prov->wrong_keys++;
-    ut_warn(
-        VP_CAT,
-        "rejected a request for a connection, which has not the key of this process (is it of a "
-        "process of another or an earlier job, or for one that had this address before?)");
+    ut_warn(VP_CAT, "rejected a connect request with a wrong key (from a process of another or an "
+                    "earlier job, or for a process that had this address before?)");
 }
 
 void vp_passive_handle_request(struct vp_prov *prov, const struct vp_cm_event *event)

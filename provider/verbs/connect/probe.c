@@ -119,7 +119,7 @@ static void start_attempt(struct vp_prov *prov, struct vp_probe *probe, uint64_t
     if (rc == -ECONNREFUSED)
         report_verdict(prov, probe, PROV_REASON_PEER_DEAD);
     else if (rc)
-        ut_debug(VP_CAT, "asking for a peer: %s", strerror(-rc));
+        ut_debug(VP_CAT, "probing a peer:  %s", strerror(-rc));
 }
 
 void vp_probe_event(struct vp_prov *prov, struct vp_probe *probe, const struct vp_cm_event *event)
@@ -149,7 +149,7 @@ void vp_probe_event(struct vp_prov *prov, struct vp_probe *probe, const struct v
         rc = -EHOSTUNREACH;
     }
     if (rc) /* counts as no reply: see vp_probe_run() */
-        ut_debug(VP_CAT, "asking for a peer: %s", strerror(-rc));
+        ut_debug(VP_CAT, "probing a peer:  %s", strerror(-rc));
 }
 
 /* Returns the next probe to be started, given up or destroyed. */

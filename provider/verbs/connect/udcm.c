@@ -443,10 +443,10 @@ static void refresh_path(struct vp_prov *prov, struct vp_port *port, struct vp_u
     uint16_t lid = vp_query_lid(port, &at->gid, QUERY_TIMEOUT_MS, &sl);
     store_path(prov->udcm, port, at, lid, sl);
     if (at->lid != recorded.lid)
-        ut_info(VP_CAT, "%s: a peer has LID %u, not %u as when the job began", port->name, at->lid,
+        ut_info(VP_CAT, "%s: a peer now has LID %u instead of %u", port->name, at->lid,
                 recorded.lid);
     if (at->sl != recorded.sl)
-        ut_info(VP_CAT, "%s: LID %u is reached by service level %u", port->name, at->lid, at->sl);
+        ut_info(VP_CAT, "%s: the path to LID %u has service level %u", port->name, at->lid, at->sl);
 }
 
 static int resolve_addr(struct vp_prov *prov, struct vp_cm_id *id, struct vp_port *port,

@@ -358,7 +358,7 @@ static int __attribute__((noinline)) plan_parts(struct vp_conn *conn, struct par
     p->first_waits = conn->unit != VP_UNIT_WHOLE && (p->xfer->flags & PROV_STRONG) && is_write(p) &&
                      p->xfer->length && conn->tail != conn->head;
     if (p->num > VP_PARTS_MAX) {
-        ut_error(VP_CAT, "a transfer of %u bytes is more than %s takes", p->xfer->length,
+        ut_error(VP_CAT, "a transfer of %u bytes exceeds the maximum of %s", p->xfer->length,
                  ep->port->name);
         return -EIO;
     }
@@ -664,7 +664,7 @@ send_slow(struct vp_conn *conn, const void *data, size_t size, unsigned int flag
     struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = size != 0, .opcode = IBV_WR_SEND};
 
     if (size > PROV_MSG_MAX) {
-        ut_error(VP_CAT, "a message of %zu bytes is longer than %d", size, PROV_MSG_MAX);
+        ut_error(VP_CAT, "a message of %zu bytes exceeds the maximum of %d", size, PROV_MSG_MAX);
         return -EIO;
     }
     if (size && size <= ep->max_inline)

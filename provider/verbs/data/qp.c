@@ -119,7 +119,7 @@ static int retry_without_ece(struct vp_conn *conn)
 {
     if (!conn->active)
         return 0;
-    ut_debug(VP_CAT, "the peer uses enhancements that this side cannot use: offering none");
+    ut_debug(VP_CAT, "the peer uses ECE options that this side cannot use: offering none");
     conn->hs.no_ece = true;
     return -ECONNABORTED;
 }
@@ -133,7 +133,7 @@ static int apply_ece(struct vp_conn *conn)
 
     if (!rc)
         return 0;
-    ut_debug(VP_CAT, "enhancements %#x of vendor %#x: %s", conn->ece.options, conn->ece.vendor_id,
+    ut_debug(VP_CAT, "ECE options %#x of vendor %#x: %s", conn->ece.options, conn->ece.vendor_id,
              strerror(-rc));
     conn->ece.options = 0;
     return retry_without_ece(conn);
@@ -156,9 +156,10 @@ static bool is_ece_refused(struct vp_conn *conn, int err)
 
     if (!conn->ece.options || (err != EINVAL && err != EOPNOTSUPP))
         return false;
-    ut_info(VP_CAT,
-            "setting up a queue pair on %s with enhancements %#x: %s: they are not offered again",
-            port->name, conn->ece.options, strerror(err));
+    ut_info(
+        VP_CAT,
+        "setting up a queue pair on %s with ECE options %#x: %s: the options are not offered again",
+        port->name, conn->ece.options, strerror(err));
     port->dev->no_ece = true;
     return true;
 }

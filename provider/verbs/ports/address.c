@@ -124,7 +124,7 @@ int vp_address_read(const void *bytes, size_t size, union vp_any_address *addres
             : offsetof(struct vp_address, ports) + head->num_ports * sizeof(struct vp_port_entry);
     if (head->version != ADDRESS_VERSION || head->ud > 1 || !head->num_ports ||
         head->num_ports > VP_MAX_PORTS || size < least) {
-        ut_debug(VP_CAT, "a peer's address is garbled (%zu bytes, version %u)", size,
+        ut_debug(VP_CAT, "a peer's address is malformed (%zu bytes, version %u)", size,
                  head->version);
         return -EPROTO;
     }

@@ -64,11 +64,10 @@ bool vp_subnets_are_valid(void)
     while (ut_env_next_item(&list, name, sizeof(name))) {
         if (parse_subnet(name, &subnet))
             continue;
-        ut_error(
-            VP_CAT,
-            "UTOFU_VERBS_SUBNETS: '%s' is no subnet: give ADDRESS/PREFIX, as in 10.1.0.0/16 or "
-            "fd00:1::/64, or an address",
-            name);
+        ut_error(VP_CAT,
+                 "UTOFU_VERBS_SUBNETS: '%s' is not a subnet: use ADDRESS/PREFIX, as in 10.1.0.0/16 "
+                 "or fd00:1::/64, or an address",
+                 name);
         return false;
     }
     return true;

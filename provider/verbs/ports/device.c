@@ -105,12 +105,11 @@ static void check_listed_ports(const struct vp_prov *prov, const char *there)
                 entry_names_port(name, ibv_get_device_name(port->dev->context->device), port->num);
         }
         if (!taken)
-            ut_error(
-                VP_CAT,
-                "UTOFU_VERBS_DEVICES: '%s' is not used: it is none of the devices here (%s), "
-                "has no active port with an address, has that of another one, or there are more "
-                "ports than TNIs",
-                name, there);
+            ut_error(VP_CAT,
+                     "UTOFU_VERBS_DEVICES: '%s' is not used: it is not one of the devices here "
+                     "(%s), has no active port with an address, has the address of another port, "
+                     "or there are more ports than TNIs",
+                     name, there);
     }
 }
 
@@ -338,8 +337,7 @@ static void find_network(struct vp_usable_port *found)
         vp_network_of(&port->addr, &port->network);
 }
 
-#define OTHER_NAMESPACES                                                                           \
-    "addresses that no interface here has, as of other network namespaces: %u not taken"
+#define OTHER_NAMESPACES "%u addresses that no interface of this network namespace has: not used"
 
 static void exclude_without_address(struct vp_prov *prov, const char *device, unsigned int num,
                                     int tried, unsigned int elsewhere)
@@ -395,9 +393,8 @@ static void discover_port(struct vp_prov *prov, struct discovery *discovery, str
         ut_info(VP_CAT, "%s:%u has " OTHER_NAMESPACES, name, num, elsewhere);
     find_network(found);
     if (!roce && vp_wants_gid())
-        ut_error(VP_CAT,
-                 "%s:%u is InfiniBand: gid_index of UTOFU_VERBS_CONNECT means nothing to it", name,
-                 num);
+        ut_error(VP_CAT, "%s:%u is InfiniBand: gid_index of UTOFU_VERBS_CONNECT has no effect",
+                 name, num);
     format_port_name(port);
     discovery->num_ports++;
 }
@@ -412,7 +409,7 @@ static void discover_device(struct vp_prov *prov, struct discovery *discovery,
     if (discovery->num_devices == VP_MAX_DEVICES)
         return;
     if (device->transport_type != IBV_TRANSPORT_IB) {
-        exclude_port(prov, name, 0, "has no writes with immediate data");
+        exclude_port(prov, name, 0, "does not support writes with immediate data");
         return;
     }
     dev->context = ibv_open_device(device);
@@ -551,8 +548,8 @@ static void warn_of_shared_address(const struct vp_usable_port *found)
 
     if (found->shares[0])
         ut_warn(VP_CAT,
-                "%s and %s have one address, %s%s%s: what comes for it by the other one is lost. "
-                "Give each an address of its own, or bond ports of one adapter",
+                "%s and %s have the same address, %s%s%s: packets that arrive at the other port "
+                "are lost. Give each port an address of its own, or bond ports of one adapter",
                 found->name, found->shares, vp_addr_text(&found->port.addr, text, sizeof(text)),
                 found->bond[0] ? ", by " : "", found->bond);
 }
@@ -665,13 +662,12 @@ static int log_nothing_found(struct ibv_device **list)
                  subnets, there);
         return -EINVAL;
     }
-    ut_log_at(
-        ut_env_num(UT_ENV_PROVIDER) == UT_PROVIDER_FIRST + PROV_INDEX_verbs ? UT_LOG_ERROR
-                                                                            : UT_LOG_INFO,
-        VP_CAT,
-        "no RDMA device with an active port and an address to listen on; RDMA devices here: %s "
-        "(see ibv_devinfo; UTOFU_PROVIDER=shm does without on one host)",
-        there);
+    ut_log_at(ut_env_num(UT_ENV_PROVIDER) == UT_PROVIDER_FIRST + PROV_INDEX_verbs ? UT_LOG_ERROR
+                                                                                  : UT_LOG_INFO,
+              VP_CAT,
+              "no RDMA device with an active port and an address to listen on; RDMA devices here: "
+              "%s (see ibv_devinfo; UTOFU_PROVIDER=shm needs none on one host)",
+              there);
     return -ENODEV;
 }
 

@@ -37,7 +37,7 @@ void vp_ece_send(struct rdma_cm_id *id, const struct vp_ece *ece)
     struct ibv_ece ours = {.vendor_id = ece->vendor_id, .options = ece->options};
 
     if (ece->options && rdma_set_local_ece(id, &ours))
-        ut_debug(VP_CAT, "enhancements are not offered: %s", strerror(errno));
+        ut_debug(VP_CAT, "ECE options are not offered:  %s", strerror(errno));
 }
 
 struct vp_ece vp_ece_received(struct rdma_cm_id *id)

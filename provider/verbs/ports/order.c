@@ -187,8 +187,8 @@ void vp_detect_order(struct vp_device *dev, const struct vp_port *port, struct i
         ((order == VP_ORDER_UNKNOWN || order == VP_ORDER_UNASKED) && prefers_relaxed_keys());
     if (only && order == VP_ORDER_TRUSTED)
         ut_warn(VP_CAT,
-                "UTOFU_VERBS_ORDER=trust: %s makes only memory keys with relaxed ordering, so its "
-                "data is in any order nevertheless",
+                "UTOFU_VERBS_ORDER=trust: %s makes only memory keys with relaxed ordering, so data "
+                "may still arrive in any order",
                 ibv_get_device_name(dev->context->device));
     if (dev->relaxed && order != VP_ORDER_SAFE)
         order = VP_ORDER_RELAXED;
@@ -268,7 +268,7 @@ const char *vp_order_reason(enum vp_order order)
 {
     static const char *const texts[] = {
         [VP_ORDER_UNKNOWN] = "the adapter promises none",
-        [VP_ORDER_UNASKED] = "this libibverbs cannot ask",
+        [VP_ORDER_UNASKED] = "this libibverbs has no query",
         [VP_ORDER_SAFE] = "UTOFU_VERBS_ORDER=safe",
         [VP_ORDER_TRUSTED] = "UTOFU_VERBS_ORDER=trust",
         [VP_ORDER_PROMISED] = "the adapter promises it",

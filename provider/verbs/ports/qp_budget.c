@@ -232,7 +232,7 @@ bool vp_budget_shrink(struct vp_conn *conn)
     bool passive = p->taken > 1;
     if (passive && !conn->abandoned) {
         if (p->limit == p->max)
-            ut_info(VP_CAT, "%s has no more queue pairs: this process keeps to %u for now",
+            ut_info(VP_CAT, "%s has no more queue pairs: this process uses at most %u for now",
                     conn->ep->port->name, p->taken - 1);
         p->limit = p->taken - 1;
         p->shrunk_until = ut_clock_ms() + SHRINK_MS;

@@ -399,8 +399,8 @@ static void exclude_shared_addresses(struct vp_usable_port *found, unsigned int 
             struct vp_usable_port *used = &found[later ? i : j], *other = &found[later ? j : i];
             memcpy(used->shares, other->name, sizeof(used->shares));
             EXCLUDE(other,
-                    "has the address of %s, %s%s%s: packets arrive at either, so one of the two is "
-                    "used; give each an address of its own",
+                    "has the address of %s, %s%s%s: packets arrive at either port, so only one of "
+                    "them is used; give each an address of its own",
                     used->name, vp_addr_text(&other->port.addr, text, sizeof(text)),
                     other->bond[0] ? ", by " : "", other->bond);
         }
@@ -470,8 +470,8 @@ static void exclude_bottlenecks(struct vp_usable_port *found, unsigned int count
         unsigned int speed = found[i].port.speed;
         if (!found[i].why_not[0] && speed && speed < throughput.slowest)
             EXCLUDE(&found[i],
-                    "has %u Mbit/s, and %s has %u: TNIs with this port would hold up the "
-                    "others; " NAME_IT,
+                    "has %u Mbit/s, and %s has %u: TNIs with this port would slow the others "
+                    "down; " NAME_IT,
                     speed, best->name, best->port.speed);
     }
 }

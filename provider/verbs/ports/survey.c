@@ -89,7 +89,7 @@ static const struct vp_port *port_in_use(const struct vp_prov *prov, struct prov
 static void fill_exclusion_reason(const struct vp_prov *prov, struct prov_port *out)
 {
     snprintf(out->why_not, sizeof(out->why_not), "%s",
-             prov->channel ? "there are enough ports without it"
+             prov->channel ? "there are enough other ports"
                            : "cannot be used: there is no /dev/infiniband/rdma_cm");
     for (unsigned int i = 0; i < prov->survey->num_exclusions; i++) {
         const struct vp_port_exclusion *r = &prov->survey->exclusions[i];

@@ -325,7 +325,7 @@ size_t vp_ud_recv(struct vp_port *port, uint8_t data[VP_UD_MAX], uint8_t *sl)
             memcpy(data, buffer_at(ud, wc.wr_id) + HEADER, size);
         }
         if (wc.status != IBV_WC_WR_FLUSH_ERR && post_receive(ud, wc.wr_id))
-            ut_debug(VP_CAT, "a receive for datagrams of %s is lost", port->name);
+            ut_debug(VP_CAT, "cannot post a receive for datagrams of %s again", port->name);
     }
     return size;
 }
