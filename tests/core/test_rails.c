@@ -299,9 +299,10 @@ Test(rails, of_two_ports_with_one_address_one_is_used)
     add("c:1", FAST, "10.1.0.2");
     strcpy(found[1].bond, "bond0 (802.3ad)");
     cr_assert(are_used(false, 0, "13"));
-    cr_assert_str_eq(reason(2), "has the address of a:1, 10.1.0.1, by bond0 (802.3ad): packets "
-                                "arrive at either, so one of the two is used; give each an address "
-                                "of its own");
+    cr_assert_str_eq(reason(2),
+                     "has the address of a:1, 10.1.0.1, by bond0 (802.3ad): packets "
+                     "arrive at either port, so only one of them is used; give each an address "
+                     "of its own");
     cr_assert_str_eq(found[0].shares, "b:1");
     cr_assert(are_used(true, 0, "13")); /* whatever the user has chosen */
 }
