@@ -189,7 +189,7 @@ struct prov_callbacks {
     void (*down)(void *ctx, enum prov_reason reason);
     /* More than half of the endpoint's receive buffers were filled before it was polled: peers may
      * have waited. Transports without this information do not call it. NULL: not wanted. */
-    void (*crowded)(void *owner);
+    void (*srq_low)(void *owner);
 };
 
 struct prov_ep_attr {
@@ -228,7 +228,7 @@ struct prov_caps {
                             * its other devices; without it, among those of one device only */
     uint32_t line;         /* bytes, at most PROV_LINE: see "Order" above */
     bool no_peer_death_event; /* a peer whose process has ended is PROV_REASON_SILENT */
-    bool rests; /* its connections may end as PROV_REASON_SUSPENDED or PROV_REASON_GROW_QUEUES */
+    bool suspends;     /* connections may end as PROV_REASON_SUSPENDED or PROV_REASON_GROW_QUEUES */
     uint32_t ports;    /* TNIs n and n + ports have one port; 0 or 1: all TNIs have one */
     uint32_t speed;    /* of this TNI's port, Mbit/s; 0: not known */
     uint32_t cut_from; /* writes from so many bytes on gain by several ports; 0: none does */

@@ -276,8 +276,8 @@ static void __attribute__((cold)) handle_srq_low(struct vp_ep *ep)
         return;
     vp_recvs_grow(ep, &ep->recvs);
     vp_srq_arm_limit(ep);
-    if (ep->cb.crowded)
-        ep->cb.crowded(ep->owner);
+    if (ep->cb.srq_low)
+        ep->cb.srq_low(ep->owner);
 }
 
 static void __attribute__((cold)) refill_all_queues(struct vp_ep *ep)

@@ -273,7 +273,7 @@ static void vp_caps(struct prov *base, unsigned int tni, struct prov_caps *caps)
     if (dev->attr.atomic_cap != IBV_ATOMIC_NONE)
         caps->atomic_ops = 1u << PROV_ATOMIC_FADD | 1u << PROV_ATOMIC_CSWAP;
     caps->no_peer_death_event = !port->cm_ops->reports_peer_death;
-    caps->rests = true;
+    caps->suspends = true;
     caps->ports = prov->num_ports;
     caps->speed = port->speed;
     caps->cut_from = prov->tuning.rails;

@@ -92,5 +92,5 @@ const struct prov_callbacks ut_engine_counted_callbacks = {
     .request = on_request,
     .up = on_up,
     .down = on_down,
-    .crowded = on_srq_low,
+    .srq_low = on_srq_low,
 };

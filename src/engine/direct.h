@@ -89,7 +89,7 @@ UT_INLINE bool ut_is_inline(const struct ut_link *link, const struct ut_request 
                      UTOFU_ONESIDED_FLAG_STRONG_ORDER
     };
 
-    return r->length - 1 < link->few && !(r->flags & NOT_INLINE) && !ut_flags_sps(r->flags);
+    return r->length - 1 < link->inline_max && !(r->flags & NOT_INLINE) && !ut_flags_sps(r->flags);
 }
 
 /* Submits and posts a put, a piggyback put or a get in the slot behind the tail of the TOQ. The

@@ -238,7 +238,7 @@ static bool post_inline_again(struct ut_vcq *vcq, struct ut_link *link, struct u
     uint32_t length = ut_desc_length(&slot->desc), number = ut_slot_number(vcq, slot), rkey;
     uint64_t at;
 
-    if (!ut_toq_is_direct(vcq) || !ut_link_is_clear(link) || length > link->few ||
+    if (!ut_toq_is_direct(vcq) || !ut_link_is_clear(link) || length > link->inline_max ||
         !ut_link_find_hot(link, slot->desc.rmt_stadd, length, &at, &rkey))
         return false;
     int rc = link->write_inline(link->conn, slot->desc.data, at, rkey, length,

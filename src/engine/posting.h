@@ -159,7 +159,7 @@ static inline uint32_t ut_post_fence(const struct ut_link *link, const struct ut
 static inline uint32_t ut_armw_request_id(const struct ut_link *link, uint32_t number)
 {
     UT_ASSERT(number <= link->vcq->toq_mask);
-    return link->era * (link->vcq->toq_mask + 1) + number;
+    return link->armw_epoch * (link->vcq->toq_mask + 1) + number;
 }
 
 /* Posts the remote notice of a put in parts. Returns the result of the provider. */

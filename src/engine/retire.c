@@ -220,7 +220,7 @@ void ut_engine_fail_all(struct ut_link *link, int rc)
         slot->pending = 0;
         slot->state = UT_SLOT_DONE;
     }
-    link->era += answers_late;
+    link->armw_epoch += answers_late;
     link->to_post = UT_NO_SLOT;
     link->armw_out = ut_rails_outstanding(link) & 0xffffff;
     link->reads_out = 0;

@@ -54,8 +54,8 @@ struct ut_link {
                                 outstanding */
     uint8_t peer_cmp;
     uint8_t peer_tni;
-    uint32_t era;         /* number of times that ARMWs were given up: identifies late replies, see
-                             ut_armw_request_id() */
+    uint32_t armw_epoch;  /* number of times that ARMWs were given up: identifies late replies, see
+                      ut_armw_request_id() */
     uint32_t keep_source; /* maximum size of a put whose source is copied to the slot:
                              ut_save_source() */
     struct prov_conn *conn;
@@ -71,7 +71,7 @@ struct ut_link {
         uint64_t readiness; /* both fields, for one comparison: ut_link_is_clear() */
     };
     uint32_t first;
-    size_t few; /* maximum size of a put for write_inline(); 0: not available */
+    size_t inline_max; /* maximum size of a put for write_inline(); 0: not available */
     int (*write_inline)(struct prov_conn *conn, const void *data, uint64_t rmt, uint32_t rkey,
                         uint32_t length, uint64_t cookie); /* copy of ops->write_inline */
     uint32_t *append; /* where the number of the next entry is stored */

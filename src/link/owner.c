@@ -26,7 +26,7 @@ void ut_link_use_endpoint(struct ut_link *link, const struct ut_vcq_ep *e)
     link->ops = e->ops;
     link->keep_source = e->keep_source;
     link->write_inline = e->ops->write_inline;
-    link->few = e->ops->write_inline ? e->keep_source : 0;
+    link->inline_max = e->ops->write_inline ? e->keep_source : 0;
 }
 
 bool ut_link_alloc_rx_announced(struct ut_link *link)

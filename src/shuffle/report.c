@@ -84,14 +84,14 @@ static void on_request(void *owner, struct prov *prov, struct prov_conn *inside,
 
 static void on_srq_low(void *owner)
 {
-    polled->callbacks->crowded(owner);
+    polled->callbacks->srq_low(owner);
 }
 
 #define CALLBACKS                                                                                  \
     .done = sh_piece_done, .message = on_message, .notify = on_notify, .request = on_request,      \
     .up = on_up, .down = on_down
 const struct prov_callbacks sh_callbacks = {CALLBACKS};
-const struct prov_callbacks sh_callbacks_srq_low = {CALLBACKS, .crowded = on_srq_low};
+const struct prov_callbacks sh_callbacks_srq_low = {CALLBACKS, .srq_low = on_srq_low};
 
 /*
  * Reporting to the owner. Each function returns whether it called back: in the callback the owner

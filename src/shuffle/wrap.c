@@ -166,7 +166,7 @@ static int ep_open(struct prov *base, const struct prov_ep_attr *attr, struct pr
     ep->callbacks = attr->callbacks;
     ep->id = attr->id;
     ep->last_request = &ep->first_request;
-    inner.callbacks = attr->callbacks->crowded ? &sh_callbacks_srq_low : &sh_callbacks;
+    inner.callbacks = attr->callbacks->srq_low ? &sh_callbacks_srq_low : &sh_callbacks;
     int rc = p->inside->ops->ep_open(p->inside, &inner, &ep->inside);
     if (rc != 0) {
         free(ep);
@@ -342,7 +342,7 @@ struct prov *ut_shuffle_wrap(struct prov *inside, void (*wake)(void *owner))
     p->prov.ops = &p->ops;
     p->inside = inside;
     inside->ops->caps(inside, 0, &caps);
-    p->rests = caps.rests;
+    p->rests = caps.suspends;
     p->wake = wake;
     pthread_mutex_init(&p->lock, NULL);
     return &p->prov;

@@ -240,12 +240,12 @@ static void look_for_stalls(void)
     vp_check_stalls(vp_ep(ep));
 }
 
-static unsigned int crowded;
+static unsigned int srq_low;
 
-static void on_crowded(void *owner)
+static void on_srq_low(void *owner)
 {
     (void)owner;
-    crowded++;
+    srq_low++;
 }
 
 static const struct prov_callbacks callbacks = {.done = on_done,
@@ -253,7 +253,7 @@ static const struct prov_callbacks callbacks = {.done = on_done,
                                                 .request = on_request,
                                                 .up = on_up,
                                                 .down = on_down,
-                                                .crowded = on_crowded};
+                                                .srq_low = on_srq_low};
 static const struct prov_ep_attr attr = {.id = ENDPOINT, .callbacks = &callbacks, .depth = 64};
 
 static unsigned int own_local_rank;
@@ -793,7 +793,7 @@ static void open_with_receives(uint32_t most, uint32_t first)
     vp_ep_close(ep);
     prov->tuning.srq_depth = most;
     prov->devices[0].attr.max_srq_wr = 1 << 15;
-    fake_receives = crowded = 0;
+    fake_receives = srq_low = 0;
     fake_receives_end = 0;
     CHECK(vp_ep_open(&prov->base, &attr, &ep) == 0);
     CHECK(fake_receives == first && vp_ep(ep)->recvs.depth == first);
@@ -806,11 +806,11 @@ static void receives_grow_with_what_arrives(void)
     open_with_receives(1027, 257);
     uintptr_t begin = fake_receives_end - 257 * PROV_MSG_MAX;
     receives_run_low();
-    CHECK(fake_receives == 514 && crowded == 1);
+    CHECK(fake_receives == 514 && srq_low == 1);
     receives_run_low();
     CHECK(fake_receives == 1027 && fake_receives_end == begin + 1027 * PROV_MSG_MAX);
     receives_run_low();
-    CHECK(fake_receives == 1027 && crowded == 3);
+    CHECK(fake_receives == 1027 && srq_low == 3);
     close_all("receives grow with what arrives");
     open_with_receives(140, 128);
     receives_run_low();
@@ -818,7 +818,7 @@ static void receives_grow_with_what_arrives(void)
     close_all("few receives grow by few");
     open_with_receives(64, 64);
     receives_run_low();
-    CHECK(fake_receives == 64 && crowded == 1);
+    CHECK(fake_receives == 64 && srq_low == 1);
     close_all("very few receives stay as many");
 }
 
@@ -831,7 +831,7 @@ static void closing_endpoint_reports_no_overload(void)
     CHECK(conns[0].up);
     vp_ep(ep)->pending |= VP_PEND_SRQ_LIMIT;
     vp_ep_close(ep);
-    CHECK(crowded == 0 && fake_receives == 256 && fake_qps == 0);
+    CHECK(srq_low == 0 && fake_receives == 256 && fake_qps == 0);
     fake_close(prov);
     num_arrivals = num_reports = 0;
     printf("ok: a closing endpoint reports no overload\n");
@@ -843,7 +843,7 @@ static void receives_stay_where_memory_is_short(void)
     fake_reg_fails = true;
     receives_run_low();
     fake_reg_fails = false;
-    CHECK(fake_receives == 256 && crowded == 1);
+    CHECK(fake_receives == 256 && srq_low == 1);
     receives_run_low();
     CHECK(fake_receives == 256);
     ask(&conns[0]);
