@@ -4,7 +4,9 @@
 #include <stdlib.h>
 
 #include "link/rx_history.h"
-#include "link/inner.h"
+#include "link/hello.h"
+#include "link/owner.h"
+#include "link/unacked.h"
 #include "link/rails.h"
 #include "util/assert.h"
 #include "util/clock.h"

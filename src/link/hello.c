@@ -2,7 +2,8 @@
 /* Hello messages: the connection parameters that both sides exchange. */
 #include <string.h>
 
-#include "link/inner.h"
+#include "link/hello.h"
+#include "link/unacked.h"
 #include "link/rails.h"
 #include "util/log.h"
 

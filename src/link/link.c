@@ -5,7 +5,6 @@
 
 #include <stdlib.h>
 
-#include "link/inner.h"
 #include "link/rails.h"
 #include "util/hash.h"
 #include "vcq/wake.h"

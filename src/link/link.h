@@ -152,57 +152,19 @@ static inline struct ut_link *ut_link_if_any(struct ut_vcq *vcq, utofu_vcq_id_t 
     return link ? link : &ut_link_none;
 }
 
-/* Starts connecting if the link is idle, or if the pause after a silent peer is over. */
-void ut_link_start_connecting(struct ut_link *link);
+/* For the other files of this module. */
+
+/* Creates a link and adds it to the VCQ's list of links, but to no hash bucket. NULL: no memory. */
+struct ut_link *ut_link_new(struct ut_vcq *vcq, const struct ut_vcq_ident *peer);
+/* Returns the link for the key of an id; NULL: there is no such link. */
+struct ut_link *ut_link_lookup(struct ut_vcq *vcq, uint64_t key);
+/* Caches a link and its id for ut_link_to(). */
+void ut_link_remember(struct ut_vcq *vcq, struct ut_link *link, utofu_vcq_id_t id);
+/* Drops the cached part of the peer's STag table. */
+void ut_link_drop_stag_cache(struct ut_link *link);
+
 /* Makes the next progress call, or the background thread, check the link again. */
 void ut_link_schedule(struct ut_link *link);
-/* Checks every scheduled link. Returns the number of links that are no longer scheduled. */
-int ut_link_run_scheduled(struct ut_vcq *vcq);
-/* Returns the time when the next scheduled link is due: `now` for a link that waits for queue
- * entries. UINT64_MAX: no link is scheduled. */
-uint64_t ut_link_next_deadline(const struct ut_vcq *vcq, uint64_t now);
-/* Closes connections and frees the links. */
-void ut_link_destroy_all(struct ut_vcq *vcq);
-
-/* Finds the remote memory of [stadd, stadd + length). Returns 0; UTOFU_ERR_MRQ_RMT_*; or
- * UTOFU_ERR_NOT_COMPLETED while the entry of the STag is being read: link_ops->pump() follows.
- * `fresh`: the entry was read for this communication. */
-int ut_link_find_memory(struct ut_link *link, utofu_stadd_t stadd, uint64_t length, bool write,
-                        bool fresh, uint64_t *addr, uint32_t *rkey);
-
-/* True if the cached part of the peer's STag table has the address of [stadd, stadd + length).
- * Always false for reserved STags, whose STADDs do not change with a new registration. Reads
- * nothing from the peer and creates no link. */
-bool ut_link_is_cached(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t stadd,
-                       uint64_t length, uint64_t *addr);
-/* Gets the address of this entry in the peer's memory, and the cached contents. False: the entry is
- * not cached, or the link is down. */
-bool ut_link_cached_entry(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t stadd,
-                          uint64_t *at, struct ut_remote_stag *known);
-/* Reads the entry again. True: it is unchanged. False if it changed, or if the read does not
- * complete at once, as over a network: the VCQ may have been freed and created again with the same
- * id. */
-bool ut_link_recheck_entry(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t stadd);
-/* The cause of an error of ut_link_find_memory(), according to the cached entry. */
-struct ut_failure ut_link_error_cause(const struct ut_link *link, utofu_stadd_t stadd,
-                                      uint64_t length, bool write);
-
-/* As ut_link_find_memory(), for the writable STag used last. False: the STADD belongs to another
- * STag. */
-static inline bool ut_link_find_hot(const struct ut_link *link, utofu_stadd_t stadd,
-                                    uint64_t length, uint64_t *addr, uint32_t *rkey)
-{
-    *rkey = link->hot_rkey;
-    return ut_stadd_range_find(&link->hot, stadd, length, addr);
-}
-
-static inline int ut_link_resolve_memory(struct ut_link *link, utofu_stadd_t stadd, uint64_t length,
-                                         bool write, bool fresh, uint64_t *addr, uint32_t *rkey)
-{
-    if (__builtin_expect(ut_link_find_hot(link, stadd, length, addr, rkey), 1))
-        return 0;
-    return ut_link_find_memory(link, stadd, length, write, fresh, addr, rkey);
-}
 
 /* True if the peer was given up, for a pause or for good. */
 static inline bool ut_link_is_given_up(const struct ut_link *link)
@@ -228,20 +190,6 @@ static inline void ut_link_remove_first(struct ut_link *link)
         link->append = &link->first;
 }
 
-/* Invalidates the cached entry of the STag: the next use reads the entry again. */
-void ut_link_invalidate_stag(struct ut_link *link, utofu_stadd_t stadd);
-
-/* Sends a message of the library: copies it, queues it if necessary, and sends it again after a
- * broken connection. If the copy fails for lack of memory, the link is closed. */
-void ut_link_send(struct ut_link *link, const void *data, size_t size, bool solicited);
-
-/* Stores a STADD that the peer announced. `slot` must be less than UT_NUM_ANNOUNCED. If memory is
- * short, the link is closed. */
-void ut_link_store_announced(struct ut_link *link, uint32_t slot, utofu_stadd_t stadd);
-
-/* Posts queued messages until the queue is full. */
-void ut_link_post_messages(struct ut_link *link);
-
 /* Returns the sequence number of a posted message or immediate. */
 static inline uint64_t ut_link_count_tx(struct ut_link *link)
 {
@@ -260,15 +208,6 @@ static inline uint64_t ut_cookie(enum ut_cookie what, uint32_t which)
 {
     return (uint64_t)which << 3 | what;
 }
-
-/* Called by the engine's callbacks. */
-void ut_link_read_done(struct ut_link *link, enum prov_status status);
-/* All messages up to the one with this cookie have arrived. */
-void ut_link_msg_done(struct ut_link *link, uint64_t cookie, enum prov_status status);
-void ut_link_on_request(struct ut_vcq *vcq, struct prov *prov, struct prov_conn *conn,
-                        uint64_t peer_id, const void *hello, size_t hello_size);
-void ut_link_on_up(struct ut_link *link, const void *hello, size_t hello_size);
-void ut_link_on_down(struct ut_link *link, enum prov_reason reason);
 
 /* Registered memory of a VCQ into which remote STag tables are read. */
 enum { UT_SCRATCH_ENTRIES = 256, UT_SCRATCH_SIZE = sizeof(struct ut_stag_entry) };
@@ -295,5 +234,9 @@ struct ut_link_ops {
      * received them. */
     void (*delivered)(struct ut_link *link, uint64_t count, bool anew);
 };
+
+#include "link/connect.h"
+#include "link/message.h"
+#include "link/stag_read.h"
 
 #endif

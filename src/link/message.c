@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "link/inner.h"
+#include "link/unacked.h"
 #include "util/log.h"
 
 /* Unsignalled: the completion of a later message acknowledges this one. */

@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "link/inner.h"
+#include "link/owner.h"
+#include "link/hello.h"
 #include "peers/peers.h"
 #include "util/clock.h"
 #include "util/env.h"

@@ -7,7 +7,6 @@
  */
 #include <stdlib.h>
 
-#include "link/inner.h"
 #include "link/rails.h"
 #include "util/clock.h"
 #include "util/retry_delay.h"

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "link/inner.h"
+#include "link/hello.h"
 #include "peers/peers.h"
 #include "util/clock.h"
 #include "util/fd.h"

@@ -67,30 +67,18 @@ static inline struct prov *ut_rails_prov(const struct ut_link *link)
     return ut_process_peek()->prov[link->provider];
 }
 
-/* Called when the link's connection is up: allows rails if this process may have them. */
-void ut_rails_enable(struct ut_link *link);
 /* True if a rail is up and a long put may use it. Otherwise requests rails if that may succeed. */
 bool ut_rails_are_up(struct ut_link *link);
 /* Messages of the peer about rails. */
 void ut_rails_on_message(struct ut_link *link, const struct ut_msg_head *m);
-void ut_rails_on_keys(struct ut_link *link, const struct ut_msg_rail_keys *m);
-/* Returns the rails that have the memory keys for a put of `length` bytes; bit n: rail n + 1, with
- * the keys in `keys`. Requests missing keys from the peer. `own`: keys for the link's own
- * connection. */
-unsigned int ut_rails_find_keys(struct ut_link *link, const struct ut_stag_local *from,
-                                utofu_stadd_t to, uint32_t length, struct prov_mr own,
-                                struct prov_mr keys[UT_MAX_RAILS]);
-/* A rail rejected a part: the next long put requests the keys of the STag again. */
-void ut_rails_invalidate_keys(struct ut_link *link, utofu_stadd_t to);
-/* Called when the peer has recreated its VCQ. */
-void ut_rails_drop_keys(struct ut_link *link);
-/* Closes the rails of a link that is destroyed. */
-void ut_rails_close(struct ut_link *link);
 
 /* Called by the callbacks of the rails' endpoints. */
 void ut_rails_on_request(struct ut_vcq *vcq, struct prov *prov, struct prov_conn *conn,
                          uint64_t peer_id, const void *hello, size_t size);
 void ut_rails_on_up(struct ut_rail *rail);
 void ut_rails_on_down(struct ut_rail *rail);
+
+#include "link/rail_keys.h"
+#include "link/rail_setup.h"
 
 #endif

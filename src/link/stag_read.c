@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "link/inner.h"
+#include "link/link.h"
 
 static bool alloc_scratch(struct ut_link *link)
 {

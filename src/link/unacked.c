@@ -2,7 +2,7 @@
 /* The list of unacknowledged messages: the next connection sends them again. */
 #include <stdlib.h>
 
-#include "link/inner.h"
+#include "link/unacked.h"
 
 static void free_list(struct ut_link_msg *list)
 {

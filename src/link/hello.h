@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Hello messages: the connection parameters that both sides exchange. */
+#ifndef UT_LINK_HELLO_H
+#define UT_LINK_HELLO_H
+
+#include "link/link.h"
+
+void ut_link_fill_hello(const struct ut_link *link, int provider, uint16_t serial,
+                        struct ut_hello *hello);
+/* Processes the peer's hello. False: the peer is not compatible with this process. */
+bool ut_link_process_hello(struct ut_link *link, const void *data, size_t size);
+/* Reads from the peer's hello what this side's reply needs. */
+void ut_link_peek_hello(struct ut_link *link, const void *data, size_t size);
+/* True for a connect request that is no longer valid: both requests crossed, the peer accepted
+ * this side's request and dropped its own, which arrives after the peer's reply. Such a request
+ * must not close the connection that is up, since messages that arrived and were not polled
+ * would be lost. */
+bool ut_link_is_outdated(const struct ut_link *link, const void *data, size_t size);
+
+#endif
