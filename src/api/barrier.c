@@ -18,7 +18,8 @@ ALWAYS_INLINE int start_plain(utofu_vbg_id_t vbg_id, const struct ut_value *valu
     int rc = ut_gate_start(vbg_id, value);
 
     if (__builtin_expect(rc == UTOFU_ERR_BUSY, 0))
-        return UT_DECLINE(rc, "%s: the barrier communication before is not polled to its end",
+        return UT_DECLINE(rc,
+                          "%s: the previous barrier communication has not been polled to its end",
                           ut_gate_name(vbg_id).text);
     return rc == UTOFU_ERR_INVALID_VBG_ID ? refuse_vbg(vbg_id) : rc;
 }
@@ -63,7 +64,8 @@ int utofu_reduce_uint64(utofu_vbg_id_t vbg_id, enum utofu_reduce_op op, uint64_t
     if (!data)
         return UT_REFUSE(UTOFU_ERR_INVALID_POINTER, "data is NULL");
     if (op < UTOFU_REDUCE_OP_BAND || op > UTOFU_REDUCE_OP_SUM)
-        return UT_REFUSE(UTOFU_ERR_INVALID_OP, "%d is no operation on uint64_t values", (int)op);
+        return UT_REFUSE(UTOFU_ERR_INVALID_OP, "operation %d is not defined for uint64_t values",
+                         (int)op);
     if (num_data == 0 || num_data > UT_MAX_UINT64_REDUCTION ||
         (op == UTOFU_REDUCE_OP_MAXLOC && num_data % 2))
         return UT_REFUSE(UTOFU_ERR_INVALID_NUMBER, "%zu values: 1 to %d, and pairs for MAXLOC",
@@ -83,7 +85,8 @@ int utofu_reduce_double(utofu_vbg_id_t vbg_id, enum utofu_reduce_op op, double d
     if (!data)
         return UT_REFUSE(UTOFU_ERR_INVALID_POINTER, "data is NULL");
     if (op != UTOFU_REDUCE_OP_BFPSUM)
-        return UT_REFUSE(UTOFU_ERR_INVALID_OP, "%d is no operation on double values", (int)op);
+        return UT_REFUSE(UTOFU_ERR_INVALID_OP, "operation %d is not defined for double values",
+                         (int)op);
     if (num_data == 0 || num_data > UT_MAX_DOUBLE_REDUCTION)
         return UT_REFUSE(UTOFU_ERR_INVALID_NUMBER, "%zu values: 1 to %d", num_data,
                          UT_MAX_DOUBLE_REDUCTION);
@@ -102,7 +105,7 @@ end_poll(utofu_vbg_id_t vbg_id, enum ut_gate_kind kind, int rc)
     if (rc == UTOFU_ERR_INVALID_VBG_ID)
         return refuse_vbg(vbg_id);
     if (rc == UTOFU_ERR_BUSY)
-        return UT_DECLINE(rc, "%s: no %s is under way on this circuit", ut_gate_name(vbg_id).text,
+        return UT_DECLINE(rc, "%s: no %s is in progress on this circuit", ut_gate_name(vbg_id).text,
                           kinds[kind]);
     ut_last_error_code(rc);
     return rc;

@@ -238,9 +238,10 @@ int utofu_post_toq(utofu_vcq_hdl_t vcq_hdl, void *desc, size_t desc_size, void *
         return ut_refuse_handle(vcq_hdl);
     int rc = 0;
     if (unlikely(desc_size % sizeof(*in) || n > vcq->toq_mask + 1ul))
-        rc = UT_REFUSE(UTOFU_ERR_INVALID_SIZE,
-                       "%zu bytes are no whole number of descriptors that the TOQ has room for",
-                       desc_size);
+        rc = UT_REFUSE(
+            UTOFU_ERR_INVALID_SIZE,
+            "%zu bytes are not a whole number of descriptors, or more than the TOQ has room for",
+            desc_size);
     for (size_t i = 0; i < n && rc == 0; i++) {
         if (unlikely(!ut_desc_valid(&in[i], vcq->session_number) || !ut_kind_fits(vcq, in[i].kind)))
             rc = UT_REFUSE(UTOFU_ERR_INVALID_DESC, "descriptor %zu was not prepared for this VCQ",

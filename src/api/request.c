@@ -10,7 +10,7 @@ int ut_refuse_flags(unsigned long flags)
     if (ut_flags_path(flags) >= UT_NUM_PATHS)
         return UT_REFUSE(UTOFU_ERR_INVALID_PATH_ID, "path id %u: they are 0 to 11",
                          ut_flags_path(flags));
-    return UT_REFUSE(UTOFU_ERR_INVALID_FLAGS, "an SPS goes with a Put only (manual 2.2.8.1)");
+    return UT_REFUSE(UTOFU_ERR_INVALID_FLAGS, "only a Put can have an SPS (manual 2.2.8.1)");
 }
 
 int ut_refuse_peer(utofu_vcq_id_t rmt_vcq_id, size_t length, size_t max_length, uint64_t edata)
@@ -18,16 +18,17 @@ int ut_refuse_peer(utofu_vcq_id_t rmt_vcq_id, size_t length, size_t max_length, 
     if (!ut_vcq_id_check(rmt_vcq_id))
         return ut_refuse_vcq_id(rmt_vcq_id);
     if (length > max_length)
-        return UT_REFUSE(UTOFU_ERR_INVALID_SIZE, "length %zu: the most is %zu", length, max_length);
-    return UT_REFUSE(UTOFU_ERR_INVALID_EDATA, "EDATA %llu: the most is %d",
+        return UT_REFUSE(UTOFU_ERR_INVALID_SIZE, "length %zu: the maximum is %zu", length,
+                         max_length);
+    return UT_REFUSE(UTOFU_ERR_INVALID_EDATA, "EDATA %llu: the maximum is %d",
                      (unsigned long long)edata, UT_MAX_EDATA);
 }
 
 int ut_refuse_pace(size_t mtu, size_t gap)
 {
     if (mtu > UT_MAX_MTU)
-        return UT_REFUSE(UTOFU_ERR_INVALID_SIZE, "MTU %zu: the most is %d", mtu, UT_MAX_MTU);
-    return UT_REFUSE(UTOFU_ERR_INVALID_NUMBER, "gap %zu: the most is %d", gap, UT_MAX_GAP);
+        return UT_REFUSE(UTOFU_ERR_INVALID_SIZE, "MTU %zu: the maximum is %d", mtu, UT_MAX_MTU);
+    return UT_REFUSE(UTOFU_ERR_INVALID_NUMBER, "gap %zu: the maximum is %d", gap, UT_MAX_GAP);
 }
 
 int ut_refuse_armw(uint32_t op, utofu_stadd_t rmt_stadd, size_t size)

@@ -38,7 +38,8 @@ static int register_memory(utofu_vcq_hdl_t vcq_hdl, void *addr, size_t size, uin
     if (!stadd)
         return UT_REFUSE(UTOFU_ERR_INVALID_POINTER, "stadd is NULL");
     if (!addr || (uintptr_t)addr + size < (uintptr_t)addr)
-        return UT_REFUSE(UTOFU_ERR_INVALID_ADDRESS, "%zu bytes at %p are no memory", size, addr);
+        return UT_REFUSE(UTOFU_ERR_INVALID_ADDRESS,
+                         "%zu bytes at %p are not a valid range of memory", size, addr);
     if (size == 0 || size > MAX_REGION_SIZE)
         return UT_REFUSE(UTOFU_ERR_INVALID_SIZE, "a region has 1 to %llu bytes, not %zu",
                          MAX_REGION_SIZE, size);

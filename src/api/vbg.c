@@ -23,7 +23,7 @@ int utofu_alloc_vbg(utofu_tni_id_t tni_id, size_t num_vbgs, unsigned long int fl
     int rc = ut_gate_alloc(tni_id, num_vbgs, vbg_ids);
     if (rc == 0 && ut_check_on)
         ut_check_gates(tni_id, 1, (int)num_vbgs - 1);
-    return UT_RESULT(rc, "no VBG can be had on TNI %u", tni_id);
+    return UT_RESULT(rc, "cannot allocate VBGs on TNI %u", tni_id);
 }
 
 UT_PUBLIC(utofu_free_vbg);

@@ -11,14 +11,14 @@ int ut_refuse_handle(utofu_vcq_hdl_t vcq_hdl)
 
     if (ut_process_forked())
         return UT_DECLINE(UTOFU_ERR_INVALID_VCQ_HDL,
-                          "%#llx is no VCQ handle here: this process was made by fork() and has "
-                          "none of its parent's VCQs",
+                          "%#llx is not a VCQ handle here: this process was made by fork() and "
+                          "does not have its parent's VCQs",
                           value);
     if (vcq_hdl && ut_vcq_id_check(vcq_hdl))
         return UT_DECLINE(UTOFU_ERR_INVALID_VCQ_HDL, "%016llx is a VCQ id, not a VCQ handle",
                           value);
-    return UT_DECLINE(UTOFU_ERR_INVALID_VCQ_HDL, "%#llx is no VCQ handle of this process%s", value,
-                      ut_vcq_is_stale_handle(vcq_hdl) ? ": the VCQ was freed" : "");
+    return UT_DECLINE(UTOFU_ERR_INVALID_VCQ_HDL, "%#llx is not a VCQ handle of this process%s",
+                      value, ut_vcq_is_stale_handle(vcq_hdl) ? ": the VCQ was freed" : "");
 }
 
 static int create_vcq(utofu_tni_id_t tni_id, int cmp_id, unsigned long flags,
@@ -41,7 +41,7 @@ static int create_vcq(utofu_tni_id_t tni_id, int cmp_id, unsigned long flags,
         return UT_REFUSE(UTOFU_ERR_INVALID_FLAGS,
                          "with a component id a VCQ is neither exclusive nor in session mode");
     ut_last_error_begin();
-    return UT_RESULT(ut_vcq_create(tni_id, cmp_id, flags, vcq_hdl), "no VCQ can be made on TNI %u",
+    return UT_RESULT(ut_vcq_create(tni_id, cmp_id, flags, vcq_hdl), "cannot create a VCQ on TNI %u",
                      tni_id);
 }
 

@@ -12,8 +12,8 @@ int ut_refuse_vcq_id(utofu_vcq_id_t vcq_id)
         return UT_REFUSE(UTOFU_ERR_INVALID_VCQ_ID, "%016llx is not a VCQ id", value);
     return UT_REFUSE(UTOFU_ERR_INVALID_VCQ_ID,
                      "VCQ id %016llx is of another job: it has mark %u, and the ids of this job "
-                     "have mark %u. VCQs reach those of their own job only; MPI_Comm_spawn() makes "
-                     "another job, and a file with ids may be left over from an earlier one",
+                     "have mark %u. A VCQ reaches only VCQs of its own job; MPI_Comm_spawn() makes "
+                     "another job, and a file with ids may be left over from an earlier job",
                      value, mark, ut_vcq_id_own_job());
 }
 

@@ -119,7 +119,8 @@ static __attribute__((noinline)) bool accepts_tag(struct ut_gate *g, unsigned in
     }
     in->last_epoch = tag->epoch;
     if (in->count == in->capacity && !grow_queue(in)) {
-        ut_error("barrier", "%s cannot hold more than the %u packets or signals that %s is ahead",
+        ut_error("barrier",
+                 "%s cannot queue more than the %u packets or signals by which %s is ahead",
                  ut_gate_name(g->id).text, in->count, ut_gate_name(tag->src).text);
         ut_gate_fail_input(g, input, tag->src);
         return false;
@@ -164,7 +165,8 @@ static void keep_unexpected(struct ut_gate *g, unsigned int input, const struct 
     if (g->set && !in->warned) {
         in->warned = true;
         ut_warn("barrier",
-                "%s gets a %s from %s, but is not set to receive it; it is kept until the gate is",
+                "%s received a %s from %s, but is not set to receive it; the item is kept until "
+                "the gate is set",
                 ut_gate_name(g->id).text, input == UT_INPUT_SIGNAL ? "signal" : "packet",
                 ut_gate_name(tag->src).text);
     }

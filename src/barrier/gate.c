@@ -62,8 +62,8 @@ int ut_gate_start(utofu_vbg_id_t id, const struct ut_value *value)
 static int end_broken(struct ut_gate *g, utofu_vbg_id_t culprit)
 {
     ut_error("barrier",
-             "the barrier communication of %s failed: nothing comes from %s any more (its "
-             "process has ended, or has freed or set the gate anew)",
+             "the barrier communication of %s failed: %s sends no more (its process has ended, or "
+             "has freed the gate or set it again)",
              ut_gate_name(g->id).text, ut_gate_name(culprit).text);
     g->culprit = culprit;
     ut_gate_send_last(g, culprit);

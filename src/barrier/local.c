@@ -63,7 +63,7 @@ void ut_gate_send_cross_tni(unsigned int from, unsigned int to,
     struct ut_gate_cross_tni *p = malloc(sizeof(*p));
 
     if (!p) {
-        ut_error("barrier", "no memory for a packet between two TNIs: the barrier will not end");
+        ut_error("barrier", "no memory for a packet between two TNIs: the barrier will never end");
         return;
     }
     *p = *message;

@@ -70,7 +70,7 @@ static utofu_vbg_id_t gate_behind(const struct ut_link *link, unsigned int index
 static void __attribute__((noinline, cold))
 bad_packet(const struct ut_link *link, unsigned int dst, utofu_vbg_id_t src)
 {
-    ut_error("barrier", "%s: the packet of %s has no valid value; dropped",
+    ut_error("barrier", "%s: dropped a packet of %s without a valid value",
              ut_gate_name(ut_gate_own_id(link->vcq->tni, dst)).text, ut_gate_name(src).text);
 }
 

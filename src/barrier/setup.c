@@ -101,7 +101,7 @@ static int check_free(const struct ut_gates *t, const struct ut_gate *start,
                       const utofu_vbg_id_t *ids, size_t count)
 {
     if (!ut_gate_is_start(start->index)) {
-        ut_warn("barrier", "%s is not the first gate of what was allocated",
+        ut_warn("barrier", "%s is not the first gate of its allocation",
                 ut_gate_name(start->id).text);
         return UTOFU_ERR_INVALID_VBG_ID;
     }
@@ -112,7 +112,7 @@ static int check_free(const struct ut_gates *t, const struct ut_gate *start,
     }
     for (size_t i = 0; i < count; i++) {
         if (ids[i] != t->gate[start->members[i]].id) {
-            ut_warn("barrier", "VBG %#llx is not number %zu of what was allocated with %s",
+            ut_warn("barrier", "VBG %#llx is not gate number %zu of the allocation with %s",
                     (unsigned long long)ids[i], i, ut_gate_name(start->id).text);
             return UTOFU_ERR_INVALID_VBG_ID;
         }
@@ -134,7 +134,7 @@ int ut_gate_free(const utofu_vbg_id_t *ids, size_t count)
     if (rc != 0)
         goto out;
     if (start->active)
-        ut_warn("barrier", "%s is freed although a barrier communication is under way",
+        ut_warn("barrier", "%s is freed while a barrier communication is in progress",
                 ut_gate_name(start->id).text);
     for (size_t i = 0; i < count; i++) {
         struct ut_gate *g = &t->gate[start->members[i]];
@@ -268,7 +268,7 @@ static void set_gate(struct ut_gate *g, const struct utofu_vbg_setting *s)
     ut_gate_take_unexpected(g);
     ut_gate_mark_ready(g);
     if (start->active && start->mine.status == UT_VALUE_GOOD) {
-        ut_warn("barrier", "%s is set again although a barrier communication is under way",
+        ut_warn("barrier", "%s is set again while a barrier communication is in progress",
                 ut_gate_name(g->id).text);
         ut_value_broken(&start->mine, g->id);
     }

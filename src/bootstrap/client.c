@@ -118,7 +118,7 @@ static bool wait_until(int fd, short events, int64_t deadline)
         if (ut_long_wait_must_log(&long_wait, ut_clock_ms()))
             ut_warn("bootstrap",
                     "UTOFU_ROOT=%s: the process that serves it (%s) has not answered for %llu s; "
-                    "it is given up in %d s (UTOFU_JOB_TIMEOUT)",
+                    "giving up in %d s (UTOFU_JOB_TIMEOUT)",
                     client.root.text, server_name(),
                     ut_long_wait_seconds(&long_wait, ut_clock_ms()),
                     ut_job_left_ms(deadline) / 1000);
@@ -353,14 +353,14 @@ static int say_hello(void)
         return 0;
     case UT_JOB_WIRE_DUPLICATE:
         ut_error("bootstrap",
-                 "UTOFU_ROOT=%s: another process says that it is rank %u; give every process "
+                 "UTOFU_ROOT=%s: another process claims to be rank %u; give every process "
                  "its own UTOFU_RANK (a launcher inside a launcher? unset UTOFU_RANK there)",
                  client.root.text, client.rank);
         return -EEXIST;
     default:
         ut_error("bootstrap",
-                 "UTOFU_ROOT=%s: rank %u of %u does not belong to the job that is served "
-                 "there; give all its processes the same UTOFU_SIZE",
+                 "UTOFU_ROOT=%s: rank %u of %u does not belong to the job that is served there; "
+                 "give all processes the same UTOFU_SIZE",
                  client.root.text, client.rank, client.size);
         return -EINVAL;
     }
@@ -395,7 +395,7 @@ static int reach_server(void)
             break;
         if (ut_long_wait_must_log(&long_wait, ut_clock_ms()))
             ut_warn("bootstrap",
-                    "UTOFU_ROOT=%s: nobody has served this job there for %llu s (%s); it is tried "
+                    "UTOFU_ROOT=%s: no process has served this job there for %llu s (%s); trying "
                     "for %d s more (UTOFU_JOB_TIMEOUT)",
                     client.root.text, ut_long_wait_seconds(&long_wait, ut_clock_ms()),
                     strerror(-rc), ut_job_left_ms(client.deadline) / 1000);
@@ -403,7 +403,7 @@ static int reach_server(void)
         pause_ms = pause_ms * 2 < CONNECT_PAUSE_MAX_MS ? pause_ms * 2 : CONNECT_PAUSE_MAX_MS;
     }
     ut_error("bootstrap",
-             "UTOFU_ROOT=%s: nobody serves this job there (%s); tried for %u seconds "
+             "UTOFU_ROOT=%s: no process serves this job there (%s); tried for %u seconds "
              "(UTOFU_JOB_TIMEOUT); is rank 0 running, with this UTOFU_ROOT and the same host name "
              "everywhere?",
              client.root.text, strerror(-rc), (unsigned int)ut_env_num(UT_ENV_JOB_TIMEOUT));
@@ -524,8 +524,8 @@ static int log_loss(int rc)
     pthread_mutex_unlock(&client.requests.lock);
     if (log)
         ut_error("bootstrap",
-                 "UTOFU_ROOT=%s: the process that serves it (%s) has ended or does not "
-                 "answer properly; it must outlive the first contacts of the others",
+                 "UTOFU_ROOT=%s: the process that serves it (%s) has ended or does not answer "
+                 "properly; it must run until every process has contacted the others",
                  client.root.text, server_name());
     return rc;
 }
@@ -572,8 +572,8 @@ bool ut_job_client_explain_absence(char *text, size_t size)
     pthread_mutex_unlock(&client.requests.lock);
     if (absent)
         snprintf(text, size,
-                 "cannot be looked up, as nobody serves UTOFU_ROOT=%s: %s, which does, has not "
-                 "started, or has ended",
+                 "cannot be looked up, because no process serves UTOFU_ROOT=%s: %s, which should, "
+                 "has not started or has ended",
                  client.root.text, server_name());
     return absent;
 }

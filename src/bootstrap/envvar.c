@@ -72,9 +72,9 @@ static void serve_at_exit(void)
             return;
         if (ut_long_wait_must_log(&long_wait, (uint64_t)now))
             ut_warn("bootstrap",
-                    "rank 0 has ended, and has stayed for %llu s as it serves UTOFU_ROOT=%s, which "
-                    "%u processes still use and %u have not come to; it leaves in %lld s at the "
-                    "latest (UTOFU_JOB_TIMEOUT)",
+                    "rank 0 is at its end, and has waited for %llu s because it serves "
+                    "UTOFU_ROOT=%s, which %u processes still use and %u have not contacted; it "
+                    "exits in at most %lld s (UTOFU_JOB_TIMEOUT)",
                     ut_long_wait_seconds(&long_wait, (uint64_t)now), envvar.root.text, connected,
                     envvar.size - seen, (long long)(last - now) / 1000);
         ut_job_server_step(envvar.server, EXIT_STEP_MS);
@@ -186,8 +186,8 @@ static int read_root(void)
 
     if (!*text) {
         ut_error("bootstrap",
-                 "UTOFU_SIZE is %u but UTOFU_ROOT is not set: say where the processes meet, "
-                 "host:port or a folder",
+                 "UTOFU_SIZE is %u but UTOFU_ROOT is not set: set it to a rendezvous, host:port or "
+                 "a folder",
                  envvar.size);
         return -EINVAL;
     }
@@ -223,9 +223,9 @@ static int read_key(void)
         return rc;
     ut_error(
         "bootstrap",
-        "UTOFU_ROOT=%s needs a key, the same for all processes of the job, as others can reach "
-        "that port: set UTOFU_JOB_KEY_FILE to a file made by (umask 077; od -An -N16 -tx1 "
-        "/dev/urandom | tr -d ' \\n' >FILE), or UTOFU_JOB_KEY to what is in it",
+        "UTOFU_ROOT=%s needs a key, the same for all processes of the job, because other users can "
+        "reach that port: set UTOFU_JOB_KEY_FILE to a file made by (umask 077; od -An -N16 -tx1 "
+        "/dev/urandom | tr -d ' \\n' >FILE), or UTOFU_JOB_KEY to its content",
         envvar.root.text);
     return -EACCES;
 }
@@ -391,8 +391,8 @@ static int place_by_variables(struct ut_job_info *info)
         info->local_size = 1; /* ut_job_open() fills in the values of variables */
     } else {
         ut_error("bootstrap",
-                 "the launcher (%s) does not say on which node rank %u is; set UTOFU_NODE, and "
-                 "where processes share a node UTOFU_LOCAL_RANK and UTOFU_LOCAL_SIZE",
+                 "the launcher (%s) does not report the node of rank %u; set UTOFU_NODE, and if "
+                 "processes share a node, UTOFU_LOCAL_RANK and UTOFU_LOCAL_SIZE",
                  v->rank, envvar.rank);
         return -EPROTO;
     }

@@ -185,11 +185,10 @@ static void warn_of_open_folder(int fd)
     struct stat st;
 
     if (fstat(fd, &st) == 0 && (st.st_mode & S_IWOTH) && !(st.st_mode & S_ISVTX))
-        ut_warn(
-            "bootstrap",
-            "UTOFU_ROOT=%s: everybody may write to this folder (mode %04o) and disturb the job; "
-            "chmod o-w it, or take one that mktemp -d makes",
-            rendezvous.folder, st.st_mode & 07777);
+        ut_warn("bootstrap",
+                "UTOFU_ROOT=%s: every user may write to this folder (mode %04o) and disturb the "
+                "job; chmod o-w it, or use a folder made by mktemp -d",
+                rendezvous.folder, st.st_mode & 07777);
 }
 
 /* Locks the folder. From then on a file of this machine without a living owner belongs to this job.
@@ -402,7 +401,7 @@ static int put_in_place(const char *path)
         close(fd);
     if (!stale)
         return -EEXIST;
-    ut_info("bootstrap", "replacing %s, left over by a process that is gone", rendezvous.own);
+    ut_info("bootstrap", "replacing %s, left over from a process that has ended", rendezvous.own);
     return rename(path, rendezvous.own) == 0 ? 0 : -errno;
 }
 
@@ -432,7 +431,7 @@ int ut_job_folder_publish(const void *record, size_t size)
 fail:
     if (rc == -EEXIST)
         ut_error("bootstrap",
-                 "UTOFU_ROOT=%s: another process says that it is rank %u; give every process "
+                 "UTOFU_ROOT=%s: another process claims to be rank %u; give every process "
                  "its own UTOFU_RANK, and every job its own folder",
                  rendezvous.folder, rendezvous.rank);
     else if (rc != REPORTED)
@@ -572,11 +571,11 @@ bool ut_job_folder_explain_absence(uint32_t rank, char *text, size_t size)
     for (const struct ended *e = rendezvous.ended; e; e = e->next) {
         if (le32toh(e->prefix.rank) != rank)
             continue;
-        snprintf(text, size,
-                 "had joined in UTOFU_ROOT=%s, as process %u of host %s, and has ended; nobody has "
-                 "come in its place (a rank that is started again needs the others, too: start all "
-                 "of them again)",
-                 rendezvous.folder, le32toh(e->prefix.pid), e->prefix.name);
+        snprintf(
+            text, size,
+            "had joined in UTOFU_ROOT=%s, as process %u of host %s, and has ended; no process has "
+            "replaced it (a restarted rank needs the other ranks, too: restart all of them)",
+            rendezvous.folder, le32toh(e->prefix.pid), e->prefix.name);
         return true;
     }
     snprintf(text, size,

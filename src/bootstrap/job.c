@@ -62,7 +62,7 @@ static int apply_overrides(struct ut_job_info *info)
     if (info->local_rank < info->local_size)
         return 0;
     ut_error("bootstrap",
-             "local rank %u is not below the number of processes of the node, %u; look at "
+             "local rank %u is not below the number of processes of the node, %u; check "
              "UTOFU_LOCAL_RANK and UTOFU_LOCAL_SIZE",
              info->local_rank, info->local_size);
     return -EINVAL;

@@ -136,7 +136,7 @@ static bool wait_for_launcher(struct ut_long_wait *long_wait, int64_t deadline)
             return false;
         if (ut_long_wait_must_log(long_wait, ut_clock_ms()))
             ut_warn("bootstrap",
-                    "the launcher has not answered on PMI_FD %d for %llu s; it is given up in %d s "
+                    "the launcher has not answered on PMI_FD %d for %llu s; giving up in %d s "
                     "(UTOFU_JOB_TIMEOUT)",
                     pmi.fd, ut_long_wait_seconds(long_wait, ut_clock_ms()),
                     ut_job_left_ms(deadline) / 1000);
@@ -180,8 +180,8 @@ static bool is_usable(void)
 
     if (!usable && !pmi.shared)
         ut_error("bootstrap",
-                 "the program has closed the launcher's socket (PMI_FD %d): no further process can "
-                 "be reached; leave it open until the first contact to all of them",
+                 "the program has closed the launcher's socket (PMI_FD %d): no other process can "
+                 "be reached any more; leave it open until the first contact with all processes",
                  pmi.fd);
     return usable;
 }
@@ -306,8 +306,8 @@ static int read_job_name(void)
     if (rc == 0)
         rc = ut_job_pmi1_value(line, "kvsname", pmi.info.job, sizeof(pmi.info.job));
     if (rc == -ENOENT || rc == -EMSGSIZE) {
-        ut_error("bootstrap", "the launcher on PMI_FD %d does not name the job: '%s'", pmi.fd,
-                 line);
+        ut_error("bootstrap", "the launcher on PMI_FD %d does not report the name of the job: '%s'",
+                 pmi.fd, line);
         rc = -EPROTO;
     }
     return rc;
@@ -350,7 +350,7 @@ static int read_layout(void)
         return rc;
     if (ut_job_pmi1_value(line, "value", text, sizeof(text)) != 0 ||
         ut_job_layout_parse(&pmi.info.layout, text, pmi.info.size) != 0) {
-        ut_info("bootstrap", "the launcher does not say where processes are: '%s'", line);
+        ut_info("bootstrap", "the launcher does not report the nodes of processes: '%s'", line);
         return -ENOENT;
     }
     return 0;
@@ -366,7 +366,7 @@ static int place_by_variables(struct ut_job_info *info)
         if (pmi.info.size > 1 &&
             !(ut_env_is_set(UT_ENV_NODE) && ut_env_is_set(UT_ENV_LOCAL_RANK))) {
             ut_error("bootstrap",
-                     "the launcher on PMI_FD %d does not say on which node rank %u is; set "
+                     "the launcher on PMI_FD %d does not report the node of rank %u; set "
                      "UTOFU_NODE, UTOFU_LOCAL_RANK and UTOFU_LOCAL_SIZE",
                      pmi.fd, pmi.info.rank);
             return -EPROTO;
@@ -379,8 +379,8 @@ static int place_by_variables(struct ut_job_info *info)
     if (info->local_size == pmi.info.size) {
         info->num_nodes = 1;
     } else if (!ut_env_is_set(UT_ENV_NODE)) {
-        ut_error("bootstrap", "the launcher on PMI_FD %d does not number the nodes; set UTOFU_NODE",
-                 pmi.fd);
+        ut_error("bootstrap",
+                 "the launcher on PMI_FD %d does not report node numbers; set UTOFU_NODE", pmi.fd);
         return -EPROTO;
     }
     return 0;
@@ -489,8 +489,8 @@ int ut_job_pmi1_exchange(const char *text, char line[UT_JOB_PMI1_LINE], bool in_
            (int64_t)ut_clock_ms() < deadline) {
         if (ut_long_wait_must_log(&long_wait, ut_clock_ms()))
             ut_warn("bootstrap",
-                    "the launcher could not be asked for %llu s, as MPI has its socket (PMI_FD); "
-                    "it is given up in %d s (UTOFU_JOB_TIMEOUT)",
+                    "the launcher could not be queried for %llu s, because MPI is using its socket "
+                    "(PMI_FD); giving up in %d s (UTOFU_JOB_TIMEOUT)",
                     ut_long_wait_seconds(&long_wait, ut_clock_ms()),
                     ut_job_left_ms(deadline) / 1000);
         usleep(UT_JOB_BACKOFF_MIN_US);

@@ -90,14 +90,14 @@ static int put_piece(const struct name *name, unsigned int piece, const char *va
     int length =
         snprintf(text, sizeof(text), "cmd=publish_name service=%s port=%s\n", service, value);
     if (length < 0 || (size_t)length >= sizeof(text)) {
-        ut_error("bootstrap", "%d bytes, with the name of %s %u, are more than a line of PMI has",
+        ut_error("bootstrap", "%d bytes, with the name of %s %u, are too long for a line of PMI",
                  length, name->what, name->number);
         return -EMSGSIZE;
     }
     int rc = ut_job_pmi1_exchange(text, line, in_time);
     if (rc != 0 || says_ok(line))
         return rc;
-    ut_error("bootstrap", "the launcher does not publish the name of %s %u: '%s'", name->what,
+    ut_error("bootstrap", "the launcher refuses to publish the name of %s %u: '%s'", name->what,
              name->number, line);
     return -EIO;
 }
@@ -207,8 +207,7 @@ static void publish_node(bool in_time)
     if (rc == 0)
         rc = put_value(&name, pack.data, pack.size, in_time);
     if (rc != 0)
-        ut_info("bootstrap", "the records of this node are not published together: %s",
-                strerror(-rc));
+        ut_info("bootstrap", "cannot publish the records of this node together: %s", strerror(-rc));
     ut_job_pack_free(&pack);
 }
 

@@ -260,7 +260,7 @@ static void warn_of_mpi(void)
 {
     if (state.self.rank == 0 && ut_job_mpi_fails_after_pmix())
         ut_warn("bootstrap",
-                "PMIx is in use before MPI_Init(), and that of Open MPI 5 fails then with \"local "
+                "PMIx is in use before MPI_Init(), which then fails in Open MPI 5 with \"local "
                 "rank\", \"Not found\": call MPI_Init() before the first utofu call");
 }
 
@@ -308,8 +308,8 @@ static bool wait_for_thread(int64_t deadline)
         pthread_cond_timedwait(&state.changed, &state.lock, &t);
         if (!state.done && ut_long_wait_must_log(&long_wait, ut_clock_ms()))
             ut_warn("bootstrap",
-                    "the PMIx server of this node has not answered for %llu s; it is given up in "
-                    "%d s (UTOFU_JOB_TIMEOUT)",
+                    "the PMIx server of this node has not answered for %llu s; giving up in %d s "
+                    "(UTOFU_JOB_TIMEOUT)",
                     ut_long_wait_seconds(&long_wait, ut_clock_ms()),
                     ut_job_left_ms(deadline) / 1000);
     }
@@ -337,8 +337,8 @@ static int pmix_open(struct ut_job_info *info, int64_t deadline)
     }
     if (state.status == PMIX_ERR_UNREACH) {
         ut_warn("bootstrap",
-                "PMIX_NAMESPACE is set, but its launcher is gone or out of reach: this is a "
-                "job of one; unset the PMIX_* variables to silence this line");
+                "PMIX_NAMESPACE is set, but its launcher has ended or cannot be reached: this is a "
+                "job of one process; unset the PMIX_* variables to silence this line");
         return -ENODEV;
     }
     if (state.status == PMIX_SUCCESS && state.result != 0 &&
@@ -499,8 +499,8 @@ static int pmix_lookup(uint32_t rank, void *record, size_t *size, int wait_ms)
     int rc = ut_job_requests_wait(&requests, rank, record, size, wait_ms);
 
     if (rc == -EIO || rc == -EPROTO)
-        ut_error("bootstrap", "PMIx does not know where rank %u is; does the launcher still run?",
-                 rank);
+        ut_error("bootstrap",
+                 "PMIx does not know the node of rank %u; does the launcher still run?", rank);
     return rc;
 }
 
@@ -554,7 +554,8 @@ static void gather_node(void)
     if (state.local_rank == 0 && state.nodes && state.num_nodes > 1 &&
         state.local_size >= UT_JOB_NODES_MIN &&
         ut_thread_create(NULL, gather_nodes, NULL, NULL) != 0)
-        ut_info("bootstrap", "no thread to publish the records of this node together");
+        ut_info("bootstrap",
+                "cannot start a thread that publishes the records of this node together");
 }
 
 /* ---- the layout ---- */
@@ -592,7 +593,7 @@ static void sort_ranks(void)
     free(node);
     return;
 fail:
-    ut_info("bootstrap", "PMIx does not say where all ranks are");
+    ut_info("bootstrap", "PMIx does not report the nodes of all ranks");
     free(node);
     free(state.ranks);
     free(state.first);

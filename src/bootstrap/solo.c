@@ -26,8 +26,8 @@ static void warn_of_unconnected_step(void)
 
     if (tasks > 1 && ut_job_launcher_number("SLURM_PROCID") <= 0) /* only one of the tasks logs */
         ut_warn("bootstrap",
-                "srun started %u tasks without PMIx or PMI, so each is a job of "
-                "one; " UT_JOB_UNCONNECTED_REMEDY,
+                "srun started %u tasks without PMIx or PMI, so each is a job of one "
+                "process; " UT_JOB_UNCONNECTED_REMEDY,
                 tasks);
 }
 

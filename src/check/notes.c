@@ -232,15 +232,14 @@ static void note_cqs(void)
     const struct ut_process *process = ut_process_peek();
     uint64_t all = most_of(cqs) * ut_check_job->local_size, session = most_of(session_cqs);
 
-    print_count(all > REAL_CQS ? all : 0,
-                "[CQ of a TNI is|CQs of a TNI are] used on a node, if its "
-                "processes use as many as this one: the real "
-                "machine has 9 for all of them (manual 6.1.2)");
+    print_count(
+        all > REAL_CQS ? all : 0,
+        "[CQ of a TNI is|CQs of a TNI are] used on a node, if its "
+        "processes use as many as this one: the real machine has 9 for all of them (manual 6.1.2)");
     print_count(
         process && session >= process->num_session ? session : 0,
         "session-mode [CQ of a TNI is|CQs of a TNI are] used, all that UTOFU_NUM_SESSION_MODE_CQS "
-        "sets aside: there "
-        "MPI takes its own of them (4.3.2.2)");
+        "sets aside: there MPI takes its own of them (4.3.2.2)");
 }
 
 static void note_gates(const struct gates *kind, int limit, const char *name)
@@ -261,10 +260,10 @@ static void note_flags(void)
         "[put or get|puts and gets] had a gap or an MTU, which have no effect here (2.2.9)");
     print_count(
         read_count(&with_path),
-        "[communication|communications] had a path, which does not change the way here (3.5)");
-    print_count(read_count(&paths_of_gates),
-                "[gate was|gates were] set with a path, which does not change the way here "
-                "(3.4.4.1)");
+        "[communication|communications] had a path, which has no effect on routing here (3.5)");
+    print_count(
+        read_count(&paths_of_gates),
+        "[gate was|gates were] set with a path, which has no effect on routing here (3.4.4.1)");
     print_count(
         read_count(&with_injection),
         "[communication|communications] had CACHE_INJECTION, which has no effect here (2.2.11)");
@@ -274,11 +273,10 @@ static void note_flags(void)
         "cache there (2.2.11)");
     print_count(read_count(&with_padding),
                 "[put|puts] had PADDING: there the rest of the cache line at the target gets "
-                "bytes of which nothing is said, here it is left alone (2.2.11)");
-    print_count(
-        read_count(&with_response),
-        "[communication|communications] had PACKET_RESPONSE, of which the manual says nothing, "
-        "and which has no effect here");
+                "undefined bytes, here it stays unchanged (2.2.11)");
+    print_count(read_count(&with_response),
+                "[communication|communications] had PACKET_RESPONSE, which the manual does not "
+                "describe, and which has no effect here");
     print_count(read_count(&extensions),
                 "[call was of a function|calls were of functions] of utofu_ext.h, which "
                 "Fugaku does not have");
@@ -305,11 +303,10 @@ static const char *name_vcqs(uint64_t count)
 static void note_all_queues(void)
 {
     print_count(read_count(&unasked),
-                "[put|puts] had no notice, nor had one with STRONG_ORDER behind them: "
-                "nothing tells when their "
-                "data are there (2.2.10, 3.7)");
+                "[put|puts] had no notice, and no put with a notice and STRONG_ORDER followed "
+                "them: nothing shows when their data have arrived (2.2.10, 3.7)");
     print_count(read_count(&unread_tcq),
-                "TCQ [entry was|entries were] asked for and never polled (3.7)");
+                "TCQ [entry was|entries were] requested and never polled (3.7)");
     print_count(read_count(&unread_mrq),
                 "MRQ [notice came and was|notices came and were] never polled: a full "
                 "MRQ ends the program (3.7)");
@@ -321,9 +318,8 @@ static void note_all_queues(void)
     if (read_count(&long_toqs))
         print_note("%" PRIu64
                    " %s had more than %d descriptors at one time whose TCQ entries were not "
-                   "polled, at most %" PRIu64
-                   ": how many a TOQ takes there is not said, and a full one is "
-                   "UTOFU_ERR_BUSY (3.7)",
+                   "polled, at most %" PRIu64 ": the size of a TOQ there is not documented, and a "
+                   "full TOQ returns UTOFU_ERR_BUSY (3.7)",
                    read_count(&long_toqs), name_vcqs(read_count(&long_toqs)), MANY_IN_TOQ,
                    read_count(&longest_toq));
     print_count(
@@ -346,8 +342,8 @@ void ut_check_print_notes(void)
                 "[process is|processes are] on a node, which has 48 cores there");
     print_count(
         read_count(&shared),
-        "[VCQ was|VCQs were] used by several threads, and made without THREAD_SAFE: right only "
-        "if no two of them are ever in a call at once (manual 3.3.4.1)");
+        "[VCQ was|VCQs were] used by several threads, and created without THREAD_SAFE: correct "
+        "only if no two of them are ever in a call at the same time (manual 3.3.4.1)");
     note_flags();
     note_lines();
     note_all_queues();

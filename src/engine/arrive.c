@@ -24,7 +24,7 @@ static void __attribute__((noinline, cold)) refuse_notice(const struct ut_link *
 {
     /* else the peer may have announced the STADD */
     if (!ut_announced_is_disabled(&link->rx_announced))
-        ut_error("engine", "VCQ %016llx sent a notice for a STADD that it never announced",
+        ut_error("engine", "VCQ %016llx sent a notice with a STADD number that it never announced",
                  (unsigned long long)link->peer);
 }
 

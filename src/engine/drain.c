@@ -91,7 +91,7 @@ static void say_waiting(const struct ut_vcq *vcq, const char *who, unsigned long
     describe_rest(&all, what, sizeof(what));
     ut_warn("engine",
             "%s has waited %llu s for VCQ %016llx: %s; %llu s are left (UTOFU_PEER_TIMEOUT). A "
-            "program that polls until its communications are complete waits for none of them here",
+            "program that polls until its communications are complete does not wait here",
             who, seconds, (unsigned long long)vcq->id, what, left);
 }
 
@@ -104,8 +104,8 @@ static void say_given_up(const struct ut_vcq *vcq, const char *who, unsigned lon
         return;
     describe_rest(&all, what, sizeof(what));
     ut_warn("engine",
-            "%s has given up what was under way on VCQ %016llx after %llu s (UTOFU_PEER_TIMEOUT): "
-            "%s; they may or may not have been executed",
+            "%s abandoned the communications under way on VCQ %016llx after %llu s "
+            "(UTOFU_PEER_TIMEOUT): %s; they may or may not have been executed",
             who, (unsigned long long)vcq->id, seconds, what);
 }
 

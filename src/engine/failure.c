@@ -220,7 +220,7 @@ static void add_stag(struct text *t, utofu_stadd_t stadd)
                  reserved / 0x100);
     else
         add_text(t, "no memory is registered with its STag, %#x", stag);
-    add_text(t, ": it was deregistered, or never was on this VCQ");
+    add_text(t, ": it was deregistered, or never registered on this VCQ");
 }
 
 /* The text for a refusal by the target's CPU, which sends a code without a cause. */
@@ -302,7 +302,9 @@ static void add_other_cause(struct text *t, const struct ut_failure *why)
 
     switch ((enum ut_cause)why->cause) {
     case UT_CAUSE_SILENT:
-        add_text(t, "its process or host has been silent for longer than %llu s; it is tried again",
+        add_text(t,
+                 "its process or host has not answered for more than %llu s; a later communication "
+                 "tries again",
                  s);
         break;
     case UT_CAUSE_LOST:
@@ -315,7 +317,7 @@ static void add_other_cause(struct text *t, const struct ut_failure *why)
     case UT_CAUSE_NOT_STARTED:
         add_text(t,
                  "its process has not called the library within %llu s, or has ended before this "
-                 "one asked for it; see the log",
+                 "process asked for it; see the log",
                  s);
         break;
     case UT_CAUSE_DEVICE:

@@ -48,7 +48,7 @@ static int find_host(void)
     int rc = ut_host_read(&host);
 
     if (rc != 0 && rc != -ENOENT && rc != -ENODATA) {
-        ut_error("process", "cannot tell this host from others: %s: %s%s", UT_HOST_BOOT_ID,
+        ut_error("process", "cannot distinguish this host from others: %s: %s%s", UT_HOST_BOOT_ID,
                  strerror(-rc), ut_fd_limit_remedy(-rc));
         return UTOFU_ERR_FATAL;
     }
@@ -87,9 +87,10 @@ static void warn_of_foreign_environment(void)
     for (char **at = environ; *at && !some; at++)
         some = strncmp(*at, "UTOFU_", 6) == 0;
     if (some)
-        ut_warn("process",
-                "variables UTOFU_* and those of launchers are ignored, as this program is set-uid "
-                "or set-gid, or its file has capabilities: defaults, and a job of one process");
+        ut_warn(
+            "process",
+            "ignoring variables UTOFU_* and those of launchers, because this program is set-uid "
+            "or set-gid, or its file has capabilities: defaults, and a job of one process");
 }
 
 /* Logs one line. A launcher gives all processes the same environment, so only rank 0 warns. Without
@@ -123,7 +124,7 @@ static void warn_of_old_variables(void)
                                  used ? ", " : "", e->old_name, spelling);
     }
     if (used > 0)
-        ut_warn("process", "old names of variables, which the next release does not know: %s",
+        ut_warn("process", "old names of variables, which the next release will not accept: %s",
                 text);
 }
 

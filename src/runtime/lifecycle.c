@@ -231,7 +231,8 @@ static bool lock_at_exit(struct ut_vcq *vcq, uint64_t timeout_ms)
         return true;
     ut_warn("runtime",
             "exit() has waited %llu s for a call of another thread on VCQ %016llx to end; after "
-            "%llu s (UTOFU_PEER_TIMEOUT) the process ends, and what is under way there is dropped",
+            "%llu s (UTOFU_PEER_TIMEOUT) the process ends, and drops the communications under way "
+            "there",
             (unsigned long long)soon / 1000, (unsigned long long)vcq->id,
             (unsigned long long)timeout_ms / 1000);
     return ut_lock_until(&vcq->lock, now + timeout_ms);
@@ -309,11 +310,12 @@ static void note_relays_wait(const struct ut_process *process)
     if (ut_vcq_has_thread() || process->job->size == 1 ||
         __atomic_exchange_n(&noted, true, __ATOMIC_RELAXED))
         return;
-    ut_log_note("runtime",
-                "UTOFU_PROGRESS_THREAD=0, and a session-mode VCQ: what the puts of other processes "
-                "are to start there waits until this process calls the library. While it is in "
-                "MPI, or computes, whoever waits for that hangs; leave the variable at 1 unless "
-                "every process polls its VCQs all the time");
+    ut_log_note(
+        "runtime",
+        "UTOFU_PROGRESS_THREAD=0, and a session-mode VCQ: descriptors that the puts of other "
+        "processes start there wait until this process calls the library. While it is in MPI, or "
+        "computes, processes that wait for them hang; leave the variable at 1 unless "
+        "every process polls its VCQs all the time");
 }
 
 int ut_vcq_create(unsigned int tni, int cmp_id, unsigned long flags, utofu_vcq_hdl_t *handle)
@@ -334,7 +336,7 @@ int ut_vcq_create(unsigned int tni, int cmp_id, unsigned long flags, utofu_vcq_h
     if (!v) {
         ut_cq_free(tni, &place);
         rc = ut_log_refuse(UTOFU_ERR_OUT_OF_RESOURCE, UT_LOG_DEBUG, "vcq",
-                           "no memory for another VCQ, or %d are there", UT_MAX_VCQS);
+                           "no memory for another VCQ, or the process has %d already", UT_MAX_VCQS);
         goto out;
     }
     struct ut_vcq_ident ident = {.coords = process->coords,

@@ -90,7 +90,7 @@ static int open_providers(void)
         num_open += rc == 0;
     }
     if (num_open == 0)
-        ut_error("process", "no provider can be used on this host; utofu-info --check tells why");
+        ut_error("process", "no provider can be used on this host; utofu-info --check shows why");
     return num_open == 0 ? UTOFU_ERR_FATAL : 0;
 }
 
@@ -360,8 +360,8 @@ int ut_runtime_start(const struct ut_process **process)
     pthread_mutex_unlock(&setup_lock);
     if (rc == UTOFU_ERR_NOT_AVAILABLE)
         ut_log_refuse(rc, UT_LOG_DEBUG, "process",
-                      "the launcher cannot be asked at this moment: call again, or call the "
-                      "library for the first time when MPI_Init() has returned");
+                      "the launcher cannot answer now: call again, or make the first call of the "
+                      "library after MPI_Init() has returned");
     *process = proc;
     return rc;
 }

@@ -23,7 +23,7 @@ static void add_event(struct sh_conn *conn, enum sh_event_kind kind, const void 
     struct sh_event *e = malloc(sizeof(*e) + size);
 
     if (!e) { /* if memory is short, the message is lost, and the library ends the link */
-        ut_error("process", "UTOFU_SHUFFLE: no memory for what a peer has sent");
+        ut_error("process", "UTOFU_SHUFFLE: no memory for a message of a peer");
         conn->down = true;
         conn->reason = PROV_REASON_BROKEN;
         return;

@@ -56,8 +56,8 @@ static void register_unlocked(struct ut_extra_mr *extra)
     extra->state = rc == 0 ? READY : REFUSED;
     if (rc != 0)
         ut_info("stag",
-                "%zu bytes at %p are not registered on another device: %s; long puts from "
-                "and to them go by one",
+                "cannot register %zu bytes at %p on another device: %s; long puts from and to them "
+                "use one device",
                 of->size, of->addr, strerror(-rc));
     pthread_cond_broadcast(&ended);
 }
@@ -84,7 +84,8 @@ static void start_thread(void)
 
     works = rc == 0;
     if (rc != 0)
-        ut_debug("stag", "no thread that registers memory on another device: %s", strerror(-rc));
+        ut_debug("stag", "cannot start the thread that registers memory on other devices: %s",
+                 strerror(-rc));
 }
 
 static void add_to_queue(struct ut_extra_mr *extra)

@@ -340,8 +340,8 @@ void ut_record_print(const struct ut_record *r, uint32_t rank)
     if (!out || r->num_sections == 0)
         return;
     if (rank != 0)
-        ut_warn("stats", "rank 0 is gone: what rank %u and those below it have counted follows",
-                rank);
+        ut_warn("stats",
+                "rank 0 has ended: the counters of rank %u and of the ranks below it follow", rank);
     if (ut_env_num(UT_ENV_STATS) == UT_STATS_JOB_JSON)
         print_json(out, r);
     else

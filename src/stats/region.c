@@ -179,11 +179,11 @@ int ut_region_start(const char *name)
     if (!t) {
         rc = UTOFU_ERR_OUT_OF_MEMORY;
     } else if (level == UT_REGION_DEPTH) {
-        ut_warn("stats", "region '%s': this thread is in %d regions already", name,
+        ut_warn("stats", "region '%s': this thread is inside %d regions already", name,
                 UT_REGION_DEPTH);
         rc = UTOFU_ERR_FULL;
     } else if (!r && num_regions == UT_REGIONS_MAX) {
-        ut_warn("stats", "region '%s': the program has %d regions of other names already", name,
+        ut_warn("stats", "region '%s': the program has %d other regions already", name,
                 UT_REGIONS_MAX);
         rc = UTOFU_ERR_FULL;
     } else if (!r && !(r = make_region(name))) {
@@ -221,7 +221,7 @@ int ut_region_stop(const char *name)
     }
     pthread_mutex_unlock(&lock);
     if (rc != UTOFU_SUCCESS)
-        ut_warn("stats", "region '%s' is stopped by a thread that is not in it", name);
+        ut_warn("stats", "region '%s' is stopped by a thread that is not inside the region", name);
     return rc;
 }
 

@@ -369,7 +369,7 @@ static void wait_for_children(void)
         if (ut_long_wait_must_log(&long_wait, now))
             ut_warn("stats",
                     "UTOFU_STATS=job: %s has waited %llu s for the counters of processes that have "
-                    "not ended; it goes on without them in %llu s (UTOFU_JOB_TIMEOUT)",
+                    "not ended; it continues without them in %llu s (UTOFU_JOB_TIMEOUT)",
                     root ? "rank 0" : "this process", ut_long_wait_seconds(&long_wait, now),
                     (unsigned long long)(deadline - now) / 1000);
         serve_conns(late && !has_children() ? (int)(summary.last_event + NEWCOMER_MS - now) : 200);

@@ -88,11 +88,11 @@ int ut_cq_alloc(const struct ut_process *process, unsigned int tni, int cmp_id, 
                          tni, exclusive, shared);
     if (flags & UTOFU_VCQ_FLAG_SESSION_MODE) {
         if (session == 0)
-            return ut_log_refuse(UTOFU_ERR_NOT_AVAILABLE, UT_LOG_DEBUG, "vcq",
-                                 "no CQ of TNI %u is set aside for session mode: of %u, "
-                                 "UTOFU_NUM_EXCLUSIVE_CQS takes %u and UTOFU_NUM_SESSION_MODE_CQS "
-                                 "none",
-                                 tni, process->num_cqs, exclusive);
+            return ut_log_refuse(
+                UTOFU_ERR_NOT_AVAILABLE, UT_LOG_DEBUG, "vcq",
+                "no CQ of TNI %u is set aside for session mode: of %u, UTOFU_NUM_EXCLUSIVE_CQS "
+                "takes %u and UTOFU_NUM_SESSION_MODE_CQS takes none",
+                tni, process->num_cqs, exclusive);
         return take_shared(tni, CQ_SESSION, process->num_cqs - session, process->num_cqs, place)
                    ? 0
                    : refuse_full(tni, "session-mode", session);

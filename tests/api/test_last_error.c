@@ -144,7 +144,7 @@ static void vcqs(const struct ut_end *end)
     FAILS(utofu_create_vcq_with_cmp_id(1, 3, 0, &vcq), UTOFU_ERR_USED, "component id 3", "TNI 1");
     CHECK_OK(utofu_free_vcq(vcq));
     FAILS(utofu_free_vcq(stale), UTOFU_ERR_INVALID_VCQ_HDL, hex("%#llx", stale), "was freed");
-    FAILS(utofu_free_vcq(0), UTOFU_ERR_INVALID_VCQ_HDL, "0 is no VCQ handle");
+    FAILS(utofu_free_vcq(0), UTOFU_ERR_INVALID_VCQ_HDL, "0 is not a VCQ handle");
     FAILS(utofu_free_vcq((utofu_vcq_hdl_t)end->id), UTOFU_ERR_INVALID_VCQ_HDL, id_text(end->id),
           "VCQ id, not a VCQ handle");
     FAILS(utofu_query_vcq_id(end->vcq, NULL), UTOFU_ERR_INVALID_POINTER, "vcq_id");
@@ -667,7 +667,8 @@ static const char *end_of_process(void)
 {
     const char *connect = getenv("UTOFU_VERBS_CONNECT");
 
-    return connect && strcmp(connect, "ud") == 0 ? "silent for longer than" : "process has ended";
+    return connect && strcmp(connect, "ud") == 0 ? "has not answered for more than"
+                                                 : "process has ended";
 }
 
 static void peer_leaves(void *arg)

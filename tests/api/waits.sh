@@ -71,12 +71,12 @@ kill "$mute"
 
 under_way='1 communication to VCQ [0-9a-f]{16} \(probably rank 1\); that connection waits for the peer.s process to call'
 says free 1 "warning: .*rank 0, engine.*utofu_free_vcq\(\) has waited 3 s for VCQ [0-9a-f]{16}: $under_way"
-says free 1 "warning: .*utofu_free_vcq\(\) has given up what was under way on VCQ [0-9a-f]{16} after 5 s .*: $under_way"
-says free 1 "^last error: utofu_free_vcq\(\) has given up what was under way on VCQ .*: $under_way"
+says free 1 "warning: .*utofu_free_vcq\(\) abandoned the communications under way on VCQ [0-9a-f]{16} after 5 s .*: $under_way"
+says free 1 "^last error: utofu_free_vcq\(\) abandoned the communications under way on VCQ .*: $under_way"
 says exit 1 "warning: .*exit\(\) has waited 3 s for VCQ [0-9a-f]{16}: $under_way"
-says exit 1 "warning: .*exit\(\) has given up what was under way on VCQ [0-9a-f]{16} after 5 s .*: $under_way"
+says exit 1 "warning: .*exit\(\) abandoned the communications under way on VCQ [0-9a-f]{16} after 5 s .*: $under_way"
 says node 1 'warning: .*the node of rank 1 is still unknown after 3 s: that rank has no file in UTOFU_ROOT=.*: it has not called the library yet, or'
-says nobody 1 'warning: .*nobody has served this job there for 3 s \(Connection refused\)'
+says nobody 1 'warning: .*no process has served this job there for 3 s \(Connection refused\)'
 says mute 1 'warning: .*the process that serves it \(rank 0\) has not answered for 3 s'
 says kill 1 'utofurun: 1 process has not ended within 3 s after SIGTERM \(the first: rank 0, pid [0-9]+\); killing the job'
 # relays that wait for their own processes

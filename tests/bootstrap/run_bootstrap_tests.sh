@@ -344,7 +344,7 @@ group_restarted() {
     check never_started 1 'rank 0 has no file in UTOFU_ROOT=.*/job: it has not called the library yet, or it has' 1 \
         env UTOFU_JOB_TIMEOUT=4 "${ranked[@]}" 1 2 "$job" "$MEET" 1
     for root in "127.0.0.1:$(free_port)" "unix:@utofu.none.$$"; do
-        check "nobody_at_$root" 1 "rank 0 cannot be looked up, as nobody serves UTOFU_ROOT=$root: rank 0, which does, has not" 1 \
+        check "nobody_at_$root" 1 "rank 0 cannot be looked up, because no process serves UTOFU_ROOT=$root: rank 0, which should, has not" 1 \
             env UTOFU_JOB_TIMEOUT=4 "${ranked[@]}" 1 2 "$root" "$MEET" 1
         logged "nobody_at_$root" 'has not called the library yet' 0
     done
@@ -362,13 +362,13 @@ group_hand_bad() {
         root=127.0.0.1:$(free_port)
         as_rank 0 2 $root "$PROBE" --stay 1500 --wait 1 >/dev/null 2>&1 & sleep 0.7
         as_rank 0 2 $root "$PROBE"; rc=$?; kill $!; exit $rc'
-    check nobody_serves 1 'nobody serves this job there .*tried for 1 seconds' 1 \
+    check nobody_serves 1 'no process serves this job there .*tried for 1 seconds' 1 \
         env UTOFU_JOB_TIMEOUT=1 UTOFU_RANK=1 UTOFU_SIZE=2 UTOFU_ROOT="127.0.0.1:$(free_port)" "$PROBE"
-    check nobody_serves_unix 1 'nobody serves this job there' 1 \
+    check nobody_serves_unix 1 'no process serves this job there' 1 \
         env UTOFU_JOB_TIMEOUT=1 UTOFU_RANK=1 UTOFU_SIZE=2 UTOFU_ROOT=unix:@utofu.none.$$ "$PROBE"
-    check same_rank_twice 4 'another process says that it is rank 1' 1 "$UTOFURUN" -n 2 sh -c \
+    check same_rank_twice 4 'another process claims to be rank 1' 1 "$UTOFURUN" -n 2 sh -c \
         '[ $UTOFU_RANK = 0 ] && sleep 0.5; UTOFU_RANK=1 exec "$PROBE" --delay 0 --stay 2000 --wait 30000'
-    check same_rank_twice_in_a_folder 4 'another process says that it is rank 0' 1 bash -c '
+    check same_rank_twice_in_a_folder 4 'another process claims to be rank 0' 1 bash -c '
         as_rank 0 2 "$0" "$PROBE" --delay 0 --stay 1500 --wait 30000 >/dev/null & first=$!; sleep 0.7
         as_rank 0 2 "$0" "$PROBE"; status=$?; kill $first; exit $status' "$folder"
     check other_size 4 'does not belong to the job' 1 "$UTOFURUN" -n 2 sh -c \
@@ -567,7 +567,7 @@ group_key() {
         check "another key: $what" 0 'has another key than this one; give all processes of the job one UTOFU_JOB_KEY' 1+ \
             bash -c 'with_another "$@"' bash $what "$PROBE"
         logged "another key: $what" ': ok$' 2
-        logged "another key: $what" 'does not belong to the job|says that it is rank' 0
+        logged "another key: $what" 'does not belong to the job|claims to be rank' 0
     done
     check two_jobs_at_one_port 0 ': ok$' 2 bash -c 'root=127.0.0.1:$(free_port)
         as_rank 0 2 $root "$PROBE" --delay 0 & sleep 0.3
@@ -615,7 +615,7 @@ group_key() {
         check "stranger: $what" 0 'has another key than this one|needs a key' 1+ bash -c 'with_another "$@"' bash $what \
             setpriv --reuid $stranger --regid $stranger --clear-groups "$folder/probe"
         logged "stranger: $what" ': ok$' 2
-        logged "stranger: $what" 'does not belong to the job|says that it is rank' 0
+        logged "stranger: $what" 'does not belong to the job|claims to be rank' 0
     done
     # the kernel gives the owner of a unix socket: another user is refused even with the key
     # both sides say so at once, and the second one does not wait

@@ -192,8 +192,8 @@ def group_regions():
               len(last) == 1 and last[0]["args"] == {"unfinished": True}, last)
     done = run(1, [REGIONS, "bad"], UTOFU_STATS="1", UTOFU_LOG_LEVEL="warning")
     check("wrong_regions_are_refused", done.returncode == 0, done.stdout)
-    for text in ("is NULL", "is empty", "longer than 63 bytes", "a thread that is not in it",
-                 "in 64 regions already", "1000 regions of other names"):
+    for text in ("is NULL", "is empty", "longer than 63 bytes", "a thread that is not inside the region",
+                 "inside 64 regions already", "1000 other regions"):
         check(f"and_the_log_says_{text.replace(' ', '_')}", text in done.stderr, done.stderr[:2000])
     done = run(1, [REGIONS, "codes"], UTOFU_LOG_LEVEL="error")
     check("names_are_checked_when_nothing_is_counted", done.returncode == 0 and done.stderr == "",
@@ -269,7 +269,7 @@ def group_job():
           done.stderr)
     done = run(3, [REGIONS, "leaves", "0"], UTOFU_STATS="job", UTOFU_LOG_LEVEL="warning")
     check("without_rank_0_the_others_print_what_they_have",
-          done.returncode == 0 and done.stderr.count("rank 0 is gone") == 2 and
+          done.returncode == 0 and done.stderr.count("rank 0 has ended") == 2 and
           done.stderr.count("summary of 1 of 3 ranks") == 2, done.stderr)
     done = run(1, [REGIONS], UTOFU_STATS="jobs")
     check("another_value_is_refused", "'jobs' is not allowed" in done.stderr, done.stderr)

@@ -22,7 +22,7 @@ says() {
 }
 
 UTOFU_STATS=job UTOFU_STATS_FILE=$folder/summary UTOFU_SHUFFLE_LEVEL=2 "$run" -n 3 "$info" --all >"$folder/said" 2>&1
-says 1 'warning: [rank 0, process] old names of variables, which the next release does not know: '
+says 1 'warning: [rank 0, process] old names of variables, which the next release will not accept: '
 says 1 "UTOFU_STATS_FILE (write UTOFU_STATS=job,file=$folder/summary)"
 says 1 'UTOFU_SHUFFLE_LEVEL (write UTOFU_SHUFFLE=level=2)'
 grep -q 'summary of 3 of 3 ranks' "$folder/summary" || { echo "FAIL: no summary in the file"; failed=1; }

@@ -208,7 +208,7 @@ group_check() {
         env UTOFU_PROVIDER=shm UTOFU_PROVDER=shm "$INFO" --check
     check programs_own 0 'UTOFU_PROBE_DIR' 0 \
         env UTOFU_PROVIDER=shm UTOFU_PROBE_DIR=/x "$INFO" --check --all
-    check no_job 1 'FAIL +peers: rank 0: .*nobody serves this job' 1 \
+    check no_job 1 'FAIL +peers: rank 0: .*no process serves this job' 1 \
         env UTOFU_PROVIDER=shm UTOFU_JOB_TIMEOUT=1 UTOFU_RANK=1 UTOFU_SIZE=2 \
         UTOFU_ROOT=127.0.0.1:9 UTOFU_JOB_KEY=$key "$INFO" --check
     check no_cma 0 '^note +cross-memory attach: switched off' 1 \

@@ -39,7 +39,7 @@ ranked=(bash -c 'as_rank "$@"' as_rank)
 
 group_setuid() {
     has_second_user || { echo 'skipped: needs root, for a second user'; exit 77; }
-    local at="$folder/bin" own="$folder/own" ignored='variables UTOFU_\* and those of launchers are ignored'
+    local at="$folder/bin" own="$folder/own" ignored='ignoring variables UTOFU_\* and those of launchers'
     chmod 755 "$folder"
     install -d "$at"
     install -o $victim -m 4755 "$(command -v id)" "$at/id"
@@ -111,10 +111,10 @@ group_folder() {
         "${ranked[@]}" 1 2 "$at" "$PROBE" --wait 2000
     rm "$at/utofu.1"
     chmod 777 "$at"
-    check open_to_all 1 'everybody may write to this folder \(mode 0777\)' 1 \
+    check open_to_all 1 'every user may write to this folder \(mode 0777\)' 1 \
         "${ranked[@]}" 0 2 "$at" "$PROBE" --wait 200
     chmod 1777 "$at"
-    check sticky 1 'everybody may write' 0 "${ranked[@]}" 0 2 "$at" "$PROBE" --wait 200
+    check sticky 1 'every user may write' 0 "${ranked[@]}" 0 2 "$at" "$PROBE" --wait 200
     has_second_user || return 0
     # a valid record, of a living process, but of another user; readable by all, or not
     as_rank 1 2 "$at" "$PROBE" --wait 8000 >/dev/null 2>&1 &

@@ -49,7 +49,7 @@ ends() {
         status=$?
         cat "$work/first" >>"$work/out"
         [ "$status" != 124 ] && [ "$status" != 0 ] || fail "$name twice as rank 0, the first: status $status"
-        grep -q 'another process says that it is rank 0' "$work/out" || fail "$name twice as rank 0: what is said"
+        grep -q 'another process claims to be rank 0' "$work/out" || fail "$name twice as rank 0: what is said"
         [ "$(grep -c 'File exists' "$work/out")" = 0 ] || fail "$name twice as rank 0: the error of a file"
     done
 }
