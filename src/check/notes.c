@@ -25,23 +25,24 @@ enum {
     MANY_IN_TOQ = 1024, /* half of the minimum TOQ length of this library */
 };
 
-/* All counters are atomic. */
-static uint64_t with_path, with_gap, with_injection, with_padding, weak_injection, with_response;
-static uint64_t paths_of_gates, extensions;
-static uint64_t unasked, unread_tcq, unread_mrq, unpolled, unstarted, crowded, long_toqs, shared;
-static uint64_t lines;                                 /* puts into cache lines that a CPU also
-                                                        * wrote */
-static const void *first_line;                         /* call site of the first such put */
-static uint64_t fullest_mrq, its_entries, longest_toq; /* maxima of MRQs that were more than half
-                                                        * full, and of long TOQs */
-static uint32_t cqs[UT_NUM_TNIS];         /* one bit per CQ of this process that had a VCQ */
-static uint32_t session_cqs[UT_NUM_TNIS]; /* one bit per CQ that had a session-mode VCQ */
-
 /* Gates of one kind: current number per TNI, and maximum on one TNI. */
 struct gates {
     int now[UT_NUM_TNIS], most;
 };
-static struct gates starts, relays;
+
+/* All counters are atomic. */
+static struct {
+    uint64_t with_path, with_gap, with_injection, with_padding, weak_injection, with_response;
+    uint64_t paths_of_gates, extensions;
+    uint64_t unasked, unread_tcq, unread_mrq, unpolled, unstarted, crowded, long_toqs, shared;
+    uint64_t lines;         /* puts into cache lines that a CPU also wrote */
+    const void *first_line; /* call site of the first such put */
+    /* maxima of MRQs that were more than half full, and of long TOQs */
+    uint64_t fullest_mrq, its_entries, longest_toq;
+    uint32_t cqs[UT_NUM_TNIS];         /* one bit per CQ of this process that had a VCQ */
+    uint32_t session_cqs[UT_NUM_TNIS]; /* one bit per CQ that had a session-mode VCQ */
+    struct gates starts, relays;
+} notes;
 
 static void add_count(uint64_t *count, uint64_t n)
 {
@@ -82,18 +83,18 @@ void ut_check_note_comm(struct ut_check *check, const struct ut_slot *slot)
         return;
     note_unnotified_put(check, d);
     if (ut_desc_path(d) != 0 || ut_vcq_id_has_path(d->rmt_vcq_id))
-        add_count(&with_path, 1);
+        add_count(&notes.with_path, 1);
     if (d->flags & UTOFU_ONESIDED_FLAG_PACKET_RESPONSE)
-        add_count(&with_response, 1);
+        add_count(&notes.with_response, 1);
     if (paced && (d->gap != 0 || d->mtu != UT_MAX_MTU))
-        add_count(&with_gap, 1);
+        add_count(&notes.with_gap, 1);
     if (padded)
-        add_count(&with_padding, 1);
+        add_count(&notes.with_padding, 1);
     if (!(d->flags & UTOFU_ONESIDED_FLAG_CACHE_INJECTION))
         return;
-    add_count(&with_injection, 1);
+    add_count(&notes.with_injection, 1);
     if (d->kind == UT_DESC_PIGGYBACK && !padded)
-        add_count(&weak_injection, 1);
+        add_count(&notes.weak_injection, 1);
 }
 
 static void raise_to(int *most, int now)
@@ -112,29 +113,30 @@ static void count_gates(struct gates *kind, unsigned int tni, int n)
 
 void ut_check_gates(unsigned int tni, int num_starts, int num_relays)
 {
-    count_gates(&starts, tni, num_starts);
-    count_gates(&relays, tni, num_relays);
+    count_gates(&notes.starts, tni, num_starts);
+    count_gates(&notes.relays, tni, num_relays);
 }
 
 void ut_check_set_gates(const struct utofu_vbg_setting *settings, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        add_count(&paths_of_gates, settings[i].dst_rmt_vbg_id != UTOFU_VBG_ID_NULL &&
-                                       settings[i].dst_path_coords[0] != UTOFU_PATH_COORD_NULL);
+        add_count(&notes.paths_of_gates,
+                  settings[i].dst_rmt_vbg_id != UTOFU_VBG_ID_NULL &&
+                      settings[i].dst_path_coords[0] != UTOFU_PATH_COORD_NULL);
 }
 
 void ut_check_extension(void)
 {
     if (ut_check_on)
-        add_count(&extensions, 1);
+        add_count(&notes.extensions, 1);
 }
 
 void ut_check_note_line(const void *caller)
 {
     const void *none = NULL;
 
-    add_count(&lines, 1);
-    __atomic_compare_exchange_n(&first_line, &none, caller, false, __ATOMIC_RELAXED,
+    add_count(&notes.lines, 1);
+    __atomic_compare_exchange_n(&notes.first_line, &none, caller, false, __ATOMIC_RELAXED,
                                 __ATOMIC_RELAXED);
 }
 
@@ -143,16 +145,16 @@ static void note_queues(const struct ut_vcq *vcq)
     uint64_t entries = vcq->mrq_entries, mrq = *vcq->mrq_most, toq = vcq->check->most_toq;
 
     if (mrq > entries / MRQ_SHARE) {
-        add_count(&crowded, 1);
-        if (mrq * read_count(&its_entries) >= read_count(&fullest_mrq) * entries) {
-            __atomic_store_n(&fullest_mrq, mrq, __ATOMIC_RELAXED);
-            __atomic_store_n(&its_entries, entries, __ATOMIC_RELAXED);
+        add_count(&notes.crowded, 1);
+        if (mrq * read_count(&notes.its_entries) >= read_count(&notes.fullest_mrq) * entries) {
+            __atomic_store_n(&notes.fullest_mrq, mrq, __ATOMIC_RELAXED);
+            __atomic_store_n(&notes.its_entries, entries, __ATOMIC_RELAXED);
         }
     }
     if (toq > MANY_IN_TOQ) {
-        add_count(&long_toqs, 1);
-        if (toq > read_count(&longest_toq))
-            __atomic_store_n(&longest_toq, toq, __ATOMIC_RELAXED);
+        add_count(&notes.long_toqs, 1);
+        if (toq > read_count(&notes.longest_toq))
+            __atomic_store_n(&notes.longest_toq, toq, __ATOMIC_RELAXED);
     }
 }
 
@@ -161,20 +163,20 @@ void ut_check_note_end(struct ut_vcq *vcq)
     const struct ut_check *check = vcq->check;
     uint32_t in_mrq = vcq->mrq_tail - vcq->mrq_head;
 
-    __atomic_or_fetch(&cqs[vcq->tni], 1u << vcq->cq_index, __ATOMIC_RELAXED);
+    __atomic_or_fetch(&notes.cqs[vcq->tni], 1u << vcq->cq_index, __ATOMIC_RELAXED);
     if (vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE)
-        __atomic_or_fetch(&session_cqs[vcq->tni], 1u << vcq->cq_index, __ATOMIC_RELAXED);
-    add_count(&unread_mrq, in_mrq);
+        __atomic_or_fetch(&notes.session_cqs[vcq->tni], 1u << vcq->cq_index, __ATOMIC_RELAXED);
+    add_count(&notes.unread_mrq, in_mrq);
     for (size_t i = 0; i < sizeof(check->unasked) / sizeof(check->unasked[0]); i++)
-        add_count(&unasked, check->unasked[i].count);
+        add_count(&notes.unasked, check->unasked[i].count);
     note_queues(vcq);
     for (uint32_t i = vcq->tcq_head; i != vcq->toq_exec; i++) {
         const struct ut_slot *slot = ut_vcq_slot(vcq, i);
-        add_count(&unread_tcq, (slot->desc.flags & UTOFU_ONESIDED_FLAG_TCQ_NOTICE) != 0);
+        add_count(&notes.unread_tcq, (slot->desc.flags & UTOFU_ONESIDED_FLAG_TCQ_NOTICE) != 0);
     }
-    add_count(&unpolled, check->number > MANY && check->polls == 0);
-    add_count(&unstarted, vcq->toq_tail - vcq->toq_exec);
-    add_count(&shared, check->several_threads && !(vcq->flags & UTOFU_VCQ_FLAG_THREAD_SAFE));
+    add_count(&notes.unpolled, check->number > MANY && check->polls == 0);
+    add_count(&notes.unstarted, vcq->toq_tail - vcq->toq_exec);
+    add_count(&notes.shared, check->several_threads && !(vcq->flags & UTOFU_VCQ_FLAG_THREAD_SAFE));
 }
 
 static void print_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -230,7 +232,8 @@ static uint64_t most_of(const uint32_t bits[UT_NUM_TNIS])
 static void note_cqs(void)
 {
     const struct ut_process *process = ut_process_peek();
-    uint64_t all = most_of(cqs) * ut_check_job->local_size, session = most_of(session_cqs);
+    uint64_t all = most_of(notes.cqs) * ut_check_job->local_size,
+             session = most_of(notes.session_cqs);
 
     print_count(
         all > REAL_CQS ? all : 0,
@@ -256,28 +259,28 @@ static void note_gates(const struct gates *kind, int limit, const char *name)
 static void note_flags(void)
 {
     print_count(
-        read_count(&with_gap),
+        read_count(&notes.with_gap),
         "[put or get|puts and gets] had a gap or an MTU, which have no effect here (2.2.9)");
     print_count(
-        read_count(&with_path),
+        read_count(&notes.with_path),
         "[communication|communications] had a path, which has no effect on routing here (3.5)");
     print_count(
-        read_count(&paths_of_gates),
+        read_count(&notes.paths_of_gates),
         "[gate was|gates were] set with a path, which has no effect on routing here (3.4.4.1)");
     print_count(
-        read_count(&with_injection),
+        read_count(&notes.with_injection),
         "[communication|communications] had CACHE_INJECTION, which has no effect here (2.2.11)");
     print_count(
-        read_count(&weak_injection),
+        read_count(&notes.weak_injection),
         "of them [was a piggyback put|were piggyback puts] without PADDING: they do not reach the "
         "cache there (2.2.11)");
-    print_count(read_count(&with_padding),
+    print_count(read_count(&notes.with_padding),
                 "[put|puts] had PADDING: there the rest of the cache line at the target gets "
                 "undefined bytes, here it stays unchanged (2.2.11)");
-    print_count(read_count(&with_response),
+    print_count(read_count(&notes.with_response),
                 "[communication|communications] had PACKET_RESPONSE, which the manual does not "
                 "describe, and which has no effect here");
-    print_count(read_count(&extensions),
+    print_count(read_count(&notes.extensions),
                 "[call was of a function|calls were of functions] of utofu_ext.h, which "
                 "Fugaku does not have");
 }
@@ -286,13 +289,13 @@ static void note_lines(void)
 {
     char place[256];
 
-    if (read_count(&lines) == 0)
+    if (read_count(&notes.lines) == 0)
         return;
-    ut_check_symbolize(__atomic_load_n(&first_line, __ATOMIC_RELAXED), place, sizeof(place));
+    ut_check_symbolize(__atomic_load_n(&notes.first_line, __ATOMIC_RELAXED), place, sizeof(place));
     print_note(
         "lines of %d bytes in which a CPU wrote while a put to other bytes of them was under way: "
         "%" PRIu64 ", the first put in %s; there one of the two may be lost (2.2.10)",
-        (int)UT_CACHE_LINE, read_count(&lines), place);
+        (int)UT_CACHE_LINE, read_count(&notes.lines), place);
 }
 
 static const char *name_vcqs(uint64_t count)
@@ -302,31 +305,31 @@ static const char *name_vcqs(uint64_t count)
 
 static void note_all_queues(void)
 {
-    print_count(read_count(&unasked),
+    print_count(read_count(&notes.unasked),
                 "[put|puts] had no notice, and no put with a notice and STRONG_ORDER followed "
                 "them: nothing shows when their data have arrived (2.2.10, 3.7)");
-    print_count(read_count(&unread_tcq),
+    print_count(read_count(&notes.unread_tcq),
                 "TCQ [entry was|entries were] requested and never polled (3.7)");
-    print_count(read_count(&unread_mrq),
+    print_count(read_count(&notes.unread_mrq),
                 "MRQ [notice came and was|notices came and were] never polled: a full "
                 "MRQ ends the program (3.7)");
-    if (read_count(&crowded))
+    if (read_count(&notes.crowded))
         print_note("%" PRIu64 " %s had an MRQ that was more than half full, at most %" PRIu64
                    " of %" PRIu64 " entries: when it is full, the program ends (4.3.2.3)",
-                   read_count(&crowded), name_vcqs(read_count(&crowded)), read_count(&fullest_mrq),
-                   read_count(&its_entries));
-    if (read_count(&long_toqs))
+                   read_count(&notes.crowded), name_vcqs(read_count(&notes.crowded)),
+                   read_count(&notes.fullest_mrq), read_count(&notes.its_entries));
+    if (read_count(&notes.long_toqs))
         print_note("%" PRIu64
                    " %s had more than %d descriptors at one time whose TCQ entries were not "
                    "polled, at most %" PRIu64 ": the size of a TOQ there is not documented, and a "
                    "full TOQ returns UTOFU_ERR_BUSY (3.7)",
-                   read_count(&long_toqs), name_vcqs(read_count(&long_toqs)), MANY_IN_TOQ,
-                   read_count(&longest_toq));
+                   read_count(&notes.long_toqs), name_vcqs(read_count(&notes.long_toqs)),
+                   MANY_IN_TOQ, read_count(&notes.longest_toq));
     print_count(
-        read_count(&unpolled),
+        read_count(&notes.unpolled),
         "[VCQ|VCQs] had more than 1000 communications and no poll that found nothing: there "
         "is room in a queue only after polls (3.7)");
-    print_count(read_count(&unstarted),
+    print_count(read_count(&notes.unstarted),
                 "[descriptor of a session-mode VCQ was|descriptors of session-mode VCQs "
                 "were] never started (2.2.8.1)");
 }
@@ -336,12 +339,12 @@ void ut_check_print_notes(void)
     if (ut_check_job->rank != 0)
         return;
     note_cqs();
-    note_gates(&starts, REAL_START_GATES, "start/end");
-    note_gates(&relays, REAL_RELAY_GATES, "relay");
+    note_gates(&notes.starts, REAL_START_GATES, "start/end");
+    note_gates(&notes.relays, REAL_RELAY_GATES, "relay");
     print_count(ut_check_job->local_size > REAL_PROCESSES ? ut_check_job->local_size : 0,
                 "[process is|processes are] on a node, which has 48 cores there");
     print_count(
-        read_count(&shared),
+        read_count(&notes.shared),
         "[VCQ was|VCQs were] used by several threads, and created without THREAD_SAFE: correct "
         "only if no two of them are ever in a call at the same time (manual 3.3.4.1)");
     note_flags();

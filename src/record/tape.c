@@ -30,14 +30,15 @@ uint64_t ut_tape_off_cpu, ut_tape_wait;
 uint32_t ut_tape_job_size = 1;
 UT_THREAD_LOCAL struct ut_tape *ut_tape_own;
 
-static int file = -1;
-static char file_path[PATH_MAX];
-static uint64_t num_records, written, size_limit;
-static pthread_mutex_t lock =
-    PTHREAD_MUTEX_INITIALIZER; /* guards all variables above, and the list */
-static struct ut_tape *tapes;
-static uint32_t num_tapes;
-static pthread_key_t tape_key;
+static struct {
+    pthread_mutex_t lock; /* guards all other fields */
+    int file;
+    char file_path[PATH_MAX];
+    uint64_t num_records, written, size_limit;
+    struct ut_tape *tapes;
+    uint32_t num_tapes;
+    pthread_key_t tape_key;
+} recording = {.lock = PTHREAD_MUTEX_INITIALIZER, .file = -1};
 
 /*
  * The file. The caller holds the lock.
@@ -51,29 +52,31 @@ static void store_number(uint8_t *to, uint64_t value, unsigned int bytes)
 
 static void end_file(const char *why)
 {
-    ut_error("record", "the recording %s ends here, and cannot be replayed: %s", file_path, why);
-    ut_fd_close(file);
-    file = -1;
+    ut_error("record", "the recording %s ends here, and cannot be replayed: %s",
+             recording.file_path, why);
+    ut_fd_close(recording.file);
+    recording.file = -1;
 }
 
 static void write_block(uint8_t type, const void *content, uint32_t size)
 {
     char head[UT_RECORD_BLOCK_HEAD] = {(char)type};
 
-    if (file < 0)
+    if (recording.file < 0)
         return;
-    if (size_limit && written + size > size_limit) {
+    if (recording.size_limit && recording.written + size > recording.size_limit) {
         end_file("the limit of UTOFU_TRACE is reached");
         return;
     }
     store_number((uint8_t *)head + 1, size, 4);
     store_number((uint8_t *)head + 5, ut_record_checksum(content, size), 4);
-    int error = ut_fd_check_own(file) ? ut_write_all(file, head, sizeof(head)) : EBADF;
+    int error =
+        ut_fd_check_own(recording.file) ? ut_write_all(recording.file, head, sizeof(head)) : EBADF;
     if (!error)
-        error = ut_write_all(file, content, size);
+        error = ut_write_all(recording.file, content, size);
     if (error)
         end_file(strerror(error));
-    written += sizeof(head) + size;
+    recording.written += sizeof(head) + size;
 }
 
 void ut_tape_bytes(struct ut_tape *t, const void *bytes, size_t size)
@@ -194,15 +197,15 @@ static void write_tape(struct ut_tape *t)
     if (whole >> 32 == 0)
         return;
     write_block(UT_RECORD_CALLS, t->bytes, (uint32_t)whole);
-    num_records += whole >> 32;
+    recording.num_records += whole >> 32;
 }
 
 void ut_tape_flush(struct ut_tape *t)
 {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&recording.lock);
     write_tape(t);
     begin_block(t);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&recording.lock);
     t->flushed = true;
 }
 
@@ -219,16 +222,16 @@ static void thread_ends(void *arg)
     struct ut_tape *t = arg;
 
     ut_tape_own = NULL;
-    pthread_mutex_lock(&lock);
-    if (file >= 0)
+    pthread_mutex_lock(&recording.lock);
+    if (recording.file >= 0)
         write_tape(t);
-    for (struct ut_tape **p = &tapes; *p; p = &(*p)->next) {
+    for (struct ut_tape **p = &recording.tapes; *p; p = &(*p)->next) {
         if (*p == t) {
             *p = t->next;
             break;
         }
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&recording.lock);
     free_tape(t);
 }
 
@@ -236,7 +239,8 @@ static struct ut_tape *make_tape(void)
 {
     struct ut_tape *t = calloc(1, sizeof(*t));
 
-    if (!t || !(t->bytes = malloc(UT_TAPE_SIZE)) || pthread_setspecific(tape_key, t) != 0) {
+    if (!t || !(t->bytes = malloc(UT_TAPE_SIZE)) ||
+        pthread_setspecific(recording.tape_key, t) != 0) {
         if (t)
             free(t->bytes);
         free(t);
@@ -254,16 +258,16 @@ struct ut_tape *ut_tape_new(void)
 {
     struct ut_tape *t = make_tape();
 
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&recording.lock);
     if (t) {
-        t->number = num_tapes++;
-        t->next = tapes;
-        tapes = t;
+        t->number = recording.num_tapes++;
+        t->next = recording.tapes;
+        recording.tapes = t;
         begin_block(t);
-    } else if (file >= 0) {
+    } else if (recording.file >= 0) {
         end_file(strerror(ENOMEM));
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&recording.lock);
     ut_tape_own = t;
     return t;
 }
@@ -280,18 +284,18 @@ static void at_exit(void)
     if (ut_process_forked())
         return;
     struct moment last = take_moment();
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&recording.lock);
     /* a thread that still runs finds the file closed when it writes its next block */
-    for (struct ut_tape *t = tapes; t; t = t->next)
+    for (struct ut_tape *t = recording.tapes; t; t = t->next)
         write_tape(t);
-    ut_tape_number(&end, num_records);
+    ut_tape_number(&end, recording.num_records);
     ut_tape_word(&end, last.ticks);
     ut_tape_word(&end, last.ns);
     write_block(UT_RECORD_END, end.bytes, end.used);
-    if (file >= 0)
-        ut_fd_close(file);
-    file = -1;
-    pthread_mutex_unlock(&lock);
+    if (recording.file >= 0)
+        ut_fd_close(recording.file);
+    recording.file = -1;
+    pthread_mutex_unlock(&recording.lock);
 }
 
 static int64_t time_of_day_offset(void)
@@ -324,17 +328,17 @@ static void write_head(const struct ut_process *process, struct moment first)
 
 int ut_tape_open(const char *path, uint64_t limit, const struct ut_process *process, char *why)
 {
-    snprintf(file_path, sizeof(file_path), "%s", path);
-    size_limit = limit;
+    snprintf(recording.file_path, sizeof(recording.file_path), "%s", path);
+    recording.size_limit = limit;
     ut_tape_job_size = process->job->size;
-    file = ut_fd_mark(ut_file_create(path, why));
-    if (file < 0)
-        return file;
-    int error = pthread_key_create(&tape_key, thread_ends);
+    recording.file = ut_fd_mark(ut_file_create(path, why));
+    if (recording.file < 0)
+        return recording.file;
+    int error = pthread_key_create(&recording.tape_key, thread_ends);
     if (!error && atexit(at_exit) != 0)
         error = ENOMEM;
     if (!error)
-        error = ut_write_all(file, UT_RECORD_MAGIC, UT_RECORD_MAGIC_SIZE);
+        error = ut_write_all(recording.file, UT_RECORD_MAGIC, UT_RECORD_MAGIC_SIZE);
     if (error)
         return -error;
     write_head(process, choose_clock());

@@ -31,14 +31,16 @@ struct region_thread {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all data in this file */
-static struct ut_stats_region *regions, **last_region = &regions;
-static uint32_t num_regions;
-static struct region_thread *threads;
-static uint32_t num_threads;
-static struct ut_stats slices; /* only its events are used */
-static pthread_key_t thread_key;
-static pthread_once_t key_once = PTHREAD_ONCE_INIT;
-static int key_result;
+static struct {
+    struct ut_stats_region *regions, **last_region;
+    uint32_t num_regions;
+    struct region_thread *threads;
+    uint32_t num_threads;
+    struct ut_stats slices; /* only its events are used */
+    pthread_key_t thread_key;
+    pthread_once_t key_once;
+    int key_result;
+} table = {.last_region = &table.regions, .key_once = PTHREAD_ONCE_INIT};
 
 /* Called when a thread ends. A region without a stop stays open. */
 static void thread_ends(void *arg)
@@ -55,25 +57,25 @@ static void thread_ends(void *arg)
 
 static void make_key(void)
 {
-    key_result = pthread_key_create(&thread_key, thread_ends);
+    table.key_result = pthread_key_create(&table.thread_key, thread_ends);
 }
 
 /* Called with the lock held. NULL: no memory. */
 static struct region_thread *this_thread(void)
 {
-    if (pthread_once(&key_once, make_key) != 0 || key_result != 0)
+    if (pthread_once(&table.key_once, make_key) != 0 || table.key_result != 0)
         return NULL;
-    struct region_thread *t = pthread_getspecific(thread_key);
+    struct region_thread *t = pthread_getspecific(table.thread_key);
     if (t)
         return t;
-    for (t = threads; t && !t->ended; t = t->next)
+    for (t = table.threads; t && !t->ended; t = t->next)
         ;
     if (!t && (t = calloc(1, sizeof(*t)))) {
-        t->number = num_threads++;
-        t->next = threads;
-        threads = t;
+        t->number = table.num_threads++;
+        t->next = table.threads;
+        table.threads = t;
     }
-    if (!t || pthread_setspecific(thread_key, t) != 0)
+    if (!t || pthread_setspecific(table.thread_key, t) != 0)
         return NULL; /* the record stays in the list, without a thread */
     t->ended = false;
     return t;
@@ -81,7 +83,7 @@ static struct region_thread *this_thread(void)
 
 static struct ut_stats_region *find_region(const char *name)
 {
-    struct ut_stats_region *r = regions;
+    struct ut_stats_region *r = table.regions;
 
     while (r && strcmp(r->name, name) != 0)
         r = r->next;
@@ -95,9 +97,9 @@ static struct ut_stats_region *make_region(const char *name)
     if (!r)
         return NULL;
     memcpy(r->name, name, strlen(name));
-    *last_region = r;
-    last_region = &r->next;
-    num_regions++;
+    *table.last_region = r;
+    table.last_region = &r->next;
+    table.num_regions++;
     return r;
 }
 
@@ -127,9 +129,9 @@ static void add_since(struct ut_stats_region *r, uint64_t now)
 
 static struct ut_stats_event *new_event(enum ut_stats_what what, uint64_t at)
 {
-    if (!slices.events && *ut_env_str(UT_ENV_TRACE) && !ut_env_num(UT_ENV_TRACE_RECORD))
-        slices.events = ut_trace_buffer();
-    return ut_trace_event(&slices, what, at);
+    if (!table.slices.events && *ut_env_str(UT_ENV_TRACE) && !ut_env_num(UT_ENV_TRACE_RECORD))
+        table.slices.events = ut_trace_buffer();
+    return ut_trace_event(&table.slices, what, at);
 }
 
 static void record_slice(struct region_thread *t, int level, uint64_t now, bool unfinished)
@@ -158,8 +160,8 @@ static void record_slice(struct region_thread *t, int level, uint64_t now, bool 
 void ut_region_flush(void)
 {
     pthread_mutex_lock(&lock);
-    if (slices.events && slices.num_events > 0)
-        ut_trace_flush(&slices);
+    if (table.slices.events && table.slices.num_events > 0)
+        ut_trace_flush(&table.slices);
     pthread_mutex_unlock(&lock);
 }
 
@@ -182,7 +184,7 @@ int ut_region_start(const char *name)
         ut_warn("stats", "region '%s': this thread is inside %d regions already", name,
                 UT_REGION_DEPTH);
         rc = UTOFU_ERR_FULL;
-    } else if (!r && num_regions == UT_REGIONS_MAX) {
+    } else if (!r && table.num_regions == UT_REGIONS_MAX) {
         ut_warn("stats", "region '%s': the program has %d other regions already", name,
                 UT_REGIONS_MAX);
         rc = UTOFU_ERR_FULL;
@@ -230,7 +232,7 @@ void ut_region_end_all(void)
     uint64_t now = ut_clock_ns();
 
     pthread_mutex_lock(&lock);
-    for (struct region_thread *t = threads; t; t = t->next) {
+    for (struct region_thread *t = table.threads; t; t = t->next) {
         for (int i = 0; i < UT_REGION_DEPTH; i++) {
             if (!t->level[i].region)
                 continue;
@@ -238,7 +240,7 @@ void ut_region_end_all(void)
             t->level[i].region = NULL;
         }
     }
-    for (struct ut_stats_region *r = regions; r; r = r->next) {
+    for (struct ut_stats_region *r = table.regions; r; r = r->next) {
         if (r->inside == 0)
             continue;
         ut_warn("stats", "region '%s' is open at the end of the process: %u starts without a stop",
@@ -255,7 +257,7 @@ void ut_stats_region_for_each(void (*visit)(const struct ut_stats_region *region
     uint64_t now = ut_clock_ns();
 
     pthread_mutex_lock(&lock);
-    for (struct ut_stats_region *r = regions; r; r = r->next) {
+    for (struct ut_stats_region *r = table.regions; r; r = r->next) {
         struct ut_stats_region copy = *r;
         if (r->inside > 0)
             add_since(&copy, now);

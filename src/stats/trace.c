@@ -30,12 +30,15 @@
 
 enum { TEXT_BYTES = 1 << 18, EVENT_BYTES = 2048 /* EVENT_BYTES: maximum per event */ };
 
-static int file = -1;
-static uint32_t rank;
-static uint64_t limit, written; /* in bytes */
-static uint64_t next_id; /* counts arrows within the process, and outstanding communications */
-static char *text;
-static size_t used;
+/* The file of the timeline; file_lock guards it. */
+static struct {
+    int file;
+    uint32_t rank;
+    uint64_t limit, written; /* in bytes */
+    uint64_t next_id;        /* counts arrows within the process, and outstanding communications */
+    char *text;
+    size_t used;
+} timeline = {.file = -1};
 static pthread_mutex_t file_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /*
@@ -83,32 +86,34 @@ void ut_trace_flush(struct ut_stats *stats)
 
 static void write_text(void)
 {
-    for (size_t done = 0; done < used && file >= 0;) {
-        ssize_t n = ut_fd_check_own(file) ? write(file, text + done, used - done) : -1;
+    for (size_t done = 0; done < timeline.used && timeline.file >= 0;) {
+        ssize_t n = ut_fd_check_own(timeline.file)
+                        ? write(timeline.file, timeline.text + done, timeline.used - done)
+                        : -1;
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0) {
             ut_error("stats", "the timeline of UTOFU_TRACE ends here: %s", strerror(errno));
-            ut_fd_close(file);
-            file = -1;
+            ut_fd_close(timeline.file);
+            timeline.file = -1;
             break;
         }
         done += (size_t)n;
     }
-    written += used;
-    used = 0;
+    timeline.written += timeline.used;
+    timeline.used = 0;
 }
 
 __attribute__((format(printf, 1, 2))) static void put_text(const char *format, ...)
 {
     va_list ap;
 
-    if (TEXT_BYTES - used < EVENT_BYTES)
+    if (TEXT_BYTES - timeline.used < EVENT_BYTES)
         write_text();
     va_start(ap, format);
-    int n = vsnprintf(text + used, TEXT_BYTES - used, format, ap);
+    int n = vsnprintf(timeline.text + timeline.used, TEXT_BYTES - timeline.used, format, ap);
     va_end(ap);
-    used += n > 0 ? (size_t)n : 0;
+    timeline.used += n > 0 ? (size_t)n : 0;
 }
 
 static struct ut_decimal us_of(uint64_t ns)
@@ -123,7 +128,7 @@ static void write_head(char phase, const char *name, const char *category, uint3
 {
     put_text(
         ",\n{\"ph\":\"%c\",\"pid\":%u,\"tid\":%u,\"ts\":%llu.%03u,\"name\":\"%s\",\"cat\":\"%s\"",
-        phase, rank, track, (unsigned long long)at / 1000, (unsigned int)(at % 1000), name,
+        phase, timeline.rank, track, (unsigned long long)at / 1000, (unsigned int)(at % 1000), name,
         category);
 }
 
@@ -137,7 +142,7 @@ static void arrow_end(bool out, const char *name, const char *category, uint32_t
 /* An id that no other process of the job uses. */
 static uint64_t own_id(void)
 {
-    return (uint64_t)rank << 40 | ++next_id << 1;
+    return (uint64_t)timeline.rank << 40 | ++timeline.next_id << 1;
 }
 
 static void arrow_within(const struct ut_stats_event *e, const char *name)
@@ -224,7 +229,7 @@ static void write_name(const struct ut_stats_event *e)
 {
     put_text(
         ",\n{\"ph\":\"M\",\"pid\":%u,\"tid\":%u,\"name\":\"thread_name\",\"args\":{\"name\":\"",
-        rank, e->track);
+        timeline.rank, e->track);
     if (e->kind == UT_NAME_REGIONS)
         put_text("regions of thread %lld, level %u", (long long)e->rank, e->bytes);
     else if (e->kind == UT_NAME_GATE)
@@ -236,7 +241,7 @@ static void write_name(const struct ut_stats_event *e)
                  e->kind == UT_NAME_SESSION ? ", session mode" : "");
     put_text("\"}},\n{\"ph\":\"M\",\"pid\":%u,\"tid\":%u,\"name\":\"thread_sort_index\","
              "\"args\":{\"sort_index\":%u}}",
-             rank, e->track, e->track);
+             timeline.rank, e->track, e->track);
 }
 
 static void write_event(const struct ut_stats_event *e)
@@ -279,21 +284,22 @@ static void write_event(const struct ut_stats_event *e)
 void ut_trace_write(const struct ut_stats_event *events, uint32_t count)
 {
     pthread_mutex_lock(&file_lock);
-    for (uint32_t i = 0; i < count && file >= 0; i++) {
-        if (limit && written + used >= limit && events[i].what != UT_EVENT_NAME) {
+    for (uint32_t i = 0; i < count && timeline.file >= 0; i++) {
+        if (timeline.limit && timeline.written + timeline.used >= timeline.limit &&
+            events[i].what != UT_EVENT_NAME) {
             ut_error("stats",
                      "the timeline has reached the limit of UTOFU_TRACE, %llu MiB, "
                      "and ends here",
-                     (unsigned long long)(limit >> 20));
+                     (unsigned long long)(timeline.limit >> 20));
             put_text("\n]\n");
             write_text();
-            ut_fd_close(file);
-            file = -1;
+            ut_fd_close(timeline.file);
+            timeline.file = -1;
             break;
         }
         write_event(&events[i]);
     }
-    if (file >= 0)
+    if (timeline.file >= 0)
         write_text();
     pthread_mutex_unlock(&file_lock);
 }
@@ -301,13 +307,13 @@ void ut_trace_write(const struct ut_stats_event *events, uint32_t count)
 void ut_trace_close(void)
 {
     pthread_mutex_lock(&file_lock);
-    if (file >= 0) {
+    if (timeline.file >= 0) {
         put_text("\n]\n");
         write_text();
     }
-    if (file >= 0)
-        ut_fd_close(file);
-    file = -1;
+    if (timeline.file >= 0)
+        ut_fd_close(timeline.file);
+    timeline.file = -1;
     pthread_mutex_unlock(&file_lock);
 }
 
@@ -349,18 +355,18 @@ int ut_trace_open(const char *pattern, const struct ut_job_info *job, uint64_t h
 {
     char host_name[HOST_NAME_MAX + 1] = "", name[sizeof(host_name)], id[sizeof(job->id)];
 
-    rank = job->rank;
-    limit = ut_env_num(UT_ENV_TRACE_LIMIT) << 20;
-    int rc = ut_file_of_rank(pattern, rank, path);
+    timeline.rank = job->rank;
+    timeline.limit = ut_env_num(UT_ENV_TRACE_LIMIT) << 20;
+    int rc = ut_file_of_rank(pattern, timeline.rank, path);
     if (rc != 0)
         return rc;
-    file = ut_fd_mark(ut_file_create(path, why));
-    if (file < 0)
-        return file;
-    text = malloc(TEXT_BYTES);
-    if (!text) {
-        ut_fd_close(file);
-        file = -1;
+    timeline.file = ut_fd_mark(ut_file_create(path, why));
+    if (timeline.file < 0)
+        return timeline.file;
+    timeline.text = malloc(TEXT_BYTES);
+    if (!timeline.text) {
+        ut_fd_close(timeline.file);
+        timeline.file = -1;
         return -ENOMEM;
     }
     gethostname(host_name, sizeof(host_name) - 1);
@@ -368,14 +374,15 @@ int ut_trace_open(const char *pattern, const struct ut_job_info *job, uint64_t h
     copy_plain(id, sizeof(id), job->id);
     put_text("[\n{\"ph\":\"M\",\"pid\":%u,\"name\":\"utofu_clock\",\"args\":{\"job\":\"%s\","
              "\"rank\":%u,\"size\":%u,\"host\":\"%016llx\",\"monotonic_to_realtime_ns\":%lld}}",
-             rank, id, rank, job->size, (unsigned long long)host, (long long)time_of_day_offset());
+             timeline.rank, id, timeline.rank, job->size, (unsigned long long)host,
+             (long long)time_of_day_offset());
     put_text(
         ",\n{\"ph\":\"M\",\"pid\":%u,\"name\":\"process_name\",\"args\":{\"name\":\"rank %u on "
         "%s\"}}",
-        rank, rank, name);
+        timeline.rank, timeline.rank, name);
     put_text(
         ",\n{\"ph\":\"M\",\"pid\":%u,\"name\":\"process_sort_index\",\"args\":{\"sort_index\":%u}}",
-        rank, rank);
+        timeline.rank, timeline.rank);
     write_text();
     return 0;
 }
