@@ -97,6 +97,41 @@ static inline double bench_now(void)
     return (double)(int64_t)(bench_count() - bench_counter.first) * bench_counter.us;
 }
 
+/*
+ * A window of 64 puts of 8 bytes takes some microseconds, and there are clocks that tick every
+ * 10 ns: a sample of a window operation is as many windows as take a thousand such ticks.
+ */
+enum {
+    BENCH_SAMPLE_US = 10,
+    BENCH_MAX_WINDOWS = 4096,      /* of a sample */
+    BENCH_LONG_WINDOW = 1024 << 10 /* bytes that take a sample's time anyway */
+};
+
+/* The number of windows of a sample, by the fastest of some trials; the first call of once(), which
+ * may connect, is not timed. */
+static inline uint64_t bench_count_windows(void (*once)(void *arg), void *arg, size_t bytes)
+{
+    enum { TRIALS = 3 };
+    uint64_t n = 1;
+
+    if (bytes >= BENCH_LONG_WINDOW)
+        return 1;
+    once(arg);
+    for (; n < BENCH_MAX_WINDOWS; n *= 2) {
+        double fastest = BENCH_SAMPLE_US;
+        for (int t = 0; t < TRIALS; t++) {
+            double begin = bench_now();
+            for (uint64_t i = 0; i < n; i++)
+                once(arg);
+            double took = bench_now() - begin;
+            fastest = took < fastest ? took : fastest;
+        }
+        if (fastest >= BENCH_SAMPLE_US)
+            break;
+    }
+    return n;
+}
+
 static inline int bench_compare(const void *a, const void *b)
 {
     float x = *(const float *)a, y = *(const float *)b;

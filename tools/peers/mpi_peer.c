@@ -122,31 +122,52 @@ static long affordable(const struct operation *op, const struct run *r)
     return n;
 }
 
+struct repeated {
+    const struct operation *op;
+    const struct run *run;
+};
+
+static void do_once(void *arg)
+{
+    const struct repeated *r = arg;
+
+    r->op->once(r->run);
+}
+
+/* As long as ITERATIONS windows take, but some samples of several windows in any case. */
+static long samples_of(long iterations, long windows)
+{
+    long n = iterations / windows, least = iterations < LEAST ? iterations : LEAST;
+
+    return n < least ? least : n;
+}
+
 static void measure(const struct operation *op, const struct run *r, int rank)
 {
-    float *samples = malloc((size_t)r->iterations * sizeof(*samples));
-    long warmup = r->iterations / 10 < 1      ? 1
-                  : r->iterations / 10 > 1000 ? 1000
-                                              : r->iterations / 10;
+    struct repeated repeated = {op, r};
+    uint64_t windows =
+        op->windowed ? bench_count_windows(do_once, &repeated, (size_t)(r->window * r->size)) : 1;
+    double messages = (double)windows * (double)r->window * (op->parts ? op->parts : 1);
+    long n = samples_of(r->iterations, (long)windows);
+    float *samples = malloc((size_t)n * sizeof(*samples));
+    long warmup = n / 10 < 1 ? 1 : n / 10 > 1000 ? 1000 : n / 10;
     double begin = bench_now(), first = begin;
 
     if (!samples)
         MPI_Abort(MPI_COMM_WORLD, 1);
-    for (long i = 0; i < warmup + r->iterations; i++) {
+    for (long i = 0; i < warmup + n; i++) {
         if (i == warmup)
             first = begin;
-        op->once(r);
+        for (uint64_t w = 0; w < windows; w++)
+            op->once(r);
         double end = bench_now();
         if (i >= warmup)
-            samples[i - warmup] =
-                (float)((end - begin) / (double)r->window / (op->parts ? op->parts : 1));
+            samples[i - warmup] = (float)((end - begin) / messages);
         begin = end;
     }
     if (rank == 0)
         bench_print(op->name, op->bytes ? (size_t)(op->bytes > 0 ? op->bytes : 0) : (size_t)r->size,
-                    samples, (size_t)r->iterations,
-                    (double)(r->iterations * r->window * (op->parts ? op->parts : 1)),
-                    begin - first);
+                    samples, (size_t)n, (double)n * messages, begin - first);
     free(samples);
 }
 

@@ -454,18 +454,47 @@ void perf_piggyback_target(struct perf_worker *w)
  * One-sided: the other side is passive
  */
 
+struct repeated {
+    struct perf_worker *worker;
+    void (*once)(struct perf_worker *w);
+};
+
+static void do_once(void *arg)
+{
+    const struct repeated *r = arg;
+
+    r->once(r->worker);
+}
+
+/* The number of windows of a sample, which all rounds of a row have in common. With --verify it is
+ * 1, as each window has other data. */
+static uint64_t count_windows(struct perf_worker *w, void (*once)(struct perf_worker *w),
+                              uint64_t messages)
+{
+    struct repeated r = {w, once};
+
+    if (!w->run.op->windowed || perf_options.verify)
+        return 1;
+    if (w->windows == 0)
+        w->windows = bench_count_windows(do_once, &r, messages * w->run.size);
+    return w->windows;
+}
+
 static void measure_one_sided(struct perf_worker *w, void (*once)(struct perf_worker *w),
                               uint64_t messages)
 {
     uint64_t total = w->run.warmup + w->run.iterations;
+    uint64_t windows = count_windows(w, once, messages);
     double begin = perf_now(), us = 0;
 
+    messages *= windows;
     for (uint64_t i = 0; i < total; i++) {
         if (perf_options.verify) {
             before_iteration(w, i);
             begin = perf_now();
         }
-        once(w);
+        for (uint64_t n = 0; n < windows; n++)
+            once(w);
         double end = perf_now();
         if (perf_options.verify)
             after_iteration(w, i);

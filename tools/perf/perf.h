@@ -34,8 +34,9 @@ enum {
     PERF_PIECE = 8 << 20, /* size of these puts */
     PERF_MIN_DURATION_MS = 10,
     PERF_MAX_DURATION_MS = 86400000,
-    PERF_PEER_SAMPLES = 3, /* of a ratio, on both sides */
-    PERF_ROW_MS = 500,     /* of a row, without --iterations and --duration */
+    PERF_PEER_SAMPLES = 3,          /* of a ratio, on both sides */
+    PERF_PEER_SPREAD_PERCENT = 150, /* maximum of a ratio, on both sides */
+    PERF_ROW_MS = 500,              /* of a row, without --iterations and --duration */
     PERF_MAX_PIGGYBACK = 32,
     PERF_MAX_ITERATIONS = 100000000,
     PERF_BUFFER_BYTES = 64 << 20, /* the separate buffers of a window's messages fit into this
@@ -128,6 +129,7 @@ struct perf_worker {
     double seconds;    /* total time of the samples */
     double round_us;   /* of the whole round, including warm-up and --verify */
     uint64_t messages; /* number of puts, gets, ... in that time */
+    uint64_t windows;  /* of a sample of a window operation; 0 before the first round of a row */
     uint64_t bytes;
     struct {
         double seconds;
@@ -157,7 +159,7 @@ struct perf_op {
     const char *name, *help;
     enum perf_kind kind;
     enum perf_check check;
-    bool windowed;     /* a sample is a window of messages */
+    bool windowed;     /* a sample is one or more windows of messages */
     bool both_measure; /* both processes of a pair */
     bool fixed;        /* always measured with default_to bytes, ignoring --sizes */
     size_t min_size, max_size, size_step;

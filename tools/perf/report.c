@@ -34,6 +34,7 @@ static struct {
     double sum;
     float min, max;
     uint64_t buckets[BUCKETS];
+    uint64_t windows; /* of a sample of a window operation */
     char shared[160]; /* processes that shared a CPU; empty: none */
 } tally;
 
@@ -309,6 +310,8 @@ static void write_row(const struct perf_run *run, const struct rate *sum, const 
     json_object_set_new(row, "shared_cpu", json_boolean(*tally.shared != '\0'));
     if (run->op->windowed && run->op->check != PERF_STRIDE)
         json_object_set_new(row, "window", json_integer((json_int_t)run->window));
+    if (tally.windows > 0)
+        json_object_set_new(row, "windows_per_sample", json_integer((json_int_t)tally.windows));
     if (perf_options.histogram)
         json_object_set_new(row, "histogram", list_buckets());
     perf_json_row(row);
@@ -343,8 +346,10 @@ void perf_report_start(struct perf_worker *workers, unsigned int num_workers)
 {
     free(tally.samples);
     memset(&tally, 0, sizeof(tally));
-    for (unsigned int t = 0; t < num_workers; t++)
+    for (unsigned int t = 0; t < num_workers; t++) {
         memset(&workers[t].total, 0, sizeof(workers[t].total));
+        workers[t].windows = 0;
+    }
 }
 
 void perf_report_round(struct perf_worker *workers, unsigned int num_workers)
@@ -380,6 +385,7 @@ void perf_report_row(const struct perf_run *run, const struct perf_worker *worke
         sum.messages_per_s += rates[r].messages_per_s;
         sum.bytes_per_s += rates[r].bytes_per_s;
     }
+    tally.windows = workers[0].windows;
     if (party.rank == 0)
         print_row(run, &sum);
     flush_output();
