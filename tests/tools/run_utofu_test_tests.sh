@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # utofu-test finds the errors of examples/ci-project, names their lines, and passes where there is none.
 #
-# usage: run_utofu_test_tests.sh GROUP    with UTOFU_TEST_TOOL, SUM (the program) and SOURCE (of it)
+# usage: run_utofu_test_tests.sh GROUP    with UTOFU_TEST_TOOL, SUM (the program), SOURCE (of it) and LATE
 set -u
 failures=0
 work=$(mktemp -d)
@@ -103,8 +103,8 @@ test_findings() {
     ends 1 -n 3 --seeds 1-3 --failures 2 "$SUM" source
     says '^utofurun, check: FAILED: source-written'
     # the place is the put's, and the title says so
-    says "^1. source-written: .* before the put was sent; the put is in put_words\(\) at .*sum.c:$(line_of 'CALL(utofu_put(vcq')"\
-', and the write comes after it \(2 runs, the first: utofurun, check\)$'
+    says "^1. source-written: .* before the put was sent; line of the put: put_words\(\) at .*sum.c:$(line_of 'CALL(utofu_put(vcq')"\
+'; line of the write: not known, but it runs after the call of the put \(2 runs, the first: utofurun, check\)$'
     says '   - instead: poll the TCQ until the entry'
     says '^   again:  UTOFU_CHECK=abort .*utofurun -n 3 .*sum source$'
     says '^3 runs, 2 failed, 2 not made any more$'
@@ -179,6 +179,29 @@ test_hang() {
     [ $? = 130 ] || fail 'the status of an interrupted utofu-test'
     for _ in {1..100}; do pgrep -f "^$SUM hang" >/dev/null || break; sleep 0.1; done
     [ -z "$(pgrep -f "^$SUM hang")" ] || fail 'an interrupted utofu-test leaves processes'
+}
+
+# The title has the rank that others wait for, and its line; theirs are below. The twin is test_hang: of processes that
+# look at memory nobody knows for whom they wait, and the title has the line of each.
+test_culprits() {
+    local error what
+    while IFS='|' read -r error what; do
+        ends 1 -n 3 --seeds 0 --no-check --dump --timeout 3 "$LATE" "$error"
+        says "^1. no end within 3 s; rank 1 $what"
+        if command -v gdb >/dev/null && grep -q 'stack of process' "$work/out"; then
+            [ "$error" = gone ] || says "^1. .* rank 1 $what at \S*late.c:[0-9]+ from \S*late.c:[0-9]+ \(utofurun, as it is\)$"
+            says '^   - ranks 0, 2 wait at \S*late.c:[0-9]+ from \S*late.c:[0-9]+$'
+        else
+            echo 'not tried: lines, as gdb is not there, or not permitted'
+        fi
+    done <<END
+never|has not called uTofu
+silent|makes no call of uTofu
+gone|has ended
+END
+    # a finding of two calls names both lines
+    ends 1 -n 3 --seeds 0 --timeout 3 "$LATE" twice
+    says '; line of the put[a-z -]*: (put_twice|main)\(\) at \S*late.c:[0-9]+; line of the other put[a-z -]*: (put_twice|main)\(\) at \S*late.c:[0-9]+ '
 }
 
 test_reports() {
