@@ -43,17 +43,37 @@ def wrong_with(text, build):
     return None
 
 
+def wrong_alone(text, build, seconds=60):
+    """What is wrong with rank 0 where rank 1 never comes: the program has to end with an error, after 2 s here."""
+    short = re.sub(r"time\(NULL\) \+ \d+;", "time(NULL) + 2;", PARTS.search(text).group(2))
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "put.c").write_text(short)
+        try:
+            ran = subprocess.run(
+                ["bash", "-ec", PARTS.search(text).group(3).splitlines()[0] + "\nUTOFU_RANK=0 UTOFU_SIZE=2 ./put"],
+                cwd=folder, capture_output=True, text=True, timeout=seconds, check=False,
+                env={**environment(build), "UTOFU_ROOT": folder, "UTOFU_JOB_TIMEOUT": "3", "UTOFU_JOB_KEY": "ab" * 16})
+        except subprocess.TimeoutExpired:
+            return "has a program that does not end where rank 1 never comes"
+    if ran.returncode != 1 or "await_notice(vcq): -1" not in ran.stderr:
+        return f"has a program that ends with status {ran.returncode} where rank 1 never comes: {ran.stderr!r}"
+    return None
+
+
 def main():
     tree = Path(sys.argv[1])
     build = Path(sys.argv[2]).resolve() if len(sys.argv) > 2 else None
     text = (tree / "README.md").read_text(encoding="utf-8")
-    wrong = [wrong_with(text, build)]
+    wrong = [wrong_with(text, build), wrong_alone(text, build)]
     if len(text.splitlines()) > LINES:
         wrong.append(f"has {len(text.splitlines())} lines, more than {LINES}")
     twins = {"another number": text.replace("){42}", "){43}"),
              "a call that fails": text.replace("(vcq, rank_0, &(", "(0, rank_0, &("),
              "a file of another name": text.replace("`put.c`", "`get.c`"),
              "no output": text.replace("It prints", "It shows")}
+    endless = text.replace(" && time(NULL) < end", "")
+    if endless == text or not wrong_alone(endless, build, 8):
+        wrong.append("with a wait without limit passes")
     wrong += [f"with {twin} passes" for twin, other in twins.items() if not wrong_with(other, build)]
     wrong = [what for what in wrong if what]
     for what in wrong:
