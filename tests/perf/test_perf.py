@@ -599,7 +599,7 @@ def group_peers():
               done.stderr)
 
 
-# utofurun and ucx_perftest of the test: a time for each round, from a file. The other end of ucx_perftest is not needed.
+# utofurun and ucx_perftest of the test: a time for each round, from a file. ucx_perftest needs no other end here.
 FAKE_RUN = """#!/bin/sh
 n=$(cat '{folder}/round' 2>/dev/null || echo 0); echo $((n + 1)) >'{folder}/round'
 echo "put-bw 8 - $(sed -n $((n % 3 + 1))p '{folder}/ours')"
@@ -648,7 +648,8 @@ def group_ratios():
                 ("worse", slow, steady, 1, "ratio 0.10 to UCX, limit 0.40: is worse"),
                 ("not_told", steady, busy, 1, "ratio to UCX, limit 0.40: cannot be told")):
             done = compared(ours, theirs, "--check")
-            check(f"limit_is_{name}", done.returncode == status and words in done.stderr, (done.returncode, done.stderr))
+            check(f"limit_is_{name}", done.returncode == status and words in done.stderr,
+                  (done.returncode, done.stderr))
         row = [line for line in compared(busy, steady).stdout.splitlines() if line.startswith("put-bw")][0].split()
         head = [line for line in compared(busy, steady).stdout.splitlines() if line.startswith("# operation")][0]
         check("the_table_has_spread_samples_and_load", head.split()[3:6] == ["ours", "spread", "samples"] and
