@@ -120,6 +120,9 @@ entry() { # KEY=VALUE... in place of those of `greatest`
 table <"$tree/good.toml"
 check applies 0 '^3 mutations, 0 errors$' -- --check
 check list 0 '^greatest +src/least.c +alone$' '^crashes .*\(explained\)' -- --list
+check tests_of 0 '^alone: greatest; hangs$' '^meson by_meson: crashes, explained$' '^meson left_out: hangs$' -- --tests-of least
+check tests_of_none 1 '^no mutation changes other$' -- --tests-of other
+check tests_of_unknown 2 'no source file defines a function most' -- --tests-of most
 check all 0 '^ok +greatest .*caught by alone$' '^ok +crashes .*nobody calls it' \
     '^ok +hangs .*by alone, which hangs' '^2 of 3 mutations caught, 1 survived as explained$' -- --all
 check by_name 0 '^1 of 1 mutations caught$' -- greatest
@@ -133,6 +136,16 @@ table <"$tree/bad.toml"
 check bad_ones 1 '^SURVIVED survives' 'ERROR +does_not_compile .*error:.*one' \
     'ERROR +fails_anyway .*without any mutation' '^left out left_out' \
     '^0 of 1 mutations caught, 1 survived, 1 left out, 2 could not be tried$' -- --all
+
+table <<'END'
+[in_a_file]
+file = "src/*.c"
+old = "while (a < 0)"
+new = "while (0)"
+caught_by = ["alone"]
+END
+check tests_of_a_file 0 '^alone: in_a_file$' -- --tests-of least
+check tests_of_another_function 1 'no mutation changes other' -- --tests-of other
 
 entry old='a > b'
 check gone 1 "one: does not apply any more: function least has no 'a > b'" -- --check
