@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Sphinx: how scripts/make-site turns the Markdown pages into a site.
+# Sphinx: how scripts/make-site turns the Markdown pages and the manual pages into a site.
 import os
 
 project = "utofu-verbs"
@@ -7,7 +7,8 @@ release = version = os.environ["SITE_VERSION"]
 author = "the utofu-verbs authors"
 copyright = author + ", Apache-2.0"  # noqa: A001, the name is Sphinx's
 extensions = ["myst_parser"]
-source_suffix = {".md": "markdown"}
+source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+manpages_url = "{page}.{section}.html"
 myst_heading_anchors = 3
 highlight_language = "none"
 html_theme = "furo"

@@ -40,7 +40,7 @@ class UtofuVerbs(MesonPackage):
     depends_on("ninja", type="build")
     depends_on("pkgconfig", type="build")
     depends_on("python@3.8:", type=("build", "run"))  # utofu-test is a script
-    depends_on("mandoc", type="build", when="+html")
+    depends_on("py-docutils", type="build")  # the manual pages
 
     depends_on("rdma-core")
     depends_on("pmix@3:")

@@ -224,7 +224,7 @@ def check_html(folder):
     pages = [p for p in os.listdir(folder) if p.endswith(".html")]
     for page in pages:
         with open(os.path.join(folder, page), encoding="utf-8") as f:
-            links = re.findall(r'href="([^"#]+)"', f.read())
+            links = re.findall(r'href="([^"#:]+)"', f.read())
         if not links:
             bad(page, "leads nowhere")
         for link in links:

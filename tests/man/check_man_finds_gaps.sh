@@ -51,10 +51,10 @@ fi
 gap "no page" "utofu_put.3: there is none" rm utofu_put.3
 gap "no twin" "putofu_put.3: there is none" rm putofu_put.3
 gap "no section" "no section THREAD SAFETY" sed -i '/^.SH THREAD/,/^.SH STAN/{/^.SH STAN/!d}' utofu_put.3
-gap "no parameter" "PARAMETERS lacks edata" sed -i '/^.IR edata /d' utofu_put.3
+gap "no parameter" "PARAMETERS lacks edata" sed -i '/^.B .fIedata/d' utofu_put.3
 gap "no unit" "length has no unit" sed -i 's/in bytes, 0 to//' utofu_put.3
-gap "no return code" "RETURN VALUE lacks UTOFU_ERR_BUSY" sed -i '/^.B UTOFU_ERR_BUSY/d' utofu_put.3
-gap "other declaration" "SYNOPSIS is not the declaration" sed -i 's/size_t..length/int\\ length/' utofu_put.3
+gap "no return code" "RETURN VALUE lacks UTOFU_ERR_BUSY" sed -i '/^.B .fBUTOFU_ERR_BUSY/d' utofu_put.3
+gap "other declaration" "SYNOPSIS is not the declaration" sed -i 's/size_t length/int length/' utofu_put.3
 gap "no title" "does not name it: uTofu User" sed -i "s/uTofu User.(aqs Guide//" utofu_put.3
 gap "no number" "does not name it: J2UL" sed -i 's/J2UL//' utofu-verbs.7
 gap "no variable" "lacks UTOFU_ARMW" sed -i '/UTOFU_ARMW.*default/d' utofu-verbs.7

@@ -22,7 +22,7 @@ for name in $names; do
     for section in NAME LIBRARY SYNOPSIS 'RETURN VALUE' 'SEE ALSO'; do
         grep -q "^\.SH $section" "$page" || fail "$name: no $section in $page"
     done
-    grep -q "^\\\\fB.*\b$name(" "$page" || fail "$name: no declaration in $page"
+    grep -q "^[^.].*\b$name(" "$page" || fail "$name: no declaration in $page"
     if [ -z "$target" ] && command -v mandoc >/dev/null; then
         mandoc -Tlint -W warning "$page" >"$work/out" || { fail "$page"; cat "$work/out"; }
     fi

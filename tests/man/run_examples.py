@@ -55,12 +55,12 @@ def run(what, command, env):
 
 def try_page(folder, page, flags, compilers, env):
     text = examples_of(os.path.join(folder, page + ".3"))
-    program = re.search(r"^#include.*", text, re.M | re.S)
-    says = re.search(r"^(cc|mpicc) -o (\w+) \2\.c \$\(pkg-config --cflags --libs utofu\)$", text, re.M)
+    program = re.search(r"^ *#include.*", text, re.M | re.S)
+    says = re.search(r"^ *(cc|mpicc) -o (\w+) \2\.c \$\(pkg-config --cflags --libs utofu\)$", text, re.M)
     if not program or not says:
         print("FAIL: %s has no program, or no line that compiles it" % page)
         return False
-    if says.group(1) == "mpicc" and not re.search(r"^mpirun -n 2 \./%s$" % says.group(2), text, re.M):
+    if says.group(1) == "mpicc" and not re.search(r"^ *mpirun -n 2 \./%s$" % says.group(2), text, re.M):
         print("FAIL: %s does not say how to start it" % page)
         return False
     good = True

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes the site, as `meson compile site` does, and follows its links.
 
-usage: check_site.py OUT PYTHON MAKE-SITE SOURCES VERSION MANDOC PAGE...
+usage: check_site.py OUT PYTHON MAKE-SITE SOURCES VERSION PAGE...
 
 Sphinx may not warn of anything. Each link within the site has to lead to a file of it, and to an id of that file; each
 page has to be reached from the start page, and the search has to know functions. Broken links are noticed.
