@@ -16,7 +16,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#include "measure.h"
 
 enum {
     ROUNDS = 1000,
@@ -28,35 +29,14 @@ enum {
 };
 enum { ECHO = 1, PUT_8, PUT_64K, STOP };
 
-static double now_us(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
-}
-
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* Microseconds of one call. */
 static double time_calls(void (*call)(size_t size), size_t size, int calls)
 {
-    double begin = now_us();
+    double begin = bench_now();
 
     for (int k = 0; k < calls; k++)
         call(size);
-    return (now_us() - begin) / calls;
-}
-
-static double decile(double times[], int rounds)
-{
-    qsort(times, (size_t)rounds, sizeof(times[0]), compare);
-    return times[rounds / 10];
+    return (bench_now() - begin) / calls;
 }
 
 /* The addresses of the others' starter memory. */
@@ -88,17 +68,17 @@ static void put_to(int rank, size_t size)
         ;
 }
 
-static void put(size_t size)
+static void put_to_next(size_t size)
 {
     put_to(1, size);
 }
 
-static void copy(size_t size)
+static void copy_to_next(size_t size)
 {
     acp_complete(acp_copy(places[1].area, places[0].area, size, ACP_HANDLE_NULL));
 }
 
-static void third_party(size_t size)
+static void copy_between_others(size_t size)
 {
     acp_complete(acp_copy(places[2].area, places[1].area, size, ACP_HANDLE_NULL));
 }
@@ -111,11 +91,12 @@ static void compare_with_put(const char *what, size_t size, int calls)
     int rounds = calls >= 10 ? ROUNDS / 10 : ROUNDS;
 
     for (int i = 0; i < rounds; i++) {
-        layer[i] = time_calls(copy, size, calls);
-        utofu[i] = time_calls(put, size, calls);
+        layer[i] = time_calls(copy_to_next, size, calls);
+        utofu[i] = time_calls(put_to_next, size, calls);
     }
-    printf("%-58s %9.3f us %9.3f us   %.2f\n", what, decile(layer, rounds), decile(utofu, rounds),
-           decile(layer, rounds) / decile(utofu, rounds));
+    printf("%-58s %9.3f us %9.3f us   %.2f\n", what, bench_quantile(layer, rounds, 0.1),
+           bench_quantile(utofu, rounds, 0.1),
+           bench_quantile(layer, rounds, 0.1) / bench_quantile(utofu, rounds, 0.1));
 }
 
 /*
@@ -125,14 +106,14 @@ static void compare_with_put(const char *what, size_t size, int calls)
  * trip without the put is a message; a round trip with it is a message, a put and an answer, on the
  * memory that the layer's copies use.
  */
-static void send(int rank, uint64_t edata)
+static void send_message(int rank, uint64_t edata)
 {
     check(utofu_put(vcq, places[rank].vcq_id, own + AREA / 2, places[rank].stadd + AREA / 2, 64,
                     edata, UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE, NULL),
           "utofu_put");
 }
 
-static uint64_t receive(void)
+static uint64_t receive_message(void)
 {
     struct utofu_mrq_notice notice;
 
@@ -144,18 +125,18 @@ static uint64_t receive(void)
 
 static void round_trip(size_t size)
 {
-    send(1, size == 0 ? ECHO : size == 8 ? PUT_8 : PUT_64K);
-    receive();
+    send_message(1, size == 0 ? ECHO : size == 8 ? PUT_8 : PUT_64K);
+    receive_message();
 }
 
 static void answer_messages(void)
 {
     uint64_t what;
 
-    while ((what = receive()) != STOP) {
+    while ((what = receive_message()) != STOP) {
         if (what != ECHO)
             put_to(2, what == PUT_8 ? 8 : 65536);
-        send(0, 0);
+        send_message(0, 0);
     }
 }
 
@@ -175,16 +156,16 @@ static void measure_third_party(size_t size)
     double message, l, h;
 
     for (int t = 0; t < TURNS; t++) {
-        times_of(third_party, size, &layer[t * TURN]);
+        times_of(copy_between_others, size, &layer[t * TURN]);
         acp_sync();
         times_of(round_trip, 0, &echo[t * TURN]);
         times_of(round_trip, size, &by_hand[t * TURN]);
-        send(1, STOP);
+        send_message(1, STOP);
         acp_sync();
     }
-    l = decile(layer, TURNS * TURN);
-    h = decile(by_hand, TURNS * TURN);
-    message = decile(echo, TURNS * TURN) / 2;
+    l = bench_quantile(layer, TURNS * TURN, 0.1);
+    h = bench_quantile(by_hand, TURNS * TURN, 0.1);
+    message = bench_quantile(echo, TURNS * TURN, 0.1) / 2;
     printf("copy of %5zu bytes between two others: %.3f us. Message %.3f us, put %.3f us: ratio to "
            "their sum %.2f; to message, put and answer %.2f\n",
            size, l, message, h - 2 * message, l / (h - message), l / h);
@@ -201,7 +182,7 @@ static void take_part(void)
     }
 }
 
-static void measure(void)
+static void measure_all(void)
 {
     printf("%-58s %12s %12s   ratio\n", "", "layer", "uTofu");
     compare_with_put("copy of 8 bytes to another; put", 8, 2000);
@@ -238,7 +219,7 @@ int main(int argc, char **argv)
     }
     acp_sync();
     if (acp_rank() == 0)
-        measure();
+        measure_all();
     else
         take_part();
     acp_sync();

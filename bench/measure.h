@@ -162,6 +162,20 @@ static inline void bench_print(const char *operation, size_t size, float *sample
     fflush(stdout);
 }
 
+static inline int bench_compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Sorts the times; the one behind a part of them. */
+static inline double bench_quantile(double *times, int n, double part)
+{
+    qsort(times, (size_t)n, sizeof(*times), bench_compare_doubles);
+    return times[(int)(part * n)];
+}
+
 static inline long bench_number(const char *program, const char *text, long min, long max)
 {
     char *end;

@@ -4,7 +4,7 @@
  * and MPI's own request in one run, for messages of 0 to 64 KiB.
  *
  *     mpiexec.mpich -n 2 env LD_PRELOAD=libprdma-mpich.so prdma.mpich [--step BYTES] [--most BYTES]
- *         [--offset BYTES] [--svg FILE]
+ *         [--offset BYTES]
  *
  * With --offset the blocks begin at this offset from the beginning of a page.
  *
@@ -24,20 +24,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCKS = 41, ROUNDS = 50, MOST = 65536, SIZES = 65, PAGE = 4096 };
+#include "measure.h"
+
+enum { BLOCKS = 41, ROUNDS = 50, MOST = 65536, PAGE = 4096 };
 
 enum kind { FAST, MRC, AUTO, OWN, KINDS };
-
-static const char *const names[] = {"FAST", "MRC", "auto", "MPI"};
-static const char *const colours[] = {"#1b6ca8", "#c8553d", "#3a8f4c", "#555"};
 
 static int rank, offset;
 static MPI_Comm ring;
 static char *out, *in;
-static double table[SIZES][KINDS];
-static int bytes_of[SIZES], num_sizes;
 
-static MPI_Request make(enum kind kind, int bytes)
+static MPI_Request make_request(enum kind kind, int bytes)
 {
     static int counts[2];
     static MPI_Aint displs[2];
@@ -63,7 +60,7 @@ static MPI_Request make(enum kind kind, int bytes)
     return request;
 }
 
-static void start(enum kind kind, MPI_Request *request)
+static void start_request(enum kind kind, MPI_Request *request)
 {
     if (kind == OWN)
         PMPI_Start(request);
@@ -71,7 +68,7 @@ static void start(enum kind kind, MPI_Request *request)
         MPI_Start(request);
 }
 
-static void wait(enum kind kind, MPI_Request *request)
+static void wait_request(enum kind kind, MPI_Request *request)
 {
     if (kind == OWN)
         PMPI_Wait(request, MPI_STATUS_IGNORE);
@@ -79,44 +76,31 @@ static void wait(enum kind kind, MPI_Request *request)
         MPI_Wait(request, MPI_STATUS_IGNORE);
 }
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-static double decile(double *times, int count)
-{
-    qsort(times, (size_t)count, sizeof(*times), compare);
-    return times[count / 10];
-}
-
-static void measure(int bytes, double result[KINDS])
+static void measure_requests(int bytes, double result[KINDS])
 {
     static double times[KINDS][BLOCKS];
     MPI_Request requests[KINDS];
 
     for (int kind = 0; kind < KINDS; kind++)
-        requests[kind] = make(kind, bytes);
+        requests[kind] = make_request(kind, bytes);
     for (int block = 0; block < BLOCKS; block++) {
         for (int kind = 0; kind < KINDS; kind++) {
             PMPI_Barrier(ring);
             double begin = PMPI_Wtime();
             for (int i = 0; i < ROUNDS; i++) {
-                start(kind, &requests[kind]);
-                wait(kind, &requests[kind]);
+                start_request(kind, &requests[kind]);
+                wait_request(kind, &requests[kind]);
             }
             times[kind][block] = (PMPI_Wtime() - begin) / ROUNDS * 1e6;
         }
     }
     for (int kind = 0; kind < KINDS; kind++) {
-        result[kind] = decile(times[kind], BLOCKS);
+        result[kind] = bench_quantile(times[kind], BLOCKS, 0.1);
         MPI_Request_free(&requests[kind]);
     }
 }
 
-static void compute(double seconds)
+static void compute_for(double seconds)
 {
     double end = PMPI_Wtime() + seconds;
 
@@ -130,20 +114,18 @@ static void measure_offload(int bytes)
     double result[KINDS];
 
     for (int kind = 0; kind < KINDS; kind++) {
-        MPI_Request request = make(kind, bytes);
+        MPI_Request request = make_request(kind, bytes);
 
         for (int i = 0; i < BLOCKS; i++) {
             PMPI_Barrier(ring);
-            start(kind, &request);
-            compute(5e-3);
+            start_request(kind, &request);
+            compute_for(5e-3);
             double begin = PMPI_Wtime();
-            wait(kind, &request);
+            wait_request(kind, &request);
             times[kind][i] = (PMPI_Wtime() - begin) * 1e6;
         }
         MPI_Request_free(&request);
-        result[kind] = times[kind][0];
-        qsort(times[kind], BLOCKS, sizeof(double), compare);
-        result[kind] = times[kind][BLOCKS / 2];
+        result[kind] = bench_quantile(times[kind], BLOCKS, 0.5);
     }
     if (rank == 0)
         printf("MPI_Wait after 5 ms, %d bytes, median: FAST %.2f us, MRC %.2f us, auto %.2f us, "
@@ -151,42 +133,8 @@ static void measure_offload(int bytes)
                bytes, result[FAST], result[MRC], result[AUTO], result[OWN]);
 }
 
-static void draw(const char *path)
-{
-    enum { WIDTH = 720, HEIGHT = 420, LEFT = 60, BOTTOM = 380 };
-    FILE *f = fopen(path, "w");
-    double most = 1;
-
-    if (f == NULL) {
-        perror(path);
-        return;
-    }
-    for (int i = 0; i < num_sizes; i++)
-        for (int k = 0; k < KINDS; k++)
-            most = table[i][k] > most ? table[i][k] : most;
-    fprintf(
-        f,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
-        "font-family=\"sans-serif\" font-size=\"13\">\n"
-        "<path d=\"M%d 20V%dH700\" fill=\"none\" stroke=\"black\"/>\n"
-        "<text x=\"4\" y=\"24\">%.0f us</text><text x=\"300\" y=\"410\">bytes, 0 to %d</text>\n",
-        WIDTH, HEIGHT, LEFT, BOTTOM, most, bytes_of[num_sizes - 1]);
-    for (int k = 0; k < KINDS; k++) {
-        fprintf(f, "<text x=\"80\" y=\"%d\" fill=\"%s\">%s</text>\n<polyline fill=\"none\" ",
-                40 + 18 * k, colours[k], names[k]);
-        fprintf(f, "stroke=\"%s\" stroke-width=\"2\" points=\"", colours[k]);
-        for (int i = 0; i < num_sizes; i++)
-            fprintf(f, "%.1f,%.1f ", LEFT + 640.0 * bytes_of[i] / MOST,
-                    BOTTOM - 360.0 * table[i][k] / most);
-        fprintf(f, "\"/>\n");
-    }
-    fprintf(f, "</svg>\n");
-    fclose(f);
-}
-
 int main(int argc, char **argv)
 {
-    const char *svg = NULL;
     int step = 1024, most = MOST, procs;
     void *memory[2];
 
@@ -198,8 +146,6 @@ int main(int argc, char **argv)
             most = atoi(argv[i + 1]) < MOST ? atoi(argv[i + 1]) : MOST;
         else if (strcmp(argv[i], "--offset") == 0)
             offset = atoi(argv[i + 1]) & (PAGE - 1);
-        else if (strcmp(argv[i], "--svg") == 0)
-            svg = argv[i + 1];
     }
     MPI_Comm_size(MPI_COMM_WORLD, &procs);
     MPI_Cart_create(MPI_COMM_WORLD, 1, &procs, (int[]){1}, 0, &ring);
@@ -214,19 +160,16 @@ int main(int argc, char **argv)
     if (rank == 0)
         printf("%d processes\n%8s %8s %8s %8s %8s %9s %9s %9s\n", procs, "bytes", "FAST", "MRC",
                "auto", "MPI", "MRC/FAST", "FAST/MPI", "auto/MPI");
-    for (int bytes = 0; bytes <= most && num_sizes < SIZES; bytes += step, num_sizes++) {
-        double *t = table[num_sizes];
+    for (int bytes = 0; bytes <= most; bytes += step) {
+        double t[KINDS];
 
-        measure(bytes, t);
-        bytes_of[num_sizes] = bytes;
+        measure_requests(bytes, t);
         if (rank == 0)
             printf("%8d %8.2f %8.2f %8.2f %8.2f %9.2f %9.2f %9.2f\n", bytes, t[FAST], t[MRC],
                    t[AUTO], t[OWN], t[MRC] / t[FAST], t[FAST] / t[OWN], t[AUTO] / t[OWN]);
     }
     for (int bytes = 1024; bytes <= most; bytes *= 8)
         measure_offload(bytes);
-    if (rank == 0 && svg != NULL)
-        draw(svg);
     free(memory[0]);
     free(memory[1]);
     MPI_Comm_free(&ring);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# A Slurm for tests, and for bench/start, of programs started by srun.
+# A Slurm for tests of programs started by srun.
 
 free_port() {
     local port
