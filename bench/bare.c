@@ -36,7 +36,7 @@ static pid_t parent;
 static int cpus[2];
 
 /* The start of each of the two processes. */
-static void settle(int me)
+static void start_process(int me)
 {
     cpu_set_t set;
 
@@ -52,7 +52,7 @@ static void settle(int me)
     }
 }
 
-static void await(const volatile uint8_t *at, uint8_t value)
+static void await_byte(const volatile uint8_t *at, uint8_t value)
 {
     for (unsigned int spins = 1; *at != value; spins++)
         if (spins % 4096 == 0)
@@ -60,7 +60,7 @@ static void await(const volatile uint8_t *at, uint8_t value)
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
 }
 
-static void put(bool cma, int to, const uint8_t *from, uint8_t *shared, size_t size)
+static void put_bytes(bool cma, int to, const uint8_t *from, uint8_t *shared, size_t size)
 {
     struct iovec lcl = {(void *)(uintptr_t)from, size};
     struct iovec rmt = {common->arriving[to], size};
@@ -75,7 +75,7 @@ static void put(bool cma, int to, const uint8_t *from, uint8_t *shared, size_t s
 }
 
 /* Process 0 measures. `shared` is mapped by both: the receive areas of 0 and 1. */
-static void run(int me, bool cma, uint8_t *shared, size_t size, long iterations)
+static void ping_pong(int me, bool cma, uint8_t *shared, size_t size, long iterations)
 {
     long warmup = iterations / 10 + 1;
     uint8_t *from = malloc(size), *own = malloc(size);
@@ -99,11 +99,11 @@ static void run(int me, bool cma, uint8_t *shared, size_t size, long iterations)
         if (i == warmup)
             first = begin;
         if (me == 1)
-            await(arriving + size - 1, value);
+            await_byte(arriving + size - 1, value);
         from[size - 1] = value;
-        put(cma, 1 - me, from, remote, size);
+        put_bytes(cma, 1 - me, from, remote, size);
         if (me == 0)
-            await(arriving + size - 1, value);
+            await_byte(arriving + size - 1, value);
         double end = bench_now();
         if (i >= warmup)
             samples[i - warmup] = (float)((end - begin) / 2);
@@ -126,7 +126,7 @@ static void sleep_on(int epoll, int event)
         exit(1);
 }
 
-static void wake(int event)
+static void signal_event(int event)
 {
     uint64_t one = 1;
 
@@ -149,7 +149,7 @@ static void run_wake(int me, const int events[2], long iterations)
             first = begin;
         if (me == 1)
             sleep_on(epoll, events[me]);
-        wake(events[1 - me]);
+        signal_event(events[1 - me]);
         if (me == 0)
             sleep_on(epoll, events[me]);
         double end = bench_now();
@@ -171,7 +171,7 @@ static int wake_pair(long iterations)
     for (int me = 0; me < 2; me++) {
         pids[me] = fork();
         if (pids[me] == 0) {
-            settle(me);
+            start_process(me);
             run_wake(me, events, iterations);
             exit(0);
         }
@@ -181,7 +181,7 @@ static int wake_pair(long iterations)
     return status[0] || status[1];
 }
 
-static int pair(bool cma, size_t size, long iterations)
+static int measure_pair(bool cma, size_t size, long iterations)
 {
     int status, other;
     uint8_t *shared =
@@ -192,15 +192,15 @@ static int pair(bool cma, size_t size, long iterations)
         return 1;
     pid_t child = fork();
     if (child == 0) {
-        settle(1);
-        run(1, cma, shared, size, iterations);
+        start_process(1);
+        ping_pong(1, cma, shared, size, iterations);
         while (1)
             pause(); /* the parent may still write to shared memory, and then ends this process */
     }
     pid_t measuring = fork();
     if (measuring == 0) {
-        settle(0);
-        run(0, cma, shared, size, iterations);
+        start_process(0);
+        ping_pong(0, cma, shared, size, iterations);
         exit(0);
     }
     waitpid(measuring, &status, 0);
@@ -227,7 +227,7 @@ int main(int argc, char **argv)
     if (wakes)
         return wake_pair(iterations);
     for (int a = 5; a < argc && rc == 0; a++)
-        rc = pair(strcmp(argv[1], "cma") == 0, (size_t)bench_number("bare", argv[a], 1, 1 << 30),
-                  iterations);
+        rc = measure_pair(strcmp(argv[1], "cma") == 0,
+                          (size_t)bench_number("bare", argv[a], 1, 1 << 30), iterations);
     return rc;
 }

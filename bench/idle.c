@@ -21,7 +21,7 @@ struct use {
     long switches;
 };
 
-static struct use look(void)
+static struct use read_usage(void)
 {
     struct rusage r;
 
@@ -92,11 +92,11 @@ int main(int argc, char **argv)
     party_check(utofu_query_stadd(ids[next], STAG, &rmt), "utofu_query_stadd");
     wait_in_session(vcqs, lcl, ids[next], rmt, memory);
     party_barrier();
-    struct use before = look(), *all = calloc(party.size, sizeof(*all));
+    struct use before = read_usage(), *all = calloc(party.size, sizeof(*all));
     if (!all)
         party_fail(1, "no memory");
     nanosleep(&(struct timespec){.tv_sec = seconds}, NULL);
-    struct use after = look(),
+    struct use after = read_usage(),
                mine = {after.cpu_ms - before.cpu_ms, after.switches - before.switches};
     party_gather(&mine, sizeof(mine), all, false);
     for (uint32_t r = 0; r < party.size && party.rank == 0; r++)

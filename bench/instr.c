@@ -61,7 +61,7 @@ COUNTED put_counted(void)
         "utofu_put and utofu_poll_tcq");
 }
 
-static void put(void)
+static void put_word(void)
 {
     static unsigned int puts;
 
@@ -100,7 +100,7 @@ static void await_notice(void)
 }
 
 /* Both sides of a put with a remote notice. */
-static void notice(void)
+static void put_notice(void)
 {
     if (party.rank == 1)
         await_notice();
@@ -135,7 +135,7 @@ static void await_barrier(utofu_vbg_id_t start, bool sum)
     party_check(rc, sum ? "utofu_poll_reduce_double" : "utofu_poll_barrier");
 }
 
-static void barriers(long number, bool sum)
+static void run_barriers(long number, bool sum)
 {
     static utofu_vbg_id_t gates[2][CIRCUIT_MAX_GATES];
 
@@ -166,7 +166,7 @@ int main(int argc, char **argv)
     long number = bench_number("instr", argv[1], 1, 100000000);
     if (gates) {
         party_open("instr", 2, 600);
-        barriers(number, sum);
+        run_barriers(number, sum);
         return 0;
     }
     party_find("instr", 2, 600);
@@ -181,11 +181,11 @@ int main(int argc, char **argv)
     party_check(utofu_query_stadd(peer, STAG, &rmt), "utofu_query_stadd");
     if (notices && party.rank == 1)
         for (long i = 0; i < number; i++)
-            notice();
+            put_notice();
     if (party.rank == 0) {
         party_put_word(vcq, peer, rmt + 64, 1);
         for (long i = 0; i < number; i++)
-            (gets ? get_counted : gets_tcq ? get_tcq_counted : notices ? notice : put)();
+            (gets ? get_counted : gets_tcq ? get_tcq_counted : notices ? put_notice : put_word)();
         party_put_word(vcq, peer, rmt, 1);
     } else {
         while (!__atomic_load_n(memory, __ATOMIC_ACQUIRE))

@@ -36,7 +36,7 @@ struct footprint {
 static uint32_t vcqs = 1; /* per process except rank 0 */
 
 /* The machine's available KiB. */
-static long available(void)
+static long read_available_kib(void)
 {
     char line[256];
     long kib = -1;
@@ -68,7 +68,7 @@ static struct footprint look_at(long pid)
     return f;
 }
 
-static struct footprint look(void)
+static struct footprint own_footprint(void)
 {
     return look_at((long)getpid());
 }
@@ -85,7 +85,7 @@ static void await_notice(utofu_vcq_hdl_t vcq)
 }
 
 /* A put, a get and an ARMW, until each is complete. */
-static void meet(utofu_vcq_hdl_t vcq, utofu_vcq_id_t peer, utofu_stadd_t lcl)
+static void connect_peer(utofu_vcq_hdl_t vcq, utofu_vcq_id_t peer, utofu_stadd_t lcl)
 {
     unsigned long flags = UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE;
     utofu_stadd_t rmt;
@@ -105,14 +105,14 @@ static void meet(utofu_vcq_hdl_t vcq, utofu_vcq_id_t peer, utofu_stadd_t lcl)
     await_notice(vcq);
 }
 
-static int compare(const void *a, const void *b)
+static int compare_longs(const void *a, const void *b)
 {
     long x = *(const long *)a, y = *(const long *)b;
 
     return (x > y) - (x < y);
 }
 
-static void print(const char *who, long *rss, long *pss, uint32_t n)
+static void print_peers(const char *who, long *rss, long *pss, uint32_t n)
 {
     long rss_sum = 0, pss_sum = 0;
 
@@ -120,8 +120,8 @@ static void print(const char *who, long *rss, long *pss, uint32_t n)
         rss_sum += rss[i];
         pss_sum += pss[i];
     }
-    qsort(rss, n, sizeof(*rss), compare);
-    qsort(pss, n, sizeof(*pss), compare);
+    qsort(rss, n, sizeof(*rss), compare_longs);
+    qsort(pss, n, sizeof(*pss), compare_longs);
     printf("%s: Rss mean %.1f median %ld most %ld KiB, Pss mean %.1f median %ld most %ld KiB\n",
            who, (double)rss_sum / n, rss[n / 2], rss[n - 1], (double)pss_sum / n, pss[n / 2],
            pss[n - 1]);
@@ -129,10 +129,10 @@ static void print(const char *who, long *rss, long *pss, uint32_t n)
 
 static void meet_peer(utofu_vcq_hdl_t vcq, utofu_stadd_t lcl, uint32_t i)
 {
-    meet(vcq,
-         party_vcq_id(i / vcqs + 1, (utofu_tni_id_t)(i % vcqs % TNIS),
-                      (utofu_cmp_id_t)(i % vcqs / TNIS)),
-         lcl);
+    connect_peer(vcq,
+                 party_vcq_id(i / vcqs + 1, (utofu_tni_id_t)(i % vcqs % TNIS),
+                              (utofu_cmp_id_t)(i % vcqs / TNIS)),
+                 lcl);
 }
 
 /* The process id of a rank to which the VCQ is connected. */
@@ -187,28 +187,28 @@ static void measure_ends(utofu_vcq_hdl_t first_vcq, utofu_stadd_t first_lcl, uin
     party_check(utofu_reg_mem_with_stag(vcq, memory, SIZE, STAG, 0, &lcl),
                 "utofu_reg_mem_with_stag");
     meet_peer(vcq, lcl, 0);
-    long left = available(), pss = look_at_all(pids);
+    long left = read_available_kib(), pss = look_at_all(pids);
     for (uint32_t i = 1; i < peers; i++)
         meet_peer(vcq, lcl, i);
     print_ends("the processes", look_at_all(pids) - pss, peers - 1);
-    print_ends("the machine", left - available(), peers - 1);
+    print_ends("the machine", left - read_available_kib(), peers - 1);
     free(pids);
     party_check(utofu_dereg_mem(vcq, lcl, 0), "utofu_dereg_mem");
     party_check(utofu_free_vcq(vcq), "utofu_free_vcq");
 }
 
-static void measure(utofu_vcq_hdl_t vcq, utofu_stadd_t lcl)
+static void measure_peers(utofu_vcq_hdl_t vcq, utofu_stadd_t lcl)
 {
     uint32_t peers = (party.size - 1) * vcqs;
     long *rss = calloc(peers, sizeof(*rss)), *pss = calloc(peers, sizeof(*pss));
 
     if (!rss || !pss)
         party_fail(1, "no memory");
-    struct footprint start = look(), before;
-    start = before = look(); /* the first measurement includes the stream's memory */
+    struct footprint start = own_footprint(), before;
+    start = before = own_footprint(); /* the first measurement includes the stream's memory */
     for (uint32_t i = 0; i < peers; i++) {
         meet_peer(vcq, lcl, i);
-        struct footprint after = look();
+        struct footprint after = own_footprint();
         rss[i] = after.rss - before.rss;
         pss[i] = after.pss - before.pss;
         before = after;
@@ -216,7 +216,7 @@ static void measure(utofu_vcq_hdl_t vcq, utofu_stadd_t lcl)
     printf("%u peers, Rss of rank 0: %ld KiB before, %ld KiB after\n", peers, start.rss,
            before.rss);
     printf("first peer: Rss %ld KiB, Pss %ld KiB\n", rss[0], pss[0]);
-    print("each further peer", rss + 1, pss + 1, peers - 1);
+    print_peers("each further peer", rss + 1, pss + 1, peers - 1);
     free(rss);
     free(pss);
 }
@@ -250,7 +250,7 @@ int main(int argc, char **argv)
     if (party.rank == 0) {
         if (vcqs > 1) /* the others create theirs first */
             nanosleep(&(struct timespec){.tv_sec = 3}, NULL);
-        measure(vcq, lcl);
+        measure_peers(vcq, lcl);
         if ((party.size - 1) * vcqs >= MANY)
             measure_ends(vcq, lcl, (uint8_t *)memory);
         for (uint32_t r = 1; r < party.size; r++) {

@@ -17,6 +17,8 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include "measure.h" /* before forked.h, which has a variable named size */
+
 #include "forked.h"
 #include "utofu.h"
 
@@ -32,7 +34,7 @@ static struct world {
 
 static int neighbours;
 
-static double seconds(void)
+static double now_seconds(void)
 {
     struct timespec t;
 
@@ -90,15 +92,15 @@ static int be_process(void)
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     memset(words, 0xff, sizeof(words));
-    double start = seconds();
+    double start = now_seconds();
     CHECK(utofu_create_vcq(0, 0, &vcq) == UTOFU_SUCCESS);
     CHECK(utofu_reg_mem_with_stag(vcq, words, sizeof(words), STAG, 0, &stadd) == UTOFU_SUCCESS);
     CHECK(utofu_query_vcq_id(vcq, &world->ids[rank]) == UTOFU_SUCCESS);
-    world->create[rank] = seconds() - start;
+    world->create[rank] = now_seconds() - start;
     await_all(&world->here, LOOK_US);
-    start = seconds();
+    start = now_seconds();
     put_to_neighbours(vcq);
-    world->puts[rank] = seconds() - start;
+    world->puts[rank] = now_seconds() - start;
     await_all(&world->done, LOOK_US);
     look_at_memory();
     await_all(&world->seen, LOOK_US);
@@ -109,7 +111,7 @@ static int be_process(void)
     return failed != 0;
 }
 
-static double most(const double *of)
+static double maximum_of(const double *of)
 {
     double max = 0;
 
@@ -118,18 +120,10 @@ static double most(const double *of)
     return max;
 }
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* Rank 0 also has the connections of the rendezvous server. */
-static double median(double *of)
+static double median_of(double *of)
 {
-    qsort(of, (size_t)size, sizeof(*of), compare);
-    return of[size / 2];
+    return bench_quantile(of, size, 0.5);
 }
 
 int main(int argc, char **argv)
@@ -153,7 +147,8 @@ int main(int argc, char **argv)
     printf("processes %d neighbours %d: create a VCQ %.3f s, all puts reported %.3f s, CPU %.3f s; "
            "for each put %.0f us, CPU %.0f us; a process has %.0f KiB of its own, %.0f KiB of page "
            "tables, %.0f descriptors\n",
-           size, neighbours, most(world->create), most(world->puts), cpu, most(world->puts) * us,
-           cpu * us, median(world->anonymous), median(world->tables), median(world->descriptors));
+           size, neighbours, maximum_of(world->create), maximum_of(world->puts), cpu,
+           maximum_of(world->puts) * us, cpu * us, median_of(world->anonymous),
+           median_of(world->tables), median_of(world->descriptors));
     return 0;
 }

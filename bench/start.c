@@ -49,7 +49,7 @@ static double first_put(const char *t0)
 
 enum { STAG = 7, CMP = 3, CQS = 3 }; /* CQS: per process, with three or more processes on a host */
 
-static void check(int rc, const char *what)
+static void check_code(int rc, const char *what)
 {
     if (rc == UTOFU_SUCCESS)
         return;
@@ -57,7 +57,7 @@ static void check(int rc, const char *what)
     exit(1);
 }
 
-static uint32_t number(const char *const names[4])
+static uint32_t number_from(const char *const names[4])
 {
     for (int i = 0; i < 4; i++)
         if (getenv(names[i]))
@@ -75,9 +75,10 @@ static utofu_vcq_id_t vcq_of(utofu_vcq_hdl_t hdl, uint32_t rank)
     uint8_t coords[6];
     uint16_t extra;
 
-    check(utofu_query_vcq_id(hdl, &id), "the own VCQ");
-    check(utofu_query_vcq_info(id, coords, &tni, &cq, &extra), "the own VCQ");
-    check(utofu_construct_vcq_id(coords, tni, (utofu_cq_id_t)(rank * CQS), CMP, &id), "its VCQ");
+    check_code(utofu_query_vcq_id(hdl, &id), "the own VCQ");
+    check_code(utofu_query_vcq_info(id, coords, &tni, &cq, &extra), "the own VCQ");
+    check_code(utofu_construct_vcq_id(coords, tni, (utofu_cq_id_t)(rank * CQS), CMP, &id),
+               "its VCQ");
     return id;
 }
 
@@ -88,20 +89,21 @@ static double first_put(const char *t0)
     static const char *const sizes[] = {"UTOFU_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
                                         "SLURM_STEP_NUM_TASKS"};
     static uint64_t mine[512] __attribute__((aligned(4096)));
-    uint32_t to = (number(ranks) + 1) % number(sizes);
+    uint32_t to = (number_from(ranks) + 1) % number_from(sizes);
     struct utofu_mrq_notice notice;
     utofu_stadd_t own, theirs;
     utofu_vcq_hdl_t vcq;
     double at = 0;
     int rc;
 
-    check(utofu_create_vcq_with_cmp_id(0, CMP, 0, &vcq), "creating a VCQ");
-    check(utofu_reg_mem_with_stag(vcq, mine, sizeof(mine), STAG, 0, &own), "registering memory");
+    check_code(utofu_create_vcq_with_cmp_id(0, CMP, 0, &vcq), "creating a VCQ");
+    check_code(utofu_reg_mem_with_stag(vcq, mine, sizeof(mine), STAG, 0, &own),
+               "registering memory");
     utofu_vcq_id_t id = vcq_of(vcq, to);
-    check(utofu_query_stadd(id, STAG, &theirs), "its STADD");
+    check_code(utofu_query_stadd(id, STAG, &theirs), "its STADD");
     const unsigned long int flags =
         UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE | UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE;
-    check(utofu_put_piggyback8(vcq, id, 1, theirs, 8, 0, flags, NULL), "the put");
+    check_code(utofu_put_piggyback8(vcq, id, 1, theirs, 8, 0, flags, NULL), "the put");
     for (int notices = 0; notices < 2;) {
         rc = utofu_poll_mrq(vcq, 0, &notice);
         if (rc == UTOFU_ERR_NOT_FOUND) {
@@ -109,15 +111,15 @@ static double first_put(const char *t0)
             continue;
         }
         if (rc == UTOFU_ERR_MRQ_RMT_STADD) { /* the peer has not registered its memory yet */
-            check(utofu_put_piggyback8(vcq, id, 1, theirs, 8, 0, flags, NULL), "the put");
+            check_code(utofu_put_piggyback8(vcq, id, 1, theirs, 8, 0, flags, NULL), "the put");
             continue;
         }
-        check(rc, "the put");
+        check_code(rc, "the put");
         notices++;
         if (notice.notice_type == UTOFU_MRQ_TYPE_LCL_PUT)
             at = seconds_since(t0);
     }
-    check(utofu_free_vcq(vcq), "freeing the VCQ");
+    check_code(utofu_free_vcq(vcq), "freeing the VCQ");
     return at;
 }
 #endif

@@ -46,7 +46,7 @@ enum {
 static uint8_t *memory;
 static uint64_t value; /* of the ping-pong, never the same twice */
 
-static inline void relax(unsigned int *spins)
+static inline void yield_after_spins(unsigned int *spins)
 {
     if (++*spins > SPINS)
         sched_yield();
@@ -62,7 +62,7 @@ static void await_word(size_t offset, uint64_t what)
     unsigned int spins = 0;
 
     while (__atomic_load_n(word_at(offset), __ATOMIC_ACQUIRE) != what)
-        relax(&spins);
+        yield_after_spins(&spins);
 }
 
 /*** bare verbs ***/
@@ -86,7 +86,7 @@ struct card {
 };
 static struct card cards[2], *peer_card;
 
-static void must(bool ok, const char *what)
+static void require_success(bool ok, const char *what)
 {
     if (!ok)
         party_fail(1, "%s: %m", what);
@@ -101,7 +101,7 @@ static void raw_recvs(void)
     for (int i = 0; i < RECVS_AT_ONCE; i++)
         wr[i] = (struct ibv_recv_wr){
             .sg_list = &sge, .num_sge = 1, .next = i + 1 < RECVS_AT_ONCE ? &wr[i + 1] : NULL};
-    must(ibv_post_srq_recv(raw.srq, wr, &bad) == 0, "ibv_post_srq_recv");
+    require_success(ibv_post_srq_recv(raw.srq, wr, &bad) == 0, "ibv_post_srq_recv");
 }
 
 static void raw_open(struct card *card)
@@ -109,8 +109,8 @@ static void raw_open(struct card *card)
     struct ibv_gid_entry gids[64];
     struct ibv_device **list = ibv_get_device_list(NULL);
 
-    must(list && *list, "no RDMA device");
-    must((raw.context = ibv_open_device(*list)), "ibv_open_device");
+    require_success(list && *list, "no RDMA device");
+    require_success((raw.context = ibv_open_device(*list)), "ibv_open_device");
     ssize_t n = ibv_query_gid_table(raw.context, gids, 64, 0);
     for (ssize_t i = 0; i < n; i++)
         if (gids[i].gid_type == IBV_GID_TYPE_ROCE_V2 && gids[i].gid.raw[10] == 0xff) {
@@ -128,11 +128,11 @@ static void raw_open(struct card *card)
         .srq = raw.srq,
         .qp_type = IBV_QPT_RC,
         .cap = {.max_send_wr = 256, .max_send_sge = 1, .max_inline_data = 64}};
-    must((raw.qp = ibv_create_qp(raw.pd, &init)), "ibv_create_qp");
+    require_success((raw.qp = ibv_create_qp(raw.pd, &init)), "ibv_create_qp");
     raw.mr = ibv_reg_mr(raw.pd, memory, SIZE,
                         IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
                             IBV_ACCESS_REMOTE_ATOMIC);
-    must(raw.mr, "ibv_reg_mr");
+    require_success(raw.mr, "ibv_reg_mr");
     for (int i = 0; i < RECVS; i += RECVS_AT_ONCE)
         raw_recvs();
     card->memory = (uintptr_t)memory;
@@ -147,9 +147,10 @@ static void raw_connect(void)
                             .qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
                                                IBV_ACCESS_REMOTE_ATOMIC};
 
-    must(ibv_modify_qp(raw.qp, &a,
-                       IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) == 0,
-         "ibv_modify_qp to INIT");
+    require_success(
+        ibv_modify_qp(raw.qp, &a,
+                      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) == 0,
+        "ibv_modify_qp to INIT");
     a = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTR,
                              .path_mtu = IBV_MTU_4096,
                              .dest_qp_num = peer_card->qp_num,
@@ -160,19 +161,21 @@ static void raw_connect(void)
                                          .grh = {.dgid = peer_card->gid,
                                                  .hop_limit = 64,
                                                  .sgid_index = (uint8_t)raw.gid_index}}};
-    must(ibv_modify_qp(raw.qp, &a,
-                       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-                           IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER) == 0,
-         "ibv_modify_qp to RTR");
+    require_success(ibv_modify_qp(raw.qp, &a,
+                                  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                                      IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+                                      IBV_QP_MIN_RNR_TIMER) == 0,
+                    "ibv_modify_qp to RTR");
     a = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS,
                              .timeout = 16,
                              .retry_cnt = 6,
                              .rnr_retry = 7,
                              .max_rd_atomic = 16};
-    must(ibv_modify_qp(raw.qp, &a,
-                       IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-                           IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC) == 0,
-         "ibv_modify_qp to RTS");
+    require_success(ibv_modify_qp(raw.qp, &a,
+                                  IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+                                      IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC) ==
+                        0,
+                    "ibv_modify_qp to RTS");
 }
 
 static void raw_post(enum ibv_wr_opcode opcode, size_t from, size_t to, uint32_t length,
@@ -193,7 +196,7 @@ static void raw_post(enum ibv_wr_opcode opcode, size_t from, size_t to, uint32_t
         wr.wr.rdma.remote_addr = peer_card->memory + to;
         wr.wr.rdma.rkey = peer_card->rkey;
     }
-    must(ibv_post_send(raw.qp, &wr, &bad) == 0, "ibv_post_send");
+    require_success(ibv_post_send(raw.qp, &wr, &bad) == 0, "ibv_post_send");
     raw.signalled += (flags & IBV_SEND_SIGNALED) != 0;
 }
 
@@ -207,7 +210,7 @@ static bool raw_sent(void)
     struct ibv_wc wc;
     int n = ibv_poll_cq(raw.send_cq, 1, &wc);
 
-    must(n == 0 || (n == 1 && wc.status == IBV_WC_SUCCESS), "ibv_poll_cq");
+    require_success(n == 0 || (n == 1 && wc.status == IBV_WC_SUCCESS), "ibv_poll_cq");
     raw.signalled -= (uint32_t)n;
     return n == 1;
 }
@@ -217,7 +220,7 @@ static void raw_await_sent(void)
     unsigned int spins = 0;
 
     while (!raw_sent())
-        relax(&spins);
+        yield_after_spins(&spins);
 }
 
 /* If only some requests are signalled: polls for a completion once, long after. */
@@ -239,8 +242,8 @@ static void raw_await_recv(void)
     unsigned int spins = 0;
 
     while (ibv_poll_cq(raw.recv_cq, 1, &wc) == 0)
-        relax(&spins);
-    must(wc.status == IBV_WC_SUCCESS, "a receive");
+        yield_after_spins(&spins);
+    require_success(wc.status == IBV_WC_SUCCESS, "a receive");
     if (++raw.used_recvs % RECVS_AT_ONCE == 0)
         raw_recvs();
 }
@@ -319,7 +322,7 @@ static void raw_calls(int count)
         struct ibv_wc wc;
         raw_post(IBV_WR_RDMA_WRITE, OUT, WORD, 8, IBV_SEND_INLINE | now_and_then());
         int n = ibv_poll_cq(raw.send_cq, 1, &wc);
-        must(n == 0 || (n == 1 && wc.status == IBV_WC_SUCCESS), "ibv_poll_cq");
+        require_success(n == 0 || (n == 1 && wc.status == IBV_WC_SUCCESS), "ibv_poll_cq");
         raw.signalled -= (uint32_t)n;
     }
 }
@@ -358,7 +361,7 @@ static void await_tcq(void)
     int rc;
 
     while ((rc = utofu_poll_tcq(vcq, 0, &cbdata)) == UTOFU_ERR_NOT_FOUND)
-        relax(&spins);
+        yield_after_spins(&spins);
     party_check(rc, "utofu_poll_tcq");
 }
 
@@ -369,11 +372,11 @@ static void await_notice(void)
     int rc;
 
     while ((rc = utofu_poll_mrq(vcq, 0, &notice)) == UTOFU_ERR_NOT_FOUND)
-        relax(&spins);
+        yield_after_spins(&spins);
     party_check(rc, "utofu_poll_mrq");
 }
 
-static void put(size_t from, size_t to, size_t size, unsigned long flags)
+static void put_bytes(size_t from, size_t to, size_t size, unsigned long flags)
 {
     party_check(utofu_put(vcq, peer, lcl + from, rmt + to, size, 0, flags, NULL), "utofu_put");
 }
@@ -385,7 +388,7 @@ static void our_memory(int count)
         if (party.rank == 1)
             await_word(IN, value);
         *word_at(OUT) = value;
-        put(OUT, IN, 8, UTOFU_ONESIDED_FLAG_TCQ_NOTICE);
+        put_bytes(OUT, IN, 8, UTOFU_ONESIDED_FLAG_TCQ_NOTICE);
         await_tcq();
         if (party.rank == 0)
             await_word(IN, value);
@@ -395,7 +398,7 @@ static void our_memory(int count)
 static void our_calls(int count)
 {
     for (int i = 0; i < count && party.rank == 0; i++) {
-        put(OUT, WORD, 8, UTOFU_ONESIDED_FLAG_TCQ_NOTICE);
+        put_bytes(OUT, WORD, 8, UTOFU_ONESIDED_FLAG_TCQ_NOTICE);
         await_tcq();
     }
 }
@@ -407,7 +410,8 @@ static void our_notice(int count)
         if (party.rank == 1)
             await_notice();
         *word_at(OUT) = value;
-        put(OUT, IN, 8, UTOFU_ONESIDED_FLAG_TCQ_NOTICE | UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE);
+        put_bytes(OUT, IN, 8,
+                  UTOFU_ONESIDED_FLAG_TCQ_NOTICE | UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE);
         await_tcq();
         if (party.rank == 0)
             await_notice();
@@ -434,7 +438,7 @@ static void our_add(int count)
     blocks++;
     while (party.rank == 1 && __atomic_load_n(word_at(STOP), __ATOMIC_ACQUIRE) != blocks)
         if (utofu_poll_mrq(vcq, 0, &notice) == UTOFU_ERR_NOT_FOUND)
-            relax(&spins);
+            yield_after_spins(&spins);
     for (int i = 0; i < count && party.rank == 0; i++) {
         party_check(utofu_armw8(vcq, peer, UTOFU_ARMW_OP_ADD, 1, rmt + WORD, 0,
                                 UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE, NULL),
@@ -443,7 +447,7 @@ static void our_add(int count)
     }
     if (party.rank == 0) {
         *word_at(OUT) = blocks;
-        put(OUT, STOP, 8, UTOFU_ONESIDED_FLAG_TCQ_NOTICE);
+        put_bytes(OUT, STOP, 8, UTOFU_ONESIDED_FLAG_TCQ_NOTICE);
         await_tcq();
     }
 }
@@ -466,7 +470,7 @@ static void our_puts(int count)
         if (i >= WINDOW)
             await_tcq();
         if (i < count)
-            put(STREAM_OUT, STREAM_IN, PIECE, UTOFU_ONESIDED_FLAG_TCQ_NOTICE);
+            put_bytes(STREAM_OUT, STREAM_IN, PIECE, UTOFU_ONESIDED_FLAG_TCQ_NOTICE);
     }
 }
 
@@ -478,7 +482,7 @@ static void our_barriers(int count)
         int rc;
         party_check(utofu_barrier(gates[party.rank][0], 0), "utofu_barrier");
         while ((rc = utofu_poll_barrier(gates[party.rank][0], 0)) == UTOFU_ERR_NOT_COMPLETED)
-            relax(&spins);
+            yield_after_spins(&spins);
         party_check(rc, "utofu_poll_barrier");
     }
 }
@@ -494,20 +498,20 @@ struct row {
 };
 
 /* Waits until all posted requests are executed: the library and the device have room for more. */
-static void settle(void)
+static void await_posted(void)
 {
     nanosleep(&(struct timespec){.tv_nsec = 500000}, NULL);
     raw_reap_all();
     nanosleep(&(struct timespec){.tv_nsec = 500000}, NULL);
 }
 
-static float median(float *v, int n)
+static float median_of(float *v, int n)
 {
     qsort(v, (size_t)n, sizeof(*v), bench_compare);
     return v[n / 2];
 }
 
-static void compare(const struct row *r, int blocks)
+static void compare_row(const struct row *r, int blocks)
 {
     static float us[2][MAX_BLOCKS], ratios[MAX_BLOCKS];
     float ours, bare;
@@ -517,7 +521,7 @@ static void compare(const struct row *r, int blocks)
             bool library = (block & 1) == i;
             party_barrier();
             if (r->calls && party.rank == 0)
-                settle();
+                await_posted();
             double begin = bench_now();
             (library ? r->ours : r->bare)(r->count);
             if (block >= 0)
@@ -526,8 +530,8 @@ static void compare(const struct row *r, int blocks)
         if (block >= 0)
             ratios[block] = r->rate ? us[0][block] / us[1][block] : us[1][block] / us[0][block];
     }
-    ours = median(us[1], blocks);
-    bare = median(us[0], blocks);
+    ours = median_of(us[1], blocks);
+    bare = median_of(us[0], blocks);
     if (r->rate) {
         ours = PIECE / ours;
         bare = PIECE / bare;
@@ -542,7 +546,7 @@ static void compare(const struct row *r, int blocks)
                r->rate    ? "MB/s"
                : r->calls ? "ns"
                           : "us",
-               (double)(ours / bare), (double)median(ratios, blocks));
+               (double)(ours / bare), (double)median_of(ratios, blocks));
     fflush(stdout);
 }
 
@@ -567,7 +571,7 @@ int main(int argc, char **argv)
 
     setenv("UTOFU_PROVIDER", "verbs", 0);
     memory = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    must(memory != MAP_FAILED, "mmap");
+    require_success(memory != MAP_FAILED, "mmap");
     memset(memory, 0, SIZE);
     party_open("verbs", 2, 60);
     if (party.size != 2)
@@ -587,7 +591,7 @@ int main(int argc, char **argv)
         printf("%-46s %9s %9s\n", "medians; one way unless it is an answer", "ours", "bare");
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         if (argc < 3 || strstr(rows[i].what, argv[2]))
-            compare(&rows[i], (int)blocks);
+            compare_row(&rows[i], (int)blocks);
     party_barrier(); /* the last block may be one-sided */
     party_check(
         utofu_free_vbg(gates[party.rank], circuit_gates(CIRCUIT_BUTTERFLY, 2, (int)party.rank)),
