@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Data that both sides move: this task claims one piece of a request at a time, or says that there
- * is no more.
+ * Sender assistance: origin and target both move the pieces of a large message. This file lets the
+ * origin claim one piece at a time, or report that no piece is left.
  */
-#include "send.h"
+#include "assist.h"
+#include "control.h"
 #include "net.h"
-#include "tasks.h"
+#include "peers.h"
+#include "requests.h"
 
 #include <string.h>
 
@@ -34,7 +36,7 @@ static void report_assist(const struct la_req *r, const struct la_peer *peer, ui
                            la_assisted_stadd(peer->id, (uint32_t)in));
 }
 
-/* While it claims a piece the target may end the request. */
+/* The target may complete the request while this task waits for the claim. */
 static void put_piece(struct la_req *r, struct lc_op *op)
 {
     const struct la_peer *peer = la_peer_find(r->rank);

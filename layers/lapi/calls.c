@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The functions that start transfers: they check their arguments, and make a request of them. */
-#include "calls.h"
-#include "buffers.h"
+/* The functions of LAPI that start transfers. Each function checks its arguments and fills in a
+ * request. */
+#include "lock.h"
+#include "peers.h"
+#include "rcache.h"
+#include "requests.h"
 #include "send.h"
-#include "tasks.h"
-#include "base.h"
+#include "vector_calls.h"
 
-/* With the lock, unless it returns an error. */
+/* Takes the lock unless it returns an error. */
 static int begin_call(lapi_handle_t hndl, uint tgt)
 {
     if (!la_lock_handle(hndl))
@@ -23,7 +25,7 @@ static int end_call(int rc)
     return rc;
 }
 
-/* Out of line: a message of one line needs no request. */
+/* Not inlined: inline messages need no request. */
 static __attribute__((noinline)) int send_data(struct la_req r)
 {
     return la_send_data(&r);
@@ -110,7 +112,8 @@ int LAPI_Put(lapi_handle_t hndl, uint tgt, ulong len, void *tgt_addr, void *org_
     return end_call(send_data(r));
 }
 
-/* Where the answer does not carry the data the target puts them here. */
+/* If the reply cannot carry the data, the target puts them into the memory that is registered here.
+ * */
 static int send_get(struct la_req *r)
 {
     if (r->len > LA_SMALL_GET) {
@@ -234,7 +237,7 @@ int LAPI_Resume_totask(lapi_handle_t hndl, uint dest)
 }
 
 /*
- * Pieces of memory.
+ * Vectors
  */
 
 int LAPI_Putv(lapi_handle_t hndl, uint tgt, lapi_vec_t *tgt_vec, lapi_vec_t *org_vec,
@@ -277,7 +280,7 @@ int LAPI_Amsendv(lapi_handle_t hndl, uint tgt, void *hdr_hdl, void *uhdr, uint u
 }
 
 /*
- * Any of them, with a handler at the origin.
+ * LAPI_Xfer(): any transfer, with a handler at the origin.
  */
 
 static int xfer_am(const lapi_am_t *x)
@@ -299,7 +302,7 @@ static int xfer_am(const lapi_am_t *x)
     return rc == LAPI_SUCCESS ? la_send_data(&r) : rc;
 }
 
-/* Nothing behind udata_len is read: programs do not set it. */
+/* Reads no member behind udata_len: programs do not set those. */
 static int xfer_light_am(const lapi_am_t *x)
 {
     const struct la_req r = {.kind = LA_AM,
@@ -377,7 +380,7 @@ static int xfer_rmw(const lapi_rmw_t *x)
     return la_send(&r);
 }
 
-/* Numbers of memory are addresses (util.c). */
+/* A program-virtual offset (PVO) is an address (util.c). */
 static int xfer_rdma(const lapi_hwxfer_t *x)
 {
     void *own = (void *)(uintptr_t)(x->src_pvo + x->src_offset);
@@ -470,6 +473,7 @@ int LAPI_Xfer(lapi_handle_t hndl, lapi_xfer_t *xfer_struct)
         return LAPI_ERR_RET_PTR_NULL;
     if ((unsigned int)xfer_struct->Xfer_type >= LAPI_LAST_XFER)
         return LAPI_ERR_XFER_CMD;
-    rc = begin_call(hndl, xfer_struct->Am.tgt); /* at the same place in all of them */
+    rc = begin_call(
+        hndl, xfer_struct->Am.tgt); /* all members of the union have `tgt` at the same offset */
     return rc == LAPI_SUCCESS ? end_call(start_xfer(xfer_struct)) : rc;
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The thread for completion handlers, which is started when there is the first one. */
+/* The thread that runs completion handlers. The first completion handler starts it. */
 #include "cmpl_thread.h"
-#include "base.h"
 
-/* Without a call of the dynamic linker. */
+/* initial-exec: access without a call of the dynamic linker */
 static _Thread_local bool is_cmpl_thread __attribute__((tls_model("initial-exec")));
 
 bool la_cmpl_thread_is_self(void)

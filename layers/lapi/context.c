@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The one instance of what the layer knows. */
+/* The only instance of the state of the layer. */
 #include "context.h"
 
-/* All zero, so that it takes no place in the file. */
+/* All bytes are zero, so it takes no space in the file. */
 struct la la = {
     .cmpl_thread = {.mutex = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER}};

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the layer knows: one struct, `la`. A member that is a struct belongs to the file with its
- * name, which alone writes it (tests/lapi/owners.py); others read it. Functions are in the headers
- * of their groups, so that a file sees those of the groups below it and no others;
- * docs/design/lapi.md has the order.
+ * The state of the layer: one struct, `la`. A member that is a struct belongs to the file with its
+ * name, and only that file writes it (tests/lapi/owners.py). docs/design/lapi.md lists which file
+ * may use which.
  */
 #ifndef LA_CONTEXT_H
 #define LA_CONTEXT_H
@@ -27,74 +26,77 @@
 #pragma GCC visibility push(hidden)
 
 enum {
-    LA_OPS = 255,           /* uTofu communications in flight: EDATA is their number */
-    LA_NO_OP = 255,         /* EDATA of one whose end nobody waits for */
-    LA_KEEP_OPS = 32,       /* not for records */
-    LA_KEEP_REQS = 256,     /* of these, for handlers */
-    LA_KEEP_SOME = 32,      /* of these, for the next handler: or no message is handled */
-    LA_MAX_EARLY = 64,      /* records that are seen before their notices */
-    LA_INLINE_BUFFERS = 64, /* buffers for records of one line */
-    LA_MARK_PERIOD = 16,    /* lines, of which the last one has a TCQ notice */
-    LA_KNOWN_CODE = 64,     /* addresses of functions, by some of their bits */
-    LA_GONE = 64,           /* numbers modulo which tasks that are gone are noted */
-    LA_REGIONS = 64,        /* of the program, that are registered */
+    LA_OPS = 255,       /* uTofu communications in flight; EDATA is their index */
+    LA_NO_OP = 255,     /* EDATA of a communication whose completion nobody waits for */
+    LA_KEEP_OPS = 32,   /* ops that records must not use */
+    LA_KEEP_REQS = 256, /* requests reserved for handlers */
+    LA_KEEP_SOME =
+        32, /* requests reserved for the next handler; with fewer, no message is handled */
+    LA_MAX_EARLY = 64,      /* records handled before their notices were polled, at most */
+    LA_INLINE_BUFFERS = 64, /* buffers for inline records */
+    LA_MARK_PERIOD = 16,    /* inline records from one TCQ notice to the next */
+    LA_KNOWN_CODE = 64,     /* entries of the cache of checked function addresses */
+    LA_GONE =
+        64, /* entries of the table of tasks that are gone, indexed by rank modulo this number */
+    LA_REGIONS = 64, /* entries of the registration cache */
 };
 
 /*
- * What lower files have to say to higher ones: start.c has the table.
+ * Calls from lower files to higher files; start.c has the table.
  */
 struct la_upcalls {
-    /* net.c: another task has put something here, up to this address */
+    /* From net.c: a put of another task ends at this address. */
     void (*put_arrived)(utofu_stadd_t stadd);
-    /* net.c: a communication says that the task cannot be reached */
+    /* From net.c: a communication reports that the task is unreachable. */
     void (*peer_lost)(uint32_t rank, const char *why);
-    /* watch.c: nothing goes to the task, nor comes from it, any more */
+    /* From watch.c: the task has ended; no message to or from it completes any more. */
     void (*peer_gone)(uint32_t rank);
-    /* send.c: a call waits for room; idle as for la_progress_or_wait() */
+    /* From send.c: a call waits for room; `idle` as in la_progress_or_wait(). */
     void (*progress)(uint32_t *idle);
 };
 
 /*
- * What is under way.
+ * Registrations, peers, requests and transfers
  */
 
 struct la_region {
     uintptr_t address;
-    uint64_t size; /* 0: the row is free */
+    uint64_t size; /* 0: this entry is free */
     uint64_t mapping;
-    uint64_t used; /* when, for the choice of what is given up */
+    uint64_t used; /* time of the last use, for eviction */
     utofu_stadd_t stadd;
     uint32_t users;
     bool write;
-    bool uncached; /* not kept */
+    bool uncached; /* deregistered after its last use */
     bool outdated;
 };
 
-/* A message of this task. */
+/* A message that this task sends. */
 struct la_req;
-/* A task that is used. */
+/* A task that this task communicates with. */
 struct la_peer {
     uint32_t rank;
     uint16_t lane;
-    bool freed_read_pending; /* how many slots are free again */
+    bool freed_read_pending; /* a read of `freed` is in flight */
     bool has_ticket, gone, purged, queued;
-    bool same_node; /* on this host */
-    uint32_t fence; /* what a fence waits for, of sent */
+    bool same_node;
+    uint32_t fence; /* value of `sent` that a fence waits for */
     utofu_vcq_id_t id;
-    uint64_t sent, freed; /* of an own lane: records; of the shared one: tickets */
+    uint64_t sent, freed; /* own lane: records; shared lane: tickets */
     union {
-        uint64_t ticket;     /* of the shared lane */
-        utofu_stadd_t slots; /* an own lane */
+        uint64_t ticket;     /* shared lane */
+        utofu_stadd_t slots; /* own lane: address of its first slot */
     };
-    struct la_req *first[2], *last[2]; /* of handlers, which go first; of the program */
-    struct la_peer *next;              /* of those that wait for room */
+    struct la_req *first[2],
+        *last[2];         /* [0]: requests of handlers, which are sent first; [1]: of the program */
+    struct la_peer *next; /* in the list of peers that wait for slots */
 };
 _Static_assert(sizeof(struct la_peer) + 16 + 3 * sizeof(void *) <= 128, "bytes for a task in use");
 
 struct la_req {
     uint8_t kind, flags;
     bool used, queued, cancelled, by_handler;
-    bool light; /* the program uses its memory again when the call returns */
+    bool light; /* the program may reuse its memory when the call returns */
     uint16_t index, uhdr_len, op;
     uint32_t rank;
     uint64_t serial;
@@ -102,67 +104,70 @@ struct la_req {
     uint64_t len, at, value;
     uint64_t tgt_cntr;
     lapi_cntr_t *org_cntr, *cmpl_cntr;
-    void *copy; /* of uhdr and data */
+    void *copy; /* copy of uhdr and data */
     scompl_hndlr_t *shdlr;
     compl_hndlr_t *chndlr;
-    void *info;   /* of the handler */
-    void *result; /* of a get, of an old value */
+    void *info;   /* argument of the handler */
+    void *result; /* destination of a get, or of the old value */
     struct la_region *reg;
     utofu_stadd_t stadd;
     struct la_req *next;
-    /* LA_ASSIST, once the target has asked */
-    bool assisting;     /* is in the list of those that do */
-    bool assist_failed; /* a put of it */
-    uint32_t assisted;  /* pieces */
+    /* For LA_ASSIST, once the target has requested assistance: */
+    bool assisting;     /* is in the list of requests that this task assists */
+    bool assist_failed; /* one of the puts failed */
+    uint32_t assisted;  /* number of pieces put */
     struct la_req *next_assist;
 };
 
-/* Something that the thread for completion handlers does. */
+/* A work item of the completion-handler thread. */
 struct la_work {
     void (*run)(struct la_work *job);
     struct la_work *next;
 };
 
-/* A message of another task of which something is still to be done. */
+/* A message of another task that is not complete. */
 struct la_transfer {
     bool used;
     struct la_record rec;
     uint8_t *buf;
-    uint8_t *temp; /* the same, if it is not the program's */
+    uint8_t *temp; /* equals buf, if the layer has allocated it */
     const lapi_vec_t *vec;
-    uint64_t list_size; /* of a get: of the list, which the data are behind */
+    uint64_t list_size; /* bytes of the list of pieces, which precedes the data of a vector get */
     bool puts_data;
     struct la_region *reg;
     utofu_stadd_t stadd;
     uint64_t started, in_flight;
-    int status; /* LAPI_ERR_* */
+    int status; /* LAPI_ERR_*, or 0 */
     bool listed;
-    bool assisted_by_origin;  /* with the origin: */
-    bool all_claimed;         /* its pieces */
-    bool has_new_stadd;       /* rec.stadd is not the record's any more */
-    uint32_t moved, assisted; /* pieces that this task has claimed; that the origin has brought */
+    bool assisted_by_origin; /* the origin may put some of the pieces */
+    bool all_claimed;        /* all pieces are claimed */
+    bool has_new_stadd;      /* rec.stadd was replaced by a newer address */
+    uint32_t moved,
+        assisted; /* pieces that this task has claimed; pieces that the origin has put */
     lapi_ret_flags_t how;
     compl_hndlr_t *handler;
     void *user_info;
-    struct la_work job; /* the handler, for its thread */
+    struct la_work job; /* runs the completion handler */
     struct la_transfer *next;
 };
 
 /*
- * What the files know.
+ * The state of each file
  */
 
 struct la_lock {
     uint32_t word, depth;
-    uint32_t program_depth; /* of depth: taken by the program, with the functions of LAPI_Util() */
+    uint32_t program_depth; /* part of depth: locks taken by the program with the functions of
+                               LAPI_Util() */
     const void *owner;
-    uint32_t waiters, served; /* threads; atomic */
+    uint32_t waiters, served; /* numbers of threads, atomic */
 };
 
 struct la_errors {
     LAPI_err_hndlr *handler;
-    uint64_t failures, returned; /* errors; how many of them calls that wait have returned */
-    int code;                    /* of the last one */
+    uint64_t failures,
+        returned; /* number of failures; number of those that a waiting call has returned */
+    int code;     /* of the last failure */
     struct la_report {
         int code;
         uint32_t rank;
@@ -172,75 +177,75 @@ struct la_errors {
 };
 
 struct la_cmpl_thread {
-    pthread_mutex_t mutex; /* for the four below */
+    pthread_mutex_t mutex; /* protects the four members below */
     pthread_cond_t more;
     struct la_work *first, *last;
     bool stop;
     struct lc_thread thread;
     bool runs;
-    int unfinished; /* atomic */
-    int waits;      /* calls of a handler that wait */
+    int unfinished; /* atomic: queued and running handlers */
+    int waits;      /* calls of a completion handler that wait */
 };
 
 struct la_net {
     struct lc_port port;
-    uint8_t (*inline_buffers)[LA_LINE]; /* behind the ops' buffers */
+    uint8_t (*inline_buffers)[LA_LINE]; /* behind the buffers of the ops */
     uint64_t inline_posted, inline_sent;
-    uint64_t
-        marks[LA_INLINE_BUFFERS / LA_MARK_PERIOD]; /* what inline_sent is when their notices come */
+    uint64_t marks[LA_INLINE_BUFFERS /
+                   LA_MARK_PERIOD]; /* value of inline_sent when the TCQ notice arrives */
 };
 
-/* The memory that peers write to. */
+/* The registered memory that peers write to. */
 struct la_own {
     struct lc_control area;
     struct la_control *words;
     uint8_t (*inbox)[LA_SLOT];
     uint8_t (*replies)[LA_REPLY];
-    uint64_t *assisted; /* one for each of LA_TRANSFERS */
+    uint64_t *assisted; /* one word for each of LA_TRANSFERS */
 };
 
 struct la_watch {
-    int lost; /* tasks that are gone */
+    int lost; /* number of tasks that are gone */
     struct lc_probe probe;
     uint32_t probes;
-    uint64_t gone[LA_GONE]; /* as in struct la_control */
+    uint64_t gone[LA_GONE]; /* same layout as in struct la_control */
 };
 
 struct la_peers {
-    struct lc_table table; /* struct la_peer */
+    struct lc_table table; /* entries: struct la_peer */
     uint32_t max_lanes;
 };
 
 struct la_rcache {
     struct la_region rows[LA_REGIONS];
     uint64_t uses, idle_bytes;
-    int maps; /* /proc/self/maps, or -1 */
+    int maps; /* descriptor of /proc/self/maps, or -1 */
 };
 
 struct la_requests {
     struct la_req reqs[LA_REQS];
     uint16_t free_reqs[LA_REQS];
     uint32_t num_free;
-    uint64_t serial; /* of the last one */
+    uint64_t serial; /* of the last request */
     uint64_t local_completions;
     struct la_req *assists;
 };
 
 struct la_send {
-    struct la_peer *waiting; /* for room */
+    struct la_peer *waiting; /* peers with requests that wait for slots */
 };
 
 struct la_transfers {
     struct la_transfer slots[LA_TRANSFERS];
     struct la_transfer *spare;
-    struct la_transfer *pending; /* pieces are to be started, or they have ended */
+    struct la_transfer *pending; /* transfers with pieces to start, or whose pieces have ended */
     uint32_t used, next;
 };
 
 struct la_inbox {
-    uint64_t done[LA_LANES + 1]; /* bit n: slot freed + n modulo the slots is free again */
-    uint64_t next[LA_LANES];     /* the record that is expected */
-    uint32_t taken[LA_LANES];    /* bit n: slot n, which is one behind that */
+    uint64_t done[LA_LANES + 1]; /* bit n: slot (freed + n) modulo the number of slots is free */
+    uint64_t next[LA_LANES];     /* number of the next record */
+    uint32_t taken[LA_LANES];    /* bit n: the record of slot n arrived before its turn */
 };
 
 struct la_hdr_handlers {
@@ -251,39 +256,40 @@ struct la_hdr_handlers {
 struct la_dispatcher {
     uint16_t arrived[LA_SLOTS];
     uint32_t num_arrived;
-    uint16_t early[LA_SLOTS]; /* records that were seen, and not their notices */
+    uint16_t
+        early[LA_SLOTS]; /* slots whose records were handled before their notices were polled */
     uint32_t num_early;
     uint64_t arrivals;
-    unsigned int shuffle; /* state of random numbers; 0: in order */
+    unsigned int shuffle; /* state of the random number generator; 0: handle records in order */
 };
 
 struct la_turns {
-    uint32_t iterations, idle; /* of la_progress() */
+    uint32_t iterations, idle; /* counters of la_progress() */
 };
 
 struct la_waits {
     struct lc_thread thread;
     bool stop;                /* atomic */
-    bool call_polls;          /* since the thread looked */
-    uint32_t num_cores;       /* for this process */
-    uint32_t waiting_threads; /* threads in calls that wait; atomic */
+    bool call_polls;          /* a call has polled since the thread last checked */
+    uint32_t num_cores;       /* cores that this process may use */
+    uint32_t waiting_threads; /* threads that wait in calls, atomic */
 };
 
 struct la_sync {
-    uint64_t epoch;         /* barriers of this task */
-    struct lc_memory table; /* of addresses, from the first exchange until LAPI_Term() */
+    uint64_t epoch;         /* number of barriers that this task has entered */
+    struct lc_memory table; /* table of addresses, from the first exchange until LAPI_Term() */
 };
 
 extern struct la {
-    /* This process in its job: start.c and env.c write these. */
+    /* This process in its job. start.c and env.c write these members. */
     bool running, leaving;
     bool interrupts;
     lapi_handle_t handle;
     struct lc_job job;
     int epoch;
-    int error_chk; /* what LAPI_Senv() has set; arguments are always checked */
+    int error_chk; /* set by LAPI_Senv(); arguments are checked in any case */
     const struct la_upcalls *upcalls;
-    /* A handler is running, or messages are being handled: who runs handlers sets it. */
+    /* True while a handler runs or records are handled. Each file that runs handlers sets it. */
     bool dispatching;
     struct la_lock lock;
     struct la_errors errors;
@@ -303,6 +309,15 @@ extern struct la {
     struct la_waits wait;
     struct la_sync sync;
 } la;
+
+#define la_log(...)           lc_log("lapi", la.job.log_rank, __VA_ARGS__)
+#define la_check_rc(rc, call) lc_check_rc("lapi", la.job.log_rank, rc, call)
+
+/* Increments a counter of the program, which any thread may change. */
+static inline void la_cntr_increment(lapi_cntr_t *cntr)
+{
+    __atomic_fetch_add(&cntr->value, 1, __ATOMIC_RELEASE);
+}
 
 #pragma GCC visibility pop
 

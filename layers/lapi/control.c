@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory that peers write to and read, under a reserved STag, so that STADDs follow from the VCQ
- * id: the control words, the slots for records, and a reply for each message of this task.
+ * The registered memory that peers write to and read. It has a reserved STag, so that peers compute
+ * its STADD from the VCQ id. It holds the control words, the slots for records, and a reply area
+ * for each request of this task.
  */
+#include "control.h"
 #include "net.h"
 
 enum { PAGE = 4096 };
 
-/* One region: uTofu is quickest with the region that it used last. */
+/* One region for everything: uTofu is fastest with the region that it used last. */
 static const uint64_t inbox_at = (sizeof(struct la_control) + PAGE - 1) / PAGE * PAGE;
 static const uint64_t inbox_size = (uint64_t)LA_SLOTS * LA_SLOT;
 static const uint64_t replies_size = (uint64_t)LA_REQS * LA_REPLY;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counters. They are changed by any thread, and waited for without the lock being held. */
+/* Counters. Any thread may change a counter; calls wait for counters without the lock. */
 #include "cmpl_thread.h"
+#include "errors.h"
+#include "lock.h"
 #include "progress.h"
-#include "send.h"
-#include "base.h"
+#include "requests.h"
+#include "wait.h"
 
 int LAPI_Setcntr(lapi_handle_t hndl, lapi_cntr_t *cntr, int val)
 {
@@ -18,7 +20,8 @@ int LAPI_Setcntr(lapi_handle_t hndl, lapi_cntr_t *cntr, int val)
     return LAPI_SUCCESS;
 }
 
-/* A program may do nothing else in a loop, while a completion handler waits for the lock. */
+/* Yields the lock, because a program may call this in a loop while a completion handler waits for
+ * the lock. */
 static void make_progress(void)
 {
     la_progress();

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The dispatcher. A notice says which slot has a record; the dispatcher handles them in the order
- * in which they have come. A record for which there is no room stays where it is, and so the lane
- * of its origin fills up.
+ * The dispatcher executes records in the order of their notices. A record that cannot be executed
+ * for lack of resources stays in its slot, so the lane of its origin fills up.
  */
+#include "dispatch.h"
+#include "inbox.h"
 #include "receive.h"
+#include "transfer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -35,14 +37,15 @@ void la_dispatch_arrived(uint32_t slot)
     }
 }
 
-/* Something is left to do when the record has been read, or may be. */
+/* Does the record need a struct la_transfer when its handler has returned? */
 static bool needs_transfer(const struct la_record *rec)
 {
     return rec->kind == LA_AM || rec->kind == LA_GETV || (rec->flags & LA_RENDEZVOUS) != 0 ||
            (rec->kind == LA_GET && rec->len > LA_SMALL_GET);
 }
 
-/* What needs nothing goes on: a completion handler, for which others wait, may wait for it. */
+/* Records that need no transfer are executed even if others must wait: a completion handler may
+ * wait for one of them. */
 static bool has_room(uint32_t slot)
 {
     return la_has_room(needs_transfer((struct la_record *)la.control.inbox[slot]));
@@ -59,7 +62,8 @@ static void shuffle_arrived(void)
     }
 }
 
-/* What arrives while a handler runs is put behind; what has no room stays. */
+/* Records that arrive while a handler runs are appended. Records without resources stay in the
+ * list. */
 static uint32_t handle_batch(void)
 {
     uint32_t handled = 0, kept = 0, i;
@@ -83,7 +87,7 @@ static uint32_t handle_batch(void)
     return handled;
 }
 
-/* A message of one line needs few checks, and no queue where nothing that came before waits. */
+/* An inline record needs few checks, and is executed at once unless earlier records wait. */
 static bool may_handle_inline(const struct la_record *rec)
 {
     return la.dispatch.num_arrived == 0 && rec->flags == LA_INLINE &&
@@ -103,7 +107,7 @@ static void handle_inline(uint32_t lane, uint32_t slot)
     la.dispatching = false;
 }
 
-/* Each record has its notice too: it ends the sleep of who waits for one. */
+/* The notice of each record still arrives; it wakes a sleeping thread. */
 bool la_dispatch_poll_memory(void)
 {
     uint32_t lanes = la.dispatch.num_early < LA_MAX_EARLY ? la_inbox_lanes() : 0;
@@ -135,7 +139,7 @@ bool la_dispatch_run(void)
         return false;
     if (la.dispatch.shuffle != 0) {
         if (rand_r(&la.dispatch.shuffle) % 4 == 0)
-            return false; /* until more have come */
+            return false; /* shuffled: wait until more records have arrived */
         shuffle_arrived();
     }
     la.dispatching = true;

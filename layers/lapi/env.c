@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What LAPI_Qenv() and LAPI_Senv() know, and the tables of addresses. */
-#include "progress.h"
-#include "receive.h"
-#include "base.h"
+/* LAPI_Qenv(), LAPI_Senv(), and the functions that access the table of addresses. */
+#include "hdr_handlers.h"
+#include "lock.h"
+#include "wait.h"
 
 #include <limits.h>
 
@@ -42,7 +42,7 @@ int LAPI_Qenv(lapi_handle_t hndl, lapi_query_t query, int *ret_val)
     return rc;
 }
 
-/* The thread only tries to take the lock, so that it can be waited for with it. */
+/* Joins the thread with the lock held, because the thread only tries to take the lock. */
 static int set_interrupts(bool on)
 {
     if (!la_may_wait())

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Errors, for the error handler of the program and for the calls that wait. They wait until no
- * handler runs: many may come meanwhile.
+ * Errors of messages: for the error handler of the program, and for the calls that wait. Error
+ * reports are queued until no handler runs.
  */
-#include "base.h"
+#include "errors.h"
 
 #include <stdlib.h>
 
@@ -36,12 +36,12 @@ static bool grow_reports(void)
     return true;
 }
 
-/* They wait until no handler runs, in which many may come. */
+/* Queues the report, because a handler may be running. */
 void la_report_error(int code, uint32_t rank)
 {
     if (la.errors.num_reports == la.errors.max_reports && !grow_reports())
-        la_log("error %d of a message of task %u, of which no error handler is told: no memory",
-               code, rank);
+        la_log("no memory to report error %d of a message of task %u to the error handler", code,
+               rank);
     else
         la.errors.reports[la.errors.num_reports++] = (struct la_report){.code = code, .rank = rank};
 }

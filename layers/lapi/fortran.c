@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The Fortran binding: the subroutines of lapif.h, as gfortran and most others name them.
- * Everything is passed by reference. LAPI_ADDR_NULL is an object of which the address counts.
+ * The Fortran binding: the subroutines of lapif.h, with the names that gfortran and most other
+ * compilers generate. All arguments are passed by reference. LAPI_ADDR_NULL is an object whose
+ * address means NULL.
  */
-#include "receive.h"
+#include "hdr_handlers.h"
 
 #include <string.h>
 
@@ -64,7 +65,7 @@ void lapi_senv_(lapi_handle_t *hndl, int *query, int *set_val, int *ierror)
     *ierror = LAPI_Senv(*hndl, (lapi_query_t)*query, *set_val);
 }
 
-/* Padded with blanks, as Fortran has it. */
+/* Pads the text with blanks, as Fortran requires. */
 void lapi_msg_string_(int *code, char *buf, int *ierror, size_t length);
 void lapi_msg_string_(int *code, char *buf, int *ierror, size_t length)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Header handlers: a record names one by an index, by an address, or by what is between it and the
- * base of the program, which Fortran programs send. None is called that is no function.
+ * Header handlers. A record names a handler by an index, by an address, or (from Fortran programs)
+ * by its offset from the load address of the program. Only executable addresses are called.
  */
-#include "receive.h"
+#include "hdr_handlers.h"
 
 #include <link.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 #include "../common/fd.h"
 
-#define IN_PROGRAM (1ull << 63) /* an address behind the base of the program */
+#define IN_PROGRAM (1ull << 63) /* the rest is an offset from the load address of the program */
 
 void la_hdr_handlers_setup(void)
 {
@@ -28,7 +28,7 @@ void la_hdr_handlers_set(int index, void *address)
     la.hdr_handlers.addresses[index] = address;
 }
 
-/* Can it be called? By the list of mappings, which has code that is made at run time too. */
+/* Is the address executable? The list of mappings includes code generated at run time. */
 static bool is_code(uintptr_t address)
 {
     int fd = lc_fd_high(open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
@@ -47,7 +47,7 @@ static bool is_code(uintptr_t address)
     return found;
 }
 
-/* An address that a peer sends is looked up once. */
+/* Checks each address that a peer sends only once. */
 static bool may_call(uintptr_t address)
 {
     uintptr_t *entry = &la.hdr_handlers.known[(address >> 4) % LA_KNOWN_CODE];
@@ -60,7 +60,8 @@ static bool may_call(uintptr_t address)
     return true;
 }
 
-/* Is it in the code of the program? Then other tasks have it as far behind the program's base. */
+/* Finds the load address of the program, and whether an address lies in its code. All tasks have
+ * the same code at the same offset. */
 struct search {
     uintptr_t address, base;
     bool found;
@@ -79,7 +80,7 @@ static int visit_object(struct dl_phdr_info *info, size_t size, void *arg)
             s->address - (info->dlpi_addr + p->p_vaddr) < p->p_memsz)
             s->found = true;
     }
-    return 1; /* the program is the first */
+    return 1; /* the program is the first object */
 }
 
 bool la_hdr_handlers_encode(uintptr_t address, uint64_t *entry)
@@ -99,7 +100,7 @@ static uintptr_t find_program_base(void)
     return s.base;
 }
 
-/* NULL: there is none, and nothing is called. */
+/* NULL: no such handler. */
 hdr_hndlr_t *la_hdr_handlers_find(const struct la_record *rec)
 {
     void *address = (void *)(uintptr_t)rec->at;

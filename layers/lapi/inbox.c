@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The slots of this task, in which others put their records: which record of a lane is the next
- * one, and how many slots of each lane are free again.
+ * The slots of this task, in which other tasks put records: which record of a lane comes next, and
+ * how many slots of each lane are free again.
  */
-#include "receive.h"
+#include "inbox.h"
 
 void la_inbox_setup(void)
 {
@@ -15,7 +15,7 @@ static uint32_t lane_of(uint32_t slot)
     return slot / LA_LANE_SLOTS < LA_LANES ? slot / LA_LANE_SLOTS : LA_LANES;
 }
 
-/* Of records that came earlier than the one that was expected. */
+/* Skips records that arrived before their turn. */
 static void skip_taken(uint32_t lane)
 {
     while ((la.inbox.taken[lane] & 1u << la.inbox.next[lane] % LA_LANE_SLOTS) != 0)
@@ -59,7 +59,7 @@ uint32_t la_inbox_lanes(void)
     return lanes < LA_LANES ? (uint32_t)lanes : LA_LANES;
 }
 
-/* In order, as it mostly is. */
+/* Fast path: slots usually become free in order. */
 bool la_inbox_free_next(uint32_t lane, uint32_t slot)
 {
     uint64_t freed = la.control.words->freed[lane];
@@ -70,8 +70,8 @@ bool la_inbox_free_next(uint32_t lane, uint32_t slot)
     return true;
 }
 
-/* Both sizes of a lane are powers of two: a division by one that is not known costs more than all
- * else here. */
+/* Masks replace divisions, because both sizes of a lane are powers of two; a division would cost
+ * more than the rest of this function. */
 void la_inbox_free(uint32_t slot)
 {
     uint32_t lane = lane_of(slot);

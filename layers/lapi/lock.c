@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The lock. A thread that has it may take it again: handlers call LAPI_*(). */
-#include "base.h"
+/* The lock. It is recursive, because handlers call LAPI_*(). */
+#include "lock.h"
 
 #include <sched.h>
 
-enum { YIELDS = 1000 /* for one that waits to come */ };
+enum { YIELDS = 1000 /* while a waiting thread takes the lock */ };
 
-/* Without a call of the dynamic linker. */
+/* initial-exec: access without a call of the dynamic linker */
 static _Thread_local char self __attribute__((tls_model("initial-exec")));
 
 static bool is_mine(void)
@@ -120,7 +120,7 @@ bool la_may_wait(void)
 }
 
 /*
- * The same for the program.
+ * The functions of the lock for the program
  */
 
 static int lock_for_program(lapi_handle_t hndl)

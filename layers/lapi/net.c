@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The port of the layer. Remote notices say that a record or a reply has arrived (struct
- * la_upcalls).
+ * The port of the layer. Remote notices announce records and replies (struct la_upcalls).
  */
 #include "net.h"
-#include "base.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { TCQ_PERIOD = 32 /* polls */ };
+enum { TCQ_PERIOD = 32 /* polls of the MRQ for each poll of the TCQ */ };
 
 static void lose_peer(uint32_t rank)
 {
@@ -17,14 +15,14 @@ static void lose_peer(uint32_t rank)
         la.upcalls->peer_lost(rank, lc_utofu_error());
 }
 
-/* Gets and atomics that another task has started are of no interest. */
+/* Ignores notices of gets and atomics, which need no action. */
 static void handle_notice(int rc, const struct utofu_mrq_notice *notice)
 {
     if (rc == UTOFU_SUCCESS && notice->notice_type == UTOFU_MRQ_TYPE_RMT_PUT)
         la.upcalls->put_arrived(notice->rmt_stadd);
 }
 
-/* Lines have left, up to one with a mark. */
+/* All inline records up to this mark were sent. */
 static void handle_mark(void *mark)
 {
     la.net.inline_sent = *(const uint64_t *)mark;
@@ -64,7 +62,7 @@ void la_net_close(void)
     lc_port_close(&la.net.port);
 }
 
-/* Calls until there is room: a call that finds some costs nothing more. */
+/* Repeats the call until the TOQ has room. The common case costs one comparison. */
 #define CALL_WITH_ROOM(rc, call)                                                                   \
     do {                                                                                           \
         if (__builtin_expect(((rc) = (call)) == UTOFU_ERR_BUSY, 0)) {                              \
@@ -81,7 +79,7 @@ void la_put_word_notify(utofu_vcq_id_t id, uint64_t value, utofu_stadd_t rmt)
 
     CALL_WITH_ROOM(rc, utofu_put_piggyback8(la.net.port.vcq, id, value, rmt, 8, LA_NO_OP,
                                             UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE, NULL));
-    (void)rc; /* a peer that is gone */
+    (void)rc; /* a failed peer is detected elsewhere */
 }
 
 void *la_inline_alloc(void)
@@ -109,11 +107,11 @@ void la_inline_put(utofu_vcq_id_t id, utofu_stadd_t rmt)
     CALL_WITH_ROOM(rc, utofu_put(la.net.port.vcq, id,
                                  la.net.port.bounce_stadd + LA_OPS * LA_SLOT + n * LA_LINE, rmt,
                                  LA_LINE, LA_NO_OP, flags, mark));
-    (void)rc; /* the same */
+    (void)rc; /* a failed peer is detected elsewhere */
 }
 
 /*
- * Communications that are waited for.
+ * Synchronous communications
  */
 
 struct result {
@@ -122,7 +120,7 @@ struct result {
     uint64_t old_value;
     void *to;
     size_t size;
-    const char *what; /* for messages: "a piece of its message" */
+    const char *what; /* for messages, e.g. "a piece of its message" */
 };
 
 static void finish_sync(struct lc_op *op, int rc, uint64_t old_value)
@@ -157,7 +155,7 @@ static void wait_for(const struct result *result, uint32_t rank)
 
     while (!result->done) {
         if (lc_stall_report_due(&stall, 0))
-            la_log("has waited %llu s for the answer of task %u, which was asked for %s",
+            la_log("has waited %llu s for the reply of task %u to a request for %s",
                    lc_stall_seconds(&stall), rank, result->what);
         la_net_poll();
     }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tasks that are used. Each process knows its fingers: the processes 1, 2, 4, 8... ranks ahead. Any
- * other is found by reading the finger that is next to it of the finger that is, and so on: at most
- * log2(tasks) gets, once. Nothing is kept of tasks that are not used.
+ * The tasks that this task communicates with. Each process knows its fingers: the processes 1, 2,
+ * 4, 8... ranks ahead. To find another process, it reads the finger of a finger that is nearest to
+ * that process, and so on: at most log2(tasks) gets, once. Unused tasks take no memory.
  */
-#include "tasks.h"
+#include "peers.h"
+#include "control.h"
 #include "net.h"
-#include "base.h"
+#include "watch.h"
 
 #include <utofu_ext.h>
 
@@ -34,7 +35,7 @@ struct la_peer *la_peer_next(uint32_t *at)
     return lc_table_next(&la.peers.table, at);
 }
 
-/* The finger of `from` that is nearest to `to`, not beyond, and not gone. */
+/* The finger of `from` that is nearest to `to`, but not beyond it, and that is not gone. */
 static uint32_t finger_towards(uint32_t from, uint32_t to)
 {
     uint32_t nearest = lc_finger_towards(from, to, la.job.procs), finger = nearest;
@@ -44,7 +45,7 @@ static uint32_t finger_towards(uint32_t from, uint32_t to)
     return la_watch_is_gone(lc_rank_ahead(from, la.job.procs, finger)) ? nearest : finger;
 }
 
-/* rc: of uTofu. */
+/* *rc: a code of uTofu. */
 static bool follow_fingers(uint32_t rank, utofu_vcq_id_t *id, int *rc)
 {
     uint32_t at = la.job.rank;
@@ -66,7 +67,7 @@ static bool follow_fingers(uint32_t rank, utofu_vcq_id_t *id, int *rc)
     return true;
 }
 
-/* A task on the way may turn out to be gone: then it goes another way. */
+/* If a task on the route is gone, another route is tried. */
 int la_peer_query_id(uint32_t rank, utofu_vcq_id_t *id)
 {
     int rc = UTOFU_SUCCESS, lost;
@@ -79,7 +80,7 @@ int la_peer_query_id(uint32_t rank, utofu_vcq_id_t *id)
     return rc;
 }
 
-/* The first ones that come get a lane of their own. */
+/* The first origins that ask get a lane of their own; others share the last lane. */
 static int claim_lane(struct la_peer *peer)
 {
     uint64_t lane;
@@ -120,7 +121,7 @@ struct la_peer *la_peer_connect(uint32_t rank, int *rc)
     peer->rank = rank;
     *rc = LAPI_ERR_TIMEOUT;
     if (la_peer_query_id(rank, &peer->id) != UTOFU_SUCCESS || claim_lane(peer) != UTOFU_SUCCESS) {
-        la_log("task %u cannot be reached: %s", rank, lc_utofu_error());
+        la_log("cannot reach task %u: %s", rank, lc_utofu_error());
         free(peer);
         return NULL;
     }

@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes everything go on, in the calls of the program and in the thread for interrupts. */
+/* Progress of everything that is pending: in calls of the program and in the thread for interrupts.
+ * */
 #include "progress.h"
+#include "assist.h"
+#include "control.h"
+#include "dispatch.h"
+#include "errors.h"
 #include "net.h"
-#include "receive.h"
+#include "requests.h"
 #include "send.h"
-#include "tasks.h"
-#include "base.h"
+#include "transfer.h"
+#include "watch.h"
 
 enum {
-    POLLS = 16,      /* notices, before they are handled */
-    LOOKS = 8,       /* at memory without finding anything, until all else is done too, */
-    MOST_LOOKS = 32, /* and in any case */
-    NOTICES = 2,     /* taken meanwhile for each message: it has one, and may need another */
+    POLLS = 16,      /* notices polled before records are handled */
+    LOOKS = 8,       /* empty polls of memory before everything else is polled too */
+    MOST_LOOKS = 32, /* polls of memory before everything else is polled in any case */
+    NOTICES = 2,     /* notices polled for each message: a message has one, and may need another */
 };
 
 void la_progress_put_arrived(utofu_stadd_t stadd)
@@ -29,7 +34,7 @@ void la_progress_put_arrived(utofu_stadd_t stadd)
         la_transfer_assisted(index);
         break;
     case LA_IN_OTHER:
-        break; /* control words, which are looked at */
+        break; /* control words are polled in memory */
     }
 }
 
@@ -63,8 +68,8 @@ static bool progress_all(void)
     return any;
 }
 
-/* What lies in memory is quicker to see than its notice, but notices have to be taken too: when the
- * next message has not come yet. */
+/* A record is visible in memory before its notice. Notices are polled when the next record has not
+ * arrived. */
 bool la_progress(void)
 {
     bool any = la_dispatch_poll_memory();

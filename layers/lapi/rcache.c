@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory of the program, registered as it is used, and kept registered: registering costs more than
- * most transfers. A program may unmap memory and map other memory at the same addresses, which
- * nobody tells; so each use compares the mappings of the region with those that it had. That shows
- * a change if its whole pages are a file's, as those are that uTofu shares with other processes of
- * the host. Anonymous pages look all the same, and are registered for each transfer anew.
+ * The registration cache. Memory of the program is registered when it is used, and stays
+ * registered, because registration costs more than most transfers.
+ *
+ * A program may unmap memory and map other memory at the same address without telling the layer. So
+ * each use compares the current mappings of the region with those at registration. The comparison
+ * detects a change only for whole pages of files, such as those that uTofu shares with other
+ * processes of the host. Anonymous mappings look all the same, so they are registered for each
+ * transfer.
  */
-#include "buffers.h"
+#include "rcache.h"
 #include "net.h"
-#include "base.h"
 
 #include <stdlib.h>
 #include <sys/ioctl.h>
@@ -16,9 +18,9 @@
 #include "../common/fd.h"
 #include "../common/hash.h"
 
-enum { PAGE = 4096, MOST_IDLE = 256 << 20 /* bytes that are kept, and not used */ };
+enum { PAGE = 4096, MOST_IDLE = 256 << 20 /* bytes of unused regions, at most */ };
 
-/* Of <linux/fs.h>, which may be older than the kernel. */
+/* From <linux/fs.h>, which may be older than the kernel. */
 struct query {
     uint64_t size, query_flags, query_addr;
     uint64_t vma_start, vma_end, vma_flags, vma_page_size, vma_offset, inode;
@@ -37,8 +39,8 @@ void la_rcache_setup(void)
         la.rcache.maps = lc_fd_own(open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
 }
 
-/* A number for what is mapped at the whole pages of the region; 0: it may change without being
- * noticed, or this kernel (before 6.11) cannot tell. */
+/* A hash of the mappings of the whole pages of the region. 0: changes cannot be detected, or the
+ * kernel (before 6.11) cannot tell. */
 static uint64_t hash_mappings(uintptr_t address, uint64_t size)
 {
     uintptr_t at = (address + PAGE - 1) / PAGE * PAGE, end = (address + size) / PAGE * PAGE;
@@ -51,7 +53,7 @@ static uint64_t hash_mappings(uintptr_t address, uint64_t size)
 
         if (ioctl(la.rcache.maps, QUERY, &q) != 0 || q.inode == 0)
             return 0;
-        /* the same file further on, in one mapping or in several, is the same */
+        /* adjacent mappings of one file count as one */
         uint64_t now =
             lc_hash_word(lc_hash_word(q.inode, (uint64_t)q.dev_major << 32 | q.dev_minor),
                          q.vma_offset - q.vma_start);
@@ -83,7 +85,7 @@ void la_rcache_close(void)
 bool la_rcache_is_current(struct la_region *r)
 {
     if (!r->uncached && hash_mappings(r->address, r->size) != r->mapping)
-        r->outdated = r->uncached = true; /* goes with its last user */
+        r->outdated = r->uncached = true; /* deregistered by its last user */
     return !r->outdated;
 }
 
@@ -103,7 +105,7 @@ static struct la_region *find_region(uintptr_t address, uint64_t size, bool writ
     return NULL;
 }
 
-/* A free row, or that of the region that was not used for longest; NULL: all are in use. */
+/* A free entry, or the entry of the region unused for longest. NULL: all regions are in use. */
 static struct la_region *find_free_row(uint64_t size)
 {
     for (;;) {
@@ -123,8 +125,8 @@ static struct la_region *find_free_row(uint64_t size)
     }
 }
 
-/* What is only read here may be read-only memory. Other memory is registered for writing: uTofu
- * shares only such pages. */
+/* Registers memory for writing if possible, because uTofu shares only writable pages. Memory that
+ * is only read may be read-only. */
 static bool register_region(struct la_region *r, uintptr_t address, uint64_t size, bool write)
 {
     r->write = utofu_reg_mem(la_port()->vcq, (void *)address, size, 0, &r->stadd) == UTOFU_SUCCESS;

@@ -1,11 +1,86 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the records of other tasks want: one function for each kind. */
+/* Checks and executes the records of other tasks: one function for each kind. */
 #include "receive.h"
-#include "buffers.h"
+#include "control.h"
+#include "errors.h"
+#include "hdr_handlers.h"
 #include "net.h"
-#include "base.h"
+#include "transfer.h"
+#include "vector.h"
 
 #include <string.h>
+
+/*
+ * Validation. Other tasks may write anything into a slot.
+ */
+
+static bool has_valid_list(const struct la_record *rec)
+{
+    const bool there = (rec->flags & LA_RENDEZVOUS) == 0;
+
+    if (rec->kind != LA_PUTV && rec->kind != LA_GETV)
+        return true;
+    return (rec->flags & LA_WANTS_FIN) != 0 && rec->value % sizeof(struct la_piece) == 0 &&
+           rec->value <= rec->len && (!there || rec->value <= rec->size);
+}
+
+bool la_record_fits_inline(const struct la_record *rec)
+{
+    return rec->uhdr_len <= LA_INLINE_DATA && rec->size <= LA_INLINE_DATA &&
+           (rec->uhdr_len + 7u) / 8 * 8 + rec->size <= LA_INLINE_DATA;
+}
+
+static uint32_t room_in(const struct la_record *rec)
+{
+    if ((rec->flags & LA_INLINE) != 0)
+        return LA_INLINE_DATA;
+    return (rec->flags & LA_LONG) != 0 ? LA_PAYLOAD : LA_SLOT - LA_LINE;
+}
+
+/* Checks that the kind permits the flags, and that a record that needs a reply asks for one. */
+static bool has_valid_flags(const struct la_record *rec)
+{
+    const bool fetched = (rec->flags & LA_RENDEZVOUS) != 0;
+    uint8_t allowed = LA_WANTS_CMPL | LA_WANTS_FIN | LA_RENDEZVOUS | LA_INLINE;
+
+    if (rec->kind == LA_AM)
+        allowed |= LA_VECTOR;
+    if (fetched && (rec->kind == LA_AM || rec->kind == LA_PUT))
+        allowed |= LA_ASSIST;
+    if ((rec->flags & ~allowed) != 0 || (rec->flags & (LA_INLINE | LA_LONG)) > LA_INLINE)
+        return false;
+    if (rec->kind != LA_AM && rec->kind != LA_PUT && (rec->flags & LA_WANTS_FIN) == 0)
+        return false;
+    return !fetched || ((rec->flags & LA_WANTS_FIN) != 0 && rec->kind != LA_GET &&
+                        rec->kind != LA_RMW && rec->kind != LA_RMW64);
+}
+
+static bool has_valid_variable(const struct la_record *rec)
+{
+    if (rec->kind != LA_RMW && rec->kind != LA_RMW64)
+        return true;
+    return rec->op < LAPI_RMW_END && rec->at != 0 &&
+           rec->at % (rec->kind == LA_RMW ? sizeof(uint32_t) : sizeof(uint64_t)) == 0;
+}
+
+/* Only long records have a length. In atomic operations the field is an operand. */
+static bool has_valid_len(const struct la_record *rec)
+{
+    return (rec->flags & LA_LONG) == 0 || rec->kind == LA_RMW || rec->kind == LA_RMW64 ||
+           rec->len <= LAPI_MAX_MSG_SZ;
+}
+
+bool la_record_is_valid(const struct la_record *rec)
+{
+    return rec->kind >= LA_AM && rec->kind <= LA_LAST_KIND && has_valid_flags(rec) &&
+           has_valid_list(rec) && has_valid_variable(rec) && has_valid_len(rec) &&
+           rec->rank < la.job.procs && rec->req < LA_REQS && rec->uhdr_len <= LA_MAX_UHDR &&
+           rec->size <= LA_SLOT && (rec->uhdr_len + 7u) / 8 * 8 + rec->size <= room_in(rec);
+}
+
+/*
+ * Execution, one function for each kind of record.
+ */
 
 static uint8_t *uhdr_of(struct la_record *rec)
 {
@@ -26,7 +101,7 @@ static uint64_t len_of(const struct la_record *rec)
 
 static void fail_message(const struct la_record *rec, int code, const char *why)
 {
-    la_log("a message of task %u is not executed: %s", rec->rank, why);
+    la_log("rejected a message of task %u: %s", rec->rank, why);
     la_report_error(code, rec->rank);
     if ((rec->flags & LA_WANTS_FIN) != 0)
         la_send_reply(rec, LA_FIN, (uint64_t)code);
@@ -34,7 +109,7 @@ static void fail_message(const struct la_record *rec, int code, const char *why)
         la_send_reply(rec, LA_CMPL, (uint64_t)code);
 }
 
-/* What is there as a whole, and has no handler that runs elsewhere. */
+/* Completes a message whose data are here and whose completion handler does not run elsewhere. */
 static void complete_message(const struct la_record *rec)
 {
     if (rec->tgt_cntr != 0)
@@ -76,14 +151,14 @@ static void store_data(const struct la_record *rec, void *buf, const uint8_t *da
         memcpy(buf, data, rec->size);
 }
 
-/* What was packed is freed when this says so. */
+/* The origin frees its packed data when it receives this reply. */
 static void return_packed(const struct la_record *rec)
 {
     if ((rec->flags & LA_WANTS_FIN) != 0)
         la_send_reply(rec, LA_FIN, 0);
 }
 
-/* line: its flags are LA_INLINE alone. */
+/* is_inline: LA_INLINE is the only flag, which is known at compile time. */
 static inline __attribute__((always_inline)) void receive_am(struct la_record *rec, bool is_inline)
 {
     const bool whole = is_inline || (rec->flags & LA_RENDEZVOUS) == 0;
@@ -99,8 +174,9 @@ static inline __attribute__((always_inline)) void receive_am(struct la_record *r
     lapi_handle_t hndl = la.handle;
 
     if (header == NULL) {
-        fail_message(rec, LAPI_ERR_HDR_HNDLR_NULL,
-                     "no header handler is set for its index, or its address is no function");
+        fail_message(
+            rec, LAPI_ERR_HDR_HNDLR_NULL,
+            "it names a header handler that is not set, or an address that is not a function");
         return;
     }
     buf = header(&hndl, rec->uhdr_len > 0 ? uhdr : NULL, &uhdr_len, &info.msg_len, &handler,
@@ -110,7 +186,8 @@ static inline __attribute__((always_inline)) void receive_am(struct la_record *r
     if (whole && !is_inline)
         return_packed(rec);
     if (!whole && buf == NULL)
-        fail_message(rec, LAPI_ERR_TGT_ADDR_NULL, "its header handler has no place for the data");
+        fail_message(rec, LAPI_ERR_TGT_ADDR_NULL,
+                     "its header handler has returned no address for the data");
     else if (!whole || handler != NULL)
         start_transfer(rec, buf, &info, handler, user_info);
     else
@@ -130,7 +207,7 @@ static void receive_put(struct la_record *rec)
     complete_message(rec);
 }
 
-/* Few bytes go with the notice. */
+/* The reply carries short data. */
 static void receive_get(struct la_record *rec)
 {
     struct lc_op *op;
@@ -200,11 +277,9 @@ static void receive_rmw(struct la_record *rec)
 void la_receive_record(struct la_record *rec)
 {
     if (!la_record_is_valid(rec))
-        la_log(
-            "a record of kind %u with flags %#x, %u bytes of user header and %u of data, as of "
-            "task %u, is not one of this layer, and is left out: does another program of the job "
-            "use this memory?",
-            rec->kind, rec->flags, rec->uhdr_len, rec->size, rec->rank);
+        la_log("dropped an invalid record of kind %u with flags %#x, %u bytes of user header and "
+               "%u bytes of data, from task %u: does another program of the job use this memory?",
+               rec->kind, rec->flags, rec->uhdr_len, rec->size, rec->rank);
     else if (rec->kind == LA_AM)
         receive_am(rec, false);
     else if (rec->kind == LA_PUT)

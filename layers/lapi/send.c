@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sends messages of this task. Each is a record in a slot of the target: header, user header, and
- * the data where they fit; where they do not, the target fetches them. What has no slot waits in a
- * list.
+ * Sends messages of this task. A message is a record in a slot of the target: a header, the user
+ * header, and the data if they fit. Otherwise the target fetches the data (rendezvous). Requests
+ * without a slot wait in a queue.
  */
 #include "send.h"
+#include "assist.h"
 #include "cmpl_thread.h"
-#include "buffers.h"
+#include "control.h"
+#include "lock.h"
 #include "net.h"
-#include "tasks.h"
-#include "base.h"
+#include "peers.h"
+#include "rcache.h"
+#include "requests.h"
+#include "slots.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,10 +24,10 @@ void la_send_setup(void)
 }
 
 /*
- * Requests.
+ * Requests
  */
 
-/* Of either kind: others wait for it to end. */
+/* True inside a header or completion handler: other threads wait until it returns. */
 static bool is_in_handler(void)
 {
     return la.dispatching || la_cmpl_thread_is_self();
@@ -33,11 +37,11 @@ static void log_full(const struct lc_stall_timer *stall, uint32_t rank)
 {
     char text[LC_TEXT_SIZE];
 
-    la_log("has waited %llu s for room for one more message, to task %u: %s",
+    la_log("has waited %llu s for a free request for a message to task %u: %s",
            lc_stall_seconds(stall), rank, la_requests_describe(text));
 }
 
-/* The program waits until there is one, and messages are handled meanwhile. */
+/* Waits until a request is free; messages are handled meanwhile. */
 static struct la_req *take_req(const struct la_req *template)
 {
     struct lc_stall_timer stall = {0};
@@ -50,7 +54,7 @@ static struct la_req *take_req(const struct la_req *template)
         if (!la_may_wait()) {
             la_net_poll();
             la_send_queued();
-            la_assist_put_piece(); /* others wait for that, too */
+            la_assist_put_piece(); /* the target may wait for this piece */
         } else {
             la.upcalls->progress(&idle);
         }
@@ -82,7 +86,7 @@ static void append_request(struct la_peer *peer, struct la_req *r)
         push_peer(peer, &la.send.waiting);
 }
 
-/* What the record has of the data. */
+/* Number of payload bytes that travel in the record itself. */
 static size_t data_in_record(const struct la_req *r)
 {
     if (r->kind == LA_GETV)
@@ -91,10 +95,10 @@ static size_t data_in_record(const struct la_req *r)
 }
 
 /*
- * Records.
+ * Records
  */
 
-/* Where user header and data begin. */
+/* Offset of the user header and the data. */
 static size_t header_size(const struct la_req *r, size_t data)
 {
     if ((r->flags & LA_LONG) != 0)
@@ -141,7 +145,7 @@ static bool has_queued_before(const struct la_peer *peer)
     return peer->first[0] != NULL || (peer->first[1] != NULL && !is_in_handler());
 }
 
-/* A word or two, mostly. */
+/* Mostly one or two words. */
 static void copy_short(uint8_t *to, const void *from, size_t size)
 {
     if (__builtin_expect(size == 8, 1))
@@ -203,8 +207,8 @@ static bool wants_answer(const struct la_req *r)
     return (r->flags & (LA_WANTS_FIN | LA_WANTS_CMPL)) != 0;
 }
 
-/* The target may turn out to be gone meanwhile, which ends requests to it: not those that are
- * queued, which are cancelled. */
+/* Posting may reveal that the target is gone, which ends its requests. A queued request is only
+ * cancelled, so `r` stays valid. */
 static bool post_queued(struct la_peer *peer, struct la_req *r)
 {
     bool posted;
@@ -215,7 +219,7 @@ static bool post_queued(struct la_peer *peer, struct la_req *r)
     return posted || r->cancelled;
 }
 
-/* Its handler may make progress, in which the answer arrives. */
+/* The send handler may make progress and receive the reply, so `r` may be reused. */
 static void finish_posting(struct la_req *r)
 {
     const struct la_req was = *r;
@@ -226,13 +230,13 @@ static void finish_posting(struct la_req *r)
         la_req_complete_locally(&was);
 }
 
-/* A handler cannot wait until its memory may be used again. */
+/* Copies the buffers for a sender that cannot wait until its memory may be reused. */
 static bool copy_buffers(struct la_req *r)
 {
     size_t data = data_in_record(r);
 
     if (r->copy != NULL)
-        return true; /* vectors always are */
+        return true; /* vectors are always copied */
     r->copy = malloc(r->uhdr_len + data + 1);
     if (r->copy == NULL)
         return false;
@@ -264,7 +268,7 @@ static int send_or_append(struct la_peer *peer, struct la_req *r)
     return LAPI_SUCCESS;
 }
 
-/* Its memory as it is now. */
+/* Registers the memory again if its mapping has changed. */
 static bool check_memory(struct la_req *r)
 {
     if (la_rcache_is_current(r->reg))
@@ -274,7 +278,7 @@ static bool check_memory(struct la_req *r)
     return r->reg != NULL;
 }
 
-/* It may be that this task moves some of the data itself: of more than one piece. */
+/* May the origin put some of the pieces? Only if there is more than one. */
 static bool may_assist(const struct la_req *r, const struct la_peer *peer)
 {
     return peer->same_node && r->kind <= LA_PUT && r->copy == NULL && la_pieces(r->len) > 1 &&
@@ -294,7 +298,8 @@ static bool prepare_data(struct la_req *r, const struct la_peer *peer)
     return true;
 }
 
-/* What cannot be registered the target cannot fetch, and says so. */
+/* Lets both sides claim pieces. If the memory cannot be registered, stadd is 0, and the fetch of
+ * the target fails with an error. */
 static void open_claims(struct la_req *r)
 {
     const utofu_stadd_t before = r->stadd;
@@ -340,7 +345,8 @@ int la_send(const struct la_req *template)
     return rc;
 }
 
-/* Data that does not fit is fetched by the target, until which it stays registered. */
+/* The target fetches data that do not fit into the record; they stay registered until the fetch
+ * ends. */
 int la_send_data(struct la_req *r)
 {
     if (r->len > LA_PAYLOAD - (r->uhdr_len + 7u) / 8 * 8) {
@@ -357,7 +363,7 @@ int la_send_data(struct la_req *r)
 }
 
 /*
- * What waits for room.
+ * Requests that wait for slots
  */
 
 static bool send_list(struct la_peer *peer, int list)
@@ -386,7 +392,7 @@ static struct la_peer *pop_peer(struct la_peer **list)
     return peer;
 }
 
-/* Handlers of what is sent may send, and so enter tasks while this runs. */
+/* Send handlers may send, and so add peers to the list while this function runs. */
 bool la_send_queued(void)
 {
     struct la_peer *still = NULL;

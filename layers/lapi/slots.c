@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Slots of a target. A task that sends has a lane of slots of its own at the target, if it was
- * among the first; all others share one, and draw a ticket for each slot. Which slots are free
- * again the target counts, and the origin reads, ahead of time.
+ * Slots of a target. The first origins that contact a target have a lane of slots of their own. All
+ * other origins share one lane, and take a ticket for each slot with an atomic add. The target
+ * counts freed slots; the origin reads the count before it runs out of slots.
  */
-#include "send.h"
+#include "slots.h"
+#include "control.h"
 #include "net.h"
 
 static void store_freed(struct lc_op *op, int rc, uint64_t old_value)
@@ -43,7 +44,6 @@ static bool draw_ticket(struct la_peer *peer)
     return peer->has_ticket;
 }
 
-/* The slot of the next record, or LA_SLOTS: there is none at the moment. */
 uint32_t la_slots_alloc(struct la_peer *peer)
 {
     uint64_t next = peer->sent;

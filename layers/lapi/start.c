@@ -1,16 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The life of the layer in a process: LAPI_Init() and LAPI_Term(). */
-#include <stdlib.h>
-
-#include "calls.h"
+/* Start and end of the layer: LAPI_Init() and LAPI_Term(). */
 #include "cmpl_thread.h"
-#include "buffers.h"
+#include "control.h"
+#include "dispatch.h"
+#include "errors.h"
+#include "hdr_handlers.h"
+#include "inbox.h"
+#include "lock.h"
 #include "net.h"
+#include "peers.h"
 #include "progress.h"
-#include "receive.h"
+#include "rcache.h"
+#include "requests.h"
 #include "send.h"
-#include "tasks.h"
-#include "base.h"
+#include "sync.h"
+#include "transfer.h"
+#include "wait.h"
+#include "watch.h"
+#include <stdlib.h>
 
 static void close_all(void)
 {
@@ -59,7 +66,7 @@ static bool exchange_ids(void)
            LC_EXCHANGE_OK;
 }
 
-/* With the lock. */
+/* Called with the lock. */
 static bool join_job(void)
 {
     lc_job_init(&la.job, "lapi", "task");
@@ -80,7 +87,7 @@ static bool join_job(void)
     la.running = false;
     la.epoch--;
     if (la.interrupts)
-        la_interrupt_thread_stop(); /* which only tries to take the lock */
+        la_interrupt_thread_stop(); /* with the lock held: the thread only tries to take it */
     la_cmpl_thread_stop();
     close_all();
     return false;
@@ -137,15 +144,15 @@ static void drain_transfers(void)
 
     while (la_transfer_busy()) {
         if (lc_stall_report_due(&stall, idle))
-            la_log("LAPI_Term: has waited %llu s for the data, or the completion handlers, of %u "
-                   "messages of others",
+            la_log("LAPI_Term: has waited %llu s for the data or the completion handlers of %u "
+                   "messages of other tasks",
                    lc_stall_seconds(&stall), la.transfer.used);
         la_progress_or_wait(&idle);
     }
 }
 
-/* All have what was sent to them when the first barrier is behind them, and nobody needs this
- * process any more when the second is. */
+/* After the first barrier, all tasks have received what was sent to them. After the second barrier,
+ * no task accesses this process any more. */
 static int leave_job(void)
 {
     int rc = la.watch.lost > 0 ? LAPI_ERR_TIMEOUT : LAPI_SUCCESS;

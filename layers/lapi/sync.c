@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What all tasks do together: the barrier, fences, and the exchange of addresses. In round k of
- * that a task reads, of the one 2^k ranks ahead, the values that this one has so far.
+ * Collective functions: barrier, fences, and the exchange of addresses. In round k of the exchange,
+ * a task reads from the task 2^k ranks ahead all values that this one has collected.
  */
-#include "calls.h"
+#include "sync.h"
+#include "control.h"
+#include "lock.h"
 #include "net.h"
-#include "progress.h"
-#include "send.h"
-#include "base.h"
+#include "peers.h"
+#include "requests.h"
+#include "slots.h"
+#include "wait.h"
 
 #include "../common/barrier.h"
 
@@ -39,15 +42,73 @@ int la_barrier(const char *function, uint64_t limit_ns)
                : LAPI_ERR_TIMEOUT;
 }
 
+/*
+ * Fences
+ */
+
+static uint64_t last_serial(void)
+{
+    return la.requests.serial;
+}
+
+static bool any_request(uint64_t before)
+{
+    for (uint32_t i = 0; la.requests.num_free < LA_REQS && i < LA_REQS; i++)
+        if (la.requests.reqs[i].used && la.requests.reqs[i].serial <= before &&
+            !la.requests.reqs[i].cancelled &&
+            (la.requests.reqs[i].queued || (la.requests.reqs[i].flags & LA_WANTS_FIN) != 0))
+            return true;
+    return false;
+}
+
+static bool has_arrived(const struct la_peer *peer)
+{
+    return peer->gone || (int32_t)((uint32_t)peer->freed - peer->fence) >= 0;
+}
+
+static bool find_unarrived(uint32_t *rank)
+{
+    const struct la_peer *peer;
+    uint32_t at = 0;
+
+    while ((peer = la_peer_next(&at)) != NULL) {
+        if (has_arrived(peer))
+            continue;
+        *rank = peer->rank;
+        return true;
+    }
+    return false;
+}
+
+static bool all_sent_arrived(uint64_t before, bool *posted)
+{
+    struct la_peer *peer;
+    uint32_t at = 0;
+
+    if (any_request(before))
+        return false;
+    while (!*posted && (peer = la_peer_next(&at)) != NULL)
+        peer->fence = (uint32_t)peer->sent;
+    *posted = true;
+    at = 0;
+    while ((peer = la_peer_next(&at)) != NULL) {
+        if (has_arrived(peer))
+            continue;
+        la_slots_read_freed(peer);
+        return false;
+    }
+    return true;
+}
+
 static void log_fence_stall(const struct lc_stall_timer *stall, const char *function)
 {
     char text[LC_TEXT_SIZE];
     uint32_t rank;
 
     if (find_unarrived(&rank))
-        la_log("%s: has waited %llu s for task %u, which has not taken all messages that were sent "
-               "to it; %s",
-               function, lc_stall_seconds(stall), rank, la_requests_describe(text));
+        la_log(
+            "%s: has waited %llu s for task %u, which has not received all messages sent to it; %s",
+            function, lc_stall_seconds(stall), rank, la_requests_describe(text));
     else
         la_log("%s: has waited %llu s: %s", function, lc_stall_seconds(stall),
                la_requests_describe(text));
@@ -97,7 +158,7 @@ int LAPI_Gfence(lapi_handle_t hndl)
 }
 
 /*
- * Addresses. table[n] is the value of the n-th rank ahead.
+ * Exchange of addresses. table[n] is the value of the task n ranks ahead.
  */
 
 static int gather_addresses(utofu_stadd_t stadd)
@@ -113,11 +174,11 @@ static int gather_addresses(utofu_stadd_t stadd)
                            there, 8ull * more, "its addresses") != UTOFU_SUCCESS)
             return LAPI_ERR_TIMEOUT;
     }
-    return la_barrier("LAPI_Address_init", 0); /* nobody needs this table any more */
+    return la_barrier("LAPI_Address_init", 0); /* now no task reads this table any more */
 }
 
-/* The table stays registered: other memory behind the same STag would have another key, and who
- * uses the key of before loses the connection. */
+/* The table stays registered. Other memory under the same STag would have another key, and a peer
+ * that uses the old key loses its connection. */
 static bool open_table(void)
 {
     if (la.sync.table.at != NULL)

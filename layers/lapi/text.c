@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The texts of the codes. */
+/* The texts of the return codes. */
 #include "lapi.h"
 
 #include <stdio.h>

@@ -1,22 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages of others of which something is still to be done: data to fetch straight into its
- * buffer, or to bring; completion handlers; notices.
+ * Messages of other tasks that are not complete: their data (fetched into the destination, or put
+ * to the origin), their completion handlers, and their replies.
  */
-#include "receive.h"
+#include "transfer.h"
 #include "cmpl_thread.h"
-#include "buffers.h"
+#include "control.h"
+#include "errors.h"
+#include "lock.h"
 #include "net.h"
-#include "tasks.h"
-#include "base.h"
+#include "peers.h"
+#include "rcache.h"
+#include "vector.h"
+#include "watch.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum {
     PIECE = 4 << 20,
-    IN_FLIGHT = 4, /* pieces */
-    KEEP = 8,      /* ops, for replies */
+    IN_FLIGHT = 4, /* pieces of a transfer */
+    KEEP = 8,      /* ops reserved for replies */
 };
 
 void la_transfer_setup(void)
@@ -27,8 +31,8 @@ void la_transfer_setup(void)
     la.transfer.pending = NULL;
 }
 
-/* A completion handler that waits may wait for what comes behind many others: then there are more.
- */
+/* A waiting completion handler may wait for a message behind many others; then one more transfer is
+ * allocated. */
 bool la_transfer_has_spare(void)
 {
     if (la.transfer.spare == NULL && la_cmpl_handler_waits())
@@ -107,13 +111,13 @@ static void piece_done(struct lc_op *op, int rc, uint64_t old_value)
     if (rc != UTOFU_SUCCESS && in->status == 0) {
         in->status = rc == UTOFU_ERR_MRQ_PEER ? LAPI_ERR_TIMEOUT : LAPI_ERR_TGT_ADDR;
         if (rc != UTOFU_ERR_MRQ_PEER)
-            la_log("%llu bytes of a message of task %u cannot be transferred: %s",
+            la_log("cannot transfer %llu bytes of a message of task %u: %s",
                    (unsigned long long)in->rec.len, in->rec.rank, lc_utofu_error());
     }
     list_transfer(in);
 }
 
-/* Where the current part ends. */
+/* The end of the current phase: the list of pieces, or the data. */
 static uint64_t end_of(const struct la_transfer *in)
 {
     return in->rec.kind == LA_GETV && !in->puts_data ? in->list_size : in->rec.len;
@@ -142,7 +146,7 @@ static bool start_next_piece(struct la_transfer *in)
 }
 
 /*
- * Data that both sides move.
+ * Pieces that both sides move
  */
 
 static bool may_request_assist(const struct la_transfer *in)
@@ -181,7 +185,7 @@ static int claim_next(struct la_transfer *in, uint64_t *piece)
     return rc;
 }
 
-/* After an error the rest is claimed all the same, and not moved. */
+/* After an error the remaining pieces are claimed, but not moved. */
 static void claim_piece(struct la_transfer *in)
 {
     struct lc_op *op = la_op_alloc(KEEP, in->rec.rank, piece_done, in);
@@ -232,7 +236,7 @@ void la_transfer_assisted(uint32_t index)
     uint64_t word = la.control.assisted[index];
 
     if (!in->used || !in->assisted_by_origin || word >> LA_ASSISTED_SHIFT != in->rec.rank)
-        return; /* of a task that was given up */
+        return; /* from a transfer that was abandoned */
     in->assisted = (uint32_t)(word & (LA_ASSIST_FAILED - 1));
     if ((word & LA_ASSIST_FAILED) != 0 && in->status == 0)
         in->status = LAPI_ERR_TGT_ADDR;
@@ -247,7 +251,7 @@ void la_transfer_peer_lost(uint32_t rank)
             list_transfer(&la.transfer.slots[i]);
 }
 
-/* true: all is there, or it has failed. */
+/* true: complete or failed */
 static bool move_data(struct la_transfer *in)
 {
     if (in->assisted_by_origin)
@@ -258,7 +262,7 @@ static bool move_data(struct la_transfer *in)
     return in->in_flight == 0 && (in->status != 0 || in->started == end_of(in));
 }
 
-/* The list of a get has come: what it says goes back. */
+/* The list of pieces has arrived: gathers the data and puts them to the origin. */
 static void gather_pieces(struct la_transfer *in)
 {
     la_vec_gather(in->buf, in->list_size, in->buf + in->list_size, in->rec.len - in->list_size);
@@ -296,7 +300,7 @@ static void end_move(struct la_transfer *in)
     la_transfer_complete(in);
 }
 
-/* Vectors go through memory of the layer's. */
+/* Vector data go through a temporary buffer. */
 static bool take_temp(struct la_transfer *in)
 {
     in->temp = malloc(in->rec.len + 1);
@@ -320,7 +324,7 @@ void la_transfer_start(struct la_transfer *in)
         in->reg = la_rcache_get(in->buf, in->rec.len + (in->temp != NULL ? 1 : 0), !in->puts_data,
                                 &in->stadd);
     if (in->reg == NULL && in->status == 0) {
-        la_log("%llu bytes of a message of task %u cannot be registered: %s",
+        la_log("cannot register %llu bytes for a message of task %u: %s",
                (unsigned long long)in->rec.len, in->rec.rank, lc_utofu_error());
         in->status = LAPI_ERR_TGT_ADDR;
     }
@@ -363,7 +367,7 @@ static void run_handler(struct la_transfer *in)
     la_unlock();
 }
 
-/* In the thread for completion handlers. */
+/* Runs in the completion-handler thread. */
 static void run_job(struct la_work *job)
 {
     run_handler((struct la_transfer *)((char *)job - offsetof(struct la_transfer, job)));

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * LAPI_Util(): the lock's functions, and the numbers that LAPI_RDMA_XFER takes. Memory needs no
- * registration here, so the number of memory is its address, and that of a task its rank.
+ * LAPI_Util(): the functions of the lock, and the handles that LAPI_RDMA_XFER takes. Memory needs
+ * no registration here, so the handle of memory is its address, and the handle of a task is its
+ * rank.
  */
-#include "base.h"
+#include "lock.h"
 
 static int translate_address(lapi_get_pvo_t *pvo)
 {

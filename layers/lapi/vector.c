@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pieces of memory: what the program says, and the list of addresses and lengths that is sent. */
-#include "buffers.h"
+/* Vectors of the program, and the lists of addresses and lengths that tasks send. */
+#include "vector.h"
 
 #include <string.h>
 
@@ -72,7 +72,8 @@ void la_vec_list(const lapi_vec_t *vec, void *list)
     }
 }
 
-/* Copies between the pieces and the data; lists of others may be longer than their data. */
+/* Copies between a piece and the packed data. A list of a peer may describe more bytes than there
+ * are. */
 static void move_piece(struct la_piece p, uint8_t *data, uint64_t len, uint64_t *at, bool to_pieces)
 {
     uint64_t size = p.len < len - *at ? p.len : len - *at;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* LAPI_Putv(), LAPI_Getv(), LAPI_Amsendv(): the pieces are packed into one message. */
-#include "calls.h"
-#include "buffers.h"
+/* LAPI_Putv(), LAPI_Getv(), LAPI_Amsendv(): pack the pieces into one message. */
+#include "vector_calls.h"
+#include "rcache.h"
 #include "send.h"
+#include "vector.h"
 
 #include <stdlib.h>
 

@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How calls wait, and the thread for interrupts (INTERRUPT_SET 1). Both poll. As long as things
- * happen they spin, and yield the core from time to time; then they sleep, longer and longer.
+ * How calls wait, and the thread for interrupts (INTERRUPT_SET 1). Both poll: they spin at first,
+ * then yield the core from time to time, and finally sleep for longer and longer.
  */
-#include "progress.h"
+#include "wait.h"
 #include "cmpl_thread.h"
+#include "lock.h"
 #include "net.h"
-#include "base.h"
+#include "progress.h"
 
 #include <utofu_ext.h>
 
 #include <sched.h>
 
 enum {
-    LEAST_SPINS = 64,   /* polls without result before the core is yielded, */
-    MOST_SPINS = 4096,  /* and where the job leaves each thread that waits a core: a yield is a
-                           system call, and others may keep the core for long */
-    CALL_POLLS = 8192,  /* of a call that waits, before it sleeps between them */
-    THREAD_POLLS = 256, /* of the thread */
+    LEAST_SPINS = 64,   /* empty polls before a thread yields the core */
+    MOST_SPINS = 4096,  /* the same if every waiting thread can have a core of its own: a yield is a
+                           system call, and another process may keep the core for long */
+    CALL_POLLS = 8192,  /* empty polls of a waiting call before it sleeps between polls */
+    THREAD_POLLS = 256, /* the same for the thread for interrupts */
     NAP_NS = 20 * 1000,
-    SHORT_NAPS = 64, /* before they are longer */
+    SHORT_NAPS = 64, /* before the naps become longer */
     LONG_NAP_US = 200,
-    CALL_NAP_NS = 500 * 1000, /* of the thread, while a call polls */
+    CALL_NAP_NS = 500 * 1000, /* nap of the thread for interrupts while a call polls */
 };
 
 void la_wait_setup(void)
@@ -32,7 +33,7 @@ void la_wait_setup(void)
         sched_getaffinity(0, sizeof(set), &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
 }
 
-/* A notice ends the sleep; not so what another thread does, or a word in memory. */
+/* A notice ends the sleep; actions of other threads and words in memory do not. */
 static void sleep_for_notice(uint32_t naps)
 {
     const utofu_vcq_hdl_t vcq = la_port()->vcq;
@@ -43,7 +44,7 @@ static void sleep_for_notice(uint32_t naps)
         utofu_wait_vcqs(&vcq, 1, LONG_NAP_US);
 }
 
-/* Every task could be on this host. */
+/* Assumes that every task is on this host. */
 static bool has_own_core(void)
 {
     return (uint64_t)la.job.procs * __atomic_load_n(&la.wait.waiting_threads, __ATOMIC_RELAXED) <=
@@ -87,14 +88,14 @@ void la_progress_or_wait(uint32_t *idle)
         *idle = 0;
     else
         la_wait_polling(idle);
-    la_lock_yield_if_contended(); /* on a machine with much load a pause is over before who waits
-                                     has a core */
+    la_lock_yield_if_contended(); /* under load a wait may end before a waiting thread gets a core
+                                   */
     la_cmpl_handler_end_wait();
 }
 
 enum found { NOTHING, SOMETHING, A_CALL_POLLS };
 
-/* It does nothing while a call polls. */
+/* Does nothing while a call polls. */
 static enum found poll_if_idle(void)
 {
     enum found found = A_CALL_POLLS;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tasks that are gone. Each reads some bytes of the next two from time to time; uTofu says when
- * they are gone. Who finds that tells its fingers, who tell theirs. Then messages to and from it
- * end (struct la_upcalls), the error handler is called, and what waits returns.
+ * Detects tasks that have ended. Each task reads some bytes from the next two tasks from time to
+ * time; the read fails if the task has ended. A task that detects this tells its fingers, which
+ * tell theirs. Then messages to and from the ended task end (struct la_upcalls), the error handler
+ * is called, and waiting calls return.
  */
-#include "tasks.h"
-#include "net.h"
-#include "base.h"
+#include "watch.h"
+#include "control.h"
+#include "errors.h"
 
 void la_watch_setup(void)
 {

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pieces of a large message that the origin puts itself. */
+#ifndef LA_ASSIST_H
+#define LA_ASSIST_H
+
+#include "context.h"
+
+#pragma GCC visibility push(hidden)
+
+bool la_assist_put_piece(void);
+bool la_assist_is_pending(void);
+
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Errors of messages: for the error handler of the program and for the calls that wait. */
+#ifndef LA_ERRORS_H
+#define LA_ERRORS_H
+
+#include "context.h"
+
+#pragma GCC visibility push(hidden)
+
+void la_errors_setup(LAPI_err_hndlr *handler);
+void la_errors_close(void);
+/* Has a message failed since `failures`, or is there a failure that no waiting call has returned?
+ * */
+bool la_errors_pending(uint64_t failures);
+int la_errors_take(void); /* the code that the waiting call returns */
+void la_errors_call_handler(
+    void); /* calls the error handler of the program for all queued reports */
+void la_report_error(int code, uint32_t rank); /* queues a report for the error handler */
+void la_report_failure(
+    int code,
+    uint32_t rank); /* the same, and lets waiting calls fail: a message of this task has failed */
+
+#pragma GCC visibility pop
+
+#endif

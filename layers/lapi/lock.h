@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The lock of the layer.
+ *
+ * Everything below LAPI_*() runs with the lock held: in a call of the program, in the thread for
+ * interrupts, or in the thread for completion handlers. LAPI_*() take the lock with
+ * la_lock_handle(); la_*() expect it unless their comment says otherwise. Header handlers run with
+ * the lock held, so the lock is recursive. The program may hold it too (LAPI_Util()); a call that
+ * waits releases it completely meanwhile.
+ */
+#ifndef LA_LOCK_H
+#define LA_LOCK_H
+
+#include "context.h"
+
+#pragma GCC visibility push(hidden)
+
+bool la_lock_handle(
+    lapi_handle_t hndl); /* false: the handle is invalid, and the lock is not held */
+void la_lock(void);
+void la_unlock(void);
+void la_unlock_all(void); /* also locks that the program has taken */
+bool la_trylock(void);
+/* Releases all levels of the lock, and restores them later. */
+struct la_lock_depth {
+    uint32_t depth, program_depth;
+};
+struct la_lock_depth la_lock_release_all(void);
+void la_lock_restore(struct la_lock_depth saved);
+void la_lock_yield(void); /* lets a waiting thread have the lock */
+static inline void la_lock_yield_if_contended(void)
+{
+    if (__builtin_expect(__atomic_load_n(&la.lock.waiters, __ATOMIC_RELAXED) != 0, 0))
+        la_lock_yield();
+}
+bool la_may_wait(void); /* false in a handler that runs in the dispatcher */
+lapi_thread_func_t la_lock_program_functions(void);
+
+#pragma GCC visibility pop
+
+#endif

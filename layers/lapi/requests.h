@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Messages of this task that are not complete, and the replies of their targets. */
+#ifndef LA_REQUESTS_H
+#define LA_REQUESTS_H
+
+#include "context.h"
+
+#pragma GCC visibility push(hidden)
+
+void la_requests_setup(void);
+/* Copies the template into a free request, which the caller has made sure of. */
+struct la_req *la_req_alloc(const struct la_req *template);
+void la_req_free(struct la_req *r);
+/* The request may have completed, and been reused, meanwhile. */
+static inline bool la_req_is_same(const struct la_req *r, uint64_t serial)
+{
+    return r->used && r->serial == serial;
+}
+void la_req_list_assist(struct la_req *r);
+void la_req_unlist_assist(struct la_req *r);
+static inline void la_count_local_completion(void)
+{
+    la.requests.local_completions++;
+}
+/* Local completion: the data have left, or are in the record. */
+void la_req_complete_locally(const struct la_req *r);
+/* "2 messages of this task are under way, one of them to task 3" */
+const char *la_requests_describe(char text[LC_TEXT_SIZE]);
+
+void la_req_handle_reply(uint32_t index, uint32_t offset);
+void la_req_peer_lost(uint32_t rank, bool gone); /* ends requests to the task */
+
+#pragma GCC visibility pop
+
+#endif

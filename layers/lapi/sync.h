@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The barrier and fences of all tasks. */
+#ifndef LA_SYNC_H
+#define LA_SYNC_H
+
+#include "context.h"
+
+#pragma GCC visibility push(hidden)
+
+void la_sync_setup(void);
+void la_sync_close(void);
+/* limit_ns 0: no limit. function: name of the called function, for messages. */
+int la_barrier(const char *function, uint64_t limit_ns);
+int la_fence(const char *function);
+
+#pragma GCC visibility pop
+
+#endif

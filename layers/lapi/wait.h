@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How calls wait, and the thread for interrupts. */
+#ifndef LA_WAIT_H
+#define LA_WAIT_H
+
+#include "context.h"
+
+#pragma GCC visibility push(hidden)
+
+void la_wait_setup(void);
+/* Waits briefly, with the lock released. idle: number of calls since something happened. */
+void la_wait_polling(uint32_t *idle);
+void la_wait_idle(uint32_t *idle); /* the same, but the thread for interrupts keeps polling */
+void la_progress_or_wait(
+    uint32_t *idle); /* la_progress() or la_wait_polling(), for loops that wait */
+bool la_interrupt_thread_start(void);
+void la_interrupt_thread_stop(void); /* called without the lock */
+
+#pragma GCC visibility pop
+
+#endif
