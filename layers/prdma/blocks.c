@@ -9,7 +9,7 @@
  * Each RTR has an SPS of 1, so the last RTR to arrive reaches SELF, a put of the VCQ to itself,
  * whose SPS frees the puts. It frees 15 at most: further SELF puts free the others.
  */
-#include "layer.h"
+#include "blocks.h"
 
 #include <stdlib.h>
 
@@ -72,7 +72,7 @@ static bool prepare_piece(struct pieces *p, unsigned long int flags)
     size_t rest = put->bytes - p->done;
     size_t bytes = rest < pr_engine.max_put ? rest : pr_engine.max_put;
 
-    if (bytes == rest && put->last) /* the notice arrives when the whole block is there */
+    if (bytes == rest && put->last) /* the notice of the last put arrives after the whole block */
         flags |= UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE | UTOFU_ONESIDED_FLAG_STRONG_ORDER;
     if (!prepare_put(&x->groups[p->group], t->rx, put->lcl + p->done, put->rmt + p->done, bytes,
                      flags))
@@ -128,7 +128,8 @@ static bool prepare_group(struct pr_xfer *x, unsigned int group)
         return prepare_pieces(&pieces, rest, true);
     if (!prepare_nops(g, g->num_targets - 1))
         return false;
-    /* each SELF but the last first frees the next SELF, which then need not wait for the puts */
+    /* each SELF except the last frees the next SELF first, so the next SELF does not wait for the
+     * puts */
     unsigned int between = 0;
     while (rest > PR_SPS_MAX) {
         if (!prepare_self(g, PR_SPS_MAX) || !prepare_pieces(&pieces, between, false))

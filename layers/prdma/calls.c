@@ -5,6 +5,8 @@
  * MPI_REQUEST_NULL in place of the layer's requests.
  */
 #include "mpilayer.h"
+#include "request.h"
+#include "rounds.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +21,7 @@ struct set {
     bool has_own;
 };
 
-/* A fallback request counts as MPI's. */
+/* NULL for requests of MPI, and for requests that fell back to MPI. */
 static struct pr_request *find_own(MPI_Request handle)
 {
     struct pr_request *r = pr_request_find(handle);
@@ -59,7 +61,7 @@ static void merge_requests(struct set *s, MPI_Request requests[])
     free(s->rest);
 }
 
-/* Lets MPI make progress where none of its requests is tested. */
+/* Lets MPI make progress if none of its requests is tested. */
 static void mpi_progress(const struct pr_request *r)
 {
     int flag;
@@ -118,7 +120,7 @@ int MPI_Startall(int count, MPI_Request requests[])
     return first;
 }
 
-/* The lock is held. */
+/* Called with the lock. */
 static int complete_own(struct pr_request *r, MPI_Status *status)
 {
     int code = pr_request_result(r);
@@ -258,7 +260,7 @@ int MPI_Testall(int count, MPI_Request requests[], int *flag, MPI_Status statuse
     return mpi_code == MPI_SUCCESS && bad != NULL ? pr_request_raise(bad, code) : code;
 }
 
-/* The index of the first complete active request of the layer, or -1. The lock is held. */
+/* The index of the first complete active request of the layer, or -1. Called with the lock. */
 static int complete_one(struct set *s, bool *active)
 {
     *active = false;
@@ -294,7 +296,7 @@ static int test_any(struct set *s, int *index, int *flag, MPI_Status *status,
     return code;
 }
 
-/* Polls repeatedly, and now and then does what a waiting call has to do. */
+/* Called after each poll; from time to time it does the other work of a waiting call. */
 static void check_waiting(struct set *s, unsigned int polls)
 {
     if (polls % 64 != 0)
@@ -418,7 +420,7 @@ int MPI_Waitsome(int count, MPI_Request requests[], int *outcount, int indices[]
     return bad != NULL ? pr_request_raise(bad, code) : code;
 }
 
-/* An active request stays as it is. */
+/* An active request is not freed. */
 int MPI_Request_free(MPI_Request *request)
 {
     if (pr_num_requests == 0)

@@ -4,7 +4,8 @@
  * so that the layer's messages match no receive of the program. The data is an attribute of the
  * communicator, and lives on while there are requests.
  */
-#include "mpilayer.h"
+#include "comm.h"
+#include "presence.h"
 
 #include <sched.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * Buffers and datatypes: where the block of an edge lies, whether it is contiguous and in order,
  * and packing otherwise.
  */
-#include "mpilayer.h"
+#include "datatype.h"
 
 #include <limits.h>
 #include <stdlib.h>

@@ -10,7 +10,8 @@
  * of the round before the last, the other one has already taken the blocks from it. Every put is
  * awaited, so none is in flight when a request is freed.
  */
-#include "layer.h"
+#include "eager.h"
+#include "engine.h"
 
 #include "../common/idle.h"
 
@@ -31,7 +32,7 @@ static inline int try_put(const struct pr_xfer *x, const struct pr_lane *lane)
                      0, UTOFU_ONESIDED_FLAG_TCQ_NOTICE | UTOFU_ONESIDED_FLAG_STRONG_ORDER, e);
 }
 
-/* Retries a put when the TOQ was full. */
+/* Retries a put that found the TOQ full. */
 static __attribute__((cold)) int retry_put(const struct pr_xfer *x, const struct pr_lane *lane)
 {
     struct lc_stall_timer stall = {0};
@@ -95,7 +96,7 @@ bool pr_eager_poll(struct pr_xfer *x)
     }
     if (!all_sent(x))
         pr_engine_poll_sent();
-    /* an empty poll also gives the core away if others need it */
+    /* an empty poll also yields the core to other processes */
     if (!all_arrived(x) && !pr_xfer_skip_poll(x))
         pr_engine_poll();
     return x->error != UTOFU_SUCCESS || (all_arrived(x) && all_sent(x));

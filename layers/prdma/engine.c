@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the rounds of all requests: VCQs, the puts of the free-mode VCQ, and their errors. */
-#include "layer.h"
+#include "engine.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,8 +8,8 @@
 struct pr_engine pr_engine;
 
 /*
- * Called without a round in progress: the queues of the VCQ are empty and its schedule pointer is
- * at the end of its descriptors. `sound`: nothing went wrong that makes this uncertain.
+ * Called when no round is in progress: the queues of the VCQ are empty, and its schedule pointer is
+ * at the end of its descriptors. reusable: no error makes this uncertain.
  */
 void pr_vcq_close(struct pr_vcq *vcq, bool reusable)
 {
@@ -104,7 +104,7 @@ void pr_xfer_fail(struct pr_xfer *x, int rc)
     }
 }
 
-/* Only puts of lanes have entries without errors; RTRs and probes do not. */
+/* Only puts of lanes have TCQ entries without errors; RTRs and probes do not. */
 static void handle_sent(int rc, const void *cbdata)
 {
     struct pr_engine *e = &pr_engine;
@@ -122,7 +122,7 @@ void pr_engine_poll_sent(void)
     void *cbdata;
     int rc;
 
-    /* an empty poll may give the core away, which only a waiting call should do */
+    /* only a waiting call should poll an empty queue, which may yield the core */
     while (e->eager_done != e->eager_posted &&
            (rc = utofu_poll_tcq(e->free.hdl, 0, &cbdata)) != UTOFU_ERR_NOT_FOUND)
         handle_sent(rc, cbdata);
@@ -185,9 +185,10 @@ void pr_engine_remove_xfer(struct pr_xfer *x)
 }
 
 /*
- * An empty poll gives the core to other processes for a whole time slice. If each process has a
- * core, data arrives long before that. So a look at memory precedes each poll at first, but not the
- * first polls of a wait, which are few and often find everything.
+ * True: skip this poll. An empty poll may yield the core to another process for a whole time slice.
+ * If each process has a core, data arrive long before that, so at first the caller checks memory
+ * before each poll. The first polls of a wait are not skipped: they are few and often find
+ * everything.
  */
 bool pr_xfer_skip_poll(struct pr_xfer *x)
 {

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fortran with Open MPI, whose Fortran functions call PMPI directly and bypass the replaced C
- * functions; those of MPICH call the C functions, and need nothing. Each function has the names
- * that Open MPI has for all compilers and modules; that of mpi_f08 may be called without ierr. A
- * call without a request of the layer goes to Open MPI's Fortran function.
+ * The Fortran binding for Open MPI, whose Fortran functions call PMPI directly and so bypass the
+ * replaced C functions. (The Fortran functions of MPICH call the C functions.) Each function has
+ * all names that compilers and modules use for it in Open MPI; the mpi_f08 functions may be called
+ * without ierr. A call without a request of the layer goes to the Fortran function of Open MPI.
  */
 #include "mpilayer.h"
+#include "presence.h"
+#include "request.h"
 
 #ifdef OPEN_MPI
 
@@ -40,8 +42,8 @@
                      MPI_Neighbor_##kind##_init, __VA_ARGS__)
 #    endif
 
-/* The requests of a call as C handles, if one of them is the layer's; NULL: none is, or no memory.
- */
+/* Converts the requests of a call to C handles. NULL: none of them belongs to the layer, or there
+ * is no memory. */
 static MPI_Request *take_own_requests(int count, const MPI_Fint *handles)
 {
     bool own = false;

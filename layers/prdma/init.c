@@ -4,6 +4,9 @@
  * none with large counts.
  */
 #include "mpilayer.h"
+#include "presence.h"
+#include "request.h"
+#include "setup.h"
 
 #pragma GCC visibility push(default)
 

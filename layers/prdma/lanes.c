@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The lanes of a request with method eager: which processes share one, where the blocks lie, and
- * what both ends tell each other. eager.c has the rounds. */
-#include "mpilayer.h"
+/* The lanes of a request with method eager: which processes share a lane, where its blocks are, and
+ * the exchange of addresses. eager.c has the rounds. */
+#include "lanes.h"
+#include "engine.h"
+#include "split.h"
+#include "stage.h"
 
 #include <stdlib.h>
 
 enum { TAG_LANE = 4, MOST = 1 << 20, WORD = 8 };
 
 /*
- * Most bytes to one process that auto copies. Without a copy, whole pages need an RTR, which costs
- * as much as copying EAGER_WHOLE; blocks that begin within a page are partly copied in any case.
+ * Limits of method auto: the most bytes to one process that are copied. Whole pages without a copy
+ * need an RTR, which costs as much as copying EAGER_WHOLE bytes; blocks that begin within a page
+ * are partly copied in any case.
  */
 enum { EAGER_WHOLE = 8192, EAGER = 16000 };
 
@@ -39,7 +43,7 @@ static size_t max_eager_bytes(const struct pr_request *r)
     return EAGER_WHOLE;
 }
 
-/* May this process's part go over lanes? Method eager allows longer blocks than auto. */
+/* Can this process use lanes for its blocks? Method eager permits longer blocks than auto. */
 bool pr_lanes_usable(const struct pr_request *r)
 {
     size_t most = max_eager_bytes(r);
@@ -81,8 +85,8 @@ static void add_lanes(struct pr_request *r)
     }
 }
 
-/* Assigns the places of the blocks in the lanes, at both ends in the order of the sender's edges.
- */
+/* Assigns the positions of the blocks in the lanes, in the order of the sender's edges at both
+ * ends. */
 static void place_blocks(struct pr_request *r)
 {
     struct pr_xfer *x = &r->xfer;
@@ -177,7 +181,8 @@ void pr_lanes_connect(struct pr_request *r, MPI_Request *requests)
                    r->comm->private, &requests[n++]);
     }
     if (PMPI_Waitall(n, requests, MPI_STATUSES_IGNORE) != MPI_SUCCESS)
-        pr_xfer_fail(x, UTOFU_ERR_MRQ_PEER); /* the program learns of it at the start */
+        pr_xfer_fail(
+            x, UTOFU_ERR_MRQ_PEER); /* the program gets the error when it starts the request */
     for (unsigned int i = 0; i < x->num_lanes; i++) {
         const struct pr_lane *lane = &x->lanes[i];
 

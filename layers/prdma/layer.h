@@ -31,18 +31,14 @@ struct pr_settings {
     long vcqs;     /* most session-mode VCQs that this process takes */
     long mid_vcqs; /* most VCQs of a request with PR_MID */
     long copy;     /* longest contiguous message that is copied, so that peers can map it */
-    long eager;    /* most bytes to one process for which auto uses PR_EAGER; -1: the default of
+    long eager;    /* maximum bytes to one process for which auto uses PR_EAGER; -1: the default of
                       lanes.c */
     bool stats;
 };
 
 extern struct pr_settings pr_settings;
 
-void pr_settings_read(void);
-const char *pr_method_name(enum pr_method method);
-bool pr_method_of(const char *name, enum pr_method *method);
-
-/* Lines on standard error: "prdma: [rank 2] ...". */
+/* Log lines on standard error: "prdma: [rank 2] ...". */
 
 struct pr_log {
     int rank;  /* in MPI_COMM_WORLD, or -1 */
@@ -55,15 +51,13 @@ extern struct pr_log pr_log; /* settings.c */
 #define pr_info(...)          (pr_log.info ? pr_warn(__VA_ARGS__) : (void)0)
 #define pr_check_rc(rc, call) lc_check_rc("prdma", pr_log.rank, rc, call)
 
-/* The engine (engine.c). */
-
 enum {
     PR_SPS_MAX = 15,
     PR_MAX_BLOCK_DESCS =
         1800,          /* descriptors of a VCQ in a round: less than the TOQ and the shortfall */
     PR_SCRATCH = 4096, /* bytes that RTRs and probes write to: a page, which peers can map */
     PR_SPLIT_PUTS = 2, /* additional puts of an edge (split.c) */
-    PR_POOL = 256      /* most VCQs that are kept for later requests */
+    PR_POOL = 256      /* VCQs that are kept for later requests, at most */
 };
 
 /* First numbers of rounds and puts. Tests begin just below the wrap-around. */
@@ -146,15 +140,16 @@ struct pr_lane {
 
 struct pr_xfer {
     /* read by each poll, so in few cache lines */
-    unsigned int missing;  /* of the current round: outstanding notices and ends of blocks */
-    int error;             /* uTofu error; it persists */
+    unsigned int missing;  /* of the current round: outstanding notices and blocks */
+    int error;             /* a uTofu error, which persists */
     unsigned int arrivals; /* notices in a round */
     unsigned int num_groups;
     struct pr_group *groups;
     struct pr_lane *lanes; /* PR_EAGER: used instead of groups */
     bool has_rx;
-    bool oversubscribed;       /* processes share cores: waiting calls give the core away at once */
-    unsigned int memory_polls; /* looks left in this round before that */
+    bool oversubscribed; /* processes share cores: waiting calls yield the core at once */
+    unsigned int
+        memory_polls; /* memory checks left in this round before each poll may yield the core */
     unsigned int num_lanes;
     unsigned int arrived; /* lanes whose data of the current round has arrived */
     size_t stride;        /* from in of even rounds to that of odd ones */
@@ -168,7 +163,7 @@ struct pr_xfer {
     unsigned int num_sources;
     struct pr_peer *peers;
     unsigned int num_peers;
-    int error_rank; /* rank that the error concerns, or -1 */
+    int error_rank; /* rank that caused the error, or -1 */
     uint64_t since; /* start of the current wait, in ns; 0: no wait */
     uint64_t next_probe;
     struct lc_stall_timer stall;
@@ -193,36 +188,8 @@ struct pr_engine {
 
 extern struct pr_engine pr_engine;
 
-bool pr_engine_open(void);
-void pr_engine_poll_sent(void);
-void pr_engine_poll(void);
-void pr_engine_poll_for_room(const struct pr_xfer *x, int rank, struct lc_stall_timer *stall);
-bool pr_vcq_open(struct pr_vcq *vcq, bool session);
-void pr_vcq_close(struct pr_vcq *vcq, bool reusable);
-void pr_engine_add_xfer(struct pr_xfer *x);
-void pr_engine_remove_xfer(struct pr_xfer *x);
-bool pr_xfer_skip_poll(struct pr_xfer *x);
-void pr_xfer_fail(struct pr_xfer *x, int rc);
-
-/* The descriptors of a round (blocks.c). */
-
-unsigned int pr_put_descs(size_t bytes);
-unsigned int pr_group_descs(const struct pr_group *group);
-unsigned int pr_target_sps(const struct pr_xfer *x, const struct pr_target *target);
-bool pr_xfer_prepare(struct pr_xfer *x);
-
 /* Rounds without RTRs (eager.c). */
 
 enum { PR_LANE_FLAG = 8, PR_LANE_ALIGN = 256 };
-
-void pr_eager_start(struct pr_xfer *x);
-bool pr_eager_poll(struct pr_xfer *x);
-char *pr_eager_slot(const struct pr_xfer *x, char *even);
-
-/* All rounds (rounds.c). */
-
-void pr_xfer_start(struct pr_xfer *x);
-bool pr_xfer_poll(struct pr_xfer *x);
-void pr_xfer_check_peers(struct pr_xfer *x);
 
 #endif

@@ -43,7 +43,7 @@ struct pr_comm {
     int num_in, num_out;
     int *in, *out;       /* ranks */
     int *same_node;      /* per in-neighbour: MPI_UNDEFINED if not on this node */
-    bool oversubscribed; /* more of these processes are on this node than it has cores for */
+    bool oversubscribed; /* this node has more of these processes than cores */
     enum { PR_UNKNOWN, PR_ALL, PR_SOME } presence; /* do all processes have this layer? */
 };
 
@@ -73,7 +73,7 @@ struct pr_request {
     MPI_Request handle;      /* MPI's own request for the same call, never started */
     struct pr_request *next; /* in its hash bucket */
     enum pr_state state;
-    bool fallback; /* MPI's own request is used after all; kept for statistics */
+    bool fallback; /* replaced by MPI's own request; kept for statistics */
     bool copies;   /* a block is packed, copied, cut, or sent to this process itself */
     struct pr_xfer xfer;
     struct pr_comm *comm;
@@ -86,43 +86,14 @@ struct pr_request {
     /* for PRDMA_STATS */
     const char *call;
     enum pr_method requested_method, method;
-    const char *fallback_reason; /* why it fell back */
+    const char *fallback_reason; /* reason for falling back to MPI's own request */
     int num;
     uint64_t rounds, bytes;
     struct pr_request *all_next; /* in the list of all requests */
 };
 
-/* The lock, needed with MPI_THREAD_MULTIPLE only (request.c). */
-void pr_lock(void);
-void pr_unlock(void);
-
-/* request.c */
 extern int pr_num_requests;
 
-struct pr_request *pr_request_find(MPI_Request handle);
-void pr_request_add(struct pr_request *r);
-void pr_requests_print_stats(void); /* PRDMA_STATS, at the end of MPI */
-int pr_request_start(struct pr_request *r);
-bool pr_request_test(struct pr_request *r);
-bool pr_request_test_and_probe(struct pr_request *r);
-void pr_request_wait(struct pr_request *r);
-int pr_request_result(struct pr_request *r);
-void pr_empty_status(MPI_Status *status);
-int pr_request_raise(struct pr_request *r, int code);
-void pr_request_release(struct pr_request *r);
-void pr_request_destroy(struct pr_request *r);
-
-/* comm.c */
-struct pr_comm *pr_comm_get(MPI_Comm comm);
-void pr_comm_release(struct pr_comm *c);
-
-/* datatype.c */
-bool pr_side_edge(const struct pr_side *side, int k, struct pr_edge *edge);
-void pr_edge_release(struct pr_edge *edge);
-int pr_edge_pack(const struct pr_edge *edge, char *to, MPI_Comm comm);
-int pr_edge_unpack(const struct pr_edge *edge, const char *from, MPI_Comm comm);
-
-/* split.c */
 enum { PR_MAX_STAGED = 16384 }; /* longest block that is copied because it fills no page */
 
 /* Destination of a block at its receiver. */
@@ -131,38 +102,8 @@ struct pr_place {
     uint64_t head, tail; /* bytes of the ends */
 };
 
-bool pr_edge_is_page_aligned(const struct pr_edge *edge);
-void pr_split_edge(struct pr_edge *edge, size_t *size);
-void pr_split_copy_ends(const struct pr_edge *edge, const char *stage);
-bool pr_split_ends_fit(const struct pr_target *t, const struct pr_place *places);
-bool pr_split_make_puts(struct pr_target *t, const struct pr_place *places);
-
-/* lanes.c */
-bool pr_lanes_usable(const struct pr_request *r);
-bool pr_lanes_create(struct pr_request *r);
-void pr_lanes_connect(struct pr_request *r, MPI_Request *requests);
-
-/* stage.c */
 enum { PR_LINE = 64 }; /* alignment of blocks in the staging memory */
 
-bool pr_edge_has_data(const struct pr_edge *edge);
-size_t pr_stage_self(struct pr_request *r, size_t size);
-bool pr_stage_alloc(struct pr_request *r, size_t size);
-void pr_xfer_add_peer(struct pr_xfer *x, int rank, utofu_vcq_id_t vcq, utofu_stadd_t scratch);
-
-/* setup.c */
-int pr_request_take_over(const char *call, MPI_Comm comm, MPI_Info info, const struct pr_side *send,
-                         const struct pr_side *recv, int rc, MPI_Request *request);
-
-/* stats.c */
-void pr_stats_add(const struct pr_request *r);
-void pr_stats_print(void); /* prints what was kept */
-
-/* presence.c */
-extern bool pr_other_mpi; /* the program uses another MPI: the layer replaces nothing */
-
-void pr_presence_before_init(void);
-void pr_presence_publish(void);
-bool pr_presence_everywhere(struct pr_comm *c);
+extern bool pr_other_mpi; /* the program uses another MPI library: the layer does nothing */
 
 #endif

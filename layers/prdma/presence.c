@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who has this layer? A process without the layer takes no part in its collective steps, so this
- * must be found out without that process. Each process publishes a name with the launcher in
- * MPI_Init. All members of a communicator have passed MPI_Init, so a missing name will never
- * appear. One process looks for all names and publishes the result; the others wait for it.
+ * Finds out which processes have this layer. A process without the layer takes part in no
+ * collective step of the layer, so the others must find out without it. Each process publishes a
+ * name through the launcher in MPI_Init. All members of a communicator have left MPI_Init, so a
+ * name that is missing now will never appear. One process looks up all names and publishes the
+ * result; the others wait for the result.
  */
-#include "mpilayer.h"
+#include "presence.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -17,7 +18,8 @@
 
 enum { NAME = 64, LOOK_UP_US = 50 };
 
-/* The calls that use names return their errors, whatever handler the program has set. */
+/* Lets the calls that publish and look up names return errors, whatever handler the program has
+ * set. */
 struct handlers {
     MPI_Errhandler world, self;
 };
@@ -66,7 +68,7 @@ static bool is_this_mpi(const char *version)
 #endif
 }
 
-/* Determined without MPI, whose handles are unknown here. */
+/* Does not call MPI, whose handles are unknown here. */
 static bool is_first_rank(void)
 {
     static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK",
@@ -82,9 +84,9 @@ static bool is_first_rank(void)
 }
 
 /*
- * A program may load MPI at run time, as mpi4py does. The names of MPI were not there when this
- * library's were bound, and are found only if the MPI library is made global. That allows the
- * program to go on without the layer.
+ * Checks for a program that loads MPI at run time, as mpi4py does: the symbols of MPI did not exist
+ * when this library was bound. Makes the MPI library global, so that the program runs without the
+ * layer.
  */
 void pr_presence_before_init(void)
 {
@@ -196,7 +198,7 @@ static int published_rank(const char *name, const char *value)
 
     if (end != value && *end == '\0' && errno == 0 && rank >= -1 && rank <= INT_MAX)
         return (int)rank;
-    pr_warn("\"%.64s\" is published as %s, and is no rank: does another program use this name?",
+    pr_warn("\"%.64s\", published as %s, is not a rank: does another program publish this name?",
             value, name);
     return pr_log.rank;
 }
@@ -241,7 +243,7 @@ bool pr_presence_everywhere(struct pr_comm *c)
     if (ranks == NULL)
         return false;
     for (int i = 0; i < count; i++) {
-        if (ranks[i] == MPI_UNDEFINED) { /* each side of a spawn sees the other side's ranks so */
+        if (ranks[i] == MPI_UNDEFINED) { /* each side of a spawn sees the other side like this */
             free(ranks);
             return false;
         }

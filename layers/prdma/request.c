@@ -1,8 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The requests of this process that the layer handles, found by MPI's handle, and their rounds. */
-#include "mpilayer.h"
+#include "request.h"
+#include "comm.h"
+#include "datatype.h"
+#include "eager.h"
+#include "engine.h"
+#include "rounds.h"
+#include "settings.h"
+#include "split.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,11 +77,71 @@ void pr_request_add(struct pr_request *r)
     __atomic_store_n(&pr_num_requests, pr_num_requests + 1, __ATOMIC_RELEASE);
 }
 
+/* PRDMA_STATS: one line for each request when MPI ends, also for freed requests. */
+
+enum { LINE = 256 };
+
+static struct {
+    char (*lines)[LINE];
+    size_t num_lines, room;
+} stats;
+
+/* Why the method differs from the requested one, or NULL. With auto, any method is fine. */
+static const char *why_not_chosen(const struct pr_request *r)
+{
+    if (r->fallback)
+        return r->fallback_reason;
+    if (r->requested_method == PR_AUTO || r->method == r->requested_method)
+        return NULL;
+    return r->requested_method == PR_EAGER ? "blocks too long for eager"
+                                           : "session-mode VCQs ran out";
+}
+
+static void describe_request(const struct pr_request *r, char line[LINE])
+{
+    const char *fallback_reason = why_not_chosen(r);
+
+    snprintf(line, LINE,
+             "stats: request %d: %s: method %s, %u VCQs, %d in, %d out, %llu rounds, %llu bytes "
+             "sent, fell back %s%s%s",
+             r->num, r->call, r->fallback ? "mpi" : pr_method_name(r->method), r->xfer.num_groups,
+             r->comm->num_in, r->comm->num_out, (unsigned long long)r->rounds,
+             (unsigned long long)(r->rounds * r->bytes),
+             fallback_reason != NULL ? "1 time (" : "0 times",
+             fallback_reason != NULL ? fallback_reason : "", fallback_reason != NULL ? ")" : "");
+}
+
+static void add_stats(const struct pr_request *r)
+{
+    if (!pr_settings.stats)
+        return;
+    if (stats.num_lines == stats.room) {
+        void *more = realloc(stats.lines, (stats.room + 64) * sizeof(*stats.lines));
+
+        if (more == NULL)
+            return;
+        stats.lines = more;
+        stats.room += 64;
+    }
+    describe_request(r, stats.lines[stats.num_lines++]);
+}
+
+static void print_stats(void)
+{
+    if (!pr_settings.stats)
+        return;
+    for (size_t i = 0; i < stats.num_lines; i++)
+        pr_warn("%s", stats.lines[i]);
+    free(stats.lines);
+    stats.lines = NULL;
+    stats.num_lines = stats.room = 0;
+}
+
 void pr_requests_print_stats(void)
 {
     for (const struct pr_request *r = requests.all; r != NULL; r = r->all_next)
-        pr_stats_add(r);
-    pr_stats_print();
+        add_stats(r);
+    print_stats();
 }
 
 static void remove_request(struct pr_request *r)
@@ -89,7 +157,7 @@ static void remove_request(struct pr_request *r)
         p = &(*p)->all_next;
     *p = r->all_next;
     pr_engine_remove_xfer(&r->xfer);
-    pr_stats_add(r);
+    add_stats(r);
     __atomic_store_n(&pr_num_requests, pr_num_requests - 1, __ATOMIC_RELEASE);
 }
 
@@ -127,7 +195,7 @@ static const struct pr_vcq *stage_vcq(const struct pr_xfer *x, unsigned int i)
     return x->lanes != NULL ? &pr_engine.free : x->has_rx ? &x->rx : &x->groups[i].vcq;
 }
 
-/* Frees everything but what the statistics need. */
+/* Frees everything that the statistics do not need. */
 void pr_request_release(struct pr_request *r)
 {
     struct pr_xfer *x = &r->xfer;
@@ -233,7 +301,7 @@ bool pr_request_test(struct pr_request *r)
     return true;
 }
 
-/* Lets MPI and the other requests make progress, as a waiting call has to. */
+/* Does the work of a waiting call: progress of MPI and of the other requests, and probes. */
 static void progress_others(struct pr_request *r)
 {
     int flag;
@@ -245,8 +313,8 @@ static void progress_others(struct pr_request *r)
     PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, r->comm->private, &flag, MPI_STATUS_IGNORE);
 }
 
-/* As pr_request_test(), for programs that only test: every 64th call probes and lets MPI make
- * progress. */
+/* As pr_request_test(), for programs that only test: every 64th call also does the work of a
+ * waiting call. */
 bool pr_request_test_and_probe(struct pr_request *r)
 {
     if (pr_request_test(r))
@@ -256,7 +324,7 @@ bool pr_request_test_and_probe(struct pr_request *r)
     return pr_request_test(r);
 }
 
-/* Called with the lock held, which is released now and then. */
+/* Called with the lock, which is released from time to time. */
 void pr_request_wait(struct pr_request *r)
 {
     unsigned int every = r->xfer.lanes != NULL ? EAGER_POLLS : POLLS; /* of many looks each */

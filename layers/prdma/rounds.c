@@ -5,10 +5,12 @@
  * after all puts of the round before have arrived, so two rounds never mix. One RTR serves all
  * edges of a pair of processes. Rounds of short blocks need no RTRs (eager.c).
  */
-#include "layer.h"
+#include "rounds.h"
+#include "eager.h"
+#include "engine.h"
 
 enum { PROBE_AFTER_MS = 200, PROBE_BYTES = 32 };
-enum { LOOKS = 2000, EAGER_LOOKS = 250 }; /* 0.1 ms; each of EAGER_LOOKS is of many */
+enum { LOOKS = 2000, EAGER_LOOKS = 250 }; /* 0.1 ms; an eager memory poll checks many times */
 
 static int try_rtr(const struct pr_source *s, unsigned int sps)
 {
@@ -32,7 +34,7 @@ static void put_rtr(struct pr_xfer *x, const struct pr_source *s, unsigned int s
         pr_xfer_fail(x, rc);
 }
 
-/* The entries of the last round are free once its notice was taken. */
+/* The TOQ entries of the last round are free once its notice was polled. */
 static void post_block(struct pr_xfer *x, const struct pr_group *g)
 {
     struct lc_stall_timer stall = {0};
@@ -79,8 +81,8 @@ void pr_xfer_start(struct pr_xfer *x)
 }
 
 /*
- * Polls only for what has not arrived yet, since an empty poll may give the core away. If nothing
- * arrives, the MRQ may report a failed put.
+ * Polls only for notices that are outstanding, because an empty poll may yield the core. Without
+ * outstanding notices, the MRQ may still report a failed put.
  */
 static void poll_vcq(struct pr_xfer *x, struct pr_vcq *vcq)
 {
@@ -132,7 +134,8 @@ bool pr_xfer_poll(struct pr_xfer *x)
     return x->missing == 0 || x->error != UTOFU_SUCCESS;
 }
 
-/* A process whose blocks have not arrived; if several send to one VCQ, one of them. */
+/* The rank of a process whose blocks have not arrived. If several processes send to one VCQ, the
+ * rank of one of them. */
 static int rank_of_missing_blocks(const struct pr_xfer *x)
 {
     for (unsigned int i = 0; i < x->num_sources; i++)
@@ -141,7 +144,7 @@ static int rank_of_missing_blocks(const struct pr_xfer *x)
     return -1;
 }
 
-/* A process whose RTR has not arrived, so that puts wait for it. */
+/* The rank of a process whose RTR has not arrived, so that puts wait. */
 static int rank_of_missing_rtr(const struct pr_xfer *x)
 {
     for (unsigned int i = 0; i < x->num_targets && x->groups != NULL; i++)
@@ -160,20 +163,20 @@ static void log_stall(const struct pr_xfer *x)
 
     if (from >= 0)
         pr_warn("%s: a round has waited %llu s for rank %d of the communicator, whose blocks have "
-                "not come",
+                "not arrived",
                 x->call, seconds, from);
     else if (to >= 0)
         pr_warn("%s: a round has waited %llu s for rank %d of the communicator, which is not ready "
                 "to receive",
                 x->call, seconds, to);
     else
-        pr_warn("%s: a round has waited %llu s for its own puts to be complete", x->call, seconds);
+        pr_warn("%s: a round has waited %llu s for its own puts to complete", x->call, seconds);
 }
 
 /*
- * Called now and then by waiting calls. If a peer died before it sent its RTR, no communication
- * fails, so puts without any other purpose are sent to find out. They go to VCQs that live as long
- * as their processes.
+ * Called from time to time by waiting calls. If a peer dies before it sends its RTR, no
+ * communication fails, so probes are put to the peers. The probes go to VCQs that exist as long as
+ * their processes.
  */
 void pr_xfer_check_peers(struct pr_xfer *x)
 {
@@ -193,7 +196,8 @@ void pr_xfer_check_peers(struct pr_xfer *x)
     for (unsigned int i = 0; i < x->num_peers; i++) {
         int rc = utofu_put(pr_engine.free.hdl, x->peers[i].free, pr_engine.free.scratch,
                            x->peers[i].scratch, PROBE_BYTES, 0, 0, NULL);
-        if (rc != UTOFU_SUCCESS && rc != UTOFU_ERR_BUSY) /* without room: tried next time */
+        if (rc != UTOFU_SUCCESS &&
+            rc != UTOFU_ERR_BUSY) /* if the TOQ is full, the next call tries again */
             pr_xfer_fail(x, rc);
     }
 }

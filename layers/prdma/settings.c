@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Settings from the environment. docs/guide/prdma.md has the list. */
-#include "layer.h"
+#include "settings.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -58,7 +58,7 @@ static enum pr_method method_setting(void)
     return PR_AUTO;
 }
 
-/* UTOFU_LOG_LEVEL has the level, and perhaps options after it. */
+/* The value is a level, optionally followed by options. */
 static bool wants_info(void)
 {
     static const char *const levels[] = {"info", "debug", "3", "4"};

@@ -9,7 +9,16 @@
  *
  * If any step fails in any process, all of them use MPI's own request.
  */
-#include "mpilayer.h"
+#include "setup.h"
+#include "blocks.h"
+#include "comm.h"
+#include "datatype.h"
+#include "engine.h"
+#include "lanes.h"
+#include "request.h"
+#include "settings.h"
+#include "split.h"
+#include "stage.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -56,7 +65,8 @@ static bool describe_side(struct pr_request *r, const struct pr_side *side, stru
 }
 
 #ifdef OPEN_MPI
-/* Lets MPI carry the records along the edges: on a torus it pairs parallel edges by direction. */
+/* Exchanges the records with the neighbourhood collective of MPI itself: on a torus, MPI pairs
+ * parallel edges by direction. */
 static bool exchange_records(struct pr_request *r, struct record *out, struct record *in)
 {
     const struct pr_comm *c = r->comm;
@@ -80,9 +90,9 @@ static bool exchange_records(struct pr_request *r, struct record *out, struct re
 }
 #else
 /*
- * Sends messages, so that the k-th edge from one process to another is the k-th one at both ends.
- * MPICH means to pair edges in this way, but 4.0.2 confuses them in processes that have edges to
- * themselves and to others.
+ * Exchanges the records with messages, so that the k-th edge from one process to another is the
+ * k-th at both ends. MPICH intends to pair edges like this, but 4.0.2 confuses them in processes
+ * that have edges to themselves and to others.
  */
 static bool exchange_records(struct pr_request *r, struct record *out, struct record *in)
 {
@@ -105,7 +115,7 @@ static bool exchange_records(struct pr_request *r, struct record *out, struct re
 }
 #endif
 
-/* Does the record name an edge, as far as this process knows: an edge to itself? */
+/* Is the record valid, as far as this process can tell? It can check edges to itself. */
 static bool is_valid_record(const struct pr_request *r, const struct record *in)
 {
     if (in->edge < 0 || in->edge > INT_MAX)
@@ -115,7 +125,8 @@ static bool is_valid_record(const struct pr_request *r, const struct record *in)
             r->out[in->edge].bytes == in->bytes);
 }
 
-/* Learns the edge at the other end of each in-edge, and whether the lengths of both ends agree. */
+/* Finds the edge at the other end of each in-edge, and checks that the lengths at both ends agree.
+ * */
 static bool pair_edges(struct pr_request *r)
 {
     struct record *out = calloc((size_t)r->num_out + 1, sizeof(*out));
@@ -131,7 +142,7 @@ static bool pair_edges(struct pr_request *r)
         if (r->in[i].rank == MPI_PROC_NULL)
             continue;
         if (in[i].rank != r->in[i].rank || !is_valid_record(r, &in[i]))
-            set_fallback_reason(r, "edges are paired in a way that is not understood");
+            set_fallback_reason(r, "MPI pairs the edges in an unknown way");
         else if (in[i].bytes != r->in[i].bytes)
             set_fallback_reason(r, "blocks differ in length at the two ends of an edge");
         else
@@ -226,7 +237,7 @@ static unsigned int mid_vcqs(unsigned int targets)
     return min_of(targets, (unsigned int)pr_settings.mid_vcqs);
 }
 
-/* How many VCQs to try for; auto leaves half of the rest to later requests. */
+/* How many VCQs to open. Method auto leaves half of the remaining VCQs to later requests. */
 static unsigned int vcqs_wanted(const struct pr_request *r)
 {
     unsigned int targets = r->xfer.num_targets;
@@ -309,7 +320,7 @@ static enum pr_method agree_method(struct pr_request *r)
     return can_use[PR_FAST] > 0 ? PR_FAST : can_use[PR_MID] > 0 ? PR_MID : PR_MRC;
 }
 
-/* Packed and short blocks are copied to the staging memory, since uTofu maps whole pages. */
+/* Copies packed and short blocks through the staging memory, because uTofu maps whole pages. */
 static void stage_edge(struct pr_edge *edge, bool same_node, size_t *size)
 {
     edge->staged = !edge->contiguous || edge->bytes <= (size_t)pr_settings.copy;
@@ -462,13 +473,14 @@ static bool wait_for_exchange(const struct pr_request *r, struct exchange *e, in
 {
     if (PMPI_Waitall(n, e->requests, MPI_STATUSES_IGNORE) == MPI_SUCCESS)
         return true;
-    pr_warn("%s: messages of the layer did not come as they were expected: MPI's own is used: have "
-            "all processes the same version of libprdma?",
+    pr_warn("%s: received unexpected messages of the layer, so MPI's own request is used: do all "
+            "processes have the same version of libprdma?",
             r->call);
     return false;
 }
 
-/* Receivers tell where the puts go. The answers are adjacent, in the order of targets. */
+/* Receivers send the addresses of their blocks. The replies are adjacent, in the order of targets.
+ * */
 static bool exchange_places(struct pr_request *r, struct exchange *e)
 {
     struct pr_xfer *x = &r->xfer;
@@ -503,7 +515,7 @@ static bool exchange_places(struct pr_request *r, struct exchange *e)
     return wait_for_exchange(r, e, n);
 }
 
-/* Makes the puts from the receivers' answers. */
+/* Creates the puts from the replies of the receivers. */
 static bool make_puts(struct pr_request *r, const struct exchange *e)
 {
     struct pr_xfer *x = &r->xfer;
@@ -517,8 +529,8 @@ static bool make_puts(struct pr_request *r, const struct exchange *e)
         place += answer_size(t->num_puts);
         t->rx = answer->rx;
         if (!pr_split_ends_fit(t, answer->places)) {
-            pr_warn("%s: rank %d of the communicator wants more of a block apart than there is: "
-                    "MPI's own is used: have all processes the same version of libprdma?",
+            pr_warn("%s: rank %d of the communicator has sent ends that exceed a block, so MPI's "
+                    "own request is used: do all processes have the same version of libprdma?",
                     r->call, t->rank);
             set_fallback_reason(r, "a receiver's places do not fit");
             ok = false;
@@ -531,7 +543,8 @@ static bool make_puts(struct pr_request *r, const struct exchange *e)
     return ok;
 }
 
-/* Takes what a sender says an RTR frees: its puts, or an entry of a block for several targets. */
+/* Checks the number of entries that an RTR frees at the sender: its puts, or one entry of a block
+ * for several targets. */
 static bool check_sender(const struct pr_request *r, struct pr_source *s,
                          const struct from_sender *said)
 {
@@ -540,14 +553,14 @@ static bool check_sender(const struct pr_request *r, struct pr_source *s,
     s->sps = (unsigned int)said->sps;
     if (said->sps > 0 && said->sps <= PR_MAX_BLOCK_DESCS)
         return true;
-    pr_warn("%s: rank %d of the communicator wants %llu entries of a queue freed, of at most %d: "
-            "MPI's own is used: have all processes the same version of libprdma?",
+    pr_warn("%s: rank %d of the communicator has asked to free %llu queue entries, of at most %d, "
+            "so MPI's own request is used: do all processes have the same version of libprdma?",
             r->call, s->rank, (unsigned long long)said->sps, PR_MAX_BLOCK_DESCS);
     s->sps = 0;
     return false;
 }
 
-/* Senders tell receivers where the RTRs go, and what they free. */
+/* Senders send the addresses for RTRs, and the number of entries that an RTR frees. */
 static bool exchange_senders(struct pr_request *r, struct exchange *e)
 {
     struct pr_xfer *x = &r->xfer;
@@ -578,7 +591,7 @@ static bool exchange_senders(struct pr_request *r, struct exchange *e)
         pr_xfer_add_peer(x, s->rank, e->from_sources[i].free, e->from_sources[i].free_scratch);
     }
     if (!ok)
-        set_fallback_reason(r, "a neighbour's messages make no sense");
+        set_fallback_reason(r, "the messages of a neighbour are invalid");
     return ok;
 }
 
@@ -590,7 +603,7 @@ static bool all_agree(const struct pr_request *r, bool can_use)
     return all > 0;
 }
 
-/* Has everything worked in all processes? */
+/* True if everything has succeeded in all processes. */
 static bool agree_success(struct pr_request *r, bool ok)
 {
     bool all = all_agree(r, ok);
@@ -613,7 +626,7 @@ static bool build_lanes(struct pr_request *r, struct exchange *e)
     return true;
 }
 
-/* Builds the transfer, from the method on. */
+/* Builds the transfer, starting with the choice of the method. */
 static bool build_xfer(struct pr_request *r, struct exchange *e)
 {
     r->method = agree_method(r);
@@ -703,7 +716,7 @@ static struct pr_request *new_request(const char *call, struct pr_comm *c, MPI_I
     return r;
 }
 
-/* Can all processes get here with this communicator? */
+/* Do all processes of this communicator get here? */
 static bool may_take_over(MPI_Comm comm, int rc)
 {
     int class;
@@ -715,8 +728,9 @@ static bool may_take_over(MPI_Comm comm, int rc)
 }
 
 /*
- * *request is MPI's own request, or rc tells why there is none, which the others have to learn. If
- * the layer takes the call over, MPI's request stays inactive, and its handle is the layer's.
+ * Called after MPI's own function: *request is MPI's request, or rc is the error, which the other
+ * processes must learn. If the layer takes over the call, MPI's request stays inactive and its
+ * handle identifies the request of the layer.
  */
 int pr_request_take_over(const char *call, MPI_Comm comm, MPI_Info info, const struct pr_side *send,
                          const struct pr_side *recv, int rc, MPI_Request *request)

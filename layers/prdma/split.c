@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Blocks that begin or end within a page. Processes of one node can map each other's memory in
- * whole pages only; data in other pages is copied by the kernel, at a price for each call. So such
- * a block arrives in up to three puts: the whole pages at their destination, and the bytes before
- * and after them in the layer's staging memory, from which the receiver copies them. The position
- * of the block at the sender does not matter, since the sender's own process reads it.
+ * Blocks that begin or end within a page. Processes of one node can map each other's memory only in
+ * whole pages; the kernel copies data in other pages, which costs a system call. So such a block is
+ * split into up to three puts: whole pages to their destination, and the bytes before and after
+ * them to the staging memory of the receiver, which copies them. The position of the block at the
+ * sender does not matter, because the sender reads it itself.
  */
-#include "mpilayer.h"
+#include "split.h"
+#include "blocks.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,8 +28,8 @@ bool pr_edge_is_page_aligned(const struct pr_edge *edge)
 }
 
 /*
- * Cuts a block that comes from a process of this node, and adds its ends to `size`, the size of the
- * staging memory. A short block without whole pages is staged as a whole.
+ * Splits a block that comes from a process of this node, and adds its ends to `size`, the size of
+ * the staging memory. A short block without whole pages is staged completely.
  */
 void pr_split_edge(struct pr_edge *edge, size_t *size)
 {

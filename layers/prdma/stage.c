@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Common to methods with and without lanes: the staging memory, and the processes to probe. */
-#include "mpilayer.h"
+#include "stage.h"
 
 #include <stdlib.h>
 #include <string.h>

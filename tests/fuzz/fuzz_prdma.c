@@ -15,6 +15,15 @@
 
 #include "../../layers/prdma/presence.c"
 
+#include "../../layers/prdma/comm.h"
+#include "../../layers/prdma/datatype.h"
+#include "../../layers/prdma/eager.h"
+#include "../../layers/prdma/engine.h"
+#include "../../layers/prdma/request.h"
+#include "../../layers/prdma/rounds.h"
+#include "../../layers/prdma/settings.h"
+#include "../../layers/prdma/setup.h"
+
 enum {
     PROCS = 3,
     EDGES = 5, /* in either direction: two to rank 1, two to rank 2, one to this process */
