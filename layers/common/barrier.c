@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The barrier of all processes. */
+/* A dissemination barrier of all processes. */
 #include "barrier.h"
 
 #include "ring.h"
@@ -11,7 +11,8 @@ struct wait {
     uint64_t epoch, end_ns;
 };
 
-/* Behind that of the epoch before, which may still be under way. */
+/* Strong order keeps this put behind the put of the previous epoch, which may still be in flight.
+ * */
 static void notify_ahead(const struct wait *w, uint32_t finger)
 {
     const struct lc_job *job = w->fingers->job;
@@ -23,16 +24,16 @@ static void notify_ahead(const struct wait *w, uint32_t finger)
         w->fingers, finger, w->epoch, offsetof(struct lc_words, sync) + 8 * finger,
         UTOFU_ONESIDED_FLAG_STRONG_ORDER | w->ops->flags, w->ops->put_done)) {
         if (lc_stall_report_due(&stall, idle))
-            lc_job_log(job, "%s: has waited %llu s to tell %s %u that this one has come: %s",
-                       w->function, lc_stall_seconds(&stall), job->process,
+            lc_job_log(job, "%s: has waited %llu s to notify %s %u of its arrival: %s", w->function,
+                       lc_stall_seconds(&stall), job->process,
                        lc_rank_ahead(job->rank, job->procs, finger),
                        lc_port_describe(w->fingers->port, text));
         w->ops->progress(&idle);
     }
 }
 
-/* The epoch that the process 2^finger ranks behind has come to: at most the next one, as it leaves
- * this one behind this process. */
+/* Waits for the process 2^finger ranks behind. That process is at most one epoch ahead of this one,
+ * because it cannot leave this barrier without this process. */
 static bool wait_for_behind(const struct wait *w, uint32_t finger)
 {
     const uint64_t *behind = &w->fingers->control->words->sync[finger];
@@ -51,8 +52,8 @@ static bool wait_for_behind(const struct wait *w, uint32_t finger)
             return false;
         if (lc_stall_report_due(&stall, idle))
             lc_job_log(job,
-                       "%s: has waited %llu s for %s %u, which has not come, or waits for another "
-                       "%s that has not",
+                       "%s: has waited %llu s for %s %u, which has not arrived, or waits for "
+                       "another %s that has not",
                        w->function, lc_stall_seconds(&stall), job->process,
                        lc_rank_behind(job->rank, job->procs, finger), job->process);
         w->ops->progress(&idle);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The barrier of all processes: in round k every process tells the one 2^k ranks ahead in which
- * epoch it is, and waits for the one 2^k ranks behind.
+ * A dissemination barrier of all processes: in round k every process puts its epoch to the process
+ * 2^k ranks ahead, and waits for the process 2^k ranks behind.
  */
 #ifndef LC_BARRIER_H
 #define LC_BARRIER_H
@@ -13,18 +13,18 @@
 
 #pragma GCC visibility push(hidden)
 
-/* How a layer waits in it. */
+/* How a layer waits in the barrier. */
 struct lc_barrier_ops {
-    unsigned long int flags; /* of the puts, beside strong order */
-    lc_done *put_done;       /* ends of these; or NULL */
-    /* Makes progress, or waits a little; idle counts the calls since something happened. */
+    unsigned long int flags; /* flags of the puts, in addition to strong order */
+    lc_done *put_done;       /* completion of a put; or NULL */
+    /* Makes progress, or waits briefly. idle: number of calls since something happened. */
     void (*progress)(uint32_t *idle);
-    /* The barrier cannot end, or the epoch that is said to have come cannot be. */
+    /* True if the barrier cannot complete, or if the value that has arrived is impossible. */
     bool (*is_broken)(uint64_t epoch, uint64_t arrived);
 };
 
-/* One more barrier: the epoch is one more than before. limit_ns 0: as long as it takes. false: it
- * took longer, or fails. function: that of the program, for messages. */
+/* Enters the next barrier and increments *epoch. limit_ns 0: no limit. function: name of the called
+ * function, for messages. False: the limit is exceeded, or the barrier is broken. */
 bool lc_barrier_wait(const struct lc_fingers *fingers, const struct lc_barrier_ops *ops,
                      uint64_t *epoch, const char *function, uint64_t limit_ns);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The memory of a process that the others write to and read. */
+/* The memory of a process that peers write to and read. */
 #include "control.h"
 
 bool lc_control_open(struct lc_control *control, const struct lc_port *port, int stag, size_t size)

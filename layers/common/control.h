@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The memory of a process that the others write to and read: under a reserved STag, so that its
- * STADD follows from the VCQ id. Each layer has its own words there, behind those of all layers.
+ * The control memory of a process, which peers write to and read. It has a reserved STag, so that
+ * peers compute its STADD from the VCQ id. Each layer has its own words behind those that all
+ * layers share.
  */
 #ifndef LC_CONTROL_H
 #define LC_CONTROL_H
@@ -17,30 +18,31 @@
 
 #pragma GCC visibility push(hidden)
 
-/* Processes write these to each other: all have the same layout. */
+/* Processes write these words to each other, so all processes use the same layout. */
 struct lc_words {
     uint64_t fingers[32]; /* VCQ ids of the processes 1, 2, 4, 8... ranks ahead */
-    uint64_t sync[32];    /* the epoch in which the process 2^n ranks behind has come */
+    uint64_t sync[32];    /* epoch of the process 2^n ranks behind */
 };
 
 enum { LC_STADD_CACHE_BITS = 5, LC_STADD_CACHE_SIZE = 1 << LC_STADD_CACHE_BITS };
 
 struct lc_control {
     struct lc_memory memory;
-    struct lc_words *words; /* the beginning of it; NULL: it is not open */
+    struct lc_words *words; /* start of the memory; NULL: not open */
     struct lc_stadd_entry {
         utofu_vcq_id_t id;
-        utofu_stadd_t stadd;       /* 0: none */
-    } cached[LC_STADD_CACHE_SIZE]; /* where that of peers begins, by the hash of their ids */
+        utofu_stadd_t stadd;       /* 0: empty entry */
+    } cached[LC_STADD_CACHE_SIZE]; /* cache: where the control memory of peers begins, by a hash of
+                                      the VCQ id */
 };
 
 bool lc_control_open(struct lc_control *control, const struct lc_port *port, int stag, size_t size);
 void lc_control_close(struct lc_control *control);
-/* Asks uTofu where that of a peer begins. */
+/* Queries uTofu for the start of the control memory of a peer. */
 void lc_control_query(const struct lc_control *control, struct lc_stadd_entry *cached,
                       utofu_vcq_id_t id) __attribute__((cold));
 
-/* Of the word at an offset in the memory of the process that has the VCQ. */
+/* The STADD of the word at an offset in the control memory of the process that has this VCQ. */
 static inline utofu_stadd_t lc_control_stadd(struct lc_control *control, utofu_vcq_id_t id,
                                              uint64_t offset)
 {

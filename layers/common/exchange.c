@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How processes find each other before there are connections: all put their VCQ ids, with their
- * ranks, into a table of the first process of the job, which is on the first node and so known to
- * everybody. When all have come it looks whether their ranks are a permutation, and puts the ids of
- * its fingers into the memory of each. The table exists, and the VCQs for this exist, only
- * meanwhile.
+ * Exchanges VCQ ids before there are connections. The first process of the job is on the first
+ * node, so every process can compute its VCQ id. All processes put their VCQ ids and ranks into a
+ * table of the first process. When the table is complete, the first process checks that the ranks
+ * are a permutation, and puts to each process the VCQ ids of its fingers. The table and the VCQs of
+ * the exchange exist only during the exchange.
  */
 #include "exchange.h"
 
@@ -22,7 +22,7 @@
 
 enum { PAUSE_NS = 200 * 1000 };
 
-struct announcement { /* what a process brings: 32 bytes, a piggyback put */
+struct announcement { /* what a process puts into the table: 32 bytes, a piggyback put */
     utofu_vcq_id_t id;
     uint64_t rank, must_match;
     uint64_t arrived; /* arrives last */
@@ -38,7 +38,7 @@ struct meeting {
     utofu_vcq_hdl_t vcq;
     utofu_vcq_id_t id;
     struct lc_memory memory;
-    struct reply *reply; /* own memory; that of the first process has the table behind */
+    struct reply *reply; /* memory of this process; in the first process the table follows it */
     struct announcement *table;
 };
 
@@ -59,7 +59,7 @@ __attribute__((format(printf, 2, 3))) static void log_line(const struct lc_excha
     lc_log(m->job->layer, (int)m->job->launch_rank, "%s: %s", m->function, text);
 }
 
-/* For what the peers ask of this process: nothing of its own is under way. */
+/* Serves the communications of peers. This process has none in flight. */
 static void make_progress(const struct meeting *p)
 {
     struct utofu_mrq_notice notice;
@@ -97,7 +97,7 @@ static void close_meeting(struct meeting *p)
     lc_job_check_rc(p->m->job, utofu_free_vcq(p->vcq), "utofu_free_vcq");
 }
 
-/* What others have started here says nothing of what this process has. */
+/* A remote notice says nothing about the communication of this process. */
 static bool is_remote(const struct utofu_mrq_notice *notice)
 {
     return notice->notice_type == UTOFU_MRQ_TYPE_RMT_PUT ||
@@ -105,7 +105,7 @@ static bool is_remote(const struct utofu_mrq_notice *notice)
            notice->notice_type == UTOFU_MRQ_TYPE_RMT_ARMW;
 }
 
-/* The result of the one communication in flight. */
+/* Waits for the only communication in flight, and returns its result. */
 static int wait_for_completion(const struct meeting *p, uint32_t to)
 {
     struct lc_stall_timer stall = {0};
@@ -125,7 +125,7 @@ static int wait_for_completion(const struct meeting *p, uint32_t to)
     return rc;
 }
 
-/* The VCQ for meeting of the process that has this VCQ for work. */
+/* The VCQ of the exchange, of the process that has this VCQ for work. */
 static utofu_vcq_id_t meeting_id(const struct lc_exchange *m, utofu_vcq_id_t work)
 {
     uint8_t coords[6];
@@ -137,11 +137,11 @@ static utofu_vcq_id_t meeting_id(const struct lc_exchange *m, utofu_vcq_id_t wor
     if (utofu_query_vcq_info(work, coords, &tni, &cq, &extra) == UTOFU_SUCCESS &&
         utofu_construct_vcq_id(coords, tni, cq, m->cmp_id, &id) == UTOFU_SUCCESS)
         return id;
-    return 0; /* no VCQ has it */
+    return 0; /* not the id of any VCQ */
 }
 
 /*
- * The first process.
+ * The first process
  */
 
 static uint32_t num_missing(const struct meeting *p)
@@ -170,36 +170,34 @@ static bool wait_for_all(const struct meeting *p)
             make_progress(p);
             if (lc_now_ns() > end) {
                 log_line(p->m,
-                         "process %u of %u has not come in %u seconds "
-                         "(UTOFU_JOB_TIMEOUT)",
+                         "process %u of %u has not arrived within %u seconds (UTOFU_JOB_TIMEOUT)",
                          r, p->m->job->procs, lc_env_number("UTOFU_JOB_TIMEOUT", 60));
                 return false;
             }
             if (lc_stall_report_due(&stall, LC_STALL_SLEEPING_LOOP))
-                log_line(
-                    p->m,
-                    "has waited %llu s for %u of %u processes to come, the first of them process "
-                    "%u; %llu s are left (UTOFU_JOB_TIMEOUT)",
-                    lc_stall_seconds(&stall), num_missing(p), p->m->job->procs, r,
-                    seconds_until(end));
+                log_line(p->m,
+                         "has waited %llu s for %u of %u processes to arrive, the first of them "
+                         "process %u; %llu s are left (UTOFU_JOB_TIMEOUT)",
+                         lc_stall_seconds(&stall), num_missing(p), p->m->job->procs, r,
+                         seconds_until(end));
             lc_sleep_ns(PAUSE_NS);
         }
     }
     return true;
 }
 
-/* The process has come with an id that a VCQ can have: else it cannot be answered. */
+/* Checks that a reply can be sent to the VCQ id that the process has put. */
 static bool has_good_id(const struct meeting *p, uint32_t i)
 {
     if (meeting_id(p->m, p->table[i].id) != 0)
         return true;
-    log_line(p->m, "process %u has come with 0x%016llx, which is no VCQ id: %s", i,
+    log_line(p->m, "process %u has sent 0x%016llx, which is not a VCQ id: %s", i,
              (unsigned long long)p->table[i].id, lc_utofu_error());
     return false;
 }
 
-/* by_rank[r]: who has rank r. Where the ranks are no permutation, each
- * process has the rank of its place in the job. */
+/* by_rank[r]: the process that has rank r. If the ranks are not a permutation, each process has its
+ * launcher rank. */
 static enum lc_exchange_result check_ranks(const struct meeting *p, uint32_t *by_rank)
 {
     bool agree = true, permutation = true, known = true;
@@ -207,7 +205,7 @@ static enum lc_exchange_result check_ranks(const struct meeting *p, uint32_t *by
     for (uint32_t r = 0; r < p->m->job->procs; r++)
         by_rank[r] = p->m->job->procs;
     for (uint32_t i = 0; i < p->m->job->procs; i++) {
-        uint64_t rank = __atomic_load_n(&p->table[i].rank, __ATOMIC_RELAXED); /* once */
+        uint64_t rank = __atomic_load_n(&p->table[i].rank, __ATOMIC_RELAXED); /* read only once */
 
         known &= has_good_id(p, i);
         agree &= p->table[i].must_match == p->table[0].must_match;
@@ -239,7 +237,7 @@ static bool send_reply(const struct meeting *p, uint32_t to)
     int rc;
 
     if (id == 0)
-        return false; /* check_ranks() has said so */
+        return false; /* check_ranks() has logged the error */
     rc = utofu_query_stadd(id, 0, &rmt);
     if (rc == UTOFU_SUCCESS)
         rc = utofu_put(p->vcq, id, p->memory.stadd, rmt, sizeof(struct reply), 0,
@@ -248,7 +246,7 @@ static bool send_reply(const struct meeting *p, uint32_t to)
     if (rc == UTOFU_SUCCESS)
         rc = wait_for_completion(p, to);
     if (rc != UTOFU_SUCCESS)
-        log_line(p->m, "process %u cannot be answered: %s", to, lc_utofu_error());
+        log_line(p->m, "cannot send a reply to process %u: %s", to, lc_utofu_error());
     return rc == UTOFU_SUCCESS;
 }
 
@@ -278,10 +276,10 @@ static bool reply_to_all(const struct meeting *p)
 }
 
 /*
- * The others.
+ * The other processes
  */
 
-/* The first process may not be there yet: then the put fails, and is tried again. */
+/* The put fails until the first process has opened its table, and is retried. */
 static bool announce_self(const struct meeting *p, const struct announcement *announcement)
 {
     uint8_t first_node[6] = {0};
@@ -314,15 +312,14 @@ static bool announce_self(const struct meeting *p, const struct announcement *an
         if ((rc != UTOFU_ERR_MRQ_RMT_STADD && rc != UTOFU_ERR_MRQ_PEER) || lc_now_ns() > end)
             break;
         if (lc_stall_report_due(&stall, LC_STALL_SLEEPING_LOOP))
-            log_line(
-                p->m,
-                "has waited %llu s for the first process of the job, which has not come; %llu s "
-                "are left (UTOFU_JOB_TIMEOUT)",
-                lc_stall_seconds(&stall), seconds_until(end));
+            log_line(p->m,
+                     "has waited %llu s for the first process of the job, which has not arrived; "
+                     "%llu s are left (UTOFU_JOB_TIMEOUT)",
+                     lc_stall_seconds(&stall), seconds_until(end));
         lc_sleep_ns(PAUSE_NS);
     }
     if (rc != UTOFU_SUCCESS)
-        log_line(p->m, "the first process of the job cannot be reached: %s", lc_utofu_error());
+        log_line(p->m, "cannot reach the first process of the job: %s", lc_utofu_error());
     return rc == UTOFU_SUCCESS;
 }
 
@@ -335,32 +332,30 @@ static bool wait_for_reply(const struct meeting *p)
         make_progress(p);
         if (lc_now_ns() > end) {
             log_line(p->m,
-                     "the first process of the job has not answered: not all processes "
-                     "have called %s?",
+                     "the first process of the job has not replied: have all processes called %s?",
                      p->m->function);
             return false;
         }
         if (lc_stall_report_due(&stall, LC_STALL_SLEEPING_LOOP))
-            log_line(
-                p->m,
-                "has waited %llu s for the first process of the job to answer: not all processes "
-                "have come; %llu s are left (UTOFU_JOB_TIMEOUT)",
-                lc_stall_seconds(&stall), seconds_until(end));
+            log_line(p->m,
+                     "has waited %llu s for the reply of the first process of the job: not all "
+                     "processes have arrived; %llu s are left (UTOFU_JOB_TIMEOUT)",
+                     lc_stall_seconds(&stall), seconds_until(end));
         lc_sleep_ns(PAUSE_NS);
     }
     return true;
 }
 
-/* What the first process has said, or LC_EXCHANGE_FAILED with a line: that is not an answer of it.
- */
+/* The result from the first process. LC_EXCHANGE_FAILED, after a line on standard error, if the
+ * memory does not hold a valid reply. */
 static enum lc_exchange_result read_reply(const struct meeting *p, uint64_t fingers[LC_MAX_FINGERS])
 {
     uint64_t result = __atomic_load_n(&p->reply->result, __ATOMIC_ACQUIRE);
 
     if (result > LC_EXCHANGE_FAILED) {
         log_line(p->m,
-                 "0x%llx is no answer of the first process of the job: does another program of the "
-                 "job use this memory?",
+                 "received 0x%llx instead of a reply of the first process of the job: does another "
+                 "program of the job use this memory?",
                  (unsigned long long)result);
         return LC_EXCHANGE_FAILED;
     }
@@ -368,11 +363,10 @@ static enum lc_exchange_result read_reply(const struct meeting *p, uint64_t fing
     for (uint32_t k = 0; result == LC_EXCHANGE_OK && k < p->m->job->num_fingers; k++) {
         if (meeting_id(p->m, fingers[k]) != 0)
             continue;
-        log_line(
-            p->m,
-            "the first process of the job says 0x%016llx of the process %llu ranks ahead, which "
-            "is no VCQ id: %s",
-            (unsigned long long)fingers[k], 1ull << k, lc_utofu_error());
+        log_line(p->m,
+                 "the first process of the job has sent 0x%016llx for the process %llu ranks "
+                 "ahead, which is not a VCQ id: %s",
+                 (unsigned long long)fingers[k], 1ull << k, lc_utofu_error());
         return LC_EXCHANGE_FAILED;
     }
     return (enum lc_exchange_result)result;

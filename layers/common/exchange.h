@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the processes of a job meet before there are connections. */
+/* The exchange of VCQ ids before there are connections. */
 #ifndef LC_EXCHANGE_H
 #define LC_EXCHANGE_H
 
@@ -11,12 +11,12 @@
 
 #pragma GCC visibility push(hidden)
 
-enum { LC_MAX_FINGERS = 31 /* ranks are ints */ };
+enum { LC_MAX_FINGERS = 31 /* ranks are of type int */ };
 struct lc_exchange {
     const struct lc_job *job;
-    const char *function;  /* of the program, for messages */
-    utofu_cmp_id_t cmp_id; /* of the VCQ for the meeting, on TNI 0 */
-    uint64_t must_match;   /* something that is to be the same in all processes */
+    const char *function;  /* name of the called function, for messages */
+    utofu_cmp_id_t cmp_id; /* component id of the VCQ of the exchange, on TNI 0 */
+    uint64_t must_match;   /* must be equal in all processes */
 };
 enum lc_exchange_result {
     LC_EXCHANGE_OK = 1,
@@ -24,8 +24,8 @@ enum lc_exchange_result {
     LC_EXCHANGE_MISMATCH,
     LC_EXCHANGE_FAILED
 };
-/* All processes come to the first one of the job with a VCQ id and a rank, and get the ids of their
- * fingers: the processes 1, 2, 4, 8... ranks ahead. */
+/* Sends a VCQ id and a rank to the first process, and receives the VCQ ids of the fingers: the
+ * processes 1, 2, 4, 8... ranks ahead. All processes call it. */
 enum lc_exchange_result lc_exchange_ids(const struct lc_exchange *m, uint64_t rank,
                                         utofu_vcq_id_t id, uint64_t fingers[LC_MAX_FINGERS]);
 

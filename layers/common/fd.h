@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Descriptors of a layer: never 0 to 2, which are the program's also while they are closed; and as
- * the program may close those of a layer, a mark tells whether a number is still the layer's
- * (src/util/fd.h says how). */
+/* Descriptors of a layer. The numbers 0 to 2 belong to the program even while they are closed, so a
+ * layer never uses them. The program may close descriptors of a layer and reuse their numbers, so a
+ * mark shows whether a number still belongs to the layer (see src/util/fd.h). */
 #ifndef LC_FD_H
 #define LC_FD_H
 
@@ -10,7 +10,8 @@
 #include <signal.h>
 #include <unistd.h>
 
-/* Moves a new descriptor of 0 to 2 to a number above; a negative fd and errno stay. */
+/* Moves a new descriptor from 0, 1 or 2 to a higher number. Leaves a negative fd and errno
+ * unchanged. */
 static inline int lc_fd_high(int fd)
 {
     enum { NUM_STANDARD = 3 };
@@ -23,7 +24,7 @@ static inline int lc_fd_high(int fd)
     return high;
 }
 
-/* lc_fd_high() of a descriptor that stays open. */
+/* lc_fd_high() for a descriptor that stays open; also sets the mark. */
 static inline int lc_fd_own(int fd)
 {
     fd = lc_fd_high(fd);
@@ -32,7 +33,7 @@ static inline int lc_fd_own(int fd)
     return fd;
 }
 
-/* Closes a descriptor of lc_fd_own(), unless its number is another file's by now. */
+/* Closes a descriptor of lc_fd_own(), unless its number belongs to another file now. */
 static inline void lc_fd_close(int fd)
 {
     if (fd >= 0 && fcntl(fd, F_GETSIG) == SIGURG)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a process tells its fingers, and when it asks whether they live. */
+/* Puts to fingers, and keepalive probes. */
 #include "fingers.h"
 
 #include "ring.h"

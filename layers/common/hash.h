@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hashes of words, by a multiplication, which leaves the best bits at the top. */
+/* Multiplicative hashes of words; the upper bits are the best. */
 #ifndef LC_HASH_H
 #define LC_HASH_H
 
 #include <stdint.h>
 
-/* Odd, with bits in no order: 2^64 by the golden ratio. */
+/* 2^64 divided by the golden ratio, made odd. */
 #define LC_HASH_FACTOR 0x9e3779b97f4a7c15ull
 
 /* The index of a key in a table of 2^bits entries; `bits` is from 1 to 64. */

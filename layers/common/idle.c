@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Threads that wait. */
+/* How threads wait. */
 #include "idle.h"
 
 #include <linux/futex.h>
@@ -14,10 +14,10 @@
 
 enum {
     SPINS = 64,
-    LONG_SPINS = 1000,    /* of a thread that would sleep */
-    LONG_YIELD_NS = 2000, /* another thread has run */
+    LONG_SPINS = 1000,    /* of a thread that sleeps afterwards */
+    LONG_YIELD_NS = 2000, /* a yield that takes longer has run another thread */
     NAP_NS = 50000,
-    SLACK_NS = 1000, /* of the kernel's timers: 50 us unless set */
+    SLACK_NS = 1000, /* timer slack; the default of the kernel is 50 us */
 };
 
 void lc_sleep_ns(long ns)
@@ -40,7 +40,8 @@ void lc_spin_wait(const uint32_t *word, uint32_t value)
     uint32_t spins = 0;
 
     while (__atomic_load_n(word, __ATOMIC_RELAXED) == value) {
-        /* who changes the word may need this core, also with a lower priority */
+        /* sleeps at last, because the thread that changes the word may need this core at a lower
+         * priority */
         if (++spins > LONG_SPINS)
             lc_sleep_ns(NAP_NS);
         else if (spins > SPINS)
@@ -50,7 +51,7 @@ void lc_spin_wait(const uint32_t *word, uint32_t value)
 
 void lc_futex_wait(const uint32_t *word, uint32_t value)
 {
-    /* whoever changes the word may not have seen this thread yet */
+    /* the thread that changes the word may not wake this one yet */
     const struct timespec longest = {.tv_nsec = 1000000};
 
     for (uint32_t spins = 0; spins < LONG_SPINS; spins++) {

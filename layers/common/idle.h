@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads that wait: for a word of memory, for a short time; and how a thread of a layer is
- * started.
+ * How threads wait for a word in memory or for a short time, and how a layer starts a thread.
  */
 #ifndef LC_IDLE_H
 #define LC_IDLE_H
@@ -12,7 +11,7 @@
 
 #pragma GCC visibility push(hidden)
 
-/* A moment, on this core. */
+/* A pause instruction. */
 static inline void lc_cpu_relax(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
@@ -23,18 +22,19 @@ static inline void lc_cpu_relax(void)
 }
 
 void lc_sleep_ns(long ns);
-/* Yields. Another thread wants this core if that takes long. */
+/* Yields the core. True if another thread ran meanwhile. */
 bool lc_yield_is_contended(void);
-/* Until a word, of a lock for instance, has another value: spins, yields, then sleeps. */
+/* Waits until a word, such as a lock, changes its value: spins, yields, then sleeps between checks.
+ * */
 void lc_spin_wait(const uint32_t *word, uint32_t value);
-/* The same for a word whose changes are told by lc_futex_wake(): spins, then sleeps. Beside other
- * programs that compute, a thread that yields gets its core back after their time slices, and one
- * that is woken at once. */
+/* The same for a word whose writer calls lc_futex_wake(): spins, then sleeps in a futex. Beside
+ * processes that compute, a thread that yields waits for their time slices, while a woken thread
+ * runs at once. */
 void lc_futex_wait(const uint32_t *word, uint32_t value);
 void lc_futex_wake(const uint32_t *word);
 
-/* A thread that takes no signals of the program, and whose naps are not prolonged by the kernel.
- * Returns the code of pthread_create(). */
+/* A thread that receives no signals of the program and has a short timer slack. lc_thread_start()
+ * returns the code of pthread_create(). */
 struct lc_thread {
     pthread_t id;
     void *(*run)(void *arg);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rank and number of processes, which uTofu has no function for: from the variables of the
- * launcher.
+ * Rank and number of processes, from the variables of the launcher, because uTofu has no function
+ * for them.
  */
 #include "job.h"
 
@@ -11,7 +11,8 @@
 
 #include "ring.h"
 
-/* utofurun, or by hand; MPICH's mpiexec and srun --mpi=pmi2; Open MPI's mpirun; srun --mpi=pmix. */
+/* In order: utofurun, or by hand; mpiexec of MPICH and srun --mpi=pmi2; mpirun of Open MPI; srun
+ * --mpi=pmix. */
 static const struct {
     const char *rank, *procs;
 } launchers[] = {

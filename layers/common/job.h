@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This process in its job, numbers from variables, and the clock. */
+/* This process in its job, numbers from environment variables, and the clock. */
 #ifndef LC_JOB_H
 #define LC_JOB_H
 
@@ -10,11 +10,11 @@
 #pragma GCC visibility push(hidden)
 
 struct lc_job {
-    const char *layer;    /* begins lines on standard error */
-    const char *process;  /* what the layer calls one: "rank", "task" */
-    int log_rank;         /* that lines have */
-    uint32_t launch_rank; /* of this one, as the launcher says */
-    uint32_t rank;        /* which the layer gives it: the same, unless the program says */
+    const char *layer;    /* the first word of log lines */
+    const char *process;  /* what the layer calls a process: "rank" or "task" */
+    int log_rank;         /* the rank in log lines */
+    uint32_t launch_rank; /* rank that the launcher has given */
+    uint32_t rank;        /* rank in the layer; differs only if the program chooses it */
     uint32_t procs, num_fingers;
 };
 
@@ -23,7 +23,7 @@ struct lc_job {
 
 void lc_job_init(struct lc_job *job, const char *layer, const char *process);
 uint32_t lc_env_number(const char *name, uint32_t value_unless_set);
-/* How long a process that leaves waits for the others, one of which may have ended. */
+/* How long finalization waits for other processes, one of which may have ended. */
 uint64_t lc_finalize_timeout_ns(void);
 uint64_t lc_now_ns(void);
 

@@ -10,7 +10,7 @@
 
 enum { LINE = 2048 };
 
-/* One write, so that lines of several processes do not mix. */
+/* Writes the line with one call, so that lines of several processes do not mix. */
 void lc_vlog(const char *layer, int rank, const char *format, va_list args)
 {
     char line[LINE];
@@ -23,7 +23,7 @@ void lc_vlog(const char *layer, int rank, const char *format, va_list args)
         return;
     line[length++] = '\n';
     if (write(STDERR_FILENO, line, length) < 0)
-        return; /* nowhere to say it */
+        return; /* the line is lost */
 }
 
 void lc_log(const char *layer, int rank, const char *format, ...)

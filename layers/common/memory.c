@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of a layer that is registered as long as it is there. */
+/* Registered memory of a layer. */
 #include "memory.h"
 
 #include <sys/mman.h>
@@ -22,8 +22,8 @@ bool lc_memory_open(struct lc_memory *memory)
     } else if (register_memory(memory) == UTOFU_SUCCESS) {
         return true;
     } else {
-        lc_job_log(memory->job, "%zu bytes of %s cannot be registered: %s", memory->size,
-                   memory->what, lc_utofu_error());
+        lc_job_log(memory->job, "cannot register %zu bytes of %s: %s", memory->size, memory->what,
+                   lc_utofu_error());
         munmap(memory->at, memory->size);
     }
     memory->at = NULL;

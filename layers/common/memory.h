@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of a layer that is registered as long as it is there: zero, in whole pages. */
+/* Registered memory of a layer, zeroed, in whole pages. It is registered as long as it is open. */
 #ifndef LC_MEMORY_H
 #define LC_MEMORY_H
 
@@ -18,14 +18,14 @@ struct lc_memory {
     const struct lc_job *job;
     utofu_vcq_hdl_t vcq;
     size_t size;
-    const char *what; /* for messages: "buffers" */
-    int stag;         /* reserved, so that the STADD follows from the VCQ id; or LC_ANY_STAG */
+    const char *what; /* for messages, e.g. "buffers" */
+    int stag; /* reserved STag, so that peers compute the STADD from the VCQ id; or LC_ANY_STAG */
     unsigned long int flags;
-    void *at; /* once it is open */
+    void *at; /* valid while open */
     utofu_stadd_t stadd;
 };
 
-/* What is wanted is in the struct. false: a line says why. */
+/* Opens the memory that the struct describes. False after a log line. */
 bool lc_memory_open(struct lc_memory *memory);
 void lc_memory_close(struct lc_memory *memory);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A VCQ of a layer, and the communications on it. */
+/* A VCQ of a layer, and its operations in flight. */
 #include "port.h"
 
 #include <stdio.h>
@@ -78,7 +78,7 @@ static void end_op(struct lc_op *op, int rc, uint64_t old_value)
 }
 
 /*
- * Starts.
+ * Starting operations
  */
 
 void lc_port_poll_for_room(struct lc_port *port, struct lc_stall_timer *stall)
@@ -102,7 +102,7 @@ bool lc_op_check_start(struct lc_op *op, int rc)
     return true;
 }
 
-/* A call that finds room costs nothing more. */
+/* The common case, with room in the TOQ, costs one comparison. */
 #define START(op, call)                                                                            \
     do {                                                                                           \
         int rc = (call);                                                                           \
@@ -145,7 +145,7 @@ bool lc_op_armw(struct lc_op *op, utofu_vcq_id_t id, enum utofu_armw_op code, ui
 }
 
 /*
- * Ends.
+ * Completing operations
  */
 
 static bool is_op(const struct lc_port *port, const void *cbdata)
@@ -169,7 +169,7 @@ bool lc_port_poll_tcq(struct lc_port *port)
     return true;
 }
 
-/* Of a poll that failed there is no notice. */
+/* A failed poll has no notice. */
 void lc_port_handle_notice(struct lc_port *port, int rc, const struct utofu_mrq_notice *notice)
 {
     if (rc > UTOFU_ERR_INVALID_ARG && lc_is_local_notice(notice) &&
@@ -199,11 +199,11 @@ const char *lc_port_describe(const struct lc_port *port, char text[LC_TEXT_SIZE]
         if (port->ops[i].busy && n++ == 0)
             rank = port->ops[i].rank;
     if (n == 0)
-        snprintf(text, LC_TEXT_SIZE, "no communication is under way that a notice ends");
+        snprintf(text, LC_TEXT_SIZE, "no communication is in flight that a notice ends");
     else if (n == 1)
-        snprintf(text, LC_TEXT_SIZE, "one communication is under way, with %s %u", process, rank);
+        snprintf(text, LC_TEXT_SIZE, "one communication is in flight, with %s %u", process, rank);
     else
-        snprintf(text, LC_TEXT_SIZE, "%u communications are under way, one of them with %s %u", n,
+        snprintf(text, LC_TEXT_SIZE, "%u communications are in flight, one of them with %s %u", n,
                  process, rank);
     return text;
 }

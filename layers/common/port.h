@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A port is a VCQ of a layer, and the communications on it that end with a notice. Each of these
- * has an op, whose number is its EDATA, and a buffer of registered memory (bounce). It asks for its
- * local MRQ notice; what has the notice ends the op. Errors of what could not be sent are in the
- * TCQ, and end it too.
+ * A port is a VCQ of a layer with its operations in flight. Each operation has an op, whose index
+ * is its EDATA, and a bounce buffer of registered memory. Operations request a local MRQ notice,
+ * and that notice completes the op. The TCQ reports operations that could not be sent, which
+ * completes the op too.
  */
 #ifndef LC_PORT_H
 #define LC_PORT_H
@@ -21,35 +21,34 @@
 #pragma GCC visibility push(hidden)
 
 enum {
-    LC_MAX_OPS = 256,  /* an EDATA has a byte */
-    LC_TEXT_SIZE = 96, /* of what is under way, for lines of what waits */
+    LC_MAX_OPS = 256,  /* EDATA has one byte */
+    LC_TEXT_SIZE = 96, /* size of a text that describes operations in flight */
 };
 
 struct lc_port;
 
 struct lc_op {
-    void (*done)(struct lc_op *op, int rc, uint64_t old_value); /* or NULL */
+    void (*done)(struct lc_op *op, int rc, uint64_t old_value); /* completion callback, or NULL */
     void *arg;
     uint64_t n;
     struct lc_port *port;
-    uint32_t rank; /* of the peer */
+    uint32_t rank; /* rank of the peer */
     uint8_t index;
     bool busy;
 };
 
-/* What a layer makes of its ports. */
+/* How a layer configures its ports. */
 struct lc_port_config {
     const struct lc_job *job;
     utofu_cmp_id_t cmp_id;
-    uint32_t num_ops, bounce; /* bytes of the buffer of each op */
-    size_t extra_bytes;       /* behind these buffers, for the layer */
-    bool wait_for_room;       /* a start waits while the TOQ is full: else the op is given back */
-    /* A communication says that the process cannot be reached. */
+    uint32_t num_ops, bounce; /* bounce: bytes of the bounce buffer of each op */
+    size_t extra_bytes; /* additional registered bytes for the layer, behind the bounce buffers */
+    bool wait_for_room; /* starting an operation waits while the TOQ is full; otherwise it fails */
+    /* An operation reports that the process is unreachable. */
     void (*peer_lost)(uint32_t rank);
-    /* What a poll of the MRQ has found that ends no op: an error, or the notice of what a peer has
-     * started. */
+    /* Handles a result of utofu_poll_mrq() that completes no op: an error, or a remote notice. */
     void (*handle_notice)(int rc, const struct utofu_mrq_notice *notice);
-    /* A TCQ notice of what the layer has started on its own; or NULL. */
+    /* Handles a TCQ notice of an operation without op; or NULL. */
     void (*handle_tcq_notice)(void *cbdata);
 };
 
@@ -61,7 +60,7 @@ struct lc_port {
     uint8_t *bounce;
     uint32_t num_free;
     uint32_t polls;
-    bool silent; /* ops end in silence: none of them is done, nothing is lost or found */
+    bool silent; /* no callback is called any more */
     uint8_t free_ops[LC_MAX_OPS];
     struct lc_op ops[LC_MAX_OPS];
     struct lc_memory memory;
@@ -70,7 +69,7 @@ struct lc_port {
 bool lc_port_open(struct lc_port *port, const struct lc_port_config *config, utofu_tni_id_t tni);
 void lc_port_close(struct lc_port *port);
 
-/* An op to start a communication with, or NULL: no more than `keep` are free at the moment. */
+/* Allocates an op. NULL: no more than `reserve` ops are free. */
 static inline struct lc_op *lc_op_alloc(struct lc_port *port, uint32_t reserve, uint32_t rank,
                                         void (*done)(struct lc_op *op, int rc, uint64_t old_value),
                                         void *arg)
@@ -87,7 +86,7 @@ static inline struct lc_op *lc_op_alloc(struct lc_port *port, uint32_t reserve, 
     return op;
 }
 
-/* It was not started, or has ended. */
+/* Frees an op that was not started, or that has completed. */
 static inline void lc_op_free(struct lc_op *op)
 {
     struct lc_port *port = op->port;
@@ -96,7 +95,7 @@ static inline void lc_op_free(struct lc_op *op)
     port->free_ops[port->num_free++] = op->index;
 }
 
-/* The buffer is the op's own until it is done. */
+/* The bounce buffer belongs to the op until the op completes. */
 static inline void *lc_op_bounce(const struct lc_op *op)
 {
     return op->port->bounce + (size_t)op->index * op->port->config->bounce;
@@ -107,22 +106,22 @@ static inline utofu_stadd_t lc_op_bounce_stadd(const struct lc_op *op)
     return op->port->bounce_stadd + (utofu_stadd_t)op->index * op->port->config->bounce;
 }
 
-/* They start the op's communication. What cannot be started is done with an error. false: there is
- * no room at the moment, for which a port of this kind does not wait; the op is given back. */
+/* Each starts the operation of an op. An operation that cannot be started completes with an error.
+ * False: the TOQ is full, and the port is not configured to wait; the op is freed. */
 bool lc_op_put(struct lc_op *op, utofu_vcq_id_t id, utofu_stadd_t lcl, utofu_stadd_t rmt,
                size_t size, unsigned long int flags);
-/* The first `size` bytes of a word. */
+/* Puts the first `size` bytes of a word. */
 bool lc_op_put_word(struct lc_op *op, utofu_vcq_id_t id, uint64_t word, utofu_stadd_t rmt,
                     size_t size, unsigned long int flags);
 bool lc_op_get(struct lc_op *op, utofu_vcq_id_t id, utofu_stadd_t lcl, utofu_stadd_t rmt,
                size_t size);
-/* Of a word of 8 bytes. */
+/* Modifies a word of 8 bytes. */
 bool lc_op_armw(struct lc_op *op, utofu_vcq_id_t id, enum utofu_armw_op code, uint64_t operand,
                 utofu_stadd_t rmt);
-/* The same for what the layer has started on its own with the op: what that has returned. */
+/* Handles the return code of an operation that the layer started itself with the op. */
 bool lc_op_check_start(struct lc_op *op, int rc);
 
-/* Of a communication of this process, or of one that a peer has started? */
+/* True if this process started the operation. */
 static inline bool lc_is_local_notice(const struct utofu_mrq_notice *notice)
 {
     _Static_assert(UTOFU_MRQ_TYPE_LCL_PUT % 2 == 0 && UTOFU_MRQ_TYPE_RMT_PUT % 2 == 1 &&
@@ -132,16 +131,16 @@ static inline bool lc_is_local_notice(const struct utofu_mrq_notice *notice)
     return (notice->notice_type & 1) == 0;
 }
 
-/* What utofu_poll_mrq() has found. */
+/* Handles a result of utofu_poll_mrq(). */
 void lc_port_handle_notice(struct lc_port *port, int rc, const struct utofu_mrq_notice *notice);
 bool lc_port_poll_mrq(struct lc_port *port);
-bool lc_port_poll_tcq(struct lc_port *port); /* makes room in the TOQ */
-/* The TOQ is full: polls the TCQ, and says from time to time that it waits. */
+bool lc_port_poll_tcq(struct lc_port *port); /* frees entries of the TOQ */
+/* Called while the TOQ is full: polls the TCQ, and logs long waits. */
 void lc_port_poll_for_room(struct lc_port *port, struct lc_stall_timer *stall)
     __attribute__((cold));
 
-/* One notice at a time, so that a call that waits for it returns at once; all entries of the TCQ,
- * which has errors for the most part, once in `period` polls. true: something has happened. */
+/* Polls one notice of the MRQ, so that a call that waits for it returns at once. Every `period`
+ * polls it drains the TCQ, whose entries are mostly errors. True: something has happened. */
 static inline bool lc_port_poll(struct lc_port *port, uint32_t period)
 {
     bool any = lc_port_poll_mrq(port);

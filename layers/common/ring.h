@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ring of ranks: behind the last one comes the first. The fingers of a process are those 1, 2,
- * 4, 8... ranks ahead of it.
+ * Ranks form a ring: the first rank follows the last. The fingers of a process are the processes 1,
+ * 2, 4, 8... ranks ahead.
  */
 #ifndef LC_RING_H
 #define LC_RING_H
@@ -30,7 +30,7 @@ static inline uint32_t lc_rank_behind(uint32_t rank, uint32_t procs, uint32_t fi
     return (uint32_t)(((uint64_t)rank + procs - (1ull << finger) % procs) % procs);
 }
 
-/* The finger of `from` that is nearest to another rank, but not beyond. */
+/* The finger of `from` that is nearest to `to`, but not beyond it. */
 static inline uint32_t lc_finger_towards(uint32_t from, uint32_t to, uint32_t procs)
 {
     uint32_t distance = to >= from ? to - from : to + procs - from;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Nothing waits for long without saying for what. Who waits in a loop asks in each turn whether it
- * is time to say so: the first time after three seconds, then each time that the wait has become
- * twice as long. It begins as {0}. The clock is read in few turns, but in each of a loop that has
- * become so slow that it sleeps; so a short wait costs a count.
+ * Every long wait logs what it waits for. A loop that waits calls lc_stall_report_due() in each
+ * iteration: it returns true after three seconds, and again each time that the duration has
+ * doubled. The struct begins as {0}. Few iterations read the clock; those of a loop that sleeps all
+ * do, so a short wait costs only a counter.
  */
 #ifndef LC_STALL_H
 #define LC_STALL_H
@@ -14,8 +14,8 @@
 
 enum {
     LC_STALL_FIRST_MS = 3000,
-    LC_STALL_CLOCK_PERIOD = 128,   /* for each look at the clock, a power of 2 */
-    LC_STALL_SLEEPING_LOOP = 8192, /* turns without result, from which on a loop may sleep */
+    LC_STALL_CLOCK_PERIOD = 128,   /* iterations from one clock reading to the next, a power of 2 */
+    LC_STALL_SLEEPING_LOOP = 8192, /* idle iterations after which a loop may sleep */
 };
 
 struct lc_stall_timer {
@@ -39,14 +39,14 @@ static inline bool lc_stall_timer_expired(struct lc_stall_timer *p)
     return true;
 }
 
-/* idle: the turns of the loop since something has happened. */
+/* idle: number of iterations since something happened. */
 static inline bool lc_stall_report_due(struct lc_stall_timer *p, uint32_t idle)
 {
     return (++p->iterations % LC_STALL_CLOCK_PERIOD == 0 || idle >= LC_STALL_SLEEPING_LOOP) &&
            lc_stall_timer_expired(p);
 }
 
-/* Seconds that the wait had taken at the last look. */
+/* Duration of the wait at the last clock reading. */
 static inline unsigned long long lc_stall_seconds(const struct lc_stall_timer *p)
 {
     return (p->now_ns - p->since_ns) / 1000000000;

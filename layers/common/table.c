@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a process keeps of others, by their ranks. */
+/* A hash table by rank. */
 #include "table.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@ static uint32_t rank_of(const void *entry)
     return *(const uint32_t *)entry;
 }
 
-/* Of the entry of a rank, or where it goes. */
+/* The slot of a rank: where its entry is, or would be inserted. */
 static void **find_slot(const struct lc_table *table, uint32_t rank)
 {
     uint32_t i = (uint32_t)lc_hash_index(rank, 32);
