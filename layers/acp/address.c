@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The layout of global addresses:
+ * The layout of global addresses (GAs):
  *
  *     rank | color (3 bits) | class (1 bit) | tag | offset
  *
- * The rank has the bits that the number of processes takes, so the rest has 60 less these. Of that
- * a tag has 16 bits in class 0 and 6 in class 1, and the offset all others: with 4 processes
- * regions of 4 TiB, and with a million 65,536 regions of 16 MiB and 64 of 16 GiB. Tag 0 of class 0
- * is never given out, so no GA is 0.
+ * The rank has as many bits as the number of processes requires; tag and offset share the other 60
+ * bits. The tag has 16 bits in class 0 and 6 bits in class 1. With 4 processes, regions of class 0
+ * have up to 4 TiB; with a million processes, there are 65,536 regions of 16 MiB and 64 regions of
+ * 16 GiB. Tag 0 of class 0 is never used, so no GA is 0.
  */
 #include "address.h"
 
@@ -31,7 +31,7 @@ uint64_t al_address_max_offset(bool large)
     return (1ull << (al.address.rest_bits - (large ? LARGE_TAG_BITS : SMALL_TAG_BITS))) - 1;
 }
 
-/* Tags from AL_SMALL_TAGS on are of class 1. */
+/* Tags from AL_SMALL_TAGS on belong to class 1. */
 acp_ga_t al_address_pack(uint32_t rank, uint32_t color, uint32_t tag, uint64_t offset)
 {
     uint64_t large = tag >= AL_SMALL_TAGS;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Atomic operations: an ARMW from here on whatever process owns the word, and then a put of the
- * value from before.
+ * Atomic operations: an ARMW on the word, whichever process owns it, followed by a put of the old
+ * value.
  */
 #include "atomic.h"
 
@@ -12,7 +12,7 @@
 #include "net.h"
 #include "remote.h"
 
-enum stage { BEGINS, CHANGED /* the word is */ };
+enum stage { BEGINS, CHANGED /* the word is changed, and its old value is to be written */ };
 
 static void finish_return(struct lc_op *op, int rc, uint64_t old_value)
 {
@@ -25,11 +25,11 @@ static void finish_return(struct lc_op *op, int rc, uint64_t old_value)
     else if (al_remote_may_retry(task, rc, task->dst))
         al_task_step(task);
     else
-        al_task_fail(task, "the word is changed, but its old value cannot be written: %s",
+        al_task_fail(task, "the word has changed, but the old value cannot be written: %s",
                      lc_utofu_error());
 }
 
-/* Writes the value from before to dst. */
+/* Writes the old value to dst. */
 static void write_old_value(struct al_task *task)
 {
     struct al_target target;

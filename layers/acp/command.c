@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies between two other processes: the owner of the source executes them. Every process has one
- * ring of commands for all others together. Who wants to send one draws a ticket with an atomic add
- * on the ring's tail, waits until the ring's head is less than the length of the ring behind the
- * ticket, which it usually knows already, and puts the command into the ticket's place. Commands
- * that are away have numbers, the lowest that are free, so that answers come to few places: uTofu
- * sends a notice with the data only where one was sent before.
+ * Copies between two other processes. The owner of the source executes them. Every process has one
+ * ring of commands, which all other processes share. To send a command, a process takes a ticket
+ * with an atomic add on the tail of the ring, waits until the head is less than one ring length
+ * behind the ticket (it usually knows so already), and puts the command into the slot of the
+ * ticket. An outstanding command has a number, the lowest free one, so that answers use few
+ * addresses: uTofu sends data and notice together only to addresses used before.
  *
- * The owner answers twice. The first is a word, the command's stamp, which ends the copy of an
- * issuer that polls: it looks for that of the command it has sent last. It comes without a notice,
- * and only if the copy was done well. The second has a remote notice, which wakes an issuer that
- * sleeps, ends the copy if the word has not, and frees the number. No stamp is used twice, so a
- * word that comes later than its notice does no harm.
+ * The owner answers twice. The first answer is a word, the stamp of the command, without a notice.
+ * It completes the copy if the issuer polls, and is sent only after success. The second answer has
+ * a remote notice. It wakes an issuer that sleeps, completes the copy if the word has not, and
+ * frees the number. Stamps are never reused, so a word that arrives after its notice does no harm.
  */
 #include "command.h"
 #include "address.h"
@@ -42,7 +41,7 @@ void al_command_setup(void)
 }
 
 /*
- * The process that issued the copy.
+ * The issuer of the copy
  */
 
 static uint32_t owner_of(const struct al_task *task)
@@ -50,7 +49,7 @@ static uint32_t owner_of(const struct al_task *task)
     return al_rank_of(task->src);
 }
 
-/* Its number is in `order`, which it does not need any more. */
+/* Stores the number in `order`, which is not needed any more. */
 static void alloc_number(struct al_task *task)
 {
     task->order = al.commands.free_numbers[--al.commands.num_free];
@@ -63,7 +62,7 @@ static void free_number(uint64_t number)
     al.commands.free_numbers[al.commands.num_free++] = (uint8_t)number;
 }
 
-/* Those of numbers in a row are in different lines. */
+/* Consecutive numbers have answer words in different cache lines. */
 static size_t answer_index(uint64_t number)
 {
     const size_t in_line = 8, lines = AL_OUTSTANDING / in_line;
@@ -71,12 +70,12 @@ static size_t answer_index(uint64_t number)
     return number % lines * in_line + number / lines;
 }
 
-/* What the ring's owner says makes no sense: the command cannot be sent. */
+/* Fails a command that cannot be sent because the ring of the owner is inconsistent. */
 static void fail_unsent(struct al_task *task, uint64_t ticket, uint64_t seen)
 {
     free_number(task->order);
     al_task_fail(task,
-                 "ticket %llu of rank %u's ring of commands, of which %llu were taken out: does "
+                 "ticket %llu of rank %u's ring of commands, of which %llu were executed: does "
                  "another program of the job use this memory?",
                  (unsigned long long)ticket, owner_of(task), (unsigned long long)seen);
 }
@@ -89,11 +88,11 @@ static void handle_ticket(struct lc_op *op, int rc, uint64_t old_value)
     task->in_flight--;
     if (rc != UTOFU_SUCCESS) {
         free_number(task->order);
-        al_task_fail(task, "no ticket of rank %u: %s", op->rank, lc_utofu_error());
+        al_task_fail(task, "cannot get a ticket of rank %u: %s", op->rank, lc_utofu_error());
         return;
     }
     if (al_peer_find(op->rank, task, &peer) != AL_FOUND)
-        return; /* never: it was asked */
+        return; /* cannot happen: the peer is known */
     if (old_value < peer->head_seen) {
         fail_unsent(task, old_value, peer->head_seen);
         return;
@@ -103,8 +102,8 @@ static void handle_ticket(struct lc_op *op, int rc, uint64_t old_value)
     al_task_step(task);
 }
 
-/* The head stays at a ticket whose command has not come; and there are no more tickets
- * of commands that were not taken out than all processes have numbers. */
+/* The head stops at a ticket whose command has not arrived, and there are at most AL_OUTSTANDING
+ * outstanding tickets of each process. */
 static bool is_head_for(uint64_t ticket, uint64_t seen)
 {
     return seen <= ticket && ticket - seen <= (uint64_t)al.job.procs * AL_OUTSTANDING;
@@ -119,7 +118,7 @@ static void handle_head(struct lc_op *op, int rc, uint64_t old_value)
     (void)old_value;
     task->in_flight--;
     if (al_peer_find(op->rank, task, &peer) != AL_FOUND)
-        return; /* never: it was asked */
+        return; /* cannot happen: the peer is known */
     peer->head_read_pending = false;
     if (rc == UTOFU_SUCCESS && !is_head_for(task->value, seen)) {
         fail_unsent(task, task->value, seen);
@@ -139,7 +138,7 @@ static void complete_answered(struct al_task *task)
     else
         free_number(task->order);
     if (stage == FAILED)
-        al_task_fail(task, "rank %u could not do it, and says why", owner_of(task));
+        al_task_fail(task, "rank %u has failed to execute it, and logs the reason", owner_of(task));
     else
         al_task_end(task);
 }
@@ -151,7 +150,7 @@ static void finish_send(struct lc_op *op, int rc, uint64_t old_value)
     (void)old_value;
     task->in_flight--;
     if (rc != UTOFU_SUCCESS)
-        al_fatal("a command cannot be sent to rank %u: %s", op->rank, lc_utofu_error());
+        al_fatal("cannot send a command to rank %u: %s", op->rank, lc_utofu_error());
     if (task->stage != SENT)
         complete_answered(task);
 }
@@ -188,7 +187,7 @@ static bool put_command(struct al_task *task, struct al_peer *peer, struct lc_op
                                        .seq = task->value + 1};
 
     memcpy(lc_op_bounce(op), &command, sizeof(command));
-    task->stage = SENT; /* the answer may be here before its notice */
+    task->stage = SENT; /* the answer may arrive before the notice of the put */
     if (lc_op_put(op, peer->id, lc_op_bounce_stadd(op), al_control_stadd(peer->id, place),
                   sizeof(command),
                   UTOFU_ONESIDED_FLAG_STRONG_ORDER | UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE)) {
@@ -201,7 +200,7 @@ static bool put_command(struct al_task *task, struct al_peer *peer, struct lc_op
     return false;
 }
 
-/* What comes next for it: a ticket, room in the ring, or the command. */
+/* Starts the next step of a command: a ticket, a read of the head, or the put. */
 static bool start_next(struct al_task *task, struct al_peer *peer)
 {
     bool full = task->value >= peer->head_seen && task->value - peer->head_seen >= AL_RING;
@@ -258,7 +257,8 @@ static void handle_notice(uint32_t number, bool success)
         return;
     }
     if (task == NULL || (task->stage != SENT && task->stage != ANSWERED)) {
-        al_log("the answer to a command that was not sent: another program's?");
+        al_log("ignored an answer to a command that was not sent: does another program of the job "
+               "use this memory?");
         return;
     }
     if (al.commands.awaited == task->value)
@@ -268,8 +268,9 @@ static void handle_notice(uint32_t number, bool success)
         complete_answered(task);
 }
 
-/* Commands, answers, barrier and the end of the job are polled where they lie; their notices wake,
- * and those of answers say that their numbers are free. */
+/* Handles the notice of a put of a peer. Commands, answers, barrier words and the end of the job
+ * are polled in memory; their notices only wake this process, but the notice of an answer also
+ * frees the number. */
 void al_command_put_arrived(utofu_stadd_t stadd)
 {
     uint64_t last = stadd - 1 - al.area.memory.stadd;
@@ -282,7 +283,8 @@ void al_command_put_arrived(utofu_stadd_t stadd)
     else if (failure < AL_OUTSTANDING)
         handle_notice((uint32_t)failure, false);
     else if (last >= offsetof(struct al_control, answers))
-        al_log("a notice at STADD 0x%llx, where none is expected: another program's?",
+        al_log("ignored an unexpected notice at STADD 0x%llx: does another program of the job use "
+               "this memory?",
                (unsigned long long)stadd);
 }
 
@@ -302,7 +304,7 @@ void al_command_drain(const char *function)
 }
 
 /*
- * The process that executes it.
+ * The executor of the copy
  */
 
 static void finish_report(struct lc_op *op, int rc, uint64_t old_value)
@@ -311,13 +313,12 @@ static void finish_report(struct lc_op *op, int rc, uint64_t old_value)
 
     (void)old_value;
     if (rc != UTOFU_SUCCESS && !al.leaving)
-        al_fatal("rank %u cannot be notified that its copy is done: %s", op->rank,
-                 lc_utofu_error());
+        al_fatal("cannot notify rank %u that its copy is complete: %s", op->rank, lc_utofu_error());
     if (--task->in_flight == 0 && !task->queued)
         task->state = AL_FREE;
 }
 
-/* One of the two answers. False: no room. */
+/* Puts one of the two answers. False: no op is free, or the TOQ is full. */
 static bool put_answer(struct al_task *task, const struct al_peer *peer, uint64_t word, size_t size,
                        size_t place, unsigned long int flags)
 {
@@ -332,12 +333,12 @@ static bool put_answer(struct al_task *task, const struct al_peer *peer, uint64_
     return false;
 }
 
-/* The word is left out where there is no room. */
+/* The first answer is optional, and is skipped if there is no room. */
 static void report_word(struct al_task *task, const struct al_peer *peer)
 {
     size_t place = answer_index((uint32_t)task->order);
 
-    task->retried = true; /* once */
+    task->retried = true; /* only one attempt */
     if (!task->failed)
         put_answer(task, peer, al.commands.stamps[task - al.commands.executors], 8,
                    offsetof(struct al_control, answers) + 8 * place, 0);
@@ -392,7 +393,7 @@ static void execute_command(struct al_task *task, const struct al_command *comma
                      command->rank, al.job.rank);
 }
 
-/* Who sends one has a number for it, and no part in it; own copies are not sent. */
+/* The issuer has a number for the command, and is not this process. */
 static bool is_answerable(const struct al_command *command)
 {
     return command->rank < al.job.procs && command->rank != al.job.rank &&
@@ -417,11 +418,10 @@ bool al_command_execute_ring(void)
         any = true;
         if (is_answerable(&command)) {
             execute_command(executor, &command);
-            al_net_poll(); /* so that what it has started is reported before anything else */
+            al_net_poll(); /* completes what was started, so that it is reported first */
         } else {
-            al_log("a command of rank %u, its number %u, is left out: there is nobody to answer "
-                   "to",
-                   command.rank, command.number);
+            al_log("dropped command %u of rank %u: nobody would receive its answer", command.number,
+                   command.rank);
         }
     }
 }

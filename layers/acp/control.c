@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of a process that the layers of the others write and read. */
+/* The memory of a process that peers write to and read. */
 #include "control.h"
 
 bool al_control_setup(void)

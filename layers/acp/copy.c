@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies with a GA of this process: one with one is a put or a get, one with both a memmove. They
- * do what can be done now; what they wait for steps them again.
+ * Copies with at least one GA of this process: a put, a get, or a memmove. A step does what is
+ * possible now; the completion of an operation steps the task again.
  */
 #include "copy.h"
 
@@ -16,10 +16,13 @@
 #include "ranges.h"
 #include "remote.h"
 
-enum { MAX_PIECE = 16777215, PIECE = 8 << 20 }; /* uTofu's limit, and what long copies are cut to */
+enum {
+    MAX_PIECE = 16777215,
+    PIECE = 8 << 20
+}; /* the limit of uTofu, and the piece size of longer copies */
 enum stage {
     BEGINS,
-    AGAIN, /* once nothing of it is in flight, from the start */
+    AGAIN, /* restart the copy when none of its operations is in flight */
 };
 
 static acp_ga_t remote_of(const struct al_task *task)
@@ -27,7 +30,7 @@ static acp_ga_t remote_of(const struct al_task *task)
     return al_is_mine(task->src) ? task->dst : task->src;
 }
 
-/* One communication less, or copy_remote() has started what it could. */
+/* Counts down the operations in flight, and continues or ends the copy after the last one. */
 static void finish_communication(struct al_task *task)
 {
     if (--task->in_flight > 0)
@@ -36,7 +39,7 @@ static void finish_communication(struct al_task *task)
         task->stage = BEGINS;
         task->value = 0;
         if (task->behind)
-            al_queue_wait_for_all(task); /* strong order keeps it behind nothing any more */
+            al_queue_wait_for_all(task); /* strong order does not protect the restarted copy */
         else
             al_task_step(task);
     } else if (task->failed || task->value == task->size) {
@@ -90,14 +93,14 @@ static bool start_piece(struct al_task *task, const struct al_target *target, bo
 static void start_pieces(struct al_task *task, const struct al_target *target, bool put,
                          utofu_stadd_t mine)
 {
-    task->in_flight++; /* so that it does not end meanwhile */
+    task->in_flight++; /* keeps the task alive in this function */
     while (task->value < task->size && !task->failed && task->stage != AGAIN)
         if (!start_piece(task, target, put, mine))
             break;
     finish_communication(task);
 }
 
-/* The next copy between the two regions need not look for them. */
+/* The next copy between the two regions finds both in the cache. */
 static void cache_ranges(acp_ga_t own, utofu_stadd_t mine, acp_ga_t remote,
                          const struct al_target *target)
 {

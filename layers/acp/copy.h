@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies with one GA of this process, or both. */
+/* Copies with one or two GAs of this process. */
 #ifndef AL_COPY_H
 #define AL_COPY_H
 
@@ -9,7 +9,7 @@
 #pragma GCC visibility push(hidden)
 
 void al_copy_step(struct al_task *task);
-/* The op of a copy whose data is on the way as a whole. */
+/* Allocates the op of a copy that is in flight as a whole. */
 struct lc_op *al_copy_op(struct al_task *task, uint32_t rank, uint32_t color);
 
 #pragma GCC visibility pop

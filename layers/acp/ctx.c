@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All that the layer knows in this process. */
+/* The state of the layer in this process. */
 #include "ctx.h"
 
 struct al al;

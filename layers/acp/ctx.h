@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All that the ACP basic layer knows in this process: one structure, with a member for each file
- * that has a state. A file writes its own member alone, but for `running`, `leaving` and `dying`.
+ * The state of the ACP basic layer in this process: one struct, with a member for each file that
+ * has state. A file writes only its own member, except for `running`, `leaving` and `dying`.
  *
  * The lock: everything below acp_*() runs with al_lock() held, in a call of the program or in the
- * layer's own thread. Functions named acp_* take it, al_* functions expect it unless they say so.
+ * thread of the layer. acp_* functions take the lock; al_* functions expect it unless their comment
+ * says otherwise.
  */
 #ifndef AL_CTX_H
 #define AL_CTX_H
@@ -36,43 +37,44 @@
 struct al_control;
 
 /*
- * What files call that stand above them. upcalls.c has the table, which start.c sets.
+ * Calls from lower files to higher files. upcalls.c has the table, which start.c sets.
  */
 struct al_upcalls {
-    void (*step)(struct al_task *task);       /* does what can be done of it now */
-    void (*end)(struct al_task *task);        /* it is complete, or has failed */
-    void (*put_arrived)(utofu_stadd_t stadd); /* the notice of a put of a peer, and where it ends */
-    bool (*execute_commands)(void);           /* commands of others: true, there were some */
-    bool (*poll_answer)(void);                /* for the answer to the command that was sent last */
-    bool (*start_waiting)(void);              /* GMAs whose order is fulfilled */
-    void (*broadcast_end)(uint32_t rank);     /* tells the others that this rank ends the job */
+    void (*step)(struct al_task *task);       /* does what is possible now */
+    void (*end)(struct al_task *task);        /* the task is complete or has failed */
+    void (*put_arrived)(utofu_stadd_t stadd); /* a put of a peer ends at this address */
+    bool (*execute_commands)(void);           /* of other processes; true: there were some */
+    bool (*poll_answer)(void);                /* polls for the answer to the command sent last */
+    bool (*start_waiting)(void);              /* starts GMAs whose order is fulfilled */
+    void (*broadcast_end)(
+        uint32_t rank); /* tells the other processes that this rank ends the job */
 };
 
 extern struct al {
     const struct al_upcalls *up;
-    uint32_t lock;     /* lock.h */
+    uint32_t lock;     /* see lock.h */
     bool running;      /* between acp_init() and acp_finalize() */
-    bool leaving;      /* peers may be gone without being missed */
-    bool dying;        /* nothing goes on but the message that the job ends */
-    struct lc_job job; /* its rank is that of acp_rank() */
+    bool leaving;      /* peers may end without being reported */
+    bool dying;        /* the job is ending; nothing else makes progress */
+    struct lc_job job; /* job.rank is the rank of acp_rank() */
     size_t starter_size[AL_STARTERS];
     struct {
         bool rank, procs;
-    } given; /* options of acp_init() */
+    } given; /* which options acp_init() got */
     struct al_address {
-        unsigned int rank_shift, offset_bits; /* of class 0 */
+        unsigned int rank_shift, offset_bits; /* for regions of class 0 */
         unsigned int rest_bits;
         uint32_t procs, colors;
     } address;
     struct al_handles {
-        uint64_t issued;   /* the last that was given out */
-        uint64_t complete; /* up to here all are; read without the lock */
+        uint64_t issued;   /* the last handle issued */
+        uint64_t complete; /* all handles up to this one are complete; read without the lock */
     } handles;
-    struct lc_control area;     /* what peers write to and read: control.h */
-    struct al_control *control; /* the same */
+    struct lc_control area;     /* control memory, see control.h */
+    struct al_control *control; /* words of the control memory */
     uint64_t epoch;             /* of the barrier */
     struct al_net net;
-    struct lc_table peers; /* struct al_peer */
+    struct lc_table peers; /* entries: struct al_peer */
     struct al_remotes remotes;
     struct al_memory memory;
     struct al_ranges ranges;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The common case: a copy between memory of this process and memory of another one, both of which
- * were used before, that waits for nothing. acp_copy() posts it and polls once. Where uTofu has
- * executed it by then, as between processes of one host, it is complete when acp_copy() returns: no
- * entry of the queue and no op was touched. Otherwise it becomes an ordinary GMA in flight. All
- * other copies are for gma.c, queue.c and task.c, which hands over what it looked up
- * (al_direct_learn). The commands of others are executed in the same way.
+ * The fast path of acp_copy(): a copy between this process and another one, with cached regions and
+ * a fulfilled order. acp_copy() posts the copy and polls once. If the copy is complete then, as it
+ * is between processes of one host, acp_copy() returns without touching the queue or an op.
+ * Otherwise the copy becomes an ordinary GMA in flight. gma.c, queue.c and task.c handle all other
+ * copies, and fill the cache (al_ranges_cache()). Commands of other processes use the same path.
  */
 #include "direct.h"
 #include "address.h"
@@ -22,8 +21,8 @@
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 enum {
-    MAX_SIZE = 16777215, /* uTofu's limit */
-    WATCH_EVERY = 256,   /* copies, from one call of al_watch_poll() to the next */
+    MAX_SIZE = 16777215, /* limit of uTofu */
+    WATCH_EVERY = 256,   /* copies from one call of al_watch_poll() to the next */
 };
 
 ALWAYS_INLINE struct al_remote_range *remote_at(acp_ga_t ga)
@@ -31,7 +30,8 @@ ALWAYS_INLINE struct al_remote_range *remote_at(acp_ga_t ga)
     return al_ranges_at(&al.ranges, al.address.offset_bits, ga);
 }
 
-/* It is not complete: the task gets what an ordinary one has. The op is the next that is free. */
+/* Makes an ordinary task of a copy in flight. al_copy_op() allocates the op that the post has used.
+ * */
 static void make_task(struct al_task *task)
 {
     bool put = al_rank_of(task->src) == al.job.rank;
@@ -68,7 +68,7 @@ enum posted { REFUSED, ENDED, IN_FLIGHT };
 struct direction {
     bool put;
     acp_ga_t own, remote;
-    const struct al_remote_range *cached; /* where `remote` is, if it is known */
+    const struct al_remote_range *cached; /* the cache entry of `remote` */
 };
 
 ALWAYS_INLINE struct direction direction_of(acp_ga_t dst, acp_ga_t src)
@@ -79,8 +79,8 @@ ALWAYS_INLINE struct direction direction_of(acp_ga_t dst, acp_ga_t src)
     return (struct direction){put, put ? src : dst, remote_ga, remote_at(remote_ga)};
 }
 
-/* Posts it, and polls once: `polled` is what the poll returned. REFUSED: it is none of these
- * copies, or uTofu did not take it: task.c tries it again, and says what is wrong. */
+/* Posts the copy and polls once; *polled is the result of the poll. REFUSED: not a copy for the
+ * fast path, or uTofu rejected it; then task.c tries again and logs errors. */
 ALWAYS_INLINE enum posted post_copy(const struct direction *direction, uint64_t size,
                                     unsigned long int flags, struct utofu_mrq_notice *notice,
                                     int *polled)
@@ -109,7 +109,7 @@ ALWAYS_INLINE enum posted post_copy(const struct direction *direction, uint64_t 
     return IN_FLIGHT;
 }
 
-/* The poll found nothing, or the notice of something else. */
+/* Handles a poll that found nothing, or the notice of another operation. */
 static void take_polled(struct lc_port *port, int rc, const struct utofu_mrq_notice *notice)
 {
     if (rc != UTOFU_ERR_NOT_FOUND)
@@ -128,8 +128,8 @@ static __attribute__((noinline)) void keep_in_flight(acp_ga_t dst, acp_ga_t src,
     note_run(handle, al_rank_of(src) == al.job.rank, remote_at(dst)->range.begin);
 }
 
-/* Its order is fulfilled, or with `behind` that of the run is its order; the queue has room.
- * ACP_HANDLE_NULL: it is none of these. */
+/* Requires room in the queue and a fulfilled order (or, with `behind`, the order of the current
+ * run). ACP_HANDLE_NULL: not a copy for the fast path. */
 ALWAYS_INLINE acp_handle_t try_copy(acp_ga_t dst, acp_ga_t src, uint64_t size,
                                     const struct direction *direction, bool behind)
 {

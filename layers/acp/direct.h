@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The common copy. */
+/* The fast path of copies. */
 #ifndef AL_DIRECT_H
 #define AL_DIRECT_H
 
@@ -7,7 +7,8 @@
 
 #pragma GCC visibility push(hidden)
 
-bool al_direct_execute(struct al_task *task); /* of a command; false: it is none of these */
+bool al_direct_execute(
+    struct al_task *task); /* executes a command; false: not a copy for the fast path */
 
 #pragma GCC visibility pop
 

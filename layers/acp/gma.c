@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The functions that issue GMAs: they check what can be checked here, and hand over to the queue.
- * acp_copy() comes here from direct.c.
+ * The functions that issue GMAs: they check their arguments and pass a task to the queue.
+ * acp_copy() in direct.c calls this file for copies outside the fast path.
  */
 #include "gma.h"
 #include "address.h"
@@ -11,8 +11,8 @@
 #include "memory.h"
 #include "queue.h"
 
-/* Of others' regions only the owner knows the sizes, but for the starter memory, which has the same
- * size everywhere. */
+/* The size of a region of another process is known only to its owner, except for starter memory,
+ * whose size is the same everywhere. */
 static bool is_inside(acp_ga_t ga, const struct al_place *place, uint64_t size)
 {
     uint64_t room;
@@ -25,16 +25,16 @@ static bool is_inside(acp_ga_t ga, const struct al_place *place, uint64_t size)
     return place->color == 0 && place->offset <= room && size <= room - place->offset;
 }
 
-/* width: of an atomic operation. */
+/* width: of an atomic operation, otherwise 0. */
 static bool is_good(acp_ga_t ga, uint64_t size, uint32_t width, const char *what,
                     const char *function)
 {
     struct al_place place;
 
     if (!al_address_unpack(ga, &place))
-        al_log("%s: %s 0x%llx is no GA of this job", function, what, (unsigned long long)ga);
+        al_log("%s: %s 0x%llx is not a GA of this job", function, what, (unsigned long long)ga);
     else if (width != 0 && ga % width != 0)
-        al_log("%s: %s 0x%llx: its address is no multiple of %u", function, what,
+        al_log("%s: %s 0x%llx: its address is not a multiple of %u", function, what,
                (unsigned long long)ga, width);
     else if (!is_inside(ga, &place, size))
         al_log("%s: %s 0x%llx: %llu bytes from there are not inside a registered region of rank %u",

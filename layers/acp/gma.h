@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The functions that issue. */
+/* The functions that issue GMAs. */
 #ifndef AL_GMA_H
 #define AL_GMA_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waiting for the lock. Only a copy within this process holds it for long. */
+/* How threads wait for the lock. Only a copy within this process holds the lock for long. */
 #include "lock.h"
 #include "net.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The lock. A thread that waits for it spins, and then yields. Usually it is free, and costs one
- * atomic exchange. Who goes to sleep in utofu_wait_vcqs() leaves it as AL_ASLEEP: whoever takes it
- * next ends that sleep, as communications on a VCQ that is waited for cost more.
+ * The lock. Taking it usually costs one atomic exchange; a waiting thread spins, then yields. A
+ * thread that sleeps in utofu_wait_vcqs() leaves the lock as AL_ASLEEP. The next thread that takes
+ * the lock ends that sleep, because operations on a VCQ with a sleeping waiter cost more.
  */
 #ifndef AL_LOCK_H
 #define AL_LOCK_H
@@ -12,10 +12,10 @@
 #pragma GCC visibility push(hidden)
 
 enum { AL_UNLOCKED, AL_LOCKED, AL_ASLEEP };
-void al_lock_wait(void) __attribute__((cold)); /* until it may be free */
+void al_lock_wait(void) __attribute__((cold)); /* waits until the lock may be free */
 void al_lock_slow(uint32_t was) __attribute__((cold));
 
-/* AL_LOCKED: somebody else has it. */
+/* Returns the previous value. AL_LOCKED: another thread has the lock. */
 static inline uint32_t al_lock_grab(void)
 {
     return __atomic_exchange_n(&al.lock, AL_LOCKED, __ATOMIC_ACQUIRE);

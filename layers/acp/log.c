@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The message that is the last one. */
+/* The fatal error. */
 #include "log.h"
 
 #include <unistd.h>

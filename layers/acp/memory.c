@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Registered memory of this process: a table of regions. A row has a tag, which is its number and
- * part of the GAs of the region. Half of a row (struct al_published) is read by peers, chunk by
- * chunk of the table under reserved STags; the other half is of this process alone. A list of the
- * rows, sorted by address, finds a region that has what is registered anew: it is counted then.
+ * The registered memory of this process: a table of regions. A row has a tag, which is its index
+ * and part of the GAs of the region. Peers read one half of a row (struct al_published), chunk by
+ * chunk under reserved STags; the other half is private. A list of rows sorted by address finds the
+ * region that contains memory to be registered; registering it again only increments a counter.
  *
  * Tags 1 to 3 are the starter memory of the user and of the two upper layers.
  */
@@ -25,8 +25,9 @@
 enum {
     FIRST_TAG = AL_STAG_STARTER + AL_STARTERS,
     TAGS = AL_SMALL_TAGS + AL_LARGE_TAGS,
-    NO_TAG = TAGS,         /* ends a list of free tags */
-    MOST_MERGED = 1 << 20, /* bytes: all of it is registered anew each time that it grows */
+    NO_TAG = TAGS, /* end of a list of free tags */
+    MOST_MERGED =
+        1 << 20, /* bytes; a region is registered again as a whole each time that it grows */
 };
 
 _Static_assert(sizeof(struct al_region) + sizeof(struct al_published) + sizeof(uint32_t) <= 64,
@@ -46,7 +47,7 @@ static struct al_published *published_row(uint32_t tag)
     return &al.memory.chunks[tag / AL_CHUNK].published[tag % AL_CHUNK];
 }
 
-/* The first rows are there from the start. */
+/* The first chunk exists from the start. */
 void al_memory_count_usage(struct al_usage *usage)
 {
     const size_t chunk = published_size + AL_CHUNK * sizeof(struct al_region);
@@ -60,7 +61,7 @@ void al_memory_count_usage(struct al_usage *usage)
     usage->regions = al.memory.num_sorted;
 }
 
-/* Makes the chunk of a tag. */
+/* Creates the chunk of a tag, unless it exists. */
 static bool make_chunk(uint32_t tag)
 {
     struct al_chunk *chunk = &al.memory.chunks[tag / AL_CHUNK];
@@ -116,7 +117,7 @@ static char *begin_of(uint32_t tag)
     return row_of(tag)->addr + row_of(tag)->skew;
 }
 
-/* The number of regions in the list that begin at addr or before. */
+/* The number of regions in the sorted list that begin at or before addr. */
 static uint32_t sorted_until(const char *addr)
 {
     uint32_t low = 0, high = al.memory.num_sorted;
@@ -168,8 +169,8 @@ static void remove_sorted(uint32_t tag)
             (al.memory.num_sorted - at) * sizeof(*al.memory.sorted));
 }
 
-/* A region of the color that begins at addr, or is the last to begin before, and holds all of it.
- */
+/* The region of this color that contains the memory. Considers regions that begin at the same
+ * address as the last region before addr. */
 static uint32_t find_around(const char *addr, size_t size, uint32_t color)
 {
     uint32_t i = sorted_until(addr);
@@ -297,7 +298,7 @@ struct al_extent al_memory_extent(acp_ga_t ga)
                               .size = published_row(place.tag)->size - row_of(place.tag)->skew};
 }
 
-/* Fills a row, which peers may read at any time. */
+/* Fills a row, which peers may read at any time; stadd is written last. */
 static void publish_region(uint32_t tag, char *addr, size_t size, uint32_t color,
                            utofu_stadd_t stadd)
 {
@@ -312,7 +313,7 @@ static void publish_region(uint32_t tag, char *addr, size_t size, uint32_t color
     insert_sorted(tag);
 }
 
-/* The region of the color that ends where the memory begins, or within it. */
+/* The region of this color that ends at the start of the memory, or within the memory. */
 static uint32_t find_before(const char *addr, size_t size, uint32_t color)
 {
     for (uint32_t i = sorted_until(addr), looked_at = 0; i > 0 && looked_at < 8; looked_at++) {
@@ -345,9 +346,9 @@ static void deregister_from_utofu(uint32_t tag, utofu_stadd_t stadd)
     al_ranges_drop_all();
 }
 
-/* Gives the region of a tag to uTofu anew, up to another end. Its GAs stay what they are; peers
- * that have read its row before are refused, and read it again. Not while communications of this
- * process use it. */
+/* Extends a region to another end by registering it again. Its GAs stay valid; a peer that has
+ * cached the old row gets an error and reads the row again. Fails while operations of this process
+ * are in flight. */
 static bool grow_region(uint32_t tag, const char *end)
 {
     utofu_stadd_t before = published_row(tag)->stadd;
@@ -359,8 +360,8 @@ static bool grow_region(uint32_t tag, const char *end)
     return true;
 }
 
-/* A part of a merged region was unregistered, and other memory may have been mapped at its address
- * since: registers the region anew with uTofu, while no communication of this process uses it. */
+/* Registers a merged region again after a part of it was unregistered, because other memory may
+ * have been mapped at that address. Requires that no operation of this process is in flight. */
 static void register_again(uint32_t tag)
 {
     utofu_stadd_t before = published_row(tag)->stadd;
@@ -372,13 +373,13 @@ static void register_again(uint32_t tag)
     if (register_with_utofu(tag, size))
         return;
     __atomic_store_n(&published_row(tag)->stadd, 0, __ATOMIC_RELEASE);
-    al_log("acp_register_memory: key 0x%llx is void: of its %zu bytes at %p some are not mapped "
-           "any more, though it was registered %u times more often than unregistered",
+    al_log("acp_register_memory: key 0x%llx is not valid any more: some of its %zu bytes at %p are "
+           "unmapped, although %u registrations have not been unregistered",
            (unsigned long long)al_address_pack(al.job.rank, row_of(tag)->color, tag, 0), size,
            (void *)begin_of(tag), row_of(tag)->count);
 }
 
-/* The region that the memory is in, or continues. */
+/* The region that contains the memory, or that the memory continues. */
 static uint32_t find_near(const char *addr, size_t size, uint32_t color)
 {
     uint32_t tag = find_around(addr, size, color);
@@ -386,7 +387,8 @@ static uint32_t find_near(const char *addr, size_t size, uint32_t color)
     return tag != NO_TAG ? tag : find_before(addr, size, color);
 }
 
-/* The memory becomes part of a region that it is in, or that it continues. */
+/* Merges the memory into the region that contains it or that it continues. NO_TAG: there is none.
+ * */
 static uint32_t merge_memory(const char *addr, size_t size, uint32_t color)
 {
     struct lc_stall_timer stall = {0};
@@ -395,8 +397,8 @@ static uint32_t merge_memory(const char *addr, size_t size, uint32_t color)
 
     while ((tag = find_near(addr, size, color)) != NO_TAG && row_of(tag)->has_holes) {
         if (lc_stall_report_due(&stall, idle))
-            al_log("acp_register_memory: has waited %llu s for %u communications to end, so that "
-                   "the region before %p can be registered anew",
+            al_log("acp_register_memory: has waited %llu s for %u communications to complete, "
+                   "before it can register the region before %p again",
                    lc_stall_seconds(&stall), al_net_ops_in_flight(), (const void *)addr);
         if (al_net_drain())
             register_again(tag);
@@ -476,7 +478,7 @@ acp_atkey_t acp_register_memory(void *addr, size_t size, int color)
     return key;
 }
 
-/* The tag of a key that is valid: one that acp_register_memory() gave here, or starter memory. */
+/* The tag of a valid key: from acp_register_memory() of this process, or of starter memory. */
 static uint32_t tag_of_key(acp_atkey_t key, const char *function)
 {
     struct al_place place;
@@ -487,11 +489,11 @@ static uint32_t tag_of_key(acp_atkey_t key, const char *function)
         return NO_TAG;
     }
     if (key == ACP_ATKEY_NULL || !al_address_unpack(key, &place) || place.offset != 0) {
-        al_log("%s: 0x%llx is no key", function, (unsigned long long)key);
+        al_log("%s: 0x%llx is not a key", function, (unsigned long long)key);
         return NO_TAG;
     }
     if (place.rank != al.job.rank) {
-        al_log("%s: key 0x%llx is of rank %u: a process uses its own keys", function,
+        al_log("%s: key 0x%llx belongs to rank %u: a process can use only its own keys", function,
                (unsigned long long)key, place.rank);
         return NO_TAG;
     }
@@ -513,8 +515,8 @@ static int unregister_memory(acp_atkey_t key)
         return -1;
     row = row_of(tag);
     if (tag < FIRST_TAG) {
-        al_log("acp_unregister_memory: key 0x%llx is that of starter memory, which stays "
-               "until acp_finalize",
+        al_log("acp_unregister_memory: key 0x%llx belongs to the starter memory, which "
+               "acp_finalize unregisters",
                (unsigned long long)key);
         return -1;
     }
@@ -593,7 +595,7 @@ acp_ga_t acp_query_starter_ga(int rank)
     return starter_ga(rank, 0, "acp_query_starter_ga");
 }
 
-/* Of the upper layers; programs may have their own. */
+/* For the upper layers of ACP; a program may define its own. */
 acp_ga_t iacp_query_starter_ga_cl(int rank);
 acp_ga_t iacp_query_starter_ga_dl(int rank);
 

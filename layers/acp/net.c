@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A port for the memory of each color, on a TNI of its own. */
+/* A port for each color, each on its own TNI. */
 #include "net.h"
 #include "ctx.h"
 #include "log.h"
@@ -8,16 +8,16 @@
 
 #include <utofu_ext.h>
 
-enum { TCQ_PERIOD = 8 /* polls */, QUIET_POLLS = 256 };
+enum { TCQ_PERIOD = 8 /* polls of the MRQ for each poll of the TCQ */, QUIET_POLLS = 256 };
 
-/* Finds the TNIs, which are the colors. */
+/* Finds the TNIs; each TNI is a color. */
 static bool find_tnis(void)
 {
     utofu_tni_id_t *ids;
     size_t n;
 
     if (utofu_get_onesided_tnis(&ids, &n) != UTOFU_SUCCESS) {
-        al_log("acp_init: no uTofu: %s", lc_utofu_error());
+        al_log("acp_init: uTofu is not available: %s", lc_utofu_error());
         return false;
     }
     al.net.num_colors = n < AL_MAX_COLORS ? (uint32_t)n : AL_MAX_COLORS;
@@ -66,12 +66,12 @@ static void lose_peer(uint32_t rank)
 static void handle_notice(int rc, const struct utofu_mrq_notice *notice)
 {
     if (rc <= UTOFU_ERR_INVALID_ARG)
-        al_fatal("the MRQ cannot be polled: %s", lc_utofu_error());
+        al_fatal("cannot poll the MRQ: %s", lc_utofu_error());
     if (notice->notice_type == UTOFU_MRQ_TYPE_RMT_PUT)
         al.up->put_arrived(notice->rmt_stadd);
     else
-        al_log("the notice of a get or an atomic of VCQ 0x%llx, where none is expected: another "
-               "program's?",
+        al_log("ignored an unexpected notice of a get or an atomic of VCQ 0x%llx: does another "
+               "program of the job use it?",
                (unsigned long long)notice->vcq_id);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The VCQs, one for each color in use, and the communications on them. */
+/* The VCQs, one for each color in use, and their operations. */
 #ifndef AL_NET_H
 #define AL_NET_H
 
@@ -20,20 +20,20 @@ struct al_net {
     uint32_t num_colors;
 };
 
-bool al_net_setup(void); /* how many colors there are; opens color 0 */
+bool al_net_setup(void); /* finds the colors, and opens color 0 */
 void al_net_close(void);
 uint32_t al_net_colors(void);
 bool al_port_open(uint32_t color);
 struct lc_port *al_port(uint32_t color);
-bool al_port_is_valid_id(utofu_vcq_id_t id); /* that a VCQ can have */
-/* Of the same process; false: that is no id. */
+bool al_port_is_valid_id(utofu_vcq_id_t id); /* could this be the id of a VCQ? */
+/* The VCQ id of another color of the same process. False: color0_id is not a VCQ id. */
 bool al_port_id_of(utofu_vcq_id_t color0_id, uint32_t color, utofu_vcq_id_t *id);
 
 bool al_net_poll(void);              /* true: something has happened */
-uint32_t al_net_ops_in_flight(void); /* communications in flight */
-bool al_net_drain(void);             /* none, if need be after some polls */
-void al_net_silence(void);           /* nothing comes of what is under way */
-void al_net_wake(void); /* ends the sleep of who waits for the VCQs; without the lock */
+uint32_t al_net_ops_in_flight(void); /* over all colors */
+bool al_net_drain(void);             /* polls for a while; true: no operation is in flight */
+void al_net_silence(void);           /* disables the callbacks of operations in flight */
+void al_net_wake(void); /* ends the sleep in utofu_wait_vcqs(); called without the lock */
 void al_net_count_usage(struct al_usage *usage);
 size_t al_net_vcqs(utofu_vcq_hdl_t vcqs[AL_MAX_COLORS]);
 

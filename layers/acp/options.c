@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The options of acp_init(), and the variables that ACP's upper layers compile against: names and
- * layout are theirs.
+ * The options of acp_init(), and the variables that the upper layers of ACP are compiled against,
+ * with their names and layout.
  */
 #include "options.h"
 
@@ -60,13 +60,13 @@ PUBLIC struct iacpbl_option iacpbl_option = {
     .ethspeed = {0, 0, UINT64_MAX},
 };
 
-/* Programs without an upper layer may have their own, which are 0. */
+/* A program without an upper layer may define these with value 0. */
 PUBLIC size_t iacp_starter_memory_size_cl = SMEM;
 PUBLIC size_t iacp_starter_memory_size_dl = SMEM;
 
 static const struct option {
     const char *name;
-    struct iacpbl_number *number; /* or */
+    struct iacpbl_number *number; /* either this */
     char *string;
     const char *help;
 } options[] = {
@@ -133,7 +133,7 @@ static const struct option *find_option(const char *argument)
     return NULL;
 }
 
-/* A size that was given is the upper layer's too. */
+/* Also sets the variables of the upper layers. */
 static void apply_option(const struct option *option)
 {
     if (option->number == &iacpbl_option.szsmemcl)

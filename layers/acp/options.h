@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The arguments of acp_init(), and what ACP's upper layers read. */
+/* The options of acp_init(), and the variables of the upper layers of ACP. */
 #ifndef AL_OPTIONS_H
 #define AL_OPTIONS_H
 
@@ -11,8 +11,8 @@
 
 bool al_options_parse(int *argc, char ***argv);
 void al_options_sizes(size_t sizes[AL_STARTERS]);
-bool al_option_rank(uint32_t *rank);   /* --acp-myrank was given */
-bool al_option_procs(uint32_t *procs); /* --acp-nprocs was given */
+bool al_option_rank(uint32_t *rank);   /* true if --acp-myrank was given */
+bool al_option_procs(uint32_t *procs); /* true if --acp-nprocs was given */
 uint64_t al_option_first_handle(void);
 
 #pragma GCC visibility pop

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The VCQ ids of other processes. Each process knows its fingers: the processes 1, 2, 4, 8... ranks
- * ahead. Any other is found by asking the finger that is next to it for its own finger that is, and
- * so on: at most log2(processes) gets, once. What was found is kept; nothing is kept of processes
- * that are not used.
+ * ahead. To find another process, it reads the finger of a finger that is nearest to that process,
+ * and so on: at most log2(processes) gets, once. Known ids are cached; unused processes take no
+ * memory.
  */
 #include "peers.h"
 #include "control.h"
@@ -16,9 +16,9 @@
 
 #include "../common/ring.h"
 
-enum { HEADER = 8 /* that malloc() puts before a block of memory */ };
+enum { HEADER = 8 /* header of malloc() for a block */ };
 
-/* A table that has grown is 3/8 full at least: 64 bytes a process. */
+/* After it has grown, the table is at least 3/8 full: 64 bytes for each process. */
 _Static_assert(sizeof(struct al_peer) + HEADER + sizeof(void *) * 8 / 3 <= 64,
                "memory for each process in use");
 
@@ -66,11 +66,12 @@ static void handle_finger(struct lc_op *op, int rc, uint64_t old_value)
     (void)old_value;
     task->in_flight--;
     if (rc != UTOFU_SUCCESS)
-        al_fatal("rank %u does not say where rank %u is: %s", op->rank, rank, lc_utofu_error());
+        al_fatal("cannot read from rank %u the VCQ id of rank %u: %s", op->rank, rank,
+                 lc_utofu_error());
     if (!al_port_is_valid_id(*id))
-        al_fatal("rank %u says that rank %u has VCQ id 0x%016llx, which is none: does another "
-                 "program of the job use this memory?",
-                 op->rank, found, (unsigned long long)*id);
+        al_fatal("rank %u has sent 0x%016llx as the VCQ id of rank %u, which is not a VCQ id: does "
+                 "another program of the job use this memory?",
+                 op->rank, (unsigned long long)*id, found);
     if (found == rank) {
         add_peer(rank, *id);
         al_task_step(task);
@@ -79,7 +80,7 @@ static void handle_finger(struct lc_op *op, int rc, uint64_t old_value)
     }
 }
 
-/* Asks one process for its finger that is next to rank. */
+/* Reads from a process the VCQ id of its finger that is nearest to `rank`. */
 static void query_finger(uint32_t whom, utofu_vcq_id_t id, uint32_t rank, struct al_task *task)
 {
     struct lc_op *op = lc_op_alloc(al_port(0), 0, whom, handle_finger, task);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes everything go on: in the calls of the program that wait or ask, and in a thread of the
- * layer for when there are none. As long as things happen both poll: without pause where the core
- * is not wanted by others. Then they sleep in utofu_wait_vcqs(), and while a call does so, the
- * thread leaves everything to it. It does not sleep there while the program is busy with calls that
- * do not wait, as a VCQ that is waited for takes its slow path: see al_lock().
+ * Progress of everything that is pending: in calls of the program that wait or poll, and in the
+ * thread of the layer otherwise. While operations complete, both poll without a pause, unless other
+ * threads want the core. Later they sleep in utofu_wait_vcqs(). While a call sleeps there, the
+ * thread is parked. While the program issues operations without waiting, the thread does not sleep
+ * there, because a VCQ with a sleeping waiter takes the slow path; see al_lock().
  */
 #include "progress.h"
 #include "ctx.h"
@@ -17,13 +17,14 @@
 #include <utofu_ext.h>
 
 enum {
-    FIRST_YIELD = 16,    /* polls without result until a yield; a power of 2 */
-    LAST_YIELD = 64,     /* the same on a core of one's own: a yield takes as long as ten polls */
-    CALL_POLLS = 16384,  /* of a call that waits, before it sleeps */
-    THREAD_POLLS = 2048, /* of the thread, after something has happened */
-    FEW_POLLS = 16,      /* of it, once the program has become quiet */
-    BUSY_NAP_NS = 250 * 1000, /* of the thread, while the program makes calls */
-    LATER_US = 50,            /* the longest sleep while something is to be tried again */
+    FIRST_YIELD = 16, /* empty polls before a yield; a power of 2 */
+    LAST_YIELD =
+        64, /* the same if the thread has a core of its own: a yield takes as long as ten polls */
+    CALL_POLLS = 16384,       /* empty polls of a waiting call before it sleeps */
+    THREAD_POLLS = 2048,      /* empty polls of the thread before it sleeps */
+    FEW_POLLS = 16,           /* the same when the program has stopped making calls */
+    BUSY_NAP_NS = 250 * 1000, /* nap of the thread while the program makes calls */
+    LATER_US = 50,            /* maximum sleep while a task waits to be retried */
 };
 
 void al_progress_setup(void)
@@ -33,10 +34,10 @@ void al_progress_setup(void)
 
 bool al_progress(void)
 {
-    bool any = al.up->execute_commands(); /* what others wait for comes first */
+    bool any = al.up->execute_commands(); /* first, because other processes wait for it */
 
     if (al.up->poll_answer())
-        return true; /* a call that waits for it returns at once */
+        return true; /* lets the waiting call return at once */
     any |= al_net_poll();
     any |= al.up->start_waiting();
     al_task_retry_all();
@@ -45,10 +46,10 @@ bool al_progress(void)
 }
 
 /*
- * Sleeping, with the lock given away.
+ * Sleeping, with the lock released
  */
 
-/* As al_lock(), by one who has slept: who else sleeps is not woken. */
+/* As al_lock(), for a thread that has slept: does not wake other sleepers. */
 static void lock_after_sleep(void)
 {
     uint32_t was;
@@ -57,7 +58,7 @@ static void lock_after_sleep(void)
         al_lock_wait();
 }
 
-/* Until something arrives, another thread takes the lock, or something is due. */
+/* Sleeps until a notice arrives, another thread takes the lock, or a timer is due. */
 static void sleep_in_utofu(void)
 {
     utofu_vcq_hdl_t vcqs[AL_MAX_COLORS];
@@ -72,7 +73,7 @@ static void sleep_in_utofu(void)
     al_watch_check_next();
 }
 
-/* The poll of this number found nothing. False: others want the core. */
+/* Pauses after the idle-th empty poll. False: other threads want the core. */
 static bool pause_briefly(uint32_t idle)
 {
     uint32_t every = __atomic_load_n(&al.progress.yield_every, __ATOMIC_RELAXED);
@@ -88,15 +89,15 @@ static bool pause_briefly(uint32_t idle)
     return !shared;
 }
 
-/* It sleeps with the lock held since the caller looked: else another thread might have taken the
- * notice of what the caller looks for. */
+/* Sleeps without releasing the lock since the last check of the caller; otherwise another thread
+ * could consume the notice that the caller waits for. */
 void al_progress_wait(uint32_t *idle)
 {
     al.progress.call_polls = true;
     if (++*idle < CALL_POLLS) {
         al_unlock();
         if (!pause_briefly(*idle))
-            *idle = CALL_POLLS; /* sleeps the next time */
+            *idle = CALL_POLLS; /* sleep next time */
         al_lock();
     } else if (al.running) {
         al.progress.asleep_calls++;
@@ -122,10 +123,10 @@ void al_progress_wait_done(void)
 }
 
 /*
- * The thread.
+ * The thread of the layer
  */
 
-/* Since the thread looked; with the lock. */
+/* Since the last check of the thread. Called with the lock. */
 static bool program_has_polled(void)
 {
     bool polled = al.progress.call_polls;
@@ -150,15 +151,15 @@ static void park_thread(void)
         ;
 }
 
-/* One round, with the lock, which it gives away. While the program waits in a call, that one polls;
- * while it issues, its own polls find most things. */
+/* One round of the thread; releases the lock. The thread does not poll while a waiting call polls,
+ * and seldom while the program issues operations. */
 static void run_round(uint32_t *idle)
 {
     bool polled = program_has_polled(), issued = program_has_issued();
     bool any;
 
     if (polled || issued)
-        al_watch_check_next(); /* such rounds are few */
+        al_watch_check_next(); /* such rounds are rare */
     any = !polled && al_progress();
 
     if (polled || issued) {
@@ -203,11 +204,11 @@ bool al_progress_start_thread(void)
     return rc == 0;
 }
 
-/* Without the lock. */
+/* Called without the lock. */
 void al_progress_stop_thread(void)
 {
     __atomic_store_n(&al.progress.stop, true, __ATOMIC_RELEASE);
-    al_lock(); /* wakes it where it sleeps */
+    al_lock(); /* wakes the thread from its sleep */
     al_progress_wait_done();
     al_unlock();
     lc_thread_join(&al.progress.thread);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes everything go on. */
+/* Progress of everything that is pending. */
 #ifndef AL_PROGRESS_H
 #define AL_PROGRESS_H
 
@@ -14,20 +14,20 @@
 struct al_progress {
     struct lc_thread thread;
     bool stop;
-    bool call_polls;       /* since the thread looked */
-    uint64_t seen_issued;  /* when it looked */
-    uint32_t asleep_calls; /* in utofu_wait_vcqs() */
+    bool call_polls;       /* a call has polled since the last check of the thread */
+    uint64_t seen_issued;  /* value of handles.issued at the last check of the thread */
+    uint32_t asleep_calls; /* calls that sleep in utofu_wait_vcqs() */
     bool parked;           /* the thread waits for `go` */
-    uint32_t yield_every;  /* without the lock: any of its values will do */
+    uint32_t yield_every;  /* written without the lock: any of the values is valid */
     sem_t go;
 };
 
 void al_progress_setup(void);
 bool al_progress(void); /* true: something has happened */
-/* Waits a little, with the lock given away; idle counts the calls since something happened. Who has
- * called it calls al_progress_wait_done() in the end. */
+/* Waits briefly, with the lock released. idle: number of calls since something happened. A loop
+ * that calls it calls al_progress_wait_done() at its end. */
 void al_progress_wait(uint32_t *idle);
-/* al_progress(), or that pause: in loops that wait. */
+/* al_progress() or al_progress_wait(), for loops that wait. */
 void al_progress_or_wait(uint32_t *idle);
 void al_progress_wait_done(void);
 bool al_progress_start_thread(void);

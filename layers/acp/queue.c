@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * GMAs, their handles and their order. A GMA is in the queue at its handle modulo the length of the
- * queue until it and all issued before it are complete. What waits for its order is in a list,
- * which is looked through when `complete` has reached the least order of them.
+ * The queue of GMAs, their handles and their order. A GMA stays in the slot (handle modulo queue
+ * length) until it and all GMAs issued before it are complete. GMAs that wait for their order are
+ * in a sorted list; al_queue_start_waiting() starts them when `complete` reaches their order.
  */
 #include "queue.h"
 #include "ctx.h"
@@ -17,7 +17,7 @@
 
 #include "../common/stall.h"
 
-enum { LONG_COPY = 1 << 20 /* bytes: some hundred of them take a second */ };
+enum { LONG_COPY = 1 << 20 /* bytes; a few hundred such copies take a second */ };
 
 static struct al_task *slot_of(uint64_t handle)
 {
@@ -82,7 +82,7 @@ void al_queue_complete(struct al_task *task)
     set_complete(complete);
 }
 
-/* Behind those with the same order; usually that is the end of the list. */
+/* Inserts behind GMAs of the same order, usually at the end of the list. */
 static void wait_in_order(struct al_task *task)
 {
     struct al_task **link = &al.queue.waiting;
@@ -122,7 +122,7 @@ bool al_queue_start_waiting(void)
     return any;
 }
 
-/* Which handle a call waits for, and what is the first one that is not complete. */
+/* Logs which handle a call waits for, and which GMA is the first incomplete one. */
 static void log_stall(const struct lc_stall_timer *stall, const char *function, uint64_t handle)
 {
     uint64_t first = al.handles.complete + 1;
@@ -135,7 +135,7 @@ static void log_stall(const struct lc_stall_timer *stall, const char *function, 
            al_task_describe(slot_of(first), text));
 }
 
-/* Waits, with the lock given away, until the queue has room. */
+/* Waits until the queue has room; releases the lock meanwhile. */
 static void wait_for_room(const char *function)
 {
     struct lc_stall_timer stall = {0};
@@ -149,7 +149,7 @@ static void wait_for_room(const char *function)
     al_progress_wait_done();
 }
 
-/* The handle that has to be complete before; false: it was never issued. */
+/* Finds the handle that must be complete first. False: the order was never issued. */
 static bool resolve_order(uint64_t order, uint64_t *after)
 {
     if (order == ACP_HANDLE_ALL || order == ACP_HANDLE_CONT)
@@ -181,11 +181,11 @@ acp_handle_t al_queue_issue(const struct al_task *what, acp_handle_t order, cons
         task->state = AL_RUNS;
         al_task_step(task);
         for (int polls = 0; polls < AL_POLLS && al_net_poll(); polls++)
-            ; /* on one host what was started has ended */
+            ; /* on one host, what was started is complete now */
     }
     if (what->kind == AL_COPY && what->size >= LONG_COPY)
         al_watch_check_next();
-    al_watch_poll(); /* the program may make no other calls, and the thread get no core */
+    al_watch_poll(); /* the program may make no other call, and the thread may get no core */
     return (acp_handle_t)handle;
 }
 
@@ -210,7 +210,7 @@ void al_queue_complete_all(const char *function)
     complete_upto(function, al.handles.issued);
 }
 
-/* The last handle up to which a call asks: none for one that was never issued. */
+/* The last handle that a call waits for. 0 for a handle that was never issued. */
 static uint64_t last_asked(acp_handle_t handle)
 {
     if ((uint64_t)handle == ACP_HANDLE_ALL || (uint64_t)handle == ACP_HANDLE_CONT)

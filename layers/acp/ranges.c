@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ranges of GAs that were used last: filled with what a copy has looked up, and cleared where
- * memory is registered anew or a row of another process's table turns out to be out of date.
+ * The cache of GA ranges. Copies fill it. It is cleared when memory is registered again, or when a
+ * cached row of another process turns out to be stale.
  */
 #include "ranges.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ranges of GAs that were used last, and where they lie: a cache for direct.c, which the files
- * below it fill and clear.
+ * A cache of GA ranges used last, and their STADDs: for direct.c. The files below direct.c fill and
+ * clear it.
  */
 #ifndef AL_RANGES_H
 #define AL_RANGES_H
@@ -15,10 +15,10 @@
 
 enum { AL_REMOTE_RANGES = 16 };
 
-/* A range of GAs, and where it lies. The STADD of a GA is the GA plus `shift`. */
+/* A range of GAs. The STADD of a GA is the GA plus `shift`. */
 struct al_range {
     acp_ga_t begin;
-    uint64_t size; /* 0: none */
+    uint64_t size; /* 0: empty */
     uint64_t shift;
 };
 
@@ -26,22 +26,22 @@ struct al_ranges {
     struct {
         struct al_range range;
         struct lc_port *port;
-    } own; /* of this process, used last */
+    } own; /* the range of this process that was used last */
     struct al_remote_range {
         struct al_range range;
         utofu_vcq_id_t id;
     } remotes[AL_REMOTE_RANGES];
-    /* The puts that were issued last, one behind the other, are on their way to one region on one
-     * VCQ. One more with ACP_HANDLE_CONT need not wait for them, where nothing else is pending:
-     * uTofu's strong order has the same effect. */
+    /* The current run: consecutive puts to one region on one VCQ that are still in flight. A
+     * further put with ACP_HANDLE_CONT joins the run without waiting if nothing else is pending,
+     * because the strong order of uTofu keeps the order. */
     struct {
-        uint64_t first, last; /* handles; 0: none */
+        uint64_t first, last; /* handles; 0: no run */
         acp_ga_t region;
         const struct lc_port *port;
     } run;
 };
 
-/* By rank, color and tag; a region of class 1 has several places. */
+/* The cache entry by rank, color and tag. A region of class 1 uses several entries. */
 static inline __attribute__((always_inline)) struct al_remote_range *al_ranges_at(
     struct al_ranges *ranges, unsigned int offset_bits, acp_ga_t ga)
 {
@@ -58,7 +58,7 @@ static inline __attribute__((always_inline)) bool al_range_has(const struct al_r
 
 void al_ranges_cache(acp_ga_t own_ga, const struct al_extent *own_extent, utofu_stadd_t mine,
                      acp_ga_t remote_ga, const struct al_target *target);
-void al_ranges_drop(acp_ga_t ga); /* a region of another process */
+void al_ranges_drop(acp_ga_t ga); /* of another process */
 void al_ranges_drop_all(void);
 
 #pragma GCC visibility pop

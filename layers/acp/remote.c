@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where registered memory of others lies. The starter memory follows from the VCQ id. Of other
- * regions a GA has the number of a row in the owner's table, which is read with a get and kept in a
- * cache of fixed size. A row that has changed meanwhile does no harm: the STADD of memory that is
- * no longer registered is refused by uTofu, and the row is read again (al_remote_drop).
+ * Where the registered memory of other processes is. The STADD of starter memory follows from the
+ * VCQ id. For other regions, the tag of the GA is a row in the region table of the owner; a get
+ * reads the row into a cache of fixed size. A stale row does no harm: uTofu rejects the STADD of
+ * memory that is no longer registered, and the row is read again (al_remote_drop()).
  */
 #include "remote.h"
 #include "address.h"
@@ -44,7 +44,7 @@ void al_remote_drop(acp_ga_t ga)
         row->rank_plus_1 = 0;
 }
 
-/* A chunk of the table that is not registered has no regions in it. */
+/* If the chunk of the table is not registered, the get fails: there is no region. */
 static void store_row(struct lc_op *op, int rc, uint64_t old_value)
 {
     struct al_task *task = op->arg;
@@ -82,7 +82,7 @@ static void read_row(const struct al_place *place, const struct al_peer *peer, s
     }
 }
 
-/* A row without a region is read again for the next task: it may have one then. */
+/* Drops the row, so that the next task reads it again: the region may exist then. */
 static enum al_found fail_no_region(struct al_row *row, acp_ga_t ga, struct al_task *task)
 {
     row->rank_plus_1 = 0;
@@ -91,7 +91,8 @@ static enum al_found fail_no_region(struct al_row *row, acp_ga_t ga, struct al_t
     return AL_NEVER;
 }
 
-/* Of a command: own GAs are looked at before (gma.c). Behind the memory another region may lie. */
+/* Only commands get here, because gma.c checks the GAs of this process. Another region may follow
+ * the starter memory. */
 static enum al_found fail_no_starter(acp_ga_t ga, struct al_task *task)
 {
     al_task_fail(task, "GA 0x%llx is not inside the starter memory of rank %u",
@@ -99,10 +100,10 @@ static enum al_found fail_no_starter(acp_ga_t ga, struct al_task *task)
     return AL_NEVER;
 }
 
-/* What is known of the peer makes no VCQ id: it came from memory that others write. */
+/* The control memory held an invalid VCQ id; peers can write there. */
 static enum al_found fail_bad_peer(const struct al_place *place, struct al_task *task)
 {
-    al_task_fail(task, "rank %u: what is known of it is damaged: %s", place->rank,
+    al_task_fail(task, "rank %u: its VCQ id in this process is damaged: %s", place->rank,
                  lc_utofu_error());
     return AL_NEVER;
 }
@@ -123,7 +124,7 @@ static enum al_found find_registered(acp_ga_t ga, const struct al_place *place,
         return AL_LATER;
     }
     bool is_behind = place->offset > row->what.size;
-    if (row->what.stadd != 0 && is_behind && !task->retried) { /* it may have become longer */
+    if (row->what.stadd != 0 && is_behind && !task->retried) { /* the region may have grown */
         task->retried = true;
         row->rank_plus_1 = 0;
         read_row(place, peer, task);
@@ -171,8 +172,8 @@ bool al_remote_may_retry(struct al_task *task, int rc, acp_ga_t ga)
     return true;
 }
 
-/* The STADD of a region that a peer has registered anew is another one, and may be out of date in
- * its turn: then the row may be read once more. */
+/* If a peer has registered the region again, its STADD has changed, and may become stale again. So
+ * the row may be read once more. */
 void al_remote_set_region(struct al_task *task, utofu_stadd_t region)
 {
     uint32_t used = (uint32_t)(region ^ region >> 32);

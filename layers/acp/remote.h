@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where registered memory of others lies. */
+/* Where the registered memory of other processes is. */
 #ifndef AL_REMOTE_H
 #define AL_REMOTE_H
 
@@ -26,9 +26,9 @@ struct al_remotes {
 void al_remote_setup(void);
 enum al_found al_remote_find(acp_ga_t ga, struct al_task *task, struct al_target *target);
 void al_remote_drop(acp_ga_t ga);
-/* Is it worth trying again, after this code? The row that was in the cache may be out of date. */
+/* True if a retry may help after this code, because the cached row may be stale. Drops the row. */
 bool al_remote_may_retry(struct al_task *task, int rc, acp_ga_t ga);
-/* The task's next communication is with this region. */
+/* Records the region of the next operation of the task. */
 void al_remote_set_region(struct al_task *task, utofu_stadd_t region);
 
 #pragma GCC visibility pop

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The life of the layer in a process: acp_init(), acp_reset(), acp_finalize(), acp_abort().
+ * Start and end of the layer: acp_init(), acp_reset(), acp_finalize(), acp_abort().
  */
 #include "address.h"
 #include "command.h"
@@ -29,15 +29,14 @@
 #include "../common/stall.h"
 #include "../common/ring.h"
 
-/* What a process needs whatever the size of the job, with one color; memory.c has the rest, 40 KiB.
- */
+/* Memory of a process with one color, whatever the size of the job; memory.c takes 40 KiB more. */
 _Static_assert(AL_QUEUE * sizeof(struct al_task) + sizeof(struct al_control) +
                        sizeof(struct lc_port) + AL_OPS * AL_BOUNCE +
                        AL_EXECUTORS * sizeof(struct al_task) <
                    (512 - 64) * 1024,
                "at most 512 KiB");
 
-/* Of ACP's upper layers, where the program has them. */
+/* Hooks of the upper layers of ACP, if the program has them. */
 __attribute__((weak)) void iacp_init_cl(void);
 __attribute__((weak)) void iacp_init_dl(void);
 __attribute__((weak)) void iacp_finalize_cl(void);
@@ -92,7 +91,7 @@ static bool open_all(uint32_t rank)
     return al_control_setup() && al_memory_setup() && al_queue_setup();
 }
 
-/* One number for the sizes of all starter memories, as the options have them now. */
+/* A hash of the sizes of all starter memories. */
 static uint64_t sizes_hash(void)
 {
     size_t sizes[AL_STARTERS];
@@ -115,14 +114,14 @@ static enum lc_exchange_result exchange_ids(uint64_t rank, uint64_t fingers[AL_M
     return lc_exchange_ids(&m, rank, al_port(0)->id, fingers);
 }
 
-/* Lines have the layer's rank while it runs, else the launcher's. */
+/* Log lines have the rank of the layer while it runs, otherwise the launcher rank. */
 static void set_running(bool running)
 {
     al.running = running;
     al.job.log_rank = (int)(running ? al.job.rank : al.job.launch_rank);
 }
 
-/* Everything but the hooks. */
+/* Starts the layer without the hooks. */
 static bool start_layer(uint32_t rank, const char *function)
 {
     enum lc_exchange_result result;
@@ -195,8 +194,8 @@ static void drain_net(const char *function)
     al_progress_wait_done();
 }
 
-/* All have completed what they issued when the first barrier is behind them; when the second is,
- * nobody needs this process any more. */
+/* After the first barrier, all processes have completed what they issued. After the second barrier,
+ * no process accesses this one any more. */
 static void stop_layer(const char *function)
 {
     al_lock();
@@ -216,7 +215,7 @@ static void stop_layer(const char *function)
     al_unlock();
 }
 
-/* For the tests and the figures in docs/measurements/layers.md. */
+/* For tests, and for the figures in docs/measurements/layers.md. */
 static void log_memory(void)
 {
     struct al_usage usage = {.fixed = sizeof(al) + al.area.memory.size};
@@ -243,14 +242,14 @@ int acp_finalize(void)
     return 0;
 }
 
-/* Whether the new ranks are a permutation, and the sizes of starter memory agree, before anything
- * is given up. */
+/* Checks that the new ranks are a permutation and that the starter sizes match, before anything is
+ * closed. */
 static bool check_reset(int rank)
 {
     uint64_t fingers[AL_MAX_FINGERS];
     enum lc_exchange_result result = exchange_ids((uint64_t)(int64_t)rank, fingers, "acp_reset");
 
-    acp_sync(); /* the first process has left the meeting */
+    acp_sync(); /* the first process has finished the exchange then */
     if (result != LC_EXCHANGE_OK)
         al_log("acp_reset: rank %d: %s", rank, describe_result(result));
     return result == LC_EXCHANGE_OK;

@@ -21,15 +21,16 @@ static void end_tell(struct lc_op *op, int rc, uint64_t old_value)
 {
     (void)old_value;
     if (rc != UTOFU_SUCCESS && !al.leaving)
-        al_fatal("rank %u cannot be notified of acp_sync: %s", op->rank, lc_utofu_error());
+        al_fatal("cannot notify rank %u of acp_sync: %s", op->rank, lc_utofu_error());
 }
 
-/* A process leaves a barrier behind this one: so it can have come to the next one at most. */
+/* A process cannot leave a barrier before this process enters it, so it is at most one barrier
+ * ahead. */
 static bool check_epoch(uint64_t epoch, uint64_t arrived)
 {
     if (arrived > epoch + 1)
-        al_fatal("barrier %llu is said to have begun, and this process is in the %lluth: does "
-                 "another program of the job use this memory?",
+        al_fatal("received the number of barrier %llu in barrier %llu: does another program of the "
+                 "job use this memory?",
                  (unsigned long long)arrived, (unsigned long long)epoch);
     return false;
 }

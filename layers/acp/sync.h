@@ -9,7 +9,7 @@
 #pragma GCC visibility push(hidden)
 
 void al_sync_setup(void);
-/* limit_ns 0: as long as it takes; false: it took longer. function: that of the program, for
+/* limit_ns 0: no limit; false: the limit was exceeded. function: name of the called function, for
  * messages. */
 bool al_sync_wait(const char *function, uint64_t limit_ns);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is common to all tasks: the list of those that lacked room, how they are named in messages,
- * and how they fail. What a step or an end does is known to files above (al_upcalls).
+ * Common parts of all tasks: the list of tasks to retry, descriptions for messages, and failures.
+ * Files above implement step and end (struct al_upcalls).
  */
 #include "task.h"
 
@@ -83,7 +83,7 @@ __attribute__((format(printf, 2, 0))) static void log_failure(struct al_task *ta
     char text[1200], what[AL_TASK_TEXT_SIZE];
 
     vsnprintf(text, sizeof(text), format, args);
-    al_log("%s is not done: %s", al_task_describe(task, what), text);
+    al_log("%s failed: %s", al_task_describe(task, what), text);
     task->failed = true;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What files call that stand above them. */
+/* Calls from lower files to higher files. */
 #include "upcalls.h"
 
 #include "address.h"
@@ -10,7 +10,7 @@
 #include "queue.h"
 #include "watch.h"
 
-/* A copy with no GA of this process is done by the owner of the source. */
+/* The owner of the source executes a copy without a GA of this process. */
 static void step_task(struct al_task *task)
 {
     if (task->state == AL_REPORTS)

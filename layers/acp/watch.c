@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Processes that end. Each process reads some bytes of the next rank's from time to time; uTofu
- * says when that process is gone. Who finds that, or calls acp_abort(), tells its fingers, who tell
- * theirs.
+ * Detects processes that have ended. Each process reads some bytes of the next rank from time to
+ * time; the read fails if that process has ended. A process that detects this, or calls
+ * acp_abort(), tells its fingers, which tell theirs.
  */
 #include "watch.h"
 #include "control.h"
@@ -36,7 +36,8 @@ void al_watch_poll(void)
     const struct lc_fingers fingers = al_fingers();
 
     if (aborted > al.job.procs) {
-        al_log("\"rank %llu ends the job\" is left out: there is no such rank: another program's?",
+        al_log("ignored \"rank %llu ends the job\": there is no such rank; does another program of "
+               "the job use this memory?",
                (unsigned long long)aborted - 1);
         __atomic_store_n(&al.control->aborted, 0, __ATOMIC_RELEASE);
     } else if (aborted != 0 && !al.dying) {

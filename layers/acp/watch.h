@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Processes that end. */
+/* Detects processes that have ended. */
 #ifndef AL_WATCH_H
 #define AL_WATCH_H
 
@@ -15,9 +15,10 @@ struct al_watch {
 
 void al_watch_setup(void);
 void al_watch_poll(void);
-uint32_t al_watch_us_until_due(void);       /* until it has something to do */
-void al_watch_check_next(void);             /* the next poll looks at the clock */
-void al_watch_broadcast_end(uint32_t rank); /* tells the others that this rank ends the job */
+uint32_t al_watch_us_until_due(void); /* microseconds until the next probe */
+void al_watch_check_next(void);       /* lets the next poll read the clock */
+void al_watch_broadcast_end(
+    uint32_t rank); /* tells the other processes that this rank ends the job */
 
 #pragma GCC visibility pop
 

@@ -109,11 +109,11 @@ static void keys(void)
     acp_complete(acp_copy(ga(me, 88), ga((me + 1) % n, 80), 8, 0));
     theirs = mine[11];
     acp_sync();
-    REFUSED(acp_query_ga(theirs, memory), ACP_GA_NULL, "a process uses its own keys");
-    REFUSED(acp_unregister_memory(theirs), -1, "a process uses its own keys");
-    REFUSED(acp_query_ga(ACP_ATKEY_NULL, memory), ACP_GA_NULL, "0x0 is no key");
-    REFUSED(acp_unregister_memory(ACP_ATKEY_NULL), -1, "0x0 is no key");
-    REFUSED(acp_unregister_memory(ga(me, 0)), -1, "is that of starter memory");
+    REFUSED(acp_query_ga(theirs, memory), ACP_GA_NULL, "a process can use only its own keys");
+    REFUSED(acp_unregister_memory(theirs), -1, "a process can use only its own keys");
+    REFUSED(acp_query_ga(ACP_ATKEY_NULL, memory), ACP_GA_NULL, "0x0 is not a key");
+    REFUSED(acp_unregister_memory(ACP_ATKEY_NULL), -1, "0x0 is not a key");
+    REFUSED(acp_unregister_memory(ga(me, 0)), -1, "belongs to the starter memory");
     REFUSED(acp_query_ga(key, memory - 1), ACP_GA_NULL, "is outside the region");
     REFUSED(acp_query_ga(key, memory + 65), ACP_GA_NULL, "is outside the region");
     TAKEN(acp_query_ga(key, memory + 64), ACP_GA_NULL);
@@ -127,9 +127,9 @@ static void copies(void)
 {
     acp_ga_t mine = ga(me, 0), theirs = ga((me + 1) % n, 0);
 
-    REFUSED(acp_copy(ACP_GA_NULL, theirs, 8, 0), 0, "dst 0x0 is no GA of this job");
-    REFUSED(acp_copy(mine, ACP_GA_NULL, 8, 0), 0, "src 0x0 is no GA of this job");
-    REFUSED(acp_copy(mine, UINT64_MAX, 8, 0), 0, "is no GA of this job");
+    REFUSED(acp_copy(ACP_GA_NULL, theirs, 8, 0), 0, "dst 0x0 is not a GA of this job");
+    REFUSED(acp_copy(mine, ACP_GA_NULL, 8, 0), 0, "src 0x0 is not a GA of this job");
+    REFUSED(acp_copy(mine, UINT64_MAX, 8, 0), 0, "is not a GA of this job");
     REFUSED(acp_copy(mine + 10233, theirs, 8, 0), 0, "8 bytes from there are not inside");
     REFUSED(acp_copy(theirs, mine + 10233, 8, 0), 0, "8 bytes from there are not inside");
     REFUSED(acp_copy(theirs + 10233, mine, 8, 0), 0, "8 bytes from there are not inside");
@@ -148,11 +148,11 @@ static void copies(void)
 #define EACH_REFUSED(op, name)                                                                     \
     do {                                                                                           \
         REFUSED(acp_##op##4(mine, theirs + 2, 1, 0), 0, "acp_" name "4: src");                     \
-        REFUSED(acp_##op##4(mine + 2, theirs, 1, 0), 0, "its address is no multiple of 4");        \
+        REFUSED(acp_##op##4(mine + 2, theirs, 1, 0), 0, "its address is not a multiple of 4");     \
         REFUSED(acp_##op##8(mine, theirs + 4, 1, 0), 0, "acp_" name "8: src");                     \
-        REFUSED(acp_##op##8(mine + 4, theirs, 1, 0), 0, "its address is no multiple of 8");        \
-        REFUSED(acp_##op##8(mine, ACP_GA_NULL, 1, 0), 0, "src 0x0 is no GA of this job");          \
-        REFUSED(acp_##op##4(ACP_GA_NULL, theirs, 1, 0), 0, "dst 0x0 is no GA of this job");        \
+        REFUSED(acp_##op##8(mine + 4, theirs, 1, 0), 0, "its address is not a multiple of 8");     \
+        REFUSED(acp_##op##8(mine, ACP_GA_NULL, 1, 0), 0, "src 0x0 is not a GA of this job");       \
+        REFUSED(acp_##op##4(ACP_GA_NULL, theirs, 1, 0), 0, "dst 0x0 is not a GA of this job");     \
         REFUSED(acp_##op##4(mine, theirs, 1, 1 << 30), 0, "order 1073741824 was never issued");    \
         REFUSED(acp_##op##8(mine + 10240, theirs, 1, 0), 0, "are not inside a registered region"); \
     } while (0)
@@ -165,8 +165,8 @@ static void atomics(void)
     REFUSED(acp_cas4(mine + 2, theirs, 1, 2, 0), 0, "acp_cas4: dst");
     REFUSED(acp_cas8(mine + 1, theirs, 1, 0, 0), 0, "acp_cas8: dst");
     REFUSED(acp_cas8(mine, theirs + 4, 1, 0, 0), 0, "acp_cas8: src");
-    REFUSED(acp_cas4(ACP_GA_NULL, theirs, 1, 2, 0), 0, "dst 0x0 is no GA of this job");
-    REFUSED(acp_cas8(mine, ACP_GA_NULL, 1, 2, 0), 0, "src 0x0 is no GA of this job");
+    REFUSED(acp_cas4(ACP_GA_NULL, theirs, 1, 2, 0), 0, "dst 0x0 is not a GA of this job");
+    REFUSED(acp_cas8(mine, ACP_GA_NULL, 1, 2, 0), 0, "src 0x0 is not a GA of this job");
     REFUSED(acp_cas8(mine, theirs, 1, 2, 1 << 30), 0, "order 1073741824 was never issued");
     EACH_REFUSED(swap, "swap");
     EACH_REFUSED(add, "add");
@@ -222,8 +222,8 @@ static void others_memory(void)
     if (me == 0)
         acp_complete(acp_copy(all[third] + 60, all[next] + 60, 8, 0));
     acp_sync();
-    CHECK(said(me == 0   ? "could not do it, and says why"
-               : me == 1 ? "for another process is not done"
+    CHECK(said(me == 0   ? "has failed to execute it, and logs the reason"
+               : me == 1 ? "for another process failed"
                          : NULL));
     CHECK(memory[7] == 0);
     for (int bit = 59; bit < 62; bit++) { /* other colors, of which there is no VCQ */
