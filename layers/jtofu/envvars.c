@@ -12,7 +12,7 @@
 #define FUNCTION "jtofu_create_mapinfo_by_envvars"
 #define PREFIX   "JTOFU_MAPINFO_"
 
-/* Fugaku's library reads these, too; nothing public says what they mean. */
+/* Fugaku's library reads these variables, too, but no public document describes them. */
 static const char *const unknown[] = {"BROKEN_NODE", "COORDS", "LOGICAL_X", "LOGICAL_Y",
                                       "LOGICAL_Z",   "ORDER",  "SIZE"};
 static const char *const known[] = {"NODE", "PPN",   "PROC",        "RANKMAP",
@@ -20,7 +20,7 @@ static const char *const known[] = {"NODE", "PPN",   "PROC",        "RANKMAP",
 enum {
     NUM_UNKNOWN = sizeof(unknown) / sizeof(unknown[0]),
     NUM_KNOWN = sizeof(known) / sizeof(known[0]),
-    MOST_GROUPS = 256, /* a coordinate is a byte */
+    MOST_GROUPS = 256, /* a coordinate has one byte */
 };
 
 struct description {
@@ -47,10 +47,11 @@ static int fail_unknown(void)
 {
     for (size_t i = 0; i < NUM_UNKNOWN; i++)
         if (get_text(unknown[i]) != NULL)
-            return jt_fail(FUNCTION, JTOFU_ERR_NOT_IMPLEMENTED,
-                           PREFIX "%s=%s: what it means is not known; unset it, and describe the "
-                                  "job by " PREFIX "NODE, PPN, PROC and RANKMAP",
-                           unknown[i], get_text(unknown[i]));
+            return jt_fail(
+                FUNCTION, JTOFU_ERR_NOT_IMPLEMENTED,
+                PREFIX "%s=%s: its meaning is unknown; unset it, and describe the job by " PREFIX
+                       "NODE, PPN, PROC and RANKMAP",
+                unknown[i], get_text(unknown[i]));
     return JTOFU_SUCCESS;
 }
 
@@ -62,7 +63,8 @@ static bool any_known(void)
     return false;
 }
 
-/* Numbers with something between them, which are from `least` to `most`, and at most `max`. */
+/* Parses up to `max` numbers from `least` to `most`, separated by `between`. Returns their number;
+ * 0: invalid. */
 static int parse_numbers(const char *text, char between, int max, uint32_t least, uint32_t most,
                          uint32_t numbers[])
 {
@@ -174,7 +176,7 @@ static int read_description(struct description *w)
     return rc == JTOFU_SUCCESS ? check_procs(w, (uint32_t)jt_shape_product(w->log)) : rc;
 }
 
-/* Groups of nodes fill the system from the reference coordinates on. */
+/* Fills the system with groups of nodes, starting at the reference coordinates. */
 static bool place_nodes(struct jt_layout *layout, const struct description *w)
 {
     uint32_t room[3];
@@ -259,7 +261,7 @@ static int copy_own_map(void **bytes, size_t *size, uint32_t *procs)
     int rc = jt_own_map(&own, size, procs);
 
     if (rc != JTOFU_SUCCESS)
-        return rc; /* a line has said why */
+        return rc; /* jt_own_map() has logged the reason */
     *bytes = malloc(*size);
     if (*bytes == NULL)
         return jt_fail(FUNCTION, JTOFU_ERR_OUT_OF_MEMORY, "no memory for the map of %u processes",

@@ -15,9 +15,9 @@ struct job {
 
 static struct {
     pthread_mutex_t lock;
-    uint32_t initialized; /* calls of jtofu_initialize() less those of jtofu_finalize() */
+    uint32_t initialized; /* calls of jtofu_initialize() minus calls of jtofu_finalize() */
     jtofu_rank_t rank;
-    struct job *jobs; /* the own one first */
+    struct job *jobs; /* the first one is the job of this process */
     uint32_t num_jobs;
 } state = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -96,7 +96,7 @@ static int read_map(const char *function, const void *mapinfo, struct jt_map **m
                          why);
 }
 
-/* Takes the map over. */
+/* Takes over the map. */
 static int append_job(const char *function, jtofu_job_id_t id, struct jt_map *map)
 {
     struct job *jobs = realloc(state.jobs, (state.num_jobs + 1) * sizeof(*jobs));

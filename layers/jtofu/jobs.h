@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The jobs whose maps this process has, its own one first; and how a call is refused. */
+/* The jobs whose maps this process has, its own job first; and errors of calls. */
 #ifndef JT_JOBS_H
 #define JT_JOBS_H
 
@@ -11,18 +11,18 @@
 
 #pragma GCC visibility push(hidden)
 
-/* Between these two calls the maps stay. The first one returns JTOFU_SUCCESS, or refuses in the
- * name of the function: then the second one must not be called. */
+/* The maps are not freed between these two calls. jt_jobs_lock() returns JTOFU_SUCCESS, or logs an
+ * error for the function; after an error, jt_jobs_unlock() must not be called. */
 int jt_jobs_lock(const char *function);
 void jt_jobs_unlock(void);
 
-/* Once entered. */
+/* Called with the lock. */
 const struct jt_map *jt_jobs_own(void);
 jtofu_rank_t jt_jobs_rank(void);
-/* JTOFU_SUCCESS, or refuses: there is no such job. */
+/* Finds the map of a job. JTOFU_SUCCESS, or an error that is logged: no such job. */
 int jt_jobs_find(const char *function, jtofu_job_id_t job_id, const struct jt_map **map);
 
-/* Says why, with the remedy, and returns the code. */
+/* Logs an error and its remedy, and returns the code. */
 __attribute__((format(printf, 3, 4))) int jt_fail(const char *function, int code,
                                                   const char *format, ...);
 

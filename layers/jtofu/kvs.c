@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The board of a job: registered memory of the first process, whose STADD all processes can
- * compute. One communication at a time, on one VCQ of each process.
+ * The key-value space (KVS) of a job: registered memory of rank 0, whose STADD every process can
+ * compute. Each process uses one VCQ, with one communication in flight.
  */
 #include "kvs.h"
 
@@ -21,11 +21,11 @@ enum { COMPONENT = 3, STAG = 0, PAUSE_NS = 200 * 1000 };
 
 struct head {
     uint64_t counters[JT_NUM_COUNTERS];
-    uint64_t name; /* not 0 once the board is there */
+    uint64_t name; /* 0 until the KVS is open */
     uint64_t unused[5];
 };
 
-/* Where this process reads to and writes from. */
+/* Buffers for the communications of this process. */
 struct own {
     char out[JT_SLOT], in[JT_SLOT];
 };
@@ -35,13 +35,13 @@ static struct {
     struct lc_job job;
     utofu_vcq_hdl_t vcq;
     utofu_vcq_id_t first; /* VCQ of the first process */
-    utofu_stadd_t stadd;  /* of the board */
+    utofu_stadd_t stadd;  /* of the KVS */
     struct lc_memory shared, memory;
     struct own *own;
 } kvs = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /*
- * One communication
+ * Synchronous communication
  */
 
 static bool is_own(const struct utofu_mrq_notice *notice)
@@ -51,7 +51,7 @@ static bool is_own(const struct utofu_mrq_notice *notice)
            notice->notice_type == UTOFU_MRQ_TYPE_LCL_ARMW;
 }
 
-/* Of the one that was started with this code. */
+/* Waits for the communication whose start returned `rc`. */
 static int wait_for_completion(int rc)
 {
     struct lc_stall_timer stall = {0};
@@ -67,7 +67,7 @@ static int wait_for_completion(int rc)
         if (sent != UTOFU_ERR_NOT_FOUND && sent < 0)
             return sent;
         if (lc_stall_report_due(&stall, 0))
-            lc_job_log(&kvs.job, "PMIx: has waited %llu s for an answer of rank 0",
+            lc_job_log(&kvs.job, "PMIx: has waited %llu s for a reply of rank 0",
                        lc_stall_seconds(&stall));
         sched_yield();
     }
@@ -163,7 +163,7 @@ bool jt_kvs_read_counter(enum jt_counter counter, uint64_t *value)
 }
 
 /*
- * Opening
+ * Opening and closing
  */
 
 static bool open_memory(void)
@@ -187,7 +187,7 @@ static bool open_memory(void)
     return false;
 }
 
-/* Rank 0 has CQ 0 of TNI 0, unless UTOFU_CQ_MAP says otherwise. */
+/* Rank 0 uses CQ 0 of TNI 0, unless UTOFU_CQ_MAP says otherwise. */
 static bool query_first(void)
 {
     uint8_t coords[6];
@@ -212,7 +212,7 @@ static bool set_job_id(void)
     return true;
 }
 
-/* It may not be there yet: then the get fails, and is tried again. */
+/* The get fails until rank 0 has opened the KVS, and is retried. */
 static bool wait_for_first(uint64_t *name)
 {
     uint64_t end = lc_now_ns() + lc_env_number("UTOFU_JOB_TIMEOUT", 60) * 1000000000ull;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A board that all processes of the job can reach, in the memory of the first one: a slot for what
- * each process says, and counters. No function but the first waits for other processes.
+ * The key-value space (KVS) of a job, in memory of rank 0: a slot for each process, and counters.
+ * Only jt_kvs_open() waits for other processes.
  */
 #ifndef JT_KVS_H
 #define JT_KVS_H
@@ -16,14 +16,14 @@
 
 enum { JT_SLOT = 4096 };
 
-/* In the order in which they stand in memory. */
+/* In the order of their memory. */
 enum jt_counter { JT_FENCES, JT_LEAVERS, JT_NUM_COUNTERS };
 
-/* Waits for the first process, within UTOFU_JOB_TIMEOUT. *name: a number of this job. false, here
- * and below: a line says why. */
+/* Waits for rank 0, at most UTOFU_JOB_TIMEOUT. *name: a random number of this job. False, here and
+ * below: an error is logged. */
 bool jt_kvs_open(const struct lc_job *job, uint64_t *name);
 void jt_kvs_close(void);
-/* This process's slot, the first `size` bytes. */
+/* Writes the first `size` bytes of the slot of this process. */
 bool jt_kvs_write(const void *text, size_t size);
 bool jt_kvs_read(uint32_t rank, void *text);
 bool jt_kvs_increment(enum jt_counter counter);

@@ -18,13 +18,14 @@
 enum { PAUSE_NS = 200 * 1000, TORN_TRIES = 1000 };
 
 static struct {
-    pthread_mutex_t lock; /* guards what stands here, but no wait for others */
-    uint32_t opened;      /* calls of PMIx_Init less those of PMIx_Finalize */
+    pthread_mutex_t
+        lock;        /* protects the members below; not held while this process waits for others */
+    uint32_t opened; /* calls of PMIx_Init minus calls of PMIx_Finalize */
     struct lc_job job;
     struct jt_map *map;
     uint64_t fences;
     pmix_proc_t self;
-    struct jt_store put; /* what this process has put */
+    struct jt_store put; /* values that this process has put */
 } local = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /*
@@ -39,7 +40,7 @@ static bool read_map(void)
     size_t size;
 
     if (jt_own_map(&bytes, &size, &procs) != JTOFU_SUCCESS)
-        return false; /* a line has said why */
+        return false; /* jt_own_map() has logged the reason */
     if (jt_map_read(bytes, &local.map, &why) == JTOFU_SUCCESS)
         return true;
     lc_job_log(&local.job, "PMIx_Init: the map of the job: %s", why);
@@ -91,8 +92,8 @@ int jt_local_pmix_initialized(void)
     return opened;
 }
 
-/* Waits until a counter of the board has come that far, in the name of the function. limit_ns 0: as
- * long as it takes. */
+/* Waits until a counter of the KVS has a value. function: name of the called function, for
+ * messages. limit_ns 0: no limit. */
 static bool wait_counter(enum jt_counter counter, uint64_t wanted, const char *function,
                          uint64_t limit_ns)
 {
@@ -113,7 +114,7 @@ static bool wait_counter(enum jt_counter counter, uint64_t wanted, const char *f
     return false;
 }
 
-/* What was put is in memory of rank 0, which stays until all have left. */
+/* Waits for all processes, because the values are in memory of rank 0. */
 static void leave_board(void)
 {
     if (jt_kvs_increment(JT_LEAVERS) && local.job.launch_rank == 0 &&
@@ -235,8 +236,8 @@ static uint32_t find_local_rank(uint32_t rank)
     return i;
 }
 
-/* What the map says. PMIX_ERR_NOT_FOUND: it does not say that. rank: PMIX_RANK_WILDCARD for what is
- * of the job, and of this node. */
+/* Values that follow from the map. PMIX_ERR_NOT_FOUND: the map does not have the value. rank:
+ * PMIX_RANK_WILDCARD for values of the job and of this node. */
 static pmix_status_t get_from_map(pmix_rank_t rank, const char *key, pmix_value_t **value)
 {
     uint32_t procs = local.map->layout.procs, own = rank < procs ? rank : local.job.launch_rank;
@@ -259,7 +260,7 @@ static pmix_status_t get_from_map(pmix_rank_t rank, const char *key, pmix_value_
     return PMIX_ERR_NOT_FOUND;
 }
 
-/* A commit may be under way: then the slot is read again. */
+/* Reads the slot again while its process commits. */
 static pmix_status_t read_slot(uint32_t rank, struct jt_store *slot)
 {
     for (int i = 0; i < TORN_TRIES; i++) {
@@ -269,11 +270,11 @@ static pmix_status_t read_slot(uint32_t rank, struct jt_store *slot)
             return PMIX_SUCCESS;
         sched_yield();
     }
-    lc_job_log(&local.job, "PMIx_Get: what rank %u has put is damaged", rank);
+    lc_job_log(&local.job, "PMIx_Get: the values of rank %u are damaged", rank);
     return PMIX_ERR_UNREACH;
 }
 
-/* Of what another process has put. */
+/* The scopes of another process that this process may see. */
 static int list_scopes(uint32_t rank)
 {
     const uint32_t *node_of = local.map->layout.node_of;
@@ -324,7 +325,7 @@ pmix_status_t jt_local_pmix_get(const pmix_proc_t *proc, const char *key, pmix_v
  * Fence
  */
 
-/* All processes of the job: by NULL, by the wildcard, or one by one. */
+/* True if `procs` names all processes of the job: by NULL, by the wildcard, or one by one. */
 static bool covers_all(const pmix_proc_t *procs, size_t nprocs)
 {
     if (procs == NULL || nprocs == 0)

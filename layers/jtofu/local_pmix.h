@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A small PMIx for jobs that have no PMIx server: rank, size and places of the processes from
- * uTofu, put, commit, get and fence by the board. The functions are those of PMIx with the same
- * names.
+ * PMIx for jobs without a PMIx server. Rank, size and location of the processes come from uTofu;
+ * put, commit, get and fence use the KVS. Each function implements the function of PMIx with the
+ * same name.
  */
 #ifndef JT_LOCAL_PMIX_H
 #define JT_LOCAL_PMIX_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A map in bytes: a head of fixed length, the coordinates of each node, the node of each rank. The
- * head has its own check sum, as the length, which is in it, must be right before more is read.
+ * A serialized map: a header of fixed length, the coordinates of each node, and the node of each
+ * rank. The header has a checksum of its own, because its length must be correct before the rest is
+ * read.
  */
 #include "map.h"
 
@@ -18,7 +19,7 @@ enum { VERSION = 1, WORD = 8 };
 
 struct head {
     uint64_t magic;
-    uint32_t version, words; /* of all, in units of 8 bytes */
+    uint32_t version, words; /* size of the map in units of 8 bytes */
     uint32_t procs, nodes;
     uint32_t log[3], unused;
     uint8_t last[JT_AXES], torus[JT_AXES], ref[JT_AXES], zero[6];
@@ -26,7 +27,7 @@ struct head {
 };
 _Static_assert(sizeof(struct head) == 80, "no holes, whole words");
 
-/* Each word changes the sum in its own way, so that one damaged word is always noticed. */
+/* Each word changes the checksum differently, so one damaged word is always detected. */
 static uint64_t sum_words(const void *words, size_t bytes)
 {
     uint64_t sum = MAGIC, word;
@@ -34,7 +35,7 @@ static uint64_t sum_words(const void *words, size_t bytes)
     for (size_t at = 0; at < bytes; at += WORD) {
         memcpy(&word, (const char *)words + at, WORD);
         sum = lc_hash_word(sum, word);
-        sum ^= sum >> 32; /* the best bits are at the top */
+        sum ^= sum >> 32; /* mixes the upper bits, which are the best, into the lower bits */
     }
     return sum;
 }
@@ -89,8 +90,8 @@ int jt_map_write(const struct jt_layout *layout, void **bytes, size_t *size)
  * Reading
  */
 
-/* Copies by the kernel, which refuses what is not mapped. Where it does not copy (a sandbox that
- * forbids the call), memory is taken to be there. */
+/* Copies through the kernel, which rejects unmapped memory. If a sandbox forbids the call, the
+ * memory is assumed to be mapped. */
 static bool copy_map_bytes(void *to, const void *from, size_t size)
 {
     struct iovec here = {to, size}, there = {(void *)from, size};
@@ -125,7 +126,7 @@ static const char *find_error(const struct head *head)
     return NULL;
 }
 
-/* Memory for all of a map in one piece, behind the struct. */
+/* Allocates the struct and all arrays of a map in one block. */
 static struct jt_map *alloc_map(const struct head *head)
 {
     size_t procs = head->procs, nodes = head->nodes;
@@ -158,7 +159,8 @@ static bool is_inside(const struct jt_layout *layout, const uint8_t phys[JT_AXES
     return true;
 }
 
-/* first[n + 1] is the start of node n at first; placing its ranks moves it to that of n + 1. */
+/* first[n + 1] is the start of node n at first; inserting its ranks moves it to the start of node n
+ * + 1. */
 static void sort_ranks(struct jt_map *map)
 {
     struct jt_layout *layout = &map->layout;
@@ -180,7 +182,7 @@ static int compare_coords(const void *a, const void *b)
                   ((const struct jt_node_coords *)b)->phys, JT_AXES);
 }
 
-/* false: two nodes are at the same place. */
+/* False: two nodes have the same coordinates. */
 static bool sort_nodes(struct jt_map *map)
 {
     struct jt_node_coords *sorted = map->sorted;
@@ -255,7 +257,7 @@ void jt_map_free(struct jt_map *map)
 }
 
 /*
- * Places
+ * Coordinates
  */
 
 int64_t jt_map_node_at(const struct jt_map *map, const uint8_t phys[JT_AXES])

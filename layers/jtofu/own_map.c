@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The map of the own job: asks uTofu for the node of each rank. */
+/* The map of the own job, from the node of each rank that uTofu reports. */
 #include "own_map.h"
 
 #include <pthread.h>
@@ -13,7 +13,7 @@
 #include "map.h"
 #include "shape.h"
 
-/* What a rank's node is called, and where it is. */
+/* The node of a rank, and its coordinates. */
 struct rank_node {
     uint32_t rank, node;
     uint8_t phys[JT_AXES];
@@ -26,8 +26,8 @@ static struct {
     uint32_t procs;
 } own = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* utofu_compat_*() are utofu_query_*() for what Fugaku has too: the check mode does not report them
- * as functions that Fugaku lacks. */
+/* utofu_compat_*() are utofu_query_*() for functions that Fugaku has in other forms, so the check
+ * mode does not report them as missing on Fugaku. */
 bool jt_own_job(struct lc_job *job)
 {
     struct utofu_job found;
@@ -65,7 +65,8 @@ static int compare_nodes(const void *a, const void *b)
     return s->node < t->node ? -1 : s->node > t->node;
 }
 
-/* Numbers of nodes may have gaps (UTOFU_NODE); those of the map have none, in the same order. */
+/* Numbers nodes without gaps, in the order of their uTofu numbers, which may have gaps
+ * (UTOFU_NODE). */
 static void number_nodes(struct jt_layout *layout, struct rank_node *rank_nodes)
 {
     layout->nodes = 0;
@@ -86,7 +87,7 @@ static void choose_shape(const struct lc_job *job, struct jt_layout *layout)
     layout->log[1] = layout->log[2] = 1;
     if (text == NULL || *text == '\0')
         return;
-    /* uTofu has refused what is no shape */
+    /* uTofu has rejected other syntax */
     product = jt_shape_parse(text, 3, layout->log) ? jt_shape_product(layout->log) : 0;
     if (product == layout->nodes)
         return;

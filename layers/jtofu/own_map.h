@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The map of the job that the launcher has started, from what uTofu says of its processes. */
+/* The map of the job that the launcher has started. */
 #ifndef JT_OWN_MAP_H
 #define JT_OWN_MAP_H
 
@@ -11,10 +11,10 @@
 
 #pragma GCC visibility push(hidden)
 
-/* Rank and number of processes. false, after a line that says why: there is no job. */
+/* Rank and number of processes. False: there is no job; the reason is logged. */
 bool jt_own_job(struct lc_job *job);
-/* The map in bytes, which stay: made at the first call that succeeds. JTOFU_SUCCESS, or an error
- * after a line that says why. Any thread. */
+/* Returns the serialized map, which is never freed. The first successful call creates it.
+ * JTOFU_SUCCESS, or an error that is logged. For any thread. */
 int jt_own_map(const void **bytes, size_t *size, uint32_t *procs);
 
 #pragma GCC visibility pop

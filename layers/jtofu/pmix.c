@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * PMIx of programs that are linked with this library: its functions come before those of libpmix.
- * In a job with a PMIx server all of them pass on what they get, and PMIx_Get() and PMIx_Get_nb()
- * answer FJPMIX_RANKMAP, which servers other than Fugaku's do not know; in other jobs they are
- * those of local_pmix.c.
+ * Functions of PMIx for programs that are linked with this library; they precede the functions of
+ * libpmix. In a job with a PMIx server they call libpmix, but PMIx_Get() and PMIx_Get_nb() answer
+ * FJPMIX_RANKMAP themselves, because only the servers of Fugaku know this key. In other jobs they
+ * call local_pmix.c.
  *
- * Calls reach these functions by the link order, if libtofutop comes before libpmix; else, and in
- * plug-ins whose order is another, they are redirected when this library is loaded. libpmix itself
- * is found at run time, so that programs without PMIx do not need it.
+ * If libtofutop comes before libpmix in the link order, calls reach these functions directly.
+ * Otherwise, and in plug-ins with another order, the constructor redirects the calls. libpmix is
+ * found at run time, so that programs without PMIx do not need it.
  */
 #include <dlfcn.h>
 #include <pmix.h>
@@ -42,7 +42,8 @@ static struct {
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool has_server, has_library;
 
-/* Behind this library in the link order; or, where libpmix comes before it, there. */
+/* Finds the next definition in the link order, or in libpmix if libpmix comes before this library.
+ * */
 static bool find_next(const char *name, void *where)
 {
     static void *library;
@@ -56,8 +57,8 @@ static bool find_next(const char *name, void *where)
     return address != NULL;
 }
 
-/* In the order in which uTofu looks for its job (src/bootstrap/job.c): variables of PMIx may be
- * left from a job in which another launcher has started this one. */
+/* Checks in the same order as uTofu (src/bootstrap/job.c): variables of PMIx may be left from an
+ * outer job, in which another launcher started this one. */
 static bool find_server(void)
 {
     const char *channel = secure_getenv("PMI_FD");
@@ -97,7 +98,7 @@ static void find_all(void)
                ".2: link it with -lpmix");
 }
 
-/* Is this a job with a PMIx server? *status: an error if its library is not there. */
+/* Is there a PMIx server? *status is an error if libpmix is not there. */
 static bool has_pmix_server(pmix_status_t *status)
 {
     pthread_once(&once, find_all);
@@ -133,7 +134,7 @@ static pmix_status_t get_map(const pmix_info_t info[], size_t ninfo, pmix_value_
         return PMIX_ERR_NOT_SUPPORTED;
     }
     if (jt_own_map(&bytes, &size, &procs) != JTOFU_SUCCESS)
-        return PMIX_ERR_NOT_FOUND; /* a line has said why */
+        return PMIX_ERR_NOT_FOUND; /* jt_own_map() has logged the reason */
     *value = jt_store_bytes(bytes, size);
     return *value != NULL ? PMIX_SUCCESS : PMIX_ERR_NOMEM;
 }
@@ -151,7 +152,7 @@ static bool is_initialized(void)
                                     : jt_local_pmix_initialized();
 }
 
-/* Without a server all of them. */
+/* Answers keys without libpmix: the map, and without a server all keys. */
 static pmix_status_t get_here(const pmix_proc_t *proc, const char *key, const pmix_info_t info[],
                               size_t ninfo, pmix_value_t **value)
 {
@@ -215,7 +216,7 @@ pmix_status_t PMIx_Fence(const pmix_proc_t procs[], size_t nprocs, const pmix_in
     return status != PMIX_SUCCESS ? status : next.fence(procs, nprocs, info, ninfo);
 }
 
-/* Without a server the fence has ended when this returns, and the callback was called before. */
+/* Without a server, the fence completes and calls the callback before this function returns. */
 pmix_status_t PMIx_Fence_nb(const pmix_proc_t procs[], size_t nprocs, const pmix_info_t info[],
                             size_t ninfo, pmix_op_cbfunc_t cbfunc, void *cbdata)
 {
@@ -240,8 +241,8 @@ pmix_status_t PMIx_Get(const pmix_proc_t *proc, const char key[], const pmix_inf
     return status != PMIX_SUCCESS ? status : next.get(proc, key, info, ninfo, val);
 }
 
-/* What is answered here is answered before this returns. The callback gets the value for the time
- * of the call, as from libpmix. */
+/* Values that this library answers are complete when the function returns. The callback may use the
+ * value only during the call, as with libpmix. */
 pmix_status_t PMIx_Get_nb(const pmix_proc_t *proc, const char key[], const pmix_info_t info[],
                           size_t ninfo, pmix_value_cbfunc_t cbfunc, void *cbdata)
 {
@@ -259,7 +260,7 @@ pmix_status_t PMIx_Get_nb(const pmix_proc_t *proc, const char key[], const pmix_
     return PMIX_SUCCESS;
 }
 
-/* Before any function of the objects that are loaded with this library. */
+/* Runs before any function of the objects that are loaded with this library. */
 __attribute__((constructor)) static void redirect_calls(void)
 {
     const struct jt_redirect functions[] = {

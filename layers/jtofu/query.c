@@ -4,7 +4,7 @@
 
 #include "jobs.h"
 
-/* Refuses in the name of the calling function. */
+/* Logs an error for the calling function. */
 #define NULL_POINTER(what)                                                                         \
     jt_fail(__func__, JTOFU_ERR_INVALID_POINTER, "%s is NULL: give where it is", what)
 
@@ -105,7 +105,7 @@ int jtofu_query_max_proc_per_node(void)
     return rc;
 }
 
-/* The node of a rank, of a job: JTOFU_SUCCESS, or refuses. */
+/* Finds the node of a rank of a job. JTOFU_SUCCESS, or an error that is logged. */
 static int find_node(const char *function, jtofu_job_id_t job_id, jtofu_rank_t rank,
                      const struct jt_map **map, uint32_t *node)
 {
@@ -277,8 +277,8 @@ static uint32_t count_all_hops(const struct jt_layout *layout, const uint8_t fro
     return hops;
 }
 
-/* A path leads to its A, B, C first, then along X, Y, Z, and then to the A, B, C of the node: the
- * hops that it has beside those along X, Y, Z. */
+/* A path leads to its own A, B, C first, then along X, Y, Z, and then to the A, B, C of the node.
+ * Counts the hops along A, B and C. */
 static uint32_t count_path_hops(const struct jt_layout *layout, const uint8_t from[JT_AXES],
                                 const uint8_t to[JT_AXES], const uint8_t path[3])
 {
@@ -290,8 +290,8 @@ static uint32_t count_path_hops(const struct jt_layout *layout, const uint8_t fr
     return hops;
 }
 
-/* One number after the other that paths can have; the paths with it, in the order of their
- * coordinates. */
+/* Lists paths by their number of hops; paths with equal numbers in the order of their coordinates.
+ * */
 static size_t list_paths(const struct jt_layout *layout, const uint8_t from[JT_AXES],
                          const uint8_t to[JT_AXES], size_t max,
                          union jtofu_path_coords path_coords[])

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An object calls functions of others through addresses in its data, which the runtime linker fills
- * in by the relocations that the object lists with the functions' names (ELF, dl_iterate_phdr(3)).
- * Those of the names that are sought get other addresses here; the linker does not touch them
+ * Objects call functions of other objects through addresses in their data. The dynamic linker fills
+ * in these addresses according to relocations, which name the functions (ELF, dl_iterate_phdr(3)).
+ * This file replaces the addresses of given functions; the dynamic linker does not change them
  * again.
  */
 #include "redirect.h"
@@ -27,7 +27,11 @@ enum { BY_CALL = R_RISCV_JUMP_SLOT, BY_TABLE = R_RISCV_64, BY_VALUE = R_RISCV_64
 #elif defined(__powerpc64__)
 enum { BY_CALL = R_PPC64_JMP_SLOT, BY_TABLE = R_PPC64_GLOB_DAT, BY_VALUE = R_PPC64_ADDR64 };
 #else
-enum { BY_CALL = -1, BY_TABLE = -1, BY_VALUE = -1 }; /* here the link order alone decides */
+enum {
+    BY_CALL = -1,
+    BY_TABLE = -1,
+    BY_VALUE = -1
+}; /* on this processor only the link order decides */
 #endif
 
 struct work {
@@ -43,7 +47,7 @@ struct object {
     const char *names;
     const Elf64_Rela *calls, *others;
     size_t num_calls, num_others;
-    uintptr_t fixed, fixed_end; /* what is write-protected after relocation */
+    uintptr_t fixed, fixed_end; /* range that is write-protected after relocation (RELRO) */
 };
 
 static const char *file_of(const char *path)
@@ -53,8 +57,8 @@ static const char *file_of(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* Addresses in the dynamic section: glibc has added the base to them, other C libraries have not.
- */
+/* Converts an address of the dynamic section. glibc has added the load address to it; other C
+ * libraries have not. */
 static const void *at_address(const struct object *o, Elf64_Addr address)
 {
     return (const void *)(address < o->base ? o->base + address : address);
@@ -130,10 +134,9 @@ static void set_slot(struct work *w, const struct object *o, void **slot, void *
     bool is_fixed = (uintptr_t)slot >= o->fixed && (uintptr_t)slot < o->fixed_end;
 
     if (is_fixed && !protect_slot(slot, PROT_READ | PROT_WRITE)) {
-        lc_log(
-            "jtofu", -1,
-            "a call of PMIx cannot be redirected, as its place cannot be written: link libtofutop "
-            "before libpmix");
+        lc_log("jtofu", -1,
+               "cannot redirect a call of PMIx, because its address cannot be written: link "
+               "libtofutop before libpmix");
         return;
     }
     __atomic_store_n(slot, to, __ATOMIC_RELEASE);

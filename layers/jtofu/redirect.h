@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes objects that are loaded call functions of this library, whose names other libraries define,
- * too: where the other one comes first in the link order.
+ * Redirects calls in loaded objects to functions of this library, if another library defines the
+ * same names earlier in the link order.
  */
 #ifndef JT_REDIRECT_H
 #define JT_REDIRECT_H
@@ -15,8 +15,8 @@ struct jt_redirect {
     void *to;
 };
 
-/* In all objects but this library and those whose file names begin with `except`. Returns how many
- * places were changed. */
+/* Redirects calls in all objects except this library and objects whose file names begin with
+ * `except`. Returns the number of changed addresses. */
 int jt_redirect_calls(const struct jt_redirect *functions, size_t num, const char *except);
 
 #pragma GCC visibility pop

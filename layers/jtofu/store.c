@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys and values in a slot: one entry behind the other, each with a head. */
+/* Keys and values in a slot of the KVS: consecutive entries, each with a header. */
 #include "store.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 #include "../common/hash.h"
 
-struct entry { /* followed by the key with its null byte, and the value */
+struct entry { /* followed by the key with its null byte, and by the value */
     uint16_t type;
     uint8_t scope, key; /* bytes of the key */
     uint32_t value;     /* bytes of the value */
@@ -38,7 +38,7 @@ static const struct {
     {PMIX_PROC_RANK, 4},
 };
 
-/* Of a value that is in the union itself; 0: this one is not. */
+/* Size of a value that is stored in the union itself; 0: other types. */
 static size_t find_size(pmix_data_type_t type)
 {
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
@@ -47,7 +47,7 @@ static size_t find_size(pmix_data_type_t type)
     return 0;
 }
 
-/* Where the bytes of a value are; NULL: they are of a type that is not kept, or not there. */
+/* The bytes of a value. NULL: the type is not supported, or the value is missing. */
 static const void *find_bytes(const pmix_value_t *value, size_t *size)
 {
     *size = find_size(value->type);
@@ -70,7 +70,7 @@ static size_t entry_bytes(const struct entry *e)
     return sizeof(*e) + e->key + e->value;
 }
 
-/* Finds the entry at an offset, which moves behind it. false: there is no whole one. */
+/* Reads the entry at *at, and advances *at behind it. False: no complete entry. */
 static bool next_entry(const struct jt_store *store, size_t *at, struct entry *e)
 {
     size_t end = store->bytes < JT_STORE_ROOM ? store->bytes : JT_STORE_ROOM;
@@ -209,7 +209,7 @@ static uint64_t sum_store(const struct jt_store *store)
     for (size_t at = 0; at < store->bytes; at += sizeof(word)) {
         memcpy(&word, store->text + at, sizeof(word));
         sum = lc_hash_word(sum, word);
-        sum ^= sum >> 32; /* the best bits are at the top */
+        sum ^= sum >> 32; /* mixes the upper bits, which are the best, into the lower bits */
     }
     return sum;
 }
