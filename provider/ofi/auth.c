@@ -12,7 +12,7 @@ bool fp_random(void *bytes, size_t size)
 {
     if (getrandom(bytes, size, 0) == (ssize_t)size)
         return true;
-    ut_error(FP_CAT, "the system gives no random numbers: %s", strerror(errno));
+    ut_error(FP_CAT, "cannot get random numbers: %s", strerror(errno));
     return false;
 }
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Authentication of messages to this process. Its address record has a key, which no message
- * carries. A note is sealed with the key of its receiver or of its sender: one end always has the
- * record of the other. A connection has two secrets, one for each direction, which both ends derive
- * from that key and from random numbers of both ends. Every message of the connection begins with
- * the secret of its direction.
+ * Authentication of the messages to this process. Its address record contains a key, which no
+ * message carries. A control message is signed (HMAC) with the key of its receiver or of its
+ * sender, because one end always has the record of the other. Both ends of a connection derive two
+ * secrets, one for each direction, from that key and from random numbers of both ends. Every
+ * message of the connection begins with the secret of its direction.
  */
 #ifndef FP_AUTH_H
 #define FP_AUTH_H
 
 #include "types.h"
 
-/* Random bytes. False after an error line: the system has none. */
+/* Fills in random bytes. False after an error line: the system has none. */
 bool fp_random(void *bytes, size_t size);
 
 void fp_sign(struct fp_ctrl_msg *msg, const uint8_t key[FP_KEY_SIZE]);
@@ -21,7 +21,7 @@ struct fp_secrets {
     uint64_t to_initiator, to_acceptor;
 };
 
-/* `key`: of the process that received the request. */
+/* `key`: the key of the process that received the connection request. */
 struct fp_secrets fp_derive_secrets(const uint8_t key[FP_KEY_SIZE],
                                     const uint8_t initiators[FP_NONCE_SIZE],
                                     const uint8_t acceptors[FP_NONCE_SIZE]);

@@ -20,11 +20,11 @@ enum {
     INDEX_BITS = 20,
     MAX_CONNS = 1 << INDEX_BITS,
     FIRST_CONNS = 16,
-    LAST_WORDS_MS = 20, /* after a process has ended: what it sent may be on its way */
+    LAST_WORDS_MS = 20, /* after a process has ended: its last messages may still be in flight */
 };
 
 /*
- * Names
+ * Connection ids
  */
 
 static bool grow_conns(struct fp_ep *ep)
@@ -51,7 +51,7 @@ static bool assign_id(struct fp_ep *ep, struct fp_conn *conn)
     ep->conns[at] = conn;
     ep->num_conns++;
     if ((++ep->last_generation & (UINT32_MAX >> INDEX_BITS)) == 0)
-        ep->last_generation++; /* so that no name is 0 */
+        ep->last_generation++; /* no id is 0 */
     conn->id = ep->last_generation << INDEX_BITS | at;
     return true;
 }
@@ -70,7 +70,7 @@ static struct fp_conn *conn_new(struct fp_ep *ep, struct fp_peer *peer, uint64_t
     struct fp_conn *conn = calloc(1, sizeof(*conn));
 
     if (!conn || !fp_random(conn->nonce, sizeof(conn->nonce)) || !assign_id(ep, conn)) {
-        ut_error(FP_CAT, "no memory, or no secret, for a connection");
+        ut_error(FP_CAT, "no memory, or no random numbers, for a connection");
         free(conn);
         return NULL;
     }
@@ -94,7 +94,7 @@ static void set_hello(struct fp_conn *conn, const void *hello, size_t size)
 }
 
 /*
- * Notes
+ * Control messages
  */
 
 static void send_ctrl(struct fp_conn *conn, enum fp_ctrl_kind kind, bool with_hello)
@@ -131,7 +131,7 @@ static bool set_peer_address(struct fp_conn *conn, const struct fp_ctrl_msg *msg
     memcpy(conn->rmt_nonce, msg->nonce, sizeof(conn->rmt_nonce));
     if (msg->name_size > 0 && fi_av_insert(conn->ep->fids.av, name, 1, &conn->at, 0, NULL) == 1)
         return true;
-    ut_error(FP_CAT, "the fabric does not take the address of an endpoint");
+    ut_error(FP_CAT, "the fabric rejects the address of an endpoint");
     return false;
 }
 
@@ -140,7 +140,7 @@ void fp_conn_repeat_request(struct fp_conn *conn)
     send_ctrl(conn, FP_CONN_REQUEST, true);
 }
 
-/* Was this question received before? */
+/* Is this a repeated connection request? */
 static bool is_duplicate(const struct fp_ep *ep, const struct fp_peer *peer,
                          const struct fp_ctrl_msg *msg)
 {
@@ -185,7 +185,8 @@ static int take_down(struct fp_conn *conn, enum prov_reason reason)
     fp_send_drop_queued(conn);
     fp_rma_read_drop_all(conn);
     fp_reorder_clear(conn);
-    if (before == FP_INCOMING || before == FP_CLOSING) { /* the peer does not know it now */
+    if (before == FP_INCOMING ||
+        before == FP_CLOSING) { /* the peer does not know the connection now */
         fp_conn_finish(conn);
         return calls;
     }
@@ -219,7 +220,7 @@ static int handle_accept(struct fp_conn *conn, const struct fp_ctrl_msg *msg)
     return 1;
 }
 
-/* The peer's answer to a read may arrive after its goodbye, which is sent over the control
+/* The data of a read may arrive after the peer's FP_CONN_CLOSE, which is sent over the control
  * endpoint. */
 static bool awaits_read_data(struct fp_conn *conn)
 {
@@ -230,7 +231,7 @@ static bool awaits_read_data(struct fp_conn *conn)
            ut_now_ms() - conn->peer_closed_ms < UT_CLOSE_TIMEOUT_MS;
 }
 
-/* Processes the peer's final state of this side's operations. */
+/* Applies the peer's final count of executed operations, and its refusal. */
 static void apply_final_state(struct fp_conn *conn, const struct fp_ctrl_msg *msg)
 {
     fp_conn_handle_ack(conn, msg->executed);
@@ -247,7 +248,7 @@ static int handle_close(struct fp_conn *conn, const struct fp_ctrl_msg *msg)
     return fp_conn_report_done(conn) + fp_conn_check_down(conn);
 }
 
-/* Processes a note on a connection that the peer knows, or that this side asked for. */
+/* Handles a control message for a connection that the peer knows, or that this side requested. */
 static int handle_ctrl(struct fp_conn *conn, const struct fp_ctrl_msg *msg)
 {
     switch ((enum fp_ctrl_kind)msg->kind) {
@@ -280,7 +281,7 @@ int fp_conn_handle_ctrl(struct fp_ep *ep, struct fp_peer *peer, const struct fp_
         return handle_request(ep, peer, msg);
     if (conn && conn->peer == peer && conn->state < FP_DOWN)
         return handle_ctrl(conn, msg);
-    if (msg->kind == FP_CONN_ACCEPT) /* no longer wanted */
+    if (msg->kind == FP_CONN_ACCEPT) /* the connection is no longer wanted */
         fp_control_send(peer, &(struct fp_ctrl_msg){.kind = FP_CONN_BROKEN,
                                                     .to_conn = msg->from_conn,
                                                     .from_conn = msg->to_conn,
@@ -299,18 +300,18 @@ int fp_conn_handle_start(struct fp_conn *conn)
 }
 
 /*
- * Operations and ends
+ * Operations, and the end of connections
  */
 
-/* Has either end received everything that it waits for? Data still in the fabric's queues may be
- * lost when the endpoint is closed. */
+/* Has this side received everything that it waits for, and sent everything? Closing an endpoint may
+ * lose data in the queues of the fabric. */
 static bool is_drained(const struct fp_conn *conn)
 {
     return conn->reported == conn->posted && conn->first_answer == conn->last_answer &&
            conn->num_queued == 0 && conn->num_sending == 0;
 }
 
-/* Have all operations before the one that the peer refused ended? */
+/* Have all operations before the refused one completed? */
 static bool is_next_to_fail(const struct fp_conn *conn)
 {
     return conn->failed && conn->reported == conn->failed_at;
@@ -373,13 +374,14 @@ int fp_conn_check_peer(struct fp_conn *conn)
     return fp_conn_check_down(conn);
 }
 
-/* On a fabric that keeps no order, a write in flight may land after one of the next connection. */
+/* On a fabric that does not order writes, a write in flight may land after a write of the next
+ * connection. */
 static bool may_land_late(const struct fp_conn *conn)
 {
     return conn->num_rma_writes > 0 && !conn->ep->prov->keeps_order;
 }
 
-/* Messages that the process sent before it ended may still arrive. */
+/* Have all messages that the process sent before it ended had time to arrive? */
 static bool is_past_grace_period(const struct fp_conn *conn)
 {
     return conn->peer_died && ut_now_ms() - conn->peer->ended_ms >= LAST_WORDS_MS;
@@ -470,7 +472,7 @@ int fp_connect(struct prov_ep *base, const void *addr, size_t addr_size, unsigne
     set_hello(conn, hello, hello_size);
     if (!fp_peer_is_dead(peer)) {
         send_ctrl(conn, FP_CONN_REQUEST, true);
-    } else { /* the next poll reports it */
+    } else { /* the next poll takes the connection down */
         __atomic_add_fetch(&ep->prov->peer_events, 1, __ATOMIC_SEQ_CST);
         fp_timer_start(ep->prov);
     }
@@ -511,13 +513,13 @@ void fp_conn_close(struct prov_conn *base)
 
     if (conn->state == FP_UP && !is_drained(conn) && !conn->broken && !conn->peer_closed &&
         !conn->failed)
-        conn->state = FP_CLOSING; /* until all operations are executed */
+        conn->state = FP_CLOSING; /* until the peer has executed all operations */
     else
         fp_conn_finish(conn);
 }
 
 /*
- * Without the fabric
+ * Closing without calls of the fabric
  */
 
 void fp_conn_close_without_fabric(struct fp_conn *conn)
@@ -532,6 +534,6 @@ int fp_conn_down_without_fabric(struct fp_conn *conn)
         return 0;
     if (conn->state != FP_INCOMING && conn->state != FP_CLOSING)
         return take_down(conn, PROV_REASON_LOCAL);
-    fp_conn_close_without_fabric(conn); /* its owner does not know it */
+    fp_conn_close_without_fabric(conn); /* the owner does not know the connection */
     return 0;
 }

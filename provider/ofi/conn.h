@@ -12,37 +12,39 @@ int fp_accept(struct prov_conn *base, const void *hello, size_t hello_size, void
 void fp_reject(struct prov_conn *base);
 void fp_conn_close(struct prov_conn *base);
 
-/* The connection with this name; NULL: none. */
+/* The connection with this id; NULL: none. */
 struct fp_conn *fp_conn_find(struct fp_ep *ep, uint32_t name);
 
-/* Processes a note for the endpoint. Like all functions here, returns the number of callbacks. */
+/* Handles a control message for the endpoint. Like all functions here, returns the number of
+ * callbacks. */
 int fp_conn_handle_ctrl(struct fp_ep *ep, struct fp_peer *peer, const struct fp_ctrl_msg *msg);
-/* Repeats the request after a long time without an answer. */
+/* Sends the connection request again after a long time without a reply. */
 void fp_conn_repeat_request(struct fp_conn *conn);
-/* FP_START has arrived. */
+/* Handles FP_START. */
 int fp_conn_handle_start(struct fp_conn *conn);
-/* Checks a connection whose peer may have ended. */
+/* Checks whether the peer of the connection is still alive. */
 int fp_conn_check_peer(struct fp_conn *conn);
-/* Calls down() if the connection has to end and nothing delays it any more. */
+/* Takes the connection down if it has to end and nothing delays the end any more. */
 int fp_conn_check_down(struct fp_conn *conn);
-/* The peer has executed `executed` operations. */
+/* Handles an acknowledgement: the peer has executed `executed` operations. */
 void fp_conn_handle_ack(struct fp_conn *conn, uint32_t executed);
-/* The peer has refused operation `n`: the connection goes down when all earlier operations have
- * ended. False: no such operation. */
+/* Handles the refusal of operation `n`. The connection goes down when all earlier operations have
+ * completed. False: there is no such operation. */
 bool fp_conn_handle_refusal(struct fp_conn *conn, uint32_t n, uint8_t status);
-/* Reports operations that have ended, in order. */
+/* Reports completed operations to the core, in order. */
 int fp_conn_report_done(struct fp_conn *conn);
 
-/* Ends the connection without a callback: all operations were executed, or no more will be. */
+/* Ends the connection without a callback. */
 void fp_conn_finish(struct fp_conn *conn);
 /* Frees an ended connection that the fabric no longer uses. */
 void fp_conn_free(struct fp_conn *conn);
 /* Frees all such connections. */
 void fp_conns_reap(struct fp_ep *ep);
 
-/* The program has closed the fabric's descriptors: reports down, without a call of the fabric. */
+/* Takes the connection down without a call of the fabric, because the program has closed the
+ * descriptors of the fabric. */
 int fp_conn_down_without_fabric(struct fp_conn *conn);
-/* As fp_conn_close(), without a call of the fabric. The memory stays. */
+/* As fp_conn_close(), without a call of the fabric. The memory is not freed. */
 void fp_conn_close_without_fabric(struct fp_conn *conn);
 
 static inline struct fp_op *fp_op_at(struct fp_conn *conn, uint32_t n)

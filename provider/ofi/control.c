@@ -36,7 +36,8 @@ static void append_ctrl(struct fp_control *c, struct fp_ctrl_entry *entry)
     c->last = &entry->next;
 }
 
-/* Silence is only detected for peers with connections. Notes to others have a time limit. */
+/* Missing pongs are only detected for peers with connections; control messages to other peers have
+ * a time limit. */
 static bool is_given_up(const struct fp_ctrl_entry *entry, uint64_t now)
 {
     return fp_peer_is_dead(entry->peer) ||
@@ -44,7 +45,7 @@ static bool is_given_up(const struct fp_ctrl_entry *entry, uint64_t now)
            (now > entry->until_ms && !fp_peer_is_used(entry->peer));
 }
 
-/* A note in a send buffer. */
+/* A control message in a send buffer. */
 struct sending {
     struct fp_ctrl_msg msg;
     uint64_t until_ms;
@@ -56,7 +57,7 @@ static bool send_one(struct fp_prov *prov, struct fp_ctrl_entry *entry)
     struct fp_control *c = &prov->control;
     struct fp_peer *peer = entry->peer;
 
-    if (peer->blocked == c->round) /* notes to a peer keep their order */
+    if (peer->blocked == c->round) /* messages to a peer keep their order */
         return false;
     peer->blocked = c->round;
     if (peer->at == FI_ADDR_NOTAVAIL &&
@@ -107,7 +108,7 @@ static void send_queued(struct fp_prov *prov)
     if (!later)
         return;
     pthread_mutex_lock(&prov->lock);
-    *last = c->first; /* before notes queued meanwhile */
+    *last = c->first; /* before messages queued meanwhile */
     if (!c->first)
         c->last = last;
     c->first = later;
@@ -115,8 +116,8 @@ static void send_queued(struct fp_prov *prov)
     fp_timer_start(prov);
 }
 
-/* Seals with the peer's key, or, if it is unknown, with the key of this process, which the peer
- * used for its request. */
+/* Signs with the key of the peer. If that key is unknown, signs with the key of this process, which
+ * the peer used for its request. */
 static void sign_ctrl(const struct fp_peer *peer, struct fp_ctrl_msg *msg)
 {
     bool is_peers = fp_peer_has_key(peer);
@@ -166,7 +167,7 @@ void fp_control_send(struct fp_peer *peer, const struct fp_ctrl_msg *msg)
  * Receiving
  */
 
-/* Passes the note to its endpoint; *owner must be woken. False: no such endpoint. */
+/* Passes the message to its endpoint; the caller wakes *owner. False: no such endpoint. */
 static bool deliver_ctrl(struct fp_prov *prov, struct fp_ctrl_entry *entry, void **owner)
 {
     struct fp_ep *ep;
@@ -202,8 +203,9 @@ static void reject_ctrl(struct fp_peer *peer, const struct fp_ctrl_msg *msg)
     queue_ctrl(peer, &answer);
 }
 
-/* The sender; NULL: a process without a key, which gets no answer, and for which nothing is stored.
- * A process that has this one's record becomes a peer when it asks for a connection. */
+/* Finds the sender. NULL: the message is not signed with a known key; it gets no reply, and nothing
+ * is stored. A process that has the record of this process becomes a peer when it requests a
+ * connection. */
 static struct fp_peer *sender_of(struct fp_prov *prov, const struct fp_ctrl_msg *msg)
 {
     struct fp_peer *peer = fp_peer_find(prov, &msg->process);
@@ -213,13 +215,13 @@ static struct fp_peer *sender_of(struct fp_prov *prov, const struct fp_ctrl_msg 
 
     if (!key || !fp_is_signed(msg, key)) {
         if (msg->kind == FP_CONN_REQUEST)
-            ut_warn(
-                FP_CAT,
-                "rejected a request for a connection from process %u: it is not sealed with a key "
-                "of this job, and gets no answer (is it a process of another or an earlier job?)",
-                msg->process.pid);
+            ut_warn(FP_CAT,
+                    "rejected a connection request from process %u: it is not signed with a key of "
+                    "this job, and gets no reply (is it a process of another or an earlier job?)",
+                    msg->process.pid);
         else
-            ut_info(FP_CAT, "a note (kind %u) is not sealed with a key of this job: dropped",
+            ut_info(FP_CAT,
+                    "dropped a control message of kind %u: it is not signed with a key of this job",
                     msg->kind);
         return NULL;
     }
@@ -262,7 +264,9 @@ static void handle_receive(struct fp_prov *prov, struct fp_buf *buf, size_t size
         fp_address_is_good(prov, &msg.process))
         handle_ctrl(prov, &msg);
     else
-        ut_warn(FP_CAT, "a message of %zu bytes is none of this version of the library", size);
+        ut_warn(FP_CAT,
+                "unknown message of %zu bytes (does the peer run another version of the library?)",
+                size);
 }
 
 static void complete_send(struct fp_control *c, struct fp_buf *buf)
@@ -417,8 +421,8 @@ static void free_ctrl_list(struct fp_ctrl_entry *entry)
     }
 }
 
-/* Sends the last notes to the peers, as far as possible. A fabric may drop unsent notes when the
- * endpoint is closed. */
+/* Sends the last messages to the peers, as far as possible. A fabric may drop unsent messages when
+ * the endpoint is closed. */
 static void flush_control(struct fp_prov *prov)
 {
     enum { TRIES = 200 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The control endpoint of the process: notes between processes. */
+/* The control endpoint of the process exchanges control messages with other processes: connection
+ * management and keepalive. */
 #ifndef FP_CONTROL_H
 #define FP_CONTROL_H
 
@@ -9,17 +10,16 @@
 int fp_control_open(struct fp_prov *prov);
 void fp_control_close(struct fp_prov *prov);
 
-/* Queues a note, with this process's address filled in, and sends queued notes. Notes that the
- * fabric does not accept now, or fails to deliver, are repeated until the peer is given up. For any
- * thread, without the locks of types.h. */
+/* Queues a control message, fills in the address of this process, and sends queued messages.
+ * Messages that the fabric does not accept now, or fails to deliver, are repeated until the peer is
+ * given up. For any thread, without the locks of types.h. */
 void fp_control_send(struct fp_peer *peer, const struct fp_ctrl_msg *msg);
 
 /* Processes completions. True: there are no more, and the descriptor signals new ones. */
 bool fp_control_progress(struct fp_prov *prov);
 
-/* Makes a little progress, for threads that poll an endpoint: without a background thread
- * progress() is called rarely, and a handshake takes many calls. False: there was nothing to read.
- */
+/* Polls the control endpoint once, for threads that poll an endpoint: without a background thread
+ * progress() is called rarely, and a handshake takes many calls. False: nothing was received. */
 bool fp_control_poll_once(struct fp_prov *prov);
 
 /* Is this the address of a process on the same fabric, with valid fields? */

@@ -25,10 +25,10 @@
 
 enum {
     ENTRIES = 16,
-    READS = 8,              /* of the queue, in one poll */
-    LOOK_MS = 1000,         /* how often it is looked for operations that wait for long */
+    READS = 8,              /* reads of the completion queue in one poll */
+    LOOK_MS = 1000,         /* interval of the checks for stalled operations */
     HELP_LATE = 64,         /* empty polls */
-    USED = FP_RECEIVES / 4, /* receives that are posted again even by a poll that found something */
+    USED = FP_RECEIVES / 4, /* used receives that even a poll with completions posts again */
 };
 
 /*
@@ -46,7 +46,7 @@ static int post_receives(struct fp_ep *ep)
     return 0;
 }
 
-/* Adds the endpoint to the list where peers find it. */
+/* Adds the endpoint to the list in which control messages find it. */
 static int add_to_list(struct fp_ep *ep)
 {
     struct fp_prov *prov = ep->prov;
@@ -220,7 +220,7 @@ static int read_queue(struct fp_ep *ep)
     return calls;
 }
 
-/* Serves connections with messages to send, or to acknowledge. */
+/* Serves connections with messages to send or to acknowledge. */
 static int serve_busy(struct fp_ep *ep)
 {
     struct fp_conn *conn = ep->busy, *next;
@@ -243,7 +243,8 @@ static int serve_busy(struct fp_ep *ep)
     return calls;
 }
 
-/* Operations that have been unacknowledged since the last check may have been lost. */
+/* Asks the peer for an acknowledgement: operations unacknowledged since the last check may have
+ * been lost. */
 static void request_ack(struct fp_conn *conn)
 {
     struct fp_head head = {.kind = FP_ACK_REQUEST, .seq = conn->sent};
@@ -255,14 +256,14 @@ static void request_ack(struct fp_conn *conn)
     fp_rma_write_repeat_key_request(conn);
 }
 
-/* Changes with each step of this side's operations. */
+/* Changes with each progress of an operation of this side. */
 static uint64_t count_progress(struct fp_conn *conn)
 {
     return (uint64_t)conn->reported + conn->sent + conn->acked +
            fp_op_at(conn, conn->reported)->moved + fp_op_at(conn, conn->sent)->moved;
 }
 
-/* Time in which this process did not run counts little. */
+/* Time in which this process did not run is mostly not counted. */
 static bool is_stalled(struct fp_conn *conn, uint64_t since_ms)
 {
     enum { MOST_MS = 2 * LOOK_MS };
@@ -284,7 +285,7 @@ static void check_stall(struct fp_conn *conn, uint64_t since_ms)
     if (fp_reorder_is_stalled(conn))
         fp_conn_break(conn, "a message was lost");
     else if (is_stalled(conn, since_ms))
-        fp_conn_break(conn, "the process answers, but no operation gets on");
+        fp_conn_break(conn, "the peer answers pings, but no operation makes progress");
 }
 
 static int check_conns(struct fp_ep *ep)
@@ -323,8 +324,8 @@ static void repost_receives(struct fp_ep *ep)
     }
 }
 
-/* The background thread serves the control endpoint, but may not run now. That takes a system call,
- * so it becomes rare while no notes come. */
+/* The background thread serves the control endpoint, but may not get a core. This poll takes a
+ * system call, so it becomes rare while no control messages arrive. */
 static void poll_control(struct fp_ep *ep)
 {
     ep->empty_polls = 0;
@@ -347,7 +348,7 @@ int fp_ep_poll(struct prov_ep *base)
         calls += serve_busy(ep);
     if (ep->unposted && (calls == 0 || ep->num_used >= USED))
         repost_receives(ep);
-    fp_send_acks(ep); /* at once, as the program may not poll again */
+    fp_send_acks(ep); /* at once, because the program may not poll again */
     if (ep->closed)
         fp_conns_reap(ep);
     return calls;
@@ -417,8 +418,8 @@ static void close_conn(struct fp_conn *conn)
     }
 }
 
-/* Sends a last message: when it has been sent, injected messages before it have been sent, too. A
- * fabric may drop unsent messages when the endpoint is closed. */
+/* Sends a last message: when it has been sent, all injected messages before it have been sent, too.
+ * A fabric may drop unsent messages when the endpoint is closed. */
 static void flush_conn(struct fp_conn *conn)
 {
     struct fp_head ack = {.kind = FP_ACK};
@@ -457,7 +458,8 @@ void fp_ep_close(struct prov_ep *base)
     fp_ack_all_now(ep);
     fp_send_acks(ep);
     remove_from_list(ep);
-    handle_ctrl_queue(ep); /* rejects requests that arrived meanwhile; the peer asks again */
+    handle_ctrl_queue(
+        ep); /* rejects requests that arrived meanwhile; the peer sends the request again */
     for (uint32_t i = 0; i < ep->conns_size; i++) {
         if (ep->conns[i])
             fp_conn_finish(ep->conns[i]);

@@ -11,7 +11,7 @@ int fp_ep_poll(struct prov_ep *base);
 void fp_ep_flush(struct prov_ep *base);
 bool fp_ep_arm(struct prov_ep *base, enum prov_arm what);
 void fp_ep_disarm(struct prov_ep *base);
-/* Closes it without a call of the fabric: its memory and its descriptors stay. */
+/* Closes the endpoint without a call of the fabric; its memory and descriptors are not freed. */
 void fp_ep_close_without_fabric(struct fp_ep *ep);
 
 #endif

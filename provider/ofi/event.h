@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Wakes the background thread: the descriptors in the provider's epoll, and a timer for operations
- * that the fabric does not accept at once. */
+/* Events of the background thread: the descriptors in the epoll instance, and a timer to retry
+ * operations that the fabric did not accept. */
 #ifndef FP_EVENT_H
 #define FP_EVENT_H
 
 #include "types.h"
 
-/* An event's data.u64: an owner to wake, a number, or a peer that ended. */
+/* data.u64 of an event: an owner to wake, one of these numbers, or a peer whose process has ended.
+ * */
 enum { FP_EVENT_PEER = 1, FP_EVENT_CONTROL = 2, FP_EVENT_TICK = 4 };
 
 /* Requests a call of progress() in a millisecond. For any thread. */

@@ -13,7 +13,7 @@
 /* Only features of this version of the interface are used. */
 #define API_VERSION FI_VERSION(1, 9)
 
-enum { DEPTH = 256 }; /* the most operations on an endpoint */
+enum { DEPTH = 256 }; /* the most operations in flight on an endpoint */
 
 static char *copy_of(const char *text)
 {
@@ -101,7 +101,7 @@ size_t fp_fabric_ordered_size(const struct fp_lib *lib, const struct fi_info *in
     return size;
 }
 
-/* Why a fabric cannot be used, even if there is no other; NULL: it can. */
+/* Why a fabric cannot be used, even if it is the only one. NULL: it can be used. */
 static const char *reason_unusable(const struct fp_lib *lib, const struct fi_info *info)
 {
     const char *name = info->fabric_attr->prov_name;
@@ -124,7 +124,7 @@ static const char *reason_unusable(const struct fp_lib *lib, const struct fi_inf
     return NULL;
 }
 
-/* A loopback address is of use only in a job of one host: the user has to choose it. */
+/* A loopback address is useful only in a job on one host, so the user has to select it. */
 static bool may_be_loopback(void)
 {
     return *ut_env_str(UT_ENV_OFI_DOMAIN) != '\0' ||
@@ -162,7 +162,7 @@ static const struct fi_info *choose_best(const struct fp_lib *lib, const struct 
     return loopback && may_be_loopback() ? prefer_xnet(lib, loopback, all) : NULL;
 }
 
-/* Why none of the fabrics is used. */
+/* Why none of the fabrics can be used. */
 static const char *reason_none_usable(const struct fp_lib *lib, const struct fi_info *all)
 {
     for (const struct fi_info *at = all; at; at = at->next) {

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Choosing one of libfabric's fabrics, and opening its endpoints. */
+/* Selects a fabric of libfabric, and opens its endpoints. */
 #ifndef FP_FABRIC_H
 #define FP_FABRIC_H
 
 #include "types.h"
 
-/* Gets the fabrics of this host, and returns the first usable one. NULL: none; `why` (size FP_WHY)
- * has the reason. */
+/* Returns the first usable fabric of this host. NULL: none; `why` (of size FP_WHY) gets the reason.
+ * */
 struct fi_info *fp_fabric_choose(const struct fp_lib *lib, char why[FP_WHY]);
 
 /* Does this host have a usable fabric? `text` is its name, or the reason. For tools. */
 bool fp_fabric_probe(char text[FP_WHY]);
 
-/* The size in bytes up to which messages arrive in the order of sending: larger messages of ofi_rxm
- * are fetched by the receiver, and later messages overtake them. */
+/* The size in bytes up to which messages arrive in the order of sending. The receiver fetches
+ * larger messages of ofi_rxm, and later messages overtake them. */
 size_t fp_fabric_ordered_size(const struct fp_lib *lib, const struct fi_info *info);
 
 /* A hash of the properties that two processes must have in common. */
@@ -23,8 +23,8 @@ uint32_t fp_fabric_hash(const struct fp_lib *lib, const struct fi_info *info);
  * the fabric polls all sockets of a domain at once. cq_fd: -1 if the fabric has no descriptor to
  * sleep on. 0 or -errno after an error line. */
 int fp_fids_open(struct fp_prov *prov, struct fp_fids *fids);
-/* Any of the fids may be NULL. fp_fids_close_ep() closes only the endpoint, so that the fabric uses
- * no more memory; then registrations are closed, and at last fp_fids_close() closes the rest. */
+/* Any of the fids may be NULL. fp_fids_close_ep() closes only the endpoint, so that the fabric
+ * stops using memory; then the registrations are closed, and fp_fids_close() closes the rest. */
 void fp_fids_close_ep(struct fp_fids *fids);
 void fp_fids_close(struct fp_prov *prov, struct fp_fids *fids);
 

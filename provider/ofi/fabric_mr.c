@@ -5,8 +5,8 @@
 #include "auth.h"
 #include "util/log.h"
 
-/* The fabric may only accept short keys, and each key once. Long keys are random, so that nobody
- * can guess them. */
+/* The fabric may accept only short keys, and each key only once. Long keys are random, so that
+ * nobody can guess them. */
 static uint64_t next_key(struct fp_prov *prov)
 {
     uint64_t key;
@@ -49,6 +49,5 @@ void fp_fabric_mr_close(struct fid_mr *mr)
     int rc = fi_close(&mr->fid);
 
     if (rc != 0)
-        ut_warn(FP_CAT, "the fabric keeps a memory region that is not used any more: %s",
-                fp_strerror(rc));
+        ut_warn(FP_CAT, "the fabric cannot close a memory region: %s", fp_strerror(rc));
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Registration with the fabric, in the mode that the fabric requires. */
+/* Registration of memory with the fabric, in the mode that the fabric requires. */
 #ifndef FP_FABRIC_MR_H
 #define FP_FABRIC_MR_H
 

@@ -11,8 +11,8 @@
 #include "util/fd.h"
 #include "util/fd_check.h"
 
-/* Fabrics whose messages are system calls on sockets. For the others, a system call more in each
- * post and poll would be felt: they look in calls that are rare. */
+/* Fabrics whose messages are system calls on sockets. For other fabrics, one more system call in
+ * each post and poll would be noticeable, so they check their descriptors only in rare calls. */
 static bool uses_sockets(const char *name)
 {
     static const char *const names[] = {"tcp", "net", "udp", "sockets"};

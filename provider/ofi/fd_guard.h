@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The functions of the core's table that lead into libfabric, as they are called from outside.
+ * Guards for calls of the core that lead into libfabric.
  *
- * libfabric makes, reads, writes and closes descriptors in almost each call, over TCP also in those
- * that post and poll. Here the calls keep 0 to 2 for the program, where these are closed, and end
- * where the program has closed descriptors of this process: their numbers may be files of the
- * program by now. Then every connection goes down, and what libfabric has is left as it is.
+ * libfabric creates, uses and closes descriptors in almost every call, over TCP even in calls that
+ * post and poll. The guards reserve the numbers 0 to 2 for the program while the program has them
+ * closed. They also detect that the program has closed descriptors of this process, whose numbers
+ * may belong to files of the program now: then every connection goes down, and no further call
+ * enters libfabric.
  */
 #ifndef FP_FD_GUARD_H
 #define FP_FD_GUARD_H
 
 #include "types.h"
 
-/* Called when the provider is open. */
+/* Called when the provider has been opened. */
 void fp_enter_open(struct fp_prov *prov);
 
 /* False: the program has closed descriptors. True: fp_leave() follows. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A question is a note, which the background thread of the peer answers, independently of the
- * peer's program. */
+/* A ping is a control message. The background thread of the peer replies with a pong, whatever the
+ * program of the peer does. */
 #include "keepalive.h"
 
 #include "control.h"
@@ -26,8 +26,8 @@ static unsigned int check_interval_ms(const struct fp_prov *prov)
     return ms > LOOK_MS ? LOOK_MS : ms < MIN_LOOK_MS ? MIN_LOOK_MS : ms;
 }
 
-/* Called with the lock. Is the peer to be asked now? Time in which this process did not run counts
- * little, as an answer may have arrived. */
+/* Called with the lock. Is a ping due? Time in which this process did not run is mostly not
+ * counted, because a pong may have arrived meanwhile. */
 static bool check_peer(struct fp_peer *peer, uint64_t now)
 {
     struct fp_prov *prov = peer->prov;

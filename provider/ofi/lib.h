@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libfabric, loaded when the provider is opened, so that the library itself does not need it.
- * Inline functions of its headers need no symbol of it. */
+/* libfabric is loaded when the provider is opened, so that the library does not depend on it.
+ * Inline functions of the libfabric headers need no symbols. */
 #ifndef FP_LIB_H
 #define FP_LIB_H
 
@@ -16,8 +16,8 @@ struct fp_lib {
     size_t rxm_buffer; /* maximum bytes of messages that ofi_rxm keeps in order */
 };
 
-/* NULL: not installed or too old; `why` (its size is FP_WHY) has the reason. Loaded once, and never
- * unloaded. For any thread. */
+/* Returns libfabric. NULL: not installed or too old; `why` (of size FP_WHY) gets the reason.
+ * libfabric is loaded once, and never unloaded. For any thread. */
 enum { FP_WHY = 160 };
 const struct fp_lib *fp_lib(char why[FP_WHY]);
 

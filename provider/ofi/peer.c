@@ -155,7 +155,8 @@ struct fp_peer *fp_peer_get(struct fp_prov *prov, const struct fp_address *addre
     }
     pthread_mutex_unlock(&prov->lock);
     if (!peer)
-        ut_error(FP_CAT, "no memory for a peer, or %u are known already", (unsigned int)FP_PEERS);
+        ut_error(FP_CAT, "no memory for a peer, or there are %u peers already",
+                 (unsigned int)FP_PEERS);
     else if (is_new)
         watch_pidfd(peer);
     return peer;
@@ -199,7 +200,7 @@ void fp_peer_add_conn(struct fp_peer *peer)
         peer->silent_ms = 0;
     }
     pthread_mutex_unlock(&prov->lock);
-    fp_timer_start(prov); /* progress() begins to watch it */
+    fp_timer_start(prov); /* progress() starts to monitor the peer */
 }
 
 void fp_peer_remove_conn(struct fp_peer *peer)

@@ -9,7 +9,7 @@
 uint64_t fp_process_start(uint32_t pid);
 
 /* The peer with this address, created if necessary; `key` is its key, if known. NULL: no memory, or
- * too many peers. For any thread, without prov->lock, as the next two. */
+ * too many peers. For any thread, without prov->lock, as the next two functions. */
 struct fp_peer *fp_peer_get(struct fp_prov *prov, const struct fp_address *address,
                             const uint8_t key[FP_KEY_SIZE]);
 /* The peer with this address, if it exists. */
@@ -18,11 +18,12 @@ struct fp_peer *fp_peer_find(struct fp_prov *prov, const struct fp_address *addr
 bool fp_peer_is_used(struct fp_peer *peer);
 void fp_peers_free(struct fp_prov *prov);
 
-/* Called at the beginning and the end of a connection. */
+/* Count the connections of the peer. */
 void fp_peer_add_conn(struct fp_peer *peer);
 void fp_peer_remove_conn(struct fp_peer *peer);
 
-/* A note of the peer has arrived; `answer`: the number of the question, 0: it is no answer. */
+/* A control message of the peer has arrived. `answer`: number of the ping that it replies to; 0:
+ * not a pong. */
 void fp_peer_received(struct fp_peer *peer, uint32_t answer);
 static inline bool fp_peer_has_ponged(const struct fp_peer *peer, uint32_t question)
 {

@@ -17,8 +17,8 @@ void fp_pool_put(struct fp_buf *buf);
 
 /* Posts a receive. False: the fabric does not accept it now; the buffer is put on `*unposted`. */
 bool fp_post_receive(struct fp_buf *buf, struct fid_ep *ep, struct fp_buf **unposted);
-/* The receive is used up, and is posted again by a poll that finds nothing, or with many others:
- * the program waits for what this poll has brought. */
+/* Queues a used receive, which a later poll posts again: the program waits for the message that
+ * this poll has found. */
 static inline void fp_repost_later(struct fp_ep *ep, struct fp_buf *buf)
 {
     buf->next = ep->unposted;

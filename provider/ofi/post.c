@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Posting an operation copies up to one piece of it into messages; the rest of a longer write is
- * sent by polls, and no other operation is posted meanwhile.
+ * Posting an operation sends up to one piece of it. Polls send the rest of a longer write; no other
+ * operation is posted meanwhile.
  */
 #include "post.h"
 
@@ -27,8 +27,8 @@ static bool wants_answer(const struct fp_conn *conn, unsigned int flags, bool lo
            conn->posted - conn->reported >= FP_OPS / 2;
 }
 
-/* Writes that the peer fetches take a while. Only more of these may follow, up to the number that
- * the peer can queue. */
+/* While the peer fetches a write (rendezvous), only further writes of this kind may follow, up to
+ * the number that the peer can queue. */
 static bool must_wait_for_offers(struct fp_conn *conn, bool is_offer)
 {
     if (!conn->offered)
@@ -37,8 +37,8 @@ static bool must_wait_for_offers(struct fp_conn *conn, bool is_offer)
         conn->offered = false;
         return false;
     }
-    bool before =
-        (int32_t)(conn->offered_from - conn->acked) > 0; /* the first is not fetched yet */
+    bool before = (int32_t)(conn->offered_from - conn->acked) >
+                  0; /* the peer has not fetched the first one */
     return !is_offer || conn->sent - (before ? conn->offered_from : conn->acked) >= FP_RMA_READS;
 }
 
@@ -78,7 +78,8 @@ static struct fp_op *add_op(struct fp_conn *conn, enum fp_kind kind, const struc
     return op;
 }
 
-/* Removes the last operation: its memory is unmapped, or there is no memory to send it now. */
+/* Removes the last operation, because its memory is unmapped, or there is no memory for a message.
+ * */
 static int remove_op(struct fp_conn *conn, int rc)
 {
     conn->posted--;
@@ -136,15 +137,15 @@ void fp_send_ops(struct fp_conn *conn)
     while (conn->sent != conn->posted && fp_send_has_room(conn) && !conn->broken && !conn->failed &&
            rc == 0)
         rc = send_piece(conn);
-    if (rc == -EFAULT) { /* part of it has been sent */
+    if (rc == -EFAULT) { /* a part has been sent */
         fp_op_at(conn, conn->sent)->status = PROV_LCL_ACCESS;
-        fp_conn_break(conn, "the memory of a write is not there any more");
+        fp_conn_break(conn, "the memory of a write was unmapped");
     }
     if (conn->sent != conn->posted)
         fp_mark_busy(conn);
 }
 
-/* A write that the peer fetches. */
+/* Posts a write whose data the peer fetches. */
 static int offer_write(struct fp_conn *conn, const struct prov_xfer *x, struct fp_offer *offer)
 {
     struct fp_op *op = add_op(conn, FP_WRITE, x);
@@ -162,7 +163,7 @@ static int offer_write(struct fp_conn *conn, const struct prov_xfer *x, struct f
     return 0;
 }
 
-/* A write that the fabric places. */
+/* Posts a write that the fabric's RMA writes. */
 static int post_rma_write(struct fp_conn *conn, const struct prov_xfer *x, void *desc)
 {
     struct fp_op *op = add_op(conn, FP_RMA_WRITE, x);
@@ -180,7 +181,8 @@ int fp_write(struct prov_conn *base, const struct prov_xfer *x)
     void *desc;
     bool is_long = !(x->flags & PROV_COPY) && x->length > prov->piece;
 
-    int rc = check_room(conn, x->flags, is_long); /* first, as what follows takes system calls */
+    int rc = check_room(conn, x->flags,
+                        is_long); /* first, because the following checks take system calls */
     if (rc != 0)
         return rc;
     if (is_long && fp_rma_write_possible(conn, x, &desc))
@@ -234,7 +236,7 @@ int fp_send_message(struct prov_conn *base, const void *data, size_t size, unsig
     return PROV_SRC_FREE;
 }
 
-/* No memory is mapped. */
+/* This provider maps no memory of peers. */
 void *fp_direct(struct prov_conn *base, uint64_t rmt, uint32_t length, uint32_t rkey)
 {
     (void)base, (void)rmt, (void)length, (void)rkey;

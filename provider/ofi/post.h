@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Posting of operations by the core, and sending them in pieces. */
+/* Posts operations of the core, and sends them in pieces. */
 #ifndef FP_POST_H
 #define FP_POST_H
 

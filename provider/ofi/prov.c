@@ -158,7 +158,7 @@ static void fp_close(struct prov *base)
     struct fp_prov *prov = fp_prov_of(base);
 
     if (!fp_enter(prov))
-        return; /* what it has stays */
+        return; /* its resources are not freed */
     bool has_gaps = prov->has_gaps;
     free_prov(prov);
     if (has_gaps)
@@ -206,7 +206,8 @@ static int fp_fd(struct prov *base)
     return fp_prov_of(base)->epoll_fd;
 }
 
-/* Takes the owners of up to OWNERS endpoints that need to be polled; all: of all sleeping ones. */
+/* Collects the owners of up to OWNERS endpoints that need to be polled; all: of all sleeping ones.
+ * */
 static unsigned int collect_owners(struct fp_prov *prov, void *owners[OWNERS], bool all,
                                    unsigned int skip)
 {
@@ -250,7 +251,7 @@ static void handle_timer(struct fp_prov *prov)
     wake_owners(prov, false);
 }
 
-/* Processes the peer's last notes, which have arrived by now, before its end. */
+/* Handles the last control messages of the peer, which have arrived by now, before its end. */
 static void handle_peer_exit(struct fp_peer *peer)
 {
     fp_control_progress(peer->prov);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages of a connection are numbered without gaps. If later messages wait for a missing one for
- * long, it is lost: the connection breaks, and the core repeats the operations that did not arrive.
- * All data received are checked: a peer can only break its own connection.
+ * Receives the messages of connections. They are numbered without gaps. If later messages wait too
+ * long for a missing message, it is lost: the connection breaks, and the core repeats the
+ * operations that did not arrive. All received data are checked, so a peer can only break its own
+ * connection.
  */
 #include "recv.h"
 
@@ -17,7 +18,7 @@
 #include "send.h"
 #include "util/log.h"
 
-/* Sends a refusal after the answers to earlier operations, so that these end normally. */
+/* Sends a refusal after the replies to earlier operations, so that these complete normally. */
 static void send_refusal(struct fp_conn *conn)
 {
     struct fp_head fail = {.kind = FP_REFUSAL, .flags = conn->refusal, .seq = conn->refused};
@@ -29,11 +30,15 @@ static void send_refusal(struct fp_conn *conn)
         fp_mark_busy(conn);
 }
 
-/* Counts an executed operation. On a connection to the endpoint itself, its completion is reported
- * at once, before its notice: as adapters do. An endpoint that is closed waits for the completion
- * of all its operations, even unsignalled ones, while the program here may not poll for long. So a
- * message is acknowledged at once, as an answer to an ARMW may be the last one of the connection. A
- * write is acknowledged by an empty poll, because the program usually answers it. */
+/*
+ * Counts an executed operation. On a loopback connection, its completion is reported at once,
+ * before its notice, as adapters do.
+ *
+ * Acknowledgements: an endpoint that is being closed waits for the completion of all its
+ * operations, even unsignalled ones, and this program may not poll for long. So a message is
+ * acknowledged at once, because the reply to an ARMW may be the last message of the connection. A
+ * write is acknowledged by an empty poll, because the program usually replies to it.
+ */
 static int count_executed_op(struct fp_conn *conn, const struct fp_head *head)
 {
     struct fp_conn *origin = conn->is_self ? fp_conn_find(conn->ep, conn->rmt_id) : NULL;
@@ -108,7 +113,7 @@ static int handle_rma_write_tail(struct fp_conn *conn, const struct fp_xfer *m, 
 static int handle_read(struct fp_conn *conn, const struct fp_xfer *m)
 {
     if (conn->last_answer - conn->first_answer == FP_READS) {
-        fp_conn_break(conn, "more reads than are allowed");
+        fp_conn_break(conn, "too many reads");
         return 0;
     }
     if (!fp_region_allows(conn->ep->prov, m->rkey, m->rmt, m->length, PROV_ACCESS_READ)) {
@@ -133,7 +138,7 @@ static int handle_message(struct fp_conn *conn, const struct fp_head *head, size
     return calls + 1;
 }
 
-/* The operation to which the answer belongs; NULL: none. */
+/* The operation to which the reply belongs; NULL: none. */
 static struct fp_op *answered_op(struct fp_conn *conn, uint32_t seq)
 {
     uint32_t n = seq - 1;
@@ -185,7 +190,7 @@ static int handle_write_offer(struct fp_conn *conn, const struct fp_offer *offer
         return 0;
     }
     if (!fp_rma_read_add(conn, offer, false)) {
-        fp_conn_break(conn, "more to fetch than is allowed, or no memory");
+        fp_conn_break(conn, "too many transfers, or no memory");
         return 0;
     }
     conn->received++;
@@ -207,7 +212,7 @@ static int handle_operation(struct fp_conn *conn, const void *bytes, size_t size
     if (head->kind == FP_WRITE_OFFER)
         return handle_write_offer(conn, bytes, size);
     if (conn->received != conn->executed) {
-        fp_conn_break(conn, "an operation before its turn");
+        fp_conn_break(conn, "an operation overtook another one");
         return 0;
     }
     if (head->kind == FP_MESSAGE)
@@ -253,7 +258,7 @@ static void handle_read_offer(struct fp_conn *conn, const struct fp_offer *m, si
     offer.x.rkey = op->lkey;
     op->moved = op->length;
     if (!fp_rma_read_add(conn, &offer, true))
-        fp_conn_break(conn, "more to fetch than is allowed, or no memory");
+        fp_conn_break(conn, "too many transfers, or no memory");
     fp_rma_read_post(conn);
 }
 
@@ -269,18 +274,18 @@ int fp_recv_rma_read_data(struct fp_buf *buf)
     return calls;
 }
 
-/* The failed operation may be partly unsent. */
+/* The refused operation may not be sent completely. */
 static void handle_refusal(struct fp_conn *conn, const struct fp_head *head)
 {
     if (!fp_conn_handle_refusal(conn, head->seq - 1, head->flags))
-        fp_conn_break(conn, "an answer to nothing");
+        fp_conn_break(conn, "a refusal without an operation");
 }
 
-/* The peer has waited for long, and sends the number of its operations. */
+/* The peer has waited for a long time, and sends the number of its operations. */
 static void handle_ack_request(struct fp_conn *conn, const struct fp_head *head)
 {
     if (conn->refusal != PROV_OK)
-        return; /* the refusal is the answer */
+        return; /* the refusal is the reply */
     if ((int32_t)(head->seq - conn->received) > 0) {
         fp_conn_break(conn, "operations were lost");
         return;
@@ -348,7 +353,7 @@ static bool accepts_messages(const struct fp_conn *conn)
            (conn->state == FP_UP || conn->state == FP_CLOSING || conn->state == FP_ACCEPTED);
 }
 
-/* False: its receive is kept. */
+/* False: the message is early, and stays in its receive. */
 static bool is_in_turn(struct fp_conn *conn, struct fp_buf *buf, size_t size)
 {
     const struct fp_head *head = (const void *)buf->bytes;
@@ -357,7 +362,7 @@ static bool is_in_turn(struct fp_conn *conn, struct fp_buf *buf, size_t size)
         return true;
     if (fp_reorder_insert(conn, buf, size))
         return false;
-    fp_conn_break(conn, "a message was lost, or came twice");
+    fp_conn_break(conn, "a message was lost or duplicated");
     fp_repost_later(conn->ep, buf);
     return false;
 }
@@ -369,7 +374,7 @@ int fp_recv_message(struct fp_ep *ep, struct fp_buf *buf, size_t size)
     int calls = 0;
 
     if (!conn || head->secret != conn->secret_in ||
-        !accepts_messages(conn)) { /* the connection has ended, or has another secret */
+        !accepts_messages(conn)) { /* ended, or not from this peer */
         fp_repost_later(ep, buf);
         return 0;
     }
@@ -384,7 +389,7 @@ int fp_recv_message(struct fp_ep *ep, struct fp_buf *buf, size_t size)
     return calls;
 }
 
-/* Offers the data to the peer for fetching, if allowed. */
+/* Offers the data to the peer for an RMA read, if possible. */
 static bool offer_read(struct fp_conn *conn, struct fp_answer *a)
 {
     struct fp_offer offer = {

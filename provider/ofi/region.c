@@ -20,12 +20,13 @@ enum { INDEX_BITS = 20, MAX_REGIONS = 1 << INDEX_BITS, FIRST_ROOM = 64 };
 /* A registration with the fabric. */
 struct fp_exposure {
     struct fp_exposure *next;
-    struct fp_ep *ep; /* for its peers; NULL: for all */
+    struct fp_ep *ep; /* for the peers of this endpoint; NULL: for all */
     struct fid_mr *mr;
 };
 
-/* Ways of copying within this process, where unmapped memory is an error and raises no signal: the
- * kernel is asked first, or copies. If seccomp forbids one way, the next one is used. */
+/* Methods of copying within this process. Unmapped memory must cause an error and no signal, so
+ * either the kernel is asked first, or the kernel copies. If seccomp forbids one method, the next
+ * one is used. */
 enum copy_method { BY_PROBE, BY_BOUNCE, BY_CMA, BY_LOADS };
 
 static const struct fp_region no_region;
@@ -82,7 +83,7 @@ int fp_reg(struct prov *base, unsigned int device, void *addr, size_t size, unsi
     }
     pthread_mutex_unlock(&prov->regions_lock);
     if (!r) {
-        ut_error(FP_CAT, "no place for another memory region (%u are registered)",
+        ut_error(FP_CAT, "cannot register another memory region (%u are registered)",
                  prov->num_regions);
         return -ENOMEM;
     }
@@ -125,9 +126,10 @@ void fp_regions_open(struct fp_prov *prov)
     int rc = prov_bounce_open(&prov->bounce);
 
     if (rc != 0)
-        ut_info(FP_CAT, "no memfd to copy by: %s", strerror(-rc));
+        ut_info(FP_CAT, "no memfd for copies: %s", strerror(-rc));
     if (!prov_probe_is_supported()) {
-        ut_info(FP_CAT, "the kernel does not say whether memory is there: it copies");
+        ut_info(FP_CAT,
+                "the kernel does not report whether memory is mapped, so the kernel copies");
         prov->copy_method = BY_BOUNCE;
     }
 }
@@ -200,7 +202,7 @@ static struct fp_exposure *exposure_of(struct fp_ep *ep, struct fp_region *r)
         return e;
     int rc = register_with(ep, r, &e->mr);
     if (rc != 0) {
-        ut_info(FP_CAT, "the fabric takes no registration of %llu bytes (%s): they go in messages",
+        ut_info(FP_CAT, "the fabric cannot register %llu bytes (%s): they are sent in messages",
                 (unsigned long long)r->size, fp_strerror(rc));
         r->is_private = true;
         free(e);
@@ -285,7 +287,7 @@ void fp_region_unexpose(struct fp_ep *ep)
     pthread_mutex_unlock(&prov->regions_lock);
 }
 
-/* False: this way is forbidden, and the next one is tried. */
+/* False: this method is forbidden, and the next one is tried. */
 static bool is_done(struct fp_prov *prov, enum copy_method copy_method, int rc)
 {
     if (rc != -EPERM && rc != -ENOSYS && rc != -EBADF)

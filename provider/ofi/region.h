@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory regions: the process's table, against which its own operations and those of its peers are
- * checked. A key is reused for another region only after 4095 others in its place. */
+/* Memory regions: the table against which operations of this process and of its peers are checked.
+ * A key is reused only after 4095 other regions have used its entry. */
 #ifndef FP_REGION_H
 #define FP_REGION_H
 
@@ -9,36 +9,37 @@
 int fp_reg(struct prov *base, unsigned int device, void *addr, size_t size, unsigned int access,
            struct prov_mr **mr);
 void fp_dereg(struct prov *base, struct prov_mr *mr);
-/* Called once, before the others. */
+/* Called once, before the other functions. */
 void fp_regions_open(struct fp_prov *prov);
 void fp_regions_free(struct fp_prov *prov);
 
-/* May [addr, addr + length) be accessed with this key? `access` 0: read by this process. */
+/* Does this key permit access to [addr, addr + length)? `access` 0: read by this process. */
 bool fp_region_allows(struct fp_prov *prov, uint32_t key, uint64_t addr, uint64_t length,
                       unsigned int access);
 
-/* Checks and copies, with the region protected against deregistration: PROV_OK; PROV_RMT_ACCESS:
- * not allowed; PROV_RMT_FAULT: the memory is unmapped. */
+/* Check and copy, while the region cannot be deregistered. PROV_OK; PROV_RMT_ACCESS: not permitted;
+ * PROV_RMT_FAULT: the memory is unmapped. */
 enum prov_status fp_region_copy_in(struct fp_prov *prov, uint32_t key, uint64_t to, uint64_t whole,
                                    const void *from, size_t offset, size_t size);
 enum prov_status fp_region_copy_out(struct fp_prov *prov, uint32_t key, uint64_t from,
                                     uint64_t whole, void *to, size_t offset, size_t size);
 
-/* Lets peers of the endpoint read the region by the fabric's RMA, and returns the fabric's key and
- * the address or offset of this range. The region is registered with the fabric the first time.
- * False: registration failed. */
+/* Registers the region with the fabric, if necessary, so that peers of the endpoint can read it
+ * with RMA. Returns the key of the fabric, and the address or offset of this range. False:
+ * registration failed. */
 bool fp_region_expose(struct fp_ep *ep, uint32_t key, uint64_t addr, uint64_t length,
                       uint64_t *fabric_key, uint64_t *at);
-/* As fp_region_expose(), for writes of the peers, and for the whole region. */
+/* As fp_region_expose(), for RMA writes of the peers, and for the whole region. */
 bool fp_region_grant_rkey(struct fp_ep *ep, uint32_t key, uint64_t addr, uint64_t length,
                           struct fp_rkey_reply *answer);
-/* As fp_region_expose(), for the endpoint's own operations, which use `desc`. */
+/* As fp_region_expose(), for RMA of this endpoint, which needs `desc`. */
 bool fp_region_expose_local(struct fp_ep *ep, uint32_t key, uint64_t addr, uint64_t length,
                             void **desc);
-/* The endpoint is being closed. */
+/* Drops the registrations of an endpoint that is being closed. */
 void fp_region_unexpose(struct fp_ep *ep);
 
-/* Is memory of the program mapped, and are its ends readable, or writable? For any thread. */
+/* Is memory of the program mapped, and are its first and last bytes readable, or writable? For any
+ * thread. */
 bool fp_memory_is_mapped(const struct fp_prov *prov, const void *addr, size_t size, bool write);
 
 /* Copies memory of the program that may be unmapped. */

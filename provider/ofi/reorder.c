@@ -5,7 +5,7 @@
 
 enum { LOOKS = 3 };
 
-/* The number of messages that come before it. */
+/* The number of messages that come before this one. */
 static uint16_t messages_ahead(const struct fp_conn *conn, const struct fp_buf *buf)
 {
     const struct fp_head *head = (const void *)buf->bytes;

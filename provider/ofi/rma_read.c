@@ -40,14 +40,14 @@ bool fp_rma_read_add(struct fp_conn *conn, const struct fp_offer *offer, bool is
     return true;
 }
 
-/* Has the transfer failed? Then no more of it is fetched. */
+/* Has the transfer failed? Then the rest is not fetched. */
 static bool has_failed(const struct fp_conn *conn, const struct fp_rma_read *transfer)
 {
     return transfer->status != PROV_OK ||
            (!transfer->is_read && fp_is_op_refused(conn, transfer->offer.x.head.seq));
 }
 
-/* False: not possible now, or the connection breaks. */
+/* False: not possible now, or the connection has broken. */
 static bool post_read(struct fp_conn *conn, struct fp_rma_read *transfer)
 {
     struct fp_ep *ep = conn->ep;
@@ -136,7 +136,7 @@ void fp_rma_read_failed(struct fp_buf *buf, int error)
     for (uint32_t n = conn->first_chunk; n != conn->last_chunk; n++) {
         struct fp_chunk *chunk = &conn->chunks[n % FP_CHUNKS];
         if (chunk->buf == buf)
-            chunk->buf = NULL; /* it will not be used */
+            chunk->buf = NULL; /* not used any more */
     }
     fp_pool_put(buf);
     fp_conn_break(conn, fp_strerror(-error));

@@ -44,7 +44,7 @@ bool fp_rma_write_possible(struct fp_conn *conn, const struct prov_xfer *x, void
     return find_source(conn, x, desc);
 }
 
-/* The number of bytes in the message: the last line. */
+/* The number of bytes in the final message: the last cache line. */
 static uint32_t tail_size(const struct fp_op *op)
 {
     return (uint32_t)((op->rmt + op->length - 1) % PROV_LINE) + 1;
@@ -112,8 +112,8 @@ static ssize_t write_part(struct fp_conn *conn, const struct fp_op *op, uint32_t
     return fi_writemsg(conn->ep->fids.ep, &m, FI_COMPLETION | delivered);
 }
 
-/* A fabric without FI_DELIVERY_COMPLETE refuses the first write, and no more are tried: writes that
- * have not begun are sent in messages. */
+/* A fabric without FI_DELIVERY_COMPLETE refuses the first RMA write. Then RMA writes are disabled,
+ * and writes that have not begun are sent in messages. */
 static int handle_write_error(struct fp_conn *conn, const struct fp_op *op, ssize_t rc)
 {
     struct fp_prov *prov = conn->ep->prov;
@@ -123,7 +123,7 @@ static int handle_write_error(struct fp_conn *conn, const struct fp_op *op, ssiz
     if (!prov->keeps_order && rc != -FI_ENOMEM) {
         __atomic_store_n(&prov->can_rma_write, 0, __ATOMIC_RELAXED);
         if (op->moved == 0) {
-            ut_info(FP_CAT, "the fabric does not say when data are delivered (%s): no RMA writes",
+            ut_info(FP_CAT, "the fabric does not report delivery (%s): RMA writes are disabled",
                     fp_strerror(rc));
             return -ENOKEY;
         }
@@ -189,14 +189,15 @@ void fp_rma_write_key_requested(struct fp_conn *conn, const struct fp_xfer *m, s
     struct fp_rkey_reply answer = {.head = {.kind = FP_RKEY_REPLY, .seq = m->head.seq}};
 
     if (size != sizeof(*m)) {
-        fp_conn_break(conn, "a question of the wrong size");
+        fp_conn_break(conn, "a key request of the wrong size");
         return;
     }
     answer.rkey = m->rkey;
     answer.is_granted =
         fp_memory_is_mapped(conn->ep->prov, (void *)(uintptr_t)m->rmt, m->length, true) &&
         fp_region_grant_rkey(conn->ep, m->rkey, m->rmt, m->length, &answer);
-    fp_send(conn, &answer, sizeof(answer), NULL, 0); /* without memory: the peer asks again */
+    fp_send(conn, &answer, sizeof(answer), NULL,
+            0); /* without memory: the peer repeats the request */
 }
 
 void fp_rma_write_key_received(struct fp_conn *conn, const struct fp_rkey_reply *m, size_t size)
@@ -204,11 +205,11 @@ void fp_rma_write_key_received(struct fp_conn *conn, const struct fp_rkey_reply 
     struct fp_rkey *g = rkey_slot(conn, m->rkey);
 
     if (size != sizeof(*m)) {
-        fp_conn_break(conn, "a key of the wrong size");
+        fp_conn_break(conn, "a key reply of the wrong size");
         return;
     }
     if (g->rkey != m->rkey || g->seq != m->head.seq || g->state != FP_RKEY_REQUESTED)
-        return; /* another answer came before */
+        return; /* a duplicate reply */
     g->addr = m->addr;
     g->size = m->size;
     g->key = m->key;

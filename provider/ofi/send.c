@@ -39,13 +39,14 @@ void fp_conn_break(struct fp_conn *conn, const char *why)
     fp_mark_busy(conn);
 }
 
-/* A notice of a later operation would come before the data of this one, and again when the peer
- * repeats the failed operation. The peer ends the connection when it receives the refusal. */
+/* Later operations are refused, too: their notices would come before the data of this one, and
+ * again when the peer repeats the refused operation. The peer ends the connection when it receives
+ * the refusal. */
 void fp_refuse_op(struct fp_conn *conn, uint32_t seq, enum prov_status status)
 {
     if (fp_is_op_refused(conn, seq))
         return;
-    ut_info(FP_CAT, "operation %u of a connection is refused (status %d), with what is behind it",
+    ut_info(FP_CAT, "refused operation %u of a connection (status %d) and all later operations",
             seq, (int)status);
     conn->refusal = (uint8_t)status;
     conn->refused = seq;

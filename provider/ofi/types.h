@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of this provider share.
+ * Types that the files of this provider share.
  *
  * Each endpoint of the core is a reliable datagram endpoint (FI_EP_RDM) of libfabric, which carries
- * the connections to all of its peers. The process has another one, the control endpoint, which the
- * background thread serves: connections are requested, answered and closed through it, and its
- * answers show that the process is alive.
+ * the connections to all of its peers. The process has one more endpoint, the control endpoint,
+ * which the background thread serves. It carries control messages: requests for connections, the
+ * replies, and pings that show whether a process is alive.
  *
  * A fabric only has to carry messages reliably and in order (FI_ORDER_SAS); it may report them in
- * another order: see reorder.h. Data are sent in messages, or, for long transfers on a fabric with
- * RMA, fetched by the receiver: see rma_read.h. The target checks each operation against its own
- * regions, copies so that the last bytes are written last, and counts executed operations.
+ * another order, see reorder.h. Data are sent in messages, or with RMA: long transfers are read by
+ * the receiver (rma_read.h) or written by the origin (rma_write.h). The target checks each
+ * operation against its own regions, copies so that the last bytes are written last, and counts
+ * executed operations.
  *
- * Locks: prov->control.lock before prov->lock. Data of an endpoint is protected by its owner's
- * lock, except data marked as shared.
+ * Locks: prov->control.lock before prov->lock. The owner's lock protects the data of an endpoint,
+ * except data marked as shared.
  */
 #ifndef FP_TYPES_H
 #define FP_TYPES_H
@@ -46,7 +47,7 @@ enum {
     FP_VERSION = 5,        /* of the messages between processes */
     FP_NAME_MAX = 72,      /* bytes of the fabric's name of an endpoint */
     FP_KEY_SIZE = 16,      /* bytes of a process's key */
-    FP_TAG_SIZE = 16,      /* bytes of a note's seal */
+    FP_TAG_SIZE = 16,      /* bytes of the signature of a control message */
     FP_NONCE_SIZE = 16,    /* bytes of an end's random number for a connection */
     FP_PIECE = 8192,       /* bytes of data in a message */
     FP_INLINE = 32,        /* maximum bytes of a write from unregistered memory */
@@ -56,14 +57,14 @@ enum {
     FP_READS = 16,         /* unanswered reads of a connection, a power of two */
     FP_QUEUED = 8,         /* messages of a connection that the fabric has not accepted yet */
     FP_SENDING = 32,       /* messages of a connection accepted by the fabric, not completed */
-    FP_UNACKED_MAX = 32,   /* operations executed without an acknowledgement */
+    FP_UNACKED_MAX = 32,   /* operations executed before an acknowledgement is sent */
     FP_BUCKETS = 256,      /* in the table of peers */
     FP_PEERS = 1 << 18,    /* maximum number of peers */
     FP_CHUNK = 131072,     /* bytes fetched by one read */
     FP_CHUNKS = 4,         /* concurrent reads of a connection */
     FP_RKEY_CACHE = 16,    /* regions of the peer whose keys a connection caches */
     FP_RMA_READS = 16,     /* transfers of a connection that wait for fetching */
-    FP_CTRL_POLL_SOON = 8, /* empty polls before one helps the control endpoint */
+    FP_CTRL_POLL_SOON = 8, /* empty polls before one polls the control endpoint */
     FP_MIN_MESSAGE = 2048, /* bytes that the fabric must carry in order */
 };
 
@@ -84,7 +85,8 @@ struct fp_address {
     uint8_t name[FP_NAME_MAX];
 };
 
-/* The record that a process publishes. Its readers may request connections: see auth.h. */
+/* The record that a process publishes. A process that has the record may request connections, see
+ * auth.h. */
 struct fp_record {
     uint8_t key[FP_KEY_SIZE];
     struct fp_address address; /* without the unused part of its name */
@@ -102,9 +104,9 @@ enum fp_ctrl_kind {
     FP_PONG,
 };
 
-enum fp_signed_by { FP_BY_RECEIVERS = 1, FP_BY_SENDERS }; /* the owner of the key */
+enum fp_signed_by { FP_BY_RECEIVERS = 1, FP_BY_SENDERS }; /* whose key */
 
-/* A message between control endpoints. */
+/* A control message between two processes. */
 struct fp_ctrl_msg {
     uint8_t kind, hello_size, name_size;
     uint8_t refusal;
@@ -117,7 +119,7 @@ struct fp_ctrl_msg {
     uint8_t hello[PROV_HELLO_MAX];
     uint8_t nonce[FP_NONCE_SIZE]; /* in FP_CONN_REQUEST and FP_CONN_ACCEPT, as is name */
     uint8_t name[FP_NAME_MAX];    /* of the sender's endpoint */
-    struct fp_address process;    /* the sender */
+    struct fp_address process;    /* address of the sender */
     uint8_t tag[FP_TAG_SIZE];
 };
 
@@ -138,15 +140,15 @@ enum fp_kind {
 };
 enum { FP_NOTIFY = 1, FP_SIGNAL = 2 };
 
-/* The head of every message between endpoints. */
+/* The header of every message between endpoints. */
 struct fp_head {
     uint64_t secret;     /* of the connection, in this direction */
     uint8_t kind, flags; /* flags: FP_NOTIFY, FP_SIGNAL; FP_REFUSAL: enum prov_status, and no later
                           * operation is executed */
     uint16_t number;     /* of the message: 0, 1... in the order of sending */
-    uint32_t to;         /* the receiver's name of the connection */
-    uint32_t seq;        /* of the operation; FP_ACK_REQUEST: of the last one that was sent */
-    uint32_t ack;        /* number of the receiver's operations that the sender has executed */
+    uint32_t to;         /* id of the connection at the receiver */
+    uint32_t seq; /* number of the operation; FP_ACK_REQUEST: of the last one that was sent */
+    uint32_t ack; /* number of the receiver's operations that the sender has executed */
 };
 
 /* FP_WRITE: bytes follow, for `offset`. FP_READ: without bytes. FP_READ_DATA: bytes that were read.
@@ -223,7 +225,7 @@ struct fp_region {
 
 enum fp_liveness { FP_ALIVE, FP_DEAD };
 
-/* A process with connections to this one. Shared. It is kept until the provider is closed. */
+/* A process with connections to this one. Shared. It is not freed until the provider is closed. */
 struct fp_peer {
     struct fp_peer *next;
     struct fp_prov *prov;
@@ -234,30 +236,31 @@ struct fp_peer {
     unsigned int conns;
     int pidfd;                      /* of a process on this host; else -1 */
     uint64_t checked_ms, silent_ms; /* time of the last check; how long the peer has been silent */
-    uint32_t blocked;               /* the last round without room for notes to it */
+    uint32_t blocked;               /* the last round without send buffers for messages to it */
     uint32_t liveness;              /* atomic: enum fp_liveness */
     uint64_t ended_ms;              /* set before FP_DEAD: when this process learned of its end */
-    uint32_t timeouts;              /* atomic: number of times that it was given up */
-    uint32_t last_ping;             /* atomic: the number of the last question */
-    uint32_t last_pong;             /* atomic: and that of the last answer */
-    uint32_t awaited_pong;          /* atomic: number of an answer that a caller waits for */
+    uint32_t timeouts;              /* atomic: number of times that the peer was given up */
+    uint32_t last_ping;             /* atomic: number of the last ping */
+    uint32_t last_pong;             /* atomic: number of the last pong */
+    uint32_t awaited_pong;          /* atomic: number of the pong that a connection waits for */
 };
 
-/* A note that is queued for an endpoint. */
+/* A queued control message. */
 struct fp_ctrl_entry {
     struct fp_ctrl_entry *next;
     struct fp_peer *peer;
-    uint32_t timeouts; /* of the peer: if the peer was given up since, the note is dropped */
-    uint64_t until_ms; /* and dropped after this time, if the peer has no connection */
+    uint32_t timeouts; /* value of the peer when queued: if the peer was given up since, the message
+                          is dropped */
+    uint64_t until_ms; /* the message is dropped after this time if the peer has no connection */
     struct fp_ctrl_msg msg;
 };
 
 enum fp_state {
-    FP_REQUESTED, /* requested: waits for FP_CONN_ACCEPT or a refusal */
-    FP_INCOMING,  /* the core has not answered request() */
+    FP_REQUESTED, /* requested by this side: waits for FP_CONN_ACCEPT or a rejection */
+    FP_INCOMING,  /* requested by the peer: the core has not answered request() */
     FP_ACCEPTED,  /* waits for FP_START */
     FP_UP,
-    FP_CLOSING, /* by its owner; the peer has not executed all operations */
+    FP_CLOSING, /* closed by its owner; the peer has not executed all operations */
     FP_DOWN,    /* down() was called */
     FP_CLOSED,  /* to be freed */
 };
@@ -273,24 +276,24 @@ struct fp_op {
     bool may_be_unmapped; /* its memory may be unmapped: it is not the core's */
 };
 
-/* A read of the peer that is to be answered. */
+/* A read of the peer that is being served. */
 struct fp_answer {
     uint64_t rmt;
     uint32_t rkey, length, moved, seq;
 };
 
-/* A transfer that is being fetched, and a part of one. */
+/* A transfer by RMA reads. */
 struct fp_rma_read {
     struct fp_rma_read *next;
     struct fp_offer offer;
     uint32_t requested, moved; /* bytes */
     uint8_t status;            /* enum prov_status */
-    bool is_read;              /* an operation of this side */
+    bool is_read;              /* a read of this side */
 };
 
 enum fp_rkey_state { FP_RKEY_REQUESTED, FP_RKEY_GRANTED, FP_RKEY_REFUSED };
 
-/* A known region of the peer; rkey 0: none. */
+/* A cached key of a region of the peer; rkey 0: none. */
 struct fp_rkey {
     uint64_t addr, size, key, at;
     uint32_t rkey, seq; /* seq: of the operation that requested it */
@@ -308,24 +311,24 @@ struct fp_conn {
     struct fp_peer *peer;
     void *ctx;
     enum fp_state state;
-    uint32_t id, rmt_id; /* on this side, and on the peer's */
+    uint32_t id, rmt_id; /* id of the connection on this side, and on the peer's */
     uint64_t secret_in, secret_out;
     uint8_t nonce[FP_NONCE_SIZE], rmt_nonce[FP_NONCE_SIZE];
     uint64_t peer_id;
-    uint32_t timeouts; /* of the peer, when the connection was requested */
+    uint32_t timeouts; /* value of the peer when the connection was requested */
     fi_addr_t at;      /* the peer's endpoint */
     uint8_t hello[PROV_HELLO_MAX];
     uint8_t hello_size;
 
     /* this side's operations: [reported, posted), of which [reported, sent) are sent */
     uint32_t reported, sent, posted;
-    uint32_t acked; /* number executed by the peer, as far as known */
+    uint32_t acked; /* number that the peer has executed, as far as known */
     uint32_t reads_in_flight;
-    uint32_t offered_from;   /* the first one that the peer fetches */
-    bool offered;            /* nothing is posted until those that the peer fetches are executed */
-    uint32_t seen_reported;  /* at the last check, for operations that wait for long */
-    uint64_t seen_progress;  /* the same: count_progress() */
-    unsigned int stalled_ms; /* since the last step */
+    uint32_t offered_from; /* the first one that the peer fetches */
+    bool offered; /* the peer fetches writes; other operations wait until these are executed */
+    uint32_t seen_reported;  /* value at the last check for stalled operations */
+    uint64_t seen_progress;  /* the same of count_progress() */
+    unsigned int stalled_ms; /* since the last progress */
     uint32_t failed_at;      /* if `failed`: the operation that the peer has refused */
     struct fp_op ops[FP_OPS];
     struct fp_rkey rkeys[FP_RKEY_CACHE];
@@ -334,12 +337,13 @@ struct fp_conn {
     uint32_t executed, acks_sent; /* number executed, and number acknowledged */
     uint32_t received;            /* number received: the executed ones, and writes being fetched */
     uint32_t written;             /* received bytes of the current write */
-    uint8_t refusal;  /* of a refused operation, which is the last one: enum prov_status */
+    uint8_t refusal;  /* status of the refused operation, after which none is executed: enum
+                         prov_status */
     uint32_t refused; /* its number */
     uint32_t first_answer, last_answer;
     struct fp_answer answers[FP_READS];
 
-    /* transfers being fetched, in order; asking: the first one not completely requested */
+    /* transfers by RMA reads, in order; posting: the first one not completely requested */
     struct fp_rma_read *rma_reads, **last_rma_read, *posting;
     unsigned int num_rma_reads;
     uint32_t first_chunk, last_chunk;
@@ -348,22 +352,22 @@ struct fp_conn {
     /* messages that the fabric has not accepted, and their number */
     struct fp_buf *first, **last;
     unsigned int num_queued, num_sending;
-    unsigned int num_rma_writes; /* number of the fabric's writes in flight */
+    unsigned int num_rma_writes; /* number of RMA writes in flight */
 
-    /* numbers of messages, and those received early: see reorder.h */
+    /* numbers of messages, and early messages: see reorder.h */
     uint16_t next_out, next_in, seen_in;
     unsigned int stall_checks;
-    struct fp_buf *early; /* by number */
+    struct fp_buf *early; /* sorted by number */
 
     struct fp_conn *next_busy, *next_ack_now, *next_ack_later, *next_closed;
     bool busy, ack_now, ack_later; /* in these lists of the endpoint */
-    bool peer_closed;              /* the peer has closed it: earlier messages may still arrive */
+    bool peer_closed; /* the peer has closed the connection: earlier messages may still arrive */
     bool refusal_due; /* FP_REFUSAL must be sent, after answers to earlier operations */
     bool failed;      /* the peer has refused an operation, and executes no later one */
     bool is_self;     /* both ends belong to this endpoint */
     bool peer_died;   /* the peer's process has ended: see LAST_WORDS_MS */
-    bool peer_broke;  /* broken, according to the peer */
-    bool broken;      /* the fabric failed: the peer's answer number `awaited_pong` decides */
+    bool peer_broke;  /* the peer says that the connection is broken */
+    bool broken;      /* the fabric failed: the pong number `awaited_pong` decides */
     uint32_t awaited_pong;
     uint64_t peer_closed_ms;
 };
@@ -375,7 +379,7 @@ struct fp_ep {
     struct fp_fids fids;
     uint8_t name[FP_NAME_MAX];
     uint8_t name_size;
-    struct fp_conn **conns; /* by the low bits of their names */
+    struct fp_conn **conns; /* index: the low bits of the connection id */
     uint32_t conns_size, num_conns, last_generation;
     struct fp_conn *busy;      /* with messages to send */
     struct fp_conn *ack_now;   /* with operations to acknowledge now */
@@ -388,7 +392,7 @@ struct fp_ep {
     uint64_t checked_ms; /* time of the last check for waiting operations */
     bool is_closing;     /* no more callbacks */
     uint32_t empty_polls,
-        ctrl_poll_after; /* since this one helped the control endpoint; see poll_control() */
+        ctrl_poll_after; /* since this one polled the control endpoint; see poll_control() */
     size_t inject;       /* maximum bytes of a message without a completion */
 
     struct fp_ctrl_entry *ctrl_queue, **ctrl_queue_end; /* shared */
@@ -402,10 +406,10 @@ struct fp_control {
     struct fp_fids fids;
     struct fp_pool sends, receives;
     struct fp_buf *unposted;
-    bool by_poller; /* by a thread that polls an endpoint */
+    bool by_poller; /* polled by a thread that polls an endpoint */
     unsigned int num_sending;
     /* with prov->lock */
-    struct fp_ctrl_entry *first, **last; /* notes to send */
+    struct fp_ctrl_entry *first, **last; /* control messages to send */
     uint32_t round;
 };
 
@@ -423,11 +427,11 @@ struct fp_prov {
     bool fds_lost;    /* atomic: the program has closed descriptors; see fd_guard.h */
     size_t inject;
     uint32_t piece;          /* bytes of data in a message, at most FP_PIECE */
-    uint32_t rma_min;        /* minimum bytes of a fetched transfer; 0: none is fetched */
+    uint32_t rma_min;        /* minimum bytes of a transfer by RMA; 0: RMA is not used */
     uint32_t chunk;          /* maximum bytes of a read, at most FP_CHUNK */
-    uint32_t rma_write_size; /* and of the fabric's writes */
-    uint32_t can_rma_write;  /* atomic: the fabric writes long puts */
-    bool keeps_order;        /* of messages after writes (FI_ORDER_SAW) */
+    uint32_t rma_write_size; /* maximum bytes of an RMA write */
+    uint32_t can_rma_write;  /* atomic: long puts use RMA writes */
+    bool keeps_order;        /* the fabric orders messages after writes (FI_ORDER_SAW) */
     struct fp_address address;
     uint8_t key[FP_KEY_SIZE];
     int epoll_fd, tick_fd;
@@ -436,7 +440,7 @@ struct fp_prov {
     struct fp_ep *eps;
     struct fp_peer *peers[FP_BUCKETS];
     uint32_t num_peers;
-    uint32_t peer_events;          /* atomic: how often connections had to check their peers */
+    uint32_t peer_events; /* atomic: number of events after which connections check their peers */
     uint32_t peer_events_reported; /* value at the last progress() */
     uint32_t ticking;
     uint64_t checked_ms;   /* time of the last check of the peers in progress() */
@@ -447,7 +451,7 @@ struct fp_prov {
     uint32_t num_regions, room_for_regions, free_region;
     uint64_t last_key;         /* atomic: last key for the fabric, if keys are short */
     uint64_t key_mask;         /* the bits of keys that the fabric accepts */
-    uint8_t copy_method;       /* of copying, atomic: region.c */
+    uint8_t copy_method;       /* atomic: enum copy_method of region.c */
     struct prov_bounce bounce; /* for copies to and from memory that may be unmapped */
 };
 
