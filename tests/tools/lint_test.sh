@@ -13,6 +13,7 @@ mkdir -p "$tree"/{scripts,src,provider,tools,include} "$folder/bin"
 cp "$source"/scripts/{lint,c-functions,locale-calls} "$tree/scripts/"
 echo '# none' >"$tree/.long-functions"
 echo '# none' >"$tree/.one-word-names"
+echo '# none' >"$tree/.foreign-declarations"
 cp "$source"/.{clang-format,codespellrc,cppcheck-suppressions,flake8} "$tree/"
 checks=0 failures=0
 # shellcheck source=tests/harness/checks.sh
@@ -91,6 +92,20 @@ if command -v python3 >/dev/null; then
     mv "$tree/src/a.c" "$tree/provider/new/"
     check a_folder_without_prefix 1 'has none for this folder' 1 "$lint" prefixes
     rm -r "$tree/provider/new"
+fi
+# a function of a.c that b.h declares, and not a.h
+declare_c() { printf '/* %s */\n\nvoid ut_do(void)\n{\n}\n' "$spdx" >"$tree/src/a.c" && printf '/* %s */\nvoid ut_do(void);\n' "$spdx" >"$tree/src/$1.h"; }
+finds headers python3 'declare_c b'
+if command -v python3 >/dev/null; then
+    declare_c b
+    check which_header 1 'src/a.c:4: ut_do is declared in src/b.h' 1 "$lint" headers
+    echo '1 src/a.c' >"$tree/.foreign-declarations"
+    check a_listed_file_passes 0 '^lint: headers: ok' 1 "$lint" headers
+    mv "$tree/src/b.h" "$tree/src/a.h"
+    check the_list_of_headers_shrinks 1 '0 functions of src/a.c are declared elsewhere, not 1' 1 "$lint" headers
+    "$lint" --fix headers >/dev/null
+    check and_own_header_passes 0 '^lint: headers: ok' 1 "$lint" headers
+    rm "$tree/src/a.h"
 fi
 finds locale python3 'echo "int x(void) { return printf(\"%.3f\", 1.0); }" >>"$tree/src/a.c"'
 if command -v python3 >/dev/null; then
