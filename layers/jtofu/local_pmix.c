@@ -47,7 +47,7 @@ static bool read_map(void)
     return false;
 }
 
-static pmix_status_t open_small(void)
+static pmix_status_t open_kvs(void)
 {
     uint64_t name;
 
@@ -72,7 +72,7 @@ pmix_status_t jt_local_pmix_init(pmix_proc_t *proc)
 
     pthread_mutex_lock(&local.lock);
     if (local.opened == 0)
-        status = open_small();
+        status = open_kvs();
     if (status == PMIX_SUCCESS) {
         local.opened++;
         if (proc != NULL)
@@ -115,7 +115,7 @@ static bool wait_counter(enum jt_counter counter, uint64_t wanted, const char *f
 }
 
 /* Waits for all processes, because the values are in memory of rank 0. */
-static void leave_board(void)
+static void leave_kvs(void)
 {
     if (jt_kvs_increment(JT_LEAVERS) && local.job.launch_rank == 0 &&
         !wait_counter(JT_LEAVERS, local.job.procs, "PMIx_Finalize", lc_finalize_timeout_ns()))
@@ -134,7 +134,7 @@ pmix_status_t jt_local_pmix_finalize(void)
     if (local.opened == 0) {
         status = PMIX_ERR_INIT;
     } else if (--local.opened == 0) {
-        leave_board();
+        leave_kvs();
         jt_map_free(local.map);
     }
     pthread_mutex_unlock(&local.lock);

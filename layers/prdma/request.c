@@ -327,7 +327,8 @@ bool pr_request_test_and_probe(struct pr_request *r)
 /* Called with the lock, which is released from time to time. */
 void pr_request_wait(struct pr_request *r)
 {
-    unsigned int every = r->xfer.lanes != NULL ? EAGER_POLLS : POLLS; /* of many looks each */
+    unsigned int every =
+        r->xfer.lanes != NULL ? EAGER_POLLS : POLLS; /* of many memory checks each */
 
     for (unsigned int polls = 1; !pr_request_test(r); polls++) {
         if (polls % every != 0 || r->xfer.memory_polls > 0)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes a new request, with all processes of the communicator:
+ * Creates a request together with all processes of the communicator:
  *
- *     the blocks of all edges, and which edge each one is at its other end, as this MPI pairs them
- *     session-mode VCQs, as many as the method wants; all processes agree on the method
- *     registration; senders and receivers tell each other where the puts and the RTRs go
- *     the descriptors; all processes agree that everything has worked
+ *     find the blocks of all edges, and pair each edge with its other end as this MPI does
+ *     open session-mode VCQs, and agree on the method in all processes
+ *     register memory, and exchange the addresses for puts and RTRs
+ *     prepare the descriptors, and agree that everything has succeeded in all processes
  *
  * If any step fails in any process, all of them use MPI's own request.
  */

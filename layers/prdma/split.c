@@ -44,7 +44,7 @@ void pr_split_edge(struct pr_edge *edge, size_t *size)
     }
     edge->head = head;
     edge->tail = tail;
-    /* cache-line boundaries are those of the block, and its ends are adjacent */
+    /* cache-line boundaries are those of the block; its ends are adjacent in the staging memory */
     edge->stage = (*size + page - 1) / page * page + page - head;
     *size = edge->stage + head + tail;
 }
@@ -66,7 +66,7 @@ static void add_put(struct pr_target *t, utofu_stadd_t lcl, utofu_stadd_t rmt, s
     t->descs += pr_put_descs(bytes);
 }
 
-/* Do the ends that a receiver wants separately lie within each block? */
+/* Do the ends that a receiver wants to stage lie within each block? */
 bool pr_split_ends_fit(const struct pr_target *t, const struct pr_place *places)
 {
     for (unsigned int i = 0; i < t->num_puts; i++)
@@ -75,7 +75,7 @@ bool pr_split_ends_fit(const struct pr_target *t, const struct pr_place *places)
     return true;
 }
 
-/* Makes the puts of a target, to the places that the target has named. */
+/* Creates the puts of a target, to the addresses that the target has sent. */
 bool pr_split_make_puts(struct pr_target *t, const struct pr_place *places)
 {
     struct pr_put *blocks = t->puts;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Common to methods with and without lanes: the staging memory, and the processes to probe. */
+/* Common to methods with and without lanes: the staging memory, and the peers to probe. */
 #include "stage.h"
 
 #include <stdlib.h>
