@@ -9,13 +9,13 @@
 #pragma GCC visibility push(hidden)
 
 struct al_commands {
-    struct al_task
-        executors[AL_EXECUTORS]; /* commands of other processes that this process executes */
+    /* Commands of other processes that this process executes. */
+    struct al_task executors[AL_EXECUTORS];
     uint64_t stamps[AL_EXECUTORS];
     uint64_t head;                               /* number of commands taken from the ring */
     struct al_task *outstanding[AL_OUTSTANDING]; /* by number */
-    struct al_task
-        ended; /* marks a number whose copy is complete, but whose notice has not arrived */
+    /* Marks a number whose copy is complete, but whose notice has not arrived. */
+    struct al_task ended;
     uint8_t free_numbers[AL_OUTSTANDING];
     uint32_t num_free, latest; /* latest: number of the command sent last */
     uint64_t awaited;          /* stamp of the command sent last; 0: answered */

@@ -46,8 +46,8 @@ struct al_upcalls {
     bool (*execute_commands)(void);           /* of other processes; true: there were some */
     bool (*poll_answer)(void);                /* polls for the answer to the command sent last */
     bool (*start_waiting)(void);              /* starts GMAs whose order is fulfilled */
-    void (*broadcast_end)(
-        uint32_t rank); /* tells the other processes that this rank ends the job */
+    /* Tells the other processes that this rank ends the job. */
+    void (*broadcast_end)(uint32_t rank);
 };
 
 extern struct al {

@@ -7,8 +7,8 @@
 
 #pragma GCC visibility push(hidden)
 
-bool al_direct_execute(
-    struct al_task *task); /* executes a command; false: not a copy for the fast path */
+/* Executes a command; false: not a copy for the fast path. */
+bool al_direct_execute(struct al_task *task);
 
 #pragma GCC visibility pop
 

@@ -16,8 +16,8 @@ struct al_queue {
 bool al_queue_setup(void);
 void al_queue_close(void);
 acp_handle_t al_queue_issue(const struct al_task *what, acp_handle_t order, const char *function);
-void al_queue_wait_for_all(
-    struct al_task *task);                    /* starts it when all GMAs before it are complete */
+/* Starts it when all GMAs before it are complete. */
+void al_queue_wait_for_all(struct al_task *task);
 void al_queue_complete(struct al_task *task); /* of the queue */
 bool al_queue_start_waiting(void);
 struct al_task *al_queue_slot(uint32_t slot);

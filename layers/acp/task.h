@@ -27,8 +27,8 @@ enum al_state {
 struct al_task {
     acp_ga_t dst, src;
     uint64_t size; /* bytes of a copy; operand of an atomic operation */
-    uint64_t
-        value; /* copy: bytes started; compare and swap: comparand; after the ARMW: the old value */
+    /* Copy: bytes started; compare and swap: comparand; after the ARMW: the old value. */
+    uint64_t value;
     uint64_t order; /* handle that must be complete first; of a command: issuer and number */
     struct al_task *next;
     uint16_t in_flight; /* number of operations */

@@ -17,8 +17,8 @@ void al_watch_setup(void);
 void al_watch_poll(void);
 uint32_t al_watch_us_until_due(void); /* microseconds until the next probe */
 void al_watch_check_next(void);       /* lets the next poll read the clock */
-void al_watch_broadcast_end(
-    uint32_t rank); /* tells the other processes that this rank ends the job */
+/* Tells the other processes that this rank ends the job. */
+void al_watch_broadcast_end(uint32_t rank);
 
 #pragma GCC visibility pop
 

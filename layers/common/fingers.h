@@ -25,8 +25,8 @@ struct lc_probe {
 
 void lc_probe_setup(struct lc_probe *probe);
 void lc_probe_ended(struct lc_probe *probe); /* the probe was answered, or has failed */
-uint32_t lc_probe_us_until_due(
-    const struct lc_probe *probe); /* microseconds until the next probe is due */
+/* Microseconds until the next probe is due. */
+uint32_t lc_probe_us_until_due(const struct lc_probe *probe);
 /* True if no probe is in flight and the interval has passed. */
 bool lc_probe_is_due(const struct lc_probe *probe);
 

@@ -256,8 +256,8 @@ struct la_hdr_handlers {
 struct la_dispatcher {
     uint16_t arrived[LA_SLOTS];
     uint32_t num_arrived;
-    uint16_t
-        early[LA_SLOTS]; /* slots whose records were handled before their notices were polled */
+    /* Slots whose records were handled before their notices were polled. */
+    uint16_t early[LA_SLOTS];
     uint32_t num_early;
     uint64_t arrivals;
     unsigned int shuffle; /* state of the random number generator; 0: handle records in order */

@@ -13,12 +13,11 @@ void la_errors_close(void);
  * */
 bool la_errors_pending(uint64_t failures);
 int la_errors_take(void); /* the code that the waiting call returns */
-void la_errors_call_handler(
-    void); /* calls the error handler of the program for all queued reports */
+/* Calls the error handler of the program for all queued reports. */
+void la_errors_call_handler(void);
 void la_report_error(int code, uint32_t rank); /* queues a report for the error handler */
-void la_report_failure(
-    int code,
-    uint32_t rank); /* the same, and lets waiting calls fail: a message of this task has failed */
+/* The same, and lets waiting calls fail: a message of this task has failed. */
+void la_report_failure(int code, uint32_t rank);
 
 #pragma GCC visibility pop
 

@@ -15,8 +15,8 @@
 
 #pragma GCC visibility push(hidden)
 
-bool la_lock_handle(
-    lapi_handle_t hndl); /* false: the handle is invalid, and the lock is not held */
+/* False: the handle is invalid, and the lock is not held. */
+bool la_lock_handle(lapi_handle_t hndl);
 void la_lock(void);
 void la_unlock(void);
 void la_unlock_all(void); /* also locks that the program has taken */

@@ -16,8 +16,8 @@ struct la_region *la_rcache_get_unchecked(const void *address, uint64_t size, bo
                                           utofu_stadd_t *stadd);
 bool la_rcache_is_current(struct la_region *reg);
 void la_rcache_put(struct la_region *reg);
-bool la_rcache_is_shared(
-    const struct la_region *reg); /* is the memory shared with processes of this host? */
+/* Is the memory shared with processes of this host? */
+bool la_rcache_is_shared(const struct la_region *reg);
 
 #pragma GCC visibility pop
 

@@ -8,8 +8,8 @@
 #pragma GCC visibility push(hidden)
 
 bool la_record_is_valid(const struct la_record *rec);
-bool la_record_fits_inline(
-    const struct la_record *rec); /* if it claims to be inline: does it fit? */
+/* If it claims to be inline: does it fit? */
+bool la_record_fits_inline(const struct la_record *rec);
 void la_receive_record(struct la_record *rec);
 /* Executes an inline record (an active message or a put) whose only flag is LA_INLINE. */
 void la_receive_inline(struct la_record *rec);

@@ -14,8 +14,8 @@ void la_transfer_free(struct la_transfer *in);
 void la_transfer_start(struct la_transfer *in); /* fetches or puts the data */
 /* A vector get: `there` is its list of pieces, unless the list has to be fetched. */
 void la_transfer_start_list(struct la_transfer *in, const void *there);
-void la_transfer_complete(
-    struct la_transfer *in); /* the data are complete: runs the handler, counts, and replies */
+/* The data are complete: runs the handler, counts, and replies. */
+void la_transfer_complete(struct la_transfer *in);
 bool la_transfer_progress(void);
 bool la_transfer_busy(void);
 void la_transfer_assisted(uint32_t index); /* the origin has written la.control.assisted[index] */

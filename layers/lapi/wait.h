@@ -11,8 +11,8 @@ void la_wait_setup(void);
 /* Waits briefly, with the lock released. idle: number of calls since something happened. */
 void la_wait_polling(uint32_t *idle);
 void la_wait_idle(uint32_t *idle); /* the same, but the thread for interrupts keeps polling */
-void la_progress_or_wait(
-    uint32_t *idle); /* la_progress() or la_wait_polling(), for loops that wait */
+/* Calls la_progress() or la_wait_polling(), for loops that wait. */
+void la_progress_or_wait(uint32_t *idle);
 bool la_interrupt_thread_start(void);
 void la_interrupt_thread_stop(void); /* called without the lock */
 

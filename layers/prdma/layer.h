@@ -148,8 +148,8 @@ struct pr_xfer {
     struct pr_lane *lanes; /* PR_EAGER: used instead of groups */
     bool has_rx;
     bool oversubscribed; /* processes share cores: waiting calls yield the core at once */
-    unsigned int
-        memory_polls; /* memory checks left in this round before each poll may yield the core */
+    /* Memory checks left in this round before each poll may yield the core. */
+    unsigned int memory_polls;
     unsigned int num_lanes;
     unsigned int arrived; /* lanes whose data of the current round has arrived */
     size_t stride;        /* from in of even rounds to that of odd ones */
