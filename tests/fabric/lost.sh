@@ -22,8 +22,8 @@ echo "$out" | grep -q 'rank 1: 1000 rounds' || fail "fail: $out"
 
 perf() { "$with" "$@" -- "$run" -n 2 "$build/tools/utofu-perf" --verify -s 20000,100000 -n 20 put-lat get-lat 2>&1; }
 out=$(perf --profile no-delivery) || fail "no-delivery: $out"
-echo "$out" | grep -q 'does not say when data are delivered' || fail "FI_DELIVERY_COMPLETE is not refused: $out"
+echo "$out" | grep -q 'does not report delivery' || fail "FI_DELIVERY_COMPLETE is not refused: $out"
 echo "$out" | grep -q 'a connection breaks' && fail "a refused write breaks a connection: $out"
 out=$(perf --profile strict-mr --fault refuse-mr=1) || fail "refuse-mr: $out"
-echo "$out" | grep -q 'the fabric takes no registration' || fail "no registration is refused: $out"
+echo "$out" | grep -q 'the fabric cannot register' || fail "no registration is refused: $out"
 exit 0
