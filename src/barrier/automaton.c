@@ -59,7 +59,7 @@ void ut_gate_wire_input(struct ut_gate *g, unsigned int input, utofu_vbg_id_t sr
     in->src = src;
     in->last_epoch = in->floor = 0;
     in->last_number = 0;
-    in->confirmed = in->failed = in->warned = in->asked = false;
+    in->confirmed = in->failed = in->warned = in->queried = false;
     in->answer = 0;
     clear_input(in);
     if (src != UTOFU_VBG_ID_NULL && ut_vbg_id_unpack(src, &ident) && ut_gate_is_own(&ident)) {
@@ -401,14 +401,14 @@ void ut_gate_query_source(struct ut_gate *g, bool waited)
 {
     struct ut_gate_input *in = &g->in[UT_INPUT_PACKET];
 
-    if (!g->src_link || in->asked || in->failed)
+    if (!g->src_link || in->queried || in->failed)
         return;
     struct ut_msg_gate m = {.head = {.type = UT_MSG_GATE, .flags = UT_GATE_QUERY},
                             .src = in->src,
                             .dst = g->id,
                             .serial = g->serial,
                             .last = waited};
-    in->asked = true;
+    in->queried = true;
     in->waited = waited;
     ut_link_send(g->src_link, &m, sizeof(m), true);
     if (ut_link_is_given_up(g->src_link))

@@ -10,8 +10,8 @@
 #include "util/long_wait.h"
 
 enum {
-    LOOK_EVERY_POLLS = 64,
-    LOOK_EVERY_MS = 1000,
+    CHECK_EVERY_POLLS = 64,
+    CHECK_EVERY_MS = 1000,
     TRACE_EVERY_MS = 500, /* minimum time between two traces of a gate */
 };
 
@@ -19,21 +19,21 @@ enum {
 static void begin_wait(struct ut_gate *start)
 {
     start->started_ms = ut_now_ms();
-    start->look_ms = start->started_ms + LOOK_EVERY_MS;
+    start->look_ms = start->started_ms + CHECK_EVERY_MS;
     start->report_ms = start->started_ms + UT_LONG_WAIT_MS;
 }
 
 void ut_gate_check_wait(struct ut_gate *start)
 {
-    if (start->idle_polls % LOOK_EVERY_POLLS != 0)
+    if (start->idle_polls % CHECK_EVERY_POLLS != 0)
         return;
-    if (start->idle_polls == LOOK_EVERY_POLLS)
+    if (start->idle_polls == CHECK_EVERY_POLLS)
         begin_wait(start);
     uint64_t now = ut_now_ms();
     if (now < start->look_ms)
         return;
     bool report = now >= start->report_ms;
-    start->look_ms = now + LOOK_EVERY_MS;
+    start->look_ms = now + CHECK_EVERY_MS;
     if (report) {
         start->report_ms = now + (now - start->started_ms);
         ut_warn("barrier", "the barrier communication of %s has waited %llu s",

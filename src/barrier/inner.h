@@ -48,7 +48,7 @@ struct ut_gate_input {
     bool warned;            /* a warning about items of another source was logged */
     utofu_vbg_id_t culprit; /* if failed: the gate that failed first */
 
-    bool asked;     /* a query is sent, and the answer is outstanding */
+    bool queried;   /* a query is sent, and the answer is outstanding */
     bool waited;    /* the query was sent while a barrier communication waited for the input */
     uint8_t answer; /* the last answer: enum ut_gate_answer */
 };

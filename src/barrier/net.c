@@ -168,7 +168,7 @@ static void take_answer(struct ut_gate *g, const struct ut_msg_gate *m)
     if (!g->set || in->src != m->src || g->serial != m->serial)
         return;
     bool sent_here = in->answer & UT_ANSWER_SENDS_HERE;
-    in->asked = false;
+    in->queried = false;
     in->answer = m->answer;
     ut_gate_set_source_epoch(g, epoch);
     if (epoch == in->last_epoch && (int32_t)((uint32_t)m->number - in->last_number) > 0 &&
@@ -228,7 +228,7 @@ static void on_link_failed(struct ut_link *link, bool dead)
         if (dead || is_waiting(g))
             ut_gate_fail_input(g, UT_INPUT_PACKET, g->in[UT_INPUT_PACKET].src);
         else
-            g->in[UT_INPUT_PACKET].asked = false; /* the query is sent again when needed */
+            g->in[UT_INPUT_PACKET].queried = false; /* the query is sent again when needed */
     }
     ut_gate_run(t);
 }

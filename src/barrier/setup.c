@@ -232,7 +232,7 @@ static void note_wired(struct ut_gate *g)
 }
 
 /* True if the gate already has this setting and has not failed. Then it is not changed. */
-static bool is_set_so(const struct ut_gate *g, const struct utofu_vbg_setting *s)
+static bool setting_is_equal(const struct ut_gate *g, const struct utofu_vbg_setting *s)
 {
     return g->set && !g->gone && !g->in[UT_INPUT_SIGNAL].failed && !g->in[UT_INPUT_PACKET].failed &&
            g->setting.src_lcl_vbg_id == s->src_lcl_vbg_id &&
@@ -245,7 +245,7 @@ static void set_gate(struct ut_gate *g, const struct utofu_vbg_setting *s)
 {
     struct ut_gate *start = &ut_gates[g->tni].gate[g->owner];
 
-    if (is_set_so(g, s))
+    if (setting_is_equal(g, s))
         return;
     g->setting = *s;
     g->set = true;

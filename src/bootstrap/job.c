@@ -214,12 +214,12 @@ uint32_t ut_job_max_per_node(void)
         return 0;
     /* if the user sets the nodes, no layout describes them, except that of utofurun */
     bool by_hand = ut_env_is_set(UT_ENV_NODE) && strcmp(info->launcher, "utofurun") != 0;
-    uint32_t most = info->local_size, nodes = by_hand ? 0 : info->num_nodes;
+    uint32_t max = info->local_size, nodes = by_hand ? 0 : info->num_nodes;
     for (uint32_t node = 0; node < nodes; node++) {
-        while (ut_job_rank_at(node, most) >= 0)
-            most++;
+        while (ut_job_rank_at(node, max) >= 0)
+            max++;
     }
-    return most;
+    return max;
 }
 
 bool ut_job_is_on_one_host(const struct ut_job_info *info)

@@ -33,7 +33,7 @@
 /* Default limits of PMI-1 libraries, if the launcher gives none, and the maximum size of a value:
  * mpiexec of MPICH 4.2 aborts when an answer line takes more than some 1000 bytes, although it
  * allows values of 1024 (PMIU_cmd_output_v1() in src/pmi/src/pmi_wire.c; issue 7036 of MPICH). */
-enum { KEY_MAX = 64, VALUE_MAX = 1024, VALUE_LEAST = 16, VALUE_ROOM = 900 };
+enum { KEY_MAX = 64, VALUE_MAX = 1024, VALUE_MIN = 16, VALUE_ROOM = 900 };
 
 /* The socket and `broken` are used between ut_job_pmi1_enter() and _leave(). */
 static struct {
@@ -313,14 +313,14 @@ static int read_job_name(void)
     return rc;
 }
 
-static size_t read_limit(const char *line, const char *key, size_t least, size_t otherwise)
+static size_t read_limit(const char *line, const char *key, size_t min, size_t otherwise)
 {
     char text[16];
     unsigned long n = 0;
 
     if (ut_job_pmi1_value(line, key, text, sizeof(text)) == 0)
         n = strtoul(text, NULL, 10);
-    return n < least ? otherwise : n;
+    return n < min ? otherwise : n;
 }
 
 /* Reads the maximum lengths of keys and values. */
@@ -332,7 +332,7 @@ static int read_limits(void)
     if (rc != 0)
         return rc;
     pmi.info.key_max = read_limit(line, "keylen_max", 1, KEY_MAX);
-    pmi.info.value_max = read_limit(line, "vallen_max", VALUE_LEAST, VALUE_MAX);
+    pmi.info.value_max = read_limit(line, "vallen_max", VALUE_MIN, VALUE_MAX);
     if (pmi.info.value_max > VALUE_ROOM)
         pmi.info.value_max = VALUE_ROOM;
     return 0;

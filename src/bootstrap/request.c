@@ -15,12 +15,12 @@ uint32_t ut_job_num_answers(void)
     return __atomic_load_n(&answers, __ATOMIC_ACQUIRE);
 }
 
-void ut_job_requests_init(struct ut_job_requests *requests, void (*asked)(uint32_t rank))
+void ut_job_requests_init(struct ut_job_requests *requests, void (*on_queued)(uint32_t rank))
 {
     pthread_condattr_t attr;
 
     memset(requests, 0, sizeof(*requests));
-    requests->asked = asked;
+    requests->on_queued = on_queued;
     requests->last_queued = &requests->first_queued;
     pthread_mutex_init(&requests->lock, NULL);
     pthread_condattr_init(&attr);
@@ -93,7 +93,7 @@ static void queue_request(struct ut_job_requests *requests, struct ut_job_reques
     requests->last_queued = &r->next_queued;
     /* the launcher may answer inside this call */
     pthread_mutex_unlock(&requests->lock);
-    requests->asked(rank);
+    requests->on_queued(rank);
     pthread_mutex_lock(&requests->lock);
 }
 

@@ -41,12 +41,12 @@ struct ut_job_requests {
     struct ut_job_request *first_queued, **last_queued; /* queue of requests, oldest first */
     int broken;                                         /* an error with which every request ends
                                                          * from now on; 0: none */
-    void (*asked)(uint32_t rank); /* called without the lock when a request has become QUEUED */
+    void (*on_queued)(uint32_t rank); /* called without the lock when a request has become QUEUED */
     /* reads a record that is available without a query; called with the lock held; may be NULL */
     bool (*at_hand)(uint32_t rank, void *record, size_t *size);
 };
 
-void ut_job_requests_init(struct ut_job_requests *requests, void (*asked)(uint32_t rank));
+void ut_job_requests_init(struct ut_job_requests *requests, void (*on_queued)(uint32_t rank));
 
 /* Implements ut_job_lookup() of job.h. */
 int ut_job_requests_wait(struct ut_job_requests *requests, uint32_t rank, void *record,

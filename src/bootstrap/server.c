@@ -166,14 +166,14 @@ static void drop_client(struct ut_job_server *s, struct client *c)
     free(c);
 }
 
-/* Closes connections without a hello: those that are too old, and the oldest ones above `most`. */
-static void drop_unknown(struct ut_job_server *s, uint32_t most)
+/* Closes connections without a hello: those that are too old, and the oldest ones above `max`. */
+static void drop_unknown(struct ut_job_server *s, uint32_t max)
 {
     int64_t now = ut_clock_ms();
 
     while (s->num_unknown > 0) {
         struct client *oldest = s->unknown.prev;
-        if (s->num_unknown <= most && now - oldest->born <= HELLO_TIMEOUT_MS)
+        if (s->num_unknown <= max && now - oldest->born <= HELLO_TIMEOUT_MS)
             break;
         drop_client(s, oldest);
     }

@@ -14,7 +14,7 @@
 #include "util/self.h"
 
 enum {
-    MOST_HELD = 64,
+    MAX_HELD = 64,
     /* For each call site of the program the first FIRST_HELD communications are held, and then one
      * in SAMPLE, because programs repeat themselves. For long communications, whose memory takes
      * time to read, one in SAMPLE_LONG. */
@@ -40,7 +40,7 @@ enum {
     LATE_FREE_NS = 30000000,
     LATE_SHARE = 32,
     OVERDUE_NS = 900000, /* time since the background thread first saw the held communication */
-    MOST_LOOKS = 1000,
+    MAX_LOOKS = 1000,
 };
 
 static uint64_t opened_at;
@@ -56,11 +56,11 @@ static void set_in_call(struct ut_vcq *vcq, uintptr_t thread)
 
 /* A call of the program finds the VCQ locked, perhaps by the background thread. Checks for a while
  * whether the holder is another thread of the program. */
-static void look_who_is_in(struct ut_vcq *vcq, utofu_vcq_hdl_t handle)
+static void detect_concurrent_call(struct ut_vcq *vcq, utofu_vcq_hdl_t handle)
 {
     const void *address = __builtin_return_address(0);
 
-    for (int i = 0; i < MOST_LOOKS && ut_is_locked(&vcq->lock); i++) {
+    for (int i = 0; i < MAX_LOOKS && ut_is_locked(&vcq->lock); i++) {
         uintptr_t thread = __atomic_load_n(&vcq->in_call, __ATOMIC_RELAXED);
         if (thread == 0 || thread == ut_self())
             continue;
@@ -83,7 +83,7 @@ void ut_check_open(const struct ut_job_info *job)
         return;
     ut_check_symbolize_open();
     ut_table_create(job);
-    ut_vcq_on_contention = look_who_is_in;
+    ut_vcq_on_contention = detect_concurrent_call;
 }
 
 void ut_check_table(uint32_t *pid, uint32_t *fd)
@@ -196,8 +196,8 @@ static void count_toq(struct ut_vcq *vcq)
 {
     uint32_t n = vcq->toq_tail - vcq->tcq_head;
 
-    if (n > vcq->check->most_toq)
-        vcq->check->most_toq = n;
+    if (n > vcq->check->max_toq)
+        vcq->check->max_toq = n;
 }
 
 static void count_threads(struct ut_check *check)
@@ -217,12 +217,12 @@ static void enter_in_table(struct ut_vcq *vcq, const struct ut_slot *slot)
         ut_target_copy(vcq, slot);
 }
 
-/* The number of communications to start, so that at most MOST_HELD are left. */
+/* The number of communications to start, so that at most MAX_HELD are left. */
 static uint32_t too_many(const struct ut_vcq *vcq)
 {
     uint32_t held = ut_check_num_held(vcq);
 
-    return held > MOST_HELD ? held - MOST_HELD : 0;
+    return held > MAX_HELD ? held - MAX_HELD : 0;
 }
 
 /* Holds the next descriptor of a session-mode VCQ. False: the descriptor is not held. */
@@ -318,8 +318,8 @@ uint32_t ut_check_polled(struct ut_vcq *vcq)
     uint32_t min_polls = ut_shuffle_holds(vcq) ? PATIENT_SHUFFLED : PATIENT_POLLS;
     if (in_flight && polls < min_polls * (vcq->toq_exec - vcq->tcq_head))
         return 0;
-    uint32_t most = polls < 6 ? 1u << polls : MOST_HELD;
-    return ut_origins_count_startable(vcq, held < most ? held : most);
+    uint32_t max = polls < 6 ? 1u << polls : MAX_HELD;
+    return ut_origins_count_startable(vcq, held < max ? held : max);
 }
 
 bool ut_check_others_have_held(const struct ut_vcq *vcq)

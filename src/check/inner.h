@@ -69,7 +69,7 @@ struct ut_check {
     uint32_t seen_exec;      /* toq_exec at seen_at */
     uint64_t seen_polls;     /* polls at seen_at */
     uint32_t most_mrq;       /* maximum number of entries in the MRQ */
-    uint32_t most_toq;       /* maximum number of descriptors with an unread TCQ entry */
+    uint32_t max_toq;        /* maximum number of descriptors with an unread TCQ entry */
     uint64_t polls;          /* number of empty polls of the TCQ or MRQ */
     uint32_t completed;      /* TOQ position: all descriptors before it are counted as complete */
     struct ut_check_unasked unasked[64];                  /* hashed by 6 bits */

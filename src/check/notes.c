@@ -27,7 +27,7 @@ enum {
 
 /* Gates of one kind: current number per TNI, and maximum on one TNI. */
 struct gates {
-    int now[UT_NUM_TNIS], most;
+    int now[UT_NUM_TNIS], max;
 };
 
 /* All counters are atomic. */
@@ -97,18 +97,18 @@ void ut_check_note_comm(struct ut_check *check, const struct ut_slot *slot)
         add_count(&notes.weak_injection, 1);
 }
 
-static void raise_to(int *most, int now)
+static void raise_to(int *max, int now)
 {
-    int before = __atomic_load_n(most, __ATOMIC_RELAXED);
+    int before = __atomic_load_n(max, __ATOMIC_RELAXED);
 
-    while (now > before && !__atomic_compare_exchange_n(most, &before, now, false, __ATOMIC_RELAXED,
+    while (now > before && !__atomic_compare_exchange_n(max, &before, now, false, __ATOMIC_RELAXED,
                                                         __ATOMIC_RELAXED))
         ;
 }
 
 static void count_gates(struct gates *kind, unsigned int tni, int n)
 {
-    raise_to(&kind->most, __atomic_add_fetch(&kind->now[tni], n, __ATOMIC_RELAXED));
+    raise_to(&kind->max, __atomic_add_fetch(&kind->now[tni], n, __ATOMIC_RELAXED));
 }
 
 void ut_check_gates(unsigned int tni, int num_starts, int num_relays)
@@ -142,7 +142,7 @@ void ut_check_note_line(const void *caller)
 
 static void note_queues(const struct ut_vcq *vcq)
 {
-    uint64_t entries = vcq->mrq_entries, mrq = *vcq->mrq_most, toq = vcq->check->most_toq;
+    uint64_t entries = vcq->mrq_entries, mrq = *vcq->mrq_most, toq = vcq->check->max_toq;
 
     if (mrq > entries / MRQ_SHARE) {
         add_count(&notes.crowded, 1);
@@ -218,22 +218,22 @@ static void print_count(uint64_t count, const char *text)
         print_note("%" PRIu64 " %s", count, chosen);
 }
 
-static uint64_t most_of(const uint32_t bits[UT_NUM_TNIS])
+static uint64_t max_of(const uint32_t bits[UT_NUM_TNIS])
 {
-    uint64_t most = 0;
+    uint64_t max = 0;
 
     for (unsigned int t = 0; t < UT_NUM_TNIS; t++) {
         uint64_t n = (uint64_t)__builtin_popcount(__atomic_load_n(&bits[t], __ATOMIC_RELAXED));
-        most = n > most ? n : most;
+        max = n > max ? n : max;
     }
-    return most;
+    return max;
 }
 
 static void note_cqs(void)
 {
     const struct ut_process *process = ut_process_peek();
-    uint64_t all = most_of(notes.cqs) * ut_check_job->local_size,
-             session = most_of(notes.session_cqs);
+    uint64_t all = max_of(notes.cqs) * ut_check_job->local_size,
+             session = max_of(notes.session_cqs);
 
     print_count(
         all > REAL_CQS ? all : 0,
@@ -248,7 +248,7 @@ static void note_cqs(void)
 static void note_gates(const struct gates *kind, int limit, const char *name)
 {
     uint64_t all =
-        (uint64_t)__atomic_load_n(&kind->most, __ATOMIC_RELAXED) * ut_check_job->local_size;
+        (uint64_t)__atomic_load_n(&kind->max, __ATOMIC_RELAXED) * ut_check_job->local_size;
 
     if (all > (uint64_t)limit)
         print_note("%" PRIu64 " %s %s used on a node, if its processes use as many as this "

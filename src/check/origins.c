@@ -16,12 +16,12 @@
 enum {
     /* A communication has references in the buckets of its memory pages. The page size is the
      * smallest one that is not smaller than the communication, so that it touches at most two
-     * pages. It is compared with communications in the buckets of all page sizes: MOST_PAGES pages
+     * pages. It is compared with communications in the buckets of all page sizes: MAX_PAGES pages
      * each, the first and the last ones of a long range. */
-    LEAST_PAGE = 12,
+    MIN_PAGE_BITS = 12,
     PAGE_STEP = 4,
     PAGE_SIZES = 4, /* 4 KiB to 16 MiB, the maximum length */
-    MOST_PAGES = 32,
+    MAX_PAGES = 32,
     COMPARED = 1 << 20, /* maximum number of bytes of two puts that are compared */
     AT_ONCE = 4096,     /* number of bytes compared at a time */
     LINGER_NS = 2000000,
@@ -102,7 +102,7 @@ static uint32_t bucket_of(const struct spot *s, unsigned int bits, uint64_t page
 
 static unsigned int add_references(const struct spot *s, uint32_t buckets[], unsigned int num)
 {
-    unsigned int bits = LEAST_PAGE;
+    unsigned int bits = MIN_PAGE_BITS;
 
     while (s->range.to - s->range.from > 1ull << bits)
         bits += PAGE_STEP;
@@ -118,11 +118,11 @@ static void look_in_pages(const struct spot *s,
                           bool (*look)(const struct ut_table_found *found, void *arg), void *arg)
 {
     for (unsigned int i = 0; i < PAGE_SIZES; i++) {
-        unsigned int bits = LEAST_PAGE + i * PAGE_STEP;
+        unsigned int bits = MIN_PAGE_BITS + i * PAGE_STEP;
         uint64_t first = s->range.from >> bits, last = (s->range.to - 1) >> bits;
         for (uint64_t page = first; page <= last; page++) {
-            if (page == first + MOST_PAGES / 2 && last - page >= MOST_PAGES / 2)
-                page = last - MOST_PAGES / 2 + 1;
+            if (page == first + MAX_PAGES / 2 && last - page >= MAX_PAGES / 2)
+                page = last - MAX_PAGES / 2 + 1;
             if (ut_table_find(bucket_of(s, bits, page), look, arg))
                 return;
         }
@@ -346,7 +346,7 @@ void ut_origins_enter(struct ut_vcq *vcq, const struct ut_slot *slot, bool first
 {
     struct mine m = {.vcq = vcq, .slot = slot};
     struct ut_check_op *op = ut_check_op_of(vcq, slot);
-    uint32_t buckets[UT_TABLE_MOST_REFS];
+    uint32_t buckets[UT_TABLE_MAX_REFS];
     struct spot spots[2];
     unsigned int num = 0;
 
@@ -393,12 +393,12 @@ static void note_lingering(struct ut_vcq *vcq, bool lingers, uint64_t now)
     }
 }
 
-uint32_t ut_origins_count_startable(struct ut_vcq *vcq, uint32_t most)
+uint32_t ut_origins_count_startable(struct ut_vcq *vcq, uint32_t max)
 {
     uint64_t now = 0;
     uint32_t n = 0;
 
-    for (; n < most; n++) {
+    for (; n < max; n++) {
         struct ut_check_op *op = ut_check_op_of(vcq, ut_vcq_slot(vcq, vcq->toq_exec + n));
         if (op->lingers == 0)
             continue;

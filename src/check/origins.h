@@ -26,9 +26,9 @@ void ut_origins_enter(struct ut_vcq *vcq, const struct ut_slot *slot, bool first
 /* Removes the entry of a communication that is about to start. */
 void ut_origins_leave(struct ut_check_op *op);
 
-/* How many of the oldest `most` held communications a poll may start: those before the first
+/* How many of the oldest `max` held communications a poll may start: those before the first
  * lingering one. */
-uint32_t ut_origins_count_startable(struct ut_vcq *vcq, uint32_t most);
+uint32_t ut_origins_count_startable(struct ut_vcq *vcq, uint32_t max);
 /* The background thread starts a communication that has delayed polls. */
 void ut_origins_lingered(void);
 

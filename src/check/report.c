@@ -16,7 +16,7 @@
 #include "util/env.h"
 #include "util/write.h"
 
-enum { MOST_PLACES = 1024, TEXT_SIZE = 2048, PLACE_SIZE = 320, CHECK_ABORT = 2 };
+enum { MAX_PLACES = 1024, TEXT_SIZE = 2048, PLACE_SIZE = 320, CHECK_ABORT = 2 };
 
 static const struct ut_check_finding findings[] = {
 #define X(id, name, what, instead, sections) {name, what, instead, sections},
@@ -34,7 +34,7 @@ bool ut_check_on;
 const struct ut_job_info *ut_check_job;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct place places[MOST_PLACES];
+static struct place places[MAX_PLACES];
 static unsigned int num_places;
 static uint64_t counts[UT_CHECK_FINDINGS];
 
@@ -62,7 +62,7 @@ static bool is_new(const struct ut_check_report *r)
     for (unsigned int i = 0; i < num_places; i++)
         if (places[i].id == p.id && places[i].caller == p.caller && places[i].other == p.other)
             return false;
-    if (num_places == MOST_PLACES)
+    if (num_places == MAX_PLACES)
         return false;
     places[num_places++] = p;
     return true;

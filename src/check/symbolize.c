@@ -56,12 +56,12 @@ static bool is_own(const void *address)
     return (uintptr_t)address - own_from < own_to - own_from;
 }
 
-enum { MOST_FRAMES = 16 };
+enum { MAX_FRAMES = 16 };
 
 #if __has_include(<execinfo.h>)
-static int list_frames(void *frames[MOST_FRAMES])
+static int list_frames(void *frames[MAX_FRAMES])
 {
-    return backtrace(frames, MOST_FRAMES);
+    return backtrace(frames, MAX_FRAMES);
 }
 #else
 struct frames {
@@ -73,13 +73,13 @@ static _Unwind_Reason_Code add_frame(struct _Unwind_Context *context, void *arg)
 {
     struct frames *list = arg;
 
-    if (list->num == MOST_FRAMES)
+    if (list->num == MAX_FRAMES)
         return _URC_END_OF_STACK;
     list->at[list->num++] = (void *)_Unwind_GetIP(context);
     return _URC_NO_REASON;
 }
 
-static int list_frames(void *frames[MOST_FRAMES])
+static int list_frames(void *frames[MAX_FRAMES])
 {
     struct frames list = {.at = frames};
 
@@ -90,7 +90,7 @@ static int list_frames(void *frames[MOST_FRAMES])
 
 const void *ut_check_caller(const void *address)
 {
-    void *frames[MOST_FRAMES];
+    void *frames[MAX_FRAMES];
 
     if (!is_own(address))
         return address;

@@ -63,7 +63,7 @@ static struct process alone; /* counts of this process before the table exists *
 /* Entries of this process: which ones are in use, and where their references are. */
 static uint64_t used[UT_TABLE_ENTRIES / WORD_BITS]; /* atomic */
 static struct {
-    uint32_t *refs[UT_TABLE_MOST_REFS];
+    uint32_t *refs[UT_TABLE_MAX_REFS];
     unsigned int num;
 } places[UT_TABLE_ENTRIES];
 
@@ -347,7 +347,7 @@ uint32_t ut_table_enter(const struct ut_table_comm *comm, const uint32_t buckets
 {
     uint32_t i = take_entry(), number = table.mine * UT_TABLE_ENTRIES + i;
 
-    UT_ASSERT(num <= UT_TABLE_MOST_REFS);
+    UT_ASSERT(num <= UT_TABLE_MAX_REFS);
     if (i == UT_TABLE_ENTRIES)
         return 0;
     struct entry *e = &table.entries[number];

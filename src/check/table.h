@@ -26,7 +26,7 @@ struct ut_job_info;
 enum {
     UT_TABLE_ENTRIES = 256, /* per process */
     UT_TABLE_REFS = 16,     /* per bucket */
-    UT_TABLE_MOST_REFS = 4, /* maximum number per entry */
+    UT_TABLE_MAX_REFS = 4,  /* maximum number per entry */
     UT_TABLE_NAME = 40,
     UT_TABLE_INLINE = 32, /* bytes of a put that are stored in the entry */
 };

@@ -14,8 +14,8 @@
 #include "peers/peers.h"
 
 enum {
-    MOST_COPIES = 16, /* the memory of more puts is not compared */
-    END_SIZE = 2048,  /* number of bytes compared at each end of a longer put */
+    MAX_COPIES = 16, /* the memory of more puts is not compared */
+    END_SIZE = 2048, /* number of bytes compared at each end of a longer put */
 };
 
 static struct copy {
@@ -24,14 +24,14 @@ static struct copy {
     bool has_beside;                   /* `beside` was copied while no other communication was
                                         * outstanding */
     uint64_t submitted;                /* number of submitted communications at that time */
-} copies[MOST_COPIES];
+} copies[MAX_COPIES];
 static uint32_t used; /* atomic: one bit per copy */
 
 static uint8_t take_copy(void)
 {
     uint32_t word = __atomic_load_n(&used, __ATOMIC_RELAXED);
 
-    while (word != (1u << MOST_COPIES) - 1) {
+    while (word != (1u << MAX_COPIES) - 1) {
         unsigned int i = (unsigned int)__builtin_ctz(~word);
         if (__atomic_compare_exchange_n(&used, &word, word | 1u << i, false, __ATOMIC_ACQUIRE,
                                         __ATOMIC_RELAXED))

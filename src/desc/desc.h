@@ -124,17 +124,17 @@ static inline __attribute__((always_inline)) void ut_copy_pair(uint8_t *to, cons
     memcpy(to + size - width, last, width);
 }
 
-/* Copies the data of a piggyback put without a call, so that the caller saves no registers. `most`:
+/* Copies the data of a piggyback put without a call, so that the caller saves no registers. `max`:
  * maximum of `size`, a constant. */
 static inline __attribute__((always_inline)) void ut_copy_small(uint8_t *to, const uint8_t *from,
-                                                                size_t size, size_t most)
+                                                                size_t size, size_t max)
 {
     _Static_assert(UT_MAX_PIGGYBACK == 32, "two of 16 are enough");
     if (__builtin_expect(size == 8, 1))
         memcpy(to, from, 8);
-    else if (most >= 16 && size >= 16)
+    else if (max >= 16 && size >= 16)
         ut_copy_pair(to, from, size, 16);
-    else if (most > 8 && size >= 8)
+    else if (max > 8 && size >= 8)
         ut_copy_pair(to, from, size, 8);
     else if (size >= 4)
         ut_copy_pair(to, from, size, 4);

@@ -24,14 +24,14 @@ static bool is_idle(const struct ut_vcq *vcq)
  * of them. */
 struct under_way {
     unsigned int communications, messages, links;
-    const struct ut_link *most;
+    const struct ut_link *max;
     struct ut_link_pending load;
 };
 
 static struct under_way find_under_way(const struct ut_vcq *vcq)
 {
     struct under_way all = {0};
-    unsigned int most = 0;
+    unsigned int max = 0;
 
     for (const struct ut_link *link = vcq->all_links; link; link = link->all_next) {
         struct ut_link_pending n = ut_link_pending(link);
@@ -41,9 +41,9 @@ static struct under_way find_under_way(const struct ut_vcq *vcq)
         all.communications += communications;
         all.messages += n.messages;
         all.links++;
-        if (!all.most || communications > most) {
-            most = communications;
-            all.most = link;
+        if (!all.max || communications > max) {
+            max = communications;
+            all.max = link;
             all.load = n;
         }
     }
@@ -76,8 +76,8 @@ static void describe_rest(const struct under_way *all, char *buf, size_t size)
              all->communications ? all->communications : all->messages,
              all->communications ? "communication" : "message of the library",
              (all->communications ? all->communications : all->messages) == 1 ? "" : "s",
-             (unsigned long long)all->most->peer, rank_of(all->most->peer, rank, sizeof(rank)),
-             others, ut_link_wait_reason(all->most, &all->load));
+             (unsigned long long)all->max->peer, rank_of(all->max->peer, rank, sizeof(rank)),
+             others, ut_link_wait_reason(all->max, &all->load));
 }
 
 static void say_waiting(const struct ut_vcq *vcq, const char *who, unsigned long long seconds,
@@ -86,7 +86,7 @@ static void say_waiting(const struct ut_vcq *vcq, const char *who, unsigned long
     struct under_way all = find_under_way(vcq);
     char what[WHAT];
 
-    if (!all.most)
+    if (!all.max)
         return;
     describe_rest(&all, what, sizeof(what));
     ut_warn("engine",
@@ -100,7 +100,7 @@ static void say_given_up(const struct ut_vcq *vcq, const char *who, unsigned lon
     struct under_way all = find_under_way(vcq);
     char what[WHAT];
 
-    if (!all.most)
+    if (!all.max)
         return;
     describe_rest(&all, what, sizeof(what));
     ut_warn("engine",

@@ -184,10 +184,10 @@ static void start_due(struct ut_vcq *vcq)
         ut_vcq_end_waits(vcq);
 }
 
-void ut_engine_start_held(struct ut_vcq *vcq, uint32_t most)
+void ut_engine_start_held(struct ut_vcq *vcq, uint32_t max)
 {
     UT_ASSERT(ut_is_locked(&vcq->lock));
-    for (; most > 0 && session_count_start(vcq); most--)
+    for (; max > 0 && session_count_start(vcq); max--)
         start_watched(vcq, ut_vcq_slot(vcq, vcq->toq_exec++));
     ut_toq_limit_direct(vcq);
     if (vcq->waits && ut_engine_has_entry(vcq))
@@ -432,12 +432,12 @@ bool ut_engine_has_entry(struct ut_vcq *vcq)
 
 size_t ut_engine_unread_mrq(struct ut_vcq *vcq)
 {
-    enum { MOST_POLLS = 16 };
+    enum { MAX_POLLS = 16 };
 
     if (vcq->check)
         start_due(vcq);
     /* several polls in a row may return completions of other slots only */
-    for (int i = 0; i < MOST_POLLS && ut_engine_progress(vcq); i++)
+    for (int i = 0; i < MAX_POLLS && ut_engine_progress(vcq); i++)
         ;
     return vcq->mrq_tail - vcq->mrq_head;
 }

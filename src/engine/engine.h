@@ -48,9 +48,9 @@ bool ut_engine_submit_direct(struct ut_vcq *vcq);
  * may start. */
 void ut_engine_submit(struct ut_vcq *vcq, uint32_t n, bool delay);
 
-/* For a checked VCQ: starts the `most` oldest held communications. ut_check_*() return the number.
+/* For a checked VCQ: starts the `max` oldest held communications. ut_check_*() return the number.
  * A full TOQ, a query of unread entries, and draining start all of them. */
-void ut_engine_start_held(struct ut_vcq *vcq, uint32_t most);
+void ut_engine_start_held(struct ut_vcq *vcq, uint32_t max);
 /* Reports unread entries to the check mode. All communications of the VCQ are complete. */
 void ut_engine_check_unread(struct ut_vcq *vcq);
 

@@ -224,7 +224,7 @@ static void add_stag(struct text *t, utofu_stadd_t stadd)
 }
 
 /* The text for a refusal by the target's CPU, which sends a code without a cause. */
-static const char *of_code(int rc)
+static const char *text_of_code(int rc)
 {
     switch (rc) {
     case UTOFU_ERR_MRQ_RMT_STADD:
@@ -271,12 +271,12 @@ static void add_memory_cause(struct text *t, const struct failure *f, utofu_stad
         add_text(t, "its memory could not be accessed: it was unmapped or deregistered meanwhile");
         break;
     default:
-        add_text(t, "%s", of_code(f->rc));
+        add_text(t, "%s", text_of_code(f->rc));
     }
 }
 
 /* The text for a cause without a number. */
-static const char *of_peer(enum ut_cause cause)
+static const char *text_of_cause(enum ut_cause cause)
 {
     switch (cause) {
     case UT_CAUSE_DEAD:
@@ -346,7 +346,7 @@ static void add_other_cause(struct text *t, const struct ut_failure *why)
                  "been executed, and UTOFU_AFTER_BREAK=report does not repeat it");
         break;
     default:
-        add_text(t, "%s", of_peer((enum ut_cause)why->cause));
+        add_text(t, "%s", text_of_cause((enum ut_cause)why->cause));
     }
 }
 

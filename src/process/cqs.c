@@ -8,7 +8,7 @@
 #include "util/env.h"
 #include "util/log.h"
 
-enum { FUGAKU_CQS = 12, FUGAKU_MOST_LOCAL = 48 };
+enum { FUGAKU_CQS = 12, FUGAKU_MAX_LOCAL = 48 };
 
 struct place {
     unsigned int tni, number;
@@ -18,32 +18,32 @@ struct place {
  * UTOFU_CQ_MAP=fugaku
  */
 
-/* The first CQ of local rank n on Fugaku, on a node with `most` processes: 1 to 48. */
-static struct place find_fugaku_place(unsigned int most, unsigned int n)
+/* The first CQ of local rank n on Fugaku, on a node with `max` processes: 1 to 48. */
+static struct place find_fugaku_place(unsigned int max, unsigned int n)
 {
     static const uint8_t numbers[5][8] = {
         {0, 2, 5, 8},           {0, 2, 5, 8, 10},          {0, 2, 5, 8, 9, 10},
         {0, 2, 5, 6, 8, 9, 10}, {0, 2, 4, 5, 6, 8, 9, 10},
     };
-    unsigned int apart = most <= 4 ? 1 : most <= 8 ? 3 : most <= 12 ? 2 : 1;
-    unsigned int tnis = most <= 4 ? most : most <= 8 ? 2 : most <= 12 ? 3 : UT_NUM_TNIS;
-    unsigned int row = most <= 24 ? 0 : (most - 19) / 6;
+    unsigned int apart = max <= 4 ? 1 : max <= 8 ? 3 : max <= 12 ? 2 : 1;
+    unsigned int tnis = max <= 4 ? max : max <= 8 ? 2 : max <= 12 ? 3 : UT_NUM_TNIS;
+    unsigned int row = max <= 24 ? 0 : (max - 19) / 6;
 
-    if (most <= 3)
-        return (struct place){n, most == 1 ? 0 : n * FUGAKU_CQS / most};
-    if (most == 4)
+    if (max <= 3)
+        return (struct place){n, max == 1 ? 0 : n * FUGAKU_CQS / max};
+    if (max == 4)
         return (struct place){n, numbers[0][n]};
     return (struct place){n % tnis * apart, numbers[row][n / tnis]};
 }
 
 /* Up to four processes have different numbers. So each of them has its number on all TNIs. */
-static bool has_fugaku_number(unsigned int most, unsigned int n, unsigned int tni,
+static bool has_fugaku_number(unsigned int max, unsigned int n, unsigned int tni,
                               unsigned int *number)
 {
-    struct place place = find_fugaku_place(most, n);
+    struct place place = find_fugaku_place(max, n);
 
     *number = place.number;
-    return most <= 4 || place.tni == tni;
+    return max <= 4 || place.tni == tni;
 }
 
 uint16_t ut_cq_number(const struct ut_process *process, unsigned int tni, unsigned int id)
@@ -162,12 +162,12 @@ static unsigned long read_stride(struct ut_process *process, const char *map)
     } else if (strcmp(map, "fugaku") == 0) {
         process->fugaku_cqs = true;
         process->most_local = ut_job_max_per_node();
-        if (process->most_local <= FUGAKU_MOST_LOCAL)
+        if (process->most_local <= FUGAKU_MAX_LOCAL)
             return stride_for(process->most_local);
         ut_error("process",
                  "UTOFU_CQ_MAP=fugaku is for at most %d processes on a node, and this job has %u; "
                  "use auto",
-                 FUGAKU_MOST_LOCAL, process->most_local);
+                 FUGAKU_MAX_LOCAL, process->most_local);
     } else if (strcmp(map, "auto") == 0) {
         return stride_for(process->job->local_size);
     } else {

@@ -12,18 +12,18 @@
 
 enum {
     STREAM_BITS = 14,
-    REPEATS = 3,       /* number of the first put of a stream that may be held, because the stream
-                        * may repeat */
-    NOTICES = 3,       /* how many puts of a stream with remote notices are held */
-    OFTEN = 5,         /* until this many of a stream were held, every other put is held; */
-    ONE_OF = 16,       /* later one of this many */
-    HOLD_NS = 500000,  /* hold time; on a busy machine twice the time for which this thread is
-                        * usually off its core, */
-    MOST_NS = 5000000, /* but at most this; or 2 or 8 times as long */
-    FIRST = 60, /* as long as the hold times of a thread are less than this many times one, */
-    PART = 4,   /* plus its part of the elapsed time divided by this: hold times of processes
-                 * may add up */
-    PAUSE = 64, /* number of puts that are not held when this limit is reached */
+    REPEATS = 3,      /* number of the first put of a stream that may be held, because the stream
+                       * may repeat */
+    NOTICES = 3,      /* how many puts of a stream with remote notices are held */
+    OFTEN = 5,        /* until this many of a stream were held, every other put is held; */
+    ONE_OF = 16,      /* later one of this many */
+    HOLD_NS = 500000, /* hold time; on a busy machine twice the time for which this thread is
+                       * usually off its core, */
+    MAX_NS = 5000000, /* but at most this; or 2 or 8 times as long */
+    FIRST = 60,       /* as long as the hold times of a thread are less than this many times one, */
+    PART = 4,         /* plus its part of the elapsed time divided by this: hold times of processes
+                       * may add up */
+    PAUSE = 64,       /* number of puts that are not held when this limit is reached */
 };
 
 /* One put of each stream is held for as long as the period of the stream, so that origin and target
@@ -84,7 +84,7 @@ static void measure_period(struct ut_tape_stream *s)
 /* The time in ns for which to hold a put of this stream, by a random number. */
 static uint64_t choose_time(struct ut_tape *t, struct ut_tape_stream *s, uint64_t dice)
 {
-    uint64_t ns = take_smaller(take_larger(2 * t->hold.off_ns, HOLD_NS), MOST_NS);
+    uint64_t ns = take_smaller(take_larger(2 * t->hold.off_ns, HOLD_NS), MAX_NS);
     uint64_t whole = take_smaller(s->period, WHOLE_NS),
              allowed = FIRST * take_larger(ns, whole / WHOLE_PART);
 

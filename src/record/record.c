@@ -208,7 +208,7 @@ void ut_record_submit(struct ut_vcq *vcq, uint32_t n)
         return;
     ut_tape_begin_call(t, now);
     for (uint32_t i = 0; i < n; i++) {
-        if (t->used > UT_TAPE_SIZE - UT_TAPE_RECORD_MOST)
+        if (t->used > UT_TAPE_SIZE - UT_TAPE_RECORD_MAX)
             ut_tape_flush(t);
         const struct ut_desc *d = &ut_vcq_slot(vcq, vcq->toq_tail + i)->desc;
         record_one(t, vcq, d, pace_of(d), i ? UT_RECORD_SAME_CALL : 0, now);
@@ -404,7 +404,7 @@ void ut_record_set(const struct utofu_vbg_setting *settings, size_t n)
     ut_tape_begin_call(t, now);
     for (size_t i = 0; i < n; i++) {
         const struct utofu_vbg_setting *s = &settings[i];
-        if (t->used > UT_TAPE_SIZE - UT_TAPE_RECORD_MOST)
+        if (t->used > UT_TAPE_SIZE - UT_TAPE_RECORD_MAX)
             ut_tape_flush(t);
         uint64_t gates[5] = {gate_index(t, s->vbg_id), gate_or_none(t, s->src_lcl_vbg_id),
                              gate_or_none(t, s->src_rmt_vbg_id), gate_or_none(t, s->dst_lcl_vbg_id),

@@ -24,7 +24,7 @@
 
 enum {
     UT_TAPE_SIZE = 1 << 16,
-    UT_TAPE_RECORD_MOST = 512, /* maximum size of one record with the ids that it defines */
+    UT_TAPE_RECORD_MAX = 512, /* maximum size of one record with the ids that it defines */
 };
 
 #define UT_TAPE_NO_VCQ UINT64_MAX
@@ -128,7 +128,7 @@ static inline struct ut_tape *ut_tape_enter(void)
 
     if (__builtin_expect(!t, 0) && !(t = ut_tape_new()))
         return NULL;
-    if (__builtin_expect(t->used > UT_TAPE_SIZE - UT_TAPE_RECORD_MOST, 0))
+    if (__builtin_expect(t->used > UT_TAPE_SIZE - UT_TAPE_RECORD_MAX, 0))
         ut_tape_flush(t);
     return t;
 }

@@ -23,13 +23,13 @@
 #include "vcq/wake.h"
 
 enum {
-    FIRST_LOOK_MS = 2, /* time until the next check whether a program still polls */
-    LAST_LOOK_MS = 16,
-    WAITING_MS = 1,   /* interval while a link waits for a queue entry, and first interval while a
-                       * call of the program holds the lock */
-    HOLDING_MS = 1,   /* interval while a checked VCQ may hold communications back */
-    LOST_LOOK_MS = 2, /* interval after the program has closed the descriptors */
-    MAX_ROUNDS = 64,  /* maximum number of polls of one VCQ before the others get a turn */
+    MIN_CHECK_MS = 2, /* time until the next check whether a program still polls */
+    MAX_CHECK_MS = 16,
+    WAITING_MS = 1, /* interval while a link waits for a queue entry, and first interval while a
+                     * call of the program holds the lock */
+    HOLDING_MS = 1, /* interval while a checked VCQ may hold communications back */
+    CLOSED_CHECK_MS = 2, /* interval after the program has closed the descriptors */
+    MAX_ROUNDS = 64,     /* maximum number of polls of one VCQ before the others get a turn */
     /* if a program polls later than this after posting to a session-mode VCQ, it computes
      * meanwhile. Waking the thread takes about as long */
     COMPUTES_NS = 20000,
@@ -156,7 +156,7 @@ static uint64_t schedule_next_check(const struct ut_vcq *vcq, uint64_t now)
     uint64_t until = ut_link_next_deadline(vcq, now);
     if (until < now + WAITING_MS)
         return now + WAITING_MS;
-    return until < now + LAST_LOOK_MS ? until : now + LAST_LOOK_MS;
+    return until < now + MAX_CHECK_MS ? until : now + MAX_CHECK_MS;
 }
 
 /* The time until the next attempt to lock a VCQ that calls of the program hold. The time grows,
@@ -165,7 +165,7 @@ static uint32_t delay_next_try(struct ut_vcq *vcq)
 {
     uint32_t ms = __atomic_load_n(&vcq->next_try, __ATOMIC_RELAXED);
 
-    ms = ms == 0 ? WAITING_MS : ms < LAST_LOOK_MS ? 2 * ms : ms;
+    ms = ms == 0 ? WAITING_MS : ms < MAX_CHECK_MS ? 2 * ms : ms;
     __atomic_store_n(&vcq->next_try, ms, __ATOMIC_RELAXED);
     return ms;
 }
@@ -199,9 +199,9 @@ static void visit_vcq(struct ut_vcq *vcq, void *arg)
         ut_engine_progress(vcq); /* polls that find an entry immediately make no progress */
         for (unsigned int i = 0; i < vcq->num_eps; i++)
             vcq->eps[i].ops->ep_disarm(vcq->eps[i].ep);
-        vcq->check_interval = vcq->check_interval < FIRST_LOOK_MS  ? FIRST_LOOK_MS
-                              : vcq->check_interval < LAST_LOOK_MS ? vcq->check_interval * 2
-                                                                   : LAST_LOOK_MS;
+        vcq->check_interval = vcq->check_interval < MIN_CHECK_MS   ? MIN_CHECK_MS
+                              : vcq->check_interval < MAX_CHECK_MS ? vcq->check_interval * 2
+                                                                   : MAX_CHECK_MS;
         due = now + vcq->check_interval;
     } else {
         vcq->check_interval = 0;
@@ -303,7 +303,7 @@ static void *thread_main(void *arg)
     ut_job_set_background_thread();
     for (;;) {
         if (!ut_fd_check_own(epoll_fd) || !ut_fd_check_own(ut_vcq_wake_fd())) {
-            usleep(LOST_LOOK_MS * 1000);
+            usleep(CLOSED_CHECK_MS * 1000);
             timeout = 0;
         } else {
             timeout = sleep_on_descriptors(timeout);

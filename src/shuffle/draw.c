@@ -7,7 +7,7 @@
 #include "util/log.h"
 #include "vcq/vcq.h"
 
-enum { LEAST_TOQ = 8, MOST_TOQ = 64 };
+enum { MIN_TOQ = 8, MAX_TOQ = 64 };
 
 /* From which level on reports are delayed, and the TOQ is small. */
 enum { LEVEL_TELLS_LATE = 2, LEVEL_SMALL_TOQ = 3 };
@@ -63,7 +63,7 @@ uint32_t ut_shuffle_toq_limit(const struct ut_vcq *vcq)
     /* session-mode descriptors wait for arrivals, which may need further descriptors */
     if (!ut_shuffle_on || level < LEVEL_SMALL_TOQ || vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE)
         return vcq->toq_mask + 1;
-    return LEAST_TOQ + (uint32_t)(drawn % (MOST_TOQ - LEAST_TOQ + 1));
+    return MIN_TOQ + (uint32_t)(drawn % (MAX_TOQ - MIN_TOQ + 1));
 }
 
 bool ut_shuffle_toq_room(struct ut_vcq *vcq, uint32_t n)

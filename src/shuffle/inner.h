@@ -42,7 +42,7 @@ struct sh_op {
     bool strong;    /* executed after all earlier operations on its path, its last piece last */
     bool fenced;    /* executed after all earlier reads and atomics */
     bool own;       /* send: the notice of the previous operation, with its cookie */
-    bool tells;     /* a message, or a write with PROV_NOTIFY: these stay in order */
+    bool notifies;  /* a message, or a write with PROV_NOTIFY: these stay in order */
     bool hidden;    /* a read of an STag table by the library: not delayed */
     bool copied;    /* the source was copied to `copy` */
     bool breaks;    /* failed: the connection breaks at the turn of this operation */

@@ -63,7 +63,7 @@ static bool is_bound(const struct sh_conn *conn, const struct sh_op *op)
 static bool is_its_turn(const struct sh_conn *conn, const struct sh_op *op)
 {
     for (const struct sh_op *before = conn->first; before != op; before = before->next)
-        if ((before->tells || (conn->ep->prov->rests && before->kind == SH_WRITE)) &&
+        if ((before->notifies || (conn->ep->prov->rests && before->kind == SH_WRITE)) &&
             !is_issued(before))
             return false;
     return true;
@@ -92,7 +92,7 @@ void sh_op_fail(struct sh_conn *conn, struct sh_op *op, enum prov_status status)
 {
     if (op->status == PROV_OK)
         op->status = status;
-    if (op->tells || is_reported_by_notice(op))
+    if (op->notifies || is_reported_by_notice(op))
         break_at(conn, op);
 }
 
@@ -169,7 +169,7 @@ static bool may_go(const struct sh_conn *conn, const struct sh_op *op, unsigned 
         return false;
     if (op->strong && k + 1u == op->num_pieces && (!last || op->num_out > 0))
         return false;
-    return !last || !op->tells || is_its_turn(conn, op);
+    return !last || !op->notifies || is_its_turn(conn, op);
 }
 
 /* Marks earlier writes that are not completely issued: the next notice at the peer does not prove
@@ -193,7 +193,7 @@ static int issue_op(struct sh_conn *conn, struct sh_op *op, uint64_t now_us)
         int rc = hand_over(conn, op, &op->piece[k], last);
         if (rc < 0)
             return rc;
-        if (last && op->tells)
+        if (last && op->notifies)
             mark_overtaken(conn, op);
         op->piece[k].issued = true;
         op->num_issued++;

@@ -37,7 +37,7 @@ void sh_bind(const struct sh_conn *conn, struct sh_op *op)
     const struct ut_slot *slot = slot_of(conn->ep->owner, op);
 
     op->fenced = op->xfer.flags & PROV_FENCE;
-    op->tells = op->kind == SH_SEND || (op->kind == SH_WRITE && op->xfer.flags & PROV_NOTIFY);
+    op->notifies = op->kind == SH_SEND || (op->kind == SH_WRITE && op->xfer.flags & PROV_NOTIFY);
     op->own = op->kind == SH_SEND && is_of_slot(op->xfer.cookie);
     op->hidden = op->kind == SH_READ && !is_of_slot(op->xfer.cookie);
     if (slot && !op->own)
@@ -67,17 +67,17 @@ static unsigned int add_cut(uint32_t *cuts, unsigned int n, uint32_t offset)
 static void cut_pieces(const struct sh_conn *conn, struct sh_op *op)
 {
     uint64_t at = op->kind == SH_READ ? (uintptr_t)op->xfer.lcl : op->xfer.rmt;
-    uint32_t most = draw_boundaries(at, op->xfer.length),
+    uint32_t max = draw_boundaries(at, op->xfer.length),
              first = PROV_LINE - (uint32_t)(at % PROV_LINE);
     uint32_t cuts[SH_MAX_PIECES] = {0};
     unsigned int n = 0;
     uint64_t wanted = sh_draw(conn->ep->id, conn->peer_id, op->number, SH_DRAW_CUTS);
 
-    if (most > 0) /* the last line is a separate piece */
-        n = add_cut(cuts, n, first + (most - 1) * PROV_LINE);
-    for (unsigned int k = 0; most > 0 && k < wanted % (SH_MAX_PIECES - 1); k++) {
+    if (max > 0) /* the last line is a separate piece */
+        n = add_cut(cuts, n, first + (max - 1) * PROV_LINE);
+    for (unsigned int k = 0; max > 0 && k < wanted % (SH_MAX_PIECES - 1); k++) {
         uint64_t drawn = sh_draw(conn->ep->id, conn->peer_id, op->number, SH_DRAW_CUT + k);
-        n = add_cut(cuts, n, first + (uint32_t)(drawn % most) * PROV_LINE);
+        n = add_cut(cuts, n, first + (uint32_t)(drawn % max) * PROV_LINE);
     }
     op->num_pieces = (uint8_t)(n + 1);
     for (unsigned int k = 0; k <= n; k++) {

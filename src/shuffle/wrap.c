@@ -17,7 +17,7 @@
 #include "util/fd.h"
 #include "util/fd_check.h"
 
-enum { AGAIN_MS = 1, MOST_WOKEN = 64 };
+enum { AGAIN_MS = 1, MAX_WOKEN = 64 };
 
 static struct sh_prov *sh_prov_of(struct prov *prov)
 {
@@ -239,13 +239,13 @@ static void ep_disarm(struct prov_ep *base)
  * -1: nothing is delayed. */
 static int wake_those_due(struct sh_prov *p)
 {
-    void *owners[MOST_WOKEN];
+    void *owners[MAX_WOKEN];
     unsigned int n = 0;
     int again = -1;
     uint64_t now = ut_clock_us();
 
     pthread_mutex_lock(&p->lock);
-    for (struct sh_ep *ep = p->eps; ep && n < MOST_WOKEN; ep = ep->next) {
+    for (struct sh_ep *ep = p->eps; ep && n < MAX_WOKEN; ep = ep->next) {
         uint64_t due = __atomic_load_n(&ep->due_us, __ATOMIC_SEQ_CST);
         if (due == 0)
             continue;

@@ -24,8 +24,8 @@ enum {
 };
 
 struct cell {
-    uint64_t sum, least, most;
-    uint32_t least_rank, most_rank;
+    uint64_t sum, min, max;
+    uint32_t min_rank, max_rank;
 };
 
 /* Sent unchanged, because all processes of a job have the same layout. */
@@ -100,13 +100,13 @@ static void merge_section(struct section *into, const struct section *s)
         }
         a->sum += b->sum;
         /* of equal values the lowest rank wins, so that the order of merging does not matter */
-        if (b->least < a->least || (b->least == a->least && b->least_rank < a->least_rank)) {
-            a->least = b->least;
-            a->least_rank = b->least_rank;
+        if (b->min < a->min || (b->min == a->min && b->min_rank < a->min_rank)) {
+            a->min = b->min;
+            a->min_rank = b->min_rank;
         }
-        if (b->most > a->most || (b->most == a->most && b->most_rank < a->most_rank)) {
-            a->most = b->most;
-            a->most_rank = b->most_rank;
+        if (b->max > a->max || (b->max == a->max && b->max_rank < a->max_rank)) {
+            a->max = b->max;
+            a->max_rank = b->max_rank;
         }
     }
     into->ranks += s->ranks;
@@ -249,13 +249,13 @@ static void print_cells(FILE *out, const struct section *s)
     for (int i = 0; i < NUM_CELLS; i++) {
         const struct cell *c = &s->cell[i];
         char total[24] = "-";
-        if (c->most == 0 || !cell_name(i))
+        if (c->max == 0 || !cell_name(i))
             continue;
         if (adds_up(i))
             snprintf(total, sizeof(total), "%llu", (unsigned long long)c->sum);
         fprintf(out, "utofu: stats:   %-18s %16s %16llu %6u %18s %16llu %6u\n", cell_name(i), total,
-                (unsigned long long)c->least, c->least_rank, ut_decimal(c->sum, s->ranks, 1).text,
-                (unsigned long long)c->most, c->most_rank);
+                (unsigned long long)c->min, c->min_rank, ut_decimal(c->sum, s->ranks, 1).text,
+                (unsigned long long)c->max, c->max_rank);
     }
 }
 
@@ -288,8 +288,8 @@ static void print_json_cells(FILE *out, const struct section *s)
         if (adds_up(i))
             fprintf(out, "\"total\":%llu,", (unsigned long long)c->sum);
         fprintf(out, "\"least\":%llu,\"least_rank\":%u,\"mean\":%s,\"most\":%llu,\"most_rank\":%u}",
-                (unsigned long long)c->least, c->least_rank, ut_decimal(c->sum, s->ranks, 3).text,
-                (unsigned long long)c->most, c->most_rank);
+                (unsigned long long)c->min, c->min_rank, ut_decimal(c->sum, s->ranks, 3).text,
+                (unsigned long long)c->max, c->max_rank);
     }
     fprintf(out, "}");
 }

@@ -325,7 +325,7 @@ void ut_trace_close(void)
  * the other, several times: the pair with the shortest interval is the most exact. */
 static int64_t time_of_day_offset(void)
 {
-    uint64_t least = UINT64_MAX;
+    uint64_t min = UINT64_MAX;
     int64_t offset = 0;
 
     for (int i = 0; i < 16; i++) {
@@ -333,9 +333,9 @@ static int64_t time_of_day_offset(void)
         uint64_t before = ut_clock_ns();
         clock_gettime(CLOCK_REALTIME, &real);
         uint64_t took = ut_clock_ns() - before;
-        if (took >= least)
+        if (took >= min)
             continue;
-        least = took;
+        min = took;
         offset = real.tv_sec * 1000000000ll + real.tv_nsec - (int64_t)(before + took / 2);
     }
     return offset;

@@ -15,19 +15,19 @@
 enum { UT_CLOSE_TIMEOUT_MS = 1000 };
 
 /* The delay after a delay of `before`; 0: this is the first one. */
-static inline uint64_t ut_retry_delay_next_ms(uint64_t before, uint64_t first, uint64_t most)
+static inline uint64_t ut_retry_delay_next_ms(uint64_t before, uint64_t first, uint64_t max)
 {
     uint64_t ms = before ? before * 2 : first;
 
-    return ms < most ? ms : most;
+    return ms < max ? ms : max;
 }
 
 /* The delay after `nth` delays. */
-static inline uint64_t ut_retry_delay_nth_ms(unsigned int nth, uint64_t first, uint64_t most)
+static inline uint64_t ut_retry_delay_nth_ms(unsigned int nth, uint64_t first, uint64_t max)
 {
-    uint64_t ms = nth < 32 ? first << nth : most;
+    uint64_t ms = nth < 32 ? first << nth : max;
 
-    return ms < most ? ms : most;
+    return ms < max ? ms : max;
 }
 
 /* From `ms` to half more, by a number that differs between processes: processes that were refused

@@ -24,8 +24,8 @@
 
 enum {
     MOST = 64, /* maximum number of known threads; any other thread counts as the program's */
-    FIRST_LOOK_MS = 10, /* first interval; later intervals grow */
-    LAST_LOOK_MS = 1000,
+    MIN_CHECK_MS = 10, /* first interval; later intervals grow */
+    MAX_CHECK_MS = 1000,
 };
 
 static struct {
@@ -94,7 +94,7 @@ static void for_each_thread(void (*visit)(pid_t id, void *arg), void *arg)
 static bool blocks_all_signals(pid_t id)
 {
     char path[64], line[128];
-    unsigned long long blocked = 0, most = ~0ull & ~(1ull << (SIGKILL - 1) | 1ull << (SIGSTOP - 1));
+    unsigned long long blocked = 0, max = ~0ull & ~(1ull << (SIGKILL - 1) | 1ull << (SIGSTOP - 1));
 
     snprintf(path, sizeof(path), "/proc/self/task/%d/status", (int)id);
     FILE *f = ut_fd_open_file(path);
@@ -105,7 +105,7 @@ static bool blocks_all_signals(pid_t id)
     if (f)
         fclose(f);
     /* the C library uses signals 32 and 33 itself */
-    return (blocked | 3ull << 31) == (most | 3ull << 31);
+    return (blocked | 3ull << 31) == (max | 3ull << 31);
 }
 
 static void add_to_list(pid_t id, void *arg)
@@ -230,12 +230,12 @@ static bool program_has_ended(void)
  * pending signal that no thread could take. */
 static void *await_end(void *unused)
 {
-    unsigned int pause_ms = FIRST_LOOK_MS;
+    unsigned int pause_ms = MIN_CHECK_MS;
     sigset_t none;
 
     do {
         usleep(pause_ms * 1000);
-        pause_ms = (unsigned int)ut_retry_delay_next_ms(pause_ms, FIRST_LOOK_MS, LAST_LOOK_MS);
+        pause_ms = (unsigned int)ut_retry_delay_next_ms(pause_ms, MIN_CHECK_MS, MAX_CHECK_MS);
     } while (!program_has_ended());
     sigemptyset(&none);
     pthread_sigmask(SIG_SETMASK, &none, NULL);

@@ -258,7 +258,7 @@ static void starts(const struct ut_end *end)
         c = good;
         c.length = ut_max_length(c.kind) + 1;
         FAILS(ut_start(&c), UTOFU_ERR_INVALID_SIZE, hex("length %llu", c.length),
-              hex("most is %llu", c.length - 1));
+              hex("maximum is %llu", c.length - 1));
         c = good;
         c.edata = 256;
         FAILS(ut_start(&c), UTOFU_ERR_INVALID_EDATA, "EDATA 256");
@@ -414,7 +414,7 @@ static void barriers(void)
     FAILS(utofu_reduce_uint64(gates[0], UTOFU_REDUCE_OP_SUM, NULL, 1, 0), UTOFU_ERR_INVALID_POINTER,
           "data");
     FAILS(utofu_reduce_uint64(gates[0], UTOFU_REDUCE_OP_BFPSUM, u, 1, 0), UTOFU_ERR_INVALID_OP,
-          "8 is no operation");
+          "operation 8 is not defined");
     FAILS(utofu_reduce_uint64(gates[0], UTOFU_REDUCE_OP_SUM, u, 7, 0), UTOFU_ERR_INVALID_NUMBER,
           "7 values");
     FAILS(utofu_reduce_uint64(gates[0], UTOFU_REDUCE_OP_SUM, u, 1, 2), UTOFU_ERR_INVALID_FLAGS,
@@ -422,7 +422,7 @@ static void barriers(void)
     FAILS(utofu_reduce_double(gates[0], UTOFU_REDUCE_OP_BFPSUM, NULL, 1, 0),
           UTOFU_ERR_INVALID_POINTER, "data");
     FAILS(utofu_reduce_double(gates[0], UTOFU_REDUCE_OP_SUM, d, 1, 0), UTOFU_ERR_INVALID_OP,
-          "7 is no operation");
+          "operation 7 is not defined");
     FAILS(utofu_reduce_double(gates[0], UTOFU_REDUCE_OP_BFPSUM, d, 4, 0), UTOFU_ERR_INVALID_NUMBER,
           "4 values");
     FAILS(utofu_poll_barrier(gates[0], 0), UTOFU_ERR_BUSY, name, "no barrier");

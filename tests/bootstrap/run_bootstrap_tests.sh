@@ -329,7 +329,7 @@ group_hand() {
 
 # A rank that is started again alone learns what is known of the others.
 group_restarted() {
-    local job="$folder/job" again='rank 0 had joined in UTOFU_ROOT=.*/job, as process [0-9]+ of host .+, and has ended; nobody'
+    local job="$folder/job" again='rank 0 had joined in UTOFU_ROOT=.*/job, as process [0-9]+ of host .+, and has ended; no process'
     mkdir "$job"
     check restarted 1 "$again" 1 bash -c 'folder=$0
         for rank in 0 1; do

@@ -69,12 +69,12 @@ check('no name', 3, 'does not report the name of the job', get_my_kvsname='cmd=m
 check('long name', 3, 'does not report the name of the job', get_my_kvsname='kvsname=' + 'k' * 1000)
 check('no mapping', 3, 'does not report the node of rank', get='cmd=get_result rc=-1 msg=key_not_found')
 check('bad mapping', 3, 'does not report the node of rank', get='cmd=get_result value=(vector,(0,1')
-check('no publishing', 4, 'does not publish', publish_name='cmd=publish_result info=fail')
+check('no publishing', 4, 'refuses to publish', publish_name='cmd=publish_result info=fail')
 check('published as hydra of MPICH 4.1 says it', 1, 'FAIL lookup: 1 -11', publish_name='cmd=publish_result rc=0',
       lookup_name='cmd=lookup_result rc=1')
 check('published as Slurm says it', 1, 'FAIL lookup: 1 -11', publish_name='cmd=publish_result info=ok',
       lookup_name='cmd=lookup_result info=fail')
-check('not published as hydra of MPICH 4.0 says it', 4, 'does not publish',
+check('not published as hydra of MPICH 4.0 says it', 4, 'refuses to publish',
       publish_name='cmd=publish_result info=ok rc=1 msg=key_already_present')
 check('found as hydra of MPICH 4.1 says it', 1, 'answer about rank 1 is damaged',
       lookup_name='cmd=lookup_result rc=0 port=zz')

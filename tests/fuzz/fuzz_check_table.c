@@ -155,7 +155,7 @@ static void write_entry(struct fuzz_input *in)
     uint32_t number = any_reference(in) % (NUM * UT_TABLE_ENTRIES);
     struct entry *e = &table.entries[number];
     struct ut_table_comm c = mine.comm;
-    uint32_t buckets[UT_TABLE_MOST_REFS];
+    uint32_t buckets[UT_TABLE_MAX_REFS];
     struct spot spots[2];
     uint8_t patches = fuzz_byte(in) % 8, at, n;
 
@@ -206,7 +206,7 @@ static void be_another(struct fuzz_input *in)
 
 static void enter_own(void)
 {
-    uint32_t buckets[UT_TABLE_MOST_REFS];
+    uint32_t buckets[UT_TABLE_MAX_REFS];
     struct spot spots[2];
     unsigned int num = 0, num_spots = find_spots(&mine.comm, spots);
 

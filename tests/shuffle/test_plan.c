@@ -235,7 +235,7 @@ static void post_three(bool rests)
     conn.last_event = &conn.first_event;
     for (uint64_t i = 0; i < 3; i++) {
         struct sh_op *op = calloc(1, sizeof(*op)); /* freed when it is reported */
-        *op = (struct sh_op){.kind = SH_WRITE, .num_pieces = 1, .number = i, .tells = i == 2};
+        *op = (struct sh_op){.kind = SH_WRITE, .num_pieces = 1, .number = i, .notifies = i == 2};
         op->xfer = (struct prov_xfer){.length = 8, .flags = i == 2 ? PROV_NOTIFY : 0};
         op->piece[0] = (struct sh_piece){.length = 8, .due_us = i == 1 ? UINT64_MAX : 0};
         *place = op;
