@@ -184,18 +184,13 @@ struct vp_conn {
     struct vp_recvs *recvs; /* receives of this connection; NULL: shared by the endpoint */
     struct vp_op *ops;      /* ring of posted requests with sq_mask + 1 entries */
     uint32_t sq_mask;
-    uint32_t head,
-        tail; /* number of the next request, and of the oldest one without a reported completion */
-    uint32_t sq_app; /* maximum outstanding requests for writes, reads and atomics; 0: posting is
-                        not allowed */
-    uint32_t
-        sq_cap; /* maximum outstanding requests except the last one; 0: posting is not allowed */
+    uint32_t head, tail; /* next request, and the oldest one not reported yet */
+    uint32_t sq_app;     /* maximum outstanding writes, reads and atomics; 0: no posting */
+    uint32_t sq_cap;     /* maximum for all but the last request; 0: no posting */
     uint32_t signal_due; /* the request before this number is signalled */
     uint32_t direct_max; /* maximum size of a write or read that needs no work request; 0: no qpx */
-    uint32_t
-        unsplit_max; /* maximum size of a transfer that may not exceed split_from or ep->max_msg */
-    uint32_t
-        split_from; /* minimum size of a write that the core splits: vp_set_cut_from(); 0: none */
+    uint32_t unsplit_max;      /* maximum size of a transfer that is never split */
+    uint32_t split_from;       /* the core splits writes of this size: vp_set_cut_from(); 0: none */
     uint32_t slow_flags;       /* prov_flags that need a work request */
     uint32_t inline_until;     /* vp_write_inline() checks no limit while `head` is below:
                                   vp_update_inline_until() */

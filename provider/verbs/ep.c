@@ -22,8 +22,7 @@
 
 enum {
     DRAIN_TICK_MS = 10,
-    IDLE_STEPS =
-        7, /* in units of step_ms: enough for two checks for stalls and their consequences */
+    IDLE_STEPS = 7, /* of step_ms: two checks for stalls and their consequences */
 };
 
 static void free_ep(struct vp_ep *ep)

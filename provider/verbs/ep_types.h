@@ -68,11 +68,10 @@ struct vp_ep {
     bool needs_slow_poll; /* a batch is open, completions are stashed, or service_list is not empty
                            */
     uint32_t max_inline;
-    uint32_t max_msg;      /* maximum message size of the port */
-    uint32_t notice_apart; /* see struct vp_tuning */
-    uint32_t sq_depth,
-        sq_first;          /* length of the send queue of a busy connection, and of any other */
-    struct vp_conn *batch; /* connection with a batch that is not posted yet */
+    uint32_t max_msg;            /* maximum message size of the port */
+    uint32_t notice_apart;       /* see struct vp_tuning */
+    uint32_t sq_depth, sq_first; /* length of the send queue if busy, and otherwise */
+    struct vp_conn *batch;       /* connection with a batch that is not posted yet */
     uint32_t batch_length;
     struct vp_batched *chain;
     struct vp_slot *table; /* connections by qp_num; open addressing */

@@ -35,8 +35,7 @@ struct vp_udcm;
 
 /* Budget of queue pairs of this process on a device: see qp_budget.c. Protected by prov->lock. */
 struct vp_qp_budget {
-    unsigned int max,
-        limit; /* `limit` is smaller than `max` while the device has no more queue pairs */
+    unsigned int max, limit; /* `limit` is smaller while the device has no more */
     unsigned int taken;
     unsigned int opening;    /* queue pairs in use by active handshakes */
     unsigned int num_open;   /* connections in `open` */
@@ -46,12 +45,10 @@ struct vp_qp_budget {
     bool active_turn;        /* the next free queue pair goes to waiting_active */
     struct vp_list open;     /* vp_conn.budget_link: up, least recently used first */
     struct vp_list evicting; /* vp_conn.budget_link: asked to suspend, or ending; latest last */
-    struct vp_list
-        waiting_active; /* vp_conn.hs.link: active handshakes that wait for a queue pair */
-    struct vp_list
-        waiting_passive;   /* vp_conn.hs.link: passive handshakes that wait for a queue pair */
-    uint64_t resume_at;    /* ms: when connections may be asked again */
-    uint64_t shrunk_until; /* ms: end of the smaller `limit` */
+    struct vp_list waiting_active;  /* vp_conn.hs.link: active handshakes that wait */
+    struct vp_list waiting_passive; /* vp_conn.hs.link: passive handshakes that wait */
+    uint64_t resume_at;             /* ms: when connections may be asked again */
+    uint64_t shrunk_until;          /* ms: end of the smaller `limit` */
 };
 
 /* How a device orders arriving data, and how the order is known: see order.h. */
@@ -158,9 +155,8 @@ struct vp_port {
     unsigned int speed; /* Mbit/s; 0: unknown */
     uint8_t mtu;        /* enum ibv_mtu */
     struct vp_network network;
-    uint8_t wire; /* ports with the same number share a physical link */
-    uint8_t
-        paths; /* number of physical links: more than 1 for a bond of the adapter's ports (LAG) */
+    uint8_t wire;                   /* ports with the same number share a physical link */
+    uint8_t paths;                  /* number of physical links; more than 1 for a bond (LAG) */
     bool uses_datagrams;            /* datagrams establish the connections */
     const struct vp_cm_ops *cm_ops; /* set when the port is used */
     union vp_sockaddr addr;         /* with the port number of the listener */
@@ -229,14 +225,13 @@ struct vp_prov {
     pthread_cond_t
         changed;        /* signalled when a connection is no longer busy, or a wake-up has ended */
     struct vp_list eps; /* vp_ep.link */
-    struct vp_list queue;   /* vp_conn.hs.link: active handshakes to be started */
-    struct vp_list accepts; /* vp_conn.hs.link: passive handshakes to be replied to */
-    struct vp_heap
-        handshake_timers;   /* vp_conn.hs.timer: handshakes that wait for the peer or for a time */
-    struct vp_list reaping; /* vp_conn.hs.link: connections to be disconnected or destroyed */
-    struct vp_list probes;  /* vp_probe.link */
-    struct vp_list wakes;   /* vp_ep.wake_link: owners to wake */
-    struct vp_ep *waking;   /* the endpoint whose owner is being woken */
+    struct vp_list queue;            /* vp_conn.hs.link: active handshakes to be started */
+    struct vp_list accepts;          /* vp_conn.hs.link: passive handshakes to be replied to */
+    struct vp_heap handshake_timers; /* vp_conn.hs.timer: deadlines of handshakes */
+    struct vp_list reaping;    /* vp_conn.hs.link: connections to be disconnected or destroyed */
+    struct vp_list probes;     /* vp_probe.link */
+    struct vp_list wakes;      /* vp_ep.wake_link: owners to wake */
+    struct vp_ep *waking;      /* the endpoint whose owner is being woken */
     unsigned int num_requests; /* total number of connect requests */
     unsigned int connecting;   /* first attempts in flight */
     unsigned int window;       /* maximum of `connecting` */

@@ -90,16 +90,14 @@ const char *ut_fsm_action_name(unsigned int action);
 
 /* Times in milliseconds. `before`: the previous result of the same function, 0 at first. */
 enum {
-    UT_FSM_CROSSED_WAIT_MS =
-        500, /* after crossed requests: maximum time until the peer's request arrives */
+    UT_FSM_CROSSED_WAIT_MS = 500, /* crossed requests: maximum wait for the peer's request */
     UT_FSM_FIRST_BACKOFF_MS = 1,
     UT_FSM_LAST_BACKOFF_MS = 32,
     UT_FSM_FIRST_PAUSE_PART = 4,  /* the first pause is 1/4 of UTOFU_PEER_TIMEOUT */
     UT_FSM_LAST_PAUSE = 8,        /* longest pause, in multiples of UTOFU_PEER_TIMEOUT */
     UT_FSM_EARLY_BREAK_MS = 1000, /* a connection that breaks earlier than this may have been broken
                                      by a communication */
-    UT_FSM_MAX_BREAKS =
-        16, /* consecutive early breaks until the oldest communication counts as the cause */
+    UT_FSM_MAX_BREAKS = 16,       /* consecutive early breaks blamed on the oldest communication */
 };
 /* Back-off between two attempts; doubles each time. */
 uint32_t ut_fsm_backoff_ms(uint32_t before);

@@ -77,8 +77,7 @@ struct ut_link {
     uint32_t *append; /* where the number of the next entry is stored */
     union {
         struct {
-            uint32_t
-                any_order; /* puts may overtake each other, so STRONG_ORDER takes the slow path */
+            uint32_t any_order; /* puts may overtake each other: STRONG_ORDER is slow */
             uint32_t reads_out; /* outstanding reads and device atomics */
         };
         uint64_t strong_waits; /* both fields, for one comparison */

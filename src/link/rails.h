@@ -15,11 +15,9 @@
 #include "link/link.h"
 
 enum {
-    UT_RAILS_MIN_PUT =
-        8192, /* minimum size of a put that is divided: smaller parts are not worth a request */
-    UT_RAILS_SHARE_SHIFT = 16, /* shares of ports are in units of 1/65536 */
-    UT_RAILS_FIRST_PAUSE_MS =
-        250, /* pause between two attempts to connect rails; doubles each time */
+    UT_RAILS_MIN_PUT = 8192,       /* minimum size of a put that is divided */
+    UT_RAILS_SHARE_SHIFT = 16,     /* shares of ports are in units of 1/65536 */
+    UT_RAILS_FIRST_PAUSE_MS = 250, /* between two attempts to connect rails; doubles */
     UT_RAILS_LAST_PAUSE_MS = 64000,
 };
 
@@ -51,8 +49,7 @@ struct ut_rails {
     uint32_t most;  /* number of further TNIs that may take parts */
     uint8_t other_here, other_there; /* bit n: port n + 1 belongs to another device than the link's
                                         own port, in this process and at the peer */
-    struct ut_rail_keys
-        *keys; /* UT_RAIL_KEYS entries, indexed by the STag index; NULL: not allocated */
+    struct ut_rail_keys *keys;       /* UT_RAIL_KEYS entries, by STag index; NULL: not allocated */
     uint64_t again_ms, pause_ms; /* time of the next attempt to connect rails, and the last pause */
 };
 

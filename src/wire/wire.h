@@ -23,8 +23,7 @@ enum {
 struct ut_hello {
     uint8_t version;
     uint8_t armw_mode; /* UT_ARMW_CPU or UT_ARMW_NIC */
-    uint16_t
-        serial; /* number of times that the link was up; the accepting side includes this time */
+    uint16_t serial;   /* number of times that the link was up, with this one if accepting */
     uint32_t dir_rkey; /* of the STag directory that the sender's VCQ has for this provider */
     uint64_t dir_addr; /* address of an array of struct ut_stag_dir */
     uint64_t rx_count; /* number of messages and immediates that this VCQ and earlier VCQs with its
@@ -64,9 +63,8 @@ static inline uint32_t ut_imm_make(unsigned int edata, unsigned int sps, int not
 }
 
 enum ut_msg_type {
-    UT_MSG_NOTICE =
-        1,       /* remote notice of a put or get; that of a put announces a STADD for its slot */
-    UT_MSG_ARMW, /* the target's CPU executes the operation and replies */
+    UT_MSG_NOTICE = 1, /* remote notice of a put, with the STADD for its slot, or of a get */
+    UT_MSG_ARMW,       /* the target's CPU executes the operation and replies */
     UT_MSG_ARMW_REPLY,
     UT_MSG_ARMW_NOTICE, /* remote notice of an ARMW that a device executed */
     UT_MSG_GATE,        /* control message between barrier gates */
@@ -86,8 +84,7 @@ struct ut_msg_head {
 enum {
     UT_MSG_FLAG_WANTS_NOTICE = 1, /* NOTICE, ARMW: the receiver writes an MRQ entry */
     UT_MSG_FLAG_GET = 2,          /* NOTICE: of a get */
-    UT_MSG_FLAG_REQUEST =
-        4, /* RAILS: the receiver has to reply with its own number; RAIL_KEYS: a request */
+    UT_MSG_FLAG_REQUEST = 4,      /* RAILS: reply with the own number; RAIL_KEYS: a request */
 };
 enum {
     UT_MSG_RAILS_SHIFT = 8,
@@ -155,8 +152,7 @@ _Static_assert(sizeof(struct ut_msg_gate) == 40, "no padding");
 /* The address record that each process publishes. The addresses of its providers follow. */
 struct ut_address_record {
     uint16_t magic, version;
-    uint16_t local_rank,
-        local_size; /* with UTOFU_CQ_MAP=fugaku, local_size is the maximum of any node */
+    uint16_t local_rank, local_size; /* fugaku: local_size is the maximum of any node */
     uint32_t node;
     uint16_t cq_first, num_cqs; /* range of CQ ids; with cq_list, num_cqs ids follow the struct */
     uint64_t host;              /* hash; equal for processes that can share memory */

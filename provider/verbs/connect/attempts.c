@@ -13,8 +13,7 @@ enum {
     NO_RESOURCE_PAUSE_MS = 500, /* longest pause while this process lacks a resource */
     MAX_FIRST_ATTEMPT = 5,      /* maximum number of a first attempt */
     HANDSHAKES_PER_ATTEMPT = 3, /* duration of an attempt, in recent handshake durations */
-    BUSY_TIMEOUTS =
-        8, /* peer timeouts until a peer that is alive but does not accept is given up */
+    BUSY_TIMEOUTS = 8,          /* peer timeouts for a peer that is alive but does not accept */
 };
 
 static unsigned int first_attempt_ms(const struct vp_prov *prov)

@@ -195,8 +195,7 @@ static bool next_event(struct vp_prov *prov, struct vp_cm_event *event, struct v
 {
     *conn = NULL;
     pthread_mutex_lock(&prov->lock);
-    bool uses_udcm =
-        prov->num_ports && prov->ports[0].ud; /* all ports have the same connection manager */
+    bool uses_udcm = prov->num_ports && prov->ports[0].ud; /* the same for all ports */
     bool found = uses_udcm ? vp_udcm_next(prov, event) : vp_rdmacm_next(prov, event);
     if (found && event->id && event->id->kind == VP_CM_ID_CONN) {
         struct vp_conn *owner = vp_container_of(event->id, struct vp_conn, id);

@@ -29,11 +29,9 @@
 
 enum {
     /* limits of the wait for the last receives of a queue pair: */
-    LAST_RECV_MS = 1000, /* interval between two checks */
-    LAST_RECV_FIRST_MS =
-        10000, /* after this time the device counts as one that never raises the event */
-    LAST_RECV_NO_EVENT_MS =
-        100, /* for bnxt_re and rdma_rxe of Linux 6.1, whose event is unreliable */
+    LAST_RECV_MS = 1000,         /* interval between two checks */
+    LAST_RECV_FIRST_MS = 10000,  /* then the device counts as one without this event */
+    LAST_RECV_NO_EVENT_MS = 100, /* for an unreliable event: bnxt_re, rdma_rxe of Linux 6.1 */
 };
 
 /* Reserves a completion-queue entry for the connection's last request. False (logged once): no

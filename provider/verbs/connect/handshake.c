@@ -61,9 +61,8 @@ void vp_handshake_complete(struct vp_conn *conn)
     vp_handshake_unlink(conn);
     if (!conn->abandoned && conn->phase < VP_ESTABLISHED)
         vp_post_event_locked(conn, VP_EV_UP);
-    if (conn->phase != VP_HS_FAILED) /* otherwise the failure is already reported, or will be */
-        conn->phase =
-            VP_ESTABLISHED; /* even if the connection is abandoned, so that it is disconnected */
+    if (conn->phase != VP_HS_FAILED)  /* otherwise the failure is already reported, or will be */
+        conn->phase = VP_ESTABLISHED; /* even if abandoned, so that it is disconnected */
     if (conn->active)
         vp_adapt_window_locked(prov, conn->hs.started);
     pthread_mutex_unlock(&prov->lock);

@@ -128,9 +128,8 @@ struct vp_udcm {
     uint32_t last_number;
     struct vp_udcm_conn *by_number[BUCKETS], *passive[BUCKETS];
     struct process *processes[BUCKETS];
-    struct vp_heap timers; /* vp_udcm_conn.timer: messages without a reply */
-    struct vp_list
-        due; /* vp_udcm_conn.process_link: connections whose peer is gone, to be reported */
+    struct vp_heap timers;                /* vp_udcm_conn.timer: messages without a reply */
+    struct vp_list due;                   /* vp_udcm_conn.process_link: with a peer that is gone */
     unsigned int rtt_mean, rtt_deviation; /* of reply times, ms; rtt_mean 0: unknown */
     unsigned int lid_changes; /* number of times that a port of this process got another LID */
     uint64_t query_after;     /* ms: no query of a silent subnet manager before this time */

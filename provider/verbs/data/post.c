@@ -76,8 +76,7 @@ static void post_flush_marker(struct vp_conn *conn, uint32_t seq)
         rc = ibv_post_send(conn->qp, &wr, &bad);
     }
     if (rc == 0)
-        conn->end.posted_to =
-            seq + 1; /* otherwise the earlier requests are given up after a while */
+        conn->end.posted_to = seq + 1; /* otherwise the earlier requests time out */
 }
 
 static void __attribute__((noinline, cold)) post_failed(struct vp_conn *conn, uint32_t seq, int rc)
@@ -292,17 +291,15 @@ static bool bounce_copy(struct vp_ep *ep, struct ibv_sge *sge, const void *data,
 struct parts {
     const struct ibv_send_wr *whole;
     const struct prov_xfer *xfer;
-    uint32_t flags, tag; /* of the last request */
-    uint32_t head;       /* size of the first part, if it is a separate request */
-    uint32_t tail;       /* size of the last part, if it is a separate request */
-    uint32_t num;        /* number of requests for the data */
-    uint32_t
-        more; /* number of all requests except the last, including those of post_flush_read() */
-    uint32_t done; /* bytes already posted */
-    bool first_waits,
-        tail_waits;       /* the part waits for all earlier requests: see post_flush_read() */
-    bool flush_after;     /* a read follows the write: see vp_needs_read_flush() */
-    bool notice_separate; /* the notice is a separate request after the data */
+    uint32_t flags, tag;          /* of the last request */
+    uint32_t head;                /* size of the first part, if it is a separate request */
+    uint32_t tail;                /* size of the last part, if it is a separate request */
+    uint32_t num;                 /* number of requests for the data */
+    uint32_t more;                /* requests except the last, with those of post_flush_read() */
+    uint32_t done;                /* bytes already posted */
+    bool first_waits, tail_waits; /* wait for all earlier requests: see post_flush_read() */
+    bool flush_after;             /* a read follows the write: see vp_needs_read_flush() */
+    bool notice_separate;         /* the notice is a separate request after the data */
 };
 
 static bool is_write(const struct parts *p)

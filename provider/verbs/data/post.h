@@ -14,10 +14,9 @@ enum { VP_PARTS_MAX = 8 }; /* maximum number of requests of one transfer */
 
 /* Control messages, sent as SEND with immediate. */
 enum {
-    VP_CTL_CLOSE = 0x62796521, /* closes the connection */
-    VP_CTL_SUSPEND_REQUEST =
-        0x6d61793f, /* asks the peer to suspend; reply: SUSPEND, or SUSPEND_REFUSE if in use */
-    VP_CTL_SUSPEND_FORCE = 0x6d757374, /* forces the peer to suspend */
+    VP_CTL_CLOSE = 0x62796521,           /* closes the connection */
+    VP_CTL_SUSPEND_REQUEST = 0x6d61793f, /* reply: SUSPEND, or SUSPEND_REFUSE if in use */
+    VP_CTL_SUSPEND_FORCE = 0x6d757374,   /* forces the peer to suspend */
     VP_CTL_SUSPEND_REFUSE = 0x6b656570,
     VP_CTL_SUSPEND = 0x72657374, /* all requests of this side have arrived; reply: SUSPEND */
 };

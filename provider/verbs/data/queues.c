@@ -16,11 +16,9 @@
 enum {
     MAX_CQ_DEPTH = 1 << 20, /* maximum number of entries that an owner can request */
     MAX_CQ_EXTRA = 4096,    /* maximum number of additional entries, for messages and connections */
-    CQ_CONN_PART =
-        24,        /* this fraction of a new queue is for connections; more connections grow it */
-    SHORT_SQ = 63, /* a send queue of this length or less is not halved */
-    FIRST_RQS =
-        8, /* number of connections' receive queues for which a new completion queue has room */
+    CQ_CONN_PART = 24,      /* this fraction of a new queue is for connections */
+    SHORT_SQ = 63,          /* a send queue of this length or less is not halved */
+    FIRST_RQS = 8,          /* receive queues for which a new completion queue has room */
 };
 
 static int create_buffers(struct vp_ep *ep)

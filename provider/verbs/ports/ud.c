@@ -14,8 +14,7 @@
 #include "verbs/wake.h"
 
 enum {
-    RECVS =
-        256, /* posted receives; further datagrams are lost, and their senders retransmit them */
+    RECVS = 256, /* posted receives; senders retransmit further datagrams */
     SENDS = 128,
     HEADER = 40, /* size of the header in front of each received datagram */
     BUFFER = 320,
@@ -208,8 +207,7 @@ int vp_ud_resolve(struct vp_port *port, const struct vp_ud_addr *to)
     if (found)
         return 0;
     vp_ud_path(port, to, &path);
-    struct ibv_ah *ah =
-        ibv_create_ah(port->dev->pd, &path); /* without the lock, since the call may take long */
+    struct ibv_ah *ah = ibv_create_ah(port->dev->pd, &path); /* may take long: no lock */
     int rc = ah ? 0 : errno ? -errno : -EHOSTUNREACH;
     pthread_mutex_lock(&ud->lock);
     if (ah && 2 * (ud->used + 1) > ud->room)
