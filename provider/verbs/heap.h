@@ -25,14 +25,14 @@ struct vp_heap {
 /* Joins two heaps, to whose roots no pointer refers. Returns the new root. */
 static inline struct vp_heap_node *vp_heap_pair(struct vp_heap_node *a, struct vp_heap_node *b)
 {
-    struct vp_heap_node *above = b->at < a->at ? b : a, *below = above == a ? b : a;
+    struct vp_heap_node *parent = b->at < a->at ? b : a, *child_root = parent == a ? b : a;
 
-    below->next = above->child;
-    below->link = &above->child;
-    if (below->next)
-        below->next->link = &below->next;
-    above->child = below;
-    return above;
+    child_root->next = parent->child;
+    child_root->link = &parent->child;
+    if (child_root->next)
+        child_root->next->link = &child_root->next;
+    parent->child = child_root;
+    return parent;
 }
 
 /* Joins siblings: first in pairs from the front, then the pairs from the back. */
@@ -61,22 +61,22 @@ static inline struct vp_heap_node *vp_heap_join(struct vp_heap_node *nodes)
 /* Removes the node from its heap, if any. The children of the node replace it. */
 static inline void vp_heap_remove(struct vp_heap_node *node)
 {
-    struct vp_heap_node *heir;
+    struct vp_heap_node *replacement;
 
     if (!node->link)
         return;
-    heir = vp_heap_join(node->child);
-    if (heir) {
-        heir->next = node->next;
-        heir->link = node->link;
+    replacement = vp_heap_join(node->child);
+    if (replacement) {
+        replacement->next = node->next;
+        replacement->link = node->link;
     } else {
-        heir = node->next;
-        if (heir)
-            heir->link = node->link;
+        replacement = node->next;
+        if (replacement)
+            replacement->link = node->link;
     }
-    *node->link = heir;
-    if (heir && heir->next)
-        heir->next->link = &heir->next;
+    *node->link = replacement;
+    if (replacement && replacement->next)
+        replacement->next->link = &replacement->next;
     node->child = node->next = NULL;
     node->link = NULL;
 }

@@ -38,7 +38,7 @@ static bool has_work(const struct ut_link *link)
 
 bool ut_link_pause_is_over(const struct ut_link *link)
 {
-    return link->state == UT_LINK_SILENT && ut_now_ms() >= link->again_ms;
+    return link->state == UT_LINK_SILENT && ut_now_ms() >= link->pause_end_ms;
 }
 
 /* Actions of the state machine */
@@ -72,7 +72,7 @@ static void fail_waiting(struct ut_link *link, int rc)
 static void pause_connecting(struct ut_link *link)
 {
     link->pause_ms = ut_fsm_pause_ms(link->pause_ms, (uint32_t)peer_timeout_ms());
-    link->again_ms = ut_now_ms() + link->pause_ms;
+    link->pause_end_ms = ut_now_ms() + link->pause_ms;
     fail_waiting(link, UTOFU_ERR_MRQ_PEER);
 }
 
@@ -132,11 +132,11 @@ static void complete_connection(struct ut_link *link, const struct handshake *ha
 
 static void connect_to_owner(struct ut_link *link)
 {
-    struct ut_link_outcome news = ut_link_connect_to_owner(link);
+    struct ut_link_outcome outcome = ut_link_connect_to_owner(link);
 
-    if (news.why.cause != UT_CAUSE_NONE)
-        link->why = news.why;
-    apply_event(link, news.event, NULL);
+    if (outcome.why.cause != UT_CAUSE_NONE)
+        link->why = outcome.why;
+    apply_event(link, outcome.event, NULL);
 }
 
 static enum ut_fsm_event closed_event(const struct ut_link *link)
@@ -370,9 +370,9 @@ static void handle_suspended(struct ut_link *link)
  * drivers/infiniband/sw/rxe). */
 static bool breaks_repeatedly(struct ut_link *link)
 {
-    bool again = link->first != UT_NO_SLOT && ut_now_ms() - link->up_ms < UT_FSM_EARLY_BREAK_MS;
+    bool is_early = link->first != UT_NO_SLOT && ut_now_ms() - link->up_ms < UT_FSM_EARLY_BREAK_MS;
 
-    link->breaks = !again ? 0 : link->first == link->broke_with ? link->breaks + 1 : 1;
+    link->breaks = !is_early ? 0 : link->first == link->broke_with ? link->breaks + 1 : 1;
     link->broke_with = link->first;
     return link->breaks >= UT_FSM_MAX_BREAKS;
 }

@@ -110,7 +110,7 @@ struct ut_link {
 
     struct ut_failure why; /* cause of the last give_up() */
     uint64_t deadline_ms, retry_ms;
-    uint64_t again_ms;             /* end of the pause of UT_LINK_SILENT */
+    uint64_t pause_end_ms;         /* end of the pause of UT_LINK_SILENT */
     uint32_t backoff_ms, pause_ms; /* pause_ms: length of the last pause */
     uint64_t up_ms;                /* time when the connection came up */
     uint32_t breaks, broke_with; /* consecutive early breaks, and the oldest slot at the last one */

@@ -60,10 +60,10 @@ static void request_keys(struct ut_link *link, struct ut_rail_keys *k, utofu_sta
         .rmt_stadd = to};
     uint64_t now = ut_now_ms();
 
-    if (k->bytes < k->size || now < k->again_ms)
+    if (k->bytes < k->size || now < k->next_attempt_ms)
         return;
     k->pause_ms = ut_retry_delay_next_ms(k->pause_ms, FIRST_PAUSE_MS, LAST_PAUSE_MS);
-    k->again_ms = now + k->pause_ms;
+    k->next_attempt_ms = now + k->pause_ms;
     ut_link_send(link, &m, sizeof(m), true);
 }
 

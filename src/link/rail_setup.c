@@ -59,7 +59,7 @@ void ut_rails_enable(struct ut_link *link)
     rails->ports = caps.ports;
     rails->most = caps.further < UT_MAX_RAILS ? caps.further : UT_MAX_RAILS;
     rails->other_here = find_other_devices(link, rails->most);
-    rails->again_ms = rails->pause_ms = 0;
+    rails->next_attempt_ms = rails->pause_ms = 0;
     link->ops->cut(link->conn, rails->from);
 }
 

@@ -90,12 +90,12 @@ static void pause_connecting(struct ut_rails *rails)
 {
     rails->pause_ms =
         ut_retry_delay_next_ms(rails->pause_ms, UT_RAILS_FIRST_PAUSE_MS, UT_RAILS_LAST_PAUSE_MS);
-    rails->again_ms = ut_now_ms() + rails->pause_ms;
+    rails->next_attempt_ms = ut_now_ms() + rails->pause_ms;
 }
 
 static void request_rails(struct ut_link *link)
 {
-    if (ut_now_ms() < link->rails->again_ms)
+    if (ut_now_ms() < link->rails->next_attempt_ms)
         return;
     pause_connecting(link->rails);
     unsigned int n = open_endpoints(link);

@@ -26,9 +26,9 @@ struct ut_rail_keys {
     uint32_t index; /* of the STag; UT_STAG_NONE: unused entry */
     uint32_t main;  /* key for the link's own connection */
     uint64_t base, size;
-    uint32_t rkey[UT_MAX_RAILS]; /* keys for the rails; 0: not registered for this port */
-    uint64_t bytes;              /* bytes put to the STag that could have used more rails */
-    uint64_t again_ms, pause_ms; /* time of the next request for keys, and the last pause */
+    uint32_t rkey[UT_MAX_RAILS];        /* keys for the rails; 0: not registered for this port */
+    uint64_t bytes;                     /* bytes put to the STag that could have used more rails */
+    uint64_t next_attempt_ms, pause_ms; /* time of the next request for keys, and the last pause */
 };
 enum { UT_RAIL_KEYS = 64 }; /* a power of two */
 
@@ -50,7 +50,8 @@ struct ut_rails {
     uint8_t other_here, other_there; /* bit n: port n + 1 belongs to another device than the link's
                                         own port, in this process and at the peer */
     struct ut_rail_keys *keys;       /* UT_RAIL_KEYS entries, by STag index; NULL: not allocated */
-    uint64_t again_ms, pause_ms; /* time of the next attempt to connect rails, and the last pause */
+    uint64_t next_attempt_ms,
+        pause_ms; /* time of the next attempt to connect rails, and the last pause */
 };
 
 /* Number of outstanding divided puts. */

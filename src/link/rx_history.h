@@ -15,7 +15,7 @@ struct ut_rx_history {
 };
 
 /* Stores the history for the next VCQ with the id `key`. Without memory the history is lost. */
-void ut_rx_history_save(uint64_t key, uint64_t peer_key, struct ut_rx_history heard);
+void ut_rx_history_save(uint64_t key, uint64_t peer_key, struct ut_rx_history history);
 struct ut_rx_history ut_rx_history_find(uint64_t key, uint64_t peer_key);
 
 #endif

@@ -47,7 +47,7 @@ struct lookup {
     struct lookup *next;
     uint32_t rank;
     uint32_t answers; /* value of ut_job_num_answers() at the last request */
-    bool asked;
+    bool is_requested;
     bool in_progress; /* requested, and no reply processed */
     int bad;          /* error code if the last record was unusable */
     uint64_t bad_ms;  /* time of the next request after an unusable record */
@@ -182,9 +182,9 @@ static int check_and_store_record(struct lookup *s, struct peer_record *k)
 
 static int request_record(struct lookup *s, struct peer_record *k)
 {
-    if (!s->asked)
+    if (!s->is_requested)
         __atomic_add_fetch(&num_requested, 1, __ATOMIC_RELAXED);
-    s->asked = true;
+    s->is_requested = true;
     s->answers = ut_job_num_answers();
     k->rank = s->rank;
     k->size = UT_JOB_RECORD_MAX;

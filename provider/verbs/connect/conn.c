@@ -534,19 +534,19 @@ static void handle_late_receive(struct vp_conn *conn, uint64_t now)
     bool never = dev->last_wqe == VP_LAST_WQE_UNKNOWN;
     if (never)
         dev->last_wqe = VP_LAST_WQE_NEVER;
-    bool says_so = dev->last_wqe == VP_LAST_WQE_RAISED;
-    bool goes_on = says_so && !vp_budget_has_waiters_locked(conn);
-    if (!goes_on)
+    bool reports_event = dev->last_wqe == VP_LAST_WQE_RAISED;
+    bool waits_longer = reports_event && !vp_budget_has_waiters_locked(conn);
+    if (!waits_longer)
         vp_post_event_locked(conn, VP_EV_LAST_RECV);
     pthread_mutex_unlock(&ep->prov->lock);
     if (never)
         ut_info(VP_CAT, "%s does not report last receives: queue pairs are not kept for them",
                 ep->port->name);
-    conn->end.deadline = goes_on ? now + LAST_RECV_MS : UINT64_MAX;
-    if (goes_on)
+    conn->end.deadline = waits_longer ? now + LAST_RECV_MS : UINT64_MAX;
+    if (waits_longer)
         vp_ep_wake_later(ep, conn->end.deadline);
-    if (says_so)
-        log_late_receive(ep, conn, !goes_on);
+    if (reports_event)
+        log_late_receive(ep, conn, !waits_longer);
 }
 
 static bool receives_are_drained(struct vp_conn *conn, uint64_t now)
@@ -661,9 +661,9 @@ static bool service_conn(struct vp_conn *conn, uint64_t now)
 void vp_check_stalls(struct vp_ep *ep)
 {
     uint64_t now = ut_clock_ms();
-    bool asks = !ep->port->cm_ops->reports_peer_death && now >= ep->keepalive_at;
+    bool sends_keepalives = !ep->port->cm_ops->reports_peer_death && now >= ep->keepalive_at;
 
-    if (asks)
+    if (sends_keepalives)
         ep->keepalive_at = now + ep->prov->config.peer_timeout_ms / 2;
     pthread_mutex_lock(&ep->prov->lock);
     for (struct vp_list *l = ep->conns.next; l != &ep->conns; l = l->next) {
@@ -675,7 +675,7 @@ void vp_check_stalls(struct vp_ep *ep)
         if (stalls && conn->action == VP_ACTION_NONE) {
             conn->action = VP_ACTION_STALL;
             vp_conn_schedule_service(conn);
-        } else if (asks && conn->action == VP_ACTION_NONE && conn->tail == conn->head &&
+        } else if (sends_keepalives && conn->action == VP_ACTION_NONE && conn->tail == conn->head &&
                    conn->head == conn->head_seen) {
             conn->action = VP_ACTION_KEEPALIVE;
             vp_conn_schedule_service(conn);

@@ -19,7 +19,7 @@
 
 const uint8_t vp_rep_magic[4] = {'u', 'T', 'f', 'A'};
 
-enum { LEAST_ATTEMPTS = 3 }; /* even after the deadline, since this process may have been stopped */
+enum { MIN_ATTEMPTS = 3 }; /* even after the deadline, since this process may have been stopped */
 
 void vp_handshake_wait(struct vp_conn *conn, enum vp_phase phase, uint64_t deadline)
 {
@@ -142,7 +142,7 @@ void vp_handshake_retry(struct vp_conn *conn, enum vp_attempt_result sign)
     vp_conn_drop_qp(conn);
     if (sign == VP_ATTEMPT_PEER_ALIVE)
         conn->hs.last_heard = now;
-    if (conn->hs.tries >= LEAST_ATTEMPTS && now + pause >= vp_last_attempt_deadline(conn, sign)) {
+    if (conn->hs.tries >= MIN_ATTEMPTS && now + pause >= vp_last_attempt_deadline(conn, sign)) {
         give_up(conn, sign, now);
         return;
     }

@@ -22,16 +22,16 @@ enum { ATTEMPTS = 4, TIME_LIMIT = 6 }; /* an attempt takes at most 1/TIME_LIMIT 
 /* Reports the verdict: PROV_REASON_BROKEN (the peer is alive), PEER_DEAD or SILENT. */
 static void report_verdict(struct vp_prov *prov, struct vp_probe *probe, enum prov_reason verdict)
 {
-    bool lives = verdict == PROV_REASON_BROKEN;
+    bool is_alive = verdict == PROV_REASON_BROKEN;
 
     pthread_mutex_lock(&prov->lock);
     probe->done = true;
     if (probe->conn) {
         probe->conn->verdict = (uint8_t)verdict;
-        bool cut_off = !lives && vp_port_is_down(probe->conn->ep->port);
+        bool cut_off = !is_alive && vp_port_is_down(probe->conn->ep->port);
         vp_post_event_locked(probe->conn, cut_off ? VP_EV_LOCAL : VP_EV_VERDICT);
         ut_info(VP_CAT, "a connection broke: the peer is %s",
-                lives                           ? "alive"
+                is_alive                        ? "alive"
                 : cut_off                       ? "out of reach, as the port is down"
                 : verdict == PROV_REASON_SILENT ? "silent"
                                                 : "dead");

@@ -118,12 +118,12 @@ int vp_address_read(const void *bytes, size_t size, union vp_any_address *addres
         return -EINVAL;
     memset(address, 0, sizeof(*address));
     memcpy(address, bytes, size);
-    size_t least =
+    size_t min_size =
         head->ud
             ? offsetof(struct vp_ud_address, ports) + head->num_ports * sizeof(struct vp_ud_entry)
             : offsetof(struct vp_address, ports) + head->num_ports * sizeof(struct vp_port_entry);
     if (head->version != ADDRESS_VERSION || head->ud > 1 || !head->num_ports ||
-        head->num_ports > VP_MAX_PORTS || size < least) {
+        head->num_ports > VP_MAX_PORTS || size < min_size) {
         ut_debug(VP_CAT, "a peer's address is malformed (%zu bytes, version %u)", size,
                  head->version);
         return -EPROTO;

@@ -64,33 +64,33 @@ static bool is_evict_requested(const struct vp_conn *conn)
            conn->budget_state == VP_BUDGET_EVICT_FORCED;
 }
 
-static bool is_soon_free(enum vp_budget_state place)
+static bool is_soon_free(enum vp_budget_state state)
 {
-    return place == VP_BUDGET_EVICT_ASKED || place == VP_BUDGET_EVICT_FORCED ||
-           place == VP_BUDGET_ENDING;
+    return state == VP_BUDGET_EVICT_ASKED || state == VP_BUDGET_EVICT_FORCED ||
+           state == VP_BUDGET_ENDING;
 }
 
 static void count_state(struct vp_qp_budget *p, const struct vp_conn *conn, int by)
 {
-    enum vp_budget_state place = (enum vp_budget_state)conn->budget_state;
+    enum vp_budget_state state = (enum vp_budget_state)conn->budget_state;
 
-    p->taken += (unsigned int)(place != VP_BUDGET_NONE ? by : 0);
-    p->opening += (unsigned int)(place == VP_BUDGET_OPENING && conn->active ? by : 0);
-    p->num_open += (unsigned int)(place == VP_BUDGET_OPEN ? by : 0);
-    p->soon_free += (unsigned int)(is_soon_free(place) ? by : 0);
+    p->taken += (unsigned int)(state != VP_BUDGET_NONE ? by : 0);
+    p->opening += (unsigned int)(state == VP_BUDGET_OPENING && conn->active ? by : 0);
+    p->num_open += (unsigned int)(state == VP_BUDGET_OPEN ? by : 0);
+    p->soon_free += (unsigned int)(is_soon_free(state) ? by : 0);
 }
 
-static void set_state(struct vp_conn *conn, enum vp_budget_state place)
+static void set_state(struct vp_conn *conn, enum vp_budget_state state)
 {
     struct vp_qp_budget *p = budget_of(conn);
 
     count_state(p, conn, -1);
-    conn->budget_state = (uint8_t)place;
+    conn->budget_state = (uint8_t)state;
     count_state(p, conn, 1);
     vp_list_remove(&conn->budget_link);
-    if (place == VP_BUDGET_OPEN)
+    if (state == VP_BUDGET_OPEN)
         vp_list_append(conn->ep->rail ? p->open.next : &p->open, &conn->budget_link);
-    if (is_soon_free(place)) {
+    if (is_soon_free(state)) {
         conn->budget_since = ut_clock_ms();
         vp_list_append(&p->evicting, &conn->budget_link);
     }
@@ -387,14 +387,14 @@ void vp_budget_run(struct vp_prov *prov, uint64_t now)
 }
 
 struct vp_conn *vp_budget_take_overdue_locked(struct vp_prov *prov, uint64_t now,
-                                              uint64_t (*patience_ms)(const struct vp_conn *conn))
+                                              uint64_t (*timeout_ms)(const struct vp_conn *conn))
 {
     for (unsigned int i = 0; i < prov->num_devices; i++) {
         struct vp_qp_budget *p = &prov->devices[i].budget;
         if (vp_list_empty(&p->waiting_passive))
             continue;
         struct vp_conn *conn = vp_container_of(p->waiting_passive.next, struct vp_conn, hs.link);
-        uint64_t end = conn->budget_since + patience_ms(conn);
+        uint64_t end = conn->budget_since + timeout_ms(conn);
         if (now > end) {
             vp_list_remove(&conn->hs.link);
             return conn;

@@ -49,6 +49,6 @@ void vp_budget_run(struct vp_prov *prov, uint64_t now);
  * progress() runs again when there is one. Checks only the first request of the list: the later
  * ones have waited less. */
 struct vp_conn *vp_budget_take_overdue_locked(struct vp_prov *prov, uint64_t now,
-                                              uint64_t (*patience_ms)(const struct vp_conn *conn));
+                                              uint64_t (*timeout_ms)(const struct vp_conn *conn));
 
 #endif
