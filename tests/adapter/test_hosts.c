@@ -168,7 +168,7 @@ static void check_lost_address(void *arg)
         fault(AD_FAULT_GID, 300);
     ut_barrier();
     if (ut_rank == 0) {
-        wait_for_line(path, "has lost its address 10.77.0.1: until");
+        wait_for_line(path, "has lost its address 10.77.0.1: peers cannot connect");
         wait_for_line(path, "has its address 10.77.0.1 again");
         unlink(path);
         close(log);
