@@ -184,8 +184,16 @@ int ut_job_lookup(uint32_t rank, void *record, size_t *size, int wait_ms)
 
 bool ut_job_explain_absence(uint32_t rank, char *text, size_t size)
 {
+    if (job.ops == &ut_job_pmix)
+        return !ut_job_is_on_one_host(&job.info) && ut_job_pmix_absence(text, size);
     return (job.ops == &ut_job_envvar || job.ops == &ut_job_step) &&
            ut_job_envvar_explain_absence(rank, text, size);
+}
+
+void ut_job_leave_together(int wait_ms)
+{
+    if (job.ops == &ut_job_pmix && job.owner == getpid() && !ut_job_is_on_one_host(&job.info))
+        ut_job_pmix_leave_together(wait_ms);
 }
 
 int64_t ut_job_rank_at(uint32_t node, uint32_t local_rank)

@@ -46,6 +46,11 @@ int ut_job_lookup(uint32_t rank, void *record, size_t *size, int wait_ms);
  * yet". Writes text that follows "rank N ". False: nothing more is known. */
 bool ut_job_explain_absence(uint32_t rank, char *text, size_t size);
 
+/* Waits until every process of the job has called it, at most wait_ms. For programs that end right
+ * after look-ups: PMIx of some launchers does not tell the records of a host whose processes have
+ * all ended. Elsewhere it returns at once. Call it once, at the end. */
+void ut_job_leave_together(int wait_ms);
+
 /* A number that changes with every answer of the launcher. Until it changes, a look-up that
  * returned -EINPROGRESS returns the same again. */
 uint32_t ut_job_num_answers(void);

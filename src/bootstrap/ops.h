@@ -41,6 +41,10 @@ extern const struct ut_job_ops ut_job_solo;
 /* Do the same as ut_job_explain_absence(), for the two launchers that use UTOFU_ROOT. */
 bool ut_job_envvar_explain_absence(uint32_t rank, char *text, size_t size);
 
+/* ut_job_explain_absence() and ut_job_leave_together() of PMIx. */
+bool ut_job_pmix_absence(char *text, size_t size);
+void ut_job_pmix_leave_together(int wait_ms);
+
 /* Minimum and maximum delay between retries. The delay doubles each time. */
 enum { UT_JOB_BACKOFF_MIN_US = 500, UT_JOB_BACKOFF_MAX_US = 20000 };
 

@@ -63,6 +63,7 @@ static struct {
     __typeof__(PMIx_Commit) *commit;
     __typeof__(PMIx_Get) *get;
     __typeof__(PMIx_Get_nb) *get_nb;
+    __typeof__(PMIx_Fence_nb) *fence_nb;
     __typeof__(PMIx_Error_string) *error_string;
 } pmix;
 
@@ -100,10 +101,15 @@ static int load_library(void)
         const char *name;
         void *where;
     } symbols[] = {
-        {"PMIx_Init", &pmix.init},         {"PMIx_Initialized", &pmix.initialized},
-        {"PMIx_Finalize", &pmix.finalize}, {"PMIx_Put", &pmix.put},
-        {"PMIx_Commit", &pmix.commit},     {"PMIx_Get", &pmix.get},
-        {"PMIx_Get_nb", &pmix.get_nb},     {"PMIx_Error_string", &pmix.error_string},
+        {"PMIx_Init", &pmix.init},
+        {"PMIx_Initialized", &pmix.initialized},
+        {"PMIx_Finalize", &pmix.finalize},
+        {"PMIx_Put", &pmix.put},
+        {"PMIx_Commit", &pmix.commit},
+        {"PMIx_Get", &pmix.get},
+        {"PMIx_Get_nb", &pmix.get_nb},
+        {"PMIx_Fence_nb", &pmix.fence_nb},
+        {"PMIx_Error_string", &pmix.error_string},
     };
     void *library = dlopen("libpmix.so.2", RTLD_NOW | RTLD_NOLOAD);
 
@@ -624,7 +630,73 @@ static int64_t pmix_rank_at(uint32_t node, uint32_t local_rank)
     return rank;
 }
 
+/* ---- leaving ---- */
+
+/* Slurm ends the server of a host with the host's last process of the job, and nobody answers a
+ * question for a record of that host afterwards. */
+bool ut_job_pmix_absence(char *text, size_t size)
+{
+    snprintf(text, size,
+             "has not called the library yet, or has ended with all other processes of its host, "
+             "for which PMIx does not answer any more");
+    return true;
+}
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool done;
+} leaving = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+/* Runs in a thread of PMIx, perhaps after the caller has stopped waiting. */
+static void note_all_left(pmix_status_t status, void *unused)
+{
+    (void)unused;
+    ut_debug("bootstrap", "all processes leave together: %s", pmix.error_string(status));
+    pthread_mutex_lock(&leaving.lock);
+    leaving.done = true;
+    pthread_cond_signal(&leaving.changed);
+    pthread_mutex_unlock(&leaving.lock);
+}
+
+/* With the data of all: Slurm's fence without data does not wait for other hosts. */
+static bool start_fence(void)
+{
+    pmix_info_t collect;
+
+    memset(&collect, 0, sizeof(collect));
+    memcpy(collect.key, PMIX_COLLECT_DATA, sizeof(PMIX_COLLECT_DATA));
+    collect.value.type = PMIX_BOOL;
+    collect.value.data.flag = true;
+    return pmix.fence_nb(NULL, 0, &collect, 1, note_all_left, NULL) == PMIX_SUCCESS;
+}
+
+void ut_job_pmix_leave_together(int wait_ms)
+{
+    struct timespec until = ut_clock_after(CLOCK_REALTIME, (uint64_t)wait_ms);
+    int rc = 0;
+
+    if (!start_fence())
+        return;
+    pthread_mutex_lock(&leaving.lock);
+    while (!leaving.done && rc == 0)
+        rc = pthread_cond_timedwait(&leaving.changed, &leaving.lock, &until);
+    pthread_mutex_unlock(&leaving.lock);
+}
+
 #else
+
+bool ut_job_pmix_absence(char *text, size_t size)
+{
+    (void)text;
+    (void)size;
+    return false;
+}
+
+void ut_job_pmix_leave_together(int wait_ms)
+{
+    (void)wait_ms;
+}
 
 static int pmix_open(struct ut_job_info *info, int64_t deadline)
 {
