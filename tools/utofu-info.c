@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "bootstrap/job.h"
 #include "output.h"
 #include "util/build_id.h"
 #include "util/log.h"
@@ -272,6 +273,10 @@ int main(int argc, char **argv)
     } else {
         info_gather(&info);
         rc = opt.report ? report(&info) : opt.check ? check(&info) : show(&info);
+        if (opt.report || opt.check) { /* other processes may still look for this one */
+            tool_output_flush();
+            ut_job_leave_together((int)ut_env_num(UT_ENV_JOB_TIMEOUT) * 1000);
+        }
     }
     return rc;
 }
