@@ -347,6 +347,11 @@ static const char *network_needs(char *buf, size_t size, bool *uses_one)
     return buf;
 }
 
+/* What is missing may be on either host. */
+#define NETWORK_REMEDY                                                                             \
+    "; utofu-info --check tells why on each host; without RDMA devices each needs libfabric "      \
+    "(package libfabric1 or libfabric), and UTOFU_PROVIDER unset"
+
 static int report_unreachable(const struct peer_record *k)
 {
     char buf[128];
@@ -374,11 +379,16 @@ static int report_unreachable(const struct peer_record *k)
                  "rank %u is on this host, but uses no provider that this process uses; set "
                  "UTOFU_PROVIDER to one value for the whole job",
                  k->rank);
-    else
+    else if (uses_one)
         ut_error("process",
-                 "rank %u is on another host, and %s has no %s to reach it; utofu-info --check "
-                 "tells why",
-                 k->rank, who, needs);
+                 "rank %u is on another host and has no %s, which this process uses to reach other "
+                 "hosts" NETWORK_REMEDY,
+                 k->rank, needs);
+    else
+        ut_error(
+            "process",
+            "rank %u is on another host, and this process has no %s to reach it" NETWORK_REMEDY,
+            k->rank, needs);
     return -EHOSTUNREACH;
 }
 
