@@ -3,8 +3,8 @@
  * A process needs the id of a VCQ to reach it, and the STADD of memory to write to it. Both can be
  * sent by other means, such as MPI (pingpong_mpi.c). Here uTofu alone is enough: the id of a VCQ
  * with a chosen component id follows from its process's coordinates, and the STADD of memory with a
- * chosen STag follows from the id. Rank 0 is the first process of the first node, so every process
- * can compute its id: all processes send it their ids, and it sends the whole list to all of them.
+ * chosen STag follows from the id. Rank 0 is the first process of its node, so every process can
+ * compute its id: all processes send it their ids, and it sends the whole list to all of them.
  *
  * A process that waits for a dead process would wait for ever, because memory does not show that
  * its writer has died. So waiting processes ask the others from time to time whether they live.
@@ -19,6 +19,16 @@
 #include <time.h>
 #include <unistd.h>
 
+/* This library says where rank 0 is, and how many processes it sees; Fugaku's does not. A program
+ * for both uses the functions for that (utofu_compat_...), about which UTOFU_CHECK has no note. */
+#if defined(__has_include)
+#    if __has_include(<utofu_ext.h>)
+#        include <utofu_ext.h>
+#        define HAVE_JOB 1
+#    endif
+#endif
+#include <unistd.h>
+
 enum {
     TNI = 0,
     COMPONENT = 0,
@@ -26,6 +36,7 @@ enum {
     STAG = 255,
     ROWS_STAG = 254,
     SECONDS = 60,     /* maximum wait for the other processes at the start: UTOFU_JOB_TIMEOUT */
+    PEER_TRIES = 4,  /* a second apart: rank 0 cannot be reached at all */
     PROBE_MS = 100,   /* interval between two probes */
     PROBE_SIZE = 64,  /* more than a word, because a word may be read from shared memory without its
                        * process */
@@ -85,6 +96,30 @@ int num_processes(void)
 
     find_launcher(&rank, &size);
     return size;
+}
+
+/* Each process ends with the message, so none waits for the others. */
+static void end_unless_connected(int size)
+{
+    if (size == num_processes())
+        return;
+    fprintf(
+        stderr,
+        "rank %d: the library sees %d of the %d processes that the launcher started (with srun, "
+        "use --mpi=pmix or --mpi=pmi2)\n",
+        my_rank(), size, num_processes());
+    exit(1);
+}
+
+/* The coordinates of rank 0, without communication. */
+static void find_rank_0(uint8_t coords[6])
+{
+    memset(coords, 0,
+           6); /* of the first node, where launchers start rank 0 unless told otherwise */
+#ifdef HAVE_JOB
+    uint32_t node;
+    CALL(utofu_compat_rank_node(0, &node, coords));
+#endif
 }
 
 void need_processes(int least, int most)
@@ -282,23 +317,31 @@ static uint64_t read_word(const uint64_t *word)
 }
 
 /* At the first meeting rank 0 may not have created its VCQ or registered its list yet. This is no
- * error: the put fails, and is repeated, but not for ever. */
+ * error: the put fails, and is repeated, but not for ever. Where the library knows no way to rank
+ * 0, the put fails at once, and soon the program, with what the library said. */
+static bool try_again(int rc, int *tries, int64_t until)
+{
+    if (now_ms() >= until)
+        return false;
+    if (rc == UTOFU_ERR_MRQ_PEER && ++*tries < PEER_TRIES) {
+        sleep(1);
+        return true;
+    }
+    return rc == UTOFU_ERR_MRQ_RMT_STADD;
+}
+
 static void send_to_rank_0(utofu_vcq_hdl_t vcq)
 {
-    uint8_t first_node[6] = {0, 0, 0, 0, 0, 0};
+    uint8_t coords[6];
     utofu_vcq_id_t rank_0;
     utofu_stadd_t rank_0_list;
     int64_t until = now_ms() + (round_number == 1 ? start_seconds() * (int64_t)1000 : 0);
-    int rc;
+    int rc, tries = 0;
 
-    CALL(utofu_construct_vcq_id(first_node, TNI, 0, COMPONENT, &rank_0));
-    if (rank_0 == list->process[my_rank()].id) {
-        fprintf(stderr,
-                "rank %d: the library does not see the %d processes that the launcher started "
-                "(with srun, use --mpi=pmix or --mpi=pmi2)\n",
-                my_rank(), num_processes());
-        exit(1);
-    }
+    find_rank_0(coords);
+    CALL(utofu_construct_vcq_id(coords, TNI, 0, COMPONENT, &rank_0));
+    if (rank_0 == list->process[my_rank()].id)
+        end_unless_connected(1);
     CALL(utofu_query_stadd(rank_0, STAG, &rank_0_list));
     do {
         CALL(utofu_put_piggyback(vcq, rank_0, &list->process[my_rank()],
@@ -306,7 +349,7 @@ static void send_to_rank_0(utofu_vcq_hdl_t vcq)
                                  sizeof(list->process[0]), 0, UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE,
                                  NULL));
         rc = wait_own(vcq);
-    } while ((rc == UTOFU_ERR_MRQ_RMT_STADD || rc == UTOFU_ERR_MRQ_PEER) && now_ms() < until);
+    } while (try_again(rc, &tries, until));
     check_call(rc, "put to rank 0");
     probe.ids[0] = rank_0;
 }
@@ -356,6 +399,11 @@ utofu_vcq_hdl_t open_vcq(void)
     utofu_vcq_hdl_t vcq;
 
     need_processes(1, MAX_PROCESSES);
+#ifdef HAVE_JOB
+    struct utofu_job job;
+    CALL(utofu_compat_job(&job));
+    end_unless_connected((int)job.size);
+#endif
     list = aligned_memory(2 * size + 256);
     answer = (struct list *)(void *)((char *)list + size);
     CALL(utofu_create_vcq_with_cmp_id(TNI, COMPONENT, 0, &vcq));
