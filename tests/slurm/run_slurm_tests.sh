@@ -1,0 +1,252 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Jobs of a real Slurm with two hosts, which scripts/slurm-hosts starts; this runs on the first.
+# Usage: run_slurm_tests.sh start SLURM-HOSTS BUILD-FOLDER [CASE]...
+#        run_slurm_tests.sh BUILD-FOLDER [CASE]...      on the first host
+set -u
+if [ "$1" = start ]; then
+    hosts=$2 build=$3
+    shift 3
+    "$hosts" --share "$build" --timeout 0 -- "$0" "$build" "$@" 2>&1
+    rc=$?
+    [ $rc != 77 ] || echo "skipped: no Slurm of two hosts can be started here"
+    exit $rc
+fi
+build=$1
+shift
+log=$(mktemp)
+failures=0 passed=0
+shared=$SLURM_HOSTS_SHARED
+export UTOFU_JOB_TIMEOUT=${UTOFU_JOB_TIMEOUT:-60} UTOFU_LOG_LEVEL=warning
+
+fail() { # TEXT
+    echo "FAILED: $case: $1"
+    tail -n 12 "$log" | sed 's/^/    /'
+    failures=$((failures + 1))
+    return 1
+}
+
+# Runs a command whose output the next lines look at; an exit status of 124: it did not end.
+try() { # SECONDS COMMAND [ARGUMENT]...
+    local seconds=$1
+    shift
+    timeout -k 5 "$((seconds * ${UT_TEST_TIMEOUT_SCALE:-1}))" "$@" >"$log" 2>&1 </dev/null
+}
+
+expect() { # PATTERN [COUNT]: lines with it
+    local found
+    found=$(grep -Ec -- "$1" "$log")
+    if [ -n "${2:-}" ]; then
+        [ "$found" = "$2" ] || fail "$found lines, not $2, have: $1"
+    else
+        [ "$found" -gt 0 ] || fail "no line has: $1"
+    fi
+}
+
+expect_not() { # PATTERN
+    ! grep -Eq -- "$1" "$log" || fail "a line has: $1"
+}
+
+# After each test: no job, no process and no file on either host. The job's last step may still be ending.
+# shellcheck disable=SC2016 # for the shells on the hosts
+left_behind='
+for ((i = 0; i < 50; i++)); do
+    left=$(ps -eo args | grep -F "$0/" | grep -v -e run_slurm_tests -e grep -e "bash -c"; ls -A /dev/shm)
+    [ -z "$left" ] && exit 0
+    sleep 0.1
+done
+echo "$(hostname) has left: $left"
+exit 1'
+expect_nothing_left() {
+    local i
+    for ((i = 0; i < 100; i++)); do
+        [ -z "$(squeue -h)" ] && break
+        sleep 0.1
+    done
+    squeue -h >"$log"
+    [ ! -s "$log" ] || fail "jobs are left"
+    try 30 srun --mpi=none -N 2 -n 2 bash -c "$left_behind" "$build" || fail "something is left behind"
+}
+
+# Sums over a circuit of N processes, started by srun with the options.
+sums() { # N SRUN-OPTION...
+    local n=$1
+    shift
+    try 60 srun -n "$n" "$@" "$build/examples/barrier_sum" butterfly || fail "exit status $?"
+    expect "sums over a butterfly of $n processes"
+}
+
+# Rounds between two processes, by a command that starts them.
+rounds() { # COMMAND...
+    try 60 "$@" || fail "exit status $?"
+    expect 'rank [01]: 1000 rounds' 2
+}
+
+## Launchers ----------------------------------------------------------------------------------
+
+pmix() {
+    sums 4 --mpi=pmix -N 2
+    rounds srun --mpi=pmix -N 2 -n 2 "$build/examples/pingpong_notice"
+}
+
+pmi2() {
+    sums 4 --mpi=pmi2 -N 2
+    rounds srun --mpi=pmi2 -N 2 -n 2 "$build/examples/pingpong_notice"
+}
+
+none_with_root() {
+    UTOFU_JOB_KEY=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
+    export UTOFU_JOB_KEY
+    UTOFU_ROOT=host0:20711 rounds srun --mpi=none -N 2 -n 2 "$build/examples/pingpong_notice"
+    mkdir "$shared/root"
+    UTOFU_ROOT=$shared/root sums 4 --mpi=none -N 2
+    rm -rf "$shared/root"
+    unset UTOFU_JOB_KEY
+}
+
+## Distributions ------------------------------------------------------------------------------
+
+cyclic() {
+    sums 4 --mpi=pmix -N 2 -m cyclic
+    sums 4 --mpi=pmi2 -N 2 -m cyclic
+}
+
+# Rank 0 is on the second host.
+arbitrary() {
+    printf 'host1\nhost0\nhost1\n' >"$shared/hostfile"
+    export SLURM_HOSTFILE=$shared/hostfile
+    sums 3 --mpi=pmix -m arbitrary
+    sums 3 --mpi=pmi2 -m arbitrary
+    unset SLURM_HOSTFILE
+}
+
+overcommit() {
+    sums 12 --mpi=pmix -N 2 -O
+}
+
+# shellcheck disable=SC2016 # for the shell of the batch job
+side_by_side() {
+    try 90 salloc -N 2 -n 4 bash -c '
+        for k in 1 2; do srun --exact --mpi=pmix -N 2 -n 2 "$0/examples/pingpong_notice" & pids+=($!); done
+        for pid in "${pids[@]}"; do wait "$pid" || exit; done' "$build" || fail "exit status $?"
+    expect 'rank [01]: 1000 rounds' 4
+}
+
+## MPI libraries ------------------------------------------------------------------------------
+
+batch() { # LINE
+    printf '#!/bin/bash\n#SBATCH -N 2 -n 2\n%s\n' "$1" >"$shared/script"
+    rm -f "$shared/out"
+    try 90 sbatch --wait -o "$shared/out" "$shared/script" || fail "sbatch: exit status $?"
+    cp "$shared/out" "$log"
+    expect 'rank [01]: 1000 rounds' 2
+}
+
+openmpi() {
+    batch "mpirun.openmpi $build/examples/pingpong_mpi.openmpi"
+    rounds srun --mpi=pmix -N 2 -n 2 "$build/examples/pingpong_mpi.openmpi"
+}
+
+mpich() {
+    batch "mpiexec.mpich $build/examples/pingpong_mpi.mpich"
+    rounds srun --mpi=pmi2 -N 2 -n 2 "$build/examples/pingpong_mpi.mpich"
+}
+
+## Ends ---------------------------------------------------------------------------------------
+
+# Starts four processes on two hosts that wait for each other without end; true once they do.
+start_waiting() {
+    local i
+    rm -rf "$shared/waiting"
+    mkdir "$shared/waiting"
+    srun --mpi=pmix -N 2 --ntasks-per-node=2 -l "$build/tests/slurm/waiting" "$shared/waiting" >"$log" 2>&1 </dev/null &
+    srun=$!
+    for ((i = 0; i < 600; i++)); do
+        (($(find "$shared/waiting" -size +0 -type f | wc -l) == 4)) && return
+        kill -0 "$srun" 2>/dev/null || break
+        sleep 0.1
+    done
+    fail "the processes do not wait for each other"
+}
+
+# Waits for the end of srun, at most SECONDS; returns its exit status.
+wait_for_srun() { # SECONDS
+    local i
+    for ((i = 0; i < 10 * $1 * ${UT_TEST_TIMEOUT_SCALE:-1}; i++)); do
+        kill -0 "$srun" 2>/dev/null || break
+        sleep 0.1
+    done
+    if kill -0 "$srun" 2>/dev/null; then
+        fail "the job has not ended after $1 s"
+        scancel "$(squeue -h -o %i)"
+    fi
+    wait "$srun"
+}
+
+# PMIx of Slurm ends the others, or they say who has ended.
+killed_rank() {
+    start_waiting || return
+    srun --mpi=none --overlap --jobid "$(squeue -h -o %i)" -w host1 -n 1 kill -KILL "$(cat "$shared/waiting/3")"
+    wait_for_srun 40 && fail "exit status 0"
+    expect 'host1: task 3: Killed'
+    expect 'Job step aborted|^0: rank 0: rank 3 has ended or cannot be reached'
+}
+
+scancelled() {
+    start_waiting || return
+    scancel "$(squeue -h -o %i)"
+    wait_for_srun 40 && fail "exit status 0"
+    expect 'CANCELLED'
+}
+
+## What users get wrong ---------------------------------------------------------------------
+
+# Without --mpi each process is a job of one. All say so, and none waits for the others.
+without_mpi() {
+    try 15 srun --mpi=none -N 2 -n 2 "$build/examples/pingpong_notice" && fail "exit status 0"
+    expect '^rank [01]: the library sees 1 of the 2 processes .*--mpi=pmix or --mpi=pmi2' 2
+}
+
+# The second host has no libfabric: its process says so at once, and ends.
+# shellcheck disable=SC2016 # for the shells on the hosts
+no_libfabric() {
+    cat >"$shared/without" <<'END'
+#!/bin/bash
+[ "$(hostname)" = host1 ] || exec "$@"
+exec unshare --mount bash -c 'for file in /usr/lib/*/libfabric.so.1; do mount --bind /dev/null "$file"; done; exec "$@"' without "$@"
+END
+    chmod +x "$shared/without"
+    UTOFU_JOB_TIMEOUT=10 try 60 srun --mpi=pmix -N 2 -n 2 -l "$shared/without" "$build/examples/pingpong_notice" && fail "exit status 0"
+    expect '^1: utofu: error: .*rank 0 is on another host, and this process has no .*package libfabric1'
+    expect '^1: rank 1: put to rank 0: UTOFU_ERR_MRQ_PEER'
+    [ "$(wc -l <"$log")" -lt 12 ] || fail "more than a few lines"
+    rm "$shared/without"
+}
+
+## The checks of utofu-info -------------------------------------------------------------------
+
+# Each host has one process, and Slurm stops answering for a host whose processes have ended.
+check() {
+    local i
+    for i in 1 2 3; do
+        try 60 srun --mpi=pmix -N 2 -n 2 "$build/tools/utofu-info" --check || fail "pmix: exit status $?"
+        expect_not 'FAIL'
+    done
+    try 60 srun --mpi=pmi2 -N 2 -n 2 "$build/tools/utofu-info" --check || fail "pmi2: exit status $?"
+    expect_not 'FAIL'
+}
+
+all_cases=(pmix pmi2 none_with_root cyclic arbitrary overcommit side_by_side openmpi mpich killed_rank scancelled
+    without_mpi no_libfabric check)
+
+for case in "${@:-${all_cases[@]}}"; do
+    before=$failures started=$EPOCHREALTIME
+    "$case"
+    expect_nothing_left
+    if [ "$failures" = "$before" ]; then
+        passed=$((passed + 1))
+        echo "ok: $case ($(awk "BEGIN { printf \"%.1f\", $EPOCHREALTIME - $started }") s)"
+    fi
+done
+echo "$passed passed, $failures failed"
+[ "$failures" = 0 ]
