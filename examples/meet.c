@@ -36,7 +36,7 @@ enum {
     STAG = 255,
     ROWS_STAG = 254,
     SECONDS = 60,     /* maximum wait for the other processes at the start: UTOFU_JOB_TIMEOUT */
-    PEER_TRIES = 4,  /* a second apart: rank 0 cannot be reached at all */
+    PEER_TRIES = 4,   /* a second apart: rank 0 cannot be reached at all */
     PROBE_MS = 100,   /* interval between two probes */
     PROBE_SIZE = 64,  /* more than a word, because a word may be read from shared memory without its
                        * process */

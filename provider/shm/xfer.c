@@ -251,8 +251,8 @@ static bool reaches(struct sp_conn *conn, const struct prov_xfer *x)
 }
 
 /* A few bytes are seen at once if a CPU stores them, but not if this machine's kernel copies them
- * (common/atomic_width.h). So the peer's CPU stores them to memory of its own that is not mapped. Memory
- * that is not there is left to the kernel, which says so. */
+ * (common/atomic_width.h). So the peer's CPU stores them to memory of its own that is not mapped.
+ * Memory that is not there is left to the kernel, which says so. */
 static bool needs_stores_of_peer(struct sp_conn *conn, const struct prov_xfer *x)
 {
     return prov_store_width() > prov_kernel_width() && prov_is_split(x->rmt, x->length) &&

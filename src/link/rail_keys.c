@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Memory keys for further ports (rails) of other devices: see rails.h. The region has the keys of
- * this process (stag/extra_mr.c). A message requests those of the peer once the puts to an STag add up
- * to its size. The keys are stored with the address and size for which they are valid: they are not
- * used for an STag that was registered again and whose new entry was not read yet.
+ * this process (stag/extra_mr.c). A message requests those of the peer once the puts to an STag add
+ * up to its size. The keys are stored with the address and size for which they are valid: they are
+ * not used for an STag that was registered again and whose new entry was not read yet.
  */
 #include <stdlib.h>
 
