@@ -38,7 +38,7 @@ struct sp_conn *sp_conn_by_name(struct sp_ep *ep, uint32_t name)
     return conn && conn->name == name ? conn : NULL;
 }
 
-static bool grow(struct sp_ep *ep)
+static bool grow_table(struct sp_ep *ep)
 {
     uint32_t n = ep->max_conns ? ep->max_conns * 2 : 16;
     struct sp_conn **conns = realloc(ep->conns, n * sizeof(*conns));
@@ -51,9 +51,9 @@ static bool grow(struct sp_ep *ep)
     return true;
 }
 
-static bool enter(struct sp_ep *ep, struct sp_conn *conn)
+static bool register_conn(struct sp_ep *ep, struct sp_conn *conn)
 {
-    if (ep->num_conns == ep->max_conns && (ep->max_conns == SP_MAX_CONNS || !grow(ep)))
+    if (ep->num_conns == ep->max_conns && (ep->max_conns == SP_MAX_CONNS || !grow_table(ep)))
         return false;
     while (ep->conns[ep->next_conn & (ep->max_conns - 1)])
         ep->next_conn++;
@@ -68,7 +68,7 @@ static bool enter(struct sp_ep *ep, struct sp_conn *conn)
     return true;
 }
 
-static void leave(struct sp_conn *conn)
+static void unregister_conn(struct sp_conn *conn)
 {
     struct sp_ep *ep = conn->ep;
 
@@ -107,7 +107,7 @@ static struct sp_conn *conn_new(struct sp_ep *ep, struct sp_peer *peer, bool nam
         free(conn);
         return NULL;
     }
-    if (named ? !enter(ep, conn) : (conn->closed = true, false)) {
+    if (named ? !register_conn(ep, conn) : (conn->closed = true, false)) {
         ep->num_live--;
         free(conn);
         return NULL;
@@ -129,7 +129,7 @@ void sp_conn_free(struct sp_conn *conn)
 
 /* Frees a connection that has nothing left to send; during a poll, which may still use the
  * connection, at the end of the poll. */
-static void discard(struct sp_conn *conn)
+static void discard_conn(struct sp_conn *conn)
 {
     struct sp_ep *ep = conn->ep;
 
@@ -185,7 +185,7 @@ static void control_sent(struct sp_conn *conn, uint8_t ctl)
 {
     conn->ctl = SP_CTL_NONE;
     if (conn->closed) {
-        discard(conn);
+        discard_conn(conn);
     } else if (ctl == SP_CTL_ACCEPT) {
         UT_ASSERT(conn->state == SP_CONN_ACCEPTING);
         conn->state = SP_CONN_UP;
@@ -201,7 +201,7 @@ static void drop_control(struct sp_conn *conn)
 {
     conn->ctl = SP_CTL_NONE;
     if (conn->closed)
-        discard(conn);
+        discard_conn(conn);
 }
 
 void sp_conn_send_control(struct sp_conn *conn)
@@ -297,7 +297,7 @@ static bool find_endpoint(struct sp_conn *conn)
     return false;
 }
 
-static void ask(struct sp_conn *conn)
+static void request_connection(struct sp_conn *conn)
 {
     UT_ASSERT(conn->state == SP_CONN_WAITING && conn->ctl == SP_CTL_NONE);
     if (find_endpoint(conn)) {
@@ -379,7 +379,7 @@ int sp_connect(struct prov_ep *base, const void *addr_bytes, size_t addr_size,
     conn->state = SP_CONN_WAITING;
     *out = (struct prov_conn *)conn;
     if (sp_peer_is(peer, SP_PEER_UP))
-        ask(conn);
+        request_connection(conn);
     else if (sp_peer_is(peer, SP_PEER_DEAD))
         sp_conn_go_down(conn, (enum prov_reason)peer->reason);
     return 0;
@@ -463,8 +463,8 @@ static int take_request(struct sp_ep *ep, const struct sp_slot *slot, uint32_t c
     conn->rmt_hello_size = (uint8_t)slot->size;
     memcpy(conn->rmt_hello, slot->request.hello, PROV_HELLO_MAX);
     if (!(conn->rmt_state & 1) || __atomic_load_n(&entry->id, __ATOMIC_SEQ_CST) != conn->rmt_id) {
-        leave(conn);
-        discard(conn); /* the endpoint that asked was closed */
+        unregister_conn(conn);
+        discard_conn(conn); /* the endpoint that asked was closed */
         return 0;
     }
     ep->callbacks->request(ep->owner, &ep->prov->base, (struct prov_conn *)conn, conn->rmt_id,
@@ -569,7 +569,7 @@ void sp_conn_close(struct prov_conn *base)
     uint8_t state = conn->state;
 
     UT_ASSERT(!conn->closed);
-    leave(conn);
+    unregister_conn(conn);
     conn->closed = true;
     conn->state = SP_CONN_DOWN;
     conn->up_due = conn->down_due = false;
@@ -578,7 +578,7 @@ void sp_conn_close(struct prov_conn *base)
     else if (state == SP_CONN_UP)
         send_control(conn, SP_CTL_CLOSE);
     else if (conn->ctl != SP_CTL_ERROR) /* an ERROR must still be sent */
-        discard(conn);
+        discard_conn(conn);
 }
 
 int sp_conn_attend(struct sp_conn *conn)
@@ -590,7 +590,7 @@ int sp_conn_attend(struct sp_conn *conn)
     } else if (conn->state == SP_CONN_WAITING) {
         if (!sp_peer_is(conn->peer, SP_PEER_UP))
             return 0;
-        ask(conn);
+        request_connection(conn);
     } else if (peer_is_gone(conn)) {
         bool asking = conn->state == SP_CONN_ASKING;
         sp_conn_go_down(conn, asking ? PROV_REASON_NO_ENDPOINT : PROV_REASON_CLOSED);

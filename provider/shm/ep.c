@@ -45,7 +45,7 @@ static int find_place(struct sp_prov *prov, uint64_t id)
     return place < 0 && prov->num_eps < prov->num_rings ? (int)prov->num_eps++ : place;
 }
 
-static void enter(struct sp_prov *prov, struct sp_ep *ep, uint32_t place)
+static void enter_directory(struct sp_prov *prov, struct sp_ep *ep, uint32_t place)
 {
     struct sp_dir_entry *entry = &prov->seg->table.dir[place];
 
@@ -75,7 +75,7 @@ int sp_ep_open(struct prov *base, const struct prov_ep_attr *attr, struct prov_e
     pthread_mutex_lock(&prov->lock);
     int place = prov->forked ? -EIO : find_place(prov, attr->id);
     if (place >= 0)
-        enter(prov, ep, (uint32_t)place);
+        enter_directory(prov, ep, (uint32_t)place);
     pthread_mutex_unlock(&prov->lock);
     if (place < 0) {
         if (place == -ENOSPC)
@@ -96,7 +96,7 @@ int sp_ep_open(struct prov *base, const struct prov_ep_attr *attr, struct prov_e
 }
 
 /* Removes the endpoint from the directory, and notifies all peers. */
-static void leave(struct sp_prov *prov, struct sp_ep *ep)
+static void leave_directory(struct sp_prov *prov, struct sp_ep *ep)
 {
     struct sp_seg_table *table = &prov->seg->table;
 
@@ -127,7 +127,7 @@ void sp_ep_close(struct prov_ep *base)
 {
     struct sp_ep *ep = sp_ep_of(base);
 
-    leave(ep->prov, ep);
+    leave_directory(ep->prov, ep);
     while (ep->num_active > 0) { /* closed ones are in no other list */
         struct sp_conn *conn = ep->active[ep->num_active - 1];
         sp_ep_deactivate(conn);
@@ -286,7 +286,7 @@ static bool ring_is_damaged(const struct sp_ep *ep)
 }
 
 /* Messages sent before a death or a closing are delivered before down() is called. */
-static int attend(struct sp_ep *ep)
+static int handle_events(struct sp_ep *ep)
 {
     uint64_t tail;
     int count = 0;
@@ -316,7 +316,7 @@ static __attribute__((noinline)) int poll_more(struct sp_ep *ep)
         count += step_active(ep);
     count += take_slots(ep, ep->head + POLL_BUDGET);
     if (__atomic_load_n(&ep->attention, __ATOMIC_ACQUIRE))
-        count += attend(ep);
+        count += handle_events(ep);
     ep->in_poll = false;
     if (ep->discarded)
         free_discarded(ep);
@@ -372,7 +372,7 @@ static bool has_something(struct sp_ep *ep)
         if (ep->active[i]->up_due || ep->active[i]->down_due)
             return true;
     }
-    /* that waits for the claimed slot, too: attend() */
+    /* that waits for the claimed slot, too: handle_events() */
     return !claimed && __atomic_load_n(&ep->attention, __ATOMIC_SEQ_CST);
 }
 

@@ -59,7 +59,7 @@ static void give_back(struct sp_prov *prov)
     __atomic_sub_fetch(&prov->mapped_bytes, WINDOW_SIZE, __ATOMIC_RELAXED);
 }
 
-static void drop(struct sp_conn *conn, struct window *w)
+static void drop_window(struct sp_conn *conn, struct window *w)
 {
     struct sp_map *map = conn->map;
     struct window **at = bucket_of(map, w->number);
@@ -94,7 +94,7 @@ static struct sp_map *map_of(struct sp_conn *conn)
     return map;
 }
 
-static void grow(struct sp_map *map)
+static void grow_buckets(struct sp_map *map)
 {
     uint32_t n = map->num_buckets * 4;
     struct window **buckets = calloc(n, sizeof(struct window *));
@@ -113,7 +113,7 @@ static void grow(struct sp_map *map)
 
 /* The connection that loses a window: this one, or if it has none, the one with most windows on
  * this endpoint. Connections of other endpoints are guarded by other locks. */
-static struct sp_conn *loser(struct sp_conn *conn)
+static struct sp_conn *find_victim(struct sp_conn *conn)
 {
     const struct sp_ep *ep = conn->ep;
     struct sp_conn *most = conn;
@@ -136,10 +136,10 @@ static void make_room(struct sp_conn *conn)
 
     __atomic_add_fetch(&prov->mapped_bytes, WINDOW_SIZE, __ATOMIC_RELAXED);
     while (__atomic_load_n(&prov->mapped_bytes, __ATOMIC_RELAXED) > prov->max_mapped_bytes) {
-        struct sp_conn *victim = loser(conn);
+        struct sp_conn *victim = find_victim(conn);
         if (victim->map->num_windows == 0)
             break;
-        drop(victim, victim->map->oldest);
+        drop_window(victim, victim->map->oldest);
     }
 }
 
@@ -190,7 +190,7 @@ static struct window *window_new(struct sp_conn *conn, uint64_t number)
     }
     w->number = number;
     if (map->num_windows++ >= 2 * map->num_buckets)
-        grow(map);
+        grow_buckets(map);
     struct window **b = bucket_of(map, number);
     w->next = *b;
     *b = w;
@@ -254,7 +254,7 @@ struct sp_piece sp_map_piece(struct sp_conn *conn, uint32_t rkey, uint64_t at, u
     return (struct sp_piece){w->at + offset, size < left ? size : left};
 }
 
-static bool touch(struct window *w, uint64_t block)
+static bool mark_touched(struct window *w, uint64_t block)
 {
     uint64_t bit = 1ull << block % 64, *word = &w->touched[block / 64];
     bool first = !(*word & bit);
@@ -278,7 +278,7 @@ void sp_map_prefault(struct sp_conn *conn, uint64_t at, uint64_t size)
     uint64_t end = (offset + size) / SP_MAP_BLOCK;
     while (block < end) {
         uint64_t first = block;
-        while (block < end && touch(w, block))
+        while (block < end && mark_touched(w, block))
             block++;
         if (block > first)
             madvise(w->at + first * SP_MAP_BLOCK, (block - first) * SP_MAP_BLOCK,
@@ -302,7 +302,7 @@ void sp_map_free(struct sp_conn *conn)
     if (!conn->map)
         return;
     while (conn->map->oldest)
-        drop(conn, conn->map->oldest);
+        drop_window(conn, conn->map->oldest);
     free(conn->map->buckets);
     free(conn->map);
     conn->map = NULL;

@@ -79,7 +79,7 @@ void sp_pagerefs_free(struct sp_pagerefs *h)
 }
 
 /* For each level the last border below `at`. */
-static void find(const struct sp_pagerefs *h, uint64_t at, struct border *before[LEVELS])
+static void find_borders(const struct sp_pagerefs *h, uint64_t at, struct border *before[LEVELS])
 {
     struct border *b = h->head;
 
@@ -104,7 +104,7 @@ static struct border *border_at(struct sp_pagerefs *h, uint64_t at)
 {
     struct border *before[LEVELS];
 
-    find(h, at, before);
+    find_borders(h, at, before);
     struct border *b = before[0]->next[0];
     if (b && b->at == at)
         return b;
@@ -122,11 +122,11 @@ static struct border *border_at(struct sp_pagerefs *h, uint64_t at)
 }
 
 /* Removes the border at `at` if it is equal to the previous one. */
-static void merge(struct sp_pagerefs *h, uint64_t at)
+static void merge_intervals(struct sp_pagerefs *h, uint64_t at)
 {
     struct border *before[LEVELS];
 
-    find(h, at, before);
+    find_borders(h, at, before);
     struct border *b = before[0]->next[0];
     if (!b || b->at != at || b->count != before[0]->count || b->taken != before[0]->taken)
         return;
@@ -151,8 +151,8 @@ bool sp_pageref(struct sp_pagerefs *h, uint64_t lo, uint64_t hi, sp_take_fn *tak
         if (b->count++ == 0 && take && take(arg, b->at, b->next[0]->at))
             b->taken = true;
     }
-    merge(h, lo);
-    merge(h, hi);
+    merge_intervals(h, lo);
+    merge_intervals(h, hi);
     return true;
 }
 
@@ -167,7 +167,7 @@ void sp_release(struct sp_pagerefs *h, uint64_t lo, uint64_t hi, sp_give_fn *giv
         UT_ASSERT(b->count > 0);
         if (--b->count == 0 && b->taken)
             b->taken = !give(arg, b->at, next->at);
-        merge(h, b->at);
+        merge_intervals(h, b->at);
     }
-    merge(h, hi);
+    merge_intervals(h, hi);
 }

@@ -206,7 +206,7 @@ free_prov:
     return rc;
 }
 
-static void forget(struct sp_prov *prov)
+static void unlist_prov(struct sp_prov *prov)
 {
     pthread_mutex_lock(&all_lock);
     struct sp_prov **p = &all;
@@ -220,7 +220,7 @@ static void sp_close(struct prov *base)
 {
     struct sp_prov *prov = sp_prov_of(base);
 
-    forget(prov);
+    unlist_prov(prov);
     sp_peer_free_dead(prov);
     while (prov->peers) {
         struct sp_peer *peer = prov->peers;
@@ -272,7 +272,7 @@ static unsigned int sp_device(struct prov *prov, unsigned int tni)
  * The background thread
  */
 
-static void drain(int fd)
+static void drain_events(int fd)
 {
     uint64_t count;
 
@@ -280,9 +280,9 @@ static void drain(int fd)
         return; /* read already */
 }
 
-static void tick(struct sp_prov *prov)
+static void handle_timer(struct sp_prov *prov)
 {
-    drain(prov->timer_fd);
+    drain_events(prov->timer_fd);
     __atomic_store_n(&prov->timer_on, 0, __ATOMIC_SEQ_CST);
     for (uint32_t i = 0; i < prov->num_eps; i++) {
         struct sp_ep *ep = prov->eps[i];
@@ -297,9 +297,9 @@ static void look_at(struct sp_prov *prov, void *what)
     if (what == &prov->listen_fd)
         sp_accept_all(prov);
     else if (what == &prov->kick_fd)
-        drain(prov->kick_fd);
+        drain_events(prov->kick_fd);
     else if (what == &prov->timer_fd)
-        tick(prov);
+        handle_timer(prov);
     else
         sp_receive(what);
 }
@@ -321,7 +321,7 @@ static unsigned int collect_rung(struct sp_prov *prov, void *owners[])
 static void look_without_descriptors(struct sp_prov *prov)
 {
     sp_lose_peers(prov);
-    tick(prov);
+    handle_timer(prov);
 }
 
 /* Peers that die are freed at the end: a later event of the batch may refer to one, even if it died

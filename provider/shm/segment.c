@@ -24,7 +24,7 @@ static uint64_t bytes_of(uint32_t num_rings)
     return sizeof(struct sp_seg_table) + num_rings * sizeof(struct sp_ring);
 }
 
-static struct sp_segment *map(int fd, uint32_t num_rings)
+static struct sp_segment *map_segment(int fd, uint32_t num_rings)
 {
     const size_t skip = (SP_MAX_EPS - num_rings) * sizeof(struct sp_ring);
     uint8_t *p = mmap(NULL, sizeof(struct sp_segment), PROT_NONE,
@@ -62,7 +62,7 @@ static int make_file(struct sp_prov *prov)
     if (fd < 0)
         return -errno;
     if (ftruncate(fd, (off_t)bytes_of(prov->num_rings)) != 0 ||
-        fcntl(fd, F_ADD_SEALS, SEALS) != 0 || !(prov->seg = map(fd, prov->num_rings))) {
+        fcntl(fd, F_ADD_SEALS, SEALS) != 0 || !(prov->seg = map_segment(fd, prov->num_rings))) {
         int rc = -errno;
         close(fd);
         return rc;
@@ -112,7 +112,7 @@ int sp_segment_map(int fd, uint64_t probe, struct sp_segment **out, uint32_t *nu
     if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || fstat(fd, &st) != 0 || rings_of(&st) == 0) {
         ut_error(SP_LOG, "a peer's segment is not what this version of the library makes");
         rc = -EPROTO;
-    } else if (!(seg = map(fd, rings_of(&st)))) {
+    } else if (!(seg = map_segment(fd, rings_of(&st)))) {
         rc = -errno;
     } else if (seg->table.header.probe != probe) {
         sp_segment_unmap(seg);

@@ -162,7 +162,7 @@ static bool check_listener(struct sp_peer *peer)
     return false;
 }
 
-static int watch(struct sp_prov *prov, int fd, void *what)
+static int watch_fd(struct sp_prov *prov, int fd, void *what)
 {
     struct epoll_event ev = {.events = EPOLLIN, .data.ptr = what};
 
@@ -178,7 +178,7 @@ int sp_listen(struct sp_prov *prov)
     prov->listen_fd = new_socket();
     if (prov->listen_fd < 0 || bind(prov->listen_fd, (struct sockaddr *)&sun, len) != 0 ||
         listen(prov->listen_fd, BACKLOG) != 0 ||
-        watch(prov, prov->listen_fd, &prov->listen_fd) != 0) {
+        watch_fd(prov, prov->listen_fd, &prov->listen_fd) != 0) {
         int rc = -errno;
         ut_error(SP_LOG, "cannot listen on an abstract unix socket: %s", strerror(-rc));
         return rc;
@@ -303,14 +303,14 @@ static int send_hello(struct sp_peer *peer)
     return send_dgram(peer->prov, peer->fd, &d, peer->send_fds);
 }
 
-static int welcome(struct sp_peer *peer)
+static int send_welcome(struct sp_peer *peer)
 {
     struct sp_dgram d = make_dgram(peer, SP_DGRAM_WELCOME);
 
     return send_dgram(peer->prov, peer->fd, &d, peer->send_fds);
 }
 
-static int say(struct sp_prov *prov, int fd, enum sp_dgram_type type)
+static int send_bare_dgram(struct sp_prov *prov, int fd, enum sp_dgram_type type)
 {
     struct sp_dgram d = {.type = type, .version = SP_VERSION};
 
@@ -332,7 +332,7 @@ static bool is_shortage(int error)
  * `closings` in shared memory. Where the kernel has no memory for it, the note is sent again. */
 void sp_send_note(struct sp_peer *peer, enum sp_dgram_type type)
 {
-    if (!ut_fd_check_own(peer->fd) || !is_shortage(-say(peer->prov, peer->fd, type)))
+    if (!ut_fd_check_own(peer->fd) || !is_shortage(-send_bare_dgram(peer->prov, peer->fd, type)))
         return;
     __atomic_fetch_or(&peer->notes_owed, 1u << (type - SP_DGRAM_HELLO), __ATOMIC_SEQ_CST);
     __atomic_store_n(&peer->prov->owes_notes, 1, __ATOMIC_SEQ_CST);
@@ -496,7 +496,7 @@ static int try_to_connect(struct sp_peer *peer)
     if (rc != 0 && rc != -EPIPE && rc != -ECONNRESET)
         return rc;
     /* EPIPE, ECONNRESET: it hung up, but datagrams that it sent before can still be read */
-    return watch(peer->prov, peer->fd, peer) == 0 ? 0 : -errno;
+    return watch_fd(peer->prov, peer->fd, peer) == 0 ? 0 : -errno;
 }
 
 void sp_peer_connect(struct sp_peer *peer)
@@ -533,7 +533,7 @@ static void pause_listening(struct sp_prov *prov)
 static void resume_listening(struct sp_prov *prov)
 {
     prov->listen_paused = false;
-    if (watch(prov, prov->listen_fd, &prov->listen_fd) != 0)
+    if (watch_fd(prov, prov->listen_fd, &prov->listen_fd) != 0)
         pause_listening(prov);
 }
 
@@ -587,11 +587,11 @@ static void take_in(struct sp_prov *prov, int fd)
     if (peer) {
         peer->fd = fd;
         peer->pid = pid;
-        if (watch(prov, fd, peer) == 0)
+        if (watch_fd(prov, fd, peer) == 0)
             return;
     }
     log_shortage(prov, peer ? errno : ENOMEM);
-    (void)say(prov, fd, SP_DGRAM_BUSY);
+    (void)send_bare_dgram(prov, fd, SP_DGRAM_BUSY);
     if (peer)
         sp_peer_die(peer, PROV_REASON_LOCAL);
     else
@@ -608,7 +608,7 @@ static int turn_away(struct sp_prov *prov)
     int fd = accept_one(prov);
     if (fd >= 0) {
         if (check_credentials(prov, fd, &pid))
-            (void)say(prov, fd, SP_DGRAM_BUSY);
+            (void)send_bare_dgram(prov, fd, SP_DGRAM_BUSY);
         close(fd);
     }
     prov->spare_fd = ut_fd_own(fcntl(prov->seg_fd, F_DUPFD_CLOEXEC, 0));
@@ -794,7 +794,7 @@ static struct sp_peer *take_hello(struct sp_peer *peer, const struct sp_dgram *d
     peer->addr.pid = d->pid;
     rc = map_theirs(peer, d, carried);
     if (rc == 0)
-        rc = welcome(peer);
+        rc = send_welcome(peer);
     if (rc != 0) {
         break_off(peer, rc);
         return NULL;
@@ -834,7 +834,7 @@ static struct sp_peer *take_welcome(struct sp_peer *peer, const struct sp_dgram 
 static struct sp_peer *take_want(struct sp_peer *peer)
 {
     peer->send_fds = true;
-    int rc = sp_peer_is(peer, SP_PEER_HELLO_SENT) ? send_hello(peer) : welcome(peer);
+    int rc = sp_peer_is(peer, SP_PEER_HELLO_SENT) ? send_hello(peer) : send_welcome(peer);
     if (rc == 0)
         return peer;
     break_off(peer, rc);
@@ -852,7 +852,8 @@ static void look_for_closings(struct sp_peer *peer)
 }
 
 /* Returns the peer to continue reading from, or NULL. */
-static struct sp_peer *take(struct sp_peer *peer, const struct sp_dgram *d, struct carried *carried)
+static struct sp_peer *take_dgram(struct sp_peer *peer, const struct sp_dgram *d,
+                                  struct carried *carried)
 {
     switch (d->type) {
     case SP_DGRAM_HELLO:
@@ -923,7 +924,7 @@ void sp_receive(struct sp_peer *peer)
         if (n == -EAGAIN)
             return;
         if (n == (ssize_t)sizeof(d)) {
-            peer = take(peer, &d, &carried);
+            peer = take_dgram(peer, &d, &carried);
         } else { /* a hang-up, or a foreign datagram */
             sp_peer_die(peer, PROV_REASON_PEER_DEAD);
             peer = NULL;

@@ -98,7 +98,7 @@ int sp_stream_reserve(struct sp_conn *conn)
     return s->sent == s->last && s->last - s->first < MAX_OPS ? 0 : -EAGAIN;
 }
 
-static struct op *push(struct sp_conn *conn, enum op_kind kind, const struct prov_xfer *x)
+static struct op *push_op(struct sp_conn *conn, enum op_kind kind, const struct prov_xfer *x)
 {
     struct sp_stream *s = conn->stream;
     UT_ASSERT(s->last - s->first < MAX_OPS && s->sent - s->first <= s->last - s->first);
@@ -124,14 +124,14 @@ void sp_stream_push_complete(struct sp_conn *conn, uint64_t cookie)
 {
     struct prov_xfer x = {.cookie = cookie};
 
-    push(conn, OP_DONE, &x);
+    push_op(conn, OP_DONE, &x);
     conn->stream->sent++;
 }
 
 void sp_stream_push_notify(struct sp_conn *conn, const struct prov_xfer *xfer)
 {
     if (stream_of(conn))
-        push(conn, OP_NOTIFY, xfer);
+        push_op(conn, OP_NOTIFY, xfer);
     else
         sp_conn_go_down(conn, PROV_REASON_LOCAL);
 }
@@ -140,7 +140,7 @@ void sp_stream_push_notify(struct sp_conn *conn, const struct prov_xfer *xfer)
  * Sending
  */
 
-static struct sp_slot *claim(struct sp_conn *conn, uint64_t *pos)
+static struct sp_slot *claim_slot(struct sp_conn *conn, uint64_t *pos)
 {
     struct sp_slot *slot = sp_ring_claim(conn->ring, conn->peer->claimer_there, pos);
 
@@ -154,7 +154,7 @@ static struct sp_slot *claim(struct sp_conn *conn, uint64_t *pos)
 }
 
 /* `solicited`: needs the target's CPU; else a sleeping target is woken when its ring fills up. */
-static void publish(struct sp_conn *conn, struct sp_slot *slot, uint64_t pos, bool solicited)
+static void publish_slot(struct sp_conn *conn, struct sp_slot *slot, uint64_t pos, bool solicited)
 {
     sp_ring_publish(conn->ring, slot, pos, conn->peer->claimer_there);
     uint32_t armed = sp_ring_armed_behind_help(conn->ring);
@@ -187,7 +187,7 @@ static bool send_some(struct sp_conn *conn, struct op *op)
         __atomic_store_n(&conn->ep->attention, 1, __ATOMIC_SEQ_CST); /* down() follows */
         return false;
     }
-    struct sp_slot *slot = claim(conn, &pos);
+    struct sp_slot *slot = claim_slot(conn, &pos);
     if (!slot)
         return false;
     slot->imm = op->imm;
@@ -209,7 +209,7 @@ static bool send_some(struct sp_conn *conn, struct op *op)
         slot->kind = SP_KIND_NOTIFY;
         solicited = op->flags & PROV_SOLICITED;
     }
-    publish(conn, slot, pos, solicited);
+    publish_slot(conn, slot, pos, solicited);
     return true;
 }
 
@@ -246,7 +246,7 @@ int sp_stream_write(struct sp_conn *conn, const struct prov_xfer *x)
         return -EIO;
     if (must_wait(conn, x))
         return -EAGAIN;
-    struct op *op = push(conn, OP_WRITE, x);
+    struct op *op = push_op(conn, OP_WRITE, x);
     send_ops(conn);
     if (s->sent == s->last)
         return PROV_SRC_FREE;
@@ -265,7 +265,7 @@ int sp_stream_read(struct sp_conn *conn, const struct prov_xfer *x)
         return -EIO;
     if (must_wait(conn, x) || s->reads_out == MAX_READS)
         return -EAGAIN;
-    push(conn, OP_READ, x);
+    push_op(conn, OP_READ, x);
     send_ops(conn);
     if (s->sent == s->last) {
         s->reads_out++;
@@ -283,7 +283,7 @@ int sp_stream_read(struct sp_conn *conn, const struct prov_xfer *x)
 
 /* An operation of the peer cannot be executed: the connection goes down on both sides. The endpoint
  * calls sp_conn_settle(). */
-static void fail(struct sp_conn *conn, uint32_t seq, enum prov_status status)
+static void fail_op(struct sp_conn *conn, uint32_t seq, enum prov_status status)
 {
     conn->error_seq = seq;
     conn->error_status = status;
@@ -312,11 +312,11 @@ static int take_write(struct sp_conn *conn, const struct sp_slot *slot, const ui
     uint64_t addr = slot->chunk.addr;
 
     if (n > SP_PAYLOAD || (n > SP_INLINE_CHUNK && !(slot->flags & SP_SLOT_BIG))) {
-        fail(conn, (uint32_t)conn->executed + 1, PROV_FAILED);
+        fail_op(conn, (uint32_t)conn->executed + 1, PROV_FAILED);
         return 0;
     }
     if (n > 0 && !sp_mr_allows(mrs, slot->extra, addr, n, PROV_ACCESS_WRITE)) {
-        fail(conn, (uint32_t)conn->executed + 1, PROV_RMT_ACCESS);
+        fail_op(conn, (uint32_t)conn->executed + 1, PROV_RMT_ACCESS);
         return 0;
     }
     prov_copy_ordered((void *)(uintptr_t)addr,
@@ -340,10 +340,10 @@ static void answer_reads(struct sp_conn *conn)
         struct answer *a = &s->answers[s->first_answer & (MAX_READS - 1)];
         uint64_t pos;
         if (a->length > 0 && !sp_mr_allows(mrs, a->rkey, a->rmt, a->length, PROV_ACCESS_READ)) {
-            fail(conn, a->seq, PROV_RMT_ACCESS);
+            fail_op(conn, a->seq, PROV_RMT_ACCESS);
             return;
         }
-        struct sp_slot *slot = claim(conn, &pos);
+        struct sp_slot *slot = claim_slot(conn, &pos);
         if (!slot)
             return;
         slot->kind = SP_KIND_DATA;
@@ -353,7 +353,7 @@ static void answer_reads(struct sp_conn *conn)
                                a->length - a->moved);
         if (a->moved == a->length)
             s->first_answer++;
-        publish(conn, slot, pos, a->moved == a->length);
+        publish_slot(conn, slot, pos, a->moved == a->length);
     }
 }
 
@@ -363,7 +363,7 @@ static void take_read(struct sp_conn *conn, const struct sp_slot *slot)
 
     count_executed(conn);
     if (!s || s->last_answer - s->first_answer == MAX_READS) {
-        fail(conn, (uint32_t)conn->executed, PROV_FAILED);
+        fail_op(conn, (uint32_t)conn->executed, PROV_FAILED);
         return;
     }
     s->answers[s->last_answer++ & (MAX_READS - 1)] =
@@ -422,7 +422,7 @@ static bool is_executed(const struct sp_conn *conn, const struct op *op)
            (op->kind == OP_WRITE && (int32_t)(executed_by_peer(conn) - op->seq) >= 0);
 }
 
-static int report(struct sp_conn *conn)
+static int report_ops(struct sp_conn *conn)
 {
     struct sp_stream *s = conn->stream;
     int count = 0;
@@ -442,7 +442,7 @@ int sp_stream_step(struct sp_conn *conn)
         send_ops(conn);
     if (conn->state == SP_CONN_UP)
         answer_reads(conn);
-    return conn->state == SP_CONN_UP ? report(conn) : 0;
+    return conn->state == SP_CONN_UP ? report_ops(conn) : 0;
 }
 
 int sp_stream_flush(struct sp_conn *conn)
@@ -454,7 +454,7 @@ int sp_stream_flush(struct sp_conn *conn)
     if (!s)
         return 0;
     s->first_answer = s->last_answer;
-    count += report(conn);
+    count += report_ops(conn);
     while (!conn->closed && s->first != s->last) {
         const struct op *op = op_at(s, s->first++);
         if (op->status != PROV_OK)

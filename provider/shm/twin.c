@@ -128,7 +128,7 @@ uint8_t *sp_twin_copy(uint64_t twin, uint64_t size, uint64_t at)
  */
 
 /* Overlapping ranges count as equal. */
-static int compare(const void *a, const void *b)
+static int compare_ranges(const void *a, const void *b)
 {
     const struct twin *x = a, *y = b;
 
@@ -138,7 +138,7 @@ static int compare(const void *a, const void *b)
 static struct twin *find_twin(const struct sp_twins *twins, uint64_t lo, uint64_t hi)
 {
     const struct twin key = {.range = {lo, hi}};
-    struct twin **found = tfind(&key, &twins->tree, compare);
+    struct twin **found = tfind(&key, &twins->tree, compare_ranges);
 
     return found ? *found : NULL;
 }
@@ -161,7 +161,7 @@ void sp_twins_add(struct sp_twins *twins, uint64_t lo, uint64_t hi, uint64_t pag
     }
     sp_twins_drop(twins, lo, hi);
     *t = (struct twin){.range = {lo, hi}, .left = hi - lo, .page = page};
-    struct twin **at = tsearch(t, &twins->tree, compare);
+    struct twin **at = tsearch(t, &twins->tree, compare_ranges);
     if (!at || *at != t)
         free_twin(t);
 }
@@ -188,7 +188,7 @@ void sp_twins_drop(struct sp_twins *twins, uint64_t lo, uint64_t hi)
             sp_twins_drop(twins, lo, from);
         t->left -= to - from < t->left ? to - from : t->left;
         if (t->left == 0) {
-            tdelete(t, &twins->tree, compare);
+            tdelete(t, &twins->tree, compare_ranges);
             free_twin(t);
         }
         lo = to;

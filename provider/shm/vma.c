@@ -64,7 +64,7 @@ void sp_vma_close(struct sp_vma_maps *m)
 }
 
 /* 1: found; 0: no mapping; -1: the kernel has no such call. */
-static int ask(int fd, uint64_t addr, struct sp_vma *vma)
+static int query_mapping(int fd, uint64_t addr, struct sp_vma *vma)
 {
     char name[NAME] = "";
     struct query q = {.size = sizeof(q),
@@ -147,7 +147,7 @@ bool sp_vma_find(struct sp_vma_maps *m, uint64_t addr, struct sp_vma *vma)
     char *line;
 
     if (!m->reads) {
-        int rc = ask(m->fd, addr, vma);
+        int rc = query_mapping(m->fd, addr, vma);
         if (rc >= 0)
             return rc > 0;
         m->reads = true;
@@ -171,7 +171,7 @@ bool sp_vma_is_fast(void)
     sp_vma_init(&maps);
     if (!sp_vma_open(&maps))
         return false;
-    bool fast = ask(maps.fd, 0, &vma) >= 0;
+    bool fast = query_mapping(maps.fd, 0, &vma) >= 0;
     sp_vma_close(&maps);
     return fast;
 }

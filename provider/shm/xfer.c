@@ -89,7 +89,7 @@ static inline int check_keys(struct sp_conn *conn, const struct prov_xfer *x,
 
 /* The operation is executed: reports it at once if no earlier one is outstanding, else appends it
  * to the queue, where sp_stream_reserve() has reserved room. */
-static inline int executed(struct sp_conn *conn, uint64_t cookie)
+static inline int finish_op(struct sp_conn *conn, uint64_t cookie)
 {
     if (__builtin_expect(!conn->stream || sp_stream_empty(conn), 1))
         return PROV_COMPLETE | PROV_SRC_FREE;
@@ -107,7 +107,8 @@ static inline void ring_bell(struct sp_conn *conn, uint64_t pos, bool solicited,
 }
 
 /* Publishes a claimed slot and rings the bell if the owner is armed for it. */
-static inline void publish(struct sp_conn *conn, struct sp_slot *slot, uint64_t pos, bool solicited)
+static inline void publish_slot(struct sp_conn *conn, struct sp_slot *slot, uint64_t pos,
+                                bool solicited)
 {
     sp_ring_publish(conn->ring, slot, pos, conn->peer->claimer_there);
     ring_bell(conn, pos, solicited, sp_ring_armed_behind_help(conn->ring));
@@ -133,7 +134,7 @@ static inline int check_notice(struct sp_conn *conn, const struct prov_xfer *x)
                : ring_full(conn);
 }
 
-static int notify(struct sp_conn *conn, const struct prov_xfer *x)
+static int put_notice(struct sp_conn *conn, const struct prov_xfer *x)
 {
     bool solicited = x->flags & PROV_SOLICITED;
     uint64_t pos;
@@ -142,7 +143,7 @@ static int notify(struct sp_conn *conn, const struct prov_xfer *x)
             sp_ring_notify(conn->ring, conn->peer->claimer_there, conn->rmt_name, x->imm, &pos),
             1)) {
         ring_bell(conn, pos, solicited, sp_ring_armed_behind_help(conn->ring));
-        return executed(conn, x->cookie);
+        return finish_op(conn, x->cookie);
     }
     struct sp_slot *slot = sp_ring_claim(conn->ring, conn->peer->claimer_there, &pos);
     if (__builtin_expect(!slot, 0)) { /* filled up since the check; the data are written */
@@ -152,12 +153,12 @@ static int notify(struct sp_conn *conn, const struct prov_xfer *x)
     slot->conn = conn->rmt_name;
     slot->imm = x->imm;
     slot->kind = SP_KIND_NOTIFY;
-    publish(conn, slot, pos, solicited);
-    return executed(conn, x->cookie);
+    publish_slot(conn, slot, pos, solicited);
+    return finish_op(conn, x->cookie);
 }
 
 /* After EFAULT: local or remote memory? Reading the source shows it, and changes nothing. */
-static int blame(struct sp_conn *conn, const struct prov_xfer *x, bool write)
+static int classify_fault(struct sp_conn *conn, const struct prov_xfer *x, bool write)
 {
     bool ok = write ? prov_cma_readable(conn->ep->prov->self.pid, (uintptr_t)x->lcl, x->length) == 0
                     : prov_cma_readable(conn->peer->pid, x->rmt, x->length) == 0;
@@ -170,7 +171,7 @@ static int copy_failed(struct sp_conn *conn, const struct prov_xfer *x, bool wri
 {
     switch (rc) {
     case -EFAULT:
-        return blame(conn, x, write);
+        return classify_fault(conn, x, write);
     case -ESRCH: /* it is dying, and its socket will hang up; or only its main thread has ended */
         __atomic_store_n(&conn->peer->cma, 0, __ATOMIC_RELAXED);
         return -EXDEV;
@@ -189,7 +190,7 @@ static int copy_failed(struct sp_conn *conn, const struct prov_xfer *x, bool wri
     }
 }
 
-static inline void copy(void *to, const void *from, size_t length)
+static inline void copy_bytes(void *to, const void *from, size_t length)
 {
     if (__builtin_expect(prov_is_word(to, length), 1))
         prov_move_word(to, from);
@@ -208,7 +209,7 @@ static int move_part(struct sp_conn *conn, uint8_t *lcl, uint64_t rmt, const str
     if (p->at) {
         if (p->size >= SP_MAP_BLOCK)
             sp_map_prefault(conn, rmt, p->size);
-        copy(write ? p->at : lcl, write ? lcl : p->at, p->size);
+        copy_bytes(write ? p->at : lcl, write ? lcl : p->at, p->size);
         return 0;
     }
     if (!has_cma(conn))
@@ -219,12 +220,12 @@ static int move_part(struct sp_conn *conn, uint8_t *lcl, uint64_t rmt, const str
 
 /* In pieces, in the order of addresses: copies mapped memory, and uses cross-memory attach for the
  * rest. */
-static int move(struct sp_conn *conn, const struct prov_xfer *x, bool write)
+static int move_data(struct sp_conn *conn, const struct prov_xfer *x, bool write)
 {
     void *rmt = (void *)(uintptr_t)x->rmt;
 
     if (conn->peer->is_self) {
-        copy(write ? rmt : x->lcl, write ? x->lcl : rmt, x->length);
+        copy_bytes(write ? rmt : x->lcl, write ? x->lcl : rmt, x->length);
         return 0;
     }
     for (uint32_t done = 0; done < x->length;) {
@@ -243,7 +244,7 @@ static bool is_mapped(struct sp_conn *conn, const struct prov_xfer *x)
 }
 
 /* Can it be done without the peer's CPU? It must not overtake queued operations. */
-static bool reaches(struct sp_conn *conn, const struct prov_xfer *x)
+static bool reaches_memory(struct sp_conn *conn, const struct prov_xfer *x)
 {
     if (has_cma(conn))
         return !conn->stream || !sp_stream_needs_peer(conn);
@@ -268,17 +269,17 @@ static __attribute__((noinline)) int write_any(struct sp_conn *conn, const struc
 
     if (rc != 0)
         return rc;
-    if (!reaches(conn, x) || needs_stores_of_peer(conn, x))
+    if (!reaches_memory(conn, x) || needs_stores_of_peer(conn, x))
         return sp_stream_write(conn, x);
     if (conn->stream != NULL && (rc = sp_stream_reserve(conn)) != 0)
         return rc;
     rc = check_notice(conn, x);
     if (rc != 0)
         return rc;
-    rc = move(conn, x, true);
+    rc = move_data(conn, x, true);
     if (rc != 0)
         return rc == -EXDEV ? sp_stream_write(conn, x) : rc;
-    return x->flags & PROV_NOTIFY ? notify(conn, x) : executed(conn, x->cookie);
+    return x->flags & PROV_NOTIFY ? put_notice(conn, x) : finish_op(conn, x->cookie);
 }
 
 static __attribute__((noinline)) int read_any(struct sp_conn *conn, const struct prov_xfer *x)
@@ -287,17 +288,17 @@ static __attribute__((noinline)) int read_any(struct sp_conn *conn, const struct
 
     if (rc != 0)
         return rc;
-    if (!reaches(conn, x))
+    if (!reaches_memory(conn, x))
         return sp_stream_read(conn, x);
     if (conn->stream != NULL && (rc = sp_stream_reserve(conn)) != 0)
         return rc;
-    rc = move(conn, x, false);
+    rc = move_data(conn, x, false);
     if (rc != 0)
         return rc == -EXDEV ? sp_stream_read(conn, x) : rc;
-    return executed(conn, x->cookie);
+    return finish_op(conn, x->cookie);
 }
 
-static inline void prefault(struct sp_conn *conn, uint64_t rmt, uint32_t length)
+static inline void prefault_window(struct sp_conn *conn, uint64_t rmt, uint32_t length)
 {
     if (length >= SP_MAP_BLOCK)
         sp_map_prefault(conn, rmt, length);
@@ -319,9 +320,9 @@ int sp_write(struct prov_conn *base, const struct prov_xfer *x)
     rc = check_notice(conn, x);
     if (__builtin_expect(rc != 0, 0))
         return rc;
-    prefault(conn, x->rmt, x->length);
-    copy(to, x->lcl, x->length);
-    return x->flags & PROV_NOTIFY ? notify(conn, x) : PROV_COMPLETE | PROV_SRC_FREE;
+    prefault_window(conn, x->rmt, x->length);
+    copy_bytes(to, x->lcl, x->length);
+    return x->flags & PROV_NOTIFY ? put_notice(conn, x) : PROV_COMPLETE | PROV_SRC_FREE;
 }
 
 int sp_read(struct prov_conn *base, const struct prov_xfer *x)
@@ -336,8 +337,8 @@ int sp_read(struct prov_conn *base, const struct prov_xfer *x)
         return read_any(conn, x);
     if (__builtin_expect(!allows_local(conn, x, PROV_ACCESS_WRITE), 0))
         return -EPERM;
-    prefault(conn, x->rmt, x->length);
-    copy(x->lcl, from, x->length);
+    prefault_window(conn, x->rmt, x->length);
+    copy_bytes(x->lcl, from, x->length);
     return PROV_COMPLETE | PROV_SRC_FREE;
 }
 
@@ -375,8 +376,8 @@ int sp_send(struct prov_conn *base, const void *data, size_t size, unsigned int 
     slot->size = (uint16_t)size;
     slot->flags = size > SP_INLINE ? SP_SLOT_BIG : 0;
     memcpy(size > SP_INLINE ? sp_ring_payload(conn->ring, pos) : slot->bytes, data, size);
-    publish(conn, slot, pos, flags & PROV_SOLICITED);
-    return executed(conn, cookie);
+    publish_slot(conn, slot, pos, flags & PROV_SOLICITED);
+    return finish_op(conn, cookie);
 }
 
 int sp_atomic(struct prov_conn *conn, const struct prov_atomic *atomic)

@@ -24,7 +24,7 @@ static const uint8_t reject_magic[4] = {'u', 'T', 'f', 'R'};
 
 struct vp_cm_id vp_rdmacm_listener = {.kind = VP_CM_ID_LISTENER, .ops = &vp_rdmacm_ops};
 
-static void reject(struct vp_cm_id *id, enum vp_reject_reason reject_reason)
+static void reject_request(struct vp_cm_id *id, enum vp_reject_reason reject_reason)
 {
     struct reject_msg msg = {.reject_reason = (uint8_t)reject_reason};
 
@@ -101,7 +101,7 @@ static int accept_peer(struct vp_cm_id *id, struct rdma_conn_param *param)
     return rdma_accept(id->cm, param) ? -errno : 0;
 }
 
-static int establish(struct vp_cm_id *id)
+static int establish_conn(struct vp_cm_id *id)
 {
     return rdma_establish(id->cm) ? -errno : 0;
 }
@@ -218,8 +218,8 @@ const struct vp_cm_ops vp_rdmacm_ops = {
     .resolve_route = resolve_route,
     .connect = connect_to_peer,
     .accept = accept_peer,
-    .establish = establish,
-    .reject = reject,
+    .establish = establish_conn,
+    .reject = reject_request,
     .disconnect = disconnect,
     .destroy = destroy_id,
     .init_qp_attr = init_qp_attr,

@@ -354,7 +354,7 @@ static void reply_to_sender(struct vp_port *port, const struct message *msg, enu
     vp_ud_send(port, &peer, &send_reply, sizeof(send_reply));
 }
 
-static void retransmit(struct vp_udcm_conn *conn, uint64_t now)
+static void retransmit_last(struct vp_udcm_conn *conn, uint64_t now)
 {
     if (conn->sent < UINT8_MAX)
         conn->sent++;
@@ -369,7 +369,7 @@ static void retransmit(struct vp_udcm_conn *conn, uint64_t now)
 static void send_until_answered(struct vp_udcm_conn *conn)
 {
     conn->sent = 0;
-    retransmit(conn, ut_clock_ms());
+    retransmit_last(conn, ut_clock_ms());
     if (conn->prov->udcm->timers.first == &conn->timer)
         vp_kick(conn->prov); /* progress() may sleep longer */
 }
@@ -509,7 +509,7 @@ static int send_reply(struct vp_cm_id *id, struct rdma_conn_param *param)
     return rc;
 }
 
-static int establish(struct vp_cm_id *id)
+static int establish_conn(struct vp_cm_id *id)
 {
     struct vp_udcm_conn *conn = id->udcm;
 
@@ -523,7 +523,7 @@ static int establish(struct vp_cm_id *id)
     return rc;
 }
 
-static void reject(struct vp_cm_id *id, enum vp_reject_reason reject_reason)
+static void reject_request(struct vp_cm_id *id, enum vp_reject_reason reject_reason)
 {
     struct vp_udcm_conn *conn = id->udcm;
 
@@ -667,7 +667,7 @@ static bool handle_req(struct vp_prov *prov, struct vp_port *port, const struct 
     if (conn) {
         conn->peer_copy_number = msg->copy_number;
         if (conn->state == REP_SENT)
-            retransmit(conn, ut_clock_ms()); /* the REP was lost, or has not arrived yet */
+            retransmit_last(conn, ut_clock_ms()); /* the REP was lost, or has not arrived yet */
         else if (conn->state == TIMEWAIT)
             reply_to_sender(port, msg, REJ);
         return false;
@@ -908,7 +908,7 @@ static void handle_timer(struct vp_udcm_conn *conn, uint64_t now)
             retire_conn(conn);
         return;
     }
-    retransmit(conn, now);
+    retransmit_last(conn, now);
 }
 
 uint64_t vp_udcm_timers(struct vp_prov *prov, uint64_t now)
@@ -995,8 +995,8 @@ const struct vp_cm_ops vp_udcm_ops = {
     .resolve_addr = resolve_addr,
     .connect = send_request,
     .accept = send_reply,
-    .establish = establish,
-    .reject = reject,
+    .establish = establish_conn,
+    .reject = reject_request,
     .disconnect = disconnect,
     .destroy = destroy_id,
     .init_qp_attr = init_qp_attr,
