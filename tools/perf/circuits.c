@@ -41,7 +41,6 @@ static void set_up(unsigned long relay_flags)
     chain.buffer = aligned_alloc(4096, all_bytes);
     if (!chain.buffer || !all)
         party_fail(1, "no memory for %zu bytes", all_bytes);
-    memset(chain.buffer, 0, all_bytes);
     chain.rounds = 0;
     unsigned long flags = party.rank ? relay_flags : 0;
     party_check(utofu_create_vcq(tni, flags, &chain.vcq),
@@ -49,6 +48,7 @@ static void set_up(unsigned long relay_flags)
     party_check(utofu_query_vcq_id(chain.vcq, &mine.id), "utofu_query_vcq_id");
     party_check(utofu_reg_mem(chain.vcq, chain.buffer, all_bytes, 0, &chain.stadd),
                 "utofu_reg_mem");
+    memset(chain.buffer, 0, all_bytes); /* untouched memory of any size is mapped */
     mine.stadd = chain.stadd;
     party_gather(&mine, sizeof(mine), all, false);
     chain.next = all[next].id;

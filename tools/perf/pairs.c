@@ -683,7 +683,6 @@ static void open_worker(struct perf_worker *w, unsigned int number, size_t span)
     w->buffer = aligned_alloc(4096, 2 * span + PERF_WORDS);
     if (!w->buffer)
         party_fail(1, "no memory for buffers of %zu bytes", 2 * span);
-    memset(w->buffer, 0, 2 * span + PERF_WORDS);
     for (unsigned int l = 0; l < w->num_lanes; l++) {
         struct perf_lane *lane = &w->lanes[l];
         uint64_t tni = perf_options.tnis[(number + l) % perf_options.num_tnis];
@@ -695,6 +694,8 @@ static void open_worker(struct perf_worker *w, unsigned int number, size_t span)
         party_check(utofu_reg_mem(lane->vcq, w->buffer, 2 * span + PERF_WORDS, 0, &lane->lcl_stadd),
                     "utofu_reg_mem");
     }
+    /* after the registration: untouched memory of any size is mapped by peers of this host */
+    memset(w->buffer, 0, 2 * span + PERF_WORDS);
 }
 
 void perf_pairs_open(void)
