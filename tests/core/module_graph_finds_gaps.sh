@@ -129,8 +129,8 @@ in_folders connect_cm cm qp data_qp qp order
 table '`src/high/` | low' '`src/low/` | ' '`provider/verbs/` | '
 of_files '`provider/verbs/connect/cm` | qp' '`provider/verbs/data/qp` | '
 run || { echo "FAIL: good folders do not pass:"; cat "$tmp/out"; failed=1; }
-in_folders connect_ask ask nothing data_post post ask
-of_files '`provider/verbs/connect/ask` | ' '`provider/verbs/data/post` | ask'
+in_folders connect_active ask nothing data_post post ask
+of_files '`provider/verbs/connect/active` | ' '`provider/verbs/data/post` | active'
 gap 'folders that use each other' 'a cycle of folders: provider/verbs/connect provider/verbs/data'
 
 # a layer: it may use the public interface and its own files as its tables say

@@ -86,6 +86,7 @@ while read -r command; do
     'build/tools/utofurun '*)
         program=${*: -1}
         grep -q "^build ${program#build/}: " "$build/build.ninja" || fail "there is no $program" ;;
+    'tests/slurm/run_slurm_tests.sh start '*) grep -q "^$5() {" "$source/$1" || fail "there is no case $5" ;;
     *) fail 'is not known here: how is it tried?' ;;
     esac
 done < <(sed -n '/^```sh/,/^```/{/^```/d;s/ *#.*//;/./p}' "$source/CONTRIBUTING.md" "$source/docs/reference/tests.md")
