@@ -50,7 +50,7 @@ stands_for bin/env 'exec /usr/bin/env "$@"'
 stands_for bin/sudo 'exec "$@"'
 rm -f "$work/log"
 PATH=$work/bin:$PATH bash "$source/scripts/install-deps" --build-only one two >"$work/out" 2>&1 || fail 'install-deps'
-says log '^apt-get install .* meson .*libfabric-dev one two$'
+says log '^apt-get install .* meson .*libfabric-dev .*one two$'
 grep -q libcriterion "$work/log" && fail 'install-deps --build-only installs what tests need'
 bash "$source/scripts/install-deps" --one >"$work/out" 2>&1 && fail 'install-deps takes any option'
 
