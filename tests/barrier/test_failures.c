@@ -185,10 +185,12 @@ static void two_senders(void *arg)
     if (ut_rank == 0) {
         char text[1024] = "";
         int rc = UTOFU_ERR_NOT_COMPLETED;
-        while (rc == UTOFU_ERR_NOT_COMPLETED ||
-               strstr(text,
-                      "gets a packet from gate 16 (TNI 1, rank 1), but is not set to receive it") ==
-                   NULL) {
+        while (
+            rc == UTOFU_ERR_NOT_COMPLETED ||
+            strstr(
+                text,
+                "received a packet from gate 16 (TNI 1, rank 1), but is not set to receive it") ==
+                NULL) {
             if (rc == UTOFU_ERR_NOT_COMPLETED)
                 rc = utofu_poll_barrier(circuit.mine[0], 0);
             utofu_get_last_error(text);
