@@ -1227,6 +1227,12 @@ static void follow_rule(void *arg)
     _exit(0); /* threads that sleep for an hour */
 }
 
+static void follow_rule_unprivileged(void *arg)
+{
+    give_up_ptrace();
+    follow_rule(arg);
+}
+
 static struct rule rules[] = {
     {"untouched, a thread runs", MIB, 0, spin, false, 0, MIB, MIB},
     {"touched, no thread", MIB, MIB, NULL, false, 0, MIB, MIB},
@@ -1252,8 +1258,10 @@ Test(map_guest, memory_is_mapped_by_the_rules)
 {
     static struct rule alone = {"one process", MIB, MIB, NULL, false, 0, 0, 0};
 
-    for (size_t i = 0; i < NUM(rules); i++)
+    for (size_t i = 0; i < NUM(rules); i++) {
         ut_run(&(struct ut_run_opts){.n = 2, .env = {USUAL}}, follow_rule, &rules[i]);
+        ut_run(&(struct ut_run_opts){.n = 2, .env = {USUAL}}, follow_rule_unprivileged, &rules[i]);
+    }
     ut_run(&(struct ut_run_opts){.n = 1, .env = {USUAL}}, follow_rule, &alone);
 }
 
