@@ -1290,12 +1290,21 @@ static void register_beside_library(void *name)
     _exit(0);
 }
 
+static void register_unprivileged_beside_library(void *name)
+{
+    give_up_ptrace();
+    register_beside_library(name);
+}
+
 Test(map_guest, helper_threads_of_mpi_libraries_do_not_count)
 {
     static char helper[] = "ucs_fake", other[] = "other";
+    ut_body_fn *bodies[] = {register_beside_library, register_unprivileged_beside_library};
 
-    ut_run(&(struct ut_run_opts){.n = 2, .env = {USUAL}}, register_beside_library, helper);
-    ut_run(&(struct ut_run_opts){.n = 2, .env = {USUAL}}, register_beside_library, other);
+    for (size_t i = 0; i < NUM(bodies); i++) {
+        ut_run(&(struct ut_run_opts){.n = 2, .env = {USUAL}}, bodies[i], helper);
+        ut_run(&(struct ut_run_opts){.n = 2, .env = {USUAL}}, bodies[i], other);
+    }
 }
 
 /*
