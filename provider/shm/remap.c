@@ -23,7 +23,6 @@
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/utsname.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "asleep.h"
@@ -515,14 +514,6 @@ static uint64_t empty_part(struct sp_remap *a, uint64_t lo, uint64_t hi, uint64_
     return bytes;
 }
 
-static uint64_t cpu_time_us(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
-}
-
 /* SP_WAY_MOVED makes the twin itself, as it has moved the pages by then. */
 static bool find_twin(struct sp_remap *a, uint64_t lo, bool leftover, uint64_t *twin)
 {
@@ -530,9 +521,7 @@ static bool find_twin(struct sp_remap *a, uint64_t lo, bool leftover, uint64_t *
         return true;
     if (!may_spend(a, a->describe_us))
         return false;
-    uint64_t begin = cpu_time_us();
-    *twin = sp_twin_describe(lo);
-    a->describe_us = cpu_time_us() - begin;
+    *twin = sp_twin_describe(lo, &a->describe_us);
     a->spent_us += a->describe_us;
     return *twin != 0;
 }

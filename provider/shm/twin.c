@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "huge.h"
@@ -16,6 +17,8 @@
 #ifndef MREMAP_DONTUNMAP
 #    define MREMAP_DONTUNMAP 4 /* Linux 5.7 */
 #endif
+
+enum { MAX_DESCRIBE_US = 10000 };
 
 struct twin {
     struct sp_twin_range range;
@@ -32,8 +35,9 @@ static uint64_t page_size(void)
  * One twin
  */
 
-/* The kernel moves a page that does not exist to a new mapping, which is otherwise the same. Not by
- * the C library's function, which MPI libraries intercept: they may use the memory that is held. */
+/* The kernel moves a page that does not exist to a new mapping, which is otherwise the same
+ * (copy_vma() in mm/vma.c of Linux). Not by the C library's function, which MPI libraries
+ * intercept: they may use the memory that is held. */
 static void *copy_mapping(uint64_t at, uint64_t page)
 {
     return (void *)syscall(SYS_mremap, at, page, page, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, 0);
@@ -75,9 +79,18 @@ static uint64_t make_described(const char *flags)
     return (uintptr_t)page;
 }
 
-uint64_t sp_twin_describe(uint64_t lo)
+static uint64_t cpu_time_us(void)
 {
-    const char *head = "VmFlags:";
+    struct timespec t;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+uint64_t sp_twin_describe(uint64_t lo, uint64_t *us)
+{
+    const char *head = "VmFlags:"; /* the last line of a mapping */
+    const uint64_t start = cpu_time_us();
     unsigned long long begin, end;
     uint64_t twin = 0;
     char line[512];
@@ -86,15 +99,20 @@ uint64_t sp_twin_describe(uint64_t lo)
     FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
 
     while (file && twin == 0 && fgets(line, sizeof(line), file)) {
-        if (is_it && strncmp(line, head, strlen(head)) == 0)
-            twin = make_described(line + strlen(head));
-        else if (sscanf(line, "%llx-%llx ", &begin, &end) == 2)
+        if (strncmp(line, head, strlen(head)) == 0) {
+            if (is_it)
+                twin = make_described(line + strlen(head));
+            else if (cpu_time_us() - start > MAX_DESCRIBE_US)
+                break;
+        } else if (sscanf(line, "%llx-%llx ", &begin, &end) == 2) {
             is_it = begin <= lo && lo < end;
+        }
     }
     if (file)
         fclose(file);
     else if (fd >= 0)
         close(fd);
+    *us = cpu_time_us() - start;
     return twin;
 }
 
@@ -104,7 +122,8 @@ void sp_twin_free(uint64_t twin)
         munmap((void *)(uintptr_t)twin, page_size());
 }
 
-/* The first page brings a page table, where no huge page could be: it is cut off. */
+/* The first page brings a page table, where no huge page could be (move_page_tables() in
+ * mm/mremap.c of Linux allocates it): it is cut off. */
 uint8_t *sp_twin_copy(uint64_t twin, uint64_t size, uint64_t at)
 {
     const uint64_t page = page_size(), all = SP_HUGE + size;

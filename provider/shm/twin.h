@@ -22,9 +22,10 @@ struct sp_twin_range {
 /* Makes the twin of a mapping whose page at `lo` does not exist, for private anonymous memory.
  * Threads that access the page may wait for userfaultfd meanwhile. 0: no memory. */
 uint64_t sp_twin_make(uint64_t lo);
-/* The same for any mapping, from what /proc/self/smaps says of it: takes the time that the kernel
- * needs to look at every page of the process. */
-uint64_t sp_twin_describe(uint64_t lo);
+/* The same for any mapping, by its entry in /proc/self/smaps, for which the kernel looks at all
+ * pages of the process up to there. Gives up after the mapping at which 10 ms of CPU time are
+ * exceeded. *us: the CPU time. */
+uint64_t sp_twin_describe(uint64_t lo, uint64_t *us);
 void sp_twin_free(uint64_t twin);
 
 /* Makes memory of this size like the twin, with the same offset in a huge page as `at`. NULL: no
