@@ -75,8 +75,8 @@ static utofu_vcq_id_t vcq_of(utofu_vcq_hdl_t hdl, uint32_t rank)
     uint8_t coords[6];
     uint16_t extra;
 
-    check_code(utofu_query_vcq_id(hdl, &id), "the own VCQ");
-    check_code(utofu_query_vcq_info(id, coords, &tni, &cq, &extra), "the own VCQ");
+    check_code(utofu_query_vcq_id(hdl, &id), "the VCQ of this process");
+    check_code(utofu_query_vcq_info(id, coords, &tni, &cq, &extra), "the VCQ of this process");
     check_code(utofu_construct_vcq_id(coords, tni, (utofu_cq_id_t)(rank * CQS), CMP, &id),
                "its VCQ");
     return id;

@@ -114,8 +114,8 @@ static void end_unless_connected(int size)
 /* The coordinates of rank 0, without communication. */
 static void find_rank_0(uint8_t coords[6])
 {
-    memset(coords, 0,
-           6); /* of the first node, where launchers start rank 0 unless told otherwise */
+    /* the first node, where launchers start rank 0 unless told otherwise */
+    memset(coords, 0, 6);
 #ifdef HAVE_JOB
     uint32_t node;
     CALL(utofu_compat_rank_node(0, &node, coords));

@@ -79,7 +79,7 @@ union jtofu_path_coords { /* of a path, as utofu_get_path_id() takes them */
  */
 
 /**
- * jtofu_initialize - take the map of the own job
+ * jtofu_initialize - take the map of this job
  *
  * The map is copied. May be called again with the same job, rank and map: then as many calls of
  * jtofu_finalize() are needed.
@@ -139,7 +139,7 @@ int jtofu_delete_job(jtofu_job_id_t job_id);
 /**
  * jtofu_query_sys_size - get the extents of the system
  *
- * The system is the smallest one that has the coordinates of all nodes of the own job, in whole
+ * The system is the smallest one that has the coordinates of all nodes of this job, in whole
  * groups of 2 x 3 x 2 nodes (A, B, C); or the one of JTOFU_MAPINFO_SYSTEM_SIZE.
  *
  * @param sys_size [out] How many coordinates there are on each axis; 255 if there are 256.
@@ -163,7 +163,7 @@ int jtofu_query_sys_size(union jtofu_phys_coords *sys_size);
 int jtofu_query_sys_torus(union jtofu_phys_coords *sys_torus);
 
 /**
- * jtofu_query_ref_coords - get the reference coordinates of the own job
+ * jtofu_query_ref_coords - get the reference coordinates of this job
  *
  * @param ref_coords [out] The origin of the system, or the coordinates of JTOFU_MAPINFO_REF.
  * @return JTOFU_SUCCESS: They are written.
@@ -173,7 +173,7 @@ int jtofu_query_sys_torus(union jtofu_phys_coords *sys_torus);
 int jtofu_query_ref_coords(union jtofu_phys_coords *ref_coords);
 
 /**
- * jtofu_query_phys_size - get the physical extents of the own job
+ * jtofu_query_phys_size - get the physical extents of this job
  *
  * @param phys_size [out] On each axis, from the smallest coordinate of a node of the job to the
  *     largest, both included; 255 if there are 256.
@@ -184,7 +184,7 @@ int jtofu_query_ref_coords(union jtofu_phys_coords *ref_coords);
 int jtofu_query_phys_size(union jtofu_phys_coords *phys_size);
 
 /**
- * jtofu_query_log_size - get the logical extents of the own job
+ * jtofu_query_log_size - get the logical extents of this job
  *
  * @param log_size [out] The extents of the grid. Their product is the number of nodes.
  * @return JTOFU_SUCCESS: They are written.
@@ -226,7 +226,7 @@ int jtofu_query_log_coords(jtofu_job_id_t job_id, jtofu_rank_t rank,
                            union jtofu_log_coords *log_coords);
 
 /**
- * jtofu_query_max_proc_per_node - get the largest number of processes on a node of the own job
+ * jtofu_query_max_proc_per_node - get the largest number of processes on a node of this job
  *
  * @return 1 or more: That number, the same in all processes.
  * @return JTOFU_ERR_NOT_INITIALIZED: jtofu_initialize() was not called.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The map of the own job, from the node of each rank that uTofu reports. */
+/* The map of this job, from the node of each rank that uTofu reports. */
 #include "own_map.h"
 
 #include <pthread.h>

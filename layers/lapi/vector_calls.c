@@ -7,26 +7,30 @@
 
 #include <stdlib.h>
 
-static int check_both(const lapi_vec_t *tgt_vec, const lapi_vec_t *org_vec, uint64_t *len)
+/* Checks both vectors, and allocates room for the data between the lists of the two. */
+static int start_request(struct la_req *r, const lapi_vec_t *tgt_vec, const lapi_vec_t *org_vec,
+                         uint64_t *len, uint64_t *list)
 {
     int rc = la_vec_check(org_vec, LA_ORG, len);
 
     if (rc == LAPI_SUCCESS)
         rc = la_vec_check(tgt_vec, LA_TGT, len);
-    return rc == LAPI_SUCCESS ? la_vec_compare(tgt_vec, org_vec) : rc;
+    if (rc == LAPI_SUCCESS)
+        rc = la_vec_compare(tgt_vec, org_vec);
+    if (rc != LAPI_SUCCESS)
+        return rc;
+    *list = la_vec_list_size(tgt_vec);
+    r->copy = malloc(*len + 2 * *list + 1);
+    return r->copy != NULL ? LAPI_SUCCESS : LAPI_ERR_MEMORY_EXHAUSTED;
 }
 
 int la_putv(struct la_req *r, const lapi_vec_t *tgt_vec, const lapi_vec_t *org_vec)
 {
     uint64_t len, list;
-    int rc = check_both(tgt_vec, org_vec, &len);
+    int rc = start_request(r, tgt_vec, org_vec, &len, &list);
 
     if (rc != LAPI_SUCCESS)
         return rc;
-    list = la_vec_list_size(tgt_vec);
-    r->copy = malloc(len + 2 * list + 1);
-    if (r->copy == NULL)
-        return LAPI_ERR_MEMORY_EXHAUSTED;
     la_vec_list(org_vec, (char *)r->copy + list + len);
     la_vec_gather((char *)r->copy + list + len, list, (char *)r->copy + list, len);
     la_vec_list(tgt_vec, r->copy);
@@ -41,14 +45,10 @@ int la_putv(struct la_req *r, const lapi_vec_t *tgt_vec, const lapi_vec_t *org_v
 int la_getv(struct la_req *r, const lapi_vec_t *tgt_vec, const lapi_vec_t *org_vec)
 {
     uint64_t len, list;
-    int rc = check_both(tgt_vec, org_vec, &len);
+    int rc = start_request(r, tgt_vec, org_vec, &len, &list);
 
     if (rc != LAPI_SUCCESS)
         return rc;
-    list = la_vec_list_size(tgt_vec);
-    r->copy = malloc(len + 2 * list + 1);
-    if (r->copy == NULL)
-        return LAPI_ERR_MEMORY_EXHAUSTED;
     la_vec_list(tgt_vec, r->copy);
     la_vec_list(org_vec, (char *)r->copy + list + len);
     r->kind = LA_GETV;

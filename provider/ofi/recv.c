@@ -66,6 +66,17 @@ static int finish_write(struct fp_conn *conn, const struct fp_xfer *m)
     return calls + 1;
 }
 
+/* Stores the data of a record. False: the write was refused. */
+static bool store_piece(struct fp_conn *conn, const struct fp_xfer *m, size_t size)
+{
+    enum prov_status status =
+        fp_region_copy_in(conn->ep->prov, m->rkey, m->rmt, m->length, m + 1, m->offset, size);
+
+    if (status != PROV_OK)
+        fp_refuse_op(conn, m->head.seq, status);
+    return status == PROV_OK;
+}
+
 static int handle_write(struct fp_conn *conn, const struct fp_xfer *m, size_t size)
 {
     size_t n = size - sizeof(*m);
@@ -75,12 +86,8 @@ static int handle_write(struct fp_conn *conn, const struct fp_xfer *m, size_t si
         fp_conn_break(conn, "a piece of a write was lost");
         return 0;
     }
-    enum prov_status status =
-        fp_region_copy_in(conn->ep->prov, m->rkey, m->rmt, m->length, m + 1, m->offset, n);
-    if (status != PROV_OK) {
-        fp_refuse_op(conn, m->head.seq, status);
+    if (!store_piece(conn, m, n))
         return 0;
-    }
     conn->written += (uint32_t)n;
     if (conn->written != m->length)
         return 0;
@@ -100,12 +107,8 @@ static int handle_rma_write_tail(struct fp_conn *conn, const struct fp_xfer *m, 
         fp_conn_break(conn, "the end of a write was lost");
         return 0;
     }
-    enum prov_status status =
-        fp_region_copy_in(conn->ep->prov, m->rkey, m->rmt, m->length, m + 1, m->offset, n);
-    if (status != PROV_OK) {
-        fp_refuse_op(conn, m->head.seq, status);
+    if (!store_piece(conn, m, n))
         return 0;
-    }
     conn->received++;
     return finish_write(conn, m);
 }

@@ -10,7 +10,7 @@
 #include "process/process.h"
 #include "vcq/vcq.h"
 
-/* The header of a value on its way to a gate. */
+/* Header of a value that a process sends to a gate. */
 struct ut_gate_tag {
     utofu_vbg_id_t src;
     uint32_t number; /* number of the value among those from src to this output in the epoch */
