@@ -523,6 +523,8 @@ static bool find_twin(struct sp_remap *a, uint64_t lo, bool leftover, uint64_t *
         return false;
     *twin = sp_twin_describe(lo, &a->describe_us);
     a->spent_us += a->describe_us;
+    if (*twin == 0)
+        a->describe_us *= SHARE; /* the next attempt must be worth more */
     return *twin != 0;
 }
 
