@@ -17,7 +17,6 @@ static int copy_pieces(pid_t pid, char *lcl, uint64_t rmt, size_t length, bool w
     struct prov_split c = prov_split_of(write ? rmt : (uintptr_t)lcl, length);
     struct iovec l[PROV_MAX_PIECES];
 
-    c.whole = length > PROV_SPLIT_MAX && pid != getpid();
     while (length > 0) {
         unsigned int pieces;
         size_t part = prov_split_next(l, &pieces, lcl, &c, c.end - length);

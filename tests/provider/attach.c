@@ -20,7 +20,7 @@ static ssize_t watched_read(pid_t pid, const struct iovec *lcl, unsigned long nu
 #undef process_vm_readv
 #include "../harness/check.h"
 
-enum { MOST_PIECES = 64 };
+enum { LONGEST = 1 << 19, MOST_PIECES = LONGEST / PROV_LINE + 64 };
 static size_t pieces[MOST_PIECES]; /* lengths, in the order of the copy */
 static unsigned int num_pieces;
 
@@ -75,7 +75,7 @@ static void check_pieces(uintptr_t to, size_t size)
 
 static void check_copies(uint8_t *to, size_t size)
 {
-    uint8_t from[1024];
+    static uint8_t from[LONGEST];
 
     for (size_t i = 0; i < size; i++)
         from[i] = (uint8_t)rand();
@@ -123,7 +123,7 @@ static void check_process_that_is_gone(void)
 
 int main(void)
 {
-    static _Alignas(PROV_LINE) uint8_t target[1024 + 3 * PROV_LINE];
+    static _Alignas(PROV_LINE) uint8_t target[LONGEST + 3 * PROV_LINE];
     char byte;
     struct iovec here = {&byte, 1};
 
@@ -139,6 +139,9 @@ int main(void)
                 check_copies(target + at, size);
         for (size_t size = 65; size <= 1024; size++)
             check_copies(target + PROV_LINE + (size_t)rand() % PROV_LINE, size);
+        for (size_t size = 2048; size <= LONGEST; size *= 2) /* more pieces than one call takes */
+            check_copies(target + PROV_LINE + (size_t)rand() % PROV_LINE,
+                         size - (size_t)rand() % 64);
         check_copies(target + PROV_LINE + PROV_MAX_ATOMIC_WIDTH, PROV_MAX_ATOMIC_WIDTH);
         CHECK(num_pieces == (prov_atomic_widths.kernel == 8
                                  ? 2
