@@ -172,6 +172,19 @@ static struct link *link_new(struct end *end, uint64_t peer_id)
     return link;
 }
 
+void links_forget_down(struct end *end)
+{
+    unsigned int kept = 0;
+
+    for (unsigned int i = 0; i < end->num_links; i++) {
+        if (end->links[i]->down)
+            free(end->links[i]);
+        else
+            end->links[kept++] = end->links[i];
+    }
+    end->num_links = kept;
+}
+
 struct link *link_find(struct end *end, uint64_t peer_id)
 {
     for (unsigned int i = 0; i < end->num_links; i++) {

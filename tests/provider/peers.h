@@ -153,6 +153,8 @@ struct link *link_find(struct end *end, uint64_t peer_id);
 /* Two processes with an endpoint each connect them; rank 0 asks. `other` is the peer's. */
 struct link *pair_up(struct end *end, uint64_t other);
 void link_close(struct link *link);
+/* Frees the links whose connections are down. */
+void links_forget_down(struct end *end);
 
 struct memory memory_new(size_t size, unsigned int access);
 /* Deregisters the memory before the end of the test. */
