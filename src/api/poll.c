@@ -2,6 +2,7 @@
 /* Completion (manual 3.7.4, 3.7.5). */
 #include "api/api.h"
 #include "engine/engine.h"
+#include "engine/failure.h"
 #include "record/record.h"
 #include "runtime/thread.h"
 #include "util/clock.h"
@@ -12,19 +13,23 @@
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 /* Stores for ut_dump() since when all polls were empty, of which queues, and the time of the last
- * poll. */
+ * poll. Warns if the queue that the program does not poll has an error. */
 static void note_empty(struct ut_vcq *vcq, uint32_t idle, enum ut_queue queue)
 {
     enum { CLOCK_EVERY = 16 };
 
     if (idle == vcq->spin_limit + 1 || idle <= vcq->empty.seen) {
-        vcq->empty.since_ms = vcq->empty.last_ms = ut_now_ms();
+        vcq->empty.last_ms = ut_now_ms();
+        vcq->empty.wait = ut_long_wait_begin(vcq->empty.last_ms);
         vcq->empty.queues = 0;
     }
     vcq->empty.seen = idle;
     vcq->empty.queues |= queue;
-    if (idle % CLOCK_EVERY == 0)
-        vcq->empty.last_ms = ut_now_ms();
+    if (idle % CLOCK_EVERY != 0)
+        return;
+    vcq->empty.last_ms = ut_now_ms();
+    if (ut_long_wait_must_log(&vcq->empty.wait, vcq->empty.last_ms) && vcq->empty.queues == queue)
+        ut_warn_of_unread_error(vcq, queue == UT_QUEUE_MRQ ? UT_QUEUE_TCQ : UT_QUEUE_MRQ);
 }
 
 static void __attribute__((noinline)) leave_idle(struct ut_vcq *vcq, enum ut_queue queue)

@@ -387,4 +387,5 @@ const struct ut_link_ops ut_engine_link_ops = {
     .give_up = fail_or_wait_for_peer,
     .rewind = rewind_link,
     .delivered = end_delivered,
+    .describe_unread_error = ut_describe_unread_error,
 };

@@ -9,6 +9,7 @@
 #include "peers/peers.h"
 #include "process/process.h"
 #include "stag/stag.h"
+#include "util/codes.h"
 #include "util/last_error.h"
 #include "util/log.h"
 #include "util/fd_check.h"
@@ -115,8 +116,7 @@ int ut_mrq_code(const struct utofu_mrq_notice *entry)
 
 static void describe_failure(const void *data, char *buf, size_t size);
 
-int ut_mrq_take_failed(const struct ut_vcq *vcq, const struct utofu_mrq_notice *entry,
-                       struct utofu_mrq_notice *notice)
+static struct failure mrq_failure(const struct ut_vcq *vcq, const struct utofu_mrq_notice *entry)
 {
     uint64_t packed = entry->reserved[0];
     struct failure f = {
@@ -131,22 +131,32 @@ int ut_mrq_take_failed(const struct ut_vcq *vcq, const struct utofu_mrq_notice *
         .edata = (uint8_t)entry->edata,
     };
 
-    if (f.kind == UT_DESC_GET) {
+    if (f.kind == UT_DESC_GET)
         f.lcl_stadd -= f.length; /* a notice has the STADD behind the last byte */
-        notice->rmt_stadd = 0;
-    } else if (f.kind != UT_DESC_ARMW) {
+    else if (f.kind != UT_DESC_ARMW)
         f.rmt_stadd -= f.length;
+    return f;
+}
+
+int ut_mrq_take_failed(const struct ut_vcq *vcq, const struct utofu_mrq_notice *entry,
+                       struct utofu_mrq_notice *notice)
+{
+    struct failure f = mrq_failure(vcq, entry);
+
+    if (f.kind == UT_DESC_GET)
+        notice->rmt_stadd = 0;
+    else if (f.kind != UT_DESC_ARMW)
         notice->lcl_stadd = 0;
-    }
     notice->reserved[0] = notice->reserved[1] = 0;
     ut_last_error_data(f.rc, describe_failure, &f, sizeof(f));
     return f.rc;
 }
 
-int ut_tcq_take_failed(const struct ut_vcq *vcq, const struct ut_slot *slot)
+static struct failure tcq_failure(const struct ut_vcq *vcq, const struct ut_slot *slot)
 {
     const struct ut_desc *d = &slot->desc;
-    struct failure f = {
+
+    return (struct failure){
         .lcl_vcq_id = vcq->id,
         .rmt_vcq_id = d->rmt_vcq_id,
         .lcl_stadd = d->kind == UT_DESC_PUT || d->kind == UT_DESC_GET ? d->lcl_stadd : 0,
@@ -157,9 +167,69 @@ int ut_tcq_take_failed(const struct ut_vcq *vcq, const struct ut_slot *slot)
         .kind = d->kind,
         .edata = d->edata,
     };
+}
+
+int ut_tcq_take_failed(const struct ut_vcq *vcq, const struct ut_slot *slot)
+{
+    struct failure f = tcq_failure(vcq, slot);
 
     ut_last_error_data(f.rc, describe_failure, &f, sizeof(f));
     return f.rc;
+}
+
+/*
+ * While the program does not take the entry
+ */
+
+static bool find_tcq_failure(struct ut_vcq *vcq, struct failure *f)
+{
+    for (uint32_t i = vcq->tcq_head; i != vcq->toq_exec; i++) {
+        const struct ut_slot *slot = ut_vcq_slot(vcq, i);
+        if (slot->tcq_ready && slot->tcq_rc != 0) {
+            *f = tcq_failure(vcq, slot);
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool find_mrq_failure(const struct ut_vcq *vcq, struct failure *f)
+{
+    for (uint32_t i = vcq->mrq_head; i != vcq->mrq_tail; i++) {
+        const struct utofu_mrq_notice *entry = &vcq->mrq[i & vcq->mrq_mask];
+        if (ut_mrq_code(entry) != 0) {
+            *f = mrq_failure(vcq, entry);
+            return true;
+        }
+    }
+    return false;
+}
+
+bool ut_describe_unread_error(struct ut_vcq *vcq, enum ut_queue queue, char *buf, size_t size)
+{
+    struct failure f;
+
+    if (!(queue == UT_QUEUE_TCQ ? find_tcq_failure(vcq, &f) : find_mrq_failure(vcq, &f)))
+        return false;
+    int n = snprintf(buf, size, "%s: ", ut_code_name(f.rc));
+    if (n >= 0 && (size_t)n < size)
+        describe_failure(&f, buf + n, size - (size_t)n);
+    return true;
+}
+
+void ut_warn_of_unread_error(struct ut_vcq *vcq, enum ut_queue queue)
+{
+    bool tcq = queue == UT_QUEUE_TCQ;
+    char text[UT_UNREAD_ERROR_TEXT];
+
+    if (!ut_describe_unread_error(vcq, queue, text, sizeof(text)))
+        return;
+    ut_warn("engine",
+            "the program polls the %s of VCQ %016llx for %llu s, empty, and does not poll its "
+            "%s, which has an error: utofu_poll_%s() will return %s",
+            tcq ? "MRQ" : "TCQ", (unsigned long long)vcq->id,
+            ut_long_wait_seconds(&vcq->empty.wait, vcq->empty.last_ms), tcq ? "TCQ" : "MRQ",
+            tcq ? "tcq" : "mrq", text);
 }
 
 /*

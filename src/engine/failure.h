@@ -25,6 +25,14 @@ int ut_tcq_take_failed(const struct ut_vcq *vcq, const struct ut_slot *slot) __a
 int ut_mrq_take_failed(const struct ut_vcq *vcq, const struct utofu_mrq_notice *entry,
                        struct utofu_mrq_notice *notice) __attribute__((cold));
 
+/* Writes the name of the code and the cause of the oldest failed entry that the program has not
+ * taken from this queue. False: there is none. The caller holds the lock of the VCQ. */
+enum { UT_UNREAD_ERROR_TEXT = 640 };
+bool ut_describe_unread_error(struct ut_vcq *vcq, enum ut_queue queue, char *buf, size_t size)
+    __attribute__((cold));
+/* Warns of that entry, for a program that polls only the other queue. */
+void ut_warn_of_unread_error(struct ut_vcq *vcq, enum ut_queue queue) __attribute__((cold));
+
 /* The code of an MRQ entry, or 0. */
 int ut_mrq_code(const struct utofu_mrq_notice *entry);
 

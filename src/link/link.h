@@ -232,6 +232,8 @@ struct ut_link_ops {
     /* The peer has received `count` messages of the link. `anew`: an earlier VCQ with the peer's id
      * received them. */
     void (*delivered)(struct ut_link *link, uint64_t count, bool anew);
+    /* engine/failure.h */
+    bool (*describe_unread_error)(struct ut_vcq *vcq, enum ut_queue queue, char *buf, size_t size);
 };
 
 #include "link/connect.h"

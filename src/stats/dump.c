@@ -204,6 +204,17 @@ static void dump_head(struct ut_vcq *vcq, bool locked)
                      (unsigned long long)vcq->started);
 }
 
+/* Prints the errors that the program has not polled. */
+static void dump_errors(struct ut_vcq *vcq)
+{
+    char text[LINE];
+
+    if (vcq->link_ops->describe_unread_error(vcq, UT_QUEUE_TCQ, text, sizeof(text)))
+        ut_dump_line("  error in the TCQ, which the program has not polled: %s", text);
+    if (vcq->link_ops->describe_unread_error(vcq, UT_QUEUE_MRQ, text, sizeof(text)))
+        ut_dump_line("  error in the MRQ, which the program has not polled: %s", text);
+}
+
 /* Prints whether the program polls or sleeps. */
 static void dump_polls(const struct ut_vcq *vcq, uint64_t now)
 {
@@ -211,7 +222,7 @@ static void dump_polls(const struct ut_vcq *vcq, uint64_t now)
     enum { LATELY_MS = 1000, LATELY_POLLS = 32 };
     static const char *const queues[] = {"no queue", "the TCQ", "the MRQ", "the TCQ and the MRQ"};
     const char *queue = queues[vcq->empty.queues & 3];
-    unsigned long long id = vcq->id, s = (now - vcq->empty.since_ms) / 1000;
+    unsigned long long id = vcq->id, s = (now - vcq->empty.wait.since_ms) / 1000;
 
     for (const struct ut_wait *w = vcq->waits; w; w = w->next)
         ut_dump_line("  a thread sleeps in utofu_wait_vcqs() until VCQ %016llx has an entry, for "
@@ -219,7 +230,7 @@ static void dump_polls(const struct ut_vcq *vcq, uint64_t now)
                      id, (unsigned long long)(now - w->waiter->since_ms) / 1000);
     if (vcq->idle_polls <= vcq->spin_limit)
         return;
-    uint64_t pause_ms = (now - vcq->empty.since_ms) / vcq->idle_polls;
+    uint64_t pause_ms = (now - vcq->empty.wait.since_ms) / vcq->idle_polls;
     if (now - vcq->empty.last_ms < LATELY_MS + LATELY_POLLS * pause_ms)
         ut_dump_line("  polls %s of VCQ %016llx for %llu s, empty (%u polls)", queue, id, s,
                      vcq->idle_polls);
@@ -238,6 +249,7 @@ static void dump_vcq(struct ut_vcq *vcq, void *arg)
     if (vcq->num_eps > 0) {
         dump_head(vcq, locked);
         if (locked) {
+            dump_errors(vcq);
             dump_polls(vcq, ut_now_ms());
             dump_oldest(vcq);
             for (const struct ut_link *l = vcq->all_links; l; l = l->all_next)

@@ -17,6 +17,7 @@
 #include "ident/ident.h"
 #include "process/process.h"
 #include "util/lock.h"
+#include "util/long_wait.h"
 #include "wire/wire.h"
 
 struct ut_link;
@@ -202,8 +203,10 @@ struct ut_vcq {
                          * has polled since then. Never 0 for a checked VCQ, so that every empty
                          * poll is reported */
 
-    struct { /* a long row of empty polls, for ut_dump() */
-        uint64_t since_ms, last_ms;
+    struct { /* a long row of empty polls, for ut_dump() and for errors in a queue that the program
+              * does not poll */
+        struct ut_long_wait wait;
+        uint64_t last_ms;
         uint32_t seen;   /* idle_polls at the last record */
         uint32_t queues; /* enum ut_queue */
     } empty;

@@ -9,6 +9,8 @@
  *   hang locked sleep    a thread of rank 0 holds the lock of its VCQ
  *   hang own sleep       the program handles SIGUSR2 itself
  *   hang notice WHERE    rank 0 waits for a notice that is never sent
+ *   hang tcq_error poll  rank 0 polls the MRQ; the TCQ has the error of a local STADD
+ *   hang mrq_error poll  rank 0 polls the TCQ; the MRQ has the error of a remote STADD
  *
  * WHERE rank 0 waits: poll (a loop of the library's poll function), sleep (outside of it), leave
  * (it polls for a while, and then sleeps), or wait (in utofu_wait_vcqs()).
@@ -68,6 +70,19 @@ static void put(void)
                    NULL));
 }
 
+/* Puts to rank 0 itself, with an STADD behind the last registered byte. */
+static void put_wrong(bool local)
+{
+    utofu_vcq_id_t own;
+    utofu_stadd_t stadd, wrong;
+
+    CALL(utofu_reg_mem(vcq, word, sizeof(word), 0, &stadd));
+    CALL(utofu_query_vcq_id(vcq, &own));
+    wrong = stadd + sizeof(word);
+    CALL(utofu_put(vcq, own, local ? wrong : stadd, local ? stadd : wrong, 8, 7,
+                   UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE, NULL));
+}
+
 static utofu_vbg_id_t (*gates)[CIRCUIT_MAX_GATES];
 
 static void barrier(void)
@@ -110,7 +125,8 @@ static void poll_while(bool notice, uint64_t times)
 int main(int argc, char **argv)
 {
     const char *what = argc == 3 ? argv[1] : "", *where = argc == 3 ? argv[2] : "";
-    bool notice = strcmp(what, "notice") == 0;
+    bool tcq_error = strcmp(what, "tcq_error") == 0, mrq_error = strcmp(what, "mrq_error") == 0;
+    bool notice = tcq_error || strcmp(what, "notice") == 0;
 
     if (strcmp(what, "own") == 0)
         signal(SIGUSR2, on_signal);
@@ -119,7 +135,9 @@ int main(int argc, char **argv)
     } else if (my_rank() == 0) {
         unsigned long flags = strcmp(what, "session") == 0 ? UTOFU_VCQ_FLAG_SESSION_MODE : 0;
         CALL(utofu_create_vcq(0, flags, &vcq));
-        if (!notice)
+        if (tcq_error || mrq_error)
+            put_wrong(tcq_error);
+        else if (!notice)
             put();
     }
     if (strcmp(what, "locked") == 0 && my_rank() == 0 && !ut_vcq_enter(vcq))

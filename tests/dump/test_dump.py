@@ -101,6 +101,27 @@ def notice():
         job.end()
 
 
+def unread_errors():
+    """The program polls one queue, and the error is in the other."""
+    for polls, other, code, where in (("MRQ", "TCQ", "TCQ_STADD", "local"),
+                                      ("TCQ", "MRQ", "MRQ_RMT_STADD", "remote")):
+        has = (rf"UTOFU_ERR_{code}: put of 8 bytes with EDATA 7 .*: "
+               rf"{where} STADD \w+: it lies 1 bytes behind the last byte of its region$")
+        job = Job(f"{other.lower()}_error", "poll", UTOFU_DUMP_SIGNAL="USR2")
+        text, dumps, polled = "", 0, []
+        while dumps < LONG and int((polled or [0])[-1]) < 5:
+            time.sleep(1)
+            dumps += 1
+            text = job.dump(dumps)
+            polled = re.findall(r"polls the ... of VCQ \w{16} for (\d+) s", text)
+        says(f"{other} error", text, rf"^utofu: warning: .*the program polls the {polls} of VCQ \w{{16}} "
+             rf"for \d+ s, empty, and does not poll its {other}, which has an error: "
+             rf"utofu_poll_{other.lower()}\(\) will return {has}")
+        says(f"{other} error", text, rf"^utofu: dump: \[rank 0\]   error in the {other}, "
+             rf"which the program has not polled: {has}")
+        job.end()
+
+
 def session():
     job = Job("session", "poll", UTOFU_DUMP_SIGNAL="usr2")
     says("session", job.dump(), r"mode=session toq=1/2048 not_started=1 ",
@@ -179,5 +200,5 @@ def gdb():
 
 
 {"put": put, "session": session, "barrier": barrier, "locked": locked, "unasked": unasked,
- "notice": notice, "gdb": gdb, "with_counters": with_counters}[sys.argv[1]]()
+ "notice": notice, "unread_errors": unread_errors, "gdb": gdb, "with_counters": with_counters}[sys.argv[1]]()
 sys.exit(failures != 0)
