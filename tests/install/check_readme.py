@@ -55,7 +55,7 @@ def wrong_alone(text, build, seconds=60):
                 env={**environment(build), "UTOFU_ROOT": folder, "UTOFU_JOB_TIMEOUT": "3", "UTOFU_JOB_KEY": "ab" * 16})
         except subprocess.TimeoutExpired:
             return "has a program that does not end where rank 1 never comes"
-    if ran.returncode != 1 or "await_notice(vcq): -1" not in ran.stderr:
+    if ran.returncode != 1 or "await_notice(vcq): utofu-info --explain -1" not in ran.stderr:
         return f"has a program that ends with status {ran.returncode} where rank 1 never comes: {ran.stderr!r}"
     return None
 
