@@ -111,9 +111,9 @@ enum prov_flags {
                              * rest; the target's memory must also be readable. read: its last line is
                              * written after its rest. Unless any_order(), this holds without the flag,
                              * too */
-    PROV_LANDED = 512, /* write: done() means that the data are in the target's memory, even for a
-                        * CPU that is notified by other means than this connection; the target's
-                        * memory must be readable */
+    PROV_LANDED = 512, /* the program waits for a local notice. write: done() means that the data
+                        * are in the target's memory, even for a CPU that is notified by other means
+                        * than this connection; the target's memory must be readable */
     PROV_WHOLE = 1024, /* write: this connection transfers all of it, whatever cut() was told */
 };
 

@@ -5,6 +5,10 @@
  * per line. A piece begins with the last word of the previous line and ends before the last word of
  * its own line, which is so written after the rest of its line. A short transfer is split as
  * described in atomic_width.h, if the kernel makes each copy visible at once.
+ *
+ * For the overhead of a piece of 256 bytes the kernel takes longer than for its bytes. So a
+ * transfer of more than PROV_SPLIT_MAX bytes is only split at its last line, if the program has
+ * asked for a notice of its end and need not look at each line.
  */
 #ifndef PROV_SPLIT_H
 #define PROV_SPLIT_H
@@ -18,12 +22,14 @@
 
 enum {
     PROV_MAX_PIECES = 1024, /* the kernel's maximum number of pieces */
+    PROV_SPLIT_MAX = 4096,
 };
 
 /* Split of a transfer, according to the destination addresses. */
 struct prov_split {
     uint64_t last_line, last_word, end; /* addresses; the last word is naturally aligned */
     unsigned int width; /* maximum size of the pieces of atomic_width.h; 0: not used */
+    bool whole;         /* one piece up to the last line */
 };
 
 static inline struct prov_split prov_split_of(uint64_t addr, size_t length)
@@ -48,6 +54,8 @@ static inline uint64_t prov_split_piece_end(const struct prov_split *c, uint64_t
         return at + prov_piece_size(at, c->end - at, c->width);
     if (at >= c->last_line)
         return at < c->last_word ? c->last_word : c->end;
+    if (c->whole)
+        return c->last_line;
     /* a piece with only the word before the last line ends at that line */
     uint64_t next = ((at + PROV_WORD) | (PROV_LINE - 1)) + 1 - PROV_WORD;
     return next < c->last_line ? next : c->last_line;

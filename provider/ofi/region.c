@@ -318,7 +318,7 @@ static bool get_own(struct fp_prov *prov, void *to, const void *from, size_t siz
         if (copy_method == BY_BOUNCE) {
             rc = prov_bounce_read(&prov->bounce, to, from, size);
         } else if (copy_method == BY_CMA) {
-            rc = prov_cma_read((pid_t)prov->address.pid, to, (uintptr_t)from, size);
+            rc = prov_cma_read((pid_t)prov->address.pid, to, (uintptr_t)from, size, false);
         } else {
             load_bytes(to, from, size);
             rc = 0;
@@ -363,7 +363,7 @@ static bool put_own(struct fp_prov *prov, void *to, const void *from, size_t siz
         if (copy_method == BY_BOUNCE) {
             rc = prov_bounce_write(&prov->bounce, to, from, size);
         } else if (copy_method == BY_CMA) {
-            rc = prov_cma_write((pid_t)prov->address.pid, from, (uintptr_t)to, size);
+            rc = prov_cma_write((pid_t)prov->address.pid, from, (uintptr_t)to, size, false);
         } else {
             prov_copy_ordered(to, from, size);
             rc = 0;

@@ -203,9 +203,12 @@ static inline bool has_cma(const struct sp_conn *conn)
     return __atomic_load_n(&conn->peer->cma, __ATOMIC_RELAXED);
 }
 
-static int move_part(struct sp_conn *conn, uint8_t *lcl, uint64_t rmt, const struct sp_piece *p,
-                     bool write)
+static int move_part(struct sp_conn *conn, const struct prov_xfer *x, uint32_t done,
+                     const struct sp_piece *p, bool write)
 {
+    uint8_t *lcl = (uint8_t *)x->lcl + done;
+    uint64_t rmt = x->rmt + done;
+
     if (p->at) {
         if (p->size >= SP_MAP_BLOCK)
             sp_map_prefault(conn, rmt, p->size);
@@ -214,8 +217,8 @@ static int move_part(struct sp_conn *conn, uint8_t *lcl, uint64_t rmt, const str
     }
     if (!has_cma(conn))
         return -ESRCH; /* it could not be mapped */
-    return write ? prov_cma_write(conn->peer->pid, lcl, rmt, p->size)
-                 : prov_cma_read(conn->peer->pid, lcl, rmt, p->size);
+    return write ? prov_cma_write(conn->peer->pid, lcl, rmt, p->size, x->flags & PROV_NOTIFY)
+                 : prov_cma_read(conn->peer->pid, lcl, rmt, p->size, x->flags & PROV_LANDED);
 }
 
 /* In pieces, in the order of addresses: copies mapped memory, and uses cross-memory attach for the
@@ -230,7 +233,7 @@ static int move_data(struct sp_conn *conn, const struct prov_xfer *x, bool write
     }
     for (uint32_t done = 0; done < x->length;) {
         struct sp_piece p = sp_map_piece(conn, x->rkey, x->rmt + done, x->length - done);
-        int rc = move_part(conn, (uint8_t *)x->lcl + done, x->rmt + done, &p, write);
+        int rc = move_part(conn, x, done, &p, write);
         if (__builtin_expect(rc != 0, 0))
             return copy_failed(conn, x, write, rc);
         done += (uint32_t)p.size;

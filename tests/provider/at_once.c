@@ -37,7 +37,7 @@ static void copy_once(const struct run *run, const uint32_t *from)
     if (run->how == BY_STORES)
         prov_copy_ordered(to, from, run->size);
     else if (run->how == BY_ATTACHING)
-        CHECK(prov_cma_write(getpid(), from, (uintptr_t)to, run->size) == 0);
+        CHECK(prov_cma_write(getpid(), from, (uintptr_t)to, run->size, false) == 0);
     else
         CHECK(prov_bounce_write(&bounce, to, from, run->size) == 0);
 }

@@ -81,14 +81,30 @@ static void check_copies(uint8_t *to, size_t size)
         from[i] = (uint8_t)rand();
     to[-1] = to[size] = 0x5a;
     num_pieces = 0;
-    CHECK(prov_cma_write(getpid(), from, (uintptr_t)to, size) == 0);
+    CHECK(prov_cma_write(getpid(), from, (uintptr_t)to, size, false) == 0);
     CHECK(memcmp(to, from, size) == 0 && to[-1] == 0x5a && to[size] == 0x5a);
     check_pieces((uintptr_t)to, size);
     memset(to, 0, size);
     num_pieces = 0;
-    CHECK(prov_cma_read(getpid(), to, (uintptr_t)from, size) == 0);
+    CHECK(prov_cma_read(getpid(), to, (uintptr_t)from, size, false) == 0);
     CHECK(memcmp(to, from, size) == 0 && to[-1] == 0x5a && to[size] == 0x5a);
     check_pieces((uintptr_t)to, size);
+}
+
+/* With a notice, the kernel copies all lines but the last one at once, if they are many. */
+static void check_noticed(uint8_t *line)
+{
+    static uint8_t from[LONGEST];
+
+    num_pieces = 0;
+    CHECK(prov_cma_write(getpid(), from, (uintptr_t)line, PROV_SPLIT_MAX, true) == 0);
+    check_pieces((uintptr_t)line, PROV_SPLIT_MAX);
+    num_pieces = 0;
+    CHECK(prov_cma_write(getpid(), from, (uintptr_t)line, LONGEST, true) == 0);
+    CHECK(prov_cma_read(getpid(), line, (uintptr_t)from, LONGEST, true) == 0);
+    CHECK(num_pieces == 6);
+    for (unsigned int i = 0; i < num_pieces; i += 3)
+        CHECK(pieces[i] == LONGEST - PROV_LINE && pieces[i + 2] == PROV_WORD);
 }
 
 static void check_memory_that_is_not_there(size_t page)
@@ -102,10 +118,11 @@ static void check_memory_that_is_not_there(size_t page)
     CHECK(prov_cma_readable(getpid(), (uintptr_t)two, page) == 0);
     CHECK(prov_cma_readable(getpid(), (uintptr_t)two, page + 1) == -EFAULT);
     for (size_t size = 1; size <= 8; size++) {
-        CHECK(prov_cma_write(getpid(), many, (uintptr_t)(two + page), size) == -EFAULT);
-        CHECK(prov_cma_read(getpid(), many, (uintptr_t)(two + page), size) == -EFAULT);
+        CHECK(prov_cma_write(getpid(), many, (uintptr_t)(two + page), size, false) == -EFAULT);
+        CHECK(prov_cma_read(getpid(), many, (uintptr_t)(two + page), size, false) == -EFAULT);
     }
-    CHECK(prov_cma_write(getpid(), many, (uintptr_t)(two + page - 32), sizeof(many)) == -EFAULT);
+    CHECK(prov_cma_write(getpid(), many, (uintptr_t)(two + page - 32), sizeof(many), false) ==
+          -EFAULT);
     CHECK(munmap(two, page) == 0);
 }
 
@@ -117,8 +134,8 @@ static void check_process_that_is_gone(void)
     if (child == 0)
         _exit(0);
     CHECK(waitpid(child, NULL, 0) == child);
-    CHECK(prov_cma_write(child, &word, (uintptr_t)&word, sizeof(word)) == -ESRCH);
-    CHECK(prov_cma_read(child, &word, (uintptr_t)&word, sizeof(word)) == -ESRCH);
+    CHECK(prov_cma_write(child, &word, (uintptr_t)&word, sizeof(word), false) == -ESRCH);
+    CHECK(prov_cma_read(child, &word, (uintptr_t)&word, sizeof(word), false) == -ESRCH);
 }
 
 int main(void)
@@ -147,6 +164,7 @@ int main(void)
                                  ? 2
                                  : PROV_MAX_ATOMIC_WIDTH / prov_atomic_widths.kernel));
     }
+    check_noticed(target + PROV_LINE);
     check_memory_that_is_not_there((size_t)sysconf(_SC_PAGESIZE));
     check_process_that_is_gone();
     return 0;
