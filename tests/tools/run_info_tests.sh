@@ -228,6 +228,10 @@ group_check() {
         echo 'not tried: this machine has RDMA devices'
     else
         check no_device_alone 0 '^note +RDMA device: there is none: jobs run on this host' 1 "$INFO" --check
+        check no_device_fabric 0 '^ +several hosts they use libfabric$' \
+            "$("$INFO" --check | grep -c '^ok +libfabric: .* would be used' -E)" "$INFO" --check
+        check no_device_no_fabric 0 '^ +over several hosts needs one on each$' 1 \
+            env UTOFU_OFI_PROVIDER=none "$INFO" --check
         check no_device_alone_says 0 '^nothing would keep' 1 "$INFO" --check
         check no_device_by_name 1 '^FAIL +RDMA device: there is none' 1 \
             env UTOFU_VERBS_DEVICES=mlx5_0 "$INFO" --check

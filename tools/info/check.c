@@ -167,6 +167,20 @@ static bool uses_fabric(const struct ut_process *process)
 #endif
 }
 
+/* Would libfabric reach other hosts, if the job had any? */
+static bool fabric_would_be_used(const struct info *info)
+{
+#ifdef PROV_WITH_OFI
+    char text[FP_WHY] = "";
+
+    return !info_wants_only(PROV_INDEX_shm) && !info_wants_only(PROV_INDEX_verbs) &&
+           info->num_used_ports == 0 && fp_fabric_probe(text);
+#else
+    (void)info;
+    return false;
+#endif
+}
+
 /* Does this job need an RDMA port, or was one requested by name? */
 static bool needs_rdma(const struct info *info)
 {
@@ -277,6 +291,12 @@ static void no_device(const struct info *info, struct info_checks *checks)
     }
     if (uses_fabric(info->process)) {
         add(checks, "RDMA device", INFO_NOTE, "there is none: libfabric reaches other hosts");
+        return;
+    }
+    if (!needed && fabric_would_be_used(info)) {
+        add(checks, "RDMA device", INFO_NOTE,
+            "there is none: jobs run on this host, through memory; over several hosts they use "
+            "libfabric");
         return;
     }
     struct info_check *c = add(checks, "RDMA device", needed ? INFO_FAIL : INFO_NOTE,
