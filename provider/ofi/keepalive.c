@@ -5,6 +5,7 @@
 
 #include "control.h"
 #include "peer.h"
+#include "refused.h"
 #include "util/clock.h"
 #include "util/log.h"
 
@@ -47,6 +48,20 @@ static bool check_peer(struct fp_peer *peer, uint64_t now)
     return false;
 }
 
+static bool is_silent(const struct fp_peer *peer)
+{
+    return peer->silent_ms >= 2 * check_interval_ms(peer->prov);
+}
+
+/* Handles what the peer sent before its end, and then its end. */
+static void check_port(struct fp_peer *peer)
+{
+    if (!fp_peer_port_is_refused(peer))
+        return;
+    fp_control_progress(peer->prov);
+    fp_peer_died(peer);
+}
+
 int fp_keepalive_run(struct fp_prov *prov)
 {
     uint64_t now = ut_now_ms();
@@ -62,8 +77,13 @@ int fp_keepalive_run(struct fp_prov *prov)
             pthread_mutex_lock(&prov->lock);
             bool lives = peer->conns > 0 && !fp_peer_is_dead(peer);
             bool ask = lives && check_peer(peer, now);
+            bool silent = lives && is_silent(peer);
             pthread_mutex_unlock(&prov->lock);
             living += lives;
+            if (silent)
+                check_port(peer);
+            else
+                fp_peer_drop_port_probe(peer);
             if (ask)
                 fp_peer_ping(peer);
         }

@@ -134,7 +134,7 @@ static struct fp_peer *add_peer(struct fp_prov *prov, const struct fp_address *a
     peer->prov = prov;
     peer->address = *address;
     peer->at = FI_ADDR_NOTAVAIL;
-    peer->pidfd = -1;
+    peer->pidfd = peer->port_fd = -1;
     peer->next = *bucket;
     *bucket = peer;
     prov->num_peers++;
@@ -185,6 +185,7 @@ void fp_peers_free(struct fp_prov *prov)
             struct fp_peer *peer = prov->peers[i];
             prov->peers[i] = peer->next;
             ut_fd_close(peer->pidfd);
+            ut_fd_close(peer->port_fd);
             free(peer);
         }
     }

@@ -235,6 +235,7 @@ struct fp_peer {
     fi_addr_t at;             /* its control endpoint; FI_ADDR_NOTAVAIL: unknown */
     unsigned int conns;
     int pidfd;                      /* of a process on this host; else -1 */
+    int port_fd;                    /* of the background thread, see refused.h; -1: none */
     uint64_t checked_ms, silent_ms; /* time of the last check; how long the peer has been silent */
     uint32_t blocked;               /* the last round without send buffers for messages to it */
     uint32_t liveness;              /* atomic: enum fp_liveness */
