@@ -248,6 +248,74 @@ static int read_job(void)
     return state.node == UINT32_MAX ? -EPROTO : 0;
 }
 
+/* ---- records of hosts whose processes may end early ---- */
+
+/* PMIx of Slurm answers for a host only while a process of the job runs there. So the processes of
+ * a host request the records of all other hosts in their first call, and their PMIx server keeps
+ * the answers. At its end each process waits until its requests are answered: by then the other
+ * hosts have requested the records of this host. */
+enum { FETCH_MAX = 256, FETCH_WAIT_MS = 5000 };
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    uint32_t outstanding;
+} fetching = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+static void count_fetched(int requests)
+{
+    pthread_mutex_lock(&fetching.lock);
+    fetching.outstanding += (uint32_t)requests;
+    pthread_cond_signal(&fetching.changed);
+    pthread_mutex_unlock(&fetching.lock);
+}
+
+/* Runs in a thread of PMIx. */
+static void note_fetched(pmix_status_t status, pmix_value_t *value, void *unused)
+{
+    (void)status;
+    (void)value;
+    (void)unused;
+    count_fetched(-1);
+}
+
+static bool must_fetch(void)
+{
+    static const char slurm[] = "slurm.";
+
+    return strncmp(state.self.nspace, slurm, sizeof(slurm) - 1) == 0 && state.nodes &&
+           state.num_nodes > 1 && state.size - state.local_size <= FETCH_MAX;
+}
+
+/* Requests this process's share of the other hosts' records. Called before this process publishes
+ * its own: whoever has that record knows that this process has requested the others. */
+static void fetch_others(void)
+{
+    pmix_proc_t proc = state.self;
+
+    if (!must_fetch())
+        return;
+    for (uint32_t rank = state.local_rank; rank < state.size; rank += state.local_size) {
+        if (node_of_rank(rank, state.node) == state.node)
+            continue;
+        proc.rank = rank;
+        count_fetched(1);
+        if (pmix.get_nb(&proc, record_key, NULL, 0, note_fetched, NULL) != PMIX_SUCCESS)
+            count_fetched(-1);
+    }
+}
+
+static void wait_for_fetched(void)
+{
+    struct timespec until = ut_clock_after(CLOCK_REALTIME, FETCH_WAIT_MS);
+    int rc = 0;
+
+    pthread_mutex_lock(&fetching.lock);
+    while (fetching.outstanding > 0 && rc == 0)
+        rc = pthread_cond_timedwait(&fetching.changed, &fetching.lock, &until);
+    pthread_mutex_unlock(&fetching.lock);
+}
+
 /* ---- opening ---- */
 
 /* Called at exit. A process that has called PMIx_Init must call PMIx_Finalize, or the launcher
@@ -256,6 +324,7 @@ static void finalize(void)
 {
     if (getpid() != state.owner)
         return;
+    wait_for_fetched();
     pthread_mutex_lock(&gathering.lock);
     gathering.over = true;
     pthread_mutex_unlock(&gathering.lock);
@@ -387,6 +456,7 @@ static void gather_node(void);
 
 static int pmix_publish(const void *record, size_t size)
 {
+    fetch_others();
     pmix_status_t status = publish(record_key, record, size);
 
     if (status == PMIX_SUCCESS) {
