@@ -3,6 +3,7 @@
 #include "peers/peers.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -352,12 +353,22 @@ static const char *network_needs(char *buf, size_t size, bool *uses_one)
     "; utofu-info --check tells why on each host; without RDMA devices each needs libfabric "      \
     "(package libfabric1 or libfabric), and UTOFU_PROVIDER unset"
 
+/* True if UTOFU_PROVIDER names a provider that does not reach other hosts. */
+static bool is_kept_on_host(void)
+{
+    uint64_t wanted = ut_env_num(UT_ENV_PROVIDER);
+
+    return wanted >= UT_PROVIDER_FIRST &&
+           prov_registry[wanted - UT_PROVIDER_FIRST].reach == PROV_REACH_HOST;
+}
+
 static int report_unreachable(const struct peer_record *k)
 {
-    char buf[128];
+    char buf[128], host[HOST_NAME_MAX + 1] = "";
     bool uses_one;
     const char *needs = network_needs(buf, sizeof(buf), &uses_one);
     const char *who = uses_one ? "it" : "this process";
+    gethostname(host, sizeof(host) - 1);
     bool pids = k->record.pid_ns != proc->pid_ns, nets = k->record.net_ns != proc->net_ns;
 
     if (is_in_another_container(&k->record))
@@ -379,16 +390,23 @@ static int report_unreachable(const struct peer_record *k)
                  "rank %u is on this host, but uses no provider that this process uses; set "
                  "UTOFU_PROVIDER to one value for the whole job",
                  k->rank);
+    else if (is_kept_on_host())
+        ut_error("process",
+                 "rank %u is on another host (node %u), which UTOFU_PROVIDER=%s of this process "
+                 "does not reach; unset UTOFU_PROVIDER in all processes; without RDMA devices each "
+                 "host needs libfabric (package libfabric1 or libfabric)",
+                 k->rank, k->record.node,
+                 prov_registry[ut_env_num(UT_ENV_PROVIDER) - UT_PROVIDER_FIRST].ops->name);
     else if (uses_one)
         ut_error("process",
-                 "rank %u is on another host and has no %s, which this process uses to reach other "
-                 "hosts" NETWORK_REMEDY,
-                 k->rank, needs);
+                 "rank %u is on another host (node %u) and has no %s, which this process uses to "
+                 "reach other hosts" NETWORK_REMEDY,
+                 k->rank, k->record.node, needs);
     else
-        ut_error(
-            "process",
-            "rank %u is on another host, and this process has no %s to reach it" NETWORK_REMEDY,
-            k->rank, needs);
+        ut_error("process",
+                 "rank %u is on another host (node %u), and this process (on %s) has no %s to "
+                 "reach it" NETWORK_REMEDY,
+                 k->rank, k->record.node, host, needs);
     return -EHOSTUNREACH;
 }
 
