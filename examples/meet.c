@@ -38,6 +38,8 @@ enum {
     SECONDS = 60,     /* maximum wait for the other processes at the start: UTOFU_JOB_TIMEOUT */
     PEER_TRIES = 4,   /* a second apart: rank 0 cannot be reached at all */
     PROBE_MS = 100,   /* interval between two probes */
+    ASK_MS = 1500,    /* time without a rank before its node is asked */
+    START_MS = 10000, /* a first probe that fails later says nothing */
     PROBE_SIZE = 64,  /* more than a word, because a word may be read from shared memory without its
                        * process */
     NAP_EVERY = 4096, /* calls of wait_a_moment() */
@@ -164,8 +166,9 @@ static struct {
     utofu_vcq_id_t ids[MAX_PROCESSES]; /* of the known processes; 0: unknown */
     int rank;
     bool under_way;
-    bool paused; /* rank 0 lets the other processes continue, which may then leave the job */
-    int64_t next_ms;
+    bool at_start; /* the probe under way asks a node for the first time */
+    bool paused;   /* rank 0 lets the other processes continue, which may then leave the job */
+    int64_t next_ms, asked_ms;
     char gone[1024]; /* why this rank does not answer */
 } probe;
 
@@ -198,17 +201,52 @@ static bool choose_next_rank(void)
     return false;
 }
 
-static void ask(void)
+static void ask(utofu_vcq_id_t id)
 {
     utofu_stadd_t theirs;
 
-    probe.next_ms = now_ms() + PROBE_MS;
-    if (!choose_next_rank())
-        return;
-    CALL(utofu_query_stadd(probe.ids[probe.rank], STAG, &theirs));
-    CALL(utofu_get(probe.vcq, probe.ids[probe.rank], probe.stadd, theirs + probe.offset, PROBE_SIZE,
-                   0, UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE, NULL));
+    CALL(utofu_query_stadd(id, STAG, &theirs));
+    CALL(utofu_get(probe.vcq, id, probe.stadd, theirs + probe.offset, PROBE_SIZE, 0,
+                   UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE, NULL));
     probe.under_way = true;
+    probe.asked_ms = now_ms();
+}
+
+static void ask_next_rank(void)
+{
+    probe.next_ms = now_ms() + PROBE_MS;
+    if (choose_next_rank())
+        ask(probe.ids[probe.rank]);
+}
+
+/* Rank 0 does not know the ids of processes that have not come. It asks the first process of their
+ * node, because the library may know no way to that node, and they no way to rank 0. */
+static void ask_node_of(int rank, utofu_vcq_id_t own)
+{
+#ifdef HAVE_JOB
+    utofu_vcq_id_t first;
+    uint8_t coords[6];
+    uint32_t node;
+
+    if (utofu_compat_rank_node((uint32_t)rank, &node, coords) != UTOFU_SUCCESS)
+        return;
+    CALL(utofu_construct_vcq_id(coords, TNI, 0, COMPONENT, &first));
+    if (first == own)
+        return;
+    probe.rank = rank;
+    probe.at_start = true;
+    ask(first);
+#else
+    (void)rank;
+    (void)own;
+#endif
+}
+
+/* A process that has not registered its list yet, or not created its VCQ for a long time, is no
+ * reason to end: it may still do so. */
+static bool is_still_starting(int rc)
+{
+    return probe.at_start && (rc != UTOFU_ERR_MRQ_PEER || now_ms() > probe.asked_ms + START_MS);
 }
 
 static void look_for_answer(void)
@@ -219,8 +257,9 @@ static void look_for_answer(void)
     if (rc == UTOFU_ERR_NOT_FOUND)
         return;
     probe.under_way = false;
-    if (rc != UTOFU_SUCCESS)
+    if (rc != UTOFU_SUCCESS && !is_still_starting(rc))
         utofu_get_last_error(probe.gone);
+    probe.at_start = false;
 }
 
 /* The data that a process sent before it ended have arrived when its end is found: so the caller
@@ -242,7 +281,7 @@ void wait_a_moment(void)
     if (probe.under_way)
         look_for_answer();
     else if (now_ms() >= probe.next_ms)
-        ask();
+        ask_next_rank();
 }
 
 static void open_probe(utofu_stadd_t offset)
@@ -357,10 +396,15 @@ static void send_to_rank_0(utofu_vcq_hdl_t vcq)
 /* If a process does not come to the first meeting, the program was started wrongly. */
 static void wait_for(int rank)
 {
-    int64_t until = now_ms() + start_seconds() * (int64_t)1000;
+    int64_t start = now_ms(), until = start + start_seconds() * (int64_t)1000;
+    bool has_asked = rank == 0 || round_number > 1;
 
     while (read_word(&list->process[rank].round) < round_number) {
         wait_a_moment();
+        if (!has_asked && !probe.under_way && now_ms() > start + ASK_MS) {
+            has_asked = true;
+            ask_node_of(rank, list->process[0].id);
+        }
         if (round_number == 1 && now_ms() > until) {
             fprintf(stderr, "rank 0: rank %d has not come in %d seconds (UTOFU_JOB_TIMEOUT)\n",
                     rank, start_seconds());
