@@ -199,6 +199,21 @@ scancelled() {
     expect 'CANCELLED'
 }
 
+# A process and its host's PMIx server end before another process asks for the first time, and before it has called the
+# library.
+left_early() {
+    local mpi seconds
+    for mpi in pmix pmi2; do
+        for seconds in '0 1' '2 1'; do
+            # shellcheck disable=SC2086 # two arguments
+            try 60 srun "--mpi=$mpi" -N 2 -n 2 "$build/tests/slurm/leaving" $seconds || fail "$mpi $seconds: exit status $?"
+            expect 'the put has returned -[0-9]+ after .*: its process has ended$' 1
+        done
+    done
+    try 60 srun --mpi=pmix -N 2 --ntasks-per-node=4 -O "$build/tests/slurm/leaving" 1 1 || fail "exit status $?"
+    expect 'the put has returned -[0-9]+ after .*: its process has ended$' 1
+}
+
 ## What users get wrong ---------------------------------------------------------------------
 
 # Without --mpi each process is a job of one. All say so, and none waits for the others.
@@ -207,7 +222,7 @@ without_mpi() {
     expect '^rank [01]: the library sees 1 of the 2 processes .*--mpi=pmix or --mpi=pmi2' 2
 }
 
-# The second host has no libfabric: its process says so at once, and ends.
+# The second host has no libfabric: its processes say so at once, and rank 0, too, which waits for them.
 # shellcheck disable=SC2016 # for the shells on the hosts
 no_libfabric() {
     cat >"$shared/without" <<'END'
@@ -216,11 +231,25 @@ no_libfabric() {
 exec unshare --mount bash -c 'for file in /usr/lib/*/libfabric.so.1; do mount --bind /dev/null "$file"; done; exec "$@"' without "$@"
 END
     chmod +x "$shared/without"
-    UTOFU_JOB_TIMEOUT=10 try 60 srun --mpi=pmix -N 2 -n 2 -l "$shared/without" "$build/examples/pingpong_notice" && fail "exit status 0"
-    expect '^1: utofu: error: .*rank 0 is on another host, and this process has no .*package libfabric1'
-    expect '^1: rank 1: put to rank 0: UTOFU_ERR_MRQ_PEER'
-    [ "$(wc -l <"$log")" -lt 12 ] || fail "more than a few lines"
+    try 60 srun --mpi=pmix -N 2 --ntasks-per-node=2 -l "$shared/without" "$build/examples/barrier_sum" && fail "exit status 0"
+    expect '^0: utofu: error: .*rank 2 is on another host \(node 1\) and has no fabric of libfabric.*package libfabric1'
+    expect '^0: rank 0: rank 2 has ended or cannot be reached'
+    local rank
+    for rank in 2 3; do
+        expect "^$rank: utofu: error: .*rank 0 is on another host \\(node 0\\), and this process \\(on host1\\) has no .*package libfabric1"
+        expect "^$rank: rank $rank: put to rank 0: UTOFU_ERR_MRQ_PEER"
+    done
+    expect_not 'has not come in'
+    [ "$(wc -l <"$log")" -lt 24 ] || fail "more than a few lines"
     rm "$shared/without"
+}
+
+# Shared memory alone on two hosts: both say so.
+only_shm() {
+    UTOFU_PROVIDER=shm try 60 srun --mpi=pmix -N 2 -n 2 -l "$build/examples/pingpong_notice" && fail "exit status 0"
+    expect '^0: utofu: error: .*rank 1 is on another host \(node 1\), which UTOFU_PROVIDER=shm of this process does not reach'
+    expect '^1: utofu: error: .*rank 0 is on another host \(node 0\), which UTOFU_PROVIDER=shm of this process does not reach'
+    expect_not 'has not come in'
 }
 
 ## The checks of utofu-info -------------------------------------------------------------------
@@ -237,7 +266,7 @@ check() {
 }
 
 all_cases=(pmix pmi2 none_with_root cyclic arbitrary overcommit side_by_side openmpi mpich killed_rank scancelled
-    without_mpi no_libfabric check)
+    left_early without_mpi no_libfabric only_shm check)
 
 for case in "${@:-${all_cases[@]}}"; do
     before=$failures started=$EPOCHREALTIME
