@@ -366,7 +366,17 @@ static const char *text_of_cause(enum ut_cause cause)
     }
 }
 
-static void add_other_cause(struct text *t, const struct ut_failure *why)
+/* The id may be calculated with another number of the CQ than the process has. */
+static void add_cq(struct text *t, utofu_vcq_id_t id)
+{
+    struct ut_vcq_ident ident;
+    char text[256];
+
+    if (ut_vcq_id_unpack(id, &ident) && ut_peers_explain_cq(&ident, text, sizeof(text)))
+        add_text(t, "; %s", text);
+}
+
+static void add_other_cause(struct text *t, const struct ut_failure *why, utofu_vcq_id_t id)
 {
     unsigned long long s = why->detail;
 
@@ -383,6 +393,7 @@ static void add_other_cause(struct text *t, const struct ut_failure *why)
     case UT_CAUSE_NO_VCQ:
         add_text(t, "its process has no such VCQ, which was freed, or not created within %llu s",
                  s);
+        add_cq(t, id);
         break;
     case UT_CAUSE_NOT_STARTED:
         add_text(t,
@@ -434,7 +445,7 @@ static void describe_failure(const void *data, char *buf, size_t size)
         add_memory_cause(&t, f, stadd);
     } else {
         add_text(&t, ", remote STADD %#llx: ", (unsigned long long)f->rmt_stadd);
-        add_other_cause(&t, &f->why);
+        add_other_cause(&t, &f->why, f->rmt_vcq_id);
     }
 }
 

@@ -8,10 +8,12 @@
 #include "link/owner.h"
 #include "link/unacked.h"
 #include "link/rails.h"
+#include "peers/peers.h"
 #include "util/assert.h"
 #include "util/clock.h"
 #include "util/env.h"
 #include "util/log.h"
+#include "util/long_wait.h"
 
 /* What the peer sent: a connect request, or its reply. */
 struct handshake {
@@ -402,17 +404,39 @@ static void handle_rejected(struct ut_link *link)
                                peer_timeout_ms() / 1000);
 }
 
+/* Warns once, if the peer has lacked the VCQ for long and the id seems to be calculated with
+ * another number of the CQ. */
+static void warn_no_vcq(struct ut_link *link, uint64_t until)
+{
+    uint64_t now = ut_now_ms(), waited = peer_timeout_ms() - (until - now);
+    struct ut_vcq_ident ident;
+    char text[256];
+
+    if (link->cq_warned || (waited < UT_LONG_WAIT_MS && waited < peer_timeout_ms() / 2))
+        return;
+    link->cq_warned = true;
+    ut_vcq_id_unpack(link->peer, &ident);
+    if (ut_vcq_ident_public(&ident) && ut_peers_explain_cq(&ident, text, sizeof(text)))
+        ut_warn("link",
+                "VCQ %016llx (TNI %u, CQ %u, component %u) does not exist: %s; communications wait "
+                "for it, and fail after %llu s (UTOFU_PEER_TIMEOUT)",
+                (unsigned long long)link->peer, ident.tni, ident.cq, ident.cmp, text,
+                (unsigned long long)peer_timeout_ms() / 1000);
+}
+
 /* The peer does not have this VCQ: it may create the VCQ later, or has freed it. */
 static void handle_no_endpoint(struct ut_link *link)
 {
     uint64_t until = link->deadline_ms - job_timeout_ms() + peer_timeout_ms();
 
-    if (!link->was_up && ut_now_ms() <= until)
+    if (!link->was_up && ut_now_ms() <= until) {
+        warn_no_vcq(link, until);
         handle_broken(link);
-    else
+    } else {
         apply_event_with_cause(link, UT_FSM_NO_OWNER,
                                link->was_up ? UT_CAUSE_FREED : UT_CAUSE_NO_VCQ,
                                peer_timeout_ms() / 1000);
+    }
 }
 
 void ut_link_on_down(struct ut_link *link, enum prov_reason reason)

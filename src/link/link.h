@@ -123,6 +123,7 @@ struct ut_link {
     uint32_t reading; /* index of the STag whose entry is being read, or UT_STAG_NONE */
     bool reading_dir;
     bool wait_warned; /* see warn_owner_absent() */
+    bool cq_warned;   /* see warn_no_vcq() */
     uint32_t scratch; /* destination of the read: index into the VCQ's scratch memory, plus 1 */
     struct ut_remote remote;
 };

@@ -684,3 +684,34 @@ int64_t ut_peers_likely_local_rank(const struct ut_coords *coords, uint32_t loca
 {
     return find_likely(coords, local_rank, match_local_rank, local_rank, certain);
 }
+
+/* The first CQ id of a process. */
+static uint16_t first_cq(const struct peer_record *k)
+{
+    const uint16_t *list = (const uint16_t *)(k->bytes + sizeof(struct ut_address_record));
+
+    return k->record.cq_list ? list[0] : k->record.cq_first;
+}
+
+bool ut_peers_explain_cq(const struct ut_vcq_ident *vcq, char *text, size_t size)
+{
+    struct peer_record k = {.size = 0};
+    bool certain;
+    int64_t rank = ut_peers_likely_rank(vcq, &certain);
+
+    if (!certain || pthread_mutex_trylock(&records_lock) != 0)
+        return false;
+    bool is_stored = read_stored_record((uint32_t)rank, &k);
+    pthread_mutex_unlock(&records_lock);
+    if (!is_stored || ut_cq_of_number(proc, vcq->tni, vcq->cq) == first_cq(&k))
+        return false;
+    snprintf(text, size,
+             "by UTOFU_CQ_MAP=%s CQ %u of TNI %u is not the first one of rank %lld, which is CQ %u "
+             "and has the VCQs with component ids that the program chooses%s",
+             ut_env_str(UT_ENV_CQ_MAP), vcq->cq, vcq->tni, (long long)rank,
+             ut_cq_number(proc, vcq->tni, first_cq(&k)),
+             proc->fugaku_cqs
+                 ? ""
+                 : ": a program that calculates the ids of its peers needs UTOFU_CQ_MAP=fugaku");
+    return true;
+}

@@ -406,3 +406,52 @@ Test(calculated, two_processes_in_one_place_are_told)
                   strstr(out[1].output, "rank 0 has local rank 0 on node 4, like this process"),
               "%s%s", out[0].output, out[1].output);
 }
+
+/* Rank 1 creates component 7 on its first CQ of TNI 1, rank 0 calculates as for Fugaku. */
+static void calculates_without_the_map(void *arg)
+{
+    struct side side = {.primary = 0};
+    utofu_vcq_id_t id;
+    char text[1024];
+    uint8_t coords[6];
+
+    (void)arg;
+    CHECK_OK(utofu_create_vcq_with_cmp_id((utofu_tni_id_t)ut_rank, CMP, 0, &side.vcq[0]));
+    ut_barrier();
+    if (ut_rank == 0) {
+        CHECK_OK(utofu_query_my_coords(coords));
+        CHECK_OK(utofu_construct_vcq_id(coords, 1, 6, CMP, &id));
+        start_put(&side, id, 0, 77);
+        int rc = await_put(&side);
+        utofu_get_last_error(text);
+        fprintf(stderr, "%d: %s\n", rc, text);
+    }
+    ut_barrier();
+    CHECK_OK(utofu_free_vcq(side.vcq[0]));
+}
+
+/* The line while the put waits, and the text of the error. */
+static bool map_is_named(const char *map)
+{
+    static struct ut_outcome out[2];
+    char report[4096], number[32];
+    struct ut_run_opts opts = {.n = 2, .env = {"UTOFU_PEER_TIMEOUT=1", map}};
+
+    if (!ut_run_collect(&opts, calculates_without_the_map, NULL, out, report, sizeof(report)))
+        cr_assert_fail("%s", report);
+    const char *warned = strstr(out[0].output, "(TNI 1, CQ 6, component 7) does not exist: by UT");
+    snprintf(number, sizeof(number), "%d: ", UTOFU_ERR_MRQ_PEER);
+    const char *failed = strstr(out[0].output, number);
+    if (failed)
+        failed = strstr(failed, "UTOFU_CQ_MAP=auto CQ 6 of TNI 1 is not the first one of rank 1, "
+                                "which is CQ 4 ");
+    cr_assert((warned != NULL) == (failed != NULL), "%s", out[0].output);
+    return warned != NULL;
+}
+
+Test(calculated, ids_for_another_map_are_told_apart_from_late_ones)
+{
+    cr_assert(map_is_named("UTOFU_CQ_MAP=auto"));
+    cr_assert(!map_is_named(MAP)); /* the put arrives in no memory */
+    cr_assert(!map_is_named("UTOFU_CQ_MAP=0,1,2/6,7,8"));
+}
