@@ -10,6 +10,7 @@
 #include "engine/posting.h"
 #include "engine/put.h"
 #include "record/record.h"
+#include "shuffle/freedoms.h"
 #include "shuffle/shuffle.h"
 #include "util/idle.h"
 #include "util/log.h"
@@ -396,6 +397,8 @@ int ut_engine_make_room(struct ut_vcq *vcq, uint32_t n)
     if (vcq->shuffled && ut_shuffle_toq_room(vcq, n))
         return 0;
     post_empty_writes(vcq);
+    if (vcq->shuffled)
+        ut_shuffle_note_busy(vcq);
     if (vcq->stats)
         ut_stats_busy(vcq);
     return ut_toq_full(vcq);

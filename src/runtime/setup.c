@@ -12,7 +12,9 @@
 #include "record/record.h"
 #include "registry.h"
 #include "runtime/thread.h"
+#include "shuffle/freedoms.h"
 #include "shuffle/shuffle.h"
+#include "stats/dump.h"
 #include "stats/stats.h"
 #include "stats/summary.h"
 #include "util/env.h"
@@ -321,6 +323,8 @@ static int set_up_process(void)
     if (ut_stats_is_for_job() && (rc = ut_summary_start()))
         return rc;
     find_lines();
+    if (ut_shuffle_on)
+        ut_dump_on_abort(ut_shuffle_dump);
     log_set_up();
     return 0;
 }

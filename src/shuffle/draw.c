@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Random decisions: pure functions of the seed and the operation. Also the functions that need no
  * provider. */
+#include "shuffle/freedoms.h"
 #include "shuffle/inner.h"
 #include "util/env.h"
 #include "util/hash.h"
@@ -78,8 +79,12 @@ bool ut_shuffle_toq_room(struct ut_vcq *vcq, uint32_t n)
 
 bool ut_shuffle_starts(struct ut_vcq *vcq)
 {
-    return ut_shuffle_on && level >= LEVEL_SMALL_TOQ &&
-           (sh_draw(ut_vcq_id_key(vcq->id), 0, vcq->toq_tail, SH_DRAW_START) & 1) != 0;
+    bool starts = ut_shuffle_on && level >= LEVEL_SMALL_TOQ &&
+                  (sh_draw(ut_vcq_id_key(vcq->id), 0, vcq->toq_tail, SH_DRAW_START) & 1) != 0;
+
+    if (starts)
+        sh_freedom_met(SH_FREEDOM_START);
+    return starts;
 }
 
 bool ut_shuffle_holds(const struct ut_vcq *vcq)

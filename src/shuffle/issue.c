@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "shuffle/freedoms.h"
 #include "shuffle/inner.h"
 #include "util/clock.h"
 #include "wire/wire.h"
@@ -180,6 +181,23 @@ static void mark_overtaken(const struct sh_conn *conn, const struct sh_op *op)
         before->overtaken |= before->kind == SH_WRITE && !is_issued(before);
 }
 
+/* Counts the freedoms that piece k of the operation uses: called before the piece is issued. */
+static void note_order(const struct sh_conn *conn, const struct sh_op *op, unsigned int k)
+{
+    const struct sh_op *before = conn->first;
+
+    for (unsigned int i = 0; i < k; i++) {
+        if (!op->piece[i].issued) {
+            sh_freedom_met(SH_FREEDOM_PIECES);
+            break;
+        }
+    }
+    while (before != op && (is_issued(before) || before->hidden))
+        before = before->next;
+    if (before != op && !op->hidden)
+        sh_freedom_met(SH_FREEDOM_ORDER);
+}
+
 /* Returns 0, or the error of the inner provider. */
 static int issue_op(struct sh_conn *conn, struct sh_op *op, uint64_t now_us)
 {
@@ -195,6 +213,7 @@ static int issue_op(struct sh_conn *conn, struct sh_op *op, uint64_t now_us)
             return rc;
         if (last && op->notifies)
             mark_overtaken(conn, op);
+        note_order(conn, op, k);
         op->piece[k].issued = true;
         op->num_issued++;
         if (!(rc & PROV_COMPLETE))

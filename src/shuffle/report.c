@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "shuffle/freedoms.h"
 #include "shuffle/inner.h"
 #include "util/clock.h"
 #include "util/log.h"
@@ -123,6 +124,8 @@ static bool report_oldest(struct sh_conn *conn, uint64_t now_us)
         uint64_t drawn = sh_draw(conn->ep->id, conn->peer_id, op->number, SH_DRAW_DONE);
         op->report_us = now_us + (sh_delays_reports() && !conn->broken ? sh_delay_us(drawn) : 0);
     }
+    if (op->report_us > now_us)
+        sh_freedom_met(SH_FREEDOM_LATE);
     return op->report_us <= now_us && report_done(conn, op->status);
 }
 
@@ -131,6 +134,8 @@ static bool report_event(struct sh_conn *conn, uint64_t now_us)
     const struct prov_callbacks *cb = conn->ep->callbacks;
     struct sh_event *e = conn->first_event;
 
+    if (e && e->due_us > now_us)
+        sh_freedom_met(SH_FREEDOM_LATE);
     if (!e || e->due_us > now_us)
         return false;
     conn->first_event = e->next;

@@ -31,6 +31,8 @@ enum {
 static unsigned int own_rank;
 static int wake_fd = -1;
 void (*ut_dump_gates)(struct ut_vcq *vcq);
+void (*ut_dump_shuffle)(ut_dump_print *print);
+static struct sigaction before_abort;
 
 void ut_dump_line(const char *fmt, ...)
 {
@@ -268,7 +270,33 @@ __attribute__((used)) void ut_dump(void)
         return;
     ut_dump_line("begin");
     ut_vcq_for_each(dump_vcq, NULL);
+    if (ut_dump_shuffle)
+        ut_dump_shuffle(ut_dump_line);
     ut_dump_line("end");
+}
+
+/* Takes no lock: this thread may hold all of them. The signal is pending until this returns; then
+ * the program's own handler has it, or it ends the process. */
+static void dump_at_abort(int number)
+{
+    int saved = errno;
+
+    if (!ut_process_forked() && ut_process_peek()) {
+        ut_dump_line("begin, at SIGABRT");
+        ut_dump_shuffle(ut_dump_line);
+        ut_dump_line("end");
+    }
+    sigaction(number, &before_abort, NULL);
+    raise(number);
+    errno = saved;
+}
+
+void ut_dump_on_abort(void (*shuffle)(ut_dump_print *print))
+{
+    struct sigaction ours = {.sa_handler = dump_at_abort};
+
+    ut_dump_shuffle = shuffle;
+    sigaction(SIGABRT, &ours, &before_abort);
 }
 
 /*

@@ -26,6 +26,13 @@ void ut_dump_on_signal(int number);
 /* Prints everything, at any time, from any thread. */
 void ut_dump(void);
 
+/* Prints lines of the shuffle mode; NULL: it is off. */
+typedef void ut_dump_print(const char *fmt, ...);
+extern void (*ut_dump_shuffle)(ut_dump_print *print);
+
+/* Lets a process that aborts print those lines. An earlier handler of SIGABRT runs after that. */
+void ut_dump_on_abort(void (*shuffle)(ut_dump_print *print));
+
 /* Prints one line, preceded by the rank. */
 void ut_dump_line(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 

@@ -12,9 +12,12 @@
 #include "ends.h"
 
 #include <criterion/criterion.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 
 TestSuite(freedoms);
 
@@ -542,6 +545,43 @@ static void packet(void *arg)
 }
 
 /*
+ * Programs that abort at the first UTOFU_ERR_BUSY, or after another poll
+ */
+
+static void aborts_at_busy(void *arg)
+{
+    struct ut_comm comm;
+    const bool *polls = arg;
+    uint64_t value = 1;
+    void *cbdata;
+    int rc;
+
+    open_all();
+    comm = transfer(UT_PIGGYBACK, 1, 0, 0, 8, UT_TCQ);
+    comm.data = &value;
+    while (ut_rank == 0) {
+        rc = ut_start(&comm);
+        if (rc == UTOFU_ERR_BUSY && *polls)
+            utofu_poll_tcq(end.vcq, 0, &cbdata);
+        if (rc == UTOFU_ERR_BUSY)
+            abort();
+        CHECK_OK(rc);
+    }
+}
+
+static const char *dump_of_abort(bool polls, const char *env, struct ut_outcome out[2])
+{
+    struct ut_run_opts opts = {.n = 2, .may_die = 1, .env = {env}};
+    char report[4096];
+
+    if (!ut_run_collect(&opts, aborts_at_busy, &polls, out, report, sizeof(report)))
+        cr_assert_fail("%s", report);
+    cr_assert(WIFSIGNALED(out[0].status) && WTERMSIG(out[0].status) == SIGABRT, "%s",
+              out[0].output);
+    return strstr(out[0].output, "utofu: dump: [rank 0] begin, at SIGABRT");
+}
+
+/*
  * Running them
  */
 
@@ -644,4 +684,19 @@ Test(freedoms, right_programs_pass_with_all_seeds, .timeout = 0)
         for (uint64_t seed = first; is_chosen(&programs[i]) && seed < first + seeds; seed++)
             cr_assert(runs(&programs[i], true, seed, 20, report, sizeof(report)),
                       "%s, seed %llu: %s", programs[i].name, (unsigned long long)seed, report);
+}
+
+Test(freedoms, dump_of_an_abort_tells_the_last_freedom)
+{
+    static struct ut_outcome out[2];
+    const char *injected = "shuffle last call: UTOFU_ERR_BUSY, injected, of VCQ ",
+               *met = " times: UTOFU_ERR_BUSY of a TOQ with little room: poll the TCQ";
+
+    const char *dump = dump_of_abort(false, "UTOFU_SHUFFLE=3", out);
+    cr_assert(dump && strstr(dump, injected) && strstr(dump, met), "%s", out[0].output);
+    dump = dump_of_abort(true, "UTOFU_SHUFFLE=3", out);
+    cr_assert(dump && !strstr(dump, injected) && strstr(dump, met), "%s", out[0].output);
+    dump = dump_of_abort(false, "UTOFU_SHUFFLE=3,level=2", out); /* a TOQ that is really full */
+    cr_assert(dump && !strstr(dump, "UTOFU_ERR_BUSY"), "%s", out[0].output);
+    cr_assert(!dump_of_abort(false, "UTOFU_SHUFFLE=0", out), "%s", out[0].output);
 }

@@ -93,6 +93,25 @@ END
     says "^1. ThreadSanitizer: data race \(exit status 66\) at $work/own.c:9 "
 }
 
+# The last freedom before an abort is told; of a process that another signal ends there is none.
+test_abort() {
+    cat >"$work/aborts" <<'END'
+#!/bin/sh
+[ "${UTOFU_SHUFFLE-}" ] || exit 0
+echo 'utofu: dump: [rank 0] begin, at SIGABRT
+utofu: dump: [rank 0] shuffle met 7 us ago, 2 times: UTOFU_ERR_BUSY of a TOQ: poll the TCQ
+utofu: dump: [rank 0] shuffle met 9 us ago, 1 times: something else
+utofu: dump: [rank 0] end' >&2
+kill -ABRT $$
+END
+    sed 's/begin, at SIGABRT/begin/' "$work/aborts" >"$work/ends"
+    chmod +x "$work/aborts" "$work/ends"
+    ends 1 -n 1 --seeds 3-3 --no-check "$work/aborts"
+    says 'the last freedom of the shuffle mode before the abort: UTOFU_ERR_BUSY of a TOQ: poll the TCQ$'
+    ends 1 -n 1 --seeds 3-3 --no-check "$work/ends"
+    grep -q 'the last freedom' "$work/out" && fail 'a freedom before an end without SIGABRT'
+}
+
 test_findings() {
     ends 0 -n 3 --seeds 2 "$SUM"
     says '^utofurun, as it is: ok'
