@@ -54,6 +54,13 @@ static uint64_t read_count(uint64_t *count)
     return __atomic_load_n(count, __ATOMIC_RELAXED);
 }
 
+/* The value of a put of one word with STRONG_ORDER is a notice: the target polls it. */
+static bool put_is_notice(const struct ut_desc *d)
+{
+    return d->kind == UT_DESC_PIGGYBACK && d->flags & UTOFU_ONESIDED_FLAG_STRONG_ORDER &&
+           ut_desc_length(d) <= sizeof(uint64_t);
+}
+
 /* Counts puts without notice. A later put on the same VCQs with a notice and STRONG_ORDER completes
  * them, whatever its path. If two remote VCQs share an entry, the earlier one is forgotten and not
  * reported. */
@@ -67,7 +74,9 @@ static void note_unnotified_put(struct ut_check *check, const struct ut_desc *d)
 
     if (u->key != key)
         *u = (struct ut_check_unasked){.key = key};
-    if (!(d->flags & notices))
+    if (put_is_notice(d))
+        u->count = 0;
+    else if (!(d->flags & notices))
         u->count += d->kind == UT_DESC_PUT || d->kind == UT_DESC_PIGGYBACK;
     else if (d->flags & UTOFU_ONESIDED_FLAG_STRONG_ORDER)
         u->count = 0;

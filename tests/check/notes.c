@@ -308,6 +308,21 @@ static void unstarted(bool beyond)
             ;
 }
 
+/* The value of a put of one word is its notice, also of what came before it. That of two is not,
+ * nor without STRONG_ORDER. */
+static void word_is_notice(bool beyond)
+{
+    uint64_t words[2] = {1, 2};
+
+    OK(utofu_put(vcq, id, stadd, stadd + SIZE / 2, 256, 0, 0, NULL));
+    OK(utofu_put_piggyback8(vcq, id, 1, stadd + SIZE / 2 + 512, 8, 0,
+                            UTOFU_ONESIDED_FLAG_STRONG_ORDER, NULL));
+    for (int i = 0; i < 2 && beyond; i++)
+        OK(utofu_put_piggyback(vcq, id, words, stadd + SIZE / 2 + 1024, i ? 8 : 16, 0,
+                               i ? 0 : UTOFU_ONESIDED_FLAG_STRONG_ORDER, NULL));
+    put(0);
+}
+
 static const struct {
     const char *name;
     void (*body)(bool beyond);
@@ -332,6 +347,8 @@ static const struct {
     {"response", response, 1, 1, 0, 1, "1 communication had PACKET_RESPONSE"},
     {"extension", extension, 1, 1, 0, 1, "1 call was of a function of utofu_ext.h"},
     {"unasked", unasked, 1, 1, 0, 1,
+     "2 puts had no notice, and no put with a notice and STRONG_ORDER followed"},
+    {"word_is_notice", word_is_notice, 1, 1, 0, 1,
      "2 puts had no notice, and no put with a notice and STRONG_ORDER followed"},
     {"line", line, 1, 1, 0, 1, "lines of 256 bytes in which a CPU wrote while a put"},
     {"unread_tcq", unread_tcq, 1, 1, 0, 1, "1 TCQ entry was requested and never polled"},
