@@ -39,25 +39,37 @@ static void take_gate(struct ut_gates *t, unsigned int tni, unsigned int index,
     start->members[start->num_members++] = (uint8_t)index;
 }
 
+/* Is the gate free, and not one of another process with which this one shares those of the TNI? */
+static bool gate_is_free(const struct ut_gates *t, unsigned int tni, unsigned int index)
+{
+    int64_t owner = ut_vbg_id_owner(tni, index);
+
+    return !t->gate[index].allocated &&
+           (owner < 0 || owner == (int64_t)ut_process_peek()->job->local_rank);
+}
+
 static int alloc_locked(struct ut_gates *t, unsigned int tni, size_t count, utofu_vbg_id_t *ids)
 {
     unsigned int first = 0, relays = 0;
 
-    while (first < UT_NUM_START_GATES && t->gate[first].allocated)
+    while (first < UT_NUM_START_GATES && !gate_is_free(t, tni, first))
         first++;
     for (unsigned int i = UT_NUM_START_GATES; i < UT_NUM_GATES; i++)
-        relays += !t->gate[i].allocated;
+        relays += gate_is_free(t, tni, i);
     if (first == UT_NUM_START_GATES || count - 1 > relays) {
         return ut_log_refuse(UTOFU_ERR_FULL, UT_LOG_INFO, "barrier",
-                             "TNI %u has no %zu gates left (%s start gate, %u relay gates)", tni,
-                             count, first == UT_NUM_START_GATES ? "no" : "a", relays);
+                             "TNI %u has no %zu gates left (%s start gate, %u relay gates)%s", tni,
+                             count, first == UT_NUM_START_GATES ? "no" : "a", relays,
+                             ut_process_peek()->fugaku_cqs
+                                 ? ": with UTOFU_CQ_MAP=fugaku the processes of a node share them"
+                                 : "");
     }
     struct ut_gate *start = &t->gate[first];
     start->index = (uint16_t)first;
     start->num_members = 0;
     take_gate(t, tni, first, start);
     for (unsigned int i = UT_NUM_START_GATES; start->num_members < count; i++) {
-        if (!t->gate[i].allocated)
+        if (gate_is_free(t, tni, i))
             take_gate(t, tni, i, start);
     }
     for (size_t i = 0; i < count; i++)

@@ -200,13 +200,53 @@ bool ut_path_of_id(utofu_vcq_id_t id, utofu_path_id_t path_id, uint8_t path[3])
     return true;
 }
 
+/*
+ * VBG ids
+ */
+
+static uint32_t sharing; /* the largest number of processes on a node; 0: gates are not shared */
+
+void ut_vbg_id_share_gates(uint32_t most_local)
+{
+    sharing = most_local;
+}
+
+/* Which of the parts has item i, where `items` are divided as evenly as possible, in order. */
+static uint32_t part_of(uint32_t i, uint32_t items, uint32_t parts)
+{
+    return ((i + 1) * parts - 1) / items;
+}
+
+/* Up to four processes have equal parts. Of more, the first one, which may lead its node, has half;
+ * up to eight others have equal parts of the rest on each TNI, more than that on one TNI each. */
+int64_t ut_vbg_id_owner(unsigned int tni, unsigned int gate)
+{
+    enum { EQUAL = 4, ON_EACH_TNI = 9 };
+    bool is_start = gate < UT_NUM_START_GATES;
+    uint32_t i = is_start ? gate : gate - UT_NUM_START_GATES;
+    uint32_t n = is_start ? UT_NUM_START_GATES : UT_NUM_RELAY_GATES;
+
+    if (sharing == 0)
+        return -1;
+    if (sharing <= EQUAL)
+        return part_of(i, n, sharing);
+    if (i < n / 2)
+        return 0;
+    i -= n / 2;
+    n /= 2;
+    if (sharing <= ON_EACH_TNI)
+        return 1 + part_of(i, n, sharing - 1);
+    uint32_t first = tni ? tni : UT_NUM_TNIS;
+    return first + UT_NUM_TNIS * part_of(i, n, (sharing - 1 - first) / UT_NUM_TNIS + 1);
+}
+
 utofu_vbg_id_t ut_vbg_id_pack(const struct ut_vbg_ident *v)
 {
     const uint8_t *at = v->coords.at;
 
     return (uint64_t)v->tni << 61 | (uint64_t)at[5] << 59 | (uint64_t)at[4] << 57 |
            (uint64_t)at[3] << 56 | (uint64_t)at[2] << 48 | (uint64_t)at[1] << 40 |
-           (uint64_t)at[0] << 32 | (uint64_t)v->local_rank << 8 | v->gate;
+           (uint64_t)at[0] << 32 | (sharing ? 0 : (uint64_t)v->local_rank << 8) | v->gate;
 }
 
 bool ut_vbg_id_unpack(utofu_vbg_id_t id, struct ut_vbg_ident *v)
@@ -220,6 +260,10 @@ bool ut_vbg_id_unpack(utofu_vbg_id_t id, struct ut_vbg_ident *v)
     v->coords.at[0] = (uint8_t)(id >> 32);
     v->local_rank = (uint32_t)id >> 8;
     v->gate = id & 0xff;
+    if (sharing && (v->local_rank != 0 || v->tni >= UT_NUM_TNIS || v->gate >= UT_NUM_GATES))
+        return false;
+    if (sharing)
+        v->local_rank = (uint32_t)ut_vbg_id_owner(v->tni, v->gate);
     return v->tni < UT_NUM_TNIS && (id >> 60 & 1) == 0 && ut_coords_valid(v->coords.at) &&
            v->gate < UT_NUM_GATES;
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The layouts of all ids that the library gives out: VCQ ids, VBG ids, STADDs, path ids,
- * coordinates. Functions without state except the mark of the job, which is set once; uses the
- * public header only.
+ * coordinates. Functions without state except the mark of the job and whether gates are shared,
+ * which are set once; uses the public header only.
  *
  * VCQ id, from the top:   x8 y8 z8 a1 b2 c1 | tni3 | cq12 | cmp3 | path a1 b2 c1 | check14
- * VBG id (the vendor's):  tni3 0 c1 b2 a1 z8 y8 x8 | local rank24 | gate8
- * STADD (the vendor's):   generation6 | STag18 | offset40; the offset of a region's first byte is
- *                         the low 16 bits of its address
+ * VBG id (the vendor's):  tni3 0 c1 b2 a1 z8 y8 x8 | local rank24 | gate8; the local rank is 0
+ * where gates are shared STADD (the vendor's):   generation6 | STag18 | offset40; the offset of a
+ * region's first byte is the low 16 bits of its address
  */
 #ifndef UT_IDENT_IDENT_H
 #define UT_IDENT_IDENT_H
@@ -144,6 +144,15 @@ struct ut_vbg_ident {
     uint32_t local_rank;
     uint16_t gate; /* 0..15 start/end, 16..47 relay */
 };
+/*
+ * The processes of a node share the gates of each TNI, as on Fugaku (UTOFU_CQ_MAP=fugaku): VBG ids
+ * have no local rank, which follows from the number of the gate, the TNI, and `most_local`, the
+ * largest number of processes on a node: at most 48. Called before any VBG id is made. 0: each
+ * process has all gates.
+ */
+void ut_vbg_id_share_gates(uint32_t most_local);
+/* The local rank that has this gate; -1: each process has one. */
+int64_t ut_vbg_id_owner(unsigned int tni, unsigned int gate);
 utofu_vbg_id_t ut_vbg_id_pack(const struct ut_vbg_ident *ident);
 bool ut_vbg_id_unpack(utofu_vbg_id_t id, struct ut_vbg_ident *ident);
 /* Two fields of an id, unchecked. */

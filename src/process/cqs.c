@@ -162,8 +162,10 @@ static unsigned long read_stride(struct ut_process *process, const char *map)
     } else if (strcmp(map, "fugaku") == 0) {
         process->fugaku_cqs = true;
         process->most_local = ut_job_max_per_node();
-        if (process->most_local <= FUGAKU_MAX_LOCAL)
+        if (process->most_local <= FUGAKU_MAX_LOCAL) {
+            ut_vbg_id_share_gates(process->most_local);
             return stride_for(process->most_local);
+        }
         ut_error("process",
                  "UTOFU_CQ_MAP=fugaku is for at most %d processes on a node, and this job has %u; "
                  "use auto",

@@ -53,7 +53,8 @@ X(SHAPE, "UTOFU_SHAPE", STR, 0, 0, 0, "",
   "number of the job's nodes, also the shape of the job that mpi-ext.h of utofu-compat gives")
 X(CQ_MAP, "UTOFU_CQ_MAP", STR, 0, 0, 0, "auto",
   "which CQs of a TNI each local rank gets: auto, fugaku (as on Fugaku, for up to 48 processes a "
-  "node), stride:N (N apart), or lists a,b,c/d,e,f/... one per local rank")
+  "node, which share barrier gates, too), stride:N (N apart), or lists a,b,c/d,e,f/... one per "
+  "local rank")
 X(NUM_TOQ_ENTRIES, "UTOFU_NUM_TOQ_ENTRIES", UINT, 2048, 2048, 1048576, NULL,
   "entries of a transmit order queue; rounded up to a power of two")
 X(NUM_EXCLUSIVE_CQS, "UTOFU_NUM_EXCLUSIVE_CQS", UINT, 0, 0, 1024, NULL,

@@ -23,6 +23,63 @@ static void run_in(int n, int nodes, ut_body_fn *body)
 
 /* Ids and allocation */
 
+/* With UTOFU_CQ_MAP=fugaku the processes of a node share the gates of each TNI, and ids have no
+ * process: a circuit of two processes of one node, whose ids are made of TNI, coordinates and the
+ * six bits of a gate. */
+static void gates_of_a_node_are_shared(void *arg)
+{
+    struct {
+        uint8_t coords[6], gate[2];
+    } mine, all[UT_MAX_PROCS];
+    utofu_vbg_id_t ids[2], id[2][2];
+    utofu_tni_id_t tni = 1;
+
+    (void)arg;
+    CHECK_OK(utofu_query_my_coords(mine.coords));
+    CHECK_OK(utofu_alloc_vbg(tni, 2, 0, ids));
+    for (int i = 0; i < 2; i++)
+        mine.gate[i] = ids[i] & 0x3f;
+    ut_allgather(&mine, all, sizeof(mine));
+    for (int r = 0; r < 2; r++) {
+        const uint8_t *at = all[r].coords;
+        for (int i = 0; i < 2; i++)
+            id[r][i] = (uint64_t)tni << 61 | (uint64_t)at[5] << 59 | (uint64_t)at[4] << 57 |
+                       (uint64_t)at[3] << 56 | (uint64_t)at[2] << 48 | (uint64_t)at[1] << 40 |
+                       (uint64_t)at[0] << 32 | all[r].gate[i];
+    }
+    CHECK(id[0][0] != id[1][0] && id[0][1] != id[1][1]);
+    CHECK_EQ(ids[0], id[ut_rank][0]);
+    CHECK_EQ(ids[1], id[ut_rank][1]);
+    struct utofu_vbg_setting settings[2] = {
+        {ids[0], ids[1], UTOFU_VBG_ID_NULL, ids[1], id[!ut_rank][1], {UTOFU_PATH_COORD_NULL}},
+        {ids[1], ids[0], id[!ut_rank][0], ids[0], UTOFU_VBG_ID_NULL, {UTOFU_PATH_COORD_NULL}},
+    };
+    CHECK_OK(utofu_set_vbg(settings, 2));
+    for (uint64_t round = 1; round < 20; round++) {
+        uint64_t value = round + (uint64_t)ut_rank, sum = 0;
+        int rc;
+        CHECK_OK(utofu_reduce_uint64(ids[0], UTOFU_REDUCE_OP_SUM, &value, 1, 0));
+        while ((rc = utofu_poll_reduce_uint64(ids[0], 0, &sum)) == UTOFU_ERR_NOT_COMPLETED)
+            ut_relax();
+        CHECK_OK(rc);
+        CHECK_EQ(sum, 2 * round + 1);
+    }
+    /* eight start gates of the sixteen */
+    utofu_vbg_id_t others[STARTS];
+    for (int i = 1; i < STARTS / 2; i++)
+        CHECK_OK(utofu_alloc_vbg(tni, 1, 0, &others[i]));
+    CHECK_RC(utofu_alloc_vbg(tni, 1, 0, &others[0]), UTOFU_ERR_FULL);
+    settings[0].dst_rmt_vbg_id |= 1 << 8; /* no id has a process */
+    CHECK_RC(utofu_set_vbg(settings, 2), UTOFU_ERR_INVALID_VBG_ID);
+    ut_barrier();
+}
+
+Test(states, gates_of_a_node_are_shared_with_the_map_of_fugaku)
+{
+    ut_run(&(struct ut_run_opts){.n = 2, .env = {"UTOFU_CQ_MAP=fugaku"}},
+           gates_of_a_node_are_shared, NULL);
+}
+
 static void ids_follow_the_layout(void *arg)
 {
     (void)arg;

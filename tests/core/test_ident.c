@@ -144,6 +144,46 @@ Test(ident, twelve_path_ids_per_vcq_and_back)
     }
 }
 
+/* The processes of a node share the 48 gates of a TNI: each gate has one owner, whose number the id
+ * does not have. Each process has a start gate and two relay gates on some TNI. */
+Test(ident, shared_gates_have_one_owner_each)
+{
+    for (uint32_t most = 1; most <= 48; most++) {
+        unsigned int starts[48] = {0}, relays[48] = {0}, most_starts[48] = {0};
+        ut_vbg_id_share_gates(most);
+        for (unsigned int tni = 0; tni < UT_NUM_TNIS; tni++) {
+            unsigned int here[48] = {0}, before[48];
+            memcpy(before, relays, sizeof(before));
+            for (unsigned int gate = 0; gate < UT_NUM_GATES; gate++) {
+                int64_t owner = ut_vbg_id_owner(tni, gate);
+                cr_assert(owner >= 0 && owner < most, "%u: TNI %u, gate %u: %lld", most, tni, gate,
+                          (long long)owner);
+                if (gate < UT_NUM_START_GATES)
+                    starts[owner] += ++here[owner] > 0;
+                else
+                    relays[owner]++;
+                struct ut_vbg_ident v = {.tni = (uint16_t)tni, .gate = (uint16_t)gate}, w;
+                v.local_rank = (uint32_t)owner;
+                utofu_vbg_id_t id = ut_vbg_id_pack(&v);
+                cr_assert_eq(id, (uint64_t)tni << 61 | gate);
+                cr_assert(ut_vbg_id_unpack(id, &w) && w.local_rank == owner);
+                cr_assert_not(ut_vbg_id_unpack(id | 1 << 8, &w));
+            }
+            for (uint32_t n = 0; n < most; n++)
+                if (here[n] > 0 && relays[n] - before[n] >= 2)
+                    most_starts[n]++;
+            if (most <= 4)
+                cr_assert_geq(here[most - 1], 16 / most);
+            else
+                cr_assert_eq(here[0], 8);
+        }
+        for (uint32_t n = 0; n < most; n++)
+            cr_assert(most_starts[n] > 0 && starts[n] > 0, "%u: %u has no circuit", most, n);
+    }
+    ut_vbg_id_share_gates(0);
+    cr_assert_eq(ut_vbg_id_owner(0, 0), -1);
+}
+
 Test(ident, vbg_id_has_the_vendors_layout)
 {
     struct ut_vbg_ident v = {.coords = {{1, 2, 3, 1, 2, 1}}, .tni = 5, .local_rank = 7, .gate = 17};

@@ -2,7 +2,9 @@
 /*
  * Barriers and sums. The processes of a node tell their first one; the first ones go along the X,
  * then the Y, then the Z line of the logical grid, on a barrier circuit for each; then they tell
- * the others. The ids of the gates go to the other processes of a line by messages.
+ * the others. Barriers and sums of all processes, several of a node, go around a ring. TNI and
+ * number of each gate go to the other processes of a circuit by messages; the rest of its id is
+ * calculated.
  */
 #include <string.h>
 
@@ -10,6 +12,12 @@
 #include "transport.h"
 
 enum { TAG_GATES = COLLECTIVE, TAG_MEET, TAG_UP, TAG_DOWN };
+enum { RING = 3, NUM_CIRCUITS }; /* behind the lines along X, Y and Z */
+
+/* What is not calculated of a gate's id. */
+struct gate_number {
+    uint8_t tni, gate;
+};
 
 struct sums {
     uint64_t whole;
@@ -21,7 +29,7 @@ static struct line {
     size_t count; /* gates of this process */
     int ranks[MAX_RANKS];
     utofu_vbg_id_t ids[MAX_RANKS][CIRCUIT_MAX_GATES];
-} lines[3];
+} lines[NUM_CIRCUITS];
 
 static int rank, size;
 static int local[MAX_RANKS], num_local; /* ranks of this node */
@@ -82,31 +90,79 @@ static void find_line(struct line *line, int along)
         FAIL("rank %d is at its own place in the grid", line->ranks[line->place]);
 }
 
+/* The vendor's layout: a gate has six bits, and no process. */
+static utofu_vbg_id_t make_id(int of, struct gate_number number)
+{
+    uint8_t at[6];
+
+    where_coords(of, at);
+    return (uint64_t)number.tni << 61 | (uint64_t)at[5] << 59 | (uint64_t)at[4] << 57 |
+           (uint64_t)at[3] << 56 | (uint64_t)at[2] << 48 | (uint64_t)at[1] << 40 |
+           (uint64_t)at[0] << 32 | number.gate;
+}
+
+static void read_numbers(const struct line *line, struct gate_number numbers[CIRCUIT_MAX_GATES])
+{
+    const utofu_vbg_id_t *ids = line->ids[line->place];
+
+    memset(numbers, 0, CIRCUIT_MAX_GATES * sizeof(*numbers));
+    for (size_t i = 0; i < line->count; i++) {
+        numbers[i] = (struct gate_number){(uint8_t)(ids[i] >> 61), ids[i] & 0x3f};
+        if (make_id(rank, numbers[i]) != ids[i])
+            FAIL("gate %016llx has not the calculated id", (unsigned long long)ids[i]);
+    }
+}
+
 static void exchange_gates(struct line *line, int along)
 {
-    size_t length = sizeof(line->ids[0][0]) * CIRCUIT_MAX_GATES;
+    struct gate_number own[CIRCUIT_MAX_GATES], other[CIRCUIT_MAX_GATES];
 
+    read_numbers(line, own);
     for (int i = 1; i < line->n; i++) {
         int to = (line->place + i) % line->n, from = (line->place + line->n - i) % line->n;
         struct request sent;
-        message_send(&sent, line->ranks[to], (uint16_t)(TAG_GATES + 16 * (along + 1)),
-                     line->ids[line->place], length);
-        receive_now(line->ranks[from], TAG_GATES + 16 * (along + 1), line->ids[from], length);
+        message_send(&sent, line->ranks[to], (uint16_t)(TAG_GATES + 16 * (along + 1)), own,
+                     sizeof(own));
+        receive_now(line->ranks[from], TAG_GATES + 16 * (along + 1), other, sizeof(other));
+        for (int k = 0; k < CIRCUIT_MAX_GATES; k++)
+            line->ids[from][k] = make_id(line->ranks[from], other[k]);
         message_wait(&sent);
     }
 }
 
-/* A butterfly along X, a tree along Y, a ring along Z, each on another TNI. */
+/* Gates of the first TNI that has enough of them for this process. */
+static void allocate_gates(struct line *line, int tni)
+{
+    int rc = UTOFU_ERR_FULL;
+
+    for (int i = 0; i < TNIS && rc == UTOFU_ERR_FULL; i++)
+        rc = utofu_alloc_vbg((utofu_tni_id_t)((tni + i) % TNIS), line->count, 0,
+                             line->ids[line->place]);
+    OK(rc);
+}
+
+static void find_all(struct line *line)
+{
+    line->n = size;
+    line->place = rank;
+    for (int r = 0; r < size; r++)
+        line->ranks[r] = r;
+}
+
+/* A butterfly along X, a tree along Y, a ring along Z, and one of all, each on another TNI where
+ * this process has gates there. */
 static void open_line(int along)
 {
     struct line *line = &lines[along];
     struct utofu_vbg_setting settings[CIRCUIT_MAX_GATES];
-    enum circuit_shape shape = (enum circuit_shape)along;
+    enum circuit_shape shape = along == RING ? CIRCUIT_RING : (enum circuit_shape)along;
 
-    find_line(line, along);
+    if (along == RING)
+        find_all(line);
+    else
+        find_line(line, along);
     line->count = circuit_gates(shape, line->n, line->place);
-    OK(utofu_alloc_vbg((utofu_tni_id_t)((net_primary() + along) % TNIS), line->count, 0,
-                       line->ids[line->place]));
+    allocate_gates(line, net_primary() + along);
     exchange_gates(line, along);
     circuit_wire(shape, line->n, line->place, line->ids[0], settings);
     OK(utofu_set_vbg(settings, line->count));
@@ -124,12 +180,13 @@ void lines_open(void)
     find_extents();
     for (int along = 0; leads && along < 3; along++)
         open_line(along);
+    open_line(RING);
     lines_meet();
 }
 
 void lines_close(void)
 {
-    for (int along = 0; leads && along < 3; along++)
+    for (int along = leads ? 0 : RING; along < NUM_CIRCUITS; along++)
         OK(utofu_free_vbg(lines[along].ids[lines[along].place], lines[along].count));
 }
 
@@ -198,16 +255,21 @@ void lines_barrier(void)
     for (int along = 0; leads && along < 3; along++)
         pass_barrier(&lines[along]);
     scatter_sums(&none);
+    pass_barrier(&lines[RING]);
 }
 
 void lines_sum(uint64_t *whole, double *fraction)
 {
-    struct sums sums = {*whole, *fraction};
+    struct sums sums = {*whole, *fraction}, around = sums;
 
     gather_sums(&sums);
     for (int along = 0; leads && along < 3; along++)
         sum_line(&lines[along], &sums);
     scatter_sums(&sums);
+    sum_line(&lines[RING], &around);
+    if (around.whole != sums.whole)
+        FAIL("the sum around the ring is %llu instead of %llu", (unsigned long long)around.whole,
+             (unsigned long long)sums.whole);
     *whole = sums.whole;
     *fraction = sums.fraction;
 }
