@@ -12,6 +12,7 @@
 #include "run/cores.h"
 #include "run/guard.h"
 #include "run/mpi.h"
+#include "run/nodes.h"
 #include "run/sink.h"
 
 #include <errno.h>
@@ -70,7 +71,7 @@ enum binding { BIND_WHERE_ENOUGH, BIND_CORE, BIND_NONE };
 struct options {
     uint32_t size, nodes, timeout_s;
     enum binding binding;
-    bool tag_output;
+    bool tag_output, share_ipc;
     char **command;
 };
 
@@ -107,7 +108,10 @@ static void print_help(void)
            "                     core, if there are two processes or more and a core for\n"
            "                     each that no other job of utofurun has; else none\n"
            "      --nodes K      simulate K nodes: ranks are put on them in blocks\n"
-           "                     (default 1)\n"
+           "                     (default 1), each with System V IPC and /dev/shm of its\n"
+           "                     own, where the user may: namespaces, as root or by a user\n"
+           "                     namespace; a line says where not\n"
+           "      --share-ipc    with --nodes: the nodes share these\n"
            "      --timeout S    end the job after S seconds, with status 124\n"
            "      --tag-output   start every line of output with the rank: \"[3] \"\n"
            "  -h, --help         print this text\n"
@@ -180,7 +184,7 @@ static void rename_np(int argc, char **argv)
             argv[i] = long_form;
         if (strcmp(argv[i], "-n") == 0 ||
             (strncmp(argv[i], "--", 2) == 0 && !strchr(argv[i], '=') &&
-             strcmp(argv[i], "--tag-output") != 0))
+             strcmp(argv[i], "--tag-output") != 0 && strcmp(argv[i], "--share-ipc") != 0))
             i++; /* skips the value */
     }
 }
@@ -202,13 +206,14 @@ static void __attribute__((noreturn)) refuse_option(const char *word)
 
 static void read_options(int argc, char **argv)
 {
-    enum { NODES = 256, TIMEOUT, TAG_OUTPUT, BIND };
+    enum { NODES = 256, TIMEOUT, TAG_OUTPUT, BIND, SHARE_IPC };
     static const struct option longs[] = {
         {"np", required_argument, NULL, 'n'},
         {"bind", required_argument, NULL, BIND},
         {"nodes", required_argument, NULL, NODES},
         {"timeout", required_argument, NULL, TIMEOUT},
         {"tag-output", no_argument, NULL, TAG_OUTPUT},
+        {"share-ipc", no_argument, NULL, SHARE_IPC},
         {"help", no_argument, NULL, 'h'},
         {"version", no_argument, NULL, 'V'},
         {NULL, 0, NULL, 0},
@@ -233,6 +238,9 @@ static void read_options(int argc, char **argv)
             break;
         case TAG_OUTPUT:
             opt.tag_output = true;
+            break;
+        case SHARE_IPC:
+            opt.share_ipc = true;
             break;
         case 'h':
             print_help();
@@ -440,6 +448,9 @@ run_program(uint32_t rank, pid_t parent, int out, int err, const struct start_pi
 {
     int error;
 
+    int rc = run_nodes_enter(); /* before the signal of its parent's death is set */
+    if (rc != 0)
+        fprintf(stderr, "utofurun: rank %u is not on a node of its own: %s\n", rank, strerror(-rc));
     setpgid(0, group);
     if (group == 0) /* its children may exist before utofurun sets the group */
         run_guard_set_group(getpid());
@@ -772,10 +783,64 @@ static void read_exec_report(void)
     report->fd = -1;
 }
 
+static bool is_in_shm(const char *path)
+{
+    return path && strncmp(path, "/dev/shm/", strlen("/dev/shm/")) == 0;
+}
+
+/* A program in /dev/shm, or with its files there, would not find them any more. */
+static bool uses_shm(void)
+{
+    char *cwd = getcwd(NULL, 0);
+    bool uses = is_in_shm(cwd) || is_in_shm(opt.command[0]) || is_in_shm(getenv("TMPDIR"));
+
+    free(cwd);
+    return uses;
+}
+
+static void say_shared(int rc)
+{
+    say("the nodes share System V IPC and /dev/shm, as there are no namespaces for them: %s "
+        "(--share-ipc: without this line)",
+        strerror(-rc));
+}
+
+static void begin_nodes(void)
+{
+    bool hides_shm = !uses_shm();
+
+    if (opt.nodes < 2 || opt.share_ipc)
+        return;
+    int rc = run_nodes_begin(hides_shm);
+    if (rc != 0)
+        say_shared(rc);
+    else if (!hides_shm)
+        say("the nodes share /dev/shm: the program, its folder or TMPDIR is there");
+}
+
+/* The processes of a node are forked one after the other. */
+static int start_all(const struct start_pipes *pipes)
+{
+    struct ut_job_place place, before = {.node = UINT32_MAX};
+    int rc = 0;
+
+    begin_nodes();
+    for (uint32_t rank = 0; rank < opt.size && rc == 0; rank++) {
+        ut_job_layout_place(&layout, rank, &place);
+        int no_node = place.node != before.node ? run_nodes_next() : 0;
+        if (no_node != 0)
+            say_shared(no_node);
+        before = place;
+        rc = start_process(rank, pipes);
+    }
+    run_nodes_end();
+    return rc;
+}
+
 static int start_job(void)
 {
     struct start_pipes pipes;
-    int rc = 0;
+    int rc;
 
     terminal = in_foreground();
     if (pipe2(pipes.report, O_CLOEXEC) != 0)
@@ -786,8 +851,7 @@ static int start_job(void)
         close(pipes.report[1]);
         return rc;
     }
-    for (uint32_t rank = 0; rank < opt.size && rc == 0; rank++)
-        rc = start_process(rank, &pipes);
+    rc = start_all(&pipes);
     close(pipes.report[1]);
     if (terminal && group)
         tcsetpgrp(STDIN_FILENO, group);
