@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# A Debian of its own in a folder, made by debootstrap from where apt of this machine takes its packages. Sourced by the
-# tests beside it.
+# A Debian of its own in a folder: debootstrap makes it once, from where apt of this machine takes its packages
+# (scripts/slurm-hosts.d/make-system), and each test changes a copy. Sourced by the tests beside it.
 
 failures=0
 fail() {
@@ -36,7 +36,7 @@ enter_own_root() {
 leave_own_root() {
     local folder
     for folder in run/netns proc dev sys; do umount -R "$root/$folder" 2>/dev/null; done
-    umount "$root" 2>/dev/null
+    umount "$root" 2>/dev/null && umount "$root" 2>/dev/null # the overlay, and the mount of its own
     rm -rf --one-file-system "$work"
 }
 
@@ -52,21 +52,17 @@ install_in_root() {
     in_root root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y "$@"
 }
 
-fill_own_root() { # SOURCE SUITE MIRROR PACKAGE...
-    local source=$1 suite=$2 mirror=$3
-    shift 3
-    debootstrap --variant=minbase --include=ca-certificates "$suite" "$root" "$mirror" || return
-    rm -f "$root/etc/apt/sources.list" # of debootstrap: each source would be there twice
-    cp -a /etc/apt/. "$root/etc/apt/"
-    if [ "$suite" != "$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)" ]; then
-        rm -f "$root"/etc/apt/sources.list.d/* "$root"/etc/apt/preferences.d/*
-        echo "deb $mirror $suite main" >"$root/etc/apt/sources.list"
-    fi
-    cp -L /etc/resolv.conf "$root/etc/resolv.conf" 2>/dev/null
-    cp -a /usr/local/share/ca-certificates/. "$root/usr/local/share/ca-certificates/" 2>/dev/null
-    echo "127.0.0.1 localhost $(hostname)" >"$root/etc/hosts"
-    mount -t proc proc "$root/proc" && mount --rbind /dev "$root/dev" && mount --rbind /sys "$root/sys" || return
-    in_root root update-ca-certificates
+fill_own_root() { # SOURCE SUITE PACKAGE...
+    local source=$1 suite=$2 system
+    local cache=${SLURM_HOSTS_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/utofu-verbs/slurm-hosts}
+    shift 2
+    system=$("$source/scripts/slurm-hosts.d/make-system" "$cache" "$suite" bare) || return
+    # the system in the cache does not change: the changes are in $work
+    mkdir "$work/changes" "$work/workdir"
+    mount -t overlay -o "lowerdir=$system,upperdir=$work/changes,workdir=$work/workdir" overlay "$root" ||
+        cp -a "$system/." "$root/" || return
+    mount -t proc proc "$root/proc" && mount --rbind /dev "$root/dev" && mount --rbind /sys "$root/sys" &&
+        mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm" || return
     in_root root apt-get update -q || return
     install_in_root --no-install-recommends sudo git "$@" || return
     in_root root useradd -m -s /bin/bash runner
@@ -84,12 +80,5 @@ fill_own_root() { # SOURCE SUITE MIRROR PACKAGE...
 # make_own_root SOURCE SUITE PACKAGE...: a system with these packages, the user runner, who may use sudo, and the sources
 # in /src, committed, and tagged as a release
 make_own_root() {
-    local source=$1 suite=$2 mirror own
-    shift 2
-    own=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
-    # shellcheck disable=SC2016 # apt replaces them
-    mirror=$(apt-get indextargets --format '$(REPO_URI) $(CREATED_BY) $(CODENAME)' | sed -n "s/ Packages $own\$//p" | head -1)
-    [ -n "$mirror" ] || skip "apt of this machine has no archive of $own"
-    fill_own_root "$source" "$suite" "$mirror" "$@" >"$work/out" 2>&1 ||
-        { tail -20 "$work/out"; skip 'a Debian of its own cannot be made here'; }
+    fill_own_root "$@" >"$work/out" 2>&1 || { tail -20 "$work/out"; skip 'a Debian of its own cannot be made here'; }
 }
