@@ -426,6 +426,10 @@ static int pmix_open(struct ut_job_info *info, int64_t deadline)
         ut_error("bootstrap", "PMIx: %s; started by a launcher that speaks PMIx 3.1 or newer?",
                  state.status ? pmix.error_string(state.status)
                               : "the job's size or nodes are missing");
+        if (state.status == PMIX_SUCCESS)
+            ut_error(
+                "bootstrap",
+                "PMIx 5 of a Slurm whose jobs have a /tmp of their own needs PMIX_MCA_gds=hash");
         return -EPROTO;
     }
     ut_job_requests_init(&requests, send_query);
