@@ -808,6 +808,10 @@ two_nodes() {
         timeout 60 "$@" --mca plm_rsh_agent "$here/fake_ssh.sh" -H a:4,b:4 -n 8 "$PROBE" --delay 1 --layout \
             --pause 300 --wait 5000 --meet "$(mktemp -d "$folder/meet.XXXX")" >"$folder/out" 2>&1 </dev/null
         [ "$(grep -c ': ok$' "$folder/out")" = 8 ] || continue
+        if grep -q 'node 0/1 ' "$folder/out" && "$1" --version | grep -q 'Open MPI) 5'; then
+            echo "not tried: two nodes, as Open MPI 5 takes both names for this host"
+            return
+        fi
         asked=$(sed -n 's/^asked \([0-9]*\) times$/\1/p' "$folder/out" | sort -n | tail -n 1)
         [ "$most" = 0 ] && { [ "$asked" -ge 4 ] || fail "two nodes: $asked questions, not 4 or more"; return; }
         [ "$asked" -le "$most" ] && return
@@ -831,7 +835,7 @@ group_questions() {
     asked openmpi_without_shared_memory 15 env PMIX_MCA_gds=hash "$run" -n 16
     # one for the first process of the other node, one for all
     two_nodes 2 "$run"
-    two_nodes 0 env PMIX_MCA_gds=hash "$run"
+    PMIX_MCA_gds=hash two_nodes 0 "$run"
 }
 
 # Communications that continue without another call: see deferred.c. deferred WHERE command...
