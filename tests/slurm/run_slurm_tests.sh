@@ -3,11 +3,13 @@
 # Jobs of a real Slurm with two hosts, which scripts/slurm-hosts starts; this runs on the first.
 # Usage: run_slurm_tests.sh start SLURM-HOSTS BUILD-FOLDER [CASE]...
 #        run_slurm_tests.sh BUILD-FOLDER [CASE]...      on the first host
+# UT_SLURM_OPTIONS has options for slurm-hosts, such as --suite trixie.
 set -u
 if [ "$1" = start ]; then
     hosts=$2 build=$3
     shift 3
-    "$hosts" --share "$build" --timeout 0 -- "$0" "$build" "$@" 2>&1
+    # shellcheck disable=SC2086 # several, or none
+    "$hosts" ${UT_SLURM_OPTIONS-} --share "$build" --timeout 0 -- "$0" "$build" "$@" 2>&1
     rc=$?
     [ $rc != 77 ] || echo "skipped: no Slurm of two hosts can be started here"
     exit $rc
