@@ -311,8 +311,6 @@ static int envvar_open(struct ut_job_info *info, int64_t deadline)
 
 static int envvar_publish(const void *record, size_t size)
 {
-    if (envvar.size == 1)
-        return 0;
     return envvar.root.kind == UT_JOB_ROOT_FOLDER ? ut_job_folder_publish(record, size)
                                                   : ut_job_client_publish(record, size);
 }
@@ -324,7 +322,7 @@ static int envvar_lookup(uint32_t rank, void *record, size_t *size, int wait_ms)
     return ut_job_client_lookup(rank, record, size, wait_ms);
 }
 
-bool ut_job_envvar_explain_absence(uint32_t rank, char *text, size_t size)
+static bool envvar_explain_absence(uint32_t rank, char *text, size_t size)
 {
     return envvar.root.kind == UT_JOB_ROOT_FOLDER ? ut_job_folder_explain_absence(rank, text, size)
                                                   : ut_job_client_explain_absence(text, size);
@@ -335,8 +333,13 @@ static int64_t envvar_rank_at(uint32_t node, uint32_t local_rank)
     return ut_job_layout_rank_at(&envvar.layout, node, local_rank);
 }
 
-const struct ut_job_ops ut_job_envvar = {"hand",         envvar_present, envvar_open,
-                                         envvar_publish, envvar_lookup,  envvar_rank_at};
+const struct ut_job_ops ut_job_envvar = {.name = "hand",
+                                         .present = envvar_present,
+                                         .open = envvar_open,
+                                         .publish = envvar_publish,
+                                         .lookup = envvar_lookup,
+                                         .rank_at = envvar_rank_at,
+                                         .explain_absence = envvar_explain_absence};
 
 /* ---- UTOFU_ROOT alone ---- */
 
@@ -418,5 +421,10 @@ static int step_open(struct ut_job_info *info, int64_t deadline)
                    place_by_variables, deadline);
 }
 
-const struct ut_job_ops ut_job_step = {"hand",         step_present,  step_open,
-                                       envvar_publish, envvar_lookup, envvar_rank_at};
+const struct ut_job_ops ut_job_step = {.name = "hand",
+                                       .present = step_present,
+                                       .open = step_open,
+                                       .publish = envvar_publish,
+                                       .lookup = envvar_lookup,
+                                       .rank_at = envvar_rank_at,
+                                       .explain_absence = envvar_explain_absence};

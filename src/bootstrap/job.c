@@ -12,16 +12,53 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+static bool solo_present(void)
+{
+    return true;
+}
+
+/* SLURM_PROCID alone does not show a step: batch scripts and nested launchers set it, too. */
+uint32_t ut_job_unconnected_tasks(void)
+{
+    int64_t tasks = ut_job_launcher_number("SLURM_STEP_NUM_TASKS");
+
+    return tasks > 1 && tasks <= UINT32_MAX ? (uint32_t)tasks : 0;
+}
+
+static void warn_of_unconnected_step(void)
+{
+    uint32_t tasks = ut_job_unconnected_tasks();
+
+    if (tasks > 1 && ut_job_launcher_number("SLURM_PROCID") <= 0) /* only one of the tasks logs */
+        ut_warn("bootstrap",
+                "srun started %u tasks without PMIx or PMI, so each is a job of one "
+                "process; " UT_JOB_UNCONNECTED_REMEDY,
+                tasks);
+}
+
+static int solo_open(struct ut_job_info *info, int64_t deadline)
+{
+    (void)deadline;
+    warn_of_unconnected_step();
+    snprintf(info->id, sizeof(info->id), "solo.%d", (int)getpid());
+    info->mark = ut_job_mark(NULL, 0);
+    info->size = info->num_nodes = info->local_size = 1;
+    return 0;
+}
+
+static const struct ut_job_ops solo = {.name = "solo", .present = solo_present, .open = solo_open};
 
 /* Tried in this order. UTOFU_RANK comes first, because utofurun may run inside the job of another
  * launcher. PMI-1 precedes PMIx, because a stale PMI_FD can be recognised, and a stale
  * PMIX_NAMESPACE cannot. The variables of Slurm and Flux come last, because they are wrong inside
  * other launchers. */
 static const struct ut_job_ops *const launchers[] = {&ut_job_envvar, &ut_job_pmi1, &ut_job_pmix,
-                                                     &ut_job_step, &ut_job_solo};
+                                                     &ut_job_step, &solo};
 
 static struct {
     pthread_mutex_t lock;         /* guards the fields below; not held during look-ups */
@@ -144,7 +181,7 @@ int ut_job_publish(const void *record, size_t size)
     if (job.published) {
         rc = -EALREADY;
     } else {
-        rc = job.ops->publish(record, size);
+        rc = job.info.size > 1 ? job.ops->publish(record, size) : 0;
         job.published = rc == 0;
     }
     if (rc == 0) {
@@ -184,16 +221,21 @@ int ut_job_lookup(uint32_t rank, void *record, size_t *size, int wait_ms)
 
 bool ut_job_explain_absence(uint32_t rank, char *text, size_t size)
 {
-    if (job.ops == &ut_job_pmix)
-        return !ut_job_is_on_one_host(&job.info) && ut_job_pmix_absence(text, size);
-    return (job.ops == &ut_job_envvar || job.ops == &ut_job_step) &&
-           ut_job_envvar_explain_absence(rank, text, size);
+    return job.ops && job.ops->explain_absence && job.ops->explain_absence(rank, text, size);
 }
 
 void ut_job_leave_together(int wait_ms)
 {
-    if (job.ops == &ut_job_pmix && job.owner == getpid() && !ut_job_is_on_one_host(&job.info))
-        ut_job_pmix_leave_together(wait_ms);
+    if (job.ops && job.ops->leave_together && job.owner == getpid() &&
+        !ut_job_is_on_one_host(&job.info))
+        job.ops->leave_together(wait_ms);
+}
+
+static int64_t rank_by_launcher(uint32_t node, uint32_t local_rank)
+{
+    if (job.info.size == 1)
+        return node == 0 && local_rank == 0 ? 0 : -ENOENT;
+    return job.ops->rank_at(node, local_rank);
 }
 
 int64_t ut_job_rank_at(uint32_t node, uint32_t local_rank)
@@ -210,8 +252,8 @@ int64_t ut_job_rank_at(uint32_t node, uint32_t local_rank)
     /* with UTOFU_NODE and a local rank from the launcher, processes of one machine still find each
      * other by local rank */
     if (info->node != job.host_node)
-        return job.other_local_rank ? -ENOENT : job.ops->rank_at(job.host_node, local_rank);
-    return job.ops->rank_at(node, local_rank);
+        return job.other_local_rank ? -ENOENT : rank_by_launcher(job.host_node, local_rank);
+    return rank_by_launcher(node, local_rank);
 }
 
 uint32_t ut_job_max_per_node(void)

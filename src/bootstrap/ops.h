@@ -25,10 +25,14 @@ struct ut_job_ops {
      * warning was logged), try the next launcher; -EBUSY: not possible now, a later call may
      * succeed; another negative errno: fatal. Every failure logs one line. */
     int (*open)(struct ut_job_info *info, int64_t deadline);
-    /* As in job.h. Never called for the own rank or for a rank outside the job. */
+    /* As in job.h. Never called in a job of one process, for the own rank, or for a rank outside
+     * the job. */
     int (*publish)(const void *record, size_t size);
     int (*lookup)(uint32_t rank, void *record, size_t *size, int wait_ms);
     int64_t (*rank_at)(uint32_t node, uint32_t local_rank);
+    /* As in job.h; NULL: nothing to explain, nothing to wait for. */
+    bool (*explain_absence)(uint32_t rank, char *text, size_t size);
+    void (*leave_together)(int wait_ms);
 };
 
 extern const struct ut_job_ops ut_job_envvar; /* UTOFU_RANK, UTOFU_SIZE, UTOFU_ROOT */
@@ -36,14 +40,6 @@ extern const struct ut_job_ops ut_job_pmi1;   /* the PMI-1 wire protocol on PMI_
 extern const struct ut_job_ops ut_job_pmix;
 extern const struct ut_job_ops ut_job_step; /* UTOFU_ROOT; rank and size from variables of the
                                              * launcher */
-extern const struct ut_job_ops ut_job_solo;
-
-/* Do the same as ut_job_explain_absence(), for the two launchers that use UTOFU_ROOT. */
-bool ut_job_envvar_explain_absence(uint32_t rank, char *text, size_t size);
-
-/* ut_job_explain_absence() and ut_job_leave_together() of PMIx. */
-bool ut_job_pmix_absence(char *text, size_t size);
-void ut_job_pmix_leave_together(int wait_ms);
 
 /* Minimum and maximum delay between retries. The delay doubles each time. */
 enum { UT_JOB_BACKOFF_MIN_US = 500, UT_JOB_BACKOFF_MAX_US = 20000 };

@@ -373,12 +373,12 @@ static int look_up(uint32_t rank, void *record, size_t *size, int wait_ms)
 
 static int64_t find_rank_at(uint32_t node, uint32_t local_rank)
 {
-    const struct ut_job_layout *layout = &here.info->layout;
-
-    if (layout->num_blocks == 0 && here.info->size == 1)
-        return node == 0 && local_rank == 0 ? 0 : -ENOENT;
-    return ut_job_layout_rank_at(layout, node, local_rank);
+    return ut_job_layout_rank_at(&here.info->layout, node, local_rank);
 }
 
-const struct ut_job_ops ut_job_pmi1 = {"pmi1",  ut_job_pmi1_present, open_job, publish_own,
-                                       look_up, find_rank_at};
+const struct ut_job_ops ut_job_pmi1 = {.name = "pmi1",
+                                       .present = ut_job_pmi1_present,
+                                       .open = open_job,
+                                       .publish = publish_own,
+                                       .lookup = look_up,
+                                       .rank_at = find_rank_at};

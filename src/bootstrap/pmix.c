@@ -708,8 +708,11 @@ static int64_t pmix_rank_at(uint32_t node, uint32_t local_rank)
 
 /* Slurm ends the server of a host with the host's last process of the job, and nobody answers a
  * question for a record of that host afterwards. */
-bool ut_job_pmix_absence(char *text, size_t size)
+static bool pmix_explain_absence(uint32_t rank, char *text, size_t size)
 {
+    (void)rank;
+    if (state.num_nodes == 1)
+        return false;
     snprintf(text, size,
              "has not called the library yet, or has ended with all other processes of its host, "
              "for which PMIx does not answer any more");
@@ -745,7 +748,7 @@ static bool start_fence(void)
     return pmix.fence_nb(NULL, 0, &collect, 1, note_all_left, NULL) == PMIX_SUCCESS;
 }
 
-void ut_job_pmix_leave_together(int wait_ms)
+static void pmix_leave_together(int wait_ms)
 {
     struct timespec until = ut_clock_after(CLOCK_REALTIME, (uint64_t)wait_ms);
     int rc = 0;
@@ -758,19 +761,16 @@ void ut_job_pmix_leave_together(int wait_ms)
     pthread_mutex_unlock(&leaving.lock);
 }
 
+const struct ut_job_ops ut_job_pmix = {.name = "pmix",
+                                       .present = pmix_present,
+                                       .open = pmix_open,
+                                       .publish = pmix_publish,
+                                       .lookup = pmix_lookup,
+                                       .rank_at = pmix_rank_at,
+                                       .explain_absence = pmix_explain_absence,
+                                       .leave_together = pmix_leave_together};
+
 #else
-
-bool ut_job_pmix_absence(char *text, size_t size)
-{
-    (void)text;
-    (void)size;
-    return false;
-}
-
-void ut_job_pmix_leave_together(int wait_ms)
-{
-    (void)wait_ms;
-}
 
 static int pmix_open(struct ut_job_info *info, int64_t deadline)
 {
@@ -779,30 +779,6 @@ static int pmix_open(struct ut_job_info *info, int64_t deadline)
     return cannot_use("this library was built without PMIx (Debian: build with libpmix-dev)");
 }
 
-static int pmix_publish(const void *record, size_t size)
-{
-    (void)record;
-    (void)size;
-    return -ENOTSUP;
-}
-
-static int pmix_lookup(uint32_t rank, void *record, size_t *size, int wait_ms)
-{
-    (void)rank;
-    (void)record;
-    (void)size;
-    (void)wait_ms;
-    return -ENOTSUP;
-}
-
-static int64_t pmix_rank_at(uint32_t node, uint32_t local_rank)
-{
-    (void)node;
-    (void)local_rank;
-    return -ENOENT;
-}
+const struct ut_job_ops ut_job_pmix = {.name = "pmix", .present = pmix_present, .open = pmix_open};
 
 #endif
-
-const struct ut_job_ops ut_job_pmix = {"pmix",       pmix_present, pmix_open,
-                                       pmix_publish, pmix_lookup,  pmix_rank_at};
