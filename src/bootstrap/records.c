@@ -4,6 +4,7 @@
 #include "bootstrap/job.h"
 #include "util/fd.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -35,9 +36,11 @@ struct ut_job_records ut_job_records_at(void *memory, uint32_t size)
     return (struct ut_job_records){-1, size, memory};
 }
 
+/* fd -1: memory of this process. */
 static bool map(struct ut_job_records *records, int fd, uint32_t size, int protection)
 {
-    void *p = mmap(NULL, ut_job_records_bytes(size), protection, MAP_SHARED, fd, 0);
+    void *p = mmap(NULL, ut_job_records_bytes(size), protection,
+                   fd < 0 ? MAP_SHARED | MAP_ANONYMOUS : MAP_SHARED, fd, 0);
 
     if (p == MAP_FAILED)
         return false;
@@ -46,17 +49,21 @@ static bool map(struct ut_job_records *records, int fd, uint32_t size, int prote
     return true;
 }
 
-void ut_job_records_create(struct ut_job_records *records, uint32_t size)
+static bool create_shared(struct ut_job_records *records, uint32_t size)
 {
-    *records = (struct ut_job_records){
-        .fd = ut_fd_own(memfd_create("utofu-job", MFD_CLOEXEC | MFD_ALLOW_SEALING))};
-    if (records->fd < 0)
-        return;
-    if (ut_fd_resize(records->fd, ut_job_records_bytes(size)) == 0 &&
-        map(records, records->fd, size, PROT_READ | PROT_WRITE) &&
-        fcntl(records->fd, F_ADD_SEALS, SEALS) == 0)
-        return;
+    records->fd = ut_fd_own(memfd_create("utofu-job", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    return records->fd >= 0 && ut_fd_resize(records->fd, ut_job_records_bytes(size)) == 0 &&
+           map(records, records->fd, size, PROT_READ | PROT_WRITE) &&
+           fcntl(records->fd, F_ADD_SEALS, SEALS) == 0;
+}
+
+int ut_job_records_create(struct ut_job_records *records, uint32_t size)
+{
+    *records = (struct ut_job_records){.fd = -1};
+    if (create_shared(records, size))
+        return 0;
     ut_job_records_free(records);
+    return map(records, -1, size, PROT_READ | PROT_WRITE) ? 0 : -ENOMEM;
 }
 
 void ut_job_records_write(struct ut_job_records *records, uint32_t rank, const void *record,

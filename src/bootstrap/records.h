@@ -26,9 +26,9 @@ struct ut_job_records {
 size_t ut_job_records_bytes(uint32_t size);
 struct ut_job_records ut_job_records_at(void *memory, uint32_t size);
 
-/* For the server: creates the memory for a job of `size` processes. After a failure records->fd is
- * -1. */
-void ut_job_records_create(struct ut_job_records *records, uint32_t size);
+/* For the server: creates the memory for a job of `size` processes. If it cannot be shared,
+ * records->fd is -1. 0 or -ENOMEM. */
+int ut_job_records_create(struct ut_job_records *records, uint32_t size);
 
 /* Writes the record of a rank. size 0: removes it. For one thread. */
 void ut_job_records_write(struct ut_job_records *records, uint32_t rank, const void *record,

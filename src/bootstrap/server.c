@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/queue.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -35,7 +36,7 @@ enum {
 };
 
 struct client {
-    struct client *prev, *next; /* list of connections */
+    TAILQ_ENTRY(client) others; /* in its list */
     int fd;
     uint32_t rank;
     int64_t born;
@@ -45,9 +46,10 @@ struct client {
     struct ut_job_wire in;
 };
 
+TAILQ_HEAD(clients, client);
+
+/* What the server knows about a rank, beside its record. */
 struct entry {
-    uint8_t *record;
-    uint16_t size;
     bool seen, connected;
 };
 
@@ -59,28 +61,14 @@ struct ut_job_server {
     uint32_t num_users;
     uint32_t size, seen, connected, num_unknown;
     struct ut_key key;
-    struct client unknown,
-        known; /* list heads, newest first: connections without and with a rank */
+    struct clients unknown, known; /* connections without and with a rank, oldest first */
     struct entry *table;
-    struct ut_job_records records; /* records in memory shared with processes of this host */
+    struct ut_job_records records; /* unix socket: the memory is shared with the processes */
     /* answers of the connection that is being served */
     size_t out_size;
     bool records_due; /* the answers carry the descriptor of the records */
     uint8_t in[BUFFER_SIZE], out[BUFFER_SIZE];
 };
-
-static void add_to_ring(struct client *head, struct client *c)
-{
-    c->prev = head;
-    c->next = head->next;
-    c->prev->next = c->next->prev = c;
-}
-
-static void remove_from_ring(struct client *c)
-{
-    c->prev->next = c->next;
-    c->next->prev = c->prev;
-}
 
 static int add_descriptor(struct ut_job_server *s, int fd, void *tag)
 {
@@ -116,17 +104,17 @@ int ut_job_server_create(struct ut_job_server **server, const struct ut_job_root
 
     if (!s)
         return rc;
-    s->unknown.prev = s->unknown.next = &s->unknown;
-    s->known.prev = s->known.next = &s->known;
+    TAILQ_INIT(&s->unknown);
+    TAILQ_INIT(&s->known);
     s->size = size;
     s->key = *key;
     s->check_user = root->kind == UT_JOB_ROOT_UNIX;
     s->table = calloc(size, sizeof(*s->table));
-    if (!s->table)
-        goto free_server;
+    if (!s->table || ut_job_records_create(&s->records, size) != 0)
+        goto free_table;
     s->listen_fd = rc = listen_at(root);
     if (rc < 0)
-        goto free_table;
+        goto free_records;
     s->epoll_fd = ut_fd_own(epoll_create1(EPOLL_CLOEXEC));
     if (s->epoll_fd < 0) {
         rc = -errno;
@@ -135,18 +123,16 @@ int ut_job_server_create(struct ut_job_server **server, const struct ut_job_root
     rc = add_descriptor(s, s->listen_fd, &s->listen_fd);
     if (rc != 0)
         goto close_epoll;
-    s->records.fd = -1;
-    if (root->kind == UT_JOB_ROOT_UNIX)
-        ut_job_records_create(&s->records, size);
     *server = s;
     return 0;
 close_epoll:
     close(s->epoll_fd);
 close_listen:
     close(s->listen_fd);
+free_records:
+    ut_job_records_free(&s->records);
 free_table:
     free(s->table);
-free_server:
     free(s);
     return rc;
 }
@@ -154,12 +140,13 @@ free_server:
 static void drop_client(struct ut_job_server *s, struct client *c)
 {
     if (c->rank == UNKNOWN) {
+        TAILQ_REMOVE(&s->unknown, c, others);
         s->num_unknown--;
     } else {
+        TAILQ_REMOVE(&s->known, c, others);
         s->table[c->rank].connected = false;
         s->connected--;
     }
-    remove_from_ring(c);
     /* close() alone does not remove the descriptor from epoll, because a child may have it */
     epoll_ctl(s->epoll_fd, EPOLL_CTL_DEL, c->fd, NULL);
     ut_fd_close(c->fd);
@@ -172,7 +159,7 @@ static void drop_unknown(struct ut_job_server *s, uint32_t max)
     int64_t now = ut_clock_ms();
 
     while (s->num_unknown > 0) {
-        struct client *oldest = s->unknown.prev;
+        struct client *oldest = TAILQ_FIRST(&s->unknown);
         if (s->num_unknown <= max && now - oldest->born <= HELLO_TIMEOUT_MS)
             break;
         drop_client(s, oldest);
@@ -235,7 +222,7 @@ static void add_client(struct ut_job_server *s, int fd)
     c->born = ut_clock_ms();
     if (!send_challenge(c) || add_descriptor(s, fd, c) != 0)
         goto free_client;
-    add_to_ring(&s->unknown, c);
+    TAILQ_INSERT_TAIL(&s->unknown, c, others);
     s->num_unknown++;
     return;
 free_client:
@@ -257,7 +244,7 @@ static void accept_some(struct ut_job_server *s)
     /* No descriptor or no memory is left: the server closes a connection without a hello, or waits
      * a moment, as epoll reports the connection again at once. */
     if (s->num_unknown > 0 && (errno == EMFILE || errno == ENFILE))
-        drop_client(s, s->unknown.prev);
+        drop_client(s, TAILQ_FIRST(&s->unknown));
     else
         usleep(UT_JOB_BACKOFF_MAX_US);
 }
@@ -274,34 +261,27 @@ static enum ut_job_wire_status handle_hello(struct ut_job_server *s, struct clie
     if (e->connected)
         return UT_JOB_WIRE_DUPLICATE;
     /* a new program with this rank has published nothing yet */
-    free(e->record);
-    e->record = NULL;
     ut_job_records_write(&s->records, rank, NULL, 0);
     s->seen += !e->seen;
     e->seen = e->connected = true;
     c->rank = rank;
-    remove_from_ring(c);
-    add_to_ring(&s->known, c);
+    TAILQ_REMOVE(&s->unknown, c, others);
+    TAILQ_INSERT_TAIL(&s->known, c, others);
     s->num_unknown--;
     s->connected++;
-    s->records_due = s->records.fd >= 0;
+    s->records_due = s->check_user && s->records.fd >= 0;
     return UT_JOB_WIRE_OK;
 }
 
-static enum ut_job_wire_status handle_publish(struct ut_job_server *s, uint32_t rank,
-                                              const uint8_t *record, uint16_t size)
+static enum ut_job_wire_status handle_lookup(struct ut_job_server *s, uint32_t rank,
+                                             uint8_t record[UT_JOB_RECORD_MAX], size_t *size)
 {
-    uint8_t *copy = malloc(size ? size : 1);
-    struct entry *e = &s->table[rank];
-
-    if (!copy)
-        return UT_JOB_WIRE_NO_MEMORY;
-    memcpy(copy, record, size);
-    free(e->record);
-    e->record = copy;
-    e->size = size;
-    ut_job_records_write(&s->records, rank, record, size);
-    return UT_JOB_WIRE_OK;
+    if (rank >= s->size)
+        return UT_JOB_WIRE_BAD_RANK;
+    if (ut_job_records_read(&s->records, rank, record, size))
+        return UT_JOB_WIRE_OK;
+    *size = 0;
+    return UT_JOB_WIRE_NOT_YET;
 }
 
 /* Answers a process with another key, without information about the job. */
@@ -363,9 +343,10 @@ static bool send_answer(struct ut_job_server *s, struct client *c)
 {
     uint16_t size = le16toh(c->in.size);
     bool is_hello = c->in.type == UT_JOB_WIRE_HELLO && size == UT_JOB_WIRE_HELLO_SIZE;
-    enum ut_job_wire_status status;
+    enum ut_job_wire_status status = UT_JOB_WIRE_OK;
+    uint8_t record[UT_JOB_RECORD_MAX];
     struct ut_job_wire out;
-    const struct entry *found = NULL;
+    size_t found = 0;
 
     if (is_hello && c->rank != UNKNOWN)
         return false;
@@ -374,19 +355,13 @@ static bool send_answer(struct ut_job_server *s, struct client *c)
     if (is_hello) {
         status = handle_hello(s, c);
     } else if (c->in.type == UT_JOB_WIRE_PUBLISH && size <= UT_JOB_RECORD_MAX) {
-        status = handle_publish(s, c->rank, c->in.data, size);
+        ut_job_records_write(&s->records, c->rank, c->in.data, size);
     } else if (c->in.type == UT_JOB_WIRE_LOOKUP && size == 4) {
-        uint32_t rank = ut_job_wire_u32(&c->in, 0);
-        status = rank >= s->size          ? UT_JOB_WIRE_BAD_RANK
-                 : !s->table[rank].record ? UT_JOB_WIRE_NOT_YET
-                                          : UT_JOB_WIRE_OK;
-        if (status == UT_JOB_WIRE_OK)
-            found = &s->table[rank];
+        status = handle_lookup(s, ut_job_wire_u32(&c->in, 0), record, &found);
     } else {
         return false;
     }
-    size_t n = ut_job_wire_fill(&out, c->in.type, status, found ? found->record : NULL,
-                                found ? found->size : 0);
+    size_t n = ut_job_wire_fill(&out, c->in.type, status, record, found);
     ut_job_channel_seal(&c->channel, &out);
     if (n > sizeof(s->out) - s->out_size && !flush(s, c))
         return false;
@@ -468,12 +443,10 @@ void ut_job_server_on_rejection(struct ut_job_server *server, void (*rejected)(l
 
 void ut_job_server_destroy(struct ut_job_server *s)
 {
-    while (s->unknown.next != &s->unknown)
-        drop_client(s, s->unknown.next);
-    while (s->known.next != &s->known)
-        drop_client(s, s->known.next);
-    for (uint32_t i = 0; i < s->size; i++)
-        free(s->table[i].record);
+    while (!TAILQ_EMPTY(&s->unknown))
+        drop_client(s, TAILQ_FIRST(&s->unknown));
+    while (!TAILQ_EMPTY(&s->known))
+        drop_client(s, TAILQ_FIRST(&s->known));
     ut_job_records_free(&s->records);
     ut_fd_close(s->epoll_fd);
     ut_fd_close(s->listen_fd);
