@@ -513,8 +513,7 @@ void ut_link_destroy_all(struct ut_vcq *vcq)
         ut_announced_clear(&link->rx_announced);
         free(link);
     }
-    free(vcq->link_buckets);
-    vcq->link_buckets = NULL;
+    ut_hash_free(&vcq->links_by_key);
     vcq->waiting = NULL;
     vcq->passive = NULL;
     ut_link_remember(vcq, NULL, 0);

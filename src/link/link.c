@@ -6,33 +6,7 @@
 #include <stdlib.h>
 
 #include "link/rails.h"
-#include "util/hash.h"
 #include "vcq/wake.h"
-
-static uint32_t hash_key(uint64_t key)
-{
-    return (uint32_t)ut_hash_index(key, 32);
-}
-
-static void grow_buckets(struct ut_vcq *vcq)
-{
-    uint32_t n = vcq->num_buckets ? vcq->num_buckets * 4 : 16;
-    struct ut_link **buckets = calloc(n, sizeof(*buckets));
-
-    if (!buckets)
-        return;
-    for (uint32_t i = 0; i < vcq->num_buckets; i++) {
-        for (struct ut_link *l = vcq->link_buckets[i], *next; l; l = next) {
-            struct ut_link **b = &buckets[hash_key(l->key) & (n - 1)];
-            next = l->hash_next;
-            l->hash_next = *b;
-            *b = l;
-        }
-    }
-    free(vcq->link_buckets);
-    vcq->link_buckets = buckets;
-    vcq->num_buckets = n;
-}
 
 struct ut_link *ut_link_new(struct ut_vcq *vcq, const struct ut_vcq_ident *peer)
 {
@@ -63,12 +37,9 @@ struct ut_link ut_link_none;
 
 struct ut_link *ut_link_lookup(struct ut_vcq *vcq, uint64_t key)
 {
-    if (vcq->num_buckets == 0)
-        return NULL;
-    struct ut_link *l = vcq->link_buckets[hash_key(key) & (vcq->num_buckets - 1)];
-    while (l && l->key != key)
-        l = l->hash_next;
-    return l;
+    struct ut_link *link;
+
+    return UT_HASH_OBJECT(link, by_key, ut_hash_find(&vcq->links_by_key, key));
 }
 
 void ut_link_remember(struct ut_vcq *vcq, struct ut_link *link, utofu_vcq_id_t id)
@@ -83,14 +54,9 @@ struct ut_link *ut_link_get(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id)
     struct ut_vcq_ident ident;
 
     if (!link && ut_vcq_id_unpack(rmt_vcq_id, &ident)) {
-        if (vcq->num_links >= vcq->num_buckets)
-            grow_buckets(vcq);
-        if (vcq->num_buckets == 0 || !(link = ut_link_new(vcq, &ident)))
+        if (!ut_hash_reserve(&vcq->links_by_key) || !(link = ut_link_new(vcq, &ident)))
             return NULL;
-        struct ut_link **b = &vcq->link_buckets[hash_key(link->key) & (vcq->num_buckets - 1)];
-        link->hash_next = *b;
-        *b = link;
-        vcq->num_links++;
+        ut_hash_insert(&vcq->links_by_key, &link->by_key, link->key);
     }
     if (link)
         ut_link_remember(vcq, link, rmt_vcq_id);

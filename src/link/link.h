@@ -115,7 +115,8 @@ struct ut_link {
     uint64_t up_ms;                /* time when the connection came up */
     uint32_t breaks, broke_with; /* consecutive early breaks, and the oldest slot at the last one */
 
-    struct ut_link *hash_next, *all_next, *waiting_next;
+    struct ut_hash_entry by_key;
+    struct ut_link *all_next, *waiting_next;
 
     /* the peer's STag table */
     uint64_t dir_addr;

@@ -1,37 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A hash table with 48 bytes for each pair of a freed VCQ's id and a peer from which this VCQ
+/* A hash table with 56 bytes for each pair of a freed VCQ's id and a peer from which this VCQ
  * received. Entries are never removed: the number of ids and of their peers limits their number. */
 #include "link/rx_history.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "util/hash.h"
-
-enum { BUCKETS = 1024 };
+#include "util/hash_table.h"
 
 struct entry {
-    struct entry *next;
+    struct ut_hash_entry by_keys;
     uint64_t key, peer_key;
     struct ut_rx_history history;
 };
 
-static struct entry *buckets[BUCKETS];
+static struct ut_hash_table entries;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static struct entry **find_bucket(uint64_t key, uint64_t peer_key)
+static uint64_t hash_keys(uint64_t key, uint64_t peer_key)
 {
-    uint64_t h = (key * UT_HASH_FACTOR ^ peer_key) * UT_HASH_OTHER;
-
-    return &buckets[h >> 32 & (BUCKETS - 1)];
+    return ut_hash_word(key * UT_HASH_OTHER, peer_key);
 }
 
 static struct entry *find_entry(uint64_t key, uint64_t peer_key)
 {
-    struct entry *e = *find_bucket(key, peer_key);
+    struct entry *e;
 
-    while (e && (e->key != key || e->peer_key != peer_key))
-        e = e->next;
+    UT_HASH_FOREACH (e, &entries, hash_keys(key, peer_key), by_keys) {
+        if (e->key == key && e->peer_key == peer_key)
+            break;
+    }
     return e;
 }
 
@@ -39,10 +37,9 @@ void ut_rx_history_save(uint64_t key, uint64_t peer_key, struct ut_rx_history hi
 {
     pthread_mutex_lock(&lock);
     struct entry *e = find_entry(key, peer_key);
-    if (!e && history.count > 0 && (e = malloc(sizeof(*e)))) {
-        struct entry **bucket = find_bucket(key, peer_key);
-        *e = (struct entry){.next = *bucket, .key = key, .peer_key = peer_key};
-        *bucket = e;
+    if (!e && history.count > 0 && ut_hash_reserve(&entries) && (e = malloc(sizeof(*e)))) {
+        *e = (struct entry){.key = key, .peer_key = peer_key};
+        ut_hash_insert(&entries, &e->by_keys, hash_keys(key, peer_key));
     }
     if (e)
         e->history = history;

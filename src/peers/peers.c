@@ -17,6 +17,7 @@
 #include "registry.h"
 #include "util/clock.h"
 #include "util/env.h"
+#include "util/hash_table.h"
 #include "util/log.h"
 #include "util/long_wait.h"
 #include "util/retry_delay.h"
@@ -45,7 +46,7 @@ struct peer_record {
 
 /* An outstanding request for the record of a rank. */
 struct lookup {
-    struct lookup *next;
+    struct ut_hash_entry by_rank;
     uint32_t rank;
     uint32_t answers; /* value of ut_job_num_answers() at the last request */
     bool is_requested;
@@ -54,15 +55,13 @@ struct lookup {
     uint64_t bad_ms;  /* time of the next request after an unusable record */
     struct back_off others;
 };
-enum { LOOKUP_BUCKETS = 256 };
-static struct lookup *lookup[LOOKUP_BUCKETS];
+static struct ut_hash_table lookups;
 static struct ut_job_store store; /* valid records, which are not requested again */
 static pthread_mutex_t records_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct back_off
     back_off_without_guess; /* for ids whose owner does not follow from the launcher's layout */
 static unsigned int
     num_requested; /* number of ranks whose record was requested from the launcher */
-static unsigned int num_lookups;
 
 void ut_peers_open(const struct ut_process *process)
 {
@@ -82,30 +81,27 @@ static bool owns_cq(const struct peer_record *k, uint16_t cq)
     return false;
 }
 
-static struct lookup **find_lookup(uint32_t rank)
+static struct lookup *find_lookup(uint32_t rank)
 {
-    struct lookup **p = &lookup[rank % LOOKUP_BUCKETS];
+    struct lookup *s;
 
-    while (*p && (*p)->rank != rank)
-        p = &(*p)->next;
-    return p;
+    return UT_HASH_OBJECT(s, by_rank, ut_hash_find(&lookups, rank));
 }
 
 static struct lookup *get_lookup(uint32_t rank)
 {
-    struct lookup **p = find_lookup(rank);
+    struct lookup *s = find_lookup(rank);
 
-    if (!*p && (*p = calloc(1, sizeof(**p)))) {
-        (*p)->rank = rank;
-        num_lookups++;
+    if (!s && ut_hash_reserve(&lookups) && (s = calloc(1, sizeof(*s)))) {
+        s->rank = rank;
+        ut_hash_insert(&lookups, &s->by_rank, rank);
     }
-    return *p;
+    return s;
 }
 
 static void free_lookup(struct lookup *s)
 {
-    *find_lookup(s->rank) = s->next;
-    num_lookups--;
+    ut_hash_remove(&lookups, &s->by_rank);
     free(s);
 }
 
@@ -206,7 +202,7 @@ static int look_up_record(uint32_t rank, bool may_request, struct peer_record *k
 {
     if (read_stored_record(rank, k))
         return 0;
-    struct lookup *s = may_request ? get_lookup(rank) : *find_lookup(rank);
+    struct lookup *s = may_request ? get_lookup(rank) : find_lookup(rank);
     if (!s)
         return may_request ? -ENOMEM : -EAGAIN;
     if (s->bad && ut_now_ms() < s->bad_ms)
@@ -226,7 +222,7 @@ size_t ut_peers_bytes(void)
 {
     pthread_mutex_lock(&records_lock);
     size_t bytes =
-        ut_job_store_bytes(&store) + num_lookups * sizeof(struct lookup) + ut_job_nodes_bytes();
+        ut_job_store_bytes(&store) + lookups.used * sizeof(struct lookup) + ut_job_nodes_bytes();
     pthread_mutex_unlock(&records_lock);
     return bytes;
 }

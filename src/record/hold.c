@@ -11,7 +11,7 @@
 #include "util/hash.h"
 
 enum {
-    STREAM_BITS = 14,
+    MAX_STREAMS = 1 << 13,
     REPEATS = 3,      /* number of the first put of a stream that may be held, because the stream
                        * may repeat */
     NOTICES = 3,      /* how many puts of a stream with remote notices are held */
@@ -45,20 +45,14 @@ static uint64_t draw_random(struct ut_tape *t)
 /* The stream of a put. NULL: no memory, or too many streams. */
 static struct ut_tape_stream *stream_of(struct ut_tape *t, uint64_t key)
 {
-    uint64_t i = ut_hash_index(key, STREAM_BITS);
+    struct ut_hash_table *streams = &t->hold.streams;
+    struct ut_tape_stream *s;
 
-    if (!t->hold.streams &&
-        !(t->hold.streams = calloc(1ul << STREAM_BITS, sizeof(*t->hold.streams))))
-        return NULL;
-    while (t->hold.streams[i].key && t->hold.streams[i].key != key)
-        i = (i + 1) & ((1ul << STREAM_BITS) - 1);
-    if (!t->hold.streams[i].key) {
-        if (t->hold.num_streams == 1u << (STREAM_BITS - 1))
-            return NULL;
-        t->hold.num_streams++;
-        t->hold.streams[i].key = key;
-    }
-    return &t->hold.streams[i];
+    UT_HASH_OBJECT(s, by_key, ut_hash_find(streams, key));
+    if (!s && streams->used < MAX_STREAMS && ut_hash_reserve(streams) &&
+        (s = calloc(1, sizeof(*s))))
+        ut_hash_insert(streams, &s->by_key, key);
+    return s;
 }
 
 static uint64_t take_smaller(uint64_t a, uint64_t b)
@@ -123,7 +117,7 @@ void ut_record_hold(utofu_vcq_id_t remote, utofu_stadd_t stadd, uint64_t length,
         t->hold.pause--;
         return;
     }
-    uint64_t key = ut_hash_word(ut_hash_word(ut_hash_word(1, remote), stadd), length) | 1;
+    uint64_t key = ut_hash_word(ut_hash_word(ut_hash_word(1, remote), stadd), length);
     struct ut_tape_stream *s = stream_of(t, key);
     uint64_t dice = draw_random(t) >> 16;
     if (!s || (flags & UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE && s->held >= NOTICES))
@@ -133,7 +127,7 @@ void ut_record_hold(utofu_vcq_id_t remote, utofu_stadd_t stadd, uint64_t length,
     if (s->seen < REPEATS && ++s->seen < REPEATS)
         return;
     /* later, streams that were held less often than others come first */
-    if (s->held >= OFTEN && (uint64_t)s->held * t->hold.num_streams > t->hold.num_held)
+    if (s->held >= OFTEN && (uint64_t)s->held * t->hold.streams.used > t->hold.num_held)
         return;
     if (dice % (s->held < OFTEN ? 2 : ONE_OF))
         return;

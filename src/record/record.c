@@ -10,7 +10,6 @@
 #include "record/tape.h"
 #include "util/env.h"
 #include "util/file.h"
-#include "util/hash.h"
 #include "util/log.h"
 
 enum {
@@ -35,49 +34,19 @@ static void end_record(struct ut_tape *t, uint64_t begin)
  * Ids
  */
 
-static struct ut_tape_known *place_of(struct ut_tape *t, uint64_t id, bool gate)
-{
-    uint64_t i = ut_hash_index(id + gate, t->known_bits);
-
-    while (t->known[i].used && (t->known[i].id != id || t->known[i].gate != gate))
-        i = (i + 1) & ((1ull << t->known_bits) - 1);
-    return &t->known[i];
-}
-
-/* False: no memory. */
-static bool grow_known(struct ut_tape *t)
-{
-    uint32_t bits = t->known_bits;
-    struct ut_tape_known *old = t->known, *more = calloc(2ull << (bits ? bits : 5), sizeof(*more));
-
-    if (!more)
-        return false;
-    t->known = more;
-    t->known_bits = bits ? bits + 1 : 6;
-    for (uint64_t i = 0; bits && i < 1ull << bits; i++) {
-        if (old[i].used)
-            *place_of(t, old[i].id, old[i].gate) = old[i];
-    }
-    free(old);
-    return true;
-}
-
 /* The index of an id, and whether it is new; -1: no memory. */
 static int64_t index_of(struct ut_tape *t, uint64_t id, bool gate, bool *is_new)
 {
-    *is_new = false;
-    if (t->known_bits == 0 || t->num_in_table * 2ull >= 1ull << t->known_bits) {
-        if (!grow_known(t))
-            return -1;
+    struct ut_hash_table *known = &t->known[gate];
+    struct ut_tape_known *k;
+
+    UT_HASH_OBJECT(k, by_id, ut_hash_find(known, id));
+    *is_new = !k && ut_hash_reserve(known) && (k = malloc(sizeof(*k)));
+    if (*is_new) {
+        k->index = known->used;
+        ut_hash_insert(known, &k->by_id, id);
     }
-    struct ut_tape_known *k = place_of(t, id, gate);
-    if (!k->used) {
-        *k = (struct ut_tape_known){
-            .id = id, .index = t->num_known[gate]++, .gate = gate, .used = true};
-        t->num_in_table++;
-        *is_new = true;
-    }
-    return k->index;
+    return k ? (int64_t)k->index : -1;
 }
 
 /* Writes the first fields of a definition of a VCQ or a gate. */

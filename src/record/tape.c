@@ -211,9 +211,18 @@ void ut_tape_flush(struct ut_tape *t)
 
 static void free_tape(struct ut_tape *t)
 {
+    struct ut_tape_known *known;
+    struct ut_tape_stream *stream;
+
     free(t->bytes);
-    free(t->known);
-    free(t->hold.streams);
+    for (int gate = 0; gate < 2; gate++) {
+        UT_HASH_FOREACH_ALL (known, &t->known[gate], by_id)
+            free(known);
+        ut_hash_free(&t->known[gate]);
+    }
+    UT_HASH_FOREACH_ALL (stream, &t->hold.streams, by_key)
+        free(stream);
+    ut_hash_free(&t->hold.streams);
     free(t);
 }
 

@@ -20,6 +20,7 @@
 #include "process/process.h"
 #include "record/format.h"
 #include "util/clock.h"
+#include "util/hash_table.h"
 #include "util/tls.h"
 
 enum {
@@ -34,9 +35,8 @@ enum ut_tape_poll { UT_TAPE_TCQ, UT_TAPE_MRQ, UT_TAPE_RESULT, UT_TAPE_POLLS };
 
 /* An id that later records name by an index. */
 struct ut_tape_known {
-    uint64_t id;
+    struct ut_hash_entry by_id;
     uint32_t index;
-    bool gate, used;
 };
 
 /* The last communication of a thread, because the next one is often similar. */
@@ -54,7 +54,7 @@ struct ut_tape_notice {
 
 /* Puts with the same target, address and length. */
 struct ut_tape_stream {
-    uint64_t key; /* 0: none */
+    struct ut_hash_entry by_key;
     uint32_t held, seen;
     uint64_t last_at, period; /* ns: time of the last put, and the shortest time between two puts */
 };
@@ -81,13 +81,11 @@ struct ut_tape {
     uint64_t polled_at[UT_TAPE_POLLS];
     uint32_t number;
 
-    struct ut_tape_known *known;
-    uint32_t num_known[2], known_bits, num_in_table;
+    struct ut_hash_table known[2]; /* struct ut_tape_known: VCQs, gates */
 
-    struct { /* used by hold.c */
-        struct ut_tape_stream *streams;
-        uint32_t num_streams;
-        uint32_t pause; /* number of puts that are not considered */
+    struct {                          /* used by hold.c */
+        struct ut_hash_table streams; /* struct ut_tape_stream */
+        uint32_t pause;               /* number of puts that are not considered */
         uint64_t num_held, random, opened_at, ns;
         uint64_t off_ns; /* how long this thread is usually off its core: a moving mean */
     } hold;

@@ -22,8 +22,7 @@
 #include "util/log.h"
 #include "util/long_wait.h"
 
-enum { REGION_BUCKETS = 4096 };
-static struct ut_region *regions[REGION_BUCKETS];
+static struct ut_hash_table regions;
 static pthread_mutex_t regions_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t regions_registered = PTHREAD_COND_INITIALIZER;
 enum { REGISTERING = 1 };
@@ -64,14 +63,13 @@ static void unlock_pages(struct ut_region *gone)
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     uintptr_t from = (uintptr_t)gone->addr & ~(page - 1);
     uintptr_t to = ((uintptr_t)gone->addr + gone->size + page - 1) & ~(page - 1);
+    struct ut_region *r;
 
     munlock((void *)from, to - from);
-    for (int b = 0; b < REGION_BUCKETS; b++) {
-        for (struct ut_region *r = regions[b]; r; r = r->next) {
-            uintptr_t a = (uintptr_t)r->addr;
-            if (r != gone && r->locked && a < to && a + r->size > from)
-                (void)mlock(r->addr, r->size);
-        }
+    UT_HASH_FOREACH_ALL (r, &regions, by_memory) {
+        uintptr_t a = (uintptr_t)r->addr;
+        if (r != gone && r->locked && a < to && a + r->size > from)
+            (void)mlock(r->addr, r->size);
     }
 }
 
@@ -103,28 +101,16 @@ static int register_everywhere(const struct ut_process *process, struct ut_regio
     return 0;
 }
 
-static struct ut_region **bucket_of_region(const struct ut_region *r)
-{
-    return &regions[ut_region_hash(r->addr, r->size, r->access) % REGION_BUCKETS];
-}
-
 static struct ut_region *find_locked(const struct ut_region *like)
 {
-    struct ut_region *r = *bucket_of_region(like);
+    struct ut_region *r;
 
-    while (r && !(r->addr == like->addr && r->size == like->size && r->access == like->access &&
-                  same_devices(&r->devices, &like->devices)))
-        r = r->next;
+    UT_HASH_FOREACH (r, &regions, ut_region_hash(like->addr, like->size, like->access), by_memory) {
+        if (r->addr == like->addr && r->size == like->size && r->access == like->access &&
+            same_devices(&r->devices, &like->devices))
+            break;
+    }
     return r;
-}
-
-static void remove_locked(const struct ut_region *region)
-{
-    struct ut_region **at = bucket_of_region(region);
-
-    while (*at != region)
-        at = &(*at)->next;
-    *at = region->next;
 }
 
 /* Drops a reference. Frees the region if it is not registered and has no references. */
@@ -138,14 +124,13 @@ static void unref_locked(struct ut_region *region)
 /* Adds a new region. From now on other threads find the region, but it is not ready yet. */
 static struct ut_region *add_locked(const struct ut_region *like)
 {
-    struct ut_region **bucket = bucket_of_region(like), *r = malloc(sizeof(*r));
+    struct ut_region *r = ut_hash_reserve(&regions) ? malloc(sizeof(*r)) : NULL;
 
     if (!r)
         return NULL;
     *r = *like;
     r->rc = REGISTERING;
-    r->next = *bucket;
-    *bucket = r;
+    ut_hash_insert(&regions, &r->by_memory, ut_region_hash(r->addr, r->size, r->access));
     return r;
 }
 
@@ -156,7 +141,7 @@ static void register_unlocked(const struct ut_process *process, struct ut_region
     pthread_mutex_lock(&regions_lock);
     r->rc = rc;
     if (rc != 0)
-        remove_locked(r);
+        ut_hash_remove(&regions, &r->by_memory);
     else if (ut_env_num(UT_ENV_SWAP_PROTECT))
         lock_pages(r);
     pthread_cond_broadcast(&regions_registered);
@@ -220,7 +205,7 @@ bool ut_region_unref(struct ut_region *region)
     UT_ASSERT(region->count > 0 && region->rc == 0);
     last = region->count == 1;
     if (last) {
-        remove_locked(region);
+        ut_hash_remove(&regions, &region->by_memory);
         if (region->locked)
             unlock_pages(region);
     } else {

@@ -6,7 +6,6 @@
 #include <limits.h>
 
 #include "stag/stag.h"
-#include "util/hash.h"
 
 enum { UT_NO_DEVICE = UINT_MAX };
 
@@ -19,7 +18,7 @@ struct ut_devices {
 struct ut_extra_mr;
 
 struct ut_region {
-    struct ut_region *next; /* next in its bucket */
+    struct ut_hash_entry by_memory; /* see ut_region_hash() */
     void *addr;
     size_t size;
     unsigned int access;

@@ -86,6 +86,8 @@ static int add_chunk(struct ut_stag_table *t, uint32_t chunk)
     if (ut_region_get(t->tni, entries, CHUNK_BYTES, PROV_ACCESS_READ, &t->chunk_regions[chunk]) !=
         0)
         goto no_memory;
+    for (uint32_t i = 0; i < UT_STAG_CHUNK; i++)
+        locals[i].index = chunk * UT_STAG_CHUNK + i;
     t->entries[chunk] = entries;
     t->locals[chunk] = locals;
     publish_chunk(t, chunk);
@@ -117,14 +119,10 @@ int ut_stag_table_create(unsigned int tni, unsigned int cmp, struct ut_stag_tabl
     t->tni = tni;
     t->cmp = cmp;
     t->first_generation = first_generation();
-    t->num_buckets = 256;
-    t->free_first = t->free_last = UT_STAG_NONE;
-    t->buckets = malloc(t->num_buckets * sizeof(uint32_t));
+    STAILQ_INIT(&t->free_stags);
     t->dir = map_pages(DIR_BYTES);
-    if (!t->buckets || !t->dir)
-        goto fail;
-    memset(t->buckets, 0xff, t->num_buckets * sizeof(uint32_t));
-    if (ut_region_get(tni, t->dir, DIR_BYTES, PROV_ACCESS_READ, &t->dir_region) != 0 ||
+    if (!t->dir || !ut_hash_reserve(&t->by_memory) ||
+        ut_region_get(tni, t->dir, DIR_BYTES, PROV_ACCESS_READ, &t->dir_region) != 0 ||
         add_chunk(t, 0) != 0)
         goto fail;
     *table = t;
@@ -148,7 +146,7 @@ void ut_stag_table_destroy(struct ut_stag_table *t)
     ut_region_put(t->dir_region);
     if (t->dir)
         munmap(t->dir, DIR_BYTES);
-    free(t->buckets);
+    ut_hash_free(&t->by_memory);
     free(t);
 }
 
@@ -162,32 +160,6 @@ static struct ut_stag_local *local_at(struct ut_stag_table *t, uint32_t index)
     return &t->locals[index / UT_STAG_CHUNK][index % UT_STAG_CHUNK];
 }
 
-static uint32_t *bucket_of(struct ut_stag_table *t, const void *addr, size_t size, bool writable)
-{
-    return &t->buckets[ut_region_hash(addr, size, writable) & (t->num_buckets - 1)];
-}
-
-static void grow_buckets(struct ut_stag_table *t)
-{
-    uint32_t n = t->num_buckets * 4;
-    uint32_t *buckets = malloc(n * sizeof(uint32_t));
-
-    if (!buckets)
-        return; /* the chains get longer instead */
-    memset(buckets, 0xff, n * sizeof(uint32_t));
-    free(t->buckets);
-    t->buckets = buckets;
-    t->num_buckets = n;
-    for (uint32_t i = UT_STAG_CHUNK; i < UT_STAG_CHUNK + t->num_made; i++) {
-        struct ut_stag_local *l = local_at(t, i);
-        if (!l->region)
-            continue;
-        uint32_t *b = bucket_of(t, l->base, l->size, l->writable);
-        l->next = *b;
-        *b = i;
-    }
-}
-
 /* A freed STag is reused only after many others. A generation has six bits, so a stale STADD is
  * detected until the STag has been reused 64 times. */
 static uint32_t take_dynamic(struct ut_stag_table *t)
@@ -199,20 +171,16 @@ static uint32_t take_dynamic(struct ut_stag_table *t)
         if (add_chunk(t, index / UT_STAG_CHUNK) == 0) {
             local_at(t, index)->generation = t->first_generation;
             t->num_made++;
-            if (t->num_made > 2 * t->num_buckets)
-                grow_buckets(t);
             return index;
         }
     }
-    uint32_t index = t->free_first;
-    if (index != UT_STAG_NONE) {
-        t->free_first = local_at(t, index)->next;
-        if (t->free_first == UT_STAG_NONE)
-            t->free_last = UT_STAG_NONE;
-        UT_ASSERT(t->num_free > 0);
-        t->num_free--;
-    }
-    return index;
+    struct ut_stag_local *l = STAILQ_FIRST(&t->free_stags);
+    if (!l)
+        return UT_STAG_NONE;
+    STAILQ_REMOVE_HEAD(&t->free_stags, next_free);
+    UT_ASSERT(t->num_free > 0);
+    t->num_free--;
+    return l->index;
 }
 
 static void give_dynamic(struct ut_stag_table *t, uint32_t index)
@@ -220,12 +188,7 @@ static void give_dynamic(struct ut_stag_table *t, uint32_t index)
     struct ut_stag_local *l = local_at(t, index);
 
     l->generation = (l->generation + 1) & 0x3f;
-    l->next = UT_STAG_NONE;
-    if (t->free_last == UT_STAG_NONE)
-        t->free_first = index;
-    else
-        local_at(t, t->free_last)->next = index;
-    t->free_last = index;
+    STAILQ_INSERT_TAIL(&t->free_stags, l, next_free);
     t->num_free++;
 }
 
@@ -357,12 +320,12 @@ int ut_stag_region_get(unsigned int tni, void *addr, size_t size, bool writable,
 static bool count_again(struct ut_stag_table *t, const void *addr, size_t size, bool writable,
                         utofu_stadd_t *stadd)
 {
-    for (uint32_t i = *bucket_of(t, addr, size, writable); i != UT_STAG_NONE;
-         i = local_at(t, i)->next) {
-        struct ut_stag_local *l = local_at(t, i);
+    struct ut_stag_local *l;
+
+    UT_HASH_FOREACH (l, &t->by_memory, ut_region_hash(addr, size, writable), by_memory) {
         if (l->base == addr && l->size == size && l->writable == writable) {
             l->count++;
-            *stadd = stadd_of(t, i, l);
+            *stadd = stadd_of(t, l->index, l);
             return true;
         }
     }
@@ -389,7 +352,7 @@ int ut_stag_reuse(struct ut_stag_table *t, void *addr, size_t size, uint32_t sta
         return local_at(t, stag)->region ? refuse_used(t, stag) : UTOFU_ERR_NOT_FOUND;
     if (count_again(t, addr, size, writable, stadd))
         return 0;
-    if (t->free_first == UT_STAG_NONE && t->num_made == UT_STAG_DYNAMIC)
+    if (STAILQ_EMPTY(&t->free_stags) && t->num_made == UT_STAG_DYNAMIC)
         return refuse_full();
     return UTOFU_ERR_NOT_FOUND;
 }
@@ -411,12 +374,8 @@ int ut_stag_register(struct ut_stag_table *t, void *addr, size_t size, uint32_t 
     l->writable = writable;
     l->region = region;
     l->count = 1;
-    if (stag == UT_STAG_NONE) {
-        /* add_chunk() or another call may have grown the hash */
-        uint32_t *bucket = bucket_of(t, addr, size, writable);
-        l->next = *bucket;
-        *bucket = index;
-    }
+    if (stag == UT_STAG_NONE && ut_hash_reserve(&t->by_memory))
+        ut_hash_insert(&t->by_memory, &l->by_memory, ut_region_hash(addr, size, writable));
     publish_stag(t, index);
     *stadd = stadd_of(t, index, l);
     return 0;
@@ -437,12 +396,8 @@ int ut_stag_deregister(struct ut_stag_table *t, utofu_stadd_t stadd, struct ut_r
         return 0;
     *gone = l->region;
     t->hot.size = t->hot_writable.size = 0;
-    if (index >= UT_STAG_CHUNK) {
-        uint32_t *at = bucket_of(t, l->base, l->size, l->writable);
-        while (*at != index)
-            at = &local_at(t, *at)->next;
-        *at = l->next;
-    }
+    if (index >= UT_STAG_CHUNK)
+        ut_hash_remove(&t->by_memory, &l->by_memory);
     l->region = NULL;
     publish_stag(t, index);
     if (index >= UT_STAG_CHUNK)

@@ -15,10 +15,12 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "ident/ident.h"
 #include "process/process.h"
 #include "util/cause.h"
+#include "util/hash_table.h"
 #include "wire/wire.h"
 
 enum {
@@ -39,7 +41,11 @@ struct ut_stag_local {
     struct ut_region *region; /* NULL: free */
     uint32_t lkey[PROV_COUNT];
     uint32_t count; /* number of registrations */
-    uint32_t next;  /* next in the hash of regions, or in the free list */
+    uint32_t index;
+    union {
+        struct ut_hash_entry by_memory; /* of a dynamic STag in use */
+        STAILQ_ENTRY(ut_stag_local) next_free;
+    };
     uint8_t generation;
     bool writable;
 };
@@ -85,11 +91,11 @@ struct ut_stag_table {
     struct ut_stag_entry *entries[UT_STAG_CHUNKS];
     struct ut_region *chunk_regions[UT_STAG_CHUNKS];
     struct ut_stag_local *locals[UT_STAG_CHUNKS];
-    uint32_t *buckets; /* hash of (address, size, access) -> index of a dynamic STag */
-    uint32_t num_buckets;
-    uint32_t free_first, free_last, num_free; /* queue of freed STags */
-    uint8_t first_generation;                 /* generation of a new dynamic STag */
-    uint32_t num_made;                        /* number of dynamic STags ever used */
+    struct ut_hash_table by_memory; /* ut_region_hash() -> dynamic STag */
+    STAILQ_HEAD(ut_stag_queue, ut_stag_local) free_stags;
+    uint32_t num_free;
+    uint8_t first_generation; /* generation of a new dynamic STag */
+    uint32_t num_made;        /* number of dynamic STags ever used */
     unsigned int tni;
     unsigned int cmp;
 };

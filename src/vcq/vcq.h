@@ -16,6 +16,7 @@
 #include "desc/desc.h"
 #include "ident/ident.h"
 #include "process/process.h"
+#include "util/hash_table.h"
 #include "util/lock.h"
 #include "util/long_wait.h"
 #include "wire/wire.h"
@@ -184,8 +185,7 @@ struct ut_vcq {
     uint32_t toq_limit;      /* number of usable TOQ entries: all, unless shuffled */
 
     /* links */
-    struct ut_link **link_buckets;
-    uint32_t num_buckets, num_links;
+    struct ut_hash_table links_by_key;
     struct ut_link *all_links; /* all links, including the passive one */
     struct ut_link *passive;   /* the accepting side of a connection from the VCQ to itself; NULL:
                                 * none */
