@@ -9,6 +9,7 @@
 #include "list.h"
 #include "prov_types.h"
 #include "provider.h"
+#include "util/hash_table.h"
 
 /* Connection managers for the handshake of a connection or a probe: see cm_ops.h. */
 struct vp_cm_ops;
@@ -162,10 +163,9 @@ struct vp_ending {
 
 /* A handshake: see cm.c. prov->lock protects the list nodes, `busy` the other fields. */
 struct vp_handshake {
-    bool busy;       /* a step runs without the lock */
-    bool answered;   /* (passive) accept() was called */
-    bool in_origins; /* (passive) linked in ep->origins */
-    bool in_flight;  /* counted in prov->connecting */
+    bool busy;      /* a step runs without the lock */
+    bool answered;  /* (passive) accept() was called */
+    bool in_flight; /* counted in prov->connecting */
     bool no_ece;    /* (active) offer no ECE: the peer accepted options that this side cannot use */
     uint8_t tries;  /* (active) number of attempts */
     uint64_t first; /* ms: start of the first attempt; 0: not started */
@@ -199,11 +199,12 @@ struct vp_conn {
     uint32_t signalled;        /* number of outstanding signalled requests */
     uint32_t unsolicited;      /* messages sent since the last solicited one */
     uint32_t batch_first;      /* first request of the open batch */
-    uint8_t state;             /* enum vp_conn_state */
-    uint8_t last;              /* enum vp_last_request */
-    uint8_t action;            /* enum vp_pending_action */
-    bool closed;               /* conn_close() was called: no callbacks */
-    bool in_table;             /* in ep->table */
+    struct ut_hash_entry by_qp; /* in ep->by_qp */
+    uint8_t state;              /* enum vp_conn_state */
+    uint8_t last;               /* enum vp_last_request */
+    uint8_t action;             /* enum vp_pending_action */
+    bool closed;                /* conn_close() was called: no callbacks */
+    bool in_table;              /* in ep->by_qp */
     uint8_t unit; /* enum vp_unit of the connection: the weaker of lcl_unit and rmt_unit */
     uint8_t lcl_unit, rmt_unit; /* units of this side and of the peer */
 
@@ -234,7 +235,7 @@ struct vp_conn {
     struct vp_handshake hs;
     struct vp_list ev_link;            /* in ep->events */
     struct vp_list ep_link;            /* in ep->conns or ep->dying */
-    struct vp_conn *origin_next;       /* in a bucket of ep->origins */
+    struct ut_hash_entry by_origin;    /* (passive) in ep->by_origin */
     struct vp_peer peer;               /* where the peer listens */
     struct vp_hello_req req;           /* sent (active) or received (passive) */
     uint8_t rsp_resources, init_depth; /* (passive) values that the origin requested */

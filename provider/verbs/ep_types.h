@@ -9,6 +9,7 @@
 #include "list.h"
 #include "prov_types.h"
 #include "provider.h"
+#include "util/hash_table.h"
 
 enum {
     VP_POLL_BATCH = 16, /* maximum completions of one poll */
@@ -19,11 +20,6 @@ enum {
 };
 
 struct vp_conn;
-
-struct vp_slot {
-    uint32_t qp_num;
-    struct vp_conn *conn; /* NULL: free entry */
-};
 
 /* A request in a batch that is not posted yet. */
 struct vp_batched {
@@ -74,10 +70,9 @@ struct vp_ep {
     struct vp_conn *batch;       /* connection with a batch that is not posted yet */
     uint32_t batch_length;
     struct vp_batched *chain;
-    struct vp_slot *table; /* connections by qp_num; open addressing */
-    uint32_t table_mask, table_used;
-    struct vp_slot last;   /* connection found last */
-    struct vp_recvs recvs; /* receives of the shared receive queue */
+    struct ut_hash_table by_qp; /* connections by qp_num: see table.h */
+    struct vp_conn *last_found; /* in by_qp */
+    struct vp_recvs recvs;      /* receives of the shared receive queue */
     uint8_t *bounce_slab;
     struct ibv_mr *bounce_mr;
     uint16_t *bounce_free;
@@ -102,10 +97,10 @@ struct vp_ep {
     uint64_t stall_check_at; /* ms; 0: not yet */
     struct vp_list link, wake_link;
     struct vp_list conns, dying; /* vp_conn.ep_link; dying: abandoned, to be destroyed */
-    struct vp_list stuck;     /* vp_conn.ep_link: until no completion can refer to their requests */
-    struct vp_list events;    /* vp_conn.ev_link */
-    struct vp_conn **origins; /* connections that peers requested: see origins.h */
-    uint32_t origin_buckets, num_origins;
+    struct vp_list stuck;  /* vp_conn.ep_link: until no completion can refer to their requests */
+    struct vp_list events; /* vp_conn.ev_link */
+    struct ut_hash_table
+        by_origin;          /* passive connections by req.origin_id; protected by prov->lock */
     bool closing;           /* atomic; the owner writes it with the lock held */
     bool broken;            /* a queue failed: no connection can come up */
     uint64_t wake_at;       /* ms: when to wake the owner; 0: never */

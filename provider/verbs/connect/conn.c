@@ -80,7 +80,7 @@ void vp_conn_up(struct vp_conn *conn)
     if (conn->closed || conn->state != VP_CONN_NEW)
         return;
     bool has_room = reserve_last_request(conn);
-    if (!has_room || vp_table_add(ep, conn)) {
+    if (!has_room || !vp_table_add(ep, conn)) {
         if (has_room)
             ut_error(VP_CAT, "no memory for another connection of %s", ep->port->name);
         conn->state = VP_CONN_DOWN;
@@ -498,7 +498,7 @@ static enum end begin_destroy(struct vp_conn *conn)
     pthread_mutex_unlock(&ep->prov->lock);
     if (!needed)
         return busy ? DESTROY_LATER : DESTROY_NOW;
-    if (conn->recvs && !conn->in_table && vp_table_add(ep, conn))
+    if (conn->recvs && !conn->in_table && !vp_table_add(ep, conn))
         return DESTROY_NOW;
     conn->state = VP_CONN_DESTROYING;
     vp_conn_qp_to_error(conn);

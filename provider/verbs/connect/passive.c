@@ -10,7 +10,6 @@
 #include "verbs/ports/device.h"
 #include "verbs/ep_types.h"
 #include "verbs/ports/order.h"
-#include "origins.h"
 #include "verbs/data/qp.h"
 #include "handshake.h"
 #include "verbs/ports/ud.h"
@@ -79,10 +78,10 @@ void vp_passive_reject_busy(struct vp_conn *conn)
  * request arrived before this one. */
 static bool fail_older_requests_locked(struct vp_ep *ep, const struct vp_hello_req *req)
 {
-    for (struct vp_conn *conn = vp_origins_first_locked(ep, req->origin_id); conn;
-         conn = vp_origins_next(conn)) {
-        if (conn->phase == VP_HS_FAILED || conn->req.tag != req->tag ||
-            conn->req.origin_id != req->origin_id)
+    struct vp_conn *conn;
+
+    UT_HASH_FOREACH (conn, &ep->by_origin, req->origin_id, by_origin) {
+        if (conn->phase == VP_HS_FAILED || conn->req.tag != req->tag)
             continue;
         if (conn->req.attempt >= req->attempt)
             return false;
@@ -112,16 +111,13 @@ static struct vp_conn *create_passive_conn(struct vp_prov *prov, const struct vp
     }
     if (ep) {
         *reject_reason = VP_REJ_BUSY;
-        conn = fail_older_requests_locked(ep, req) ? vp_conn_new(ep, false) : NULL;
+        conn = fail_older_requests_locked(ep, req) && ut_hash_reserve(&ep->by_origin)
+                   ? vp_conn_new(ep, false)
+                   : NULL;
     }
     if (conn) {
         conn->req = *req;
-        if (!vp_origins_add_locked(conn)) {
-            vp_conn_free(conn);
-            conn = NULL;
-        }
-    }
-    if (conn) {
+        ut_hash_insert(&ep->by_origin, &conn->by_origin, req->origin_id);
         conn->rmt_unit = req->kind >> VP_REQ_UNIT_SHIFT;
         conn->hs.started = ut_clock_ms();
         conn->id = event->request_id;

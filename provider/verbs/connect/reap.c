@@ -2,7 +2,6 @@
 /* Disconnecting and destruction of connections: see reap.h. */
 #include "reap.h"
 
-#include "origins.h"
 #include "verbs/ports/qp_budget.h"
 #include "probe.h"
 #include "verbs/data/qp.h"
@@ -34,7 +33,7 @@ void vp_cm_abandon_locked(struct vp_conn *conn)
     vp_list_remove(&conn->ev_link);
     vp_handshake_unlink(conn);
     vp_list_append(&conn->ep->dying, &conn->ep_link);
-    vp_origins_remove_locked(conn);
+    ut_hash_remove(&conn->ep->by_origin, &conn->by_origin);
     if (conn->hs.busy)
         return;
     if (vp_list_empty(&prov->reaping) || conn->hs.in_flight)

@@ -33,13 +33,13 @@
 #include "verbs/ports/ud.h"
 #include "util/back_off.h"
 #include "util/clock.h"
+#include "util/hash_table.h"
 #include "util/log.h"
 #include "util/retry_delay.h"
 #include "verbs/wake.h"
 
 enum {
     VERSION = 2,
-    BUCKETS = 2048,
     FIRST_MS = 50, /* first retransmission while no reply time is known */
     MIN_MS = 10,
     MAX_MS = 250,
@@ -101,8 +101,8 @@ struct vp_udcm_conn {
     uint32_t psn, peer_psn, peer_qpn;
     uint8_t mtu; /* the smaller MTU of both sides */
     uint8_t responder_resources, initiator_depth;
-    struct vp_udcm_conn *next,
-        *passive_next;            /* in the hash buckets; passive_next: of passive handshakes */
+    struct ut_hash_entry by_number,
+        passive;                  /* in the tables of udcm; passive: of passive handshakes */
     struct message msg;           /* the message that is retransmitted */
     struct vp_heap_node timer;    /* in udcm->timers */
     unsigned int sent;            /* number of transmissions of msg */
@@ -114,7 +114,7 @@ struct vp_udcm_conn {
 
 /* A process with which this process has communicated. */
 struct process {
-    struct process *next; /* in its hash bucket */
+    struct ut_hash_entry by_key;
     struct vp_port *port;
     struct vp_ud_addr at;
     struct vp_list conns;     /* vp_udcm_conn.process_link: connections with the process */
@@ -126,8 +126,9 @@ struct process {
 struct vp_udcm {
     pthread_mutex_t lock; /* taken with or without prov->lock held */
     uint32_t last_number;
-    struct vp_udcm_conn *by_number[BUCKETS], *passive[BUCKETS];
-    struct process *processes[BUCKETS];
+    struct ut_hash_table by_number;       /* struct vp_udcm_conn, by `number` */
+    struct ut_hash_table passive;         /* struct vp_udcm_conn, by passive_key() */
+    struct ut_hash_table processes;       /* struct process, by process_key() */
     struct vp_heap timers;                /* vp_udcm_conn.timer: messages without a reply */
     struct vp_list due;                   /* vp_udcm_conn.process_link: with a peer that is gone */
     unsigned int rtt_mean, rtt_deviation; /* of reply times, ms; rtt_mean 0: unknown */
@@ -137,23 +138,16 @@ struct vp_udcm {
 
 /*** connections ***/
 
-static struct vp_udcm_conn **number_bucket(struct vp_udcm *udcm, uint32_t number)
+static uint64_t passive_key(uint32_t qpn, uint32_t number)
 {
-    return &udcm->by_number[number % BUCKETS];
-}
-
-static struct vp_udcm_conn **passive_bucket(struct vp_udcm *udcm, uint32_t qpn, uint32_t number)
-{
-    return &udcm->passive[(number * 0x9e3779b1u ^ qpn * 0x85ebca6bu) >> 8 & (BUCKETS - 1)];
+    return (uint64_t)qpn << 32 | number;
 }
 
 static struct vp_udcm_conn *find_by_number(struct vp_udcm *udcm, uint32_t number)
 {
-    struct vp_udcm_conn *conn = *number_bucket(udcm, number);
+    struct vp_udcm_conn *conn;
 
-    while (conn && conn->number != number)
-        conn = conn->next;
-    return conn;
+    return UT_HASH_OBJECT(conn, by_number, ut_hash_find(&udcm->by_number, number));
 }
 
 static bool is_from(const struct vp_udcm_conn *conn, const struct message *msg)
@@ -165,10 +159,12 @@ static bool is_from(const struct vp_udcm_conn *conn, const struct message *msg)
 /* Finds the passive handshake by the number that the peer gave it. */
 static struct vp_udcm_conn *find_passive(struct vp_udcm *udcm, const struct message *msg)
 {
-    struct vp_udcm_conn *conn = *passive_bucket(udcm, msg->ud_qpn, msg->from);
+    struct vp_udcm_conn *conn;
 
-    while (conn && (conn->peer_number != msg->from || !is_from(conn, msg)))
-        conn = conn->passive_next;
+    UT_HASH_FOREACH (conn, &udcm->passive, passive_key(msg->ud_qpn, msg->from), passive) {
+        if (is_from(conn, msg))
+            break;
+    }
     return conn;
 }
 
@@ -179,37 +175,35 @@ static bool is_same_process(const struct vp_ud_addr *a, const struct vp_ud_addr 
            memcmp(a->key, b->key, sizeof(a->key)) == 0;
 }
 
-static struct process **process_bucket(struct vp_udcm *udcm, const struct vp_ud_addr *at)
+static uint64_t process_key(const struct vp_ud_addr *at)
 {
-    uint32_t low;
+    uint64_t key = 0;
 
-    memcpy(&low, at->key, sizeof(low));
-    return &udcm->processes[low % BUCKETS];
+    memcpy(&key, at->key, sizeof(at->key) < sizeof(key) ? sizeof(at->key) : sizeof(key));
+    return key;
 }
 
 static struct process *find_process(struct vp_udcm *udcm, const struct vp_ud_addr *at)
 {
-    struct process *process = *process_bucket(udcm, at);
+    struct process *process;
 
-    while (process && !is_same_process(&process->at, at))
-        process = process->next;
+    UT_HASH_FOREACH (process, &udcm->processes, process_key(at), by_key) {
+        if (is_same_process(&process->at, at))
+            break;
+    }
     return process;
 }
 
 static struct process *get_process(struct vp_udcm *udcm, struct vp_port *port,
                                    const struct vp_ud_addr *at)
 {
-    struct process *process = find_process(udcm, at), **bucket = process_bucket(udcm, at);
+    struct process *process = find_process(udcm, at);
 
-    if (process)
+    if (process || !ut_hash_reserve(&udcm->processes) || !(process = calloc(1, sizeof(*process))))
         return process;
-    process = calloc(1, sizeof(*process));
-    if (!process)
-        return NULL;
-    *process = (struct process){
-        .next = *bucket, .port = port, .at = *at, .lid_changes = udcm->lid_changes};
+    *process = (struct process){.port = port, .at = *at, .lid_changes = udcm->lid_changes};
     vp_list_init(&process->conns);
-    *bucket = process;
+    ut_hash_insert(&udcm->processes, &process->by_key, process_key(at));
     return process;
 }
 
@@ -218,7 +212,10 @@ static struct vp_udcm_conn *create_conn(struct vp_prov *prov, struct vp_port *po
 {
     struct vp_udcm *udcm = prov->udcm;
     struct process *process = get_process(udcm, port, peer);
-    struct vp_udcm_conn *conn = process ? calloc(1, sizeof(*conn)) : NULL;
+    struct vp_udcm_conn *conn =
+        process && ut_hash_reserve(&udcm->by_number) && ut_hash_reserve(&udcm->passive)
+            ? calloc(1, sizeof(*conn))
+            : NULL;
 
     if (!conn)
         return NULL;
@@ -231,24 +228,16 @@ static struct vp_udcm_conn *create_conn(struct vp_prov *prov, struct vp_port *po
         conn->number = ++udcm->last_number;
     while (!conn->number || find_by_number(udcm, conn->number));
     conn->psn = (conn->number * 0x9e3779b1u ^ (uint32_t)ut_clock_ns()) & PSN_MASK;
-    conn->next = *number_bucket(udcm, conn->number);
-    *number_bucket(udcm, conn->number) = conn;
+    ut_hash_insert(&udcm->by_number, &conn->by_number, conn->number);
     return conn;
 }
 
 static void free_conn(struct vp_udcm_conn *conn)
 {
     struct vp_udcm *udcm = conn->prov->udcm;
-    struct vp_udcm_conn **at = number_bucket(udcm, conn->number);
 
-    while (*at != conn)
-        at = &(*at)->next;
-    *at = conn->next;
-    at = passive_bucket(udcm, conn->peer.qpn, conn->peer_number);
-    while (*at && *at != conn)
-        at = &(*at)->passive_next;
-    if (*at)
-        *at = conn->passive_next;
+    ut_hash_remove(&udcm->by_number, &conn->by_number);
+    ut_hash_remove(&udcm->passive, &conn->passive);
     vp_heap_remove(&conn->timer);
     vp_list_remove(&conn->process_link);
     free(conn);
@@ -682,9 +671,7 @@ static bool handle_req(struct vp_prov *prov, struct vp_port *port, const struct 
     conn->peer_number = msg->from;
     conn->peer_copy_number = msg->copy_number;
     store_peer_qp(conn, msg);
-    struct vp_udcm_conn **at = passive_bucket(udcm, peer.qpn, conn->peer_number);
-    conn->passive_next = *at;
-    *at = conn;
+    ut_hash_insert(&udcm->passive, &conn->passive, passive_key(peer.qpn, conn->peer_number));
     *event = (struct vp_cm_event){
         .type = VP_CM_CONNECT_REQUEST,
         .port = port,
@@ -953,14 +940,13 @@ void vp_udcm_announce_exit(struct vp_prov *prov)
 {
     struct vp_udcm *udcm = prov->udcm;
     uint64_t end = ut_clock_ms() + DRAIN_MS;
+    const struct process *process;
     uint32_t rounds = 0;
 
     pthread_mutex_lock(&udcm->lock);
     for (int round = 0; round < GONE_COPIES; round++)
-        for (unsigned int i = 0; i < BUCKETS; i++)
-            for (const struct process *process = udcm->processes[i]; process;
-                 process = process->next)
-                send_gone(process, end);
+        UT_HASH_FOREACH_ALL (process, &udcm->processes, by_key)
+            send_gone(process, end);
     pthread_mutex_unlock(&udcm->lock);
     for (unsigned int i = 0; i < prov->num_ports; i++)
         while (prov->ports[i].ud && !vp_ud_sends_are_done(&prov->ports[i]) && ut_clock_ms() < end)
@@ -970,20 +956,19 @@ void vp_udcm_announce_exit(struct vp_prov *prov)
 void vp_udcm_close(struct vp_prov *prov)
 {
     struct vp_udcm *udcm = prov->udcm;
+    struct vp_udcm_conn *conn;
+    struct process *process;
 
     if (!udcm)
         return;
     vp_udcm_announce_exit(prov);
-    for (unsigned int i = 0; i < BUCKETS; i++)
-        while (udcm->by_number[i])
-            free_conn(udcm->by_number[i]); /* free_conn() removes the connection from its lists */
-    for (unsigned int i = 0; i < BUCKETS; i++) {
-        while (udcm->processes[i]) {
-            struct process *process = udcm->processes[i];
-            udcm->processes[i] = process->next;
-            free(process);
-        }
-    }
+    UT_HASH_FOREACH_ALL (conn, &udcm->by_number, by_number)
+        free_conn(conn); /* also removes it from the tables */
+    UT_HASH_FOREACH_ALL (process, &udcm->processes, by_key)
+        free(process);
+    ut_hash_free(&udcm->by_number);
+    ut_hash_free(&udcm->passive);
+    ut_hash_free(&udcm->processes);
     pthread_mutex_destroy(&udcm->lock);
     free(udcm);
     prov->udcm = NULL;

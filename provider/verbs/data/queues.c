@@ -8,7 +8,6 @@
 
 #include "verbs/ports/device.h"
 #include "recvs.h"
-#include "table.h"
 #include "util/assert.h"
 #include "util/hash.h"
 #include "util/log.h"
@@ -37,7 +36,7 @@ static int create_buffers(struct vp_ep *ep)
         return -ENOMEM;
     for (uint16_t i = 0; i < VP_BOUNCE_SLOTS; i++)
         ep->bounce_free[ep->bounce_count++] = i;
-    return vp_table_new(ep);
+    return 0;
 }
 
 void vp_srq_arm_limit(struct vp_ep *ep)
@@ -135,9 +134,9 @@ void vp_queues_close(struct vp_ep *ep)
         ibv_dereg_mr(ep->bounce_mr);
     free(ep->bounce_slab);
     free(ep->bounce_free);
-    free(ep->table);
+    ut_hash_free(&ep->by_qp);
     free(ep->chain);
-    free(ep->origins);
+    ut_hash_free(&ep->by_origin);
 }
 
 /* Doubles the entries for requests. A device that cannot resize is not asked again. */

@@ -9,7 +9,7 @@
 
 #include "util/env.h"
 #include "util/fd.h"
-#include "util/hash.h"
+#include "util/hash_table.h"
 #include "util/log.h"
 #include "verbs/wake.h"
 
@@ -20,7 +20,6 @@ enum {
     BUFFER = 320,
     HOP_LIMIT = 64,
     FULL_MEMBER = 0x8000, /* bit of a P_Key */
-    FIRST_AHS = 64,
 };
 _Static_assert(HEADER + VP_UD_MAX <= BUFFER, "a datagram must fit");
 
@@ -29,7 +28,8 @@ struct ah_entry {
     union ibv_gid gid;
     uint16_t lid;
     uint8_t sl;
-    struct ibv_ah *ah; /* NULL: free entry */
+    struct ibv_ah *ah;
+    struct ut_hash_entry by_path;
 };
 
 struct vp_ud {
@@ -41,8 +41,7 @@ struct vp_ud {
     struct ibv_mr *mr;
     uint32_t free_sends[SENDS], num_free;
     bool armed;
-    struct ah_entry *ahs; /* hash table with open addressing */
-    uint32_t room, used;
+    struct ut_hash_table ahs; /* struct ah_entry */
 };
 
 /*** paths ***/
@@ -143,57 +142,36 @@ int vp_ud_probe_port(struct vp_port *port, int gid_index)
 
 /*** address handles ***/
 
-static uint32_t hash_ah(const struct ah_entry *to)
+static uint64_t hash_path(const struct vp_ud_addr *to)
 {
     uint64_t a, b;
 
     memcpy(&a, to->gid.raw, 8);
     memcpy(&b, to->gid.raw + 8, 8);
-    return (uint32_t)ut_hash_index((a ^ b) + to->lid, 32);
-}
-
-static bool is_same_path(const struct ah_entry *a, const struct ah_entry *b)
-{
-    return a->lid == b->lid && a->sl == b->sl && memcmp(&a->gid, &b->gid, sizeof(a->gid)) == 0;
-}
-
-static struct ah_entry ah_key(const struct vp_ud_addr *to)
-{
-    return (struct ah_entry){.gid = to->gid, .lid = to->lid, .sl = to->sl};
-}
-
-/* Returns the entry for a path, or the free entry for it. There is always a free entry. */
-static struct ah_entry *find_ah_entry(const struct ah_entry *ahs, uint32_t room,
-                                      const struct ah_entry *to)
-{
-    uint32_t at = hash_ah(to) & (room - 1);
-
-    while (ahs[at].ah && !is_same_path(&ahs[at], to))
-        at = (at + 1) & (room - 1);
-    return (struct ah_entry *)&ahs[at];
-}
-
-static int grow_ah_table(struct vp_ud *ud)
-{
-    uint32_t room = ud->room ? 2 * ud->room : FIRST_AHS;
-    struct ah_entry *ahs = calloc(room, sizeof(*ahs));
-
-    if (!ahs)
-        return -ENOMEM;
-    for (uint32_t i = 0; i < ud->room; i++)
-        if (ud->ahs[i].ah)
-            *find_ah_entry(ahs, room, &ud->ahs[i]) = ud->ahs[i];
-    free(ud->ahs);
-    ud->ahs = ahs;
-    ud->room = room;
-    return 0;
+    return (a ^ b) + to->lid;
 }
 
 static struct ibv_ah *find_ah(struct vp_ud *ud, const struct vp_ud_addr *to)
 {
-    const struct ah_entry ah_entry = ah_key(to);
+    const struct ah_entry *entry;
 
-    return ud->room ? find_ah_entry(ud->ahs, ud->room, &ah_entry)->ah : NULL;
+    UT_HASH_FOREACH (entry, &ud->ahs, hash_path(to), by_path) {
+        if (entry->lid == to->lid && entry->sl == to->sl &&
+            memcmp(&entry->gid, &to->gid, sizeof(entry->gid)) == 0)
+            return entry->ah;
+    }
+    return NULL;
+}
+
+static int add_ah(struct vp_ud *ud, const struct vp_ud_addr *to, struct ibv_ah *ah)
+{
+    struct ah_entry *entry = ut_hash_reserve(&ud->ahs) ? malloc(sizeof(*entry)) : NULL;
+
+    if (!entry)
+        return -ENOMEM;
+    *entry = (struct ah_entry){.gid = to->gid, .lid = to->lid, .sl = to->sl, .ah = ah};
+    ut_hash_insert(&ud->ahs, &entry->by_path, hash_path(to));
+    return 0;
 }
 
 int vp_ud_resolve(struct vp_port *port, const struct vp_ud_addr *to)
@@ -210,14 +188,10 @@ int vp_ud_resolve(struct vp_port *port, const struct vp_ud_addr *to)
     struct ibv_ah *ah = ibv_create_ah(port->dev->pd, &path); /* may take long: no lock */
     int rc = ah ? 0 : errno ? -errno : -EHOSTUNREACH;
     pthread_mutex_lock(&ud->lock);
-    if (ah && 2 * (ud->used + 1) > ud->room)
-        rc = grow_ah_table(ud);
-    if (ah && !rc && !find_ah(ud, to)) {
-        struct ah_entry ah_entry = ah_key(to);
-        ah_entry.ah = ah;
-        *find_ah_entry(ud->ahs, ud->room, &ah_entry) = ah_entry;
-        ud->used++;
-        ah = NULL;
+    if (ah && !find_ah(ud, to)) {
+        rc = add_ah(ud, to, ah);
+        if (!rc)
+            ah = NULL;
     }
     pthread_mutex_unlock(&ud->lock);
     if (ah)
@@ -407,14 +381,17 @@ int vp_ud_open(struct vp_prov *prov, struct vp_port *port)
 void vp_ud_close(struct vp_port *port)
 {
     struct vp_ud *ud = port->ud;
+    struct ah_entry *entry;
 
     if (!ud)
         return;
     if (ud->qp)
         ibv_destroy_qp(ud->qp);
-    for (uint32_t i = 0; i < ud->room; i++)
-        if (ud->ahs[i].ah)
-            ibv_destroy_ah(ud->ahs[i].ah);
+    UT_HASH_FOREACH_ALL (entry, &ud->ahs, by_path) {
+        ibv_destroy_ah(entry->ah);
+        free(entry);
+    }
+    ut_hash_free(&ud->ahs);
     if (ud->recv_cq)
         ibv_destroy_cq(ud->recv_cq);
     if (ud->send_cq)
@@ -424,7 +401,6 @@ void vp_ud_close(struct vp_port *port)
     if (ud->mr)
         ibv_dereg_mr(ud->mr);
     free(ud->slab);
-    free(ud->ahs);
     pthread_mutex_destroy(&ud->lock);
     free(ud);
     port->ud = NULL;
