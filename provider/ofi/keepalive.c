@@ -69,24 +69,23 @@ int fp_keepalive_run(struct fp_prov *prov)
 
     if (now < prov->next_pass_ms) /* progress() is called for each event, too */
         return (int)check_interval_ms(prov);
-    for (unsigned int i = 0; i < FP_BUCKETS; i++) {
+    pthread_mutex_lock(&prov->lock);
+    struct fp_peer *peer = SLIST_FIRST(&prov->peers);
+    pthread_mutex_unlock(&prov->lock);
+    for (; peer;
+         peer = SLIST_NEXT(peer, next)) { /* peers are never freed, new ones are prepended */
         pthread_mutex_lock(&prov->lock);
-        struct fp_peer *peer = prov->peers[i];
+        bool lives = peer->conns > 0 && !fp_peer_is_dead(peer);
+        bool ask = lives && check_peer(peer, now);
+        bool silent = lives && is_silent(peer);
         pthread_mutex_unlock(&prov->lock);
-        for (; peer; peer = peer->next) { /* peers are never freed, and new ones are prepended */
-            pthread_mutex_lock(&prov->lock);
-            bool lives = peer->conns > 0 && !fp_peer_is_dead(peer);
-            bool ask = lives && check_peer(peer, now);
-            bool silent = lives && is_silent(peer);
-            pthread_mutex_unlock(&prov->lock);
-            living += lives;
-            if (silent)
-                check_port(peer);
-            else
-                fp_peer_drop_port_probe(peer);
-            if (ask)
-                fp_peer_ping(peer);
-        }
+        living += lives;
+        if (silent)
+            check_port(peer);
+        else
+            fp_peer_drop_port_probe(peer);
+        if (ask)
+            fp_peer_ping(peer);
     }
     prov->next_pass_ms = living > 0 ? now + MIN_LOOK_MS : 0;
     return living > 0 ? (int)check_interval_ms(prov) : -1;

@@ -16,7 +16,6 @@
 
 #include "util/clock.h"
 #include "util/fd.h"
-#include "util/hash.h"
 #include "util/log.h"
 #include "event.h"
 
@@ -89,9 +88,9 @@ static bool is_same_start(uint64_t one, uint64_t other)
     return one == 0 || other == 0 || one - other + SLACK <= 2 * SLACK;
 }
 
-static struct fp_peer **bucket_of(struct fp_prov *prov, const struct fp_address *address)
+static uint64_t hash_address(const struct fp_address *address)
 {
-    return &prov->peers[ut_hash(UT_HASH_FIRST, address, sizeof(*address)) % FP_BUCKETS];
+    return ut_hash(UT_HASH_FIRST, address, sizeof(*address));
 }
 
 static void watch_pidfd(struct fp_peer *peer)
@@ -116,18 +115,21 @@ static void watch_pidfd(struct fp_peer *peer)
 /* Called with the lock. */
 static struct fp_peer *find_peer(struct fp_prov *prov, const struct fp_address *address)
 {
-    struct fp_peer *peer = *bucket_of(prov, address);
+    struct fp_peer *peer;
 
-    while (peer && memcmp(&peer->address, address, sizeof(*address)) != 0)
-        peer = peer->next;
+    UT_HASH_FOREACH (peer, &prov->by_address, hash_address(address), by_address) {
+        if (memcmp(&peer->address, address, sizeof(*address)) == 0)
+            break;
+    }
     return peer;
 }
 
 /* Called with the lock. */
 static struct fp_peer *add_peer(struct fp_prov *prov, const struct fp_address *address)
 {
-    struct fp_peer **bucket = bucket_of(prov, address);
-    struct fp_peer *peer = prov->num_peers < FP_PEERS ? calloc(1, sizeof(*peer)) : NULL;
+    struct fp_peer *peer = prov->by_address.used < FP_PEERS && ut_hash_reserve(&prov->by_address)
+                               ? calloc(1, sizeof(*peer))
+                               : NULL;
 
     if (!peer)
         return NULL;
@@ -135,9 +137,8 @@ static struct fp_peer *add_peer(struct fp_prov *prov, const struct fp_address *a
     peer->address = *address;
     peer->at = FI_ADDR_NOTAVAIL;
     peer->pidfd = peer->port_fd = -1;
-    peer->next = *bucket;
-    *bucket = peer;
-    prov->num_peers++;
+    ut_hash_insert(&prov->by_address, &peer->by_address, hash_address(address));
+    SLIST_INSERT_HEAD(&prov->peers, peer, next);
     return peer;
 }
 
@@ -180,15 +181,15 @@ bool fp_peer_is_used(struct fp_peer *peer)
 
 void fp_peers_free(struct fp_prov *prov)
 {
-    for (unsigned int i = 0; i < FP_BUCKETS; i++) {
-        while (prov->peers[i]) {
-            struct fp_peer *peer = prov->peers[i];
-            prov->peers[i] = peer->next;
-            ut_fd_close(peer->pidfd);
-            ut_fd_close(peer->port_fd);
-            free(peer);
-        }
+    struct fp_peer *peer;
+
+    while ((peer = SLIST_FIRST(&prov->peers))) {
+        SLIST_REMOVE_HEAD(&prov->peers, next);
+        ut_fd_close(peer->pidfd);
+        ut_fd_close(peer->port_fd);
+        free(peer);
     }
+    ut_hash_free(&prov->by_address);
 }
 
 void fp_peer_add_conn(struct fp_peer *peer)

@@ -29,11 +29,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "common/bounce.h"
 #include "lib.h"
 #include "provider.h"
 #include "providers.h"
+#include "util/hash_table.h"
 
 #if FI_MAJOR_VERSION == 1 && FI_MINOR_VERSION < 17
 #    define FI_PROTO_XNET 25
@@ -58,7 +60,6 @@ enum {
     FP_QUEUED = 8,         /* messages of a connection that the fabric has not accepted yet */
     FP_SENDING = 32,       /* messages of a connection accepted by the fabric, not completed */
     FP_UNACKED_MAX = 32,   /* operations executed before an acknowledgement is sent */
-    FP_BUCKETS = 256,      /* in the table of peers */
     FP_PEERS = 1 << 18,    /* maximum number of peers */
     FP_CHUNK = 131072,     /* bytes fetched by one read */
     FP_CHUNKS = 4,         /* concurrent reads of a connection */
@@ -227,7 +228,8 @@ enum fp_liveness { FP_ALIVE, FP_DEAD };
 
 /* A process with connections to this one. Shared. It is not freed until the provider is closed. */
 struct fp_peer {
-    struct fp_peer *next;
+    struct ut_hash_entry by_address;
+    SLIST_ENTRY(fp_peer) next; /* in prov->peers */
     struct fp_prov *prov;
     struct fp_address address;
     uint8_t key[FP_KEY_SIZE]; /* valid if has_key: the peer has published it */
@@ -439,8 +441,8 @@ struct fp_prov {
     struct fp_control control;
     pthread_mutex_t lock; /* of shared data */
     struct fp_ep *eps;
-    struct fp_peer *peers[FP_BUCKETS];
-    uint32_t num_peers;
+    struct ut_hash_table by_address;         /* struct fp_peer, by the hash of its address */
+    SLIST_HEAD(fp_peer_list, fp_peer) peers; /* the same, the newest first */
     uint32_t peer_events; /* atomic: number of events after which connections check their peers */
     uint32_t peer_events_reported; /* value at the last progress() */
     uint32_t ticking;

@@ -96,9 +96,10 @@ static struct fp_address peer_at(uint8_t which)
 
 static void close_all(void)
 {
-    for (int i = 0; i < FP_BUCKETS; i++)
-        for (struct fp_peer *peer = prov->peers[i]; peer; peer = peer->next)
-            fp_peer_died(peer); /* so that no wait is necessary */
+    struct fp_peer *peer;
+
+    SLIST_FOREACH (peer, &prov->peers, next)
+        fp_peer_died(peer); /* so that no wait is necessary */
     ofi_provider.ep_poll(ep);
     ofi_provider.ep_close(ep);
     memset(conns, 0, sizeof(conns));
