@@ -45,7 +45,7 @@ struct al_ranges {
 static inline __attribute__((always_inline)) struct al_remote_range *al_ranges_at(
     struct al_ranges *ranges, unsigned int offset_bits, acp_ga_t ga)
 {
-    return &ranges->remotes[lc_hash_index(ga >> offset_bits, 4)];
+    return &ranges->remotes[ut_hash_index(ga >> offset_bits, 4)];
 }
 
 static inline __attribute__((always_inline)) bool al_range_has(const struct al_range *range,

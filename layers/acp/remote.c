@@ -23,7 +23,7 @@ void al_remote_setup(void)
 
 static struct al_row *row_of(uint32_t rank, uint32_t tag)
 {
-    return &al.remotes.rows[lc_hash_index((uint64_t)tag << 32 | rank, 32) & (AL_REMOTE_ROWS - 1)];
+    return &al.remotes.rows[ut_hash_index((uint64_t)tag << 32 | rank, 32) & (AL_REMOTE_ROWS - 1)];
 }
 
 static bool is_in(const struct al_row *row, uint32_t rank, uint32_t tag)

@@ -46,7 +46,7 @@ void lc_control_query(const struct lc_control *control, struct lc_stadd_entry *c
 static inline utofu_stadd_t lc_control_stadd(struct lc_control *control, utofu_vcq_id_t id,
                                              uint64_t offset)
 {
-    struct lc_stadd_entry *cached = &control->cached[lc_hash_index(id, LC_STADD_CACHE_BITS)];
+    struct lc_stadd_entry *cached = &control->cached[ut_hash_index(id, LC_STADD_CACHE_BITS)];
 
     if (__builtin_expect(cached->id != id || cached->stadd == 0, 0))
         lc_control_query(control, cached, id);

@@ -14,7 +14,7 @@ static uint32_t rank_of(const void *entry)
 /* The slot of a rank: where its entry is, or would be inserted. */
 static void **find_slot(const struct lc_table *table, uint32_t rank)
 {
-    uint32_t i = (uint32_t)lc_hash_index(rank, 32);
+    uint32_t i = (uint32_t)ut_hash_index(rank, 32);
 
     while (table->entries[i & (table->size - 1)] != NULL &&
            rank_of(table->entries[i & (table->size - 1)]) != rank)

@@ -34,7 +34,7 @@ static uint64_t sum_words(const void *words, size_t bytes)
 
     for (size_t at = 0; at < bytes; at += WORD) {
         memcpy(&word, (const char *)words + at, WORD);
-        sum = lc_hash_word(sum, word);
+        sum = ut_hash_word(sum, word);
         sum ^= sum >> 32; /* mixes the upper bits, which are the best, into the lower bits */
     }
     return sum;
@@ -147,7 +147,7 @@ static struct jt_map *alloc_map(const struct head *head)
     memcpy(map->layout.last, head->last, sizeof(head->last));
     memcpy(map->layout.torus, head->torus, sizeof(head->torus));
     memcpy(map->layout.ref, head->ref, sizeof(head->ref));
-    map->sum = lc_hash_word(head->head_sum, head->body_sum);
+    map->sum = ut_hash_word(head->head_sum, head->body_sum);
     return map;
 }
 

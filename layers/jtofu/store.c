@@ -208,7 +208,7 @@ static uint64_t sum_store(const struct jt_store *store)
 
     for (size_t at = 0; at < store->bytes; at += sizeof(word)) {
         memcpy(&word, store->text + at, sizeof(word));
-        sum = lc_hash_word(sum, word);
+        sum = ut_hash_word(sum, word);
         sum ^= sum >> 32; /* mixes the upper bits, which are the best, into the lower bits */
     }
     return sum;

@@ -55,10 +55,10 @@ static uint64_t hash_mappings(uintptr_t address, uint64_t size)
             return 0;
         /* adjacent mappings of one file count as one */
         uint64_t now =
-            lc_hash_word(lc_hash_word(q.inode, (uint64_t)q.dev_major << 32 | q.dev_minor),
+            ut_hash_word(ut_hash_word(q.inode, (uint64_t)q.dev_major << 32 | q.dev_minor),
                          q.vma_offset - q.vma_start);
         if (now != file)
-            hash = lc_hash_word(lc_hash_word(hash, now), at);
+            hash = ut_hash_word(ut_hash_word(hash, now), at);
         file = now;
         at = q.vma_end;
     }

@@ -3,9 +3,12 @@
 #ifndef PRDMA_MPILAYER_H
 #define PRDMA_MPILAYER_H
 
+#include "../common/hash.h"
 #include "layer.h"
 
 #include <mpi.h>
+#include <sys/queue.h>
+
 /* The functions that make requests: before Open MPI 5 its extension pcollreq has them (pull request
  * 9456 of open-mpi/ompi; since then ompi/mpi/c/neighbor_alltoallw_init.c). */
 #if defined(OPEN_MPI) && OMPI_MAJOR_VERSION < 5
@@ -70,8 +73,8 @@ struct pr_edge {
 enum pr_state { PR_INACTIVE, PR_ACTIVE, PR_DONE };
 
 struct pr_request {
-    MPI_Request handle;      /* MPI's own request for the same call, never started */
-    struct pr_request *next; /* in its hash bucket */
+    MPI_Request handle; /* MPI's own request for the same call, never started */
+    struct ut_hash_entry by_handle;
     enum pr_state state;
     bool fallback; /* replaced by MPI's own request; kept for statistics */
     bool copies;   /* a block is packed, copied, cut, or sent to this process itself */
@@ -89,7 +92,7 @@ struct pr_request {
     const char *fallback_reason; /* reason for falling back to MPI's own request */
     int num;
     uint64_t rounds, bytes;
-    struct pr_request *all_next; /* in the list of all requests */
+    LIST_ENTRY(pr_request) all;
 };
 
 extern int pr_num_requests;

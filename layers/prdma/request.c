@@ -14,14 +14,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../common/hash.h"
-
-enum { BUCKETS = 256, POLLS = 64, EAGER_POLLS = 16 };
+enum { POLLS = 64, EAGER_POLLS = 16 };
 
 int pr_num_requests;
 
 static struct {
-    struct pr_request *buckets[BUCKETS], *all;
+    struct ut_hash_table by_handle;
+    LIST_HEAD(pr_request_list, pr_request) all;
     int next_num;
     bool locking, know_locking;
     pthread_mutex_t mutex;
@@ -47,31 +46,26 @@ void pr_unlock(void)
         pthread_mutex_unlock(&requests.mutex);
 }
 
-static struct pr_request **bucket_of(MPI_Request handle)
-{
-    return &requests.buckets[lc_hash_index((uintptr_t)handle, 8)];
-}
-
 /* NULL: the request is not the layer's. Called with the lock held. */
 struct pr_request *pr_request_find(MPI_Request handle)
 {
+    struct pr_request *r;
+
     if (pr_num_requests == 0 || handle == MPI_REQUEST_NULL)
         return NULL;
-    struct pr_request *r = *bucket_of(handle);
-    while (r != NULL && r->handle != handle)
-        r = r->next;
-    return r;
+    return UT_HASH_OBJECT(r, by_handle, ut_hash_find(&requests.by_handle, (uintptr_t)handle));
+}
+
+bool pr_request_reserve(void)
+{
+    return ut_hash_reserve(&requests.by_handle);
 }
 
 void pr_request_add(struct pr_request *r)
 {
-    struct pr_request **bucket = bucket_of(r->handle);
-
     r->num = requests.next_num++;
-    r->next = *bucket;
-    *bucket = r;
-    r->all_next = requests.all;
-    requests.all = r;
+    ut_hash_insert(&requests.by_handle, &r->by_handle, (uintptr_t)r->handle);
+    LIST_INSERT_HEAD(&requests.all, r, all);
     if (!r->fallback)
         pr_engine_add_xfer(&r->xfer);
     __atomic_store_n(&pr_num_requests, pr_num_requests + 1, __ATOMIC_RELEASE);
@@ -139,23 +133,18 @@ static void print_stats(void)
 
 void pr_requests_print_stats(void)
 {
-    for (const struct pr_request *r = requests.all; r != NULL; r = r->all_next)
+    const struct pr_request *r;
+
+    LIST_FOREACH (r, &requests.all, all)
         add_stats(r);
     print_stats();
 }
 
 static void remove_request(struct pr_request *r)
 {
-    struct pr_request **p = bucket_of(r->handle);
-
-    while (*p != NULL && *p != r)
-        p = &(*p)->next;
-    if (*p == NULL)
+    if (!ut_hash_remove(&requests.by_handle, &r->by_handle))
         return;
-    *p = r->next;
-    for (p = &requests.all; *p != r;)
-        p = &(*p)->all_next;
-    *p = r->all_next;
+    LIST_REMOVE(r, all);
     pr_engine_remove_xfer(&r->xfer);
     add_stats(r);
     __atomic_store_n(&pr_num_requests, pr_num_requests - 1, __ATOMIC_RELEASE);
@@ -304,9 +293,10 @@ bool pr_request_test(struct pr_request *r)
 /* Does the work of a waiting call: progress of MPI and of the other requests, and probes. */
 static void progress_others(struct pr_request *r)
 {
+    struct pr_request *other;
     int flag;
 
-    for (struct pr_request *other = requests.all; other != NULL; other = other->all_next)
+    LIST_FOREACH (other, &requests.all, all)
         if (other != r && other->state == PR_ACTIVE)
             pr_xfer_poll(&other->xfer);
     pr_xfer_check_peers(&r->xfer);

@@ -8,6 +8,7 @@
 void pr_lock(void);
 void pr_unlock(void);
 struct pr_request *pr_request_find(MPI_Request handle);
+bool pr_request_reserve(void); /* before pr_request_add(); false: no memory */
 void pr_request_add(struct pr_request *r);
 void pr_requests_print_stats(void); /* PRDMA_STATS, at the end of MPI */
 int pr_request_start(struct pr_request *r);

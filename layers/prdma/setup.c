@@ -695,7 +695,7 @@ static enum pr_method chosen_method(MPI_Info info)
 
 static struct pr_request *new_request(const char *call, struct pr_comm *c, MPI_Info info)
 {
-    struct pr_request *r = calloc(1, sizeof(*r));
+    struct pr_request *r = pr_request_reserve() ? calloc(1, sizeof(*r)) : NULL;
 
     if (r == NULL)
         return NULL;
