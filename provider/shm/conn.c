@@ -59,7 +59,7 @@ static bool register_conn(struct sp_ep *ep, struct sp_conn *conn)
         ep->next_conn++;
     UT_ASSERT(ep->num_conns < ep->max_conns);
     uint32_t index = ep->next_conn++ & (ep->max_conns - 1);
-    uint32_t generation = ++ep->prov->places[ep->index].conn_generation;
+    uint32_t generation = ++ep->prov->ep_history[ep->index].conn_generation;
     ep->conns[index] = conn;
     ep->num_conns++;
     conn->name = generation << SP_CONN_BITS | index;
@@ -118,10 +118,10 @@ static struct sp_conn *conn_new(struct sp_ep *ep, struct sp_peer *peer, bool nam
 
 void sp_conn_free(struct sp_conn *conn)
 {
-    sp_ep_deactivate(conn);
+    sp_conn_deactivate(conn);
     sp_stream_free(conn);
     sp_map_free(conn);
-    sp_peer_put(conn->peer);
+    sp_peer_unref(conn->peer);
     UT_ASSERT(conn->active_index == 0 && conn->ep->num_live > conn->ep->num_active);
     conn->ep->num_live--;
     free(conn);
@@ -135,7 +135,7 @@ static void discard_conn(struct sp_conn *conn)
 
     conn->closed = true;
     conn->ctl = SP_CTL_NONE;
-    sp_ep_deactivate(conn);
+    sp_conn_deactivate(conn);
     if (ep->in_poll) {
         conn->next_discarded = ep->discarded;
         ep->discarded = conn;
@@ -148,7 +148,7 @@ static void discard_conn(struct sp_conn *conn)
  * Control
  */
 
-static bool peer_is_gone(const struct sp_conn *conn)
+static bool is_rmt_ep_gone(const struct sp_conn *conn)
 {
     return sp_peer_is(conn->peer, SP_PEER_DEAD) ||
            __atomic_load_n(conn->rmt_entry, __ATOMIC_SEQ_CST) != conn->rmt_state;
@@ -190,10 +190,10 @@ static void control_sent(struct sp_conn *conn, uint8_t ctl)
         UT_ASSERT(conn->state == SP_CONN_ACCEPTING);
         conn->state = SP_CONN_UP;
         conn->up_due = true;
-        sp_ep_activate(conn);
-    } else if (ctl == SP_CTL_REQUEST && peer_is_gone(conn)) {
+        sp_conn_activate(conn);
+    } else if (ctl == SP_CTL_REQUEST && is_rmt_ep_gone(conn)) {
         /* the peer's CLOSED may have come before the request was sent */
-        __atomic_store_n(&conn->ep->attention, 1, __ATOMIC_SEQ_CST);
+        __atomic_store_n(&conn->ep->must_check_peers, 1, __ATOMIC_SEQ_CST);
     }
 }
 
@@ -209,12 +209,12 @@ void sp_conn_send_control(struct sp_conn *conn)
     uint32_t claimer = conn->peer->claimer_there;
     uint64_t pos;
 
-    if (peer_is_gone(conn)) {
-        drop_control(conn); /* sp_conn_attend() takes the connection down */
+    if (is_rmt_ep_gone(conn)) {
+        drop_control(conn); /* sp_conn_check_peer() takes the connection down */
         return;
     }
     struct sp_slot *slot = sp_ring_claim(conn->ring, claimer, &pos);
-    if (!slot && sp_conn_is_cut_off(conn)) {
+    if (!slot && sp_conn_check_ring(conn)) {
         drop_control(conn);
         return;
     }
@@ -222,12 +222,12 @@ void sp_conn_send_control(struct sp_conn *conn)
         fill_control(conn, slot);
         sp_ring_publish(conn->ring, slot, pos, claimer);
     }
-    if (sp_ring_armed_behind_help(conn->ring))
-        sp_ring_bell(conn->peer, conn->ring);
+    if (sp_ring_load_armed(conn->ring))
+        sp_ring_doorbell(conn->peer, conn->ring);
     if (slot)
         control_sent(conn, conn->ctl);
     else
-        sp_ep_activate(conn);
+        sp_conn_activate(conn);
 }
 
 static void send_control(struct sp_conn *conn, enum sp_ctl ctl)
@@ -262,7 +262,7 @@ int sp_conn_report(struct sp_conn *conn)
     return count;
 }
 
-int sp_conn_settle(struct sp_conn *conn)
+int sp_conn_report_failure(struct sp_conn *conn)
 {
     if (conn->ctl != SP_CTL_NONE)
         sp_conn_send_control(conn);
@@ -279,7 +279,7 @@ static int report_down(struct sp_conn *conn, enum prov_reason reason)
  * Requesting a connection
  */
 
-static bool find_endpoint(struct sp_conn *conn)
+static bool find_rmt_ep(struct sp_conn *conn)
 {
     const struct sp_dir_entry *dir = conn->peer->seg->table.dir;
 
@@ -300,8 +300,8 @@ static bool find_endpoint(struct sp_conn *conn)
 static void request_connection(struct sp_conn *conn)
 {
     UT_ASSERT(conn->state == SP_CONN_WAITING && conn->ctl == SP_CTL_NONE);
-    if (find_endpoint(conn)) {
-        conn->state = SP_CONN_ASKING;
+    if (find_rmt_ep(conn)) {
+        conn->state = SP_CONN_REQUESTING;
         send_control(conn, SP_CTL_REQUEST);
     } else {
         sp_conn_go_down(conn, PROV_REASON_NO_ENDPOINT);
@@ -309,7 +309,7 @@ static void request_connection(struct sp_conn *conn)
 }
 
 /* The peer process with this address; a new one gets connected (SP_PEER_RETRY, retry_ms 0). */
-static struct sp_peer *peer_at(struct sp_prov *prov, const struct sp_address *addr)
+static struct sp_peer *get_peer(struct sp_prov *prov, const struct sp_address *addr)
 {
     if (addr->key == prov->addr.key)
         return &prov->self;
@@ -360,10 +360,10 @@ int sp_connect(struct prov_ep *base, const void *addr_bytes, size_t addr_size,
     if (hello_size > PROV_HELLO_MAX)
         return -EINVAL;
     pthread_mutex_lock(&prov->lock);
-    struct sp_peer *peer = peer_at(prov, &addr);
+    struct sp_peer *peer = get_peer(prov, &addr);
     struct sp_conn *conn = peer ? conn_new(ep, peer, true) : NULL;
-    bool fresh = peer && peer->state == SP_PEER_RETRY && peer->retry_ms == 0;
-    if (fresh) {
+    bool is_new = peer && peer->state == SP_PEER_RETRY && peer->retry_ms == 0;
+    if (is_new) {
         sp_peer_connect(peer); /* it may die here; the connection has a reference */
         sp_kick(prov);
     }
@@ -391,7 +391,7 @@ int sp_connect(struct prov_ep *base, const void *addr_bytes, size_t addr_size,
 
 /* The process that claimed a slot, if it has the ring that the slot names; with a reference. A
  * process without a segment has not been mapped yet, and is returned, too. */
-static struct sp_peer *get_asker(struct sp_prov *prov, uint32_t claimer, uint32_t ring)
+static struct sp_peer *get_requester(struct sp_prov *prov, uint32_t claimer, uint32_t ring)
 {
     pthread_mutex_lock(&prov->lock);
     struct sp_peer *peer = sp_peer_by_claimer(prov, claimer);
@@ -405,8 +405,8 @@ static struct sp_peer *get_asker(struct sp_prov *prov, uint32_t claimer, uint32_
 
 /* Sends control for a connection that does not exist on this side. False: the ring is full. To a
  * damaged ring nothing is sent. */
-static bool answer_without(struct sp_peer *peer, uint32_t rmt_index, uint32_t rmt_name,
-                           enum sp_ctl ctl)
+static bool send_control_without_conn(struct sp_peer *peer, uint32_t rmt_index, uint32_t rmt_name,
+                                      enum sp_ctl ctl)
 {
     struct sp_ring *ring = sp_ring_of(peer->seg, rmt_index);
     uint64_t pos;
@@ -419,41 +419,41 @@ static bool answer_without(struct sp_peer *peer, uint32_t rmt_index, uint32_t rm
         slot->size = 0;
         sp_ring_publish(ring, slot, pos, peer->claimer_there);
     }
-    if (sp_ring_armed_behind_help(ring))
-        sp_ring_bell(peer, ring);
+    if (sp_ring_load_armed(ring))
+        sp_ring_doorbell(peer, ring);
     return slot || sp_ring_is_damaged(ring);
 }
 
 /* No memory for the connection that a peer requests: sends REJECT, so that the peer asks again
  * later. -1: its ring is full, the slot has to wait. */
-static int refuse_request(struct sp_peer *peer, const struct sp_slot *slot)
+static int reject_request(struct sp_peer *peer, const struct sp_slot *slot)
 {
-    bool told = answer_without(peer, slot->extra, slot->conn, SP_CTL_REJECT);
+    bool sent = send_control_without_conn(peer, slot->extra, slot->conn, SP_CTL_REJECT);
 
-    if (told)
+    if (sent)
         ut_error(SP_LOG,
                  "no memory for a connection that process %ld asks for: it has to ask again",
                  (long)peer->pid);
-    return told ? 0 : -1;
+    return sent ? 0 : -1;
 }
 
-static int take_request(struct sp_ep *ep, const struct sp_slot *slot, uint32_t claimer)
+static int handle_request(struct sp_ep *ep, const struct sp_slot *slot, uint32_t claimer)
 {
     struct sp_prov *prov = ep->prov;
     struct sp_peer *peer;
 
     if (slot->imm != prov->seg->table.dir[ep->index].state || slot->size > PROV_HELLO_MAX)
         return 0; /* for an earlier endpoint in this place */
-    peer = get_asker(prov, claimer, slot->extra);
+    peer = get_requester(prov, claimer, slot->extra);
     if (!peer)
         return 0; /* it died meanwhile */
     struct sp_conn *conn = peer->seg ? conn_new(ep, peer, true) : NULL;
-    int rc = !conn && peer->seg ? refuse_request(peer, slot) : 0;
-    sp_peer_put(peer); /* the connection has its own reference */
+    int rc = !conn && peer->seg ? reject_request(peer, slot) : 0;
+    sp_peer_unref(peer); /* the connection has its own reference */
     if (!conn)
         return rc;
     const struct sp_dir_entry *entry = &peer->seg->table.dir[slot->extra];
-    conn->state = SP_CONN_ASKED;
+    conn->state = SP_CONN_REQUESTED;
     conn->rmt_id = slot->request.id;
     conn->rmt_name = slot->conn;
     conn->rmt_index = slot->extra;
@@ -476,7 +476,7 @@ int sp_accept(struct prov_conn *base, const void *hello, size_t hello_size, void
 {
     struct sp_conn *conn = sp_conn_of(base);
 
-    UT_ASSERT(!conn->closed && (conn->state == SP_CONN_ASKED || conn->state == SP_CONN_DOWN));
+    UT_ASSERT(!conn->closed && (conn->state == SP_CONN_REQUESTED || conn->state == SP_CONN_DOWN));
     if (hello_size > PROV_HELLO_MAX)
         return -EINVAL;
     conn->ctx = ctx;
@@ -484,7 +484,7 @@ int sp_accept(struct prov_conn *base, const void *hello, size_t hello_size, void
     memcpy(conn->hello, hello, hello_size);
     if (conn->state == SP_CONN_DOWN) { /* before it was answered */
         conn->down_due = true;
-        sp_ep_activate(conn);
+        sp_conn_activate(conn);
         return 0;
     }
     conn->state = SP_CONN_ACCEPTING;
@@ -499,17 +499,18 @@ void sp_reject(struct prov_conn *conn)
 
 /* Answers an ACCEPT for a connection that was closed here meanwhile with a CLOSE. 0, or -1: the
  * peer's ring is full, and there is no memory to queue the CLOSE, so the slot has to wait. */
-static int close_unknown(struct sp_ep *ep, const struct sp_slot *slot, uint32_t claimer)
+static int close_unknown_conn(struct sp_ep *ep, const struct sp_slot *slot, uint32_t claimer)
 {
-    struct sp_peer *peer = get_asker(ep->prov, claimer, slot->extra);
+    struct sp_peer *peer = get_requester(ep->prov, claimer, slot->extra);
 
     if (!peer)
         return 0;
     struct sp_conn *conn = peer->seg ? conn_new(ep, peer, false) : NULL;
-    bool told = conn || !peer->seg || answer_without(peer, slot->extra, slot->imm, SP_CTL_CLOSE);
-    sp_peer_put(peer);
+    bool sent =
+        conn || !peer->seg || send_control_without_conn(peer, slot->extra, slot->imm, SP_CTL_CLOSE);
+    sp_peer_unref(peer);
     if (!conn)
-        return told ? 0 : -1;
+        return sent ? 0 : -1;
     conn->ring = sp_ring_of(peer->seg, slot->extra);
     conn->rmt_index = slot->extra;
     conn->rmt_entry = &peer->seg->table.dir[slot->extra].state;
@@ -519,13 +520,13 @@ static int close_unknown(struct sp_ep *ep, const struct sp_slot *slot, uint32_t 
     return 0;
 }
 
-static int take_accept(struct sp_ep *ep, const struct sp_slot *slot, uint32_t claimer)
+static int handle_accept(struct sp_ep *ep, const struct sp_slot *slot, uint32_t claimer)
 {
     struct sp_conn *conn = sp_conn_by_name(ep, slot->conn);
 
     if (!conn)
-        return close_unknown(ep, slot, claimer);
-    if (conn->state != SP_CONN_ASKING || slot->size > PROV_HELLO_MAX)
+        return close_unknown_conn(ep, slot, claimer);
+    if (conn->state != SP_CONN_REQUESTING || slot->size > PROV_HELLO_MAX)
         return 0;
     conn->rmt_name = slot->imm;
     conn->rmt_hello_size = (uint8_t)slot->size;
@@ -535,14 +536,14 @@ static int take_accept(struct sp_ep *ep, const struct sp_slot *slot, uint32_t cl
     return sp_conn_report(conn);
 }
 
-int sp_conn_take_control(struct sp_ep *ep, const struct sp_slot *slot, uint32_t claimer)
+int sp_conn_handle_control(struct sp_ep *ep, const struct sp_slot *slot, uint32_t claimer)
 {
     struct sp_conn *conn;
 
     if (slot->kind == SP_KIND_REQUEST)
-        return take_request(ep, slot, claimer);
+        return handle_request(ep, slot, claimer);
     if (slot->kind == SP_KIND_ACCEPT)
-        return take_accept(ep, slot, claimer);
+        return handle_accept(ep, slot, claimer);
     conn = sp_conn_by_name(ep, slot->conn);
     if (!conn || conn->state == SP_CONN_DOWN)
         return 0;
@@ -552,7 +553,7 @@ int sp_conn_take_control(struct sp_ep *ep, const struct sp_slot *slot, uint32_t 
     case SP_KIND_CLOSE:
         return report_down(conn, PROV_REASON_CLOSED);
     case SP_KIND_ERROR:
-        sp_stream_take_error(conn, slot);
+        sp_stream_handle_error(conn, slot);
         return report_down(conn, PROV_REASON_BROKEN);
     default:
         return 0;
@@ -573,7 +574,7 @@ void sp_conn_close(struct prov_conn *base)
     conn->closed = true;
     conn->state = SP_CONN_DOWN;
     conn->up_due = conn->down_due = false;
-    if (state == SP_CONN_ASKED || state == SP_CONN_ACCEPTING)
+    if (state == SP_CONN_REQUESTED || state == SP_CONN_ACCEPTING)
         send_control(conn, SP_CTL_REJECT);
     else if (state == SP_CONN_UP)
         send_control(conn, SP_CTL_CLOSE);
@@ -581,7 +582,7 @@ void sp_conn_close(struct prov_conn *base)
         discard_conn(conn);
 }
 
-int sp_conn_attend(struct sp_conn *conn)
+int sp_conn_check_peer(struct sp_conn *conn)
 {
     if (conn->state == SP_CONN_DOWN)
         return 0;
@@ -591,9 +592,9 @@ int sp_conn_attend(struct sp_conn *conn)
         if (!sp_peer_is(conn->peer, SP_PEER_UP))
             return 0;
         request_connection(conn);
-    } else if (peer_is_gone(conn)) {
-        bool asking = conn->state == SP_CONN_ASKING;
-        sp_conn_go_down(conn, asking ? PROV_REASON_NO_ENDPOINT : PROV_REASON_CLOSED);
+    } else if (is_rmt_ep_gone(conn)) {
+        bool requesting = conn->state == SP_CONN_REQUESTING;
+        sp_conn_go_down(conn, requesting ? PROV_REASON_NO_ENDPOINT : PROV_REASON_CLOSED);
     }
     return conn->down_due ? sp_conn_report(conn) : 0;
 }

@@ -16,10 +16,10 @@ struct sp_stream;
 struct sp_map;
 
 enum sp_conn_state {
-    SP_CONN_WAITING,   /* waits for the peer process */
-    SP_CONN_ASKING,    /* waits for the peer's answer */
-    SP_CONN_ASKED,     /* waits for the owner's answer */
-    SP_CONN_ACCEPTING, /* the answer is not sent yet */
+    SP_CONN_WAITING,    /* waits for the peer process */
+    SP_CONN_REQUESTING, /* waits for the peer's answer */
+    SP_CONN_REQUESTED,  /* waits for the owner's answer */
+    SP_CONN_ACCEPTING,  /* the answer is not sent yet */
     SP_CONN_UP,
     SP_CONN_DOWN,
 };
@@ -36,12 +36,12 @@ enum sp_ctl {
 struct sp_conn {
     struct sp_ep *ep;
     struct sp_peer *peer;
-    struct sp_ring *ring;        /* of the peer's endpoint */
-    uint64_t ring_free_until;    /* sp_ring_has_room() */
-    struct sp_stream *stream;    /* created for the first delayed operation */
-    struct sp_map *map;          /* created for the first mapping of the peer's memory */
-    struct prov_mapping mapping; /* none while operations are delayed */
-    struct prov_mapping own;     /* the local region that was used last */
+    struct sp_ring *ring;            /* of the peer's endpoint */
+    uint64_t ring_free_until;        /* sp_ring_has_room() */
+    struct sp_stream *stream;        /* created for the first delayed operation */
+    struct sp_map *map;              /* created for the first mapping of the peer's memory */
+    struct prov_mapping mapping;     /* none while operations are delayed */
+    struct prov_mapping lcl_mapping; /* the local region that was used last */
     void *ctx;
     const uint32_t *rmt_entry; /* state of the peer's endpoint in its directory */
     uint32_t rmt_state;        /* its value when the connection was made */
@@ -72,7 +72,7 @@ static inline struct sp_conn *sp_conn_of(struct prov_conn *conn)
 /* Is the peer's endpoint still the one of the connection? After it was closed, its ring may belong
  * to another endpoint, perhaps with the same id, and slots published there are lost. So this is
  * checked before a slot is published that completes an operation. */
-static inline bool sp_conn_is_there(const struct sp_conn *conn)
+static inline bool sp_conn_rmt_ep_is_open(const struct sp_conn *conn)
 {
     return __builtin_expect(__atomic_load_n(conn->rmt_entry, __ATOMIC_ACQUIRE) == conn->rmt_state,
                             1);

@@ -20,9 +20,9 @@
 #include "util/log.h"
 #include "wake.h"
 
-enum { POLL_BUDGET = 64, CLAIMED_LOOKS = 64 };
+enum { POLL_BUDGET = 64, MAX_CLAIMED_POLLS = 64 };
 
-static inline void look_at_head(struct sp_ep *ep)
+static inline void cache_head_slot(struct sp_ep *ep)
 {
     ep->next_slot = sp_ring_slot(ep->ring, ep->head);
     ep->vacant = sp_state(ep->head, 0, SP_PHASE_FREE);
@@ -32,7 +32,7 @@ static inline void look_at_head(struct sp_ep *ep)
  * Open and close
  */
 
-static int find_place(struct sp_prov *prov, uint64_t id)
+static int find_free_entry(struct sp_prov *prov, uint64_t id)
 {
     int place = -ENOSPC;
 
@@ -45,14 +45,14 @@ static int find_place(struct sp_prov *prov, uint64_t id)
     return place < 0 && prov->num_eps < prov->num_rings ? (int)prov->num_eps++ : place;
 }
 
-static void enter_directory(struct sp_prov *prov, struct sp_ep *ep, uint32_t place)
+static void add_to_directory(struct sp_prov *prov, struct sp_ep *ep, uint32_t place)
 {
     struct sp_dir_entry *entry = &prov->seg->table.dir[place];
 
     ep->index = place;
     ep->ring = sp_ring_of(prov->seg, place);
-    ep->head = prov->places[place].head;
-    look_at_head(ep);
+    ep->head = prov->ep_history[place].head;
+    cache_head_slot(ep);
     __atomic_store_n(&ep->ring->armed, 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(&ep->ring->rung, 0, __ATOMIC_SEQ_CST);
     UT_ASSERT(!prov->eps[place] && !(entry->state & 1));
@@ -73,9 +73,9 @@ int sp_ep_open(struct prov *base, const struct prov_ep_attr *attr, struct prov_e
     ep->callbacks = attr->callbacks;
     ep->id = attr->id;
     pthread_mutex_lock(&prov->lock);
-    int place = prov->forked ? -EIO : find_place(prov, attr->id);
+    int place = prov->forked ? -EIO : find_free_entry(prov, attr->id);
     if (place >= 0)
-        enter_directory(prov, ep, (uint32_t)place);
+        add_to_directory(prov, ep, (uint32_t)place);
     pthread_mutex_unlock(&prov->lock);
     if (place < 0) {
         if (place == -ENOSPC)
@@ -96,7 +96,7 @@ int sp_ep_open(struct prov *base, const struct prov_ep_attr *attr, struct prov_e
 }
 
 /* Removes the endpoint from the directory, and notifies all peers. */
-static void leave_directory(struct sp_prov *prov, struct sp_ep *ep)
+static void remove_from_directory(struct sp_prov *prov, struct sp_ep *ep)
 {
     struct sp_seg_table *table = &prov->seg->table;
 
@@ -105,11 +105,11 @@ static void leave_directory(struct sp_prov *prov, struct sp_ep *ep)
     __atomic_add_fetch(&table->dir[ep->index].state, 1, __ATOMIC_SEQ_CST); /* even: closed */
     __atomic_add_fetch(&table->header.closings, 1, __ATOMIC_SEQ_CST);
     __atomic_store_n(&ep->ring->armed, 0, __ATOMIC_SEQ_CST);
-    prov->places[ep->index].head = ep->head;
+    prov->ep_history[ep->index].head = ep->head;
     prov->eps[ep->index] = NULL;
     for (struct sp_peer *peer = prov->peers; peer; peer = peer->next)
-        sp_send_note(peer, SP_DGRAM_CLOSED);
-    sp_attention(prov);
+        sp_send_notification(peer, SP_DGRAM_CLOSED);
+    sp_request_peer_checks(prov);
     sp_kick(prov);
     pthread_mutex_unlock(&prov->lock);
 }
@@ -127,10 +127,10 @@ void sp_ep_close(struct prov_ep *base)
 {
     struct sp_ep *ep = sp_ep_of(base);
 
-    leave_directory(ep->prov, ep);
+    remove_from_directory(ep->prov, ep);
     while (ep->num_active > 0) { /* closed ones are in no other list */
         struct sp_conn *conn = ep->active[ep->num_active - 1];
-        sp_ep_deactivate(conn);
+        sp_conn_deactivate(conn);
         if (conn->closed)
             sp_conn_free(conn);
     }
@@ -149,7 +149,7 @@ void sp_ep_close(struct prov_ep *base)
  * Connections with work
  */
 
-static int step_active(struct sp_ep *ep)
+static int progress_active(struct sp_ep *ep)
 {
     int count = 0;
 
@@ -164,12 +164,12 @@ static int step_active(struct sp_ep *ep)
             continue;
         count += sp_conn_report(conn);
         if (!conn->closed && conn->stream)
-            count += sp_stream_step(conn);
+            count += sp_stream_progress(conn);
         if (conn->down_due)
-            count += sp_conn_settle(conn);
+            count += sp_conn_report_failure(conn);
         if (!conn->closed && conn->ctl == SP_CTL_NONE && !conn->up_due && !conn->down_due &&
             sp_stream_idle(conn))
-            sp_ep_deactivate(conn);
+            sp_conn_deactivate(conn);
     }
     return count;
 }
@@ -191,7 +191,7 @@ static bool is_abandoned(struct sp_ep *ep, uint64_t state)
     return dead;
 }
 
-static int take_message(struct sp_ep *ep, const struct sp_slot *slot, bool notice)
+static int handle_message(struct sp_ep *ep, const struct sp_slot *slot, bool notice)
 {
     struct sp_conn *conn = sp_conn_by_name(ep, slot->conn);
     int count = 0;
@@ -213,7 +213,7 @@ static int take_message(struct sp_ep *ep, const struct sp_slot *slot, bool notic
 }
 
 /* Processes a slot with a part of a write, a read, or an answer to a read. */
-static int take_operation(struct sp_ep *ep, const struct sp_slot *slot)
+static int handle_operation(struct sp_ep *ep, const struct sp_slot *slot)
 {
     struct sp_conn *conn = sp_conn_by_name(ep, slot->conn);
     int count = 0;
@@ -224,30 +224,30 @@ static int take_operation(struct sp_ep *ep, const struct sp_slot *slot)
         count = sp_conn_report(conn);
     if (conn->closed || conn->state != SP_CONN_UP)
         return count;
-    count += sp_stream_take(conn, slot, sp_ring_payload(ep->ring, ep->head));
-    return conn->down_due ? count + sp_conn_settle(conn) : count;
+    count += sp_stream_handle_slot(conn, slot, sp_ring_payload(ep->ring, ep->head));
+    return conn->down_due ? count + sp_conn_report_failure(conn) : count;
 }
 
 /* Returns the number of callbacks, or -1: the slot must wait. */
-static int take_slot(struct sp_ep *ep, const struct sp_slot *slot, uint64_t state)
+static int handle_slot(struct sp_ep *ep, const struct sp_slot *slot, uint64_t state)
 {
     if (__builtin_expect(sp_state_phase(state) == SP_PHASE_NOTICE, 1))
-        return take_message(ep, slot, true);
+        return handle_message(ep, slot, true);
     switch ((enum sp_kind)slot->kind) {
     case SP_KIND_MESSAGE:
-        return take_message(ep, slot, false);
+        return handle_message(ep, slot, false);
     case SP_KIND_NOTIFY:
-        return take_message(ep, slot, true);
+        return handle_message(ep, slot, true);
     case SP_KIND_WRITE:
     case SP_KIND_READ:
     case SP_KIND_DATA:
-        return take_operation(ep, slot);
+        return handle_operation(ep, slot);
     default:
-        return sp_conn_take_control(ep, slot, sp_state_claimer(state));
+        return sp_conn_handle_control(ep, slot, sp_state_claimer(state));
     }
 }
 
-static int take_slots(struct sp_ep *ep, uint64_t until)
+static int consume_slots(struct sp_ep *ep, uint64_t until)
 {
     int count = 0;
 
@@ -261,15 +261,15 @@ static int take_slots(struct sp_ep *ep, uint64_t until)
             if (!is_abandoned(ep, s))
                 break;
         } else {
-            int n = take_slot(ep, slot, s);
+            int n = handle_slot(ep, slot, s);
             if (n < 0)
                 break;
             count += n;
         }
-        sp_ring_free(slot, ep->head);
+        sp_slot_free(slot, ep->head);
         ep->head++;
     }
-    look_at_head(ep);
+    cache_head_slot(ep);
     return count;
 }
 
@@ -286,26 +286,26 @@ static bool ring_is_damaged(const struct sp_ep *ep)
 }
 
 /* Messages sent before a death or a closing are delivered before down() is called. */
-static int handle_events(struct sp_ep *ep)
+static int check_peers(struct sp_ep *ep)
 {
     uint64_t tail;
     int count = 0;
 
-    __atomic_exchange_n(&ep->attention, 0, __ATOMIC_SEQ_CST);
+    __atomic_exchange_n(&ep->must_check_peers, 0, __ATOMIC_SEQ_CST);
     tail = sp_ring_end(ep->ring);
-    count += take_slots(ep, tail);
+    count += consume_slots(ep, tail);
     if (ep->head < tail && !ring_is_damaged(ep)) { /* a slot is claimed and not published yet */
-        __atomic_store_n(&ep->attention, 1, __ATOMIC_SEQ_CST);
+        __atomic_store_n(&ep->must_check_peers, 1, __ATOMIC_SEQ_CST);
         return count;
     }
     for (uint32_t i = 0; i < ep->max_conns; i++) {
         if (ep->conns[i])
-            count += sp_conn_attend(ep->conns[i]);
+            count += sp_conn_check_peer(ep->conns[i]);
     }
     return count;
 }
 
-static __attribute__((noinline)) int poll_more(struct sp_ep *ep)
+static __attribute__((noinline)) int poll_slow(struct sp_ep *ep)
 {
     int count = 0;
 
@@ -313,10 +313,10 @@ static __attribute__((noinline)) int poll_more(struct sp_ep *ep)
     UT_ASSERT(ep->next_slot == sp_ring_slot(ep->ring, ep->head));
     ep->in_poll = true;
     if (ep->num_active > 0)
-        count += step_active(ep);
-    count += take_slots(ep, ep->head + POLL_BUDGET);
-    if (__atomic_load_n(&ep->attention, __ATOMIC_ACQUIRE))
-        count += handle_events(ep);
+        count += progress_active(ep);
+    count += consume_slots(ep, ep->head + POLL_BUDGET);
+    if (__atomic_load_n(&ep->must_check_peers, __ATOMIC_ACQUIRE))
+        count += check_peers(ep);
     ep->in_poll = false;
     if (ep->discarded)
         free_discarded(ep);
@@ -329,10 +329,10 @@ int sp_ep_poll(struct prov_ep *base)
 
     if (__builtin_expect(__atomic_load_n(&ep->next_slot->state, __ATOMIC_ACQUIRE) == ep->vacant &&
                              ep->num_active == 0 &&
-                             !__atomic_load_n(&ep->attention, __ATOMIC_ACQUIRE),
+                             !__atomic_load_n(&ep->must_check_peers, __ATOMIC_ACQUIRE),
                          1))
         return 0;
-    return poll_more(ep);
+    return poll_slow(ep);
 }
 
 /*
@@ -348,7 +348,7 @@ void sp_ep_flush(struct prov_ep *ep)
 /* Has the first slot been claimed for some time, without being published? Its producer may have
  * lost its core to this thread. It rings when it publishes the slot, and nothing behind the slot
  * can be taken before; the end of its process is reported. */
-static bool is_claimed_for_long(struct sp_ep *ep, uint64_t s)
+static bool is_claim_stale(struct sp_ep *ep, uint64_t s)
 {
     if (s >> SP_LAP_SHIFT != ep->vacant >> SP_LAP_SHIFT || sp_state_phase(s) != SP_PHASE_CLAIMED) {
         ep->claimed = 0;
@@ -357,13 +357,13 @@ static bool is_claimed_for_long(struct sp_ep *ep, uint64_t s)
     if (ep->claimed_at != ep->head)
         ep->claimed = 0;
     ep->claimed_at = ep->head;
-    return ++ep->claimed > CLAIMED_LOOKS;
+    return ++ep->claimed > MAX_CLAIMED_POLLS;
 }
 
-static bool has_something(struct sp_ep *ep)
+static bool has_work(struct sp_ep *ep)
 {
     uint64_t s = __atomic_load_n(&ep->next_slot->state, __ATOMIC_SEQ_CST);
-    bool claimed = is_claimed_for_long(ep, s);
+    bool claimed = is_claim_stale(ep, s);
 
     /* even if it is only claimed: a later slot may be ready, whose producer rang before */
     if (s != ep->vacant && !claimed)
@@ -372,8 +372,8 @@ static bool has_something(struct sp_ep *ep)
         if (ep->active[i]->up_due || ep->active[i]->down_due)
             return true;
     }
-    /* that waits for the claimed slot, too: handle_events() */
-    return !claimed && __atomic_load_n(&ep->attention, __ATOMIC_SEQ_CST);
+    /* that waits for the claimed slot, too: check_peers() */
+    return !claimed && __atomic_load_n(&ep->must_check_peers, __ATOMIC_SEQ_CST);
 }
 
 bool sp_ep_arm(struct prov_ep *base, enum prov_arm what)
@@ -381,7 +381,7 @@ bool sp_ep_arm(struct prov_ep *base, enum prov_arm what)
     struct sp_ep *ep = sp_ep_of(base);
 
     __atomic_exchange_n(&ep->ring->armed, what, __ATOMIC_SEQ_CST);
-    if (has_something(ep)) {
+    if (has_work(ep)) {
         __atomic_store_n(&ep->ring->armed, 0, __ATOMIC_RELAXED);
         return true;
     }

@@ -15,8 +15,8 @@ struct sp_conn;
 struct sp_ep {
     /* read by every poll */
     const struct sp_slot *next_slot;
-    uint64_t vacant;    /* the state of next_slot while it is empty */
-    uint32_t attention; /* atomic: a peer died or came up, or an endpoint was closed */
+    uint64_t vacant;           /* the state of next_slot while it is empty */
+    uint32_t must_check_peers; /* atomic: a peer died or came up, or an endpoint was closed */
     uint32_t num_active;
     struct sp_ring *ring;
     uint64_t head;

@@ -33,7 +33,7 @@
 
 #include "huge.h"
 #include "pages.h"
-#include "twin.h"
+#include "template.h"
 #include "util/assert.h"
 #include "util/fd.h"
 
@@ -88,20 +88,20 @@ void sp_exchange_punch(const struct sp_exchange *x, uint64_t lo, uint64_t hi)
  * faults of user code only, and else waits for this thread itself.
  */
 
-enum hold {
-    HOLD_MISSING = UFFDIO_REGISTER_MODE_MISSING, /* threads that access a missing page wait */
-    HOLD_WRITERS = UFFDIO_REGISTER_MODE_WP, /* threads that write to an existing page wait; of the
-                                             * memfd, to any page */
+enum uffd_mode {
+    UFFD_BLOCK_MISSING = UFFDIO_REGISTER_MODE_MISSING, /* threads that access a missing page wait */
+    UFFD_BLOCK_WRITERS = UFFDIO_REGISTER_MODE_WP, /* threads that write to an existing page wait; of
+                                                   * the memfd, to any page */
 };
 
-static bool hold_threads(int uffd, uint64_t lo, uint64_t hi, unsigned int what)
+static bool block_threads(int uffd, uint64_t lo, uint64_t hi, unsigned int what)
 {
     struct uffdio_register r = {.range = {lo, hi - lo}, .mode = what};
     struct uffdio_writeprotect w = {.range = r.range, .mode = UFFDIO_WRITEPROTECT_MODE_WP};
 
     if (ioctl(uffd, UFFDIO_REGISTER, &r) != 0)
         return false;
-    if (!(what & HOLD_WRITERS) || ioctl(uffd, UFFDIO_WRITEPROTECT, &w) == 0)
+    if (!(what & UFFD_BLOCK_WRITERS) || ioctl(uffd, UFFDIO_WRITEPROTECT, &w) == 0)
         return true;
     ioctl(uffd, UFFDIO_UNREGISTER, &r.range);
     return false;
@@ -112,7 +112,7 @@ static bool hold_threads(int uffd, uint64_t lo, uint64_t hi, unsigned int what)
  * and wakes the others before it unregisters the mapping: they may wait again
  * (userfaultfd_unregister() in fs/userfaultfd.c of Linux).
  */
-static void let_go(int uffd, uint64_t lo, uint64_t hi, bool exchanged)
+static void unblock_threads(int uffd, uint64_t lo, uint64_t hi, bool exchanged)
 {
     struct uffdio_range range = {lo, hi - lo};
 
@@ -126,7 +126,7 @@ static void let_go(int uffd, uint64_t lo, uint64_t hi, bool exchanged)
  */
 
 /* Brings the bytes that `after` has and `before` had not, but for those that were written since. */
-static void bring_page(uint8_t *to, const uint8_t *before, const uint8_t *after)
+static void merge_page(uint8_t *to, const uint8_t *before, const uint8_t *after)
 {
     if (memcmp(before, after, PAGE) == 0)
         return;
@@ -138,10 +138,11 @@ static void bring_page(uint8_t *to, const uint8_t *before, const uint8_t *after)
     }
 }
 
-static void bring_late(uint8_t *to, const uint8_t *before, const uint8_t *after, uint64_t size)
+static void merge_late_writes(uint8_t *to, const uint8_t *before, const uint8_t *after,
+                              uint64_t size)
 {
     for (uint64_t at = 0; at < size; at += PAGE)
-        bring_page(to + at, before + at, after + at);
+        merge_page(to + at, before + at, after + at);
 }
 
 /*
@@ -181,7 +182,8 @@ static bool write_pages(const struct sp_exchange *x, uint64_t from, uint64_t siz
 }
 
 /* Copies the existing pages of [from, from + size) to the memfd. */
-static bool copy_out(const struct sp_exchange *x, uint64_t from, uint64_t size, uint64_t offset)
+static bool copy_to_memfd(const struct sp_exchange *x, uint64_t from, uint64_t size,
+                          uint64_t offset)
 {
     const uint64_t end = from + size;
     struct sp_page_run run;
@@ -247,29 +249,30 @@ static void unshare_pages(uint64_t lo, uint64_t hi)
 }
 
 /* Makes the twin of a mapping whose first page does not exist, unless there is one. */
-static bool has_twin(uint64_t *twin, uint64_t lo)
+static bool ensure_template(uint64_t *template, uint64_t lo)
 {
-    if (*twin == 0)
-        *twin = sp_twin_make(lo);
-    return *twin != 0;
+    if (*template == 0)
+        *template = sp_template_create(lo);
+    return *template != 0;
 }
 
 /* Moves the pages of [lo, hi) to `there`, or leaves them where they are. */
-static bool move_and_exchange(const struct sp_exchange *x, int uffd, uint64_t lo, uint64_t hi,
-                              uint64_t there, uint64_t *twin)
+static bool move_pages_and_exchange(const struct sp_exchange *x, int uffd, uint64_t lo, uint64_t hi,
+                                    uint64_t aside, uint64_t *template)
 {
-    const uint64_t end = there + (hi - lo);
+    const uint64_t end = aside + (hi - lo);
 
-    if (move_pages(uffd, lo, hi, there) == hi && has_twin(twin, lo) &&
-        copy_out(x, there, hi - lo, lo) && map_memfd(x, lo, hi))
+    if (move_pages(uffd, lo, hi, aside) == hi && ensure_template(template, lo) &&
+        copy_to_memfd(x, aside, hi - lo, lo) && map_memfd(x, lo, hi))
         return true;
     /* nobody else knows the pages there, so nothing can keep them from going back */
-    uint64_t back = move_pages(uffd, there, end, lo);
-    UT_ASSERT(back == end);
+    uint64_t restored_part = move_pages(uffd, aside, end, lo);
+    UT_ASSERT(restored_part == end);
     return false;
 }
 
-static bool exchange_moved(const struct sp_exchange *x, uint64_t lo, uint64_t hi, uint64_t *twin)
+static bool exchange_by_uffd_move(const struct sp_exchange *x, uint64_t lo, uint64_t hi,
+                                  uint64_t *template)
 {
     const int uffd = x->uffd_kernel >= 0 ? x->uffd_kernel : x->uffd;
     const uint64_t size = hi - lo;
@@ -278,31 +281,31 @@ static bool exchange_moved(const struct sp_exchange *x, uint64_t lo, uint64_t hi
 
     if (!elsewhere)
         return false;
-    const uint64_t there = (uintptr_t)elsewhere;
-    bool held = hold_threads(uffd, there, there + size, HOLD_MISSING);
-    for (int tries = 0; held && !exchanged && tries < 2; tries++) {
+    const uint64_t aside = (uintptr_t)elsewhere;
+    bool blocked = block_threads(uffd, aside, aside + size, UFFD_BLOCK_MISSING);
+    for (int tries = 0; blocked && !exchanged && tries < 2; tries++) {
         if (tries > 0)
             unshare_pages(lo, hi);
-        if (!hold_threads(uffd, lo, hi, HOLD_MISSING))
+        if (!block_threads(uffd, lo, hi, UFFD_BLOCK_MISSING))
             break;
-        exchanged = move_and_exchange(x, uffd, lo, hi, there, twin);
-        let_go(uffd, lo, hi, exchanged);
+        exchanged = move_pages_and_exchange(x, uffd, lo, hi, aside, template);
+        unblock_threads(uffd, lo, hi, exchanged);
     }
     munmap(elsewhere, size);
     return exchanged;
 }
 
-static bool exchange_held(const struct sp_exchange *x, uint64_t lo, uint64_t hi)
+static bool exchange_by_uffd_wp(const struct sp_exchange *x, uint64_t lo, uint64_t hi)
 {
-    if (!hold_threads(x->uffd, lo, hi, HOLD_MISSING | HOLD_WRITERS))
+    if (!block_threads(x->uffd, lo, hi, UFFD_BLOCK_MISSING | UFFD_BLOCK_WRITERS))
         return false;
-    bool exchanged = copy_out(x, lo, hi - lo, lo) && map_memfd(x, lo, hi);
-    let_go(x->uffd, lo, hi, exchanged);
+    bool exchanged = copy_to_memfd(x, lo, hi - lo, lo) && map_memfd(x, lo, hi);
+    unblock_threads(x->uffd, lo, hi, exchanged);
     return exchanged;
 }
 
 /* Keeps the old pages of a piece. */
-struct keeper {
+struct page_pipes {
     int ends[PIPES][2];
     uint64_t each, size; /* bytes that a pipe keeps, and all of them */
     uint8_t *before, *after;
@@ -321,9 +324,9 @@ static uint64_t open_pipe(int ends[2])
     return size < 0 ? 0 : size < PIECE / PIPES ? (uint64_t)size : PIECE / PIPES;
 }
 
-static bool open_keeper(struct keeper *k)
+static bool open_pipes(struct page_pipes *k)
 {
-    *k = (struct keeper){.ends = {{-1, -1}, {-1, -1}}, .each = PIECE / PIPES};
+    *k = (struct page_pipes){.ends = {{-1, -1}, {-1, -1}}, .each = PIECE / PIPES};
     for (int i = 0; i < PIPES; i++) {
         uint64_t size = open_pipe(k->ends[i]);
         k->each = size < k->each ? size : k->each;
@@ -336,7 +339,7 @@ static bool open_keeper(struct keeper *k)
     return k->before != MAP_FAILED;
 }
 
-static void close_keeper(struct keeper *k)
+static void close_pipes(struct page_pipes *k)
 {
     for (int i = 0; i < PIPES; i++) {
         if (k->ends[i][0] < 0)
@@ -349,7 +352,7 @@ static void close_keeper(struct keeper *k)
 }
 
 /* Not if pages of an earlier piece could not be read. */
-static bool is_keeper_empty(const struct keeper *k)
+static bool are_pipes_empty(const struct page_pipes *k)
 {
     int left = 0;
 
@@ -359,9 +362,9 @@ static bool is_keeper_empty(const struct keeper *k)
     return left == 0;
 }
 
-static bool keep_pages(const struct keeper *k, uint64_t lo, uint64_t hi)
+static bool splice_pages(const struct page_pipes *k, uint64_t lo, uint64_t hi)
 {
-    if (!is_keeper_empty(k))
+    if (!are_pipes_empty(k))
         return false;
     for (uint64_t at = lo; at < hi;) {
         uint64_t pipe = (at - lo) / k->each, end = lo + (pipe + 1) * k->each;
@@ -374,7 +377,7 @@ static bool keep_pages(const struct keeper *k, uint64_t lo, uint64_t hi)
     return true;
 }
 
-static bool read_kept(const struct keeper *k, uint64_t size)
+static bool read_spliced(const struct page_pipes *k, uint64_t size)
 {
     for (uint64_t done = 0; done < size;) {
         uint64_t pipe = done / k->each, end = (pipe + 1) * k->each;
@@ -400,34 +403,34 @@ static bool read_pages(int fd, uint64_t lo, uint64_t hi, uint8_t *to)
 }
 
 /* Brings what was written to the old pages of [lo, hi) to the memfd. */
-static void bring_kept(const struct sp_exchange *x, const struct keeper *k, uint64_t lo,
-                       uint64_t hi)
+static void merge_spliced(const struct sp_exchange *x, const struct page_pipes *k, uint64_t lo,
+                          uint64_t hi)
 {
-    uint8_t *window = read_kept(k, hi - lo) ? map_at(0, hi - lo, PROT_READ | PROT_WRITE,
-                                                     MAP_SHARED | MAP_NORESERVE, x->fd, lo)
-                                            : MAP_FAILED;
+    uint8_t *window = read_spliced(k, hi - lo) ? map_at(0, hi - lo, PROT_READ | PROT_WRITE,
+                                                        MAP_SHARED | MAP_NORESERVE, x->fd, lo)
+                                               : MAP_FAILED;
 
     if (window == MAP_FAILED)
         return;
-    bring_late(window, k->before, k->after, hi - lo);
+    merge_late_writes(window, k->before, k->after, hi - lo);
     munmap(window, hi - lo);
 }
 
 /* Pages that a child shares after fork() would be replaced when they are written to: so each is
  * written to before it is kept. */
-static bool exchange_piece(const struct sp_exchange *x, const struct keeper *k, uint64_t lo,
+static bool exchange_piece(const struct sp_exchange *x, const struct page_pipes *k, uint64_t lo,
                            uint64_t hi)
 {
     if (madvise((void *)(uintptr_t)lo, hi - lo, MADV_POPULATE_WRITE) != 0 ||
-        !keep_pages(k, lo, hi) || !write_pages(x, lo, hi - lo, lo) ||
+        !splice_pages(k, lo, hi) || !write_pages(x, lo, hi - lo, lo) ||
         !read_pages(x->fd, lo, hi, k->before) || !map_memfd(x, lo, hi))
         return false;
-    bring_kept(x, k, lo, hi);
+    merge_spliced(x, k, lo, hi);
     return true;
 }
 
 /* A piece most of which does not exist would take memory if it was kept. */
-static bool is_dense(uint64_t lo, uint64_t hi)
+static bool is_mostly_present(uint64_t lo, uint64_t hi)
 {
     struct sp_pages pages;
     bool dense = sp_pages_open(&pages) && 2 * sp_pages_count(&pages, lo, hi, hi - lo) >= hi - lo;
@@ -437,22 +440,23 @@ static bool is_dense(uint64_t lo, uint64_t hi)
 }
 
 /* Returns where the part that is exchanged ends. */
-static uint64_t exchange_kept(const struct sp_exchange *x, uint64_t lo, uint64_t hi)
+static uint64_t exchange_by_splice(const struct sp_exchange *x, uint64_t lo, uint64_t hi)
 {
-    struct keeper k;
+    struct page_pipes k;
     uint64_t at = lo, next;
-    bool ok = open_keeper(&k);
+    bool ok = open_pipes(&k);
 
     for (; ok && at < hi; at = ok ? next : at) {
         next = at - at % k.size + k.size < hi ? at - at % k.size + k.size : hi;
-        ok = is_dense(at, next) ? exchange_piece(x, &k, at, next) : exchange_held(x, at, next);
+        ok = is_mostly_present(at, next) ? exchange_piece(x, &k, at, next)
+                                         : exchange_by_uffd_wp(x, at, next);
     }
-    close_keeper(&k);
+    close_pipes(&k);
     return at;
 }
 
 /* Allocates huge pages of the memfd in the places of those of [lo, hi). */
-static struct sp_frames make_huge(const struct sp_exchange *x, uint64_t lo, uint64_t hi)
+static struct sp_frames allocate_huge_frames(const struct sp_exchange *x, uint64_t lo, uint64_t hi)
 {
     struct sp_frames huge = sp_huge_find(lo, hi);
     uint8_t *window = huge.bits ? sp_huge_reserve(hi - lo, lo, PROT_NONE) : NULL;
@@ -460,7 +464,7 @@ static struct sp_frames make_huge(const struct sp_exchange *x, uint64_t lo, uint
     if (!window || map_at((uintptr_t)window, hi - lo, PROT_READ | PROT_WRITE,
                           MAP_SHARED | MAP_FIXED | MAP_NORESERVE, x->fd, lo) == MAP_FAILED)
         huge.bits = 0;
-    sp_huge_make(&huge, window, lo, x->huge);
+    sp_huge_allocate(&huge, window, lo, x->huge);
     if (window)
         munmap(window, hi - lo);
     return huge;
@@ -468,26 +472,27 @@ static struct sp_frames make_huge(const struct sp_exchange *x, uint64_t lo, uint
 
 /* Pages of a leftover that nobody has written to are still those of the memfd, and keep their
  * content. */
-uint64_t sp_exchange_copy(const struct sp_exchange *x, uint64_t lo, uint64_t hi, enum sp_way way,
-                          bool leftover, uint64_t *twin)
+uint64_t sp_exchange_existing(const struct sp_exchange *x, uint64_t lo, uint64_t hi,
+                              enum sp_exchange_method method, bool cow, uint64_t *template)
 {
     uint64_t end = lo;
 
-    if (!leftover)
+    if (!cow)
         sp_exchange_punch(x, lo, hi); /* a late put of a peer may have left data there */
-    struct sp_frames huge = make_huge(x, lo, hi);
-    if (way == SP_WAY_KEPT)
-        end = exchange_kept(x, lo, hi);
-    else if (way == SP_WAY_MOVED ? exchange_moved(x, lo, hi, twin) : exchange_held(x, lo, hi))
+    struct sp_frames huge = allocate_huge_frames(x, lo, hi);
+    if (method == SP_EXCHANGE_SPLICE)
+        end = exchange_by_splice(x, lo, hi);
+    else if (method == SP_EXCHANGE_UFFD_MOVE ? exchange_by_uffd_move(x, lo, hi, template)
+                                             : exchange_by_uffd_wp(x, lo, hi))
         end = hi;
     if (end == hi)
         sp_huge_map(&huge);
-    else if (!leftover)
+    else if (!cow)
         sp_exchange_punch(x, end, hi);
     return end - lo;
 }
 
-static bool is_empty(uint64_t lo, uint64_t hi)
+static bool are_pages_missing(uint64_t lo, uint64_t hi)
 {
     struct sp_pages pages;
     struct sp_page_run run;
@@ -499,15 +504,16 @@ static bool is_empty(uint64_t lo, uint64_t hi)
     return empty;
 }
 
-bool sp_exchange_empty(const struct sp_exchange *x, uint64_t lo, uint64_t hi, uint64_t *twin)
+bool sp_exchange_missing(const struct sp_exchange *x, uint64_t lo, uint64_t hi, uint64_t *template)
 {
     const int uffd = x->uffd_kernel >= 0 ? x->uffd_kernel : x->uffd;
 
     sp_exchange_punch(x, lo, hi);
-    if (!hold_threads(uffd, lo, hi, HOLD_MISSING))
+    if (!block_threads(uffd, lo, hi, UFFD_BLOCK_MISSING))
         return false;
-    bool exchanged = is_empty(lo, hi) && has_twin(twin, lo) && map_memfd(x, lo, hi);
-    let_go(uffd, lo, hi, exchanged);
+    bool exchanged =
+        are_pages_missing(lo, hi) && ensure_template(template, lo) && map_memfd(x, lo, hi);
+    unblock_threads(uffd, lo, hi, exchanged);
     return exchanged;
 }
 
@@ -516,7 +522,7 @@ bool sp_exchange_empty(const struct sp_exchange *x, uint64_t lo, uint64_t hi, ui
  */
 
 /* A part of the file that is given back. */
-struct back {
+struct restored_part {
     int fd;
     uint64_t offset;              /* of the part */
     uint8_t *copy, *before, *now; /* its private pages; their content when they were copied; where
@@ -524,8 +530,8 @@ struct back {
 };
 
 /* Calls fn for each range of the file's [lo, hi) that has pages, until it returns false. */
-static bool for_each_data(const struct back *b, uint64_t lo, uint64_t hi,
-                          bool (*fn)(const struct back *b, uint64_t lo, uint64_t hi))
+static bool for_each_data(const struct restored_part *b, uint64_t lo, uint64_t hi,
+                          bool (*fn)(const struct restored_part *b, uint64_t lo, uint64_t hi))
 {
     for (uint64_t at = lo; at < hi;) {
         off_t data = lseek(b->fd, (off_t)at, SEEK_DATA);
@@ -539,7 +545,7 @@ static bool for_each_data(const struct back *b, uint64_t lo, uint64_t hi,
     return true;
 }
 
-static bool copy_back(const struct back *b, uint64_t lo, uint64_t hi)
+static bool copy_from_memfd(const struct restored_part *b, uint64_t lo, uint64_t hi)
 {
     const uint64_t at = lo - b->offset;
 
@@ -551,49 +557,50 @@ static bool copy_back(const struct back *b, uint64_t lo, uint64_t hi)
 }
 
 /* What other processes wrote to the file's pages since they were copied. */
-static bool bring_back_late(const struct back *b, uint64_t lo, uint64_t hi)
+static bool merge_memfd_writes(const struct restored_part *b, uint64_t lo, uint64_t hi)
 {
     const uint64_t at = lo - b->offset;
     uint8_t *window = map_at(0, hi - lo, PROT_READ, MAP_SHARED | MAP_NORESERVE, b->fd, lo);
 
     if (window == MAP_FAILED)
         return true;
-    bring_late(b->now + at, b->before + at, window, hi - lo);
+    merge_late_writes(b->now + at, b->before + at, window, hi - lo);
     munmap(window, hi - lo);
     return true;
 }
 
-static bool make_copy(struct back *b, const struct sp_mapped_part *p)
+static bool create_private_copy(struct restored_part *b, const struct sp_memfd_part *p)
 {
     const uint64_t size = p->hi - p->lo;
     const int usual = PROT_READ | PROT_WRITE, flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 
-    b->copy = p->twin ? sp_twin_copy(p->twin, size, p->lo) : NULL;
+    b->copy = p->template ? sp_template_clone(p->template, size, p->lo) : NULL;
     if (!b->copy)
         b->copy = map_at(0, size, usual, flags, -1, 0);
     if (b->copy == MAP_FAILED)
         return false;
     b->before = map_at(0, size, usual, flags, -1, 0);
-    if (b->before != MAP_FAILED && for_each_data(b, p->offset, p->offset + size, copy_back) &&
+    if (b->before != MAP_FAILED && for_each_data(b, p->offset, p->offset + size, copy_from_memfd) &&
         (p->prot == usual || mprotect(b->copy, size, p->prot) == 0))
         return true;
     munmap(b->copy, size);
     return false;
 }
 
-bool sp_exchange_back(const struct sp_exchange *x, const struct sp_mapped_part *p, bool in_use)
+bool sp_exchange_restore(const struct sp_exchange *x, const struct sp_memfd_part *p, bool in_use)
 {
     const uint64_t size = p->hi - p->lo;
-    struct back b = {
+    struct restored_part b = {
         .fd = x->fd, .offset = p->offset, .before = MAP_FAILED, .now = (uint8_t *)(uintptr_t)p->lo};
 
-    if (in_use && (x->uffd_kernel < 0 || !hold_threads(x->uffd_kernel, p->lo, p->hi, HOLD_WRITERS)))
+    if (in_use &&
+        (x->uffd_kernel < 0 || !block_threads(x->uffd_kernel, p->lo, p->hi, UFFD_BLOCK_WRITERS)))
         return false;
-    bool copied = make_copy(&b, p), exchanged = copied && move_to(b.copy, size, p->lo);
+    bool copied = create_private_copy(&b, p), exchanged = copied && move_to(b.copy, size, p->lo);
     if (in_use)
-        let_go(x->uffd_kernel, p->lo, p->hi, exchanged);
+        unblock_threads(x->uffd_kernel, p->lo, p->hi, exchanged);
     if (exchanged && p->prot == (PROT_READ | PROT_WRITE))
-        for_each_data(&b, p->offset, p->offset + size, bring_back_late);
+        for_each_data(&b, p->offset, p->offset + size, merge_memfd_writes);
     if (copied && !exchanged)
         munmap(b.copy, size);
     if (b.before != MAP_FAILED)
@@ -604,25 +611,25 @@ bool sp_exchange_back(const struct sp_exchange *x, const struct sp_mapped_part *
 }
 
 /* Writes to each page, so that the kernel copies it. */
-static bool touch_pages(const struct back *b, uint64_t lo, uint64_t hi)
+static bool break_cow(const struct restored_part *b, uint64_t lo, uint64_t hi)
 {
     for (uint64_t next; lo < hi; lo = next) {
         next = hi - lo < PIECE ? hi : lo + PIECE;
-        struct back piece = *b;
+        struct restored_part piece = *b;
         piece.offset = lo;
         piece.now += lo - b->offset;
         if (!read_pages(b->fd, lo, next, b->before) ||
             madvise(piece.now, next - lo, MADV_POPULATE_WRITE) != 0)
             return false;
-        bring_back_late(&piece, lo, next);
+        merge_memfd_writes(&piece, lo, next);
     }
     return true;
 }
 
-bool sp_exchange_back_in_use(const struct sp_exchange *x, const struct sp_mapped_part *p)
+bool sp_exchange_restore_cow(const struct sp_exchange *x, const struct sp_memfd_part *p)
 {
     const uint64_t size = p->hi - p->lo;
-    struct back b = {.fd = x->fd, .offset = p->offset, .now = (uint8_t *)(uintptr_t)p->lo};
+    struct restored_part b = {.fd = x->fd, .offset = p->offset, .now = (uint8_t *)(uintptr_t)p->lo};
 
     if (map_at(p->lo, size, p->prot, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, x->fd, p->offset) ==
         MAP_FAILED)
@@ -630,7 +637,7 @@ bool sp_exchange_back_in_use(const struct sp_exchange *x, const struct sp_mapped
     b.before = map_at(0, PIECE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (b.before == MAP_FAILED)
         return true;
-    if (for_each_data(&b, p->offset, p->offset + size, touch_pages))
+    if (for_each_data(&b, p->offset, p->offset + size, break_cow))
         sp_exchange_punch(x, p->offset, p->offset + size); /* else no memory: they stay */
     munmap(b.before, PIECE);
     return true;

@@ -29,22 +29,22 @@ struct scan {
 #define SCAN    _IOWR('f', 16, struct scan)
 #define IS_HUGE (1ull << 6)
 
-enum { MOST_FRAMES = 64 };
+enum { MAX_FRAMES = 64 };
 
 /* The frames of [first, end), as bits, that are huge pages. */
 static uint64_t scan_frames(uint64_t first, uint64_t end)
 {
-    struct region regions[MOST_FRAMES];
+    struct region regions[MAX_FRAMES];
     struct scan s = {.size = sizeof(s),
                      .start = first,
                      .end = end,
                      .vec = (uintptr_t)regions,
-                     .vec_len = MOST_FRAMES,
+                     .vec_len = MAX_FRAMES,
                      .category_mask = IS_HUGE,
                      .return_mask = IS_HUGE};
     uint64_t bits = 0;
 
-    if (first >= end || end - first > MOST_FRAMES * SP_HUGE)
+    if (first >= end || end - first > MAX_FRAMES * SP_HUGE)
         return 0;
     int fd = ut_fd_high(open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
     if (fd < 0)
@@ -83,7 +83,7 @@ static uint64_t num_frames(const struct sp_frames *f)
     return f->bits ? 64 - (uint64_t)__builtin_clzll(f->bits) : 0;
 }
 
-static bool make_frame(uint8_t *at, bool advised)
+static bool allocate_frame(uint8_t *at, bool advised)
 {
     if (advised)
         return madvise(at, SP_HUGE, MADV_HUGEPAGE) == 0 &&
@@ -92,10 +92,10 @@ static bool make_frame(uint8_t *at, bool advised)
            madvise(at, SP_HUGE, MADV_COLLAPSE) == 0;
 }
 
-void sp_huge_make(struct sp_frames *f, uint8_t *window, uint64_t lo, bool advised)
+void sp_huge_allocate(struct sp_frames *f, uint8_t *window, uint64_t lo, bool advised)
 {
     for (uint64_t n = 0; n < num_frames(f); n++) {
-        if ((f->bits >> n & 1) && !make_frame(window + (f->first + n * SP_HUGE - lo), advised))
+        if ((f->bits >> n & 1) && !allocate_frame(window + (f->first + n * SP_HUGE - lo), advised))
             f->bits &= (1ull << n) - 1; /* no huge page is left */
     }
 }

@@ -30,7 +30,7 @@ uint8_t *sp_huge_reserve(uint64_t size, uint64_t at, int prot);
  * them on this system; else small pages are collapsed (MADV_COLLAPSE), which needs no setting of
  * the system. Frames that get none are removed.
  */
-void sp_huge_make(struct sp_frames *frames, uint8_t *window, uint64_t lo, bool advised);
+void sp_huge_allocate(struct sp_frames *frames, uint8_t *window, uint64_t lo, bool advised);
 
 /* Maps the memfd's huge pages at these frames with huge page-table entries. */
 void sp_huge_map(const struct sp_frames *frames);

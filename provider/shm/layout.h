@@ -29,7 +29,7 @@ enum {
     SP_MAX_CONNS = 1 << SP_CONN_BITS, /* per endpoint */
     SP_MR_BITS = 20,
     SP_MAX_MRS = 1 << SP_MR_BITS,
-    SP_MR_RUNS = 4,
+    SP_MR_RANGES = 4,
 };
 
 /* An endpoint in the directory. `state` is (generation << 1) | open. */
@@ -48,8 +48,9 @@ struct sp_mr_entry {
     uint64_t word;
     uint64_t base;
     uint64_t size;
-    uint64_t runs[SP_MR_RUNS];
-    uint32_t stores_few; /* the owner's CPU stores a few bytes to parts that are in no run */
+    uint64_t runs[SP_MR_RANGES];
+    uint32_t
+        owner_stores_small; /* the owner's CPU stores a few bytes to parts that are in no run */
     uint32_t reserved;
 };
 
@@ -162,13 +163,13 @@ _Static_assert(sizeof(struct sp_address) <= PROV_ADDR_MAX, "address fits");
 enum sp_dgram_type {
     SP_DGRAM_HELLO = 0x75740001,
     SP_DGRAM_WELCOME,
-    SP_DGRAM_CONFIRM, /* the answer to WELCOME: both have mapped the other's segment */
-    SP_DGRAM_YIELD,   /* the sender has already connected: wait for that connection */
-    SP_DGRAM_BELL,    /* an endpoint of the receiver has `rung` set */
-    SP_DGRAM_CLOSED,  /* an endpoint was closed: check the directory */
-    SP_DGRAM_WANT,    /* the descriptors cannot be opened by number: attach them */
-    SP_DGRAM_BUSY,    /* the sender lacks descriptors or memory: try again later */
-    SP_DGRAM_REFUSED, /* the sender does not communicate with the receiver: `refusal` */
+    SP_DGRAM_CONFIRM,  /* the answer to WELCOME: both have mapped the other's segment */
+    SP_DGRAM_YIELD,    /* the sender has already connected: wait for that connection */
+    SP_DGRAM_DOORBELL, /* an endpoint of the receiver has `rung` set */
+    SP_DGRAM_CLOSED,   /* an endpoint was closed: check the directory */
+    SP_DGRAM_WANT,     /* the descriptors cannot be opened by number: attach them */
+    SP_DGRAM_BUSY,     /* the sender lacks descriptors or memory: try again later */
+    SP_DGRAM_REFUSED,  /* the sender does not communicate with the receiver: `refusal` */
 };
 
 /* Why a process is refused. */

@@ -26,7 +26,7 @@ struct window {
     struct window *newer, *older; /* by last use */
     uint64_t number;              /* its first address divided by WINDOW_SIZE */
     uint8_t *at;
-    uint64_t touched[WINDOW_SIZE / SP_MAP_BLOCK / 64]; /* bit per block: it was prefaulted */
+    uint64_t prefaulted[WINDOW_SIZE / SP_MAP_BLOCK / 64]; /* bit per block: it was prefaulted */
 };
 
 struct sp_map {
@@ -40,13 +40,13 @@ static struct window **bucket_of(const struct sp_map *map, uint64_t number)
     return &map->buckets[ut_hash_index(number, 32) & (map->num_buckets - 1)];
 }
 
-static void leave_order(struct sp_map *map, struct window *w)
+static void lru_remove(struct sp_map *map, struct window *w)
 {
     *(w->newer ? &w->newer->older : &map->newest) = w->older;
     *(w->older ? &w->older->newer : &map->oldest) = w->newer;
 }
 
-static void make_newest(struct sp_map *map, struct window *w)
+static void lru_add_newest(struct sp_map *map, struct window *w)
 {
     w->newer = NULL;
     w->older = map->newest;
@@ -54,7 +54,7 @@ static void make_newest(struct sp_map *map, struct window *w)
     map->newest = w;
 }
 
-static void give_back(struct sp_prov *prov)
+static void uncount_window(struct sp_prov *prov)
 {
     __atomic_sub_fetch(&prov->mapped_bytes, WINDOW_SIZE, __ATOMIC_RELAXED);
 }
@@ -67,15 +67,15 @@ static void drop_window(struct sp_conn *conn, struct window *w)
     while (*at != w)
         at = &(*at)->next;
     *at = w->next;
-    leave_order(map, w);
+    lru_remove(map, w);
     map->num_windows--;
     conn->mapping.size = 0; /* it may be in this window */
     munmap(w->at, WINDOW_SIZE);
-    give_back(conn->ep->prov);
+    uncount_window(conn->ep->prov);
     free(w);
 }
 
-static struct sp_map *map_of(struct sp_conn *conn)
+static struct sp_map *get_map(struct sp_conn *conn)
 {
     struct sp_map *map = conn->map;
 
@@ -116,16 +116,16 @@ static void grow_buckets(struct sp_map *map)
 static struct sp_conn *find_victim(struct sp_conn *conn)
 {
     const struct sp_ep *ep = conn->ep;
-    struct sp_conn *most = conn;
+    struct sp_conn *victim_so_far = conn;
 
     if (conn->map->num_windows > 0)
         return conn;
     for (uint32_t i = 0; i < ep->max_conns; i++) {
         struct sp_conn *other = ep->conns[i];
-        if (other && other->map && other->map->num_windows > most->map->num_windows)
-            most = other;
+        if (other && other->map && other->map->num_windows > victim_so_far->map->num_windows)
+            victim_so_far = other;
     }
-    return most;
+    return victim_so_far;
 }
 
 /* Counts a new window, and unmaps others while there are too many. An endpoint may always have
@@ -171,7 +171,7 @@ static uint8_t *map_window(int fd, uint64_t number)
 static struct window *window_new(struct sp_conn *conn, uint64_t number)
 {
     struct sp_prov *prov = conn->ep->prov;
-    struct sp_map *map = map_of(conn);
+    struct sp_map *map = get_map(conn);
     struct window *w = map ? calloc(1, sizeof(*w)) : NULL;
 
     if (!w)
@@ -184,7 +184,7 @@ static struct window *window_new(struct sp_conn *conn, uint64_t number)
                     "cannot map %llu bytes of process %ld: %s; cross-memory attach or the rings "
                     "are used instead",
                     WINDOW_SIZE, (long)conn->peer->pid, strerror(errno));
-        give_back(prov);
+        uncount_window(prov);
         free(w);
         return NULL;
     }
@@ -194,7 +194,7 @@ static struct window *window_new(struct sp_conn *conn, uint64_t number)
     struct window **b = bucket_of(map, number);
     w->next = *b;
     *b = w;
-    make_newest(map, w);
+    lru_add_newest(map, w);
     return w;
 }
 
@@ -209,15 +209,15 @@ static struct window *window_at(struct sp_conn *conn, uint64_t at)
     if (!w)
         return window_new(conn, number);
     if (w != map->newest) {
-        leave_order(map, w);
-        make_newest(map, w);
+        lru_remove(map, w);
+        lru_add_newest(map, w);
     }
     return w;
 }
 
 /* The part of the region in this window becomes the connection's mapping, if the region allows
  * every access. */
-static void set_mapping(struct sp_conn *conn, uint32_t rkey, const struct sp_mr_run *run,
+static void set_mapping(struct sp_conn *conn, uint32_t rkey, const struct sp_mr_range *run,
                         const struct window *w)
 {
     const uint64_t all = PROV_ACCESS_READ | PROV_ACCESS_WRITE;
@@ -238,9 +238,9 @@ static void set_mapping(struct sp_conn *conn, uint32_t rkey, const struct sp_mr_
 
 struct sp_piece sp_map_piece(struct sp_conn *conn, uint32_t rkey, uint64_t at, uint64_t size)
 {
-    struct sp_mr_run run;
+    struct sp_mr_range run;
 
-    if (conn->peer->map_fd < 0 || !sp_mr_find_run(conn->peer->seg->table.mrs, rkey, at, &run))
+    if (conn->peer->map_fd < 0 || !sp_mr_find_range(conn->peer->seg->table.mrs, rkey, at, &run))
         return (struct sp_piece){NULL, size};
     if (at < run.lo)
         return (struct sp_piece){NULL, size < run.lo - at ? size : run.lo - at};
@@ -254,9 +254,9 @@ struct sp_piece sp_map_piece(struct sp_conn *conn, uint32_t rkey, uint64_t at, u
     return (struct sp_piece){w->at + offset, size < left ? size : left};
 }
 
-static bool mark_touched(struct window *w, uint64_t block)
+static bool mark_prefaulted(struct window *w, uint64_t block)
 {
-    uint64_t bit = 1ull << block % 64, *word = &w->touched[block / 64];
+    uint64_t bit = 1ull << block % 64, *word = &w->prefaulted[block / 64];
     bool first = !(*word & bit);
 
     *word |= bit;
@@ -278,7 +278,7 @@ void sp_map_prefault(struct sp_conn *conn, uint64_t at, uint64_t size)
     uint64_t end = (offset + size) / SP_MAP_BLOCK;
     while (block < end) {
         uint64_t first = block;
-        while (block < end && mark_touched(w, block))
+        while (block < end && mark_prefaulted(w, block))
             block++;
         if (block > first)
             madvise(w->at + first * SP_MAP_BLOCK, (block - first) * SP_MAP_BLOCK,
@@ -290,10 +290,10 @@ void sp_map_prefault(struct sp_conn *conn, uint64_t at, uint64_t size)
 
 bool sp_map_covers(struct sp_conn *conn, uint32_t rkey, uint64_t at, uint64_t size)
 {
-    struct sp_mr_run run;
+    struct sp_mr_range run;
 
     return size > 0 && conn->peer->map_fd >= 0 &&
-           sp_mr_find_run(conn->peer->seg->table.mrs, rkey, at, &run) && at >= run.lo &&
+           sp_mr_find_range(conn->peer->seg->table.mrs, rkey, at, &run) && at >= run.lo &&
            size <= run.hi - at;
 }
 

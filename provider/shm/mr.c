@@ -23,14 +23,14 @@
 /* Freed entries wait in a queue, so that an old key does not soon become valid again. */
 enum { MIN_QUEUE = 256 };
 
-enum { BOTH = PROV_ACCESS_READ | PROV_ACCESS_WRITE };
+enum { READ_WRITE = PROV_ACCESS_READ | PROV_ACCESS_WRITE };
 
 static uintptr_t page_mask(void)
 {
     return ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
 }
 
-static struct sp_mr *take_place(struct sp_prov *prov)
+static struct sp_mr *allocate_entry(struct sp_prov *prov)
 {
     struct sp_mr *mr;
 
@@ -66,51 +66,51 @@ static uint64_t page_above(uint64_t at)
     return page_below(at + ~page_mask());
 }
 
-struct whole {
+struct page_range {
     struct sp_remap *remap;
     struct sp_vma_maps maps;
     uint64_t lo, hi; /* the region's whole pages */
 };
 
-static bool remap_part(void *arg, uint64_t lo, uint64_t hi)
+static bool remap_interval(void *arg, uint64_t lo, uint64_t hi)
 {
-    struct whole *w = arg;
+    struct page_range *w = arg;
 
     lo = lo > w->lo ? lo : w->lo;
     hi = hi < w->hi ? hi : w->hi;
     return lo < hi && sp_remap_range(w->remap, &w->maps, lo, hi) > 0;
 }
 
-static bool give_part_back(void *arg, uint64_t lo, uint64_t hi)
+static bool restore_interval(void *arg, uint64_t lo, uint64_t hi)
 {
-    struct whole *w = arg;
+    struct page_range *w = arg;
     uint64_t from = lo > w->lo ? lo : w->lo, to = hi < w->hi ? hi : w->hi;
 
-    return sp_remap_give_back(w->remap, &w->maps, lo, hi, to > from ? to - from : 0) == 0;
+    return sp_remap_restore(w->remap, &w->maps, lo, hi, to > from ? to - from : 0) == 0;
 }
 
 /* Counts the references to the region's pages, and remaps the whole pages [lo, hi) as far as
  * possible, if that is wanted. False: no memory, and nothing is counted. */
 static bool ref_pages(struct sp_prov *prov, struct sp_mr *mr, bool wanted, uint64_t lo, uint64_t hi)
 {
-    struct whole w;
+    struct page_range w;
 
     w.remap = &prov->remap;
     w.lo = lo;
     w.hi = hi;
     sp_vma_init(&w.maps);
-    bool held = prov->pagerefs &&
-                sp_pageref(prov->pagerefs, mr->lo, mr->hi, wanted ? remap_part : NULL, &w);
+    bool counted = prov->pagerefs && sp_pagerefs_get(prov->pagerefs, mr->lo, mr->hi,
+                                                     wanted ? remap_interval : NULL, &w);
     sp_vma_close(&w.maps);
-    if (!held)
+    if (!counted)
         mr->lo = mr->hi = 0;
-    return held;
+    return counted;
 }
 
 static void unref_pages(struct sp_prov *prov, const struct sp_mr *mr)
 {
     const struct sp_mr_entry *e = &prov->seg->table.mrs[mr->base.lkey & (SP_MAX_MRS - 1)];
-    struct whole w;
+    struct page_range w;
 
     if (mr->lo >= mr->hi)
         return;
@@ -118,7 +118,7 @@ static void unref_pages(struct sp_prov *prov, const struct sp_mr *mr)
     w.lo = page_above(e->base);
     w.hi = page_below(e->base + e->size);
     sp_vma_init(&w.maps);
-    sp_release(prov->pagerefs, mr->lo, mr->hi, give_part_back, &w);
+    sp_pagerefs_put(prov->pagerefs, mr->lo, mr->hi, restore_interval, &w);
     sp_vma_close(&w.maps);
 }
 
@@ -127,15 +127,15 @@ static void unref_pages(struct sp_prov *prov, const struct sp_mr *mr)
  */
 
 struct runs {
-    uint64_t lo[SP_MR_RUNS], hi[SP_MR_RUNS]; /* lo == hi: none */
+    uint64_t lo[SP_MR_RANGES], hi[SP_MR_RANGES]; /* lo == hi: none */
 };
 
-static void note_run(void *arg, uint64_t lo, uint64_t hi)
+static void add_longest_range(void *arg, uint64_t lo, uint64_t hi)
 {
     struct runs *runs = arg;
     int shortest = 0;
 
-    for (int i = 1; i < SP_MR_RUNS; i++)
+    for (int i = 1; i < SP_MR_RANGES; i++)
         if (runs->hi[i] - runs->lo[i] < runs->hi[shortest] - runs->lo[shortest])
             shortest = i;
     if (hi - lo > runs->hi[shortest] - runs->lo[shortest]) {
@@ -144,7 +144,7 @@ static void note_run(void *arg, uint64_t lo, uint64_t hi)
     }
 }
 
-static uint64_t run_of(uint64_t base, uint64_t lo, uint64_t hi)
+static uint64_t encode_range(uint64_t base, uint64_t lo, uint64_t hi)
 {
     if (lo == hi)
         return 0;
@@ -156,10 +156,10 @@ static uint64_t run_of(uint64_t base, uint64_t lo, uint64_t hi)
  */
 
 /* Are there peers that may map the region? They read and write it. */
-static bool has_mappers(const struct sp_prov *prov, unsigned int access)
+static bool is_mappable(const struct sp_prov *prov, unsigned int access)
 {
-    return (access & BOTH) == BOTH && prov->remap.x.fd >= 0 &&
-           (prov->config.local_size != 1 || prov->remap.eager || prov->remap.keeps_locks);
+    return (access & READ_WRITE) == READ_WRITE && prov->remap.x.fd >= 0 &&
+           (prov->config.local_size != 1 || prov->remap.eager || prov->remap.swap_protect);
 }
 
 /* Fills the entry but for its word. */
@@ -167,22 +167,22 @@ static void fill_entry(struct sp_prov *prov, struct sp_mr *mr, struct sp_mr_entr
                        uint64_t size, unsigned int access)
 {
     uint64_t lo = page_above(addr), hi = page_below(addr + size);
-    bool whole = lo < hi && has_mappers(prov, access);
+    bool page_range = lo < hi && is_mappable(prov, access);
     struct runs runs = {{0}, {0}};
 
     mr->lo = page_below(addr);
     mr->hi = page_above(addr + size);
-    if (ref_pages(prov, mr, whole && sp_remap_wants(&prov->remap), lo, hi) && whole)
-        sp_remap_for_each(&prov->remap, lo, hi, note_run, &runs);
+    if (ref_pages(prov, mr, page_range && sp_remap_may_remap(&prov->remap), lo, hi) && page_range)
+        sp_remap_for_each(&prov->remap, lo, hi, add_longest_range, &runs);
     __atomic_store_n(&e->base, addr, __ATOMIC_RELEASE);
     __atomic_store_n(&e->size, size, __ATOMIC_RELEASE);
-    for (int i = 0; i < SP_MR_RUNS; i++)
-        __atomic_store_n(&e->runs[i], run_of(addr, runs.lo[i], runs.hi[i]), __ATOMIC_RELEASE);
-    __atomic_store_n(&e->stores_few, whole, __ATOMIC_RELEASE);
+    for (int i = 0; i < SP_MR_RANGES; i++)
+        __atomic_store_n(&e->runs[i], encode_range(addr, runs.lo[i], runs.hi[i]), __ATOMIC_RELEASE);
+    __atomic_store_n(&e->owner_stores_small, page_range, __ATOMIC_RELEASE);
 }
 
 /* Drops the references to the pages, and makes the entry free. */
-static void free_place(struct sp_prov *prov, struct sp_mr *mr)
+static void free_entry(struct sp_prov *prov, struct sp_mr *mr)
 {
     unref_pages(prov, mr);
     mr->next_free = NULL;
@@ -198,7 +198,7 @@ int sp_reg(struct prov *base, unsigned int device, void *addr, size_t size, unsi
 
     (void)device;
     pthread_mutex_lock(&prov->mr_lock);
-    struct sp_mr *mr = take_place(prov);
+    struct sp_mr *mr = allocate_entry(prov);
     if (!mr) {
         pthread_mutex_unlock(&prov->mr_lock);
         ut_error(SP_LOG, "no place for another memory region (%d at most)", (int)SP_MAX_MRS);
@@ -210,7 +210,7 @@ int sp_reg(struct prov *base, unsigned int device, void *addr, size_t size, unsi
     fill_entry(prov, mr, e, (uintptr_t)addr, size, access);
     /* asks for pages, and so comes behind the look at which of them exist */
     if (!prov_memory_is_mapped(addr, size, access & PROV_ACCESS_WRITE)) {
-        free_place(prov, mr);
+        free_entry(prov, mr);
         pthread_mutex_unlock(&prov->mr_lock);
         return -EFAULT;
     }
@@ -230,6 +230,6 @@ void sp_dereg(struct prov *base, struct prov_mr *mr_base)
     UT_ASSERT(prov->seg->table.mrs[mr->base.lkey & (SP_MAX_MRS - 1)].word != 0);
     __atomic_store_n(&prov->seg->table.mrs[mr->base.lkey & (SP_MAX_MRS - 1)].word, 0,
                      __ATOMIC_SEQ_CST);
-    free_place(prov, mr);
+    free_entry(prov, mr);
     pthread_mutex_unlock(&prov->mr_lock);
 }

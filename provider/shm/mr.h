@@ -54,27 +54,27 @@ static inline bool sp_mr_allows(const struct sp_mr_entry *table, uint32_t key, u
 }
 
 /* Does the owner store a few bytes itself, where the region is not mapped? The key is valid. */
-static inline bool sp_mr_stores_few(const struct sp_mr_entry *table, uint32_t key)
+static inline bool sp_mr_owner_stores_small(const struct sp_mr_entry *table, uint32_t key)
 {
-    return __atomic_load_n(&sp_mr_entry_of(table, key)->stores_few, __ATOMIC_RELAXED);
+    return __atomic_load_n(&sp_mr_entry_of(table, key)->owner_stores_small, __ATOMIC_RELAXED);
 }
 
 /* A part of a region that may be mapped. */
-struct sp_mr_run {
+struct sp_mr_range {
     uint64_t word;
     uint64_t lo, hi;
 };
 
 /* The part with the address `at`, or the next one behind it. */
-static inline bool sp_mr_find_run(const struct sp_mr_entry *table, uint32_t key, uint64_t at,
-                                  struct sp_mr_run *run)
+static inline bool sp_mr_find_range(const struct sp_mr_entry *table, uint32_t key, uint64_t at,
+                                    struct sp_mr_range *run)
 {
     const struct sp_mr_entry *e = sp_mr_entry_of(table, key);
     uint64_t word = __atomic_load_n(&e->word, __ATOMIC_ACQUIRE);
     uint64_t first = __atomic_load_n(&e->base, __ATOMIC_ACQUIRE) >> 12;
 
-    *run = (struct sp_mr_run){.word = word, .lo = UINT64_MAX};
-    for (int i = 0; i < SP_MR_RUNS; i++) {
+    *run = (struct sp_mr_range){.word = word, .lo = UINT64_MAX};
+    for (int i = 0; i < SP_MR_RANGES; i++) {
         uint64_t r = __atomic_load_n(&e->runs[i], __ATOMIC_ACQUIRE);
         uint64_t lo = (first + (r >> 32)) << 12, hi = lo + ((r & UINT32_MAX) << 12);
         if (hi > lo && hi > at && lo < run->lo) {

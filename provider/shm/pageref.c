@@ -14,23 +14,23 @@
 
 enum { LEVELS = 20 };
 
-struct border {
+struct interval {
     uint64_t at;
     uint32_t count;
-    bool taken;
+    bool remapped;
     uint32_t levels;
-    struct border *next[];
+    struct interval *next[];
 };
 
 struct sp_pagerefs {
     uint64_t random;
-    struct border *head;     /* at 0, count 0 */
-    struct border *spare[2]; /* allocated before any change */
+    struct interval *head;     /* at 0, count 0 */
+    struct interval *spare[2]; /* allocated before any change */
 };
 
-static struct border *border_new(uint32_t levels)
+static struct interval *interval_new(uint32_t levels)
 {
-    struct border *b = calloc(1, sizeof(*b) + levels * sizeof(b->next[0]));
+    struct interval *b = calloc(1, sizeof(*b) + levels * sizeof(b->next[0]));
 
     if (b)
         b->levels = levels;
@@ -56,7 +56,7 @@ struct sp_pagerefs *sp_pagerefs_new(void)
     if (!h)
         return NULL;
     h->random = UT_HASH_FACTOR; /* any number but 0 */
-    h->head = border_new(LEVELS);
+    h->head = interval_new(LEVELS);
     if (!h->head) {
         free(h);
         return NULL;
@@ -68,8 +68,8 @@ void sp_pagerefs_free(struct sp_pagerefs *h)
 {
     if (!h)
         return;
-    for (struct border *b = h->head; b;) {
-        struct border *next = b->next[0];
+    for (struct interval *b = h->head; b;) {
+        struct interval *next = b->next[0];
         free(b);
         b = next;
     }
@@ -79,9 +79,10 @@ void sp_pagerefs_free(struct sp_pagerefs *h)
 }
 
 /* For each level the last border below `at`. */
-static void find_borders(const struct sp_pagerefs *h, uint64_t at, struct border *before[LEVELS])
+static void find_predecessors(const struct sp_pagerefs *h, uint64_t at,
+                              struct interval *before[LEVELS])
 {
-    struct border *b = h->head;
+    struct interval *b = h->head;
 
     for (int l = LEVELS - 1; l >= 0; l--) {
         while (b->next[l] && b->next[l]->at < at)
@@ -90,22 +91,22 @@ static void find_borders(const struct sp_pagerefs *h, uint64_t at, struct border
     }
 }
 
-static bool make_spares(struct sp_pagerefs *h)
+static bool reserve_spares(struct sp_pagerefs *h)
 {
     for (int i = 0; i < 2; i++) {
-        if (!h->spare[i] && !(h->spare[i] = border_new(random_levels(h))))
+        if (!h->spare[i] && !(h->spare[i] = interval_new(random_levels(h))))
             return false;
     }
     return true;
 }
 
 /* The border at `at`, created if necessary. */
-static struct border *border_at(struct sp_pagerefs *h, uint64_t at)
+static struct interval *split_interval(struct sp_pagerefs *h, uint64_t at)
 {
-    struct border *before[LEVELS];
+    struct interval *before[LEVELS];
 
-    find_borders(h, at, before);
-    struct border *b = before[0]->next[0];
+    find_predecessors(h, at, before);
+    struct interval *b = before[0]->next[0];
     if (b && b->at == at)
         return b;
     b = h->spare[h->spare[0] == NULL];
@@ -113,7 +114,7 @@ static struct border *border_at(struct sp_pagerefs *h, uint64_t at)
     UT_ASSERT(b != NULL);
     b->at = at;
     b->count = before[0]->count;
-    b->taken = before[0]->taken;
+    b->remapped = before[0]->remapped;
     for (uint32_t l = 0; l < b->levels; l++) {
         b->next[l] = before[l]->next[l];
         before[l]->next[l] = b;
@@ -124,11 +125,11 @@ static struct border *border_at(struct sp_pagerefs *h, uint64_t at)
 /* Removes the border at `at` if it is equal to the previous one. */
 static void merge_intervals(struct sp_pagerefs *h, uint64_t at)
 {
-    struct border *before[LEVELS];
+    struct interval *before[LEVELS];
 
-    find_borders(h, at, before);
-    struct border *b = before[0]->next[0];
-    if (!b || b->at != at || b->count != before[0]->count || b->taken != before[0]->taken)
+    find_predecessors(h, at, before);
+    struct interval *b = before[0]->next[0];
+    if (!b || b->at != at || b->count != before[0]->count || b->remapped != before[0]->remapped)
         return;
     for (uint32_t l = 0; l < b->levels; l++)
         before[l]->next[l] = b->next[l];
@@ -141,32 +142,33 @@ static void merge_intervals(struct sp_pagerefs *h, uint64_t at)
     free(b);
 }
 
-bool sp_pageref(struct sp_pagerefs *h, uint64_t lo, uint64_t hi, sp_take_fn *take, void *arg)
+bool sp_pagerefs_get(struct sp_pagerefs *h, uint64_t lo, uint64_t hi, sp_remap_fn *remap, void *arg)
 {
-    if (!make_spares(h))
+    if (!reserve_spares(h))
         return false;
-    struct border *b = border_at(h, lo);
-    border_at(h, hi);
+    struct interval *b = split_interval(h, lo);
+    split_interval(h, hi);
     for (; b->at < hi; b = b->next[0]) {
-        if (b->count++ == 0 && take && take(arg, b->at, b->next[0]->at))
-            b->taken = true;
+        if (b->count++ == 0 && remap && remap(arg, b->at, b->next[0]->at))
+            b->remapped = true;
     }
     merge_intervals(h, lo);
     merge_intervals(h, hi);
     return true;
 }
 
-void sp_release(struct sp_pagerefs *h, uint64_t lo, uint64_t hi, sp_give_fn *give, void *arg)
+void sp_pagerefs_put(struct sp_pagerefs *h, uint64_t lo, uint64_t hi, sp_restore_fn *restore,
+                     void *arg)
 {
-    if (!make_spares(h))
+    if (!reserve_spares(h))
         return; /* no memory: the references are kept, and so are the pages */
-    struct border *b = border_at(h, lo), *next;
-    border_at(h, hi);
+    struct interval *b = split_interval(h, lo), *next;
+    split_interval(h, hi);
     for (; b->at < hi; b = next) {
         next = b->next[0];
         UT_ASSERT(b->count > 0);
-        if (--b->count == 0 && b->taken)
-            b->taken = !give(arg, b->at, next->at);
+        if (--b->count == 0 && b->remapped)
+            b->remapped = !restore(arg, b->at, next->at);
         merge_intervals(h, b->at);
     }
     merge_intervals(h, hi);

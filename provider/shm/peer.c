@@ -29,7 +29,7 @@ static struct sp_peer **key_bucket(struct sp_prov *prov, uint64_t key)
     return &prov->by_key[key % SP_PEER_BUCKETS];
 }
 
-static void link_peer(struct sp_prov *prov, struct sp_peer *peer)
+static void add_to_table(struct sp_prov *prov, struct sp_peer *peer)
 {
     struct sp_peer **bucket = claimer_bucket(prov, peer->claimer_here);
 
@@ -42,7 +42,7 @@ static void link_peer(struct sp_prov *prov, struct sp_peer *peer)
     *bucket = peer;
 }
 
-static void drop_key(struct sp_peer *peer)
+static void remove_key(struct sp_peer *peer)
 {
     if (!peer->has_key)
         return;
@@ -53,7 +53,7 @@ static void drop_key(struct sp_peer *peer)
     peer->has_key = false;
 }
 
-static void unlink_peer(struct sp_peer *peer)
+static void remove_from_table(struct sp_peer *peer)
 {
     struct sp_peer **p = claimer_bucket(peer->prov, peer->claimer_here);
 
@@ -63,7 +63,7 @@ static void unlink_peer(struct sp_peer *peer)
     while (*p != peer)
         p = &(*p)->next_claimer;
     *p = peer->next_claimer;
-    drop_key(peer);
+    remove_key(peer);
 }
 
 struct sp_peer *sp_peer_new(struct sp_prov *prov)
@@ -77,7 +77,7 @@ struct sp_peer *sp_peer_new(struct sp_prov *prov)
     peer->refs = 1;
     peer->fd = peer->map_fd = -1;
     peer->claimer_here = ++prov->next_claimer;
-    link_peer(prov, peer);
+    add_to_table(prov, peer);
     return peer;
 }
 
@@ -86,7 +86,7 @@ void sp_peer_set_key(struct sp_peer *peer, uint64_t key)
     struct sp_peer **bucket = key_bucket(peer->prov, key);
 
     UT_ASSERT_LOCKED(&peer->prov->lock);
-    drop_key(peer);
+    remove_key(peer);
     peer->addr.key = key;
     peer->next_key = *bucket;
     *bucket = peer;
@@ -115,13 +115,13 @@ struct sp_peer *sp_peer_by_claimer(struct sp_prov *prov, uint32_t claimer)
     return peer;
 }
 
-void sp_peer_die(struct sp_peer *peer, enum prov_reason reason)
+void sp_peer_mark_dead(struct sp_peer *peer, enum prov_reason reason)
 {
     struct sp_prov *prov = peer->prov;
 
     UT_ASSERT_LOCKED(&prov->lock);
     UT_ASSERT(!sp_peer_is(peer, SP_PEER_DEAD));
-    unlink_peer(peer);
+    remove_from_table(peer);
     peer->next = prov->dead;
     prov->dead = peer;
     peer->reason = (uint8_t)reason;
@@ -129,7 +129,7 @@ void sp_peer_die(struct sp_peer *peer, enum prov_reason reason)
         epoll_ctl(prov->epoll_fd, EPOLL_CTL_DEL, peer->fd, NULL);
     __atomic_store_n(&peer->state, SP_PEER_DEAD, __ATOMIC_SEQ_CST);
     __atomic_add_fetch(&prov->deaths, 1, __ATOMIC_SEQ_CST);
-    sp_attention(prov);
+    sp_request_peer_checks(prov);
 }
 
 void sp_peer_free_dead(struct sp_prov *prov)
@@ -137,12 +137,12 @@ void sp_peer_free_dead(struct sp_prov *prov)
     while (prov->dead) {
         struct sp_peer *peer = prov->dead;
         prov->dead = peer->next;
-        sp_peer_put(peer);
+        sp_peer_unref(peer);
     }
 }
 
 /* The socket stays open until here, as a connection may still ring the bell. */
-void sp_peer_put(struct sp_peer *peer)
+void sp_peer_unref(struct sp_peer *peer)
 {
     if (peer->is_self)
         return;

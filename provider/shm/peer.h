@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of peer processes. With prov->lock held, except for sp_peer_put(). */
+/* The table of peer processes. With prov->lock held, except for sp_peer_unref(). */
 #ifndef SP_PEER_H
 #define SP_PEER_H
 
@@ -15,10 +15,10 @@ struct sp_peer *sp_peer_find(struct sp_prov *prov, uint64_t key);
 struct sp_peer *sp_peer_by_claimer(struct sp_prov *prov, uint32_t claimer);
 /* Removes the peer from the table; its connections go down for this reason. It is freed by the next
  * sp_peer_free_dead() at the earliest. */
-void sp_peer_die(struct sp_peer *peer, enum prov_reason reason);
+void sp_peer_mark_dead(struct sp_peer *peer, enum prov_reason reason);
 /* Drops the table's references to dead peers, once all events that epoll returned before they died
  * are processed. */
 void sp_peer_free_dead(struct sp_prov *prov);
-void sp_peer_put(struct sp_peer *peer);
+void sp_peer_unref(struct sp_peer *peer);
 
 #endif

@@ -30,21 +30,22 @@ struct sp_peer {
     uint32_t state; /* atomic; changed with prov->lock held */
     uint32_t cma;   /* atomic; 0: no cross-memory attach, use the rings */
     bool is_self;
-    bool send_fds;       /* it sent WANT: datagrams to it have the descriptors attached */
-    bool want_sent;      /* this process sent WANT on this socket */
-    bool proves_user;    /* its WELCOME must prove which user it is now: check_listener() */
-    bool refusal_logged; /* it refuses this process */
-    uint8_t reason;      /* enum prov_reason of its death; set before the state */
+    bool attach_fds;      /* it sent WANT: datagrams to it have the descriptors attached */
+    bool fds_requested;   /* this process sent WANT on this socket */
+    bool must_prove_user; /* its WELCOME must prove which user it is now: check_listening_user() */
+    bool refusal_logged;  /* it refuses this process */
+    uint8_t reason;       /* enum prov_reason of its death; set before the state */
     pid_t pid;
     int fd;
-    int map_fd;                        /* its remapped memory; -1: none can be mapped */
-    uint32_t claimer_here;             /* its signature in this process's rings */
-    uint32_t claimer_there;            /* this process's signature in its rings */
-    uint64_t retry_ms, short_since_ms; /* short_since_ms: start of a shortage, */
-    uint64_t refused_since_ms;         /* or of refusals */
+    int map_fd;                           /* its remapped memory; -1: none can be mapped */
+    uint32_t claimer_here;                /* its signature in this process's rings */
+    uint32_t claimer_there;               /* this process's signature in its rings */
+    uint64_t retry_ms, shortage_since_ms; /* shortage_since_ms: start of a shortage, */
+    uint64_t refused_since_ms;            /* or of refusals */
     uint32_t backoff_ms;
     uint64_t closings_seen;
-    uint32_t notes_owed; /* atomic; notes to be sent again: a bit for each type of datagram */
+    uint32_t
+        pending_notifications; /* atomic; notes to be sent again: a bit for each type of datagram */
     struct sp_address addr;
     struct sp_segment *seg;
     uint32_t num_rings; /* of seg */

@@ -32,7 +32,7 @@
 #include "util/fd_check.h"
 #include "xfer.h"
 
-enum { MAX_EVENTS = 64, LOST_LOOK_MS = 10 };
+enum { MAX_EVENTS = 64, LOST_FDS_POLL_MS = 10 };
 
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sp_prov *all;
@@ -71,7 +71,7 @@ static void close_descriptors(struct sp_prov *prov)
     }
 }
 
-static void in_child(void)
+static void close_in_child(void)
 {
     for (struct sp_prov *p = all; p; p = p->next) {
         p->forked = true;
@@ -91,7 +91,7 @@ static void in_child(void)
 
 static void set_fork_handlers(void)
 {
-    pthread_atfork(before_fork, after_fork, in_child);
+    pthread_atfork(before_fork, after_fork, close_in_child);
 }
 
 /*
@@ -225,7 +225,7 @@ static void sp_close(struct prov *base)
     while (prov->peers) {
         struct sp_peer *peer = prov->peers;
         prov->peers = peer->next;
-        sp_peer_put(peer);
+        sp_peer_unref(peer);
     }
     while (prov->first_free_mr) {
         struct sp_mr *mr = prov->first_free_mr;
@@ -289,10 +289,10 @@ static void handle_timer(struct sp_prov *prov)
         if (ep && __atomic_exchange_n(&ep->blocked, 0, __ATOMIC_SEQ_CST))
             __atomic_store_n(&ep->ring->rung, 1, __ATOMIC_SEQ_CST);
     }
-    sp_send_owed_notes(prov);
+    sp_send_pending_notifications(prov);
 }
 
-static void look_at(struct sp_prov *prov, void *what)
+static void dispatch_event(struct sp_prov *prov, void *what)
 {
     if (what == &prov->listen_fd)
         sp_accept_all(prov);
@@ -304,7 +304,7 @@ static void look_at(struct sp_prov *prov, void *what)
         sp_receive(what);
 }
 
-static unsigned int collect_rung(struct sp_prov *prov, void *owners[])
+static unsigned int collect_rung_owners(struct sp_prov *prov, void *owners[])
 {
     unsigned int n = 0;
 
@@ -318,9 +318,9 @@ static unsigned int collect_rung(struct sp_prov *prov, void *owners[])
 }
 
 /* Endpoints of this process still reach each other. */
-static void look_without_descriptors(struct sp_prov *prov)
+static void progress_without_fds(struct sp_prov *prov)
 {
-    sp_lose_peers(prov);
+    sp_disconnect_all(prov);
     handle_timer(prov);
 }
 
@@ -331,17 +331,17 @@ static int sp_progress(struct prov *base)
     struct sp_prov *prov = sp_prov_of(base);
     struct epoll_event events[MAX_EVENTS];
     void *owners[SP_MAX_EPS];
-    bool whole = ut_fd_check_own(prov->epoll_fd);
-    int n = whole ? epoll_wait(prov->epoll_fd, events, MAX_EVENTS, 0) : 0;
+    bool fds_intact = ut_fd_check_own(prov->epoll_fd);
+    int n = fds_intact ? epoll_wait(prov->epoll_fd, events, MAX_EVENTS, 0) : 0;
 
     pthread_mutex_lock(&prov->lock);
     for (int i = 0; i < n; i++)
-        look_at(prov, events[i].data.ptr);
-    if (!whole)
-        look_without_descriptors(prov);
-    int wait_ms = whole ? sp_retry(prov) : LOST_LOOK_MS;
+        dispatch_event(prov, events[i].data.ptr);
+    if (!fds_intact)
+        progress_without_fds(prov);
+    int wait_ms = fds_intact ? sp_retry(prov) : LOST_FDS_POLL_MS;
     sp_peer_free_dead(prov);
-    unsigned int num_owners = collect_rung(prov, owners);
+    unsigned int num_owners = collect_rung_owners(prov, owners);
     pthread_mutex_unlock(&prov->lock);
     for (unsigned int i = 0; i < num_owners; i++)
         prov->config.wake(owners[i]);

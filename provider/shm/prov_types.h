@@ -54,10 +54,10 @@ struct sp_prov {
     struct {
         uint64_t head; /* of the ring: initial head of the next endpoint in this place */
         uint32_t conn_generation;
-    } places[SP_MAX_EPS];
-    uint32_t timer_on;   /* atomic */
-    uint32_t owes_notes; /* atomic: a peer has notes_owed */
-    uint32_t num_mrs;    /* number of table entries used so far */
+    } ep_history[SP_MAX_EPS];
+    uint32_t timer_on;                  /* atomic */
+    uint32_t has_pending_notifications; /* atomic: a peer has pending_notifications */
+    uint32_t num_mrs;                   /* number of table entries used so far */
     uint32_t num_free_mrs;
     struct sp_mr *first_free_mr, **last_free_mr;
     uint64_t mr_serial;

@@ -2,8 +2,8 @@
 /*
  * The rules. At registration the program hands its memory over. Pages that do not exist yet have no
  * content to lose. Existing pages are copied if no other thread of the process can use them
- * meanwhile (asleep.c) and nobody has pinned them, up to a size that takes a few hundredths of a
- * second. After that nothing is exchanged until the memory is deregistered.
+ * meanwhile (blocked_threads.c) and nobody has pinned them, up to a size that takes a few
+ * hundredths of a second. After that nothing is exchanged until the memory is deregistered.
  */
 #include "remap.h"
 
@@ -25,7 +25,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "asleep.h"
+#include "blocked_threads.h"
 #include "huge.h"
 #include "pages.h"
 #include "util/clock.h"
@@ -57,15 +57,16 @@ enum {
     STACK_ABOVE = 32 << 10,
     MAX_READ = 2048, /* the most mappings if /proc/self/maps must be read: 1 ms */
     TEXT = 384,      /* bytes of a reason or a remedy */
-    MAX_LOOKS = 200,
+    MAX_RETRIES = 200,
     /* a registration, and giving it back, with a KiB of existing pages, in microseconds */
     REGISTRATION_US = 100,
     KIB_US = 2,
     /* the first registrations may take that long, later ones a twentieth of the time */
-    FIRST_US = 200000,
-    SHARE = 20,
-    MIN_EMPTY = 64 << 10, /* the smallest part of a region that is remapped while others are not */
-    MAX_PARTS = 4,        /* that many, as an entry of the table of regions has no room for more */
+    INITIAL_BUDGET_US = 200000,
+    BUDGET_DIVISOR = 20,
+    MIN_MISSING =
+        64 << 10,  /* the smallest part of a region that is remapped while others are not */
+    MAX_PARTS = 4, /* that many, as an entry of the table of regions has no room for more */
 };
 
 enum { SHM_MAP_NEVER, SHM_MAP_IF_SAFE, SHM_MAP_EAGER }; /* UTOFU_SHM_MAP */
@@ -98,8 +99,8 @@ static bool open_uffd(struct sp_exchange *x)
     uint64_t features = 0, more = 0;
 
     x->uffd = open_uffd_for(UFFD_USER_MODE_ONLY, &features);
-    x->moves = features & FEATURE_MOVE;
-    x->uffd_kernel = x->uffd >= 0 && x->moves ? open_uffd_for(0, &more) : -1;
+    x->can_move = features & FEATURE_MOVE;
+    x->uffd_kernel = x->uffd >= 0 && x->can_move ? open_uffd_for(0, &more) : -1;
     return x->uffd >= 0;
 }
 
@@ -118,7 +119,7 @@ static bool is_file_size_limited(void)
     return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < FILE_SIZE;
 }
 
-static int open_memory(struct sp_remap *a)
+static int open_memfd(struct sp_remap *a)
 {
     struct stat st;
 
@@ -183,8 +184,8 @@ static void explain_uffd(int error, char *why, char *remedy, size_t size)
     }
 }
 
-/* `error`: the errno of open_memory(). */
-static void explain_memory(int error, char *why, char *remedy, size_t size)
+/* `error`: the errno of open_memfd(). */
+static void explain_memfd(int error, char *why, char *remedy, size_t size)
 {
     snprintf(why, size, "cannot make a sparse memfd of %llu bytes (%s)", FILE_SIZE,
              strerror(error));
@@ -202,16 +203,16 @@ bool sp_remap_refused(char *why, char *remedy, size_t size)
         return true;
     }
     close_uffd(&a.x);
-    int fd = open_memory(&a);
+    int fd = open_memfd(&a);
     if (fd < 0) {
-        explain_memory(errno, why, remedy, size);
+        explain_memfd(errno, why, remedy, size);
         return true;
     }
     close(fd);
     return false;
 }
 
-static void report_refusal(bool warn, const char *why, const char *remedy)
+static void log_refusal_reason(bool warn, const char *why, const char *remedy)
 {
     ut_log_at(warn ? UT_LOG_WARNING : UT_LOG_INFO, LOG,
               "registered memory is not mapped, so " SP_REMAP_COST ": %s; %s; UTOFU_SHM_MAP=0 "
@@ -224,25 +225,25 @@ void sp_remap_open(struct sp_remap *a, bool warn)
     char why[TEXT], remedy[TEXT];
 
     *a = (struct sp_remap){.x = {.fd = -1, .uffd = -1, .uffd_kernel = -1},
-                           .looks = MAX_LOOKS,
+                           .retries_left = MAX_RETRIES,
                            .opened_ns = ut_clock_ns()};
     if (ut_env_num(UT_ENV_SHM_MAP) == SHM_MAP_NEVER)
         return;
     a->eager = ut_env_num(UT_ENV_SHM_MAP) == SHM_MAP_EAGER;
     a->page_size = (uint64_t)sysconf(_SC_PAGESIZE);
-    a->keeps_locks = ut_env_num(UT_ENV_SWAP_PROTECT);
+    a->swap_protect = ut_env_num(UT_ENV_SWAP_PROTECT);
     a->refuse_every = (uint32_t)ut_env_num(UT_ENV_SHM_MAP_REFUSE);
     a->x.pause_ms = (uint32_t)ut_env_num(UT_ENV_SHM_EXCHANGE_MS);
     if (!open_uffd(&a->x)) {
         explain_uffd(errno, why, remedy, sizeof(why));
-        report_refusal(warn, why, remedy);
+        log_refusal_reason(warn, why, remedy);
         return;
     }
     a->x.huge = huge_pages_allowed();
-    a->x.fd = open_memory(a);
+    a->x.fd = open_memfd(a);
     if (a->x.fd < 0) {
-        explain_memory(errno, why, remedy, sizeof(why));
-        report_refusal(warn, why, remedy);
+        explain_memfd(errno, why, remedy, sizeof(why));
+        log_refusal_reason(warn, why, remedy);
         sp_remap_close(a);
     }
 }
@@ -252,7 +253,7 @@ void sp_remap_close(struct sp_remap *a)
     close_uffd(&a->x);
     ut_fd_close(a->x.fd);
     a->x.fd = -1;
-    sp_twins_close(&a->twins);
+    sp_templates_close(&a->templates);
 }
 
 bool sp_remap_check_fd(int fd)
@@ -320,8 +321,9 @@ static bool has_too_many_mappings(struct sp_remap *a)
 
 static bool may_spend(const struct sp_remap *a, uint64_t us)
 {
-    return a->eager || a->keeps_locks ||
-           a->spent_us + us <= FIRST_US + (ut_clock_ns() - a->opened_ns) / 1000 / SHARE;
+    return a->eager || a->swap_protect ||
+           a->spent_us + us <=
+               INITIAL_BUDGET_US + (ut_clock_ns() - a->opened_ns) / 1000 / BUDGET_DIVISOR;
 }
 
 /* Are the descriptors still this library's? If not, nothing is exchanged from now on. */
@@ -336,7 +338,7 @@ static bool is_open(struct sp_remap *a)
     return false;
 }
 
-bool sp_remap_wants(struct sp_remap *a)
+bool sp_remap_may_remap(struct sp_remap *a)
 {
     bool locked;
 
@@ -345,7 +347,7 @@ bool sp_remap_wants(struct sp_remap *a)
     if (a->refuse_every && ++a->count % a->refuse_every == 0)
         return false;
     return may_spend(a, REGISTRATION_US) && !has_too_many_mappings(a) && !is_file_size_limited() &&
-           read_status(&locked, &a->has_pins) && (a->keeps_locks || !locked);
+           read_status(&locked, &a->has_pins) && (a->swap_protect || !locked);
 }
 
 static bool is_of_memfd(const struct sp_remap *a, const struct sp_vma *v)
@@ -358,8 +360,8 @@ static bool is_remapped(const struct sp_remap *a, const struct sp_vma *v)
     return is_of_memfd(a, v) && v->shared && v->offset == v->lo;
 }
 
-/* Of sp_exchange_back_in_use(): private, with pages of the memfd where it was not written to. */
-static bool is_leftover(const struct sp_remap *a, const struct sp_vma *v)
+/* Of sp_exchange_restore_cow(): private, with pages of the memfd where it was not written to. */
+static bool is_cow_mapping(const struct sp_remap *a, const struct sp_vma *v)
 {
     return is_of_memfd(a, v) && !v->shared && v->offset == v->lo &&
            sp_vma_prot(v) == (PROT_READ | PROT_WRITE);
@@ -400,35 +402,35 @@ static enum extent find_extent(struct sp_remap *a, uint64_t lo, uint64_t hi)
 {
     struct sp_pages pages;
 
-    a->asleep = sp_threads_sleep(lo, hi, &a->looks);
-    if (a->eager || a->keeps_locks)
+    a->threads_blocked = sp_threads_are_blocked(lo, hi, &a->retries_left);
+    if (a->eager || a->swap_protect)
         return EXTENT_ALL;
     uint64_t bytes = sp_pages_open(&pages) ? sp_pages_count(&pages, lo, hi, MAX_COPY) : 0;
     sp_pages_close(&pages);
     uint64_t us = bytes / 1024 * KIB_US;
     if (bytes == 0)
         return EXTENT_MISSING;
-    if (!a->asleep && a->x.uffd_kernel < 0)
+    if (!a->threads_blocked && a->x.uffd_kernel < 0)
         return EXTENT_NOTHING;
-    if (bytes > MAX_COPY || !may_spend(a, us) || (a->has_pins && !a->x.moves))
+    if (bytes > MAX_COPY || !may_spend(a, us) || (a->has_pins && !a->x.can_move))
         return EXTENT_MISSING;
     a->spent_us += us;
     return EXTENT_ALL;
 }
 
 /* A privileged process has a way that nobody notices. */
-static enum sp_way find_way(const struct sp_remap *a, bool leftover)
+static enum sp_exchange_method choose_method(const struct sp_remap *a, bool cow)
 {
-    if (a->x.uffd_kernel >= 0 && !leftover)
-        return SP_WAY_MOVED;
-    if (a->asleep && !a->has_pins)
-        return SP_WAY_KEPT;
-    return a->x.moves && !leftover ? SP_WAY_MOVED : SP_WAY_HELD;
+    if (a->x.uffd_kernel >= 0 && !cow)
+        return SP_EXCHANGE_UFFD_MOVE;
+    if (a->threads_blocked && !a->has_pins)
+        return SP_EXCHANGE_SPLICE;
+    return a->x.can_move && !cow ? SP_EXCHANGE_UFFD_MOVE : SP_EXCHANGE_UFFD_WP;
 }
 
 /* Would the memfd's pages of [lo, hi) be seen elsewhere? The program may have moved memory that was
  * given back while it was in use, and registers other memory at its old address. */
-static bool is_seen_elsewhere(const struct sp_remap *a, uint64_t lo, uint64_t hi)
+static bool is_mapped_elsewhere(const struct sp_remap *a, uint64_t lo, uint64_t hi)
 {
     struct sp_vma_maps maps;
     struct sp_vma v;
@@ -448,30 +450,30 @@ static bool is_seen_elsewhere(const struct sp_remap *a, uint64_t lo, uint64_t hi
 }
 
 /* Not leftovers that threads use, as their system calls would fail. */
-static bool may_exchange(const struct sp_remap *a, bool leftover)
+static bool may_exchange(const struct sp_remap *a, bool cow)
 {
-    return !leftover || (a->asleep && !a->has_pins) || a->eager || a->keeps_locks;
+    return !cow || (a->threads_blocked && !a->has_pins) || a->eager || a->swap_protect;
 }
 
 /*
  * Remapping
  */
 
-static uint64_t copy_part(struct sp_remap *a, uint64_t lo, uint64_t hi, bool leftover,
-                          uint64_t *twin)
+static uint64_t exchange_existing_pages(struct sp_remap *a, uint64_t lo, uint64_t hi, bool cow,
+                                        uint64_t *template)
 {
     uint64_t bytes = 0;
 
     for (uint64_t next; lo < hi; lo = next) {
         next = (lo + CHUNK) & ~(SP_HUGE - 1); /* a huge page stays whole */
         next = next < hi ? next : hi;
-        bytes += sp_exchange_copy(&a->x, lo, next, find_way(a, leftover), leftover, twin);
+        bytes += sp_exchange_existing(&a->x, lo, next, choose_method(a, cow), cow, template);
     }
     return bytes;
 }
 
 /* Walks in blocks, of which only the first and the last page are looked at if these exist. */
-static uint64_t find_empty_end(struct sp_pages *pages, uint64_t lo, uint64_t hi, bool *empty)
+static uint64_t find_missing_end(struct sp_pages *pages, uint64_t lo, uint64_t hi, bool *empty)
 {
     uint64_t end = (lo & ~(SP_HUGE - 1)) + SP_HUGE;
     struct sp_page_run run = {lo, hi, true};
@@ -486,9 +488,10 @@ static uint64_t find_empty_end(struct sp_pages *pages, uint64_t lo, uint64_t hi,
     return run.hi;
 }
 
-static uint64_t empty_part(struct sp_remap *a, uint64_t lo, uint64_t hi, uint64_t *twin)
+static uint64_t exchange_missing_pages(struct sp_remap *a, uint64_t lo, uint64_t hi,
+                                       uint64_t *template)
 {
-    const uint64_t least = hi - lo < MIN_EMPTY ? hi - lo : MIN_EMPTY;
+    const uint64_t least = hi - lo < MIN_MISSING ? hi - lo : MIN_MISSING;
     struct sp_pages pages;
     uint64_t bytes = 0, begin = lo;
 
@@ -498,13 +501,13 @@ static uint64_t empty_part(struct sp_remap *a, uint64_t lo, uint64_t hi, uint64_
     }
     for (int parts = 0; lo < hi && parts < MAX_PARTS;) {
         bool empty;
-        uint64_t end = find_empty_end(&pages, lo, hi, &empty);
+        uint64_t end = find_missing_end(&pages, lo, hi, &empty);
         uint64_t to = empty ? end : lo;
         if (empty && end < hi && end - begin < CHUNK) {
             lo = end;
             continue;
         }
-        if (to - begin >= least && to > begin && sp_exchange_empty(&a->x, begin, to, twin)) {
+        if (to - begin >= least && to > begin && sp_exchange_missing(&a->x, begin, to, template)) {
             bytes += to - begin;
             parts += !empty || end == hi; /* a long one is exchanged in several steps */
         }
@@ -514,34 +517,34 @@ static uint64_t empty_part(struct sp_remap *a, uint64_t lo, uint64_t hi, uint64_
     return bytes;
 }
 
-/* SP_WAY_MOVED makes the twin itself, as it has moved the pages by then. */
-static bool find_twin(struct sp_remap *a, uint64_t lo, bool leftover, uint64_t *twin)
+/* SP_EXCHANGE_UFFD_MOVE makes the twin itself, as it has moved the pages by then. */
+static bool prepare_template(struct sp_remap *a, uint64_t lo, bool cow, uint64_t *template)
 {
-    if (find_way(a, leftover) == SP_WAY_MOVED)
+    if (choose_method(a, cow) == SP_EXCHANGE_UFFD_MOVE)
         return true;
-    if (!may_spend(a, a->describe_us))
+    if (!may_spend(a, a->smaps_us))
         return false;
-    *twin = sp_twin_describe(lo, &a->describe_us);
-    a->spent_us += a->describe_us;
-    if (*twin == 0)
-        a->describe_us *= SHARE; /* the next attempt must be worth more */
-    return *twin != 0;
+    *template = sp_template_create_from_smaps(lo, &a->smaps_us);
+    a->spent_us += a->smaps_us;
+    if (*template == 0)
+        a->smaps_us *= BUDGET_DIVISOR; /* the next attempt must be worth more */
+    return *template != 0;
 }
 
 /* Part of one mapping. */
-static uint64_t remap_part(struct sp_remap *a, uint64_t lo, uint64_t hi, bool leftover,
-                           enum extent extent)
+static uint64_t remap_mapping(struct sp_remap *a, uint64_t lo, uint64_t hi, bool cow,
+                              enum extent extent)
 {
-    uint64_t bytes = 0, twin = 0;
+    uint64_t bytes = 0, template = 0;
 
-    if (extent == EXTENT_ALL && may_exchange(a, leftover) && find_twin(a, lo, leftover, &twin))
-        bytes = copy_part(a, lo, hi, leftover, &twin);
-    else if (!leftover)
-        bytes = empty_part(a, lo, hi, &twin);
+    if (extent == EXTENT_ALL && may_exchange(a, cow) && prepare_template(a, lo, cow, &template))
+        bytes = exchange_existing_pages(a, lo, hi, cow, &template);
+    else if (!cow)
+        bytes = exchange_missing_pages(a, lo, hi, &template);
     if (bytes > 0)
-        sp_twins_add(&a->twins, lo, hi, twin);
+        sp_templates_add(&a->templates, lo, hi, template);
     else
-        sp_twin_free(twin);
+        sp_template_free(template);
     return bytes;
 }
 
@@ -555,7 +558,7 @@ uint64_t sp_remap_range(struct sp_remap *a, struct sp_vma_maps *maps, uint64_t l
     lo = (lo + mask) & ~mask;
     hi &= ~mask;
     if (lo >= hi || hi - lo > MAX_RANGE || hi > FILE_SIZE || !sp_vma_open(maps) ||
-        (a->has_leftovers && is_seen_elsewhere(a, lo, hi)))
+        (a->has_cow_mappings && is_mapped_elsewhere(a, lo, hi)))
         return 0;
     a->spent_us += REGISTRATION_US;
     const enum extent extent = find_extent(a, lo, hi);
@@ -565,9 +568,9 @@ uint64_t sp_remap_range(struct sp_remap *a, struct sp_vma_maps *maps, uint64_t l
     pthread_sigmask(SIG_SETMASK, &all, &old); /* a handler's write there would hang */
     while (lo < hi && sp_vma_find(maps, lo, &v) && v.lo < hi) {
         uint64_t from = v.lo > lo ? v.lo : lo, to = v.hi < hi ? v.hi : hi;
-        bool leftover = is_leftover(a, &v);
-        if ((is_private(&v) || leftover) && !has_stack(&v, frame))
-            bytes += remap_part(a, from, to, leftover, extent);
+        bool cow = is_cow_mapping(a, &v);
+        if ((is_private(&v) || cow) && !has_stack(&v, frame))
+            bytes += remap_mapping(a, from, to, cow, extent);
         lo = v.hi;
     }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
@@ -621,48 +624,48 @@ static bool has_io_uring(void)
     return found;
 }
 
-static bool must_stay(struct sp_remap *a)
+static bool must_stay_remapped(struct sp_remap *a)
 {
     bool locked, pinned = true;
 
     if ((read_status(&locked, &pinned) && !pinned) || !has_io_uring())
         return false;
-    if (!a->ring_logged)
+    if (!a->io_uring_logged)
         ut_info(LOG, "memory of the program is pinned and io_uring is in use: deregistered memory "
                      "stays mapped by its peers, and a child of fork() does not have it");
-    a->ring_logged = true;
+    a->io_uring_logged = true;
     return true;
 }
 
 /* The part of v that has [lo, hi) of the memfd. */
-static struct sp_mapped_part part_of(const struct sp_vma *v, uint64_t lo, uint64_t hi)
+static struct sp_memfd_part part_of(const struct sp_vma *v, uint64_t lo, uint64_t hi)
 {
     uint64_t end = v->offset + (v->hi - v->lo);
     uint64_t from = lo > v->offset ? lo : v->offset, to = hi < end ? hi : end;
 
-    return (struct sp_mapped_part){.lo = v->lo + (from - v->offset),
-                                   .hi = v->lo + (to - v->offset),
-                                   .offset = from,
-                                   .prot = sp_vma_prot(v)};
+    return (struct sp_memfd_part){.lo = v->lo + (from - v->offset),
+                                  .hi = v->lo + (to - v->offset),
+                                  .offset = from,
+                                  .prot = sp_vma_prot(v)};
 }
 
 /* Returns how many bytes could not be given back. */
-static uint64_t give_back_part(struct sp_remap *a, struct sp_mapped_part p, bool in_use)
+static uint64_t restore_part(struct sp_remap *a, struct sp_memfd_part p, bool in_use)
 {
     uint64_t bytes = 0, end = p.hi;
-    struct sp_twin_range range;
+    struct sp_template_range range;
 
     for (; p.lo < end; p.offset += p.hi - p.lo, p.lo = p.hi) {
         p.hi = (p.lo + CHUNK) & ~(SP_HUGE - 1);
         p.hi = p.hi < end ? p.hi : end;
-        p.twin = sp_twins_find(&a->twins, p.offset, &range);
-        if (p.twin && range.hi - p.offset < p.hi - p.lo)
+        p.template = sp_templates_find(&a->templates, p.offset, &range);
+        if (p.template && range.hi - p.offset < p.hi - p.lo)
             p.hi = p.lo + (range.hi - p.offset);
         bool used = in_use && (p.prot & PROT_WRITE);
-        if (sp_exchange_back(&a->x, &p, used))
+        if (sp_exchange_restore(&a->x, &p, used))
             continue;
-        if (used && sp_exchange_back_in_use(&a->x, &p))
-            a->has_leftovers = true;
+        if (used && sp_exchange_restore_cow(&a->x, &p))
+            a->has_cow_mappings = true;
         else
             bytes += p.hi - p.lo;
     }
@@ -670,52 +673,52 @@ static uint64_t give_back_part(struct sp_remap *a, struct sp_mapped_part p, bool
 }
 
 /* Wherever the program has moved it. */
-static uint64_t give_back_moved(struct sp_remap *a, uint64_t lo, uint64_t hi, bool in_use)
+static uint64_t restore_moved_mappings(struct sp_remap *a, uint64_t lo, uint64_t hi, bool in_use)
 {
     struct sp_vma_maps maps;
     struct sp_vma v;
-    uint64_t at = 0, kept = 0;
+    uint64_t at = 0, still_remapped = 0;
 
     sp_vma_init(&maps);
     bool open = sp_vma_open(&maps);
     while (open && sp_vma_find(&maps, at, &v)) {
         if (is_of_memfd(a, &v) && v.shared && v.offset != v.lo && v.offset < hi &&
             v.offset + (v.hi - v.lo) > lo)
-            kept += give_back_part(a, part_of(&v, lo, hi), in_use);
+            still_remapped += restore_part(a, part_of(&v, lo, hi), in_use);
         at = v.hi;
     }
     sp_vma_close(&maps);
-    if (kept == 0)
+    if (still_remapped == 0)
         sp_exchange_punch(&a->x, lo, hi); /* what the program has unmapped */
-    return kept;
+    return still_remapped;
 }
 
-uint64_t sp_remap_give_back(struct sp_remap *a, struct sp_vma_maps *maps, uint64_t lo, uint64_t hi,
-                            uint64_t expected)
+uint64_t sp_remap_restore(struct sp_remap *a, struct sp_vma_maps *maps, uint64_t lo, uint64_t hi,
+                          uint64_t expected)
 {
     const uint64_t first = lo, size = hi - lo;
-    uint64_t kept = 0, found = 0;
-    unsigned int looks = 0;
+    uint64_t still_remapped = 0, found = 0;
+    unsigned int retries_left = 0;
     struct sp_vma v;
     sigset_t all, old;
 
-    if (!is_open(a) || !sp_vma_open(maps) || must_stay(a))
+    if (!is_open(a) || !sp_vma_open(maps) || must_stay_remapped(a))
         return size;
-    bool in_use = !sp_threads_sleep(lo, hi, &looks);
+    bool in_use = !sp_threads_are_blocked(lo, hi, &retries_left);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old); /* a handler's write there would be lost */
     while (lo < hi && sp_vma_find(maps, lo, &v) && v.lo < hi) {
         if (is_remapped(a, &v)) {
-            struct sp_mapped_part p = part_of(&v, lo, hi);
+            struct sp_memfd_part p = part_of(&v, lo, hi);
             found += p.hi - p.lo;
-            kept += give_back_part(a, p, in_use);
+            still_remapped += restore_part(a, p, in_use);
         }
         lo = v.hi;
     }
-    if (kept == 0 && found < expected)
-        kept = give_back_moved(a, first, hi, in_use);
+    if (still_remapped == 0 && found < expected)
+        still_remapped = restore_moved_mappings(a, first, hi, in_use);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (kept == 0)
-        sp_twins_drop(&a->twins, first, hi);
-    return kept;
+    if (still_remapped == 0)
+        sp_templates_remove(&a->templates, first, hi);
+    return still_remapped;
 }

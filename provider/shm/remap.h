@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "exchange.h"
-#include "twin.h"
+#include "template.h"
 #include "vma.h"
 
 enum { SP_REMAP_UNIT = 4096 }; /* bounds are multiples of it */
@@ -23,18 +23,18 @@ struct sp_remap {
     uint64_t inode;
     uint32_t dev_major, dev_minor;
     uint64_t page_size;
-    bool eager;                   /* memory in use, too, and however large it is */
-    bool keeps_locks;             /* UTOFU_SWAP_PROTECT: the core locks registered memory */
-    bool has_pins;                /* of this process's pages: see sp_remap_wants() */
-    bool asleep;                  /* the other threads, at this registration */
-    bool has_leftovers;           /* of sp_exchange_back_in_use() */
-    bool too_many, ring_logged;   /* ring: io_uring */
-    unsigned int looks;           /* at threads that run: see sp_threads_sleep() */
-    uint32_t count, refuse_every; /* for tests: UTOFU_TEST=map_refuse */
+    bool eager;                     /* memory in use, too, and however large it is */
+    bool swap_protect;              /* UTOFU_SWAP_PROTECT: the core locks registered memory */
+    bool has_pins;                  /* of this process's pages: see sp_remap_may_remap() */
+    bool threads_blocked;           /* the other threads, at this registration */
+    bool has_cow_mappings;          /* of sp_exchange_restore_cow() */
+    bool too_many, io_uring_logged; /* ring: io_uring */
+    unsigned int retries_left;      /* at threads that run: see sp_threads_are_blocked() */
+    uint32_t count, refuse_every;   /* for tests: UTOFU_TEST=map_refuse */
     uint64_t num_remapped;
     uint64_t opened_ns, spent_us; /* spent_us: estimated */
-    uint64_t describe_us;         /* the last sp_twin_describe() */
-    struct sp_twins twins;
+    uint64_t smaps_us;            /* the last sp_template_create_from_smaps() */
+    struct sp_templates templates;
 };
 
 /* The drawback of no mapping, as a sentence; cross-memory attach or the rings copy then. */
@@ -50,7 +50,7 @@ bool sp_remap_refused(char *why, char *remedy, size_t size);
 void sp_remap_close(struct sp_remap *remap);
 
 /* May the next region be remapped? Not if there would be too many mappings. */
-bool sp_remap_wants(struct sp_remap *remap);
+bool sp_remap_may_remap(struct sp_remap *remap);
 /*
  * Remaps what may be of [lo, hi): private, anonymous, writable pages that do not exist yet, and
  * existing ones if nobody but this thread can use them now. Returns how many bytes are remapped
@@ -61,8 +61,8 @@ uint64_t sp_remap_range(struct sp_remap *remap, struct sp_vma_maps *maps, uint64
 /* Gives [lo, hi) back; if less than `expected` bytes of it are still in their place, also what the
  * program has moved elsewhere. Protections stay. Returns how many bytes of it are still remapped.
  */
-uint64_t sp_remap_give_back(struct sp_remap *remap, struct sp_vma_maps *maps, uint64_t lo,
-                            uint64_t hi, uint64_t expected);
+uint64_t sp_remap_restore(struct sp_remap *remap, struct sp_vma_maps *maps, uint64_t lo,
+                          uint64_t hi, uint64_t expected);
 
 /* Calls fn for each remapped part of [lo, hi), in order. */
 void sp_remap_for_each(const struct sp_remap *remap, uint64_t lo, uint64_t hi,

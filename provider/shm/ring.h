@@ -25,7 +25,7 @@
 
 /* Can this CPU compare and swap 16 bytes? ThreadSanitizer would not see it. */
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
-#    define SP_SWAPS_PAIRS
+#    define SP_HAS_CMPXCHG16B
 #endif
 
 /* SP_PHASE_NOTICE: published with `conn` and `imm` alone, whatever `kind` is: sp_ring_notify(). */
@@ -59,7 +59,7 @@ static inline struct sp_slot *sp_ring_slot(struct sp_ring *ring, uint64_t pos)
     return &ring->slots[pos & (SP_SLOTS - 1)];
 }
 
-static inline void sp_ring_help(struct sp_ring *ring, uint64_t tail)
+static inline void sp_ring_advance_tail(struct sp_ring *ring, uint64_t tail)
 {
     __atomic_compare_exchange_n(&ring->tail, &tail, tail + 1, false, __ATOMIC_RELEASE,
                                 __ATOMIC_RELAXED);
@@ -83,7 +83,7 @@ static inline struct sp_slot *sp_ring_claim(struct sp_ring *ring, uint32_t claim
         if (s < sp_state(tail, 0, SP_PHASE_FREE))
             return NULL; /* not consumed since the last lap */
         /* claimed or consumed by now: its claimer may have died before it advanced the tail */
-        sp_ring_help(ring, tail);
+        sp_ring_advance_tail(ring, tail);
     }
     return NULL;
 }
@@ -92,7 +92,7 @@ static inline struct sp_slot *sp_ring_claim(struct sp_ring *ring, uint32_t claim
 static inline bool sp_slot_swap(struct sp_slot *slot, uint64_t vacant, uint64_t state,
                                 uint32_t conn, uint32_t imm)
 {
-#ifdef SP_SWAPS_PAIRS
+#ifdef SP_HAS_CMPXCHG16B
     struct pair {
         uint64_t words[2];
     } __attribute__((may_alias)) *pair = (struct pair *)(void *)slot;
@@ -120,7 +120,7 @@ static inline bool sp_ring_notify(struct sp_ring *ring, uint32_t claimer, uint32
     if (!sp_slot_swap(sp_ring_slot(ring, *pos), sp_state(*pos, 0, SP_PHASE_FREE),
                       sp_state(*pos, claimer, SP_PHASE_NOTICE), conn, imm))
         return false;
-    sp_ring_help(ring, *pos);
+    sp_ring_advance_tail(ring, *pos);
     return true;
 }
 
@@ -142,13 +142,13 @@ static inline void sp_ring_publish(struct sp_ring *ring, struct sp_slot *slot, u
                                    uint32_t claimer)
 {
     __atomic_store_n(&slot->state, sp_state(pos, claimer, SP_PHASE_READY), __ATOMIC_RELEASE);
-    sp_ring_help(ring, pos);
+    sp_ring_advance_tail(ring, pos);
 }
 
 /* Reads `armed` after the preceding publication: either the owner, who arms and then checks the
  * slot, sees it, or this load sees `armed`. The compare-and-swap on the tail is a full barrier on
  * x86; other CPUs need one. */
-static inline uint32_t sp_ring_armed_behind_help(struct sp_ring *ring)
+static inline uint32_t sp_ring_load_armed(struct sp_ring *ring)
 {
 #if defined(__x86_64__) || defined(__i386__)
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
@@ -168,7 +168,7 @@ static inline uint64_t sp_ring_end(struct sp_ring *ring)
             return tail;
         if (i == SP_RING_TRIES)
             return tail;
-        sp_ring_help(ring, tail);
+        sp_ring_advance_tail(ring, tail);
     }
 }
 
@@ -199,7 +199,7 @@ static inline bool sp_ring_is_busy(struct sp_ring *ring, uint64_t pos)
 }
 
 /* `conn` and `imm` of a free slot are 0: sp_slot_swap(). */
-static inline void sp_ring_free(struct sp_slot *slot, uint64_t pos)
+static inline void sp_slot_free(struct sp_slot *slot, uint64_t pos)
 {
     slot->conn = slot->imm = 0;
     __atomic_store_n(&slot->state, sp_state(pos + SP_SLOTS, 0, SP_PHASE_FREE), __ATOMIC_RELEASE);

@@ -55,8 +55,9 @@ enum {
     YIELD_MS = 10, /* time for the peer's own connection to arrive */
     FIRST_BACKOFF_MS = 2,
     LAST_BACKOFF_MS = 500,
-    TURNED_AWAY_AT_ONCE = 64,
-    CHANGE_MS = 3000, /* time for the processes of a job to change their user one after the other */
+    MAX_REJECTIONS_AT_ONCE = 64,
+    USER_CHANGE_MS =
+        3000, /* time for the processes of a job to change their user one after the other */
 };
 
 /*
@@ -88,7 +89,7 @@ static struct ucred read_credentials(int fd)
 }
 
 /* Once for each process, or each time for -1. */
-static bool must_log(struct sp_prov *prov, pid_t pid)
+static bool must_log_rejection(struct sp_prov *prov, pid_t pid)
 {
     for (int i = 0; i < SP_REJECTED; i++) {
         if (pid > 0 && prov->rejected[i] == pid)
@@ -102,8 +103,8 @@ static bool must_log(struct sp_prov *prov, pid_t pid)
 
 /* Tells the process at the other end that it is refused, and logs it (SP_REFUSAL_OTHER: the caller
  * does). */
-static void refuse_process(struct sp_prov *prov, int fd, const struct ucred *cred,
-                           enum sp_refusal why)
+static void send_refusal(struct sp_prov *prov, int fd, const struct ucred *cred,
+                         enum sp_refusal why)
 {
     bool changed = why == SP_REFUSAL_USER && geteuid() != prov->uid;
     const struct sp_dgram d = {.type = SP_DGRAM_REFUSED,
@@ -113,7 +114,7 @@ static void refuse_process(struct sp_prov *prov, int fd, const struct ucred *cre
                                .refusal = changed ? SP_REFUSAL_USER_CHANGED : why};
 
     (void)!send(fd, &d, sizeof(d), MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (why == SP_REFUSAL_OTHER || !must_log(prov, cred->pid))
+    if (why == SP_REFUSAL_OTHER || !must_log_rejection(prov, cred->pid))
         return;
     if (why == SP_REFUSAL_USER)
         ut_warn(
@@ -134,31 +135,31 @@ static void refuse_process(struct sp_prov *prov, int fd, const struct ucred *cre
 }
 
 /* The credentials of a process that connects; false: it is of another user, and refused. */
-static bool check_credentials(struct sp_prov *prov, int fd, pid_t *pid)
+static bool check_connecting_user(struct sp_prov *prov, int fd, pid_t *pid)
 {
     struct ucred cred = read_credentials(fd);
 
     *pid = cred.pid;
     if (cred.uid == geteuid())
         return true;
-    refuse_process(prov, fd, &cred, SP_REFUSAL_USER);
+    send_refusal(prov, fd, &cred, SP_REFUSAL_USER);
     return false;
 }
 
 /* The credentials of a process that listens. If it was of the user that this process was when it
  * began, either may have changed since, so that the peer has to prove its user of today. */
-static bool check_listener(struct sp_peer *peer)
+static bool check_listening_user(struct sp_peer *peer)
 {
     struct ucred cred = read_credentials(peer->fd);
     uid_t uid = geteuid();
     int one = 1;
 
     peer->pid = cred.pid;
-    peer->proves_user = cred.uid != uid;
+    peer->must_prove_user = cred.uid != uid;
     if (cred.uid == uid || (cred.uid == peer->prov->uid &&
                             setsockopt(peer->fd, SOL_SOCKET, SO_PASSCRED, &one, sizeof(one)) == 0))
         return true;
-    refuse_process(peer->prov, peer->fd, &cred, SP_REFUSAL_USER);
+    send_refusal(peer->prov, peer->fd, &cred, SP_REFUSAL_USER);
     return false;
 }
 
@@ -194,9 +195,9 @@ enum { SEGMENT, MAPPED, NUM_FDS };
 
 /* Descriptors attached to a datagram, or -1. `cut`: this process could not receive all of them.
  * `cred`: the sender's credentials, from a peer that proves its user. */
-struct carried {
+struct attachments {
     int fds[NUM_FDS];
-    bool cut;
+    bool truncated;
     struct ucred cred;
 };
 
@@ -206,7 +207,7 @@ union control {
     char buf[CMSG_SPACE(NUM_FDS * sizeof(int)) + CMSG_SPACE(sizeof(struct ucred))];
 };
 
-static void attach_control(struct msghdr *msg, int type, const void *data, size_t size)
+static void append_control(struct msghdr *msg, int type, const void *data, size_t size)
 {
     struct cmsghdr *c = (void *)((char *)msg->msg_control + msg->msg_controllen);
 
@@ -227,10 +228,10 @@ static int send_dgram(struct sp_prov *prov, int fd, const struct sp_dgram *d, bo
 
     if (d->type == SP_DGRAM_WELCOME) {
         const struct ucred cred = {.pid = getpid(), .uid = geteuid(), .gid = getegid()};
-        attach_control(&msg, SCM_CREDENTIALS, &cred, sizeof(cred));
+        append_control(&msg, SCM_CREDENTIALS, &cred, sizeof(cred));
     }
     if (with_fds)
-        attach_control(&msg, SCM_RIGHTS, fds, fds_size);
+        append_control(&msg, SCM_RIGHTS, fds, fds_size);
     if (msg.msg_controllen == 0)
         msg.msg_control = NULL;
     return sendmsg(fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof(*d) ? 0 : -errno;
@@ -238,14 +239,15 @@ static int send_dgram(struct sp_prov *prov, int fd, const struct sp_dgram *d, bo
 
 /* The number of bytes received, 0 at a hang-up, -EAGAIN. Only datagrams of the handshake carry
  * descriptors: without with_fds the kernel drops them. */
-static ssize_t receive_dgram(int fd, struct sp_dgram *d, struct carried *carried, bool with_fds)
+static ssize_t receive_dgram(int fd, struct sp_dgram *d, struct attachments *attachments,
+                             bool with_fds)
 {
     struct iovec iov = {.iov_base = d, .iov_len = sizeof(*d)};
     union control control;
     struct msghdr msg;
     ssize_t n;
 
-    *carried = (struct carried){.fds = {-1, -1}, .cred.uid = (uid_t)-1};
+    *attachments = (struct attachments){.fds = {-1, -1}, .cred.uid = (uid_t)-1};
     if (with_fds)
         ut_fd_reserve();
     do { /* ECONNRESET is reported once, before the datagrams that are left to read */
@@ -261,22 +263,22 @@ static ssize_t receive_dgram(int fd, struct sp_dgram *d, struct carried *carried
         return errno == EAGAIN ? -EAGAIN : 0;
     for (struct cmsghdr *c = CMSG_FIRSTHDR(&msg); c; c = CMSG_NXTHDR(&msg, c)) {
         if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
-            memcpy(carried->fds, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0));
+            memcpy(attachments->fds, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0));
         else if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_CREDENTIALS)
-            memcpy(&carried->cred, CMSG_DATA(c), sizeof(carried->cred));
+            memcpy(&attachments->cred, CMSG_DATA(c), sizeof(attachments->cred));
     }
     for (int i = 0; i < NUM_FDS; i++)
-        ut_fd_mark(carried->fds[i]);
-    carried->cut = msg.msg_flags & MSG_CTRUNC;
+        ut_fd_mark(attachments->fds[i]);
+    attachments->truncated = msg.msg_flags & MSG_CTRUNC;
     return n;
 }
 
-static void close_carried(struct carried *carried)
+static void close_attached_fds(struct attachments *attachments)
 {
     for (int i = 0; i < NUM_FDS; i++) {
-        if (carried->fds[i] >= 0)
-            close(carried->fds[i]);
-        carried->fds[i] = -1;
+        if (attachments->fds[i] >= 0)
+            close(attachments->fds[i]);
+        attachments->fds[i] = -1;
     }
 }
 
@@ -300,17 +302,17 @@ static int send_hello(struct sp_peer *peer)
     struct sp_dgram d = make_dgram(peer, SP_DGRAM_HELLO);
 
     d.target_key = peer->addr.key;
-    return send_dgram(peer->prov, peer->fd, &d, peer->send_fds);
+    return send_dgram(peer->prov, peer->fd, &d, peer->attach_fds);
 }
 
 static int send_welcome(struct sp_peer *peer)
 {
     struct sp_dgram d = make_dgram(peer, SP_DGRAM_WELCOME);
 
-    return send_dgram(peer->prov, peer->fd, &d, peer->send_fds);
+    return send_dgram(peer->prov, peer->fd, &d, peer->attach_fds);
 }
 
-static int send_bare_dgram(struct sp_prov *prov, int fd, enum sp_dgram_type type)
+static int send_empty_dgram(struct sp_prov *prov, int fd, enum sp_dgram_type type)
 {
     struct sp_dgram d = {.type = type, .version = SP_VERSION};
 
@@ -330,31 +332,32 @@ static bool is_shortage(int error)
 
 /* If the socket is full, the peer has datagrams to read anyway, and then checks `rung` and
  * `closings` in shared memory. Where the kernel has no memory for it, the note is sent again. */
-void sp_send_note(struct sp_peer *peer, enum sp_dgram_type type)
+void sp_send_notification(struct sp_peer *peer, enum sp_dgram_type type)
 {
-    if (!ut_fd_check_own(peer->fd) || !is_shortage(-send_bare_dgram(peer->prov, peer->fd, type)))
+    if (!ut_fd_check_own(peer->fd) || !is_shortage(-send_empty_dgram(peer->prov, peer->fd, type)))
         return;
-    __atomic_fetch_or(&peer->notes_owed, 1u << (type - SP_DGRAM_HELLO), __ATOMIC_SEQ_CST);
-    __atomic_store_n(&peer->prov->owes_notes, 1, __ATOMIC_SEQ_CST);
-    sp_timer(peer->prov);
+    __atomic_fetch_or(&peer->pending_notifications, 1u << (type - SP_DGRAM_HELLO),
+                      __ATOMIC_SEQ_CST);
+    __atomic_store_n(&peer->prov->has_pending_notifications, 1, __ATOMIC_SEQ_CST);
+    sp_start_timer(peer->prov);
 }
 
-void sp_lose_peers(struct sp_prov *prov)
+void sp_disconnect_all(struct sp_prov *prov)
 {
     UT_ASSERT_LOCKED(&prov->lock);
     while (prov->peers)
-        sp_peer_die(prov->peers, PROV_REASON_LOCAL);
+        sp_peer_mark_dead(prov->peers, PROV_REASON_LOCAL);
 }
 
-void sp_send_owed_notes(struct sp_prov *prov)
+void sp_send_pending_notifications(struct sp_prov *prov)
 {
-    if (!__atomic_exchange_n(&prov->owes_notes, 0, __ATOMIC_SEQ_CST))
+    if (!__atomic_exchange_n(&prov->has_pending_notifications, 0, __ATOMIC_SEQ_CST))
         return;
     for (struct sp_peer *peer = prov->peers; peer; peer = peer->next) {
-        uint32_t owed = __atomic_exchange_n(&peer->notes_owed, 0, __ATOMIC_SEQ_CST);
-        for (unsigned int i = 0; owed >> i; i++)
-            if (owed >> i & 1)
-                sp_send_note(peer, (enum sp_dgram_type)(SP_DGRAM_HELLO + i));
+        uint32_t pending = __atomic_exchange_n(&peer->pending_notifications, 0, __ATOMIC_SEQ_CST);
+        for (unsigned int i = 0; pending >> i; i++)
+            if (pending >> i & 1)
+                sp_send_notification(peer, (enum sp_dgram_type)(SP_DGRAM_HELLO + i));
     }
 }
 
@@ -373,30 +376,30 @@ static void drop_socket(struct sp_peer *peer)
         epoll_ctl(peer->prov->epoll_fd, EPOLL_CTL_DEL, peer->fd, NULL);
     ut_fd_close(peer->fd);
     peer->fd = -1;
-    peer->want_sent = false;
+    peer->fds_requested = false;
 }
 
-static void look_again(struct sp_prov *prov, uint64_t at_ms)
+static void schedule_retry(struct sp_prov *prov, uint64_t at_ms)
 {
     if (prov->retry_ms == 0 || at_ms < prov->retry_ms)
         prov->retry_ms = at_ms;
 }
 
-static void connect_later(struct sp_peer *peer, uint64_t ms)
+static void schedule_connect(struct sp_peer *peer, uint64_t ms)
 {
     drop_socket(peer);
     __atomic_store_n(&peer->state, SP_PEER_RETRY, __ATOMIC_RELEASE);
     peer->retry_ms = ut_now_ms() + ms;
-    look_again(peer->prov, peer->retry_ms);
+    schedule_retry(peer->prov, peer->retry_ms);
 }
 
-static uint64_t back_off(struct sp_prov *prov, uint32_t *backoff_ms)
+static uint64_t next_backoff_ms(struct sp_prov *prov, uint32_t *backoff_ms)
 {
     *backoff_ms = (uint32_t)ut_retry_delay_next_ms(*backoff_ms, FIRST_BACKOFF_MS, LAST_BACKOFF_MS);
     return ut_retry_delay_jitter_ms(*backoff_ms, prov->jitter++);
 }
 
-static void forget_segment(struct sp_peer *peer)
+static void release_segment(struct sp_peer *peer)
 {
     sp_segment_unmap(peer->seg);
     peer->seg = NULL;
@@ -406,22 +409,22 @@ static void forget_segment(struct sp_peer *peer)
 
 /* The attempt failed because this process, or (error 0) the peer, lacks resources. It is only
  * repeated if connections wait for the peer. */
-static void fall_short(struct sp_peer *peer, int error)
+static void retry_after_shortage(struct sp_peer *peer, int error)
 {
     struct sp_prov *prov = peer->prov;
     uint64_t now = ut_now_ms();
 
     if (error != 0)
         log_shortage(prov, error);
-    forget_segment(peer);
+    release_segment(peer);
     if (__atomic_load_n(&peer->refs, __ATOMIC_ACQUIRE) == 1) {
-        sp_peer_die(peer, PROV_REASON_LOCAL);
+        sp_peer_mark_dead(peer, PROV_REASON_LOCAL);
         return;
     }
-    if (peer->short_since_ms == 0)
-        peer->short_since_ms = now;
-    if (now - peer->short_since_ms < prov->config.peer_timeout_ms) {
-        connect_later(peer, back_off(prov, &peer->backoff_ms));
+    if (peer->shortage_since_ms == 0)
+        peer->shortage_since_ms = now;
+    if (now - peer->shortage_since_ms < prov->config.peer_timeout_ms) {
+        schedule_connect(peer, next_backoff_ms(prov, &peer->backoff_ms));
         return;
     }
     if (error != 0)
@@ -432,10 +435,10 @@ static void fall_short(struct sp_peer *peer, int error)
                  "gave up connecting to process %u after %u ms: it has no descriptor or no memory "
                  "left for another peer; raise its limit of open files (ulimit -n)",
                  peer->addr.pid, prov->config.peer_timeout_ms);
-    sp_peer_die(peer, PROV_REASON_LOCAL);
+    sp_peer_mark_dead(peer, PROV_REASON_LOCAL);
 }
 
-static const char *text_of_refusal(uint32_t refusal)
+static const char *explain_refusal(uint32_t refusal)
 {
     return refusal == SP_REFUSAL_KEY ? "this process does not know its key: is it of another job?"
            : refusal == SP_REFUSAL_VERSION ? "it runs another version of this library; use one "
@@ -456,33 +459,33 @@ static void log_refusal(struct sp_peer *peer, const struct sp_dgram *d)
                 (int)peer->pid, d->uid, geteuid());
     else
         ut_warn(SP_LOG, "process %d rejected this process: %s", (int)peer->pid,
-                text_of_refusal(d->refusal));
+                explain_refusal(d->refusal));
 }
 
 /* One of the two refuses the other. While processes change their user one after the other, this may
  * pass. */
-static void end_by_refusal(struct sp_peer *peer, enum sp_refusal why)
+static void handle_refusal(struct sp_peer *peer, enum sp_refusal why)
 {
     struct sp_prov *prov = peer->prov;
     bool may_pass =
         why == SP_REFUSAL_USER_CHANGED || (why == SP_REFUSAL_USER && geteuid() != prov->uid);
     uint64_t now = ut_now_ms();
 
-    forget_segment(peer);
+    release_segment(peer);
     if (peer->refused_since_ms == 0)
         peer->refused_since_ms = now;
-    if (may_pass && now - peer->refused_since_ms < CHANGE_MS &&
+    if (may_pass && now - peer->refused_since_ms < USER_CHANGE_MS &&
         __atomic_load_n(&peer->refs, __ATOMIC_ACQUIRE) > 1)
-        connect_later(peer, back_off(prov, &peer->backoff_ms));
+        schedule_connect(peer, next_backoff_ms(prov, &peer->backoff_ms));
     else
-        sp_peer_die(peer, PROV_REASON_REFUSED);
+        sp_peer_mark_dead(peer, PROV_REASON_REFUSED);
 }
 
 /*
  * Connecting
  */
 
-static int try_to_connect(struct sp_peer *peer)
+static int connect_and_send_hello(struct sp_peer *peer)
 {
     struct sockaddr_un sun;
     socklen_t len = socket_name(&peer->addr, &sun);
@@ -490,7 +493,7 @@ static int try_to_connect(struct sp_peer *peer)
     peer->fd = new_socket();
     if (peer->fd < 0 || connect(peer->fd, (struct sockaddr *)&sun, len) != 0)
         return -errno;
-    if (!check_listener(peer))
+    if (!check_listening_user(peer))
         return -EACCES;
     int rc = send_hello(peer);
     if (rc != 0 && rc != -EPIPE && rc != -ECONNRESET)
@@ -501,24 +504,24 @@ static int try_to_connect(struct sp_peer *peer)
 
 void sp_peer_connect(struct sp_peer *peer)
 {
-    bool whole = ut_fd_check_own(peer->prov->epoll_fd) && ut_fd_check_own(peer->prov->seg_fd);
-    int rc = whole ? try_to_connect(peer) : -EBADF;
+    bool fds_intact = ut_fd_check_own(peer->prov->epoll_fd) && ut_fd_check_own(peer->prov->seg_fd);
+    int rc = fds_intact ? connect_and_send_hello(peer) : -EBADF;
 
-    if (!whole) {
-        sp_peer_die(peer, PROV_REASON_LOCAL);
+    if (!fds_intact) {
+        sp_peer_mark_dead(peer, PROV_REASON_LOCAL);
     } else if (rc == 0) {
         __atomic_store_n(&peer->state, SP_PEER_HELLO_SENT, __ATOMIC_RELEASE);
     } else if (rc == -EAGAIN || rc == -EINTR) { /* its queue of connections is full */
-        connect_later(peer, back_off(peer->prov, &peer->backoff_ms));
+        schedule_connect(peer, next_backoff_ms(peer->prov, &peer->backoff_ms));
     } else if (is_shortage(-rc)) {
-        fall_short(peer, -rc);
+        retry_after_shortage(peer, -rc);
     } else if (rc == -EACCES) {
-        end_by_refusal(peer, SP_REFUSAL_USER);
+        handle_refusal(peer, SP_REFUSAL_USER);
     } else if (rc == -ECONNREFUSED) { /* it no longer listens */
-        sp_peer_die(peer, PROV_REASON_PEER_DEAD);
+        sp_peer_mark_dead(peer, PROV_REASON_PEER_DEAD);
     } else {
         ut_error(SP_LOG, "cannot connect to process %u: %s", peer->addr.pid, strerror(-rc));
-        sp_peer_die(peer, PROV_REASON_LOCAL);
+        sp_peer_mark_dead(peer, PROV_REASON_LOCAL);
     }
 }
 
@@ -527,7 +530,7 @@ static void pause_listening(struct sp_prov *prov)
 {
     prov->listen_paused = true;
     epoll_ctl(prov->epoll_fd, EPOLL_CTL_DEL, prov->listen_fd, NULL);
-    look_again(prov, ut_now_ms() + LAST_BACKOFF_MS / 4);
+    schedule_retry(prov, ut_now_ms() + LAST_BACKOFF_MS / 4);
 }
 
 static void resume_listening(struct sp_prov *prov)
@@ -556,7 +559,7 @@ int sp_retry(struct sp_prov *prov)
             if (now >= peer->retry_ms)
                 sp_peer_connect(peer);
             else
-                look_again(prov, peer->retry_ms);
+                schedule_retry(prov, peer->retry_ms);
         }
     }
     if (prov->retry_ms == 0)
@@ -575,11 +578,11 @@ static int accept_one(const struct sp_prov *prov)
     return fd < 0 ? -errno : fd;
 }
 
-static void take_in(struct sp_prov *prov, int fd)
+static void add_incoming_peer(struct sp_prov *prov, int fd)
 {
     pid_t pid;
 
-    if (!check_credentials(prov, fd, &pid)) {
+    if (!check_connecting_user(prov, fd, &pid)) {
         close(fd);
         return;
     }
@@ -591,24 +594,24 @@ static void take_in(struct sp_prov *prov, int fd)
             return;
     }
     log_shortage(prov, peer ? errno : ENOMEM);
-    (void)send_bare_dgram(prov, fd, SP_DGRAM_BUSY);
+    (void)send_empty_dgram(prov, fd, SP_DGRAM_BUSY);
     if (peer)
-        sp_peer_die(peer, PROV_REASON_LOCAL);
+        sp_peer_mark_dead(peer, PROV_REASON_LOCAL);
     else
         close(fd);
 }
 
 /* No descriptor is left: accepts with the spare one, and answers BUSY. Returns 0 or -errno of
  * accepting. */
-static int turn_away(struct sp_prov *prov)
+static int reject_with_spare_fd(struct sp_prov *prov)
 {
     pid_t pid;
 
     ut_fd_close(prov->spare_fd);
     int fd = accept_one(prov);
     if (fd >= 0) {
-        if (check_credentials(prov, fd, &pid))
-            (void)send_bare_dgram(prov, fd, SP_DGRAM_BUSY);
+        if (check_connecting_user(prov, fd, &pid))
+            (void)send_empty_dgram(prov, fd, SP_DGRAM_BUSY);
         close(fd);
     }
     prov->spare_fd = ut_fd_own(fcntl(prov->seg_fd, F_DUPFD_CLOEXEC, 0));
@@ -617,15 +620,15 @@ static int turn_away(struct sp_prov *prov)
 
 void sp_accept_all(struct sp_prov *prov)
 {
-    int fd, turned_away = 0;
+    int fd, num_busy = 0;
 
     while ((fd = accept_one(prov)) != -EAGAIN) {
         if (fd == -EMFILE || fd == -ENFILE) {
             log_shortage(prov, -fd);
-            fd = turn_away(prov);
+            fd = reject_with_spare_fd(prov);
             if (fd == -EAGAIN)
                 return;
-            if (fd == 0 && ++turned_away < TURNED_AWAY_AT_ONCE)
+            if (fd == 0 && ++num_busy < MAX_REJECTIONS_AT_ONCE)
                 continue;
             pause_listening(prov);
             return;
@@ -635,7 +638,7 @@ void sp_accept_all(struct sp_prov *prov)
             pause_listening(prov);
             return;
         }
-        take_in(prov, fd);
+        add_incoming_peer(prov, fd);
     }
 }
 
@@ -663,7 +666,7 @@ static void probe_cma(struct sp_peer *peer, const struct sp_dgram *d)
                 (long)peer->pid, why);
 }
 
-static int open_theirs(const struct sp_peer *peer, int number)
+static int open_peer_fd(const struct sp_peer *peer, int number)
 {
     char path[64];
 
@@ -674,234 +677,236 @@ static int open_theirs(const struct sp_peer *peer, int number)
 
 /* Opens descriptors that are not attached to the datagram by their numbers. 0; -EACCES: they must
  * be attached; other negative errno: this process lacks resources. */
-static int open_named(const struct sp_peer *peer, const struct sp_dgram *d, struct carried *carried)
+static int open_peer_fds(const struct sp_peer *peer, const struct sp_dgram *d,
+                         struct attachments *attachments)
 {
     const int numbers[NUM_FDS] = {[SEGMENT] = d->seg_fd, [MAPPED] = d->mapped_fd};
 
-    if (carried->cut)
+    if (attachments->truncated)
         return -EMFILE;
-    if (carried->fds[SEGMENT] >= 0)
+    if (attachments->fds[SEGMENT] >= 0)
         return 0;
     for (int i = 0; i < NUM_FDS; i++) {
         if (numbers[i] < 0)
             continue;
-        carried->fds[i] = open_theirs(peer, numbers[i]);
-        if (carried->fds[i] < 0)
-            return is_shortage(-carried->fds[i]) ? carried->fds[i] : -EACCES;
+        attachments->fds[i] = open_peer_fd(peer, numbers[i]);
+        if (attachments->fds[i] < 0)
+            return is_shortage(-attachments->fds[i]) ? attachments->fds[i] : -EACCES;
     }
-    return carried->fds[SEGMENT] >= 0 ? 0 : -EACCES;
+    return attachments->fds[SEGMENT] >= 0 ? 0 : -EACCES;
 }
 
 /* Maps the peer's segment, and keeps the memfd of its remapped memory if both sides allow it. */
-static int map_theirs(struct sp_peer *peer, const struct sp_dgram *d, struct carried *carried)
+static int map_peer_segment(struct sp_peer *peer, const struct sp_dgram *d,
+                            struct attachments *attachments)
 {
-    int rc = sp_segment_map(carried->fds[SEGMENT], d->probe, &peer->seg, &peer->num_rings);
+    int rc = sp_segment_map(attachments->fds[SEGMENT], d->probe, &peer->seg, &peer->num_rings);
 
-    carried->fds[SEGMENT] = -1;
+    attachments->fds[SEGMENT] = -1;
     if (rc != 0)
         return rc;
-    if (carried->fds[MAPPED] >= 0 && peer->prov->use_map &&
-        sp_remap_check_fd(carried->fds[MAPPED])) {
-        peer->map_fd = carried->fds[MAPPED];
-        carried->fds[MAPPED] = -1;
+    if (attachments->fds[MAPPED] >= 0 && peer->prov->use_map &&
+        sp_remap_check_fd(attachments->fds[MAPPED])) {
+        peer->map_fd = attachments->fds[MAPPED];
+        attachments->fds[MAPPED] = -1;
     }
     peer->claimer_there = d->claimer;
     probe_cma(peer, d);
     return 0;
 }
 
-static void come_up(struct sp_peer *peer)
+static void mark_peer_up(struct sp_peer *peer)
 {
     peer->backoff_ms = 0;
-    peer->short_since_ms = peer->refused_since_ms = 0;
+    peer->shortage_since_ms = peer->refused_since_ms = 0;
     __atomic_store_n(&peer->state, SP_PEER_UP, __ATOMIC_SEQ_CST);
-    sp_attention(peer->prov);
+    sp_request_peer_checks(peer->prov);
 }
 
 /* Replaces the socket of this process's attempt by the one on which the peer's HELLO came. */
-static void take_socket(struct sp_peer *ours, struct sp_peer *incoming)
+static void adopt_socket(struct sp_peer *ours, struct sp_peer *incoming)
 {
     struct epoll_event ev = {.events = EPOLLIN, .data.ptr = ours};
 
     drop_socket(ours);
     ours->fd = incoming->fd;
     ours->pid = incoming->pid;
-    ours->want_sent = incoming->want_sent;
+    ours->fds_requested = incoming->fds_requested;
     incoming->fd = -1;
     epoll_ctl(ours->prov->epoll_fd, EPOLL_CTL_MOD, ours->fd, &ev);
 }
 
 /* The handshake cannot continue. */
-static void break_off(struct sp_peer *peer, int rc)
+static void abort_handshake(struct sp_peer *peer, int rc)
 {
     if (is_shortage(-rc) || rc == -EAGAIN) {
-        sp_send_note(peer, SP_DGRAM_BUSY);
-        fall_short(peer, -rc);
+        sp_send_notification(peer, SP_DGRAM_BUSY);
+        retry_after_shortage(peer, -rc);
     } else if (rc == -EPIPE || rc == -ECONNRESET || rc == -ESRCH) {
-        sp_peer_die(peer, PROV_REASON_PEER_DEAD);
+        sp_peer_mark_dead(peer, PROV_REASON_PEER_DEAD);
     } else {
         ut_warn(SP_LOG,
                 "cannot share memory with process %ld: %s; one version of the library, and one "
                 "sandbox or container for all processes of a host?",
                 (long)peer->pid, strerror(-rc));
-        refuse_process(peer->prov, peer->fd, &(struct ucred){.pid = peer->pid}, SP_REFUSAL_OTHER);
-        sp_peer_die(peer, PROV_REASON_REFUSED);
+        send_refusal(peer->prov, peer->fd, &(struct ucred){.pid = peer->pid}, SP_REFUSAL_OTHER);
+        sp_peer_mark_dead(peer, PROV_REASON_REFUSED);
     }
 }
 
 /* True: the datagram will come again, with the descriptors. */
-static bool ask_for_fds(struct sp_peer *peer, int rc)
+static bool request_fds(struct sp_peer *peer, int rc)
 {
-    if (rc != -EACCES || peer->want_sent)
+    if (rc != -EACCES || peer->fds_requested)
         return false;
-    peer->want_sent = true;
-    sp_send_note(peer, SP_DGRAM_WANT);
+    peer->fds_requested = true;
+    sp_send_notification(peer, SP_DGRAM_WANT);
     return true;
 }
 
 /* Returns the peer that owns this socket from now on, or NULL: the socket is closed. */
-static struct sp_peer *take_hello(struct sp_peer *peer, const struct sp_dgram *d,
-                                  struct carried *carried)
+static struct sp_peer *handle_hello(struct sp_peer *peer, const struct sp_dgram *d,
+                                    struct attachments *attachments)
 {
     struct sp_prov *prov = peer->prov;
 
     if (d->version != SP_VERSION || d->target_key != prov->addr.key) {
-        refuse_process(prov, peer->fd, &(struct ucred){.pid = peer->pid},
-                       d->version != SP_VERSION ? SP_REFUSAL_VERSION : SP_REFUSAL_KEY);
-        sp_peer_die(peer, PROV_REASON_REFUSED);
+        send_refusal(prov, peer->fd, &(struct ucred){.pid = peer->pid},
+                     d->version != SP_VERSION ? SP_REFUSAL_VERSION : SP_REFUSAL_KEY);
+        sp_peer_mark_dead(peer, PROV_REASON_REFUSED);
         return NULL;
     }
-    struct sp_peer *known = sp_peer_find(prov, d->key);
-    if (known && known->state != SP_PEER_RETRY &&
-        !(known->state == SP_PEER_HELLO_SENT && d->key < prov->addr.key)) {
-        sp_send_note(peer, SP_DGRAM_YIELD);
-        sp_peer_die(peer, PROV_REASON_PEER_DEAD);
+    struct sp_peer *existing = sp_peer_find(prov, d->key);
+    if (existing && existing->state != SP_PEER_RETRY &&
+        !(existing->state == SP_PEER_HELLO_SENT && d->key < prov->addr.key)) {
+        sp_send_notification(peer, SP_DGRAM_YIELD);
+        sp_peer_mark_dead(peer, PROV_REASON_PEER_DEAD);
         return NULL;
     }
-    int rc = open_named(peer, d, carried);
-    if (ask_for_fds(peer, rc))
+    int rc = open_peer_fds(peer, d, attachments);
+    if (request_fds(peer, rc))
         return peer;
     if (rc != 0) {
-        break_off(peer, rc);
+        abort_handshake(peer, rc);
         return NULL;
     }
-    if (known) {
-        take_socket(known, peer);
-        sp_peer_die(peer, PROV_REASON_PEER_DEAD);
-        peer = known;
+    if (existing) {
+        adopt_socket(existing, peer);
+        sp_peer_mark_dead(peer, PROV_REASON_PEER_DEAD);
+        peer = existing;
     }
     sp_peer_set_key(peer, d->key);
     peer->addr.pid = d->pid;
-    rc = map_theirs(peer, d, carried);
+    rc = map_peer_segment(peer, d, attachments);
     if (rc == 0)
         rc = send_welcome(peer);
     if (rc != 0) {
-        break_off(peer, rc);
+        abort_handshake(peer, rc);
         return NULL;
     }
     __atomic_store_n(&peer->state, SP_PEER_MAPPED, __ATOMIC_RELEASE);
     return peer;
 }
 
-static struct sp_peer *take_welcome(struct sp_peer *peer, const struct sp_dgram *d,
-                                    struct carried *carried)
+static struct sp_peer *handle_welcome(struct sp_peer *peer, const struct sp_dgram *d,
+                                      struct attachments *attachments)
 {
-    struct sp_dgram answer = make_dgram(peer, SP_DGRAM_CONFIRM);
+    struct sp_dgram confirm = make_dgram(peer, SP_DGRAM_CONFIRM);
 
-    if (peer->proves_user && carried->cred.uid != geteuid()) {
-        refuse_process(peer->prov, peer->fd, &carried->cred, SP_REFUSAL_USER);
-        end_by_refusal(peer, SP_REFUSAL_USER);
+    if (peer->must_prove_user && attachments->cred.uid != geteuid()) {
+        send_refusal(peer->prov, peer->fd, &attachments->cred, SP_REFUSAL_USER);
+        handle_refusal(peer, SP_REFUSAL_USER);
         return NULL;
     }
     bool good = d->version == SP_VERSION && d->key == peer->addr.key;
-    int rc = good ? open_named(peer, d, carried) : -EPROTO;
+    int rc = good ? open_peer_fds(peer, d, attachments) : -EPROTO;
 
-    if (ask_for_fds(peer, rc))
+    if (request_fds(peer, rc))
         return peer;
     if (rc == 0)
-        rc = map_theirs(peer, d, carried);
+        rc = map_peer_segment(peer, d, attachments);
     if (rc == 0)
-        rc = send_dgram(peer->prov, peer->fd, &answer, false);
+        rc = send_dgram(peer->prov, peer->fd, &confirm, false);
     if (rc != 0) {
-        break_off(peer, rc);
+        abort_handshake(peer, rc);
         return NULL;
     }
-    come_up(peer);
+    mark_peer_up(peer);
     return peer;
 }
 
 /* Sends the last datagram again, with the descriptors attached. */
-static struct sp_peer *take_want(struct sp_peer *peer)
+static struct sp_peer *handle_want(struct sp_peer *peer)
 {
-    peer->send_fds = true;
+    peer->attach_fds = true;
     int rc = sp_peer_is(peer, SP_PEER_HELLO_SENT) ? send_hello(peer) : send_welcome(peer);
     if (rc == 0)
         return peer;
-    break_off(peer, rc);
+    abort_handshake(peer, rc);
     return NULL;
 }
 
-static void look_for_closings(struct sp_peer *peer)
+static void check_closed_eps(struct sp_peer *peer)
 {
     uint64_t n =
         peer->seg ? __atomic_load_n(&peer->seg->table.header.closings, __ATOMIC_SEQ_CST) : 0;
 
     if (n != peer->closings_seen)
-        sp_attention(peer->prov);
+        sp_request_peer_checks(peer->prov);
     peer->closings_seen = n;
 }
 
 /* Returns the peer to continue reading from, or NULL. */
-static struct sp_peer *take_dgram(struct sp_peer *peer, const struct sp_dgram *d,
-                                  struct carried *carried)
+static struct sp_peer *handle_dgram(struct sp_peer *peer, const struct sp_dgram *d,
+                                    struct attachments *attachments)
 {
     switch (d->type) {
     case SP_DGRAM_HELLO:
         if (peer->state == SP_PEER_INCOMING)
-            return take_hello(peer, d, carried);
+            return handle_hello(peer, d, attachments);
         break;
     case SP_DGRAM_WELCOME:
         if (peer->state == SP_PEER_HELLO_SENT)
-            return take_welcome(peer, d, carried);
+            return handle_welcome(peer, d, attachments);
         break;
     case SP_DGRAM_CONFIRM:
         if (peer->state == SP_PEER_MAPPED) {
-            come_up(peer);
+            mark_peer_up(peer);
             return peer;
         }
         break;
     case SP_DGRAM_YIELD:
         if (peer->state == SP_PEER_HELLO_SENT) {
-            connect_later(peer, YIELD_MS);
+            schedule_connect(peer, YIELD_MS);
             return NULL;
         }
         break;
     case SP_DGRAM_WANT:
         if (peer->state == SP_PEER_HELLO_SENT || peer->state == SP_PEER_MAPPED)
-            return take_want(peer);
+            return handle_want(peer);
         break;
     case SP_DGRAM_BUSY:
         if (peer->state == SP_PEER_HELLO_SENT || peer->state == SP_PEER_MAPPED) {
-            fall_short(peer, 0);
+            retry_after_shortage(peer, 0);
             return NULL;
         }
         break;
     case SP_DGRAM_REFUSED:
         if (peer->state == SP_PEER_HELLO_SENT) {
             log_refusal(peer, d);
-            end_by_refusal(peer, (enum sp_refusal)d->refusal);
+            handle_refusal(peer, (enum sp_refusal)d->refusal);
             return NULL;
         }
         if (peer->state == SP_PEER_INCOMING || peer->state == SP_PEER_MAPPED) {
-            if (must_log(peer->prov, peer->pid))
+            if (must_log_rejection(peer->prov, peer->pid))
                 log_refusal(peer, d);
-            end_by_refusal(peer, SP_REFUSAL_OTHER);
+            handle_refusal(peer, SP_REFUSAL_OTHER);
             return NULL;
         }
         break;
-    case SP_DGRAM_BELL: /* `rung` of the rings shows which endpoint */
+    case SP_DGRAM_DOORBELL: /* `rung` of the rings shows which endpoint */
     case SP_DGRAM_CLOSED:
-        look_for_closings(peer);
+        check_closed_eps(peer);
         return peer;
     default:
         break;
@@ -910,7 +915,7 @@ static struct sp_peer *take_dgram(struct sp_peer *peer, const struct sp_dgram *d
             "ended the connection with process %ld, which sent a datagram (%#x) that is none of "
             "this version of the library; use one version in a job",
             (long)peer->pid, d->type);
-    sp_peer_die(peer, PROV_REASON_REFUSED);
+    sp_peer_mark_dead(peer, PROV_REASON_REFUSED);
     return NULL;
 }
 
@@ -918,22 +923,22 @@ void sp_receive(struct sp_peer *peer)
 {
     while (peer && peer->fd >= 0 && !sp_peer_is(peer, SP_PEER_DEAD)) {
         struct sp_dgram d = {0};
-        struct carried carried;
-        ssize_t n = receive_dgram(peer->fd, &d, &carried, !sp_peer_is(peer, SP_PEER_UP));
+        struct attachments attachments;
+        ssize_t n = receive_dgram(peer->fd, &d, &attachments, !sp_peer_is(peer, SP_PEER_UP));
 
         if (n == -EAGAIN)
             return;
         if (n == (ssize_t)sizeof(d)) {
-            peer = take_dgram(peer, &d, &carried);
+            peer = handle_dgram(peer, &d, &attachments);
         } else { /* a hang-up, or a foreign datagram */
-            sp_peer_die(peer, PROV_REASON_PEER_DEAD);
+            sp_peer_mark_dead(peer, PROV_REASON_PEER_DEAD);
             peer = NULL;
         }
-        close_carried(&carried);
+        close_attached_fds(&attachments);
     }
 }
 
-void sp_ring_bell(struct sp_peer *peer, struct sp_ring *ring)
+void sp_ring_doorbell(struct sp_peer *peer, struct sp_ring *ring)
 {
     if (__atomic_exchange_n(&ring->armed, 0, __ATOMIC_SEQ_CST) == 0)
         return;
@@ -941,5 +946,5 @@ void sp_ring_bell(struct sp_peer *peer, struct sp_ring *ring)
     if (peer->is_self)
         sp_kick(peer->prov);
     else
-        sp_send_note(peer, SP_DGRAM_BELL);
+        sp_send_notification(peer, SP_DGRAM_DOORBELL);
 }

@@ -16,14 +16,14 @@ void sp_accept_all(struct sp_prov *prov);
 /* Repeats due attempts to connect and to listen; returns milliseconds until the next, or -1. */
 int sp_retry(struct sp_prov *prov);
 /* Sends a datagram without content, which is lost if the socket is full. */
-void sp_send_note(struct sp_peer *peer, enum sp_dgram_type type);
+void sp_send_notification(struct sp_peer *peer, enum sp_dgram_type type);
 /* Sends those that the kernel had no memory for. With prov->lock held; called by the timer. */
-void sp_send_owed_notes(struct sp_prov *prov);
+void sp_send_pending_notifications(struct sp_prov *prov);
 /* The program has closed the provider's descriptors: no peer can be woken, nor tells that its
  * process has ended. All are lost. With the lock held. */
-void sp_lose_peers(struct sp_prov *prov);
+void sp_disconnect_all(struct sp_prov *prov);
 
 /* Wakes the owner of the peer's endpoint, if the endpoint is armed. */
-void sp_ring_bell(struct sp_peer *peer, struct sp_ring *ring);
+void sp_ring_doorbell(struct sp_peer *peer, struct sp_ring *ring);
 
 #endif

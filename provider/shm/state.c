@@ -17,10 +17,10 @@
 void sp_ep_wake_soon(struct sp_ep *ep)
 {
     __atomic_store_n(&ep->blocked, 1, __ATOMIC_SEQ_CST);
-    sp_timer(ep->prov);
+    sp_start_timer(ep->prov);
 }
 
-void sp_ep_activate(struct sp_conn *conn)
+void sp_conn_activate(struct sp_conn *conn)
 {
     struct sp_ep *ep = conn->ep;
 
@@ -34,7 +34,7 @@ void sp_ep_activate(struct sp_conn *conn)
         sp_ep_wake_soon(ep);
 }
 
-void sp_ep_deactivate(struct sp_conn *conn)
+void sp_conn_deactivate(struct sp_conn *conn)
 {
     struct sp_ep *ep = conn->ep;
 
@@ -53,17 +53,17 @@ void sp_conn_go_down(struct sp_conn *conn, enum prov_reason reason)
         return;
     UT_ASSERT(!conn->closed);
     /* an owner that has not answered yet has set no context: sp_accept() makes down() due then */
-    conn->down_due = conn->state != SP_CONN_ASKED;
+    conn->down_due = conn->state != SP_CONN_REQUESTED;
     conn->state = SP_CONN_DOWN;
     conn->mapping.size = 0;
     conn->reason = (uint8_t)reason;
     if (conn->ctl != SP_CTL_ERROR)
         conn->ctl = SP_CTL_NONE;
     if (conn->down_due)
-        sp_ep_activate(conn);
+        sp_conn_activate(conn);
 }
 
-bool sp_conn_is_cut_off(struct sp_conn *conn)
+bool sp_conn_check_ring(struct sp_conn *conn)
 {
     if (__builtin_expect(!sp_ring_is_damaged(conn->ring), 1))
         return false;

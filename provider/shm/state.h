@@ -12,12 +12,12 @@
 /* Wakes the owner by the timer: a peer's ring is full or a completion is due, for which no peer
  * rings the bell. */
 void sp_ep_wake_soon(struct sp_ep *ep);
-void sp_ep_activate(struct sp_conn *conn);
-void sp_ep_deactivate(struct sp_conn *conn);
+void sp_conn_activate(struct sp_conn *conn);
+void sp_conn_deactivate(struct sp_conn *conn);
 /* sp_conn_report() reports it to the owner. */
 void sp_conn_go_down(struct sp_conn *conn, enum prov_reason reason);
 /* No slot could be claimed in the peer's ring. True: the ring is damaged, and the connection goes
  * down if it has not yet. */
-bool sp_conn_is_cut_off(struct sp_conn *conn);
+bool sp_conn_check_ring(struct sp_conn *conn);
 
 #endif

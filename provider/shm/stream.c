@@ -39,7 +39,7 @@ struct op {
     uint8_t status; /* if it failed */
 };
 
-struct answer {
+struct read_response {
     uint64_t rmt;
     uint32_t rkey, length, moved, seq;
 };
@@ -47,10 +47,10 @@ struct answer {
 struct sp_stream {
     uint32_t first, sent, last; /* of ops: [first, sent) are sent, [sent, last) wait */
     uint32_t seq;
-    uint32_t reads_out;
-    uint32_t first_answer, last_answer;
+    uint32_t num_reads;
+    uint32_t first_response, last_response;
     struct op ops[MAX_OPS];
-    struct answer answers[MAX_READS];
+    struct read_response responses[MAX_READS];
 };
 
 static struct op *op_at(struct sp_stream *s, uint32_t n)
@@ -58,7 +58,7 @@ static struct op *op_at(struct sp_stream *s, uint32_t n)
     return &s->ops[n & (MAX_OPS - 1)];
 }
 
-static struct sp_stream *stream_of(struct sp_conn *conn)
+static struct sp_stream *get_stream(struct sp_conn *conn)
 {
     if (!conn->stream)
         conn->stream = calloc(1, sizeof(*conn->stream));
@@ -83,12 +83,12 @@ bool sp_stream_idle(const struct sp_conn *conn)
 {
     const struct sp_stream *s = conn->stream;
 
-    return !s || (s->first == s->last && s->first_answer == s->last_answer);
+    return !s || (s->first == s->last && s->first_response == s->last_response);
 }
 
-bool sp_stream_reads_out(const struct sp_conn *conn)
+bool sp_stream_has_reads(const struct sp_conn *conn)
 {
-    return conn->stream->reads_out > 0;
+    return conn->stream->num_reads > 0;
 }
 
 int sp_stream_reserve(struct sp_conn *conn)
@@ -116,7 +116,7 @@ static struct op *push_op(struct sp_conn *conn, enum op_kind kind, const struct 
                       .status = PROV_OK};
     if (kind == OP_WRITE || kind == OP_READ)
         op->seq = ++s->seq;
-    sp_ep_activate(conn);
+    sp_conn_activate(conn);
     return op;
 }
 
@@ -130,7 +130,7 @@ void sp_stream_push_complete(struct sp_conn *conn, uint64_t cookie)
 
 void sp_stream_push_notify(struct sp_conn *conn, const struct prov_xfer *xfer)
 {
-    if (stream_of(conn))
+    if (get_stream(conn))
         push_op(conn, OP_NOTIFY, xfer);
     else
         sp_conn_go_down(conn, PROV_REASON_LOCAL);
@@ -147,8 +147,8 @@ static struct sp_slot *claim_slot(struct sp_conn *conn, uint64_t *pos)
     if (slot) {
         slot->conn = conn->rmt_name;
         slot->flags = 0;
-    } else if (!sp_conn_is_cut_off(conn) && __atomic_load_n(&conn->ring->armed, __ATOMIC_SEQ_CST)) {
-        sp_ring_bell(conn->peer, conn->ring);
+    } else if (!sp_conn_check_ring(conn) && __atomic_load_n(&conn->ring->armed, __ATOMIC_SEQ_CST)) {
+        sp_ring_doorbell(conn->peer, conn->ring);
     }
     return slot;
 }
@@ -157,9 +157,9 @@ static struct sp_slot *claim_slot(struct sp_conn *conn, uint64_t *pos)
 static void publish_slot(struct sp_conn *conn, struct sp_slot *slot, uint64_t pos, bool solicited)
 {
     sp_ring_publish(conn->ring, slot, pos, conn->peer->claimer_there);
-    uint32_t armed = sp_ring_armed_behind_help(conn->ring);
+    uint32_t armed = sp_ring_load_armed(conn->ring);
     if (armed && (solicited || armed == PROV_ARM_ALL || sp_ring_is_busy(conn->ring, pos)))
-        sp_ring_bell(conn->peer, conn->ring);
+        sp_ring_doorbell(conn->peer, conn->ring);
 }
 
 static uint32_t fill_chunk(struct sp_conn *conn, struct sp_slot *slot, uint64_t pos,
@@ -178,13 +178,13 @@ static uint32_t fill_chunk(struct sp_conn *conn, struct sp_slot *slot, uint64_t 
 }
 
 /* Sends one slot of an operation, if a slot is free. */
-static bool send_some(struct sp_conn *conn, struct op *op)
+static bool send_chunk(struct sp_conn *conn, struct op *op)
 {
     uint64_t pos;
     bool solicited = true;
 
-    if (!sp_conn_is_there(conn)) {
-        __atomic_store_n(&conn->ep->attention, 1, __ATOMIC_SEQ_CST); /* down() follows */
+    if (!sp_conn_rmt_ep_is_open(conn)) {
+        __atomic_store_n(&conn->ep->must_check_peers, 1, __ATOMIC_SEQ_CST); /* down() follows */
         return false;
     }
     struct sp_slot *slot = claim_slot(conn, &pos);
@@ -219,7 +219,7 @@ static void send_ops(struct sp_conn *conn)
 
     while (s->sent != s->last && conn->state == SP_CONN_UP) {
         struct op *op = op_at(s, s->sent);
-        if (!send_some(conn, op))
+        if (!send_chunk(conn, op))
             return;
         if (op->kind == OP_WRITE && op->moved < op->length)
             continue;
@@ -233,14 +233,14 @@ static bool must_wait(struct sp_conn *conn, const struct prov_xfer *x)
 {
     const struct sp_stream *s = conn->stream;
 
-    return sp_stream_reserve(conn) != 0 || ((x->flags & PROV_FENCE) && s->reads_out > 0);
+    return sp_stream_reserve(conn) != 0 || ((x->flags & PROV_FENCE) && s->num_reads > 0);
 }
 
 /* A write whose first part finds no slot is not queued: up to max_inline of the caps, the source is
  * free when this returns. */
 int sp_stream_write(struct sp_conn *conn, const struct prov_xfer *x)
 {
-    struct sp_stream *s = stream_of(conn);
+    struct sp_stream *s = get_stream(conn);
 
     if (!s)
         return -EIO;
@@ -259,17 +259,17 @@ int sp_stream_write(struct sp_conn *conn, const struct prov_xfer *x)
 
 int sp_stream_read(struct sp_conn *conn, const struct prov_xfer *x)
 {
-    struct sp_stream *s = stream_of(conn);
+    struct sp_stream *s = get_stream(conn);
 
     if (!s)
         return -EIO;
-    if (must_wait(conn, x) || s->reads_out == MAX_READS)
+    if (must_wait(conn, x) || s->num_reads == MAX_READS)
         return -EAGAIN;
     push_op(conn, OP_READ, x);
     send_ops(conn);
     if (s->sent == s->last) {
-        s->reads_out++;
-        UT_ASSERT(s->reads_out <= MAX_READS);
+        s->num_reads++;
+        UT_ASSERT(s->num_reads <= MAX_READS);
         return 0;
     }
     s->last--;
@@ -282,7 +282,7 @@ int sp_stream_read(struct sp_conn *conn, const struct prov_xfer *x)
  */
 
 /* An operation of the peer cannot be executed: the connection goes down on both sides. The endpoint
- * calls sp_conn_settle(). */
+ * calls sp_conn_report_failure(). */
 static void fail_op(struct sp_conn *conn, uint32_t seq, enum prov_status status)
 {
     conn->error_seq = seq;
@@ -305,7 +305,7 @@ static void count_executed(struct sp_conn *conn)
         ;
 }
 
-static int take_write(struct sp_conn *conn, const struct sp_slot *slot, const uint8_t *payload)
+static int execute_write(struct sp_conn *conn, const struct sp_slot *slot, const uint8_t *payload)
 {
     const struct sp_mr_entry *mrs = conn->ep->prov->seg->table.mrs;
     uint32_t n = slot->size;
@@ -330,14 +330,14 @@ static int take_write(struct sp_conn *conn, const struct sp_slot *slot, const ui
     return 1;
 }
 
-static void answer_reads(struct sp_conn *conn)
+static void send_read_responses(struct sp_conn *conn)
 {
     const struct sp_mr_entry *mrs = conn->ep->prov->seg->table.mrs;
     struct sp_stream *s = conn->stream;
 
-    UT_ASSERT(s->last_answer - s->first_answer <= MAX_READS);
-    while (s->first_answer != s->last_answer) {
-        struct answer *a = &s->answers[s->first_answer & (MAX_READS - 1)];
+    UT_ASSERT(s->last_response - s->first_response <= MAX_READS);
+    while (s->first_response != s->last_response) {
+        struct read_response *a = &s->responses[s->first_response & (MAX_READS - 1)];
         uint64_t pos;
         if (a->length > 0 && !sp_mr_allows(mrs, a->rkey, a->rmt, a->length, PROV_ACCESS_READ)) {
             fail_op(conn, a->seq, PROV_RMT_ACCESS);
@@ -352,34 +352,35 @@ static void answer_reads(struct sp_conn *conn)
         a->moved += fill_chunk(conn, slot, pos, (const uint8_t *)(uintptr_t)a->rmt + a->moved,
                                a->length - a->moved);
         if (a->moved == a->length)
-            s->first_answer++;
+            s->first_response++;
         publish_slot(conn, slot, pos, a->moved == a->length);
     }
 }
 
-static void take_read(struct sp_conn *conn, const struct sp_slot *slot)
+static void queue_read_response(struct sp_conn *conn, const struct sp_slot *slot)
 {
-    struct sp_stream *s = stream_of(conn);
+    struct sp_stream *s = get_stream(conn);
 
     count_executed(conn);
-    if (!s || s->last_answer - s->first_answer == MAX_READS) {
+    if (!s || s->last_response - s->first_response == MAX_READS) {
         fail_op(conn, (uint32_t)conn->executed, PROV_FAILED);
         return;
     }
-    s->answers[s->last_answer++ & (MAX_READS - 1)] =
-        (struct answer){.rmt = slot->read.addr,
-                        .rkey = slot->extra,
-                        .length = slot->read.length,
-                        .seq = (uint32_t)conn->executed};
-    sp_ep_activate(conn);
-    answer_reads(conn);
+    s->responses[s->last_response++ & (MAX_READS - 1)] =
+        (struct read_response){.rmt = slot->read.addr,
+                               .rkey = slot->extra,
+                               .length = slot->read.length,
+                               .seq = (uint32_t)conn->executed};
+    sp_conn_activate(conn);
+    send_read_responses(conn);
 }
 
 /*
  * Completing, as the origin
  */
 
-static void take_data(struct sp_conn *conn, const struct sp_slot *slot, const uint8_t *payload)
+static void handle_read_data(struct sp_conn *conn, const struct sp_slot *slot,
+                             const uint8_t *payload)
 {
     struct sp_stream *s = conn->stream;
     struct op *op = NULL;
@@ -399,9 +400,9 @@ static void take_data(struct sp_conn *conn, const struct sp_slot *slot, const ui
                           slot->flags & SP_SLOT_BIG ? payload : slot->chunk.bytes, n);
     op->moved += n;
     if (slot->flags & SP_SLOT_LAST) {
-        UT_ASSERT(s->reads_out > 0);
+        UT_ASSERT(s->num_reads > 0);
         op->kind = OP_DONE;
-        s->reads_out--;
+        s->num_reads--;
     }
 }
 
@@ -413,7 +414,7 @@ static uint32_t executed_by_peer(const struct sp_conn *conn)
 
 bool sp_stream_needs_peer(const struct sp_conn *conn)
 {
-    return executed_by_peer(conn) != conn->stream->seq || conn->stream->reads_out > 0;
+    return executed_by_peer(conn) != conn->stream->seq || conn->stream->num_reads > 0;
 }
 
 static bool is_executed(const struct sp_conn *conn, const struct op *op)
@@ -436,12 +437,12 @@ static int report_ops(struct sp_conn *conn)
     return count;
 }
 
-int sp_stream_step(struct sp_conn *conn)
+int sp_stream_progress(struct sp_conn *conn)
 {
     if (conn->state == SP_CONN_UP)
         send_ops(conn);
     if (conn->state == SP_CONN_UP)
-        answer_reads(conn);
+        send_read_responses(conn);
     return conn->state == SP_CONN_UP ? report_ops(conn) : 0;
 }
 
@@ -453,7 +454,7 @@ int sp_stream_flush(struct sp_conn *conn)
 
     if (!s)
         return 0;
-    s->first_answer = s->last_answer;
+    s->first_response = s->last_response;
     count += report_ops(conn);
     while (!conn->closed && s->first != s->last) {
         const struct op *op = op_at(s, s->first++);
@@ -470,18 +471,18 @@ int sp_stream_flush(struct sp_conn *conn)
  * Arrivals
  */
 
-int sp_stream_take(struct sp_conn *conn, const struct sp_slot *slot, const uint8_t *payload)
+int sp_stream_handle_slot(struct sp_conn *conn, const struct sp_slot *slot, const uint8_t *payload)
 {
     if (slot->kind == SP_KIND_WRITE)
-        return take_write(conn, slot, payload);
+        return execute_write(conn, slot, payload);
     if (slot->kind == SP_KIND_READ)
-        take_read(conn, slot);
+        queue_read_response(conn, slot);
     else
-        take_data(conn, slot, payload);
+        handle_read_data(conn, slot, payload);
     return 0;
 }
 
-void sp_stream_take_error(struct sp_conn *conn, const struct sp_slot *slot)
+void sp_stream_handle_error(struct sp_conn *conn, const struct sp_slot *slot)
 {
     struct sp_stream *s = conn->stream;
 

@@ -12,7 +12,7 @@
 
 /* conn->stream must exist. */
 bool sp_stream_empty(const struct sp_conn *conn);
-bool sp_stream_reads_out(const struct sp_conn *conn);
+bool sp_stream_has_reads(const struct sp_conn *conn);
 /* Is a write or read outstanding that the peer's CPU executes? */
 bool sp_stream_needs_peer(const struct sp_conn *conn);
 /* Can another operation be posted? 0; -EAGAIN: earlier ones are not sent, or there are too many. */
@@ -25,14 +25,14 @@ int sp_stream_write(struct sp_conn *conn, const struct prov_xfer *xfer);
 int sp_stream_read(struct sp_conn *conn, const struct prov_xfer *xfer);
 /* Sends operations, answers reads, and reports executed operations, as far as possible; returns the
  * number of callbacks. */
-int sp_stream_step(struct sp_conn *conn);
+int sp_stream_progress(struct sp_conn *conn);
 bool sp_stream_idle(const struct sp_conn *conn);
 /* Reports all outstanding operations, as the connection is down. */
 int sp_stream_flush(struct sp_conn *conn);
 /* Processes a slot with a part of an operation. The connection is up; if it is down afterwards, the
- * caller must call sp_conn_settle(). The same holds for sp_stream_step(). */
-int sp_stream_take(struct sp_conn *conn, const struct sp_slot *slot, const uint8_t *payload);
-void sp_stream_take_error(struct sp_conn *conn, const struct sp_slot *slot);
+ * caller must call sp_conn_report_failure(). The same holds for sp_stream_progress(). */
+int sp_stream_handle_slot(struct sp_conn *conn, const struct sp_slot *slot, const uint8_t *payload);
+void sp_stream_handle_error(struct sp_conn *conn, const struct sp_slot *slot);
 void sp_stream_free(struct sp_conn *conn);
 
 #endif

@@ -12,14 +12,14 @@
 
 enum { TICK_NS = 1000000 };
 
-void sp_attention(struct sp_prov *prov)
+void sp_request_peer_checks(struct sp_prov *prov)
 {
     UT_ASSERT_LOCKED(&prov->lock);
     for (uint32_t i = 0; i < prov->num_eps; i++) {
         struct sp_ep *ep = prov->eps[i];
         if (!ep)
             continue;
-        __atomic_store_n(&ep->attention, 1, __ATOMIC_SEQ_CST);
+        __atomic_store_n(&ep->must_check_peers, 1, __ATOMIC_SEQ_CST);
         if (__atomic_exchange_n(&ep->ring->armed, 0, __ATOMIC_SEQ_CST))
             __atomic_store_n(&ep->ring->rung, 1, __ATOMIC_SEQ_CST);
     }
@@ -33,7 +33,7 @@ void sp_kick(struct sp_prov *prov)
         return; /* the counter is full: the descriptor is already readable */
 }
 
-void sp_timer(struct sp_prov *prov)
+void sp_start_timer(struct sp_prov *prov)
 {
     struct itimerspec soon = {.it_value = {.tv_nsec = TICK_NS}};
 

@@ -7,10 +7,10 @@
 
 /* Makes every endpoint check its peers: one died or came up, or an endpoint was closed. With
  * prov->lock held. */
-void sp_attention(struct sp_prov *prov);
+void sp_request_peer_checks(struct sp_prov *prov);
 /* Makes progress() run, which wakes the owners of endpoints whose ring has `rung`. */
 void sp_kick(struct sp_prov *prov);
 /* Makes progress() run in a millisecond, and wake the owners of `blocked` endpoints. */
-void sp_timer(struct sp_prov *prov);
+void sp_start_timer(struct sp_prov *prov);
 
 #endif

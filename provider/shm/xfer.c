@@ -36,26 +36,26 @@ _Static_assert(SP_PEER_UP == SP_PEER_MAPPED + 1, "compared at once");
 
 /* The source is not in the region used last: looks up its region, and remembers it if it allows all
  * access. */
-static __attribute__((noinline)) bool allows_other_local(struct sp_conn *conn,
-                                                         const struct prov_xfer *x,
-                                                         unsigned int access)
+static __attribute__((noinline)) bool check_other_local(struct sp_conn *conn,
+                                                        const struct prov_xfer *x,
+                                                        unsigned int access)
 {
     const unsigned int all = PROV_ACCESS_READ | PROV_ACCESS_WRITE;
     const struct sp_mr_entry *mrs = conn->ep->prov->seg->table.mrs;
     const struct sp_mr_entry *e = sp_mr_entry_of(mrs, x->lkey);
     uint64_t addr = (uintptr_t)x->lcl;
-    struct prov_mapping own = {.key = x->lkey,
-                               .word = &e->word,
-                               .valid = __atomic_load_n(&e->word, __ATOMIC_ACQUIRE),
-                               .base = __atomic_load_n(&e->base, __ATOMIC_RELAXED),
-                               .size = __atomic_load_n(&e->size, __ATOMIC_RELAXED)};
+    struct prov_mapping lcl_mapping = {.key = x->lkey,
+                                       .word = &e->word,
+                                       .valid = __atomic_load_n(&e->word, __ATOMIC_ACQUIRE),
+                                       .base = __atomic_load_n(&e->base, __ATOMIC_RELAXED),
+                                       .size = __atomic_load_n(&e->size, __ATOMIC_RELAXED)};
 
     if (x->length == 0)
         return true;
     if (!sp_mr_allows(mrs, x->lkey, addr, x->length, access))
         return false;
     if (sp_mr_allows(mrs, x->lkey, addr, x->length, all))
-        conn->own = own;
+        conn->lcl_mapping = lcl_mapping;
     return true;
 }
 
@@ -63,14 +63,14 @@ static inline bool allows_local(struct sp_conn *conn, const struct prov_xfer *x,
                                 unsigned int access)
 {
     return (x->flags & PROV_COPY) ||
-           prov_mapped_at(&conn->own, x->lkey, (uintptr_t)x->lcl, x->length) ||
-           allows_other_local(conn, x, access);
+           prov_mapped_at(&conn->lcl_mapping, x->lkey, (uintptr_t)x->lcl, x->length) ||
+           check_other_local(conn, x, access);
 }
 
 /* The peer's endpoint was closed, and down() follows at the next poll. */
-static __attribute__((noinline)) int closed_there(struct sp_conn *conn)
+static __attribute__((noinline)) int fail_closed_ep(struct sp_conn *conn)
 {
-    __atomic_store_n(&conn->ep->attention, 1, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&conn->ep->must_check_peers, 1, __ATOMIC_SEQ_CST);
     return -ENOTCONN;
 }
 
@@ -83,7 +83,7 @@ static inline int check_keys(struct sp_conn *conn, const struct prov_xfer *x,
     if (!allows_local(conn, x, lcl_access))
         return -EPERM;
     if (!sp_mr_allows(conn->peer->seg->table.mrs, x->rkey, x->rmt, x->length, rmt_access))
-        return sp_conn_is_there(conn) ? -EACCES : closed_there(conn);
+        return sp_conn_rmt_ep_is_open(conn) ? -EACCES : fail_closed_ep(conn);
     return 0;
 }
 
@@ -99,11 +99,12 @@ static inline int finish_op(struct sp_conn *conn, uint64_t cookie)
 
 /* For a slot that was published; the caller loads `armed` afterwards. The owner arms, then checks
  * the slot: it sees the slot, or this process sees `armed`. */
-static inline void ring_bell(struct sp_conn *conn, uint64_t pos, bool solicited, uint32_t armed)
+static inline void ring_doorbell_if_armed(struct sp_conn *conn, uint64_t pos, bool solicited,
+                                          uint32_t armed)
 {
     if (__builtin_expect(armed, 0) &&
         (solicited || armed == PROV_ARM_ALL || sp_ring_is_busy(conn->ring, pos)))
-        sp_ring_bell(conn->peer, conn->ring);
+        sp_ring_doorbell(conn->peer, conn->ring);
 }
 
 /* Publishes a claimed slot and rings the bell if the owner is armed for it. */
@@ -111,14 +112,14 @@ static inline void publish_slot(struct sp_conn *conn, struct sp_slot *slot, uint
                                 bool solicited)
 {
     sp_ring_publish(conn->ring, slot, pos, conn->peer->claimer_there);
-    ring_bell(conn, pos, solicited, sp_ring_armed_behind_help(conn->ring));
+    ring_doorbell_if_armed(conn, pos, solicited, sp_ring_load_armed(conn->ring));
 }
 
 /* The owner may sleep although the ring is full. */
-static int ring_full(struct sp_conn *conn)
+static int handle_full_ring(struct sp_conn *conn)
 {
-    if (!sp_conn_is_cut_off(conn) && __atomic_load_n(&conn->ring->armed, __ATOMIC_SEQ_CST))
-        sp_ring_bell(conn->peer, conn->ring);
+    if (!sp_conn_check_ring(conn) && __atomic_load_n(&conn->ring->armed, __ATOMIC_SEQ_CST))
+        sp_ring_doorbell(conn->peer, conn->ring);
     return -EAGAIN;
 }
 
@@ -127,14 +128,14 @@ static inline int check_notice(struct sp_conn *conn, const struct prov_xfer *x)
 {
     if (!(x->flags & PROV_NOTIFY))
         return 0;
-    if (!sp_conn_is_there(conn))
-        return closed_there(conn);
+    if (!sp_conn_rmt_ep_is_open(conn))
+        return fail_closed_ep(conn);
     return __builtin_expect(sp_ring_has_room(conn->ring, &conn->ring_free_until), 1)
                ? 0
-               : ring_full(conn);
+               : handle_full_ring(conn);
 }
 
-static int put_notice(struct sp_conn *conn, const struct prov_xfer *x)
+static int send_notice(struct sp_conn *conn, const struct prov_xfer *x)
 {
     bool solicited = x->flags & PROV_SOLICITED;
     uint64_t pos;
@@ -142,7 +143,7 @@ static int put_notice(struct sp_conn *conn, const struct prov_xfer *x)
     if (__builtin_expect(
             sp_ring_notify(conn->ring, conn->peer->claimer_there, conn->rmt_name, x->imm, &pos),
             1)) {
-        ring_bell(conn, pos, solicited, sp_ring_armed_behind_help(conn->ring));
+        ring_doorbell_if_armed(conn, pos, solicited, sp_ring_load_armed(conn->ring));
         return finish_op(conn, x->cookie);
     }
     struct sp_slot *slot = sp_ring_claim(conn->ring, conn->peer->claimer_there, &pos);
@@ -257,11 +258,11 @@ static bool reaches_memory(struct sp_conn *conn, const struct prov_xfer *x)
 /* A few bytes are seen at once if a CPU stores them, but not if this machine's kernel copies them
  * (common/atomic_width.h). So the peer's CPU stores them to memory of its own that is not mapped.
  * Memory that is not there is left to the kernel, which says so. */
-static bool needs_stores_of_peer(struct sp_conn *conn, const struct prov_xfer *x)
+static bool needs_peer_stores(struct sp_conn *conn, const struct prov_xfer *x)
 {
     return prov_store_width() > prov_kernel_width() && prov_is_split(x->rmt, x->length) &&
            !conn->peer->is_self && has_cma(conn) && !is_mapped(conn, x) &&
-           sp_mr_stores_few(conn->peer->seg->table.mrs, x->rkey) &&
+           sp_mr_owner_stores_small(conn->peer->seg->table.mrs, x->rkey) &&
            prov_cma_readable(conn->peer->pid, x->rmt, x->length) == 0;
 }
 
@@ -272,7 +273,7 @@ static __attribute__((noinline)) int write_any(struct sp_conn *conn, const struc
 
     if (rc != 0)
         return rc;
-    if (!reaches_memory(conn, x) || needs_stores_of_peer(conn, x))
+    if (!reaches_memory(conn, x) || needs_peer_stores(conn, x))
         return sp_stream_write(conn, x);
     if (conn->stream != NULL && (rc = sp_stream_reserve(conn)) != 0)
         return rc;
@@ -282,7 +283,7 @@ static __attribute__((noinline)) int write_any(struct sp_conn *conn, const struc
     rc = move_data(conn, x, true);
     if (rc != 0)
         return rc == -EXDEV ? sp_stream_write(conn, x) : rc;
-    return x->flags & PROV_NOTIFY ? put_notice(conn, x) : finish_op(conn, x->cookie);
+    return x->flags & PROV_NOTIFY ? send_notice(conn, x) : finish_op(conn, x->cookie);
 }
 
 static __attribute__((noinline)) int read_any(struct sp_conn *conn, const struct prov_xfer *x)
@@ -325,7 +326,7 @@ int sp_write(struct prov_conn *base, const struct prov_xfer *x)
         return rc;
     prefault_window(conn, x->rmt, x->length);
     copy_bytes(to, x->lcl, x->length);
-    return x->flags & PROV_NOTIFY ? put_notice(conn, x) : PROV_COMPLETE | PROV_SRC_FREE;
+    return x->flags & PROV_NOTIFY ? send_notice(conn, x) : PROV_COMPLETE | PROV_SRC_FREE;
 }
 
 int sp_read(struct prov_conn *base, const struct prov_xfer *x)
@@ -360,7 +361,7 @@ int sp_send(struct prov_conn *base, const void *data, size_t size, unsigned int 
     if (__builtin_expect(rc != 0, 0))
         return rc;
     if (__builtin_expect(conn->stream != NULL, 0)) {
-        if ((flags & PROV_FENCE) && sp_stream_reads_out(conn))
+        if ((flags & PROV_FENCE) && sp_stream_has_reads(conn))
             return -EAGAIN;
         if ((rc = sp_stream_reserve(conn)) != 0)
             return rc;
@@ -369,11 +370,11 @@ int sp_send(struct prov_conn *base, const void *data, size_t size, unsigned int 
         ut_error(SP_LOG, "a message of %zu bytes; the limit is %d", size, (int)PROV_MSG_MAX);
         return -EIO;
     }
-    if (!sp_conn_is_there(conn))
-        return closed_there(conn);
+    if (!sp_conn_rmt_ep_is_open(conn))
+        return fail_closed_ep(conn);
     struct sp_slot *slot = sp_ring_claim(conn->ring, conn->peer->claimer_there, &pos);
     if (__builtin_expect(!slot, 0))
-        return ring_full(conn);
+        return handle_full_ring(conn);
     slot->conn = conn->rmt_name;
     slot->kind = SP_KIND_MESSAGE;
     slot->size = (uint16_t)size;

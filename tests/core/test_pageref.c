@@ -58,7 +58,7 @@ static void release(struct sp_pagerefs *h, struct interval *i)
 {
     for (uint64_t c = i->lo; c < i->hi; c++)
         model.count[c]--;
-    sp_release(h, i->lo, i->hi, give, NULL);
+    sp_pagerefs_put(h, i->lo, i->hi, give, NULL);
     for (uint64_t c = i->lo; c < i->hi && !model.fails; c++)
         cr_assert(model.count[c] > 0 || !model.taken[c], "cell %d was not given", (int)c);
     i->hi = i->lo = 0;
@@ -69,7 +69,7 @@ static void hold(struct sp_pagerefs *h, struct interval *i, uint64_t lo, uint64_
     *i = (struct interval){lo, hi};
     for (uint64_t c = lo; c < hi; c++)
         model.count[c]++;
-    cr_assert(sp_pageref(h, lo, hi, takes ? take : NULL, NULL));
+    cr_assert(sp_pagerefs_get(h, lo, hi, takes ? take : NULL, NULL));
 }
 
 static void release_all(struct sp_pagerefs *h, struct interval live[LIVE])

@@ -51,16 +51,16 @@ static bool timer_was_on(struct sp_prov *prov)
 static void check(struct sp_peer *peer, int other, int error, bool sent_again)
 {
     fails_with = error;
-    sp_send_note(peer, SP_DGRAM_BELL);
-    CHECK(count_notes(other, SP_DGRAM_BELL) == 0);
+    sp_send_notification(peer, SP_DGRAM_DOORBELL);
+    CHECK(count_notes(other, SP_DGRAM_DOORBELL) == 0);
     CHECK(timer_was_on(peer->prov) == sent_again);
-    sp_send_owed_notes(peer->prov); /* there is still no memory */
+    sp_send_pending_notifications(peer->prov); /* there is still no memory */
     CHECK(timer_was_on(peer->prov) == sent_again);
     fails_with = 0;
-    sp_send_owed_notes(peer->prov);
-    CHECK(count_notes(other, SP_DGRAM_BELL) == (sent_again ? 1 : 0));
-    sp_send_owed_notes(peer->prov);
-    CHECK(count_notes(other, SP_DGRAM_BELL) == 0);
+    sp_send_pending_notifications(peer->prov);
+    CHECK(count_notes(other, SP_DGRAM_DOORBELL) == (sent_again ? 1 : 0));
+    sp_send_pending_notifications(peer->prov);
+    CHECK(count_notes(other, SP_DGRAM_DOORBELL) == 0);
     CHECK(!timer_was_on(peer->prov));
 }
 

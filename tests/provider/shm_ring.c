@@ -30,13 +30,13 @@ static void take_notice(uint64_t pos, uint32_t claimer)
 
     CHECK(slot->state == sp_state(pos, claimer, SP_PHASE_NOTICE));
     CHECK(slot->conn == (uint32_t)~pos && slot->imm == (uint32_t)pos);
-    sp_ring_free(slot, pos);
+    sp_slot_free(slot, pos);
 }
 
 static void take(uint64_t pos, uint32_t claimer, unsigned int phase)
 {
     CHECK(sp_ring_slot(ring, pos)->state == sp_state(pos, claimer, phase));
-    sp_ring_free(sp_ring_slot(ring, pos), pos);
+    sp_slot_free(sp_ring_slot(ring, pos), pos);
 }
 
 static void fills_and_empties_over_many_laps(void)
@@ -91,7 +91,7 @@ static void notices_are_published_at_once(void)
     uint64_t pos;
 
     clear(START);
-#ifdef SP_SWAPS_PAIRS
+#ifdef SP_HAS_CMPXCHG16B
     for (uint64_t i = 0; i < SP_SLOTS; i++)
         put_notice(SP_CLAIMER_MAX, START + i);
     CHECK(!sp_ring_notify(ring, 7, 1, 2, &pos) && !sp_ring_is_damaged(ring));
@@ -146,14 +146,14 @@ static void used_ring_is_not_damaged(void)
     sp_ring_slot(ring, START)->state = sp_state(START, 1, SP_PHASE_CLAIMED); /* killed */
     CHECK(!sp_ring_is_damaged(ring));
     for (uint64_t pos = START; pos < START + SP_SLOTS; pos++) {
-        sp_ring_free(sp_ring_slot(ring, pos), pos);
+        sp_slot_free(sp_ring_slot(ring, pos), pos);
         CHECK(!sp_ring_is_damaged(ring));
     }
     /* claimed, and consumed, before the tail was moved */
     uint64_t tail = ring->tail;
     sp_ring_slot(ring, tail)->state = sp_state(tail, 3, SP_PHASE_CLAIMED);
     CHECK(!sp_ring_is_damaged(ring));
-    sp_ring_free(sp_ring_slot(ring, tail), tail);
+    sp_slot_free(sp_ring_slot(ring, tail), tail);
     CHECK(!sp_ring_is_damaged(ring));
 }
 

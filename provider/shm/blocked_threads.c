@@ -8,7 +8,7 @@
  * the program's, but no thread of the program look like a helper: its own functions are on its
  * stack.
  */
-#include "asleep.h"
+#include "blocked_threads.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,14 +27,14 @@
 enum {
     MAX_SEGMENTS = 1024, /* of code; a process with more has no helper threads */
     STACK_WORDS = 2048,  /* of a stack that are looked at, from the stack pointer */
-    LOOK_AGAIN_US = 100,
+    RETRY_US = 100,
 };
 
 /* Whose code a segment is. */
 enum owner {
     OWNER_PROGRAM,
     OWNER_HELPER, /* a library whose threads never touch memory of the program by themselves */
-    OWNER_ANY,    /* a library that everybody calls */
+    OWNER_SHARED, /* a library that everybody calls */
 };
 
 struct segment {
@@ -47,11 +47,11 @@ struct code {
     struct segment segments[MAX_SEGMENTS];
 };
 
-static const char *const helpers[] = {"libpmix",  "libopen-pal", "libopen-rte", "libmpi",
-                                      "libucs",   "libuct",      "libucp",      "libfabric",
-                                      "libprrte", "libacpbl"};
-static const char *const anybody[] = {"libc.so", "libc-",    "libpthread", "ld-linux",
-                                      "ld64",    "libevent", "libtofucom", "linux-vdso"};
+static const char *const helper_libraries[] = {
+    "libpmix", "libopen-pal", "libopen-rte", "libmpi",   "libucs",
+    "libuct",  "libucp",      "libfabric",   "libprrte", "libacpbl"};
+static const char *const shared_libraries[] = {"libc.so", "libc-",    "libpthread", "ld-linux",
+                                               "ld64",    "libevent", "libtofucom", "linux-vdso"};
 
 static bool begins_with_one_of(const char *name, const char *const list[], size_t num)
 {
@@ -66,13 +66,16 @@ static enum owner owner_of(const char *path)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
 
-    if (begins_with_one_of(name, helpers, sizeof(helpers) / sizeof(helpers[0])))
+    if (begins_with_one_of(name, helper_libraries,
+                           sizeof(helper_libraries) / sizeof(helper_libraries[0])))
         return OWNER_HELPER;
-    return begins_with_one_of(name, anybody, sizeof(anybody) / sizeof(anybody[0])) ? OWNER_ANY
-                                                                                   : OWNER_PROGRAM;
+    return begins_with_one_of(name, shared_libraries,
+                              sizeof(shared_libraries) / sizeof(shared_libraries[0]))
+               ? OWNER_SHARED
+               : OWNER_PROGRAM;
 }
 
-static int note_code(struct dl_phdr_info *info, size_t size, void *arg)
+static int add_code_segments(struct dl_phdr_info *info, size_t size, void *arg)
 {
     struct code *code = arg;
 
@@ -98,7 +101,7 @@ static struct code *read_code(void)
     if (!code)
         return NULL;
     code->num = 0;
-    if (dl_iterate_phdr(note_code, code) == 0)
+    if (dl_iterate_phdr(add_code_segments, code) == 0)
         return code;
     free(code);
     return NULL;
@@ -135,15 +138,15 @@ static bool is_helper(const struct code *code, uint64_t stack)
     return helper && !program;
 }
 
-enum look {
-    LOOK_SLEEPS,
-    LOOK_RUNS,
-    LOOK_MAY_GO_ON, /* asleep, but it is not known for how long */
+enum thread_state {
+    THREAD_BLOCKED,
+    THREAD_RUNNING,
+    THREAD_MAY_RUN, /* asleep, but it is not known for how long */
 };
 
 /* Does it wait, without a time limit, for a lock or a condition that only this process has, or for
  * the end of a thread? futex(address, operation, value, NULL, ...) */
-static bool waits_for_a_thread(long call, const unsigned long long args[4])
+static bool waits_for_own_thread(long call, const unsigned long long args[4])
 {
     char path[64];
 
@@ -156,7 +159,7 @@ static bool waits_for_a_thread(long call, const unsigned long long args[4])
            access(path, F_OK) == 0; /* pthread_join(): the word is the thread's id */
 }
 
-static ssize_t read_of_thread(const char *tid, const char *name, char *text, size_t size)
+static ssize_t read_thread_file(const char *tid, const char *name, char *text, size_t size)
 {
     char path[64];
 
@@ -173,36 +176,36 @@ static ssize_t read_of_thread(const char *tid, const char *name, char *text, siz
 
 /* A thread that has been woken, but whose CPU does not know it yet, still has its system call, but
  * the state R (TASK_WAKING in kernel/sched/core.c of Linux). */
-static bool is_woken(const char *tid)
+static bool is_waking(const char *tid)
 {
     char line[256];
-    ssize_t n = read_of_thread(tid, "stat", line, sizeof(line));
+    ssize_t n = read_thread_file(tid, "stat", line, sizeof(line));
     const char *name_end = n > 0 ? strrchr(line, ')') : NULL;
 
     return !name_end || strncmp(name_end, ") S", 3) != 0;
 }
 
-static enum look look_at(const char *tid, struct code **code, uint64_t lo, uint64_t hi)
+static enum thread_state check_thread(const char *tid, struct code **code, uint64_t lo, uint64_t hi)
 {
     char line[256];
     unsigned long long args[6], stack;
     long call;
 
-    ssize_t n = read_of_thread(tid, "syscall", line, sizeof(line));
+    ssize_t n = read_thread_file(tid, "syscall", line, sizeof(line));
     if (n <= 0) /* the thread has ended; or the kernel does not tell */
-        return n < 0 && (errno == ENOENT || errno == ESRCH) ? LOOK_SLEEPS : LOOK_MAY_GO_ON;
+        return n < 0 && (errno == ENOENT || errno == ESRCH) ? THREAD_BLOCKED : THREAD_MAY_RUN;
     if (sscanf(line, "%ld %llx %llx %llx %llx %llx %llx %llx", &call, &args[0], &args[1], &args[2],
                &args[3], &args[4], &args[5], &stack) != 8)
-        return LOOK_RUNS; /* or waits for a page */
-    if (is_woken(tid))
-        return LOOK_RUNS;
+        return THREAD_RUNNING; /* or waits for a page */
+    if (is_waking(tid))
+        return THREAD_RUNNING;
     if (stack - lo < hi - lo)
-        return LOOK_MAY_GO_ON;
-    if (waits_for_a_thread(call, args))
-        return LOOK_SLEEPS;
+        return THREAD_MAY_RUN;
+    if (waits_for_own_thread(call, args))
+        return THREAD_BLOCKED;
     if (!*code)
         *code = read_code();
-    return *code && is_helper(*code, stack) ? LOOK_SLEEPS : LOOK_MAY_GO_ON;
+    return *code && is_helper(*code, stack) ? THREAD_BLOCKED : THREAD_MAY_RUN;
 }
 
 /* struct linux_dirent64 of the kernel */
@@ -214,20 +217,21 @@ struct entry {
     char name[];
 };
 
-static enum look look_at_all(uint64_t lo, uint64_t hi)
+static enum thread_state check_all_threads(uint64_t lo, uint64_t hi)
 {
     _Alignas(struct entry) char buffer[4096];
     int fd = ut_fd_high(open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    enum look found = fd < 0 ? LOOK_MAY_GO_ON : LOOK_SLEEPS;
+    enum thread_state found = fd < 0 ? THREAD_MAY_RUN : THREAD_BLOCKED;
     struct code *code = NULL;
     long n;
 
-    while (found == LOOK_SLEEPS && (n = syscall(SYS_getdents64, fd, buffer, sizeof(buffer))) > 0) {
-        for (long at = 0; at < n && found == LOOK_SLEEPS;) {
+    while (found == THREAD_BLOCKED &&
+           (n = syscall(SYS_getdents64, fd, buffer, sizeof(buffer))) > 0) {
+        for (long at = 0; at < n && found == THREAD_BLOCKED;) {
             const struct entry *e = (const struct entry *)(buffer + at);
             pid_t tid = (pid_t)atoi(e->name); /* 0: "." and ".." */
             if (tid > 0 && tid != gettid() && !ut_thread_is_ours(tid))
-                found = look_at(e->name, &code, lo, hi);
+                found = check_thread(e->name, &code, lo, hi);
             at += e->size;
         }
     }
@@ -237,15 +241,15 @@ static enum look look_at_all(uint64_t lo, uint64_t hi)
     return found;
 }
 
-bool sp_threads_sleep(uint64_t lo, uint64_t hi, unsigned int *looks)
+bool sp_threads_are_blocked(uint64_t lo, uint64_t hi, unsigned int *retries_left)
 {
-    const struct timespec pause = {.tv_nsec = LOOK_AGAIN_US * 1000};
-    enum look found = look_at_all(lo, hi);
+    const struct timespec pause = {.tv_nsec = RETRY_US * 1000};
+    enum thread_state found = check_all_threads(lo, hi);
 
-    for (int again = 0; found == LOOK_RUNS && *looks > 0 && again < 10; again++) {
-        --*looks;
+    for (int again = 0; found == THREAD_RUNNING && *retries_left > 0 && again < 10; again++) {
+        --*retries_left;
         nanosleep(&pause, NULL);
-        found = look_at_all(lo, hi);
+        found = check_all_threads(lo, hi);
     }
-    return found == LOOK_SLEEPS;
+    return found == THREAD_BLOCKED;
 }

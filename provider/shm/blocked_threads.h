@@ -3,8 +3,8 @@
  * Whether all other threads of this process sleep, so that none of them uses the program's memory
  * while a call of this thread replaces its pages.
  */
-#ifndef SP_ASLEEP_H
-#define SP_ASLEEP_H
+#ifndef SP_BLOCKED_THREADS_H
+#define SP_BLOCKED_THREADS_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,6 +18,6 @@
  * runs, looks again for a millisecond, but only as long as *looks, which it decrements, is not 0: a
  * helper thread may just be going to sleep.
  */
-bool sp_threads_sleep(uint64_t lo, uint64_t hi, unsigned int *looks);
+bool sp_threads_are_blocked(uint64_t lo, uint64_t hi, unsigned int *retries_left);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "twin.h"
+#include "template.h"
 
 #include <fcntl.h>
 #include <search.h>
@@ -18,10 +18,11 @@
 #    define MREMAP_DONTUNMAP 4 /* Linux 5.7 */
 #endif
 
-enum { MAX_DESCRIBE_US = 10000 };
+enum { MAX_SMAPS_US = 10000 };
 
-struct twin {
-    struct sp_twin_range range;
+struct template
+{
+    struct sp_template_range range;
     uint64_t left; /* bytes that have not been given back */
     uint64_t page;
 };
@@ -43,15 +44,15 @@ static void *copy_mapping(uint64_t at, uint64_t page)
     return (void *)syscall(SYS_mremap, at, page, page, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, 0);
 }
 
-uint64_t sp_twin_make(uint64_t lo)
+uint64_t sp_template_create(uint64_t lo)
 {
     const uint64_t page = page_size();
-    void *twin = copy_mapping(lo, page);
+    void *template = copy_mapping(lo, page);
 
-    if (twin == MAP_FAILED)
+    if (template == MAP_FAILED)
         return 0;
-    munlock(twin, page); /* the core's lock (UTOFU_SWAP_PROTECT) ends with the registration */
-    return (uintptr_t)twin;
+    munlock(template, page); /* the core's lock (UTOFU_SWAP_PROTECT) ends with the registration */
+    return (uintptr_t) template;
 }
 
 static const struct {
@@ -64,7 +65,7 @@ static const struct {
 };
 
 /* `flags`: two letters each. */
-static uint64_t make_described(const char *flags)
+static uint64_t create_from_flags(const char *flags)
 {
     const uint64_t size = page_size();
     const int no_reserve = strstr(flags, "nr") ? MAP_NORESERVE : 0;
@@ -87,25 +88,25 @@ static uint64_t cpu_time_us(void)
     return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
 }
 
-uint64_t sp_twin_describe(uint64_t lo, uint64_t *us)
+uint64_t sp_template_create_from_smaps(uint64_t lo, uint64_t *us)
 {
     const char *head = "VmFlags:"; /* the last line of a mapping */
     const uint64_t start = cpu_time_us();
     unsigned long long begin, end;
-    uint64_t twin = 0;
+    uint64_t template = 0;
     char line[512];
-    bool is_it = false;
+    bool matches = false;
     int fd = ut_fd_high(open("/proc/self/smaps", O_RDONLY | O_CLOEXEC));
     FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
 
-    while (file && twin == 0 && fgets(line, sizeof(line), file)) {
+    while (file && template == 0 && fgets(line, sizeof(line), file)) {
         if (strncmp(line, head, strlen(head)) == 0) {
-            if (is_it)
-                twin = make_described(line + strlen(head));
-            else if (cpu_time_us() - start > MAX_DESCRIBE_US)
+            if (matches)
+                template = create_from_flags(line + strlen(head));
+            else if (cpu_time_us() - start > MAX_SMAPS_US)
                 break;
         } else if (sscanf(line, "%llx-%llx ", &begin, &end) == 2) {
-            is_it = begin <= lo && lo < end;
+            matches = begin <= lo && lo < end;
         }
     }
     if (file)
@@ -113,22 +114,22 @@ uint64_t sp_twin_describe(uint64_t lo, uint64_t *us)
     else if (fd >= 0)
         close(fd);
     *us = cpu_time_us() - start;
-    return twin;
+    return template;
 }
 
-void sp_twin_free(uint64_t twin)
+void sp_template_free(uint64_t template)
 {
-    if (twin)
-        munmap((void *)(uintptr_t)twin, page_size());
+    if (template)
+        munmap((void *)(uintptr_t) template, page_size());
 }
 
 /* The first page brings a page table, where no huge page could be (move_page_tables() in
  * mm/mremap.c of Linux allocates it): it is cut off. */
-uint8_t *sp_twin_copy(uint64_t twin, uint64_t size, uint64_t at)
+uint8_t *sp_template_clone(uint64_t template, uint64_t size, uint64_t at)
 {
     const uint64_t page = page_size(), all = SP_HUGE + size;
     uint8_t *place = sp_huge_reserve(all, at, PROT_NONE);
-    void *copy = place ? copy_mapping(twin, page) : MAP_FAILED;
+    void *copy = place ? copy_mapping(template, page) : MAP_FAILED;
 
     if (copy != MAP_FAILED && syscall(SYS_mremap, copy, page, all, MREMAP_MAYMOVE | MREMAP_FIXED,
                                       place) == (long)(uintptr_t)place) {
@@ -149,45 +150,47 @@ uint8_t *sp_twin_copy(uint64_t twin, uint64_t size, uint64_t at)
 /* Overlapping ranges count as equal. */
 static int compare_ranges(const void *a, const void *b)
 {
-    const struct twin *x = a, *y = b;
+    const struct template *x = a, *y = b;
 
     return x->range.hi <= y->range.lo ? -1 : x->range.lo >= y->range.hi ? 1 : 0;
 }
 
-static struct twin *find_twin(const struct sp_twins *twins, uint64_t lo, uint64_t hi)
+static struct template *find_template(const struct sp_templates *templates, uint64_t lo,
+                                      uint64_t hi)
 {
-    const struct twin key = {.range = {lo, hi}};
-    struct twin **found = tfind(&key, &twins->tree, compare_ranges);
+    const struct template key = {.range = {lo, hi}};
+    struct template **found = tfind(&key, &templates->tree, compare_ranges);
 
     return found ? *found : NULL;
 }
 
-static void free_twin(void *arg)
+static void free_template(void *arg)
 {
-    struct twin *t = arg;
+    struct template *t = arg;
 
-    sp_twin_free(t->page);
+    sp_template_free(t->page);
     free(t);
 }
 
-void sp_twins_add(struct sp_twins *twins, uint64_t lo, uint64_t hi, uint64_t page)
+void sp_templates_add(struct sp_templates *templates, uint64_t lo, uint64_t hi, uint64_t page)
 {
-    struct twin *t = malloc(sizeof(*t));
+    struct template *t = malloc(sizeof(*t));
 
     if (!t) {
-        sp_twin_free(page);
+        sp_template_free(page);
         return;
     }
-    sp_twins_drop(twins, lo, hi);
-    *t = (struct twin){.range = {lo, hi}, .left = hi - lo, .page = page};
-    struct twin **at = tsearch(t, &twins->tree, compare_ranges);
+    sp_templates_remove(templates, lo, hi);
+    *t = (struct template){.range = {lo, hi}, .left = hi - lo, .page = page};
+    struct template **at = tsearch(t, &templates->tree, compare_ranges);
     if (!at || *at != t)
-        free_twin(t);
+        free_template(t);
 }
 
-uint64_t sp_twins_find(const struct sp_twins *twins, uint64_t at, struct sp_twin_range *range)
+uint64_t sp_templates_find(const struct sp_templates *templates, uint64_t at,
+                           struct sp_template_range *range)
 {
-    const struct twin *t = find_twin(twins, at, at + 1);
+    const struct template *t = find_template(templates, at, at + 1);
 
     if (!t)
         return 0;
@@ -195,27 +198,27 @@ uint64_t sp_twins_find(const struct sp_twins *twins, uint64_t at, struct sp_twin
     return t->page;
 }
 
-void sp_twins_drop(struct sp_twins *twins, uint64_t lo, uint64_t hi)
+void sp_templates_remove(struct sp_templates *templates, uint64_t lo, uint64_t hi)
 {
-    struct twin *t;
+    struct template *t;
 
-    while (lo < hi && (t = find_twin(twins, lo, hi))) {
+    while (lo < hi && (t = find_template(templates, lo, hi))) {
         uint64_t from = t->range.lo > lo ? t->range.lo : lo;
         uint64_t to = t->range.hi < hi ? t->range.hi : hi;
         /* the others that overlap are on both sides */
         if (from > lo)
-            sp_twins_drop(twins, lo, from);
+            sp_templates_remove(templates, lo, from);
         t->left -= to - from < t->left ? to - from : t->left;
         if (t->left == 0) {
-            tdelete(t, &twins->tree, compare_ranges);
-            free_twin(t);
+            tdelete(t, &templates->tree, compare_ranges);
+            free_template(t);
         }
         lo = to;
     }
 }
 
-void sp_twins_close(struct sp_twins *twins)
+void sp_templates_close(struct sp_templates *templates)
 {
-    tdestroy(twins->tree, free_twin);
-    twins->tree = NULL;
+    tdestroy(templates->tree, free_template);
+    templates->tree = NULL;
 }
