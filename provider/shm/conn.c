@@ -12,19 +12,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "conn_types.h"
-#include "ep_types.h"
 #include "map.h"
 #include "peer.h"
-#include "peer_types.h"
-#include "prov_types.h"
 #include "ring.h"
 #include "sock.h"
 #include "state.h"
 #include "stream.h"
+#include "types.h"
 #include "util/assert.h"
 #include "util/log.h"
-#include "wake.h"
 
 /*
  * Names

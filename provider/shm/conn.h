@@ -6,10 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "conn_types.h"
-#include "ep_types.h"
 #include "layout.h"
 #include "provider.h"
+#include "types.h"
 
 int sp_connect(struct prov_ep *ep, const void *addr, size_t addr_size, unsigned int peer_tni,
                uint64_t peer_id, const void *hello, size_t hello_size, void *ctx,

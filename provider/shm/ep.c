@@ -7,18 +7,14 @@
 #include <string.h>
 
 #include "conn.h"
-#include "conn_types.h"
-#include "ep_types.h"
 #include "peer.h"
-#include "peer_types.h"
-#include "prov_types.h"
 #include "ring.h"
 #include "sock.h"
 #include "state.h"
 #include "stream.h"
+#include "types.h"
 #include "util/assert.h"
 #include "util/log.h"
-#include "wake.h"
 
 enum { POLL_BUDGET = 64, MAX_CLAIMED_POLLS = 64 };
 

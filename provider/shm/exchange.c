@@ -31,7 +31,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "huge.h"
 #include "pages.h"
 #include "template.h"
 #include "util/assert.h"

@@ -9,9 +9,9 @@
 #include <sys/mman.h>
 
 #include "stream.h"
+#include "util/fd_check.h"
 #include "util/hash.h"
 #include "util/log.h"
-#include "util/fd_check.h"
 
 enum { WINDOW_BITS = 28, FIRST_BUCKETS = 16 };
 #define WINDOW_SIZE (1ull << WINDOW_BITS)

@@ -8,8 +8,8 @@
 #ifndef SP_MAP_H
 #define SP_MAP_H
 
-#include "conn_types.h"
 #include "mr.h"
+#include "types.h"
 
 /* Part of a transfer: its size, and its address in this process; NULL: not mapped. */
 struct sp_piece {

@@ -15,8 +15,8 @@
 
 #include "common/memory_check.h"
 #include "pageref.h"
-#include "prov_types.h"
 #include "remap.h"
+#include "types.h"
 #include "util/assert.h"
 #include "util/log.h"
 

@@ -10,13 +10,12 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "peer_types.h"
-#include "prov_types.h"
 #include "ring.h"
 #include "segment.h"
+#include "state.h"
+#include "types.h"
 #include "util/assert.h"
 #include "util/fd.h"
-#include "wake.h"
 
 /* Claimers are consecutive, keys are random: both spread evenly. */
 static struct sp_peer **claimer_bucket(struct sp_prov *prov, uint32_t claimer)

@@ -5,8 +5,7 @@
 
 #include <stdint.h>
 
-#include "peer_types.h"
-#include "prov_types.h"
+#include "types.h"
 
 struct sp_peer *sp_peer_new(struct sp_prov *prov);
 /* Sets the key from its HELLO, by which sp_peer_find() finds the peer from now on. */

@@ -15,21 +15,19 @@
 
 #include "conn.h"
 #include "ep.h"
-#include "ep_types.h"
 #include "mr.h"
 #include "pageref.h"
 #include "peer.h"
-#include "peer_types.h"
-#include "prov_types.h"
 #include "providers.h"
 #include "remap.h"
 #include "segment.h"
 #include "sock.h"
+#include "types.h"
 #include "util/env.h"
 #include "util/fd.h"
+#include "util/fd_check.h"
 #include "util/host.h"
 #include "util/log.h"
-#include "util/fd_check.h"
 #include "xfer.h"
 
 enum { MAX_EVENTS = 64, LOST_FDS_POLL_MS = 10 };

@@ -26,13 +26,12 @@
 #include <unistd.h>
 
 #include "blocked_threads.h"
-#include "huge.h"
 #include "pages.h"
 #include "util/clock.h"
 #include "util/env.h"
 #include "util/fd.h"
-#include "util/log.h"
 #include "util/fd_check.h"
+#include "util/log.h"
 #include "vma.h"
 
 #define LOG "shm"

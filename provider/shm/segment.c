@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "prov_types.h"
+#include "types.h"
 #include "util/fd.h"
 #include "util/log.h"
 

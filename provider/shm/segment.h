@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "layout.h"
-#include "prov_types.h"
+#include "types.h"
 
 int sp_segment_create(struct sp_prov *prov);
 void sp_segment_destroy(struct sp_prov *prov);

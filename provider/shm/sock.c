@@ -37,18 +37,17 @@
 #include <unistd.h>
 
 #include "peer.h"
-#include "peer_types.h"
-#include "prov_types.h"
 #include "remap.h"
 #include "ring.h"
 #include "segment.h"
+#include "state.h"
+#include "types.h"
 #include "util/assert.h"
 #include "util/clock.h"
 #include "util/fd.h"
-#include "util/log.h"
 #include "util/fd_check.h"
+#include "util/log.h"
 #include "util/retry_delay.h"
-#include "wake.h"
 
 enum {
     BACKLOG = 4096,

@@ -4,8 +4,7 @@
 #define SP_SOCK_H
 
 #include "layout.h"
-#include "peer_types.h"
-#include "prov_types.h"
+#include "types.h"
 
 int sp_listen(struct sp_prov *prov);
 /* Connects and sends the HELLO; peer->state has the progress. With prov->lock held. */

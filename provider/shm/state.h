@@ -5,9 +5,16 @@
 
 #include <stdbool.h>
 
-#include "conn_types.h"
-#include "ep_types.h"
 #include "provider.h"
+#include "types.h"
+
+/* Makes every endpoint check its peers: one died or came up, or an endpoint was closed. With
+ * prov->lock held. */
+void sp_request_peer_checks(struct sp_prov *prov);
+/* Makes progress() run, which wakes the owners of endpoints whose ring has `rung`. */
+void sp_kick(struct sp_prov *prov);
+/* Makes progress() run in a millisecond, and wake the owners of `blocked` endpoints. */
+void sp_start_timer(struct sp_prov *prov);
 
 /* Wakes the owner by the timer: a peer's ring is full or a completion is due, for which no peer
  * rings the bell. */

@@ -16,12 +16,11 @@
 #include <string.h>
 
 #include "common/copy_ordered.h"
-#include "conn_types.h"
 #include "mr.h"
-#include "prov_types.h"
 #include "ring.h"
 #include "sock.h"
 #include "state.h"
+#include "types.h"
 #include "util/assert.h"
 #include "util/log.h"
 

@@ -6,9 +6,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "conn_types.h"
 #include "layout.h"
 #include "provider.h"
+#include "types.h"
 
 /* conn->stream must exist. */
 bool sp_stream_empty(const struct sp_conn *conn);

@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "huge.h"
+#include "pages.h"
 #include "util/fd.h"
 
 #ifndef MREMAP_DONTUNMAP

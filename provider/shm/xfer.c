@@ -9,18 +9,16 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/atomic_width.h"
 #include "common/cma.h"
 #include "common/copy_ordered.h"
-#include "common/atomic_width.h"
-#include "conn_types.h"
 #include "map.h"
 #include "mr.h"
-#include "peer_types.h"
-#include "prov_types.h"
 #include "ring.h"
 #include "sock.h"
 #include "state.h"
 #include "stream.h"
+#include "types.h"
 #include "util/log.h"
 
 /* 0 if operations may be posted, even before the peer's CONFIRM arrives. */

@@ -14,7 +14,7 @@
 #include "process/process.h"
 #include "providers.h"
 #include "shm/layout.h"
-#include "shm/prov_types.h"
+#include "shm/types.h"
 #include "shm/ring.h"
 
 enum { SOCKETS = 3, PROBE = 0x1234, ENDPOINT = 77 };

@@ -8,8 +8,7 @@
 #include <stdlib.h>
 
 #include "fuzz.h"
-#include "shm/conn_types.h"
-#include "shm/ep_types.h"
+#include "shm/types.h"
 #include "shm/ring.h"
 #include "utofu.h"
 #include "vcq/vcq.h"

@@ -6,8 +6,7 @@
 
 #include "../harness/check.h"
 #include "providers.h"
-#include "shm/ep_types.h"
-#include "shm/prov_types.h"
+#include "shm/types.h"
 #include "shm/ring.h"
 
 enum { MANY = 10000, SOON_MS = 60000 };
@@ -58,7 +57,7 @@ int main(void)
         head = ep->head;
         struct sp_slot *slot = sp_ring_claim(ep->ring, 0, &pos);
         CHECK(slot && pos == head);
-        ep->attention = (uint32_t)attention;
+        ep->must_check_peers = (uint32_t)attention;
         CHECK(shm_provider.ep_arm(base, PROV_ARM_SOLICITED)); /* it is published soon, mostly */
         CHECK(goes_to_sleep(base) && ep->head == head);
         await_wake(prov); /* by the timer, even if the producer does not ring */

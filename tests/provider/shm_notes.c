@@ -7,8 +7,7 @@
 #include <unistd.h>
 
 #include "../harness/check.h"
-#include "shm/peer_types.h"
-#include "shm/prov_types.h"
+#include "shm/types.h"
 #include "shm/sock.h"
 #include "util/fd.h"
 

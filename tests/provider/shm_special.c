@@ -4,8 +4,7 @@
  * no peers of other hosts, few descriptors, idle processes that sleep.
  */
 #include "../../provider/common/atomic_width.h"
-#include "../../provider/shm/conn_types.h"
-#include "../../provider/shm/ep_types.h"
+#include "../../provider/shm/types.h"
 #include "../../provider/shm/layout.h"
 
 #include "peers.h"
