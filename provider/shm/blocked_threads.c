@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * /proc/self/task/TID/syscall gives the system call in which a thread sleeps, its arguments and its
- * stack pointer; or "running". A thread that waits for a file descriptor or until a time may go on
- * at any moment, and is only harmless if it never touches memory of the program: a helper thread,
- * all of whose functions are those of known libraries. So the code addresses on its stack tell
- * whose it is. An address that a finished call has left there can make a helper thread look like
- * the program's, but no thread of the program look like a helper: its own functions are on its
- * stack.
+ * /proc/self/task/TID/syscall shows the system call in which a thread is blocked, its arguments and
+ * its stack pointer; or "running". A thread that waits for a file descriptor or a timeout may run
+ * again at any moment. Such a thread is harmless only if it is a helper thread: all functions on
+ * its stack belong to known libraries, so it never touches memory of the program. The code
+ * addresses on the stack show this. A stale address of a finished call can make a helper thread
+ * look like a thread of the program. The reverse cannot happen: the stack of a program's thread has
+ * addresses of the program.
  */
 #include "blocked_threads.h"
 
@@ -25,16 +25,17 @@
 #include "util/thread.h"
 
 enum {
-    MAX_SEGMENTS = 1024, /* of code; a process with more has no helper threads */
-    STACK_WORDS = 2048,  /* of a stack that are looked at, from the stack pointer */
+    MAX_SEGMENTS =
+        1024, /* code segments; a process with more is treated as if no thread was a helper */
+    STACK_WORDS = 2048, /* checked from the stack pointer on */
     RETRY_US = 100,
 };
 
-/* Whose code a segment is. */
+/* Owner of a code segment. */
 enum owner {
     OWNER_PROGRAM,
-    OWNER_HELPER, /* a library whose threads never touch memory of the program by themselves */
-    OWNER_SHARED, /* a library that everybody calls */
+    OWNER_HELPER, /* library whose threads never touch memory of the program on their own */
+    OWNER_SHARED, /* library that both kinds of threads call */
 };
 
 struct segment {
@@ -61,7 +62,7 @@ static bool begins_with_one_of(const char *name, const char *const list[], size_
     return false;
 }
 
-/* The program itself has an empty name. */
+/* The dynamic linker reports the program with an empty path. */
 static enum owner owner_of(const char *path)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
@@ -93,7 +94,7 @@ static int add_code_segments(struct dl_phdr_info *info, size_t size, void *arg)
     return 0;
 }
 
-/* NULL: no memory, or too many segments. */
+/* Returns NULL if memory is short or the process has too many segments. */
 static struct code *read_code(void)
 {
     struct code *code = malloc(sizeof(*code));
@@ -118,7 +119,8 @@ static bool find_owner(const struct code *code, uint64_t address, enum owner *ow
     return false;
 }
 
-/* Reads the thread's stack as a file: it may end before the last word that is asked for. */
+/* True if the stack has addresses of helper libraries and none of the program. Reads the stack
+ * through /proc/self/mem: the read may end early, at the end of the stack. */
 static bool is_helper(const struct code *code, uint64_t stack)
 {
     uint64_t words[STACK_WORDS];
@@ -141,11 +143,11 @@ static bool is_helper(const struct code *code, uint64_t stack)
 enum thread_state {
     THREAD_BLOCKED,
     THREAD_RUNNING,
-    THREAD_MAY_RUN, /* asleep, but it is not known for how long */
+    THREAD_MAY_RUN, /* blocked, but something outside the process may wake it */
 };
 
-/* Does it wait, without a time limit, for a lock or a condition that only this process has, or for
- * the end of a thread? futex(address, operation, value, NULL, ...) */
+/* True if the thread waits, without a timeout, for a lock or condition private to this process, or
+ * for the end of a thread. Arguments: futex(address, operation, value, timeout, ...). */
 static bool waits_for_own_thread(long call, const unsigned long long args[4])
 {
     char path[64];
@@ -155,8 +157,7 @@ static bool waits_for_own_thread(long call, const unsigned long long args[4])
     if (args[1] & FUTEX_PRIVATE_FLAG)
         return true;
     snprintf(path, sizeof(path), "/proc/self/task/%u", (unsigned int)args[2]);
-    return args[2] != 0 &&
-           access(path, F_OK) == 0; /* pthread_join(): the word is the thread's id */
+    return args[2] != 0 && access(path, F_OK) == 0; /* pthread_join(): the value is the thread id */
 }
 
 static ssize_t read_thread_file(const char *tid, const char *name, char *text, size_t size)
@@ -174,8 +175,8 @@ static ssize_t read_thread_file(const char *tid, const char *name, char *text, s
     return n;
 }
 
-/* A thread that has been woken, but whose CPU does not know it yet, still has its system call, but
- * the state R (TASK_WAKING in kernel/sched/core.c of Linux). */
+/* A thread that was woken, but is not scheduled yet, still shows its system call; its state is R
+ * (TASK_WAKING in kernel/sched/core.c of Linux). */
 static bool is_waking(const char *tid)
 {
     char line[256];
@@ -192,11 +193,11 @@ static enum thread_state check_thread(const char *tid, struct code **code, uint6
     long call;
 
     ssize_t n = read_thread_file(tid, "syscall", line, sizeof(line));
-    if (n <= 0) /* the thread has ended; or the kernel does not tell */
+    if (n <= 0) /* the thread has ended; any other error: unknown */
         return n < 0 && (errno == ENOENT || errno == ESRCH) ? THREAD_BLOCKED : THREAD_MAY_RUN;
     if (sscanf(line, "%ld %llx %llx %llx %llx %llx %llx %llx", &call, &args[0], &args[1], &args[2],
                &args[3], &args[4], &args[5], &stack) != 8)
-        return THREAD_RUNNING; /* or waits for a page */
+        return THREAD_RUNNING; /* or handles a page fault */
     if (is_waking(tid))
         return THREAD_RUNNING;
     if (stack - lo < hi - lo)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connections between endpoints. Requests, answers and closings are slots in the peer's ring, in
- * order with all other slots; while that ring is full they wait in conn->ctl.
+ * Connections between endpoints. Control messages (REQUEST, ACCEPT, REJECT, CLOSE, ERROR) are slots
+ * in the peer's ring, in order with all other slots. While the ring is full, the control message
+ * waits in conn->ctl.
  *
- * A connection's name is its index in the endpoint's table and a generation: a slot for a
- * connection that no longer exists is recognised and dropped.
+ * A connection's name consists of its index in the endpoint's table and a generation: the receiver
+ * recognises and drops a slot for a connection that no longer exists.
  */
 #include "conn.h"
 
@@ -73,8 +74,8 @@ static void unregister_conn(struct sp_conn *conn)
     ep->num_conns--;
 }
 
-/* Reserves room in ep->active for the maximum number of entries: the connections in the table, and
- * closed connections that still have control to send. */
+/* Reserves room in ep->active for one more connection. Open connections need it, and closed ones
+ * that still have a control message to send. */
 static bool reserve_active(struct sp_ep *ep)
 {
     if (ep->num_live < ep->max_active) {
@@ -123,8 +124,8 @@ void sp_conn_free(struct sp_conn *conn)
     free(conn);
 }
 
-/* Frees a connection that has nothing left to send; during a poll, which may still use the
- * connection, at the end of the poll. */
+/* Frees a connection that has nothing left to send. During a poll, which may still use the
+ * connection, this is delayed to the end of the poll. */
 static void discard_conn(struct sp_conn *conn)
 {
     struct sp_ep *ep = conn->ep;
@@ -188,7 +189,7 @@ static void control_sent(struct sp_conn *conn, uint8_t ctl)
         conn->up_due = true;
         sp_conn_activate(conn);
     } else if (ctl == SP_CTL_REQUEST && is_rmt_ep_gone(conn)) {
-        /* the peer's CLOSED may have come before the request was sent */
+        /* the CLOSED notification may have arrived before the request was sent */
         __atomic_store_n(&conn->ep->must_check_peers, 1, __ATOMIC_SEQ_CST);
     }
 }
@@ -304,7 +305,8 @@ static void request_connection(struct sp_conn *conn)
     }
 }
 
-/* The peer process with this address; a new one gets connected (SP_PEER_RETRY, retry_ms 0). */
+/* Returns the peer process with this address. A new peer has the state SP_PEER_RETRY and retry_ms
+ * 0: the caller connects. */
 static struct sp_peer *get_peer(struct sp_prov *prov, const struct sp_address *addr)
 {
     if (addr->key == prov->addr.key)
@@ -328,13 +330,14 @@ static int check_address(const struct sp_prov *prov, const void *bytes, size_t s
     if (size == sizeof(*addr))
         memcpy(addr, bytes, sizeof(*addr));
     if (addr->version != SP_VERSION) {
-        ut_debug(SP_LOG, "the peer's address is not one of this version of the library");
+        ut_debug(SP_LOG, "unknown format of the peer's address: does it run another version of "
+                         "this library?");
         return -EPROTO;
     }
     if (addr->host != prov->addr.host) {
         ut_error(SP_LOG,
                  "process %u is on another host or in another container (its process or "
-                 "network namespace is not ours): shared memory does not reach it",
+                 "network namespace differs): shared memory does not reach it",
                  addr->pid);
         return -EHOSTUNREACH;
     }
@@ -360,7 +363,8 @@ int sp_connect(struct prov_ep *base, const void *addr_bytes, size_t addr_size,
     struct sp_conn *conn = peer ? conn_new(ep, peer, true) : NULL;
     bool is_new = peer && peer->state == SP_PEER_RETRY && peer->retry_ms == 0;
     if (is_new) {
-        sp_peer_connect(peer); /* it may die here; the connection has a reference */
+        sp_peer_connect(
+            peer); /* this may fail and mark the peer dead; the connection has a reference */
         sp_kick(prov);
     }
     pthread_mutex_unlock(&prov->lock);
@@ -382,11 +386,11 @@ int sp_connect(struct prov_ep *base, const void *addr_bytes, size_t addr_size,
 }
 
 /*
- * Answering
+ * Incoming requests
  */
 
-/* The process that claimed a slot, if it has the ring that the slot names; with a reference. A
- * process without a segment has not been mapped yet, and is returned, too. */
+/* Returns the process that claimed a slot, with a reference; NULL if it is gone or lacks the ring
+ * that the slot names. A peer whose segment is not mapped yet is returned, too. */
 static struct sp_peer *get_requester(struct sp_prov *prov, uint32_t claimer, uint32_t ring)
 {
     pthread_mutex_lock(&prov->lock);
@@ -399,8 +403,8 @@ static struct sp_peer *get_requester(struct sp_prov *prov, uint32_t claimer, uin
     return peer;
 }
 
-/* Sends control for a connection that does not exist on this side. False: the ring is full. To a
- * damaged ring nothing is sent. */
+/* Sends a control message for a connection that does not exist on this side. False: the ring is
+ * full. Sends nothing to a damaged ring. */
 static bool send_control_without_conn(struct sp_peer *peer, uint32_t rmt_index, uint32_t rmt_name,
                                       enum sp_ctl ctl)
 {
@@ -420,15 +424,16 @@ static bool send_control_without_conn(struct sp_peer *peer, uint32_t rmt_index, 
     return slot || sp_ring_is_damaged(ring);
 }
 
-/* No memory for the connection that a peer requests: sends REJECT, so that the peer asks again
- * later. -1: its ring is full, the slot has to wait. */
+/* No memory for a requested connection: sends REJECT, and the peer repeats the request later.
+ * Returns -1 if the peer's ring is full: the slot has to wait. */
 static int reject_request(struct sp_peer *peer, const struct sp_slot *slot)
 {
     bool sent = send_control_without_conn(peer, slot->extra, slot->conn, SP_CTL_REJECT);
 
     if (sent)
         ut_error(SP_LOG,
-                 "no memory for a connection that process %ld asks for: it has to ask again",
+                 "rejected a connection request of process %ld: no memory; the process will "
+                 "retry",
                  (long)peer->pid);
     return sent ? 0 : -1;
 }
@@ -439,13 +444,13 @@ static int handle_request(struct sp_ep *ep, const struct sp_slot *slot, uint32_t
     struct sp_peer *peer;
 
     if (slot->imm != prov->seg->table.dir[ep->index].state || slot->size > PROV_HELLO_MAX)
-        return 0; /* for an earlier endpoint in this place */
+        return 0; /* meant for an earlier endpoint with this index */
     peer = get_requester(prov, claimer, slot->extra);
     if (!peer)
-        return 0; /* it died meanwhile */
+        return 0; /* the peer died meanwhile */
     struct sp_conn *conn = peer->seg ? conn_new(ep, peer, true) : NULL;
     int rc = !conn && peer->seg ? reject_request(peer, slot) : 0;
-    sp_peer_unref(peer); /* the connection has its own reference */
+    sp_peer_unref(peer); /* the connection holds another reference */
     if (!conn)
         return rc;
     const struct sp_dir_entry *entry = &peer->seg->table.dir[slot->extra];
@@ -460,7 +465,7 @@ static int handle_request(struct sp_ep *ep, const struct sp_slot *slot, uint32_t
     memcpy(conn->rmt_hello, slot->request.hello, PROV_HELLO_MAX);
     if (!(conn->rmt_state & 1) || __atomic_load_n(&entry->id, __ATOMIC_SEQ_CST) != conn->rmt_id) {
         unregister_conn(conn);
-        discard_conn(conn); /* the endpoint that asked was closed */
+        discard_conn(conn); /* the requesting endpoint was closed */
         return 0;
     }
     ep->callbacks->request(ep->owner, &ep->prov->base, (struct prov_conn *)conn, conn->rmt_id,
@@ -478,7 +483,7 @@ int sp_accept(struct prov_conn *base, const void *hello, size_t hello_size, void
     conn->ctx = ctx;
     conn->hello_size = (uint8_t)hello_size;
     memcpy(conn->hello, hello, hello_size);
-    if (conn->state == SP_CONN_DOWN) { /* before it was answered */
+    if (conn->state == SP_CONN_DOWN) { /* went down before the owner accepted */
         conn->down_due = true;
         sp_conn_activate(conn);
         return 0;
@@ -493,8 +498,8 @@ void sp_reject(struct prov_conn *conn)
     sp_conn_close(conn);
 }
 
-/* Answers an ACCEPT for a connection that was closed here meanwhile with a CLOSE. 0, or -1: the
- * peer's ring is full, and there is no memory to queue the CLOSE, so the slot has to wait. */
+/* An ACCEPT came for a connection that was closed here meanwhile: sends CLOSE. Returns 0, or -1:
+ * the peer's ring is full and there is no memory to queue the CLOSE, so the slot has to wait. */
 static int close_unknown_conn(struct sp_ep *ep, const struct sp_slot *slot, uint32_t claimer)
 {
     struct sp_peer *peer = get_requester(ep->prov, claimer, slot->extra);

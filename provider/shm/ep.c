@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Endpoints: an entry in the directory with its ring, polling, sleeping and waking. */
+/* Endpoints: directory entry, ring, polling, arming. */
 #include "ep.h"
 
 #include <errno.h>
@@ -76,10 +76,11 @@ int sp_ep_open(struct prov *base, const struct prov_ep_attr *attr, struct prov_e
     if (place < 0) {
         if (place == -ENOSPC)
             ut_error(SP_LOG,
-                     "no further VCQ: a process has %u at the most where its host's processes meet "
-                     "in memory%s; free some with utofu_free_vcq()",
+                     "no further VCQ: with shared memory a process has at most %u%s; free some "
+                     "with utofu_free_vcq()",
                      prov->num_rings,
-                     prov->num_rings < SP_MAX_EPS ? " and the size of files is limited (ulimit -f)"
+                     prov->num_rings < SP_MAX_EPS ? ", as the size of files is limited (ulimit "
+                                                    "-f)"
                                                   : "");
         else
             ut_error(SP_LOG, "cannot open endpoint %#llx: %s", (unsigned long long)attr->id,
@@ -124,7 +125,7 @@ void sp_ep_close(struct prov_ep *base)
     struct sp_ep *ep = sp_ep_of(base);
 
     remove_from_directory(ep->prov, ep);
-    while (ep->num_active > 0) { /* closed ones are in no other list */
+    while (ep->num_active > 0) { /* closed connections are in no other list */
         struct sp_conn *conn = ep->active[ep->num_active - 1];
         sp_conn_deactivate(conn);
         if (conn->closed)
@@ -149,7 +150,7 @@ static int progress_active(struct sp_ep *ep)
 {
     int count = 0;
 
-    /* downwards: a removed connection is replaced by the last one, which was already visited */
+    /* downwards: the last connection, already visited, replaces a removed one */
     for (uint32_t i = ep->num_active; i-- > 0;) {
         if (i >= ep->num_active)
             continue;
@@ -174,7 +175,7 @@ static int progress_active(struct sp_ep *ep)
  * Polling
  */
 
-/* Was the slot claimed by a process that is dead, and so will never publish it? */
+/* True if the process that claimed the slot is dead, and so will never publish the slot. */
 static bool is_abandoned(struct sp_ep *ep, uint64_t state)
 {
     struct sp_prov *prov = ep->prov;
@@ -208,7 +209,7 @@ static int handle_message(struct sp_ep *ep, const struct sp_slot *slot, bool not
     return count + 1;
 }
 
-/* Processes a slot with a part of a write, a read, or an answer to a read. */
+/* Handles a slot with a chunk of a write, a read request, or a chunk of read data. */
 static int handle_operation(struct sp_ep *ep, const struct sp_slot *slot)
 {
     struct sp_conn *conn = sp_conn_by_name(ep, slot->conn);
@@ -224,7 +225,7 @@ static int handle_operation(struct sp_ep *ep, const struct sp_slot *slot)
     return conn->down_due ? count + sp_conn_report_failure(conn) : count;
 }
 
-/* Returns the number of callbacks, or -1: the slot must wait. */
+/* Returns the number of callbacks, or -1: the slot has to wait. */
 static int handle_slot(struct sp_ep *ep, const struct sp_slot *slot, uint64_t state)
 {
     if (__builtin_expect(sp_state_phase(state) == SP_PHASE_NOTICE, 1))
@@ -269,7 +270,7 @@ static int consume_slots(struct sp_ep *ep, uint64_t until)
     return count;
 }
 
-/* Was the ring overwritten, so that a claimed slot may never be published? Logs it. */
+/* True, after an error line, if the ring was overwritten: a claimed slot may never be published. */
 static bool ring_is_damaged(const struct sp_ep *ep)
 {
     if (__builtin_expect(!sp_ring_is_damaged(ep->ring), 1))
@@ -281,7 +282,8 @@ static bool ring_is_damaged(const struct sp_ep *ep)
     return true;
 }
 
-/* Messages sent before a death or a closing are delivered before down() is called. */
+/* Checks all connections for dead peers and closed endpoints. Delivers earlier messages before
+ * down() is called. */
 static int check_peers(struct sp_ep *ep)
 {
     uint64_t tail;
@@ -290,7 +292,7 @@ static int check_peers(struct sp_ep *ep)
     __atomic_exchange_n(&ep->must_check_peers, 0, __ATOMIC_SEQ_CST);
     tail = sp_ring_end(ep->ring);
     count += consume_slots(ep, tail);
-    if (ep->head < tail && !ring_is_damaged(ep)) { /* a slot is claimed and not published yet */
+    if (ep->head < tail && !ring_is_damaged(ep)) { /* a slot is claimed, but not published yet */
         __atomic_store_n(&ep->must_check_peers, 1, __ATOMIC_SEQ_CST);
         return count;
     }
@@ -332,18 +334,18 @@ int sp_ep_poll(struct prov_ep *base)
 }
 
 /*
- * Sleeping
+ * Arming
  */
 
 void sp_ep_flush(struct prov_ep *ep)
 {
-    (void)ep; /* no operation waits: a bell costs a system call only if the peer's endpoint is
-               * armed */
+    (void)ep; /* nothing to do: no operation is delayed for a doorbell */
 }
 
-/* Has the first slot been claimed for some time, without being published? Its producer may have
- * lost its core to this thread. It rings when it publishes the slot, and nothing behind the slot
- * can be taken before; the end of its process is reported. */
+/* True if the first slot has been claimed for many polls without being published: its producer may
+ * have lost the CPU to this thread. The owner may then block. The producer rings the doorbell when
+ * it publishes the slot, no later slot can be consumed before, and the death of the producer wakes
+ * the owner. */
 static bool is_claim_stale(struct sp_ep *ep, uint64_t s)
 {
     if (s >> SP_LAP_SHIFT != ep->vacant >> SP_LAP_SHIFT || sp_state_phase(s) != SP_PHASE_CLAIMED) {
@@ -361,14 +363,15 @@ static bool has_work(struct sp_ep *ep)
     uint64_t s = __atomic_load_n(&ep->next_slot->state, __ATOMIC_SEQ_CST);
     bool claimed = is_claim_stale(ep, s);
 
-    /* even if it is only claimed: a later slot may be ready, whose producer rang before */
+    /* also if the slot is only claimed: a later slot may be ready, whose producer rang the doorbell
+     * before */
     if (s != ep->vacant && !claimed)
         return true;
     for (uint32_t i = 0; i < ep->num_active; i++) {
         if (ep->active[i]->up_due || ep->active[i]->down_due)
             return true;
     }
-    /* that waits for the claimed slot, too: check_peers() */
+    /* check_peers() waits for the claimed slot, too */
     return !claimed && __atomic_load_n(&ep->must_check_peers, __ATOMIC_SEQ_CST);
 }
 

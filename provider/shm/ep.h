@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Endpoints: opening, closing, polling and arming them. */
+/* Endpoints: open, close, poll, arm. */
 #ifndef SP_EP_H
 #define SP_EP_H
 

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * To the memfd, one of three ways:
- *   kept   If all other threads sleep: copies a piece, replaces its mapping with one call, which is
- *          atomic for everybody else, and then brings what was written to the old pages since they
- *          were copied: a pipe keeps them (vmsplice()).
- *   moved  Holds other threads back with userfaultfd, and moves the old pages elsewhere, but no
- *          pinned ones; copies, replaces the mapping, and wakes the threads, which repeat their
- *          access to the new pages.
- *   held   The same with pages that are write-protected, and not moved, before Linux 6.8.
+ * Private pages are replaced by pages of the memfd with one of three methods:
  *
- * Back, if the program uses the memory: a private mapping of the memfd's pages replaces the shared
- * one. Its content is the same, and the kernel copies each page at the first write to it, however
- * that is made (do_cow_fault() in mm/memory.c of Linux). MADV_POPULATE_WRITE copies the rest.
+ *   splice      All other threads are blocked. Copies a piece, replaces its mapping with one
+ * mmap(), which is atomic for other processes, and merges late writes to the old pages: a pipe
+ * keeps these pages (vmsplice()). uffd move   userfaultfd blocks other threads, and UFFDIO_MOVE
+ * moves the old pages aside, except pinned ones. Copies, replaces the mapping, and wakes the
+ * threads, which repeat their access. uffd wp     The same, but write-protects the pages instead of
+ * moving them (before Linux 6.8).
  *
- * A system call of another process has its target's pages pinned while it copies to them
- * (process_vm_rw_core() in mm/process_vm_access.c). So it may write to a page that has just been
- * replaced. Such late writes are found by comparing a page with what it was when it was copied.
+ * If the program uses the memory while it is restored, a private mapping of the memfd replaces the
+ * shared one. The content is the same, and the kernel copies each page on the first write, whoever
+ * writes (do_cow_fault() in mm/memory.c of Linux). MADV_POPULATE_WRITE copies the remaining pages.
+ *
+ * A system call of another process pins the target's pages while it copies (process_vm_rw_core() in
+ * mm/process_vm_access.c). So it may write to a page that was just replaced. A comparison of each
+ * page with its content at the time of the copy finds such late writes.
  */
 #include "exchange.h"
 
@@ -39,7 +39,7 @@
 #ifndef MADV_POPULATE_WRITE
 #    define MADV_POPULATE_WRITE 23
 #endif
-/* Not in every <linux/userfaultfd.h>: Linux 6.8. */
+/* Linux 6.8; missing in older <linux/userfaultfd.h>. */
 struct move {
     uint64_t dst, src, len, mode;
     int64_t moved;
@@ -48,15 +48,15 @@ struct move {
 #define MOVE_ALLOW_HOLES (1ull << 1)
 
 enum {
-    PAGE = 4096, /* a unit of comparison, not the system's page size */
+    PAGE = 4096, /* granularity of comparison, not the system's page size */
     PIPES = 2,
-    PIECE = 2 << 20, /* pages that they keep: a huge page, and as much as pipes may have */
+    PIECE = 2 << 20, /* capacity of the pipes: a huge page, and the limit for unprivileged pipes */
     MOVE_TRIES = 100,
 };
 
 /*
- * Uses mmap() and mremap() of the C library, so that registration caches (an MPI library's) that
- * intercept them see the exchange; but not under ThreadSanitizer, which would report a race with
+ * Uses mmap() and mremap() of the C library, so that registration caches of MPI libraries, which
+ * intercept them, notice the exchange. Not under ThreadSanitizer, which would report a race with
  * writes of other threads.
  */
 static void *map_at(uint64_t at, uint64_t size, int prot, int flags, int fd, uint64_t offset)
@@ -83,14 +83,14 @@ void sp_exchange_punch(const struct sp_exchange *x, uint64_t lo, uint64_t hi)
 }
 
 /*
- * Holding threads back. A system call of this thread that uses the range fails if `uffd` serves
- * faults of user code only, and else waits for this thread itself.
+ * Blocking threads. A system call of this thread that uses the range fails with a `uffd` that
+ * serves user faults only; with the other kind it would deadlock.
  */
 
 enum uffd_mode {
-    UFFD_BLOCK_MISSING = UFFDIO_REGISTER_MODE_MISSING, /* threads that access a missing page wait */
-    UFFD_BLOCK_WRITERS = UFFDIO_REGISTER_MODE_WP, /* threads that write to an existing page wait; of
-                                                   * the memfd, to any page */
+    UFFD_BLOCK_MISSING = UFFDIO_REGISTER_MODE_MISSING, /* block accesses to missing pages */
+    UFFD_BLOCK_WRITERS =
+        UFFDIO_REGISTER_MODE_WP, /* block writes to existing pages; in the memfd, to all pages */
 };
 
 static bool block_threads(int uffd, uint64_t lo, uint64_t hi, unsigned int what)
@@ -107,9 +107,9 @@ static bool block_threads(int uffd, uint64_t lo, uint64_t hi, unsigned int what)
 }
 
 /*
- * The new mapping is in place, or the old one is kept. UFFDIO_UNREGISTER alone wakes no writers,
- * and wakes the others before it unregisters the mapping: they may wait again
- * (userfaultfd_unregister() in fs/userfaultfd.c of Linux).
+ * Called with the new mapping in place, or with the old one if `exchanged` is false.
+ * UFFDIO_UNREGISTER alone wakes no writers, and wakes the others before it unregisters the mapping,
+ * so that they may block again (userfaultfd_unregister() in fs/userfaultfd.c of Linux).
  */
 static void unblock_threads(int uffd, uint64_t lo, uint64_t hi, bool exchanged)
 {
@@ -124,7 +124,8 @@ static void unblock_threads(int uffd, uint64_t lo, uint64_t hi, bool exchanged)
  * Late writes
  */
 
-/* Brings the bytes that `after` has and `before` had not, but for those that were written since. */
+/* Merges late writes: copies bytes that differ between `before` and `after`, except where `to` was
+ * written since. */
 static void merge_page(uint8_t *to, const uint8_t *before, const uint8_t *after)
 {
     if (memcmp(before, after, PAGE) == 0)
@@ -145,10 +146,10 @@ static void merge_late_writes(uint8_t *to, const uint8_t *before, const uint8_t 
 }
 
 /*
- * To the memfd
+ * Private pages to the memfd
  */
 
-/* For tests: what writes to the old pages now is lost. */
+/* For tests: makes the moment longer in which writes to the old pages are late. */
 static void pause_for_tests(const struct sp_exchange *x)
 {
     struct timespec t = {x->pause_ms / 1000, x->pause_ms % 1000 * 1000000L};
@@ -213,8 +214,8 @@ static uint64_t move_run(int uffd, uint64_t from, uint64_t to, uint64_t size)
     return done;
 }
 
-/* Moves the existing pages of [lo, hi), not the holes: the kernel takes its time for each. Returns
- * the address before which everything was moved. */
+/* Moves the existing pages of [lo, hi), but not the holes, which cost the kernel time as well.
+ * Returns the address up to which pages were moved. */
 static uint64_t move_pages(int uffd, uint64_t lo, uint64_t hi, uint64_t to)
 {
     struct sp_page_run run;
@@ -232,7 +233,8 @@ static uint64_t move_pages(int uffd, uint64_t lo, uint64_t hi, uint64_t to)
     return at;
 }
 
-/* Pages that a child has shared since a fork() could not be moved: writes to each. */
+/* UFFDIO_MOVE fails for pages that a child has shared since fork(): writes to each page to unshare
+ * it. */
 static void unshare_pages(uint64_t lo, uint64_t hi)
 {
     struct sp_page_run run;
@@ -247,7 +249,8 @@ static void unshare_pages(uint64_t lo, uint64_t hi)
     sp_pages_close(&pages);
 }
 
-/* Makes the twin of a mapping whose first page does not exist, unless there is one. */
+/* Creates the template of a mapping whose first page does not exist, unless there is one already.
+ * */
 static bool ensure_template(uint64_t *template, uint64_t lo)
 {
     if (*template == 0)
@@ -255,7 +258,7 @@ static bool ensure_template(uint64_t *template, uint64_t lo)
     return *template != 0;
 }
 
-/* Moves the pages of [lo, hi) to `there`, or leaves them where they are. */
+/* Moves the pages of [lo, hi) aside and exchanges them; on failure moves them back. */
 static bool move_pages_and_exchange(const struct sp_exchange *x, int uffd, uint64_t lo, uint64_t hi,
                                     uint64_t aside, uint64_t *template)
 {
@@ -264,7 +267,7 @@ static bool move_pages_and_exchange(const struct sp_exchange *x, int uffd, uint6
     if (move_pages(uffd, lo, hi, aside) == hi && ensure_template(template, lo) &&
         copy_to_memfd(x, aside, hi - lo, lo) && map_memfd(x, lo, hi))
         return true;
-    /* nobody else knows the pages there, so nothing can keep them from going back */
+    /* no other thread knows these addresses, so the pages can always move back */
     uint64_t restored_part = move_pages(uffd, aside, end, lo);
     UT_ASSERT(restored_part == end);
     return false;
@@ -303,14 +306,14 @@ static bool exchange_by_uffd_wp(const struct sp_exchange *x, uint64_t lo, uint64
     return exchanged;
 }
 
-/* Keeps the old pages of a piece. */
+/* Pipes that keep the old pages of a piece referenced. */
 struct page_pipes {
     int ends[PIPES][2];
-    uint64_t each, size; /* bytes that a pipe keeps, and all of them */
+    uint64_t each, size; /* capacity of one pipe, and of all */
     uint8_t *before, *after;
 };
 
-/* Returns how many bytes of pages the pipe keeps; 0: an error. */
+/* Returns the capacity of the pipe in bytes; 0: an error. */
 static uint64_t open_pipe(int ends[2])
 {
     ut_fd_reserve();
@@ -318,7 +321,7 @@ static uint64_t open_pipe(int ends[2])
     ut_fd_release();
     if (rc != 0)
         return 0;
-    fcntl(ends[1], F_SETPIPE_SZ, PIECE / PIPES); /* else a smaller one */
+    fcntl(ends[1], F_SETPIPE_SZ, PIECE / PIPES); /* may fail: then the pipe is smaller */
     int size = fcntl(ends[1], F_GETPIPE_SZ);
     return size < 0 ? 0 : size < PIECE / PIPES ? (uint64_t)size : PIECE / PIPES;
 }
@@ -350,7 +353,7 @@ static void close_pipes(struct page_pipes *k)
         munmap(k->before, 2 * k->size);
 }
 
-/* Not if pages of an earlier piece could not be read. */
+/* False if pages of an earlier piece could not be read. */
 static bool are_pipes_empty(const struct page_pipes *k)
 {
     int left = 0;
@@ -390,7 +393,7 @@ static bool read_spliced(const struct page_pipes *k, uint64_t size)
 
 static bool read_pages(int fd, uint64_t lo, uint64_t hi, uint8_t *to)
 {
-    madvise(to, hi - lo, MADV_POPULATE_WRITE); /* faster than a fault for each page */
+    madvise(to, hi - lo, MADV_POPULATE_WRITE); /* one call instead of a fault for each page */
     while (lo < hi) {
         ssize_t n = pread(fd, to, hi - lo, (off_t)lo);
         if (n <= 0)
@@ -401,7 +404,7 @@ static bool read_pages(int fd, uint64_t lo, uint64_t hi, uint8_t *to)
     return true;
 }
 
-/* Brings what was written to the old pages of [lo, hi) to the memfd. */
+/* Merges writes to the old pages of [lo, hi) into the memfd. */
 static void merge_spliced(const struct sp_exchange *x, const struct page_pipes *k, uint64_t lo,
                           uint64_t hi)
 {
@@ -415,8 +418,8 @@ static void merge_spliced(const struct sp_exchange *x, const struct page_pipes *
     munmap(window, hi - lo);
 }
 
-/* Pages that a child shares after fork() would be replaced when they are written to: so each is
- * written to before it is kept. */
+/* A write after fork() would replace a page that a child shares: so this writes to each page before
+ * vmsplice() keeps it. */
 static bool exchange_piece(const struct sp_exchange *x, const struct page_pipes *k, uint64_t lo,
                            uint64_t hi)
 {
@@ -428,7 +431,7 @@ static bool exchange_piece(const struct sp_exchange *x, const struct page_pipes 
     return true;
 }
 
-/* A piece most of which does not exist would take memory if it was kept. */
+/* A sparse piece would allocate memory in the pipe. */
 static bool is_mostly_present(uint64_t lo, uint64_t hi)
 {
     struct sp_pages pages;
@@ -438,7 +441,7 @@ static bool is_mostly_present(uint64_t lo, uint64_t hi)
     return dense;
 }
 
-/* Returns where the part that is exchanged ends. */
+/* Returns the end of the exchanged part. */
 static uint64_t exchange_by_splice(const struct sp_exchange *x, uint64_t lo, uint64_t hi)
 {
     struct page_pipes k;
@@ -454,7 +457,7 @@ static uint64_t exchange_by_splice(const struct sp_exchange *x, uint64_t lo, uin
     return at;
 }
 
-/* Allocates huge pages of the memfd in the places of those of [lo, hi). */
+/* Allocates huge pages of the memfd for the huge pages of [lo, hi). */
 static struct sp_frames allocate_huge_frames(const struct sp_exchange *x, uint64_t lo, uint64_t hi)
 {
     struct sp_frames huge = sp_huge_find(lo, hi);
@@ -469,15 +472,14 @@ static struct sp_frames allocate_huge_frames(const struct sp_exchange *x, uint64
     return huge;
 }
 
-/* Pages of a leftover that nobody has written to are still those of the memfd, and keep their
- * content. */
+/* Unwritten pages of a copy-on-write mapping still belong to the memfd: their content must stay. */
 uint64_t sp_exchange_existing(const struct sp_exchange *x, uint64_t lo, uint64_t hi,
                               enum sp_exchange_method method, bool cow, uint64_t *template)
 {
     uint64_t end = lo;
 
     if (!cow)
-        sp_exchange_punch(x, lo, hi); /* a late put of a peer may have left data there */
+        sp_exchange_punch(x, lo, hi); /* a late put of a peer may have stored data */
     struct sp_frames huge = allocate_huge_frames(x, lo, hi);
     if (method == SP_EXCHANGE_SPLICE)
         end = exchange_by_splice(x, lo, hi);
@@ -517,18 +519,18 @@ bool sp_exchange_missing(const struct sp_exchange *x, uint64_t lo, uint64_t hi, 
 }
 
 /*
- * Back
+ * Memfd pages to private memory
  */
 
-/* A part of the file that is given back. */
+/* Part of the memfd to be restored. */
 struct restored_part {
     int fd;
-    uint64_t offset;              /* of the part */
-    uint8_t *copy, *before, *now; /* its private pages; their content when they were copied; where
-                                     the program has them */
+    uint64_t offset; /* file offset of the part */
+    uint8_t *copy, *before,
+        *now; /* new private pages; their content when copied; current address in the program */
 };
 
-/* Calls fn for each range of the file's [lo, hi) that has pages, until it returns false. */
+/* Calls fn for each range of [lo, hi) in the file that has pages, until fn returns false. */
 static bool for_each_data(const struct restored_part *b, uint64_t lo, uint64_t hi,
                           bool (*fn)(const struct restored_part *b, uint64_t lo, uint64_t hi))
 {
@@ -555,7 +557,7 @@ static bool copy_from_memfd(const struct restored_part *b, uint64_t lo, uint64_t
     return true;
 }
 
-/* What other processes wrote to the file's pages since they were copied. */
+/* Merges writes of other processes to the file's pages since the copy. */
 static bool merge_memfd_writes(const struct restored_part *b, uint64_t lo, uint64_t hi)
 {
     const uint64_t at = lo - b->offset;
@@ -609,7 +611,7 @@ bool sp_exchange_restore(const struct sp_exchange *x, const struct sp_memfd_part
     return exchanged;
 }
 
-/* Writes to each page, so that the kernel copies it. */
+/* Writes to each page, so that the kernel makes a private copy. */
 static bool break_cow(const struct restored_part *b, uint64_t lo, uint64_t hi)
 {
     for (uint64_t next; lo < hi; lo = next) {
@@ -637,7 +639,8 @@ bool sp_exchange_restore_cow(const struct sp_exchange *x, const struct sp_memfd_
     if (b.before == MAP_FAILED)
         return true;
     if (for_each_data(&b, p->offset, p->offset + size, break_cow))
-        sp_exchange_punch(x, p->offset, p->offset + size); /* else no memory: they stay */
+        sp_exchange_punch(x, p->offset,
+                          p->offset + size); /* on failure, for lack of memory, the pages stay */
     munmap(b.before, PIECE);
     return true;
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The layout of shared memory, and the datagrams that pass it on. Every process owns one segment, a
- * sparse memfd of fixed layout: untouched pages cost nothing.
+ * The layout of shared memory, and the datagrams of the handshake. Every process owns one segment,
+ * a sparse memfd of fixed layout: untouched pages cost nothing.
  *
  *   header, directory of endpoints, table of memory regions    peers map this part read-only
  *   per endpoint: ring header, slots, payloads, counters       peers map this part read-write
  *
- * All fields that two processes access are accessed with __atomic builtins, except a slot's content
- * between its claim and its publication.
+ * All fields that two processes access are accessed with __atomic builtins, except the content of a
+ * slot between claim and publication.
  */
 #ifndef SP_LAYOUT_H
 #define SP_LAYOUT_H
@@ -22,8 +22,8 @@ enum {
     SP_MAX_EPS = 256,
     SP_SLOT_BITS = 9,
     SP_SLOTS = 1 << SP_SLOT_BITS,
-    SP_INLINE = 40,            /* bytes in a slot */
-    SP_INLINE_CHUNK = 32,      /* maximum bytes of a chunk of data in a slot */
+    SP_INLINE = 40,            /* payload bytes in a slot */
+    SP_INLINE_CHUNK = 32,      /* maximum bytes of a chunk of a write or read in a slot */
     SP_PAYLOAD = PROV_MSG_MAX, /* bytes per slot in the payload array */
     SP_CONN_BITS = 14,
     SP_MAX_CONNS = 1 << SP_CONN_BITS, /* per endpoint */
@@ -32,7 +32,7 @@ enum {
     SP_MR_RANGES = 4,
 };
 
-/* An endpoint in the directory. `state` is (generation << 1) | open. */
+/* Directory entry of an endpoint. `state` is (generation << 1) | open. */
 struct sp_dir_entry {
     uint64_t id;
     uint32_t state;
@@ -40,26 +40,25 @@ struct sp_dir_entry {
 };
 
 /*
- * A memory region. `word`: (serial << 20) | (generation << 8) | (access << 1) | valid; see mr.h.
- * `runs`: the parts of it that peers may map, in units of 4 KiB from the one with `base`: (first <<
- * 32) | number; 0: none.
+ * A memory region. `state`: (serial << 20) | (generation << 8) | (access << 1) | valid; see mr.h.
+ * `ranges`: the parts that peers may map, in units of 4 KiB counted from the unit that contains
+ * `base`: (first << 32) | number; 0: none.
  */
 struct sp_mr_entry {
-    uint64_t word;
+    uint64_t state;
     uint64_t base;
     uint64_t size;
     uint64_t runs[SP_MR_RANGES];
-    uint32_t
-        owner_stores_small; /* the owner's CPU stores a few bytes to parts that are in no run */
+    uint32_t owner_stores_small; /* the owner's CPU stores small writes outside these ranges */
     uint32_t reserved;
 };
 
 struct sp_seg_header {
-    uint64_t probe;    /* tests cross-memory attach: see the handshake */
+    uint64_t probe;    /* a known value: the handshake tests cross-memory attach with it */
     uint64_t closings; /* number of endpoints closed so far */
 };
 
-/* The part that peers map read-only. */
+/* The part of the segment that peers map read-only. */
 struct sp_seg_table {
     struct sp_seg_header header;
     uint8_t pad[4096 - sizeof(struct sp_seg_header)];
@@ -70,14 +69,14 @@ struct sp_seg_table {
 enum sp_kind {
     SP_KIND_MESSAGE, /* size bytes */
     SP_KIND_NOTIFY,  /* imm */
-    SP_KIND_WRITE,   /* a chunk of a write that the receiver copies */
-    SP_KIND_READ,    /* requests data */
-    SP_KIND_DATA,    /* a chunk of the data of a read */
+    SP_KIND_WRITE,   /* a chunk of a write; the receiver stores it */
+    SP_KIND_READ,    /* a read request */
+    SP_KIND_DATA,    /* a chunk of read data */
     SP_KIND_REQUEST, /* connection control: */
     SP_KIND_ACCEPT,
     SP_KIND_REJECT,
     SP_KIND_CLOSE,
-    SP_KIND_ERROR, /* an operation failed at the receiver: the connection is broken */
+    SP_KIND_ERROR, /* an operation failed at the target: the connection is broken */
 };
 
 enum sp_slot_flags {
@@ -103,8 +102,9 @@ struct sp_slot {
         struct {
             uint64_t id; /* of the requesting endpoint */
             uint8_t hello[PROV_HELLO_MAX];
-        } request; /* conn: the ASKER's name; imm: generation of the target; extra: asker's index */
-        uint8_t hello[PROV_HELLO_MAX]; /* ACCEPT. imm: the accepter's name; extra: its index */
+        } request; /* conn: the requester's name; imm: generation of the target; extra: the
+                      requester's index */
+        uint8_t hello[PROV_HELLO_MAX]; /* ACCEPT. imm: the acceptor's name; extra: its index */
         struct {
             uint64_t addr;
             uint8_t bytes[SP_INLINE_CHUNK];
@@ -121,20 +121,21 @@ struct sp_slot {
 _Static_assert(sizeof(struct sp_slot) == 64, "a slot is a cache line");
 
 struct sp_ring {
-    uint32_t armed; /* the owner sleeps: ring the bell; enum prov_arm has the events */
-    uint32_t rung;  /* the bell was rung */
+    uint32_t armed; /* the owner is blocked: ring the doorbell; enum prov_arm: for which events */
+    uint32_t rung;  /* the doorbell was rung */
     uint8_t pad0[120];
-    uint64_t tail; /* at most the position of the first unclaimed slot */
+    uint64_t tail; /* position of the first unclaimed slot, or a lower one */
     uint8_t pad1[4096 - 136];
     struct sp_slot slots[SP_SLOTS];
     uint8_t payload[SP_SLOTS][SP_PAYLOAD];
-    /* per connection of the owner: (generation << 48) | operations that the peer executed */
+    /* per connection of the owner: (generation << 48) | number of operations that the peer has
+     * executed */
     uint64_t executed[SP_MAX_CONNS];
 };
 
-/* The parts that most peers access, the table's beginning and the first rings, are adjacent in
- * the middle, so that one page of the page table maps them: ring 0 is the last one. See
- * sp_ring_of(). */
+/* The beginning of the table and the first rings, which most peers access, are adjacent in the
+ * middle, so that one page of the page table maps them: ring 0 is the last one. See sp_ring_of().
+ * */
 struct sp_segment {
     struct sp_ring rings[SP_MAX_EPS];
     struct sp_seg_table table;
@@ -152,47 +153,48 @@ _Static_assert(sizeof(struct sp_seg_table) % 65536 == 8192 && sizeof(struct sp_r
 struct sp_address {
     uint32_t version;
     uint32_t pid;
-    uint64_t host; /* hash of machine, boot, and namespaces of processes and sockets */
-    uint64_t key;  /* connecting processes must know it */
-    uint64_t name; /* of the socket */
+    uint64_t host; /* hash of machine, boot, process and network namespaces */
+    uint64_t key;  /* secret: connecting processes must know it */
+    uint64_t name; /* of the listening socket */
 };
 _Static_assert(sizeof(struct sp_address) <= PROV_ADDR_MAX, "address fits");
 
 /* Datagrams between processes. HELLO and WELCOME have the descriptor numbers of the segment and of
- * the memory that may be mapped, if any; after WANT the descriptors are attached. */
+ * the memfd of remapped memory, if any; after WANT the descriptors are attached. */
 enum sp_dgram_type {
     SP_DGRAM_HELLO = 0x75740001,
     SP_DGRAM_WELCOME,
-    SP_DGRAM_CONFIRM,  /* the answer to WELCOME: both have mapped the other's segment */
-    SP_DGRAM_YIELD,    /* the sender has already connected: wait for that connection */
-    SP_DGRAM_DOORBELL, /* an endpoint of the receiver has `rung` set */
-    SP_DGRAM_CLOSED,   /* an endpoint was closed: check the directory */
-    SP_DGRAM_WANT,     /* the descriptors cannot be opened by number: attach them */
-    SP_DGRAM_BUSY,     /* the sender lacks descriptors or memory: try again later */
-    SP_DGRAM_REFUSED,  /* the sender does not communicate with the receiver: `refusal` */
+    SP_DGRAM_CONFIRM,  /* reply to WELCOME: both sides have mapped the other's segment */
+    SP_DGRAM_YIELD,    /* the sender has connected already: wait for that connection */
+    SP_DGRAM_DOORBELL, /* doorbell: an endpoint of the receiver has `rung` set */
+    SP_DGRAM_CLOSED,   /* an endpoint of the sender was closed: check the directory */
+    SP_DGRAM_WANT,     /* cannot open the descriptors by number: attach them */
+    SP_DGRAM_BUSY,     /* the sender lacks descriptors or memory: retry later */
+    SP_DGRAM_REFUSED,  /* the sender rejects the receiver: see `refusal` */
 };
 
-/* Why a process is refused. */
+/* Reasons to reject a process. */
 enum sp_refusal {
-    SP_REFUSAL_OTHER,        /* the sender's log has it */
-    SP_REFUSAL_USER,         /* it runs as another user */
-    SP_REFUSAL_USER_CHANGED, /* the same, and the sender has changed its user since it began */
-    SP_REFUSAL_KEY,          /* it does not know the sender's key */
-    SP_REFUSAL_VERSION,      /* it uses another version of this protocol */
+    SP_REFUSAL_OTHER,        /* see the log of the sender */
+    SP_REFUSAL_USER,         /* the receiver runs as another user */
+    SP_REFUSAL_USER_CHANGED, /* the same, and the sender has changed its user since it started */
+    SP_REFUSAL_KEY,          /* the receiver does not know the sender's key */
+    SP_REFUSAL_VERSION,      /* the receiver uses another version of this protocol */
 };
 
 struct sp_dgram {
     uint32_t type;
     uint32_t version;
-    uint64_t target_key; /* HELLO: proves that the sender has the address */
+    uint64_t target_key; /* HELLO: proves that the sender knows the address */
     uint64_t key;        /* of the sender */
     uint32_t pid;
     uint32_t claimer; /* the receiver's signature for claims in the sender's rings */
     uint64_t probe_addr;
-    uint64_t probe;    /* its address, and its value in the segment */
+    uint64_t
+        probe; /* probe_addr: address of the probe in the sender; probe: its value in the segment */
     int32_t seg_fd;    /* of the sender */
     int32_t mapped_fd; /* of the sender; -1: none */
-    uint32_t uid;      /* REFUSED: of the sender, */
+    uint32_t uid;      /* REFUSED: user of the sender */
     uint32_t refusal;  /* enum sp_refusal */
 };
 

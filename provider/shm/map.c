@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Windows: parts of the peer's memfd, all of one size and aligned to it. An offset in the memfd is
- * an address of the peer. The peer's table of regions determines the usable parts of a window. */
+/* Windows are parts of the peer's memfd, of one size and aligned to it. A file offset in the memfd
+ * is an address of the peer. The peer's table of regions says which parts of a window may be used.
+ * */
 #include "map.h"
 
 #include <errno.h>
@@ -23,10 +24,10 @@ enum { WINDOW_BITS = 28, FIRST_BUCKETS = 16 };
 
 struct window {
     struct window *next;          /* in its bucket */
-    struct window *newer, *older; /* by last use */
-    uint64_t number;              /* its first address divided by WINDOW_SIZE */
+    struct window *newer, *older; /* LRU list */
+    uint64_t number;              /* first address / WINDOW_SIZE */
     uint8_t *at;
-    uint64_t prefaulted[WINDOW_SIZE / SP_MAP_BLOCK / 64]; /* bit per block: it was prefaulted */
+    uint64_t prefaulted[WINDOW_SIZE / SP_MAP_BLOCK / 64]; /* one bit per block */
 };
 
 struct sp_map {
@@ -69,7 +70,7 @@ static void drop_window(struct sp_conn *conn, struct window *w)
     *at = w->next;
     lru_remove(map, w);
     map->num_windows--;
-    conn->mapping.size = 0; /* it may be in this window */
+    conn->mapping.size = 0; /* the mapping may be part of this window */
     munmap(w->at, WINDOW_SIZE);
     uncount_window(conn->ep->prov);
     free(w);
@@ -100,7 +101,7 @@ static void grow_buckets(struct sp_map *map)
     struct window **buckets = calloc(n, sizeof(struct window *));
 
     if (!buckets)
-        return; /* no memory: the chains get longer */
+        return; /* no memory: longer chains */
     free(map->buckets);
     map->buckets = buckets;
     map->num_buckets = n;
@@ -111,8 +112,8 @@ static void grow_buckets(struct sp_map *map)
     }
 }
 
-/* The connection that loses a window: this one, or if it has none, the one with most windows on
- * this endpoint. Connections of other endpoints are guarded by other locks. */
+/* Returns the connection that loses a window: `conn`, or if it has no window, the connection with
+ * the most windows on this endpoint. Other locks guard the connections of other endpoints. */
 static struct sp_conn *find_victim(struct sp_conn *conn)
 {
     const struct sp_ep *ep = conn->ep;
@@ -128,8 +129,7 @@ static struct sp_conn *find_victim(struct sp_conn *conn)
     return victim_so_far;
 }
 
-/* Counts a new window, and unmaps others while there are too many. An endpoint may always have
- * one. */
+/* Accounts for a new window, and unmaps others at the limit. An endpoint may always have one. */
 static void make_room(struct sp_conn *conn)
 {
     struct sp_prov *prov = conn->ep->prov;
@@ -143,7 +143,7 @@ static void make_room(struct sp_conn *conn)
     }
 }
 
-/* Reserves aligned addresses for a window, so that huge pages of the memfd stay huge. */
+/* Maps a window at a huge-page boundary, so that huge pages of the memfd stay huge. */
 static uint8_t *map_window(int fd, uint64_t number)
 {
     uint8_t *all = mmap(NULL, WINDOW_SIZE + HUGE, PROT_NONE,
@@ -215,22 +215,22 @@ static struct window *window_at(struct sp_conn *conn, uint64_t at)
     return w;
 }
 
-/* The part of the region in this window becomes the connection's mapping, if the region allows
- * every access. */
-static void set_mapping(struct sp_conn *conn, uint32_t rkey, const struct sp_mr_range *run,
+/* Makes the part of the region in this window the connection's mapping, if the region allows
+ * reading and writing. */
+static void set_mapping(struct sp_conn *conn, uint32_t rkey, const struct sp_mr_range *range,
                         const struct window *w)
 {
     const uint64_t all = PROV_ACCESS_READ | PROV_ACCESS_WRITE;
     uint64_t lo = w->number << WINDOW_BITS, hi = lo + WINDOW_SIZE;
 
-    if ((run->word >> 1 & all) != all || (conn->stream && !sp_stream_empty(conn)))
+    if ((range->state >> 1 & all) != all || (conn->stream && !sp_stream_empty(conn)))
         return;
-    lo = run->lo > lo ? run->lo : lo;
-    hi = run->hi < hi ? run->hi : hi;
+    lo = range->lo > lo ? range->lo : lo;
+    hi = range->hi < hi ? range->hi : hi;
     conn->mapping =
         (struct prov_mapping){.key = rkey,
-                              .word = &sp_mr_entry_of(conn->peer->seg->table.mrs, rkey)->word,
-                              .valid = run->word,
+                              .word = &sp_mr_entry_of(conn->peer->seg->table.mrs, rkey)->state,
+                              .valid = range->state,
                               .base = lo,
                               .size = hi - lo,
                               .delta = (uintptr_t)w->at - (w->number << WINDOW_BITS)};
@@ -238,19 +238,19 @@ static void set_mapping(struct sp_conn *conn, uint32_t rkey, const struct sp_mr_
 
 struct sp_piece sp_map_piece(struct sp_conn *conn, uint32_t rkey, uint64_t at, uint64_t size)
 {
-    struct sp_mr_range run;
+    struct sp_mr_range range;
 
-    if (conn->peer->map_fd < 0 || !sp_mr_find_range(conn->peer->seg->table.mrs, rkey, at, &run))
+    if (conn->peer->map_fd < 0 || !sp_mr_find_range(conn->peer->seg->table.mrs, rkey, at, &range))
         return (struct sp_piece){NULL, size};
-    if (at < run.lo)
-        return (struct sp_piece){NULL, size < run.lo - at ? size : run.lo - at};
+    if (at < range.lo)
+        return (struct sp_piece){NULL, size < range.lo - at ? size : range.lo - at};
     struct window *w = window_at(conn, at);
     if (!w)
         return (struct sp_piece){NULL, size};
-    set_mapping(conn, rkey, &run, w);
+    set_mapping(conn, rkey, &range, w);
     uint64_t offset = at & (WINDOW_SIZE - 1), left = WINDOW_SIZE - offset;
-    if (left > run.hi - at)
-        left = run.hi - at;
+    if (left > range.hi - at)
+        left = range.hi - at;
     return (struct sp_piece){w->at + offset, size < left ? size : left};
 }
 
@@ -263,7 +263,7 @@ static bool mark_prefaulted(struct window *w, uint64_t block)
     return first;
 }
 
-/* Only whole blocks, once each. MADV_POPULATE_READ maps several pages at a time. */
+/* Prefaults each whole block once. MADV_POPULATE_READ maps several pages at a time. */
 void sp_map_prefault(struct sp_conn *conn, uint64_t at, uint64_t size)
 {
     const struct sp_map *map = conn->map;
@@ -290,11 +290,11 @@ void sp_map_prefault(struct sp_conn *conn, uint64_t at, uint64_t size)
 
 bool sp_map_covers(struct sp_conn *conn, uint32_t rkey, uint64_t at, uint64_t size)
 {
-    struct sp_mr_range run;
+    struct sp_mr_range range;
 
     return size > 0 && conn->peer->map_fd >= 0 &&
-           sp_mr_find_range(conn->peer->seg->table.mrs, rkey, at, &run) && at >= run.lo &&
-           size <= run.hi - at;
+           sp_mr_find_range(conn->peer->seg->table.mrs, rkey, at, &range) && at >= range.lo &&
+           size <= range.hi - at;
 }
 
 void sp_map_free(struct sp_conn *conn)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory regions: a table in the segment that peers read. Deregistering does not wait for a peer
+ * Memory regions: a table in the segment, which peers read. Deregistration does not wait for a peer
  * that has read the table and is about to copy: a program must not deregister memory in use.
  *
- * The whole pages of memory that peers may read and write are remapped (remap.c) where that is
- * safe. They are given back when no region uses them any more.
+ * If peers may read and write a region, its whole pages are remapped (remap.c) where that is safe.
+ * They are restored when no region uses them any more.
  */
 #include "mr.h"
 
@@ -20,7 +20,7 @@
 #include "util/assert.h"
 #include "util/log.h"
 
-/* Freed entries wait in a queue, so that an old key does not soon become valid again. */
+/* Minimum number of free entries in the queue, so that a key is not soon reused. */
 enum { MIN_QUEUE = 256 };
 
 enum { READ_WRITE = PROV_ACCESS_READ | PROV_ACCESS_WRITE };
@@ -69,7 +69,7 @@ static uint64_t page_above(uint64_t at)
 struct page_range {
     struct sp_remap *remap;
     struct sp_vma_maps maps;
-    uint64_t lo, hi; /* the region's whole pages */
+    uint64_t lo, hi; /* the whole pages of the region */
 };
 
 static bool remap_interval(void *arg, uint64_t lo, uint64_t hi)
@@ -89,8 +89,8 @@ static bool restore_interval(void *arg, uint64_t lo, uint64_t hi)
     return sp_remap_restore(w->remap, &w->maps, lo, hi, to > from ? to - from : 0) == 0;
 }
 
-/* Counts the references to the region's pages, and remaps the whole pages [lo, hi) as far as
- * possible, if that is wanted. False: no memory, and nothing is counted. */
+/* References the region's pages, and remaps the whole pages [lo, hi) as far as possible if
+ * `wanted`. False: no memory, no reference was taken. */
 static bool ref_pages(struct sp_prov *prov, struct sp_mr *mr, bool wanted, uint64_t lo, uint64_t hi)
 {
     struct page_range w;
@@ -123,7 +123,7 @@ static void unref_pages(struct sp_prov *prov, const struct sp_mr *mr)
 }
 
 /*
- * Parts of a region that peers may map: the longest ones
+ * Parts of a region that peers may map: the longest ranges
  */
 
 struct runs {
@@ -155,14 +155,15 @@ static uint64_t encode_range(uint64_t base, uint64_t lo, uint64_t hi)
  * The table
  */
 
-/* Are there peers that may map the region? They read and write it. */
+/* True if peers may map the region: its access is read and write, and the job has other processes
+ * on the host. */
 static bool is_mappable(const struct sp_prov *prov, unsigned int access)
 {
     return (access & READ_WRITE) == READ_WRITE && prov->remap.x.fd >= 0 &&
            (prov->config.local_size != 1 || prov->remap.eager || prov->remap.swap_protect);
 }
 
-/* Fills the entry but for its word. */
+/* Fills the entry except its state. */
 static void fill_entry(struct sp_prov *prov, struct sp_mr *mr, struct sp_mr_entry *e, uint64_t addr,
                        uint64_t size, unsigned int access)
 {
@@ -181,7 +182,7 @@ static void fill_entry(struct sp_prov *prov, struct sp_mr *mr, struct sp_mr_entr
     __atomic_store_n(&e->owner_stores_small, page_range, __ATOMIC_RELEASE);
 }
 
-/* Drops the references to the pages, and makes the entry free. */
+/* Drops the references to the pages, and frees the entry. */
 static void free_entry(struct sp_prov *prov, struct sp_mr *mr)
 {
     unref_pages(prov, mr);
@@ -201,20 +202,22 @@ int sp_reg(struct prov *base, unsigned int device, void *addr, size_t size, unsi
     struct sp_mr *mr = allocate_entry(prov);
     if (!mr) {
         pthread_mutex_unlock(&prov->mr_lock);
-        ut_error(SP_LOG, "no place for another memory region (%d at most)", (int)SP_MAX_MRS);
+        ut_error(SP_LOG, "no free entry for another memory region; the limit is %d",
+                 (int)SP_MAX_MRS);
         return -ENOMEM;
     }
     uint32_t index = mr->base.lkey & (SP_MAX_MRS - 1);
     uint32_t generation = ((mr->base.lkey >> SP_MR_BITS) + 1) & SP_MR_GENERATION_MASK;
     struct sp_mr_entry *e = &prov->seg->table.mrs[index];
     fill_entry(prov, mr, e, (uintptr_t)addr, size, access);
-    /* asks for pages, and so comes behind the look at which of them exist */
+    /* this touches pages, so it must follow the check of which pages exist */
     if (!prov_memory_is_mapped(addr, size, access & PROV_ACCESS_WRITE)) {
         free_entry(prov, mr);
         pthread_mutex_unlock(&prov->mr_lock);
         return -EFAULT;
     }
-    __atomic_store_n(&e->word, sp_mr_word(++prov->mr_serial, generation, access), __ATOMIC_RELEASE);
+    __atomic_store_n(&e->state, sp_mr_make_state(++prov->mr_serial, generation, access),
+                     __ATOMIC_RELEASE);
     mr->base.lkey = mr->base.rkey = generation << SP_MR_BITS | index;
     pthread_mutex_unlock(&prov->mr_lock);
     *out = &mr->base;
@@ -227,8 +230,8 @@ void sp_dereg(struct prov *base, struct prov_mr *mr_base)
     struct sp_mr *mr = (struct sp_mr *)mr_base;
 
     pthread_mutex_lock(&prov->mr_lock);
-    UT_ASSERT(prov->seg->table.mrs[mr->base.lkey & (SP_MAX_MRS - 1)].word != 0);
-    __atomic_store_n(&prov->seg->table.mrs[mr->base.lkey & (SP_MAX_MRS - 1)].word, 0,
+    UT_ASSERT(prov->seg->table.mrs[mr->base.lkey & (SP_MAX_MRS - 1)].state != 0);
+    __atomic_store_n(&prov->seg->table.mrs[mr->base.lkey & (SP_MAX_MRS - 1)].state, 0,
                      __ATOMIC_SEQ_CST);
     free_entry(prov, mr);
     pthread_mutex_unlock(&prov->mr_lock);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Registering and deregistering memory, and looking a key up in a table of memory regions, this
- * process's or a peer's. A key is an index and a generation. An entry's word has the generation,
- * the access and a serial number that no other region has; base, size and runs are valid only
- * together with the word, which is cleared before they change and set afterwards.
+ * Registers and deregisters memory, and looks up a key in a table of memory regions, of this
+ * process or of a peer. A key consists of an index and a generation. The state of an entry has the
+ * generation, the access and a serial number that no other region has. base, size and ranges are
+ * valid only together with the state: the owner clears the state before it changes them, and sets
+ * it afterwards.
  */
 #ifndef SP_MR_H
 #define SP_MR_H
@@ -18,7 +19,7 @@
 struct sp_mr {
     struct prov_mr base;
     struct sp_mr *next_free;
-    uint64_t lo, hi; /* the counted pages that it touches */
+    uint64_t lo, hi; /* the referenced pages */
 };
 
 int sp_reg(struct prov *prov, unsigned int device, void *addr, size_t size, unsigned int access,
@@ -33,7 +34,7 @@ static inline const struct sp_mr_entry *sp_mr_entry_of(const struct sp_mr_entry 
     return &table[key & (SP_MAX_MRS - 1)];
 }
 
-static inline uint64_t sp_mr_word(uint64_t serial, uint32_t generation, unsigned int access)
+static inline uint64_t sp_mr_make_state(uint64_t serial, uint32_t generation, unsigned int access)
 {
     return serial << 20 | (uint64_t)generation << 8 | (access & 7) << 1 | 1;
 }
@@ -42,48 +43,49 @@ static inline bool sp_mr_allows(const struct sp_mr_entry *table, uint32_t key, u
                                 uint64_t length, unsigned int access)
 {
     const struct sp_mr_entry *e = sp_mr_entry_of(table, key);
-    uint64_t word = __atomic_load_n(&e->word, __ATOMIC_ACQUIRE);
+    uint64_t state = __atomic_load_n(&e->state, __ATOMIC_ACQUIRE);
     uint64_t base = __atomic_load_n(&e->base, __ATOMIC_ACQUIRE);
     uint64_t size = __atomic_load_n(&e->size, __ATOMIC_ACQUIRE);
     uint64_t needed = (uint64_t)(key >> SP_MR_BITS) << 8 | access << 1 | 1;
 
-    if ((word & ((uint64_t)SP_MR_GENERATION_MASK << 8 | access << 1 | 1)) != needed)
+    if ((state & ((uint64_t)SP_MR_GENERATION_MASK << 8 | access << 1 | 1)) != needed)
         return false;
     return addr - base <= size && length <= size - (addr - base) &&
-           __atomic_load_n(&e->word, __ATOMIC_RELAXED) == word;
+           __atomic_load_n(&e->state, __ATOMIC_RELAXED) == state;
 }
 
-/* Does the owner store a few bytes itself, where the region is not mapped? The key is valid. */
+/* True if the owner's CPU must store small writes where the region is not mapped. The key must be
+ * valid. */
 static inline bool sp_mr_owner_stores_small(const struct sp_mr_entry *table, uint32_t key)
 {
     return __atomic_load_n(&sp_mr_entry_of(table, key)->owner_stores_small, __ATOMIC_RELAXED);
 }
 
-/* A part of a region that may be mapped. */
+/* A part of a region that peers may map. */
 struct sp_mr_range {
-    uint64_t word;
+    uint64_t state;
     uint64_t lo, hi;
 };
 
-/* The part with the address `at`, or the next one behind it. */
+/* Finds the mappable range that contains `at`, or the next one behind it. */
 static inline bool sp_mr_find_range(const struct sp_mr_entry *table, uint32_t key, uint64_t at,
-                                    struct sp_mr_range *run)
+                                    struct sp_mr_range *range)
 {
     const struct sp_mr_entry *e = sp_mr_entry_of(table, key);
-    uint64_t word = __atomic_load_n(&e->word, __ATOMIC_ACQUIRE);
+    uint64_t state = __atomic_load_n(&e->state, __ATOMIC_ACQUIRE);
     uint64_t first = __atomic_load_n(&e->base, __ATOMIC_ACQUIRE) >> 12;
 
-    *run = (struct sp_mr_range){.word = word, .lo = UINT64_MAX};
+    *range = (struct sp_mr_range){.state = state, .lo = UINT64_MAX};
     for (int i = 0; i < SP_MR_RANGES; i++) {
         uint64_t r = __atomic_load_n(&e->runs[i], __ATOMIC_ACQUIRE);
         uint64_t lo = (first + (r >> 32)) << 12, hi = lo + ((r & UINT32_MAX) << 12);
-        if (hi > lo && hi > at && lo < run->lo) {
-            run->lo = lo;
-            run->hi = hi;
+        if (hi > lo && hi > at && lo < range->lo) {
+            range->lo = lo;
+            range->hi = hi;
         }
     }
-    return (word >> 8 & SP_MR_GENERATION_MASK) == key >> SP_MR_BITS && (word & 1) && run->hi > 0 &&
-           __atomic_load_n(&e->word, __ATOMIC_RELAXED) == word;
+    return (state >> 8 & SP_MR_GENERATION_MASK) == key >> SP_MR_BITS && (state & 1) &&
+           range->hi > 0 && __atomic_load_n(&e->state, __ATOMIC_RELAXED) == state;
 }
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A skip list of borders. A border has the number of references to the addresses up to the next
- * border, and whether any of them were remapped; two neighbouring borders always differ, and before
- * the first one there are no references. So a registration adds at most two borders, and without
- * references no border is left once all memory is given back.
+ * A skip list of intervals; each ends where the next one begins. An interval has the number of
+ * references to its pages, and a flag: some of them are remapped. Neighbouring intervals always
+ * differ, and before the first one there are no references. So a registration adds at most two
+ * intervals, and none without references is left once all memory is restored.
  */
 #include "pageref.h"
 #include "util/assert.h"
@@ -24,8 +24,8 @@ struct interval {
 
 struct sp_pagerefs {
     uint64_t random;
-    struct interval *head;     /* at 0, count 0 */
-    struct interval *spare[2]; /* allocated before any change */
+    struct interval *head;     /* begins at 0, count 0 */
+    struct interval *spare[2]; /* allocated in advance */
 };
 
 static struct interval *interval_new(uint32_t levels)
@@ -78,7 +78,7 @@ void sp_pagerefs_free(struct sp_pagerefs *h)
     free(h);
 }
 
-/* For each level the last border below `at`. */
+/* For each level finds the last interval that begins below `at`. */
 static void find_predecessors(const struct sp_pagerefs *h, uint64_t at,
                               struct interval *before[LEVELS])
 {
@@ -100,7 +100,7 @@ static bool reserve_spares(struct sp_pagerefs *h)
     return true;
 }
 
-/* The border at `at`, created if necessary. */
+/* Returns the interval that begins at `at`; splits an interval if necessary. */
 static struct interval *split_interval(struct sp_pagerefs *h, uint64_t at)
 {
     struct interval *before[LEVELS];
@@ -122,7 +122,7 @@ static struct interval *split_interval(struct sp_pagerefs *h, uint64_t at)
     return b;
 }
 
-/* Removes the border at `at` if it is equal to the previous one. */
+/* Merges the interval that begins at `at` with the previous one if they are equal. */
 static void merge_intervals(struct sp_pagerefs *h, uint64_t at)
 {
     struct interval *before[LEVELS];
@@ -161,7 +161,7 @@ void sp_pagerefs_put(struct sp_pagerefs *h, uint64_t lo, uint64_t hi, sp_restore
                      void *arg)
 {
     if (!reserve_spares(h))
-        return; /* no memory: the references are kept, and so are the pages */
+        return; /* no memory: references and pages stay */
     struct interval *b = split_interval(h, lo), *next;
     split_interval(h, hi);
     for (; b->at < hi; b = next) {

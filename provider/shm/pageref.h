@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counts the registrations for each page of the process, and notes which pages were remapped:
- * intervals of addresses, in order.
+ * Counts the registrations of each page of the process, and records which pages are remapped: a
+ * sorted list of address intervals.
  */
 #ifndef SP_PAGEREF_H
 #define SP_PAGEREF_H
@@ -14,19 +14,19 @@ struct sp_pagerefs;
 struct sp_pagerefs *sp_pagerefs_new(void);
 void sp_pagerefs_free(struct sp_pagerefs *pagerefs);
 
-/* For an interval without earlier references: was any part of it remapped? */
+/* Called for an interval that had no references; returns true if any part of it was remapped. */
 typedef bool sp_remap_fn(void *arg, uint64_t lo, uint64_t hi);
-/* For a partly remapped interval without references: was all of it given back? If not, the function
- * is called again when the next last reference is dropped. */
+/* Called for a remapped interval without references; returns true if all of it was restored.
+ * Otherwise the function is called again after the next release. */
 typedef bool sp_restore_fn(void *arg, uint64_t lo, uint64_t hi);
 
-/* Adds a reference for [lo, hi); calls `take` (may be NULL) for the parts without earlier
- * references. False: no memory, and no change. */
+/* Adds a reference to [lo, hi); calls `remap` (may be NULL) for each part that had none. False: no
+ * memory, nothing has changed. */
 bool sp_pagerefs_get(struct sp_pagerefs *pagerefs, uint64_t lo, uint64_t hi, sp_remap_fn *remap,
                      void *arg);
 
-/* Drops a reference for an interval of sp_pagerefs_get(); calls `give` for the remapped parts
- * without references. */
+/* Drops a reference to an interval of sp_pagerefs_get(); calls `restore` for remapped parts without
+ * references. */
 void sp_pagerefs_put(struct sp_pagerefs *pagerefs, uint64_t lo, uint64_t hi, sp_restore_fn *restore,
                      void *arg);
 

@@ -33,13 +33,13 @@ void sp_pages_close(struct sp_pages *p)
     p->fd = -1;
 }
 
-/* Bits 62 and 63 of an entry: swapped out, present. */
+/* bit 63: present; bit 62: swapped out */
 static bool entry_exists(uint64_t entry)
 {
     return entry >> 62 != 0;
 }
 
-/* Reads the entries from this page number on, before `end`. */
+/* Reads entries from page number `page` on, up to `end`. */
 static bool fill_buffer(struct sp_pages *p, uint64_t page, uint64_t end)
 {
     uint64_t num = end - page < SP_PAGES_READ ? end - page : SP_PAGES_READ;
@@ -91,7 +91,7 @@ bool sp_pages_exists(struct sp_pages *p, uint64_t at)
  * Huge pages
  */
 
-/* From <linux/fs.h>, which may be older than the kernel. */
+/* From <linux/fs.h>, which may be older than the running kernel. */
 struct region {
     uint64_t start, end, categories;
 };
@@ -104,7 +104,7 @@ struct scan {
 
 enum { MAX_FRAMES = 64 };
 
-/* The frames of [first, end), as bits, that are huge pages. */
+/* Returns a bit for each frame of [first, end): set if it is a huge page. */
 static uint64_t scan_frames(uint64_t first, uint64_t end)
 {
     struct region regions[MAX_FRAMES];
@@ -161,7 +161,7 @@ static bool allocate_frame(uint8_t *at, bool advised)
     if (advised)
         return madvise(at, SP_HUGE, MADV_HUGEPAGE) == 0 &&
                madvise(at, SP_HUGE, MADV_POPULATE_WRITE) == 0;
-    return madvise(at, 1, MADV_POPULATE_WRITE) == 0 && /* MADV_COLLAPSE needs a page */
+    return madvise(at, 1, MADV_POPULATE_WRITE) == 0 && /* MADV_COLLAPSE needs an existing page */
            madvise(at, SP_HUGE, MADV_COLLAPSE) == 0;
 }
 
@@ -169,7 +169,7 @@ void sp_huge_allocate(struct sp_frames *f, uint8_t *window, uint64_t lo, bool ad
 {
     for (uint64_t n = 0; n < num_frames(f); n++) {
         if ((f->bits >> n & 1) && !allocate_frame(window + (f->first + n * SP_HUGE - lo), advised))
-            f->bits &= (1ull << n) - 1; /* no huge page is left */
+            f->bits &= (1ull << n) - 1; /* no huge pages left */
     }
 }
 

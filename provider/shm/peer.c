@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The peer processes: one socket and one mapping each, shared by all connections to it. They are
- * found by their signature in this process's rings and by their key, in buckets: with a thousand
- * peers a list would be walked a thousand times during start-up.
+ * The table of peer processes: one socket and one segment mapping each, shared by all connections
+ * to the peer. Peers are found by their signature in this process's rings (claimer) and by their
+ * key, in hash buckets: a list would make the start-up of a thousand peers quadratic.
  */
 #include "peer.h"
 
@@ -17,7 +17,7 @@
 #include "util/assert.h"
 #include "util/fd.h"
 
-/* Claimers are consecutive, keys are random: both spread evenly. */
+/* Claimers are consecutive and keys random: both spread evenly. */
 static struct sp_peer **claimer_bucket(struct sp_prov *prov, uint32_t claimer)
 {
     return &prov->by_claimer[claimer % SP_PEER_BUCKETS];
@@ -140,7 +140,7 @@ void sp_peer_free_dead(struct sp_prov *prov)
     }
 }
 
-/* The socket stays open until here, as a connection may still ring the bell. */
+/* The socket stays open until here, as a connection may still ring the doorbell. */
 void sp_peer_unref(struct sp_peer *peer)
 {
     if (peer->is_self)

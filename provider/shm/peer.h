@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of peer processes. With prov->lock held, except for sp_peer_unref(). */
+/* The table of peer processes. Call with prov->lock held, except sp_peer_unref(). */
 #ifndef SP_PEER_H
 #define SP_PEER_H
 
@@ -8,15 +8,15 @@
 #include "types.h"
 
 struct sp_peer *sp_peer_new(struct sp_prov *prov);
-/* Sets the key from its HELLO, by which sp_peer_find() finds the peer from now on. */
+/* Sets the peer's key (from its HELLO); sp_peer_find() finds the peer by this key from now on. */
 void sp_peer_set_key(struct sp_peer *peer, uint64_t key);
 struct sp_peer *sp_peer_find(struct sp_prov *prov, uint64_t key);
 struct sp_peer *sp_peer_by_claimer(struct sp_prov *prov, uint32_t claimer);
-/* Removes the peer from the table; its connections go down for this reason. It is freed by the next
- * sp_peer_free_dead() at the earliest. */
+/* Removes the peer from the table and takes its connections down for this reason. The next
+ * sp_peer_free_dead() or a later one frees it. */
 void sp_peer_mark_dead(struct sp_peer *peer, enum prov_reason reason);
-/* Drops the table's references to dead peers, once all events that epoll returned before they died
- * are processed. */
+/* Drops the table's references to dead peers, after all events that epoll returned before their
+ * death. */
 void sp_peer_free_dead(struct sp_prov *prov);
 void sp_peer_unref(struct sp_peer *peer);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The provider within a process: opening and closing it, the background thread's part, fork. */
+/* The provider of a process: open, close, the background thread's part, fork. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -36,8 +36,8 @@ static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sp_prov *all;
 
 /*
- * Fork. A child closes the provider's sockets: while the child had them open, peers would not see a
- * hang-up when the parent dies.
+ * Fork. A child closes the provider's sockets: while the child holds them open, peers would not see
+ * a hang-up when the parent dies.
  */
 
 static void before_fork(void)
@@ -73,7 +73,7 @@ static void close_in_child(void)
 {
     for (struct sp_prov *p = all; p; p = p->next) {
         p->forked = true;
-        sp_remap_close(&p->remap); /* it describes the parent's memory */
+        sp_remap_close(&p->remap); /* it serves the parent's memory */
         close_descriptors(p);
         __atomic_store_n(&p->self.state, SP_PEER_DEAD, __ATOMIC_RELAXED);
         for (struct sp_peer *peer = p->peers; peer; peer = peer->next) {
@@ -121,7 +121,7 @@ static int make_address(struct sp_prov *prov)
     uint64_t random[2];
 
     if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random)) {
-        ut_error(SP_LOG, "no random numbers: %s", strerror(errno));
+        ut_error(SP_LOG, "cannot get random numbers: %s", strerror(errno));
         return -EIO;
     }
     prov->addr = (struct sp_address){
@@ -183,7 +183,7 @@ static int sp_open(const struct prov_config *config, struct prov **out)
         goto close_fds;
     open_mapping(prov);
 #ifdef PR_SET_PTRACER
-    /* Yama's scope 1 allows cross-memory attach only to ancestors by default */
+    /* Yama's ptrace_scope 1 allows cross-memory attach only to ancestors by default */
     if (prov->use_cma)
         prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
 #endif
@@ -275,7 +275,7 @@ static void drain_events(int fd)
     uint64_t count;
 
     if (ut_fd_is_own(fd) && read(fd, &count, sizeof(count)) < 0)
-        return; /* read already */
+        return; /* already read */
 }
 
 static void handle_timer(struct sp_prov *prov)
@@ -315,15 +315,15 @@ static unsigned int collect_rung_owners(struct sp_prov *prov, void *owners[])
     return n;
 }
 
-/* Endpoints of this process still reach each other. */
+/* The program has closed the descriptors: endpoints of this process still reach each other. */
 static void progress_without_fds(struct sp_prov *prov)
 {
     sp_disconnect_all(prov);
     handle_timer(prov);
 }
 
-/* Peers that die are freed at the end: a later event of the batch may refer to one, even if it died
- * between epoll_wait() and taking the lock. */
+/* Frees dead peers at the end: a later event of the batch may refer to a peer, even if it died
+ * between epoll_wait() and the lock. */
 static int sp_progress(struct prov *base)
 {
     struct sp_prov *prov = sp_prov_of(base);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rules. At registration the program hands its memory over. Pages that do not exist yet have no
- * content to lose. Existing pages are copied if no other thread of the process can use them
- * meanwhile (blocked_threads.c) and nobody has pinned them, up to a size that takes a few
- * hundredths of a second. After that nothing is exchanged until the memory is deregistered.
+ * Rules for remapping. At registration the program hands its memory over, so this is the only time.
+ * Pages that do not exist yet have no content to lose. Existing pages are copied if no other thread
+ * of the process can use them meanwhile (blocked_threads.c), no page is pinned, and the copy takes
+ * at most a few hundredths of a second. Later nothing changes until the memory is deregistered.
  */
 #include "remap.h"
 
@@ -39,33 +39,35 @@
 #ifndef UFFD_USER_MODE_ONLY
 #    define UFFD_USER_MODE_ONLY 1
 #endif
-/* Not in every <linux/userfaultfd.h>. */
+/* Missing in older <linux/userfaultfd.h>. */
 #define FEATURE_WP   (1ull << 0)
 #define FEATURE_MOVE (1ull << 16)
 
 #define FILE_SIZE (1ull << 56)
-#define CHUNK     (64ull << 20) /* maximum size of one exchange, for which writers wait */
-#define MAX_COPY  (64ull << 20) /* existing pages of a registration: 30 to 80 ms */
+#define CHUNK     (64ull << 20) /* bytes of one exchange, during which writers are blocked */
+#define MAX_COPY  (64ull << 20) /* bytes of existing pages in one registration: 30 to 80 ms */
 #define MAX_RANGE                                                                                  \
-    (64ull << 30) /* larger regions are not remapped: reading their page map takes too long */
+    (64ull << 30) /* larger regions are not remapped: reading their page table takes too long */
 
 enum {
     SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
-    COUNT_EVERY = 256, /* exchanges between two counts of the mappings */
+    COUNT_EVERY = 256, /* registrations between two counts of the mappings */
     STACK_BELOW = 64 << 10,
     STACK_ABOVE = 32 << 10,
-    MAX_READ = 2048, /* the most mappings if /proc/self/maps must be read: 1 ms */
-    TEXT = 384,      /* bytes of a reason or a remedy */
+    MAX_READ = 2048, /* maximum number of mappings if /proc/self/maps must be read: 1 ms */
+    TEXT = 384,      /* size of the text of a reason or a remedy */
     MAX_RETRIES = 200,
-    /* a registration, and giving it back, with a KiB of existing pages, in microseconds */
+    /* estimated cost in microseconds of remapping and restoring a region, and of each KiB of
+     * existing pages */
     REGISTRATION_US = 100,
     KIB_US = 2,
-    /* the first registrations may take that long, later ones a twentieth of the time */
+    /* budget: registrations may take this long at first, and later 1/20 of the process's time */
     INITIAL_BUDGET_US = 200000,
     BUDGET_DIVISOR = 20,
     MIN_MISSING =
-        64 << 10,  /* the smallest part of a region that is remapped while others are not */
-    MAX_PARTS = 4, /* that many, as an entry of the table of regions has no room for more */
+        64
+        << 10, /* minimum size of a part that is remapped while other parts of the region are not */
+    MAX_PARTS = 4, /* an entry of the table of regions has room for this many */
 };
 
 enum { SHM_MAP_NEVER, SHM_MAP_IF_SAFE, SHM_MAP_EAGER }; /* UTOFU_SHM_MAP */
@@ -74,7 +76,7 @@ enum { SHM_MAP_NEVER, SHM_MAP_IF_SAFE, SHM_MAP_EAGER }; /* UTOFU_SHM_MAP */
  * Opening
  */
 
-/* Returns the descriptor with the features of this kernel, or -1. */
+/* Returns a userfaultfd and the features of this kernel, or -1. */
 static int open_uffd_for(int flags, uint64_t *features)
 {
     struct uffdio_api api = {.api = UFFD_API};
@@ -91,8 +93,8 @@ static int open_uffd_for(int flags, uint64_t *features)
     return -1;
 }
 
-/* Serving faults of the kernel takes a privilege (CAP_SYS_PTRACE, vm.unprivileged_userfaultfd), and
- * is only of use where pages can be moved (exchange.c). */
+/* Serving faults of the kernel requires a privilege (CAP_SYS_PTRACE, vm.unprivileged_userfaultfd),
+ * and is useful only with UFFDIO_MOVE (exchange.c). */
 static bool open_uffd(struct sp_exchange *x)
 {
     uint64_t features = 0, more = 0;
@@ -110,7 +112,7 @@ static void close_uffd(struct sp_exchange *x)
     x->uffd = x->uffd_kernel = -1;
 }
 
-/* Does the program limit the size of files (ulimit -f)? A write behind the limit raises SIGXFSZ. */
+/* True if the size of files is limited (ulimit -f): a write beyond the limit raises SIGXFSZ. */
 static bool is_file_size_limited(void)
 {
     struct rlimit limit;
@@ -140,7 +142,7 @@ static int open_memfd(struct sp_remap *a)
     return fd;
 }
 
-/* Does madvise(MADV_HUGEPAGE) work for memfds on this system? */
+/* True if madvise(MADV_HUGEPAGE) works for memfds on this system. */
 static bool huge_pages_allowed(void)
 {
     char text[128] = "";
@@ -214,8 +216,8 @@ bool sp_remap_refused(char *why, char *remedy, size_t size)
 static void log_refusal_reason(bool warn, const char *why, const char *remedy)
 {
     ut_log_at(warn ? UT_LOG_WARNING : UT_LOG_INFO, LOG,
-              "registered memory is not mapped, so " SP_REMAP_COST ": %s; %s; UTOFU_SHM_MAP=0 "
-              "says that this is wanted",
+              "registered memory is not mapped, so " SP_REMAP_COST ": %s; %s; set "
+              "UTOFU_SHM_MAP=0 if this is intended",
               why, remedy);
 }
 
@@ -268,8 +270,8 @@ bool sp_remap_check_fd(int fd)
  * Conditions for remapping
  */
 
-/* Memory locked by the program (mlock) must stay locked, unlike the memfd's pages. Pins of a time
- * longer than a system call are counted: io_uring's buffers, memory registered with a device. */
+/* Memory locked by the program (mlock) must stay locked; memfd pages would not be. The kernel
+ * counts long-term pins only: buffers of io_uring, memory registered with a device. */
 static bool read_status(bool *locked, bool *pinned)
 {
     char buf[4096];
@@ -288,8 +290,8 @@ static bool read_status(bool *locked, bool *pinned)
 }
 
 /*
- * Each exchange may add two mappings. The kernel limits their number (vm.max_map_count), and in
- * older kernels the search for a mapping takes longer the more there are below it.
+ * Each exchange may add two mappings. The kernel limits their number (vm.max_map_count), and older
+ * kernels search longer the more mappings are at lower addresses.
  */
 static bool has_too_many_mappings(struct sp_remap *a)
 {
@@ -306,13 +308,13 @@ static bool has_too_many_mappings(struct sp_remap *a)
     bool all = count > allowed / 2, slow = !all && count > MAX_READ && !sp_vma_is_fast();
     if (all && !a->too_many)
         ut_info(LOG,
-                "more than half of the %ld mappings that a process may have are in use: no "
-                "more registered memory is mapped",
+                "this process uses more than half of the %ld mappings that vm.max_map_count "
+                "allows: no more registered memory is mapped",
                 allowed);
     if (slow && !a->too_many)
         ut_info(LOG,
-                "this process has %ld mappings, and this kernel (before Linux 6.11) takes long to "
-                "find one of more than %d: no more registered memory is mapped",
+                "this process has %ld mappings, and this kernel (before Linux 6.11) looks "
+                "them up slowly beyond %d: no more registered memory is mapped",
                 count, (int)MAX_READ);
     a->too_many = all || slow;
     return a->too_many;
@@ -325,7 +327,7 @@ static bool may_spend(const struct sp_remap *a, uint64_t us)
                INITIAL_BUDGET_US + (ut_clock_ns() - a->opened_ns) / 1000 / BUDGET_DIVISOR;
 }
 
-/* Are the descriptors still this library's? If not, nothing is exchanged from now on. */
+/* False, and no more remapping, if the program has closed or replaced the descriptors. */
 static bool is_open(struct sp_remap *a)
 {
     if (a->x.fd < 0)
@@ -359,14 +361,15 @@ static bool is_remapped(const struct sp_remap *a, const struct sp_vma *v)
     return is_of_memfd(a, v) && v->shared && v->offset == v->lo;
 }
 
-/* Of sp_exchange_restore_cow(): private, with pages of the memfd where it was not written to. */
+/* True for a mapping left by sp_exchange_restore_cow(): private, with pages of the memfd where
+ * nobody has written. */
 static bool is_cow_mapping(const struct sp_remap *a, const struct sp_vma *v)
 {
     return is_of_memfd(a, v) && !v->shared && v->offset == v->lo &&
            sp_vma_prot(v) == (PROT_READ | PROT_WRITE);
 }
 
-/* Memory with a NUMA policy of its own keeps it. */
+/* True if the program has set a NUMA policy for the memory, which remapping would lose. */
 static bool has_policy(const struct sp_vma *v)
 {
     enum { DEFAULT = 0, OF_ADDRESS = 2 }; /* MPOL_DEFAULT, MPOL_F_ADDR */
@@ -381,22 +384,22 @@ static bool is_private(const struct sp_vma *v)
            !v->named && !has_policy(v);
 }
 
-/* During an exchange this thread uses stack frames below `frame` and a few frames of its callers.
- * An earlier exchange may have split the mapping of the stack there. */
+/* True if the mapping contains stack that this thread uses during an exchange: frames below `frame`
+ * and a few frames of its callers. An earlier exchange may have split the stack's mapping there. */
 static bool has_stack(const struct sp_vma *v, uint64_t frame)
 {
     return v->stack || (v->lo < frame + STACK_ABOVE && v->hi > frame - STACK_BELOW);
 }
 
-/* What of [lo, hi) is exchanged. */
+/* Which pages of [lo, hi) are exchanged. */
 enum extent {
     EXTENT_NOTHING,
-    EXTENT_MISSING, /* pages that do not exist */
-    EXTENT_ALL,     /* also existing ones */
+    EXTENT_MISSING, /* pages that do not exist yet */
+    EXTENT_ALL,     /* existing pages, too */
 };
 
-/* If some pages exist, another thread may just be filling the rest: its system calls would fail. If
- * none does, they do not take place yet. */
+/* If some pages exist, another thread may be filling the rest: its system calls would fail. If none
+ * exists, nobody has begun. */
 static enum extent find_extent(struct sp_remap *a, uint64_t lo, uint64_t hi)
 {
     struct sp_pages pages;
@@ -417,7 +420,7 @@ static enum extent find_extent(struct sp_remap *a, uint64_t lo, uint64_t hi)
     return EXTENT_ALL;
 }
 
-/* A privileged process has a way that nobody notices. */
+/* UFFDIO_MOVE in a privileged process has no visible side effect. */
 static enum sp_exchange_method choose_method(const struct sp_remap *a, bool cow)
 {
     if (a->x.uffd_kernel >= 0 && !cow)
@@ -427,8 +430,8 @@ static enum sp_exchange_method choose_method(const struct sp_remap *a, bool cow)
     return a->x.can_move && !cow ? SP_EXCHANGE_UFFD_MOVE : SP_EXCHANGE_UFFD_WP;
 }
 
-/* Would the memfd's pages of [lo, hi) be seen elsewhere? The program may have moved memory that was
- * given back while it was in use, and registers other memory at its old address. */
+/* True if the memfd's pages of [lo, hi) are mapped at another address: the program may have moved a
+ * copy-on-write mapping, and now registers other memory at its old address. */
 static bool is_mapped_elsewhere(const struct sp_remap *a, uint64_t lo, uint64_t hi)
 {
     struct sp_vma_maps maps;
@@ -448,7 +451,7 @@ static bool is_mapped_elsewhere(const struct sp_remap *a, uint64_t lo, uint64_t 
     return found;
 }
 
-/* Not leftovers that threads use, as their system calls would fail. */
+/* False for copy-on-write mappings that threads use: their system calls would fail. */
 static bool may_exchange(const struct sp_remap *a, bool cow)
 {
     return !cow || (a->threads_blocked && !a->has_pins) || a->eager || a->swap_protect;
@@ -464,14 +467,15 @@ static uint64_t exchange_existing_pages(struct sp_remap *a, uint64_t lo, uint64_
     uint64_t bytes = 0;
 
     for (uint64_t next; lo < hi; lo = next) {
-        next = (lo + CHUNK) & ~(SP_HUGE - 1); /* a huge page stays whole */
+        next = (lo + CHUNK) & ~(SP_HUGE - 1); /* do not split a huge page */
         next = next < hi ? next : hi;
         bytes += sp_exchange_existing(&a->x, lo, next, choose_method(a, cow), cow, template);
     }
     return bytes;
 }
 
-/* Walks in blocks, of which only the first and the last page are looked at if these exist. */
+/* Returns the end of the range from `lo` on whose pages uniformly exist or are missing. Works in
+ * blocks of a huge page, and of a block that exists checks only the first and the last page. */
 static uint64_t find_missing_end(struct sp_pages *pages, uint64_t lo, uint64_t hi, bool *empty)
 {
     uint64_t end = (lo & ~(SP_HUGE - 1)) + SP_HUGE;
@@ -508,7 +512,7 @@ static uint64_t exchange_missing_pages(struct sp_remap *a, uint64_t lo, uint64_t
         }
         if (to - begin >= least && to > begin && sp_exchange_missing(&a->x, begin, to, template)) {
             bytes += to - begin;
-            parts += !empty || end == hi; /* a long one is exchanged in several steps */
+            parts += !empty || end == hi; /* a long range is exchanged in several steps */
         }
         lo = begin = end;
     }
@@ -516,7 +520,8 @@ static uint64_t exchange_missing_pages(struct sp_remap *a, uint64_t lo, uint64_t
     return bytes;
 }
 
-/* SP_EXCHANGE_UFFD_MOVE makes the twin itself, as it has moved the pages by then. */
+/* Creates the template, except for SP_EXCHANGE_UFFD_MOVE, which creates it after it has moved the
+ * pages. */
 static bool prepare_template(struct sp_remap *a, uint64_t lo, bool cow, uint64_t *template)
 {
     if (choose_method(a, cow) == SP_EXCHANGE_UFFD_MOVE)
@@ -526,11 +531,11 @@ static bool prepare_template(struct sp_remap *a, uint64_t lo, bool cow, uint64_t
     *template = sp_template_create_from_smaps(lo, &a->smaps_us);
     a->spent_us += a->smaps_us;
     if (*template == 0)
-        a->smaps_us *= BUDGET_DIVISOR; /* the next attempt must be worth more */
+        a->smaps_us *= BUDGET_DIVISOR; /* the next attempt needs a larger budget */
     return *template != 0;
 }
 
-/* Part of one mapping. */
+/* Remaps [lo, hi), a part of one mapping. */
 static uint64_t remap_mapping(struct sp_remap *a, uint64_t lo, uint64_t hi, bool cow,
                               enum extent extent)
 {
@@ -564,7 +569,8 @@ uint64_t sp_remap_range(struct sp_remap *a, struct sp_vma_maps *maps, uint64_t l
     if (extent == EXTENT_NOTHING)
         return 0;
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old); /* a handler's write there would hang */
+    pthread_sigmask(SIG_SETMASK, &all,
+                    &old); /* a signal handler that writes there would deadlock */
     while (lo < hi && sp_vma_find(maps, lo, &v) && v.lo < hi) {
         uint64_t from = v.lo > lo ? v.lo : lo, to = v.hi < hi ? v.hi : hi;
         bool cow = is_cow_mapping(a, &v);
@@ -579,7 +585,7 @@ uint64_t sp_remap_range(struct sp_remap *a, struct sp_vma_maps *maps, uint64_t l
 void sp_remap_for_each(const struct sp_remap *a, uint64_t lo, uint64_t hi,
                        void (*fn)(void *arg, uint64_t lo, uint64_t hi), void *arg)
 {
-    uint64_t at = lo, begin = lo, end = lo; /* [begin, end): adjacent mappings so far */
+    uint64_t at = lo, begin = lo, end = lo; /* [begin, end): adjacent mappings found so far */
     struct sp_vma_maps maps;
     struct sp_vma v;
 
@@ -601,11 +607,11 @@ void sp_remap_for_each(const struct sp_remap *a, uint64_t lo, uint64_t hi,
 }
 
 /*
- * Giving back
+ * Restoring private memory
  */
 
-/* A ring of io_uring may have the pages registered: its buffers would no longer be the program's.
- */
+/* True if the process has an io_uring: the pages may be its registered buffers, which would no
+ * longer be the program's memory. */
 static bool has_io_uring(void)
 {
     DIR *dir = ut_fd_open_folder("/proc/self/fd");
@@ -630,13 +636,13 @@ static bool must_stay_remapped(struct sp_remap *a)
     if ((read_status(&locked, &pinned) && !pinned) || !has_io_uring())
         return false;
     if (!a->io_uring_logged)
-        ut_info(LOG, "memory of the program is pinned and io_uring is in use: deregistered memory "
-                     "stays mapped by its peers, and a child of fork() does not have it");
+        ut_info(LOG, "the program uses io_uring and pins memory: deregistered memory stays "
+                     "shared with peers, and a child of fork() does not inherit it");
     a->io_uring_logged = true;
     return true;
 }
 
-/* The part of v that has [lo, hi) of the memfd. */
+/* Returns the part of mapping `v` that shows [lo, hi) of the memfd. */
 static struct sp_memfd_part part_of(const struct sp_vma *v, uint64_t lo, uint64_t hi)
 {
     uint64_t end = v->offset + (v->hi - v->lo);
@@ -648,7 +654,7 @@ static struct sp_memfd_part part_of(const struct sp_vma *v, uint64_t lo, uint64_
                                   .prot = sp_vma_prot(v)};
 }
 
-/* Returns how many bytes could not be given back. */
+/* Returns the number of bytes that could not be restored. */
 static uint64_t restore_part(struct sp_remap *a, struct sp_memfd_part p, bool in_use)
 {
     uint64_t bytes = 0, end = p.hi;
@@ -671,7 +677,8 @@ static uint64_t restore_part(struct sp_remap *a, struct sp_memfd_part p, bool in
     return bytes;
 }
 
-/* Wherever the program has moved it. */
+/* Restores the parts of [lo, hi) that the program has moved (mremap). Returns the number of bytes
+ * that could not be restored. */
 static uint64_t restore_moved_mappings(struct sp_remap *a, uint64_t lo, uint64_t hi, bool in_use)
 {
     struct sp_vma_maps maps;
@@ -688,7 +695,7 @@ static uint64_t restore_moved_mappings(struct sp_remap *a, uint64_t lo, uint64_t
     }
     sp_vma_close(&maps);
     if (still_remapped == 0)
-        sp_exchange_punch(&a->x, lo, hi); /* what the program has unmapped */
+        sp_exchange_punch(&a->x, lo, hi); /* frees pages that the program has unmapped */
     return still_remapped;
 }
 
@@ -705,7 +712,8 @@ uint64_t sp_remap_restore(struct sp_remap *a, struct sp_vma_maps *maps, uint64_t
         return size;
     bool in_use = !sp_threads_are_blocked(lo, hi, &retries_left);
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old); /* a handler's write there would be lost */
+    pthread_sigmask(SIG_SETMASK, &all,
+                    &old); /* the write of a signal handler there would be lost */
     while (lo < hi && sp_vma_find(maps, lo, &v) && v.lo < hi) {
         if (is_remapped(a, &v)) {
             struct sp_memfd_part p = part_of(&v, lo, hi);

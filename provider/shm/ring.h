@@ -2,19 +2,20 @@
 /*
  * The ring of an endpoint: many producers in many processes, one consumer, no locks.
  *
- * A producer claims the slot at the tail by compare-and-swap on the slot's state, which then
- * contains the producer's signature. The tail is a hint; a producer advances it when it publishes
- * the slot, and so does a producer that sees it lag. Between claim and publication the producer
- * only fills the slot: the consumer polls its cache line, and would take it away from the producer.
- * For that reason x86 publishes a notice, the most frequent message, without a claim, by a
- * compare-and-swap of 16 bytes; and neither a claim nor a notice reads the slot before, as its
- * cache line would travel once to be read, and again to be written: what a free slot at the tail
- * contains is known. A killed producer leaves at most one claimed slot with its signature, which
- * the consumer skips once it knows of the death. Slots are published, and freed for the next lap,
- * by a store with release order.
+ * A producer claims the slot at the tail by a compare-and-swap on the slot's state, which then has
+ * the producer's signature. The tail is a hint: a producer advances it when it publishes the slot,
+ * or when it sees the tail lag. Slots are published, and freed for the next lap, by a store with
+ * release order. A killed producer leaves at most one claimed slot with its signature, which the
+ * consumer skips when it learns of the death.
  *
- * All connected processes can write there, by mistake or on purpose, so no loop depends on their
- * values: it ends after SP_RING_TRIES rounds, and sp_ring_is_damaged() detects damage.
+ * The consumer polls the slot's cache line, and so takes it away from a producer between claim and
+ * publication. Therefore a producer only fills the slot between the two, and x86 publishes a
+ * notice, the most frequent message, without a claim, by a compare-and-swap of 16 bytes. Neither a
+ * claim nor a notice reads the slot first: the cache line would travel once for the read and again
+ * for the write, and the content of a free slot at the tail is known.
+ *
+ * All connected processes can write to the ring, by mistake or on purpose. So no loop depends on
+ * its values: each ends after SP_RING_TRIES rounds, and sp_ring_is_damaged() detects damage.
  */
 #ifndef SP_RING_H
 #define SP_RING_H
@@ -23,16 +24,16 @@
 
 #include "layout.h"
 
-/* Can this CPU compare and swap 16 bytes? ThreadSanitizer would not see it. */
+/* x86 can compare and swap 16 bytes. ThreadSanitizer does not understand the instruction. */
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 #    define SP_HAS_CMPXCHG16B
 #endif
 
-/* SP_PHASE_NOTICE: published with `conn` and `imm` alone, whatever `kind` is: sp_ring_notify(). */
+/* SP_PHASE_NOTICE: a notice, published with `conn` and `imm` alone (`kind` is stale):
+ * sp_ring_notify(). */
 enum { SP_PHASE_FREE = 0, SP_PHASE_CLAIMED = 1, SP_PHASE_READY = 2, SP_PHASE_NOTICE = 3 };
 
-/* The tail is never more than one slot behind, so that only other producers can cause another
- * round. */
+/* The tail is at most one slot behind, so that only other producers can cause another round. */
 enum { SP_RING_TRIES = 4 * SP_SLOTS };
 
 #define SP_LAP_SHIFT     28
@@ -65,7 +66,7 @@ static inline void sp_ring_advance_tail(struct sp_ring *ring, uint64_t tail)
                                 __ATOMIC_RELAXED);
 }
 
-/* Claims a slot, and returns it with its position, or NULL: the ring is full, or damaged. */
+/* Claims a slot; returns the slot and its position, or NULL: the ring is full or damaged. */
 static inline struct sp_slot *sp_ring_claim(struct sp_ring *ring, uint32_t claimer, uint64_t *pos)
 {
     for (int i = 0; i < SP_RING_TRIES; i++) {
@@ -88,7 +89,8 @@ static inline struct sp_slot *sp_ring_claim(struct sp_ring *ring, uint32_t claim
     return NULL;
 }
 
-/* Writes the state, and conn and imm behind it, if the state is still `vacant`, and they are 0. */
+/* Replaces state `vacant`, with conn and imm 0, by `state`, conn and imm in one atomic step. False:
+ * the slot had another content. */
 static inline bool sp_slot_swap(struct sp_slot *slot, uint64_t vacant, uint64_t state,
                                 uint32_t conn, uint32_t imm)
 {
@@ -110,9 +112,8 @@ static inline bool sp_slot_swap(struct sp_slot *slot, uint64_t vacant, uint64_t 
 #endif
 }
 
-/* Publishes a notice at once, without the claim of a slot before, after which the consumer, which
- * polls the slot, takes its cache line away. Later loads come after the publication. False: nothing
- * was done, and sp_ring_claim() tells why, or succeeds. */
+/* Publishes a notice without claiming a slot first. Later loads are ordered after the publication.
+ * False: nothing was done; sp_ring_claim() finds out why, or succeeds. */
 static inline bool sp_ring_notify(struct sp_ring *ring, uint32_t claimer, uint32_t conn,
                                   uint32_t imm, uint64_t *pos)
 {
@@ -124,16 +125,16 @@ static inline bool sp_ring_notify(struct sp_ring *ring, uint32_t claimer, uint32
     return true;
 }
 
-/* Does the ring contain a value that no producer and no consumer writes? The slot at the tail was
- * claimed in the last lap at the earliest, and is free for the next lap at the latest: a producer
- * that claims it then has seen the tail there. */
+/* True if the ring contains a value that no producer and no consumer writes. The slot at the tail
+ * was claimed in the last lap at the earliest, and is free for the next lap at the latest: a
+ * producer that claims it then has seen the tail there. */
 static inline bool sp_ring_is_damaged(struct sp_ring *ring)
 {
     uint64_t tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
     uint64_t s = __atomic_load_n(&sp_ring_slot(ring, tail)->state, __ATOMIC_ACQUIRE);
 
     if (__atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE) != tail)
-        return false; /* the tail moves; damage will still be there next time */
+        return false; /* the tail moved; the next check will still find damage */
     return s > sp_state(tail + SP_SLOTS, 0, SP_PHASE_FREE) ||
            (tail >= SP_SLOTS && s < sp_state(tail - SP_SLOTS, 0, SP_PHASE_CLAIMED));
 }
@@ -145,9 +146,9 @@ static inline void sp_ring_publish(struct sp_ring *ring, struct sp_slot *slot, u
     sp_ring_advance_tail(ring, pos);
 }
 
-/* Reads `armed` after the preceding publication: either the owner, who arms and then checks the
- * slot, sees it, or this load sees `armed`. The compare-and-swap on the tail is a full barrier on
- * x86; other CPUs need one. */
+/* Loads `armed` after the preceding publication. The owner arms, then checks the slot: either the
+ * owner sees the slot, or this load sees `armed`. The compare-and-swap on the tail is a full
+ * barrier on x86; other CPUs need a fence. */
 static inline uint32_t sp_ring_load_armed(struct sp_ring *ring)
 {
 #if defined(__x86_64__) || defined(__i386__)
@@ -158,7 +159,7 @@ static inline uint32_t sp_ring_load_armed(struct sp_ring *ring)
     return __atomic_load_n(&ring->armed, __ATOMIC_RELAXED);
 }
 
-/* The first unclaimed position: the correct tail. */
+/* Returns the position of the first unclaimed slot: the exact tail. */
 static inline uint64_t sp_ring_end(struct sp_ring *ring)
 {
     for (int i = 0;; i++) {
@@ -172,9 +173,9 @@ static inline uint64_t sp_ring_end(struct sp_ring *ring)
     }
 }
 
-/* Would a claim (probably) succeed? The owner frees the slots in their order, so all before a free
- * one are free, too: up to `*free_until`, which the caller keeps. So the slot at the tail, whose
- * cache line the owner polls, is read only in a ring that is half full. */
+/* True if a claim would probably succeed. The owner frees slots in order, so all slots before a
+ * free one are free, too: up to `*free_until`, which the caller stores. So a producer reads the
+ * slot at the tail, whose cache line the owner polls, only if the ring is half full. */
 static inline bool sp_ring_has_room(struct sp_ring *ring, uint64_t *free_until)
 {
     uint64_t tail = __atomic_load_n(&ring->tail, __ATOMIC_RELAXED), ahead = tail + SP_SLOTS / 2;
@@ -190,7 +191,7 @@ static inline bool sp_ring_has_room(struct sp_ring *ring, uint64_t *free_until)
            sp_state(tail, 0, SP_PHASE_FREE);
 }
 
-/* Is the ring more than half full after this position? */
+/* True if the ring is more than half full behind this position. */
 static inline bool sp_ring_is_busy(struct sp_ring *ring, uint64_t pos)
 {
     pos += SP_SLOTS / 2;
@@ -198,7 +199,7 @@ static inline bool sp_ring_is_busy(struct sp_ring *ring, uint64_t pos)
            sp_state(pos, 0, SP_PHASE_FREE);
 }
 
-/* `conn` and `imm` of a free slot are 0: sp_slot_swap(). */
+/* Frees a slot for the next lap; sp_slot_swap() expects `conn` and `imm` of a free slot to be 0. */
 static inline void sp_slot_free(struct sp_slot *slot, uint64_t pos)
 {
     slot->conn = slot->imm = 0;

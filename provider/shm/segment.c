@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared memory: a sealed memfd, freed with the last process that has it open. */
+/* Segments: a sealed memfd, freed with the last process that has it open. */
 #include "segment.h"
 
 #include <errno.h>
@@ -17,8 +17,8 @@
 
 enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
 
-/* The rings of the segment come first, so a segment of fewer rings begins later. The addresses of
- * the others are reserved, and not accessible. */
+/* A segment begins with its rings in descending order, so a file with fewer rings is mapped further
+ * behind. The addresses of the missing rings are reserved and inaccessible. */
 static uint64_t bytes_of(uint32_t num_rings)
 {
     return sizeof(struct sp_seg_table) + num_rings * sizeof(struct sp_ring);
@@ -41,8 +41,8 @@ static struct sp_segment *map_segment(int fd, uint32_t num_rings)
     return (struct sp_segment *)p;
 }
 
-/* As many as the limit of the size of files allows (ulimit -f): a larger file would cost the
- * program a SIGXFSZ. 0: not even one. */
+/* The number of rings that the limit of the size of files (ulimit -f) allows: a larger file would
+ * raise SIGXFSZ. 0: not even one. */
 static uint32_t rings_within_limit(void)
 {
     struct rlimit limit;
@@ -93,7 +93,7 @@ void sp_segment_destroy(struct sp_prov *prov)
     ut_fd_close(prov->seg_fd);
 }
 
-/* 0: the file has another size than a segment. */
+/* Returns the number of rings in the file; 0: no segment has this size. */
 static uint32_t rings_of(const struct stat *st)
 {
     uint64_t size = (uint64_t)st->st_size - sizeof(struct sp_seg_table);
@@ -108,9 +108,10 @@ int sp_segment_map(int fd, uint64_t probe, struct sp_segment **out, uint32_t *nu
     struct sp_segment *seg = NULL;
     int seals = fcntl(fd, F_GET_SEALS), rc = 0;
 
-    /* sealed against shrinking: otherwise the peer could cause SIGBUS in this process */
+    /* must be sealed: a peer that shrinks it could cause SIGBUS in this process */
     if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || fstat(fd, &st) != 0 || rings_of(&st) == 0) {
-        ut_error(SP_LOG, "a peer's segment is not what this version of the library makes");
+        ut_error(SP_LOG, "a peer's segment has another layout: does it run another version of "
+                         "this library?");
         rc = -EPROTO;
     } else if (!(seg = map_segment(fd, rings_of(&st)))) {
         rc = -errno;

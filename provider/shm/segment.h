@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared memory: creating the process's segment, mapping a peer's. */
+/* Shared memory segments: creates the segment of this process, and maps a peer's. */
 #ifndef SP_SEGMENT_H
 #define SP_SEGMENT_H
 
@@ -10,10 +10,9 @@
 
 int sp_segment_create(struct sp_prov *prov);
 void sp_segment_destroy(struct sp_prov *prov);
-/* Maps a peer's segment, which must contain this probe, and closes the descriptor. *num_rings: how
- * many rings it has, 1 to SP_MAX_EPS. -EPROTO after an
- * error line; -ESRCH: it belongs to another process; other negative errno: this process lacks a
- * resource. */
+/* Maps a peer's segment, which must contain this probe, and closes the descriptor. *num_rings:
+ * number of its rings, 1 to SP_MAX_EPS. Returns -EPROTO after an error line; -ESRCH if the segment
+ * belongs to another process; another negative errno if this process lacks a resource. */
 int sp_segment_map(int fd, uint64_t probe, struct sp_segment **seg, uint32_t *num_rings);
 void sp_segment_unmap(struct sp_segment *seg);
 

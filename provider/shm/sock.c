@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The handshake between two processes, over a SOCK_SEQPACKET socket with an abstract name, which
- * goes away with the process that bound it. A hang-up tells that the peer has died.
+ * vanishes with the process that bound it. A hang-up means that the peer has died.
  *
  *   HELLO (key of the target, segment) ->   <- WELCOME (segment)   CONFIRM ->
  *
- * Afterwards the socket carries wake-ups: BELL and CLOSED. If both connect at the same time, the
- * process with the smaller key answers the other's HELLO with YIELD, and the connection of the
- * former is used.
+ * Afterwards the socket carries notifications: DOORBELL and CLOSED. If both processes connect at
+ * the same time, the process with the smaller key replies YIELD to the other's HELLO, and its own
+ * connection is used.
  *
  * Segments are not sent: the peer opens /proc/PID/fd/N. The kernel limits the descriptors in flight
- * on sockets of all processes of a user together to RLIMIT_NOFILE, which a job of some 64 processes
- * exceeds. A process that cannot open them (because the other is not dumpable) sends WANT, and
- * receives the same datagram again with the descriptors attached.
+ * on all sockets of a user to RLIMIT_NOFILE, which a job of some 64 processes exceeds. A process
+ * that cannot open them (the other process is not dumpable) sends WANT, and receives the same
+ * datagram again with the descriptors attached.
  *
- * A process that lacks descriptors or memory sends BUSY and hangs up. Both drop the attempt, and
- * the process that wants the connection tries again, with back-off. After UTOFU_PEER_TIMEOUT it
- * gives up with PROV_REASON_LOCAL: only a refused connection or a hang-up means that the peer is
+ * A process that lacks descriptors or memory sends BUSY and hangs up. Both sides drop the attempt,
+ * and the process that wants the connection retries, with back-off, for UTOFU_PEER_TIMEOUT; then it
+ * gives up with PROV_REASON_LOCAL. Only a refused connection or a hang-up means that the peer is
  * dead.
  *
- * A process that does not communicate with another one sends REFUSED and hangs up; both log why.
- * Users are compared by the kernel's credentials: of a process that connects, those of that moment;
- * of a process that listens, those of the time when it began to listen. A program may change its
- * user after that. Then its WELCOME must carry the credentials of its present user.
+ * A process that rejects another one sends REFUSED and hangs up; both sides log the reason. Users
+ * are compared by the kernel's credentials: those of a connecting process at that moment, those of
+ * a listening process at the time of listen(). A program may change its user later. Then its
+ * WELCOME must carry the credentials of its present user.
  */
 #include "sock.h"
 
@@ -51,12 +51,11 @@
 
 enum {
     BACKLOG = 4096,
-    YIELD_MS = 10, /* time for the peer's own connection to arrive */
+    YIELD_MS = 10, /* time for the peer's connection to arrive */
     FIRST_BACKOFF_MS = 2,
     LAST_BACKOFF_MS = 500,
     MAX_REJECTIONS_AT_ONCE = 64,
-    USER_CHANGE_MS =
-        3000, /* time for the processes of a job to change their user one after the other */
+    USER_CHANGE_MS = 3000, /* time for all processes of a job to change their user */
 };
 
 /*
@@ -76,7 +75,7 @@ static int new_socket(void)
     return ut_fd_own(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 }
 
-/* The credentials of the process at the other end. */
+/* Returns the credentials of the process at the other end of the socket. */
 static struct ucred read_credentials(int fd)
 {
     struct ucred cred;
@@ -87,7 +86,7 @@ static struct ucred read_credentials(int fd)
     return cred;
 }
 
-/* Once for each process, or each time for -1. */
+/* True once for each process, and always for pid -1. */
 static bool must_log_rejection(struct sp_prov *prov, pid_t pid)
 {
     for (int i = 0; i < SP_REJECTED; i++) {
@@ -100,8 +99,7 @@ static bool must_log_rejection(struct sp_prov *prov, pid_t pid)
 
 #define SAME_USER "start all ranks as the same user, or let all of them change it before they meet"
 
-/* Tells the process at the other end that it is refused, and logs it (SP_REFUSAL_OTHER: the caller
- * does). */
+/* Sends REFUSED and logs the reason (not for SP_REFUSAL_OTHER: the caller logs it). */
 static void send_refusal(struct sp_prov *prov, int fd, const struct ucred *cred,
                          enum sp_refusal why)
 {
@@ -124,16 +122,16 @@ static void send_refusal(struct sp_prov *prov, int fd, const struct ucred *cred,
     else if (why == SP_REFUSAL_VERSION)
         ut_warn(SP_LOG,
                 "rejected a connection from process %d, which runs another version of this "
-                "library; use one version in a job",
+                "library (use one version in a job)",
                 (int)cred->pid);
     else
         ut_warn(SP_LOG,
                 "rejected a connection from process %d, which does not know the key of this "
-                "process: is it a process of another job?",
+                "process (is it a process of another job?)",
                 (int)cred->pid);
 }
 
-/* The credentials of a process that connects; false: it is of another user, and refused. */
+/* Checks the credentials of a connecting process; false: another user, rejected. */
 static bool check_connecting_user(struct sp_prov *prov, int fd, pid_t *pid)
 {
     struct ucred cred = read_credentials(fd);
@@ -145,8 +143,9 @@ static bool check_connecting_user(struct sp_prov *prov, int fd, pid_t *pid)
     return false;
 }
 
-/* The credentials of a process that listens. If it was of the user that this process was when it
- * began, either may have changed since, so that the peer has to prove its user of today. */
+/* Checks the credentials of a listening process. If its user at the time of listen() was the user
+ * of this process at that time, either may have changed since: the peer has to prove its present
+ * user. */
 static bool check_listening_user(struct sp_peer *peer)
 {
     struct ucred cred = read_credentials(peer->fd);
@@ -192,15 +191,15 @@ int sp_listen(struct sp_prov *prov)
 
 enum { SEGMENT, MAPPED, NUM_FDS };
 
-/* Descriptors attached to a datagram, or -1. `cut`: this process could not receive all of them.
- * `cred`: the sender's credentials, from a peer that proves its user. */
+/* What came with a datagram: descriptors, or -1. `truncated`: this process could not receive all.
+ * `cred`: credentials of a sender that has to prove its user. */
 struct attachments {
     int fds[NUM_FDS];
     bool truncated;
     struct ucred cred;
 };
 
-/* Room for all that a datagram carries. */
+/* Buffer for all control data of a datagram. */
 union control {
     struct cmsghdr align;
     char buf[CMSG_SPACE(NUM_FDS * sizeof(int)) + CMSG_SPACE(sizeof(struct ucred))];
@@ -236,8 +235,8 @@ static int send_dgram(struct sp_prov *prov, int fd, const struct sp_dgram *d, bo
     return sendmsg(fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof(*d) ? 0 : -errno;
 }
 
-/* The number of bytes received, 0 at a hang-up, -EAGAIN. Only datagrams of the handshake carry
- * descriptors: without with_fds the kernel drops them. */
+/* Returns the number of bytes received, 0 after a hang-up, or -EAGAIN. Only datagrams of the
+ * handshake carry descriptors: without with_fds the kernel drops them. */
 static ssize_t receive_dgram(int fd, struct sp_dgram *d, struct attachments *attachments,
                              bool with_fds)
 {
@@ -249,7 +248,7 @@ static ssize_t receive_dgram(int fd, struct sp_dgram *d, struct attachments *att
     *attachments = (struct attachments){.fds = {-1, -1}, .cred.uid = (uid_t)-1};
     if (with_fds)
         ut_fd_reserve();
-    do { /* ECONNRESET is reported once, before the datagrams that are left to read */
+    do { /* the kernel reports ECONNRESET once, before the remaining datagrams */
         msg = (struct msghdr){.msg_iov = &iov,
                               .msg_iovlen = 1,
                               .msg_control = with_fds ? control.buf : NULL,
@@ -319,10 +318,10 @@ static int send_empty_dgram(struct sp_prov *prov, int fd, enum sp_dgram_type typ
 }
 
 /*
- * Trying again
+ * Retrying
  */
 
-/* Errors of resources that may become available later. */
+/* Errors for resources that may become available later. */
 static bool is_shortage(int error)
 {
     return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS ||
@@ -330,7 +329,8 @@ static bool is_shortage(int error)
 }
 
 /* If the socket is full, the peer has datagrams to read anyway, and then checks `rung` and
- * `closings` in shared memory. Where the kernel has no memory for it, the note is sent again. */
+ * `closings` in shared memory. If the kernel has no memory, the timer sends the notification again.
+ * */
 void sp_send_notification(struct sp_peer *peer, enum sp_dgram_type type)
 {
     if (!ut_fd_check_own(peer->fd) || !is_shortage(-send_empty_dgram(peer->prov, peer->fd, type)))
@@ -368,7 +368,7 @@ static void log_shortage(struct sp_prov *prov, int error)
     prov->shortage_logged = true;
 }
 
-/* Explicitly removed from the epoll set: a newly forked child may have the socket open. */
+/* Removes the socket from the epoll set explicitly: a newly forked child may have it open. */
 static void drop_socket(struct sp_peer *peer)
 {
     if (ut_fd_is_own(peer->fd))
@@ -406,8 +406,8 @@ static void release_segment(struct sp_peer *peer)
     peer->map_fd = -1;
 }
 
-/* The attempt failed because this process, or (error 0) the peer, lacks resources. It is only
- * repeated if connections wait for the peer. */
+/* The attempt failed because this process, or (error 0) the peer, lacks resources. Retries only if
+ * connections wait for the peer. */
 static void retry_after_shortage(struct sp_peer *peer, int error)
 {
     struct sp_prov *prov = peer->prov;
@@ -439,13 +439,14 @@ static void retry_after_shortage(struct sp_peer *peer, int error)
 
 static const char *explain_refusal(uint32_t refusal)
 {
-    return refusal == SP_REFUSAL_KEY ? "this process does not know its key: is it of another job?"
+    return refusal == SP_REFUSAL_KEY ? "this process does not know its key (is it a process of "
+                                       "another job?)"
            : refusal == SP_REFUSAL_VERSION ? "it runs another version of this library; use one "
                                              "version in a job"
                                            : "see its log";
 }
 
-/* The peer has refused this process. */
+/* The peer has rejected this process. */
 static void log_refusal(struct sp_peer *peer, const struct sp_dgram *d)
 {
     if (peer->refusal_logged)
@@ -461,8 +462,8 @@ static void log_refusal(struct sp_peer *peer, const struct sp_dgram *d)
                 explain_refusal(d->refusal));
 }
 
-/* One of the two refuses the other. While processes change their user one after the other, this may
- * pass. */
+/* One side has rejected the other. While processes change their user one after the other, a retry
+ * may succeed. */
 static void handle_refusal(struct sp_peer *peer, enum sp_refusal why)
 {
     struct sp_prov *prov = peer->prov;
@@ -497,7 +498,7 @@ static int connect_and_send_hello(struct sp_peer *peer)
     int rc = send_hello(peer);
     if (rc != 0 && rc != -EPIPE && rc != -ECONNRESET)
         return rc;
-    /* EPIPE, ECONNRESET: it hung up, but datagrams that it sent before can still be read */
+    /* EPIPE, ECONNRESET: the peer hung up, but its earlier datagrams can still be read */
     return watch_fd(peer->prov, peer->fd, peer) == 0 ? 0 : -errno;
 }
 
@@ -510,13 +511,13 @@ void sp_peer_connect(struct sp_peer *peer)
         sp_peer_mark_dead(peer, PROV_REASON_LOCAL);
     } else if (rc == 0) {
         __atomic_store_n(&peer->state, SP_PEER_HELLO_SENT, __ATOMIC_RELEASE);
-    } else if (rc == -EAGAIN || rc == -EINTR) { /* its queue of connections is full */
+    } else if (rc == -EAGAIN || rc == -EINTR) { /* the backlog of the listener is full */
         schedule_connect(peer, next_backoff_ms(peer->prov, &peer->backoff_ms));
     } else if (is_shortage(-rc)) {
         retry_after_shortage(peer, -rc);
     } else if (rc == -EACCES) {
         handle_refusal(peer, SP_REFUSAL_USER);
-    } else if (rc == -ECONNREFUSED) { /* it no longer listens */
+    } else if (rc == -ECONNREFUSED) { /* the peer no longer listens */
         sp_peer_mark_dead(peer, PROV_REASON_PEER_DEAD);
     } else {
         ut_error(SP_LOG, "cannot connect to process %u: %s", peer->addr.pid, strerror(-rc));
@@ -524,7 +525,7 @@ void sp_peer_connect(struct sp_peer *peer)
     }
 }
 
-/* No descriptor is left to accept a connection; epoll would report the listener for ever. */
+/* No descriptor is left to accept a connection; epoll would report the listener again and again. */
 static void pause_listening(struct sp_prov *prov)
 {
     prov->listen_paused = true;
@@ -566,7 +567,7 @@ int sp_retry(struct sp_prov *prov)
     return prov->retry_ms > now ? (int)(prov->retry_ms - now) : 0;
 }
 
-/* Returns a descriptor, or -errno. */
+/* Returns a descriptor or -errno. */
 static int accept_one(const struct sp_prov *prov)
 {
     int fd;
@@ -600,8 +601,8 @@ static void add_incoming_peer(struct sp_prov *prov, int fd)
         close(fd);
 }
 
-/* No descriptor is left: accepts with the spare one, and answers BUSY. Returns 0 or -errno of
- * accepting. */
+/* No descriptor is left: accepts with the spare one and replies BUSY. Returns 0, or -errno of
+ * accept(). */
 static int reject_with_spare_fd(struct sp_prov *prov)
 {
     pid_t pid;
@@ -642,7 +643,7 @@ void sp_accept_all(struct sp_prov *prov)
 }
 
 /*
- * Answering
+ * Handling datagrams
  */
 
 static void probe_cma(struct sp_peer *peer, const struct sp_dgram *d)
@@ -674,8 +675,8 @@ static int open_peer_fd(const struct sp_peer *peer, int number)
     return fd < 0 ? -errno : fd;
 }
 
-/* Opens descriptors that are not attached to the datagram by their numbers. 0; -EACCES: they must
- * be attached; other negative errno: this process lacks resources. */
+/* Opens the descriptors by their numbers, unless they are attached to the datagram. Returns 0;
+ * -EACCES: they must be attached; another negative errno: this process lacks resources. */
 static int open_peer_fds(const struct sp_peer *peer, const struct sp_dgram *d,
                          struct attachments *attachments)
 {
@@ -695,7 +696,8 @@ static int open_peer_fds(const struct sp_peer *peer, const struct sp_dgram *d,
     return attachments->fds[SEGMENT] >= 0 ? 0 : -EACCES;
 }
 
-/* Maps the peer's segment, and keeps the memfd of its remapped memory if both sides allow it. */
+/* Maps the peer's segment, and keeps the memfd of its remapped memory if both sides allow mapping.
+ * */
 static int map_peer_segment(struct sp_peer *peer, const struct sp_dgram *d,
                             struct attachments *attachments)
 {
@@ -722,7 +724,7 @@ static void mark_peer_up(struct sp_peer *peer)
     sp_request_peer_checks(peer->prov);
 }
 
-/* Replaces the socket of this process's attempt by the one on which the peer's HELLO came. */
+/* Replaces the socket of this process's attempt by the socket on which the peer's HELLO came. */
 static void adopt_socket(struct sp_peer *ours, struct sp_peer *incoming)
 {
     struct epoll_event ev = {.events = EPOLLIN, .data.ptr = ours};
@@ -735,7 +737,7 @@ static void adopt_socket(struct sp_peer *ours, struct sp_peer *incoming)
     epoll_ctl(ours->prov->epoll_fd, EPOLL_CTL_MOD, ours->fd, &ev);
 }
 
-/* The handshake cannot continue. */
+/* The handshake failed with this error. */
 static void abort_handshake(struct sp_peer *peer, int rc)
 {
     if (is_shortage(-rc) || rc == -EAGAIN) {
@@ -753,7 +755,7 @@ static void abort_handshake(struct sp_peer *peer, int rc)
     }
 }
 
-/* True: the datagram will come again, with the descriptors. */
+/* Sends WANT after -EACCES. True: the datagram will come again, with the descriptors. */
 static bool request_fds(struct sp_peer *peer, int rc)
 {
     if (rc != -EACCES || peer->fds_requested)
@@ -763,7 +765,7 @@ static bool request_fds(struct sp_peer *peer, int rc)
     return true;
 }
 
-/* Returns the peer that owns this socket from now on, or NULL: the socket is closed. */
+/* Returns the peer that owns this socket from now on; NULL: the socket is closed. */
 static struct sp_peer *handle_hello(struct sp_peer *peer, const struct sp_dgram *d,
                                     struct attachments *attachments)
 {
@@ -834,7 +836,7 @@ static struct sp_peer *handle_welcome(struct sp_peer *peer, const struct sp_dgra
     return peer;
 }
 
-/* Sends the last datagram again, with the descriptors attached. */
+/* Sends the last datagram again with the descriptors attached. */
 static struct sp_peer *handle_want(struct sp_peer *peer)
 {
     peer->attach_fds = true;
@@ -855,7 +857,7 @@ static void check_closed_eps(struct sp_peer *peer)
     peer->closings_seen = n;
 }
 
-/* Returns the peer to continue reading from, or NULL. */
+/* Returns the peer to read on from, or NULL. */
 static struct sp_peer *handle_dgram(struct sp_peer *peer, const struct sp_dgram *d,
                                     struct attachments *attachments)
 {
@@ -903,7 +905,7 @@ static struct sp_peer *handle_dgram(struct sp_peer *peer, const struct sp_dgram 
             return NULL;
         }
         break;
-    case SP_DGRAM_DOORBELL: /* `rung` of the rings shows which endpoint */
+    case SP_DGRAM_DOORBELL: /* `rung` of a ring shows the endpoint */
     case SP_DGRAM_CLOSED:
         check_closed_eps(peer);
         return peer;
@@ -911,8 +913,8 @@ static struct sp_peer *handle_dgram(struct sp_peer *peer, const struct sp_dgram 
         break;
     }
     ut_warn(SP_LOG,
-            "ended the connection with process %ld, which sent a datagram (%#x) that is none of "
-            "this version of the library; use one version in a job",
+            "ended the connection with process %ld, which sent an unknown datagram (%#x): does "
+            "it run another version of this library?",
             (long)peer->pid, d->type);
     sp_peer_mark_dead(peer, PROV_REASON_REFUSED);
     return NULL;
@@ -929,7 +931,7 @@ void sp_receive(struct sp_peer *peer)
             return;
         if (n == (ssize_t)sizeof(d)) {
             peer = handle_dgram(peer, &d, &attachments);
-        } else { /* a hang-up, or a foreign datagram */
+        } else { /* a hang-up, or a datagram of another size */
             sp_peer_mark_dead(peer, PROV_REASON_PEER_DEAD);
             peer = NULL;
         }

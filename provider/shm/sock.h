@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The handshake between two processes, and the bell: sock.c describes the protocol. */
+/* The handshake between two processes, and the doorbell: sock.c describes the protocol. */
 #ifndef SP_SOCK_H
 #define SP_SOCK_H
 
@@ -7,22 +7,23 @@
 #include "types.h"
 
 int sp_listen(struct sp_prov *prov);
-/* Connects and sends the HELLO; peer->state has the progress. With prov->lock held. */
+/* Connects and sends HELLO; peer->state has the progress. Call with prov->lock held. */
 void sp_peer_connect(struct sp_peer *peer);
-/* The socket is readable, or was hung up. With prov->lock held. */
+/* Handles a socket that is readable or hung up. Call with prov->lock held. */
 void sp_receive(struct sp_peer *peer);
 void sp_accept_all(struct sp_prov *prov);
-/* Repeats due attempts to connect and to listen; returns milliseconds until the next, or -1. */
+/* Retries due attempts to connect and to listen. Returns milliseconds until the next one, or -1. */
 int sp_retry(struct sp_prov *prov);
-/* Sends a datagram without content, which is lost if the socket is full. */
+/* Sends a datagram without content, which is dropped if the socket is full. */
 void sp_send_notification(struct sp_peer *peer, enum sp_dgram_type type);
-/* Sends those that the kernel had no memory for. With prov->lock held; called by the timer. */
+/* Sends notifications again for which the kernel had no memory. Call with prov->lock held; the
+ * timer calls this. */
 void sp_send_pending_notifications(struct sp_prov *prov);
-/* The program has closed the provider's descriptors: no peer can be woken, nor tells that its
- * process has ended. All are lost. With the lock held. */
+/* Called after the program has closed the provider's descriptors: marks all peers dead, as none can
+ * be woken and no death would be noticed. Call with prov->lock held. */
 void sp_disconnect_all(struct sp_prov *prov);
 
-/* Wakes the owner of the peer's endpoint, if the endpoint is armed. */
+/* Rings the doorbell: wakes the owner of the peer's endpoint if it is armed. */
 void sp_ring_doorbell(struct sp_peer *peer, struct sp_ring *ring);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Changes of a connection's state for all files: whether it is among the endpoint's active ones,
- * and going down.
+ * Wakes the background thread and the owners of endpoints; keeps the list of active connections;
+ * takes connections down.
  */
 #include "state.h"
 
@@ -34,7 +34,7 @@ void sp_kick(struct sp_prov *prov)
     uint64_t one = 1;
 
     if (ut_fd_check_own(prov->kick_fd) && write(prov->kick_fd, &one, sizeof(one)) < 0)
-        return; /* the counter is full: the descriptor is already readable */
+        return; /* the counter is full, so the descriptor is readable already */
 }
 
 void sp_start_timer(struct sp_prov *prov)
@@ -60,7 +60,7 @@ void sp_conn_activate(struct sp_conn *conn)
     UT_ASSERT(ep->num_active < ep->num_live && ep->num_live <= ep->max_active);
     ep->active[ep->num_active++] = conn;
     conn->active_index = ep->num_active;
-    /* the owner sleeps, and may not call */
+    /* the owner is blocked and may not poll soon */
     if (__atomic_load_n(&ep->ring->armed, __ATOMIC_RELAXED))
         sp_ep_wake_soon(ep);
 }
@@ -83,7 +83,7 @@ void sp_conn_go_down(struct sp_conn *conn, enum prov_reason reason)
     if (conn->state == SP_CONN_DOWN)
         return;
     UT_ASSERT(!conn->closed);
-    /* an owner that has not answered yet has set no context: sp_accept() makes down() due then */
+    /* before the owner accepts, the connection has no context: sp_accept() makes down() due */
     conn->down_due = conn->state != SP_CONN_REQUESTED;
     conn->state = SP_CONN_DOWN;
     conn->mapping.size = 0;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The queue of operations that cannot be executed at once: writes and reads through the rings if
- * the peer's memory is not accessible, or if its CPU has to store the bytes, and notices that found
- * the ring full after their data.
+ * The queue of operations that cannot be executed at once: writes and reads through the rings, if
+ * the peer's memory is not accessible or its CPU has to store the bytes; and notices that found the
+ * ring full after their data.
  *
  * The origin sends the operations of its queue in order. The target copies the data and counts the
- * operation in the origin's memory, which needs no slot of a ring: so emptying a ring never waits
- * for another one, and two processes that write to each other cannot deadlock. The target answers
- * reads as slots of the origin's ring become free.
+ * operation in the origin's memory, which needs no slot of a ring: so consuming a ring never waits
+ * for another ring, and two processes that write to each other cannot deadlock. The target sends
+ * read data when slots of the origin's ring are free.
  */
 #include "stream.h"
 
@@ -33,9 +33,9 @@ struct op {
     uint8_t *lcl;
     uint32_t rkey, lkey, imm, flags;
     uint32_t length, moved;
-    uint32_t seq; /* sequence number for the target's count */
+    uint32_t seq; /* position in the target's count of executed operations */
     uint8_t kind;
-    uint8_t status; /* if it failed */
+    uint8_t status; /* result, if the operation failed */
 };
 
 struct read_response {
@@ -44,7 +44,7 @@ struct read_response {
 };
 
 struct sp_stream {
-    uint32_t first, sent, last; /* of ops: [first, sent) are sent, [sent, last) wait */
+    uint32_t first, sent, last; /* ops: [first, sent) are sent, [sent, last) wait */
     uint32_t seq;
     uint32_t num_reads;
     uint32_t first_response, last_response;
@@ -61,7 +61,7 @@ static struct sp_stream *get_stream(struct sp_conn *conn)
 {
     if (!conn->stream)
         conn->stream = calloc(1, sizeof(*conn->stream));
-    conn->mapping.size = 0; /* no more stores that bypass the queue */
+    conn->mapping.size = 0; /* stores must not bypass the queue */
     if (!conn->stream)
         ut_error(SP_LOG, "no memory for a queue of operations");
     return conn->stream;
@@ -152,7 +152,8 @@ static struct sp_slot *claim_slot(struct sp_conn *conn, uint64_t *pos)
     return slot;
 }
 
-/* `solicited`: needs the target's CPU; else a sleeping target is woken when its ring fills up. */
+/* `solicited`: the target's CPU must act, so wake it; otherwise wake it only when its ring fills
+ * up. */
 static void publish_slot(struct sp_conn *conn, struct sp_slot *slot, uint64_t pos, bool solicited)
 {
     sp_ring_publish(conn->ring, slot, pos, conn->peer->claimer_there);
@@ -176,7 +177,7 @@ static uint32_t fill_chunk(struct sp_conn *conn, struct sp_slot *slot, uint64_t 
     return n;
 }
 
-/* Sends one slot of an operation, if a slot is free. */
+/* Sends one slot of an operation; false: no slot is free. */
 static bool send_chunk(struct sp_conn *conn, struct op *op)
 {
     uint64_t pos;
@@ -235,8 +236,8 @@ static bool must_wait(struct sp_conn *conn, const struct prov_xfer *x)
     return sp_stream_reserve(conn) != 0 || ((x->flags & PROV_FENCE) && s->num_reads > 0);
 }
 
-/* A write whose first part finds no slot is not queued: up to max_inline of the caps, the source is
- * free when this returns. */
+/* Does not queue a write whose first chunk finds no slot: up to max_inline of the caps, the source
+ * must be free when this returns. */
 int sp_stream_write(struct sp_conn *conn, const struct prov_xfer *x)
 {
     struct sp_stream *s = get_stream(conn);
@@ -290,7 +291,8 @@ static void fail_op(struct sp_conn *conn, uint32_t seq, enum prov_status status)
     sp_conn_go_down(conn, PROV_REASON_BROKEN);
 }
 
-/* Counts in the origin's memory, unless that entry now belongs to another connection. */
+/* Counts the operation in the origin's memory, unless that counter now belongs to another
+ * connection. */
 static void count_executed(struct sp_conn *conn)
 {
     uint64_t *word = &conn->ring->executed[conn->rmt_name & (SP_MAX_CONNS - 1)];
@@ -393,7 +395,7 @@ static void handle_read_data(struct sp_conn *conn, const struct sp_slot *slot,
         return;
     if (n > 0 && !sp_mr_allows(conn->ep->prov->seg->table.mrs, op->lkey, (uintptr_t)op->lcl,
                                op->length, PROV_ACCESS_WRITE))
-        op->status = PROV_LCL_ACCESS; /* deregistered meanwhile */
+        op->status = PROV_LCL_ACCESS; /* the region was deregistered meanwhile */
     else if (n > 0)
         prov_copy_ordered(op->lcl + op->moved,
                           slot->flags & SP_SLOT_BIG ? payload : slot->chunk.bytes, n);
@@ -489,7 +491,7 @@ void sp_stream_handle_error(struct sp_conn *conn, const struct sp_slot *slot)
         struct op *op = op_at(s, i);
         if (op->seq == slot->extra && op->kind != OP_DONE && op->kind != OP_NOTIFY) {
             op->status = (uint8_t)slot->error.status;
-            op->kind = OP_READ; /* so that is_executed() does not use the target's count */
+            op->kind = OP_READ; /* is_executed() must not use the target's count */
             op->moved = 0;
         }
     }

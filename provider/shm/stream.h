@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operations that cannot be executed at once: see stream.c. */
+/* The queue of operations that cannot be executed at once: see stream.c. */
 #ifndef SP_STREAM_H
 #define SP_STREAM_H
 
@@ -10,26 +10,27 @@
 #include "provider.h"
 #include "types.h"
 
-/* conn->stream must exist. */
+/* conn->stream must exist for these functions. */
 bool sp_stream_empty(const struct sp_conn *conn);
 bool sp_stream_has_reads(const struct sp_conn *conn);
-/* Is a write or read outstanding that the peer's CPU executes? */
+/* True if a write or read is outstanding that the peer's CPU executes. */
 bool sp_stream_needs_peer(const struct sp_conn *conn);
-/* Can another operation be posted? 0; -EAGAIN: earlier ones are not sent, or there are too many. */
+/* Returns 0 if another operation may be posted; -EAGAIN: earlier ones are not sent, or the queue is
+ * full. */
 int sp_stream_reserve(struct sp_conn *conn);
-/* Queues an operation that is already executed, to be reported after earlier ones. */
+/* Queues an executed operation, which is reported after earlier ones. */
 void sp_stream_push_complete(struct sp_conn *conn, uint64_t cookie);
-/* Queues the notice of a write whose data are written, when the ring was full. */
+/* Queues the notice of a write, after the data are written and the ring was full. */
 void sp_stream_push_notify(struct sp_conn *conn, const struct prov_xfer *xfer);
 int sp_stream_write(struct sp_conn *conn, const struct prov_xfer *xfer);
 int sp_stream_read(struct sp_conn *conn, const struct prov_xfer *xfer);
-/* Sends operations, answers reads, and reports executed operations, as far as possible; returns the
+/* Sends operations and read data, and reports executed operations, as far as possible. Returns the
  * number of callbacks. */
 int sp_stream_progress(struct sp_conn *conn);
 bool sp_stream_idle(const struct sp_conn *conn);
-/* Reports all outstanding operations, as the connection is down. */
+/* Reports all outstanding operations of a connection that is down. */
 int sp_stream_flush(struct sp_conn *conn);
-/* Processes a slot with a part of an operation. The connection is up; if it is down afterwards, the
+/* Handles a slot with a chunk of an operation. The connection is up; if it is down afterwards, the
  * caller must call sp_conn_report_failure(). The same holds for sp_stream_progress(). */
 int sp_stream_handle_slot(struct sp_conn *conn, const struct sp_slot *slot, const uint8_t *payload);
 void sp_stream_handle_error(struct sp_conn *conn, const struct sp_slot *slot);

@@ -23,7 +23,7 @@ enum { MAX_SMAPS_US = 10000 };
 struct template
 {
     struct sp_template_range range;
-    uint64_t left; /* bytes that have not been given back */
+    uint64_t left; /* bytes that are still remapped */
     uint64_t page;
 };
 
@@ -36,9 +36,10 @@ static uint64_t page_size(void)
  * One twin
  */
 
-/* The kernel moves a page that does not exist to a new mapping, which is otherwise the same
- * (copy_vma() in mm/vma.c of Linux). Not by the C library's function, which MPI libraries
- * intercept: they may use the memory that is held. */
+/* Moves the page with MREMAP_DONTUNMAP: for a page that does not exist, the kernel only creates a
+ * new mapping with the same attributes (copy_vma() in mm/vma.c of Linux). Uses the system call
+ * directly, as MPI libraries intercept the C library's function, and may use memory that is
+ * blocked. */
 static void *copy_mapping(uint64_t at, uint64_t page)
 {
     return (void *)syscall(SYS_mremap, at, page, page, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, 0);
@@ -56,7 +57,7 @@ uint64_t sp_template_create(uint64_t lo)
 }
 
 static const struct {
-    char name[3]; /* of VmFlags in /proc/self/smaps */
+    char name[3]; /* name in VmFlags of /proc/self/smaps */
     int advice;
 } advices[] = {
     {"sr", MADV_SEQUENTIAL}, {"rr", MADV_RANDOM},    {"dc", MADV_DONTFORK},
@@ -64,7 +65,7 @@ static const struct {
     {"nh", MADV_NOHUGEPAGE}, {"mg", MADV_MERGEABLE},
 };
 
-/* `flags`: two letters each. */
+/* Creates a template with these VmFlags of /proc/self/smaps, two letters each. */
 static uint64_t create_from_flags(const char *flags)
 {
     const uint64_t size = page_size();
@@ -90,7 +91,7 @@ static uint64_t cpu_time_us(void)
 
 uint64_t sp_template_create_from_smaps(uint64_t lo, uint64_t *us)
 {
-    const char *head = "VmFlags:"; /* the last line of a mapping */
+    const char *head = "VmFlags:"; /* last line of a mapping's entry */
     const uint64_t start = cpu_time_us();
     unsigned long long begin, end;
     uint64_t template = 0;
@@ -123,8 +124,8 @@ void sp_template_free(uint64_t template)
         munmap((void *)(uintptr_t) template, page_size());
 }
 
-/* The first page brings a page table, where no huge page could be (move_page_tables() in
- * mm/mremap.c of Linux allocates it): it is cut off. */
+/* Cuts off the first huge page: the kernel allocates a page table for the first page
+ * (move_page_tables() in mm/mremap.c of Linux), so it could never be huge. */
 uint8_t *sp_template_clone(uint64_t template, uint64_t size, uint64_t at)
 {
     const uint64_t page = page_size(), all = SP_HUGE + size;
@@ -144,10 +145,10 @@ uint8_t *sp_template_clone(uint64_t template, uint64_t size, uint64_t at)
 }
 
 /*
- * All of them
+ * The tree of templates
  */
 
-/* Overlapping ranges count as equal. */
+/* Overlapping ranges are equal. */
 static int compare_ranges(const void *a, const void *b)
 {
     const struct template *x = a, *y = b;
@@ -205,7 +206,7 @@ void sp_templates_remove(struct sp_templates *templates, uint64_t lo, uint64_t h
     while (lo < hi && (t = find_template(templates, lo, hi))) {
         uint64_t from = t->range.lo > lo ? t->range.lo : lo;
         uint64_t to = t->range.hi < hi ? t->range.hi : hi;
-        /* the others that overlap are on both sides */
+        /* other ranges that overlap are on both sides */
         if (from > lo)
             sp_templates_remove(templates, lo, from);
         t->left -= to - from < t->left ? to - from : t->left;

@@ -32,43 +32,42 @@ struct sp_stream;
  */
 
 enum sp_peer_state {
-    SP_PEER_INCOMING,   /* it connected; its HELLO has not arrived yet */
-    SP_PEER_RETRY,      /* to connect again at retry_ms */
+    SP_PEER_INCOMING,   /* the peer connected; its HELLO has not arrived yet */
+    SP_PEER_RETRY,      /* this process will connect at retry_ms */
     SP_PEER_HELLO_SENT, /* this process connected and sent its HELLO */
-    SP_PEER_MAPPED,     /* this process sent WELCOME; the peer may already use its segment */
+    SP_PEER_MAPPED, /* this process sent WELCOME; the peer may already use this process's segment */
     SP_PEER_UP,
     SP_PEER_DEAD,
 };
 
 struct sp_peer {
-    struct sp_peer *next;                    /* in the table, or in the list of dead peers */
-    struct sp_peer **link;                   /* the pointer to it in the table */
-    struct sp_peer *next_claimer, *next_key; /* in its bucket: see peer.c */
-    bool has_key;                            /* it is in the bucket of addr.key */
+    struct sp_peer *next;                    /* next in the table, or in the list of dead peers */
+    struct sp_peer **link;                   /* the previous peer's `next`, or the head */
+    struct sp_peer *next_claimer, *next_key; /* next in the bucket: see peer.c */
+    bool has_key;                            /* in the bucket of addr.key */
     struct sp_prov *prov;
     uint32_t refs;  /* number of its connections, plus 1 for the table */
     uint32_t state; /* atomic; changed with prov->lock held */
     uint32_t cma;   /* atomic; 0: no cross-memory attach, use the rings */
     bool is_self;
-    bool attach_fds;      /* it sent WANT: datagrams to it have the descriptors attached */
+    bool attach_fds;      /* the peer sent WANT: attach descriptors to datagrams */
     bool fds_requested;   /* this process sent WANT on this socket */
-    bool must_prove_user; /* its WELCOME must prove which user it is now: check_listening_user() */
-    bool refusal_logged;  /* it refuses this process */
-    uint8_t reason;       /* enum prov_reason of its death; set before the state */
+    bool must_prove_user; /* WELCOME must prove the peer's present user: check_listening_user() */
+    bool refusal_logged;  /* the peer's refusal was logged */
+    uint8_t reason;       /* enum prov_reason of the peer's death; set before the state */
     pid_t pid;
     int fd;
-    int map_fd;                           /* its remapped memory; -1: none can be mapped */
-    uint32_t claimer_here;                /* its signature in this process's rings */
-    uint32_t claimer_there;               /* this process's signature in its rings */
-    uint64_t retry_ms, shortage_since_ms; /* shortage_since_ms: start of a shortage, */
-    uint64_t refused_since_ms;            /* or of refusals */
+    int map_fd;                           /* memfd of the peer's remapped memory; -1: none */
+    uint32_t claimer_here;                /* the peer's signature in this process's rings */
+    uint32_t claimer_there;               /* this process's signature in the peer's rings */
+    uint64_t retry_ms, shortage_since_ms; /* shortage_since_ms: start of a shortage */
+    uint64_t refused_since_ms;            /* start of refusals */
     uint32_t backoff_ms;
     uint64_t closings_seen;
-    uint32_t
-        pending_notifications; /* atomic; notes to be sent again: a bit for each type of datagram */
+    uint32_t pending_notifications; /* atomic; to be sent again: a bit per type */
     struct sp_address addr;
     struct sp_segment *seg;
-    uint32_t num_rings; /* of seg */
+    uint32_t num_rings; /* rings of seg */
 };
 
 static inline bool sp_peer_is(const struct sp_peer *peer, enum sp_peer_state state)
@@ -86,31 +85,31 @@ enum { SP_PEER_BUCKETS = 512, SP_REJECTED = 16 };
 
 struct sp_prov {
     struct prov base;
-    struct sp_prov *next; /* for fork */
+    struct sp_prov *next; /* next in `all`, for fork */
     struct prov_config config;
     pthread_mutex_t lock, mr_lock;
     bool use_cma, forked, listen_paused, shortage_logged;
     uint32_t no_cma_logged;
-    uid_t uid;                   /* the effective user when `listen_fd` was made */
-    pid_t rejected[SP_REJECTED]; /* the last processes whose rejection was logged, */
-    uint32_t num_rejected;       /* and number of such lines */
+    uid_t uid;                   /* effective user when `listen_fd` was made */
+    pid_t rejected[SP_REJECTED]; /* processes whose rejection was logged last */
+    uint32_t num_rejected;       /* number of such lines */
     struct sp_address addr;
     int epoll_fd, listen_fd, kick_fd, timer_fd, seg_fd;
-    int spare_fd; /* closed temporarily to refuse a peer when no other descriptor is left */
+    int spare_fd; /* closed for a moment to reject a peer when no other descriptor is left */
     struct sp_segment *seg;
-    uint32_t num_rings; /* of the segment: the most endpoints at a time */
+    uint32_t num_rings; /* rings of the segment: maximum number of endpoints */
     struct sp_peer self;
     struct sp_peer *peers; /* all except dead ones */
     struct sp_peer *by_claimer[SP_PEER_BUCKETS], *by_key[SP_PEER_BUCKETS];
-    struct sp_peer *dead; /* the current batch of epoll events may still refer to them */
-    uint64_t retry_ms;    /* time of the next attempt to connect or to listen; 0: none */
+    struct sp_peer *dead; /* dead peers, which the current batch of epoll events may still name */
+    uint64_t retry_ms;    /* next attempt to connect or to listen; 0: none */
     uint64_t jitter;
     uint32_t next_claimer;
     uint32_t deaths; /* atomic */
     struct sp_ep *eps[SP_MAX_EPS];
     uint32_t num_eps; /* number of directory entries used so far */
     struct {
-        uint64_t head; /* of the ring: initial head of the next endpoint in this place */
+        uint64_t head; /* initial head of the next endpoint with this index */
         uint32_t conn_generation;
     } ep_history[SP_MAX_EPS];
     uint32_t timer_on;                  /* atomic */
@@ -122,7 +121,7 @@ struct sp_prov {
     struct sp_pagerefs *pagerefs; /* NULL: no memory is remapped */
     struct sp_remap remap;
     bool use_map, no_map_logged;
-    uint64_t mapped_bytes, max_mapped_bytes; /* of peers; mapped_bytes is atomic */
+    uint64_t mapped_bytes, max_mapped_bytes; /* memory of peers; mapped_bytes is atomic */
 };
 
 static inline struct sp_prov *sp_prov_of(struct prov *prov)
@@ -135,7 +134,7 @@ static inline struct sp_prov *sp_prov_of(struct prov *prov)
  */
 
 struct sp_ep {
-    /* read by every poll */
+    /* every poll reads these */
     const struct sp_slot *next_slot;
     uint64_t vacant;           /* the state of next_slot while it is empty */
     uint32_t must_check_peers; /* atomic: a peer died or came up, or an endpoint was closed */
@@ -146,16 +145,16 @@ struct sp_ep {
     void *owner;
     const struct prov_callbacks *callbacks;
     uint64_t id;
-    uint32_t index;   /* of its entry in the directory */
-    uint32_t blocked; /* atomic: the timer has to wake the owner */
+    uint32_t index;   /* index in the directory */
+    uint32_t blocked; /* atomic: the timer must wake the owner */
     bool in_poll;
-    uint64_t claimed_at;     /* the head at which a slot was found claimed, and not published, */
-    uint32_t claimed;        /* and how often in a row */
-    struct sp_conn **active; /* connections with work */
+    uint64_t claimed_at;     /* head at which a slot was claimed, but not published */
+    uint32_t claimed;        /* number of polls in a row that found this */
+    struct sp_conn **active; /* connections with pending work */
     struct sp_conn **conns;  /* by the low bits of conn->name */
     uint32_t max_conns, num_conns, next_conn;
-    uint32_t max_active, num_live; /* num_live: existing connections, including closed ones */
-    struct sp_conn *discarded;     /* during a poll: freed at its end */
+    uint32_t max_active, num_live; /* num_live: connections in memory, including closed ones */
+    struct sp_conn *discarded;     /* closed during a poll; freed at its end */
 };
 
 /* The type in provider.h is opaque; this is the same object. */
@@ -170,9 +169,9 @@ static inline struct sp_ep *sp_ep_of(struct prov_ep *ep)
 
 enum sp_conn_state {
     SP_CONN_WAITING,    /* waits for the peer process */
-    SP_CONN_REQUESTING, /* waits for the peer's answer */
-    SP_CONN_REQUESTED,  /* waits for the owner's answer */
-    SP_CONN_ACCEPTING,  /* the answer is not sent yet */
+    SP_CONN_REQUESTING, /* waits for the peer's ACCEPT or REJECT */
+    SP_CONN_REQUESTED,  /* waits for the owner to accept or reject */
+    SP_CONN_ACCEPTING,  /* ACCEPT is not sent yet */
     SP_CONN_UP,
     SP_CONN_DOWN,
 };
@@ -189,26 +188,26 @@ enum sp_ctl {
 struct sp_conn {
     struct sp_ep *ep;
     struct sp_peer *peer;
-    struct sp_ring *ring;            /* of the peer's endpoint */
-    uint64_t ring_free_until;        /* sp_ring_has_room() */
-    struct sp_stream *stream;        /* created for the first delayed operation */
-    struct sp_map *map;              /* created for the first mapping of the peer's memory */
-    struct prov_mapping mapping;     /* none while operations are delayed */
-    struct prov_mapping lcl_mapping; /* the local region that was used last */
+    struct sp_ring *ring;        /* ring of the peer's endpoint */
+    uint64_t ring_free_until;    /* see sp_ring_has_room() */
+    struct sp_stream *stream;    /* created for the first delayed operation */
+    struct sp_map *map;          /* created for the first mapping of the peer's memory */
+    struct prov_mapping mapping; /* mapped memory of the peer; empty while operations are delayed */
+    struct prov_mapping lcl_mapping; /* local region used last */
     void *ctx;
-    const uint32_t *rmt_entry; /* state of the peer's endpoint in its directory */
-    uint32_t rmt_state;        /* its value when the connection was made */
+    const uint32_t *rmt_entry; /* state of the peer's endpoint in the peer's directory */
+    uint32_t rmt_state;        /* *rmt_entry when the connection was made */
     uint32_t rmt_name;         /* the peer's name for the connection */
     uint32_t name;
     uint8_t state;
-    uint8_t ctl; /* enum sp_ctl, if one must be sent */
-    bool closed; /* by the owner: only ctl remains */
+    uint8_t ctl; /* enum sp_ctl: control message to be sent */
+    bool closed; /* closed by the owner: only ctl remains to be sent */
     bool up_due;
     bool down_due;
-    uint8_t reason; /* enum prov_reason of down() */
+    uint8_t reason; /* reason for down(): enum prov_reason */
     uint8_t hello_size, rmt_hello_size;
-    uint32_t rmt_index;    /* index of the peer's endpoint in its directory */
-    uint32_t active_index; /* in ep->active, plus 1 */
+    uint32_t rmt_index;    /* index of the peer's endpoint in the peer's directory */
+    uint32_t active_index; /* index in ep->active, plus 1; 0: not there */
     uint32_t error_seq, error_status;
     uint64_t rmt_id;
     uint64_t executed; /* number of the peer's operations executed here */
@@ -222,9 +221,9 @@ static inline struct sp_conn *sp_conn_of(struct prov_conn *conn)
     return (struct sp_conn *)conn;
 }
 
-/* Is the peer's endpoint still the one of the connection? After it was closed, its ring may belong
- * to another endpoint, perhaps with the same id, and slots published there are lost. So this is
- * checked before a slot is published that completes an operation. */
+/* True if the peer's endpoint is still the one of the connection. After that is closed, its ring
+ * may belong to another endpoint, even with the same id, and slots published there are lost. So
+ * this is checked before publishing a slot that completes an operation. */
 static inline bool sp_conn_rmt_ep_is_open(const struct sp_conn *conn)
 {
     return __builtin_expect(__atomic_load_n(conn->rmt_entry, __ATOMIC_ACQUIRE) == conn->rmt_state,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Newer kernels (6.11) look up one address. With older ones all of /proc/self/maps is read up to
- * the address, once for any number of mappings in ascending order.
+ * Linux 6.11 looks up one address. With older kernels, /proc/self/maps is read up to the address,
+ * once for any number of mappings in ascending order.
  */
 #include "vma.h"
 
@@ -63,7 +63,7 @@ void sp_vma_close(struct sp_vma_maps *m)
     m->fd = -1;
 }
 
-/* 1: found; 0: no mapping; -1: the kernel has no such call. */
+/* Returns 1: found; 0: no mapping; -1: the kernel lacks this call. */
 static int query_mapping(int fd, uint64_t addr, struct sp_vma *vma)
 {
     char name[NAME] = "";
@@ -74,7 +74,7 @@ static int query_mapping(int fd, uint64_t addr, struct sp_vma *vma)
                       .vma_name_addr = (uintptr_t)name};
     int rc = ioctl(fd, QUERY, &q);
 
-    if (rc != 0 && errno == ENAMETOOLONG) { /* a file's: not [stack] */
+    if (rc != 0 && errno == ENAMETOOLONG) { /* the name of a file: not [stack] */
         q.vma_name_size = 0;
         q.vma_name_addr = 0;
         rc = ioctl(fd, QUERY, &q);
@@ -120,7 +120,7 @@ static void parse_rest(char *at, struct sp_vma *vma)
     vma->named = strstr(at, anonymous_name) != NULL;
 }
 
-/* The next line, without its newline; NULL: the end. */
+/* Returns the next line, without its newline; NULL: the end. */
 static char *next_line(struct sp_vma_maps *m)
 {
     for (;;) {
@@ -134,7 +134,7 @@ static char *next_line(struct sp_vma_maps *m)
         memmove(m->buf, line, m->have);
         m->line = 0;
         if (m->have == sizeof(m->buf))
-            m->have = 0; /* no line is that long */
+            m->have = 0; /* too long for a line */
         ssize_t n = read(m->fd, m->buf + m->have, sizeof(m->buf) - m->have);
         if (n <= 0)
             return NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Write, read and send. The fast path is synchronous: it looks up both keys, stores to mapped
- * memory of the peer, or makes one system call if the memory is not mapped, and takes a slot of the
- * peer's ring for a message or a notice. Operations that cannot be executed at once go to stream.c.
+ * Write, read and send. The fast path is synchronous: it checks both keys, and stores to mapped
+ * memory of the peer, or makes one system call if the memory is not mapped; a message or a notice
+ * takes a slot of the peer's ring. Operations that cannot be executed at once go to stream.c.
  */
 #include "xfer.h"
 
@@ -21,7 +21,7 @@
 #include "types.h"
 #include "util/log.h"
 
-/* 0 if operations may be posted, even before the peer's CONFIRM arrives. */
+/* Returns 0 if operations may be posted; they may be before the peer's CONFIRM arrives. */
 static inline int check_conn(const struct sp_conn *conn)
 {
     uint32_t peer = __atomic_load_n(&conn->peer->state, __ATOMIC_ACQUIRE);
@@ -32,8 +32,8 @@ static inline int check_conn(const struct sp_conn *conn)
 }
 _Static_assert(SP_PEER_UP == SP_PEER_MAPPED + 1, "compared at once");
 
-/* The source is not in the region used last: looks up its region, and remembers it if it allows all
- * access. */
+/* The local memory is not in the region used last: checks its region, and caches the region if it
+ * allows reading and writing. */
 static __attribute__((noinline)) bool check_other_local(struct sp_conn *conn,
                                                         const struct prov_xfer *x,
                                                         unsigned int access)
@@ -43,8 +43,8 @@ static __attribute__((noinline)) bool check_other_local(struct sp_conn *conn,
     const struct sp_mr_entry *e = sp_mr_entry_of(mrs, x->lkey);
     uint64_t addr = (uintptr_t)x->lcl;
     struct prov_mapping lcl_mapping = {.key = x->lkey,
-                                       .word = &e->word,
-                                       .valid = __atomic_load_n(&e->word, __ATOMIC_ACQUIRE),
+                                       .word = &e->state,
+                                       .valid = __atomic_load_n(&e->state, __ATOMIC_ACQUIRE),
                                        .base = __atomic_load_n(&e->base, __ATOMIC_RELAXED),
                                        .size = __atomic_load_n(&e->size, __ATOMIC_RELAXED)};
 
@@ -65,14 +65,14 @@ static inline bool allows_local(struct sp_conn *conn, const struct prov_xfer *x,
            check_other_local(conn, x, access);
 }
 
-/* The peer's endpoint was closed, and down() follows at the next poll. */
+/* The peer's endpoint was closed; down() follows at the next poll. */
 static __attribute__((noinline)) int fail_closed_ep(struct sp_conn *conn)
 {
     __atomic_store_n(&conn->ep->must_check_peers, 1, __ATOMIC_SEQ_CST);
     return -ENOTCONN;
 }
 
-/* A refused key may be of an endpoint that was closed, with its connections. */
+/* An invalid remote key may be due to a closed endpoint, with its regions deregistered. */
 static inline int check_keys(struct sp_conn *conn, const struct prov_xfer *x,
                              unsigned int lcl_access, unsigned int rmt_access)
 {
@@ -85,8 +85,8 @@ static inline int check_keys(struct sp_conn *conn, const struct prov_xfer *x,
     return 0;
 }
 
-/* The operation is executed: reports it at once if no earlier one is outstanding, else appends it
- * to the queue, where sp_stream_reserve() has reserved room. */
+/* Completes an executed operation: at once if no earlier one is outstanding, else in the queue,
+ * where sp_stream_reserve() has reserved room. */
 static inline int finish_op(struct sp_conn *conn, uint64_t cookie)
 {
     if (__builtin_expect(!conn->stream || sp_stream_empty(conn), 1))
@@ -95,8 +95,9 @@ static inline int finish_op(struct sp_conn *conn, uint64_t cookie)
     return PROV_SRC_FREE;
 }
 
-/* For a slot that was published; the caller loads `armed` afterwards. The owner arms, then checks
- * the slot: it sees the slot, or this process sees `armed`. */
+/* Rings the doorbell for a published slot if the owner is armed for it; the caller loads `armed`
+ * after the publication. The owner arms, then checks the slot: either the owner sees the slot, or
+ * this process sees `armed`. */
 static inline void ring_doorbell_if_armed(struct sp_conn *conn, uint64_t pos, bool solicited,
                                           uint32_t armed)
 {
@@ -105,7 +106,7 @@ static inline void ring_doorbell_if_armed(struct sp_conn *conn, uint64_t pos, bo
         sp_ring_doorbell(conn->peer, conn->ring);
 }
 
-/* Publishes a claimed slot and rings the bell if the owner is armed for it. */
+/* Publishes a claimed slot, and rings the doorbell if the owner is armed for it. */
 static inline void publish_slot(struct sp_conn *conn, struct sp_slot *slot, uint64_t pos,
                                 bool solicited)
 {
@@ -113,7 +114,7 @@ static inline void publish_slot(struct sp_conn *conn, struct sp_slot *slot, uint
     ring_doorbell_if_armed(conn, pos, solicited, sp_ring_load_armed(conn->ring));
 }
 
-/* The owner may sleep although the ring is full. */
+/* The owner may be blocked although the ring is full. */
 static int handle_full_ring(struct sp_conn *conn)
 {
     if (!sp_conn_check_ring(conn) && __atomic_load_n(&conn->ring->armed, __ATOMIC_SEQ_CST))
@@ -121,7 +122,7 @@ static int handle_full_ring(struct sp_conn *conn)
     return -EAGAIN;
 }
 
-/* Before the data of a write with a notice are moved: 0 if the notice can follow. */
+/* Called before the data of a write with a notice are copied. 0: the notice can follow. */
 static inline int check_notice(struct sp_conn *conn, const struct prov_xfer *x)
 {
     if (!(x->flags & PROV_NOTIFY))
@@ -145,7 +146,7 @@ static int send_notice(struct sp_conn *conn, const struct prov_xfer *x)
         return finish_op(conn, x->cookie);
     }
     struct sp_slot *slot = sp_ring_claim(conn->ring, conn->peer->claimer_there, &pos);
-    if (__builtin_expect(!slot, 0)) { /* filled up since the check; the data are written */
+    if (__builtin_expect(!slot, 0)) { /* the ring filled up since the check; the data are written */
         sp_stream_push_notify(conn, x);
         return PROV_SRC_FREE;
     }
@@ -156,7 +157,7 @@ static int send_notice(struct sp_conn *conn, const struct prov_xfer *x)
     return finish_op(conn, x->cookie);
 }
 
-/* After EFAULT: local or remote memory? Reading the source shows it, and changes nothing. */
+/* Finds out whether EFAULT is due to local or remote memory: reading the source changes nothing. */
 static int classify_fault(struct sp_conn *conn, const struct prov_xfer *x, bool write)
 {
     bool ok = write ? prov_cma_readable(conn->ep->prov->self.pid, (uintptr_t)x->lcl, x->length) == 0
@@ -165,13 +166,14 @@ static int classify_fault(struct sp_conn *conn, const struct prov_xfer *x, bool 
     return ok == write ? -EFAULT : -EPERM;
 }
 
-/* The error for a failed copy. -EXDEV: use the rings. */
+/* Returns the error code for a failed copy. -EXDEV: use the rings. */
 static int copy_failed(struct sp_conn *conn, const struct prov_xfer *x, bool write, int rc)
 {
     switch (rc) {
     case -EFAULT:
         return classify_fault(conn, x, write);
-    case -ESRCH: /* it is dying, and its socket will hang up; or only its main thread has ended */
+    case -ESRCH: /* the peer is dying, and its socket will hang up; or only its main thread has
+                    ended */
         __atomic_store_n(&conn->peer->cma, 0, __ATOMIC_RELAXED);
         return -EXDEV;
     case -EPERM:
@@ -215,13 +217,13 @@ static int move_part(struct sp_conn *conn, const struct prov_xfer *x, uint32_t d
         return 0;
     }
     if (!has_cma(conn))
-        return -ESRCH; /* it could not be mapped */
+        return -ESRCH; /* mapping failed */
     return write ? prov_cma_write(conn->peer->pid, lcl, rmt, p->size, x->flags & PROV_NOTIFY)
                  : prov_cma_read(conn->peer->pid, lcl, rmt, p->size, x->flags & PROV_LANDED);
 }
 
-/* In pieces, in the order of addresses: copies mapped memory, and uses cross-memory attach for the
- * rest. */
+/* Copies in pieces, in the order of addresses: mapped memory directly, the rest by cross-memory
+ * attach. */
 static int move_data(struct sp_conn *conn, const struct prov_xfer *x, bool write)
 {
     void *rmt = (void *)(uintptr_t)x->rmt;
@@ -245,7 +247,8 @@ static bool is_mapped(struct sp_conn *conn, const struct prov_xfer *x)
     return sp_map_covers(conn, x->rkey, x->rmt, x->length);
 }
 
-/* Can it be done without the peer's CPU? It must not overtake queued operations. */
+/* True if this process can execute the operation without the peer's CPU, and without overtaking
+ * queued operations. */
 static bool reaches_memory(struct sp_conn *conn, const struct prov_xfer *x)
 {
     if (has_cma(conn))
@@ -253,9 +256,10 @@ static bool reaches_memory(struct sp_conn *conn, const struct prov_xfer *x)
     return (!conn->stream || sp_stream_empty(conn)) && is_mapped(conn, x);
 }
 
-/* A few bytes are seen at once if a CPU stores them, but not if this machine's kernel copies them
- * (common/atomic_width.h). So the peer's CPU stores them to memory of its own that is not mapped.
- * Memory that is not there is left to the kernel, which says so. */
+/* True if the peer's CPU must store these bytes. A small unaligned write of a CPU becomes visible
+ * at once, but not one by this machine's kernel (common/atomic_width.h): so the peer stores to
+ * memory that is not mapped. Accesses to missing memory are left to the kernel, which reports them.
+ * */
 static bool needs_peer_stores(struct sp_conn *conn, const struct prov_xfer *x)
 {
     return prov_store_width() > prov_kernel_width() && prov_is_split(x->rmt, x->length) &&
@@ -264,7 +268,7 @@ static bool needs_peer_stores(struct sp_conn *conn, const struct prov_xfer *x)
            prov_cma_readable(conn->peer->pid, x->rmt, x->length) == 0;
 }
 
-/* By mappings other than the last one, cross-memory attach, or the rings. */
+/* Writes by mappings other than the last one, cross-memory attach, or the rings. */
 static __attribute__((noinline)) int write_any(struct sp_conn *conn, const struct prov_xfer *x)
 {
     int rc = check_keys(conn, x, 0, PROV_ACCESS_WRITE);
@@ -306,7 +310,7 @@ static inline void prefault_window(struct sp_conn *conn, uint64_t rmt, uint32_t 
         sp_map_prefault(conn, rmt, length);
 }
 
-/* The fast path is for memory in the connection's mapping. */
+/* Fast path: memory in the connection's mapping. */
 int sp_write(struct prov_conn *base, const struct prov_xfer *x)
 {
     struct sp_conn *conn = sp_conn_of(base);
@@ -365,7 +369,8 @@ int sp_send(struct prov_conn *base, const void *data, size_t size, unsigned int 
             return rc;
     }
     if (__builtin_expect(size > PROV_MSG_MAX, 0)) {
-        ut_error(SP_LOG, "a message of %zu bytes; the limit is %d", size, (int)PROV_MSG_MAX);
+        ut_error(SP_LOG, "cannot send a message of %zu bytes: the limit is %d", size,
+                 (int)PROV_MSG_MAX);
         return -EIO;
     }
     if (!sp_conn_rmt_ep_is_open(conn))
@@ -386,7 +391,7 @@ int sp_atomic(struct prov_conn *conn, const struct prov_atomic *atomic)
 {
     (void)conn;
     (void)atomic;
-    return -EIO; /* caps report none */
+    return -EIO; /* caps report no atomics */
 }
 
 void *sp_direct(struct prov_conn *base, uint64_t rmt, uint32_t length, uint32_t rkey)

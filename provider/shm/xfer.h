@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Write, read and send: the provider's functions of a connection that is up. */
+/* Write, read and send: functions of a connection that is up. */
 #ifndef SP_XFER_H
 #define SP_XFER_H
 
