@@ -23,6 +23,7 @@
 
 #include "util/fd.h"
 #include "util/thread.h"
+#include "vma.h"
 
 enum {
     MAX_SEGMENTS =
@@ -165,14 +166,7 @@ static ssize_t read_thread_file(const char *tid, const char *name, char *text, s
     char path[64];
 
     snprintf(path, sizeof(path), "/proc/self/task/%s/%s", tid, name);
-    int fd = ut_fd_high(open(path, O_RDONLY | O_CLOEXEC));
-    ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
-    int error = errno;
-    if (fd >= 0)
-        close(fd);
-    text[n > 0 ? n : 0] = '\0';
-    errno = error;
-    return n;
+    return sp_read_text(path, text, size);
 }
 
 /* A thread that was woken, but is not scheduled yet, still shows its system call; its state is R

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "pages.h"
 #include "stream.h"
 #include "util/fd_check.h"
 #include "util/hash.h"
@@ -16,7 +17,6 @@
 
 enum { WINDOW_BITS = 28, FIRST_BUCKETS = 16 };
 #define WINDOW_SIZE (1ull << WINDOW_BITS)
-#define HUGE        (2ull << 20)
 
 #ifndef MADV_POPULATE_READ
 #    define MADV_POPULATE_READ 22
@@ -146,23 +146,17 @@ static void make_room(struct sp_conn *conn)
 /* Maps a window at a huge-page boundary, so that huge pages of the memfd stay huge. */
 static uint8_t *map_window(int fd, uint64_t number)
 {
-    uint8_t *all = mmap(NULL, WINDOW_SIZE + HUGE, PROT_NONE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    uint8_t *at = sp_huge_reserve(WINDOW_SIZE, 0, PROT_NONE);
 
-    if (all == MAP_FAILED)
+    if (!at)
         return NULL;
-    size_t skip = -(uintptr_t)all & (HUGE - 1);
-    uint8_t *at = mmap(all + skip, WINDOW_SIZE, PROT_READ | PROT_WRITE,
-                       MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, (off_t)(number << WINDOW_BITS));
-    if (at == MAP_FAILED) {
+    if (mmap(at, WINDOW_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd,
+             (off_t)(number << WINDOW_BITS)) == MAP_FAILED) {
         int error = errno;
-        munmap(all, WINDOW_SIZE + HUGE);
+        munmap(at, WINDOW_SIZE);
         errno = error;
         return NULL;
     }
-    if (skip > 0)
-        munmap(all, skip);
-    munmap(at + WINDOW_SIZE, HUGE - skip);
     madvise(at, WINDOW_SIZE, MADV_DONTDUMP);
     madvise(at, WINDOW_SIZE, MADV_DONTFORK);
     return at;

@@ -68,13 +68,17 @@ bool sp_pages_next(struct sp_pages *p, uint64_t at, uint64_t hi, struct sp_page_
     return true;
 }
 
-uint64_t sp_pages_count(struct sp_pages *p, uint64_t lo, uint64_t hi, uint64_t limit)
+uint64_t sp_pages_count(uint64_t lo, uint64_t hi, uint64_t limit)
 {
+    struct sp_pages p;
     struct sp_page_run run;
     uint64_t bytes = 0;
+    bool ok = sp_pages_open(&p);
 
-    for (uint64_t at = lo; at < hi && bytes <= limit && sp_pages_next(p, at, hi, &run); at = run.hi)
-        bytes += run.exist ? run.hi - run.lo : 0;
+    for (uint64_t at = lo; ok && at < hi && bytes <= limit; at = run.hi)
+        if ((ok = sp_pages_next(&p, at, hi, &run)) && run.exist)
+            bytes += run.hi - run.lo;
+    sp_pages_close(&p);
     return bytes;
 }
 

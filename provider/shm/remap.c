@@ -145,14 +145,11 @@ static int open_memfd(struct sp_remap *a)
 /* True if madvise(MADV_HUGEPAGE) works for memfds on this system. */
 static bool huge_pages_allowed(void)
 {
-    char text[128] = "";
-    int fd =
-        ut_fd_high(open("/sys/kernel/mm/transparent_hugepage/shmem_enabled", O_RDONLY | O_CLOEXEC));
-    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+    char text[128];
 
-    if (fd >= 0)
-        close(fd);
-    return n > 0 && !strstr(text, "[never]") && !strstr(text, "[deny]");
+    return sp_read_text("/sys/kernel/mm/transparent_hugepage/shmem_enabled", text, sizeof(text)) >
+               0 &&
+           !strstr(text, "[never]") && !strstr(text, "[deny]");
 }
 
 static bool kernel_is_too_old(void)
@@ -195,58 +192,52 @@ static void explain_memfd(int error, char *why, char *remedy, size_t size)
                             : "allow memfd_create and files of that size");
 }
 
-bool sp_remap_refused(char *why, char *remedy, size_t size)
+/* Opens userfaultfd and the memfd; on failure explains the reason and the remedy. */
+static bool open_descriptors(struct sp_remap *a, char *why, char *remedy, size_t size)
 {
-    struct sp_remap a;
-
-    if (!open_uffd(&a.x)) {
+    *a = (struct sp_remap){.x = {.fd = -1, .uffd = -1, .uffd_kernel = -1}};
+    if (!open_uffd(&a->x)) {
         explain_uffd(errno, why, remedy, size);
-        return true;
+        return false;
     }
-    close_uffd(&a.x);
-    int fd = open_memfd(&a);
-    if (fd < 0) {
-        explain_memfd(errno, why, remedy, size);
+    a->x.fd = open_memfd(a);
+    if (a->x.fd >= 0)
         return true;
-    }
-    close(fd);
+    explain_memfd(errno, why, remedy, size);
+    close_uffd(&a->x);
     return false;
 }
 
-static void log_refusal_reason(bool warn, const char *why, const char *remedy)
+bool sp_remap_refused(char *why, char *remedy, size_t size)
 {
-    ut_log_at(warn ? UT_LOG_WARNING : UT_LOG_INFO, LOG,
-              "registered memory is not mapped, so " SP_REMAP_COST ": %s; %s; set "
-              "UTOFU_SHM_MAP=0 if this is intended",
-              why, remedy);
+    struct sp_remap a;
+    bool opened = open_descriptors(&a, why, remedy, size);
+
+    sp_remap_close(&a);
+    return !opened;
 }
 
 void sp_remap_open(struct sp_remap *a, bool warn)
 {
     char why[TEXT], remedy[TEXT];
 
-    *a = (struct sp_remap){.x = {.fd = -1, .uffd = -1, .uffd_kernel = -1},
-                           .retries_left = MAX_RETRIES,
-                           .opened_ns = ut_clock_ns()};
-    if (ut_env_num(UT_ENV_SHM_MAP) == SHM_MAP_NEVER)
+    if (ut_env_num(UT_ENV_SHM_MAP) == SHM_MAP_NEVER) {
+        *a = (struct sp_remap){.x = {.fd = -1, .uffd = -1, .uffd_kernel = -1}};
         return;
+    }
+    if (!open_descriptors(a, why, remedy, TEXT))
+        ut_log_at(warn ? UT_LOG_WARNING : UT_LOG_INFO, LOG,
+                  "registered memory is not mapped, so " SP_REMAP_COST ": %s; %s; set "
+                  "UTOFU_SHM_MAP=0 if this is intended",
+                  why, remedy);
+    a->retries_left = MAX_RETRIES;
+    a->opened_ns = ut_clock_ns();
     a->eager = ut_env_num(UT_ENV_SHM_MAP) == SHM_MAP_EAGER;
     a->page_size = (uint64_t)sysconf(_SC_PAGESIZE);
     a->swap_protect = ut_env_num(UT_ENV_SWAP_PROTECT);
     a->refuse_every = (uint32_t)ut_env_num(UT_ENV_SHM_MAP_REFUSE);
     a->x.pause_ms = (uint32_t)ut_env_num(UT_ENV_SHM_EXCHANGE_MS);
-    if (!open_uffd(&a->x)) {
-        explain_uffd(errno, why, remedy, sizeof(why));
-        log_refusal_reason(warn, why, remedy);
-        return;
-    }
     a->x.huge = huge_pages_allowed();
-    a->x.fd = open_memfd(a);
-    if (a->x.fd < 0) {
-        explain_memfd(errno, why, remedy, sizeof(why));
-        log_refusal_reason(warn, why, remedy);
-        sp_remap_close(a);
-    }
 }
 
 void sp_remap_close(struct sp_remap *a)
@@ -275,14 +266,9 @@ bool sp_remap_check_fd(int fd)
 static bool read_status(bool *locked, bool *pinned)
 {
     char buf[4096];
-    int fd = ut_fd_high(open("/proc/self/status", O_RDONLY | O_CLOEXEC));
-    ssize_t n = fd < 0 ? -1 : read(fd, buf, sizeof(buf) - 1);
 
-    if (fd >= 0)
-        close(fd);
-    if (n <= 0)
+    if (sp_read_text("/proc/self/status", buf, sizeof(buf)) <= 0)
         return false;
-    buf[n] = '\0';
     const char *lck = strstr(buf, "VmLck:"), *pin = strstr(buf, "VmPin:");
     *locked = lck && strtoul(lck + strlen("VmLck:"), NULL, 10) != 0;
     *pinned = !pin || strtoul(pin + strlen("VmPin:"), NULL, 10) != 0;
@@ -299,11 +285,7 @@ static bool has_too_many_mappings(struct sp_remap *a)
 
     if (a->num_remapped++ % COUNT_EVERY != 0)
         return a->too_many;
-    int fd = ut_fd_high(open("/proc/sys/vm/max_map_count", O_RDONLY | O_CLOEXEC));
-    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-    if (fd >= 0)
-        close(fd);
-    text[n > 0 ? n : 0] = '\0';
+    ssize_t n = sp_read_text("/proc/sys/vm/max_map_count", text, sizeof(text));
     long allowed = n > 0 ? strtol(text, NULL, 10) : 65530, count = sp_vma_count();
     bool all = count > allowed / 2, slow = !all && count > MAX_READ && !sp_vma_is_fast();
     if (all && !a->too_many)
@@ -402,14 +384,10 @@ enum extent {
  * exists, nobody has begun. */
 static enum extent find_extent(struct sp_remap *a, uint64_t lo, uint64_t hi)
 {
-    struct sp_pages pages;
-
     a->threads_blocked = sp_threads_are_blocked(lo, hi, &a->retries_left);
     if (a->eager || a->swap_protect)
         return EXTENT_ALL;
-    uint64_t bytes = sp_pages_open(&pages) ? sp_pages_count(&pages, lo, hi, MAX_COPY) : 0;
-    sp_pages_close(&pages);
-    uint64_t us = bytes / 1024 * KIB_US;
+    uint64_t bytes = sp_pages_count(lo, hi, MAX_COPY), us = bytes / 1024 * KIB_US;
     if (bytes == 0)
         return EXTENT_MISSING;
     if (!a->threads_blocked && a->x.uffd_kernel < 0)

@@ -295,19 +295,14 @@ static struct sp_dgram make_dgram(struct sp_peer *peer, enum sp_dgram_type type)
                              .mapped_fd = prov->remap.x.fd};
 }
 
-static int send_hello(struct sp_peer *peer)
+/* Sends HELLO, WELCOME or CONFIRM. */
+static int send_handshake(struct sp_peer *peer, enum sp_dgram_type type)
 {
-    struct sp_dgram d = make_dgram(peer, SP_DGRAM_HELLO);
+    struct sp_dgram d = make_dgram(peer, type);
 
-    d.target_key = peer->addr.key;
-    return send_dgram(peer->prov, peer->fd, &d, peer->attach_fds);
-}
-
-static int send_welcome(struct sp_peer *peer)
-{
-    struct sp_dgram d = make_dgram(peer, SP_DGRAM_WELCOME);
-
-    return send_dgram(peer->prov, peer->fd, &d, peer->attach_fds);
+    if (type == SP_DGRAM_HELLO)
+        d.target_key = peer->addr.key;
+    return send_dgram(peer->prov, peer->fd, &d, type != SP_DGRAM_CONFIRM && peer->attach_fds);
 }
 
 static int send_empty_dgram(struct sp_prov *prov, int fd, enum sp_dgram_type type)
@@ -495,7 +490,7 @@ static int connect_and_send_hello(struct sp_peer *peer)
         return -errno;
     if (!check_listening_user(peer))
         return -EACCES;
-    int rc = send_hello(peer);
+    int rc = send_handshake(peer, SP_DGRAM_HELLO);
     if (rc != 0 && rc != -EPIPE && rc != -ECONNRESET)
         return rc;
     /* EPIPE, ECONNRESET: the peer hung up, but its earlier datagrams can still be read */
@@ -800,7 +795,7 @@ static struct sp_peer *handle_hello(struct sp_peer *peer, const struct sp_dgram 
     peer->addr.pid = d->pid;
     rc = map_peer_segment(peer, d, attachments);
     if (rc == 0)
-        rc = send_welcome(peer);
+        rc = send_handshake(peer, SP_DGRAM_WELCOME);
     if (rc != 0) {
         abort_handshake(peer, rc);
         return NULL;
@@ -812,8 +807,6 @@ static struct sp_peer *handle_hello(struct sp_peer *peer, const struct sp_dgram 
 static struct sp_peer *handle_welcome(struct sp_peer *peer, const struct sp_dgram *d,
                                       struct attachments *attachments)
 {
-    struct sp_dgram confirm = make_dgram(peer, SP_DGRAM_CONFIRM);
-
     if (peer->must_prove_user && attachments->cred.uid != geteuid()) {
         send_refusal(peer->prov, peer->fd, &attachments->cred, SP_REFUSAL_USER);
         handle_refusal(peer, SP_REFUSAL_USER);
@@ -827,7 +820,7 @@ static struct sp_peer *handle_welcome(struct sp_peer *peer, const struct sp_dgra
     if (rc == 0)
         rc = map_peer_segment(peer, d, attachments);
     if (rc == 0)
-        rc = send_dgram(peer->prov, peer->fd, &confirm, false);
+        rc = send_handshake(peer, SP_DGRAM_CONFIRM);
     if (rc != 0) {
         abort_handshake(peer, rc);
         return NULL;
@@ -840,7 +833,8 @@ static struct sp_peer *handle_welcome(struct sp_peer *peer, const struct sp_dgra
 static struct sp_peer *handle_want(struct sp_peer *peer)
 {
     peer->attach_fds = true;
-    int rc = sp_peer_is(peer, SP_PEER_HELLO_SENT) ? send_hello(peer) : send_welcome(peer);
+    int rc = send_handshake(peer, sp_peer_is(peer, SP_PEER_HELLO_SENT) ? SP_DGRAM_HELLO
+                                                                       : SP_DGRAM_WELCOME);
     if (rc == 0)
         return peer;
     abort_handshake(peer, rc);

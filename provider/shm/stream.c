@@ -139,6 +139,13 @@ void sp_stream_push_notify(struct sp_conn *conn, const struct prov_xfer *xfer)
  * Sending
  */
 
+int sp_handle_full_ring(struct sp_conn *conn)
+{
+    if (!sp_conn_check_ring(conn) && __atomic_load_n(&conn->ring->armed, __ATOMIC_SEQ_CST))
+        sp_ring_doorbell(conn->peer, conn->ring);
+    return -EAGAIN;
+}
+
 static struct sp_slot *claim_slot(struct sp_conn *conn, uint64_t *pos)
 {
     struct sp_slot *slot = sp_ring_claim(conn->ring, conn->peer->claimer_there, pos);
@@ -146,20 +153,10 @@ static struct sp_slot *claim_slot(struct sp_conn *conn, uint64_t *pos)
     if (slot) {
         slot->conn = conn->rmt_name;
         slot->flags = 0;
-    } else if (!sp_conn_check_ring(conn) && __atomic_load_n(&conn->ring->armed, __ATOMIC_SEQ_CST)) {
-        sp_ring_doorbell(conn->peer, conn->ring);
+    } else {
+        sp_handle_full_ring(conn);
     }
     return slot;
-}
-
-/* `solicited`: the target's CPU must act, so wake it; otherwise wake it only when its ring fills
- * up. */
-static void publish_slot(struct sp_conn *conn, struct sp_slot *slot, uint64_t pos, bool solicited)
-{
-    sp_ring_publish(conn->ring, slot, pos, conn->peer->claimer_there);
-    uint32_t armed = sp_ring_load_armed(conn->ring);
-    if (armed && (solicited || armed == PROV_ARM_ALL || sp_ring_is_busy(conn->ring, pos)))
-        sp_ring_doorbell(conn->peer, conn->ring);
 }
 
 static uint32_t fill_chunk(struct sp_conn *conn, struct sp_slot *slot, uint64_t pos,
@@ -209,7 +206,7 @@ static bool send_chunk(struct sp_conn *conn, struct op *op)
         slot->kind = SP_KIND_NOTIFY;
         solicited = op->flags & PROV_SOLICITED;
     }
-    publish_slot(conn, slot, pos, solicited);
+    sp_publish_slot(conn, slot, pos, solicited);
     return true;
 }
 
@@ -354,7 +351,7 @@ static void send_read_responses(struct sp_conn *conn)
                                a->length - a->moved);
         if (a->moved == a->length)
             s->first_response++;
-        publish_slot(conn, slot, pos, a->moved == a->length);
+        sp_publish_slot(conn, slot, pos, a->moved == a->length);
     }
 }
 

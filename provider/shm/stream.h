@@ -8,6 +8,8 @@
 
 #include "layout.h"
 #include "provider.h"
+#include "ring.h"
+#include "sock.h"
 #include "types.h"
 
 /* conn->stream must exist for these functions. */
@@ -35,5 +37,28 @@ int sp_stream_flush(struct sp_conn *conn);
 int sp_stream_handle_slot(struct sp_conn *conn, const struct sp_slot *slot, const uint8_t *payload);
 void sp_stream_handle_error(struct sp_conn *conn, const struct sp_slot *slot);
 void sp_stream_free(struct sp_conn *conn);
+
+/* No slot could be claimed: rings the doorbell, as the owner may be blocked although the ring is
+ * full. Returns -EAGAIN. */
+int sp_handle_full_ring(struct sp_conn *conn);
+
+/* Rings the doorbell for a published slot if the owner is armed for it; the caller loads `armed`
+ * after the publication. The owner arms, then checks the slot: either the owner sees the slot, or
+ * this process sees `armed`. */
+static inline void sp_ring_doorbell_if_armed(struct sp_conn *conn, uint64_t pos, bool solicited,
+                                             uint32_t armed)
+{
+    if (__builtin_expect(armed, 0) &&
+        (solicited || armed == PROV_ARM_ALL || sp_ring_is_busy(conn->ring, pos)))
+        sp_ring_doorbell(conn->peer, conn->ring);
+}
+
+/* Publishes a claimed slot, and rings the doorbell if the owner is armed for it. */
+static inline void sp_publish_slot(struct sp_conn *conn, struct sp_slot *slot, uint64_t pos,
+                                   bool solicited)
+{
+    sp_ring_publish(conn->ring, slot, pos, conn->peer->claimer_there);
+    sp_ring_doorbell_if_armed(conn, pos, solicited, sp_ring_load_armed(conn->ring));
+}
 
 #endif

@@ -189,3 +189,16 @@ long sp_vma_count(void)
     sp_vma_close(&maps);
     return count;
 }
+
+ssize_t sp_read_text(const char *path, char *text, size_t size)
+{
+    int fd = ut_fd_high(open(path, O_RDONLY | O_CLOEXEC));
+    ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
+    int error = errno;
+
+    if (fd >= 0)
+        close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    errno = error;
+    return n;
+}

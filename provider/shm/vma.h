@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct sp_vma {
     uint64_t lo, hi;
@@ -40,6 +41,10 @@ void sp_vma_close(struct sp_vma_maps *maps);
  * call.
  */
 bool sp_vma_find(struct sp_vma_maps *maps, uint64_t addr, struct sp_vma *vma);
+
+/* Reads the beginning of a file of /proc or /sys into `text`, with a final 0. Returns the number of
+ * bytes, or -1 and errno. */
+ssize_t sp_read_text(const char *path, char *text, size_t size);
 
 /* True if the kernel has PROCMAP_QUERY. If not, a lookup takes time for each mapping at lower
  * addresses. */

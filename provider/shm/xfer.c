@@ -95,33 +95,6 @@ static inline int finish_op(struct sp_conn *conn, uint64_t cookie)
     return PROV_SRC_FREE;
 }
 
-/* Rings the doorbell for a published slot if the owner is armed for it; the caller loads `armed`
- * after the publication. The owner arms, then checks the slot: either the owner sees the slot, or
- * this process sees `armed`. */
-static inline void ring_doorbell_if_armed(struct sp_conn *conn, uint64_t pos, bool solicited,
-                                          uint32_t armed)
-{
-    if (__builtin_expect(armed, 0) &&
-        (solicited || armed == PROV_ARM_ALL || sp_ring_is_busy(conn->ring, pos)))
-        sp_ring_doorbell(conn->peer, conn->ring);
-}
-
-/* Publishes a claimed slot, and rings the doorbell if the owner is armed for it. */
-static inline void publish_slot(struct sp_conn *conn, struct sp_slot *slot, uint64_t pos,
-                                bool solicited)
-{
-    sp_ring_publish(conn->ring, slot, pos, conn->peer->claimer_there);
-    ring_doorbell_if_armed(conn, pos, solicited, sp_ring_load_armed(conn->ring));
-}
-
-/* The owner may be blocked although the ring is full. */
-static int handle_full_ring(struct sp_conn *conn)
-{
-    if (!sp_conn_check_ring(conn) && __atomic_load_n(&conn->ring->armed, __ATOMIC_SEQ_CST))
-        sp_ring_doorbell(conn->peer, conn->ring);
-    return -EAGAIN;
-}
-
 /* Called before the data of a write with a notice are copied. 0: the notice can follow. */
 static inline int check_notice(struct sp_conn *conn, const struct prov_xfer *x)
 {
@@ -131,7 +104,7 @@ static inline int check_notice(struct sp_conn *conn, const struct prov_xfer *x)
         return fail_closed_ep(conn);
     return __builtin_expect(sp_ring_has_room(conn->ring, &conn->ring_free_until), 1)
                ? 0
-               : handle_full_ring(conn);
+               : sp_handle_full_ring(conn);
 }
 
 static int send_notice(struct sp_conn *conn, const struct prov_xfer *x)
@@ -142,7 +115,7 @@ static int send_notice(struct sp_conn *conn, const struct prov_xfer *x)
     if (__builtin_expect(
             sp_ring_notify(conn->ring, conn->peer->claimer_there, conn->rmt_name, x->imm, &pos),
             1)) {
-        ring_doorbell_if_armed(conn, pos, solicited, sp_ring_load_armed(conn->ring));
+        sp_ring_doorbell_if_armed(conn, pos, solicited, sp_ring_load_armed(conn->ring));
         return finish_op(conn, x->cookie);
     }
     struct sp_slot *slot = sp_ring_claim(conn->ring, conn->peer->claimer_there, &pos);
@@ -153,7 +126,7 @@ static int send_notice(struct sp_conn *conn, const struct prov_xfer *x)
     slot->conn = conn->rmt_name;
     slot->imm = x->imm;
     slot->kind = SP_KIND_NOTIFY;
-    publish_slot(conn, slot, pos, solicited);
+    sp_publish_slot(conn, slot, pos, solicited);
     return finish_op(conn, x->cookie);
 }
 
@@ -377,13 +350,13 @@ int sp_send(struct prov_conn *base, const void *data, size_t size, unsigned int 
         return fail_closed_ep(conn);
     struct sp_slot *slot = sp_ring_claim(conn->ring, conn->peer->claimer_there, &pos);
     if (__builtin_expect(!slot, 0))
-        return handle_full_ring(conn);
+        return sp_handle_full_ring(conn);
     slot->conn = conn->rmt_name;
     slot->kind = SP_KIND_MESSAGE;
     slot->size = (uint16_t)size;
     slot->flags = size > SP_INLINE ? SP_SLOT_BIG : 0;
     memcpy(size > SP_INLINE ? sp_ring_payload(conn->ring, pos) : slot->bytes, data, size);
-    publish_slot(conn, slot, pos, flags & PROV_SOLICITED);
+    sp_publish_slot(conn, slot, pos, flags & PROV_SOLICITED);
     return finish_op(conn, cookie);
 }
 
