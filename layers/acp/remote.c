@@ -91,8 +91,8 @@ static enum al_found fail_no_region(struct al_row *row, acp_ga_t ga, struct al_t
     return AL_NEVER;
 }
 
-/* Only commands get here, because gma.c checks the GAs of this process. Another region may follow
- * the starter memory. */
+/* Only commands get here, because direct.c checks the GAs of this process. Another region may
+ * follow the starter memory. */
 static enum al_found fail_no_starter(acp_ga_t ga, struct al_task *task)
 {
     al_task_fail(task, "GA 0x%llx is not inside the starter memory of rank %u",

@@ -7,7 +7,6 @@
 #include "own_map.h"
 #include "jobs.h"
 #include "map.h"
-#include "shape.h"
 
 #define FUNCTION "jtofu_create_mapinfo_by_envvars"
 #define PREFIX   "JTOFU_MAPINFO_"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Persistent neighbourhood collectives of MPI on session-mode VCQs. engine.c, blocks.c, eager.c and
+ * Persistent neighbourhood collectives of MPI on session-mode VCQs. engine.c, blocks.c and
  * rounds.c use uTofu and no MPI; the other files are compiled once for each MPI library, and use it
  * through PMPI only.
  *
@@ -56,7 +56,7 @@ enum {
     PR_MAX_BLOCK_DESCS =
         1800,          /* descriptors of a VCQ in a round: less than the TOQ and the shortfall */
     PR_SCRATCH = 4096, /* bytes that RTRs and probes write to: a page, which peers can map */
-    PR_SPLIT_PUTS = 2, /* additional puts of an edge (split.c) */
+    PR_SPLIT_PUTS = 2, /* additional puts of an edge (blocks.c) */
     PR_POOL = 256      /* VCQs that are kept for later requests, at most */
 };
 
@@ -188,7 +188,7 @@ struct pr_engine {
 
 extern struct pr_engine pr_engine;
 
-/* Rounds without RTRs (eager.c). */
+/* Rounds without RTRs (rounds.c). */
 
 enum { PR_LANE_FLAG = 8, PR_LANE_ALIGN = 256 };
 

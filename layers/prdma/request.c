@@ -3,11 +3,10 @@
 #include "request.h"
 #include "comm.h"
 #include "datatype.h"
-#include "eager.h"
-#include "engine.h"
 #include "rounds.h"
+#include "engine.h"
 #include "settings.h"
-#include "split.h"
+#include "blocks.h"
 
 #include <pthread.h>
 #include <stdio.h>

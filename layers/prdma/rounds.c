@@ -3,10 +3,10 @@
  * Rounds. A sender's puts of a round wait in session-mode VCQs, one for each group of targets,
  * until the RTRs of the targets free them (blocks.c). A receiver sends the RTRs of a round only
  * after all puts of the round before have arrived, so two rounds never mix. One RTR serves all
- * edges of a pair of processes. Rounds of short blocks need no RTRs (eager.c).
+ * edges of a pair of processes. Rounds of short blocks need no RTRs.
  */
 #include "rounds.h"
-#include "eager.h"
+#include "../common/idle.h"
 #include "engine.h"
 
 enum { PROBE_AFTER_MS = 200, PROBE_BYTES = 32 };
@@ -200,4 +200,95 @@ void pr_xfer_check_peers(struct pr_xfer *x)
             rc != UTOFU_ERR_BUSY) /* if the TOQ is full, the next call tries again */
             pr_xfer_fail(x, rc);
     }
+}
+
+/*
+ * Rounds of short blocks (eager), without RTRs
+ */
+
+enum { EAGER_SPINS = 16 };
+
+/* The place for the blocks of the current round. */
+char *pr_eager_slot(const struct pr_xfer *x, char *even)
+{
+    return even + (x->round & 1) * x->stride;
+}
+
+static inline int try_put(const struct pr_xfer *x, const struct pr_lane *lane)
+{
+    struct pr_engine *e = &pr_engine;
+    utofu_stadd_t rmt = lane->theirs.in + (x->round & 1) * lane->theirs.stride;
+
+    return utofu_put(e->free.hdl, lane->theirs.vcq, lane->lcl, rmt, lane->out_bytes + PR_LANE_FLAG,
+                     0, UTOFU_ONESIDED_FLAG_TCQ_NOTICE | UTOFU_ONESIDED_FLAG_STRONG_ORDER, e);
+}
+
+/* Retries a put that found the TOQ full. */
+static __attribute__((cold)) int retry_put(const struct pr_xfer *x, const struct pr_lane *lane)
+{
+    struct lc_stall_timer stall = {0};
+    int rc;
+
+    do
+        pr_engine_poll_for_room(x, lane->rank, &stall);
+    while ((rc = try_put(x, lane)) == UTOFU_ERR_BUSY);
+    return rc;
+}
+
+static void put_blocks(struct pr_xfer *x, const struct pr_lane *lane)
+{
+    int rc;
+
+    *(uint64_t *)(void *)(lane->out + lane->out_bytes) = x->round;
+    rc = try_put(x, lane);
+    if (rc == UTOFU_ERR_BUSY)
+        rc = retry_put(x, lane);
+    if (rc == UTOFU_SUCCESS)
+        pr_engine.eager_posted++;
+    else
+        pr_xfer_fail(x, rc);
+}
+
+void pr_eager_start(struct pr_xfer *x)
+{
+    x->round++;
+    x->arrived = 0;
+    for (unsigned int i = 0; i < x->num_lanes; i++)
+        put_blocks(x, &x->lanes[i]);
+    x->last_put = pr_engine.eager_posted;
+    pr_engine_poll_sent();
+}
+
+static bool all_arrived(struct pr_xfer *x)
+{
+    while (x->arrived < x->num_lanes) {
+        const struct pr_lane *lane = &x->lanes[x->arrived];
+        const void *flag = pr_eager_slot(x, lane->in) + lane->in_bytes;
+
+        if (__atomic_load_n((const uint64_t *)flag, __ATOMIC_ACQUIRE) != x->round)
+            return false;
+        x->arrived++;
+    }
+    return true;
+}
+
+static bool all_sent(const struct pr_xfer *x)
+{
+    return (int64_t)(pr_engine.eager_done - x->last_put) >= 0;
+}
+
+/* Is the round over, possibly with x->error? */
+bool pr_eager_poll(struct pr_xfer *x)
+{
+    for (int i = 0; i < EAGER_SPINS; i++) {
+        if (all_arrived(x))
+            break;
+        lc_cpu_relax();
+    }
+    if (!all_sent(x))
+        pr_engine_poll_sent();
+    /* an empty poll also yields the core to other processes */
+    if (!all_arrived(x) && !pr_xfer_skip_poll(x))
+        pr_engine_poll();
+    return x->error != UTOFU_SUCCESS || (all_arrived(x) && all_sent(x));
 }

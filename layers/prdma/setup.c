@@ -17,8 +17,6 @@
 #include "lanes.h"
 #include "request.h"
 #include "settings.h"
-#include "split.h"
-#include "stage.h"
 
 #include <limits.h>
 #include <stdlib.h>

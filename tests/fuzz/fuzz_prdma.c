@@ -17,10 +17,9 @@
 
 #include "../../layers/prdma/comm.h"
 #include "../../layers/prdma/datatype.h"
-#include "../../layers/prdma/eager.h"
+#include "../../layers/prdma/rounds.h"
 #include "../../layers/prdma/engine.h"
 #include "../../layers/prdma/request.h"
-#include "../../layers/prdma/rounds.h"
 #include "../../layers/prdma/settings.h"
 #include "../../layers/prdma/setup.h"
 
