@@ -12,4 +12,12 @@
 /* Overlapping ranges are copied as by memmove(), without this order. Any thread may call this. */
 void prov_copy_ordered(void *to, const void *from, size_t length);
 
+/*
+ * Copies whole lines of 256 bytes with the widest plain stores of the machine. The last word of
+ * each line is written after the rest of the line, and the lines are written in order.
+ */
+
+/* `to` is aligned to a line, and `size` is a multiple of a line. The ranges do not overlap. */
+void prov_copy_lines(void *to, const void *from, size_t size);
+
 #endif

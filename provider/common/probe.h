@@ -22,4 +22,12 @@ bool prov_probe_write(void *addr, size_t size);
  * and last byte are readable (or writable). */
 bool prov_probe_range(const void *addr, size_t size, bool write);
 
+/*
+ * Checks of memory before its registration.
+ */
+
+/* True if all of the memory is mapped, and its first and last page are readable (or writable). Any
+ * thread may call this. */
+bool prov_memory_is_mapped(const void *addr, size_t size, bool write);
+
 #endif

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "control.h"
-#include "reorder.h"
+#include "pool.h"
 #include "peer.h"
 #include "rma_read.h"
 #include "auth.h"

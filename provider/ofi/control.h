@@ -25,4 +25,15 @@ bool fp_control_poll_once(struct fp_prov *prov);
 /* Is this the address of a process on the same fabric, with valid fields? */
 bool fp_address_is_good(const struct fp_prov *prov, const struct fp_address *address);
 
+/*
+ * Keepalive: pings peers to detect whether they are alive.
+ */
+
+/* Pings a peer. Returns the number of the ping, see fp_peer_has_ponged(). For any thread. */
+uint32_t fp_peer_ping(struct fp_peer *peer);
+
+/* Pings peers that have been silent for a while, and gives up peers that do not reply. Returns the
+ * milliseconds until the next call is due; -1: no peers. For progress(). */
+int fp_keepalive_run(struct fp_prov *prov);
+
 #endif

@@ -13,7 +13,6 @@
 #include "fd_guard.h"
 #include "ep.h"
 #include "fabric.h"
-#include "keepalive.h"
 #include "peer.h"
 #include "rma_write.h"
 #include "post.h"

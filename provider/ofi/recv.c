@@ -10,9 +10,8 @@
 #include <string.h>
 
 #include "conn.h"
-#include "reorder.h"
-#include "rma_write.h"
 #include "pool.h"
+#include "rma_write.h"
 #include "rma_read.h"
 #include "region.h"
 #include "send.h"

@@ -8,11 +8,10 @@
 #include "common/cma.h"
 #include "common/copy_ordered.h"
 #include "common/probe.h"
-#include "common/memory_check.h"
 #include "common/atomic_width.h"
 #include "lib.h"
 #include "mapped.h"
-#include "fabric_mr.h"
+#include "fabric.h"
 #include "util/log.h"
 
 enum { INDEX_BITS = 20, MAX_REGIONS = 1 << INDEX_BITS, FIRST_ROOM = 64 };

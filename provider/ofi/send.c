@@ -5,8 +5,7 @@
 #include <string.h>
 
 #include "mapped.h"
-#include "keepalive.h"
-#include "reorder.h"
+#include "control.h"
 #include "pool.h"
 #include "util/log.h"
 

@@ -8,7 +8,7 @@
  * replies, and pings that show whether a process is alive.
  *
  * A fabric only has to carry messages reliably and in order (FI_ORDER_SAS); it may report them in
- * another order, see reorder.h. Data are sent in messages, or with RMA: long transfers are read by
+ * another order, see pool.h. Data are sent in messages, or with RMA: long transfers are read by
  * the receiver (rma_read.h) or written by the origin (rma_write.h). The target checks each
  * operation against its own regions, copies so that the last bytes are written last, and counts
  * executed operations.
@@ -357,7 +357,7 @@ struct fp_conn {
     unsigned int num_queued, num_sending;
     unsigned int num_rma_writes; /* number of RMA writes in flight */
 
-    /* numbers of messages, and early messages: see reorder.h */
+    /* numbers of messages, and early messages: see pool.h */
     uint16_t next_out, next_in, seen_in;
     unsigned int stall_checks;
     struct fp_buf *early; /* sorted by number */

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/memory_check.h"
+#include "common/probe.h"
 #include "pageref.h"
 #include "remap.h"
 #include "types.h"

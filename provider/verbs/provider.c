@@ -11,7 +11,6 @@
 #include "verbs/ports/order.h"
 #include "verbs/ports/qp_budget.h"
 #include "verbs/ports/select.h"
-#include "poll.h"
 #include "verbs/data/post.h"
 #include "verbs/connect/probe.h"
 #include "progress.h"

@@ -12,7 +12,6 @@
 
 #include "../../provider/common/cma.c"
 #include "../../provider/common/bounce.c"
-#include "../../provider/common/copy_lines.c"
 #include "../../provider/common/copy_ordered.c"
 #include "../../provider/common/atomic_width.c"
 #include "../harness/check.h"

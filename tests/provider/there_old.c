@@ -6,7 +6,7 @@
 #undef MADV_POPULATE_WRITE
 #define MADV_POPULATE_READ  1022
 #define MADV_POPULATE_WRITE 1023
-#include "../../provider/common/memory_check.c"
+#include "../../provider/common/probe.c"
 #include "../harness/check.h"
 
 int main(void)

@@ -10,12 +10,11 @@
 #include <string.h>
 
 #include "verbs/ports/device.h"
-#include "verbs/data/fail.h"
+#include "verbs/data/qp.h"
 #include "verbs/ports/order.h"
 #include "verbs/ports/qp_budget.h"
 #include "verbs/data/post.h"
 #include "probe.h"
-#include "verbs/data/qp.h"
 #include "verbs/data/queues.h"
 #include "reap.h"
 #include "verbs/signalled.h"

@@ -43,7 +43,7 @@ void vp_handshake_fail(struct vp_conn *conn, enum prov_reason reason)
     pthread_mutex_lock(&prov->lock);
     vp_handshake_not_in_flight_locked(conn);
     vp_handshake_unlink(conn);
-    /* find_not_yet_up() in poll.c may have set ESTABLISHED, a later request HS_FAILED */
+    /* find_not_yet_up() in ep.c may have set ESTABLISHED, a later request HS_FAILED */
     if (!conn->abandoned && conn->phase != VP_ESTABLISHED && conn->phase != VP_HS_FAILED) {
         conn->phase = VP_HS_FAILED;
         conn->hs_reason = (uint8_t)reason;

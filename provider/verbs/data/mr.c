@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/memory_check.h"
+#include "common/probe.h"
 #include "verbs/ports/device.h"
 #include "verbs/list.h"
 #include "verbs/prov_types.h"

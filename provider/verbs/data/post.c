@@ -10,7 +10,7 @@
 #include <endian.h>
 #include <string.h>
 
-#include "fail.h"
+#include "qp.h"
 #include "verbs/ports/order.h"
 #include "queues.h"
 #include "verbs/signalled.h"
