@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "../common/log.h"
+#include "own_map.h"
 
 struct job {
     jtofu_job_id_t id;
@@ -17,7 +18,8 @@ static struct {
     pthread_mutex_t lock;
     uint32_t initialized; /* calls of jtofu_initialize() minus calls of jtofu_finalize() */
     jtofu_rank_t rank;
-    struct job *jobs; /* the first one is the job of this process */
+    struct job *jobs; /* the first one is the job of this process; of nobody's map before
+                       * jtofu_initialize(): its default map */
     uint32_t num_jobs;
 } state = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -33,7 +35,42 @@ int jt_fail(const char *function, int code, const char *format, ...)
     return code;
 }
 
+static int append_job(const char *function, jtofu_job_id_t id, struct jt_map *map);
+
+/* Takes the map that uTofu gives, as on Fugaku MPI has one by itself. The caller holds the lock. */
+static int take_default_map(const char *function)
+{
+    struct lc_job job;
+    struct jt_map *map;
+    const void *bytes;
+    const char *why = "";
+    uint32_t procs;
+    size_t size;
+    int rc = JTOFU_ERR_INTERNAL;
+
+    if (state.num_jobs > 0)
+        return JTOFU_SUCCESS;
+    if (jt_own_job(&job) && jt_own_map(&bytes, &size, &procs) == JTOFU_SUCCESS)
+        rc = jt_map_read(bytes, &map, &why);
+    if (rc != JTOFU_SUCCESS)
+        return jt_fail(function, JTOFU_ERR_NOT_INITIALIZED,
+                       "jtofu_initialize was not called, and there is no map of the own job: %s",
+                       why);
+    state.rank = job.rank;
+    return append_job(function, 0, map);
+}
+
 int jt_jobs_lock(const char *function)
+{
+    pthread_mutex_lock(&state.lock);
+    int rc = state.initialized > 0 ? JTOFU_SUCCESS : take_default_map(function);
+    if (rc != JTOFU_SUCCESS)
+        pthread_mutex_unlock(&state.lock);
+    return rc;
+}
+
+/* The same for functions that need a call of jtofu_initialize(). */
+static int lock_initialized(const char *function)
 {
     pthread_mutex_lock(&state.lock);
     if (state.initialized > 0)
@@ -70,6 +107,9 @@ int jt_jobs_find(const char *function, jtofu_job_id_t job_id, const struct jt_ma
 {
     const struct job *job = find_job(job_id);
 
+    /* the default map is that of every job; and 0 is the own job, as MPI calls it */
+    if (job == NULL && (state.initialized == 0 || job_id == 0))
+        job = state.jobs;
     if (job == NULL)
         return jt_fail(function, JTOFU_ERR_INVALID_ARG,
                        "there is no job %u: give the number of jtofu_initialize or jtofu_add_job",
@@ -110,11 +150,24 @@ static int append_job(const char *function, jtofu_job_id_t id, struct jt_map *ma
     return JTOFU_SUCCESS;
 }
 
+static void free_jobs(void)
+{
+    for (uint32_t i = 0; i < state.num_jobs; i++)
+        jt_map_free(state.jobs[i].map);
+    free(state.jobs);
+    state.jobs = NULL;
+    state.num_jobs = 0;
+}
+
 static int initialize_again(jtofu_job_id_t id, jtofu_rank_t rank, struct jt_map *map)
 {
-    bool same = id == state.jobs[0].id && rank == state.rank && map->sum == state.jobs[0].map->sum;
+    struct job *own = &state.jobs[0];
+    bool same_id = id == own->id || id == 0 || (own->id == 0 && find_job(id) == NULL);
+    bool same = same_id && rank == state.rank && map->sum == own->map->sum;
 
     jt_map_free(map);
+    if (same && own->id == 0)
+        own->id = id; /* 0 remains a name of it */
     if (!same)
         return jt_fail("jtofu_initialize", JTOFU_ERR_INVALID_ARG,
                        "the library was initialized with rank %u of job %u, and not with rank %u "
@@ -134,6 +187,7 @@ static int initialize_first(jtofu_job_id_t id, jtofu_rank_t rank, struct jt_map 
         jt_map_free(map);
         return rc;
     }
+    free_jobs(); /* the default map */
     rc = append_job("jtofu_initialize", id, map);
     if (rc == JTOFU_SUCCESS) {
         state.rank = rank;
@@ -156,15 +210,6 @@ int jtofu_initialize(jtofu_job_id_t job_id, jtofu_rank_t rank, const void *mapin
     return rc;
 }
 
-static void free_jobs(void)
-{
-    for (uint32_t i = 0; i < state.num_jobs; i++)
-        jt_map_free(state.jobs[i].map);
-    free(state.jobs);
-    state.jobs = NULL;
-    state.num_jobs = 0;
-}
-
 int jtofu_finalize(void)
 {
     int rc = JTOFU_SUCCESS;
@@ -182,7 +227,7 @@ int jtofu_finalize(void)
 int jtofu_add_job(jtofu_job_id_t job_id, const void *mapinfo)
 {
     struct jt_map *map;
-    int rc = jt_jobs_lock("jtofu_add_job");
+    int rc = lock_initialized("jtofu_add_job");
 
     if (rc != JTOFU_SUCCESS)
         return rc;
@@ -200,7 +245,7 @@ int jtofu_add_job(jtofu_job_id_t job_id, const void *mapinfo)
 int jtofu_delete_job(jtofu_job_id_t job_id)
 {
     struct job *job;
-    int rc = jt_jobs_lock("jtofu_delete_job");
+    int rc = lock_initialized("jtofu_delete_job");
 
     if (rc != JTOFU_SUCCESS)
         return rc;

@@ -84,7 +84,11 @@ union jtofu_path_coords { /* of a path, as utofu_get_path_id() takes them */
  * The map is copied. May be called again with the same job, rank and map: then as many calls of
  * jtofu_finalize() are needed.
  *
- * @param job_id [in] Any number: the queries know the job by it.
+ * The queries may be called without it: then they answer from a default map of the own job, for any
+ * job number, as on Fugaku MPI has the map by itself. The first query makes that map, which may
+ * wait for other processes as fjpmix.rankmap does.
+ *
+ * @param job_id [in] Any number: the queries know the job by it, and by 0 if no other job has that.
  * @param rank [in] The rank of this process in the job.
  * @param mapinfo [in] The map: the bytes of the value of FJPMIX_RANKMAP.
  * @return JTOFU_SUCCESS: The queries know the job.
@@ -144,7 +148,8 @@ int jtofu_delete_job(jtofu_job_id_t job_id);
  *
  * @param sys_size [out] How many coordinates there are on each axis; 255 if there are 256.
  * @return JTOFU_SUCCESS: They are written.
- * @return JTOFU_ERR_NOT_INITIALIZED: jtofu_initialize() was not called.
+ * @return JTOFU_ERR_NOT_INITIALIZED: jtofu_initialize() was not called, and there is no default
+ * map.
  * @return JTOFU_ERR_INVALID_POINTER: sys_size is NULL.
  */
 int jtofu_query_sys_size(union jtofu_phys_coords *sys_size);
@@ -157,7 +162,8 @@ int jtofu_query_sys_size(union jtofu_phys_coords *sys_size);
  *
  * @param sys_torus [out] 1 for each axis that is a ring, 0 for each other.
  * @return JTOFU_SUCCESS: They are written.
- * @return JTOFU_ERR_NOT_INITIALIZED: jtofu_initialize() was not called.
+ * @return JTOFU_ERR_NOT_INITIALIZED: jtofu_initialize() was not called, and there is no default
+ * map.
  * @return JTOFU_ERR_INVALID_POINTER: sys_torus is NULL.
  */
 int jtofu_query_sys_torus(union jtofu_phys_coords *sys_torus);
@@ -167,7 +173,8 @@ int jtofu_query_sys_torus(union jtofu_phys_coords *sys_torus);
  *
  * @param ref_coords [out] The origin of the system, or the coordinates of JTOFU_MAPINFO_REF.
  * @return JTOFU_SUCCESS: They are written.
- * @return JTOFU_ERR_NOT_INITIALIZED: jtofu_initialize() was not called.
+ * @return JTOFU_ERR_NOT_INITIALIZED: jtofu_initialize() was not called, and there is no default
+ * map.
  * @return JTOFU_ERR_INVALID_POINTER: ref_coords is NULL.
  */
 int jtofu_query_ref_coords(union jtofu_phys_coords *ref_coords);
@@ -178,7 +185,8 @@ int jtofu_query_ref_coords(union jtofu_phys_coords *ref_coords);
  * @param phys_size [out] On each axis, from the smallest coordinate of a node of the job to the
  *     largest, both included; 255 if there are 256.
  * @return JTOFU_SUCCESS: They are written.
- * @return JTOFU_ERR_NOT_INITIALIZED: jtofu_initialize() was not called.
+ * @return JTOFU_ERR_NOT_INITIALIZED: jtofu_initialize() was not called, and there is no default
+ * map.
  * @return JTOFU_ERR_INVALID_POINTER: phys_size is NULL.
  */
 int jtofu_query_phys_size(union jtofu_phys_coords *phys_size);
@@ -188,7 +196,8 @@ int jtofu_query_phys_size(union jtofu_phys_coords *phys_size);
  *
  * @param log_size [out] The extents of the grid. Their product is the number of nodes.
  * @return JTOFU_SUCCESS: They are written.
- * @return JTOFU_ERR_NOT_INITIALIZED: jtofu_initialize() was not called.
+ * @return JTOFU_ERR_NOT_INITIALIZED: jtofu_initialize() was not called, and there is no default
+ * map.
  * @return JTOFU_ERR_INVALID_POINTER: log_size is NULL.
  */
 int jtofu_query_log_size(union jtofu_log_coords *log_size);
@@ -204,7 +213,8 @@ int jtofu_query_log_size(union jtofu_log_coords *log_size);
  * @param rank [in] The rank of the process in it.
  * @param phys_coords [out] What utofu_query_my_coords() gives in that process.
  * @return JTOFU_SUCCESS: They are written.
- * @return JTOFU_ERR_NOT_INITIALIZED: jtofu_initialize() was not called.
+ * @return JTOFU_ERR_NOT_INITIALIZED: jtofu_initialize() was not called, and there is no default
+ * map.
  * @return JTOFU_ERR_INVALID_POINTER: phys_coords is NULL.
  * @return JTOFU_ERR_INVALID_ARG: There is no such job, or it has no such rank.
  */
@@ -218,7 +228,8 @@ int jtofu_query_phys_coords(jtofu_job_id_t job_id, jtofu_rank_t rank,
  * @param rank [in] The rank of the process in it.
  * @param log_coords [out] Its place in the grid of jtofu_query_log_size().
  * @return JTOFU_SUCCESS: They are written.
- * @return JTOFU_ERR_NOT_INITIALIZED: jtofu_initialize() was not called.
+ * @return JTOFU_ERR_NOT_INITIALIZED: jtofu_initialize() was not called, and there is no default
+ * map.
  * @return JTOFU_ERR_INVALID_POINTER: log_coords is NULL.
  * @return JTOFU_ERR_INVALID_ARG: There is no such job, or it has no such rank.
  */
@@ -229,7 +240,8 @@ int jtofu_query_log_coords(jtofu_job_id_t job_id, jtofu_rank_t rank,
  * jtofu_query_max_proc_per_node - get the largest number of processes on a node of this job
  *
  * @return 1 or more: That number, the same in all processes.
- * @return JTOFU_ERR_NOT_INITIALIZED: jtofu_initialize() was not called.
+ * @return JTOFU_ERR_NOT_INITIALIZED: jtofu_initialize() was not called, and there is no default
+ * map.
  */
 int jtofu_query_max_proc_per_node(void);
 
@@ -243,7 +255,8 @@ int jtofu_query_max_proc_per_node(void);
  * @param ranks [out] The ranks on that node, ascending: an array of max_ranks elements.
  * @param num_ranks [out] How many are written: 0 if the node is not one of the job.
  * @return JTOFU_SUCCESS: They are written.
- * @return JTOFU_ERR_NOT_INITIALIZED: jtofu_initialize() was not called.
+ * @return JTOFU_ERR_NOT_INITIALIZED: jtofu_initialize() was not called, and there is no default
+ * map.
  * @return JTOFU_ERR_INVALID_POINTER: phys_coords or num_ranks is NULL; or ranks, and max_ranks is
  *     not 0.
  * @return JTOFU_ERR_INVALID_ARG: There is no such job, or the system has no such coordinates.
@@ -261,7 +274,8 @@ int jtofu_query_ranks_from_phys_coords(jtofu_job_id_t job_id, union jtofu_phys_c
  * @param ranks [out] The ranks on that node, ascending: an array of max_ranks elements.
  * @param num_ranks [out] How many are written.
  * @return JTOFU_SUCCESS: They are written.
- * @return JTOFU_ERR_NOT_INITIALIZED: jtofu_initialize() was not called.
+ * @return JTOFU_ERR_NOT_INITIALIZED: jtofu_initialize() was not called, and there is no default
+ * map.
  * @return JTOFU_ERR_INVALID_POINTER: log_coords or num_ranks is NULL; or ranks, and max_ranks is
  *     not 0.
  * @return JTOFU_ERR_INVALID_ARG: There is no such job, or its grid has no such coordinates.
@@ -285,7 +299,8 @@ int jtofu_query_ranks_from_log_coords(jtofu_job_id_t job_id, union jtofu_log_coo
  * @param path_coords [out] The best ones: an array of max_paths elements.
  * @param num_paths [out] How many are written.
  * @return JTOFU_SUCCESS: They are written.
- * @return JTOFU_ERR_NOT_INITIALIZED: jtofu_initialize() was not called.
+ * @return JTOFU_ERR_NOT_INITIALIZED: jtofu_initialize() was not called, and there is no default
+ * map.
  * @return JTOFU_ERR_INVALID_POINTER: phys_coords or num_paths is NULL; or path_coords, and
  * max_paths is not 0.
  * @return JTOFU_ERR_INVALID_ARG: The system has no such coordinates.
@@ -302,7 +317,8 @@ int jtofu_query_barrier_paths(union jtofu_phys_coords *phys_coords, size_t max_p
  * @param num_hops [out] The sum of the distances on the six axes from the node of this process, the
  *     shorter way round where the axis is a ring.
  * @return JTOFU_SUCCESS: It is written.
- * @return JTOFU_ERR_NOT_INITIALIZED: jtofu_initialize() was not called.
+ * @return JTOFU_ERR_NOT_INITIALIZED: jtofu_initialize() was not called, and there is no default
+ * map.
  * @return JTOFU_ERR_INVALID_POINTER: phys_coords or num_hops is NULL.
  * @return JTOFU_ERR_INVALID_ARG: The system has no such coordinates.
  */

@@ -112,18 +112,50 @@ static void query_all(int wanted)
     cr_assert(jtofu_query_barrier_hops(&phys, &n) == wanted);
 }
 
-Test(jtofu, nothing_is_known_before_initialize_and_after_finalize, .init = silence)
+/* A process without a job is one of its own. */
+Test(jtofu, own_job_is_known_before_initialize_and_after_finalize, .init = silence)
 {
     for (int i = 0; i < 2; i++) {
-        query_all(JTOFU_ERR_NOT_INITIALIZED);
-        cr_assert(jtofu_query_max_proc_per_node() == JTOFU_ERR_NOT_INITIALIZED);
+        query_all(JTOFU_SUCCESS);
+        cr_assert(jtofu_query_max_proc_per_node() == 1);
         cr_assert(jtofu_add_job(OTHER, "") == JTOFU_ERR_NOT_INITIALIZED);
         cr_assert(jtofu_delete_job(OTHER) == JTOFU_ERR_NOT_INITIALIZED);
         cr_assert(jtofu_finalize() == JTOFU_ERR_EXCESS_FINALIZE);
         begin(0);
         query_all(JTOFU_SUCCESS);
+        cr_assert(jtofu_query_max_proc_per_node() == 4);
         cr_assert(jtofu_finalize() == JTOFU_SUCCESS);
     }
+}
+
+/* Nor is there a default map where uTofu finds no job. */
+Test(jtofu, nothing_is_known_without_a_job, .init = silence)
+{
+    setenv("UTOFU_RANK", "3", 1);
+    setenv("UTOFU_SIZE", "2", 1);
+    query_all(JTOFU_ERR_NOT_INITIALIZED);
+    cr_assert(jtofu_query_max_proc_per_node() == JTOFU_ERR_NOT_INITIALIZED);
+}
+
+/* MPI calls the own job 0, others of the same process otherwise. */
+Test(jtofu, own_job_is_also_number_0, .init = silence)
+{
+    union jtofu_phys_coords phys;
+
+    describe("3x2", "4", "22");
+    make();
+    cr_assert(jtofu_initialize(0, 5, map) == JTOFU_SUCCESS);
+    cr_assert(jtofu_query_phys_coords(0, 5, &phys) == JTOFU_SUCCESS);
+    cr_assert(jtofu_query_phys_coords(JOB, 5, &phys) == JTOFU_ERR_INVALID_ARG);
+    cr_assert(jtofu_initialize(JOB, 5, map) == JTOFU_SUCCESS);
+    cr_assert(jtofu_query_phys_coords(0, 5, &phys) == JTOFU_SUCCESS);
+    cr_assert(jtofu_query_phys_coords(JOB, 5, &phys) == JTOFU_SUCCESS);
+    cr_assert(jtofu_query_phys_coords(OTHER, 5, &phys) == JTOFU_ERR_INVALID_ARG);
+    cr_assert(jtofu_initialize(OTHER, 5, map) == JTOFU_ERR_INVALID_ARG);
+    cr_assert(jtofu_initialize(0, 5, map) == JTOFU_SUCCESS);
+    for (int i = 0; i < 3; i++)
+        cr_assert(jtofu_finalize() == JTOFU_SUCCESS);
+    free(map);
 }
 
 Test(jtofu, pointers_that_are_null_are_refused, .init = silence)
@@ -222,7 +254,7 @@ Test(jtofu, initialize_counts_and_wants_the_same_again, .init = silence)
     cr_assert(jtofu_initialize(JOB, 20, other) == JTOFU_ERR_INVALID_ARG);
     cr_assert(jtofu_finalize() == JTOFU_SUCCESS && jtofu_query_max_proc_per_node() == 4);
     cr_assert(jtofu_finalize() == JTOFU_SUCCESS);
-    cr_assert(jtofu_query_max_proc_per_node() == JTOFU_ERR_NOT_INITIALIZED);
+    cr_assert(jtofu_query_max_proc_per_node() == 1); /* the default map */
     cr_assert(jtofu_initialize(OTHER, 1, other) == JTOFU_SUCCESS);
     free(map);
     free(other);
