@@ -4,7 +4,7 @@
 # memory within a node; not with --share-ipc, and not, with a line, where there are no namespaces.
 # Usage: nodes_test.sh UTOFURUN UTOFU-INFO
 set -u
-run=$1 info=$2
+run=$(realpath "$1") info=$(realpath "$2")
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"; rm -f "/dev/shm/utofu-nodes.$$".*' EXIT
 unset "${!UTOFU_@}"
