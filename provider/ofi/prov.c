@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opening and closing the provider, its capabilities, and its table of functions. */
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -308,11 +309,35 @@ static int fp_progress(struct prov *base)
     return due;
 }
 
+/* The address of the control endpoint, on fabrics whose names are socket addresses. */
+static bool fp_ip(struct prov *base, uint8_t ip[16])
+{
+    static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+    const struct fp_prov *prov = (struct fp_prov *)base;
+    uint32_t format = prov->info->addr_format;
+    struct sockaddr_in in;
+    struct sockaddr_in6 in6;
+
+    if (format == FI_SOCKADDR_IN && prov->address.name_size >= sizeof(in)) {
+        memcpy(&in, prov->address.name, sizeof(in));
+        memcpy(ip, mapped, sizeof(mapped));
+        memcpy(ip + sizeof(mapped), &in.sin_addr, sizeof(in.sin_addr));
+        return true;
+    }
+    if (format == FI_SOCKADDR_IN6 && prov->address.name_size >= sizeof(in6)) {
+        memcpy(&in6, prov->address.name, sizeof(in6));
+        memcpy(ip, &in6.sin6_addr, sizeof(in6.sin6_addr));
+        return true;
+    }
+    return false;
+}
+
 const struct prov_ops ofi_provider = {
     .name = "ofi",
     .open = fp_open,
     .close = fp_close,
     .address = fp_address,
+    .ip = fp_ip,
     .caps = fp_caps,
     .device = fp_device,
     .reg = fp_reg,

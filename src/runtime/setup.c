@@ -216,7 +216,7 @@ static void add_addresses(uint8_t *bytes, size_t *size, struct ut_address_record
 }
 
 /* Appends the contact for the summary of the job. The IP address is that of an RDMA port, which
- * other hosts can reach. */
+ * other hosts can reach, or of libfabric's endpoints. */
 static int add_contact(uint8_t *bytes, size_t *size, struct ut_address_record *record)
 {
     struct ut_contact contact;

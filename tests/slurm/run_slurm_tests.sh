@@ -267,8 +267,18 @@ check() {
     expect_not 'FAIL'
 }
 
+# One summary has the counters of both hosts.
+summary_of_job() {
+    local mpi
+    for mpi in pmix pmi2; do
+        UTOFU_STATS=job try 60 srun "--mpi=$mpi" -N 2 -n 2 "$build/examples/barrier_sum" || fail "$mpi: exit status $?"
+        expect 'stats: summary of 2 of 2 ranks' 1
+        expect_not 'missing'
+    done
+}
+
 all_cases=(pmix pmi2 none_with_root cyclic arbitrary overcommit side_by_side openmpi mpich killed_rank scancelled
-    left_early without_mpi no_libfabric only_shm check)
+    left_early without_mpi no_libfabric only_shm check summary_of_job)
 
 for case in "${@:-${all_cases[@]}}"; do
     before=$failures started=$EPOCHREALTIME
