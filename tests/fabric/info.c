@@ -123,8 +123,8 @@ static void claim(struct fi_info *info, const struct profile *p)
     info->tx_attr->caps &= ~p->lacks;
     info->rx_attr->caps &= ~p->lacks;
     info->tx_attr->msg_order = info->rx_attr->msg_order = order;
-    info->tx_attr->comp_order = info->rx_attr->comp_order =
-        p->shuffles ? FI_ORDER_NONE : FI_ORDER_STRICT;
+    /* FI_ORDER_NONE and FI_ORDER_STRICT, names that libfabric 2 warns of */
+    info->tx_attr->comp_order = info->rx_attr->comp_order = p->shuffles ? 0 : 0x1FF;
     info->ep_attr->max_order_raw_size = info->ep_attr->max_order_waw_size = 0;
     limit(&info->tx_attr->inject_size, p->inject);
     limit(&info->ep_attr->max_msg_size, p->message);
