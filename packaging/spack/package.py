@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Spack recipe. Put this folder into a repository of recipes as packages/utofu-verbs (Spack 1.0:
-packages/utofu_verbs), or name a checkout of the sources as the one to build:
+"""A Spack recipe, not tried with Spack itself. Put this folder into a repository of recipes as
+packages/utofu-verbs (Spack 1.0: packages/utofu_verbs), or name a checkout of the sources as the
+one to build:
 
     spack develop --path CHECKOUT utofu-verbs@1.0.0
 """

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # The RPM packages build from this tree, rpmlint finds nothing, no file is in two of them or in none, rpm installs them
-# into an empty root and finds each file as it was packaged (rpm -V), and the files are sufficient to build and run a
-# program. Where rpm is not the system's own (Debian) it knows no dependencies: --nodeps.
+# into an empty root and finds each file as it was packaged (rpm -V), the files are sufficient to build and run a
+# program, and rpm removes all of them.
 #
 # usage: run_rpm_test.sh CC...
 here=$(cd "$(dirname "$0")" && pwd)
@@ -15,7 +15,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 source=$here/../..
 
-options=(--nodeps --nocheck)
+options=(--nocheck)
 pkg-config --exists ompi-c mpich || options+=(--without prdma)
 if ! "$source/scripts/build-rpm" "$work/rpms" "${options[@]}" >"$work/log" 2>&1; then
     tail -40 "$work/log"
@@ -51,6 +51,16 @@ for package in libs devel; do
     devel) grep -q '^utofu-verbs-libs' "$work/out" ;;
     esac || { fail "what utofu-verbs-$package requires"; cat "$work/out"; }
 done
+
+# left_behind: what is still there of the packages
+left_behind() {
+    (cd "$root" && find . -path ./var/lib/rpm -prune -o \( ! -type d -o -path '*utofu*' \) -print)
+}
 use_root "$root" "$(find "$root" -path '*/doc/utofu-verbs/examples')" "$@"
+find "$root" -name __pycache__ -exec rm -rf {} + # of Python, which was run in there
+[ -n "$(left_behind)" ] || fail 'nothing is installed'
+in_root -e --nodeps --noscripts "${packages[@]}" >"$work/out" 2>&1 || { fail 'rpm -e'; cat "$work/out"; }
+left_behind >"$work/left"
+[ ! -s "$work/left" ] || { fail 'rpm -e leaves behind:'; cat "$work/left"; }
 [ $failures = 0 ] && echo "ok: ${packages[*]}"
 [ $failures = 0 ]
