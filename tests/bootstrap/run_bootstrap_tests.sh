@@ -835,7 +835,7 @@ group_questions() {
     asked openmpi_without_shared_memory 15 env PMIX_MCA_gds=hash "$run" -n 16
     # one for the first process of the other node, one for all
     two_nodes 2 "$run"
-    PMIX_MCA_gds=hash two_nodes 0 "$run"
+    PMIX_MCA_gds="hash" two_nodes 0 "$run"
 }
 
 # Communications that continue without another call: see deferred.c. deferred WHERE command...
