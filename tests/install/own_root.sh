@@ -34,9 +34,7 @@ enter_own_root() {
 }
 
 leave_own_root() {
-    local folder
-    for folder in run/netns proc dev sys; do umount -R "$root/$folder" 2>/dev/null; done
-    umount "$root" 2>/dev/null && umount "$root" 2>/dev/null # the overlay, and the mount of its own
+    while umount -R "$root" 2>/dev/null; do :; done # the overlay with what is mounted in it, and the mount of its own
     rm -rf --one-file-system "$work"
 }
 
@@ -52,8 +50,8 @@ install_in_root() {
     in_root root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y "$@"
 }
 
-fill_own_root() { # SOURCE SUITE PACKAGE...
-    local source=$1 suite=$2 system
+fill_own_root() { # SOURCE SUITE PACKAGE...: sets $system, the bare system
+    local source=$1 suite=$2
     local cache=${SLURM_HOSTS_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/utofu-verbs/slurm-hosts}
     shift 2
     system=$("$source/scripts/slurm-hosts.d/make-system" "$cache" "$suite" bare) || return
