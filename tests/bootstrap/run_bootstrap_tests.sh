@@ -706,7 +706,7 @@ group_openmpi() {
     else # its MPI_Init fails once PMIx is in use, and PMIx 5 can be used after MPI_Finalize
         check mpi_warned 0 'warning: .*: call MPI_Init.. before the first utofu call' 1 \
             $run -n 4 "$PROBE_OPENMPI" --layout --mpi none
-        check mpi_after 14 'local rank' 1+ $run -n 4 "$PROBE_OPENMPI" --layout --mpi after
+        check mpi_after 14 'local rank|An error occurred in MPI_Init' 1+ $run -n 4 "$PROBE_OPENMPI" --layout --mpi after
         check mpi_over 0 '^pmix rank .*: ok$' 2 $run -n 2 "$PROBE_OPENMPI" --mpi over
     fi
     check singleton 0 'rank 0/1 .*: ok$' 1 "$PROBE_OPENMPI" --mpi before
