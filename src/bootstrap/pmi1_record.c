@@ -6,19 +6,19 @@
  * process
  * publishes its own record under its rank. The first process of a node publishes the key of the
  * node's
- * board (board.h). The others also write their records to the board, and need no query for each
+ * board (records.h). The others also write their records to the board, and need no query for each
  * other.
  * The process that writes last publishes all records of the node together, for other nodes.
  * A value that is longer than the launcher allows is split into pieces, NAME, NAME.1, NAME.2... The
  * first
  * piece begins with the number of pieces and a colon.
  */
-#include "bootstrap/board.h"
 #include "bootstrap/job.h"
 #include "bootstrap/nodes.h"
 #include "bootstrap/ops.h"
 #include "bootstrap/pmi1.h"
 #include "bootstrap/pmi1_text.h"
+#include "bootstrap/records.h"
 #include "util/hash.h"
 #include "util/log.h"
 
@@ -44,13 +44,13 @@ struct name {
 
 static struct {
     const struct ut_job_pmi1_info *info;
-    struct ut_job_place place; /* num_nodes 0: unknown layout */
-    pthread_mutex_t lock;      /* guards the fields below */
-    struct ut_job_board board;
+    struct ut_job_place place;   /* num_nodes 0: unknown layout */
+    pthread_mutex_t lock;        /* guards the fields below */
+    struct ut_job_records board; /* size 0: not open */
     uint32_t needed; /* number of look-ups of processes of this node before the board was open */
     size_t own_size;
     uint8_t own_record[UT_JOB_RECORD_MAX];
-} here = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} here = {.lock = PTHREAD_MUTEX_INITIALIZER, .board.fd = -1};
 
 /* ---- values ---- */
 
@@ -202,7 +202,7 @@ static void publish_node(bool in_time)
 {
     struct name name = {"node", here.place.node};
     struct ut_job_pack pack;
-    int rc = ut_job_board_pack(&here.board, &pack);
+    int rc = ut_job_records_pack(&here.board, &pack);
 
     if (rc == 0)
         rc = put_value(&name, pack.data, pack.size, in_time);
@@ -256,7 +256,7 @@ static void open_board(bool in_time)
 static bool is_time_to_open(void)
 {
     here.needed++;
-    return here.own_size > 0 && here.place.local_rank > 0 && !here.board.memory &&
+    return here.own_size > 0 && here.place.local_rank > 0 && here.board.size == 0 &&
            (here.needed & (here.needed - 1)) == 0;
 }
 
@@ -265,8 +265,7 @@ static bool read_board(uint32_t local_rank, void *record, size_t *size)
     pthread_mutex_lock(&here.lock);
     if (is_time_to_open())
         open_board(false);
-    bool found =
-        here.board.memory && ut_job_records_read(&here.board.records, local_rank, record, size);
+    bool found = ut_job_records_read(&here.board, local_rank, record, size);
     pthread_mutex_unlock(&here.lock);
     return found;
 }
@@ -320,7 +319,7 @@ static void open_records(const struct ut_job_pmi1_info *info)
     here.info = info;
     here.needed = 0;
     here.own_size = 0;
-    ut_job_board_close(&here.board);
+    ut_job_records_free(&here.board);
     ut_job_nodes_free();
     if (ut_job_layout_place(&info->layout, info->rank, &here.place) != 0)
         here.place = (struct ut_job_place){0};
