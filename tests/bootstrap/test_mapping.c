@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The pure functions of src/bootstrap: layouts, PMI-1 text, UTOFU_ROOT, wire headers. */
+#include "bootstrap/channel.h"
 #include "bootstrap/layout.h"
 #include "bootstrap/pmi1_text.h"
 #include "bootstrap/root.h"
-#include "bootstrap/message.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
