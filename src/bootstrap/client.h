@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The client of the rendezvous server. One thread connects, publishes, and looks up records, so
- * that no
- * caller waits for a server that has not started. The thread tries to connect until the deadline,
- * because the server may start late.
+ * that no caller waits for a server that has not started. The thread tries to connect until the
+ * deadline, because the server may start late.
  */
 #ifndef UT_BOOTSTRAP_CLIENT_H
 #define UT_BOOTSTRAP_CLIENT_H

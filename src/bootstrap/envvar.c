@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A job from UTOFU_RANK, UTOFU_SIZE and UTOFU_ROOT, which utofurun or the user sets.
- * Without UTOFU_NODE and UTOFU_LOCAL_RANK, the nodes follow from the root alone, so that all
- * processes
+ * A job from UTOFU_RANK, UTOFU_SIZE and UTOFU_ROOT, which utofurun or the user sets. Without
+ * UTOFU_NODE and UTOFU_LOCAL_RANK, the nodes follow from the root alone, so that all processes
  * agree. With a root that can only be reached within one machine (unix:@name, a loopback address, a
  * folder), all processes are on node 0, with local rank = rank. With any other address, each
- * process is
- * alone on node = rank.
+ * process is alone on node = rank.
  * If only UTOFU_ROOT is set, in a job of Open MPI, Flux or Slurm whose PMIx or PMI cannot be used,
- * the
- * variables of that launcher give rank and size.
+ * the variables of that launcher give rank and size.
  */
 #include "bootstrap/client.h"
 #include "bootstrap/folder.h"

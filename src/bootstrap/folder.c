@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Address records in files of a folder. If the owner of a file is not alive, the file belongs
- * either to
- * a dead process of this job, or to an earlier job: then it is stale. To distinguish the two, the
- * processes of a machine hold a shared lock on the folder. The process that gets the lock
- * exclusively,
- * at the start or at the end, removes stale files.
+ * either to a dead process of this job, or to an earlier job: then it is stale. To distinguish the
+ * two, the processes of a machine hold a shared lock on the folder. The process that gets the lock
+ * exclusively, at the start or at the end, removes stale files.
  */
 #include "bootstrap/folder.h"
 #include "bootstrap/job.h"

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A folder as rendezvous. Each process writes one file, first under a temporary name, and locks the
- * file
- * until it ends. The last process of the job, or the first process of the next job, removes the
- * files.
+ * file until it ends. The last process of the job, or the first process of the next job, removes
+ * the files.
  * If the folder cannot be locked (network file systems), each owner removes its own file.
  */
 #ifndef UT_BOOTSTRAP_FOLDER_H

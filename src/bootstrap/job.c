@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Finds the job: chooses the launcher, applies UTOFU_NODE, UTOFU_LOCAL_RANK and UTOFU_LOCAL_SIZE,
- * and
- * passes calls on to the operations of that launcher.
+ * and passes calls on to the operations of that launcher.
  */
 #include "bootstrap/job.h"
 #include "bootstrap/ops.h"

@@ -2,10 +2,8 @@
 /*
  * The bootstrap of a job: rank, size and layout, and the address records of other processes. One
  * interface for PMIx, PMI-1, a job from environment variables, and a job of one process. No
- * function is
- * collective: each process publishes one small record once, and reads the record of another process
- * when
- * it first needs it.
+ * function is collective: each process publishes one small record once, and reads the record of
+ * another process when it first needs it.
  * Uses util only. Any thread may call any function.
  */
 #ifndef UT_BOOTSTRAP_JOB_H

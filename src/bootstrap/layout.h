@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The layout of ranks on nodes, as a list of blocks: `nodes` nodes from `first` on, each with
- * `each`
- * consecutive ranks. The list repeats until all ranks have a node. PMI-1 calls such a list
+ * `each` consecutive ranks. The list repeats until all ranks have a node. PMI-1 calls such a list
  * PMI_process_mapping. Pure functions.
  */
 #ifndef UT_BOOTSTRAP_LAYOUT_H

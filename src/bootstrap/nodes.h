@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Records of other nodes, fetched for a whole node at a time. Let fetching take q queries. The
- * first q
- * look-ups of a node's processes query single records, and the next look-up queries the node. If
- * the node
- * has published nothing yet, it is queried again after 2q, 4q... look-ups. So a process makes at
- * most
- * twice as many queries as necessary, and fetches a node only if it uses q of its processes. Each
- * record
- * is taken out once. PMIx answers later, so look-ups of the node's other processes wait for the
- * answer,
- * but at most UT_JOB_NODES_ANSWER_MS, because the first process of the node may never call the
- * library.
+ * first q look-ups of a node's processes query single records, and the next look-up queries the
+ * node. If the node has published nothing yet, it is queried again after 2q, 4q... look-ups. So a
+ * process makes at most twice as many queries as necessary, and fetches a node only if it uses q of
+ * its processes. Each record is taken out once. PMIx answers later, so look-ups of the node's other
+ * processes wait for the answer, but at most UT_JOB_NODES_ANSWER_MS, because the first process of
+ * the node may never call the library.
  */
 #ifndef UT_BOOTSTRAP_NODES_H
 #define UT_BOOTSTRAP_NODES_H

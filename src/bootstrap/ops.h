@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The operations of a launcher, and helpers for all launchers. Private to src/bootstrap: other
- * modules
- * use job.h.
+ * modules use job.h.
  */
 #ifndef UT_BOOTSTRAP_OPS_H
 #define UT_BOOTSTRAP_OPS_H

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The first byte is the length of the model, the record that was inserted first. The model follows.
- * Then
- * each record has an entry: the length of the entry in one byte, or in two if the first one has its
- * highest bit set; the length of the record; and the runs of bytes that differ from the model. A
- * run
- * begins with a byte of two counts: equal bytes to skip, and differing bytes that follow. A count
- * of 15
- * means that the next byte is added.
+ * Then each record has an entry: the length of the entry in one byte, or in two if the first one
+ * has its highest bit set; the length of the record; and the runs of bytes that differ from the
+ * model. A run begins with a byte of two counts: equal bytes to skip, and differing bytes that
+ * follow. A count of 15 means that the next byte is added.
  */
 #include "bootstrap/pack.h"
 #include "bootstrap/job.h"

@@ -2,8 +2,7 @@
 /*
  * Packs several records into few bytes: the first one in full, the others as differences from it.
  * Records of processes on one host, or of neighbouring ranks, have most bytes in common. A pack may
- * come
- * from another process, so no function reads beyond its end. Pure functions.
+ * come from another process, so no function reads beyond its end. Pure functions.
  */
 #ifndef UT_BOOTSTRAP_PACK_H
 #define UT_BOOTSTRAP_PACK_H

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The socket PMI_FD of a launcher that speaks PMI-1: hydra (MPICH, Intel MPI, MVAPICH) and Slurm's
- * pmi2
- * plugin. pmi1_record.c has the operations of this launcher.
+ * pmi2 plugin. pmi1_record.c has the operations of this launcher.
  * An MPI library of this process uses the same socket, also with one request and one answer at a
  * time.
  * pmi1_share.c separates the requests of MPI and of this file. The answer to a request is always
- * read
- * before the next request is sent, even if the caller does not want to wait.
+ * read before the next request is sent, even if the caller does not want to wait.
  */
 #include "bootstrap/layout.h"
 #include "bootstrap/mpi.h"

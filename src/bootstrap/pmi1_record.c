@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Records over PMI-1 in few queries, and the other operations of a launcher (ops.h). Records go
- * through
- * publish_name and lookup_name, which are answered immediately; put and get are collective. Each
- * process
- * publishes its own record under its rank. The first process of a node publishes the key of the
- * node's
- * board (records.h). The others also write their records to the board, and need no query for each
- * other.
- * The process that writes last publishes all records of the node together, for other nodes.
- * A value that is longer than the launcher allows is split into pieces, NAME, NAME.1, NAME.2... The
- * first
+ * through publish_name and lookup_name, which are answered immediately; put and get are collective.
+ * Each process publishes its own record under its rank. The first process of a node publishes the
+ * key of the node's board (records.h). The others also write their records to the board, and need
+ * no query for each other.
+ * The process that writes last publishes all records of the node together, for other nodes. A value
+ * that is longer than the launcher allows is split into pieces, NAME, NAME.1, NAME.2... The first
  * piece begins with the number of pieces and a colon.
  */
 #include "bootstrap/job.h"

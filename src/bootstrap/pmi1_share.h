@@ -2,11 +2,9 @@
 /*
  * The launcher's PMI-1 socket, shared with the MPI library of the process.
  * An MPI library uses the descriptor PMI_FD at any time, with one request and one answer at a time.
- * So
- * this module replaces that descriptor by another socket, and a thread forwards MPI's requests and
- * the
- * launcher's answers. The thread knows when no answer is outstanding. Then this library may send a
- * request, from any thread.
+ * So this module replaces that descriptor by another socket, and a thread forwards MPI's requests
+ * and the launcher's answers. The thread knows when no answer is outstanding. Then this library may
+ * send a request, from any thread.
  */
 #ifndef UT_BOOTSTRAP_PMI1_SHARE_H
 #define UT_BOOTSTRAP_PMI1_SHARE_H

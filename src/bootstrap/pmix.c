@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * PMIx: mpirun of Open MPI, PRRTE, PMIx of Slurm and Flux. libpmix is loaded at run time, so that
- * other
- * jobs do not need it. If Open MPI has loaded an instance, that instance is used.
- * The layout is read from data that PMIx has in this process (PMIX_OPTIONAL): the node list, and
- * the host
- * name and local rank of every rank. PMIX_NODEID is not dense, and a query of it, like
+ * other jobs do not need it. If Open MPI has loaded an instance, that instance is used. The layout
+ * is read from data that PMIx has in this process (PMIX_OPTIONAL): the node list, and the host name
+ * and local rank of every rank. PMIX_NODEID is not dense, and a query of it, like
  * PMIx_Resolve_peers, may wait for ever for data of another node. Records are read with PMIx_Get_nb
- * and
- * a deadline of the library.
+ * and a deadline of the library.
  */
 #include "bootstrap/ops.h"
 #include "util/ascii.h"

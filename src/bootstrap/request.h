@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Outstanding look-ups, for launchers that answer in another thread. Each requested rank has one
- * entry,
- * which exists until the answer is taken. A late answer is kept for the next call.
+ * entry, which exists until the answer is taken. A late answer is kept for the next call.
  */
 #ifndef UT_BOOTSTRAP_REQUEST_H
 #define UT_BOOTSTRAP_REQUEST_H

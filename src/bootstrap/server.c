@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The rendezvous server: epoll over non-blocking sockets. All requests that a connection has sent
- * are
- * answered together, so that a request costs few system calls. The server closes a connection that
- * sends
- * anything unexpected, or no hello in time. A connection without a hello costs a descriptor and a
- * kilobyte for at most ten seconds, and there are at most UNKNOWN_MAX of them.
+ * are answered together, so that a request costs few system calls. The server closes a connection
+ * that sends anything unexpected, or no hello in time. A connection without a hello costs a
+ * descriptor and a kilobyte for at most ten seconds, and there are at most UNKNOWN_MAX of them.
  */
 #include "bootstrap/server.h"
 #include "bootstrap/channel.h"

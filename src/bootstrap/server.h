@@ -3,8 +3,7 @@
  * The rendezvous server of a job without a launcher: stores one record per rank, and answers look-
  * ups.
  * Runs in the main loop of utofurun, or in a thread of rank 0. The server logs nothing, so that
- * utofurun
- * needs no other part of the library.
+ * utofurun needs no other part of the library.
  */
 #ifndef UT_BOOTSTRAP_SERVER_H
 #define UT_BOOTSTRAP_SERVER_H

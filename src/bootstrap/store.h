@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The known records, by rank. A record takes 30 to 40 bytes if neighbouring ranks are known, too.
- * In a job
- * with all-to-all communication each process has the records of all processes. Memory grows with
- * the
- * number of records, not with the size of the job. The caller holds a lock.
+ * In a job with all-to-all communication each process has the records of all processes. Memory
+ * grows with the number of records, not with the size of the job. The caller holds a lock.
  */
 #ifndef UT_BOOTSTRAP_STORE_H
 #define UT_BOOTSTRAP_STORE_H
