@@ -43,10 +43,12 @@ enum {
     MAX_LOOKS = 1000,
 };
 
-static uint64_t opened_at;
-static uint32_t num_holding; /* atomic: number of VCQs with held communications */
-static uint64_t late_ns;     /* atomic: total hold time of communications that the background thread
-                              * started */
+static struct {
+    uint64_t opened_at;
+    uint32_t num_holding; /* atomic: number of VCQs with held communications */
+    uint64_t late_ns;     /* atomic: total hold time of communications that the background thread
+                           * started */
+} holding;
 
 /* Stores which thread is in a call of the program that has locked the VCQ; 0 after the call. */
 static void set_in_call(struct ut_vcq *vcq, uintptr_t thread)
@@ -78,7 +80,7 @@ void ut_check_open(const struct ut_job_info *job)
 {
     ut_check_job = job;
     ut_check_on = ut_env_num(UT_ENV_CHECK) != 0;
-    opened_at = ut_clock_ns();
+    holding.opened_at = ut_clock_ns();
     if (!ut_check_on)
         return;
     ut_check_symbolize_open();
@@ -132,9 +134,9 @@ static void count_holding(struct ut_vcq *vcq)
         return;
     check->counted = holds;
     if (holds)
-        __atomic_add_fetch(&num_holding, 1, __ATOMIC_RELAXED);
+        __atomic_add_fetch(&holding.num_holding, 1, __ATOMIC_RELAXED);
     else
-        __atomic_sub_fetch(&num_holding, 1, __ATOMIC_RELAXED);
+        __atomic_sub_fetch(&holding.num_holding, 1, __ATOMIC_RELAXED);
 }
 
 /* Publishes the number of complete communications, and `n` new ones, to other processes. */
@@ -159,7 +161,7 @@ void ut_check_detach(struct ut_vcq *vcq)
         return;
     count_traffic(vcq, 0);
     if (check->counted)
-        __atomic_sub_fetch(&num_holding, 1, __ATOMIC_RELAXED);
+        __atomic_sub_fetch(&holding.num_holding, 1, __ATOMIC_RELAXED);
     /* communications that were submitted meanwhile */
     for (uint32_t n = ut_check_num_held(vcq), i = 0; i < n; i++) {
         struct ut_check_op *op = ut_check_op_of(vcq, ut_vcq_slot(vcq, vcq->toq_exec + i));
@@ -173,8 +175,8 @@ void ut_check_detach(struct ut_vcq *vcq)
 
 static bool may_hold(uint64_t now)
 {
-    return __atomic_load_n(&late_ns, __ATOMIC_RELAXED) <
-           LATE_FREE_NS + (now - opened_at) / LATE_SHARE;
+    return __atomic_load_n(&holding.late_ns, __ATOMIC_RELAXED) <
+           LATE_FREE_NS + (now - holding.opened_at) / LATE_SHARE;
 }
 
 /* Decides whether to hold a communication that was submitted at this call site. 0: no. Else its
@@ -324,7 +326,7 @@ uint32_t ut_check_polled(struct ut_vcq *vcq)
 
 bool ut_check_others_have_held(const struct ut_vcq *vcq)
 {
-    return __atomic_load_n(&num_holding, __ATOMIC_RELAXED) > vcq->check->counted;
+    return __atomic_load_n(&holding.num_holding, __ATOMIC_RELAXED) > vcq->check->counted;
 }
 
 static bool is_mine(const struct ut_vcq *vcq)
@@ -355,7 +357,7 @@ bool ut_check_is_overdue(struct ut_vcq *vcq)
     if (late && lingers)
         ut_origins_lingered();
     if (late)
-        __atomic_add_fetch(&late_ns, now - (lingers ? oldest->lingers : oldest->at),
+        __atomic_add_fetch(&holding.late_ns, now - (lingers ? oldest->lingers : oldest->at),
                            __ATOMIC_RELAXED);
     return late;
 }

@@ -33,8 +33,10 @@ enum {
     LAST_PAUSE_MS = 256,
 };
 
-static uint64_t lingered_ns; /* atomic */
-static uint64_t opened_at;   /* atomic; 0: no communication has lingered yet */
+static struct {
+    uint64_t lingered_ns; /* atomic */
+    uint64_t opened_at;   /* atomic; 0: no communication has lingered yet */
+} lingering;
 
 /*
  * The table
@@ -332,13 +334,13 @@ static bool is_harmless(const struct ut_slot *slot, const struct ut_check_op *op
 
 static bool may_linger(uint64_t now)
 {
-    uint64_t since = __atomic_load_n(&opened_at, __ATOMIC_RELAXED);
+    uint64_t since = __atomic_load_n(&lingering.opened_at, __ATOMIC_RELAXED);
 
     if (since == 0) {
-        __atomic_store_n(&opened_at, now, __ATOMIC_RELAXED);
+        __atomic_store_n(&lingering.opened_at, now, __ATOMIC_RELAXED);
         since = now;
     }
-    return __atomic_load_n(&lingered_ns, __ATOMIC_RELAXED) <
+    return __atomic_load_n(&lingering.lingered_ns, __ATOMIC_RELAXED) <
            LINGER_FREE_NS + (now - since) / LINGER_SHARE;
 }
 
@@ -374,7 +376,7 @@ void ut_origins_leave(struct ut_check_op *op)
 
 void ut_origins_lingered(void)
 {
-    __atomic_add_fetch(&lingered_ns, LINGER_NS, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&lingering.lingered_ns, LINGER_NS, __ATOMIC_RELAXED);
 }
 
 /* Notes whether the poll leaves the oldest communication held. */
@@ -388,7 +390,8 @@ static void note_lingering(struct ut_vcq *vcq, bool lingers, uint64_t now)
             check->lingers_since = now;
     } else if (check->lingers_since) {
         uint64_t ns = now - check->lingers_since;
-        __atomic_add_fetch(&lingered_ns, ns < LINGER_NS ? ns : LINGER_NS, __ATOMIC_RELAXED);
+        __atomic_add_fetch(&lingering.lingered_ns, ns < LINGER_NS ? ns : LINGER_NS,
+                           __ATOMIC_RELAXED);
         check->lingers_since = 0;
     }
 }

@@ -33,10 +33,12 @@ struct place {
 bool ut_check_on;
 const struct ut_job_info *ut_check_job;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct place places[MAX_PLACES];
-static unsigned int num_places;
-static uint64_t counts[UT_CHECK_FINDINGS];
+static struct {
+    pthread_mutex_t lock;
+    struct place places[MAX_PLACES];
+    unsigned int num_places;
+    uint64_t counts[UT_CHECK_FINDINGS];
+} reported = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 const struct ut_check_finding *ut_check_finding(unsigned int number)
 {
@@ -59,12 +61,13 @@ static bool is_new(const struct ut_check_report *r)
                                                   : NULL,
                       .id = (uint8_t)r->id};
 
-    for (unsigned int i = 0; i < num_places; i++)
-        if (places[i].id == p.id && places[i].caller == p.caller && places[i].other == p.other)
+    for (unsigned int i = 0; i < reported.num_places; i++)
+        if (reported.places[i].id == p.id && reported.places[i].caller == p.caller &&
+            reported.places[i].other == p.other)
             return false;
-    if (num_places == MAX_PLACES)
+    if (reported.num_places == MAX_PLACES)
         return false;
-    places[num_places++] = p;
+    reported.places[reported.num_places++] = p;
     return true;
 }
 
@@ -154,12 +157,12 @@ static void print_report(const struct ut_check_report *r)
 
 void ut_check_report(const struct ut_check_report *r)
 {
-    pthread_mutex_lock(&lock);
-    counts[r->id]++;
+    pthread_mutex_lock(&reported.lock);
+    reported.counts[r->id]++;
     bool prints = is_new(r);
     if (prints)
         print_report(r);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&reported.lock);
     if (prints && ut_env_num(UT_ENV_CHECK) == CHECK_ABORT)
         abort();
 }
@@ -169,18 +172,18 @@ void ut_check_print_sums(void)
     char text[TEXT_SIZE];
     uint64_t sum = 0;
 
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&reported.lock);
     for (unsigned int i = 0; i < UT_CHECK_FINDINGS; i++)
-        sum += counts[i];
-    int used = append_text(
-        text, 0, "utofu: check: [rank %u] %llu finding%s at %u place%s:", ut_check_job->rank,
-        (unsigned long long)sum, sum == 1 ? "" : "s", num_places, num_places == 1 ? "" : "s");
+        sum += reported.counts[i];
+    int used = append_text(text, 0, "utofu: check: [rank %u] %llu finding%s at %u place%s:",
+                           ut_check_job->rank, (unsigned long long)sum, sum == 1 ? "" : "s",
+                           reported.num_places, reported.num_places == 1 ? "" : "s");
     for (unsigned int i = 0; i < UT_CHECK_FINDINGS; i++)
-        if (counts[i] > 0)
-            used =
-                append_text(text, used, " %s %llu", findings[i].id, (unsigned long long)counts[i]);
+        if (reported.counts[i] > 0)
+            used = append_text(text, used, " %s %llu", findings[i].id,
+                               (unsigned long long)reported.counts[i]);
     used = append_text(text, used, "\n");
     if (sum > 0)
         ut_check_write(text, (size_t)used);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&reported.lock);
 }

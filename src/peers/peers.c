@@ -55,13 +55,14 @@ struct lookup {
     uint64_t bad_ms;  /* time of the next request after an unusable record */
     struct back_off others;
 };
-static struct ut_hash_table lookups;
-static struct ut_job_store store; /* valid records, which are not requested again */
-static pthread_mutex_t records_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct back_off
-    back_off_without_guess; /* for ids whose owner does not follow from the launcher's layout */
-static unsigned int
-    num_requested; /* number of ranks whose record was requested from the launcher */
+static struct {
+    struct ut_hash_table lookups;
+    struct ut_job_store store; /* valid records, which are not requested again */
+    pthread_mutex_t lock;
+    /* for ids whose owner does not follow from the launcher's layout */
+    struct back_off back_off_without_guess;
+    unsigned int num_requested; /* number of ranks whose record was requested from the launcher */
+} search = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 void ut_peers_open(const struct ut_process *process)
 {
@@ -85,23 +86,23 @@ static struct lookup *find_lookup(uint32_t rank)
 {
     struct lookup *s;
 
-    return UT_HASH_OBJECT(s, by_rank, ut_hash_find(&lookups, rank));
+    return UT_HASH_OBJECT(s, by_rank, ut_hash_find(&search.lookups, rank));
 }
 
 static struct lookup *get_lookup(uint32_t rank)
 {
     struct lookup *s = find_lookup(rank);
 
-    if (!s && ut_hash_reserve(&lookups) && (s = calloc(1, sizeof(*s)))) {
+    if (!s && ut_hash_reserve(&search.lookups) && (s = calloc(1, sizeof(*s)))) {
         s->rank = rank;
-        ut_hash_insert(&lookups, &s->by_rank, rank);
+        ut_hash_insert(&search.lookups, &s->by_rank, rank);
     }
     return s;
 }
 
 static void free_lookup(struct lookup *s)
 {
-    ut_hash_remove(&lookups, &s->by_rank);
+    ut_hash_remove(&search.lookups, &s->by_rank);
     free(s);
 }
 
@@ -172,7 +173,7 @@ static int check_and_store_record(struct lookup *s, struct peer_record *k)
         return s->bad;
     }
     drop_unreachable_addresses(k);
-    if (ut_job_store_add(&store, k->rank, k->bytes, k->size) == 0)
+    if (ut_job_store_add(&search.store, k->rank, k->bytes, k->size) == 0)
         free_lookup(s);
     return 0;
 }
@@ -180,7 +181,7 @@ static int check_and_store_record(struct lookup *s, struct peer_record *k)
 static int request_record(struct lookup *s, struct peer_record *k)
 {
     if (!s->is_requested)
-        __atomic_add_fetch(&num_requested, 1, __ATOMIC_RELAXED);
+        __atomic_add_fetch(&search.num_requested, 1, __ATOMIC_RELAXED);
     s->is_requested = true;
     s->answers = ut_job_num_answers();
     k->rank = s->rank;
@@ -193,7 +194,7 @@ static int request_record(struct lookup *s, struct peer_record *k)
 static bool read_stored_record(uint32_t rank, struct peer_record *k)
 {
     k->rank = rank;
-    return ut_job_store_read(&store, rank, k->bytes, &k->size);
+    return ut_job_store_read(&search.store, rank, k->bytes, &k->size);
 }
 
 /* Returns 0 with the record in *k. If may_request is false, the launcher is not asked: -EAGAIN
@@ -220,16 +221,16 @@ static bool may_succeed_later(int rc)
 
 size_t ut_peers_bytes(void)
 {
-    pthread_mutex_lock(&records_lock);
-    size_t bytes =
-        ut_job_store_bytes(&store) + lookups.used * sizeof(struct lookup) + ut_job_nodes_bytes();
-    pthread_mutex_unlock(&records_lock);
+    pthread_mutex_lock(&search.lock);
+    size_t bytes = ut_job_store_bytes(&search.store) + search.lookups.used * sizeof(struct lookup) +
+                   ut_job_nodes_bytes();
+    pthread_mutex_unlock(&search.lock);
     return bytes;
 }
 
 unsigned int ut_peers_num_requested(void)
 {
-    return __atomic_load_n(&num_requested, __ATOMIC_RELAXED);
+    return __atomic_load_n(&search.num_requested, __ATOMIC_RELAXED);
 }
 
 bool ut_peers_absence_reason(uint32_t rank, char *text, size_t size)
@@ -241,9 +242,9 @@ int ut_peers_contact(uint32_t rank, struct ut_contact *contact)
 {
     struct peer_record k;
 
-    pthread_mutex_lock(&records_lock);
+    pthread_mutex_lock(&search.lock);
     int rc = look_up_record(rank, true, &k);
-    pthread_mutex_unlock(&records_lock);
+    pthread_mutex_unlock(&search.lock);
     if (rc == 0 && k.record.has_contact)
         memcpy(contact, k.bytes + k.size - sizeof(*contact), sizeof(*contact));
     else if (rc == 0)
@@ -299,11 +300,11 @@ int ut_peers_node_of(uint32_t rank, uint32_t *node)
         return 0;
     }
     for (;;) {
-        pthread_mutex_lock(&records_lock);
+        pthread_mutex_lock(&search.lock);
         rc = look_up_record(rank, true, &k);
         if (rc == 0)
             *node = k.record.node;
-        pthread_mutex_unlock(&records_lock);
+        pthread_mutex_unlock(&search.lock);
         /* the launcher may be busy with MPI, or MPI may have closed its socket */
         bool later = may_succeed_later(rc);
         if ((later || rc == -ESHUTDOWN) && node_by_layout(rank, node))
@@ -549,7 +550,7 @@ static bool back_off_is_over(struct back_off *back_off)
 static int search_owner(const struct target *w, int64_t guess, struct ut_peer *peer)
 {
     struct search_errors errors = {0};
-    struct back_off *back_off = &back_off_without_guess;
+    struct back_off *back_off = &search.back_off_without_guess;
 
     if (guess >= 0) {
         struct peer_record k;
@@ -583,9 +584,9 @@ static int find_peer(const struct ut_coords *coords, uint32_t likely_local_rank,
     struct target w = {.node = (uint32_t)node, .match = match, .number = number};
     int64_t guess = ut_job_rank_at((uint32_t)node, likely_local_rank);
     peer->rank = guess >= 0 ? (uint32_t)guess : UT_NO_RANK;
-    pthread_mutex_lock(&records_lock);
+    pthread_mutex_lock(&search.lock);
     int rc = search_owner(&w, guess, peer);
-    pthread_mutex_unlock(&records_lock);
+    pthread_mutex_unlock(&search.lock);
     return rc;
 }
 
@@ -613,9 +614,9 @@ int ut_peers_check_table(uint32_t *pid, uint32_t *fd)
 
     if (rc != 0)
         return rc;
-    pthread_mutex_lock(&records_lock);
+    pthread_mutex_lock(&search.lock);
     rc = look_up_record(first.rank, true, &k);
-    pthread_mutex_unlock(&records_lock);
+    pthread_mutex_unlock(&search.lock);
     if (rc != 0)
         return rc;
     *pid = k.record.check_pid;
@@ -638,7 +639,7 @@ static int64_t find_stored_record(const struct target *w, int64_t guess)
     int64_t rank = guess;
 
     while (!is_target(rank, w)) {
-        rank = ut_job_store_next(&store, &cursor);
+        rank = ut_job_store_next(&search.store, &cursor);
         if (rank < 0)
             break;
     }
@@ -657,9 +658,9 @@ static int64_t find_likely(const struct ut_coords *coords, uint32_t likely_local
     int64_t guess = ut_job_rank_at((uint32_t)node, likely_local_rank);
     /* another thread may hold the lock while the launcher does not answer: return the likely
      * rank */
-    if (pthread_mutex_trylock(&records_lock) == 0) {
+    if (pthread_mutex_trylock(&search.lock) == 0) {
         rank = find_stored_record(&w, guess);
-        pthread_mutex_unlock(&records_lock);
+        pthread_mutex_unlock(&search.lock);
     }
     *certain = rank >= 0;
     return *certain ? rank : guess;

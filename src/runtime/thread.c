@@ -35,11 +35,13 @@ enum {
     COMPUTES_NS = 20000,
 };
 
-static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
-static bool started;
-static int start_result;
-static int epoll_fd = -1;
-static int sleepers; /* atomic: number of program threads that do the work of this thread */
+static struct {
+    pthread_mutex_t start_lock;
+    bool started;
+    int start_result;
+    int epoll_fd;
+    int sleepers; /* atomic: number of program threads that do the work of this thread */
+} background = {.start_lock = PTHREAD_MUTEX_INITIALIZER, .epoll_fd = -1};
 
 void ut_thread_wake(void *owner)
 {
@@ -48,7 +50,7 @@ void ut_thread_wake(void *owner)
     /* the thread itself or a serving thread calls this function in progress(), before it visits the
      * VCQs */
     __atomic_store_n(&vcq->wake_pending, 1, __ATOMIC_SEQ_CST);
-    if (!ut_vcq_has_thread() && __atomic_load_n(&sleepers, __ATOMIC_SEQ_CST) > 0)
+    if (!ut_vcq_has_thread() && __atomic_load_n(&background.sleepers, __ATOMIC_SEQ_CST) > 0)
         ut_vcq_wake_thread(); /* or a call that visits no VCQs */
 }
 
@@ -254,12 +256,12 @@ nfds_t ut_thread_fds(struct pollfd fds[UT_THREAD_FDS])
 
 void ut_thread_begin_serving(void)
 {
-    __atomic_add_fetch(&sleepers, 1, __ATOMIC_SEQ_CST);
+    __atomic_add_fetch(&background.sleepers, 1, __ATOMIC_SEQ_CST);
 }
 
 void ut_thread_end_serving(bool due)
 {
-    bool others = __atomic_sub_fetch(&sleepers, 1, __ATOMIC_SEQ_CST) > 0;
+    bool others = __atomic_sub_fetch(&background.sleepers, 1, __ATOMIC_SEQ_CST) > 0;
 
     if (ut_vcq_has_thread() ? due : others)
         ut_vcq_wake_thread();
@@ -283,7 +285,7 @@ void ut_thread_clear_wakeups(void)
 static int sleep_on_descriptors(int timeout)
 {
     struct epoll_event events[8];
-    int step = ut_fd_timeout_ms(timeout), n = epoll_wait(epoll_fd, events, 8, step);
+    int step = ut_fd_timeout_ms(timeout), n = epoll_wait(background.epoll_fd, events, 8, step);
 
     for (int i = 0; i < n; i++) {
         if (events[i].data.fd == ut_vcq_wake_fd())
@@ -302,7 +304,7 @@ static void *thread_main(void *arg)
     (void)arg;
     ut_job_set_background_thread();
     for (;;) {
-        if (!ut_fd_check_own(epoll_fd) || !ut_fd_check_own(ut_vcq_wake_fd())) {
+        if (!ut_fd_check_own(background.epoll_fd) || !ut_fd_check_own(ut_vcq_wake_fd())) {
             usleep(CLOSED_CHECK_MS * 1000);
             timeout = 0;
         } else {
@@ -318,7 +320,7 @@ static int add_descriptor(int fd)
 {
     struct epoll_event ev = {.events = EPOLLIN, .data.fd = fd};
 
-    return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &ev);
+    return epoll_ctl(background.epoll_fd, EPOLL_CTL_ADD, fd, &ev);
 }
 
 static int start_thread(void)
@@ -328,9 +330,9 @@ static int start_thread(void)
     /* delayed and held communications make progress without calls, as in the hardware */
     if (!ut_env_num(UT_ENV_PROGRESS_THREAD) && !ut_shuffle_on && !ut_check_on)
         return 0;
-    epoll_fd = ut_fd_own(epoll_create1(EPOLL_CLOEXEC));
+    background.epoll_fd = ut_fd_own(epoll_create1(EPOLL_CLOEXEC));
     int wake_fd = ut_vcq_wake_fd();
-    if (epoll_fd < 0 || wake_fd < 0 || add_descriptor(wake_fd) != 0)
+    if (background.epoll_fd < 0 || wake_fd < 0 || add_descriptor(wake_fd) != 0)
         return -errno;
     for (int i = 0; i < PROV_COUNT; i++) {
         if (process->prov[i] && add_descriptor(process->prov[i]->ops->fd(process->prov[i])) != 0)
@@ -345,13 +347,14 @@ static int start_thread(void)
 
 int ut_thread_start(void)
 {
-    pthread_mutex_lock(&start_lock);
-    if (!started) {
-        started = true;
-        start_result = start_thread();
-        if (start_result != 0)
-            ut_error("runtime", "cannot start the background thread: %s", strerror(-start_result));
+    pthread_mutex_lock(&background.start_lock);
+    if (!background.started) {
+        background.started = true;
+        background.start_result = start_thread();
+        if (background.start_result != 0)
+            ut_error("runtime", "cannot start the background thread: %s",
+                     strerror(-background.start_result));
     }
-    pthread_mutex_unlock(&start_lock);
-    return start_result;
+    pthread_mutex_unlock(&background.start_lock);
+    return background.start_result;
 }

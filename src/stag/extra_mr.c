@@ -28,20 +28,23 @@ enum state {
 };
 
 struct ut_extra_mr {
-    struct ut_extra_mr *next;   /* next of the same region */
-    struct ut_extra_mr *behind; /* next in the queue */
-    struct ut_region *of;       /* the region that this registration belongs to */
-    struct ut_devices devices;  /* exactly one device */
+    struct ut_extra_mr *next; /* next of the same region */
+    STAILQ_ENTRY(ut_extra_mr) queued;
+    struct ut_region *of;      /* the region that this registration belongs to */
+    struct ut_devices devices; /* exactly one device */
     enum state state;
     uint64_t bytes; /* number of bytes that were put */
     struct ut_region *region;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards everything in this file */
-static pthread_cond_t ended =
-    PTHREAD_COND_INITIALIZER; /* another registration is READY or REFUSED */
-static struct ut_extra_mr *queue, **queue_end = &queue;
-static bool works; /* the thread exists */
+static struct {
+    pthread_mutex_t lock; /* guards everything in this file */
+    pthread_cond_t ended; /* another registration is READY or REFUSED */
+    STAILQ_HEAD(extra_mr_queue, ut_extra_mr) queue;
+    bool works; /* the thread exists */
+} extras = {.lock = PTHREAD_MUTEX_INITIALIZER,
+            .ended = PTHREAD_COND_INITIALIZER,
+            .queue = STAILQ_HEAD_INITIALIZER(extras.queue)};
 
 static void register_unlocked(struct ut_extra_mr *extra)
 {
@@ -50,39 +53,38 @@ static void register_unlocked(struct ut_extra_mr *extra)
         .addr = of->addr, .size = of->size, .access = of->access, .devices = extra->devices};
 
     extra->state = BEGAN;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&extras.lock);
     int rc = ut_region_get_like(&like, &extra->region);
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&extras.lock);
     extra->state = rc == 0 ? READY : REFUSED;
     if (rc != 0)
         ut_info("stag",
                 "cannot register %zu bytes at %p on another device: %s; long puts from and to them "
                 "use one device",
                 of->size, of->addr, strerror(-rc));
-    pthread_cond_broadcast(&ended);
+    pthread_cond_broadcast(&extras.ended);
 }
 
 static void *register_queued(void *unused)
 {
-    pthread_mutex_lock(&lock);
-    while (queue) {
-        struct ut_extra_mr *extra = queue;
-        queue = extra->behind;
-        if (!queue)
-            queue_end = &queue;
+    struct ut_extra_mr *extra;
+
+    pthread_mutex_lock(&extras.lock);
+    while ((extra = STAILQ_FIRST(&extras.queue))) {
+        STAILQ_REMOVE_HEAD(&extras.queue, queued);
         register_unlocked(extra);
     }
-    works = false;
-    pthread_mutex_unlock(&lock);
+    extras.works = false;
+    pthread_mutex_unlock(&extras.lock);
     return unused;
 }
 
 /* If no thread can be started, the queue waits until a later call can start one. */
 static void start_thread(void)
 {
-    int rc = works ? 0 : ut_thread_create("utofu-reg", register_queued, NULL, NULL);
+    int rc = extras.works ? 0 : ut_thread_create("utofu-reg", register_queued, NULL, NULL);
 
-    works = rc == 0;
+    extras.works = rc == 0;
     if (rc != 0)
         ut_debug("stag", "cannot start the thread that registers memory on other devices: %s",
                  strerror(-rc));
@@ -91,9 +93,7 @@ static void start_thread(void)
 static void add_to_queue(struct ut_extra_mr *extra)
 {
     extra->state = WAITS;
-    extra->behind = NULL;
-    *queue_end = extra;
-    queue_end = &extra->behind;
+    STAILQ_INSERT_TAIL(&extras.queue, extra, queued);
 }
 
 static void count_bytes(struct ut_extra_mr *extra, uint64_t length)
@@ -101,17 +101,6 @@ static void count_bytes(struct ut_extra_mr *extra, uint64_t length)
     extra->bytes += length;
     if (extra->bytes >= extra->of->size)
         add_to_queue(extra);
-}
-
-static void remove_from_queue(struct ut_extra_mr *extra)
-{
-    struct ut_extra_mr **at = &queue;
-
-    while (*at != extra)
-        at = &(*at)->behind;
-    *at = extra->behind;
-    if (queue_end == &extra->behind)
-        queue_end = at;
 }
 
 static struct ut_extra_mr *find_or_add(struct ut_region *region, int provider, unsigned int device)
@@ -133,7 +122,7 @@ static struct ut_extra_mr *find_or_add(struct ut_region *region, int provider, u
 bool ut_region_extra_keys(struct ut_region *region, int provider, unsigned int device,
                           uint64_t length, struct prov_mr *keys)
 {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&extras.lock);
     struct ut_extra_mr *extra = find_or_add(region, provider, device);
     bool ready = extra && extra->state == READY;
 
@@ -141,24 +130,24 @@ bool ut_region_extra_keys(struct ut_region *region, int provider, unsigned int d
         *keys = *extra->region->mr[provider];
     else if (extra && extra->state == COUNTS)
         count_bytes(extra, length);
-    if (queue)
+    if (!STAILQ_EMPTY(&extras.queue))
         start_thread();
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&extras.lock);
     return ready;
 }
 
 /* Removes the further registrations of a region. Waits for a registration in progress. */
 static struct ut_extra_mr *take_all(struct ut_region *region)
 {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&extras.lock);
     for (struct ut_extra_mr *extra = region->extra; extra; extra = extra->next) {
         if (extra->state == WAITS)
-            remove_from_queue(extra);
+            STAILQ_REMOVE(&extras.queue, extra, ut_extra_mr, queued);
         while (extra->state == BEGAN)
-            pthread_cond_wait(&ended, &lock);
+            pthread_cond_wait(&extras.ended, &extras.lock);
     }
     struct ut_extra_mr *all = region->extra;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&extras.lock);
     return all;
 }
 

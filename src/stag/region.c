@@ -22,9 +22,11 @@
 #include "util/log.h"
 #include "util/long_wait.h"
 
-static struct ut_hash_table regions;
-static pthread_mutex_t regions_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t regions_registered = PTHREAD_COND_INITIALIZER;
+static struct {
+    struct ut_hash_table regions;
+    pthread_mutex_t lock;
+    pthread_cond_t registered;
+} registry = {.lock = PTHREAD_MUTEX_INITIALIZER, .registered = PTHREAD_COND_INITIALIZER};
 enum { REGISTERING = 1 };
 
 static void find_devices(const struct ut_process *process, unsigned int tni,
@@ -66,7 +68,7 @@ static void unlock_pages(struct ut_region *gone)
     struct ut_region *r;
 
     munlock((void *)from, to - from);
-    UT_HASH_FOREACH_ALL (r, &regions, by_memory) {
+    UT_HASH_FOREACH_ALL (r, &registry.regions, by_memory) {
         uintptr_t a = (uintptr_t)r->addr;
         if (r != gone && r->locked && a < to && a + r->size > from)
             (void)mlock(r->addr, r->size);
@@ -105,7 +107,8 @@ static struct ut_region *find_locked(const struct ut_region *like)
 {
     struct ut_region *r;
 
-    UT_HASH_FOREACH (r, &regions, ut_region_hash(like->addr, like->size, like->access), by_memory) {
+    UT_HASH_FOREACH (r, &registry.regions, ut_region_hash(like->addr, like->size, like->access),
+                     by_memory) {
         if (r->addr == like->addr && r->size == like->size && r->access == like->access &&
             same_devices(&r->devices, &like->devices))
             break;
@@ -124,27 +127,27 @@ static void unref_locked(struct ut_region *region)
 /* Adds a new region. From now on other threads find the region, but it is not ready yet. */
 static struct ut_region *add_locked(const struct ut_region *like)
 {
-    struct ut_region *r = ut_hash_reserve(&regions) ? malloc(sizeof(*r)) : NULL;
+    struct ut_region *r = ut_hash_reserve(&registry.regions) ? malloc(sizeof(*r)) : NULL;
 
     if (!r)
         return NULL;
     *r = *like;
     r->rc = REGISTERING;
-    ut_hash_insert(&regions, &r->by_memory, ut_region_hash(r->addr, r->size, r->access));
+    ut_hash_insert(&registry.regions, &r->by_memory, ut_region_hash(r->addr, r->size, r->access));
     return r;
 }
 
 static void register_unlocked(const struct ut_process *process, struct ut_region *r)
 {
-    pthread_mutex_unlock(&regions_lock);
+    pthread_mutex_unlock(&registry.lock);
     int rc = register_everywhere(process, r);
-    pthread_mutex_lock(&regions_lock);
+    pthread_mutex_lock(&registry.lock);
     r->rc = rc;
     if (rc != 0)
-        ut_hash_remove(&regions, &r->by_memory);
+        ut_hash_remove(&registry.regions, &r->by_memory);
     else if (ut_env_num(UT_ENV_SWAP_PROTECT))
         lock_pages(r);
-    pthread_cond_broadcast(&regions_registered);
+    pthread_cond_broadcast(&registry.registered);
 }
 
 /* Waits until another thread has registered the same region. */
@@ -161,7 +164,7 @@ static void wait_until_registered(const struct ut_region *r)
                     "utofu_reg_mem has waited %llu s for another thread, which registers the same "
                     "%zu bytes at %p",
                     ut_long_wait_seconds(&long_wait, now), r->size, r->addr);
-        pthread_cond_timedwait(&regions_registered, &regions_lock, &until);
+        pthread_cond_timedwait(&registry.registered, &registry.lock, &until);
     }
 }
 
@@ -169,7 +172,7 @@ int ut_region_get_like(const struct ut_region *like, struct ut_region **region)
 {
     const struct ut_process *process = ut_process_peek();
 
-    pthread_mutex_lock(&regions_lock);
+    pthread_mutex_lock(&registry.lock);
     struct ut_region *r = find_locked(like);
     if (r) {
         r->count++;
@@ -183,7 +186,7 @@ int ut_region_get_like(const struct ut_region *like, struct ut_region **region)
         unref_locked(r);
         r = NULL;
     }
-    pthread_mutex_unlock(&regions_lock);
+    pthread_mutex_unlock(&registry.lock);
     *region = r;
     return rc;
 }
@@ -201,17 +204,17 @@ bool ut_region_unref(struct ut_region *region)
 {
     bool last;
 
-    pthread_mutex_lock(&regions_lock);
+    pthread_mutex_lock(&registry.lock);
     UT_ASSERT(region->count > 0 && region->rc == 0);
     last = region->count == 1;
     if (last) {
-        ut_hash_remove(&regions, &region->by_memory);
+        ut_hash_remove(&registry.regions, &region->by_memory);
         if (region->locked)
             unlock_pages(region);
     } else {
         region->count--;
     }
-    pthread_mutex_unlock(&regions_lock);
+    pthread_mutex_unlock(&registry.lock);
     return last;
 }
 

@@ -28,8 +28,10 @@ enum {
     LOCK_MS = 200, /* no thread holds the lock of a VCQ longer, unless it hangs */
 };
 
-static unsigned int own_rank;
-static int wake_fd = -1;
+static struct {
+    unsigned int own_rank;
+    int wake_fd;
+} dumper = {.wake_fd = -1};
 void (*ut_dump_gates)(struct ut_vcq *vcq);
 void (*ut_dump_shuffle)(ut_dump_print *print);
 static struct sigaction before_abort;
@@ -38,7 +40,7 @@ void ut_dump_line(const char *fmt, ...)
 {
     char line[LINE];
     va_list args;
-    int n = snprintf(line, sizeof(line), "utofu: dump: [rank %u] ", own_rank);
+    int n = snprintf(line, sizeof(line), "utofu: dump: [rank %u] ", dumper.own_rank);
 
     va_start(args, fmt);
     int more = vsnprintf(line + n, sizeof(line) - (size_t)n - 1, fmt, args);
@@ -309,7 +311,8 @@ void ut_dump_on_signal(int number)
     uint64_t one = 1;
 
     (void)number;
-    if (!ut_process_forked() && ut_fd_is_own(wake_fd) && write(wake_fd, &one, sizeof(one)) < 0)
+    if (!ut_process_forked() && ut_fd_is_own(dumper.wake_fd) &&
+        write(dumper.wake_fd, &one, sizeof(one)) < 0)
         errno = saved; /* the thread is awake already */
     errno = saved;
 }
@@ -320,7 +323,7 @@ static void *thread_main(void *arg)
 
     (void)arg;
     for (;;) {
-        if (read(wake_fd, &count, sizeof(count)) == sizeof(count))
+        if (read(dumper.wake_fd, &count, sizeof(count)) == sizeof(count))
             ut_dump();
         else if (errno != EINTR)
             return NULL;
@@ -329,8 +332,8 @@ static void *thread_main(void *arg)
 
 static int start_thread(void)
 {
-    wake_fd = ut_fd_own(eventfd(0, EFD_CLOEXEC));
-    if (wake_fd < 0)
+    dumper.wake_fd = ut_fd_own(eventfd(0, EFD_CLOEXEC));
+    if (dumper.wake_fd < 0)
         return -errno;
     return ut_thread_create("utofu-dump", thread_main, NULL, NULL);
 }
@@ -342,7 +345,7 @@ int ut_dump_open(unsigned int rank)
     int number = numbers[ut_env_num(UT_ENV_DUMP_SIGNAL)];
     struct sigaction old, ours = {.sa_handler = ut_dump_on_signal, .sa_flags = SA_RESTART};
 
-    own_rank = rank;
+    dumper.own_rank = rank;
     if (number == 0 || sigaction(number, NULL, &old) != 0)
         return 0;
     if ((old.sa_flags & SA_SIGINFO) || (old.sa_handler != SIG_DFL && old.sa_handler != SIG_IGN)) {

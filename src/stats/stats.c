@@ -33,14 +33,16 @@ enum {
     CLOCK_EVERY_POLLS = 16,
 };
 
-static bool counting, tracing;
-static const struct ut_job_info *job;
-static uint64_t opened_at;
-
-static pthread_t thread;
-static bool has_thread;
-static int wake_fd = -1;
-static uint32_t print_wanted, end_wanted; /* atomic */
+static struct {
+    bool counting, tracing;
+    const struct ut_job_info *job;
+    uint64_t opened_at;
+    pthread_t thread;
+    bool has_thread;
+    int wake_fd;
+    uint32_t print_wanted, end_wanted; /* atomic */
+    bool dumps_too;                    /* SIGUSR1 is also UTOFU_DUMP_SIGNAL: prints both */
+} reporter = {.wake_fd = -1};
 
 /*
  * Printing and writing
@@ -57,11 +59,12 @@ static void print_all(void)
     fprintf(out,
             "utofu: stats: [rank %u] job size=%u seconds=%s looked_up=%u questions=%llu "
             "peer_bytes=%zu peer_bytes_per_rank=%s\n",
-            job->rank, job->size, ut_decimal(ut_clock_ns() - opened_at, 1000000000, 3).text,
+            reporter.job->rank, reporter.job->size,
+            ut_decimal(ut_clock_ns() - reporter.opened_at, 1000000000, 3).text,
             ut_peers_num_requested(), (unsigned long long)ut_job_num_questions(), ut_peers_bytes(),
-            ut_decimal(ut_peers_bytes(), job->size, 1).text);
-    ut_stats_print(out, job->rank);
-    ut_region_print(out, job->rank);
+            ut_decimal(ut_peers_bytes(), reporter.job->size, 1).text);
+    ut_stats_print(out, reporter.job->rank);
+    ut_region_print(out, reporter.job->rank);
     if (fclose(out) == 0)
         ut_write_all(STDERR_FILENO, text, size);
     free(text);
@@ -89,22 +92,23 @@ static void write_events(struct ut_vcq *vcq, void *arg)
 
 static void *thread_main(void *arg)
 {
-    struct ut_stats_event *spare = tracing ? ut_trace_buffer() : NULL;
-    struct pollfd fd = {.fd = wake_fd, .events = POLLIN};
+    struct ut_stats_event *spare = reporter.tracing ? ut_trace_buffer() : NULL;
+    struct pollfd fd = {.fd = reporter.wake_fd, .events = POLLIN};
 
     (void)arg;
-    while (!__atomic_load_n(&end_wanted, __ATOMIC_ACQUIRE)) {
+    while (!__atomic_load_n(&reporter.end_wanted, __ATOMIC_ACQUIRE)) {
         uint64_t count;
-        int due = poll(&fd, 1, ut_fd_timeout_ms(tracing ? FLUSH_EVERY_MS : -1));
-        if (!ut_fd_check_own(wake_fd)) /* without the descriptor, the thread checks at intervals */
+        int due = poll(&fd, 1, ut_fd_timeout_ms(reporter.tracing ? FLUSH_EVERY_MS : -1));
+        if (!ut_fd_check_own(
+                reporter.wake_fd)) /* without the descriptor, the thread checks at intervals */
             fd.fd = -1;
-        else if (due > 0 && read(wake_fd, &count, sizeof(count)) < 0)
+        else if (due > 0 && read(reporter.wake_fd, &count, sizeof(count)) < 0)
             continue;
-        if (__atomic_exchange_n(&print_wanted, 0, __ATOMIC_ACQ_REL))
+        if (__atomic_exchange_n(&reporter.print_wanted, 0, __ATOMIC_ACQ_REL))
             print_all();
-        if (tracing)
+        if (reporter.tracing)
             ut_vcq_for_each(write_events, &spare);
-        if (tracing)
+        if (reporter.tracing)
             ut_region_flush();
     }
     ut_trace_free(spare);
@@ -115,19 +119,17 @@ static void wake_thread(void)
 {
     uint64_t one = 1;
 
-    if (ut_fd_is_own(wake_fd) && write(wake_fd, &one, sizeof(one)) < 0)
+    if (ut_fd_is_own(reporter.wake_fd) && write(reporter.wake_fd, &one, sizeof(one)) < 0)
         return; /* the counter is full, so the thread is about to wake up */
 }
-
-static bool dumps_too; /* SIGUSR1 is also UTOFU_DUMP_SIGNAL: prints both */
 
 static void on_signal(int number)
 {
     int saved = errno;
 
-    if (dumps_too)
+    if (reporter.dumps_too)
         ut_dump_on_signal(number);
-    __atomic_store_n(&print_wanted, 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&reporter.print_wanted, 1, __ATOMIC_RELEASE);
     wake_thread();
     errno = saved;
 }
@@ -148,17 +150,17 @@ static void at_exit(void)
 {
     if (ut_process_forked())
         return;
-    if (has_thread) {
-        __atomic_store_n(&end_wanted, 1, __ATOMIC_RELEASE);
+    if (reporter.has_thread) {
+        __atomic_store_n(&reporter.end_wanted, 1, __ATOMIC_RELEASE);
         wake_thread();
-        pthread_join(thread, NULL);
+        pthread_join(reporter.thread, NULL);
     }
     ut_region_end_all();
     if (ut_stats_is_for_job())
-        ut_summary_finish(opened_at);
-    else if (counting)
+        ut_summary_finish(reporter.opened_at);
+    else if (reporter.counting)
         print_all();
-    if (tracing) {
+    if (reporter.tracing) {
         ut_region_flush();
         ut_vcq_for_each(end_live, NULL);
         ut_trace_close();
@@ -167,11 +169,11 @@ static void at_exit(void)
 
 static int start_thread(void)
 {
-    wake_fd = ut_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (wake_fd < 0)
+    reporter.wake_fd = ut_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (reporter.wake_fd < 0)
         return -errno;
-    int rc = ut_thread_create("utofu-watch", thread_main, NULL, &thread);
-    has_thread = rc == 0;
+    int rc = ut_thread_create("utofu-watch", thread_main, NULL, &reporter.thread);
+    reporter.has_thread = rc == 0;
     return rc;
 }
 
@@ -183,8 +185,8 @@ static void take_signal(void)
 
     if (sigaction(SIGUSR1, NULL, &old) != 0 || (old.sa_flags & SA_SIGINFO))
         return;
-    dumps_too = old.sa_handler == ut_dump_on_signal;
-    if (dumps_too || old.sa_handler == SIG_DFL)
+    reporter.dumps_too = old.sa_handler == ut_dump_on_signal;
+    if (reporter.dumps_too || old.sa_handler == SIG_DFL)
         sigaction(SIGUSR1, &ours, NULL);
 }
 
@@ -203,17 +205,17 @@ int ut_stats_open(const struct ut_job_info *info, uint64_t host)
         ut_error("stats", "cannot start the thread of UTOFU_DUMP_SIGNAL: %s", strerror(-dump));
         return UTOFU_ERR_FATAL;
     }
-    counting = ut_env_num(UT_ENV_STATS) != 0;
+    reporter.counting = ut_env_num(UT_ENV_STATS) != 0;
     if (ut_env_num(UT_ENV_TRACE_RECORD))
         pattern = ""; /* record/ writes the file */
-    if (!counting && !*pattern)
+    if (!reporter.counting && !*pattern)
         return 0;
-    if (ut_env_is_set(UT_ENV_STATS_FILE) && counting && !ut_stats_is_for_job())
+    if (ut_env_is_set(UT_ENV_STATS_FILE) && reporter.counting && !ut_stats_is_for_job())
         ut_warn("stats", "the file of UTOFU_STATS has no effect: it is for UTOFU_STATS=job");
-    job = info;
-    opened_at = ut_clock_ns();
+    reporter.job = info;
+    reporter.opened_at = ut_clock_ns();
     if (*pattern) {
-        int rc = ut_trace_open(pattern, job, host, path, why);
+        int rc = ut_trace_open(pattern, reporter.job, host, path, why);
         if (rc != 0) {
             ut_error("stats",
                      "environment variable UTOFU_TRACE: '%s' is not allowed: cannot write "
@@ -221,7 +223,7 @@ int ut_stats_open(const struct ut_job_info *info, uint64_t host)
                      pattern, path, *why ? why : strerror(-rc));
             return UTOFU_ERR_FATAL;
         }
-        tracing = true;
+        reporter.tracing = true;
     }
     int rc = start_thread();
     if (rc != 0) {
@@ -229,7 +231,7 @@ int ut_stats_open(const struct ut_job_info *info, uint64_t host)
                  strerror(-rc));
         return UTOFU_ERR_FATAL;
     }
-    if (counting)
+    if (reporter.counting)
         take_signal();
     return atexit(at_exit) == 0 ? 0 : UTOFU_ERR_FATAL;
 }
@@ -269,7 +271,7 @@ bool ut_stats_attach(struct ut_vcq *vcq)
 {
     static uint32_t tracks;
 
-    if (!counting && !tracing)
+    if (!reporter.counting && !reporter.tracing)
         return true;
     struct ut_stats *stats = calloc(1, sizeof(*stats));
     if (!stats)
@@ -287,7 +289,7 @@ bool ut_stats_attach(struct ut_vcq *vcq)
         ok &= (stats->credits = calloc(UT_STATS_CREDITS, sizeof(*stats->credits))) != NULL;
     if (internal)
         ok &= (stats->gates = calloc(UT_NUM_GATES, sizeof(*stats->gates))) != NULL;
-    if (tracing)
+    if (reporter.tracing)
         ok &= (stats->events = ut_trace_buffer()) != NULL;
     if (!ok) {
         free_stats(stats);

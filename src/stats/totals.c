@@ -11,9 +11,11 @@
 
 enum { LOCK_MS = 1000 /* no call holds the lock of a VCQ longer */ };
 
-static struct ut_stats *freed; /* counters of freed VCQs, one entry per id */
-static uint32_t freed_changes;
-static pthread_mutex_t freed_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+    struct ut_stats *stats; /* counters of freed VCQs, one entry per id */
+    uint32_t changes;
+    pthread_mutex_t lock;
+} ended = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 const struct ut_counter_entry ut_counters[UT_NUM_COUNTERS] = {
 #define COUNTER(id, of, how_, line_, total_, meaning)                                              \
@@ -145,22 +147,22 @@ static void print_vcq(FILE *out, const struct ut_stats *stats, uint32_t rank)
 
 void ut_stats_keep(const struct ut_stats *stats)
 {
-    pthread_mutex_lock(&freed_lock);
-    struct ut_stats *sum = freed;
+    pthread_mutex_lock(&ended.lock);
+    struct ut_stats *sum = ended.stats;
     while (sum && sum->id != stats->id)
         sum = sum->next;
     if (!sum && (sum = calloc(1, sizeof(*sum)))) {
-        *sum = (struct ut_stats){.next = freed,
+        *sum = (struct ut_stats){.next = ended.stats,
                                  .id = stats->id,
                                  .ident = stats->ident,
                                  .tni = stats->tni,
                                  .session = stats->session};
-        freed = sum;
+        ended.stats = sum;
     }
     if (sum)
         add_vcq(sum, stats);
-    __atomic_fetch_add(&freed_changes, 1, __ATOMIC_RELEASE);
-    pthread_mutex_unlock(&freed_lock);
+    __atomic_fetch_add(&ended.changes, 1, __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&ended.lock);
 }
 
 /*
@@ -216,13 +218,13 @@ void ut_stats_totals(uint64_t totals[UT_NUM_COUNTERS])
     /* repeats if a VCQ was freed meanwhile, which may have been counted twice or not at all */
     do {
         memset(totals, 0, UT_NUM_COUNTERS * sizeof(*totals));
-        before = __atomic_load_n(&freed_changes, __ATOMIC_ACQUIRE);
+        before = __atomic_load_n(&ended.changes, __ATOMIC_ACQUIRE);
         ut_vcq_for_each(add_live, totals);
-        pthread_mutex_lock(&freed_lock);
-        for (const struct ut_stats *stats = freed; stats; stats = stats->next)
+        pthread_mutex_lock(&ended.lock);
+        for (const struct ut_stats *stats = ended.stats; stats; stats = stats->next)
             add_vcq_to_totals(totals, stats);
-        after = freed_changes;
-        pthread_mutex_unlock(&freed_lock);
+        after = ended.changes;
+        pthread_mutex_unlock(&ended.lock);
     } while (before != after);
 }
 
@@ -246,9 +248,9 @@ void ut_stats_print(FILE *out, uint32_t rank)
 {
     struct place p = {.out = out, .rank = rank};
 
-    pthread_mutex_lock(&freed_lock);
-    for (const struct ut_stats *stats = freed; stats; stats = stats->next)
+    pthread_mutex_lock(&ended.lock);
+    for (const struct ut_stats *stats = ended.stats; stats; stats = stats->next)
         print_vcq(out, stats, rank);
-    pthread_mutex_unlock(&freed_lock);
+    pthread_mutex_unlock(&ended.lock);
     ut_vcq_for_each(print_live, &p);
 }

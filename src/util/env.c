@@ -50,10 +50,12 @@ enum {
 };
 
 static void load_table(void);
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-static int load_result;
-static char load_error[512];
-static char *copies[UT_ENV_COUNT]; /* copies of the values, cut at the options */
+static struct {
+    pthread_once_t once;
+    int result;
+    char error[512];
+    char *copies[UT_ENV_COUNT]; /* copies of the values, cut at the options */
+} loaded = {.once = PTHREAD_ONCE_INIT};
 
 /* A decimal number, optionally with the suffix Ki or Mi. */
 static int parse_number(const char *text, bool suffix, uint64_t *value)
@@ -355,7 +357,7 @@ void ut_env_label(const struct ut_env_entry *e, char *buf, size_t size)
 
 const struct ut_env_entry *ut_env_next_old(int *at)
 {
-    pthread_once(&once, load_table);
+    pthread_once(&loaded.once, load_table);
     while (*at < UT_ENV_COUNT) {
         const struct ut_env_entry *e = &table[(*at)++];
         if (e->is_by_old_name)
@@ -382,16 +384,16 @@ __attribute__((format(printf, 2, 3))) static void refuse_line(struct ut_env_entr
 {
     static const char start[] = "environment variable ";
     enum { START_LENGTH = sizeof(start) - 1 };
-    char line[sizeof(load_error)] = "environment variable ";
+    char line[sizeof(loaded.error)] = "environment variable ";
     va_list args;
 
     va_start(args, format);
     vsnprintf(line + START_LENGTH, sizeof(line) - START_LENGTH, format, args);
     va_end(args);
     fprintf(stderr, "utofu: %s\n", line);
-    if (load_result == 0)
-        memcpy(load_error, line, sizeof(load_error));
-    load_result = -EINVAL;
+    if (loaded.result == 0)
+        memcpy(loaded.error, line, sizeof(loaded.error));
+    loaded.result = -EINVAL;
     if (!e->why_bad)
         e->why_bad = strdup(line + START_LENGTH);
 }
@@ -483,7 +485,7 @@ static void load_variable(struct ut_env_entry *e)
 
     if (!copy)
         return;
-    copies[e - table] = copy;
+    loaded.copies[e - table] = copy;
     if (!find_option(e, NULL)) {
         set_value(e, copy, e->name);
         return;
@@ -533,17 +535,17 @@ static void load_table(void)
 
 int ut_env_load(void)
 {
-    pthread_once(&once, load_table);
-    return load_result;
+    pthread_once(&loaded.once, load_table);
+    return loaded.result;
 }
 
 const char *ut_env_error(void)
 {
-    return load_error;
+    return loaded.error;
 }
 
 const struct ut_env_entry *ut_env_get(enum ut_env_id id)
 {
-    pthread_once(&once, load_table);
+    pthread_once(&loaded.once, load_table);
     return &table[id];
 }

@@ -29,8 +29,10 @@ static UT_THREAD_LOCAL struct {
     bool is_real_time;
     uint16_t yields; /* yields since the last check of the policy */
 } own = {.idle.spin_limit = UT_MAX_SPIN_LIMIT};
-static uint32_t num_processes, num_cpus, num_waiting; /* num_waiting: number of threads that wait;
-                                                       * atomic */
+static struct {
+    uint32_t num_processes, num_cpus;
+    uint32_t num_waiting; /* atomic: number of threads that wait */
+} load;
 
 static uint64_t limit_ns(void)
 {
@@ -64,18 +66,19 @@ void ut_idle_set_processes(unsigned int num)
 {
     uint32_t mine = cpus_of(0), parents = cpus_of(getppid());
 
-    num_cpus = mine > parents ? mine : parents;
-    num_processes = num;
+    load.num_cpus = mine > parents ? mine : parents;
+    load.num_processes = num;
 }
 
 /* Assumes that each process has as many waiting threads as this one. */
 static bool cpus_are_oversubscribed(void)
 {
     if (!own.counted)
-        __atomic_add_fetch(&num_waiting, 1, __ATOMIC_RELAXED);
+        __atomic_add_fetch(&load.num_waiting, 1, __ATOMIC_RELAXED);
     own.counted = true;
-    return num_processes == 0 ||
-           num_processes * __atomic_load_n(&num_waiting, __ATOMIC_RELAXED) > num_cpus;
+    return load.num_processes == 0 ||
+           load.num_processes * __atomic_load_n(&load.num_waiting, __ATOMIC_RELAXED) >
+               load.num_cpus;
 }
 
 enum ut_idle_step ut_idle_next(struct ut_idle *idle, uint32_t polls)

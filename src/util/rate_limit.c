@@ -19,9 +19,11 @@ struct line {
     char text[TEXT_MAX_BYTES];
 };
 
-static struct line lines[SETS][WAYS];
-static uint64_t uses;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+    struct line lines[SETS][WAYS];
+    uint64_t uses;
+    pthread_mutex_t lock;
+} limiter = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 void ut_rate_limit_shorten(char *text)
 {
@@ -37,7 +39,7 @@ static uint64_t hash_text(const char *text)
 static struct line *find_line(const char *fmt, uint64_t hash, const char *text, uint64_t now_ms)
 {
     uint64_t key = ut_hash_word((uintptr_t)fmt, hash);
-    struct line *set = lines[key >> 58], *oldest = &set[0];
+    struct line *set = limiter.lines[key >> 58], *oldest = &set[0];
 
     for (int i = 0; i < WAYS; i++) {
         struct line *l = &set[i];
@@ -45,13 +47,13 @@ static struct line *find_line(const char *fmt, uint64_t hash, const char *text, 
             if (now_ms - l->last_ms >= UT_RATE_LIMIT_PAUSE_MS)
                 l->times = l->shown = 0;
             l->last_ms = now_ms;
-            l->used = ++uses;
+            l->used = ++limiter.uses;
             return l;
         }
         if (l->used < oldest->used)
             oldest = l;
     }
-    *oldest = (struct line){.fmt = fmt, .hash = hash, .last_ms = now_ms, .used = ++uses};
+    *oldest = (struct line){.fmt = fmt, .hash = hash, .last_ms = now_ms, .used = ++limiter.uses};
     snprintf(oldest->text, sizeof(oldest->text), "%s", text);
     ut_rate_limit_shorten(oldest->text);
     return oldest;
@@ -66,7 +68,7 @@ static bool is_power_of_ten(uint64_t n)
 
 bool ut_rate_limit_allows(const char *fmt, const char *text, uint64_t now_ms, uint64_t *times)
 {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&limiter.lock);
     struct line *equal = find_line(fmt, hash_text(text), text, now_ms);
     bool is_new = ++equal->times == 1, pass = is_power_of_ten(equal->times);
     *times = equal->times;
@@ -77,7 +79,7 @@ bool ut_rate_limit_allows(const char *fmt, const char *text, uint64_t now_ms, ui
         pass = like->times <= UT_RATE_LIMIT_BURST || is_power_of_ten(like->times);
         like->shown += pass;
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&limiter.lock);
     return pass;
 }
 
@@ -87,14 +89,14 @@ void ut_rate_limit_for_each(void (*report)(const char *text, uint64_t times))
     struct timespec until = ut_clock_after(CLOCK_REALTIME, 1000);
 
     /* if a signal handler has called exit(), it may have interrupted the holder */
-    if (pthread_mutex_timedlock(&lock, &until) != 0)
+    if (pthread_mutex_timedlock(&limiter.lock, &until) != 0)
         return;
     for (int i = 0; i < SETS * WAYS; i++) {
-        struct line *l = &lines[i / WAYS][i % WAYS];
+        struct line *l = &limiter.lines[i / WAYS][i % WAYS];
         if (l->times == l->shown || !l->fmt)
             continue;
         snprintf(text, sizeof(text), l->hash ? "%s" : "%s (and others like it)", l->text);
         report(text, l->times);
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&limiter.lock);
 }

@@ -10,11 +10,14 @@
 
 struct ut_vcq *ut_vcqs[UT_MAX_VCQS]; /* entries are never freed: see ut_vcq_at() */
 
-static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 /* Values 0 and 1 are not handles. Their index bits refer to entries 0 and 1, which stay empty. */
 enum { FIRST_VCQ = 2 };
-static uint32_t num_vcqs = FIRST_VCQ; /* one past the largest index */
-static uint64_t generation;
+static struct {
+    pthread_mutex_t lock;
+    uint32_t num_vcqs; /* one past the largest index */
+    uint64_t generation;
+    uint32_t of_tni[UT_NUM_TNIS]; /* atomic */
+} handles = {.lock = PTHREAD_MUTEX_INITIALIZER, .num_vcqs = FIRST_VCQ};
 
 void (*ut_vcq_on_contention)(struct ut_vcq *vcq, utofu_vcq_hdl_t handle);
 
@@ -29,31 +32,31 @@ void ut_vcq_lock_slow(struct ut_vcq *vcq, utofu_vcq_hdl_t handle)
 
 void ut_vcq_lock_table(void)
 {
-    pthread_mutex_lock(&table_lock);
+    pthread_mutex_lock(&handles.lock);
 }
 
 void ut_vcq_unlock_table(void)
 {
-    pthread_mutex_unlock(&table_lock);
+    pthread_mutex_unlock(&handles.lock);
 }
 
 struct ut_vcq *ut_vcq_find_unused(uint32_t *index)
 {
-    for (uint32_t i = FIRST_VCQ; i < num_vcqs; i++) {
+    for (uint32_t i = FIRST_VCQ; i < handles.num_vcqs; i++) {
         if (__atomic_load_n(&ut_vcqs[i]->handle, __ATOMIC_RELAXED) == 0) {
             *index = i;
             return ut_vcqs[i];
         }
     }
-    if (num_vcqs == UT_MAX_VCQS)
+    if (handles.num_vcqs == UT_MAX_VCQS)
         return NULL;
     struct ut_vcq *v = aligned_alloc(64, (sizeof(*v) + 63) & ~63ul);
     if (!v)
         return NULL;
     memset(v, 0, sizeof(*v));
-    *index = num_vcqs;
+    *index = handles.num_vcqs;
     __atomic_store_n(&ut_vcqs[*index], v, __ATOMIC_RELEASE);
-    __atomic_store_n(&num_vcqs, *index + 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&handles.num_vcqs, *index + 1, __ATOMIC_RELEASE);
     return v;
 }
 
@@ -68,24 +71,24 @@ struct ut_vcq *ut_vcq_enter_recorded(struct ut_vcq *vcq, utofu_vcq_hdl_t handle)
 
 utofu_vcq_hdl_t ut_vcq_new_handle(uint32_t index)
 {
-    return (uintptr_t)(++generation << UT_HANDLE_INDEX_BITS | index);
+    return (uintptr_t)(++handles.generation << UT_HANDLE_INDEX_BITS | index);
 }
 
 bool ut_vcq_is_stale_handle(utofu_vcq_hdl_t handle)
 {
     uint64_t number = ut_handle_plain(handle) >> UT_HANDLE_INDEX_BITS;
 
-    pthread_mutex_lock(&table_lock);
-    bool was = number > 0 && number <= generation && handle % UT_MAX_VCQS >= FIRST_VCQ &&
-               handle % UT_MAX_VCQS < num_vcqs;
-    pthread_mutex_unlock(&table_lock);
+    pthread_mutex_lock(&handles.lock);
+    bool was = number > 0 && number <= handles.generation && handle % UT_MAX_VCQS >= FIRST_VCQ &&
+               handle % UT_MAX_VCQS < handles.num_vcqs;
+    pthread_mutex_unlock(&handles.lock);
     return was;
 }
 
 void ut_vcq_forget_all(void)
 {
     ut_lock_open();
-    for (uint32_t i = FIRST_VCQ; i < num_vcqs; i++) {
+    for (uint32_t i = FIRST_VCQ; i < handles.num_vcqs; i++) {
         __atomic_store_n(&ut_vcqs[i]->handle, 1, __ATOMIC_RELAXED);
         ut_vcqs[i]->waits = NULL;
         ut_lock_reset(&ut_vcqs[i]->lock);
@@ -94,22 +97,20 @@ void ut_vcq_forget_all(void)
 
 void ut_vcq_for_each(void (*visit)(struct ut_vcq *vcq, void *arg), void *arg)
 {
-    uint32_t n = __atomic_load_n(&num_vcqs, __ATOMIC_ACQUIRE);
+    uint32_t n = __atomic_load_n(&handles.num_vcqs, __ATOMIC_ACQUIRE);
 
     for (uint32_t i = FIRST_VCQ; i < n; i++)
         visit(ut_vcqs[i], arg);
 }
 
-static uint32_t of_tni[UT_NUM_TNIS]; /* atomic */
-
 uint32_t ut_vcq_count_of_tni(unsigned int tni)
 {
-    return __atomic_load_n(&of_tni[tni], __ATOMIC_RELAXED);
+    return __atomic_load_n(&handles.of_tni[tni], __ATOMIC_RELAXED);
 }
 
 void ut_vcq_count_at_tni(unsigned int tni, int more)
 {
-    __atomic_add_fetch(&of_tni[tni], (uint32_t)more, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&handles.of_tni[tni], (uint32_t)more, __ATOMIC_RELAXED);
 }
 
 size_t ut_vcq_cq_unread(struct ut_vcq *vcq, size_t (*count_one)(struct ut_vcq *vcq))
@@ -119,7 +120,7 @@ size_t ut_vcq_cq_unread(struct ut_vcq *vcq, size_t (*count_one)(struct ut_vcq *v
 
     /* visits the other VCQs of the CQ, and holds one lock at a time, never two */
     ut_unlock(&vcq->lock);
-    for (uint32_t i = FIRST_VCQ; i < __atomic_load_n(&num_vcqs, __ATOMIC_ACQUIRE); i++) {
+    for (uint32_t i = FIRST_VCQ; i < __atomic_load_n(&handles.num_vcqs, __ATOMIC_ACQUIRE); i++) {
         struct ut_vcq *other = ut_vcqs[i];
         if (other == vcq)
             continue;
