@@ -134,7 +134,7 @@ void pr_requests_print_stats(void)
 {
     const struct pr_request *r;
 
-    LIST_FOREACH (r, &requests.all, all)
+    for (r = LIST_FIRST(&requests.all); r != NULL; r = LIST_NEXT(r, all))
         add_stats(r);
     print_stats();
 }
@@ -295,7 +295,7 @@ static void progress_others(struct pr_request *r)
     struct pr_request *other;
     int flag;
 
-    LIST_FOREACH (other, &requests.all, all)
+    for (other = LIST_FIRST(&requests.all); other != NULL; other = LIST_NEXT(other, all))
         if (other != r && other->state == PR_ACTIVE)
             pr_xfer_poll(&other->xfer);
     pr_xfer_check_peers(&r->xfer);
