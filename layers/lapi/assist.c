@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sender assistance: origin and target both move the pieces of a large message. This file lets the
- * origin claim one piece at a time, or report that no piece is left.
+ * Sender assistance for large messages: the target fetches pieces of the data, and the origin puts
+ * other pieces at the same time. In this file the origin claims one piece at a time and puts it, or
+ * finds that no piece is left.
  */
 #include "assist.h"
 #include "control.h"
@@ -68,7 +69,8 @@ static void put_piece(struct la_req *r, struct lc_op *op)
 bool la_assist_put_piece(void)
 {
     struct la_req *r = la.requests.assists;
-    struct lc_op *op = r == NULL ? NULL : la_op_alloc(LA_KEEP_OPS, r->rank, finish_assist_put, r);
+    struct lc_op *op =
+        r == NULL ? NULL : la_op_alloc(LA_RESERVED_OPS, r->rank, finish_assist_put, r);
 
     if (op == NULL)
         return false;

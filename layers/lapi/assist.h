@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pieces of a large message that the origin puts itself. */
+/* Sender assistance: the origin puts pieces of a large message. */
 #ifndef LA_ASSIST_H
 #define LA_ASSIST_H
 

@@ -6,9 +6,11 @@
 #include "rcache.h"
 #include "requests.h"
 #include "send.h"
-#include "vector_calls.h"
+#include "vector.h"
 
-/* Takes the lock unless it returns an error. */
+#include <stdlib.h>
+
+/* Checks the handle and the target, and takes the lock unless it returns an error. */
 static int begin_call(lapi_handle_t hndl, uint tgt)
 {
     if (!la_lock_handle(hndl))
@@ -25,7 +27,7 @@ static int end_call(int rc)
     return rc;
 }
 
-/* Not inlined: inline messages need no request. */
+/* Not inlined, since an inline message (a record of one cache line) needs no request. */
 static __attribute__((noinline)) int send_data(struct la_req r)
 {
     return la_send_data(&r);
@@ -240,6 +242,81 @@ int LAPI_Resume_totask(lapi_handle_t hndl, uint dest)
  * Vectors
  */
 
+/* Checks both vectors, and allocates room for the data between the lists of the two. */
+static int start_request(struct la_req *r, const lapi_vec_t *tgt_vec, const lapi_vec_t *org_vec,
+                         uint64_t *len, uint64_t *list)
+{
+    int rc = la_vec_check(org_vec, LA_ORG, len);
+
+    if (rc == LAPI_SUCCESS)
+        rc = la_vec_check(tgt_vec, LA_TGT, len);
+    if (rc == LAPI_SUCCESS)
+        rc = la_vec_compare(tgt_vec, org_vec);
+    if (rc != LAPI_SUCCESS)
+        return rc;
+    *list = la_vec_list_size(tgt_vec);
+    r->copy = malloc(*len + 2 * *list + 1);
+    return r->copy != NULL ? LAPI_SUCCESS : LAPI_ERR_MEMORY_EXHAUSTED;
+}
+
+static int send_putv(struct la_req *r, const lapi_vec_t *tgt_vec, const lapi_vec_t *org_vec)
+{
+    uint64_t len, list;
+    int rc = start_request(r, tgt_vec, org_vec, &len, &list);
+
+    if (rc != LAPI_SUCCESS)
+        return rc;
+    la_vec_list(org_vec, (char *)r->copy + list + len);
+    la_vec_gather((char *)r->copy + list + len, list, (char *)r->copy + list, len);
+    la_vec_list(tgt_vec, r->copy);
+    r->kind = LA_PUTV;
+    r->flags |= LA_WANTS_FIN;
+    r->value = list;
+    r->data = r->copy;
+    r->len = list + len;
+    return la_send_data(r);
+}
+
+static int send_getv(struct la_req *r, const lapi_vec_t *tgt_vec, const lapi_vec_t *org_vec)
+{
+    uint64_t len, list;
+    int rc = start_request(r, tgt_vec, org_vec, &len, &list);
+
+    if (rc != LAPI_SUCCESS)
+        return rc;
+    la_vec_list(tgt_vec, r->copy);
+    la_vec_list(org_vec, (char *)r->copy + list + len);
+    r->kind = LA_GETV;
+    r->flags |= LA_WANTS_FIN | (list > LA_PAYLOAD ? LA_RENDEZVOUS : 0);
+    r->value = list;
+    r->data = r->copy;
+    r->len = list + len;
+    r->reg = la_rcache_get(r->copy, r->len + 1, true, &r->stadd);
+    if (r->reg != NULL)
+        return la_send(r);
+    free(r->copy);
+    return LAPI_ERR_MEMORY_EXHAUSTED;
+}
+
+static int send_amsendv(struct la_req *r, const lapi_vec_t *org_vec)
+{
+    uint64_t len, list;
+    int rc = la_vec_check(org_vec, LA_ORG, &len);
+
+    if (rc != LAPI_SUCCESS)
+        return rc;
+    list = la_vec_list_size(org_vec);
+    r->copy = malloc(len + list + 1);
+    if (r->copy == NULL)
+        return LAPI_ERR_MEMORY_EXHAUSTED;
+    la_vec_list(org_vec, (char *)r->copy + len);
+    la_vec_gather((char *)r->copy + len, list, r->copy, len);
+    r->flags |= LA_VECTOR | LA_WANTS_FIN;
+    r->data = r->copy;
+    r->len = len;
+    return la_send_data(r);
+}
+
 int LAPI_Putv(lapi_handle_t hndl, uint tgt, lapi_vec_t *tgt_vec, lapi_vec_t *org_vec,
               lapi_cntr_t *tgt_cntr, lapi_cntr_t *org_cntr, lapi_cntr_t *cmpl_cntr)
 {
@@ -247,7 +324,7 @@ int LAPI_Putv(lapi_handle_t hndl, uint tgt, lapi_vec_t *tgt_vec, lapi_vec_t *org
         .rank = tgt, .tgt_cntr = (uintptr_t)tgt_cntr, .org_cntr = org_cntr, .cmpl_cntr = cmpl_cntr};
     int rc = begin_call(hndl, tgt);
 
-    return rc == LAPI_SUCCESS ? end_call(la_putv(&r, tgt_vec, org_vec)) : rc;
+    return rc == LAPI_SUCCESS ? end_call(send_putv(&r, tgt_vec, org_vec)) : rc;
 }
 
 int LAPI_Getv(lapi_handle_t hndl, uint tgt, lapi_vec_t *tgt_vec, lapi_vec_t *org_vec,
@@ -256,7 +333,7 @@ int LAPI_Getv(lapi_handle_t hndl, uint tgt, lapi_vec_t *tgt_vec, lapi_vec_t *org
     struct la_req r = {.rank = tgt, .tgt_cntr = (uintptr_t)tgt_cntr, .org_cntr = org_cntr};
     int rc = begin_call(hndl, tgt);
 
-    return rc == LAPI_SUCCESS ? end_call(la_getv(&r, tgt_vec, org_vec)) : rc;
+    return rc == LAPI_SUCCESS ? end_call(send_getv(&r, tgt_vec, org_vec)) : rc;
 }
 
 int LAPI_Amsendv(lapi_handle_t hndl, uint tgt, void *hdr_hdl, void *uhdr, uint uhdr_len,
@@ -276,7 +353,7 @@ int LAPI_Amsendv(lapi_handle_t hndl, uint tgt, void *hdr_hdl, void *uhdr, uint u
     if (rc != LAPI_SUCCESS)
         return rc;
     rc = check_am(hdr_hdl, uhdr, uhdr_len, NULL, 0);
-    return end_call(rc == LAPI_SUCCESS ? la_amsendv(&r, org_vec) : rc);
+    return end_call(rc == LAPI_SUCCESS ? send_amsendv(&r, org_vec) : rc);
 }
 
 /*
@@ -422,8 +499,8 @@ static int xfer_vectors(const lapi_xfer_t *x)
                          .org_cntr = x->Getv.org_cntr};
 
     if (x->Xfer_type == LAPI_PUTV_XFER)
-        return la_putv(&put, x->Putv.tgt_vec, x->Putv.org_vec);
-    return la_getv(&get, x->Getv.tgt_vec, x->Getv.org_vec);
+        return send_putv(&put, x->Putv.tgt_vec, x->Putv.org_vec);
+    return send_getv(&get, x->Getv.tgt_vec, x->Getv.org_vec);
 }
 
 static int xfer_amv(const lapi_amv_t *x)
@@ -440,7 +517,7 @@ static int xfer_amv(const lapi_amv_t *x)
                        .cmpl_cntr = x->cmpl_cntr};
     int rc = check_am((void *)(uintptr_t)x->hdr_hdl, x->uhdr, x->uhdr_len, NULL, 0);
 
-    return rc == LAPI_SUCCESS ? la_amsendv(&r, x->org_vec) : rc;
+    return rc == LAPI_SUCCESS ? send_amsendv(&r, x->org_vec) : rc;
 }
 
 static int start_xfer(const lapi_xfer_t *x)

@@ -26,11 +26,11 @@
 #pragma GCC visibility push(hidden)
 
 enum {
-    LA_OPS = 255,       /* uTofu communications in flight; EDATA is their index */
-    LA_NO_OP = 255,     /* EDATA of a communication whose completion nobody waits for */
-    LA_KEEP_OPS = 32,   /* ops that records must not use */
-    LA_KEEP_REQS = 256, /* requests reserved for handlers */
-    LA_KEEP_SOME =
+    LA_OPS = 255,           /* uTofu communications in flight; EDATA is their index */
+    LA_NO_OP = 255,         /* EDATA of a communication whose completion nobody waits for */
+    LA_RESERVED_OPS = 32,   /* ops that records must not use */
+    LA_RESERVED_REQS = 256, /* requests reserved for handlers */
+    LA_RESERVED_PER_HANDLER =
         32, /* requests reserved for the next handler; with fewer, no message is handled */
     LA_MAX_EARLY = 64,      /* records handled before their notices were polled, at most */
     LA_INLINE_BUFFERS = 64, /* buffers for inline records */

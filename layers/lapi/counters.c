@@ -20,8 +20,8 @@ int LAPI_Setcntr(lapi_handle_t hndl, lapi_cntr_t *cntr, int val)
     return LAPI_SUCCESS;
 }
 
-/* Yields the lock, because a program may call this in a loop while a completion handler waits for
- * the lock. */
+/* Yields the lock, since a program may call this in a loop while a completion handler waits for the
+ * lock. */
 static void make_progress(void)
 {
     la_progress();
@@ -43,7 +43,7 @@ int LAPI_Getcntr(lapi_handle_t hndl, lapi_cntr_t *cntr, int *val)
     return LAPI_SUCCESS;
 }
 
-static bool take_value(lapi_cntr_t *cntr, int val, int *left)
+static bool consume_counter(lapi_cntr_t *cntr, int val, int *left)
 {
     int now = __atomic_load_n(&cntr->value, __ATOMIC_ACQUIRE);
 
@@ -78,7 +78,7 @@ static int wait_for(lapi_cntr_t *cntr, int val, int *left, bool poll)
     uint64_t failures = la.errors.failures;
     uint32_t idle = 0;
 
-    while (!take_value(cntr, val, left)) {
+    while (!consume_counter(cntr, val, left)) {
         if (la_errors_pending(failures))
             return la_errors_take();
         if (lc_stall_report_due(&stall, idle))

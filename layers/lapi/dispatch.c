@@ -24,7 +24,7 @@ static void append_slot(uint32_t slot)
 {
     if (la.dispatch.num_arrived < LA_SLOTS)
         la.dispatch.arrived[la.dispatch.num_arrived++] = (uint16_t)slot;
-    la_inbox_mark_taken(slot);
+    la_inbox_mark_handled(slot);
 }
 
 void la_dispatch_arrived(uint32_t slot)

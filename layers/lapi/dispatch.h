@@ -9,7 +9,8 @@
 
 void la_dispatch_setup(void);
 void la_dispatch_arrived(uint32_t slot);
-/* False: poll notices first, so that the MRQ does not overflow. */
+/* True if records may be handled before their notices are polled; false: poll notices first, so
+ * that the MRQ does not overflow. */
 static inline bool la_dispatch_may_poll_memory(void)
 {
     return la.dispatch.num_early < LA_MAX_EARLY &&

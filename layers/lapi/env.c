@@ -6,7 +6,7 @@
 
 #include <limits.h>
 
-static int value_of(lapi_query_t query)
+static int get_value(lapi_query_t query)
 {
     const int values[] = {
         [TASK_ID] = (int)la.job.rank,
@@ -37,7 +37,7 @@ int LAPI_Qenv(lapi_handle_t hndl, lapi_query_t query, int *ret_val)
     else if (ret_val == NULL)
         rc = LAPI_ERR_RET_PTR_NULL;
     else
-        *ret_val = value_of(query);
+        *ret_val = get_value(query);
     la_unlock();
     return rc;
 }

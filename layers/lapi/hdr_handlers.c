@@ -48,7 +48,7 @@ static bool is_code(uintptr_t address)
 }
 
 /* Checks each address that a peer sends only once. */
-static bool may_call(uintptr_t address)
+static bool is_callable(uintptr_t address)
 {
     uintptr_t *entry = &la.hdr_handlers.known[(address >> 4) % LA_KNOWN_CODE];
 
@@ -110,7 +110,7 @@ hdr_hndlr_t *la_hdr_handlers_find(const struct la_record *rec)
         address = la.hdr_handlers.addresses[rec->at];
     else if ((rec->at & IN_PROGRAM) != 0)
         address = (void *)(find_program_base() + (rec->at & ~IN_PROGRAM));
-    if (address == NULL || !may_call((uintptr_t)address))
+    if (address == NULL || !is_callable((uintptr_t)address))
         return NULL;
     memcpy(&handler, &address, sizeof(handler));
     return handler;

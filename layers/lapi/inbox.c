@@ -15,28 +15,28 @@ static uint32_t lane_of(uint32_t slot)
     return slot / LA_LANE_SLOTS < LA_LANES ? slot / LA_LANE_SLOTS : LA_LANES;
 }
 
-/* Skips records that arrived before their turn. */
-static void skip_taken(uint32_t lane)
+/* Skips slots whose records were handled before their turn. */
+static void skip_handled_slots(uint32_t lane)
 {
     while ((la.inbox.taken[lane] & 1u << la.inbox.next[lane] % LA_LANE_SLOTS) != 0)
         la.inbox.taken[lane] &= ~(1u << la.inbox.next[lane]++ % LA_LANE_SLOTS);
 }
 
-void la_inbox_mark_taken(uint32_t slot)
+void la_inbox_mark_handled(uint32_t slot)
 {
     uint32_t lane = lane_of(slot);
 
     if (lane == LA_LANES)
         return;
     la.inbox.taken[lane] |= 1u << slot % LA_LANE_SLOTS;
-    skip_taken(lane);
+    skip_handled_slots(lane);
 }
 
 void la_inbox_advance(uint32_t lane)
 {
     la.inbox.next[lane]++;
     if (__builtin_expect(la.inbox.taken[lane] != 0, 0))
-        skip_taken(lane);
+        skip_handled_slots(lane);
 }
 
 uint32_t la_inbox_next_slot(uint32_t lane)

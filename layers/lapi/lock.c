@@ -9,7 +9,7 @@ enum { YIELDS = 1000 /* while a waiting thread takes the lock */ };
 /* initial-exec: access without a call of the dynamic linker */
 static _Thread_local char self __attribute__((tls_model("initial-exec")));
 
-static bool is_mine(void)
+static bool is_lock_owner(void)
 {
     return __atomic_load_n(&la.lock.owner, __ATOMIC_RELAXED) == &self;
 }
@@ -28,7 +28,7 @@ static __attribute__((noinline)) void wait_for_lock(void)
     __atomic_fetch_add(&la.lock.served, 1, __ATOMIC_RELAXED);
 }
 
-static void own_lock(void)
+static void set_lock_owner(void)
 {
     __atomic_store_n(&la.lock.owner, &self, __ATOMIC_RELAXED);
     la.lock.depth = 1;
@@ -38,19 +38,19 @@ bool la_trylock(void)
 {
     if (!grab_lock())
         return false;
-    own_lock();
+    set_lock_owner();
     return true;
 }
 
 static inline void take_lock(void)
 {
-    if (__builtin_expect(is_mine(), 0)) {
+    if (__builtin_expect(is_lock_owner(), 0)) {
         la.lock.depth++;
         return;
     }
     if (__builtin_expect(!grab_lock(), 0))
         wait_for_lock();
-    own_lock();
+    set_lock_owner();
 }
 
 void la_lock(void)
@@ -149,9 +149,9 @@ static int try_lock_for_program(lapi_handle_t hndl, int *locked)
 {
     if (locked == NULL)
         return LAPI_ERR_RET_PTR_NULL;
-    if (is_mine())
+    if (is_lock_owner())
         la.lock.depth++;
-    *locked = is_mine() || la_trylock();
+    *locked = is_lock_owner() || la_trylock();
     if (!*locked)
         return LAPI_SUCCESS;
     if (la.running && hndl == la.handle) {
@@ -167,7 +167,7 @@ static int get_owner(lapi_handle_t hndl, int *mine)
     (void)hndl;
     if (mine == NULL)
         return LAPI_ERR_RET_PTR_NULL;
-    *mine = is_mine();
+    *mine = is_lock_owner();
     return LAPI_SUCCESS;
 }
 

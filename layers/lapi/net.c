@@ -9,21 +9,21 @@
 
 enum { TCQ_PERIOD = 32 /* polls of the MRQ for each poll of the TCQ */ };
 
-static void lose_peer(uint32_t rank)
+static void fail_lost_peer(uint32_t rank)
 {
     if (rank != la.job.rank)
         la.upcalls->peer_lost(rank, lc_utofu_error());
 }
 
-/* Ignores notices of gets and atomics, which need no action. */
+/* Ignores notices of gets and atomics: their targets need no action. */
 static void handle_notice(int rc, const struct utofu_mrq_notice *notice)
 {
     if (rc == UTOFU_SUCCESS && notice->notice_type == UTOFU_MRQ_TYPE_RMT_PUT)
         la.upcalls->put_arrived(notice->rmt_stadd);
 }
 
-/* All inline records up to this mark were sent. */
-static void handle_mark(void *mark)
+/* Frees the buffers of inline records up to this mark: the TCQ notice says that they were sent. */
+static void handle_inline_mark(void *mark)
 {
     la.net.inline_sent = *(const uint64_t *)mark;
 }
@@ -35,9 +35,9 @@ static const struct lc_port_config port_config = {
     .bounce = LA_SLOT,
     .extra_bytes = LA_INLINE_BUFFERS * LA_LINE,
     .wait_for_room = true,
-    .peer_lost = lose_peer,
+    .peer_lost = fail_lost_peer,
     .handle_notice = handle_notice,
-    .handle_tcq_notice = handle_mark,
+    .handle_tcq_notice = handle_inline_mark,
 };
 
 bool la_net_setup(void)
@@ -62,7 +62,7 @@ void la_net_close(void)
     lc_port_close(&la.net.port);
 }
 
-/* Repeats the call until the TOQ has room. The common case costs one comparison. */
+/* Repeats the put until the TOQ has room. The common case costs one comparison. */
 #define CALL_WITH_ROOM(rc, call)                                                                   \
     do {                                                                                           \
         if (__builtin_expect(((rc) = (call)) == UTOFU_ERR_BUSY, 0)) {                              \

@@ -67,7 +67,7 @@ static bool follow_fingers(uint32_t rank, utofu_vcq_id_t *id, int *rc)
     return true;
 }
 
-/* If a task on the route is gone, another route is tried. */
+/* If a task on the route has ended, another route is tried. */
 int la_peer_query_id(uint32_t rank, utofu_vcq_id_t *id)
 {
     int rc = UTOFU_SUCCESS, lost;
@@ -80,7 +80,8 @@ int la_peer_query_id(uint32_t rank, utofu_vcq_id_t *id)
     return rc;
 }
 
-/* The first origins that ask get a lane of their own; others share the last lane. */
+/* Gets a lane of this task at the target: the first origins that request one get a lane of their
+ * own, the others share the last lane. */
 static int claim_lane(struct la_peer *peer)
 {
     uint64_t lane;

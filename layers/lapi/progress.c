@@ -14,9 +14,10 @@
 
 enum {
     POLLS = 16,      /* notices polled before records are handled */
-    LOOKS = 8,       /* empty polls of memory before everything else is polled too */
-    MOST_LOOKS = 32, /* polls of memory before everything else is polled in any case */
-    NOTICES = 2,     /* notices polled for each message: a message has one, and may need another */
+    EMPTY_POLLS = 8, /* empty polls of memory before everything else is polled too */
+    MAX_MEMORY_POLLS =
+        32,      /* maximum polls of memory before everything else is polled in any case */
+    NOTICES = 2, /* notices polled for each message: a message has one, and may need another */
 };
 
 void la_progress_put_arrived(utofu_stadd_t stadd)
@@ -75,8 +76,9 @@ bool la_progress(void)
     bool any = la_dispatch_poll_memory();
 
     la.progress.idle = any ? 0 : la.progress.idle + 1;
-    if (++la.progress.iterations % MOST_LOOKS == 0 || la.progress.idle % LOOKS == LOOKS - 1 ||
-        !la_dispatch_may_poll_memory() || la_transfer_busy() || la_assist_is_pending())
+    if (++la.progress.iterations % MAX_MEMORY_POLLS == 0 ||
+        la.progress.idle % EMPTY_POLLS == EMPTY_POLLS - 1 || !la_dispatch_may_poll_memory() ||
+        la_transfer_busy() || la_assist_is_pending())
         return progress_all() | any;
     for (int i = 0; i < NOTICES && la.progress.idle == 1 && la_net_poll(); i++)
         any |= la_dispatch_run();

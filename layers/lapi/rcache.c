@@ -18,7 +18,7 @@
 #include "../common/fd.h"
 #include "../common/hash.h"
 
-enum { PAGE = 4096, MOST_IDLE = 256 << 20 /* bytes of unused regions, at most */ };
+enum { PAGE = 4096, MAX_IDLE_BYTES = 256 << 20 /* bytes of unused regions, at most */ };
 
 /* From <linux/fs.h>, which may be older than the kernel. */
 struct query {
@@ -105,7 +105,8 @@ static struct la_region *find_region(uintptr_t address, uint64_t size, bool writ
     return NULL;
 }
 
-/* A free entry, or the entry of the region unused for longest. NULL: all regions are in use. */
+/* Returns a free entry, or evicts the region that was unused for longest. NULL: all regions are in
+ * use. */
 static struct la_region *find_free_row(uint64_t size)
 {
     for (;;) {
@@ -119,7 +120,7 @@ static struct la_region *find_free_row(uint64_t size)
             else if (r->users == 0 && (oldest == NULL || r->used < oldest->used))
                 oldest = r;
         }
-        if (oldest == NULL || (unused != NULL && la.rcache.idle_bytes + size <= MOST_IDLE))
+        if (oldest == NULL || (unused != NULL && la.rcache.idle_bytes + size <= MAX_IDLE_BYTES))
             return unused;
         evict_region(oldest);
     }

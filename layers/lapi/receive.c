@@ -118,7 +118,7 @@ static void complete_message(const struct la_record *rec)
         la_send_reply(rec, LA_CMPL, 0);
 }
 
-static struct la_transfer *take_transfer(const struct la_record *rec, void *buf)
+static struct la_transfer *alloc_transfer(const struct la_record *rec, void *buf)
 {
     struct la_transfer *in = la_transfer_alloc();
 
@@ -130,7 +130,7 @@ static struct la_transfer *take_transfer(const struct la_record *rec, void *buf)
 static void start_transfer(const struct la_record *rec, void *buf, const lapi_return_info_t *info,
                            compl_hndlr_t *handler, void *user_info)
 {
-    struct la_transfer *in = take_transfer(rec, buf);
+    struct la_transfer *in = alloc_transfer(rec, buf);
 
     in->how = info->ret_flags;
     in->handler = handler;
@@ -199,7 +199,7 @@ static void receive_put(struct la_record *rec)
     void *to = (void *)(uintptr_t)rec->at;
 
     if ((rec->flags & LA_RENDEZVOUS) != 0) {
-        la_transfer_start(take_transfer(rec, to));
+        la_transfer_start(alloc_transfer(rec, to));
         return;
     }
     if (rec->size > 0)
@@ -213,7 +213,7 @@ static void receive_get(struct la_record *rec)
     struct lc_op *op;
 
     if (rec->len > LA_SMALL_GET) {
-        la_transfer_start(take_transfer(rec, (void *)(uintptr_t)rec->at));
+        la_transfer_start(alloc_transfer(rec, (void *)(uintptr_t)rec->at));
         return;
     }
     if (rec->len == 0) {
@@ -232,7 +232,7 @@ static void receive_putv(struct la_record *rec)
     uint64_t list = rec->value;
 
     if ((rec->flags & LA_RENDEZVOUS) != 0) {
-        la_transfer_start(take_transfer(rec, NULL));
+        la_transfer_start(alloc_transfer(rec, NULL));
         return;
     }
     la_vec_scatter(data_of(rec), list, data_of(rec) + list, rec->size - list);
@@ -242,7 +242,7 @@ static void receive_putv(struct la_record *rec)
 
 static void receive_getv(struct la_record *rec)
 {
-    la_transfer_start_list(take_transfer(rec, NULL), data_of(rec));
+    la_transfer_start_list(alloc_transfer(rec, NULL), data_of(rec));
 }
 
 #define MODIFY(type)                                                                               \

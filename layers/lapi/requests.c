@@ -99,7 +99,7 @@ static void run_handler(const struct la_req *r)
     la.dispatching = was;
 }
 
-/* The data have left, or are in the record. */
+/* Local completion: the data have left, or are in the record. */
 void la_req_complete_locally(const struct la_req *r)
 {
     if (r->shdlr != NULL || r->chndlr != NULL)
@@ -123,7 +123,7 @@ static void store_result(struct la_req *r, uint32_t offset, uint64_t word)
         *(long long *)r->result = (long long)word;
 }
 
-/* Does the code say that the target did not execute the message? */
+/* True if the reply says that the target did not execute the message. */
 static bool is_failure(const struct la_req *r, uint32_t offset, uint64_t word)
 {
     return offset <= LA_CMPL && r->kind != LA_RMW && r->kind != LA_RMW64 && word != 0;

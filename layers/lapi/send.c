@@ -42,13 +42,13 @@ static void log_full(const struct lc_stall_timer *stall, uint32_t rank)
 }
 
 /* Waits until a request is free; messages are handled meanwhile. */
-static struct la_req *take_req(const struct la_req *template)
+static struct la_req *alloc_request(const struct la_req *template)
 {
     struct lc_stall_timer stall = {0};
     uint32_t idle = 0;
     struct la_req *r;
 
-    while (la.requests.num_free <= (is_in_handler() ? 0 : LA_KEEP_REQS)) {
+    while (la.requests.num_free <= (is_in_handler() ? 0 : LA_RESERVED_REQS)) {
         if (lc_stall_report_due(&stall, idle))
             log_full(&stall, template->rank);
         if (!la_may_wait()) {
@@ -145,7 +145,7 @@ static bool has_queued_before(const struct la_peer *peer)
     return peer->first[0] != NULL || (peer->first[1] != NULL && !is_in_handler());
 }
 
-/* Mostly one or two words. */
+/* Copies a header or data that mostly have one or two words. */
 static void copy_short(uint8_t *to, const void *from, size_t size)
 {
     if (__builtin_expect(size == 8, 1))
@@ -185,7 +185,7 @@ bool la_send_inline(enum la_kind kind, uint32_t rank, uint64_t at, const void *u
 
 static bool post_record(struct la_peer *peer, const struct la_req *r)
 {
-    struct lc_op *op = la_op_alloc(LA_KEEP_OPS, peer->rank, NULL, NULL);
+    struct lc_op *op = la_op_alloc(LA_RESERVED_OPS, peer->rank, NULL, NULL);
     uint32_t slot = op == NULL ? LA_SLOTS : la_slots_alloc(peer);
     size_t size;
 
@@ -278,7 +278,7 @@ static bool check_memory(struct la_req *r)
     return r->reg != NULL;
 }
 
-/* May the origin put some of the pieces? Only if there is more than one. */
+/* True if the origin may put pieces of the message; a message of one piece needs no help. */
 static bool may_assist(const struct la_req *r, const struct la_peer *peer)
 {
     return peer->same_node && r->kind <= LA_PUT && r->copy == NULL && la_pieces(r->len) > 1 &&
@@ -298,9 +298,9 @@ static bool prepare_data(struct la_req *r, const struct la_peer *peer)
     return true;
 }
 
-/* Lets both sides claim pieces. If the memory cannot be registered, stadd is 0, and the fetch of
- * the target fails with an error. */
-static void open_claims(struct la_req *r)
+/* Initialises the claim word, so that both sides can claim pieces. If the memory cannot be
+ * registered, stadd is 0, and the fetch of the target fails with an error. */
+static void publish_claim_word(struct la_req *r)
 {
     const utofu_stadd_t before = r->stadd;
     utofu_stadd_t stadd = check_memory(r) ? r->stadd : 0;
@@ -333,7 +333,7 @@ int la_send(const struct la_req *template)
         la_req_complete_locally(template);
         return LAPI_SUCCESS;
     }
-    r = take_req(template);
+    r = alloc_request(template);
     if (peer->gone || peer->purged)
         return abandon_request(r, LAPI_ERR_TGT_PURGED);
     if (!prepare_data(r, peer))
@@ -341,7 +341,7 @@ int la_send(const struct la_req *template)
     number = r->serial;
     rc = send_or_append(peer, r);
     if (rc == LAPI_SUCCESS && la_req_is_same(r, number) && (r->flags & LA_ASSIST) != 0)
-        open_claims(r);
+        publish_claim_word(r);
     return rc;
 }
 

@@ -8,7 +8,7 @@
 #include "control.h"
 #include "net.h"
 
-static void store_freed(struct lc_op *op, int rc, uint64_t old_value)
+static void store_freed_count(struct lc_op *op, int rc, uint64_t old_value)
 {
     struct la_peer *peer = op->arg;
     uint64_t freed = *(const uint64_t *)lc_op_bounce(op);
@@ -23,7 +23,7 @@ void la_slots_read_freed(struct la_peer *peer)
 {
     struct lc_op *op = peer->freed_read_pending || peer->gone
                            ? NULL
-                           : la_op_alloc(0, peer->rank, store_freed, peer);
+                           : la_op_alloc(0, peer->rank, store_freed_count, peer);
 
     if (op == NULL)
         return;
@@ -34,7 +34,7 @@ void la_slots_read_freed(struct la_peer *peer)
         8);
 }
 
-static bool draw_ticket(struct la_peer *peer)
+static bool fetch_ticket(struct la_peer *peer)
 {
     if (!peer->has_ticket)
         peer->has_ticket =
@@ -49,7 +49,7 @@ uint32_t la_slots_alloc(struct la_peer *peer)
     uint64_t next = peer->sent;
 
     if (!la_has_own_lane(peer)) {
-        if (!draw_ticket(peer))
+        if (!fetch_ticket(peer))
             return LA_SLOTS;
         next = peer->ticket;
     }

@@ -19,8 +19,8 @@
 
 enum {
     PIECE = 4 << 20,
-    IN_FLIGHT = 4, /* pieces of a transfer */
-    KEEP = 8,      /* ops reserved for replies */
+    IN_FLIGHT = 4,    /* pieces of a transfer */
+    RESERVED_OPS = 8, /* ops reserved for replies */
 };
 
 void la_transfer_setup(void)
@@ -31,7 +31,7 @@ void la_transfer_setup(void)
     la.transfer.pending = NULL;
 }
 
-/* A waiting completion handler may wait for a message behind many others; then one more transfer is
+/* A completion handler that waits may need a message behind many others: then one more transfer is
  * allocated. */
 bool la_transfer_has_spare(void)
 {
@@ -40,7 +40,7 @@ bool la_transfer_has_spare(void)
     return la.transfer.spare != NULL;
 }
 
-static struct la_transfer *take_spare(void)
+static struct la_transfer *alloc_spare_transfer(void)
 {
     struct la_transfer *in = la.transfer.spare;
 
@@ -61,7 +61,7 @@ struct la_transfer *la_transfer_alloc(void)
         la.transfer.used++;
         return in;
     }
-    return take_spare();
+    return alloc_spare_transfer();
 }
 
 void la_transfer_free(struct la_transfer *in)
@@ -82,7 +82,7 @@ void la_send_reply(const struct la_record *rec, uint32_t offset, uint64_t value)
     la_put_word_notify(rec->id, value, la_reply_stadd(rec->id, rec->req, offset - 8));
 }
 
-static void list_transfer(struct la_transfer *in)
+static void add_active_transfer(struct la_transfer *in)
 {
     if (in->listed)
         return;
@@ -91,7 +91,7 @@ static void list_transfer(struct la_transfer *in)
     la.transfer.pending = in;
 }
 
-static void unlist_transfer(struct la_transfer *in)
+static void remove_active_transfer(struct la_transfer *in)
 {
     struct la_transfer **at = &la.transfer.pending;
 
@@ -114,11 +114,11 @@ static void piece_done(struct lc_op *op, int rc, uint64_t old_value)
             la_log("cannot transfer %llu bytes of a message of task %u: %s",
                    (unsigned long long)in->rec.len, in->rec.rank, lc_utofu_error());
     }
-    list_transfer(in);
+    add_active_transfer(in);
 }
 
-/* The end of the current phase: the list of pieces, or the data. */
-static uint64_t end_of(const struct la_transfer *in)
+/* Returns the number of bytes of the current phase: of the list of pieces, or of the data. */
+static uint64_t phase_end(const struct la_transfer *in)
 {
     return in->rec.kind == LA_GETV && !in->puts_data ? in->list_size : in->rec.len;
 }
@@ -134,8 +134,8 @@ static void start_piece(struct la_transfer *in, struct lc_op *op, uint64_t at, u
 
 static bool start_next_piece(struct la_transfer *in)
 {
-    struct lc_op *op = la_op_alloc(KEEP, in->rec.rank, piece_done, in);
-    uint64_t left = end_of(in) - in->started, at = in->started;
+    struct lc_op *op = la_op_alloc(RESERVED_OPS, in->rec.rank, piece_done, in);
+    uint64_t left = phase_end(in) - in->started, at = in->started;
     uint64_t size = left < PIECE ? left : PIECE;
 
     if (op == NULL)
@@ -158,7 +158,8 @@ static bool may_request_assist(const struct la_transfer *in)
 static void request_assist(struct la_transfer *in)
 {
     struct la_assist_request i = {.stadd = in->stadd, .in = (uint64_t)(in - la.transfer.slots)};
-    struct lc_op *op = may_request_assist(in) ? la_op_alloc(KEEP, in->rec.rank, NULL, NULL) : NULL;
+    struct lc_op *op =
+        may_request_assist(in) ? la_op_alloc(RESERVED_OPS, in->rec.rank, NULL, NULL) : NULL;
 
     if (op == NULL)
         return;
@@ -188,7 +189,7 @@ static int claim_next(struct la_transfer *in, uint64_t *piece)
 /* After an error the remaining pieces are claimed, but not moved. */
 static void claim_piece(struct la_transfer *in)
 {
-    struct lc_op *op = la_op_alloc(KEEP, in->rec.rank, piece_done, in);
+    struct lc_op *op = la_op_alloc(RESERVED_OPS, in->rec.rank, piece_done, in);
     uint64_t size = la_piece_size(in->rec.len), piece = 0, at;
     int rc;
 
@@ -225,7 +226,7 @@ static bool move_assisted(struct la_transfer *in)
     if (in->in_flight > 0)
         return false;
     if (!in->all_claimed)
-        list_transfer(in);
+        add_active_transfer(in);
     return in->all_claimed &&
            (in->moved + in->assisted >= la_pieces(in->rec.len) || in->status == LAPI_ERR_TIMEOUT);
 }
@@ -240,7 +241,7 @@ void la_transfer_assisted(uint32_t index)
     in->assisted = (uint32_t)(word & (LA_ASSIST_FAILED - 1));
     if ((word & LA_ASSIST_FAILED) != 0 && in->status == 0)
         in->status = LAPI_ERR_TGT_ADDR;
-    list_transfer(in);
+    add_active_transfer(in);
 }
 
 void la_transfer_peer_lost(uint32_t rank)
@@ -248,30 +249,30 @@ void la_transfer_peer_lost(uint32_t rank)
     for (uint32_t i = 0; i < LA_TRANSFERS; i++)
         if (la.transfer.slots[i].used && la.transfer.slots[i].assisted_by_origin &&
             la.transfer.slots[i].rec.rank == rank)
-            list_transfer(&la.transfer.slots[i]);
+            add_active_transfer(&la.transfer.slots[i]);
 }
 
-/* true: complete or failed */
+/* Moves the next pieces. True: the transfer is complete or has failed. */
 static bool move_data(struct la_transfer *in)
 {
     if (in->assisted_by_origin)
         return move_assisted(in);
-    while (in->status == 0 && in->started < end_of(in) && in->in_flight < IN_FLIGHT)
+    while (in->status == 0 && in->started < phase_end(in) && in->in_flight < IN_FLIGHT)
         if (!start_next_piece(in))
             break;
-    return in->in_flight == 0 && (in->status != 0 || in->started == end_of(in));
+    return in->in_flight == 0 && (in->status != 0 || in->started == phase_end(in));
 }
 
 /* The list of pieces has arrived: gathers the data and puts them to the origin. */
-static void gather_pieces(struct la_transfer *in)
+static void gather_vector(struct la_transfer *in)
 {
     la_vec_gather(in->buf, in->list_size, in->buf + in->list_size, in->rec.len - in->list_size);
     in->puts_data = true;
     in->started = in->list_size;
-    list_transfer(in);
+    add_active_transfer(in);
 }
 
-static void scatter_pieces(struct la_transfer *in)
+static void scatter_vector(struct la_transfer *in)
 {
     if (in->rec.kind == LA_PUTV)
         la_vec_scatter(in->buf, in->rec.value, in->buf + in->rec.value,
@@ -280,10 +281,10 @@ static void scatter_pieces(struct la_transfer *in)
         la_vec_fill(in->vec, in->buf, in->rec.len);
 }
 
-static void end_move(struct la_transfer *in)
+static void finish_move(struct la_transfer *in)
 {
     if (in->status == 0 && in->rec.kind == LA_GETV && !in->puts_data) {
-        gather_pieces(in);
+        gather_vector(in);
         return;
     }
     if (in->reg != NULL)
@@ -296,12 +297,12 @@ static void end_move(struct la_transfer *in)
         la_transfer_free(in);
         return;
     }
-    scatter_pieces(in);
+    scatter_vector(in);
     la_transfer_complete(in);
 }
 
 /* Vector data go through a temporary buffer. */
-static bool take_temp(struct la_transfer *in)
+static bool alloc_temp_buffer(struct la_transfer *in)
 {
     in->temp = malloc(in->rec.len + 1);
     in->buf = in->temp;
@@ -318,7 +319,7 @@ void la_transfer_start(struct la_transfer *in)
 {
     if (in->rec.kind == LA_GET)
         in->puts_data = true;
-    if (needs_temp(in) && !take_temp(in))
+    if (needs_temp(in) && !alloc_temp_buffer(in))
         in->status = LAPI_ERR_MEMORY_EXHAUSTED;
     else
         in->reg = la_rcache_get(in->buf, in->rec.len + (in->temp != NULL ? 1 : 0), !in->puts_data,
@@ -330,21 +331,21 @@ void la_transfer_start(struct la_transfer *in)
     }
     in->assisted_by_origin = (in->rec.flags & LA_ASSIST) != 0;
     request_assist(in);
-    list_transfer(in);
+    add_active_transfer(in);
 }
 
 void la_transfer_start_list(struct la_transfer *in, const void *there)
 {
     in->list_size = in->rec.value;
-    if (!take_temp(in)) {
+    if (!alloc_temp_buffer(in)) {
         in->status = LAPI_ERR_MEMORY_EXHAUSTED;
-        list_transfer(in);
+        add_active_transfer(in);
         return;
     }
     la_transfer_start(in);
     if ((in->rec.flags & LA_RENDEZVOUS) == 0 && in->status == 0) {
         memcpy(in->buf, there, in->list_size);
-        gather_pieces(in);
+        gather_vector(in);
     }
 }
 
@@ -368,7 +369,7 @@ static void run_handler(struct la_transfer *in)
 }
 
 /* Runs in the completion-handler thread. */
-static void run_job(struct la_work *job)
+static void run_completion_job(struct la_work *job)
 {
     run_handler((struct la_transfer *)((char *)job - offsetof(struct la_transfer, job)));
 }
@@ -379,7 +380,7 @@ void la_transfer_complete(struct la_transfer *in)
         finish_transfer(in);
         return;
     }
-    in->job.run = run_job;
+    in->job.run = run_completion_job;
     if (in->how != LAPI_NORMAL || !la_cmpl_thread_enqueue(&in->job))
         run_handler(in);
 }
@@ -397,12 +398,12 @@ bool la_transfer_progress(void)
         next = in->next;
         in->listed = false;
         if (move_data(in)) {
-            unlist_transfer(in);
-            end_move(in);
+            remove_active_transfer(in);
+            finish_move(in);
             any = true;
         } else if (!in->assisted_by_origin && in->in_flight < IN_FLIGHT &&
-                   in->started < end_of(in)) {
-            list_transfer(in);
+                   in->started < phase_end(in)) {
+            add_active_transfer(in);
         }
     }
     la.dispatching = false;

@@ -25,7 +25,7 @@ void la_send_reply(const struct la_record *rec, uint32_t offset, uint64_t value)
 /* Are there enough resources to execute a record, and for what its handler may send? */
 static inline bool la_has_room(bool needs_transfer)
 {
-    return la.requests.num_free >= LA_KEEP_SOME && la.net.port.num_free > 2 &&
+    return la.requests.num_free >= LA_RESERVED_PER_HANDLER && la.net.port.num_free > 2 &&
            (!needs_transfer || la.transfer.used < LA_TRANSFERS || la_transfer_has_spare());
 }
 

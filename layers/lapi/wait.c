@@ -14,15 +14,15 @@
 #include <sched.h>
 
 enum {
-    LEAST_SPINS = 64,   /* empty polls before a thread yields the core */
+    MIN_SPINS = 64,     /* empty polls before a thread yields the core */
     MOST_SPINS = 4096,  /* the same if every waiting thread can have a core of its own: a yield is a
                            system call, and another process may keep the core for long */
     CALL_POLLS = 8192,  /* empty polls of a waiting call before it sleeps between polls */
     THREAD_POLLS = 256, /* the same for the thread for interrupts */
     NAP_NS = 20 * 1000,
-    SHORT_NAPS = 64, /* before the naps become longer */
+    SHORT_SLEEPS = 64, /* number of sleeps before they become longer */
     LONG_NAP_US = 200,
-    CALL_NAP_NS = 500 * 1000, /* nap of the thread for interrupts while a call polls */
+    CALL_SLEEP_NS = 500 * 1000, /* sleep of the interrupt thread while a call polls */
 };
 
 void la_wait_setup(void)
@@ -33,19 +33,20 @@ void la_wait_setup(void)
         sched_getaffinity(0, sizeof(set), &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
 }
 
-/* A notice ends the sleep; actions of other threads and words in memory do not. */
-static void sleep_for_notice(uint32_t naps)
+/* Sleeps until a notice arrives; actions of other threads and words in memory do not wake the
+ * thread. */
+static void sleep_for_notice(uint32_t sleep_count)
 {
     const utofu_vcq_hdl_t vcq = la_port()->vcq;
 
-    if (naps < SHORT_NAPS)
+    if (sleep_count < SHORT_SLEEPS)
         lc_sleep_ns(NAP_NS);
     else
         utofu_wait_vcqs(&vcq, 1, LONG_NAP_US);
 }
 
-/* Assumes that every task is on this host. */
-static bool has_own_core(void)
+/* True if this host has a core for each task; assumes that all tasks are on this host. */
+static bool has_core_per_task(void)
 {
     return (uint64_t)la.job.procs * __atomic_load_n(&la.wait.waiting_threads, __ATOMIC_RELAXED) <=
                la.wait.num_cores &&
@@ -75,7 +76,7 @@ void la_wait_idle(uint32_t *idle)
     la_cmpl_handler_begin_wait();
     saved = la_lock_release_all();
     __atomic_fetch_add(&la.wait.waiting_threads, 1, __ATOMIC_RELAXED);
-    pause_for(++*idle, has_own_core() ? MOST_SPINS : LEAST_SPINS, CALL_POLLS);
+    pause_for(++*idle, has_core_per_task() ? MOST_SPINS : MIN_SPINS, CALL_POLLS);
     __atomic_fetch_sub(&la.wait.waiting_threads, 1, __ATOMIC_RELAXED);
     la_lock_restore(saved);
     la_cmpl_handler_end_wait();
@@ -95,8 +96,8 @@ void la_progress_or_wait(uint32_t *idle)
 
 enum found { NOTHING, SOMETHING, A_CALL_POLLS };
 
-/* Does nothing while a call polls. */
-static enum found poll_if_idle(void)
+/* Polls for the interrupt thread; does nothing while a call of the program polls. */
+static enum found poll_unless_call_polls(void)
 {
     enum found found = A_CALL_POLLS;
 
@@ -115,13 +116,13 @@ static void *run_thread(void *unused)
 
     (void)unused;
     while (!__atomic_load_n(&la.wait.stop, __ATOMIC_ACQUIRE)) {
-        enum found found = poll_if_idle();
+        enum found found = poll_unless_call_polls();
 
         idle = found == SOMETHING ? 0 : idle + 1;
         if (found == A_CALL_POLLS)
-            lc_sleep_ns(CALL_NAP_NS);
+            lc_sleep_ns(CALL_SLEEP_NS);
         else
-            pause_for(idle, LEAST_SPINS, THREAD_POLLS);
+            pause_for(idle, MIN_SPINS, THREAD_POLLS);
     }
     return NULL;
 }

@@ -18,7 +18,7 @@ void la_watch_setup(void)
         la.watch.gone[i] = 0;
 }
 
-static void spread_gone(uint32_t gone)
+static void announce_ended_task(uint32_t gone)
 {
     const struct lc_fingers fingers = la_fingers();
 
@@ -43,10 +43,10 @@ void la_watch_peer_lost(uint32_t rank, const char *why)
     la_log("task %u is gone or cannot be reached: %s", rank, why);
     la.upcalls->peer_gone(rank);
     la_report_failure(LAPI_ERR_TIMEOUT, rank);
-    spread_gone(rank);
+    announce_ended_task(rank);
 }
 
-static void read_gone_words(void)
+static void read_announced_ends(void)
 {
     for (int i = 0; i < 64; i++) {
         uint64_t gone = __atomic_load_n(&la.control.words->gone[i], __ATOMIC_ACQUIRE);
@@ -79,7 +79,7 @@ void la_watch_poll(void)
 {
     if (!lc_probe_tick(&la.watch.probe) || la.leaving || la.job.procs == 1)
         return;
-    read_gone_words();
+    read_announced_ends();
     if (lc_probe_is_due(&la.watch.probe))
         start_probe();
 }
