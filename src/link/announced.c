@@ -32,8 +32,8 @@ void ut_announced_invalidate(struct ut_announced *table)
         memset(table->stadds, 0xff, (table->mask + 1) * sizeof(*table->stadds));
 }
 
-/* Half of the announced STADDs keep their slots. The receiver does not know the new slots of the
- * others, so their next use announces them again. */
+/* Doubles the table. Half of the announced STADDs keep their slots. The receiver does not know the
+ * new slots of the others, so their next use announces them again. */
 static void grow_sender_table(struct ut_announced *table)
 {
     uint32_t slots = table->mask ? 2 * (table->mask + 1) : UT_FIRST_ANNOUNCED;

@@ -15,7 +15,7 @@
 #include "util/log.h"
 #include "util/long_wait.h"
 
-/* What the peer sent: a connect request, or its reply. */
+/* A message of the peer's handshake: a connect request, or the reply to a request of this side. */
 struct handshake {
     const struct ut_vcq_ep *e; /* requests only */
     struct prov_conn *conn;
@@ -355,8 +355,8 @@ void ut_link_on_request(struct ut_vcq *vcq, struct prov *prov, struct prov_conn 
                     &handshake);
 }
 
-/* Frees what an idle link does not need. Each new connection reads the peer's table again, and both
- * sides announce their STADDs again. */
+/* Frees memory that an idle link does not need. Each new connection reads the peer's table again,
+ * and both sides announce their STADDs again. */
 static void handle_suspended(struct ut_link *link)
 {
     ut_link_drop_stag_cache(link);

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include "util/retry_delay.h"
+#include "util/back_off.h"
 
 #define TO(what, state)                                                                            \
     {                                                                                              \

@@ -23,8 +23,7 @@ void ut_link_fill_hello(const struct ut_link *link, int provider, uint16_t seria
     };
 }
 
-/* The receive history may belong to another VCQ of the peer than this one: if so, the count starts
- * at 0. */
+/* The stored receive count may belong to another VCQ of the peer: then the count starts at 0. */
 static void reset_count_of_other_session(struct ut_link *link, uint64_t session)
 {
     if (link->peer_session == 0 && link->rx_history.session != session)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "link/rails.h"
-#include "vcq/wake.h"
+#include "vcq/wait.h"
 
 struct ut_link *ut_link_new(struct ut_vcq *vcq, const struct ut_vcq_ident *peer)
 {

@@ -49,7 +49,7 @@ struct ut_link {
     bool passive; /* accepting side of a connection to itself */
     bool was_up;
     bool in_waiting;
-    bool lacks_memory;       /* for a message or an announced STADD: the link has to be closed */
+    bool lacks_memory; /* no memory for a message or an announced STADD: the link must close */
     bool empty_write_posted; /* a signalled empty write that completes the earlier requests is
                                 outstanding */
     uint8_t peer_cmp;
@@ -74,7 +74,7 @@ struct ut_link {
     size_t inline_max; /* maximum size of a put for write_inline(); 0: not available */
     int (*write_inline)(struct prov_conn *conn, const void *data, uint64_t rmt, uint32_t rkey,
                         uint32_t length, uint64_t cookie); /* copy of ops->write_inline */
-    uint32_t *append; /* where the number of the next entry is stored */
+    uint32_t *append; /* points to the field that links the next TOQ entry */
     union {
         struct {
             uint32_t any_order; /* puts may overtake each other: STRONG_ORDER is slow */
@@ -129,7 +129,7 @@ struct ut_link {
     struct ut_remote remote;
 };
 
-/* Stands for "no link": has no peer and is never up. */
+/* Placeholder for "no link": has no peer and is never up. */
 extern struct ut_link ut_link_none;
 
 /* Returns the link to a remote VCQ; creates the link if necessary. NULL: no memory, or invalid

@@ -9,7 +9,7 @@
 
 #include "link/rails.h"
 #include "util/clock.h"
-#include "util/retry_delay.h"
+#include "util/back_off.h"
 
 enum {
     FIRST_PAUSE_MS = 4,

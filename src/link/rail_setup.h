@@ -7,7 +7,7 @@
 
 /* Called when the link's connection is up: allows rails if this process may have them. */
 void ut_rails_enable(struct ut_link *link);
-/* Called when the peer has recreated its VCQ. */
+/* Invalidates all keys: the peer has recreated its VCQ. */
 void ut_rails_drop_keys(struct ut_link *link);
 /* Closes the rails of a link that is destroyed. */
 void ut_rails_close(struct ut_link *link);

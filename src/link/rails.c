@@ -10,7 +10,7 @@
 #include "util/clock.h"
 #include "util/fd.h"
 #include "util/log.h"
-#include "util/retry_delay.h"
+#include "util/back_off.h"
 
 /* The id of a rail's endpoint is the key of its VCQ, with the number of the rail (from 1) above
  * these bits. */

@@ -36,7 +36,7 @@ struct ut_rail {
     struct ut_link *link;
     struct prov_conn *conn; /* NULL: none */
     bool up;
-    uint32_t share; /* share of a put, while up */
+    uint32_t share; /* share of each divided put on this rail, while up */
 };
 
 struct ut_rails {
@@ -46,7 +46,7 @@ struct ut_rails {
     uint32_t out;   /* divided puts that are outstanding; link->armw_out includes them */
     uint32_t share; /* share of the link's own connection */
     uint32_t ports; /* number of ports of this process */
-    uint32_t most;  /* number of further TNIs that may take parts */
+    uint32_t most;  /* maximum number of further TNIs that take parts */
     uint8_t other_here, other_there; /* bit n: port n + 1 belongs to another device than the link's
                                         own port, in this process and at the peer */
     struct ut_rail_keys *keys;       /* UT_RAIL_KEYS entries, by STag index; NULL: not allocated */

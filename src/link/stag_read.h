@@ -27,12 +27,12 @@ bool ut_link_cached_entry(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utofu_s
  * id. */
 bool ut_link_recheck_entry(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t stadd);
 
-/* The cause of an error of ut_link_find_memory(), according to the cached entry. */
+/* Returns the cause of an error of ut_link_find_memory(), according to the cached entry. */
 struct ut_failure ut_link_error_cause(const struct ut_link *link, utofu_stadd_t stadd,
                                       uint64_t length, bool write);
 
-/* As ut_link_find_memory(), for the writable STag used last. False: the STADD belongs to another
- * STag. */
+/* Fast path of ut_link_find_memory() for the writable STag used last. False: the STADD belongs to
+ * another STag. */
 static inline bool ut_link_find_hot(const struct ut_link *link, utofu_stadd_t stadd,
                                     uint64_t length, uint64_t *addr, uint32_t *rkey)
 {
