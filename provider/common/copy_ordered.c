@@ -12,7 +12,6 @@
 #include "mapped.h"
 #include "provider.h"
 #include "atomic_width.h"
-#include "copy_words.h"
 
 enum { LINE = PROV_LINE, WORD = PROV_WORD };
 

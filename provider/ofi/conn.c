@@ -8,12 +8,12 @@
 #include "control.h"
 #include "pool.h"
 #include "peer.h"
-#include "rma_read.h"
+#include "rma.h"
 #include "auth.h"
 #include "send.h"
 #include "util/clock.h"
 #include "util/log.h"
-#include "util/retry_delay.h"
+#include "util/back_off.h"
 #include "event.h"
 
 enum {

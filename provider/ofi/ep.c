@@ -11,15 +11,14 @@
 #include "control.h"
 #include "fabric.h"
 #include "pool.h"
-#include "rma_write.h"
+#include "rma.h"
 #include "post.h"
-#include "rma_read.h"
 #include "region.h"
 #include "send.h"
 #include "recv.h"
 #include "util/clock.h"
 #include "util/log.h"
-#include "util/retry_delay.h"
+#include "util/back_off.h"
 #include "event.h"
 
 enum {

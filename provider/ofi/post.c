@@ -8,8 +8,7 @@
 #include <errno.h>
 
 #include "conn.h"
-#include "rma_write.h"
-#include "rma_read.h"
+#include "rma.h"
 #include "region.h"
 #include "send.h"
 

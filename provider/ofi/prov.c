@@ -15,7 +15,7 @@
 #include "ep.h"
 #include "fabric.h"
 #include "peer.h"
-#include "rma_write.h"
+#include "rma.h"
 #include "post.h"
 #include "region.h"
 #include "types.h"

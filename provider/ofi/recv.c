@@ -11,8 +11,7 @@
 
 #include "conn.h"
 #include "pool.h"
-#include "rma_write.h"
-#include "rma_read.h"
+#include "rma.h"
 #include "region.h"
 #include "send.h"
 #include "util/log.h"

@@ -9,7 +9,7 @@
  *
  * A fabric only has to carry messages reliably and in order (FI_ORDER_SAS); it may report them in
  * another order, see pool.h. Data are sent in messages, or with RMA: long transfers are read by
- * the receiver (rma_read.h) or written by the origin (rma_write.h). The target checks each
+ * the receiver or written by the origin (rma.h). The target checks each
  * operation against its own regions, copies so that the last bytes are written last, and counts
  * executed operations.
  *

@@ -198,4 +198,18 @@ struct sp_dgram {
     uint32_t refusal;  /* enum sp_refusal */
 };
 
+/*
+ * Shared memory segments: creates the segment of this process, and maps a peer's.
+ */
+
+struct sp_prov;
+
+int sp_segment_create(struct sp_prov *prov);
+void sp_segment_destroy(struct sp_prov *prov);
+/* Maps a peer's segment, which must contain this probe, and closes the descriptor. *num_rings:
+ * number of its rings, 1 to SP_MAX_EPS. Returns -EPROTO after an error line; -ESRCH if the segment
+ * belongs to another process; another negative errno if this process lacks a resource. */
+int sp_segment_map(int fd, uint64_t probe, struct sp_segment **seg, uint32_t *num_rings);
+void sp_segment_unmap(struct sp_segment *seg);
+
 #endif

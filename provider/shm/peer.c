@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "ring.h"
-#include "segment.h"
+#include "layout.h"
 #include "state.h"
 #include "types.h"
 #include "util/assert.h"

@@ -20,7 +20,7 @@
 #include "peer.h"
 #include "providers.h"
 #include "remap.h"
-#include "segment.h"
+#include "layout.h"
 #include "sock.h"
 #include "types.h"
 #include "util/env.h"

@@ -39,7 +39,7 @@
 #include "peer.h"
 #include "remap.h"
 #include "ring.h"
-#include "segment.h"
+#include "layout.h"
 #include "state.h"
 #include "types.h"
 #include "util/assert.h"
@@ -47,7 +47,7 @@
 #include "util/fd.h"
 #include "util/fd_check.h"
 #include "util/log.h"
-#include "util/retry_delay.h"
+#include "util/back_off.h"
 
 enum {
     BACKLOG = 4096,

@@ -14,7 +14,6 @@
 #include "util/clock.h"
 #include "util/fd_check.h"
 #include "util/log.h"
-#include "util/retry_delay.h"
 #include "verbs/connect/conn.h"
 #include "verbs/connect/reap.h"
 #include "verbs/data/post.h"

@@ -2,7 +2,7 @@
 /* Opening and closing of the verbs provider, its capabilities, and its table of functions. */
 #include "verbs/ports/address.h"
 #include "verbs/connect/active.h"
-#include "verbs/connect/attempts.h"
+#include "verbs/connect/handshake.h"
 #include "verbs/connect/cm.h"
 #include "verbs/connect/conn.h"
 #include "verbs/ports/device.h"

@@ -7,7 +7,7 @@
 #include "barrier/inner.h"
 #include "peers/peers.h"
 #include "util/log.h"
-#include "vcq/wake.h"
+#include "vcq/wait.h"
 
 struct ut_gates ut_gates[UT_NUM_TNIS];
 uint32_t ut_gate_filled_inboxes;

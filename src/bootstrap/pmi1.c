@@ -18,7 +18,7 @@
 #include "util/log.h"
 #include "util/fd_check.h"
 #include "util/long_wait.h"
-#include "util/tls.h"
+#include "util/self.h"
 
 #include <errno.h>
 #include <poll.h>

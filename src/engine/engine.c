@@ -15,7 +15,6 @@
 #include "util/idle.h"
 #include "util/log.h"
 #include "vcq/wait.h"
-#include "vcq/wake.h"
 #include "stats/stats.h"
 
 enum { MAX_SHORTFALL = 2000, INLINE_EVERY = 64 };

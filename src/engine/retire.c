@@ -11,7 +11,7 @@
 #include "link/rails.h"
 #include "stats/stats.h"
 #include "util/env.h"
-#include "vcq/wake.h"
+#include "vcq/wait.h"
 
 void ut_engine_retire_counted(struct ut_link *link, struct ut_slot *slot)
 {

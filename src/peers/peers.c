@@ -20,7 +20,7 @@
 #include "util/hash_table.h"
 #include "util/log.h"
 #include "util/long_wait.h"
-#include "util/retry_delay.h"
+#include "util/back_off.h"
 #include "wire/record.h"
 
 static const struct ut_process no_process;

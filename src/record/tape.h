@@ -21,7 +21,7 @@
 #include "record/format.h"
 #include "util/clock.h"
 #include "util/hash_table.h"
-#include "util/tls.h"
+#include "util/self.h"
 
 enum {
     UT_TAPE_SIZE = 1 << 16,

@@ -27,7 +27,6 @@
 #include "util/long_wait.h"
 #include "vcq/cq.h"
 #include "vcq/wait.h"
-#include "vcq/wake.h"
 
 enum {
     EXIT_LOCKS_MS = 1000, /* time that exit() waits for calls of other threads */

@@ -20,7 +20,6 @@
 #include "util/thread.h"
 #include "vcq/vcq.h"
 #include "vcq/wait.h"
-#include "vcq/wake.h"
 
 enum {
     MIN_CHECK_MS = 2, /* time until the next check whether a program still polls */

@@ -19,7 +19,6 @@
 #include "util/fd.h"
 #include "util/fd_check.h"
 #include "vcq/wait.h"
-#include "vcq/wake.h"
 
 enum { NS = 1000000000, US_PER_S = 1000000, NS_PER_US = 1000, FEW = 16 };
 #define LONGEST_US 1000000000000000 /* thirty years, so that no sum overflows */

@@ -10,7 +10,7 @@
 #include "shuffle/inner.h"
 #include "util/clock.h"
 #include "util/log.h"
-#include "util/tls.h"
+#include "util/self.h"
 
 static UT_THREAD_LOCAL struct sh_ep *polled; /* the endpoint whose inner endpoint is being polled */
 

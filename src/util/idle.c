@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "util/clock.h"
-#include "util/tls.h"
+#include "util/self.h"
 
 enum {
     YIELD_EVERY = 8,   /* empty polls before a yield while no other thread uses the core */

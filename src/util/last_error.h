@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "util/tls.h"
+#include "util/self.h"
 
 enum { UT_LAST_ERROR_TEXT = 928, UT_LAST_ERROR_DATA = 72 };
 

@@ -21,4 +21,12 @@ static inline uintptr_t ut_self(void)
 #endif
 }
 
+/*
+ * Thread-local variables: a few words, at most 64 bytes for the whole library (a test counts them).
+ * Their access needs no call of the dynamic linker (initial-exec), so they take static TLS. A
+ * program that loads libraries late has little of it for all of them together.
+ */
+
+#define UT_THREAD_LOCAL __thread __attribute__((tls_model("initial-exec")))
+
 #endif

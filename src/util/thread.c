@@ -20,7 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "util/retry_delay.h"
+#include "util/back_off.h"
 
 enum {
     MOST = 64, /* maximum number of known threads; any other thread counts as the program's */

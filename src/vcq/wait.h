@@ -12,6 +12,7 @@
 #ifndef UT_VCQ_WAIT_H
 #define UT_VCQ_WAIT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "vcq/vcq.h"
@@ -43,5 +44,28 @@ void ut_wait_leave(struct ut_wait *wait);
 
 /* Ends all waits for the VCQ, whose lock the caller holds. */
 void ut_vcq_end_waits(struct ut_vcq *vcq) __attribute__((cold));
+
+/*
+ * Requests for progress from a VCQ to the background thread, which runtime has. Uses vcq.
+ */
+
+struct ut_vcq;
+
+extern bool ut_vcq_thread; /* atomic: the background thread runs */
+static inline bool ut_vcq_has_thread(void)
+{
+    return __atomic_load_n(&ut_vcq_thread, __ATOMIC_RELAXED);
+}
+
+/* The eventfd on which the thread sleeps. The first call creates it. Negative: an error, see errno.
+ */
+int ut_vcq_wake_fd(void);
+
+/* Makes the eventfd readable, if it exists. */
+void ut_vcq_wake_thread(void);
+
+/* A link of this VCQ, whose lock the caller holds, waits for a time or a queue entry: the thread
+ * makes progress on the VCQ unless the program does. */
+void ut_vcq_request_progress(struct ut_vcq *vcq);
 
 #endif

@@ -6,7 +6,7 @@
  */
 #include "runtime/thread.h"
 #include "util/clock.h"
-#include "vcq/wake.h"
+#include "vcq/wait.h"
 
 #include "../harness/check.h"
 #include "utofu.h"

@@ -5,7 +5,7 @@
  * thread, and holds the lock as a program that polls does.
  */
 #include "runtime/thread.h"
-#include "vcq/wake.h"
+#include "vcq/wait.h"
 
 #include "../harness/check.h"
 #include "utofu.h"

@@ -4,7 +4,7 @@
 
 #include "verbs/ep_types.h"
 #include "util/clock.h"
-#include "util/retry_delay.h"
+#include "util/back_off.h"
 
 enum {
     FIRST_PAUSE_MS = 20,

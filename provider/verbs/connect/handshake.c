@@ -13,7 +13,7 @@
 #include "util/assert.h"
 #include "util/clock.h"
 #include "util/log.h"
-#include "util/retry_delay.h"
+#include "util/back_off.h"
 #include "verbs/wake.h"
 #include "cm_ops.h"
 

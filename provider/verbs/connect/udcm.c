@@ -35,7 +35,7 @@
 #include "util/clock.h"
 #include "util/hash_table.h"
 #include "util/log.h"
-#include "util/retry_delay.h"
+#include "util/back_off.h"
 #include "verbs/wake.h"
 
 enum {

@@ -1,5 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
+ * Long transfers by RMA reads of the fabric (rendezvous). The receiver of the data reads them from
+ * its peer into its own buffers, and copies them from there. So the fabric only has to guarantee
+ * that the data of a completed read are in memory: the program sees data in the order of copying,
+ * and the target checks and counts operations as with data in messages. The origin offers the data
+ * of a write; the target offers the data of a read.
+ */
+#ifndef FP_RMA_READ_H
+#define FP_RMA_READ_H
+
+#include "types.h"
+
+/* Fills in an offer of this range of a region of this process. False: the range is too short, or
+ * cannot be registered. */
+bool fp_rma_read_make_offer(const struct fp_conn *conn, uint32_t key, uint64_t addr,
+                            uint32_t length, struct fp_offer *offer);
+
+/* Adds a transfer of data that the peer offers: to offer->x.rmt, with the key offer->x.rkey. False:
+ * no memory, or too many transfers. */
+bool fp_rma_read_add(struct fp_conn *conn, const struct fp_offer *offer, bool is_read);
+
+/* Posts as many RMA reads as possible. */
+void fp_rma_read_post(struct fp_conn *conn);
+
+/* Handle an RMA read that has completed or failed. Copies arrived data in order. */
+void fp_rma_read_completed(struct fp_buf *buf);
+void fp_rma_read_failed(struct fp_buf *buf, int error);
+
+/* Takes the first transfer, if it has finished. */
+bool fp_rma_read_take_finished(struct fp_conn *conn, struct fp_rma_read *ended);
+
+/* Drops all transfers of a connection that goes down; data that still arrive are ignored. */
+void fp_rma_read_drop_all(struct fp_conn *conn);
+
+/*
  * Long puts by RMA writes of the fabric. The fabric writes all but the last cache line of the
  * target. The last line and the notice follow in a message: at once if the fabric orders messages
  * after writes (FI_ORDER_SAW), otherwise after the delivery of the writes (FI_DELIVERY_COMPLETE).
@@ -16,10 +50,6 @@
  * refuses breaks the connection, and the core repeats it over the next connection, with a new
  * request.
  */
-#ifndef FP_RMA_WRITE_H
-#define FP_RMA_WRITE_H
-
-#include "types.h"
 
 /* May the bytes of a put arrive in any order? */
 bool fp_any_order(struct prov_conn *base);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Segments: a sealed memfd, freed with the last process that has it open. */
-#include "segment.h"
+#include "layout.h"
 
 #include <errno.h>
 #include <fcntl.h>
