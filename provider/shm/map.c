@@ -8,14 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/queue.h>
 
 #include "pages.h"
 #include "stream.h"
 #include "util/fd_check.h"
-#include "util/hash.h"
+#include "util/hash_table.h"
 #include "util/log.h"
 
-enum { WINDOW_BITS = 28, FIRST_BUCKETS = 16 };
+enum { WINDOW_BITS = 28 };
 #define WINDOW_SIZE (1ull << WINDOW_BITS)
 
 #ifndef MADV_POPULATE_READ
@@ -23,37 +24,17 @@ enum { WINDOW_BITS = 28, FIRST_BUCKETS = 16 };
 #endif
 
 struct window {
-    struct window *next;          /* in its bucket */
-    struct window *newer, *older; /* LRU list */
-    uint64_t number;              /* first address / WINDOW_SIZE */
+    struct ut_hash_entry by_number;
+    TAILQ_ENTRY(window) by_use;
+    uint64_t number; /* first address / WINDOW_SIZE */
     uint8_t *at;
     uint64_t prefaulted[WINDOW_SIZE / SP_MAP_BLOCK / 64]; /* one bit per block */
 };
 
 struct sp_map {
-    struct window **buckets;
-    uint32_t num_buckets, num_windows;
-    struct window *newest, *oldest;
+    struct ut_hash_table by_number;
+    TAILQ_HEAD(window_queue, window) by_use; /* the newest first */
 };
-
-static struct window **bucket_of(const struct sp_map *map, uint64_t number)
-{
-    return &map->buckets[ut_hash_index(number, 32) & (map->num_buckets - 1)];
-}
-
-static void lru_remove(struct sp_map *map, struct window *w)
-{
-    *(w->newer ? &w->newer->older : &map->newest) = w->older;
-    *(w->older ? &w->older->newer : &map->oldest) = w->newer;
-}
-
-static void lru_add_newest(struct sp_map *map, struct window *w)
-{
-    w->newer = NULL;
-    w->older = map->newest;
-    *(map->newest ? &map->newest->newer : &map->oldest) = w;
-    map->newest = w;
-}
 
 static void uncount_window(struct sp_prov *prov)
 {
@@ -62,14 +43,8 @@ static void uncount_window(struct sp_prov *prov)
 
 static void drop_window(struct sp_conn *conn, struct window *w)
 {
-    struct sp_map *map = conn->map;
-    struct window **at = bucket_of(map, w->number);
-
-    while (*at != w)
-        at = &(*at)->next;
-    *at = w->next;
-    lru_remove(map, w);
-    map->num_windows--;
+    ut_hash_remove(&conn->map->by_number, &w->by_number);
+    TAILQ_REMOVE(&conn->map->by_use, w, by_use);
     conn->mapping.size = 0; /* the mapping may be part of this window */
     munmap(w->at, WINDOW_SIZE);
     uncount_window(conn->ep->prov);
@@ -85,31 +60,9 @@ static struct sp_map *get_map(struct sp_conn *conn)
     map = calloc(1, sizeof(*map));
     if (!map)
         return NULL;
-    map->num_buckets = FIRST_BUCKETS;
-    map->buckets = calloc(map->num_buckets, sizeof(struct window *));
-    if (!map->buckets) {
-        free(map);
-        return NULL;
-    }
+    TAILQ_INIT(&map->by_use);
     conn->map = map;
     return map;
-}
-
-static void grow_buckets(struct sp_map *map)
-{
-    uint32_t n = map->num_buckets * 4;
-    struct window **buckets = calloc(n, sizeof(struct window *));
-
-    if (!buckets)
-        return; /* no memory: longer chains */
-    free(map->buckets);
-    map->buckets = buckets;
-    map->num_buckets = n;
-    for (struct window *w = map->newest; w; w = w->older) {
-        struct window **b = bucket_of(map, w->number);
-        w->next = *b;
-        *b = w;
-    }
 }
 
 /* Returns the connection that loses a window: `conn`, or if it has no window, the connection with
@@ -119,11 +72,11 @@ static struct sp_conn *find_victim(struct sp_conn *conn)
     const struct sp_ep *ep = conn->ep;
     struct sp_conn *victim_so_far = conn;
 
-    if (conn->map->num_windows > 0)
+    if (conn->map->by_number.used > 0)
         return conn;
     for (uint32_t i = 0; i < ep->max_conns; i++) {
         struct sp_conn *other = ep->conns[i];
-        if (other && other->map && other->map->num_windows > victim_so_far->map->num_windows)
+        if (other && other->map && other->map->by_number.used > victim_so_far->map->by_number.used)
             victim_so_far = other;
     }
     return victim_so_far;
@@ -137,9 +90,9 @@ static void make_room(struct sp_conn *conn)
     __atomic_add_fetch(&prov->mapped_bytes, WINDOW_SIZE, __ATOMIC_RELAXED);
     while (__atomic_load_n(&prov->mapped_bytes, __ATOMIC_RELAXED) > prov->max_mapped_bytes) {
         struct sp_conn *victim = find_victim(conn);
-        if (victim->map->num_windows == 0)
+        if (victim->map->by_number.used == 0)
             break;
-        drop_window(victim, victim->map->oldest);
+        drop_window(victim, TAILQ_LAST(&victim->map->by_use, window_queue));
     }
 }
 
@@ -166,7 +119,7 @@ static struct window *window_new(struct sp_conn *conn, uint64_t number)
 {
     struct sp_prov *prov = conn->ep->prov;
     struct sp_map *map = get_map(conn);
-    struct window *w = map ? calloc(1, sizeof(*w)) : NULL;
+    struct window *w = map && ut_hash_reserve(&map->by_number) ? calloc(1, sizeof(*w)) : NULL;
 
     if (!w)
         return NULL;
@@ -183,28 +136,30 @@ static struct window *window_new(struct sp_conn *conn, uint64_t number)
         return NULL;
     }
     w->number = number;
-    if (map->num_windows++ >= 2 * map->num_buckets)
-        grow_buckets(map);
-    struct window **b = bucket_of(map, number);
-    w->next = *b;
-    *b = w;
-    lru_add_newest(map, w);
+    ut_hash_insert(&map->by_number, &w->by_number, number);
+    TAILQ_INSERT_HEAD(&map->by_use, w, by_use);
     return w;
+}
+
+/* NULL: not mapped. */
+static struct window *find_window(const struct sp_map *map, uint64_t number)
+{
+    struct window *w;
+
+    return UT_HASH_OBJECT(w, by_number, map ? ut_hash_find(&map->by_number, number) : NULL);
 }
 
 static struct window *window_at(struct sp_conn *conn, uint64_t at)
 {
     struct sp_map *map = conn->map;
     uint64_t number = at >> WINDOW_BITS;
-    struct window *w = map ? *bucket_of(map, number) : NULL;
+    struct window *w = find_window(map, number);
 
-    while (w && w->number != number)
-        w = w->next;
     if (!w)
         return window_new(conn, number);
-    if (w != map->newest) {
-        lru_remove(map, w);
-        lru_add_newest(map, w);
+    if (w != TAILQ_FIRST(&map->by_use)) {
+        TAILQ_REMOVE(&map->by_use, w, by_use);
+        TAILQ_INSERT_HEAD(&map->by_use, w, by_use);
     }
     return w;
 }
@@ -260,11 +215,8 @@ static bool mark_prefaulted(struct window *w, uint64_t block)
 /* Prefaults each whole block once. MADV_POPULATE_READ maps several pages at a time. */
 void sp_map_prefault(struct sp_conn *conn, uint64_t at, uint64_t size)
 {
-    const struct sp_map *map = conn->map;
-    struct window *w = map ? *bucket_of(map, at >> WINDOW_BITS) : NULL;
+    struct window *w = find_window(conn->map, at >> WINDOW_BITS);
 
-    while (w && w->number != at >> WINDOW_BITS)
-        w = w->next;
     if (!w)
         return;
     uint64_t offset = at & (WINDOW_SIZE - 1);
@@ -293,11 +245,13 @@ bool sp_map_covers(struct sp_conn *conn, uint32_t rkey, uint64_t at, uint64_t si
 
 void sp_map_free(struct sp_conn *conn)
 {
+    struct window *w;
+
     if (!conn->map)
         return;
-    while (conn->map->oldest)
-        drop_window(conn, conn->map->oldest);
-    free(conn->map->buckets);
+    while ((w = TAILQ_FIRST(&conn->map->by_use)))
+        drop_window(conn, w);
+    ut_hash_free(&conn->map->by_number);
     free(conn->map);
     conn->map = NULL;
 }

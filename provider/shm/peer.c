@@ -2,7 +2,7 @@
 /*
  * The table of peer processes: one socket and one segment mapping each, shared by all connections
  * to the peer. Peers are found by their signature in this process's rings (claimer) and by their
- * key, in hash buckets: a list would make the start-up of a thousand peers quadratic.
+ * key, in hash tables: a list would make the start-up of a thousand peers quadratic.
  */
 #include "peer.h"
 
@@ -17,57 +17,32 @@
 #include "util/assert.h"
 #include "util/fd.h"
 
-/* Claimers are consecutive and keys random: both spread evenly. */
-static struct sp_peer **claimer_bucket(struct sp_prov *prov, uint32_t claimer)
-{
-    return &prov->by_claimer[claimer % SP_PEER_BUCKETS];
-}
-
-static struct sp_peer **key_bucket(struct sp_prov *prov, uint64_t key)
-{
-    return &prov->by_key[key % SP_PEER_BUCKETS];
-}
-
 static void add_to_table(struct sp_prov *prov, struct sp_peer *peer)
 {
-    struct sp_peer **bucket = claimer_bucket(prov, peer->claimer_here);
-
     peer->next = prov->peers;
     peer->link = &prov->peers;
     if (peer->next)
         peer->next->link = &peer->next;
     prov->peers = peer;
-    peer->next_claimer = *bucket;
-    *bucket = peer;
-}
-
-static void remove_key(struct sp_peer *peer)
-{
-    if (!peer->has_key)
-        return;
-    struct sp_peer **p = key_bucket(peer->prov, peer->addr.key);
-    while (*p != peer)
-        p = &(*p)->next_key;
-    *p = peer->next_key;
-    peer->has_key = false;
+    ut_hash_insert(&prov->by_claimer, &peer->by_claimer, peer->claimer_here);
 }
 
 static void remove_from_table(struct sp_peer *peer)
 {
-    struct sp_peer **p = claimer_bucket(peer->prov, peer->claimer_here);
-
     *peer->link = peer->next;
     if (peer->next)
         peer->next->link = peer->link;
-    while (*p != peer)
-        p = &(*p)->next_claimer;
-    *p = peer->next_claimer;
-    remove_key(peer);
+    ut_hash_remove(&peer->prov->by_claimer, &peer->by_claimer);
+    ut_hash_remove(&peer->prov->by_key, &peer->by_key);
 }
 
 struct sp_peer *sp_peer_new(struct sp_prov *prov)
 {
-    struct sp_peer *peer = prov->next_claimer < SP_CLAIMER_MAX ? calloc(1, sizeof(*peer)) : NULL;
+    struct sp_peer *peer = prov->next_claimer < SP_CLAIMER_MAX &&
+                                   ut_hash_reserve(&prov->by_claimer) &&
+                                   ut_hash_reserve(&prov->by_key)
+                               ? calloc(1, sizeof(*peer))
+                               : NULL;
 
     UT_ASSERT_LOCKED(&prov->lock);
     if (!peer)
@@ -82,36 +57,32 @@ struct sp_peer *sp_peer_new(struct sp_prov *prov)
 
 void sp_peer_set_key(struct sp_peer *peer, uint64_t key)
 {
-    struct sp_peer **bucket = key_bucket(peer->prov, key);
-
     UT_ASSERT_LOCKED(&peer->prov->lock);
-    remove_key(peer);
+    ut_hash_remove(&peer->prov->by_key, &peer->by_key);
     peer->addr.key = key;
-    peer->next_key = *bucket;
-    *bucket = peer;
-    peer->has_key = true;
+    ut_hash_insert(&peer->prov->by_key, &peer->by_key, key);
 }
 
 struct sp_peer *sp_peer_find(struct sp_prov *prov, uint64_t key)
 {
-    struct sp_peer *peer = *key_bucket(prov, key);
+    struct sp_peer *peer;
 
     UT_ASSERT_LOCKED(&prov->lock);
-    while (peer && (peer->addr.key != key || sp_peer_is(peer, SP_PEER_INCOMING)))
-        peer = peer->next_key;
+    UT_HASH_FOREACH (peer, &prov->by_key, key, by_key) {
+        if (!sp_peer_is(peer, SP_PEER_INCOMING))
+            break;
+    }
     return peer;
 }
 
 struct sp_peer *sp_peer_by_claimer(struct sp_prov *prov, uint32_t claimer)
 {
-    struct sp_peer *peer = *claimer_bucket(prov, claimer);
+    struct sp_peer *peer;
 
     UT_ASSERT_LOCKED(&prov->lock);
     if (claimer == prov->self.claimer_here)
         return &prov->self;
-    while (peer && peer->claimer_here != claimer)
-        peer = peer->next_claimer;
-    return peer;
+    return UT_HASH_OBJECT(peer, by_claimer, ut_hash_find(&prov->by_claimer, claimer));
 }
 
 void sp_peer_mark_dead(struct sp_peer *peer, enum prov_reason reason)

@@ -225,6 +225,8 @@ static void sp_close(struct prov *base)
         prov->peers = peer->next;
         sp_peer_unref(peer);
     }
+    ut_hash_free(&prov->by_claimer);
+    ut_hash_free(&prov->by_key);
     while (prov->first_free_mr) {
         struct sp_mr *mr = prov->first_free_mr;
         prov->first_free_mr = mr->next_free;

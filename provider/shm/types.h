@@ -18,6 +18,7 @@
 #include "mapped.h"
 #include "provider.h"
 #include "remap.h"
+#include "util/hash_table.h"
 
 struct sp_conn;
 struct sp_ep;
@@ -43,8 +44,7 @@ enum sp_peer_state {
 struct sp_peer {
     struct sp_peer *next;                    /* next in the table, or in the list of dead peers */
     struct sp_peer **link;                   /* the previous peer's `next`, or the head */
-    struct sp_peer *next_claimer, *next_key; /* next in the bucket: see peer.c */
-    bool has_key;                            /* in the bucket of addr.key */
+    struct ut_hash_entry by_claimer, by_key; /* in the tables of the provider */
     struct sp_prov *prov;
     uint32_t refs;  /* number of its connections, plus 1 for the table */
     uint32_t state; /* atomic; changed with prov->lock held */
@@ -81,7 +81,7 @@ static inline bool sp_peer_is(const struct sp_peer *peer, enum sp_peer_state sta
 
 #define SP_LOG "shm"
 
-enum { SP_PEER_BUCKETS = 512, SP_REJECTED = 16 };
+enum { SP_REJECTED = 16 };
 
 struct sp_prov {
     struct prov base;
@@ -99,8 +99,8 @@ struct sp_prov {
     struct sp_segment *seg;
     uint32_t num_rings; /* rings of the segment: maximum number of endpoints */
     struct sp_peer self;
-    struct sp_peer *peers; /* all except dead ones */
-    struct sp_peer *by_claimer[SP_PEER_BUCKETS], *by_key[SP_PEER_BUCKETS];
+    struct sp_peer *peers;                   /* all except dead ones */
+    struct ut_hash_table by_claimer, by_key; /* struct sp_peer */
     struct sp_peer *dead; /* dead peers, which the current batch of epoll events may still name */
     uint64_t retry_ms;    /* next attempt to connect or to listen; 0: none */
     uint64_t jitter;
