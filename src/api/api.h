@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Macros and helpers of all files of this module. The functions of the API check their arguments,
- * and
- * call the modules below.
+ * and call the modules below.
  */
 #ifndef UT_API_API_H
 #define UT_API_API_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Prepares one-sided communication that starts later (manual 3.7.3). A descriptor is encoded and
- * sealed
- * in the caller's memory. A descriptor from the caller's memory is accepted if the seal matches.
+ * sealed in the caller's memory. A descriptor from the caller's memory is accepted if the seal
+ * matches.
  */
 #include "api/request.h"
 #include "check/check.h"

@@ -2,8 +2,7 @@
 /*
  * Shared by starting and preparing. A public function packs its arguments into a request; this file
  * checks the request, and ut_request_encode() encodes it. All functions are inlined, so that a
- * request
- * stays in registers.
+ * request stays in registers.
  */
 #ifndef UT_API_REQUEST_H
 #define UT_API_REQUEST_H

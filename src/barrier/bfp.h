@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * An exact sum of doubles: a fixed-point number that is wide enough for all additions to be exact.
- * So the
- * order of additions does not matter, and every process of a circuit gets the same bits, whatever
- * the shape
- * of the circuit. Only the limbs in use are stored and sent. Pure functions, no state.
- * The rounded sum is the exact sum of all contributions, rounded once, to nearest even, whatever
- * the
- * caller's rounding mode. It is NaN (always 0x7ff8000000000000) if a contribution is a NaN, or if
- * both
- * infinities contribute; else an infinity if that infinity contributes; an infinity if the rounded
- * sum
- * exceeds the largest double (intermediate sums may exceed it); -0 if every contribution is -0;
- * else +0 if
- * the exact sum is zero. Subnormal numbers are not flushed. No exception flags are raised.
+ * So the order of additions does not matter, and every process of a circuit gets the same bits,
+ * whatever the shape of the circuit. Only the limbs in use are stored and sent. Pure functions, no
+ * state. The rounded sum is the exact sum of all contributions, rounded once, to nearest even,
+ * whatever the caller's rounding mode. It is NaN (always 0x7ff8000000000000) if a contribution is a
+ * NaN, or if both infinities contribute; else an infinity if that infinity contributes; an infinity
+ * if the rounded sum exceeds the largest double (intermediate sums may exceed it); -0 if every
+ * contribution is -0; else +0 if the exact sum is zero. Subnormal numbers are not flushed. No
+ * exception flags are raised.
  */
 #ifndef UT_BARRIER_BFP_H
 #define UT_BARRIER_BFP_H

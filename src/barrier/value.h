@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The content of packets and signals: the operation, the number of values and the values, or an
- * error
- * status. Pure functions, no state.
+ * error status. Pure functions, no state.
  */
 #ifndef UT_BARRIER_VALUE_H
 #define UT_BARRIER_VALUE_H

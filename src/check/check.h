@@ -3,33 +3,21 @@
  * The check mode, UTOFU_CHECK: reports use that the uTofu manual forbids or leaves undefined.
  * docs/guide/check.md lists the findings.
  * The mode holds communications back, as DELAY_START does, until the program waits for something
- * (the
- * first empty poll starts one communication, the next one two...), until others are queued behind
- * them, or
- * for one or two milliseconds. On a free-mode VCQ a communication is held from its submission on;
- * on a
- * session-mode VCQ from the arrival of the puts that start it. A held communication has not left
- * the
- * process, so no other process can know of it. If the program does something meanwhile that is
- * wrong
- * during a communication, this is certainly wrong. So a correct program gets no reports, but wrong
- * actions
- * after the start are not found.
+ * (the first empty poll starts one communication, the next one two...), until others are queued
+ * behind them, or for one or two milliseconds. On a free-mode VCQ a communication is held from its
+ * submission on; on a session-mode VCQ from the arrival of the puts that start it. A held
+ * communication has not left the process, so no other process can know of it. If the program does
+ * something meanwhile that is wrong during a communication, this is certainly wrong. So a correct
+ * program gets no reports, but wrong actions after the start are not found.
  * Without the mode, a VCQ has no struct ut_check, and no function of this module is called. A
- * checked VCQ
- * is marked in fields that are tested anyway (ut_vcq.slow_path, watched, posted_at).
+ * checked VCQ is marked in fields that are tested anyway (ut_vcq.slow_path, watched, posted_at).
  * Uses shuffle, link, vcq, stag, peers, process, bootstrap, desc, ident, util. api, engine and
- * runtime
- * call this module with the lock of the VCQ held, unless a comment says otherwise. The files:
- * hold.c: which communications are held, and for how long. rules.c: the rules that held
- * communications
- * must satisfy. origins.c, table.c: held communications of other processes. target.c: other writers
- * of the
- * memory of a put. memory.c: memory of this process. report.c: lines on standard error.
- * symbolize.c: source
- * lines of addresses. module.c: code addresses that other processes can use. notes.c: notes on
- * differences
- * to the real machine, printed at the end.
+ * runtime call this module with the lock of the VCQ held, unless a comment says otherwise. The
+ * files: hold.c: which communications are held, and for how long. rules.c: the rules that held
+ * communications must satisfy. origins.c, table.c: held communications of other processes.
+ * target.c: other writers of the memory of a put. memory.c: memory of this process. report.c: lines
+ * on standard error. symbolize.c: source lines of addresses. module.c: code addresses that other
+ * processes can use. notes.c: notes on differences to the real machine, printed at the end.
  */
 #ifndef UT_CHECK_CHECK_H
 #define UT_CHECK_CHECK_H

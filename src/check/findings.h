@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Every finding of the check mode, once: X(ID, id, what, remedy, sections of the manual). `what`
- * and
- * `remedy` are one line of a report each. docs/guide/check.md and `utofu-info --check-list` have
- * the same
- * rows.
+ * and `remedy` are one line of a report each. docs/guide/check.md and `utofu-info --check-list`
+ * have the same rows.
  */
 X(SOURCE, "source-written", "the source of a put was changed before the put was sent",
   "poll the TCQ until the entry of the put comes, then write its source", "2.2.3, 2.2.10")

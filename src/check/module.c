@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Call sites of the program for other processes, to which an address of this process means nothing:
- * a
- * number of the file, which is equal in all processes that have loaded the file, and an offset.
+ * a number of the file, which is equal in all processes that have loaded the file, and an offset.
  */
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Notes on correct use that behaves differently on the real machine, or approaches its limits. Rank
- * 0
- * prints them at the end of the process. The limits are those of the manual's chapter 6.
+ * 0 prints them at the end of the process. The limits are those of the manual's chapter 6.
  */
 #include <inttypes.h>
 #include <stdarg.h>

@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Communications of two processes that use the same remote memory. No other process can know of a
- * held
- * communication, because it has not started: two communications that are held at the same moment
- * are not
- * ordered. A process enters its held communications into the table of its node (table.h), and
- * compares
- * each with the entries of other processes. The first few communications of each call site linger,
- * that
- * is, they are held longer, so that communications of other processes overlap with them.
- * The caller holds the lock of the VCQ, unless a comment says otherwise.
+ * held communication, because it has not started: two communications that are held at the same
+ * moment are not ordered. A process enters its held communications into the table of its node
+ * (table.h), and compares each with the entries of other processes. The first few communications of
+ * each call site linger, that is, they are held longer, so that communications of other processes
+ * overlap with them. The caller holds the lock of the VCQ, unless a comment says otherwise.
  */
 #ifndef UT_CHECK_ORIGINS_H
 #define UT_CHECK_ORIGINS_H

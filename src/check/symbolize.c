@@ -2,8 +2,7 @@
 /*
  * Converts code addresses to source lines with the debug information of the program. Loads libdw
  * (elfutils) at the first finding, if it is installed. Building does not need the headers of libdw:
- * this
- * file declares the few functions, because the interface of libdw is stable.
+ * this file declares the few functions, because the interface of libdw is stable.
  */
 #include <dlfcn.h>
 #include <link.h>

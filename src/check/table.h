@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The held communications of all processes of a node, in shared memory, for the check mode. The
- * process of
- * local rank 0 creates a sealed memfd, so that nothing is left behind however the job ends. It
- * publishes
- * its process id and descriptor in its address record, and the others open the memory through
- * /proc. There
- * are no locks: a process writes its own entries, and claims slots for references to them in
- * buckets with
- * compare-and-swap. So a killed process blocks no other process.
+ * process of local rank 0 creates a sealed memfd, so that nothing is left behind however the job
+ * ends. It publishes its process id and descriptor in its address record, and the others open the
+ * memory through /proc. There are no locks: a process writes its own entries, and claims slots for
+ * references to them in buckets with compare-and-swap. So a killed process blocks no other process.
  * A living process holds a lock on the byte of the file at its local rank, which the kernel
- * releases when
- * the process ends. Entries of dead processes stay until their slots in a bucket are needed.
- * Processes of the same user have written all data; readers check them.
+ * releases when the process ends. Entries of dead processes stay until their slots in a bucket are
+ * needed. Processes of the same user have written all data; readers check them.
  */
 #ifndef UT_CHECK_TABLE_H
 #define UT_CHECK_TABLE_H

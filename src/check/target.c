@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Detects other writers of the remote memory of a held put. The memory, of this process or of
- * another one
- * on this node, is copied when the put is submitted, and compared when the put starts.
+ * another one on this node, is copied when the put is submitted, and compared when the put starts.
  */
 #include <errno.h>
 #include <string.h>

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The 64-byte TOQ descriptor: its layout, and the seal. The seal shows that a prepare function has
- * written
- * the descriptor for a VCQ. Pure functions; uses ident.
+ * written the descriptor for a VCQ. Pure functions; uses ident.
  */
 #ifndef UT_DESC_DESC_H
 #define UT_DESC_DESC_H

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A request: the arguments of a one-sided function, packed, checked, and encoded into a descriptor.
- * All
- * functions with a request are inlined, so that it stays in registers.
+ * All functions with a request are inlined, so that it stays in registers.
  */
 #ifndef UT_DESC_REQUEST_H
 #define UT_DESC_REQUEST_H

@@ -2,9 +2,8 @@
 /*
  * The direct path of a put or a get, for the common case: no communication waits on the link, the
  * STags are the ones used last, and the remote notice, if requested, travels with the data. The
- * data
- * leave at once, in one of three forms: this CPU moves a word in memory of the peer that is mapped
- * here; an inline put, which the provider copies from the slot; or any other request of the
+ * data leave at once, in one of three forms: this CPU moves a word in memory of the peer that is
+ * mapped here; an inline put, which the provider copies from the slot; or any other request of the
  * provider.
  * A slot that the provider refuses takes the queued path, ut_engine_submit().
  * The functions for addresses and for the word are inlined, so that the request stays in registers.

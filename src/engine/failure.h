@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The cause of a failed communication, and its text for utofu_get_last_error(). The cause is stored
- * in
- * the slot or in the MRQ entry until the program takes the TCQ entry or the MRQ notice. Nothing
- * here
- * is on the fast path or allocates memory.
+ * in the slot or in the MRQ entry until the program takes the TCQ entry or the MRQ notice. Nothing
+ * here is on the fast path or allocates memory.
  */
 #ifndef UT_ENGINE_FAILURE_H
 #define UT_ENGINE_FAILURE_H

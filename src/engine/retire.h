@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A slot is DONE when it is complete, and RETIRED when all slots before it on its link are
- * complete,
- * too. complete.c inlines these functions; other files call ut_engine_finish() and
+ * complete, too. complete.c inlines these functions; other files call ut_engine_finish() and
  * ut_engine_retire().
  */
 #ifndef UT_ENGINE_RETIRE_H

@@ -198,7 +198,7 @@ static bool read_stored_record(uint32_t rank, struct peer_record *k)
 }
 
 /* Returns 0 with the record in *k. If may_request is false, the launcher is not asked: -EAGAIN
- * means that the record is not stored. The caller holds records_lock. */
+ * means that the record is not stored. The caller holds search.lock. */
 static int look_up_record(uint32_t rank, bool may_request, struct peer_record *k)
 {
     if (read_stored_record(rank, k))
@@ -696,10 +696,10 @@ bool ut_peers_explain_cq(const struct ut_vcq_ident *vcq, char *text, size_t size
     bool certain;
     int64_t rank = ut_peers_likely_rank(vcq, &certain);
 
-    if (!certain || pthread_mutex_trylock(&records_lock) != 0)
+    if (!certain || pthread_mutex_trylock(&search.lock) != 0)
         return false;
     bool is_stored = read_stored_record((uint32_t)rank, &k);
-    pthread_mutex_unlock(&records_lock);
+    pthread_mutex_unlock(&search.lock);
     if (!is_stored || ut_cq_of_number(proc, vcq->tni, vcq->cq) == first_cq(&k))
         return false;
     snprintf(text, size,

@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CQs of a TNI that this process has (UTOFU_CQ_MAP), and the numbers that programs see.
- * A CQ has an id, which is the same on all TNIs and identifies its owner: the local rank times the
- * number
- * of CQs per process, plus the index of the CQ in its process, unless UTOFU_CQ_MAP lists other ids.
- * The
- * id is also the number that programs see, except with UTOFU_CQ_MAP=fugaku. Then the first CQ of
- * each
- * process has its number on Fugaku, which may depend on the TNI, and all other CQs follow the
- * twelve CQs
- * of a TNI of Fugaku. VCQ ids contain numbers.
+ * The CQs of a TNI that this process has (UTOFU_CQ_MAP), and the numbers that programs see. A CQ
+ * has an id, which is the same on all TNIs and identifies its owner: the local rank times the
+ * number of CQs per process, plus the index of the CQ in its process, unless UTOFU_CQ_MAP lists
+ * other ids. The id is also the number that programs see, except with UTOFU_CQ_MAP=fugaku. Then the
+ * first CQ of each process has its number on Fugaku, which may depend on the TNI, and all other CQs
+ * follow the twelve CQs of a TNI of Fugaku. VCQ ids contain numbers.
  */
 #ifndef UT_PROCESS_CQS_H
 #define UT_PROCESS_CQS_H

@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The recording of UTOFU_TRACE=FILE,record=1: the calls of each thread in order, for utofu-model.
- * Without it
- * no function of this module is called. A recorded VCQ is marked in fields that are tested anyway
- * (slow_path, watched). Its handle has the bit UT_HANDLE_RECORDED, with which ut_vcq_try_enter()
- * fails: so
- * its calls leave the fast path as if the VCQ were locked, and the fast path needs no instruction
- * for it. A
- * plain put or get still takes the direct path, which ut_record_open_direct() opens, and
- * ut_record_direct() reports.
+ * Without it no function of this module is called. A recorded VCQ is marked in fields that are
+ * tested anyway (slow_path, watched). Its handle has the bit UT_HANDLE_RECORDED, with which
+ * ut_vcq_try_enter() fails: so its calls leave the fast path as if the VCQ were locked, and the
+ * fast path needs no instruction for it. A plain put or get still takes the direct path, which
+ * ut_record_open_direct() opens, and ut_record_direct() reports.
  * Uses util, ident, desc, process, vcq. api and engine report calls; engine reports submissions.
- * record.c
- * has the records, tape.c the buffer of each thread and the file, hold.c delays puts.
+ * record.c has the records, tape.c the buffer of each thread and the file, hold.c delays puts.
  */
 #ifndef UT_RECORD_RECORD_H
 #define UT_RECORD_RECORD_H

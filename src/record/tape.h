@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A tape is the buffer in which one thread writes its records. A full tape is written to the file
- * of the
- * process as a block. Only its thread writes to a tape, without a lock. At the end of the process,
- * all
- * complete records are read (ut_tape_commit).
+ * of the process as a block. Only its thread writes to a tape, without a lock. At the end of the
+ * process, all complete records are read (ut_tape_commit).
  * Times are in ticks (format.h), because reading the processor's counter takes a third of
  * clock_gettime().
  */

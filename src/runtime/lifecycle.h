@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Creates and frees VCQs. The first call sets up the process and the background thread. Freeing a
- * VCQ
- * waits until its posted communications are complete.
+ * VCQ waits until its posted communications are complete.
  * Uses util, process, stag, vcq, link, stats, check, engine, provider.h.
  */
 #ifndef UT_RUNTIME_LIFECYCLE_H

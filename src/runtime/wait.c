@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Waiting: polls the queues, adds the thread to the lists of the VCQs, arms, polls again, sleeps.
- * The
- * thread holds the lock of a VCQ from the poll until the VCQ is armed, so that it misses no event.
+ * The thread holds the lock of a VCQ from the poll until the VCQ is armed, so that it misses no
+ * event.
  */
 #include "runtime/wait.h"
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Sleeps until a VCQ has an entry to poll. The background thread polls the VCQs of sleeping
- * threads;
- * without it these threads do.
+ * threads; without it these threads do.
  * Uses util, process, vcq, engine, thread.
  */
 #ifndef UT_RUNTIME_WAIT_H

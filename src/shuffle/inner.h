@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Shared by the files of the shuffle mode. The wrapping provider (wrap.c) has an object for each
- * endpoint and
- * connection (conn.c) of the inner provider, and a list of operations per connection. post.c
- * accepts the
- * operations, plan.c decides on their pieces and delays, issue.c hands the pieces to the inner
- * provider,
- * report.c reports completions and arrivals to the owner.
+ * endpoint and connection (conn.c) of the inner provider, and a list of operations per connection.
+ * post.c accepts the operations, plan.c decides on their pieces and delays, issue.c hands the
+ * pieces to the inner provider, report.c reports completions and arrivals to the owner.
  * The lock of the owner guards all data of an endpoint, except the atomics that progress() reads.
  */
 #ifndef UT_SHUFFLE_INNER_H

@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The shuffle mode, UTOFU_SHUFFLE: uses the freedoms that the uTofu manual leaves to the hardware.
- * So a
- * program that relies on more than the manual promises fails in its tests. docs/guide/check.md
- * lists the
- * freedoms.
+ * So a program that relies on more than the manual promises fails in its tests. docs/guide/check.md
+ * lists the freedoms.
  * Most of the mode is a provider around the one in use, so that nothing changes without the mode.
- * The
- * wrapping provider delays operations, issues them in another order and in pieces, and reports
- * completions
- * and arrivals late. It reads the TOQ slot of an operation, which defines the required order.
- * Uses link (the kinds of cookies), vcq, wire, desc, util and provider.h.
+ * The wrapping provider delays operations, issues them in another order and in pieces, and reports
+ * completions and arrivals late. It reads the TOQ slot of an operation, which defines the required
+ * order. Uses link (the kinds of cookies), vcq, wire, desc, util and provider.h.
  */
 #ifndef UT_SHUFFLE_SHUFFLE_H
 #define UT_SHUFFLE_SHUFFLE_H

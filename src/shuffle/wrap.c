@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The wrapping provider: its objects, and its part in the background thread. Memory regions are
- * those of the
- * inner provider. The owner never maps memory of peers, because direct loads and stores would
- * bypass the
- * shuffling.
+ * those of the inner provider. The owner never maps memory of peers, because direct loads and
+ * stores would bypass the shuffling.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Registers memory on further devices of a provider, for the parts of long puts that use their
- * ports
- * (link/rails.h): a memory key is valid on one device. A region is registered on another device
- * when
- * as many bytes as it has were put from it or to it, because the cost of registering grows with the
- * size of the region, and the gain with the bytes that are put. A thread registers the regions, and
- * ends when no region is left.
+ * ports (link/rails.h): a memory key is valid on one device. A region is registered on another
+ * device when as many bytes as it has were put from it or to it, because the cost of registering
+ * grows with the size of the region, and the gain with the bytes that are put. A thread registers
+ * the regions, and ends when no region is left.
  * A further registration is a region of one provider and one device. It is deregistered before the
  * region that it belongs to: shm, which may have mapped other pages there, comes last.
  */

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Regions: one registration with each provider for (address, size, access, device), with a
- * reference
- * count. Registering gigabytes takes long, so no lock is held meanwhile: another thread that needs
- * the
- * same region waits.
+ * reference count. Registering gigabytes takes long, so no lock is held meanwhile: another thread
+ * that needs the same region waits.
  */
 #include "stag/region.h"
 

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Memory registration: the STag table of a VCQ, which peers read, and the regions of memory, which
- * all
- * VCQs of a process share.
+ * all VCQs of a process share.
  * A table has 256 chunks of 256 entries, and a directory of the chunks. A peer reads a directory
- * entry
- * when it first uses a chunk, and then the entry of the STag. Chunk 0 holds the STags 0 to 255,
- * which
- * the caller chooses; the others hold STags from 0x1000 on.
+ * entry when it first uses a chunk, and then the entry of the STag. Chunk 0 holds the STags 0 to
+ * 255, which the caller chooses; the others hold STags from 0x1000 on.
  * Uses util, ident, process, provider.h.
  */
 #ifndef UT_STAG_STAG_H

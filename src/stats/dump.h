@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * For programs that hang: prints every VCQ, link and gate to standard error, when a debugger calls
- * ut_dump()
- * or on the signal of UTOFU_DUMP_SIGNAL. Allocates nothing, asks no other process, and waits at
- * most a
- * fraction of a second for a lock.
+ * ut_dump() or on the signal of UTOFU_DUMP_SIGNAL. Allocates nothing, asks no other process, and
+ * waits at most a fraction of a second for a lock.
  * Uses util, process, peers, vcq, link. barrier prints the gates, through ut_dump_gates.
  */
 #ifndef UT_STATS_DUMP_H

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The counters of one or more processes, for UTOFU_STATS=job: for each counter, of the whole
- * program and of
- * each region, the sum, the minimum and maximum, and their ranks.
+ * program and of each region, the sum, the minimum and maximum, and their ranks.
  */
 #ifndef UT_STATS_RECORD_H
 #define UT_STATS_RECORD_H

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Regions: one table per process, and a record per thread with its open regions. Records stay in
- * the list;
- * a new thread reuses the record of a thread that has ended.
+ * the list; a new thread reuses the record of a thread that has ended.
  */
 #include "stats/region.h"
 

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Regions of a program (utofu_profile_start, utofu_profile_stop): their counters cover the time
- * while a
- * thread is inside, and the timeline shows them. Starting a region may be the first call of a
- * program, so
- * this module works before set-up.
+ * while a thread is inside, and the timeline shows them. Starting a region may be the first call of
+ * a program, so this module works before set-up.
  */
 #ifndef UT_STATS_REGION_H
 #define UT_STATS_REGION_H

@@ -1,20 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Counters (UTOFU_STATS) and the timeline (UTOFU_TRACE) of a process. Without both, a VCQ has no
- * struct
- * ut_stats, and no function of this module is called. A VCQ with a struct ut_stats is a counted
- * VCQ. It is
- * marked in fields that the engine tests anyway (ut_vcq.slow_path, UT_DESC_COUNTED, mrq_alarm,
- * spin_limit), so that its communications take the slow path.
+ * struct ut_stats, and no function of this module is called. A VCQ with a struct ut_stats is a
+ * counted VCQ. It is marked in fields that the engine tests anyway (ut_vcq.slow_path,
+ * UT_DESC_COUNTED, mrq_alarm, spin_limit), so that its communications take the slow path.
  * Uses util, ident, bootstrap, process, peers, vcq, link, and the registry of providers. api,
- * engine and
- * barrier report events with the functions below, with the lock of the VCQ held. Each VCQ has its
- * own
- * counters and its own buffer of events, so recording takes no other lock.
+ * engine and barrier report events with the functions below, with the lock of the VCQ held. Each
+ * VCQ has its own counters and its own buffer of events, so recording takes no other lock.
  * stats.c and gates.c record events. totals.c adds up and prints. trace.c has buffers and the file.
  * region.c: regions of the program. record.c, summary.c: one summary for the job. dump.c: for
- * programs that
- * hang.
+ * programs that hang.
  */
 #ifndef UT_STATS_STATS_H
 #define UT_STATS_STATS_H

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * UTOFU_STATS=job: one summary for the job. When processes end, they send their counters up a tree
- * of ranks,
- * over TCP. Rank 0 prints the sums. The connections are made at set-up, so that the end of a
- * process is
- * noticed immediately, and no query to the launcher is needed after MPI_Finalize. A process whose
- * parent
- * has ended connects to rank 0.
+ * of ranks, over TCP. Rank 0 prints the sums. The connections are made at set-up, so that the end
+ * of a process is noticed immediately, and no query to the launcher is needed after MPI_Finalize. A
+ * process whose parent has ended connects to rank 0.
  * Uses util, process, peers; and totals, regions and records of this module.
  */
 #ifndef UT_STATS_SUMMARY_H

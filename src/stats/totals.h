@@ -3,19 +3,13 @@
  * Every counter, once: COUNTER(ID, HOLDERS, HOW, name in a line, name in the summary of a job,
  * meaning).
  * HOLDERS: which lines have the counter: VCQ, PEER (of a VCQ), BOTH, GATE (of barriers), or JOB:
- * none. HOW:
- * SUM: only grows. TIME: also only grows; stored in ns, printed in ms in a line, in us in a
- * summary. MOST:
- * a high-water mark.
+ * none. HOW: SUM: only grows. TIME: also only grows; stored in ns, printed in ms in a line, in us
+ * in a summary. MOST: a high-water mark.
  * A counter of BOTH is added up over the VCQs. NULL: not in a line, or not in the summary. The
- * counters
- * before PEERS only grow, so that the counters of a region are the difference of two rows. A new
- * row makes
- * the field, and all code that merges, prints and adds up; the engine must count it. A counter
- * needs a row
- * in docs/guide/tracing.md, which tests/stats/check_counters.py --fix makes from this table, and a
- * test
- * that names it.
+ * counters before PEERS only grow, so that the counters of a region are the difference of two rows.
+ * A new row makes the field, and all code that merges, prints and adds up; the engine must count
+ * it. A counter needs a row in docs/guide/tracing.md, which tests/stats/check_counters.py --fix
+ * makes from this table, and a test that names it.
  */
 COUNTER(PUTS, BOTH, SUM, "puts", "puts",
         "puts that were started; Put Piggyback is one, and so is each block of a stride")

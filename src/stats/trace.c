@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * UTOFU_TRACE: buffers of events, and the file in the JSON format of Chrome trace events. A track
- * ("tid") is
- * a VCQ or a gate, a process ("pid") is a rank. Each event is one line that begins with "ph":
- * utofu-trace
- * relies on both.
+ * ("tid") is a VCQ or a gate, a process ("pid") is a rank. Each event is one line that begins with
+ * "ph": utofu-trace relies on both.
  */
 #include "stats/stats.h"
 

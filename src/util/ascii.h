@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Character classes and comparisons that ignore case, for ASCII only. The functions of <ctype.h>
- * and
- * <strings.h> depend on the locale of the program: in Turkish "OFI" and "ofi" are two words.
+ * and <strings.h> depend on the locale of the program: in Turkish "OFI" and "ofi" are two words.
  */
 #ifndef UT_UTIL_ASCII_H
 #define UT_UTIL_ASCII_H

@@ -2,9 +2,8 @@
 /*
  * Assertions of invariants, which hold whatever programs and peers do. They are evaluated if
  * UT_ASSERTIONS is defined (by the option `assertions`, and for the tests of suite checked).
- * Otherwise
- * they are compiled, but generate no code. If a program or a peer can violate a condition, the
- * violation is an error with a return code, not an assertion.
+ * Otherwise they are compiled, but generate no code. If a program or a peer can violate a
+ * condition, the violation is an error with a return code, not an assertion.
  */
 #ifndef UT_UTIL_ASSERT_H
 #define UT_UTIL_ASSERT_H

@@ -2,9 +2,8 @@
 /*
  * Back-off of a thread that waits for another thread for a short time: it spins, then yields, and
  * finally sleeps. A yield lets no thread of a lower priority run (SCHED_FIFO, SCHED_RR,
- * SCHED_IDLE),
- * and such a thread may need this core; a sleep does. Keeps errno, because callers may be inside a
- * call of the program.
+ * SCHED_IDLE), and such a thread may need this core; a sleep does. Keeps errno, because callers may
+ * be inside a call of the program.
  */
 #ifndef UT_UTIL_BACK_OFF_H
 #define UT_UTIL_BACK_OFF_H

@@ -2,8 +2,7 @@
 /*
  * Every return code, once: X(name, meaning, remedy), in the order of enum utofu_return_code, which
  * has the numbers. utofu(3), utofu-info --explain and the texts of utofu_get_last_error() are
- * generated
- * from this table.
+ * generated from this table.
  */
 X(UTOFU_SUCCESS, "The call did what it was asked for.", "Nothing is to be done.")
 X(UTOFU_ERR_NOT_FOUND, "There is no new TCQ entry or MRQ notice. This is an answer, not an error.",

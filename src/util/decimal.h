@@ -2,8 +2,7 @@
 /*
  * Numbers with a decimal point, for files and lines that programs read. printf() writes a comma
  * instead if the program has called setlocale() and the language of the user has one. So the
- * library
- * prints no double.
+ * library prints no double.
  */
 #ifndef UT_UTIL_DECIMAL_H
 #define UT_UTIL_DECIMAL_H

@@ -4,14 +4,10 @@
  * ut_env_load() fails. No other module reads UTOFU_*, and no module of the library calls getenv(),
  * because the caller of a set-uid program must not control the program.
  * Some variables have options: UTOFU_STATS=job,file=/tmp/s. A comma followed by a name (small
- * letters,
- * digits, underscores) and '=' begins an option. Any other comma belongs to the value before it, as
- * in
- * UTOFU_LOG_LEVEL=debug,category=verbs,link. If the text starts with a name and '=', there is no
- * value,
- * and the default applies. An empty value counts as not set. Variables and options are entries of
- * one
- * table.
+ * letters, digits, underscores) and '=' begins an option. Any other comma belongs to the value
+ * before it, as in UTOFU_LOG_LEVEL=debug,category=verbs,link. If the text starts with a name and
+ * '=', there is no value, and the default applies. An empty value counts as not set. Variables and
+ * options are entries of one table.
  */
 #ifndef UT_UTIL_ENV_H
 #define UT_UTIL_ENV_H

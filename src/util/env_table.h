@@ -2,19 +2,14 @@
 /*
  * Every environment variable of the library, once: X(ID, name, type, default, minimum, maximum,
  * choices or NULL, meaning). UINT and BOOL have a numeric default. The default of an ENUM is an
- * index
- * into the choices ("a|b|c"); PROV_CHOICES has the names of provider/providers.h. LIST and STR
- * ignore
- * the numbers: the default of a LIST is its first choice, and the default of a STR stands in place
- * of
- * the choices.
+ * index into the choices ("a|b|c"); PROV_CHOICES has the names of provider/providers.h. LIST and
+ * STR ignore the numbers: the default of a LIST is its first choice, and the default of a STR
+ * stands in place of the choices.
  * The options of a variable follow it: OPTION(ID, ID of the variable, name, old name of the option
- * or
- * NULL, and from the type on as in X). Users write options behind the variable's value:
+ * or NULL, and from the type on as in X). Users write options behind the variable's value:
  * VARIABLE=value,option=value,option=value. A variable of type OPTIONS has no value of its own. An
- * old
- * name is a variable with the same meaning; if it is set, a warning is logged. A variable without a
- * meaning (NULL) is for tests: docs/reference/tests.md lists its options; utofu-info and
+ * old name is a variable with the same meaning; if it is set, a warning is logged. A variable
+ * without a meaning (NULL) is for tests: docs/reference/tests.md lists its options; utofu-info and
  * utofu-verbs(7) do not show them.
  * At the end stands OTHER(names, who): UTOFU_ variables of other software. Any other unknown UTOFU_
  * variable may be misspelt: if it differs from a known one by one or two letters, a warning is

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Detects that the program has closed descriptors of this library, as daemons do that close all
- * numbers
- * from 3 on. One line is logged; whatever needs a closed descriptor fails from then on. Uses fd and
- * log.
+ * numbers from 3 on. One line is logged; whatever needs a closed descriptor fails from then on.
+ * Uses fd and log.
  */
 #ifndef UT_UTIL_FD_CHECK_H
 #define UT_UTIL_FD_CHECK_H

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Files in folders where other users may write. These functions follow no symbolic links, do not
- * block
- * on a FIFO, and use no file of another user. Uses libc only.
+ * block on a FIFO, and use no file of another user. Uses libc only.
  */
 #ifndef UT_UTIL_FILE_H
 #define UT_UTIL_FILE_H

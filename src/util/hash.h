@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Hashes: of bytes (FNV-1a, starts with UT_HASH_FIRST), and of words by multiplication, where the
- * upper
- * bits are the best. layers/common/hash.h is the same for the layers.
+ * upper bits are the best. layers/common/hash.h is the same for the layers.
  */
 #ifndef UT_UTIL_HASH_H
 #define UT_UTIL_HASH_H

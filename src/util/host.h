@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The identity of the host. It is equal for two processes exactly if they can see each other's pids
- * and
- * sockets, that is, in the same boot, pid namespace and network namespace.
+ * and sockets, that is, in the same boot, pid namespace and network namespace.
  */
 #ifndef UT_UTIL_HOST_H
 #define UT_UTIL_HOST_H

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The key of a job: 32 to 128 hexadecimal digits, in the environment or in a file that only its
- * owner
- * can read. Uses util/file.h and libc only.
+ * owner can read. Uses util/file.h and libc only.
  */
 #ifndef UT_UTIL_KEY_H
 #define UT_UTIL_KEY_H

@@ -2,11 +2,9 @@
 /*
  * The last error of each thread. Static TLS is scarce: if a program loads this library late, all
  * libraries together have some hundred bytes. So a thread has a few words in TLS, and a record with
- * the
- * text in a separate mapping, which its first error creates. The record is mapped, not allocated,
- * because a signal handler that calls this library may have interrupted malloc(). A pthread key
- * unmaps
- * the record when the thread ends.
+ * the text in a separate mapping, which its first error creates. The record is mapped, not
+ * allocated, because a signal handler that calls this library may have interrupted malloc(). A
+ * pthread key unmaps the record when the thread ends.
  */
 #include "util/last_error.h"
 

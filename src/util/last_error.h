@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The error that utofu_get_last_error() returns, one per thread. A failing function records its
- * return
- * code with a text, or with data and a function that formats them. Polls and full queues record
- * data,
- * so that the text is made only if the program asks for it. Uses the names of the codes.
+ * return code with a text, or with data and a function that formats them. Polls and full queues
+ * record data, so that the text is made only if the program asks for it. Uses the names of the
+ * codes.
  */
 #ifndef UT_UTIL_LAST_ERROR_H
 #define UT_UTIL_LAST_ERROR_H

@@ -1,21 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The lock of a VCQ. Nearly always the same thread takes the lock, so this thread becomes its
- * owner. The
- * owner takes the lock with a store and four loads; other threads need an atomic exchange. The
- * owner
- * first marks that it has entered, and then checks whether another thread has the lock. Another
- * thread
- * first marks the lock as held, and then checks whether the owner has entered. At that moment the
- * store
- * of the owner may still be in the store buffer of its CPU, and membarrier(2) makes it visible.
- * After
- * that the lock has no owner until the candidate has taken it MANY times in a row: by then the slow
- * path
- * has cost as much as another membarrier().
+ * owner. The owner takes the lock with a store and four loads; other threads need an atomic
+ * exchange. The owner first marks that it has entered, and then checks whether another thread has
+ * the lock. Another thread first marks the lock as held, and then checks whether the owner has
+ * entered. At that moment the store of the owner may still be in the store buffer of its CPU, and
+ * membarrier(2) makes it visible. After that the lock has no owner until the candidate has taken it
+ * MANY times in a row: by then the slow path has cost as much as another membarrier().
  * The first thread that takes the lock MANY times in a row is the candidate for ever: `entered` may
- * have
- * only one writer, and a thread that has just found itself to be the owner may write it at any
+ * have only one writer, and a thread that has just found itself to be the owner may write it at any
  * time.
  */
 #ifndef UT_UTIL_LOCK_H

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Messages on standard error, one line each: "utofu: LEVEL: [rank R, CATEGORY] text". LOG_CATEGORY
- * in
- * env_table.h lists the categories. utofu_get_last_error() also returns errors and warnings. A
- * message
- * below the level costs one load and one branch. Errors and warnings that repeat are written once
- * and
- * then counted: see rate_limit.h.
+ * in env_table.h lists the categories. utofu_get_last_error() also returns errors and warnings. A
+ * message below the level costs one load and one branch. Errors and warnings that repeat are
+ * written once and then counted: see rate_limit.h.
  */
 #ifndef UT_UTIL_LOG_H
 #define UT_UTIL_LOG_H

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Probes for bpftrace, perf and SystemTap (USDT), if <sys/sdt.h> exists at build time. A probe is
- * one
- * nop in the code, and a note in the file with the places of its arguments: live registers, or
+ * one nop in the code, and a note in the file with the places of its arguments: live registers, or
  * memory.
  * So arguments are values that exist at that point, and a probe computes nothing.
  * docs/guide/tracing.md lists the probes.

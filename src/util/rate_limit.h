@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Rate limit of the log: a failing put, a poll or a retried connection can log the same line a
- * hundred
- * thousand times a minute. Equal lines within seconds of each other are counted instead of written.
- * Lines that differ only in their values are counted after the first UT_RATE_LIMIT_BURST.
+ * hundred thousand times a minute. Equal lines within seconds of each other are counted instead of
+ * written. Lines that differ only in their values are counted after the first UT_RATE_LIMIT_BURST.
  */
 #ifndef UT_UTIL_RATE_LIMIT_H
 #define UT_UTIL_RATE_LIMIT_H

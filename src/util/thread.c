@@ -3,10 +3,8 @@
  * Threads of the library, and the end of a process whose main() has called pthread_exit(). Such a
  * process must end with the last thread of the program. The C library counts all threads, including
  * those of this library, which never end (start_thread() in nptl/pthread_create.c of glibc calls
- * exit(0)
- * in the last one). So when main() has ended, a thread is started that waits for the program's
- * other
- * threads.
+ * exit(0) in the last one). So when main() has ended, a thread is started that waits for the
+ * program's other threads.
  */
 #include "util/fd.h"
 #include "util/thread.h"

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Allocation of CQs and component ids. The first CQs of a TNI are for ordinary VCQs. Behind them
- * are
- * the CQs for exclusive VCQs, and then those for session mode.
+ * are the CQs for exclusive VCQs, and then those for session mode.
  * Uses util, ident, process.
  */
 #ifndef UT_VCQ_CQ_H

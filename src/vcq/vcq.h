@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A VCQ: its three queues, its lock, its endpoints. A thread of the program or the background
- * thread
- * accesses the fields with the lock held.
+ * thread accesses the fields with the lock held.
  * Uses util, ident, desc, wire, process. runtime creates and frees VCQs.
  */
 #ifndef UT_VCQ_VCQ_H

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Threads of the program that sleep until a VCQ has an entry to poll. A waiter is in the list of
- * each
- * VCQ that it waits for. The thread that finds an entry, with the lock of the VCQ held, ends all
- * waits
- * in the list. While the list is not empty, the VCQ uses the slow path, which notices
- * communications
- * that complete immediately.
+ * each VCQ that it waits for. The thread that finds an entry, with the lock of the VCQ held, ends
+ * all waits in the list. While the list is not empty, the VCQ uses the slow path, which notices
+ * communications that complete immediately.
  * Uses vcq.
  */
 #ifndef UT_VCQ_WAIT_H
