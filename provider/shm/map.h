@@ -2,7 +2,7 @@
 /*
  * The origin's side of mapped registration: accesses remapped memory of a peer through mappings of
  * its memfd. Each connection has its own mappings, created at first use, so that no lock is needed.
- * At the limit of UTOFU_SHM_MAP_LIMIT the least recently used mapping of the connection is
+ * At the limit (`limit` of UTOFU_SHM_MAP) the least recently used mapping of the connection is
  * unmapped, or else one of another connection of the same endpoint.
  */
 #ifndef SP_MAP_H

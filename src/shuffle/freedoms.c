@@ -22,34 +22,35 @@ static const struct freedom_text {
                          "poll until it comes (3.7.5)"},
 };
 
-static struct freedom_use {
-    uint64_t times, last_us;
-} uses[SH_NUM_FREEDOMS]; /* atomic */
-
-/* The TOQ that has last had no room, and its calls at that time. Atomic. */
-static const struct ut_vcq *busy_vcq;
-static uint32_t busy_calls, busy_room;
+/* What the program has met so far. Atomic. */
+static struct {
+    struct {
+        uint64_t times, last_us;
+    } uses[SH_NUM_FREEDOMS];
+    const struct ut_vcq *busy_vcq;  /* the TOQ that has last had no room, */
+    uint32_t busy_calls, busy_room; /* and its calls and room at that time */
+} met;
 
 void sh_freedom_met(enum sh_freedom freedom)
 {
-    __atomic_add_fetch(&uses[freedom].times, 1, __ATOMIC_RELAXED);
-    __atomic_store_n(&uses[freedom].last_us, ut_clock_us(), __ATOMIC_RELAXED);
+    __atomic_add_fetch(&met.uses[freedom].times, 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&met.uses[freedom].last_us, ut_clock_us(), __ATOMIC_RELAXED);
 }
 
 void ut_shuffle_note_busy(const struct ut_vcq *vcq)
 {
     if (vcq->toq_limit > vcq->toq_mask)
         return;
-    __atomic_store_n(&busy_calls, ut_vcq_calls(vcq), __ATOMIC_RELAXED);
-    __atomic_store_n(&busy_room, vcq->toq_limit, __ATOMIC_RELAXED);
-    __atomic_store_n(&busy_vcq, vcq, __ATOMIC_RELAXED);
+    __atomic_store_n(&met.busy_calls, ut_vcq_calls(vcq), __ATOMIC_RELAXED);
+    __atomic_store_n(&met.busy_room, vcq->toq_limit, __ATOMIC_RELAXED);
+    __atomic_store_n(&met.busy_vcq, vcq, __ATOMIC_RELAXED);
     sh_freedom_met(SH_FREEDOM_BUSY);
 }
 
 /* True if the program has not called the library for that VCQ since. */
 static bool busy_was_last(const struct ut_vcq *vcq)
 {
-    return vcq && ut_vcq_calls(vcq) == __atomic_load_n(&busy_calls, __ATOMIC_RELAXED);
+    return vcq && ut_vcq_calls(vcq) == __atomic_load_n(&met.busy_calls, __ATOMIC_RELAXED);
 }
 
 /* The freedom that was met last, of those that are not in `printed`; -1: none is left. */
@@ -65,22 +66,22 @@ static int find_last(unsigned int printed, const uint64_t last_us[SH_NUM_FREEDOM
 
 void ut_shuffle_dump(void (*print)(const char *fmt, ...))
 {
-    const struct ut_vcq *vcq = __atomic_load_n(&busy_vcq, __ATOMIC_RELAXED);
+    const struct ut_vcq *vcq = __atomic_load_n(&met.busy_vcq, __ATOMIC_RELAXED);
     uint64_t now = ut_clock_us(), last_us[SH_NUM_FREEDOMS];
     unsigned int printed = 0;
     int i;
 
     for (i = 0; i < SH_NUM_FREEDOMS; i++)
-        last_us[i] = __atomic_load_n(&uses[i].last_us, __ATOMIC_RELAXED);
+        last_us[i] = __atomic_load_n(&met.uses[i].last_us, __ATOMIC_RELAXED);
     if (busy_was_last(vcq))
         print("shuffle last call: UTOFU_ERR_BUSY, injected, of VCQ %016llx, whose TOQ takes %u of "
               "%u descriptors; no other call on it since: %s",
-              (unsigned long long)vcq->id, __atomic_load_n(&busy_room, __ATOMIC_RELAXED),
+              (unsigned long long)vcq->id, __atomic_load_n(&met.busy_room, __ATOMIC_RELAXED),
               vcq->toq_mask + 1, texts[SH_FREEDOM_BUSY].instead);
     for (; (i = find_last(printed, last_us)) >= 0; printed |= 1u << i) {
         uint64_t ago_us = now > last_us[i] ? now - last_us[i] : 0;
         print("shuffle met %llu us ago, %llu times: %s: %s", (unsigned long long)ago_us,
-              (unsigned long long)__atomic_load_n(&uses[i].times, __ATOMIC_RELAXED), texts[i].what,
-              texts[i].instead);
+              (unsigned long long)__atomic_load_n(&met.uses[i].times, __ATOMIC_RELAXED),
+              texts[i].what, texts[i].instead);
     }
 }
