@@ -13,11 +13,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The low bits of a slot's state are the length of the record. The other bits change with each
- * write. */
-enum { LENGTH_MASK = 0xff, WRITTEN = LENGTH_MASK + 1 };
+/* The low bits of a slot's state are the length of the record, plus 1. The other bits change with
+ * each write. */
+enum { LENGTH_MASK = 0x1ff, WRITTEN = LENGTH_MASK + 1 };
 
-_Static_assert((int)UT_JOB_RECORD_MAX <= (int)LENGTH_MASK, "the state has room for the length");
+_Static_assert((int)UT_JOB_RECORD_MAX + 1 <= (int)LENGTH_MASK, "the state has room for the length");
 
 struct ut_job_record_slot {
     uint32_t state; /* atomic; a multiple of WRITTEN: no record */
@@ -138,10 +138,10 @@ void ut_job_records_write(struct ut_job_records *records, uint32_t rank, const v
 
     __atomic_store_n(&slot->state, next, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_RELEASE);
-    if (size == 0)
+    if (!record)
         return;
     memcpy(slot->bytes, record, size);
-    __atomic_store_n(&slot->state, next + size, __ATOMIC_RELEASE);
+    __atomic_store_n(&slot->state, next + size + 1, __ATOMIC_RELEASE);
 }
 
 bool ut_job_board_write(struct ut_job_records *board, uint32_t local_rank, const void *record,
@@ -157,12 +157,14 @@ bool ut_job_records_read(const struct ut_job_records *records, uint32_t rank, vo
     if (rank >= records->size)
         return false;
     const struct ut_job_record_slot *slot = &records->slots[rank];
-    uint32_t state = __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE);
+    uint32_t state = __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE), length = state & LENGTH_MASK;
 
-    *size = state & LENGTH_MASK;
+    if (length == 0 || length > UT_JOB_RECORD_MAX + 1)
+        return false;
+    *size = length - 1;
     memcpy(record, slot->bytes, *size);
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
-    return *size > 0 && __atomic_load_n(&slot->state, __ATOMIC_RELAXED) == state;
+    return __atomic_load_n(&slot->state, __ATOMIC_RELAXED) == state;
 }
 
 int ut_job_records_pack(const struct ut_job_records *records, struct ut_job_pack *pack)

@@ -50,7 +50,7 @@ int ut_job_board_create(struct ut_job_records *board, uint32_t size, struct ut_j
 int ut_job_board_open(struct ut_job_records *board, uint32_t size,
                       const struct ut_job_board_key *key);
 
-/* Writes the record of a rank. size 0: removes it. Nobody else may write this record. */
+/* Writes the record of a rank. record NULL: removes it. Nobody else may write this record. */
 void ut_job_records_write(struct ut_job_records *records, uint32_t rank, const void *record,
                           uint16_t size);
 
