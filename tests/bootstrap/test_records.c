@@ -39,7 +39,7 @@ static bool is_whole(const uint8_t *record, size_t size)
         if (record[i] != size)
             return false;
     }
-    return size > 0;
+    return true;
 }
 
 Test(records, of_every_length_and_rank)
@@ -50,13 +50,13 @@ Test(records, of_every_length_and_rank)
     for (uint32_t i = 0; i < SIZE; i++)
         cr_assert(!ut_job_records_read(&reader, i, record, &size));
     for (uint32_t i = 0; i < SIZE; i++) {
-        uint16_t n = (uint16_t)(i % UT_JOB_RECORD_MAX + 1);
+        uint16_t n = (uint16_t)(i % (UT_JOB_RECORD_MAX + 1));
         memset(record, n, n);
         ut_job_records_write(&server, i, record, n);
     }
     for (uint32_t i = 0; i < SIZE; i++) {
         cr_assert(ut_job_records_read(&reader, i, record, &size));
-        cr_assert_eq(size, i % UT_JOB_RECORD_MAX + 1);
+        cr_assert_eq(size, i % (UT_JOB_RECORD_MAX + 1));
         cr_assert(is_whole(record, size));
     }
     cr_assert(!ut_job_records_read(&reader, SIZE, record, &size));
@@ -74,9 +74,9 @@ static void *write_again_and_again(void *unused)
 
     (void)unused;
     for (unsigned int i = 0; !ending; i++) {
-        uint16_t n = (uint16_t)(i % UT_JOB_RECORD_MAX + 1);
+        uint16_t n = (uint16_t)(i % (UT_JOB_RECORD_MAX + 1));
         memset(record, n, n);
-        ut_job_records_write(&server, 3, record, i % 5 ? n : 0);
+        ut_job_records_write(&server, 3, i % 5 ? record : NULL, n);
     }
     return NULL;
 }
