@@ -37,6 +37,7 @@ while [ "$1" != --logbase ]; do shift; done
 case " $FAIL " in *" no-log "*) exit 1 ;; esac
 sh "$FOLDER/log" "$build/meson-logs/$2.json" host
 END
+printf '#!/bin/sh\n' >"$folder/bin/ninja"
 cat >"$folder/scripts/rxe-tests" <<'END'
 #!/bin/sh
 echo "rxe-tests $*" >>"$COMMANDS"
@@ -63,7 +64,7 @@ cat >"$folder/scripts/changed-tests" <<'END'
 case " $SKIP " in *" change "*) exit ;; esac
 printf 'one test\nanother\n'
 END
-chmod +x "$folder"/scripts/* "$folder/bin/meson"
+chmod +x "$folder"/scripts/* "$folder"/bin/*
 export FOLDER="$folder" COMMANDS="$folder/commands"
 
 bad=0
