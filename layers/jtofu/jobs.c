@@ -18,8 +18,8 @@ static struct {
     pthread_mutex_t lock;
     uint32_t initialized; /* calls of jtofu_initialize() minus calls of jtofu_finalize() */
     jtofu_rank_t rank;
-    struct job *jobs; /* the first one is the job of this process; of nobody's map before
-                       * jtofu_initialize(): its default map */
+    struct job *jobs; /* the first one is the job of this process, before jtofu_initialize() with
+                       * the default map */
     uint32_t num_jobs;
 } state = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -54,7 +54,7 @@ static int take_default_map(const char *function)
         rc = jt_map_read(bytes, &map, &why);
     if (rc != JTOFU_SUCCESS)
         return jt_fail(function, JTOFU_ERR_NOT_INITIALIZED,
-                       "jtofu_initialize was not called, and there is no map of the own job: %s",
+                       "jtofu_initialize was not called, and uTofu gives no map of this job: %s",
                        why);
     state.rank = job.rank;
     return append_job(function, 0, map);
@@ -107,7 +107,7 @@ int jt_jobs_find(const char *function, jtofu_job_id_t job_id, const struct jt_ma
 {
     const struct job *job = find_job(job_id);
 
-    /* the default map is that of every job; and 0 is the own job, as MPI calls it */
+    /* the default map answers for every job number, and job 0 is this job, as in Fujitsu's MPI */
     if (job == NULL && (state.initialized == 0 || job_id == 0))
         job = state.jobs;
     if (job == NULL)

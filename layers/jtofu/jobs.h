@@ -11,9 +11,9 @@
 
 #pragma GCC visibility push(hidden)
 
-/* The maps are not freed between these two calls. jt_jobs_lock() makes a map of the own job if
- * jtofu_initialize() was not called. It returns JTOFU_SUCCESS, or logs an
- * error for the function; after an error, jt_jobs_unlock() must not be called. */
+/* The maps are not freed between these two calls. jt_jobs_lock() makes the default map if
+ * jtofu_initialize() was not called. It returns JTOFU_SUCCESS, or logs an error for the function;
+ * after an error, jt_jobs_unlock() must not be called. */
 int jt_jobs_lock(const char *function);
 void jt_jobs_unlock(void);
 

@@ -84,9 +84,9 @@ union jtofu_path_coords { /* of a path, as utofu_get_path_id() takes them */
  * The map is copied. May be called again with the same job, rank and map: then as many calls of
  * jtofu_finalize() are needed.
  *
- * The queries may be called without it: then they answer from a default map of the own job, for any
- * job number, as on Fugaku MPI has the map by itself. The first query makes that map, which may
- * wait for other processes as fjpmix.rankmap does.
+ * The queries may be called without it: then they answer from a default map of this job, for any
+ * job number, because on Fugaku MPI gives the map to the library. The first query makes that map,
+ * which may wait for other processes as fjpmix.rankmap does.
  *
  * @param job_id [in] Any number: the queries know the job by it, and by 0 if no other job has that.
  * @param rank [in] The rank of this process in the job.

@@ -13,6 +13,7 @@
 #include "util/env.h"
 #include "util/log.h"
 #include "util/long_wait.h"
+#include "util/long_wait.h"
 #include "util/thread.h"
 
 #include <errno.h>
@@ -247,7 +248,8 @@ static int read_job(void)
 
 /* ---- records of hosts whose processes may end early ---- */
 
-/* PMIx of Slurm answers for a host only while a process of the job runs there. So the processes of
+/* PMIx of Slurm (seen with 22.05 and 24.11) answers for a host only while a process of the job runs
+ * there. So the processes of
  * a host request the records of all other hosts in their first call, and their PMIx server keeps
  * the answers. At its end each process waits until its requests are answered: by then the other
  * hosts have requested the records of this host. */
@@ -304,12 +306,21 @@ static void fetch_others(void)
 
 static void wait_for_fetched(void)
 {
-    struct timespec until = ut_clock_after(CLOCK_REALTIME, FETCH_WAIT_MS);
+    struct timespec until = ut_clock_after(CLOCK_REALTIME, UT_LONG_WAIT_MS);
     int rc = 0;
 
     pthread_mutex_lock(&fetching.lock);
     while (fetching.outstanding > 0 && rc == 0)
         rc = pthread_cond_timedwait(&fetching.changed, &fetching.lock, &until);
+    if (rc != 0) {
+        ut_warn("bootstrap",
+                "the end of this process waits at most %d s more for processes of other hosts "
+                "that have not called the library",
+                (FETCH_WAIT_MS - UT_LONG_WAIT_MS) / 1000);
+        until = ut_clock_after(CLOCK_REALTIME, FETCH_WAIT_MS - UT_LONG_WAIT_MS);
+        for (rc = 0; fetching.outstanding > 0 && rc == 0;)
+            rc = pthread_cond_timedwait(&fetching.changed, &fetching.lock, &until);
+    }
     pthread_mutex_unlock(&fetching.lock);
 }
 

@@ -5,9 +5,10 @@
  * which are set once; uses the public header only.
  *
  * VCQ id, from the top:   x8 y8 z8 a1 b2 c1 | tni3 | cq12 | cmp3 | path a1 b2 c1 | check14
- * VBG id (the vendor's):  tni3 0 c1 b2 a1 z8 y8 x8 | local rank24 | gate8; the local rank is 0
- * where gates are shared STADD (the vendor's):   generation6 | STag18 | offset40; the offset of a
- * region's first byte is the low 16 bits of its address
+ * VBG id (the vendor's):  tni3 0 c1 b2 a1 z8 y8 x8 | local rank24 | gate8; where gates are shared,
+ *                         the local rank is 0
+ * STADD (the vendor's):   generation6 | STag18 | offset40; the offset of a region's first byte is
+ *                         the low 16 bits of its address
  */
 #ifndef UT_IDENT_IDENT_H
 #define UT_IDENT_IDENT_H
