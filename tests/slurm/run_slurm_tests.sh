@@ -7,9 +7,9 @@
 set -u
 if [ "$1" = start ]; then
     hosts=$2 build=$3
-    shift 3
+    shift 3 # a tree without git, too, such as a release's or scripts/mutate's
     # shellcheck disable=SC2086 # several, or none
-    "$hosts" ${UT_SLURM_OPTIONS-} --share "$build" --timeout 0 -- "$0" "$build" "$@" 2>&1
+    "$hosts" ${UT_SLURM_OPTIONS-} --share "$(dirname "$0")/../.." --share "$build" --timeout 0 -- "$0" "$build" "$@" 2>&1
     rc=$?
     [ $rc != 77 ] || echo "skipped: no Slurm of two hosts can be started here"
     exit $rc
