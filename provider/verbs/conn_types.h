@@ -184,10 +184,10 @@ struct vp_conn {
     struct vp_recvs *recvs; /* receives of this connection; NULL: shared by the endpoint */
     struct vp_op *ops;      /* ring of posted requests with sq_mask + 1 entries */
     uint32_t sq_mask;
-    uint32_t head, tail; /* next request, and the oldest one not reported yet */
-    uint32_t sq_app;     /* maximum outstanding writes, reads and atomics; 0: no posting */
-    uint32_t sq_cap;     /* maximum for all but the last request; 0: no posting */
-    uint32_t signal_due; /* the request before this number is signalled */
+    uint32_t head, tail;  /* next request, and the oldest one not reported yet */
+    uint32_t sq_xfer_max; /* maximum outstanding writes, reads and atomics; 0: no posting */
+    uint32_t sq_max;      /* maximum for all but the last request; 0: no posting */
+    uint32_t signal_due;  /* the request before this number is signalled */
     uint32_t direct_max; /* maximum size of a write or read that needs no work request; 0: no qpx */
     uint32_t unsplit_max;      /* maximum size of a transfer that is never split */
     uint32_t split_from;       /* the core splits writes of this size: vp_set_cut_from(); 0: none */
@@ -248,7 +248,7 @@ struct vp_conn {
 /* True if requests may be posted. */
 static inline bool vp_is_postable(const struct vp_conn *conn)
 {
-    return conn->sq_cap != 0;
+    return conn->sq_max != 0;
 }
 
 /* True if the reason for the end of the connection is known. */

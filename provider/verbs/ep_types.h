@@ -50,7 +50,7 @@ struct vp_ep {
     struct ibv_srq *srq; /* NULL: each connection has its own receives */
     struct prov_callbacks cb;
     uint32_t room;        /* free entries of send_cq */
-    uint32_t room_app;    /* entries that writes, reads and atomics leave to messages */
+    uint32_t room_msgs;   /* entries that writes, reads and atomics leave to messages */
     uint32_t room_signal; /* with fewer free entries every request is signalled */
     uint32_t room_inline; /* as room_signal; while a batch is open it is larger than `room` */
     uint32_t cq_size;     /* size of send_cq */

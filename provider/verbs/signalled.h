@@ -14,7 +14,7 @@
  * inline_until never falls so far behind `head` that it seems to be ahead. */
 static inline void vp_update_inline_until(struct vp_conn *conn)
 {
-    uint32_t full = conn->tail + conn->sq_app, due = conn->signal_due - 1;
+    uint32_t full = conn->tail + conn->sq_xfer_max, due = conn->signal_due - 1;
 
     if (!conn->qpx || !vp_is_postable(conn))
         conn->inline_until = conn->head;

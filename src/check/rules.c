@@ -118,7 +118,7 @@ static void find_remote(struct ut_vcq *vcq, const struct ut_slot *slot, struct u
     if (same_node)
         ut_vcq_for_each(look_up_own, &own);
     if (op->rmt_known ||
-        !ut_link_is_cached(vcq, d->rmt_vcq_id, d->rmt_stadd, ut_desc_length(d), &op->rmt_at))
+        !ut_link_stadd_is_cached(vcq, d->rmt_vcq_id, d->rmt_stadd, ut_desc_length(d), &op->rmt_at))
         return;
     op->rmt_known = true;
     int64_t rank = ut_peers_likely_rank(&ident, &certain);

@@ -248,7 +248,7 @@ static bool was_changed(struct ut_vcq *vcq, const struct ut_slot *slot)
 static bool is_in_table(struct ut_vcq *vcq, const struct ut_slot *slot, uint32_t rank)
 {
     struct ut_stag_entry e;
-    struct ut_remote_stag known;
+    struct ut_cached_stag known;
     uint64_t at;
 
     return ut_link_cached_entry(vcq, slot->desc.rmt_vcq_id, slot->desc.rmt_stadd, &at, &known) &&

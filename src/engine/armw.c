@@ -272,7 +272,7 @@ bool ut_armw_execute_mapped(struct ut_vcq *vcq, struct ut_link *link, struct ut_
 {
     const struct ut_desc *d = &slot->desc;
 
-    if (d->kind != UT_DESC_ARMW || !ut_link_is_clear(link) || link->first != UT_NO_SLOT ||
+    if (d->kind != UT_DESC_ARMW || !ut_link_is_ready(link) || link->first != UT_NO_SLOT ||
         vcq->armw_words || ut_slot_wants_remote_notice(slot) || (d->flags & UT_DESC_COUNTED))
         return false;
     void *word = direct_word(link, slot);

@@ -104,7 +104,7 @@ UT_INLINE bool ut_submit_direct(struct ut_vcq *vcq, struct ut_slot *slot, struct
     UT_ASSERT(ut_is_locked(&vcq->lock) && ut_toq_is_sound(vcq) && ut_toq_is_direct(vcq));
     UT_ASSERT(slot == ut_engine_slot(vcq, 0) && slot->state == UT_SLOT_FREE);
     UT_ASSERT(link == vcq->last_link || link == &ut_link_none);
-    bool found = ut_link_is_clear(link) && ut_find_addrs(vcq->stags, link, slot, r, &addrs);
+    bool found = ut_link_is_ready(link) && ut_find_addrs(vcq->stags, link, slot, r, &addrs);
     if (!encoded) {
         if (found && ut_find_word(link, r, &addrs, &word)) {
             ut_move_word(r, &addrs, word);

@@ -68,7 +68,7 @@ static bool start_direct(struct ut_vcq *vcq, struct ut_slot *slot)
     if ((d->kind != UT_DESC_PUT && d->kind != UT_DESC_PIGGYBACK) || vcq->shuffled || vcq->waits)
         return false;
     struct ut_link *link = ut_link_if_any(vcq, d->rmt_vcq_id);
-    if (!ut_link_is_clear(link) || !ut_find_addrs(vcq->stags, link, slot, &r, &addrs))
+    if (!ut_link_is_ready(link) || !ut_find_addrs(vcq->stags, link, slot, &r, &addrs))
         return false;
     int rc = ut_write_put(vcq, slot, link, addrs, number, vcq->unflushed ? PROV_MORE : 0u);
     if (rc == UT_NOT_DIRECT)
@@ -238,8 +238,8 @@ static bool post_inline_again(struct ut_vcq *vcq, struct ut_link *link, struct u
     uint32_t length = ut_desc_length(&slot->desc), number = ut_slot_number(vcq, slot), rkey;
     uint64_t at;
 
-    if (!ut_toq_is_direct(vcq) || !ut_link_is_clear(link) || length > link->inline_max ||
-        !ut_link_find_hot(link, slot->desc.rmt_stadd, length, &at, &rkey))
+    if (!ut_toq_is_direct(vcq) || !ut_link_is_ready(link) || length > link->inline_max ||
+        !ut_link_find_last_stag(link, slot->desc.rmt_stadd, length, &at, &rkey))
         return false;
     int rc = link->write_inline(link->conn, slot->desc.data, at, rkey, length,
                                 ut_cookie(UT_COOKIE_SLOT, number));

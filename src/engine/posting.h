@@ -81,7 +81,7 @@ UT_INLINE void ut_copy_source(struct ut_desc *d, const uint8_t *source, uint32_t
 UT_INLINE void ut_post_from_copy(const struct ut_link *link, struct ut_slot *slot,
                                  struct prov_xfer *x)
 {
-    if (slot->desc.kind != UT_DESC_PUT || x->length > link->keep_source)
+    if (slot->desc.kind != UT_DESC_PUT || x->length > link->source_copy_max)
         return;
     ut_copy_source(&slot->desc, x->lcl, x->length);
     x->lcl = slot->desc.data;

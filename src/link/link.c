@@ -66,7 +66,7 @@ struct ut_link *ut_link_get(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id)
 void ut_link_drop_stag_cache(struct ut_link *link)
 {
     link->hot.size = 0;
-    ut_remote_free(&link->remote);
+    ut_stag_cache_free(&link->remote);
 }
 
 void ut_link_schedule(struct ut_link *link)

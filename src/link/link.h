@@ -54,9 +54,9 @@ struct ut_link {
                                 outstanding */
     uint8_t peer_cmp;
     uint8_t peer_tni;
-    uint32_t armw_epoch;  /* number of times that ARMWs were given up: identifies late replies, see
-                      ut_armw_request_id() */
-    uint32_t keep_source; /* maximum size of a put whose source is copied to the slot:
+    uint32_t armw_epoch; /* number of times that ARMWs were given up: identifies late replies, see
+                     ut_armw_request_id() */
+    uint32_t source_copy_max; /* maximum size of a put whose source is copied to the slot:
                              ut_save_source() */
     struct prov_conn *conn;
     const struct prov_ops *ops;
@@ -68,7 +68,7 @@ struct ut_link {
             uint32_t state : 8;     /* enum ut_link_state */
             uint32_t armw_out : 24; /* outstanding ARMWs and divided puts */
         };
-        uint64_t readiness; /* both fields, for one comparison: ut_link_is_clear() */
+        uint64_t readiness; /* both fields, for one comparison: ut_link_is_ready() */
     };
     uint32_t first;
     size_t inline_max; /* maximum size of a put for write_inline(); 0: not available */
@@ -126,7 +126,7 @@ struct ut_link {
     bool wait_warned; /* see warn_owner_absent() */
     bool cq_warned;   /* see warn_no_vcq() */
     uint32_t scratch; /* destination of the read: index into the VCQ's scratch memory, plus 1 */
-    struct ut_remote remote;
+    struct ut_stag_cache remote;
 };
 
 /* Placeholder for "no link": has no peer and is never up. */
@@ -175,7 +175,7 @@ static inline bool ut_link_is_given_up(const struct ut_link *link)
 
 /* True if the link is connected, no communication waits to be posted, and no ARMW or divided put is
  * outstanding. */
-static inline bool ut_link_is_clear(const struct ut_link *link)
+static inline bool ut_link_is_ready(const struct ut_link *link)
 {
     const struct ut_link clear = {.to_post = UT_NO_SLOT, .state = UT_LINK_UP};
 

@@ -25,9 +25,9 @@ void ut_link_use_endpoint(struct ut_link *link, const struct ut_vcq_ep *e)
 {
     link->provider = (uint8_t)e->provider;
     link->ops = e->ops;
-    link->keep_source = e->keep_source;
+    link->source_copy_max = e->source_copy_max;
     link->write_inline = e->ops->write_inline;
-    link->inline_max = e->ops->write_inline ? e->keep_source : 0;
+    link->inline_max = e->ops->write_inline ? e->source_copy_max : 0;
 }
 
 bool ut_link_alloc_rx_announced(struct ut_link *link)

@@ -40,8 +40,8 @@ static bool alloc_keys(struct ut_rails *rails)
  * not read, or no memory. */
 static struct ut_rail_keys *get_keys(struct ut_link *link, uint32_t index)
 {
-    const struct ut_remote_stag *e =
-        index == UT_STAG_NONE ? NULL : ut_remote_stag_of(&link->remote, index);
+    const struct ut_cached_stag *e =
+        index == UT_STAG_NONE ? NULL : ut_stag_cache_find(&link->remote, index);
 
     if (!e || !alloc_keys(link->rails))
         return NULL;

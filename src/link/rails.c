@@ -60,7 +60,7 @@ static struct prov_ep *open_endpoint(const struct ut_link *link, unsigned int nu
     }
     e->ops = prov->ops;
     e->provider = link->provider;
-    e->keep_source = 0;
+    e->source_copy_max = 0;
     vcq->num_rails++;
     vcq->num_eps++;
     vcq->eps_end = vcq->eps + vcq->num_eps;

@@ -4,36 +4,36 @@
  * block: most programs use few STags of a peer, with adjacent numbers. Not thread-safe: the lock of
  * the VCQ protects a link.
  */
-#ifndef UT_LINK_REMOTE_H
-#define UT_LINK_REMOTE_H
+#ifndef UT_LINK_STAG_CACHE_H
+#define UT_LINK_STAG_CACHE_H
 
 #include <stdint.h>
 
 #include "stag/stag.h"
 
-enum { UT_REMOTE_BLOCK = 16, UT_REMOTE_BLOCKS = UT_STAG_CHUNK / UT_REMOTE_BLOCK };
+enum { UT_CACHED_BLOCK = 16, UT_CACHED_BLOCKS = UT_STAG_CHUNK / UT_CACHED_BLOCK };
 
 /* One STag of the peer, as read last. */
-struct ut_remote_stag {
+struct ut_cached_stag {
     uint64_t base, size;
     uint32_t rkey;
     uint32_t info; /* as in struct ut_stag_entry; 0: was not registered at the last read */
 };
 
-struct ut_remote_chunk {
+struct ut_cached_chunk {
     uint64_t addr; /* address of the peer's chunk; 0: not read, or the peer has no such chunk */
     uint32_t rkey;
-    struct ut_remote_stag *blocks[UT_REMOTE_BLOCKS]; /* NULL: no STag of this block was read */
+    struct ut_cached_stag *blocks[UT_CACHED_BLOCKS]; /* NULL: no STag of this block was read */
 };
 
-struct ut_remote {
-    struct ut_remote_chunk **chunks; /* NULL: no entry of this chunk was read */
+struct ut_stag_cache {
+    struct ut_cached_chunk **chunks; /* NULL: no entry of this chunk was read */
     uint32_t num_chunks;             /* length of the list */
 };
 
 /* `index`: result of ut_stag_index(), also in the functions below. */
-static inline struct ut_remote_chunk *ut_remote_chunk_of(const struct ut_remote *remote,
-                                                         uint32_t index)
+static inline struct ut_cached_chunk *ut_stag_cache_find_chunk(const struct ut_stag_cache *remote,
+                                                               uint32_t index)
 {
     uint32_t n = index / UT_STAG_CHUNK;
 
@@ -41,23 +41,23 @@ static inline struct ut_remote_chunk *ut_remote_chunk_of(const struct ut_remote 
 }
 
 /* Returns the cached STag; NULL: not read. */
-static inline struct ut_remote_stag *ut_remote_stag_of(const struct ut_remote *remote,
-                                                       uint32_t index)
+static inline struct ut_cached_stag *ut_stag_cache_find(const struct ut_stag_cache *remote,
+                                                        uint32_t index)
 {
-    const struct ut_remote_chunk *chunk = ut_remote_chunk_of(remote, index);
-    struct ut_remote_stag *block =
-        chunk ? chunk->blocks[index % UT_STAG_CHUNK / UT_REMOTE_BLOCK] : NULL;
+    const struct ut_cached_chunk *chunk = ut_stag_cache_find_chunk(remote, index);
+    struct ut_cached_stag *block =
+        chunk ? chunk->blocks[index % UT_STAG_CHUNK / UT_CACHED_BLOCK] : NULL;
 
-    return block ? &block[index % UT_REMOTE_BLOCK] : NULL;
+    return block ? &block[index % UT_CACHED_BLOCK] : NULL;
 }
 
 /* As the functions above, but allocate a missing chunk or STag. NULL: no memory. */
-struct ut_remote_chunk *ut_remote_make_chunk(struct ut_remote *remote, uint32_t index);
-struct ut_remote_stag *ut_remote_make_stag(struct ut_remote *remote, uint32_t index);
+struct ut_cached_chunk *ut_stag_cache_make_chunk(struct ut_stag_cache *remote, uint32_t index);
+struct ut_cached_stag *ut_stag_cache_make(struct ut_stag_cache *remote, uint32_t index);
 
 /* Invalidates the cached entries and the address of a chunk. */
-void ut_remote_invalidate_chunk(struct ut_remote *remote, uint32_t index);
+void ut_stag_cache_invalidate_chunk(struct ut_stag_cache *remote, uint32_t index);
 /* Invalidates all chunks and frees their memory. */
-void ut_remote_free(struct ut_remote *remote);
+void ut_stag_cache_free(struct ut_stag_cache *remote);
 
 #endif

@@ -40,7 +40,7 @@ static void finish_read(struct ut_link *link)
 static int post_read(struct ut_link *link)
 {
     uint32_t index = link->reading;
-    const struct ut_remote_chunk *chunk = ut_remote_chunk_of(&link->remote, index);
+    const struct ut_cached_chunk *chunk = ut_stag_cache_find_chunk(&link->remote, index);
     struct prov_xfer x = {
         .lcl = scratch_of(link),
         .lkey = ut_region_lkey(link->vcq->scratch_region, link->provider),
@@ -63,7 +63,7 @@ static int post_read(struct ut_link *link)
 
 static void invalidate_stag(struct ut_link *link, uint32_t index)
 {
-    struct ut_remote_stag *stag = ut_remote_stag_of(&link->remote, index);
+    struct ut_cached_stag *stag = ut_stag_cache_find(&link->remote, index);
 
     link->hot.size = 0;
     if (stag)
@@ -78,7 +78,7 @@ static bool store_read(struct ut_link *link)
 
     invalidate_stag(link, index);
     if (link->reading_dir) {
-        struct ut_remote_chunk *chunk = ut_remote_make_chunk(&link->remote, index);
+        struct ut_cached_chunk *chunk = ut_stag_cache_make_chunk(&link->remote, index);
         struct ut_stag_dir dir;
         if (!chunk)
             return true;
@@ -91,10 +91,10 @@ static bool store_read(struct ut_link *link)
     memcpy(&e, scratch_of(link), sizeof(e));
     if (e.check != ut_stag_entry_check(&e))
         return false; /* torn read: the peer is writing the entry, so it is read again */
-    struct ut_remote_stag *stag = ut_remote_make_stag(&link->remote, index);
+    struct ut_cached_stag *stag = ut_stag_cache_make(&link->remote, index);
     if (stag)
         *stag =
-            (struct ut_remote_stag){.base = e.base, .size = e.size, .rkey = e.rkey, .info = e.info};
+            (struct ut_cached_stag){.base = e.base, .size = e.size, .rkey = e.rkey, .info = e.info};
     return true;
 }
 
@@ -112,7 +112,7 @@ static bool read_entry(struct ut_link *link)
         }
         if (rc == -EACCES || rc == -EFAULT) {
             /* access error: the peer has freed the table, and so the VCQ */
-            ut_remote_invalidate_chunk(&link->remote, link->reading);
+            ut_stag_cache_invalidate_chunk(&link->remote, link->reading);
             finish_read(link);
             return true;
         }
@@ -163,7 +163,7 @@ void ut_link_invalidate_stag(struct ut_link *link, utofu_stadd_t stadd)
         invalidate_stag(link, index);
 }
 
-static int check_access(const struct ut_remote_stag *e, uint32_t index, utofu_stadd_t stadd,
+static int check_access(const struct ut_cached_stag *e, uint32_t index, utofu_stadd_t stadd,
                         uint64_t length, bool write, uint64_t *addr)
 {
     if (!(e->info & UT_STAG_VALID) ||
@@ -180,28 +180,28 @@ static int check_access(const struct ut_remote_stag *e, uint32_t index, utofu_st
     return 0;
 }
 
-bool ut_link_is_cached(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t stadd,
-                       uint64_t length, uint64_t *addr)
+bool ut_link_stadd_is_cached(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t stadd,
+                             uint64_t length, uint64_t *addr)
 {
     const struct ut_link *link = ut_link_lookup(vcq, ut_vcq_id_key(rmt_vcq_id));
     uint32_t index = link ? ut_stag_index(ut_stadd_stag(stadd), link->peer_cmp) : UT_STAG_NONE;
 
     if (index == UT_STAG_NONE || index < UT_NUM_RESERVED_STAGS)
         return false;
-    const struct ut_remote_stag *e = ut_remote_stag_of(&link->remote, index);
+    const struct ut_cached_stag *e = ut_stag_cache_find(&link->remote, index);
     return e && check_access(e, index, stadd, length, false, addr) == 0;
 }
 
 bool ut_link_cached_entry(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t stadd,
-                          uint64_t *at, struct ut_remote_stag *known)
+                          uint64_t *at, struct ut_cached_stag *known)
 {
     struct ut_link *link = ut_link_lookup(vcq, ut_vcq_id_key(rmt_vcq_id));
     uint32_t index = link ? ut_stag_index(ut_stadd_stag(stadd), link->peer_cmp) : UT_STAG_NONE;
 
     if (index == UT_STAG_NONE || link->state != UT_LINK_UP)
         return false;
-    const struct ut_remote_chunk *chunk = ut_remote_chunk_of(&link->remote, index);
-    const struct ut_remote_stag *e = ut_remote_stag_of(&link->remote, index);
+    const struct ut_cached_chunk *chunk = ut_stag_cache_find_chunk(&link->remote, index);
+    const struct ut_cached_stag *e = ut_stag_cache_find(&link->remote, index);
     if (!chunk || chunk->addr == 0 || !e)
         return false;
     *at = chunk->addr + index % UT_STAG_CHUNK * sizeof(struct ut_stag_entry);
@@ -213,8 +213,8 @@ struct ut_failure ut_link_error_cause(const struct ut_link *link, utofu_stadd_t 
                                       uint64_t length, bool write)
 {
     uint32_t index = ut_stag_index(ut_stadd_stag(stadd), link->peer_cmp);
-    const struct ut_remote_stag *e =
-        index == UT_STAG_NONE ? NULL : ut_remote_stag_of(&link->remote, index);
+    const struct ut_cached_stag *e =
+        index == UT_STAG_NONE ? NULL : ut_stag_cache_find(&link->remote, index);
 
     if (!e || !(e->info & UT_STAG_VALID) ||
         e->info >> UT_STAG_GENERATION_SHIFT != ut_stadd_generation(stadd))
@@ -223,8 +223,8 @@ struct ut_failure ut_link_error_cause(const struct ut_link *link, utofu_stadd_t 
                                    e->info & UT_STAG_WRITABLE, stadd, length, write);
 }
 
-/* Caches the STag for ut_link_find_hot(). `addr` is the address of `stadd`. */
-static void set_hot_stag(struct ut_link *link, const struct ut_remote_stag *e, utofu_stadd_t stadd,
+/* Caches the STag for ut_link_find_last_stag(). `addr` is the address of `stadd`. */
+static void set_hot_stag(struct ut_link *link, const struct ut_cached_stag *e, utofu_stadd_t stadd,
                          uint64_t addr)
 {
     if (!(e->info & UT_STAG_WRITABLE))
@@ -242,7 +242,7 @@ int ut_link_find_memory(struct ut_link *link, utofu_stadd_t stadd, uint64_t leng
     if (index == UT_STAG_NONE)
         return UTOFU_ERR_MRQ_RMT_STADD;
     for (;;) {
-        const struct ut_remote_stag *e = ut_remote_stag_of(&link->remote, index);
+        const struct ut_cached_stag *e = ut_stag_cache_find(&link->remote, index);
         int rc = UTOFU_ERR_MRQ_RMT_STADD;
         if (e) {
             rc = check_access(e, index, stadd, length, write, addr);
@@ -273,14 +273,14 @@ bool ut_link_recheck_entry(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utofu_
     if (!link || link->state != UT_LINK_UP || link->reading != UT_STAG_NONE)
         return false;
     uint32_t index = ut_stag_index(ut_stadd_stag(stadd), link->peer_cmp);
-    const struct ut_remote_stag *e =
-        index == UT_STAG_NONE ? NULL : ut_remote_stag_of(&link->remote, index);
+    const struct ut_cached_stag *e =
+        index == UT_STAG_NONE ? NULL : ut_stag_cache_find(&link->remote, index);
     if (!e || !alloc_scratch(link))
         return false;
-    const struct ut_remote_stag before = *e;
+    const struct ut_cached_stag before = *e;
     link->reading = index;
     if (!read_entry(link))
         return false; /* also if the read completes later: ut_link_read_done() */
-    e = ut_remote_stag_of(&link->remote, index);
+    e = ut_stag_cache_find(&link->remote, index);
     return e && e->base == before.base && e->size == before.size && e->info == before.info;
 }

@@ -14,13 +14,13 @@ int ut_link_find_memory(struct ut_link *link, utofu_stadd_t stadd, uint64_t leng
 /* True if the cached part of the peer's STag table has the address of [stadd, stadd + length).
  * Always false for reserved STags, whose STADDs do not change with a new registration. Reads
  * nothing from the peer and creates no link. */
-bool ut_link_is_cached(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t stadd,
-                       uint64_t length, uint64_t *addr);
+bool ut_link_stadd_is_cached(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t stadd,
+                             uint64_t length, uint64_t *addr);
 
 /* Gets the address of this entry in the peer's memory, and the cached contents. False: the entry is
  * not cached, or the link is down. */
 bool ut_link_cached_entry(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t stadd,
-                          uint64_t *at, struct ut_remote_stag *known);
+                          uint64_t *at, struct ut_cached_stag *known);
 
 /* Reads the entry again. True: it is unchanged. False if it changed, or if the read does not
  * complete at once, as over a network: the VCQ may have been freed and created again with the same
@@ -33,8 +33,8 @@ struct ut_failure ut_link_error_cause(const struct ut_link *link, utofu_stadd_t 
 
 /* Fast path of ut_link_find_memory() for the writable STag used last. False: the STADD belongs to
  * another STag. */
-static inline bool ut_link_find_hot(const struct ut_link *link, utofu_stadd_t stadd,
-                                    uint64_t length, uint64_t *addr, uint32_t *rkey)
+static inline bool ut_link_find_last_stag(const struct ut_link *link, utofu_stadd_t stadd,
+                                          uint64_t length, uint64_t *addr, uint32_t *rkey)
 {
     *rkey = link->hot_rkey;
     return ut_stadd_range_find(&link->hot, stadd, length, addr);
@@ -43,7 +43,7 @@ static inline bool ut_link_find_hot(const struct ut_link *link, utofu_stadd_t st
 static inline int ut_link_resolve_memory(struct ut_link *link, utofu_stadd_t stadd, uint64_t length,
                                          bool write, bool fresh, uint64_t *addr, uint32_t *rkey)
 {
-    if (__builtin_expect(ut_link_find_hot(link, stadd, length, addr, rkey), 1))
+    if (__builtin_expect(ut_link_find_last_stag(link, stadd, length, addr, rkey), 1))
         return 0;
     return ut_link_find_memory(link, stadd, length, write, fresh, addr, rkey);
 }

@@ -117,7 +117,7 @@ static int open_all(const struct ut_process *process, struct ut_vcq *v, unsigned
         v->eps[v->num_eps].ops = prov->ops;
         v->eps[v->num_eps].provider = i;
         if (caps.reads_source)
-            v->eps[v->num_eps].keep_source =
+            v->eps[v->num_eps].source_copy_max =
                 caps.max_inline < UT_MAX_PIGGYBACK ? caps.max_inline : UT_MAX_PIGGYBACK;
         v->num_eps++;
         v->eps_end = v->eps + v->num_eps;

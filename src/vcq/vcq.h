@@ -127,7 +127,7 @@ struct ut_vcq_ep {
     struct prov_ep *ep;
     const struct prov_ops *ops;
     int provider;
-    uint32_t keep_source; /* as in struct ut_link */
+    uint32_t source_copy_max; /* as in struct ut_link */
 };
 
 /* Handlers of the library's own VCQs, which serve barrier gates: for messages that the engine does

@@ -74,9 +74,9 @@ static bool reaches(const struct vp_port *from, const struct vp_port *to)
 /* Are those used whose numbers these are, in this order? */
 static bool are_used(bool chosen, unsigned int local_rank, const char *numbers)
 {
-    vp_rails_group_fabrics(found, count, reaches);
-    vp_rails_choose(found, count, chosen);
-    unsigned int n = vp_rails_sort(found, count, chosen, local_rank);
+    vp_ports_group_fabrics(found, count, reaches);
+    vp_ports_select(found, count, chosen);
+    unsigned int n = vp_ports_sort(found, count, chosen, local_rank);
 
     if (n != strlen(numbers))
         return false;
@@ -210,8 +210,8 @@ Test(rails, ports_of_one_fabric_are_used_whatever_their_ip_networks)
     add_ib("a:2", FAST, "10.1.0.1", 1);
     add_ib("b:1", FAST, NULL, 1);
     cr_assert(are_used(false, 0, "123"));
-    cr_assert(vp_rails_need_datagrams(found, 3));
-    cr_assert(!vp_rails_need_datagrams(found, 1));
+    cr_assert(vp_ports_need_datagrams(found, 3));
+    cr_assert(!vp_ports_need_datagrams(found, 1));
 }
 
 Test(rails, fabrics_with_one_subnet_prefix_are_told_apart)
@@ -219,7 +219,7 @@ Test(rails, fabrics_with_one_subnet_prefix_are_told_apart)
     add_ib("a:1", FAST, "10.2.0.1", 1);
     add_ib("b:1", FAST, "10.1.0.1", 2);
     cr_assert(are_used(false, 0, "2"));
-    cr_assert(!vp_rails_need_datagrams(found, 1));
+    cr_assert(!vp_ports_need_datagrams(found, 1));
     count = 0;
     add_ib("a:1", FAST, NULL, 1);
     add_ib("b:1", FAST, NULL, 2);
@@ -263,7 +263,7 @@ Test(rails, subnets_with_other_prefixes_are_not_asked)
     add_ib("a:1", FAST, "10.1.0.2", 1); /* one IP network is enough */
     add_ib("b:1", FAST, "10.1.0.1", 2);
     cr_assert(are_used(false, 0, "12"));
-    cr_assert(!vp_rails_need_datagrams(found, 2));
+    cr_assert(!vp_ports_need_datagrams(found, 2));
     cr_assert_eq(asked, 0);
 }
 
@@ -271,9 +271,9 @@ Test(rails, by_rdmacm_ip_networks_alone_count)
 {
     add_ib("a:1", FAST, "10.2.0.1", 1);
     add_ib("b:1", FAST, "10.1.0.1", 1);
-    vp_rails_group_fabrics(found, count, NULL);
-    vp_rails_choose(found, count, false);
-    cr_assert_eq(vp_rails_sort(found, count, false, 0), 1);
+    vp_ports_group_fabrics(found, count, NULL);
+    vp_ports_select(found, count, false);
+    cr_assert_eq(vp_ports_sort(found, count, false, 0), 1);
     cr_assert_eq(found[0].port.num, 2);
 }
 
@@ -433,7 +433,7 @@ static bool are_further(const char *numbers)
 {
     struct vp_port ports[MAX_PORTS];
 
-    vp_rails_find_links(found, count);
+    vp_ports_find_links(found, count);
     for (unsigned int i = 0; i < count; i++)
         ports[i] = found[i].port;
     for (unsigned int i = 0; i < count; i++)
@@ -464,7 +464,7 @@ static void add_socket(const char *name, const char *addr, const char *function,
 {
     add_function(name, addr, function);
     found[count - 1].board = board;
-    found[count - 1].socket = (int8_t)vp_adapter_socket(name, 1, function);
+    found[count - 1].socket = (int8_t)vp_adapter_connector(name, 1, function);
 }
 
 Test(rails, devices_with_one_socket_of_an_adapter_take_no_parts_of_each_others_puts)
@@ -499,9 +499,9 @@ Test(rails, only_an_mlx5_adapter_has_a_number_of_its_own)
 
 Test(rails, socket_is_unknown_without_a_pci_function)
 {
-    cr_assert_eq(vp_adapter_socket("none", 1, ""), -1);
-    cr_assert_eq(vp_adapter_socket("none", 1, "0000:81:00.x"), -1);
-    cr_assert_eq(vp_adapter_socket("none", 1, "0000:81:00.3"), 3);
+    cr_assert_eq(vp_adapter_connector("none", 1, ""), -1);
+    cr_assert_eq(vp_adapter_connector("none", 1, "0000:81:00.x"), -1);
+    cr_assert_eq(vp_adapter_connector("none", 1, "0000:81:00.3"), 3);
 }
 
 Test(rails, ports_of_unknown_functions_have_links_of_their_own)

@@ -289,36 +289,36 @@ enum { INDICES = UT_STAG_CHUNK * UT_STAG_CHUNKS };
 Test(tables, stags_are_those_that_were_read)
 {
     static uint32_t model[INDICES];
-    struct ut_remote remote = {.chunks = NULL};
+    struct ut_stag_cache remote = {.chunks = NULL};
     uint64_t state = 3;
 
     for (int i = 0; i < 30000; i++) {
         uint64_t x = draw(&state);
         uint32_t index = (uint32_t)(x >> 32) % (x % 3 == 0 ? INDICES : 2000);
         if (x >> 16 & 1) {
-            struct ut_remote_stag *stag = ut_remote_make_stag(&remote, index);
+            struct ut_cached_stag *stag = ut_stag_cache_make(&remote, index);
             cr_assert(stag);
             cr_assert_eq(stag->info, model[index]);
             stag->info = model[index] = (uint32_t)i + 1;
         } else {
-            const struct ut_remote_stag *stag = ut_remote_stag_of(&remote, index);
+            const struct ut_cached_stag *stag = ut_stag_cache_find(&remote, index);
             cr_assert_eq(stag ? stag->info : 0, model[index]);
         }
         if (x % 512 == 0) {
-            ut_remote_invalidate_chunk(&remote, index);
+            ut_stag_cache_invalidate_chunk(&remote, index);
             memset(&model[index - index % UT_STAG_CHUNK], 0, UT_STAG_CHUNK * sizeof(*model));
-            const struct ut_remote_chunk *chunk = ut_remote_chunk_of(&remote, index);
+            const struct ut_cached_chunk *chunk = ut_stag_cache_find_chunk(&remote, index);
             cr_assert(!chunk || (chunk->addr == 0 && chunk->rkey == 0));
         }
     }
     for (uint32_t index = 0; index < INDICES; index++) {
-        const struct ut_remote_stag *stag = ut_remote_stag_of(&remote, index);
+        const struct ut_cached_stag *stag = ut_stag_cache_find(&remote, index);
         cr_assert_eq(stag ? stag->info : 0, model[index]);
     }
-    ut_remote_free(&remote);
+    ut_stag_cache_free(&remote);
     for (uint32_t index = 0; index < INDICES; index++)
-        cr_assert_null(ut_remote_chunk_of(&remote, index));
-    ut_remote_free(&remote);
+        cr_assert_null(ut_stag_cache_find_chunk(&remote, index));
+    ut_stag_cache_free(&remote);
 }
 
 Test(tables, one_stag_of_a_peer_takes_little_memory)
@@ -326,30 +326,30 @@ Test(tables, one_stag_of_a_peer_takes_little_memory)
     static const uint32_t indices[] = {0, UT_STAG_CHUNK - 1, UT_STAG_CHUNK, UT_STAG_CHUNK + 100};
 
     for (size_t i = 0; i < sizeof(indices) / sizeof(*indices); i++) {
-        struct ut_remote remote = {.chunks = NULL};
+        struct ut_stag_cache remote = {.chunks = NULL};
         bytes = 0;
-        cr_assert(ut_remote_make_stag(&remote, indices[i]));
+        cr_assert(ut_stag_cache_make(&remote, indices[i]));
         cr_assert_leq(bytes, 640);
-        ut_remote_free(&remote);
+        ut_stag_cache_free(&remote);
     }
 }
 
 Test(tables, stag_without_memory_is_not_there)
 {
     for (uint32_t which = 1; which <= 3; which++) { /* the list, the chunk, the block */
-        struct ut_remote remote = {.chunks = NULL};
+        struct ut_stag_cache remote = {.chunks = NULL};
 
         if (which > 1)
-            cr_assert(ut_remote_make_chunk(&remote, which == 2 ? 0 : UT_STAG_CHUNK));
+            cr_assert(ut_stag_cache_make_chunk(&remote, which == 2 ? 0 : UT_STAG_CHUNK));
         failures = 1;
-        cr_assert_null(ut_remote_make_stag(&remote, UT_STAG_CHUNK + 5));
-        cr_assert_null(ut_remote_stag_of(&remote, UT_STAG_CHUNK + 5));
+        cr_assert_null(ut_stag_cache_make(&remote, UT_STAG_CHUNK + 5));
+        cr_assert_null(ut_stag_cache_find(&remote, UT_STAG_CHUNK + 5));
         cr_assert_eq(failures, 0);
-        cr_assert(ut_remote_make_stag(&remote, UT_STAG_CHUNK + 5));
-        cr_assert(ut_remote_stag_of(&remote, UT_STAG_CHUNK + 5));
+        cr_assert(ut_stag_cache_make(&remote, UT_STAG_CHUNK + 5));
+        cr_assert(ut_stag_cache_find(&remote, UT_STAG_CHUNK + 5));
         failures = 1; /* of a longer list */
-        cr_assert_null(ut_remote_make_chunk(&remote, INDICES - 1));
-        cr_assert(ut_remote_stag_of(&remote, UT_STAG_CHUNK + 5));
-        ut_remote_free(&remote);
+        cr_assert_null(ut_stag_cache_make_chunk(&remote, INDICES - 1));
+        cr_assert(ut_stag_cache_find(&remote, UT_STAG_CHUNK + 5));
+        ut_stag_cache_free(&remote);
     }
 }

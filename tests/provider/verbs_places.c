@@ -685,8 +685,8 @@ static void a_full_completion_queue(void)
     ask(&conns[0]);
     run();
     CHECK(conns[0].up);
-    uint32_t room_app = e->room_app;
-    e->room_app = e->cq_size; /* as if there were more connections */
+    uint32_t room_msgs = e->room_msgs;
+    e->room_msgs = e->cq_size; /* as if there were more connections */
     fake_refusal = 0;
     ask_from_outside(&conns[1]);
     run();
@@ -694,7 +694,7 @@ static void a_full_completion_queue(void)
     ask(&conns[2]);
     run();
     CHECK(conns[2].down && conns[2].reason == PROV_REASON_LOCAL);
-    e->room_app = room_app;
+    e->room_msgs = room_msgs;
     ask_from_outside(&conns[1]);
     run();
     CHECK(conns[1].up);
@@ -1362,7 +1362,7 @@ static void depths_of_send_queues(void)
         ask(&conns[0]);
         run();
         CHECK(conns[0].up && fake_sq_depth == of[i].first);
-        CHECK(vp_ep(ep)->signal_every < vp_conn(conns[0].conn)->sq_app);
+        CHECK(vp_ep(ep)->signal_every < vp_conn(conns[0].conn)->sq_xfer_max);
         close_all("a send queue's depth");
     }
 }

@@ -87,9 +87,9 @@ void vp_conn_up(struct vp_conn *conn)
         ep->cb.down(conn->ctx, PROV_REASON_LOCAL);
         return;
     }
-    conn->sq_cap = depth - 1;
-    conn->sq_app = depth - 1 - reserve;
-    UT_ASSERT(conn->sq_app < conn->sq_cap && conn->sq_cap <= conn->sq_mask);
+    conn->sq_max = depth - 1;
+    conn->sq_xfer_max = depth - 1 - reserve;
+    UT_ASSERT(conn->sq_xfer_max < conn->sq_max && conn->sq_max <= conn->sq_mask);
     conn->state = VP_CONN_UP;
     conn->unit = vp_weaker_unit(conn->lcl_unit, conn->rmt_unit);
     update_length_limits(conn);
@@ -158,8 +158,8 @@ static void stop_posting(struct vp_conn *conn)
     if (conn->ep->batch == conn)
         vp_batch_flush(conn->ep);
     if (conn->state == VP_CONN_FAILING)
-        return;                      /* flushing the batch failed */
-    conn->sq_app = conn->sq_cap = 0; /* vp_is_postable() is false from now on */
+        return;                           /* flushing the batch failed */
+    conn->sq_xfer_max = conn->sq_max = 0; /* vp_is_postable() is false from now on */
     conn->end.posted_to = conn->inline_until = conn->head;
 }
 

@@ -225,10 +225,10 @@ static void post_request(struct vp_conn *conn, struct ibv_send_wr *wr, unsigned 
     batch_or_post(conn, wr, flags & PROV_MORE);
 }
 
-/* Counts how often the send queue was full, at most once in sq_app requests. */
+/* Counts how often the send queue was full, at most once in sq_xfer_max requests. */
 static void count_full(struct vp_conn *conn)
 {
-    if (conn->head - conn->full_at < conn->sq_app)
+    if (conn->head - conn->full_at < conn->sq_xfer_max)
         return;
     conn->full_at = conn->head;
     if (conn->action != VP_ACTION_NONE || ++conn->fulls != MAX_FULLS)
@@ -242,7 +242,7 @@ static int __attribute__((noinline, cold)) handle_no_room(struct vp_conn *conn)
     if (!vp_is_postable(conn)) /* the core may post right after accept() */
         return conn->state == VP_CONN_NEW && conn->hs.answered ? -EAGAIN : -ENOTCONN;
     vp_batch_flush(conn->ep); /* requests of an open batch would never complete */
-    if (conn->sq_depth < conn->ep->sq_depth && conn->head - conn->tail >= conn->sq_app)
+    if (conn->sq_depth < conn->ep->sq_depth && conn->head - conn->tail >= conn->sq_xfer_max)
         count_full(conn);
     return -EAGAIN;
 }
@@ -368,7 +368,7 @@ static int __attribute__((noinline)) plan_parts(struct vp_conn *conn, struct par
     vp_batch_flush(ep); /* may take the connection down, which ends posting */
     if (!vp_is_postable(conn))
         return -ENOTCONN;
-    return check_room(conn, conn->sq_app - p->more, ep->room_app + p->more);
+    return check_room(conn, conn->sq_xfer_max - p->more, ep->room_msgs + p->more);
 }
 
 /* Posts a read whose completion means that all earlier writes are placed, so that a fenced write
@@ -466,7 +466,7 @@ static bool may_need_parts(const struct vp_conn *conn, const struct prov_xfer *x
 static int __attribute__((noinline)) write_slow(struct vp_conn *conn, const struct prov_xfer *xfer)
 {
     struct vp_ep *ep = conn->ep;
-    int posted = 0, rc = check_room(conn, conn->sq_app, ep->room_app);
+    int posted = 0, rc = check_room(conn, conn->sq_xfer_max, ep->room_msgs);
 
     if (__builtin_expect(rc, 0))
         return rc;
@@ -503,7 +503,7 @@ static int __attribute__((noinline)) write_slow(struct vp_conn *conn, const stru
 
 static int __attribute__((noinline)) read_slow(struct vp_conn *conn, const struct prov_xfer *xfer)
 {
-    int rc = check_room(conn, conn->sq_app, conn->ep->room_app);
+    int rc = check_room(conn, conn->sq_xfer_max, conn->ep->room_msgs);
 
     if (__builtin_expect(rc, 0))
         return rc;
@@ -529,7 +529,7 @@ static int __attribute__((noinline)) read_slow(struct vp_conn *conn, const struc
 ALWAYS_INLINE bool is_fast(const struct vp_conn *conn, const struct vp_ep *ep,
                            const struct prov_xfer *xfer)
 {
-    return __builtin_expect(conn->head - conn->tail < conn->sq_app, 1) &&
+    return __builtin_expect(conn->head - conn->tail < conn->sq_xfer_max, 1) &&
            __builtin_expect(ep->room > ep->room_signal, 1) &&
            __builtin_expect(xfer->length - 1 < conn->direct_max, 1) &&
            __builtin_expect(((uintptr_t)ep->batch | (xfer->flags & conn->slow_flags)) == 0, 1);
@@ -616,7 +616,7 @@ __attribute__((hot)) int vp_write_inline(struct prov_conn *base, const void *dat
     struct ibv_qp_ex *qpx = conn->qpx;
     struct vp_op *op = &conn->ops[head & conn->sq_mask];
     UT_ASSERT(vp_is_postable(conn) && conn->direct_max >= length && !ep->batch);
-    UT_ASSERT(head - conn->tail < conn->sq_app && head + 1 != conn->signal_due);
+    UT_ASSERT(head - conn->tail < conn->sq_xfer_max && head + 1 != conn->signal_due);
     op->cookie = cookie;
     op->tag = VP_TAG_UNSIGNALLED;
     conn->head = head + 1;
@@ -673,13 +673,13 @@ send_slow(struct vp_conn *conn, const void *data, size_t size, unsigned int flag
     return PROV_SRC_FREE;
 }
 
-/* Messages may use the completion-queue entries that writes leave free (room_app): replies to a
+/* Messages may use the completion-queue entries that writes leave free (room_msgs): replies to a
  * peer must not wait for the program's puts. */
 int vp_send(struct prov_conn *base, const void *data, size_t size, unsigned int flags,
             uint64_t cookie)
 {
     struct vp_conn *conn = vp_conn(base);
-    int rc = check_room(conn, conn->sq_cap, 0);
+    int rc = check_room(conn, conn->sq_max, 0);
 
     if (__builtin_expect(rc, 0))
         return rc;
@@ -702,7 +702,7 @@ int vp_send(struct prov_conn *base, const void *data, size_t size, unsigned int 
 int vp_atomic(struct prov_conn *base, const struct prov_atomic *atomic)
 {
     struct vp_conn *conn = vp_conn(base);
-    int rc = check_room(conn, conn->sq_app, conn->ep->room_app);
+    int rc = check_room(conn, conn->sq_xfer_max, conn->ep->room_msgs);
 
     if (__builtin_expect(rc, 0))
         return rc;
@@ -740,7 +740,7 @@ bool vp_post_control(struct vp_conn *conn, uint32_t what)
                              .imm_data = htobe32(what),
                              .send_flags = IBV_SEND_SOLICITED};
 
-    if (check_room(conn, conn->sq_cap, 0) != 0)
+    if (check_room(conn, conn->sq_max, 0) != 0)
         return false;
     post_request(conn, &wr, PROV_SIGNAL, 0, VP_TAG_OURS);
     return true;

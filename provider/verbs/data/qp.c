@@ -346,7 +346,7 @@ bool vp_conn_post_failed(struct vp_conn *conn, uint32_t seq, enum prov_status st
 {
     if (conn->state == VP_CONN_FAILING)
         return false;
-    conn->sq_app = conn->sq_cap = 0;
+    conn->sq_xfer_max = conn->sq_max = 0;
     conn->inline_until = conn->head;
     conn->end.posted_to = seq;
     vp_conn_record_error(conn, seq, status);

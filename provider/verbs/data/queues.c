@@ -92,7 +92,7 @@ static int create_queues(struct vp_ep *ep, unsigned int depth)
     }
     ep->cq_size = ep->room = cq_size;
     ep->cq_wanted = cq_size - cq_size / CQ_CONN_PART;
-    ep->room_app = cq_size / 8;
+    ep->room_msgs = cq_size / 8;
     ep->room_signal = ep->room_inline = cq_size / 2;
     ep->max_inline = dev->max_inline;
     ep->max_msg = ep->port->max_msg;
@@ -158,12 +158,12 @@ static void grow_cq(struct vp_ep *ep)
 
 bool vp_ep_reserve_cqe(struct vp_ep *ep)
 {
-    bool is_low = ep->room <= ep->room_app / 2; /* messages may have used the entries */
+    bool is_low = ep->room <= ep->room_msgs / 2; /* messages may have used the entries */
 
     if (ep->cq_wanted && (is_low || ep->cq_size - ep->credits <= ep->cq_wanted))
         grow_cq(ep);
-    /* leaves enough entries for writes, which leave room_app to messages */
-    if (!ep->room || ep->cq_size - ep->credits <= 2 * ep->room_app)
+    /* leaves enough entries for writes, which leave room_msgs to messages */
+    if (!ep->room || ep->cq_size - ep->credits <= 2 * ep->room_msgs)
         return false;
     ep->room--;
     ep->credits++;

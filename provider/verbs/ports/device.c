@@ -373,11 +373,11 @@ static void discover_port(struct vp_prov *prov, struct discovery *discovery, str
     int count = vp_candidates(dev, num, roce, candidates, &elsewhere);
     memset(found, 0, sizeof(*found));
     found->infiniband = !roce;
-    found->near = vp_is_near(name);
+    found->near = vp_is_numa_local(name);
     snprintf(found->name, sizeof(found->name), "%s:%u", name, num);
     vp_pci_function(name, found->function);
     found->board = vp_adapter_id(&dev->attr);
-    found->socket = (int8_t)vp_adapter_socket(name, num, found->function);
+    found->socket = (int8_t)vp_adapter_connector(name, num, found->function);
     port->dev = dev;
     port->num = (uint8_t)num;
     port->max_msg = attr->max_msg_sz;
@@ -473,7 +473,7 @@ static bool prefers_datagrams(const struct vp_prov *prov, const struct discovery
         if (!discovery->ports[i].infiniband)
             return false;
     return (from && prov->config.job_size >= from) ||
-           vp_rails_need_datagrams(discovery->ports, used);
+           vp_ports_need_datagrams(discovery->ports, used);
 }
 
 /* Selects one connection manager for all ports of the process, as its address has one format:
@@ -563,9 +563,9 @@ static void adopt_ports(struct vp_prov *prov, struct discovery *discovery)
     if (most > prov->config.num_tnis)
         most = prov->config.num_tnis;
     bool by_ip_only = ut_env_num(UT_ENV_VERBS_CONNECT) == UT_VERBS_CONNECT_RDMACM;
-    vp_rails_group_fabrics(discovery->ports, discovery->num_ports,
+    vp_ports_group_fabrics(discovery->ports, discovery->num_ports,
                            by_ip_only ? NULL : vp_port_reaches);
-    vp_rails_choose(discovery->ports, discovery->num_ports, chosen);
+    vp_ports_select(discovery->ports, discovery->num_ports, chosen);
     for (unsigned int i = 0; i < discovery->num_ports; i++) {
         const struct vp_usable_port *found = &discovery->ports[i];
         if (found->why_not[0])
@@ -575,9 +575,9 @@ static void adopt_ports(struct vp_prov *prov, struct discovery *discovery)
             warn_of_shared_address(found);
     }
     unsigned int used =
-        vp_rails_sort(discovery->ports, discovery->num_ports, chosen, prov->config.local_rank);
+        vp_ports_sort(discovery->ports, discovery->num_ports, chosen, prov->config.local_rank);
     prov->many_ports = used > 1;
-    vp_rails_find_links(discovery->ports, used);
+    vp_ports_find_links(discovery->ports, used);
     choose_connection_manager(prov, discovery, used);
     for (unsigned int i = 0; i < used && prov->num_ports < most; i++)
         adopt_port(prov, discovery, &discovery->ports[i]);

@@ -133,7 +133,7 @@ static void name_fabric(struct vp_usable_port *found, unsigned int count,
             found[i].fabric = lowest;
 }
 
-void vp_rails_group_fabrics(struct vp_usable_port *found, unsigned int count,
+void vp_ports_group_fabrics(struct vp_usable_port *found, unsigned int count,
                             bool (*reaches)(const struct vp_port *from, const struct vp_port *to))
 {
     unsigned int first_of[VP_MAX_USABLE]; /* index of the first port in the same fabric */
@@ -150,7 +150,7 @@ void vp_rails_group_fabrics(struct vp_usable_port *found, unsigned int count,
             name_fabric(found, count, first_of, i);
 }
 
-bool vp_rails_need_datagrams(const struct vp_usable_port *found, unsigned int used)
+bool vp_ports_need_datagrams(const struct vp_usable_port *found, unsigned int used)
 {
     for (unsigned int i = 0; i < used; i++)
         for (unsigned int j = 0; j < i; j++)
@@ -310,7 +310,7 @@ static bool read_port_name(const char *device, unsigned int port, char *line, in
  * mlx5e_devlink_port_register()). If the firmware does not report it, and on InfiniBand, the number
  * of the PCI function identifies the socket (include/linux/mlx5/driver.h, mlx5_get_dev_index()).
  */
-int vp_adapter_socket(const char *device, unsigned int port, const char *function)
+int vp_adapter_connector(const char *device, unsigned int port, const char *function)
 {
     char line[32];
     const char *dot = strrchr(function, '.');
@@ -346,7 +346,7 @@ bool vp_cpus_are_in(const char *list, const cpu_set_t *cpus)
     return CPU_COUNT(&left) == 0;
 }
 
-bool vp_is_near(const char *device)
+bool vp_is_numa_local(const char *device)
 {
     char line[1024];
     cpu_set_t cpus;
@@ -501,7 +501,7 @@ static void exclude_other_networks(struct vp_usable_port *found, unsigned int co
                     vp_network_text(&best->fabric, there, sizeof(there)));
 }
 
-void vp_rails_choose(struct vp_usable_port *found, unsigned int count, bool chosen)
+void vp_ports_select(struct vp_usable_port *found, unsigned int count, bool chosen)
 {
     for (unsigned int i = 0; i < count; i++)
         found[i].why_not[0] = found[i].shares[0] = '\0';
@@ -526,7 +526,7 @@ static bool share_link(const struct vp_usable_port *a, const struct vp_usable_po
            (a->board && a->board == b->board && a->socket >= 0 && a->socket == b->socket);
 }
 
-void vp_rails_find_links(struct vp_usable_port *found, unsigned int used)
+void vp_ports_find_links(struct vp_usable_port *found, unsigned int used)
 {
     for (unsigned int i = 0; i < used; i++) {
         unsigned int first = 0;
@@ -607,7 +607,7 @@ static void rotate_ports(struct vp_usable_port *found, unsigned int count, unsig
     }
 }
 
-unsigned int vp_rails_sort(struct vp_usable_port *found, unsigned int count, bool chosen,
+unsigned int vp_ports_sort(struct vp_usable_port *found, unsigned int count, bool chosen,
                            unsigned int local_rank)
 {
     unsigned int used = 0, near = 0;

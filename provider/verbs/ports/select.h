@@ -30,7 +30,7 @@ struct vp_usable_port {
     char shares[IBV_SYSFS_NAME_MAX + 8]; /* RoCE: port with the same address; empty: none */
     char function[VP_FUNCTION_TEXT];     /* from vp_pci_function() */
     uint64_t board;                      /* from vp_adapter_id() */
-    int8_t socket;                       /* from vp_adapter_socket(); -1: unknown */
+    int8_t socket;                       /* from vp_adapter_connector(); -1: unknown */
     char why_not[256];                   /* empty: the port is used */
 };
 
@@ -70,11 +70,11 @@ void vp_pci_function(const char *device, char text[VP_FUNCTION_TEXT]);
 uint64_t vp_adapter_id(const struct ibv_device_attr *attr);
 /* Returns the adapter's socket (cable connector) of a device's port, from 0 on; -1: unknown.
  * `function`: from vp_pci_function(). */
-int vp_adapter_socket(const char *device, unsigned int port, const char *function);
+int vp_adapter_connector(const char *device, unsigned int port, const char *function);
 /* Numbers the physical links of the used ports, which come first: `wire`. Two ports share a link if
  * they belong to one bond, are the same port of functions of one PCI function, or have the same
  * socket of one adapter. */
-void vp_rails_find_links(struct vp_usable_port *found, unsigned int used);
+void vp_ports_find_links(struct vp_usable_port *found, unsigned int used);
 /* Returns how many of the following ports (cyclically) take parts of this port's long writes: each
  * needs a physical link that the others do not use. */
 unsigned int vp_rails_count_further(const struct vp_port *ports, unsigned int count,
@@ -85,7 +85,7 @@ void vp_rails_describe(const struct vp_prov *prov, unsigned int port, char *text
 /* Return the NUMA node of a device (-1: unknown), and whether the device is near to every CPU of
  * this process. */
 int vp_numa_node(const char *device);
-bool vp_is_near(const char *device);
+bool vp_is_numa_local(const char *device);
 /* True if all these CPUs are in a list such as 0-3,8-11. */
 bool vp_cpus_are_in(const char *list, const cpu_set_t *cpus);
 
@@ -94,11 +94,11 @@ bool vp_cpus_are_in(const char *list, const cpu_set_t *cpus);
  * their IP addresses, it is the lowest of their networks. `reaches` tests two ports whose GIDs have
  * the same subnet prefix, since many fabrics have the default prefix. NULL: only IP networks count.
  */
-void vp_rails_group_fabrics(struct vp_usable_port *found, unsigned int count,
+void vp_ports_group_fabrics(struct vp_usable_port *found, unsigned int count,
                             bool (*reaches)(const struct vp_port *from, const struct vp_port *to));
 
 /* True if used ports reach each other, but not by IP. The used ports must come first. */
-bool vp_rails_need_datagrams(const struct vp_usable_port *found, unsigned int used);
+bool vp_ports_need_datagrams(const struct vp_usable_port *found, unsigned int used);
 
 /*
  * Fills in why_not and `shares`. Only one of the RoCE ports with the same address is used,
@@ -109,11 +109,11 @@ bool vp_rails_need_datagrams(const struct vp_usable_port *found, unsigned int us
  * unless the network is faster with them. Since all TNIs are equally likely to be used, n ports are
  * n times as fast as the slowest of them.
  */
-void vp_rails_choose(struct vp_usable_port *found, unsigned int count, bool chosen);
+void vp_ports_select(struct vp_usable_port *found, unsigned int count, bool chosen);
 
 /* Moves the used ports to the front, and returns their number. Unless the user has chosen, near
  * ports come first, and among equal ports process n of its host begins with the n-th. */
-unsigned int vp_rails_sort(struct vp_usable_port *found, unsigned int count, bool chosen,
+unsigned int vp_ports_sort(struct vp_usable_port *found, unsigned int count, bool chosen,
                            unsigned int local_rank);
 
 #endif
