@@ -114,7 +114,8 @@ enum prov_flags {
     PROV_LANDED = 512, /* the program waits for a local notice. write: done() means that the data
                         * are in the target's memory, even for a CPU that is notified by other means
                         * than this connection; the target's memory must be readable */
-    PROV_WHOLE = 1024, /* write: this connection transfers all of it, whatever cut() was told */
+    PROV_WHOLE =
+        1024, /* write: this connection transfers all of it, whatever set_split_min() set */
 };
 
 /* The events that wake a sleeping owner: see ep_arm(). */
@@ -139,7 +140,7 @@ enum prov_posted {
  *   -EFAULT    PROV_RMT_FAULT found at once; the connection is still up
  *   -EPERM     PROV_LCL_ACCESS found at once; the connection is still up
  *   -EIO       PROV_FAILED, logged
- *   -EMSGSIZE  write() of so many bytes that the core wants to cut it: see cut()
+ *   -EMSGSIZE  write() of at least the size of set_split_min(): the core splits it
  */
 
 struct prov_xfer {
@@ -198,10 +199,10 @@ struct prov_ep_attr {
     void *owner;
     const struct prov_callbacks *callbacks;
     unsigned int depth; /* maximum number of outstanding operations of the owner */
-    unsigned int rail;  /* not 0: for parts of writes (cut()), the how maniest of its owner. Its
-                         * connections are the first that are closed where there are too many, and
-                         * go by other physical links than those of other numbers where a port has
-                         * several */
+    unsigned int rail;  /* 0; or, for parts of writes (set_split_min()), its number among the
+                         * endpoints of its owner. If connections are too many, those of rails are
+                         * closed first. If a port has several physical links, each rail uses
+                         * another one */
 };
 
 struct prov_config {
@@ -228,13 +229,13 @@ struct prov_caps {
                             * its other devices; without it, among those of one device only */
     uint32_t line;         /* bytes, at most PROV_LINE: see "Order" above */
     bool no_peer_death_event; /* a peer whose process has ended is PROV_REASON_SILENT */
-    bool suspends;     /* connections may end as PROV_REASON_SUSPENDED or PROV_REASON_GROW_QUEUES */
-    uint32_t ports;    /* TNIs n and n + ports have one port; 0 or 1: all TNIs have one */
-    uint32_t speed;    /* of this TNI's port, Mbit/s; 0: not known */
-    uint32_t cut_from; /* writes from so many bytes on gain by several ports; 0: none does */
-    uint32_t further;  /* how many of the TNIs behind this one may take parts of such a write: by
-                        * ports with physical links of their own, or by several of one port */
-    char device[64];   /* device and port of this TNI, for printing */
+    bool suspends;  /* connections may end as PROV_REASON_SUSPENDED or PROV_REASON_GROW_QUEUES */
+    uint32_t ports; /* TNIs n and n + ports have one port; 0 or 1: all TNIs have one */
+    uint32_t speed; /* of this TNI's port, Mbit/s; 0: not known */
+    uint32_t split_min; /* minimum bytes of a write that is faster over several ports; 0: none is */
+    uint32_t further;   /* how many of the TNIs behind this one may take parts of such a write: by
+                         * ports with physical links of their own, or by several of one port */
+    char device[64];    /* device and port of this TNI, for printing */
 };
 
 /* A port of a network adapter, used or not, for printing. Unknown numbers are 0, texts empty. */
@@ -344,10 +345,10 @@ struct prov_ops {
     /* May writes of the connection be placed in any order, as far as is known by up()? May be NULL:
      * never. */
     bool (*any_order)(struct prov_conn *conn);
-    /* From now on write() of at least `from` bytes returns -EMSGSIZE, unless it has PROV_WHOLE: the
-     * core cuts it, and posts the parts to several connections. 0: never, as at first. NULL: the
-     * provider's ports gain nothing by that. */
-    void (*cut)(struct prov_conn *conn, uint32_t from);
+    /* From now on write() of at least `min` bytes returns -EMSGSIZE, unless it has PROV_WHOLE: the
+     * core splits the write, and posts the parts to several connections. 0: never, as at first.
+     * NULL: several ports are not faster. */
+    void (*set_split_min)(struct prov_conn *conn, uint32_t min);
 
     /* For the background thread: a descriptor to poll (an epoll of its own, made with ut_fd_own()),
      * and progress() for when it is readable or the time returned last has passed. progress()

@@ -275,7 +275,7 @@ static void vp_caps(struct prov *base, unsigned int tni, struct prov_caps *caps)
     caps->suspends = true;
     caps->ports = prov->num_ports;
     caps->speed = port->speed;
-    caps->cut_from = prov->tuning.rails;
+    caps->split_min = prov->tuning.rails;
     caps->further = vp_rails_count_further(prov->ports, prov->num_ports, tni % prov->num_ports);
     caps->line = vp_unit_bytes(vp_unit_of(dev));
     if (!caps->line)
@@ -318,7 +318,7 @@ const struct prov_ops verbs_provider = {
     .send = vp_send,
     .atomic = vp_atomic,
     .any_order = vp_any_order,
-    .cut = vp_set_cut_from,
+    .set_split_min = vp_set_split_min,
     .fd = vp_fd,
     .progress = vp_progress,
     .survey = vp_survey,

@@ -328,7 +328,7 @@ static void end_armw_owed_by_freed_vcq(struct ut_link *link)
     ut_parted_reset(link);
 }
 
-static void end_delivered(struct ut_link *link, uint64_t count, bool anew)
+static void end_delivered(struct ut_link *link, uint64_t count, bool recreated)
 {
     struct ut_vcq *vcq = link->vcq;
     uint32_t last_delivered = UT_NO_SLOT;
@@ -347,7 +347,7 @@ static void end_delivered(struct ut_link *link, uint64_t count, bool anew)
         if (n == last_delivered)
             behind = false;
     }
-    if (anew)
+    if (recreated)
         end_armw_owed_by_freed_vcq(link);
     ut_engine_retire(link);
     link->to_post = link->first;
@@ -383,9 +383,9 @@ static void fail_or_wait_for_peer(struct ut_link *link, int rc)
 const struct ut_link_ops ut_engine_link_ops = {
     .rail_callbacks = &ut_rails_callbacks,
     .connected = enter_connection,
-    .pump = post_queued_of,
+    .post_waiting = post_queued_of,
     .give_up = fail_or_wait_for_peer,
-    .rewind = rewind_link,
+    .repost_all = rewind_link,
     .delivered = end_delivered,
     .describe_unread_error = ut_describe_unread_error,
 };

@@ -23,12 +23,13 @@ bool ut_parted_is_allowed(const struct ut_link *link, const struct ut_slot *slot
 {
     return slot->desc.kind == UT_DESC_PUT && !slot->parted &&
            !(slot->desc.flags & UTOFU_ONESIDED_FLAG_STRONG_ORDER) &&
-           ut_desc_length(&slot->desc) >= link->rails->from && link->armw_out == link->rails->out;
+           ut_desc_length(&slot->desc) >= link->rails->min_put &&
+           link->armw_out == link->rails->puts_out;
 }
 
 bool ut_parted_must_wait(const struct ut_link *link, const struct ut_slot *slot)
 {
-    if (link->rails->out == 0 || !ut_slot_notifies_peer(slot))
+    if (link->rails->puts_out == 0 || !ut_slot_notifies_peer(slot))
         return false;
     return ut_parted_is_before(link, slot) &&
            !(ut_parted_is_allowed(link, slot) && link->rails->num_up > 0);
@@ -40,14 +41,14 @@ void ut_parted_begin(struct ut_link *link, struct ut_slot *slot)
     slot->stage = UT_STAGE_DATA;
     slot->state = UT_SLOT_POSTED;
     link->armw_out++;
-    link->rails->out++;
+    link->rails->puts_out++;
 }
 
 void ut_parted_end(struct ut_link *link, struct ut_slot *slot)
 {
-    UT_ASSERT(link->rails->out > 0 && link->armw_out > 0 && slot->by_rail == 0);
+    UT_ASSERT(link->rails->puts_out > 0 && link->armw_out > 0 && slot->by_rail == 0);
     slot->parted = UT_PARTED;
-    link->rails->out--;
+    link->rails->puts_out--;
     link->armw_out--;
 }
 

@@ -16,9 +16,8 @@
 #include "util/hash.h"
 #include "wire/wire.h"
 
-enum {
-    UT_FIRST_ANNOUNCED = 64
-}; /* slots of the first table; the largest table has UT_NUM_ANNOUNCED */
+/* Number of slots of the first table. The largest table has UT_NUM_ANNOUNCED. */
+enum { UT_FIRST_ANNOUNCED = 64 };
 
 struct ut_announced {
     utofu_stadd_t
@@ -37,7 +36,7 @@ void ut_announced_clear(struct ut_announced *table);
 static inline unsigned int ut_announced_slot(const struct ut_announced *table, utofu_stadd_t stadd)
 {
     enum { BITS = 9 };
-    _Static_assert(UT_NUM_ANNOUNCED == 1 << BITS, "of the largest table");
+    _Static_assert(UT_NUM_ANNOUNCED == 1 << BITS, "bits of the largest slot number");
 
     return (unsigned int)ut_hash_index(stadd, BITS) & table->mask;
 }

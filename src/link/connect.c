@@ -83,7 +83,7 @@ static void close_connection(struct ut_link *link)
     link->ops->conn_close(link->conn);
     link->conn = NULL;
     ut_link_read_done(link, PROV_FLUSHED); /* the provider does not report an outstanding read */
-    link->vcq->link_ops->rewind(link);
+    link->vcq->link_ops->repost_all(link);
 }
 
 static void query_order(struct ut_link *link)
@@ -127,7 +127,7 @@ static void complete_connection(struct ut_link *link, const struct handshake *ha
     link->backoff_ms = link->pause_ms = 0;
     ut_rails_enable(link);
     if (ut_link_process_hello(link, handshake->hello, handshake->size))
-        link->vcq->link_ops->pump(link);
+        link->vcq->link_ops->post_waiting(link);
     else
         reject_incompatible(link);
 }
@@ -148,16 +148,17 @@ static enum ut_fsm_event closed_event(const struct ut_link *link)
 
 static void accept_request(struct ut_link *link, const struct handshake *handshake)
 {
-    struct ut_hello mine;
+    struct ut_hello own_hello;
     bool has_tables = ut_link_alloc_rx_announced(link);
 
     ut_link_use_endpoint(link, handshake->e);
-    ut_link_peek_hello(link, handshake->hello, handshake->size);
-    ut_link_fill_hello(link, handshake->e->provider, (uint16_t)(link->serial + 1), &mine);
+    ut_link_check_session(link, handshake->hello, handshake->size);
+    ut_link_fill_hello(link, handshake->e->provider, (uint16_t)(link->serial + 1), &own_hello);
     if (!has_tables)
         link->ops->reject(handshake->conn);
-    if (!has_tables || link->ops->accept(handshake->conn, &mine, sizeof(mine), link) != 0) {
-        /* the provider has logged the error; the side with something to send tries again */
+    if (!has_tables ||
+        link->ops->accept(handshake->conn, &own_hello, sizeof(own_hello), link) != 0) {
+        /* the provider has logged the error; a side with work tries again */
         apply_event(link, closed_event(link), NULL);
         return;
     }
@@ -192,7 +193,7 @@ static void do_action(struct ut_link *link, enum ut_fsm_action action,
         await_peer_request(link);
         break;
     case UT_FSM_POST:
-        link->vcq->link_ops->pump(link);
+        link->vcq->link_ops->post_waiting(link);
         break;
     case UT_FSM_ACCEPT:
         accept_request(link, handshake);
@@ -274,15 +275,15 @@ int ut_link_run_scheduled(struct ut_vcq *vcq)
     vcq->steps_waiting = true;
     while (list) {
         struct ut_link *link = list;
-        list = link->waiting_next;
-        link->in_waiting = false;
+        list = link->next_scheduled;
+        link->is_scheduled = false;
         if (link->lacks_memory && !ut_link_is_given_up(link))
             fail_no_memory(link);
         else if (is_due(link, now))
             apply_event(link, UT_FSM_TIMER, NULL);
         else
             ut_link_schedule(link);
-        ended += !link->in_waiting;
+        ended += !link->is_scheduled;
     }
     vcq->steps_waiting = false;
     return ended;
@@ -292,7 +293,7 @@ uint64_t ut_link_next_deadline(const struct ut_vcq *vcq, uint64_t now)
 {
     uint64_t until = UINT64_MAX;
 
-    for (const struct ut_link *link = vcq->waiting; link; link = link->waiting_next) {
+    for (const struct ut_link *link = vcq->waiting; link; link = link->next_scheduled) {
         uint64_t due = is_due(link, now) ? now : link->retry_ms;
         until = due < until ? due : until;
     }
@@ -304,9 +305,9 @@ void ut_link_on_up(struct ut_link *link, const void *hello, size_t size)
     apply_event(link, UT_FSM_ESTABLISHED, &(struct handshake){.hello = hello, .size = size});
 }
 
-/* A connection to itself has two links: the accepting link only receives and replies. It outlives
- * the connection, since it counts the received messages. */
-static struct ut_link *passive_link(struct ut_vcq *vcq, utofu_vcq_id_t id)
+/* Returns the second link of a connection of the VCQ to itself. This accepting link only receives
+ * and replies. The link outlives the connection, since it counts the received messages. */
+static struct ut_link *get_passive_link(struct ut_vcq *vcq, utofu_vcq_id_t id)
 {
     struct ut_vcq_ident ident;
 
@@ -327,14 +328,14 @@ static struct ut_link *link_of_request(struct ut_vcq *vcq, uint64_t peer_id)
     if (!ut_vcq_id_of_key(peer_id, &id))
         return NULL;
     if (peer_id == ut_vcq_id_key(vcq->id))
-        return passive_link(vcq, id);
+        return get_passive_link(vcq, id);
     link = ut_link_get(vcq, id);
     ut_link_remember(vcq, last, last_id);
     return link;
 }
 
-/* Both sides sent a request: the request of the VCQ with the smaller id wins. If the connection is
- * up here, the peer noticed the break before this side did. */
+/* True if both sides sent a request, and this VCQ has the smaller id. False if the connection is up
+ * here: then the peer has noticed a break before this side did. */
 static bool own_request_wins(const struct ut_link *link)
 {
     return link->state == UT_LINK_CONNECTING && ut_vcq_id_key(link->vcq->id) < link->key;
@@ -374,8 +375,8 @@ static bool breaks_repeatedly(struct ut_link *link)
 {
     bool is_early = link->first != UT_NO_SLOT && ut_now_ms() - link->up_ms < UT_FSM_EARLY_BREAK_MS;
 
-    link->breaks = !is_early ? 0 : link->first == link->broke_with ? link->breaks + 1 : 1;
-    link->broke_with = link->first;
+    link->breaks = !is_early ? 0 : link->first == link->breaks_slot ? link->breaks + 1 : 1;
+    link->breaks_slot = link->first;
     return link->breaks >= UT_FSM_MAX_BREAKS;
 }
 
@@ -393,8 +394,8 @@ static void handle_broken(struct ut_link *link)
                                peer_timeout_ms() / 1000);
 }
 
-/* The peer rejected the request. After crossed requests it does so once or twice; a peer that has
- * given up this link always does. */
+/* The peer rejected the request. After crossed requests the peer rejects once or twice. A peer that
+ * has given up this link rejects every request. */
 static void handle_rejected(struct ut_link *link)
 {
     if (ut_now_ms() < link->deadline_ms + peer_timeout_ms())
@@ -404,8 +405,8 @@ static void handle_rejected(struct ut_link *link)
                                peer_timeout_ms() / 1000);
 }
 
-/* Warns once, if the peer has lacked the VCQ for long and the id seems to be calculated with
- * another number of the CQ. */
+/* Warns once if the peer has lacked the VCQ for long, and the program seems to have calculated the
+ * id with the wrong CQ. `until`: when the communications fail. */
 static void warn_no_vcq(struct ut_link *link, uint64_t until)
 {
     uint64_t now = ut_now_ms(), waited = peer_timeout_ms() - (until - now);
@@ -424,7 +425,7 @@ static void warn_no_vcq(struct ut_link *link, uint64_t until)
                 (unsigned long long)peer_timeout_ms() / 1000);
 }
 
-/* The peer does not have this VCQ: it may create the VCQ later, or has freed it. */
+/* The peer does not have this VCQ: the program may create the VCQ later, or has freed it. */
 static void handle_no_endpoint(struct ut_link *link)
 {
     uint64_t until = link->deadline_ms - job_timeout_ms() + peer_timeout_ms();

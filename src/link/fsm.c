@@ -6,112 +6,112 @@
 
 #include "util/back_off.h"
 
-#define TO(what, state)                                                                            \
+#define STEP(action_name, state)                                                                   \
     {                                                                                              \
-        .action = UT_FSM_##what, .next = UT_LINK_##state                                           \
+        .action = UT_FSM_##action_name, .next = UT_LINK_##state                                    \
     }
 
 static const struct ut_fsm_step table[UT_LINK_STATES][UT_FSM_EVENTS] =
     {
         [UT_LINK_IDLE] =
             {
-                [UT_FSM_WORK_QUEUED] = TO(RESOLVE_NEW, RESOLVING),
-                [UT_FSM_PAUSE_OVER] = TO(NOTHING, IDLE),
-                [UT_FSM_TIMER] = TO(NOTHING, IDLE),
-                [UT_FSM_NO_MEMORY] = TO(FAIL_PEER, GONE),
-                [UT_FSM_REQUEST_RECEIVED] = TO(ACCEPT, IDLE),
-                [UT_FSM_ACCEPT_SENT] = TO(COMPLETE, UP),
-                [UT_FSM_CLOSED_IDLE] = TO(NOTHING, IDLE),
-                [UT_FSM_CLOSED_WITH_WORK] = TO(RETRY_NEW, RESOLVING),
+                [UT_FSM_WORK_QUEUED] = STEP(RESOLVE_NEW, RESOLVING),
+                [UT_FSM_PAUSE_OVER] = STEP(NOTHING, IDLE),
+                [UT_FSM_TIMER] = STEP(NOTHING, IDLE),
+                [UT_FSM_NO_MEMORY] = STEP(FAIL_PEER, GONE),
+                [UT_FSM_REQUEST_RECEIVED] = STEP(ACCEPT, IDLE),
+                [UT_FSM_ACCEPT_SENT] = STEP(COMPLETE, UP),
+                [UT_FSM_CLOSED_IDLE] = STEP(NOTHING, IDLE),
+                [UT_FSM_CLOSED_WITH_WORK] = STEP(RETRY_NEW, RESOLVING),
             },
         [UT_LINK_RESOLVING] =
             {
-                [UT_FSM_WORK_QUEUED] = TO(NOTHING, RESOLVING),
-                [UT_FSM_PAUSE_OVER] = TO(NOTHING, RESOLVING),
-                [UT_FSM_TIMER] = TO(RESOLVE, RESOLVING),
-                [UT_FSM_NO_MEMORY] = TO(FAIL_PEER, GONE),
-                [UT_FSM_REQUEST_SENT] = TO(NOTHING, CONNECTING),
-                [UT_FSM_TRY_LATER] = TO(RETRY, RESOLVING),
-                [UT_FSM_NO_OWNER] = TO(FAIL_PEER, IDLE),
-                [UT_FSM_LOCAL_ERROR] = TO(FAIL_LOCAL, IDLE),
-                [UT_FSM_REQUEST_RECEIVED] = TO(ACCEPT, RESOLVING),
-                [UT_FSM_ACCEPT_SENT] = TO(COMPLETE, UP),
-                [UT_FSM_CLOSED_IDLE] = TO(NOTHING, IDLE),
-                [UT_FSM_CLOSED_WITH_WORK] = TO(RETRY_NEW, RESOLVING),
-                [UT_FSM_DEADLINE_PASSED] = TO(PAUSE, SILENT),
+                [UT_FSM_WORK_QUEUED] = STEP(NOTHING, RESOLVING),
+                [UT_FSM_PAUSE_OVER] = STEP(NOTHING, RESOLVING),
+                [UT_FSM_TIMER] = STEP(RESOLVE, RESOLVING),
+                [UT_FSM_NO_MEMORY] = STEP(FAIL_PEER, GONE),
+                [UT_FSM_REQUEST_SENT] = STEP(NOTHING, CONNECTING),
+                [UT_FSM_TRY_LATER] = STEP(RETRY, RESOLVING),
+                [UT_FSM_NO_OWNER] = STEP(FAIL_PEER, IDLE),
+                [UT_FSM_LOCAL_ERROR] = STEP(FAIL_LOCAL, IDLE),
+                [UT_FSM_REQUEST_RECEIVED] = STEP(ACCEPT, RESOLVING),
+                [UT_FSM_ACCEPT_SENT] = STEP(COMPLETE, UP),
+                [UT_FSM_CLOSED_IDLE] = STEP(NOTHING, IDLE),
+                [UT_FSM_CLOSED_WITH_WORK] = STEP(RETRY_NEW, RESOLVING),
+                [UT_FSM_DEADLINE_PASSED] = STEP(PAUSE, SILENT),
             },
         [UT_LINK_CONNECTING] =
             {
-                [UT_FSM_WORK_QUEUED] = TO(NOTHING, CONNECTING),
-                [UT_FSM_PAUSE_OVER] = TO(NOTHING, CONNECTING),
-                [UT_FSM_TIMER] = TO(NOTHING, CONNECTING),
-                [UT_FSM_NO_MEMORY] = TO(FAIL_PEER, GONE),
-                [UT_FSM_NO_OWNER] = TO(FAIL_PEER, IDLE),
-                [UT_FSM_LOCAL_ERROR] = TO(FAIL_LOCAL, IDLE),
-                [UT_FSM_REQUEST_RECEIVED] = TO(REPLACE, IDLE),
-                [UT_FSM_REQUESTS_CROSSED] = TO(REJECT, CONNECTING),
-                [UT_FSM_ESTABLISHED] = TO(COMPLETE, UP),
-                [UT_FSM_CLOSED_IDLE] = TO(NOTHING, IDLE),
-                [UT_FSM_CLOSED_WITH_WORK] = TO(RETRY_NEW, RESOLVING),
-                [UT_FSM_BROKEN] = TO(RETRY, RESOLVING),
-                [UT_FSM_DEADLINE_PASSED] = TO(PAUSE, SILENT),
-                [UT_FSM_REJECTED] = TO(AWAIT_REQUEST, AWAITING),
-                [UT_FSM_REJECTED_TOO_LONG] = TO(FAIL_PEER, GONE),
-                [UT_FSM_PEER_SILENT] = TO(PAUSE, SILENT),
-                [UT_FSM_PEER_DIED] = TO(FAIL_PEER, GONE),
+                [UT_FSM_WORK_QUEUED] = STEP(NOTHING, CONNECTING),
+                [UT_FSM_PAUSE_OVER] = STEP(NOTHING, CONNECTING),
+                [UT_FSM_TIMER] = STEP(NOTHING, CONNECTING),
+                [UT_FSM_NO_MEMORY] = STEP(FAIL_PEER, GONE),
+                [UT_FSM_NO_OWNER] = STEP(FAIL_PEER, IDLE),
+                [UT_FSM_LOCAL_ERROR] = STEP(FAIL_LOCAL, IDLE),
+                [UT_FSM_REQUEST_RECEIVED] = STEP(REPLACE, IDLE),
+                [UT_FSM_REQUESTS_CROSSED] = STEP(REJECT, CONNECTING),
+                [UT_FSM_ESTABLISHED] = STEP(COMPLETE, UP),
+                [UT_FSM_CLOSED_IDLE] = STEP(NOTHING, IDLE),
+                [UT_FSM_CLOSED_WITH_WORK] = STEP(RETRY_NEW, RESOLVING),
+                [UT_FSM_BROKEN] = STEP(RETRY, RESOLVING),
+                [UT_FSM_DEADLINE_PASSED] = STEP(PAUSE, SILENT),
+                [UT_FSM_REJECTED] = STEP(AWAIT_REQUEST, AWAITING),
+                [UT_FSM_REJECTED_TOO_LONG] = STEP(FAIL_PEER, GONE),
+                [UT_FSM_PEER_SILENT] = STEP(PAUSE, SILENT),
+                [UT_FSM_PEER_DIED] = STEP(FAIL_PEER, GONE),
             },
         [UT_LINK_AWAITING] =
             {
-                [UT_FSM_WORK_QUEUED] = TO(NOTHING, AWAITING),
-                [UT_FSM_PAUSE_OVER] = TO(NOTHING, AWAITING),
-                [UT_FSM_TIMER] = TO(RESOLVE, RESOLVING),
-                [UT_FSM_NO_MEMORY] = TO(FAIL_PEER, GONE),
-                [UT_FSM_REQUEST_RECEIVED] = TO(ACCEPT, AWAITING),
-                [UT_FSM_ACCEPT_SENT] = TO(COMPLETE, UP),
-                [UT_FSM_CLOSED_IDLE] = TO(NOTHING, IDLE),
-                [UT_FSM_CLOSED_WITH_WORK] = TO(RETRY_NEW, RESOLVING),
+                [UT_FSM_WORK_QUEUED] = STEP(NOTHING, AWAITING),
+                [UT_FSM_PAUSE_OVER] = STEP(NOTHING, AWAITING),
+                [UT_FSM_TIMER] = STEP(RESOLVE, RESOLVING),
+                [UT_FSM_NO_MEMORY] = STEP(FAIL_PEER, GONE),
+                [UT_FSM_REQUEST_RECEIVED] = STEP(ACCEPT, AWAITING),
+                [UT_FSM_ACCEPT_SENT] = STEP(COMPLETE, UP),
+                [UT_FSM_CLOSED_IDLE] = STEP(NOTHING, IDLE),
+                [UT_FSM_CLOSED_WITH_WORK] = STEP(RETRY_NEW, RESOLVING),
             },
         [UT_LINK_UP] =
             {
-                [UT_FSM_WORK_QUEUED] = TO(NOTHING, UP),
-                [UT_FSM_PAUSE_OVER] = TO(NOTHING, UP),
-                [UT_FSM_TIMER] = TO(POST, UP),
-                [UT_FSM_NO_MEMORY] = TO(FAIL_PEER, GONE),
-                [UT_FSM_NO_OWNER] = TO(FAIL_PEER, IDLE),
-                [UT_FSM_LOCAL_ERROR] = TO(FAIL_LOCAL, IDLE),
-                [UT_FSM_REQUEST_RECEIVED] = TO(REPLACE, IDLE),
-                [UT_FSM_ESTABLISHED] = TO(QUERY_ORDER, UP),
-                [UT_FSM_INCOMPATIBLE] = TO(FAIL_PEER, IDLE),
-                [UT_FSM_CLOSED_IDLE] = TO(NOTHING, IDLE),
-                [UT_FSM_CLOSED_WITH_WORK] = TO(RETRY_NEW, RESOLVING),
-                [UT_FSM_BROKEN] = TO(RECONNECT, RESOLVING),
-                [UT_FSM_BROKEN_REPEATEDLY] = TO(FAIL_LOCAL, IDLE),
-                [UT_FSM_REJECTED] = TO(AWAIT_REQUEST, AWAITING),
-                [UT_FSM_REJECTED_TOO_LONG] = TO(FAIL_PEER, GONE),
-                [UT_FSM_PEER_SILENT] = TO(PAUSE, SILENT),
-                [UT_FSM_PEER_DIED] = TO(FAIL_PEER, GONE),
+                [UT_FSM_WORK_QUEUED] = STEP(NOTHING, UP),
+                [UT_FSM_PAUSE_OVER] = STEP(NOTHING, UP),
+                [UT_FSM_TIMER] = STEP(POST, UP),
+                [UT_FSM_NO_MEMORY] = STEP(FAIL_PEER, GONE),
+                [UT_FSM_NO_OWNER] = STEP(FAIL_PEER, IDLE),
+                [UT_FSM_LOCAL_ERROR] = STEP(FAIL_LOCAL, IDLE),
+                [UT_FSM_REQUEST_RECEIVED] = STEP(REPLACE, IDLE),
+                [UT_FSM_ESTABLISHED] = STEP(QUERY_ORDER, UP),
+                [UT_FSM_INCOMPATIBLE] = STEP(FAIL_PEER, IDLE),
+                [UT_FSM_CLOSED_IDLE] = STEP(NOTHING, IDLE),
+                [UT_FSM_CLOSED_WITH_WORK] = STEP(RETRY_NEW, RESOLVING),
+                [UT_FSM_BROKEN] = STEP(RECONNECT, RESOLVING),
+                [UT_FSM_BROKEN_REPEATEDLY] = STEP(FAIL_LOCAL, IDLE),
+                [UT_FSM_REJECTED] = STEP(AWAIT_REQUEST, AWAITING),
+                [UT_FSM_REJECTED_TOO_LONG] = STEP(FAIL_PEER, GONE),
+                [UT_FSM_PEER_SILENT] = STEP(PAUSE, SILENT),
+                [UT_FSM_PEER_DIED] = STEP(FAIL_PEER, GONE),
             },
         [UT_LINK_SILENT] =
             {
-                [UT_FSM_WORK_QUEUED] = TO(NOTHING, SILENT),
-                [UT_FSM_PAUSE_OVER] = TO(NOTHING, IDLE),
-                [UT_FSM_TIMER] = TO(NOTHING, SILENT),
-                [UT_FSM_NO_MEMORY] = TO(NOTHING, SILENT),
-                [UT_FSM_REQUEST_RECEIVED] = TO(ACCEPT, SILENT),
-                [UT_FSM_ACCEPT_SENT] = TO(COMPLETE, UP),
-                [UT_FSM_CLOSED_IDLE] = TO(NOTHING, IDLE),
-                [UT_FSM_CLOSED_WITH_WORK] = TO(RETRY_NEW, RESOLVING),
+                [UT_FSM_WORK_QUEUED] = STEP(NOTHING, SILENT),
+                [UT_FSM_PAUSE_OVER] = STEP(NOTHING, IDLE),
+                [UT_FSM_TIMER] = STEP(NOTHING, SILENT),
+                [UT_FSM_NO_MEMORY] = STEP(NOTHING, SILENT),
+                [UT_FSM_REQUEST_RECEIVED] = STEP(ACCEPT, SILENT),
+                [UT_FSM_ACCEPT_SENT] = STEP(COMPLETE, UP),
+                [UT_FSM_CLOSED_IDLE] = STEP(NOTHING, IDLE),
+                [UT_FSM_CLOSED_WITH_WORK] = STEP(RETRY_NEW, RESOLVING),
             },
         [UT_LINK_GONE] =
             {
-                [UT_FSM_WORK_QUEUED] = TO(NOTHING, GONE),
-                [UT_FSM_PAUSE_OVER] = TO(NOTHING, GONE),
-                [UT_FSM_TIMER] = TO(NOTHING, GONE),
-                [UT_FSM_NO_MEMORY] = TO(NOTHING, GONE),
-                [UT_FSM_REQUEST_RECEIVED] = TO(ACCEPT, GONE),
-                [UT_FSM_ACCEPT_SENT] = TO(COMPLETE, UP),
-                [UT_FSM_CLOSED_IDLE] = TO(NOTHING, IDLE),
-                [UT_FSM_CLOSED_WITH_WORK] = TO(RETRY_NEW, RESOLVING),
+                [UT_FSM_WORK_QUEUED] = STEP(NOTHING, GONE),
+                [UT_FSM_PAUSE_OVER] = STEP(NOTHING, GONE),
+                [UT_FSM_TIMER] = STEP(NOTHING, GONE),
+                [UT_FSM_NO_MEMORY] = STEP(NOTHING, GONE),
+                [UT_FSM_REQUEST_RECEIVED] = STEP(ACCEPT, GONE),
+                [UT_FSM_ACCEPT_SENT] = STEP(COMPLETE, UP),
+                [UT_FSM_CLOSED_IDLE] = STEP(NOTHING, IDLE),
+                [UT_FSM_CLOSED_WITH_WORK] = STEP(RETRY_NEW, RESOLVING),
             },
 };
 
@@ -124,7 +124,7 @@ struct ut_fsm_step ut_fsm_step(enum ut_link_state state, enum ut_fsm_event event
     return step;
 }
 
-#define NAME_OF(names, number)                                                                     \
+#define NAME_AT(names, number)                                                                     \
     ((number) < sizeof(names) / sizeof((names)[0]) ? (names)[number] : "?")
 
 const char *ut_fsm_state_name(unsigned int state)
@@ -139,7 +139,7 @@ const char *ut_fsm_state_name(unsigned int state)
         [UT_LINK_GONE] = "gone",
     };
 
-    return NAME_OF(names, state);
+    return NAME_AT(names, state);
 }
 
 const char *ut_fsm_event_name(unsigned int event)
@@ -169,7 +169,7 @@ const char *ut_fsm_event_name(unsigned int event)
         [UT_FSM_PEER_DIED] = "peer died",
     };
 
-    return NAME_OF(names, event);
+    return NAME_AT(names, event);
 }
 
 const char *ut_fsm_action_name(unsigned int action)
@@ -194,7 +194,7 @@ const char *ut_fsm_action_name(unsigned int action)
         [UT_FSM_PAUSE] = "pause",
     };
 
-    return NAME_OF(names, action);
+    return NAME_AT(names, action);
 }
 
 uint32_t ut_fsm_backoff_ms(uint32_t before)
@@ -205,6 +205,6 @@ uint32_t ut_fsm_backoff_ms(uint32_t before)
 
 uint32_t ut_fsm_pause_ms(uint32_t before, uint32_t peer_timeout_ms)
 {
-    return (uint32_t)ut_retry_delay_next_ms(before, peer_timeout_ms / UT_FSM_FIRST_PAUSE_PART,
-                                            (uint64_t)UT_FSM_LAST_PAUSE * peer_timeout_ms);
+    return (uint32_t)ut_retry_delay_next_ms(before, peer_timeout_ms / UT_FSM_FIRST_PAUSE_DIVISOR,
+                                            (uint64_t)UT_FSM_LAST_PAUSE_FACTOR * peer_timeout_ms);
 }

@@ -2,7 +2,7 @@
 /*
  * Connection state machine: a table gives the action and the next state for each state and event.
  * The functions are pure: they use no link and no provider. docs/design/connections.md shows the
- * table (`utofu-info --life` prints it). Uses nothing.
+ * table. Uses nothing.
  */
 #ifndef UT_LINK_FSM_H
 #define UT_LINK_FSM_H
@@ -88,16 +88,16 @@ const char *ut_fsm_state_name(unsigned int state);
 const char *ut_fsm_event_name(unsigned int event);
 const char *ut_fsm_action_name(unsigned int action);
 
-/* Times in milliseconds. `before`: the previous result of the same function, 0 at first. */
+/* Times in milliseconds. `before`: the previous result of the function; 0: first call. */
 enum {
     UT_FSM_CROSSED_WAIT_MS = 500, /* crossed requests: maximum wait for the peer's request */
     UT_FSM_FIRST_BACKOFF_MS = 1,
     UT_FSM_LAST_BACKOFF_MS = 32,
-    UT_FSM_FIRST_PAUSE_PART = 4,  /* the first pause is 1/4 of UTOFU_PEER_TIMEOUT */
-    UT_FSM_LAST_PAUSE = 8,        /* longest pause, in multiples of UTOFU_PEER_TIMEOUT */
-    UT_FSM_EARLY_BREAK_MS = 1000, /* a connection that breaks earlier than this may have been broken
-                                     by a communication */
-    UT_FSM_MAX_BREAKS = 16,       /* consecutive early breaks blamed on the oldest communication */
+    UT_FSM_FIRST_PAUSE_DIVISOR = 4, /* the first pause is 1/4 of UTOFU_PEER_TIMEOUT */
+    UT_FSM_LAST_PAUSE_FACTOR = 8,   /* the longest pause is 8 times UTOFU_PEER_TIMEOUT */
+    UT_FSM_EARLY_BREAK_MS = 1000,   /* if a connection breaks earlier, a communication may be the
+                                       cause */
+    UT_FSM_MAX_BREAKS = 16, /* number of consecutive early breaks after which communications fail */
 };
 /* Back-off between two attempts; doubles each time. */
 uint32_t ut_fsm_backoff_ms(uint32_t before);

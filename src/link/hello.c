@@ -23,7 +23,7 @@ void ut_link_fill_hello(const struct ut_link *link, int provider, uint16_t seria
     };
 }
 
-/* The stored receive count may belong to another VCQ of the peer: then the count starts at 0. */
+/* Sets the receive count to 0 if the receive history is that of another VCQ of the peer. */
 static void reset_count_of_other_session(struct ut_link *link, uint64_t session)
 {
     if (link->peer_session == 0 && link->rx_history.session != session)
@@ -51,12 +51,12 @@ bool ut_link_process_hello(struct ut_link *link, const void *data, size_t size)
     }
     bool known = link->peer_session == hello.session;
     bool recreated = link->peer_session != 0 && !known;
-    /* A peer VCQ that is new to this link has received nothing from it: its count comes from an
-     * earlier VCQ of this id. A recreated VCQ continues the count. */
+    /* A VCQ of the peer that is new to this link has received nothing from this link: its count is
+     * that of an earlier VCQ of this process. A recreated VCQ of the peer continues the count. */
     uint64_t count = known || recreated ? hello.rx_count : 0;
     reset_count_of_other_session(link, hello.session);
     link->peer_session = hello.session;
-    link->peer_serial = hello.serial;
+    link->rmt_serial = hello.serial;
     link->dir_addr = hello.dir_addr;
     link->dir_rkey = hello.dir_rkey;
     ut_link_drop_stag_cache(link);
@@ -64,17 +64,17 @@ bool ut_link_process_hello(struct ut_link *link, const void *data, size_t size)
     if (recreated) {
         ut_rails_drop_keys(link);
         link->rx_number = 0;
-        ut_link_free_unacked(link); /* these are replies to the previous VCQ of this id */
+        ut_link_free_unacked(link); /* replies to the freed VCQ of the peer */
     }
     ut_link_ack_upto(link, count);
-    /* The VCQ created with the same id gets the messages that the freed VCQ did not receive. */
+    /* a recreated VCQ gets the communications that the freed VCQ did not receive */
     link->vcq->link_ops->delivered(link, count, recreated);
     link->tx_number = count;
     return true;
 }
 
 /* Returns the session number of a hello; 0: the data is not a hello. */
-static uint64_t read_session(const void *data, size_t size)
+static uint64_t session_of_hello(const void *data, size_t size)
 {
     struct ut_hello hello;
 
@@ -84,9 +84,9 @@ static uint64_t read_session(const void *data, size_t size)
     return hello.session;
 }
 
-void ut_link_peek_hello(struct ut_link *link, const void *data, size_t size)
+void ut_link_check_session(struct ut_link *link, const void *data, size_t size)
 {
-    reset_count_of_other_session(link, read_session(data, size));
+    reset_count_of_other_session(link, session_of_hello(data, size));
 }
 
 bool ut_link_is_outdated(const struct ut_link *link, const void *data, size_t size)
@@ -96,5 +96,5 @@ bool ut_link_is_outdated(const struct ut_link *link, const void *data, size_t si
     if (size < sizeof(hello))
         return false;
     memcpy(&hello, data, sizeof(hello));
-    return hello.session == link->peer_session && (int16_t)(hello.serial - link->peer_serial) < 0;
+    return hello.session == link->peer_session && (int16_t)(hello.serial - link->rmt_serial) < 0;
 }

@@ -9,12 +9,13 @@ void ut_link_fill_hello(const struct ut_link *link, int provider, uint16_t seria
                         struct ut_hello *hello);
 /* Processes the peer's hello. False: the peer is not compatible with this process. */
 bool ut_link_process_hello(struct ut_link *link, const void *data, size_t size);
-/* Reads the fields of the peer's hello that this side's reply depends on. */
-void ut_link_peek_hello(struct ut_link *link, const void *data, size_t size);
-/* True for a connect request that is no longer valid: both requests crossed, the peer accepted
- * this side's request and dropped its own, which arrives after the peer's reply. Such a request
- * must not close the connection that is up, since messages that arrived and were not polled
- * would be lost. */
+/* Reads the session number of the peer's hello before this side replies: the receive count in the
+ * reply depends on it. */
+void ut_link_check_session(struct ut_link *link, const void *data, size_t size);
+/* True for a connect request that is no longer valid: both requests crossed, the peer accepted this
+ * side's request and dropped its own request, which arrives after the peer's reply. Such a request
+ * must not close the connection that is up: messages that arrived and were not polled would be
+ * lost. */
 bool ut_link_is_outdated(const struct ut_link *link, const void *data, size_t size);
 
 #endif

@@ -66,17 +66,17 @@ struct ut_link *ut_link_get(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id)
 void ut_link_drop_stag_cache(struct ut_link *link)
 {
     link->hot.size = 0;
-    ut_stag_cache_free(&link->remote);
+    ut_stag_cache_free(&link->stag_cache);
 }
 
 void ut_link_schedule(struct ut_link *link)
 {
-    if (link->in_waiting)
+    if (link->is_scheduled)
         return;
-    link->in_waiting = true;
-    link->waiting_next = link->vcq->waiting;
+    link->is_scheduled = true;
+    link->next_scheduled = link->vcq->waiting;
     link->vcq->waiting = link;
-    if (!link->vcq->steps_waiting) /* otherwise the caller up the stack checks the link again */
+    if (!link->vcq->steps_waiting) /* otherwise ut_link_run_scheduled() is up the stack */
         ut_vcq_request_progress(link->vcq);
 }
 
@@ -100,7 +100,7 @@ const char *ut_link_wait_reason(const struct ut_link *link, const struct ut_link
 {
     switch (link->state) {
     case UT_LINK_IDLE:
-        return "nothing: it is not connected";
+        return "nothing: the link is not connected";
     case UT_LINK_RESOLVING:
         return link->was_up ? "the next attempt to connect again"
                             : "the peer's process to call the library and to create that VCQ, or "
@@ -121,5 +121,5 @@ const char *ut_link_wait_reason(const struct ut_link *link, const struct ut_link
     if (link->armw_out > ut_rails_outstanding(link))
         return "the peer's reply to an ARMW";
     return load->posted || load->messages ? "completions"
-                                          : "nothing: no communication of this process uses it";
+                                          : "nothing: no communication uses the link";
 }

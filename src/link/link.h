@@ -36,7 +36,7 @@ struct ut_link_msg {
  * ut_engine_early_notice(). */
 struct ut_link_early_notice {
     struct ut_link_early_notice *next;
-    uint32_t after; /* deliver when lcl_notices_ended reaches this value */
+    uint32_t after; /* lcl_notices_ended must reach this value first */
     uint8_t type, edata;
     utofu_stadd_t lcl_stadd, rmt_stadd;
 };
@@ -46,9 +46,9 @@ struct ut_link {
     utofu_vcq_id_t peer;                /* canonical id */
     const struct prov_mapping *mapping; /* peer memory mapped by this process, while up; or NULL */
     uint8_t provider;
-    bool passive; /* accepting side of a connection to itself */
+    bool passive; /* accepting side of a connection of the VCQ to itself */
     bool was_up;
-    bool in_waiting;
+    bool is_scheduled;
     bool lacks_memory; /* no memory for a message or an announced STADD: the link must close */
     bool empty_write_posted; /* a signalled empty write that completes the earlier requests is
                                 outstanding */
@@ -56,67 +56,69 @@ struct ut_link {
     uint8_t peer_tni;
     uint32_t armw_epoch; /* number of times that ARMWs were given up: identifies late replies, see
                      ut_armw_request_id() */
-    uint32_t source_copy_max; /* maximum size of a put whose source is copied to the slot:
-                             ut_save_source() */
+    uint32_t source_copy_max; /* maximum size of a put whose source bytes are copied to the slot:
+                                 ut_save_source() */
     struct prov_conn *conn;
     const struct prov_ops *ops;
 
-    /* TOQ entries of the link, oldest first, as slot numbers */
+    /* TOQ entries of the link as a list of slot numbers: `first` is the oldest one */
     union {
         struct {
-            uint32_t to_post;
+            uint32_t to_post;       /* the oldest entry that is not posted */
             uint32_t state : 8;     /* enum ut_link_state */
             uint32_t armw_out : 24; /* outstanding ARMWs and divided puts */
         };
-        uint64_t readiness; /* both fields, for one comparison: ut_link_is_ready() */
+        uint64_t readiness; /* the three fields, for one comparison: ut_link_is_ready() */
     };
     uint32_t first;
     size_t inline_max; /* maximum size of a put for write_inline(); 0: not available */
     int (*write_inline)(struct prov_conn *conn, const void *data, uint64_t rmt, uint32_t rkey,
                         uint32_t length, uint64_t cookie); /* copy of ops->write_inline */
-    uint32_t *append; /* points to the field that links the next TOQ entry */
+    uint32_t *append; /* where to store the number of the next entry: end of the list */
     union {
         struct {
-            uint32_t any_order; /* puts may overtake each other: STRONG_ORDER is slow */
+            uint32_t any_order; /* the connection may reorder puts: STRONG_ORDER is slow */
             uint32_t reads_out; /* outstanding reads and device atomics */
         };
-        uint64_t strong_waits; /* both fields, for one comparison */
+        uint64_t strong_waits; /* both fields, for one comparison: 0 if a put with STRONG_ORDER need
+                                  not wait */
     };
 
     struct ut_link_msg *msg_first, **msg_last; /* all unacknowledged messages */
     struct ut_link_msg *msg_to_post;
 
-    /* the peer's writable STag that was used last */
+    /* cache of one entry: the peer's writable STag that was used last */
     struct ut_stadd_range hot;
     uint32_t hot_rkey;
 
-    uint32_t lcl_notices_begun, lcl_notices_ended; /* communications with a local notice */
+    /* numbers of communications with a local notice: posted, and ended */
+    uint32_t lcl_notices_begun, lcl_notices_ended;
     struct ut_link_early_notice *early_first, **early_last;
 
-    /* remote STADDs that the puts name by a slot number */
+    /* STADDs announced to the peer, and by the peer: immediates name them by slot numbers */
     struct ut_announced tx_announced;
     struct ut_announced rx_announced; /* allocated before the link is up, since a peer's notice
                                          cannot be rejected */
-    uint64_t tx_number, rx_number;    /* number of messages and immediates */
+    uint64_t tx_number, rx_number;    /* number of messages and immediates sent and received */
     uint64_t peer_session; /* session number of the peer's last hello; 0: no hello received */
     struct ut_rx_history rx_history; /* receive count of the previous VCQ with this id */
     uint64_t key;
-    uint16_t serial, peer_serial; /* number of times that the link was up, as each side counts */
-    struct ut_stats_peer *stats;  /* set at the first use if the VCQ has statistics */
-    struct ut_rails *rails;       /* further connections over other ports, see rails.h; or NULL */
+    uint16_t serial, rmt_serial; /* number of connections so far, as each side counts */
+    struct ut_stats_peer *stats; /* set at the first use if the VCQ has statistics */
+    struct ut_rails *rails;      /* further connections over other ports, see rails.h; or NULL */
 
     struct ut_link_msg *msg_spare; /* free buffers for small messages */
     uint32_t num_spare;
 
-    struct ut_failure why; /* cause of the last give_up() */
+    struct ut_failure why; /* why communications failed last: cause for ut_link_ops.give_up() */
     uint64_t deadline_ms, retry_ms;
     uint64_t pause_end_ms;         /* end of the pause of UT_LINK_SILENT */
     uint32_t backoff_ms, pause_ms; /* pause_ms: length of the last pause */
     uint64_t up_ms;                /* time when the connection came up */
-    uint32_t breaks, broke_with; /* consecutive early breaks, and the oldest slot at the last one */
+    uint32_t breaks, breaks_slot;  /* consecutive early breaks; the oldest slot at the last one */
 
     struct ut_hash_entry by_key;
-    struct ut_link *all_next, *waiting_next;
+    struct ut_link *all_next, *next_scheduled;
 
     /* the peer's STag table */
     uint64_t dir_addr;
@@ -126,7 +128,7 @@ struct ut_link {
     bool wait_warned; /* see warn_owner_absent() */
     bool cq_warned;   /* see warn_no_vcq() */
     uint32_t scratch; /* destination of the read: index into the VCQ's scratch memory, plus 1 */
-    struct ut_stag_cache remote;
+    struct ut_stag_cache stag_cache;
 };
 
 /* Placeholder for "no link": has no peer and is never up. */
@@ -164,7 +166,8 @@ void ut_link_remember(struct ut_vcq *vcq, struct ut_link *link, utofu_vcq_id_t i
 /* Drops the cached part of the peer's STag table. */
 void ut_link_drop_stag_cache(struct ut_link *link);
 
-/* Makes the next progress call, or the background thread, check the link again. */
+/* Adds the link to vcq->waiting: the next progress call, or the background thread, checks the link
+ * again. */
 void ut_link_schedule(struct ut_link *link);
 
 /* True if the peer was given up, for a pause or for good. */
@@ -173,13 +176,13 @@ static inline bool ut_link_is_given_up(const struct ut_link *link)
     return link->state == UT_LINK_SILENT || link->state == UT_LINK_GONE;
 }
 
-/* True if the link is connected, no communication waits to be posted, and no ARMW or divided put is
- * outstanding. */
+/* True if a communication can be posted at once: the link is up, nothing waits to be posted, and no
+ * ARMW or divided put is outstanding. */
 static inline bool ut_link_is_ready(const struct ut_link *link)
 {
-    const struct ut_link clear = {.to_post = UT_NO_SLOT, .state = UT_LINK_UP};
+    const struct ut_link ready = {.to_post = UT_NO_SLOT, .state = UT_LINK_UP};
 
-    return ((link->readiness ^ clear.readiness) | (uintptr_t)link->msg_to_post) == 0;
+    return ((link->readiness ^ ready.readiness) | (uintptr_t)link->msg_to_post) == 0;
 }
 
 /* Removes the oldest TOQ entry of the link. */
@@ -215,26 +218,26 @@ enum { UT_SCRATCH_ENTRIES = 256, UT_SCRATCH_SIZE = sizeof(struct ut_stag_entry) 
 _Static_assert(sizeof(struct ut_stag_dir) <= UT_SCRATCH_SIZE,
                "directory entries are read there, too");
 
-/* Pending work of a link, for messages to users. */
+/* Numbers of communications by state, and of unacknowledged messages, for messages to users. */
 struct ut_link_pending {
-    unsigned int waiting, posted, done,
-        messages; /* communications; `messages`: messages of the library */
+    unsigned int waiting, posted, done, messages;
 };
 struct ut_link_pending ut_link_pending(const struct ut_link *link);
+/* Returns a text: what the link waits for. */
 const char *ut_link_wait_reason(const struct ut_link *link, const struct ut_link_pending *load);
 
 /* Functions of the engine that links call: ut_vcq.link_ops. Not used on fast paths. */
 struct ut_link_ops {
-    const struct prov_callbacks *rail_callbacks; /* for endpoints of further ports (rails) */
+    const struct prov_callbacks *rail_callbacks; /* of the endpoints of rails */
     void (*connected)(struct ut_link *link); /* the connection is up; the hello is processed next */
-    void (*pump)(struct ut_link *link);      /* posts waiting communications */
-    void (*give_up)(struct ut_link *link,
-                    int rc);              /* fails all communications with this MRQ error */
-    void (*rewind)(struct ut_link *link); /* all requests have to be posted again */
-    /* The peer has received `count` messages of the link. `anew`: an earlier VCQ with the peer's id
-     * received them. */
-    void (*delivered)(struct ut_link *link, uint64_t count, bool anew);
-    /* engine/failure.h */
+    void (*post_waiting)(struct ut_link *link); /* posts waiting communications */
+    /* fails all communications with this MRQ error */
+    void (*give_up)(struct ut_link *link, int rc);
+    void (*repost_all)(struct ut_link *link); /* all communications have to be posted again */
+    /* The peer has received `count` messages of the link. `recreated`: the peer has freed its VCQ
+     * and created it again. */
+    void (*delivered)(struct ut_link *link, uint64_t count, bool recreated);
+    /* ut_describe_unread_error() in engine/failure.h */
     bool (*describe_unread_error)(struct ut_vcq *vcq, enum ut_queue queue, char *buf, size_t size);
 };
 

@@ -14,9 +14,9 @@ static inline int post_message(struct ut_link *link, const void *data, size_t si
                            ut_cookie(UT_COOKIE_MSG, (uint32_t)(link->tx_number + 1)));
 }
 
-/* Closes the link if it cannot store a message, for which the peer would wait for ever, or an
- * announced STADD, which later notices name. Both ends notice the close. Closes later, when none of
- * the link's callbacks is running. */
+/* Makes ut_link_run_scheduled() close the link, since no callback of the link may be running then.
+ * The link has no memory for a message, for which the peer would wait for ever, or for an announced
+ * STADD, which later notices name. Both ends notice the close. */
 static void __attribute__((noinline, cold)) fail_link_later(struct ut_link *link, const char *what)
 {
     if (!link->lacks_memory)
@@ -121,7 +121,7 @@ void ut_link_msg_done(struct ut_link *link, uint64_t cookie, enum prov_status st
 {
     if (status != PROV_OK)
         return; /* the messages stay in the list: the next connection sends them again */
-    /* messages before msg_to_post are posted, in the order of their numbers */
+    /* the messages before msg_to_post were posted in the order of their numbers */
     while (link->msg_first && link->msg_first != link->msg_to_post &&
            (int32_t)((uint32_t)(cookie >> 3) - (uint32_t)link->msg_first->number) >= 0)
         ut_link_free_oldest_unacked(link);

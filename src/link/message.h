@@ -16,7 +16,7 @@ void ut_link_store_announced(struct ut_link *link, uint32_t slot, utofu_stadd_t 
 /* Posts queued messages until the queue is full. */
 void ut_link_post_messages(struct ut_link *link);
 
-/* All messages up to the one with this cookie have arrived. */
+/* Handles a completion: the messages up to the message with this cookie have arrived. */
 void ut_link_msg_done(struct ut_link *link, uint64_t cookie, enum prov_status status);
 
 #endif

@@ -16,6 +16,7 @@ struct ut_link_outcome {
 struct ut_link_outcome ut_link_connect_to_owner(struct ut_link *link);
 /* Returns the VCQ's endpoint of the provider; NULL: this process does not use the provider. */
 const struct ut_vcq_ep *ut_link_find_endpoint(const struct ut_vcq *vcq, const struct prov_ops *ops);
+/* Sets the provider of the link's next connection. */
 void ut_link_use_endpoint(struct ut_link *link, const struct ut_vcq_ep *e);
 /* Allocates memory for STADDs that the peer announces. Its first message may already announce
  * one. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Memory keys for further ports (rails) of other devices: see rails.h. The region has the keys of
- * this process (stag/extra_mr.c). A message requests those of the peer once the puts to an STag add
- * up to its size. The keys are stored with the address and size for which they are valid: they are
- * not used for an STag that was registered again and whose new entry was not read yet.
+ * this process (stag/extra_mr.c). A message requests the keys of the peer once the puts to an STag
+ * add up to the size of the STag. The keys are stored with the address and size of the STag: keys
+ * of an earlier registration are not used.
  */
 #include <stdlib.h>
 
@@ -21,7 +21,7 @@ static uint32_t stag_index_of(const struct ut_link *link, utofu_stadd_t stadd)
     return ut_stag_index(ut_stadd_stag(stadd), link->peer_cmp);
 }
 
-static struct ut_rail_keys *keys_slot(const struct ut_rails *rails, uint32_t index)
+static struct ut_rail_keys *key_cache_entry(const struct ut_rails *rails, uint32_t index)
 {
     return &rails->keys[index & (UT_RAIL_KEYS - 1)];
 }
@@ -36,19 +36,19 @@ static bool alloc_keys(struct ut_rails *rails)
     return rails->keys != NULL;
 }
 
-/* Returns the keys of the STag, for its entry in the peer's table as last read. NULL: the entry was
- * not read, or no memory. */
+/* Returns the keys of the STag, new ones if its entry in the peer's table has changed. NULL: the
+ * entry was not read, or no memory. */
 static struct ut_rail_keys *get_keys(struct ut_link *link, uint32_t index)
 {
     const struct ut_cached_stag *e =
-        index == UT_STAG_NONE ? NULL : ut_stag_cache_find(&link->remote, index);
+        index == UT_STAG_NONE ? NULL : ut_stag_cache_find(&link->stag_cache, index);
 
     if (!e || !alloc_keys(link->rails))
         return NULL;
-    struct ut_rail_keys *k = keys_slot(link->rails, index);
-    if (k->index != index || k->main != e->rkey || k->base != e->base || k->size != e->size)
+    struct ut_rail_keys *k = key_cache_entry(link->rails, index);
+    if (k->index != index || k->own_rkey != e->rkey || k->base != e->base || k->size != e->size)
         *k = (struct ut_rail_keys){
-            .index = index, .main = e->rkey, .base = e->base, .size = e->size};
+            .index = index, .own_rkey = e->rkey, .base = e->base, .size = e->size};
     return k;
 }
 
@@ -73,30 +73,32 @@ unsigned int ut_rails_find_keys(struct ut_link *link, const struct ut_stag_local
 {
     struct prov *prov = ut_rails_prov(link);
     const struct ut_rails *rails = link->rails;
-    struct ut_rail_keys *k = rails->other_there ? get_keys(link, stag_index_of(link, to)) : NULL;
-    unsigned int can = 0, missing = 0;
+    struct ut_rail_keys *k =
+        rails->rmt_other_devices ? get_keys(link, stag_index_of(link, to)) : NULL;
+    unsigned int usable = 0, missing = 0;
 
     for (unsigned int n = 0; n < UT_MAX_RAILS; n++) {
         unsigned int device = prov->ops->device(prov, link->vcq->tni + n + 1);
-        bool here = true, there = true;
+        bool has_lcl_key = true, has_rmt_key = true;
         keys[n] = own;
         if (!rails->rail[n].up)
             continue;
-        if (rails->other_here & 1u << n)
-            here = ut_region_extra_keys(from->region, link->provider, device, length, &keys[n]);
+        if (rails->lcl_other_devices & 1u << n)
+            has_lcl_key =
+                ut_region_extra_keys(from->region, link->provider, device, length, &keys[n]);
         keys[n].rkey = own.rkey;
-        if (rails->other_there & 1u << n) {
+        if (rails->rmt_other_devices & 1u << n) {
             keys[n].rkey = k ? k->rkey[n] : 0;
-            there = keys[n].rkey != 0;
-            missing |= there ? 0 : 1u << n;
+            has_rmt_key = keys[n].rkey != 0;
+            missing |= has_rmt_key ? 0 : 1u << n;
         }
-        can |= here && there ? 1u << n : 0;
+        usable |= has_lcl_key && has_rmt_key ? 1u << n : 0;
     }
     if (k && missing) {
         k->bytes += length;
         request_keys(link, k, to, missing);
     }
-    return can;
+    return usable;
 }
 
 void ut_rails_invalidate_keys(struct ut_link *link, utofu_stadd_t to)
@@ -104,11 +106,11 @@ void ut_rails_invalidate_keys(struct ut_link *link, utofu_stadd_t to)
     uint32_t index = stag_index_of(link, to);
 
     if (link->rails->keys && index != UT_STAG_NONE)
-        keys_slot(link->rails, index)->index = UT_STAG_NONE;
+        key_cache_entry(link->rails, index)->index = UT_STAG_NONE;
 }
 
 /*
- * Messages
+ * Messages between the two sides
  */
 
 /* Sends the keys that the peer requested; registers the memory if necessary. */
@@ -124,11 +126,11 @@ static void reply_with_keys(struct ut_link *link, const struct ut_msg_rail_keys 
     if (ut_stag_find(vcq->stags, m.rmt_stadd, 0, true, &l, &addr) == UT_STAG_OK && link->rails) {
         m.base = (uintptr_t)l->base;
         m.size = l->size;
-        for (unsigned int n = 0; n < link->rails->most; n++) {
+        for (unsigned int n = 0; n < link->rails->max_further; n++) {
             struct prov_mr keys = {.rkey = ut_region_rkey(l->region, link->provider)};
             if (!(m.head.slot & 1u << n))
                 continue;
-            if (!(link->rails->other_here & 1u << n) ||
+            if (!(link->rails->lcl_other_devices & 1u << n) ||
                 ut_region_extra_keys(l->region, link->provider,
                                      prov->ops->device(prov, vcq->tni + n + 1), l->size, &keys))
                 m.rkey[n] = keys.rkey;
@@ -144,7 +146,7 @@ static void store_keys(struct ut_link *link, const struct ut_msg_rail_keys *m)
 
     if (!link->rails || !link->rails->keys || index == UT_STAG_NONE)
         return;
-    k = keys_slot(link->rails, index);
+    k = key_cache_entry(link->rails, index);
     if (k->index != index || k->base != m->base || k->size != m->size)
         return;
     for (unsigned int n = 0; n < UT_MAX_RAILS; n++)

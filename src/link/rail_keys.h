@@ -5,6 +5,7 @@
 
 #include "link/rails.h"
 
+/* Handles a message UT_MSG_RAIL_KEYS: a request for keys, or the reply. */
 void ut_rails_on_keys(struct ut_link *link, const struct ut_msg_rail_keys *m);
 /* Returns the rails that have the memory keys for a put of `length` bytes; bit n: rail n + 1, with
  * the keys in `keys`. Requests missing keys from the peer. `own`: keys for the link's own

@@ -17,11 +17,12 @@ static uint8_t find_other_devices(const struct ut_link *link, unsigned int furth
 
 static bool may_have_rails(const struct ut_link *link)
 {
-    return link->ops->cut && !link->passive && !link->vcq->handlers &&
+    return link->ops->set_split_min && !link->passive && !link->vcq->handlers &&
            link->key != ut_vcq_id_key(link->vcq->id);
 }
 
-/* Until the peer says otherwise, all its ports may belong to other devices. */
+/* Allocates the rails. Assumes that all ports of the peer belong to other devices, until the peer's
+ * message UT_MSG_RAILS. */
 static bool alloc_rails(struct ut_link *link)
 {
     struct ut_rails *rails = calloc(1, sizeof(*rails));
@@ -29,7 +30,7 @@ static bool alloc_rails(struct ut_link *link)
     link->rails = rails;
     for (unsigned int i = 0; rails && i < UT_MAX_RAILS; i++) {
         rails->rail[i].link = link;
-        rails->other_there |= (uint8_t)(1u << i);
+        rails->rmt_other_devices |= (uint8_t)(1u << i);
     }
     return rails != NULL;
 }
@@ -50,17 +51,17 @@ void ut_rails_enable(struct ut_link *link)
     if (!may_have_rails(link))
         return;
     prov->ops->caps(prov, link->vcq->tni, &caps);
-    if (caps.cut_from == 0 || caps.further == 0)
+    if (caps.split_min == 0 || caps.further == 0)
         return;
     if (!link->rails && !alloc_rails(link))
         return; /* long puts use one port */
     struct ut_rails *rails = link->rails;
-    rails->from = caps.cut_from < UT_RAILS_MIN_PUT ? UT_RAILS_MIN_PUT : caps.cut_from;
+    rails->min_put = caps.split_min < UT_RAILS_MIN_PUT ? UT_RAILS_MIN_PUT : caps.split_min;
     rails->ports = caps.ports;
-    rails->most = caps.further < UT_MAX_RAILS ? caps.further : UT_MAX_RAILS;
-    rails->other_here = find_other_devices(link, rails->most);
+    rails->max_further = caps.further < UT_MAX_RAILS ? caps.further : UT_MAX_RAILS;
+    rails->lcl_other_devices = find_other_devices(link, rails->max_further);
     rails->next_attempt_ms = rails->pause_ms = 0;
-    link->ops->cut(link->conn, rails->from);
+    link->ops->set_split_min(link->conn, rails->min_put);
 }
 
 void ut_rails_close(struct ut_link *link)

@@ -21,7 +21,7 @@ static uint64_t rail_id(uint64_t key, unsigned int number)
     return key | (uint64_t)number << KEY_BITS;
 }
 
-/* True if the process has VCQs on TNIs of several ports: then it uses the ports without rails. */
+/* True if the process has VCQs on TNIs of several ports: the program itself uses the ports. */
 static bool uses_many_ports(const struct ut_link *link)
 {
     uint32_t ports = link->rails->ports;
@@ -69,16 +69,16 @@ static struct prov_ep *open_endpoint(const struct ut_link *link, unsigned int nu
 
 static unsigned int open_endpoints(const struct ut_link *link)
 {
-    unsigned int most = uses_many_ports(link) ? 0 : link->rails->most, n = 0;
+    unsigned int max_rails = uses_many_ports(link) ? 0 : link->rails->max_further, n = 0;
 
-    while (n < most && open_endpoint(link, n + 1))
+    while (n < max_rails && open_endpoint(link, n + 1))
         n++;
     return n;
 }
 
 static void send_rail_count(struct ut_link *link, unsigned int number, unsigned int flags)
 {
-    uint32_t others = link->rails ? link->rails->other_here : 0;
+    uint32_t others = link->rails ? link->rails->lcl_other_devices : 0;
     const struct ut_msg_head m = {.type = UT_MSG_RAILS,
                                   .flags = (uint8_t)flags,
                                   .slot = number | others << UT_MSG_RAILS_SHIFT};
@@ -133,7 +133,7 @@ void ut_rails_on_message(struct ut_link *link, const struct ut_msg_head *m)
     struct ut_vcq_ident ident;
     struct ut_peer peer;
 
-    if (!link->rails || link->state != UT_LINK_UP) { /* the peer expects a reply even so */
+    if (!link->rails || link->state != UT_LINK_UP) { /* the peer waits for a reply */
         if (m->flags & UT_MSG_FLAG_REQUEST)
             send_rail_count(link, 0, 0);
         return;
@@ -141,10 +141,10 @@ void ut_rails_on_message(struct ut_link *link, const struct ut_msg_head *m)
     unsigned int n = open_endpoints(link);
     if (m->flags & UT_MSG_FLAG_REQUEST)
         send_rail_count(link, n, 0);
-    uint32_t theirs = m->slot & ((1u << UT_MSG_RAILS_SHIFT) - 1);
-    link->rails->other_there = (uint8_t)(m->slot >> UT_MSG_RAILS_SHIFT);
-    if (n > theirs)
-        n = theirs;
+    uint32_t peer_count = m->slot & ((1u << UT_MSG_RAILS_SHIFT) - 1);
+    link->rails->rmt_other_devices = (uint8_t)(m->slot >> UT_MSG_RAILS_SHIFT);
+    if (n > peer_count)
+        n = peer_count;
     if (n == 0 || link->key < ut_vcq_id_key(link->vcq->id) ||
         !ut_vcq_id_unpack(link->peer, &ident) || ut_peers_find_owner(&ident, &peer) != 0)
         return;
@@ -157,19 +157,19 @@ void ut_rails_on_request(struct ut_vcq *vcq, struct prov *prov, struct prov_conn
 {
     unsigned int number = (unsigned int)(peer_id >> KEY_BITS);
     struct ut_link *link = ut_link_lookup(vcq, peer_id & ((UINT64_C(1) << KEY_BITS) - 1));
-    struct ut_hello theirs = {0}, mine;
+    struct ut_hello peer_hello = {0}, own_hello;
 
-    if (size == sizeof(theirs))
-        memcpy(&theirs, hello, sizeof(theirs));
+    if (size == sizeof(peer_hello))
+        memcpy(&peer_hello, hello, sizeof(peer_hello));
     if (!link || !link->rails || link->state != UT_LINK_UP || number == 0 ||
         number > vcq->num_rails || link->rails->rail[number - 1].conn ||
-        theirs.version != UT_WIRE_VERSION || theirs.session != link->peer_session) {
+        peer_hello.version != UT_WIRE_VERSION || peer_hello.session != link->peer_session) {
         prov->ops->reject(conn);
         return;
     }
     struct ut_rail *rail = &link->rails->rail[number - 1];
-    ut_link_fill_hello(link, link->provider, link->serial, &mine);
-    if (prov->ops->accept(conn, &mine, sizeof(mine), rail) == 0)
+    ut_link_fill_hello(link, link->provider, link->serial, &own_hello);
+    if (prov->ops->accept(conn, &own_hello, sizeof(own_hello), rail) == 0)
         rail->conn = conn;
 }
 

@@ -23,11 +23,11 @@ enum {
 
 /* Keys of one STag of the peer. */
 struct ut_rail_keys {
-    uint32_t index; /* of the STag; UT_STAG_NONE: unused entry */
-    uint32_t main;  /* key for the link's own connection */
+    uint32_t index;    /* index of the STag; UT_STAG_NONE: unused entry */
+    uint32_t own_rkey; /* key for the link's own connection */
     uint64_t base, size;
     uint32_t rkey[UT_MAX_RAILS];        /* keys for the rails; 0: not registered for this port */
-    uint64_t bytes;                     /* bytes put to the STag that could have used more rails */
+    uint64_t bytes;                     /* total size of puts that lacked keys of the STag */
     uint64_t next_attempt_ms, pause_ms; /* time of the next request for keys, and the last pause */
 };
 enum { UT_RAIL_KEYS = 64 }; /* a power of two */
@@ -41,23 +41,23 @@ struct ut_rail {
 
 struct ut_rails {
     struct ut_rail rail[UT_MAX_RAILS];
-    uint32_t from; /* minimum size of a put that is divided */
+    uint32_t min_put; /* minimum size of a put that is divided */
     uint32_t num_up;
-    uint32_t out;   /* divided puts that are outstanding; link->armw_out includes them */
-    uint32_t share; /* share of the link's own connection */
-    uint32_t ports; /* number of ports of this process */
-    uint32_t most;  /* maximum number of further TNIs that take parts */
-    uint8_t other_here, other_there; /* bit n: port n + 1 belongs to another device than the link's
-                                        own port, in this process and at the peer */
-    struct ut_rail_keys *keys;       /* UT_RAIL_KEYS entries, by STag index; NULL: not allocated */
-    uint64_t next_attempt_ms,
-        pause_ms; /* time of the next attempt to connect rails, and the last pause */
+    uint32_t puts_out;    /* divided puts that are outstanding; link->armw_out includes them */
+    uint32_t share;       /* share of the link's own connection */
+    uint32_t ports;       /* number of ports of this process */
+    uint32_t max_further; /* maximum number of further TNIs that take parts of a put */
+    /* bit n: port n + 1 belongs to another device than the link's own port, here and at the peer */
+    uint8_t lcl_other_devices, rmt_other_devices;
+    struct ut_rail_keys *keys; /* UT_RAIL_KEYS entries, by STag index; NULL: not allocated */
+    /* time of the next attempt to connect rails, and the last pause */
+    uint64_t next_attempt_ms, pause_ms;
 };
 
 /* Number of outstanding divided puts. */
 static inline uint32_t ut_rails_outstanding(const struct ut_link *link)
 {
-    return __builtin_expect(link->rails != NULL, 0) ? link->rails->out : 0;
+    return __builtin_expect(link->rails != NULL, 0) ? link->rails->puts_out : 0;
 }
 
 static inline struct prov *ut_rails_prov(const struct ut_link *link)
@@ -67,10 +67,10 @@ static inline struct prov *ut_rails_prov(const struct ut_link *link)
 
 /* True if a rail is up and a long put may use it. Otherwise requests rails if that may succeed. */
 bool ut_rails_are_up(struct ut_link *link);
-/* Messages of the peer about rails. */
+/* Handles a message UT_MSG_RAILS. */
 void ut_rails_on_message(struct ut_link *link, const struct ut_msg_head *m);
 
-/* Called by the callbacks of the rails' endpoints. */
+/* Callbacks of the rails' endpoints. */
 void ut_rails_on_request(struct ut_vcq *vcq, struct prov *prov, struct prov_conn *conn,
                          uint64_t peer_id, const void *hello, size_t size);
 void ut_rails_on_up(struct ut_rail *rail);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A hash table with 56 bytes for each pair of a freed VCQ's id and a peer from which this VCQ
- * received. Entries are never removed: the number of ids and of their peers limits their number. */
+/* A hash table with 56 bytes for each pair of a freed VCQ's id and a peer of this VCQ. Entries are
+ * never removed: the numbers of ids and of peers limit the number of entries. */
 #include "link/rx_history.h"
 
 #include <pthread.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Receive history: the number of messages that freed VCQs of this process received from each peer.
- * The next VCQ with the same id reports the number to the peer, which does not send those messages
- * again. Uses nothing. Thread-safe.
+ * The next VCQ with the same id tells the peer this number, and the peer does not send those
+ * messages again. Uses nothing. Thread-safe.
  */
 #ifndef UT_LINK_RX_HISTORY_H
 #define UT_LINK_RX_HISTORY_H

@@ -6,39 +6,39 @@
 #include <string.h>
 
 /* Doubles the list of chunks until it includes chunk n. */
-static bool grow_chunk_list(struct ut_stag_cache *remote, uint32_t n)
+static bool grow_chunk_list(struct ut_stag_cache *cache, uint32_t n)
 {
-    uint32_t num = remote->num_chunks ? remote->num_chunks : 2;
+    uint32_t num = cache->num_chunks ? cache->num_chunks : 2;
 
     while (num <= n)
         num *= 2;
-    if (num == remote->num_chunks)
+    if (num == cache->num_chunks)
         return true;
     struct ut_cached_chunk **chunks = calloc(num, sizeof(struct ut_cached_chunk *));
     if (!chunks)
         return false;
-    if (remote->chunks)
-        memcpy(chunks, remote->chunks, remote->num_chunks * sizeof(struct ut_cached_chunk *));
-    free(remote->chunks);
-    remote->chunks = chunks;
-    remote->num_chunks = num;
+    if (cache->chunks)
+        memcpy(chunks, cache->chunks, cache->num_chunks * sizeof(struct ut_cached_chunk *));
+    free(cache->chunks);
+    cache->chunks = chunks;
+    cache->num_chunks = num;
     return true;
 }
 
-struct ut_cached_chunk *ut_stag_cache_make_chunk(struct ut_stag_cache *remote, uint32_t index)
+struct ut_cached_chunk *ut_stag_cache_make_chunk(struct ut_stag_cache *cache, uint32_t index)
 {
     uint32_t n = index / UT_STAG_CHUNK;
 
-    if (!grow_chunk_list(remote, n))
+    if (!grow_chunk_list(cache, n))
         return NULL;
-    if (!remote->chunks[n])
-        remote->chunks[n] = calloc(1, sizeof(struct ut_cached_chunk));
-    return remote->chunks[n];
+    if (!cache->chunks[n])
+        cache->chunks[n] = calloc(1, sizeof(struct ut_cached_chunk));
+    return cache->chunks[n];
 }
 
-struct ut_cached_stag *ut_stag_cache_make(struct ut_stag_cache *remote, uint32_t index)
+struct ut_cached_stag *ut_stag_cache_make(struct ut_stag_cache *cache, uint32_t index)
 {
-    struct ut_cached_chunk *chunk = ut_stag_cache_make_chunk(remote, index);
+    struct ut_cached_chunk *chunk = ut_stag_cache_make_chunk(cache, index);
 
     if (!chunk)
         return NULL;
@@ -54,9 +54,9 @@ static void free_blocks(struct ut_cached_chunk *chunk)
         free(chunk->blocks[b]);
 }
 
-void ut_stag_cache_invalidate_chunk(struct ut_stag_cache *remote, uint32_t index)
+void ut_stag_cache_invalidate_chunk(struct ut_stag_cache *cache, uint32_t index)
 {
-    struct ut_cached_chunk *chunk = ut_stag_cache_find_chunk(remote, index);
+    struct ut_cached_chunk *chunk = ut_stag_cache_find_chunk(cache, index);
 
     if (!chunk)
         return;
@@ -64,14 +64,14 @@ void ut_stag_cache_invalidate_chunk(struct ut_stag_cache *remote, uint32_t index
     memset(chunk, 0, sizeof(*chunk));
 }
 
-void ut_stag_cache_free(struct ut_stag_cache *remote)
+void ut_stag_cache_free(struct ut_stag_cache *cache)
 {
-    for (uint32_t n = 0; n < remote->num_chunks; n++) {
-        if (!remote->chunks[n])
+    for (uint32_t n = 0; n < cache->num_chunks; n++) {
+        if (!cache->chunks[n])
             continue;
-        free_blocks(remote->chunks[n]);
-        free(remote->chunks[n]);
+        free_blocks(cache->chunks[n]);
+        free(cache->chunks[n]);
     }
-    free(remote->chunks);
-    *remote = (struct ut_stag_cache){.chunks = NULL};
+    free(cache->chunks);
+    *cache = (struct ut_stag_cache){.chunks = NULL};
 }

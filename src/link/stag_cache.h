@@ -13,7 +13,7 @@
 
 enum { UT_CACHED_BLOCK = 16, UT_CACHED_BLOCKS = UT_STAG_CHUNK / UT_CACHED_BLOCK };
 
-/* One STag of the peer, as read last. */
+/* One entry of the peer's STag table, as read last. */
 struct ut_cached_stag {
     uint64_t base, size;
     uint32_t rkey;
@@ -32,19 +32,19 @@ struct ut_stag_cache {
 };
 
 /* `index`: result of ut_stag_index(), also in the functions below. */
-static inline struct ut_cached_chunk *ut_stag_cache_find_chunk(const struct ut_stag_cache *remote,
+static inline struct ut_cached_chunk *ut_stag_cache_find_chunk(const struct ut_stag_cache *cache,
                                                                uint32_t index)
 {
     uint32_t n = index / UT_STAG_CHUNK;
 
-    return n < remote->num_chunks ? remote->chunks[n] : NULL;
+    return n < cache->num_chunks ? cache->chunks[n] : NULL;
 }
 
 /* Returns the cached STag; NULL: not read. */
-static inline struct ut_cached_stag *ut_stag_cache_find(const struct ut_stag_cache *remote,
+static inline struct ut_cached_stag *ut_stag_cache_find(const struct ut_stag_cache *cache,
                                                         uint32_t index)
 {
-    const struct ut_cached_chunk *chunk = ut_stag_cache_find_chunk(remote, index);
+    const struct ut_cached_chunk *chunk = ut_stag_cache_find_chunk(cache, index);
     struct ut_cached_stag *block =
         chunk ? chunk->blocks[index % UT_STAG_CHUNK / UT_CACHED_BLOCK] : NULL;
 
@@ -52,12 +52,12 @@ static inline struct ut_cached_stag *ut_stag_cache_find(const struct ut_stag_cac
 }
 
 /* As the functions above, but allocate a missing chunk or STag. NULL: no memory. */
-struct ut_cached_chunk *ut_stag_cache_make_chunk(struct ut_stag_cache *remote, uint32_t index);
-struct ut_cached_stag *ut_stag_cache_make(struct ut_stag_cache *remote, uint32_t index);
+struct ut_cached_chunk *ut_stag_cache_make_chunk(struct ut_stag_cache *cache, uint32_t index);
+struct ut_cached_stag *ut_stag_cache_make(struct ut_stag_cache *cache, uint32_t index);
 
 /* Invalidates the cached entries and the address of a chunk. */
-void ut_stag_cache_invalidate_chunk(struct ut_stag_cache *remote, uint32_t index);
+void ut_stag_cache_invalidate_chunk(struct ut_stag_cache *cache, uint32_t index);
 /* Invalidates all chunks and frees their memory. */
-void ut_stag_cache_free(struct ut_stag_cache *remote);
+void ut_stag_cache_free(struct ut_stag_cache *cache);
 
 #endif

@@ -40,7 +40,7 @@ static void finish_read(struct ut_link *link)
 static int post_read(struct ut_link *link)
 {
     uint32_t index = link->reading;
-    const struct ut_cached_chunk *chunk = ut_stag_cache_find_chunk(&link->remote, index);
+    const struct ut_cached_chunk *chunk = ut_stag_cache_find_chunk(&link->stag_cache, index);
     struct prov_xfer x = {
         .lcl = scratch_of(link),
         .lkey = ut_region_lkey(link->vcq->scratch_region, link->provider),
@@ -63,22 +63,22 @@ static int post_read(struct ut_link *link)
 
 static void invalidate_stag(struct ut_link *link, uint32_t index)
 {
-    struct ut_cached_stag *stag = ut_stag_cache_find(&link->remote, index);
+    struct ut_cached_stag *stag = ut_stag_cache_find(&link->stag_cache, index);
 
     link->hot.size = 0;
     if (stag)
         stag->info = 0;
 }
 
-/* Stores what was read in the cache. True: the STag entry is complete, or does not exist. Without
- * memory the STag counts as not registered. */
+/* Stores the result of the read in the cache. False: another read must follow. Without memory the
+ * STag counts as not registered. */
 static bool store_read(struct ut_link *link)
 {
     uint32_t index = link->reading;
 
     invalidate_stag(link, index);
     if (link->reading_dir) {
-        struct ut_cached_chunk *chunk = ut_stag_cache_make_chunk(&link->remote, index);
+        struct ut_cached_chunk *chunk = ut_stag_cache_make_chunk(&link->stag_cache, index);
         struct ut_stag_dir dir;
         if (!chunk)
             return true;
@@ -90,8 +90,8 @@ static bool store_read(struct ut_link *link)
     struct ut_stag_entry e;
     memcpy(&e, scratch_of(link), sizeof(e));
     if (e.check != ut_stag_entry_check(&e))
-        return false; /* torn read: the peer is writing the entry, so it is read again */
-    struct ut_cached_stag *stag = ut_stag_cache_make(&link->remote, index);
+        return false; /* torn read: the peer is writing the entry */
+    struct ut_cached_stag *stag = ut_stag_cache_make(&link->stag_cache, index);
     if (stag)
         *stag =
             (struct ut_cached_stag){.base = e.base, .size = e.size, .rkey = e.rkey, .info = e.info};
@@ -111,8 +111,8 @@ static bool read_entry(struct ut_link *link)
             continue;
         }
         if (rc == -EACCES || rc == -EFAULT) {
-            /* access error: the peer has freed the table, and so the VCQ */
-            ut_stag_cache_invalidate_chunk(&link->remote, link->reading);
+            /* access error: the peer has freed the VCQ with its table */
+            ut_stag_cache_invalidate_chunk(&link->stag_cache, link->reading);
             finish_read(link);
             return true;
         }
@@ -128,7 +128,7 @@ static bool read_entry(struct ut_link *link)
 static void continue_read(struct ut_link *link)
 {
     if (read_entry(link))
-        link->vcq->link_ops->pump(link);
+        link->vcq->link_ops->post_waiting(link);
 }
 
 void ut_link_read_done(struct ut_link *link, enum prov_status status)
@@ -147,11 +147,11 @@ void ut_link_read_done(struct ut_link *link, enum prov_status status)
     finish_read(link);
     if (link->to_post != UT_NO_SLOT) {
         struct ut_slot *slot = &link->vcq->toq[link->to_post];
-        /* the read may have been for an ARMW that the target's CPU executed in the meantime */
+        /* another entry may have been read, for an ARMW that the target's CPU has executed since */
         if (ut_stag_index(ut_stadd_stag(slot->desc.rmt_stadd), link->peer_cmp) == index)
             slot->fresh = true;
     }
-    link->vcq->link_ops->pump(link);
+    link->vcq->link_ops->post_waiting(link);
 }
 
 void ut_link_invalidate_stag(struct ut_link *link, utofu_stadd_t stadd)
@@ -188,7 +188,7 @@ bool ut_link_stadd_is_cached(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utof
 
     if (index == UT_STAG_NONE || index < UT_NUM_RESERVED_STAGS)
         return false;
-    const struct ut_cached_stag *e = ut_stag_cache_find(&link->remote, index);
+    const struct ut_cached_stag *e = ut_stag_cache_find(&link->stag_cache, index);
     return e && check_access(e, index, stadd, length, false, addr) == 0;
 }
 
@@ -200,8 +200,8 @@ bool ut_link_cached_entry(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utofu_s
 
     if (index == UT_STAG_NONE || link->state != UT_LINK_UP)
         return false;
-    const struct ut_cached_chunk *chunk = ut_stag_cache_find_chunk(&link->remote, index);
-    const struct ut_cached_stag *e = ut_stag_cache_find(&link->remote, index);
+    const struct ut_cached_chunk *chunk = ut_stag_cache_find_chunk(&link->stag_cache, index);
+    const struct ut_cached_stag *e = ut_stag_cache_find(&link->stag_cache, index);
     if (!chunk || chunk->addr == 0 || !e)
         return false;
     *at = chunk->addr + index % UT_STAG_CHUNK * sizeof(struct ut_stag_entry);
@@ -214,7 +214,7 @@ struct ut_failure ut_link_error_cause(const struct ut_link *link, utofu_stadd_t 
 {
     uint32_t index = ut_stag_index(ut_stadd_stag(stadd), link->peer_cmp);
     const struct ut_cached_stag *e =
-        index == UT_STAG_NONE ? NULL : ut_stag_cache_find(&link->remote, index);
+        index == UT_STAG_NONE ? NULL : ut_stag_cache_find(&link->stag_cache, index);
 
     if (!e || !(e->info & UT_STAG_VALID) ||
         e->info >> UT_STAG_GENERATION_SHIFT != ut_stadd_generation(stadd))
@@ -224,8 +224,8 @@ struct ut_failure ut_link_error_cause(const struct ut_link *link, utofu_stadd_t 
 }
 
 /* Caches the STag for ut_link_find_last_stag(). `addr` is the address of `stadd`. */
-static void set_hot_stag(struct ut_link *link, const struct ut_cached_stag *e, utofu_stadd_t stadd,
-                         uint64_t addr)
+static void set_last_stag(struct ut_link *link, const struct ut_cached_stag *e, utofu_stadd_t stadd,
+                          uint64_t addr)
 {
     if (!(e->info & UT_STAG_WRITABLE))
         return;
@@ -242,13 +242,13 @@ int ut_link_find_memory(struct ut_link *link, utofu_stadd_t stadd, uint64_t leng
     if (index == UT_STAG_NONE)
         return UTOFU_ERR_MRQ_RMT_STADD;
     for (;;) {
-        const struct ut_cached_stag *e = ut_stag_cache_find(&link->remote, index);
+        const struct ut_cached_stag *e = ut_stag_cache_find(&link->stag_cache, index);
         int rc = UTOFU_ERR_MRQ_RMT_STADD;
         if (e) {
             rc = check_access(e, index, stadd, length, write, addr);
             *rkey = e->rkey;
             if (rc == 0)
-                set_hot_stag(link, e, stadd, *addr);
+                set_last_stag(link, e, stadd, *addr);
         }
         /* the cached entry may be outdated: a process can register an STag at any time */
         if (rc == 0 || fresh)
@@ -274,13 +274,13 @@ bool ut_link_recheck_entry(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utofu_
         return false;
     uint32_t index = ut_stag_index(ut_stadd_stag(stadd), link->peer_cmp);
     const struct ut_cached_stag *e =
-        index == UT_STAG_NONE ? NULL : ut_stag_cache_find(&link->remote, index);
+        index == UT_STAG_NONE ? NULL : ut_stag_cache_find(&link->stag_cache, index);
     if (!e || !alloc_scratch(link))
         return false;
     const struct ut_cached_stag before = *e;
     link->reading = index;
     if (!read_entry(link))
         return false; /* also if the read completes later: ut_link_read_done() */
-    e = ut_stag_cache_find(&link->remote, index);
+    e = ut_stag_cache_find(&link->stag_cache, index);
     return e && e->base == before.base && e->size == before.size && e->info == before.info;
 }

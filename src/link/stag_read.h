@@ -6,12 +6,12 @@
 #include "link/link.h"
 
 /* Finds the remote memory of [stadd, stadd + length). Returns 0; UTOFU_ERR_MRQ_RMT_*; or
- * UTOFU_ERR_NOT_COMPLETED while the entry of the STag is being read: link_ops->pump() follows.
- * `fresh`: the entry was read for this communication. */
+ * UTOFU_ERR_NOT_COMPLETED while the entry of the STag is being read: link_ops->post_waiting()
+ * follows. `fresh`: the entry was read for this communication. */
 int ut_link_find_memory(struct ut_link *link, utofu_stadd_t stadd, uint64_t length, bool write,
                         bool fresh, uint64_t *addr, uint32_t *rkey);
 
-/* True if the cached part of the peer's STag table has the address of [stadd, stadd + length).
+/* True if the cached part of the peer's STag table contains [stadd, stadd + length): sets `addr`.
  * Always false for reserved STags, whose STADDs do not change with a new registration. Reads
  * nothing from the peer and creates no link. */
 bool ut_link_stadd_is_cached(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t stadd,

@@ -55,18 +55,18 @@ static bool reserve_last_request(struct vp_conn *conn)
 static void update_length_limits(struct vp_conn *conn)
 {
     conn->unsplit_max = conn->ep->max_msg;
-    if (conn->split_from && conn->unsplit_max >= conn->split_from)
-        conn->unsplit_max = conn->split_from - 1;
+    if (conn->split_min && conn->unsplit_max >= conn->split_min)
+        conn->unsplit_max = conn->split_min - 1;
     conn->direct_max = conn->qpx ? conn->unsplit_max : 0;
     if (conn->unit != VP_UNIT_WHOLE && conn->direct_max > conn->packet)
         conn->direct_max = conn->packet;
 }
 
-void vp_set_cut_from(struct prov_conn *base, uint32_t from)
+void vp_set_split_min(struct prov_conn *base, uint32_t min)
 {
     struct vp_conn *conn = vp_conn(base);
 
-    conn->split_from = from;
+    conn->split_min = min;
     if (conn->state != VP_CONN_NEW)
         update_length_limits(conn);
 }

@@ -335,7 +335,7 @@ static void split_by_order(const struct vp_conn *conn, struct parts *p)
 /* True for a write that the core splits over several connections. */
 static bool is_split_by_core(const struct vp_conn *conn, const struct parts *p)
 {
-    return is_write(p) && conn->split_from && p->xfer->length >= conn->split_from &&
+    return is_write(p) && conn->split_min && p->xfer->length >= conn->split_min &&
            !(p->xfer->flags & PROV_WHOLE);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The life of a connection as a table: every pair of state and event, and the properties of all. */
+/* The connection state machine as a table: every pair of state and event, and the properties of
+ * all. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,7 +24,7 @@ static const char *text_of(unsigned int state, unsigned int event)
     return text;
 }
 
-Test(life, every_pair_has_an_action_and_a_state)
+Test(fsm, every_pair_has_an_action_and_a_state)
 {
     EACH_PAIR(s, e)
     {
@@ -36,7 +37,7 @@ Test(life, every_pair_has_an_action_and_a_state)
 }
 
 /* Events of the program, timers and peers may come in any state of a link. */
-Test(life, what_comes_at_any_time_is_possible_in_each_state)
+Test(fsm, what_comes_at_any_time_is_possible_in_each_state)
 {
     static const enum ut_fsm_event any_time[] = {UT_FSM_WORK_QUEUED, UT_FSM_PAUSE_OVER,
                                                  UT_FSM_TIMER, UT_FSM_NO_MEMORY,
@@ -50,7 +51,7 @@ Test(life, what_comes_at_any_time_is_possible_in_each_state)
 
 /* Any end of a connection may come in each state that has a connection; a peer may send anything,
  * so that a connection that is up may be refused, too. */
-Test(life, each_end_is_possible_where_there_is_a_connection)
+Test(fsm, each_end_is_possible_where_there_is_a_connection)
 {
     static const enum ut_fsm_event ends[] = {
         UT_FSM_NO_OWNER,          UT_FSM_LOCAL_ERROR, UT_FSM_CLOSED_IDLE,
@@ -66,7 +67,7 @@ Test(life, each_end_is_possible_where_there_is_a_connection)
 }
 
 /* An answer to the peer's request either is accepted, or something ends or begins. */
-Test(life, who_answers_a_request_knows_what_follows)
+Test(fsm, who_answers_a_request_knows_what_follows)
 {
     for (unsigned int s = 0; s < UT_LINK_STATES; s++) {
         struct ut_fsm_step step = step_of(s, UT_FSM_REQUEST_RECEIVED);
@@ -77,7 +78,7 @@ Test(life, who_answers_a_request_knows_what_follows)
     }
 }
 
-Test(life, a_connection_is_up_when_both_sides_have_agreed)
+Test(fsm, a_connection_is_up_when_both_sides_have_agreed)
 {
     EACH_PAIR(s, e)
     {
@@ -91,7 +92,7 @@ Test(life, a_connection_is_up_when_both_sides_have_agreed)
 
 /* No communication is forgotten: in a link that is given up, or has no connection any more, the
  * waiting communications fail or are tried again. */
-Test(life, what_waits_fails_or_is_tried_again)
+Test(fsm, what_waits_fails_or_is_tried_again)
 {
     EACH_PAIR(s, e)
     {
@@ -115,7 +116,7 @@ Test(life, what_waits_fails_or_is_tried_again)
 }
 
 /* A peer that was given up permanently is tried again when it asks, and not before. */
-Test(life, who_is_gone_comes_back_by_its_own_request)
+Test(fsm, who_is_gone_comes_back_by_its_own_request)
 {
     for (unsigned int e = 0; e < UT_FSM_EVENTS; e++)
         if (e != UT_FSM_REQUEST_RECEIVED && e != UT_FSM_ACCEPT_SENT && e != UT_FSM_CLOSED_IDLE &&
@@ -132,7 +133,7 @@ static void visit(unsigned int state, bool *seen)
         visit(step_of(state, e).next, seen);
 }
 
-Test(life, each_state_is_reached_and_leads_to_a_connection)
+Test(fsm, each_state_is_reached_and_leads_to_a_connection)
 {
     for (unsigned int s = 0; s < UT_LINK_STATES; s++) {
         bool from_idle[UT_LINK_STATES] = {0}, from_here[UT_LINK_STATES] = {0};
@@ -143,7 +144,7 @@ Test(life, each_state_is_reached_and_leads_to_a_connection)
     }
 }
 
-Test(life, each_event_comes_and_each_action_is_used)
+Test(fsm, each_event_comes_and_each_action_is_used)
 {
     bool used[UT_FSM_ACTIONS] = {0};
 
@@ -159,7 +160,7 @@ Test(life, each_event_comes_and_each_action_is_used)
         cr_expect(used[a], "%s", ut_fsm_action_name(a));
 }
 
-Test(life, all_have_names_of_their_own)
+Test(fsm, all_have_names_of_their_own)
 {
     for (unsigned int a = 0; a < UT_FSM_EVENTS; a++)
         for (unsigned int b = 0; b < a; b++)
@@ -173,7 +174,7 @@ Test(life, all_have_names_of_their_own)
     cr_expect_str_eq(ut_fsm_state_name(UT_LINK_STATES), "?");
 }
 
-Test(life, attempts_come_less_often_each_time)
+Test(fsm, attempts_come_less_often_each_time)
 {
     uint32_t before = 0;
 
@@ -184,7 +185,7 @@ Test(life, attempts_come_less_often_each_time)
     }
 }
 
-Test(life, pauses_of_a_silent_peer_grow_to_eight_timeouts)
+Test(fsm, pauses_of_a_silent_peer_grow_to_eight_timeouts)
 {
     static const uint32_t as_share_of_12[] = {3, 6, 12, 24, 48, 96, 96, 96};
     uint32_t before = 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints the life of a connection (src/link/fsm.h) as the table of docs/design/connections.md. */
+/* Prints the connection state machine (src/link/fsm.h) as the table of docs/design/connections.md.
+ */
 #include <stdio.h>
 
 #include "link/fsm.h"
