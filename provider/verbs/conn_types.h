@@ -156,9 +156,9 @@ struct vp_ending {
     bool stuck;   /* the device did not complete all requests in time, and may do so later */
     bool drained; /* all receives of the connection have completed and were polled */
     uint32_t err_seq;
-    uint32_t posted_to;    /* the device did not accept requests from this number on */
-    uint32_t completed_to; /* the device has completed the requests before this number */
-    uint64_t deadline;     /* ms */
+    uint32_t posted_end;    /* the device did not accept requests from this number on */
+    uint32_t completed_end; /* the device has completed the requests before this number */
+    uint64_t deadline;      /* ms */
 };
 
 /* A handshake: see cm.c. prov->lock protects the list nodes, `busy` the other fields. */
@@ -211,7 +211,8 @@ struct vp_conn {
     struct vp_ending end;
     uint32_t tail_seen, head_seen; /* tail and head at the last check for stalls */
     uint32_t sq_depth;             /* length of the send queue */
-    uint32_t full_at, fulls;     /* head when the queue was last full, and how often it was full */
+    uint32_t last_full_head,
+        fulls;                   /* head when the queue was last full, and how often it was full */
     struct vp_list service_link; /* in ep->service_list */
 
     /* queue-pair budget: protected by prov->lock, used_head by the endpoint's lock too */

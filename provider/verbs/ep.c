@@ -208,7 +208,7 @@ static inline void handle_send(const struct ibv_wc *wc)
         conn->signalled--;
         conn->ep->signalled--;
     }
-    conn->end.completed_to = seq + 1;
+    conn->end.completed_end = seq + 1;
     if (__builtin_expect(wc->status != IBV_WC_SUCCESS, 0))
         vp_conn_error(conn, seq, wc);
     else if (seq == conn->tail && !op->tag && !conn->closed)
@@ -580,7 +580,7 @@ __attribute__((hot)) int vp_ep_poll(struct prov_ep *base)
     struct vp_conn *conn = op->conn;
     ep->polls_without_receives++;
     ep->signalled = conn->signalled = 0;
-    conn->end.completed_to = ++conn->tail;
+    conn->end.completed_end = ++conn->tail;
     ep->room++;
     ep->num_completed++;
     ep->polling = true;

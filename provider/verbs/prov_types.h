@@ -37,14 +37,14 @@ struct vp_udcm;
 struct vp_qp_budget {
     unsigned int max, limit; /* `limit` is smaller while the device has no more */
     unsigned int taken;
-    unsigned int opening;    /* queue pairs in use by active handshakes */
-    unsigned int num_open;   /* connections in `open` */
-    unsigned int soon_free;  /* connections in `evicting` */
-    unsigned int num_in_use; /* consecutive connections that were asked and are in use */
-    unsigned int burst;      /* of these, since the last pause */
-    bool active_turn;        /* the next free queue pair goes to waiting_active */
-    struct vp_list open;     /* vp_conn.budget_link: up, least recently used first */
-    struct vp_list evicting; /* vp_conn.budget_link: asked to suspend, or ending; latest last */
+    unsigned int opening;      /* queue pairs in use by active handshakes */
+    unsigned int num_open;     /* connections in `open` */
+    unsigned int num_evicting; /* connections in `evicting` */
+    unsigned int num_in_use;   /* consecutive connections that were asked and are in use */
+    unsigned int burst;        /* of these, since the last pause */
+    bool active_turn;          /* the next free queue pair goes to waiting_active */
+    struct vp_list open;       /* vp_conn.budget_link: up, least recently used first */
+    struct vp_list evicting;   /* vp_conn.budget_link: asked to suspend, or ending; latest last */
     struct vp_list waiting_active;  /* vp_conn.hs.link: active handshakes that wait */
     struct vp_list waiting_passive; /* vp_conn.hs.link: passive handshakes that wait */
     uint64_t resume_at;             /* ms: when connections may be asked again */

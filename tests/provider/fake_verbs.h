@@ -531,7 +531,7 @@ static struct vp_prov *fake_open(const struct prov_config *config)
 /* All its endpoints are closed. */
 static void fake_close(struct vp_prov *prov)
 {
-    if (prov->devices[0].budget.taken || prov->devices[0].budget.soon_free)
+    if (prov->devices[0].budget.taken || prov->devices[0].budget.num_evicting)
         abort(); /* a place was not given back */
     prov->num_devices = prov->num_ports = 0;
     vp_close(&prov->base);

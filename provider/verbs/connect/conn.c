@@ -160,7 +160,7 @@ static void stop_posting(struct vp_conn *conn)
     if (conn->state == VP_CONN_FAILING)
         return;                           /* flushing the batch failed */
     conn->sq_xfer_max = conn->sq_max = 0; /* vp_is_postable() is false from now on */
-    conn->end.posted_to = conn->inline_until = conn->head;
+    conn->end.posted_end = conn->inline_until = conn->head;
 }
 
 static void probe_peer(struct vp_conn *conn)
@@ -429,7 +429,7 @@ void vp_conn_handle_control(struct vp_conn *conn, uint32_t control)
 
 static bool requests_are_drained(const struct vp_conn *conn)
 {
-    return conn->end.completed_to == conn->end.posted_to || conn->tail == conn->end.posted_to ||
+    return conn->end.completed_end == conn->end.posted_end || conn->tail == conn->end.posted_end ||
            conn->end.stuck;
 }
 

@@ -76,7 +76,7 @@ static void post_flush_marker(struct vp_conn *conn, uint32_t seq)
         rc = ibv_post_send(conn->qp, &wr, &bad);
     }
     if (rc == 0)
-        conn->end.posted_to = seq + 1; /* otherwise the earlier requests time out */
+        conn->end.posted_end = seq + 1; /* otherwise the earlier requests time out */
 }
 
 static void __attribute__((noinline, cold)) post_failed(struct vp_conn *conn, uint32_t seq, int rc)
@@ -228,9 +228,9 @@ static void post_request(struct vp_conn *conn, struct ibv_send_wr *wr, unsigned 
 /* Counts how often the send queue was full, at most once in sq_xfer_max requests. */
 static void count_full(struct vp_conn *conn)
 {
-    if (conn->head - conn->full_at < conn->sq_xfer_max)
+    if (conn->head - conn->last_full_head < conn->sq_xfer_max)
         return;
-    conn->full_at = conn->head;
+    conn->last_full_head = conn->head;
     if (conn->action != VP_ACTION_NONE || ++conn->fulls != MAX_FULLS)
         return;
     conn->action = VP_ACTION_LONGER_SQ;

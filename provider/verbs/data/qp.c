@@ -348,7 +348,7 @@ bool vp_conn_post_failed(struct vp_conn *conn, uint32_t seq, enum prov_status st
         return false;
     conn->sq_xfer_max = conn->sq_max = 0;
     conn->inline_until = conn->head;
-    conn->end.posted_to = seq;
+    conn->end.posted_end = seq;
     vp_conn_record_error(conn, seq, status);
     vp_conn_set_reason(conn, conn->ep->port->dev->gone ? PROV_REASON_LOCAL : PROV_REASON_BROKEN);
     bool flushes = vp_conn_qp_to_error(conn);

@@ -77,7 +77,7 @@ static void count_state(struct vp_qp_budget *p, const struct vp_conn *conn, int 
     p->taken += (unsigned int)(state != VP_BUDGET_NONE ? by : 0);
     p->opening += (unsigned int)(state == VP_BUDGET_OPENING && conn->active ? by : 0);
     p->num_open += (unsigned int)(state == VP_BUDGET_OPEN ? by : 0);
-    p->soon_free += (unsigned int)(is_soon_free(state) ? by : 0);
+    p->num_evicting += (unsigned int)(is_soon_free(state) ? by : 0);
 }
 
 static void set_state(struct vp_conn *conn, enum vp_budget_state state)
@@ -167,7 +167,7 @@ static void evict_locked(struct vp_prov *prov, struct vp_qp_budget *p)
     unsigned int wanted = num_to_evict(p);
     struct vp_conn *conn;
 
-    while (wanted > p->soon_free && (conn = first_in(&p->open))) {
+    while (wanted > p->num_evicting && (conn = first_in(&p->open))) {
         uint64_t now = ut_clock_ms();
         if (is_pausing(prov, p, now))
             return;

@@ -6,8 +6,8 @@
  * reach all ports of its peers. Several ports of a host are used only if they are in one network.
  * Hosts that are alike select the same network.
  */
-#ifndef VP_RAILS_H
-#define VP_RAILS_H
+#ifndef VP_SELECT_H
+#define VP_SELECT_H
 
 #include <sched.h>
 #include <stdbool.h>
