@@ -359,7 +359,7 @@ struct prov_ops {
     /* Reports every port of this machine, opened or not, as open() would find it now. NULL: the
      * transport has no ports. */
     void (*survey)(const struct prov_config *config, void *ctx,
-                   void (*tell)(void *ctx, const struct prov_port *port));
+                   void (*report)(void *ctx, const struct prov_port *port));
 };
 
 #endif

@@ -31,7 +31,7 @@ struct vp_op {
     uint32_t tag;  /* VP_TAG_* */
 };
 enum {
-    VP_TAG_OURS = 1,                       /* posted by the provider itself: no done() */
+    VP_TAG_INTERNAL = 1,                   /* posted by the provider itself: no done() */
     VP_TAG_PART = 2,                       /* not the last request of a transfer: no done() */
     VP_TAG_UNSIGNALLED = PROV_UNSIGNALLED, /* reported by unsignalled_done() */
     VP_TAG_BOUNCE_SHIFT = 16, /* bits above: number of the bounce buffer to free, plus 1 */
@@ -102,7 +102,7 @@ enum vp_suspend_request {
     VP_SUSPEND_FORCED,    /* sent as an order that the peer has to follow */
 };
 
-/* The last request of a connection: see vp_conn_drain_marker(). */
+/* State of the last request of a connection: see vp_conn_post_last_request(). */
 enum vp_last_request {
     VP_LAST_NONE,
     VP_LAST_RESERVED, /* a completion-queue entry is reserved for the request */
@@ -118,12 +118,12 @@ enum {
 /* State of a connection in the budget of queue pairs: see qp_budget.c. Protected by prov->lock. */
 enum vp_budget_state {
     VP_BUDGET_NONE,
-    VP_BUDGET_OPENING,      /* handshake in progress */
-    VP_BUDGET_OPEN,         /* the connection is up */
-    VP_BUDGET_EVICT_ASKED,  /* the owner or the peer is asked to give up the queue pair */
-    VP_BUDGET_EVICT_FORCED, /* the owner or the peer has to give up the queue pair */
-    VP_BUDGET_ENDING,       /* the queue pair will be free soon */
-    VP_BUDGET_ENDING_LATE,  /* the queue pair will be free too late to wait for */
+    VP_BUDGET_OPENING,         /* handshake in progress */
+    VP_BUDGET_OPEN,            /* the connection is up */
+    VP_BUDGET_EVICT_REQUESTED, /* the owner or the peer may refuse to give up the queue pair */
+    VP_BUDGET_EVICT_FORCED,    /* the owner or the peer must give up the queue pair */
+    VP_BUDGET_ENDING,          /* the queue pair will be free soon */
+    VP_BUDGET_ENDING_LATE,     /* the queue pair will be free too late to wait for */
 };
 
 /* Private data of a connect request: uses all the available space. */
@@ -153,18 +153,18 @@ struct vp_ending {
     uint8_t suspend_request; /* enum vp_suspend_request */
     bool peer_suspended;     /* all requests of the peer have arrived */
     bool delivered;          /* all data that arrived before the failure was delivered */
-    bool stuck;   /* the device did not complete all requests in time, and may do so later */
-    bool drained; /* all receives of the connection have completed and were polled */
+    bool stuck;              /* timeout: the device may complete the remaining requests later */
+    bool drained;            /* all receives of the connection have completed and were polled */
     uint32_t err_seq;
-    uint32_t posted_end;    /* the device did not accept requests from this number on */
-    uint32_t completed_end; /* the device has completed the requests before this number */
+    uint32_t posted_end;    /* no request from this number on was posted */
+    uint32_t completed_end; /* all requests before this number have completed */
     uint64_t deadline;      /* ms */
 };
 
 /* A handshake: see cm.c. prov->lock protects the list nodes, `busy` the other fields. */
 struct vp_handshake {
     bool busy;      /* a step runs without the lock */
-    bool answered;  /* (passive) accept() was called */
+    bool accepted;  /* (passive) accept() was called */
     bool in_flight; /* counted in prov->connecting */
     bool no_ece;    /* (active) offer no ECE: the peer accepted options that this side cannot use */
     uint8_t tries;  /* (active) number of attempts */
@@ -185,8 +185,9 @@ struct vp_conn {
     struct vp_op *ops;      /* ring of posted requests with sq_mask + 1 entries */
     uint32_t sq_mask;
     uint32_t head, tail;  /* next request, and the oldest one not reported yet */
-    uint32_t sq_xfer_max; /* maximum outstanding writes, reads and atomics; 0: no posting */
-    uint32_t sq_max;      /* maximum for all but the last request; 0: no posting */
+    uint32_t sq_xfer_max; /* limit of outstanding requests for writes, reads and atomics; 0: no
+                             posting */
+    uint32_t sq_max;      /* the same for messages, which leave room for the last request */
     uint32_t signal_due;  /* the request before this number is signalled */
     uint32_t direct_max; /* maximum size of a write or read that needs no work request; 0: no qpx */
     uint32_t unsplit_max; /* maximum size of a transfer that is never split */
@@ -201,7 +202,7 @@ struct vp_conn {
     uint32_t batch_first;       /* first request of the open batch */
     struct ut_hash_entry by_qp; /* in ep->by_qp */
     uint8_t state;              /* enum vp_conn_state */
-    uint8_t last;               /* enum vp_last_request */
+    uint8_t last_request;       /* enum vp_last_request */
     uint8_t action;             /* enum vp_pending_action */
     bool closed;                /* conn_close() was called: no callbacks */
     bool in_table;              /* in ep->by_qp */
@@ -209,11 +210,10 @@ struct vp_conn {
     uint8_t lcl_unit, rmt_unit; /* units of this side and of the peer */
 
     struct vp_ending end;
-    uint32_t tail_seen, head_seen; /* tail and head at the last check for stalls */
-    uint32_t sq_depth;             /* length of the send queue */
-    uint32_t last_full_head,
-        fulls;                   /* head when the queue was last full, and how often it was full */
-    struct vp_list service_link; /* in ep->service_list */
+    uint32_t tail_at_check, head_at_check; /* tail and head at the last check for stalls */
+    uint32_t sq_depth;                     /* length of the send queue */
+    uint32_t last_full_head, times_full;   /* head when the queue was last full; how often it was */
+    struct vp_list service_link;           /* in ep->service_list */
 
     /* queue-pair budget: protected by prov->lock, used_head by the endpoint's lock too */
     uint8_t budget_state;       /* enum vp_budget_state */

@@ -471,12 +471,12 @@ static void __attribute__((noinline, cold)) poll_pending(struct vp_ep *ep)
     pthread_mutex_lock(&ep->prov->lock);
     while (!vp_list_empty(&ep->events))
         vp_list_append(&todo, ep->events.next);
-    uint32_t owed = vp_recvs_take_deferred_locked(ep);
+    uint32_t deferred = vp_recvs_take_deferred_locked(ep);
     pthread_mutex_unlock(&ep->prov->lock);
     /* completions and receives that preceded the event come first */
     poll_sends(ep);
     drain_receives(ep);
-    vp_recvs_release_deferred(ep, owed);
+    vp_recvs_release_deferred(ep, deferred);
     UT_ASSERT(!ep->srq ||
               ep->recvs.posted - ep->recvs.completed + ep->recvs.to_post == ep->recvs.depth);
     while ((conn = take_next_events(ep, &todo, &events)))

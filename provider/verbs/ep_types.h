@@ -15,7 +15,7 @@ enum {
     VP_POLL_BATCH = 16, /* maximum completions of one poll */
     VP_INLINE_MAX = 1024,
     VP_SOLICIT_EVERY = 64, /* every 64th message of a connection wakes a sleeping owner */
-    VP_RECVS_PARTS = 3,    /* the number of receives grows in three steps: a quarter, half, all */
+    VP_RECVS_STEPS = 3,    /* the number of receives grows in three steps: a quarter, half, all */
     VP_BUSY_PEERS = 256,   /* maximum number of busy peers of an endpoint; a power of two */
 };
 
@@ -29,16 +29,16 @@ struct vp_batched {
 };
 
 /* Receives of a shared receive queue or of one queue pair: `depth` receives, with memory for
- * `most`. See vp_recvs_grow(). */
+ * `max_depth`. See vp_recvs_grow(). */
 struct vp_recvs {
     struct ibv_qp *qp; /* NULL: the endpoint's shared receive queue */
-    uint32_t depth, refill_at, most;
+    uint32_t depth, refill_at, max_depth;
     uint32_t to_post;        /* buffers that have to be posted again */
     struct ibv_recv_wr *wrs; /* one per buffer, with its sge */
     struct ibv_sge *sges;
     struct ibv_recv_wr *first, *last; /* list of receives to post */
     uint8_t *slab;
-    struct ibv_mr *mrs[VP_RECVS_PARTS]; /* memory regions of the parts of the slab */
+    struct ibv_mr *mrs[VP_RECVS_STEPS]; /* memory regions of the parts of the slab */
     uint64_t posted, completed; /* totals; `completed` of a shared queue is counted in builds with
                                    assertions only */
 };
@@ -69,7 +69,7 @@ struct vp_ep {
     uint32_t sq_depth, sq_first; /* length of the send queue if busy, and otherwise */
     struct vp_conn *batch;       /* connection with a batch that is not posted yet */
     uint32_t batch_length;
-    struct vp_batched *chain;
+    struct vp_batched *chain;   /* requests of the batch */
     struct ut_hash_table by_qp; /* connections by qp_num: see table.h */
     struct vp_conn *last_found; /* in by_qp */
     struct vp_recvs recvs;      /* receives of the shared receive queue */
@@ -88,7 +88,7 @@ struct vp_ep {
     int num_callbacks;           /* callbacks made by this ep_poll() */
     struct vp_list service_list; /* connections that vp_service_all() has to continue */
     uint32_t pending;            /* atomic, VP_PEND_*: work for the slow part of ep_poll() */
-    uint32_t num_completed;      /* total number of completed requests */
+    uint32_t num_completed;      /* total number of requests that have completed */
     uint32_t posts_seen;         /* vp_posts() at the last tick */
     uint64_t posts_seen_at;      /* time when vp_posts() last changed; 0: never */
     uint64_t keepalive_at;       /* ms: next time to send keepalives on idle connections */

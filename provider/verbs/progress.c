@@ -129,8 +129,8 @@ static void handle_gid_change(struct vp_prov *prov, const struct vp_device *dev,
 }
 
 /*
- * Handles a new LID of the port. Queue pairs with paths to the old LID break, and are connected
- * again. With librdmacm the kernel asks the subnet manager for each path. With datagrams, peers
+ * Handles a new LID of the port. Queue pairs with paths to the old LID break and
+ * reconnect. With librdmacm the kernel asks the subnet manager for each path. With datagrams, peers
  * have the old LID from the address record, and ask the subnet manager when the old LID does not
  * answer (udcm.c). Another subnet manager (SM_CHANGE, CLIENT_REREGISTER) invalidates nothing: no
  * path is cached, and no multicast group is joined.
@@ -147,9 +147,9 @@ static void handle_lid_change(struct vp_prov *prov, const struct vp_device *dev,
         ut_warn(VP_CAT, "%s has LID %u instead of %u: its connections break%s", port->name,
                 attr.lid, port->at.lid,
                 prov->channel
-                    ? ", and are made again: peers ask the subnet manager for the new LID"
-                    : ", and peers cannot make them again without /dev/infiniband/rdma_cm, "
-                      "through which they would ask the subnet manager (modprobe rdma_ucm)");
+                    ? ", and reconnect: peers ask the subnet manager for the new LID"
+                    : ", and peers cannot reconnect without /dev/infiniband/rdma_cm, which "
+                      "asks the subnet manager for the new LID (modprobe rdma_ucm)");
         vp_udcm_lid_changed(prov, port, attr.lid);
     }
 }
@@ -203,7 +203,7 @@ static void handle_async_event_locked(struct vp_prov *prov, struct vp_device *de
         break;
     case IBV_EVENT_PKEY_CHANGE:
     case IBV_EVENT_SM_CHANGE:
-    case IBV_EVENT_CLIENT_REREGISTER: /* broken connections are made again */
+    case IBV_EVENT_CLIENT_REREGISTER: /* broken connections reconnect */
         ut_info(VP_CAT, "%s:%d: %s", device, event->element.port_num,
                 ibv_event_type_str(event->event_type));
         break;

@@ -37,14 +37,14 @@ struct vp_udcm;
 struct vp_qp_budget {
     unsigned int max, limit; /* `limit` is smaller while the device has no more */
     unsigned int taken;
-    unsigned int opening;      /* queue pairs in use by active handshakes */
-    unsigned int num_open;     /* connections in `open` */
-    unsigned int num_evicting; /* connections in `evicting` */
-    unsigned int num_in_use;   /* consecutive connections that were asked and are in use */
-    unsigned int burst;        /* of these, since the last pause */
-    bool active_turn;          /* the next free queue pair goes to waiting_active */
-    struct vp_list open;       /* vp_conn.budget_link: up, least recently used first */
-    struct vp_list evicting;   /* vp_conn.budget_link: asked to suspend, or ending; latest last */
+    unsigned int opening;         /* queue pairs in use by active handshakes */
+    unsigned int num_open;        /* connections in `open` */
+    unsigned int num_evicting;    /* connections in `evicting` */
+    unsigned int num_not_evicted; /* consecutive connections that were kept, since in use */
+    unsigned int burst;           /* of these, since the last pause */
+    bool active_turn;             /* the next free queue pair goes to waiting_active */
+    struct vp_list open;          /* vp_conn.budget_link: up, least recently used first */
+    struct vp_list evicting; /* vp_conn.budget_link: asked to suspend, or ending; latest last */
     struct vp_list waiting_active;  /* vp_conn.hs.link: active handshakes that wait */
     struct vp_list waiting_passive; /* vp_conn.hs.link: passive handshakes that wait */
     uint64_t resume_at;             /* ms: when connections may be asked again */
@@ -144,8 +144,8 @@ struct vp_peer {
 struct vp_network {
     uint8_t family, prefix; /* AF_INET or AF_INET6; number of bits */
     uint8_t address[16];
-    uint8_t part; /* number of the fabric, if several fabrics have the same address */
-    bool by_ip;   /* the network of an IP address, otherwise of an InfiniBand GID */
+    uint8_t fabric_number; /* number of the fabric, if several fabrics have the same address */
+    bool by_ip;            /* the network of an IP address, otherwise of an InfiniBand GID */
 };
 
 struct vp_port {
@@ -155,7 +155,7 @@ struct vp_port {
     unsigned int speed; /* Mbit/s; 0: unknown */
     uint8_t mtu;        /* enum ibv_mtu */
     struct vp_network network;
-    uint8_t wire;                   /* ports with the same number share a physical link */
+    uint8_t phys_link;              /* ports with the same number share a physical link */
     uint8_t paths;                  /* number of physical links; more than 1 for a bond (LAG) */
     bool uses_datagrams;            /* datagrams establish the connections */
     const struct vp_cm_ops *cm_ops; /* set when the port is used */
@@ -191,11 +191,11 @@ struct vp_survey {
 /* Settings from the environment. */
 struct vp_tuning {
     unsigned int sq_depth, srq_depth, rq_depth, inline_size, rd_atomic, max_connecting;
-    unsigned int
-        notice_apart;   /* minimum size of data whose notice is a separate request; 0: no limit */
+    /* minimum size of data whose notice is a separate request; 0: no limit */
+    unsigned int notice_apart;
     unsigned int rails; /* minimum size of a write that several ports share; 0: none */
-    unsigned int
-        max_qps; /* 0: all queue pairs of the device, shared by the processes of the host */
+    /* 0: all queue pairs of the device, shared by the processes of the host */
+    unsigned int max_qps;
     unsigned int step_ms; /* timeout of one step of a handshake, and interval of slow checks */
     uint8_t timeout, retry_count; /* in the encoding of queue pairs */
 };

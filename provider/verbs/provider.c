@@ -227,7 +227,7 @@ static int vp_open(const struct prov_config *config, struct prov **out)
 }
 
 static void vp_survey(const struct prov_config *config, void *ctx,
-                      void (*tell)(void *ctx, const struct prov_port *port))
+                      void (*report)(void *ctx, const struct prov_port *port))
 {
     struct vp_survey survey = {0};
     struct vp_prov *prov;
@@ -236,7 +236,7 @@ static void vp_survey(const struct prov_config *config, void *ctx,
         return;
     prov->survey = &survey;
     vp_devices_open(prov);
-    vp_survey_ports(prov, ctx, tell);
+    vp_survey_ports(prov, ctx, report);
     free_prov(prov);
 }
 

@@ -208,7 +208,7 @@ static void check_lid(void *arg)
     ut_barrier();
     if (ut_rank == 0)
         fault(AD_FAULT_LID, 3600000);
-    wait_for_line(path, "has LID 1017 instead of 17: its connections break, and are made again");
+    wait_for_line(path, "has LID 1017 instead of 17: its connections break, and reconnect");
     ut_barrier();
     if (ut_rank == 1)
         put_and_await(&end, &peers[0]);
@@ -315,7 +315,7 @@ static void check_lost_lid(void *arg)
     ut_barrier();
     if (ut_rank == 0)
         fault(AD_FAULT_LID, 3600000);
-    wait_for_line(path, "its connections break, and peers cannot make them again without");
+    wait_for_line(path, "its connections break, and peers cannot reconnect without");
     ut_barrier();
     if (ut_rank == 0)
         fault(AD_FAULT_LID, 0);

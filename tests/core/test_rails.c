@@ -303,7 +303,7 @@ Test(rails, of_two_ports_with_one_address_one_is_used)
                      "has the address of a:1, 10.1.0.1, by bond0 (802.3ad): packets "
                      "arrive at either port, so only one of them is used; give each an address "
                      "of its own");
-    cr_assert_str_eq(found[0].shares, "b:1");
+    cr_assert_str_eq(found[0].same_address_as, "b:1");
     cr_assert(are_used(true, 0, "13")); /* whatever the user has chosen */
 }
 
@@ -313,7 +313,7 @@ Test(rails, of_two_ports_with_one_address_the_one_that_listens_by_ip_is_used)
     add("b:1", FAST, "10.1.0.1");
     found[0].port.uses_datagrams = true;
     cr_assert(are_used(false, 0, "2"));
-    cr_assert_str_eq(found[0].shares, "a:1");
+    cr_assert_str_eq(found[0].same_address_as, "a:1");
 }
 
 Test(rails, link_local_addresses_of_two_links_are_two)
@@ -425,7 +425,7 @@ static void add_function(const char *name, const char *addr, const char *functio
     struct vp_usable_port *f = &found[count - 1];
     f->port.dev = &devices[count - 1];
     f->port.num = 1;
-    strcpy(f->function, function);
+    strcpy(f->pci_function, function);
 }
 
 /* How many of the ports behind each one take parts of its long writes. */
@@ -460,11 +460,12 @@ Test(rails, functions_of_one_physical_port_take_no_parts_of_each_others_puts)
 }
 
 /* The same, of an adapter that may be in two slots. */
-static void add_socket(const char *name, const char *addr, const char *function, uint64_t board)
+static void add_socket(const char *name, const char *addr, const char *function,
+                       uint64_t adapter_id)
 {
     add_function(name, addr, function);
-    found[count - 1].board = board;
-    found[count - 1].socket = (int8_t)vp_adapter_connector(name, 1, function);
+    found[count - 1].adapter_id = adapter_id;
+    found[count - 1].connector = (int8_t)vp_adapter_connector(name, 1, function);
 }
 
 Test(rails, devices_with_one_socket_of_an_adapter_take_no_parts_of_each_others_puts)
@@ -481,10 +482,10 @@ Test(rails, devices_of_other_adapters_or_unknown_ones_have_links_of_their_own)
     add_socket("a:1", "10.1.0.1", "0000:03:00.0", 7);
     add_socket("b:1", "10.1.0.2", "0000:81:00.0", 8);
     cr_assert(are_further("11"));
-    found[0].board = found[1].board = 0;
+    found[0].adapter_id = found[1].adapter_id = 0;
     cr_assert(are_further("11"));
-    found[0].board = found[1].board = 7;
-    found[0].socket = found[1].socket = -1;
+    found[0].adapter_id = found[1].adapter_id = 7;
+    found[0].connector = found[1].connector = -1;
     cr_assert(are_further("11"));
 }
 
@@ -532,6 +533,6 @@ Test(rails, each_link_of_a_bond_takes_parts_where_one_device_has_all_of_them)
     cr_assert(are_further("1"));
     found[0].paths = 8;
     cr_assert(are_further("3"));
-    strcpy(found[0].shares, "b:1"); /* what another device has of it is not used */
+    strcpy(found[0].same_address_as, "b:1"); /* what another device has of it is not used */
     cr_assert(are_further("0"));
 }

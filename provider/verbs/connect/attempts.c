@@ -53,14 +53,14 @@ void vp_adapt_window_locked(struct vp_prov *prov, uint64_t started)
         prov->window--;
 }
 
-uint64_t vp_last_attempt_deadline(const struct vp_conn *conn, enum vp_attempt_result sign)
+uint64_t vp_last_attempt_deadline(const struct vp_conn *conn, enum vp_attempt_result result)
 {
     const struct prov_config *config = &conn->ep->prov->config;
     uint64_t silent = conn->hs.last_heard + config->peer_timeout_ms;
     uint64_t busy = conn->hs.first + BUSY_TIMEOUTS * (uint64_t)config->peer_timeout_ms;
     uint64_t unresolved = conn->hs.first + config->job_timeout_ms;
 
-    if (sign == VP_ATTEMPT_UNRESOLVED && unresolved > silent)
+    if (result == VP_ATTEMPT_UNRESOLVED && unresolved > silent)
         return unresolved;
     return silent < busy ? silent : busy;
 }
@@ -76,13 +76,13 @@ uint64_t vp_attempt_deadline(const struct vp_conn *conn, uint64_t now)
     return now + ms < end ? now + ms : end;
 }
 
-uint64_t vp_attempt_pause_ms(const struct vp_conn *conn, enum vp_attempt_result sign)
+uint64_t vp_attempt_pause_ms(const struct vp_conn *conn, enum vp_attempt_result result)
 {
     uint64_t max = conn->ep->prov->config.peer_timeout_ms / MAX_PAUSE_PART;
 
     if (max > MAX_PAUSE_MS)
         max = MAX_PAUSE_MS;
-    if (sign == VP_ATTEMPT_NO_RESOURCE && max > NO_RESOURCE_PAUSE_MS)
+    if (result == VP_ATTEMPT_NO_RESOURCE && max > NO_RESOURCE_PAUSE_MS)
         max = NO_RESOURCE_PAUSE_MS;
     return ut_retry_delay_nth_ms(conn->hs.tries, FIRST_PAUSE_MS, max);
 }

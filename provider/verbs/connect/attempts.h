@@ -38,14 +38,14 @@ uint8_t vp_first_attempt_number_locked(const struct vp_prov *prov);
 void vp_adapt_window_locked(struct vp_prov *prov, uint64_t started);
 
 /* Returns the time after which no further attempt starts. */
-uint64_t vp_last_attempt_deadline(const struct vp_conn *conn, enum vp_attempt_result sign);
+uint64_t vp_last_attempt_deadline(const struct vp_conn *conn, enum vp_attempt_result result);
 
 /* Returns the end of the current attempt. */
 uint64_t vp_attempt_deadline(const struct vp_conn *conn, uint64_t now);
 
 /* Returns the pause before the next attempt: doubles each time, so that rejected peers leave time
  * for others. */
-uint64_t vp_attempt_pause_ms(const struct vp_conn *conn, enum vp_attempt_result sign);
+uint64_t vp_attempt_pause_ms(const struct vp_conn *conn, enum vp_attempt_result result);
 
 /* Returns how long a peer's request may wait in this process. If more peers send requests than this
  * process can handle in time, each reply would arrive after its origin has given up the attempt. A

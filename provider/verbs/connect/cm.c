@@ -149,7 +149,7 @@ void vp_cm_run_timers(struct vp_prov *prov, uint64_t now)
 
 static void handle_conn_event(struct vp_conn *conn, const struct vp_cm_event *event)
 {
-    enum vp_attempt_result sign = VP_ATTEMPT_NO_ANSWER;
+    enum vp_attempt_result result = VP_ATTEMPT_NO_ANSWER;
 
     switch (event->type) {
     case VP_CM_ADDR_RESOLVED:
@@ -168,13 +168,13 @@ static void handle_conn_event(struct vp_conn *conn, const struct vp_cm_event *ev
         vp_active_handle_reject(conn, event);
         break;
     case VP_CM_RESOLVE_ERROR:
-        sign = VP_ATTEMPT_UNRESOLVED;
+        result = VP_ATTEMPT_UNRESOLVED;
         /* fall through */
     case VP_CM_UNREACHABLE:
         if (conn->phase == VP_ESTABLISHED)
             break;
         if (conn->active)
-            vp_handshake_retry(conn, sign);
+            vp_handshake_retry(conn, result);
         else
             vp_handshake_fail(conn, vp_silence_reason(conn));
         break;

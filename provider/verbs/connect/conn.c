@@ -39,16 +39,16 @@ static bool reserve_last_request(struct vp_conn *conn)
 {
     struct vp_ep *ep = conn->ep;
 
-    if (conn->last == VP_LAST_NONE && vp_ep_reserve_cqe(ep))
-        conn->last = VP_LAST_RESERVED;
-    if (conn->last == VP_LAST_NONE && !ep->logged_no_room) {
+    if (conn->last_request == VP_LAST_NONE && vp_ep_reserve_cqe(ep))
+        conn->last_request = VP_LAST_RESERVED;
+    if (conn->last_request == VP_LAST_NONE && !ep->logged_no_room) {
         ep->logged_no_room = true;
         ut_error(VP_CAT,
                  "no room for another connection: a completion queue of %s has %u entries for %u "
                  "connections (a larger UTOFU_NUM_TOQ_ENTRIES adds entries)",
                  ep->port->name, ep->cq_size, ep->credits);
     }
-    return conn->last != VP_LAST_NONE;
+    return conn->last_request != VP_LAST_NONE;
 }
 
 /* Computes the maximum sizes of transfers for the fast path and for transfers without parts. */
@@ -105,7 +105,7 @@ void vp_conn_up(struct vp_conn *conn)
         ep->cb.up(conn->ctx, conn->req.hello, conn->req.kind & VP_REQ_SIZE);
 }
 
-/* Skips requests of an unsignalled batch, which complete together. Returns the last cookie. */
+/* Skips unsignalled requests, which complete together. Returns the cookie of the last one. */
 static inline uint64_t skip_unsignalled(struct vp_conn *conn, uint32_t upto)
 {
     uint32_t from = conn->tail, at = from;
@@ -146,7 +146,7 @@ __attribute__((hot)) void vp_complete_requests(struct vp_conn *conn, uint32_t up
         UT_ASSERT(ep->room + ep->credits <= ep->cq_size);
         if (__builtin_expect(vp_tag_bounce(tag), 0))
             ep->bounce_free[ep->bounce_count++] = (uint16_t)(vp_tag_bounce(tag) - 1);
-        if (__builtin_expect((tag & (VP_TAG_OURS | VP_TAG_PART)) | conn->closed, 0))
+        if (__builtin_expect((tag & (VP_TAG_INTERNAL | VP_TAG_PART)) | conn->closed, 0))
             continue;
         ep->num_callbacks++;
         ep->cb.done(conn->ctx, cookie, status);
@@ -179,7 +179,7 @@ void vp_conn_break(struct vp_conn *conn, int reason)
         vp_conn_set_reason(conn, (enum prov_reason)reason);
     if (conn->state != VP_CONN_FAILING) {
         if (conn->tail != conn->head && !vp_all_signalled(conn))
-            vp_conn_drain_marker(conn, 0); /* the marker completes after all other requests */
+            vp_conn_post_last_request(conn, 0); /* the last request completes after all others */
         stop_posting(conn);
     }
     if (conn->state != VP_CONN_FAILING) {
@@ -301,7 +301,7 @@ static enum prov_reason suspend_reason(const struct vp_conn *conn)
 /* True if both sides have sent SUSPEND: at most this side's SUSPEND is not acknowledged. */
 static bool is_suspended(const struct vp_conn *conn)
 {
-    return conn->end.suspend && conn->last == VP_LAST_POSTED && conn->end.peer_suspended;
+    return conn->end.suspend && conn->last_request == VP_LAST_POSTED && conn->end.peer_suspended;
 }
 
 static void service_suspending(struct vp_conn *conn, bool late)
@@ -311,8 +311,8 @@ static void service_suspending(struct vp_conn *conn, bool late)
     } else if (conn->tail != conn->head) {
         if (!vp_all_signalled(conn))
             vp_post_signalled(conn);
-    } else if (conn->last != VP_LAST_POSTED) {
-        vp_conn_drain_marker(conn, VP_CTL_SUSPEND);
+    } else if (conn->last_request != VP_LAST_POSTED) {
+        vp_conn_post_last_request(conn, VP_CTL_SUSPEND);
     } else if (conn->end.peer_suspended || conn->closed) {
         vp_conn_set_reason(conn, suspend_reason(conn));
         report_down(conn);
@@ -321,12 +321,12 @@ static void service_suspending(struct vp_conn *conn, bool late)
 
 /* Handles the peer's request to suspend: agrees if this side has posted nothing since the last
  * check. */
-static void handle_suspend_request(struct vp_conn *conn, bool must)
+static void handle_suspend_request(struct vp_conn *conn, bool forced)
 {
     pthread_mutex_lock(&conn->ep->prov->lock);
-    bool keeps = !must && vp_budget_check_use_locked(conn);
+    bool refuses = !forced && vp_budget_check_use_locked(conn);
     pthread_mutex_unlock(&conn->ep->prov->lock);
-    if (!keeps) {
+    if (!refuses) {
         begin_suspend(conn);
         return;
     }
@@ -335,23 +335,23 @@ static void handle_suspend_request(struct vp_conn *conn, bool must)
     conn->used_head = conn->head;
 }
 
-/* Another connection needs the queue pair. A peer that was forced to suspend gets no further
- * request: its process may be stopped, and others would wait as long. It has the timeout of a
- * suspending peer. */
+/* Another connection needs the queue pair: asks the peer to suspend. A peer that was forced to
+ * suspend gets no further request: its process may be stopped, and others would wait as long. The
+ * timeout of that peer is the timeout of a suspending peer. */
 static void request_suspend(struct vp_conn *conn)
 {
-    enum vp_budget_check_evict plea = vp_budget_check_evict(conn);
+    enum vp_budget_check_evict evict = vp_budget_check_evict(conn);
 
-    if (plea == VP_EVICT_NO)
+    if (evict == VP_EVICT_NO)
         return;
-    if (plea == VP_EVICT_FORCE && conn->end.suspend_request == VP_SUSPEND_FORCED) {
+    if (evict == VP_EVICT_FORCE && conn->end.suspend_request == VP_SUSPEND_FORCED) {
         begin_suspend(conn);
         return;
     }
     if (!vp_post_control(conn,
-                         plea == VP_EVICT_FORCE ? VP_CTL_SUSPEND_FORCE : VP_CTL_SUSPEND_REQUEST))
+                         evict == VP_EVICT_FORCE ? VP_CTL_SUSPEND_FORCE : VP_CTL_SUSPEND_REQUEST))
         vp_budget_mark_in_use(conn);
-    else if (plea == VP_EVICT_FORCE)
+    else if (evict == VP_EVICT_FORCE)
         conn->end.suspend_request = VP_SUSPEND_FORCED;
     if (conn->end.suspend_request == VP_SUSPEND_NOT_REQUESTED)
         conn->end.suspend_request = VP_SUSPEND_REQUESTED;
@@ -391,7 +391,7 @@ static void handle_peer_close(struct vp_conn *conn)
         return;
     if (!conn->closed) {
         if (conn->tail != conn->head && !vp_all_signalled(conn))
-            vp_conn_drain_marker(conn, 0);
+            vp_conn_post_last_request(conn, 0);
         stop_posting(conn);
     }
     if (conn->state == VP_CONN_FAILING)
@@ -443,9 +443,9 @@ static void abandon_conn(struct vp_conn *conn)
     vp_list_remove(&conn->service_link);
     if (ep->batch == conn)
         vp_batch_flush(ep);
-    if (conn->last == VP_LAST_RESERVED)
+    if (conn->last_request == VP_LAST_RESERVED)
         vp_ep_release_cqe(ep);
-    conn->last = VP_LAST_NONE;
+    conn->last_request = VP_LAST_NONE;
     pthread_mutex_lock(&prov->lock);
     vp_cm_abandon_locked(conn);
     pthread_mutex_unlock(&prov->lock);
@@ -461,7 +461,7 @@ static void abandon_conn(struct vp_conn *conn)
  * all posted receives have completed: its completion-queue entries are then free for other
  * connections.
  */
-enum end { DESTROY_BEGUN, DESTROY_LATER, DESTROY_NOW };
+enum destroy_step { DESTROY_BEGUN, DESTROY_LATER, DESTROY_NOW };
 
 /* Timeout of the wait for the last receive: see vp_device.last_wqe, which prov->lock protects. */
 static unsigned int last_recv_timeout_ms(const struct vp_conn *conn)
@@ -474,11 +474,12 @@ static unsigned int last_recv_timeout_ms(const struct vp_conn *conn)
         return 0;
     if (dev->last_wqe == VP_LAST_WQE_RAISED)
         return LAST_RECV_MS;
-    bool blind = dev->last_wqe == VP_LAST_WQE_UNRELIABLE || dev->attr.vendor_id == VP_VENDOR_RXE;
-    return blind ? LAST_RECV_NO_EVENT_MS : LAST_RECV_FIRST_MS;
+    bool unreliable =
+        dev->last_wqe == VP_LAST_WQE_UNRELIABLE || dev->attr.vendor_id == VP_VENDOR_RXE;
+    return unreliable ? LAST_RECV_NO_EVENT_MS : LAST_RECV_FIRST_MS;
 }
 
-static enum end begin_destroy(struct vp_conn *conn)
+static enum destroy_step begin_destroy(struct vp_conn *conn)
 {
     struct vp_ep *ep = conn->ep;
     unsigned int wait = 0;
@@ -523,7 +524,8 @@ static void log_late_receive(struct vp_ep *ep, const struct vp_conn *conn, bool 
     ep->logged_late = true;
 }
 
-/* The device has not raised the event in time: waits longer, or polls what is there and ends. */
+/* The device has not raised the event in time: waits longer, or lets the next poll drain the
+ * receives. */
 static void handle_late_receive(struct vp_conn *conn, uint64_t now)
 {
     struct vp_ep *ep = conn->ep;
@@ -567,9 +569,9 @@ static bool receives_are_drained(struct vp_conn *conn, uint64_t now)
 static bool is_ready_to_destroy(struct vp_conn *conn, uint64_t now)
 {
     if (conn->state != VP_CONN_DESTROYING) {
-        enum end end = begin_destroy(conn);
-        if (end != DESTROY_BEGUN)
-            return end == DESTROY_NOW;
+        enum destroy_step step = begin_destroy(conn);
+        if (step != DESTROY_BEGUN)
+            return step == DESTROY_NOW;
     }
     return receives_are_drained(conn, now);
 }
@@ -585,7 +587,7 @@ static void send_keepalive(struct vp_conn *conn)
     if (conn->state != VP_CONN_UP || conn->closed || conn->tail != conn->head)
         return;
     vp_post_signalled(conn);
-    conn->head_seen = conn->head;
+    conn->head_at_check = conn->head;
     if (unused)
         conn->used_head = conn->head;
 }
@@ -599,7 +601,7 @@ static void handle_stall(struct vp_conn *conn)
         vp_post_signalled(conn);
     if (conn->head != head) /* otherwise the send queue is full, or all requests are signalled */
         return;
-    ut_warn(VP_CAT, "queue pair %u has stalled: its connection is made again", conn->qp->qp_num);
+    ut_warn(VP_CAT, "queue pair %u has stalled: reconnecting", conn->qp->qp_num);
     vp_conn_break(conn, VP_REASON_PROBE);
 }
 
@@ -653,9 +655,9 @@ static bool service_conn(struct vp_conn *conn, uint64_t now)
 
 /*
  * A queue pair has stalled if its oldest request is the same as at the last check, longer ago than
- * the device's retransmissions may take. The connection is then broken and made again. Soft-RoCE
- * sometimes stops retransmitting on lossy links; no other device is known to. Unsignalled requests
- * look stalled until a signalled request behind them completes.
+ * the device's retransmissions may take. The library then breaks the connection and reconnects.
+ * Soft-RoCE sometimes stops retransmitting on lossy links; no other device is known to. Unsignalled
+ * requests look stalled until a signalled request behind them completes.
  */
 void vp_check_stalls(struct vp_ep *ep)
 {
@@ -669,25 +671,25 @@ void vp_check_stalls(struct vp_ep *ep)
         struct vp_conn *conn = vp_container_of(l, struct vp_conn, ep_link);
         if (conn->state != VP_CONN_UP || conn->closed || !vp_is_postable(conn))
             continue;
-        bool stalls = conn->tail != conn->head && conn->tail == conn->tail_seen &&
-                      conn->tail != conn->head_seen;
+        bool stalls = conn->tail != conn->head && conn->tail == conn->tail_at_check &&
+                      conn->tail != conn->head_at_check;
         if (stalls && conn->action == VP_ACTION_NONE) {
             conn->action = VP_ACTION_STALL;
             vp_conn_schedule_service(conn);
         } else if (sends_keepalives && conn->action == VP_ACTION_NONE && conn->tail == conn->head &&
-                   conn->head == conn->head_seen) {
+                   conn->head == conn->head_at_check) {
             conn->action = VP_ACTION_KEEPALIVE;
             vp_conn_schedule_service(conn);
         }
-        conn->tail_seen = conn->tail;
-        conn->head_seen = conn->head;
+        conn->tail_at_check = conn->tail;
+        conn->head_at_check = conn->head;
         vp_budget_check_use_locked(conn);
     }
     pthread_mutex_unlock(&ep->prov->lock);
 }
 
 /* No more data arrives on connections that already fail. The peer knows which data arrived and does
- * not send them again, so they are delivered before down(). */
+ * not send these data again, so the caller delivers them before down(). */
 void vp_service_begin(struct vp_ep *ep)
 {
     for (struct vp_list *l = ep->service_list.next; l != &ep->service_list; l = l->next) {
@@ -722,7 +724,7 @@ void vp_conn_close(struct prov_conn *base)
         return;
     conn->closed = true;
     if (conn->state == VP_CONN_UP) {
-        vp_conn_drain_marker(conn, VP_CTL_CLOSE);
+        vp_conn_post_last_request(conn, VP_CTL_CLOSE);
         stop_posting(conn);
         if (conn->state == VP_CONN_UP) {
             conn->end.deadline = ut_clock_ms() + conn->ep->prov->config.peer_timeout_ms;
@@ -761,7 +763,7 @@ int vp_accept(struct prov_conn *base, const void *hello, size_t hello_size, void
     if (hello_size)
         memcpy(conn->hello, hello, hello_size);
     pthread_mutex_lock(&prov->lock);
-    conn->hs.answered = true;
+    conn->hs.accepted = true;
     if (conn->phase == VP_REQUESTED) {
         conn->phase = VP_ACCEPTING;
         vp_list_append(&prov->accepts, &conn->hs.link);
@@ -795,7 +797,7 @@ static void report_handshake_failed(struct vp_conn *conn, bool unreported)
     if (unreported) {
         conn->closed = true;
         vp_conn_schedule_service(conn);
-    } else if (conn->active || conn->hs.answered) {
+    } else if (conn->active || conn->hs.accepted) {
         conn->state = VP_CONN_DOWN;
         conn->ep->num_callbacks++;
         conn->ep->cb.down(conn->ctx, (enum prov_reason)conn->hs_reason);
@@ -803,7 +805,7 @@ static void report_handshake_failed(struct vp_conn *conn, bool unreported)
 }
 
 /* The peer has disconnected without VP_CTL_CLOSE. If the queue pair is in the error state, an
- * operation broke it; otherwise the peer was killed, or broke its side. */
+ * operation broke the connection; otherwise the peer was killed, or broke its side. */
 static void handle_disconnected(struct vp_conn *conn)
 {
     struct ibv_qp_attr attr;

@@ -112,17 +112,17 @@ uint8_t vp_rd_atomic_limit(const struct vp_conn *conn, int device_limit)
     return (uint8_t)(limit < 255 ? limit : 255);
 }
 
-static void give_up(struct vp_conn *conn, enum vp_attempt_result sign, uint64_t now)
+static void give_up(struct vp_conn *conn, enum vp_attempt_result result, uint64_t now)
 {
     enum prov_reason reason =
-        sign == VP_ATTEMPT_NO_RESOURCE ? PROV_REASON_LOCAL : vp_silence_reason(conn);
-    const char *why = sign == VP_ATTEMPT_NO_RESOURCE  ? "this process lacks a resource"
-                      : reason == PROV_REASON_LOCAL   ? "the port is down"
-                      : sign == VP_ATTEMPT_UNRESOLVED ? "there is no route (ip route get)"
-                                                      : "the peer is given up";
+        result == VP_ATTEMPT_NO_RESOURCE ? PROV_REASON_LOCAL : vp_silence_reason(conn);
+    const char *why = result == VP_ATTEMPT_NO_RESOURCE  ? "this process lacks a resource"
+                      : reason == PROV_REASON_LOCAL     ? "the port is down"
+                      : result == VP_ATTEMPT_UNRESOLVED ? "there is no route (ip route get)"
+                                                        : "the peer is given up";
     char peer[VP_PEER_TEXT];
 
-    bool matters = sign == VP_ATTEMPT_UNRESOLVED && !conn->ep->rail;
+    bool matters = result == VP_ATTEMPT_UNRESOLVED && !conn->ep->rail;
     ut_log_at(matters ? UT_LOG_WARNING : UT_LOG_INFO, VP_CAT,
               "no connection from %s to %s after %u attempts in %llu ms: %s", conn->ep->port->name,
               vp_peer_text(&conn->peer, peer, sizeof(peer)), conn->hs.tries,
@@ -130,20 +130,20 @@ static void give_up(struct vp_conn *conn, enum vp_attempt_result sign, uint64_t 
     vp_handshake_fail(conn, reason);
 }
 
-void vp_handshake_retry(struct vp_conn *conn, enum vp_attempt_result sign)
+void vp_handshake_retry(struct vp_conn *conn, enum vp_attempt_result result)
 {
     struct vp_prov *prov = conn->ep->prov;
     uint64_t now = ut_clock_ms();
-    uint64_t pause = vp_attempt_pause_ms(conn, sign);
+    uint64_t pause = vp_attempt_pause_ms(conn, result);
     uint64_t number = conn->req.origin_id ^ (conn->req.target_id * 31) ^ conn->hs.tries;
 
     vp_cm_id_destroy(&conn->id);
     /* if the disconnect request is lost, the peer's kernel treats requests with this QP as stale */
     vp_conn_drop_qp(conn);
-    if (sign == VP_ATTEMPT_PEER_ALIVE)
+    if (result == VP_ATTEMPT_PEER_ALIVE)
         conn->hs.last_heard = now;
-    if (conn->hs.tries >= MIN_ATTEMPTS && now + pause >= vp_last_attempt_deadline(conn, sign)) {
-        give_up(conn, sign, now);
+    if (conn->hs.tries >= MIN_ATTEMPTS && now + pause >= vp_last_attempt_deadline(conn, result)) {
+        give_up(conn, result, now);
         return;
     }
     ut_debug(VP_CAT, "attempt %u to connect failed after %llu ms: again in %llu ms", conn->hs.tries,

@@ -47,6 +47,6 @@ bool vp_handshake_wait_for_qp(struct vp_conn *conn);
 uint8_t vp_rd_atomic_limit(const struct vp_conn *conn, int device_limit);
 
 /* Retries later, or gives up if the handshake has taken too long. */
-void vp_handshake_retry(struct vp_conn *conn, enum vp_attempt_result sign);
+void vp_handshake_retry(struct vp_conn *conn, enum vp_attempt_result result);
 
 #endif

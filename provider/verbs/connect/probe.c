@@ -28,11 +28,11 @@ static void report_verdict(struct vp_prov *prov, struct vp_probe *probe, enum pr
     probe->done = true;
     if (probe->conn) {
         probe->conn->verdict = (uint8_t)verdict;
-        bool cut_off = !is_alive && vp_port_is_down(probe->conn->ep->port);
-        vp_post_event_locked(probe->conn, cut_off ? VP_EV_LOCAL : VP_EV_VERDICT);
+        bool unreachable = !is_alive && vp_port_is_down(probe->conn->ep->port);
+        vp_post_event_locked(probe->conn, unreachable ? VP_EV_LOCAL : VP_EV_VERDICT);
         ut_info(VP_CAT, "a connection broke: the peer is %s",
                 is_alive                        ? "alive"
-                : cut_off                       ? "out of reach, as the port is down"
+                : unreachable                   ? "unreachable, as the port is down"
                 : verdict == PROV_REASON_SILENT ? "silent"
                                                 : "dead");
     }

@@ -97,7 +97,7 @@ static void destroy_conn(struct vp_conn *conn)
     struct vp_prov *prov = ep->prov;
 
     UT_ASSERT(conn->abandoned && !conn->hs.busy && !conn->in_table &&
-              conn->last != VP_LAST_RESERVED);
+              conn->last_request != VP_LAST_RESERVED);
     UT_ASSERT(!vp_heap_has(&conn->hs.timer));
     close_id(conn);
     if (!conn->end.stuck)

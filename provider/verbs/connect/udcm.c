@@ -43,7 +43,7 @@ enum {
     FIRST_MS = 50, /* first retransmission while no reply time is known */
     MIN_MS = 10,
     MAX_MS = 250,
-    TIMES_KEPT = 8, /* number of transmissions whose times are stored */
+    MAX_SENT_TIMES = 8, /* number of transmissions of a message whose times are stored */
     MAX_BACKOFF_MS = 1000,
     TIMEWAIT_MS = 500,
     MAX_DREQS = 6,   /* a peer that has not replied to so many is gone */
@@ -102,14 +102,14 @@ struct vp_udcm_conn {
     uint8_t mtu; /* the smaller MTU of both sides */
     uint8_t responder_resources, initiator_depth;
     struct ut_hash_entry by_number,
-        passive;                  /* in the tables of udcm; passive: of passive handshakes */
-    struct message msg;           /* the message that is retransmitted */
-    struct vp_heap_node timer;    /* in udcm->timers */
-    unsigned int sent;            /* number of transmissions of msg */
-    uint64_t sent_at[TIMES_KEPT]; /* ms: times of the last transmissions */
-    uint8_t peer_copy_number;     /* copy_number of the peer's last message */
-    bool answered;                /* (passive) this side has sent a REP */
-    struct vp_list process_link;  /* in process->conns or udcm->due */
+        passive;                      /* in the tables of udcm; passive: of passive handshakes */
+    struct message msg;               /* the message that is retransmitted */
+    struct vp_heap_node timer;        /* in udcm->timers */
+    unsigned int sent;                /* number of transmissions of msg */
+    uint64_t sent_at[MAX_SENT_TIMES]; /* ms: times of the last transmissions */
+    uint8_t peer_copy_number;         /* copy_number of the peer's last message */
+    bool rep_sent;                    /* (passive) this side has sent a REP */
+    struct vp_list process_link;      /* in process->conns or udcm->due */
 };
 
 /* A process with which this process has communicated. */
@@ -168,7 +168,7 @@ static struct vp_udcm_conn *find_passive(struct vp_udcm *udcm, const struct mess
     return conn;
 }
 
-/* The LID may differ. */
+/* Compares all but the LID, which may have changed. */
 static bool is_same_process(const struct vp_ud_addr *a, const struct vp_ud_addr *b)
 {
     return a->qpn == b->qpn && memcmp(&a->gid, &b->gid, sizeof(a->gid)) == 0 &&
@@ -246,7 +246,7 @@ static void free_conn(struct vp_udcm_conn *conn)
 /* Frees a connection without an owner, or keeps it for TIMEWAIT. */
 static void retire_conn(struct vp_udcm_conn *conn)
 {
-    if (!conn->answered) {
+    if (!conn->rep_sent) {
         free_conn(conn);
         return;
     }
@@ -264,12 +264,13 @@ static unsigned int first_retransmit_ms(const struct vp_udcm *udcm)
 }
 
 /* Updates the mean reply time from the transmission that the reply names. */
-static void update_answer_time(struct vp_udcm *udcm, const struct vp_udcm_conn *conn,
-                               unsigned int copy_number)
+static void update_reply_time(struct vp_udcm *udcm, const struct vp_udcm_conn *conn,
+                              unsigned int copy_number)
 {
-    if (!copy_number || copy_number > conn->sent || conn->sent - copy_number >= TIMES_KEPT)
+    if (!copy_number || copy_number > conn->sent || conn->sent - copy_number >= MAX_SENT_TIMES)
         return;
-    unsigned int took = (unsigned int)(ut_clock_ms() - conn->sent_at[copy_number % TIMES_KEPT]) + 1;
+    unsigned int took =
+        (unsigned int)(ut_clock_ms() - conn->sent_at[copy_number % MAX_SENT_TIMES]) + 1;
     unsigned int off = took > udcm->rtt_mean ? took - udcm->rtt_mean : udcm->rtt_mean - took;
 
     if (took > MAX_MS)
@@ -349,13 +350,13 @@ static void retransmit_last(struct vp_udcm_conn *conn, uint64_t now)
         conn->sent++;
     conn->msg.copy_number = (uint8_t)conn->sent;
     conn->msg.echo = conn->peer_copy_number;
-    conn->sent_at[conn->sent % TIMES_KEPT] = now;
+    conn->sent_at[conn->sent % MAX_SENT_TIMES] = now;
     vp_ud_send(conn->port, &conn->peer, &conn->msg, sizeof(conn->msg));
     schedule_retransmit(conn, now);
 }
 
 /* Sends conn->msg, and retransmits it until a reply arrives. */
-static void send_until_answered(struct vp_udcm_conn *conn)
+static void send_until_replied(struct vp_udcm_conn *conn)
 {
     conn->sent = 0;
     retransmit_last(conn, ut_clock_ms());
@@ -471,7 +472,7 @@ static int send_request(struct vp_cm_id *id, struct rdma_conn_param *param)
     pthread_mutex_lock(&conn->prov->udcm->lock);
     fill_message(conn, REQ, param, &id->ece);
     conn->state = REQ_SENT;
-    send_until_answered(conn);
+    send_until_replied(conn);
     pthread_mutex_unlock(&conn->prov->udcm->lock);
     return 0;
 }
@@ -491,8 +492,8 @@ static int send_reply(struct vp_cm_id *id, struct rdma_conn_param *param)
         conn->responder_resources = param->responder_resources;
         conn->initiator_depth = param->initiator_depth;
         conn->state = REP_SENT;
-        conn->answered = true;
-        send_until_answered(conn);
+        conn->rep_sent = true;
+        send_until_replied(conn);
     }
     pthread_mutex_unlock(&conn->prov->udcm->lock);
     return rc;
@@ -529,7 +530,7 @@ static void send_disconnect(struct vp_udcm_conn *conn)
     conn->msg = make_message(conn->port, &conn->peer, conn->peer_number, DREQ);
     conn->msg.from = conn->number;
     conn->state = DREQ_SENT;
-    send_until_answered(conn);
+    send_until_replied(conn);
 }
 
 static void disconnect(struct vp_cm_id *id)
@@ -543,12 +544,12 @@ static void disconnect(struct vp_cm_id *id)
 }
 
 /* Records whether the process has replied to the latest request. */
-static void record_answer(struct vp_udcm_conn *conn, bool answered)
+static void record_reply(struct vp_udcm_conn *conn, bool replied)
 {
     struct process *process = find_process(conn->prov->udcm, &conn->peer);
 
     if (process)
-        process->silent = !answered;
+        process->silent = !replied;
 }
 
 static void destroy_id(struct vp_cm_id *id)
@@ -560,7 +561,7 @@ static void destroy_id(struct vp_cm_id *id)
     pthread_mutex_lock(&udcm->lock);
     conn->owner = NULL;
     if (conn->state == REQ_SENT)
-        record_answer(conn, false);
+        record_reply(conn, false);
     if (conn->state == ESTABLISHED)
         send_disconnect(conn);
     else if (conn->state == REQ_SENT || conn->state == REQ_RCVD || conn->state == REP_SENT ||
@@ -697,8 +698,8 @@ static bool handle_rep(struct vp_port *port, struct vp_udcm_conn *conn, const st
         send_once(conn, RTU, 0); /* the first RTU was lost */
     if (conn->state != REQ_SENT)
         return false;
-    update_answer_time(conn->prov->udcm, conn, msg->echo);
-    record_answer(conn, true);
+    update_reply_time(conn->prov->udcm, conn, msg->echo);
+    record_reply(conn, true);
     stop_retransmits(conn, REP_RCVD);
     conn->peer_number = msg->from;
     store_peer_qp(conn, msg);
@@ -710,7 +711,7 @@ static bool handle_rtu(struct vp_udcm_conn *conn, const struct message *msg,
 {
     if (!conn || conn->state != REP_SENT)
         return false;
-    update_answer_time(conn->prov->udcm, conn, msg->echo);
+    update_reply_time(conn->prov->udcm, conn, msg->echo);
     stop_retransmits(conn, ESTABLISHED);
     return fill_event(conn, VP_CM_ESTABLISHED, msg, event);
 }
@@ -721,8 +722,8 @@ static bool handle_rej(struct vp_udcm_conn *conn, const struct message *msg,
     if (!conn || conn->state >= DREQ_SENT || conn->state == IDLE)
         return false;
     if (conn->state == REQ_SENT) {
-        update_answer_time(conn->prov->udcm, conn, msg->echo);
-        record_answer(conn, true);
+        update_reply_time(conn->prov->udcm, conn, msg->echo);
+        record_reply(conn, true);
     }
     stop_retransmits(conn, CLOSED);
     return fill_event(conn, VP_CM_REJECTED, msg, event);

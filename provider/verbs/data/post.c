@@ -17,11 +17,11 @@
 #include "util/assert.h"
 #include "util/log.h"
 
-enum { MAX_FULLS = 16 }; /* a send queue that was full so often is too short */
+enum { MAX_TIMES_FULL = 16 }; /* after so many times the send queue counts as too short */
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-static void emit_wr_api(struct ibv_qp_ex *qpx, const struct ibv_send_wr *wr)
+static void build_wr(struct ibv_qp_ex *qpx, const struct ibv_send_wr *wr)
 {
     qpx->wr_id = wr->wr_id;
     qpx->wr_flags = wr->send_flags; /* rxe needs IBV_SEND_INLINE here too */
@@ -70,7 +70,7 @@ static void post_flush_marker(struct vp_conn *conn, uint32_t seq)
 
     if (conn->qpx) {
         ibv_wr_start(conn->qpx);
-        emit_wr_api(conn->qpx, &wr);
+        build_wr(conn->qpx, &wr);
         rc = ibv_wr_complete(conn->qpx);
     } else {
         rc = ibv_post_send(conn->qp, &wr, &bad);
@@ -110,7 +110,7 @@ static void ring_doorbell(struct vp_conn *conn, struct ibv_send_wr *list, uint32
     if (conn->qpx) {
         ibv_wr_start(conn->qpx);
         for (const struct ibv_send_wr *wr = list; wr; wr = wr->next)
-            emit_wr_api(conn->qpx, wr);
+            build_wr(conn->qpx, wr);
         rc = ibv_wr_complete(conn->qpx); /* the device accepts all or none */
     } else {
         struct ibv_send_wr *bad = NULL;
@@ -201,8 +201,8 @@ ALWAYS_INLINE uintptr_t take_ring_entry(struct vp_conn *conn, uint64_t cookie, u
     return (uintptr_t)op;
 }
 
-/* Returns the flag for a signalled request: if `soon`, or if no request was signalled for too
- * long. */
+/* Returns IBV_SEND_SIGNALED if `soon`, or if the last signalled request is long ago; otherwise 0.
+ */
 ALWAYS_INLINE unsigned int signal_flag(struct vp_conn *conn, bool soon)
 {
     if (__builtin_expect(!soon && conn->head != conn->signal_due, 0))
@@ -226,12 +226,12 @@ static void post_request(struct vp_conn *conn, struct ibv_send_wr *wr, unsigned 
 }
 
 /* Counts how often the send queue was full, at most once in sq_xfer_max requests. */
-static void count_full(struct vp_conn *conn)
+static void count_full_queue(struct vp_conn *conn)
 {
     if (conn->head - conn->last_full_head < conn->sq_xfer_max)
         return;
     conn->last_full_head = conn->head;
-    if (conn->action != VP_ACTION_NONE || ++conn->fulls != MAX_FULLS)
+    if (conn->action != VP_ACTION_NONE || ++conn->times_full != MAX_TIMES_FULL)
         return;
     conn->action = VP_ACTION_LONGER_SQ;
     vp_conn_schedule_service(conn);
@@ -240,10 +240,10 @@ static void count_full(struct vp_conn *conn)
 static int __attribute__((noinline, cold)) handle_no_room(struct vp_conn *conn)
 {
     if (!vp_is_postable(conn)) /* the core may post right after accept() */
-        return conn->state == VP_CONN_NEW && conn->hs.answered ? -EAGAIN : -ENOTCONN;
+        return conn->state == VP_CONN_NEW && conn->hs.accepted ? -EAGAIN : -ENOTCONN;
     vp_batch_flush(conn->ep); /* requests of an open batch would never complete */
     if (conn->sq_depth < conn->ep->sq_depth && conn->head - conn->tail >= conn->sq_xfer_max)
-        count_full(conn);
+        count_full_queue(conn);
     return -EAGAIN;
 }
 
@@ -297,7 +297,7 @@ struct parts {
     uint32_t num;                 /* number of requests for the data */
     uint32_t more;                /* requests except the last, with those of post_flush_read() */
     uint32_t done;                /* bytes already posted */
-    bool first_waits, tail_waits; /* wait for all earlier requests: see post_flush_read() */
+    bool first_waits, tail_waits; /* waits for all earlier requests: see post_flush_read() */
     bool flush_after;             /* a read follows the write: see vp_needs_read_flush() */
     bool notice_separate;         /* the notice is a separate request after the data */
 };
@@ -526,8 +526,8 @@ static int __attribute__((noinline)) read_slow(struct vp_conn *conn, const struc
  * ibv_wr_start(). Values are reloaded after calls into the device's library, since few would stay
  * in registers.
  */
-ALWAYS_INLINE bool is_fast(const struct vp_conn *conn, const struct vp_ep *ep,
-                           const struct prov_xfer *xfer)
+ALWAYS_INLINE bool may_use_fast_path(const struct vp_conn *conn, const struct vp_ep *ep,
+                                     const struct prov_xfer *xfer)
 {
     return __builtin_expect(conn->head - conn->tail < conn->sq_xfer_max, 1) &&
            __builtin_expect(ep->room > ep->room_signal, 1) &&
@@ -570,7 +570,7 @@ __attribute__((hot)) int vp_write(struct prov_conn *base, const struct prov_xfer
     struct vp_conn *conn = vp_conn(base);
     const struct vp_ep *ep = conn->ep;
 
-    if (!is_fast(conn, ep, xfer))
+    if (!may_use_fast_path(conn, ep, xfer))
         return write_slow(conn, xfer);
     if (xfer->length > ep->max_inline)
         return write_from_source(conn, xfer);
@@ -638,7 +638,7 @@ __attribute__((hot)) int vp_read(struct prov_conn *base, const struct prov_xfer 
 {
     struct vp_conn *conn = vp_conn(base);
 
-    if (!is_fast(conn, conn->ep, xfer))
+    if (!may_use_fast_path(conn, conn->ep, xfer))
         return read_slow(conn, xfer);
     struct ibv_qp_ex *qpx = conn->qpx;
     qpx->wr_id = take_ring_entry(conn, xfer->cookie, 0);
@@ -731,7 +731,7 @@ void vp_post_signalled(struct vp_conn *conn)
     struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE};
 
     if (check_room(conn, conn->sq_depth - 1, 0) == 0)
-        post_request(conn, &wr, PROV_SIGNAL, 0, VP_TAG_OURS);
+        post_request(conn, &wr, PROV_SIGNAL, 0, VP_TAG_INTERNAL);
 }
 
 bool vp_post_control(struct vp_conn *conn, uint32_t what)
@@ -742,7 +742,7 @@ bool vp_post_control(struct vp_conn *conn, uint32_t what)
 
     if (check_room(conn, conn->sq_max, 0) != 0)
         return false;
-    post_request(conn, &wr, PROV_SIGNAL, 0, VP_TAG_OURS);
+    post_request(conn, &wr, PROV_SIGNAL, 0, VP_TAG_INTERNAL);
     return true;
 }
 
@@ -751,23 +751,23 @@ bool vp_post_control(struct vp_conn *conn, uint32_t what)
  * that all earlier requests have completed. Its ring entry and completion-queue entry were
  * reserved.
  */
-void vp_conn_drain_marker(struct vp_conn *conn, uint32_t control)
+void vp_conn_post_last_request(struct vp_conn *conn, uint32_t control)
 {
     struct vp_op *op = &conn->ops[conn->head & conn->sq_mask];
     struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED};
 
-    if (conn->last == VP_LAST_POSTED)
+    if (conn->last_request == VP_LAST_POSTED)
         return;
-    UT_ASSERT(conn->last == VP_LAST_RESERVED && conn->ep->credits > 0);
+    UT_ASSERT(conn->last_request == VP_LAST_RESERVED && conn->ep->credits > 0);
     UT_ASSERT(conn->head - conn->tail <= conn->sq_mask);
-    conn->last = VP_LAST_POSTED;
+    conn->last_request = VP_LAST_POSTED;
     conn->ep->credits--;
     if (control) {
         wr.opcode = IBV_WR_SEND_WITH_IMM;
         wr.imm_data = htobe32(control);
         wr.send_flags |= IBV_SEND_SOLICITED;
     }
-    op->tag = VP_TAG_OURS;
+    op->tag = VP_TAG_INTERNAL;
     wr.wr_id = (uintptr_t)op;
     conn->unsignalled_from = ++conn->head;
     vp_count_signalled(conn);

@@ -34,7 +34,8 @@ void vp_batch_flush(struct vp_ep *ep);
 void vp_post_signalled(struct vp_conn *conn);
 /* Sends a signalled control message to the peer's provider. False: the queue is full. */
 bool vp_post_control(struct vp_conn *conn, uint32_t what);
-/* Posts the last request of a connection: VP_CTL_CLOSE, VP_CTL_SUSPEND, or 0 for an empty write. */
-void vp_conn_drain_marker(struct vp_conn *conn, uint32_t control);
+/* Posts the last request of a connection: a control message VP_CTL_CLOSE or VP_CTL_SUSPEND, or an
+ * empty write (`control` 0). */
+void vp_conn_post_last_request(struct vp_conn *conn, uint32_t control);
 
 #endif

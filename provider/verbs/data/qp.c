@@ -302,8 +302,9 @@ void vp_conn_free(struct vp_conn *conn)
  * Failing connections
  */
 
-/* After an error a device completes all requests at once: these limits are for dead devices. */
-enum { DRAIN_MS = 2000, DRAIN_GONE_MS = 200, LOOK_MS = 10 };
+/* Limits for dead devices: other devices complete all requests at once after an error. POLL_MS:
+ * interval of polls while the requests drain. */
+enum { DRAIN_MS = 2000, DRAIN_GONE_MS = 200, POLL_MS = 10 };
 
 void vp_conn_schedule_service(struct vp_conn *conn)
 {
@@ -339,7 +340,7 @@ void vp_conn_start_failing(struct vp_conn *conn)
     conn->end.deadline = now + (conn->ep->port->dev->gone ? DRAIN_GONE_MS : DRAIN_MS);
     vp_conn_schedule_service(conn);
     /* some devices raise no event for flushed requests: arming schedules polls while draining */
-    vp_ep_wake_later(conn->ep, now + LOOK_MS);
+    vp_ep_wake_later(conn->ep, now + POLL_MS);
 }
 
 bool vp_conn_post_failed(struct vp_conn *conn, uint32_t seq, enum prov_status status)

@@ -72,9 +72,9 @@ static int prepare_receives(struct vp_ep *ep, struct vp_recvs *recvs, uint32_t d
 
     while (recvs->mrs[part])
         part++;
-    UT_ASSERT(part < VP_RECVS_PARTS && depth <= recvs->most);
-    recvs->mrs[part] =
-        slab_register(ep, recvs->slab + from, (depth == recvs->most ? whole_pages(to) : to) - from);
+    UT_ASSERT(part < VP_RECVS_STEPS && depth <= recvs->max_depth);
+    recvs->mrs[part] = slab_register(ep, recvs->slab + from,
+                                     (depth == recvs->max_depth ? whole_pages(to) : to) - from);
     if (!recvs->mrs[part])
         return -errno;
     for (uint32_t i = first; i < depth; i++) {
@@ -97,7 +97,7 @@ static int prepare_receives(struct vp_ep *ep, struct vp_recvs *recvs, uint32_t d
 int vp_recvs_init(struct vp_ep *ep, struct vp_recvs *recvs, uint32_t depth, uint32_t max,
                   uint32_t posted_min)
 {
-    recvs->most = max;
+    recvs->max_depth = max;
     recvs->refill_at = refill_at(depth, posted_min < depth ? posted_min : depth - 1);
     recvs->slab = slab_alloc((size_t)max * PROV_MSG_MAX);
     recvs->wrs = calloc(max, sizeof(*recvs->wrs));
@@ -112,7 +112,7 @@ int vp_recvs_init(struct vp_ep *ep, struct vp_recvs *recvs, uint32_t depth, uint
 
 void vp_recvs_free(struct vp_recvs *recvs)
 {
-    for (int i = 0; i < VP_RECVS_PARTS && recvs->mrs[i]; i++)
+    for (int i = 0; i < VP_RECVS_STEPS && recvs->mrs[i]; i++)
         ibv_dereg_mr(recvs->mrs[i]);
     free(recvs->slab);
     free(recvs->wrs);
@@ -161,15 +161,16 @@ int vp_recvs_post_all(struct vp_ep *ep, struct vp_recvs *recvs)
 
 void vp_recvs_grow(struct vp_ep *ep, struct vp_recvs *recvs)
 {
-    uint32_t before = recvs->depth, depth = before < recvs->most / 2 ? 2 * before : recvs->most;
+    uint32_t before = recvs->depth,
+             depth = before < recvs->max_depth / 2 ? 2 * before : recvs->max_depth;
 
-    if (before == recvs->most)
+    if (before == recvs->max_depth)
         return;
     int rc = prepare_receives(ep, recvs, depth);
     if (rc) {
         ut_info(VP_CAT, "an endpoint of %s keeps %u receives: %s", ep->port->name, before,
                 strerror(-rc));
-        recvs->most = before;
+        recvs->max_depth = before;
         return;
     }
     ut_debug(VP_CAT, "an endpoint of %s has %u receives now", ep->port->name, depth);
@@ -239,17 +240,17 @@ static void defer_release(struct vp_ep *ep, uint32_t n)
 
 uint32_t vp_recvs_take_deferred_locked(struct vp_ep *ep)
 {
-    uint32_t owed = ep->recv_deferred;
+    uint32_t deferred = ep->recv_deferred;
 
     UT_ASSERT_LOCKED(&ep->prov->lock);
     ep->recv_deferred = 0;
-    return owed;
+    return deferred;
 }
 
-void vp_recvs_release_deferred(struct vp_ep *ep, uint32_t owed)
+void vp_recvs_release_deferred(struct vp_ep *ep, uint32_t deferred)
 {
-    if (owed)
-        release_cqes(ep, owed);
+    if (deferred)
+        release_cqes(ep, deferred);
 }
 
 int vp_recvs_create(struct vp_conn *conn)

@@ -63,7 +63,7 @@ void vp_recvs_destroy(struct vp_conn *conn);
  * before it polls the queue until it is empty, and then releases them with
  * vp_recvs_release_deferred(). */
 uint32_t vp_recvs_take_deferred_locked(struct vp_ep *ep);
-void vp_recvs_release_deferred(struct vp_ep *ep, uint32_t owed);
+void vp_recvs_release_deferred(struct vp_ep *ep, uint32_t deferred);
 
 /* Builds with assertions check that every consumed receive is posted again. */
 #ifdef UT_ASSERTIONS

@@ -199,7 +199,7 @@ static unsigned int add_gids(const struct vp_device *dev, unsigned int port, str
 {
     struct ibv_gid_entry *table = calloc(VP_MAX_GIDS, sizeof(*table));
     uint64_t wanted = ut_env_num(UT_ENV_VERBS_GID_INDEX);
-    unsigned int elsewhere = 0;
+    unsigned int other_namespaces = 0;
     struct vp_candidate c;
 
     if (!table)
@@ -213,14 +213,14 @@ static unsigned int add_gids(const struct vp_device *dev, unsigned int port, str
             continue;
         vp_gid_candidate(&table[i], &c);
         if (!vp_wants_gid() && !vp_netdev_has(here, &c.addr))
-            elsewhere++;
+            other_namespaces++;
         else
             add_candidate(list, &c);
     }
     if (here)
         freeifaddrs(here);
     free(table);
-    return elsewhere;
+    return other_namespaces;
 }
 
 /*** InfiniBand: any address of this host may belong to the port (IPoIB); rdma_bind_addr() tells
@@ -269,13 +269,13 @@ static void add_ip_addresses(struct list *list)
 }
 
 int vp_candidates(const struct vp_device *dev, unsigned int port, bool roce,
-                  struct vp_candidate *out, unsigned int *elsewhere)
+                  struct vp_candidate *out, unsigned int *other_namespaces)
 {
     struct list list = {NULL, 0, 0};
 
-    *elsewhere = 0;
+    *other_namespaces = 0;
     if (roce)
-        *elsewhere = add_gids(dev, port, &list);
+        *other_namespaces = add_gids(dev, port, &list);
     else
         add_ip_addresses(&list);
     return copy_best(&list, out);

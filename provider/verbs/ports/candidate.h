@@ -30,9 +30,9 @@ void vp_gid_candidate(const struct ibv_gid_entry *entry, struct vp_candidate *ou
 bool vp_has_its_address(const struct vp_port *port);
 
 /* Gets the best VP_MAX_CANDIDATES addresses of a RoCE or InfiniBand port, in order. Returns their
- * number. `elsewhere`: number of addresses left out because they belong to other network
+ * number. `other_namespaces`: number of addresses left out because they belong to other network
  * namespaces. */
 int vp_candidates(const struct vp_device *dev, unsigned int port, bool roce,
-                  struct vp_candidate *out, unsigned int *elsewhere);
+                  struct vp_candidate *out, unsigned int *other_namespaces);
 
 #endif

@@ -340,12 +340,12 @@ static void find_network(struct vp_usable_port *found)
 #define OTHER_NAMESPACES "%u addresses that no interface of this network namespace has: not used"
 
 static void exclude_without_address(struct vp_prov *prov, const char *device, unsigned int num,
-                                    int tried, unsigned int elsewhere)
+                                    int tried, unsigned int other_namespaces)
 {
     char others[128] = "";
 
-    if (elsewhere)
-        snprintf(others, sizeof(others), "; it has " OTHER_NAMESPACES, elsewhere);
+    if (other_namespaces)
+        snprintf(others, sizeof(others), "; it has " OTHER_NAMESPACES, other_namespaces);
     exclude_port(prov, device, num, "is active but has no address to listen on (%d tried%s)%s",
                  tried, *ut_env_str(UT_ENV_VERBS_SUBNETS) ? ", in UTOFU_VERBS_SUBNETS" : "",
                  others);
@@ -361,7 +361,7 @@ static void discover_port(struct vp_prov *prov, struct discovery *discovery, str
     struct vp_port *port = &found->port;
     union vp_port_attr all;
     const struct ibv_port_attr *attr = &all.attr;
-    unsigned int elsewhere;
+    unsigned int other_namespaces;
 
     if (discovery->num_ports == VP_MAX_USABLE || vp_query_port(dev->context, num, &all))
         return;
@@ -370,14 +370,14 @@ static void discover_port(struct vp_prov *prov, struct discovery *discovery, str
         return;
     }
     bool roce = attr->link_layer == IBV_LINK_LAYER_ETHERNET;
-    int count = vp_candidates(dev, num, roce, candidates, &elsewhere);
+    int count = vp_candidates(dev, num, roce, candidates, &other_namespaces);
     memset(found, 0, sizeof(*found));
     found->infiniband = !roce;
     found->near = vp_is_numa_local(name);
     snprintf(found->name, sizeof(found->name), "%s:%u", name, num);
-    vp_pci_function(name, found->function);
-    found->board = vp_adapter_id(&dev->attr);
-    found->socket = (int8_t)vp_adapter_connector(name, num, found->function);
+    vp_pci_function(name, found->pci_function);
+    found->adapter_id = vp_adapter_id(&dev->attr);
+    found->connector = (int8_t)vp_adapter_connector(name, num, found->pci_function);
     port->dev = dev;
     port->num = (uint8_t)num;
     port->max_msg = attr->max_msg_sz;
@@ -386,11 +386,11 @@ static void discover_port(struct vp_prov *prov, struct discovery *discovery, str
     port->traffic_class = (int16_t)(roce ? vp_traffic_class(name, num) : -1);
     port->rdmacm_class = (uint8_t)(roce ? vp_rdmacm_class(name, num) : 0);
     if (!listen_on_any_address(prov, port, candidates, count, roce)) {
-        exclude_without_address(prov, name, num, count, elsewhere);
+        exclude_without_address(prov, name, num, count, other_namespaces);
         return;
     }
-    if (elsewhere)
-        ut_info(VP_CAT, "%s:%u has " OTHER_NAMESPACES, name, num, elsewhere);
+    if (other_namespaces)
+        ut_info(VP_CAT, "%s:%u has " OTHER_NAMESPACES, name, num, other_namespaces);
     find_network(found);
     if (!roce && vp_wants_gid())
         ut_error(VP_CAT, "%s:%u is InfiniBand: gid_index of UTOFU_VERBS_CONNECT has no effect",
@@ -546,12 +546,13 @@ static void warn_of_shared_address(const struct vp_usable_port *found)
 {
     char text[INET6_ADDRSTRLEN];
 
-    if (found->shares[0])
+    if (found->same_address_as[0])
         ut_warn(VP_CAT,
                 "%s and %s have the same address, %s%s%s: packets that arrive at the other port "
                 "are lost. Give each port an address of its own, or bond ports of one adapter",
-                found->name, found->shares, vp_addr_text(&found->port.addr, text, sizeof(text)),
-                found->bond[0] ? ", by " : "", found->bond);
+                found->name, found->same_address_as,
+                vp_addr_text(&found->port.addr, text, sizeof(text)), found->bond[0] ? ", by " : "",
+                found->bond);
 }
 
 /* Adopts the ports that are used. */

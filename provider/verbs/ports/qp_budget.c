@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Budget of queue pairs. A process may have at most UTOFU_VERBS_MAX_QPS queue pairs per device.
- * When another connection needs a queue pair and none is free, the least recently used connection
- * is asked to suspend. If its owner has posted nothing on it since the last check, the owner asks
- * the peer, which checks the same. A connection in use keeps its queue pair and becomes the most
- * recently used. If all are in use, the connection that has been up longest has to suspend, but not
- * before HOLD_MS: more busy peers than queue pairs take turns. conn.c suspends a connection without
- * losing data.
+ * When another connection needs a queue pair and none is free, this process asks the least recently
+ * used connection to suspend. If its owner has posted nothing on it since the last check, the owner
+ * asks the peer, which checks the same. A connection in use keeps its queue pair and becomes the
+ * most recently used. If all are in use, the connection that has been up longest has to suspend,
+ * but not before HOLD_MS: more busy peers than queue pairs take turns. conn.c suspends a connection
+ * without losing data.
  *
  * A rail (ep->rail) only makes long puts faster. So it is suspended before all other connections,
  * even in use, and gets only a queue pair for which no other connection waits.
@@ -25,12 +25,12 @@
 enum {
     MIN_QPS = 2,      /* both sides of a connection to itself */
     HOLD_MS = 100,    /* minimum time for which a connection in use stays up */
-    ANSWER_MS = 250,  /* after this time another connection is asked */
-    MAX_CYCLE = 256,  /* number of connections asked before one in use has to suspend */
+    ANSWER_MS = 250,  /* without a reply in this time, another connection is asked */
+    MAX_CYCLE = 256,  /* connections that may refuse before one in use has to suspend */
     BURST = 16,       /* number of connections asked at once */
     PAUSE_MS = 10,    /* pause between two bursts */
     SHRINK_MS = 5000, /* time for which a device counts as having no more queue pairs */
-    MAX_WANTED = 16,
+    MAX_WANTED = 16,  /* waiting handshakes for which connections are asked at once */
 };
 
 void vp_budget_init(const struct vp_prov *prov, struct vp_device *dev)
@@ -60,13 +60,13 @@ static struct vp_qp_budget *budget_of(const struct vp_conn *conn)
 
 static bool is_evict_requested(const struct vp_conn *conn)
 {
-    return conn->budget_state == VP_BUDGET_EVICT_ASKED ||
+    return conn->budget_state == VP_BUDGET_EVICT_REQUESTED ||
            conn->budget_state == VP_BUDGET_EVICT_FORCED;
 }
 
-static bool is_soon_free(enum vp_budget_state state)
+static bool is_evicting(enum vp_budget_state state)
 {
-    return state == VP_BUDGET_EVICT_ASKED || state == VP_BUDGET_EVICT_FORCED ||
+    return state == VP_BUDGET_EVICT_REQUESTED || state == VP_BUDGET_EVICT_FORCED ||
            state == VP_BUDGET_ENDING;
 }
 
@@ -77,7 +77,7 @@ static void count_state(struct vp_qp_budget *p, const struct vp_conn *conn, int 
     p->taken += (unsigned int)(state != VP_BUDGET_NONE ? by : 0);
     p->opening += (unsigned int)(state == VP_BUDGET_OPENING && conn->active ? by : 0);
     p->num_open += (unsigned int)(state == VP_BUDGET_OPEN ? by : 0);
-    p->num_evicting += (unsigned int)(is_soon_free(state) ? by : 0);
+    p->num_evicting += (unsigned int)(is_evicting(state) ? by : 0);
 }
 
 static void set_state(struct vp_conn *conn, enum vp_budget_state state)
@@ -90,7 +90,7 @@ static void set_state(struct vp_conn *conn, enum vp_budget_state state)
     vp_list_remove(&conn->budget_link);
     if (state == VP_BUDGET_OPEN)
         vp_list_append(conn->ep->rail ? p->open.next : &p->open, &conn->budget_link);
-    if (is_soon_free(state)) {
+    if (is_evicting(state)) {
         conn->budget_since = ut_clock_ms();
         vp_list_append(&p->evicting, &conn->budget_link);
     }
@@ -130,7 +130,7 @@ static struct vp_conn *longest_waiting(const struct vp_list *list)
  * pair. */
 static unsigned int num_to_evict(const struct vp_qp_budget *p)
 {
-    unsigned int n = 0, more = p->limit > p->taken ? p->limit - p->taken : 0;
+    unsigned int n = 0, free = p->limit > p->taken ? p->limit - p->taken : 0;
 
     for (const struct vp_list *l = p->waiting_passive.next;
          l != &p->waiting_passive && n < MAX_WANTED; l = l->next)
@@ -141,7 +141,7 @@ static unsigned int num_to_evict(const struct vp_qp_budget *p)
          l = l->next)
         if (waiting_conn(l)->ep->rail == 0)
             active++, n++;
-    return n > more ? n - more : 0;
+    return n > free ? n - free : 0;
 }
 
 static unsigned int cycle_length(const struct vp_qp_budget *p)
@@ -161,7 +161,7 @@ static bool is_pausing(struct vp_prov *prov, struct vp_qp_budget *p, uint64_t no
     return now < p->resume_at;
 }
 
-/* Asks as many connections as necessary, least recently used first. */
+/* Asks as many connections as necessary to suspend, least recently used first. */
 static void evict_locked(struct vp_prov *prov, struct vp_qp_budget *p)
 {
     unsigned int wanted = num_to_evict(p);
@@ -171,11 +171,11 @@ static void evict_locked(struct vp_prov *prov, struct vp_qp_budget *p)
         uint64_t now = ut_clock_ms();
         if (is_pausing(prov, p, now))
             return;
-        bool in_turn = p->num_in_use > cycle_length(p) && now >= conn->up_since + HOLD_MS;
+        bool in_turn = p->num_not_evicted > cycle_length(p) && now >= conn->up_since + HOLD_MS;
         bool forced = in_turn || conn->ep->rail;
         if (in_turn)
-            p->num_in_use = 0;
-        set_state(conn, forced ? VP_BUDGET_EVICT_FORCED : VP_BUDGET_EVICT_ASKED);
+            p->num_not_evicted = 0;
+        set_state(conn, forced ? VP_BUDGET_EVICT_FORCED : VP_BUDGET_EVICT_REQUESTED);
         vp_post_event_locked(conn, VP_EV_EVICT);
         vp_kick(prov); /* progress() wakes the owner, and limits the time for the reply */
     }
@@ -229,8 +229,8 @@ bool vp_budget_shrink(struct vp_conn *conn)
 
     pthread_mutex_lock(&prov->lock);
     struct vp_qp_budget *p = budget_of(conn);
-    bool passive = p->taken > 1;
-    if (passive && !conn->abandoned) {
+    bool has_others = p->taken > 1;
+    if (has_others && !conn->abandoned) {
         if (p->limit == p->max)
             ut_info(VP_CAT, "%s has no more queue pairs: this process uses at most %u for now",
                     conn->ep->port->name, p->taken - 1);
@@ -244,7 +244,7 @@ bool vp_budget_shrink(struct vp_conn *conn)
         evict_locked(prov, p);
     }
     pthread_mutex_unlock(&prov->lock);
-    return passive;
+    return has_others;
 }
 
 void vp_budget_mark_up(struct vp_conn *conn)
@@ -281,7 +281,7 @@ void vp_budget_release_locked(struct vp_conn *conn)
     if (conn->budget_state == VP_BUDGET_NONE)
         return;
     if (conn->budget_state >= VP_BUDGET_ENDING)
-        p->num_in_use = p->burst = 0;
+        p->num_not_evicted = p->burst = 0;
     set_state(conn, VP_BUDGET_NONE);
     grant_locked(conn->ep->prov, p);
 }
@@ -302,7 +302,7 @@ static void mark_in_use_locked(struct vp_conn *conn)
 
     if (!is_evict_requested(conn))
         return;
-    p->num_in_use++;
+    p->num_not_evicted++;
     p->burst++;
     set_state(conn, VP_BUDGET_OPEN);
     evict_locked(conn->ep->prov, p);
@@ -324,8 +324,8 @@ enum vp_budget_check_evict vp_budget_check_evict(struct vp_conn *conn)
         vp_budget_mark_ending_locked(conn); /* the connection ends for another reason */
     else if (conn->budget_state == VP_BUDGET_EVICT_FORCED)
         evict = VP_EVICT_FORCE;
-    else if (conn->budget_state == VP_BUDGET_EVICT_ASKED && !vp_budget_check_use_locked(conn))
-        evict = VP_EVICT_ASK;
+    else if (conn->budget_state == VP_BUDGET_EVICT_REQUESTED && !vp_budget_check_use_locked(conn))
+        evict = VP_EVICT_REQUEST;
     else
         mark_in_use_locked(conn);
     pthread_mutex_unlock(&conn->ep->prov->lock);
@@ -350,12 +350,12 @@ bool vp_budget_has_spare(struct vp_conn *conn)
 }
 
 /* Stops waiting for peers that have not replied in time. */
-static void skip_late_locked(struct vp_prov *prov, struct vp_qp_budget *p, uint64_t now)
+static void expire_requests_locked(struct vp_prov *prov, struct vp_qp_budget *p, uint64_t now)
 {
     struct vp_conn *conn;
 
     while ((conn = first_in(&p->evicting)) && conn->budget_since + ANSWER_MS <= now) {
-        p->num_in_use += is_evict_requested(conn);
+        p->num_not_evicted += is_evict_requested(conn);
         set_state(conn, is_evict_requested(conn) ? VP_BUDGET_OPEN : VP_BUDGET_ENDING_LATE);
     }
     if (conn)
@@ -374,7 +374,7 @@ static void run_device_locked(struct vp_prov *prov, struct vp_device *dev, uint6
         vp_deadline_locked(prov, p->shrunk_until);
     if (p->resume_at > now)
         vp_deadline_locked(prov, p->resume_at);
-    skip_late_locked(prov, p, now);
+    expire_requests_locked(prov, p, now);
     grant_locked(prov, p);
 }
 

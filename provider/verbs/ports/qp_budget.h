@@ -30,9 +30,9 @@ void vp_budget_release_locked(struct vp_conn *conn);
 
 /* Returns whether this side has posted anything since the last check. */
 bool vp_budget_check_use_locked(struct vp_conn *conn);
-/* Checks a connection that was asked to suspend (VP_EV_EVICT): must it stay up, may it ask the
- * peer, or does it have to suspend? */
-enum vp_budget_check_evict { VP_EVICT_NO, VP_EVICT_ASK, VP_EVICT_FORCE };
+/* Handles VP_EV_EVICT, the request to suspend a connection: NO: the connection stays up, since it
+ * is in use; REQUEST: asks the peer, too; FORCE: the connection must suspend. */
+enum vp_budget_check_evict { VP_EVICT_NO, VP_EVICT_REQUEST, VP_EVICT_FORCE };
 enum vp_budget_check_evict vp_budget_check_evict(struct vp_conn *conn);
 /* Tells that this side or the peer still uses the connection. */
 void vp_budget_mark_in_use(struct vp_conn *conn);

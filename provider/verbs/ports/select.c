@@ -73,8 +73,9 @@ const char *vp_network_text(const struct vp_network *network, char *buf, size_t 
 
     inet_ntop(network->family, network->address, text, sizeof(text));
     snprintf(buf, size, "%s/%u", text, network->prefix);
-    if (network->part)
-        snprintf(buf + strlen(buf), size - strlen(buf), " (fabric %u)", network->part + 1u);
+    if (network->fabric_number)
+        snprintf(buf + strlen(buf), size - strlen(buf), " (fabric %u)",
+                 network->fabric_number + 1u);
     return buf;
 }
 
@@ -85,7 +86,7 @@ static int compare_networks(const struct vp_network *a, const struct vp_network 
     int order = memcmp(a->address, b->address, sizeof(a->address));
     if (!order)
         order = a->prefix - b->prefix;
-    return order ? order : a->part - b->part;
+    return order ? order : a->fabric_number - b->fabric_number;
 }
 
 /*** InfiniBand: ports that reach each other ***/
@@ -116,8 +117,8 @@ static bool has_fabric(const struct vp_usable_port *found, unsigned int count,
     return false;
 }
 
-/* The name of a fabric is the lowest network of its ports. Fabrics of ports without addresses
- * differ only in their number. */
+/* Sets the network that names a fabric: the lowest network of its ports. Fabrics of ports without
+ * addresses differ only in fabric_number. */
 static void name_fabric(struct vp_usable_port *found, unsigned int count,
                         const unsigned int *first_of, unsigned int first)
 {
@@ -127,7 +128,7 @@ static void name_fabric(struct vp_usable_port *found, unsigned int count,
         if (first_of[i] == first && compare_networks(&found[i].port.network, &lowest) < 0)
             lowest = found[i].port.network;
     while (has_fabric(found, first, &lowest))
-        lowest.part++;
+        lowest.fabric_number++;
     for (unsigned int i = first; i < count; i++)
         if (first_of[i] == first)
             found[i].fabric = lowest;
@@ -164,7 +165,7 @@ bool vp_ports_need_datagrams(const struct vp_usable_port *found, unsigned int us
 /*** properties of a port ***/
 
 _Static_assert(offsetof(struct ibv_port_attr, port_cap_flags2) + 4 == 52,
-               "where active_speed_ex is: nothing is between the two but what aligns it");
+               "active_speed_ex follows port_cap_flags2, after padding");
 
 int vp_query_port(struct ibv_context *context, unsigned int port, union vp_port_attr *out)
 {
@@ -304,11 +305,11 @@ static bool read_port_name(const char *device, unsigned int port, char *line, in
 }
 
 /*
- * An adapter in two PCIe slots (Socket Direct) has in each slot a function for each of its sockets.
- * mlx5_sd_group_id() of Linux 6.9, drivers/net/ethernet/mellanox/mlx5/core/lib/sd.c, groups the
- * functions of a socket by the number in phys_port_name (en/devlink.c,
+ * An adapter in two PCIe slots (Socket Direct) has in each slot a function for each cable
+ * connector. mlx5_sd_group_id() of Linux 6.9, drivers/net/ethernet/mellanox/mlx5/core/lib/sd.c,
+ * groups the functions of a connector by the number in phys_port_name (en/devlink.c,
  * mlx5e_devlink_port_register()). If the firmware does not report it, and on InfiniBand, the number
- * of the PCI function identifies the socket (include/linux/mlx5/driver.h, mlx5_get_dev_index()).
+ * of the PCI function identifies the connector (include/linux/mlx5/driver.h, mlx5_get_dev_index()).
  */
 int vp_adapter_connector(const char *device, unsigned int port, const char *function)
 {
@@ -359,7 +360,7 @@ bool vp_is_numa_local(const char *device)
 /*** selection ***/
 
 #define EXCLUDE(f, ...) snprintf((f)->why_not, sizeof((f)->why_not), __VA_ARGS__)
-#define NAME_IT         "UTOFU_VERBS_DEVICES can name it"
+#define NAMING_HINT     "UTOFU_VERBS_DEVICES can name it"
 
 static const struct vp_usable_port *fastest_of(const struct vp_usable_port *found,
                                                unsigned int count)
@@ -397,7 +398,7 @@ static void exclude_shared_addresses(struct vp_usable_port *found, unsigned int 
                 continue;
             bool later = found[j].port.uses_datagrams && !found[i].port.uses_datagrams;
             struct vp_usable_port *used = &found[later ? i : j], *other = &found[later ? j : i];
-            memcpy(used->shares, other->name, sizeof(used->shares));
+            memcpy(used->same_address_as, other->name, sizeof(used->same_address_as));
             EXCLUDE(other,
                     "has the address of %s, %s%s%s: packets arrive at either port, so only one of "
                     "them is used; give each an address of its own",
@@ -414,7 +415,7 @@ static void exclude_slow(struct vp_usable_port *found, unsigned int count)
     for (unsigned int i = 0; i < count; i++) {
         unsigned int speed = found[i].port.speed;
         if (!found[i].why_not[0] && speed && 2 * speed < best->port.speed)
-            EXCLUDE(&found[i], "has %u Mbit/s, and %s has %u: " NAME_IT, speed, best->name,
+            EXCLUDE(&found[i], "has %u Mbit/s, and %s has %u: " NAMING_HINT, speed, best->name,
                     best->port.speed);
     }
 }
@@ -428,12 +429,12 @@ static void exclude_ethernet(struct vp_usable_port *found, unsigned int count)
             infiniband = &found[i];
     for (unsigned int i = 0; infiniband && i < count; i++)
         if (!found[i].why_not[0] && !found[i].infiniband)
-            EXCLUDE(&found[i], "is Ethernet, and %s is InfiniBand: " NAME_IT, infiniband->name);
+            EXCLUDE(&found[i], "is Ethernet, and %s is InfiniBand: " NAMING_HINT, infiniband->name);
 }
 
 /* The best throughput of a network: it uses the ports of at least this speed. */
 struct throughput {
-    uint64_t together; /* Mbit/s: speed of the slowest port times the number of ports */
+    uint64_t total_speed; /* Mbit/s: speed of the slowest port times the number of ports */
     unsigned int slowest;
 };
 
@@ -453,9 +454,10 @@ static struct throughput throughput_of(const struct vp_usable_port *found, unsig
             continue;
         for (unsigned int j = 0; j < count && ports < VP_MAX_PORTS; j++)
             ports += is_candidate(&found[j], network) && found[j].port.speed >= speed;
-        uint64_t together = (uint64_t)ports * (speed ? speed : 1);
-        if (together > best.together || (together == best.together && speed > best.slowest))
-            best = (struct throughput){together, speed};
+        uint64_t total_speed = (uint64_t)ports * (speed ? speed : 1);
+        if (total_speed > best.total_speed ||
+            (total_speed == best.total_speed && speed > best.slowest))
+            best = (struct throughput){total_speed, speed};
     }
     return best;
 }
@@ -471,7 +473,7 @@ static void exclude_bottlenecks(struct vp_usable_port *found, unsigned int count
         if (!found[i].why_not[0] && speed && speed < throughput.slowest)
             EXCLUDE(&found[i],
                     "has %u Mbit/s, and %s has %u: TNIs with this port would slow the others "
-                    "down; " NAME_IT,
+                    "down; " NAMING_HINT,
                     speed, best->name, best->port.speed);
     }
 }
@@ -485,7 +487,7 @@ static void exclude_other_networks(struct vp_usable_port *found, unsigned int co
     for (unsigned int i = 0; i < count; i++) {
         if (found[i].why_not[0])
             continue;
-        uint64_t speed = throughput_of(found, count, &found[i].fabric).together;
+        uint64_t speed = throughput_of(found, count, &found[i].fabric).total_speed;
         if (!best || speed > best_speed ||
             (speed == best_speed && compare_networks(&found[i].fabric, &best->fabric) < 0)) {
             best = &found[i];
@@ -504,7 +506,7 @@ static void exclude_other_networks(struct vp_usable_port *found, unsigned int co
 void vp_ports_select(struct vp_usable_port *found, unsigned int count, bool chosen)
 {
     for (unsigned int i = 0; i < count; i++)
-        found[i].why_not[0] = found[i].shares[0] = '\0';
+        found[i].why_not[0] = found[i].same_address_as[0] = '\0';
     exclude_shared_addresses(found, count);
     if (chosen || !count)
         return;
@@ -522,8 +524,9 @@ static bool share_link(const struct vp_usable_port *a, const struct vp_usable_po
         return true;
     if (a->port.dev == b->port.dev || a->port.num != b->port.num)
         return false;
-    return (a->function[0] && strcmp(a->function, b->function) == 0) ||
-           (a->board && a->board == b->board && a->socket >= 0 && a->socket == b->socket);
+    return (a->pci_function[0] && strcmp(a->pci_function, b->pci_function) == 0) ||
+           (a->adapter_id && a->adapter_id == b->adapter_id && a->connector >= 0 &&
+            a->connector == b->connector);
 }
 
 void vp_ports_find_links(struct vp_usable_port *found, unsigned int used)
@@ -532,8 +535,9 @@ void vp_ports_find_links(struct vp_usable_port *found, unsigned int used)
         unsigned int first = 0;
         while (!share_link(&found[first], &found[i]) && first < i)
             first++;
-        found[i].port.wire = (uint8_t)first;
-        found[i].port.paths = found[i].paths > 1 && !found[i].shares[0] ? found[i].paths : 1;
+        found[i].port.phys_link = (uint8_t)first;
+        found[i].port.paths =
+            found[i].paths > 1 && !found[i].same_address_as[0] ? found[i].paths : 1;
     }
 }
 
@@ -546,7 +550,7 @@ unsigned int vp_rails_count_further(const struct vp_port *ports, unsigned int co
         const struct vp_port *next = &ports[(port + further + 1) % count];
         unsigned int taken = 0;
         for (unsigned int i = 0; i <= further; i++)
-            taken += ports[(port + i) % count].wire == next->wire;
+            taken += ports[(port + i) % count].phys_link == next->phys_link;
         if (taken >= next->paths)
             break;
         further++;

@@ -22,16 +22,16 @@ struct vp_usable_port {
     struct vp_port port;
     char name[IBV_SYSFS_NAME_MAX + 8]; /* device:port */
     bool infiniband;
-    struct vp_network subnet;            /* InfiniBand: network of the GID */
-    struct vp_network fabric;            /* network of all ports that it reaches */
-    bool near;                           /* near to every CPU on which this process may run */
-    char bond[VP_BOND_TEXT];             /* RoCE: bond that has its address; empty: none */
-    uint8_t paths;                       /* RoCE: number of ports over which the bond sends */
-    char shares[IBV_SYSFS_NAME_MAX + 8]; /* RoCE: port with the same address; empty: none */
-    char function[VP_FUNCTION_TEXT];     /* from vp_pci_function() */
-    uint64_t board;                      /* from vp_adapter_id() */
-    int8_t socket;                       /* from vp_adapter_connector(); -1: unknown */
-    char why_not[256];                   /* empty: the port is used */
+    struct vp_network subnet; /* InfiniBand: network of the GID */
+    struct vp_network fabric; /* network of all ports that it reaches */
+    bool near;                /* near to every CPU on which this process may run */
+    char bond[VP_BOND_TEXT];  /* RoCE: bond that has its address; empty: none */
+    uint8_t paths;            /* RoCE: number of ports over which the bond sends */
+    char same_address_as[IBV_SYSFS_NAME_MAX + 8]; /* RoCE: another port; empty: none */
+    char pci_function[VP_FUNCTION_TEXT];          /* from vp_pci_function() */
+    uint64_t adapter_id;                          /* from vp_adapter_id() */
+    int8_t connector;                             /* from vp_adapter_connector(); -1: unknown */
+    char why_not[256];                            /* empty: the port is used */
 };
 
 /* Gets the network of an address from the interface with the address; without such an interface,
@@ -68,12 +68,12 @@ int vp_rdmacm_class(const char *device, unsigned int port);
 void vp_pci_function(const char *device, char text[VP_FUNCTION_TEXT]);
 /* Returns a number that identifies the adapter; 0: unknown. */
 uint64_t vp_adapter_id(const struct ibv_device_attr *attr);
-/* Returns the adapter's socket (cable connector) of a device's port, from 0 on; -1: unknown.
+/* Returns the number of the adapter's cable connector for a device's port, from 0 on; -1: unknown.
  * `function`: from vp_pci_function(). */
 int vp_adapter_connector(const char *device, unsigned int port, const char *function);
-/* Numbers the physical links of the used ports, which come first: `wire`. Two ports share a link if
- * they belong to one bond, are the same port of functions of one PCI function, or have the same
- * socket of one adapter. */
+/* Numbers the physical links of the used ports, which come first: `phys_link`. Two ports share a
+ * link if they belong to one bond, are the same port of functions of one PCI function, or have the
+ * same connector of one adapter. */
 void vp_ports_find_links(struct vp_usable_port *found, unsigned int used);
 /* Returns how many of the following ports (cyclically) take parts of this port's long writes: each
  * needs a physical link that the others do not use. */
@@ -101,7 +101,7 @@ void vp_ports_group_fabrics(struct vp_usable_port *found, unsigned int count,
 bool vp_ports_need_datagrams(const struct vp_usable_port *found, unsigned int used);
 
 /*
- * Fills in why_not and `shares`. Only one of the RoCE ports with the same address is used,
+ * Fills in why_not and `same_address_as`. Only one of the RoCE ports with the same address is used,
  * preferably one on which librdmacm listens: an interface spans these ports, and packets for the
  * address arrive at any of them. Unless the user has `chosen` ports or networks, this also excludes
  * ports with less than half the speed of the fastest port; Ethernet beside InfiniBand; all networks

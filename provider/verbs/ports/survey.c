@@ -136,7 +136,7 @@ static void describe_port(struct ibv_context *context, struct prov_port *out, in
 }
 
 static void describe_device(const struct vp_prov *prov, struct ibv_device *device, void *ctx,
-                            void (*tell)(void *ctx, const struct prov_port *port))
+                            void (*report)(void *ctx, const struct prov_port *port))
 {
     struct ibv_context *context = ibv_open_device(device);
     struct ibv_device_attr attr = {.phys_port_cnt = 1};
@@ -154,19 +154,19 @@ static void describe_device(const struct vp_prov *prov, struct ibv_device *devic
             snprintf(out.atomics, sizeof(out.atomics), "%s", atomics_text(attr.atomic_cap));
             describe_port(context, &out, used ? used->gid_index : -1);
         }
-        tell(ctx, &out);
+        report(ctx, &out);
     }
     if (context)
         ibv_close_device(context);
 }
 
 void vp_survey_ports(const struct vp_prov *prov, void *ctx,
-                     void (*tell)(void *ctx, const struct prov_port *port))
+                     void (*report)(void *ctx, const struct prov_port *port))
 {
     struct ibv_device **list = ibv_get_device_list(NULL);
 
     for (struct ibv_device **d = list; d && *d; d++)
-        describe_device(prov, *d, ctx, tell);
+        describe_device(prov, *d, ctx, report);
     if (list)
         ibv_free_device_list(list);
 }

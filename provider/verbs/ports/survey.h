@@ -6,6 +6,6 @@
 #include "verbs/prov_types.h"
 
 void vp_survey_ports(const struct vp_prov *prov, void *ctx,
-                     void (*tell)(void *ctx, const struct prov_port *port));
+                     void (*report)(void *ctx, const struct prov_port *port));
 
 #endif
