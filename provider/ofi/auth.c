@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Signs control messages and derives the secrets of connections: see auth.h. */
 #include "auth.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Connections: the handshake over the control endpoint, acknowledged operations, and the end. */
 #include "conn.h"
 
 #include <errno.h>
@@ -20,7 +21,7 @@ enum {
     INDEX_BITS = 20,
     MAX_CONNS = 1 << INDEX_BITS,
     FIRST_CONNS = 16,
-    LAST_WORDS_MS = 20, /* after a process has ended: its last messages may still be in flight */
+    EXIT_GRACE_MS = 20, /* time for the last messages of a process that has ended to arrive */
 };
 
 /*
@@ -56,12 +57,12 @@ static bool assign_id(struct fp_ep *ep, struct fp_conn *conn)
     return true;
 }
 
-struct fp_conn *fp_conn_find(struct fp_ep *ep, uint32_t name)
+struct fp_conn *fp_conn_find(struct fp_ep *ep, uint32_t id)
 {
-    uint32_t at = name & (MAX_CONNS - 1);
+    uint32_t at = id & (MAX_CONNS - 1);
     struct fp_conn *conn = at < ep->conns_size ? ep->conns[at] : NULL;
 
-    return conn && conn->id == name ? conn : NULL;
+    return conn && conn->id == id ? conn : NULL;
 }
 
 static struct fp_conn *conn_new(struct fp_ep *ep, struct fp_peer *peer, uint64_t peer_id,
@@ -140,7 +141,7 @@ void fp_conn_repeat_request(struct fp_conn *conn)
     send_ctrl(conn, FP_CONN_REQUEST, true);
 }
 
-/* Is this a repeated connection request? */
+/* True for a repeated connection request. */
 static bool is_duplicate(const struct fp_ep *ep, const struct fp_peer *peer,
                          const struct fp_ctrl_msg *msg)
 {
@@ -185,8 +186,8 @@ static int take_down(struct fp_conn *conn, enum prov_reason reason)
     fp_send_drop_queued(conn);
     fp_rma_read_drop_all(conn);
     fp_reorder_clear(conn);
-    if (before == FP_INCOMING ||
-        before == FP_CLOSING) { /* the peer does not know the connection now */
+    /* the core does not know the connection yet, or any more */
+    if (before == FP_INCOMING || before == FP_CLOSING) {
         fp_conn_finish(conn);
         return calls;
     }
@@ -220,8 +221,8 @@ static int handle_accept(struct fp_conn *conn, const struct fp_ctrl_msg *msg)
     return 1;
 }
 
-/* The data of a read may arrive after the peer's FP_CONN_CLOSE, which is sent over the control
- * endpoint. */
+/* True if the data of a read is missing: it may arrive after the peer's FP_CONN_CLOSE, which is
+ * sent over the control endpoint. */
 static bool awaits_read_data(struct fp_conn *conn)
 {
     uint32_t n = conn->reported;
@@ -303,18 +304,18 @@ int fp_conn_handle_start(struct fp_conn *conn)
  * Operations, and the end of connections
  */
 
-/* Has this side received everything that it waits for, and sent everything? Closing an endpoint may
- * lose data in the queues of the fabric. */
+/* True if this side waits for nothing and has sent all its messages. Closing an endpoint may lose
+ * data in the queues of the fabric. */
 static bool is_drained(const struct fp_conn *conn)
 {
-    return conn->reported == conn->posted && conn->first_answer == conn->last_answer &&
+    return conn->reported == conn->posted && conn->first_served == conn->last_served &&
            conn->num_queued == 0 && conn->num_sending == 0;
 }
 
-/* Have all operations before the refused one completed? */
-static bool is_next_to_fail(const struct fp_conn *conn)
+/* True if all operations before the refused one have completed. */
+static bool has_reached_refused(const struct fp_conn *conn)
 {
-    return conn->failed && conn->reported == conn->failed_at;
+    return conn->failed && conn->reported == conn->refused_op;
 }
 
 static bool has_ended(struct fp_conn *conn, uint32_t n)
@@ -339,7 +340,7 @@ bool fp_conn_handle_refusal(struct fp_conn *conn, uint32_t n, uint8_t status)
         return false;
     op->status = status;
     conn->failed = true;
-    conn->failed_at = n;
+    conn->refused_op = n;
     fp_mark_busy(conn);
     return true;
 }
@@ -349,7 +350,7 @@ int fp_conn_report_done(struct fp_conn *conn)
     int calls = 0;
 
     while (conn->reported != conn->sent && has_ended(conn, conn->reported) &&
-           !is_next_to_fail(conn)) {
+           !has_reached_refused(conn)) {
         struct fp_op *op = fp_op_at(conn, conn->reported++);
         if (conn->state != FP_UP)
             continue;
@@ -374,17 +375,17 @@ int fp_conn_check_peer(struct fp_conn *conn)
     return fp_conn_check_down(conn);
 }
 
-/* On a fabric that does not order writes, a write in flight may land after a write of the next
- * connection. */
+/* True if a write in flight may be stored after a write of the next connection: on a fabric that
+ * does not order writes. */
 static bool may_land_late(const struct fp_conn *conn)
 {
     return conn->num_rma_writes > 0 && !conn->ep->prov->keeps_order;
 }
 
-/* Have all messages that the process sent before it ended had time to arrive? */
+/* True if the peer has ended, and its last messages have had time to arrive. */
 static bool is_past_grace_period(const struct fp_conn *conn)
 {
-    return conn->peer_died && ut_now_ms() - conn->peer->ended_ms >= LAST_WORDS_MS;
+    return conn->peer_died && ut_now_ms() - conn->peer->ended_ms >= EXIT_GRACE_MS;
 }
 
 int fp_conn_check_down(struct fp_conn *conn)
@@ -399,7 +400,7 @@ int fp_conn_check_down(struct fp_conn *conn)
         return take_down(conn, PROV_REASON_CLOSED);
     if (conn->peer_broke)
         return take_down(conn, PROV_REASON_BROKEN);
-    if (is_next_to_fail(conn)) {
+    if (has_reached_refused(conn)) {
         send_ctrl(conn, FP_CONN_BROKEN, false);
         return take_down(conn, PROV_REASON_BROKEN);
     }
@@ -461,7 +462,7 @@ int fp_connect(struct prov_ep *base, const void *addr, size_t addr_size, unsigne
     if (addr_size > sizeof(record))
         return -EPROTO;
     memcpy(&record, addr, addr_size);
-    if (!fp_address_is_good(ep->prov, &record.address) ||
+    if (!fp_address_is_valid(ep->prov, &record.address) ||
         addr_size != offsetof(struct fp_record, address.name) + record.address.name_size)
         return -EPROTO;
     struct fp_peer *peer = fp_peer_get(ep->prov, &record.address, record.key);
@@ -483,17 +484,17 @@ int fp_connect(struct prov_ep *base, const void *addr, size_t addr_size, unsigne
 int fp_accept(struct prov_conn *base, const void *hello, size_t hello_size, void *ctx)
 {
     struct fp_conn *conn = (struct fp_conn *)base;
-    uint8_t theirs[PROV_HELLO_MAX];
+    uint8_t peer_hello[PROV_HELLO_MAX];
     uint8_t size = conn->hello_size;
     struct fp_secrets secrets =
         fp_derive_secrets(conn->ep->prov->key, conn->rmt_nonce, conn->nonce);
 
     conn->secret_in = secrets.to_acceptor;
     conn->secret_out = secrets.to_initiator;
-    memcpy(theirs, conn->hello, size);
+    memcpy(peer_hello, conn->hello, size);
     set_hello(conn, hello, hello_size);
     send_ctrl(conn, FP_CONN_ACCEPT, true);
-    set_hello(conn, theirs, size);
+    set_hello(conn, peer_hello, size);
     conn->ctx = ctx;
     conn->state = FP_ACCEPTED;
     return 0;

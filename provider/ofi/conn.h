@@ -12,8 +12,8 @@ int fp_accept(struct prov_conn *base, const void *hello, size_t hello_size, void
 void fp_reject(struct prov_conn *base);
 void fp_conn_close(struct prov_conn *base);
 
-/* The connection with this id; NULL: none. */
-struct fp_conn *fp_conn_find(struct fp_ep *ep, uint32_t name);
+/* Returns the connection with this id; NULL: none. */
+struct fp_conn *fp_conn_find(struct fp_ep *ep, uint32_t id);
 
 /* Handles a control message for the endpoint. Like all functions here, returns the number of
  * callbacks. */

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The control endpoint: sends, repeats and receives control messages, and pings peers: see
+ * control.h. */
 #include "control.h"
 
 #include <errno.h>
@@ -17,9 +19,9 @@
 #include "util/log.h"
 #include "event.h"
 
-enum { RECEIVES = 64, ENTRIES = 16, SOON_MS = 1 };
+enum { RECEIVES = 64, ENTRIES = 16, FLUSH_PAUSE_MS = 1 };
 
-bool fp_address_is_good(const struct fp_prov *prov, const struct fp_address *address)
+bool fp_address_is_valid(const struct fp_prov *prov, const struct fp_address *address)
 {
     return address->version == FP_VERSION && address->fabric == prov->address.fabric &&
            address->name_size > 0 && address->name_size <= FP_NAME_MAX;
@@ -37,8 +39,8 @@ static void append_ctrl(struct fp_control *c, struct fp_ctrl_entry *entry)
     c->last = &entry->next;
 }
 
-/* Missing pongs are only detected for peers with connections; control messages to other peers have
- * a time limit. */
+/* True if the message is to be dropped: its peer was given up. Peers without connections are not
+ * pinged, so messages to them have a time limit. */
 static bool is_given_up(const struct fp_ctrl_entry *entry, uint64_t now)
 {
     return fp_peer_is_dead(entry->peer) ||
@@ -58,7 +60,7 @@ static bool send_one(struct fp_prov *prov, struct fp_ctrl_entry *entry)
     struct fp_control *c = &prov->control;
     struct fp_peer *peer = entry->peer;
 
-    if (peer->blocked == c->round) /* messages to a peer keep their order */
+    if (peer->blocked == c->round) /* an earlier message to the peer was not sent */
         return false;
     peer->blocked = c->round;
     if (peer->at == FI_ADDR_NOTAVAIL &&
@@ -124,7 +126,7 @@ static void sign_ctrl(const struct fp_peer *peer, struct fp_ctrl_msg *msg)
     bool is_peers = fp_peer_has_key(peer);
 
     msg->process = peer->prov->address;
-    msg->by = is_peers ? FP_BY_RECEIVERS : FP_BY_SENDERS;
+    msg->signed_by = is_peers ? FP_SIGNED_BY_RECEIVER : FP_SIGNED_BY_SENDER;
     fp_sign(msg, is_peers ? peer->key : peer->prov->key);
 }
 
@@ -183,7 +185,7 @@ static bool deliver_ctrl(struct fp_prov *prov, struct fp_ctrl_entry *entry, void
         __atomic_store_n(&ep->has_ctrl, 1, __ATOMIC_SEQ_CST);
         if (__atomic_load_n(&ep->armed, __ATOMIC_SEQ_CST)) {
             *owner = ep->attr.owner;
-            if (prov->control.by_poller)
+            if (prov->control.polled_by_owner)
                 __atomic_store_n(&ep->retry, 1, __ATOMIC_SEQ_CST);
         }
     }
@@ -210,9 +212,9 @@ static void reject_ctrl(struct fp_peer *peer, const struct fp_ctrl_msg *msg)
 static struct fp_peer *sender_of(struct fp_prov *prov, const struct fp_ctrl_msg *msg)
 {
     struct fp_peer *peer = fp_peer_find(prov, &msg->process);
-    const uint8_t *key = msg->by == FP_BY_RECEIVERS      ? prov->key
-                         : peer && fp_peer_has_key(peer) ? peer->key
-                                                         : NULL;
+    const uint8_t *key = msg->signed_by == FP_SIGNED_BY_RECEIVER ? prov->key
+                         : peer && fp_peer_has_key(peer)         ? peer->key
+                                                                 : NULL;
 
     if (!key || !fp_is_signed(msg, key)) {
         if (msg->kind == FP_CONN_REQUEST)
@@ -248,7 +250,7 @@ static void handle_ctrl(struct fp_prov *prov, const struct fp_ctrl_msg *msg)
         free(entry);
         reject_ctrl(peer, msg);
     }
-    if (owner && prov->control.by_poller)
+    if (owner && prov->control.polled_by_owner)
         fp_timer_start(prov); /* only progress() calls wake() */
     else if (owner)
         prov->config.wake(owner);
@@ -262,7 +264,7 @@ static void handle_receive(struct fp_prov *prov, struct fp_buf *buf, size_t size
     memcpy(&msg, buf->bytes, sizeof(msg));
     fp_post_receive(buf, c->fids.ep, &c->unposted);
     if (size == sizeof(msg) && msg.hello_size <= PROV_HELLO_MAX && msg.name_size <= FP_NAME_MAX &&
-        fp_address_is_good(prov, &msg.process))
+        fp_address_is_valid(prov, &msg.process))
         handle_ctrl(prov, &msg);
     else
         ut_warn(FP_CAT,
@@ -310,8 +312,8 @@ static void repost_receives(struct fp_control *c)
     }
 }
 
-/* Number of entries read from the completion queue; 0: none. */
-static long read_some(struct fp_prov *prov)
+/* Returns the number of completions that were read; 0: none. */
+static long read_completions(struct fp_prov *prov)
 {
     struct fp_control *c = &prov->control;
     struct fi_cq_msg_entry entries[ENTRIES];
@@ -337,11 +339,11 @@ bool fp_control_poll_once(struct fp_prov *prov)
 
     if (pthread_mutex_trylock(&c->lock) != 0)
         return true;
-    c->by_poller = true;
+    c->polled_by_owner = true;
     repost_receives(c);
-    bool found = read_some(prov) != 0;
+    bool found = read_completions(prov) != 0;
     send_queued(prov);
-    c->by_poller = false;
+    c->polled_by_owner = false;
     pthread_mutex_unlock(&c->lock);
     return found;
 }
@@ -353,7 +355,7 @@ bool fp_control_progress(struct fp_prov *prov)
 
     pthread_mutex_lock(&c->lock);
     repost_receives(c);
-    for (int i = 0; i < ENTRIES && read_some(prov) != 0; i++)
+    for (int i = 0; i < ENTRIES && read_completions(prov) != 0; i++)
         ;
     send_queued(prov);
     quiet = c->fids.cq_fd < 0 || fp_fids_trywait(prov, &c->fids);
@@ -432,7 +434,7 @@ static void flush_control(struct fp_prov *prov)
     for (int i = 0; i < TRIES && (c->first || c->num_sending > 0); i++) {
         fp_control_progress(prov);
         if (c->first || c->num_sending > 0)
-            usleep(SOON_MS * 1000);
+            usleep(FLUSH_PAUSE_MS * 1000);
     }
 }
 
@@ -455,26 +457,27 @@ void fp_control_close(struct fp_prov *prov)
  * program of the peer does.
  */
 
-enum { LOOK_MS = 1000, MIN_LOOK_MS = 100, LOOKS = 4 }; /* before a peer is given up */
+/* Interval of the checks of a peer, and their number before the peer is given up. */
+enum { CHECK_MS = 1000, MIN_CHECK_MS = 100, CHECKS = 4 };
 
 uint32_t fp_peer_ping(struct fp_peer *peer)
 {
-    uint32_t question = __atomic_add_fetch(&peer->last_ping, 1, __ATOMIC_SEQ_CST);
+    uint32_t number = __atomic_add_fetch(&peer->last_ping, 1, __ATOMIC_SEQ_CST);
 
-    __atomic_store_n(&peer->awaited_pong, question, __ATOMIC_RELEASE);
-    fp_control_send(peer, &(struct fp_ctrl_msg){.kind = FP_PING, .from_conn = question});
-    return question;
+    __atomic_store_n(&peer->awaited_pong, number, __ATOMIC_RELEASE);
+    fp_control_send(peer, &(struct fp_ctrl_msg){.kind = FP_PING, .from_conn = number});
+    return number;
 }
 
 static unsigned int check_interval_ms(const struct fp_prov *prov)
 {
-    unsigned int ms = prov->config.peer_timeout_ms / LOOKS;
+    unsigned int ms = prov->config.peer_timeout_ms / CHECKS;
 
-    return ms > LOOK_MS ? LOOK_MS : ms < MIN_LOOK_MS ? MIN_LOOK_MS : ms;
+    return ms > CHECK_MS ? CHECK_MS : ms < MIN_CHECK_MS ? MIN_CHECK_MS : ms;
 }
 
-/* Called with the lock. Is a ping due? Time in which this process did not run is mostly not
- * counted, because a pong may have arrived meanwhile. */
+/* True if a ping is due. Counts at most two intervals as silence, because a pong may have arrived
+ * while this process did not run. Called with the lock. */
 static bool check_peer(struct fp_peer *peer, uint64_t now)
 {
     struct fp_prov *prov = peer->prov;
@@ -499,7 +502,7 @@ static bool is_silent(const struct fp_peer *peer)
     return peer->silent_ms >= 2 * check_interval_ms(peer->prov);
 }
 
-/* Handles what the peer sent before its end, and then its end. */
+/* If the peer's process has ended: handles its last messages, and then its end. */
 static void check_port(struct fp_peer *peer)
 {
     if (!fp_peer_port_is_refused(peer))
@@ -519,20 +522,20 @@ int fp_keepalive_run(struct fp_prov *prov)
     struct fp_peer *peer = SLIST_FIRST(&prov->peers);
     pthread_mutex_unlock(&prov->lock);
     for (; peer;
-         peer = SLIST_NEXT(peer, next)) { /* peers are never freed, new ones are prepended */
+         peer = SLIST_NEXT(peer, next)) { /* peers are never freed, and new peers are prepended */
         pthread_mutex_lock(&prov->lock);
-        bool lives = peer->conns > 0 && !fp_peer_is_dead(peer);
-        bool ask = lives && check_peer(peer, now);
-        bool silent = lives && is_silent(peer);
+        bool is_used = peer->conns > 0 && !fp_peer_is_dead(peer);
+        bool ping_due = is_used && check_peer(peer, now);
+        bool silent = is_used && is_silent(peer);
         pthread_mutex_unlock(&prov->lock);
-        living += lives;
+        living += is_used;
         if (silent)
             check_port(peer);
         else
             fp_peer_drop_port_probe(peer);
-        if (ask)
+        if (ping_due)
             fp_peer_ping(peer);
     }
-    prov->next_pass_ms = living > 0 ? now + MIN_LOOK_MS : 0;
+    prov->next_pass_ms = living > 0 ? now + MIN_CHECK_MS : 0;
     return living > 0 ? (int)check_interval_ms(prov) : -1;
 }

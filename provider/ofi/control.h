@@ -6,7 +6,8 @@
 
 #include "types.h"
 
-/* Fills in the process's address. 0 or -errno after an error line. */
+/* Opens the control endpoint, and fills in the process's address. Returns 0, or -errno after
+ * logging. */
 int fp_control_open(struct fp_prov *prov);
 void fp_control_close(struct fp_prov *prov);
 
@@ -15,21 +16,21 @@ void fp_control_close(struct fp_prov *prov);
  * given up. For any thread, without the locks of types.h. */
 void fp_control_send(struct fp_peer *peer, const struct fp_ctrl_msg *msg);
 
-/* Processes completions. True: there are no more, and the descriptor signals new ones. */
+/* Processes completions. True: no completions are left, and the descriptor signals new ones. */
 bool fp_control_progress(struct fp_prov *prov);
 
 /* Polls the control endpoint once, for threads that poll an endpoint: without a background thread
  * progress() is called rarely, and a handshake takes many calls. False: nothing was received. */
 bool fp_control_poll_once(struct fp_prov *prov);
 
-/* Is this the address of a process on the same fabric, with valid fields? */
-bool fp_address_is_good(const struct fp_prov *prov, const struct fp_address *address);
+/* True for the address of a process on the same fabric, with valid fields. */
+bool fp_address_is_valid(const struct fp_prov *prov, const struct fp_address *address);
 
 /*
  * Keepalive: pings peers to detect whether they are alive.
  */
 
-/* Pings a peer. Returns the number of the ping, see fp_peer_has_ponged(). For any thread. */
+/* Pings a peer. Returns the number of the ping for fp_peer_has_ponged(). For any thread. */
 uint32_t fp_peer_ping(struct fp_peer *peer);
 
 /* Pings peers that have been silent for a while, and gives up peers that do not reply. Returns the

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Endpoints: opening, closing, polling, arming; checks for stalled operations. */
 #include "ep.h"
 
 #include <errno.h>
@@ -23,10 +24,10 @@
 
 enum {
     ENTRIES = 16,
-    READS = 8,              /* reads of the completion queue in one poll */
-    LOOK_MS = 1000,         /* interval of the checks for stalled operations */
-    HELP_LATE = 64,         /* empty polls */
-    USED = FP_RECEIVES / 4, /* used receives that even a poll with completions posts again */
+    READS = 8,                      /* reads of the completion queue in one poll */
+    CHECK_MS = 1000,                /* interval of the checks for stalled operations */
+    MAX_CTRL_POLL_AFTER = 64,       /* maximum of ctrl_poll_after */
+    REPOST_AFTER = FP_RECEIVES / 4, /* used receives that a poll with completions posts again */
 };
 
 /*
@@ -78,7 +79,7 @@ static void free_ep(struct fp_ep *ep)
 {
     if (ep->fids.cq_fd >= 0)
         epoll_ctl(ep->prov->epoll_fd, EPOLL_CTL_DEL, ep->fids.cq_fd, NULL);
-    fp_region_unexpose(ep);
+    fp_region_unregister(ep);
     fp_fids_close_ep(&ep->fids);
     fp_pool_free(&ep->chunks);
     fp_pool_free(&ep->small);
@@ -254,17 +255,18 @@ static void request_ack(struct fp_conn *conn)
     fp_rma_write_repeat_key_request(conn);
 }
 
-/* Changes with each progress of an operation of this side. */
+/* Returns a number that changes with each progress of an operation of this side. */
 static uint64_t count_progress(struct fp_conn *conn)
 {
     return (uint64_t)conn->reported + conn->sent + conn->acked +
-           fp_op_at(conn, conn->reported)->moved + fp_op_at(conn, conn->sent)->moved;
+           fp_op_at(conn, conn->reported)->transferred + fp_op_at(conn, conn->sent)->transferred;
 }
 
-/* Time in which this process did not run is mostly not counted. */
+/* True if operations made no progress for the peer timeout. A check adds at most two intervals,
+ * since this process may not have run. */
 static bool is_stalled(struct fp_conn *conn, uint64_t since_ms)
 {
-    enum { MOST_MS = 2 * LOOK_MS };
+    enum { MAX_MS = 2 * CHECK_MS };
     uint64_t progress = count_progress(conn);
 
     if (conn->reported == conn->posted || progress != conn->seen_progress) {
@@ -272,11 +274,11 @@ static bool is_stalled(struct fp_conn *conn, uint64_t since_ms)
         conn->stalled_ms = 0;
         return false;
     }
-    conn->stalled_ms += since_ms < MOST_MS ? (unsigned int)since_ms : MOST_MS;
+    conn->stalled_ms += since_ms < MAX_MS ? (unsigned int)since_ms : MAX_MS;
     return conn->stalled_ms > conn->ep->prov->config.peer_timeout_ms;
 }
 
-/* Called once in LOOK_MS for each connection that is accepted, up, or closing. */
+/* Called every CHECK_MS for each connection that is accepted, up, or closing. */
 static void check_stall(struct fp_conn *conn, uint64_t since_ms)
 {
     request_ack(conn);
@@ -290,22 +292,22 @@ static int check_conns(struct fp_ep *ep)
 {
     uint64_t now = ut_now_ms();
     uint32_t peer_events = __atomic_load_n(&ep->prov->peer_events, __ATOMIC_SEQ_CST);
-    bool long_ago = now - ep->checked_ms >= LOOK_MS;
+    bool is_due = now - ep->checked_ms >= CHECK_MS;
     int calls = 0;
 
-    if (!long_ago && peer_events == ep->peer_events_seen)
+    if (!is_due && peer_events == ep->peer_events_seen)
         return 0;
     ep->peer_events_seen = peer_events;
     for (uint32_t i = 0; i < ep->conns_size; i++) {
         struct fp_conn *conn = ep->conns[i];
         if (conn)
             calls += fp_conn_check_peer(conn);
-        if (conn && long_ago && conn->state == FP_REQUESTED)
+        if (conn && is_due && conn->state == FP_REQUESTED)
             fp_conn_repeat_request(conn);
-        if (conn && long_ago && conn->state >= FP_ACCEPTED && conn->state < FP_DOWN)
+        if (conn && is_due && conn->state >= FP_ACCEPTED && conn->state < FP_DOWN)
             check_stall(conn, now - ep->checked_ms);
     }
-    if (long_ago)
+    if (is_due)
         ep->checked_ms = now;
     return calls;
 }
@@ -322,14 +324,14 @@ static void repost_receives(struct fp_ep *ep)
     }
 }
 
-/* The background thread serves the control endpoint, but may not get a core. This poll takes a
- * system call, so it becomes rare while no control messages arrive. */
+/* Polls the control endpoint, since the background thread may not get a core. Each poll is a system
+ * call, so the polls become rare while no control messages arrive. */
 static void poll_control(struct fp_ep *ep)
 {
     ep->empty_polls = 0;
     if (fp_control_poll_once(ep->prov))
         ep->ctrl_poll_after = FP_CTRL_POLL_SOON;
-    else if (ep->ctrl_poll_after < HELP_LATE)
+    else if (ep->ctrl_poll_after < MAX_CTRL_POLL_AFTER)
         ep->ctrl_poll_after *= 2;
 }
 
@@ -344,7 +346,7 @@ int fp_ep_poll(struct prov_ep *base)
         poll_control(ep);
     if (ep->busy)
         calls += serve_busy(ep);
-    if (ep->unposted && (calls == 0 || ep->num_used >= USED))
+    if (ep->unposted && (calls == 0 || ep->num_used >= REPOST_AFTER))
         repost_receives(ep);
     fp_send_acks(ep); /* at once, because the program may not poll again */
     if (ep->closed)
@@ -363,7 +365,7 @@ void fp_ep_flush(struct prov_ep *base)
 
 bool fp_ep_arm(struct prov_ep *base, enum prov_arm what)
 {
-    (void)what; /* every event wakes */
+    (void)what; /* every event wakes the owner */
     struct fp_ep *ep = (struct fp_ep *)base;
     struct fp_prov *prov = ep->prov;
 
@@ -416,7 +418,7 @@ static void close_conn(struct fp_conn *conn)
     }
 }
 
-/* Sends a last message: when it has been sent, all injected messages before it have been sent, too.
+/* Sends a last message, whose completion means that all injected messages before it have been sent.
  * A fabric may drop unsent messages when the endpoint is closed. */
 static void flush_conn(struct fp_conn *conn)
 {
@@ -456,8 +458,8 @@ void fp_ep_close(struct prov_ep *base)
     fp_ack_all_now(ep);
     fp_send_acks(ep);
     remove_from_list(ep);
-    handle_ctrl_queue(
-        ep); /* rejects requests that arrived meanwhile; the peer sends the request again */
+    /* rejects requests that arrived meanwhile: their peers send them again */
+    handle_ctrl_queue(ep);
     for (uint32_t i = 0; i < ep->conns_size; i++) {
         if (ep->conns[i])
             fp_conn_finish(ep->conns[i]);

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Events of the background thread: see event.h. */
 #include "event.h"
 
 #include <errno.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 
-enum { TICK_NS = 1000000 };
+enum { TIMER_NS = 1000000 };
 
 void fp_timer_start(struct fp_prov *prov)
 {
-    struct itimerspec soon = {.it_value = {.tv_nsec = TICK_NS}};
+    struct itimerspec soon = {.it_value = {.tv_nsec = TIMER_NS}};
 
-    if (__atomic_exchange_n(&prov->ticking, 1, __ATOMIC_SEQ_CST) == 0)
-        timerfd_settime(prov->tick_fd, 0, &soon, NULL);
+    if (__atomic_exchange_n(&prov->timer_armed, 1, __ATOMIC_SEQ_CST) == 0)
+        timerfd_settime(prov->timer_fd, 0, &soon, NULL);
 }
 
 int fp_epoll_watch(struct fp_prov *prov, int fd, uint32_t events, uint64_t data)

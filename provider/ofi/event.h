@@ -8,9 +8,9 @@
 
 /* data.u64 of an event: an owner to wake, one of these numbers, or a peer whose process has ended.
  * */
-enum { FP_EVENT_PEER = 1, FP_EVENT_CONTROL = 2, FP_EVENT_TICK = 4 };
+enum { FP_EVENT_PEER = 1, FP_EVENT_CONTROL = 2, FP_EVENT_TIMER = 4 };
 
-/* Requests a call of progress() in a millisecond. For any thread. */
+/* Makes the background thread call progress() in a millisecond. For any thread. */
 void fp_timer_start(struct fp_prov *prov);
 
 /* Adds a descriptor, or changes its events. 0 or -errno. */

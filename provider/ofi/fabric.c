@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Selects a fabric, opens its endpoints, and registers memory with it: see fabric.h. */
 #include "fabric.h"
 
 #include <errno.h>
@@ -15,26 +16,27 @@
 /* Only features of this version of the interface are used. */
 #define API_VERSION FI_VERSION(1, 9)
 
-enum { DEPTH = 256 }; /* the most operations in flight on an endpoint */
+enum { DEPTH = 256 }; /* maximum number of operations in flight on an endpoint */
 
-static char *copy_of(const char *text)
+static char *copy_string(const char *text)
 {
     return *text ? strdup(text) : NULL; /* freed by libfabric */
 }
 
-/* Requested features beyond ordered messages, each including the previous one. */
-enum level { MESSAGES, READS, WRITES, WRITES_IN_ORDER };
+/* Requested features: ordered messages, RMA reads, RMA writes, messages ordered after RMA writes.
+ * Each level includes the previous one. */
+enum feature_level { LEVEL_MESSAGES, LEVEL_READS, LEVEL_WRITES, LEVEL_WRITES_IN_ORDER };
 
-static struct fi_info *make_hints(const struct fp_lib *lib, enum level level)
+static struct fi_info *make_hints(const struct fp_lib *lib, enum feature_level feature_level)
 {
     struct fi_info *hints = lib->dupinfo(NULL);
 
     if (!hints)
         return NULL;
     hints->caps = FI_MSG;
-    if (level >= READS)
+    if (feature_level >= LEVEL_READS)
         hints->caps |= FI_RMA | FI_READ | FI_REMOTE_READ;
-    if (level >= WRITES)
+    if (feature_level >= LEVEL_WRITES)
         hints->caps |= FI_WRITE | FI_REMOTE_WRITE;
     hints->mode = FI_CONTEXT | FI_CONTEXT2;
     hints->ep_attr->type = FI_EP_RDM;
@@ -44,16 +46,18 @@ static struct fi_info *make_hints(const struct fp_lib *lib, enum level level)
     hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
     hints->domain_attr->control_progress = FI_PROGRESS_MANUAL;
     hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
-    hints->tx_attr->msg_order = FI_ORDER_SAS | (level == WRITES_IN_ORDER ? FI_ORDER_SAW : 0);
+    hints->tx_attr->msg_order =
+        FI_ORDER_SAS | (feature_level == LEVEL_WRITES_IN_ORDER ? FI_ORDER_SAW : 0);
     hints->rx_attr->msg_order = hints->tx_attr->msg_order;
-    hints->fabric_attr->prov_name = copy_of(ut_env_str(UT_ENV_OFI_PROVIDER));
-    hints->domain_attr->name = copy_of(ut_env_str(UT_ENV_OFI_DOMAIN));
+    hints->fabric_attr->prov_name = copy_string(ut_env_str(UT_ENV_OFI_PROVIDER));
+    hints->domain_attr->name = copy_string(ut_env_str(UT_ENV_OFI_DOMAIN));
     return hints;
 }
 
-static struct fi_info *get_infos(const struct fp_lib *lib, enum level level, char why[FP_WHY])
+static struct fi_info *get_infos(const struct fp_lib *lib, enum feature_level feature_level,
+                                 char why[FP_WHY])
 {
-    struct fi_info *hints = make_hints(lib, level), *all = NULL;
+    struct fi_info *hints = make_hints(lib, feature_level), *all = NULL;
     int rc = hints ? lib->getinfo(API_VERSION, NULL, NULL, 0, hints, &all) : -FI_ENOMEM;
 
     if (rc != 0) {
@@ -103,7 +107,7 @@ size_t fp_fabric_ordered_size(const struct fp_lib *lib, const struct fi_info *in
     return size;
 }
 
-/* Why a fabric cannot be used, even if it is the only one. NULL: it can be used. */
+/* Returns why a fabric cannot be used, even if it is the only one. NULL: the fabric can be used. */
 static const char *reason_unusable(const struct fp_lib *lib, const struct fi_info *info)
 {
     const char *name = info->fabric_attr->prov_name;
@@ -118,11 +122,11 @@ static const char *reason_unusable(const struct fp_lib *lib, const struct fi_inf
     if (starts_with(name, "shm"))
         return "it reaches this host only";
     if (starts_with(name, "sockets"))
-        return "what it has not sent yet is lost when an endpoint is closed: tcp is the better one";
+        return "it loses unsent messages when an endpoint is closed: use tcp";
     if (is_link_local(info))
         return "its address is valid on one link only";
     if (*ut_env_str(UT_ENV_OFI_PROVIDER) == '\0' && starts_with(name, "udp"))
-        return "libfabric has better ones (UTOFU_OFI_PROVIDER names it)";
+        return "libfabric has better ones (UTOFU_OFI_PROVIDER selects it)";
     return NULL;
 }
 
@@ -164,7 +168,7 @@ static const struct fi_info *choose_best(const struct fp_lib *lib, const struct 
     return loopback && may_be_loopback() ? prefer_xnet(lib, loopback, all) : NULL;
 }
 
-/* Why none of the fabrics can be used. */
+/* Returns why none of the fabrics can be used. */
 static const char *reason_none_usable(const struct fp_lib *lib, const struct fi_info *all)
 {
     for (const struct fi_info *at = all; at; at = at->next) {
@@ -181,9 +185,10 @@ static void limit_depth(size_t *depth)
         *depth = DEPTH;
 }
 
-static struct fi_info *choose_info(const struct fp_lib *lib, enum level level, char why[FP_WHY])
+static struct fi_info *choose_info(const struct fp_lib *lib, enum feature_level feature_level,
+                                   char why[FP_WHY])
 {
-    struct fi_info *all = get_infos(lib, level, why);
+    struct fi_info *all = get_infos(lib, feature_level, why);
     const struct fi_info *best = choose_best(lib, all);
     struct fi_info *mine = best ? lib->dupinfo(best) : NULL;
 
@@ -202,11 +207,12 @@ static struct fi_info *choose_info(const struct fp_lib *lib, enum level level, c
 
 struct fi_info *fp_fabric_choose(const struct fp_lib *lib, char why[FP_WHY])
 {
-    enum level level = ut_env_num(UT_ENV_OFI_RMA) > 0 ? WRITES_IN_ORDER : MESSAGES;
-    struct fi_info *info = choose_info(lib, level, why);
+    enum feature_level feature_level =
+        ut_env_num(UT_ENV_OFI_RMA) > 0 ? LEVEL_WRITES_IN_ORDER : LEVEL_MESSAGES;
+    struct fi_info *info = choose_info(lib, feature_level, why);
 
-    while (!info && level > MESSAGES)
-        info = choose_info(lib, --level, why);
+    while (!info && feature_level > LEVEL_MESSAGES)
+        info = choose_info(lib, --feature_level, why);
     return info;
 }
 
@@ -238,8 +244,8 @@ bool fp_fabric_probe(char text[FP_WHY])
  */
 
 /* The queue of `net` in libfabric 1.17 signals its first completion, and its descriptor stays
- * readable from then on, as fi_trywait() does not reset the signal. With a wait set it does not, as
- * fi_wait() resets it. */
+ * readable from then on, as fi_trywait() does not reset the signal. A wait set
+ * does not have this error, as fi_wait() resets the signal. */
 static bool has_sticky_wait_fd(const struct fp_prov *prov)
 {
     return strcmp(prov->info->fabric_attr->prov_name, "net") == 0;
@@ -360,7 +366,7 @@ int fp_ep_name(struct fid_ep *ep, uint8_t name[FP_NAME_MAX], uint8_t *size)
 }
 
 /*
- * fabric_mr
+ * Registration of memory
  */
 
 /* The fabric may accept only short keys, and each key only once. Long keys are random, so that

@@ -9,14 +9,15 @@
  * */
 struct fi_info *fp_fabric_choose(const struct fp_lib *lib, char why[FP_WHY]);
 
-/* Does this host have a usable fabric? `text` is its name, or the reason. For tools. */
+/* True if this host has a usable fabric. `text` gets the name of the fabric, or why there is none.
+ * For tools. */
 bool fp_fabric_probe(char text[FP_WHY]);
 
-/* The size in bytes up to which messages arrive in the order of sending. The receiver fetches
+/* Returns the maximum size of messages that arrive in the order of sending. The receiver fetches
  * larger messages of ofi_rxm, and later messages overtake them. */
 size_t fp_fabric_ordered_size(const struct fp_lib *lib, const struct fi_info *info);
 
-/* A hash of the properties that two processes must have in common. */
+/* Returns a hash of the properties that two processes must have in common. */
 uint32_t fp_fabric_hash(const struct fp_lib *lib, const struct fi_info *info);
 
 /* Opens an endpoint with its own completion queue and address vector, and with its own domain if
@@ -28,10 +29,10 @@ int fp_fids_open(struct fp_prov *prov, struct fp_fids *fids);
 void fp_fids_close_ep(struct fp_fids *fids);
 void fp_fids_close(struct fp_prov *prov, struct fp_fids *fids);
 
-/* Will cq_fd signal the next completion? False: there is one already. */
+/* True if cq_fd will signal the next completion. False: a completion is there already. */
 bool fp_fids_trywait(struct fp_prov *prov, struct fp_fids *fids);
 
-/* The endpoint's name, which peers insert into their address vectors. */
+/* Gets the endpoint's name, which peers insert into their address vectors. */
 int fp_ep_name(struct fid_ep *ep, uint8_t name[FP_NAME_MAX], uint8_t *size);
 
 /*

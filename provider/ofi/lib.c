@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Loads libfabric, and sets variables that it reads at that time: see lib.h. */
 #include "lib.h"
 
 #include <dlfcn.h>

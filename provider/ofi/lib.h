@@ -21,7 +21,7 @@ struct fp_lib {
 enum { FP_WHY = 160 };
 const struct fp_lib *fp_lib(char why[FP_WHY]);
 
-/* A negative return code of libfabric as text. */
+/* Returns the text for a negative return code of libfabric. */
 const char *fp_strerror(long rc);
 
 #endif

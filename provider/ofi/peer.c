@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A process of this host is watched with a pidfd, so its death is detected at once, even if its
- * children keep its sockets open.
+ * The table of peer processes. A pidfd for each peer of this host reports its death at once, even
+ * if children of the peer keep its sockets open.
  */
 #include "peer.h"
 
@@ -23,8 +23,8 @@
 #    define SYS_pidfd_open 434
 #endif
 
-/* Is this thread in the time namespace whose offsets /proc shows? /proc shows the namespace of the
- * process's children: proc_timens_show_offsets() of Linux's kernel/time/namespace.c. */
+/* True if this thread is in the time namespace whose offsets /proc shows. /proc shows the namespace
+ * of the process's children: proc_timens_show_offsets() of Linux's kernel/time/namespace.c. */
 static bool has_shown_offsets(void)
 {
     struct stat own, of_children;
@@ -35,7 +35,8 @@ static bool has_shown_offsets(void)
            own.st_ino == of_children.st_ino;
 }
 
-/* The difference in ticks between this process's time since boot and the host's. False: unknown. */
+/* Reads the difference in ticks between this process's time since boot and the host's. False:
+ * unknown. */
 static bool read_offset(int64_t *ticks)
 {
     long long sec = 0, nsec = 0, hz = sysconf(_SC_CLK_TCK);
@@ -212,16 +213,16 @@ void fp_peer_remove_conn(struct fp_peer *peer)
     pthread_mutex_unlock(&peer->prov->lock);
 }
 
-void fp_peer_received(struct fp_peer *peer, uint32_t answer)
+void fp_peer_received(struct fp_peer *peer, uint32_t ping)
 {
     pthread_mutex_lock(&peer->prov->lock);
     peer->silent_ms = 0;
     pthread_mutex_unlock(&peer->prov->lock);
-    if (answer == 0)
+    if (ping == 0)
         return;
-    __atomic_store_n(&peer->last_pong, answer, __ATOMIC_RELEASE);
+    __atomic_store_n(&peer->last_pong, ping, __ATOMIC_RELEASE);
     uint32_t awaited_pong = __atomic_load_n(&peer->awaited_pong, __ATOMIC_ACQUIRE);
-    if (awaited_pong != 0 && (int32_t)(answer - awaited_pong) >= 0)
+    if (awaited_pong != 0 && (int32_t)(ping - awaited_pong) >= 0)
         __atomic_add_fetch(&peer->prov->peer_events, 1, __ATOMIC_SEQ_CST);
 }
 

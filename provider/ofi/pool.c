@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Buffers of an endpoint, and the order of messages: see pool.h. */
 #include "pool.h"
 
 #include <stdlib.h>
@@ -16,9 +17,9 @@ struct fp_slab {
 };
 
 void fp_pool_init(struct fp_pool *pool, struct fp_prov *prov, const struct fp_fids *fids,
-                  size_t item)
+                  size_t buf_size)
 {
-    *pool = (struct fp_pool){.prov = prov, .fids = fids, .item = (item + 15) & ~(size_t)15};
+    *pool = (struct fp_pool){.prov = prov, .fids = fids, .buf_size = (buf_size + 15) & ~(size_t)15};
 }
 
 static int register_slab(struct fp_pool *pool, struct fp_slab *slab, size_t size)
@@ -33,8 +34,8 @@ static int register_slab(struct fp_pool *pool, struct fp_slab *slab, size_t size
 
 static bool grow_pool(struct fp_pool *pool)
 {
-    size_t count = pool->item >= LONG ? LONG_AT_ONCE : BUFFERS_AT_ONCE;
-    size_t stride = sizeof(struct fp_buf) + pool->item, size = count * stride;
+    size_t count = pool->buf_size >= LONG ? LONG_AT_ONCE : BUFFERS_AT_ONCE;
+    size_t stride = sizeof(struct fp_buf) + pool->buf_size, size = count * stride;
     struct fp_slab *slab = calloc(1, sizeof(*slab) + size);
 
     if (!slab) {
@@ -90,7 +91,7 @@ void fp_pool_free(struct fp_pool *pool)
 
 bool fp_post_receive(struct fp_buf *buf, struct fid_ep *ep, struct fp_buf **unposted)
 {
-    if (fi_recv(ep, buf->bytes, buf->pool->item, buf->desc, FI_ADDR_UNSPEC, &buf->context) == 0)
+    if (fi_recv(ep, buf->bytes, buf->pool->buf_size, buf->desc, FI_ADDR_UNSPEC, &buf->context) == 0)
         return true;
     buf->next = *unposted;
     *unposted = buf;
@@ -98,12 +99,12 @@ bool fp_post_receive(struct fp_buf *buf, struct fid_ep *ep, struct fp_buf **unpo
 }
 
 /*
- * reorder
+ * Order of messages
  */
 
-enum { LOOKS = 3 };
+enum { STALL_CHECKS = 3 }; /* checks after which a missing message counts as lost */
 
-/* The number of messages that come before this one. */
+/* Returns the number of messages that come before this one. */
 static uint16_t messages_ahead(const struct fp_conn *conn, const struct fp_buf *buf)
 {
     const struct fp_head *head = (const void *)buf->bytes;
@@ -114,11 +115,11 @@ static uint16_t messages_ahead(const struct fp_conn *conn, const struct fp_buf *
 bool fp_reorder_insert(struct fp_conn *conn, struct fp_buf *buf, size_t size)
 {
     struct fp_buf **at = &conn->early;
-    uint16_t turns = messages_ahead(conn, buf);
+    uint16_t ahead = messages_ahead(conn, buf);
 
-    while (*at && messages_ahead(conn, *at) < turns)
+    while (*at && messages_ahead(conn, *at) < ahead)
         at = &(*at)->next;
-    if (turns >= FP_RECEIVES || (*at && messages_ahead(conn, *at) == turns))
+    if (ahead >= FP_RECEIVES || (*at && messages_ahead(conn, *at) == ahead))
         return false;
     buf->size = (uint32_t)size;
     buf->next = *at;
@@ -152,5 +153,5 @@ bool fp_reorder_is_stalled(struct fp_conn *conn)
 
     conn->stall_checks = same ? conn->stall_checks + 1 : 0;
     conn->seen_in = conn->next_in;
-    return conn->stall_checks >= LOOKS;
+    return conn->stall_checks >= STALL_CHECKS;
 }

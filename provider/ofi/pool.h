@@ -5,9 +5,9 @@
 
 #include "types.h"
 
-/* `item`: bytes of data in a buffer. */
+/* `buf_size`: size of the data in a buffer. */
 void fp_pool_init(struct fp_pool *pool, struct fp_prov *prov, const struct fp_fids *fids,
-                  size_t item);
+                  size_t buf_size);
 /* Frees the pool, whose buffers are unused: the endpoint is closed, but not its domain. */
 void fp_pool_free(struct fp_pool *pool);
 
@@ -17,8 +17,8 @@ void fp_pool_put(struct fp_buf *buf);
 
 /* Posts a receive. False: the fabric does not accept it now; the buffer is put on `*unposted`. */
 bool fp_post_receive(struct fp_buf *buf, struct fid_ep *ep, struct fp_buf **unposted);
-/* Queues a used receive, which a later poll posts again: the program waits for the message that
- * this poll has found. */
+/* Queues a used receive, which a later poll posts again. This poll returns first, since the program
+ * waits for the message. */
 static inline void fp_repost_later(struct fp_ep *ep, struct fp_buf *buf)
 {
     buf->next = ep->unposted;

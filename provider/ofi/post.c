@@ -12,15 +12,16 @@
 #include "region.h"
 #include "send.h"
 
-/* The source of a small write is read with plain loads, and need not be registered: see
- * prov_caps. */
+/* True for a small write: plain loads read its source, which need not be registered (see
+ * prov_caps). */
 static bool is_read_directly(const struct prov_xfer *x)
 {
     return (x->flags & PROV_COPY) || x->length <= FP_INLINE;
 }
 
-/* Small writes return PROV_SRC_FREE, so PROV_SIGNAL_SRC requests nothing for them. */
-static bool wants_answer(const struct fp_conn *conn, unsigned int flags, bool long_write)
+/* True if the peer has to acknowledge the operation at once. Small writes return PROV_SRC_FREE, so
+ * PROV_SIGNAL_SRC requests nothing for them. */
+static bool needs_ack(const struct fp_conn *conn, unsigned int flags, bool long_write)
 {
     return (flags & PROV_SIGNAL) || (long_write && (flags & PROV_SIGNAL_SRC)) ||
            conn->posted - conn->reported >= FP_OPS / 2;
@@ -36,12 +37,12 @@ static bool must_wait_for_offers(struct fp_conn *conn, bool is_offer)
         conn->offered = false;
         return false;
     }
-    bool before = (int32_t)(conn->offered_from - conn->acked) >
-                  0; /* the peer has not fetched the first one */
-    return !is_offer || conn->sent - (before ? conn->offered_from : conn->acked) >= FP_RMA_READS;
+    /* true until the peer has fetched the first write */
+    bool before = (int32_t)(conn->first_offered - conn->acked) > 0;
+    return !is_offer || conn->sent - (before ? conn->first_offered : conn->acked) >= FP_RMA_READS;
 }
 
-/* May an operation be posted? */
+/* Returns 0 if an operation may be posted; otherwise the error. */
 static int check_room(struct fp_conn *conn, unsigned int flags, bool is_offer)
 {
     if (conn->state == FP_ACCEPTED)
@@ -72,7 +73,7 @@ static struct fp_op *add_op(struct fp_conn *conn, enum fp_kind kind, const struc
                          .may_be_unmapped = kind != FP_READ && !is_read_directly(x)};
     if ((x->flags & PROV_NOTIFY) && kind != FP_READ)
         op->flags |= FP_NOTIFY;
-    if (wants_answer(conn, x->flags, long_write))
+    if (needs_ack(conn, x->flags, long_write))
         op->flags |= FP_SIGNAL;
     return op;
 }
@@ -91,7 +92,7 @@ static void fill_header(struct fp_conn *conn, const struct fp_op *op, struct fp_
                           .rmt = op->rmt,
                           .rkey = op->rkey,
                           .length = op->length,
-                          .offset = op->moved,
+                          .offset = op->transferred,
                           .imm = op->imm};
 }
 
@@ -100,7 +101,7 @@ static int send_piece(struct fp_conn *conn)
 {
     uint64_t bytes[FP_PIECE / 8];
     struct fp_op *op = fp_op_at(conn, conn->sent);
-    uint32_t left = op->length - op->moved, piece = conn->ep->prov->piece;
+    uint32_t left = op->length - op->transferred, piece = conn->ep->prov->piece;
     struct fp_xfer m;
 
     if (op->kind == FP_RMA_WRITE) {
@@ -109,11 +110,11 @@ static int send_piece(struct fp_conn *conn)
             op->kind = FP_WRITE;
         else if (rc != 1)
             return rc;
-        left = op->length - op->moved;
+        left = op->length - op->transferred;
     }
     piece = op->kind == FP_READ ? 0 : left < piece ? left : piece;
     fill_header(conn, op, &m);
-    const void *from = op->lcl + op->moved;
+    const void *from = op->lcl + op->transferred;
     if (op->may_be_unmapped) {
         if (!fp_copy_local(conn->ep->prov, bytes, from, piece))
             return -EFAULT;
@@ -123,8 +124,8 @@ static int send_piece(struct fp_conn *conn)
     if (rc != 0)
         return rc;
     if (op->kind != FP_READ)
-        op->moved += piece;
-    if (op->kind == FP_READ || op->moved == op->length)
+        op->transferred += piece;
+    if (op->kind == FP_READ || op->transferred == op->length)
         conn->sent++;
     return 0;
 }
@@ -136,7 +137,7 @@ void fp_send_ops(struct fp_conn *conn)
     while (conn->sent != conn->posted && fp_send_has_room(conn) && !conn->broken && !conn->failed &&
            rc == 0)
         rc = send_piece(conn);
-    if (rc == -EFAULT) { /* a part has been sent */
+    if (rc == -EFAULT) { /* a part of the write has been sent */
         fp_op_at(conn, conn->sent)->status = PROV_LCL_ACCESS;
         fp_conn_break(conn, "the memory of a write was unmapped");
     }
@@ -156,13 +157,13 @@ static int offer_write(struct fp_conn *conn, const struct prov_xfer *x, struct f
     if (rc != 0)
         return remove_op(conn, rc);
     if (!conn->offered)
-        conn->offered_from = conn->sent;
+        conn->first_offered = conn->sent;
     conn->offered = true;
     conn->sent++;
     return 0;
 }
 
-/* Posts a write that the fabric's RMA writes. */
+/* Posts a write by RMA. */
 static int post_rma_write(struct fp_conn *conn, const struct prov_xfer *x, void *desc)
 {
     struct fp_op *op = add_op(conn, FP_RMA_WRITE, x);
@@ -180,8 +181,8 @@ int fp_write(struct prov_conn *base, const struct prov_xfer *x)
     void *desc;
     bool is_long = !(x->flags & PROV_COPY) && x->length > prov->piece;
 
-    int rc = check_room(conn, x->flags,
-                        is_long); /* first, because the following checks take system calls */
+    /* first, because the following checks take system calls */
+    int rc = check_room(conn, x->flags, is_long);
     if (rc != 0)
         return rc;
     if (is_long && fp_rma_write_possible(conn, x, &desc))

@@ -25,7 +25,7 @@
 #include "util/log.h"
 #include "event.h"
 
-enum { EVENTS = 16, OWNERS = 32, LOOK_MS = 1000 };
+enum { EVENTS = 16, OWNERS = 32, CHECK_MS = 1000 };
 
 /*
  * Opening
@@ -70,13 +70,13 @@ static int open_fabric(struct fp_prov *prov)
 static int open_descriptors(struct fp_prov *prov)
 {
     prov->epoll_fd = ut_fd_own(epoll_create1(EPOLL_CLOEXEC));
-    prov->tick_fd = ut_fd_own(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
-    if (prov->epoll_fd < 0 || prov->tick_fd < 0) {
+    prov->timer_fd = ut_fd_own(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+    if (prov->epoll_fd < 0 || prov->timer_fd < 0) {
         ut_error(FP_CAT, "cannot make an epoll instance or a timer: %s%s", strerror(errno),
                  ut_fd_limit_remedy(errno));
         return -EIO;
     }
-    return fp_epoll_watch(prov, prov->tick_fd, EPOLLIN, FP_EVENT_TICK);
+    return fp_epoll_watch(prov, prov->timer_fd, EPOLLIN, FP_EVENT_TIMER);
 }
 
 static void free_prov(struct fp_prov *prov)
@@ -90,7 +90,7 @@ static void free_prov(struct fp_prov *prov)
         fi_close(&prov->fabric->fid);
     if (prov->info)
         prov->lib->freeinfo(prov->info);
-    ut_fd_close(prov->tick_fd);
+    ut_fd_close(prov->timer_fd);
     ut_fd_close(prov->epoll_fd);
     pthread_mutex_destroy(&prov->lock);
     pthread_mutex_destroy(&prov->control.lock);
@@ -109,7 +109,7 @@ static struct fp_prov *prov_new(const struct prov_config *config, const struct f
     prov->config = *config;
     prov->lib = lib;
     prov->info = info;
-    prov->epoll_fd = prov->tick_fd = prov->control.fids.cq_fd = -1;
+    prov->epoll_fd = prov->timer_fd = prov->control.fids.cq_fd = -1;
     prov->control.last = &prov->control.first;
     prov->free_region = UINT32_MAX;
     pthread_mutex_init(&prov->lock, NULL);
@@ -148,7 +148,7 @@ static int fp_open(const struct prov_config *config, struct prov **out)
     ut_info(FP_CAT, "%s on %s, messages to %u bytes, %zu of them injected, RMA from %u bytes on%s",
             info->fabric_attr->prov_name, info->domain_attr->name, prov->piece, prov->inject,
             prov->rma_min, prov->rma_min > 0 ? "" : ": never");
-    fp_enter_open(prov);
+    fp_guard_init(prov);
     *out = &prov->base;
     return 0;
 }
@@ -157,11 +157,11 @@ static void fp_close(struct prov *base)
 {
     struct fp_prov *prov = fp_prov_of(base);
 
-    if (!fp_enter(prov))
+    if (!fp_guard_enter(prov))
         return; /* its resources are not freed */
-    bool has_gaps = prov->has_gaps;
+    bool has_closed_low_fds = prov->has_closed_low_fds;
     free_prov(prov);
-    if (has_gaps)
+    if (has_closed_low_fds)
         ut_fd_release();
 }
 
@@ -245,9 +245,9 @@ static void handle_timer(struct fp_prov *prov)
 {
     uint64_t expired;
 
-    if (read(prov->tick_fd, &expired, sizeof(expired)) < 0)
+    if (read(prov->timer_fd, &expired, sizeof(expired)) < 0)
         return;
-    __atomic_store_n(&prov->ticking, 0, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&prov->timer_armed, 0, __ATOMIC_SEQ_CST);
     wake_owners(prov, false);
 }
 
@@ -260,7 +260,7 @@ static void handle_peer_exit(struct fp_peer *peer)
 
 static void handle_event(struct fp_prov *prov, uint64_t data)
 {
-    if (data == FP_EVENT_TICK)
+    if (data == FP_EVENT_TIMER)
         handle_timer(prov);
     else if (data & FP_EVENT_PEER)
         handle_peer_exit((struct fp_peer *)(uintptr_t)(data & ~(uint64_t)FP_EVENT_PEER));
@@ -276,7 +276,7 @@ static void notify_owners(struct fp_prov *prov, bool has_peers)
     uint64_t now = ut_now_ms();
 
     if (peer_events == prov->peer_events_reported &&
-        (!has_peers || now - prov->checked_ms < LOOK_MS))
+        (!has_peers || now - prov->checked_ms < CHECK_MS))
         return;
     prov->peer_events_reported = peer_events;
     prov->checked_ms = now;
@@ -300,12 +300,12 @@ static int fp_progress(struct prov *base)
 {
     struct fp_prov *prov = fp_prov_of(base);
 
-    if (!fp_enter(prov)) {
+    if (!fp_guard_enter(prov)) {
         wake_owners(prov, true);
         return -1;
     }
     int due = make_progress(prov);
-    fp_leave(prov);
+    fp_guard_leave(prov);
     return due;
 }
 
@@ -341,20 +341,20 @@ const struct prov_ops ofi_provider = {
     .caps = fp_caps,
     .device = fp_device,
     .reg = fp_reg,
-    .dereg = fp_enter_dereg,
-    .ep_open = fp_enter_ep_open,
-    .ep_close = fp_enter_ep_close,
-    .ep_poll = fp_enter_ep_poll,
+    .dereg = fp_guarded_dereg,
+    .ep_open = fp_guarded_ep_open,
+    .ep_close = fp_guarded_ep_close,
+    .ep_poll = fp_guarded_ep_poll,
     .ep_flush = fp_ep_flush,
-    .ep_arm = fp_enter_ep_arm,
+    .ep_arm = fp_guarded_ep_arm,
     .ep_disarm = fp_ep_disarm,
-    .connect = fp_enter_connect,
-    .accept = fp_enter_accept,
-    .reject = fp_enter_reject,
-    .conn_close = fp_enter_conn_close,
-    .write = fp_enter_write,
-    .read = fp_enter_read,
-    .send = fp_enter_send,
+    .connect = fp_guarded_connect,
+    .accept = fp_guarded_accept,
+    .reject = fp_guarded_reject,
+    .conn_close = fp_guarded_conn_close,
+    .write = fp_guarded_write,
+    .read = fp_guarded_read,
+    .send = fp_guarded_send,
     .direct = fp_direct,
     .any_order = fp_any_order,
     .fd = fp_fd,

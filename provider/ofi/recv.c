@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Receives the messages of connections. They are numbered without gaps. If later messages wait too
- * long for a missing message, it is lost: the connection breaks, and the core repeats the
- * operations that did not arrive. All received data are checked, so a peer can only break its own
- * connection.
+ * Receives the messages of connections. The messages are numbered without gaps. If later messages
+ * wait too long for a missing message, that message is lost: the connection breaks, and the core
+ * repeats the operations that did not arrive. All received data are checked, so a peer can only
+ * break its own connection.
  */
 #include "recv.h"
 
@@ -16,7 +16,8 @@
 #include "send.h"
 #include "util/log.h"
 
-/* Sends a refusal after the replies to earlier operations, so that these complete normally. */
+/* Sends a refusal after the replies to earlier operations, so that the earlier operations complete
+ * normally. */
 static void send_refusal(struct fp_conn *conn)
 {
     struct fp_head fail = {.kind = FP_REFUSAL, .flags = conn->refusal, .seq = conn->refused};
@@ -64,7 +65,7 @@ static int finish_write(struct fp_conn *conn, const struct fp_xfer *m)
     return calls + 1;
 }
 
-/* Stores the data of a record. False: the write was refused. */
+/* Stores the data of a message. False: the write was refused. */
 static bool store_piece(struct fp_conn *conn, const struct fp_xfer *m, size_t size)
 {
     enum prov_status status =
@@ -94,8 +95,8 @@ static int handle_write(struct fp_conn *conn, const struct fp_xfer *m, size_t si
     return finish_write(conn, m);
 }
 
-/* The fabric has checked only its own part of the write; the key for the last line is checked
- * here. */
+/* Handles the last line of a write by RMA. The fabric has checked only its own part of the write,
+ * so the key is checked here. */
 static int handle_rma_write_tail(struct fp_conn *conn, const struct fp_xfer *m, size_t size)
 {
     size_t n = size - sizeof(*m);
@@ -113,7 +114,7 @@ static int handle_rma_write_tail(struct fp_conn *conn, const struct fp_xfer *m, 
 
 static int handle_read(struct fp_conn *conn, const struct fp_xfer *m)
 {
-    if (conn->last_answer - conn->first_answer == FP_READS) {
+    if (conn->last_served - conn->first_served == FP_READS) {
         fp_conn_break(conn, "too many reads");
         return 0;
     }
@@ -121,8 +122,8 @@ static int handle_read(struct fp_conn *conn, const struct fp_xfer *m)
         fp_refuse_op(conn, m->head.seq, PROV_RMT_ACCESS);
         return 0;
     }
-    conn->answers[conn->last_answer++ & (FP_READS - 1)] =
-        (struct fp_answer){.rmt = m->rmt, .rkey = m->rkey, .length = m->length, .seq = m->head.seq};
+    conn->served_reads[conn->last_served++ & (FP_READS - 1)] = (struct fp_served_read){
+        .rmt = m->rmt, .rkey = m->rkey, .length = m->length, .seq = m->head.seq};
     conn->received++;
     int calls = count_executed_op(conn, &m->head);
     fp_recv_continue_reads(conn);
@@ -139,8 +140,8 @@ static int handle_message(struct fp_conn *conn, const struct fp_head *head, size
     return calls + 1;
 }
 
-/* The operation to which the reply belongs; NULL: none. */
-static struct fp_op *answered_op(struct fp_conn *conn, uint32_t seq)
+/* Returns the operation to which the reply belongs; NULL: none. */
+static struct fp_op *op_of_reply(struct fp_conn *conn, uint32_t seq)
 {
     uint32_t n = seq - 1;
 
@@ -171,7 +172,7 @@ static int finish_rma_reads(struct fp_conn *conn)
                 calls += finish_write(conn, x);
             continue;
         }
-        struct fp_op *op = answered_op(conn, x->head.seq);
+        struct fp_op *op = op_of_reply(conn, x->head.seq);
         if (op)
             end_op(conn, op, transfer.status == PROV_OK ? PROV_OK : PROV_LCL_ACCESS);
     }
@@ -229,27 +230,27 @@ static int handle_operation(struct fp_conn *conn, const void *bytes, size_t size
 
 static void handle_read_data(struct fp_conn *conn, const struct fp_xfer *m, size_t size)
 {
-    struct fp_op *op = answered_op(conn, m->head.seq);
+    struct fp_op *op = op_of_reply(conn, m->head.seq);
     size_t n = size - sizeof(*m);
 
-    if (size < sizeof(*m) || !op || op->kind != FP_READ || m->offset != op->moved ||
-        n > op->length - op->moved || (n == 0 && op->length > 0)) {
+    if (size < sizeof(*m) || !op || op->kind != FP_READ || m->offset != op->transferred ||
+        n > op->length - op->transferred || (n == 0 && op->length > 0)) {
         fp_conn_break(conn, "a piece of a read was lost");
         return;
     }
     bool good = fp_region_copy_in(conn->ep->prov, op->lkey, (uintptr_t)op->lcl, op->length, m + 1,
-                                  op->moved, n) == PROV_OK;
-    op->moved += (uint32_t)n;
-    if (!good || op->moved == op->length)
+                                  op->transferred, n) == PROV_OK;
+    op->transferred += (uint32_t)n;
+    if (!good || op->transferred == op->length)
         end_op(conn, op, good ? PROV_OK : PROV_LCL_ACCESS);
 }
 
 static void handle_read_offer(struct fp_conn *conn, const struct fp_offer *m, size_t size)
 {
-    struct fp_op *op = answered_op(conn, m->x.head.seq);
+    struct fp_op *op = op_of_reply(conn, m->x.head.seq);
     struct fp_offer offer;
 
-    if (size != sizeof(*m) || !op || op->kind != FP_READ || op->moved != 0 ||
+    if (size != sizeof(*m) || !op || op->kind != FP_READ || op->transferred != 0 ||
         m->x.length != op->length) {
         fp_conn_break(conn, "an offer of the wrong size");
         return;
@@ -257,7 +258,7 @@ static void handle_read_offer(struct fp_conn *conn, const struct fp_offer *m, si
     offer = *m;
     offer.x.rmt = (uintptr_t)op->lcl;
     offer.x.rkey = op->lkey;
-    op->moved = op->length;
+    op->transferred = op->length;
     if (!fp_rma_read_add(conn, &offer, true))
         fp_conn_break(conn, "too many transfers, or no memory");
     fp_rma_read_post(conn);
@@ -275,14 +276,14 @@ int fp_recv_rma_read_data(struct fp_buf *buf)
     return calls;
 }
 
-/* The refused operation may not be sent completely. */
+/* Handles the peer's refusal. This side may not have sent the refused operation completely. */
 static void handle_refusal(struct fp_conn *conn, const struct fp_head *head)
 {
     if (!fp_conn_handle_refusal(conn, head->seq - 1, head->flags))
         fp_conn_break(conn, "a refusal without an operation");
 }
 
-/* The peer has waited for a long time, and sends the number of its operations. */
+/* Acknowledges again: the peer has waited for long, and sends the number of its operations. */
 static void handle_ack_request(struct fp_conn *conn, const struct fp_head *head)
 {
     if (conn->refusal != PROV_OK)
@@ -354,7 +355,7 @@ static bool accepts_messages(const struct fp_conn *conn)
            (conn->state == FP_UP || conn->state == FP_CLOSING || conn->state == FP_ACCEPTED);
 }
 
-/* False: the message is early, and stays in its receive. */
+/* False: earlier messages are missing; the message stays in its receive. */
 static bool is_in_turn(struct fp_conn *conn, struct fp_buf *buf, size_t size)
 {
     const struct fp_head *head = (const void *)buf->bytes;
@@ -374,8 +375,8 @@ int fp_recv_message(struct fp_ep *ep, struct fp_buf *buf, size_t size)
     struct fp_conn *conn = size < sizeof(*head) ? NULL : fp_conn_find(ep, head->to);
     int calls = 0;
 
-    if (!conn || head->secret != conn->secret_in ||
-        !accepts_messages(conn)) { /* ended, or not from this peer */
+    /* the connection may have ended, or the message may not be from its peer */
+    if (!conn || head->secret != conn->secret_in || !accepts_messages(conn)) {
         fp_repost_later(ep, buf);
         return 0;
     }
@@ -391,7 +392,7 @@ int fp_recv_message(struct fp_ep *ep, struct fp_buf *buf, size_t size)
 }
 
 /* Offers the data to the peer for an RMA read, if possible. */
-static bool offer_read(struct fp_conn *conn, struct fp_answer *a)
+static bool offer_read(struct fp_conn *conn, struct fp_served_read *a)
 {
     struct fp_offer offer = {
         .x = {.head = {.kind = FP_READ_OFFER, .seq = a->seq}, .length = a->length}};
@@ -400,44 +401,45 @@ static bool offer_read(struct fp_conn *conn, struct fp_answer *a)
         !fp_rma_read_make_offer(conn, a->rkey, a->rmt, a->length, &offer) ||
         fp_send(conn, &offer, sizeof(offer), NULL, 0) != 0)
         return false;
-    a->moved = a->length;
+    a->transferred = a->length;
     return true;
 }
 
 /* Sends the next piece. False: no room. */
-static bool send_read_data(struct fp_conn *conn, struct fp_answer *a)
+static bool send_read_data(struct fp_conn *conn, struct fp_served_read *a)
 {
     struct fp_prov *prov = conn->ep->prov;
     uint64_t bytes[FP_PIECE / 8];
-    uint32_t n = a->length - a->moved < prov->piece ? a->length - a->moved : prov->piece;
-    struct fp_xfer m = {.head = {.kind = FP_READ_DATA, .seq = a->seq}, .offset = a->moved};
+    uint32_t n =
+        a->length - a->transferred < prov->piece ? a->length - a->transferred : prov->piece;
+    struct fp_xfer m = {.head = {.kind = FP_READ_DATA, .seq = a->seq}, .offset = a->transferred};
 
-    if (a->moved == 0 && a->length > prov->piece && offer_read(conn, a))
+    if (a->transferred == 0 && a->length > prov->piece && offer_read(conn, a))
         return true;
 
     enum prov_status status =
-        fp_region_copy_out(prov, a->rkey, a->rmt, a->length, bytes, a->moved, n);
+        fp_region_copy_out(prov, a->rkey, a->rmt, a->length, bytes, a->transferred, n);
     if (status != PROV_OK) {
         fp_refuse_op(conn, a->seq, status);
-        conn->first_answer = conn->last_answer;
+        conn->first_served = conn->last_served;
         return false;
     }
     if (fp_send(conn, &m, sizeof(m), bytes, n) != 0)
         return false;
-    a->moved += n;
+    a->transferred += n;
     return true;
 }
 
 void fp_recv_continue_reads(struct fp_conn *conn)
 {
-    while (conn->first_answer != conn->last_answer && fp_send_has_room(conn) && !conn->broken) {
-        struct fp_answer *a = &conn->answers[conn->first_answer & (FP_READS - 1)];
+    while (conn->first_served != conn->last_served && fp_send_has_room(conn) && !conn->broken) {
+        struct fp_served_read *a = &conn->served_reads[conn->first_served & (FP_READS - 1)];
         if (!send_read_data(conn, a))
             break;
-        if (a->moved == a->length)
-            conn->first_answer++;
+        if (a->transferred == a->length)
+            conn->first_served++;
     }
-    if (conn->first_answer != conn->last_answer)
+    if (conn->first_served != conn->last_served)
         fp_mark_busy(conn);
     else if (conn->refusal_due && !conn->broken)
         send_refusal(conn);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A connection that is closed as soon as the host of the peer has replied. */
+/* Probe of the peer's TCP port: a connection that is closed as soon as the host of the peer has
+ * replied. See refused.h. */
 #include "refused.h"
 
 #include <errno.h>
@@ -10,8 +11,8 @@
 
 #include "util/fd.h"
 
-/* True if the fabric listens at the address that is the name of an endpoint: with `tcp`, also below
- * ofi_rxm, and `net`, as `tcp` was once named. */
+/* True if the name of an endpoint is the address at which the fabric listens: `tcp`, also below
+ * ofi_rxm, and `net`, the earlier name of `tcp`. */
 static bool is_over_tcp(const struct fp_prov *prov)
 {
     const char *name = prov->info->fabric_attr->prov_name;
@@ -19,7 +20,7 @@ static bool is_over_tcp(const struct fp_prov *prov)
     return strncmp(name, "tcp", 3) == 0 || strncmp(name, "net", 3) == 0;
 }
 
-/* The socket address of the peer's control endpoint. 0: its name is not one of TCP. */
+/* Gets the socket address of the peer's control endpoint. Returns its size; 0: not over TCP. */
 static socklen_t read_name(const struct fp_peer *peer, struct sockaddr_storage *to)
 {
     const struct fp_address *address = &peer->address;
@@ -47,7 +48,7 @@ static bool request_connection(struct fp_peer *peer)
     return connect(peer->port_fd, (const struct sockaddr *)&to, size) != 0 && errno == ECONNREFUSED;
 }
 
-/* The error of the connection; 0: established, or no reply yet. */
+/* Returns the error of the connection; 0: established, or no reply yet. */
 static int read_error(int fd)
 {
     socklen_t size = sizeof(int);

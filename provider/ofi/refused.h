@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Does the host of a silent peer refuse connections to the peer's port? Then the process has ended:
- * its fabric listens there until the end, whatever the program does. libfabric's own connections
- * do not report this. For fabrics over TCP, whose names are socket addresses.
+ * Tests whether the host of a silent peer refuses connections to the peer's port. Then the process
+ * has ended: its fabric listens at the port until the end, whatever the program does. libfabric's
+ * own connections do not report this. For fabrics over TCP, whose names are socket addresses.
  */
 #ifndef FP_REFUSED_H
 #define FP_REFUSED_H
@@ -13,7 +13,7 @@
  * later one takes the reply. True: the peer's process has ended. */
 bool fp_peer_port_is_refused(struct fp_peer *peer);
 
-/* The peer is not silent any more. */
+/* Drops the probe: the peer is not silent any more. */
 void fp_peer_drop_port_probe(struct fp_peer *peer);
 
 #endif

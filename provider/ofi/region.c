@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Memory regions, their registrations with the fabric, and copies: see region.h. */
 #include "region.h"
 
 #include <errno.h>
@@ -17,16 +18,20 @@
 enum { INDEX_BITS = 20, MAX_REGIONS = 1 << INDEX_BITS, FIRST_ROOM = 64 };
 
 /* A registration with the fabric. */
-struct fp_exposure {
-    struct fp_exposure *next;
+struct fp_registration {
+    struct fp_registration *next;
     struct fp_ep *ep; /* for the peers of this endpoint; NULL: for all */
     struct fid_mr *mr;
 };
 
-/* Methods of copying within this process. Unmapped memory must cause an error and no signal, so
- * either the kernel is asked first, or the kernel copies. If seccomp forbids one method, the next
- * one is used. */
-enum copy_method { BY_PROBE, BY_BOUNCE, BY_CMA, BY_LOADS };
+/* Methods of copying within this process. Unmapped memory must cause an error and no signal.
+ * If seccomp forbids a method, the next one is used. */
+enum copy_method {
+    BY_PROBE,  /* asks the kernel whether the memory is mapped, then copies */
+    BY_BOUNCE, /* the kernel copies by way of a memfd */
+    BY_CMA,    /* the kernel copies by cross-memory attach */
+    BY_LOADS,  /* copies without a check */
+};
 
 static const struct fp_region no_region;
 
@@ -44,13 +49,13 @@ static struct fp_region *alloc_region(struct fp_prov *prov)
     }
     if (prov->num_regions == MAX_REGIONS)
         return NULL;
-    if (prov->num_regions == prov->room_for_regions) {
-        uint32_t room = prov->room_for_regions ? 2 * prov->room_for_regions : FIRST_ROOM;
+    if (prov->num_regions == prov->regions_size) {
+        uint32_t room = prov->regions_size ? 2 * prov->regions_size : FIRST_ROOM;
         void *more = realloc(prov->regions, room * sizeof(*prov->regions));
         if (!more)
             return NULL;
         prov->regions = more;
-        prov->room_for_regions = room;
+        prov->regions_size = room;
     }
     struct fp_region *r = calloc(1, sizeof(*r));
     if (!r)
@@ -78,7 +83,7 @@ int fp_reg(struct prov *base, unsigned int device, void *addr, size_t size, unsi
         r->addr = (uintptr_t)addr;
         r->size = size;
         r->access = access | 1u << 31;
-        r->is_private = false;
+        r->is_unregistrable = false;
     }
     pthread_mutex_unlock(&prov->regions_lock);
     if (!r) {
@@ -91,12 +96,12 @@ int fp_reg(struct prov *base, unsigned int device, void *addr, size_t size, unsi
 }
 
 /* Called with the lock. `ep` NULL: for all endpoints. */
-static void drop_exposures(struct fp_region *r, const struct fp_ep *ep)
+static void drop_registrations(struct fp_region *r, const struct fp_ep *ep)
 {
-    struct fp_exposure **at = &r->exposures;
+    struct fp_registration **at = &r->registrations;
 
     while (*at) {
-        struct fp_exposure *e = *at;
+        struct fp_registration *e = *at;
         if (ep && e->ep != ep) {
             at = &e->next;
             continue;
@@ -113,7 +118,7 @@ void fp_dereg(struct prov *base, struct prov_mr *mr)
     struct fp_region *r = fp_container_of(mr, struct fp_region, mr);
 
     pthread_mutex_lock(&prov->regions_lock);
-    drop_exposures(r, NULL);
+    drop_registrations(r, NULL);
     r->access = 0;
     r->next_free = prov->free_region;
     prov->free_region = index_of(r->mr.lkey);
@@ -137,7 +142,7 @@ void fp_regions_free(struct fp_prov *prov)
 {
     prov_bounce_close(&prov->bounce);
     for (uint32_t i = 0; i < prov->num_regions; i++) {
-        drop_exposures(prov->regions[i], NULL);
+        drop_registrations(prov->regions[i], NULL);
         free(prov->regions[i]);
     }
     free(prov->regions);
@@ -188,28 +193,28 @@ static int register_with(struct fp_ep *ep, const struct fp_region *r, struct fid
 }
 
 /* Called with the lock. */
-static struct fp_exposure *exposure_of(struct fp_ep *ep, struct fp_region *r)
+static struct fp_registration *get_registration(struct fp_ep *ep, struct fp_region *r)
 {
     const struct fp_prov *prov = ep->prov;
     bool is_own = (prov->mr_mode & FI_MR_ENDPOINT) || prov->own_domains;
     const struct fp_ep *to = is_own ? ep : NULL;
-    struct fp_exposure *e = r->exposures;
+    struct fp_registration *e = r->registrations;
 
     while (e && e->ep != to)
         e = e->next;
-    if (e || r->is_private || !(e = calloc(1, sizeof(*e))))
+    if (e || r->is_unregistrable || !(e = calloc(1, sizeof(*e))))
         return e;
     int rc = register_with(ep, r, &e->mr);
     if (rc != 0) {
         ut_info(FP_CAT, "the fabric cannot register %llu bytes (%s): they are sent in messages",
                 (unsigned long long)r->size, fp_strerror(rc));
-        r->is_private = true;
+        r->is_unregistrable = true;
         free(e);
         return NULL;
     }
     e->ep = to ? ep : NULL;
-    e->next = r->exposures;
-    r->exposures = e;
+    e->next = r->registrations;
+    r->registrations = e;
     return e;
 }
 
@@ -219,16 +224,16 @@ static uint64_t fabric_address(const struct fp_prov *prov, const struct fp_regio
     return prov->mr_mode & FI_MR_VIRT_ADDR ? addr : addr - r->addr;
 }
 
-bool fp_region_expose(struct fp_ep *ep, uint32_t key, uint64_t addr, uint64_t length,
-                      uint64_t *fabric_key, uint64_t *at)
+bool fp_region_register(struct fp_ep *ep, uint32_t key, uint64_t addr, uint64_t length,
+                        uint64_t *fabric_key, uint64_t *at)
 {
     struct fp_prov *prov = ep->prov;
-    struct fp_exposure *e = NULL;
+    struct fp_registration *e = NULL;
 
     pthread_mutex_lock(&prov->regions_lock);
     if (check_access(prov, key, addr, length, 0)) {
         struct fp_region *r = prov->regions[index_of(key)];
-        e = exposure_of(ep, r);
+        e = get_registration(ep, r);
         if (e) {
             *fabric_key = fi_mr_key(e->mr);
             *at = fabric_address(prov, r, addr);
@@ -242,13 +247,13 @@ bool fp_region_grant_rkey(struct fp_ep *ep, uint32_t key, uint64_t addr, uint64_
                           struct fp_rkey_reply *answer)
 {
     struct fp_prov *prov = ep->prov;
-    struct fp_exposure *e = NULL;
+    struct fp_registration *e = NULL;
 
     pthread_mutex_lock(&prov->regions_lock);
     if (fp_can_rma_write(prov) && length > 0 &&
         check_access(prov, key, addr, length, PROV_ACCESS_WRITE)) {
         struct fp_region *r = prov->regions[index_of(key)];
-        e = exposure_of(ep, r);
+        e = get_registration(ep, r);
         if (e) {
             answer->key = fi_mr_key(e->mr);
             answer->addr = r->addr;
@@ -260,15 +265,15 @@ bool fp_region_grant_rkey(struct fp_ep *ep, uint32_t key, uint64_t addr, uint64_
     return e != NULL;
 }
 
-bool fp_region_expose_local(struct fp_ep *ep, uint32_t key, uint64_t addr, uint64_t length,
-                            void **desc)
+bool fp_region_register_local(struct fp_ep *ep, uint32_t key, uint64_t addr, uint64_t length,
+                              void **desc)
 {
     struct fp_prov *prov = ep->prov;
-    struct fp_exposure *e = NULL;
+    struct fp_registration *e = NULL;
 
     pthread_mutex_lock(&prov->regions_lock);
     if (check_access(prov, key, addr, length, 0)) {
-        e = exposure_of(ep, prov->regions[index_of(key)]);
+        e = get_registration(ep, prov->regions[index_of(key)]);
         if (e)
             *desc = fi_mr_desc(e->mr);
     }
@@ -276,18 +281,18 @@ bool fp_region_expose_local(struct fp_ep *ep, uint32_t key, uint64_t addr, uint6
     return e != NULL;
 }
 
-void fp_region_unexpose(struct fp_ep *ep)
+void fp_region_unregister(struct fp_ep *ep)
 {
     struct fp_prov *prov = ep->prov;
 
     pthread_mutex_lock(&prov->regions_lock);
     for (uint32_t i = 0; i < prov->num_regions; i++)
-        drop_exposures(prov->regions[i], ep);
+        drop_registrations(prov->regions[i], ep);
     pthread_mutex_unlock(&prov->regions_lock);
 }
 
-/* False: this method is forbidden, and the next one is tried. */
-static bool is_done(struct fp_prov *prov, enum copy_method copy_method, int rc)
+/* False: the method is forbidden; selects the next one. */
+static bool method_worked(struct fp_prov *prov, enum copy_method copy_method, int rc)
 {
     if (rc != -EPERM && rc != -ENOSYS && rc != -EBADF)
         return true;
@@ -303,7 +308,7 @@ static void load_bytes(void *to, const void *from, size_t size)
 }
 
 /* Called with the lock. */
-static bool get_own(struct fp_prov *prov, void *to, const void *from, size_t size)
+static bool copy_from_program(struct fp_prov *prov, void *to, const void *from, size_t size)
 {
     enum copy_method copy_method;
     int rc;
@@ -322,7 +327,7 @@ static bool get_own(struct fp_prov *prov, void *to, const void *from, size_t siz
             load_bytes(to, from, size);
             rc = 0;
         }
-    } while (!is_done(prov, copy_method, rc));
+    } while (!method_worked(prov, copy_method, rc));
     return rc == 0;
 }
 
@@ -333,15 +338,15 @@ bool fp_memory_is_mapped(const struct fp_prov *prov, const void *addr, size_t si
                : prov_memory_is_mapped(addr, size, write);
 }
 
-/* Do this CPU's stores make these few bytes visible at once, unlike a copy by the kernel? */
-static bool is_whole_by_stores(const void *to, size_t size)
+/* True if stores of this CPU make these few bytes visible at once, unlike a copy by the kernel. */
+static bool is_atomic_by_stores(const void *to, size_t size)
 {
     return size > PROV_WORD && prov_store_width() > prov_kernel_width() &&
            prov_is_split((uintptr_t)to, size);
 }
 
 /* Called with the lock. */
-static bool put_own(struct fp_prov *prov, void *to, const void *from, size_t size)
+static bool copy_to_program(struct fp_prov *prov, void *to, const void *from, size_t size)
 {
     enum copy_method copy_method;
     int rc;
@@ -349,7 +354,8 @@ static bool put_own(struct fp_prov *prov, void *to, const void *from, size_t siz
     if (size == 0)
         return true;
     /* for many bytes a check takes less time than a copy by the kernel */
-    if (size > PROV_BOUNCE_MAX || (prov->copy_method != BY_PROBE && is_whole_by_stores(to, size))) {
+    if (size > PROV_BOUNCE_MAX ||
+        (prov->copy_method != BY_PROBE && is_atomic_by_stores(to, size))) {
         if (!fp_memory_is_mapped(prov, to, size, true))
             return false;
         prov_copy_ordered(to, from, size);
@@ -367,7 +373,7 @@ static bool put_own(struct fp_prov *prov, void *to, const void *from, size_t siz
             prov_copy_ordered(to, from, size);
             rc = 0;
         }
-    } while (!is_done(prov, copy_method, rc));
+    } while (!method_worked(prov, copy_method, rc));
     return rc == 0;
 }
 
@@ -378,8 +384,9 @@ enum prov_status fp_region_copy_in(struct fp_prov *prov, uint32_t key, uint64_t 
 
     pthread_mutex_lock(&prov->regions_lock);
     if (check_access(prov, key, to, whole, PROV_ACCESS_WRITE))
-        status =
-            put_own(prov, (void *)(uintptr_t)(to + offset), from, size) ? PROV_OK : PROV_RMT_FAULT;
+        status = copy_to_program(prov, (void *)(uintptr_t)(to + offset), from, size)
+                     ? PROV_OK
+                     : PROV_RMT_FAULT;
     pthread_mutex_unlock(&prov->regions_lock);
     return status;
 }
@@ -391,8 +398,9 @@ enum prov_status fp_region_copy_out(struct fp_prov *prov, uint32_t key, uint64_t
 
     pthread_mutex_lock(&prov->regions_lock);
     if (check_access(prov, key, from, whole, PROV_ACCESS_READ))
-        status = get_own(prov, to, (const void *)(uintptr_t)(from + offset), size) ? PROV_OK
-                                                                                   : PROV_RMT_FAULT;
+        status = copy_from_program(prov, to, (const void *)(uintptr_t)(from + offset), size)
+                     ? PROV_OK
+                     : PROV_RMT_FAULT;
     pthread_mutex_unlock(&prov->regions_lock);
     return status;
 }
@@ -400,7 +408,7 @@ enum prov_status fp_region_copy_out(struct fp_prov *prov, uint32_t key, uint64_t
 bool fp_copy_local(struct fp_prov *prov, void *to, const void *from, size_t size)
 {
     pthread_mutex_lock(&prov->regions_lock);
-    bool good = get_own(prov, to, from, size);
+    bool good = copy_from_program(prov, to, from, size);
     pthread_mutex_unlock(&prov->regions_lock);
     return good;
 }

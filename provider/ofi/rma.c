@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Long transfers by RMA reads and RMA writes of the fabric: see rma.h. */
 #include "rma.h"
 
 #include <errno.h>
@@ -19,11 +20,11 @@ static bool is_alive(const struct fp_conn *conn)
 bool fp_rma_read_make_offer(const struct fp_conn *conn, uint32_t key, uint64_t addr,
                             uint32_t length, struct fp_offer *offer)
 {
-    uint32_t least = conn->ep->prov->rma_min;
+    uint32_t min = conn->ep->prov->rma_min;
 
-    return least > 0 && length >= least &&
+    return min > 0 && length >= min &&
            fp_memory_is_mapped(conn->ep->prov, (const void *)(uintptr_t)addr, length, false) &&
-           fp_region_expose(conn->ep, key, addr, length, &offer->key, &offer->at);
+           fp_region_register(conn->ep, key, addr, length, &offer->key, &offer->at);
 }
 
 bool fp_rma_read_add(struct fp_conn *conn, const struct fp_offer *offer, bool is_read)
@@ -43,14 +44,14 @@ bool fp_rma_read_add(struct fp_conn *conn, const struct fp_offer *offer, bool is
     return true;
 }
 
-/* Has the transfer failed? Then the rest is not fetched. */
+/* True if the transfer has failed: the rest is not fetched. */
 static bool has_failed(const struct fp_conn *conn, const struct fp_rma_read *transfer)
 {
     return transfer->status != PROV_OK ||
            (!transfer->is_read && fp_is_op_refused(conn, transfer->offer.x.head.seq));
 }
 
-/* False: not possible now, or the connection has broken. */
+/* False: no read was posted, as none is possible now or the connection has broken. */
 static bool post_read(struct fp_conn *conn, struct fp_rma_read *transfer)
 {
     struct fp_ep *ep = conn->ep;
@@ -102,10 +103,10 @@ static void copy_chunk(struct fp_conn *conn, const struct fp_chunk *chunk)
     if (!has_failed(conn, transfer))
         transfer->status =
             (uint8_t)fp_region_copy_in(conn->ep->prov, x->rkey, x->rmt, x->length,
-                                       chunk->buf->bytes, transfer->moved, chunk->buf->size);
+                                       chunk->buf->bytes, transfer->transferred, chunk->buf->size);
     if (transfer->status != PROV_OK && !transfer->is_read)
         fp_refuse_op(conn, x->head.seq, transfer->status);
-    transfer->moved += chunk->buf->size;
+    transfer->transferred += chunk->buf->size;
 }
 
 void fp_rma_read_completed(struct fp_buf *buf)
@@ -117,13 +118,13 @@ void fp_rma_read_completed(struct fp_buf *buf)
     for (uint32_t n = conn->first_chunk; n != conn->last_chunk; n++) {
         struct fp_chunk *chunk = &conn->chunks[n % FP_CHUNKS];
         if (chunk->buf == buf)
-            known = chunk->came = true;
+            known = chunk->arrived = true;
     }
     if (!known)
         fp_pool_put(buf); /* the connection went down meanwhile */
     while (conn->first_chunk != conn->last_chunk && is_alive(conn)) {
         struct fp_chunk *chunk = &conn->chunks[conn->first_chunk % FP_CHUNKS];
-        if (!chunk->came)
+        if (!chunk->arrived)
             break;
         copy_chunk(conn, chunk);
         fp_pool_put(chunk->buf);
@@ -149,7 +150,7 @@ bool fp_rma_read_take_finished(struct fp_conn *conn, struct fp_rma_read *ended)
 {
     struct fp_rma_read *first = conn->rma_reads;
 
-    if (!first || first->moved != first->requested ||
+    if (!first || first->transferred != first->requested ||
         (first->requested != first->offer.x.length && !has_failed(conn, first)))
         return false;
     if (conn->posting == first)
@@ -167,7 +168,7 @@ void fp_rma_read_drop_all(struct fp_conn *conn)
 {
     for (; conn->first_chunk != conn->last_chunk; conn->first_chunk++) {
         struct fp_chunk *chunk = &conn->chunks[conn->first_chunk % FP_CHUNKS];
-        if (chunk->came)
+        if (chunk->arrived)
             fp_pool_put(chunk->buf);
     }
     while (conn->rma_reads) {
@@ -181,7 +182,7 @@ void fp_rma_read_drop_all(struct fp_conn *conn)
 }
 
 /*
- * rma_write
+ * RMA writes
  */
 
 bool fp_any_order(struct prov_conn *base)
@@ -202,7 +203,7 @@ static bool find_source(struct fp_conn *conn, const struct prov_xfer *x, void **
     *desc = NULL;
     return fp_memory_is_mapped(prov, x->lcl, x->length, false) &&
            (prov->mr_mode & FI_MR_LOCAL
-                ? fp_region_expose_local(conn->ep, x->lkey, from, x->length, desc)
+                ? fp_region_register_local(conn->ep, x->lkey, from, x->length, desc)
                 : fp_region_allows(prov, x->lkey, from, x->length, 0));
 }
 
@@ -218,7 +219,7 @@ bool fp_rma_write_possible(struct fp_conn *conn, const struct prov_xfer *x, void
     return find_source(conn, x, desc);
 }
 
-/* The number of bytes in the final message: the last cache line. */
+/* Returns the size of the data in the final message: the last cache line. */
 static uint32_t tail_size(const struct fp_op *op)
 {
     return (uint32_t)((op->rmt + op->length - 1) % PROV_LINE) + 1;
@@ -250,18 +251,18 @@ static bool covers_range(const struct fp_rkey *g, const struct fp_op *op)
     return op->rmt >= g->addr && op->length <= g->size && op->rmt - g->addr <= g->size - op->length;
 }
 
-/* 0: the write can continue. */
+/* Returns 0: the key is there; -EAGAIN: wait for the key; -ENOKEY: the peer refuses the key. */
 static int wait_for_rkey(struct fp_conn *conn, const struct fp_op *op)
 {
     struct fp_rkey *g = rkey_slot(conn, op->rkey);
-    bool is_its = g->rkey == op->rkey && g->seq == conn->sent + 1;
-    bool is_kept = g->rkey == op->rkey && (conn->ep->prov->mr_mode & FI_MR_ALLOCATED);
+    bool is_for_op = g->rkey == op->rkey && g->seq == conn->sent + 1;
+    bool is_cached = g->rkey == op->rkey && (conn->ep->prov->mr_mode & FI_MR_ALLOCATED);
 
-    if (g->state == FP_RKEY_GRANTED && (is_its || is_kept) && covers_range(g, op))
+    if (g->state == FP_RKEY_GRANTED && (is_for_op || is_cached) && covers_range(g, op))
         return 0;
-    if (is_its && g->state != FP_RKEY_REQUESTED)
+    if (is_for_op && g->state != FP_RKEY_REQUESTED)
         return -ENOKEY;
-    if (!is_its)
+    if (!is_for_op)
         request_key(conn, op, g); /* without memory: at the next poll */
     return -EAGAIN;
 }
@@ -271,9 +272,9 @@ static ssize_t write_part(struct fp_conn *conn, const struct fp_op *op, uint32_t
 {
     const struct fp_rkey *g = rkey_slot(conn, op->rkey);
     void *desc = op->desc;
-    struct iovec from = {.iov_base = op->lcl + op->moved, .iov_len = n};
+    struct iovec from = {.iov_base = op->lcl + op->transferred, .iov_len = n};
     struct fi_rma_iov to = {
-        .addr = g->at + (op->rmt - g->addr) + op->moved, .len = n, .key = g->key};
+        .addr = g->at + (op->rmt - g->addr) + op->transferred, .len = n, .key = g->key};
     struct fi_msg_rma m = {.msg_iov = &from,
                            .desc = &desc,
                            .iov_count = 1,
@@ -296,7 +297,7 @@ static int handle_write_error(struct fp_conn *conn, const struct fp_op *op, ssiz
         return -EAGAIN;
     if (!prov->keeps_order && rc != -FI_ENOMEM) {
         __atomic_store_n(&prov->can_rma_write, 0, __ATOMIC_RELAXED);
-        if (op->moved == 0) {
+        if (op->transferred == 0) {
             ut_info(FP_CAT, "the fabric does not report delivery (%s): RMA writes are disabled",
                     fp_strerror(rc));
             return -ENOKEY;
@@ -310,15 +311,15 @@ int fp_rma_write_continue(struct fp_conn *conn, struct fp_op *op)
 {
     struct fp_prov *prov = conn->ep->prov;
     uint32_t bulk = op->length - tail_size(op);
-    int rc = op->moved < bulk ? wait_for_rkey(conn, op) : 0;
+    int rc = op->transferred < bulk ? wait_for_rkey(conn, op) : 0;
 
     if (rc != 0)
         return rc;
     if (op->desc && !fp_region_allows(prov, op->lkey, (uintptr_t)op->lcl, op->length, 0))
         return -EFAULT; /* deregistered meanwhile, with its descriptor */
-    while (op->moved < bulk) {
-        uint32_t n =
-            bulk - op->moved < prov->rma_write_size ? bulk - op->moved : prov->rma_write_size;
+    while (op->transferred < bulk) {
+        uint32_t n = bulk - op->transferred < prov->rma_write_size ? bulk - op->transferred
+                                                                   : prov->rma_write_size;
         struct fp_buf *buf = fp_pool_get(&conn->ep->small, FP_BUF_RMA_WRITE, conn);
         if (!buf)
             return -EAGAIN;
@@ -331,7 +332,7 @@ int fp_rma_write_continue(struct fp_conn *conn, struct fp_op *op)
         conn->num_sending++;
         conn->num_rma_writes++;
         op->writes++;
-        op->moved += n;
+        op->transferred += n;
     }
     return prov->keeps_order || op->writes == 0 ? 1 : -EAGAIN;
 }
@@ -370,8 +371,8 @@ void fp_rma_write_key_requested(struct fp_conn *conn, const struct fp_xfer *m, s
     answer.is_granted =
         fp_memory_is_mapped(conn->ep->prov, (void *)(uintptr_t)m->rmt, m->length, true) &&
         fp_region_grant_rkey(conn->ep, m->rkey, m->rmt, m->length, &answer);
-    fp_send(conn, &answer, sizeof(answer), NULL,
-            0); /* without memory: the peer repeats the request */
+    /* without memory: the peer repeats the request */
+    fp_send(conn, &answer, sizeof(answer), NULL, 0);
 }
 
 void fp_rma_write_key_received(struct fp_conn *conn, const struct fp_rkey_reply *m, size_t size)

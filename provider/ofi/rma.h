@@ -6,8 +6,8 @@
  * and the target checks and counts operations as with data in messages. The origin offers the data
  * of a write; the target offers the data of a read.
  */
-#ifndef FP_RMA_READ_H
-#define FP_RMA_READ_H
+#ifndef FP_RMA_H
+#define FP_RMA_H
 
 #include "types.h"
 
@@ -51,10 +51,10 @@ void fp_rma_read_drop_all(struct fp_conn *conn);
  * request.
  */
 
-/* May the bytes of a put arrive in any order? */
+/* True if the bytes of a put may arrive in any order. */
 bool fp_any_order(struct prov_conn *base);
 
-/* Can this write use RMA? Gets the fabric's descriptor of the source. */
+/* True if the write can use RMA. Gets the fabric's descriptor of the source. */
 bool fp_rma_write_possible(struct fp_conn *conn, const struct prov_xfer *x, void **desc);
 
 /* Continues an operation of kind FP_RMA_WRITE, the next one to be sent. 1: all writes are posted,

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Sends the messages of a connection: see send.h. */
 #include "send.h"
 
 #include <errno.h>
@@ -38,9 +39,8 @@ void fp_conn_break(struct fp_conn *conn, const char *why)
     fp_mark_busy(conn);
 }
 
-/* Later operations are refused, too: their notices would come before the data of this one, and
- * again when the peer repeats the refused operation. The peer ends the connection when it receives
- * the refusal. */
+/* Also refuses later operations: their notices would arrive before the data of this operation, and
+ * again when the peer repeats it. The peer ends the connection when it receives the refusal. */
 void fp_refuse_op(struct fp_conn *conn, uint32_t seq, enum prov_status status)
 {
     if (fp_is_op_refused(conn, seq))

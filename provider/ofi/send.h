@@ -16,13 +16,13 @@ void fp_send_drop_queued(struct fp_conn *conn);
 /* Handles the completion of a message. */
 void fp_send_completed(struct fp_buf *buf);
 
-/* May another message of an operation be queued? */
+/* True if another message of an operation may be queued. */
 static inline bool fp_send_has_room(const struct fp_conn *conn)
 {
     return conn->num_queued < FP_QUEUED && conn->num_sending < FP_SENDING;
 }
 
-/* The next poll of the endpoint serves the connection. */
+/* Makes the next poll of the endpoint send what the connection has to send. */
 void fp_mark_busy(struct fp_conn *conn);
 /* Lets this poll send an acknowledgement to the peer. */
 void fp_ack_now(struct fp_conn *conn);
@@ -38,7 +38,7 @@ static inline bool fp_is_op_refused(const struct fp_conn *conn, uint32_t seq)
     return conn->refusal != PROV_OK && (int32_t)(seq - conn->refused) >= 0;
 }
 
-/* Breaks a connection that has lost messages, or may have. It goes down when a ping has shown
+/* Breaks a connection that may have lost messages. The connection goes down when a ping has shown
  * whether the peer is alive. */
 void fp_conn_break(struct fp_conn *conn, const char *why);
 

@@ -59,17 +59,17 @@ enum {
     FP_READS = 16,         /* unanswered reads of a connection, a power of two */
     FP_QUEUED = 8,         /* messages of a connection that the fabric has not accepted yet */
     FP_SENDING = 32,       /* messages of a connection accepted by the fabric, not completed */
-    FP_UNACKED_MAX = 32,   /* operations executed before an acknowledgement is sent */
+    FP_UNACKED_MAX = 32,   /* executed operations after which an acknowledgement is sent */
     FP_PEERS = 1 << 18,    /* maximum number of peers */
-    FP_CHUNK = 131072,     /* bytes fetched by one read */
-    FP_CHUNKS = 4,         /* concurrent reads of a connection */
+    FP_CHUNK = 131072,     /* maximum bytes fetched by one RMA read */
+    FP_CHUNKS = 4,         /* concurrent RMA reads of a connection */
     FP_RKEY_CACHE = 16,    /* regions of the peer whose keys a connection caches */
     FP_RMA_READS = 16,     /* transfers of a connection that wait for fetching */
-    FP_CTRL_POLL_SOON = 8, /* empty polls before one polls the control endpoint */
+    FP_CTRL_POLL_SOON = 8, /* initial value of fp_ep.ctrl_poll_after */
     FP_MIN_MESSAGE = 2048, /* bytes that the fabric must carry in order */
 };
 
-_Static_assert((int)FP_PIECE <= (int)PROV_BOUNCE_MAX, "copied at once");
+_Static_assert((int)FP_PIECE <= (int)PROV_BOUNCE_MAX, "the bounce buffer takes a whole piece");
 
 /*
  * Exchanged between processes
@@ -105,17 +105,18 @@ enum fp_ctrl_kind {
     FP_PONG,
 };
 
-enum fp_signed_by { FP_BY_RECEIVERS = 1, FP_BY_SENDERS }; /* whose key */
+/* Whose key signs a control message. */
+enum fp_signed_by { FP_SIGNED_BY_RECEIVER = 1, FP_SIGNED_BY_SENDER };
 
 /* A control message between two processes. */
 struct fp_ctrl_msg {
     uint8_t kind, hello_size, name_size;
     uint8_t refusal;
     uint32_t from_conn, to_conn;
-    uint32_t executed; /* FP_CONN_CLOSE, FP_CONN_BROKEN: number of executed operations of the
-                          receiver, */
-    uint32_t refused;  /* and number of the refused one; refusal: its status, or PROV_OK */
-    uint32_t by;       /* enum fp_signed_by */
+    /* FP_CONN_CLOSE, FP_CONN_BROKEN: number of the receiver's operations that were executed, and
+     * number of the refused operation; refusal: its status, or PROV_OK */
+    uint32_t executed, refused;
+    uint32_t signed_by; /* enum fp_signed_by */
     uint64_t from_id, to_id;
     uint8_t hello[PROV_HELLO_MAX];
     uint8_t nonce[FP_NONCE_SIZE]; /* in FP_CONN_REQUEST and FP_CONN_ACCEPT, as is name */
@@ -210,7 +211,7 @@ struct fp_slab;
 struct fp_pool {
     struct fp_prov *prov;
     const struct fp_fids *fids;
-    size_t item; /* bytes of data in a buffer */
+    size_t buf_size; /* bytes of data in a buffer */
     struct fp_buf *free;
     struct fp_slab *slabs;
 };
@@ -220,8 +221,8 @@ struct fp_region {
     uint64_t addr, size;
     unsigned int access; /* 0: free */
     uint32_t next_free;
-    struct fp_exposure *exposures; /* registrations for the fabric's RMA */
-    bool is_private;               /* the fabric cannot register it */
+    struct fp_registration *registrations; /* registrations for the fabric's RMA */
+    bool is_unregistrable;                 /* the fabric cannot register the region */
 };
 
 enum fp_liveness { FP_ALIVE, FP_DEAD };
@@ -239,13 +240,13 @@ struct fp_peer {
     int pidfd;                      /* of a process on this host; else -1 */
     int port_fd;                    /* of the background thread, see refused.h; -1: none */
     uint64_t checked_ms, silent_ms; /* time of the last check; how long the peer has been silent */
-    uint32_t blocked;               /* the last round without send buffers for messages to it */
+    uint32_t blocked;               /* the last round in which a message to the peer was not sent */
     uint32_t liveness;              /* atomic: enum fp_liveness */
-    uint64_t ended_ms;              /* set before FP_DEAD: when this process learned of its end */
-    uint32_t timeouts;              /* atomic: number of times that the peer was given up */
-    uint32_t last_ping;             /* atomic: number of the last ping */
-    uint32_t last_pong;             /* atomic: number of the last pong */
-    uint32_t awaited_pong;          /* atomic: number of the pong that a connection waits for */
+    uint64_t ended_ms;     /* when this process learned of the peer's end; set before FP_DEAD */
+    uint32_t timeouts;     /* atomic: number of times that the peer was given up */
+    uint32_t last_ping;    /* atomic: number of the last ping */
+    uint32_t last_pong;    /* atomic: number of the last pong */
+    uint32_t awaited_pong; /* atomic: number of the pong that a connection waits for */
 };
 
 /* A queued control message. */
@@ -272,26 +273,26 @@ struct fp_op {
     uint64_t cookie, rmt;
     uint8_t *lcl;
     void *desc; /* FP_RMA_WRITE: the fabric's descriptor of its memory */
-    uint32_t lkey, rkey, length, moved, imm;
+    uint32_t lkey, rkey, length, transferred, imm;
     uint32_t writes; /* number of the fabric's writes in flight */
     uint8_t kind, flags, status;
-    bool ended;           /* by data that arrived */
-    bool may_be_unmapped; /* its memory may be unmapped: it is not the core's */
+    bool ended;           /* ended by data that arrived */
+    bool may_be_unmapped; /* the memory belongs to the program, which may unmap it */
 };
 
 /* A read of the peer that is being served. */
-struct fp_answer {
+struct fp_served_read {
     uint64_t rmt;
-    uint32_t rkey, length, moved, seq;
+    uint32_t rkey, length, transferred, seq;
 };
 
 /* A transfer by RMA reads. */
 struct fp_rma_read {
     struct fp_rma_read *next;
     struct fp_offer offer;
-    uint32_t requested, moved; /* bytes */
-    uint8_t status;            /* enum prov_status */
-    bool is_read;              /* a read of this side */
+    uint32_t requested, transferred; /* bytes */
+    uint8_t status;                  /* enum prov_status */
+    bool is_read;                    /* a read of this side */
 };
 
 enum fp_rkey_state { FP_RKEY_REQUESTED, FP_RKEY_GRANTED, FP_RKEY_REFUSED };
@@ -306,7 +307,7 @@ struct fp_rkey {
 struct fp_chunk {
     struct fp_buf *buf;
     struct fp_rma_read *transfer;
-    bool came;
+    bool arrived;
 };
 
 struct fp_conn {
@@ -325,14 +326,14 @@ struct fp_conn {
 
     /* this side's operations: [reported, posted), of which [reported, sent) are sent */
     uint32_t reported, sent, posted;
-    uint32_t acked; /* number that the peer has executed, as far as known */
+    uint32_t acked; /* number of operations that the peer has executed, as far as known */
     uint32_t reads_in_flight;
-    uint32_t offered_from; /* the first one that the peer fetches */
+    uint32_t first_offered; /* the first write that the peer fetches */
     bool offered; /* the peer fetches writes; other operations wait until these are executed */
     uint32_t seen_reported;  /* value at the last check for stalled operations */
-    uint64_t seen_progress;  /* the same of count_progress() */
+    uint64_t seen_progress;  /* value of count_progress() at the last check */
     unsigned int stalled_ms; /* since the last progress */
-    uint32_t failed_at;      /* if `failed`: the operation that the peer has refused */
+    uint32_t refused_op;     /* if `failed`: the operation that the peer has refused */
     struct fp_op ops[FP_OPS];
     struct fp_rkey rkeys[FP_RKEY_CACHE];
 
@@ -343,8 +344,8 @@ struct fp_conn {
     uint8_t refusal;  /* status of the refused operation, after which none is executed: enum
                          prov_status */
     uint32_t refused; /* its number */
-    uint32_t first_answer, last_answer;
-    struct fp_answer answers[FP_READS];
+    uint32_t first_served, last_served;
+    struct fp_served_read served_reads[FP_READS];
 
     /* transfers by RMA reads, in order; posting: the first one not completely requested */
     struct fp_rma_read *rma_reads, **last_rma_read, *posting;
@@ -363,12 +364,12 @@ struct fp_conn {
     struct fp_buf *early; /* sorted by number */
 
     struct fp_conn *next_busy, *next_ack_now, *next_ack_later, *next_closed;
-    bool busy, ack_now, ack_later; /* in these lists of the endpoint */
+    bool busy, ack_now, ack_later; /* is in the lists of the endpoint */
     bool peer_closed; /* the peer has closed the connection: earlier messages may still arrive */
-    bool refusal_due; /* FP_REFUSAL must be sent, after answers to earlier operations */
+    bool refusal_due; /* FP_REFUSAL must be sent, after the replies to earlier operations */
     bool failed;      /* the peer has refused an operation, and executes no later one */
     bool is_self;     /* both ends belong to this endpoint */
-    bool peer_died;   /* the peer's process has ended: see LAST_WORDS_MS */
+    bool peer_died;   /* the peer's process has ended: see EXIT_GRACE_MS */
     bool peer_broke;  /* the peer says that the connection is broken */
     bool broken;      /* the fabric failed: the pong number `awaited_pong` decides */
     uint32_t awaited_pong;
@@ -389,14 +390,14 @@ struct fp_ep {
     struct fp_conn *ack_later; /* with operations to acknowledge at an empty poll */
     struct fp_conn *closed;    /* freed when no longer used */
     struct fp_pool small, large, receives, chunks;
-    struct fp_buf *unposted; /* receives to be posted: used ones, and ones not accepted */
-    unsigned int num_used;   /* used ones since they were last posted */
+    struct fp_buf *unposted; /* receives to be posted again */
+    unsigned int num_used;   /* number of used receives since receives were last posted */
     uint32_t peer_events_seen;
-    uint64_t checked_ms; /* time of the last check for waiting operations */
-    bool is_closing;     /* no more callbacks */
-    uint32_t empty_polls,
-        ctrl_poll_after; /* since this one polled the control endpoint; see poll_control() */
-    size_t inject;       /* maximum bytes of a message without a completion */
+    uint64_t checked_ms;      /* time of the last check for waiting operations */
+    bool is_closing;          /* no more callbacks */
+    uint32_t empty_polls;     /* number of empty polls since poll_control() */
+    uint32_t ctrl_poll_after; /* number of empty polls before the next poll_control() */
+    size_t inject;            /* maximum bytes of a message without a completion */
 
     struct fp_ctrl_entry *ctrl_queue, **ctrl_queue_end; /* shared */
     uint32_t has_ctrl, armed, retry; /* atomic, shared; retry: sends or receives must be
@@ -409,7 +410,7 @@ struct fp_control {
     struct fp_fids fids;
     struct fp_pool sends, receives;
     struct fp_buf *unposted;
-    bool by_poller; /* polled by a thread that polls an endpoint */
+    bool polled_by_owner; /* the owner of an endpoint is polling the control endpoint */
     unsigned int num_sending;
     /* with prov->lock */
     struct fp_ctrl_entry *first, **last; /* control messages to send */
@@ -424,10 +425,10 @@ struct fp_prov {
     struct fid_fabric *fabric;
     struct fid_domain *domain;
     uint64_t mr_mode;
-    bool own_domains; /* one domain per endpoint */
-    bool by_sockets;  /* it posts and polls by system calls on sockets */
-    bool has_gaps;    /* some of the descriptors 0 to 2 are closed */
-    bool fds_lost;    /* atomic: the program has closed descriptors; see fd_guard.h */
+    bool own_domains;        /* one domain per endpoint */
+    bool over_sockets;       /* the fabric posts and polls by system calls on sockets */
+    bool has_closed_low_fds; /* some of the descriptors 0 to 2 are closed */
+    bool fds_lost;           /* atomic: the program has closed descriptors; see fd_guard.h */
     size_t inject;
     uint32_t piece;          /* bytes of data in a message, at most FP_PIECE */
     uint32_t rma_min;        /* minimum bytes of a transfer by RMA; 0: RMA is not used */
@@ -437,7 +438,7 @@ struct fp_prov {
     bool keeps_order;        /* the fabric orders messages after writes (FI_ORDER_SAW) */
     struct fp_address address;
     uint8_t key[FP_KEY_SIZE];
-    int epoll_fd, tick_fd;
+    int epoll_fd, timer_fd;
     struct fp_control control;
     pthread_mutex_t lock; /* of shared data */
     struct fp_ep *eps;
@@ -445,13 +446,13 @@ struct fp_prov {
     SLIST_HEAD(fp_peer_list, fp_peer) peers; /* the same, the newest first */
     uint32_t peer_events; /* atomic: number of events after which connections check their peers */
     uint32_t peer_events_reported; /* value at the last progress() */
-    uint32_t ticking;
+    uint32_t timer_armed;
     uint64_t checked_ms;   /* time of the last check of the peers in progress() */
-    uint64_t next_pass_ms; /* no pass over the peers before this time; 0: none of them lives */
+    uint64_t next_pass_ms; /* next time to check the peers; 0: no peer is alive */
 
     pthread_mutex_t regions_lock; /* of the fields below; no other lock is taken while it is held */
     struct fp_region **regions;
-    uint32_t num_regions, room_for_regions, free_region;
+    uint32_t num_regions, regions_size, free_region;
     uint64_t last_key;         /* atomic: last key for the fabric, if keys are short */
     uint64_t key_mask;         /* the bits of keys that the fabric accepts */
     uint8_t copy_method;       /* atomic: enum copy_method of region.c */

@@ -135,7 +135,7 @@ static void take_note(struct fuzz_input *in, uint8_t how)
         }
     }
     if (how & 8) { /* from a process of the job */
-        note.by = FP_BY_RECEIVERS;
+        note.signed_by = FP_SIGNED_BY_RECEIVER;
         fp_sign(&note, prov->key);
     }
     fake_arrive(&fake_eps[0], &note, how & 16 ? sizeof(note) : fuzz_byte(in));

@@ -143,7 +143,7 @@ static void send_notes(const struct fp_prov *victim)
     for (uint32_t i = 0; i < NAMES; i++) {
         struct fp_ctrl_msg note = {.kind = (uint8_t)(1 + i % FP_PONG),
                                    .name_size = 16,
-                                   .by = 1 + i / FP_PONG % 2,
+                                   .signed_by = 1 + i / FP_PONG % 2,
                                    .from_conn = i,
                                    .to_conn = ((struct fp_conn *)asking)->id,
                                    .from_id = i,
@@ -177,7 +177,7 @@ static void send_messages(const struct fp_conn *conn)
 static void send_one_of_the_job(const struct fp_prov *victim)
 {
     struct fp_ctrl_msg note = {.kind = FP_CONN_REQUEST,
-                               .by = FP_BY_RECEIVERS,
+                               .signed_by = FP_SIGNED_BY_RECEIVER,
                                .name_size = victim->address.name_size,
                                .from_conn = 1,
                                .from_id = ENDPOINT + 1,
