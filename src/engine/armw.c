@@ -28,7 +28,8 @@ bool ut_post_waits_for_armw(const struct ut_link *link, const struct ut_slot *sl
            (link->rails && ut_parted_must_wait(link, slot));
 }
 
-/* Requests the ARMW from the target's CPU. The slot stays in UT_STAGE_DATA until take_armw_reply().
+/* Requests the ARMW from the target's CPU. The slot stays in UT_STAGE_DATA until
+ * handle_armw_reply().
  */
 static enum ut_outcome post_armw_message(struct ut_link *link, struct ut_slot *slot)
 {
@@ -49,7 +50,7 @@ static enum ut_outcome post_armw_message(struct ut_link *link, struct ut_slot *s
     if (ut_post_must_wait(link, slot))
         return UT_NOT_NOW;
     uint32_t flags = ut_post_fence(link, slot) | (link->vcq->unflushed ? PROV_MORE : 0u);
-    /* no cookie: the answer completes the slot, and the slot may be reused before the send
+    /* no cookie: the reply completes the slot, and the slot may be reused before the send
      * completes */
     int rc = link->ops->send(link->conn, &m, sizeof(m), flags | PROV_SOLICITED,
                              ut_cookie(UT_COOKIE_NONE, 0));
@@ -166,9 +167,8 @@ void ut_engine_atomic_done(struct ut_link *link, struct ut_slot *slot)
 
 /*
  * ARMW by this CPU, in memory of the target that this process has mapped. The access is coherent
- * with
- * the target's own atomics and with the ARMWs that the target executes for other peers. ARMWs that
- * this link has already sent to the target are executed first.
+ * with the target's own atomics and with the ARMWs that the target executes for other peers. ARMWs
+ * that this link has already sent to the target are executed first.
  */
 
 static void *direct_word(struct ut_link *link, struct ut_slot *slot)

@@ -20,7 +20,7 @@ static int rmt_mrq_error(enum ut_stag_result r)
  * Arrivals
  */
 
-static void __attribute__((noinline, cold)) refuse_notice(const struct ut_link *link)
+static void __attribute__((noinline, cold)) reject_notice(const struct ut_link *link)
 {
     /* else the peer may have announced the STADD */
     if (!ut_announced_is_disabled(&link->rx_announced))
@@ -36,7 +36,7 @@ static void on_notify(void *ctx, uint32_t imm)
     link->rx_number++;
     if (imm & UT_IMM_NOTICE) {
         if (__builtin_expect(!ut_announced_is_valid(&link->rx_announced, slot), 0)) {
-            refuse_notice(link);
+            reject_notice(link);
             return;
         }
         ut_engine_remote_notice(link, UTOFU_MRQ_TYPE_RMT_PUT, (uint8_t)imm, 0,
@@ -46,7 +46,7 @@ static void on_notify(void *ctx, uint32_t imm)
         ut_engine_schedule(link->vcq, sps);
 }
 
-static void take_notice(struct ut_link *link, const struct ut_msg_notice *m)
+static void handle_notice(struct ut_link *link, const struct ut_msg_notice *m)
 {
     if (__builtin_expect(ut_announced_is_disabled(&link->rx_announced), 0))
         return; /* an earlier announcement may be invalid; the link is about to end */
@@ -67,7 +67,7 @@ static void take_notice(struct ut_link *link, const struct ut_msg_notice *m)
         ut_engine_schedule(link->vcq, m->head.sps);
 }
 
-/* Executes an ARMW of a peer, and sends the answer. */
+/* Executes an ARMW of a peer, and sends the reply. */
 static void serve_armw(struct ut_link *link, const struct ut_msg_armw *m)
 {
     struct ut_vcq *vcq = link->vcq;
@@ -88,14 +88,14 @@ static void serve_armw(struct ut_link *link, const struct ut_msg_armw *m)
     ut_link_send(link, &reply, sizeof(reply), false);
 }
 
-static void take_armw_reply(struct ut_link *answering, const struct ut_msg_armw_reply *m)
+static void handle_armw_reply(struct ut_link *responder, const struct ut_msg_armw_reply *m)
 {
-    struct ut_vcq *vcq = answering->vcq;
+    struct ut_vcq *vcq = responder->vcq;
 
     uint32_t number = m->head.slot & vcq->toq_mask;
     struct ut_slot *slot = &vcq->toq[number];
     if (slot->state != UT_SLOT_POSTED || slot->desc.kind != UT_DESC_ARMW ||
-        slot->stage != UT_STAGE_DATA || slot->link->peer != answering->peer ||
+        slot->stage != UT_STAGE_DATA || slot->link->peer != responder->peer ||
         m->head.slot != ut_armw_request_id(slot->link, number))
         return;
     slot->rmt_value = m->old_value;
@@ -122,12 +122,12 @@ static void on_message(void *ctx, const void *data, size_t size)
     link->rx_number++;
     if (size >= sizeof(struct ut_msg_notice) &&
         (head->type == UT_MSG_NOTICE || head->type == UT_MSG_ARMW_NOTICE)) {
-        take_notice(link, data);
+        handle_notice(link, data);
     } else if (size >= sizeof(struct ut_msg_armw) && head->type == UT_MSG_ARMW &&
                is_armw_size(((const struct ut_msg_armw *)data)->size)) {
         serve_armw(link, data);
     } else if (size >= sizeof(struct ut_msg_armw_reply) && head->type == UT_MSG_ARMW_REPLY) {
-        take_armw_reply(link, data);
+        handle_armw_reply(link, data);
     } else if (size >= sizeof(*head) && head->type == UT_MSG_RAILS) {
         ut_rails_on_message(link, head);
     } else if (size >= sizeof(struct ut_msg_rail_keys) && head->type == UT_MSG_RAIL_KEYS) {
@@ -204,10 +204,10 @@ static void rewind_link(struct ut_link *link)
 }
 
 /*
- * Decides on the new connection which communications are repeated that were in flight when the old
- * connection broke. `behind`: the last message that the peer received belongs to this communication
- * or to a later one, so the peer has received all requests of this communication. `messaged`: this
- * communication had posted its own message or immediate.
+ * Decides on the new connection which communications are repeated, of those that were in flight
+ * when the old connection broke. `was_received`: the peer has received all requests of this
+ * communication, since the last message that it received belongs to this communication or to a
+ * later one. `has_message`: this communication had posted its own message or immediate.
  */
 
 static void end_or_repeat(struct ut_slot *slot, bool executed)
@@ -218,7 +218,7 @@ static void end_or_repeat(struct ut_slot *slot, bool executed)
         slot->stage = UT_STAGE_NONE;
 }
 
-static void end_with_unknown_fate(struct ut_link *link, struct ut_slot *slot)
+static void fail_unknown_result(struct ut_link *link, struct ut_slot *slot)
 {
     ut_engine_fail_unrepeated(link, slot);
     slot->state = UT_SLOT_DONE;
@@ -226,62 +226,62 @@ static void end_with_unknown_fate(struct ut_link *link, struct ut_slot *slot)
 
 /* A put with a remote notice may be repeated, because the peer counts notices. Without a notice the
  * target does not use the data yet. */
-static void resume_put(struct ut_link *link, struct ut_slot *slot, bool behind, bool messaged)
+static void resume_put(struct ut_link *link, struct ut_slot *slot, bool was_received,
+                       bool has_message)
 {
-    /* a later message does not wait for parts on other connections; the message of this put does */
-    behind = behind && (messaged || !slot->parted);
-    if (!behind && ut_engine_must_not_repeat_put(slot))
-        end_with_unknown_fate(link, slot);
+    /* the message of a put in parts waits for all parts, a later message does not */
+    was_received = was_received && (has_message || !slot->parted);
+    if (!was_received && ut_engine_must_not_repeat_put(slot))
+        fail_unknown_result(link, slot);
     else
-        end_or_repeat(slot, behind);
+        end_or_repeat(slot, was_received);
 }
 
 /* The link counts ARMWs that the target's CPU executes, not those of the device. */
-static void resume_armw(struct ut_link *link, struct ut_slot *slot, bool behind, bool messaged)
+static void resume_armw(struct ut_link *link, struct ut_slot *slot, bool was_received,
+                        bool has_message)
 {
-    if (!behind || !messaged) {
+    if (!was_received || !has_message) {
         if (link->vcq->armw_words && !slot->applied && ut_engine_must_not_repeat(slot))
-            end_with_unknown_fate(link, slot);
+            fail_unknown_result(link, slot);
         else
             slot->stage = UT_STAGE_NONE;
     } else if (link->vcq->armw_words || slot->applied) {
         /* the origin has executed the ARMW, and the peer has the notice */
         slot->state = UT_SLOT_DONE;
     } else {
-        slot->state = UT_SLOT_POSTED; /* the target has received the ARMW, and will answer */
-        slot->owed = true;            /* also if this connection closes before the answer */
+        slot->state = UT_SLOT_POSTED; /* the target has received the ARMW, and will reply */
+        slot->reply_owed = true;      /* even if this connection closes before the reply */
         slot->stage = UT_STAGE_DATA;
         link->armw_out++;
     }
 }
 
-static void resume_slot(struct ut_link *link, struct ut_slot *slot, bool behind)
+static void resume_slot(struct ut_link *link, struct ut_slot *slot, bool was_received)
 {
-    bool messaged = slot->msg_number != 0 || slot->owed;
+    bool has_message = slot->msg_number != 0 || slot->reply_owed;
 
     UT_ASSERT(slot->pending == 0 && slot->link == link);
     switch (slot->desc.kind) {
     case UT_DESC_NOP:
-        end_or_repeat(slot, behind);
+        end_or_repeat(slot, was_received);
         break;
     case UT_DESC_PUT:
     case UT_DESC_PIGGYBACK:
-        resume_put(link, slot, behind, messaged);
+        resume_put(link, slot, was_received, has_message);
         break;
-    case UT_DESC_GET: /* complete if the message after it is: see reads_are_complete_before() */
-        end_or_repeat(slot, behind && messaged);
+    case UT_DESC_GET: /* complete if its message was received: see reads_are_complete_before() */
+        end_or_repeat(slot, was_received && has_message);
         break;
     case UT_DESC_ARMW:
-        resume_armw(link, slot, behind, messaged);
+        resume_armw(link, slot, was_received, has_message);
         break;
     }
 }
 
 /*
- * Returns the slot before which all reads are complete, although this process saw no completions.
- * The
- * message after a get, and operations with STRONG_ORDER, wait for all earlier reads. Repeating such
- * a
+ * Returns the slot before which all reads are complete, although this process saw no completions:
+ * the message after a get, and operations with STRONG_ORDER, wait for all earlier reads. A repeated
  * read would overwrite the data of a later get, or read the data of a later put.
  */
 static uint32_t reads_are_complete_before(const struct ut_link *link, uint32_t last_delivered)
@@ -312,14 +312,14 @@ static void end_reads_before(struct ut_link *link, uint32_t before)
             toq[n].state = UT_SLOT_DONE;
 }
 
-/* The VCQ that executed these ARMWs was freed, and its answers are lost. */
-static void end_armw_owed_by_freed_vcq(struct ut_link *link)
+/* Ends ARMWs that a freed VCQ of the peer executed: the replies are lost. */
+static void fail_armws_of_freed_vcq(struct ut_link *link)
 {
     struct ut_slot *toq = link->vcq->toq;
 
     link->why = (struct ut_failure){.cause = UT_CAUSE_FREED};
     for (uint32_t n = link->first; n != UT_NO_SLOT; n = toq[n].next) {
-        if (!toq[n].owed)
+        if (!toq[n].reply_owed)
             continue;
         ut_slot_set_failed(link, &toq[n], UTOFU_ERR_MRQ_PEER);
         toq[n].state = UT_SLOT_DONE;
@@ -338,17 +338,17 @@ static void end_delivered(struct ut_link *link, uint64_t count, bool recreated)
             last_delivered = n;
     }
     end_reads_before(link, reads_are_complete_before(link, last_delivered));
-    bool behind = last_delivered != UT_NO_SLOT;
+    bool was_received = last_delivered != UT_NO_SLOT;
     for (uint32_t n = link->first; n != UT_NO_SLOT; n = vcq->toq[n].next) {
         struct ut_slot *slot = &vcq->toq[n];
         if (slot->state == UT_SLOT_WAITING)
-            resume_slot(link, slot, behind || slot->owed);
+            resume_slot(link, slot, was_received || slot->reply_owed);
         slot->msg_number = 0;
         if (n == last_delivered)
-            behind = false;
+            was_received = false;
     }
     if (recreated)
-        end_armw_owed_by_freed_vcq(link);
+        fail_armws_of_freed_vcq(link);
     ut_engine_retire(link);
     link->to_post = link->first;
 }

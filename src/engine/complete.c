@@ -29,8 +29,8 @@ static inline void complete_transfer(struct ut_link *link, struct ut_slot *slot)
         ut_engine_finish_slot(link, slot);
 }
 
-/* Has the read of a get completed, not its notice? The read completes before the message that was
- * posted after it. */
+/* True if the read of a get has completed, not its notice. The read completes before the message
+ * that was posted after it. */
 static inline bool get_is_read(const struct ut_slot *slot)
 {
     return slot->stage == UT_STAGE_DATA || (slot->stage == UT_STAGE_NOTICE && slot->pending == 1) ||
@@ -50,7 +50,7 @@ static inline void complete_armw(struct ut_link *link, struct ut_slot *slot)
         ut_engine_finish(link, slot);
 }
 
-/* Has a read, or an atomic of the device, completed? */
+/* True if a read, or an atomic of the device, has completed. */
 static inline bool is_read(const struct ut_link *link, const struct ut_slot *slot)
 {
     switch (slot->desc.kind) {
@@ -183,7 +183,7 @@ static inline bool is_usual(const struct ut_vcq *vcq, const struct ut_slot *slot
            ut_mrq_below_alarm(vcq);
 }
 
-/* Handles what waited for this slot: early notices, done slots, and slots to post. */
+/* Continues early notices, done slots, and slots to post that waited for this slot. */
 static void __attribute__((noinline)) end_waiting_others(struct ut_link *link)
 {
     if (link->early_first)

@@ -9,7 +9,7 @@
 #include "util/log.h"
 #include "util/long_wait.h"
 
-enum { EMPTY_WRITES_MS = 10, WHAT = 384 };
+enum { EMPTY_WRITES_MS = 10, TEXT_SIZE = 384 };
 
 static bool is_idle(const struct ut_vcq *vcq)
 {
@@ -22,15 +22,15 @@ static bool is_idle(const struct ut_vcq *vcq)
 
 /* The outstanding communications, the number of their links, and the link with the largest number
  * of them. */
-struct under_way {
+struct outstanding {
     unsigned int communications, messages, links;
-    const struct ut_link *max;
+    const struct ut_link *most_loaded;
     struct ut_link_pending load;
 };
 
-static struct under_way find_under_way(const struct ut_vcq *vcq)
+static struct outstanding find_outstanding(const struct ut_vcq *vcq)
 {
-    struct under_way all = {0};
+    struct outstanding all = {0};
     unsigned int max = 0;
 
     for (const struct ut_link *link = vcq->all_links; link; link = link->all_next) {
@@ -41,9 +41,9 @@ static struct under_way find_under_way(const struct ut_vcq *vcq)
         all.communications += communications;
         all.messages += n.messages;
         all.links++;
-        if (!all.max || communications > max) {
+        if (!all.most_loaded || communications > max) {
             max = communications;
-            all.max = link;
+            all.most_loaded = link;
             all.load = n;
         }
     }
@@ -66,7 +66,7 @@ static const char *rank_of(utofu_vcq_id_t id, char *buf, size_t size)
 
 /* Writes for instance "3 communications to VCQ 00000000009c22ff (rank 1), whose connection waits
  * for completions". */
-static void describe_rest(const struct under_way *all, char *buf, size_t size)
+static void describe_outstanding(const struct outstanding *all, char *buf, size_t size)
 {
     char rank[48], others[64] = "";
 
@@ -76,33 +76,34 @@ static void describe_rest(const struct under_way *all, char *buf, size_t size)
              all->communications ? all->communications : all->messages,
              all->communications ? "communication" : "message of the library",
              (all->communications ? all->communications : all->messages) == 1 ? "" : "s",
-             (unsigned long long)all->max->peer, rank_of(all->max->peer, rank, sizeof(rank)),
-             others, ut_link_wait_reason(all->max, &all->load));
+             (unsigned long long)all->most_loaded->peer,
+             rank_of(all->most_loaded->peer, rank, sizeof(rank)), others,
+             ut_link_wait_reason(all->most_loaded, &all->load));
 }
 
-static void say_waiting(const struct ut_vcq *vcq, const char *who, unsigned long long seconds,
-                        unsigned long long left)
+static void warn_waiting(const struct ut_vcq *vcq, const char *who, unsigned long long seconds,
+                         unsigned long long left)
 {
-    struct under_way all = find_under_way(vcq);
-    char what[WHAT];
+    struct outstanding all = find_outstanding(vcq);
+    char what[TEXT_SIZE];
 
-    if (!all.max)
+    if (!all.most_loaded)
         return;
-    describe_rest(&all, what, sizeof(what));
+    describe_outstanding(&all, what, sizeof(what));
     ut_warn("engine",
             "%s has waited %llu s for VCQ %016llx: %s; %llu s are left (UTOFU_PEER_TIMEOUT). A "
             "program that polls until its communications are complete does not wait here",
             who, seconds, (unsigned long long)vcq->id, what, left);
 }
 
-static void say_given_up(const struct ut_vcq *vcq, const char *who, unsigned long long seconds)
+static void warn_abandoned(const struct ut_vcq *vcq, const char *who, unsigned long long seconds)
 {
-    struct under_way all = find_under_way(vcq);
-    char what[WHAT];
+    struct outstanding all = find_outstanding(vcq);
+    char what[TEXT_SIZE];
 
-    if (!all.max)
+    if (!all.most_loaded)
         return;
-    describe_rest(&all, what, sizeof(what));
+    describe_outstanding(&all, what, sizeof(what));
     ut_warn("engine",
             "%s abandoned the communications under way on VCQ %016llx after %llu s "
             "(UTOFU_PEER_TIMEOUT): %s; they may or may not have been executed",
@@ -118,11 +119,11 @@ void ut_engine_drain(struct ut_vcq *vcq, uint64_t timeout_ms, const char *who)
     ut_engine_start_held(vcq, UINT32_MAX);
     for (; !is_idle(vcq); now = ut_now_ms()) {
         if (now >= end) {
-            say_given_up(vcq, who, ut_long_wait_seconds(&long_wait, now));
+            warn_abandoned(vcq, who, ut_long_wait_seconds(&long_wait, now));
             return;
         }
         if (ut_long_wait_must_log(&long_wait, now))
-            say_waiting(vcq, who, ut_long_wait_seconds(&long_wait, now), (end - now + 999) / 1000);
+            warn_waiting(vcq, who, ut_long_wait_seconds(&long_wait, now), (end - now + 999) / 1000);
         if (now >= next_empty_write) {
             ut_engine_request_completions(vcq);
             next_empty_write = now + EMPTY_WRITES_MS;

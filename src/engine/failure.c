@@ -24,7 +24,8 @@ struct failure {
     uint8_t kind; /* enum ut_desc_kind */
     uint8_t edata;
 };
-_Static_assert(sizeof(struct failure) <= UT_LAST_ERROR_DATA, "is kept for utofu_get_last_error()");
+_Static_assert(sizeof(struct failure) <= UT_LAST_ERROR_DATA,
+               "utofu_get_last_error() stores a failure");
 
 static bool is_tcq_code(int rc)
 {
@@ -82,8 +83,7 @@ void ut_slot_set_failed(struct ut_link *link, struct ut_slot *slot, int rc)
 
 /*
  * The failure in the MRQ. This module uses the reserved words of an entry until the program takes
- * the
- * entry, and also the STADD field that the notice type does not use.
+ * the entry, and also the STADD field that the notice type does not use.
  */
 
 static uint64_t pack_failure(const struct ut_slot *slot)
@@ -261,8 +261,7 @@ static void add_communication(struct text *t, const struct failure *f)
              f->length, f->edata, (unsigned long long)f->lcl_vcq_id);
 }
 
-/* Adds the id and rank of the peer, as far as this process knows them without asking another
- * process. */
+/* Adds the id and rank of the peer, if this process knows them without a query. */
 static void add_peer(struct text *t, utofu_vcq_id_t id)
 {
     struct ut_vcq_ident ident;
@@ -293,7 +292,8 @@ static void add_stag(struct text *t, utofu_stadd_t stadd)
     add_text(t, ": it was deregistered, or never registered on this VCQ");
 }
 
-/* The text for a refusal by the target's CPU, which sends a code without a cause. */
+/* Returns the text for an ARMW that the target's CPU refused: the reply has a code without a cause.
+ */
 static const char *text_of_code(int rc)
 {
     switch (rc) {
@@ -345,7 +345,7 @@ static void add_memory_cause(struct text *t, const struct failure *f, utofu_stad
     }
 }
 
-/* The text for a cause without a number. */
+/* Returns the text for a cause without a number. */
 static const char *text_of_cause(enum ut_cause cause)
 {
     switch (cause) {
@@ -358,15 +358,15 @@ static const char *text_of_cause(enum ut_cause cause)
     case UT_CAUSE_UNREACHABLE:
         return "no provider reaches its process";
     case UT_CAUSE_REFUSED:
-        return "its process and this one refuse each other; see the log";
+        return "its process and this process rejected each other; see the log";
     case UT_CAUSE_ADDRESS:
-        return "what its process says of itself cannot be had or used; see the log";
+        return "its process has no valid address record; see the log";
     default:
         return "the cause is not known";
     }
 }
 
-/* The id may be calculated with another number of the CQ than the process has. */
+/* Explains an id that the program seems to have calculated with the wrong CQ. */
 static void add_cq(struct text *t, utofu_vcq_id_t id)
 {
     struct ut_vcq_ident ident;
@@ -388,7 +388,7 @@ static void add_other_cause(struct text *t, const struct ut_failure *why, utofu_
                  s);
         break;
     case UT_CAUSE_LOST:
-        add_text(t, "the connection is lost and could not be made again within %llu s", s);
+        add_text(t, "the connection is lost and could not be restored within %llu s", s);
         break;
     case UT_CAUSE_NO_VCQ:
         add_text(t, "its process has no such VCQ, which was freed, or not created within %llu s",

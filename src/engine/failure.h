@@ -17,7 +17,7 @@ void ut_slot_set_failed(struct ut_link *link, struct ut_slot *slot, int rc) __at
 /* Writes the local MRQ notice of a failed slot. */
 void ut_mrq_push_failed(struct ut_link *link, struct ut_slot *slot) __attribute__((cold));
 
-/* The program takes a failed entry: stores the failure for utofu_get_last_error(), and returns the
+/* Store the failure of an entry that the program takes, for utofu_get_last_error(). Return the
  * code. `entry` may be the notice itself. */
 int ut_tcq_take_failed(const struct ut_vcq *vcq, const struct ut_slot *slot) __attribute__((cold));
 int ut_mrq_take_failed(const struct ut_vcq *vcq, const struct utofu_mrq_notice *entry,
@@ -28,10 +28,10 @@ int ut_mrq_take_failed(const struct ut_vcq *vcq, const struct utofu_mrq_notice *
 enum { UT_UNREAD_ERROR_TEXT = 640 };
 bool ut_describe_unread_error(struct ut_vcq *vcq, enum ut_queue queue, char *buf, size_t size)
     __attribute__((cold));
-/* Warns of that entry, for a program that polls only the other queue. */
+/* Warns of such an entry, for a program that polls only the other queue. */
 void ut_warn_of_unread_error(struct ut_vcq *vcq, enum ut_queue queue) __attribute__((cold));
 
-/* The code of an MRQ entry, or 0. */
+/* Returns the code of an MRQ entry, or 0. */
 int ut_mrq_code(const struct utofu_mrq_notice *entry);
 
 /* Returns UTOFU_ERR_BUSY for a full TOQ. Stores only the handle, because programs try again in a

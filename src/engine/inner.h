@@ -42,7 +42,7 @@ static inline void notice_armw(struct utofu_mrq_notice *n, const struct ut_slot 
     n->rmt_stadd = slot->desc.rmt_stadd;
 }
 
-/* The local MRQ notice of a slot, without the return code. */
+/* Returns the local MRQ notice of a slot, without the return code. */
 static inline __attribute__((always_inline)) struct utofu_mrq_notice ut_engine_make_notice(
     const struct ut_link *link, const struct ut_slot *slot)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Long puts in parts, as other communications of the link see them. parts.h posts them. */
+/* State of long puts in parts, for other communications of the link. parts.h posts the parts. */
 #ifndef UT_ENGINE_PARTED_H
 #define UT_ENGINE_PARTED_H
 
@@ -11,10 +11,10 @@ bool ut_slot_notifies_peer(const struct ut_slot *slot);
 /* For a link with rails: true if a put in parts precedes this slot, and its data may be incomplete,
  * or its notice is not posted. */
 bool ut_parted_is_before(const struct ut_link *link, const struct ut_slot *slot);
-/* May the slot be posted in parts? Only puts in parts may precede it; among these only the notices
- * wait for each other. */
+/* True if the slot may be posted in parts: only puts in parts may precede it, whose notices wait
+ * for each other. */
 bool ut_parted_is_allowed(const struct ut_link *link, const struct ut_slot *slot);
-/* Must the slot wait for puts in parts before it? */
+/* True if the slot must wait for puts in parts before it. */
 bool ut_parted_must_wait(const struct ut_link *link, const struct ut_slot *slot);
 
 /* ut_parted_begin(): the parts of the slot are posted. ut_parted_end(): the slot is no longer in

@@ -99,18 +99,18 @@ static uint32_t part_end_for_share(const struct prov_xfer *whole, uint32_t done,
 }
 
 /* The rails that can carry a put, and the keys of its memory on them. */
-struct ways {
-    unsigned int can; /* bit n: rail n + 1 */
+struct rails_for_put {
+    unsigned int usable; /* bit n: rail n + 1 */
     struct prov_mr keys[UT_MAX_RAILS];
 };
 
 /* Each rail with room gets its share. The link's own connection gets the rest. */
 static int post_parts(struct ut_link *link, struct ut_slot *slot, const struct prov_xfer *x,
-                      const struct ways *ways)
+                      const struct rails_for_put *rails_for_put)
 {
     struct ut_rails *rails = link->rails;
-    bool all = (unsigned int)__builtin_popcount(ways->can) == rails->num_up;
-    unsigned int left = ways->can;
+    bool all = (unsigned int)__builtin_popcount(rails_for_put->usable) == rails->num_up;
+    unsigned int left = rails_for_put->usable;
     uint32_t done = 0;
     int rc = post_part(link, slot, link->conn, x, &done, part_end_for_share(x, 0, rails->share));
 
@@ -122,8 +122,8 @@ static int post_parts(struct ut_link *link, struct ut_slot *slot, const struct p
         if (!(left & 1u << n))
             continue;
         left &= ~(1u << n);
-        part.lkey = ways->keys[n].lkey;
-        part.rkey = ways->keys[n].rkey;
+        part.lkey = rails_for_put->keys[n].lkey;
+        part.rkey = rails_for_put->keys[n].rkey;
         post_part(link, slot, rail->conn, &part, &done,
                   left || !all ? part_end_for_share(x, done, rail->share) : x->length);
     }
@@ -131,7 +131,7 @@ static int post_parts(struct ut_link *link, struct ut_slot *slot, const struct p
 }
 
 static bool find_connections(struct ut_link *link, const struct ut_slot *slot,
-                             const struct prov_xfer *x, struct ways *ways)
+                             const struct prov_xfer *x, struct rails_for_put *rails_for_put)
 {
     const struct ut_desc *d = &slot->desc;
     struct ut_stag_local *from;
@@ -141,17 +141,19 @@ static bool find_connections(struct ut_link *link, const struct ut_slot *slot,
         ut_stag_resolve(link->vcq->stags, d->lcl_stadd, x->length, false, &from, &addr) !=
             UT_STAG_OK)
         return false;
-    ways->can = ut_rails_find_keys(link, from, d->rmt_stadd, x->length,
-                                   (struct prov_mr){.lkey = x->lkey, .rkey = x->rkey}, ways->keys);
-    return ways->can != 0;
+    rails_for_put->usable =
+        ut_rails_find_keys(link, from, d->rmt_stadd, x->length,
+                           (struct prov_mr){.lkey = x->lkey, .rkey = x->rkey}, rails_for_put->keys);
+    return rails_for_put->usable != 0;
 }
 
 static enum ut_outcome split_and_post(struct ut_link *link, struct ut_slot *slot,
-                                      struct prov_xfer *x, const struct ways *ways)
+                                      struct prov_xfer *x,
+                                      const struct rails_for_put *rails_for_put)
 {
     x->flags = PROV_SIGNAL | PROV_LANDED | PROV_WHOLE;
     x->cookie = ut_cookie(UT_COOKIE_PART, ut_slot_number(link->vcq, slot));
-    int rc = post_parts(link, slot, x, ways);
+    int rc = post_parts(link, slot, x, rails_for_put);
     if (rc < 0 && slot->pending == 0)
         return ut_post_handle_refusal(link, slot, rc);
     ut_parted_begin(link, slot);
@@ -167,10 +169,10 @@ static enum ut_outcome split_and_post(struct ut_link *link, struct ut_slot *slot
 bool ut_parts_post(struct ut_link *link, struct ut_slot *slot, struct prov_xfer *x, int *rc,
                    enum ut_outcome *outcome)
 {
-    struct ways ways;
+    struct rails_for_put rails_for_put;
 
-    if (find_connections(link, slot, x, &ways)) {
-        *outcome = split_and_post(link, slot, x, &ways);
+    if (find_connections(link, slot, x, &rails_for_put)) {
+        *outcome = split_and_post(link, slot, x, &rails_for_put);
         return true;
     }
     if (ut_slot_notifies_peer(slot) && ut_parted_is_before(link, slot)) {

@@ -118,7 +118,7 @@ static void on_unsignalled_done(void *ctx, uint64_t cookie)
     (void)ctx, (void)cookie; /* no such request is posted */
 }
 
-/* A peer that follows the protocol sends data only on a rail. */
+/* Ignores messages: a peer that follows the protocol sends only data on a rail. */
 static void on_message(void *ctx, const void *data, size_t size)
 {
     (void)ctx, (void)data, (void)size;

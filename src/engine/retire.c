@@ -23,10 +23,9 @@ void ut_engine_retire_counted(struct ut_link *link, struct ut_slot *slot)
 }
 
 /*
- * A peer may answer a put before its adapter acknowledges the put. Programs expect the local notice
- * of
- * the put before the remote notice of the answer in the MRQ. So a remote notice waits for all local
- * notices of its link that were outstanding when the remote notice came.
+ * A peer may reply to a put before its adapter acknowledges the put. Programs expect the local
+ * notice of the put before the remote notice of the reply in the MRQ. So a remote notice waits for
+ * all local notices of its link that were outstanding when it arrived.
  */
 void ut_engine_early_notice(struct ut_link *link, uint8_t type, uint8_t edata,
                             utofu_stadd_t lcl_stadd, utofu_stadd_t rmt_stadd)
@@ -197,11 +196,11 @@ enum ut_outcome ut_post_handle_refusal(struct ut_link *link, struct ut_slot *slo
     }
 }
 
-/* True if the target may still answer a request of the slot, perhaps after the slot got another
+/* True if the target may still reply to a request of the slot, perhaps after the slot got another
  * communication. */
 static bool may_be_answered(const struct ut_slot *slot)
 {
-    return slot->desc.kind == UT_DESC_ARMW && (slot->stage != UT_STAGE_NONE || slot->owed);
+    return slot->desc.kind == UT_DESC_ARMW && (slot->stage != UT_STAGE_NONE || slot->reply_owed);
 }
 
 void ut_engine_fail_all(struct ut_link *link, int rc)

@@ -35,7 +35,7 @@ enum ut_slot_state {
     UT_SLOT_FREE,
     UT_SLOT_SUBMITTED, /* in the TOQ, not started (DELAY_START, session mode) */
     UT_SLOT_WAITING,   /* on its link, not or not completely posted to the provider */
-    UT_SLOT_POSTED,    /* posted; or the target's answer is outstanding */
+    UT_SLOT_POSTED,    /* posted; or the target's reply is outstanding */
     UT_SLOT_DONE,      /* complete, but an earlier slot of the link is not */
     UT_SLOT_RETIRED,   /* its notices are written */
 };
@@ -91,12 +91,12 @@ struct ut_slot {
     union {
         struct {
             bool fresh;      /* the STag entry of the peer was read again for this slot */
-            bool applied;    /* ARMW: the origin has executed it; at most the notice is missing */
+            bool applied;    /* ARMW: executed; only the notice may be missing */
             uint8_t retries; /* number of retries after access errors */
             uint8_t cause;   /* cause of tcq_rc or mrq_rc: enum ut_cause */
-            bool owed;       /* ARMW: the target has received it; the answer is outstanding */
+            bool reply_owed; /* ARMW: the target has received it; the reply is outstanding */
             uint8_t parted;  /* put: enum ut_slot_parted */
-            uint8_t by_rail; /* put: how many of `pending` are on other connections (rails) */
+            uint8_t by_rail; /* put: number of `pending` requests on other connections (rails) */
             uint8_t unused_history;
         };
         uint64_t history; /* the fields above as one word */
@@ -118,8 +118,7 @@ enum ut_pace {
     UT_PACE_POLLS,
     UT_PACE_UNSURE,   /* an entry was there before the program polled: the time to the next poll is
                        * measured */
-    UT_PACE_COMPUTES, /* for so long that the background thread does not wait for polls of the
-                       * program */
+    UT_PACE_COMPUTES, /* the background thread does not wait for polls of the program */
 };
 
 /* An endpoint of a VCQ. */
@@ -188,8 +187,9 @@ struct ut_vcq {
     struct ut_link *all_links; /* all links, including the passive one */
     struct ut_link *passive;   /* the accepting side of a connection from the VCQ to itself; NULL:
                                 * none */
-    struct ut_link *waiting;   /* links that wait for a queue entry or for a time */
-    bool steps_waiting;        /* ut_link_run_scheduled() is running */
+    struct ut_link
+        *waiting; /* scheduled links, which wait for a queue entry or a time: ut_link_schedule() */
+    bool steps_waiting; /* ut_link_run_scheduled() is running */
     const struct ut_link_ops *link_ops;
     const struct ut_vcq_handlers *handlers; /* NULL: a VCQ of the program */
 
@@ -259,7 +259,8 @@ static inline utofu_vcq_hdl_t ut_handle_plain(utofu_vcq_hdl_t handle)
 }
 extern struct ut_vcq *ut_vcqs[UT_MAX_VCQS];
 
-/* The VCQ at the index of a handle, or NULL. The caller compares the handles with the lock held. */
+/* Returns the VCQ at the index of a handle, or NULL. The caller compares the handles with the lock
+ * held. */
 static inline struct ut_vcq *ut_vcq_at(utofu_vcq_hdl_t handle)
 {
     return __atomic_load_n(&ut_vcqs[handle % UT_MAX_VCQS], __ATOMIC_ACQUIRE);
@@ -339,10 +340,11 @@ utofu_vcq_hdl_t ut_vcq_new_handle(uint32_t index);
  * VCQs do not exist (manual 6.1.4.1). */
 void ut_vcq_forget_all(void);
 
-/* Can this be the handle of a freed VCQ? For messages. */
+/* True if this may be the handle of a freed VCQ. For messages. */
 bool ut_vcq_is_stale_handle(utofu_vcq_hdl_t handle);
 
-/* The number of VCQs that the program has on a TNI, and counting one more or less. */
+/* ut_vcq_count_of_tni(): the number of VCQs that the program has on a TNI. ut_vcq_count_at_tni()
+ * adds to the number. */
 uint32_t ut_vcq_count_of_tni(unsigned int tni);
 void ut_vcq_count_at_tni(unsigned int tni, int more);
 
@@ -350,7 +352,8 @@ void ut_vcq_count_at_tni(unsigned int tni, int more);
  */
 void ut_vcq_for_each(void (*visit)(struct ut_vcq *vcq, void *arg), void *arg);
 
-/* The sum of count_one() over all VCQs of the same CQ, each counted with its lock held. */
+/* Returns the sum of count_one() over all VCQs of the same CQ. Each call holds the lock of its VCQ.
+ */
 size_t ut_vcq_cq_unread(struct ut_vcq *vcq, size_t (*count_one)(struct ut_vcq *vcq));
 
 /* For assertions: the positions of the TOQ are in order and within its size. */
@@ -363,8 +366,8 @@ static inline bool ut_toq_is_sound(const struct ut_vcq *vcq)
            vcq->toq_exec - vcq->tcq_head <= vcq->toq_tail - vcq->tcq_head;
 }
 
-/* Does a submitted descriptor start immediately? In free mode, if no other descriptor is delayed,
- * and the VCQ is not on the slow path. */
+/* True if a submitted descriptor starts immediately: in free mode, if no other descriptor is
+ * delayed, and the VCQ is not on the slow path. */
 static inline bool ut_toq_starts_at_once(const struct ut_vcq *vcq)
 {
     return ((vcq->toq_tail ^ vcq->toq_exec) | vcq->slow_path) == 0;
@@ -378,7 +381,7 @@ static inline void ut_toq_limit_direct(struct ut_vcq *vcq)
         ut_toq_starts_at_once(vcq) ? vcq->toq_head + vcq->toq_mask + 1 : vcq->toq_tail;
 }
 
-/* May the slot behind the tail take the direct path? */
+/* True if the slot behind the tail may take the direct path. */
 static inline bool ut_toq_is_direct(const struct ut_vcq *vcq)
 {
     bool fast = vcq->toq_tail != vcq->toq_direct;
@@ -388,8 +391,8 @@ static inline bool ut_toq_is_direct(const struct ut_vcq *vcq)
     return fast;
 }
 
-/* A number that changes with every call of the program, so that the background thread detects
- * polls. */
+/* Returns a number that changes with every call of the program, so that the background thread
+ * detects polls. */
 static inline uint32_t ut_vcq_calls(const struct ut_vcq *vcq)
 {
     return vcq->poll_count + vcq->toq_tail + vcq->tcq_head;

@@ -645,7 +645,7 @@ bad_records() {
         *) text='rank 1 published [0-9]+ bytes that are not an address record of this library; start it with' ;;
         esac
         check "$name $kind" 0 "error: \\[rank 0, (process|link)\\] $text .*; it cannot be reached" 1+ "$@" "$kind" "$folder/flag"
-        logged "$name $kind" '^-[0-9]+ -[0-9]+, UTOFU_ERR_MRQ_PEER .* what its process says of itself cannot be had or used' 1
+        logged "$name $kind" '^-[0-9]+ -[0-9]+, UTOFU_ERR_MRQ_PEER .* its process has no valid address record' 1
         rm -f "$folder/flag"
     done
 }
