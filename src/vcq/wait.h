@@ -43,7 +43,7 @@ void ut_wait_leave(struct ut_wait *wait);
 void ut_vcq_end_waits(struct ut_vcq *vcq) __attribute__((cold));
 
 /*
- * Requests for progress from a VCQ to the background thread, which runtime has. Uses vcq.
+ * Requests for progress from a VCQ to the background thread (runtime/thread.c). Uses vcq.
  */
 
 struct ut_vcq;
@@ -54,15 +54,15 @@ static inline bool ut_vcq_has_thread(void)
     return __atomic_load_n(&ut_vcq_thread, __ATOMIC_RELAXED);
 }
 
-/* The eventfd on which the thread sleeps. The first call creates it. Negative: an error, see errno.
- */
+/* Returns the eventfd on which the thread sleeps; creates it at the first call. Negative: an error,
+ * see errno. */
 int ut_vcq_wake_fd(void);
 
 /* Makes the eventfd readable, if it exists. */
 void ut_vcq_wake_thread(void);
 
-/* A link of this VCQ, whose lock the caller holds, waits for a time or a queue entry: the thread
- * makes progress on the VCQ unless the program does. */
+/* Makes the thread poll the VCQ unless the program does: a link waits for a time or a queue entry.
+ * The caller holds the lock of the VCQ. */
 void ut_vcq_request_progress(struct ut_vcq *vcq);
 
 #endif
