@@ -109,8 +109,8 @@ static void send_ctrl(struct fp_conn *conn, enum fp_ctrl_kind kind, bool with_he
 
     if (kind == FP_CONN_CLOSE || kind == FP_CONN_BROKEN) {
         msg.executed = conn->executed;
-        msg.refused = conn->refused;
-        msg.refusal = conn->refusal;
+        msg.refused = conn->lcl_refused_seq;
+        msg.refusal = conn->lcl_refusal;
     }
     if (with_hello) {
         msg.hello_size = conn->hello_size;
@@ -236,7 +236,7 @@ static bool awaits_read_data(struct fp_conn *conn)
 static void apply_final_state(struct fp_conn *conn, const struct fp_ctrl_msg *msg)
 {
     fp_conn_handle_ack(conn, msg->executed);
-    if (!conn->failed)
+    if (!conn->rmt_refused)
         fp_conn_handle_refusal(conn, msg->refused - 1, msg->refusal);
 }
 
@@ -315,7 +315,7 @@ static bool is_drained(const struct fp_conn *conn)
 /* True if all operations before the refused one have completed. */
 static bool has_reached_refused(const struct fp_conn *conn)
 {
-    return conn->failed && conn->reported == conn->refused_op;
+    return conn->rmt_refused && conn->reported == conn->rmt_refused_op;
 }
 
 static bool has_ended(struct fp_conn *conn, uint32_t n)
@@ -335,12 +335,12 @@ bool fp_conn_handle_refusal(struct fp_conn *conn, uint32_t n, uint8_t status)
 {
     struct fp_op *op = fp_op_at(conn, n);
 
-    if (n - conn->reported >= conn->posted - conn->reported || op->ended || conn->failed ||
+    if (n - conn->reported >= conn->posted - conn->reported || op->ended || conn->rmt_refused ||
         status == PROV_OK || status > PROV_FAILED)
         return false;
     op->status = status;
-    conn->failed = true;
-    conn->refused_op = n;
+    conn->rmt_refused = true;
+    conn->rmt_refused_op = n;
     fp_mark_busy(conn);
     return true;
 }
@@ -513,7 +513,7 @@ void fp_conn_close(struct prov_conn *base)
     struct fp_conn *conn = (struct fp_conn *)base;
 
     if (conn->state == FP_UP && !is_drained(conn) && !conn->broken && !conn->peer_closed &&
-        !conn->failed)
+        !conn->rmt_refused)
         conn->state = FP_CLOSING; /* until the peer has executed all operations */
     else
         fp_conn_finish(conn);

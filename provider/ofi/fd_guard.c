@@ -12,8 +12,9 @@
 #include "util/fd.h"
 #include "util/fd_check.h"
 
-/* Fabrics whose messages are system calls on sockets. For other fabrics, one more system call in
- * each post and poll would be noticeable, so they check their descriptors only in rare calls. */
+/* True for a fabric that posts and polls by system calls on sockets. With other fabrics the guards
+ * check the descriptors only in rare calls, as a system call in each post and poll would be slow.
+ */
 static bool uses_sockets(const char *name)
 {
     static const char *const names[] = {"tcp", "net", "udp", "sockets"};

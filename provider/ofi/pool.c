@@ -114,7 +114,7 @@ static uint16_t messages_ahead(const struct fp_conn *conn, const struct fp_buf *
 
 bool fp_reorder_insert(struct fp_conn *conn, struct fp_buf *buf, size_t size)
 {
-    struct fp_buf **at = &conn->early;
+    struct fp_buf **at = &conn->early_msgs;
     uint16_t ahead = messages_ahead(conn, buf);
 
     while (*at && messages_ahead(conn, *at) < ahead)
@@ -129,19 +129,19 @@ bool fp_reorder_insert(struct fp_conn *conn, struct fp_buf *buf, size_t size)
 
 struct fp_buf *fp_reorder_next(struct fp_conn *conn)
 {
-    struct fp_buf *buf = conn->early;
+    struct fp_buf *buf = conn->early_msgs;
 
     if (!buf || messages_ahead(conn, buf) > 0)
         return NULL;
-    conn->early = buf->next;
+    conn->early_msgs = buf->next;
     return buf;
 }
 
 void fp_reorder_clear(struct fp_conn *conn)
 {
-    while (conn->early) {
-        struct fp_buf *buf = conn->early;
-        conn->early = buf->next;
+    while (conn->early_msgs) {
+        struct fp_buf *buf = conn->early_msgs;
+        conn->early_msgs = buf->next;
         buf->next = conn->ep->unposted;
         conn->ep->unposted = buf;
     }
@@ -149,7 +149,7 @@ void fp_reorder_clear(struct fp_conn *conn)
 
 bool fp_reorder_is_stalled(struct fp_conn *conn)
 {
-    bool same = conn->early && conn->next_in == conn->seen_in;
+    bool same = conn->early_msgs && conn->next_in == conn->seen_in;
 
     conn->stall_checks = same ? conn->stall_checks + 1 : 0;
     conn->seen_in = conn->next_in;

@@ -47,7 +47,7 @@ static int check_room(struct fp_conn *conn, unsigned int flags, bool is_offer)
 {
     if (conn->state == FP_ACCEPTED)
         return -EAGAIN;
-    if (conn->state != FP_UP || conn->broken || conn->peer_closed || conn->failed)
+    if (conn->state != FP_UP || conn->broken || conn->peer_closed || conn->rmt_refused)
         return -ENOTCONN;
     if (conn->sent != conn->posted || conn->posted - conn->reported == FP_OPS ||
         !fp_send_has_room(conn) || must_wait_for_offers(conn, is_offer) ||
@@ -134,8 +134,8 @@ void fp_send_ops(struct fp_conn *conn)
 {
     int rc = 0;
 
-    while (conn->sent != conn->posted && fp_send_has_room(conn) && !conn->broken && !conn->failed &&
-           rc == 0)
+    while (conn->sent != conn->posted && fp_send_has_room(conn) && !conn->broken &&
+           !conn->rmt_refused && rc == 0)
         rc = send_piece(conn);
     if (rc == -EFAULT) { /* a part of the write has been sent */
         fp_op_at(conn, conn->sent)->status = PROV_LCL_ACCESS;

@@ -20,11 +20,12 @@
  * normally. */
 static void send_refusal(struct fp_conn *conn)
 {
-    struct fp_head fail = {.kind = FP_REFUSAL, .flags = conn->refusal, .seq = conn->refused};
+    struct fp_head fail = {
+        .kind = FP_REFUSAL, .flags = conn->lcl_refusal, .seq = conn->lcl_refused_seq};
 
-    if ((int32_t)(conn->executed + 1 - conn->refused) >= 0 &&
+    if ((int32_t)(conn->executed + 1 - conn->lcl_refused_seq) >= 0 &&
         fp_send(conn, &fail, sizeof(fail), NULL, 0) == 0) /* without memory: at the next poll */
-        conn->refusal_due = false;
+        conn->lcl_refusal_due = false;
     else
         fp_mark_busy(conn);
 }
@@ -205,7 +206,7 @@ static int handle_operation(struct fp_conn *conn, const void *bytes, size_t size
 {
     const struct fp_head *head = bytes;
 
-    if (conn->refusal != PROV_OK)
+    if (conn->lcl_refusal != PROV_OK)
         return 0;
     if (head->seq != conn->received + 1) {
         fp_conn_break(conn, "an operation was lost");
@@ -286,7 +287,7 @@ static void handle_refusal(struct fp_conn *conn, const struct fp_head *head)
 /* Acknowledges again: the peer has waited for long, and sends the number of its operations. */
 static void handle_ack_request(struct fp_conn *conn, const struct fp_head *head)
 {
-    if (conn->refusal != PROV_OK)
+    if (conn->lcl_refusal != PROV_OK)
         return; /* the refusal is the reply */
     if ((int32_t)(head->seq - conn->received) > 0) {
         fp_conn_break(conn, "operations were lost");
@@ -385,7 +386,7 @@ int fp_recv_message(struct fp_ep *ep, struct fp_buf *buf, size_t size)
     do {
         calls += process_message(conn, buf->bytes, size);
         fp_repost_later(ep, buf);
-        buf = conn->early ? fp_reorder_next(conn) : NULL;
+        buf = conn->early_msgs ? fp_reorder_next(conn) : NULL;
         size = buf ? buf->size : 0;
     } while (buf);
     return calls;
@@ -441,6 +442,6 @@ void fp_recv_continue_reads(struct fp_conn *conn)
     }
     if (conn->first_served != conn->last_served)
         fp_mark_busy(conn);
-    else if (conn->refusal_due && !conn->broken)
+    else if (conn->lcl_refusal_due && !conn->broken)
         send_refusal(conn);
 }

@@ -47,9 +47,9 @@ void fp_refuse_op(struct fp_conn *conn, uint32_t seq, enum prov_status status)
         return;
     ut_info(FP_CAT, "refused operation %u of a connection (status %d) and all later operations",
             seq, (int)status);
-    conn->refusal = (uint8_t)status;
-    conn->refused = seq;
-    conn->refusal_due = true;
+    conn->lcl_refusal = (uint8_t)status;
+    conn->lcl_refused_seq = seq;
+    conn->lcl_refusal_due = true;
     fp_mark_busy(conn);
 }
 

@@ -35,7 +35,7 @@ void fp_send_acks(struct fp_ep *ep);
 void fp_refuse_op(struct fp_conn *conn, uint32_t seq, enum prov_status status);
 static inline bool fp_is_op_refused(const struct fp_conn *conn, uint32_t seq)
 {
-    return conn->refusal != PROV_OK && (int32_t)(seq - conn->refused) >= 0;
+    return conn->lcl_refusal != PROV_OK && (int32_t)(seq - conn->lcl_refused_seq) >= 0;
 }
 
 /* Breaks a connection that may have lost messages. The connection goes down when a ping has shown

@@ -144,10 +144,10 @@ enum { FP_NOTIFY = 1, FP_SIGNAL = 2 };
 
 /* The header of every message between endpoints. */
 struct fp_head {
-    uint64_t secret;     /* of the connection, in this direction */
+    uint64_t secret;     /* secret of the connection in this direction */
     uint8_t kind, flags; /* flags: FP_NOTIFY, FP_SIGNAL; FP_REFUSAL: enum prov_status, and no later
                           * operation is executed */
-    uint16_t number;     /* of the message: 0, 1... in the order of sending */
+    uint16_t number;     /* number of the message: 0, 1... in the order of sending */
     uint32_t to;         /* id of the connection at the receiver */
     uint32_t seq; /* number of the operation; FP_ACK_REQUEST: of the last one that was sent */
     uint32_t ack; /* number of the receiver's operations that the sender has executed */
@@ -167,7 +167,7 @@ struct fp_xfer {
  * whose data the receiver fetches. */
 struct fp_offer {
     struct fp_xfer x;
-    uint64_t key, at; /* for the fabric: of a region, and the address or offset in it */
+    uint64_t key, at; /* the fabric's key of a region, and the address or offset in the region */
 };
 
 /* FP_RKEY_REPLY: the parameters of the fabric's writes to a region of the sender. */
@@ -187,7 +187,7 @@ struct fp_fids {
     struct fid_ep *ep;
     struct fid_cq *cq;
     struct fid_av *av;
-    struct fid_wait *wait; /* if the queue has one */
+    struct fid_wait *wait; /* wait set of the queue; NULL: none */
     int cq_fd;             /* -1: no descriptor to sleep on */
 };
 
@@ -333,7 +333,7 @@ struct fp_conn {
     uint32_t seen_reported;  /* value at the last check for stalled operations */
     uint64_t seen_progress;  /* value of count_progress() at the last check */
     unsigned int stalled_ms; /* since the last progress */
-    uint32_t refused_op;     /* if `failed`: the operation that the peer has refused */
+    uint32_t rmt_refused_op; /* if rmt_refused: the operation that the peer has refused */
     struct fp_op ops[FP_OPS];
     struct fp_rkey rkeys[FP_RKEY_CACHE];
 
@@ -341,9 +341,10 @@ struct fp_conn {
     uint32_t executed, acks_sent; /* number executed, and number acknowledged */
     uint32_t received;            /* number received: the executed ones, and writes being fetched */
     uint32_t written;             /* received bytes of the current write */
-    uint8_t refusal;  /* status of the refused operation, after which none is executed: enum
-                         prov_status */
-    uint32_t refused; /* its number */
+    /* status (enum prov_status) and number of the operation that this side has refused, and after
+     * which no operation is executed */
+    uint8_t lcl_refusal;
+    uint32_t lcl_refused_seq;
     uint32_t first_served, last_served;
     struct fp_served_read served_reads[FP_READS];
 
@@ -361,17 +362,17 @@ struct fp_conn {
     /* numbers of messages, and early messages: see pool.h */
     uint16_t next_out, next_in, seen_in;
     unsigned int stall_checks;
-    struct fp_buf *early; /* sorted by number */
+    struct fp_buf *early_msgs; /* sorted by number */
 
     struct fp_conn *next_busy, *next_ack_now, *next_ack_later, *next_closed;
     bool busy, ack_now, ack_later; /* is in the lists of the endpoint */
     bool peer_closed; /* the peer has closed the connection: earlier messages may still arrive */
-    bool refusal_due; /* FP_REFUSAL must be sent, after the replies to earlier operations */
-    bool failed;      /* the peer has refused an operation, and executes no later one */
-    bool is_self;     /* both ends belong to this endpoint */
-    bool peer_died;   /* the peer's process has ended: see EXIT_GRACE_MS */
-    bool peer_broke;  /* the peer says that the connection is broken */
-    bool broken;      /* the fabric failed: the pong number `awaited_pong` decides */
+    bool lcl_refusal_due; /* FP_REFUSAL must be sent, after the replies to earlier operations */
+    bool rmt_refused;     /* the peer has refused an operation, and executes no later one */
+    bool is_self;         /* both ends belong to this endpoint */
+    bool peer_died;       /* the peer's process has ended: see EXIT_GRACE_MS */
+    bool peer_broke;      /* the peer says that the connection is broken */
+    bool broken;          /* the fabric failed: the pong number `awaited_pong` decides */
     uint32_t awaited_pong;
     uint64_t peer_closed_ms;
 };
