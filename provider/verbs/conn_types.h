@@ -144,7 +144,7 @@ enum {
 };
 #define VP_ID_MASK ((UINT64_C(1) << 48) - 1) /* 48-bit endpoint ids: provider.h */
 
-/* The end of a connection: the error, and what is still outstanding. */
+/* The end of a connection: the error, and the outstanding requests. */
 struct vp_ending {
     int8_t reason;           /* enum prov_reason, or VP_REASON_UNKNOWN, VP_REASON_PROBE */
     uint8_t err_status;      /* of the failed request err_seq, or set for a dead peer; PROV_OK: no

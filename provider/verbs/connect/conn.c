@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Connections after their handshake: up, failing, draining, closed. The endpoint's lock protects
- * all of it. A connection that is closed or fails first waits for its last completion; then
- * progress() destroys it.
+ * the connections. A connection that is closed or fails first waits for its last completion; then
+ * progress() destroys the connection.
  */
 #include "conn.h"
 

@@ -313,8 +313,8 @@ static bool has_notice(const struct parts *p)
 }
 
 /* Splits a transfer as described in order.h. Writes with immediate data do not use adaptive
- * routing. So a short one stays whole, and a longer one becomes a plain write and an empty write
- * with the immediate data. */
+ * routing. So a short write with a notice stays whole, and a longer write with a notice becomes a
+ * plain write and an empty write with the immediate data. */
 static void split_by_order(const struct vp_conn *conn, struct parts *p)
 {
     const struct prov_xfer *x = p->xfer;

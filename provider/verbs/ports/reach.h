@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Tests whether one InfiniBand port of this host reaches another. Neither IP addresses nor GIDs
- * tell: one fabric may have several IPoIB networks, and many fabrics have the default subnet
+ * show this: one fabric may have several IPoIB networks, and many fabrics have the default subnet
  * prefix.
  */
 #ifndef VP_REACH_H

@@ -269,8 +269,8 @@ static bool read_slot_name(const char *device, const char *where, char text[VP_F
 }
 
 /* Linux, Documentation/ABI/testing/sysfs-bus-pci: physfn leads from a virtual function to its
- * physical function. The device of a subfunction is not a PCI function, but below one (Linux 6.1,
- * drivers/net/ethernet/mellanox/mlx5/core/sf/dev/dev.c, mlx5_sf_dev_add()). */
+ * physical function. The device of a subfunction is not a PCI function, but a child of one
+ * (Linux 6.1, drivers/net/ethernet/mellanox/mlx5/core/sf/dev/dev.c, mlx5_sf_dev_add()). */
 void vp_pci_function(const char *device, char text[VP_FUNCTION_TEXT])
 {
     text[0] = '\0';
