@@ -46,9 +46,9 @@ struct ut_link {
     utofu_vcq_id_t peer;                /* canonical id */
     const struct prov_mapping *mapping; /* peer memory mapped by this process, while up; or NULL */
     uint8_t provider;
-    bool passive; /* accepting side of a connection of the VCQ to itself */
-    bool was_up;
-    bool is_scheduled;
+    bool passive;      /* accepting side of a connection of the VCQ to itself */
+    bool was_up;       /* the link was connected at least once */
+    bool is_scheduled; /* in vcq->waiting */
     bool lacks_memory; /* no memory for a message or an announced STADD: the link must close */
     bool empty_write_posted; /* a signalled empty write that completes the earlier requests is
                                 outstanding */
@@ -102,20 +102,20 @@ struct ut_link {
     uint64_t tx_number, rx_number;    /* number of messages and immediates sent and received */
     uint64_t peer_session; /* session number of the peer's last hello; 0: no hello received */
     struct ut_rx_history rx_history; /* receive count of the previous VCQ with this id */
-    uint64_t key;
-    uint16_t serial, rmt_serial; /* number of connections so far, as each side counts */
-    struct ut_stats_peer *stats; /* set at the first use if the VCQ has statistics */
-    struct ut_rails *rails;      /* further connections over other ports, see rails.h; or NULL */
+    uint64_t key;                    /* ut_vcq_id_key() of `peer` */
+    uint16_t serial, rmt_serial;     /* number of connections so far, as each side counts */
+    struct ut_stats_peer *stats;     /* set at the first use if the VCQ has statistics */
+    struct ut_rails *rails; /* further connections over other ports, see rails.h; or NULL */
 
     struct ut_link_msg *msg_spare; /* free buffers for small messages */
     uint32_t num_spare;
 
     struct ut_failure why; /* why communications failed last: cause for ut_link_ops.give_up() */
-    uint64_t deadline_ms, retry_ms;
-    uint64_t pause_end_ms;         /* end of the pause of UT_LINK_SILENT */
-    uint32_t backoff_ms, pause_ms; /* pause_ms: length of the last pause */
-    uint64_t up_ms;                /* time when the connection came up */
-    uint32_t breaks, breaks_slot;  /* consecutive early breaks; the oldest slot at the last one */
+    uint64_t deadline_ms, retry_ms; /* end of all attempts to connect; time of the next attempt */
+    uint64_t pause_end_ms;          /* end of the pause of UT_LINK_SILENT */
+    uint32_t backoff_ms, pause_ms;  /* pause_ms: length of the last pause */
+    uint64_t up_ms;                 /* time when the connection came up */
+    uint32_t breaks, breaks_slot;   /* consecutive early breaks; the oldest slot at the last one */
 
     struct ut_hash_entry by_key;
     struct ut_link *all_next, *next_scheduled;
