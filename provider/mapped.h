@@ -40,14 +40,15 @@ static inline void prov_unwatched_end(void)
 /* The part of a region that was used last, if the region allows all accesses. The provider fills
  * and clears the structure, only inside calls for the endpoint or the connection. */
 struct prov_mapping {
-    uint32_t key;         /* of the region */
+    uint32_t key;         /* key of the region */
     const uint64_t *word; /* the mapping is valid while *word equals `valid` */
     uint64_t valid;
     uint64_t base, size; /* addresses in the owner's process; size 0: no mapping */
     uint64_t delta;      /* add to an owner's address for the address in this process */
 };
 
-/* Is all of [at, at + size), addresses in the owner's process, mapped, and is the mapping valid? */
+/* True if all of [at, at + size), addresses in the owner's process, is mapped and the mapping is
+ * valid. */
 static inline __attribute__((always_inline)) bool prov_is_mapped(const struct prov_mapping *m,
                                                                  uint32_t key, uint64_t at,
                                                                  uint32_t size)
@@ -59,7 +60,7 @@ static inline __attribute__((always_inline)) bool prov_is_mapped(const struct pr
                             1);
 }
 
-/* The address in this process; NULL: not mapped. */
+/* Returns the address in this process; NULL: not mapped. */
 static inline __attribute__((always_inline)) uint8_t *prov_mapped_at(const struct prov_mapping *m,
                                                                      uint32_t key, uint64_t at,
                                                                      uint32_t size)
@@ -67,7 +68,7 @@ static inline __attribute__((always_inline)) uint8_t *prov_mapped_at(const struc
     return prov_is_mapped(m, key, at, size) ? (uint8_t *)(uintptr_t)(at + m->delta) : NULL;
 }
 
-/* Can the data be moved by a single 8-byte load or store? Most puts can. */
+/* True if a single 8-byte load or store can move the data, as of most puts. */
 static inline bool prov_is_word(const void *to, size_t length)
 {
     return length == 8 && ((uintptr_t)to & 7) == 0;

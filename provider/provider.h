@@ -10,27 +10,26 @@
  *   prov_conn  a reliable, ordered connection between a local and a remote endpoint
  *
  * Threads
- *   Calls that take an endpoint or a connection are made with the owner's lock held: never two at
- *   once for one endpoint, at once for different endpoints. Callbacks come only from inside
- *   ep_poll() of their endpoint, so under that same lock; a callback may post operations, connect,
- *   accept, reject and close connections. prov->wake() is the exception: see below.
- *   open, reg, dereg, ep_open, address and caps may be called from any thread at any time.
- *   progress() is called by one background thread, with no endpoint's lock held. A provider's own
- *   locks are never held while a callback runs.
+ *   The caller of a function for an endpoint or a connection holds the owner's lock: calls for one
+ *   endpoint never overlap, calls for different endpoints may. Only ep_poll() makes callbacks, for
+ *   its own endpoint, so under the same lock. A callback may post operations, connect, accept,
+ *   reject and close connections. prov->wake() is the exception: see below.
+ *   Any thread may call open, reg, dereg, ep_open, address and caps at any time. One background
+ *   thread calls progress(), without the lock of an endpoint. A provider holds none of its own
+ *   locks while a callback runs.
  *
  * Order
- *   On one connection operations take effect at the target in the order they were posted (a write
- *   posted after a read needs PROV_FENCE to wait for it), messages and immediates arrive in order
- *   behind the data posted before them, and done() comes in the order of posting. The bytes of a
+ *   Operations of one connection take effect at the target in the order of posting (a write posted
+ *   after a read needs PROV_FENCE to wait for the read). Messages and immediates arrive in order
+ *   after the data posted before them. done() is called in the order of posting. The bytes of a
  *   write become visible in ascending order.
- *   Where done() says that an operation was refused (PROV_RMT_ACCESS, PROV_RMT_FAULT), nothing that
- *   was posted behind it is executed, but reads may have been: the connection goes down. What is
- *   found at once, by a negative return of the call, was not posted, and leaves the connection as
- *   it is.
- *   Where any_order() says so, writes take effect in any order, and so do their parts: what is left
- *   is that within each caps.line bytes of the target, aligned to as many, the last word of a write
- *   comes last; the line is that of the process whose memory it is. Messages, immediates, reads and
- *   atomics still wait for what is before them, and writes with PROV_STRONG keep the order above.
+ *   If done() reports a refused operation (PROV_RMT_ACCESS, PROV_RMT_FAULT), no operation posted
+ *   after it is executed, except reads, and the connection goes down. If a call returns a negative
+ *   value, its operation was not posted, and the connection is unchanged.
+ *   If any_order() returns true, writes and their parts take effect in any order. One rule is left:
+ *   within each aligned line of caps.line bytes of the target, the last word of a write becomes
+ *   visible last; caps.line is that of the target's process. Messages, immediates, reads and
+ *   atomics still wait for earlier operations, and writes with PROV_STRONG keep the order above.
  */
 #ifndef PROV_PROVIDER_H
 #define PROV_PROVIDER_H
@@ -41,7 +40,7 @@
 
 enum {
     PROV_ADDR_MAX = 120, /* maximum bytes of a process's address */
-    PROV_HELLO_MAX = 32, /* bytes of the hello that is sent with a connection request */
+    PROV_HELLO_MAX = 32, /* maximum bytes of the hello in a connection request */
     PROV_MSG_MAX = 1024, /* every provider carries messages of at least this size */
     PROV_COPY_MAX = 64,  /* every provider copies at least this much for PROV_COPY */
     PROV_LINE = 256,     /* maximum bytes of a line: see "Order" above */
@@ -63,9 +62,9 @@ struct prov_mr {
 };
 
 enum prov_access {
-    PROV_ACCESS_READ = 1,   /* peers may read it */
-    PROV_ACCESS_WRITE = 2,  /* this process's reads may write to it, and so may peers */
-    PROV_ACCESS_ATOMIC = 4, /* peers may execute atomics on it (if the provider supports them) */
+    PROV_ACCESS_READ = 1,   /* peers may read the memory */
+    PROV_ACCESS_WRITE = 2,  /* reads of this process, and peers, may write to the memory */
+    PROV_ACCESS_ATOMIC = 4, /* peers may execute atomics, if the provider supports them */
 };
 
 /* The result of an operation. */
@@ -75,29 +74,28 @@ enum prov_status {
     PROV_RMT_ACCESS, /* bad remote key, range or access right; the connection goes down */
     PROV_RMT_FAULT,  /* valid key, but unmapped target memory; the connection goes down */
     PROV_PEER,       /* the peer is dead or unreachable */
-    PROV_FLUSHED,    /* not (known to be) executed: an earlier operation broke the connection */
+    PROV_FLUSHED,    /* perhaps not executed: an earlier operation broke the connection */
     PROV_FAILED,     /* any other reason; logged */
 };
 
 /* Why a connection was not established, or went down. */
 enum prov_reason {
-    PROV_REASON_PEER_DEAD,   /* its process has ended */
-    PROV_REASON_NO_ENDPOINT, /* the process lives but has no endpoint with that id (yet) */
+    PROV_REASON_PEER_DEAD,   /* the peer's process has ended */
+    PROV_REASON_NO_ENDPOINT, /* the process lives, but has no endpoint with this id (yet) */
     PROV_REASON_REJECTED,    /* the peer's core refused: see reject() */
     PROV_REASON_BROKEN,      /* an operation failed and broke the connection; try again */
     PROV_REASON_CLOSED,      /* the peer closed its endpoint or connection in an orderly way */
-    PROV_REASON_SUSPENDED,   /* closed because there are too many connections; all data are
-                              * delivered: connect again before the next operation */
-    PROV_REASON_GROW_QUEUES, /* as RESTS; closed in favour of longer queues */
-    PROV_REASON_REFUSED,     /* one of the two processes refuses the other, which may change; logged
-                              * on both sides */
+    PROV_REASON_SUSPENDED,   /* closed because there are too many connections; all data were
+                              * delivered; reconnect before the next operation */
+    PROV_REASON_GROW_QUEUES, /* as SUSPENDED; the next connection gets longer queues */
+    PROV_REASON_REFUSED,     /* one process refuses the other; may change; logged on both sides */
     PROV_REASON_LOCAL,       /* this side lacks resources, or its device failed; logged */
     PROV_REASON_SILENT,      /* no answer for too long: the host is down, or the process stopped */
 };
 
 enum prov_flags {
-    PROV_SIGNAL = 1,        /* report done() soon; without the flag, done() may be delayed until a
-                             * later operation's */
+    PROV_SIGNAL = 1,        /* call done() soon; without the flag, done() may be delayed until that
+                             * of a later operation */
     PROV_FENCE = 2,         /* execute after all earlier reads and atomics of the connection */
     PROV_SOLICITED = 4,     /* (message or immediate) wake the target if it sleeps */
     PROV_MORE = 8,          /* the next operation follows immediately: the doorbell may wait until
@@ -105,7 +103,7 @@ enum prov_flags {
     PROV_COPY = 16,         /* write: the source, at most PROV_COPY_MAX bytes, is not registered */
     PROV_NOTIFY = 32,       /* write: deliver `imm` to the peer after the data */
     PROV_SIGNAL_SRC = 64,   /* as PROV_SIGNAL, unless the call returns PROV_SRC_FREE */
-    PROV_UNSIGNALLED = 128, /* write: if several consecutive ones with this flag end with PROV_OK,
+    PROV_UNSIGNALLED = 128, /* write: if several consecutive writes with this flag end with PROV_OK,
                              * unsignalled_done() may be called for the last one only */
     PROV_STRONG = 256,      /* write: takes effect after earlier writes, and its last line after its
                              * rest; the target's memory must also be readable. read: its last line is
@@ -114,8 +112,7 @@ enum prov_flags {
     PROV_LANDED = 512, /* the program waits for a local notice. write: done() means that the data
                         * are in the target's memory, even for a CPU that is notified by other means
                         * than this connection; the target's memory must be readable */
-    PROV_WHOLE =
-        1024, /* write: this connection transfers all of it, whatever set_split_min() set */
+    PROV_WHOLE = 1024, /* write: not split, whatever set_split_min() set */
 };
 
 /* The events that wake a sleeping owner: see ep_arm(). */
@@ -124,21 +121,20 @@ enum prov_arm {
     PROV_ARM_ALL,           /* every completion and arrival */
 };
 
-/* The result of posting: a set of these bits, or a negative errno. */
+/* Return value of posting: a set of these bits, or a negative errno. */
 enum prov_posted {
     PROV_SRC_FREE = 1, /* the local source may be overwritten now */
-    PROV_COMPLETE = 2, /* (with PROV_SRC_FREE) already executed with PROV_OK; done() will NOT be
-                        * called for it. Only if all earlier operations of the connection are
-                        * reported */
+    PROV_COMPLETE = 2, /* (with PROV_SRC_FREE) already executed with PROV_OK: done() is NOT called.
+                        * Only if all earlier operations of the connection are reported */
 };
 /*
- * Negative returns of write(), read(), send() and atomic(): nothing was posted, done() will not be
- * called.
+ * Negative return values of write(), read(), send() and atomic(): nothing was posted, and done() is
+ * not called.
  *   -EAGAIN    no room now; call ep_poll() and try again
- *   -ENOTCONN  the connection is not up (down() comes or came)
- *   -EACCES    PROV_RMT_ACCESS found at once; the connection is still up
- *   -EFAULT    PROV_RMT_FAULT found at once; the connection is still up
- *   -EPERM     PROV_LCL_ACCESS found at once; the connection is still up
+ *   -ENOTCONN  the connection is not up: down() was called, or will be
+ *   -EACCES    PROV_RMT_ACCESS, detected by the call; the connection is still up
+ *   -EFAULT    PROV_RMT_FAULT, detected by the call; the connection is still up
+ *   -EPERM     PROV_LCL_ACCESS, detected by the call; the connection is still up
  *   -EIO       PROV_FAILED, logged
  *   -EMSGSIZE  write() of at least the size of set_split_min(): the core splits it
  */
@@ -168,33 +164,33 @@ struct prov_atomic {
 
 /* Called from inside ep_poll(). `ctx` is the core's pointer for the connection. */
 struct prov_callbacks {
-    /* An operation ended. */
+    /* An operation has ended. */
     void (*done)(void *ctx, uint64_t cookie, enum prov_status status);
-    /* An operation with PROV_UNSIGNALLED ended with PROV_OK, and so did all unreported ones with
-     * that flag that were posted directly before it. */
+    /* An operation with PROV_UNSIGNALLED has ended with PROV_OK, and so have all unreported
+     * operations with this flag that were posted directly before it. */
     void (*unsignalled_done)(void *ctx, uint64_t cookie);
-    /* A message arrived; `data` is 8-byte aligned and valid during the call. */
+    /* A message has arrived; `data` is 8-byte aligned, and valid during the call. */
     void (*message)(void *ctx, const void *data, size_t size);
-    /* A write with PROV_NOTIFY arrived. */
+    /* A write with PROV_NOTIFY has arrived. */
     void (*notify)(void *ctx, uint32_t imm);
-    /* A peer asks the provider `prov` for a connection. The core answers with accept() or reject(),
-     * at once or in a later call under the endpoint's lock. */
+    /* A peer requests a connection over the provider `prov`. The core calls accept() or reject(),
+     * at once or later under the endpoint's lock. */
     void (*request)(void *owner, struct prov *prov, struct prov_conn *conn, uint64_t peer_id,
                     const void *hello, size_t hello_size);
-    /* A connection that this side requested, or accepted, is up. `hello` is the peer's (for an
-     * accepted connection the same bytes as in request()). */
+    /* A connection that this side requested, or accepted, is up. `hello`: the peer's hello; for
+     * an accepted connection the same bytes as in request(). */
     void (*up)(void *ctx, const void *hello, size_t hello_size);
-    /* The connection could not be established, or is down. done() was called for every earlier
-     * operation (in order: PROV_OK for all known to be executed, the failed one, PROV_FLUSHED).
-     * Only conn_close() may follow. */
+    /* The connection could not be established, or is down. done() was called for every operation:
+     * with PROV_OK for those known to be executed, then with the error of the failed one, then with
+     * PROV_FLUSHED. Only conn_close() may follow. */
     void (*down)(void *ctx, enum prov_reason reason);
-    /* More than half of the endpoint's receive buffers were filled before it was polled: peers may
-     * have waited. Transports without this information do not call it. NULL: not wanted. */
+    /* More than half of the endpoint's receive buffers were filled before a poll: peers may have
+     * waited. Transports without this information never call this. NULL: not wanted. */
     void (*srq_low)(void *owner);
 };
 
 struct prov_ep_attr {
-    unsigned int tni; /* its port */
+    unsigned int tni; /* TNI whose port the endpoint uses */
     uint64_t id;      /* unique among all endpoints of the job: 48 bits */
     void *owner;
     const struct prov_callbacks *callbacks;
@@ -210,31 +206,31 @@ struct prov_config {
      * called once more for an endpoint being closed: `owner` must stay valid. */
     void (*wake)(void *owner);
     unsigned int num_tnis;
-    unsigned int peer_timeout_ms; /* a silent peer is given up after this */
-    unsigned int job_timeout_ms;  /* and one whose address cannot be resolved, after this */
+    unsigned int peer_timeout_ms; /* time after which a silent peer is given up */
+    unsigned int job_timeout_ms;  /* the same for a peer whose address cannot be resolved */
     unsigned int job_size;        /* processes of the job; 0: not known */
     unsigned int local_size;      /* processes of the job on this host; 0: not known */
-    unsigned int local_rank;      /* and which of them this is, from 0 on */
+    unsigned int local_rank;      /* number of this process among them, from 0 on */
     bool reports_slowness; /* the one process of its host that warns of slow configurations */
 };
 
 struct prov_caps {
     uint32_t max_inline;   /* maximum bytes of a write that always returns PROV_SRC_FREE */
-    bool reads_source;     /* for these writes, inside write(), with plain loads: their lkey is
+    bool reads_source;     /* write() reads the source of such writes by plain loads: their lkey is
                             * ignored, and the core may copy the source before the call */
     uint32_t max_message;  /* at least PROV_MSG_MAX */
     uint64_t max_xfer;     /* maximum bytes of a write or read */
     uint32_t atomic_ops;   /* bit (1 << enum prov_atomic_op) */
-    bool atomics_coherent; /* with the target CPU's own atomic instructions, and with the atomics of
-                            * its other devices; without it, among those of one device only */
+    bool atomics_coherent; /* atomics are coherent with atomic instructions of the target's CPU, and
+                            * with its other devices; otherwise among those of one device only */
     uint32_t line;         /* bytes, at most PROV_LINE: see "Order" above */
     bool no_peer_death_event; /* a peer whose process has ended is PROV_REASON_SILENT */
     bool suspends;  /* connections may end as PROV_REASON_SUSPENDED or PROV_REASON_GROW_QUEUES */
     uint32_t ports; /* TNIs n and n + ports have one port; 0 or 1: all TNIs have one */
     uint32_t speed; /* of this TNI's port, Mbit/s; 0: not known */
     uint32_t split_min; /* minimum bytes of a write that is faster over several ports; 0: none is */
-    uint32_t further;   /* how many of the TNIs behind this one may take parts of such a write: by
-                         * ports with physical links of their own, or by several of one port */
+    uint32_t further;   /* number of TNIs behind this one that may take parts of such a write: over
+                         * ports with other physical links, or over several links of one port */
     char device[64];    /* device and port of this TNI, for printing */
 };
 
@@ -277,20 +273,20 @@ struct prov_ops {
     int (*open)(const struct prov_config *config, struct prov **prov);
     /* Called after every endpoint has been closed. */
     void (*close)(struct prov *prov);
-    /* At exit, after all operations are done: tells peers that the process ends, if no other
-     * mechanism does. Endpoints may be open. NULL: not needed. */
+    /* At exit, after all operations are done: tells peers that the process ends. Endpoints may be
+     * open. NULL: peers notice without this. */
     void (*leave)(struct prov *prov);
-    /* This process's address for its peers; returns its size (<= PROV_ADDR_MAX). */
+    /* Writes this process's address for its peers. Returns its size, at most PROV_ADDR_MAX. */
     size_t (*address)(struct prov *prov, void *buf);
-    /* An IP address of this host that peers reach, IPv4 as ::ffff:a.b.c.d. False: none. NULL: the
-     * provider does not use IP. */
+    /* Gets an IP address of this host that peers reach, IPv4 as ::ffff:a.b.c.d. False: none. NULL:
+     * the provider does not use IP. */
     bool (*ip)(struct prov *prov, uint8_t ip[16]);
     void (*caps)(struct prov *prov, unsigned int tni, struct prov_caps *caps);
     /* TNIs with the same number share memory registrations. */
     unsigned int (*device)(struct prov *prov, unsigned int tni);
 
-    /* -ENOMEM: the error line names RLIMIT_MEMLOCK if that is the reason; -EFAULT: the memory is
-     * unmapped, or not writable although `access` requires it. */
+    /* Registers memory. -ENOMEM: the error line names RLIMIT_MEMLOCK if that is the reason;
+     * -EFAULT: the memory is unmapped, or not writable although `access` requires it. */
     int (*reg)(struct prov *prov, unsigned int device, void *addr, size_t size, unsigned int access,
                struct prov_mr **mr);
     void (*dereg)(struct prov *prov, struct prov_mr *mr);
@@ -298,31 +294,30 @@ struct prov_ops {
     int (*ep_open)(struct prov *prov, const struct prov_ep_attr *attr, struct prov_ep **ep);
     /* Closes the remaining connections in order (no callbacks), then the endpoint. */
     void (*ep_close)(struct prov_ep *ep);
-    /* Progress of this endpoint: completions, then messages, then control. Returns the number of
-     * callbacks; 0: no event. Never blocks. */
+    /* Makes progress: completions, then messages, then control. Returns the number of callbacks; 0:
+     * no event. Never blocks. */
     int (*ep_poll)(struct prov_ep *ep);
     /* Starts operations delayed by PROV_MORE. */
     void (*ep_flush)(struct prov_ep *ep);
-    /* From now on a solicited message, a connection event, an error, or running low on receive
-     * buffers makes progress() call wake(), also on connections that a later ep_poll() accepts;
-     * with PROV_ARM_ALL any event that makes ep_poll() call back does. Returns true if there is an
-     * event already (then poll again). */
+    /* From now on progress() calls wake() for a solicited message, a connection event, an error, or
+     * few receive buffers, also on connections that a later ep_poll() accepts; with PROV_ARM_ALL
+     * for any event that ep_poll() would report. True: an event is there already; poll again. */
     bool (*ep_arm)(struct prov_ep *ep, enum prov_arm what);
-    /* Wake-ups are not needed for now, as the owner polls. May be a hint. */
+    /* Tells that the owner polls and needs no wake-ups for now. May be a hint. */
     void (*ep_disarm)(struct prov_ep *ep);
 
-    /* Requests a connection, and returns at once. up() or down() follows. -EPROTO, without an error
-     * line: not an address of this provider. -EHOSTUNREACH, with an error line: out of reach.
-     * -EAGAIN, -ENOMEM: may succeed later. */
+    /* Requests a connection, and returns at once: up() or down() follows. -EPROTO (not logged): not
+     * an address of this provider. -EHOSTUNREACH (logged): the peer is unreachable. -EAGAIN,
+     * -ENOMEM: may succeed later. */
     int (*connect)(struct prov_ep *ep, const void *addr, size_t addr_size, unsigned int peer_tni,
                    uint64_t peer_id, const void *hello, size_t hello_size, void *ctx,
                    struct prov_conn **conn);
-    /* From here on operations may be posted; posting returns -EAGAIN until they can be sent.
-     * Returns -EAGAIN if there is no room for the connection: then it is closed as by reject(), and
-     * the peer asks again later. */
+    /* Accepts a request. Operations may be posted from now on; posting returns -EAGAIN until they
+     * can be sent. -EAGAIN: no room for the connection, which is closed as by reject(); the peer
+     * sends its request again later. */
     int (*accept)(struct prov_conn *conn, const void *hello, size_t hello_size, void *ctx);
-    void (*reject)(struct prov_conn *conn); /* and closes the connection */
-    /* Closes the connection in order and frees it; no callback for it afterwards. */
+    void (*reject)(struct prov_conn *conn); /* also closes the connection */
+    /* Closes the connection in order and frees it. No callback follows. */
     void (*conn_close)(struct prov_conn *conn);
 
     int (*write)(struct prov_conn *conn, const struct prov_xfer *xfer);
@@ -335,24 +330,24 @@ struct prov_ops {
     int (*send)(struct prov_conn *conn, const void *data, size_t size, unsigned int flags,
                 uint64_t cookie);
     int (*atomic)(struct prov_conn *conn, const struct prov_atomic *atomic);
-    /* The address of the peer's [rmt, rmt + length) in this process, if it is mapped, the key
-     * allows every access to it, and all earlier operations of the connection are executed; else
-     * NULL. Valid until the next call for the connection. May be NULL. */
+    /* Returns the address of the peer's [rmt, rmt + length) in this process, if the memory is
+     * mapped, the key allows every access, and all earlier operations of the connection are
+     * executed; otherwise NULL. Valid until the next call for the connection. May be NULL. */
     void *(*direct)(struct prov_conn *conn, uint64_t rmt, uint32_t length, uint32_t rkey);
-    /* The connection's mapping of the peer's memory, see mapped.h: its content changes, but its
-     * address does not while the connection exists. May be NULL. */
+    /* Returns the connection's mapping of the peer's memory (mapped.h). The contents change, the
+     * address does not change while the connection exists. May be NULL. */
     const struct prov_mapping *(*mapping)(struct prov_conn *conn);
-    /* May writes of the connection be placed in any order, as far as is known by up()? May be NULL:
-     * never. */
+    /* True if writes of the connection may be placed in any order, as far as is known at up(). May
+     * be NULL: never. */
     bool (*any_order)(struct prov_conn *conn);
     /* From now on write() of at least `min` bytes returns -EMSGSIZE, unless it has PROV_WHOLE: the
      * core splits the write, and posts the parts to several connections. 0: never, as at first.
      * NULL: several ports are not faster. */
     void (*set_split_min)(struct prov_conn *conn, uint32_t min);
 
-    /* For the background thread: a descriptor to poll (an epoll of its own, made with ut_fd_own()),
-     * and progress() for when it is readable or the time returned last has passed. progress()
-     * returns the milliseconds until its next call, or -1. */
+    /* For the background thread. fd() returns a descriptor to poll: a separate epoll instance, made
+     * with ut_fd_own(). The thread calls progress() when the descriptor is readable, or when the
+     * time has passed that progress() returned last: milliseconds, or -1. */
     int (*fd)(struct prov *prov);
     int (*progress)(struct prov *prov);
 
