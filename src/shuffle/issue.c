@@ -8,7 +8,7 @@
  *   PROV_FENCE      after earlier reads and atomics
  * On a new connection the library takes all operations before the last received notice as
  * delivered. So if
- * connections may end without an error (`rests`), notices also wait until earlier writes are
+ * connections may end without an error (caps.suspends), notices also wait until earlier writes are
  * issued. If a
  * connection breaks, overtaken writes fail.
  */
