@@ -45,8 +45,7 @@ static uint64_t limb_at(const struct ut_bfp *b, unsigned int i)
 
 /*
  * Most numbers have one or two limbs. They are handled as one integer of 128 bits, whose bit 0 is
- * bit 0 of
- * limb[first].
+ * bit 0 of limb[first].
  */
 
 typedef __int128 wide;

@@ -79,12 +79,9 @@ utofu_vcq_id_t ut_vcq_id_canonical(const struct ut_vcq_ident *ident);
 
 /*
  * The check field: a multiplicative hash of the bits above it, not zero for an all-zero id, plus 16
- * times
- * the mark of the job. So an id of another job fails the check, unless both jobs have the same of
- * 1023
- * marks. The low four bits still show that the number is an id of some job. The mark is part of the
- * seed,
- * which is loaded in place of a constant.
+ * times the mark of the job. So an id of another job fails the check, unless both jobs have the
+ * same of 1023 marks. The low four bits still show that the number is an id of some job. The mark
+ * is part of the seed, which is loaded in place of a constant.
  */
 enum { UT_JOB_MARK_BITS = 10 };
 #define UT_VCQ_ID_SEED 0x5bd1e995ull /* without a job */

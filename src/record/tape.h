@@ -162,8 +162,7 @@ static inline void ut_tape_signed(struct ut_tape *t, int64_t value)
 
 /*
  * CPU time between calls. Reading the CPU clock of a thread is a system call, so it is read only
- * after a longer
- * time without a call. Otherwise the thread counts as having been on its core.
+ * after a longer time without a call. Otherwise the thread counts as having been on its core.
  */
 
 void ut_tape_add_long(struct ut_tape *tape, uint64_t now) __attribute__((cold));

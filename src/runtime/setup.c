@@ -153,9 +153,8 @@ static int find_without_atomics(bool coherent)
 
 /*
  * An ARMW is atomic to ARMWs that arrive at any other TNI of the process (manual 2.2.5). The
- * atomics of
- * one device are atomic to each other; those of several devices only if they are coherent with the
- * CPU. The atomics of ConnectX (the kernel's get_atomic_caps() in
+ * atomics of one device are atomic to each other; those of several devices only if they are
+ * coherent with the CPU. The atomics of ConnectX (the kernel's get_atomic_caps() in
  * drivers/infiniband/hw/mlx5/main.c), HiSilicon (hns_roce_query_device()), Intel
  * (irdma_query_device()) and rdma_rxe are not coherent, whatever the slot.
  */

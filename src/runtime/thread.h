@@ -37,8 +37,8 @@ void ut_thread_on_late_poll(struct ut_vcq *vcq);
 
 /*
  * Threads of the program that wait do the same work as the background thread, concurrently, so that
- * an
- * arrival wakes the waiting thread directly. Without the background thread they do all of its work.
+ * an arrival wakes the waiting thread directly. Without the background thread they do all of its
+ * work.
  */
 
 /* Runs one round. Returns the milliseconds until the next round, or -1. */

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Issues operations to the inner provider, in any order that satisfies the manual (2.2.10, 6.1.3.1)
- * and the
- * library:
+ * and the library:
  *   STRONG_ORDER    after all earlier operations on the same path, and its last line last
  *   notices         in order, each after the data of its own communication
  *   PROV_FENCE      after earlier reads and atomics
  * On a new connection the library takes all operations before the last received notice as
- * delivered. So if
- * connections may end without an error (caps.suspends), notices also wait until earlier writes are
- * issued. If a
- * connection breaks, overtaken writes fail.
+ * delivered. So if connections may end without an error (caps.suspends), notices also wait until
+ * earlier writes are issued. If a connection breaks, overtaken writes fail.
  */
 #include <errno.h>
 #include <string.h>

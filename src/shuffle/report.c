@@ -96,8 +96,7 @@ const struct prov_callbacks sh_callbacks_srq_low = {CALLBACKS, .srq_low = on_srq
 
 /*
  * Reporting to the owner. Each function returns whether it called back: in the callback the owner
- * may close
- * the connection.
+ * may close the connection.
  */
 
 static bool report_done(struct sh_conn *conn, enum prov_status status)

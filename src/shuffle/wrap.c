@@ -229,8 +229,7 @@ static void ep_disarm(struct prov_ep *base)
 
 /*
  * The background thread: visits the endpoints while an operation or event is delayed, because the
- * owner may
- * not poll
+ * owner may not poll
  */
 
 /* Wakes the owners of endpoints with something due. Returns the milliseconds until the next visit;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Yielding the core after empty polls. At first a thread yields only after many polls, because a
- * system
- * call may take longer than the wait. The duration of a yield shows which thread has run on the
- * core:
+ * system call may take longer than the wait. The duration of a yield shows which thread has run on
+ * the core:
  *   no thread            the yield takes no longer than a few system calls
  *   a waiting thread     the yield takes less than a time slice. The thread may belong to the
  * awaited process, which gives the core back. From now on a yield follows after few polls, unless a

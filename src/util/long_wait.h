@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Log lines for long waits. A waiting function asks here whether to log: first after
- * UT_LONG_WAIT_MS,
- * then each time that the wait has become twice as long.
+ * UT_LONG_WAIT_MS, then each time that the wait has become twice as long.
  */
 #ifndef UT_UTIL_LONG_WAIT_H
 #define UT_UTIL_LONG_WAIT_H
