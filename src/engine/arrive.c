@@ -139,8 +139,10 @@ static void on_message(void *ctx, const void *data, size_t size)
                link->vcq->handlers) {
         link->vcq->handlers->message(link, data, size);
     } else {
-        ut_error("engine", "VCQ %016llx sent %zu bytes that are not a valid message; dropped",
-                 (unsigned long long)link->peer, size);
+        ut_error("engine",
+                 "dropped an unknown message of %zu bytes from VCQ %016llx (does its process run "
+                 "another version?)",
+                 size, (unsigned long long)link->peer);
     }
 }
 

@@ -272,7 +272,7 @@ int ut_link_run_scheduled(struct ut_vcq *vcq)
     int ended = 0;
 
     vcq->waiting = NULL;
-    vcq->steps_waiting = true;
+    vcq->runs_scheduled = true;
     while (list) {
         struct ut_link *link = list;
         list = link->next_scheduled;
@@ -285,7 +285,7 @@ int ut_link_run_scheduled(struct ut_vcq *vcq)
             ut_link_schedule(link);
         ended += !link->is_scheduled;
     }
-    vcq->steps_waiting = false;
+    vcq->runs_scheduled = false;
     return ended;
 }
 

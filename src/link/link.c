@@ -76,7 +76,7 @@ void ut_link_schedule(struct ut_link *link)
     link->is_scheduled = true;
     link->next_scheduled = link->vcq->waiting;
     link->vcq->waiting = link;
-    if (!link->vcq->steps_waiting) /* otherwise ut_link_run_scheduled() is up the stack */
+    if (!link->vcq->runs_scheduled) /* otherwise ut_link_run_scheduled() is up the stack */
         ut_vcq_request_progress(link->vcq);
 }
 

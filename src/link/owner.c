@@ -126,9 +126,9 @@ static void warn_owner_absent(struct ut_link *link, const struct ut_peer *owner,
                 who, text, (unsigned long long)allowed / 1000);
     else
         ut_warn("link",
-                "%s has not called the library yet; communications with it wait until it does "
-                "(utofu_query_my_coords() will do) and the launcher says so, and fail after "
-                "%llu s (UTOFU_JOB_TIMEOUT)",
+                "%s has not called the library yet; communications with it wait until it calls the "
+                "library (for instance utofu_query_my_coords()) and the launcher reports this, and "
+                "fail after %llu s (UTOFU_JOB_TIMEOUT)",
                 who, (unsigned long long)allowed / 1000);
 }
 
@@ -160,7 +160,7 @@ struct ut_link_outcome ut_link_connect_to_owner(struct ut_link *link)
     if (rc == -EAGAIN)
         ut_warn("link",
                 "the owner of VCQ %016llx has not called the library within %llu s, or the "
-                "launcher has not said so (UTOFU_JOB_TIMEOUT)",
+                "launcher has not reported this (UTOFU_JOB_TIMEOUT)",
                 (unsigned long long)link->peer, (unsigned long long)seconds);
     return make_outcome(UT_FSM_NO_OWNER, cause_from_errno(rc), seconds);
 }

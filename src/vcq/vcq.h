@@ -189,7 +189,7 @@ struct ut_vcq {
                                 * none */
     struct ut_link
         *waiting; /* scheduled links, which wait for a queue entry or a time: ut_link_schedule() */
-    bool steps_waiting; /* ut_link_run_scheduled() is running */
+    bool runs_scheduled; /* ut_link_run_scheduled() is running */
     const struct ut_link_ops *link_ops;
     const struct ut_vcq_handlers *handlers; /* NULL: a VCQ of the program */
 
