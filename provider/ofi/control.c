@@ -351,18 +351,18 @@ bool fp_control_poll_once(struct fp_prov *prov)
 bool fp_control_progress(struct fp_prov *prov)
 {
     struct fp_control *c = &prov->control;
-    bool quiet;
+    bool is_drained;
 
     pthread_mutex_lock(&c->lock);
     repost_receives(c);
     for (int i = 0; i < ENTRIES && read_completions(prov) != 0; i++)
         ;
     send_queued(prov);
-    quiet = c->fids.cq_fd < 0 || fp_fids_trywait(prov, &c->fids);
+    is_drained = c->fids.cq_fd < 0 || fp_fids_trywait(prov, &c->fids);
     if (c->unposted || c->fids.cq_fd < 0)
         fp_timer_start(prov);
     pthread_mutex_unlock(&c->lock);
-    return quiet;
+    return is_drained;
 }
 
 /*

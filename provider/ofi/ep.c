@@ -49,17 +49,18 @@ static int post_receives(struct fp_ep *ep)
 static int add_to_list(struct fp_ep *ep)
 {
     struct fp_prov *prov = ep->prov;
-    struct fp_ep *same;
+    struct fp_ep *existing;
 
     pthread_mutex_lock(&prov->lock);
-    for (same = prov->eps; same && same->attr.id != ep->attr.id; same = same->next)
+    for (existing = prov->eps; existing && existing->attr.id != ep->attr.id;
+         existing = existing->next)
         ;
-    if (!same) {
+    if (!existing) {
         ep->next = prov->eps;
         prov->eps = ep;
     }
     pthread_mutex_unlock(&prov->lock);
-    return same ? -EEXIST : 0;
+    return existing ? -EEXIST : 0;
 }
 
 static void remove_from_list(struct fp_ep *ep)

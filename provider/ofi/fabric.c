@@ -190,19 +190,19 @@ static struct fi_info *choose_info(const struct fp_lib *lib, enum feature_level 
 {
     struct fi_info *all = get_infos(lib, feature_level, why);
     const struct fi_info *best = choose_best(lib, all);
-    struct fi_info *mine = best ? lib->dupinfo(best) : NULL;
+    struct fi_info *chosen = best ? lib->dupinfo(best) : NULL;
 
-    if (mine) {
-        limit_depth(&mine->tx_attr->size);
-        limit_depth(&mine->rx_attr->size);
+    if (chosen) {
+        limit_depth(&chosen->tx_attr->size);
+        limit_depth(&chosen->rx_attr->size);
     }
     if (all && !best)
         snprintf(why, FP_WHY, "%s: %s", all->fabric_attr->prov_name, reason_none_usable(lib, all));
-    else if (all && !mine)
+    else if (all && !chosen)
         snprintf(why, FP_WHY, "no memory");
     if (all)
         lib->freeinfo(all);
-    return mine;
+    return chosen;
 }
 
 struct fi_info *fp_fabric_choose(const struct fp_lib *lib, char why[FP_WHY])

@@ -82,11 +82,11 @@ uint64_t fp_process_start(uint32_t pid)
 }
 
 /* Offsets of time namespaces need not be whole ticks. */
-static bool is_same_start(uint64_t one, uint64_t other)
+static bool is_same_start(uint64_t a, uint64_t b)
 {
     enum { SLACK = 2 };
 
-    return one == 0 || other == 0 || one - other + SLACK <= 2 * SLACK;
+    return a == 0 || b == 0 || a - b + SLACK <= 2 * SLACK;
 }
 
 static uint64_t hash_address(const struct fp_address *address)

@@ -149,9 +149,9 @@ void fp_reorder_clear(struct fp_conn *conn)
 
 bool fp_reorder_is_stalled(struct fp_conn *conn)
 {
-    bool same = conn->early_msgs && conn->next_in == conn->seen_in;
+    bool is_missing = conn->early_msgs && conn->next_in == conn->seen_in;
 
-    conn->stall_checks = same ? conn->stall_checks + 1 : 0;
+    conn->stall_checks = is_missing ? conn->stall_checks + 1 : 0;
     conn->seen_in = conn->next_in;
     return conn->stall_checks >= STALL_CHECKS;
 }

@@ -41,9 +41,9 @@ static int open_fabric(struct fp_prov *prov)
     prov->key_mask = key_bits > 0 && key_bits < 64 ? ((uint64_t)1 << key_bits) - 1 : UINT64_MAX;
     prov->inject = info->tx_attr->inject_size < FP_SMALL ? info->tx_attr->inject_size : FP_SMALL;
     prov->piece = FP_PIECE;
-    size_t most = fp_fabric_ordered_size(prov->lib, info);
-    if (most < sizeof(struct fp_xfer) + FP_PIECE)
-        prov->piece = (uint32_t)(most - sizeof(struct fp_xfer)) & ~255u;
+    size_t max_ordered = fp_fabric_ordered_size(prov->lib, info);
+    if (max_ordered < sizeof(struct fp_xfer) + FP_PIECE)
+        prov->piece = (uint32_t)(max_ordered - sizeof(struct fp_xfer)) & ~255u;
     if (info->caps & FI_RMA) {
         prov->rma_min = (uint32_t)ut_env_num(UT_ENV_OFI_RMA);
         prov->chunk = FP_CHUNK;

@@ -239,11 +239,11 @@ static void handle_read_data(struct fp_conn *conn, const struct fp_xfer *m, size
         fp_conn_break(conn, "a piece of a read was lost");
         return;
     }
-    bool good = fp_region_copy_in(conn->ep->prov, op->lkey, (uintptr_t)op->lcl, op->length, m + 1,
-                                  op->transferred, n) == PROV_OK;
+    bool is_stored = fp_region_copy_in(conn->ep->prov, op->lkey, (uintptr_t)op->lcl, op->length,
+                                       m + 1, op->transferred, n) == PROV_OK;
     op->transferred += (uint32_t)n;
-    if (!good || op->transferred == op->length)
-        end_op(conn, op, good ? PROV_OK : PROV_LCL_ACCESS);
+    if (!is_stored || op->transferred == op->length)
+        end_op(conn, op, is_stored ? PROV_OK : PROV_LCL_ACCESS);
 }
 
 static void handle_read_offer(struct fp_conn *conn, const struct fp_offer *m, size_t size)

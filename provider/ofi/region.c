@@ -172,9 +172,9 @@ bool fp_region_allows(struct fp_prov *prov, uint32_t key, uint64_t addr, uint64_
                       unsigned int access)
 {
     pthread_mutex_lock(&prov->regions_lock);
-    bool good = check_access(prov, key, addr, length, access);
+    bool is_allowed = check_access(prov, key, addr, length, access);
     pthread_mutex_unlock(&prov->regions_lock);
-    return good;
+    return is_allowed;
 }
 
 static int register_with(struct fp_ep *ep, const struct fp_region *r, struct fid_mr **mr)
@@ -408,7 +408,7 @@ enum prov_status fp_region_copy_out(struct fp_prov *prov, uint32_t key, uint64_t
 bool fp_copy_local(struct fp_prov *prov, void *to, const void *from, size_t size)
 {
     pthread_mutex_lock(&prov->regions_lock);
-    bool good = copy_from_program(prov, to, from, size);
+    bool is_copied = copy_from_program(prov, to, from, size);
     pthread_mutex_unlock(&prov->regions_lock);
-    return good;
+    return is_copied;
 }

@@ -245,7 +245,8 @@ void vp_conn_error(struct vp_conn *conn, uint32_t seq, const struct ibv_wc *wc)
  * executed: the device reports each request that has not, unless the device is stuck. */
 static void report_down(struct vp_conn *conn)
 {
-    bool gone = conn->end.reason == PROV_REASON_PEER_DEAD || conn->end.reason == PROV_REASON_SILENT;
+    bool peer_is_lost =
+        conn->end.reason == PROV_REASON_PEER_DEAD || conn->end.reason == PROV_REASON_SILENT;
     enum prov_status first = PROV_FLUSHED;
 
     if (conn->end.err_status && conn->tail != conn->head && !conn->end.stuck)
@@ -253,7 +254,7 @@ static void report_down(struct vp_conn *conn)
     if (conn->end.err_status && conn->tail == conn->end.err_seq)
         first = (enum prov_status)conn->end.err_status;
     if (first == PROV_FLUSHED || first == PROV_PEER)
-        first = gone ? PROV_PEER : PROV_FLUSHED;
+        first = peer_is_lost ? PROV_PEER : PROV_FLUSHED;
     if (conn->tail != conn->head)
         vp_complete_requests(conn, conn->tail + 1, first);
     vp_complete_requests(conn, conn->head, PROV_FLUSHED);
@@ -488,15 +489,15 @@ static enum destroy_step begin_destroy(struct vp_conn *conn)
         return DESTROY_NOW;
     pthread_mutex_lock(&ep->prov->lock);
     bool busy = conn->hs.busy;
-    bool needed =
+    bool must_wait =
         !busy && conn->qp_state >= IBV_QPS_RTR && (!conn->active || conn->phase == VP_ESTABLISHED);
-    if (needed) {
+    if (must_wait) {
         vp_handshake_unlink(conn);
         vp_budget_mark_ending_locked(conn);
         wait = last_recv_timeout_ms(conn);
     }
     pthread_mutex_unlock(&ep->prov->lock);
-    if (!needed)
+    if (!must_wait)
         return busy ? DESTROY_LATER : DESTROY_NOW;
     if (conn->recvs && !conn->in_table && !vp_table_add(ep, conn))
         return DESTROY_NOW;
@@ -532,15 +533,15 @@ static void handle_late_receive(struct vp_conn *conn, uint64_t now)
     struct vp_device *dev = ep->port->dev;
 
     pthread_mutex_lock(&ep->prov->lock);
-    bool never = dev->last_wqe == VP_LAST_WQE_UNKNOWN;
-    if (never)
+    bool is_first = dev->last_wqe == VP_LAST_WQE_UNKNOWN;
+    if (is_first)
         dev->last_wqe = VP_LAST_WQE_NEVER;
     bool reports_event = dev->last_wqe == VP_LAST_WQE_RAISED;
     bool waits_longer = reports_event && !vp_budget_has_waiters_locked(conn);
     if (!waits_longer)
         vp_post_event_locked(conn, VP_EV_LAST_RECV);
     pthread_mutex_unlock(&ep->prov->lock);
-    if (never)
+    if (is_first)
         ut_info(VP_CAT, "%s does not report last receives: queue pairs are not kept for them",
                 ep->port->name);
     conn->end.deadline = waits_longer ? now + LAST_RECV_MS : UINT64_MAX;

@@ -122,8 +122,8 @@ static void give_up(struct vp_conn *conn, enum vp_attempt_result result, uint64_
                                                         : "the peer is given up";
     char peer[VP_PEER_TEXT];
 
-    bool matters = result == VP_ATTEMPT_UNRESOLVED && !conn->ep->rail;
-    ut_log_at(matters ? UT_LOG_WARNING : UT_LOG_INFO, VP_CAT,
+    bool must_warn = result == VP_ATTEMPT_UNRESOLVED && !conn->ep->rail;
+    ut_log_at(must_warn ? UT_LOG_WARNING : UT_LOG_INFO, VP_CAT,
               "no connection from %s to %s after %u attempts in %llu ms: %s", conn->ep->port->name,
               vp_peer_text(&conn->peer, peer, sizeof(peer)), conn->hs.tries,
               (unsigned long long)(now - conn->hs.first), why);

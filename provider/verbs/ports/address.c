@@ -169,19 +169,19 @@ static const char *gid_text(const union ibv_gid *gid, char *buf, size_t size)
 static int check_fabric(const struct vp_port *from, const struct vp_ud_addr *at)
 {
     static const char *const kinds[] = {"Ethernet", "InfiniBand"};
-    bool here = from->gid_index < 0, there = at->lid != 0;
+    bool lcl_is_infiniband = from->gid_index < 0, rmt_is_infiniband = at->lid != 0;
     char own[INET6_ADDRSTRLEN], other[INET6_ADDRSTRLEN];
 
     gid_text(&from->at.gid, own, sizeof(own));
     gid_text(&at->gid, other, sizeof(other));
-    if (here != there) {
+    if (lcl_is_infiniband != rmt_is_infiniband) {
         ut_error(VP_CAT,
                  "%s is %s, and a peer's port (GID %s) is %s: no packet reaches it. "
                  "UTOFU_VERBS_DEVICES has to name ports of one kind on all hosts",
-                 from->name, kinds[here], other, kinds[there]);
+                 from->name, kinds[lcl_is_infiniband], other, kinds[rmt_is_infiniband]);
         return -EHOSTUNREACH;
     }
-    if (here && memcmp(&from->at.gid, &at->gid, SUBNET_BYTES) != 0) {
+    if (lcl_is_infiniband && memcmp(&from->at.gid, &at->gid, SUBNET_BYTES) != 0) {
         ut_error(VP_CAT,
                  "%s (GID %s) is in another InfiniBand subnet than a peer's port (GID %s), and "
                  "datagrams pass no router: name ports of one subnet in UTOFU_VERBS_DEVICES, or "

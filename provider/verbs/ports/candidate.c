@@ -205,20 +205,20 @@ static unsigned int add_gids(const struct vp_device *dev, unsigned int port, str
     if (!table)
         return 0;
     ssize_t n = ibv_query_gid_table(dev->context, table, VP_MAX_GIDS, 0);
-    struct ifaddrs *here = vp_netdev_addresses();
+    struct ifaddrs *lcl_addresses = vp_netdev_addresses();
     for (ssize_t i = 0; i < n; i++) {
         if (table[i].port_num != port || table[i].gid_type == IBV_GID_TYPE_IB)
             continue;
         if (vp_wants_gid() && wanted != table[i].gid_index)
             continue;
         vp_gid_candidate(&table[i], &c);
-        if (!vp_wants_gid() && !vp_netdev_has(here, &c.addr))
+        if (!vp_wants_gid() && !vp_netdev_has(lcl_addresses, &c.addr))
             other_namespaces++;
         else
             add_candidate(list, &c);
     }
-    if (here)
-        freeifaddrs(here);
+    if (lcl_addresses)
+        freeifaddrs(lcl_addresses);
     free(table);
     return other_namespaces;
 }

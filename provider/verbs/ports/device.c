@@ -92,7 +92,7 @@ static bool is_listed(const char *device, unsigned int port)
 }
 
 /* Logs each entry of UTOFU_VERBS_DEVICES that is not used: a misspelt name costs bandwidth. */
-static void check_listed_ports(const struct vp_prov *prov, const char *there)
+static void check_listed_ports(const struct vp_prov *prov, const char *device_names)
 {
     const char *list = ut_env_str(UT_ENV_VERBS_DEVICES);
     char name[UT_ENV_ITEM_SIZE];
@@ -108,8 +108,8 @@ static void check_listed_ports(const struct vp_prov *prov, const char *there)
             ut_error(VP_CAT,
                      "UTOFU_VERBS_DEVICES: '%s' is not used: it is not one of the devices here "
                      "(%s), has no active port with an address, has the address of another port, "
-                     "or there are more ports than TNIs",
-                     name, there);
+                     "or device_names are more ports than TNIs",
+                     name, device_names);
     }
 }
 
@@ -144,7 +144,7 @@ destroy:
 }
 
 static struct ibv_qp *make_test_qp(struct vp_device *dev, struct ibv_cq *cq, unsigned int size,
-                                   bool wr_api, unsigned int *got)
+                                   bool wr_api, unsigned int *max_inline)
 {
     struct ibv_qp_init_attr_ex attr = {
         .send_cq = cq,
@@ -164,7 +164,7 @@ static struct ibv_qp *make_test_qp(struct vp_device *dev, struct ibv_cq *cq, uns
     };
     struct ibv_qp *qp = ibv_create_qp_ex(dev->context, &attr);
 
-    *got = attr.cap.max_inline_data;
+    *max_inline = attr.cap.max_inline_data;
     return qp;
 }
 
@@ -174,7 +174,7 @@ static int probe_device(struct vp_device *dev, const struct vp_port *port,
                         unsigned int inline_wanted)
 {
     struct ibv_cq *cq = ibv_create_cq(dev->context, 16, NULL, NULL, 0);
-    unsigned int got = 0;
+    unsigned int max_inline = 0;
     struct ibv_qp *qp = NULL;
 
     if (!cq) {
@@ -183,11 +183,12 @@ static int probe_device(struct vp_device *dev, const struct vp_port *port,
         return -EIO;
     }
     for (unsigned int size = inline_wanted;; size /= 2) {
-        qp = ut_env_num(UT_ENV_VERBS_WR_API) ? make_test_qp(dev, cq, size, true, &got) : NULL;
+        qp =
+            ut_env_num(UT_ENV_VERBS_WR_API) ? make_test_qp(dev, cq, size, true, &max_inline) : NULL;
         dev->has_wr_api = qp != NULL;
         if (!qp)
-            qp = make_test_qp(dev, cq, size, false, &got);
-        dev->max_inline = got < inline_wanted ? got : inline_wanted;
+            qp = make_test_qp(dev, cq, size, false, &max_inline);
+        dev->max_inline = max_inline < inline_wanted ? max_inline : inline_wanted;
         if (qp || size == 0)
             break;
     }
@@ -319,20 +320,20 @@ static void format_port_name(struct vp_port *port)
 
 /* Finds the network of the port: that of its IP address, otherwise of its GID. Also finds the bond
  * that has the address. */
-static void find_network(struct vp_usable_port *found)
+static void find_network(struct vp_usable_port *usable)
 {
-    struct vp_port *port = &found->port;
+    struct vp_port *port = &usable->port;
     struct ibv_gid_entry gid;
 
     if (port->gid_index >= 0 &&
         !ibv_query_gid_ex(port->dev->context, port->num, (uint32_t)port->gid_index, &gid, 0)) {
-        vp_netdev_bond(gid.ndev_ifindex, found->bond, sizeof(found->bond));
-        found->paths = vp_netdev_paths(gid.ndev_ifindex);
+        vp_netdev_bond(gid.ndev_ifindex, usable->bond, sizeof(usable->bond));
+        usable->paths = vp_netdev_paths(gid.ndev_ifindex);
     }
-    if (found->infiniband && !ibv_query_gid_ex(port->dev->context, port->num, 0, &gid, 0))
-        vp_network_of_gid(&gid.gid, &found->subnet);
+    if (usable->infiniband && !ibv_query_gid_ex(port->dev->context, port->num, 0, &gid, 0))
+        vp_network_of_gid(&gid.gid, &usable->subnet);
     if (port->addr.sa.sa_family == AF_UNSPEC)
-        port->network = found->subnet;
+        port->network = usable->subnet;
     else
         vp_network_of(&port->addr, &port->network);
 }
@@ -357,8 +358,8 @@ static void discover_port(struct vp_prov *prov, struct discovery *discovery, str
 {
     const char *name = ibv_get_device_name(dev->context->device);
     struct vp_candidate candidates[VP_MAX_CANDIDATES];
-    struct vp_usable_port *found = &discovery->ports[discovery->num_ports];
-    struct vp_port *port = &found->port;
+    struct vp_usable_port *usable = &discovery->ports[discovery->num_ports];
+    struct vp_port *port = &usable->port;
     union vp_port_attr all;
     const struct ibv_port_attr *attr = &all.attr;
     unsigned int other_namespaces;
@@ -371,13 +372,13 @@ static void discover_port(struct vp_prov *prov, struct discovery *discovery, str
     }
     bool roce = attr->link_layer == IBV_LINK_LAYER_ETHERNET;
     int count = vp_candidates(dev, num, roce, candidates, &other_namespaces);
-    memset(found, 0, sizeof(*found));
-    found->infiniband = !roce;
-    found->near = vp_is_numa_local(name);
-    snprintf(found->name, sizeof(found->name), "%s:%u", name, num);
-    vp_pci_function(name, found->pci_function);
-    found->adapter_id = vp_adapter_id(&dev->attr);
-    found->connector = (int8_t)vp_adapter_connector(name, num, found->pci_function);
+    memset(usable, 0, sizeof(*usable));
+    usable->infiniband = !roce;
+    usable->near = vp_is_numa_local(name);
+    snprintf(usable->name, sizeof(usable->name), "%s:%u", name, num);
+    vp_pci_function(name, usable->pci_function);
+    usable->adapter_id = vp_adapter_id(&dev->attr);
+    usable->connector = (int8_t)vp_adapter_connector(name, num, usable->pci_function);
     port->dev = dev;
     port->num = (uint8_t)num;
     port->max_msg = attr->max_msg_sz;
@@ -391,7 +392,7 @@ static void discover_port(struct vp_prov *prov, struct discovery *discovery, str
     }
     if (other_namespaces)
         ut_info(VP_CAT, "%s:%u has " OTHER_NAMESPACES, name, num, other_namespaces);
-    find_network(found);
+    find_network(usable);
     if (!roce && vp_wants_gid())
         ut_error(VP_CAT, "%s:%u is InfiniBand: gid_index of UTOFU_VERBS_CONNECT has no effect",
                  name, num);
@@ -512,28 +513,28 @@ static const char *conflict_with_first_port(const struct vp_prov *prov, const st
 
 /* Adopts a port, and its device with the device's first port. */
 static void adopt_port(struct vp_prov *prov, struct discovery *discovery,
-                       struct vp_usable_port *found)
+                       struct vp_usable_port *usable)
 {
-    struct vp_device **taken = &discovery->taken[found->port.dev - discovery->devices];
-    const char *why_not = conflict_with_first_port(prov, &found->port);
+    struct vp_device **taken = &discovery->taken[usable->port.dev - discovery->devices];
+    const char *why_not = conflict_with_first_port(prov, &usable->port);
 
     if (why_not) {
-        char device[sizeof(found->name)];
-        snprintf(device, sizeof(device), "%s", found->name);
+        char device[sizeof(usable->name)];
+        snprintf(device, sizeof(device), "%s", usable->name);
         *strrchr(device, ':') = '\0';
-        exclude_port(prov, device, found->port.num, "%s", why_not);
+        exclude_port(prov, device, usable->port.num, "%s", why_not);
         return;
     }
     if (!*taken)
-        *taken = adopt_device(prov, &found->port);
+        *taken = adopt_device(prov, &usable->port);
     if (!*taken)
         return;
     struct vp_port *port = &prov->ports[prov->num_ports];
-    *port = found->port;
+    *port = usable->port;
     port->dev = *taken;
     memcpy(port->at.key, prov->ud_key, sizeof(port->at.key));
     port->at.qkey = prov->qkey;
-    found->port.listener = NULL;
+    usable->port.listener = NULL;
     port->cm_ops = port->uses_datagrams ? prov->cm.ud : prov->cm.rdmacm;
     int rc = port->uses_datagrams ? vp_ud_open(prov, port) : 0;
     if (rc)
@@ -542,45 +543,45 @@ static void adopt_port(struct vp_prov *prov, struct discovery *discovery,
         prov->num_ports++;
 }
 
-static void warn_of_shared_address(const struct vp_usable_port *found)
+static void warn_of_shared_address(const struct vp_usable_port *usable)
 {
     char text[INET6_ADDRSTRLEN];
 
-    if (found->same_address_as[0])
+    if (usable->same_address_as[0])
         ut_warn(VP_CAT,
                 "%s and %s have the same address, %s%s%s: packets that arrive at the other port "
                 "are lost. Give each port an address of its own, or bond ports of one adapter",
-                found->name, found->same_address_as,
-                vp_addr_text(&found->port.addr, text, sizeof(text)), found->bond[0] ? ", by " : "",
-                found->bond);
+                usable->name, usable->same_address_as,
+                vp_addr_text(&usable->port.addr, text, sizeof(text)),
+                usable->bond[0] ? ", by " : "", usable->bond);
 }
 
 /* Adopts the ports that are used. */
 static void adopt_ports(struct vp_prov *prov, struct discovery *discovery)
 {
     bool chosen = *ut_env_str(UT_ENV_VERBS_DEVICES) || *ut_env_str(UT_ENV_VERBS_SUBNETS);
-    unsigned int most = VP_MAX_PORTS;
+    unsigned int max_ports = VP_MAX_PORTS;
 
-    if (most > prov->config.num_tnis)
-        most = prov->config.num_tnis;
+    if (max_ports > prov->config.num_tnis)
+        max_ports = prov->config.num_tnis;
     bool by_ip_only = ut_env_num(UT_ENV_VERBS_CONNECT) == UT_VERBS_CONNECT_RDMACM;
     vp_ports_group_fabrics(discovery->ports, discovery->num_ports,
                            by_ip_only ? NULL : vp_port_reaches);
     vp_ports_select(discovery->ports, discovery->num_ports, chosen);
     for (unsigned int i = 0; i < discovery->num_ports; i++) {
-        const struct vp_usable_port *found = &discovery->ports[i];
-        if (found->why_not[0])
-            exclude_port(prov, ibv_get_device_name(found->port.dev->context->device),
-                         found->port.num, "%s", found->why_not);
+        const struct vp_usable_port *usable = &discovery->ports[i];
+        if (usable->why_not[0])
+            exclude_port(prov, ibv_get_device_name(usable->port.dev->context->device),
+                         usable->port.num, "%s", usable->why_not);
         else
-            warn_of_shared_address(found);
+            warn_of_shared_address(usable);
     }
     unsigned int used =
         vp_ports_sort(discovery->ports, discovery->num_ports, chosen, prov->config.local_rank);
     prov->many_ports = used > 1;
     vp_ports_find_links(discovery->ports, used);
     choose_connection_manager(prov, discovery, used);
-    for (unsigned int i = 0; i < used && prov->num_ports < most; i++)
+    for (unsigned int i = 0; i < used && prov->num_ports < max_ports; i++)
         adopt_port(prov, discovery, &discovery->ports[i]);
     for (unsigned int i = 0; i < discovery->num_ports; i++)
         if (discovery->ports[i].port.listener)
@@ -617,10 +618,10 @@ static void list_gids(struct ibv_device **list, char *buf, size_t size)
         for (ssize_t i = 0; i < n && used < size - 1; i++) {
             struct vp_candidate c;
             vp_gid_candidate(&table[i], &c);
-            int wrote = snprintf(buf + used, size - used, "%s%s:%u %u %s", used ? ", " : "",
-                                 ibv_get_device_name(*d), table[i].port_num, table[i].gid_index,
-                                 vp_addr_text(&c.addr, text, sizeof(text)));
-            used += wrote > 0 ? (size_t)wrote : 0;
+            int written = snprintf(buf + used, size - used, "%s%s:%u %u %s", used ? ", " : "",
+                                   ibv_get_device_name(*d), table[i].port_num, table[i].gid_index,
+                                   vp_addr_text(&c.addr, text, sizeof(text)));
+            used += written > 0 ? (size_t)written : 0;
         }
         if (context)
             ibv_close_device(context);

@@ -42,9 +42,9 @@ void vp_ece_send(struct rdma_cm_id *id, const struct vp_ece *ece)
 
 struct vp_ece vp_ece_received(struct rdma_cm_id *id)
 {
-    struct ibv_ece theirs = {0};
+    struct ibv_ece peer_ece = {0};
 
-    return rdma_get_remote_ece(id, &theirs) ? no_ece : known_options(&theirs);
+    return rdma_get_remote_ece(id, &peer_ece) ? no_ece : known_options(&peer_ece);
 }
 #else
 struct vp_ece vp_ece_of(struct ibv_qp *qp)

@@ -48,12 +48,12 @@ static bool is_address_of(const struct sockaddr *value, const union vp_sockaddr 
     return vp_same_ip((const union vp_sockaddr *)(const void *)value, addr);
 }
 
-bool vp_netdev_has(const struct ifaddrs *here, const union vp_sockaddr *addr)
+bool vp_netdev_has(const struct ifaddrs *addresses, const union vp_sockaddr *addr)
 {
-    for (const struct ifaddrs *a = here; a; a = a->ifa_next)
+    for (const struct ifaddrs *a = addresses; a; a = a->ifa_next)
         if (a->ifa_addr && is_address_of(a->ifa_addr, addr))
             return true;
-    return !here;
+    return !addresses;
 }
 
 bool vp_netdev_bond(unsigned int ifindex, char *text, size_t size)

@@ -17,7 +17,7 @@ struct ifaddrs *vp_netdev_addresses(void);
 
 /* True if an interface has the address, or if the address is the link-local one that follows from
  * an interface's hardware address. Also true if the addresses are unknown. */
-bool vp_netdev_has(const struct ifaddrs *here, const union vp_sockaddr *addr);
+bool vp_netdev_has(const struct ifaddrs *addresses, const union vp_sockaddr *addr);
 
 /* True if the interface is a bond. `text`: its name and mode, such as bond0 (802.3ad); otherwise
  * empty. */

@@ -37,12 +37,12 @@ void vp_budget_init(const struct vp_prov *prov, struct vp_device *dev)
 {
     struct vp_qp_budget *p = &dev->budget;
     unsigned int processes = prov->config.local_size ? prov->config.local_size : 1;
-    unsigned int has = dev->attr.max_qp > 0 ? (unsigned int)dev->attr.max_qp : UINT32_MAX;
+    unsigned int device_max = dev->attr.max_qp > 0 ? (unsigned int)dev->attr.max_qp : UINT32_MAX;
     uint64_t wanted = prov->tuning.max_qps;
 
-    *p = (struct vp_qp_budget){.max = has / processes};
+    *p = (struct vp_qp_budget){.max = device_max / processes};
     if (wanted)
-        p->max = wanted < has ? (unsigned int)wanted : has;
+        p->max = wanted < device_max ? (unsigned int)wanted : device_max;
     if (p->max < MIN_QPS)
         p->max = MIN_QPS;
     p->limit = p->max;

@@ -108,56 +108,56 @@ static bool are_connected(const struct vp_usable_port *a, const struct vp_usable
     return reaches && compare_networks(&a->subnet, &b->subnet) == 0 && reaches(&a->port, &b->port);
 }
 
-static bool has_fabric(const struct vp_usable_port *found, unsigned int count,
+static bool has_fabric(const struct vp_usable_port *usable, unsigned int count,
                        const struct vp_network *fabric)
 {
     for (unsigned int i = 0; i < count; i++)
-        if (found[i].infiniband && compare_networks(&found[i].fabric, fabric) == 0)
+        if (usable[i].infiniband && compare_networks(&usable[i].fabric, fabric) == 0)
             return true;
     return false;
 }
 
 /* Sets the network that names a fabric: the lowest network of its ports. Fabrics of ports without
  * addresses differ only in fabric_number. */
-static void name_fabric(struct vp_usable_port *found, unsigned int count,
+static void name_fabric(struct vp_usable_port *usable, unsigned int count,
                         const unsigned int *first_of, unsigned int first)
 {
-    struct vp_network lowest = found[first].port.network;
+    struct vp_network lowest = usable[first].port.network;
 
     for (unsigned int i = first; i < count; i++)
-        if (first_of[i] == first && compare_networks(&found[i].port.network, &lowest) < 0)
-            lowest = found[i].port.network;
-    while (has_fabric(found, first, &lowest))
+        if (first_of[i] == first && compare_networks(&usable[i].port.network, &lowest) < 0)
+            lowest = usable[i].port.network;
+    while (has_fabric(usable, first, &lowest))
         lowest.fabric_number++;
     for (unsigned int i = first; i < count; i++)
         if (first_of[i] == first)
-            found[i].fabric = lowest;
+            usable[i].fabric = lowest;
 }
 
-void vp_ports_group_fabrics(struct vp_usable_port *found, unsigned int count,
+void vp_ports_group_fabrics(struct vp_usable_port *usable, unsigned int count,
                             bool (*reaches)(const struct vp_port *from, const struct vp_port *to))
 {
     unsigned int first_of[VP_MAX_USABLE]; /* index of the first port in the same fabric */
 
     for (unsigned int i = 0; i < count; i++) {
-        found[i].fabric = found[i].port.network;
+        usable[i].fabric = usable[i].port.network;
         first_of[i] = i;
         for (unsigned int j = 0; j < i && first_of[i] == i; j++)
-            if (first_of[j] == j && are_connected(&found[j], &found[i], reaches))
+            if (first_of[j] == j && are_connected(&usable[j], &usable[i], reaches))
                 first_of[i] = j;
     }
     for (unsigned int i = 0; i < count; i++)
-        if (first_of[i] == i && found[i].infiniband)
-            name_fabric(found, count, first_of, i);
+        if (first_of[i] == i && usable[i].infiniband)
+            name_fabric(usable, count, first_of, i);
 }
 
-bool vp_ports_need_datagrams(const struct vp_usable_port *found, unsigned int used)
+bool vp_ports_need_datagrams(const struct vp_usable_port *usable, unsigned int used)
 {
     for (unsigned int i = 0; i < used; i++)
         for (unsigned int j = 0; j < i; j++)
-            if (found[i].infiniband && found[j].infiniband &&
-                compare_networks(&found[i].fabric, &found[j].fabric) == 0 &&
-                compare_networks(&found[i].port.network, &found[j].port.network) != 0)
+            if (usable[i].infiniband && usable[j].infiniband &&
+                compare_networks(&usable[i].fabric, &usable[j].fabric) == 0 &&
+                compare_networks(&usable[i].port.network, &usable[j].port.network) != 0)
                 return true;
     return false;
 }
@@ -362,14 +362,14 @@ bool vp_is_numa_local(const char *device)
 #define EXCLUDE(f, ...) snprintf((f)->why_not, sizeof((f)->why_not), __VA_ARGS__)
 #define NAMING_HINT     "UTOFU_VERBS_DEVICES can name it"
 
-static const struct vp_usable_port *fastest_of(const struct vp_usable_port *found,
+static const struct vp_usable_port *fastest_of(const struct vp_usable_port *usable,
                                                unsigned int count)
 {
     const struct vp_usable_port *best = NULL;
 
     for (unsigned int i = 0; i < count; i++)
-        if (!found[i].why_not[0] && (!best || found[i].port.speed > best->port.speed))
-            best = &found[i];
+        if (!usable[i].why_not[0] && (!best || usable[i].port.speed > best->port.speed))
+            best = &usable[i];
     return best;
 }
 
@@ -388,16 +388,16 @@ static bool have_same_address(const struct vp_usable_port *a, const struct vp_us
  * is one device (drivers/net/ethernet/mellanox/mlx5/core/lag/lag.c,
  * mlx5_handle_changeupper_event()).
  */
-static void exclude_shared_addresses(struct vp_usable_port *found, unsigned int count)
+static void exclude_shared_addresses(struct vp_usable_port *usable, unsigned int count)
 {
     char text[INET6_ADDRSTRLEN];
 
     for (unsigned int i = 0; i < count; i++) {
-        for (unsigned int j = 0; j < i && !found[i].why_not[0]; j++) {
-            if (found[j].why_not[0] || !have_same_address(&found[i], &found[j]))
+        for (unsigned int j = 0; j < i && !usable[i].why_not[0]; j++) {
+            if (usable[j].why_not[0] || !have_same_address(&usable[i], &usable[j]))
                 continue;
-            bool later = found[j].port.uses_datagrams && !found[i].port.uses_datagrams;
-            struct vp_usable_port *used = &found[later ? i : j], *other = &found[later ? j : i];
+            bool later = usable[j].port.uses_datagrams && !usable[i].port.uses_datagrams;
+            struct vp_usable_port *used = &usable[later ? i : j], *other = &usable[later ? j : i];
             memcpy(used->same_address_as, other->name, sizeof(used->same_address_as));
             EXCLUDE(other,
                     "has the address of %s, %s%s%s: packets arrive at either port, so only one of "
@@ -408,28 +408,29 @@ static void exclude_shared_addresses(struct vp_usable_port *found, unsigned int 
     }
 }
 
-static void exclude_slow(struct vp_usable_port *found, unsigned int count)
+static void exclude_slow(struct vp_usable_port *usable, unsigned int count)
 {
-    const struct vp_usable_port *best = fastest_of(found, count);
+    const struct vp_usable_port *best = fastest_of(usable, count);
 
     for (unsigned int i = 0; i < count; i++) {
-        unsigned int speed = found[i].port.speed;
-        if (!found[i].why_not[0] && speed && 2 * speed < best->port.speed)
-            EXCLUDE(&found[i], "has %u Mbit/s, and %s has %u: " NAMING_HINT, speed, best->name,
+        unsigned int speed = usable[i].port.speed;
+        if (!usable[i].why_not[0] && speed && 2 * speed < best->port.speed)
+            EXCLUDE(&usable[i], "has %u Mbit/s, and %s has %u: " NAMING_HINT, speed, best->name,
                     best->port.speed);
     }
 }
 
-static void exclude_ethernet(struct vp_usable_port *found, unsigned int count)
+static void exclude_ethernet(struct vp_usable_port *usable, unsigned int count)
 {
     const struct vp_usable_port *infiniband = NULL;
 
     for (unsigned int i = 0; i < count && !infiniband; i++)
-        if (!found[i].why_not[0] && found[i].infiniband)
-            infiniband = &found[i];
+        if (!usable[i].why_not[0] && usable[i].infiniband)
+            infiniband = &usable[i];
     for (unsigned int i = 0; infiniband && i < count; i++)
-        if (!found[i].why_not[0] && !found[i].infiniband)
-            EXCLUDE(&found[i], "is Ethernet, and %s is InfiniBand: " NAMING_HINT, infiniband->name);
+        if (!usable[i].why_not[0] && !usable[i].infiniband)
+            EXCLUDE(&usable[i], "is Ethernet, and %s is InfiniBand: " NAMING_HINT,
+                    infiniband->name);
 }
 
 /* The best throughput of a network: it uses the ports of at least this speed. */
@@ -438,22 +439,22 @@ struct throughput {
     unsigned int slowest;
 };
 
-static bool is_candidate(const struct vp_usable_port *found, const struct vp_network *network)
+static bool is_candidate(const struct vp_usable_port *usable, const struct vp_network *network)
 {
-    return !found->why_not[0] && compare_networks(&found->fabric, network) == 0;
+    return !usable->why_not[0] && compare_networks(&usable->fabric, network) == 0;
 }
 
-static struct throughput throughput_of(const struct vp_usable_port *found, unsigned int count,
+static struct throughput throughput_of(const struct vp_usable_port *usable, unsigned int count,
                                        const struct vp_network *network)
 {
     struct throughput best = {0, 0};
 
     for (unsigned int i = 0; i < count; i++) {
-        unsigned int speed = found[i].port.speed, ports = 0;
-        if (!is_candidate(&found[i], network))
+        unsigned int speed = usable[i].port.speed, ports = 0;
+        if (!is_candidate(&usable[i], network))
             continue;
         for (unsigned int j = 0; j < count && ports < VP_MAX_PORTS; j++)
-            ports += is_candidate(&found[j], network) && found[j].port.speed >= speed;
+            ports += is_candidate(&usable[j], network) && usable[j].port.speed >= speed;
         uint64_t total_speed = (uint64_t)ports * (speed ? speed : 1);
         if (total_speed > best.total_speed ||
             (total_speed == best.total_speed && speed > best.slowest))
@@ -463,57 +464,57 @@ static struct throughput throughput_of(const struct vp_usable_port *found, unsig
 }
 
 /* Excludes ports that slow the others down. The remaining ports must be in one network. */
-static void exclude_bottlenecks(struct vp_usable_port *found, unsigned int count)
+static void exclude_bottlenecks(struct vp_usable_port *usable, unsigned int count)
 {
-    const struct vp_usable_port *best = fastest_of(found, count);
-    struct throughput throughput = throughput_of(found, count, &best->fabric);
+    const struct vp_usable_port *best = fastest_of(usable, count);
+    struct throughput throughput = throughput_of(usable, count, &best->fabric);
 
     for (unsigned int i = 0; i < count; i++) {
-        unsigned int speed = found[i].port.speed;
-        if (!found[i].why_not[0] && speed && speed < throughput.slowest)
-            EXCLUDE(&found[i],
+        unsigned int speed = usable[i].port.speed;
+        if (!usable[i].why_not[0] && speed && speed < throughput.slowest)
+            EXCLUDE(&usable[i],
                     "has %u Mbit/s, and %s has %u: TNIs with this port would slow the others "
                     "down; " NAMING_HINT,
                     speed, best->name, best->port.speed);
     }
 }
 
-static void exclude_other_networks(struct vp_usable_port *found, unsigned int count)
+static void exclude_other_networks(struct vp_usable_port *usable, unsigned int count)
 {
     const struct vp_usable_port *best = NULL;
-    char here[VP_NETWORK_TEXT], there[VP_NETWORK_TEXT];
+    char other_network[VP_NETWORK_TEXT], best_network[VP_NETWORK_TEXT];
     uint64_t best_speed = 0;
 
     for (unsigned int i = 0; i < count; i++) {
-        if (found[i].why_not[0])
+        if (usable[i].why_not[0])
             continue;
-        uint64_t speed = throughput_of(found, count, &found[i].fabric).total_speed;
+        uint64_t speed = throughput_of(usable, count, &usable[i].fabric).total_speed;
         if (!best || speed > best_speed ||
-            (speed == best_speed && compare_networks(&found[i].fabric, &best->fabric) < 0)) {
-            best = &found[i];
+            (speed == best_speed && compare_networks(&usable[i].fabric, &best->fabric) < 0)) {
+            best = &usable[i];
             best_speed = speed;
         }
     }
     for (unsigned int i = 0; i < count; i++)
-        if (!found[i].why_not[0] && compare_networks(&found[i].fabric, &best->fabric) != 0)
-            EXCLUDE(&found[i],
+        if (!usable[i].why_not[0] && compare_networks(&usable[i].fabric, &best->fabric) != 0)
+            EXCLUDE(&usable[i],
                     "is in %s, and %s in %s: if these reach each other, UTOFU_VERBS_DEVICES can "
                     "name both",
-                    vp_network_text(&found[i].fabric, here, sizeof(here)), best->name,
-                    vp_network_text(&best->fabric, there, sizeof(there)));
+                    vp_network_text(&usable[i].fabric, other_network, sizeof(other_network)),
+                    best->name, vp_network_text(&best->fabric, best_network, sizeof(best_network)));
 }
 
-void vp_ports_select(struct vp_usable_port *found, unsigned int count, bool chosen)
+void vp_ports_select(struct vp_usable_port *usable, unsigned int count, bool chosen)
 {
     for (unsigned int i = 0; i < count; i++)
-        found[i].why_not[0] = found[i].same_address_as[0] = '\0';
-    exclude_shared_addresses(found, count);
+        usable[i].why_not[0] = usable[i].same_address_as[0] = '\0';
+    exclude_shared_addresses(usable, count);
     if (chosen || !count)
         return;
-    exclude_slow(found, count);
-    exclude_ethernet(found, count);
-    exclude_other_networks(found, count);
-    exclude_bottlenecks(found, count);
+    exclude_slow(usable, count);
+    exclude_ethernet(usable, count);
+    exclude_other_networks(usable, count);
+    exclude_bottlenecks(usable, count);
 }
 
 /*** physical links ***/
@@ -529,15 +530,15 @@ static bool share_link(const struct vp_usable_port *a, const struct vp_usable_po
             a->connector == b->connector);
 }
 
-void vp_ports_find_links(struct vp_usable_port *found, unsigned int used)
+void vp_ports_find_links(struct vp_usable_port *usable, unsigned int used)
 {
     for (unsigned int i = 0; i < used; i++) {
         unsigned int first = 0;
-        while (!share_link(&found[first], &found[i]) && first < i)
+        while (!share_link(&usable[first], &usable[i]) && first < i)
             first++;
-        found[i].port.phys_link = (uint8_t)first;
-        found[i].port.paths =
-            found[i].paths > 1 && !found[i].same_address_as[0] ? found[i].paths : 1;
+        usable[i].port.phys_link = (uint8_t)first;
+        usable[i].port.paths =
+            usable[i].paths > 1 && !usable[i].same_address_as[0] ? usable[i].paths : 1;
     }
 }
 
@@ -602,35 +603,35 @@ static bool is_before(const struct vp_usable_port *a, const struct vp_usable_por
 }
 
 /* Moves the first `by` of `count` ports behind the others. */
-static void rotate_ports(struct vp_usable_port *found, unsigned int count, unsigned int by)
+static void rotate_ports(struct vp_usable_port *usable, unsigned int count, unsigned int by)
 {
     while (by--) {
-        struct vp_usable_port first = found[0];
-        memmove(found, found + 1, (count - 1) * sizeof(*found));
-        found[count - 1] = first;
+        struct vp_usable_port first = usable[0];
+        memmove(usable, usable + 1, (count - 1) * sizeof(*usable));
+        usable[count - 1] = first;
     }
 }
 
-unsigned int vp_ports_sort(struct vp_usable_port *found, unsigned int count, bool chosen,
+unsigned int vp_ports_sort(struct vp_usable_port *usable, unsigned int count, bool chosen,
                            unsigned int local_rank)
 {
     unsigned int used = 0, near = 0;
 
     for (unsigned int i = 1; i < count;
          i++) { /* stable sort: equal ports keep the order of their devices */
-        struct vp_usable_port moved = found[i];
+        struct vp_usable_port moved = usable[i];
         unsigned int at = i;
-        for (; at > 0 && is_before(&moved, &found[at - 1], chosen); at--)
-            found[at] = found[at - 1];
-        found[at] = moved;
+        for (; at > 0 && is_before(&moved, &usable[at - 1], chosen); at--)
+            usable[at] = usable[at - 1];
+        usable[at] = moved;
     }
-    while (used < count && !found[used].why_not[0])
-        near += found[used++].near;
+    while (used < count && !usable[used].why_not[0])
+        near += usable[used++].near;
     if (chosen || !used)
         return used;
     if (near)
-        rotate_ports(found, near, local_rank % near);
+        rotate_ports(usable, near, local_rank % near);
     if (used > near)
-        rotate_ports(found + near, used - near, local_rank % (used - near));
+        rotate_ports(usable + near, used - near, local_rank % (used - near));
     return used;
 }

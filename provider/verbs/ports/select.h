@@ -74,7 +74,7 @@ int vp_adapter_connector(const char *device, unsigned int port, const char *func
 /* Numbers the physical links of the used ports, which come first: `phys_link`. Two ports share a
  * link if they belong to one bond, are the same port of functions of one PCI function, or have the
  * same connector of one adapter. */
-void vp_ports_find_links(struct vp_usable_port *found, unsigned int used);
+void vp_ports_find_links(struct vp_usable_port *usable, unsigned int used);
 /* Returns how many of the following ports (cyclically) take parts of this port's long writes: each
  * needs a physical link that the others do not use. */
 unsigned int vp_rails_count_further(const struct vp_port *ports, unsigned int count,
@@ -94,11 +94,11 @@ bool vp_cpus_are_in(const char *list, const cpu_set_t *cpus);
  * their IP addresses, it is the lowest of their networks. `reaches` tests two ports whose GIDs have
  * the same subnet prefix, since many fabrics have the default prefix. NULL: only IP networks count.
  */
-void vp_ports_group_fabrics(struct vp_usable_port *found, unsigned int count,
+void vp_ports_group_fabrics(struct vp_usable_port *usable, unsigned int count,
                             bool (*reaches)(const struct vp_port *from, const struct vp_port *to));
 
 /* True if used ports reach each other, but not by IP. The used ports must come first. */
-bool vp_ports_need_datagrams(const struct vp_usable_port *found, unsigned int used);
+bool vp_ports_need_datagrams(const struct vp_usable_port *usable, unsigned int used);
 
 /*
  * Fills in why_not and `same_address_as`. Only one of the RoCE ports with the same address is used,
@@ -109,11 +109,11 @@ bool vp_ports_need_datagrams(const struct vp_usable_port *found, unsigned int us
  * unless the network is faster with them. Since all TNIs are equally likely to be used, n ports are
  * n times as fast as the slowest of them.
  */
-void vp_ports_select(struct vp_usable_port *found, unsigned int count, bool chosen);
+void vp_ports_select(struct vp_usable_port *usable, unsigned int count, bool chosen);
 
 /* Moves the used ports to the front, and returns their number. Unless the user has chosen, near
  * ports come first, and among equal ports process n of its host begins with the n-th. */
-unsigned int vp_ports_sort(struct vp_usable_port *found, unsigned int count, bool chosen,
+unsigned int vp_ports_sort(struct vp_usable_port *usable, unsigned int count, bool chosen,
                            unsigned int local_rank);
 
 #endif

@@ -104,13 +104,13 @@ static void fill_exclusion_reason(const struct vp_prov *prov, struct prov_port *
  * have no meaning here. */
 static bool is_in_this_namespace(const struct ibv_gid_entry *gid)
 {
-    struct ifaddrs *here = gid->ndev_ifindex ? vp_netdev_addresses() : NULL;
+    struct ifaddrs *addresses = gid->ndev_ifindex ? vp_netdev_addresses() : NULL;
     struct vp_candidate c;
 
     vp_gid_candidate(gid, &c);
-    bool is = gid->ndev_ifindex && vp_netdev_has(here, &c.addr);
-    if (here)
-        freeifaddrs(here);
+    bool is = gid->ndev_ifindex && vp_netdev_has(addresses, &c.addr);
+    if (addresses)
+        freeifaddrs(addresses);
     return is;
 }
 
