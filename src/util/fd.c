@@ -37,10 +37,11 @@ DIR *ut_fd_open_folder(const char *path)
 
 static struct {
     pthread_mutex_t lock;
+    pthread_once_t watches_forks;
     unsigned int users;
     bool taken[NUM_STANDARD]; /* this library has opened the number */
     bool gaps;                /* atomic */
-} reserve = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} reserve = {.lock = PTHREAD_MUTEX_INITIALIZER, .watches_forks = PTHREAD_ONCE_INIT};
 
 /* Opens /dev/null with O_PATH: read(), write() and select() fail on such a descriptor, as on a
  * closed one. */
@@ -103,10 +104,9 @@ static void watch_forks(void)
 
 void ut_fd_reserve(void)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     int error = errno;
 
-    pthread_once(&once, watch_forks);
+    pthread_once(&reserve.watches_forks, watch_forks);
     pthread_mutex_lock(&reserve.lock);
     if (reserve.users++ == 0)
         take_closed();

@@ -31,13 +31,14 @@ static UT_THREAD_LOCAL struct {
 } own = {.idle.spin_limit = UT_MAX_SPIN_LIMIT};
 static struct {
     uint32_t num_processes, num_cpus;
-    uint32_t num_waiting; /* atomic: number of threads that wait */
+    uint32_t num_waiting;  /* atomic: number of threads that wait */
+    uint64_t yield_min_ns; /* atomic: a yield that takes longer has let another thread run; 0: not
+                            * measured yet. All threads compute about the same value */
 } load;
 
 static uint64_t limit_ns(void)
 {
-    static uint64_t limit; /* atomic: all threads compute about the same value */
-    uint64_t ns = __atomic_load_n(&limit, __ATOMIC_RELAXED), shortest = UINT64_MAX;
+    uint64_t ns = __atomic_load_n(&load.yield_min_ns, __ATOMIC_RELAXED), shortest = UINT64_MAX;
 
     if (ns)
         return ns;
@@ -49,7 +50,7 @@ static uint64_t limit_ns(void)
             shortest = ns;
     }
     ns = shortest * RAN_FACTOR > RAN_MIN_NS ? shortest * RAN_FACTOR : RAN_MIN_NS;
-    __atomic_store_n(&limit, ns, __ATOMIC_RELAXED);
+    __atomic_store_n(&load.yield_min_ns, ns, __ATOMIC_RELAXED);
     return ns;
 }
 

@@ -22,8 +22,13 @@ struct record {
     char text[UT_LAST_ERROR_TEXT];
 };
 
-static pthread_mutex_t line_lock = PTHREAD_MUTEX_INITIALIZER;
-static char last_line[UT_LAST_ERROR_TEXT]; /* the last log line of any thread */
+/* What the threads share: the last log line of any of them, and the key of their records. */
+static struct {
+    pthread_mutex_t lock; /* guards `line` */
+    char line[UT_LAST_ERROR_TEXT];
+    pthread_key_t record_key;
+    bool has_key;
+} shared = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static UT_THREAD_LOCAL struct {
     struct record *record; /* NULL: no record yet, or no memory */
@@ -34,16 +39,13 @@ static UT_THREAD_LOCAL struct {
 
 UT_THREAD_LOCAL uint64_t ut_last_error_busy;
 
-static pthread_key_t record_key;
-static bool has_key;
-
 /* Called when the thread ends. The first call keeps the record for destructors of the program that
  * run later: the C library then calls all destructors again. */
 static void release_record(void *record)
 {
     if (!last.ending) {
         last.ending = true;
-        pthread_setspecific(record_key, record);
+        pthread_setspecific(shared.record_key, record);
         return;
     }
     last.record = NULL;
@@ -54,7 +56,7 @@ static void release_record(void *record)
 /* -z nodelete: the destructor is never unloaded. */
 __attribute__((constructor)) static void create_key(void)
 {
-    has_key = pthread_key_create(&record_key, release_record) == 0;
+    shared.has_key = pthread_key_create(&shared.record_key, release_record) == 0;
 }
 
 /* The record of this thread; NULL: no memory. A signal handler may create the record first, at any
@@ -76,8 +78,8 @@ static struct record *own_record(void)
         munmap(record, sizeof(*record));
         return none;
     }
-    if (has_key)
-        pthread_setspecific(record_key, record);
+    if (shared.has_key)
+        pthread_setspecific(shared.record_key, record);
     return record;
 }
 
@@ -101,9 +103,9 @@ void ut_last_error_text(int rc, const char *text)
         snprintf(record->text, sizeof(record->text), "%s", text);
     if (rc != 0)
         return;
-    pthread_mutex_lock(&line_lock);
-    snprintf(last_line, sizeof(last_line), "%s", text);
-    pthread_mutex_unlock(&line_lock);
+    pthread_mutex_lock(&shared.lock);
+    snprintf(shared.line, sizeof(shared.line), "%s", text);
+    pthread_mutex_unlock(&shared.lock);
 }
 
 void ut_last_error_data(int rc, ut_last_error_fn *make, const void *data, size_t size)
@@ -147,9 +149,9 @@ void ut_last_error_get(char *buf, size_t size, bool with_code)
     size_t n = 0;
 
     if (!last.there) {
-        pthread_mutex_lock(&line_lock);
-        snprintf(buf, size, "%s", last_line);
-        pthread_mutex_unlock(&line_lock);
+        pthread_mutex_lock(&shared.lock);
+        snprintf(buf, size, "%s", shared.line);
+        pthread_mutex_unlock(&shared.lock);
         return;
     }
     const char *text = own_text();

@@ -20,7 +20,12 @@ enum { LINE_MAX_BYTES = 1024 };
 
 int ut_log_threshold = UT_LOG_WARNING;
 
-static int own_rank = -1; /* -1: unknown. Other threads may log meanwhile */
+/* What the log knows of this process. */
+static struct {
+    int rank;           /* atomic; -1: unknown. Other threads may log meanwhile */
+    pid_t totals_owner; /* in a child made by fork() no line is counted */
+    pthread_once_t totals_once;
+} process = {.rank = -1, .totals_once = PTHREAD_ONCE_INIT};
 
 void ut_log_init(void)
 {
@@ -29,7 +34,7 @@ void ut_log_init(void)
 
 void ut_log_set_rank(unsigned int rank)
 {
-    __atomic_store_n(&own_rank, (int)rank, __ATOMIC_RELAXED);
+    __atomic_store_n(&process.rank, (int)rank, __ATOMIC_RELAXED);
 }
 
 static bool category_wanted(const char *category)
@@ -46,7 +51,7 @@ static bool category_wanted(const char *category)
 static void write_line(const char *level, const char *category, const char *text)
 {
     char line[LINE_MAX_BYTES], rank_text[16] = "?";
-    int rank = __atomic_load_n(&own_rank, __ATOMIC_RELAXED);
+    int rank = __atomic_load_n(&process.rank, __ATOMIC_RELAXED);
 
     if (rank >= 0)
         snprintf(rank_text, sizeof(rank_text), "%d", rank);
@@ -65,28 +70,25 @@ static void log_total(const char *text, uint64_t times)
     write_line("warning", "log", line);
 }
 
-static pid_t totals_owner; /* in a child made by fork() no line is counted */
-
 static void log_totals(void)
 {
-    if (getpid() == totals_owner)
+    if (getpid() == process.totals_owner)
         ut_rate_limit_for_each(log_total);
 }
 
 static void register_totals(void)
 {
-    totals_owner = getpid();
+    process.totals_owner = getpid();
     atexit(log_totals);
 }
 
 /* False if the rate limit suppresses the line. Adds the count to a repeated line. */
 static bool passes_rate_limit(const char *fmt, char *text, size_t size)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     uint64_t times;
 
     if (!ut_rate_limit_allows(fmt, text, ut_now_ms(), &times)) {
-        pthread_once(&once, register_totals);
+        pthread_once(&process.totals_once, register_totals);
         return false;
     }
     if (times > 1) {

@@ -252,8 +252,8 @@ static void on_end_of_main(void *value)
  * never unloaded. */
 __attribute__((constructor)) static void expect_end_of_main(void)
 {
-    static pthread_key_t key;
+    pthread_key_t key;
 
     if (gettid() == getpid() && pthread_key_create(&key, on_end_of_main) == 0)
-        pthread_setspecific(key, &key);
+        pthread_setspecific(key, &ours); /* any value but NULL */
 }
