@@ -89,7 +89,7 @@ int ut_gate_alloc(unsigned int tni, size_t count, utofu_vbg_id_t *ids)
     ut_gate_enter(t, vcq);
     if (!t->vcq)
         __atomic_store_n(&t->vcq, vcq, __ATOMIC_RELEASE);
-    __atomic_store_n(&ut_dump_gates, ut_gate_dump, __ATOMIC_RELAXED);
+    ut_dump_set_gates(ut_gate_dump);
     rc = alloc_locked(t, tni, count, ids);
     ut_gate_leave(t);
     return rc;

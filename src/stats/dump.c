@@ -31,10 +31,16 @@ enum {
 static struct {
     unsigned int own_rank;
     int wake_fd;
+    /* of modules that stats does not use; NULL: the process has no gates or no shuffle mode */
+    void (*print_gates)(struct ut_vcq *vcq); /* atomic */
+    void (*print_shuffle)(ut_dump_print *print);
+    struct sigaction before_abort;
 } dumper = {.wake_fd = -1};
-void (*ut_dump_gates)(struct ut_vcq *vcq);
-void (*ut_dump_shuffle)(ut_dump_print *print);
-static struct sigaction before_abort;
+
+void ut_dump_set_gates(void (*print_gates)(struct ut_vcq *vcq))
+{
+    __atomic_store_n(&dumper.print_gates, print_gates, __ATOMIC_RELAXED);
+}
 
 void ut_dump_line(const char *fmt, ...)
 {
@@ -246,6 +252,9 @@ static void dump_polls(const struct ut_vcq *vcq, uint64_t now)
 
 static void dump_vcq(struct ut_vcq *vcq, void *arg)
 {
+    void (*print_gates)(struct ut_vcq * vcq) =
+        __atomic_load_n(&dumper.print_gates, __ATOMIC_RELAXED);
+
     (void)arg;
     if (__atomic_load_n(&vcq->handle, __ATOMIC_RELAXED) == 0)
         return;
@@ -258,8 +267,8 @@ static void dump_vcq(struct ut_vcq *vcq, void *arg)
             dump_oldest(vcq);
             for (const struct ut_link *l = vcq->all_links; l; l = l->all_next)
                 dump_link(l, ut_now_ms());
-            if (!ut_vcq_ident_public(&vcq->ident) && ut_dump_gates)
-                ut_dump_gates(vcq);
+            if (!ut_vcq_ident_public(&vcq->ident) && print_gates)
+                print_gates(vcq);
         }
     }
     if (locked)
@@ -272,8 +281,8 @@ __attribute__((used)) void ut_dump(void)
         return;
     ut_dump_line("begin");
     ut_vcq_for_each(dump_vcq, NULL);
-    if (ut_dump_shuffle)
-        ut_dump_shuffle(ut_dump_line);
+    if (dumper.print_shuffle)
+        dumper.print_shuffle(ut_dump_line);
     ut_dump_line("end");
 }
 
@@ -285,10 +294,10 @@ static void dump_at_abort(int number)
 
     if (!ut_process_forked() && ut_process_peek()) {
         ut_dump_line("begin, at SIGABRT");
-        ut_dump_shuffle(ut_dump_line);
+        dumper.print_shuffle(ut_dump_line);
         ut_dump_line("end");
     }
-    sigaction(number, &before_abort, NULL);
+    sigaction(number, &dumper.before_abort, NULL);
     raise(number);
     errno = saved;
 }
@@ -297,8 +306,8 @@ void ut_dump_on_abort(void (*shuffle)(ut_dump_print *print))
 {
     struct sigaction ours = {.sa_handler = dump_at_abort};
 
-    ut_dump_shuffle = shuffle;
-    sigaction(SIGABRT, &ours, &before_abort);
+    dumper.print_shuffle = shuffle;
+    sigaction(SIGABRT, &ours, &dumper.before_abort);
 }
 
 /*

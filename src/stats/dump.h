@@ -3,7 +3,7 @@
  * For programs that hang: prints every VCQ, link and gate to standard error, when a debugger calls
  * ut_dump() or on the signal of UTOFU_DUMP_SIGNAL. Allocates nothing, asks no other process, and
  * waits at most a fraction of a second for a lock.
- * Uses util, process, peers, vcq, link. barrier prints the gates, through ut_dump_gates.
+ * Uses util, process, peers, vcq, link. barrier prints the gates: see ut_dump_set_gates().
  */
 #ifndef UT_STATS_DUMP_H
 #define UT_STATS_DUMP_H
@@ -24,11 +24,11 @@ void ut_dump_on_signal(int number);
 /* Prints everything, at any time, from any thread. */
 void ut_dump(void);
 
-/* Prints lines of the shuffle mode; NULL: it is off. */
+/* Prints a line. */
 typedef void ut_dump_print(const char *fmt, ...);
-extern void (*ut_dump_shuffle)(ut_dump_print *print);
 
-/* Lets a process that aborts print those lines. An earlier handler of SIGABRT runs after that. */
+/* From now on dumps, and a process that aborts, have the lines of the shuffle mode. An earlier
+ * handler of SIGABRT runs after that. */
 void ut_dump_on_abort(void (*shuffle)(ut_dump_print *print));
 
 /* Prints one line, preceded by the rank. */
@@ -39,8 +39,8 @@ void ut_dump_line(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 enum { UT_DUMP_RANK = 40 };
 const char *ut_dump_rank(char *buf, int64_t rank, bool certain);
 
-/* Prints the gates of a VCQ of the library, whose lock the caller holds. NULL: there are no gates.
- */
-extern void (*ut_dump_gates)(struct ut_vcq *vcq);
+/* From now on dumps have the gates of the VCQs of the library. print_gates() is called with the
+ * lock of the VCQ held. */
+void ut_dump_set_gates(void (*print_gates)(struct ut_vcq *vcq));
 
 #endif

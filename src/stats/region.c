@@ -29,8 +29,8 @@ struct region_thread {
     struct open_region level[UT_REGION_DEPTH];
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all data in this file */
 static struct {
+    pthread_mutex_t lock; /* guards all data in this file */
     struct ut_stats_region *regions, **last_region;
     uint32_t num_regions;
     struct region_thread *threads;
@@ -39,7 +39,9 @@ static struct {
     pthread_key_t thread_key;
     pthread_once_t key_once;
     int key_result;
-} table = {.last_region = &table.regions, .key_once = PTHREAD_ONCE_INIT};
+} table = {.lock = PTHREAD_MUTEX_INITIALIZER,
+           .last_region = &table.regions,
+           .key_once = PTHREAD_ONCE_INIT};
 
 /* Called when a thread ends. A region without a stop stays open. */
 static void thread_ends(void *arg)
@@ -47,11 +49,11 @@ static void thread_ends(void *arg)
     struct region_thread *t = arg;
     bool open = false;
 
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&table.lock);
     for (int i = 0; i < UT_REGION_DEPTH; i++)
         open |= t->level[i].region != NULL;
     t->ended = !open;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&table.lock);
 }
 
 static void make_key(void)
@@ -158,10 +160,10 @@ static void record_slice(struct region_thread *t, int level, uint64_t now, bool 
 
 void ut_region_flush(void)
 {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&table.lock);
     if (table.slices.events && table.slices.num_events > 0)
         ut_trace_flush(&table.slices);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&table.lock);
 }
 
 /*
@@ -172,7 +174,7 @@ int ut_region_start(const char *name)
 {
     int rc = UTOFU_SUCCESS, level = 0;
 
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&table.lock);
     struct region_thread *t = this_thread();
     struct ut_stats_region *r = find_region(name);
     while (t && level < UT_REGION_DEPTH && t->level[level].region)
@@ -194,7 +196,7 @@ int ut_region_start(const char *name)
         t->level[level] = (struct open_region){.region = r, .since = now};
         enter_region(r, now);
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&table.lock);
     return rc;
 }
 
@@ -202,7 +204,7 @@ int ut_region_stop(const char *name)
 {
     int rc = UTOFU_ERR_NOT_FOUND, found = -1;
 
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&table.lock);
     struct region_thread *t = this_thread();
     for (int i = 0; t && i < UT_REGION_DEPTH; i++) {
         /* the region that was started last, which may not be on the highest level */
@@ -220,7 +222,7 @@ int ut_region_stop(const char *name)
         t->level[found].region = NULL;
         rc = UTOFU_SUCCESS;
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&table.lock);
     if (rc != UTOFU_SUCCESS)
         ut_warn("stats", "region '%s' is stopped by a thread that is not inside the region", name);
     return rc;
@@ -230,7 +232,7 @@ void ut_region_end_all(void)
 {
     uint64_t now = ut_clock_ns();
 
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&table.lock);
     for (struct region_thread *t = table.threads; t; t = t->next) {
         for (int i = 0; i < UT_REGION_DEPTH; i++) {
             if (!t->level[i].region)
@@ -247,7 +249,7 @@ void ut_region_end_all(void)
         add_since(r, now);
         r->inside = 0;
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&table.lock);
 }
 
 void ut_stats_region_for_each(void (*visit)(const struct ut_stats_region *region, void *arg),
@@ -255,14 +257,14 @@ void ut_stats_region_for_each(void (*visit)(const struct ut_stats_region *region
 {
     uint64_t now = ut_clock_ns();
 
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&table.lock);
     for (struct ut_stats_region *r = table.regions; r; r = r->next) {
         struct ut_stats_region copy = *r;
         if (r->inside > 0)
             add_since(&copy, now);
         visit(&copy, arg);
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&table.lock);
 }
 
 struct place {

@@ -40,6 +40,7 @@ static struct {
     pthread_t thread;
     bool has_thread;
     int wake_fd;
+    uint32_t num_tracks;               /* atomic: number of VCQs so far, each with a track */
     uint32_t print_wanted, end_wanted; /* atomic */
     bool dumps_too;                    /* SIGUSR1 is also UTOFU_DUMP_SIGNAL: prints both */
 } reporter = {.wake_fd = -1};
@@ -269,8 +270,6 @@ static void name_track(struct ut_stats *stats)
 
 bool ut_stats_attach(struct ut_vcq *vcq)
 {
-    static uint32_t tracks;
-
     if (!reporter.counting && !reporter.tracing)
         return true;
     struct ut_stats *stats = calloc(1, sizeof(*stats));
@@ -281,7 +280,7 @@ bool ut_stats_attach(struct ut_vcq *vcq)
     stats->tni = vcq->tni;
     stats->session = vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE;
     stats->lives = 1;
-    stats->track = __atomic_add_fetch(&tracks, 1, __ATOMIC_RELAXED);
+    stats->track = __atomic_add_fetch(&reporter.num_tracks, 1, __ATOMIC_RELAXED);
     stats->starting = UT_NO_SLOT;
     stats->ops = calloc(vcq->toq_mask + 1ul, sizeof(*stats->ops));
     bool internal = !ut_vcq_ident_public(&vcq->ident), ok = stats->ops != NULL;

@@ -305,7 +305,7 @@ static bool are_open(const struct pollfd p[], nfds_t n)
 
 static void serve_conns(int timeout_ms)
 {
-    static struct pollfd p[MAX_CONNS + 2];
+    struct pollfd p[MAX_CONNS + 2];
     nfds_t n = summary.num_conns;
     uint64_t count;
 

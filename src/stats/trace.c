@@ -28,16 +28,16 @@
 
 enum { TEXT_BYTES = 1 << 18, EVENT_BYTES = 2048 /* EVENT_BYTES: maximum per event */ };
 
-/* The file of the timeline; file_lock guards it. */
+/* The file of the timeline. */
 static struct {
+    pthread_mutex_t lock; /* guards the fields below */
     int file;
     uint32_t rank;
     uint64_t limit, written; /* in bytes */
     uint64_t next_id;        /* counts arrows within the process, and outstanding communications */
     char *text;
     size_t used;
-} timeline = {.file = -1};
-static pthread_mutex_t file_lock = PTHREAD_MUTEX_INITIALIZER;
+} timeline = {.lock = PTHREAD_MUTEX_INITIALIZER, .file = -1};
 
 /*
  * Buffers
@@ -79,7 +79,7 @@ void ut_trace_flush(struct ut_stats *stats)
 }
 
 /*
- * The file. The caller holds file_lock.
+ * The file. The caller holds its lock.
  */
 
 static void write_text(void)
@@ -281,7 +281,7 @@ static void write_event(const struct ut_stats_event *e)
 
 void ut_trace_write(const struct ut_stats_event *events, uint32_t count)
 {
-    pthread_mutex_lock(&file_lock);
+    pthread_mutex_lock(&timeline.lock);
     for (uint32_t i = 0; i < count && timeline.file >= 0; i++) {
         if (timeline.limit && timeline.written + timeline.used >= timeline.limit &&
             events[i].what != UT_EVENT_NAME) {
@@ -299,12 +299,12 @@ void ut_trace_write(const struct ut_stats_event *events, uint32_t count)
     }
     if (timeline.file >= 0)
         write_text();
-    pthread_mutex_unlock(&file_lock);
+    pthread_mutex_unlock(&timeline.lock);
 }
 
 void ut_trace_close(void)
 {
-    pthread_mutex_lock(&file_lock);
+    pthread_mutex_lock(&timeline.lock);
     if (timeline.file >= 0) {
         put_text("\n]\n");
         write_text();
@@ -312,7 +312,7 @@ void ut_trace_close(void)
     if (timeline.file >= 0)
         ut_fd_close(timeline.file);
     timeline.file = -1;
-    pthread_mutex_unlock(&file_lock);
+    pthread_mutex_unlock(&timeline.lock);
 }
 
 /*
