@@ -176,7 +176,7 @@ static int make_vcq(const struct ut_process *process, struct ut_vcq *v,
     v->id = ut_vcq_id_canonical(ident);
     v->tni = (uint16_t)tni;
     v->flags = flags;
-    v->shuffled = ut_shuffle_on;
+    v->shuffled = ut_shuffle_is_on();
     v->slow_path = v->shuffled || (flags & UTOFU_VCQ_FLAG_SESSION_MODE);
     v->last_link = &ut_link_none;
     v->link_ops = &ut_engine_link_ops;

@@ -24,12 +24,14 @@
 #include "util/log.h"
 #include "wire/record.h"
 
-static struct ut_process *proc;
-static int setup_result = UT_PROCESS_NOT_YET;
-static pthread_mutex_t setup_lock = PTHREAD_MUTEX_INITIALIZER;
-static char setup_error[UT_LAST_ERROR_TEXT]; /* the error of set-up, for later calls */
+static struct {
+    pthread_mutex_t lock; /* guards the fields below */
+    struct ut_process *process;
+    int result;
+    char error[UT_LAST_ERROR_TEXT]; /* the error of set-up, for later calls */
+} setup = {.lock = PTHREAD_MUTEX_INITIALIZER, .result = UT_PROCESS_NOT_YET};
 
-static int wrap_with_shuffle(int index)
+static int wrap_with_shuffle(struct ut_process *proc, int index)
 {
     struct prov *wrapped = ut_shuffle_wrap(proc->prov[index], ut_thread_wake);
 
@@ -41,7 +43,7 @@ static int wrap_with_shuffle(int index)
     return 0;
 }
 
-static int open_provider(int index, const struct prov_ops *ops)
+static int open_provider(struct ut_process *proc, int index, const struct prov_ops *ops)
 {
     struct prov_config config = {
         .wake = ut_thread_wake,
@@ -57,12 +59,12 @@ static int open_provider(int index, const struct prov_ops *ops)
 
     if (rc != 0)
         proc->prov[index] = NULL;
-    return rc == 0 && ut_shuffle_on ? wrap_with_shuffle(index) : rc;
+    return rc == 0 && ut_shuffle_is_on() ? wrap_with_shuffle(proc, index) : rc;
 }
 
 /* Chooses the first usable provider of those that reach other hosts. The later ones are opened only
  * if the job has other hosts, because a software fabric takes memory and time. */
-static bool is_chosen(int index)
+static bool is_chosen(const struct ut_process *proc, int index)
 {
     bool later = false;
 
@@ -76,15 +78,16 @@ static bool is_chosen(int index)
     return !later || !ut_job_is_on_one_host(proc->job);
 }
 
-static int open_providers(void)
+static int open_providers(struct ut_process *proc)
 {
     uint64_t wanted = ut_env_num(UT_ENV_PROVIDER);
     int num_open = 0;
 
     for (int i = 0; i < PROV_COUNT; i++) {
-        if (wanted == UT_PROVIDER_AUTO ? !is_chosen(i) : wanted != UT_PROVIDER_FIRST + (uint64_t)i)
+        if (wanted == UT_PROVIDER_AUTO ? !is_chosen(proc, i)
+                                       : wanted != UT_PROVIDER_FIRST + (uint64_t)i)
             continue;
-        int rc = open_provider(i, prov_registry[i].ops);
+        int rc = open_provider(proc, i, prov_registry[i].ops);
         /* a job on one host needs no device. For a job on several hosts refuse_peer() logs what is
          * missing */
         if (rc != 0 && !(rc == -ENODEV && wanted == UT_PROVIDER_AUTO))
@@ -119,7 +122,7 @@ static struct atomics find_atomics(struct prov *prov)
     return found;
 }
 
-static void find_lines(void)
+static void find_lines(struct ut_process *proc)
 {
     for (unsigned int t = 0; t < UT_NUM_TNIS; t++) {
         proc->line[t] = PROV_LINE;
@@ -137,7 +140,7 @@ static void find_lines(void)
 
 /* The index of a provider in use whose devices have no atomics for ARMW, or, if `coherent`, no
  * atomics coherent with the CPU. -1: none. */
-static int find_without_atomics(bool coherent)
+static int find_without_atomics(const struct ut_process *proc, bool coherent)
 {
     uint32_t need = 1u << PROV_ATOMIC_FADD | 1u << PROV_ATOMIC_CSWAP;
 
@@ -158,7 +161,7 @@ static int find_without_atomics(bool coherent)
  * drivers/infiniband/hw/mlx5/main.c), HiSilicon (hns_roce_query_device()), Intel
  * (irdma_query_device()) and rdma_rxe are not coherent, whatever the slot.
  */
-static bool atomics_are_apart(void)
+static bool atomics_are_apart(const struct ut_process *proc)
 {
     for (int i = 0; i < PROV_COUNT; i++) {
         struct prov_caps first, other;
@@ -181,10 +184,10 @@ static bool atomics_are_apart(void)
 
 /* cpu: the target's CPU executes ARMWs. nic: the device does, and must be able to. auto: nic if the
  * devices of all TNIs are coherent with the CPU, else cpu. */
-static int choose_armw_mode(void)
+static int choose_armw_mode(struct ut_process *proc)
 {
     uint64_t wanted = ut_env_num(UT_ENV_ARMW);
-    int without = wanted == UT_ARMW_CPU ? -1 : find_without_atomics(wanted == UT_ARMW_AUTO);
+    int without = wanted == UT_ARMW_CPU ? -1 : find_without_atomics(proc, wanted == UT_ARMW_AUTO);
 
     if (wanted == UT_ARMW_NIC && without >= 0) {
         ut_error("process",
@@ -194,14 +197,15 @@ static int choose_armw_mode(void)
                  prov_registry[without].name);
         return UTOFU_ERR_FATAL;
     }
-    if (wanted == UT_ARMW_NIC && atomics_are_apart())
+    if (wanted == UT_ARMW_NIC && atomics_are_apart(proc))
         return UTOFU_ERR_FATAL;
     proc->armw_mode = wanted != UT_ARMW_CPU && without < 0 ? UT_ARMW_NIC : UT_ARMW_CPU;
     return 0;
 }
 
 /* Appends the addresses of the providers in use. */
-static void add_addresses(uint8_t *bytes, size_t *size, struct ut_address_record *record)
+static void add_addresses(const struct ut_process *proc, uint8_t *bytes, size_t *size,
+                          struct ut_address_record *record)
 {
     for (int i = 0; i < PROV_COUNT; i++) {
         struct ut_record_address a = {.provider = prov_registry[i].number};
@@ -216,7 +220,8 @@ static void add_addresses(uint8_t *bytes, size_t *size, struct ut_address_record
 
 /* Appends the contact for the summary of the job. The IP address is that of an RDMA port, which
  * other hosts can reach, or of libfabric's endpoints. */
-static int add_contact(uint8_t *bytes, size_t *size, struct ut_address_record *record)
+static int add_contact(const struct ut_process *proc, uint8_t *bytes, size_t *size,
+                       struct ut_address_record *record)
 {
     struct ut_contact contact;
     uint8_t ip[16];
@@ -237,7 +242,7 @@ static int add_contact(uint8_t *bytes, size_t *size, struct ut_address_record *r
     return 0;
 }
 
-static int publish_address(void)
+static int publish_address(const struct ut_process *proc)
 {
     uint8_t bytes[UT_JOB_RECORD_MAX +
                   PROV_COUNT * (sizeof(struct ut_record_address) + PROV_ADDR_MAX) +
@@ -265,8 +270,8 @@ static int publish_address(void)
         size += proc->num_cqs * sizeof(uint16_t);
     }
     ut_check_table(&record.check_pid, &record.check_fd);
-    add_addresses(bytes, &size, &record);
-    int rc = add_contact(bytes, &size, &record);
+    add_addresses(proc, bytes, &size, &record);
+    int rc = add_contact(proc, bytes, &size, &record);
     if (rc != 0)
         return rc;
     memcpy(bytes, &record, sizeof(record));
@@ -284,7 +289,7 @@ static int publish_address(void)
     return rc == 0 ? 0 : UTOFU_ERR_FATAL;
 }
 
-static void log_set_up(void)
+static void log_set_up(const struct ut_process *proc)
 {
     char providers[128] = "";
     size_t used = 0;
@@ -304,7 +309,8 @@ static void log_set_up(void)
 
 static int set_up_process(void)
 {
-    int rc = ut_process_begin(&proc);
+    int rc = ut_process_begin(&setup.process);
+    struct ut_process *proc = setup.process;
 
     if (rc != 0)
         return rc;
@@ -317,14 +323,15 @@ static int set_up_process(void)
                                                            : proc->job->local_size);
     if ((rc = ut_record_open(proc)))
         return rc;
-    if ((rc = open_providers()) || (rc = choose_armw_mode()) || (rc = publish_address()))
+    if ((rc = open_providers(proc)) || (rc = choose_armw_mode(proc)) ||
+        (rc = publish_address(proc)))
         return rc;
     if (ut_stats_is_for_job() && (rc = ut_summary_start()))
         return rc;
-    find_lines();
-    if (ut_shuffle_on)
+    find_lines(proc);
+    if (ut_shuffle_is_on())
         ut_dump_on_abort(ut_shuffle_dump);
-    log_set_up();
+    log_set_up(proc);
     return 0;
 }
 
@@ -349,22 +356,22 @@ int ut_runtime_start(const struct ut_process **process)
         return ut_log_refuse(UTOFU_ERR_NOT_AVAILABLE, UT_LOG_DEBUG, "process",
                              "this process was made by fork(): it cannot use the library (manual "
                              "6.1.4.1), unless it calls exec()");
-    pthread_mutex_lock(&setup_lock);
-    if (setup_result == UT_PROCESS_NOT_YET) {
-        setup_result = set_up();
-        if (setup_result == 0)
+    pthread_mutex_lock(&setup.lock);
+    if (setup.result == UT_PROCESS_NOT_YET) {
+        setup.result = set_up();
+        if (setup.result == 0)
             ut_process_ready();
-        else if (setup_result != UT_PROCESS_NOT_YET)
-            ut_last_error_get(setup_error, sizeof(setup_error), false);
-    } else if (setup_result != 0) {
-        ut_last_error_text(setup_result, setup_error);
+        else if (setup.result != UT_PROCESS_NOT_YET)
+            ut_last_error_get(setup.error, sizeof(setup.error), false);
+    } else if (setup.result != 0) {
+        ut_last_error_text(setup.result, setup.error);
     }
-    int rc = setup_result == UT_PROCESS_NOT_YET ? UTOFU_ERR_NOT_AVAILABLE : setup_result;
-    pthread_mutex_unlock(&setup_lock);
+    int rc = setup.result == UT_PROCESS_NOT_YET ? UTOFU_ERR_NOT_AVAILABLE : setup.result;
+    pthread_mutex_unlock(&setup.lock);
     if (rc == UTOFU_ERR_NOT_AVAILABLE)
         ut_log_refuse(rc, UT_LOG_DEBUG, "process",
                       "the launcher cannot answer now: call again, or make the first call of the "
                       "library after MPI_Init() has returned");
-    *process = proc;
+    *process = setup.process;
     return rc;
 }

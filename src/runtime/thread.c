@@ -327,7 +327,7 @@ static int start_thread(void)
     const struct ut_process *process = ut_process_peek();
 
     /* delayed and held communications make progress without calls, as in the hardware */
-    if (!ut_env_num(UT_ENV_PROGRESS_THREAD) && !ut_shuffle_on && !ut_check_on)
+    if (!ut_env_num(UT_ENV_PROGRESS_THREAD) && !ut_shuffle_is_on() && !ut_check_on)
         return 0;
     background.epoll_fd = ut_fd_own(epoll_create1(EPOLL_CLOEXEC));
     int wake_fd = ut_vcq_wake_fd();

@@ -18,8 +18,8 @@
 
 struct ut_vcq;
 
-/* The mode is on. ut_shuffle_open() sets this before any VCQ exists. */
-extern bool ut_shuffle_on;
+/* True if the mode is on: from ut_shuffle_open() on, which is called before any VCQ exists. */
+bool ut_shuffle_is_on(void);
 
 /* Reads the level from UTOFU_SHUFFLE. `warns`: logs that the mode is on. Called once, by set-up. */
 void ut_shuffle_open(bool warns);

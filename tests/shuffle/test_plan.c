@@ -183,7 +183,7 @@ Test(plan, toq_has_room_for_any_number_when_it_is_empty)
 Test(plan, nothing_is_shuffled_unless_it_is_asked_for)
 {
     load("0", "3");
-    cr_assert(!ut_shuffle_on);
+    cr_assert(!ut_shuffle_is_on());
     cr_assert_eq(ut_shuffle_toq_limit(&vcq), 16);
     cr_assert(!ut_shuffle_starts(&vcq));
 }

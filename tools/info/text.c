@@ -76,7 +76,7 @@ static void print_reach(const struct info *info)
 
 static void print_shuffle(void)
 {
-    if (!ut_shuffle_on)
+    if (!ut_shuffle_is_on())
         return;
     label("  shuffled");
     printf("UTOFU_SHUFFLE=%llu, level %llu: slow and out of order, to find errors of programs\n",
