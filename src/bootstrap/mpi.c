@@ -62,7 +62,7 @@ enum ut_job_mpi ut_job_mpi_state(void)
 bool ut_job_mpi_fails_after_pmix(void)
 {
     static const char name[] = "Open MPI v";
-    static char text[VERSION_MAX];
+    char text[VERSION_MAX];
     void *address = find_function("MPI_Get_library_version");
     mpi_version *version;
     int length = 0;

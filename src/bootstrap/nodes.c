@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A list of the used nodes per bucket, and the pack of records of each node, once it has arrived.
- */
+/* The nodes that were looked up, and the pack of records of each node, once it has arrived. */
 #include "bootstrap/nodes.h"
 #include "bootstrap/pack.h"
 #include "util/clock.h"
+#include "util/hash_table.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -11,35 +11,34 @@
 #include <string.h>
 
 struct node {
-    struct node *next;
-    uint32_t number;
+    struct ut_hash_entry by_number;
     uint32_t needed;   /* number of look-ups of the node's processes */
     uint64_t asked_ms; /* time of the query; 0: no answer is outstanding */
     uint32_t left;     /* number of records that were not taken out yet */
     struct ut_job_pack pack;
 };
 
-enum { BUCKETS = 64 };
-static struct node *nodes[BUCKETS];
-static size_t bytes; /* memory used by all nodes */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+    pthread_mutex_t lock; /* guards the fields below */
+    struct ut_hash_table table;
+    size_t bytes; /* memory used by all nodes */
+} nodes = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static struct node *find_or_add(uint32_t number)
 {
-    struct node **p = &nodes[number % BUCKETS];
+    struct node *node;
 
-    while (*p && (*p)->number != number)
-        p = &(*p)->next;
-    if (!*p && (*p = calloc(1, sizeof(**p)))) {
-        (*p)->number = number;
-        bytes += sizeof(**p);
+    UT_HASH_OBJECT(node, by_number, ut_hash_find(&nodes.table, number));
+    if (!node && ut_hash_reserve(&nodes.table) && (node = calloc(1, sizeof(*node)))) {
+        ut_hash_insert(&nodes.table, &node->by_number, number);
+        nodes.bytes += sizeof(*node);
     }
-    return *p;
+    return node;
 }
 
 static void drop_pack(struct node *node)
 {
-    bytes -= node->pack.size;
+    nodes.bytes -= node->pack.size;
     ut_job_pack_free(&node->pack);
 }
 
@@ -48,10 +47,10 @@ static bool take_record(struct node *node, uint32_t local_rank, void *record, si
 {
     if (!node->pack.data || !ut_job_pack_read(&node->pack, local_rank, record, size) || *size == 0)
         return false;
-    bytes -= node->pack.size;
+    nodes.bytes -= node->pack.size;
     ut_job_pack_remove(&node->pack, local_rank);
     int rc = ut_job_pack_insert(&node->pack, local_rank, NULL, 0);
-    bytes += node->pack.size;
+    nodes.bytes += node->pack.size;
     if (--node->left == 0 || rc != 0)
         drop_pack(node);
     return true;
@@ -85,14 +84,14 @@ int ut_job_nodes_lookup(uint32_t node, uint32_t local_rank, uint32_t local_size,
 {
     int rc = -ENOENT;
 
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&nodes.lock);
     struct node *n = find_or_add(node);
     if (n && take_record(n, local_rank, record, size)) {
         rc = 0;
     } else if (n) {
         rc = begin_request(n, local_size, questions);
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&nodes.lock);
     return rc;
 }
 
@@ -103,48 +102,47 @@ void ut_job_nodes_add(uint32_t node, const void *pack, size_t size)
     if (!copy)
         return;
     memcpy(copy, pack, size);
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&nodes.lock);
     struct node *n = find_or_add(node);
     if (n)
         n->asked_ms = 0;
     if (n && !n->pack.data) {
         n->pack.data = copy;
         n->pack.size = size;
-        bytes += size;
+        nodes.bytes += size;
         copy = NULL;
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&nodes.lock);
     free(copy);
 }
 
 void ut_job_nodes_set_empty(uint32_t node)
 {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&nodes.lock);
     struct node *n = find_or_add(node);
     if (n)
         n->asked_ms = 0;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&nodes.lock);
 }
 
 size_t ut_job_nodes_bytes(void)
 {
-    pthread_mutex_lock(&lock);
-    size_t n = bytes;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_lock(&nodes.lock);
+    size_t n = nodes.bytes;
+    pthread_mutex_unlock(&nodes.lock);
     return n;
 }
 
 void ut_job_nodes_free(void)
 {
-    pthread_mutex_lock(&lock);
-    for (int i = 0; i < BUCKETS; i++) {
-        while (nodes[i]) {
-            struct node *next = nodes[i]->next;
-            ut_job_pack_free(&nodes[i]->pack);
-            free(nodes[i]);
-            nodes[i] = next;
-        }
+    struct node *node;
+
+    pthread_mutex_lock(&nodes.lock);
+    UT_HASH_FOREACH_ALL (node, &nodes.table, by_number) {
+        ut_job_pack_free(&node->pack);
+        free(node);
     }
-    bytes = 0;
-    pthread_mutex_unlock(&lock);
+    ut_hash_free(&nodes.table);
+    nodes.bytes = 0;
+    pthread_mutex_unlock(&nodes.lock);
 }

@@ -13,7 +13,6 @@
 #include "util/env.h"
 #include "util/log.h"
 #include "util/long_wait.h"
-#include "util/long_wait.h"
 #include "util/thread.h"
 
 #include <errno.h>
@@ -53,21 +52,22 @@ static int cannot_use(const char *why)
 
 static const char record_key[] = "utofu.record", node_key[] = "utofu.node";
 
+/* What this process has of PMIx. Only the opening thread writes the fields from `status` to
+ * `nodes`; other threads read them once `done` is set. */
 static struct {
-    __typeof__(PMIx_Init) *init;
-    __typeof__(PMIx_Initialized) *initialized;
-    __typeof__(PMIx_Finalize) *finalize;
-    __typeof__(PMIx_Put) *put;
-    __typeof__(PMIx_Commit) *commit;
-    __typeof__(PMIx_Get) *get;
-    __typeof__(PMIx_Get_nb) *get_nb;
-    __typeof__(PMIx_Fence_nb) *fence_nb;
-    __typeof__(PMIx_Error_string) *error_string;
-} pmix;
+    struct { /* functions of libpmix */
+        __typeof__(PMIx_Init) *init;
+        __typeof__(PMIx_Initialized) *initialized;
+        __typeof__(PMIx_Finalize) *finalize;
+        __typeof__(PMIx_Put) *put;
+        __typeof__(PMIx_Commit) *commit;
+        __typeof__(PMIx_Get) *get;
+        __typeof__(PMIx_Get_nb) *get_nb;
+        __typeof__(PMIx_Fence_nb) *fence_nb;
+        __typeof__(PMIx_Error_string) *error_string;
+    } lib;
 
-/* The opening thread writes these fields; other threads read them once `done` is set. */
-static struct {
-    pthread_mutex_t lock;
+    pthread_mutex_t lock; /* guards `done`, `sorted`, `ranks` and `first` */
     pthread_cond_t changed;
     bool done;
     int result;
@@ -80,16 +80,34 @@ static struct {
      * first use. */
     uint32_t *ranks, *first;
     bool sorted;
-} state = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
-static struct ut_job_requests requests;
+    struct ut_job_requests requests;
 
-/* A thread in the first process of a node gathers the node's records from the shared memory of
- * PMIx. */
-static struct {
-    pthread_mutex_t lock; /* guards calls of PMIx, which are not allowed after finalize */
-    bool over;
-} gathering = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    /* A thread in the first process of a node gathers the node's records from the shared memory of
+     * PMIx. */
+    struct {
+        pthread_mutex_t lock; /* guards calls of PMIx, which are not allowed after finalize */
+        bool over;
+    } gathering;
+
+    struct { /* requests for records of other hosts: see must_fetch() */
+        pthread_mutex_t lock;
+        pthread_cond_t changed;
+        uint32_t outstanding;
+    } fetching;
+
+    struct { /* the fence at the end */
+        pthread_mutex_t lock;
+        pthread_cond_t changed;
+        bool done;
+    } leaving;
+} pmix = {
+    .lock = PTHREAD_MUTEX_INITIALIZER,
+    .changed = PTHREAD_COND_INITIALIZER,
+    .gathering = {.lock = PTHREAD_MUTEX_INITIALIZER},
+    .fetching = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER},
+    .leaving = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER},
+};
 
 enum { GATHER_MIN_US = 1000, GATHER_MAX_US = 200000 };
 
@@ -99,15 +117,15 @@ static int load_library(void)
         const char *name;
         void *where;
     } symbols[] = {
-        {"PMIx_Init", &pmix.init},
-        {"PMIx_Initialized", &pmix.initialized},
-        {"PMIx_Finalize", &pmix.finalize},
-        {"PMIx_Put", &pmix.put},
-        {"PMIx_Commit", &pmix.commit},
-        {"PMIx_Get", &pmix.get},
-        {"PMIx_Get_nb", &pmix.get_nb},
-        {"PMIx_Fence_nb", &pmix.fence_nb},
-        {"PMIx_Error_string", &pmix.error_string},
+        {"PMIx_Init", &pmix.lib.init},
+        {"PMIx_Initialized", &pmix.lib.initialized},
+        {"PMIx_Finalize", &pmix.lib.finalize},
+        {"PMIx_Put", &pmix.lib.put},
+        {"PMIx_Commit", &pmix.lib.commit},
+        {"PMIx_Get", &pmix.lib.get},
+        {"PMIx_Get_nb", &pmix.lib.get_nb},
+        {"PMIx_Fence_nb", &pmix.lib.fence_nb},
+        {"PMIx_Error_string", &pmix.lib.error_string},
     };
     void *library = dlopen("libpmix.so.2", RTLD_NOW | RTLD_NOLOAD);
 
@@ -128,7 +146,7 @@ static int load_library(void)
 
 static pmix_value_t *get_value(pmix_rank_t rank, const char *key)
 {
-    pmix_proc_t proc = state.self;
+    pmix_proc_t proc = pmix.self;
     pmix_value_t *value = NULL;
     pmix_info_t here;
 
@@ -137,7 +155,7 @@ static pmix_value_t *get_value(pmix_rank_t rank, const char *key)
     here.value.type = PMIX_BOOL;
     here.value.data.flag = true;
     proc.rank = rank;
-    return pmix.get(&proc, key, &here, 1, &value) == PMIX_SUCCESS ? value : NULL;
+    return pmix.lib.get(&proc, key, &here, 1, &value) == PMIX_SUCCESS ? value : NULL;
 }
 
 static uint32_t get_number(pmix_rank_t rank, const char *key, uint32_t otherwise)
@@ -184,20 +202,20 @@ static int split_nodes(char *list)
 
     for (const char *c = list; *c; c++)
         count += *c == ',';
-    state.nodes = calloc(count, sizeof(*state.nodes));
-    if (!state.nodes)
+    pmix.nodes = calloc(count, sizeof(*pmix.nodes));
+    if (!pmix.nodes)
         return -ENOMEM;
     for (char *name; (name = strsep(&list, ",")) != NULL;)
-        state.nodes[state.num_nodes++] = name;
+        pmix.nodes[pmix.num_nodes++] = name;
     return 0;
 }
 
 /* The index of a host in the node list. The search starts at `near`. */
 static uint32_t node_of_host(const char *host, uint32_t near)
 {
-    for (uint32_t i = 0; i < state.num_nodes; i++) {
-        uint32_t n = (near + i) % state.num_nodes;
-        if (same_host(state.nodes[n], host))
+    for (uint32_t i = 0; i < pmix.num_nodes; i++) {
+        uint32_t n = (near + i) % pmix.num_nodes;
+        if (same_host(pmix.nodes[n], host))
             return n;
     }
     return UINT32_MAX;
@@ -219,31 +237,31 @@ static int read_nodes(void)
     char *list = get_string(PMIX_RANK_WILDCARD, PMIX_NODE_LIST);
 
     if (list && split_nodes(list) == 0) {
-        state.node = node_of_rank(state.self.rank, 0);
-        if (state.node != UINT32_MAX)
+        pmix.node = node_of_rank(pmix.self.rank, 0);
+        if (pmix.node != UINT32_MAX)
             return 0;
     } else {
         free(list);
     }
-    free(state.nodes);
-    state.nodes = NULL;
-    state.num_nodes = 0;
+    free(pmix.nodes);
+    pmix.nodes = NULL;
+    pmix.num_nodes = 0;
     return -ENOENT;
 }
 
 static int read_job(void)
 {
-    state.size = get_number(PMIX_RANK_WILDCARD, PMIX_JOB_SIZE, 0);
-    state.local_size = get_number(PMIX_RANK_WILDCARD, PMIX_LOCAL_SIZE, 0);
-    state.local_rank = get_number(state.self.rank, PMIX_LOCAL_RANK, UINT32_MAX);
-    if (state.self.rank >= state.size || state.local_rank >= state.local_size)
+    pmix.size = get_number(PMIX_RANK_WILDCARD, PMIX_JOB_SIZE, 0);
+    pmix.local_size = get_number(PMIX_RANK_WILDCARD, PMIX_LOCAL_SIZE, 0);
+    pmix.local_rank = get_number(pmix.self.rank, PMIX_LOCAL_RANK, UINT32_MAX);
+    if (pmix.self.rank >= pmix.size || pmix.local_rank >= pmix.local_size)
         return -EPROTO;
     if (read_nodes() == 0)
         return 0;
     /* a job on one node needs no list */
-    state.num_nodes = state.local_size == state.size ? 1 : 0;
-    state.node = state.num_nodes == 1 ? 0 : get_number(state.self.rank, PMIX_NODEID, UINT32_MAX);
-    return state.node == UINT32_MAX ? -EPROTO : 0;
+    pmix.num_nodes = pmix.local_size == pmix.size ? 1 : 0;
+    pmix.node = pmix.num_nodes == 1 ? 0 : get_number(pmix.self.rank, PMIX_NODEID, UINT32_MAX);
+    return pmix.node == UINT32_MAX ? -EPROTO : 0;
 }
 
 /* ---- records of hosts whose processes may end early ---- */
@@ -255,18 +273,12 @@ static int read_job(void)
  * hosts have requested the records of this host. */
 enum { FETCH_MAX = 256, FETCH_WAIT_MS = 5000 };
 
-static struct {
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    uint32_t outstanding;
-} fetching = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
-
 static void count_fetched(int requests)
 {
-    pthread_mutex_lock(&fetching.lock);
-    fetching.outstanding += (uint32_t)requests;
-    pthread_cond_signal(&fetching.changed);
-    pthread_mutex_unlock(&fetching.lock);
+    pthread_mutex_lock(&pmix.fetching.lock);
+    pmix.fetching.outstanding += (uint32_t)requests;
+    pthread_cond_signal(&pmix.fetching.changed);
+    pthread_mutex_unlock(&pmix.fetching.lock);
 }
 
 /* Runs in a thread of PMIx. */
@@ -282,24 +294,24 @@ static bool must_fetch(void)
 {
     static const char slurm[] = "slurm.";
 
-    return strncmp(state.self.nspace, slurm, sizeof(slurm) - 1) == 0 && state.nodes &&
-           state.num_nodes > 1 && state.size - state.local_size <= FETCH_MAX;
+    return strncmp(pmix.self.nspace, slurm, sizeof(slurm) - 1) == 0 && pmix.nodes &&
+           pmix.num_nodes > 1 && pmix.size - pmix.local_size <= FETCH_MAX;
 }
 
 /* Requests this process's share of the other hosts' records. Called before this process publishes
  * its own: whoever has that record knows that this process has requested the others. */
 static void fetch_others(void)
 {
-    pmix_proc_t proc = state.self;
+    pmix_proc_t proc = pmix.self;
 
     if (!must_fetch())
         return;
-    for (uint32_t rank = state.local_rank; rank < state.size; rank += state.local_size) {
-        if (node_of_rank(rank, state.node) == state.node)
+    for (uint32_t rank = pmix.local_rank; rank < pmix.size; rank += pmix.local_size) {
+        if (node_of_rank(rank, pmix.node) == pmix.node)
             continue;
         proc.rank = rank;
         count_fetched(1);
-        if (pmix.get_nb(&proc, record_key, NULL, 0, note_fetched, NULL) != PMIX_SUCCESS)
+        if (pmix.lib.get_nb(&proc, record_key, NULL, 0, note_fetched, NULL) != PMIX_SUCCESS)
             count_fetched(-1);
     }
 }
@@ -309,19 +321,19 @@ static void wait_for_fetched(void)
     struct timespec until = ut_clock_after(CLOCK_REALTIME, UT_LONG_WAIT_MS);
     int rc = 0;
 
-    pthread_mutex_lock(&fetching.lock);
-    while (fetching.outstanding > 0 && rc == 0)
-        rc = pthread_cond_timedwait(&fetching.changed, &fetching.lock, &until);
+    pthread_mutex_lock(&pmix.fetching.lock);
+    while (pmix.fetching.outstanding > 0 && rc == 0)
+        rc = pthread_cond_timedwait(&pmix.fetching.changed, &pmix.fetching.lock, &until);
     if (rc != 0) {
         ut_warn("bootstrap",
                 "the end of this process waits at most %d s more for processes of other hosts "
                 "that have not called the library",
                 (FETCH_WAIT_MS - UT_LONG_WAIT_MS) / 1000);
         until = ut_clock_after(CLOCK_REALTIME, FETCH_WAIT_MS - UT_LONG_WAIT_MS);
-        for (rc = 0; fetching.outstanding > 0 && rc == 0;)
-            rc = pthread_cond_timedwait(&fetching.changed, &fetching.lock, &until);
+        for (rc = 0; pmix.fetching.outstanding > 0 && rc == 0;)
+            rc = pthread_cond_timedwait(&pmix.fetching.changed, &pmix.fetching.lock, &until);
     }
-    pthread_mutex_unlock(&fetching.lock);
+    pthread_mutex_unlock(&pmix.fetching.lock);
 }
 
 /* ---- opening ---- */
@@ -330,18 +342,18 @@ static void wait_for_fetched(void)
  * reports a failed job. At exit, because MPI_Init fails after the last PMIx_Finalize. */
 static void finalize(void)
 {
-    if (getpid() != state.owner)
+    if (getpid() != pmix.owner)
         return;
     wait_for_fetched();
-    pthread_mutex_lock(&gathering.lock);
-    gathering.over = true;
-    pthread_mutex_unlock(&gathering.lock);
-    pmix.finalize(NULL, 0);
+    pthread_mutex_lock(&pmix.gathering.lock);
+    pmix.gathering.over = true;
+    pthread_mutex_unlock(&pmix.gathering.lock);
+    pmix.lib.finalize(NULL, 0);
 }
 
 static void warn_of_mpi(void)
 {
-    if (state.self.rank == 0 && ut_job_mpi_fails_after_pmix())
+    if (pmix.self.rank == 0 && ut_job_mpi_fails_after_pmix())
         ut_warn("bootstrap",
                 "PMIx is in use before MPI_Init(), which then fails in Open MPI 5 with \"local "
                 "rank\", \"Not found\": call MPI_Init() before the first utofu call");
@@ -353,22 +365,22 @@ static void *open_in_thread(void *unused)
     int rc = 0;
 
     (void)unused;
-    bool is_first = !pmix.initialized();
+    bool is_first = !pmix.lib.initialized();
     ut_thread_list(&before);
-    state.status = pmix.init(&state.self, NULL, 0);
+    pmix.status = pmix.lib.init(&pmix.self, NULL, 0);
     ut_thread_adopt(&before);
-    if (state.status == PMIX_SUCCESS) {
-        state.owner = getpid();
+    if (pmix.status == PMIX_SUCCESS) {
+        pmix.owner = getpid();
         atexit(finalize);
         rc = read_job();
         if (is_first)
             warn_of_mpi();
     }
-    pthread_mutex_lock(&state.lock);
-    state.result = rc;
-    state.done = true;
-    pthread_cond_signal(&state.changed);
-    pthread_mutex_unlock(&state.lock);
+    pthread_mutex_lock(&pmix.lock);
+    pmix.result = rc;
+    pmix.done = true;
+    pthread_cond_signal(&pmix.changed);
+    pthread_mutex_unlock(&pmix.lock);
     return NULL;
 }
 
@@ -384,20 +396,20 @@ static bool wait_for_thread(int64_t deadline)
     struct ut_long_wait long_wait = ut_long_wait_begin(ut_clock_ms());
     bool done;
 
-    pthread_mutex_lock(&state.lock);
-    while (!state.done && ut_job_left_ms(deadline) > 0) {
+    pthread_mutex_lock(&pmix.lock);
+    while (!pmix.done && ut_job_left_ms(deadline) > 0) {
         int left = ut_long_wait_timeout_ms(&long_wait, ut_clock_ms(), ut_job_left_ms(deadline));
         struct timespec t = ut_clock_after(CLOCK_REALTIME, (uint64_t)left);
-        pthread_cond_timedwait(&state.changed, &state.lock, &t);
-        if (!state.done && ut_long_wait_must_log(&long_wait, ut_clock_ms()))
+        pthread_cond_timedwait(&pmix.changed, &pmix.lock, &t);
+        if (!pmix.done && ut_long_wait_must_log(&long_wait, ut_clock_ms()))
             ut_warn("bootstrap",
                     "the PMIx server of this node has not answered for %llu s; giving up in %d s "
                     "(UTOFU_JOB_TIMEOUT)",
                     ut_long_wait_seconds(&long_wait, ut_clock_ms()),
                     ut_job_left_ms(deadline) / 1000);
     }
-    done = state.done;
-    pthread_mutex_unlock(&state.lock);
+    done = pmix.done;
+    pthread_mutex_unlock(&pmix.lock);
     return done;
 }
 
@@ -418,36 +430,35 @@ static int pmix_open(struct ut_job_info *info, int64_t deadline)
                  "does the launcher still run?");
         return -ETIMEDOUT;
     }
-    if (state.status == PMIX_ERR_UNREACH) {
+    if (pmix.status == PMIX_ERR_UNREACH) {
         ut_warn("bootstrap",
                 "PMIX_NAMESPACE is set, but its launcher has ended or cannot be reached: this is a "
                 "job of one process; unset the PMIX_* variables to silence this line");
         return -ENODEV;
     }
-    if (state.status == PMIX_SUCCESS && state.result != 0 &&
-        ut_job_mpi_state() == UT_JOB_MPI_OVER) {
+    if (pmix.status == PMIX_SUCCESS && pmix.result != 0 && ut_job_mpi_state() == UT_JOB_MPI_OVER) {
         ut_error("bootstrap",
                  "MPI_Finalize has ended PMIx: the first utofu call must come before it");
         return -ESHUTDOWN;
     }
-    if (state.status != PMIX_SUCCESS || state.result != 0) {
+    if (pmix.status != PMIX_SUCCESS || pmix.result != 0) {
         ut_error("bootstrap", "PMIx: %s; started by a launcher that speaks PMIx 3.1 or newer?",
-                 state.status ? pmix.error_string(state.status)
-                              : "the job's size or nodes are missing");
-        if (state.status == PMIX_SUCCESS)
+                 pmix.status ? pmix.lib.error_string(pmix.status)
+                             : "the job's size or nodes are missing");
+        if (pmix.status == PMIX_SUCCESS)
             ut_error(
                 "bootstrap",
                 "PMIx 5 of a Slurm whose jobs have a /tmp of their own needs PMIX_MCA_gds=hash");
         return -EPROTO;
     }
-    ut_job_requests_init(&requests, send_query);
-    snprintf(info->id, sizeof(info->id), "%.*s", PMIX_MAX_NSLEN, state.self.nspace);
-    info->rank = state.self.rank;
-    info->size = state.size;
-    info->node = state.node;
-    info->num_nodes = state.num_nodes;
-    info->local_rank = state.local_rank;
-    info->local_size = state.local_size;
+    ut_job_requests_init(&pmix.requests, send_query);
+    snprintf(info->id, sizeof(info->id), "%.*s", PMIX_MAX_NSLEN, pmix.self.nspace);
+    info->rank = pmix.self.rank;
+    info->size = pmix.size;
+    info->node = pmix.node;
+    info->num_nodes = pmix.num_nodes;
+    info->local_rank = pmix.local_rank;
+    info->local_size = pmix.local_size;
     return 0;
 }
 
@@ -460,8 +471,8 @@ static pmix_status_t publish(const char *key, const void *bytes, size_t size)
     value.type = PMIX_BYTE_OBJECT;
     value.data.bo.bytes = (char *)bytes;
     value.data.bo.size = size;
-    status = pmix.put(PMIX_GLOBAL, key, &value);
-    return status == PMIX_SUCCESS ? pmix.commit() : status;
+    status = pmix.lib.put(PMIX_GLOBAL, key, &value);
+    return status == PMIX_SUCCESS ? pmix.lib.commit() : status;
 }
 
 static void gather_node(void);
@@ -476,7 +487,7 @@ static int pmix_publish(const void *record, size_t size)
         return 0;
     }
     ut_error("bootstrap", "PMIx cannot publish: %s; does the launcher still run?",
-             pmix.error_string(status));
+             pmix.lib.error_string(status));
     return -EIO;
 }
 
@@ -486,11 +497,11 @@ static void on_answer(pmix_status_t status, pmix_value_t *value, void *tag)
     uint32_t rank = (uint32_t)(uintptr_t)tag;
 
     if (status == PMIX_SUCCESS && value && value->type == PMIX_BYTE_OBJECT)
-        ut_job_requests_answer(&requests, rank, 0, value->data.bo.bytes, value->data.bo.size);
+        ut_job_requests_answer(&pmix.requests, rank, 0, value->data.bo.bytes, value->data.bo.size);
     else if (status == PMIX_ERR_NOT_FOUND || status == PMIX_ERR_TIMEOUT)
-        ut_job_requests_answer(&requests, rank, -EAGAIN, NULL, 0);
+        ut_job_requests_answer(&pmix.requests, rank, -EAGAIN, NULL, 0);
     else
-        ut_job_requests_answer(&requests, rank, -EIO, NULL, 0);
+        ut_job_requests_answer(&pmix.requests, rank, -EIO, NULL, 0);
 }
 
 /* Reads a record from the shared memory of PMIx (from version 4.0 on, unless another store is
@@ -527,7 +538,7 @@ static void node_answered(pmix_status_t status, pmix_value_t *value, void *tag)
 static void ask_node(uint32_t node)
 {
     int64_t first = pmix_rank_at(node, 0);
-    pmix_proc_t proc = state.self;
+    pmix_proc_t proc = pmix.self;
 
     if (first < 0) {
         ut_job_nodes_set_empty(node);
@@ -536,7 +547,7 @@ static void ask_node(uint32_t node)
     proc.rank = (pmix_rank_t)first;
     ut_job_count_question();
     pmix_status_t status =
-        pmix.get_nb(&proc, node_key, NULL, 0, node_answered, (void *)(uintptr_t)node);
+        pmix.lib.get_nb(&proc, node_key, NULL, 0, node_answered, (void *)(uintptr_t)node);
     if (status != PMIX_SUCCESS)
         node_answered(status, NULL, (void *)(uintptr_t)node);
 }
@@ -547,44 +558,44 @@ static bool read_from_node(uint32_t rank)
     uint8_t record[UT_JOB_RECORD_MAX];
     size_t size = 0;
 
-    if (state.num_nodes < 2 || !state.nodes)
+    if (pmix.num_nodes < 2 || !pmix.nodes)
         return false;
-    uint32_t node = node_of_rank(rank, rank / state.local_size % state.num_nodes);
-    if (node == UINT32_MAX || node == state.node)
+    uint32_t node = node_of_rank(rank, rank / pmix.local_size % pmix.num_nodes);
+    if (node == UINT32_MAX || node == pmix.node)
         return false;
     int rc = ut_job_nodes_lookup(node, get_number(rank, PMIX_LOCAL_RANK, UINT32_MAX),
-                                 state.local_size, 1, record, &size);
+                                 pmix.local_size, 1, record, &size);
     if (rc == -ENOENT)
         return false;
     if (rc == -EAGAIN)
         ask_node(node);
     /* without a record: -EAGAIN, and the next attempt finds the record in the node's pack */
-    ut_job_requests_answer(&requests, rank, rc == 0 ? 0 : -EAGAIN, record, size);
+    ut_job_requests_answer(&pmix.requests, rank, rc == 0 ? 0 : -EAGAIN, record, size);
     return true;
 }
 
 static void send_query(uint32_t rank)
 {
-    pmix_proc_t proc = state.self;
+    pmix_proc_t proc = pmix.self;
     pmix_status_t status;
     uint32_t taken;
 
     /* takes any due request, not always that of the caller */
-    if (!ut_job_requests_take(&requests, &taken))
+    if (!ut_job_requests_take(&pmix.requests, &taken))
         return;
     (void)rank;
     if (read_cached(taken) || read_from_node(taken))
         return;
     proc.rank = taken;
     ut_job_count_question();
-    status = pmix.get_nb(&proc, record_key, NULL, 0, on_answer, (void *)(uintptr_t)taken);
+    status = pmix.lib.get_nb(&proc, record_key, NULL, 0, on_answer, (void *)(uintptr_t)taken);
     if (status != PMIX_SUCCESS)
         on_answer(status, NULL, (void *)(uintptr_t)taken);
 }
 
 static int pmix_lookup(uint32_t rank, void *record, size_t *size, int wait_ms)
 {
-    int rc = ut_job_requests_wait(&requests, rank, record, size, wait_ms);
+    int rc = ut_job_requests_wait(&pmix.requests, rank, record, size, wait_ms);
 
     if (rc == -EIO || rc == -EPROTO)
         ut_error("bootstrap",
@@ -600,9 +611,9 @@ static bool gather_some(struct ut_job_pack *pack, uint32_t *have)
     pmix_value_t *value = NULL;
     int rc = 0;
 
-    pthread_mutex_lock(&gathering.lock);
-    while (!gathering.over && rc == 0 && *have < state.local_size) {
-        int64_t rank = pmix_rank_at(state.node, *have);
+    pthread_mutex_lock(&pmix.gathering.lock);
+    while (!pmix.gathering.over && rc == 0 && *have < pmix.local_size) {
+        int64_t rank = pmix_rank_at(pmix.node, *have);
         value = rank < 0 ? NULL : get_value((pmix_rank_t)rank, record_key);
         if (!value)
             break;
@@ -613,11 +624,11 @@ static bool gather_some(struct ut_job_pack *pack, uint32_t *have)
         free(value);
         ++*have;
     }
-    bool all = *have == state.local_size && rc == 0;
-    if (all && !gathering.over && publish(node_key, pack->data, pack->size) == PMIX_SUCCESS)
-        ut_debug("bootstrap", "published the records of node %u", state.node);
-    all |= gathering.over || rc != 0;
-    pthread_mutex_unlock(&gathering.lock);
+    bool all = *have == pmix.local_size && rc == 0;
+    if (all && !pmix.gathering.over && publish(node_key, pack->data, pack->size) == PMIX_SUCCESS)
+        ut_debug("bootstrap", "published the records of node %u", pmix.node);
+    all |= pmix.gathering.over || rc != 0;
+    pthread_mutex_unlock(&pmix.gathering.lock);
     return all;
 }
 
@@ -639,8 +650,8 @@ static void *gather_nodes(void *unused)
 
 static void gather_node(void)
 {
-    if (state.local_rank == 0 && state.nodes && state.num_nodes > 1 &&
-        state.local_size >= UT_JOB_NODES_MIN &&
+    if (pmix.local_rank == 0 && pmix.nodes && pmix.num_nodes > 1 &&
+        pmix.local_size >= UT_JOB_NODES_MIN &&
         ut_thread_create(NULL, gather_nodes, NULL, NULL) != 0)
         ut_info("bootstrap",
                 "cannot start a thread that publishes the records of this node together");
@@ -650,7 +661,7 @@ static void gather_node(void)
 
 static bool is_at(uint64_t rank, uint32_t node, uint32_t local_rank)
 {
-    return rank < state.size &&
+    return rank < pmix.size &&
            get_number((uint32_t)rank, PMIX_LOCAL_RANK, UINT32_MAX) == local_rank &&
            node_of_rank((uint32_t)rank, node) == node;
 }
@@ -659,56 +670,56 @@ static bool is_at(uint64_t rank, uint32_t node, uint32_t local_rank)
  * per rank. */
 static void sort_ranks(void)
 {
-    uint32_t *node = malloc(state.size * sizeof(*node)), near = 0;
+    uint32_t *node = malloc(pmix.size * sizeof(*node)), near = 0;
 
-    state.sorted = true;
-    state.ranks = malloc(state.size * sizeof(*state.ranks));
-    state.first = calloc((size_t)state.num_nodes + 2, sizeof(*state.first));
-    if (!node || !state.ranks || !state.first)
+    pmix.sorted = true;
+    pmix.ranks = malloc(pmix.size * sizeof(*pmix.ranks));
+    pmix.first = calloc((size_t)pmix.num_nodes + 2, sizeof(*pmix.first));
+    if (!node || !pmix.ranks || !pmix.first)
         goto fail;
-    for (uint32_t r = 0; r < state.size; r++) {
+    for (uint32_t r = 0; r < pmix.size; r++) {
         node[r] = near = node_of_rank(r, near);
         if (near == UINT32_MAX)
             goto fail;
-        state.first[near + 2]++;
+        pmix.first[near + 2]++;
     }
-    for (uint32_t n = 2; n < state.num_nodes + 2; n++)
-        state.first[n] += state.first[n - 1];
+    for (uint32_t n = 2; n < pmix.num_nodes + 2; n++)
+        pmix.first[n] += pmix.first[n - 1];
     /* first[n + 1] starts as the start of node n; placing the ranks of n moves it to the start of n
      * + 1 */
-    for (uint32_t r = 0; r < state.size; r++)
-        state.ranks[state.first[node[r] + 1]++] = r;
+    for (uint32_t r = 0; r < pmix.size; r++)
+        pmix.ranks[pmix.first[node[r] + 1]++] = r;
     free(node);
     return;
 fail:
     ut_info("bootstrap", "PMIx does not report the nodes of all ranks");
     free(node);
-    free(state.ranks);
-    free(state.first);
-    state.ranks = state.first = NULL;
+    free(pmix.ranks);
+    free(pmix.first);
+    pmix.ranks = pmix.first = NULL;
 }
 
 static int64_t pmix_rank_at(uint32_t node, uint32_t local_rank)
 {
-    uint64_t block = (uint64_t)node * state.local_size + local_rank;
-    uint64_t cyclic = (uint64_t)local_rank * state.num_nodes + node;
+    uint64_t block = (uint64_t)node * pmix.local_size + local_rank;
+    uint64_t cyclic = (uint64_t)local_rank * pmix.num_nodes + node;
     int64_t rank = -ENOENT;
 
-    if (state.num_nodes == 1 && state.local_size == state.size)
-        return node == 0 && local_rank < state.size ? (int64_t)local_rank : -ENOENT;
-    if (!state.nodes || node >= state.num_nodes)
+    if (pmix.num_nodes == 1 && pmix.local_size == pmix.size)
+        return node == 0 && local_rank < pmix.size ? (int64_t)local_rank : -ENOENT;
+    if (!pmix.nodes || node >= pmix.num_nodes)
         return -ENOENT;
     /* block and cyclic layouts need no table */
     if (is_at(block, node, local_rank))
         return (int64_t)block;
     if (is_at(cyclic, node, local_rank))
         return (int64_t)cyclic;
-    pthread_mutex_lock(&state.lock);
-    if (!state.sorted)
+    pthread_mutex_lock(&pmix.lock);
+    if (!pmix.sorted)
         sort_ranks();
-    if (state.first && local_rank < state.first[node + 1] - state.first[node])
-        rank = state.ranks[state.first[node] + local_rank];
-    pthread_mutex_unlock(&state.lock);
+    if (pmix.first && local_rank < pmix.first[node + 1] - pmix.first[node])
+        rank = pmix.ranks[pmix.first[node] + local_rank];
+    pthread_mutex_unlock(&pmix.lock);
     return rank;
 }
 
@@ -719,7 +730,7 @@ static int64_t pmix_rank_at(uint32_t node, uint32_t local_rank)
 static bool pmix_explain_absence(uint32_t rank, char *text, size_t size)
 {
     (void)rank;
-    if (state.num_nodes == 1)
+    if (pmix.num_nodes == 1)
         return false;
     snprintf(text, size,
              "has not called the library yet, or has ended with all other processes of its host, "
@@ -727,21 +738,15 @@ static bool pmix_explain_absence(uint32_t rank, char *text, size_t size)
     return true;
 }
 
-static struct {
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    bool done;
-} leaving = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
-
 /* Runs in a thread of PMIx, perhaps after the caller has stopped waiting. */
 static void note_all_left(pmix_status_t status, void *unused)
 {
     (void)unused;
-    ut_debug("bootstrap", "all processes leave together: %s", pmix.error_string(status));
-    pthread_mutex_lock(&leaving.lock);
-    leaving.done = true;
-    pthread_cond_signal(&leaving.changed);
-    pthread_mutex_unlock(&leaving.lock);
+    ut_debug("bootstrap", "all processes leave together: %s", pmix.lib.error_string(status));
+    pthread_mutex_lock(&pmix.leaving.lock);
+    pmix.leaving.done = true;
+    pthread_cond_signal(&pmix.leaving.changed);
+    pthread_mutex_unlock(&pmix.leaving.lock);
 }
 
 /* With the data of all: Slurm's fence without data does not wait for other hosts. */
@@ -753,7 +758,7 @@ static bool start_fence(void)
     memcpy(collect.key, PMIX_COLLECT_DATA, sizeof(PMIX_COLLECT_DATA));
     collect.value.type = PMIX_BOOL;
     collect.value.data.flag = true;
-    return pmix.fence_nb(NULL, 0, &collect, 1, note_all_left, NULL) == PMIX_SUCCESS;
+    return pmix.lib.fence_nb(NULL, 0, &collect, 1, note_all_left, NULL) == PMIX_SUCCESS;
 }
 
 static void pmix_leave_together(int wait_ms)
@@ -763,10 +768,10 @@ static void pmix_leave_together(int wait_ms)
 
     if (!start_fence())
         return;
-    pthread_mutex_lock(&leaving.lock);
-    while (!leaving.done && rc == 0)
-        rc = pthread_cond_timedwait(&leaving.changed, &leaving.lock, &until);
-    pthread_mutex_unlock(&leaving.lock);
+    pthread_mutex_lock(&pmix.leaving.lock);
+    while (!pmix.leaving.done && rc == 0)
+        rc = pthread_cond_timedwait(&pmix.leaving.changed, &pmix.leaving.lock, &until);
+    pthread_mutex_unlock(&pmix.leaving.lock);
 }
 
 const struct ut_job_ops ut_job_pmix = {.name = "pmix",
