@@ -58,14 +58,7 @@ READS_OTHERS uint64_t ut_check_sum(const uint8_t *p, uint32_t size, uint64_t num
 
 static uintptr_t page_of(const uint8_t *p)
 {
-    static uintptr_t page;
-    uintptr_t mask = __atomic_load_n(&page, __ATOMIC_RELAXED);
-
-    if (mask == 0) {
-        mask = ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
-        __atomic_store_n(&page, mask, __ATOMIC_RELAXED);
-    }
-    return (uintptr_t)p & mask;
+    return (uintptr_t)p & ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
 }
 
 bool ut_check_is_mapped(const uint8_t *p, uint32_t size)

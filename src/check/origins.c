@@ -38,6 +38,13 @@ static struct {
     uint64_t opened_at;   /* atomic; 0: no communication has lingered yet */
 } lingering;
 
+/* The search for the table of the process with local rank 0. */
+static struct {
+    pthread_mutex_t lock; /* guards the fields below */
+    bool settled;
+    uint64_t next_ms, pause_ms;
+} search = {.lock = PTHREAD_MUTEX_INITIALIZER, .pause_ms = FIRST_PAUSE_MS};
+
 /*
  * The table
  */
@@ -49,24 +56,21 @@ static bool is_settled(int rc)
 
 void ut_origins_open(void)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static bool settled;
-    static uint64_t next_ms, pause_ms = FIRST_PAUSE_MS;
     const struct ut_job_info *job = ut_check_job;
     uint32_t pid, fd;
 
-    if (job->local_rank == 0 || job->local_size < 2 || pthread_mutex_trylock(&lock) != 0)
+    if (job->local_rank == 0 || job->local_size < 2 || pthread_mutex_trylock(&search.lock) != 0)
         return;
     uint64_t now = ut_now_ms();
-    if (!settled && now >= next_ms) {
+    if (!search.settled && now >= search.next_ms) {
         int rc = ut_peers_check_table(&pid, &fd);
         if (rc == 0)
             rc = ut_table_open(job, pid, fd);
-        settled = is_settled(rc);
-        next_ms = now + pause_ms;
-        pause_ms = pause_ms < LAST_PAUSE_MS ? 2 * pause_ms : LAST_PAUSE_MS;
+        search.settled = is_settled(rc);
+        search.next_ms = now + search.pause_ms;
+        search.pause_ms = search.pause_ms < LAST_PAUSE_MS ? 2 * search.pause_ms : LAST_PAUSE_MS;
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&search.lock);
 }
 
 /*

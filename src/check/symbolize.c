@@ -23,7 +23,9 @@
  * This library
  */
 
-static uintptr_t own_from, own_to; /* address range of its code and data */
+static struct {
+    uintptr_t from, to; /* address range of its code and data */
+} library;
 
 static int note_own(struct dl_phdr_info *info, size_t size, void *arg)
 {
@@ -40,19 +42,19 @@ static int note_own(struct dl_phdr_info *info, size_t size, void *arg)
     }
     if (here < from || here >= to)
         return 0;
-    own_from = from;
-    own_to = to;
+    library.from = from;
+    library.to = to;
     return 1;
 }
 
 void ut_check_symbolize_open(void)
 {
-    dl_iterate_phdr(note_own, &own_from);
+    dl_iterate_phdr(note_own, &library);
 }
 
 static bool is_own(const void *address)
 {
-    return (uintptr_t)address - own_from < own_to - own_from;
+    return (uintptr_t)address - library.from < library.to - library.from;
 }
 
 enum { MAX_FRAMES = 16 };
@@ -114,7 +116,9 @@ struct dwfl_callbacks { /* as Dwfl_Callbacks */
 };
 
 static struct {
-    void *dwfl;
+    pthread_once_t once;
+    struct dwfl_callbacks callbacks;
+    void *dwfl; /* NULL: libdw is not there */
     void *(*begin)(const struct dwfl_callbacks *callbacks);
     int (*report)(void *dwfl, pid_t pid);
     int (*report_end)(void *dwfl, void *removed, void *arg);
@@ -123,9 +127,7 @@ static struct {
     const char *(*line_info)(void *line, uint64_t *address, int *number, int *column,
                              uint64_t *mtime, uint64_t *length);
     const char *(*name)(void *module, uint64_t address);
-} dw;
-
-static struct dwfl_callbacks callbacks;
+} dw = {.once = PTHREAD_ONCE_INIT};
 
 static bool find_all(void *lib)
 {
@@ -134,8 +136,8 @@ static bool find_all(void *lib)
            FIND(report_end, "dwfl_report_end") && FIND(module, "dwfl_addrmodule") &&
            FIND(line, "dwfl_module_getsrc") && FIND(line_info, "dwfl_lineinfo") &&
            FIND(name, "dwfl_module_addrname") &&
-           (*(void **)&callbacks.find_elf = dlsym(lib, "dwfl_linux_proc_find_elf")) &&
-           (*(void **)&callbacks.find_debuginfo = dlsym(lib, "dwfl_standard_find_debuginfo"));
+           (*(void **)&dw.callbacks.find_elf = dlsym(lib, "dwfl_linux_proc_find_elf")) &&
+           (*(void **)&dw.callbacks.find_debuginfo = dlsym(lib, "dwfl_standard_find_debuginfo"));
 #undef FIND
 }
 
@@ -145,7 +147,7 @@ static void load_backtrace(void)
 
     if (!lib || !find_all(lib))
         return;
-    dw.dwfl = dw.begin(&callbacks);
+    dw.dwfl = dw.begin(&dw.callbacks);
 }
 
 /* Looks an address up. Reports the modules again first, because more may have been loaded. */
@@ -169,10 +171,9 @@ static bool look_up(uint64_t address, char *buf, size_t size)
 
 void ut_check_symbolize(const void *address, char *buf, size_t size)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     Dl_info info;
 
-    pthread_once(&once, load_backtrace);
+    pthread_once(&dw.once, load_backtrace);
     if (look_up((uint64_t)(uintptr_t)address - 1, buf, size))
         return;
     if (dladdr(address, &info) && info.dli_fname) {

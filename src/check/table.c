@@ -56,16 +56,18 @@ static struct {
     struct bucket *buckets;
     uint32_t num_buckets, local_size, mine;
     int fd;
+    uint32_t own_pid;     /* process id of this process, if it has created the table; else 0 */
+    struct process alone; /* counts of this process before the table exists */
 } table = {.fd = -1};
-static uint32_t own_pid;     /* process id of this process, if it has created the table; else 0 */
-static struct process alone; /* counts of this process before the table exists */
 
 /* Entries of this process: which ones are in use, and where their references are. */
-static uint64_t used[UT_TABLE_ENTRIES / WORD_BITS]; /* atomic */
 static struct {
-    uint32_t *refs[UT_TABLE_MAX_REFS];
-    unsigned int num;
-} places[UT_TABLE_ENTRIES];
+    uint64_t used[UT_TABLE_ENTRIES / WORD_BITS]; /* atomic */
+    struct {
+        uint32_t *refs[UT_TABLE_MAX_REFS];
+        unsigned int num;
+    } places[UT_TABLE_ENTRIES];
+} own_entries;
 
 #define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW)
 
@@ -194,8 +196,8 @@ static void add_counts(struct process *p, uint64_t submitted, uint64_t completed
  * table. */
 static void pass_counts_on(void)
 {
-    uint64_t submitted = __atomic_exchange_n(&alone.submitted, 0, __ATOMIC_SEQ_CST);
-    uint64_t completed = __atomic_exchange_n(&alone.completed, 0, __ATOMIC_SEQ_CST);
+    uint64_t submitted = __atomic_exchange_n(&table.alone.submitted, 0, __ATOMIC_SEQ_CST);
+    uint64_t completed = __atomic_exchange_n(&table.alone.completed, 0, __ATOMIC_SEQ_CST);
 
     add_counts(&table.processes[table.mine], submitted, completed);
 }
@@ -227,14 +229,14 @@ void ut_table_create(const struct ut_job_info *job)
         close(fd);
         return;
     }
-    own_pid = header->pid;
+    table.own_pid = header->pid;
     publish_table(header);
 }
 
 void ut_table_place(uint32_t *pid, uint32_t *fd)
 {
-    *pid = own_pid;
-    *fd = own_pid ? (uint32_t)table.fd : 0;
+    *pid = table.own_pid;
+    *fd = table.own_pid ? (uint32_t)table.fd : 0;
 }
 
 /* Checks a descriptor that was opened by its number, and may be another file by now. Only reads. */
@@ -292,10 +294,10 @@ uint32_t ut_table_bucket(uint64_t hash)
 static uint32_t take_entry(void)
 {
     for (uint32_t i = 0; i < UT_TABLE_ENTRIES / WORD_BITS; i++) {
-        uint64_t word = __atomic_load_n(&used[i], __ATOMIC_RELAXED);
+        uint64_t word = __atomic_load_n(&own_entries.used[i], __ATOMIC_RELAXED);
         while (word != UINT64_MAX) {
             uint32_t bit = (uint32_t)__builtin_ctzll(~word);
-            if (__atomic_compare_exchange_n(&used[i], &word, word | 1ull << bit, false,
+            if (__atomic_compare_exchange_n(&own_entries.used[i], &word, word | 1ull << bit, false,
                                             __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
                 return i * WORD_BITS + bit;
         }
@@ -305,7 +307,8 @@ static uint32_t take_entry(void)
 
 static void give_entry(uint32_t i)
 {
-    __atomic_and_fetch(&used[i / WORD_BITS], ~(1ull << i % WORD_BITS), __ATOMIC_RELEASE);
+    __atomic_and_fetch(&own_entries.used[i / WORD_BITS], ~(1ull << i % WORD_BITS),
+                       __ATOMIC_RELEASE);
 }
 
 /* Claims a slot for a reference. In a full bucket, takes the slot of a process that is found dead.
@@ -353,11 +356,11 @@ uint32_t ut_table_enter(const struct ut_table_comm *comm, const uint32_t buckets
     struct entry *e = &table.entries[number];
     write_words(e, comm);
     __atomic_add_fetch(&e->serial, 1, __ATOMIC_SEQ_CST);
-    places[i].num = 0;
+    own_entries.places[i].num = 0;
     for (unsigned int k = 0; k < num; k++) {
         uint32_t *ref = claim_reference(buckets[k], number + 1);
         if (ref)
-            places[i].refs[places[i].num++] = ref;
+            own_entries.places[i].refs[own_entries.places[i].num++] = ref;
     }
     return i + 1;
 }
@@ -368,9 +371,9 @@ void ut_table_leave(uint32_t entry)
 
     UT_ASSERT(i < UT_TABLE_ENTRIES);
     __atomic_add_fetch(&table.entries[ref - 1].serial, 1, __ATOMIC_SEQ_CST);
-    for (unsigned int k = 0; k < places[i].num; k++) {
+    for (unsigned int k = 0; k < own_entries.places[i].num; k++) {
         uint32_t own = ref; /* another process may have replaced it */
-        __atomic_compare_exchange_n(places[i].refs[k], &own, 0, false, __ATOMIC_SEQ_CST,
+        __atomic_compare_exchange_n(own_entries.places[i].refs[k], &own, 0, false, __ATOMIC_SEQ_CST,
                                     __ATOMIC_RELAXED);
     }
     give_entry(i);
@@ -454,7 +457,7 @@ void ut_table_count(uint32_t submitted, uint32_t completed)
 {
     const struct header *header = __atomic_load_n(&table.header, __ATOMIC_ACQUIRE);
 
-    add_counts(header ? &table.processes[table.mine] : &alone, submitted, completed);
+    add_counts(header ? &table.processes[table.mine] : &table.alone, submitted, completed);
     if (!header && __atomic_load_n(&table.header, __ATOMIC_SEQ_CST))
         pass_counts_on(); /* another thread has opened the table meanwhile */
 }
@@ -469,7 +472,7 @@ static bool is_whole_job(const struct ut_job_info *job)
 
 bool ut_table_has_one_active(const struct ut_job_info *job, uint64_t *submitted)
 {
-    const struct process *p = job->size == 1 ? &alone : table.processes;
+    const struct process *p = job->size == 1 ? &table.alone : table.processes;
     uint64_t completed = 0;
 
     *submitted = 0;

@@ -17,23 +17,27 @@ enum {
     END_SIZE = 2048, /* number of bytes compared at each end of a longer put */
 };
 
-static struct copy {
+struct copy {
     uint8_t bytes[2 * END_SIZE];
     uint8_t beside[2 * UT_CACHE_LINE]; /* copy of the rest of the first and the last cache line */
     bool has_beside;                   /* `beside` was copied while no other communication was
                                         * outstanding */
     uint64_t submitted;                /* number of submitted communications at that time */
-} copies[MAX_COPIES];
-static uint32_t used; /* atomic: one bit per copy */
+};
+
+static struct {
+    uint32_t used; /* atomic: one bit per copy */
+    struct copy copy[MAX_COPIES];
+} copies;
 
 static uint8_t take_copy(void)
 {
-    uint32_t word = __atomic_load_n(&used, __ATOMIC_RELAXED);
+    uint32_t word = __atomic_load_n(&copies.used, __ATOMIC_RELAXED);
 
     while (word != (1u << MAX_COPIES) - 1) {
         unsigned int i = (unsigned int)__builtin_ctz(~word);
-        if (__atomic_compare_exchange_n(&used, &word, word | 1u << i, false, __ATOMIC_ACQUIRE,
-                                        __ATOMIC_RELAXED))
+        if (__atomic_compare_exchange_n(&copies.used, &word, word | 1u << i, false,
+                                        __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
             return (uint8_t)(i + 1);
     }
     return 0;
@@ -42,7 +46,7 @@ static uint8_t take_copy(void)
 void ut_target_forget(struct ut_check_op *op)
 {
     if (op->copy)
-        __atomic_and_fetch(&used, ~(1u << (op->copy - 1)), __ATOMIC_RELEASE);
+        __atomic_and_fetch(&copies.used, ~(1u << (op->copy - 1)), __ATOMIC_RELEASE);
     op->copy = 0;
 }
 
@@ -116,7 +120,7 @@ static int read_beside(const struct ut_check_op *op, uint8_t *to)
  * copied only while none is outstanding. */
 static bool copy_beside(const struct ut_vcq *vcq, const struct ut_check_op *op)
 {
-    struct copy *copy = &copies[op->copy - 1];
+    struct copy *copy = &copies.copy[op->copy - 1];
 
     return !vcq->shuffled && ut_table_has_one_active(ut_check_job, &copy->submitted) &&
            read_beside(op, copy->beside) > 0;
@@ -124,7 +128,7 @@ static bool copy_beside(const struct ut_vcq *vcq, const struct ut_check_op *op)
 
 static bool is_beside_changed(const struct ut_check_op *op)
 {
-    const struct copy *copy = &copies[op->copy - 1];
+    const struct copy *copy = &copies.copy[op->copy - 1];
     uint8_t now[sizeof(copy->beside)];
     uint64_t submitted;
     int size = copy->has_beside ? read_beside(op, now) : 0;
@@ -215,10 +219,10 @@ void ut_target_copy(struct ut_vcq *vcq, const struct ut_slot *slot)
     if (!m.alone)
         return;
     op->copy = take_copy();
-    if (op->copy && !read_memory(op, copies[op->copy - 1].bytes))
+    if (op->copy && !read_memory(op, copies.copy[op->copy - 1].bytes))
         ut_target_forget(op);
     if (op->copy)
-        copies[op->copy - 1].has_beside = copy_beside(vcq, op);
+        copies.copy[op->copy - 1].has_beside = copy_beside(vcq, op);
 }
 
 /* True if a byte is neither the old byte nor the one that the put writes. */
@@ -234,7 +238,7 @@ static bool copy_differs(const uint8_t *before, const uint8_t *now, const uint8_
 static bool was_changed(struct ut_vcq *vcq, const struct ut_slot *slot)
 {
     const struct ut_check_op *op = ut_check_op_of(vcq, slot);
-    const uint8_t *before = copies[op->copy - 1].bytes, *source = ut_check_source(vcq, slot);
+    const uint8_t *before = copies.copy[op->copy - 1].bytes, *source = ut_check_source(vcq, slot);
     const struct pieces p = pieces_of(op->length);
     uint8_t now[2 * END_SIZE];
 
