@@ -86,7 +86,7 @@ static uint64_t choose_time(struct ut_tape *t, struct ut_tape_stream *s, uint64_
     if (s->held == WHOLE)
         ns = take_larger(ns, whole);
     uint64_t elapsed = ut_clock_ns() - t->hold.opened_at;
-    if (t->hold.ns + ns > allowed + elapsed / PART / ut_tape_job_size) {
+    if (t->hold.ns + ns > allowed + elapsed / PART / t->hold.job_size) {
         t->hold.pause = PAUSE;
         return 0;
     }

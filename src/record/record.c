@@ -201,7 +201,7 @@ static inline void end_direct(struct ut_tape *t, uint64_t begin, uint32_t length
         return;
     }
     uint64_t now = ut_tape_time(), took = now - begin;
-    if (length <= SHORT_PUT && !t->flushed && took < ut_tape_off_cpu)
+    if (length <= SHORT_PUT && !t->flushed && took < ut_tape_clock.off_cpu)
         t->put_took = (uint32_t)(t->put_took ? (3 * t->put_took + took) / 4 : took);
     t->flushed = false;
     ut_tape_end_call(t, begin, now);

@@ -24,10 +24,7 @@ enum {
     LOOKS = 5,            /* number of reads at both times; the shortest one counts */
 };
 
-double ut_tape_ticks_a_ns = 1;
-bool ut_tape_by_counter;
-uint64_t ut_tape_off_cpu, ut_tape_wait;
-uint32_t ut_tape_job_size = 1;
+struct ut_tape_clock ut_tape_clock = {.ticks_a_ns = 1};
 UT_THREAD_LOCAL struct ut_tape *ut_tape_own;
 
 static struct {
@@ -35,10 +32,11 @@ static struct {
     int file;
     char file_path[PATH_MAX];
     uint64_t num_records, written, size_limit;
+    uint32_t job_size;
     struct ut_tape *tapes;
     uint32_t num_tapes;
     pthread_key_t tape_key;
-} recording = {.lock = PTHREAD_MUTEX_INITIALIZER, .file = -1};
+} recording = {.lock = PTHREAD_MUTEX_INITIALIZER, .file = -1, .job_size = 1};
 
 /*
  * The file. The caller holds the lock.
@@ -137,15 +135,16 @@ static bool is_counter_the_clock(void)
 
 static struct moment choose_clock(void)
 {
-    ut_tape_by_counter = is_counter_the_clock();
+    ut_tape_clock.by_counter = is_counter_the_clock();
     struct moment first = take_moment(), last = first;
 
-    while (ut_tape_by_counter && last.ns - first.ns < CALIBRATE_NS)
+    while (ut_tape_clock.by_counter && last.ns - first.ns < CALIBRATE_NS)
         last = take_moment();
-    if (ut_tape_by_counter)
-        ut_tape_ticks_a_ns = (double)(last.ticks - first.ticks) / (double)(last.ns - first.ns);
-    ut_tape_off_cpu = (uint64_t)(OFF_CPU_NS * ut_tape_ticks_a_ns);
-    ut_tape_wait = (uint64_t)(POLLS_NS * ut_tape_ticks_a_ns);
+    if (ut_tape_clock.by_counter)
+        ut_tape_clock.ticks_a_ns =
+            (double)(last.ticks - first.ticks) / (double)(last.ns - first.ns);
+    ut_tape_clock.off_cpu = (uint64_t)(OFF_CPU_NS * ut_tape_clock.ticks_a_ns);
+    ut_tape_clock.wait = (uint64_t)(POLLS_NS * ut_tape_clock.ticks_a_ns);
     return first;
 }
 
@@ -166,13 +165,13 @@ void ut_tape_read_cpu(struct ut_tape *t, uint64_t now)
 void ut_tape_add_long(struct ut_tape *t, uint64_t now)
 {
     uint64_t gap = now - t->last_end, before = t->last_end - t->wall_at, cpu = cpu_ns();
-    uint64_t spent = (uint64_t)((double)(cpu - t->cpu_at) * ut_tape_ticks_a_ns);
+    uint64_t spent = (uint64_t)((double)(cpu - t->cpu_at) * ut_tape_clock.ticks_a_ns);
     uint64_t own_part = spent > before ? spent - before : 0;
 
     own_part = own_part < gap ? own_part : gap;
     t->pending += own_part;
     t->hold.off_ns =
-        (3 * t->hold.off_ns + (uint64_t)((double)(gap - own_part) / ut_tape_ticks_a_ns)) / 4;
+        (3 * t->hold.off_ns + (uint64_t)((double)(gap - own_part) / ut_tape_clock.ticks_a_ns)) / 4;
     t->cpu_at = cpu;
     t->wall_at = now;
 }
@@ -259,6 +258,7 @@ static struct ut_tape *make_tape(void)
     t->tcq = t->notice.vcq = UT_TAPE_NO_VCQ;
     ut_tape_read_cpu(t, t->last_end);
     t->hold.opened_at = ut_clock_ns();
+    t->hold.job_size = recording.job_size;
     t->hold.random = t->hold.opened_at | 1;
     return t;
 }
@@ -329,7 +329,7 @@ static void write_head(const struct ut_process *process, struct moment first)
     ut_tape_word(&head, process->host);
     ut_tape_bytes(&head, process->coords.at, 6);
     ut_tape_signed(&head, time_of_day_offset());
-    ut_tape_number(&head, ut_tape_by_counter);
+    ut_tape_number(&head, ut_tape_clock.by_counter);
     ut_tape_word(&head, first.ticks);
     ut_tape_word(&head, first.ns);
     write_block(UT_RECORD_HEAD, head.bytes, head.used);
@@ -339,7 +339,7 @@ int ut_tape_open(const char *path, uint64_t limit, const struct ut_process *proc
 {
     snprintf(recording.file_path, sizeof(recording.file_path), "%s", path);
     recording.size_limit = limit;
-    ut_tape_job_size = process->job->size;
+    recording.job_size = process->job->size;
     recording.file = ut_fd_mark(ut_file_create(path, why));
     if (recording.file < 0)
         return recording.file;

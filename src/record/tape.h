@@ -84,6 +84,7 @@ struct ut_tape {
     struct {                          /* used by hold.c */
         struct ut_hash_table streams; /* struct ut_tape_stream */
         uint32_t pause;               /* number of puts that are not considered */
+        uint32_t job_size;
         uint64_t num_held, random, opened_at, ns;
         uint64_t off_ns; /* how long this thread is usually off its core: a moving mean */
     } hold;
@@ -91,17 +92,16 @@ struct ut_tape {
     struct ut_tape *next;
 };
 
-/* Ticks per ns, and whether ticks come from the processor's counter. */
-extern double ut_tape_ticks_a_ns;
-extern bool ut_tape_by_counter;
-/* in ticks: 20 us and 2 us */
-extern uint64_t ut_tape_off_cpu, ut_tape_wait;
-extern uint32_t ut_tape_job_size;
+extern struct ut_tape_clock {
+    double ticks_a_ns;
+    bool by_counter;        /* ticks come from the processor's counter */
+    uint64_t off_cpu, wait; /* in ticks: 20 us and 2 us */
+} ut_tape_clock;
 
 static inline uint64_t ut_tape_time(void)
 {
 #if defined(__x86_64__)
-    if (__builtin_expect(ut_tape_by_counter, 1))
+    if (__builtin_expect(ut_tape_clock.by_counter, 1))
         return __rdtsc() >> UT_RECORD_COUNTER_SHIFT;
 #endif
     return ut_clock_ns();
@@ -173,9 +173,9 @@ static inline void ut_tape_begin_call(struct ut_tape *t, uint64_t now)
 {
     uint64_t gap = now > t->last_end ? now - t->last_end : 0;
 
-    if (__builtin_expect(gap > ut_tape_off_cpu, 0))
+    if (__builtin_expect(gap > ut_tape_clock.off_cpu, 0))
         ut_tape_add_long(t, now);
-    else if (!t->polls || gap >= ut_tape_wait)
+    else if (!t->polls || gap >= ut_tape_clock.wait)
         t->pending += gap;
 }
 
@@ -183,7 +183,7 @@ static inline void ut_tape_begin_call(struct ut_tape *t, uint64_t now)
 static inline void ut_tape_end_call(struct ut_tape *t, uint64_t begin, uint64_t now)
 {
     t->last_end = now;
-    if (__builtin_expect(now - begin > ut_tape_off_cpu, 0))
+    if (__builtin_expect(now - begin > ut_tape_clock.off_cpu, 0))
         ut_tape_read_cpu(t, now);
 }
 
