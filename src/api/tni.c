@@ -25,14 +25,21 @@ static const struct utofu_onesided_caps onesided_caps = {
     .max_gap = UT_MAX_GAP,
 };
 
-static struct utofu_barrier_caps barrier_caps = {
-    .flags = 0,
-    .reduce_ops = UTOFU_BARRIER_CAP_REDUCE_OP_BARRIER | UTOFU_BARRIER_CAP_REDUCE_OP_BAND |
-                  UTOFU_BARRIER_CAP_REDUCE_OP_BOR | UTOFU_BARRIER_CAP_REDUCE_OP_BXOR |
-                  UTOFU_BARRIER_CAP_REDUCE_OP_MAX | UTOFU_BARRIER_CAP_REDUCE_OP_MAXLOC |
-                  UTOFU_BARRIER_CAP_REDUCE_OP_SUM | UTOFU_BARRIER_CAP_REDUCE_OP_BFPSUM,
-    .max_uint64_reduction = 6,
-    .max_double_reduction = 3,
+/* What the queries return pointers to. */
+static struct {
+    pthread_mutex_t lock;                             /* guards `onesided` */
+    struct utofu_onesided_caps onesided[UT_NUM_TNIS]; /* zero before the first query of the TNI */
+    struct utofu_barrier_caps barrier;
+} caps = {
+    .lock = PTHREAD_MUTEX_INITIALIZER,
+    .barrier = {.flags = 0,
+                .reduce_ops = UTOFU_BARRIER_CAP_REDUCE_OP_BARRIER |
+                              UTOFU_BARRIER_CAP_REDUCE_OP_BAND | UTOFU_BARRIER_CAP_REDUCE_OP_BOR |
+                              UTOFU_BARRIER_CAP_REDUCE_OP_BXOR | UTOFU_BARRIER_CAP_REDUCE_OP_MAX |
+                              UTOFU_BARRIER_CAP_REDUCE_OP_MAXLOC | UTOFU_BARRIER_CAP_REDUCE_OP_SUM |
+                              UTOFU_BARRIER_CAP_REDUCE_OP_BFPSUM,
+                .max_uint64_reduction = 6,
+                .max_double_reduction = 3},
 };
 
 static int get_tnis(utofu_tni_id_t **tni_ids, size_t *num_tnis)
@@ -65,18 +72,17 @@ int utofu_get_barrier_tnis(utofu_tni_id_t **tni_ids, size_t *num_tnis)
  * that of the manual. */
 static struct utofu_onesided_caps *caps_of(utofu_tni_id_t tni)
 {
-    static struct utofu_onesided_caps caps[UT_NUM_TNIS];
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    struct utofu_onesided_caps *c = &caps.onesided[tni];
     const struct ut_process *process;
     size_t line = !ut_process_forked() && ut_runtime_start(&process) == 0 ? process->line[tni] : 0;
 
-    pthread_mutex_lock(&lock);
-    if (!caps[tni].cache_line_size)
-        caps[tni] = onesided_caps;
-    if (line && line != caps[tni].cache_line_size)
-        caps[tni].cache_line_size = line;
-    pthread_mutex_unlock(&lock);
-    return &caps[tni];
+    pthread_mutex_lock(&caps.lock);
+    if (!c->cache_line_size)
+        *c = onesided_caps;
+    if (line && line != c->cache_line_size)
+        c->cache_line_size = line;
+    pthread_mutex_unlock(&caps.lock);
+    return c;
 }
 
 UT_PUBLIC(utofu_query_onesided_caps);
@@ -97,6 +103,6 @@ int utofu_query_barrier_caps(utofu_tni_id_t tni_id, struct utofu_barrier_caps **
         return UT_REFUSE(UTOFU_ERR_INVALID_POINTER, "tni_caps is NULL");
     if (tni_id >= UT_NUM_TNIS)
         return UT_REFUSE(UTOFU_ERR_INVALID_TNI_ID, "TNI %u: they are 0 to 5", tni_id);
-    *tni_caps = &barrier_caps;
+    *tni_caps = &caps.barrier;
     return UTOFU_SUCCESS;
 }

@@ -16,10 +16,13 @@
 #include "util/last_error.h"
 #include "util/log.h"
 
-static struct ut_process proc;
-static struct ut_process *ready; /* set with release order when the process is complete */
-static pthread_once_t env_once = PTHREAD_ONCE_INIT;
-static int env_result;
+static struct {
+    struct ut_process state;
+    bool ready; /* set with release order when the state is complete */
+    pthread_once_t environment_once;
+    pthread_mutex_t progress_lock;
+} own = {.environment_once = PTHREAD_ONCE_INIT, .progress_lock = PTHREAD_MUTEX_INITIALIZER};
+
 bool ut_process_is_fork;
 
 static void child_after_fork(void)
@@ -29,15 +32,15 @@ static void child_after_fork(void)
 
 static void load_environment(void)
 {
-    env_result = ut_env_load() ? UTOFU_ERR_FATAL : 0;
+    ut_env_load();
     ut_log_init();
     pthread_atfork(NULL, NULL, child_after_fork);
 }
 
 int ut_process_environment(void)
 {
-    pthread_once(&env_once, load_environment);
-    return env_result;
+    pthread_once(&own.environment_once, load_environment);
+    return ut_env_load() ? UTOFU_ERR_FATAL : 0;
 }
 
 /* Finds the identity of the host. If a boot id exists but cannot be read, this is an error, because
@@ -52,10 +55,10 @@ static int find_host(void)
                  strerror(-rc), ut_fd_limit_remedy(-rc));
         return UTOFU_ERR_FATAL;
     }
-    proc.host = host.hash;
-    proc.boot = host.boot;
-    proc.pid_ns = host.pid_ns;
-    proc.net_ns = host.net_ns;
+    own.state.host = host.hash;
+    own.state.boot = host.boot;
+    own.state.pid_ns = host.pid_ns;
+    own.state.net_ns = host.net_ns;
     return 0;
 }
 
@@ -64,16 +67,16 @@ static int place_in_network(void)
     const char *text = ut_env_str(UT_ENV_SHAPE);
 
     if (*text == '\0') {
-        proc.shape = ut_shape_for(0);
-    } else if (!ut_shape_parse(text, &proc.shape)) {
+        own.state.shape = ut_shape_for(0);
+    } else if (!ut_shape_parse(text, &own.state.shape)) {
         ut_error("process", "UTOFU_SHAPE=%s: give X, XxY or XxYxZ, numbers from 1 to 256", text);
         return UTOFU_ERR_FATAL;
     }
-    if (!ut_coords_of_node(&proc.shape, proc.job->node, &proc.coords)) {
+    if (!ut_coords_of_node(&own.state.shape, own.state.job->node, &own.state.coords)) {
         ut_error("process",
                  "node number %u lies outside the shape %ux%ux%u (12 nodes a cell); set "
                  "a larger UTOFU_SHAPE",
-                 proc.job->node, proc.shape.x, proc.shape.y, proc.shape.z);
+                 own.state.job->node, own.state.shape.x, own.state.shape.y, own.state.shape.z);
         return UTOFU_ERR_FATAL;
     }
     return 0;
@@ -143,24 +146,24 @@ int ut_process_begin(struct ut_process **process)
 {
     int rc = ut_process_environment();
 
-    *process = &proc;
+    *process = &own.state;
     if (rc) {
         ut_last_error_text(rc, ut_env_error());
         return rc;
     }
-    rc = ut_job_open(&proc.job);
+    rc = ut_job_open(&own.state.job);
     if (rc == -EBUSY)
         return UT_PROCESS_NOT_YET;
-    if (rc != 0 || proc.job->rank == 0)
+    if (rc != 0 || own.state.job->rank == 0)
         warn_of_variables();
     if (rc != 0)
         return UTOFU_ERR_FATAL;
-    ut_log_set_rank(proc.job->rank);
-    ut_vcq_id_set_job(proc.job->mark);
+    ut_log_set_rank(own.state.job->rank);
+    ut_vcq_id_set_job(own.state.job->mark);
     if ((rc = find_host()))
         return rc;
-    if (getrandom(&proc.session, sizeof(proc.session), 0) != sizeof(proc.session))
-        proc.session = (uint64_t)getpid() << 32 ^ (uint64_t)(uintptr_t)&proc;
+    if (getrandom(&own.state.session, sizeof(own.state.session), 0) != sizeof(own.state.session))
+        own.state.session = (uint64_t)getpid() << 32 ^ (uint64_t)(uintptr_t)&own.state;
     return 0;
 }
 
@@ -168,20 +171,20 @@ int ut_process_find_coords(void)
 {
     int rc;
 
-    if ((rc = place_in_network()) || (rc = ut_cqs_alloc(&proc)))
+    if ((rc = place_in_network()) || (rc = ut_cqs_alloc(&own.state)))
         return rc;
-    ut_cqs_reserve(&proc);
+    ut_cqs_reserve(&own.state);
     return 0;
 }
 
 void ut_process_ready(void)
 {
-    __atomic_store_n(&ready, &proc, __ATOMIC_RELEASE);
+    __atomic_store_n(&own.ready, true, __ATOMIC_RELEASE);
 }
 
 const struct ut_process *ut_process_peek(void)
 {
-    return __atomic_load_n(&ready, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&own.ready, __ATOMIC_ACQUIRE) ? &own.state : NULL;
 }
 
 static int progress_providers(void)
@@ -201,11 +204,9 @@ static int progress_providers(void)
 
 int ut_process_progress(void)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-
-    if (pthread_mutex_trylock(&lock) != 0)
+    if (pthread_mutex_trylock(&own.progress_lock) != 0)
         return 1;
     int ms = progress_providers();
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&own.progress_lock);
     return ms;
 }

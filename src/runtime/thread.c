@@ -340,7 +340,7 @@ static int start_thread(void)
     int rc = ut_thread_create("utofu", thread_main, NULL, NULL);
     if (rc != 0)
         return rc;
-    __atomic_store_n(&ut_vcq_thread, true, __ATOMIC_RELAXED);
+    __atomic_store_n(&ut_vcq_thread.runs, true, __ATOMIC_RELAXED);
     return 0;
 }
 

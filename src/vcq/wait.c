@@ -72,18 +72,17 @@ void ut_vcq_end_waits(struct ut_vcq *vcq)
  * Wakes the background thread.
  */
 
-bool ut_vcq_thread;
-static int wake_fd = -1; /* atomic */
+struct ut_vcq_thread ut_vcq_thread = {.wake_fd = -1};
 
 int ut_vcq_wake_fd(void)
 {
-    int fd = __atomic_load_n(&wake_fd, __ATOMIC_RELAXED), none = -1;
+    int fd = __atomic_load_n(&ut_vcq_thread.wake_fd, __ATOMIC_RELAXED), none = -1;
 
     if (fd >= 0)
         return fd;
     fd = ut_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (fd < 0 ||
-        __atomic_compare_exchange_n(&wake_fd, &none, fd, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+    if (fd < 0 || __atomic_compare_exchange_n(&ut_vcq_thread.wake_fd, &none, fd, false,
+                                              __ATOMIC_RELAXED, __ATOMIC_RELAXED))
         return fd;
     ut_fd_close(fd); /* another thread created the eventfd first */
     return none;
@@ -91,7 +90,7 @@ int ut_vcq_wake_fd(void)
 
 void ut_vcq_wake_thread(void)
 {
-    int fd = __atomic_load_n(&wake_fd, __ATOMIC_RELAXED);
+    int fd = __atomic_load_n(&ut_vcq_thread.wake_fd, __ATOMIC_RELAXED);
     uint64_t one = 1;
 
     if (ut_fd_check_own(fd) && write(fd, &one, sizeof(one)) < 0)

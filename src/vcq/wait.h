@@ -48,10 +48,15 @@ void ut_vcq_end_waits(struct ut_vcq *vcq) __attribute__((cold));
 
 struct ut_vcq;
 
-extern bool ut_vcq_thread; /* atomic: the background thread runs */
+/* The background thread. Both fields are atomic. */
+extern struct ut_vcq_thread {
+    bool runs;
+    int wake_fd; /* the eventfd on which it sleeps; -1: not created yet */
+} ut_vcq_thread;
+
 static inline bool ut_vcq_has_thread(void)
 {
-    return __atomic_load_n(&ut_vcq_thread, __ATOMIC_RELAXED);
+    return __atomic_load_n(&ut_vcq_thread.runs, __ATOMIC_RELAXED);
 }
 
 /* Returns the eventfd on which the thread sleeps; creates it at the first call. Negative: an error,
