@@ -64,7 +64,8 @@ void ut_gate_wire_input(struct ut_gate *g, unsigned int input, utofu_vbg_id_t sr
     clear_input(in);
     if (src != UTOFU_VBG_ID_NULL && ut_vbg_id_unpack(src, &ident) && ut_gate_is_own(&ident)) {
         in->confirmed = true;
-        in->floor = __atomic_load_n(&ut_gates[ident.tni].gate[ident.gate].epoch, __ATOMIC_RELAXED);
+        in->floor = __atomic_load_n(&ut_gate_table.of_tni[ident.tni].gate[ident.gate].epoch,
+                                    __ATOMIC_RELAXED);
     }
 }
 
@@ -326,7 +327,8 @@ static __attribute__((noinline)) void send_local(struct ut_gate *g, const struct
         .tag = {.src = g->id, .number = g->out_packets, .epoch = g->epoch, .last = last}};
 
     if (dst->tni == g->tni) {
-        ut_gate_deliver(&ut_gates[g->tni].gate[dst->gate], UT_INPUT_PACKET, &p.tag, value);
+        ut_gate_deliver(&ut_gate_table.of_tni[g->tni].gate[dst->gate], UT_INPUT_PACKET, &p.tag,
+                        value);
         return;
     }
     ut_value_copy(&p.value, value);

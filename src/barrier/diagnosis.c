@@ -40,7 +40,7 @@ void ut_gate_check_wait(struct ut_gate *start)
                 ut_gate_name(start->id).text, (unsigned long long)(now - start->started_ms) / 1000);
     }
     ut_gate_trace(start, report);
-    ut_gate_run(&ut_gates[start->tni]);
+    ut_gate_run(&ut_gate_table.of_tni[start->tni]);
 }
 
 const char *ut_gate_state_of_local(const struct ut_gate *src, utofu_vbg_id_t sends_to,
@@ -102,7 +102,7 @@ static void trace_packet(struct ut_gate *g, bool report)
                     ut_gate_name(in->src).text, ut_gate_state_of_remote(in));
         ut_gate_query_source(g, true);
     } else if (src.tni == g->tni) {
-        trace_local(g, UT_INPUT_PACKET, &ut_gates[g->tni].gate[src.gate], report);
+        trace_local(g, UT_INPUT_PACKET, &ut_gate_table.of_tni[g->tni].gate[src.gate], report);
     } else {
         struct ut_gate_cross_tni p = {.gate = src.gate, .trace = true, .report = report};
         if (report)
@@ -124,7 +124,7 @@ void ut_gate_trace(struct ut_gate *g, bool report)
         return;
     if (ut_gate_input_is_empty(g, UT_INPUT_SIGNAL)) {
         ut_vbg_id_unpack(g->in[UT_INPUT_SIGNAL].src, &src);
-        trace_local(g, UT_INPUT_SIGNAL, &ut_gates[g->tni].gate[src.gate], report);
+        trace_local(g, UT_INPUT_SIGNAL, &ut_gate_table.of_tni[g->tni].gate[src.gate], report);
     }
     trace_packet(g, report);
 }

@@ -48,7 +48,7 @@ static const char *source_state(const struct ut_gate *g, unsigned int input)
         return ut_gate_state_of_remote(in);
     if (src.tni != g->tni)
         return "which belongs to another TNI";
-    const struct ut_gate *from = &ut_gates[src.tni].gate[src.gate];
+    const struct ut_gate *from = &ut_gate_table.of_tni[src.tni].gate[src.gate];
     return ut_gate_state_of_local(from,
                                   input == UT_INPUT_SIGNAL ? from->setting.dst_lcl_vbg_id
                                                            : from->setting.dst_rmt_vbg_id,
@@ -78,7 +78,7 @@ static void dump_gate(const struct ut_gate *g)
 
 void ut_gate_dump(struct ut_vcq *vcq)
 {
-    const struct ut_gates *t = &ut_gates[vcq->tni];
+    const struct ut_gates *t = &ut_gate_table.of_tni[vcq->tni];
 
     for (unsigned int i = 0; i < UT_NUM_GATES; i++) {
         if (t->gate[i].set)

@@ -67,7 +67,7 @@ static int end_broken(struct ut_gate *g, utofu_vbg_id_t culprit)
              ut_gate_name(g->id).text, ut_gate_name(culprit).text);
     g->culprit = culprit;
     ut_gate_send_last(g, culprit);
-    ut_gate_run(&ut_gates[g->tni]);
+    ut_gate_run(&ut_gate_table.of_tni[g->tni]);
     return UTOFU_ERR_BARRIER_OTHER;
 }
 

@@ -5,21 +5,19 @@
 #include "engine/engine.h"
 #include "barrier/inner.h"
 
-static uint32_t in_use; /* atomic: one bit per TNI with an allocated gate */
-
 /*
  * Inboxes
  */
 
 static __attribute__((noinline)) int empty_inbox(struct ut_vcq *vcq)
 {
-    struct ut_gates *t = &ut_gates[vcq->tni];
+    struct ut_gates *t = &ut_gate_table.of_tni[vcq->tni];
     int n = 0;
 
     ut_lock(&t->inbox_lock);
     struct ut_gate_cross_tni *list = t->inbox;
     t->inbox = NULL;
-    __atomic_fetch_and(&ut_gate_filled_inboxes, ~(1u << vcq->tni), __ATOMIC_RELEASE);
+    __atomic_fetch_and(&ut_gate_table.filled_inboxes, ~(1u << vcq->tni), __ATOMIC_RELEASE);
     ut_unlock(&t->inbox_lock);
     for (; list; n++) {
         struct ut_gate_cross_tni *p = list;
@@ -37,7 +35,7 @@ static __attribute__((noinline)) int empty_inbox(struct ut_vcq *vcq)
 
 int ut_gate_progress(struct ut_vcq *vcq)
 {
-    uint32_t full = __atomic_load_n(&ut_gate_filled_inboxes, __ATOMIC_ACQUIRE);
+    uint32_t full = __atomic_load_n(&ut_gate_table.filled_inboxes, __ATOMIC_ACQUIRE);
 
     return __builtin_expect(full >> vcq->tni & 1, 0) ? empty_inbox(vcq) : 0;
 }
@@ -46,8 +44,8 @@ void ut_gate_deliver_inboxes(void)
 {
     uint32_t tnis;
 
-    while ((tnis = __atomic_load_n(&ut_gate_filled_inboxes, __ATOMIC_ACQUIRE))) {
-        struct ut_gates *t = &ut_gates[__builtin_ctz(tnis)];
+    while ((tnis = __atomic_load_n(&ut_gate_table.filled_inboxes, __ATOMIC_ACQUIRE))) {
+        struct ut_gates *t = &ut_gate_table.of_tni[__builtin_ctz(tnis)];
         struct ut_vcq *vcq = ut_gates_vcq(t);
         ut_gate_enter(t, vcq);
         ut_gate_progress(vcq);
@@ -61,21 +59,21 @@ void ut_gate_deliver_inboxes(void)
 
 void ut_gate_count_allocated(struct ut_gates *t, int more)
 {
-    uint32_t bit = 1u << (t - ut_gates);
+    uint32_t bit = 1u << (t - ut_gate_table.of_tni);
 
     t->num_allocated += (unsigned int)more;
     if (t->num_allocated > 0)
-        __atomic_fetch_or(&in_use, bit, __ATOMIC_RELAXED);
+        __atomic_fetch_or(&ut_gate_table.allocated, bit, __ATOMIC_RELAXED);
     else
-        __atomic_fetch_and(&in_use, ~bit, __ATOMIC_RELAXED);
+        __atomic_fetch_and(&ut_gate_table.allocated, ~bit, __ATOMIC_RELAXED);
 }
 
 void ut_gate_progress_others(unsigned int own)
 {
-    uint32_t others = __atomic_load_n(&in_use, __ATOMIC_RELAXED) & ~(1u << own);
+    uint32_t others = __atomic_load_n(&ut_gate_table.allocated, __ATOMIC_RELAXED) & ~(1u << own);
 
     for (; others; others &= others - 1) {
-        struct ut_gates *t = &ut_gates[__builtin_ctz(others)];
+        struct ut_gates *t = &ut_gate_table.of_tni[__builtin_ctz(others)];
         struct ut_vcq *vcq = ut_gates_vcq(t);
         if (!ut_trylock(&vcq->lock))
             continue;

@@ -116,12 +116,19 @@ struct ut_gates {
     struct ut_lock inbox_lock;
     struct ut_gate_cross_tni *inbox, **inbox_last;
 };
-extern struct ut_gates ut_gates[UT_NUM_TNIS];
+
+/* The gates of this process. */
+extern struct ut_gate_table {
+    struct ut_gates of_tni[UT_NUM_TNIS];
+    /* atomic, one bit per TNI */
+    uint32_t allocated;      /* a gate is allocated */
+    uint32_t filled_inboxes; /* the inbox is not empty */
+} ut_gate_table;
 
 /* The gates of a TNI. The asm keeps the compiler from computing the address again at each use. */
 static inline struct ut_gates *ut_gates_of(unsigned int tni)
 {
-    struct ut_gates *t = &ut_gates[tni];
+    struct ut_gates *t = &ut_gate_table.of_tni[tni];
 
     __asm__("" : "+r"(t));
     return t;
@@ -159,7 +166,6 @@ static inline struct ut_stats *ut_gate_stats(const struct ut_gate *g)
 /* True if the gate belongs to this process. */
 bool ut_gate_is_own(const struct ut_vbg_ident *ident);
 utofu_vbg_id_t ut_gate_own_id(unsigned int tni, unsigned int index);
-extern uint32_t ut_gate_filled_inboxes; /* atomic: one bit per TNI whose inbox is not empty */
 /* Puts a message into the inbox of TNI `to`. The caller holds the lock of TNI `from`. */
 void ut_gate_send_cross_tni(unsigned int from, unsigned int to,
                             const struct ut_gate_cross_tni *message);
@@ -183,7 +189,7 @@ int ut_gate_progress(struct ut_vcq *vcq);
 void ut_gate_deliver_inboxes(void);
 static inline void ut_gate_check_inboxes(void)
 {
-    if (__builtin_expect(__atomic_load_n(&ut_gate_filled_inboxes, __ATOMIC_ACQUIRE) != 0, 0))
+    if (__builtin_expect(__atomic_load_n(&ut_gate_table.filled_inboxes, __ATOMIC_ACQUIRE) != 0, 0))
         ut_gate_deliver_inboxes();
 }
 /* Finds the allocated gate with this id, and takes the lock of its VCQ. NULL: there is no such

@@ -9,8 +9,7 @@
 #include "util/log.h"
 #include "vcq/wait.h"
 
-struct ut_gates ut_gates[UT_NUM_TNIS];
-uint32_t ut_gate_filled_inboxes;
+struct ut_gate_table ut_gate_table;
 
 bool ut_gate_is_own(const struct ut_vbg_ident *ident)
 {
@@ -59,7 +58,7 @@ struct ut_gate_name ut_gate_name(utofu_vbg_id_t id)
 void ut_gate_send_cross_tni(unsigned int from, unsigned int to,
                             const struct ut_gate_cross_tni *message)
 {
-    struct ut_gates *t = &ut_gates[to];
+    struct ut_gates *t = &ut_gate_table.of_tni[to];
     struct ut_gate_cross_tni *p = malloc(sizeof(*p));
 
     if (!p) {
@@ -73,10 +72,10 @@ void ut_gate_send_cross_tni(unsigned int from, unsigned int to,
         t->inbox_last = &t->inbox;
     *t->inbox_last = p;
     t->inbox_last = &p->next;
-    __atomic_fetch_or(&ut_gate_filled_inboxes, 1u << to, __ATOMIC_RELEASE);
+    __atomic_fetch_or(&ut_gate_table.filled_inboxes, 1u << to, __ATOMIC_RELEASE);
     ut_unlock(&t->inbox_lock);
     /* a call of the program checks the inboxes before it returns; otherwise the background thread
      * does */
-    if (!ut_gates[from].entered)
+    if (!ut_gate_table.of_tni[from].entered)
         ut_vcq_request_progress(ut_gates_vcq(t));
 }

@@ -24,7 +24,7 @@ static struct ut_link *link_to(struct ut_gate *g, utofu_vbg_id_t other)
 
     if (other == UTOFU_VBG_ID_NULL || !ut_vbg_id_unpack(other, &ident) || ut_gate_is_own(&ident))
         return NULL;
-    link = ut_link_get(ut_gates_vcq(&ut_gates[g->tni]), vcq_id_of(&ident));
+    link = ut_link_get(ut_gates_vcq(&ut_gate_table.of_tni[g->tni]), vcq_id_of(&ident));
     if (!link)
         ut_error("barrier", "no memory for the connection to %s", ut_gate_name(other).text);
     return link;
@@ -187,7 +187,7 @@ static void take_answer(struct ut_gate *g, const struct ut_msg_gate *m)
 static void on_message(struct ut_link *link, const void *data, size_t size)
 {
     const struct ut_msg_gate *m = data;
-    struct ut_gates *t = &ut_gates[link->vcq->tni];
+    struct ut_gates *t = &ut_gate_table.of_tni[link->vcq->tni];
     struct ut_vbg_ident src, dst;
 
     if (!ut_vbg_id_unpack(m->src, &src) || !ut_vbg_id_unpack(m->dst, &dst)) {
@@ -219,7 +219,7 @@ static bool is_waiting(const struct ut_gate *g)
 
 static void on_link_failed(struct ut_link *link, bool dead)
 {
-    struct ut_gates *t = &ut_gates[link->vcq->tni];
+    struct ut_gates *t = &ut_gate_table.of_tni[link->vcq->tni];
 
     for (unsigned int i = 0; i < UT_NUM_GATES; i++) {
         struct ut_gate *g = &t->gate[i];

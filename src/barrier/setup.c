@@ -80,7 +80,7 @@ static int alloc_locked(struct ut_gates *t, unsigned int tni, size_t count, utof
 
 int ut_gate_alloc(unsigned int tni, size_t count, utofu_vbg_id_t *ids)
 {
-    struct ut_gates *t = &ut_gates[tni];
+    struct ut_gates *t = &ut_gate_table.of_tni[tni];
     struct ut_vcq *vcq;
     int rc = ut_vcq_internal(tni, &ut_gate_handlers, &vcq);
 
@@ -141,7 +141,7 @@ int ut_gate_free(const utofu_vbg_id_t *ids, size_t count)
                 (unsigned long long)ids[0]);
         return UTOFU_ERR_INVALID_VBG_ID;
     }
-    struct ut_gates *t = &ut_gates[start->tni];
+    struct ut_gates *t = &ut_gate_table.of_tni[start->tni];
     int rc = check_free(t, start, ids, count);
     if (rc != 0)
         goto out;
@@ -186,7 +186,7 @@ static int check_id(const struct ut_gate *start, utofu_vbg_id_t id, bool local)
         return UTOFU_ERR_INVALID_VBG_ID;
     }
     if (ut_gate_is_own(&ident)) {
-        if (!ut_gate_is_allocated(&ut_gates[ident.tni].gate[ident.gate])) {
+        if (!ut_gate_is_allocated(&ut_gate_table.of_tni[ident.tni].gate[ident.gate])) {
             ut_warn("barrier", "%s is not allocated", ut_gate_name(id).text);
             return UTOFU_ERR_INVALID_VBG_ID;
         }
@@ -205,7 +205,7 @@ static int check_setting(const struct ut_gate *start, const struct utofu_vbg_set
 
     if (!ut_vbg_id_unpack(s->vbg_id, &ident) || ident.tni != start->tni)
         goto not_ours;
-    const struct ut_gate *g = &ut_gates[start->tni].gate[ident.gate];
+    const struct ut_gate *g = &ut_gate_table.of_tni[start->tni].gate[ident.gate];
     if (!g->allocated || g->id != s->vbg_id || g->owner != start->index)
         goto not_ours;
     if (*seen & 1ull << ident.gate) {
@@ -255,7 +255,7 @@ static bool setting_is_equal(const struct ut_gate *g, const struct utofu_vbg_set
 
 static void set_gate(struct ut_gate *g, const struct utofu_vbg_setting *s)
 {
-    struct ut_gate *start = &ut_gates[g->tni].gate[g->owner];
+    struct ut_gate *start = &ut_gate_table.of_tni[g->tni].gate[g->owner];
 
     if (setting_is_equal(g, s))
         return;
@@ -274,7 +274,7 @@ static void set_gate(struct ut_gate *g, const struct utofu_vbg_setting *s)
         g->home->unsure &= ~(1ull << g->index);
     g->signals_to = s->dst_lcl_vbg_id == UTOFU_VBG_ID_NULL
                         ? NULL
-                        : &ut_gates[g->tni].gate[ut_vbg_id_gate(s->dst_lcl_vbg_id)];
+                        : &ut_gate_table.of_tni[g->tni].gate[ut_vbg_id_gate(s->dst_lcl_vbg_id)];
     note_wired(g);
     g->loops = s->dst_lcl_vbg_id == g->id || s->dst_rmt_vbg_id == g->id;
     ut_gate_take_unexpected(g);
@@ -299,7 +299,7 @@ int ut_gate_set(const struct utofu_vbg_setting *settings, size_t count)
             ut_gate_leave_id(start);
         return UTOFU_ERR_INVALID_VBG_ID;
     }
-    struct ut_gates *t = &ut_gates[start->tni];
+    struct ut_gates *t = &ut_gate_table.of_tni[start->tni];
     if (count > start->num_members) {
         ut_warn("barrier", "%zu settings, but %u gates were allocated with %s", count,
                 start->num_members, ut_gate_name(start->id).text);

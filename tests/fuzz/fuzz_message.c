@@ -202,8 +202,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (how & START)
             utofu_barrier(settings[0].vbg_id, 0);
         if (how & GATES)
-            arrive(ut_gates_vcq(&ut_gates[0]), gate_vcq_of_the_other(), data, n, how & IMMEDIATE,
-                   how & LIKELY, true);
+            arrive(ut_gates_vcq(&ut_gate_table.of_tni[0]), gate_vcq_of_the_other(), data, n,
+                   how & IMMEDIATE, how & LIKELY, true);
         else
             arrive(ut_vcq_at(hdl), cards[1].vcq_id, data, n, how & IMMEDIATE, how & LIKELY, false);
         if (how & POLL)
