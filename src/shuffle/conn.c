@@ -14,44 +14,38 @@ struct sh_conn *sh_conn_new(struct sh_ep *ep, uint64_t peer_id)
         return NULL;
     conn->ep = ep;
     conn->peer_id = peer_id;
-    conn->last = &conn->first;
-    conn->last_event = &conn->first_event;
-    conn->next = ep->conns;
-    ep->conns = conn;
+    TAILQ_INIT(&conn->ops);
+    STAILQ_INIT(&conn->events);
+    LIST_INSERT_HEAD(&ep->conns, conn, next);
     return conn;
 }
 
 /* Frees the operations and events of a connection. */
 static void clear_conn(struct sh_conn *conn)
 {
-    while (conn->first) {
-        struct sh_op *op = conn->first;
-        conn->first = op->next;
+    struct sh_event *e;
+    struct sh_op *op;
+
+    while ((op = TAILQ_FIRST(&conn->ops))) {
+        TAILQ_REMOVE(&conn->ops, op, next);
         free(op);
     }
-    conn->last = &conn->first;
-    while (conn->first_event) {
-        struct sh_event *e = conn->first_event;
-        conn->first_event = e->next;
+    while ((e = STAILQ_FIRST(&conn->events))) {
+        STAILQ_REMOVE_HEAD(&conn->events, next);
         free(e);
     }
-    conn->last_event = &conn->first_event;
 }
 
 /* Frees a connection whose inner connection is closed. While the endpoint is polled, the list of
  * connections does not change. */
 void sh_conn_free(struct sh_conn *conn)
 {
-    struct sh_conn **at = &conn->ep->conns;
-
     conn->inside = NULL;
     conn->closed = true;
     clear_conn(conn);
     if (conn->ep->polling)
         return;
-    while (*at != conn)
-        at = &(*at)->next;
-    *at = conn->next;
+    LIST_REMOVE(conn, next);
     free(conn);
 }
 
@@ -73,12 +67,13 @@ static void earlier_time(uint64_t *due, uint64_t us)
 
 void sh_ep_update_due(struct sh_ep *ep, uint64_t now_us)
 {
-    uint64_t due = ep->first_request || ep->missed ? now_us : 0;
+    uint64_t due = !STAILQ_EMPTY(&ep->requests) || ep->missed ? now_us : 0;
+    const struct sh_conn *conn;
 
-    for (const struct sh_conn *conn = ep->conns; conn; conn = conn->next) {
-        if (conn->first_event)
-            earlier_time(&due, conn->first_event->due_us);
-        if (conn->first || (conn->down && !conn->closed))
+    LIST_FOREACH (conn, &ep->conns, next) {
+        if (!STAILQ_EMPTY(&conn->events))
+            earlier_time(&due, STAILQ_FIRST(&conn->events)->due_us);
+        if (!TAILQ_EMPTY(&conn->ops) || (conn->down && !conn->closed))
             earlier_time(&due, now_us + 1);
     }
     __atomic_store_n(&ep->due_us, due, __ATOMIC_SEQ_CST);

@@ -11,6 +11,7 @@
 
 #include <pthread.h>
 #include <stddef.h>
+#include <sys/queue.h>
 
 #include "provider.h"
 #include "shuffle/shuffle.h"
@@ -33,7 +34,7 @@ struct sh_piece {
 };
 
 struct sh_op {
-    struct sh_op *next;
+    TAILQ_ENTRY(sh_op) next;
     uint8_t kind;   /* enum sh_kind */
     uint8_t path;   /* path through the network to vcq_id */
     bool strong;    /* executed after all earlier operations on its path, its last piece last */
@@ -61,7 +62,7 @@ enum sh_event_kind { SH_NOTIFY, SH_MESSAGE, SH_UP };
 
 /* An arrival that is not reported to the owner yet. */
 struct sh_event {
-    struct sh_event *next;
+    STAILQ_ENTRY(sh_event) next;
     uint8_t kind; /* enum sh_event_kind */
     uint32_t imm;
     uint64_t due_us;
@@ -70,13 +71,13 @@ struct sh_event {
 };
 
 struct sh_conn {
-    struct sh_conn *next; /* next of the same endpoint */
+    LIST_ENTRY(sh_conn) next; /* of the same endpoint */
     struct sh_ep *ep;
     struct prov_conn *inside; /* NULL: closed */
     void *ctx;
     uint64_t peer_id;
-    struct sh_op *first, **last;
-    struct sh_event *first_event, **last_event;
+    TAILQ_HEAD(sh_ops, sh_op) ops;           /* the oldest first */
+    STAILQ_HEAD(sh_events, sh_event) events; /* the oldest first */
     uint64_t num_posted, num_arrived;
     bool down;   /* accepts no operation; down() is called after all reports */
     bool broken; /* an operation that `breaks` will end it; earlier operations finish first */
@@ -86,21 +87,21 @@ struct sh_conn {
 
 /* A connection request of a peer. */
 struct sh_request {
-    struct sh_request *next;
+    STAILQ_ENTRY(sh_request) next;
     struct sh_conn *conn;
     size_t size;
     uint8_t hello[PROV_HELLO_MAX];
 };
 
 struct sh_ep {
-    struct sh_ep *next; /* next of the same provider */
+    LIST_ENTRY(sh_ep) next; /* of the same provider */
     struct sh_prov *prov;
     struct prov_ep *inside;
     void *owner;
     const struct prov_callbacks *callbacks;
     uint64_t id;
-    struct sh_conn *conns;
-    struct sh_request *first_request, **last_request;
+    LIST_HEAD(sh_conns, sh_conn) conns;
+    STAILQ_HEAD(sh_requests, sh_request) requests;
     uint64_t num_polls;
     bool polling;
     bool armed;  /* with PROV_ARM_ALL */
@@ -119,7 +120,7 @@ struct sh_prov {
     int watching; /* atomic: progress() will visit the endpoints again without a call of
                    * wake_watcher() */
     pthread_mutex_t lock;
-    struct sh_ep *eps;
+    LIST_HEAD(sh_eps, sh_ep) eps;
 };
 
 /* draw.c: random decisions. Each depends only on the seed, the two VCQs, the sequence number of the

@@ -51,7 +51,8 @@ static bool is_bound(const struct sh_conn *conn, const struct sh_op *op)
 {
     if (!op->own && !op->fenced && !op->strong)
         return false;
-    for (const struct sh_op *before = conn->first; before != op; before = before->next)
+    for (const struct sh_op *before = TAILQ_FIRST(&conn->ops); before != op;
+         before = TAILQ_NEXT(before, next))
         if (is_bound_to(op, before))
             return true;
     return false;
@@ -60,7 +61,8 @@ static bool is_bound(const struct sh_conn *conn, const struct sh_op *op)
 /* True if the notices of all earlier operations are issued. */
 static bool is_its_turn(const struct sh_conn *conn, const struct sh_op *op)
 {
-    for (const struct sh_op *before = conn->first; before != op; before = before->next)
+    for (const struct sh_op *before = TAILQ_FIRST(&conn->ops); before != op;
+         before = TAILQ_NEXT(before, next))
         if ((before->notifies || (conn->ep->prov->rests && before->kind == SH_WRITE)) &&
             !is_issued(before))
             return false;
@@ -70,7 +72,7 @@ static bool is_its_turn(const struct sh_conn *conn, const struct sh_op *op)
 static void break_at(struct sh_conn *conn, struct sh_op *failed)
 {
     conn->broken = failed->breaks = true;
-    for (struct sh_op *op = conn->first; op != failed; op = op->next)
+    for (struct sh_op *op = TAILQ_FIRST(&conn->ops); op != failed; op = TAILQ_NEXT(op, next))
         for (unsigned int k = 0; k < op->num_pieces; k++)
             op->piece[k].due_us = 0;
 }
@@ -78,7 +80,7 @@ static void break_at(struct sh_conn *conn, struct sh_op *failed)
 /* True if a later message, which waits for this operation, is its notice. */
 static bool is_reported_by_notice(const struct sh_op *op)
 {
-    for (const struct sh_op *later = op->next; later; later = later->next)
+    for (const struct sh_op *later = op; (later = TAILQ_NEXT(later, next));)
         if (later->own && later->xfer.cookie == op->xfer.cookie)
             return true;
     return false;
@@ -97,7 +99,8 @@ void sh_op_fail(struct sh_conn *conn, struct sh_op *op, enum prov_status status)
 /* True for a message whose communication failed before the message was posted. */
 static bool is_void(const struct sh_conn *conn, const struct sh_op *op)
 {
-    for (const struct sh_op *before = conn->first; op->own && before != op; before = before->next)
+    for (const struct sh_op *before = TAILQ_FIRST(&conn->ops); op->own && before != op;
+         before = TAILQ_NEXT(before, next))
         if (before->xfer.cookie == op->xfer.cookie && before->status != PROV_OK)
             return true;
     return false;
@@ -174,14 +177,15 @@ static bool may_go(const struct sh_conn *conn, const struct sh_op *op, unsigned 
  * their delivery. */
 static void mark_overtaken(const struct sh_conn *conn, const struct sh_op *op)
 {
-    for (struct sh_op *before = conn->first; before != op; before = before->next)
+    for (struct sh_op *before = TAILQ_FIRST(&conn->ops); before != op;
+         before = TAILQ_NEXT(before, next))
         before->overtaken |= before->kind == SH_WRITE && !is_issued(before);
 }
 
 /* Counts the freedoms that piece k of the operation uses: called before the piece is issued. */
 static void note_order(const struct sh_conn *conn, const struct sh_op *op, unsigned int k)
 {
-    const struct sh_op *before = conn->first;
+    const struct sh_op *before = TAILQ_FIRST(&conn->ops);
 
     for (unsigned int i = 0; i < k; i++) {
         if (!op->piece[i].issued) {
@@ -190,7 +194,7 @@ static void note_order(const struct sh_conn *conn, const struct sh_op *op, unsig
         }
     }
     while (before != op && (is_issued(before) || before->hidden))
-        before = before->next;
+        before = TAILQ_NEXT(before, next);
     if (before != op && !op->hidden)
         sh_freedom_met(SH_FREEDOM_ORDER);
 }
@@ -221,7 +225,7 @@ static int issue_op(struct sh_conn *conn, struct sh_op *op, uint64_t now_us)
 
 int sh_issue(struct sh_conn *conn, const struct sh_op *only, uint64_t now_us)
 {
-    for (struct sh_op *op = conn->first; op && !op->breaks; op = op->next) {
+    for (struct sh_op *op = TAILQ_FIRST(&conn->ops); op && !op->breaks; op = TAILQ_NEXT(op, next)) {
         if (is_issued(op) || is_bound(conn, op))
             continue;
         if (is_void(conn, op)) {

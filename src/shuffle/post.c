@@ -26,17 +26,14 @@ static struct sh_op *new_op(struct sh_conn *conn, enum sh_kind kind, size_t size
 static int append_op(struct sh_conn *conn, struct sh_op *op, int rc)
 {
     uint64_t now = ut_clock_us();
-    struct sh_op **place = conn->last;
 
     sh_bind(conn, op);
     sh_plan(conn, op, now);
-    *place = op;
-    conn->last = &op->next;
+    TAILQ_INSERT_TAIL(&conn->ops, op, next);
     int error = conn->broken ? 0 : sh_issue(conn, op, now);
     bool ends = op->hidden && sh_op_is_complete(op) && op->status == PROV_OK;
     if (error < 0 || ends) {
-        *place = NULL;
-        conn->last = place;
+        TAILQ_REMOVE(&conn->ops, op, next);
         free(op);
         conn->num_posted += ends;
         return ends ? PROV_COMPLETE : error;

@@ -35,8 +35,7 @@ static void add_event(struct sh_conn *conn, enum sh_event_kind kind, const void 
     if (kind != SH_UP && sh_delays_reports())
         e->due_us = ut_clock_us() + sh_delay_us(sh_draw(conn->ep->id, conn->peer_id,
                                                         conn->num_arrived++, SH_DRAW_ARRIVAL));
-    *conn->last_event = e;
-    conn->last_event = &e->next;
+    STAILQ_INSERT_TAIL(&conn->events, e, next);
 }
 
 static void on_message(void *ctx, const void *data, size_t size)
@@ -79,8 +78,7 @@ static void on_request(void *owner, struct prov *prov, struct prov_conn *inside,
     r->conn = conn;
     r->size = size;
     memcpy(r->hello, hello, size);
-    *ep->last_request = r;
-    ep->last_request = &r->next;
+    STAILQ_INSERT_TAIL(&ep->requests, r, next);
 }
 
 static void on_srq_low(void *owner)
@@ -101,12 +99,10 @@ const struct prov_callbacks sh_callbacks_srq_low = {CALLBACKS, .srq_low = on_srq
 
 static bool report_done(struct sh_conn *conn, enum prov_status status)
 {
-    struct sh_op *op = conn->first;
+    struct sh_op *op = TAILQ_FIRST(&conn->ops);
     uint64_t cookie = op->xfer.cookie;
 
-    conn->first = op->next;
-    if (!conn->first)
-        conn->last = &conn->first;
+    TAILQ_REMOVE(&conn->ops, op, next);
     free(op);
     conn->ep->callbacks->done(conn->ctx, cookie, status);
     return true;
@@ -115,7 +111,7 @@ static bool report_done(struct sh_conn *conn, enum prov_status status)
 /* Reports the oldest operation, if it is complete and its delay is over. */
 static bool report_oldest(struct sh_conn *conn, uint64_t now_us)
 {
-    struct sh_op *op = conn->first;
+    struct sh_op *op = TAILQ_FIRST(&conn->ops);
 
     if (!op || conn->down || op->breaks || !sh_op_is_complete(op))
         return false;
@@ -131,15 +127,13 @@ static bool report_oldest(struct sh_conn *conn, uint64_t now_us)
 static bool report_event(struct sh_conn *conn, uint64_t now_us)
 {
     const struct prov_callbacks *cb = conn->ep->callbacks;
-    struct sh_event *e = conn->first_event;
+    struct sh_event *e = STAILQ_FIRST(&conn->events);
 
     if (e && e->due_us > now_us)
         sh_freedom_met(SH_FREEDOM_LATE);
     if (!e || e->due_us > now_us)
         return false;
-    conn->first_event = e->next;
-    if (!conn->first_event)
-        conn->last_event = &conn->first_event;
+    STAILQ_REMOVE_HEAD(&conn->events, next);
     if (e->kind == SH_NOTIFY)
         cb->notify(conn->ctx, e->imm);
     else if (e->kind == SH_MESSAGE)
@@ -167,10 +161,10 @@ static enum prov_status status_at_end(const struct sh_conn *conn, const struct s
 
 static bool report_lost_conn(struct sh_conn *conn)
 {
-    while (!conn->closed && conn->first_event)
+    while (!conn->closed && !STAILQ_EMPTY(&conn->events))
         report_event(conn, UINT64_MAX);
-    while (!conn->closed && conn->first)
-        report_done(conn, status_at_end(conn, conn->first));
+    while (!conn->closed && !TAILQ_EMPTY(&conn->ops))
+        report_done(conn, status_at_end(conn, TAILQ_FIRST(&conn->ops)));
     if (!conn->closed)
         conn->ep->callbacks->down(conn->ctx, conn->reason);
     return true;
@@ -179,7 +173,7 @@ static bool report_lost_conn(struct sh_conn *conn)
 /* Breaks the connection when all earlier operations are reported. */
 static bool report_break(struct sh_conn *conn)
 {
-    if (!conn->first || !conn->first->breaks)
+    if (TAILQ_EMPTY(&conn->ops) || !TAILQ_FIRST(&conn->ops)->breaks)
         return false;
     conn->down = true;
     conn->reason = PROV_REASON_BROKEN;
@@ -205,18 +199,17 @@ static int report_conn(struct sh_conn *conn, uint64_t now_us)
  * arrivals are reported first. */
 static int report_requests(struct sh_ep *ep)
 {
+    struct sh_request *r;
+    struct sh_conn *conn;
     int told = 0;
 
-    if (!ep->first_request)
+    if (STAILQ_EMPTY(&ep->requests))
         return 0;
-    for (struct sh_conn *conn = ep->conns; conn; conn = conn->next)
+    LIST_FOREACH (conn, &ep->conns, next)
         while (!conn->closed && report_event(conn, UINT64_MAX))
             told++;
-    while (ep->first_request) {
-        struct sh_request *r = ep->first_request;
-        ep->first_request = r->next;
-        if (!ep->first_request)
-            ep->last_request = &ep->first_request;
+    while ((r = STAILQ_FIRST(&ep->requests))) {
+        STAILQ_REMOVE_HEAD(&ep->requests, next);
         ep->callbacks->request(ep->owner, &ep->prov->prov, (struct prov_conn *)r->conn,
                                r->conn->peer_id, r->hello, r->size);
         free(r);
@@ -229,10 +222,11 @@ static int report_requests(struct sh_ep *ep)
 static int report_conns(struct sh_ep *ep, uint64_t now_us)
 {
     uint64_t turn = sh_draw(ep->id, 0, ep->num_polls++, SH_DRAW_TURN);
+    struct sh_conn *conn;
     int told = 0;
 
     for (unsigned int round = 0; round < 2; round++) {
-        for (struct sh_conn *conn = ep->conns; conn; conn = conn->next) {
+        LIST_FOREACH (conn, &ep->conns, next) {
             bool first = ((conn->peer_id ^ turn) & 1) == 0;
             if (!conn->closed && first == (round == 0))
                 told += report_conn(conn, now_us);
@@ -243,13 +237,11 @@ static int report_conns(struct sh_ep *ep, uint64_t now_us)
 
 static void free_closed_conns(struct sh_ep *ep)
 {
-    for (struct sh_conn **at = &ep->conns; *at;) {
-        struct sh_conn *conn = *at;
+    for (struct sh_conn *conn = LIST_FIRST(&ep->conns), *next; conn; conn = next) {
+        next = LIST_NEXT(conn, next);
         if (conn->closed) {
-            *at = conn->next;
+            LIST_REMOVE(conn, next);
             free(conn);
-        } else {
-            at = &conn->next;
         }
     }
 }
@@ -258,13 +250,14 @@ int sh_ep_poll(struct prov_ep *base)
 {
     struct sh_ep *ep = sh_ep_of(base);
     struct sh_ep *outer = polled;
+    struct sh_conn *conn;
 
     polled = ep;
     ep->polling = true;
     ep->prov->inside->ops->ep_poll(ep->inside);
     uint64_t now = ut_clock_us();
-    for (struct sh_conn *conn = ep->conns; conn; conn = conn->next)
-        if (!conn->closed && !conn->down && conn->first)
+    LIST_FOREACH (conn, &ep->conns, next)
+        if (!conn->closed && !conn->down && !TAILQ_EMPTY(&conn->ops))
             sh_issue(conn, NULL, now);
     int told = report_conns(ep, now) + report_requests(ep);
     ep->polling = false;

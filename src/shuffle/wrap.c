@@ -163,7 +163,7 @@ static int ep_open(struct prov *base, const struct prov_ep_attr *attr, struct pr
     ep->owner = attr->owner;
     ep->callbacks = attr->callbacks;
     ep->id = attr->id;
-    ep->last_request = &ep->first_request;
+    STAILQ_INIT(&ep->requests);
     inner.callbacks = attr->callbacks->srq_low ? &sh_callbacks_srq_low : &sh_callbacks;
     int rc = p->inside->ops->ep_open(p->inside, &inner, &ep->inside);
     if (rc != 0) {
@@ -171,8 +171,7 @@ static int ep_open(struct prov *base, const struct prov_ep_attr *attr, struct pr
         return rc;
     }
     pthread_mutex_lock(&p->lock);
-    ep->next = p->eps;
-    p->eps = ep;
+    LIST_INSERT_HEAD(&p->eps, ep, next);
     pthread_mutex_unlock(&p->lock);
     *result = (struct prov_ep *)ep;
     return 0;
@@ -182,21 +181,18 @@ static void ep_close(struct prov_ep *base)
 {
     struct sh_ep *ep = sh_ep_of(base);
     struct sh_prov *p = ep->prov;
-    struct sh_ep **at = &p->eps;
+    struct sh_request *r;
 
     pthread_mutex_lock(&p->lock);
-    while (*at != ep)
-        at = &(*at)->next;
-    *at = ep->next;
+    LIST_REMOVE(ep, next);
     pthread_mutex_unlock(&p->lock);
     p->inside->ops->ep_close(ep->inside);
-    while (ep->first_request) {
-        struct sh_request *r = ep->first_request;
-        ep->first_request = r->next;
+    while ((r = STAILQ_FIRST(&ep->requests))) {
+        STAILQ_REMOVE_HEAD(&ep->requests, next);
         free(r);
     }
-    while (ep->conns) /* the inner provider has closed the remaining inner connections */
-        sh_conn_free(ep->conns);
+    while (!LIST_EMPTY(&ep->conns)) /* the inner provider has closed the inner connections */
+        sh_conn_free(LIST_FIRST(&ep->conns));
     free(ep);
 }
 
@@ -242,7 +238,7 @@ static int wake_those_due(struct sh_prov *p)
     uint64_t now = ut_clock_us();
 
     pthread_mutex_lock(&p->lock);
-    for (struct sh_ep *ep = p->eps; ep && n < MAX_WOKEN; ep = ep->next) {
+    for (struct sh_ep *ep = LIST_FIRST(&p->eps); ep && n < MAX_WOKEN; ep = LIST_NEXT(ep, next)) {
         uint64_t due = __atomic_load_n(&ep->due_us, __ATOMIC_SEQ_CST);
         if (due == 0)
             continue;

@@ -223,25 +223,29 @@ static const struct prov_ops inside_ops = {.write = write_inside, .ep_poll = pol
 static struct prov inside = {.ops = &inside_ops};
 static const struct prov_callbacks owner = {.done = on_done, .down = on_down};
 
+static void open_conn(void)
+{
+    TAILQ_INIT(&conn.ops);
+    STAILQ_INIT(&conn.events);
+    STAILQ_INIT(&ep.requests);
+    LIST_INIT(&ep.conns);
+    LIST_INSERT_HEAD(&ep.conns, &conn, next);
+}
+
 /* Three puts: the second one is held back, and the last one has a notice. */
 static void post_three(bool rests)
 {
-    struct sh_op **place = &conn.first;
-
     load("7", "3");
     prov = (struct sh_prov){.inside = &inside, .rests = rests, .event_fd = -1};
     ep.callbacks = &owner;
-    ep.conns = &conn;
-    conn.last_event = &conn.first_event;
+    open_conn();
     for (uint64_t i = 0; i < 3; i++) {
         struct sh_op *op = calloc(1, sizeof(*op)); /* freed when it is reported */
         *op = (struct sh_op){.kind = SH_WRITE, .num_pieces = 1, .number = i, .notifies = i == 2};
         op->xfer = (struct prov_xfer){.length = 8, .flags = i == 2 ? PROV_NOTIFY : 0};
         op->piece[0] = (struct sh_piece){.length = 8, .due_us = i == 1 ? UINT64_MAX : 0};
-        *place = op;
-        place = &op->next;
+        TAILQ_INSERT_TAIL(&conn.ops, op, next);
     }
-    conn.last = place;
     cr_assert_eq(sh_issue(&conn, NULL, NOW), 0);
 }
 
@@ -298,9 +302,7 @@ static void open_for_reads(void)
     load("7", "3");
     prov = (struct sh_prov){.inside = &reader, .event_fd = -1};
     ep.callbacks = &owner;
-    ep.conns = &conn;
-    conn.last = &conn.first;
-    conn.last_event = &conn.first_event;
+    open_conn();
 }
 
 /* The check mode looks for two STADDs of the same memory with such a read, and does not wait. */
@@ -311,7 +313,7 @@ Test(plan, read_by_the_library_itself_is_told_at_once)
     cr_assert_eq(read_for(UT_COOKIE_READ, 16), PROV_COMPLETE);
     cr_assert_eq(read_for(UT_COOKIE_READ, 4 * PROV_LINE), PROV_COMPLETE);
     cr_assert(num_read > 2, "the second one in pieces");
-    cr_assert(!conn.first && conn.last == &conn.first && conn.num_posted == 2);
+    cr_assert(TAILQ_EMPTY(&conn.ops) && conn.num_posted == 2);
     sh_ep_poll((struct prov_ep *)&ep);
     cr_assert_eq(num_done, 0, "nor told again");
     cr_assert_eq(read_for(UT_COOKIE_SLOT, 16), 0, "one of the program is not");
