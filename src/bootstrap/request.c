@@ -21,7 +21,7 @@ void ut_job_requests_init(struct ut_job_requests *requests, void (*on_queued)(ui
 
     memset(requests, 0, sizeof(*requests));
     requests->on_queued = on_queued;
-    requests->last_queued = &requests->first_queued;
+    STAILQ_INIT(&requests->queue);
     pthread_mutex_init(&requests->lock, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -29,34 +29,28 @@ void ut_job_requests_init(struct ut_job_requests *requests, void (*on_queued)(ui
     pthread_condattr_destroy(&attr);
 }
 
-static struct ut_job_request **find_request(struct ut_job_requests *requests, uint32_t rank)
+static struct ut_job_request *find_request(const struct ut_job_requests *requests, uint32_t rank)
 {
-    struct ut_job_request **p = &requests->buckets[rank % UT_JOB_REQUEST_BUCKETS];
+    struct ut_job_request *r;
 
-    while (*p && (*p)->rank != rank)
-        p = &(*p)->next;
-    return p;
+    return UT_HASH_OBJECT(r, by_rank, ut_hash_find(&requests->table, rank));
 }
 
 static struct ut_job_request *find_or_add(struct ut_job_requests *requests, uint32_t rank)
 {
-    struct ut_job_request **p = find_request(requests, rank), *r = *p;
+    struct ut_job_request *r = find_request(requests, rank);
 
-    if (r)
-        return r;
-    r = calloc(1, sizeof(*r));
-    if (!r)
-        return NULL;
-    r->rank = rank;
-    r->delay = UT_JOB_BACKOFF_MIN_US;
-    *p = r;
+    if (!r && ut_hash_reserve(&requests->table) && (r = calloc(1, sizeof(*r)))) {
+        r->delay = UT_JOB_BACKOFF_MIN_US;
+        ut_hash_insert(&requests->table, &r->by_rank, rank);
+    }
     return r;
 }
 
 /* The request is neither queued nor with the launcher. */
 static void remove_request(struct ut_job_requests *requests, struct ut_job_request *r)
 {
-    *find_request(requests, r->rank) = r->next;
+    ut_hash_remove(&requests->table, &r->by_rank);
     free(r);
 }
 
@@ -77,7 +71,7 @@ static bool take_cached(struct ut_job_requests *requests, uint32_t rank, void *r
 {
     if (!requests->at_hand || !requests->at_hand(rank, record, size))
         return false;
-    struct ut_job_request *r = *find_request(requests, rank);
+    struct ut_job_request *r = find_request(requests, rank);
     if (r && r->state == UT_JOB_REQUEST_IDLE)
         remove_request(requests, r);
     return true;
@@ -85,12 +79,10 @@ static bool take_cached(struct ut_job_requests *requests, uint32_t rank, void *r
 
 static void queue_request(struct ut_job_requests *requests, struct ut_job_request *r)
 {
-    uint32_t rank = r->rank;
+    uint32_t rank = (uint32_t)r->by_rank.key;
 
     r->state = UT_JOB_REQUEST_QUEUED;
-    r->next_queued = NULL;
-    *requests->last_queued = r;
-    requests->last_queued = &r->next_queued;
+    STAILQ_INSERT_TAIL(&requests->queue, r, queued);
     /* the launcher may answer inside this call */
     pthread_mutex_unlock(&requests->lock);
     requests->on_queued(rank);
@@ -150,14 +142,12 @@ int ut_job_requests_wait(struct ut_job_requests *requests, uint32_t rank, void *
 bool ut_job_requests_take(struct ut_job_requests *requests, uint32_t *rank)
 {
     pthread_mutex_lock(&requests->lock);
-    struct ut_job_request *r = requests->first_queued;
+    struct ut_job_request *r = STAILQ_FIRST(&requests->queue);
 
     if (r) {
-        requests->first_queued = r->next_queued;
-        if (!requests->first_queued)
-            requests->last_queued = &requests->first_queued;
+        STAILQ_REMOVE_HEAD(&requests->queue, queued);
         r->state = UT_JOB_REQUEST_SENT;
-        *rank = r->rank;
+        *rank = (uint32_t)r->by_rank.key;
     }
     pthread_mutex_unlock(&requests->lock);
     return r != NULL;
@@ -167,7 +157,7 @@ void ut_job_requests_answer(struct ut_job_requests *requests, uint32_t rank, int
                             const void *record, size_t size)
 {
     pthread_mutex_lock(&requests->lock);
-    struct ut_job_request *r = *find_request(requests, rank);
+    struct ut_job_request *r = find_request(requests, rank);
 
     if (r && r->state == UT_JOB_REQUEST_SENT) {
         if (result == 0 && size > sizeof(r->record))
@@ -201,15 +191,12 @@ void ut_job_requests_fail_all(struct ut_job_requests *requests, int result)
 
 void ut_job_requests_free(struct ut_job_requests *requests)
 {
+    struct ut_job_request *r;
+
     pthread_mutex_lock(&requests->lock);
-    for (int i = 0; i < UT_JOB_REQUEST_BUCKETS; i++) {
-        while (requests->buckets[i]) {
-            struct ut_job_request *next = requests->buckets[i]->next;
-            free(requests->buckets[i]);
-            requests->buckets[i] = next;
-        }
-    }
-    requests->first_queued = NULL;
-    requests->last_queued = &requests->first_queued;
+    UT_HASH_FOREACH_ALL (r, &requests->table, by_rank)
+        free(r);
+    ut_hash_free(&requests->table);
+    STAILQ_INIT(&requests->queue);
     pthread_mutex_unlock(&requests->lock);
 }

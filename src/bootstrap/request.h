@@ -10,8 +10,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "bootstrap/job.h"
+#include "util/hash_table.h"
 
 enum ut_job_request_state {
     UT_JOB_REQUEST_IDLE,   /* the last answer was "not yet": requested again from next_try on */
@@ -20,12 +22,9 @@ enum ut_job_request_state {
     UT_JOB_REQUEST_DONE,
 };
 
-enum { UT_JOB_REQUEST_BUCKETS = 256 };
-
 struct ut_job_request {
-    struct ut_job_request *next;        /* in its bucket */
-    struct ut_job_request *next_queued; /* while QUEUED */
-    uint32_t rank;
+    struct ut_hash_entry by_rank;
+    STAILQ_ENTRY(ut_job_request) queued; /* while QUEUED */
     enum ut_job_request_state state;
     int result;
     int64_t next_try, delay; /* microseconds */
@@ -36,10 +35,9 @@ struct ut_job_request {
 struct ut_job_requests {
     pthread_mutex_t lock;
     pthread_cond_t done;
-    struct ut_job_request *buckets[UT_JOB_REQUEST_BUCKETS];
-    struct ut_job_request *first_queued, **last_queued; /* queue of requests, oldest first */
-    int broken;                                         /* an error with which every request ends
-                                                         * from now on; 0: none */
+    struct ut_hash_table table;
+    STAILQ_HEAD(ut_job_request_queue, ut_job_request) queue; /* the oldest first */
+    int broken; /* an error with which every request ends from now on; 0: none */
     void (*on_queued)(uint32_t rank); /* called without the lock when a request has become QUEUED */
     /* reads a record that is available without a query; called with the lock held; may be NULL */
     bool (*at_hand)(uint32_t rank, void *record, size_t *size);

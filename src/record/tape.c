@@ -33,7 +33,7 @@ static struct {
     char file_path[PATH_MAX];
     uint64_t num_records, written, size_limit;
     uint32_t job_size;
-    struct ut_tape *tapes;
+    LIST_HEAD(tape_list, ut_tape) tapes;
     uint32_t num_tapes;
     pthread_key_t tape_key;
 } recording = {.lock = PTHREAD_MUTEX_INITIALIZER, .file = -1, .job_size = 1};
@@ -233,12 +233,7 @@ static void thread_ends(void *arg)
     pthread_mutex_lock(&recording.lock);
     if (recording.file >= 0)
         write_tape(t);
-    for (struct ut_tape **p = &recording.tapes; *p; p = &(*p)->next) {
-        if (*p == t) {
-            *p = t->next;
-            break;
-        }
-    }
+    LIST_REMOVE(t, next);
     pthread_mutex_unlock(&recording.lock);
     free_tape(t);
 }
@@ -270,8 +265,7 @@ struct ut_tape *ut_tape_new(void)
     pthread_mutex_lock(&recording.lock);
     if (t) {
         t->number = recording.num_tapes++;
-        t->next = recording.tapes;
-        recording.tapes = t;
+        LIST_INSERT_HEAD(&recording.tapes, t, next);
         begin_block(t);
     } else if (recording.file >= 0) {
         end_file(strerror(ENOMEM));
@@ -288,14 +282,14 @@ struct ut_tape *ut_tape_new(void)
 static void at_exit(void)
 {
     uint8_t bytes[32];
-    struct ut_tape end = {.bytes = bytes};
+    struct ut_tape end = {.bytes = bytes}, *t;
 
     if (ut_process_forked())
         return;
     struct moment last = take_moment();
     pthread_mutex_lock(&recording.lock);
     /* a thread that still runs finds the file closed when it writes its next block */
-    for (struct ut_tape *t = recording.tapes; t; t = t->next)
+    LIST_FOREACH (t, &recording.tapes, next)
         write_tape(t);
     ut_tape_number(&end, recording.num_records);
     ut_tape_word(&end, last.ticks);

@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 #if defined(__x86_64__)
 #    include <x86intrin.h>
 #endif
@@ -89,7 +90,7 @@ struct ut_tape {
         uint64_t off_ns; /* how long this thread is usually off its core: a moving mean */
     } hold;
 
-    struct ut_tape *next;
+    LIST_ENTRY(ut_tape) next;
 };
 
 extern struct ut_tape_clock {

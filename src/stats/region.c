@@ -22,7 +22,7 @@ struct open_region {
 };
 
 struct region_thread {
-    struct region_thread *next;
+    SLIST_ENTRY(region_thread) next;
     uint32_t number;
     uint64_t named; /* one bit per level: its track has a name */
     bool ended;     /* no region is open, and another thread may take the record */
@@ -30,17 +30,17 @@ struct region_thread {
 };
 
 static struct {
-    pthread_mutex_t lock; /* guards all data in this file */
-    struct ut_stats_region *regions, **last_region;
+    pthread_mutex_t lock;                              /* guards all data in this file */
+    STAILQ_HEAD(region_list, ut_stats_region) regions; /* in the order of their first starts */
     uint32_t num_regions;
-    struct region_thread *threads;
+    SLIST_HEAD(region_thread_list, region_thread) threads;
     uint32_t num_threads;
     struct ut_stats slices; /* only its events are used */
     pthread_key_t thread_key;
     pthread_once_t key_once;
     int key_result;
 } table = {.lock = PTHREAD_MUTEX_INITIALIZER,
-           .last_region = &table.regions,
+           .regions = STAILQ_HEAD_INITIALIZER(table.regions),
            .key_once = PTHREAD_ONCE_INIT};
 
 /* Called when a thread ends. A region without a stop stays open. */
@@ -69,12 +69,12 @@ static struct region_thread *this_thread(void)
     struct region_thread *t = pthread_getspecific(table.thread_key);
     if (t)
         return t;
-    for (t = table.threads; t && !t->ended; t = t->next)
-        ;
+    SLIST_FOREACH (t, &table.threads, next)
+        if (t->ended)
+            break;
     if (!t && (t = calloc(1, sizeof(*t)))) {
         t->number = table.num_threads++;
-        t->next = table.threads;
-        table.threads = t;
+        SLIST_INSERT_HEAD(&table.threads, t, next);
     }
     if (!t || pthread_setspecific(table.thread_key, t) != 0)
         return NULL; /* the record stays in the list, without a thread */
@@ -84,10 +84,11 @@ static struct region_thread *this_thread(void)
 
 static struct ut_stats_region *find_region(const char *name)
 {
-    struct ut_stats_region *r = table.regions;
+    struct ut_stats_region *r;
 
-    while (r && strcmp(r->name, name) != 0)
-        r = r->next;
+    STAILQ_FOREACH (r, &table.regions, next)
+        if (strcmp(r->name, name) == 0)
+            break;
     return r;
 }
 
@@ -98,8 +99,7 @@ static struct ut_stats_region *make_region(const char *name)
     if (!r)
         return NULL;
     memcpy(r->name, name, strlen(name));
-    *table.last_region = r;
-    table.last_region = &r->next;
+    STAILQ_INSERT_TAIL(&table.regions, r, next);
     table.num_regions++;
     return r;
 }
@@ -231,9 +231,11 @@ int ut_region_stop(const char *name)
 void ut_region_end_all(void)
 {
     uint64_t now = ut_clock_ns();
+    struct ut_stats_region *r;
+    struct region_thread *t;
 
     pthread_mutex_lock(&table.lock);
-    for (struct region_thread *t = table.threads; t; t = t->next) {
+    SLIST_FOREACH (t, &table.threads, next) {
         for (int i = 0; i < UT_REGION_DEPTH; i++) {
             if (!t->level[i].region)
                 continue;
@@ -241,7 +243,7 @@ void ut_region_end_all(void)
             t->level[i].region = NULL;
         }
     }
-    for (struct ut_stats_region *r = table.regions; r; r = r->next) {
+    STAILQ_FOREACH (r, &table.regions, next) {
         if (r->inside == 0)
             continue;
         ut_warn("stats", "region '%s' is open at the end of the process: %u starts without a stop",
@@ -256,9 +258,10 @@ void ut_stats_region_for_each(void (*visit)(const struct ut_stats_region *region
                               void *arg)
 {
     uint64_t now = ut_clock_ns();
+    struct ut_stats_region *r;
 
     pthread_mutex_lock(&table.lock);
-    for (struct ut_stats_region *r = table.regions; r; r = r->next) {
+    STAILQ_FOREACH (r, &table.regions, next) {
         struct ut_stats_region copy = *r;
         if (r->inside > 0)
             add_since(&copy, now);

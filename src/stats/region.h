@@ -8,13 +8,14 @@
 #define UT_STATS_REGION_H
 
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "stats/stats.h"
 
 enum { UT_REGION_NAME_MAX = 63, UT_REGIONS_MAX = 1000, UT_REGION_DEPTH = 64 };
 
 struct ut_stats_region {
-    struct ut_stats_region *next;
+    STAILQ_ENTRY(ut_stats_region) next;
     char name[UT_REGION_NAME_MAX + 1];
     uint64_t calls;
     uint64_t ns;
