@@ -134,8 +134,7 @@ static void discard_conn(struct sp_conn *conn)
     conn->ctl = SP_CTL_NONE;
     sp_conn_deactivate(conn);
     if (ep->in_poll) {
-        conn->next_discarded = ep->discarded;
-        ep->discarded = conn;
+        SLIST_INSERT_HEAD(&ep->discarded, conn, next_discarded);
     } else {
         sp_conn_free(conn);
     }

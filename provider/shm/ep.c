@@ -96,6 +96,7 @@ int sp_ep_open(struct prov *base, const struct prov_ep_attr *attr, struct prov_e
 static void remove_from_directory(struct sp_prov *prov, struct sp_ep *ep)
 {
     struct sp_seg_table *table = &prov->seg->table;
+    struct sp_peer *peer;
 
     pthread_mutex_lock(&prov->lock);
     UT_ASSERT(prov->eps[ep->index] == ep && (table->dir[ep->index].state & 1));
@@ -104,7 +105,7 @@ static void remove_from_directory(struct sp_prov *prov, struct sp_ep *ep)
     __atomic_store_n(&ep->ring->armed, 0, __ATOMIC_SEQ_CST);
     prov->ep_history[ep->index].head = ep->head;
     prov->eps[ep->index] = NULL;
-    for (struct sp_peer *peer = prov->peers; peer; peer = peer->next)
+    LIST_FOREACH (peer, &prov->peers, next)
         sp_send_notification(peer, SP_DGRAM_CLOSED);
     sp_request_peer_checks(prov);
     sp_kick(prov);
@@ -113,9 +114,10 @@ static void remove_from_directory(struct sp_prov *prov, struct sp_ep *ep)
 
 static void free_discarded(struct sp_ep *ep)
 {
-    while (ep->discarded) {
-        struct sp_conn *conn = ep->discarded;
-        ep->discarded = conn->next_discarded;
+    struct sp_conn *conn;
+
+    while ((conn = SLIST_FIRST(&ep->discarded))) {
+        SLIST_REMOVE_HEAD(&ep->discarded, next_discarded);
         sp_conn_free(conn);
     }
 }
@@ -307,7 +309,7 @@ static __attribute__((noinline)) int poll_slow(struct sp_ep *ep)
 {
     int count = 0;
 
-    UT_ASSERT(!ep->in_poll && !ep->discarded);
+    UT_ASSERT(!ep->in_poll && SLIST_EMPTY(&ep->discarded));
     UT_ASSERT(ep->next_slot == sp_ring_slot(ep->ring, ep->head));
     ep->in_poll = true;
     if (ep->num_active > 0)
@@ -316,7 +318,7 @@ static __attribute__((noinline)) int poll_slow(struct sp_ep *ep)
     if (__atomic_load_n(&ep->must_check_peers, __ATOMIC_ACQUIRE))
         count += check_peers(ep);
     ep->in_poll = false;
-    if (ep->discarded)
+    if (!SLIST_EMPTY(&ep->discarded))
         free_discarded(ep);
     return count;
 }

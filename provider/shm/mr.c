@@ -42,11 +42,9 @@ static struct sp_mr *allocate_entry(struct sp_prov *prov)
             mr->base.lkey = prov->num_mrs++;
         return mr;
     }
-    mr = prov->first_free_mr;
+    mr = STAILQ_FIRST(&prov->free_mrs);
     if (mr) {
-        prov->first_free_mr = mr->next_free;
-        if (!mr->next_free)
-            prov->last_free_mr = &prov->first_free_mr;
+        STAILQ_REMOVE_HEAD(&prov->free_mrs, next_free);
         prov->num_free_mrs--;
     }
     return mr;
@@ -186,9 +184,7 @@ static void fill_entry(struct sp_prov *prov, struct sp_mr *mr, struct sp_mr_entr
 static void free_entry(struct sp_prov *prov, struct sp_mr *mr)
 {
     unref_pages(prov, mr);
-    mr->next_free = NULL;
-    *prov->last_free_mr = mr;
-    prov->last_free_mr = &mr->next_free;
+    STAILQ_INSERT_TAIL(&prov->free_mrs, mr, next_free);
     prov->num_free_mrs++;
 }
 

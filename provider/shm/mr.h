@@ -12,13 +12,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "layout.h"
 #include "provider.h"
 
 struct sp_mr {
     struct prov_mr base;
-    struct sp_mr *next_free;
+    STAILQ_ENTRY(sp_mr) next_free;
     uint64_t lo, hi; /* the referenced pages */
 };
 

@@ -19,19 +19,13 @@
 
 static void add_to_table(struct sp_prov *prov, struct sp_peer *peer)
 {
-    peer->next = prov->peers;
-    peer->link = &prov->peers;
-    if (peer->next)
-        peer->next->link = &peer->next;
-    prov->peers = peer;
+    LIST_INSERT_HEAD(&prov->peers, peer, next);
     ut_hash_insert(&prov->by_claimer, &peer->by_claimer, peer->claimer_here);
 }
 
 static void remove_from_table(struct sp_peer *peer)
 {
-    *peer->link = peer->next;
-    if (peer->next)
-        peer->next->link = peer->link;
+    LIST_REMOVE(peer, next);
     ut_hash_remove(&peer->prov->by_claimer, &peer->by_claimer);
     ut_hash_remove(&peer->prov->by_key, &peer->by_key);
 }
@@ -92,8 +86,7 @@ void sp_peer_mark_dead(struct sp_peer *peer, enum prov_reason reason)
     UT_ASSERT_LOCKED(&prov->lock);
     UT_ASSERT(!sp_peer_is(peer, SP_PEER_DEAD));
     remove_from_table(peer);
-    peer->next = prov->dead;
-    prov->dead = peer;
+    LIST_INSERT_HEAD(&prov->dead, peer, next);
     peer->reason = (uint8_t)reason;
     if (ut_fd_is_own(peer->fd))
         epoll_ctl(prov->epoll_fd, EPOLL_CTL_DEL, peer->fd, NULL);
@@ -104,9 +97,10 @@ void sp_peer_mark_dead(struct sp_peer *peer, enum prov_reason reason)
 
 void sp_peer_free_dead(struct sp_prov *prov)
 {
-    while (prov->dead) {
-        struct sp_peer *peer = prov->dead;
-        prov->dead = peer->next;
+    struct sp_peer *peer;
+
+    while ((peer = LIST_FIRST(&prov->dead))) {
+        LIST_REMOVE(peer, next);
         sp_peer_unref(peer);
     }
 }

@@ -32,8 +32,10 @@
 
 enum { MAX_EVENTS = 64, LOST_FDS_POLL_MS = 10 };
 
-static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct sp_prov *all;
+static struct {
+    pthread_mutex_t lock;
+    LIST_HEAD(sp_prov_list, sp_prov) list;
+} all = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /*
  * Fork. A child closes the provider's sockets: while the child holds them open, peers would not see
@@ -42,8 +44,10 @@ static struct sp_prov *all;
 
 static void before_fork(void)
 {
-    pthread_mutex_lock(&all_lock);
-    for (struct sp_prov *p = all; p; p = p->next) {
+    struct sp_prov *p;
+
+    pthread_mutex_lock(&all.lock);
+    LIST_FOREACH (p, &all.list, next) {
         pthread_mutex_lock(&p->lock);
         pthread_mutex_lock(&p->mr_lock);
     }
@@ -51,11 +55,13 @@ static void before_fork(void)
 
 static void after_fork(void)
 {
-    for (struct sp_prov *p = all; p; p = p->next) {
+    struct sp_prov *p;
+
+    LIST_FOREACH (p, &all.list, next) {
         pthread_mutex_unlock(&p->mr_lock);
         pthread_mutex_unlock(&p->lock);
     }
-    pthread_mutex_unlock(&all_lock);
+    pthread_mutex_unlock(&all.lock);
 }
 
 static void close_descriptors(struct sp_prov *prov)
@@ -71,12 +77,15 @@ static void close_descriptors(struct sp_prov *prov)
 
 static void close_in_child(void)
 {
-    for (struct sp_prov *p = all; p; p = p->next) {
+    struct sp_peer *peer;
+    struct sp_prov *p;
+
+    LIST_FOREACH (p, &all.list, next) {
         p->forked = true;
         sp_remap_close(&p->remap); /* it serves the parent's memory */
         close_descriptors(p);
         __atomic_store_n(&p->self.state, SP_PEER_DEAD, __ATOMIC_RELAXED);
-        for (struct sp_peer *peer = p->peers; peer; peer = peer->next) {
+        LIST_FOREACH (peer, &p->peers, next) {
             ut_fd_close(peer->fd);
             peer->fd = -1;
             ut_fd_close(peer->map_fd);
@@ -171,7 +180,7 @@ static int sp_open(const struct prov_config *config, struct prov **out)
     prov->base.ops = &shm_provider;
     prov->config = *config;
     prov->use_cma = ut_env_num(UT_ENV_SHM_CMA);
-    prov->last_free_mr = &prov->first_free_mr;
+    STAILQ_INIT(&prov->free_mrs);
     prov->listen_fd = prov->epoll_fd = prov->kick_fd = prov->timer_fd = prov->spare_fd = -1;
     pthread_mutex_init(&prov->lock, NULL);
     pthread_mutex_init(&prov->mr_lock, NULL);
@@ -189,10 +198,9 @@ static int sp_open(const struct prov_config *config, struct prov **out)
 #endif
     init_self(prov);
     pthread_once(&once, set_fork_handlers);
-    pthread_mutex_lock(&all_lock);
-    prov->next = all;
-    all = prov;
-    pthread_mutex_unlock(&all_lock);
+    pthread_mutex_lock(&all.lock);
+    LIST_INSERT_HEAD(&all.list, prov, next);
+    pthread_mutex_unlock(&all.lock);
     *out = &prov->base;
     return 0;
 
@@ -204,32 +212,24 @@ free_prov:
     return rc;
 }
 
-static void unlist_prov(struct sp_prov *prov)
-{
-    pthread_mutex_lock(&all_lock);
-    struct sp_prov **p = &all;
-    while (*p != prov)
-        p = &(*p)->next;
-    *p = prov->next;
-    pthread_mutex_unlock(&all_lock);
-}
-
 static void sp_close(struct prov *base)
 {
     struct sp_prov *prov = sp_prov_of(base);
+    struct sp_peer *peer;
+    struct sp_mr *mr;
 
-    unlist_prov(prov);
+    pthread_mutex_lock(&all.lock);
+    LIST_REMOVE(prov, next);
+    pthread_mutex_unlock(&all.lock);
     sp_peer_free_dead(prov);
-    while (prov->peers) {
-        struct sp_peer *peer = prov->peers;
-        prov->peers = peer->next;
+    while ((peer = LIST_FIRST(&prov->peers))) {
+        LIST_REMOVE(peer, next);
         sp_peer_unref(peer);
     }
     ut_hash_free(&prov->by_claimer);
     ut_hash_free(&prov->by_key);
-    while (prov->first_free_mr) {
-        struct sp_mr *mr = prov->first_free_mr;
-        prov->first_free_mr = mr->next_free;
+    while ((mr = STAILQ_FIRST(&prov->free_mrs))) {
+        STAILQ_REMOVE_HEAD(&prov->free_mrs, next_free);
         free(mr);
     }
     sp_remap_close(&prov->remap);

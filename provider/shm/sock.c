@@ -339,15 +339,17 @@ void sp_send_notification(struct sp_peer *peer, enum sp_dgram_type type)
 void sp_disconnect_all(struct sp_prov *prov)
 {
     UT_ASSERT_LOCKED(&prov->lock);
-    while (prov->peers)
-        sp_peer_mark_dead(prov->peers, PROV_REASON_LOCAL);
+    while (!LIST_EMPTY(&prov->peers))
+        sp_peer_mark_dead(LIST_FIRST(&prov->peers), PROV_REASON_LOCAL);
 }
 
 void sp_send_pending_notifications(struct sp_prov *prov)
 {
+    struct sp_peer *peer;
+
     if (!__atomic_exchange_n(&prov->has_pending_notifications, 0, __ATOMIC_SEQ_CST))
         return;
-    for (struct sp_peer *peer = prov->peers; peer; peer = peer->next) {
+    LIST_FOREACH (peer, &prov->peers, next) {
         uint32_t pending = __atomic_exchange_n(&peer->pending_notifications, 0, __ATOMIC_SEQ_CST);
         for (unsigned int i = 0; pending >> i; i++)
             if (pending >> i & 1)
@@ -547,8 +549,8 @@ int sp_retry(struct sp_prov *prov)
         prov->retry_ms = 0;
         if (prov->listen_paused)
             resume_listening(prov);
-        for (struct sp_peer *peer = prov->peers; peer; peer = next) {
-            next = peer->next;
+        for (struct sp_peer *peer = LIST_FIRST(&prov->peers); peer; peer = next) {
+            next = LIST_NEXT(peer, next);
             if (peer->state != SP_PEER_RETRY)
                 continue;
             if (now >= peer->retry_ms)

@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 #include <sys/types.h>
 
 #include "layout.h"
@@ -42,8 +43,7 @@ enum sp_peer_state {
 };
 
 struct sp_peer {
-    struct sp_peer *next;                    /* next in the table, or in the list of dead peers */
-    struct sp_peer **link;                   /* the previous peer's `next`, or the head */
+    LIST_ENTRY(sp_peer) next;                /* in the list of peers, or in that of dead peers */
     struct ut_hash_entry by_claimer, by_key; /* in the tables of the provider */
     struct sp_prov *prov;
     uint32_t refs;  /* number of its connections, plus 1 for the table */
@@ -85,7 +85,7 @@ enum { SP_REJECTED = 16 };
 
 struct sp_prov {
     struct prov base;
-    struct sp_prov *next; /* next in `all`, for fork */
+    LIST_ENTRY(sp_prov) next; /* in `all`, for fork */
     struct prov_config config;
     pthread_mutex_t lock, mr_lock;
     bool use_cma, forked, listen_paused, shortage_logged;
@@ -99,10 +99,10 @@ struct sp_prov {
     struct sp_segment *seg;
     uint32_t num_rings; /* rings of the segment: maximum number of endpoints */
     struct sp_peer self;
-    struct sp_peer *peers;                   /* all except dead ones */
+    LIST_HEAD(sp_peer_list, sp_peer) peers;  /* all except dead ones */
     struct ut_hash_table by_claimer, by_key; /* struct sp_peer */
-    struct sp_peer *dead; /* dead peers, which the current batch of epoll events may still name */
-    uint64_t retry_ms;    /* next attempt to connect or to listen; 0: none */
+    struct sp_peer_list dead; /* which the current batch of epoll events may still name */
+    uint64_t retry_ms;        /* next attempt to connect or to listen; 0: none */
     uint64_t jitter;
     uint32_t next_claimer;
     uint32_t deaths; /* atomic */
@@ -116,7 +116,7 @@ struct sp_prov {
     uint32_t has_pending_notifications; /* atomic: a peer has pending_notifications */
     uint32_t num_mrs;                   /* number of table entries used so far */
     uint32_t num_free_mrs;
-    struct sp_mr *first_free_mr, **last_free_mr;
+    STAILQ_HEAD(sp_mr_queue, sp_mr) free_mrs; /* freed first, used first */
     uint64_t mr_serial;
     struct sp_pagerefs *pagerefs; /* NULL: no memory is remapped */
     struct sp_remap remap;
@@ -154,7 +154,7 @@ struct sp_ep {
     struct sp_conn **conns;  /* by the low bits of conn->name */
     uint32_t max_conns, num_conns, next_conn;
     uint32_t max_active, num_live; /* num_live: connections in memory, including closed ones */
-    struct sp_conn *discarded;     /* closed during a poll; freed at its end */
+    SLIST_HEAD(sp_conn_list, sp_conn) discarded; /* closed during a poll; freed at its end */
 };
 
 /* The type in provider.h is opaque; this is the same object. */
@@ -211,7 +211,7 @@ struct sp_conn {
     uint32_t error_seq, error_status;
     uint64_t rmt_id;
     uint64_t executed; /* number of the peer's operations executed here */
-    struct sp_conn *next_discarded;
+    SLIST_ENTRY(sp_conn) next_discarded;
     uint8_t hello[PROV_HELLO_MAX], rmt_hello[PROV_HELLO_MAX];
 };
 

@@ -71,7 +71,7 @@ int main(void)
 
     CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, fds) == 0);
     prov.timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK);
-    prov.peers = &peer;
+    LIST_INSERT_HEAD(&prov.peers, &peer, next);
     peer.fd = ut_fd_mark(fds[0]);
     check(&peer, fds[1], ENOMEM, true);
     check(&peer, fds[1], ENOBUFS, true);
