@@ -35,11 +35,11 @@ static struct la_work *wait_for_work(void)
     struct la_work *job;
 
     pthread_mutex_lock(&la.cmpl_thread.mutex);
-    while (la.cmpl_thread.first == NULL && !la.cmpl_thread.stop)
+    while (STAILQ_EMPTY(&la.cmpl_thread.queue) && !la.cmpl_thread.stop)
         pthread_cond_wait(&la.cmpl_thread.more, &la.cmpl_thread.mutex);
-    job = la.cmpl_thread.first;
+    job = STAILQ_FIRST(&la.cmpl_thread.queue);
     if (job != NULL)
-        la.cmpl_thread.first = job->next;
+        STAILQ_REMOVE_HEAD(&la.cmpl_thread.queue, next);
     pthread_mutex_unlock(&la.cmpl_thread.mutex);
     return job;
 }
@@ -59,6 +59,7 @@ static void *run_queue(void *unused)
 
 static bool start_thread(void)
 {
+    STAILQ_INIT(&la.cmpl_thread.queue); /* empty: the last thread has run all */
     la.cmpl_thread.stop = false;
     la.cmpl_thread.runs = lc_thread_start(&la.cmpl_thread.thread, run_queue, NULL) == 0;
     if (!la.cmpl_thread.runs)
@@ -72,12 +73,7 @@ bool la_cmpl_thread_enqueue(struct la_work *job)
         return false;
     __atomic_fetch_add(&la.cmpl_thread.unfinished, 1, __ATOMIC_RELAXED);
     pthread_mutex_lock(&la.cmpl_thread.mutex);
-    job->next = NULL;
-    if (la.cmpl_thread.first == NULL)
-        la.cmpl_thread.first = job;
-    else
-        la.cmpl_thread.last->next = job;
-    la.cmpl_thread.last = job;
+    STAILQ_INSERT_TAIL(&la.cmpl_thread.queue, job, next);
     pthread_cond_signal(&la.cmpl_thread.more);
     pthread_mutex_unlock(&la.cmpl_thread.mutex);
     return true;

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include <utofu.h>
 
@@ -87,9 +88,9 @@ struct la_peer {
         uint64_t ticket;     /* shared lane */
         utofu_stadd_t slots; /* own lane: address of its first slot */
     };
-    struct la_req *first[2],
-        *last[2];         /* [0]: requests of handlers, which are sent first; [1]: of the program */
-    struct la_peer *next; /* in the list of peers that wait for slots */
+    /* [0]: requests of handlers, which are sent first; [1]: of the program */
+    STAILQ_HEAD(la_req_queue, la_req) queue[2];
+    SLIST_ENTRY(la_peer) next; /* in the list of peers that wait for slots */
 };
 _Static_assert(sizeof(struct la_peer) + 16 + 3 * sizeof(void *) <= 128, "bytes for a task in use");
 
@@ -111,7 +112,7 @@ struct la_req {
     void *result; /* destination of a get, or of the old value */
     struct la_region *reg;
     utofu_stadd_t stadd;
-    struct la_req *next;
+    STAILQ_ENTRY(la_req) next; /* in the queue of its peer */
     /* For LA_ASSIST, once the target has requested assistance: */
     bool assisting;     /* is in the list of requests that this task assists */
     bool assist_failed; /* one of the puts failed */
@@ -122,7 +123,7 @@ struct la_req {
 /* A work item of the completion-handler thread. */
 struct la_work {
     void (*run)(struct la_work *job);
-    struct la_work *next;
+    STAILQ_ENTRY(la_work) next;
 };
 
 /* A message of another task that is not complete. */
@@ -148,7 +149,7 @@ struct la_transfer {
     compl_hndlr_t *handler;
     void *user_info;
     struct la_work job; /* runs the completion handler */
-    struct la_transfer *next;
+    LIST_ENTRY(la_transfer) next;
 };
 
 /*
@@ -179,7 +180,7 @@ struct la_errors {
 struct la_cmpl_thread {
     pthread_mutex_t mutex; /* protects the four members below */
     pthread_cond_t more;
-    struct la_work *first, *last;
+    STAILQ_HEAD(la_work_queue, la_work) queue;
     bool stop;
     struct lc_thread thread;
     bool runs;
@@ -232,13 +233,14 @@ struct la_requests {
 };
 
 struct la_send {
-    struct la_peer *waiting; /* peers with requests that wait for slots */
+    SLIST_HEAD(la_peer_list, la_peer) waiting; /* peers with requests that wait for slots */
 };
 
 struct la_transfers {
     struct la_transfer slots[LA_TRANSFERS];
     struct la_transfer *spare;
-    struct la_transfer *pending; /* transfers with pieces to start, or whose pieces have ended */
+    /* transfers with pieces to start, or whose pieces have ended */
+    LIST_HEAD(la_transfer_list, la_transfer) pending;
     uint32_t used, next;
 };
 

@@ -120,6 +120,8 @@ struct la_peer *la_peer_connect(uint32_t rank, int *rc)
     if (peer == NULL)
         return NULL;
     peer->rank = rank;
+    STAILQ_INIT(&peer->queue[0]);
+    STAILQ_INIT(&peer->queue[1]);
     *rc = LAPI_ERR_TIMEOUT;
     if (la_peer_query_id(rank, &peer->id) != UTOFU_SUCCESS || claim_lane(peer) != UTOFU_SUCCESS) {
         la_log("cannot reach task %u: %s", rank, lc_utofu_error());

@@ -20,7 +20,7 @@
 
 void la_send_setup(void)
 {
-    la.send.waiting = NULL;
+    SLIST_INIT(&la.send.waiting);
 }
 
 /*
@@ -64,24 +64,16 @@ static struct la_req *alloc_request(const struct la_req *template)
     return r;
 }
 
-static void push_peer(struct la_peer *peer, struct la_peer **list)
+static void push_peer(struct la_peer *peer, struct la_peer_list *list)
 {
     peer->queued = true;
-    peer->next = *list;
-    *list = peer;
+    SLIST_INSERT_HEAD(list, peer, next);
 }
 
 static void append_request(struct la_peer *peer, struct la_req *r)
 {
-    int list = r->by_handler ? 0 : 1;
-
-    r->next = NULL;
     r->queued = true;
-    if (peer->first[list] == NULL)
-        peer->first[list] = r;
-    else
-        peer->last[list]->next = r;
-    peer->last[list] = r;
+    STAILQ_INSERT_TAIL(&peer->queue[r->by_handler ? 0 : 1], r, next);
     if (!peer->queued)
         push_peer(peer, &la.send.waiting);
 }
@@ -142,7 +134,7 @@ static size_t build_record(const struct la_req *r, void *slot, uint64_t number)
 
 static bool has_queued_before(const struct la_peer *peer)
 {
-    return peer->first[0] != NULL || (peer->first[1] != NULL && !is_in_handler());
+    return !STAILQ_EMPTY(&peer->queue[0]) || (!STAILQ_EMPTY(&peer->queue[1]) && !is_in_handler());
 }
 
 /* Copies a header or data that mostly have one or two words. */
@@ -366,16 +358,15 @@ int la_send_data(struct la_req *r)
  * Requests that wait for slots
  */
 
-static bool send_list(struct la_peer *peer, int list)
+static bool send_queue(struct la_peer *peer, struct la_req_queue *queue)
 {
+    struct la_req *r;
     bool any = false;
 
-    while (peer->first[list] != NULL) {
-        struct la_req *r = peer->first[list];
-
+    while ((r = STAILQ_FIRST(queue)) != NULL) {
         if (!r->cancelled && !post_record(peer, r))
             return any;
-        peer->first[list] = r->next;
+        STAILQ_REMOVE_HEAD(queue, next);
         r->queued = false;
         finish_posting(r);
         any = true;
@@ -383,11 +374,11 @@ static bool send_list(struct la_peer *peer, int list)
     return any;
 }
 
-static struct la_peer *pop_peer(struct la_peer **list)
+static struct la_peer *pop_peer(struct la_peer_list *list)
 {
-    struct la_peer *peer = *list;
+    struct la_peer *peer = SLIST_FIRST(list);
 
-    *list = peer->next;
+    SLIST_REMOVE_HEAD(list, next);
     peer->queued = false;
     return peer;
 }
@@ -395,19 +386,19 @@ static struct la_peer *pop_peer(struct la_peer **list)
 /* Send handlers may send, and so add peers to the list while this function runs. */
 bool la_send_queued(void)
 {
-    struct la_peer *still = NULL;
+    struct la_peer_list still = SLIST_HEAD_INITIALIZER(still);
     bool any = false;
 
-    while (la.send.waiting != NULL) {
+    while (!SLIST_EMPTY(&la.send.waiting)) {
         struct la_peer *peer = pop_peer(&la.send.waiting);
 
-        any |= send_list(peer, 0);
-        if (peer->first[0] == NULL)
-            any |= send_list(peer, 1);
-        if ((peer->first[0] != NULL || peer->first[1] != NULL) && !peer->queued)
+        any |= send_queue(peer, &peer->queue[0]);
+        if (STAILQ_EMPTY(&peer->queue[0]))
+            any |= send_queue(peer, &peer->queue[1]);
+        if ((!STAILQ_EMPTY(&peer->queue[0]) || !STAILQ_EMPTY(&peer->queue[1])) && !peer->queued)
             push_peer(peer, &still);
     }
-    while (still != NULL)
+    while (!SLIST_EMPTY(&still))
         push_peer(pop_peer(&still), &la.send.waiting);
     return any;
 }

@@ -28,7 +28,7 @@ void la_transfer_setup(void)
     for (uint32_t i = 0; i < LA_TRANSFERS; i++)
         la.transfer.slots[i] = (struct la_transfer){0};
     la.transfer.used = 0;
-    la.transfer.pending = NULL;
+    LIST_INIT(&la.transfer.pending);
 }
 
 /* A completion handler that waits may need a message behind many others: then one more transfer is
@@ -87,18 +87,13 @@ static void add_active_transfer(struct la_transfer *in)
     if (in->listed)
         return;
     in->listed = true;
-    in->next = la.transfer.pending;
-    la.transfer.pending = in;
+    LIST_INSERT_HEAD(&la.transfer.pending, in, next);
 }
 
 static void remove_active_transfer(struct la_transfer *in)
 {
-    struct la_transfer **at = &la.transfer.pending;
-
-    while (in->listed && *at != in)
-        at = &(*at)->next;
     if (in->listed)
-        *at = in->next;
+        LIST_REMOVE(in, next);
     in->listed = false;
 }
 
@@ -387,15 +382,15 @@ void la_transfer_complete(struct la_transfer *in)
 
 bool la_transfer_progress(void)
 {
-    struct la_transfer *in = la.transfer.pending, *next;
+    struct la_transfer *in = LIST_FIRST(&la.transfer.pending), *next;
     bool any = false;
 
     if (la.dispatching || in == NULL)
         return false;
-    la.transfer.pending = NULL;
+    LIST_INIT(&la.transfer.pending); /* the loop adds those that have more to do again */
     la.dispatching = true;
     for (; in != NULL; in = next) {
-        next = in->next;
+        next = LIST_NEXT(in, next);
         in->listed = false;
         if (move_data(in)) {
             remove_active_transfer(in);

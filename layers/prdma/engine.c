@@ -108,9 +108,12 @@ void pr_xfer_fail(struct pr_xfer *x, int rc)
 static void handle_sent(int rc, const void *cbdata)
 {
     struct pr_engine *e = &pr_engine;
+    struct pr_xfer *x;
 
     e->eager_done += cbdata == e; /* puts complete in order */
-    for (struct pr_xfer *x = e->xfers; rc != UTOFU_SUCCESS && x != NULL; x = x->next)
+    if (rc == UTOFU_SUCCESS)
+        return;
+    LIST_FOREACH (x, &e->xfers, next)
         if (x->lanes != NULL)
             pr_xfer_fail(x, rc);
 }
@@ -133,6 +136,7 @@ void pr_engine_poll(void)
 {
     struct pr_engine *e = &pr_engine;
     struct utofu_mrq_notice notice;
+    struct pr_xfer *x;
     void *cbdata;
     int rc;
 
@@ -141,7 +145,7 @@ void pr_engine_poll(void)
     while ((rc = utofu_poll_mrq(e->free.hdl, 0, &notice)) != UTOFU_ERR_NOT_FOUND) {
         if (rc == UTOFU_SUCCESS)
             continue;
-        for (struct pr_xfer *x = e->xfers; x != NULL; x = x->next) {
+        LIST_FOREACH (x, &e->xfers, next) {
             int rank = -1;
 
             for (unsigned int i = 0; i < x->num_sources && rank < 0; i++)
@@ -170,18 +174,12 @@ void pr_engine_poll_for_room(const struct pr_xfer *x, int rank, struct lc_stall_
 
 void pr_engine_add_xfer(struct pr_xfer *x)
 {
-    x->next = pr_engine.xfers;
-    pr_engine.xfers = x;
+    LIST_INSERT_HEAD(&pr_engine.xfers, x, next);
 }
 
 void pr_engine_remove_xfer(struct pr_xfer *x)
 {
-    struct pr_xfer **p = &pr_engine.xfers;
-
-    while (*p != NULL && *p != x)
-        p = &(*p)->next;
-    if (*p == x)
-        *p = x->next;
+    LIST_REMOVE(x, next);
 }
 
 /*

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include <utofu.h>
 #include <utofu_ext.h>
@@ -167,8 +168,8 @@ struct pr_xfer {
     uint64_t since; /* start of the current wait, in ns; 0: no wait */
     uint64_t next_probe;
     struct lc_stall_timer stall;
-    const char *call;     /* the call that made the request, for messages */
-    struct pr_xfer *next; /* in pr_engine.xfers */
+    const char *call;         /* the call that made the request, for messages */
+    LIST_ENTRY(pr_xfer) next; /* in pr_engine.xfers */
 };
 
 struct pr_engine {
@@ -180,7 +181,7 @@ struct pr_engine {
     size_t desc_size, max_put;
     long vcqs_used;
     uint64_t eager_posted, eager_done; /* puts of lanes */
-    struct pr_xfer *xfers;
+    LIST_HEAD(pr_xfer_list, pr_xfer) xfers;
     /* Closed VCQs, kept for later requests, since peers may still be connected to them. */
     struct pr_vcq pool[PR_POOL];
     size_t pool_size;

@@ -144,7 +144,8 @@ static void remove_request(struct pr_request *r)
     if (!ut_hash_remove(&requests.by_handle, &r->by_handle))
         return;
     LIST_REMOVE(r, all);
-    pr_engine_remove_xfer(&r->xfer);
+    if (!r->fallback)
+        pr_engine_remove_xfer(&r->xfer);
     add_stats(r);
     __atomic_store_n(&pr_num_requests, pr_num_requests - 1, __ATOMIC_RELEASE);
 }
