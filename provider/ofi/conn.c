@@ -83,7 +83,7 @@ static struct fp_conn *conn_new(struct fp_ep *ep, struct fp_peer *peer, uint64_t
     conn->state = state;
     conn->timeouts = __atomic_load_n(&peer->timeouts, __ATOMIC_ACQUIRE);
     conn->last = &conn->first;
-    conn->last_rma_read = &conn->rma_reads;
+    STAILQ_INIT(&conn->rma_reads);
     fp_peer_add_conn(peer);
     return conn;
 }

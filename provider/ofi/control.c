@@ -34,9 +34,7 @@ bool fp_address_is_valid(const struct fp_prov *prov, const struct fp_address *ad
 /* Called with prov->lock. */
 static void append_ctrl(struct fp_control *c, struct fp_ctrl_entry *entry)
 {
-    entry->next = NULL;
-    *c->last = entry;
-    c->last = &entry->next;
+    STAILQ_INSERT_TAIL(&c->queue, entry, next);
 }
 
 /* True if the message is to be dropped: its peer was given up. Peers without connections are not
@@ -87,34 +85,28 @@ static bool send_one(struct fp_prov *prov, struct fp_ctrl_entry *entry)
 static void send_queued(struct fp_prov *prov)
 {
     struct fp_control *c = &prov->control;
-    struct fp_ctrl_entry *first, *next;
+    struct fp_ctrl_queue due = STAILQ_HEAD_INITIALIZER(due);
+    struct fp_ctrl_queue later = STAILQ_HEAD_INITIALIZER(later);
+    struct fp_ctrl_entry *entry;
     uint64_t now = ut_now_ms();
 
     pthread_mutex_lock(&prov->lock);
-    first = c->first;
-    c->first = NULL;
-    c->last = &c->first;
+    STAILQ_CONCAT(&due, &c->queue);
     if (++c->round == 0)
         c->round++;
     pthread_mutex_unlock(&prov->lock);
-    struct fp_ctrl_entry *later = NULL, **last = &later;
-    for (; first; first = next) {
-        next = first->next;
-        if (is_given_up(first, now) || send_one(prov, first)) {
-            free(first);
-            continue;
-        }
-        first->next = NULL;
-        *last = first;
-        last = &first->next;
+    while ((entry = STAILQ_FIRST(&due))) {
+        STAILQ_REMOVE_HEAD(&due, next);
+        if (is_given_up(entry, now) || send_one(prov, entry))
+            free(entry);
+        else
+            STAILQ_INSERT_TAIL(&later, entry, next);
     }
-    if (!later)
+    if (STAILQ_EMPTY(&later))
         return;
     pthread_mutex_lock(&prov->lock);
-    *last = c->first; /* before messages queued meanwhile */
-    if (!c->first)
-        c->last = last;
-    c->first = later;
+    STAILQ_CONCAT(&later, &c->queue); /* messages queued meanwhile come behind */
+    STAILQ_CONCAT(&c->queue, &later);
     pthread_mutex_unlock(&prov->lock);
     fp_timer_start(prov);
 }
@@ -176,12 +168,11 @@ static bool deliver_ctrl(struct fp_prov *prov, struct fp_ctrl_entry *entry, void
     struct fp_ep *ep;
 
     pthread_mutex_lock(&prov->lock);
-    for (ep = prov->eps; ep && ep->attr.id != entry->msg.to_id; ep = ep->next)
-        ;
+    LIST_FOREACH (ep, &prov->eps, next)
+        if (ep->attr.id == entry->msg.to_id)
+            break;
     if (ep) {
-        entry->next = NULL;
-        *ep->ctrl_queue_end = entry;
-        ep->ctrl_queue_end = &entry->next;
+        STAILQ_INSERT_TAIL(&ep->ctrl_queue, entry, next);
         __atomic_store_n(&ep->has_ctrl, 1, __ATOMIC_SEQ_CST);
         if (__atomic_load_n(&ep->armed, __ATOMIC_SEQ_CST)) {
             *owner = ep->attr.owner;
@@ -401,7 +392,7 @@ int fp_control_open(struct fp_prov *prov)
 {
     struct fp_control *c = &prov->control;
 
-    c->last = &c->first;
+    STAILQ_INIT(&c->queue);
     int rc = fp_fids_open(prov, &c->fids);
     if (rc == 0) {
         fp_pool_init(&c->sends, prov, &c->fids, sizeof(struct sending));
@@ -415,12 +406,13 @@ int fp_control_open(struct fp_prov *prov)
     return rc;
 }
 
-static void free_ctrl_list(struct fp_ctrl_entry *entry)
+void fp_ctrl_queue_free(struct fp_ctrl_queue *queue)
 {
-    while (entry) {
-        struct fp_ctrl_entry *next = entry->next;
+    struct fp_ctrl_entry *entry;
+
+    while ((entry = STAILQ_FIRST(queue))) {
+        STAILQ_REMOVE_HEAD(queue, next);
         free(entry);
-        entry = next;
     }
 }
 
@@ -431,9 +423,9 @@ static void flush_control(struct fp_prov *prov)
     enum { TRIES = 200 };
     const struct fp_control *c = &prov->control;
 
-    for (int i = 0; i < TRIES && (c->first || c->num_sending > 0); i++) {
+    for (int i = 0; i < TRIES && (!STAILQ_EMPTY(&c->queue) || c->num_sending > 0); i++) {
         fp_control_progress(prov);
-        if (c->first || c->num_sending > 0)
+        if (!STAILQ_EMPTY(&c->queue) || c->num_sending > 0)
             usleep(FLUSH_PAUSE_MS * 1000);
     }
 }
@@ -448,8 +440,7 @@ void fp_control_close(struct fp_prov *prov)
     fp_pool_free(&c->sends);
     fp_pool_free(&c->receives);
     fp_fids_close(prov, &c->fids);
-    free_ctrl_list(c->first);
-    c->first = NULL;
+    fp_ctrl_queue_free(&c->queue);
 }
 
 /*

@@ -16,6 +16,9 @@ void fp_control_close(struct fp_prov *prov);
  * given up. For any thread, without the locks of types.h. */
 void fp_control_send(struct fp_peer *peer, const struct fp_ctrl_msg *msg);
 
+/* Frees the messages of a queue. */
+void fp_ctrl_queue_free(struct fp_ctrl_queue *queue);
+
 /* Processes completions. True: no completions are left, and the descriptor signals new ones. */
 bool fp_control_progress(struct fp_prov *prov);
 

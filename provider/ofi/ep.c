@@ -52,28 +52,20 @@ static int add_to_list(struct fp_ep *ep)
     struct fp_ep *existing;
 
     pthread_mutex_lock(&prov->lock);
-    for (existing = prov->eps; existing && existing->attr.id != ep->attr.id;
-         existing = existing->next)
-        ;
-    if (!existing) {
-        ep->next = prov->eps;
-        prov->eps = ep;
-    }
+    LIST_FOREACH (existing, &prov->eps, next)
+        if (existing->attr.id == ep->attr.id)
+            break;
+    if (!existing)
+        LIST_INSERT_HEAD(&prov->eps, ep, next);
     pthread_mutex_unlock(&prov->lock);
     return existing ? -EEXIST : 0;
 }
 
 static void remove_from_list(struct fp_ep *ep)
 {
-    struct fp_prov *prov = ep->prov;
-    struct fp_ep **at = &prov->eps;
-
-    pthread_mutex_lock(&prov->lock);
-    while (*at && *at != ep)
-        at = &(*at)->next;
-    if (*at)
-        *at = ep->next;
-    pthread_mutex_unlock(&prov->lock);
+    pthread_mutex_lock(&ep->prov->lock);
+    LIST_REMOVE(ep, next);
+    pthread_mutex_unlock(&ep->prov->lock);
 }
 
 static void free_ep(struct fp_ep *ep)
@@ -87,11 +79,7 @@ static void free_ep(struct fp_ep *ep)
     fp_pool_free(&ep->large);
     fp_pool_free(&ep->receives);
     fp_fids_close(ep->prov, &ep->fids);
-    while (ep->ctrl_queue) {
-        struct fp_ctrl_entry *entry = ep->ctrl_queue;
-        ep->ctrl_queue = entry->next;
-        free(entry);
-    }
+    fp_ctrl_queue_free(&ep->ctrl_queue);
     free(ep->conns);
     free(ep);
 }
@@ -109,7 +97,7 @@ int fp_ep_open(struct prov *base, const struct prov_ep_attr *attr, struct prov_e
     ep->inject = prov->inject;
     ep->ctrl_poll_after = FP_CTRL_POLL_SOON;
     ep->fids.cq_fd = -1;
-    ep->ctrl_queue_end = &ep->ctrl_queue;
+    STAILQ_INIT(&ep->ctrl_queue);
     ep->peer_events_seen = __atomic_load_n(&prov->peer_events, __ATOMIC_SEQ_CST);
     int rc = fp_fids_open(prov, &ep->fids);
     if (rc != 0) {
@@ -139,19 +127,18 @@ int fp_ep_open(struct prov *base, const struct prov_ep_attr *attr, struct prov_e
 
 static int handle_ctrl_queue(struct fp_ep *ep)
 {
-    struct fp_ctrl_entry *entry, *next;
+    struct fp_ctrl_queue arrived = STAILQ_HEAD_INITIALIZER(arrived);
+    struct fp_ctrl_entry *entry;
     int calls = 0;
 
     if (!__atomic_load_n(&ep->has_ctrl, __ATOMIC_ACQUIRE))
         return 0;
     pthread_mutex_lock(&ep->prov->lock);
-    entry = ep->ctrl_queue;
-    ep->ctrl_queue = NULL;
-    ep->ctrl_queue_end = &ep->ctrl_queue;
+    STAILQ_CONCAT(&arrived, &ep->ctrl_queue);
     __atomic_store_n(&ep->has_ctrl, 0, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&ep->prov->lock);
-    for (; entry; entry = next) {
-        next = entry->next;
+    while ((entry = STAILQ_FIRST(&arrived))) {
+        STAILQ_REMOVE_HEAD(&arrived, next);
         calls += fp_conn_handle_ctrl(ep, entry->peer, &entry->msg);
         free(entry);
     }

@@ -110,7 +110,7 @@ static struct fp_prov *prov_new(const struct prov_config *config, const struct f
     prov->lib = lib;
     prov->info = info;
     prov->epoll_fd = prov->timer_fd = prov->control.fids.cq_fd = -1;
-    prov->control.last = &prov->control.first;
+    STAILQ_INIT(&prov->control.queue);
     prov->free_region = UINT32_MAX;
     pthread_mutex_init(&prov->lock, NULL);
     pthread_mutex_init(&prov->control.lock, NULL);
@@ -214,7 +214,7 @@ static unsigned int collect_owners(struct fp_prov *prov, void *owners[OWNERS], b
     unsigned int n = 0;
 
     pthread_mutex_lock(&prov->lock);
-    for (struct fp_ep *ep = prov->eps; ep && n < OWNERS; ep = ep->next) {
+    for (struct fp_ep *ep = LIST_FIRST(&prov->eps); ep && n < OWNERS; ep = LIST_NEXT(ep, next)) {
         bool wanted = all ? __atomic_load_n(&ep->armed, __ATOMIC_SEQ_CST)
                           : __atomic_exchange_n(&ep->retry, 0, __ATOMIC_SEQ_CST);
         if (!wanted)

@@ -36,8 +36,7 @@ bool fp_rma_read_add(struct fp_conn *conn, const struct fp_offer *offer, bool is
         return false;
     transfer->offer = *offer;
     transfer->is_read = is_read;
-    *conn->last_rma_read = transfer;
-    conn->last_rma_read = &transfer->next;
+    STAILQ_INSERT_TAIL(&conn->rma_reads, transfer, next);
     conn->num_rma_reads++;
     if (!conn->posting)
         conn->posting = transfer;
@@ -83,7 +82,7 @@ void fp_rma_read_post(struct fp_conn *conn)
     while (conn->posting && is_alive(conn)) {
         struct fp_rma_read *transfer = conn->posting;
         if (transfer->requested == transfer->offer.x.length || has_failed(conn, transfer)) {
-            conn->posting = transfer->next;
+            conn->posting = STAILQ_NEXT(transfer, next);
             continue;
         }
         if (conn->last_chunk - conn->first_chunk == FP_CHUNKS)
@@ -148,16 +147,14 @@ void fp_rma_read_failed(struct fp_buf *buf, int error)
 
 bool fp_rma_read_take_finished(struct fp_conn *conn, struct fp_rma_read *ended)
 {
-    struct fp_rma_read *first = conn->rma_reads;
+    struct fp_rma_read *first = STAILQ_FIRST(&conn->rma_reads);
 
     if (!first || first->transferred != first->requested ||
         (first->requested != first->offer.x.length && !has_failed(conn, first)))
         return false;
     if (conn->posting == first)
-        conn->posting = first->next;
-    conn->rma_reads = first->next;
-    if (!conn->rma_reads)
-        conn->last_rma_read = &conn->rma_reads;
+        conn->posting = STAILQ_NEXT(first, next);
+    STAILQ_REMOVE_HEAD(&conn->rma_reads, next);
     conn->num_rma_reads--;
     *ended = *first;
     free(first);
@@ -166,17 +163,17 @@ bool fp_rma_read_take_finished(struct fp_conn *conn, struct fp_rma_read *ended)
 
 void fp_rma_read_drop_all(struct fp_conn *conn)
 {
+    struct fp_rma_read *transfer;
+
     for (; conn->first_chunk != conn->last_chunk; conn->first_chunk++) {
         struct fp_chunk *chunk = &conn->chunks[conn->first_chunk % FP_CHUNKS];
         if (chunk->arrived)
             fp_pool_put(chunk->buf);
     }
-    while (conn->rma_reads) {
-        struct fp_rma_read *transfer = conn->rma_reads;
-        conn->rma_reads = transfer->next;
+    while ((transfer = STAILQ_FIRST(&conn->rma_reads))) {
+        STAILQ_REMOVE_HEAD(&conn->rma_reads, next);
         free(transfer);
     }
-    conn->last_rma_read = &conn->rma_reads;
     conn->posting = NULL;
     conn->num_rma_reads = 0;
 }

@@ -251,13 +251,15 @@ struct fp_peer {
 
 /* A queued control message. */
 struct fp_ctrl_entry {
-    struct fp_ctrl_entry *next;
+    STAILQ_ENTRY(fp_ctrl_entry) next;
     struct fp_peer *peer;
     uint32_t timeouts; /* value of the peer when queued: if the peer was given up since, the message
                           is dropped */
     uint64_t until_ms; /* the message is dropped after this time if the peer has no connection */
     struct fp_ctrl_msg msg;
 };
+
+STAILQ_HEAD(fp_ctrl_queue, fp_ctrl_entry);
 
 enum fp_state {
     FP_REQUESTED, /* requested by this side: waits for FP_CONN_ACCEPT or a rejection */
@@ -288,7 +290,7 @@ struct fp_served_read {
 
 /* A transfer by RMA reads. */
 struct fp_rma_read {
-    struct fp_rma_read *next;
+    STAILQ_ENTRY(fp_rma_read) next;
     struct fp_offer offer;
     uint32_t requested, transferred; /* bytes */
     uint8_t status;                  /* enum prov_status */
@@ -349,7 +351,8 @@ struct fp_conn {
     struct fp_served_read served_reads[FP_READS];
 
     /* transfers by RMA reads, in order; posting: the first one not completely requested */
-    struct fp_rma_read *rma_reads, **last_rma_read, *posting;
+    STAILQ_HEAD(fp_rma_reads, fp_rma_read) rma_reads;
+    struct fp_rma_read *posting;
     unsigned int num_rma_reads;
     uint32_t first_chunk, last_chunk;
     struct fp_chunk chunks[FP_CHUNKS];
@@ -378,7 +381,7 @@ struct fp_conn {
 };
 
 struct fp_ep {
-    struct fp_ep *next; /* shared */
+    LIST_ENTRY(fp_ep) next; /* shared */
     struct fp_prov *prov;
     struct prov_ep_attr attr;
     struct fp_fids fids;
@@ -400,7 +403,7 @@ struct fp_ep {
     uint32_t ctrl_poll_after; /* number of empty polls before the next poll_control() */
     size_t inject;            /* maximum bytes of a message without a completion */
 
-    struct fp_ctrl_entry *ctrl_queue, **ctrl_queue_end; /* shared */
+    struct fp_ctrl_queue ctrl_queue; /* shared */
     uint32_t has_ctrl, armed, retry; /* atomic, shared; retry: sends or receives must be
                                       * repeated */
 };
@@ -414,7 +417,7 @@ struct fp_control {
     bool polled_by_owner; /* the owner of an endpoint is polling the control endpoint */
     unsigned int num_sending;
     /* with prov->lock */
-    struct fp_ctrl_entry *first, **last; /* control messages to send */
+    struct fp_ctrl_queue queue; /* control messages to send */
     uint32_t round;
 };
 
@@ -442,7 +445,7 @@ struct fp_prov {
     int epoll_fd, timer_fd;
     struct fp_control control;
     pthread_mutex_t lock; /* of shared data */
-    struct fp_ep *eps;
+    LIST_HEAD(fp_ep_list, fp_ep) eps;
     struct ut_hash_table by_address;         /* struct fp_peer, by the hash of its address */
     SLIST_HEAD(fp_peer_list, fp_peer) peers; /* the same, the newest first */
     uint32_t peer_events; /* atomic: number of events after which connections check their peers */

@@ -223,7 +223,7 @@ static void answer_nobody(void)
     struct fp_peer *peer = fp_peer_get(own, &nobody, NULL);
     CHECK(peer, "peer");
     fp_control_send(peer, &(struct fp_ctrl_msg){.kind = FP_CONN_NO_ENDPOINT});
-    while (own->control.first || own->control.num_sending > 0)
+    while (!STAILQ_EMPTY(&own->control.queue) || own->control.num_sending > 0)
         poll_all();
 }
 
