@@ -123,8 +123,8 @@ struct sh_prov {
     LIST_HEAD(sh_eps, sh_ep) eps;
 };
 
-/* draw.c: random decisions. Each depends only on the seed, the two VCQs, the sequence number of the
- * communication, and the kind of decision. */
+/* shuffle.c: random decisions. Each depends only on the seed, the two VCQs, the sequence number of
+ * the communication, and the kind of decision. */
 enum sh_what {
     SH_DRAW_LATE,
     SH_DRAW_CUTS,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random decisions: pure functions of the seed and the operation. Also the functions that need no
- * provider. */
+/* Whether the mode is on, and its random decisions: pure functions of the seed and the operation.
+ * These functions need no provider. */
+#include "shuffle/shuffle.h"
 #include "shuffle/freedoms.h"
 #include "shuffle/inner.h"
 #include "util/env.h"
