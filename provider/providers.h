@@ -11,10 +11,12 @@
  * needs   the requirement on a host, for error texts: "has no ..."
  *
  * Providers are in order of preference: the first one is used that both processes have open and
- * that reaches the peer. See docs/design/adding-a-provider.md; the table is in registry.h.
+ * that reaches the peer. See docs/design/adding-a-provider.md.
  */
 #ifndef PROV_PROVIDERS_H
 #define PROV_PROVIDERS_H
+
+#include <stdint.h>
 
 #include "provider.h"
 
@@ -56,5 +58,15 @@ enum prov_index {
 #define PROVIDER(name, number, reach, needs) extern const struct prov_ops name##_provider;
 PROV_REGISTRY(PROVIDER)
 #undef PROVIDER
+
+/* The table of the providers (registry.c), by enum prov_index. */
+struct prov_entry {
+    const char *name;
+    const struct prov_ops *ops;
+    uint8_t number; /* between processes */
+    enum prov_reach reach;
+    const char *needs;
+};
+extern const struct prov_entry prov_registry[PROV_COUNT];
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table generated from the lines of providers.h. */
-#include "registry.h"
+#include "providers.h"
 
 const struct prov_entry prov_registry[PROV_COUNT] = {
 #define PROVIDER(name_, number_, reach_, needs_)                                                   \

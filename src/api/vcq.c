@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* VCQ management (manual 3.3). */
+/* VCQ management (manual 3.3); VCQ ids of the program: an id of another job is refused. */
 #include <string.h>
 
 #include "api/api.h"
 #include "runtime/lifecycle.h"
+#include "runtime/setup.h"
 
 int ut_refuse_handle(utofu_vcq_hdl_t vcq_hdl)
 {
@@ -19,6 +20,45 @@ int ut_refuse_handle(utofu_vcq_hdl_t vcq_hdl)
                           value);
     return UT_DECLINE(UTOFU_ERR_INVALID_VCQ_HDL, "%#llx is not a VCQ handle of this process%s",
                       value, ut_vcq_is_stale_handle(vcq_hdl) ? ": the VCQ was freed" : "");
+}
+
+int ut_refuse_vcq_id(utofu_vcq_id_t vcq_id)
+{
+    unsigned long long value = vcq_id;
+    uint32_t mark;
+
+    if (!ut_vcq_id_of_other_job(vcq_id, &mark))
+        return UT_REFUSE(UTOFU_ERR_INVALID_VCQ_ID, "%016llx is not a VCQ id", value);
+    return UT_REFUSE(UTOFU_ERR_INVALID_VCQ_ID,
+                     "VCQ id %016llx is of another job: it has mark %u, and the ids of this job "
+                     "have mark %u. A VCQ reaches only VCQs of its own job; MPI_Comm_spawn() makes "
+                     "another job, and a file with ids may be left over from an earlier job",
+                     value, mark, ut_vcq_id_own_job());
+}
+
+int ut_find_job(void)
+{
+    const struct ut_process *process;
+
+    if (ut_process_peek())
+        return 0;
+    ut_last_error_begin();
+    return UT_RESULT(ut_runtime_start(&process), "the library cannot be set up");
+}
+
+int ut_take_vcq_id(utofu_vcq_id_t vcq_id, struct ut_vcq_ident *ident)
+{
+    uint32_t mark;
+
+    /* an id without a valid mark is refused even if this process finds no job */
+    if (!ut_vcq_id_unpack(vcq_id, ident) && !ut_vcq_id_of_other_job(vcq_id, &mark))
+        return ut_refuse_vcq_id(vcq_id);
+    int rc = ut_find_job();
+    if (rc != 0)
+        return rc;
+    if (ut_vcq_id_unpack(vcq_id, ident) && ut_vcq_ident_public(ident))
+        return 0;
+    return ut_refuse_vcq_id(vcq_id);
 }
 
 static int create_vcq(utofu_tni_id_t tni_id, int cmp_id, unsigned long flags,

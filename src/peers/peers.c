@@ -14,7 +14,7 @@
 #include "bootstrap/store.h"
 #include "peers/address.h"
 #include "process/cqs.h"
-#include "registry.h"
+#include "providers.h"
 #include "util/clock.h"
 #include "util/env.h"
 #include "util/hash_table.h"

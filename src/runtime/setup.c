@@ -10,7 +10,7 @@
 #include "check/check.h"
 #include "peers/peers.h"
 #include "record/record.h"
-#include "registry.h"
+#include "providers.h"
 #include "runtime/thread.h"
 #include "shuffle/freedoms.h"
 #include "shuffle/shuffle.h"

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "process/process.h"
-#include "registry.h"
+#include "providers.h"
 #include "util/codes.h"
 #include "util/env.h"
 #include "utofu.h"
