@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The end of scripts/run-tests: failed tests, omitted tests, and the slowest tests.
 
-A PART is a log of meson test or scripts/rxe-tests (BUILD/meson-logs/testlog-PART.json), "lint"
+A PART is a log of meson test or scripts/rxe-vm tests (BUILD/meson-logs/testlog-PART.json), "lint"
 or "mutations"; -PART:REASON stands for a part that could not be run. The last line says whether
 the tier has passed. Full and nightly fail if anything was left out. Exit status 0 or 1.
 """

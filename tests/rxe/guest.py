@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The part of scripts/rxe-tests that runs in each guest: runs a list of tests one after the other.
+"""The part of "scripts/rxe-vm tests" that runs in each guest: runs a list of tests one after the other.
 
-Usage: guest.py PLAN, a file of JSON that scripts/rxe-tests has written. Prints the tests'
-output, and lines for scripts/rxe-tests that begin with MARK: "ready SLOWNESS", "begin NAME", "end
+Usage: guest.py PLAN, a file of JSON that scripts/rxe-vm has written. Prints the tests'
+output, and lines for scripts/rxe-vm that begin with MARK: "ready SLOWNESS", "begin NAME", "end
 NAME STATUS SECONDS REASON".
 """
 import contextlib
@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 
-MARK = "@@rxe-tests "
+MARK = "@@rxe-vm "
 HOST, HOSTS = int(os.environ["RXE_HOST"]), int(os.environ["RXE_HOSTS"])
 NETDEV = os.environ["RXE_NETDEV"]
 SHARED = pathlib.Path(os.environ["RXE_SHARED"])

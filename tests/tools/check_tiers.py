@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every test belongs to one tier (quick, full, nightly; guest: scripts/rxe-tests runs it) and to a module's suite.
+"""Every test belongs to one tier (quick, full, nightly; guest: scripts/rxe-vm tests runs it) and to a module's suite.
 
 usage: check_tiers.py BUILD
 """

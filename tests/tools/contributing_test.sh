@@ -22,10 +22,11 @@ ran() {
 }
 
 has_options() { # SCRIPT OPTION...
-    local script=$1 option
+    local script=$1 option help=(--help)
     shift
+    [ "$script ${1-}" != 'scripts/rxe-vm tests' ] || help=(tests --help)
     [ -x "$folder/tree/$script" ] || { fail "there is no $script"; return; }
-    "$folder/tree/$script" --help >"$folder/out" 2>&1 || fail '--help fails'
+    "$folder/tree/$script" "${help[@]}" >"$folder/out" 2>&1 || fail '--help fails'
     for option; do
         case $option in
         --) return ;;
@@ -70,6 +71,7 @@ while read -r command; do
     'ninja -C build '*)
         shift 3
         for target; do grep -q "^build $target: " "$build/build.ninja" || fail "there is no $target"; done ;;
+    'scripts/rxe-vm tests '*) has_options "$@" ;;
     'scripts/rxe-vm '*)
         has_options "$@"
         while [ "$1" != -- ]; do shift; done

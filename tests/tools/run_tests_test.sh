@@ -13,7 +13,7 @@ cp "$1/scripts/run-tests" "$folder/scripts/"
 cp "$1/tests/summary.py" "$folder/tests/"
 printf '#!/bin/sh\n' >"$folder/scripts/install-deps"
 cat >"$folder/log" <<'END'
-# log FILE PART: a log as meson and rxe-tests write it
+# log FILE PART: a log as meson and rxe-vm write it
 result=OK
 case " $FAIL " in *" $2 "*) result=FAIL ;; esac
 {
@@ -38,9 +38,9 @@ case " $FAIL " in *" no-log "*) exit 1 ;; esac
 sh "$FOLDER/log" "$build/meson-logs/$2.json" host
 END
 printf '#!/bin/sh\n' >"$folder/bin/ninja"
-cat >"$folder/scripts/rxe-tests" <<'END'
+cat >"$folder/scripts/rxe-vm" <<'END'
 #!/bin/sh
-echo "rxe-tests $*" >>"$COMMANDS"
+echo "rxe-vm $*" >>"$COMMANDS"
 case " $SKIP " in *" qemu "*) exit 77 ;; esac
 while [ "$1" != --log ]; do shift; done
 echo 1 >"build/meson-logs/$2.starts"
@@ -88,15 +88,15 @@ check() {
 }
 
 FAIL='' SKIP='' && export FAIL SKIP
-check quick 0 '' '^meson .*--suite quick$' '^rxe-tests .*--tier quick$' '^host: 2 tests, 2 OK ' '^soft-roce: 2 tests' \
+check quick 0 '' '^meson .*--suite quick$' '^rxe-vm tests .*--tier quick$' '^host: 2 tests, 2 OK ' '^soft-roce: 2 tests' \
     '^  *20.0 s .*second of host' '!^      why$' '^Seconds of tests by suite: some 43' \
     '^Starts of the virtual machines (soft-roce): 1' \
     '^== quick: all tests passed$' '^4 passed, 0 failed$' '!^lint' '!^mutate'
-check full 0 --full '^meson .*--suite quick --suite full$' '^rxe-tests .*--tier full$' '^lint' \
+check full 0 --full '^meson .*--suite quick --suite full$' '^rxe-vm tests .*--tier full$' '^lint' \
     '^mutate --random 5 --seed [0-9a-z]*$' '^== full: all tests passed$'
-check nightly 0 --nightly '^meson .*--suite quick --suite full --suite nightly$' '^rxe-tests .*--tier nightly$' \
-    '^rxe-tests .*--tier full --kernel backports$' '^mutate --all --rxe$' '^== nightly: all tests passed$'
-check by_change 0 '--since HEAD~1' '^meson .* one test another$' '!rxe-tests' \
+check nightly 0 --nightly '^meson .*--suite quick --suite full --suite nightly$' '^rxe-vm tests .*--tier nightly$' \
+    '^rxe-vm tests .*--tier full --kernel backports$' '^mutate --all --rxe$' '^== nightly: all tests passed$'
+check by_change 0 '--since HEAD~1' '^meson .* one test another$' '!rxe-vm' \
     '^== the tests that the change touches: all tests passed$'
 FAIL=host
 check soft_roce_runs_behind_a_failure 1 '' '^host: 2 tests, 1 FAIL, 1 OK' 'FAIL: .*second of host' '^      why$' \

@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# usage: rxe_tests_test.sh RXE-TESTS
-# scripts/rxe-tests reports the result of each test, and runs the remaining tests, also if the virtual machine fails: with
-# a process of this host in its place (RXE_VM), in which the real tests/rxe/guest.py runs.
+# usage: rxe_tests_test.sh RXE-VM
+# scripts/rxe-vm tests reports the result of each test, and runs the remaining tests, also if the virtual machine fails:
+# with a process of this host in its place (RXE_VM), in which the real tests/rxe/guest.py runs.
 set -eu
-rxe_tests=$1
+rxe_vm=$1
 python3 -c 'import tomllib' 2>/dev/null || { echo 'skipped: python3 has no tomllib (3.11)'; exit 77; }
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -59,7 +59,7 @@ check() { # NAME RC STARTS PATTERN... -- OPTION...
     while [ "$1" != -- ]; do patterns+=("$1"); shift; done
     shift
     : >"$VM_STARTS"
-    "$rxe_tests" --build "$folder/build" --from "$folder/list.toml" --grace-seconds 1 --boot-seconds 10 "$@" \
+    "$rxe_vm" tests --build "$folder/build" --from "$folder/list.toml" --grace-seconds 1 --boot-seconds 10 "$@" \
         >"$folder/out" 2>&1 </dev/null || rc=$?
     [ "$rc" = "$want" ] && [ "$(wc -l <"$VM_STARTS")" = "$starts" ] || good=''
     for pattern in "${patterns[@]}"; do grep -Eq -- "$pattern" "$folder/out" || good=''; done
