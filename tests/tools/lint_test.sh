@@ -10,7 +10,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 tree=$folder/tree
 mkdir -p "$tree"/{scripts,src,provider,tools,include} "$folder/bin"
-cp "$source"/scripts/{lint,c-functions,locale-calls} "$tree/scripts/"
+cp "$source"/scripts/lint "$tree/scripts/"
 echo '# none' >"$tree/.long-functions"
 echo '# none' >"$tree/.one-word-names"
 echo '# none' >"$tree/.foreign-declarations"
@@ -45,15 +45,14 @@ finds() {
     fi
     [ "$tool" = - ] || check "$name missing" 0 "^lint: $name: skipped: .* not installed" 1 env PATH="$folder/bin" "$lint" "$name"
 }
-for program in bash env git grep find sort xargs head dirname readlink sed; do
-    ln -s "$(command -v $program)" "$folder/bin/$program"
-done
+ln -s "$(command -v env)" "$(command -v git)" "$folder/bin/"
+ln -s "$(python3 -c 'import sys; print(sys.executable)')" "$folder/bin/python3"
 finds format clang-format-14 'sed -i "s/^    return/  return/" "$tree/src/a.c"'
 finds spelling codespell 'echo "/* th""eer */" >>"$tree/src/a.c"'
 finds cppcheck cppcheck 'sed -i "s/return 0/int a[2]; return a[2]/" "$tree/src/a.c"'
 finds shell shellcheck 'echo "cd \$unquoted && exit \$(ls)" >>"$tree/scripts/a"'
 finds python flake8 'echo "import os" >>"$tree/scripts/b"'
-finds length python3 'sed -i "4s/.*/$(yes "    x();" | head -n 61 | tr "\n" "@")/; 4s/@/\n/g" "$tree/src/a.c"'
+finds length - 'sed -i "4s/.*/$(yes "    x();" | head -n 61 | tr "\n" "@")/; 4s/@/\n/g" "$tree/src/a.c"'
 # an exception is for the number of lines that it names, not for a function shorter by now
 long() { { printf '/* %s */\nint main(void)\n{\n' "$spdx" && yes '    x();' | head -n "$1" && echo '}'; } >"$tree/src/a.c"; }
 if command -v python3 >/dev/null; then
@@ -72,9 +71,9 @@ if command -v python3 >/dev/null; then
 fi
 # in src: two static functions with names of one word, and one function without a prefix
 write_c() { printf '/* %s */\n\nstatic int read_it(void)\n{\n}\n\nstatic int\n%s(void)\n{\n}\n\nvoid %s_do(void)\n{\n}\n' "$spdx" "$1" "$2" >"$tree/src/a.c"; }
-finds names python3 'write_c ask ut'
-finds prefixes python3 'write_c ask_it vp'
-finds descriptors python3 'printf "int ut_a(void)\n{\n    return ut_fd_own(socket(1, 2, 3)) + dup(4);\n}\n" >>"$tree/src/a.c"'
+finds names - 'write_c ask ut'
+finds prefixes - 'write_c ask_it vp'
+finds descriptors - 'printf "int ut_a(void)\n{\n    return ut_fd_own(socket(1, 2, 3)) + dup(4);\n}\n" >>"$tree/src/a.c"'
 if command -v python3 >/dev/null; then
     write_c ask ut
     check where_it_is 1 'ask: a static function is named verb and object; 0 of this name are allowed in src: src/a.c:9' 1 "$lint" names
@@ -95,7 +94,7 @@ if command -v python3 >/dev/null; then
 fi
 # a function of a.c that b.h declares, and not a.h
 declare_c() { printf '/* %s */\n\nvoid ut_do(void)\n{\n}\n' "$spdx" >"$tree/src/a.c" && printf '/* %s */\nvoid ut_do(void);\n' "$spdx" >"$tree/src/$1.h"; }
-finds headers python3 'declare_c b'
+finds headers - 'declare_c b'
 if command -v python3 >/dev/null; then
     declare_c b
     check which_header 1 'src/a.c:4: ut_do is declared in src/b.h' 1 "$lint" headers
@@ -107,7 +106,7 @@ if command -v python3 >/dev/null; then
     check and_own_header_passes 0 '^lint: headers: ok' 1 "$lint" headers
     rm "$tree/src/a.h"
 fi
-finds locale python3 'echo "int x(void) { return printf(\"%.3f\", 1.0); }" >>"$tree/src/a.c"'
+finds locale - 'echo "int x(void) { return printf(\"%.3f\", 1.0); }" >>"$tree/src/a.c"'
 if command -v python3 >/dev/null; then
     # uses FILE LINE PATTERN: found there; with the pattern "ok", nothing is
     uses() {
