@@ -20,71 +20,71 @@
 static const struct perf_op operations[] = {
     {.name = "put-lat",
      .help = "put, notified by the remote notice: half a round trip",
-     .origin = perf_put_notice_origin,
-     .target = perf_put_notice_target,
+     .counterparts = "MPI_Send and MPI_Recv; ucp_am_lat; ib_send_lat",
+     .ping = &perf_by_notice,
+     .parts = 2,
      .max_size = PERF_MAX_MESSAGE,
      .default_from = 8,
      .default_to = MI},
     {.name = "ping-pong",
      .help = "the same there and back: a whole round trip",
-     .origin = perf_ping_origin,
-     .target = perf_put_notice_target,
+     .ping = &perf_by_notice,
+     .parts = 1,
      .max_size = PERF_MAX_MESSAGE,
      .default_from = 8,
      .default_to = 8},
     {.name = "put-mem-lat",
      .help = "put, seen by watching the last byte: half a round trip",
+     .counterparts = "ucp_put_lat; ib_write_lat",
      .prepare = perf_put_memory_prepare,
-     .origin = perf_put_memory_origin,
-     .target = perf_put_memory_target,
+     .ping = &perf_by_memory,
+     .parts = 2,
      .min_size = 1,
      .max_size = PERF_MAX_MESSAGE,
      .default_from = 8,
      .default_to = MI},
     {.name = "put-local-lat",
      .help = "put until its local notice",
+     .counterparts = "MPI_Put and MPI_Win_flush",
      .check = PERF_PUT,
-     .origin = perf_put_local_origin,
-     .target = perf_passive_target,
+     .once = perf_put_once,
      .max_size = PERF_MAX_MESSAGE,
      .default_from = 8,
      .default_to = MI},
     {.name = "get-lat",
      .help = "get until its local notice",
+     .counterparts = "MPI_Get and MPI_Win_flush; ucp_get; ib_read_lat",
      .check = PERF_GET,
-     .origin = perf_get_origin,
-     .target = perf_passive_target,
+     .once = perf_get_once,
      .max_size = PERF_MAX_MESSAGE,
      .default_from = 8,
      .default_to = MI},
     {.name = "piggyback-lat",
      .help = "put of data in the descriptor, remote notice: half of it",
-     .origin = perf_piggyback_origin,
-     .target = perf_piggyback_target,
+     .ping = &perf_by_piggyback,
+     .parts = 2,
      .max_size = PERF_MAX_PIGGYBACK,
      .default_from = 8,
      .default_to = PERF_MAX_PIGGYBACK},
     {.name = "armw-lat",
      .help = "8-byte atomic add until its local notice",
+     .counterparts = "MPI_Fetch_and_op and MPI_Win_flush; ucp_fadd; ib_atomic_lat",
      .check = PERF_ADD,
-     .origin = perf_armw_origin,
-     .target = perf_passive_target,
+     .once = perf_armw_once,
      .fixed = true,
      .default_to = 8},
     {.name = "connect",
      .help = "first put of a new VCQ until its local notice",
      .check = PERF_WORD,
-     .origin = perf_connect_origin,
-     .target = perf_passive_target,
      .fixed = true,
      .default_to = 8,
      .most_iterations = 500},
     {.name = "put-bw",
      .help = "windows of puts with TCQ entries, the last with a notice",
+     .counterparts = "MPI_Puts, one MPI_Win_flush; ucp_put_bw; ib_write_bw",
      .windowed = true,
      .check = PERF_PUT,
-     .origin = perf_window_origin,
-     .target = perf_passive_target,
+     .once = perf_window_once,
      .max_size = PERF_MAX_MESSAGE,
      .default_from = 8,
      .default_to = 4 * MI},
@@ -93,17 +93,16 @@ static const struct perf_op operations[] = {
      .windowed = true,
      .both_measure = true,
      .check = PERF_PUT,
-     .origin = perf_window_both,
-     .target = perf_window_both,
+     .once = perf_window_once,
      .max_size = PERF_MAX_MESSAGE,
      .default_from = 8,
      .default_to = 4 * MI},
     {.name = "put-rate",
      .help = "put-bw for small sizes: messages in a second",
+     .counterparts = "the same",
      .windowed = true,
      .check = PERF_PUT,
-     .origin = perf_window_origin,
-     .target = perf_passive_target,
+     .once = perf_window_once,
      .max_size = PERF_MAX_MESSAGE,
      .default_from = 8,
      .default_to = 8},
@@ -111,8 +110,7 @@ static const struct perf_op operations[] = {
      .help = "puts of --blocks blocks in one call, each with a local notice",
      .windowed = true,
      .check = PERF_STRIDE,
-     .origin = perf_stride_origin,
-     .target = perf_passive_target,
+     .once = perf_stride_once,
      .max_size = 64 * KI,
      .default_from = 8,
      .default_to = 4 * KI},
@@ -136,6 +134,7 @@ static const struct perf_op operations[] = {
      .default_to = 8},
     {.name = "barrier",
      .help = "barrier of all processes",
+     .counterparts = "MPI_Barrier",
      .kind = PERF_ALL,
      .set_up = perf_circuit_set_up,
      .run = perf_barrier_run,
@@ -143,6 +142,7 @@ static const struct perf_op operations[] = {
      .fixed = true},
     {.name = "reduce-uint64",
      .help = "sum of 1 to 6 uint64_t values of all processes",
+     .counterparts = "MPI_Allreduce with MPI_SUM",
      .kind = PERF_ALL,
      .set_up = perf_circuit_set_up,
      .run = perf_reduce_uint64_run,
@@ -154,6 +154,7 @@ static const struct perf_op operations[] = {
      .default_to = 8},
     {.name = "reduce-double",
      .help = "sum of 1 to 3 doubles of all processes",
+     .counterparts = "MPI_Allreduce with MPI_SUM",
      .kind = PERF_ALL,
      .set_up = perf_circuit_set_up,
      .run = perf_reduce_double_run,
@@ -166,24 +167,13 @@ static const struct perf_op operations[] = {
 };
 static pthread_barrier_t gate; /* synchronizes the workers of this process */
 
-/* The sizes for an operation; returns their number. */
-static unsigned int sizes_of(const struct perf_op *op, size_t sizes[PERF_MAX_SIZES])
+static unsigned int list_sizes(const struct perf_op *op, size_t sizes[PERF_MAX_SIZES])
 {
-    unsigned int n = 0;
+    unsigned int n = perf_list_sizes(op, sizes);
 
-    if (op->fixed) {
-        sizes[n++] = op->default_to;
-    } else if (perf_options.num_sizes) {
-        for (uint64_t s = 0; s < perf_options.num_sizes; s++) {
-            size_t size = perf_options.sizes[s];
-            if (size >= op->min_size && size <= op->max_size &&
-                (!op->size_step || size % op->size_step == 0))
-                sizes[n++] = size;
-        }
-    } else {
+    if (!op->fixed && perf_options.num_sizes == 0)
         for (size_t size = op->default_from; size <= op->default_to; size *= 2)
             sizes[n++] = size;
-    }
     return n;
 }
 
@@ -227,10 +217,8 @@ static void measure(struct perf_worker *w)
     double begin = perf_now();
     if (op->kind == PERF_ALL)
         op->run(w);
-    else if (w->origin)
-        op->origin(w);
     else
-        op->target(w);
+        perf_pairs_run(w);
     w->round_us = perf_now() - begin;
     w->last_cpu = sched_getcpu();
 }
@@ -355,7 +343,7 @@ static void run_operation(const struct perf_op *op, struct perf_worker *pair_wor
 {
     struct perf_worker single = {.number = 0};
     size_t sizes[PERF_MAX_SIZES];
-    unsigned int num_sizes = sizes_of(op, sizes);
+    unsigned int num_sizes = list_sizes(op, sizes);
 
     if (op->set_up)
         op->set_up();
@@ -435,7 +423,7 @@ int main(int argc, char **argv)
         perf_pairs_open();
     }
     for (uint64_t o = 0; o < perf_options.num_ops; o++)
-        rows += sizes_of(&perf_ops[perf_options.ops[o]], sizes);
+        rows += list_sizes(&perf_ops[perf_options.ops[o]], sizes);
     perf_report_begin();
     for (uint64_t o = 0; o < perf_options.num_ops; o++)
         run_operation(&perf_ops[perf_options.ops[o]], perf_pairs_workers(), &row, rows);

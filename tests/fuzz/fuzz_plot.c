@@ -34,13 +34,12 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 /* Text of the file cannot end its quotes. */
 static void check_names(void)
 {
-    for (unsigned int r = 0; r < num_runs; r++) {
-        if (strpbrk(runs[r].label, "'\"\\`$\n"))
+    for (unsigned int r = 0; r < num_runs; r++)
+        if (strpbrk(labels[r], "'\"\\`$\n"))
             abort();
-        for (unsigned int i = 0; i < runs[r].num_rows; i++)
-            if (strpbrk(runs[r].rows[i].operation, "'\"\\`$\n"))
-                abort();
-    }
+    for (unsigned int i = 0; i < num_rows; i++)
+        if (strpbrk(rows[i].operation, "'\"\\`$\n"))
+            abort();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -57,11 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         draw(g, "svg");
     }
     fclose(g);
-    for (unsigned int r = 0; r < MAX_RUNS; r++) {
-        free(runs[r].rows);
-        runs[r] = (struct run){0};
-    }
-    num_runs = 0;
+    num_runs = num_rows = 0;
     forget_all();
     return 0;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operations of all processes: a chain of session-mode VCQs, and barrier circuits. */
+#include "circuit.h"
 #include "perf.h"
 
 #include <math.h>
@@ -91,38 +92,34 @@ static void stamp(uint64_t round, size_t size)
 }
 
 /* With --verify, each process checks the received data before the next round begins. */
-static void expect_round(const struct perf_run *run, uint64_t iteration)
+static void expect_round(struct perf_worker *w, uint64_t iteration, const void *arg)
 {
     const uint8_t *arrived = chain.buffer + (party.rank ? 0 : chain.size);
 
-    perf_expect(run, iteration, arrived, 0, run->size, perf_pattern(run, iteration, 0));
+    (void)arg;
+    perf_expect(&w->run, iteration, arrived, 0, w->run.size, perf_pattern(&w->run, iteration, 0));
     party_barrier();
+}
+
+static void fill_round(struct perf_worker *w, uint64_t iteration, const void *arg)
+{
+    (void)arg;
+    perf_fill(chain.buffer, w->run.size, perf_pattern(&w->run, iteration, 0));
+}
+
+static void put_round(struct perf_worker *w, uint64_t iteration, const void *flags)
+{
+    if (!perf_options.verify)
+        stamp(chain.rounds + iteration + 1, w->run.size);
+    chain_put(w->run.size, *(const unsigned long *)flags);
+    perf_await_notice(chain.vcq, UTOFU_MRQ_TYPE_RMT_PUT);
 }
 
 static void chain_first(struct perf_worker *w, unsigned long flags)
 {
-    uint64_t total = w->run.warmup + w->run.iterations;
-    double begin = perf_now(), us = 0;
+    const struct perf_steps steps = {put_round, fill_round, expect_round, false};
 
-    for (uint64_t i = 0; i < total; i++) {
-        if (perf_options.verify) {
-            perf_fill(chain.buffer, w->run.size, perf_pattern(&w->run, i, 0));
-            begin = perf_now();
-        } else {
-            stamp(chain.rounds + i + 1, w->run.size);
-        }
-        chain_put(w->run.size, flags);
-        perf_await_notice(chain.vcq, UTOFU_MRQ_TYPE_RMT_PUT);
-        double end = perf_now();
-        if (perf_options.verify)
-            expect_round(&w->run, i);
-        perf_sample(w, i, (end - begin) / party.size);
-        us += i >= w->run.warmup ? end - begin : 0;
-        begin = end;
-    }
-    w->seconds = us * 1e-6;
-    w->messages = w->run.iterations * party.size;
-    w->bytes = w->messages * w->run.size;
+    perf_measure(w, steps, &flags, party.size, party.size);
 }
 
 static unsigned long link_flags(void)
@@ -131,8 +128,9 @@ static unsigned long link_flags(void)
                                         : UTOFU_ONESIDED_FLAG_SPS(1);
 }
 
-static void chain_link(const struct perf_run *run)
+static void chain_link(struct perf_worker *w)
 {
+    const struct perf_run *run = &w->run;
     uint64_t total = run->warmup + run->iterations, queued = 0;
     unsigned long flags = link_flags() | UTOFU_ONESIDED_FLAG_TCQ_NOTICE;
 
@@ -141,7 +139,7 @@ static void chain_link(const struct perf_run *run)
             chain_put(run->size, flags);
         perf_await_tcq(chain.vcq);
         if (perf_options.verify)
-            expect_round(run, sent);
+            expect_round(w, sent, NULL);
     }
 }
 
@@ -167,7 +165,7 @@ void perf_chain_run(struct perf_worker *worker)
     if (party.rank == 0)
         chain_first(worker, UTOFU_ONESIDED_FLAG_SPS(1));
     else if (perf_options.target == PERF_POLLS)
-        chain_link(&worker->run);
+        chain_link(worker);
     else
         chain_link_unattended(&worker->run);
     chain.rounds += worker->run.warmup + worker->run.iterations;
@@ -185,94 +183,20 @@ void perf_relay_run(struct perf_worker *worker)
         perf_await_notice(chain.vcq, UTOFU_MRQ_TYPE_RMT_PUT);
         chain_put(worker->run.size, UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE);
         if (perf_options.verify)
-            expect_round(&worker->run, i);
+            expect_round(worker, i, NULL);
     }
 }
 
 /*
- * Barrier circuits: a butterfly over the largest power of two of processes. Each process beyond
- * that first sends its value to one of them, and receives the result from it at the end.
+ * Barrier circuits: the butterfly of the examples, and a star.
  */
 
-enum { MAX_ROUNDS = 32, NOBODY = -1 };
-
-struct round {
-    int64_t to, from; /* ranks */
-};
-
-static utofu_vbg_id_t gates[MAX_ROUNDS];
+static utofu_vbg_id_t gates[CIRCUIT_MAX_GATES];
 static size_t num_gates;
-
-/* The messages of rank r, round by round. Gate 0 sends round 0 and receives the last one; gate i
- * receives round i - 1 and sends round i. */
-static size_t rounds_of(uint32_t r, struct round rounds[MAX_ROUNDS])
-{
-    uint32_t power = 1;
-    size_t n = 0;
-
-    while (power * 2 <= party.size)
-        power *= 2;
-    if (r >= power) {
-        rounds[n++] = (struct round){r - power, r - power};
-        return n;
-    }
-    bool extra = r + power < party.size;
-    if (extra)
-        rounds[n++] = (struct round){NOBODY, r + power};
-    for (uint32_t bit = 1; bit < power; bit *= 2)
-        rounds[n++] = (struct round){r ^ bit, r ^ bit};
-    if (extra)
-        rounds[n++] = (struct round){r + power, NOBODY};
-    if (n == 1) /* an end gate combines only its inputs: a relay gate is needed */
-        rounds[n++] = (struct round){NOBODY, NOBODY};
-    return n;
-}
-
-/* The gate of rank r that receives from rank `from`. */
-static size_t gate_receiving(uint32_t r, int64_t from)
-{
-    struct round rounds[MAX_ROUNDS];
-    size_t n = rounds_of(r, rounds);
-
-    for (size_t i = 0; i < n; i++)
-        if (rounds[i].from == from)
-            return (i + 1) % n;
-    return 0;
-}
-
-static size_t gate_sending(uint32_t r, int64_t to)
-{
-    struct round rounds[MAX_ROUNDS];
-    size_t n = rounds_of(r, rounds);
-
-    for (size_t i = 0; i < n; i++)
-        if (rounds[i].to == to)
-            return i;
-    return 0;
-}
-
-typedef utofu_vbg_id_t gate_list[MAX_ROUNDS];
-
-static void wire_butterfly(struct utofu_vbg_setting settings[], const gate_list *all)
-{
-    struct round rounds[MAX_ROUNDS];
-
-    rounds_of(party.rank, rounds);
-    for (size_t g = 0; g < num_gates; g++) {
-        size_t before = (g + num_gates - 1) % num_gates;
-        int64_t from = rounds[before].from, to = rounds[g].to;
-        bool alone = num_gates == 1;
-        settings[g].src_lcl_vbg_id = alone ? UTOFU_VBG_ID_NULL : gates[before];
-        settings[g].dst_lcl_vbg_id = alone ? UTOFU_VBG_ID_NULL : gates[(g + 1) % num_gates];
-        if (from != NOBODY)
-            settings[g].src_rmt_vbg_id = all[from][gate_sending((uint32_t)from, party.rank)];
-        if (to != NOBODY)
-            settings[g].dst_rmt_vbg_id = all[to][gate_receiving((uint32_t)to, party.rank)];
-    }
-}
+typedef utofu_vbg_id_t gate_list[CIRCUIT_MAX_GATES];
 
 /*
- * The other circuit, a star: if processes share CPUs, each waits for its turn, and with a star one
+ * The star: if processes share CPUs, each waits for its turn, and with a star one
  * turn is enough to receive the last result and to start the next communication. The signal of rank
  * 0 goes through its gates in order: gate i collects from rank i; the last of these sends to rank
  * 1, and the gates after it send to the others.
@@ -286,6 +210,15 @@ static void wire_star(struct utofu_vbg_setting settings[], const gate_list *all)
 {
     uint32_t last = party.size - 1; /* of the collecting gates */
 
+    for (size_t g = 0; g < num_gates; g++)
+        settings[g] = (struct utofu_vbg_setting){
+            .vbg_id = gates[g],
+            .src_lcl_vbg_id = UTOFU_VBG_ID_NULL,
+            .dst_lcl_vbg_id = UTOFU_VBG_ID_NULL,
+            .src_rmt_vbg_id = UTOFU_VBG_ID_NULL,
+            .dst_rmt_vbg_id = UTOFU_VBG_ID_NULL,
+            .dst_path_coords = {UTOFU_PATH_COORD_NULL},
+        };
     if (party.rank > 0) {
         settings[0].dst_rmt_vbg_id = all[0][party.rank];
         settings[0].src_rmt_vbg_id = all[0][last + party.rank - 1];
@@ -303,8 +236,8 @@ static void wire_star(struct utofu_vbg_setting settings[], const gate_list *all)
 
 void perf_circuit_set_up(void)
 {
-    struct utofu_vbg_setting settings[MAX_ROUNDS];
-    struct round rounds[MAX_ROUNDS];
+    struct utofu_vbg_setting settings[CIRCUIT_MAX_GATES];
+    int size = (int)party.size, rank = (int)party.rank;
     gate_list *all = calloc(party.size, sizeof(*all));
     utofu_tni_id_t *tnis;
     size_t num_tnis;
@@ -319,22 +252,13 @@ void perf_circuit_set_up(void)
 
     if (perf_options.star && party.size > PERF_MAX_STAR)
         party_fail(PARTY_USAGE, "a star has up to %d processes, not %u", PERF_MAX_STAR, party.size);
-    num_gates = perf_options.star ? star_gates() : rounds_of(party.rank, rounds);
+    num_gates = perf_options.star ? star_gates() : circuit_gates(CIRCUIT_BUTTERFLY, size, rank);
     party_check(utofu_alloc_vbg(tni, num_gates, 0, gates), "utofu_alloc_vbg");
     party_gather(gates, sizeof(gates), all, false);
-    for (size_t g = 0; g < num_gates; g++)
-        settings[g] = (struct utofu_vbg_setting){
-            .vbg_id = gates[g],
-            .src_lcl_vbg_id = UTOFU_VBG_ID_NULL,
-            .dst_lcl_vbg_id = UTOFU_VBG_ID_NULL,
-            .src_rmt_vbg_id = UTOFU_VBG_ID_NULL,
-            .dst_rmt_vbg_id = UTOFU_VBG_ID_NULL,
-            .dst_path_coords = {UTOFU_PATH_COORD_NULL},
-        };
     if (perf_options.star)
         wire_star(settings, all);
     else
-        wire_butterfly(settings, all);
+        circuit_wire(CIRCUIT_BUTTERFLY, size, rank, all[0], settings);
     party_check(utofu_set_vbg(settings, num_gates), "utofu_set_vbg");
     free(all);
     party_barrier(); /* the circuit is complete when all processes have set their gates */
@@ -345,22 +269,24 @@ void perf_circuit_tear_down(void)
     party_check(utofu_free_vbg(gates, num_gates), "utofu_free_vbg");
 }
 
+struct communication {
+    void (*once)(size_t num_data);
+};
+
+static void communicate(struct perf_worker *w, uint64_t iteration, const void *arg)
+{
+    const struct communication *c = arg;
+
+    (void)iteration;
+    c->once(w->run.size / sizeof(uint64_t));
+}
+
 static void measure_circuit(struct perf_worker *w, void (*once)(size_t num_data))
 {
-    uint64_t total = w->run.warmup + w->run.iterations;
-    double begin = perf_now(), first = begin;
+    const struct perf_steps steps = {communicate, NULL, NULL, false};
+    struct communication c = {once};
 
-    for (uint64_t i = 0; i < total; i++) {
-        if (i == w->run.warmup)
-            first = begin;
-        once(w->run.size / sizeof(uint64_t));
-        double end = perf_now();
-        perf_sample(w, i, end - begin);
-        begin = end;
-    }
-    w->seconds = (begin - first) * 1e-6;
-    w->messages = w->run.iterations;
-    w->bytes = w->messages * w->run.size;
+    perf_measure(w, steps, &c, 1, 1);
     if (party.rank != 0)
         w->messages = w->bytes = 0; /* one communication of all processes, so counted once */
 }

@@ -94,8 +94,9 @@ static const char help_options[] =
     "Exit status: 0, 1 when something failed, 2 for wrong usage.\n\n"
     "What --peers compares with:\n";
 
-static void print_help(void)
+static void print_help(const char *unused)
 {
+    (void)unused;
     printf("Usage: %s [options] OPERATION...\n"
            "Measures communication between the processes of a job. Start it with utofurun,\n"
            "mpirun, mpiexec or srun, with the same options for all; rank i talks to rank\n"
@@ -106,7 +107,10 @@ static void print_help(void)
     for (unsigned int i = 0; i < perf_num_ops; i++)
         printf("  %-16s %s\n", perf_ops[i].name, perf_ops[i].help);
     fputs(help_options, stdout);
-    perf_print_counterparts();
+    for (unsigned int i = 0; i < perf_num_ops; i++)
+        if (perf_ops[i].counterparts)
+            printf("  %-16s %s\n", perf_ops[i].name, perf_ops[i].counterparts);
+    exit(0);
 }
 
 static uint64_t number(const char *option, const char *text, uint64_t min, uint64_t max)
@@ -116,22 +120,22 @@ static uint64_t number(const char *option, const char *text, uint64_t min, uint6
     errno = 0;
     unsigned long long n = strtoull(text, &end, 10);
     if (!ut_is_digit(*text) || *end || errno || n < min || n > max)
-        wrong("%s takes a number from %llu to %llu, not '%s'", option, (unsigned long long)min,
+        wrong("--%s takes a number from %llu to %llu, not '%s'", option, (unsigned long long)min,
               (unsigned long long)max, text);
     return n;
 }
 
 /* Seconds, as in 2 or 0.05. */
-static uint64_t milliseconds(const char *option, const char *text)
+static void read_duration(const char *text)
 {
     char *end;
     double ms = strtod(text, &end) * 1000;
 
     if (!ut_is_digit(*text) || *end || text[strspn(text, "0123456789.")] ||
         ms < PERF_MIN_DURATION_MS || ms > PERF_MAX_DURATION_MS)
-        wrong("%s takes seconds from %g to %g, not '%s'", option, PERF_MIN_DURATION_MS / 1e3,
+        wrong("--duration takes seconds from %g to %g, not '%s'", PERF_MIN_DURATION_MS / 1e3,
               PERF_MAX_DURATION_MS / 1e3, text);
-    return (uint64_t)(ms + 0.5);
+    perf_options.duration_ms = (uint64_t)(ms + 0.5);
 }
 
 /* Bytes with an optional K, M or G; *end is the end of the number. */
@@ -185,49 +189,61 @@ static void read_sizes(const char *list)
     }
 }
 
-static void read_tnis(const char *list)
+/* Numbers with commas in between; returns how many. */
+static uint64_t read_numbers(const char *option, const char *list, uint64_t max, uint64_t *numbers,
+                             uint64_t room)
 {
     char *copy = strdup(list), *rest = copy, *item;
+    uint64_t n = 0;
 
-    perf_options.num_tnis = 0;
-    if (strcmp(list, "all") == 0) {
-        for (; perf_options.num_tnis < PERF_MAX_TNIS; perf_options.num_tnis++)
-            perf_options.tnis[perf_options.num_tnis] = perf_options.num_tnis;
-        free(copy);
-        return;
-    }
     while ((item = strsep(&rest, ","))) {
-        uint64_t tni = number("--tnis", item, 0, PERF_MAX_TNIS - 1);
-        for (uint64_t i = 0; i < perf_options.num_tnis; i++)
-            if (perf_options.tnis[i] == tni)
-                wrong("--tnis names TNI %llu twice", (unsigned long long)tni);
-        perf_options.tnis[perf_options.num_tnis++] = tni;
+        if (n == room)
+            wrong("--%s names more than %u", option, (unsigned int)room);
+        numbers[n++] = number(option, item, 0, max);
     }
     free(copy);
+    return n;
 }
 
-static uint64_t read_target(const char *how)
+static void read_tnis(const char *list)
+{
+    uint64_t *tnis = perf_options.tnis, n = PERF_MAX_TNIS;
+
+    if (strcmp(list, "all") == 0)
+        for (uint64_t t = 0; t < n; t++)
+            tnis[t] = t;
+    else
+        n = read_numbers("tnis", list, PERF_MAX_TNIS - 1, tnis, PERF_MAX_TNIS);
+    for (uint64_t i = 0; i < n; i++)
+        for (uint64_t j = 0; j < i; j++)
+            if (tnis[i] == tnis[j])
+                wrong("--tnis names TNI %llu twice", (unsigned long long)tnis[i]);
+    perf_options.num_tnis = n;
+}
+
+static void read_cpus(const char *list)
+{
+    perf_options.num_cpus = read_numbers("cpus", list, 1023, perf_options.cpus, PERF_MAX_CPUS);
+}
+
+static void read_target(const char *how)
 {
     static const char *const names[] = {
         [PERF_POLLS] = "poll", [PERF_SLEEPS] = "sleep", [PERF_COMPUTES] = "compute"};
 
     for (uint64_t t = 0; t < sizeof(names) / sizeof(names[0]); t++)
-        if (strcmp(how, names[t]) == 0)
-            return t;
+        if (strcmp(how, names[t]) == 0) {
+            perf_options.target = t;
+            return;
+        }
     wrong("--target takes poll, sleep or compute, not '%s'", how);
 }
 
-static void read_cpus(const char *list)
+static void read_circuit(const char *shape)
 {
-    char *copy = strdup(list), *rest = copy, *item;
-
-    perf_options.num_cpus = 0;
-    while ((item = strsep(&rest, ","))) {
-        if (perf_options.num_cpus == PERF_MAX_CPUS)
-            wrong("--cpus names more than %d", PERF_MAX_CPUS);
-        perf_options.cpus[perf_options.num_cpus++] = number("--cpus", item, 0, 1023);
-    }
-    free(copy);
+    if (strcmp(shape, "butterfly") != 0 && strcmp(shape, "star") != 0)
+        wrong("--circuit takes butterfly or star, not '%s'", shape);
+    perf_options.star = strcmp(shape, "star") == 0;
 }
 
 static void read_operation(const char *name)
@@ -271,7 +287,7 @@ static void check_peers(void)
     if (has_launcher())
         wrong("--peers starts its own processes: call it without a launcher");
     for (uint64_t o = 0; o < perf_options.num_ops && !perf_options.all; o++)
-        if (!perf_has_peers(perf_ops[perf_options.ops[o]].name))
+        if (!perf_ops[perf_options.ops[o]].counterparts)
             wrong("no peer does %s", perf_ops[perf_options.ops[o]].name);
     for (uint64_t s = 0; s < perf_options.num_sizes; s++)
         if (perf_options.sizes[s] == 0)
@@ -346,169 +362,119 @@ static void check(void)
     }
 }
 
-/* Long options without a letter. */
-enum {
-    STRIDE = 256,
-    TARGET,
-    EXCLUSIVE,
-    TIMEOUT,
-    CIRCUIT,
-    CPUS,
-    JSON,
-    PEERS,
-    PROCESSES,
-    ROUNDS,
-    CHECK,
-    PLOT,
-    DURATION,
-    BUFFERS,
-    VERIFY,
-    HISTOGRAM,
-    LISTEN,
-    CONNECT
-};
-
-static void read_peers_option(int option)
+static void print_version(const char *unused)
 {
-    if (option == PEERS)
-        perf_options.peers = true;
-    else if (option == PROCESSES)
-        perf_options.processes = (unsigned int)number("--processes", optarg, 2, PERF_MAX_PROCESSES);
-    else if (option == ROUNDS)
-        perf_options.rounds = (unsigned int)number("--rounds", optarg, 1, PERF_MAX_ROUNDS);
-    else
-        perf_options.check = true;
+    (void)unused;
+    printf(PERF_NAME " %s\n", UT_VERSION);
+    exit(0);
+}
+
+/* An option sets its field to 1, to its argument, or to the number that this is; or it calls its
+ * function, with its argument or without. */
+enum kind { FLAG, TEXT, NUMBER, SHORT_NUMBER, READ, ACT };
+
+static const struct entry {
+    const char *name;
+    char letter;
+    enum kind kind;
+    void *field;
+    uint64_t min, max;
+    uint64_t *is_given;
+    void (*act)(const char *text);
+} entries[] = {
+    {"sizes", 's', READ, .act = read_sizes},
+    {"iterations", 'n', NUMBER, &perf_options.iterations, 1, .max = PERF_MAX_ITERATIONS},
+    {"warmup", 'w', NUMBER, &perf_options.warmup, 0, PERF_MAX_ITERATIONS,
+     .is_given = &perf_options.has_warmup},
+    {"duration", 0, READ, .act = read_duration},
+    {"buffers", 0, NUMBER, &perf_options.buffers, 1, .max = PERF_MAX_WINDOW},
+    {"verify", 0, FLAG, .field = &perf_options.verify},
+    {"histogram", 0, FLAG, .field = &perf_options.histogram},
+    {"listen", 0, TEXT, .field = &perf_options.listen},
+    {"connect", 0, TEXT, .field = &perf_options.connect},
+    {"window", 'W', NUMBER, &perf_options.window, 1, PERF_MAX_WINDOW,
+     .is_given = &perf_options.has_window},
+    {"blocks", 'b', NUMBER, &perf_options.blocks, 1, .max = PERF_MAX_BLOCKS},
+    {"stride", 0, NUMBER, &perf_options.stride, 1, .max = PERF_MAX_PUT},
+    {"threads", 't', NUMBER, &perf_options.threads, 1, .max = PERF_MAX_THREADS},
+    {"tnis", 'T', READ, .act = read_tnis},
+    {"target", 0, READ, .act = read_target},
+    {"exclusive", 0, FLAG, .field = &perf_options.exclusive},
+    {"timeout", 0, SHORT_NUMBER, &perf_options.timeout, 1, .max = 86400},
+    {"circuit", 0, READ, .act = read_circuit},
+    {"cpus", 0, READ, .act = read_cpus},
+    {"json", 0, FLAG, .field = &perf_options.json},
+    {"peers", 0, FLAG, .field = &perf_options.peers},
+    {"processes", 0, SHORT_NUMBER, &perf_options.processes, 2, .max = PERF_MAX_PROCESSES},
+    {"rounds", 0, SHORT_NUMBER, &perf_options.rounds, 1, .max = PERF_MAX_ROUNDS},
+    {"check", 0, FLAG, .field = &perf_options.check},
+    {"plot", 0, TEXT, .field = &perf_options.plot},
+    {"quiet", 'q', FLAG, .field = &perf_options.no_progress},
+    {"help", 'h', ACT, .act = print_help},
+    {"version", 'V', ACT, .act = print_version},
+};
+enum { NUM_ENTRIES = sizeof(entries) / sizeof(entries[0]), FIRST_CODE = 256 };
+
+static bool takes_value(const struct entry *e)
+{
+    return e->kind != FLAG && e->kind != ACT;
+}
+
+static void read_option(const struct entry *e, const char *text)
+{
+    switch (e->kind) {
+    case FLAG:
+        *(uint64_t *)e->field = 1;
+        break;
+    case TEXT:
+        *(const char **)e->field = text;
+        break;
+    case NUMBER:
+        *(uint64_t *)e->field = number(e->name, text, e->min, e->max);
+        break;
+    case SHORT_NUMBER:
+        *(unsigned int *)e->field = (unsigned int)number(e->name, text, e->min, e->max);
+        break;
+    case READ:
+    case ACT:
+        e->act(text);
+    }
+    if (e->is_given)
+        *e->is_given = 1;
+}
+
+static void refuse_option(int found, const char *word)
+{
+    if (found == ':')
+        wrong("%s takes a value", word);
+    if (optopt && strncmp(word, "--", 2) == 0)
+        wrong("%.*s takes no value", (int)strcspn(word, "="), word);
+    if (optopt)
+        wrong("there is no option -%c", optopt);
+    wrong("there is no option %s", word);
 }
 
 void perf_read_options(int argc, char **argv)
 {
-    static const struct option longs[] = {
-        {"sizes", required_argument, NULL, 's'},
-        {"iterations", required_argument, NULL, 'n'},
-        {"warmup", required_argument, NULL, 'w'},
-        {"duration", required_argument, NULL, DURATION},
-        {"buffers", required_argument, NULL, BUFFERS},
-        {"verify", no_argument, NULL, VERIFY},
-        {"histogram", no_argument, NULL, HISTOGRAM},
-        {"listen", required_argument, NULL, LISTEN},
-        {"connect", required_argument, NULL, CONNECT},
-        {"window", required_argument, NULL, 'W'},
-        {"blocks", required_argument, NULL, 'b'},
-        {"stride", required_argument, NULL, STRIDE},
-        {"threads", required_argument, NULL, 't'},
-        {"tnis", required_argument, NULL, 'T'},
-        {"target", required_argument, NULL, TARGET},
-        {"exclusive", no_argument, NULL, EXCLUSIVE},
-        {"timeout", required_argument, NULL, TIMEOUT},
-        {"circuit", required_argument, NULL, CIRCUIT},
-        {"cpus", required_argument, NULL, CPUS},
-        {"json", no_argument, NULL, JSON},
-        {"peers", no_argument, NULL, PEERS},
-        {"processes", required_argument, NULL, PROCESSES},
-        {"rounds", required_argument, NULL, ROUNDS},
-        {"check", no_argument, NULL, CHECK},
-        {"plot", required_argument, NULL, PLOT},
-        {"quiet", no_argument, NULL, 'q'},
-        {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'V'},
-        {NULL, 0, NULL, 0},
-    };
-    int o;
+    struct option longs[NUM_ENTRIES + 1] = {{0}};
+    char letters[2 * NUM_ENTRIES + 2] = ":", *end = letters + 1;
+    int found;
 
+    for (int i = 0; i < NUM_ENTRIES; i++) {
+        const struct entry *e = &entries[i];
+        longs[i] = (struct option){e->name, takes_value(e), NULL, FIRST_CODE + i};
+        if (e->letter)
+            *end++ = e->letter;
+        if (e->letter && takes_value(e))
+            *end++ = ':';
+    }
     opterr = 0;
-    while ((o = getopt_long(argc, argv, ":s:n:w:W:b:t:T:qhV", longs, NULL)) != -1) {
-        switch (o) {
-        case 's':
-            read_sizes(optarg);
-            break;
-        case 'n':
-            perf_options.iterations = number("--iterations", optarg, 1, PERF_MAX_ITERATIONS);
-            break;
-        case 'w':
-            perf_options.warmup = number("--warmup", optarg, 0, PERF_MAX_ITERATIONS);
-            perf_options.has_warmup = 1;
-            break;
-        case 'W':
-            perf_options.window = number("--window", optarg, 1, PERF_MAX_WINDOW);
-            perf_options.has_window = 1;
-            break;
-        case BUFFERS:
-            perf_options.buffers = number("--buffers", optarg, 1, PERF_MAX_WINDOW);
-            break;
-        case DURATION:
-            perf_options.duration_ms = milliseconds("--duration", optarg);
-            break;
-        case VERIFY:
-            perf_options.verify = 1;
-            break;
-        case HISTOGRAM:
-            perf_options.histogram = 1;
-            break;
-        case LISTEN:
-            perf_options.listen = optarg;
-            break;
-        case CONNECT:
-            perf_options.connect = optarg;
-            break;
-        case 'b':
-            perf_options.blocks = number("--blocks", optarg, 1, PERF_MAX_BLOCKS);
-            break;
-        case STRIDE:
-            perf_options.stride = number("--stride", optarg, 1, PERF_MAX_PUT);
-            break;
-        case 't':
-            perf_options.threads = number("--threads", optarg, 1, PERF_MAX_THREADS);
-            break;
-        case 'T':
-            read_tnis(optarg);
-            break;
-        case TARGET:
-            perf_options.target = read_target(optarg);
-            break;
-        case EXCLUSIVE:
-            perf_options.exclusive = 1;
-            break;
-        case TIMEOUT:
-            perf_options.timeout = (unsigned int)number("--timeout", optarg, 1, 86400);
-            break;
-        case CIRCUIT:
-            if (strcmp(optarg, "butterfly") != 0 && strcmp(optarg, "star") != 0)
-                wrong("--circuit takes butterfly or star, not '%s'", optarg);
-            perf_options.star = strcmp(optarg, "star") == 0;
-            break;
-        case CPUS:
-            read_cpus(optarg);
-            break;
-        case JSON:
-            perf_options.json = true;
-            break;
-        case PEERS:
-        case PROCESSES:
-        case ROUNDS:
-        case CHECK:
-            read_peers_option(o);
-            break;
-        case PLOT:
-            perf_options.plot = optarg;
-            break;
-        case 'q':
-            perf_options.no_progress = true;
-            break;
-        case 'h':
-            print_help();
-            exit(0);
-        case 'V':
-            printf(PERF_NAME " %s\n", UT_VERSION);
-            exit(0);
-        case ':':
-            wrong("%s takes a value", argv[optind - 1]);
-        default:
-            if (optopt && strncmp(argv[optind - 1], "--", 2) == 0)
-                wrong("%.*s takes no value", (int)strcspn(argv[optind - 1], "="), argv[optind - 1]);
-            if (optopt)
-                wrong("there is no option -%c", optopt);
-            wrong("there is no option %s", argv[optind - 1]);
-        }
+    while ((found = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
+        if (found == ':' || found == '?')
+            refuse_option(found, argv[optind - 1]);
+        for (int i = 0; i < NUM_ENTRIES; i++)
+            if (found == FIRST_CODE + i || found == entries[i].letter)
+                read_option(&entries[i], optarg);
     }
     if (perf_options.plot) {
         perf_options.files = argv + optind;
@@ -518,6 +484,21 @@ void perf_read_options(int argc, char **argv)
     for (; optind < argc; optind++)
         read_operation(argv[optind]);
     check();
+}
+
+unsigned int perf_list_sizes(const struct perf_op *op, size_t sizes[PERF_MAX_SIZES])
+{
+    unsigned int n = 0;
+
+    if (op->fixed)
+        sizes[n++] = op->default_to;
+    for (uint64_t s = 0; s < perf_options.num_sizes && !op->fixed; s++) {
+        size_t size = perf_options.sizes[s];
+        if (size >= op->min_size && size <= op->max_size &&
+            (!op->size_step || size % op->size_step == 0))
+            sizes[n++] = size;
+    }
+    return n;
 }
 
 double perf_row_us(void)

@@ -241,16 +241,18 @@ static void ask(struct perf_worker *w, uint64_t iteration)
     *word(w, PERF_WORD_ANSWER) = 0;
 }
 
-static void before_iteration(struct perf_worker *w, uint64_t iteration)
+static void before_iteration(struct perf_worker *w, uint64_t iteration, const void *arg)
 {
+    (void)arg;
     if (w->run.op->check == PERF_GET)
         ask(w, iteration);
     else if (w->run.op->check == PERF_PUT || w->run.op->check == PERF_STRIDE)
         perf_fill(w->buffer, extent(w), pattern_of(w, iteration, party.rank));
 }
 
-static void after_iteration(struct perf_worker *w, uint64_t iteration)
+static void after_iteration(struct perf_worker *w, uint64_t iteration, const void *arg)
 {
+    (void)arg;
     if (w->run.op->check == PERF_GET)
         perf_expect(&w->run, iteration, w->buffer, 0, extent(w),
                     pattern_of(w, iteration, w->partner));
@@ -272,7 +274,8 @@ void perf_be_busy(void)
     sum = x;
 }
 
-void perf_passive_target(struct perf_worker *w)
+/* Makes progress, or sleeps, until the origin sends stop. */
+static void await_stop(struct perf_worker *w)
 {
     uint64_t *stop = word(w, PERF_WORD_STOP);
     struct utofu_mrq_notice notice;
@@ -304,65 +307,46 @@ void perf_passive_target(struct perf_worker *w)
  * Ping-pong: a sample is half a round trip, or the whole
  */
 
-struct ping {
-    void (*send)(struct perf_worker *w, uint8_t value);
-    void (*receive)(struct perf_worker *w, uint8_t value);
-    size_t apart; /* bytes at the end that are not part of the pattern */
-};
-
-static size_t patterned(const struct perf_worker *w, struct ping ping)
+static size_t patterned(const struct perf_worker *w, const struct perf_ping *ping)
 {
-    return w->run.size > ping.apart ? w->run.size - ping.apart : 0;
+    return w->run.size > ping->apart ? w->run.size - ping->apart : 0;
 }
 
-static void fill_ping(struct perf_worker *w, struct ping ping, uint64_t iteration)
+static void fill_ping(struct perf_worker *w, uint64_t iteration, const void *ping)
 {
     perf_fill(w->buffer, patterned(w, ping), pattern_of(w, iteration, party.rank));
 }
 
-static void expect_ping(struct perf_worker *w, struct ping ping, uint64_t iteration)
+static void expect_ping(struct perf_worker *w, uint64_t iteration, const void *ping)
 {
     perf_expect(&w->run, iteration, arriving(w), 0, patterned(w, ping),
                 pattern_of(w, iteration, w->partner));
 }
 
-static void ping_pong_origin(struct perf_worker *w, struct ping ping, int parts)
+static uint8_t ping_value(uint64_t iteration)
 {
-    uint64_t total = w->run.warmup + w->run.iterations;
-    double begin = perf_now(), us = 0;
-
-    for (uint64_t i = 0; i < total; i++) {
-        uint8_t value = (uint8_t)(i % 255 + 1);
-        if (perf_options.verify) {
-            fill_ping(w, ping, i);
-            begin = perf_now();
-        }
-        ping.send(w, value);
-        ping.receive(w, value);
-        double end = perf_now();
-        if (perf_options.verify)
-            expect_ping(w, ping, i);
-        perf_sample(w, i, (end - begin) / parts);
-        us += i >= w->run.warmup ? end - begin : 0;
-        begin = end;
-    }
-    w->seconds = us * 1e-6;
-    w->messages = 2 * w->run.iterations;
-    w->bytes = w->messages * w->run.size;
+    return (uint8_t)(iteration % 255 + 1);
 }
 
-static void ping_pong_target(struct perf_worker *w, struct ping ping)
+static void ping_once(struct perf_worker *w, uint64_t iteration, const void *arg)
+{
+    const struct perf_ping *ping = arg;
+
+    ping->send(w, ping_value(iteration));
+    ping->receive(w, ping_value(iteration));
+}
+
+static void ping_pong_target(struct perf_worker *w, const struct perf_ping *ping)
 {
     uint64_t total = w->run.warmup + w->run.iterations;
 
     for (uint64_t i = 0; i < total; i++) {
-        uint8_t value = (uint8_t)(i % 255 + 1);
-        ping.receive(w, value);
+        ping->receive(w, ping_value(i));
         if (perf_options.verify) {
-            expect_ping(w, ping, i);
-            fill_ping(w, ping, i);
+            expect_ping(w, i, ping);
+            fill_ping(w, i, ping);
         }
-        ping.send(w, value);
+        ping->send(w, ping_value(i));
     }
 }
 
@@ -380,22 +364,7 @@ static void receive_notice(struct perf_worker *w, uint8_t value)
     perf_await_notice(w->lanes[0].vcq, UTOFU_MRQ_TYPE_RMT_PUT);
 }
 
-static const struct ping by_notice = {send_with_notice, receive_notice, 0};
-
-void perf_put_notice_origin(struct perf_worker *w)
-{
-    ping_pong_origin(w, by_notice, 2);
-}
-
-void perf_ping_origin(struct perf_worker *w)
-{
-    ping_pong_origin(w, by_notice, 1);
-}
-
-void perf_put_notice_target(struct perf_worker *w)
-{
-    ping_pong_target(w, by_notice);
-}
+const struct perf_ping perf_by_notice = {send_with_notice, receive_notice, 0};
 
 static void send_last_byte(struct perf_worker *w, uint8_t value)
 {
@@ -410,23 +379,13 @@ static void receive_last_byte(struct perf_worker *w, uint8_t value)
     await_byte(arriving(w) + w->run.size - 1, value);
 }
 
-static const struct ping by_memory = {send_last_byte, receive_last_byte, 1};
+const struct perf_ping perf_by_memory = {send_last_byte, receive_last_byte, 1};
 
 /* Clears the last byte of the area, which an earlier operation may have set to the expected
  * value. */
 void perf_put_memory_prepare(struct perf_worker *w)
 {
     __atomic_store_n(arriving(w) + w->run.size - 1, 0, __ATOMIC_RELEASE);
-}
-
-void perf_put_memory_origin(struct perf_worker *w)
-{
-    ping_pong_origin(w, by_memory, 2);
-}
-
-void perf_put_memory_target(struct perf_worker *w)
-{
-    ping_pong_target(w, by_memory);
 }
 
 static void send_piggyback(struct perf_worker *w, uint8_t value)
@@ -438,17 +397,7 @@ static void send_piggyback(struct perf_worker *w, uint8_t value)
           0, RMT, NULL);
 }
 
-static const struct ping by_piggyback = {send_piggyback, receive_notice, 0};
-
-void perf_piggyback_origin(struct perf_worker *w)
-{
-    ping_pong_origin(w, by_piggyback, 2);
-}
-
-void perf_piggyback_target(struct perf_worker *w)
-{
-    ping_pong_target(w, by_piggyback);
-}
+const struct perf_ping perf_by_piggyback = {send_piggyback, receive_notice, 0};
 
 /*
  * One-sided: the other side is passive
@@ -456,59 +405,47 @@ void perf_piggyback_target(struct perf_worker *w)
 
 struct repeated {
     struct perf_worker *worker;
-    void (*once)(struct perf_worker *w);
+    uint64_t windows; /* of a sample */
 };
 
 static void do_once(void *arg)
 {
     const struct repeated *r = arg;
 
-    r->once(r->worker);
+    r->worker->run.op->once(r->worker);
 }
 
-/* The number of windows of a sample, which all rounds of a row have in common. With --verify it is
- * 1, as each window has other data. */
-static uint64_t count_windows(struct perf_worker *w, void (*once)(struct perf_worker *w),
-                              uint64_t messages)
+static void do_windows(struct perf_worker *w, uint64_t iteration, const void *arg)
 {
-    struct repeated r = {w, once};
+    const struct repeated *r = arg;
 
-    if (!w->run.op->windowed || perf_options.verify)
-        return 1;
-    if (w->windows == 0)
-        w->windows = bench_count_windows(do_once, &r, messages * w->run.size);
-    return w->windows;
+    (void)iteration;
+    for (uint64_t n = 0; n < r->windows; n++)
+        w->run.op->once(w);
 }
 
-static void measure_one_sided(struct perf_worker *w, void (*once)(struct perf_worker *w),
-                              uint64_t messages)
+/* All rounds of a row have the same number of windows in a sample. With --verify it is 1, as each
+ * window has other data. */
+static void measure_one_sided(struct perf_worker *w)
 {
-    uint64_t total = w->run.warmup + w->run.iterations;
-    uint64_t windows = count_windows(w, once, messages);
-    double begin = perf_now(), us = 0;
+    const struct perf_steps steps = {do_windows, before_iteration, after_iteration, false};
+    bool windowed = w->run.op->windowed;
+    uint64_t messages = w->run.op->check == PERF_STRIDE ? perf_options.blocks
+                        : windowed                      ? w->run.window
+                                                        : 1;
+    struct repeated r = {w, 1};
 
-    messages *= windows;
-    for (uint64_t i = 0; i < total; i++) {
-        if (perf_options.verify) {
-            before_iteration(w, i);
-            begin = perf_now();
-        }
-        for (uint64_t n = 0; n < windows; n++)
-            once(w);
-        double end = perf_now();
-        if (perf_options.verify)
-            after_iteration(w, i);
-        perf_sample(w, i, w->run.op->windowed ? (end - begin) / (double)messages : end - begin);
-        us += i >= w->run.warmup ? end - begin : 0;
-        begin = end;
+    if (windowed && !perf_options.verify) {
+        if (w->windows == 0)
+            w->windows = bench_count_windows(do_once, &r, messages * w->run.size);
+        r.windows = w->windows;
     }
-    w->seconds = us * 1e-6;
-    w->messages = messages * w->run.iterations;
-    w->bytes = w->messages * w->run.size;
+    messages *= r.windows;
+    perf_measure(w, steps, &r, windowed ? (double)messages : 1, messages);
     say_stop(w);
 }
 
-static void put_once(struct perf_worker *w)
+void perf_put_once(struct perf_worker *w)
 {
     struct perf_lane *lane = &w->lanes[0];
 
@@ -516,12 +453,7 @@ static void put_once(struct perf_worker *w)
     perf_await_notice(lane->vcq, UTOFU_MRQ_TYPE_LCL_PUT);
 }
 
-void perf_put_local_origin(struct perf_worker *w)
-{
-    measure_one_sided(w, put_once, 1);
-}
-
-static void get_once(struct perf_worker *w)
+void perf_get_once(struct perf_worker *w)
 {
     const struct perf_lane *lane = &w->lanes[0];
     size_t done = 0;
@@ -535,12 +467,7 @@ static void get_once(struct perf_worker *w)
         perf_await_notice(lane->vcq, UTOFU_MRQ_TYPE_LCL_GET);
 }
 
-void perf_get_origin(struct perf_worker *w)
-{
-    measure_one_sided(w, get_once, 1);
-}
-
-static void armw_once(struct perf_worker *w)
+void perf_armw_once(struct perf_worker *w)
 {
     const struct perf_lane *lane = &w->lanes[0];
 
@@ -549,43 +476,53 @@ static void armw_once(struct perf_worker *w)
     perf_await_notice(lane->vcq, UTOFU_MRQ_TYPE_LCL_ARMW);
 }
 
-void perf_armw_origin(struct perf_worker *w)
+/* A new VCQ for each sample; only its first put is measured. */
+struct first_put {
+    utofu_vcq_hdl_t *vcq;
+};
+
+static void create_vcq(struct perf_worker *w, uint64_t iteration, const void *arg)
 {
-    measure_one_sided(w, armw_once, 1);
+    const struct first_put *first = arg;
+
+    (void)w;
+    (void)iteration;
+    party_check(utofu_create_vcq((utofu_tni_id_t)perf_options.tnis[0], 0, first->vcq),
+                "utofu_create_vcq");
 }
 
-/* A new VCQ for each sample; only the first put is measured. */
-void perf_connect_origin(struct perf_worker *w)
+static void put_first(struct perf_worker *w, uint64_t iteration, const void *arg)
 {
-    uint64_t total = w->run.warmup + w->run.iterations;
-    double us = 0;
+    const struct first_put *first = arg;
 
-    for (uint64_t i = 0; i < total; i++) {
-        utofu_vcq_hdl_t vcq;
-        party_check(utofu_create_vcq((utofu_tni_id_t)perf_options.tnis[0], 0, &vcq),
-                    "utofu_create_vcq");
-        uint64_t value = pattern_of(w, i, party.rank);
-        double begin = perf_now();
-        party_check(utofu_put_piggyback8(vcq, w->lanes[0].rmt, value,
-                                         rmt_word(w, PERF_WORD_CONNECT), sizeof(uint64_t), 0, LCL,
-                                         NULL),
-                    "utofu_put_piggyback8");
-        perf_await_notice(vcq, UTOFU_MRQ_TYPE_LCL_PUT);
-        double end = perf_now();
-        perf_sample(w, i, end - begin);
-        us += i >= w->run.warmup ? end - begin : 0;
-        if (perf_options.verify)
-            after_iteration(w, i);
-        party_check(utofu_free_vcq(vcq), "utofu_free_vcq");
-    }
-    w->seconds = us * 1e-6;
-    w->messages = w->run.iterations;
-    w->bytes = w->messages * w->run.size;
+    party_check(
+        utofu_put_piggyback8(*first->vcq, w->lanes[0].rmt, pattern_of(w, iteration, party.rank),
+                             rmt_word(w, PERF_WORD_CONNECT), sizeof(uint64_t), 0, LCL, NULL),
+        "utofu_put_piggyback8");
+    perf_await_notice(*first->vcq, UTOFU_MRQ_TYPE_LCL_PUT);
+}
+
+static void free_vcq(struct perf_worker *w, uint64_t iteration, const void *arg)
+{
+    const struct first_put *first = arg;
+
+    if (perf_options.verify)
+        after_iteration(w, iteration, NULL);
+    party_check(utofu_free_vcq(*first->vcq), "utofu_free_vcq");
+}
+
+static void measure_connections(struct perf_worker *w)
+{
+    const struct perf_steps steps = {put_first, create_vcq, free_vcq, true};
+    utofu_vcq_hdl_t vcq;
+    struct first_put first = {&vcq};
+
+    perf_measure(w, steps, &first, 1, 1);
     say_stop(w);
 }
 
 /* Blocks of a stride, all within the buffers. */
-static void stride_once(struct perf_worker *w)
+void perf_stride_once(struct perf_worker *w)
 {
     const struct perf_lane *lane = &w->lanes[0];
 
@@ -595,13 +532,8 @@ static void stride_once(struct perf_worker *w)
         perf_await_notice(lane->vcq, UTOFU_MRQ_TYPE_LCL_PUT);
 }
 
-void perf_stride_origin(struct perf_worker *w)
-{
-    measure_one_sided(w, stride_once, perf_options.blocks);
-}
-
 /* Each message has a TCQ entry; the last one of a lane, ordered after the others, a notice. */
-static void window_once(struct perf_worker *w)
+void perf_window_once(struct perf_worker *w)
 {
     uint64_t window = w->run.window;
     size_t apart = messages_apart(w), next = 0;
@@ -624,15 +556,21 @@ static void window_once(struct perf_worker *w)
         perf_await_notice(w->lanes[(window - 1 - l) % w->num_lanes].vcq, UTOFU_MRQ_TYPE_LCL_PUT);
 }
 
-void perf_window_origin(struct perf_worker *w)
+void perf_pairs_run(struct perf_worker *w)
 {
-    measure_one_sided(w, window_once, w->run.window);
-}
+    const struct perf_op *op = w->run.op;
+    const struct perf_steps ping_pong = {ping_once, fill_ping, expect_ping, false};
 
-void perf_window_both(struct perf_worker *w)
-{
-    measure_one_sided(w, window_once, w->run.window);
-    perf_passive_target(w);
+    if (op->ping && w->origin)
+        perf_measure(w, ping_pong, op->ping, op->parts, 2);
+    else if (op->ping)
+        ping_pong_target(w, op->ping);
+    else if ((w->origin || op->both_measure) && op->once)
+        measure_one_sided(w);
+    else if (w->origin)
+        measure_connections(w);
+    if (!op->ping && (!w->origin || op->both_measure))
+        await_stop(w);
 }
 
 /*
@@ -658,7 +596,7 @@ static size_t area_size(void)
         if (op->kind != PERF_PAIRS)
             continue;
         size_t need = size;
-        if (op->origin == perf_stride_origin) {
+        if (op->check == PERF_STRIDE) {
             size_t stride = perf_options.stride ? perf_options.stride : 2 * size;
             need = stride * (perf_options.blocks - 1) + size;
         } else if (op->windowed) {

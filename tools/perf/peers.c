@@ -147,7 +147,7 @@ static void describe(const struct perf_op *op, char *text, size_t size)
                  window, buffers(), buffers());
     else if (op->kind == PERF_ALL)
         snprintf(text, size, "by %u processes", processes());
-    else if (op->origin == perf_put_notice_origin || op->origin == perf_put_memory_origin)
+    else if (op->ping)
         snprintf(text, size, "there and back, half of it; one buffer to one buffer");
     else
         snprintf(text, size, "until it is complete; one buffer to one buffer");
@@ -194,99 +194,57 @@ static uint64_t iterations_for(const struct perf_op *op, size_t size, double us)
     return fit < 5 ? 5 : fit < (double)n ? (uint64_t)fit : n;
 }
 
-static void note(const char *operation, unsigned int column)
+/* Runs a command whose words are separated by tabs, as paths may have blanks. */
+static int run_words(char *words, struct reader *r)
 {
-    if (!perf_options.no_progress && isatty(STDERR_FILENO))
-        fprintf(stderr, "\r\033[K%s: %s", operation, title_of(column));
-}
+    const char *argv[MAX_ARGS + 1] = {NULL};
+    size_t n = 0;
 
-static void end_note(void)
-{
-    if (!perf_options.no_progress && isatty(STDERR_FILENO))
-        fprintf(stderr, "\r\033[K");
-}
-
-static void set_number(const char *name, unsigned long long value)
-{
-    char text[24];
-
-    snprintf(text, sizeof(text), "%llu", value);
-    setenv(name, text, 1);
-}
-
-/* Sets variables for the columns; returns the list of CPUs. */
-static const char *set_variables(void)
-{
-    static char cpus[PERF_MAX_CPUS * 5];
-    size_t end = 0;
-
-    for (uint64_t c = 0; c < perf_options.num_cpus; c++)
-        end += (size_t)snprintf(cpus + end, sizeof(cpus) - end, "%s%u", c ? "," : "",
-                                (unsigned int)perf_options.cpus[c]);
-    set_number("PEER_BUFFERS", buffers());
-    set_number("PEER_PROCESSES", processes());
-    setenv("PEER_CPUS", cpus, 1);
-    return cpus;
-}
-
-static int run_ours(struct reader *r)
-{
-    char numbers[6][24];
-    const char *cpus = set_variables(), *argv[MAX_ARGS];
-    bool fixed = perf_options.iterations > 0;
-
-    snprintf(numbers[0], sizeof(numbers[0]), "%u", processes());
-    snprintf(numbers[1], sizeof(numbers[1]), "%u", perf_options.timeout);
-    if (fixed)
-        snprintf(numbers[2], sizeof(numbers[2]), "%llu",
-                 (unsigned long long)perf_options.iterations);
-    else
-        snprintf(numbers[2], sizeof(numbers[2]), "%.3f", perf_row_us() * 1e-6);
-    snprintf(numbers[3], sizeof(numbers[3]), "%llu", (unsigned long long)perf_options.window);
-    snprintf(numbers[4], sizeof(numbers[4]), "%zu", r->size);
-    snprintf(numbers[5], sizeof(numbers[5]), "%u", buffers());
-    const char *ours[] = {launcher,   "-n",        numbers[0], self,
-                          "-q",       "--timeout", numbers[1], fixed ? "-n" : "--duration",
-                          numbers[2], "-W",        numbers[3], "-s",
-                          numbers[4], r->op->name};
-    size_t n = sizeof(ours) / sizeof(ours[0]);
-    memcpy(argv, ours, sizeof(ours));
-    if (r->op->windowed) {
-        argv[n++] = "--buffers";
-        argv[n++] = numbers[5];
-    }
-    if (perf_options.star) {
-        argv[n++] = "--circuit";
-        argv[n++] = "star";
-    }
-    if (*cpus) {
-        argv[n++] = "--cpus";
-        argv[n++] = cpus;
-    }
-    argv[n] = NULL;
+    for (char *word; n < MAX_ARGS && (word = strsep(&words, "\t"));)
+        if (*word)
+            argv[n++] = word;
     return perf_child_run(argv, take_row, r);
+}
+
+static int run_ours(struct reader *r, const char *cpus)
+{
+    bool fixed = perf_options.iterations > 0;
+    char words[3 * PATH_MAX], number[24] = "", time[24] = "", windows[32] = "";
+
+    if (fixed)
+        snprintf(number, sizeof(number), "%llu", (unsigned long long)perf_options.iterations);
+    else
+        snprintf(time, sizeof(time), "%.3f", perf_row_us() * 1e-6);
+    if (r->op->windowed)
+        snprintf(windows, sizeof(windows), "--buffers\t%u", buffers());
+    snprintf(words, sizeof(words),
+             "%s\t-n\t%u\t%s\t-q\t--timeout\t%u\t%s\t%s%s\t-W\t%u\t-s\t%zu\t%s\t%s\t%s\t%s\t%s",
+             launcher, processes(), self, perf_options.timeout, fixed ? "-n" : "--duration", number,
+             time, (unsigned int)perf_options.window, r->size, r->op->name, windows,
+             perf_options.star ? "--circuit\tstar" : "", *cpus ? "--cpus" : "", cpus);
+    return run_words(words, r);
 }
 
 static int run_theirs(struct reader *r)
 {
-    char window[24], iterations[24], size[24];
-    const char *argv[] = {peer, columns[r->column].name, r->op->name, window, iterations, size,
-                          NULL};
-
-    (void)set_variables();
-    snprintf(window, sizeof(window), "%llu", (unsigned long long)perf_options.window);
-    snprintf(iterations, sizeof(iterations), "%llu",
-             (unsigned long long)iterations_for(r->op, r->size, r->us));
-    snprintf(size, sizeof(size), "%zu", r->size);
+    char words[2 * PATH_MAX];
     struct reader other = *r; /* r->us stays this library's */
-    return perf_child_run(argv, take_row, &other);
+
+    snprintf(words, sizeof(words), "%s\t%s\t%s\t%u\t%llu\t%zu", peer, columns[r->column].name,
+             r->op->name, (unsigned int)perf_options.window,
+             (unsigned long long)iterations_for(r->op, r->size, r->us), r->size);
+    return run_words(words, &other);
 }
 
 static void run_column(struct reader *r)
 {
-    note(r->op->name, r->column);
-    int status = r->column == OURS ? run_ours(r) : run_theirs(r);
-    end_note();
+    bool shown = !perf_options.no_progress && isatty(STDERR_FILENO);
+
+    if (shown)
+        fprintf(stderr, "\r\033[K%s: %s", r->op->name, title_of(r->column));
+    int status = r->column == OURS ? run_ours(r, getenv("PEER_CPUS")) : run_theirs(r);
+    if (shown)
+        fprintf(stderr, "\r\033[K");
     if (status != 0 && status != 3)
         fprintf(stderr, PERF_NAME ": %s of %s failed (exit status %d)\n", r->op->name,
                 title_of(r->column), status);
@@ -331,13 +289,6 @@ static void print_head(void)
     flush_output();
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* The median over the rounds: of the column, or of this library's numbers divided by it. */
 static double median_of(unsigned int column, bool ratio)
 {
@@ -351,44 +302,36 @@ static double median_of(unsigned int column, bool ratio)
     }
     if (n == 0)
         return 0;
-    qsort(all, n, sizeof(*all), compare_doubles);
+    qsort(all, n, sizeof(*all), bench_compare_doubles);
     return (all[(n - 1) / 2] + all[n / 2]) / 2;
 }
 
-static unsigned int samples_of(unsigned int column)
-{
-    unsigned int n = 0;
-
-    for (unsigned int r = 0; r < perf_options.rounds; r++)
-        n += columns[column].value[r] > 0;
-    return n;
-}
-
-/* The largest number of the rounds divided by the smallest. */
-static double spread_of(unsigned int column)
+/* The number of the rounds' numbers, and the largest divided by the smallest. */
+static unsigned int samples_of(unsigned int column, double *spread)
 {
     double least = 0, most = 0;
+    unsigned int n = 0;
 
     for (unsigned int r = 0; r < perf_options.rounds; r++) {
         double value = columns[column].value[r];
+        n += value > 0;
         if (value > 0 && (least == 0 || value < least))
             least = value;
         most = value > most ? value : most;
     }
-    return least > 0 ? most / least : 0;
-}
-
-static bool spreads_too_much(unsigned int column)
-{
-    return spread_of(column) * 100 > PERF_PEER_SPREAD_PERCENT;
+    *spread = least > 0 ? most / least : 0;
+    return n;
 }
 
 /* Why a ratio would say nothing; NULL: it says something. */
 static const char *why_no_ratio(unsigned int column)
 {
-    if (samples_of(OURS) < PERF_PEER_SAMPLES || samples_of(column) < PERF_PEER_SAMPLES)
+    double spread[2];
+
+    if (samples_of(OURS, &spread[0]) < PERF_PEER_SAMPLES ||
+        samples_of(column, &spread[1]) < PERF_PEER_SAMPLES)
         return "has too few samples";
-    if (spreads_too_much(OURS) || spreads_too_much(column))
+    if (spread[0] * 100 > PERF_PEER_SPREAD_PERCENT || spread[1] * 100 > PERF_PEER_SPREAD_PERCENT)
         return "cannot be told, as the rounds differ too much";
     return NULL;
 }
@@ -446,7 +389,7 @@ static void check_limits(const struct perf_op *op, size_t size)
     for (unsigned int c = 1; c < num_columns; c++) {
         double limit = limit_of(op, size, c), ratio = median_of(c, true);
 
-        if (limit == 0 || samples_of(c) == 0)
+        if (limit == 0 || ratio == 0)
             continue;
         bool worse = op->windowed ? ratio < limit : ratio > limit;
         const char *none = why_no_ratio(c);
@@ -466,22 +409,23 @@ static void check_limits(const struct perf_op *op, size_t size)
 static void write_row(const struct perf_op *op, size_t size)
 {
     char work_text[128];
-    json_t *row = json_pack("{ss sI ss so}", "operation", op->name, "bytes", (json_int_t)size,
-                            "unit", unit_of(op), "ours", perf_json_real(median_of(OURS, false), 4));
-    json_object_set_new(row, "samples", json_integer((json_int_t)samples_of(OURS)));
-    json_object_set_new(row, "spread", perf_json_real(spread_of(OURS), 4));
-    json_object_set_new(row, "load", perf_json_real(row_load, 2));
-    json_object_set_new(row, "busy", json_boolean(is_busy(row_load)));
+    double spread;
+    unsigned int samples = samples_of(OURS, &spread);
+    json_t *row =
+        json_pack("{ss sI ss so sI so so sb}", "operation", op->name, "bytes", (json_int_t)size,
+                  "unit", unit_of(op), "ours", perf_json_real(median_of(OURS, false), 4), "samples",
+                  (json_int_t)samples, "spread", perf_json_real(spread, 4), "load",
+                  perf_json_real(row_load, 2), "busy", (int)is_busy(row_load));
 
     for (unsigned int c = 1; c < num_columns; c++) {
         double theirs = median_of(c, false);
         json_t *cell = json_null();
 
+        samples = samples_of(c, &spread);
         if (theirs > 0)
             cell = json_pack("{so so sI so}", "value", perf_json_real(theirs, 4), "ratio",
                              why_no_ratio(c) ? json_null() : perf_json_real(median_of(c, true), 4),
-                             "samples", (json_int_t)samples_of(c), "spread",
-                             perf_json_real(spread_of(c), 4));
+                             "samples", (json_int_t)samples, "spread", perf_json_real(spread, 4));
         json_object_set_new(row, columns[c].name, cell);
     }
     describe(op, work_text, sizeof(work_text));
@@ -491,40 +435,32 @@ static void write_row(const struct perf_op *op, size_t size)
 
 static void print_row(const struct perf_op *op, size_t size)
 {
-    printf("%-16s %9zu %5s %10.3f %6.2f %7u", op->name, size, unit_of(op), median_of(OURS, false),
-           spread_of(OURS), samples_of(OURS));
-    for (unsigned int c = 1; c < num_columns; c++) {
-        double theirs = median_of(c, false);
+    printf("%-16s %9zu %5s", op->name, size, unit_of(op));
+    for (unsigned int c = OURS; c < num_columns; c++) {
+        double spread, number = median_of(c, false);
+        unsigned int samples = samples_of(c, &spread);
 
-        if (theirs > 0 && !why_no_ratio(c))
-            printf(" %10.3f %6.2f %7u %7.2f", theirs, spread_of(c), samples_of(c),
-                   median_of(c, true));
-        else if (theirs > 0)
-            printf(" %10.3f %6.2f %7u %7s", theirs, spread_of(c), samples_of(c), "-");
+        if (number > 0 || c == OURS)
+            printf(" %10.3f %6.2f %7u", number, spread, samples);
         else
-            printf(" %10s %6s %7s %7s", "-", "-", "-", "-");
+            printf(" %10s %6s %7s", "-", "-", "-");
+        if (c != OURS && number > 0 && !why_no_ratio(c))
+            printf(" %7.2f", median_of(c, true));
+        else if (c != OURS)
+            printf(" %7s", "-");
     }
     printf(" %5.1f\n", row_load);
 }
 
-static unsigned int sizes_of(const struct perf_op *op, size_t sizes[PERF_MAX_SIZES])
+static unsigned int list_sizes(const struct perf_op *op, size_t sizes[PERF_MAX_SIZES])
 {
-    unsigned int n = 0;
+    unsigned int n = perf_list_sizes(op, sizes);
 
-    if (op->fixed) {
-        sizes[n++] = op->default_to ? op->default_to : 1;
-    } else if (perf_options.num_sizes) {
-        for (uint64_t s = 0; s < perf_options.num_sizes; s++) {
-            size_t size = perf_options.sizes[s];
-            if (size >= op->min_size && size <= op->max_size &&
-                (!op->size_step || size % op->size_step == 0))
-                sizes[n++] = size;
-        }
-    } else {
-        for (int s = 0; s < NUM_DEFAULT_SIZES; s++)
-            if (default_sizes[s] <= op->max_size)
-                sizes[n++] = default_sizes[s];
-    }
+    if (op->fixed && sizes[0] == 0)
+        sizes[0] = 1;
+    for (int s = 0; !op->fixed && perf_options.num_sizes == 0 && s < NUM_DEFAULT_SIZES; s++)
+        if (default_sizes[s] <= op->max_size)
+            sizes[n++] = default_sizes[s];
     return n;
 }
 
@@ -532,7 +468,7 @@ static unsigned int sizes_of(const struct perf_op *op, size_t sizes[PERF_MAX_SIZ
 static void compare(const struct perf_op *op)
 {
     size_t sizes[PERF_MAX_SIZES];
-    unsigned int num_sizes = sizes_of(op, sizes);
+    unsigned int num_sizes = list_sizes(op, sizes);
 
     if (!perf_options.json && num_sizes > 0) {
         char text[128];
@@ -557,6 +493,30 @@ static void compare(const struct perf_op *op)
         flush_output();
         check_limits(op, size);
     }
+}
+
+static void set_number(const char *name, unsigned int value)
+{
+    char text[16];
+
+    snprintf(text, sizeof(text), "%u", value);
+    setenv(name, text, 1);
+}
+
+/* Sets variables for the columns. */
+static void set_variables(void)
+{
+    char cpus[PERF_MAX_CPUS * 5] = "";
+    size_t end = 0;
+
+    for (uint64_t c = 0; c < perf_options.num_cpus; c++)
+        end += (size_t)snprintf(cpus + end, sizeof(cpus) - end, "%s%u", c ? "," : "",
+                                (unsigned int)perf_options.cpus[c]);
+    set_number("PEER_BUFFERS", buffers());
+    set_number("PEER_PROCESSES", processes());
+    setenv("PEER_CPUS", cpus, 1);
+    setenv("PEER_BUILD", work, 1);
+    setenv("TMPDIR", work, 1); /* a killed launcher leaves its files there */
 }
 
 /* All libraries run on the same CPUs: a core per process, if there are enough. */
@@ -590,8 +550,7 @@ int perf_peers(void)
         party_fail(1, "%s: %s", work, strerror(errno));
     atexit(remove_work);
     perf_child_open(remove_work);
-    setenv("PEER_BUILD", work, 1);
-    setenv("TMPDIR", work, 1); /* a killed launcher leaves its files there */
+    set_variables();
     if (perf_child_run(list, add_peer, NULL) != 0) {
         remove_work();
         party_fail(1, "%s failed", peer);
@@ -601,7 +560,7 @@ int perf_peers(void)
                                   "commands, ucx_perftest, perftest with an RDMA device\n");
     print_head();
     for (uint64_t o = 0; o < perf_options.num_ops; o++)
-        if (perf_has_peers(perf_ops[perf_options.ops[o]].name))
+        if (perf_ops[perf_options.ops[o]].counterparts)
             compare(&perf_ops[perf_options.ops[o]]);
     if (perf_options.json)
         perf_json_end();

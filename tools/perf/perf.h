@@ -77,12 +77,12 @@ struct perf_options {
     /* not compared between processes: */
     const char *listen, *connect; /* [HOST:]PORT, HOST[:PORT]; NULL: started by a launcher */
     unsigned int timeout;
-    bool json;
-    bool no_progress;
-    bool peers;
+    uint64_t json;
+    uint64_t no_progress;
+    uint64_t peers;
     unsigned int processes; /* of --peers; 0: 2 */
-    bool check;             /* of --peers: do ratios keep their limits? */
     unsigned int rounds;    /* of --peers */
+    uint64_t check;         /* of --peers: do ratios keep their limits? */
     const char *plot;       /* output file; NULL: measure */
     char **files;           /* to draw */
     int num_files;
@@ -93,6 +93,8 @@ void perf_read_options(int argc, char **argv);
 uint64_t perf_options_hash(void);
 /* Time for each row, in microseconds; 0: a fixed number of iterations. */
 double perf_row_us(void);
+/* The sizes for an operation; returns their number, which is 0 if --sizes says nothing. */
+unsigned int perf_list_sizes(const struct perf_op *op, size_t sizes[PERF_MAX_SIZES]);
 /* The options that --listen receives from the other end: all compared ones, except the CPUs. */
 enum { PERF_OPTIONS_OF_BOTH = offsetof(struct perf_options, cpus) };
 
@@ -155,8 +157,16 @@ enum perf_kind {
 /* The check of --verify for an operation whose other side is passive. */
 enum perf_check { PERF_NOTHING, PERF_PUT, PERF_STRIDE, PERF_GET, PERF_ADD, PERF_WORD };
 
+/* A message there and back. */
+struct perf_ping {
+    void (*send)(struct perf_worker *worker, uint8_t value);
+    void (*receive)(struct perf_worker *worker, uint8_t value);
+    size_t apart; /* bytes at the end that are not part of the pattern of --verify */
+};
+
 struct perf_op {
     const char *name, *help;
+    const char *counterparts; /* of other libraries, for --peers; NULL: none */
     enum perf_kind kind;
     enum perf_check check;
     bool windowed;     /* a sample is one or more windows of messages */
@@ -166,8 +176,11 @@ struct perf_op {
     size_t default_from, default_to;             /* powers of two */
     uint64_t most_iterations;                    /* default; 0: no special maximum */
     void (*prepare)(struct perf_worker *worker); /* before each round */
-    void (*origin)(struct perf_worker *worker);
-    void (*target)(struct perf_worker *worker);
+    /* PERF_PAIRS: there and back, of which a sample is a part; or until it is complete, while the
+     * other side is passive; or a first put */
+    const struct perf_ping *ping;
+    int parts;
+    void (*once)(struct perf_worker *worker);
     /* PERF_ALL: called once before and once after the sizes; run is the measurement */
     void (*set_up)(void);
     void (*run)(struct perf_worker *worker);
@@ -181,23 +194,14 @@ extern unsigned int perf_num_ops;
 void perf_pairs_open(void);
 void perf_pairs_close(void);
 struct perf_worker *perf_pairs_workers(void);
-void perf_put_notice_origin(struct perf_worker *worker);
-void perf_put_notice_target(struct perf_worker *worker);
-void perf_ping_origin(struct perf_worker *worker);
+void perf_pairs_run(struct perf_worker *worker);
+extern const struct perf_ping perf_by_notice, perf_by_memory, perf_by_piggyback;
 void perf_put_memory_prepare(struct perf_worker *worker);
-void perf_put_memory_origin(struct perf_worker *worker);
-void perf_put_memory_target(struct perf_worker *worker);
-void perf_piggyback_origin(struct perf_worker *worker);
-void perf_piggyback_target(struct perf_worker *worker);
-void perf_put_local_origin(struct perf_worker *worker);
-void perf_get_origin(struct perf_worker *worker);
-void perf_armw_origin(struct perf_worker *worker);
-void perf_connect_origin(struct perf_worker *worker);
-void perf_window_origin(struct perf_worker *worker);
-void perf_window_both(struct perf_worker *worker);
-void perf_stride_origin(struct perf_worker *worker);
-/* Makes progress, or sleeps, until the origin sends stop. */
-void perf_passive_target(struct perf_worker *worker);
+void perf_put_once(struct perf_worker *worker);
+void perf_get_once(struct perf_worker *worker);
+void perf_armw_once(struct perf_worker *worker);
+void perf_window_once(struct perf_worker *worker);
+void perf_stride_once(struct perf_worker *worker);
 /* Sleeps or computes for a moment, depending on --target, without calling the library. */
 void perf_be_busy(void);
 
@@ -236,10 +240,6 @@ int perf_plot(const char *output, char **paths, int num_paths);
 /* peers.c: compares with other libraries; returns the exit status */
 int perf_peers(void);
 
-/* counterparts.c: operations of other libraries */
-bool perf_has_peers(const char *operation);
-void perf_print_counterparts(void);
-
 /* child.c: starts programs. If a signal ends this process, the programs are ended, and clean() is
  * called. */
 void perf_child_open(void (*clean)(void));
@@ -265,11 +265,43 @@ static inline double perf_now(void)
     return bench_now();
 }
 
-/* Adds a sample of `us` microseconds, except during the warm-up. */
-static inline void perf_sample(struct perf_worker *worker, uint64_t iteration, double us)
+/* An iteration of the measuring side. */
+struct perf_steps {
+    void (*timed)(struct perf_worker *worker, uint64_t iteration, const void *arg);
+    /* not timed; only with --verify, or always */
+    void (*before)(struct perf_worker *worker, uint64_t iteration, const void *arg);
+    void (*after)(struct perf_worker *worker, uint64_t iteration, const void *arg);
+    bool always;
+};
+
+/* Measures the iterations of a round. An iteration has this number of messages; a sample is its
+ * time divided by `parts`. Inlined, so that the steps are, too. */
+static inline __attribute__((always_inline)) void perf_measure(struct perf_worker *w,
+                                                               struct perf_steps steps,
+                                                               const void *arg, double parts,
+                                                               uint64_t messages)
 {
-    if (iteration >= worker->run.warmup)
-        worker->samples[worker->num_samples++] = (float)us;
+    uint64_t total = w->run.warmup + w->run.iterations;
+    double begin = perf_now(), us = 0;
+
+    for (uint64_t i = 0; i < total; i++) {
+        if (steps.before && (steps.always || perf_options.verify)) {
+            steps.before(w, i, arg);
+            begin = perf_now();
+        }
+        steps.timed(w, i, arg);
+        double end = perf_now();
+        if (steps.after && (steps.always || perf_options.verify))
+            steps.after(w, i, arg);
+        if (i >= w->run.warmup) {
+            w->samples[w->num_samples++] = (float)((end - begin) / parts);
+            us += end - begin;
+        }
+        begin = end;
+    }
+    w->seconds = us * 1e-6;
+    w->messages = messages * w->run.iterations;
+    w->bytes = w->messages * w->run.size;
 }
 
 /* Waits for the next TCQ entry, or for the next notice of this type. */

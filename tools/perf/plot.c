@@ -20,19 +20,19 @@
 
 enum { MAX_RUNS = 16, MAX_ROWS = 1024, LABEL = 64 };
 
-struct row {
+/* An operation is drawn over the size if it has several sizes. */
+enum panel { LATENCY, BANDWIDTH, SINGLE, NUM_PANELS };
+
+static struct row {
+    unsigned int run;
     char operation[32];
     double bytes, min, p50, p95, rate;
-};
-
-static struct run {
-    char label[LABEL];
-    struct row *rows;
-    unsigned int num_rows;
-} runs[MAX_RUNS];
+    enum panel panel;
+    bool begins_run, begins_all; /* the first of its operation */
+} rows[MAX_RUNS * MAX_ROWS];
+static unsigned int num_rows;
+static char labels[MAX_RUNS][LABEL];
 static unsigned int num_runs;
-
-enum panel { LATENCY, BANDWIDTH, SINGLE, NUM_PANELS };
 
 /* Text of an untrusted file must not end the quotes around it in the input of gnuplot, as commands
  * could follow. */
@@ -54,19 +54,13 @@ static void label_of(const char *path, char *label)
         *dot = '\0';
 }
 
-static struct run *add_run(const char *label)
+static void add_run(const char *label)
 {
-    struct run *run = &runs[num_runs];
-
-    if (num_runs++ == MAX_RUNS)
+    if (num_runs == MAX_RUNS)
         party_usage_error(PERF_NAME, "--plot draws %d runs at most; a column of --peers is one",
                           MAX_RUNS);
-    snprintf(run->label, sizeof(run->label), "%s", label);
-    make_harmless(run->label);
-    run->rows = calloc(MAX_ROWS, sizeof(*run->rows));
-    if (!run->rows)
-        party_fail(1, "no memory");
-    return run;
+    snprintf(labels[num_runs], LABEL, "%s", label);
+    make_harmless(labels[num_runs++]);
 }
 
 static bool number(const json_t *row, const char *name, double *value)
@@ -118,18 +112,20 @@ static bool read_compared(const json_t *from, const char *library, struct row *r
 
 static unsigned int read_rows(const json_t *results, const char *library, const char *label)
 {
-    struct run *run = add_run(label);
+    unsigned int first = num_rows;
     const json_t *from;
     size_t i;
 
+    add_run(label);
     json_array_foreach(results, i, from)
     {
-        struct row *row = &run->rows[run->num_rows];
-        if (run->num_rows < MAX_ROWS &&
+        struct row *row = &rows[num_rows];
+        row->run = num_runs - 1;
+        if (num_rows - first < MAX_ROWS &&
             (library ? read_compared(from, library, row) : read_row(from, row)))
-            run->num_rows++;
+            num_rows++;
     }
-    return run->num_rows;
+    return num_rows - first;
 }
 
 static json_t *load(const char *path)
@@ -154,12 +150,12 @@ static void read_run(const char *path)
     const json_t *results = json_object_get(root, "results"), *library;
     const json_t *compared = json_object_get(root, "compared");
     char label[LABEL];
-    unsigned int rows = 0;
+    unsigned int found = 0;
     size_t i;
 
     label_of(path, label);
     if (tool && strcmp(tool, PERF_NAME) == 0 && !compared)
-        rows = read_rows(results, NULL, label);
+        found = read_rows(results, NULL, label);
     json_array_foreach(compared, i, library)
     {
         char both[LABEL];
@@ -167,51 +163,48 @@ static void read_run(const char *path)
         if (!name || !tool || strcmp(tool, PERF_NAME) != 0)
             continue;
         snprintf(both, sizeof(both), "%.20s %.40s", name, label);
-        rows += read_rows(results, name, both);
+        found += read_rows(results, name, both);
     }
-    if (rows == 0)
+    if (found == 0)
         party_usage_error(PERF_NAME, "%s has no results of %s --json", path, PERF_NAME);
     json_decref(root);
 }
 
-static const struct perf_op *op_of(const struct row *row)
+static bool has_windows(const struct row *row)
 {
     for (unsigned int i = 0; i < perf_num_ops; i++)
         if (strcmp(perf_ops[i].name, row->operation) == 0)
-            return &perf_ops[i];
-    return NULL;
+            return perf_ops[i].windowed;
+    return false;
 }
 
-/* The panel of an operation: over the size, if a run has several sizes. */
-static enum panel panel_of(const struct row *row)
+static bool is_same_operation(const struct row *a, const struct row *b)
 {
-    const struct perf_op *op = op_of(row);
-    bool several = false;
-
-    for (unsigned int r = 0; r < num_runs; r++)
-        for (unsigned int i = 0; i < runs[r].num_rows; i++)
-            several |= strcmp(runs[r].rows[i].operation, row->operation) == 0 &&
-                       (runs[r].rows[i].bytes < row->bytes || runs[r].rows[i].bytes > row->bytes);
-    return !several ? SINGLE : op && op->windowed ? BANDWIDTH : LATENCY;
+    return strcmp(a->operation, b->operation) == 0;
 }
 
-/* Is it the first row of its operation in the run (of_all: in all runs)? */
-static bool is_first(unsigned int r, unsigned int i, bool of_all)
+static void classify_rows(void)
 {
-    for (unsigned int q = of_all ? 0 : r; q <= r; q++)
-        for (unsigned int j = 0; j < (q < r ? runs[q].num_rows : i); j++)
-            if (strcmp(runs[q].rows[j].operation, runs[r].rows[i].operation) == 0)
-                return false;
-    return true;
+    for (struct row *row = rows; row < rows + num_rows; row++) {
+        bool several = false;
+        row->begins_run = row->begins_all = true;
+        for (const struct row *p = rows; p < rows + num_rows; p++) {
+            if (!is_same_operation(p, row))
+                continue;
+            several |= p->bytes < row->bytes || p->bytes > row->bytes;
+            row->begins_all &= p >= row;
+            row->begins_run &= p >= row || p->run != row->run;
+        }
+        row->panel = !several ? SINGLE : has_windows(row) ? BANDWIDTH : LATENCY;
+    }
 }
 
 static unsigned int count(enum panel panel)
 {
     unsigned int n = 0;
 
-    for (unsigned int r = 0; r < num_runs; r++)
-        for (unsigned int i = 0; i < runs[r].num_rows; i++)
-            n += panel_of(&runs[r].rows[i]) == panel && is_first(r, i, true);
+    for (unsigned int i = 0; i < num_rows; i++)
+        n += rows[i].panel == panel && rows[i].begins_all;
     return n;
 }
 
@@ -219,7 +212,7 @@ static unsigned int count(enum panel panel)
 static void draw_over_size(FILE *g, enum panel panel)
 {
     const char *separator = "plot";
-    unsigned int block = 0, color = 0;
+    unsigned int block = 0;
 
     fprintf(g,
             "set logscale x 2\nset logscale y\nset format x '%%.0b%%B'\nset key below\n"
@@ -227,41 +220,33 @@ static void draw_over_size(FILE *g, enum panel panel)
             panel == LATENCY ? "latency over bytes: median, and band from min to p95"
                              : "bandwidth over bytes",
             panel == LATENCY ? "us" : "MB/s (10^6 bytes)");
-    for (unsigned int r = 0; r < num_runs; r++) {
-        for (unsigned int i = 0; i < runs[r].num_rows; i++) {
-            const struct row *row = &runs[r].rows[i];
-            if (panel_of(row) != panel || !is_first(r, i, false))
-                continue;
-            fprintf(g, "$d%u << EOD\n", block++);
-            for (unsigned int j = i; j < runs[r].num_rows; j++) {
-                const struct row *p = &runs[r].rows[j];
-                if (strcmp(p->operation, row->operation) == 0 && p->bytes > 0)
-                    fprintf(g, "%.0f %g %g %g %g\n", p->bytes, p->min, p->p50, p->p95, p->rate);
-            }
-            fprintf(g, "EOD\n");
-        }
+    for (const struct row *row = rows; row < rows + num_rows; row++) {
+        if (row->panel != panel || !row->begins_run)
+            continue;
+        fprintf(g, "$d%u << EOD\n", block++);
+        for (const struct row *p = row; p < rows + num_rows && p->run == row->run; p++)
+            if (is_same_operation(p, row) && p->bytes > 0)
+                fprintf(g, "%.0f %g %g %g %g\n", p->bytes, p->min, p->p50, p->p95, p->rate);
+        fprintf(g, "EOD\n");
     }
     block = 0;
-    for (unsigned int r = 0; r < num_runs; r++) {
-        for (unsigned int i = 0; i < runs[r].num_rows; i++) {
-            const struct row *row = &runs[r].rows[i];
-            if (panel_of(row) != panel || !is_first(r, i, false))
-                continue;
-            color++;
-            if (panel == LATENCY)
-                fprintf(g, "%s $d%u using 1:2:4 with filledcurves fillcolor lt %u notitle",
-                        separator, block, color);
-            fprintf(
-                g, "%s $d%u using 1:%d with linespoints linecolor %u pointtype %u title '%s%s%s'",
-                panel == LATENCY ? "," : separator, block, panel == LATENCY ? 3 : 5, color, r + 4,
-                row->operation, num_runs > 1 ? ", " : "", num_runs > 1 ? runs[r].label : "");
-            block++;
-            separator = ",";
-        }
+    for (const struct row *row = rows; row < rows + num_rows; row++) {
+        if (row->panel != panel || !row->begins_run)
+            continue;
+        if (panel == LATENCY)
+            fprintf(g, "%s $d%u using 1:2:4 with filledcurves fillcolor lt %u notitle", separator,
+                    block, block + 1);
+        fprintf(g, "%s $d%u using 1:%d with linespoints linecolor %u pointtype %u title '%s%s%s'",
+                panel == LATENCY ? "," : separator, block, panel == LATENCY ? 3 : 5, block + 1,
+                row->run + 4, row->operation, num_runs > 1 ? ", " : "",
+                num_runs > 1 ? labels[row->run] : "");
+        block++;
+        separator = ",";
     }
     fprintf(g, "\n");
 }
 
+/* The operations are beside each other, and the runs of each, too. */
 static void draw_single(FILE *g)
 {
     const char *separator = "plot";
@@ -272,38 +257,32 @@ static void draw_single(FILE *g)
             "set title 'one size: median, bar from min to p95'\nset ylabel 'us'\n"
             "set xrange [-0.6:%u - 0.4]\nset xtics rotate by 30 right (",
             count(SINGLE));
-    for (unsigned int r = 0; r < num_runs; r++)
-        for (unsigned int i = 0; i < runs[r].num_rows; i++) {
-            const struct row *row = &runs[r].rows[i];
-            if (panel_of(row) != SINGLE || !is_first(r, i, true))
-                continue;
-            fprintf(g, "%s'%s", n ? ", " : "", row->operation);
-            if (row->bytes > 0)
-                fprintf(g, " %.0f B", row->bytes);
-            fprintf(g, "' %u", n++);
-        }
+    for (const struct row *row = rows; row < rows + num_rows; row++) {
+        if (row->panel != SINGLE || !row->begins_all)
+            continue;
+        fprintf(g, "%s'%s", n ? ", " : "", row->operation);
+        if (row->bytes > 0)
+            fprintf(g, " %.0f B", row->bytes);
+        fprintf(g, "' %u", n++);
+    }
     fprintf(g, ")\n");
-    for (unsigned int q = 0; q < num_runs; q++) {
-        fprintf(g, "$s%u << EOD\n", q);
+    for (unsigned int run = 0; run < num_runs; run++) {
+        fprintf(g, "$s%u << EOD\n", run);
         n = 0;
-        for (unsigned int r = 0; r < num_runs; r++)
-            for (unsigned int i = 0; i < runs[r].num_rows; i++) {
-                const struct row *row = &runs[r].rows[i];
-                if (panel_of(row) != SINGLE || !is_first(r, i, true))
-                    continue;
-                for (unsigned int j = 0; j < runs[q].num_rows; j++) {
-                    const struct row *p = &runs[q].rows[j];
-                    if (strcmp(p->operation, row->operation) == 0)
-                        fprintf(g, "%g %g %g %g\n", n + 0.12 * (q - (num_runs - 1) / 2.0), p->p50,
-                                p->min, p->p95);
-                }
-                n++;
-            }
+        for (const struct row *row = rows; row < rows + num_rows; row++) {
+            if (row->panel != SINGLE || !row->begins_all)
+                continue;
+            for (const struct row *p = rows; p < rows + num_rows; p++)
+                if (p->run == run && is_same_operation(p, row))
+                    fprintf(g, "%g %g %g %g\n", n + 0.12 * (run - (num_runs - 1) / 2.0), p->p50,
+                            p->min, p->p95);
+            n++;
+        }
         fprintf(g, "EOD\n");
     }
-    for (unsigned int q = 0; q < num_runs; q++, separator = ",")
+    for (unsigned int run = 0; run < num_runs; run++, separator = ",")
         fprintf(g, "%s $s%u using 1:2:3:4 with yerrorbars linecolor %u pointtype 7 title '%s'",
-                separator, q, q + 1, runs[q].label);
+                separator, run, run + 1, labels[run]);
     fprintf(g, "\n");
 }
 
@@ -311,6 +290,7 @@ static void draw(FILE *g, const char *terminal)
 {
     unsigned int panels = 0;
 
+    classify_rows();
     for (int p = 0; p < NUM_PANELS; p++)
         panels += count((enum panel)p) > 0;
     /* pdfcairo uses inches */
@@ -411,8 +391,6 @@ int perf_plot(const char *output, char **paths, int num_paths)
         read_run(paths[i]);
     signal(SIGPIPE, SIG_IGN);
     int status = run_gnuplot(terminal);
-    for (unsigned int r = 0; r < num_runs; r++)
-        free(runs[r].rows);
     if (status != 0) {
         remove_empty();
         party_fail(1,

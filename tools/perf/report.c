@@ -94,21 +94,6 @@ void perf_report_begin(void)
     flush_output();
 }
 
-static int compare(const void *a, const void *b)
-{
-    float x = *(const float *)a, y = *(const float *)b;
-
-    return (x > y) - (x < y);
-}
-
-/* The smallest sample that is not exceeded by at least this part of all samples. */
-static double percentile(const float *sorted, uint64_t n, double part)
-{
-    uint64_t i = (uint64_t)ceil(part * (double)n);
-
-    return sorted[i ? i - 1 : 0];
-}
-
 static size_t bucket_of(double us)
 {
     double ns = us * 1000;
@@ -321,9 +306,9 @@ static void print_row(const struct perf_run *run, const struct rate *sum)
 {
     double mean = tally.sum / (double)tally.seen, part[] = {0.5, 0.9, 0.95, 0.99, 0.999}, p[5];
 
-    qsort(tally.samples, tally.kept, sizeof(*tally.samples), compare);
+    qsort(tally.samples, tally.kept, sizeof(*tally.samples), bench_compare);
     for (int i = 0; i < 5; i++)
-        p[i] = percentile(tally.samples, tally.kept, part[i]);
+        p[i] = bench_percentile(tally.samples, tally.kept, part[i]);
     clear_progress();
     if (!perf_options.json) {
         printf("%-16s %9zu %9.3f %9.3f %9.3f %9.3f %9.3f %10.1f %9.4f\n", run->op->name, run->size,
