@@ -117,11 +117,9 @@ static void start_barrier(utofu_vbg_id_t start, bool sum)
 {
     double data[1] = {0.5};
 
-    if (sum)
-        party_check(utofu_reduce_double(start, UTOFU_REDUCE_OP_BFPSUM, data, 1, 0),
-                    "utofu_reduce_double");
-    else
-        party_check(utofu_barrier(start, 0), "utofu_barrier");
+    party_check(sum ? utofu_reduce_double(start, UTOFU_REDUCE_OP_BFPSUM, data, 1, 0)
+                    : utofu_barrier(start, 0),
+                "a barrier communication");
 }
 
 static void await_barrier(utofu_vbg_id_t start, bool sum)
@@ -132,7 +130,7 @@ static void await_barrier(utofu_vbg_id_t start, bool sum)
     while ((rc = sum ? utofu_poll_reduce_double(start, 0, data) : utofu_poll_barrier(start, 0)) ==
            UTOFU_ERR_NOT_COMPLETED)
         sched_yield();
-    party_check(rc, sum ? "utofu_poll_reduce_double" : "utofu_poll_barrier");
+    party_check(rc, "the end of a barrier communication");
 }
 
 static void run_barriers(long number, bool sum)
@@ -154,17 +152,19 @@ static void run_barriers(long number, bool sum)
 int main(int argc, char **argv)
 {
     uint64_t *memory = aligned_alloc(SIZE, SIZE);
-    bool gets = argc == 3 && strcmp(argv[2], "get") == 0;
-    bool gets_tcq = argc == 3 && strcmp(argv[2], "get-tcq") == 0;
-    bool notices = argc == 3 && strcmp(argv[2], "notice") == 0;
-    bool sum = argc == 3 && strcmp(argv[2], "reduce") == 0;
-    bool gates = sum || (argc == 3 && strcmp(argv[2], "barrier") == 0);
+    const char *what = argc == 3 ? argv[2] : "put";
+    bool sum = strcmp(what, "reduce") == 0, notices = strcmp(what, "notice") == 0;
+    void (*once)(void) = strcmp(what, "put") == 0       ? put_word
+                         : strcmp(what, "get") == 0     ? get_counted
+                         : strcmp(what, "get-tcq") == 0 ? get_tcq_counted
+                         : notices                      ? put_notice
+                                                        : NULL;
 
-    if (argc != 2 && !gets && !gets_tcq && !notices && !gates)
+    if (argc < 2 || argc > 3 || (!once && !sum && strcmp(what, "barrier") != 0))
         party_usage_error("instr",
                           "give a number, and perhaps get, get-tcq, notice, barrier or reduce");
     long number = bench_number("instr", argv[1], 1, 100000000);
-    if (gates) {
+    if (!once) {
         party_open("instr", 2, 600);
         run_barriers(number, sum);
         return 0;
@@ -185,7 +185,7 @@ int main(int argc, char **argv)
     if (party.rank == 0) {
         party_put_word(vcq, peer, rmt + 64, 1);
         for (long i = 0; i < number; i++)
-            (gets ? get_counted : gets_tcq ? get_tcq_counted : notices ? put_notice : put_word)();
+            once();
         party_put_word(vcq, peer, rmt, 1);
     } else {
         while (!__atomic_load_n(memory, __ATOMIC_ACQUIRE))

@@ -35,42 +35,32 @@ struct footprint {
 
 static uint32_t vcqs = 1; /* per process except rank 0 */
 
-/* The machine's available KiB. */
-static long read_available_kib(void)
+/* A number of KiB from a file of /proc. */
+static long read_kib(const char *path, const char *format)
 {
     char line[256];
     long kib = -1;
-    FILE *file = fopen("/proc/meminfo", "r");
+    FILE *file = fopen(path, "r");
 
     while (file && kib < 0 && fgets(line, sizeof(line), file))
-        sscanf(line, "MemAvailable: %ld kB", &kib);
+        sscanf(line, format, &kib);
     if (kib < 0)
-        party_fail(1, "cannot read /proc/meminfo");
+        party_fail(1, "cannot read %s", path);
     fclose(file);
     return kib;
 }
 
+static long read_available_kib(void)
+{
+    return read_kib("/proc/meminfo", "MemAvailable: %ld kB");
+}
+
 static struct footprint look_at(long pid)
 {
-    static char line[256];
-    struct footprint f = {0, 0};
     char path[64];
 
     snprintf(path, sizeof(path), "/proc/%ld/smaps_rollup", pid);
-    FILE *file = fopen(path, "r");
-    if (!file)
-        party_fail(1, "cannot read %s", path);
-    while (fgets(line, sizeof(line), file)) {
-        sscanf(line, "Rss: %ld kB", &f.rss);
-        sscanf(line, "Pss: %ld kB", &f.pss);
-    }
-    fclose(file);
-    return f;
-}
-
-static struct footprint own_footprint(void)
-{
-    return look_at((long)getpid());
+    return (struct footprint){read_kib(path, "Rss: %ld kB"), read_kib(path, "Pss: %ld kB")};
 }
 
 static void await_notice(utofu_vcq_hdl_t vcq)
@@ -105,26 +95,14 @@ static void connect_peer(utofu_vcq_hdl_t vcq, utofu_vcq_id_t peer, utofu_stadd_t
     await_notice(vcq);
 }
 
-static int compare_longs(const void *a, const void *b)
+static void print_numbers(const char *name, double *kib, uint32_t n)
 {
-    long x = *(const long *)a, y = *(const long *)b;
+    double sum = 0;
 
-    return (x > y) - (x < y);
-}
-
-static void print_peers(const char *who, long *rss, long *pss, uint32_t n)
-{
-    long rss_sum = 0, pss_sum = 0;
-
-    for (uint32_t i = 0; i < n; i++) {
-        rss_sum += rss[i];
-        pss_sum += pss[i];
-    }
-    qsort(rss, n, sizeof(*rss), compare_longs);
-    qsort(pss, n, sizeof(*pss), compare_longs);
-    printf("%s: Rss mean %.1f median %ld most %ld KiB, Pss mean %.1f median %ld most %ld KiB\n",
-           who, (double)rss_sum / n, rss[n / 2], rss[n - 1], (double)pss_sum / n, pss[n / 2],
-           pss[n - 1]);
+    for (uint32_t i = 0; i < n; i++)
+        sum += kib[i];
+    printf(" %s mean %.1f median %.0f most", name, sum / n, bench_quantile(kib, (int)n, 0.5));
+    printf(" %.0f KiB", kib[n - 1]);
 }
 
 static void meet_peer(utofu_vcq_hdl_t vcq, utofu_stadd_t lcl, uint32_t i)
@@ -200,23 +178,27 @@ static void measure_ends(utofu_vcq_hdl_t first_vcq, utofu_stadd_t first_lcl, uin
 static void measure_peers(utofu_vcq_hdl_t vcq, utofu_stadd_t lcl)
 {
     uint32_t peers = (party.size - 1) * vcqs;
-    long *rss = calloc(peers, sizeof(*rss)), *pss = calloc(peers, sizeof(*pss));
+    double *rss = calloc(peers, sizeof(*rss)), *pss = calloc(peers, sizeof(*pss));
 
     if (!rss || !pss)
         party_fail(1, "no memory");
-    struct footprint start = own_footprint(), before;
-    start = before = own_footprint(); /* the first measurement includes the stream's memory */
+    struct footprint start = look_at((long)getpid()), before;
+    start = before =
+        look_at((long)getpid()); /* the first measurement includes the stream's memory */
     for (uint32_t i = 0; i < peers; i++) {
         meet_peer(vcq, lcl, i);
-        struct footprint after = own_footprint();
-        rss[i] = after.rss - before.rss;
-        pss[i] = after.pss - before.pss;
+        struct footprint after = look_at((long)getpid());
+        rss[i] = (double)(after.rss - before.rss);
+        pss[i] = (double)(after.pss - before.pss);
         before = after;
     }
     printf("%u peers, Rss of rank 0: %ld KiB before, %ld KiB after\n", peers, start.rss,
            before.rss);
-    printf("first peer: Rss %ld KiB, Pss %ld KiB\n", rss[0], pss[0]);
-    print_peers("each further peer", rss + 1, pss + 1, peers - 1);
+    printf("first peer: Rss %.0f KiB, Pss %.0f KiB\neach further peer:", rss[0], pss[0]);
+    print_numbers("Rss", rss + 1, peers - 1);
+    printf(",");
+    print_numbers("Pss", pss + 1, peers - 1);
+    printf("\n");
     free(rss);
     free(pss);
 }
