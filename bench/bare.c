@@ -48,7 +48,7 @@ static struct {
     uint8_t *from, *arriving, *remote;
 } own;
 
-static void stop(const char *what)
+static void fail_with(const char *what)
 {
     fprintf(stderr, "bare: %s: %s\n", what, strerror(errno));
     exit(1);
@@ -65,7 +65,7 @@ static void send_byte(uint8_t value)
         __atomic_store_n(own.remote + last, value, __ATOMIC_RELEASE);
     } else if (process_vm_writev(common->pid[1 - own.me], &lcl, 1, &rmt, 1, 0) !=
                (ssize_t)pair.size) {
-        stop("process_vm_writev");
+        fail_with("process_vm_writev");
     }
 }
 
@@ -85,7 +85,7 @@ static void send_event(uint8_t value)
 
     (void)value;
     if (write(pair.events[1 - own.me], &one, sizeof(one)) < 0)
-        stop("eventfd");
+        fail_with("eventfd");
 }
 
 static void await_event(uint8_t value)
@@ -96,7 +96,7 @@ static void await_event(uint8_t value)
     (void)value;
     if (epoll_wait(own.epoll, &woken, 1, -1) != 1 ||
         read(pair.events[own.me], &count, sizeof(count)) < 0)
-        stop("epoll");
+        fail_with("epoll");
 }
 
 /* Process 0 measures. */
@@ -108,7 +108,7 @@ static void measure_ping_pong(const char *name, void (*send)(uint8_t value),
     double begin = bench_now(), first = begin;
 
     if (!samples)
-        stop("memory");
+        fail_with("memory");
     for (long i = 0; i < warmup + pair.iterations; i++) {
         uint8_t value = (uint8_t)(i % 255 + 1);
         if (i == warmup)
@@ -150,13 +150,13 @@ static void be_process(int me)
     CPU_ZERO(&set);
     CPU_SET((size_t)cpus[me], &set);
     if (sched_setaffinity(0, sizeof(set), &set) != 0)
-        stop("this CPU");
+        fail_with("this CPU");
     own.me = me;
     own.epoll = epoll_create1(0);
     own.from = calloc(2, pair.size + 1);
     if (own.epoll < 0 || !own.from ||
         epoll_ctl(own.epoll, EPOLL_CTL_ADD, pair.events[me], &ev) != 0)
-        stop("set-up");
+        fail_with("set-up");
     own.arriving = pair.by_cma ? own.from + pair.size : pair.shared + (size_t)me * pair.size;
     own.remote = pair.shared + (size_t)(1 - me) * pair.size;
     await_other();
@@ -174,7 +174,7 @@ static void *map_shared(size_t bytes)
     void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
     if (p == MAP_FAILED)
-        stop("mmap");
+        fail_with("mmap");
     return p;
 }
 

@@ -76,12 +76,8 @@ void perf_chain_tear_down(void)
 
 static void chain_put(size_t size, unsigned long flags)
 {
-    int rc;
-
-    while ((rc = utofu_put(chain.vcq, chain.next, chain.stadd, chain.next_stadd, size, 0, flags,
-                           NULL)) == UTOFU_ERR_BUSY)
-        perf_make_room(chain.vcq);
-    party_check(rc, "utofu_put");
+    PERF_START(chain.vcq, utofu_put, chain.next, chain.stadd, chain.next_stadd, size, 0, flags,
+               NULL);
 }
 
 /* Writes the number of the round into the data, for relays that poll their memory. */
@@ -273,7 +269,7 @@ struct communication {
     void (*once)(size_t num_data);
 };
 
-static void communicate(struct perf_worker *w, uint64_t iteration, const void *arg)
+static void do_communication(struct perf_worker *w, uint64_t iteration, const void *arg)
 {
     const struct communication *c = arg;
 
@@ -283,7 +279,7 @@ static void communicate(struct perf_worker *w, uint64_t iteration, const void *a
 
 static void measure_circuit(struct perf_worker *w, void (*once)(size_t num_data))
 {
-    const struct perf_steps steps = {communicate, NULL, NULL, false};
+    const struct perf_steps steps = {do_communication, NULL, NULL, false};
     struct communication c = {once};
 
     perf_measure(w, steps, &c, 1, 1);

@@ -74,19 +74,6 @@ static void await_byte(const uint8_t *at, uint8_t value)
         party_idle(&spins, "data in memory");
 }
 
-/*
- * Starting: repeated while the TOQ is full
- */
-
-#define START(vcq, function, ...)                                                                  \
-    do {                                                                                           \
-        int start_rc;                                                                              \
-        while ((start_rc = function((vcq), __VA_ARGS__)) == UTOFU_ERR_BUSY)                        \
-            perf_make_room(vcq);                                                                   \
-        if (start_rc != UTOFU_SUCCESS)                                                             \
-            party_check(start_rc, #function);                                                      \
-    } while (0)
-
 static uint8_t *arriving(struct perf_worker *w)
 {
     return w->buffer + w->span;
@@ -137,8 +124,8 @@ static void say_stop(struct perf_worker *w)
 {
     const struct perf_lane *lane = &w->lanes[0];
 
-    START(lane->vcq, utofu_put_piggyback8, lane->rmt, 1, rmt_word(w, PERF_WORD_STOP),
-          sizeof(uint64_t), 0, STRONG, NULL);
+    PERF_START(lane->vcq, utofu_put_piggyback8, lane->rmt, 1, rmt_word(w, PERF_WORD_STOP),
+               sizeof(uint64_t), 0, STRONG, NULL);
 }
 
 /*
@@ -214,8 +201,8 @@ static void answer(struct perf_worker *w, uint64_t iteration)
     case PERF_NOTHING:
         break;
     }
-    START(lane->vcq, utofu_put_piggyback8, lane->rmt, iteration + 1, rmt_word(w, PERF_WORD_ANSWER),
-          sizeof(uint64_t), 0, STRONG, NULL);
+    PERF_START(lane->vcq, utofu_put_piggyback8, lane->rmt, iteration + 1,
+               rmt_word(w, PERF_WORD_ANSWER), sizeof(uint64_t), 0, STRONG, NULL);
 }
 
 static void answer_requests(struct perf_worker *w)
@@ -231,8 +218,8 @@ static void ask(struct perf_worker *w, uint64_t iteration)
     const struct perf_lane *lane = &w->lanes[0];
     uint32_t spins = 0;
 
-    START(lane->vcq, utofu_put_piggyback8, lane->rmt, iteration + 1, rmt_word(w, PERF_WORD_REQUEST),
-          sizeof(uint64_t), 0, STRONG, NULL);
+    PERF_START(lane->vcq, utofu_put_piggyback8, lane->rmt, iteration + 1,
+               rmt_word(w, PERF_WORD_REQUEST), sizeof(uint64_t), 0, STRONG, NULL);
     while (__atomic_load_n(word(w, PERF_WORD_ANSWER), __ATOMIC_ACQUIRE) != iteration + 1) {
         perf_make_room(lane->vcq);
         answer_requests(w); /* if both sides measure */
@@ -393,8 +380,8 @@ static void send_piggyback(struct perf_worker *w, uint8_t value)
     const struct perf_lane *lane = &w->lanes[0];
 
     (void)value;
-    START(lane->vcq, utofu_put_piggyback, lane->rmt, w->buffer, rmt_arriving(w, lane), w->run.size,
-          0, RMT, NULL);
+    PERF_START(lane->vcq, utofu_put_piggyback, lane->rmt, w->buffer, rmt_arriving(w, lane),
+               w->run.size, 0, RMT, NULL);
 }
 
 const struct perf_ping perf_by_piggyback = {send_piggyback, receive_notice, 0};
@@ -459,10 +446,10 @@ void perf_get_once(struct perf_worker *w)
     size_t done = 0;
 
     for (; w->run.size - done > PERF_MAX_PUT; done += PERF_PIECE)
-        START(lane->vcq, utofu_get, lane->rmt, lane->lcl_stadd + done, rmt_arriving(w, lane) + done,
-              PERF_PIECE, 0, LCL, NULL);
-    START(lane->vcq, utofu_get, lane->rmt, lane->lcl_stadd + done, rmt_arriving(w, lane) + done,
-          w->run.size - done, 0, LCL, NULL);
+        PERF_START(lane->vcq, utofu_get, lane->rmt, lane->lcl_stadd + done,
+                   rmt_arriving(w, lane) + done, PERF_PIECE, 0, LCL, NULL);
+    PERF_START(lane->vcq, utofu_get, lane->rmt, lane->lcl_stadd + done,
+               rmt_arriving(w, lane) + done, w->run.size - done, 0, LCL, NULL);
     for (size_t notices = 0; notices <= done / PERF_PIECE; notices++)
         perf_await_notice(lane->vcq, UTOFU_MRQ_TYPE_LCL_GET);
 }
@@ -471,8 +458,8 @@ void perf_armw_once(struct perf_worker *w)
 {
     const struct perf_lane *lane = &w->lanes[0];
 
-    START(lane->vcq, utofu_armw8, lane->rmt, UTOFU_ARMW_OP_ADD, 1, rmt_word(w, PERF_WORD_ARMW), 0,
-          LCL, NULL);
+    PERF_START(lane->vcq, utofu_armw8, lane->rmt, UTOFU_ARMW_OP_ADD, 1, rmt_word(w, PERF_WORD_ARMW),
+               0, LCL, NULL);
     perf_await_notice(lane->vcq, UTOFU_MRQ_TYPE_LCL_ARMW);
 }
 
@@ -526,8 +513,8 @@ void perf_stride_once(struct perf_worker *w)
 {
     const struct perf_lane *lane = &w->lanes[0];
 
-    START(lane->vcq, utofu_put_stride, lane->rmt, lane->lcl_stadd, rmt_arriving(w, lane),
-          w->run.size, stride_of(w), perf_options.blocks, 0, LCL, NULL);
+    PERF_START(lane->vcq, utofu_put_stride, lane->rmt, lane->lcl_stadd, rmt_arriving(w, lane),
+               w->run.size, stride_of(w), perf_options.blocks, 0, LCL, NULL);
     for (uint64_t b = 0; b < perf_options.blocks; b++)
         perf_await_notice(lane->vcq, UTOFU_MRQ_TYPE_LCL_PUT);
 }

@@ -309,5 +309,14 @@ void perf_await_tcq(utofu_vcq_hdl_t vcq);
 void perf_await_notice(utofu_vcq_hdl_t vcq, uint8_t type);
 /* The TOQ was full. Returns the number of TCQ entries taken. */
 uint64_t perf_make_room(utofu_vcq_hdl_t vcq);
+/* Starts a communication: repeated while the TOQ is full. */
+#define PERF_START(vcq, function, ...)                                                             \
+    do {                                                                                           \
+        int start_rc;                                                                              \
+        while ((start_rc = function((vcq), __VA_ARGS__)) == UTOFU_ERR_BUSY)                        \
+            perf_make_room(vcq);                                                                   \
+        if (start_rc != UTOFU_SUCCESS)                                                             \
+            party_check(start_rc, #function);                                                      \
+    } while (0)
 
 #endif

@@ -8,13 +8,11 @@
 #include "util/file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -340,37 +338,24 @@ static void open_output(const char *path)
 static int run_gnuplot(const char *terminal)
 {
     FILE *picture = tmpfile();
-    int commands[2], status;
+    char command[64], block[65536];
+    size_t n;
 
-    if (!picture || pipe2(commands, O_CLOEXEC) != 0)
+    if (!picture)
         party_fail(1, "a temporary file: %s", strerror(errno));
-    pid_t pid = fork();
-    if (pid == 0) {
-        dup2(commands[0], STDIN_FILENO);
-        dup2(fileno(picture), STDOUT_FILENO);
-        execlp("gnuplot", "gnuplot", (char *)NULL);
-        _exit(127);
-    }
-    close(commands[0]);
-    FILE *g = fdopen(commands[1], "w");
-    if (pid < 0 || !g)
+    snprintf(command, sizeof(command), "exec gnuplot >/proc/self/fd/%d", fileno(picture));
+    FILE *g = popen(command, "w");
+    if (!g)
         party_fail(1, "cannot run gnuplot: %s", strerror(errno));
     draw(g, terminal);
-    fclose(g);
-    if (waitpid(pid, &status, 0) != pid || !WIFEXITED(status))
-        return -1;
-    if (WEXITSTATUS(status) == 0) {
-        char block[65536];
-        ssize_t n;
-        lseek(fileno(picture), 0, SEEK_SET);
-        if (ftruncate(out.fd, 0) != 0)
-            return -1;
-        while ((n = read(fileno(picture), block, sizeof(block))) > 0)
-            if (write(out.fd, block, (size_t)n) != n)
-                return -1;
-    }
+    int status = pclose(g);
+    if (status == 0 && ftruncate(out.fd, 0) != 0)
+        status = -1;
+    while (status == 0 && (n = fread(block, 1, sizeof(block), picture)) > 0)
+        if (write(out.fd, block, n) != (ssize_t)n)
+            status = -1;
     fclose(picture);
-    return WEXITSTATUS(status);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 int perf_plot(const char *output, char **paths, int num_paths)
