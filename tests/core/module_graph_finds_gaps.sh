@@ -6,22 +6,32 @@
 set -u
 python=$1 script=$2
 shift 2
+root=$(cd "$(dirname "$script")/.." && pwd)
+declare -A sources
 tmp=$(mktemp -d) || exit 2
 trap 'rm -rf "$tmp"' EXIT
 failed=0
 
-# file SOURCE DEFINES [USES]: as if SOURCE.c defined the one and used the other
-file() {
+# program NAME SOURCE DEFINES [USES]: an object in the build folder, in a program of that name, as if the source defined
+# the one and used the other
+program() {
     {
-        [ $# -lt 3 ] || echo "void $3(void); void (*uses)(void) = $3;"
-        echo "int $2;"
+        [ $# -lt 4 ] || echo "void $4(void); void (*uses)(void) = $4;"
+        echo "int $3;"
     } >"$tmp/source.c"
-    "${cc[@]}" -Duses="$2_uses" -c "$tmp/source.c" -o "$tmp/objects/${1//\//_}.c.o" || exit 2
+    mkdir -p "$tmp/build/$1.p"
+    "${cc[@]}" -Duses="$3_uses" -c "$tmp/source.c" -o "$tmp/build/$1.p/${2//\//_}.o" || exit 2
+    sources["$1.p/${2//\//_}.o"]=$2
+}
+
+# file SOURCE DEFINES [USES]: SOURCE.c of the library
+file() {
+    program library "$1.c" "${@:2}"
 }
 
 # object MODULE_FILE DEFINES [USES]: the same of src/MODULE/FILE.c
 object() {
-    file "src_$1" "${@:2}"
+    file "src/${1/_//}" "${@:2}"
 }
 
 # table LINE...: of modules and what they may use
@@ -32,15 +42,24 @@ table() {
 
 # start: two modules and an arrow, as the table allows
 start() {
-    rm -rf "$tmp/objects"
-    mkdir "$tmp/objects"
+    rm -rf "$tmp/build"
+    sources=()
     object high_a high_function low_function
     object low_b low_function
     table '`src/high/` | low' '`src/low/` | '
 }
 
 run() {
-    "$python" "$script" --no-includes --table "$tmp/table.md" "$tmp"/objects/*.o >"$tmp/out" 2>&1
+    local output entries=
+    for output in "${!sources[@]}"; do
+        entries+="${entries:+,}{\"directory\": \"$tmp/build\", \"file\": \"$root/${sources[$output]}\", \"output\": \"$output\"}"
+    done
+    echo "[$entries]" >"$tmp/build/compile_commands.json"
+    run_again
+}
+
+run_again() {
+    "$python" "$script" --no-includes --table "$tmp/table.md" --build "$tmp/build" >"$tmp/out" 2>&1
 }
 
 # gap WHAT TEXT: what was made since start fails with TEXT
@@ -115,21 +134,20 @@ start
 of_files '`src/low/b` | c' '`src/low/c` | b'
 gap 'a table of files with a cycle' 'the table allows a cycle: src/low/b src/low/c'
 
-# in_folders FILE DEFINES USES...: of the folders of provider/verbs, which has real files of these names
+# in_folders FILE DEFINES USES...: of the folders of provider/verbs
 in_folders() {
     while [ $# -gt 0 ]; do
-        echo "int $2; void $3(void); void (*$2_uses)(void) = $3;" >"$tmp/source.c"
-        "${cc[@]}" -c "$tmp/source.c" -o "$tmp/objects/provider_verbs_$1.c.o" || exit 2
+        file "provider/verbs/$1" "$2" "$3"
         shift 3
     done
 }
 
 start
-in_folders connect_cm cm qp data_qp qp order
+in_folders connect/cm cm qp data/qp qp order
 table '`src/high/` | low' '`src/low/` | ' '`provider/verbs/` | '
 of_files '`provider/verbs/connect/cm` | qp' '`provider/verbs/data/qp` | '
 run || { echo "FAIL: good folders do not pass:"; cat "$tmp/out"; failed=1; }
-in_folders connect_active ask nothing data_post post ask
+in_folders connect/active ask nothing data/post post ask
 of_files '`provider/verbs/connect/active` | ' '`provider/verbs/data/post` | active'
 gap 'folders that use each other' 'a cycle of folders: provider/verbs/connect provider/verbs/data'
 
@@ -138,11 +156,8 @@ layer() {
     start
     object low_d utofu_put
     object low_e ut_hidden
-    for file in top bottom; do
-        echo "int ll_$file; void ${2}(void); void (*ll_uses_$file)(void) = ${2};" >"$tmp/source.c"
-        "${cc[@]}" -c "$tmp/source.c" -o "$tmp/objects/layers_acp_$file.c.o" || exit 2
-        shift
-    done
+    file layers/acp/top ll_top "$2"
+    file layers/acp/bottom ll_bottom "$3"
     table '`src/high/` | low' '`src/low/` | ' '`layers/acp/` | include' '`include/` | '
     of_files '`layers/acp/top` | bottom' '`layers/acp/bottom` | '
 }
@@ -161,56 +176,42 @@ layer '' ll_bottom utofu_put
 of_files '`elsewhere/top` | '
 gap 'a file that is in no known folder' 'elsewhere/top in the table of files is in none of the folders'
 
-# program NAME SOURCE DEFINES [USES]: an object in a build folder, in a program of that name
-program() {
-    {
-        [ $# -lt 4 ] || echo "void $4(void); void (*uses)(void) = $4;"
-        echo "int $3;"
-    } >"$tmp/source.c"
-    mkdir -p "$tmp/build/$1.p"
-    "${cc[@]}" -Duses="$3_uses" -c "$tmp/source.c" -o "$tmp/build/$1.p/$3.c.o" || exit 2
-    entries+="${entries:+,}{\"directory\": \"$tmp/build\", \"file\": \"$root/$2\", \"output\": \"$1.p/$3.c.o\"}"
-    echo "[$entries]" >"$tmp/build/compile_commands.json"
-}
-
-run_build() {
-    "$python" "$script" --no-includes --table "$tmp/table.md" --build "$tmp/build" >"$tmp/out" 2>&1
-}
-
 # the same name in two programs
-root=$(cd "$(dirname "$script")/.." && pwd) entries=
+start
+rm -rf "$tmp/build"
+sources=()
 program one tools/one.c one_main both
 program one tools/run/both.c both
 program two tools/two.c two_main both
 program two tools/trace/both.c both
 table '`tools/one` | tools/run' '`tools/two` | tools/trace' '`tools/run/` | ' '`tools/trace/` | '
-run_build || { echo "FAIL: a good build folder does not pass:"; cat "$tmp/out"; failed=1; }
-run() { run_build; }
+run || { echo "FAIL: a good build folder does not pass:"; cat "$tmp/out"; failed=1; }
 table '`tools/one` | ' '`tools/two` | tools/trace' '`tools/run/` | ' '`tools/trace/` | '
 gap 'an arrow of one program' 'tools/one may not use tools/run, and does: both'
 
 # an object of an earlier text of its source says nothing; src/util/lock.c is there
-entries=
+start
+rm -rf "$tmp/build"
+sources=()
 program library src/high/up.c up
 program library src/util/lock.c old_lock up
 table '`src/high/` | ' '`src/util/` | '
 gap 'an arrow of a new object' 'util may not use high, and does: up'
-touch -d 2001-01-01 "$tmp/build/library.p/old_lock.c.o"
-run_build || { echo "FAIL: an object older than its source does not pass:"; cat "$tmp/out"; failed=1; }
+touch -d 2001-01-01 "$tmp/build/library.p/src_util_lock.c.o"
+run || { echo "FAIL: an object older than its source does not pass:"; cat "$tmp/out"; failed=1; }
 rm "$tmp/build/compile_commands.json"
-gap 'a folder that is no build folder' 'is not there: --build names a build folder'
-run() {
-    "$python" "$script" --no-includes --table "$tmp/table.md" "$tmp"/objects/*.o >"$tmp/out" 2>&1
-}
+if run_again || ! grep -q 'is not there: --build names a build folder' "$tmp/out"; then
+    echo "FAIL: a folder that is no build folder is taken for one"
+    failed=1
+fi
 
 start
 printf 'no table\n' >"$tmp/table.md"
 gap 'a document without the table' 'has no table with the columns'
 
 start
-rm "$tmp"/objects/*
-echo 'int x;' >"$tmp/source.c"
-"${cc[@]}" -c "$tmp/source.c" -o "$tmp/objects/other.o"
-gap 'objects of nothing that is known' 'no symbol of a module'
+sources=()
+file other/other x
+gap 'objects of nothing that is known' 'has no object of a module'
 
 exit $failed
