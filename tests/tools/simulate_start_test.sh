@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# simulate_start_test.sh PROGRAM: scripts/simulate-start computes the questions that
+# simulate_start_test.sh PROGRAM: "scripts/scale simulate" computes the questions that
 # tests/bootstrap/ count.
 program=$1
 failures=0
@@ -10,7 +10,7 @@ failures=0
 questions() {
     local name=$1 count=$2 most=$3 line
     shift 3
-    line=$("$program" "$@" | tail -n 1)
+    line=$("$program" simulate "$@" | tail -n 1)
     read -r _ _ got got_most _ <<<"$line"
     [ "$got $got_most" = "$count $most" ] && return
     echo "FAIL $name: $got and $got_most questions, not $count and $most"
@@ -29,7 +29,7 @@ questions tree_asks_parent_and_children 6 2 --nodes 4 --per-node 1 tree
 questions many 8997000 2999 --nodes 3000 --per-node 1 --one-by-one all
 for bad in '--nodes 0' '--per-node -1' 'ring' '--launcher none'; do
     # shellcheck disable=SC2086 # words
-    "$program" $bad >/dev/null 2>&1
+    "$program" simulate $bad >/dev/null 2>&1
     [ $? = 2 ] || { echo "FAIL $bad is taken"; failures=$((failures + 1)); }
 done
 echo "$failures failures"
