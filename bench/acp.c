@@ -49,21 +49,13 @@ struct place {
 static utofu_vcq_hdl_t vcq;
 static utofu_stadd_t own;
 
-static void check_code(int rc, const char *what)
-{
-    if (rc == UTOFU_SUCCESS)
-        return;
-    fprintf(stderr, "acp: %s: error %d\n", what, rc);
-    exit(1);
-}
-
 static void put_to(int rank, size_t size)
 {
     struct utofu_mrq_notice notice;
 
-    check_code(utofu_put(vcq, places[rank].vcq_id, own, places[rank].stadd, size, 0,
-                         UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE, NULL),
-               "utofu_put");
+    bench_check(utofu_put(vcq, places[rank].vcq_id, own, places[rank].stadd, size, 0,
+                          UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE, NULL),
+                "utofu_put");
     while (utofu_poll_mrq(vcq, 0, &notice) == UTOFU_ERR_NOT_FOUND)
         ;
 }
@@ -108,9 +100,9 @@ static void compare_with_put(const char *what, size_t size, int calls)
  */
 static void send_message(int rank, uint64_t edata)
 {
-    check_code(utofu_put(vcq, places[rank].vcq_id, own + AREA / 2, places[rank].stadd + AREA / 2,
-                         64, edata, UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE, NULL),
-               "utofu_put");
+    bench_check(utofu_put(vcq, places[rank].vcq_id, own + AREA / 2, places[rank].stadd + AREA / 2,
+                          64, edata, UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE, NULL),
+                "utofu_put");
 }
 
 static uint64_t receive_message(void)
@@ -209,7 +201,7 @@ int main(int argc, char **argv)
     if (utofu_create_vcq(0, 0, &vcq) != UTOFU_SUCCESS ||
         utofu_reg_mem(vcq, area, AREA, 0, &own) != UTOFU_SUCCESS)
         exit(1);
-    check_code(utofu_query_vcq_id(vcq, &mine->vcq_id), "utofu_query_vcq_id");
+    bench_check(utofu_query_vcq_id(vcq, &mine->vcq_id), "utofu_query_vcq_id");
     mine->stadd = own;
     acp_sync();
     for (int r = 0; r < 3; r++) {
@@ -223,8 +215,8 @@ int main(int argc, char **argv)
     else
         take_part();
     acp_sync();
-    check_code(utofu_dereg_mem(vcq, own, 0), "utofu_dereg_mem");
-    check_code(utofu_free_vcq(vcq), "utofu_free_vcq");
+    bench_check(utofu_dereg_mem(vcq, own, 0), "utofu_dereg_mem");
+    bench_check(utofu_free_vcq(vcq), "utofu_free_vcq");
     if (acp_finalize() != 0)
         exit(1);
     free(area);

@@ -32,14 +32,6 @@ static utofu_vcq_hdl_t vcq;
 static utofu_stadd_t own;
 static lapi_long_t vcq_ids[2], stadds[2];
 
-static void check_code(int rc, const char *what)
-{
-    if (rc == 0)
-        return;
-    fprintf(stderr, "lapi: %s: error %d\n", what, rc);
-    exit(1);
-}
-
 static void *handle_small(lapi_handle_t *h, void *uhdr, uint *uhdr_len, ulong *msg_len,
                           compl_hndlr_t **handler, void **info)
 {
@@ -75,15 +67,15 @@ static void am_ping_pong(void)
     for (int i = 0; i < CALLS; i++) {
         expected++;
         if (me == 0)
-            check_code(LAPI_Amsend(hndl, other, small_handlers[other], NULL, 0, source, 8, NULL,
-                                   NULL, NULL),
-                       "LAPI_Amsend");
+            bench_check(LAPI_Amsend(hndl, other, small_handlers[other], NULL, 0, source, 8, NULL,
+                                    NULL, NULL),
+                        "LAPI_Amsend");
         while (arrived < expected)
             LAPI_Probe(hndl);
         if (me == 1)
-            check_code(LAPI_Amsend(hndl, other, small_handlers[other], NULL, 0, source, 8, NULL,
-                                   NULL, NULL),
-                       "LAPI_Amsend");
+            bench_check(LAPI_Amsend(hndl, other, small_handlers[other], NULL, 0, source, 8, NULL,
+                                    NULL, NULL),
+                        "LAPI_Amsend");
     }
 }
 
@@ -94,8 +86,8 @@ static void put_to_other(void)
     while ((rc = utofu_put(vcq, vcq_ids[1 - me], own, stadds[1 - me] + 64, 8, 0,
                            UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE, NULL)) == UTOFU_ERR_BUSY)
         if ((rc = utofu_poll_tcq(vcq, 0, &(void *){NULL})) != UTOFU_ERR_NOT_FOUND)
-            check_code(rc, "utofu_poll_tcq");
-    check_code(rc, "utofu_put");
+            bench_check(rc, "utofu_poll_tcq");
+    bench_check(rc, "utofu_put");
 }
 
 static void put_ping_pong(void)
@@ -117,7 +109,7 @@ static void am_stream(void)
 {
     if (me == 0)
         for (int i = 0; i < LARGE_CALLS; i++) {
-            check_code(
+            bench_check(
                 LAPI_Amsend(hndl, 1, large_handlers[1], NULL, 0, source, LARGE, NULL, NULL, &done),
                 "LAPI_Amsend");
             LAPI_Waitcntr(hndl, &done, 1, NULL);
@@ -131,9 +123,9 @@ static void put_stream(void)
 
     if (me == 0)
         for (int i = 0; i < LARGE_CALLS; i++) {
-            check_code(utofu_put(vcq, vcq_ids[1], own, stadds[1], LARGE, 0,
-                                 UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE, NULL),
-                       "utofu_put");
+            bench_check(utofu_put(vcq, vcq_ids[1], own, stadds[1], LARGE, 0,
+                                  UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE, NULL),
+                        "utofu_put");
             while (utofu_poll_mrq(vcq, 0, &notice) == UTOFU_ERR_NOT_FOUND)
                 ;
         }
@@ -182,18 +174,18 @@ int main(void)
     lapi_info_t info = {0};
     utofu_vcq_id_t id;
 
-    check_code(LAPI_Init(&hndl, &info), "LAPI_Init");
+    bench_check(LAPI_Init(&hndl, &info), "LAPI_Init");
     LAPI_Qenv(hndl, TASK_ID, &me);
     LAPI_Qenv(hndl, NUM_TASKS, &tasks);
-    check_code(tasks != 2, "2 processes are wanted");
+    bench_check(tasks != 2, "2 processes are wanted");
     LAPI_Senv(hndl, INTERRUPT_SET, 0);
     area = aligned_alloc(4096, LARGE);
     source = aligned_alloc(4096, LARGE);
     memset(area, 1, LARGE);
     memset(source, 2, LARGE);
-    check_code(utofu_create_vcq(0, 0, &vcq), "utofu_create_vcq");
-    check_code(utofu_reg_mem(vcq, area, LARGE, 0, &own), "utofu_reg_mem");
-    check_code(utofu_query_vcq_id(vcq, &id), "utofu_query_vcq_id");
+    bench_check(utofu_create_vcq(0, 0, &vcq), "utofu_create_vcq");
+    bench_check(utofu_reg_mem(vcq, area, LARGE, 0, &own), "utofu_reg_mem");
+    bench_check(utofu_query_vcq_id(vcq, &id), "utofu_query_vcq_id");
     LAPI_Address_init(hndl, address_of(handle_small), small_handlers);
     LAPI_Address_init(hndl, address_of(handle_large), large_handlers);
     LAPI_Address_init64(hndl, id, vcq_ids);
@@ -203,9 +195,9 @@ int main(void)
     compare_with("message of 8 bytes and its answer; put and its answer", am_ping_pong,
                  put_ping_pong, CALLS);
     compare_with("message of 1 MiB until it is complete; put", am_stream, put_stream, LARGE_CALLS);
-    check_code(utofu_dereg_mem(vcq, own, 0), "utofu_dereg_mem");
-    check_code(utofu_free_vcq(vcq), "utofu_free_vcq");
-    check_code(LAPI_Term(hndl), "LAPI_Term");
+    bench_check(utofu_dereg_mem(vcq, own, 0), "utofu_dereg_mem");
+    bench_check(utofu_free_vcq(vcq), "utofu_free_vcq");
+    bench_check(LAPI_Term(hndl), "LAPI_Term");
     free(area);
     free(source);
     return 0;

@@ -176,6 +176,15 @@ static inline double bench_quantile(double *times, int n, double part)
     return times[(int)(part * n)];
 }
 
+/* Ends the program unless the return code is 0. */
+static inline void bench_check(int rc, const char *what)
+{
+    if (rc == 0)
+        return;
+    fprintf(stderr, "%s: error %d\n", what, rc);
+    exit(1);
+}
+
 static inline long bench_number(const char *program, const char *text, long min, long max)
 {
     char *end;

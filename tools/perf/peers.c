@@ -258,7 +258,7 @@ static void run_column(struct reader *r)
 static void flush_output(void)
 {
     if (tool_output_flush() != 0)
-        exit(1); /* prints the error */
+        exit(1); /* prints the error, and removes files */
 }
 
 static void print_head(void)
