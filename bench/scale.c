@@ -15,7 +15,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <time.h>
 
 #include "measure.h" /* before forked.h, which has a variable named size */
 
@@ -33,14 +32,6 @@ static struct world {
 } * world;
 
 static int neighbours;
-
-static double now_seconds(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 static void put_to_neighbours(utofu_vcq_hdl_t vcq)
 {
@@ -92,15 +83,15 @@ static int be_process(void)
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     memset(words, 0xff, sizeof(words));
-    double start = now_seconds();
+    double start = bench_now();
     CHECK(utofu_create_vcq(0, 0, &vcq) == UTOFU_SUCCESS);
     CHECK(utofu_reg_mem_with_stag(vcq, words, sizeof(words), STAG, 0, &stadd) == UTOFU_SUCCESS);
     CHECK(utofu_query_vcq_id(vcq, &world->ids[rank]) == UTOFU_SUCCESS);
-    world->create[rank] = now_seconds() - start;
+    world->create[rank] = (bench_now() - start) * 1e-6;
     await_all(&world->here, LOOK_US);
-    start = now_seconds();
+    start = bench_now();
     put_to_neighbours(vcq);
-    world->puts[rank] = now_seconds() - start;
+    world->puts[rank] = (bench_now() - start) * 1e-6;
     await_all(&world->done, LOOK_US);
     look_at_memory();
     await_all(&world->seen, LOOK_US);
@@ -120,12 +111,6 @@ static double maximum_of(const double *of)
     return max;
 }
 
-/* Rank 0 also has the connections of the rendezvous server. */
-static double median_of(double *of)
-{
-    return bench_quantile(of, size, 0.5);
-}
-
 int main(int argc, char **argv)
 {
     struct rusage use;
@@ -137,6 +122,7 @@ int main(int argc, char **argv)
                 MAX_PROCESSES);
         return 2;
     }
+    bench_find_counter(); /* before there are processes */
     world = shared_memory(sizeof(*world));
     if (run_processes("utofu-scale", be_process))
         return 1;
@@ -148,7 +134,7 @@ int main(int argc, char **argv)
            "for each put %.0f us, CPU %.0f us; a process has %.0f KiB of its own, %.0f KiB of page "
            "tables, %.0f descriptors\n",
            size, neighbours, maximum_of(world->create), maximum_of(world->puts), cpu,
-           maximum_of(world->puts) * us, cpu * us, median_of(world->anonymous),
-           median_of(world->tables), median_of(world->descriptors));
+           maximum_of(world->puts) * us, cpu * us, bench_quantile(world->anonymous, size, 0.5),
+           bench_quantile(world->tables, size, 0.5), bench_quantile(world->descriptors, size, 0.5));
     return 0;
 }
