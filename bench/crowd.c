@@ -2,8 +2,9 @@
 /*
  * crowd WHAT THREADS SECONDS
  *
- * Many processes and threads at once; bench/many runs it with more and more of them. Each thread
- * has a VCQ and a line of 256 bytes of its process's registered memory for each other thread. WHAT:
+ * Many processes and threads at once; scripts/bench many runs it with more and more of them. Each
+ * thread has a VCQ and a line of 256 bytes of its process's registered memory for each other
+ * thread. WHAT:
  *
  *   pairs  thread 2n and thread 2n + 1 put to each other
  *   all    everybody puts to all others, one after the other
@@ -24,9 +25,6 @@
 
 enum { WINDOW = 16, LINE = 256, BUFFER = 64 << 10, MOST_THREADS = 64, MOST_MEMBERS = 1024 };
 
-enum what { PAIRS, ALL, ONE, WORD, MEMORY };
-static const char *const names[] = {"pairs", "all", "one", "word", "memory"};
-
 struct address {
     utofu_vcq_id_t id;
     utofu_stadd_t stadd; /* of the process's lines */
@@ -38,11 +36,11 @@ struct member {
     utofu_vcq_hdl_t vcq;
     utofu_stadd_t stadd; /* of the own lines, as this VCQ has them */
     uint8_t *buffer;
+    unsigned int next; /* to which it puts next */
     uint64_t count;
     double us;
 };
 
-static enum what what;
 static unsigned int num_threads, num_members;
 static double seconds;
 static struct member members[MOST_THREADS];
@@ -81,13 +79,13 @@ static void put_word(struct member *m, unsigned int to)
                 "utofu_put");
 }
 
-static unsigned int put_to_others(struct member *m, unsigned int *next)
+static unsigned int put_to_others(struct member *m)
 {
     for (int i = 0; i < WINDOW; i++) {
-        *next = *next + 1 == num_members ? 0 : *next + 1;
-        if (*next == m->number)
-            *next = *next + 1 == num_members ? 0 : *next + 1;
-        put_word(m, *next);
+        do
+            m->next = m->next + 1 == num_members ? 0 : m->next + 1;
+        while (m->next == m->number);
+        put_word(m, m->next);
     }
     take_entries(m, WINDOW);
     return WINDOW;
@@ -134,31 +132,29 @@ static unsigned int poll_once(struct member *m)
     return 0;
 }
 
-static unsigned int take_step(struct member *m, unsigned int *next)
+static unsigned int put_or_poll(struct member *m)
 {
-    switch (what) {
-    case PAIRS:
-        return put_to_partner(m);
-    case ALL:
-        return put_to_others(m, next);
-    case ONE:
-        return m->number == 0 ? put_to_others(m, next) : poll_once(m);
-    case WORD:
-        return add_to_word(m);
-    case MEMORY:
-        return register_once(m);
-    }
-    return 0;
+    return m->number == 0 ? put_to_others(m) : poll_once(m);
 }
+
+/* What a member does; returns how many operations that were. */
+static const struct mode {
+    const char *name;
+    unsigned int (*take_step)(struct member *m);
+} modes[] = {{"pairs", put_to_partner},
+             {"all", put_to_others},
+             {"one", put_or_poll},
+             {"word", add_to_word},
+             {"memory", register_once}};
+static const struct mode *mode;
 
 static void run_for(struct member *m, double us)
 {
-    unsigned int next = m->number;
     double begin = bench_now();
 
     m->count = 0;
     do
-        m->count += take_step(m, &next);
+        m->count += mode->take_step(m);
     while ((m->us = bench_now() - begin) < us);
 }
 
@@ -189,7 +185,7 @@ static void open_member(struct member *m, unsigned int t, struct address *own)
 {
     size_t size = (size_t)(num_members + 1) * LINE;
 
-    m->number = party.rank * num_threads + t;
+    m->number = m->next = party.rank * num_threads + t;
     m->buffer = allocate_pages(BUFFER);
     party_check(utofu_create_vcq((utofu_tni_id_t)(t % 6), 0, &m->vcq), "utofu_create_vcq");
     party_check(utofu_query_vcq_id(m->vcq, &own->id), "utofu_query_vcq_id");
@@ -221,7 +217,7 @@ static void print_results(void)
     if (party.rank == 0)
         printf("{\"what\": \"%s\", \"processes\": %u, \"threads\": %u, \"per_us\": %.4f, "
                "\"slowest\": %.5f, \"fastest\": %.5f}\n",
-               names[what], party.size, num_threads, sum, least, most);
+               mode->name, party.size, num_threads, sum, least, most);
     free(all);
 }
 
@@ -229,9 +225,10 @@ static void read_arguments(int argc, char **argv)
 {
     if (argc != 4)
         party_usage_error("crowd", "wanted: WHAT THREADS SECONDS");
-    for (what = PAIRS; what <= MEMORY && strcmp(argv[1], names[what]) != 0; what++)
-        ;
-    if (what > MEMORY)
+    for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++)
+        if (strcmp(argv[1], modes[i].name) == 0)
+            mode = &modes[i];
+    if (!mode)
         party_usage_error("crowd", "%s is none of pairs, all, one, word, memory", argv[1]);
     num_threads = (unsigned int)bench_number("crowd", argv[2], 1, MOST_THREADS);
     seconds = atof(argv[3]);
@@ -247,7 +244,7 @@ int main(int argc, char **argv)
     read_arguments(argc, argv);
     party_open("crowd", 1, 60);
     num_members = party.size * num_threads;
-    if (num_members > MOST_MEMBERS || num_members < 2 || (what == PAIRS && num_members % 2 != 0))
+    if (num_members > MOST_MEMBERS || num_members < 2 || (mode == modes && num_members % 2 != 0))
         party_fail(2, "%u threads in all: an even number up to %d", num_members, MOST_MEMBERS);
     lines = allocate_pages((size_t)(num_members + 1) * LINE);
     for (unsigned int t = 0; t < num_threads; t++)

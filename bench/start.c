@@ -4,8 +4,8 @@
  *
  * Each process of a job puts eight bytes to the next rank, as its first call after the set-up, and
  * waits for the put of the previous rank. Prints when its own put had ended, in seconds since T0,
- * which is CLOCK_REALTIME in nanoseconds. bench/start runs it under each launcher. Compiled with
- * WITH_MPI it does the same with MPI: MPI_Init, MPI_Put, MPI_Win_flush.
+ * which is CLOCK_REALTIME in nanoseconds. scripts/bench start runs it under each launcher. Compiled
+ * with WITH_MPI it does the same with MPI: MPI_Init, MPI_Put, MPI_Win_flush.
  */
 #include <sched.h>
 #include <stdint.h>

@@ -315,7 +315,7 @@ static void raw_add(int count)
     }
 }
 
-/* Only the calls, with no earlier requests under way: see settle(). */
+/* Only the calls, with no earlier requests under way: see await_posted(). */
 static void raw_calls(int count)
 {
     for (int i = 0; i < count && party.rank == 0; i++) {

@@ -10,7 +10,7 @@ trap 'rm -rf "$folder"' EXIT
 export TMPDIR=$folder/tmp
 tree=$folder/tree
 mkdir -p "$TMPDIR" "$tree"/{scripts,src,provider,tests}
-cp "$1" "$tree/scripts/mutate"
+cp "$1" "${1%/*}/source-files" "$tree/scripts/"
 cat >"$tree/meson.build" <<'END'
 project('small', 'c')
 option = get_option('tests')
