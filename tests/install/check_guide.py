@@ -24,8 +24,8 @@ FIRST = re.compile(r"(?:[A-Z][A-Z_]*=\S* )*(?:cc|c\+\+|gfortran|mpicc|mpirun|mpi
 ELSEWHERE = (  # what is not run, and why
     (r"meson setup build && meson install", "builds all of it for minutes: use_as_readme_says, install_is_enough"),
     (r"scripts/quickstart", "installs packages and builds: ofi_quickstart"),
-    (r"scripts/rxe-vm|UT_LEAVING", "boots a virtual machine for minutes: the tests of Soft-RoCE"),
     (r"sudo scripts/rxe-vm up", "changes the network devices of the machine"),
+    (r"scripts/rxe-vm|UT_LEAVING", "boots a virtual machine for minutes: the tests of Soft-RoCE"),
     (r"scripts/(bench|ratios)|utofu-perf --peers", "measures for many minutes: perf_peers takes few iterations"),
     (r"podman ", "needs an image, and the right to run containers"),
     (r"srun", "needs Slurm"),
