@@ -70,7 +70,7 @@ static bool start_direct(struct ut_vcq *vcq, struct ut_slot *slot)
     struct ut_link *link = ut_link_if_any(vcq, d->rmt_vcq_id);
     if (!ut_link_is_ready(link) || !ut_find_addrs(vcq->stags, link, slot, &r, &addrs))
         return false;
-    int rc = ut_write_put(vcq, slot, link, addrs, number, vcq->unflushed ? PROV_MORE : 0u);
+    int rc = ut_post_put_unqueued(vcq, slot, link, addrs, number, vcq->unflushed ? PROV_MORE : 0u);
     if (rc == UT_NOT_DIRECT)
         return false;
     if (__builtin_expect(rc < 0, 0)) {
@@ -210,59 +210,6 @@ void ut_engine_queue_refused(struct ut_vcq *vcq, struct ut_link *link, struct ut
     if (rc == -EAGAIN)
         ut_engine_progress(vcq); /* progress may free an entry of the send queue */
     start_tail(vcq);
-}
-
-/* Usually the previous slot in the TOQ is also the previous slot of the link. */
-static void remove_from_link(struct ut_vcq *vcq, uint32_t number)
-{
-    uint32_t before = (number - 1) & vcq->toq_mask;
-    struct ut_link *link = vcq->toq[number].link;
-
-    UT_ASSERT(link->append == &vcq->toq[number].next);
-    if (link->first == number) {
-        link->first = UT_NO_SLOT;
-        link->append = &link->first;
-        return;
-    }
-    if (vcq->toq[before].state != UT_SLOT_POSTED || vcq->toq[before].link != link ||
-        vcq->toq[before].next != number)
-        for (before = link->first; vcq->toq[before].next != number;)
-            before = vcq->toq[before].next;
-    vcq->toq[before].next = UT_NO_SLOT;
-    link->append = &vcq->toq[before].next;
-}
-
-/* Makes progress and tries again: progress may free a send queue entry, or end the link. */
-static bool post_inline_again(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot)
-{
-    uint32_t length = ut_desc_length(&slot->desc), number = ut_slot_number(vcq, slot), rkey;
-    uint64_t at;
-
-    if (!ut_toq_is_direct(vcq) || !ut_link_is_ready(link) || length > link->inline_max ||
-        !ut_link_find_last_stag(link, slot->desc.rmt_stadd, length, &at, &rkey))
-        return false;
-    int rc = link->write_inline(link->conn, slot->desc.data, at, rkey, length,
-                                ut_cookie(UT_COOKIE_SLOT, number));
-    if (rc != 0)
-        return false;
-    ut_slot_set_posted(slot, true, true);
-    ut_link_append(link, slot, number, false);
-    vcq->toq_exec = ++vcq->toq_tail;
-    return true;
-}
-
-void ut_engine_requeue_inline(struct ut_vcq *vcq, int rc)
-{
-    struct ut_slot *slot = ut_vcq_slot(vcq, vcq->toq_tail - 1);
-    uint32_t number = ut_slot_number(vcq, slot);
-    struct ut_link *link = slot->link;
-
-    remove_from_link(vcq, number);
-    slot->state = UT_SLOT_FREE;
-    vcq->toq_exec = --vcq->toq_tail;
-    if (rc == -EAGAIN && ut_engine_progress(vcq) && post_inline_again(vcq, link, slot))
-        return;
-    ut_engine_queue_refused(vcq, link, slot, rc);
 }
 
 /* A checked VCQ holds submitted communications back: see ut_engine_start_held(). */

@@ -58,10 +58,6 @@ void ut_engine_check_unread(struct ut_vcq *vcq);
 void ut_engine_queue_refused(struct ut_vcq *vcq, struct ut_link *link, struct ut_slot *slot, int rc)
     __attribute__((cold));
 
-/* The provider refused an inline put, the last slot of the TOQ: removes the slot from TOQ and link,
- * then does the same as ut_engine_queue_refused(). */
-void ut_engine_requeue_inline(struct ut_vcq *vcq, int rc);
-
 /* Session mode: a put with this SPS has arrived. */
 void ut_engine_schedule(struct ut_vcq *vcq, unsigned int sps);
 

@@ -166,7 +166,7 @@ static enum ut_outcome split_and_post(struct ut_link *link, struct ut_slot *slot
     return UT_POSTED;
 }
 
-bool ut_parts_post(struct ut_link *link, struct ut_slot *slot, struct prov_xfer *x, int *rc,
+bool ut_parts_post(struct ut_link *link, struct ut_slot *slot, struct prov_xfer *x,
                    enum ut_outcome *outcome)
 {
     struct rails_for_put rails_for_put;
@@ -175,11 +175,6 @@ bool ut_parts_post(struct ut_link *link, struct ut_slot *slot, struct prov_xfer 
         *outcome = split_and_post(link, slot, x, &rails_for_put);
         return true;
     }
-    if (ut_slot_notifies_peer(slot) && ut_parted_is_before(link, slot)) {
-        *outcome = UT_NOT_NOW;
-        return true;
-    }
-    x->flags |= PROV_WHOLE;
-    *rc = link->ops->write(link->conn, x);
-    return false;
+    *outcome = UT_NOT_NOW;
+    return ut_slot_notifies_peer(slot) && ut_parted_is_before(link, slot);
 }

@@ -7,8 +7,8 @@
 #include "engine/posting.h"
 
 /* The provider has returned -EMSGSIZE for the put. True: *outcome is the result, for instance that
- * the put is posted in parts. False: the link's own connection returned *rc for the whole put. */
-bool ut_parts_post(struct ut_link *link, struct ut_slot *slot, struct prov_xfer *x, int *rc,
+ * the put is posted in parts. False: the link's own connection has to post the whole put. */
+bool ut_parts_post(struct ut_link *link, struct ut_slot *slot, struct prov_xfer *x,
                    enum ut_outcome *outcome);
 /* The last outstanding part has ended: ends the put, repeats it, or posts its notice. */
 void ut_parts_end(struct ut_link *link, struct ut_slot *slot);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/parts.h"
+#include "engine/put.h"
 #include "mapped.h"
 #include "stats/stats.h"
 
@@ -125,7 +126,6 @@ static inline bool resolve_addresses(struct ut_link *link, struct ut_slot *slot,
 /* Posts the data, and the notice as an immediate if possible. */
 static inline enum ut_outcome post_put(struct ut_link *link, struct ut_slot *slot)
 {
-    const struct ut_desc *d = &slot->desc;
     enum ut_outcome outcome;
     struct prov_xfer x = {0};
 
@@ -135,30 +135,25 @@ static inline enum ut_outcome post_put(struct ut_link *link, struct ut_slot *slo
         return UT_NOT_NOW;
     if (!resolve_addresses(link, slot, false, &x, &outcome))
         return outcome;
-    ut_post_from_copy(link, slot, &x);
-    if (d->kind == UT_DESC_PIGGYBACK)
-        x.flags |= PROV_COPY;
-    bool notify = ut_slot_wants_remote_notice(slot) || ut_desc_sps(d);
-    bool rides = notify && ut_notice_fits_immediate(link, d, &x.imm);
-    if (rides)
-        x.flags |= ut_notify_flags(d);
-    else if (notify)
+    ut_choose_source(link, slot, &x);
+    bool message = !ut_add_immediate(link, slot, &x);
+    if (message)
         x.flags &= ~(uint32_t)PROV_SIGNAL; /* the message behind the put is signalled */
-    int rc = link->ops->write(link->conn, &x);
-    if (__builtin_expect(rc < 0, 0)) {
-        if (rc == -EMSGSIZE && ut_parts_post(link, slot, &x, &rc, &outcome))
+    int rc = ut_write_put(link, slot, &x);
+    if (__builtin_expect(rc == -EMSGSIZE, 0)) {
+        if (ut_parts_post(link, slot, &x, &outcome))
             return outcome;
-        if (rc < 0)
-            return ut_post_handle_refusal(link, slot, rc);
+        x.flags |= PROV_WHOLE;
+        rc = ut_write_put(link, slot, &x);
     }
+    if (__builtin_expect(rc < 0, 0))
+        return ut_post_handle_refusal(link, slot, rc);
     slot->pending++;
     if (rc & PROV_COMPLETE)
         slot->tcq_ready = true;
-    else if (rc & PROV_SRC_FREE)
-        ut_save_source(slot, x.lcl);
-    if (rides)
+    if (x.flags & PROV_NOTIFY)
         slot->msg_number = ut_link_count_tx(link);
-    return data_accepted(link, slot, rc, notify && !rides);
+    return data_accepted(link, slot, rc, message);
 }
 
 int ut_post_parted_notice(struct ut_link *link, struct ut_slot *slot)

@@ -75,13 +75,18 @@ UT_INLINE void ut_copy_source(struct ut_desc *d, const uint8_t *source, uint32_t
     d->kind = UT_DESC_PIGGYBACK;
 }
 
-/* Posts a small put from a copy of the source. If the connection breaks, the repeated put uses the
- * copy, too. The copy is made before posting: the program may see the data in the peer's memory,
- * and reuse the source, while this thread is still inside the provider's write. */
-UT_INLINE void ut_post_from_copy(const struct ut_link *link, struct ut_slot *slot,
-                                 struct prov_xfer *x)
+/* The data of a piggyback put are in the descriptor. A small put is posted from a copy there, too,
+ * and if the connection breaks, the repeated put uses the copy. The copy is made before posting:
+ * the program may see the data in the peer's memory, and reuse the source, while this thread is
+ * still inside the provider's write. */
+UT_INLINE void ut_choose_source(const struct ut_link *link, struct ut_slot *slot,
+                                struct prov_xfer *x)
 {
-    if (slot->desc.kind != UT_DESC_PUT || x->length > link->source_copy_max)
+    if (slot->desc.kind == UT_DESC_PIGGYBACK) {
+        x->flags |= PROV_COPY;
+        return;
+    }
+    if (x->length > link->source_copy_max)
         return;
     ut_copy_source(&slot->desc, x->lcl, x->length);
     x->lcl = slot->desc.data;
@@ -90,7 +95,7 @@ UT_INLINE void ut_post_from_copy(const struct ut_link *link, struct ut_slot *slo
 
 /* The provider has read the source, but may have to send it again on a new connection. Copies a
  * small source to the descriptor, so that the TCQ entry can be written; a large source must stay
- * unchanged until delivery. ut_post_from_copy() makes no copy in two cases: over shared memory the
+ * unchanged until delivery. ut_choose_source() makes no copy in two cases: over shared memory the
  * kernel may read the source, and checks that it is mapped; and the shuffle mode has its own copy,
  * or needs none. In these cases it is known whether the put was executed, so the put is not
  * repeated, unless it stands behind a notice that found no room in the peer's ring. */

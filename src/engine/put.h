@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Posts a put at once, past the queue of its link. For the direct path (direct.c) and for
- * descriptors of the TOQ that start (engine.c). */
+/* Posts the data of a put: at once, past the queue of its link, for direct.c and for descriptors of
+ * the TOQ that start (engine.c); ut_write_put() and ut_add_immediate() also for post.c, from that
+ * queue. */
 #ifndef UT_ENGINE_PUT_H
 #define UT_ENGINE_PUT_H
 
@@ -66,18 +67,28 @@ static inline bool ut_put_must_wait(const struct ut_link *link, const struct ut_
            (d->flags & UTOFU_ONESIDED_FLAG_STRONG_ORDER);
 }
 
-/* Adds the remote notice and the SPS of a put as an immediate. False: the STADD is not announced.
- */
-UT_INLINE bool ut_add_immediate(struct ut_link *link, struct ut_slot *slot, struct prov_xfer *x)
+/* Adds the remote notice and the SPS of a put, if any, as an immediate (PROV_NOTIFY). False: the
+ * STADD is not announced, and a message must follow the put. */
+UT_INLINE bool ut_add_immediate(const struct ut_link *link, const struct ut_slot *slot,
+                                struct prov_xfer *x)
 {
-    slot->msg_number = 0;
     if (!ut_slot_wants_remote_notice(slot) && !ut_desc_sps(&slot->desc))
         return true;
     if (!ut_notice_fits_immediate(link, &slot->desc, &x->imm))
         return false;
     x->flags |= ut_notify_flags(&slot->desc);
-    slot->msg_number = ut_link_count_tx(link);
     return true;
+}
+
+/* Writes the data of a put. ut_choose_source() has chosen x->lcl. Returns the result of the
+ * provider. */
+UT_INLINE int ut_write_put(struct ut_link *link, struct ut_slot *slot, const struct prov_xfer *x)
+{
+    int rc = link->ops->write(link->conn, x);
+
+    if ((rc & (INT_MIN | PROV_COMPLETE | PROV_SRC_FREE)) == PROV_SRC_FREE)
+        ut_save_source(slot, x->lcl);
+    return rc;
 }
 
 /* Marks a put as posted. Returns the flags for its completion. `kept`: the source is copied, so the
@@ -94,11 +105,12 @@ UT_INLINE uint32_t ut_mark_put_posted(struct ut_slot *slot, bool kept)
     return flags | PROV_UNSIGNALLED;
 }
 
-/* Posts a put. Returns the result of the provider, or UT_NOT_DIRECT if nothing was done. */
-UT_INLINE int ut_write_put(struct ut_vcq *vcq, struct ut_slot *slot, struct ut_link *link,
-                           struct ut_addrs addrs, uint32_t number, uint32_t flags)
+/* Posts a put, and counts its notice, before the slot is on the link. Returns the result of the
+ * provider, or UT_NOT_DIRECT if nothing was done. */
+UT_INLINE int ut_post_put_unqueued(struct ut_vcq *vcq, struct ut_slot *slot, struct ut_link *link,
+                                   struct ut_addrs addrs, uint32_t number, uint32_t flags)
 {
-    struct ut_desc *d = &slot->desc;
+    const struct ut_desc *d = &slot->desc;
     struct prov_xfer x = {.lcl = addrs.local,
                           .rmt = addrs.remote,
                           .length = ut_desc_length(d),
@@ -108,17 +120,12 @@ UT_INLINE int ut_write_put(struct ut_vcq *vcq, struct ut_slot *slot, struct ut_l
 
     if (ut_put_must_wait(link, d) || !ut_add_immediate(link, slot, &x))
         return UT_NOT_DIRECT;
-    if (d->kind == UT_DESC_PIGGYBACK) {
-        x.flags |= PROV_COPY;
-    } else {
+    slot->msg_number = x.flags & PROV_NOTIFY ? ut_link_count_tx(link) : 0;
+    if (d->kind == UT_DESC_PUT)
         x.lkey = vcq->stags->hot_local->lkey[link->provider];
-        ut_post_from_copy(link, slot, &x);
-    }
+    ut_choose_source(link, slot, &x);
     x.flags |= ut_mark_put_posted(slot, d->kind == UT_DESC_PIGGYBACK);
-    int rc = link->ops->write(link->conn, &x);
-    if ((rc & (INT_MIN | PROV_COMPLETE | PROV_SRC_FREE)) == PROV_SRC_FREE && d->kind == UT_DESC_PUT)
-        ut_save_source(slot, x.lcl);
-    return rc;
+    return ut_write_put(link, slot, &x);
 }
 
 #undef UT_INLINE
