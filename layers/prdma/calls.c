@@ -4,6 +4,7 @@
  * call without requests of the layer goes to MPI unchanged; for a mixed array, MPI gets
  * MPI_REQUEST_NULL in place of the layer's requests.
  */
+#include "handles.h"
 #include "mpilayer.h"
 #include "request.h"
 #include "rounds.h"
@@ -166,19 +167,19 @@ int MPI_Test(MPI_Request *request, int *flag, MPI_Status *status)
     return r != NULL ? raise_unless_ok(r, code) : PMPI_Test(request, flag, status);
 }
 
-int MPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *status)
+int PR_PLAIN_CALL(Request_get_status)(pr_request_arg request, int *flag, MPI_Status *status)
 {
     if (pr_num_requests == 0)
-        return PMPI_Request_get_status(request, flag, status);
+        return PR_PLAIN_NEXT(Request_get_status)(request, flag, status);
     pr_lock();
-    struct pr_request *r = find_own(request);
+    struct pr_request *r = find_own((MPI_Request)request);
     if (r != NULL) {
         *flag = pr_request_test_and_probe(r);
         if (*flag)
             pr_empty_status(status);
     }
     pr_unlock();
-    return r != NULL ? MPI_SUCCESS : PMPI_Request_get_status(request, flag, status);
+    return r != NULL ? MPI_SUCCESS : PR_PLAIN_NEXT(Request_get_status)(request, flag, status);
 }
 
 /* Completes requests that are all complete; `code`: of the whole call. */

@@ -26,13 +26,12 @@ how_many() {
     grep -c -- "$1" "$folder/$2"
 }
 
-# One rank without the library, in each place: one line, and MPI's own requests in all ranks.
+# One rank without the library, in each place: one line, and MPI's own requests in all ranks. A shell sets LD_PRELOAD,
+# as mpirun of Open MPI 5.0.7 (Debian 13) ends with SIGSEGV where ":" separates programs (open-mpi/ompi, issue 13303).
+# shellcheck disable=SC2016 # for the shells that are started
 for place in 0 2; do
-    if [ $place = 0 ]; then
-        start missing -n 1 "$rounds" 100 : -n 2 env LD_PRELOAD="$library$behind" "$rounds" 100
-    else
-        start missing -n 2 env LD_PRELOAD="$library$behind" "$rounds" 100 : -n 1 "$rounds" 100
-    fi || fail "a job without the library on rank $place works" missing
+    start missing -n 3 sh -c '[ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" = "$0" ] || export LD_PRELOAD="$1"; shift; exec "$@"' \
+        $place "$library$behind" "$rounds" 100 || fail "a job without the library on rank $place works" missing
     [ "$(how_many "rank $place has no libprdma" missing)" = 1 ] || fail 'one line says so' missing
 done
 
