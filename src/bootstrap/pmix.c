@@ -267,10 +267,9 @@ static int read_job(void)
 /* ---- records of hosts whose processes may end early ---- */
 
 /* PMIx of Slurm (seen with 22.05 and 24.11) answers for a host only while a process of the job runs
- * there. So the processes of
- * a host request the records of all other hosts in their first call, and their PMIx server keeps
- * the answers. At its end each process waits until its requests are answered: by then the other
- * hosts have requested the records of this host. */
+ * there. So the processes of a host request the records of all other hosts in their first call, and
+ * their PMIx server keeps the answers. At its end each process waits until its requests are
+ * answered: by then the other hosts have requested the records of this host. */
 enum { FETCH_MAX = 256, FETCH_WAIT_MS = 5000 };
 
 static void count_fetched(int requests)
@@ -477,17 +476,72 @@ static pmix_status_t publish(const char *key, const void *bytes, size_t size)
 
 static void gather_node(void);
 
+/* PMIx_Commit() blocks until the PMIx server answers. A thread calls it, so that the caller can log
+ * that it waits. */
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool done;
+    pmix_status_t status;
+    size_t size;
+    uint8_t record[UT_JOB_RECORD_MAX];
+} publishing = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+static void *publish_in_thread(void *unused)
+{
+    (void)unused;
+    fetch_others();
+    pmix_status_t status = publish(record_key, publishing.record, publishing.size);
+    pthread_mutex_lock(&publishing.lock);
+    publishing.status = status;
+    publishing.done = true;
+    pthread_cond_signal(&publishing.changed);
+    pthread_mutex_unlock(&publishing.lock);
+    return NULL;
+}
+
+/* Slurm's server tries to reach an ended host five times, with pauses of 31 s in all, and answers
+ * nothing else meanwhile. */
+static void warn_publishing(unsigned long long seconds)
+{
+    ut_warn("bootstrap", "the PMIx server of this node has not answered for %llu s%s", seconds,
+            must_fetch() ? ": Slurm's does so for about 31 s where all processes of another host "
+                           "of the job have ended before this process called the library"
+                         : "");
+}
+
+static void wait_until_published(void)
+{
+    struct ut_long_wait long_wait = ut_long_wait_begin(ut_clock_ms());
+
+    pthread_mutex_lock(&publishing.lock);
+    while (!publishing.done) {
+        int left = ut_long_wait_timeout_ms(&long_wait, ut_clock_ms(), -1);
+        struct timespec t = ut_clock_after(CLOCK_REALTIME, (uint64_t)left);
+        pthread_cond_timedwait(&publishing.changed, &publishing.lock, &t);
+        if (!publishing.done && ut_long_wait_must_log(&long_wait, ut_clock_ms()))
+            warn_publishing(ut_long_wait_seconds(&long_wait, ut_clock_ms()));
+    }
+    pthread_mutex_unlock(&publishing.lock);
+}
+
 static int pmix_publish(const void *record, size_t size)
 {
-    fetch_others();
-    pmix_status_t status = publish(record_key, record, size);
-
-    if (status == PMIX_SUCCESS) {
+    memcpy(publishing.record, record, size);
+    publishing.size = size;
+    publishing.done = false;
+    int rc = ut_thread_create(NULL, publish_in_thread, NULL, NULL);
+    if (rc != 0) {
+        ut_error("bootstrap", "cannot start a thread that publishes by PMIx: %s", strerror(-rc));
+        return rc;
+    }
+    wait_until_published();
+    if (publishing.status == PMIX_SUCCESS) {
         gather_node();
         return 0;
     }
     ut_error("bootstrap", "PMIx cannot publish: %s; does the launcher still run?",
-             pmix.lib.error_string(status));
+             pmix.lib.error_string(publishing.status));
     return -EIO;
 }
 
