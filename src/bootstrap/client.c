@@ -29,6 +29,7 @@
 enum {
     PUBLISH_WAIT_MS = 100,        /* wait while the server is not reachable */
     PUBLISH_WAIT_SLOW_MS = 10000, /* wait while the server is reachable */
+    EXIT_WAIT_MS = 5000,          /* wait at exit while no server has the record */
     CONNECT_PAUSE_MS = 2,
     CONNECT_PAUSE_MAX_MS = 100,
     LOOKUPS_MAX = 64,
@@ -578,10 +579,37 @@ bool ut_job_client_explain_absence(char *text, size_t size)
     return absent;
 }
 
+/* Called with the lock held. */
+static bool is_unpublished(void)
+{
+    return client.own == TO_PUBLISH && !client.requests.broken && ut_fd_check_own(client.wake_fd);
+}
+
+/* Rank 0, which serves the job, may call the library after this process has ended: it learns of
+ * this process only if the record is published before. */
+static void wait_for_publication(void)
+{
+    struct ut_long_wait long_wait = ut_long_wait_begin(ut_clock_ms());
+    int64_t until = ut_clock_ms() + EXIT_WAIT_MS;
+
+    pthread_mutex_lock(&client.requests.lock);
+    while (is_unpublished() && ut_job_left_ms(until) > 0) {
+        struct timespec t = ut_clock_after(CLOCK_MONOTONIC, PUBLISH_WAIT_MS);
+        pthread_cond_timedwait(&client.requests.done, &client.requests.lock, &t);
+        if (is_unpublished() && ut_long_wait_must_log(&long_wait, ut_clock_ms()))
+            ut_warn("bootstrap",
+                    "UTOFU_ROOT=%s: the end of this process waits at most %d s more for %s, which "
+                    "does not serve this job yet, and without this wait never knows this process",
+                    client.root.text, ut_job_left_ms(until) / 1000 + 1, server_name());
+    }
+    pthread_mutex_unlock(&client.requests.lock);
+}
+
 void ut_job_client_stop(void)
 {
     if (client.wake_fd < 0)
         return;
+    wait_for_publication();
     client.stopping = true;
     wake_thread(client.rank);
     pthread_join(client.thread, NULL);

@@ -42,6 +42,7 @@ static struct {
     struct ut_job_layout layout;
     struct ut_key key;
     uint32_t rank, size;
+    uint32_t step; /* hash of the names that the launcher gives to this step; 0: none */
     pid_t owner;
     struct ut_job_server *server; /* the server, in rank 0 if rank 0 serves */
     pthread_t server_thread;
@@ -160,8 +161,8 @@ static int start_rendezvous(int64_t deadline)
 
     if (envvar.root.kind == UT_JOB_ROOT_FOLDER) {
         ut_job_folder_open(envvar.root.text, envvar.rank, envvar.size,
-                           envvar.layout.num_blocks > 0 && !ut_env_is_set(UT_ENV_NODE),
-                           &envvar.key);
+                           envvar.layout.num_blocks > 0 && !ut_env_is_set(UT_ENV_NODE), &envvar.key,
+                           envvar.step);
         return 0;
     }
     if (envvar.rank == 0)
@@ -321,8 +322,17 @@ static int envvar_lookup(uint32_t rank, void *record, size_t *size, int wait_ms)
 
 static bool envvar_explain_absence(uint32_t rank, char *text, size_t size)
 {
-    return envvar.root.kind == UT_JOB_ROOT_FOLDER ? ut_job_folder_explain_absence(rank, text, size)
-                                                  : ut_job_client_explain_absence(text, size);
+    if (envvar.root.kind == UT_JOB_ROOT_FOLDER)
+        return ut_job_folder_explain_absence(rank, text, size);
+    if (ut_job_client_explain_absence(text, size))
+        return true;
+    if (ut_job_root_is_utofurun(envvar.root.text)) /* which knows all processes that it started */
+        return false;
+    snprintf(text, size,
+             "has not contacted rank 0, which serves UTOFU_ROOT=%s: it has not called the library "
+             "yet, or it had ended before rank 0 called the library",
+             envvar.root.text);
+    return true;
 }
 
 static int64_t envvar_rank_at(uint32_t node, uint32_t local_rank)
@@ -340,20 +350,25 @@ const struct ut_job_ops ut_job_envvar = {.name = "hand",
 
 /* ---- UTOFU_ROOT alone ---- */
 
+/* `step`: variables that together have one value in all processes of a step, and in no other. */
 static const struct variables {
-    const char *rank, *size, *node, *local_rank, *local_size, *tasks_per_node;
+    const char *rank, *size, *node, *local_rank, *local_size, *tasks_per_node, *step[4];
 } sets[] = {
     {.rank = "OMPI_COMM_WORLD_RANK",
      .size = "OMPI_COMM_WORLD_SIZE",
      .local_rank = "OMPI_COMM_WORLD_LOCAL_RANK",
      .local_size = "OMPI_COMM_WORLD_LOCAL_SIZE"},
-    {.rank = "FLUX_TASK_RANK", .size = "FLUX_JOB_SIZE", .local_rank = "FLUX_TASK_LOCAL_ID"},
+    {.rank = "FLUX_TASK_RANK",
+     .size = "FLUX_JOB_SIZE",
+     .local_rank = "FLUX_TASK_LOCAL_ID",
+     .step = {"FLUX_JOB_ID"}},
     /* size of the step: SLURM_NTASKS is the size of the allocation */
     {.rank = "SLURM_PROCID",
      .size = "SLURM_STEP_NUM_TASKS",
      .node = "SLURM_NODEID",
      .local_rank = "SLURM_LOCALID",
-     .tasks_per_node = "SLURM_STEP_TASKS_PER_NODE"},
+     .tasks_per_node = "SLURM_STEP_TASKS_PER_NODE",
+     .step = {"SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT"}},
 };
 
 static const struct variables *find_variables(void)
@@ -399,6 +414,26 @@ static int place_by_variables(struct ut_job_info *info)
     return 0;
 }
 
+static uint32_t hash_step(const struct variables *v)
+{
+    uint8_t digest[UT_SHA256_SIZE];
+    struct ut_sha256 sha;
+    uint32_t step;
+
+    if (!v->step[0] || !ut_env_text(v->step[0]))
+        return 0;
+    ut_sha256_init(&sha);
+    for (size_t i = 0; v->step[i]; i++) {
+        const char *text = ut_env_text(v->step[i]);
+        if (text)
+            ut_sha256_add(&sha, text, strlen(text));
+        ut_sha256_add(&sha, "", 1);
+    }
+    ut_sha256_end(&sha, digest);
+    memcpy(&step, digest, sizeof(step));
+    return step ? step : 1;
+}
+
 static bool step_present(void)
 {
     return ut_env_is_set(UT_ENV_ROOT);
@@ -414,6 +449,7 @@ static int step_open(struct ut_job_info *info, int64_t deadline)
                  "sets them; set them, or unset UTOFU_ROOT for a job of one");
         return -EINVAL;
     }
+    envvar.step = hash_step(v);
     return open_as((uint32_t)number_of(v->rank), (uint32_t)number_of(v->size), info,
                    place_by_variables, deadline);
 }

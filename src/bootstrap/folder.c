@@ -4,6 +4,9 @@
  * either to a dead process of this job, or to an earlier job: then it is stale. To distinguish the
  * two, the processes of a machine hold a shared lock on the folder. The process that gets the lock
  * exclusively, at the start or at the end, removes stale files.
+ * A launcher that numbers its steps (Slurm, Flux) tells a third way: a stale file of this step is
+ * of this job. Such files stay until all processes of the job have joined, so that a process that
+ * starts late finds the records of those that have ended.
  */
 #include "bootstrap/folder.h"
 #include "bootstrap/job.h"
@@ -35,12 +38,14 @@ struct prefix {
     uint32_t rank, size;
     char host[40]; /* the boot id, which all containers of a host share; empty: unknown */
     uint32_t pid;
-    char name[36]; /* name of the host, for messages; cut to fit */
+    uint32_t step; /* hash of the launcher's name of the step, the same in all its processes; 0:
+                    * unknown */
+    char name[32]; /* name of the host, for messages; cut to fit */
 };
 _Static_assert(sizeof(struct prefix) == 96, "no padding");
 
 enum {
-    MAGIC = 0x33465455, /* UTF3; the last byte is the version */
+    MAGIC = 0x34465455, /* UTF4; the last byte is the version */
     PREFIX = sizeof(struct prefix),
     MAC = UT_SHA256_SIZE,
     FILE_MAX = PREFIX + UT_JOB_RECORD_MAX + MAC,
@@ -54,16 +59,19 @@ enum {
 enum { FOLDER_TRIES = 1000, FOLDER_PAUSE_US = 2000 };
 enum { REPORTED = -EREMOTEIO }; /* the error is logged already */
 
-/* A process of the job that had ended, and whose file was removed at the start. */
+/* A process that had ended: of this job, and its file was removed at the start; or of another host,
+ * and perhaps of an earlier job. */
 struct ended {
     struct ended *next;
+    bool maybe_earlier;
     struct prefix prefix;
 };
 
 static struct {
-    struct ended *ended; /* set once */
+    pthread_mutex_t lock; /* guards `ended`, whose entries are not freed */
+    struct ended *ended;
     const char *folder;
-    uint32_t rank, size;
+    uint32_t rank, size, step;
     bool one_machine;
     struct ut_key key;
     char host[40];
@@ -72,7 +80,7 @@ static struct {
     int fd;        /* the own file, locked */
     int folder_fd; /* the folder, with a shared lock; -1: the file system has no locks */
     char own[PATH_MAX];
-} rendezvous = {.fd = -1, .folder_fd = -1};
+} rendezvous = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1, .folder_fd = -1};
 
 static void read_host(void)
 {
@@ -90,6 +98,12 @@ static bool same_host(const struct prefix *prefix)
 {
     return le32toh(prefix->magic) == MAGIC && rendezvous.host[0] &&
            memcmp(rendezvous.host, prefix->host, sizeof(rendezvous.host)) == 0;
+}
+
+static bool is_of_this_step(const struct prefix *prefix)
+{
+    return le32toh(prefix->magic) == MAGIC && rendezvous.step != 0 &&
+           le32toh(prefix->step) == rendezvous.step;
 }
 
 /* True if the owner of the file has ended, so that the file is not locked. On a file system without
@@ -118,20 +132,34 @@ static bool is_our_name(const char *name)
     return n > 0 && strcmp(name + n, ".new") == 0;
 }
 
-static void remember_ended(const struct prefix *prefix)
+static struct ended *find_ended(uint32_t rank)
 {
-    struct ended *e = malloc(sizeof(*e));
+    struct ended *e = rendezvous.ended;
 
-    if (!e)
-        return;
-    e->prefix = *prefix;
-    e->prefix.name[sizeof(e->prefix.name) - 1] = '\0';
-    e->next = rendezvous.ended;
-    rendezvous.ended = e;
+    while (e && le32toh(e->prefix.rank) != rank)
+        e = e->next;
+    return e;
 }
 
-/* `tries`: how often to wait for a dying process, whose descriptors close in any order. */
-static void remove_stale(int folder, const char *name, int *tries)
+static void remember_ended(const struct prefix *prefix, bool maybe_earlier)
+{
+    pthread_mutex_lock(&rendezvous.lock);
+    struct ended *e = find_ended(le32toh(prefix->rank));
+    if (!e && (e = calloc(1, sizeof(*e)))) {
+        e->next = rendezvous.ended;
+        rendezvous.ended = e;
+    }
+    if (e) {
+        e->maybe_earlier = maybe_earlier;
+        e->prefix = *prefix;
+        e->prefix.name[sizeof(e->prefix.name) - 1] = '\0';
+    }
+    pthread_mutex_unlock(&rendezvous.lock);
+}
+
+/* `tries`: how often to wait for a dying process, whose descriptors close in any order. False: the
+ * file stays for processes of this step that have not joined yet. */
+static bool remove_stale(int folder, const char *name, bool step_is_over, int *tries)
 {
     struct prefix prefix = {0};
     char why[UT_FILE_WHY];
@@ -139,21 +167,49 @@ static void remove_stale(int folder, const char *name, int *tries)
     bool stale;
 
     if (fd < 0)
-        return;
+        return true;
     if (ut_file_check(fd, rendezvous.user, why) != 0) {
         close(fd);
-        return;
+        return true;
     }
     while (!(stale = is_stale(fd)) && errno == EWOULDBLOCK && --*tries > 0)
         usleep(FOLDER_PAUSE_US);
     /* if the writer was killed while it wrote the file, the file has no host name */
-    if (stale &&
-        (read(fd, &prefix, PREFIX) == PREFIX ? same_host(&prefix) : rendezvous.one_machine)) {
+    bool is_complete = read(fd, &prefix, PREFIX) == PREFIX, is_ours = is_of_this_step(&prefix);
+    bool stays = is_ours && !step_is_over;
+    if (stale && !stays && (is_complete ? is_ours || same_host(&prefix) : rendezvous.one_machine)) {
         unlinkat(folder, name, 0);
         if (rendezvous.owner == 0 && same_host(&prefix))
-            remember_ended(&prefix);
+            remember_ended(&prefix, false);
     }
     close(fd);
+    return !stays;
+}
+
+static bool has_joined(int folder, uint32_t rank)
+{
+    struct prefix prefix = {0};
+    char name[32];
+
+    snprintf(name, sizeof(name), "utofu.%u", rank);
+    int fd = ut_file_open(folder, name);
+    if (fd < 0)
+        return false;
+    bool has = read(fd, &prefix, PREFIX) == PREFIX && is_of_this_step(&prefix);
+    close(fd);
+    return has;
+}
+
+/* True if each process of the launcher's step has written its file. */
+static bool all_have_joined(int folder)
+{
+    uint32_t rank = 0;
+
+    if (rendezvous.step == 0 || rendezvous.owner == 0)
+        return false;
+    while (rank < rendezvous.size && has_joined(folder, rank))
+        rank++;
+    return rank == rendezvous.size;
 }
 
 /* Called with the exclusive lock: no other process of this machine is in the job. */
@@ -164,13 +220,14 @@ static void remove_stale_files(int folder)
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     const struct dirent *entry;
     int tries = FOLDER_TRIES / 2; /* fewer tries than processes that wait for the lock make */
+    bool is_over = all_have_joined(folder), all_gone = true;
 
     while (dir && (entry = readdir(dir))) {
         if (is_our_name(entry->d_name))
-            remove_stale(folder, entry->d_name, &tries);
+            all_gone &= remove_stale(folder, entry->d_name, is_over, &tries);
     }
     /* with several machines, processes elsewhere may have read the file */
-    if (rendezvous.one_machine)
+    if (is_over || (rendezvous.one_machine && all_gone))
         unlinkat(folder, JOB_FILE, 0);
     if (dir)
         closedir(dir);
@@ -225,11 +282,12 @@ static void close_in_child(void)
 }
 
 void ut_job_folder_open(const char *folder, uint32_t rank, uint32_t size, bool one_machine,
-                        const struct ut_key *key)
+                        const struct ut_key *key, uint32_t step)
 {
     rendezvous.folder = folder;
     rendezvous.rank = rank;
     rendezvous.size = size;
+    rendezvous.step = step;
     rendezvous.one_machine = one_machine;
     rendezvous.key = *key;
     rendezvous.user = geteuid();
@@ -344,7 +402,8 @@ static size_t make_text(const void *record, size_t size, uint8_t text[FILE_MAX])
                             .record_size = htole16((uint16_t)size),
                             .rank = htole32(rendezvous.rank),
                             .size = htole32(rendezvous.size),
-                            .pid = htole32((uint32_t)getpid())};
+                            .pid = htole32((uint32_t)getpid()),
+                            .step = htole32(rendezvous.step)};
 
     if (gethostname(prefix.name, sizeof(prefix.name) - 1) != 0)
         prefix.name[0] = '\0';
@@ -454,6 +513,21 @@ static void log_unreadable(uint32_t rank, const char *path, int error)
                  error == ELOOP ? "it is a symbolic link; remove it" : strerror(error));
 }
 
+/* Is a file whose owner has ended one of this job? */
+static bool is_of_this_job(const uint8_t *text, size_t size)
+{
+    struct prefix prefix = {0};
+
+    memcpy(&prefix, text, size < PREFIX ? size : PREFIX);
+    if (is_of_this_step(&prefix))
+        return true;
+    if (rendezvous.folder_fd >= 0 && same_host(&prefix))
+        return true;
+    if (le32toh(prefix.magic) == MAGIC && !same_host(&prefix))
+        remember_ended(&prefix, true);
+    return false;
+}
+
 /* Reads the file of a rank. Returns its size, 0 if there is no file yet, or a negative errno. */
 static ssize_t read_file(uint32_t rank, uint8_t text[FILE_MAX + 1])
 {
@@ -476,12 +550,8 @@ static ssize_t read_file(uint32_t rank, uint8_t text[FILE_MAX + 1])
         return -EPERM;
     }
     ssize_t n = read(fd, text, FILE_MAX + 1);
-    if (n > 0 && is_stale(fd)) {
-        struct prefix prefix = {0};
-        memcpy(&prefix, text, n < PREFIX ? (size_t)n : PREFIX);
-        if (rendezvous.folder_fd < 0 || !same_host(&prefix))
-            n = 0;
-    }
+    if (n > 0 && is_stale(fd) && !is_of_this_job(text, (size_t)n))
+        n = 0;
     close(fd);
     return n < 0 ? 0 : n;
 }
@@ -566,19 +636,24 @@ int ut_job_folder_lookup(uint32_t rank, void *record, size_t *size)
 
 bool ut_job_folder_explain_absence(uint32_t rank, char *text, size_t size)
 {
-    for (const struct ended *e = rendezvous.ended; e; e = e->next) {
-        if (le32toh(e->prefix.rank) != rank)
-            continue;
+    pthread_mutex_lock(&rendezvous.lock);
+    const struct ended *e = find_ended(rank);
+    pthread_mutex_unlock(&rendezvous.lock);
+    if (!e)
+        snprintf(text, size,
+                 "has no file in UTOFU_ROOT=%s: it has not called the library yet, or it has ended "
+                 "together with all others of its job",
+                 rendezvous.folder);
+    else if (e->maybe_earlier)
+        snprintf(text, size,
+                 "has a file in UTOFU_ROOT=%s, of process %u of host %s, which has ended: that was "
+                 "this rank, or one of an earlier job in this folder",
+                 rendezvous.folder, le32toh(e->prefix.pid), e->prefix.name);
+    else
         snprintf(
             text, size,
             "had joined in UTOFU_ROOT=%s, as process %u of host %s, and has ended; no process has "
             "replaced it (a restarted rank needs the other ranks, too: restart all of them)",
             rendezvous.folder, le32toh(e->prefix.pid), e->prefix.name);
-        return true;
-    }
-    snprintf(text, size,
-             "has no file in UTOFU_ROOT=%s: it has not called the library yet, or it has ended "
-             "together with all others of its job",
-             rendezvous.folder);
     return true;
 }

@@ -2,7 +2,7 @@
 /*
  * A folder as rendezvous. Each process writes one file, first under a temporary name, and locks the
  * file until it ends. The last process of the job, or the first process of the next job, removes
- * the files.
+ * the files. In a step of a launcher the files stay until all processes of the step have joined.
  * If the folder cannot be locked (network file systems), each owner removes its own file.
  */
 #ifndef UT_BOOTSTRAP_FOLDER_H
@@ -15,9 +15,10 @@
 #include "util/key.h"
 
 /* one_machine: all processes must be on one machine; a process elsewhere is an error. With a key,
- * each file has a MAC, and a file with a wrong MAC is refused. */
+ * each file has a MAC, and a file with a wrong MAC is refused. `step`: a number that all processes
+ * of this job have and no other job; 0: there is none. */
 void ut_job_folder_open(const char *folder, uint32_t rank, uint32_t size, bool one_machine,
-                        const struct ut_key *key);
+                        const struct ut_key *key, uint32_t step);
 /* The mark of the job, which the first process of the job wrote to the folder. */
 uint32_t ut_job_folder_mark(void);
 int ut_job_folder_publish(const void *record, size_t size);

@@ -57,6 +57,10 @@ by_hand() {
 as_rank() { # RANK SIZE ROOT command...
     UTOFU_RANK=$1 UTOFU_SIZE=$2 UTOFU_ROOT=$3 "${@:4}"
 }
+of_step() { # RANK STEP ROOT command...: a process of a step of Slurm with two
+    SLURM_JOB_ID=12 SLURM_STEP_ID=$2 SLURM_PROCID=$1 SLURM_STEP_NUM_TASKS=2 SLURM_NODEID=0 SLURM_LOCALID=$1 \
+        SLURM_STEP_TASKS_PER_NODE=2 UTOFU_ROOT=$3 "${@:4}"
+}
 ranked=(bash -c 'as_rank "$@"' as_rank) # the same for check
 
 is_gone() { # PID, waited for a little
@@ -68,7 +72,7 @@ is_gone() { # PID, waited for a little
     return 1
 }
 
-export -f by_hand as_rank free_port
+export -f by_hand as_rank of_step free_port
 export PROBE UTOFURUN
 
 group_utofurun() {
@@ -295,6 +299,20 @@ group_utofurun_many() {
     done
 }
 
+# A process that has ended is known in its step, until all have joined, and in no other step.
+folder_of_a_step() {
+    local step
+    check folder_of_a_step 0 '^hand rank 0/2 .*: ok$' 1 bash -c '
+        of_step 1 3 "$0" "$PROBE" --delay 0 --wait 50 >/dev/null; of_step 0 3 "$0" "$PROBE" --wait 5000' "$folder"
+    ! compgen -G "$folder/*utofu*" >/dev/null || fail 'files of a step are removed at its end'
+    for step in '4' '3 SLURM_RESTART_COUNT=1'; do
+        check "folder_of_step_$step" 1 '^hand rank 0/2 .*: ok$' 0 bash -c '
+            of_step 1 3 "$0" "$PROBE" --delay 0 --wait 50 >/dev/null
+            of_step 0 ${1%% *} "$0" env ${1#* } "$PROBE" --wait 500' "$folder" "$step SLURM_JOB_ID=12"
+        rm -f "$folder"/utofu.*
+    done
+}
+
 group_hand() {
     check folder 0 ': ok$' 4 bash -c 'by_hand 4 "$0" --stay 700' "$folder"
     ! compgen -G "$folder/*utofu*" >/dev/null || fail 'files of the folder are removed at exit'
@@ -321,6 +339,7 @@ group_hand() {
         until [ -e "$0/utofu.1" ]; do sleep 0.1; done
         kill -9 $one; wait $one 2>/dev/null; wait $zero' "$folder"
     ! compgen -G "$folder/*utofu*" >/dev/null || fail 'files of killed processes are removed at exit'
+    folder_of_a_step
     check alone 0 '^solo rank 0/1 node 0/1 local 0/1 .*: ok$' 1 "$PROBE" --layout
     check one_by_hand 0 '^hand rank 0/1 .*: ok$' 1 env UTOFU_RANK=0 UTOFU_SIZE=1 "$PROBE"
     check slurm_variables 0 '^hand rank 0/1 .*: ok$' 1 env SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1 \

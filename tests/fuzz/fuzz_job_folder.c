@@ -28,7 +28,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     if (!mkdtemp(folder))
         abort();
     snprintf(path, sizeof(path), "%s/utofu.1", folder);
-    ut_job_folder_open(folder, 0, 2, true, &(struct ut_key){0});
+    ut_job_folder_open(folder, 0, 2, true, &(struct ut_key){0}, 0);
     file = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
     if (file < 0 || flock(file, LOCK_EX) != 0) /* its process is alive */
         abort();

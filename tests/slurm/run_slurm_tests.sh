@@ -216,6 +216,41 @@ left_early() {
     expect 'the put has returned -[0-9]+ after .*: its process has ended$' 1
 }
 
+# The same without the launcher's help: with UTOFU_ROOT. A folder tells of the process however long before it has ended;
+# the folder is empty in the end.
+left_early_with_root() {
+    local seconds
+    UTOFU_JOB_KEY=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
+    export UTOFU_JOB_KEY
+    for seconds in '0 1' '2 1'; do
+        # shellcheck disable=SC2086 # two arguments
+        UTOFU_ROOT=host0:20711 try 60 srun --mpi=none -N 2 -n 2 "$build/tests/slurm/leaving" $seconds || fail "$seconds: exit status $?"
+        expect 'the put has returned -[0-9]+ after .*: its process has ended$' 1
+    done
+    for seconds in '0 2' '3 1'; do
+        mkdir "$shared/root"
+        # shellcheck disable=SC2086 # two arguments
+        UTOFU_ROOT=$shared/root try 60 srun --mpi=none -N 2 -n 2 "$build/tests/slurm/leaving" $seconds || fail "folder $seconds: exit status $?"
+        expect 'the put has returned -[0-9]+ after .*: its process has ended$' 1
+        rmdir "$shared/root" || fail "folder $seconds: files are left"
+        rm -rf "$shared/root"
+    done
+    unset UTOFU_JOB_KEY
+}
+
+# What nobody knows is told as such: a process that has ended more than 5 s before rank 0 called the library. Not one of
+# all_cases, as Slurm's PMIx server stands still for half a minute.
+left_unknown() {
+    UTOFU_JOB_KEY=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
+    export UTOFU_JOB_KEY
+    UTOFU_JOB_TIMEOUT=9 UTOFU_ROOT=host0:20711 try 60 srun --mpi=none -N 2 -n 2 -l "$build/tests/slurm/leaving" 8 1 && fail "exit status 0"
+    expect '^1: .*the end of this process waits at most 2 s more for rank 0, which does not serve this job yet'
+    expect '^0: .*rank 1 is still unknown after 3 s: that rank has not contacted rank 0, .*, or it had ended before rank 0 called'
+    unset UTOFU_JOB_KEY
+    UTOFU_JOB_TIMEOUT=4 try 90 srun --mpi=pmix -N 2 -n 2 -l "$build/tests/slurm/leaving" 8 1
+    expect '^0: .*the PMIx server of this node has not answered for 3 s: Slurm.s does so .* all processes of another host'
+}
+
 ## What users get wrong ---------------------------------------------------------------------
 
 # Without --mpi each process is a job of one. All say so, and none waits for the others.
@@ -278,7 +313,7 @@ summary_of_job() {
 }
 
 all_cases=(pmix pmi2 none_with_root cyclic arbitrary overcommit side_by_side openmpi mpich killed_rank scancelled
-    left_early without_mpi no_libfabric only_shm check summary_of_job)
+    left_early left_early_with_root without_mpi no_libfabric only_shm check summary_of_job)
 
 for case in "${@:-${all_cases[@]}}"; do
     before=$failures started=$EPOCHREALTIME
