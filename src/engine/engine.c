@@ -132,7 +132,7 @@ static void __attribute__((noinline)) start_watched(struct ut_vcq *vcq, struct u
     if (vcq->check)
         ut_check_start(vcq, slot);
     if (vcq->recorded && (vcq->flags & UTOFU_VCQ_FLAG_SESSION_MODE))
-        ut_record_started(vcq);
+        ut_record_started(&(struct ut_record_of){vcq->id, vcq->flags});
     if (vcq->stats)
         start_counted(vcq, slot);
     else

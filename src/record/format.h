@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The layout of a recording (UTOFU_TRACE=FILE,record), which utofu-model replays: the calls of each
- * thread of a process, in order. Shared by the writer (record.c) and the readers. A file begins
- * with UT_RECORD_MAGIC; blocks follow. A block has a type (1 byte), the size of its content and its
- * checksum (ut_record_checksum; both 4 bytes, little endian), and the content. The blocks are one
- * HEAD, any number of CALLS, one END. A file without an END was cut, or its process was killed.
+ * thread of a process, in order. Shared by the writers (the library, and tools/observe) and the
+ * readers. A file begins with UT_RECORD_MAGIC; blocks follow. A block has a type (1 byte), the size
+ * of its content and its checksum (ut_record_checksum; both 4 bytes, little endian), and the
+ * content. The blocks are one HEAD, any number of MOMENT and CALLS, one END. A file without an END
+ * was cut, or its process was killed: the file is whole up to its last block.
  * Times are in ticks: ns of CLOCK_MONOTONIC, or the processor's counter divided by
- * 2^UT_RECORD_COUNTER_SHIFT, which is equal on all processors of a host. HEAD and END each have a
- * moment in both units. Numbers are LEB128 (7 bits per byte, least significant first) unless a size
- * is given. "Signed" numbers are zigzag-coded first.
+ * 2^UT_RECORD_COUNTER_SHIFT, which is equal on all processors of a host. HEAD, MOMENT and END each
+ * have a moment in both units. Numbers are LEB128 (7 bits per byte, least significant first) unless
+ * a size is given. "Signed" numbers are zigzag-coded first.
  *   HEAD    version, rank, size, length of the job's name, name; 8 bytes: host; 6 bytes:
  *           coordinates of the node; signed: CLOCK_REALTIME minus CLOCK_MONOTONIC in ns;
  *           1: ticks of the counter, 0: ns; 8 bytes each: a moment in ticks, and in ns
+ *   MOMENT  8 bytes each: a later moment in ticks, and in ns
  *   CALLS   number of the thread, its base time (8 bytes); records
  *   END     number of records in all blocks; 8 bytes each: a later moment in ticks, and in ns
  * A record is an operation (1 byte), and its numbers. The operations below UT_RECORD_TIMED define
@@ -33,13 +35,18 @@
 
 enum {
     UT_RECORD_MAGIC_SIZE = 8,
-    UT_RECORD_VERSION = 3,
+    UT_RECORD_VERSION = 4,
     UT_RECORD_BLOCK_HEAD = 9, /* bytes of type, size and checksum */
     UT_RECORD_NO_PATH = 255,
     UT_RECORD_COUNTER_SHIFT = 2,
 };
 
-enum ut_record_block { UT_RECORD_HEAD = 'H', UT_RECORD_CALLS = 'C', UT_RECORD_END = 'E' };
+enum ut_record_block {
+    UT_RECORD_HEAD = 'H',
+    UT_RECORD_MOMENT = 'M',
+    UT_RECORD_CALLS = 'C',
+    UT_RECORD_END = 'E'
+};
 
 enum ut_record_op {
     /* index of the id in this thread, from 0 on without gaps; 8 bytes: the id; 6 bytes: coordinates

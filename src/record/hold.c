@@ -2,10 +2,11 @@
 /* Holds puts back for a moment, so that the recording shows how their targets behave without them:
  * some puts that the target detects by reading memory, and a few puts with notices, so that no
  * process is always ahead of another. */
+#include "record/hold.h"
+
 #include <stdlib.h>
 #include <time.h>
 
-#include "record/record.h"
 #include "record/tape.h"
 #include "util/clock.h"
 #include "util/hash.h"

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "record/tape.h"
@@ -12,87 +11,34 @@
 #include "util/file.h"
 #include "util/log.h"
 
-enum {
-    MEASURED_PUTS = 16, /* the duration of a short put is measured once in this many puts */
-    SHORT_PUT = 512,    /* bytes */
-};
-
 bool ut_record_on;
 
-uint64_t ut_record_now(void)
-{
-    return ut_tape_time();
-}
-
-static void end_record(struct ut_tape *t, uint64_t begin)
-{
-    ut_tape_commit(t);
-    ut_tape_end_call(t, begin, ut_tape_time());
-}
-
 /*
- * Ids
+ * What calls.c asks about ids
  */
 
-/* The index of an id, and whether it is new; -1: no memory. */
-static int64_t index_of(struct ut_tape *t, uint64_t id, bool gate, bool *is_new)
-{
-    struct ut_hash_table *known = &t->known[gate];
-    struct ut_tape_known *k;
-
-    UT_HASH_OBJECT(k, by_id, ut_hash_find(known, id));
-    *is_new = !k && ut_hash_reserve(known) && (k = malloc(sizeof(*k)));
-    if (*is_new) {
-        k->index = known->used;
-        ut_hash_insert(known, &k->by_id, id);
-    }
-    return k ? (int64_t)k->index : -1;
-}
-
-/* Writes the first fields of a definition of a VCQ or a gate. */
-static void begin_definition(struct ut_tape *t, unsigned int op, int64_t index, uint64_t id,
-                             const struct ut_coords *coords, unsigned int tni)
-{
-    ut_tape_byte(t, op);
-    ut_tape_number(t, (uint64_t)index);
-    ut_tape_word(t, id);
-    ut_tape_bytes(t, coords->at, 6);
-    ut_tape_number(t, tni);
-}
-
-/* The index of a VCQ id. Writes its definition first, if necessary. `flags`: -1 for a VCQ of
- * another process. */
-static uint64_t vcq_index(struct ut_tape *t, utofu_vcq_id_t id, long flags)
+void ut_record_place_vcq(utofu_vcq_id_t id, struct ut_record_place *place)
 {
     struct ut_vcq_ident ident = {.tni = 0};
-    bool is_new;
-    int64_t index = index_of(t, id, false, &is_new);
 
-    if (index < 0 || !is_new)
-        return index < 0 ? 0 : (uint64_t)index;
     ut_vcq_id_unpack(id, &ident);
-    begin_definition(t, UT_RECORD_VCQ, index, id, &ident.coords, ident.tni);
-    ut_tape_number(t, ident.cq);
-    ut_tape_number(t, ident.cmp);
-    ut_tape_bytes(t, ident.path, 3);
-    ut_tape_number(t, (uint64_t)(flags + 1));
-    ut_tape_commit(t);
-    return (uint64_t)index;
+    *place = (struct ut_record_place){.tni = ident.tni, .number = ident.cq, .cmp = ident.cmp};
+    memcpy(place->coords, ident.coords.at, sizeof(place->coords));
+    memcpy(place->path, ident.path, sizeof(place->path));
 }
 
-static uint64_t gate_index(struct ut_tape *t, utofu_vbg_id_t id)
+void ut_record_place_gate(utofu_vbg_id_t id, struct ut_record_place *place)
 {
     struct ut_vbg_ident ident = {.tni = 0};
-    bool is_new;
-    int64_t index = index_of(t, id, true, &is_new);
 
-    if (index < 0 || !is_new)
-        return index < 0 ? 0 : (uint64_t)index;
     ut_vbg_id_unpack(id, &ident);
-    begin_definition(t, UT_RECORD_GATE, index, id, &ident.coords, ident.tni);
-    ut_tape_number(t, ident.gate);
-    ut_tape_commit(t);
-    return (uint64_t)index;
+    *place = (struct ut_record_place){.tni = ident.tni, .number = ident.gate};
+    memcpy(place->coords, ident.coords.at, sizeof(place->coords));
+}
+
+void ut_record_place_path(utofu_vcq_id_t remote, utofu_path_id_t path_id, uint8_t path[3])
+{
+    ut_path_of_id(remote, path_id, path);
 }
 
 /*
@@ -119,32 +65,6 @@ static inline uint32_t pace_of(const struct ut_desc *d)
                                                                 : d->mtu | (uint32_t)d->gap << 16;
 }
 
-/* Writes all values of a communication but its remote STADD, if they differ from those of the last
- * one. */
-static void __attribute__((noinline))
-describe_comm(struct ut_tape *t, const struct ut_vcq *vcq, const struct ut_desc *d, uint32_t pace,
-              unsigned int same_call, uint64_t now)
-{
-    uint8_t way[3];
-    uint64_t own_index = vcq_index(t, vcq->id, (long)vcq->flags);
-    uint64_t remote = d->kind == UT_DESC_NOP ? own_index : vcq_index(t, d->rmt_vcq_id, -1);
-
-    ut_tape_begin_record(t, ops[d->kind] | same_call, now);
-    ut_tape_number(t, own_index);
-    ut_tape_number(t, remote);
-    ut_tape_number(t, ut_desc_length(d));
-    ut_tape_number(t, d->flags);
-    ut_tape_byte(t, ut_desc_sps(d) | ut_desc_path(d) << 4);
-    if (ut_desc_path(d)) {
-        ut_path_of_id(d->rmt_vcq_id, (utofu_path_id_t)ut_desc_path(d), way);
-        ut_tape_bytes(t, way, 3);
-    }
-    ut_tape_number(t, d->edata);
-    ut_tape_number(t, pace & 0xffff);
-    if (pace)
-        ut_tape_number(t, pace >> 16);
-}
-
 static inline void record_one(struct ut_tape *t, const struct ut_vcq *vcq, const struct ut_desc *d,
                               uint32_t pace, unsigned int same_call, uint64_t now)
 {
@@ -153,19 +73,9 @@ static inline void record_one(struct ut_tape *t, const struct ut_vcq *vcq, const
                                       .word = d->word,
                                       .pace = pace,
                                       .head = (uint32_t)d->flags << 16 | (uint32_t)d->edata << 8 |
-                                              d->kind};
-    const struct ut_tape_comm *last = &t->comm;
+                                              ops[d->kind]};
 
-    if (comm.vcq == last->vcq && comm.remote == last->remote && comm.word == last->word &&
-        comm.pace == last->pace && comm.head == last->head) {
-        ut_tape_begin_record(t, ops[d->kind] | same_call | UT_RECORD_AGAIN, now);
-    } else {
-        describe_comm(t, vcq, d, pace, same_call, now);
-        t->comm = comm;
-    }
-    ut_tape_signed(t, (int64_t)(d->rmt_stadd - t->last_stadd));
-    t->last_stadd = d->rmt_stadd;
-    ut_tape_commit(t);
+    ut_record_comm(t, &comm, d->rmt_stadd, vcq->flags, same_call, now);
 }
 
 void ut_record_submit(struct ut_vcq *vcq, uint32_t n)
@@ -193,20 +103,6 @@ void ut_record_submitted(void)
         ut_tape_end_call(t, t->last_begin, ut_tape_time());
 }
 
-/* Assumes that a short put takes as long as the last measured one, which saves a clock read. */
-static inline void end_direct(struct ut_tape *t, uint64_t begin, uint32_t length)
-{
-    if (length <= SHORT_PUT && ++t->measured % MEASURED_PUTS && !t->flushed) {
-        t->last_end = begin + t->put_took;
-        return;
-    }
-    uint64_t now = ut_tape_time(), took = now - begin;
-    if (length <= SHORT_PUT && !t->flushed && took < ut_tape_clock.off_cpu)
-        t->put_took = (uint32_t)(t->put_took ? (3 * t->put_took + took) / 4 : took);
-    t->flushed = false;
-    ut_tape_end_call(t, begin, now);
-}
-
 void ut_record_direct(const struct ut_vcq *vcq, const struct ut_desc *d, uint64_t begin)
 {
     struct ut_tape *t = ut_tape_enter();
@@ -216,250 +112,24 @@ void ut_record_direct(const struct ut_vcq *vcq, const struct ut_desc *d, uint64_
     ut_tape_begin_call(t, begin);
     /* piggyback data share storage with the MTU; direct puts have no MTU */
     record_one(t, vcq, d, 0, 0, begin);
-    end_direct(t, begin, ut_desc_length(d));
-}
-
-void ut_record_started(const struct ut_vcq *vcq)
-{
-    struct ut_tape *t = ut_tape_enter();
-
-    if (!t)
-        return;
-    uint64_t index = vcq_index(t, vcq->id, (long)vcq->flags);
-    ut_tape_byte(t, UT_RECORD_STARTED);
-    ut_tape_number(t, index);
-    ut_tape_word(t, ut_tape_time());
-    ut_tape_commit(t);
-}
-
-void ut_record_made(const struct ut_vcq *vcq)
-{
-    struct ut_tape *t = ut_tape_enter();
-
-    if (t)
-        vcq_index(t, vcq->id, (long)vcq->flags);
-}
-
-void ut_record_freed(const struct ut_vcq *vcq)
-{
-    struct ut_tape *t = ut_tape_enter();
-
-    if (!t)
-        return;
-    uint64_t now = ut_tape_time();
-    ut_tape_begin_call(t, now);
-    uint64_t index = vcq_index(t, vcq->id, (long)vcq->flags);
-    ut_tape_begin_record(t, UT_RECORD_FREE, now);
-    ut_tape_number(t, index);
-    end_record(t, now);
-}
-
-/*
- * Polls
- */
-
-/* A poll reads the clock once, because a poll takes hardly longer than that. If the poll finds
- * something, its duration counts as CPU time before it. */
-static inline void note_empty(struct ut_tape *t, uint64_t now, enum ut_tape_poll kind)
-{
-    ut_tape_begin_call(t, now);
-    if (!(t->polls & 1u << kind))
-        t->polled_at[kind] = now;
-    t->polls = (uint8_t)(t->polls | 1u << kind);
-    t->last_end = now;
-}
-
-/* Begins the record of a poll that has found something. Returns the time since the first
- * unsuccessful poll, 0: there was none. end_poll() adds it. */
-static inline uint64_t begin_poll(struct ut_tape *t, unsigned int op, uint64_t now,
-                                  enum ut_tape_poll kind)
-{
-    bool polled = (t->polls & 1u << kind) && now > t->polled_at[kind];
-
-    ut_tape_begin_record(t, polled ? op | UT_RECORD_POLLED : op, now);
-    return polled ? now - t->polled_at[kind] : 0;
-}
-
-static inline void end_poll(struct ut_tape *t, uint64_t polled)
-{
-    if (polled)
-        ut_tape_number(t, polled);
-    ut_tape_commit(t);
-}
-
-void ut_record_tcq(const struct ut_record_of *vcq, int rc)
-{
-    uint64_t now = ut_tape_time();
-    struct ut_tape *t = ut_tape_enter();
-
-    if (!t)
-        return;
-    if (rc == UTOFU_ERR_NOT_FOUND) {
-        note_empty(t, now, UT_TAPE_TCQ);
-        return;
-    }
-    ut_tape_begin_call(t, now);
-    t->last_end = now;
-    uint64_t polled;
-    if (rc == UTOFU_SUCCESS && t->tcq == vcq->id) {
-        polled = begin_poll(t, UT_RECORD_TCQ | UT_RECORD_AGAIN, now, UT_TAPE_TCQ);
-    } else {
-        uint64_t index = vcq_index(t, vcq->id, (long)vcq->flags);
-        polled = begin_poll(t, UT_RECORD_TCQ, now, UT_TAPE_TCQ);
-        ut_tape_number(t, index);
-        ut_tape_number(t, (uint64_t)-rc);
-        t->tcq = rc == UTOFU_SUCCESS ? vcq->id : UT_TAPE_NO_VCQ;
-    }
-    end_poll(t, polled);
-}
-
-/* Does the same as begin_poll(), for a notice. */
-static uint64_t describe_notice(struct ut_tape *t, const struct ut_record_of *vcq, int rc,
-                                const struct utofu_mrq_notice *notice, uint64_t now)
-{
-    uint64_t index = vcq_index(t, vcq->id, (long)vcq->flags);
-    uint64_t remote = vcq_index(t, notice->vcq_id, -1);
-
-    uint64_t polled = begin_poll(t, UT_RECORD_MRQ, now, UT_TAPE_MRQ);
-    ut_tape_number(t, index);
-    ut_tape_number(t, (uint64_t)-rc);
-    ut_tape_number(t, notice->notice_type);
-    ut_tape_number(t, remote);
-    t->notice = (struct ut_tape_notice){.vcq = rc == UTOFU_SUCCESS ? vcq->id : UT_TAPE_NO_VCQ,
-                                        .remote = notice->vcq_id,
-                                        .type = notice->notice_type};
-    return polled;
-}
-
-void ut_record_mrq(const struct ut_record_of *vcq, int rc, const struct utofu_mrq_notice *notice)
-{
-    uint64_t now = ut_tape_time();
-    struct ut_tape *t = ut_tape_enter();
-
-    if (!t)
-        return;
-    if (rc == UTOFU_ERR_NOT_FOUND) {
-        note_empty(t, now, UT_TAPE_MRQ);
-        return;
-    }
-    ut_tape_begin_call(t, now);
-    t->last_end = now;
-    uint64_t polled;
-    if (rc == UTOFU_SUCCESS && t->notice.vcq == vcq->id && t->notice.remote == notice->vcq_id &&
-        t->notice.type == notice->notice_type)
-        polled = begin_poll(t, UT_RECORD_MRQ | UT_RECORD_AGAIN, now, UT_TAPE_MRQ);
-    else
-        polled = describe_notice(t, vcq, rc, notice, now);
-    ut_tape_number(t, notice->edata);
-    end_poll(t, polled);
-}
-
-/*
- * Barriers
- */
-
-static uint64_t gate_or_none(struct ut_tape *t, utofu_vbg_id_t id)
-{
-    return id == UTOFU_VBG_ID_NULL ? 0 : gate_index(t, id) + 1;
-}
-
-void ut_record_set(const struct utofu_vbg_setting *settings, size_t n)
-{
-    struct ut_tape *t = ut_tape_enter();
-    uint64_t now = ut_tape_time();
-
-    if (!t)
-        return;
-    ut_tape_begin_call(t, now);
-    for (size_t i = 0; i < n; i++) {
-        const struct utofu_vbg_setting *s = &settings[i];
-        if (t->used > UT_TAPE_SIZE - UT_TAPE_RECORD_MAX)
-            ut_tape_flush(t);
-        uint64_t gates[5] = {gate_index(t, s->vbg_id), gate_or_none(t, s->src_lcl_vbg_id),
-                             gate_or_none(t, s->src_rmt_vbg_id), gate_or_none(t, s->dst_lcl_vbg_id),
-                             gate_or_none(t, s->dst_rmt_vbg_id)};
-        ut_tape_begin_record(t, UT_RECORD_SET, now);
-        for (int k = 0; k < 5; k++)
-            ut_tape_number(t, gates[k]);
-        ut_tape_bytes(t, s->dst_path_coords, 3);
-        ut_tape_commit(t);
-    }
-    ut_tape_end_call(t, now, ut_tape_time());
-}
-
-static void record_gate(utofu_vbg_id_t gate, unsigned int op, uint64_t since, uint64_t value)
-{
-    struct ut_tape *t = ut_tape_enter();
-
-    if (!t)
-        return;
-    ut_tape_begin_call(t, since);
-    uint64_t index = gate_index(t, gate);
-    ut_tape_begin_record(t, op, since);
-    ut_tape_number(t, index);
-    ut_tape_number(t, value);
-    end_record(t, since);
-}
-
-void ut_record_start(utofu_vbg_id_t gate, unsigned int op, uint64_t since)
-{
-    record_gate(gate, UT_RECORD_START, since, op);
-}
-
-void ut_record_result(utofu_vbg_id_t gate, uint64_t since, int rc)
-{
-    if (rc != UTOFU_ERR_NOT_COMPLETED) {
-        record_gate(gate, UT_RECORD_RESULT, since, (uint64_t)-rc);
-        return;
-    }
-    struct ut_tape *t = ut_tape_enter();
-    if (t)
-        note_empty(t, ut_tape_time(), UT_TAPE_RESULT);
-}
-
-/*
- * Regions
- */
-
-void ut_record_region(const char *name, bool is_enter)
-{
-    struct ut_tape *t = ut_tape_enter();
-    uint64_t now = ut_tape_time();
-    size_t length = strlen(name);
-
-    if (!t)
-        return;
-    ut_tape_begin_call(t, now);
-    ut_tape_begin_record(t, is_enter ? UT_RECORD_ENTER : UT_RECORD_LEAVE, now);
-    ut_tape_number(t, length);
-    ut_tape_bytes(t, name, length);
-    end_record(t, now);
-}
-
-void ut_record_seen(utofu_stadd_t stadd, uint64_t length)
-{
-    struct ut_tape *t = ut_tape_enter();
-    uint64_t now = ut_tape_time();
-
-    if (!t)
-        return;
-    ut_tape_begin_call(t, now);
-    ut_tape_begin_record(t, UT_RECORD_SEEN, now);
-    ut_tape_number(t, stadd);
-    ut_tape_number(t, length);
-    end_record(t, now);
+    ut_record_end_comm(t, begin, ut_desc_length(d));
 }
 
 int ut_record_open(const struct ut_process *process)
 {
     const char *pattern = ut_env_str(UT_ENV_TRACE);
+    const struct ut_tape_job job = {.rank = process->job->rank,
+                                    .size = process->job->size,
+                                    .id = process->job->id,
+                                    .host = process->host,
+                                    .coords = process->coords.at};
     char path[PATH_MAX], why[UT_FILE_WHY] = "";
 
     if (!*pattern || !ut_env_num(UT_ENV_TRACE_RECORD))
         return 0;
     int rc = ut_file_of_rank(pattern, process->job->rank, path);
     if (rc == 0)
-        rc = ut_tape_open(path, ut_env_num(UT_ENV_TRACE_LIMIT) << 20, process, why);
+        rc = ut_tape_open(path, ut_env_num(UT_ENV_TRACE_LIMIT) << 20, &job, why);
     if (rc != 0) {
         ut_error("record",
                  "environment variable UTOFU_TRACE: '%s' is not allowed: cannot write %s: %s",

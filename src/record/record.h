@@ -7,7 +7,8 @@
  * fast path needs no instruction for it. A plain put or get still takes the direct path, which
  * ut_record_open_direct() opens, and ut_record_direct() reports.
  * Uses util, ident, desc, process, vcq. api and engine report calls; engine reports submissions.
- * record.c has the records, tape.c the buffer of each thread and the file, hold.c delays puts.
+ * record.c reports what the library's objects do to calls.c, which has the records; tape.c has the
+ * buffer of each thread and the file, hold.c delays puts. tools/observe compiles all but record.c.
  */
 #ifndef UT_RECORD_RECORD_H
 #define UT_RECORD_RECORD_H
@@ -16,6 +17,8 @@
 #include <stdint.h>
 
 #include "process/process.h"
+#include "record/calls.h"
+#include "record/hold.h"
 #include "vcq/vcq.h"
 
 /* Called once, when the coordinates are known. 0, or UTOFU_ERR_FATAL after an error line. */
@@ -25,13 +28,6 @@ extern bool ut_record_on;
 
 /* Marks a new VCQ of the program. Called with its lock held, or before it has a handle. */
 void ut_record_attach(struct ut_vcq *vcq);
-void ut_record_made(const struct ut_vcq *vcq);
-void ut_record_freed(const struct ut_vcq *vcq);
-
-/* Called before a put starts: delays some puts for a moment, so that the recording shows how their
- * targets behave without them. */
-void ut_record_hold(utofu_vcq_id_t remote, utofu_stadd_t stadd, uint64_t length,
-                    unsigned long flags);
 
 /* Opens the direct path for one communication on a recorded VCQ, whose lock the caller holds.
  * False: the communication must take the queued path, and the engine reports it. */
@@ -59,28 +55,5 @@ void ut_record_direct(const struct ut_vcq *vcq, const struct ut_desc *desc, uint
  * the call is about to end. */
 void ut_record_submit(struct ut_vcq *vcq, uint32_t n);
 void ut_record_submitted(void);
-/* The next communication of a session-mode VCQ is about to start. */
-void ut_record_started(const struct ut_vcq *vcq);
-
-/* A poll has ended with this result. The id of the VCQ is taken before the poll, because the VCQ
- * may be freed by then. */
-struct ut_record_of {
-    utofu_vcq_id_t id;
-    unsigned long flags;
-};
-void ut_record_tcq(const struct ut_record_of *vcq, int rc);
-void ut_record_mrq(const struct ut_record_of *vcq, int rc, const struct utofu_mrq_notice *notice);
-
-/* The time at which a communication or barrier call begins. */
-uint64_t ut_record_now(void);
-/* Barriers: ut_record_set(): gates were set. ut_record_start(): a communication was started.
- * ut_record_result(): its poll has ended. */
-void ut_record_set(const struct utofu_vbg_setting *settings, size_t n);
-void ut_record_start(utofu_vbg_id_t gate, unsigned int op, uint64_t since);
-void ut_record_result(utofu_vbg_id_t gate, uint64_t since, int rc);
-
-/* Regions of the program, and memory whose change the program has seen. */
-void ut_record_region(const char *name, bool enter);
-void ut_record_seen(utofu_stadd_t stadd, uint64_t length);
 
 #endif

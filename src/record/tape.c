@@ -36,6 +36,7 @@ static struct {
     LIST_HEAD(tape_list, ut_tape) tapes;
     uint32_t num_tapes;
     pthread_key_t tape_key;
+    pid_t owner; /* a child of fork() writes nothing */
 } recording = {.lock = PTHREAD_MUTEX_INITIALIZER, .file = -1, .job_size = 1};
 
 /*
@@ -199,9 +200,22 @@ static void write_tape(struct ut_tape *t)
     recording.num_records += whole >> 32;
 }
 
+/* A file that is cut has the relation of its two clocks. Called with the lock held. */
+static void write_moment(void)
+{
+    uint8_t bytes[16];
+    struct ut_tape block = {.bytes = bytes};
+    struct moment now = take_moment();
+
+    ut_tape_word(&block, now.ticks);
+    ut_tape_word(&block, now.ns);
+    write_block(UT_RECORD_MOMENT, block.bytes, block.used);
+}
+
 void ut_tape_flush(struct ut_tape *t)
 {
     pthread_mutex_lock(&recording.lock);
+    write_moment();
     write_tape(t);
     begin_block(t);
     pthread_mutex_unlock(&recording.lock);
@@ -284,7 +298,7 @@ static void at_exit(void)
     uint8_t bytes[32];
     struct ut_tape end = {.bytes = bytes}, *t;
 
-    if (ut_process_forked())
+    if (getpid() != recording.owner)
         return;
     struct moment last = take_moment();
     pthread_mutex_lock(&recording.lock);
@@ -309,19 +323,19 @@ static int64_t time_of_day_offset(void)
     return t.tv_sec * 1000000000ll + t.tv_nsec - (int64_t)ut_clock_ns();
 }
 
-static void write_head(const struct ut_process *process, struct moment first)
+static void write_head(const struct ut_tape_job *job, struct moment first)
 {
-    uint8_t bytes[256 + sizeof(process->job->id)];
+    uint8_t bytes[256 + UT_TAPE_JOB_ID];
     struct ut_tape head = {.bytes = bytes};
-    size_t length = strlen(process->job->id);
+    size_t length = strnlen(job->id, UT_TAPE_JOB_ID);
 
     ut_tape_number(&head, UT_RECORD_VERSION);
-    ut_tape_number(&head, process->job->rank);
-    ut_tape_number(&head, process->job->size);
+    ut_tape_number(&head, job->rank);
+    ut_tape_number(&head, job->size);
     ut_tape_number(&head, length);
-    ut_tape_bytes(&head, process->job->id, length);
-    ut_tape_word(&head, process->host);
-    ut_tape_bytes(&head, process->coords.at, 6);
+    ut_tape_bytes(&head, job->id, length);
+    ut_tape_word(&head, job->host);
+    ut_tape_bytes(&head, job->coords, 6);
     ut_tape_signed(&head, time_of_day_offset());
     ut_tape_number(&head, ut_tape_clock.by_counter);
     ut_tape_word(&head, first.ticks);
@@ -329,11 +343,12 @@ static void write_head(const struct ut_process *process, struct moment first)
     write_block(UT_RECORD_HEAD, head.bytes, head.used);
 }
 
-int ut_tape_open(const char *path, uint64_t limit, const struct ut_process *process, char *why)
+int ut_tape_open(const char *path, uint64_t limit, const struct ut_tape_job *job, char *why)
 {
     snprintf(recording.file_path, sizeof(recording.file_path), "%s", path);
     recording.size_limit = limit;
-    recording.job_size = process->job->size;
+    recording.owner = getpid();
+    recording.job_size = job->size;
     recording.file = ut_fd_mark(ut_file_create(path, why));
     if (recording.file < 0)
         return recording.file;
@@ -344,6 +359,6 @@ int ut_tape_open(const char *path, uint64_t limit, const struct ut_process *proc
         error = ut_write_all(recording.file, UT_RECORD_MAGIC, UT_RECORD_MAGIC_SIZE);
     if (error)
         return -error;
-    write_head(process, choose_clock());
+    write_head(job, choose_clock());
     return 0;
 }

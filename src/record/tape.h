@@ -16,7 +16,6 @@
 #    include <x86intrin.h>
 #endif
 
-#include "process/process.h"
 #include "record/format.h"
 #include "util/clock.h"
 #include "util/hash_table.h"
@@ -41,8 +40,8 @@ struct ut_tape_known {
 /* The last communication of a thread, because the next one is often similar. */
 struct ut_tape_comm {
     uint64_t vcq, remote;
-    uint32_t word, pace; /* pace: MTU and gap, 0: none */
-    uint32_t head;       /* kind, edata and flags of the descriptor */
+    uint32_t word, pace; /* word: path << 28 | SPS << 24 | length; pace: MTU and gap, 0: none */
+    uint32_t head;       /* flags << 16 | edata << 8 | enum ut_record_op */
 };
 
 /* The last notice that a poll has returned. */
@@ -108,9 +107,18 @@ static inline uint64_t ut_tape_time(void)
     return ut_clock_ns();
 }
 
+/* What the HEAD block says of this process. `host`: equal for processes with the same counter. */
+struct ut_tape_job {
+    uint32_t rank, size;
+    const char *id; /* at most UT_TAPE_JOB_ID bytes */
+    uint64_t host;
+    const uint8_t *coords; /* six */
+};
+enum { UT_TAPE_JOB_ID = 255 };
+
 /* Opens the file of this process, and writes the HEAD block. 0 or a negative error code. The limit
  * is in bytes, 0: none. */
-int ut_tape_open(const char *path, uint64_t limit, const struct ut_process *process, char *why);
+int ut_tape_open(const char *path, uint64_t limit, const struct ut_tape_job *job, char *why);
 
 extern UT_THREAD_LOCAL struct ut_tape *ut_tape_own;
 /* ut_tape_new(): for the first call of a thread; NULL: no memory, and the file ends.

@@ -351,7 +351,7 @@ int ut_vcq_create(unsigned int tni, int cmp_id, unsigned long flags, utofu_vcq_h
         __atomic_store_n(&v->handle, *handle, __ATOMIC_RELAXED);
         if (v->recorded) {
             *handle |= UT_HANDLE_RECORDED;
-            ut_record_made(v);
+            ut_record_made(&(struct ut_record_of){v->id, v->flags});
         }
     } else {
         ut_cq_free(tni, &place);
@@ -391,7 +391,7 @@ int ut_vcq_free(utofu_vcq_hdl_t handle, const void *caller)
     if (v->check)
         ut_engine_check_unread(v);
     if (v->recorded)
-        ut_record_freed(v);
+        ut_record_freed(&(struct ut_record_of){v->id, v->flags});
     unsigned int tni = v->ident.tni;
     struct ut_cq_place place = {v->cq_index, v->ident.cmp};
     __atomic_store_n(&v->handle, 1, __ATOMIC_RELAXED); /* 1: no handle, but not free yet */

@@ -19,12 +19,12 @@ static struct ut_stats_event *gate_event(struct ut_stats *stats, unsigned int ga
 {
     struct ut_stats_event *e;
 
-    if (!stats->events)
+    if (!stats->timeline.events)
         return NULL;
     uint32_t track = UT_STATS_GATE_TRACKS + (uint32_t)stats->tni * UT_NUM_GATES + gate;
     if (!stats->gates[gate].named) {
         stats->gates[gate].named = true;
-        e = ut_trace_event(stats, UT_EVENT_NAME, 0);
+        e = ut_stats_event(stats, UT_EVENT_NAME, 0);
         if (e) {
             e->track = track;
             e->kind = UT_NAME_GATE;
@@ -32,7 +32,7 @@ static struct ut_stats_event *gate_event(struct ut_stats *stats, unsigned int ga
             e->rank = gate;
         }
     }
-    e = ut_trace_event(stats, what, at);
+    e = ut_stats_event(stats, what, at);
     if (e) {
         e->track = track;
         e->rank = -1;

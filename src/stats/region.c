@@ -11,8 +11,8 @@
 
 #include "util/clock.h"
 #include "util/decimal.h"
-#include "util/env.h"
 #include "util/log.h"
+#include "utofu.h"
 
 _Static_assert(UT_REGION_DEPTH == 64, "named has one bit for each level");
 
@@ -35,7 +35,7 @@ static struct {
     uint32_t num_regions;
     SLIST_HEAD(region_thread_list, region_thread) threads;
     uint32_t num_threads;
-    struct ut_stats slices; /* only its events are used */
+    struct ut_trace_buffer slices;
     pthread_key_t thread_key;
     pthread_once_t key_once;
     int key_result;
@@ -130,9 +130,9 @@ static void add_since(struct ut_stats_region *r, uint64_t now)
 
 static struct ut_stats_event *new_event(enum ut_stats_what what, uint64_t at)
 {
-    if (!table.slices.events && *ut_env_str(UT_ENV_TRACE) && !ut_env_num(UT_ENV_TRACE_RECORD))
-        table.slices.events = ut_trace_buffer();
-    return ut_trace_event(&table.slices, what, at);
+    if (!table.slices.events && ut_region_is_traced())
+        table.slices.events = ut_trace_memory();
+    return table.slices.events ? ut_trace_event(&table.slices, what, 0, at) : NULL;
 }
 
 static void record_slice(struct region_thread *t, int level, uint64_t now, bool unfinished)

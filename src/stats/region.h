@@ -7,10 +7,12 @@
 #ifndef UT_STATS_REGION_H
 #define UT_STATS_REGION_H
 
+#include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/queue.h>
 
-#include "stats/stats.h"
+#include "stats/timeline.h"
 
 enum { UT_REGION_NAME_MAX = 63, UT_REGIONS_MAX = 1000, UT_REGION_DEPTH = 64 };
 
@@ -24,6 +26,10 @@ struct ut_stats_region {
     uint64_t since;                       /* if inside > 0: time of the first open start */
     uint64_t begun_with[UT_NUM_COUNTERS]; /* the totals at `since` */
 };
+
+/* Is a timeline wanted? Belongs to the user of this file, which knows that before the first call.
+ */
+bool ut_region_is_traced(void);
 
 /* Implement utofu_profile_start() and _stop(), which have checked the name. */
 int ut_region_start(const char *name);

@@ -79,11 +79,12 @@ static void write_events(struct ut_vcq *vcq, void *arg)
 
     if (!ut_stats_lock(vcq))
         return;
-    if (vcq->stats && vcq->stats->events && vcq->stats->num_events > 0 && *spare) {
-        struct ut_stats_event *full = vcq->stats->events;
-        n = vcq->stats->num_events;
-        vcq->stats->events = *spare;
-        vcq->stats->num_events = 0;
+    if (vcq->stats && vcq->stats->timeline.events && vcq->stats->timeline.num_events > 0 &&
+        *spare) {
+        struct ut_stats_event *full = vcq->stats->timeline.events;
+        n = vcq->stats->timeline.num_events;
+        vcq->stats->timeline.events = *spare;
+        vcq->stats->timeline.num_events = 0;
         *spare = full;
     }
     ut_unlock(&vcq->lock);
@@ -93,7 +94,7 @@ static void write_events(struct ut_vcq *vcq, void *arg)
 
 static void *thread_main(void *arg)
 {
-    struct ut_stats_event *spare = reporter.tracing ? ut_trace_buffer() : NULL;
+    struct ut_stats_event *spare = reporter.tracing ? ut_trace_memory() : NULL;
     struct pollfd fd = {.fd = reporter.wake_fd, .events = POLLIN};
 
     (void)arg;
@@ -191,6 +192,11 @@ static void take_signal(void)
         sigaction(SIGUSR1, &ours, NULL);
 }
 
+bool ut_region_is_traced(void)
+{
+    return *ut_env_str(UT_ENV_TRACE) && !ut_env_num(UT_ENV_TRACE_RECORD);
+}
+
 bool ut_stats_is_for_job(void)
 {
     return ut_env_num(UT_ENV_STATS) >= UT_STATS_JOB;
@@ -216,7 +222,8 @@ int ut_stats_open(const struct ut_job_info *info, uint64_t host)
     reporter.job = info;
     reporter.opened_at = ut_clock_ns();
     if (*pattern) {
-        int rc = ut_trace_open(pattern, reporter.job, host, path, why);
+        const struct ut_trace_job job = {info->rank, info->size, info->id, host};
+        int rc = ut_trace_open(pattern, &job, ut_env_num(UT_ENV_TRACE_LIMIT) << 20, path, why);
         if (rc != 0) {
             ut_error("stats",
                      "environment variable UTOFU_TRACE: '%s' is not allowed: cannot write "
@@ -241,6 +248,13 @@ int ut_stats_open(const struct ut_job_info *info, uint64_t host)
  * VCQs
  */
 
+struct ut_stats_event *ut_stats_event(struct ut_stats *stats, enum ut_stats_what what, uint64_t at)
+{
+    if (!stats->timeline.events || stats->closed)
+        return NULL;
+    return ut_trace_event(&stats->timeline, what, stats->track, at);
+}
+
 static void free_stats(struct ut_stats *stats)
 {
     while (stats->peers) {
@@ -248,7 +262,7 @@ static void free_stats(struct ut_stats *stats)
         stats->peers = p->next;
         free(p);
     }
-    ut_trace_free(stats->events);
+    ut_trace_free(stats->timeline.events);
     free(stats->ops);
     free(stats->credits);
     free(stats->gates);
@@ -257,7 +271,7 @@ static void free_stats(struct ut_stats *stats)
 
 static void name_track(struct ut_stats *stats)
 {
-    struct ut_stats_event *e = ut_trace_event(stats, UT_EVENT_NAME, 0);
+    struct ut_stats_event *e = ut_stats_event(stats, UT_EVENT_NAME, 0);
 
     if (!e)
         return;
@@ -289,7 +303,7 @@ bool ut_stats_attach(struct ut_vcq *vcq)
     if (internal)
         ok &= (stats->gates = calloc(UT_NUM_GATES, sizeof(*stats->gates))) != NULL;
     if (reporter.tracing)
-        ok &= (stats->events = ut_trace_buffer()) != NULL;
+        ok &= (stats->timeline.events = ut_trace_memory()) != NULL;
     if (!ok) {
         free_stats(stats);
         return false;
@@ -424,7 +438,7 @@ static void record_op(struct ut_vcq *vcq, const struct ut_slot *slot, bool unfin
     struct ut_stats *stats = vcq->stats;
     const struct ut_stats_op *op = &stats->ops[slot - vcq->toq];
     const struct ut_link *link = slot->link;
-    struct ut_stats_event *e = ut_trace_event(stats, UT_EVENT_OP, op->started);
+    struct ut_stats_event *e = ut_stats_event(stats, UT_EVENT_OP, op->started);
 
     if (!e)
         return;
@@ -565,7 +579,7 @@ static void end_wait(struct ut_stats *stats, uint64_t now)
         stats->counts.n[UT_COUNT_BLOCKED] += now - stats->empty_last;
         stats->empty_last = now;
     }
-    struct ut_stats_event *e = ut_trace_event(stats, UT_EVENT_WAIT, stats->empty_first);
+    struct ut_stats_event *e = ut_stats_event(stats, UT_EVENT_WAIT, stats->empty_first);
     if (e)
         e->length = stats->empty_last - stats->empty_first;
     stats->empty_first = 0;
@@ -625,7 +639,7 @@ void ut_stats_arrival_ends(const struct ut_stats_arrival *a)
     stats->counts.n[UT_COUNT_ARRIVALS] += a->flow;
     p->counts.n[UT_COUNT_ARRIVALS] += a->flow;
     ut_stats_check_blocked(link);
-    struct ut_stats_event *e = ut_trace_event(stats, UT_EVENT_ARRIVAL, a->at);
+    struct ut_stats_event *e = ut_stats_event(stats, UT_EVENT_ARRIVAL, a->at);
     if (!e)
         return;
     e->length = ut_clock_ns() - a->at;
@@ -666,7 +680,7 @@ static void end_events(struct ut_vcq *vcq)
 {
     struct ut_stats *stats = vcq->stats;
 
-    if (!stats->events || stats->closed)
+    if (!stats->timeline.events || stats->closed)
         return;
     for (uint32_t i = vcq->toq_head; i != vcq->toq_exec; i++) {
         const struct ut_slot *slot = ut_vcq_slot(vcq, i);
@@ -675,6 +689,6 @@ static void end_events(struct ut_vcq *vcq)
     }
     if (stats->gates)
         ut_stats_end_gates(stats);
-    ut_trace_flush(stats);
+    ut_trace_flush(&stats->timeline);
     stats->closed = true;
 }

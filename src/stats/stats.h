@@ -7,7 +7,8 @@
  * Uses util, ident, bootstrap, process, peers, vcq, link, and the registry of providers. api,
  * engine and barrier report events with the functions below, with the lock of the VCQ held. Each
  * VCQ has its own counters and its own buffer of events, so recording takes no other lock.
- * stats.c and gates.c record events. totals.c adds up and prints. trace.c has buffers and the file.
+ * stats.c and gates.c record events. totals.c adds up and prints, with counters.c. timeline.c has
+ * buffers and the file.
  * region.c: regions of the program. record.c, summary.c: one summary for the job. dump.c: for
  * programs that hang.
  */
@@ -21,37 +22,10 @@
 
 #include "link/link.h"
 #include "process/process.h"
+#include "stats/counters.h"
+#include "stats/timeline.h"
 #include "util/hash.h"
 #include "vcq/vcq.h"
-
-struct ut_stats_event;
-
-/* The kinds of communications that are counted separately. */
-enum ut_stats_kind { UT_STATS_PUT, UT_STATS_GET, UT_STATS_ARMW, UT_STATS_NOP, UT_STATS_KINDS };
-
-/* The counters: totals.h. */
-enum ut_counter {
-#define COUNTER(id, ...) UT_COUNT_##id,
-#include "stats/totals.h"
-#undef COUNTER
-    UT_NUM_COUNTERS
-};
-
-/* The objects that have a counter. */
-enum {
-    UT_COUNTS_VCQ = 1,
-    UT_COUNTS_PEER = 2,
-    UT_COUNTS_BOTH = UT_COUNTS_VCQ | UT_COUNTS_PEER,
-    UT_COUNTS_GATE = 4,
-    UT_COUNTS_JOB = 8
-};
-enum { UT_COUNTS_SUM, UT_COUNTS_TIME, UT_COUNTS_MOST };
-
-struct ut_counter_entry {
-    const char *line, *total; /* name in a line, and in a summary; NULL: not printed there */
-    uint8_t holders, how;
-};
-extern const struct ut_counter_entry ut_counters[UT_NUM_COUNTERS];
 
 struct ut_stats_counts {
     uint64_t n[UT_NUM_COUNTERS];
@@ -115,9 +89,8 @@ struct ut_stats {
     uint32_t starting;               /* the slot that is starting; UT_NO_SLOT: none */
     struct ut_stats_credit *credits; /* session mode: a ring */
     uint32_t credit_head, credit_tail;
-    uint64_t consumed[2];          /* arrival times of the inputs of a gate */
-    struct ut_stats_event *events; /* NULL: no timeline */
-    uint32_t num_events;
+    uint64_t consumed[2];            /* arrival times of the inputs of a gate */
+    struct ut_trace_buffer timeline; /* without memory: no timeline */
 };
 
 /* Called once, when the rank is known. 0, or UTOFU_ERR_FATAL after an error line. */
@@ -127,9 +100,6 @@ bool ut_stats_is_for_job(void);
 /* Starts to count a new VCQ, if counters or a timeline are requested. False: no memory. */
 bool ut_stats_attach(struct ut_vcq *vcq);
 void ut_stats_detach(struct ut_vcq *vcq);
-
-/* The counters of the whole process, as one row of numbers. Times in us. */
-void ut_stats_totals(uint64_t totals[UT_NUM_COUNTERS]);
 
 /* The functions below are called for counted VCQs only. */
 
@@ -173,7 +143,7 @@ void ut_stats_completion(struct ut_link *link);
 void ut_stats_up(struct ut_link *link);
 
 /* Barrier gates of the TNI, by index. */
-enum { UT_STATS_SIGNAL, UT_STATS_PACKET, UT_STATS_INPUTS };
+
 /* A signal or a packet from one gate to another, in terms that both sides know. */
 struct ut_stats_gate_message {
     uint8_t input; /* input of the receiver: UT_STATS_SIGNAL, UT_STATS_PACKET */
@@ -213,63 +183,7 @@ void ut_stats_keep(const struct ut_stats *stats);
 void ut_stats_print(FILE *out, uint32_t rank);
 struct ut_stats_peer *ut_stats_find_peer(struct ut_stats *stats, utofu_vcq_id_t id);
 
-/* trace.c */
-enum ut_stats_what {
-    UT_EVENT_OP,       /* a communication; flow: that of its message */
-    UT_EVENT_ARRIVAL,  /* flow: that of the message */
-    UT_EVENT_WAIT,     /* a row of empty polls */
-    UT_EVENT_GATE,     /* a slice on the track of a gate */
-    UT_EVENT_FLOW_OUT, /* an arrow begins in the surrounding slice */
-    UT_EVENT_FLOW_IN,  /* an arrow ends in the surrounding slice */
-    UT_EVENT_ARROW,    /* an arrow within the process, from `cause` */
-    UT_EVENT_NAME,     /* the name of a track; kind: UT_NAME_* */
-    UT_EVENT_REGION,   /* a region of the program */
-};
-struct ut_stats_event {
-    uint8_t what;
-    uint8_t kind; /* enum ut_stats_kind; arrival: enum utofu_mrq_type; gate: see trace.c */
-    uint8_t edata;
-    uint8_t sps;
-    int16_t rc;
-    bool unfinished;
-    uint32_t bytes;
-    uint32_t track;
-    int64_t rank;        /* rank of the peer; -1: unknown */
-    uint64_t at, length; /* ns */
-    uint64_t done;       /* OP: time of completion, if later than the return of the call; else 0 */
-    uint64_t flow;       /* 0: none */
-    uint64_t cause;      /* arrival time of the event that caused this one; 0: none */
-    union {
-        uint64_t peer;    /* VCQ or VBG id */
-        const char *name; /* REGION: name that is never freed */
-    };
-};
-enum { UT_NAME_FREE, UT_NAME_SESSION, UT_NAME_GATE, UT_NAME_REGIONS };
-enum ut_stats_gate_slice {
-    UT_SLICE_SIGNAL,
-    UT_SLICE_PACKET,
-    UT_SLICE_START,
-    UT_SLICE_RELAY,
-    UT_SLICE_RESULT,
-    UT_SLICE_BARRIER,
-};
-enum {
-    UT_STATS_EVENTS = 4096,           /* number of events per buffer */
-    UT_STATS_GATE_TRACKS = 1000000,   /* first number of the gates' tracks */
-    UT_STATS_REGION_TRACKS = 2000000, /* first number of the regions' tracks */
-};
-
-/* Creates the file of this rank. 0 or a negative errno; `why` is set if the file itself is wrong.
- * `path` has room for PATH_MAX bytes, `why` for UT_FILE_WHY. */
-int ut_trace_open(const char *pattern, const struct ut_job_info *job, uint64_t host, char *path,
-                  char *why);
-/* Returns the next event, with type, track and time set, and all else cleared. NULL: no timeline.
- */
-struct ut_stats_event *ut_trace_event(struct ut_stats *stats, enum ut_stats_what what, uint64_t at);
-struct ut_stats_event *ut_trace_buffer(void);
-void ut_trace_free(struct ut_stats_event *events);
-void ut_trace_write(const struct ut_stats_event *events, uint32_t count);
-void ut_trace_flush(struct ut_stats *stats);
-void ut_trace_close(void);
+/* The next event of the VCQ; NULL: no timeline. */
+struct ut_stats_event *ut_stats_event(struct ut_stats *stats, enum ut_stats_what what, uint64_t at);
 
 #endif

@@ -7,7 +7,6 @@
 
 #include "stats/stats.h"
 #include "util/clock.h"
-#include "util/decimal.h"
 
 enum { LOCK_MS = 1000 /* no call holds the lock of a VCQ longer */ };
 
@@ -17,26 +16,10 @@ static struct {
     pthread_mutex_t lock;
 } ended = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-const struct ut_counter_entry ut_counters[UT_NUM_COUNTERS] = {
-#define COUNTER(id, of, how_, line_, total_, meaning)                                              \
-    [UT_COUNT_##id] = {                                                                            \
-        .line = line_, .total = total_, .holders = UT_COUNTS_##of, .how = UT_COUNTS_##how_},
-#include "stats/totals.h"
-#undef COUNTER
-};
-
-static void add_number(uint64_t *into, enum ut_counter i, uint64_t n)
-{
-    if (ut_counters[i].how != UT_COUNTS_MOST)
-        *into += n;
-    else if (n > *into)
-        *into = n;
-}
-
 static void add_counts(struct ut_stats_counts *into, const struct ut_stats_counts *c)
 {
     for (int i = 0; i < UT_NUM_COUNTERS; i++)
-        add_number(&into->n[i], i, c->n[i]);
+        ut_counter_add(&into->n[i], i, c->n[i]);
 }
 
 /* The counters of a VCQ, with the high-water mark that the engine raises. */
@@ -44,7 +27,7 @@ static struct ut_stats_counts counts_of(const struct ut_stats *stats)
 {
     struct ut_stats_counts c = stats->counts;
 
-    add_number(&c.n[UT_COUNT_MOST_IN_MRQ], UT_COUNT_MOST_IN_MRQ, stats->most_mrq);
+    ut_counter_add(&c.n[UT_COUNT_MOST_IN_MRQ], UT_COUNT_MOST_IN_MRQ, stats->most_mrq);
     return c;
 }
 
@@ -77,26 +60,6 @@ static void add_vcq(struct ut_stats *into, const struct ut_stats *stats)
     }
 }
 
-/* Prints the number unless it is 0. */
-static void print_number(FILE *out, const char *name, uint64_t n)
-{
-    if (n)
-        fprintf(out, " %s=%llu", name, (unsigned long long)n);
-}
-
-static void print_counts(FILE *out, const struct ut_stats_counts *c, unsigned int holder)
-{
-    for (int i = 0; i < UT_NUM_COUNTERS; i++) {
-        const struct ut_counter_entry *e = &ut_counters[i];
-        if (!(e->holders & holder))
-            continue;
-        if (e->how != UT_COUNTS_TIME)
-            print_number(out, e->line, c->n[i]);
-        else if (c->n[i])
-            fprintf(out, " %s=%s", e->line, ut_decimal(c->n[i], 1000000, 3).text);
-    }
-}
-
 static void print_peer(FILE *out, const struct ut_stats *stats, const struct ut_stats_peer *p,
                        uint32_t rank)
 {
@@ -106,7 +69,7 @@ static void print_peer(FILE *out, const struct ut_stats *stats, const struct ut_
         fprintf(out, " rank=%lld", (long long)p->rank);
     if (p->provider >= 0)
         fprintf(out, " provider=%s", ut_process_peek()->prov[p->provider]->ops->name);
-    print_counts(out, &p->counts, UT_COUNTS_PEER);
+    ut_counters_print(out, p->counts.n, UT_COUNTS_PEER);
     fputc('\n', out);
 }
 
@@ -118,7 +81,7 @@ static void print_gates(FILE *out, const struct ut_stats *stats, uint32_t rank)
             !g->counts.n[UT_COUNT_PACKETS_IN])
             continue;
         fprintf(out, "utofu: stats: [rank %u] gate tni=%u gate=%u", rank, stats->tni, i);
-        print_counts(out, &g->counts, UT_COUNTS_GATE);
+        ut_counters_print(out, g->counts.n, UT_COUNTS_GATE);
         fputc('\n', out);
     }
 }
@@ -135,7 +98,7 @@ static void print_vcq(FILE *out, const struct ut_stats *stats, uint32_t rank)
     fprintf(out, "utofu: stats: [rank %u] vcq id=%016llx tni=%u cq=%u cmp=%u mode=%s lives=%u",
             rank, (unsigned long long)stats->id, stats->tni, stats->ident.cq, stats->ident.cmp,
             stats->session ? "session" : "free", stats->lives);
-    print_counts(out, &c, UT_COUNTS_VCQ);
+    ut_counters_print(out, c.n, UT_COUNTS_VCQ);
     fputc('\n', out);
     for (const struct ut_stats_peer *p = stats->peers; p; p = p->next)
         print_peer(out, stats, p, rank);
@@ -181,8 +144,8 @@ static void add_to_totals(uint64_t totals[UT_NUM_COUNTERS], const struct ut_stat
     for (int i = 0; i < UT_NUM_COUNTERS; i++) {
         unsigned int holders = ut_counters[i].holders;
         if (holders == holder || (holders == UT_COUNTS_BOTH && holder == UT_COUNTS_VCQ))
-            add_number(&totals[i], i,
-                       ut_counters[i].how == UT_COUNTS_TIME ? c->n[i] / 1000 : c->n[i]);
+            ut_counter_add(&totals[i], i,
+                           ut_counters[i].how == UT_COUNTS_TIME ? c->n[i] / 1000 : c->n[i]);
     }
 }
 

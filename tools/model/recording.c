@@ -407,17 +407,23 @@ static struct um_moment take_moment(struct reading *r)
     return (struct um_moment){ticks, um_take_word(&r->c, 8)};
 }
 
-static void take_end(struct reading *r)
+static void take_last(struct reading *r)
 {
     struct um_process *process = &r->program->processes[r->rank];
+
+    process->last = take_moment(r);
+    if (process->last.ticks < process->first.ticks || process->last.ns < process->first.ns)
+        um_cursor_fail(&r->c, "the clock of the recording runs backwards");
+}
+
+static void take_end(struct reading *r)
+{
     uint64_t records = um_take_number(&r->c);
 
     if (records != r->records)
         um_cursor_fail(&r->c, "%llu records, and not the %llu that were written",
                        (unsigned long long)r->records, (unsigned long long)records);
-    process->last = take_moment(r);
-    if (process->last.ticks < process->first.ticks || process->last.ns < process->first.ns)
-        um_cursor_fail(&r->c, "the clock of the recording runs backwards");
+    take_last(r);
 }
 
 static void take_head(struct reading *r)
@@ -481,6 +487,8 @@ static bool take_block(struct reading *r, size_t file_size, bool first)
         um_cursor_fail(&r->c, "the first block, and only this one, is the head");
     if (type == UT_RECORD_HEAD) {
         take_head(r);
+    } else if (type == UT_RECORD_MOMENT) {
+        take_last(r);
     } else if (type == UT_RECORD_CALLS) {
         take_calls(r);
     } else if (type == UT_RECORD_END) {

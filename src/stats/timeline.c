@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * UTOFU_TRACE: buffers of events, and the file in the JSON format of Chrome trace events. A track
- * ("tid") is a VCQ or a gate, a process ("pid") is a rank. Each event is one line that begins with
- * "ph": utofu-trace relies on both.
- */
-#include "stats/stats.h"
+#include "stats/timeline.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,10 +12,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "utofu.h"
 #include "util/clock.h"
 #include "util/codes.h"
 #include "util/decimal.h"
-#include "util/env.h"
 #include "util/fd.h"
 #include "util/file.h"
 #include "util/log.h"
@@ -48,7 +43,7 @@ static size_t buffer_size(void)
     return UT_STATS_EVENTS * sizeof(struct ut_stats_event);
 }
 
-struct ut_stats_event *ut_trace_buffer(void)
+struct ut_stats_event *ut_trace_memory(void)
 {
     void *p = mmap(NULL, buffer_size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
@@ -61,21 +56,20 @@ void ut_trace_free(struct ut_stats_event *events)
         munmap(events, buffer_size());
 }
 
-struct ut_stats_event *ut_trace_event(struct ut_stats *stats, enum ut_stats_what what, uint64_t at)
+struct ut_stats_event *ut_trace_event(struct ut_trace_buffer *buffer, enum ut_stats_what what,
+                                      uint32_t track, uint64_t at)
 {
-    if (!stats->events || stats->closed)
-        return NULL;
-    if (stats->num_events == UT_STATS_EVENTS)
-        ut_trace_flush(stats);
-    struct ut_stats_event *e = &stats->events[stats->num_events++];
-    *e = (struct ut_stats_event){.what = (uint8_t)what, .track = stats->track, .at = at};
+    if (buffer->num_events == UT_STATS_EVENTS)
+        ut_trace_flush(buffer);
+    struct ut_stats_event *e = &buffer->events[buffer->num_events++];
+    *e = (struct ut_stats_event){.what = (uint8_t)what, .track = track, .at = at};
     return e;
 }
 
-void ut_trace_flush(struct ut_stats *stats)
+void ut_trace_flush(struct ut_trace_buffer *buffer)
 {
-    ut_trace_write(stats->events, stats->num_events);
-    stats->num_events = 0;
+    ut_trace_write(buffer->events, buffer->num_events);
+    buffer->num_events = 0;
 }
 
 /*
@@ -231,7 +225,7 @@ static void write_name(const struct ut_stats_event *e)
     if (e->kind == UT_NAME_REGIONS)
         put_text("regions of thread %lld, level %u", (long long)e->rank, e->bytes);
     else if (e->kind == UT_NAME_GATE)
-        put_text("%s gate %lld, TNI %u", e->rank < UT_NUM_START_GATES ? "start" : "relay",
+        put_text("%s gate %lld, TNI %u", e->rank < UT_TRACE_START_GATES ? "start" : "relay",
                  (long long)e->rank, e->bytes);
     else
         put_text("VCQ %016llx, TNI %u CQ %lld component %u%s", (unsigned long long)e->peer,
@@ -348,13 +342,13 @@ static void copy_plain(char *to, size_t size, const char *from)
             *c = '?';
 }
 
-int ut_trace_open(const char *pattern, const struct ut_job_info *job, uint64_t host, char *path,
+int ut_trace_open(const char *pattern, const struct ut_trace_job *job, uint64_t limit, char *path,
                   char *why)
 {
-    char host_name[HOST_NAME_MAX + 1] = "", name[sizeof(host_name)], id[sizeof(job->id)];
+    char host_name[HOST_NAME_MAX + 1] = "", name[sizeof(host_name)], id[256];
 
     timeline.rank = job->rank;
-    timeline.limit = ut_env_num(UT_ENV_TRACE_LIMIT) << 20;
+    timeline.limit = limit;
     int rc = ut_file_of_rank(pattern, timeline.rank, path);
     if (rc != 0)
         return rc;
@@ -372,7 +366,7 @@ int ut_trace_open(const char *pattern, const struct ut_job_info *job, uint64_t h
     copy_plain(id, sizeof(id), job->id);
     put_text("[\n{\"ph\":\"M\",\"pid\":%u,\"name\":\"utofu_clock\",\"args\":{\"job\":\"%s\","
              "\"rank\":%u,\"size\":%u,\"host\":\"%016llx\",\"monotonic_to_realtime_ns\":%lld}}",
-             timeline.rank, id, timeline.rank, job->size, (unsigned long long)host,
+             timeline.rank, id, timeline.rank, job->size, (unsigned long long)job->host,
              (long long)time_of_day_offset());
     put_text(
         ",\n{\"ph\":\"M\",\"pid\":%u,\"name\":\"process_name\",\"args\":{\"name\":\"rank %u on "
