@@ -170,15 +170,11 @@ const struct ob_region *ob_region_of(const struct ob_vcq *v, uint64_t stadd, siz
     return NULL;
 }
 
-/* The hash of a source; false: the memory is not there, or too large. The kernel copies it, as the
- * program may have unmapped it. */
-static bool sum_source(const struct ob_vcq *v, const struct ob_op *op, uint64_t *sum)
+/* The hash of a source. The kernel copies it, as the program may have unmapped it: false. */
+static bool sum_source(const struct ob_region *r, const struct ob_op *op, uint64_t *sum)
 {
-    const struct ob_region *r = ob_region_of(v, op->lcl_stadd, op->length);
     uint64_t piece[PIECE / 8];
 
-    if (!r || op->length == 0 || op->length > MAX_SUMMED)
-        return false;
     *sum = UT_HASH_FIRST;
     for (size_t at = 0; at < op->length; at += PIECE) {
         size_t n = op->length - at < PIECE ? op->length - at : PIECE;
@@ -233,20 +229,25 @@ void ob_check_comm(struct ob_vcq *v, const struct ob_comm *c)
 
 void ob_check_started(struct ob_vcq *v, struct ob_op *op)
 {
+    const struct ob_region *r;
+
     if (op->kind == OB_PUT && op->waits & OB_WAITS_TCQ)
-        op->has_sum = sum_source(v, op, &op->sum);
+        op->has_sum = op->length > 0 && op->length <= MAX_SUMMED &&
+                      (r = ob_region_of(v, op->lcl_stadd, op->length)) &&
+                      sum_source(r, op, &op->sum);
 }
 
 /* The TCQ entry of a put, or its local notice, is polled. Where a notice of another process has
  * come meanwhile, the program may know from it that the put was sent. */
 void ob_check_sent(struct ob_vcq *v, struct ob_op *op, const void *caller)
 {
+    const struct ob_region *r = ob_region_of(v, op->lcl_stadd, op->length);
     uint64_t sum;
 
-    if (!op->has_sum || v->arrived_at > op->at)
+    if (!op->has_sum || v->arrived_at > op->at || !r)
         return;
     op->has_sum = false;
-    if (!sum_source(v, op, &sum))
+    if (!sum_source(r, op, &sum))
         report(OB_CHECK_UNMAPPED, v, caller, op, 0);
     else if (sum != op->sum)
         report(OB_CHECK_SOURCE, v, caller, op, 0);

@@ -21,6 +21,7 @@
 
 enum ob_state ob_state;
 struct ob_config ob_config;
+OB_THREAD_LOCAL int ob_depth;
 void *ob_next[OB_NUM_FUNCTIONS];
 const char *const ob_names[OB_NUM_FUNCTIONS] = {
 #define OB_FUNCTIONS(name) #name,
@@ -316,9 +317,13 @@ static bool open_all(void)
 
 bool ob_open(void)
 {
+    if (ob_depth > 0) /* opening has called a function that calls another one */
+        return true;
     pthread_mutex_lock(&opening);
     if (ob_state == OB_UNSET) {
+        ob_depth++;
         bool on = open_all();
+        ob_depth--;
         __atomic_store_n(&ob_state, on ? OB_ON : OB_OFF, __ATOMIC_RELEASE);
     }
     pthread_mutex_unlock(&opening);

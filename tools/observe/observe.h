@@ -55,13 +55,18 @@ struct ob_config {
 };
 extern struct ob_config ob_config;
 
+/* The thread is in the library below, which may call its own public functions. */
+extern OB_THREAD_LOCAL int ob_depth;
+
 /* The first call: finds the next functions, and opens what is asked for. True: something is. */
 bool ob_open(void);
 static inline bool ob_enter(void)
 {
     enum ob_state state = __atomic_load_n(&ob_state, __ATOMIC_ACQUIRE);
 
-    return OB_LIKELY(state == OB_ON) || (OB_UNLIKELY(state == OB_UNSET) && ob_open());
+    if (OB_UNLIKELY(state != OB_ON) && (state == OB_OFF || !ob_open()))
+        return false;
+    return OB_LIKELY(ob_depth == 0);
 }
 
 /*
