@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "output.h"
+#include "model/compare.h"
 #include "model/fail.h"
 #include "model/match.h"
 #include "model/recording.h"
@@ -41,6 +42,14 @@ static const char help_text[] =
     "                          allocation=XxYxZ, torus=AXES, bytes=F (F times the\n"
     "                          bytes), or KEY=VALUE of the machine, such as\n"
     "                          link.hop_ns=150\n"
+    "      --compare           print what was measured beside what the model tells, for each\n"
+    "                          region, kind of wait and size, those that differ most\n"
+    "                          first, and which keys of the machine would explain it;\n"
+    "                          counts the recorded CPU time once\n"
+    "      --fit               the same, and propose values of the machine's keys, with the\n"
+    "                          difference before and after; no file is changed\n"
+    "      --partial           take recordings without an end, of processes that were killed\n"
+    "                          or that have reached a limit, as far as they go\n"
     "  -j, --json              print JSON\n"
     "  -t, --timeline FILE     write a timeline in the machine's time, for\n"
     "                          ui.perfetto.dev\n"
@@ -51,7 +60,7 @@ static const char help_text[] =
     "Exit status: 0, 1 when a file cannot be read or is not a whole recording, 2 for\n"
     "wrong usage.\n";
 
-enum { TORUS = 256, COMPUTE, MAP };
+enum { TORUS = 256, COMPUTE, MAP, COMPARE, FIT, PARTIAL };
 
 static const struct option options[] = {{"machine", required_argument, NULL, 'm'},
                                         {"allocation", required_argument, NULL, 'a'},
@@ -59,6 +68,9 @@ static const struct option options[] = {{"machine", required_argument, NULL, 'm'
                                         {"torus", required_argument, NULL, TORUS},
                                         {"compute", required_argument, NULL, COMPUTE},
                                         {"what-if", required_argument, NULL, 'w'},
+                                        {"compare", no_argument, NULL, COMPARE},
+                                        {"fit", no_argument, NULL, FIT},
+                                        {"partial", no_argument, NULL, PARTIAL},
                                         {"json", no_argument, NULL, 'j'},
                                         {"timeline", required_argument, NULL, 't'},
                                         {"plot", required_argument, NULL, 'p'},
@@ -69,7 +81,7 @@ static const struct option options[] = {{"machine", required_argument, NULL, 'm'
 struct wishes {
     const char *machine, *allocation, *map, *torus, *what_if, *timeline, *plot;
     struct um_options options;
-    bool json;
+    bool json, compare, fit, partial, has_compute;
 };
 
 static double read_factor(const char *name, const char *text)
@@ -102,9 +114,19 @@ static void read_options(struct wishes *w, int argc, char **argv)
             break;
         case COMPUTE:
             w->options.compute = read_factor("--compute", optarg);
+            w->has_compute = true;
             break;
         case 'w':
             w->what_if = optarg;
+            break;
+        case COMPARE:
+            w->compare = true;
+            break;
+        case FIT:
+            w->compare = w->fit = true;
+            break;
+        case PARTIAL:
+            w->partial = true;
             break;
         case 'j':
             w->json = true;
@@ -127,6 +149,8 @@ static void read_options(struct wishes *w, int argc, char **argv)
     }
     if (optind == argc)
         um_fail(UM_EXIT_USAGE, "no recording is given");
+    if (w->compare && !w->has_compute)
+        w->options.compute = 1;
     if (w->allocation && w->map)
         um_fail(UM_EXIT_USAGE, "--allocation and --map exclude each other");
 }
@@ -218,6 +242,7 @@ int main(int argc, char **argv)
     um_machine_read(&machine, w.machine, folder);
     if (w.torus)
         set_torus(&machine, w.torus);
+    program.partial = w.partial;
     um_recordings_read(&program, argv + optind, argc - optind);
     um_match(&program);
     run_once(&sim, &place, &machine, &program, &w);
@@ -228,6 +253,14 @@ int main(int argc, char **argv)
         run_once(&other, &other_place, &other_machine, &program, &changed);
     }
     const struct um_sim *beside = w.what_if ? &other : NULL;
+    if (w.compare) {
+        um_compare_print(&sim);
+        if (w.fit) {
+            putchar('\n');
+            um_fit_print(&sim);
+        }
+        return 0;
+    }
     if (w.json)
         um_report_json(&sim, beside, w.what_if);
     else

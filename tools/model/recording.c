@@ -462,7 +462,19 @@ static void take_head(struct reading *r)
     process->to_realtime = um_take_signed(&r->c);
     process->by_counter = um_take_up_to(&r->c, 1, "kind of ticks");
     process->first = take_moment(r);
+    process->last = process->first;
     r->rank = (uint32_t)rank;
+}
+
+/* Is there no whole block any more? The last one of a killed process may lack bytes. */
+static bool is_cut(const struct reading *r, size_t file_size)
+{
+    const uint8_t *head = r->c.bytes + r->c.at;
+
+    if (file_size - r->c.at < UT_RECORD_BLOCK_HEAD)
+        return true;
+    size_t size = head[1] | (size_t)head[2] << 8 | (size_t)head[3] << 16 | (size_t)head[4] << 24;
+    return file_size - r->c.at - UT_RECORD_BLOCK_HEAD < size;
 }
 
 /* One block; false: it was the last one. */
@@ -470,6 +482,11 @@ static bool take_block(struct reading *r, size_t file_size, bool first)
 {
     size_t begin = r->c.at;
 
+    if (!first && r->program->partial && is_cut(r, file_size)) {
+        r->program->num_cut++;
+        r->c.at = file_size;
+        return false;
+    }
     if (begin == file_size)
         um_cursor_fail(&r->c,
                        "the recording ends here, without its end: it was cut, or the process "

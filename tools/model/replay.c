@@ -172,7 +172,7 @@ void um_replay(struct um_sim *s)
             um_comms_event(s, &e);
     }
     for (uint32_t i = 0; i < p->num_threads; i++) {
-        if (s->threads[i].next < p->threads[i].num_ops)
+        if (s->threads[i].next < p->threads[i].num_ops && !p->partial)
             report_stuck(s, i);
     }
 }
