@@ -6,7 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* the header says nothing of visibility */
+#pragma GCC visibility push(default)
 #include <utofu.h>
+#pragma GCC visibility pop
 
 enum { MAX_VCQS = 8, MAX_REGIONS = 32, RING = 4096, MAX_GATES = 16, BLOCK = 1 << 20 };
 
