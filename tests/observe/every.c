@@ -191,11 +191,10 @@ static void pass_barriers(void)
     CALL(utofu_free_vbg(&gate, 1));
 }
 
-static void *run_side(void *tni)
+static void *run_side(void *side)
 {
-    struct side s;
+    struct side s = *(struct side *)side;
 
-    open_side(&s, *(utofu_tni_id_t *)tni);
     if (utofu_profile_start)
         CALL(utofu_profile_start("all of it"));
     for (int i = 0; i < 3; i++) {
@@ -279,7 +278,7 @@ static void bench(long n)
 
 int main(int argc, char **argv)
 {
-    static utofu_tni_id_t tnis[] = {0, 1};
+    static struct side sides[2];
     const char *what = argc > 1 ? argv[1] : "";
     long n = argc > 2 ? atol(argv[2]) : 1000;
     pthread_t thread;
@@ -297,9 +296,11 @@ int main(int argc, char **argv)
         raise(SIGKILL);
     } else {
         pass_barriers();
-        if (pthread_create(&thread, NULL, run_side, &tnis[1]) != 0)
+        open_side(&sides[0], 0);
+        open_side(&sides[1], 1);
+        if (pthread_create(&thread, NULL, run_side, &sides[1]) != 0)
             return 1;
-        run_side(&tnis[0]);
+        run_side(&sides[0]);
         pthread_join(thread, NULL);
     }
     return 0;

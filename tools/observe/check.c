@@ -6,6 +6,7 @@
  */
 #include "observe/observe.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -170,7 +171,21 @@ const struct ob_region *ob_region_of(const struct ob_vcq *v, uint64_t stadd, siz
     return NULL;
 }
 
-/* The hash of a source. The kernel copies it, as the program may have unmapped it: false. */
+/* Copies memory of the program, which may have unmapped it: false. The kernel copies it, if it is
+ * allowed to. */
+static bool copy_memory(void *to, const char *from, size_t n)
+{
+    struct iovec target = {to, n}, source = {(char *)(uintptr_t)from, n};
+
+    if (process_vm_readv(getpid(), &target, 1, &source, 1, 0) == (ssize_t)n)
+        return true;
+    if (errno == EFAULT)
+        return false;
+    memcpy(to, from, n);
+    return true;
+}
+
+/* The hash of a source; false: it is not mapped any more. */
 static bool sum_source(const struct ob_region *r, const struct ob_op *op, uint64_t *sum)
 {
     uint64_t piece[PIECE / 8];
@@ -178,8 +193,7 @@ static bool sum_source(const struct ob_region *r, const struct ob_op *op, uint64
     *sum = UT_HASH_FIRST;
     for (size_t at = 0; at < op->length; at += PIECE) {
         size_t n = op->length - at < PIECE ? op->length - at : PIECE;
-        struct iovec to = {piece, n}, from = {(char *)r->addr + (op->lcl_stadd - r->stadd) + at, n};
-        if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) != (ssize_t)n)
+        if (!copy_memory(piece, (const char *)r->addr + (op->lcl_stadd - r->stadd) + at, n))
             return false;
         *sum = ut_hash(*sum, piece, n);
     }
