@@ -271,6 +271,51 @@ def number_of_nop(job):
     return index + index + recordings.number(0) * 2 + b"\0" + recordings.number(0) * 3
 
 
+def timed_puts(measured, count=20):
+    """Puts of 8 bytes to another node, each with its local notice so many ns later."""
+    job = recordings.Job(12, HEADER)
+    thread = job.threads[0]
+    thread.region("all", at=1000)
+    for i in range(count):
+        at = 2000 + i * 10000
+        thread.put((0, 0, 0), (1, 0, 0), 8, job.flag("LOCAL_MRQ_NOTICE"), at=at)
+        thread.mrq((0, 0, 0), "LCL_PUT", (1, 0, 0), at=at + measured)
+    return job
+
+
+def compared(paths, *options):
+    """The row of the puts: measured and told, in ns; and all of the text."""
+    run = model(paths, *options)
+    check("utofu-model compares", run.returncode == 0, run.stderr)
+    row = re.search(r"^ +([\d.]+) +([\d.]+) .* put to local notice +8  all +(.*)$", run.stdout, re.M)
+    check("puts have a row", row, run.stdout)
+    return float(row.group(1)) * 1000, float(row.group(2)) * 1000, row.group(3), run.stdout
+
+
+def test_compare(folder):
+    with open(MACHINE, encoding="utf-8") as file:
+        before = file.read()
+    paths = timed_puts(3000).write(folder)
+    measured, told, keys, text = compared(paths, "--compare")
+    near("measured", measured, 3000, 0.001)
+    check("keys that would explain the difference", re.match(r"\w+\.\w+ = [\d.]+, ", keys), keys)
+    name, value = re.match(r"(\S+) = ([\d.e+]+)", keys).groups()
+    again = compared(paths, "--compare", "-m", changed_machine(folder, (rf"^{name.partition('.')[2]} = \S+",
+                                                                        f"{name.partition('.')[2]} = {value}")))
+    near(f"with {name} = {value} the model tells what was measured", again[1], 3000, 0.15)
+    fit = compared(paths, "--fit")[3]
+    errors = re.search(r"mean difference of \d+ medians: ([\d.]+) % before, ([\d.]+) % after", fit)
+    check("--fit makes the difference smaller", errors and float(errors.group(2)) < 2 < float(errors.group(1)), fit)
+    check("and proposes keys", re.search(r"^\[tni\]\n(?:\w+ = [\d.e+-]+    # \S+\n)+", fit, re.M), fit)
+    with open(MACHINE, encoding="utf-8") as file:
+        check("the machine's file stays as it is", file.read() == before)
+    twin = timed_puts(round(told)).write(folder)
+    measured, told, keys, text = compared(twin, "--fit")
+    near("where the model is right it tells what was measured", told, measured, 0.01)
+    check("and nothing is proposed", " = " not in text.partition("% after")[2], text)
+    check("options that do not fit are refused", model(paths, "--fit", "--wrong").returncode == 2)
+
+
 def test_bytes(folder):
     job = recordings.Job(12, HEADER)
     lengths = {}
