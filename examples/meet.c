@@ -51,7 +51,11 @@ void check_call(int rc, const char *what)
     char text[1024] = "";
 
     if (rc != UTOFU_SUCCESS) {
+#ifdef HAVE_JOB
         utofu_get_last_error(text); /* the name and number of the code, and the reason */
+#else
+        snprintf(text, sizeof(text), "error %d", rc); /* the manual has no such function */
+#endif
         fprintf(stderr, "rank %d: %s: %s\n", my_rank(), what, text);
         exit(1);
     }

@@ -22,7 +22,11 @@
 #include <string.h>
 
 #include <utofu.h>
-#include <utofu_ext.h>
+#if __has_include(<utofu_ext.h>)
+#    include <utofu_ext.h>
+#else
+#    include <utofu_regions.h>
+#endif
 
 #include "circuit.h"
 #include "meet.h"

@@ -14,7 +14,11 @@
 #include <string.h>
 
 #include <utofu.h>
-#include <utofu_ext.h>
+#if __has_include(<utofu_ext.h>)
+#    include <utofu_ext.h>
+#else
+#    include <utofu_regions.h>
+#endif
 
 #include "meet.h"
 
