@@ -46,16 +46,23 @@ enum {
     NAP_US = 50,
 };
 
+/* The name and number of the code, and the reason; the manual has no function for that. */
+static void describe_error(int rc, char text[1024])
+{
+#ifdef HAVE_JOB
+    (void)rc;
+    utofu_get_last_error(text);
+#else
+    snprintf(text, 1024, "error %d", rc);
+#endif
+}
+
 void check_call(int rc, const char *what)
 {
     char text[1024] = "";
 
     if (rc != UTOFU_SUCCESS) {
-#ifdef HAVE_JOB
-        utofu_get_last_error(text); /* the name and number of the code, and the reason */
-#else
-        snprintf(text, sizeof(text), "error %d", rc); /* the manual has no such function */
-#endif
+        describe_error(rc, text);
         fprintf(stderr, "rank %d: %s: %s\n", my_rank(), what, text);
         exit(1);
     }
@@ -262,7 +269,7 @@ static void look_for_answer(void)
         return;
     probe.under_way = false;
     if (rc != UTOFU_SUCCESS && !is_still_starting(rc))
-        utofu_get_last_error(probe.gone);
+        describe_error(rc, probe.gone);
     probe.at_start = false;
 }
 

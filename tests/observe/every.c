@@ -148,8 +148,8 @@ static void prepare_all(struct side *s)
     ADD(utofu_prepare_get(v, s->id, from + 4096, to, 64, 1, tcq | local, desc, &n));
     ADD(utofu_prepare_get_gap(v, s->id, from + 8192, to, 64, 1, tcq | local, 256, 1, desc, &n));
     ADD(utofu_prepare_get_stride(v, s->id, from + 16384, to, 64, 128, 2, 1, tcq | local, desc, &n));
-    ADD(utofu_prepare_get_stride_gap(v, s->id, from + 20480, to, 64, 128, 2, 1, tcq | local, 256, 1, desc,
-                                     &n));
+    ADD(utofu_prepare_get_stride_gap(v, s->id, from + 20480, to, 64, 128, 2, 1, tcq | local, 256, 1,
+                                     desc, &n));
     ADD(utofu_prepare_armw4(v, s->id, UTOFU_ARMW_OP_ADD, 1, to, 1, tcq | local, desc, &n));
     ADD(utofu_prepare_armw8(v, s->id, UTOFU_ARMW_OP_ADD, 1, to, 1, tcq | local, desc, &n));
     ADD(utofu_prepare_cswap4(v, s->id, 0, 1, to, 1, tcq | local, desc, &n));
@@ -164,9 +164,8 @@ static void prepare_all(struct side *s)
 
 static void pass_barriers(void)
 {
-    struct utofu_vbg_setting setting = {.dst_path_coords = {UTOFU_PATH_COORD_NULL,
-                                                            UTOFU_PATH_COORD_NULL,
-                                                            UTOFU_PATH_COORD_NULL}};
+    struct utofu_vbg_setting setting = {
+        .dst_path_coords = {UTOFU_PATH_COORD_NULL, UTOFU_PATH_COORD_NULL, UTOFU_PATH_COORD_NULL}};
     utofu_vbg_id_t gate;
     uint64_t word = 5;
     double number = 0.5;

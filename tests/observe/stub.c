@@ -193,9 +193,9 @@ static int prepare(utofu_vcq_hdl_t handle, struct desc d, size_t stride, size_t 
     {                                                                                              \
         return prepare(vcq_hdl, DESC(kind), stride, num_blocks, desc, desc_size);                  \
     }                                                                                              \
-    int utofu_prepare_##name##_stride_gap(                                                         \
-        TRANSFER_PARAMETERS, size_t stride, size_t num_blocks, uint64_t edata,                     \
-        unsigned long int flags, size_t mtu, size_t gap, void *desc, size_t *desc_size)            \
+    int utofu_prepare_##name##_stride_gap(TRANSFER_PARAMETERS, size_t stride, size_t num_blocks,   \
+                                          uint64_t edata, unsigned long int flags, size_t mtu,     \
+                                          size_t gap, void *desc, size_t *desc_size)               \
     {                                                                                              \
         return mtu > 1920 || gap > 255                                                             \
                    ? UTOFU_ERR_INVALID_ARG                                                         \
@@ -596,7 +596,8 @@ static int poll_gate(utofu_vbg_id_t id, void *data, const void *from, size_t siz
 
 int utofu_barrier(utofu_vbg_id_t vbg_id, unsigned long int flags)
 {
-    return flags ? UTOFU_ERR_INVALID_FLAGS : start_gate(vbg_id, UTOFU_REDUCE_OP_BARRIER, NULL, 0, 0);
+    return flags ? UTOFU_ERR_INVALID_FLAGS
+                 : start_gate(vbg_id, UTOFU_REDUCE_OP_BARRIER, NULL, 0, 0);
 }
 
 int utofu_reduce_uint64(utofu_vbg_id_t vbg_id, enum utofu_reduce_op op, uint64_t data[],

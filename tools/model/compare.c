@@ -58,8 +58,8 @@ struct collecting {
 static void add_sample(struct collecting *c, uint32_t region, enum um_wait wait, uint32_t length,
                        double measured, double told)
 {
-    uint32_t *at = um_table_at(&c->keys, (uint64_t)region << 8 | wait, length,
-                               (uint32_t)c->rows.num);
+    uint32_t *at =
+        um_table_at(&c->keys, (uint64_t)region << 8 | wait, length, (uint32_t)c->rows.num);
 
     if (measured < 0 || told < 0)
         return;
@@ -212,10 +212,8 @@ struct um_rows um_compare_rows(const struct um_sim *sim)
 
 struct um_rows um_compare_with(const struct um_sim *sim, const struct um_machine *machine)
 {
-    struct um_sim other = {.program = sim->program,
-                           .machine = machine,
-                           .place = sim->place,
-                           .options = sim->options};
+    struct um_sim other = {
+        .program = sim->program, .machine = machine, .place = sim->place, .options = sim->options};
 
     um_replay(&other);
     struct um_rows rows = um_compare_rows(&other);

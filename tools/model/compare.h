@@ -9,10 +9,10 @@
 #include "model/sim.h"
 
 enum um_wait {
-    UM_WAIT_REGION,  /* from the start of a region to its end */
-    UM_WAIT_START,   /* from the start of a communication to that of the next one */
-    UM_WAIT_TCQ,     /* from the start of a communication to its TCQ entry */
-    UM_WAIT_PUT,     /* to its local notice */
+    UM_WAIT_REGION, /* from the start of a region to its end */
+    UM_WAIT_START,  /* from the start of a communication to that of the next one */
+    UM_WAIT_TCQ,    /* from the start of a communication to its TCQ entry */
+    UM_WAIT_PUT,    /* to its local notice */
     UM_WAIT_GET,
     UM_WAIT_ARMW,
     UM_WAIT_ANSWER,  /* from the thread's last start to a remote notice */

@@ -92,9 +92,8 @@ static bool make_step(const struct um_machine *from, const struct um_rows *rows,
 
     for (size_t i = 0; i < rows->num; i++) {
         const double *row = &slopes[i * um_num_keys];
-        double wanted = counts(&rows->rows[i])
-                            ? log(rows->rows[i].measured / rows->rows[i].told)
-                            : 0;
+        double wanted =
+            counts(&rows->rows[i]) ? log(rows->rows[i].measured / rows->rows[i].told) : 0;
         for (size_t k = 0; k < um_num_keys; k++) {
             a[k][um_num_keys] += row[k] * wanted;
             for (size_t j = 0; j < um_num_keys; j++)
@@ -167,7 +166,8 @@ void um_fit_print(const struct um_sim *sim)
         table = um_keys[k].name;
         printf("%s = %.4g    # %.4g\n", dot + 1, is, was);
     }
-    puts("\nProposals only: no file was changed. A key that is not here stays as it is, also because\n"
+    puts("\nProposals only: no file was changed. A key that is not here stays as it is, also "
+         "because\n"
          "the recording may say nothing of it.");
     um_rows_free(&rows);
 }

@@ -123,8 +123,8 @@ struct um_program {
     size_t num_started, room_started;
     char (*regions)[64];
     size_t num_regions, room_regions;
-    uint64_t failed; /* polls that returned an error */
-    bool partial;    /* --partial: recordings may end before the program */
+    uint64_t failed;  /* polls that returned an error */
+    bool partial;     /* --partial: recordings may end before the program */
     uint32_t num_cut; /* processes whose recording does */
 };
 

@@ -146,15 +146,14 @@ static void find_vcq(struct ob_call *call, utofu_vcq_hdl_t handle)
 static void add_vcq(const struct ob_call *call, unsigned long flags, const utofu_vcq_hdl_t *handle,
                     int cmp)
 {
-    struct ob_vcq *v =
-        call->rc == UTOFU_SUCCESS && handle ? ob_vcq_add(*handle, flags, cmp) : NULL;
+    struct ob_vcq *v = call->rc == UTOFU_SUCCESS && handle ? ob_vcq_add(*handle, flags, cmp) : NULL;
 
     if (v && ob_config.record)
         ut_record_made(&v->of);
 }
 
-static void ob_after_create_vcq(const struct ob_call *call, utofu_tni_id_t tni,
-                                unsigned long flags, const utofu_vcq_hdl_t *handle)
+static void ob_after_create_vcq(const struct ob_call *call, utofu_tni_id_t tni, unsigned long flags,
+                                const utofu_vcq_hdl_t *handle)
 {
     (void)tni;
     add_vcq(call, flags, handle, -1);

@@ -53,8 +53,8 @@ static struct {
     } places[MAX_PLACES];
     unsigned int num_places;
     uint64_t counts[NUM_FINDINGS];
-    uint64_t full;        /* TOQs that were full */
-    const void *full_at;  /* where the first one was */
+    uint64_t full;       /* TOQs that were full */
+    const void *full_at; /* where the first one was */
 } reported = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /*
@@ -328,8 +328,7 @@ void ob_check_freed(struct ob_vcq *v, const void *caller)
 
 void ob_check_enter(struct ob_vcq *v, const void *caller)
 {
-    uintptr_t self = ut_self(),
-              other = __atomic_exchange_n(&v->in_call, self, __ATOMIC_ACQ_REL);
+    uintptr_t self = ut_self(), other = __atomic_exchange_n(&v->in_call, self, __ATOMIC_ACQ_REL);
 
     if (other && other != self)
         report(OB_CHECK_CONCURRENT, v, caller, NULL, 0);

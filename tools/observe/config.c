@@ -146,9 +146,9 @@ static void find_rank(void)
 /* The same in all processes of a job. */
 static void find_job(void)
 {
-    static const char *const names[] = {"UTOFU_ROOT",     "PMIX_NAMESPACE", "PMI_JOBID",
-                                        "PJM_SUBJOBID",   "PJM_JOBID",      "SLURM_JOB_ID",
-                                        "OMPI_MCA_ess_base_jobid"};
+    static const char *const names[] = {
+        "UTOFU_ROOT",   "PMIX_NAMESPACE",         "PMI_JOBID", "PJM_SUBJOBID", "PJM_JOBID",
+        "SLURM_JOB_ID", "OMPI_MCA_ess_base_jobid"};
 
     snprintf(ob_config.job, sizeof(ob_config.job), "job");
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prepared descriptors. Their content is the library's own business, so the arguments of the prepare
- * function are kept with a hash of what it wrote. A table of a fixed size: the oldest of a bucket
- * makes room.
+ * Prepared descriptors. Their content is the library's own business, so the arguments of the
+ * prepare function are kept with a hash of what it wrote. A table of a fixed size: the oldest of a
+ * bucket makes room.
  */
 #include "observe/observe.h"
 

@@ -115,9 +115,9 @@ int ob_error_found(enum ob_function function, int rc, const void *caller)
     if (rc == UTOFU_ERR_BUSY)
         return rc;
     ob_lock(&failed.lock);
-    while (i < failed.num_errors && (failed.errors[i].caller != caller ||
-                                     failed.errors[i].rc != rc ||
-                                     failed.errors[i].function != (uint16_t)function))
+    while (i < failed.num_errors &&
+           (failed.errors[i].caller != caller || failed.errors[i].rc != rc ||
+            failed.errors[i].function != (uint16_t)function))
         i++;
     if (i == MAX_ERRORS) {
         failed.others++;
@@ -153,13 +153,12 @@ void ob_errors_print(void)
 
 int ob_op_describe(char *text, size_t size, const struct ob_vcq *v, const struct ob_op *op)
 {
-    static const char *const kinds[] = {[OB_PUT] = "put",
-                                        [OB_GET] = "get",
-                                        [OB_ARMW] = "armw",
-                                        [OB_NOP] = "nop"};
+    static const char *const kinds[] = {
+        [OB_PUT] = "put", [OB_GET] = "get", [OB_ARMW] = "armw", [OB_NOP] = "nop"};
     char place[OB_PLACE];
 
-    return snprintf(text, size, "%s of %u bytes, number %llu of VCQ %016llx, to VCQ %016llx, %s ms "
+    return snprintf(text, size,
+                    "%s of %u bytes, number %llu of VCQ %016llx, to VCQ %016llx, %s ms "
                     "ago in %s",
                     kinds[op->kind], op->length, (unsigned long long)op->number,
                     (unsigned long long)v->of.id, (unsigned long long)op->remote,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The uTofu interface as its manual describes it, and nothing else: 65 functions, with the numbers that programs are compiled
-   with. Programs that are meant for other uTofu libraries, too, are compiled against this header. */
+/* The uTofu interface as its manual describes it, and nothing else: 65 functions, with the numbers
+   that programs are compiled with. Programs that are meant for other uTofu libraries, too, are
+   compiled against this header. */
 #ifndef UTOFU_H
 #define UTOFU_H
 #include <stddef.h>
@@ -76,20 +77,20 @@ enum utofu_return_code {
 /* ---- 3.2: TNIs ---- */
 #define UTOFU_ONESIDED_CAP_FLAG_SESSION_MODE (1UL << 0)
 #define UTOFU_ONESIDED_CAP_FLAG_ARMW         (1UL << 1)
-#define UTOFU_ONESIDED_CAP_ARMW_OP_CSWAP (1UL << 0)
-#define UTOFU_ONESIDED_CAP_ARMW_OP_SWAP  (1UL << 1)
-#define UTOFU_ONESIDED_CAP_ARMW_OP_ADD   (1UL << 2)
-#define UTOFU_ONESIDED_CAP_ARMW_OP_XOR   (1UL << 3)
-#define UTOFU_ONESIDED_CAP_ARMW_OP_AND   (1UL << 4)
-#define UTOFU_ONESIDED_CAP_ARMW_OP_OR    (1UL << 5)
-#define UTOFU_BARRIER_CAP_REDUCE_OP_BARRIER (1UL << 1)
-#define UTOFU_BARRIER_CAP_REDUCE_OP_BAND    (1UL << 2)
-#define UTOFU_BARRIER_CAP_REDUCE_OP_BOR     (1UL << 3)
-#define UTOFU_BARRIER_CAP_REDUCE_OP_BXOR    (1UL << 4)
-#define UTOFU_BARRIER_CAP_REDUCE_OP_MAX     (1UL << 5)
-#define UTOFU_BARRIER_CAP_REDUCE_OP_MAXLOC  (1UL << 6)
-#define UTOFU_BARRIER_CAP_REDUCE_OP_SUM     (1UL << 7)
-#define UTOFU_BARRIER_CAP_REDUCE_OP_BFPSUM  (1UL << 8)
+#define UTOFU_ONESIDED_CAP_ARMW_OP_CSWAP     (1UL << 0)
+#define UTOFU_ONESIDED_CAP_ARMW_OP_SWAP      (1UL << 1)
+#define UTOFU_ONESIDED_CAP_ARMW_OP_ADD       (1UL << 2)
+#define UTOFU_ONESIDED_CAP_ARMW_OP_XOR       (1UL << 3)
+#define UTOFU_ONESIDED_CAP_ARMW_OP_AND       (1UL << 4)
+#define UTOFU_ONESIDED_CAP_ARMW_OP_OR        (1UL << 5)
+#define UTOFU_BARRIER_CAP_REDUCE_OP_BARRIER  (1UL << 1)
+#define UTOFU_BARRIER_CAP_REDUCE_OP_BAND     (1UL << 2)
+#define UTOFU_BARRIER_CAP_REDUCE_OP_BOR      (1UL << 3)
+#define UTOFU_BARRIER_CAP_REDUCE_OP_BXOR     (1UL << 4)
+#define UTOFU_BARRIER_CAP_REDUCE_OP_MAX      (1UL << 5)
+#define UTOFU_BARRIER_CAP_REDUCE_OP_MAXLOC   (1UL << 6)
+#define UTOFU_BARRIER_CAP_REDUCE_OP_SUM      (1UL << 7)
+#define UTOFU_BARRIER_CAP_REDUCE_OP_BFPSUM   (1UL << 8)
 struct utofu_onesided_caps {
     unsigned long int flags;
     unsigned long int armw_ops;
@@ -112,17 +113,14 @@ struct utofu_barrier_caps {
 };
 int utofu_get_onesided_tnis(utofu_tni_id_t **tni_ids, size_t *num_tnis);
 int utofu_get_barrier_tnis(utofu_tni_id_t **tni_ids, size_t *num_tnis);
-int utofu_query_onesided_caps(utofu_tni_id_t tni_id,
-                              struct utofu_onesided_caps **tni_caps);
-int utofu_query_barrier_caps(utofu_tni_id_t tni_id,
-                             struct utofu_barrier_caps **tni_caps);
+int utofu_query_onesided_caps(utofu_tni_id_t tni_id, struct utofu_onesided_caps **tni_caps);
+int utofu_query_barrier_caps(utofu_tni_id_t tni_id, struct utofu_barrier_caps **tni_caps);
 
 /* ---- 3.3: VCQs ---- */
 #define UTOFU_VCQ_FLAG_THREAD_SAFE  (1UL << 0)
 #define UTOFU_VCQ_FLAG_EXCLUSIVE    (1UL << 1)
 #define UTOFU_VCQ_FLAG_SESSION_MODE (1UL << 2)
-int utofu_create_vcq(utofu_tni_id_t tni_id, unsigned long int flags,
-                     utofu_vcq_hdl_t *vcq_hdl);
+int utofu_create_vcq(utofu_tni_id_t tni_id, unsigned long int flags, utofu_vcq_hdl_t *vcq_hdl);
 int utofu_create_vcq_with_cmp_id(utofu_tni_id_t tni_id, utofu_cmp_id_t cmp_id,
                                  unsigned long int flags, utofu_vcq_hdl_t *vcq_hdl);
 int utofu_free_vcq(utofu_vcq_hdl_t vcq_hdl);
@@ -135,8 +133,8 @@ int utofu_query_vcq_info(utofu_vcq_id_t vcq_id, uint8_t coords[], utofu_tni_id_t
 
 /* ---- 3.4: VBGs ---- */
 #define UTOFU_VBG_FLAG_THREAD_SAFE (1UL << 0)
-#define UTOFU_VBG_ID_NULL ((utofu_vbg_id_t)-1)
-#define UTOFU_PATH_COORD_NULL ((uint8_t)-1)
+#define UTOFU_VBG_ID_NULL          ((utofu_vbg_id_t)-1)
+#define UTOFU_PATH_COORD_NULL      ((uint8_t)-1)
 struct utofu_vbg_setting {
     utofu_vbg_id_t vbg_id;
     utofu_vbg_id_t src_lcl_vbg_id;
@@ -153,10 +151,8 @@ int utofu_query_vbg_info(utofu_vbg_id_t vbg_id, uint8_t coords[], utofu_tni_id_t
                          utofu_bg_id_t *bg_id, uint16_t *extra_val);
 
 /* ---- 3.5: paths ---- */
-int utofu_get_path_id(utofu_vcq_id_t vcq_id, uint8_t path_coords[],
-                      utofu_path_id_t *path_id);
-int utofu_get_path_coords(utofu_vcq_id_t vcq_id, utofu_path_id_t path_id,
-                          uint8_t path_coords[]);
+int utofu_get_path_id(utofu_vcq_id_t vcq_id, uint8_t path_coords[], utofu_path_id_t *path_id);
+int utofu_get_path_coords(utofu_vcq_id_t vcq_id, utofu_path_id_t path_id, uint8_t path_coords[]);
 
 /* ---- 3.6: memory ---- */
 #define UTOFU_REG_MEM_FLAG_READ_ONLY (1UL << 0)
@@ -164,10 +160,8 @@ int utofu_reg_mem(utofu_vcq_hdl_t vcq_hdl, void *addr, size_t size, unsigned lon
                   utofu_stadd_t *stadd);
 int utofu_reg_mem_with_stag(utofu_vcq_hdl_t vcq_hdl, void *addr, size_t size, unsigned int stag,
                             unsigned long int flags, utofu_stadd_t *stadd);
-int utofu_query_stadd(utofu_vcq_id_t vcq_id, unsigned int stag,
-                      utofu_stadd_t *stadd);
-int utofu_dereg_mem(utofu_vcq_hdl_t vcq_hdl, utofu_stadd_t stadd,
-                    unsigned long int flags);
+int utofu_query_stadd(utofu_vcq_id_t vcq_id, unsigned int stag, utofu_stadd_t *stadd);
+int utofu_dereg_mem(utofu_vcq_hdl_t vcq_hdl, utofu_stadd_t stadd, unsigned long int flags);
 
 /* ---- 3.7: one-sided communication ---- */
 #define UTOFU_ONESIDED_FLAG_STRONG_ORDER      (1UL << 0)
@@ -178,8 +172,8 @@ int utofu_dereg_mem(utofu_vcq_hdl_t vcq_hdl, utofu_stadd_t stadd,
 #define UTOFU_ONESIDED_FLAG_DELAY_START       (1UL << 8)
 #define UTOFU_ONESIDED_FLAG_TCQ_NOTICE        (1UL << 14)
 #define UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE  (1UL << 15)
-#define UTOFU_ONESIDED_FLAG_SPS(sps) ((unsigned long int)(sps) << 24)
-#define UTOFU_ONESIDED_FLAG_PATH(path_id) ((unsigned long int)(path_id) << 28)
+#define UTOFU_ONESIDED_FLAG_SPS(sps)          ((unsigned long int)(sps) << 24)
+#define UTOFU_ONESIDED_FLAG_PATH(path_id)     ((unsigned long int)(path_id) << 28)
 enum utofu_armw_op {
     UTOFU_ARMW_OP_SWAP = 1,
     UTOFU_ARMW_OP_ADD = 2,
@@ -268,8 +262,7 @@ int utofu_prepare_put_stride_gap(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq
                                  size_t *desc_size);
 int utofu_prepare_put_piggyback(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, void *lcl_data,
                                 utofu_stadd_t rmt_stadd, size_t length, uint64_t edata,
-                                unsigned long int flags, void *desc,
-                                size_t *desc_size);
+                                unsigned long int flags, void *desc, size_t *desc_size);
 int utofu_prepare_put_piggyback8(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id,
                                  uint64_t lcl_data, utofu_stadd_t rmt_stadd, size_t length,
                                  uint64_t edata, unsigned long int flags, void *desc,
@@ -292,12 +285,10 @@ int utofu_prepare_get_stride_gap(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq
                                  size_t *desc_size);
 int utofu_prepare_armw4(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id,
                         enum utofu_armw_op armw_op, uint32_t op_value, utofu_stadd_t rmt_stadd,
-                        uint64_t edata, unsigned long int flags, void *desc,
-                        size_t *desc_size);
+                        uint64_t edata, unsigned long int flags, void *desc, size_t *desc_size);
 int utofu_prepare_armw8(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id,
                         enum utofu_armw_op armw_op, uint64_t op_value, utofu_stadd_t rmt_stadd,
-                        uint64_t edata, unsigned long int flags, void *desc,
-                        size_t *desc_size);
+                        uint64_t edata, unsigned long int flags, void *desc, size_t *desc_size);
 int utofu_prepare_cswap4(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, uint32_t old_value,
                          uint32_t new_value, utofu_stadd_t rmt_stadd, uint64_t edata,
                          unsigned long int flags, void *desc, size_t *desc_size);
@@ -306,8 +297,7 @@ int utofu_prepare_cswap8(utofu_vcq_hdl_t vcq_hdl, utofu_vcq_id_t rmt_vcq_id, uin
                          unsigned long int flags, void *desc, size_t *desc_size);
 int utofu_prepare_nop(utofu_vcq_hdl_t vcq_hdl, unsigned long int flags, void *desc,
                       size_t *desc_size);
-int utofu_post_toq(utofu_vcq_hdl_t vcq_hdl, void *desc, size_t desc_size,
-                   void *cbdata);
+int utofu_post_toq(utofu_vcq_hdl_t vcq_hdl, void *desc, size_t desc_size, void *cbdata);
 int utofu_poll_tcq(utofu_vcq_hdl_t vcq_hdl, unsigned long int flags, void **cbdata);
 int utofu_poll_mrq(utofu_vcq_hdl_t vcq_hdl, unsigned long int flags,
                    struct utofu_mrq_notice *notice);
@@ -331,10 +321,8 @@ int utofu_reduce_uint64(utofu_vbg_id_t vbg_id, enum utofu_reduce_op op, uint64_t
 int utofu_reduce_double(utofu_vbg_id_t vbg_id, enum utofu_reduce_op op, double data[],
                         size_t num_data, unsigned long int flags);
 int utofu_poll_barrier(utofu_vbg_id_t vbg_id, unsigned long int flags);
-int utofu_poll_reduce_uint64(utofu_vbg_id_t vbg_id, unsigned long int flags,
-                             uint64_t data[]);
-int utofu_poll_reduce_double(utofu_vbg_id_t vbg_id, unsigned long int flags,
-                             double data[]);
+int utofu_poll_reduce_uint64(utofu_vbg_id_t vbg_id, unsigned long int flags, uint64_t data[]);
+int utofu_poll_reduce_double(utofu_vbg_id_t vbg_id, unsigned long int flags, double data[]);
 
 /* ---- 3.9: other things ---- */
 void utofu_query_tofu_version(int *major_ver, int *minor_ver);
