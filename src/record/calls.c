@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "record/places.h"
 #include "record/tape.h"
 
 enum {

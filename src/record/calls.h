@@ -17,17 +17,6 @@
 struct ut_tape;
 struct ut_tape_comm;
 
-/* Where a VCQ or a gate is. */
-struct ut_record_place {
-    uint8_t coords[6];
-    uint16_t tni, number, cmp; /* number: of the CQ or of the gate (0 to 15: start) */
-    uint8_t path[3];           /* default path of a VCQ id */
-};
-/* Asked once for each id of a thread. An id that is unknown leaves `place` as it is. */
-void ut_record_place_vcq(utofu_vcq_id_t id, struct ut_record_place *place);
-void ut_record_place_gate(utofu_vbg_id_t id, struct ut_record_place *place);
-void ut_record_place_path(utofu_vcq_id_t remote, utofu_path_id_t path_id, uint8_t path[3]);
-
 /* A VCQ of this process. Polls take it before they begin, because the VCQ may be freed by then. */
 struct ut_record_of {
     utofu_vcq_id_t id;

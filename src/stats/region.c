@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "stats/wanted.h"
 #include "util/clock.h"
 #include "util/decimal.h"
 #include "util/log.h"
@@ -130,7 +131,7 @@ static void add_since(struct ut_stats_region *r, uint64_t now)
 
 static struct ut_stats_event *new_event(enum ut_stats_what what, uint64_t at)
 {
-    if (!table.slices.events && ut_region_is_traced())
+    if (!table.slices.events && ut_stats_is_traced())
         table.slices.events = ut_trace_memory();
     return table.slices.events ? ut_trace_event(&table.slices, what, 0, at) : NULL;
 }

@@ -7,7 +7,6 @@
 #ifndef UT_STATS_REGION_H
 #define UT_STATS_REGION_H
 
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/queue.h>

@@ -192,11 +192,6 @@ static void take_signal(void)
         sigaction(SIGUSR1, &ours, NULL);
 }
 
-bool ut_region_is_traced(void)
-{
-    return *ut_env_str(UT_ENV_TRACE) && !ut_env_num(UT_ENV_TRACE_RECORD);
-}
-
 bool ut_stats_is_for_job(void)
 {
     return ut_env_num(UT_ENV_STATS) >= UT_STATS_JOB;

@@ -751,7 +751,8 @@ def test_bad(folder):
           run.stderr)
     with open(paths[0], "rb") as file:
         whole = file.read()
-    for name, head, text in (("another version of the layout", recordings.number(1), f"reads version {recordings.VERSION}"),
+    for name, head, text in (("another version of the layout", recordings.number(1),
+                              f"reads version {recordings.VERSION}"),
                              ("another job", recordings.number(recordings.VERSION) + bytes([0, 3, 0]) + bytes(31),
                               "of job '' of 3")):
         with open(path, "wb") as file:

@@ -102,9 +102,9 @@ def test_tutorial(folder):
     code = f"{ROOT}/docs/tutorial/code"
     for step in range(1, 7):
         program = f"{folder}/step{step}"
-        built = run([ENV["CC_NAME"], "-O1", "-w", f"-I{ROOT}/include", "-o", program, f"{code}/step{step}.c",
-                     f"{code}/tutorial.c", f"{code}/exchange.c", f"-L{BUILD}", "-ltofucom", f"-Wl,-rpath,{BUILD}", "-lm"],
-                    clean_env())
+        built = run([ENV["CC_NAME"], "-O1", "-w", f"-I{ROOT}/include", "-o", program,
+                     *(f"{code}/{name}.c" for name in (f"step{step}", "tutorial", "exchange")), f"-L{BUILD}",
+                     "-ltofucom", f"-Wl,-rpath,{BUILD}", "-lm"], clean_env())
         if built.returncode != 0:
             check(f"step{step} is built", False, built.stderr)
             continue
@@ -127,7 +127,7 @@ def region_of(paths):
 
 
 def test_told(folder):
-    """The model tells the same of both recordings. Not of all of the job: how the processes meet depends on the clock."""
+    """The model tells the same of both recordings of a region: how the processes meet depends on the clock."""
     for case in (["barrier", "6"], ["incast", "6"], ["halo", "8", "1024", "tell"], ["allgather", "8", "1024", "tell"]):
         both = record_both(folder, "told", launched(3, PATTERNS, *case), 3)
         if both:
@@ -164,7 +164,8 @@ def test_twin(folder):
 #
 
 COUNTED = ("puts", "put_bytes", "gets", "get_bytes", "armws", "nops", "lcl_put_notices", "rmt_put_notices",
-           "lcl_get_notices", "rmt_get_notices", "lcl_armw_notices", "rmt_armw_notices", "failed", "started", "finished")
+           "lcl_get_notices", "rmt_get_notices", "lcl_armw_notices", "rmt_armw_notices", "failed", "started",
+           "finished")
 
 
 def counters_of(text):
@@ -310,7 +311,8 @@ def test_command(folder):
           "utofu: stats: [rank 0] job size=1" in done.stderr, done)
     done = observe("--trace", f"{folder}/c.json", "--", EVERY_STUB)
     check("a timeline", done.returncode == 0 and os.path.exists(f"{folder}/c.0.json"), done)
-    for options, text in ((["--wrong", "a"], "no option"), (["--record"], "needs a value"), (["/bin/true"], "nothing is"),
+    for options, text in ((["--wrong", "a"], "no option"), (["--record"], "needs a value"),
+                          (["/bin/true"], "nothing is"),
                           (["--stats"], "a program is missing"), (["--record", "a,b", "c"], "without a comma"),
                           (["--limit", "x", "c"], "takes a number"), (["--dump", "KILL", "c"], "takes HUP")):
         done = observe(*options)
@@ -367,7 +369,8 @@ def test_arm(folder):
     header = f"-I{ROOT}/tests/conform/manual"
     for command in (["-shared", "-fPIC", "-Wl,-soname,libtofucom.so.1", "-o", f"{folder}/libtofucom.so",
                      f"{ROOT}/tests/observe/stub.c"],
-                    ["-o", f"{folder}/every", f"{ROOT}/tests/observe/every.c", f"-L{folder}", "-ltofucom", "-lpthread"]):
+                    ["-o", f"{folder}/every", f"{ROOT}/tests/observe/every.c", f"-L{folder}", "-ltofucom",
+                     "-lpthread"]):
         made = run([compiler, "-std=gnu11", "-O1", header, *command], clean_env())
         check("program and stub are built", made.returncode == 0, made.stderr)
     shutil.copy(f"{folder}/libtofucom.so", f"{folder}/libtofucom.so.1")

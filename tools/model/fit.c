@@ -25,7 +25,7 @@ static double scale_of(const struct um_machine *machine, size_t key)
     return value > 0 ? value : um_key_step(machine, key);
 }
 
-static bool counts(const struct um_row *r)
+static bool has_both(const struct um_row *r)
 {
     return r->measured > 0 && r->told > 0;
 }
@@ -35,14 +35,14 @@ static double sum_squares(const struct um_rows *rows)
     double sum = 0;
 
     for (size_t i = 0; i < rows->num; i++) {
-        double d = counts(&rows->rows[i]) ? log(rows->rows[i].told / rows->rows[i].measured) : 0;
+        double d = has_both(&rows->rows[i]) ? log(rows->rows[i].told / rows->rows[i].measured) : 0;
         sum += d * d;
     }
     return sum;
 }
 
 /* Gauss elimination with the largest pivot of the column. False: singular. */
-static bool solve(double a[MOST_KEYS][MOST_KEYS + 1], size_t n)
+static bool solve_equations(double a[MOST_KEYS][MOST_KEYS + 1], size_t n)
 {
     for (size_t k = 0; k < n; k++) {
         size_t best = k;
@@ -77,7 +77,7 @@ static void find_slopes(const struct um_sim *sim, const struct um_machine *machi
         *um_key_value(&other, k) += step;
         struct um_rows changed = um_compare_with(sim, &other);
         for (size_t i = 0; i < rows->num && changed.num == rows->num; i++)
-            if (counts(&rows->rows[i]) && changed.rows[i].told > 0)
+            if (has_both(&rows->rows[i]) && changed.rows[i].told > 0)
                 slopes[i * um_num_keys + k] =
                     log(changed.rows[i].told / rows->rows[i].told) / (step / scale);
         um_rows_free(&changed);
@@ -93,7 +93,7 @@ static bool make_step(const struct um_machine *from, const struct um_rows *rows,
     for (size_t i = 0; i < rows->num; i++) {
         const double *row = &slopes[i * um_num_keys];
         double wanted =
-            counts(&rows->rows[i]) ? log(rows->rows[i].measured / rows->rows[i].told) : 0;
+            has_both(&rows->rows[i]) ? log(rows->rows[i].measured / rows->rows[i].told) : 0;
         for (size_t k = 0; k < um_num_keys; k++) {
             a[k][um_num_keys] += row[k] * wanted;
             for (size_t j = 0; j < um_num_keys; j++)
@@ -102,7 +102,7 @@ static bool make_step(const struct um_machine *from, const struct um_rows *rows,
     }
     for (size_t k = 0; k < um_num_keys; k++)
         a[k][k] += pull + damping;
-    if (!solve(a, um_num_keys))
+    if (!solve_equations(a, um_num_keys))
         return false;
     *to = *from;
     for (size_t k = 0; k < um_num_keys; k++) {
@@ -118,7 +118,8 @@ static bool make_step(const struct um_machine *from, const struct um_rows *rows,
 }
 
 /* The best machine that some damping gives. False: none is better. */
-static bool improve(const struct um_sim *sim, struct um_machine *machine, struct um_rows *rows)
+static bool improve_machine(const struct um_sim *sim, struct um_machine *machine,
+                            struct um_rows *rows)
 {
     double *slopes = um_calloc(rows->num * um_num_keys, sizeof(*slopes));
     double before = sum_squares(rows);
@@ -152,7 +153,7 @@ void um_fit_print(const struct um_sim *sim)
 
     if (um_num_keys > MOST_KEYS)
         um_fail(UM_EXIT_BAD, "there are more keys than --fit has room for");
-    for (int i = 0; i < ROUNDS && improve(sim, &machine, &rows); i++)
+    for (int i = 0; i < ROUNDS && improve_machine(sim, &machine, &rows); i++)
         ;
     printf("mean difference of %zu medians: %.1f %% before, %.1f %% after\n", rows.num,
            100 * before, 100 * um_compare_error(&rows));

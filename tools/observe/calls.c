@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What each call means to the recording, to the timeline and the counters, and to the checks. */
-#include "observe/observe.h"
+#include "observe/comm.h"
 
 #include <dlfcn.h>
 #include <string.h>
 
+#include "observe/config.h"
+#include "observe/descs.h"
+#include "observe/errors.h"
+#include "observe/findings.h"
+#include "observe/freed.h"
+#include "observe/ops.h"
 #include "observe/utofu_regions.h"
 #include "record/hold.h"
 #include "record/tape.h"
@@ -33,7 +39,7 @@ static void leave_vcq(struct ob_vcq *v)
  * Communications
  */
 
-void ob_comm_begin(struct ob_comm *c)
+static void ob_comm_begin(struct ob_comm *c)
 {
     if (OB_UNLIKELY(ob_config.hold) && c->kind == OB_PUT)
         ut_record_hold(c->remote, c->rmt_stadd, c->length, c->flags);
@@ -101,7 +107,7 @@ fail_comm(struct ob_vcq *v, enum ob_function function, int rc, const void *calle
     return ob_error(function, rc, caller);
 }
 
-int ob_comm_end(struct ob_comm *c, int rc)
+static int ob_comm_end(struct ob_comm *c, int rc)
 {
     struct ob_vcq *v = ob_vcq_find(c->vcq_hdl);
 
@@ -125,7 +131,7 @@ int ob_comm_end(struct ob_comm *c, int rc)
  * Other calls
  */
 
-void ob_call_begin(struct ob_call *call, enum ob_function function, const void *caller)
+static void ob_call_begin(struct ob_call *call, enum ob_function function, const void *caller)
 {
     call->function = (uint16_t)function;
     call->caller = caller;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is asked for, who this process is, and the functions behind the wrappers. */
-#include "observe/observe.h"
+#include "observe/config.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -11,23 +11,20 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "observe/descs.h"
+#include "observe/dump.h"
+#include "observe/errors.h"
+#include "observe/findings.h"
+#include "observe/log.h"
+#include "observe/ops.h"
 #include "record/tape.h"
 #include "stats/region.h"
+#include "stats/wanted.h"
 #include "util/clock.h"
 #include "util/file.h"
 #include "util/hash.h"
 #include "util/host.h"
 #include "util/log.h"
-
-enum ob_state ob_state;
-struct ob_config ob_config;
-OB_THREAD_LOCAL int ob_depth;
-void *ob_next[OB_NUM_FUNCTIONS];
-const char *const ob_names[OB_NUM_FUNCTIONS] = {
-#define OB_FUNCTIONS(name) #name,
-#include "wrappers.inc"
-#undef OB_FUNCTIONS
-};
 
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
 
@@ -198,7 +195,7 @@ static void find_next(void)
  * Files
  */
 
-bool ut_region_is_traced(void)
+bool ut_stats_is_traced(void)
 {
     return ob_config.trace;
 }
@@ -262,7 +259,7 @@ static void open_trace(void)
 
 static pid_t owner;
 
-static void finish(void)
+static void finish_all(void)
 {
     if (getpid() != owner)
         return;
@@ -282,7 +279,7 @@ static void finish(void)
 }
 
 /* A child of fork() does not use uTofu. */
-static void forget(void)
+static void stop_in_child(void)
 {
     __atomic_store_n(&ob_state, OB_OFF, __ATOMIC_RELEASE);
 }
@@ -312,7 +309,7 @@ static bool open_all(void)
     ob_config.track = ob_config.trace || ob_config.stats || ob_config.check || ob_config.dump;
     if (!ob_config.track && !ob_config.record)
         return false;
-    return atexit(finish) == 0 && pthread_atfork(NULL, NULL, forget) == 0;
+    return atexit(finish_all) == 0 && pthread_atfork(NULL, NULL, stop_in_child) == 0;
 }
 
 bool ob_open(void)

@@ -4,10 +4,11 @@
  * prepare function are kept with a hash of what it wrote. A table of a fixed size: the oldest of a
  * bucket makes room.
  */
-#include "observe/observe.h"
+#include "observe/descs.h"
 
 #include <stdlib.h>
 
+#include "observe/errors.h"
 #include "util/hash.h"
 
 enum { BUCKET_BITS = 11, WAYS = 4, MAX_SIZES = 8, UNIT = 8, MAX_DESC = 1024 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The VCQs of this process, and where VCQs and gates are, as the library below tells. */
-#include "observe/observe.h"
+#include "observe/objects.h"
 
 #include <pthread.h>
 #include <stdlib.h>

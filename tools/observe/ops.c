@@ -4,13 +4,14 @@
  * notice is finished when the program has polled them, another one when it is started. From this
  * come the timeline and the counters.
  */
-#include "observe/observe.h"
+#include "observe/ops.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "observe/findings.h"
 #include "stats/region.h"
 #include "util/clock.h"
 #include "util/decimal.h"

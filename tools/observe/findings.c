@@ -4,17 +4,17 @@
  * mode, with the same names (src/check/findings.h); docs/guide/observe.md lists those that need to
  * see more.
  */
-#include "observe/observe.h"
+#include "observe/findings.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "observe/errors.h"
 #include "util/clock.h"
 #include "util/codes.h"
 #include "util/decimal.h"
@@ -26,15 +26,7 @@ enum {
     TEXT_SIZE = 1024,
     MAX_SUMMED = 1 << 20, /* bytes of a source that is compared */
     PIECE = 4096,
-    COLLECTING_POLLS = 2000,
     LATEST = 16, /* communications that a new one is compared with */
-};
-
-enum finding {
-#define X(id, name, what, instead, sections) OB_CHECK_##id,
-#include "check/findings.h"
-#undef X
-    NUM_FINDINGS
 };
 
 static const struct {
@@ -49,10 +41,10 @@ static struct {
     pthread_mutex_t lock;
     struct {
         const void *caller, *other;
-        enum finding id;
+        enum ob_finding id;
     } places[MAX_PLACES];
     unsigned int num_places;
-    uint64_t counts[NUM_FINDINGS];
+    uint64_t counts[OB_NUM_FINDINGS];
     uint64_t full;       /* TOQs that were full */
     const void *full_at; /* where the first one was */
 } reported = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -61,7 +53,7 @@ static struct {
  * Reports
  */
 
-static bool is_new(enum finding id, const void *caller, const void *other)
+static bool is_new(enum ob_finding id, const void *caller, const void *other)
 {
     for (unsigned int i = 0; i < reported.num_places; i++)
         if (reported.places[i].id == id && reported.places[i].caller == caller &&
@@ -75,9 +67,23 @@ static bool is_new(enum finding id, const void *caller, const void *other)
     return true;
 }
 
-/* A finding in a call of `caller`, about a communication or a return code, if they are given. */
-static void report(enum finding id, const struct ob_vcq *v, const void *caller,
-                   const struct ob_op *op, int rc)
+int ob_op_describe(char *text, size_t size, const struct ob_vcq *v, const struct ob_op *op)
+{
+    static const char *const kinds[] = {
+        [OB_PUT] = "put", [OB_GET] = "get", [OB_ARMW] = "armw", [OB_NOP] = "nop"};
+    char place[OB_PLACE];
+
+    return snprintf(text, size,
+                    "%s of %u bytes, number %llu of VCQ %016llx, to VCQ %016llx, %s ms "
+                    "ago in %s",
+                    kinds[op->kind], op->length, (unsigned long long)op->number,
+                    (unsigned long long)v->of.id, (unsigned long long)op->remote,
+                    ut_decimal(ut_clock_ns() - op->at, 1000000, 3).text,
+                    ob_place_name(op->caller, place));
+}
+
+void ob_check_report(enum ob_finding id, const struct ob_vcq *v, const void *caller,
+                     const struct ob_op *op, int rc)
 {
     char place[OB_PLACE], comm[TEXT_SIZE] = "", about[TEXT_SIZE] = "";
 
@@ -108,7 +114,7 @@ void ob_check_end(void)
     char text[TEXT_SIZE], place[OB_PLACE];
     int used = 0;
 
-    for (unsigned int i = 0; i < NUM_FINDINGS; i++) {
+    for (unsigned int i = 0; i < OB_NUM_FINDINGS; i++) {
         sum += reported.counts[i];
         if (reported.counts[i])
             used += snprintf(text + used, sizeof(text) - (size_t)used, " %s %llu", findings[i].name,
@@ -220,7 +226,7 @@ static void check_local(struct ob_vcq *v, const struct ob_comm *c)
         bool fills = op->kind == OB_GET && op->waits & OB_WAITS_LOCAL;
         if (op->lcl_stadd && (fills || (reads && c->kind == OB_GET)) && c->num_blocks == 1 &&
             do_overlap(c->lcl_stadd, c->length, op->lcl_stadd, op->length))
-            report(OB_CHECK_LOCAL, v, c->caller, op, 0);
+            ob_check_report(OB_CHECK_LOCAL, v, c->caller, op, 0);
     }
 }
 
@@ -229,12 +235,12 @@ void ob_check_comm(struct ob_vcq *v, const struct ob_comm *c)
     const unsigned long padding = UTOFU_ONESIDED_FLAG_PADDING;
 
     if (c->flags & padding && !(c->piggyback && c->flags & UTOFU_ONESIDED_FLAG_CACHE_INJECTION))
-        report(OB_CHECK_PADDING_FLAG, v, c->caller, NULL, 0);
+        ob_check_report(OB_CHECK_PADDING_FLAG, v, c->caller, NULL, 0);
     if (c->piggyback || (c->kind != OB_PUT && c->kind != OB_GET))
         return;
     for (size_t i = 0; i < c->num_blocks; i++) {
         if (!ob_region_of(v, c->lcl_stadd + i * c->stride, c->length)) {
-            report(OB_CHECK_STADD, v, c->caller, NULL, 0);
+            ob_check_report(OB_CHECK_STADD, v, c->caller, NULL, 0);
             break;
         }
     }
@@ -262,9 +268,9 @@ void ob_check_sent(struct ob_vcq *v, struct ob_op *op, const void *caller)
         return;
     op->has_sum = false;
     if (!sum_source(r, op, &sum))
-        report(OB_CHECK_UNMAPPED, v, caller, op, 0);
+        ob_check_report(OB_CHECK_UNMAPPED, v, caller, op, 0);
     else if (sum != op->sum)
-        report(OB_CHECK_SOURCE, v, caller, op, 0);
+        ob_check_report(OB_CHECK_SOURCE, v, caller, op, 0);
 }
 
 static bool uses_memory(const struct ob_op *op)
@@ -281,45 +287,8 @@ void ob_check_dereg(struct ob_vcq *v, uint64_t stadd, const void *caller)
         const struct ob_op *op = ob_op_at(v, i);
         if (op->lcl_stadd && uses_memory(op) && v->arrived_at < op->at &&
             do_overlap(op->lcl_stadd, op->length, r->stadd, r->size))
-            report(OB_CHECK_DEREG, v, caller, op, 0);
+            ob_check_report(OB_CHECK_DEREG, v, caller, op, 0);
     }
-}
-
-static bool collect_entries(struct ob_vcq *v, utofu_vcq_hdl_t handle, const void *caller)
-{
-    struct utofu_mrq_notice notice;
-    void *cbdata;
-    bool found = false;
-    int rc = OB_NEXT(utofu_poll_tcq)(handle, 0, &cbdata);
-
-    if (rc > UTOFU_ERR_INVALID_ARG && rc != UTOFU_ERR_NOT_FOUND) {
-        found = true;
-        if (rc != UTOFU_SUCCESS)
-            report(OB_CHECK_UNREAD, v, caller, NULL, rc);
-        ob_op_tcq(v, rc, cbdata, ut_clock_ns(), caller);
-    }
-    rc = OB_NEXT(utofu_poll_mrq)(handle, 0, &notice);
-    if (rc > UTOFU_ERR_INVALID_ARG && rc != UTOFU_ERR_NOT_FOUND) {
-        found = true;
-        if (rc != UTOFU_SUCCESS)
-            report(OB_CHECK_UNREAD, v, caller, NULL, rc);
-        ob_op_mrq(v, rc, &notice, ut_clock_ns(), caller);
-    }
-    return found;
-}
-
-/* A VCQ is about to be freed: takes the entries that nobody will poll. */
-void ob_check_freed(struct ob_vcq *v, const void *caller)
-{
-    utofu_vcq_hdl_t handle = v->handle;
-
-    for (int i = 0; i < COLLECTING_POLLS; i++) {
-        bool found = collect_entries(v, handle, caller);
-        if (!found && v->head == v->tail)
-            break;
-    }
-    if (v->head != v->tail)
-        report(OB_CHECK_FREED, v, caller, ob_op_at(v, v->head), 0);
 }
 
 /*
@@ -331,7 +300,7 @@ void ob_check_enter(struct ob_vcq *v, const void *caller)
     uintptr_t self = ut_self(), other = __atomic_exchange_n(&v->in_call, self, __ATOMIC_ACQ_REL);
 
     if (other && other != self)
-        report(OB_CHECK_CONCURRENT, v, caller, NULL, 0);
+        ob_check_report(OB_CHECK_CONCURRENT, v, caller, NULL, 0);
 }
 
 void ob_check_leave(struct ob_vcq *v)
