@@ -243,13 +243,6 @@ int ut_stats_open(const struct ut_job_info *info, uint64_t host)
  * VCQs
  */
 
-struct ut_stats_event *ut_stats_event(struct ut_stats *stats, enum ut_stats_what what, uint64_t at)
-{
-    if (!stats->timeline.events || stats->closed)
-        return NULL;
-    return ut_trace_event(&stats->timeline, what, stats->track, at);
-}
-
 static void free_stats(struct ut_stats *stats)
 {
     while (stats->peers) {

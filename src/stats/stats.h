@@ -184,6 +184,12 @@ void ut_stats_print(FILE *out, uint32_t rank);
 struct ut_stats_peer *ut_stats_find_peer(struct ut_stats *stats, utofu_vcq_id_t id);
 
 /* The next event of the VCQ; NULL: no timeline. */
-struct ut_stats_event *ut_stats_event(struct ut_stats *stats, enum ut_stats_what what, uint64_t at);
+static inline struct ut_stats_event *ut_stats_event(struct ut_stats *stats, enum ut_stats_what what,
+                                                    uint64_t at)
+{
+    if (!stats->timeline.events || stats->closed)
+        return NULL;
+    return ut_trace_event(&stats->timeline, what, stats->track, at);
+}
 
 #endif
