@@ -24,12 +24,13 @@ const size_t um_num_keys = sizeof(um_keys) / sizeof(um_keys[0]);
 
 double *um_key_value(struct um_machine *machine, size_t key)
 {
-    return (double *)((char *)machine + um_keys[key].offset);
+    return (double *)(void *)((char *)machine + um_keys[key].offset);
 }
 
 double um_key_step(const struct um_machine *machine, size_t key)
 {
-    const double *value = (const double *)((const char *)machine + um_keys[key].offset);
+    const double *value =
+        (const double *)(const void *)((const char *)machine + um_keys[key].offset);
 
     return *value > 0 ? *value * 0.05 : 10;
 }
@@ -185,7 +186,7 @@ static int compare_doubles(const void *a, const void *b)
 static double median_of(const struct samples *s, size_t offset, double *room)
 {
     for (size_t i = 0; i < s->num; i++)
-        room[i] = *(const double *)((const char *)&s->list[i] + offset);
+        room[i] = *(const double *)(const void *)((const char *)&s->list[i] + offset);
     qsort(room, s->num, sizeof(*room), compare_doubles);
     return s->num % 2 ? room[s->num / 2] : (room[s->num / 2 - 1] + room[s->num / 2]) / 2;
 }

@@ -9,7 +9,7 @@ enum { COLLECTING_POLLS = 2000 };
 
 static bool collect_entries(struct ob_vcq *v, utofu_vcq_hdl_t handle, const void *caller)
 {
-    struct utofu_mrq_notice notice;
+    struct utofu_mrq_notice notice = {.notice_type = 0};
     void *cbdata;
     bool found = false;
     int rc = OB_NEXT(utofu_poll_tcq)(handle, 0, &cbdata);
