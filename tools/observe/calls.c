@@ -446,7 +446,7 @@ static void ob_after_reduce_double(const struct ob_call *call, utofu_vbg_id_t ga
 
 static void end_barrier(const struct ob_call *call, utofu_vbg_id_t gate)
 {
-    if (call->rc <= INVALID && call->rc != UTOFU_ERR_INVALID_VBG_ID)
+    if (call->rc <= INVALID)
         return;
     if (ob_config.record)
         ut_record_result(gate, call->begin, call->rc);
