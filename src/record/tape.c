@@ -51,7 +51,7 @@ static void store_number(uint8_t *to, uint64_t value, unsigned int bytes)
 
 static void end_file(const char *why)
 {
-    ut_error("record", "the recording %s ends here, and cannot be replayed: %s",
+    ut_error("record", "the recording %s ends here (utofu-model --partial reads it): %s",
              recording.file_path, why);
     ut_fd_close(recording.file);
     recording.file = -1;
