@@ -7,6 +7,23 @@
 /* clang-format off */
 #define GROUPS(GROUP)                                                                              \
     GROUP(first)                                                                                   \
+    /* one-sided: */                                                                               \
+    GROUP(put)                                                                                     \
+    GROUP(piggyback)                                                                               \
+    GROUP(get)                                                                                     \
+    GROUP(stride)                                                                                  \
+    GROUP(gap)                                                                                     \
+    GROUP(armw)                                                                                    \
+    GROUP(cswap)                                                                                   \
+    GROUP(nop)                                                                                     \
+    GROUP(prepare)                                                                                 \
+    GROUP(edata)                                                                                   \
+    GROUP(tcq)                                                                                     \
+    GROUP(mrq)                                                                                     \
+    GROUP(flags)                                                                                   \
+    GROUP(order)                                                                                   \
+    GROUP(errors)                                                                                  \
+    GROUP(limits)                                                                                  \
     /* the rest: */                                                                                \
     GROUP(constants)                                                                       \
     GROUP(version)                                                                         \
@@ -28,6 +45,7 @@
     /* end of the groups */
 
 #define SENTENCES(TABLE)                                                                           \
+    TABLE(onesided)                                                                                \
     TABLE(rest)                                                                                    \
     /* end of the tables of sentences */
 /* clang-format on */
