@@ -321,7 +321,7 @@ use_root() {
 
     # a program that only reports missing manual pages does not count as man
     if man --version 2>/dev/null | grep -q '^man '; then
-        for page in utofu_put putofu_put utofu utofu-verbs utofurun utofu-info utofu-perf utofu-test utofu-trace utofu-model utofu-conform; do
+        for page in utofu_put putofu_put utofu utofu-verbs utofurun utofu-info utofu-perf utofu-test utofu-trace utofu-model utofu-conform utofu-observe; do
             LC_ALL=C.UTF-8 MANWIDTH=100 man -M "$man" "$page" >"$work/$page" 2>&1 ||
                 { fail "man $page"; cat "$work/$page"; }
         done
