@@ -93,15 +93,17 @@ CF_RUN(run_operator_0, see_operator(c, 0));
 CF_RUN(run_operator_6, see_operator(c, 6));
 
 /* ---- Many origins of one word ---- */
-/* Every process adds 1 to the word so often, without waiting for each other. Each value before came
- * once. */
-static void add_together(struct cf *c, enum cf_function f, size_t rounds, size_t tnis)
+/* Every process adds 1 to the word, for half a second, without waiting for the others. Each value
+ * before came once. */
+static void add_together(struct cf *c, enum cf_function f, size_t tnis)
 {
+    enum { ROUNDS_MIN = 200, ROUNDS_MAX = 50000 };
     struct cf_ends e[6];
     struct cf_comm m[6];
     struct cf_box b;
-    uint64_t before, sum = 0, total, n = (uint64_t)cf_size(c) * rounds;
+    uint64_t before, sum = 0, total, n;
     utofu_stadd_t stadds[6] = {0};
+    double until;
     size_t i;
     int rc;
     for (i = 0; i < tnis; i++) {
@@ -120,14 +122,15 @@ static void add_together(struct cf *c, enum cf_function f, size_t rounds, size_t
             return;
         m[i].operand = 1;
     }
-    for (i = 0; i < rounds; i++) {
+    until = cf_now() + 0.5;
+    for (i = 0; i < ROUNDS_MIN || (i < ROUNDS_MAX && cf_now() < until); i++) {
         size_t at = (i + (size_t)cf_rank(c)) % tnis;
         cf_box_open(&b, c, e[at].vcq);
         if (!cf_change_word(&b, &m[at], &before))
             return;
         sum += before;
     }
-    if (!cf_add_up(c, sum, &total))
+    if (!cf_add_up(c, sum, &total) || !cf_add_up(c, i, &n))
         return;
     CF_HOLDS(c, total == n * (n - 1) / 2, "the values before add up to %llu, not %llu",
              (unsigned long long)total, (unsigned long long)(n * (n - 1) / 2));
@@ -143,9 +146,9 @@ static void add_together(struct cf *c, enum cf_function f, size_t rounds, size_t
     (void)rc;
 }
 
-CF_RUN(run_together4, add_together(c, CF_ARMW4, 200, 1));
-CF_RUN(run_together8, add_together(c, CF_ARMW8, 200, 1));
-CF_RUN(run_together_tnis, add_together(c, CF_ARMW8, 200, 6));
+CF_RUN(run_together4, add_together(c, CF_ARMW4, 1));
+CF_RUN(run_together8, add_together(c, CF_ARMW8, 1));
+CF_RUN(run_together_tnis, add_together(c, CF_ARMW8, 6));
 
 /* Adds of 4 and of 8 bytes on one word at a time */
 static void run_widths(struct cf *c)
