@@ -101,9 +101,20 @@ static struct {
         pthread_cond_t changed;
         bool done;
     } leaving;
+    /* PMIx_Commit() blocks until the PMIx server answers. A thread calls it, so that the caller can
+     * log that it waits. */
+    struct {
+        pthread_mutex_t lock;
+        pthread_cond_t changed;
+        bool done;
+        pmix_status_t status;
+        size_t size;
+        uint8_t record[UT_JOB_RECORD_MAX];
+    } publishing;
 } pmix = {
     .lock = PTHREAD_MUTEX_INITIALIZER,
     .changed = PTHREAD_COND_INITIALIZER,
+    .publishing = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER},
     .gathering = {.lock = PTHREAD_MUTEX_INITIALIZER},
     .fetching = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER},
     .leaving = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER},
@@ -476,27 +487,16 @@ static pmix_status_t publish(const char *key, const void *bytes, size_t size)
 
 static void gather_node(void);
 
-/* PMIx_Commit() blocks until the PMIx server answers. A thread calls it, so that the caller can log
- * that it waits. */
-static struct {
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    bool done;
-    pmix_status_t status;
-    size_t size;
-    uint8_t record[UT_JOB_RECORD_MAX];
-} publishing = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
-
 static void *publish_in_thread(void *unused)
 {
     (void)unused;
     fetch_others();
-    pmix_status_t status = publish(record_key, publishing.record, publishing.size);
-    pthread_mutex_lock(&publishing.lock);
-    publishing.status = status;
-    publishing.done = true;
-    pthread_cond_signal(&publishing.changed);
-    pthread_mutex_unlock(&publishing.lock);
+    pmix_status_t status = publish(record_key, pmix.publishing.record, pmix.publishing.size);
+    pthread_mutex_lock(&pmix.publishing.lock);
+    pmix.publishing.status = status;
+    pmix.publishing.done = true;
+    pthread_cond_signal(&pmix.publishing.changed);
+    pthread_mutex_unlock(&pmix.publishing.lock);
     return NULL;
 }
 
@@ -514,34 +514,34 @@ static void wait_until_published(void)
 {
     struct ut_long_wait long_wait = ut_long_wait_begin(ut_clock_ms());
 
-    pthread_mutex_lock(&publishing.lock);
-    while (!publishing.done) {
+    pthread_mutex_lock(&pmix.publishing.lock);
+    while (!pmix.publishing.done) {
         int left = ut_long_wait_timeout_ms(&long_wait, ut_clock_ms(), -1);
         struct timespec t = ut_clock_after(CLOCK_REALTIME, (uint64_t)left);
-        pthread_cond_timedwait(&publishing.changed, &publishing.lock, &t);
-        if (!publishing.done && ut_long_wait_must_log(&long_wait, ut_clock_ms()))
+        pthread_cond_timedwait(&pmix.publishing.changed, &pmix.publishing.lock, &t);
+        if (!pmix.publishing.done && ut_long_wait_must_log(&long_wait, ut_clock_ms()))
             warn_publishing(ut_long_wait_seconds(&long_wait, ut_clock_ms()));
     }
-    pthread_mutex_unlock(&publishing.lock);
+    pthread_mutex_unlock(&pmix.publishing.lock);
 }
 
 static int pmix_publish(const void *record, size_t size)
 {
-    memcpy(publishing.record, record, size);
-    publishing.size = size;
-    publishing.done = false;
+    memcpy(pmix.publishing.record, record, size);
+    pmix.publishing.size = size;
+    pmix.publishing.done = false;
     int rc = ut_thread_create(NULL, publish_in_thread, NULL, NULL);
     if (rc != 0) {
         ut_error("bootstrap", "cannot start a thread that publishes by PMIx: %s", strerror(-rc));
         return rc;
     }
     wait_until_published();
-    if (publishing.status == PMIX_SUCCESS) {
+    if (pmix.publishing.status == PMIX_SUCCESS) {
         gather_node();
         return 0;
     }
     ut_error("bootstrap", "PMIx cannot publish: %s; does the launcher still run?",
-             pmix.lib.error_string(publishing.status));
+             pmix.lib.error_string(pmix.publishing.status));
     return -EIO;
 }
 

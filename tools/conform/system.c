@@ -2,6 +2,7 @@
 /* What C99 lacks, by POSIX: the only file of utofu-conform that uses it. */
 #define _POSIX_C_SOURCE 200809L
 #include "system.h"
+#include "frame.h"
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -12,6 +13,8 @@
 #include <sys/types.h>
 #include <time.h>
 #include <unistd.h>
+
+double cf_patience = 1;
 
 double cf_system_now(void)
 {

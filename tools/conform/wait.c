@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-double cf_patience = 1;
-
 double cf_now(void)
 {
     return cf_system_now();

@@ -178,7 +178,7 @@ static int miss_function(void)
 
     if (!__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
         ob_say("no library behind libutofu-observe has this function of utofu.h: link the program "
-               "with -ltofucom, and let no dlopen() load it out of sight (RTLD_LOCAL)");
+               "with -ltofucom, and load it by no dlopen with RTLD_LOCAL");
     return UTOFU_ERR_NOT_AVAILABLE;
 }
 
