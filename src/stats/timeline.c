@@ -32,6 +32,8 @@ static struct {
     uint64_t next_id;        /* counts arrows within the process, and outstanding communications */
     char *text;
     size_t used;
+    struct ut_stats_event **kept; /* full buffers, in the order in which they were filled */
+    uint32_t num_kept, room_kept;
 } timeline = {.lock = PTHREAD_MUTEX_INITIALIZER, .file = -1};
 
 /*
@@ -43,11 +45,17 @@ static size_t buffer_size(void)
     return UT_STATS_EVENTS * sizeof(struct ut_stats_event);
 }
 
-struct ut_stats_event *ut_trace_memory(void)
+static struct ut_stats_event *map_buffer(int flags)
 {
-    void *p = mmap(NULL, buffer_size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *p = mmap(NULL, buffer_size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags,
+                   -1, 0);
 
     return p == MAP_FAILED ? NULL : p;
+}
+
+struct ut_stats_event *ut_trace_memory(void)
+{
+    return map_buffer(0);
 }
 
 void ut_trace_free(struct ut_stats_event *events)
@@ -56,10 +64,34 @@ void ut_trace_free(struct ut_stats_event *events)
         munmap(events, buffer_size());
 }
 
+void ut_trace_keep(uint64_t bytes)
+{
+    uint32_t room = (uint32_t)(bytes / buffer_size());
+
+    timeline.kept = room ? calloc(room, sizeof(struct ut_stats_event *)) : NULL;
+    timeline.room_kept = timeline.kept ? room : 0;
+}
+
+/* Takes a full buffer, if there is room and memory for another one. */
+static bool keep_full(struct ut_trace_buffer *buffer)
+{
+    struct ut_stats_event *next = NULL;
+
+    pthread_mutex_lock(&timeline.lock);
+    if (timeline.num_kept < timeline.room_kept && timeline.file >= 0 &&
+        (next = map_buffer(MAP_POPULATE))) {
+        timeline.kept[timeline.num_kept++] = buffer->events;
+        buffer->events = next;
+        buffer->num_events = 0;
+    }
+    pthread_mutex_unlock(&timeline.lock);
+    return next != NULL;
+}
+
 struct ut_stats_event *ut_trace_event(struct ut_trace_buffer *buffer, enum ut_stats_what what,
                                       uint32_t track, uint64_t at)
 {
-    if (buffer->num_events == UT_STATS_EVENTS)
+    if (buffer->num_events == UT_STATS_EVENTS && !keep_full(buffer))
         ut_trace_flush(buffer);
     struct ut_stats_event *e = &buffer->events[buffer->num_events++];
     *e = (struct ut_stats_event){.what = (uint8_t)what, .track = track, .at = at};
@@ -273,9 +305,8 @@ static void write_event(const struct ut_stats_event *e)
     }
 }
 
-void ut_trace_write(const struct ut_stats_event *events, uint32_t count)
+static void write_events(const struct ut_stats_event *events, uint32_t count)
 {
-    pthread_mutex_lock(&timeline.lock);
     for (uint32_t i = 0; i < count && timeline.file >= 0; i++) {
         if (timeline.limit && timeline.written + timeline.used >= timeline.limit &&
             events[i].what != UT_EVENT_NAME) {
@@ -291,6 +322,17 @@ void ut_trace_write(const struct ut_stats_event *events, uint32_t count)
         }
         write_event(&events[i]);
     }
+}
+
+void ut_trace_write(const struct ut_stats_event *events, uint32_t count)
+{
+    pthread_mutex_lock(&timeline.lock);
+    for (uint32_t i = 0; i < timeline.num_kept; i++) {
+        write_events(timeline.kept[i], UT_STATS_EVENTS);
+        ut_trace_free(timeline.kept[i]);
+    }
+    timeline.num_kept = 0;
+    write_events(events, count);
     if (timeline.file >= 0)
         write_text();
     pthread_mutex_unlock(&timeline.lock);

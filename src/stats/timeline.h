@@ -80,7 +80,11 @@ struct ut_trace_buffer {
 };
 struct ut_stats_event *ut_trace_memory(void);
 void ut_trace_free(struct ut_stats_event *events);
-/* The next event, with type, track and time set, and all else cleared. Writes a full buffer. */
+/* Full buffers are kept up to this memory, and written together; 0, as it is at first: each is
+ * written when it is full. Called once, after ut_trace_open(). */
+void ut_trace_keep(uint64_t bytes);
+/* The next event, with type, track and time set, and all else cleared. Keeps or writes a full
+ * buffer. */
 struct ut_stats_event *ut_trace_event(struct ut_trace_buffer *buffer, enum ut_stats_what what,
                                       uint32_t track, uint64_t at);
 void ut_trace_write(const struct ut_stats_event *events, uint32_t count);

@@ -219,6 +219,23 @@ def test_timeline(folder):
         check("utofu-trace merges them", merged.returncode == 0, merged.stderr)
         with open(f"{folder}/all.json", encoding="utf-8") as file:
             json.load(file)
+    kept(folder)
+
+
+def kept(folder):
+    """Full buffers that are kept are written in their order, and none twice, however many there is room for."""
+    for keep in ("0", "1", "32"):
+        done = run([EVERY_STUB, "bench", "100000"], stub(UTOFU_TRACE=f"{folder}/keep.json,keep={keep}"))
+        check(f"keep={keep}: runs", done.returncode == 0 and done.stderr == "", done)
+        with open(f"{folder}/keep.0.json", encoding="utf-8") as file:
+            puts = [e["ts"] for e in json.load(file) if e["ph"] == "X" and e.get("cat") == "put"]
+        check(f"keep={keep}: each put once, in order", len(puts) == 26000 and puts == sorted(set(puts)), len(puts))
+    for keep, least, most in (("0", 90000, 100000), ("64", 0, 0)):
+        done = run([EVERY_STUB, "long", "100000"], stub(UTOFU_TRACE=f"{folder}/keep.json,keep={keep}"))
+        with open(f"{folder}/keep.0.json", encoding="utf-8") as file:
+            puts = file.read().count('"ph":"X"')
+        check(f"keep={keep}: a killed process leaves {puts} puts", done.returncode == -signal.SIGKILL and
+              least <= puts <= most)
 
 
 #
@@ -314,7 +331,8 @@ def test_command(folder):
     for options, text in ((["--wrong", "a"], "no option"), (["--record"], "needs a value"),
                           (["/bin/true"], "nothing is"),
                           (["--stats"], "a program is missing"), (["--record", "a,b", "c"], "without a comma"),
-                          (["--limit", "x", "c"], "takes a number"), (["--dump", "KILL", "c"], "takes HUP")):
+                          (["--limit", "x", "c"], "takes a number"),
+                          (["--keep", "x", "c"], "takes a number"), (["--dump", "KILL", "c"], "takes HUP")):
         done = observe(*options)
         check(f"refused: {' '.join(options)}", done.returncode == 2 and text in done.stderr, done)
 

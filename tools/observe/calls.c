@@ -138,7 +138,9 @@ static void ob_call_begin(struct ob_call *call, enum ob_function function, const
     call->vcq = NULL;
     call->rc = 0;
     call->begin = ob_config.record ? ut_tape_time() : 0;
-    call->at = ob_config.track ? ut_clock_ns() : 0;
+    /* of a poll only the end is used: one clock reading less */
+    bool poll = function == OB_utofu_poll_tcq || function == OB_utofu_poll_mrq;
+    call->at = ob_config.track && !poll ? ut_clock_ns() : 0;
 }
 
 static void find_vcq(struct ob_call *call, utofu_vcq_hdl_t handle)
@@ -359,11 +361,12 @@ static void ob_after_poll_tcq(const struct ob_call *call, utofu_vcq_hdl_t handle
         ut_record_tcq(&call->of, call->rc);
     if (!ob_config.track)
         return;
+    uint64_t now = ut_clock_ns();
     ob_lock(&v->lock);
     if (call->rc == UTOFU_ERR_NOT_FOUND)
-        ob_op_empty(v, call->at);
+        ob_op_empty(v, now);
     else
-        ob_op_tcq(v, call->rc, *cbdata, ut_clock_ns(), call->caller);
+        ob_op_tcq(v, call->rc, *cbdata, now, call->caller);
     ob_unlock(&v->lock);
 }
 
@@ -389,11 +392,12 @@ static void ob_after_poll_mrq(const struct ob_call *call, utofu_vcq_hdl_t handle
         ut_record_mrq(&call->of, call->rc, notice);
     if (!ob_config.track)
         return;
+    uint64_t now = ut_clock_ns();
     ob_lock(&v->lock);
     if (call->rc == UTOFU_ERR_NOT_FOUND)
-        ob_op_empty(v, call->at);
+        ob_op_empty(v, now);
     else
-        ob_op_mrq(v, call->rc, notice, ut_clock_ns(), call->caller);
+        ob_op_mrq(v, call->rc, notice, now, call->caller);
     ob_unlock(&v->lock);
 }
 

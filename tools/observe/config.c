@@ -33,7 +33,7 @@ static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
  * below, which may know it, too.
  */
 
-enum { VALUE_SIZE = PATH_MAX, DEFAULT_LIMIT = 256 };
+enum { VALUE_SIZE = PATH_MAX, DEFAULT_LIMIT = 256, DEFAULT_KEEP = 32 /* in MiB */ };
 enum variable { TRACE, STATS, CHECK, DUMP_SIGNAL, NUM_VARIABLES };
 
 static struct {
@@ -243,13 +243,14 @@ static void open_trace(void)
     if (!read_variable(TRACE, pattern, options))
         return;
     const char *limit = find_option(options, "limit"), *record = find_option(options, "record");
-    const char *hold = find_option(options, "hold");
+    const char *hold = find_option(options, "hold"), *keep = find_option(options, "keep");
     uint64_t bytes = (limit ? strtoull(limit, NULL, 10) : DEFAULT_LIMIT) << 20;
     if (record && *record == '1') {
         ob_config.record = open_recording(pattern, bytes);
         ob_config.hold = hold && *hold == '1';
     } else {
         ob_config.trace = open_timeline(pattern, bytes);
+        ut_trace_keep((keep ? strtoull(keep, NULL, 10) : DEFAULT_KEEP) << 20);
     }
 }
 
