@@ -199,6 +199,43 @@ def test_counters(folder):
         gates = {key for key in by[0] if key[1] == "gate"}
         expected = {k: v for k, v in by[1].items() if k[1] != "gate" or k in gates}
         check(f"counters of {name} agree", by[0] == expected and by[0], f"{by[0]}\n{expected}\n{own.stderr}")
+    both = run(launched(3, PATTERNS, "halo", "6"), preload(UTOFU_STATS="job", UTOFU_OBSERVE_STATS="1"))
+    of_job = [line for line in both.stderr.splitlines() if "[rank" not in line]
+    own, summed = table_of(of_job), table_of(sum_of(both.stderr).splitlines())
+    names = set(own) & set(COUNTED) | {"barriers"}
+    check("--sum prints what UTOFU_STATS=job does", len(names) > 3 and
+          all(own.get(name) == summed.get(name) for name in names), f"{own}\n{summed}")
+
+
+def sum_of(text):
+    return run([COMMAND, "--sum"], clean_env(), input=text).stdout
+
+
+def table_of(lines):
+    """{counter: [total, least, rank, mean, most, rank]} of the whole job"""
+    end = next((i for i, line in enumerate(lines) if "stats: region" in line), len(lines))
+    rows = [line.split()[2:] for line in lines[:end] if line.startswith("utofu: stats:   ")]
+    return {row[0]: [float(v) for v in row[1:] if v != "-"] for row in rows[1:]}
+
+
+def test_sum(folder):
+    lines = []
+    for rank, puts in ((0, "1000"), (2, "9000"), (2, "5000")):
+        done = run([EVERY_STUB, "bench", puts], stub(UTOFU_STATS="1", PMIX_RANK=str(rank), PJM_MPI_PROC="4"))
+        lines.append("[host] " + "\n[host] ".join(done.stderr.splitlines()) + "\n")
+        with open(f"{folder}/{len(lines)}", "w", encoding="utf-8") as file:
+            file.write(lines[-1])
+    text = sum_of("".join(lines))
+    puts = [1000 + 1000 // 4, 1000 + 5000 // 4]
+    check("counters of all ranks are added, the last of each", table_of(text.splitlines()).get("puts") ==
+          [sum(puts), puts[0], 0, sum(puts) / 2, puts[1], 2], text)
+    check("missing ranks are named", "summary of 2 of 4 ranks\nutofu: stats: missing: 1 3\n" in text, text)
+    files = run([COMMAND, "--sum", f"{folder}/1", f"{folder}/3"], clean_env())
+    check("the same from files", files.stdout == text, files)
+    nothing = run([COMMAND, "--sum"], clean_env(), input="a line\n")
+    check("no counters are refused", nothing.returncode == 1 and "no counters" in nothing.stderr, nothing)
+    lines = sum_of(run([EVERY_STUB], stub(UTOFU_STATS="1")).stderr).splitlines()
+    check("regions are added", 'utofu: stats: region "all of it" of 1 ranks' in lines, lines)
 
 
 def events_of(path):

@@ -300,8 +300,8 @@ static bool open_all(void)
     if (read_variable(STATS, value, options) && strcmp(value, "0") != 0)
         ob_config.stats = true;
     if (ob_config.stats && strcmp(value, "job") == 0 && ob_config.rank == 0)
-        ob_say("UTOFU_STATS=job: each process prints its own counters, as there is no way to the "
-               "other ones");
+        ob_say("UTOFU_STATS=job: each process prints its own counters; utofu-observe --sum adds "
+               "them from these lines");
     if (read_variable(CHECK, value, options) && strcmp(value, "0") != 0)
         ob_config.check = true;
     ob_config.abort = strcmp(value, "abort") == 0;
