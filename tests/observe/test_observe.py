@@ -133,6 +133,12 @@ def test_told(folder):
         if both:
             told = [region_of(paths) for paths in both]
             check(f"the model tells the same of both for {case[0]}", told[0] == told[1] > 0, told)
+    for size in (2, 4):
+        both = record_both(folder, "session", launched(size, f"{EXAMPLES}/session_ring"), size)
+        if both:
+            told = [json.loads(run([MODEL, "--json", *paths], clean_env()).stdout)["time_us"] for paths in both]
+            check(f"the same of session mode, whose starts are not seen, with {size} processes",
+                  abs(told[0] / told[1] - 1) < 0.02, told)
 
 
 def test_held(folder):

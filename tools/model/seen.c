@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "model/fail.h"
+#include "model/starts.h"
 #include "model/table.h"
 #include "util/hash.h"
 
@@ -410,67 +411,10 @@ static bool *find_announced(const struct um_program *p)
  * All puts
  */
 
-/* In session mode a put does not land before the TNI has started it: the n-th of a VCQ at the n-th
- * time. A list of all communications on session-mode VCQs, in order of VCQ and call. */
-struct begun {
-    uint32_t vcq, comm;
-    uint64_t at;
-};
-
-static int compare_begun(const void *a, const void *b)
-{
-    const struct begun *x = a, *y = b;
-
-    if (x->vcq != y->vcq)
-        return x->vcq < y->vcq ? -1 : 1;
-    if (x->at != y->at)
-        return x->at < y->at ? -1 : 1;
-    return x->comm < y->comm ? -1 : x->comm > y->comm;
-}
-
-static int compare_started(const void *a, const void *b)
-{
-    const struct um_started *x = a, *y = b;
-
-    if (x->vcq != y->vcq)
-        return x->vcq < y->vcq ? -1 : 1;
-    return x->at < y->at ? -1 : x->at > y->at;
-}
-
-/* The times at which the communications start, by their numbers; to be freed. Of one that has never
- * started, the largest number. */
-static uint64_t *find_starts(struct um_program *p)
-{
-    uint64_t *starts = um_calloc(p->num_comms, sizeof(*starts));
-    struct begun *begun = NULL;
-    size_t num = 0, room = 0, k = 0;
-
-    for (size_t i = 0; i < p->num_comms; i++) {
-        starts[i] = p->comms[i].begin;
-        if (!p->vcqs[p->comms[i].vcq].session)
-            continue;
-        starts[i] = UINT64_MAX;
-        begun = um_grow(begun, num, &room, sizeof(*begun));
-        begun[num++] = (struct begun){p->comms[i].vcq, (uint32_t)i, p->comms[i].begin};
-    }
-    if (num)
-        qsort(begun, num, sizeof(*begun), compare_begun);
-    if (p->num_started)
-        qsort(p->started, p->num_started, sizeof(*p->started), compare_started);
-    for (size_t i = 0; i < num; i++) {
-        while (k < p->num_started && p->started[k].vcq < begun[i].vcq)
-            k++;
-        if (k < p->num_started && p->started[k].vcq == begun[i].vcq)
-            starts[begun[i].comm] = p->started[k++].at;
-    }
-    free(begun);
-    return starts;
-}
-
 static void collect_puts(struct seeing *s)
 {
     struct um_program *p = s->program;
-    uint64_t *starts = find_starts(p);
+    uint64_t *starts = um_starts_find(p);
     bool *announced = find_announced(p);
 
     for (size_t i = 0; i < p->num_comms; i++) {
