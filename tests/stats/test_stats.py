@@ -105,13 +105,12 @@ def group_counters():
         done = run(2, [KNOWN], **off)
         check(f"nothing_is_printed_with_{off}", done.returncode == 0 and done.stderr == "",
               done.stderr)
-    done = run(2, [PERF, "-q", "-n", "10", "-w", "0", "barrier"], UTOFU_STATS="1")
+    done = run(4, [PERF, "-q", "-n", "10", "-w", "0", "barrier"], UTOFU_STATS="1")
     gates = {(rank, g["gate"]): {n: v for n, v in g.items() if n != "blocked_ms"}
              for (rank, what), lines in stats(done.stderr).items() if what == "gate" for g in lines}
-    sent = {"tni": "0", "signals_out": "10", "signals_in": "10"}
-    want = {(rank, gate): {**sent, "gate": gate, **more} for rank in (0, 1)
-            for gate, more in (("0", {"packets_out": "10", "started": "10", "finished": "10"}),
-                               ("16", {"packets_in": "10"}))}
+    sent = {"tni": "0", **dict.fromkeys(("signals_out", "packets_out", "signals_in", "packets_in"), "10")}
+    want = {(rank, gate): {**sent, "gate": gate, **more} for rank in range(4)
+            for gate, more in (("0", {"started": "10", "finished": "10"}), ("16", {}))}
     check("stats_of_gates_are_what_they_did", gates == want, gates)
 
     done = run(1, [REGIONS, "busy"], UTOFU_STATS="1")
