@@ -30,7 +30,10 @@ ELSEWHERE = (  # what is not run, and why
     (r"podman ", "needs an image, and the right to run containers"),
     (r"srun", "needs Slurm"),
     (r"module load", "needs Environment Modules or Lmod: use_as_readme_says has stand-ins"),
-    (r"-N 1 ", "needs several hosts"),
+    (r"-N 1 |--host a:1,b:1 -n 2 .*utofu-conform", "needs several hosts"),
+    (r"mpifccpx|fcc -Nclang", "needs Fujitsu's compilers: conform_compiles_with_the_manual_alone, observe_alone"),
+    (r"mpiexec \./utofu-conform", "a job on Fugaku: conform_under_mpich, conform_mpi_mpich"),
+    (r"utofu-observe .*mpiexec|utofu-model --compare", "a job on Fugaku: observe_hybrid, model_compare"),
     (r"UTOFU_PROVIDER=verbs utofu-info", "needs an RDMA adapter: the tests of Soft-RoCE run it"),
     (r"bpftrace", "needs root and the kernel's tracing: probes_are_nops"),
 )
@@ -78,6 +81,9 @@ AROUND = (
     (r"prdma-run|libprdma-openmpi", None, "mpicc.openmpi -o program stencil_mpi.c && {1}"),
     (r"libprdma-mpich", None, MPICH + "mpicc.mpich -o program stencil_mpi.c && {1}"),
     (r"mpiexec -n 8 \./stack", None, MPICH + "{1}"),
+    (r"utofu-conform --compare", None, "utofurun -n 2 utofu-conform --group version --output here.json && "
+     "cp here.json fugaku.json && {1}"),
+    (r"utofu-observe --sum", None, "utofu-observe --stats utofurun -n 2 ./a.out 2>lines && {1}"),
     # in namespaces of their own: hosts, ports, processes and files in /usr are those of these commands
     (r"/usr/share/utofu-verbs/(valgrind|tsan)", None, "ALONE {1}"),
     (r"^export UTOFU_SIZE", r"^wait$", "ALONE echo 127.0.0.1 localhost a b $(hostname) >hosts; "
