@@ -26,6 +26,17 @@ static void print_number(FILE *out, const char *name, uint64_t n)
         fprintf(out, " %s=%llu", name, (unsigned long long)n);
 }
 
+void ut_counters_add(uint64_t totals[UT_NUM_COUNTERS], const uint64_t n[UT_NUM_COUNTERS],
+                     unsigned int holder)
+{
+    for (int i = 0; i < UT_NUM_COUNTERS; i++) {
+        unsigned int holders = ut_counters[i].holders;
+        if (holders == holder || (holders == UT_COUNTS_BOTH && holder == UT_COUNTS_VCQ))
+            ut_counter_add(&totals[i], i,
+                           ut_counters[i].how == UT_COUNTS_TIME ? n[i] / 1000 : n[i]);
+    }
+}
+
 void ut_counters_print(FILE *out, const uint64_t n[UT_NUM_COUNTERS], unsigned int holders)
 {
     for (int i = 0; i < UT_NUM_COUNTERS; i++) {

@@ -39,6 +39,11 @@ extern const struct ut_counter_entry ut_counters[UT_NUM_COUNTERS];
 /* Adds n to a counter; a high-water mark becomes the larger of both. */
 void ut_counter_add(uint64_t *into, enum ut_counter counter, uint64_t n);
 
+/* Adds the counters of a VCQ, peer or gate to the row of the whole process, times in us. If both a
+ * VCQ and its peers have a counter, that of the VCQ counts. */
+void ut_counters_add(uint64_t totals[UT_NUM_COUNTERS], const uint64_t n[UT_NUM_COUNTERS],
+                     unsigned int holder);
+
 /* Prints " name=value" for each counter of the holders that is not 0; times are in ns. */
 void ut_counters_print(FILE *out, const uint64_t n[UT_NUM_COUNTERS], unsigned int holders);
 

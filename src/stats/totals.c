@@ -137,30 +137,18 @@ bool ut_stats_lock(struct ut_vcq *vcq)
     return ut_lock_until(&vcq->lock, ut_now_ms() + LOCK_MS);
 }
 
-/* Adds counters to the row. If both a VCQ and its peers have a counter, that of the VCQ counts. */
-static void add_to_totals(uint64_t totals[UT_NUM_COUNTERS], const struct ut_stats_counts *c,
-                          unsigned int holder)
-{
-    for (int i = 0; i < UT_NUM_COUNTERS; i++) {
-        unsigned int holders = ut_counters[i].holders;
-        if (holders == holder || (holders == UT_COUNTS_BOTH && holder == UT_COUNTS_VCQ))
-            ut_counter_add(&totals[i], i,
-                           ut_counters[i].how == UT_COUNTS_TIME ? c->n[i] / 1000 : c->n[i]);
-    }
-}
-
 static void add_vcq_to_totals(uint64_t totals[UT_NUM_COUNTERS], const struct ut_stats *stats)
 {
     struct ut_stats_counts c = counts_of(stats);
 
     if (!ut_vcq_ident_public(&stats->ident)) {
         for (unsigned int i = 0; stats->gates && i < UT_NUM_GATES; i++)
-            add_to_totals(totals, &stats->gates[i].counts, UT_COUNTS_GATE);
+            ut_counters_add(totals, stats->gates[i].counts.n, UT_COUNTS_GATE);
         return;
     }
-    add_to_totals(totals, &c, UT_COUNTS_VCQ);
+    ut_counters_add(totals, c.n, UT_COUNTS_VCQ);
     for (const struct ut_stats_peer *p = stats->peers; p; p = p->next) {
-        add_to_totals(totals, &p->counts, UT_COUNTS_PEER);
+        ut_counters_add(totals, p->counts.n, UT_COUNTS_PEER);
         totals[UT_COUNT_PEERS]++;
     }
 }

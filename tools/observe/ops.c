@@ -413,21 +413,10 @@ void ob_gate_result(utofu_vbg_id_t id, int rc, uint64_t at)
  * The end
  */
 
-static void add_counts(uint64_t totals[UT_NUM_COUNTERS], const struct ob_counts *c,
-                       unsigned int holder)
-{
-    for (int i = 0; i < UT_NUM_COUNTERS; i++) {
-        unsigned int holders = ut_counters[i].holders;
-        if (holders == holder || (holders == UT_COUNTS_BOTH && holder == UT_COUNTS_VCQ))
-            ut_counter_add(&totals[i], i,
-                           ut_counters[i].how == UT_COUNTS_TIME ? c->n[i] / 1000 : c->n[i]);
-    }
-}
-
 static void add_vcq(struct ob_vcq *v, void *totals)
 {
     ob_lock(&v->lock);
-    add_counts(totals, &v->counts, UT_COUNTS_VCQ);
+    ut_counters_add(totals, v->counts.n, UT_COUNTS_VCQ);
     for (const struct ob_peer *p = v->peers; p; p = p->next)
         ((uint64_t *)totals)[UT_COUNT_PEERS]++;
     ob_unlock(&v->lock);
@@ -435,7 +424,7 @@ static void add_vcq(struct ob_vcq *v, void *totals)
 
 static void add_gate(struct ob_gate *g, void *totals)
 {
-    add_counts(totals, &g->counts, UT_COUNTS_GATE);
+    ut_counters_add(totals, g->counts.n, UT_COUNTS_GATE);
 }
 
 void ut_stats_totals(uint64_t totals[UT_NUM_COUNTERS])
