@@ -500,8 +500,9 @@ static void *publish_in_thread(void *unused)
     return NULL;
 }
 
-/* Slurm's server tries to reach an ended host five times, with pauses of 31 s in all, and answers
- * nothing else meanwhile. */
+/* Slurm's server tries seven times to reach an ended host, with pauses of 31.5 s in all, and
+ * answers nothing else meanwhile (src/plugins/mpi/pmix/pmixp_server.c: pmixp_p2p_send(..., 500, 7,
+ * 0)). */
 static void warn_publishing(unsigned long long seconds)
 {
     ut_warn("bootstrap", "the PMIx server of this node has not answered for %llu s%s", seconds,

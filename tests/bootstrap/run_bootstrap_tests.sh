@@ -854,7 +854,7 @@ group_questions() {
     asked folder 15 bash -c 'all_by_hand "$@"' all_by_hand
     "$run" --version >/dev/null || skip 'no mpirun of Open MPI'
     $run -n 1 "$PROBE" 2>&1 | grep -q 'built without PMIx' && skip 'built without PMIx'
-    # PMIx 5, which comes with Open MPI 5, shares what is known of a job, and not what its processes publish later
+    # Measured with PMIx 5.0 of Debian 13: what processes publish is not in the memory that they share
     asked openmpi "$(is_openmpi_5 "$run" && echo 15 || echo 0)" "$run" -n 16
     asked openmpi_without_shared_memory 15 env PMIX_MCA_gds=hash "$run" -n 16
     # one for the first process of the other node, one for all
