@@ -101,7 +101,7 @@ def try_all(folder, chosen, groups, mutate, options, all_groups):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=Path)
-    parser.add_argument("--options", default="", help="of utofu-conform, as --group and --patience")
+    parser.add_argument("--options", default="", help="of utofu-conform, as --group and --timeout-scale")
     parser.add_argument("--group-only", action="store_true", help="only the group that planted.toml names")
     parser.add_argument("names", nargs="*")
     args = parser.parse_args()

@@ -9,7 +9,7 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 export CONFORM_DIR="$dir/exchange"
 # shellcheck disable=SC2086 # the options are words
-"$@" "$conform" --output "$dir/answers.json" --patience "${UT_TEST_TIMEOUT_SCALE:-2}" $options
+"$@" "$conform" --output "$dir/answers.json" --timeout-scale "${UT_TEST_TIMEOUT_SCALE:-2}" $options
 status=$?
 if [ -e "$dir/exchange" ] && [ $status -le 1 ]; then
     echo "run.sh: files are left of the exchange: $(ls "$dir/exchange")" >&2

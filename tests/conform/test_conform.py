@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 CONFORM, UTOFURUN, DOCS = os.environ["CONFORM"], os.environ["UTOFURUN"], os.environ["DOCS"]
-PATIENCE = os.environ.get("UT_TEST_TIMEOUT_SCALE", "2")
+TIMEOUT_SCALE = os.environ.get("UT_TEST_TIMEOUT_SCALE", "2")
 
 
 def output_of(*options, status=0):
@@ -22,7 +22,8 @@ def output_of(*options, status=0):
 def run_job(folder, *options, env=None, before=(), size=2, stderr=None):
     """The answers of a job; None if it did not end well."""
     path = os.path.join(folder, "answers.json")
-    command = [*before, UTOFURUN, "-n", str(size), CONFORM, "--output", path, "--patience", PATIENCE, *options]
+    command = [*before, UTOFURUN, "-n", str(size), CONFORM, "--output", path, "--timeout-scale", TIMEOUT_SCALE,
+               *options]
     subprocess.run(command, env={**os.environ, "CONFORM_DIR": os.path.join(folder, "dir"), **(env or {})},
                    stdout=subprocess.DEVNULL, stderr=stderr, check=False)
     with open(path, encoding="utf-8") as f:

@@ -167,56 +167,6 @@ static void create_beyond_component(struct cf *c)
 }
 
 /* The longest put arrives as a whole */
-static void put_longest(struct cf *c)
-{
-    struct cf_ends e;
-    utofu_tni_id_t tni;
-    struct utofu_onesided_caps *caps;
-    size_t length;
-
-    if (!cf_tni(c, 0, &tni) || !(caps = cf_caps_of(c, tni)))
-        return;
-    length = caps->max_putget_size;
-    if (cf_open(c, &e, 0, 0, length)) {
-        int rc = cf_put_sent(e.vcq, e.next_id, e.send_stadd, e.next_recv, length, 1,
-                             UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE);
-        CF_HOLDS(c, rc == UTOFU_SUCCESS, "a put of %lu bytes: %s", (unsigned long)length,
-                 cf_code(rc));
-        if (cf_expect(c, e.vcq, UTOFU_MRQ_TYPE_RMT_PUT, 1)) {
-            size_t wrong = cf_differs(e.recv, cf_prev(c), 0, length);
-            CF_HOLDS(c, wrong == length, "byte %lu of %lu is wrong", (unsigned long)wrong,
-                     (unsigned long)length);
-        }
-    }
-    cf_close(c, &e);
-}
-
-static void get_longest(struct cf *c)
-{
-    struct cf_ends e;
-    utofu_tni_id_t tni;
-    struct utofu_onesided_caps *caps;
-    size_t length;
-
-    if (!cf_tni(c, 0, &tni) || !(caps = cf_caps_of(c, tni)))
-        return;
-    length = caps->max_putget_size;
-    if (cf_open(c, &e, 0, 0, length)) {
-        int rc;
-        CF_RETRY(rc, e.vcq,
-                 utofu_get(e.vcq, e.next_id, e.recv_stadd, e.next_send, length, 2,
-                           UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE, NULL));
-        CF_HOLDS(c, rc == UTOFU_SUCCESS, "a get of %lu bytes: %s", (unsigned long)length,
-                 cf_code(rc));
-        if (cf_expect(c, e.vcq, UTOFU_MRQ_TYPE_LCL_GET, 2)) {
-            size_t wrong = cf_differs(e.recv, cf_next(c), 0, length);
-            CF_HOLDS(c, wrong == length, "byte %lu of %lu is wrong", (unsigned long)wrong,
-                     (unsigned long)length);
-        }
-    }
-    cf_close(c, &e);
-}
-
 /* One byte more than allowed: 16 MiB on this machine */
 static void put_too_long(struct cf *c)
 {
@@ -587,10 +537,6 @@ static const struct cf_case cases[] = {
      "component ids up to num_cmp_ids - 1 can be used", create_last_component},
     {"limit-component-beyond", "3.3.1.2", 13, CF_OPEN, CF_ALONE,
      "what component id num_cmp_ids gives", create_beyond_component},
-    {"limit-put-longest", "3.2.2.1", 16, CF_PROMISED, CF_SLOW,
-     "a put may have max_putget_size bytes", put_longest},
-    {"limit-get-longest", "3.2.2.1", 16, CF_PROMISED, CF_SLOW,
-     "a get may have max_putget_size bytes", get_longest},
     {"limit-put-beyond", "3.2.2.1", 17, CF_OPEN, CF_SLOW | CF_RISKY,
      "what a put of max_putget_size + 1 bytes gives", put_too_long},
     {"limit-piggyback-longest", "3.2.2.1", 18, CF_PROMISED, 0,

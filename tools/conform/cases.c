@@ -91,7 +91,7 @@ static int run_once(struct cf *c, const struct cf_case *it, const struct cf_opti
     snprintf(message, sizeof(message),
              "utofu-conform: rank %d did not come back from the case %s: it hangs in a call\n",
              c->rank, it->name);
-    cf_system_deadline(2 * SILENCE_SECONDS * cf_patience, message);
+    cf_system_deadline(2 * SILENCE_SECONDS * cf_timeout_scale, message);
     if (why != NULL)
         cf_skip(c, "%s", why);
     else

@@ -93,7 +93,7 @@ static int hello_path(char *path, size_t size, int rank)
 static int lead_job(uint64_t nonce)
 {
     char path[600], ack[600];
-    double until = cf_system_now() + HELLO_SECONDS * cf_patience;
+    double until = cf_system_now() + HELLO_SECONDS * cf_timeout_scale;
     int rank, waits = -1;
     folder.job.id = nonce;
     folder.job.size = folder.size;
@@ -132,7 +132,7 @@ static int lead_job(uint64_t nonce)
 static int follow_job(uint64_t nonce)
 {
     char path[600];
-    double until = cf_system_now() + HELLO_SECONDS * cf_patience;
+    double until = cf_system_now() + HELLO_SECONDS * cf_timeout_scale;
     hello_path(path, sizeof(path), folder.rank);
     write_file(path, &nonce, sizeof(nonce));
     snprintf(path, sizeof(path), "%s/job", folder.dir);
@@ -234,7 +234,7 @@ void cf_exchange_forget(unsigned round)
 
 static void wait_for_all(unsigned round, unsigned step)
 {
-    double until = cf_system_now() + 10 * cf_patience;
+    double until = cf_system_now() + 10 * cf_timeout_scale;
     int rank;
     char byte;
     for (rank = 0; rank < folder.size; rank++)

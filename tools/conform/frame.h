@@ -57,7 +57,7 @@ struct cf_options {
     unsigned long seed, repeat;
 };
 
-/* How many times as long as usual everything is waited for: --patience */
-extern double cf_patience;
+/* How many times as long as usual everything is waited for: --timeout-scale */
+extern double cf_timeout_scale;
 
 #endif

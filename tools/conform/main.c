@@ -33,7 +33,7 @@ static const char usage[] =
     "  --from NAME           begins with this case\n"
     "  --resume              goes on behind the case under which an earlier job ended: the output "
     "file has its name\n"
-    "  --patience N          waits N times as long as usual\n"
+    "  --timeout-scale N     waits N times as long as usual\n"
     "  --verbose             a line for each case\n"
     "Without a job:\n"
     "  --list                the cases\n"
@@ -64,7 +64,7 @@ static int read_count(const char *text, unsigned long *value)
 /* Options with a value. 1: taken, 0: another option, -1: wrong */
 static int option_with_value(struct cf_options *o, const char *name, const char *value)
 {
-    unsigned long patience;
+    unsigned long timeout_scale;
     if (strcmp(name, "--output") == 0)
         o->output = value;
     else if (strcmp(name, "--only") == 0)
@@ -77,10 +77,10 @@ static int option_with_value(struct cf_options *o, const char *name, const char 
         return read_count(value, &o->seed) ? 1 : -1;
     else if (strcmp(name, "--repeat") == 0)
         return read_count(value, &o->repeat) ? 1 : -1;
-    else if (strcmp(name, "--patience") == 0) {
-        if (!read_count(value, &patience))
+    else if (strcmp(name, "--timeout-scale") == 0) {
+        if (!read_count(value, &timeout_scale))
             return -1;
-        cf_patience = (double)patience;
+        cf_timeout_scale = (double)timeout_scale;
     } else
         return 0;
     return 1;

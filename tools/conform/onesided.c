@@ -32,7 +32,7 @@ static const struct {
 
 double cf_deadline(void)
 {
-    return cf_now() + 10 * cf_patience;
+    return cf_now() + 10 * cf_timeout_scale;
 }
 
 int cf_is_get(enum cf_function f)

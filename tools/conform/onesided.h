@@ -126,7 +126,7 @@ void cf_check_rmt(struct cf *c, const struct cf_ends *e, const struct cf_comm *m
 
 /* ---- The case ---- */
 double cf_deadline(void); /* the time of cf_now() at which a wait ends: ten seconds, and as many
-                             more as --patience says */
+                             more as --timeout-scale says */
 /* cf_open() on the first TNI, and a box for its VCQ */
 int cf_begin(struct cf *c, struct cf_ends *e, struct cf_box *b, size_t bytes);
 const struct utofu_onesided_caps *cf_caps(

@@ -8,41 +8,12 @@
 CF_FAMILY(put, CF_PUT);
 
 /* ---- Lengths and places ---- */
-static void run_lengths_small(struct cf *c)
-{
-    size_t lengths[64], i;
-    for (i = 0; i < 64; i++)
-        lengths[i] = i + 1;
-    cf_try_lengths(c, CF_PUT, lengths, 64, 80);
-}
-
+CF_RUN(run_lengths_small, cf_try_short_lengths(c, CF_PUT));
 CF_RUN(run_lengths_lines, cf_try_multiples(c, CF_PUT, 128, 8));
-
-static void run_lengths_packets(struct cf *c)
-{
-    const struct utofu_onesided_caps *caps = cf_caps(c);
-    if (caps != NULL)
-        cf_try_multiples(c, CF_PUT, caps->max_mtu, 4);
-}
-
+CF_RUN(run_lengths_packets, cf_try_packets(c, CF_PUT));
 CF_RUN(run_lengths_pages, cf_try_multiples(c, CF_PUT, 65536, 2));
-
-static void run_length_1_mib(struct cf *c)
-{
-    static const size_t lengths[] = {1048576};
-    cf_try_lengths(c, CF_PUT, lengths, 1, 1048576 + 64);
-}
-
-static void run_length_max(struct cf *c)
-{
-    const struct utofu_onesided_caps *caps = cf_caps(c);
-    size_t length;
-    if (caps == NULL)
-        return;
-    length = caps->max_putget_size > 16777215 ? 16777215 : caps->max_putget_size;
-    cf_try_lengths(c, CF_PUT, &length, 1, length + 64);
-}
-
+CF_RUN(run_length_1_mib, cf_try_length(c, CF_PUT, 1048576));
+CF_RUN(run_length_max, cf_try_longest(c, CF_PUT));
 CF_RUN(run_places, cf_try_places(c, CF_PUT, 37));
 CF_RUN(run_random, cf_try_random(c, CF_PUT, 3000));
 CF_RUN(run_zero, cf_see_zero(c, CF_PUT));

@@ -60,7 +60,7 @@ static void pause_a_little(struct pause *p)
 
 int cf_share(struct cf *c, const void *mine, size_t bytes, void *all)
 {
-    double until = cf_now() + SHARE_SECONDS * cf_patience;
+    double until = cf_now() + SHARE_SECONDS * cf_timeout_scale;
     unsigned char one[256];
     int rank;
     if (c->left)
@@ -97,7 +97,7 @@ int cf_meet(struct cf *c)
 
 void cf_share_close(struct cf *c)
 {
-    double until = cf_now() + SHARE_SECONDS * cf_patience;
+    double until = cf_now() + SHARE_SECONDS * cf_timeout_scale;
     int rank;
     c->closes++;
     cf_exchange_give(c->round, CF_CLOSE, c->closes, NULL, 0);
@@ -113,7 +113,7 @@ void cf_share_close(struct cf *c)
 
 int cf_share_ends(struct cf *c, double seconds, struct cf_seen *all)
 {
-    double until = cf_now() + seconds * cf_patience;
+    double until = cf_now() + seconds * cf_timeout_scale;
     int rank;
     all[c->rank] = c->seen;
     cf_exchange_give(c->round, CF_END, 0, &c->seen, sizeof(c->seen));

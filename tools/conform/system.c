@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-double cf_patience = 1;
+double cf_timeout_scale = 1;
 
 double cf_system_now(void)
 {

@@ -56,7 +56,7 @@ static int may_go_on(struct spin *s)
     if (++s->times % 256 != 0)
         return 1;
     if (s->until == 0)
-        s->until = cf_now() + 10 * cf_patience;
+        s->until = cf_now() + 10 * cf_timeout_scale;
     cf_rest(0);
     if (s->times % 4096 == 0)
         cf_rest(1e-6); /* where processes share a core */

@@ -33,6 +33,33 @@ void cf_try_lengths(struct cf *c, enum cf_function f, const size_t *lengths, siz
     carry_out(c, &e, &b, m, count);
 }
 
+void cf_try_length(struct cf *c, enum cf_function f, size_t length)
+{
+    cf_try_lengths(c, f, &length, 1, length + 64);
+}
+
+void cf_try_longest(struct cf *c, enum cf_function f)
+{
+    const struct utofu_onesided_caps *caps = cf_caps(c);
+    if (caps != NULL)
+        cf_try_length(c, f, caps->max_putget_size > 16777215 ? 16777215 : caps->max_putget_size);
+}
+
+void cf_try_short_lengths(struct cf *c, enum cf_function f)
+{
+    size_t lengths[64], i;
+    for (i = 0; i < 64; i++)
+        lengths[i] = i + 1;
+    cf_try_lengths(c, f, lengths, 64, 80);
+}
+
+void cf_try_packets(struct cf *c, enum cf_function f)
+{
+    const struct utofu_onesided_caps *caps = cf_caps(c);
+    if (caps != NULL)
+        cf_try_multiples(c, f, caps->max_mtu, 4);
+}
+
 void cf_try_multiples(struct cf *c, enum cf_function f, size_t unit, size_t multiples)
 {
     size_t lengths[MAX_MOVES], i;

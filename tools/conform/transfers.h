@@ -9,6 +9,13 @@
 /* Moves of these lengths, each in a slot of its own of so many bytes */
 void cf_try_lengths(struct cf *c, enum cf_function f, const size_t *lengths, size_t count,
                     size_t slot);
+/* One move of so many bytes, and of max_putget_size bytes */
+void cf_try_length(struct cf *c, enum cf_function f, size_t length);
+void cf_try_longest(struct cf *c, enum cf_function f);
+/* Moves of 1 to 64 bytes */
+void cf_try_short_lengths(struct cf *c, enum cf_function f);
+/* Lengths around multiples of max_mtu */
+void cf_try_packets(struct cf *c, enum cf_function f);
 /* Lengths around each of the multiples of a unit, up to so many */
 void cf_try_multiples(struct cf *c, enum cf_function f, size_t unit, size_t multiples);
 /* Moves of 'length' bytes from and to every pair of places modulo 16 */

@@ -37,17 +37,17 @@ int cf_mrq_within(utofu_vcq_hdl_t vcq, double seconds, struct utofu_mrq_notice *
 
 int cf_tcq(utofu_vcq_hdl_t vcq, void **cbdata)
 {
-    return cf_tcq_within(vcq, 10 * cf_patience, cbdata);
+    return cf_tcq_within(vcq, 10 * cf_timeout_scale, cbdata);
 }
 
 int cf_mrq(utofu_vcq_hdl_t vcq, struct utofu_mrq_notice *notice)
 {
-    return cf_mrq_within(vcq, 10 * cf_patience, notice);
+    return cf_mrq_within(vcq, 10 * cf_timeout_scale, notice);
 }
 
 int cf_word(utofu_vcq_hdl_t vcq, const volatile uint64_t *word, uint64_t value)
 {
-    double until = cf_now() + 10 * cf_patience;
+    double until = cf_now() + 10 * cf_timeout_scale;
     size_t count;
     while (*word != value) {
         if (cf_now() > until)
