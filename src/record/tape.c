@@ -315,14 +315,6 @@ static void at_exit(void)
     pthread_mutex_unlock(&recording.lock);
 }
 
-static int64_t time_of_day_offset(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_REALTIME, &t);
-    return t.tv_sec * 1000000000ll + t.tv_nsec - (int64_t)ut_clock_ns();
-}
-
 static void write_head(const struct ut_tape_job *job, struct moment first)
 {
     uint8_t bytes[256 + UT_TAPE_JOB_ID];
@@ -336,7 +328,7 @@ static void write_head(const struct ut_tape_job *job, struct moment first)
     ut_tape_bytes(&head, job->id, length);
     ut_tape_word(&head, job->host);
     ut_tape_bytes(&head, job->coords, 6);
-    ut_tape_signed(&head, time_of_day_offset());
+    ut_tape_signed(&head, ut_clock_time_of_day_offset());
     ut_tape_number(&head, ut_tape_clock.by_counter);
     ut_tape_word(&head, first.ticks);
     ut_tape_word(&head, first.ns);

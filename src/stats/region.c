@@ -45,7 +45,7 @@ static struct {
            .key_once = PTHREAD_ONCE_INIT};
 
 /* Called when a thread ends. A region without a stop stays open. */
-static void thread_ends(void *arg)
+static void mark_thread_ended(void *arg)
 {
     struct region_thread *t = arg;
     bool open = false;
@@ -59,7 +59,7 @@ static void thread_ends(void *arg)
 
 static void make_key(void)
 {
-    table.key_result = pthread_key_create(&table.thread_key, thread_ends);
+    table.key_result = pthread_key_create(&table.thread_key, mark_thread_ended);
 }
 
 /* Called with the lock held. NULL: no memory. */

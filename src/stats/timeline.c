@@ -147,8 +147,8 @@ static struct ut_decimal us_of(uint64_t ns)
 
 /* Writes the beginning of an event, up to its category. The time is printed as integers, because a
  * double cannot hold the nanoseconds of a long uptime. */
-static void write_head(char phase, const char *name, const char *category, uint32_t track,
-                       uint64_t at)
+static void write_event_head(char phase, const char *name, const char *category, uint32_t track,
+                             uint64_t at)
 {
     put_text(
         ",\n{\"ph\":\"%c\",\"pid\":%u,\"tid\":%u,\"ts\":%llu.%03u,\"name\":\"%s\",\"cat\":\"%s\"",
@@ -159,7 +159,7 @@ static void write_head(char phase, const char *name, const char *category, uint3
 static void arrow_end(bool out, const char *name, const char *category, uint32_t track, uint64_t at,
                       uint64_t id)
 {
-    write_head(out ? 's' : 'f', name, category, track, at);
+    write_event_head(out ? 's' : 'f', name, category, track, at);
     put_text(",\"id\":\"0x%016llx\"%s}", (unsigned long long)id, out ? "" : ",\"bp\":\"e\"");
 }
 
@@ -196,7 +196,7 @@ static void write_op(const struct ut_stats_event *e)
     else
         snprintf(name, sizeof(name), "%s %u B %s %s", names[e->kind], e->bytes,
                  e->kind == UT_STATS_GET ? "from" : "to", peer);
-    write_head('X', name, names[e->kind], e->track, e->at);
+    write_event_head('X', name, names[e->kind], e->track, e->at);
     put_text(",\"dur\":%s,\"args\":{\"bytes\":%u,\"edata\":%u,\"vcq\":\"%016llx\",\"rc\":%d,"
              "\"code\":\"%s\",\"complete_us\":%s%s}}",
              us_of(e->length ? e->length : 1).text, e->bytes, e->edata, (unsigned long long)e->peer,
@@ -205,9 +205,9 @@ static void write_op(const struct ut_stats_event *e)
              e->unfinished ? ",\"unfinished\":true" : "");
     if (e->done) {
         uint64_t id = own_id();
-        write_head('b', name, "under way", e->track, e->at);
+        write_event_head('b', name, "under way", e->track, e->at);
         put_text(",\"id\":\"0x%llx\"}", (unsigned long long)id);
-        write_head('e', name, "under way", e->track, e->done);
+        write_event_head('e', name, "under way", e->track, e->done);
         put_text(",\"id\":\"0x%llx\"}", (unsigned long long)id);
     }
     if (e->flow)
@@ -226,7 +226,7 @@ static void write_arrival(const struct ut_stats_event *e)
 
     other_end(peer, sizeof(peer), e);
     snprintf(name, sizeof(name), "%s %s", names[e->kind], peer);
-    write_head('X', name, "arrival", e->track, e->at);
+    write_event_head('X', name, "arrival", e->track, e->at);
     put_text(",\"dur\":%s,\"args\":{\"edata\":%u,\"sps\":%u,\"vcq\":\"%016llx\"}}",
              us_of(e->length ? e->length : 1).text, e->edata, e->sps, (unsigned long long)e->peer);
     if (e->flow)
@@ -243,7 +243,7 @@ static void write_gate(const struct ut_stats_event *e)
                        : e->edata == UTOFU_REDUCE_OP_BARRIER ? "barrier"
                                                              : "reduction";
 
-    write_head('X', name, "gate", e->track, e->at);
+    write_event_head('X', name, "gate", e->track, e->at);
     put_text(",\"dur\":%s,\"args\":{\"rc\":%d,\"code\":\"%s\"%s}}",
              us_of(e->length ? e->length : 1).text, e->rc, ut_code_name(e->rc),
              e->unfinished ? ",\"unfinished\":true" : "");
@@ -280,7 +280,7 @@ static void write_event(const struct ut_stats_event *e)
         write_arrival(e);
         break;
     case UT_EVENT_WAIT:
-        write_head('X', "empty polls", "wait", e->track, e->at);
+        write_event_head('X', "empty polls", "wait", e->track, e->at);
         put_text(",\"dur\":%s}", us_of(e->length ? e->length : 1).text);
         break;
     case UT_EVENT_GATE:
@@ -298,7 +298,7 @@ static void write_event(const struct ut_stats_event *e)
         write_name(e);
         break;
     case UT_EVENT_REGION:
-        write_head('X', e->name, "region", e->track, e->at);
+        write_event_head('X', e->name, "region", e->track, e->at);
         put_text(",\"dur\":%s%s}", us_of(e->length ? e->length : 1).text,
                  e->unfinished ? ",\"args\":{\"unfinished\":true}" : "");
         break;
@@ -355,26 +355,6 @@ void ut_trace_close(void)
  * Opening the file
  */
 
-/* CLOCK_REALTIME minus CLOCK_MONOTONIC, the clock of the timeline. Reads the two clocks one after
- * the other, several times: the pair with the shortest interval is the most exact. */
-static int64_t time_of_day_offset(void)
-{
-    uint64_t min = UINT64_MAX;
-    int64_t offset = 0;
-
-    for (int i = 0; i < 16; i++) {
-        struct timespec real;
-        uint64_t before = ut_clock_ns();
-        clock_gettime(CLOCK_REALTIME, &real);
-        uint64_t took = ut_clock_ns() - before;
-        if (took >= min)
-            continue;
-        min = took;
-        offset = real.tv_sec * 1000000000ll + real.tv_nsec - (int64_t)(before + took / 2);
-    }
-    return offset;
-}
-
 /* Copies text for a JSON string. A character that needs an escape becomes "?". */
 static void copy_plain(char *to, size_t size, const char *from)
 {
@@ -409,7 +389,7 @@ int ut_trace_open(const char *pattern, const struct ut_trace_job *job, uint64_t 
     put_text("[\n{\"ph\":\"M\",\"pid\":%u,\"name\":\"utofu_clock\",\"args\":{\"job\":\"%s\","
              "\"rank\":%u,\"size\":%u,\"host\":\"%016llx\",\"monotonic_to_realtime_ns\":%lld}}",
              timeline.rank, id, timeline.rank, job->size, (unsigned long long)job->host,
-             (long long)time_of_day_offset());
+             (long long)ut_clock_time_of_day_offset());
     put_text(
         ",\n{\"ph\":\"M\",\"pid\":%u,\"name\":\"process_name\",\"args\":{\"name\":\"rank %u on "
         "%s\"}}",

@@ -18,6 +18,9 @@ static inline uint64_t ut_now_ms(void)
 /* Exact. */
 uint64_t ut_clock_ns(void);
 
+/* CLOCK_REALTIME minus CLOCK_MONOTONIC. */
+int64_t ut_clock_time_of_day_offset(void);
+
 /* The time `ms` milliseconds from now on this clock, for functions with an absolute deadline. */
 struct timespec ut_clock_after(clockid_t clock, uint64_t ms);
 

@@ -23,7 +23,7 @@ static struct {
     struct prepared *entries; /* WAYS for each bucket */
     uint32_t next;
     size_t sizes[MAX_SIZES]; /* of descriptors that were seen, 0: none */
-} table;
+} prepared_descs;
 uint64_t ob_num_unknown_descs;
 
 static uint64_t hash_desc(const void *desc, size_t size)
@@ -38,16 +38,16 @@ static uint64_t hash_desc(const void *desc, size_t size)
 
 static struct prepared *bucket_of(uint64_t hash)
 {
-    return &table.entries[ut_hash_index(hash, BUCKET_BITS) * WAYS];
+    return &prepared_descs.entries[ut_hash_index(hash, BUCKET_BITS) * WAYS];
 }
 
 static void note_size(size_t size)
 {
     for (int i = 0; i < MAX_SIZES; i++) {
-        if (table.sizes[i] == size)
+        if (prepared_descs.sizes[i] == size)
             return;
-        if (table.sizes[i] == 0) {
-            table.sizes[i] = size;
+        if (prepared_descs.sizes[i] == 0) {
+            prepared_descs.sizes[i] = size;
             return;
         }
     }
@@ -55,7 +55,7 @@ static void note_size(size_t size)
 
 static void enter_desc(uint64_t hash, const struct ob_comm *comm)
 {
-    struct prepared *bucket = bucket_of(hash), *to = &bucket[table.next++ % WAYS];
+    struct prepared *bucket = bucket_of(hash), *to = &bucket[prepared_descs.next++ % WAYS];
 
     for (int i = WAYS - 1; i >= 0; i--)
         if (bucket[i].hash == hash || bucket[i].hash == 0)
@@ -74,16 +74,17 @@ int ob_prepared(struct ob_comm *comm, int rc, const void *desc, const size_t *de
     if (size == 0 || size % UNIT || size > MAX_DESC)
         return rc;
     comm->num_blocks = 1;
-    ob_lock(&table.lock);
-    if (!table.entries)
-        table.entries = calloc((size_t)WAYS << BUCKET_BITS, sizeof(*table.entries));
-    for (size_t i = 0; table.entries && i < blocks; i++) {
+    ob_lock(&prepared_descs.lock);
+    if (!prepared_descs.entries)
+        prepared_descs.entries =
+            calloc((size_t)WAYS << BUCKET_BITS, sizeof(*prepared_descs.entries));
+    for (size_t i = 0; prepared_descs.entries && i < blocks; i++) {
         note_size(size);
         enter_desc(hash_desc((const char *)desc + i * size, size), comm);
         comm->lcl_stadd += comm->stride;
         comm->rmt_stadd += comm->stride;
     }
-    ob_unlock(&table.lock);
+    ob_unlock(&prepared_descs.lock);
     return rc;
 }
 
@@ -105,11 +106,12 @@ size_t ob_desc_find(const void *desc, size_t size, struct ob_comm *comm)
 {
     size_t found = 0;
 
-    ob_lock(&table.lock);
-    for (int i = 0; table.entries && i < MAX_SIZES && table.sizes[i] && !found; i++) {
-        if (table.sizes[i] <= size && find_of_size(desc, table.sizes[i], comm))
-            found = table.sizes[i];
+    ob_lock(&prepared_descs.lock);
+    for (int i = 0; prepared_descs.entries && i < MAX_SIZES && prepared_descs.sizes[i] && !found;
+         i++) {
+        if (prepared_descs.sizes[i] <= size && find_of_size(desc, prepared_descs.sizes[i], comm))
+            found = prepared_descs.sizes[i];
     }
-    ob_unlock(&table.lock);
+    ob_unlock(&prepared_descs.lock);
     return found;
 }

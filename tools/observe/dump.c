@@ -12,13 +12,13 @@
 #include "util/clock.h"
 #include "util/decimal.h"
 
-enum { LINE_SIZE = 1024, DUMPED = 16 /* communications of a VCQ, the oldest first */ };
+enum { DUMP_LINE = 1024, DUMPED = 16 /* communications of a VCQ, the oldest first */ };
 
 /* In a signal handler: takes no lock, so a line may be of a communication that is ending. */
 static void dump_vcq(struct ob_vcq *v, void *arg)
 {
     uint32_t waiting = 0, shown = 0;
-    char text[LINE_SIZE];
+    char text[DUMP_LINE];
 
     (void)arg;
     if (!v->handle)

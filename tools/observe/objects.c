@@ -30,13 +30,13 @@ static struct {
     struct entry entries[NUM_ENTRIES];
     struct ob_vcq *vcqs;
     uint32_t num_tracks;
-} table = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} vcq_table = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 OB_THREAD_LOCAL struct ob_vcq *ob_last_vcq;
 
 static struct entry *entry_at(utofu_vcq_hdl_t handle, uint32_t i)
 {
-    return &table.entries[(ut_hash_index(handle, TABLE_BITS) + i) & (NUM_ENTRIES - 1)];
+    return &vcq_table.entries[(ut_hash_index(handle, TABLE_BITS) + i) & (NUM_ENTRIES - 1)];
 }
 
 struct ob_vcq *ob_vcq_search(utofu_vcq_hdl_t handle)
@@ -52,7 +52,7 @@ struct ob_vcq *ob_vcq_search(utofu_vcq_hdl_t handle)
     return NULL;
 }
 
-/* With the lock of the table held. */
+/* With the lock of vcq_table held. */
 static bool enter_handle(utofu_vcq_hdl_t handle, struct ob_vcq *v)
 {
     for (uint32_t i = 0; i < NUM_ENTRIES; i++) {
@@ -81,14 +81,14 @@ static void name_track(struct ob_vcq *v)
 /* A freed VCQ of this id, or a new one. */
 static struct ob_vcq *take_vcq(uint64_t id)
 {
-    struct ob_vcq *v = table.vcqs;
+    struct ob_vcq *v = vcq_table.vcqs;
 
     while (v && (v->handle || v->of.id != id))
         v = v->next;
     if (!v && (v = calloc(1, sizeof(*v)))) {
         v->of.id = id;
-        v->next = table.vcqs;
-        __atomic_store_n(&table.vcqs, v, __ATOMIC_RELEASE);
+        v->next = vcq_table.vcqs;
+        __atomic_store_n(&vcq_table.vcqs, v, __ATOMIC_RELEASE);
     }
     return v;
 }
@@ -99,7 +99,7 @@ struct ob_vcq *ob_vcq_add(utofu_vcq_hdl_t handle, unsigned long flags, int cmp)
 
     if (OB_NEXT(utofu_query_vcq_id)(handle, &id) != UTOFU_SUCCESS)
         return NULL;
-    pthread_mutex_lock(&table.lock);
+    pthread_mutex_lock(&vcq_table.lock);
     struct ob_vcq *v = take_vcq(id);
     if (v) {
         v->of.flags = flags;
@@ -107,19 +107,19 @@ struct ob_vcq *ob_vcq_add(utofu_vcq_hdl_t handle, unsigned long flags, int cmp)
         if (cmp >= 0)
             v->place.cmp = (uint16_t)cmp;
         v->lives++;
-        v->track = ++table.num_tracks;
+        v->track = ++vcq_table.num_tracks;
         name_track(v);
         __atomic_store_n(&v->handle, handle, __ATOMIC_RELEASE);
         if (!enter_handle(handle, v))
             v = NULL;
     }
-    pthread_mutex_unlock(&table.lock);
+    pthread_mutex_unlock(&vcq_table.lock);
     return v;
 }
 
 void ob_vcq_remove(struct ob_vcq *v)
 {
-    pthread_mutex_lock(&table.lock);
+    pthread_mutex_lock(&vcq_table.lock);
     for (uint32_t i = 0; i < NUM_ENTRIES; i++) {
         struct entry *e = entry_at(v->handle, i);
         if (e->handle == 0)
@@ -128,20 +128,20 @@ void ob_vcq_remove(struct ob_vcq *v)
             __atomic_store_n(&e->handle, REMOVED, __ATOMIC_RELEASE);
     }
     __atomic_store_n(&v->handle, 0, __ATOMIC_RELEASE);
-    pthread_mutex_unlock(&table.lock);
+    pthread_mutex_unlock(&vcq_table.lock);
 }
 
 void ob_vcq_restore(struct ob_vcq *v, utofu_vcq_hdl_t handle)
 {
-    pthread_mutex_lock(&table.lock);
+    pthread_mutex_lock(&vcq_table.lock);
     __atomic_store_n(&v->handle, handle, __ATOMIC_RELEASE);
     enter_handle(handle, v);
-    pthread_mutex_unlock(&table.lock);
+    pthread_mutex_unlock(&vcq_table.lock);
 }
 
 void ob_vcq_for_each(void (*visit)(struct ob_vcq *vcq, void *arg), void *arg)
 {
-    for (struct ob_vcq *v = __atomic_load_n(&table.vcqs, __ATOMIC_ACQUIRE); v; v = v->next)
+    for (struct ob_vcq *v = __atomic_load_n(&vcq_table.vcqs, __ATOMIC_ACQUIRE); v; v = v->next)
         visit(v, arg);
 }
 

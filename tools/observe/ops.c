@@ -30,7 +30,7 @@ enum {
  * The timeline
  */
 
-static void write_op(struct ob_vcq *v, const struct ob_op *op, uint64_t done, int rc)
+static void trace_op(struct ob_vcq *v, const struct ob_op *op, uint64_t done, int rc)
 {
     if (!v->events.events)
         return;
@@ -46,7 +46,7 @@ static void write_op(struct ob_vcq *v, const struct ob_op *op, uint64_t done, in
     e->peer = op->remote;
 }
 
-static void write_arrival(struct ob_vcq *v, const struct utofu_mrq_notice *notice, uint64_t now)
+static void trace_arrival(struct ob_vcq *v, const struct utofu_mrq_notice *notice, uint64_t now)
 {
     if (!v->events.events)
         return;
@@ -184,7 +184,7 @@ static void finish_op(struct ob_vcq *v, struct ob_op *op, uint64_t now, int rc)
         op->peer->counts.open--;
         op->peer->counts.n[UT_COUNT_FAILED] += rc != 0;
     }
-    write_op(v, op, now, rc);
+    trace_op(v, op, now, rc);
     while (v->head != v->tail && ob_op_at(v, v->head)->waits == 0)
         v->head++;
 }
@@ -296,7 +296,7 @@ void ob_op_mrq(struct ob_vcq *v, int rc, const struct utofu_mrq_notice *notice, 
             count_notice(&p->counts, notice->notice_type);
         }
         v->arrived_at = now;
-        write_arrival(v, notice, now);
+        trace_arrival(v, notice, now);
         return;
     }
     if (!(op = match_local(v, rc, notice)))
@@ -314,7 +314,7 @@ void ob_ops_end(struct ob_vcq *v)
 {
     for (; v->head != v->tail; v->head++) {
         if (ob_op_at(v, v->head)->waits)
-            write_op(v, ob_op_at(v, v->head), 0, 0);
+            trace_op(v, ob_op_at(v, v->head), 0, 0);
     }
     v->counts.open = 0;
     for (struct ob_peer *p = v->peers; p; p = p->next)
@@ -413,7 +413,7 @@ void ob_gate_result(utofu_vbg_id_t id, int rc, uint64_t at)
  * The end
  */
 
-static void add_vcq(struct ob_vcq *v, void *totals)
+static void add_vcq_counts(struct ob_vcq *v, void *totals)
 {
     ob_lock(&v->lock);
     ut_counters_add(totals, v->counts.n, UT_COUNTS_VCQ);
@@ -422,7 +422,7 @@ static void add_vcq(struct ob_vcq *v, void *totals)
     ob_unlock(&v->lock);
 }
 
-static void add_gate(struct ob_gate *g, void *totals)
+static void add_gate_counts(struct ob_gate *g, void *totals)
 {
     ut_counters_add(totals, g->counts.n, UT_COUNTS_GATE);
 }
@@ -430,9 +430,9 @@ static void add_gate(struct ob_gate *g, void *totals)
 void ut_stats_totals(uint64_t totals[UT_NUM_COUNTERS])
 {
     memset(totals, 0, UT_NUM_COUNTERS * sizeof(*totals));
-    ob_vcq_for_each(add_vcq, totals);
+    ob_vcq_for_each(add_vcq_counts, totals);
     ob_lock(&gates.lock);
-    ob_gate_for_each(add_gate, totals);
+    ob_gate_for_each(add_gate_counts, totals);
     ob_unlock(&gates.lock);
 }
 
