@@ -9,6 +9,7 @@
 
 #include "auth.h"
 #include "lib.h"
+#include "net_infos.h"
 #include "util/env.h"
 #include "util/hash.h"
 #include "util/log.h"
@@ -291,10 +292,14 @@ bool fp_fids_trywait(struct fp_prov *prov, struct fp_fids *f)
  * sleeps on another queue of it is not woken. */
 static int open_domain(struct fp_prov *prov, struct fp_fids *f)
 {
-    if (prov->own_domains)
-        return fi_domain(prov->fabric, prov->info, &f->domain, NULL);
-    f->domain = prov->domain;
-    return 0;
+    int rc;
+
+    if (!prov->own_domains) {
+        f->domain = prov->domain;
+        return 0;
+    }
+    rc = fi_domain(prov->fabric, prov->info, &f->domain, NULL);
+    return rc != 0 ? rc : fp_net_infos_watch(prov, f);
 }
 
 int fp_fids_open(struct fp_prov *prov, struct fp_fids *f)
@@ -346,8 +351,10 @@ void fp_fids_close(struct fp_prov *prov, struct fp_fids *f)
         fi_close(&f->av->fid);
     if (f->wait)
         fi_close(&f->wait->fid);
-    if (f->domain && f->domain != prov->domain)
+    if (f->domain && f->domain != prov->domain) {
+        fp_net_infos_unwatch(prov, f);
         fi_close(&f->domain->fid);
+    }
     *f = (struct fp_fids){.cq_fd = -1};
 }
 

@@ -14,6 +14,7 @@
 #include "fd_guard.h"
 #include "ep.h"
 #include "fabric.h"
+#include "net_infos.h"
 #include "peer.h"
 #include "rma.h"
 #include "post.h"
@@ -59,6 +60,8 @@ static int open_fabric(struct fp_prov *prov)
     }
     int rc = prov->lib->fabric(info->fabric_attr, &prov->fabric, NULL);
     if (rc == 0)
+        rc = fp_net_infos_open(prov);
+    if (rc == 0)
         rc = fi_domain(prov->fabric, info, &prov->domain, NULL);
     prov->own_domains = info->ep_attr->protocol == FI_PROTO_XNET;
     if (rc != 0)
@@ -86,6 +89,7 @@ static void free_prov(struct fp_prov *prov)
     fp_regions_free(prov);
     if (prov->domain)
         fi_close(&prov->domain->fid);
+    fp_net_infos_close(prov);
     if (prov->fabric)
         fi_close(&prov->fabric->fid);
     if (prov->info)

@@ -181,6 +181,9 @@ struct fp_rkey_reply {
  * Within this process
  */
 
+struct fp_net_infos;
+struct fp_net_domain;
+
 /* libfabric's objects of an endpoint. */
 struct fp_fids {
     struct fid_domain *domain; /* its own, or the process's: see fp_fids_open() */
@@ -189,6 +192,7 @@ struct fp_fids {
     struct fid_av *av;
     struct fid_wait *wait; /* wait set of the queue; NULL: none */
     int cq_fd;             /* -1: no descriptor to sleep on */
+    struct fp_net_domain *net_domain; /* see net_infos.h; NULL: none */
 };
 
 enum fp_buf_kind { FP_BUF_RECEIVE, FP_BUF_SEND, FP_BUF_RMA_READ, FP_BUF_RMA_WRITE };
@@ -428,6 +432,7 @@ struct fp_prov {
     struct fi_info *info;
     struct fid_fabric *fabric;
     struct fid_domain *domain;
+    struct fp_net_infos *net_infos; /* see net_infos.h; NULL: none */
     uint64_t mr_mode;
     bool own_domains;        /* one domain per endpoint */
     bool over_sockets;       /* the fabric posts and polls by system calls on sockets */
