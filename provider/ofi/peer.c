@@ -94,6 +94,12 @@ static uint64_t hash_address(const struct fp_address *address)
     return ut_hash(UT_HASH_FIRST, address, sizeof(*address));
 }
 
+void fp_peer_unwatch(struct fp_peer *peer)
+{
+    ut_fd_close(peer->pidfd);
+    peer->pidfd = -1;
+}
+
 static void watch_pidfd(struct fp_peer *peer)
 {
     struct fp_prov *prov = peer->prov;
@@ -105,6 +111,7 @@ static void watch_pidfd(struct fp_peer *peer)
     if ((peer->pidfd < 0 && errno == ESRCH) ||
         (peer->pidfd >= 0 &&
          !is_same_start(fp_process_start(peer->address.pid), peer->address.start))) {
+        fp_peer_unwatch(peer);
         fp_peer_died(peer);
         return;
     }
@@ -186,7 +193,7 @@ void fp_peers_free(struct fp_prov *prov)
 
     while ((peer = SLIST_FIRST(&prov->peers))) {
         SLIST_REMOVE_HEAD(&prov->peers, next);
-        ut_fd_close(peer->pidfd);
+        fp_peer_unwatch(peer);
         ut_fd_close(peer->port_fd);
         free(peer);
     }

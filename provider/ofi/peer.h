@@ -36,6 +36,8 @@ static inline bool fp_peer_has_key(const struct fp_peer *peer)
 }
 /* Handles the end of the peer's process. */
 void fp_peer_died(struct fp_peer *peer);
+/* Closes the peer's pidfd: its end is known. */
+void fp_peer_unwatch(struct fp_peer *peer);
 
 static inline bool fp_peer_is_dead(const struct fp_peer *peer)
 {

@@ -259,6 +259,7 @@ static void handle_timer(struct fp_prov *prov)
 static void handle_peer_exit(struct fp_peer *peer)
 {
     fp_control_progress(peer->prov);
+    fp_peer_unwatch(peer);
     fp_peer_died(peer);
 }
 
