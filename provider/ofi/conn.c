@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "control.h"
+#include "names.h"
 #include "pool.h"
 #include "peer.h"
 #include "rma.h"
@@ -41,6 +42,19 @@ static bool grow_conns(struct fp_ep *ep)
     return true;
 }
 
+/* Late messages for an endpoint must not reach a connection of the next endpoint with its id, so
+ * the generations are those of the process. */
+static uint32_t next_generation(struct fp_prov *prov)
+{
+    uint32_t generation;
+
+    do
+        generation = __atomic_add_fetch(&prov->last_generation, 1, __ATOMIC_RELAXED) &
+                     (UINT32_MAX >> INDEX_BITS);
+    while (generation == 0); /* no id is 0 */
+    return generation;
+}
+
 static bool assign_id(struct fp_ep *ep, struct fp_conn *conn)
 {
     uint32_t at = 0;
@@ -51,9 +65,7 @@ static bool assign_id(struct fp_ep *ep, struct fp_conn *conn)
         at++;
     ep->conns[at] = conn;
     ep->num_conns++;
-    if ((++ep->last_generation & (UINT32_MAX >> INDEX_BITS)) == 0)
-        ep->last_generation++; /* no id is 0 */
-    conn->id = ep->last_generation << INDEX_BITS | at;
+    conn->id = next_generation(ep->prov) << INDEX_BITS | at;
     return true;
 }
 
@@ -130,10 +142,11 @@ static bool set_peer_address(struct fp_conn *conn, const struct fp_ctrl_msg *msg
     memcpy(name, msg->name, msg->name_size);
     conn->rmt_id = msg->from_conn;
     memcpy(conn->rmt_nonce, msg->nonce, sizeof(conn->rmt_nonce));
-    if (msg->name_size > 0 && fi_av_insert(conn->ep->fids.av, name, 1, &conn->at, 0, NULL) == 1)
-        return true;
-    ut_error(FP_CAT, "the fabric rejects the address of an endpoint");
-    return false;
+    conn->name = msg->name_size > 0 ? fp_name_get(conn->ep, name) : NULL;
+    if (!conn->name)
+        return false;
+    conn->at = conn->name->at;
+    return true;
 }
 
 void fp_conn_repeat_request(struct fp_conn *conn)
@@ -429,6 +442,8 @@ void fp_conn_free(struct fp_conn *conn)
     conn->ep->conns[conn->id & (MAX_CONNS - 1)] = NULL;
     conn->ep->num_conns--;
     fp_peer_remove_conn(conn->peer);
+    if (conn->name)
+        fp_name_put(conn->ep, conn->name);
     free(conn);
 }
 

@@ -11,6 +11,7 @@
 #include "conn.h"
 #include "control.h"
 #include "fabric.h"
+#include "names.h"
 #include "pool.h"
 #include "rma.h"
 #include "post.h"
@@ -79,6 +80,7 @@ static void free_ep(struct fp_ep *ep)
     fp_pool_free(&ep->large);
     fp_pool_free(&ep->receives);
     fp_fids_close(ep->prov, &ep->fids);
+    fp_names_free(ep);
     fp_ctrl_queue_free(&ep->ctrl_queue);
     free(ep->conns);
     free(ep);
@@ -98,6 +100,7 @@ int fp_ep_open(struct prov *base, const struct prov_ep_attr *attr, struct prov_e
     ep->ctrl_poll_after = FP_CTRL_POLL_SOON;
     ep->fids.cq_fd = -1;
     STAILQ_INIT(&ep->ctrl_queue);
+    TAILQ_INIT(&ep->idle_names);
     ep->peer_events_seen = __atomic_load_n(&prov->peer_events, __ATOMIC_SEQ_CST);
     int rc = fp_fids_open(prov, &ep->fids);
     if (rc != 0) {

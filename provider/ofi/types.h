@@ -190,8 +190,8 @@ struct fp_fids {
     struct fid_ep *ep;
     struct fid_cq *cq;
     struct fid_av *av;
-    struct fid_wait *wait; /* wait set of the queue; NULL: none */
-    int cq_fd;             /* -1: no descriptor to sleep on */
+    struct fid_wait *wait;            /* wait set of the queue; NULL: none */
+    int cq_fd;                        /* -1: no descriptor to sleep on */
     struct fp_net_domain *net_domain; /* see net_infos.h; NULL: none */
 };
 
@@ -316,6 +316,15 @@ struct fp_chunk {
     bool arrived;
 };
 
+/* A peer's endpoint in the address vector of an endpoint: see names.h. */
+struct fp_name {
+    struct ut_hash_entry by_name;
+    TAILQ_ENTRY(fp_name) idle; /* without connections */
+    unsigned int conns;
+    fi_addr_t at;
+    uint8_t name[FP_NAME_MAX];
+};
+
 struct fp_conn {
     struct fp_ep *ep;
     struct fp_peer *peer;
@@ -325,8 +334,9 @@ struct fp_conn {
     uint64_t secret_in, secret_out;
     uint8_t nonce[FP_NONCE_SIZE], rmt_nonce[FP_NONCE_SIZE];
     uint64_t peer_id;
-    uint32_t timeouts; /* value of the peer when the connection was requested */
-    fi_addr_t at;      /* the peer's endpoint */
+    uint32_t timeouts;    /* value of the peer when the connection was requested */
+    struct fp_name *name; /* the peer's endpoint; NULL: not known yet */
+    fi_addr_t at;         /* the same */
     uint8_t hello[PROV_HELLO_MAX];
     uint8_t hello_size;
 
@@ -392,7 +402,10 @@ struct fp_ep {
     uint8_t name[FP_NAME_MAX];
     uint8_t name_size;
     struct fp_conn **conns; /* index: the low bits of the connection id */
-    uint32_t conns_size, num_conns, last_generation;
+    uint32_t conns_size, num_conns;
+    struct ut_hash_table names;                   /* struct fp_name, by the hash of its name */
+    TAILQ_HEAD(fp_name_list, fp_name) idle_names; /* the oldest first */
+    unsigned int num_idle_names;
     struct fp_conn *busy;      /* with messages to send */
     struct fp_conn *ack_now;   /* with operations to acknowledge now */
     struct fp_conn *ack_later; /* with operations to acknowledge at an empty poll */
@@ -453,6 +466,7 @@ struct fp_prov {
     LIST_HEAD(fp_ep_list, fp_ep) eps;
     struct ut_hash_table by_address;         /* struct fp_peer, by the hash of its address */
     SLIST_HEAD(fp_peer_list, fp_peer) peers; /* the same, the newest first */
+    uint32_t last_generation;                /* atomic: of a connection's id */
     uint32_t peer_events; /* atomic: number of events after which connections check their peers */
     uint32_t peer_events_reported; /* value at the last progress() */
     uint32_t timer_armed;

@@ -188,9 +188,16 @@ static int fake_insert(struct fid_av *av, const void *addr, size_t count, fi_add
     return (int)count;
 }
 
+static int fake_remove(struct fid_av *av, fi_addr_t *at, size_t count, uint64_t flags)
+{
+    (void)av, (void)at, (void)count, (void)flags;
+    return 0;
+}
+
 static struct fi_ops_cq fake_cq_ops = {
     .size = sizeof(struct fi_ops_cq), .read = fake_cq_read, .readerr = fake_cq_readerr};
-static struct fi_ops_av fake_av_ops = {.size = sizeof(struct fi_ops_av), .insert = fake_insert};
+static struct fi_ops_av fake_av_ops = {
+    .size = sizeof(struct fi_ops_av), .insert = fake_insert, .remove = fake_remove};
 
 static int fake_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq,
                         void *context)
