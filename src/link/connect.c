@@ -432,7 +432,7 @@ static void handle_no_endpoint(struct ut_link *link)
 
     if (!link->was_up && ut_now_ms() <= until) {
         warn_no_vcq(link, until);
-        handle_broken(link);
+        apply_event(link, has_work(link) ? UT_FSM_BROKEN : UT_FSM_CLOSED_IDLE, NULL);
     } else {
         apply_event_with_cause(link, UT_FSM_NO_OWNER,
                                link->was_up ? UT_CAUSE_FREED : UT_CAUSE_NO_VCQ,
