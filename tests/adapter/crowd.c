@@ -11,6 +11,8 @@
 #include <unistd.h>
 #include <utofu.h>
 
+#include "../harness/limit.h"
+
 enum { STAG = 1, ROUNDS = 20 };
 
 #define CHECK(cond)                                                                                \

@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 
 #include "utofu.h"
+#include "../harness/limit.h"
 
 static size_t mapped(const void *at, size_t size)
 {

@@ -6,6 +6,7 @@
 
 #include "utofu.h"
 #include "utofu_ext.h"
+#include "../harness/limit.h"
 
 enum { ROUNDS = 300, STAG = 7, CMP = 3, NUM_CQS = 4 /* UTOFU_CQ_MAP=auto */ };
 

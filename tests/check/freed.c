@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "meet.h"
+#include "../harness/limit.h"
 
 enum { HOLD_S = 1, OTHER = 3 }; /* puts are held for a few milliseconds */
 

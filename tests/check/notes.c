@@ -14,6 +14,7 @@
 
 #include "utofu.h"
 #include "utofu_ext.h"
+#include "../harness/limit.h"
 
 enum { SIZE = 4096, MQ = 1024, TQ = 1024, MANY = 1000 };
 #define TCQ UTOFU_ONESIDED_FLAG_TCQ_NOTICE

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "meet.h"
+#include "../harness/limit.h"
 
 enum { SIZE = 4096, OFFSETS = 65536 };
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "utofu.h"
+#include "../harness/limit.h"
 
 enum {
     ROUNDS = 16,

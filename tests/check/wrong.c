@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "utofu.h"
+#include "../harness/limit.h"
 
 enum { ROUNDS = 20, SIZE = 4096, GAPS = 3, GATES = 20 };
 

@@ -18,6 +18,7 @@
 #include "utofu.h"
 
 #include "party.h"
+#include "../harness/limit.h"
 
 enum { STAG = 1, SIZE = 4096, MAX_FRAMES = 64, MAX_MAPPINGS = 64 };
 enum { OWNER = 100 }; /* puts after which this thread is the owner of its VCQ's lock */

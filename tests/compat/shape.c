@@ -34,6 +34,8 @@ static void query_shape(void)
 }
 
 /* All maxdims elements are written, and no more. */
+#include "../harness/limit.h"
+
 static void query_coords(int rank, int view, int maxdims, int at[8])
 {
     for (int i = 0; i < 8; i++)

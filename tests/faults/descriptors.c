@@ -26,6 +26,7 @@
 #include <utofu.h>
 
 #include "meet.h"
+#include "../harness/limit.h"
 
 enum { FILES = 40, ROUNDS = 300, SIZE = 1 << 20, STEP = 4096, TAG = 0 };
 

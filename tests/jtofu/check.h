@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../harness/limit.h"
+
 enum { MOST_RANKS = 256, SMALL_GROUP = 12 };
 
 #define CHECK(condition)                                                                           \

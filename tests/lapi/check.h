@@ -15,6 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../harness/limit.h"
+
 static lapi_handle_t hndl;
 static int me, n;
 

@@ -22,6 +22,7 @@
 #include <string.h>
 
 #include <utofu.h>
+
 #if __has_include(<utofu_ext.h>)
 #    include <utofu_ext.h>
 #else
@@ -71,6 +72,8 @@ static void take_tcq(utofu_vcq_hdl_t of)
 }
 
 /* Blocks of even and odd rounds differ, so that a rank may be one round ahead. */
+#include "../harness/limit.h"
+
 static void allgather(void)
 {
     int rank = my_rank(), size = num_processes(), next = (rank + 1) % size;

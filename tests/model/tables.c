@@ -14,6 +14,8 @@
 #include <string.h>
 
 #include <utofu.h>
+
+#include "../harness/limit.h"
 #if __has_include(<utofu_ext.h>)
 #    include <utofu_ext.h>
 #else

@@ -21,6 +21,8 @@
 #include <utofu.h>
 
 /* Only where the program is linked with libutofu-observe, or another library that has them. */
+#include "../harness/limit.h"
+
 extern int utofu_profile_start(const char *name) __attribute__((weak));
 extern int utofu_profile_stop(const char *name) __attribute__((weak));
 extern int utofu_profile_seen(utofu_stadd_t stadd, size_t length) __attribute__((weak));

@@ -15,6 +15,7 @@
 #include "lib.h"
 #include "provider.h"
 #include "providers.h"
+#include "../harness/limit.h"
 
 extern char **environ;
 

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,6 +19,8 @@
 #include "fabric.h"
 #include "peer.h"
 #include "auth.h"
+
+#include "../harness/limit.h"
 
 enum { ENDPOINT = 7, NAMES = 2000, HEAP_SLACK = 65536, POLLS = 20000 };
 
@@ -197,6 +200,7 @@ static void be_a_stranger(int answer)
     struct prov_config config = {.wake = wake, .num_tnis = 1};
     struct prov *own;
 
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* it ends with a test that fails */
     CHECK(ofi_provider.open(&config, &own) == 0 && fp_fids_open(fp_prov_of(own), &fids) == 0,
           "libfabric");
     CHECK(fi_av_insert(fids.av, victim->address.name, 1, &control_at, 0, NULL) == 1 &&
@@ -250,7 +254,6 @@ int main(void)
         be_a_stranger(answer[1]);
         return 1;
     }
-    alarm(120);
     close(answer[1]);
     /* reads the pipe once the provider has received what the stranger sent */
     for (int said = 0; said < 1;) {

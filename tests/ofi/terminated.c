@@ -13,6 +13,8 @@
 
 #include <utofu.h>
 
+#include "../harness/limit.h"
+
 enum { DEADLINE_S = 120 };
 
 /* The child: starts as a program does, and reports it. */

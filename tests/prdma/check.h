@@ -15,6 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "../harness/limit.h"
+
 static inline int my_rank(void)
 {
     int rank;

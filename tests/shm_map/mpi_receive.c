@@ -21,6 +21,8 @@
 
 #include <utofu.h>
 
+#include "../harness/limit.h"
+
 enum { PARTS = 16, PART = 1 << 18, BYTES = 57344, RECEIVES = 500, PHASES = 2 };
 
 static uint8_t *memory;

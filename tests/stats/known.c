@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "party.h"
+#include "../harness/limit.h"
 
 #define TCQ   UTOFU_ONESIDED_FLAG_TCQ_NOTICE
 #define LCL   UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE

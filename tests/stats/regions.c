@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "utofu_ext.h"
+#include "../harness/limit.h"
 
 static utofu_vcq_hdl_t vcq;
 static utofu_vcq_id_t id;

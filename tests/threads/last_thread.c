@@ -17,6 +17,8 @@
 #include <unistd.h>
 #include <utofu.h>
 
+#include "../harness/limit.h"
+
 static utofu_vcq_hdl_t vcq;
 
 static void say(const char *what)

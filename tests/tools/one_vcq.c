@@ -7,6 +7,7 @@
 
 #include "bootstrap/job.h"
 #include "utofu.h"
+#include "../harness/limit.h"
 
 /* The options of AddressSanitizer: its leak check cannot trace a set-uid program, and a program of
  * another user may not read ASAN_OPTIONS from /proc/self/environ. */

@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "transport.h"
+#include "../harness/limit.h"
 
 enum { ROUNDS = 8, TAGS = 5, BLOCK = 16, MAX_RECEIVES = 32, MAX_SENDS = 8, MAX_WAITING = 64 };
 enum { LONGEST = 300 * 1024, GUARD = 16 };
