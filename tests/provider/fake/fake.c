@@ -46,7 +46,7 @@ unsigned int fake_lacks_memory, fake_has_no_room, fake_is_full;
 int fake_unasked = -1;
 bool fake_has_no_port, fake_refuses_messages, fake_saves_reports, fake_hides_ends;
 uint32_t fake_unanswered; /* counters are changed under the locks of several VCQs */
-bool fake_hears_nothing, fake_peer_lives, fake_breaks, fake_loses;
+bool fake_hears_nothing, fake_peer_lives, fake_breaks, fake_loses, fake_attempts_break;
 uint32_t fake_asks, fake_ups;
 
 struct queued {
@@ -580,6 +580,8 @@ static int poll_conn(struct fake_conn *conn)
         fake_loses = false;
         return go_down(conn, PROV_REASON_BROKEN);
     }
+    if (conn->state == ASKING && fake_attempts_break)
+        return go_down(conn, PROV_REASON_BROKEN);
     if (conn->state == ASKING)
         return ask(conn);
     flush(conn);

@@ -12,6 +12,7 @@
 
 #include <utofu.h>
 
+#include "../../harness/fake_clock.h"
 #include "fake.h"
 
 enum {
@@ -33,6 +34,7 @@ static void poll_target(void)
 {
     struct utofu_mrq_notice notice;
 
+    fake_clock_pass_ms(1);
     while (utofu_poll_mrq(target, 0, &notice) == UTOFU_SUCCESS)
         arrived++;
 }
@@ -96,14 +98,13 @@ static void go_round(void)
 /* Puts until one arrives: the words from `from` on. Returns the number of failed puts. */
 static uint64_t put_until_it_arrives(uint64_t from)
 {
-    const struct timespec ms = {.tv_nsec = 1000000};
     uint64_t failed = 0;
     int rc;
 
     while ((rc = put(from + failed, true)) != UTOFU_SUCCESS) {
         CHECK(rc == UTOFU_ERR_MRQ_PEER);
         CHECK(++failed < WORDS - from);
-        nanosleep(&ms, NULL);
+        fake_clock_pass_ms(1);
     }
     CHECK(there[from + failed] == from + failed + 1);
     for (uint64_t i = 0; i < failed; i++)
@@ -138,6 +139,7 @@ static void fail_without_port(unsigned int times)
         int rc = outcome(true, NULL);
         CHECK(rc == UTOFU_ERR_MRQ_OTHER || rc == UTOFU_ERR_MRQ_PEER); /* it is silent */
         times -= rc == UTOFU_ERR_MRQ_OTHER;
+        fake_clock_pass_ms(1);
     }
     fake_has_no_port = false;
 }
@@ -166,6 +168,7 @@ static void late_answer_is_dropped(const char *name, unsigned int failures)
         start_add(7);
         rc = outcome(true, &old);
         CHECK(rc == UTOFU_SUCCESS || rc == UTOFU_ERR_MRQ_PEER);
+        fake_clock_pass_ms(1);
     } while (rc != UTOFU_SUCCESS);
     CHECK(old == 5 && there[0] == 12);
     fake_peer_lives = false;

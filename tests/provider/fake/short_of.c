@@ -4,8 +4,7 @@
  * before UTOFU_JOB_TIMEOUT is over, which begins with the first try to connect. One process, two
  * VCQs; the fake provider.
  */
-#include <unistd.h>
-
+#include "../../harness/fake_clock.h"
 #include "pair.h"
 
 enum { VALUE = 4711, TIMEOUT = 2, ALWAYS = 1000000 };
@@ -22,6 +21,7 @@ static int end_of(utofu_vcq_hdl_t which)
         rc = fake_poll_mrq(which);
         int its = fake_poll_mrq(other);
         CHECK(its == UTOFU_ERR_NOT_FOUND || its == UTOFU_SUCCESS);
+        fake_clock_pass_ms(1);
     });
     return rc;
 }
@@ -59,14 +59,17 @@ static void room_comes(void)
 {
     put_back(notice);
     CHECK(end_of(peer) == UTOFU_SUCCESS);
-    sleep(TIMEOUT + 1);
+    fake_clock_pass_ms(1000 * (TIMEOUT + 1));
     here[0]++;
     put_there(notice); /* reads the peer's table first */
     CHECK(fake_poll_mrq(origin) == UTOFU_ERR_NOT_FOUND);
     uint32_t asks = fake_asks;
     fake_breaks = true; /* the connection that the peer asked for */
     put_back(notice);
-    POLL_UNTIL(fake_asks > asks, (void)fake_poll_mrq(peer));
+    POLL_UNTIL(fake_asks > asks, {
+        (void)fake_poll_mrq(peer);
+        fake_clock_pass_ms(1);
+    });
     CHECK(!fake_breaks);
     fake_has_no_room = 1;
     fake_lacks_memory = 1;
