@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "ends.h"
+#include "moving_clock.h"
 #include "utofu_ext.h"
 
 enum { CMP = 7, STAG = 1, MOST = 48 };
@@ -308,13 +308,21 @@ Test(calculated, the_library_sleeps_while_a_peer_has_yet_to_come)
 
 static void never_comes(void *arg)
 {
+    struct utofu_mrq_notice notice;
     struct side side;
     utofu_vcq_hdl_t other;
+    utofu_vcq_id_t id;
+    utofu_stadd_t stadd;
+    uint64_t passed_s;
 
     (void)arg;
     if (ut_rank == 0) {
         open_side(&side);
-        CHECK_EQ(put_to(&side, 1, 77), UTOFU_ERR_MRQ_PEER);
+        calculate(1, &id, &stadd);
+        start_put(&side, id, stadd, 77);
+        CHECK_EQ(ut_await_mrq_moving(side.vcq[side.primary], &notice, &passed_s),
+                 UTOFU_ERR_MRQ_PEER);
+        CHECK(passed_s >= 20, "%llu s", (unsigned long long)passed_s);
         ut_barrier();
         close_side(&side);
     } else {
@@ -328,7 +336,7 @@ static void never_comes(void *arg)
 
 Test(calculated, a_put_fails_to_a_peer_that_never_creates_its_vcq)
 {
-    ut_run(&(struct ut_run_opts){.n = 2, .env = {MAP, "UTOFU_PEER_TIMEOUT=1"}}, never_comes, NULL);
+    ut_run(&(struct ut_run_opts){.n = 2, .env = {MAP, "UTOFU_PEER_TIMEOUT=20"}}, never_comes, NULL);
 }
 
 /* Programs without a launcher's help: one process a node, UTOFU_NODE alone. */
