@@ -66,10 +66,12 @@ static int fake_control(struct fid *fid, int command, void *arg)
     return command == FI_GETWAIT ? -FI_ENOSYS : 0;
 }
 
-static struct fi_ops fake_fid_ops = {sizeof(struct fi_ops), fake_close, fake_bind, fake_control,
-                                     NULL};
-static struct fi_ops fake_mr_ops = {sizeof(struct fi_ops), fake_mr_close, fake_bind, fake_control,
-                                    NULL};
+static struct fi_ops fake_fid_ops = {
+    .size = sizeof(struct fi_ops), .close = fake_close, .bind = fake_bind, .control = fake_control};
+static struct fi_ops fake_mr_ops = {.size = sizeof(struct fi_ops),
+                                    .close = fake_mr_close,
+                                    .bind = fake_bind,
+                                    .control = fake_control};
 
 static ssize_t post(struct fake_posted *list, unsigned int *num, void *bytes, size_t size,
                     void *context)
