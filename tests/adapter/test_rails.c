@@ -375,6 +375,28 @@ Test(rails, a_strong_put_comes_behind_all_parts)
     run(check_strong);
 }
 
+/* The rails are there, and a put without STRONG_ORDER uses them. */
+static void check_long_strong(void *arg)
+{
+    (void)arg;
+    open_ends();
+    if (ut_rank == 0) {
+        await_rails();
+        for (uint64_t n = 1; n <= 3; n++) {
+            CHECK(arrives_at_once(n, UT_LCL | UT_STRONG));
+            fault(AD_FAULT_HOLD, 0);
+            expect_local(n, UTOFU_SUCCESS);
+        }
+        put_and_check(4, false);
+    }
+    close_ends();
+}
+
+Test(rails, a_long_strong_put_goes_in_one_piece)
+{
+    run(check_long_strong);
+}
+
 /*
  * What breaks
  */
