@@ -109,6 +109,9 @@ class Thread:
         own = self.define_vcq(vcq)
         return self.timed(TCQ_POLL, own + number(0), **more)
 
+    def free(self, vcq, **more):
+        return self.timed(FREE, self.define_vcq(vcq), **more)
+
     def mrq(self, vcq, kind, remote, edata=0, **more):
         own, far = self.define_vcq(vcq), self.define_vcq(remote)
         return self.timed(MRQ_POLL, own + number(0) + number(self.job.types[kind]) + far + number(edata), **more)

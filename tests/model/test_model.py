@@ -516,6 +516,23 @@ def test_session(folder):
           and "TCQ entry" in run.stderr, run.stderr)
 
 
+def test_freed(folder):
+    """TCQ entries that were not polled end with their VCQ: those of a VCQ made later, with its id, are others."""
+    def time(unpolled, freed):
+        job = recordings.Job(2, HEADER)
+        t = job.threads[0]
+        for _ in range(unpolled):
+            t.put((0, 0, 0), (1, 0, 0), 8, job.flag("TCQ_NOTICE"))
+        if freed:
+            t.free((0, 0, 0))
+        t.region("long").put((0, 0, 0), (1, 0, 0), 1000000, job.flag("TCQ_NOTICE")).tcq((0, 0, 0)).region("long", False)
+        return regions(predict(job.write(folder)))["long"]["mean_us"]
+    alone = time(0, False)
+    near("the poll waits for the put of the new VCQ", time(3, True), alone, 0.02)
+    early = time(3, False)
+    check("and for an earlier one where the VCQ is the same", early < alone / 2, (early, alone))
+
+
 def test_seen(folder):
     """The rule for puts that are seen by reading memory: docs/guide/model.md."""
     p = parameters()
