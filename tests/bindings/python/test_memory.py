@@ -148,6 +148,16 @@ class Held(unittest.TestCase):
             with self.assertRaises(ValueError):
                 memory.of(np.zeros(10))
 
+    def test_a_view_is_within_the_registered_memory(self):
+        whole = memoryview(bytearray(100))
+        with self.vcq.reg_mem(whole[20:80]) as memory:
+            for begin, end in ((20, 80), (20, 21), (79, 80), (30, 60)):
+                part = memory.of(whole[begin:end])
+                self.assertEqual((part.stadd - memory.stadd, part.size), (begin - 20, end - begin))
+            for begin, end in ((20, 81), (79, 81), (50, 100), (19, 80), (19, 20), (0, 100), (80, 81), (0, 19)):
+                with self.assertRaises(ValueError):
+                    memory.of(whole[begin:end])
+
     def refuses_references(self, buffer):
         with self.assertRaisesRegex(TypeError, "references"):
             self.vcq.reg_mem(buffer)
