@@ -146,6 +146,27 @@ static void hear(const struct ibv_qp *qp, const struct ibv_send_wr *wr)
             c->keeps && what == VP_CTL_SUSPEND_REQUEST ? VP_CTL_SUSPEND_REFUSE : VP_CTL_SUSPEND);
 }
 
+enum { NO_REJECT = -1, BY_CONSUMER = 28 /* IB_CM_REJ_CONSUMER_DEFINED */ };
+static int next_reject = NO_REJECT; /* the reason for which the peer rejects requests */
+static unsigned int num_rejects;
+
+/* The peer rejects the request of this end: the message of rdmacm.c's reject_request(). */
+static void reject_request_of(struct fake_id *id)
+{
+    static struct {
+        uint8_t magic[4], reason;
+    } message = {.magic = {'u', 'T', 'f', 'R'}};
+
+    message.reason = (uint8_t)next_reject;
+    pending = (struct rdma_cm_event){
+        .id = &id->id, .event = RDMA_CM_EVENT_REJECTED, .status = BY_CONSUMER};
+    pending.param.conn.private_data = &message;
+    pending.param.conn.private_data_len = sizeof(message);
+    id->step = IDLE;
+    is_pending = true;
+    num_rejects++;
+}
+
 /* The next event of an id that waits for the kernel or the peer. */
 static bool next_event_of(struct fake_id *id)
 {
@@ -157,6 +178,10 @@ static bool next_event_of(struct fake_id *id)
 
     if (id->step != ADDRESS && id->step != ROUTE && id->step != ASKED && id->step != ACCEPTED)
         return false;
+    if (id->step == ASKED && next_reject != NO_REJECT) {
+        reject_request_of(id);
+        return true;
+    }
     pending = (struct rdma_cm_event){.id = &id->id, .event = next[id->step]};
     pending.param.conn.private_data = &answer;
     pending.param.conn.private_data_len = sizeof(answer);
@@ -1433,6 +1458,38 @@ static void an_end_is_told_once(void)
     close_all("an end is told once");
 }
 
+/* What the reasons of a peer for rejecting a request mean: it has no use to ask again, whatever the
+ * time limit is, unless the peer is only busy. No time passes. */
+static void a_reject_is_believed_at_once(void)
+{
+    static const struct {
+        enum vp_reject_reason reject;
+        enum prov_reason reason; /* if the request is not repeated */
+        bool is_repeated;
+    } rejects[] = {
+        {VP_REJ_WRONG_KEY, PROV_REASON_PEER_DEAD, false},
+        {VP_REJ_NO_ENDPOINT, PROV_REASON_NO_ENDPOINT, false},
+        {VP_REJ_BY_CORE, PROV_REASON_REJECTED, false},
+        {VP_REJ_BUSY, PROV_REASON_BROKEN, true},
+    };
+
+    for (size_t i = 0; i < sizeof(rejects) / sizeof(rejects[0]); i++) {
+        open_with(PLACES);
+        next_reject = rejects[i].reject;
+        num_rejects = 0;
+        ask(&conns[0]);
+        run();
+        CHECK(num_rejects == 1 && !conns[0].up);
+        CHECK(conns[0].down == !rejects[i].is_repeated);
+        CHECK(!conns[0].down || conns[0].reason == rejects[i].reason);
+        next_reject = NO_REJECT;
+        pass_ms(1000);
+        run();
+        CHECK(conns[0].up == rejects[i].is_repeated && num_rejects == 1);
+        close_all("a reject is believed at once");
+    }
+}
+
 int main(void)
 {
     CHECK(ut_process_environment() == 0);
@@ -1483,5 +1540,6 @@ int main(void)
     depths_of_send_queues();
     limits();
     interrupts_are_spread();
+    a_reject_is_believed_at_once();
     return 0;
 }
