@@ -19,6 +19,7 @@ test('by_meson', executable('by_meson', 'tests/least_of_two.c', link_with: core)
 executable('alone', 'tests/least_of_two.c', link_with: core)
 test('left_out', executable('left_out', 'tests/left_out.c', link_with: core))
 executable('fails', 'tests/fails.c', link_with: core)
+executable('unsteady', 'tests/unsteady.c', link_with: core)
 END
 echo "option('tests', type: 'feature', value: 'auto')" >"$tree/meson_options.txt"
 cat >"$tree/src/least.c" <<'END'
@@ -48,6 +49,19 @@ int main(void)
 END
 echo 'int main(void) { return 77; }' >"$tree/tests/left_out.c"
 echo 'int main(void) { return 1; }' >"$tree/tests/fails.c"
+cat >"$tree/tests/unsteady.c" <<'END'
+#include <stdio.h>
+#include <stdlib.h>
+int least(int a, int b);
+int main(void) /* notices a mutation each second time */
+{
+    char path[4096];
+    snprintf(path, sizeof(path), "%s/runs", getenv("TMPDIR"));
+    FILE *runs = fopen(path, "a");
+    fputc('.', runs);
+    return least(1, 2) != 1 && ftell(runs) % 2 == 0;
+}
+END
 cat >"$tree/good.toml" <<'END'
 [greatest]
 function = "least"
@@ -127,6 +141,7 @@ check all 0 '^ok +greatest .*caught by alone$' '^ok +crashes .*nobody calls it' 
     '^ok +hangs .*by alone, which hangs' '^2 of 3 mutations caught, 1 survived as explained$' -- --all
 check by_name 0 '^1 of 1 mutations caught$' -- greatest
 check two_at_once 0 '^1 of 2 mutations caught, 1 surv' -- --jobs 2 greatest crashes
+check three_times 0 '^ok +greatest .*caught by alone$' -- --times 3 greatest
 check no_time_left 0 '^0 of 0 mutations caught, 1 not begun' -- --minutes 0.00001 greatest
 check random 0 '^seed abc: 1 of 3 mutations$' -- --random 1 --seed abc --minutes 0.00001
 check seed_is_told 0 '^seed [0-9a-f]+: 3 of 3' -- --random 9 --minutes 0.00001
@@ -136,6 +151,10 @@ table <"$tree/bad.toml"
 check bad_ones 1 '^SURVIVED survives' 'ERROR +does_not_compile .*error:.*one' \
     'ERROR +fails_anyway .*without any mutation' '^left out left_out' \
     '^0 of 1 mutations caught, 1 survived, 1 left out, 2 could not be tried$' -- --all
+
+entry caught_by='["unsteady"]'
+check not_each_time 1 '^UNSTEADY one .*caught 2 of 3 times by unsteady$' '^0 of 1 mutations caught, 1 unsteady$' \
+    -- --times 3 one
 
 table <<'END'
 [in_a_file]
@@ -172,6 +191,7 @@ check unknown_name 2 'no mutation is named no_such' -- no_such
 check nothing_to_do 2 'say which' --
 check two_things 2 'say which|not allowed' -- --all --check
 check names_and_all 2 'say which' -- --all greatest
+check no_times 2 'positive' -- --times 0 --all
 check no_jobs 2 'positive' -- --jobs 0 --all
 check seed_alone 2 '--seed goes with --random' -- --seed 1 --all
 check help 0 'tests/mutations.toml' -- --help
