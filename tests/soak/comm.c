@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <utofu_ext.h>
@@ -162,6 +163,30 @@ static bool is_local(const struct utofu_mrq_notice *notice)
            notice->notice_type == UTOFU_MRQ_TYPE_LCL_ARMW;
 }
 
+/* Fails with what has come, and what was expected. */
+static void report_order(const struct own *mine, const struct utofu_mrq_notice *got, int due,
+                         int origin, int target)
+{
+    char came[400] = "";
+
+    for (int i = 0; i < soak_vcqs[origin].num_ops; i++) {
+        const struct soak_op *op = &soak_vcqs[origin].ops[i];
+        struct utofu_mrq_notice n = is_local(got)
+                                        ? soak_lcl_notice(op, 0)
+                                        : soak_rmt_notice(op, 0, soak_vcqs[origin].peer.id);
+        size_t used = strlen(came);
+        if (op->target == target && n.notice_type == got->notice_type && n.edata == got->edata)
+            snprintf(came + used, sizeof(came) - used, " %d (%s, %zu bytes, flags 0x%lx)", i,
+                     soak_op_name(op), op->comm.length, op->comm.flags);
+    }
+    const struct soak_op *op = &soak_vcqs[origin].ops[due];
+    CHECK(false,
+          "VCQ %d: of VCQ %d to VCQ %d the %s notice of operation %d is due (%s, %zu bytes, flags "
+          "0x%lx); it is of type %d with EDATA %llu, of one of these:%s",
+          mine->number, origin, target, is_local(got) ? "local" : "remote", due, soak_op_name(op),
+          op->comm.length, op->comm.flags, got->notice_type, (unsigned long long)got->edata, came);
+}
+
 static void check_notice(struct own *mine, const struct utofu_mrq_notice *got)
 {
     bool local = is_local(got);
@@ -178,6 +203,8 @@ static void check_notice(struct own *mine, const struct utofu_mrq_notice *got)
             origin, soak_op_name(op));
     struct utofu_mrq_notice want = local ? soak_lcl_notice(op, *block)
                                          : soak_rmt_notice(op, *block, soak_vcqs[origin].peer.id);
+    if (got->notice_type != want.notice_type || got->edata != want.edata)
+        report_order(mine, got, *at, origin, target);
     ut_check_notice(got, &want);
     if (got->notice_type == UTOFU_MRQ_TYPE_LCL_ARMW && !op->shared)
         CHECK_EQ(got->rmt_value, op->old);
