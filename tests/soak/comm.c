@@ -150,7 +150,7 @@ static struct soak_op *next_due(int origin, int target, unsigned long int flag, 
     for (; *at < soak_vcqs[origin].num_ops; ++*at, *block = 0) {
         struct soak_op *op = &soak_vcqs[origin].ops[*at];
 
-        if (op->target == target && *block < count_notices(op, flag))
+        if (op->target == target && *block + op->errors < count_notices(op, flag))
             return op;
     }
     return NULL;
@@ -245,29 +245,39 @@ void soak_expect_dead(int rank, const char *what)
     soak_count(SOAK_PEER_ERRORS, 1);
 }
 
-/* An operation failed as its target was killed. Earlier ones without a local notice may have
- * succeeded, those with one have not been forgotten. */
+/* Blocks of an operation to `other` that have no answer yet. */
+static size_t count_unanswered(const struct own *mine, int other, int number)
+{
+    const struct soak_op *op = &soak_vcqs[mine->number].ops[number];
+    size_t answered = op->errors;
+
+    if (number < mine->lcl[other])
+        answered += count_notices(op, UT_LCL);
+    else if (number == mine->lcl[other])
+        answered += mine->lcl_block[other];
+    return answered < soak_op_blocks(op) ? soak_op_blocks(op) - answered : 0;
+}
+
+/* An operation failed as its target was killed. Errors come for operations without a local notice,
+ * too, and in any order. */
 static void check_peer_error(struct own *mine, const struct utofu_mrq_notice *got)
 {
-    int other = number_of(got->vcq_id), *at = &mine->lcl[other];
+    int other = number_of(got->vcq_id);
 
     soak_expect_dead(other / SOAK_PER_PROC, "a communication to it failed");
     CHECK(is_local(got));
-    for (; *at < soak_vcqs[mine->number].num_ops; ++*at, mine->lcl_block[other] = 0) {
-        struct soak_op *op = &soak_vcqs[mine->number].ops[*at];
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < soak_vcqs[mine->number].num_ops; i++) {
+            struct soak_op *op = &soak_vcqs[mine->number].ops[i];
+            bool wanted = count_notices(op, UT_LCL) > 0; /* these first */
 
-        if (op->target != other)
-            continue;
-        if (op->comm.edata == got->edata && mine->lcl_block[other] < soak_op_blocks(op) &&
-            soak_lcl_notice(op, 0).notice_type == got->notice_type) {
-            op->answered = true;
-            mine->lcl_block[other]++;
-            return;
+            if (op->target == other && wanted == (pass == 0) && op->comm.edata == got->edata &&
+                soak_lcl_notice(op, 0).notice_type == got->notice_type &&
+                count_unanswered(mine, other, i) > 0) {
+                op->errors++;
+                return;
+            }
         }
-        CHECK(mine->lcl_block[other] >= count_notices(op, UT_LCL),
-              "VCQ %d: operation %d to VCQ %d, whose process was killed, has no answer",
-              mine->number, *at, other);
-    }
     CHECK(false, "VCQ %d: an error of VCQ %d too many", mine->number, other);
 }
 
@@ -296,7 +306,7 @@ static bool is_mrq_done(struct own *mine)
                 return false;
         } else if (next_due(mine->number, other, UT_LCL, &mine->lcl[other],
                             &mine->lcl_block[other]) != NULL) {
-            return false; /* the flush comes last */
+            return false;
         }
     }
     return true;

@@ -49,6 +49,7 @@ struct soak_op {
     bool ends_group;
     int refused;  /* it has a wrong address: the code of its error */
     bool answered; /* the error has come */
+    size_t errors; /* blocks that failed as the target was killed */
     /* ARMW */
     int armw_op;
     size_t word_size;
