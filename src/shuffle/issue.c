@@ -225,20 +225,26 @@ static int issue_op(struct sh_conn *conn, struct sh_op *op, uint64_t now_us)
 
 int sh_issue(struct sh_conn *conn, const struct sh_op *only, uint64_t now_us)
 {
-    for (struct sh_op *op = TAILQ_FIRST(&conn->ops); op && !op->breaks; op = TAILQ_NEXT(op, next)) {
+    struct sh_op *op;
+
+    TAILQ_FOREACH (op, &conn->ops, next) {
+        if (op->breaks)
+            break;
         if (is_issued(op) || is_bound(conn, op))
             continue;
-        if (is_void(conn, op)) {
+        int rc = 0;
+        if (is_void(conn, op))
             sh_op_fail(conn, op, PROV_FLUSHED);
-            continue;
-        }
-        int rc = issue_op(conn, op, now_us);
+        else
+            rc = issue_op(conn, op, now_us);
         if (is_passing(rc))
             break;
         if (rc < 0 && op == only && op->num_issued == 0)
             return rc;
         if (rc < 0)
             sh_op_fail(conn, op, status_of(rc));
+        if (op->breaks) /* a later notice would count for the notice of this operation, too */
+            break;
     }
     return 0;
 }
