@@ -12,10 +12,11 @@
  * a size is given. "Signed" numbers are zigzag-coded first.
  *   HEAD    version, rank, size, length of the job's name, name; 8 bytes: host; 6 bytes:
  *           coordinates of the node; signed: CLOCK_REALTIME minus CLOCK_MONOTONIC in ns;
- *           1: ticks of the counter, 0: ns; 8 bytes each: a moment in ticks, and in ns
+ *           1: ticks of the counter, 0: ns; 8 bytes each: a moment in ticks, and in ns; flags
  *   MOMENT  8 bytes each: a later moment in ticks, and in ns
  *   CALLS   number of the thread, its base time (8 bytes); records
- *   END     number of records in all blocks; 8 bytes each: a later moment in ticks, and in ns
+ *   END     number of records in all blocks; 8 bytes each: a later moment in ticks, and in ns;
+ *           flags, as of the end
  * A record is an operation (1 byte), and its numbers. The operations below UT_RECORD_TIMED define
  * ids that later records of the thread use. All others begin with two times: the time of the call
  * since the previous call (in the first record of a block: since the base time), and the CPU time
@@ -35,7 +36,8 @@
 
 enum {
     UT_RECORD_MAGIC_SIZE = 8,
-    UT_RECORD_VERSION = 4,
+    UT_RECORD_VERSION = 5,
+    UT_RECORD_OLDEST = 4, /* that readers know, too: it lacks the flags of HEAD and END, and MPI */
     UT_RECORD_BLOCK_HEAD = 9, /* bytes of type, size and checksum */
     UT_RECORD_NO_PATH = 255,
     UT_RECORD_COUNTER_SHIFT = 2,
@@ -77,6 +79,8 @@ enum ut_record_op {
     UT_RECORD_ENTER,  /* length of the region's name, name */
     UT_RECORD_LEAVE,  /* the same */
     UT_RECORD_SEEN,   /* STADD, length: utofu_profile_seen() */
+    UT_RECORD_MPI,    /* 1 byte: enum ut_record_mpi_kind; how long before it the first poll of its
+                       * wait was, or 0; how many numbers follow; these, all signed */
     UT_RECORD_OPS,
 };
 
@@ -87,6 +91,48 @@ enum { UT_RECORD_SAME_CALL = 0x80, UT_RECORD_AGAIN = 0x40 };
 /* Added to TCQ and MRQ: since its last record the thread has polled a TCQ or an MRQ without
  * success. The last number of the record is the time since the first of these polls. */
 enum { UT_RECORD_POLLED = 0x80 };
+
+/* Flags of HEAD and END. */
+enum { UT_RECORD_HAS_MPI = 1 /* MPI_Init was called */ };
+
+/*
+ * Calls of MPI. Communicators have indices in the process, from 0 on in the order in which they
+ * were made: those of the same processes in the same order are the same communicator if their
+ * numbers among such ones are the same, in all of its processes. Ranks are those in the
+ * communicator. A request has a number from 0 on, a persistent one keeps it. -1: none, or
+ * MPI_ANY_SOURCE and MPI_ANY_TAG.
+ */
+enum ut_record_mpi_kind {
+    UT_RECORD_MPI_BEGIN,  /* rank and size of MPI_COMM_WORLD */
+    UT_RECORD_MPI_COMM,   /* communicator, size, then runs of ranks in MPI_COMM_WORLD: first one,
+                           * distance, number. More runs may follow, of the same call. Size 0: it
+                           * has processes of another world, or two groups */
+    UT_RECORD_MPI_SEND,   /* communicator, target, tag, bytes, request, 1: synchronous mode */
+    UT_RECORD_MPI_RECV,   /* communicator, source, tag, request */
+    UT_RECORD_MPI_WAIT,   /* of each request that is complete: its number; source and tag of what it
+                           * has received, or -1; 1: it was cancelled */
+    UT_RECORD_MPI_PROBE,  /* communicator, source, tag */
+    UT_RECORD_MPI_COLL,   /* enum ut_record_mpi_coll, communicator, root, bytes, elements, request.
+                           * Bytes: of a block from one process to one other, or of the result */
+    UT_RECORD_MPI_OPAQUE, /* 1: one-sided */
+    UT_RECORD_MPI_KINDS
+};
+
+enum ut_record_mpi_coll {
+    UT_RECORD_MPI_BARRIER,
+    UT_RECORD_MPI_BCAST,
+    UT_RECORD_MPI_REDUCE,
+    UT_RECORD_MPI_ALLREDUCE,
+    UT_RECORD_MPI_GATHER,
+    UT_RECORD_MPI_SCATTER,
+    UT_RECORD_MPI_ALLGATHER,
+    UT_RECORD_MPI_ALLTOALL,
+    UT_RECORD_MPI_REDUCE_SCATTER,
+    UT_RECORD_MPI_SCAN,
+    UT_RECORD_MPI_EXSCAN,
+    UT_RECORD_MPI_NEW_COMM,
+    UT_RECORD_MPI_COLLS
+};
 
 static inline uint32_t ut_record_checksum(const void *content, size_t size)
 {

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "bootstrap/mpi.h"
+#include "record/mpi.h"
 #include "record/tape.h"
 #include "util/env.h"
 #include "util/file.h"
@@ -87,6 +89,13 @@ void ut_record_direct(const struct ut_vcq *vcq, const struct ut_desc *d, uint64_
     ut_record_end_comm(t, begin, ut_desc_length(d));
 }
 
+static bool has_mpi(void)
+{
+    enum ut_job_mpi state = ut_job_mpi_state();
+
+    return state == UT_JOB_MPI_ACTIVE || state == UT_JOB_MPI_OVER;
+}
+
 int ut_record_open(const struct ut_process *process)
 {
     const char *pattern = ut_env_str(UT_ENV_TRACE);
@@ -94,7 +103,8 @@ int ut_record_open(const struct ut_process *process)
                                     .size = process->job->size,
                                     .id = process->job->id,
                                     .host = process->host,
-                                    .coords = process->coords.at};
+                                    .coords = process->coords.at,
+                                    .has_mpi = has_mpi};
     char path[PATH_MAX], why[UT_FILE_WHY] = "";
 
     if (!*pattern || !ut_env_num(UT_ENV_TRACE_RECORD))
@@ -109,5 +119,6 @@ int ut_record_open(const struct ut_process *process)
         return UTOFU_ERR_FATAL;
     }
     ut_record_on = true;
+    ut_record_mpi_open();
     return 0;
 }

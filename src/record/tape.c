@@ -37,6 +37,7 @@ static struct {
     uint32_t num_tapes;
     pthread_key_t tape_key;
     pid_t owner; /* a child of fork() writes nothing */
+    bool (*has_mpi)(void);
 } recording = {.lock = PTHREAD_MUTEX_INITIALIZER, .file = -1, .job_size = 1};
 
 /*
@@ -308,6 +309,7 @@ static void at_exit(void)
     ut_tape_number(&end, recording.num_records);
     ut_tape_word(&end, last.ticks);
     ut_tape_word(&end, last.ns);
+    ut_tape_number(&end, recording.has_mpi() ? UT_RECORD_HAS_MPI : 0);
     write_block(UT_RECORD_END, end.bytes, end.used);
     if (recording.file >= 0)
         ut_fd_close(recording.file);
@@ -332,6 +334,7 @@ static void write_head(const struct ut_tape_job *job, struct moment first)
     ut_tape_number(&head, ut_tape_clock.by_counter);
     ut_tape_word(&head, first.ticks);
     ut_tape_word(&head, first.ns);
+    ut_tape_number(&head, recording.has_mpi() ? UT_RECORD_HAS_MPI : 0);
     write_block(UT_RECORD_HEAD, head.bytes, head.used);
 }
 
@@ -341,6 +344,7 @@ int ut_tape_open(const char *path, uint64_t limit, const struct ut_tape_job *job
     recording.size_limit = limit;
     recording.owner = getpid();
     recording.job_size = job->size;
+    recording.has_mpi = job->has_mpi;
     recording.file = ut_fd_mark(ut_file_create(path, why));
     if (recording.file < 0)
         return recording.file;

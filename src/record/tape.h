@@ -28,8 +28,8 @@ enum {
 
 #define UT_TAPE_NO_VCQ UINT64_MAX
 
-/* The queue that a poll looks at. */
-enum ut_tape_poll { UT_TAPE_TCQ, UT_TAPE_MRQ, UT_TAPE_RESULT, UT_TAPE_POLLS };
+/* The queue that a poll looks at, or a request of MPI. */
+enum ut_tape_poll { UT_TAPE_TCQ, UT_TAPE_MRQ, UT_TAPE_RESULT, UT_TAPE_MPI, UT_TAPE_POLLS };
 
 /* An id that later records name by an index. */
 struct ut_tape_known {
@@ -113,6 +113,7 @@ struct ut_tape_job {
     const char *id; /* at most UT_TAPE_JOB_ID bytes */
     uint64_t host;
     const uint8_t *coords; /* six */
+    bool (*has_mpi)(void); /* Has this process called MPI_Init? */
 };
 enum { UT_TAPE_JOB_ID = 255 };
 

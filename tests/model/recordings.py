@@ -4,9 +4,12 @@ import collections
 import os
 import struct
 
-PUT, GET, ARMW, NOP, TCQ_POLL, MRQ_POLL, FREE, SET, START, RESULT, ENTER, LEAVE, SEEN = range(8, 21)
+PUT, GET, ARMW, NOP, TCQ_POLL, MRQ_POLL, FREE, SET, START, RESULT, ENTER, LEAVE, SEEN, MPI = range(8, 22)
 VCQ, GATE, STARTED = 1, 2, 3
-VERSION = 4
+VERSION, OLDEST = 5, 4
+MPI_BEGIN, MPI_COMM, MPI_SEND, MPI_RECV, MPI_WAIT, MPI_PROBE, MPI_COLL, MPI_OPAQUE = range(8)
+COLLS = ("barrier bcast reduce allreduce gather scatter allgather alltoall reduce_scatter scan exscan "
+         "new_comm").split()
 POLLED, AGAIN = 0x80, 0x40
 NO_PATH = (255, 255, 255)
 SESSION = 4
@@ -122,6 +125,14 @@ class Thread:
     def seen(self, stadd, length, **more):
         return self.timed(SEEN, number(stadd) + number(length), **more)
 
+    def mpi(self, kind, *numbers, **more):
+        """A call of MPI: the numbers that format.h names."""
+        return self.timed(MPI, bytes([kind]) + number(0) + number(len(numbers)) + b"".join(map(signed, numbers)), **more)
+
+    def begin_mpi(self):
+        self.mpi(MPI_BEGIN, self.rank, self.job.size)
+        return self.mpi(MPI_COMM, 0, self.job.size, 0, 1, self.job.size)
+
     def set(self, gate, sources, targets):
         ids = [self.define_gate(gate)] + [self.define_gate(g) for g in (*sources, *targets)]
         body = number(ids[0]) + b"".join(number(0 if i is None else i + 1) for i in ids[1:]) + bytes(NO_PATH)
@@ -142,6 +153,7 @@ class Job:
     def __init__(self, size, header, coords=coords_of):
         self.flags, self.types = read_flags(header)
         self.size, self.coords, self.clock, self.session, self.paths = size, coords, 1000, {}, {}
+        self.version, self.has_mpi = VERSION, 0
         self.threads = [Thread(self, rank) for rank in range(size)]
 
     def tick(self):
@@ -153,10 +165,11 @@ class Job:
 
     def bytes_of(self, rank):
         t = self.threads[rank]
-        head = number(VERSION) + number(rank) + number(self.size) + number(3) + b"job" + struct.pack("<Q", 1) \
-            + bytes(self.coords(rank)) + signed(0) + number(0) + bytes(16)
+        flags = number(self.has_mpi) if self.version > OLDEST else b""
+        head = number(self.version) + number(rank) + number(self.size) + number(3) + b"job" + struct.pack("<Q", 1) \
+            + bytes(self.coords(rank)) + signed(0) + number(0) + bytes(16) + flags
         calls = block(b"C", number(0) + struct.pack("<Q", 0) + bytes(t.content)) if t.content else b""
-        return b"UTOFUREC" + block(b"H", head) + calls + block(b"E", number(t.records) + bytes(16))
+        return b"UTOFUREC" + block(b"H", head) + calls + block(b"E", number(t.records) + bytes(16) + flags)
 
     def write(self, folder, name="t"):
         """Each rank also has a VCQ on TNI 0 and one on TNI 1, which it may never use, and those that others use."""
@@ -173,8 +186,8 @@ class Job:
         return paths
 
 
-# A record of a call. since: the call before it; polled: the first poll that found nothing.
-Record = collections.namedtuple("Record", "op since polled")
+# A record of a call. since: the call before it; polled: the first poll that found nothing; mpi: kind and numbers.
+Record = collections.namedtuple("Record", "op since polled mpi", defaults=(None,))
 
 
 class Cursor:
@@ -193,6 +206,10 @@ class Cursor:
             shift += 7
             if byte < 0x80:
                 return value
+
+    def signed(self):
+        value = self.number()
+        return value >> 1 if value % 2 == 0 else -(value + 1 >> 1)
 
     def skip(self, *fields):
         """0: a number; otherwise so many bytes."""
@@ -226,6 +243,11 @@ class Cursor:
             self.skip(0)
         elif op in (ENTER, LEAVE):
             self.take(self.number())
+        elif op == MPI:
+            kind = self.take(1)[0]
+            self.skip(0)
+            numbers = [self.signed() for _ in range(self.number())]
+            return Record(op, since, 0, (kind, numbers))
         else:
             first = {TCQ_POLL: (0, 0), MRQ_POLL: (0, 0, 0, 0), FREE: (0,), SET: (0, 0, 0, 0, 0, 3)}
             self.skip(*(() if again else first.get(op, (0, 0))))

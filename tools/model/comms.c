@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "model/fail.h"
+#include "model/mpi.h"
 #include "model/sim.h"
 #include "model/table.h"
 
@@ -147,6 +148,8 @@ static void on_injected(void *arg, const struct um_send *send, double at)
     struct um_sim *s = arg;
     const struct um_machine *m = s->machine;
 
+    if (send->tag2 >= UM_MPI_FLIGHT)
+        return;
     if (send->tag2 != ANSWER)
         mark_later(s, send->tag, UM_MARK_TCQ, at + send->before + m->tni_tcq_ns);
     else if (s->program->comms[send->tag].kind == UM_GET)
@@ -194,7 +197,9 @@ static void on_arrived(void *arg, const struct um_send *send, double at)
 {
     struct um_sim *s = arg;
 
-    if (send->tag2 == DATA) {
+    if (send->tag2 >= UM_MPI_FLIGHT) {
+        um_mpi_arrived(s, send, at);
+    } else if (send->tag2 == DATA) {
         put_arrived(s, send, at);
     } else if (send->tag2 == REQUEST) {
         request_arrived(s, send, at);
@@ -267,7 +272,8 @@ void um_comms_open(struct um_sim *s)
                                      .arrived = on_arrived,
                                      .arg = s};
     um_network_open(&s->network,
-                    (p->num_vcqs + s->place->num_nodes) * (size_t)s->machine->tni_number);
+                    (p->num_vcqs + s->place->num_nodes) * (size_t)s->machine->tni_number +
+                        um_mpi_queues(p, s->machine));
     if (s->options.spread)
         spread_peers(s);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "model/fail.h"
+#include "model/mpi.h"
 #include "model/sums.h"
 #include "model/table.h"
 
@@ -33,7 +34,7 @@ static struct um_part *part_of(struct path *p, uint64_t a, uint64_t b, double ns
     return &p->parts[*index];
 }
 
-enum { CALLS, COMPUTE, BARRIER, COMM };
+enum { CALLS, COMPUTE, BARRIER, COMM, MPI };
 
 static void add_call(struct path *p, uint32_t rank, double ns)
 {
@@ -80,6 +81,22 @@ static void add_comm(struct path *p, uint32_t rank, const struct um_comm *c, dou
                  rank, what[c->kind], um_comm_bytes(p->sim, c), c->process);
 }
 
+static void add_mpi(struct path *p, uint32_t rank, uint32_t from, const struct um_mpi_call *call,
+                    double ns)
+{
+    struct um_part *part = part_of(
+        p, (uint64_t)rank << 32 | MPI | (uint64_t)call->kind << 8 | (uint64_t)call->coll << 16,
+        from, ns);
+
+    if (*part->text)
+        return;
+    if (rank == from)
+        snprintf(part->text, sizeof(part->text), "rank %u in %s", rank, um_mpi_name(call));
+    else
+        snprintf(part->text, sizeof(part->text), "waits of rank %u for rank %u in %s", rank, from,
+                 um_mpi_name(call));
+}
+
 struct where {
     uint32_t thread, op;
 };
@@ -122,6 +139,25 @@ static struct where pass_wait(struct path *p, struct where at, const struct um_o
     return (struct where){start.thread, start.op};
 }
 
+/* Behind a wait for a call of MPI: the time at which that one began. */
+static double begin_of(const struct um_sim *s, struct where at)
+{
+    const struct um_op_state *state = &s->threads[at.thread].ops[at.op];
+
+    return state->begin - state->wait;
+}
+
+static struct where pass_mpi(struct path *p, struct where at, const struct um_op_state *state)
+{
+    const struct um_mpi_call *call = &p->sim->program->mpi->calls[state->cause];
+    struct where from = {call->thread, call->op};
+    double since = begin_of(p->sim, from);
+
+    add_mpi(p, rank_of(p, at.thread), rank_of(p, from.thread), call,
+            state->begin > since ? state->begin - since : 0);
+    return from;
+}
+
 static struct where last_call(const struct um_sim *s)
 {
     struct where last = {0, 0};
@@ -141,16 +177,20 @@ static void walk_back(struct path *p)
     const struct um_sim *s = p->sim;
     struct where at = last_call(s);
 
+    bool waited = false; /* for the beginning of this call of MPI, and not for its end */
+
     for (;;) {
         const struct um_op_state *state = &s->threads[at.thread].ops[at.op];
-        if (state->end > state->begin)
+        if (!waited && state->end > state->begin)
             add_call(p, rank_of(p, at.thread), state->end - state->begin);
-        if (state->cause != UM_NONE && state->wait > 0) {
-            at = pass_wait(p, at, state);
+        if (!waited && state->cause != UM_NONE && state->wait > 0) {
+            waited = state->by_mpi;
+            at = waited ? pass_mpi(p, at, state) : pass_wait(p, at, state);
             continue;
         }
         double before = at.op > 0 ? state[-1].end : 0;
-        add_compute(p, rank_of(p, at.thread), state->begin - before);
+        add_compute(p, rank_of(p, at.thread), (waited ? begin_of(s, at) : state->begin) - before);
+        waited = false;
         if (at.op-- == 0)
             return;
     }

@@ -102,6 +102,7 @@ static void read_key(const struct um_toml *at, void *arg)
         if (r->seen >> bit & 1)                                                                    \
             refuse_key(at, "it is there twice");                                                   \
         r->machine->table_##_##name_ = take_number(at, least, most);                               \
+        r->machine->has_mpi |= strcmp(#table_, "mpi") == 0;                                        \
         r->seen |= 1ull << bit;                                                                    \
         return;                                                                                    \
     }                                                                                              \
@@ -119,7 +120,7 @@ static void check_complete(const struct reading *r, const char *path)
     int bit = 0;
 
 #define UM_CHECK(table_, name_, least, most)                                                       \
-    if (!(r->seen >> bit++ & 1))                                                                   \
+    if (!(r->seen >> bit++ & 1) && (r->machine->has_mpi || strcmp(#table_, "mpi") != 0))           \
         um_fail(UM_EXIT_BAD, "%s: key '%s' of [%s] is missing", path, #name_, #table_);
     UM_PARAMETERS(UM_CHECK)
 #undef UM_CHECK

@@ -37,13 +37,29 @@ enum { UM_ANY = 0, UM_MOST_COUNT = 65535 };
     PARAMETER(barrier, start_ns, 0, UM_ANY)                                                        \
     PARAMETER(barrier, gate_ns, 0, UM_ANY)                                                         \
     PARAMETER(barrier, signal_ns, 0, UM_ANY)                                                       \
-    PARAMETER(barrier, result_ns, 0, UM_ANY)
+    PARAMETER(barrier, result_ns, 0, UM_ANY)                                                       \
+    PARAMETER(mpi, send_ns, 0, UM_ANY)                                                             \
+    PARAMETER(mpi, receive_ns, 0, UM_ANY)                                                          \
+    PARAMETER(mpi, short_bytes, 0, UM_ANY)                                                         \
+    PARAMETER(mpi, buffer_ns, 0, UM_ANY)                                                           \
+    PARAMETER(mpi, copy_rate, 1e-6, UM_ANY)                                                        \
+    PARAMETER(mpi, eager_bytes, 0, UM_ANY)                                                         \
+    PARAMETER(mpi, rendezvous_ns, 0, UM_ANY)                                                       \
+    PARAMETER(mpi, node_ns, 0, UM_ANY)                                                             \
+    PARAMETER(mpi, node_rate, 1e-6, UM_ANY)                                                        \
+    PARAMETER(mpi, offload_elements, -1, UM_MOST_COUNT)                                            \
+    PARAMETER(mpi, round_ns, 0, UM_ANY)                                                            \
+    PARAMETER(mpi, round_rate, 1e-6, UM_ANY)                                                       \
+    PARAMETER(mpi, pipeline_bytes, 1, UM_ANY)                                                      \
+    PARAMETER(mpi, pipeline_ns, 0, UM_ANY)                                                         \
+    PARAMETER(mpi, pipeline_rate, 1e-6, UM_ANY)
 
 enum um_topology { UM_TOFU, UM_FAT_TREE };
 
 struct um_machine {
     char name[64];
     enum um_topology topology;
+    bool has_mpi;                /* the table [mpi], which a file may leave out */
     bool torus[3];               /* x, y and z: torus or mesh, of a Tofu machine */
     double nodes_a_leaf, spines; /* of a fat tree */
 #define UM_FIELD(table, name, least, most) double table##_##name;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "model/fail.h"
+#include "model/mpi.h"
 #include "model/table.h"
 
 #include "utofu.h"
@@ -186,5 +187,6 @@ void um_match(struct um_program *program)
             (unsigned long long)m.unmatched);
     um_table_free(&m.keys);
     free(m.lists);
+    um_mpi_match(program);
     um_match_seen(program);
 }

@@ -38,6 +38,7 @@ enum um_op_kind {
     UM_OP_ENTER,  /* which: region */
     UM_OP_LEAVE,  /* which: region */
     UM_OP_SEEN,   /* stadd, length */
+    UM_OP_MPI,    /* which: call of um_program.mpi */
 };
 
 struct um_op {
@@ -102,8 +103,10 @@ struct um_process {
     struct um_moment first, last;
     int64_t to_realtime;
     uint8_t coords[6];
-    bool present;
+    bool present, has_mpi; /* has_mpi: MPI_Init was called */
 };
+
+struct um_mpi;
 
 struct um_program {
     char job[256];
@@ -123,9 +126,10 @@ struct um_program {
     size_t num_started, room_started;
     char (*regions)[64];
     size_t num_regions, room_regions;
-    uint64_t failed;  /* polls that returned an error */
-    bool partial;     /* --partial: recordings may end before the program */
-    uint32_t num_cut; /* processes whose recording does */
+    struct um_mpi *mpi; /* model/mpi.h; NULL: no call of MPI is recorded */
+    uint64_t failed;    /* polls that returned an error */
+    bool partial;       /* --partial: recordings may end before the program */
+    uint32_t num_cut;   /* processes whose recording does */
 };
 
 #endif

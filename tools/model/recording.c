@@ -12,6 +12,7 @@
 
 #include "model/cursor.h"
 #include "model/fail.h"
+#include "model/mpi.h"
 #include "model/table.h"
 #include "record/format.h"
 #include "util/hash.h"
@@ -32,6 +33,7 @@ struct dictionary {
     uint32_t tcq, mrq, far;
     uint8_t notice;
     uint32_t thread;
+    uint64_t carried; /* CPU time of records of MPI without an operation */
     bool used;
 };
 
@@ -40,6 +42,7 @@ struct reading {
     struct um_table vcqs, gates, regions;
     struct um_cursor c;
     uint32_t rank;
+    uint64_t version;           /* of this file */
     struct dictionary *threads; /* of this process */
     size_t num_threads;
     uint64_t records;
@@ -310,6 +313,12 @@ static void take_timed(struct reading *r, struct dictionary *d, unsigned int cod
     uint64_t begin = *last_begin + um_take_number(&r->c), compute = um_take_number(&r->c);
 
     *last_begin = begin;
+    if (op == UT_RECORD_MPI) {
+        const struct um_mpi_record record = {r->rank, d->thread, begin, compute,
+                                             (code & UT_RECORD_SAME_CALL) != 0};
+        um_mpi_take(r->program, &r->c, &record, &d->carried);
+        return;
+    }
     if (op > UT_RECORD_MRQ && op != code)
         um_cursor_fail(&r->c, "there is no operation %u in a recording", code);
     switch (op) {
@@ -416,6 +425,12 @@ static void take_last(struct reading *r)
         um_cursor_fail(&r->c, "the clock of the recording runs backwards");
 }
 
+static void take_flags(struct reading *r)
+{
+    if (r->version >= 5)
+        um_mpi_note(r->program, r->rank, um_take_number(&r->c));
+}
+
 static void take_end(struct reading *r)
 {
     uint64_t records = um_take_number(&r->c);
@@ -424,6 +439,7 @@ static void take_end(struct reading *r)
         um_cursor_fail(&r->c, "%llu records, and not the %llu that were written",
                        (unsigned long long)r->records, (unsigned long long)records);
     take_last(r);
+    take_flags(r);
 }
 
 static void take_head(struct reading *r)
@@ -432,9 +448,11 @@ static void take_head(struct reading *r)
     char job[sizeof(p->job)] = "";
 
     uint64_t version = um_take_number(&r->c);
-    if (version != UT_RECORD_VERSION)
-        um_cursor_fail(&r->c, "version %llu of the layout; this utofu-model reads version %d",
-                       (unsigned long long)version, UT_RECORD_VERSION);
+    if (version < UT_RECORD_OLDEST || version > UT_RECORD_VERSION)
+        um_cursor_fail(&r->c,
+                       "version %llu of the layout; this utofu-model reads versions %d to %d",
+                       (unsigned long long)version, UT_RECORD_OLDEST, UT_RECORD_VERSION);
+    r->version = version;
     uint64_t rank = um_take_number(&r->c);
     uint64_t size = um_take_up_to(&r->c, MOST_RANKS, "processes of the job,");
     um_take_bytes(&r->c, job,
@@ -464,6 +482,7 @@ static void take_head(struct reading *r)
     process->first = take_moment(r);
     process->last = process->first;
     r->rank = (uint32_t)rank;
+    take_flags(r);
 }
 
 /* Is there no whole block any more? The last one of a killed process may lack bytes. */

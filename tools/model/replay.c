@@ -4,20 +4,14 @@
 #include <stdlib.h>
 
 #include "model/fail.h"
+#include "model/mpi.h"
 #include "model/sim.h"
 
 #include "utofu.h"
 
-/* What an operation has waited for: the latest of all. */
-struct ready {
-    double at;
-    uint32_t cause;
-    bool by_start;
-};
-
 /* Waits for a mark of a communication. False: it is not there yet, and the thread is woken. */
 static bool wait_for_mark(struct um_sim *s, uint32_t thread, uint32_t comm, enum um_mark mark,
-                          double latency, struct ready *ready)
+                          double latency, struct um_ready *ready)
 {
     struct um_comm_state *c = &s->comms[comm];
 
@@ -26,7 +20,7 @@ static bool wait_for_mark(struct um_sim *s, uint32_t thread, uint32_t comm, enum
         return false;
     }
     if (c->at[mark] + latency > ready->at)
-        *ready = (struct ready){c->at[mark] + latency, comm, false};
+        *ready = (struct um_ready){c->at[mark] + latency, comm, false, false};
     return true;
 }
 
@@ -42,8 +36,10 @@ static enum um_mark mark_of_notice(const struct um_op *op)
 
 /* False: the thread waits. */
 static bool wait_for_all(struct um_sim *s, uint32_t thread, const struct um_op *op,
-                         struct ready *ready)
+                         struct um_ready *ready)
 {
+    double from = ready->at;
+
     for (uint32_t i = op->seen; i != UM_NONE; i = s->program->seen[i].next) {
         const struct um_seen *seen = &s->program->seen[i];
         enum um_mark mark = seen->notice ? UM_MARK_REMOTE : UM_MARK_LANDED;
@@ -54,12 +50,14 @@ static bool wait_for_all(struct um_sim *s, uint32_t thread, const struct um_op *
     if (op->has_notice)
         return wait_for_mark(s, thread, op->which, mark_of_notice(op), 0, ready);
     if (op->kind == UM_OP_RESULT) {
-        struct ready result = {.by_start = true};
+        struct um_ready result = {.by_start = true};
         if (!um_gate_result(s, op->which, thread, &result.at, &result.cause))
             return false;
         if (result.at > ready->at)
             *ready = result;
     }
+    if (op->kind == UM_OP_MPI)
+        return um_mpi_wait(s, thread, (uint32_t)s->threads[thread].next, op, from, ready);
     return true;
 }
 
@@ -76,6 +74,8 @@ static double cost_of(const struct um_sim *s, const struct um_op *op)
         return s->machine->barrier_start_ns;
     case UM_OP_RESULT:
         return s->machine->barrier_result_ns;
+    case UM_OP_MPI:
+        return um_mpi_cost(s, op);
     default:
         return 0;
     }
@@ -104,14 +104,14 @@ static void run_thread(struct um_sim *s, uint32_t thread)
         /* a thread that reads memory until it changes computes nothing meanwhile */
         double compute = op->seen == UM_NONE ? (double)op->compute * s->options.compute : 0;
         double from = state->now + compute;
-        struct ready ready = {from, UM_NONE, false};
+        struct um_ready ready = {from, UM_NONE, false, false};
         if (!wait_for_all(s, thread, op, &ready)) {
             state->waits = true;
             return;
         }
         double cost = cost_of(s, op);
-        state->ops[state->next] = (struct um_op_state){ready.at, ready.at + cost, ready.at - from,
-                                                       ready.cause, ready.by_start};
+        state->ops[state->next] = (struct um_op_state){
+            ready.at, ready.at + cost, ready.at - from, ready.cause, ready.by_start, ready.by_mpi};
         state->compute += compute;
         state->wait += ready.at - from;
         state->call += cost;
@@ -139,13 +139,14 @@ static void __attribute__((noreturn)) report_stuck(const struct um_sim *s, uint3
     const struct um_thread *t = &s->program->threads[thread];
     size_t next = s->threads[thread].next;
     unsigned int kind = t->ops[next].kind;
+    const char *what = kind == UM_OP_MPI ? um_mpi_name(&s->program->mpi->calls[t->ops[next].which])
+                                         : kinds[kind < 6 ? kind : 0];
 
     um_fail(
         UM_EXIT_BAD,
         "%s: rank %u waits for ever in its call %zu of %zu, for %s: the recordings do not belong "
         "together, or the program has ended before its communications",
-        s->program->processes[t->process].file, t->process, next + 1, t->num_ops,
-        kinds[kind < 6 ? kind : 0]);
+        s->program->processes[t->process].file, t->process, next + 1, t->num_ops, what);
 }
 
 void um_replay(struct um_sim *s)
@@ -156,6 +157,7 @@ void um_replay(struct um_sim *s)
     s->wake = wake_thread;
     um_comms_open(s);
     um_gates_open(s);
+    um_mpi_open(s);
     s->threads = um_calloc(p->num_threads, sizeof(*s->threads));
     for (uint32_t i = 0; i < p->num_threads; i++) {
         s->threads[i].ops = um_calloc(p->threads[i].num_ops, sizeof(*s->threads[i].ops));
@@ -168,6 +170,8 @@ void um_replay(struct um_sim *s)
             run_thread(s, e.a);
         else if (e.kind == UM_EVENT_GATE || e.kind == UM_EVENT_START)
             um_gates_event(s, &e);
+        else if (e.kind == UM_EVENT_MPI)
+            um_mpi_event(s, &e);
         else
             um_comms_event(s, &e);
     }
@@ -183,6 +187,7 @@ void um_replay_close(struct um_sim *s)
         free(s->threads[i].ops);
     free(s->threads);
     um_gates_close(s);
+    um_mpi_close(s);
     um_comms_close(s);
     um_events_free(&s->events);
 }

@@ -10,6 +10,7 @@
 
 #include "output.h"
 #include "model/fail.h"
+#include "model/mpi.h"
 #include "model/sums.h"
 
 enum { RANKS_SHOWN = 16 };
@@ -85,11 +86,20 @@ static void print_loads(const struct um_sim *s, const struct um_load *loads, uns
                loads[i].name);
 }
 
+static void print_missing(const struct um_program *p)
+{
+    if (um_mpi_is_missing(p))
+        puts("this program calls MPI, which is not recorded: times between its uTofu calls, and "
+             "what "
+             "they wait for, are a guess (utofu-record records MPI, too)");
+}
+
 void um_report_text(const struct um_sim *s, const struct um_sim *other, const char *what_if)
 {
     struct um_load loads[UM_LOADS];
     unsigned int num;
 
+    print_missing(s->program);
     printf("%s, %u ranks on %u x %u x %u x %u x %u x %u: the job would take %.3f us\n",
            s->machine->name, s->program->size, s->place->extent[0], s->place->extent[1],
            s->place->extent[2], s->place->extent[3], s->place->extent[4], s->place->extent[5],
@@ -101,6 +111,10 @@ void um_report_text(const struct um_sim *s, const struct um_sim *other, const ch
         printf("(%" PRIu64 " communications failed when the program was recorded: they are taken "
                "for good ones)\n",
                s->program->failed);
+    if (s->program->mpi && s->program->mpi->opaque)
+        printf("(%" PRIu64 " calls of MPI are one-sided, or of communicators of two groups or "
+               "worlds: they take no time)\n",
+               s->program->mpi->opaque);
     print_regions(s, other);
     print_ranks(s);
     print_path(s);
@@ -195,11 +209,20 @@ static json_t *run_of(const struct um_sim *s)
                                loads_of(s, links, num_links), "tnis", loads_of(s, tnis, num_tnis)));
 }
 
+static const char *name_mpi(const struct um_program *p)
+{
+    return um_mpi_is_missing(p) ? "missing" : p->mpi ? "recorded" : "none";
+}
+
 void um_report_json(const struct um_sim *s, const struct um_sim *other, const char *what_if)
 {
     json_t *root = run_of(s);
 
     json_object_set_new(root, "tool", need_json(json_string("utofu-model")));
+    json_object_set_new(root, "mpi", need_json(json_string(name_mpi(s->program))));
+    json_object_set_new(
+        root, "mpi_opaque",
+        need_json(json_integer(s->program->mpi ? (json_int_t)s->program->mpi->opaque : 0)));
     if (other) {
         json_t *changed = run_of(other);
         json_object_set_new(changed, "change", need_json(json_string(what_if)));

@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "model/fail.h"
+#include "model/mpi.h"
 #include "model/starts.h"
 #include "model/table.h"
 #include "util/hash.h"
@@ -238,6 +239,8 @@ static uint64_t kind_of(const struct um_program *p, const struct um_op *op)
 {
     uint64_t kind = (uint64_t)op->kind << 8 | op->notice;
 
+    if (op->kind == UM_OP_MPI)
+        return um_mpi_likeness(p, op);
     if (op->kind == UM_OP_COMM || op->has_notice)
         return ut_hash_word(kind_of_comm(&p->comms[op->which]), kind);
     return ut_hash_word(kind, op->kind == UM_OP_ENTER || op->kind == UM_OP_LEAVE ? op->which : 0);
@@ -247,6 +250,8 @@ static uint64_t likeness_of(const struct um_program *p, const struct um_op *op)
 {
     uint64_t kind = (uint64_t)op->kind << 8 | op->notice;
 
+    if (op->kind == UM_OP_MPI)
+        return um_mpi_likeness(p, op);
     if (op->kind == UM_OP_COMM || (op->has_notice && op->kind != UM_OP_MRQ))
         return ut_hash_word(likeness_of_comm(&p->comms[op->which]), kind);
     if (op->kind == UM_OP_MRQ)
@@ -373,7 +378,8 @@ static void find_repeated(const struct um_program *p, struct put *puts, uint32_t
  * TCQ entries are waited for to have room for more. */
 static bool is_turn(const struct um_op *op)
 {
-    return op->kind == UM_OP_MRQ || op->kind == UM_OP_RESULT || op->kind == UM_OP_SEEN;
+    return op->kind == UM_OP_MRQ || op->kind == UM_OP_RESULT || op->kind == UM_OP_SEEN ||
+           op->kind == UM_OP_MPI;
 }
 
 static bool has_remote_notice(const struct um_comm *c)

@@ -20,6 +20,7 @@ enum {
     UM_EVENT_SCHEDULE,              /* a: the put with SPS that has arrived */
     UM_EVENT_GATE,                  /* a: gate, b: input, c: number of the start */
     UM_EVENT_START,                 /* a: gate, b: number of the start */
+    UM_EVENT_MPI,                   /* a: message, b: what begins */
 };
 
 /* What a thread can wait for. */
@@ -37,6 +38,14 @@ struct um_op_state {
     double wait;       /* of these, before `begin` */
     uint32_t cause;    /* the communication that it waited for; UM_NONE: none */
     bool by_start;     /* the cause is the start of a barrier: of um_sim.starts */
+    bool by_mpi;       /* the cause is a call of MPI: of um_program.mpi */
+};
+
+/* What an operation has waited for: the latest of all. */
+struct um_ready {
+    double at;
+    uint32_t cause;
+    bool by_start, by_mpi;
 };
 
 struct um_options {
@@ -59,6 +68,7 @@ struct um_vcq_state {
 };
 
 struct um_gate_state;
+struct um_mpi_sim;
 struct um_start {
     uint32_t thread, op;
 };
@@ -76,6 +86,7 @@ struct um_sim {
     uint32_t *next;     /* of each communication, on its VCQ */
     uint8_t *spread_to; /* the TNI of each communication, with options.spread */
     struct um_gate_state *gates;
+    struct um_mpi_sim *mpi; /* NULL: no call of MPI is recorded */
     struct um_start *starts;
     size_t num_starts, room_starts;
     double end; /* of the job */

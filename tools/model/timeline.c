@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "model/fail.h"
+#include "model/mpi.h"
 #include "model/report.h"
 
 static FILE *file;
@@ -36,6 +37,10 @@ static void name_of_op(const struct um_sim *s, const struct um_op *op, char *nam
                                       "region",   "region end", "seen"};
     static const char *const kinds[] = {"put", "get", "armw", "nop"};
 
+    if (op->kind == UM_OP_MPI) {
+        snprintf(name, size, "%s", um_mpi_name(&s->program->mpi->calls[op->which]));
+        return;
+    }
     if (op->kind != UM_OP_COMM) {
         snprintf(name, size, "%s", ops[op->kind]);
         return;
@@ -61,7 +66,7 @@ static void write_op(const struct um_sim *s, uint32_t thread, size_t i)
         write_slice(t->process, t->number, state->begin, state->end - state->begin, name, "call");
     if (t->ops[i].kind == UM_OP_COMM)
         write_arrow('s', t->process, t->number, state->begin, t->ops[i].which);
-    if (state->cause != UM_NONE && !state->by_start && state->wait > 0)
+    if (state->cause != UM_NONE && !state->by_start && !state->by_mpi && state->wait > 0)
         write_arrow('f', t->process, t->number, state->begin, state->cause);
 }
 

@@ -17,6 +17,8 @@
 #include "observe/findings.h"
 #include "observe/log.h"
 #include "observe/ops.h"
+#include "bootstrap/mpi.h"
+#include "record/mpi.h"
 #include "record/tape.h"
 #include "stats/region.h"
 #include "stats/wanted.h"
@@ -206,6 +208,13 @@ static void refuse_file(const char *pattern, const char *path, const char *why, 
            *why ? why : strerror(-rc));
 }
 
+static bool has_mpi(void)
+{
+    enum ut_job_mpi state = ut_job_mpi_state();
+
+    return state == UT_JOB_MPI_ACTIVE || state == UT_JOB_MPI_OVER;
+}
+
 static bool open_recording(const char *pattern, uint64_t limit)
 {
     uint8_t coords[6] = {0};
@@ -214,7 +223,8 @@ static bool open_recording(const char *pattern, uint64_t limit)
                               .size = ob_config.size,
                               .id = ob_config.job,
                               .host = ob_config.host,
-                              .coords = coords};
+                              .coords = coords,
+                              .has_mpi = has_mpi};
 
     OB_NEXT(utofu_query_my_coords)(coords);
     int rc = ut_file_of_rank(pattern, ob_config.rank, path);
@@ -222,6 +232,8 @@ static bool open_recording(const char *pattern, uint64_t limit)
         rc = ut_tape_open(path, limit, &job, why);
     if (rc != 0)
         refuse_file(pattern, path, why, rc);
+    else
+        ut_record_mpi_open();
     return rc == 0;
 }
 
