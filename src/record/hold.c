@@ -118,8 +118,11 @@ void ut_record_hold(utofu_vcq_id_t remote, utofu_stadd_t stadd, uint64_t length,
         t->hold.pause--;
         return;
     }
+    uint64_t any = ut_hash_word(ut_hash_word(2, remote), length);
     uint64_t key = ut_hash_word(ut_hash_word(ut_hash_word(1, remote), stadd), length);
     struct ut_tape_stream *s = stream_of(t, key);
+    if (s && s->seen < REPEATS && ++s->seen < REPEATS)
+        s = stream_of(t, any); /* a put to an address that does not repeat may be one of many */
     uint64_t dice = draw_random(t) >> 16;
     if (!s || (flags & UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE && s->held >= NOTICES))
         return;

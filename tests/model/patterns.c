@@ -14,9 +14,21 @@
  *   links       rank 0 puts to rank 1 and, by another TNI, to rank 1 or rank 2
  *   barrier     a barrier circuit of all ranks, as rounds of a butterfly
  *
- * The first three read memory. tell: the program says which blocks it has seen.
+ * Nothing or little flows back in these; each has a second region, "CASE half", with blocks of half
+ * as many bytes:
+ *
+ *   chain       each rank hands on what has come; two blocks in turn; the last one answers rank 0
+ *   pipeline    the same, but rank 0 does not wait: each round has a block of its own
+ *   broadcast   down a binary tree, as the pipeline
+ *   reduce      up a binary tree, as the pipeline
+ *   sweep       a grid of four columns, from one corner to the other, as the pipeline
+ *   master      rank 0 gives work to the others in turn, and waits for the result of a rank before
+ * it gives it more
+ *
+ * The first three, and those, read memory. tell: the program says which blocks it has seen.
  */
 #include <sched.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,12 +51,12 @@ static utofu_vcq_id_t ids[MAX_PROCESSES];
 static utofu_stadd_t own, far[MAX_PROCESSES];
 static uint8_t *memory;
 static uint64_t rounds = 10;
-static size_t bytes = 1024;
+static size_t bytes = 1024, stride; /* stride: from block to block */
 static int tells;
 
 static volatile uint64_t *end_of_block(size_t block)
 {
-    return (volatile uint64_t *)(memory + (block + 1) * bytes - 8);
+    return (volatile uint64_t *)(memory + block * stride + bytes - 8);
 }
 
 static void wait_for_block(size_t block, uint64_t value)
@@ -52,12 +64,12 @@ static void wait_for_block(size_t block, uint64_t value)
     while (*end_of_block(block) != value)
         sched_yield();
     if (tells)
-        CALL(utofu_profile_seen(own + block * bytes, bytes));
+        CALL(utofu_profile_seen(own + block * stride, bytes));
 }
 
 static void put_block(int to, size_t from_block, size_t to_block)
 {
-    CALL(utofu_put(vcq, ids[to], own + from_block * bytes, far[to] + to_block * bytes, bytes, 0,
+    CALL(utofu_put(vcq, ids[to], own + from_block * stride, far[to] + to_block * stride, bytes, 0,
                    UTOFU_ONESIDED_FLAG_STRONG_ORDER | UTOFU_ONESIDED_FLAG_TCQ_NOTICE, NULL));
 }
 
@@ -247,6 +259,143 @@ static void barrier(void)
         pass_circuit();
 }
 
+/*
+ * Patterns in which nothing flows back
+ */
+
+enum { RESULTS = 64, COLUMNS = 4, MAX_ROUNDS = 16 };
+
+static uint64_t sequence, region_begin; /* number of the round, over both regions */
+
+/* The block of this round, and a second one. */
+static size_t block_of_round(void)
+{
+    return sequence % (2 * MAX_ROUNDS);
+}
+
+static size_t second_block(void)
+{
+    return 2 * MAX_ROUNDS + block_of_round();
+}
+
+static void put_and_take(int to, size_t block)
+{
+    *end_of_block(2 * RESULTS - 1) = sequence;
+    put_block(to, 2 * RESULTS - 1, block);
+    take_tcq(vcq);
+}
+
+static void chain(void)
+{
+    int rank = my_rank(), last = num_processes() - 1;
+    size_t block = sequence % 2;
+
+    if (rank > 0)
+        wait_for_block(block, sequence);
+    put_and_take(rank < last ? rank + 1 : 0, rank < last ? block : block + 2);
+    if (rank == 0)
+        wait_for_block(block + 2, sequence);
+}
+
+static void pipeline(void)
+{
+    int rank = my_rank();
+
+    if (rank > 0)
+        wait_for_block(block_of_round(), sequence);
+    if (rank < num_processes() - 1)
+        put_and_take(rank + 1, block_of_round());
+}
+
+static void broadcast(void)
+{
+    int rank = my_rank();
+
+    if (rank > 0)
+        wait_for_block(block_of_round(), sequence);
+    for (int child = 2 * rank + 1; child <= 2 * rank + 2 && child < num_processes(); child++)
+        put_and_take(child, block_of_round());
+}
+
+static void reduce(void)
+{
+    int rank = my_rank();
+
+    if (2 * rank + 1 < num_processes())
+        wait_for_block(block_of_round(), sequence);
+    if (2 * rank + 2 < num_processes())
+        wait_for_block(second_block(), sequence);
+    if (rank > 0)
+        put_and_take((rank - 1) / 2, rank % 2 ? block_of_round() : second_block());
+}
+
+static void sweep(void)
+{
+    int rank = my_rank(), right = rank + 1, below = rank + COLUMNS;
+
+    if (rank % COLUMNS > 0)
+        wait_for_block(block_of_round(), sequence);
+    if (rank >= COLUMNS)
+        wait_for_block(second_block(), sequence);
+    if (right % COLUMNS > 0 && right < num_processes())
+        put_and_take(right, block_of_round());
+    if (below < num_processes())
+        put_and_take(below, second_block());
+}
+
+static void master(void)
+{
+    int rank = my_rank();
+
+    for (int worker = 1; rank == 0 && worker < num_processes(); worker++) {
+        if (sequence > region_begin)
+            wait_for_block(RESULTS + (size_t)worker, sequence - 1);
+        put_and_take(worker, 0);
+    }
+    if (rank == 0)
+        return;
+    wait_for_block(0, sequence);
+    put_and_take(0, RESULTS + (size_t)rank);
+}
+
+static const struct pattern {
+    const char *name;
+    void (*run)(void);
+    bool is_round; /* one round of a pattern in which nothing flows back */
+} patterns[] = {
+    {"allgather", allgather, false}, {"halo", halo, false},        {"doubling", doubling, false},
+    {"incast", incast, false},       {"lengths", lengths, false},  {"barrier", barrier, false},
+    {"chain", chain, true},          {"pipeline", pipeline, true}, {"broadcast", broadcast, true},
+    {"reduce", reduce, true},        {"sweep", sweep, true},       {"master", master, true}};
+
+static const struct pattern *find_pattern(const char *name)
+{
+    for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++)
+        if (strcmp(patterns[i].name, name) == 0)
+            return &patterns[i];
+    fprintf(stderr, "patterns: there is no '%s'\n", name);
+    exit(2);
+}
+
+/* The rounds of a region; then the same with half of the bytes, with other blocks. */
+static void run_rounds(const struct pattern *pattern)
+{
+    char name[64];
+
+    for (int half = 0; half < 2; half++) {
+        snprintf(name, sizeof(name), "%s%s", pattern->name, half ? " half" : "");
+        pass_circuit();
+        CALL(utofu_profile_start(name));
+        region_begin = sequence + 1;
+        for (uint64_t i = 0; i < rounds && i < MAX_ROUNDS; i++) {
+            sequence++;
+            pattern->run();
+        }
+        CALL(utofu_profile_stop(name));
+        bytes /= 2;
+    }
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "allgather";
@@ -255,6 +404,7 @@ int main(int argc, char **argv)
     rounds = argc > 2 ? strtoull(argv[2], NULL, 10) : rounds;
     bytes = argc > 3 ? strtoull(argv[3], NULL, 10) : bytes;
     tells = argc > 4;
+    stride = bytes;
     memory = aligned_memory(ROOM_BLOCKS * bytes);
     vcq = open_vcq();
     CALL(utofu_reg_mem_with_stag(vcq, memory, ROOM_BLOCKS * bytes, STAG, 0, &own));
@@ -267,22 +417,16 @@ int main(int argc, char **argv)
     } else if (strcmp(what, "links") == 0) {
         links();
     } else {
+        const struct pattern *pattern = find_pattern(what);
         open_circuit();
         pass_circuit();
-        CALL(utofu_profile_start(what));
-        if (strcmp(what, "allgather") == 0)
-            allgather();
-        else if (strcmp(what, "incast") == 0)
-            incast();
-        else if (strcmp(what, "lengths") == 0)
-            lengths();
-        else if (strcmp(what, "doubling") == 0)
-            doubling();
-        else if (strcmp(what, "barrier") == 0)
-            barrier();
-        else
-            halo();
-        CALL(utofu_profile_stop(what));
+        if (pattern->is_round) {
+            run_rounds(pattern);
+        } else {
+            CALL(utofu_profile_start(what));
+            pattern->run();
+            CALL(utofu_profile_stop(what));
+        }
         close_circuit();
     }
     meet(vcq, ids);

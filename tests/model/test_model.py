@@ -148,6 +148,22 @@ def test_told(folder):
             near(f"{case}{name}: concluded as told", time_in(folder, command, case, **how), told, 0.03)
 
 
+FLOWS = ("chain", "pipeline", "broadcast", "reduce", "sweep", "master")
+
+
+def test_flows(folder):
+    """Where little or nothing flows back, what is concluded is not faster than what the program says."""
+    for case in FLOWS:
+        command = [PATTERNS, case, "12", "16640"]
+        told = regions(predict(record(folder, case, 12, command + ["tell"])))
+        concluded = regions(predict(record(folder, case, 12, command)))
+        for name in (case, case + " half"):
+            ratio = concluded[name]["mean_us"] / told[name]["mean_us"]
+            check(f"{name}: concluded {ratio:.3f} times as long as told", ratio >= 0.95)
+        ratio = concluded["chain"]["mean_us"] / told["chain"]["mean_us"] if case == "chain" else 1
+        check(f"a chain with two lengths is concluded rightly: {ratio:.3f}", ratio < 1.03)
+
+
 def same_everywhere(folder, name, *what):
     """The schedule of this machine, and the provider, have no influence."""
     shm = time_in(folder, *what)
@@ -565,6 +581,9 @@ def test_seen(folder):
     late_entries(folder, hop)
     alike_by_chance(folder)
     probes_beside_notices(folder)
+    two_lengths(folder)
+    only_what_is_shown(folder)
+    region_of_a_late_rank(folder)
     data = recordings.Job(2, HEADER)  # rank 1 has done something else before it takes the notice
     data.threads[0].put((0, 0, 0), (1, 0, 0), 100000, 0, at=1000)
     data.threads[0].put((0, 0, 0), (1, 0, 0), 8, data.flag("STRONG_ORDER", "REMOTE_MRQ_NOTICE"), at=2000)
@@ -630,6 +649,51 @@ def probes_beside_notices(folder):
             ranks[0].mrq((0, 0, 0), "RMT_PUT", (1, 0, 0), edata=i % 65, at=at + 9000)
         return time_of(folder, job)
     near("notices of one peer are needed in the order of their polls", time(True), time(False), 0.001)
+
+
+def answered(told, rounds, calls):
+    """Rank 0 puts to rank 1, which waits, makes its calls (address, length), and answers."""
+    job = recordings.Job(2, HEADER)
+    ranks = job.threads
+    for i, length in enumerate(rounds):
+        at, slot = 100000 * (i + 1), i % 2 * 65536
+        ranks[0].put((0, 0, 0), (1, 0, 0), length, 0, at=at, stadd=slot)
+        if told:
+            ranks[1].seen(slot, length, at=at + 9000)
+        for k, (address, size) in enumerate(calls(i)):
+            ranks[1].put((1, 0, 0), (0, 0, 0), size, 0, at=at + 10000 + 1000 * k, stadd=1 << 20 | address)
+        if told:
+            ranks[0].seen(1 << 20, 4096, at=at + 40000)
+    return job
+
+
+def two_lengths(folder):
+    """The answers are alike for puts of both lengths."""
+    rounds = [16640] * 12 + [8320] * 12
+    times = [time_of(folder, answered(told, rounds, lambda i: [(i % 2 * 8, 8)])) for told in (True, False)]
+    near("puts of two lengths with one kind of answer", times[1], times[0], 0.02)
+
+
+def only_what_is_shown(folder):
+    """The call that waits differs from round to round: the one behind it, which is always alike, is not taken."""
+    def calls(i):
+        return [(64 + 64 * (i * i % 5), 8), (0, 8)]
+    times = [time_of(folder, answered(told, [16640] * 24, calls)) for told in (True, False)]
+    check(f"a call that was not shown to be independent waits: {times[1]} of {times[0]} ns", times[1] > 0.98 * times[0])
+
+
+def region_of_a_late_rank(folder):
+    """Rank 1 begins its region when the puts of rank 0 have long been started."""
+    def time(told):
+        job = recordings.Job(2, HEADER)
+        for i in range(3):
+            job.threads[0].put((0, 0, 0), (1, 0, 0), 50000, 0, at=1000 * (i + 1), stadd=65536 * i)
+        job.threads[1].region("late", at=10000)
+        if told:
+            job.threads[1].seen(0, 1 << 20, at=20000)
+        job.threads[1].put((1, 0, 0), (0, 0, 0), 8, 0, at=30000).region("late", False, at=40000)
+        return regions(predict(job.write(folder)))["late"]["mean_us"]
+    near("a region is not shorter because its puts were started before", time(False), time(True), 0.02)
 
 
 def early(folder):

@@ -53,10 +53,15 @@ struct um_op {
     uint64_t stadd, length; /* SEEN */
 };
 
-/* A put that an operation waits for, by reading memory, or by the notice of an earlier poll. */
+/* How it is known that an operation waits for something: the program says so
+ * (utofu_profile_seen), by a notice, TCQ entry or barrier, or concluded from repetitions. */
+enum um_basis { UM_TOLD, UM_NOTICED, UM_CONCLUDED, UM_BASES };
+
+/* A put that an operation waits for, by reading memory, or by the notice of an earlier poll
+ * (UM_NOTICED). */
 struct um_seen {
     uint32_t comm, next;
-    bool notice;
+    uint8_t basis;
 };
 
 struct um_thread {

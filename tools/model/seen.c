@@ -8,6 +8,9 @@
  *      repeat as often belong together, at the earliest call that no repetition contradicts: one
  *      that in none of them was made before its put; a wait in polls is made with its first poll.
  *      A put behind the last of these calls belongs to the place where the next would be.
+ *      A call between the put's start and that call does not wait only if this was shown: in some
+ *      repetition the same call, counted back from the one that waits, was made before its put was
+ *      started; then no call before it waits, either. Without that, the earlier call counts.
  *      Where a thread puts the same length to many
  *      addresses of a target, as to the blocks of a buffer, all these puts are also taken together,
  *      and the later of the two calls counts.
@@ -34,6 +37,7 @@ enum {
     MOST_A_REPETITION = 64, /* puts a call, or calls a put, that are alike */
     MANY_ADDRESSES = 4,     /* from so many on, puts to different addresses are alike */
     CLOCKS_NS = 50,         /* by so much the clocks of two processors may differ */
+    MOST_BACK = 4096,       /* calls that a put may be shown not to be waited for by */
 };
 
 /* A put that may be seen by reading memory. */
@@ -44,6 +48,7 @@ struct put {
     uint64_t lands; /* at this time, at the earliest; the target's clock */
     uint64_t after; /* a call before this time does not wait for it */
     uint64_t stream, pair; /* the same origin, target and length; and address */
+    uint32_t next;         /* the first call of the thread that may wait for it */
     bool hinted;
     uint32_t op;     /* of a notice: where it was polled, */
     uint32_t latest; /* and the last call that it may be needed for */
@@ -62,6 +67,14 @@ struct calls {
     uint32_t num;
 };
 
+/* All calls of a thread by likeness. */
+struct groups {
+    struct calls *calls;
+    size_t num;
+    uint32_t *of;     /* the group of each call */
+    uint32_t *places; /* what calls[].at point to */
+};
+
 struct seeing {
     struct um_program *program;
     struct put *puts;
@@ -70,12 +83,13 @@ struct seeing {
     size_t num_hints, room_hints;
 };
 
-static void wait_for(struct um_program *p, uint32_t thread, uint32_t op, uint32_t comm, bool notice)
+static void wait_for(struct um_program *p, uint32_t thread, uint32_t op, uint32_t comm,
+                     enum um_basis basis)
 {
     struct um_op *o = &p->threads[thread].ops[op];
 
     p->seen = um_grow(p->seen, p->num_seen, &p->room_seen, sizeof(*p->seen));
-    p->seen[p->num_seen] = (struct um_seen){.comm = comm, .next = o->seen, .notice = notice};
+    p->seen[p->num_seen] = (struct um_seen){.comm = comm, .next = o->seen, .basis = (uint8_t)basis};
     o->seen = (uint32_t)p->num_seen++;
 }
 
@@ -192,7 +206,7 @@ static void attach_hinted(struct seeing *s, const struct put *put)
         if (h->process != process)
             return; /* the program has not looked at it */
         if (do_overlap(op->stadd, op->length, c)) {
-            wait_for(p, h->thread, h->op, put->comm, false);
+            wait_for(p, h->thread, h->op, put->comm, UM_TOLD);
             return;
         }
     }
@@ -342,32 +356,174 @@ static uint64_t sum_places(const struct um_thread *t, const struct calls *c, uin
     return sum;
 }
 
-/* Finds the calls that puts which repeat are waited for by; a later one than is known counts. */
-static void find_repeated(const struct um_program *p, struct put *puts, uint32_t num,
-                          const struct calls *calls, size_t num_calls)
+/* The calls of a group from the first one that may wait for the first put to those of a repetition
+ * behind the last put. Others have to do with something else, and must not be counted. */
+static struct calls cut_calls(const struct um_thread *t, const struct calls *c,
+                              const struct put *puts, uint32_t num)
+{
+    uint32_t from = first_after(t, c, 0, puts[0].after), to = from, gap = 1;
+
+    for (uint32_t k = 1; k < num; k++)
+        if (puts[k].next > puts[k - 1].next && puts[k].next - puts[k - 1].next > gap)
+            gap = puts[k].next - puts[k - 1].next;
+    uint64_t end = (uint64_t)puts[num - 1].next + gap;
+    while (to < c->num && c->at[to] <= end)
+        to++;
+    return (struct calls){.like = c->like, .at = c->at + from, .num = to - from};
+}
+
+/* The calls that puts wait for, as far as repetitions tell: their places; NULL: none. To be freed.
+ * *down: of so many puts that a call waits for. */
+static size_t *find_places(const struct um_program *p, const struct put *puts, uint32_t num,
+                           const struct groups *groups, unsigned int but, uint32_t *down)
 {
     const struct um_thread *t = &p->threads[puts->thread];
-    const struct calls *best = NULL;
+    struct calls best = {.num = 0};
     uint64_t best_places = UINT64_MAX;
     struct pace best_pace, pace;
 
-    for (size_t i = 0; num >= LEAST_REPEATS && i < num_calls; i++) {
-        if (calls[i].num < LEAST_REPEATS - 1 || !find_pace(t, &calls[i], puts, num, &pace))
+    for (size_t i = 0; num >= LEAST_REPEATS && i < groups->num; i++) {
+        if (groups->calls[i].num < LEAST_REPEATS - 1 || t->ops[groups->calls[i].at[0]].kind == but)
             continue;
-        uint64_t sum = sum_places(t, &calls[i], num, &pace);
+        struct calls calls = cut_calls(t, &groups->calls[i], puts, num);
+        if (calls.num < LEAST_REPEATS - 1 || !find_pace(t, &calls, puts, num, &pace))
+            continue;
+        uint64_t sum = sum_places(t, &calls, num, &pace);
         if (sum < best_places) {
-            best = &calls[i];
+            best = calls;
             best_places = sum;
             best_pace = pace;
         }
     }
-    for (uint32_t k = 0; best && k < num; k++) {
+    size_t *places = best.num ? um_calloc(num, sizeof(*places)) : NULL;
+    *down = best.num ? best_pace.down : 1;
+    for (uint32_t k = 0; best.num && k < num; k++) {
         uint32_t number = call_of(&best_pace, k);
-        size_t place = place_of(best, &best_pace, number);
-        uint32_t call = number < best->num ? (uint32_t)place : find_next(p, &puts[k], place);
-        if (puts[k].call == UM_NONE || call > puts[k].call)
-            puts[k].call = call;
+        places[k] = place_of(&best, &best_pace, number);
+        if (number >= best.num)
+            places[k] = places[k] < t->num_ops ? find_next(p, &puts[k], places[k]) : t->num_ops;
+        if (places[k] < puts[k].next)
+            places[k] = puts[k].next;
     }
+    return places;
+}
+
+/* Counts calls that are alike back from a place: the first of its group before it is 1... */
+struct counting {
+    const struct um_thread *t;
+    const struct groups *groups;
+    unsigned int but; /* calls that do not matter */
+    uint32_t *counts; /* of each group */
+    struct um_table
+        shown;     /* 1: such a call does not wait for the put that a later call waits for */
+    uint32_t turn; /* of the puts that one call waits for, which is this? */
+};
+
+static uint32_t *shown_at(struct counting *c, size_t call, uint32_t number)
+{
+    return um_table_at(&c->shown, (uint64_t)c->turn << 32 | c->groups->of[call], number, 0);
+}
+
+/* The number of a call, of those that are alike; 0: it does not matter. */
+static uint32_t count_call(struct counting *c, size_t call)
+{
+    return c->t->ops[call].kind == c->but ? 0 : ++c->counts[c->groups->of[call]];
+}
+
+static void end_count(struct counting *c, size_t from, size_t to)
+{
+    for (size_t i = from; i < to; i++)
+        c->counts[c->groups->of[i]] = 0;
+}
+
+/* Notes which of the last `depth` calls before a place were once made before the put of that place
+ * was started. */
+static void note_shown(struct counting *c, const struct put *put, size_t from, size_t place,
+                       size_t depth)
+{
+    size_t call = place;
+
+    while (depth && call > from) {
+        uint32_t number = count_call(c, --call);
+        if (number)
+            depth--;
+        if (number && call < put->next) {
+            *shown_at(c, call, number) = 1;
+            *shown_at(c, call, 0) = 1; /* one of any number */
+        }
+    }
+    end_count(c, call, place);
+}
+
+/* The first call that a put may be waited for by: of those before the place, it was not shown that
+ * they do not wait. `far`: it is enough that this was shown of a call behind it, since the thread
+ * made it earlier, and of any one that is alike. */
+static size_t first_not_shown(struct counting *c, const struct put *put, size_t place, bool far)
+{
+    size_t call = place, first = place;
+    bool before = false; /* a call behind it does not wait */
+
+    while (call > put->next) {
+        uint32_t number = count_call(c, --call);
+        if (!number)
+            continue;
+        if (*shown_at(c, call, number))
+            before = far;
+        else if (!before || !*shown_at(c, call, 0))
+            first = call;
+    }
+    end_count(c, call, place);
+    return first;
+}
+
+/* No put is waited for later than has been shown. Where puts are to one address (not `far`), only
+ * calls behind the one that waits for the put before show anything. */
+static void keep_shown(const struct um_program *p, const struct put *puts, uint32_t num,
+                       const struct groups *groups, unsigned int but, bool far, uint32_t down,
+                       size_t *places)
+{
+    struct counting c = {.t = &p->threads[puts->thread],
+                         .groups = groups,
+                         .but = but,
+                         .counts = um_calloc(groups->num, sizeof(*c.counts))};
+    size_t depth = 0, before = SIZE_MAX;
+
+    for (uint32_t k = 0; k < num; k++)
+        if (places[k] > puts[k].next && places[k] - puts[k].next > depth)
+            depth = places[k] - puts[k].next;
+    depth = depth < MOST_BACK ? depth : MOST_BACK;
+    for (uint32_t k = 0; depth && k < num; k++) {
+        if (k && places[k - 1] < places[k])
+            before = far ? places[0] : places[k - 1] + (down > 1);
+        if (before == SIZE_MAX)
+            continue;
+        c.turn = k % down;
+        note_shown(&c, &puts[k], before, places[k], depth);
+    }
+    for (uint32_t k = 0; depth && k < num; k++) {
+        c.turn = k % down;
+        places[k] = first_not_shown(&c, &puts[k], places[k], far);
+    }
+    um_table_free(&c.shown);
+    free(c.counts);
+}
+
+enum { EACH_KIND = 255 };
+
+/* Finds the calls that puts which repeat are waited for by; a later one than is known counts. */
+static void find_repeated(const struct um_program *p, struct put *puts, uint32_t num,
+                          const struct groups *groups, unsigned int but, bool near)
+{
+    uint32_t down;
+    size_t *places = find_places(p, puts, num, groups, but, &down);
+
+    if (!places)
+        return;
+    keep_shown(p, puts, num, groups, but, !near && down == 1, down, places);
+    for (uint32_t k = 0; k < num; k++)
+        if (puts[k].call == UM_NONE || places[k] > puts[k].call)
+            puts[k].call = (uint32_t)places[k];
+    free(places);
 }
 
 /*
@@ -446,6 +602,8 @@ static void collect_puts(struct seeing *s)
             .after = from == to ? lands : lands - CLOCKS_NS,
             .stream = likeness_of_comm(c),
             .pair = ut_hash_word(kind_of_comm(c), (uint64_t)c->thread << 32 | c->remote)};
+        struct put *put = &s->puts[s->num_puts - 1];
+        put->next = find_next(p, put, 0);
     }
     free(announced);
     free(starts);
@@ -474,49 +632,52 @@ static int compare_puts(const void *a, const void *b)
 }
 
 /* Groups the calls of a thread by likeness. */
-static struct calls *group_calls(const struct um_program *p, uint32_t thread,
+static struct groups group_calls(const struct um_program *p, uint32_t thread,
                                  uint64_t (*likeness)(const struct um_program *,
-                                                      const struct um_op *),
-                                 size_t *num, uint32_t **memory)
+                                                      const struct um_op *))
 {
     const struct um_thread *t = &p->threads[thread];
-    struct um_table groups = {.entries = NULL};
-    struct calls *calls = NULL;
-    uint32_t *group = um_calloc(t->num_ops, sizeof(*group)), *at, used = 0;
+    struct um_table by_likeness = {.entries = NULL};
+    struct groups g = {.of = um_calloc(t->num_ops, sizeof(*g.of)),
+                       .places = um_calloc(t->num_ops, sizeof(*g.places))};
+    uint32_t *at = g.places;
     size_t room = 0;
 
-    *num = 0;
     for (size_t i = 0; i < t->num_ops; i++) {
         uint64_t like = likeness(p, &t->ops[i]);
-        uint32_t *index = um_table_at(&groups, like, 0, (uint32_t)*num);
-        if (*index == *num) {
-            calls = um_grow(calls, *num, &room, sizeof(*calls));
-            calls[(*num)++] = (struct calls){.like = like};
+        uint32_t *index = um_table_at(&by_likeness, like, 0, (uint32_t)g.num);
+        if (*index == g.num) {
+            g.calls = um_grow(g.calls, g.num, &room, sizeof(*g.calls));
+            g.calls[g.num++] = (struct calls){.like = like};
         }
-        group[i] = *index;
-        calls[*index].num++;
+        g.of[i] = *index;
+        g.calls[*index].num++;
     }
-    *memory = at = um_calloc(t->num_ops, sizeof(*at));
-    for (size_t g = 0; g < *num; g++) {
-        calls[g].at = at + used;
-        used += calls[g].num;
-        calls[g].num = 0;
+    for (size_t i = 0; i < g.num; i++) {
+        g.calls[i].at = at;
+        at += g.calls[i].num;
+        g.calls[i].num = 0;
     }
     for (size_t i = 0; i < t->num_ops; i++) {
-        struct calls *c = &calls[group[i]];
+        struct calls *c = &g.calls[g.of[i]];
         c->at[c->num++] = (uint32_t)i;
     }
-    um_table_free(&groups);
-    free(group);
-    return calls;
+    um_table_free(&by_likeness);
+    return g;
+}
+
+static void free_groups(struct groups *g)
+{
+    free(g->calls);
+    free(g->of);
+    free(g->places);
 }
 
 /* Puts to one address, of the `num` of a thread, with the calls that are alike. */
 static void find_in_streams(struct seeing *s, struct put *puts, size_t num)
 {
-    uint32_t *memory;
-    size_t num_calls, n;
-    struct calls *calls = group_calls(s->program, puts->thread, likeness_of, &num_calls, &memory);
+    struct groups groups = group_calls(s->program, puts->thread, likeness_of);
+    size_t n;
 
     for (size_t i = 0; i < num; i += n) {
         for (n = 1; i + n < num && puts[i + n].pair == puts[i].pair &&
@@ -527,18 +688,16 @@ static void find_in_streams(struct seeing *s, struct put *puts, size_t num)
         for (size_t k = 0; k < n; k++)
             puts[i + k].hinted = hinted;
         if (!hinted)
-            find_repeated(s->program, &puts[i], (uint32_t)n, calls, num_calls);
+            find_repeated(s->program, &puts[i], (uint32_t)n, &groups, EACH_KIND, true);
     }
-    free(memory);
-    free(calls);
+    free_groups(&groups);
 }
 
 /* The same, of all addresses where there are many. */
 static void find_in_pairs(struct seeing *s, struct put *puts, size_t num)
 {
-    uint32_t *memory;
-    size_t num_calls, n;
-    struct calls *calls = group_calls(s->program, puts->thread, kind_of, &num_calls, &memory);
+    struct groups groups = group_calls(s->program, puts->thread, kind_of);
+    size_t n;
 
     for (size_t i = 0; i < num; i += n) {
         unsigned int addresses = 1;
@@ -550,10 +709,23 @@ static void find_in_pairs(struct seeing *s, struct put *puts, size_t num)
         if (addresses < MANY_ADDRESSES || hinted)
             continue;
         qsort(&puts[i], n, sizeof(*puts), compare_landings);
-        find_repeated(s->program, &puts[i], (uint32_t)n, calls, num_calls);
+        find_repeated(s->program, &puts[i], (uint32_t)n, &groups, EACH_KIND, false);
     }
-    free(memory);
-    free(calls);
+    free_groups(&groups);
+}
+
+/* A region does not begin later because of a put, which would make the region seem shorter: its
+ * beginning and the result of a barrier before it have no effect on others, and the next call
+ * waits.
+ */
+static uint32_t skip_entry(const struct um_thread *t, uint32_t call)
+{
+    if (call + 1 < t->num_ops && t->ops[call].kind == UM_OP_RESULT &&
+        t->ops[call + 1].kind == UM_OP_ENTER)
+        call++;
+    while (call < t->num_ops && t->ops[call].kind == UM_OP_ENTER)
+        call++;
+    return call;
 }
 
 static void attach_thread(struct seeing *s, struct put *puts, size_t num)
@@ -568,8 +740,9 @@ static void attach_thread(struct seeing *s, struct put *puts, size_t num)
             continue;
         }
         uint32_t call = puts[i].call == UM_NONE ? find_next(p, &puts[i], 0) : puts[i].call;
+        call = skip_entry(&p->threads[puts[i].thread], call);
         if (call < p->threads[puts[i].thread].num_ops)
-            wait_for(s->program, puts[i].thread, call, puts[i].comm, false);
+            wait_for(s->program, puts[i].thread, call, puts[i].comm, UM_CONCLUDED);
     }
 }
 
@@ -607,6 +780,7 @@ static struct put *collect_polls(const struct um_program *p, uint32_t thread, si
                                        .stream = likeness_of(p, op),
                                        .pair = (uint64_t)op->vcq << 32 | op->far,
                                        .op = (uint32_t)i,
+                                       .next = skip_notices(t, (uint32_t)i),
                                        .latest = UM_NONE};
     }
     return polls;
@@ -622,7 +796,7 @@ static void put_off(struct um_program *p, const struct put *poll)
     if (poll->call == UM_NONE || call >= t->num_ops || call <= skip_notices(t, poll->op))
         return;
     t->ops[poll->op].has_notice = false;
-    wait_for(p, poll->thread, call, poll->comm, true);
+    wait_for(p, poll->thread, call, poll->comm, UM_NOTICED);
 }
 
 /* Would a notice be needed only behind the poll of the alike notice after the next one? Then the
@@ -637,7 +811,7 @@ static bool do_polls_overtake(const struct put *polls, size_t n)
 
 /* All notices of a sender together: where each of them has an EDATA of its own, few are alike. */
 static void limit_in_pairs(const struct um_program *p, struct put *polls, size_t num,
-                           const struct calls *calls, size_t num_calls)
+                           const struct groups *groups)
 {
     size_t n;
 
@@ -646,7 +820,7 @@ static void limit_in_pairs(const struct um_program *p, struct put *polls, size_t
     for (size_t i = 0; i < num; i += n) {
         for (n = 1; i + n < num && polls[i + n].pair == polls[i].pair; n++)
             ;
-        find_repeated(p, &polls[i], (uint32_t)n, calls, num_calls);
+        find_repeated(p, &polls[i], (uint32_t)n, groups, UM_OP_MRQ, false);
         bool good = !do_polls_overtake(&polls[i], n);
         for (size_t k = i; k < i + n; k++) {
             if (good)
@@ -658,28 +832,23 @@ static void limit_in_pairs(const struct um_program *p, struct put *polls, size_t
 
 static void put_off_early(struct um_program *p, uint32_t thread)
 {
-    uint32_t *memory;
-    size_t num, num_calls, n, others = 0;
+    size_t num, n;
     struct put *polls = collect_polls(p, thread, &num);
-    struct calls *calls = group_calls(p, thread, likeness_of, &num_calls, &memory);
+    struct groups groups = group_calls(p, thread, likeness_of);
 
-    for (size_t i = 0; i < num_calls; i++)
-        if (p->threads[thread].ops[calls[i].at[0]].kind != UM_OP_MRQ)
-            calls[others++] = calls[i];
-    limit_in_pairs(p, polls, num, calls, others);
+    limit_in_pairs(p, polls, num, &groups);
     if (num)
         qsort(polls, num, sizeof(*polls), compare_puts);
     for (size_t i = 0; i < num; i += n) {
         for (n = 1; i + n < num && polls[i + n].stream == polls[i].stream; n++)
             ;
-        find_repeated(p, &polls[i], (uint32_t)n, calls, others);
+        find_repeated(p, &polls[i], (uint32_t)n, &groups, UM_OP_MRQ, true);
         bool good = !do_polls_overtake(&polls[i], n);
         for (size_t k = 0; good && k < n; k++)
             put_off(p, &polls[i + k]);
     }
     free(polls);
-    free(memory);
-    free(calls);
+    free_groups(&groups);
 }
 
 void um_match_seen(struct um_program *program)
