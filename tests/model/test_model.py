@@ -584,6 +584,7 @@ def test_seen(folder):
     two_lengths(folder)
     only_what_is_shown(folder)
     region_of_a_late_rank(folder)
+    basis(folder)
     data = recordings.Job(2, HEADER)  # rank 1 has done something else before it takes the notice
     data.threads[0].put((0, 0, 0), (1, 0, 0), 100000, 0, at=1000)
     data.threads[0].put((0, 0, 0), (1, 0, 0), 8, data.flag("STRONG_ORDER", "REMOTE_MRQ_NOTICE"), at=2000)
@@ -679,7 +680,8 @@ def only_what_is_shown(folder):
     def calls(i):
         return [(64 + 64 * (i * i % 5), 8), (0, 8)]
     times = [time_of(folder, answered(told, [16640] * 24, calls)) for told in (True, False)]
-    check(f"a call that was not shown to be independent waits: {times[1]} of {times[0]} ns", times[1] > 0.98 * times[0])
+    check(f"a call that was not shown to be independent waits: {times[1]} of {times[0]} ns",
+          times[1] > 0.98 * times[0])
 
 
 def region_of_a_late_rank(folder):
@@ -694,6 +696,28 @@ def region_of_a_late_rank(folder):
         job.threads[1].put((1, 0, 0), (0, 0, 0), 8, 0, at=30000).region("late", False, at=40000)
         return regions(predict(job.write(folder)))["late"]["mean_us"]
     near("a region is not shorter because its puts were started before", time(False), time(True), 0.02)
+
+
+def basis(folder):
+    """Of each region: what was told, by a notice, and concluded."""
+    def shares(how):
+        job = recordings.Job(2, HEADER)
+        t = job.threads
+        t[0].put((0, 0, 0), (1, 0, 0), 50000, job.flag("REMOTE_MRQ_NOTICE") if how == "notice" else 0, at=1000)
+        t[1].region("r", at=500)
+        if how == "told":
+            t[1].seen(0, 50000, at=2000)
+        if how == "notice":
+            t[1].mrq((1, 0, 0), "RMT_PUT", (0, 0, 0), at=2000)
+        t[1].put((1, 0, 0), (0, 0, 0), 8, 0, at=3000).region("r", False, at=4000)
+        region = regions(predict(job.write(folder)))["r"]
+        percent = [region[f"{name}_percent"] for name in ("told", "notice", "concluded")]
+        return percent, region["concluded_at"], model(job.write(folder)).stdout
+    check("a wait that the program tells", shares("told")[:2] == ([100, 0, 0], ""), shares("told"))
+    check("one for a notice", shares("notice")[:2] == ([0, 100, 0], ""), shares("notice"))
+    place = "rank 1, before its put of 8 B to rank 0 (call 2)"
+    check("one that is concluded", shares("concluded")[:2] == ([0, 0, 100], place), shares("concluded"))
+    check("and what to do about it", "100 % concluded: put utofu_profile_seen there: " + place in shares("concluded")[2])
 
 
 def early(folder):

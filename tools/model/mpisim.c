@@ -357,7 +357,7 @@ static void begin_call(struct um_sim *s, const struct um_mpi_call *c, double fro
 static void note_ready(struct um_ready *ready, double at, uint32_t cause)
 {
     if (at > ready->at)
-        *ready = (struct um_ready){.at = at, .cause = cause, .by_mpi = true};
+        *ready = (struct um_ready){at, cause, false, UM_NOTICED, true};
 }
 
 /* Waits for the end of what a call has posted. */

@@ -11,7 +11,7 @@
 
 /* Waits for a mark of a communication. False: it is not there yet, and the thread is woken. */
 static bool wait_for_mark(struct um_sim *s, uint32_t thread, uint32_t comm, enum um_mark mark,
-                          double latency, struct um_ready *ready)
+                          double latency, enum um_basis basis, struct um_ready *ready)
 {
     struct um_comm_state *c = &s->comms[comm];
 
@@ -20,7 +20,7 @@ static bool wait_for_mark(struct um_sim *s, uint32_t thread, uint32_t comm, enum
         return false;
     }
     if (c->at[mark] + latency > ready->at)
-        *ready = (struct um_ready){c->at[mark] + latency, comm, false, false};
+        *ready = (struct um_ready){c->at[mark] + latency, comm, false, (uint8_t)basis, false};
     return true;
 }
 
@@ -45,13 +45,13 @@ static bool wait_for_all(struct um_sim *s, uint32_t thread, const struct um_op *
         bool notice = seen->basis == UM_NOTICED;
         enum um_mark mark = notice ? UM_MARK_REMOTE : UM_MARK_LANDED;
         double latency = notice ? s->machine->cpu_poll_ns : s->machine->cpu_see_ns;
-        if (!wait_for_mark(s, thread, seen->comm, mark, latency, ready))
+        if (!wait_for_mark(s, thread, seen->comm, mark, latency, (enum um_basis)seen->basis, ready))
             return false;
     }
     if (op->has_notice)
-        return wait_for_mark(s, thread, op->which, mark_of_notice(op), 0, ready);
+        return wait_for_mark(s, thread, op->which, mark_of_notice(op), 0, UM_NOTICED, ready);
     if (op->kind == UM_OP_RESULT) {
-        struct um_ready result = {.by_start = true};
+        struct um_ready result = {.by_start = true, .basis = UM_NOTICED};
         if (!um_gate_result(s, op->which, thread, &result.at, &result.cause))
             return false;
         if (result.at > ready->at)
@@ -105,14 +105,15 @@ static void run_thread(struct um_sim *s, uint32_t thread)
         /* a thread that reads memory until it changes computes nothing meanwhile */
         double compute = op->seen == UM_NONE ? (double)op->compute * s->options.compute : 0;
         double from = state->now + compute;
-        struct um_ready ready = {from, UM_NONE, false, false};
+        struct um_ready ready = {from, UM_NONE, false, UM_NOTICED, false};
         if (!wait_for_all(s, thread, op, &ready)) {
             state->waits = true;
             return;
         }
         double cost = cost_of(s, op);
-        state->ops[state->next] = (struct um_op_state){
-            ready.at, ready.at + cost, ready.at - from, ready.cause, ready.by_start, ready.by_mpi};
+        state->ops[state->next] =
+            (struct um_op_state){ready.at,       ready.at + cost, ready.at - from, ready.cause,
+                                 ready.by_start, ready.basis,     ready.by_mpi};
         state->compute += compute;
         state->wait += ready.at - from;
         state->call += cost;

@@ -32,6 +32,24 @@ static void print_beside(const struct um_sim *s, const struct um_sim *other, con
            s->end > 0 ? other->end / s->end : 1);
 }
 
+/* What the time of each region rests on. */
+static void print_bases(const struct um_sim *s, const struct um_region_sum *regions)
+{
+    char place[192];
+
+    printf("\n%12s %12s %12s  %s\n", "told", "notices", "concluded", "waits of the region");
+    for (size_t i = 0; i < s->program->num_regions; i++) {
+        const struct um_basis_sum *b = &regions[i].basis;
+        for (int basis = 0; basis < UM_BASES; basis++)
+            printf("%10.1f %% ", um_basis_percent(b, (enum um_basis)basis));
+        printf(" %s\n", regions[i].name);
+        um_basis_place(s, b, place, sizeof(place));
+        if (um_basis_percent(b, UM_CONCLUDED) >= 1)
+            printf("%38s  %.0f %% concluded: put utofu_profile_seen there: %s\n", "",
+                   um_basis_percent(b, UM_CONCLUDED), place);
+    }
+}
+
 static void print_regions(const struct um_sim *s, const struct um_sim *other)
 {
     if (s->program->num_regions == 0)
@@ -49,6 +67,7 @@ static void print_regions(const struct um_sim *s, const struct um_sim *other)
             printf(" %12.3f", us_of(beside[i].sum / calls));
         printf("  %s\n", r->name);
     }
+    print_bases(s, regions);
     free(regions);
     free(beside);
 }
@@ -141,14 +160,20 @@ static json_t *regions_of(const struct um_sim *s)
 {
     json_t *array = need_json(json_array());
     struct um_region_sum *regions = um_sum_regions(s);
+    char place[192];
 
     for (size_t i = 0; i < s->program->num_regions; i++) {
         const struct um_region_sum *r = &regions[i];
+        um_basis_place(s, &r->basis, place, sizeof(place));
         json_array_append_new(
-            array, need_json(json_pack("{s:s, s:I, s:f, s:f, s:f}", "name", r->name, "calls",
-                                       (json_int_t)r->calls, "mean_us",
-                                       us_of(r->calls ? r->sum / (double)r->calls : 0), "min_us",
-                                       us_of(r->least), "max_us", us_of(r->most))));
+            array,
+            need_json(json_pack("{s:s, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:s}", "name", r->name,
+                                "calls", (json_int_t)r->calls, "mean_us",
+                                us_of(r->calls ? r->sum / (double)r->calls : 0), "min_us",
+                                us_of(r->least), "max_us", us_of(r->most), "told_percent",
+                                um_basis_percent(&r->basis, UM_TOLD), "notice_percent",
+                                um_basis_percent(&r->basis, UM_NOTICED), "concluded_percent",
+                                um_basis_percent(&r->basis, UM_CONCLUDED), "concluded_at", place)));
     }
     free(regions);
     return array;

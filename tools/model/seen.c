@@ -380,7 +380,7 @@ static size_t *find_places(const struct um_program *p, const struct put *puts, u
     const struct um_thread *t = &p->threads[puts->thread];
     struct calls best = {.num = 0};
     uint64_t best_places = UINT64_MAX;
-    struct pace best_pace, pace;
+    struct pace best_pace = {1, 1, 0}, pace;
 
     for (size_t i = 0; num >= LEAST_REPEATS && i < groups->num; i++) {
         if (groups->calls[i].num < LEAST_REPEATS - 1 || t->ops[groups->calls[i].at[0]].kind == but)

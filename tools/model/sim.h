@@ -38,6 +38,7 @@ struct um_op_state {
     double wait;       /* of these, before `begin` */
     uint32_t cause;    /* the communication that it waited for; UM_NONE: none */
     bool by_start;     /* the cause is the start of a barrier: of um_sim.starts */
+    uint8_t basis;     /* enum um_basis: how the cause is known */
     bool by_mpi;       /* the cause is a call of MPI: of um_program.mpi */
 };
 
@@ -45,7 +46,9 @@ struct um_op_state {
 struct um_ready {
     double at;
     uint32_t cause;
-    bool by_start, by_mpi;
+    bool by_start;
+    uint8_t basis; /* enum um_basis */
+    bool by_mpi;
 };
 
 struct um_options {

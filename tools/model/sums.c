@@ -38,6 +38,7 @@ static void sum_thread(const struct um_sim *s, size_t thread, struct um_region_s
             if (open[k].region != op->which)
                 continue;
             add_stay(&regions[op->which], at - open[k].since);
+            um_basis_walk(s, &regions[op->which].basis, (uint32_t)thread, i, open[k].since);
             memmove(&open[k], &open[k + 1], (--depth - k) * sizeof(open[0]));
             break;
         }

@@ -3,12 +3,14 @@
 #ifndef UM_SUMS_H
 #define UM_SUMS_H
 
+#include "model/basis.h"
 #include "model/sim.h"
 
 struct um_region_sum {
     const char *name;
     uint64_t calls;
     double sum, least, most; /* ns */
+    struct um_basis_sum basis;
 };
 /* An array of program->num_regions, to be freed. */
 struct um_region_sum *um_sum_regions(const struct um_sim *sim);
