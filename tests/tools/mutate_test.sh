@@ -10,12 +10,12 @@ trap 'rm -rf "$folder"' EXIT
 export TMPDIR=$folder/tmp
 tree=$folder/tree
 mkdir -p "$TMPDIR" "$tree"/{scripts,src,provider,tests}
-cp "$1" "${1%/*}/source-files" "$tree/scripts/"
+cp -r "$1" "$1.d" "${1%/*}/source-files" "$tree/scripts/"
 cat >"$tree/meson.build" <<'END'
 project('small', 'c')
 option = get_option('tests')
 core = static_library('core', 'src/least.c')
-test('by_meson', executable('by_meson', 'tests/least_of_two.c', link_with: core))
+test('by_meson', executable('by_meson', 'tests/least_of_two.c', link_with: core), suite: 'quick')
 executable('alone', 'tests/least_of_two.c', link_with: core)
 test('left_out', executable('left_out', 'tests/left_out.c', link_with: core))
 executable('fails', 'tests/fails.c', link_with: core)
@@ -195,6 +195,34 @@ check no_times 2 'positive' -- --times 0 --all
 check no_jobs 2 'positive' -- --jobs 0 --all
 check seed_alone 2 '--seed goes with --random' -- --seed 1 --all
 check help 0 'tests/mutations.toml' -- --help
+
+# mutations that are drawn: least() has those that its test notices and others, and no test calls other()
+if python3 -c 'import sys; sys.path.append("/usr/lib/python3/dist-packages"); import clang.cindex' 2>/dev/null; then
+    mkdir -p "$tree/docs/reference"
+    printf 'Before.\n\nScores of never: none.\n\n%s\n| --- |\n\nBehind.\n' \
+        "$(sed -n 's/^HEAD = "\(.*\)"/\1/p' "$tree/scripts/mutate.d/fresh.py")" >"$tree/docs/reference/tests.md"
+    cat >"$tree/tests/harmless.toml" <<'END'
+[nobody_calls_it]
+function = "least"
+old = "12345"
+new = "12346"
+reason = "so it is said here"
+END
+    check fresh 0 '^seed s: [1-9][0-9]* mutations of 1 modules$' '^2 tests, ' \
+        'caught +src/least.c:14 least condition: .a < b. .*: alone ' 'caught +src/least.c:10 .*, which hangs ' \
+        'survived +src/least.c:5 other .*: no test executes it' 'harmless .nobody_calls_it. +src/least.c:12 .* 2 tests' \
+        '^\| `src` \| 14 \| 0 \| 0 \| 1 \| 7 \| 6 \| 53 % ' -- --fresh 99 --seed s --results "$folder/results"
+    check fresh_goes_on 0 '^\| all \|' -- --fresh 99 --seed s --results "$folder/results"
+    check fresh_again 0 '^seed .*: 7 mutations of 1 modules$' -- --again "$folder/results"
+    check score 0 '^Scores of 2[0-9-]*: N = [1-9][0-9]*, seed `s`.$' -- --score "$folder/results"
+    { grep -q '^| `src` | [1-9]' "$tree/docs/reference/tests.md" && grep -q '^Behind' "$tree/docs/reference/tests.md"; } ||
+        { echo 'FAILED: no score is written'; cat "$tree/docs/reference/tests.md"; bad=1; }
+    check fresh_elsewhere 0 '^seed s: 0 mutations' -- --fresh 9 --seed s --module layers
+    check module_alone 2 'go with --fresh' -- --module src --all
+    grep -q 'a < b$' "$tree/src/least.c" || { echo "FAILED: the tree itself was changed"; bad=1; }
+else
+    echo 'skipped: fresh: python3-clang is not installed'
+fi
 
 # interrupted during a test that hangs: it ends, and leaves no file and no process
 "$tree/scripts/mutate" hangs >"$folder/out" 2>&1 &

@@ -95,7 +95,8 @@ check quick 0 '' '^meson .*--suite quick$' '^rxe-vm tests .*--tier quick$' '^hos
 check full 0 --full '^meson .*--suite quick --suite full$' '^rxe-vm tests .*--tier full$' '^lint' \
     '^mutate --random 5 --seed [0-9a-z]*$' '^== full: all tests passed$'
 check nightly 0 --nightly '^meson .*--suite quick --suite full --suite nightly$' '^rxe-vm tests .*--tier nightly$' \
-    '^rxe-vm tests .*--tier full --kernel backports$' '^mutate --all --rxe$' '^== nightly: all tests passed$'
+    '^rxe-vm tests .*--tier full --kernel backports$' '^mutate --all --rxe$' \
+    '^mutate --fresh 100 --seed [0-9a-z]* --results build/meson-logs/fresh.json$' '^== nightly: all tests passed$'
 check by_change 0 '--since HEAD~1' '^meson .* one test another$' '!rxe-vm' \
     '^== the tests that the change touches: all tests passed$'
 FAIL=host
