@@ -3,6 +3,7 @@
 """Lives of Python's objects: closed, left to the collector, and with an error. See lives.h.
 Argument: the library lives_c."""
 import ctypes
+import gc
 import sys
 
 import utofu
@@ -25,10 +26,13 @@ def live(closed):
         vcq.close()
 
 
+# a Vcq and its Memory refer to each other: without close() only the collector frees them
 lives.lives_c_begin(b"python_object", 0)
 number = 0
 while True:
     live(number % 2)
+    if number % 2 == 0:
+        gc.collect()
     number += 1
     if not lives.lives_c_next():
         break
