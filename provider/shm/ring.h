@@ -45,6 +45,13 @@ static inline uint64_t sp_state(uint64_t pos, uint32_t claimer, unsigned int pha
     return (pos >> SP_SLOT_BITS) << SP_LAP_SHIFT | (uint64_t)claimer << SP_CLAIMER_SHIFT | phase;
 }
 
+/* True if a slot has state `a` before state `b`. The lap is in the upper bits and wraps around,
+ * after 2^45 slots; states of one slot that are compared are a few laps apart. */
+static inline bool sp_state_is_before(uint64_t a, uint64_t b)
+{
+    return (int64_t)(a - b) < 0;
+}
+
 static inline unsigned int sp_state_phase(uint64_t state)
 {
     return state & 15;
@@ -81,7 +88,7 @@ static inline struct sp_slot *sp_ring_claim(struct sp_ring *ring, uint32_t claim
             *pos = tail;
             return slot;
         }
-        if (s < sp_state(tail, 0, SP_PHASE_FREE))
+        if (sp_state_is_before(s, sp_state(tail, 0, SP_PHASE_FREE)))
             return NULL; /* not consumed since the last lap */
         /* claimed or consumed by now: its claimer may have died before it advanced the tail */
         sp_ring_advance_tail(ring, tail);
@@ -135,8 +142,8 @@ static inline bool sp_ring_is_damaged(struct sp_ring *ring)
 
     if (__atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE) != tail)
         return false; /* the tail moved; the next check will still find damage */
-    return s > sp_state(tail + SP_SLOTS, 0, SP_PHASE_FREE) ||
-           (tail >= SP_SLOTS && s < sp_state(tail - SP_SLOTS, 0, SP_PHASE_CLAIMED));
+    return sp_state_is_before(sp_state(tail + SP_SLOTS, 0, SP_PHASE_FREE), s) ||
+           sp_state_is_before(s, sp_state(tail - SP_SLOTS, 0, SP_PHASE_CLAIMED));
 }
 
 static inline void sp_ring_publish(struct sp_ring *ring, struct sp_slot *slot, uint64_t pos,
@@ -165,7 +172,8 @@ static inline uint64_t sp_ring_end(struct sp_ring *ring)
     for (int i = 0;; i++) {
         uint64_t tail = __atomic_load_n(&ring->tail, __ATOMIC_SEQ_CST);
         struct sp_slot *slot = sp_ring_slot(ring, tail);
-        if (__atomic_load_n(&slot->state, __ATOMIC_SEQ_CST) <= sp_state(tail, 0, SP_PHASE_FREE))
+        uint64_t s = __atomic_load_n(&slot->state, __ATOMIC_SEQ_CST);
+        if (!sp_state_is_before(sp_state(tail, 0, SP_PHASE_FREE), s))
             return tail;
         if (i == SP_RING_TRIES)
             return tail;
@@ -182,21 +190,21 @@ static inline bool sp_ring_has_room(struct sp_ring *ring, uint64_t *free_until)
 
     if (__builtin_expect(tail < *free_until, 1))
         return true;
-    if (__atomic_load_n(&sp_ring_slot(ring, ahead)->state, __ATOMIC_RELAXED) >=
-        sp_state(ahead, 0, SP_PHASE_FREE)) {
+    if (!sp_state_is_before(__atomic_load_n(&sp_ring_slot(ring, ahead)->state, __ATOMIC_RELAXED),
+                            sp_state(ahead, 0, SP_PHASE_FREE))) {
         *free_until = ahead;
         return true;
     }
-    return __atomic_load_n(&sp_ring_slot(ring, tail)->state, __ATOMIC_RELAXED) >=
-           sp_state(tail, 0, SP_PHASE_FREE);
+    return !sp_state_is_before(__atomic_load_n(&sp_ring_slot(ring, tail)->state, __ATOMIC_RELAXED),
+                               sp_state(tail, 0, SP_PHASE_FREE));
 }
 
 /* True if the ring is more than half full behind this position. */
 static inline bool sp_ring_is_busy(struct sp_ring *ring, uint64_t pos)
 {
     pos += SP_SLOTS / 2;
-    return __atomic_load_n(&sp_ring_slot(ring, pos)->state, __ATOMIC_RELAXED) <
-           sp_state(pos, 0, SP_PHASE_FREE);
+    return sp_state_is_before(__atomic_load_n(&sp_ring_slot(ring, pos)->state, __ATOMIC_RELAXED),
+                              sp_state(pos, 0, SP_PHASE_FREE));
 }
 
 /* Frees a slot for the next lap; sp_slot_swap() expects `conn` and `imm` of a free slot to be 0. */

@@ -121,6 +121,31 @@ static void notices_are_published_at_once(void)
     clear(0);
 }
 
+/* After 2^45 slots. */
+static void laps_wrap(void)
+{
+    const uint64_t laps = UINT64_C(1) << (64 - SP_LAP_SHIFT), start = (laps - 2) * SP_SLOTS + 7;
+    uint64_t pos, free_until = 0;
+
+    clear(start);
+    for (uint64_t first = start; first < start + 4 * SP_SLOTS; first += SP_SLOTS) {
+        for (uint64_t i = 0; i < SP_SLOTS; i++) {
+            CHECK(sp_ring_has_room(ring, &free_until) && !sp_ring_is_damaged(ring));
+            CHECK(sp_ring_is_busy(ring, first + i) == (i >= SP_SLOTS / 2));
+            put(7, first + i);
+            CHECK(sp_ring_end(ring) == first + i + 1);
+        }
+        CHECK(!sp_ring_has_room(ring, &free_until) && !sp_ring_claim(ring, 7, &pos));
+        CHECK(!sp_ring_is_damaged(ring) && ring->tail == first + SP_SLOTS);
+        sp_ring_slot(ring, first)->state = sp_state(first + 100 * SP_SLOTS, 0, SP_PHASE_FREE);
+        CHECK(sp_ring_is_damaged(ring));
+        sp_ring_slot(ring, first)->state = sp_state(first, 7, SP_PHASE_READY);
+        for (uint64_t i = 0; i < SP_SLOTS; i++)
+            take(first + i, 7, SP_PHASE_READY);
+    }
+    clear(0);
+}
+
 static void busy_means_more_than_half(void)
 {
     uint64_t pos = ring->tail;
@@ -183,6 +208,7 @@ int main(void)
     fills_and_empties_over_many_laps();
     claim_without_tail_is_stepped_over();
     notices_are_published_at_once();
+    laps_wrap();
     busy_means_more_than_half();
     used_ring_is_not_damaged();
     overwritten_ring_is_damaged();
