@@ -22,7 +22,7 @@ static void clear_input(struct ut_gate_input *in)
 
 static void drop_old(struct ut_gate_input *in)
 {
-    while (in->count > 0 && ut_gate_item_at(in, 0)->tag.epoch < in->floor)
+    while (in->count > 0 && ut_epoch_is_before(ut_gate_item_at(in, 0)->tag.epoch, in->floor))
         ut_gate_remove_first(in);
 }
 
@@ -93,7 +93,7 @@ void ut_gate_set_source_epoch(struct ut_gate *g, uint32_t epoch)
         return;
     in->confirmed = true;
     g->home->unsure &= ~(1ull << g->index);
-    if (epoch > in->floor)
+    if (!ut_epoch_is_before(epoch, in->floor))
         in->floor = epoch;
     drop_old(in);
     ut_gate_mark_ready(g);
@@ -105,9 +105,10 @@ static __attribute__((noinline)) bool accepts_tag(struct ut_gate *g, unsigned in
 {
     struct ut_gate_input *in = &g->in[input];
 
-    if (in->failed || (in->confirmed && tag->epoch < in->floor) || tag->epoch < in->last_epoch)
+    if (in->failed || (in->confirmed && ut_epoch_is_before(tag->epoch, in->floor)) ||
+        ut_epoch_is_before(tag->epoch, in->last_epoch))
         return false;
-    if (tag->epoch > in->last_epoch) {
+    if (tag->epoch != in->last_epoch) {
         if (in->last_epoch) {
             in->floor = tag->epoch; /* the source was set again */
             drop_old(in);

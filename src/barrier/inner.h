@@ -25,6 +25,13 @@ struct ut_gate_item {
     struct ut_value value;
 };
 
+/* True if a gate had the epoch before the other one. Epochs wrap around; 0: none, which is after
+ * none. */
+static inline bool ut_epoch_is_before(uint32_t epoch, uint32_t other)
+{
+    return other != 0 && (int32_t)(epoch - other) < 0;
+}
+
 enum {
     UT_INPUT_SIGNAL,
     UT_INPUT_PACKET,
@@ -40,8 +47,8 @@ struct ut_gate_input {
     /* head and count change together, but are not adjacent: the compiler would load both with one
      * wide load, which stalls on the two narrow stores before it */
     uint32_t head, capacity, count;
-    uint32_t floor;      /* smallest valid epoch */
-    uint32_t last_epoch; /* epoch of the last item */
+    uint32_t floor;      /* first valid epoch; 0: any */
+    uint32_t last_epoch; /* epoch of the last item; 0: no item has arrived */
     uint32_t last_number;
     bool confirmed;         /* floor is known */
     bool failed;            /* no more items will arrive; takes effect when the queue is empty */
@@ -70,7 +77,8 @@ struct ut_gate {
     bool set;
     bool gone;              /* the gate has sent its `last` value */
     utofu_vbg_id_t culprit; /* if gone: the gate that failed first */
-    uint32_t epoch;         /* never decreases; written atomically */
+    uint32_t epoch;         /* changes when the gate is allocated, set or freed; written atomically;
+                             * 0: never allocated */
     uint32_t serial;        /* grows each time the gate is set, so that answers to earlier queries
                              * are dropped */
     struct utofu_vbg_setting setting;
@@ -285,11 +293,11 @@ static inline void ut_gate_mark_ready(struct ut_gate *g)
         g->home->ready |= 1ull << g->index;
 }
 /* Is this the expected packet or signal, and does the queue have room? True in the common case. If
- * false, ut_gate_deliver() decides. */
+ * false, ut_gate_deliver() decides: also if any epoch is valid, as 0 is no epoch. */
 static inline bool ut_gate_is_next(const struct ut_gate_input *in, uint32_t epoch, uint32_t number)
 {
     return epoch == in->last_epoch && number == in->last_number + 1 && in->count < in->capacity &&
-           !in->failed && (!in->confirmed || epoch >= in->floor);
+           !in->failed && (!in->confirmed || (int32_t)(epoch - in->floor) >= 0);
 }
 /* ut_gate_next_item(): the queue slot for the value of the next item. ut_gate_append_item():
  * appends the item when the slot is filled. */

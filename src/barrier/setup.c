@@ -16,7 +16,9 @@
 
 static void next_epoch(struct ut_gate *g)
 {
-    __atomic_store_n(&g->epoch, g->epoch + 1, __ATOMIC_RELAXED);
+    uint32_t next = g->epoch + 1;
+
+    __atomic_store_n(&g->epoch, next ? next : 1, __ATOMIC_RELAXED); /* 0: never allocated */
 }
 
 static void set_allocated(struct ut_gate *g, bool allocated)
