@@ -37,6 +37,8 @@ static void __attribute__((noinline)) leave_idle(struct ut_vcq *vcq, enum ut_que
     uint32_t idle = vcq->idle_polls;
 
     note_empty(vcq, idle, queue);
+    if (__builtin_expect(idle == UINT32_MAX, 0)) /* a smaller number would begin another wait */
+        vcq->idle_polls = vcq->empty.seen = UINT32_MAX / 2;
     if (vcq->completions_wanted)
         ut_engine_request_completions(vcq);
     if (vcq->stats)

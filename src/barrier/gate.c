@@ -150,6 +150,8 @@ static __attribute__((noinline)) int leave_waiting(struct ut_gate *g)
     uint32_t idle = ++g->idle_polls;
 
     ut_gate_check_wait(g);
+    if (idle == UINT32_MAX) /* the first ones begin a wait */
+        g->idle_polls = UINT32_MAX / 2;
     ut_gate_leave(g->home);
     ut_gate_progress_others(tni);
     ut_gate_check_inboxes();
