@@ -37,8 +37,8 @@ struct ut_stag_local {
     uint64_t size;
     struct ut_region *region; /* NULL: free */
     uint32_t lkey[PROV_COUNT];
-    uint32_t count; /* number of registrations */
     uint32_t index;
+    uint64_t count; /* number of registrations: a program may make billions, and end none */
     union {
         struct ut_hash_entry by_memory; /* of a dynamic STag in use */
         STAILQ_ENTRY(ut_stag_local) next_free;
