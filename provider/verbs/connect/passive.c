@@ -74,6 +74,14 @@ void vp_passive_reject_busy(struct vp_conn *conn)
     vp_handshake_fail(conn, PROV_REASON_BROKEN);
 }
 
+/* True for two attempts of one request. The tags of requests return after 256 of them; the hellos
+ * differ, as those of the core number the connections. */
+static bool is_same_request(const struct vp_hello_req *a, const struct vp_hello_req *b)
+{
+    return a->tag == b->tag && a->kind == b->kind &&
+           memcmp(a->hello, b->hello, sizeof(a->hello)) == 0;
+}
+
 /* Fails the connections of earlier requests of the same origin, which are obsolete. False: a later
  * request arrived before this one. */
 static bool fail_older_requests_locked(struct vp_ep *ep, const struct vp_hello_req *req)
@@ -81,7 +89,7 @@ static bool fail_older_requests_locked(struct vp_ep *ep, const struct vp_hello_r
     struct vp_conn *conn;
 
     UT_HASH_FOREACH (conn, &ep->by_origin, req->origin_id, by_origin) {
-        if (conn->phase == VP_HS_FAILED || conn->req.tag != req->tag)
+        if (conn->phase == VP_HS_FAILED || !is_same_request(&conn->req, req))
             continue;
         if (conn->req.attempt >= req->attempt)
             return false;
