@@ -115,7 +115,7 @@ static struct fp_prov *prov_new(const struct prov_config *config, const struct f
     prov->info = info;
     prov->epoll_fd = prov->timer_fd = prov->control.fids.cq_fd = -1;
     STAILQ_INIT(&prov->control.queue);
-    prov->free_region = UINT32_MAX;
+    STAILQ_INIT(&prov->free_regions);
     pthread_mutex_init(&prov->lock, NULL);
     pthread_mutex_init(&prov->control.lock, NULL);
     pthread_mutex_init(&prov->regions_lock, NULL);

@@ -15,7 +15,7 @@
 #include "fabric.h"
 #include "util/log.h"
 
-enum { INDEX_BITS = 20, MAX_REGIONS = 1 << INDEX_BITS, FIRST_ROOM = 64 };
+enum { INDEX_BITS = 20, MAX_REGIONS = 1 << INDEX_BITS, FIRST_ROOM = 64, MIN_QUEUE = 256 };
 
 /* A registration with the fabric. */
 struct fp_registration {
@@ -40,13 +40,8 @@ static uint32_t index_of(uint32_t key)
     return key & (MAX_REGIONS - 1);
 }
 
-static struct fp_region *alloc_region(struct fp_prov *prov)
+static struct fp_region *add_region(struct fp_prov *prov)
 {
-    if (prov->free_region != UINT32_MAX) {
-        struct fp_region *r = prov->regions[prov->free_region];
-        prov->free_region = r->next_free;
-        return r;
-    }
     if (prov->num_regions == MAX_REGIONS)
         return NULL;
     if (prov->num_regions == prov->regions_size) {
@@ -62,6 +57,20 @@ static struct fp_region *alloc_region(struct fp_prov *prov)
         return NULL;
     r->mr.lkey = prov->num_regions;
     prov->regions[prov->num_regions++] = r;
+    return r;
+}
+
+/* A key has 12 bits of generation. A freed region is reused only after others, so that its key
+ * returns after a million registrations, and not after 4,095. */
+static struct fp_region *alloc_region(struct fp_prov *prov)
+{
+    struct fp_region *r = prov->num_free_regions < MIN_QUEUE ? add_region(prov) : NULL;
+
+    if (r || STAILQ_EMPTY(&prov->free_regions))
+        return r;
+    r = STAILQ_FIRST(&prov->free_regions);
+    STAILQ_REMOVE_HEAD(&prov->free_regions, next_free);
+    prov->num_free_regions--;
     return r;
 }
 
@@ -120,8 +129,8 @@ void fp_dereg(struct prov *base, struct prov_mr *mr)
     pthread_mutex_lock(&prov->regions_lock);
     drop_registrations(r, NULL);
     r->access = 0;
-    r->next_free = prov->free_region;
-    prov->free_region = index_of(r->mr.lkey);
+    STAILQ_INSERT_TAIL(&prov->free_regions, r, next_free);
+    prov->num_free_regions++;
     pthread_mutex_unlock(&prov->regions_lock);
 }
 

@@ -224,7 +224,7 @@ struct fp_region {
     struct prov_mr mr;
     uint64_t addr, size;
     unsigned int access; /* 0: free */
-    uint32_t next_free;
+    STAILQ_ENTRY(fp_region) next_free;
     struct fp_registration *registrations; /* registrations for the fabric's RMA */
     bool is_unregistrable;                 /* the fabric cannot register the region */
 };
@@ -475,7 +475,8 @@ struct fp_prov {
 
     pthread_mutex_t regions_lock; /* of the fields below; no other lock is taken while it is held */
     struct fp_region **regions;
-    uint32_t num_regions, regions_size, free_region;
+    uint32_t num_regions, regions_size, num_free_regions;
+    STAILQ_HEAD(fp_region_queue, fp_region) free_regions; /* freed first, used first */
     uint64_t last_key;         /* atomic: last key for the fabric, if keys are short */
     uint64_t key_mask;         /* the bits of keys that the fabric accepts */
     uint8_t copy_method;       /* atomic: enum copy_method of region.c */
