@@ -418,6 +418,24 @@ static void requests_are_repeated_less_and_less(void)
     close_both("requests are repeated less and less");
 }
 
+/* The number of a copy has 8 bits: it stays at the largest, and the time of the answer is that of
+ * the last copy. */
+static void copies_beyond_255_have_one_number(void)
+{
+    enum { LONG_MS = 300 * 1000 };
+
+    open_both();
+    target_thinks = true;
+    begin_and_ask();
+    run_ms(LONG_MS);
+    CHECK(sent > UINT8_MAX && heard[TARGET][VP_CM_CONNECT_REQUEST] == 1);
+    answer_it();
+    run_ms(10);
+    CHECK(is_up());
+    end_both();
+    close_both("copies beyond 255 have one number");
+}
+
 static void again(void)
 {
     end_both();
@@ -790,6 +808,7 @@ int main(void)
     a_late_copy_of_a_request_is_no_request();
     a_later_copy_comes_to_nothing();
     requests_are_repeated_less_and_less();
+    copies_beyond_255_have_one_number();
     the_time_until_a_repetition_follows_the_answers();
     who_gives_up_is_heard(false);
     who_gives_up_is_heard(true);
