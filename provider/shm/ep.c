@@ -259,6 +259,9 @@ static int consume_slots(struct sp_ep *ep, uint64_t until)
         if (sp_state_phase(s) == SP_PHASE_CLAIMED) {
             if (!is_abandoned(ep, s))
                 break;
+            /* its producer may have published it, and died, since it was read */
+            if (__atomic_load_n(&slot->state, __ATOMIC_ACQUIRE) != s)
+                continue;
         } else {
             int n = handle_slot(ep, slot, s);
             if (n < 0)
