@@ -56,7 +56,8 @@ static inline bool ut_trylock_by_owner(struct ut_lock *lock)
                              __atomic_load_n(&lock->owner, __ATOMIC_RELAXED) == self,
                          1))
         return true;
-    __atomic_store_n(&lock->entered, 0, __ATOMIC_RELAXED);
+    /* a thread that waits may read this store instead of that of the unlock before */
+    __atomic_store_n(&lock->entered, 0, __ATOMIC_RELEASE);
     return false;
 }
 
