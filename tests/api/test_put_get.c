@@ -1498,7 +1498,7 @@ Test(put_get, words_of_mapped_memory_have_the_notices_asked_for)
     ut_run(&(struct ut_run_opts){.n = 2, .env = {"UTOFU_SHM_MAP=eager"}}, mapped_words, NULL);
 }
 
-enum { GONE_S = 20 }; /* UTOFU_PEER_TIMEOUT */
+enum { GONE_MS = 8000 }; /* UTOFU_PEER_TIMEOUT */
 
 static void no_such_vcq(void *arg)
 {
@@ -1507,7 +1507,7 @@ static void no_such_vcq(void *arg)
     struct utofu_mrq_notice notice;
     utofu_vcq_hdl_t short_lived;
     utofu_vcq_id_t id, ids[2];
-    uint64_t passed_s;
+    uint64_t passed_ms;
 
     CHECK_OK(utofu_create_vcq(2, 0, &short_lived));
     CHECK_OK(utofu_query_vcq_id(short_lived, &id));
@@ -1520,11 +1520,11 @@ static void no_such_vcq(void *arg)
         comm.rmt_stadd = lane.to.stadd;
         comm.cbdata = &comm;
         ut_submit(&comm);
-        int rc = ut_await_mrq_moving(comm.vcq, &notice, &passed_s);
+        int rc = ut_await_mrq_moving(comm.vcq, &notice, &passed_ms);
         ut_expect_tcq(comm.vcq, UTOFU_SUCCESS, &comm);
         CHECK(rc <= UTOFU_ERR_MRQ_OTHER && rc >= UTOFU_ERR_MRQ_RMT_LENGTH, "%s", ut_rc_name(rc));
         CHECK_EQ(notice.vcq_id, ids[1]);
-        CHECK(passed_s >= GONE_S, "%llu s", (unsigned long long)passed_s);
+        CHECK(passed_ms + 20 >= GONE_MS, "%llu ms", (unsigned long long)passed_ms);
     }
     transfer(&lane, make_comm(UT_PUT, 8), 0, 0, 1);
     close_lane();
@@ -1533,5 +1533,5 @@ static void no_such_vcq(void *arg)
 Test(put_get, put_to_a_vcq_that_is_gone_is_an_mrq_error)
 {
     /* a VCQ that is not there is looked for until then */
-    run_layouts_with("UTOFU_PEER_TIMEOUT=20", no_such_vcq, 1 << TWO_NODES | 1 << ONE_NODE);
+    run_layouts_with("UTOFU_PEER_TIMEOUT=8", no_such_vcq, 1 << TWO_NODES | 1 << ONE_NODE);
 }

@@ -3,6 +3,7 @@
  * Every constant of enum utofu_return_code: the smallest call that returns it; or why it is not
  * returned by this library (docs/guide/porting.md). Section 3.1.2.
  */
+#include "moving_clock.h"
 #include "words.h"
 
 #include <criterion/criterion.h>
@@ -200,12 +201,15 @@ static int mrq_peer(void)
 {
     uint8_t coords[6];
     utofu_vcq_id_t nobody;
+    uint64_t passed_ms;
 
     open_end();
     CHECK_OK(utofu_query_my_coords(coords));
     CHECK_OK(utofu_construct_vcq_id(coords, 1, 0, 3, &nobody));
     CHECK_OK(utofu_put_piggyback8(end.vcq, nobody, 1, end.stadd, 8, 0, 0, NULL));
-    return ut_await_mrq(end.vcq, &notice);
+    int rc = ut_await_mrq_moving(end.vcq, &notice, &passed_ms);
+    CHECK(passed_ms + 20 >= 1000, "%llu ms", (unsigned long long)passed_ms);
+    return rc;
 }
 
 static int mrq_of_get(utofu_stadd_t lcl, size_t length)
