@@ -129,13 +129,14 @@ static void check_limit(const struct limit *l)
 }
 
 /* How long puts to a silent peer fail at once: each pause is twice as long as the one before, in
- * proportion to UTOFU_PEER_TIMEOUT, until the peer is reached. */
-static void check_pauses(void)
+ * proportion to UTOFU_PEER_TIMEOUT. */
+static void check_silence(int pauses)
 {
     uint64_t pause = 1000ull * peer_s / UT_FSM_FIRST_PAUSE_DIVISOR;
+    const uint64_t longest = 1000ull * peer_s * UT_FSM_LAST_PAUSE_FACTOR;
 
     fake_hears_nothing = true;
-    for (int i = 0; i < 7; i++) {
+    for (int i = 0; i < pauses; i++) {
         put_there(notice); /* tries */
         CHECK(time_to_end(UTOFU_ERR_MRQ_PEER) <= 4 * STEP_MS);
         uint32_t asks = fake_asks;
@@ -143,12 +144,17 @@ static void check_pauses(void)
         put_there(notice); /* does not try */
         CHECK(time_to_end(UTOFU_ERR_MRQ_PEER) <= STEP_MS && fake_asks == asks);
         fake_clock_pass_ms(10 * STEP_MS);
-        pause *= 2;
-        if (pause > 1000ull * peer_s * UT_FSM_LAST_PAUSE_FACTOR)
-            pause = 1000ull * peer_s * UT_FSM_LAST_PAUSE_FACTOR;
+        pause = 2 * pause < longest ? 2 * pause : longest;
     }
     fake_hears_nothing = false;
     put_and_wait();
+}
+
+/* The first pause is the shortest again when the peer was reached meanwhile. */
+static void check_pauses(void)
+{
+    check_silence(7);
+    check_silence(3);
 }
 
 static unsigned int breaks_left, break_after_ms;
