@@ -2,8 +2,9 @@
 /*
  * Messages that have come before earlier ones stay in the receives of their endpoint. When their
  * connection ends, the receives are posted again: otherwise each break takes some away, and after
- * some breaks the endpoint hears nothing any more. No fabric is used: ../fuzz/fake_fabric.h. The
- * test plays the peer.
+ * some breaks the endpoint hears nothing any more. In the same way the buffers of messages that
+ * were not sent, and of data that has been fetched, come back: the pools do not grow. No fabric is
+ * used: ../fuzz/fake_fabric.h. The test plays the peer.
  */
 #include <stdio.h>
 
@@ -14,12 +15,22 @@
 #include "../fuzz/fake_fabric.h"
 #include "../harness/check.h"
 
-enum { ENDPOINT = 7, EARLY = 40, ROUNDS = 3 * FP_RECEIVES / EARLY, POLLS = 4 };
+enum {
+    ENDPOINT = 7,
+    EARLY = 40,
+    ROUNDS = 3 * FP_RECEIVES / EARLY,
+    POLLS = 4,
+    QUEUED = 8,         /* messages of this end */
+    LONG_MESSAGE = 100, /* bytes: not injected */
+    FETCHED = 3 * FAKE_BUFFER,
+};
 
 static struct fp_prov *prov;
 static struct prov_ep *ep;
 static struct fp_conn *conn; /* NULL: none */
 static unsigned int messages, downs;
+static uint8_t memory[FETCHED];
+static struct prov_mr *mr;
 
 static void on_done(void *ctx, uint64_t cookie, enum prov_status status)
 {
@@ -89,6 +100,7 @@ static void open_all(void)
 
     CHECK(ofi_provider.open(&config, &base) == 0);
     CHECK(ofi_provider.ep_open(base, &attr, &ep) == 0);
+    CHECK(ofi_provider.reg(base, 0, memory, sizeof(memory), PROV_ACCESS_WRITE, &mr) == 0);
     prov = fp_prov_of(base);
 }
 
@@ -136,6 +148,52 @@ static void send_message(enum fp_kind kind, uint16_t ahead)
 
     CHECK(fake_arrive(&fake_eps[1], &head, sizeof(head)));
     poll_all();
+}
+
+/* The peer offers a long write: this end fetches three pieces, and the second one arrives. */
+static void fetch_pieces(void)
+{
+    struct fp_offer offer = {.x = {.head = {.kind = FP_WRITE_OFFER,
+                                            .number = conn->next_in,
+                                            .to = conn->id,
+                                            .secret = conn->secret_in,
+                                            .seq = conn->received + 1},
+                                   .rmt = (uintptr_t)memory,
+                                   .rkey = mr->rkey,
+                                   .length = sizeof(memory)}};
+    struct fake_posted *posted = fake_eps[1].sends, first;
+    unsigned int before = fake_eps[1].num_sends;
+
+    CHECK(fake_arrive(&fake_eps[1], &offer, sizeof(offer)));
+    poll_all();
+    CHECK(before == 0 && fake_eps[1].num_sends == 3);
+    first = posted[0];
+    posted[0] = posted[1];
+    posted[1] = first;
+    fake_end(&fake_eps[1], true);
+    poll_all();
+    CHECK(fake_eps[1].num_sends == 2);
+}
+
+/* Messages of this end that the fabric does not take yet. */
+static void queue_messages(void)
+{
+    static const uint8_t bytes[LONG_MESSAGE];
+
+    fake_busy = 1000000;
+    for (int i = 0; i < QUEUED; i++)
+        CHECK(ofi_provider.send((struct prov_conn *)conn, bytes, sizeof(bytes), PROV_SIGNAL, 1) >=
+              0);
+    CHECK(conn->num_queued > 0);
+}
+
+static unsigned int count_slabs(const struct fp_pool *pool)
+{
+    unsigned int n = 0;
+
+    for (void *const *slab = (void *const *)pool->slabs; slab; slab = *slab) /* `next` is first */
+        n++;
+    return n;
 }
 
 /* How a connection ends. */
@@ -188,11 +246,16 @@ static void go_round(const struct end *end)
     CHECK(conn);
     send_message(FP_START, 0);
     CHECK(conn->state == FP_UP);
+    if (end->make != close_conn) /* which would wait for the pieces, and for messages to be sent */
+        fetch_pieces();
     for (uint16_t i = 1; i <= EARLY; i++)
         send_message(FP_MESSAGE, i);
     CHECK(conn->early_msgs && messages == 0);
     CHECK(fake_eps[1].num_receives == FP_RECEIVES - EARLY);
+    if (end->make != close_conn)
+        queue_messages();
     end->make();
+    fake_busy = 0;
     poll_all();
     if (fake_eps[1].num_receives != FP_RECEIVES)
         printf("%s: %u receives of %d are posted\n", end->name, fake_eps[1].num_receives,
@@ -221,6 +284,9 @@ int main(void)
     for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
         for (int round = 0; round < ROUNDS; round++)
             go_round(&ends[i]);
+        CHECK(count_slabs(&((struct fp_ep *)ep)->small) <= 1);
+        CHECK(count_slabs(&((struct fp_ep *)ep)->large) <= 1);
+        CHECK(count_slabs(&((struct fp_ep *)ep)->chunks) == 1);
         printf("ok: %s\n", ends[i].name);
     }
     SLIST_FOREACH (peer, &prov->peers, next)
