@@ -397,6 +397,46 @@ Test(rails, a_long_strong_put_goes_in_one_piece)
     run(check_long_strong);
 }
 
+/* The schedule pointer of a target in session mode moves when all parts are there, and it moves
+ * although the put asks for no remote notice: rank 1's descriptor puts a word back. */
+static void check_schedule(void *arg)
+{
+    struct ut_peer targets[2];
+    struct utofu_mrq_notice notice;
+    struct ut_end target;
+
+    (void)arg;
+    open_ends();
+    ut_end_open(&target, 0, ut_rank == 1 ? UTOFU_VCQ_FLAG_SESSION_MODE : 0, AREA);
+    ut_end_gather(&target, targets);
+    if (ut_rank == 1) {
+        CHECK_OK(
+            utofu_put(target.vcq, peers[0].id, target.stadd, peers[0].stadd, 8, 9, UT_RMT, NULL));
+        ut_barrier();
+    } else {
+        ut_barrier();
+        peers[1] = targets[1];
+        await_rails();
+        start_held_put(1, UT_LCL | UTOFU_ONESIDED_FLAG_SPS(1));
+        for (int i = 0; i < 200; i++)
+            CHECK_RC(utofu_poll_mrq(end.vcq, 0, &notice), UTOFU_ERR_NOT_FOUND);
+        fault(AD_FAULT_HOLD, 0);
+        for (int i = 0; i < 2; i++) {
+            CHECK_OK(ut_await_mrq(end.vcq, &notice));
+            CHECK(notice.edata == (notice.notice_type == UTOFU_MRQ_TYPE_RMT_PUT ? 9 : 1));
+        }
+        CHECK(fetch_word(LONG - 8) == word_of(value()));
+    }
+    ut_barrier();
+    ut_end_close(&target);
+    close_ends();
+}
+
+Test(rails, a_schedule_pointer_moves_behind_all_parts)
+{
+    run(check_schedule);
+}
+
 /*
  * What breaks
  */
