@@ -57,7 +57,8 @@ struct soak_board {
     _Atomic uint64_t stop;   /* by scripts/soak: the next epoch is not begun */
     _Atomic uint64_t dead;   /* by scripts/soak: bits of the ranks that it has killed */
     _Atomic uint64_t ended;  /* by rank 0: one more than the number of epochs to be done */
-    _Atomic uint64_t unused[58];
+    _Atomic uint64_t victim; /* by scripts/soak, of host 0: a rank to be killed, plus one */
+    _Atomic uint64_t unused[57];
     _Atomic uint64_t cells[UT_NUM_CELLS];
     struct soak_seat seat[SOAK_MAX_PROCS];
 };

@@ -513,6 +513,11 @@ static void comm_check(void)
 
 static void comm_close(void)
 {
+    if (thread_runs) { /* a process was killed before the epoch began */
+        atomic_store(&own[1].mrq_done, true);
+        pthread_join(thread, NULL);
+        thread_runs = false;
+    }
     for (int i = 0; i < SOAK_PER_PROC; i++)
         close_one(&own[i]);
 }

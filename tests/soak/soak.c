@@ -10,6 +10,7 @@
  */
 #include "actor.h"
 
+#include <execinfo.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -200,8 +201,19 @@ static void parse(int argc, char **argv)
         actors[num_actors++] = &soak_ring;
 }
 
+/* Shows where the process crashes, for the report of scripts/soak. */
+static void show_stack(int number)
+{
+    void *frames[64];
+
+    signal(number, SIG_DFL);
+    backtrace_symbols_fd(frames, backtrace(frames, 64), STDERR_FILENO);
+    raise(number);
+}
+
 int main(int argc, char **argv)
 {
+    void *frame;
     const char *rank = getenv("UTOFU_RANK"), *size = getenv("UTOFU_SIZE");
 
     if (argc < 2 || !rank || !size || atoi(size) > SOAK_MAX_PROCS) {
@@ -209,6 +221,9 @@ int main(int argc, char **argv)
         return 2;
     }
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    backtrace(&frame, 1); /* loads the libraries that the handler needs */
+    signal(SIGSEGV, show_stack);
+    signal(SIGBUS, show_stack);
     soak_board_open(argv[1], atoi(rank), atoi(size));
     parse(argc, argv);
     for (int i = 0; i < num_actors; i++)
