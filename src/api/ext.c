@@ -141,7 +141,7 @@ int utofu_query_rank_node(uint32_t rank, uint32_t *node, uint8_t coords[])
 
 int utofu_wait_vcqs(const utofu_vcq_hdl_t vcq_hdls[], size_t num_vcqs, int64_t timeout_us)
 {
-    size_t bad = 0;
+    utofu_vcq_hdl_t bad = 0;
 
     if (!vcq_hdls)
         return UT_REFUSE(UTOFU_ERR_INVALID_POINTER, "vcq_hdls is NULL");
@@ -152,7 +152,7 @@ int utofu_wait_vcqs(const utofu_vcq_hdl_t vcq_hdls[], size_t num_vcqs, int64_t t
     int rc = ut_wait_for_any(vcq_hdls, num_vcqs, timeout_us, &bad);
     switch (rc) {
     case UTOFU_ERR_INVALID_VCQ_HDL:
-        return ut_refuse_handle(vcq_hdls[bad]);
+        return ut_refuse_handle(bad);
     case UTOFU_ERR_OUT_OF_MEMORY:
         return UT_DECLINE(rc, "no memory to wait for %zu VCQs", num_vcqs);
     case UTOFU_ERR_OUT_OF_RESOURCE:

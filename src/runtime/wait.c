@@ -38,14 +38,14 @@ static bool is_due(struct ut_vcq *vcq)
 }
 
 /* Polls all VCQs, so that a bad handle is found. */
-static int poll_all(const utofu_vcq_hdl_t handles[], size_t num, size_t *bad)
+static int poll_all(const utofu_vcq_hdl_t handles[], size_t num, utofu_vcq_hdl_t *bad)
 {
     int rc = UTOFU_ERR_NOT_FOUND;
 
     for (size_t i = 0; i < num; i++) {
         struct ut_vcq *vcq = ut_vcq_enter_any(handles[i]);
         if (!vcq) {
-            *bad = i;
+            *bad = handles[i];
             return UTOFU_ERR_INVALID_VCQ_HDL;
         }
         vcq->poll_count++;
@@ -68,6 +68,7 @@ static int enter_one(utofu_vcq_hdl_t handle, struct ut_wait *wait, struct ut_wai
     if (vcq->check)
         ut_engine_start_held(vcq, UINT32_MAX);
     wait->vcq = vcq;
+    wait->handle = ut_handle_plain(handle);
     if (vcq->wait_ended || ut_engine_has_entry(vcq)) {
         vcq->wait_ended = false;
         rc = UTOFU_SUCCESS;
@@ -196,8 +197,8 @@ static void give_eventfd(int fd)
         ut_fd_close(fd);
 }
 
-static int wait_in(const utofu_vcq_hdl_t handles[], size_t num, int64_t timeout_us, size_t *bad,
-                   struct ut_wait *waits)
+static int wait_in(const utofu_vcq_hdl_t handles[], size_t num, int64_t timeout_us,
+                   utofu_vcq_hdl_t *bad, struct ut_wait *waits)
 {
     struct ut_waiter waiter = {.since_ms = ut_now_ms()};
     struct timespec end;
@@ -211,7 +212,7 @@ static int wait_in(const utofu_vcq_hdl_t handles[], size_t num, int64_t timeout_
     while (n < num && rc == UTOFU_ERR_NOT_FOUND && !ut_waiter_has_ended(&waiter)) {
         rc = enter_one(handles[n], &waits[n], &waiter);
         if (rc == UTOFU_ERR_INVALID_VCQ_HDL)
-            *bad = n;
+            *bad = handles[n];
         else
             n++;
     }
@@ -219,18 +220,18 @@ static int wait_in(const utofu_vcq_hdl_t handles[], size_t num, int64_t timeout_
         rc = sleep_until(&waiter, timeout_us > 0 ? &end : NULL);
     leave_all(waits, n);
     give_eventfd(waiter.fd);
-    /* freeing a VCQ ends the wait, too */
-    for (size_t i = 0; i < num && rc == UTOFU_SUCCESS; i++) {
-        if (__atomic_load_n(&ut_vcq_at(handles[i])->handle, __ATOMIC_RELAXED) !=
-            ut_handle_plain(handles[i])) {
-            *bad = i;
+    /* freeing a VCQ ends the wait, too; the thread that has freed it may have changed `handles` */
+    for (size_t i = 0; i < n && rc == UTOFU_SUCCESS; i++) {
+        if (__atomic_load_n(&waits[i].vcq->handle, __ATOMIC_RELAXED) != waits[i].handle) {
+            *bad = waits[i].handle;
             rc = UTOFU_ERR_INVALID_VCQ_HDL;
         }
     }
     return rc;
 }
 
-int ut_wait_for_any(const utofu_vcq_hdl_t handles[], size_t num, int64_t timeout_us, size_t *bad)
+int ut_wait_for_any(const utofu_vcq_hdl_t handles[], size_t num, int64_t timeout_us,
+                    utofu_vcq_hdl_t *bad)
 {
     struct ut_wait few[FEW] = {{0}}, *waits = few;
     int rc = poll_all(handles, num, bad);

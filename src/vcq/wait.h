@@ -25,6 +25,7 @@ struct ut_waiter {
  * held. */
 struct ut_wait {
     struct ut_vcq *vcq;
+    utofu_vcq_hdl_t handle; /* of the VCQ, when the wait began */
     struct ut_waiter *waiter;
     struct ut_wait *next;
     bool listed;

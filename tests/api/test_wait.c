@@ -5,9 +5,11 @@
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -474,6 +476,56 @@ static void freed(void *arg)
         ut_end_close(&end);
         pthread_join(h.thread, NULL);
     }
+}
+
+static _Atomic int waiting_tid;
+
+static void *wait_on_own_variable(void *arg)
+{
+    struct helper *h = arg;
+
+    waiting_tid = gettid();
+    CHECK_RC(utofu_wait_vcqs(&h->end->vcq, 1, FOR_EVER), UTOFU_ERR_INVALID_VCQ_HDL);
+    return NULL;
+}
+
+static bool is_in_ppoll(int tid)
+{
+    char path[64];
+    long call = -1;
+
+    snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", tid);
+    FILE *f = fopen(path, "r");
+    if (f && fscanf(f, "%ld", &call) != 1)
+        call = -1;
+    if (f)
+        fclose(f);
+    return call == SYS_ppoll;
+}
+
+/* The variable with the handle is cleared while the thread sleeps, before the VCQ is freed. */
+static void cleared(void *arg)
+{
+    struct ut_end end;
+    struct helper h;
+
+    (void)arg;
+    for (int round = 0; round < ROUNDS / 10; round++) {
+        ut_end_open(&end, 0, UTOFU_VCQ_FLAG_THREAD_SAFE, 4096);
+        struct ut_end variable = end;
+        waiting_tid = 0;
+        start(&h, &variable, 1, wait_on_own_variable);
+        while (waiting_tid == 0 || !is_in_ppoll(waiting_tid))
+            ut_relax();
+        variable.vcq = 0;
+        ut_end_close(&end);
+        pthread_join(h.thread, NULL);
+    }
+}
+
+Test(wait, handle_that_is_cleared_does_not_matter)
+{
+    ut_run(&(struct ut_run_opts){.n = 1, .env = {"UTOFU_LOG_LEVEL=error"}}, cleared, NULL);
 }
 
 Test(wait, a_vcq_that_is_freed_ends_it)
