@@ -6,7 +6,11 @@
  */
 #include "actor.h"
 
+#include <stdatomic.h>
 #include <string.h>
+
+/* The cell of the board that says how far the token is: the epoch * CELL_EPOCH + answered hops. */
+enum { CELL = 448, CELL_EPOCH = 1024, CUT = CELL_EPOCH - 1 };
 
 enum { LAPS = 4, HOPS = LAPS * SOAK_MAX_PROCS, SLOT = 4096, MOST_NOPS = 5 };
 
@@ -32,6 +36,24 @@ static int lcl, rmt, tcq, want_lcl, want_rmt, want_tcq;
 static int rank_of(int hop)
 {
     return (plan.starter + hop) % ut_size;
+}
+
+/* Tells the others how many hops have their local notice. CUT: one has failed. */
+static void answered(int hops)
+{
+    uint64_t value = (now_epoch + 1) * CELL_EPOCH + (uint64_t)hops, old = atomic_load(ut_cell(CELL));
+
+    while (old < value && !atomic_compare_exchange_weak(ut_cell(CELL), &old, value))
+        ;
+}
+
+/* After a process was killed: the token will not move any more. */
+static bool is_cut(void)
+{
+    uint64_t value = atomic_load(ut_cell(CELL));
+    int hops = value / CELL_EPOCH == now_epoch + 1 ? (int)(value % CELL_EPOCH) : 0;
+
+    return hops >= plan.hops || soak_is_dead(rank_of(hops));
 }
 
 static void ring_open(void)
@@ -143,6 +165,7 @@ static void check_notice(const struct utofu_mrq_notice *notice)
     if (local) {
         hop = (int)notice->edata + 1;
         CHECK(hop - 1 < plan.hops && rank_of(hop - 1) == ut_rank);
+        answered(hop);
         lcl++;
         return;
     }
@@ -163,9 +186,10 @@ static bool poll(void)
     int rc = utofu_poll_mrq(end.vcq, 0, &notice);
     bool found = rc != UTOFU_ERR_NOT_FOUND;
 
-    if (rc == UTOFU_ERR_MRQ_PEER)
+    if (rc == UTOFU_ERR_MRQ_PEER) {
         soak_expect_dead(rank_of((int)notice.edata + 1), "a hop to it failed");
-    else if (found) {
+        answered(CUT);
+    } else if (found) {
         CHECK_OK(rc);
         check_notice(&notice);
     }
@@ -195,8 +219,8 @@ static bool ring_step(void)
 
 static bool ring_is_done(void)
 {
-    if (soak_any_dead())
-        return true; /* the ring is cut */
+    if (begun && soak_any_dead() && is_cut())
+        return true;
     return begun && next_hop >= plan.hops && lcl == want_lcl && rmt == want_rmt && tcq == want_tcq;
 }
 
