@@ -27,13 +27,18 @@ static void point_to_point(void)
     if (rank == 0) {
         MPI_Irecv(in, 100, MPI_DOUBLE, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, requests);
         MPI_Wait(requests, MPI_STATUS_IGNORE);
+    } else if (rank == 2) {
+        MPI_Ssend(out, 1, MPI_DOUBLE, 0, 7, MPI_COMM_WORLD);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0) {
         MPI_Irecv(in, 100, MPI_DOUBLE, 1, 10, MPI_COMM_WORLD, requests);
         while (!flag)
             MPI_Test(requests, &flag, MPI_STATUS_IGNORE);
         MPI_Probe(MPI_ANY_SOURCE, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         MPI_Recv(in, 1, MPI_DOUBLE, 3, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    } else {
-        MPI_Ssend(out, 1, MPI_DOUBLE, 0, rank == 1 ? 10 : rank == 2 ? 7 : 9, MPI_COMM_WORLD);
+    } else if (rank != 2) {
+        MPI_Ssend(out, 1, MPI_DOUBLE, 0, rank == 1 ? 10 : 9, MPI_COMM_WORLD);
     }
 }
 

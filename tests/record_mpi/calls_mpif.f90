@@ -36,7 +36,7 @@ program calls
     call MPI_Send(outgoing, 1, MPI_DOUBLE_PRECISION, 0, 7, MPI_COMM_WORLD, ierr)
   end if
   call MPI_Allreduce(MPI_IN_PLACE, sums, 2, MPI_DOUBLE_PRECISION, MPI_SUM, MPI_COMM_WORLD, ierr)
-  call MPI_Gather(MPI_IN_PLACE, 1, MPI_DOUBLE_PRECISION, incoming, 1, MPI_DOUBLE_PRECISION, rank, MPI_COMM_SELF, ierr)
+  call MPI_Gather(MPI_IN_PLACE, 1, MPI_DOUBLE_PRECISION, incoming, 1, MPI_DOUBLE_PRECISION, 0, MPI_COMM_SELF, ierr)
   call MPI_Comm_split(MPI_COMM_WORLD, mod(rank, 2), 0, half, ierr)
   call MPI_Barrier(half, ierr)
   call MPI_Comm_free(half, ierr)

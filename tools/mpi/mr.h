@@ -65,6 +65,8 @@ struct mr_posted {
 
 /* Enters a request. Returns its number. persistent: `posted` is written by each start. */
 int64_t mr_request_add(MPI_Request request, bool wildcard, const struct mr_posted *persistent);
+/* The program frees a request: the message of a send goes on, the end of a receive is not seen. */
+void mr_request_forget(MPI_Request request);
 /* How many receives with MPI_ANY_SOURCE or MPI_ANY_TAG have not been completed. */
 extern int mr_num_wildcards;
 /* Requests are complete. was: the handles before the call; done: which of them, NULL: all;

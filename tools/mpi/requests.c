@@ -131,18 +131,21 @@ void mr_completed(uint64_t begin, int num, const MPI_Request was[], const int do
     pthread_mutex_unlock(&known.lock);
 }
 
-/* The message of a send goes on. Of a receive nobody sees the end. */
+void mr_request_forget(MPI_Request handle)
+{
+    pthread_mutex_lock(&known.lock);
+    struct request *r = find_request(handle);
+    if (r) {
+        if (r->active)
+            count_wildcards(r, -1);
+        remove_request(r);
+    }
+    pthread_mutex_unlock(&known.lock);
+}
+
 MR_EXPORT int MPI_Request_free(MPI_Request *request)
 {
-    if (mr_enter()) {
-        pthread_mutex_lock(&known.lock);
-        struct request *r = find_request(*request);
-        if (r) {
-            if (r->active)
-                count_wildcards(r, -1);
-            remove_request(r);
-        }
-        pthread_mutex_unlock(&known.lock);
-    }
+    if (mr_enter())
+        mr_request_forget(*request);
     return PMPI_Request_free(request);
 }
