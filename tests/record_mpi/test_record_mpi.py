@@ -128,9 +128,12 @@ def test_fortran(folder):
         if not program:
             print(f"{name}: no compiler")
             continue
-        wanted = [(MPI_SEND, [WORLD, 1, 1, 40, -1, 0]) if w == POINT_TO_POINT[0] else w for w in IN_FORTRAN]
-        compare(f"{name}: rank 0 records what it calls", calls_of(run(folder, "f", 4, [program])[0]), wanted)
-        predict(sorted(glob.glob(folder + "/f.*.rec")))
+        # mpi_f08 of MPICH: procedures without a buffer call PMPI_* themselves, so all are left out
+        known = name == "mpif.h" or "openmpi" in LIBRARY
+        paths = run(folder, "f", 4, [program])
+        compare(f"{name}: rank 0 records what it calls", calls_of(paths[0]), IN_FORTRAN if known else [])
+        told = predict(paths)["mpi"]
+        check(f"{name}: utofu-model says so", told == ("recorded" if known else "missing"), told)
 
 
 def halo(paths):
