@@ -148,10 +148,14 @@ static void on_injected(void *arg, const struct um_send *send, double at)
     struct um_sim *s = arg;
     const struct um_machine *m = s->machine;
 
+    double packet = send->bytes < m->packet_mtu ? send->bytes : m->packet_mtu;
+
+    /* the data have been read, and have left */
     if (send->tag2 >= UM_MPI_FLIGHT)
         return;
     if (send->tag2 != ANSWER)
-        mark_later(s, send->tag, UM_MARK_TCQ, at + send->before + m->tni_tcq_ns);
+        mark_later(s, send->tag, UM_MARK_TCQ,
+                   at + send->before + packet / m->tni_packet_rate + m->tni_tcq_ns);
     else if (s->program->comms[send->tag].kind == UM_GET)
         mark_later(s, send->tag, UM_MARK_REMOTE, at + m->tni_mrq_ns);
 }

@@ -34,6 +34,7 @@ enum { UM_ANY = 0, UM_MOST_COUNT = 65535 };
     PARAMETER(packet, mtu, 1, UM_ANY)                                                              \
     PARAMETER(packet, overhead, 0, UM_ANY)                                                         \
     PARAMETER(packet, buffered, 1, UM_ANY)                                                         \
+    PARAMETER(packet, queued, 1, UM_ANY)                                                           \
     PARAMETER(barrier, start_ns, 0, UM_ANY)                                                        \
     PARAMETER(barrier, gate_ns, 0, UM_ANY)                                                         \
     PARAMETER(barrier, signal_ns, 0, UM_ANY)                                                       \

@@ -20,14 +20,19 @@ struct um_flight {
     uint32_t trains, injected, arrived, window;
     double train; /* bytes of a train, but for the last one */
     double mtu;
-    bool waits; /* for an arrival, before the next train is injected */
-    uint32_t *route;
+    bool waits;      /* for an arrival, before the next train is injected */
+    uint32_t *route; /* link * UM_CLASSES + class: the input behind it */
     unsigned int hops;
 };
 
 struct um_queue {
     uint32_t head, tail;
     bool busy;
+};
+
+struct um_train {
+    uint32_t flight, number, hop; /* hop: links that it has passed */
+    uint32_t next;                /* in its input, or of the free ones */
 };
 
 void um_network_open(struct um_network *n, size_t num_queues)
@@ -37,6 +42,14 @@ void um_network_open(struct um_network *n, size_t num_queues)
     n->tnis = um_calloc((size_t)n->place->num_nodes * n->num_tnis, sizeof(*n->tnis));
     for (size_t i = 0; i < (size_t)n->place->num_nodes * n->num_tnis; i++)
         n->tnis[i].first_turn = n->tnis[i].last_turn = UM_NONE;
+    size_t links = n->place->num_links, tnis = (size_t)n->place->num_nodes * n->num_tnis;
+    n->inputs = um_calloc(links * UM_CLASSES + tnis, sizeof(*n->inputs));
+    n->outputs = um_calloc(links + tnis, sizeof(*n->outputs));
+    for (size_t i = 0; i < links * UM_CLASSES + tnis; i++)
+        n->inputs[i].head = n->inputs[i].tail = n->inputs[i].next = UM_NONE;
+    for (size_t i = 0; i < links + tnis; i++)
+        n->outputs[i].first = n->outputs[i].last = UM_NONE;
+    n->free_trains = UM_NONE;
     n->queues = um_calloc(num_queues, sizeof(*n->queues));
     n->num_queues = num_queues;
     for (size_t i = 0; i < num_queues; i++)
@@ -46,6 +59,9 @@ void um_network_open(struct um_network *n, size_t num_queues)
 
 void um_network_close(struct um_network *n)
 {
+    free(n->inputs);
+    free(n->outputs);
+    free(n->trains);
     free(n->links);
     free(n->tnis);
     free(n->queues);
@@ -55,6 +71,11 @@ void um_network_close(struct um_network *n)
 static struct um_tni *tni_of(const struct um_network *n, uint32_t node, uint16_t tni)
 {
     return &n->tnis[(size_t)node * n->num_tnis + tni % n->num_tnis];
+}
+
+static uint32_t number_of_tni(const struct um_network *n, uint32_t node, uint16_t tni)
+{
+    return node * n->num_tnis + tni % n->num_tnis;
 }
 
 static uint32_t new_flight(struct um_network *n)
@@ -123,6 +144,7 @@ static void begin_flight(struct um_network *n, uint32_t index, double at)
 void um_network_send(struct um_network *n, uint32_t queue, const struct um_send *send, double at)
 {
     uint32_t links[UM_MOST_HOPS], index = new_flight(n);
+    uint8_t classes[UM_MOST_HOPS];
     struct um_flight *f = &n->flights[index];
     struct um_queue *q = &n->queues[queue];
 
@@ -130,7 +152,9 @@ void um_network_send(struct um_network *n, uint32_t queue, const struct um_send 
     cut_flight(n->machine, f);
     f->hops = um_route(n->place, send->from, send->to, send->path, links);
     f->route = um_calloc(f->hops, sizeof(*f->route));
-    memcpy(f->route, links, f->hops * sizeof(*links));
+    um_route_classes(n->place, links, f->hops, classes);
+    for (unsigned int i = 0; i < f->hops; i++)
+        f->route[i] = links[i] * UM_CLASSES + classes[i];
     if (q->tail != UM_NONE)
         n->flights[q->tail].next = index;
     else
@@ -196,37 +220,185 @@ static void serve_tni(struct um_network *n, uint32_t tni, double now)
     um_events_add(n->events, n->tnis[tni].send_free_at, UM_EVENT_INJECT, tni, 0, 0);
 }
 
-static void receive_train(struct um_network *n, uint32_t index, uint32_t train, double now)
+/* The link, or the TNI that receives, which a train goes to. */
+static uint32_t output_of(const struct um_network *n, const struct um_train *t)
 {
-    const struct um_machine *m = n->machine;
-    const struct um_flight *f = &n->flights[index];
-    struct um_tni *t = tni_of(n, f->send.to, f->send.to_tni);
-    double takes = wire_of(m, f, train) / m->tni_rate;
-    double begin = t->receive_free_at > now ? t->receive_free_at : now;
+    const struct um_flight *f = &n->flights[t->flight];
 
-    t->receive_free_at = begin + takes;
-    t->receive_busy += takes;
-    t->received += bytes_of(f, train);
-    um_events_add(n->events, begin + takes + f->send.after, UM_EVENT_ARRIVE, index, train, 0);
+    return t->hop < f->hops ? f->route[t->hop] / UM_CLASSES
+                            : n->place->num_links + number_of_tni(n, f->send.to, f->send.to_tni);
 }
 
-static void pass_link(struct um_network *n, uint32_t index, uint32_t train, uint32_t number,
-                      double now)
+static void receive_train(struct um_network *n, const struct um_train *t, double takes, double now)
 {
-    const struct um_machine *m = n->machine;
-    const struct um_flight *f = &n->flights[index];
+    const struct um_flight *f = &n->flights[t->flight];
+    struct um_tni *tni = tni_of(n, f->send.to, f->send.to_tni);
 
-    if (number == f->hops) {
-        receive_train(n, index, train, now);
-        return;
-    }
-    struct um_link *l = &n->links[f->route[number]];
-    double takes = wire_of(m, f, train) / m->link_rate;
-    double begin = l->free_at > now ? l->free_at : now;
-    l->free_at = begin + takes;
+    tni->receive_busy += takes;
+    tni->received += bytes_of(f, t->number);
+    um_events_add(n->events, now + takes + f->send.after, UM_EVENT_ARRIVE, t->flight, t->number, 0);
+}
+
+static void pass_link(struct um_network *n, const struct um_train *t, double takes, double now)
+{
+    const struct um_flight *f = &n->flights[t->flight];
+    struct um_link *l = &n->links[f->route[t->hop] / UM_CLASSES];
+
     l->busy += takes;
-    l->bytes += bytes_of(f, train);
-    um_events_add(n->events, begin + m->link_hop_ns, UM_EVENT_HOP, index, train, number + 1);
+    l->bytes += bytes_of(f, t->number);
+    um_events_add(n->events, now + n->machine->link_hop_ns, UM_EVENT_HOP, t->flight, t->number,
+                  t->hop + 1);
+}
+
+/* Is there room for the first train of an input in the queue behind its output? A train that is
+ * longer than the room passes alone. */
+static bool has_room(const struct um_network *n, uint32_t input)
+{
+    const struct um_train *t = &n->trains[n->inputs[input].head];
+    const struct um_flight *f = &n->flights[t->flight];
+
+    if (t->hop == f->hops)
+        return true;
+    double held = n->inputs[f->route[t->hop]].held;
+    return held <= 0 || held + bytes_of(f, t->number) <= n->machine->packet_queued;
+}
+
+/* A train has left an input, whose link may have waited for that. */
+static void make_room(struct um_network *n, uint32_t input, double bytes, double at)
+{
+    uint32_t link = input / UM_CLASSES;
+
+    if (link >= n->place->num_links)
+        return;
+    n->inputs[input].held -= bytes;
+    if (n->outputs[link].blocked) {
+        n->outputs[link].blocked = false;
+        n->outputs[link].pending = true;
+        um_events_add(n->events, at, UM_EVENT_OUTPUT, link, 0, 0);
+    }
+}
+
+/* The first train of an input goes on. */
+static void pass_output(struct um_network *n, uint32_t input, uint32_t output, double now)
+{
+    struct um_input *in = &n->inputs[input];
+    uint32_t index = in->head;
+    struct um_train t = n->trains[index];
+    bool is_link = output < n->place->num_links;
+    double takes = wire_of(n->machine, &n->flights[t.flight], t.number) /
+                   (is_link ? n->machine->link_rate : n->machine->tni_rate);
+
+    in->head = t.next;
+    if (in->head == UM_NONE)
+        in->tail = UM_NONE;
+    n->trains[index].next = n->free_trains;
+    n->free_trains = index;
+    in->free_at = n->outputs[output].free_at = now + takes;
+    double bytes = bytes_of(&n->flights[t.flight], t.number);
+    if (is_link) {
+        n->inputs[n->flights[t.flight].route[t.hop]].held += bytes;
+        pass_link(n, &t, takes, now);
+    } else {
+        receive_train(n, &t, takes, now);
+    }
+    make_room(n, input, bytes, now + takes);
+}
+
+static void await_output(struct um_network *n, uint32_t input, uint32_t output, double now)
+{
+    struct um_output *out = &n->outputs[output];
+
+    n->inputs[input].pending = true;
+    n->inputs[input].next = UM_NONE;
+    if (out->first == UM_NONE)
+        out->first = input;
+    else
+        n->inputs[out->last].next = input;
+    out->last = input;
+    if (!out->pending)
+        um_events_add(n->events, out->free_at > now ? out->free_at : now, UM_EVENT_OUTPUT, output,
+                      0, 0);
+    out->pending = true;
+    out->blocked = false;
+}
+
+/* Lets the first train of an input go on, or notes what it waits for. */
+static void serve_input(struct um_network *n, uint32_t input, double now)
+{
+    struct um_input *in = &n->inputs[input];
+
+    if (in->head == UM_NONE || in->pending)
+        return;
+    uint32_t output = output_of(n, &n->trains[in->head]);
+    struct um_output *out = &n->outputs[output];
+    if (in->free_at > now) {
+        in->pending = true;
+        um_events_add(n->events, in->free_at, UM_EVENT_INPUT, input, 0, 0);
+    } else if (out->free_at > now || out->first != UM_NONE || !has_room(n, input)) {
+        await_output(n, input, output, now);
+    } else {
+        pass_output(n, input, output, now);
+        serve_input(n, input, now);
+    }
+}
+
+static void serve_output(struct um_network *n, uint32_t output, double now)
+{
+    struct um_output *out = &n->outputs[output];
+    uint32_t input = out->first, before = UM_NONE;
+
+    out->pending = false;
+    while (input != UM_NONE && !has_room(n, input)) {
+        before = input;
+        input = n->inputs[input].next;
+    }
+    out->blocked = input == UM_NONE;
+    if (input == UM_NONE)
+        return;
+    if (before == UM_NONE)
+        out->first = n->inputs[input].next;
+    else
+        n->inputs[before].next = n->inputs[input].next;
+    if (out->last == input)
+        out->last = before;
+    n->inputs[input].pending = false;
+    pass_output(n, input, output, now);
+    out->pending = out->first != UM_NONE;
+    if (out->pending)
+        um_events_add(n->events, out->free_at, UM_EVENT_OUTPUT, output, 0, 0);
+    serve_input(n, input, now);
+}
+
+static uint32_t new_train(struct um_network *n)
+{
+    uint32_t index = n->free_trains;
+
+    if (index != UM_NONE) {
+        n->free_trains = n->trains[index].next;
+        return index;
+    }
+    n->trains = um_grow(n->trains, n->num_trains, &n->room_trains, sizeof(*n->trains));
+    return (uint32_t)n->num_trains++;
+}
+
+/* A train has passed so many links. */
+static void enter_node(struct um_network *n, uint32_t flight, uint32_t number, uint32_t hop,
+                       double now)
+{
+    const struct um_flight *f = &n->flights[flight];
+    uint32_t input =
+        hop ? f->route[hop - 1]
+            : n->place->num_links * UM_CLASSES + number_of_tni(n, f->send.from, f->send.from_tni);
+    struct um_input *in = &n->inputs[input];
+    uint32_t index = new_train(n);
+
+    n->trains[index] = (struct um_train){flight, number, hop, UM_NONE};
+    if (in->tail == UM_NONE)
+        in->head = index;
+    else
+        n->trains[in->tail].next = index;
+    in->tail = index;
+    serve_input(n, input, now);
 }
 
 static void note_arrival(struct um_network *n, uint32_t index, double now)
@@ -255,7 +427,12 @@ void um_network_event(struct um_network *n, const struct um_event *e)
     else if (e->kind == UM_EVENT_TURN)
         take_turn(n, e->a, e->at);
     else if (e->kind == UM_EVENT_HOP)
-        pass_link(n, e->a, e->b, e->c, e->at);
+        enter_node(n, e->a, e->b, e->c, e->at);
+    else if (e->kind == UM_EVENT_INPUT) {
+        n->inputs[e->a].pending = false;
+        serve_input(n, e->a, e->at);
+    } else if (e->kind == UM_EVENT_OUTPUT)
+        serve_output(n, e->a, e->at);
     else
         note_arrival(n, e->a, e->at);
 }

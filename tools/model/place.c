@@ -230,6 +230,31 @@ unsigned int um_route(const struct um_place *p, uint32_t from, uint32_t to, cons
                                            : route_tree(p, from, to, links);
 }
 
+/* How far in its route a link of an axis can be: twice in the unit, once in x, y, z. */
+static const uint8_t first_places[] = {3, 4, 5, 2, 0, 1}, last_places[] = {3, 4, 5, 6, 8, 7};
+
+void um_route_classes(const struct um_place *p, const uint32_t *links, unsigned int num,
+                      uint8_t *classes)
+{
+    static const uint8_t axis_of_port[UM_PORTS] = {X, X, Y, Y, Z, Z, A, B, B, C};
+    unsigned int place = 0;
+    bool wrapped = false;
+
+    for (unsigned int i = 0; i < num; i++) {
+        classes[i] = 0;
+        if (p->machine->topology != UM_TOFU)
+            continue;
+        unsigned int port = links[i] % UM_PORTS, axis = axis_of_port[port];
+        unsigned int next = first_places[axis] >= place ? first_places[axis] : last_places[axis];
+        uint8_t at[6];
+        wrapped = wrapped && next == place;
+        place = next;
+        um_node_coords(p, links[i] / UM_PORTS, at);
+        classes[i] = place < 3 ? 0 : place > 5 ? 3 : wrapped ? 2 : 1;
+        wrapped = wrapped || at[axis] == (port % 2 ? 0 : p->extent[axis] - 1);
+    }
+}
+
 static void name_tree_link(const struct um_place *p, uint32_t link, char *text, size_t size)
 {
     uint32_t spines = (uint32_t)p->machine->spines;

@@ -38,6 +38,12 @@ void um_place_processes(struct um_place *place, const struct um_machine *machine
 unsigned int um_route(const struct um_place *place, uint32_t from, uint32_t to,
                       const uint8_t path[3], uint32_t links[UM_MOST_HOPS]);
 
+/* Classes of the links of a route: no circle of routes waits for links of one class. The way to the
+ * a, b, c of the path; x, y, z; the same behind the end of a torus; the way to the target. */
+enum { UM_CLASSES = 4 };
+void um_route_classes(const struct um_place *place, const uint32_t *links, unsigned int num,
+                      uint8_t *classes);
+
 /* "link b+ of node 4 (0,0,0,0,2,0)" */
 void um_link_name(const struct um_place *place, uint32_t link, char *text, size_t size);
 void um_node_coords(const struct um_place *place, uint32_t node, uint8_t coords[6]);

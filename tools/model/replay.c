@@ -38,6 +38,9 @@ static enum um_mark mark_of_notice(const struct um_op *op)
 static bool wait_for_all(struct um_sim *s, uint32_t thread, const struct um_op *op,
                          struct um_ready *ready)
 {
+    double looked =
+        ready->at; /* what the network has written is in no cache: each look takes time */
+
     double from = ready->at;
 
     for (uint32_t i = op->seen; i != UM_NONE; i = s->program->seen[i].next) {
@@ -47,7 +50,10 @@ static bool wait_for_all(struct um_sim *s, uint32_t thread, const struct um_op *
         double latency = notice ? s->machine->cpu_poll_ns : s->machine->cpu_see_ns;
         if (!wait_for_mark(s, thread, seen->comm, mark, latency, (enum um_basis)seen->basis, ready))
             return false;
+        looked += notice ? 0 : latency;
     }
+    if (looked > ready->at)
+        *ready = (struct ready){looked, UM_NONE, false, UM_NOTICED};
     if (op->has_notice)
         return wait_for_mark(s, thread, op->which, mark_of_notice(op), 0, UM_NOTICED, ready);
     if (op->kind == UM_OP_RESULT) {
