@@ -20,6 +20,7 @@
 #include "model/compare.h"
 #include "model/fail.h"
 #include "model/match.h"
+#include "model/noise.h"
 #include "model/recording.h"
 #include "model/report.h"
 #include "model/sim.h"
@@ -42,6 +43,9 @@ static const char help_text[] =
     "                          allocation=XxYxZ, torus=AXES, bytes=F (F times the\n"
     "                          bytes), or KEY=VALUE of the machine, such as\n"
     "                          link.hop_ns=150\n"
+    "      --noise SEED        run 21 times more with noise, drawn from this number: threads\n"
+    "                          begin late, and the system interrupts them; print medians\n"
+    "                          and deciles. Without it, the result is the best case\n"
     "      --compare           print what was measured beside what the model tells, for each\n"
     "                          region, kind of wait and size, those that differ most\n"
     "                          first, and which keys of the machine would explain it;\n"
@@ -60,7 +64,7 @@ static const char help_text[] =
     "Exit status: 0, 1 when a file cannot be read or is not a whole recording, 2 for\n"
     "wrong usage.\n";
 
-enum { TORUS = 256, COMPUTE, MAP, COMPARE, FIT, PARTIAL };
+enum { TORUS = 256, COMPUTE, MAP, COMPARE, FIT, PARTIAL, NOISE };
 
 static const struct option options[] = {{"machine", required_argument, NULL, 'm'},
                                         {"allocation", required_argument, NULL, 'a'},
@@ -71,6 +75,7 @@ static const struct option options[] = {{"machine", required_argument, NULL, 'm'
                                         {"compare", no_argument, NULL, COMPARE},
                                         {"fit", no_argument, NULL, FIT},
                                         {"partial", no_argument, NULL, PARTIAL},
+                                        {"noise", required_argument, NULL, NOISE},
                                         {"json", no_argument, NULL, 'j'},
                                         {"timeline", required_argument, NULL, 't'},
                                         {"plot", required_argument, NULL, 'p'},
@@ -81,7 +86,8 @@ static const struct option options[] = {{"machine", required_argument, NULL, 'm'
 struct wishes {
     const char *machine, *allocation, *map, *torus, *what_if, *timeline, *plot;
     struct um_options options;
-    bool json, compare, fit, partial, has_compute;
+    uint64_t noise;
+    bool json, compare, fit, partial, has_compute, has_noise;
 };
 
 static double read_factor(const char *name, const char *text)
@@ -91,6 +97,17 @@ static double read_factor(const char *name, const char *text)
 
     if (end == text || *end || !isfinite(value) || value < 0)
         um_fail(UM_EXIT_USAGE, "%s '%s': expected a number that is not negative", name, text);
+    return value;
+}
+
+static uint64_t read_seed(const char *name, const char *text)
+{
+    char *end;
+
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (end == text || *end || errno || *text == '-')
+        um_fail(UM_EXIT_USAGE, "%s '%s': expected a whole number from 0 on", name, text);
     return value;
 }
 
@@ -127,6 +144,10 @@ static void read_options(struct wishes *w, int argc, char **argv)
             break;
         case PARTIAL:
             w->partial = true;
+            break;
+        case NOISE:
+            w->noise = read_seed("--noise", optarg);
+            w->has_noise = true;
             break;
         case 'j':
             w->json = true;
@@ -261,10 +282,13 @@ int main(int argc, char **argv)
         }
         return 0;
     }
+    struct um_noise noise;
+    if (w.has_noise)
+        um_noise_measure(&sim, w.noise, &noise);
     if (w.json)
-        um_report_json(&sim, beside, w.what_if);
+        um_report_json(&sim, beside, w.what_if, w.has_noise ? &noise : NULL);
     else
-        um_report_text(&sim, beside, w.what_if);
+        um_report_text(&sim, beside, w.what_if, w.has_noise ? &noise : NULL);
     if (w.timeline)
         um_report_timeline(&sim, w.timeline);
     if (w.plot)

@@ -477,6 +477,28 @@ def drift(folder):
           time_of(folder, job, "--compute", "1", machine=room) / rounds / 1e3 < 0.6 * ways)
 
 
+def test_noise(folder):
+    paths = gather(65536, 1, 5).write(folder)
+    best = predict(paths)
+    check("without noise, ranks in step are the best case", best["best_case"] and "best case" in model(paths).stdout)
+    one, again, two = (predict(paths, "--noise", seed) for seed in ("1", "1", "2"))
+    check("a seed gives the same again", one == again)
+    check("another one something else", one["noise"] != two["noise"])
+    deciles = one["noise"]["deciles_us"]
+    check("deciles in order, the median among them",
+          deciles == sorted(deciles) and len(deciles) == 9 and deciles[4] == one["noise"]["median_us"], deciles)
+    check("and above the best case", deciles[0] > best["time_us"], deciles)
+    check("regions, too", one["noise"]["regions"][0]["median_us"] > best["regions"][0]["mean_us"], one["noise"])
+    check("a result with noise is not called the best case", not one["best_case"])
+    quiet = changed_machine(folder, (r"^start_ns = 10000", "start_ns = 0"), (r"^interval_ns = .*", "interval_ns = 0"))
+    check("a quiet machine has no noise", set(predict(paths, "--noise", "1", machine=quiet)["noise"]["deciles_us"])
+          == {best["time_us"]})
+    often = changed_machine(folder, (r"^start_ns = 10000", "start_ns = 0"), (r"^interval_ns = .*", "interval_ns = 1e5"))
+    busy = predict(paths, "--noise", "1", machine=often)["noise"]["deciles_us"]
+    check("interruptions take time", busy[0] > best["time_us"] + 20, busy)
+    check("a seed is a number", model(paths, "--noise", "x").returncode == 2)
+
+
 def blocked(folder):
     """What waits for a busy TNI blocks what comes behind it by the same link, and goes elsewhere."""
     def time(*others):
@@ -489,8 +511,10 @@ def blocked(folder):
 def circles(folder):
     """Long puts round three tori at once, each as far as possible: no circle of links waits for itself."""
     size = 4
+
     def coords(rank):
         return (rank % size, rank // size % size, rank // size // size, 0, 0, 0)
+
     def far(rank):
         x, y, z = coords(rank)[:3]
         return (x + 2) % size + size * ((y + 2) % size) + size * size * ((z + 2) % size)
@@ -798,7 +822,8 @@ def basis(folder):
     check("one for a notice", shares("notice")[:2] == ([0, 100, 0], ""), shares("notice"))
     place = "rank 1, before its put of 8 B to rank 0 (call 2)"
     check("one that is concluded", shares("concluded")[:2] == ([0, 0, 100], place), shares("concluded"))
-    check("and what to do about it", "100 % concluded: put utofu_profile_seen there: " + place in shares("concluded")[2])
+    check("and what to do about it",
+          "100 % concluded: put utofu_profile_seen there: " + place in shares("concluded")[2])
 
 
 def early(folder):

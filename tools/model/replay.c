@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "model/fail.h"
+#include "model/noise.h"
 #include "model/mpi.h"
 #include "model/sim.h"
 
@@ -105,17 +106,22 @@ static void run_thread(struct um_sim *s, uint32_t thread)
     const struct um_thread *t = &s->program->threads[thread];
     struct um_thread_state *state = &s->threads[thread];
 
+    bool waited = state->waits;
     state->waits = false;
     for (; state->next < t->num_ops; state->next++) {
         const struct um_op *op = &t->ops[state->next];
         /* a thread that reads memory until it changes computes nothing meanwhile */
         double compute = op->seen == UM_NONE ? (double)op->compute * s->options.compute : 0;
-        double from = state->now + compute;
+        double from = waited ? state->from : um_noise_pass(s, thread, state->now + compute);
+        waited = false;
         struct um_ready ready = {from, UM_NONE, false, UM_NOTICED, false};
         if (!wait_for_all(s, thread, op, &ready)) {
             state->waits = true;
+            state->from = from;
             return;
         }
+        if (ready.at > from)
+            ready.at = um_noise_pass(s, thread, ready.at);
         double cost = cost_of(s, op);
         state->ops[state->next] =
             (struct um_op_state){ready.at,       ready.at + cost, ready.at - from, ready.cause,
@@ -165,11 +171,13 @@ void um_replay(struct um_sim *s)
     s->wake = wake_thread;
     um_comms_open(s);
     um_gates_open(s);
+    um_noise_open(s);
     um_mpi_open(s);
     s->threads = um_calloc(p->num_threads, sizeof(*s->threads));
     for (uint32_t i = 0; i < p->num_threads; i++) {
         s->threads[i].ops = um_calloc(p->threads[i].num_ops, sizeof(*s->threads[i].ops));
-        um_events_add(&s->events, 0, UM_EVENT_RUN, i, 0, 0);
+        s->threads[i].now = um_noise_start(s, i);
+        um_events_add(&s->events, s->threads[i].now, UM_EVENT_RUN, i, 0, 0);
     }
     while (um_events_next(&s->events, &e)) {
         if (e.kind < UM_EVENT_OTHERS)
@@ -194,6 +202,7 @@ void um_replay_close(struct um_sim *s)
     for (size_t i = 0; i < s->program->num_threads; i++)
         free(s->threads[i].ops);
     free(s->threads);
+    um_noise_close(s);
     um_gates_close(s);
     um_mpi_close(s);
     um_comms_close(s);

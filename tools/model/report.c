@@ -10,6 +10,7 @@
 
 #include "output.h"
 #include "model/fail.h"
+#include "model/noise.h"
 #include "model/mpi.h"
 #include "model/sums.h"
 
@@ -105,6 +106,26 @@ static void print_loads(const struct um_sim *s, const struct um_load *loads, uns
                loads[i].name);
 }
 
+static void print_deciles(const struct um_deciles *d, const char *name)
+{
+    printf("%12.3f %12.3f %12.3f  %s\n", us_of(d->at[0]), us_of(d->at[4]),
+           us_of(d->at[UM_DECILES - 1]), name);
+}
+
+/* Without noise: is the result that of ranks in step? */
+static void print_noise(const struct um_sim *s, const struct um_noise *noise)
+{
+    if (!noise && s->options.compute <= 0 && s->program->size > 1)
+        printf("(best case: all ranks begin at once and nothing disturbs them; --noise SEED)\n");
+    if (!noise)
+        return;
+    printf("\n%12s %12s %12s  with noise, %d runs of seed %" PRIu64 "\n", "1st decile", "median",
+           "9th decile", UM_NOISE_RUNS, noise->seed);
+    print_deciles(&noise->end, "(the job)");
+    for (size_t i = 0; i < s->program->num_regions; i++)
+        print_deciles(&noise->regions[i], s->program->regions[i]);
+}
+
 static void print_missing(const struct um_program *p)
 {
     if (um_mpi_is_missing(p))
@@ -113,7 +134,8 @@ static void print_missing(const struct um_program *p)
              "they wait for, are a guess (utofu-record records MPI, too)");
 }
 
-void um_report_text(const struct um_sim *s, const struct um_sim *other, const char *what_if)
+void um_report_text(const struct um_sim *s, const struct um_sim *other, const char *what_if,
+                    const struct um_noise *noise)
 {
     struct um_load loads[UM_LOADS];
     unsigned int num;
@@ -126,6 +148,7 @@ void um_report_text(const struct um_sim *s, const struct um_sim *other, const ch
     print_beside(s, other, what_if);
     if (s->options.compute <= 0)
         printf("(communication alone: --compute F counts recorded CPU time)\n");
+    print_noise(s, noise);
     if (s->program->failed)
         printf("(%" PRIu64 " communications failed when the program was recorded: they are taken "
                "for good ones)\n",
@@ -234,16 +257,46 @@ static json_t *run_of(const struct um_sim *s)
                                loads_of(s, links, num_links), "tnis", loads_of(s, tnis, num_tnis)));
 }
 
+static json_t *deciles_of(const struct um_deciles *d)
+{
+    json_t *array = need_json(json_array());
+
+    for (int i = 0; i < UM_DECILES; i++)
+        json_array_append_new(array, need_json(json_real(us_of(d->at[i]))));
+    return need_json(
+        json_pack("{s:f, s:o}", "median_us", us_of(d->at[UM_DECILES / 2]), "deciles_us", array));
+}
+
+static json_t *noise_of(const struct um_sim *s, const struct um_noise *noise)
+{
+    json_t *array = need_json(json_array());
+
+    for (size_t i = 0; i < s->program->num_regions; i++) {
+        json_t *region = deciles_of(&noise->regions[i]);
+        json_object_set_new(region, "name", need_json(json_string(s->program->regions[i])));
+        json_array_append_new(array, region);
+    }
+    json_t *all = deciles_of(&noise->end);
+    json_object_set_new(all, "seed", need_json(json_integer((json_int_t)noise->seed)));
+    json_object_set_new(all, "runs", need_json(json_integer(UM_NOISE_RUNS)));
+    json_object_set_new(all, "regions", array);
+    return all;
+}
+
 static const char *name_mpi(const struct um_program *p)
 {
     return um_mpi_is_missing(p) ? "missing" : p->mpi ? "recorded" : "none";
 }
 
-void um_report_json(const struct um_sim *s, const struct um_sim *other, const char *what_if)
+void um_report_json(const struct um_sim *s, const struct um_sim *other, const char *what_if,
+                    const struct um_noise *noise)
 {
     json_t *root = run_of(s);
 
     json_object_set_new(root, "tool", need_json(json_string("utofu-model")));
+    json_object_set_new(root, "best_case", json_boolean(!noise && s->options.compute <= 0));
+    if (noise)
+        json_object_set_new(root, "noise", noise_of(s, noise));
     json_object_set_new(root, "mpi", need_json(json_string(name_mpi(s->program))));
     json_object_set_new(
         root, "mpi_opaque",

@@ -5,9 +5,13 @@
 
 #include "model/sim.h"
 
-/* `other`: the run with the change `what_if`, or NULL. */
-void um_report_text(const struct um_sim *sim, const struct um_sim *other, const char *what_if);
-void um_report_json(const struct um_sim *sim, const struct um_sim *other, const char *what_if);
+struct um_noise;
+
+/* `other`: the run with the change `what_if`, or NULL. `noise`: runs with noise, or NULL. */
+void um_report_text(const struct um_sim *sim, const struct um_sim *other, const char *what_if,
+                    const struct um_noise *noise);
+void um_report_json(const struct um_sim *sim, const struct um_sim *other, const char *what_if,
+                    const struct um_noise *noise);
 
 void um_report_timeline(const struct um_sim *sim, const char *path);
 void um_report_plot(const struct um_sim *sim, const char *prefix);

@@ -55,11 +55,13 @@ struct um_options {
     double compute; /* factor of the recorded CPU time */
     double bytes;   /* factor of the length of puts and gets */
     bool spread;    /* a VCQ uses all TNIs, by its peers */
+    uint64_t noise; /* seed; 0: no noise */
 };
 
 struct um_thread_state {
     size_t next; /* operation */
     double now, compute, call, wait;
+    double from; /* when it began to wait */
     bool waits;
     struct um_op_state *ops;
 };
@@ -71,6 +73,7 @@ struct um_vcq_state {
 };
 
 struct um_gate_state;
+struct um_noise_state;
 struct um_mpi_sim;
 struct um_start {
     uint32_t thread, op;
@@ -89,6 +92,7 @@ struct um_sim {
     uint32_t *next;     /* of each communication, on its VCQ */
     uint8_t *spread_to; /* the TNI of each communication, with options.spread */
     struct um_gate_state *gates;
+    struct um_noise_state *noise; /* of each thread; NULL: none */
     struct um_mpi_sim *mpi; /* NULL: no call of MPI is recorded */
     struct um_start *starts;
     size_t num_starts, room_starts;
