@@ -21,8 +21,10 @@
 #include "model/fail.h"
 #include "model/match.h"
 #include "model/noise.h"
+#include "model/order.h"
 #include "model/recording.h"
 #include "model/report.h"
+#include "model/search.h"
 #include "model/sim.h"
 
 static const char help_text[] =
@@ -39,13 +41,20 @@ static const char help_text[] =
     "      --compute F         count the recorded CPU time between calls F times\n"
     "                          (default: 0, communication alone)\n"
     "  -w, --what-if CHANGE    run once more with one change, and compare: tni=spread\n"
-    "                          (each peer of a VCQ by another TNI), map=FILE,\n"
+    "                          (each peer of a VCQ by another TNI), tni=pairs (which also\n"
+    "                          receives), order=rotate, xor, near, far (targets of puts\n"
+    "                          in a row by rank counted from the own one, by rank xor own,\n"
+    "                          by distance), map=FILE,\n"
     "                          allocation=XxYxZ, torus=AXES, bytes=F (F times the\n"
     "                          bytes), or KEY=VALUE of the machine, such as\n"
     "                          link.hop_ns=150\n"
     "      --noise SEED        run 21 times more with noise, drawn from this number: threads\n"
     "                          begin late, and the system interrupts them; print medians\n"
     "                          and deciles. Without it, the result is the best case\n"
+    "      --search LIST       tni,order,map, or some of them: try such changes, and print\n"
+    "                          the three best, with the cause, as lists\n"
+    "      --seed N            of --search (default: 1); the same finds the same\n"
+    "      --seconds S         end the search then (default: 60)\n"
     "      --compare           print what was measured beside what the model tells, for each\n"
     "                          region, kind of wait and size, those that differ most\n"
     "                          first, and which keys of the machine would explain it;\n"
@@ -64,7 +73,7 @@ static const char help_text[] =
     "Exit status: 0, 1 when a file cannot be read or is not a whole recording, 2 for\n"
     "wrong usage.\n";
 
-enum { TORUS = 256, COMPUTE, MAP, COMPARE, FIT, PARTIAL, NOISE };
+enum { TORUS = 256, COMPUTE, MAP, COMPARE, FIT, PARTIAL, NOISE, SEARCH, SEED, SECONDS };
 
 static const struct option options[] = {{"machine", required_argument, NULL, 'm'},
                                         {"allocation", required_argument, NULL, 'a'},
@@ -76,6 +85,9 @@ static const struct option options[] = {{"machine", required_argument, NULL, 'm'
                                         {"fit", no_argument, NULL, FIT},
                                         {"partial", no_argument, NULL, PARTIAL},
                                         {"noise", required_argument, NULL, NOISE},
+                                        {"search", required_argument, NULL, SEARCH},
+                                        {"seed", required_argument, NULL, SEED},
+                                        {"seconds", required_argument, NULL, SECONDS},
                                         {"json", no_argument, NULL, 'j'},
                                         {"timeline", required_argument, NULL, 't'},
                                         {"plot", required_argument, NULL, 'p'},
@@ -87,6 +99,8 @@ struct wishes {
     const char *machine, *allocation, *map, *torus, *what_if, *timeline, *plot;
     struct um_options options;
     uint64_t noise;
+    enum um_order order;
+    struct um_search search;
     bool json, compare, fit, partial, has_compute, has_noise;
 };
 
@@ -111,6 +125,36 @@ static uint64_t read_seed(const char *name, const char *text)
     return value;
 }
 
+/* Options without a short form. False: it is no such option. */
+static bool read_long_option(struct wishes *w, int c)
+{
+    if (c == TORUS) {
+        w->torus = optarg;
+    } else if (c == MAP) {
+        w->map = optarg;
+    } else if (c == COMPUTE) {
+        w->options.compute = read_factor("--compute", optarg);
+        w->has_compute = true;
+    } else if (c == COMPARE || c == FIT) {
+        w->compare = true;
+        w->fit = w->fit || c == FIT;
+    } else if (c == PARTIAL) {
+        w->partial = true;
+    } else if (c == NOISE) {
+        w->noise = read_seed("--noise", optarg);
+        w->has_noise = true;
+    } else if (c == SEARCH && !um_search_parse(&w->search, optarg)) {
+        um_fail(UM_EXIT_USAGE, "--search '%s': expected tni, order, map, or some of them", optarg);
+    } else if (c == SEED) {
+        w->search.seed = read_seed("--seed", optarg);
+    } else if (c == SECONDS) {
+        w->search.seconds = read_factor("--seconds", optarg);
+    } else {
+        return c == SEARCH;
+    }
+    return true;
+}
+
 static void read_options(struct wishes *w, int argc, char **argv)
 {
     int c;
@@ -123,31 +167,8 @@ static void read_options(struct wishes *w, int argc, char **argv)
         case 'a':
             w->allocation = optarg;
             break;
-        case MAP:
-            w->map = optarg;
-            break;
-        case TORUS:
-            w->torus = optarg;
-            break;
-        case COMPUTE:
-            w->options.compute = read_factor("--compute", optarg);
-            w->has_compute = true;
-            break;
         case 'w':
             w->what_if = optarg;
-            break;
-        case COMPARE:
-            w->compare = true;
-            break;
-        case FIT:
-            w->compare = w->fit = true;
-            break;
-        case PARTIAL:
-            w->partial = true;
-            break;
-        case NOISE:
-            w->noise = read_seed("--noise", optarg);
-            w->has_noise = true;
             break;
         case 'j':
             w->json = true;
@@ -165,13 +186,16 @@ static void read_options(struct wishes *w, int argc, char **argv)
             puts("utofu-model " UT_VERSION);
             exit(0);
         default:
-            exit(UM_EXIT_USAGE);
+            if (!read_long_option(w, c))
+                exit(UM_EXIT_USAGE);
         }
     }
     if (optind == argc)
         um_fail(UM_EXIT_USAGE, "no recording is given");
     if (w->compare && !w->has_compute)
         w->options.compute = 1;
+    if (w->json && (w->search.tni || w->search.order || w->search.map))
+        um_fail(UM_EXIT_USAGE, "--search prints text: leave --json out");
     if (w->allocation && w->map)
         um_fail(UM_EXIT_USAGE, "--allocation and --map exclude each other");
 }
@@ -189,6 +213,11 @@ static void run_once(struct um_sim *sim, struct um_place *place, const struct um
                      const struct um_program *program, const struct wishes *w)
 {
     um_place_processes(place, machine, program, w->allocation, w->map);
+    if (w->order != UM_ORDER_OWN) {
+        struct um_program *ordered = um_calloc(1, sizeof(*ordered));
+        *ordered = um_order_apply(program, place, w->order);
+        program = ordered;
+    }
     *sim = (struct um_sim){
         .program = program, .machine = machine, .place = place, .options = w->options};
     um_replay(sim);
@@ -213,7 +242,11 @@ static void apply_change(struct wishes *w, struct um_machine *machine)
         um_fail(UM_EXIT_USAGE, "--what-if '%s': expected KEY=VALUE", text);
     value++;
     if (strcmp(text, "tni=spread") == 0) {
-        w->options.spread = true;
+        w->options.spread = UM_SPREAD_PEERS;
+    } else if (strcmp(text, "tni=pairs") == 0) {
+        w->options.spread = UM_SPREAD_PAIRS;
+    } else if (n == 5 && strncmp(text, "order", n) == 0 && um_order_find(value) < UM_ORDERS) {
+        w->order = um_order_find(value);
     } else if (n == 5 && strncmp(text, "bytes", n) == 0) {
         w->options.bytes = read_factor("--what-if bytes=", value);
     } else if (n == 3 && strncmp(text, "map", n) == 0) {
@@ -250,7 +283,8 @@ static void find_machines(char *folder, size_t size)
 
 int main(int argc, char **argv)
 {
-    struct wishes w = {.machine = "tofud", .options = {.bytes = 1}};
+    struct wishes w = {
+        .machine = "tofud", .options = {.bytes = 1}, .search = {.seconds = 60, .seed = 1}};
     struct um_program program = {.size = 0};
     struct um_machine machine, other_machine;
     struct um_place place, other_place;
@@ -289,6 +323,8 @@ int main(int argc, char **argv)
         um_report_json(&sim, beside, w.what_if, w.has_noise ? &noise : NULL);
     else
         um_report_text(&sim, beside, w.what_if, w.has_noise ? &noise : NULL);
+    if (w.search.tni || w.search.order || w.search.map)
+        um_search_print(&sim, &w.search);
     if (w.timeline)
         um_report_timeline(&sim, w.timeline);
     if (w.plot)

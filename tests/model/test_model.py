@@ -477,6 +477,85 @@ def drift(folder):
           time_of(folder, job, "--compute", "1", machine=room) / rounds / 1e3 < 0.6 * ways)
 
 
+def exchange(ranks, peers, size, rounds=1, shuffled=True):
+    """Each rank puts to its peers by one TNI, polls the TCQ, and has seen what came; ranks at places drawn by lot in
+    12 nodes, or 2 x 2 x 2 times 12."""
+    import random
+    places = [(x, y, z, a, b, c) for x in range(ranks // 12 and 1 + (ranks > 12)) for y in range(1 + (ranks > 12))
+              for z in range(1 + (ranks > 12)) for a in range(2) for b in range(3) for c in range(2)]
+    if shuffled:
+        random.Random(7).shuffle(places)
+    job = recordings.Job(ranks, HEADER, coords=lambda rank: places[rank])
+    flags = job.flag("TCQ_NOTICE")
+    for _ in range(rounds):
+        job.clock += 100000
+        for rank, thread in enumerate(job.threads):
+            for to in peers(rank):
+                thread.put((rank, 0, 0), (to, 0, 0), size, flags, stadd=rank << 20)
+            for to in peers(rank):
+                thread.tcq((rank, 0, 0))
+        for rank in range(ranks):
+            for to in peers(rank):
+                job.threads[to].seen(rank << 20, size)
+    return job
+
+
+def grid_peers(rank, extents):
+    """The neighbours in a grid, not round it."""
+    at = (rank % extents[0], rank // extents[0] % extents[1], rank // extents[0] // extents[1])
+    step = (1, extents[0], extents[0] * extents[1])
+    return [rank + d * step[i] for i in range(3) for d in (-1, 1) if 0 <= at[i] + d < extents[i]]
+
+
+def found(run):
+    """Of each of the best three: time, what was changed, and the list."""
+    parts = re.split(r"^\d\. ", run.stdout.partition("search: ")[2], flags=re.M)[1:]
+    return [(float(p.split()[0]), dict(re.findall(r"(\w+)=(\S+)", p.split("\n")[0])), p) for p in parts]
+
+
+def test_search(folder):
+    """From a bad start to the best that is known."""
+    for ranks in (12, 96):
+        extents = (2, 3, 2) if ranks == 12 else (4, 6, 4)
+        for name, peers, size, changes in (
+                ("ring", lambda r: [(r + 1) % ranks], 65536, "map"),
+                ("all-gather", lambda r: [to for to in range(ranks) if to != r], 65536 if ranks == 12 else 2048,
+                 "tni,order"),
+                ("halo", lambda r: grid_peers(r, extents), 32768, "tni,map")):
+            paths = exchange(ranks, peers, size).write(folder)
+            before = predict(paths)
+            run = model(paths, "--search", changes, "--seconds", "300")
+            best = found(run)
+            check(f"{name} of {ranks}: something better is found", best and best[0][0] < before["time_us"], run.stdout)
+            print(f"{name} of {ranks}: {before['time_us']:.1f} us, found {best[0][0]:.1f}: {best[0][1]}")
+            if "map" in changes:
+                hops = re.search(r"passes ([\d.]+) links", best[0][2])
+                check(f"{name} of {ranks}: neighbours are neighbours in the torus", hops and float(hops[1]) <= 1.011,
+                      best[0][2][:200])
+            if "tni" in changes:
+                check(f"{name} of {ranks}: TNIs for distinct peers", best[0][1]["tni"] in ("pairs", "spread"), best[0])
+            by_hand(folder, paths, name, best)
+            check("the same seed finds the same", found(model(paths, "--search", changes, "--seconds", "300")) == best)
+    few = model(paths, "--search", "map", "--seconds", "0")
+    check("the limit ends it, and that is told", "ended by the time limit" in few.stdout, few.stdout[-500:])
+    check("other words are refused", model(paths, "--search", "tnis").returncode == 2)
+
+
+def by_hand(folder, paths, name, best):
+    """What is found takes as long in --what-if."""
+    time, change, text = best[0]
+    coords = re.findall(r"^    (\d+(?:,\d+){5})$", text, re.M)
+    with open(os.path.join(folder, "found"), "w", encoding="utf-8") as file:
+        file.write("\n".join(coords) + "\n")
+    options = ["--map", os.path.join(folder, "found")] if coords else []
+    told = [change["tni"] != "own", change["order"] != "own"]
+    if sum(told) < 2:
+        options += ["--what-if", f"tni={change['tni']}"] if told[0] else []
+        options += ["--what-if", f"order={change['order']}"] if told[1] else []
+        result = predict(paths, *options)
+        near(f"{name}: found, and in what-if", result.get("what_if", result)["time_us"], time, 1e-4)
+
+
 def test_noise(folder):
     paths = gather(65536, 1, 5).write(folder)
     best = predict(paths)

@@ -92,7 +92,9 @@ static void start_comm(struct um_sim *s, uint32_t comm, double at)
     struct um_send send = {.from = um_comm_node(s, c->vcq),
                            .to = um_comm_node(s, c->remote),
                            .from_tni = tni_of(s, comm),
-                           .to_tni = s->program->vcqs[c->remote].tni,
+                           .to_tni = s->options.spread == UM_SPREAD_PAIRS
+                                         ? tni_of(s, comm)
+                                         : s->program->vcqs[c->remote].tni,
                            .bytes = c->kind == UM_GET ? 0 : um_comm_bytes(s, c),
                            .before = m->tni_send_ns,
                            .after = c->kind == UM_GET    ? m->tni_get_ns
@@ -232,8 +234,7 @@ void um_comms_event(struct um_sim *s, const struct um_event *e)
  * Beginning and end
  */
 
-/* --what-if tni=spread: each peer of a VCQ gets the next TNI. */
-static void spread_peers(struct um_sim *s)
+void um_comms_spread(struct um_sim *s)
 {
     struct um_table peers = {.entries = NULL}, next = {.entries = NULL};
     uint32_t tnis = (uint32_t)s->machine->tni_number;
@@ -279,7 +280,7 @@ void um_comms_open(struct um_sim *s)
                     (p->num_vcqs + s->place->num_nodes) * (size_t)s->machine->tni_number +
                         um_mpi_queues(p, s->machine));
     if (s->options.spread)
-        spread_peers(s);
+        um_comms_spread(s);
 }
 
 void um_comms_close(struct um_sim *s)

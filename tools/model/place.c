@@ -126,6 +126,7 @@ void um_place_processes(struct um_place *p, const struct um_machine *machine,
                         const struct um_program *program, const char *allocation, const char *map)
 {
     p->machine = machine;
+    p->num_ranks = program->size;
     p->coords = um_calloc(program->size, sizeof(*p->coords));
     p->node_of_process = um_calloc(program->size, sizeof(*p->node_of_process));
     for (uint32_t rank = 0; rank < program->size; rank++)

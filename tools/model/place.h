@@ -23,7 +23,7 @@ enum { UM_PORTS = 10, UM_MOST_HOPS = 64 + 3 * 256 };
 struct um_place {
     const struct um_machine *machine;
     uint32_t extent[6];
-    uint32_t num_nodes, num_links;
+    uint32_t num_nodes, num_links, num_ranks;
     uint32_t *node_of_process;
     uint8_t (*coords)[6]; /* of each process */
 };

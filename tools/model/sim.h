@@ -51,10 +51,14 @@ struct um_ready {
     bool by_mpi;
 };
 
+/* Which TNI a communication uses: that of its VCQ; each peer of a VCQ gets the next one; and the
+ * peer receives with the TNI of the same number. */
+enum um_spread { UM_SPREAD_OWN, UM_SPREAD_PEERS, UM_SPREAD_PAIRS, UM_SPREADS };
+
 struct um_options {
     double compute; /* factor of the recorded CPU time */
     double bytes;   /* factor of the length of puts and gets */
-    bool spread;    /* a VCQ uses all TNIs, by its peers */
+    enum um_spread spread;
     uint64_t noise; /* seed; 0: no noise */
 };
 
@@ -105,6 +109,8 @@ void um_comms_open(struct um_sim *sim);
 void um_comms_event(struct um_sim *sim, const struct um_event *event);
 double um_comm_bytes(const struct um_sim *sim, const struct um_comm *comm);
 uint32_t um_comm_node(const struct um_sim *sim, uint32_t vcq);
+/* Fills in sim->spread_to, by options.spread. */
+void um_comms_spread(struct um_sim *sim);
 void um_comms_close(struct um_sim *sim);
 
 /* gates.c */
