@@ -15,7 +15,7 @@ static struct {
     pthread_mutex_t lock;
     struct ut_hash_table comms;
     int64_t num;
-} known = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} known_comms = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* The ranks of its processes in MPI_COMM_WORLD. NULL: not of one world, or no memory. */
 static int *find_ranks(MPI_Comm comm, int *size)
@@ -84,15 +84,15 @@ int64_t mr_comm(MPI_Comm comm, uint64_t begin)
     uint64_t key = (uint64_t)(uintptr_t)comm;
     struct comm *c;
 
-    pthread_mutex_lock(&known.lock);
-    UT_HASH_OBJECT(c, by_handle, ut_hash_find(&known.comms, key));
-    if (!c && ut_hash_reserve(&known.comms) && (c = malloc(sizeof(*c)))) {
-        c->index = known.num++;
-        ut_hash_insert(&known.comms, &c->by_handle, key);
+    pthread_mutex_lock(&known_comms.lock);
+    UT_HASH_OBJECT(c, by_handle, ut_hash_find(&known_comms.comms, key));
+    if (!c && ut_hash_reserve(&known_comms.comms) && (c = malloc(sizeof(*c)))) {
+        c->index = known_comms.num++;
+        ut_hash_insert(&known_comms.comms, &c->by_handle, key);
         write_comm(comm, c->index, begin);
     }
     int64_t index = c ? c->index : 0;
-    pthread_mutex_unlock(&known.lock);
+    pthread_mutex_unlock(&known_comms.lock);
     return index;
 }
 
@@ -100,11 +100,11 @@ void mr_free_comm(MPI_Comm comm)
 {
     struct comm *c;
 
-    pthread_mutex_lock(&known.lock);
-    UT_HASH_OBJECT(c, by_handle, ut_hash_find(&known.comms, (uint64_t)(uintptr_t)comm));
+    pthread_mutex_lock(&known_comms.lock);
+    UT_HASH_OBJECT(c, by_handle, ut_hash_find(&known_comms.comms, (uint64_t)(uintptr_t)comm));
     if (c) {
-        ut_hash_remove(&known.comms, &c->by_handle);
+        ut_hash_remove(&known_comms.comms, &c->by_handle);
         free(c);
     }
-    pthread_mutex_unlock(&known.lock);
+    pthread_mutex_unlock(&known_comms.lock);
 }

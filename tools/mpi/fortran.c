@@ -8,8 +8,6 @@
 #    include <stdlib.h>
 #    include <string.h>
 
-enum { FEW = 16 };
-
 /*
  * Beginning and end
  */
@@ -51,8 +49,8 @@ MR_FORTRAN(mpi_finalize, MPI_FINALIZE, MPI_Finalize, (MPI_Fint * ierr))
 
 /* The handles of a call in C, from before it, and statuses where the program ignores them. */
 struct wait {
-    MPI_Request few[FEW], *was;
-    MPI_Fint few_own[FEW * MR_STATUS_INTS], *own;
+    MPI_Request inline_requests[MR_INLINE], *was;
+    MPI_Fint inline_own[MR_INLINE * MR_STATUS_INTS], *own;
     MPI_Fint code, *ierr;
     void *statuses; /* for the call */
     int num;
@@ -69,11 +67,11 @@ static bool begin_wait(struct wait *w, int num, const void *requests, void *stat
     w->ierr = ierr ? ierr : &w->code;
     w->statuses = statuses;
     w->num = num;
-    w->was = w->few;
-    w->own = w->few_own;
+    w->was = w->inline_requests;
+    w->own = w->inline_own;
     if (!mr_enter() || num < 0)
         return false;
-    if (num > FEW) {
+    if (num > MR_INLINE) {
         w->was = malloc((size_t)num * sizeof(*w->was));
         w->own = malloc((size_t)num * MR_STATUS_INTS * sizeof(*w->own));
     }
@@ -94,8 +92,10 @@ static bool begin_wait(struct wait *w, int num, const void *requests, void *stat
 /* `num` requests are complete: those with these indices, from 1 on, or all. 0: none is. */
 static void end_wait(struct wait *w, int num, const MPI_Fint *indices)
 {
-    MPI_Status few[FEW], *statuses = num > FEW ? malloc((size_t)num * sizeof(*statuses)) : few;
-    int few_done[FEW], *done = num > FEW ? malloc((size_t)num * sizeof(*done)) : few_done;
+    bool many = num > MR_INLINE;
+    MPI_Status inline_statuses[MR_INLINE];
+    MPI_Status *statuses = many ? malloc((size_t)num * sizeof(*statuses)) : inline_statuses;
+    int inline_done[MR_INLINE], *done = many ? malloc((size_t)num * sizeof(*done)) : inline_done;
 
     mr_depth--;
     if (*w->ierr != MPI_SUCCESS || num <= 0 || !statuses || !done) {
@@ -108,11 +108,11 @@ static void end_wait(struct wait *w, int num, const MPI_Fint *indices)
         }
         mr_completed(w->begin, num, w->was, done, statuses);
     }
-    if (statuses != few)
+    if (statuses != inline_statuses)
         free(statuses);
-    if (done != few_done)
+    if (done != inline_done)
         free(done);
-    if (w->was != w->few) {
+    if (w->was != w->inline_requests) {
         free(w->was);
         free(w->own);
     }
@@ -248,7 +248,7 @@ MR_FORTRAN(mpi_startall, MPI_STARTALL, MPI_Startall, (void *count, void *request
     pmpi_startall_(count, requests, w.ierr);
     mr_depth--;
     mr_started(w.begin, *w.ierr == MPI_SUCCESS ? w.num : 0, w.was);
-    if (w.was != w.few) {
+    if (w.was != w.inline_requests) {
         free(w.was);
         free(w.own);
     }

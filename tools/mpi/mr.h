@@ -23,6 +23,8 @@
 
 #define MR_EXPORT __attribute__((visibility("default")))
 
+enum { MR_INLINE = 16 /* requests and statuses that a call keeps on its stack */ };
+
 /* The recording. NULL: there is none. */
 extern const struct ut_record_mpi *mr_to;
 /* Above 0 inside a function of MPI, which may call others. */

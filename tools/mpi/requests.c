@@ -19,7 +19,7 @@ static struct {
     pthread_mutex_t lock;
     struct ut_hash_table requests;
     int64_t num;
-} known = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} known_requests = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 int mr_num_wildcards;
 
@@ -27,7 +27,8 @@ static struct request *find_request(MPI_Request handle)
 {
     struct request *r;
 
-    UT_HASH_OBJECT(r, by_handle, ut_hash_find(&known.requests, (uint64_t)(uintptr_t)handle));
+    UT_HASH_OBJECT(r, by_handle,
+                   ut_hash_find(&known_requests.requests, (uint64_t)(uintptr_t)handle));
     return r;
 }
 
@@ -43,27 +44,27 @@ int64_t mr_request_add(MPI_Request handle, bool wildcard, const struct mr_posted
     struct request *r = malloc(sizeof(*r));
     int64_t number = -1;
 
-    pthread_mutex_lock(&known.lock);
-    if (r && ut_hash_reserve(&known.requests)) {
+    pthread_mutex_lock(&known_requests.lock);
+    if (r && ut_hash_reserve(&known_requests.requests)) {
         *r = (struct request){
-            .number = known.num++, .wildcard = wildcard, .persistent = persistent != NULL};
+            .number = known_requests.num++, .wildcard = wildcard, .persistent = persistent != NULL};
         number = r->number;
         if (persistent)
             r->posted = *persistent;
         else
             count_wildcards(r, 1);
         r->active = !persistent;
-        ut_hash_insert(&known.requests, &r->by_handle, (uint64_t)(uintptr_t)handle);
+        ut_hash_insert(&known_requests.requests, &r->by_handle, (uint64_t)(uintptr_t)handle);
     } else {
         free(r);
     }
-    pthread_mutex_unlock(&known.lock);
+    pthread_mutex_unlock(&known_requests.lock);
     return number;
 }
 
 static void remove_request(struct request *r)
 {
-    ut_hash_remove(&known.requests, &r->by_handle);
+    ut_hash_remove(&known_requests.requests, &r->by_handle);
     free(r);
 }
 
@@ -71,7 +72,7 @@ void mr_started(uint64_t begin, int num, const MPI_Request requests[])
 {
     bool same_call = false;
 
-    pthread_mutex_lock(&known.lock);
+    pthread_mutex_lock(&known_requests.lock);
     for (int i = 0; i < num; i++) {
         struct request *r = find_request(requests[i]);
         if (!r || !r->persistent)
@@ -82,7 +83,7 @@ void mr_started(uint64_t begin, int num, const MPI_Request requests[])
         mr_to->write(begin, r->posted.kind, same_call, r->posted.numbers, r->posted.n);
         same_call = true;
     }
-    pthread_mutex_unlock(&known.lock);
+    pthread_mutex_unlock(&known_requests.lock);
     if (!same_call)
         mr_to->end(begin);
 }
@@ -111,7 +112,7 @@ void mr_completed(uint64_t begin, int num, const MPI_Request was[], const int do
     unsigned int n = 0;
     bool same_call = false;
 
-    pthread_mutex_lock(&known.lock);
+    pthread_mutex_lock(&known_requests.lock);
     for (int i = 0; i < num; i++) {
         struct request *r = find_request(was[done ? done[i] : i]);
         if (!r || !r->active)
@@ -128,19 +129,19 @@ void mr_completed(uint64_t begin, int num, const MPI_Request was[], const int do
         mr_to->write(begin, UT_RECORD_MPI_WAIT, same_call, numbers, n);
     else
         mr_to->end(begin);
-    pthread_mutex_unlock(&known.lock);
+    pthread_mutex_unlock(&known_requests.lock);
 }
 
 void mr_request_forget(MPI_Request handle)
 {
-    pthread_mutex_lock(&known.lock);
+    pthread_mutex_lock(&known_requests.lock);
     struct request *r = find_request(handle);
     if (r) {
         if (r->active)
             count_wildcards(r, -1);
         remove_request(r);
     }
-    pthread_mutex_unlock(&known.lock);
+    pthread_mutex_unlock(&known_requests.lock);
 }
 
 MR_EXPORT int MPI_Request_free(MPI_Request *request)

@@ -6,22 +6,20 @@
 #include "fortran.h"
 #include "mr.h"
 
-enum { FEW = 16 };
-
 /* The handles of a call, which sets those that are complete to MPI_REQUEST_NULL. */
 struct handles {
-    MPI_Request few[FEW], *all;
-    MPI_Status few_statuses[FEW], *statuses;
+    MPI_Request inline_requests[MR_INLINE], *all;
+    MPI_Status inline_statuses[MR_INLINE], *statuses;
 };
 
 static bool open_handles(struct handles *h, int num, bool with_statuses)
 {
-    bool many = num > FEW;
+    bool many = num > MR_INLINE;
 
-    h->all = many ? malloc((size_t)num * sizeof(*h->all)) : h->few;
+    h->all = many ? malloc((size_t)num * sizeof(*h->all)) : h->inline_requests;
     h->statuses = !with_statuses ? NULL
                   : many         ? malloc((size_t)num * sizeof(*h->statuses))
-                                 : h->few_statuses;
+                                 : h->inline_statuses;
     return h->all && (h->statuses || !with_statuses);
 }
 
@@ -35,9 +33,9 @@ static bool keep_handles(struct handles *h, int num, const MPI_Request requests[
 
 static void close_handles(struct handles *h)
 {
-    if (h->all != h->few)
+    if (h->all != h->inline_requests)
         free(h->all);
-    if (h->statuses != h->few_statuses)
+    if (h->statuses != h->inline_statuses)
         free(h->statuses);
 }
 
