@@ -54,7 +54,7 @@ static bool wait_for_all(struct um_sim *s, uint32_t thread, const struct um_op *
         looked += notice ? 0 : latency;
     }
     if (looked > ready->at)
-        *ready = (struct ready){looked, UM_NONE, false, UM_NOTICED};
+        *ready = (struct um_ready){looked, UM_NONE, false, UM_NOTICED, false};
     if (op->has_notice)
         return wait_for_mark(s, thread, op->which, mark_of_notice(op), 0, UM_NOTICED, ready);
     if (op->kind == UM_OP_RESULT) {
