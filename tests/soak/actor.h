@@ -10,9 +10,9 @@
 
 struct soak_actor {
     const char *name;
-    void (*open)(void);             /* once; with barriers */
+    void (*open)(void);              /* once; with barriers */
     void (*prepare)(uint64_t epoch); /* before the barrier that begins an epoch */
-    bool (*step)(void);             /* some work of the epoch; false: there was nothing to do */
+    bool (*step)(void);              /* some work of the epoch; false: there was nothing to do */
     bool (*is_done)(void);
     void (*check)(void); /* behind the barrier that ends the epoch */
     void (*close)(void); /* once */
@@ -34,5 +34,6 @@ enum { SOAK_EDATA_RING = 255 };
 
 /* Fails unless the rank was killed, which scripts/soak may tell only a little later. */
 void soak_expect_dead(int rank, const char *what);
+enum { SOAK_TOLD_S = 10 };
 
 #endif

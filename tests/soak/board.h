@@ -25,7 +25,7 @@ enum soak_count {
     SOAK_ROUNDS,  /* barriers and reductions */
     SOAK_HOPS,    /* puts that session mode has started */
     SOAK_FORKS,
-    SOAK_SLEEPS, /* utofu_wait_vcqs() */
+    SOAK_SLEEPS,      /* utofu_wait_vcqs() */
     SOAK_PEER_ERRORS, /* UTOFU_ERR_MRQ_PEER after a process was killed */
     SOAK_NUM_COUNTS
 };

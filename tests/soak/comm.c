@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <utofu_ext.h>
 
 struct own {
@@ -34,7 +35,8 @@ static struct own own[SOAK_PER_PROC];
 static uint64_t now_epoch;
 static pthread_t thread;
 static bool thread_runs;
-static int again; /* the main region is registered once more, and that many steps later given back */
+static int
+    again; /* the main region is registered once more, and that many steps later given back */
 
 /* Opening */
 
@@ -45,8 +47,8 @@ static void open_one(struct own *mine, int i)
     mine->number = ut_rank * SOAK_PER_PROC + i;
     ut_end_open(&mine->end, (utofu_tni_id_t)(i == 0 ? 0 : 3),
                 i == 0 ? 0 : UTOFU_VCQ_FLAG_THREAD_SAFE, size);
-    CHECK_OK(utofu_reg_mem_with_stag(mine->end.vcq, mine->end.mem, size, SOAK_STAG_ALL, 0,
-                                     &mine->all));
+    CHECK_OK(
+        utofu_reg_mem_with_stag(mine->end.vcq, mine->end.mem, size, SOAK_STAG_ALL, 0, &mine->all));
     mine->model = ut_pages(size);
     mine->before = ut_pages(size);
 }
@@ -221,8 +223,7 @@ static void check_refused(struct own *mine, int rc, const struct utofu_mrq_notic
         struct soak_op *op = &soak_vcqs[mine->number].ops[i];
 
         if (op->refused != rc || op->answered || op->target != other ||
-            op->comm.edata != got->edata ||
-            soak_lcl_notice(op, 0).notice_type != got->notice_type)
+            op->comm.edata != got->edata || soak_lcl_notice(op, 0).notice_type != got->notice_type)
             continue;
         op->answered = true;
         mine->left[other]--;
@@ -230,8 +231,8 @@ static void check_refused(struct own *mine, int rc, const struct utofu_mrq_notic
     }
     char why[1024] = "";
     utofu_get_last_error(why);
-    CHECK(false, "VCQ %d: %s, and no such error is due to VCQ %d: %s", mine->number,
-          ut_rc_name(rc), other, why);
+    CHECK(false, "VCQ %d: %s, and no such error is due to VCQ %d: %s", mine->number, ut_rc_name(rc),
+          other, why);
 }
 
 void soak_expect_dead(int rank, const char *what)
@@ -239,7 +240,7 @@ void soak_expect_dead(int rank, const char *what)
     char why[1024] = "";
 
     utofu_get_last_error(why);
-    for (int i = 0; i < 2000000 && !soak_is_dead(rank); i++)
+    for (time_t end = time(NULL) + SOAK_TOLD_S; time(NULL) < end && !soak_is_dead(rank);)
         ut_relax();
     CHECK(soak_is_dead(rank), "rank %d lives, but %s: %s", rank, what, why);
     soak_count(SOAK_PEER_ERRORS, 1);
@@ -417,8 +418,7 @@ static void *poll_second(void *arg)
             continue;
         if (mine->sleeps) {
             int rc = utofu_wait_vcqs(&mine->end.vcq, 1, 20000);
-            CHECK(rc == UTOFU_SUCCESS || rc == UTOFU_ERR_NOT_FOUND, "wait gave %s",
-                  ut_rc_name(rc));
+            CHECK(rc == UTOFU_SUCCESS || rc == UTOFU_ERR_NOT_FOUND, "wait gave %s", ut_rc_name(rc));
             soak_count(SOAK_SLEEPS, 1);
         }
         ut_relax();

@@ -9,6 +9,7 @@
 
 #include <stdatomic.h>
 #include <string.h>
+#include <time.h>
 
 enum { ROUNDS = 6, STARTED = 0 /* the first cell */ };
 
@@ -96,9 +97,8 @@ static void free_gates(void)
 {
     for (int part = 0, n = 0; part < circuit.num_parts; part++)
         if (is_mine(part))
-            CHECK_OK(utofu_free_vbg(
-                &soak_board()->seat[ut_rank].gates[n++ * MAX_PART_GATES],
-                (size_t)circuit.part[part].num_relays + 1));
+            CHECK_OK(utofu_free_vbg(&soak_board()->seat[ut_rank].gates[n++ * MAX_PART_GATES],
+                                    (size_t)circuit.part[part].num_relays + 1));
     stage = OVER;
 }
 
@@ -178,7 +178,7 @@ static void take_result(int part, int rc)
         char why[1024] = "";
 
         utofu_get_last_error(why);
-        for (int i = 0; i < 2000000 && !soak_any_dead(); i++)
+        for (time_t end = time(NULL) + SOAK_TOLD_S; time(NULL) < end && !soak_any_dead();)
             ut_relax();
         CHECK(soak_any_dead(), "all live, but a reduction failed: %s", why);
         soak_count(SOAK_PEER_ERRORS, 1);

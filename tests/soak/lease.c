@@ -82,8 +82,8 @@ static void set_stage(int owner, int slot, enum stage stage)
 
 static struct terms draw_terms(int owner, int slot)
 {
-    struct ut_rng rng = ut_rng_start(ut_seed() * 7919 + now_epoch * JOBS +
-                                     (uint64_t)(owner * SLOTS + slot));
+    struct ut_rng rng =
+        ut_rng_start(ut_seed() * 7919 + now_epoch * JOBS + (uint64_t)(owner * SLOTS + slot));
     struct terms t = {.client = (int)ut_rng_below(&rng, (uint64_t)ut_size)};
 
     if (t.client == owner)
@@ -158,8 +158,9 @@ static void compare(const struct lease *l, int slot)
     for (size_t i = 0; i < ARENA; i++) {
         bool inside = i >= t->offset && i < t->offset + t->size && !t->read_only;
         uint8_t want = inside ? pattern(ut_rank, slot, i - t->offset) : GUARD;
-        CHECK(l->arena[i] == want, "lease %d of epoch %llu: byte %zu, %zu of the region: %d, not %d",
-              slot, (unsigned long long)now_epoch, i, i - t->offset, l->arena[i], want);
+        CHECK(l->arena[i] == want,
+              "lease %d of epoch %llu: byte %zu, %zu of the region: %d, not %d", slot,
+              (unsigned long long)now_epoch, i, i - t->offset, l->arena[i], want);
     }
 }
 
@@ -267,9 +268,9 @@ static bool start_put(struct job *j, size_t from, size_t to)
 
     for (size_t i = from; i < to; i++)
         client.mem[at + i] = pattern(j->owner, j->slot, i);
-    rc = utofu_put(client.vcq, j->peer.id, client.stadd + at + from, j->peer.stadd + from,
-                   to - from, (uint64_t)(j->owner * SLOTS + j->slot),
-                   UT_LCL | (remote ? UT_RMT : 0), NULL);
+    rc =
+        utofu_put(client.vcq, j->peer.id, client.stadd + at + from, j->peer.stadd + from, to - from,
+                  (uint64_t)(j->owner * SLOTS + j->slot), UT_LCL | (remote ? UT_RMT : 0), NULL);
     CHECK(rc == UTOFU_SUCCESS || rc == UTOFU_ERR_BUSY, "%s", ut_rc_name(rc));
     soak_count(SOAK_OPS, rc == UTOFU_SUCCESS);
     return rc == UTOFU_SUCCESS;

@@ -41,7 +41,8 @@ static int rank_of(int hop)
 /* Tells the others how many hops have their local notice. CUT: one has failed. */
 static void answered(int hops)
 {
-    uint64_t value = (now_epoch + 1) * CELL_EPOCH + (uint64_t)hops, old = atomic_load(ut_cell(CELL));
+    uint64_t value = (now_epoch + 1) * CELL_EPOCH + (uint64_t)hops,
+             old = atomic_load(ut_cell(CELL));
 
     while (old < value && !atomic_compare_exchange_weak(ut_cell(CELL), &old, value))
         ;

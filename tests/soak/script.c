@@ -224,15 +224,15 @@ static void choose_own_word(struct script *script, struct soak_op *op, uint8_t *
     op->comparand = draw(script, 2) ? op->old : ut_rng_next(&script->rng);
 }
 
-/* A word of all origins: additions in one, exclusive or in another, so the order does not matter. */
+/* A word of all origins: additions in one, exclusive or in another, so the order does not matter.
+ */
 static void choose_shared_word(struct script *script, struct soak_op *op, const uint8_t *words,
                                size_t *at)
 {
     op->shared = true;
     op->word_size = draw(script, 2) ? 4 : 8;
     op->armw_op = draw(script, 2) ? UTOFU_ARMW_OP_ADD : UTOFU_ARMW_OP_XOR;
-    *at = (op->word_size == 8 ? 0 : 16) +
-          (op->armw_op == UTOFU_ARMW_OP_XOR ? op->word_size : 0);
+    *at = (op->word_size == 8 ? 0 : 16) + (op->armw_op == UTOFU_ARMW_OP_XOR ? op->word_size : 0);
     op->operand = ut_rng_next(&script->rng);
     memcpy(&op->old, words + *at, op->word_size);
 }
@@ -270,12 +270,11 @@ static void spoil(struct script *script, struct soak_op *op)
     if (op->comm.kind == (enum ut_kind)SOAK_ARMW || ut_is_stride(comm->kind) || comm->length == 0)
         return;
     if (draw(script, 2)) {
-        CHECK_OK(utofu_query_stadd(soak_vcqs[op->target].peer.id, SOAK_STAG_NONE,
-                                   &comm->rmt_stadd));
+        CHECK_OK(
+            utofu_query_stadd(soak_vcqs[op->target].peer.id, SOAK_STAG_NONE, &comm->rmt_stadd));
         op->refused = UTOFU_ERR_MRQ_RMT_STADD;
     } else if (comm->length > 1) { /* begins before the end of the registered memory */
-        CHECK_OK(utofu_query_stadd(soak_vcqs[op->target].peer.id, SOAK_STAG_ALL,
-                                   &comm->rmt_stadd));
+        CHECK_OK(utofu_query_stadd(soak_vcqs[op->target].peer.id, SOAK_STAG_ALL, &comm->rmt_stadd));
         comm->rmt_stadd += soak_memory_size() - comm->length / 2;
         op->refused = UTOFU_ERR_MRQ_RMT_LENGTH;
     }
@@ -348,10 +347,10 @@ static void group_ops(struct script *script, struct soak_vcq *vcq)
 
 static void write_script(uint64_t epoch, int origin)
 {
-    struct script script = {.rng = ut_rng_start(ut_seed() * 1000003 +
-                                                epoch * SOAK_MAX_VCQS + (uint64_t)origin),
-                            .epoch = epoch,
-                            .origin = origin};
+    struct script script = {
+        .rng = ut_rng_start(ut_seed() * 1000003 + epoch * SOAK_MAX_VCQS + (uint64_t)origin),
+        .epoch = epoch,
+        .origin = origin};
     struct soak_vcq *vcq = &soak_vcqs[origin];
 
     vcq->num_ops = 0;
@@ -386,8 +385,8 @@ void soak_script_write(uint64_t epoch)
 static void copy_blocks(uint8_t *slice, const struct soak_op *op, const uint8_t *source)
 {
     for (size_t block = 0; block < soak_op_blocks(op) && !op->refused; block++)
-        memcpy(slice + op->dst + block * op->comm.stride, source + op->src + block * op->comm.stride,
-               op->comm.length);
+        memcpy(slice + op->dst + block * op->comm.stride,
+               source + op->src + block * op->comm.stride, op->comm.length);
 }
 
 void soak_model_apply(int vcq, uint8_t *model)
@@ -484,8 +483,7 @@ static void check_possible(int vcq, const uint8_t *mem, const uint8_t *before, i
         for (size_t b = 0; b < soak_op_blocks(op); b++)
             for (size_t i = 0; i < op->comm.length; i++) {
                 size_t at = b * op->comm.stride + i;
-                if (mem[base + op->dst + at] ==
-                    soak_source(get ? target : origin)[op->src + at])
+                if (mem[base + op->dst + at] == soak_source(get ? target : origin)[op->src + at])
                     possible[op->dst + at] = true;
             }
     }

@@ -47,7 +47,7 @@ struct soak_op {
     size_t src, dst; /* in the source, in the slice */
     int group;       /* operations of a group are posted together; the callback data tells it */
     bool ends_group;
-    int refused;  /* it has a wrong address: the code of its error */
+    int refused;   /* it has a wrong address: the code of its error */
     bool answered; /* the error has come */
     size_t errors; /* blocks that failed as the target was killed */
     /* ARMW */
