@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """scripts/mutate --fresh: mutations that nobody listed, drawn from the sources of a module or the lines of a change.
 
-All are drawn first. A copy of the tree is built with a probe before the statement of each, and the tests run there
-once: this shows which tests execute which place, how long a test takes, and which fail anyway. Then one mutation after
-the other is made: if the compiler makes the same code of it, it is equivalent; else the tests that execute its place
-run until one fails, beginning with those that the table has for its function."""
+All are drawn first, and a copy of the tree is built with all of them: each statement of a block with a mutation stands
+there once as it is and once for each mutation, and an environment variable says which is executed. A probe before it
+tells which tests come there: all tests run once without a mutation, for this, for their times, and because some fail
+anyway. Then for each mutation the tests that execute it run until one fails, beginning with those that the table has
+for its function. The few in declarations are built one by one. What survives is compiled with and without the mutation:
+the same code is equivalent."""
 
 import concurrent.futures
 import contextlib
+import dataclasses
 import hashlib
 import importlib.machinery
 import importlib.util
-import itertools
 import json
 import os
 import random
@@ -54,6 +56,21 @@ static __attribute__((unused, noinline)) void ut_fresh_reached(unsigned int n)
         errno = error;
     }
     map[n] = 1;
+}
+#endif
+"""
+CHOICE = r"""/* made by scripts/mutate --fresh */
+#ifndef UT_FRESH_CHOICE
+#define UT_FRESH_CHOICE
+#include <stdlib.h>
+static __attribute__((unused, noinline)) int ut_fresh_is(int n)
+{
+    static int active = -1;
+    if (active < 0) {
+        const char *number = getenv("UT_FRESH_MUTATION");
+        active = number ? atoi(number) : 0;
+    }
+    return active == n;
 }
 #endif
 """
@@ -138,7 +155,7 @@ class Draw:
     def sites_of(self, path):
         if path not in self.sites:
             text = self.sources[path]
-            found = operators.sites(self.bench.tree, path, text, self.command(path), self.bench.build)
+            found = operators.sites(self.bench.origin, path, text, self.command(path), self.bench.build)
             if self.lines is not None:
                 found = [s for s in found if self.lines[path] & set(
                     range(text.count("\n", 0, s.begin) + 1, text.count("\n", 0, s.end) + 2))]
@@ -198,7 +215,8 @@ class FreshBench:
         self.build = self.base.build = self.tree / "build"
         self.unknown = folder / "unknown"
         self.codes = {}
-        self.stop = threading.Event()
+        self.sources, self.places = {}, defaultdict(list)  # texts as they are; path -> numbers of sites
+        self.sites, self.built, self.lost = [], set(), set()  # built: those that can be chosen at run time
         self.suites = None
         folder.chmod(0o755)  # some tests become another user
 
@@ -233,7 +251,7 @@ class FreshBench:
         for fact in json.loads((self.build / "meson-info" / "intro-tests.json").read_text()):
             suites = {s.split(":")[-1] for s in fact["suite"]}
             in_table = f"meson {fact['name']}" in commands
-            wanted = "quick" in suites or self.args.full and "full" in suites and suites & own
+            wanted = "quick" in suites and "fuzz" not in suites or self.args.full and "full" in suites and suites & own
             if fact["is_parallel"] and (in_table or wanted):
                 tests[f"meson {fact['name']}"] = Test(
                     fact["name"], fact["cmd"], {"MALLOC_PERTURB_": "165", **fact["env"]},
@@ -246,7 +264,7 @@ class FreshBench:
         return tests
 
     def run_test(self, test, slot, limit, more=()):
-        """Exit status, or None at the time limit or if another test has failed; seconds."""
+        """Exit status, or None at the time limit; seconds."""
         temporary = self.folder / "tmp" / slot
         temporary.mkdir(exist_ok=True)
         env = self.base.environment | {"UT_TEST_TIMEOUT_SCALE": "3", "TMPDIR": str(temporary)} | dict(more) | test.env
@@ -256,7 +274,7 @@ class FreshBench:
                                      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
         except OSError:
             return 127, 0
-        while time.monotonic() < begun + limit and not self.stop.is_set() and not self.mutate.STOP.is_set():
+        while time.monotonic() < begun + limit and not self.mutate.STOP.is_set():
             with contextlib.suppress(subprocess.TimeoutExpired):
                 rc = child.wait(0.1)
                 break
@@ -267,58 +285,104 @@ class FreshBench:
         shutil.rmtree(temporary, ignore_errors=True)
         return rc, time.monotonic() - begun
 
+    def text(self, path, site=None):
+        """A file with its probes and with all of its mutations that can be chosen at run time, or with one mutation."""
+        text = self.sources[path]
+        if site or path in self.lost:
+            return site.apply(text) if site else text
+        places = defaultdict(list)
+        for number in self.places.get(path, []):
+            places[self.sites[number].probe, self.sites[number].probe_end].append(number)
+        text = self.render(text, 0, len(text), sorted(places.items(), key=lambda p: (p[0][0], -p[0][1])))
+        headers = "".join(f'#include "{self.folder / name}"\n' for name in ("reached.h", "choice.h"))
+        return f"{headers}#line 1\n{text}" if places else text
+
+    def render(self, text, begin, end, places):
+        """The text from begin to end; of places one behind the other or inside each other."""
+        out = ""
+        while places:
+            (first, last), numbers = places.pop(0)
+            out += text[begin:first]
+            out += "".join(f"ut_fresh_reached({n}); " for n in numbers)
+            begin = first
+            if last >= 0:
+                inner = []
+                while places and places[0][0][0] < last:
+                    inner.append(places.pop(0))
+                for n in numbers:
+                    s = self.sites[n]
+                    out += f"if (ut_fresh_is({n + 1})) {{ {text[first:s.begin]}{s.new}{text[s.end:last]} }} else "
+                out += "{ " + self.render(text, first, last, inner) + " }"
+                begin = last
+        return out + text[begin:end]
+
+    def choose_places(self, sites):
+        """Which mutations can be chosen at run time: no two of them are in statements that overlap in part."""
+        self.sites = sites
+        for number, site in enumerate(sites):
+            if site.probe < 0:
+                continue
+            text = self.sources[site.path][site.probe:site.probe_end]
+            ranges = [(self.sites[n].probe, self.sites[n].probe_end) for n in self.places[site.path]]
+            apart = all(site.probe_end <= b or e <= site.probe or b <= site.probe and site.probe_end <= e or
+                        site.probe <= b and e <= site.probe_end for b, e in ranges)
+            has_label = re.search(r"^\s*\w+:\s*$", text, re.M) and "switch" not in text
+            if site.probe_end < 0 or not apart or has_label:
+                self.sites = [*self.sites]
+                self.sites[number] = dataclasses.replace(site, probe_end=-1)
+            else:
+                self.built.add(number)
+            self.places[site.path].append(number)
+
     def write(self, path, text):
-        (self.tree / path).write_text(text)
+        file = self.tree / path
+        if not file.exists() or file.read_text() != text:
+            file.write_text(text)
 
     # probes
 
     def measure(self, tests, sites, sources):
         """Builds with probes, and runs all tests once: those that pass, with times and the places they execute."""
-        key = hashlib.sha256(repr([sites, sorted(tests)]).encode()).hexdigest()
+        self.sources = sources
+        self.choose_places(sites)
+        size = (len(self.sites) + 4095) // 4096 * 4096
+        self.write(self.folder / "reached.h", PROBE.replace("SIZE", str(size)).replace("UNKNOWN", str(self.unknown)))
+        self.write(self.folder / "choice.h", CHOICE)
+        for path in sources:
+            self.write(path, self.text(path))
+        key = hashlib.sha256(repr([(s.path, s.begin, s.new) for s in sites]).encode()).hexdigest()
         kept = self.folder / "reached.json"
-        if kept.exists() and (facts := json.loads(kept.read_text()))["key"] == key:
+        facts = json.loads(kept.read_text()) if kept.exists() else {"key": "", "tried": []}
+        if facts["key"] == key and set(tests) <= set(facts["tried"]):
             print("mutate: times and places as measured before", flush=True)
         else:
-            facts = {"key": key} | self.measure_now(tests, sites, sources)
+            facts = {"key": key, "tried": sorted(tests)} | self.measure_now(tests)
             kept.write_text(json.dumps(facts))
-        for name, (seconds, reached) in facts["tests"].items():
-            tests[name].seconds, tests[name].reached = seconds, set(reached)
-        return {name: tests[name] for name in facts["tests"]}, set(facts["unknown"])
+        passed = {name: tests[name] for name in facts["tests"] if name in tests}
+        for name, test in passed.items():
+            test.seconds, test.reached = facts["tests"][name][0], set(facts["tests"][name][1])
+        self.build_all(sorted({t for test in passed.values() for t in test.targets}))
+        return passed, set(facts["unknown"]) | {n for p in self.lost for n in self.places[p]}
 
-    def measure_now(self, tests, sites, sources):
-        size = (len(sites) + 4095) // 4096 * 4096
-        header = self.folder / "reached.h"
-        header.write_text(PROBE.replace("SIZE", str(size)).replace("UNKNOWN", str(self.unknown)))
-        by_path = defaultdict(list)
-        for number, site in enumerate(sites):
-            if site.probe >= 0:
-                by_path[site.path].append((site.probe, number))
-        try:
-            for path, places in by_path.items():
-                text = sources[path]
-                for probe, number in sorted(places, reverse=True):
-                    text = f"{text[:probe]}ut_fresh_reached({number}); {text[probe:]}"
-                self.write(path, f'#include "{header}"\n#line 1\n{text}')
-            targets = sorted({t for test in tests.values() for t in test.targets})
-            lost = self.build_with_probes(by_path, sources, targets)
-            facts = self.run_all(tests, size)
-            facts["unknown"] += [n for path in lost for _, n in by_path[path]]
-            return facts
-        finally:
-            for path in by_path:
-                self.write(path, sources[path])
+    def measure_now(self, tests):
+        size = (len(self.sites) + 4095) // 4096 * 4096
+        self.build_all(sorted({t for test in tests.values() for t in test.targets}))
+        return self.run_all(tests, size)
 
-    def build_with_probes(self, by_path, sources, targets):
-        """Builds everything; a file that its probes break is built without: the files."""
-        lost = set()
-        for _ in range(4):
+    def build_all(self, targets):
+        """Builds the targets; a file that its probes break is built without."""
+        for _ in range(6):
             rc, said = self.ninja("-k0", *targets)
             if rc == 0:
-                return lost
-            broken = {p for p in by_path if p not in lost and re.search(rf"{re.escape(str(p))}:\d+:\d+: error", said)}
+                return
+            broken = {p for p in self.places if p not in self.lost and
+                      re.search(rf"{re.escape(str(p))}:\d+:\d+: error", said)}
+            self.lost |= broken
             for path in broken:
-                self.write(path, sources[path])
-            lost |= broken
+                error = re.search(rf"{re.escape(str(path))}.*error.*", said).group()
+                print(f"mutate: no probes in {path}: {error}", flush=True)
+                self.built -= set(self.places[path])
+                self.write(path, self.sources[path])
             if not broken:
                 break
         raise self.mutate.Trouble(f"the copy of the tree does not build:\n{said[-3000:]}")
@@ -361,77 +425,68 @@ class FreshBench:
     def code_of(self, command):
         """The hash of the object code, or None if it does not compile."""
         output = self.folder / "tmp" / "code.o"
-        words = [w for w in shlex.split(command) if w not in ("-g", "-MD")]
+        words = [w for w in shlex.split(command) if w != "-MD"]
         for option in ("-o", "-MQ", "-MF"):
             if option in words:
                 at = words.index(option)
                 del words[at:at + 2]
-        rc, _, _ = self.base.run([*words, "-w", "-o", str(output)], self.build, 300)
+        rc, _, _ = self.base.run([*words, "-O2", "-g0", "-w", "-o", str(output)], self.build, 300)
         if rc != 0:
             return None
         subprocess.run(["objcopy", "--strip-debug", output], check=True)
         return hashlib.sha256(output.read_bytes()).hexdigest()
 
-    def is_other_code(self, site, sources):
+    def is_other_code(self, site):
         """True if the mutation changes what is compiled, False if not, None if it does not compile."""
-        for command in self.commands_of(site.path):
-            if (site.path, command) not in self.codes:
-                self.codes[site.path, command] = self.code_of(command)
-            self.write(site.path, site.apply(sources[site.path]))
-            try:
+        original = self.sources[site.path]
+        try:
+            for command in self.commands_of(site.path):
+                if (site.path, command) not in self.codes:
+                    self.write(site.path, original)
+                    self.codes[site.path, command] = self.code_of(command)
+                self.write(site.path, site.apply(original))
                 code = self.code_of(command)
-            finally:
-                self.write(site.path, sources[site.path])
-            if code is None or code != self.codes[site.path, command]:
-                return None if code is None else True
-        return False
+                if code is None or code != self.codes[site.path, command]:
+                    return None if code is None else True
+            return False
+        finally:
+            self.write(site.path, self.text(site.path))
 
     # tests
 
-    def try_tests(self, site, sources, chosen):
+    def try_tests(self, site, number, chosen):
         """What became of it, and a word about the tests."""
-        ran, begun, flaky = 0, time.monotonic(), 0
+        if number in self.built:
+            return self.run_tests(chosen, number, {"UT_FRESH_MUTATION": str(number + 1)})
         try:
-            self.write(site.path, site.apply(sources[site.path]))
-            for size in itertools.chain((4, 8), itertools.repeat(24)):
-                batch, chosen = chosen[:size], chosen[size:]
-                if not batch:
-                    break
-                rc, said = self.ninja(*sorted({t for test in batch for t in test.targets}))
+            self.write(site.path, self.text(site.path, site))
+            for first in range(0, len(chosen), 12):
+                rc, said = self.ninja(*sorted({t for test in chosen[first:first + 12] for t in test.targets}))
                 if rc != 0:
                     return "not compiled", said[-200:]
-                self.stop.clear()
-                failed, more = self.try_batch(batch)
-                flaky += more
-                if failed:
-                    return ("caught", failed)
-                ran += len(batch)
-                if time.monotonic() > begun + self.args.limit:
-                    return "survived", f"{ran} tests in {self.args.limit:g} s; {len(chosen)} others not run"
-            return "survived", f"{ran} tests" + f", of which {flaky} failed once" * bool(flaky)
+                what = self.run_tests(chosen[first:first + 12], number, {})
+                if what[0] == "caught":
+                    return what
+            return "survived", f"{len(chosen)} tests"
         finally:
-            self.write(site.path, sources[site.path])
+            self.write(site.path, self.text(site.path))
 
-    def try_batch(self, batch):
-        found, flaky = [], []
-
-        def run_one(numbered):
-            number, test = numbered
+    def run_tests(self, chosen, number, env):
+        """One after the other until one fails, and fails again."""
+        begun, flaky = time.monotonic(), 0
+        for ran, test in enumerate(chosen):
+            if time.monotonic() > begun + self.args.limit:
+                return "survived", f"{ran} tests in {self.args.limit:g} s; {len(chosen) - ran} others not run"
             limit = self.mutate.LEAST_LIMIT + 10 * test.seconds
-            rc, _ = self.run_test(test, str(number), limit)
-            if self.stop.is_set() or rc in (0, self.mutate.SKIPPED):
-                return
-            if rc is not None and self.run_test(test, str(number), limit)[0] in (0, self.mutate.SKIPPED):
-                flaky.append(test)
-            elif not self.stop.is_set():
-                self.stop.set()
-                found.append(test.name + ", which hangs" * (rc is None))
-
-        with concurrent.futures.ThreadPoolExecutor(self.jobs) as workers:
-            list(workers.map(run_one, enumerate(batch)))
-        if self.mutate.STOP.is_set():
-            raise KeyboardInterrupt
-        return (found[0] if found else None), len(flaky)
+            rc, _ = self.run_test(test, str(number), limit, env)
+            if self.mutate.STOP.is_set():
+                raise KeyboardInterrupt
+            if rc in (0, self.mutate.SKIPPED):
+                continue
+            if rc is None or self.run_test(test, str(number), limit, env)[0] not in (0, self.mutate.SKIPPED):
+                return "caught", test.name + ", which hangs" * (rc is None)
+            flaky += 1
+        return "survived", f"{len(chosen)} tests" + f", of which {flaky} failed once" * bool(flaky)
 
 
 def likely(tests, number, site, own_suites, table, is_unknown):
@@ -527,6 +582,7 @@ def write_score(mutate, paths):
 class FreshRun:
     def __init__(self, mutate, args, bench):
         self.mutate, self.args, self.bench = mutate, args, bench
+        self.lock = threading.Lock()
         self.done = read_results([args.results]) if args.results and Path(args.results).exists() else []
 
     def keep(self, site, text, what, detail):
@@ -544,7 +600,7 @@ class FreshRun:
     def all(self):
         mutate, args, bench = self.mutate, self.args, self.bench
         bench.prepare()
-        sources = mutate.read_sources(bench.tree)
+        sources = mutate.read_sources(bench.origin)
         known = Known(mutate, sources)
         draw = Draw(bench, args, sources, known.caught)
         sites = draw.again(read_results([args.again])) if args.again else draw.draw(args.fresh)
@@ -560,10 +616,17 @@ class FreshRun:
                     tests_of[path].append(m)
         wanted = {c for s in sites for m in tests_of[s.path] for c in m.caught_by}
         tests, unknown = bench.measure(bench.prepare_tests(modules, wanted), sites, sources)
-        print(f"{len(tests)} tests, {sum(t.seconds for t in tests.values()):.0f} s", flush=True)
-        for number, site in enumerate(sites):
-            if not self.is_done(site, sources[site.path]):
-                self.try_one(number, site, sources, tests, tests_of, unknown, len(sites), known)
+        print(f"{len(tests)} tests; {len(bench.built)} mutations in one build", flush=True)
+
+        def attempt(number):
+            self.try_one(number, sites[number], sources, tests, tests_of, unknown, len(sites), known)
+
+        left = [n for n, s in enumerate(sites) if not self.is_done(s, sources[s.path])]
+        with concurrent.futures.ThreadPoolExecutor(args.jobs) as workers:
+            list(workers.map(attempt, [n for n in left if n in bench.built]))
+        for number in left:
+            if number not in bench.built:
+                attempt(number)
         print("\n".join(score_lines(self.done, known)))
         return 0
 
@@ -572,15 +635,15 @@ class FreshRun:
 
     def try_one(self, number, site, sources, tests, tests_of, unknown, count, known):
         begun, text = time.monotonic(), sources[site.path]
-        other = self.bench.is_other_code(site, sources)
-        if not other:
-            what, detail = ("equivalent" if other is False else "not compiled"), ""
-        else:
-            first = {c for m in tests_of[site.path] if m.function == site.function for c in m.caught_by}
-            own = self.bench.suites_of(module_of(site.path))
-            what, detail = "survived", "no test executes it"
-            if chosen := likely(tests, number, site, own, first, number in unknown):
-                what, detail = self.bench.try_tests(site, sources, chosen)
+        first = {c for m in tests_of[site.path] if m.function == site.function for c in m.caught_by}
+        own = self.bench.suites_of(module_of(site.path))
+        what, detail = "survived", "no test executes it"
+        if chosen := likely(tests, number, site, own, first, number in unknown):
+            what, detail = self.bench.try_tests(site, number, chosen)
+        if what == "survived":
+            with self.lock:
+                other = self.bench.is_other_code(site)
+            what = "survived" if other else "equivalent" if other is False else "not compiled"
         result = self.keep(site, text, what, detail)
         now, why = known.now(result)
         label = now + f" ({why})" * bool(why)

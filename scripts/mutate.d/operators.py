@@ -30,6 +30,7 @@ UNITS = {"1000": "1", "1000000": "1000", "1000000000": "1000000", "1024": "1000"
          "1e9": "1e6"}
 TIME_NAME = re.compile(r"_(?:MS|US|NS|S)$|_(?:ms|us|ns)$")
 
+NOWHERE = (-1, -1)
 K = cindex.CursorKind
 OPERATORS = (K.BINARY_OPERATOR, K.COMPOUND_ASSIGNMENT_OPERATOR)
 LABELS = (K.LABEL_STMT, K.CASE_STMT, K.DEFAULT_STMT)
@@ -44,7 +45,8 @@ class Site:
     end: int
     new: str
     function: str  # or "" outside functions
-    probe: int     # where a statement can be inserted that is executed if the place is, or -1
+    probe: int     # begin of the statement of a block that it is in, or -1
+    probe_end: int  # its end, or -1 if the statement is a declaration
 
     def apply(self, text):
         return text[:self.begin] + self.new + text[self.end:]
@@ -76,12 +78,12 @@ class Finder:
         begin, end = self.span(cursor)
         return self.text[begin:end]
 
-    def add(self, kind, begin, end, new, probe):
+    def add(self, kind, begin, end, new, statement):
         old = self.text[begin:end]
         if new != old and begin < end:
             # the same number of lines
             new += "\n" * (old.count("\n") - new.count("\n"))
-            self.found.append(Site(self.path, kind, begin, end, new, self.function, probe))
+            self.found.append(Site(self.path, kind, begin, end, new, self.function, *statement))
 
     def of_operator(self, cursor, probe):
         parts = list(cursor.get_children())
@@ -154,16 +156,22 @@ class Finder:
                 continue
             (begin, end), (start, last) = self.span(one), self.span(two)
             if begin < end <= start < last:
-                self.add("swap", begin, last, second + self.text[end:start] + first, begin)
+                self.add("swap", begin, last, second + self.text[end:start] + first, self.statement(one, two))
+
+    def statement(self, first, last):
+        begin, end = self.span(first)[0], self.span(last)[1]
+        if first.kind == K.DECL_STMT:
+            return begin, -1
+        return begin, end if self.text[end - 1] in "};" else self.text.find(";", end) + 1
 
     def walk(self, cursor, probe, in_block):
         if cursor.extent.start.offset == cursor.extent.end.offset or QUIET.match(self.text, self.span(cursor)[0]):
             return
         if in_block:
             if cursor.kind in LABELS:
-                probe = -1  # that of the statement behind it
+                probe = NOWHERE  # that of the statement behind it
             else:
-                probe = self.span(cursor)[0]
+                probe = self.statement(cursor, cursor)
             self.of_statement(cursor, probe)
         if cursor.kind == K.COMPOUND_STMT:
             self.of_block(cursor)
@@ -189,11 +197,12 @@ class Finder:
         body = next((c for c in cursor.get_children() if c.kind == K.COMPOUND_STMT), None)
         if body is None:
             return
-        self.walk(body, -1, False)
+        self.walk(body, NOWHERE, False)
         begin, end = self.span(body)
         for found in ORDER.finditer(self.text, begin, end):
-            probe = max((s.probe for s in self.found if s.function == self.function and s.probe <= found.start()),
-                        default=-1)
+            probe = max(((s.probe, s.probe_end) for s in self.found if s.function == self.function and
+                         s.probe <= found.start() and s.kind != "swap"), default=NOWHERE)
+            probe = probe if probe[1] >= found.end() else (probe[0], -1)
             for weaker in weaker_orders(self.text[begin:found.start()], found.group(2).upper()):
                 weaker = weaker.lower() if found.group(2).islower() else weaker
                 self.add("order", found.start(2), found.end(2), weaker, probe)
@@ -203,7 +212,7 @@ class Finder:
         for constant in cursor.get_children():
             for value in constant.get_children():
                 if value.kind == K.INTEGER_LITERAL and TIME_NAME.search(constant.spelling):
-                    self.of_literal(self.text_of(value), *self.span(value), -1, True)
+                    self.of_literal(self.text_of(value), *self.span(value), NOWHERE, True)
 
     def all(self, unit):
         for cursor in unit.cursor.get_children():
