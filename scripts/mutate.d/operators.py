@@ -162,6 +162,8 @@ class Finder:
         begin, end = self.span(first)[0], self.span(last)[1]
         if first.kind == K.DECL_STMT:
             return begin, -1
+        if semicolon := re.compile(r"\s*;").match(self.text, end):
+            return begin, semicolon.end()
         return begin, end if self.text[end - 1] in "};" else self.text.find(";", end) + 1
 
     def walk(self, cursor, probe, in_block):

@@ -211,7 +211,8 @@ END
     check fresh 0 '^seed s: [1-9][0-9]* mutations of 1 modules$' \
         'caught +src/least.c:14 least condition: .a < b. .*: alone ' 'caught +src/least.c:10 .*, which hangs ' \
         'survived +src/least.c:5 other .*: no test executes it' 'harmless .nobody_calls_it. +src/least.c:12 .* 2 tests' \
-        '^2 tests; 14 mutations in one build$' '^\| `src` \| 14 \| 0 \| [0-3] \| 1 \| 7 \| [4-6] \| [56]. % ' -- --fresh 99 --seed s --results "$folder/results"
+        '^2 tests; 14 mutations in one build$' '^\| `src` \| 14 \| 0 \| [0-3] \| 1 \| 7 \| [4-6] \| [56]. % ' \
+        -- --fresh 99 --seed s --results "$folder/results"
     check fresh_goes_on 0 '^\| all \|' -- --fresh 99 --seed s --results "$folder/results"
     check fresh_again 0 '^seed .*: [5-8] mutations of 1 modules$' -- --again "$folder/results"
     check score 0 '^Scores of 2[0-9-]*: N = [1-9][0-9]*, seed `s`.$' -- --score "$folder/results"
