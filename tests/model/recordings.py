@@ -127,7 +127,8 @@ class Thread:
 
     def mpi(self, kind, *numbers, **more):
         """A call of MPI: the numbers that format.h names."""
-        return self.timed(MPI, bytes([kind]) + number(0) + number(len(numbers)) + b"".join(map(signed, numbers)), **more)
+        body = bytes([kind]) + number(0) + number(len(numbers)) + b"".join(map(signed, numbers))
+        return self.timed(MPI, body, **more)
 
     def begin_mpi(self):
         self.mpi(MPI_BEGIN, self.rank, self.job.size)

@@ -24,8 +24,10 @@ import recordings  # noqa: E402
 from recordings import COLLS, MPI_COLL, MPI_RECV, MPI_SEND, MPI_WAIT  # noqa: E402
 
 VALUES = {"gap_ns": 0, "send_ns": 1000, "receive_ns": 0, "packet_rate": 1e9, "get_ns": 0, "ack_ns": 0, "hop_ns": 0,
-          "overhead": 0, "buffered": 1e9, "rate": 1e9, "start_ns": 100, "gate_ns": 500, "signal_ns": 0, "result_ns": 100}
-MPI_VALUES = {"send_ns": 100, "receive_ns": 100, "short_bytes": 16, "buffer_ns": 50, "copy_rate": 10, "eager_bytes": 1000,
+          "overhead": 0, "buffered": 1e9, "rate": 1e9, "start_ns": 100, "gate_ns": 500, "signal_ns": 0,
+          "result_ns": 100}
+MPI_VALUES = {"post_ns": 100, "take_ns": 100, "short_bytes": 16, "buffer_ns": 50, "copy_rate": 10,
+              "eager_bytes": 1000,
               "rendezvous_ns": 200, "node_ns": 300, "node_rate": 1, "offload_elements": 3, "round_ns": 1000,
               "round_rate": 1, "pipeline_bytes": 1e9, "pipeline_ns": 1e9, "pipeline_rate": 1}
 
@@ -111,7 +113,7 @@ SCHEDULES = [
      100 + 1000 + 100),
     ("ping of 100 bytes: both copy 10, and the buffer takes 50", 2, lambda r: (r[0].send(1, 100), r[1].recv(0)),
      100 + 10 + 1000 + 100 + 10 + 50),
-    ("two messages, received in the other order: the second one comes 100 later, then the first one takes its receive", 2,
+    ("two messages, received in the other order: the second comes 100 later; then the first takes its receive", 2,
      lambda r: (r[0].send(1, tag=1).send(1, tag=2), r[1].recv(0, 2).recv(0, 1)),
      100 + 100 + 1000 + 100 + 100),
     ("barrier of 8: three rounds", 8, lambda r: each(r, lambda x: x.coll("barrier")),
@@ -128,8 +130,8 @@ SCHEDULES = [
      2 * (100 + 1000 + 100)),
     ("two barriers of 4, one late by 50 between", 4, barriers,
      2 * (100 + 2 * 500 + 100) + 50),
-    ("2,000 bytes: announced, asked for, and there", 2, lambda r: (r[0].send(1, 2000), r[1].recv(0).compute(100).recv(0),
-                                                                   r[0].send(1)),
+    ("2,000 bytes: announced, asked for, and there", 2,
+     lambda r: (r[0].send(1, 2000).send(1), r[1].recv(0).compute(100).recv(0)),
      # the send ends when the data are there, at 2300; the second one takes 100 and flies 1000
      100 + 1000 + 200 + 1000 + 100 + 1000 + 100),
     ("barrier of 4, one late by 2,000", 4, lambda r: late(r, 2000, 1, lambda x: x.coll("barrier")),

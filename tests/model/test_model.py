@@ -983,9 +983,9 @@ def bad_blocks():
     """Recordings with right checksums and wrong content."""
     def rank0(content, records=1):
         head = recordings.number(recordings.VERSION) + recordings.number(0) + recordings.number(1) \
-            + recordings.number(0) + b"\0" * 8 + b"\0" * 6 + recordings.number(0) + recordings.number(0) + bytes(16)
+            + recordings.number(0) + b"\0" * 8 + b"\0" * 6 + recordings.number(0) + recordings.number(0) + bytes(17)
         return b"UTOFUREC" + recordings.block(b"H", head) + recordings.block(b"C", content) \
-            + recordings.block(b"E", recordings.number(records) + bytes(16))
+            + recordings.block(b"E", recordings.number(records) + bytes(17))
     thread = recordings.number(0) + b"\0" * 8
     yield "an operation that is not there", rank0(thread + bytes([99, 0, 0, 0]))
     yield "a VCQ that is not defined", rank0(thread + bytes([recordings.TCQ_POLL, 0, 0, 5, 0]))
@@ -993,6 +993,11 @@ def bad_blocks():
     yield "a number that does not end", rank0(thread + bytes([recordings.SEEN]) + b"\xff" * 12)
     yield "a record that is cut", rank0(thread + bytes([recordings.SEEN, 0]))
     yield "a wrong number of records", rank0(thread, 7)
+    mpi = thread + bytes([recordings.MPI, 0, 0])
+    yield "a call of MPI that is not there", rank0(mpi + bytes([99, 0, 0]))
+    yield "a send of MPI without its numbers", rank0(mpi + bytes([recordings.MPI_SEND, 0, 2, 0, 0]))
+    yield "a communicator with more ranks than it has", rank0(mpi + bytes([recordings.MPI_COMM, 0, 5, 0, 2, 0, 2, 8]))
+    yield "a collective that is not there", rank0(mpi + bytes([recordings.MPI_COLL, 0, 6, 98, 0, 0, 0, 0, 1]))
     yield "a thread with a huge number", rank0(recordings.number(1 << 40) + b"\0" * 8)
 
 
@@ -1042,8 +1047,8 @@ def test_bad(folder):
     with open(paths[0], "rb") as file:
         whole = file.read()
     for name, head, text in (("another version of the layout", recordings.number(1),
-                              f"reads version {recordings.VERSION}"),
-                             ("another job", recordings.number(recordings.VERSION) + bytes([0, 3, 0]) + bytes(31),
+                              f"reads versions {recordings.OLDEST} to {recordings.VERSION}"),
+                             ("another job", recordings.number(recordings.VERSION) + bytes([0, 3, 0]) + bytes(32),
                               "of job '' of 3")):
         with open(path, "wb") as file:
             file.write(whole[:8] + recordings.block(b"H", head))
@@ -1056,6 +1061,10 @@ def test_answers(folder):
     job = two_puts([1, 2], 50000)
     job.threads[0].region("all")
     paths = job.write(folder)
+    job.version = recordings.OLDEST
+    told = predict(paths)
+    old = predict(job.write(folder, "old"))
+    check("a recording of the layout before tells the same", told == old, old)
     result = predict(paths, "--what-if", "bytes=0.5", "-t", os.path.join(folder, "timeline.json"))
     near("half of the bytes", result["what_if"]["time_us"] / result["time_us"], 0.55, 0.1)
     with open(os.path.join(folder, "timeline.json"), encoding="utf-8") as file:

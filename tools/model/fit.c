@@ -13,7 +13,7 @@
 
 #include "model/fail.h"
 
-enum { ROUNDS = 8, MOST_KEYS = 32 };
+enum { ROUNDS = 8, MOST_KEYS = 64 };
 static const double pull = 1e-3, largest_change = 1.5, shown_change = 0.02;
 
 /* A key that is 0 moves in steps, another one by factors. */

@@ -42,8 +42,8 @@ enum { UM_ANY = 0, UM_MOST_COUNT = 65535 };
     PARAMETER(noise, start_ns, 0, UM_ANY)                                                          \
     PARAMETER(noise, interval_ns, 0, UM_ANY)                                                       \
     PARAMETER(noise, longest_ns, 0, UM_ANY)                                                       \
-    PARAMETER(mpi, send_ns, 0, UM_ANY)                                                             \
-    PARAMETER(mpi, receive_ns, 0, UM_ANY)                                                          \
+    PARAMETER(mpi, post_ns, 0, UM_ANY)                                                             \
+    PARAMETER(mpi, take_ns, 0, UM_ANY)                                                             \
     PARAMETER(mpi, short_bytes, 0, UM_ANY)                                                         \
     PARAMETER(mpi, buffer_ns, 0, UM_ANY)                                                           \
     PARAMETER(mpi, copy_rate, 1e-6, UM_ANY)                                                        \

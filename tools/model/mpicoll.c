@@ -242,14 +242,14 @@ static void run_all(struct coll *c)
  * Trees
  */
 
-static uint32_t relative(const struct coll *c, uint32_t rank)
+static uint32_t place_in_tree(const struct coll *c, uint32_t rank)
 {
     uint32_t size = c->comm->size;
 
     return (rank + size - c->instance->root) % size;
 }
 
-static uint32_t absolute(const struct coll *c, uint32_t v)
+static uint32_t rank_at(const struct coll *c, uint32_t v)
 {
     return (uint32_t)(((uint64_t)v + c->instance->root) % c->comm->size);
 }
@@ -284,7 +284,7 @@ static double edge_ns(const struct coll *c, uint32_t from, uint32_t to, uint32_t
 /* From the root: the parent of v lacks its lowest bit; the largest subtree comes first. */
 static void pass_down(struct coll *c, uint32_t v, struct when arrival)
 {
-    uint32_t rank = absolute(c, v), size = c->comm->size;
+    uint32_t rank = rank_at(c, v), size = c->comm->size;
     uint32_t low = v ? v & -v : (uint32_t)1 << rounds_of(size);
 
     if (c->run->entered[rank] < 0 || c->run->ends[rank] >= 0)
@@ -295,9 +295,9 @@ static void pass_down(struct coll *c, uint32_t v, struct when arrival)
     for (uint32_t bit = low >> 1; bit; bit >>= 1) {
         if (v + bit >= size)
             continue;
-        uint32_t child = absolute(c, v + bit);
+        uint32_t child = rank_at(c, v + bit);
         struct when there = {sent + edge_ns(c, rank, child, v + bit), rank};
-        sent += c->sim->machine->mpi_send_ns;
+        sent += c->sim->machine->mpi_post_ns;
         c->run->cause[child] = rank;
         c->run->arrived[child] = there.at;
         pass_down(c, v + bit, there);
@@ -308,7 +308,7 @@ static void pass_down(struct coll *c, uint32_t v, struct when arrival)
 
 static void run_down(struct coll *c, uint32_t rank)
 {
-    uint32_t v = relative(c, rank);
+    uint32_t v = place_in_tree(c, rank);
 
     if (v == 0)
         pass_down(c, 0, (struct when){0, rank});
@@ -319,20 +319,20 @@ static void run_down(struct coll *c, uint32_t rank)
 /* To the root: v waits for v + 1, v + 2, v + 4... and passes the sum to its parent. */
 static void pass_up(struct coll *c, uint32_t v)
 {
-    uint32_t rank = absolute(c, v), size = c->comm->size;
+    uint32_t rank = rank_at(c, v), size = c->comm->size;
     uint32_t low = v ? v & -v : (uint32_t)1 << rounds_of(size);
 
     if (c->run->entered[rank] < 0 || c->run->ends[rank] >= 0)
         return;
     struct when ready = {c->run->entered[rank], rank};
     for (uint32_t bit = 1; bit < low && v + bit < size; bit <<= 1) {
-        uint32_t child = absolute(c, v + bit);
+        uint32_t child = rank_at(c, v + bit);
         if (c->run->ends[child] < 0)
             return;
         take_later(&ready, (struct when){c->run->ends[child], child},
                    edge_ns(c, child, rank, v + bit));
     }
-    c->run->ends[rank] = ready.at + (v ? c->sim->machine->mpi_send_ns : 0);
+    c->run->ends[rank] = ready.at + (v ? c->sim->machine->mpi_post_ns : 0);
     c->run->cause[rank] = ready.cause;
     if (v)
         pass_up(c, v & (v - 1));
@@ -369,7 +369,7 @@ void um_mpi_coll_enter(const struct um_sim *s, const struct um_mpi_instance *ins
         break;
     case UT_RECORD_MPI_REDUCE:
     case UT_RECORD_MPI_GATHER:
-        pass_up(&c, relative(&c, rank));
+        pass_up(&c, place_in_tree(&c, rank));
         break;
     case UT_RECORD_MPI_SCAN:
     case UT_RECORD_MPI_EXSCAN:

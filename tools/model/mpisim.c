@@ -121,7 +121,7 @@ static double copy_cost(const struct um_sim *s, double bytes)
 
 static double send_cost(const struct um_sim *s, const struct um_mpi_call *send)
 {
-    return s->machine->mpi_send_ns + copy_cost(s, bytes_of(s, send));
+    return s->machine->mpi_post_ns + copy_cost(s, bytes_of(s, send));
 }
 
 static double receive_cost(const struct um_sim *s, uint32_t message)
@@ -132,7 +132,7 @@ static double receive_cost(const struct um_sim *s, uint32_t message)
         return 0;
     double bytes = bytes_of(s, &s->program->mpi->calls[s->program->mpi->messages[message].send]);
     double copy = copy_cost(s, bytes);
-    return m->mpi_receive_ns + copy + (copy > 0 ? m->mpi_buffer_ns : 0);
+    return m->mpi_take_ns + copy + (copy > 0 ? m->mpi_buffer_ns : 0);
 }
 
 double um_mpi_cost(const struct um_sim *s, const struct um_op *op)
@@ -210,7 +210,7 @@ static void send_flight(struct um_sim *s, uint32_t from, uint32_t to, uint32_t m
                     &send, at);
 }
 
-static void wake(struct um_sim *s, uint32_t *thread, double at)
+static void wake_waiter(struct um_sim *s, uint32_t *thread, double at)
 {
     if (*thread != UM_NONE)
         s->wake(s, *thread, at);
@@ -231,9 +231,9 @@ static void set_arrived(struct um_sim *s, uint32_t message, double at, double ac
     state->arrived = at;
     state->acked = at + ack_ns;
     note_end(s, at);
-    wake(s, &state->recv_waiter, at);
-    wake(s, &state->probe_waiter, at);
-    wake(s, &state->send_waiter, state->acked);
+    wake_waiter(s, &state->recv_waiter, at);
+    wake_waiter(s, &state->probe_waiter, at);
+    wake_waiter(s, &state->send_waiter, state->acked);
 }
 
 /* Both processes are ready for the data of a long message. */
@@ -254,7 +254,7 @@ static void set_asked(struct um_sim *s, uint32_t message, double at)
     struct message_state *state = &s->mpi->messages[message];
 
     state->asked = at;
-    wake(s, &state->probe_waiter, at);
+    wake_waiter(s, &state->probe_waiter, at);
     pull_data(s, message);
 }
 
@@ -339,7 +339,7 @@ static void enter_coll(struct um_sim *s, const struct um_mpi_call *c, double at)
     um_mpi_coll_enter(s, instance, run, c->place, at);
     for (uint32_t i = 0; i < size; i++)
         if (run->ends[i] >= 0)
-            wake(s, &s->mpi->waiters[c->item][i], run->ends[i]);
+            wake_waiter(s, &s->mpi->waiters[c->item][i], run->ends[i]);
 }
 
 static void begin_call(struct um_sim *s, const struct um_mpi_call *c, double from)
