@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """libutofu-record-mpi, with one MPI library: what is recorded, and what utofu-model makes of it.
 
-usage: test_record_mpi.py GROUP, with LAUNCHER, LIBRARY, MODEL, MACHINE, OBSERVE (a library), CALLS, HYBRID, and CALLS_MPIF
-and CALLS_F08, unless there is no Fortran, naming files
+usage: test_record_mpi.py GROUP, with LAUNCHER, LIBRARY, MODEL, MACHINE, OBSERVE (a library), CALLS, HYBRID, and, unless
+there is no Fortran, CALLS_MPIF and CALLS_F08 naming files
 """
 import glob
 import json
@@ -41,7 +41,8 @@ def run(folder, name, ranks, command, library=LIBRARY, more=(), variable="UTOFU_
                          stderr=subprocess.STDOUT, text=True, timeout=100, env=env)
     paths = sorted(glob.glob(os.path.join(folder, f"{name}.*.rec")))
     if out.returncode != 0 or len(paths) != ranks:
-        check(f"{' '.join(command)} is recorded", False, f"{len(paths)} recordings, status {out.returncode}: {out.stdout}")
+        check(f"{' '.join(command)} is recorded", False,
+              f"{len(paths)} recordings, status {out.returncode}: {out.stdout}")
         sys.exit(1)
     return paths
 
