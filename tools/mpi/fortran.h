@@ -26,7 +26,7 @@
 
 enum { MR_STATUS_INTS = (sizeof(MPI_Status) + sizeof(MPI_Fint) - 1) / sizeof(MPI_Fint) };
 
-extern int mpi_fortran_in_place_;
+extern int mpi_fortran_in_place_ __attribute__((weak));
 
 static inline bool mr_is_in_place(const void *buf)
 {

@@ -41,7 +41,6 @@
 #    pragma weak PMPI_Request_f2c
 #    pragma weak PMPI_Status_f2c
 #    pragma weak PMPI_Type_f2c
-#    pragma weak mpi_fortran_in_place_
 #    pragma weak ompi_mpi_comm_null
 #    pragma weak ompi_mpi_datatype_null
 #    pragma weak ompi_mpi_comm_self
