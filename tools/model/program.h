@@ -62,6 +62,7 @@ enum um_basis { UM_TOLD, UM_NOTICED, UM_CONCLUDED, UM_BASES };
 struct um_seen {
     uint32_t comm, next;
     uint8_t basis;
+    bool early; /* moved behind the beginning of a region: looking at it takes no time there */
 };
 
 struct um_thread {

@@ -51,7 +51,7 @@ static bool wait_for_all(struct um_sim *s, uint32_t thread, const struct um_op *
         double latency = notice ? s->machine->cpu_poll_ns : s->machine->cpu_see_ns;
         if (!wait_for_mark(s, thread, seen->comm, mark, latency, (enum um_basis)seen->basis, ready))
             return false;
-        looked += notice ? 0 : latency;
+        looked += notice || seen->early ? 0 : latency;
     }
     if (looked > ready->at)
         *ready = (struct um_ready){looked, UM_NONE, false, UM_NOTICED, false};

@@ -740,9 +740,11 @@ static void attach_thread(struct seeing *s, struct put *puts, size_t num)
             continue;
         }
         uint32_t call = puts[i].call == UM_NONE ? find_next(p, &puts[i], 0) : puts[i].call;
-        call = skip_entry(&p->threads[puts[i].thread], call);
-        if (call < p->threads[puts[i].thread].num_ops)
-            wait_for(s->program, puts[i].thread, call, puts[i].comm, UM_CONCLUDED);
+        uint32_t behind = skip_entry(&p->threads[puts[i].thread], call);
+        if (behind >= p->threads[puts[i].thread].num_ops)
+            continue;
+        wait_for(s->program, puts[i].thread, behind, puts[i].comm, UM_CONCLUDED);
+        p->seen[p->num_seen - 1].early = behind > call;
     }
 }
 
