@@ -167,7 +167,7 @@ static void print_cause(const struct trial *t, const struct trial *own)
         between = ", ";
     }
     if (t->order != own->order) {
-        printf("%sfewer puts go to one target at a time", between);
+        printf("%sputs in this order wait less for others", between);
         between = ", ";
     }
     printf("%s\n", *between == ',' ? "" : "    (puts wait less for each other)");
