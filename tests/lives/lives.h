@@ -112,7 +112,7 @@ static inline void lives_lose(long life)
     if (!what)
         return;
     if (strcmp(what, "heap") == 0)
-        memory = malloc(600);
+        memory = malloc(1000);
     else if (strcmp(what, "fd") == 0 && dup(0) < 0)
         abort();
     else if (strcmp(what, "map") == 0 && /* neighbours of one kind would be one mapping */
@@ -147,7 +147,7 @@ static inline long lives_limit(const struct lives *l, enum lives_kind kind)
 {
     enum { KIB = 1024, MIB = 1024 * KIB, FDS = 8, MAPS = 24, THREADS = 1 };
     const char *set = getenv("UT_LIVES_KEPT");
-    long heap = 64L * KIB + 8 * l->total, kept = set ? atol(set) * l->total : 0;
+    long heap = 128L * KIB + 8 * l->total, kept = set ? atol(set) * l->total : 0;
 
     switch (kind) {
     case LIVES_HEAP:

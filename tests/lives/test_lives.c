@@ -295,23 +295,72 @@ static void run(const char *name)
                    (void *)(uintptr_t)&kinds[i]);
 }
 
-#define LIVES(kind)                                                                                \
-    Test(lives, kind)                                                                              \
-    {                                                                                              \
-        run(#kind);                                                                                \
-    }
+Test(lives, vcq)
+{
+    run("vcq");
+}
 
-LIVES(vcq)
-LIVES(vcq_error)
-LIVES(connection)
-LIVES(connection_error)
-LIVES(connection_breaks)
-LIVES(reg)
-LIVES(reg_error)
-LIVES(reg_stag)
-LIVES(reg_stag_error)
-LIVES(region)
-LIVES(region_error)
-LIVES(stadd_query)
-LIVES(vbg)
-LIVES(wait_call)
+Test(lives, vcq_error)
+{
+    run("vcq_error");
+}
+
+Test(lives, connection)
+{
+    run("connection");
+}
+
+Test(lives, connection_error)
+{
+    run("connection_error");
+}
+
+Test(lives, connection_breaks)
+{
+    run("connection_breaks");
+}
+
+Test(lives, reg)
+{
+    run("reg");
+}
+
+Test(lives, reg_error)
+{
+    run("reg_error");
+}
+
+Test(lives, reg_stag)
+{
+    run("reg_stag");
+}
+
+Test(lives, reg_stag_error)
+{
+    run("reg_stag_error");
+}
+
+Test(lives, region)
+{
+    run("region");
+}
+
+Test(lives, region_error)
+{
+    run("region_error");
+}
+
+Test(lives, stadd_query)
+{
+    run("stadd_query");
+}
+
+Test(lives, vbg)
+{
+    run("vbg");
+}
+
+Test(lives, wait_call)
+{
+    run("wait_call");
+}
