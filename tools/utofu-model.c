@@ -20,6 +20,7 @@
 #include "model/compare.h"
 #include "model/fail.h"
 #include "model/match.h"
+#include "model/mpi.h"
 #include "model/noise.h"
 #include "model/order.h"
 #include "model/recording.h"
@@ -299,6 +300,7 @@ int main(int argc, char **argv)
         set_torus(&machine, w.torus);
     program.partial = w.partial;
     um_recordings_read(&program, argv + optind, argc - optind);
+    um_mpi_match(&program);
     um_match(&program);
     run_once(&sim, &place, &machine, &program, &w);
     if (w.what_if) {

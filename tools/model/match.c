@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "model/fail.h"
-#include "model/mpi.h"
 #include "model/table.h"
 
 #include "utofu.h"
@@ -187,6 +186,5 @@ void um_match(struct um_program *program)
             (unsigned long long)m.unmatched);
     um_table_free(&m.keys);
     free(m.lists);
-    um_mpi_match(program);
     um_match_seen(program);
 }

@@ -98,12 +98,13 @@ void um_mpi_note(struct um_program *program, uint32_t process, uint64_t flags);
 /* Are calls of MPI missing in the recording of an MPI program? */
 bool um_mpi_is_missing(const struct um_program *program);
 
-/* mpimatch.c */
-void um_mpi_match(struct um_program *program);
-/* Calls that are alike: match.c, seen.c. */
+/* Calls that are alike: seen.c. */
 uint64_t um_mpi_likeness(const struct um_program *program, const struct um_op *op);
 /* "MPI_Allreduce" */
 const char *um_mpi_name(const struct um_mpi_call *call);
+
+/* mpimatch.c: before um_match() */
+void um_mpi_match(struct um_program *program);
 
 /* mpisim.c */
 void um_mpi_open(struct um_sim *sim);

@@ -28,33 +28,6 @@ struct matching {
     size_t num_lists, room_lists;
 };
 
-const char *um_mpi_name(const struct um_mpi_call *call)
-{
-    static const char *const colls[UT_RECORD_MPI_COLLS] = {
-        "MPI_Barrier",        "MPI_Bcast",   "MPI_Reduce",    "MPI_Allreduce",
-        "MPI_Gather",         "MPI_Scatter", "MPI_Allgather", "MPI_Alltoall",
-        "MPI_Reduce_scatter", "MPI_Scan",    "MPI_Exscan",    "a new communicator"};
-    static const char *const kinds[UT_RECORD_MPI_KINDS] = {[UT_RECORD_MPI_SEND] = "MPI_Send",
-                                                           [UT_RECORD_MPI_RECV] = "MPI_Recv",
-                                                           [UT_RECORD_MPI_WAIT] = "MPI_Wait",
-                                                           [UT_RECORD_MPI_PROBE] = "MPI_Probe",
-                                                           [UT_RECORD_MPI_OPAQUE] =
-                                                               "one-sided MPI"};
-
-    return call->kind == UT_RECORD_MPI_COLL ? colls[call->coll] : kinds[call->kind];
-}
-
-uint64_t um_mpi_likeness(const struct um_program *p, const struct um_op *op)
-{
-    const struct um_mpi_call *c = &p->mpi->calls[op->which];
-    uint64_t h = ut_hash_word(UT_HASH_FIRST, (uint64_t)c->kind << 40 | (uint64_t)c->coll << 32);
-
-    if (c->kind == UT_RECORD_MPI_WAIT || c->kind == UT_RECORD_MPI_OPAQUE)
-        return ut_hash_word(h, c->num);
-    h = ut_hash_word(h, (uint64_t)c->comm << 32 | (uint32_t)c->peer);
-    return ut_hash_word(h, (uint64_t)(uint32_t)c->tag << 32 | (uint32_t)c->bytes);
-}
-
 /*
  * Communicators
  */

@@ -6,6 +6,7 @@
 #include "model/mpi.h"
 #include "record/format.h"
 #include "record/mpi.h"
+#include "util/hash.h"
 
 enum { MOST_NUMBERS = 64, MOST_RANKS = 1 << 24, DONE_NUMBERS = 4 };
 
@@ -32,6 +33,33 @@ bool um_mpi_is_missing(const struct um_program *p)
         if (p->processes[i].has_mpi && (!p->mpi || p->mpi->world_rank[i] == UM_NONE))
             return true;
     return false;
+}
+
+const char *um_mpi_name(const struct um_mpi_call *call)
+{
+    static const char *const colls[UT_RECORD_MPI_COLLS] = {
+        "MPI_Barrier",        "MPI_Bcast",   "MPI_Reduce",    "MPI_Allreduce",
+        "MPI_Gather",         "MPI_Scatter", "MPI_Allgather", "MPI_Alltoall",
+        "MPI_Reduce_scatter", "MPI_Scan",    "MPI_Exscan",    "a new communicator"};
+    static const char *const kinds[UT_RECORD_MPI_KINDS] = {[UT_RECORD_MPI_SEND] = "MPI_Send",
+                                                           [UT_RECORD_MPI_RECV] = "MPI_Recv",
+                                                           [UT_RECORD_MPI_WAIT] = "MPI_Wait",
+                                                           [UT_RECORD_MPI_PROBE] = "MPI_Probe",
+                                                           [UT_RECORD_MPI_OPAQUE] =
+                                                               "one-sided MPI"};
+
+    return call->kind == UT_RECORD_MPI_COLL ? colls[call->coll] : kinds[call->kind];
+}
+
+uint64_t um_mpi_likeness(const struct um_program *p, const struct um_op *op)
+{
+    const struct um_mpi_call *c = &p->mpi->calls[op->which];
+    uint64_t h = ut_hash_word(UT_HASH_FIRST, (uint64_t)c->kind << 40 | (uint64_t)c->coll << 32);
+
+    if (c->kind == UT_RECORD_MPI_WAIT || c->kind == UT_RECORD_MPI_OPAQUE)
+        return ut_hash_word(h, c->num);
+    h = ut_hash_word(h, (uint64_t)c->comm << 32 | (uint32_t)c->peer);
+    return ut_hash_word(h, (uint64_t)(uint32_t)c->tag << 32 | (uint32_t)c->bytes);
 }
 
 /* One that a process has defined before; UM_NONE: a new one, which is added. */

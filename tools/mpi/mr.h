@@ -23,6 +23,10 @@
 
 #define MR_EXPORT __attribute__((visibility("default")))
 
+/*
+ * recorder.c
+ */
+
 enum { MR_INLINE = 16 /* requests and statuses that a call keeps on its stack */ };
 
 /* The recording. NULL: there is none. */

@@ -10,22 +10,7 @@
 
 enum { VERSION_MAX = 8192 }; /* bytes of the version of any MPI */
 
-const struct ut_record_mpi *mr_to;
-__thread int mr_depth __attribute__((tls_model("initial-exec")));
-bool mr_begun;
-
 static bool other_mpi;
-
-MR_EXPORT ut_record_mpi_attach utofu_record_mpi_attach;
-
-/* libtofucom or libutofu-observe has opened a recording. */
-MR_EXPORT bool utofu_record_mpi_attach(const struct ut_record_mpi *to)
-{
-    if (mr_to || to->api != UT_RECORD_MPI_API)
-        return false;
-    mr_to = to;
-    return true;
-}
 
 static void stop_in_child(void)
 {
