@@ -183,6 +183,19 @@ def test_off(folder):
         check(f"{name}: there is no recording", not glob.glob(folder + "/*.rec"))
 
 
+def test_wrong(folder):
+    """The library of the other MPI: a message, and no crash."""
+    other = LIBRARY.replace("openmpi", "*").replace("mpich", "openmpi").replace("*", "mpich")
+    if not os.path.exists(other):
+        print("there is one MPI library alone")
+        return
+    out = subprocess.run([LAUNCHER, "-n", "2", "env", f"LD_PRELOAD={other}", HYBRID, "2"], stdout=subprocess.PIPE,
+                         stderr=subprocess.STDOUT, text=True, timeout=100,
+                         env={**os.environ, "UTOFU_TRACE": folder + "/w.rec,record=1"})
+    check("a message names utofu-record", "utofu-record finds the right" in out.stdout, out.stdout)
+    check("nothing crashes", "ignal" not in out.stdout and (out.returncode == 0) == ("mpich" in LIBRARY), out.stdout)
+
+
 def main():
     if "openmpi" in LIBRARY and os.geteuid() == 0:
         os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")

@@ -58,6 +58,33 @@ static void warn_first(const char *text)
         fprintf(stderr, "utofu-record-mpi: %s: calls of MPI are not recorded\n", text);
 }
 
+static bool is_this_mpi(void)
+{
+    char version[VERSION_MAX];
+    int length;
+
+    PMPI_Get_library_version(version, &length);
+#ifdef OPEN_MPI
+    return strstr(version, "Open MPI") != NULL;
+#else
+    return strstr(version, "Open MPI") == NULL;
+#endif
+}
+
+/* Handles of MPICH are numbers of 32 bits, those of Open MPI addresses, of which the wrappers would
+ * pass half. */
+static void refuse_handles(void)
+{
+#ifndef OPEN_MPI
+    if (is_this_mpi())
+        return;
+    fputs("utofu-record-mpi: libutofu-record-mpich.so cannot go in front of a program of Open MPI; "
+          "utofu-record finds the right library\n",
+          stderr);
+    exit(1);
+#endif
+}
+
 /* A program that loads MPI when it runs: its symbols were not there when this library was bound.
  * They are made global, so that the wrappers find them. */
 void mr_find_mpi(void)
@@ -70,8 +97,10 @@ void mr_find_mpi(void)
 #endif
     };
 
-    if (dlsym(RTLD_DEFAULT, "PMPI_Init"))
+    if (dlsym(RTLD_DEFAULT, "PMPI_Init")) {
+        refuse_handles();
         return;
+    }
     other_mpi = true;
     for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]); i++) {
         if (dlopen(libraries[i], RTLD_LAZY | RTLD_NOLOAD | RTLD_GLOBAL)) {
@@ -80,19 +109,6 @@ void mr_find_mpi(void)
             return;
         }
     }
-}
-
-static bool is_this_mpi(void)
-{
-    char version[VERSION_MAX];
-    int length;
-
-    PMPI_Get_library_version(version, &length);
-#ifdef OPEN_MPI
-    return strstr(version, "Open MPI") != NULL;
-#else
-    return strstr(version, "Open MPI") == NULL;
-#endif
 }
 
 void mr_begin(void)
