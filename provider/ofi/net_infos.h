@@ -2,7 +2,7 @@
 /*
  * Frees memory that libfabric's `net` loses. In libfabric 1.16 and 1.17, `net` never frees the copy
  * of a fi_info that it makes for each endpoint (xnet_init_rdm() of prov/net/src/xnet_rdm.c), nor
- * the one for each connection that it accepts (xnet_process_connreq() of xnet_rdm_cm.c): 4.5 KiB
+ * the one for each connection that it accepts (xnet_process_connreq() of xnet_rdm_cm.c): 1.2 KiB
  * for a VCQ with a connection. libfabric 1.18 frees both; its name of `net` is `tcp`.
  *
  * `net` passes these copies to operations of its fabric and of its domain, in tables of the public
