@@ -133,17 +133,19 @@ static inline bool sp_ring_notify(struct sp_ring *ring, uint32_t claimer, uint32
 }
 
 /* True if the ring contains a value that no producer and no consumer writes. The slot at the tail
- * was claimed in the last lap at the earliest, and is free for the next lap at the latest: a
- * producer that claims it then has seen the tail there. */
+ * was claimed in the last lap at the earliest, if there was one, and is free for the next lap at
+ * the latest: a producer that claims it then has seen the tail there. */
 static inline bool sp_ring_is_damaged(struct sp_ring *ring)
 {
     uint64_t tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
     uint64_t s = __atomic_load_n(&sp_ring_slot(ring, tail)->state, __ATOMIC_ACQUIRE);
+    uint64_t first = tail < SP_SLOTS ? sp_state(tail, 0, SP_PHASE_FREE)
+                                     : sp_state(tail - SP_SLOTS, 0, SP_PHASE_CLAIMED);
 
     if (__atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE) != tail)
         return false; /* the tail moved; the next check will still find damage */
-    return sp_state_is_before(sp_state(tail + SP_SLOTS, 0, SP_PHASE_FREE), s) ||
-           sp_state_is_before(s, sp_state(tail - SP_SLOTS, 0, SP_PHASE_CLAIMED));
+    return sp_state_phase(s) > SP_PHASE_NOTICE || sp_state_is_before(s, first) ||
+           sp_state_is_before(sp_state(tail + SP_SLOTS, 0, SP_PHASE_FREE), s);
 }
 
 static inline void sp_ring_publish(struct sp_ring *ring, struct sp_slot *slot, uint64_t pos,
