@@ -8,10 +8,10 @@
 
 struct sp_stream;
 static void *begin_stream(struct sp_conn *conn, size_t num, size_t size);
-static void end_stream(struct sp_stream *stream);
+static void end_stream(const struct sp_conn *conn, struct sp_stream *stream);
 
 #define calloc(num, size) begin_stream(conn, num, size)
-#define free(stream)      end_stream(stream)
+#define free(stream)      end_stream(conn, stream)
 #include "../../provider/shm/stream.c"
 #undef calloc
 #undef free
@@ -31,8 +31,9 @@ static void *begin_stream(struct sp_conn *conn, size_t num, size_t size)
     return s;
 }
 
-static void end_stream(struct sp_stream *s)
+static void end_stream(const struct sp_conn *conn, struct sp_stream *s)
 {
+    wraps_note("sp_conn.error_seq", conn->error_status && wraps_over32(conn->error_seq));
     if (s) {
         wraps_note("sp_stream.seq", wraps_over32(s->seq));
         wraps_note("sp_stream.first", wraps_over32(s->first));
