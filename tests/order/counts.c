@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Counts that are handed over: those of communications in the check mode, when the table of the
+ * node's processes is opened while other threads count; those of a VCQ that is freed while another
+ * thread adds up all counters.
+ */
+#include "stats/stats.h"
+#include "vcq/vcq.h"
+
+#include "../../src/check/table.c"
+
+#define SIZE(array) (sizeof(array) / sizeof((array)[0]))
+
+static struct header header;
+static struct process processes[2];
+static const struct ut_job_info job = {.id = "", .size = 2, .local_size = 2};
+static bool was_active;
+
+static void make_closed(void)
+{
+    memset(&header, 0, sizeof(header));
+    memset(processes, 0, sizeof(processes));
+    table.header = NULL;
+    table.processes = processes;
+    table.mine = 0;
+    table.local_size = 2;
+    memset(&table.alone, 0, sizeof(table.alone));
+    was_active = false;
+}
+
+/* The table is open; this process has submitted a communication, and so has the other one. */
+static void make_open(void)
+{
+    make_closed();
+    header.num_opened = 2;
+    table.header = &header;
+    processes[0].submitted = processes[1].submitted = 1;
+}
+
+static void count_one(void)
+{
+    ut_table_count(1, 0);
+    ut_table_count(0, 1);
+}
+
+static void count_two(void)
+{
+    ut_table_count(2, 2);
+}
+
+static void open_table(void)
+{
+    publish_table(&header);
+}
+
+/* Communications of the other process: one starts before the first one ends. */
+static void overlap_other(void)
+{
+    add_counts(&processes[1], 1, 0);
+    add_counts(&processes[1], 0, 1);
+}
+
+static void look(void)
+{
+    uint64_t submitted;
+
+    was_active = ut_table_has_one_active(&job, &submitted);
+}
+
+static void all_are_counted(void)
+{
+    const struct process *p = &processes[0];
+
+    UV_CHECK(p->submitted == 1 && p->completed == 1);
+    UV_CHECK(table.alone.submitted == 0 && table.alone.completed == 0);
+    UV_CHECK(header.num_opened == 1 && table.header == &header);
+}
+
+static void all_of_two_are_counted(void)
+{
+    const struct process *p = &processes[0];
+
+    UV_CHECK(p->submitted == 3 && p->completed == 3);
+    UV_CHECK(table.alone.submitted == 0 && table.alone.completed == 0);
+}
+
+/* At any time at least two communications are under way. */
+static void two_are_never_taken_for_one(void)
+{
+    UV_CHECK(!was_active);
+}
+
+/*
+ * The counters of a VCQ
+ */
+
+static struct ut_vcq vcq;
+static uint64_t before[UT_NUM_COUNTERS], totals[UT_NUM_COUNTERS];
+
+void __wrap_ut_vcq_for_each(void (*fn)(struct ut_vcq *vcq, void *arg), void *arg);
+void __wrap_ut_vcq_for_each(void (*fn)(struct ut_vcq *vcq, void *arg), void *arg)
+{
+    fn(&vcq, arg);
+}
+
+bool __wrap_ut_lock_until(struct ut_lock *lock, uint64_t until_ms);
+bool __wrap_ut_lock_until(struct ut_lock *lock, uint64_t until_ms)
+{
+    (void)until_ms;
+    ut_lock(lock);
+    return true;
+}
+
+void __wrap_ut_back_off(uint32_t *rounds);
+void __wrap_ut_back_off(uint32_t *rounds)
+{
+    (void)rounds;
+    uv_pause();
+}
+
+/* The VCQ of the earlier runs is among the freed ones. */
+static void make_counted_vcq(void)
+{
+    memset(&vcq, 0, sizeof(vcq));
+    ut_stats_totals(before);
+    vcq.stats = calloc(1, sizeof(*vcq.stats));
+    UV_CHECK(vcq.stats);
+    vcq.stats->counts.n[UT_COUNT_PUTS] = 1;
+}
+
+static void free_counted_vcq(void)
+{
+    ut_lock(&vcq.lock);
+    ut_stats_detach(&vcq);
+    ut_unlock(&vcq.lock);
+}
+
+static void add_up(void)
+{
+    ut_stats_totals(totals);
+}
+
+static void it_is_counted_once(void)
+{
+    UV_CHECK(totals[UT_COUNT_PUTS] == before[UT_COUNT_PUTS] + 1);
+}
+
+static const struct uv_scenario scenarios[] = {
+    {"handed_over", make_closed, {count_one, open_table}, all_are_counted, 0, false},
+    {"handed_over_by_two",
+     make_closed,
+     {count_one, count_two, open_table},
+     all_of_two_are_counted,
+     0,
+     true},
+    {"one_is_active", make_open, {overlap_other, look}, two_are_never_taken_for_one, 0, false},
+    {"vcq_is_freed", make_counted_vcq, {free_counted_vcq, add_up}, it_is_counted_once, 0, false},
+};
+
+int main(int argc, char **argv)
+{
+    return uv_main(argc, argv, scenarios, SIZE(scenarios));
+}
