@@ -126,8 +126,10 @@ def test_patterns(folder):
 
 def time_in(folder, command, region, ranks=12, **how):
     """Of the rank that begins the region first: when the others begin depends on the meeting before, which
-    looks at the clock. Without a region: of the job."""
-    result = predict(record(folder, "same", ranks, command, **how))
+    looks at the clock. Without a region: of the job. On a machine in which puts do not meet: where they do, the time
+    also depends on how far ranks are apart."""
+    apart = changed_machine(folder, (r"^rate = 6.8", "rate = 1e9"), (r"^queued = \d+", "queued = 1e9"))
+    result = predict(record(folder, "same", ranks, command, **how), machine=apart)
     return regions(result)[region]["max_us"] if region else result["time_us"]
 
 
@@ -145,7 +147,7 @@ def test_told(folder):
         command = [PATTERNS, case, "60", "4096"]
         told = time_in(folder, command + ["tell"], case)
         for name, how in providers():
-            near(f"{case}{name}: concluded as told", time_in(folder, command, case, **how), told, 0.03)
+            near(f"{case}{name}: concluded as told", time_in(folder, command, case, **how), told, 0.05)
 
 
 FLOWS = ("chain", "pipeline", "broadcast", "reduce", "sweep", "master")

@@ -51,10 +51,13 @@ static bool wait_for_all(struct um_sim *s, uint32_t thread, const struct um_op *
         double latency = notice ? s->machine->cpu_poll_ns : s->machine->cpu_see_ns;
         if (!wait_for_mark(s, thread, seen->comm, mark, latency, (enum um_basis)seen->basis, ready))
             return false;
-        looked += notice || seen->early ? 0 : latency;
+        if (notice || seen->early)
+            continue;
+        double landed = s->comms[seen->comm].at[mark];
+        looked = (landed > looked ? landed : looked) + latency;
     }
     if (looked > ready->at)
-        *ready = (struct um_ready){looked, UM_NONE, false, UM_NOTICED, false};
+        ready->at = looked;
     if (op->has_notice)
         return wait_for_mark(s, thread, op->which, mark_of_notice(op), 0, UM_NOTICED, ready);
     if (op->kind == UM_OP_RESULT) {
