@@ -18,10 +18,10 @@
 
 #include "output.h"
 #include "model/compare.h"
+#include "model/deciles.h"
 #include "model/fail.h"
 #include "model/match.h"
 #include "model/mpi.h"
-#include "model/noise.h"
 #include "model/order.h"
 #include "model/recording.h"
 #include "model/report.h"

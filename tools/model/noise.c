@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "model/fail.h"
-#include "model/sums.h"
 
 struct um_noise_state {
     uint64_t random;
@@ -13,7 +12,7 @@ struct um_noise_state {
 };
 
 /* splitmix64 */
-static uint64_t draw_bits(uint64_t *state)
+uint64_t um_noise_bits(uint64_t *state)
 {
     uint64_t z = *state += 0x9e3779b97f4a7c15;
 
@@ -25,7 +24,7 @@ static uint64_t draw_bits(uint64_t *state)
 /* From 0 to 1, without 1. */
 static double draw_part(uint64_t *state)
 {
-    return (double)(draw_bits(state) >> 11) * 0x1p-53;
+    return (double)(um_noise_bits(state) >> 11) * 0x1p-53;
 }
 
 static double draw_pause(const struct um_machine *m, uint64_t *state)
@@ -41,7 +40,7 @@ void um_noise_open(struct um_sim *s)
     for (size_t i = 0; i < s->program->num_threads; i++) {
         struct um_noise_state *n = &s->noise[i];
         n->random = s->options.noise + i * 0x2545f4914f6cdd1d;
-        draw_bits(&n->random);
+        um_noise_bits(&n->random);
         n->start = draw_part(&n->random) * s->machine->noise_start_ns;
         n->next = draw_pause(s->machine, &n->random);
     }
@@ -68,50 +67,4 @@ void um_noise_close(struct um_sim *s)
 {
     free(s->noise);
     s->noise = NULL;
-}
-
-static int compare_times(const void *a, const void *b)
-{
-    const double *x = a, *y = b;
-
-    return *x < *y ? -1 : *x > *y;
-}
-
-static struct um_deciles find_deciles(double *times)
-{
-    struct um_deciles d;
-
-    qsort(times, UM_NOISE_RUNS, sizeof(*times), compare_times);
-    for (int i = 0; i < UM_DECILES; i++)
-        d.at[i] = times[(i + 1) * (UM_NOISE_RUNS - 1) / (UM_DECILES + 1)];
-    return d;
-}
-
-void um_noise_measure(const struct um_sim *sim, uint64_t seed, struct um_noise *noise)
-{
-    size_t num = sim->program->num_regions;
-    double ends[UM_NOISE_RUNS], *times = um_calloc(num * UM_NOISE_RUNS, sizeof(*times));
-    uint64_t state = seed;
-
-    for (int run = 0; run < UM_NOISE_RUNS; run++) {
-        struct um_sim s = {.program = sim->program,
-                           .machine = sim->machine,
-                           .place = sim->place,
-                           .options = sim->options};
-        s.options.noise = draw_bits(&state) | 1;
-        um_replay(&s);
-        ends[run] = s.end;
-        struct um_region_sum *regions = um_sum_regions(&s);
-        for (size_t i = 0; i < num; i++)
-            times[i * UM_NOISE_RUNS + (size_t)run] =
-                regions[i].calls ? regions[i].sum / (double)regions[i].calls : 0;
-        free(regions);
-        um_replay_close(&s);
-    }
-    noise->seed = seed;
-    noise->end = find_deciles(ends);
-    noise->regions = um_calloc(num, sizeof(*noise->regions));
-    for (size_t i = 0; i < num; i++)
-        noise->regions[i] = find_deciles(&times[i * UM_NOISE_RUNS]);
-    free(times);
 }

@@ -16,16 +16,7 @@ double um_noise_start(const struct um_sim *sim, uint32_t thread);
 double um_noise_pass(struct um_sim *sim, uint32_t thread, double at);
 void um_noise_close(struct um_sim *sim);
 
-/* Medians and deciles of runs with different noise. */
-enum { UM_NOISE_RUNS = 21, UM_DECILES = 9 };
-struct um_deciles {
-    double at[UM_DECILES]; /* ns; [4] is the median */
-};
-struct um_noise {
-    uint64_t seed;
-    struct um_deciles end, *regions; /* regions: mean times, of program->num_regions */
-};
-/* Runs the program of a run that has ended again, with noise. */
-void um_noise_measure(const struct um_sim *sim, uint64_t seed, struct um_noise *noise);
+/* The next random number of a state. */
+uint64_t um_noise_bits(uint64_t *state);
 
 #endif

@@ -10,7 +10,7 @@
 
 #include "output.h"
 #include "model/fail.h"
-#include "model/noise.h"
+#include "model/deciles.h"
 #include "model/mpi.h"
 #include "model/sums.h"
 

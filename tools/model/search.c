@@ -9,7 +9,6 @@
 #include "model/fail.h"
 #include "model/map.h"
 #include "model/order.h"
-#include "model/sums.h"
 
 enum { BEST = 3, RANKS_SHOWN = 96 };
 
