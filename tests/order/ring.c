@@ -129,8 +129,7 @@ static void wake_owner(void *owner)
     uv_event_post(&woken);
 }
 
-/* An endpoint whose head is at `head`, and whose ring is free from there on. */
-static void make_endpoint(uint64_t head)
+static void map_segment(void)
 {
     if (!segment)
         segment = mmap(NULL, sizeof(*segment), PROT_READ | PROT_WRITE,
@@ -139,6 +138,12 @@ static void make_endpoint(uint64_t head)
         abort();
     ring = sp_ring_of(segment, 0);
     entry = &segment->table.dir[0];
+}
+
+/* An endpoint whose head is at `head`, and whose ring is free from there on. */
+static void make_endpoint(uint64_t head)
+{
+    map_segment();
     memset(&prov, 0, sizeof(prov));
     memset(&ep, 0, sizeof(ep));
     memset(receiving, 0, sizeof(receiving));

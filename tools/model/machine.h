@@ -41,7 +41,7 @@ enum { UM_ANY = 0, UM_MOST_COUNT = 65535 };
     PARAMETER(barrier, result_ns, 0, UM_ANY)                                                       \
     PARAMETER(noise, start_ns, 0, UM_ANY)                                                          \
     PARAMETER(noise, interval_ns, 0, UM_ANY)                                                       \
-    PARAMETER(noise, longest_ns, 0, UM_ANY)                                                       \
+    PARAMETER(noise, longest_ns, 0, UM_ANY)                                                        \
     PARAMETER(mpi, post_ns, 0, UM_ANY)                                                             \
     PARAMETER(mpi, take_ns, 0, UM_ANY)                                                             \
     PARAMETER(mpi, short_bytes, 0, UM_ANY)                                                         \

@@ -97,7 +97,7 @@ struct um_sim {
     uint8_t *spread_to; /* the TNI of each communication, with options.spread */
     struct um_gate_state *gates;
     struct um_noise_state *noise; /* of each thread; NULL: none */
-    struct um_mpi_sim *mpi; /* NULL: no call of MPI is recorded */
+    struct um_mpi_sim *mpi;       /* NULL: no call of MPI is recorded */
     struct um_start *starts;
     size_t num_starts, room_starts;
     double end; /* of the job */
