@@ -9,20 +9,20 @@ int __real_fp_ep_open(struct prov *base, const struct prov_ep_attr *attr, struct
 int __wrap_fp_ep_open(struct prov *base, const struct prov_ep_attr *attr, struct prov_ep **out);
 int __wrap_fp_ep_open(struct prov *base, const struct prov_ep_attr *attr, struct prov_ep **out)
 {
-    int rc = __real_fp_ep_open(base, attr, out);
+    struct fp_prov *prov = (struct fp_prov *)(void *)base;
 
-    if (rc == 0)
-        ((struct fp_ep *)(void *)*out)->last_generation = GENERATIONS - 1 - WRAPS_FEW_BELOW;
-    return rc;
+    if (prov->last_generation == 0)
+        prov->last_generation = GENERATIONS - 1 - WRAPS_FEW_BELOW;
+    return __real_fp_ep_open(base, attr, out);
 }
 
 void __real_fp_ep_close(struct prov_ep *base);
 void __wrap_fp_ep_close(struct prov_ep *base);
 void __wrap_fp_ep_close(struct prov_ep *base)
 {
-    const struct fp_ep *ep = (const struct fp_ep *)(const void *)base;
+    const struct fp_prov *prov = ((const struct fp_ep *)(const void *)base)->prov;
 
-    wraps_note("fp_ep.last_generation", ep->last_generation > GENERATIONS);
+    wraps_note("fp_prov.last_generation", prov->last_generation > GENERATIONS);
     __real_fp_ep_close(base);
 }
 
