@@ -81,6 +81,8 @@ while read -r command; do
     'scripts/mutate '[a-z]*) grep -q "^\[$2\]\|\"$2\"" "$source/tests/mutations.toml" || fail 'no such mutation' ;;
     scripts/*) has_options "$@" ;;
     build/tests/*) ran "$@" ;;
+    'UT_LIVES='*) # hours
+        grep -q "^build ${3#build/}: " "$build/build.ninja" || fail "there is no $3" ;;
     'tests/tutorial/check_tutorial.py fix '*)
         if ! grep -q " $2 SOURCES BUILD PAGE" "$source/$1" || [ ! -e "$source/docs/tutorial/en/$5.md" ]; then
             fail "check_tutorial.py has no $2, or the tutorial no $5"
