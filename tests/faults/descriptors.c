@@ -53,7 +53,7 @@ __attribute__((format(printf, 1, 2))) static void write_result(const char *forma
 
 #ifdef __SANITIZE_THREAD__
 /* The program writes to closed descriptors on purpose, while the library may hold their numbers. */
-const char *__tsan_default_suppressions(void);
+__attribute__((visibility("default"))) const char *__tsan_default_suppressions(void);
 const char *__tsan_default_suppressions(void)
 {
     return "race:give_back\nrace:print_all_the_time\n";
