@@ -210,7 +210,7 @@ class FreshBench:
     def __init__(self, mutate, folder, args):
         self.mutate, self.args, self.folder, self.origin = mutate, args, folder, mutate.TREE
         self.jobs = args.jobs
-        self.base = mutate.Bench(folder, 0)
+        self.base = mutate.Bench(folder, 0, 1)
         self.tree = self.base.tree = self.base.tree.resolve()  # Meson has such paths
         self.build = self.base.build = self.tree / "build"
         self.unknown = folder / "unknown"

@@ -6,6 +6,8 @@
 
 #include <utofu.h>
 
+#include "../harness/limit.h"
+
 static int rank, size, next, prev;
 
 static void point_to_point(void)

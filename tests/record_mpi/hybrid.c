@@ -12,6 +12,8 @@
 #include <utofu.h>
 #include <utofu_ext.h>
 
+#include "../harness/limit.h"
+
 enum { STAG = 0, BEFORE, BEHIND, SIDES };
 
 static utofu_vcq_hdl_t vcq;

@@ -14,14 +14,15 @@ LIMITS = ("harness.h", "limit.h", "ends.h", "peers.h", "criterion/criterion.h")
 
 # Programs that wait for nothing.
 ENDS = """abi/abi_c99.c abi/abi_layout.c abi/load_late.c abi/self_contained.c acp/table.c acp/upper.c api/job.c
-    bindings/put/main.c compat/profiler.c core/print_fsm.c jtofu/loader.c perf/sum.c prdma/late.c
+    bindings/put/main.c compat/profiler.c core/print_fsm.c jtofu/loader.c order/counts.c order/lock.c order/ring.c
+    perf/sum.c prdma/late.c
     tools/late.c""".split()
 
 # The script that starts them has a time limit, and some have to last until it ends them.
 BY_SCRIPT = """adapter/daemon.c api/waits.c bootstrap/bad_record.c bootstrap/deferred.c bootstrap/job_probe.c
     bootstrap/knocker.c bootstrap/meet.c bootstrap/other_job.c bootstrap/spawn.c compat/mpi.c dump/hang.c
     fabric/with_fabric.c faults/storm.c faults/two_ends.c faults/under_fire.c rxe/silence.c rxe/survivors.c rxe/turns.c
-    slurm/leaving.c slurm/waiting.c""".split()
+    lives/peers.c slurm/leaving.c slurm/waiting.c""".split()
 WITHOUT = [*ENDS, *BY_SCRIPT]
 
 

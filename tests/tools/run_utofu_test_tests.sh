@@ -146,6 +146,8 @@ test_findings() {
 
 test_shuffle() {
     ends 1 -n 4 --seeds 20 --failures 1 "$SUM" order
+    # the end of the process that fails is sometimes an error of another one first, in 1 of 60 runs
+    ! grep -q '^1. error-unread' "$work/out" || ends 1 -n 4 --seeds 21-40 --failures 1 "$SUM" order
     says '^utofurun, as it is: ok'
     says "^1. exit status 1 at sum.c:$(line_of '__LINE__') \(utofurun, seed [0-9]+, check\)$"
     says 'it passes as it is: it relies on more than the uTofu manual promises'
