@@ -18,21 +18,21 @@ void AnnotateIgnoreReadsBegin(const char *file, int line);
 void AnnotateIgnoreReadsEnd(const char *file, int line);
 void AnnotateIgnoreWritesBegin(const char *file, int line);
 void AnnotateIgnoreWritesEnd(const char *file, int line);
-static inline void prov_unwatched_begin(void)
+static inline void prov_tsan_ignore_begin(void)
 {
     AnnotateIgnoreReadsBegin(__FILE__, __LINE__);
     AnnotateIgnoreWritesBegin(__FILE__, __LINE__);
 }
-static inline void prov_unwatched_end(void)
+static inline void prov_tsan_ignore_end(void)
 {
     AnnotateIgnoreWritesEnd(__FILE__, __LINE__);
     AnnotateIgnoreReadsEnd(__FILE__, __LINE__);
 }
 #else
-static inline void prov_unwatched_begin(void)
+static inline void prov_tsan_ignore_begin(void)
 {
 }
-static inline void prov_unwatched_end(void)
+static inline void prov_tsan_ignore_end(void)
 {
 }
 #endif
@@ -78,10 +78,10 @@ static inline void prov_move_word(void *to, const void *from)
 {
     uint64_t word;
 
-    prov_unwatched_begin();
+    prov_tsan_ignore_begin();
     memcpy(&word, from, sizeof(word));
     __atomic_store_n((uint64_t *)to, word, __ATOMIC_RELEASE);
-    prov_unwatched_end();
+    prov_tsan_ignore_end();
 }
 
 #endif

@@ -211,7 +211,7 @@ struct prov_config {
     unsigned int job_size;        /* processes of the job; 0: not known */
     unsigned int local_size;      /* processes of the job on this host; 0: not known */
     unsigned int local_rank;      /* number of this process among them, from 0 on */
-    bool reports_slowness; /* the one process of its host that warns of slow configurations */
+    bool is_warning_process; /* the one process of its host that warns of slow configurations */
 };
 
 struct prov_caps {

@@ -53,7 +53,7 @@ static void put_piece(struct la_req *r, struct lc_op *op)
         lc_op_free(op);
         return;
     }
-    piece &= ~LA_MOVED;
+    piece &= ~LA_STADD_CHANGED;
     if (piece >= la_pieces(r->len)) {
         lc_op_free(op);
         report_assist(r, peer, i.in);

@@ -27,7 +27,7 @@ static int end_call(int rc)
     return rc;
 }
 
-/* Not inlined, since an inline message (a record of one cache line) needs no request. */
+/* noinline: a record of one cache line needs no request, so its path has none on the stack. */
 static __attribute__((noinline)) int send_data(struct la_req r)
 {
     return la_send_data(&r);
@@ -266,9 +266,9 @@ static int send_putv(struct la_req *r, const lapi_vec_t *tgt_vec, const lapi_vec
 
     if (rc != LAPI_SUCCESS)
         return rc;
-    la_vec_list(org_vec, (char *)r->copy + list + len);
+    la_vec_encode(org_vec, (char *)r->copy + list + len);
     la_vec_gather((char *)r->copy + list + len, list, (char *)r->copy + list, len);
-    la_vec_list(tgt_vec, r->copy);
+    la_vec_encode(tgt_vec, r->copy);
     r->kind = LA_PUTV;
     r->flags |= LA_WANTS_FIN;
     r->value = list;
@@ -284,8 +284,8 @@ static int send_getv(struct la_req *r, const lapi_vec_t *tgt_vec, const lapi_vec
 
     if (rc != LAPI_SUCCESS)
         return rc;
-    la_vec_list(tgt_vec, r->copy);
-    la_vec_list(org_vec, (char *)r->copy + list + len);
+    la_vec_encode(tgt_vec, r->copy);
+    la_vec_encode(org_vec, (char *)r->copy + list + len);
     r->kind = LA_GETV;
     r->flags |= LA_WANTS_FIN | (list > LA_PAYLOAD ? LA_RENDEZVOUS : 0);
     r->value = list;
@@ -309,7 +309,7 @@ static int send_amsendv(struct la_req *r, const lapi_vec_t *org_vec)
     r->copy = malloc(len + list + 1);
     if (r->copy == NULL)
         return LAPI_ERR_MEMORY_EXHAUSTED;
-    la_vec_list(org_vec, (char *)r->copy + len);
+    la_vec_encode(org_vec, (char *)r->copy + len);
     la_vec_gather((char *)r->copy + len, list, r->copy, len);
     r->flags |= LA_VECTOR | LA_WANTS_FIN;
     r->data = r->copy;

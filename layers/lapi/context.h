@@ -197,7 +197,7 @@ struct la_net {
 };
 
 /* The registered memory that peers write to. */
-struct la_own {
+struct la_control_state {
     struct lc_control area;
     struct la_control *words;
     uint8_t (*inbox)[LA_SLOT];
@@ -245,7 +245,7 @@ struct la_transfers {
 };
 
 struct la_inbox {
-    uint64_t done[LA_LANES + 1]; /* bit n: slot (freed + n) modulo the number of slots is free */
+    uint64_t done[LA_LANES + 1]; /* bit n: slot n of the lane is free, out of order */
     uint64_t next[LA_LANES];     /* number of the next record */
     uint32_t taken[LA_LANES];    /* bit n: the record of slot n arrived before its turn */
 };
@@ -255,7 +255,7 @@ struct la_hdr_handlers {
     uintptr_t known[LA_KNOWN_CODE];
 };
 
-struct la_dispatcher {
+struct la_dispatch_state {
     uint16_t arrived[LA_SLOTS];
     uint32_t num_arrived;
     /* Slots whose records were handled before their notices were polled. */
@@ -265,11 +265,11 @@ struct la_dispatcher {
     unsigned int shuffle; /* state of the random number generator; 0: handle records in order */
 };
 
-struct la_turns {
+struct la_progress_state {
     uint32_t iterations, idle; /* counters of la_progress() */
 };
 
-struct la_waits {
+struct la_wait_state {
     struct lc_thread thread;
     bool stop;                /* atomic */
     bool call_polls;          /* a call has polled since the thread last checked */
@@ -297,7 +297,7 @@ extern struct la {
     struct la_errors errors;
     struct la_cmpl_thread cmpl_thread;
     struct la_net net;
-    struct la_own control;
+    struct la_control_state control;
     struct la_watch watch;
     struct la_peers peers;
     struct la_rcache rcache;
@@ -306,9 +306,9 @@ extern struct la {
     struct la_transfers transfer;
     struct la_inbox inbox;
     struct la_hdr_handlers hdr_handlers;
-    struct la_dispatcher dispatch;
-    struct la_turns progress;
-    struct la_waits wait;
+    struct la_dispatch_state dispatch;
+    struct la_progress_state progress;
+    struct la_wait_state wait;
     struct la_sync sync;
 } la;
 

@@ -86,7 +86,7 @@ static int wait_for(lapi_cntr_t *cntr, int val, int *left, bool poll)
         if (poll)
             la_progress_or_wait(&idle);
         else
-            la_wait_idle(&idle);
+            la_pause(&idle);
     }
     return LAPI_SUCCESS;
 }

@@ -15,7 +15,7 @@ enum { BATCH = 16 };
 
 void la_dispatch_setup(void)
 {
-    la.dispatch = (struct la_dispatcher){.shuffle = lc_env_number("LAPI_SHUFFLE", 0)};
+    la.dispatch = (struct la_dispatch_state){.shuffle = lc_env_number("LAPI_SHUFFLE", 0)};
     if (la.dispatch.shuffle != 0)
         la.dispatch.shuffle += la.job.rank;
 }

@@ -20,7 +20,7 @@ struct null {
 };
 struct null lapi_null_; /* COMMON /LAPI_NULL/ */
 
-static void *null_or(const void *p)
+static void *ptr_or_null(const void *p)
 {
     return (uintptr_t)p - (uintptr_t)&lapi_null_ < sizeof(lapi_null_) ? NULL : (void *)(uintptr_t)p;
 }
@@ -34,7 +34,7 @@ static void *find_handler(const void *hdr_hdl)
 {
     uint64_t entry;
 
-    if (null_or(hdr_hdl) == NULL)
+    if (ptr_or_null(hdr_hdl) == NULL)
         return NULL;
     if (la_hdr_handlers_encode((uintptr_t)hdr_hdl, &entry))
         return (void *)entry;
@@ -44,7 +44,7 @@ static void *find_handler(const void *hdr_hdl)
 void lapi_init_(lapi_handle_t *hndl, lapi_info_t *info, int *ierror);
 void lapi_init_(lapi_handle_t *hndl, lapi_info_t *info, int *ierror)
 {
-    *ierror = LAPI_Init(hndl, null_or(info));
+    *ierror = LAPI_Init(hndl, ptr_or_null(info));
 }
 
 void lapi_term_(lapi_handle_t *hndl, int *ierror);
@@ -56,7 +56,7 @@ void lapi_term_(lapi_handle_t *hndl, int *ierror)
 void lapi_qenv_(lapi_handle_t *hndl, int *query, int *ret_val, int *ierror);
 void lapi_qenv_(lapi_handle_t *hndl, int *query, int *ret_val, int *ierror)
 {
-    *ierror = LAPI_Qenv(*hndl, (lapi_query_t)*query, null_or(ret_val));
+    *ierror = LAPI_Qenv(*hndl, (lapi_query_t)*query, ptr_or_null(ret_val));
 }
 
 void lapi_senv_(lapi_handle_t *hndl, int *query, int *set_val, int *ierror);
@@ -87,7 +87,7 @@ void lapi_address_(void *my_addr, lapi_long_t *ret_addr, int *ierror)
 void lapi_address_init_(lapi_handle_t *hndl, lapi_long_t *my_addr, lapi_long_t *table, int *ierror);
 void lapi_address_init_(lapi_handle_t *hndl, lapi_long_t *my_addr, lapi_long_t *table, int *ierror)
 {
-    *ierror = LAPI_Address_init64(*hndl, *my_addr, null_or(table));
+    *ierror = LAPI_Address_init64(*hndl, *my_addr, ptr_or_null(table));
 }
 
 void lapi_addr_set_(lapi_handle_t *hndl, struct addr *addr, int *index, int *ierror);
@@ -117,25 +117,25 @@ void lapi_gfence_(lapi_handle_t *hndl, int *ierror)
 void lapi_setcntr_(lapi_handle_t *hndl, lapi_cntr_t *cntr, int *val, int *ierror);
 void lapi_setcntr_(lapi_handle_t *hndl, lapi_cntr_t *cntr, int *val, int *ierror)
 {
-    *ierror = LAPI_Setcntr(*hndl, null_or(cntr), *val);
+    *ierror = LAPI_Setcntr(*hndl, ptr_or_null(cntr), *val);
 }
 
 void lapi_getcntr_(lapi_handle_t *hndl, lapi_cntr_t *cntr, int *val, int *ierror);
 void lapi_getcntr_(lapi_handle_t *hndl, lapi_cntr_t *cntr, int *val, int *ierror)
 {
-    *ierror = LAPI_Getcntr(*hndl, null_or(cntr), val);
+    *ierror = LAPI_Getcntr(*hndl, ptr_or_null(cntr), val);
 }
 
 void lapi_waitcntr_(lapi_handle_t *hndl, lapi_cntr_t *cntr, int *val, int *cur, int *ierror);
 void lapi_waitcntr_(lapi_handle_t *hndl, lapi_cntr_t *cntr, int *val, int *cur, int *ierror)
 {
-    *ierror = LAPI_Waitcntr(*hndl, null_or(cntr), *val, null_or(cur));
+    *ierror = LAPI_Waitcntr(*hndl, ptr_or_null(cntr), *val, ptr_or_null(cur));
 }
 
 void lapi_nopoll_wait_(lapi_handle_t *hndl, lapi_cntr_t *cntr, int *val, int *cur, int *ierror);
 void lapi_nopoll_wait_(lapi_handle_t *hndl, lapi_cntr_t *cntr, int *val, int *cur, int *ierror)
 {
-    *ierror = LAPI_Nopoll_wait(*hndl, null_or(cntr), *val, null_or(cur));
+    *ierror = LAPI_Nopoll_wait(*hndl, ptr_or_null(cntr), *val, ptr_or_null(cur));
 }
 
 void lapi_probe_(lapi_handle_t *hndl, int *ierror);
@@ -147,7 +147,7 @@ void lapi_probe_(lapi_handle_t *hndl, int *ierror)
 void lapi_msgpoll_(lapi_handle_t *hndl, uint *cnt, lapi_msg_info_t *info, int *ierror);
 void lapi_msgpoll_(lapi_handle_t *hndl, uint *cnt, lapi_msg_info_t *info, int *ierror)
 {
-    *ierror = LAPI_Msgpoll(*hndl, *cnt, null_or(info));
+    *ierror = LAPI_Msgpoll(*hndl, *cnt, ptr_or_null(info));
 }
 
 void lapi_put_(lapi_handle_t *hndl, uint *tgt, ulong *len, struct addr *tgt_addr, void *org_addr,
@@ -155,8 +155,8 @@ void lapi_put_(lapi_handle_t *hndl, uint *tgt, ulong *len, struct addr *tgt_addr
 void lapi_put_(lapi_handle_t *hndl, uint *tgt, ulong *len, struct addr *tgt_addr, void *org_addr,
                struct addr *tgt_cntr, lapi_cntr_t *org_cntr, lapi_cntr_t *cmpl_cntr, int *ierror)
 {
-    *ierror = LAPI_Put(*hndl, *tgt, *len, address_in(tgt_addr), null_or(org_addr),
-                       address_in(tgt_cntr), null_or(org_cntr), null_or(cmpl_cntr));
+    *ierror = LAPI_Put(*hndl, *tgt, *len, address_in(tgt_addr), ptr_or_null(org_addr),
+                       address_in(tgt_cntr), ptr_or_null(org_cntr), ptr_or_null(cmpl_cntr));
 }
 
 void lapi_get_(lapi_handle_t *hndl, uint *tgt, ulong *len, struct addr *tgt_addr, void *org_addr,
@@ -164,8 +164,8 @@ void lapi_get_(lapi_handle_t *hndl, uint *tgt, ulong *len, struct addr *tgt_addr
 void lapi_get_(lapi_handle_t *hndl, uint *tgt, ulong *len, struct addr *tgt_addr, void *org_addr,
                struct addr *tgt_cntr, lapi_cntr_t *org_cntr, int *ierror)
 {
-    *ierror = LAPI_Get(*hndl, *tgt, *len, address_in(tgt_addr), null_or(org_addr),
-                       address_in(tgt_cntr), null_or(org_cntr));
+    *ierror = LAPI_Get(*hndl, *tgt, *len, address_in(tgt_addr), ptr_or_null(org_addr),
+                       address_in(tgt_cntr), ptr_or_null(org_cntr));
 }
 
 void lapi_rmw_(lapi_handle_t *hndl, int *op, uint *tgt, struct addr *tgt_var, int *in_val,
@@ -173,8 +173,8 @@ void lapi_rmw_(lapi_handle_t *hndl, int *op, uint *tgt, struct addr *tgt_var, in
 void lapi_rmw_(lapi_handle_t *hndl, int *op, uint *tgt, struct addr *tgt_var, int *in_val,
                int *prev_tgt_val, lapi_cntr_t *org_cntr, int *ierror)
 {
-    *ierror = LAPI_Rmw(*hndl, (RMW_ops_t)*op, *tgt, address_in(tgt_var), null_or(in_val),
-                       null_or(prev_tgt_val), null_or(org_cntr));
+    *ierror = LAPI_Rmw(*hndl, (RMW_ops_t)*op, *tgt, address_in(tgt_var), ptr_or_null(in_val),
+                       ptr_or_null(prev_tgt_val), ptr_or_null(org_cntr));
 }
 
 void lapi_rmw64_(lapi_handle_t *hndl, int *op, uint *tgt, struct addr *tgt_var, long long *in_val,
@@ -182,8 +182,8 @@ void lapi_rmw64_(lapi_handle_t *hndl, int *op, uint *tgt, struct addr *tgt_var, 
 void lapi_rmw64_(lapi_handle_t *hndl, int *op, uint *tgt, struct addr *tgt_var, long long *in_val,
                  long long *prev_tgt_val, lapi_cntr_t *org_cntr, int *ierror)
 {
-    *ierror = LAPI_Rmw64(*hndl, (RMW_ops_t)*op, *tgt, address_in(tgt_var), null_or(in_val),
-                         null_or(prev_tgt_val), null_or(org_cntr));
+    *ierror = LAPI_Rmw64(*hndl, (RMW_ops_t)*op, *tgt, address_in(tgt_var), ptr_or_null(in_val),
+                         ptr_or_null(prev_tgt_val), ptr_or_null(org_cntr));
 }
 
 void lapi_amsend_(lapi_handle_t *hndl, uint *tgt, void *hdr_hdl, void *uhdr, uint *uhdr_len,
@@ -193,9 +193,9 @@ void lapi_amsend_(lapi_handle_t *hndl, uint *tgt, void *hdr_hdl, void *uhdr, uin
                   struct addr *udata, ulong *udata_len, struct addr *tgt_cntr,
                   lapi_cntr_t *org_cntr, lapi_cntr_t *cmpl_cntr, int *ierror)
 {
-    *ierror =
-        LAPI_Amsend(*hndl, *tgt, find_handler(hdr_hdl), null_or(uhdr), *uhdr_len, address_in(udata),
-                    *udata_len, address_in(tgt_cntr), null_or(org_cntr), null_or(cmpl_cntr));
+    *ierror = LAPI_Amsend(*hndl, *tgt, find_handler(hdr_hdl), ptr_or_null(uhdr), *uhdr_len,
+                          address_in(udata), *udata_len, address_in(tgt_cntr),
+                          ptr_or_null(org_cntr), ptr_or_null(cmpl_cntr));
 }
 
 void lapi_putv_(lapi_handle_t *hndl, uint *tgt, lapi_vec_t *tgt_vec, lapi_vec_t *org_vec,
@@ -203,8 +203,8 @@ void lapi_putv_(lapi_handle_t *hndl, uint *tgt, lapi_vec_t *tgt_vec, lapi_vec_t 
 void lapi_putv_(lapi_handle_t *hndl, uint *tgt, lapi_vec_t *tgt_vec, lapi_vec_t *org_vec,
                 struct addr *tgt_cntr, lapi_cntr_t *org_cntr, lapi_cntr_t *cmpl_cntr, int *ierror)
 {
-    *ierror = LAPI_Putv(*hndl, *tgt, null_or(tgt_vec), null_or(org_vec), address_in(tgt_cntr),
-                        null_or(org_cntr), null_or(cmpl_cntr));
+    *ierror = LAPI_Putv(*hndl, *tgt, ptr_or_null(tgt_vec), ptr_or_null(org_vec),
+                        address_in(tgt_cntr), ptr_or_null(org_cntr), ptr_or_null(cmpl_cntr));
 }
 
 void lapi_getv_(lapi_handle_t *hndl, uint *tgt, lapi_vec_t *tgt_vec, lapi_vec_t *org_vec,
@@ -212,8 +212,8 @@ void lapi_getv_(lapi_handle_t *hndl, uint *tgt, lapi_vec_t *tgt_vec, lapi_vec_t 
 void lapi_getv_(lapi_handle_t *hndl, uint *tgt, lapi_vec_t *tgt_vec, lapi_vec_t *org_vec,
                 struct addr *tgt_cntr, lapi_cntr_t *org_cntr, int *ierror)
 {
-    *ierror = LAPI_Getv(*hndl, *tgt, null_or(tgt_vec), null_or(org_vec), address_in(tgt_cntr),
-                        null_or(org_cntr));
+    *ierror = LAPI_Getv(*hndl, *tgt, ptr_or_null(tgt_vec), ptr_or_null(org_vec),
+                        address_in(tgt_cntr), ptr_or_null(org_cntr));
 }
 
 void lapi_amsendv_(lapi_handle_t *hndl, uint *tgt, void *hdr_hdl, void *uhdr, uint *uhdr_len,
@@ -223,21 +223,21 @@ void lapi_amsendv_(lapi_handle_t *hndl, uint *tgt, void *hdr_hdl, void *uhdr, ui
                    lapi_vec_t *org_vec, struct addr *tgt_cntr, lapi_cntr_t *org_cntr,
                    lapi_cntr_t *cmpl_cntr, int *ierror)
 {
-    *ierror =
-        LAPI_Amsendv(*hndl, *tgt, find_handler(hdr_hdl), null_or(uhdr), *uhdr_len, null_or(org_vec),
-                     address_in(tgt_cntr), null_or(org_cntr), null_or(cmpl_cntr));
+    *ierror = LAPI_Amsendv(*hndl, *tgt, find_handler(hdr_hdl), ptr_or_null(uhdr), *uhdr_len,
+                           ptr_or_null(org_vec), address_in(tgt_cntr), ptr_or_null(org_cntr),
+                           ptr_or_null(cmpl_cntr));
 }
 
 void lapi_xfer_(lapi_handle_t *hndl, lapi_xfer_t *xfer_struct, int *ierror);
 void lapi_xfer_(lapi_handle_t *hndl, lapi_xfer_t *xfer_struct, int *ierror)
 {
-    *ierror = LAPI_Xfer(*hndl, null_or(xfer_struct));
+    *ierror = LAPI_Xfer(*hndl, ptr_or_null(xfer_struct));
 }
 
 void lapi_util_(lapi_handle_t *hndl, lapi_util_t *util_struct, int *ierror);
 void lapi_util_(lapi_handle_t *hndl, lapi_util_t *util_struct, int *ierror)
 {
-    *ierror = LAPI_Util(*hndl, null_or(util_struct));
+    *ierror = LAPI_Util(*hndl, ptr_or_null(util_struct));
 }
 
 void lapi_purge_totask_(lapi_handle_t *hndl, uint *dest, int *ierror);

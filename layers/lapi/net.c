@@ -30,7 +30,7 @@ static void handle_inline_mark(void *mark)
 
 static const struct lc_port_config port_config = {
     .job = &la.job,
-    .cmp_id = LA_COMP_WORK,
+    .cmp_id = LA_CMP_ID_WORK,
     .num_ops = LA_OPS,
     .bounce = LA_SLOT,
     .extra_bytes = LA_INLINE_BUFFERS * LA_LINE,

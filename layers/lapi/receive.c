@@ -34,7 +34,7 @@ static uint32_t room_in(const struct la_record *rec)
 {
     if ((rec->flags & LA_INLINE) != 0)
         return LA_INLINE_DATA;
-    return (rec->flags & LA_LONG) != 0 ? LA_PAYLOAD : LA_SLOT - LA_LINE;
+    return (rec->flags & LA_LONG_HEADER_FLAGS) != 0 ? LA_PAYLOAD : LA_SLOT - LA_LINE;
 }
 
 /* Checks that the kind permits the flags, and that a record that needs a reply asks for one. */
@@ -47,7 +47,8 @@ static bool has_valid_flags(const struct la_record *rec)
         allowed |= LA_VECTOR;
     if (fetched && (rec->kind == LA_AM || rec->kind == LA_PUT))
         allowed |= LA_ASSIST;
-    if ((rec->flags & ~allowed) != 0 || (rec->flags & (LA_INLINE | LA_LONG)) > LA_INLINE)
+    if ((rec->flags & ~allowed) != 0 ||
+        (rec->flags & (LA_INLINE | LA_LONG_HEADER_FLAGS)) > LA_INLINE)
         return false;
     if (rec->kind != LA_AM && rec->kind != LA_PUT && (rec->flags & LA_WANTS_FIN) == 0)
         return false;
@@ -66,8 +67,8 @@ static bool has_valid_variable(const struct la_record *rec)
 /* Only long records have a length. In atomic operations the field is an operand. */
 static bool has_valid_len(const struct la_record *rec)
 {
-    return (rec->flags & LA_LONG) == 0 || rec->kind == LA_RMW || rec->kind == LA_RMW64 ||
-           rec->len <= LAPI_MAX_MSG_SZ;
+    return (rec->flags & LA_LONG_HEADER_FLAGS) == 0 || rec->kind == LA_RMW ||
+           rec->kind == LA_RMW64 || rec->len <= LAPI_MAX_MSG_SZ;
 }
 
 bool la_record_is_valid(const struct la_record *rec)
@@ -86,7 +87,7 @@ static uint8_t *uhdr_of(struct la_record *rec)
 {
     if ((rec->flags & LA_INLINE) != 0)
         return (uint8_t *)rec + LA_INLINE_HEADER;
-    return (uint8_t *)rec + ((rec->flags & LA_LONG) != 0 ? LA_LONG_HEADER : LA_LINE);
+    return (uint8_t *)rec + ((rec->flags & LA_LONG_HEADER_FLAGS) != 0 ? LA_LONG_HEADER : LA_LINE);
 }
 
 static uint8_t *data_of(struct la_record *rec)
@@ -104,9 +105,9 @@ static void fail_message(const struct la_record *rec, int code, const char *why)
     la_log("rejected a message of task %u: %s", rec->rank, why);
     la_report_error(code, rec->rank);
     if ((rec->flags & LA_WANTS_FIN) != 0)
-        la_send_reply(rec, LA_FIN, (uint64_t)code);
+        la_send_reply(rec, LA_FIN_END, (uint64_t)code);
     else if ((rec->flags & LA_WANTS_CMPL) != 0)
-        la_send_reply(rec, LA_CMPL, (uint64_t)code);
+        la_send_reply(rec, LA_CMPL_END, (uint64_t)code);
 }
 
 /* Completes a message whose data are here and whose completion handler does not run elsewhere. */
@@ -115,7 +116,7 @@ static void complete_message(const struct la_record *rec)
     if (rec->tgt_cntr != 0)
         la_cntr_increment((lapi_cntr_t *)(uintptr_t)rec->tgt_cntr);
     if ((rec->flags & LA_WANTS_CMPL) != 0)
-        la_send_reply(rec, LA_CMPL, 0);
+        la_send_reply(rec, LA_CMPL_END, 0);
 }
 
 static struct la_transfer *alloc_transfer(const struct la_record *rec, void *buf)
@@ -146,16 +147,16 @@ static void start_transfer(const struct la_record *rec, void *buf, const lapi_re
 static void store_data(const struct la_record *rec, void *buf, const uint8_t *data)
 {
     if ((rec->flags & LA_VECTOR) != 0)
-        la_vec_fill(buf, data, rec->size);
+        la_vec_from_packed(buf, data, rec->size);
     else
         memcpy(buf, data, rec->size);
 }
 
 /* The origin frees its packed data when it receives this reply. */
-static void return_packed(const struct la_record *rec)
+static void send_fin_if_wanted(const struct la_record *rec)
 {
     if ((rec->flags & LA_WANTS_FIN) != 0)
-        la_send_reply(rec, LA_FIN, 0);
+        la_send_reply(rec, LA_FIN_END, 0);
 }
 
 /* is_inline: LA_INLINE is the only flag, which is known at compile time. */
@@ -184,7 +185,7 @@ static inline __attribute__((always_inline)) void receive_am(struct la_record *r
     if (whole && buf != NULL && rec->size > 0 && info.ctl_flags != LAPI_BURY_MSG)
         store_data(rec, buf, data);
     if (whole && !is_inline)
-        return_packed(rec);
+        send_fin_if_wanted(rec);
     if (!whole && buf == NULL)
         fail_message(rec, LAPI_ERR_TGT_ADDR_NULL,
                      "its header handler has returned no address for the data");
@@ -217,12 +218,13 @@ static void receive_get(struct la_record *rec)
         return;
     }
     if (rec->len == 0) {
-        la_send_reply(rec, LA_FIN, 0);
+        la_send_reply(rec, LA_FIN_END, 0);
     } else {
         op = la_op_alloc(0, rec->rank, NULL, NULL);
         memcpy(lc_op_bounce(op), (void *)(uintptr_t)rec->at, rec->len);
-        lc_op_put(op, rec->id, lc_op_bounce_stadd(op), la_reply_stadd(rec->id, rec->req, LA_CMPL),
-                  rec->len, UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE);
+        lc_op_put(op, rec->id, lc_op_bounce_stadd(op),
+                  la_reply_stadd(rec->id, rec->req, LA_CMPL_END), rec->len,
+                  UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE);
     }
     complete_message(rec);
 }
@@ -236,7 +238,7 @@ static void receive_putv(struct la_record *rec)
         return;
     }
     la_vec_scatter(data_of(rec), list, data_of(rec) + list, rec->size - list);
-    return_packed(rec);
+    send_fin_if_wanted(rec);
     complete_message(rec);
 }
 
@@ -271,7 +273,7 @@ static void receive_rmw(struct la_record *rec)
 {
     uint64_t old = rec->kind == LA_RMW ? modify_uint32_t(rec) : modify_uint64_t(rec);
 
-    la_send_reply(rec, LA_FIN, old);
+    la_send_reply(rec, LA_FIN_END, old);
 }
 
 void la_receive_record(struct la_record *rec)

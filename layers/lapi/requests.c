@@ -115,8 +115,8 @@ void la_req_complete_locally(const struct la_req *r)
 
 static void store_result(struct la_req *r, uint32_t offset, uint64_t word)
 {
-    if (r->kind == LA_GET && offset > LA_CMPL)
-        memcpy(r->result, la.control.replies[r->index] + LA_CMPL, offset - LA_CMPL);
+    if (r->kind == LA_GET && offset > LA_CMPL_END)
+        memcpy(r->result, la.control.replies[r->index] + LA_CMPL_END, offset - LA_CMPL_END);
     else if (r->kind == LA_RMW && r->result != NULL)
         *(int *)r->result = (int)word;
     else if (r->kind == LA_RMW64 && r->result != NULL)
@@ -126,7 +126,7 @@ static void store_result(struct la_req *r, uint32_t offset, uint64_t word)
 /* True if the reply says that the target did not execute the message. */
 static bool is_failure(const struct la_req *r, uint32_t offset, uint64_t word)
 {
-    return offset <= LA_CMPL && r->kind != LA_RMW && r->kind != LA_RMW64 && word != 0;
+    return offset <= LA_CMPL_END && r->kind != LA_RMW && r->kind != LA_RMW64 && word != 0;
 }
 
 static void finish_data(struct la_req *r, uint32_t offset, uint64_t word)
@@ -146,14 +146,14 @@ static bool is_expected(const struct la_req *r, uint32_t offset, uint8_t flag)
 {
     if (!r->used || r->queued || (r->flags & flag) == 0)
         return false; /* a late reply to a request that was abandoned */
-    return offset == LA_FIN || offset == LA_CMPL ||
-           (offset > LA_CMPL && r->kind == LA_GET && offset - LA_CMPL == r->len);
+    return offset == LA_FIN_END || offset == LA_CMPL_END ||
+           (offset > LA_CMPL_END && r->kind == LA_GET && offset - LA_CMPL_END == r->len);
 }
 
 void la_req_handle_reply(uint32_t index, uint32_t offset)
 {
     struct la_req *r = &la.requests.reqs[index];
-    uint8_t flag = offset == LA_CMPL ? LA_WANTS_CMPL : LA_WANTS_FIN;
+    uint8_t flag = offset == LA_CMPL_END ? LA_WANTS_CMPL : LA_WANTS_FIN;
     uint64_t word;
 
     if (offset == LA_ASSIST_REQUEST_END && (r->flags & LA_ASSIST) != 0) {

@@ -24,7 +24,7 @@ static inline void la_count_local_completion(void)
 }
 /* Local completion: the data have left, or are in the record. */
 void la_req_complete_locally(const struct la_req *r);
-/* "2 messages of this task are under way, one of them to task 3" */
+/* "2 messages of this task are in flight, one of them to task 3" */
 const char *la_requests_describe(char text[LC_TEXT_SIZE]);
 
 void la_req_handle_reply(uint32_t index, uint32_t offset);

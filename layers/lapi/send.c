@@ -93,7 +93,7 @@ static size_t data_in_record(const struct la_req *r)
 /* Offset of the user header and the data. */
 static size_t header_size(const struct la_req *r, size_t data)
 {
-    if ((r->flags & LA_LONG) != 0)
+    if ((r->flags & LA_LONG_HEADER_FLAGS) != 0)
         return LA_LONG_HEADER;
     return (r->uhdr_len + 7u) / 8 * 8 + data <= LA_INLINE_DATA ? LA_INLINE_HEADER : LA_LINE;
 }
@@ -113,7 +113,7 @@ static size_t build_record(const struct la_req *r, void *slot, uint64_t number)
     rec->size = (uint32_t)data;
     rec->req = r->index;
     rec->op = r->op;
-    if ((r->flags & LA_LONG) != 0) {
+    if ((r->flags & LA_LONG_HEADER_FLAGS) != 0) {
         rec->id = la_port()->id;
         rec->len = r->len;
         rec->stadd = r->stadd;
@@ -299,7 +299,7 @@ static void publish_claim_word(struct la_req *r)
 
     memcpy(la.control.replies[r->index] + LA_NEW_STADD, &stadd, sizeof(stadd));
     la_set_word_sync(la_reply_stadd(la_port()->id, r->index, LA_CLAIM),
-                     stadd == before ? 0 : LA_MOVED);
+                     stadd == before ? 0 : LA_STADD_CHANGED);
 }
 
 static int release_buffers(const struct la_req *template, int rc)

@@ -60,7 +60,7 @@ static bool open_all(void)
 static bool exchange_ids(void)
 {
     const struct lc_exchange m = {
-        .job = &la.job, .function = "LAPI_Init", .cmp_id = LA_COMP_EXCHANGE};
+        .job = &la.job, .function = "LAPI_Init", .cmp_id = LA_CMP_ID_EXCHANGE};
 
     return lc_exchange_ids(&m, la.job.rank, la_port()->id, la.control.words->common.fingers) ==
            LC_EXCHANGE_OK;

@@ -170,9 +170,9 @@ static int claim_next(struct la_transfer *in, uint64_t *piece)
     int rc = la_fetch_add_sync(rec->rank, rec->id, la_reply_stadd(rec->id, rec->req, LA_CLAIM),
                                piece, "a piece of its message");
 
-    if (rc != UTOFU_SUCCESS || (*piece & LA_MOVED) == 0 || (*piece & LA_CLOSED) != 0)
+    if (rc != UTOFU_SUCCESS || (*piece & LA_STADD_CHANGED) == 0 || (*piece & LA_CLOSED) != 0)
         return rc;
-    *piece &= ~LA_MOVED;
+    *piece &= ~LA_STADD_CHANGED;
     if (!in->has_new_stadd)
         rc = la_get_sync(rec->rank, rec->id, &in->rec.stadd,
                          la_reply_stadd(rec->id, rec->req, LA_NEW_STADD), sizeof(in->rec.stadd),
@@ -273,7 +273,7 @@ static void scatter_vector(struct la_transfer *in)
         la_vec_scatter(in->buf, in->rec.value, in->buf + in->rec.value,
                        in->rec.len - in->rec.value);
     else if (in->vec != NULL)
-        la_vec_fill(in->vec, in->buf, in->rec.len);
+        la_vec_from_packed(in->vec, in->buf, in->rec.len);
 }
 
 static void finish_move(struct la_transfer *in)
@@ -286,7 +286,7 @@ static void finish_move(struct la_transfer *in)
         la_rcache_put(in->reg);
     in->reg = NULL;
     if (in->status != LAPI_ERR_TIMEOUT)
-        la_send_reply(&in->rec, LA_FIN, (uint64_t)in->status);
+        la_send_reply(&in->rec, LA_FIN_END, (uint64_t)in->status);
     if (in->status != 0) {
         la_report_error(in->status, in->rec.rank);
         la_transfer_free(in);
@@ -349,7 +349,7 @@ static void finish_transfer(struct la_transfer *in)
     if (in->rec.tgt_cntr != 0)
         la_cntr_increment((lapi_cntr_t *)(uintptr_t)in->rec.tgt_cntr);
     if ((in->rec.flags & LA_WANTS_CMPL) != 0)
-        la_send_reply(&in->rec, LA_CMPL, 0);
+        la_send_reply(&in->rec, LA_CMPL_END, 0);
     la_transfer_free(in);
 }
 

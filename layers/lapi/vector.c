@@ -63,7 +63,7 @@ uint64_t la_vec_list_size(const lapi_vec_t *vec)
     return vec->num_vecs * sizeof(struct la_piece);
 }
 
-void la_vec_list(const lapi_vec_t *vec, void *list)
+void la_vec_encode(const lapi_vec_t *vec, void *list)
 {
     for (uint32_t i = 0; i < vec->num_vecs; i++) {
         struct la_piece p = get_piece(vec, i);
@@ -108,7 +108,7 @@ void la_vec_scatter(const void *list, uint64_t list_size, const void *from, uint
     move_list(list, list_size, (uint8_t *)(uintptr_t)from, len, true);
 }
 
-void la_vec_fill(const lapi_vec_t *vec, const void *from, uint64_t len)
+void la_vec_from_packed(const lapi_vec_t *vec, const void *from, uint64_t len)
 {
     uint64_t at = 0;
 

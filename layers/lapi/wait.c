@@ -63,13 +63,13 @@ static void pause_for(uint32_t idle, uint32_t spins, uint32_t polls)
         sleep_for_notice(idle - polls);
 }
 
-void la_wait_polling(uint32_t *idle)
+void la_pause_caller_polls(uint32_t *idle)
 {
     la.wait.call_polls = true;
-    la_wait_idle(idle);
+    la_pause(idle);
 }
 
-void la_wait_idle(uint32_t *idle)
+void la_pause(uint32_t *idle)
 {
     struct la_lock_depth saved;
 
@@ -88,7 +88,7 @@ void la_progress_or_wait(uint32_t *idle)
     if (la_progress())
         *idle = 0;
     else
-        la_wait_polling(idle);
+        la_pause_caller_polls(idle);
     la_lock_yield_if_contended(); /* under load a wait may end before a waiting thread gets a core
                                    */
     la_cmpl_handler_end_wait();

@@ -31,14 +31,14 @@ static void announce_ended_task(uint32_t gone)
 
 bool la_watch_is_gone(uint32_t rank)
 {
-    return la.watch.gone[rank % 64] == rank + 1ull;
+    return la.watch.gone[rank % LA_GONE] == rank + 1ull;
 }
 
 void la_watch_peer_lost(uint32_t rank, const char *why)
 {
     if (la.leaving || la_watch_is_gone(rank))
         return;
-    la.watch.gone[rank % 64] = rank + 1ull;
+    la.watch.gone[rank % LA_GONE] = rank + 1ull;
     la.watch.lost++;
     la_log("task %u is gone or cannot be reached: %s", rank, why);
     la.upcalls->peer_gone(rank);
@@ -48,7 +48,7 @@ void la_watch_peer_lost(uint32_t rank, const char *why)
 
 static void read_announced_ends(void)
 {
-    for (int i = 0; i < 64; i++) {
+    for (int i = 0; i < LA_GONE; i++) {
         uint64_t gone = __atomic_load_n(&la.control.words->gone[i], __ATOMIC_ACQUIRE);
 
         if (gone != 0 && gone != la.watch.gone[i] && gone <= la.job.procs &&

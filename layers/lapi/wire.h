@@ -25,8 +25,8 @@ enum {
     LA_REQS = 1024,     /* requests of a task */
     LA_REPLY = 128,     /* bytes of the reply area of a request */
     LA_TRANSFERS = 256, /* incomplete messages of other tasks */
-    LA_COMP_WORK = 5,   /* component ids of the VCQs */
-    LA_COMP_EXCHANGE = 4,
+    LA_CMP_ID_WORK = 5, /* component ids of the VCQs */
+    LA_CMP_ID_EXCHANGE = 4,
     LA_STAG = 0, /* STag of the memory of control.c */
     LA_STAG_TABLE = 1,
 };
@@ -56,16 +56,17 @@ struct la_record {
     uint64_t tgt_cntr;
     uint32_t size;     /* bytes of data in the record */
     uint16_t req, op;  /* req: index of the request at the origin */
-    utofu_vcq_id_t id; /* LA_LONG: VCQ of the origin */
+    utofu_vcq_id_t id; /* LA_LONG_HEADER_FLAGS: VCQ of the origin */
     uint64_t len;
     utofu_stadd_t stadd; /* address of the data at the origin, if they are not in the record */
     uint64_t number;
-    uint64_t value; /* LA_LONG only */
+    uint64_t value; /* LA_LONG_HEADER_FLAGS only */
 };
 enum {
     LA_INLINE_HEADER = 32, /* bytes of the header of an inline record */
     LA_INLINE_DATA = 24,
-    LA_LINE = 64, /* the data of other records begin here; of LA_LONG records one word later */
+    LA_LINE = 64, /* the data of other records begin here; of LA_LONG_HEADER_FLAGS records one word
+                     later */
     LA_LONG_HEADER = 72,
     LA_PAYLOAD = LA_SLOT - LA_LONG_HEADER,
     LA_SMALL_GET = LA_REPLY - 16
@@ -88,15 +89,16 @@ enum la_kind {
     LA_LAST_KIND = LA_GETV
 };
 enum {
-    LA_WANTS_CMPL = 1, /* flags of a record */
-    LA_WANTS_FIN = 2,
+    /* flags of a record */
+    LA_WANTS_CMPL = 1, /* reply when the completion handler has run */
+    LA_WANTS_FIN = 2,  /* reply when the origin's data were fetched, or the result is there */
     LA_RENDEZVOUS = 4, /* the target fetches the data from stadd */
     LA_VECTOR = 8,     /* the header handler returns a vector */
     LA_INLINE = 16,
     LA_ASSIST = 32, /* the origin may put some of the pieces */
-    LA_LONG = LA_WANTS_CMPL | LA_WANTS_FIN | LA_RENDEZVOUS,
+    LA_LONG_HEADER_FLAGS = LA_WANTS_CMPL | LA_WANTS_FIN | LA_RENDEZVOUS,
 };
-enum { LA_FIN = 8, LA_CMPL = 16 }; /* offsets in a reply area, one past the word */
+enum { LA_FIN_END = 8, LA_CMPL_END = 16 }; /* ends of the words of a reply area */
 
 /* A piece of a vector, in a list on the wire. */
 struct la_piece {
@@ -126,7 +128,7 @@ enum {
 };
 #define LA_ASSIST_FAILED (1ull << 31)
 #define LA_CLOSED        (1ull << 63) /* in the claim word: claims are not open yet */
-#define LA_MOVED         (1ull << 62) /* in the claim word: use the new address */
+#define LA_STADD_CHANGED (1ull << 62) /* in the claim word: use the new address */
 
 /* The size of the pieces of a message of `len` bytes, and their number. */
 enum {

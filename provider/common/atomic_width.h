@@ -52,7 +52,7 @@ static inline unsigned int prov_kernel_width(void)
 }
 
 /* True if the transfer is split into pieces, of at least 8 bytes each. */
-static inline bool prov_is_split(uint64_t at, size_t size)
+static inline bool prov_needs_atomic_pieces(uint64_t at, size_t size)
 {
     return ((at | size) & (PROV_WORD - 1)) == 0 && size > PROV_WORD &&
            (at & (PROV_CPU_LINE - 1)) + size <= PROV_CPU_LINE;

@@ -56,9 +56,9 @@ int prov_bounce_write(struct prov_bounce *b, void *to, const void *from, size_t 
         return -ENOSYS;
     bool is_piece = prov_is_piece((uintptr_t)to, size, prov_kernel_width());
     memcpy(b->here, from, size);
-    prov_unwatched_begin(); /* sanitizers ignore this copy: peers may write at any time */
+    prov_tsan_ignore_begin(); /* sanitizers ignore this copy: peers may write at any time */
     ssize_t n = is_piece ? pread(b->fd, to, size, 0) : read_in_pieces(b->fd, to, size);
-    prov_unwatched_end();
+    prov_tsan_ignore_end();
     if (n == (ssize_t)size)
         return 0;
     return n < 0 && errno != EFAULT ? -errno : -EFAULT;
@@ -68,9 +68,9 @@ int prov_bounce_read(struct prov_bounce *b, void *to, const void *from, size_t s
 {
     if (b->fd < 0)
         return -ENOSYS;
-    prov_unwatched_begin();
+    prov_tsan_ignore_begin();
     ssize_t n = pwrite(b->fd, from, size, 0);
-    prov_unwatched_end();
+    prov_tsan_ignore_end();
     if (n != (ssize_t)size)
         return n < 0 && errno != EFAULT ? -errno : -EFAULT;
     memcpy(to, b->here, size);

@@ -160,7 +160,7 @@ static inline void copy_ordered(void *to, const void *from, size_t length)
         return;
     if (ranges_overlap(to, from, length))
         memmove(to, from, length); /* overlapping ranges cannot be copied in pieces */
-    else if (prov_is_split((uintptr_t)to, length) && prov_store_width() > WORD)
+    else if (prov_needs_atomic_pieces((uintptr_t)to, length) && prov_store_width() > WORD)
         store_pieces(to, from, length, prov_store_width());
     else if (((uintptr_t)to & (LINE - 1)) + length <= LINE)
         copy_one_line(to, from, length);
@@ -170,9 +170,9 @@ static inline void copy_ordered(void *to, const void *from, size_t length)
 
 void prov_copy_ordered(void *to, const void *from, size_t length)
 {
-    prov_unwatched_begin();
+    prov_tsan_ignore_begin();
     copy_ordered(to, from, length);
-    prov_unwatched_end();
+    prov_tsan_ignore_end();
 }
 
 /*

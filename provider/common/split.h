@@ -40,11 +40,11 @@ static inline struct prov_split prov_split_of(uint64_t addr, size_t length)
 
     if (aligned > PROV_WORD)
         aligned = PROV_WORD;
-    return (struct prov_split){.last_line = (end - 1) & ~(uint64_t)(PROV_LINE - 1),
-                               .last_word = aligned < length ? end - aligned : addr,
-                               .end = end,
-                               .width =
-                                   width > PROV_WORD && prov_is_split(addr, length) ? width : 0};
+    return (struct prov_split){
+        .last_line = (end - 1) & ~(uint64_t)(PROV_LINE - 1),
+        .last_word = aligned < length ? end - aligned : addr,
+        .end = end,
+        .width = width > PROV_WORD && prov_needs_atomic_pieces(addr, length) ? width : 0};
 }
 
 /* Returns the end of the piece that begins at `at`. */

@@ -311,9 +311,9 @@ static bool method_worked(struct fp_prov *prov, enum copy_method copy_method, in
 
 static void load_bytes(void *to, const void *from, size_t size)
 {
-    prov_unwatched_begin();
+    prov_tsan_ignore_begin();
     memcpy(to, from, size);
-    prov_unwatched_end();
+    prov_tsan_ignore_end();
 }
 
 /* Called with the lock. */
@@ -351,7 +351,7 @@ bool fp_memory_is_mapped(const struct fp_prov *prov, const void *addr, size_t si
 static bool is_atomic_by_stores(const void *to, size_t size)
 {
     return size > PROV_WORD && prov_store_width() > prov_kernel_width() &&
-           prov_is_split((uintptr_t)to, size);
+           prov_needs_atomic_pieces((uintptr_t)to, size);
 }
 
 /* Called with the lock. */

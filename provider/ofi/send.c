@@ -78,9 +78,9 @@ static void copy_message(uint64_t *bytes, const void *head, size_t head_size, co
     memcpy(bytes, head, head_size);
     if (size == 0)
         return;
-    prov_unwatched_begin();
+    prov_tsan_ignore_begin();
     memcpy((uint8_t *)bytes + head_size, data, size);
-    prov_unwatched_end();
+    prov_tsan_ignore_end();
 }
 
 /* False: the message must be queued. */

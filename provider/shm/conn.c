@@ -202,21 +202,21 @@ static void drop_control(struct sp_conn *conn)
 
 void sp_conn_send_control(struct sp_conn *conn)
 {
-    uint32_t claimer = conn->peer->claimer_there;
+    uint32_t producer_id = conn->peer->id_in_peer_rings;
     uint64_t pos;
 
     if (is_rmt_ep_gone(conn)) {
         drop_control(conn); /* sp_conn_check_peer() takes the connection down */
         return;
     }
-    struct sp_slot *slot = sp_ring_claim(conn->ring, claimer, &pos);
+    struct sp_slot *slot = sp_ring_claim(conn->ring, producer_id, &pos);
     if (!slot && sp_conn_check_ring(conn)) {
         drop_control(conn);
         return;
     }
     if (slot) {
         fill_control(conn, slot);
-        sp_ring_publish(conn->ring, slot, pos, claimer);
+        sp_ring_publish(conn->ring, slot, pos, producer_id);
     }
     if (sp_ring_load_armed(conn->ring))
         sp_ring_doorbell(conn->peer, conn->ring);
@@ -390,10 +390,10 @@ int sp_connect(struct prov_ep *base, const void *addr_bytes, size_t addr_size,
 
 /* Returns the process that claimed a slot, with a reference; NULL if it is gone or lacks the ring
  * that the slot names. A peer whose segment is not mapped yet is returned, too. */
-static struct sp_peer *get_requester(struct sp_prov *prov, uint32_t claimer, uint32_t ring)
+static struct sp_peer *get_requester(struct sp_prov *prov, uint32_t producer_id, uint32_t ring)
 {
     pthread_mutex_lock(&prov->lock);
-    struct sp_peer *peer = sp_peer_by_claimer(prov, claimer);
+    struct sp_peer *peer = sp_peer_by_producer_id(prov, producer_id);
     if (peer && ring >= (peer->seg ? peer->num_rings : SP_MAX_EPS))
         peer = NULL;
     if (peer && !peer->is_self)
@@ -409,14 +409,14 @@ static bool send_control_without_conn(struct sp_peer *peer, uint32_t rmt_index, 
 {
     struct sp_ring *ring = sp_ring_of(peer->seg, rmt_index);
     uint64_t pos;
-    struct sp_slot *slot = sp_ring_claim(ring, peer->claimer_there, &pos);
+    struct sp_slot *slot = sp_ring_claim(ring, peer->id_in_peer_rings, &pos);
 
     if (slot) {
         slot->kind = (uint8_t)ctl;
         slot->flags = 0;
         slot->conn = rmt_name;
         slot->size = 0;
-        sp_ring_publish(ring, slot, pos, peer->claimer_there);
+        sp_ring_publish(ring, slot, pos, peer->id_in_peer_rings);
     }
     if (sp_ring_load_armed(ring))
         sp_ring_doorbell(peer, ring);
@@ -437,14 +437,14 @@ static int reject_request(struct sp_peer *peer, const struct sp_slot *slot)
     return sent ? 0 : -1;
 }
 
-static int handle_request(struct sp_ep *ep, const struct sp_slot *slot, uint32_t claimer)
+static int handle_request(struct sp_ep *ep, const struct sp_slot *slot, uint32_t producer_id)
 {
     struct sp_prov *prov = ep->prov;
     struct sp_peer *peer;
 
     if (slot->imm != prov->seg->table.dir[ep->index].state || slot->size > PROV_HELLO_MAX)
         return 0; /* meant for an earlier endpoint with this index */
-    peer = get_requester(prov, claimer, slot->extra);
+    peer = get_requester(prov, producer_id, slot->extra);
     if (!peer)
         return 0; /* the peer died meanwhile */
     struct sp_conn *conn = peer->seg ? conn_new(ep, peer, true) : NULL;
@@ -499,9 +499,9 @@ void sp_reject(struct prov_conn *conn)
 
 /* An ACCEPT came for a connection that was closed here meanwhile: sends CLOSE. Returns 0, or -1:
  * the peer's ring is full and there is no memory to queue the CLOSE, so the slot has to wait. */
-static int close_unknown_conn(struct sp_ep *ep, const struct sp_slot *slot, uint32_t claimer)
+static int close_unknown_conn(struct sp_ep *ep, const struct sp_slot *slot, uint32_t producer_id)
 {
-    struct sp_peer *peer = get_requester(ep->prov, claimer, slot->extra);
+    struct sp_peer *peer = get_requester(ep->prov, producer_id, slot->extra);
 
     if (!peer)
         return 0;
@@ -520,12 +520,12 @@ static int close_unknown_conn(struct sp_ep *ep, const struct sp_slot *slot, uint
     return 0;
 }
 
-static int handle_accept(struct sp_ep *ep, const struct sp_slot *slot, uint32_t claimer)
+static int handle_accept(struct sp_ep *ep, const struct sp_slot *slot, uint32_t producer_id)
 {
     struct sp_conn *conn = sp_conn_by_name(ep, slot->conn);
 
     if (!conn)
-        return close_unknown_conn(ep, slot, claimer);
+        return close_unknown_conn(ep, slot, producer_id);
     if (conn->state != SP_CONN_REQUESTING || slot->size > PROV_HELLO_MAX)
         return 0;
     conn->rmt_name = slot->imm;
@@ -536,14 +536,14 @@ static int handle_accept(struct sp_ep *ep, const struct sp_slot *slot, uint32_t 
     return sp_conn_report(conn);
 }
 
-int sp_conn_handle_control(struct sp_ep *ep, const struct sp_slot *slot, uint32_t claimer)
+int sp_conn_handle_control(struct sp_ep *ep, const struct sp_slot *slot, uint32_t producer_id)
 {
     struct sp_conn *conn;
 
     if (slot->kind == SP_KIND_REQUEST)
-        return handle_request(ep, slot, claimer);
+        return handle_request(ep, slot, producer_id);
     if (slot->kind == SP_KIND_ACCEPT)
-        return handle_accept(ep, slot, claimer);
+        return handle_accept(ep, slot, producer_id);
     conn = sp_conn_by_name(ep, slot->conn);
     if (!conn || conn->state == SP_CONN_DOWN)
         return 0;

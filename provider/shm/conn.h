@@ -21,7 +21,7 @@ void sp_conn_free(struct sp_conn *conn);
 struct sp_conn *sp_conn_by_name(struct sp_ep *ep, uint32_t name);
 /* Handles a slot with a control message. Returns the number of callbacks, or -1: the slot has to
  * wait. */
-int sp_conn_handle_control(struct sp_ep *ep, const struct sp_slot *slot, uint32_t claimer);
+int sp_conn_handle_control(struct sp_ep *ep, const struct sp_slot *slot, uint32_t producer_id);
 /* Sends conn->ctl. If the peer's ring is full, conn->ctl stays set and the next poll sends it. */
 void sp_conn_send_control(struct sp_conn *conn);
 /* Called after a peer came up, died or closed an endpoint: sends the request of a waiting

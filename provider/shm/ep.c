@@ -21,7 +21,7 @@ enum { POLL_BUDGET = 64, MAX_CLAIMED_POLLS = 64 };
 static inline void cache_head_slot(struct sp_ep *ep)
 {
     ep->next_slot = sp_ring_slot(ep->ring, ep->head);
-    ep->vacant = sp_state(ep->head, 0, SP_PHASE_FREE);
+    ep->vacant = sp_slot_state(ep->head, 0, SP_PHASE_FREE);
 }
 
 /*
@@ -185,7 +185,7 @@ static bool is_abandoned(struct sp_ep *ep, uint64_t state)
     if (__atomic_load_n(&prov->deaths, __ATOMIC_ACQUIRE) == 0)
         return false;
     pthread_mutex_lock(&prov->lock);
-    bool dead = !sp_peer_by_claimer(prov, sp_state_claimer(state));
+    bool dead = !sp_peer_by_producer_id(prov, sp_state_producer_id(state));
     pthread_mutex_unlock(&prov->lock);
     return dead;
 }
@@ -242,7 +242,7 @@ static int handle_slot(struct sp_ep *ep, const struct sp_slot *slot, uint64_t st
     case SP_KIND_DATA:
         return handle_operation(ep, slot);
     default:
-        return sp_conn_handle_control(ep, slot, sp_state_claimer(state));
+        return sp_conn_handle_control(ep, slot, sp_state_producer_id(state));
     }
 }
 
@@ -253,7 +253,7 @@ static int consume_slots(struct sp_ep *ep, uint64_t until)
     while (ep->head < until) {
         struct sp_slot *slot = sp_ring_slot(ep->ring, ep->head);
         uint64_t s = __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE);
-        if (s >> SP_LAP_SHIFT != sp_state(ep->head, 0, 0) >> SP_LAP_SHIFT ||
+        if (s >> SP_LAP_SHIFT != sp_slot_state(ep->head, 0, 0) >> SP_LAP_SHIFT ||
             sp_state_phase(s) == SP_PHASE_FREE)
             break;
         if (sp_state_phase(s) == SP_PHASE_CLAIMED) {

@@ -2,12 +2,12 @@
 /*
  * Private pages are replaced by pages of the memfd with one of three methods:
  *
- *   splice      All other threads are blocked. Copies a piece, replaces its mapping with one
- * mmap(), which is atomic for other processes, and merges late writes to the old pages: a pipe
- * keeps these pages (vmsplice()). uffd move   userfaultfd blocks other threads, and UFFDIO_MOVE
- * moves the old pages aside, except pinned ones. Copies, replaces the mapping, and wakes the
- * threads, which repeat their access. uffd wp     The same, but write-protects the pages instead of
- * moving them (before Linux 6.8).
+ * - splice: all other threads are blocked. Copies a piece, replaces its mapping with one mmap(),
+ *   which is atomic for other processes, and merges late writes to the old pages: a pipe keeps
+ *   these pages (vmsplice()).
+ * - uffd move: userfaultfd blocks other threads, and UFFDIO_MOVE moves the old pages aside, except
+ *   pinned ones. Copies, replaces the mapping, and wakes the threads, which repeat their access.
+ * - uffd wp: the same, but write-protects the pages instead of moving them (before Linux 6.8).
  *
  * If the program uses the memory while it is restored, a private mapping of the memfd replaces the
  * shared one. The content is the same, and the kernel copies each page on the first write, whoever

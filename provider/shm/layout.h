@@ -41,7 +41,7 @@ struct sp_dir_entry {
 
 /*
  * A memory region. `state`: (serial << 20) | (generation << 8) | (access << 1) | valid; see mr.h.
- * `ranges`: the parts that peers may map, in units of 4 KiB counted from the unit that contains
+ * `runs`: the ranges that peers may map, in units of 4 KiB counted from the unit that contains
  * `base`: (first << 32) | number; 0: none.
  */
 struct sp_mr_entry {
@@ -49,7 +49,7 @@ struct sp_mr_entry {
     uint64_t base;
     uint64_t size;
     uint64_t runs[SP_MR_RANGES];
-    uint32_t owner_stores_small; /* the owner's CPU stores small writes outside these ranges */
+    uint32_t peer_stores_small; /* the owner's CPU stores small writes outside these ranges */
     uint32_t reserved;
 };
 
@@ -86,8 +86,8 @@ enum sp_slot_flags {
 };
 
 /*
- * state: bits 28..: lap of the ring; 4..27: claimer; 0..3: phase (ring.h). Zeroed memory is a ring
- * that is free in lap 0. `conn` and `imm` of a free slot are 0, too.
+ * state: bits 28..: lap of the ring; 4..27: producer_id; 0..3: phase (ring.h). Zeroed memory is a
+ * ring that is free in lap 0. `conn` and `imm` of a free slot are 0, too.
  */
 struct sp_slot {
     uint64_t state;
@@ -188,7 +188,7 @@ struct sp_dgram {
     uint64_t target_key; /* HELLO: proves that the sender knows the address */
     uint64_t key;        /* of the sender */
     uint32_t pid;
-    uint32_t claimer; /* the receiver's signature for claims in the sender's rings */
+    uint32_t producer_id; /* the receiver's producer id for claims in the sender's rings */
     uint64_t probe_addr;
     uint64_t
         probe; /* probe_addr: address of the probe in the sender; probe: its value in the segment */

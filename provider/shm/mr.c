@@ -177,7 +177,7 @@ static void fill_entry(struct sp_prov *prov, struct sp_mr *mr, struct sp_mr_entr
     __atomic_store_n(&e->size, size, __ATOMIC_RELEASE);
     for (int i = 0; i < SP_MR_RANGES; i++)
         __atomic_store_n(&e->runs[i], encode_range(addr, runs.lo[i], runs.hi[i]), __ATOMIC_RELEASE);
-    __atomic_store_n(&e->owner_stores_small, page_range, __ATOMIC_RELEASE);
+    __atomic_store_n(&e->peer_stores_small, page_range, __ATOMIC_RELEASE);
 }
 
 /* Drops the references to the pages, and frees the entry. */

@@ -59,7 +59,7 @@ static inline bool sp_mr_allows(const struct sp_mr_entry *table, uint32_t key, u
  * valid. */
 static inline bool sp_mr_owner_stores_small(const struct sp_mr_entry *table, uint32_t key)
 {
-    return __atomic_load_n(&sp_mr_entry_of(table, key)->owner_stores_small, __ATOMIC_RELAXED);
+    return __atomic_load_n(&sp_mr_entry_of(table, key)->peer_stores_small, __ATOMIC_RELAXED);
 }
 
 /* A part of a region that peers may map. */

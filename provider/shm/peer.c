@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The table of peer processes: one socket and one segment mapping each, shared by all connections
- * to the peer. Peers are found by their signature in this process's rings (claimer) and by their
- * key, in hash tables: a list would make the start-up of a thousand peers quadratic.
+ * to the peer. Peers are found by their producer id in this process's rings (producer_id) and by
+ * their key, in hash tables: a list would make the start-up of a thousand peers quadratic.
  */
 #include "peer.h"
 
@@ -20,20 +20,20 @@
 static void add_to_table(struct sp_prov *prov, struct sp_peer *peer)
 {
     LIST_INSERT_HEAD(&prov->peers, peer, next);
-    ut_hash_insert(&prov->by_claimer, &peer->by_claimer, peer->claimer_here);
+    ut_hash_insert(&prov->by_producer_id, &peer->by_producer_id, peer->id_in_own_rings);
 }
 
 static void remove_from_table(struct sp_peer *peer)
 {
     LIST_REMOVE(peer, next);
-    ut_hash_remove(&peer->prov->by_claimer, &peer->by_claimer);
+    ut_hash_remove(&peer->prov->by_producer_id, &peer->by_producer_id);
     ut_hash_remove(&peer->prov->by_key, &peer->by_key);
 }
 
 struct sp_peer *sp_peer_new(struct sp_prov *prov)
 {
-    struct sp_peer *peer = prov->next_claimer < SP_CLAIMER_MAX &&
-                                   ut_hash_reserve(&prov->by_claimer) &&
+    struct sp_peer *peer = prov->next_producer_id < SP_PRODUCER_ID_MAX &&
+                                   ut_hash_reserve(&prov->by_producer_id) &&
                                    ut_hash_reserve(&prov->by_key)
                                ? calloc(1, sizeof(*peer))
                                : NULL;
@@ -44,7 +44,7 @@ struct sp_peer *sp_peer_new(struct sp_prov *prov)
     peer->prov = prov;
     peer->refs = 1;
     peer->fd = peer->map_fd = -1;
-    peer->claimer_here = ++prov->next_claimer;
+    peer->id_in_own_rings = ++prov->next_producer_id;
     add_to_table(prov, peer);
     return peer;
 }
@@ -69,14 +69,14 @@ struct sp_peer *sp_peer_find(struct sp_prov *prov, uint64_t key)
     return peer;
 }
 
-struct sp_peer *sp_peer_by_claimer(struct sp_prov *prov, uint32_t claimer)
+struct sp_peer *sp_peer_by_producer_id(struct sp_prov *prov, uint32_t producer_id)
 {
     struct sp_peer *peer;
 
     UT_ASSERT_LOCKED(&prov->lock);
-    if (claimer == prov->self.claimer_here)
+    if (producer_id == prov->self.id_in_own_rings)
         return &prov->self;
-    return UT_HASH_OBJECT(peer, by_claimer, ut_hash_find(&prov->by_claimer, claimer));
+    return UT_HASH_OBJECT(peer, by_producer_id, ut_hash_find(&prov->by_producer_id, producer_id));
 }
 
 void sp_peer_mark_dead(struct sp_peer *peer, enum prov_reason reason)

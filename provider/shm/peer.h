@@ -11,7 +11,7 @@ struct sp_peer *sp_peer_new(struct sp_prov *prov);
 /* Sets the peer's key (from its HELLO); sp_peer_find() finds the peer by this key from now on. */
 void sp_peer_set_key(struct sp_peer *peer, uint64_t key);
 struct sp_peer *sp_peer_find(struct sp_prov *prov, uint64_t key);
-struct sp_peer *sp_peer_by_claimer(struct sp_prov *prov, uint32_t claimer);
+struct sp_peer *sp_peer_by_producer_id(struct sp_prov *prov, uint32_t producer_id);
 /* Removes the peer from the table and takes its connections down for this reason. The next
  * sp_peer_free_dead() or a later one frees it. */
 void sp_peer_mark_dead(struct sp_peer *peer, enum prov_reason reason);

@@ -135,7 +135,7 @@ static int make_address(struct sp_prov *prov)
     }
     prov->addr = (struct sp_address){
         .version = SP_VERSION, .pid = (uint32_t)getpid(), .key = random[0], .name = random[1]};
-    prov->jitter = random[0] ^ random[1];
+    prov->jitter_seed = random[0] ^ random[1];
     struct ut_host host;
     int rc = ut_host_read(&host);
     if (rc != 0)
@@ -164,7 +164,7 @@ static void open_mapping(struct sp_prov *prov)
 {
     prov->use_map = ut_env_num(UT_ENV_SHM_MAP);
     prov->max_mapped_bytes = ut_env_num(UT_ENV_SHM_MAP_LIMIT) << 20;
-    sp_remap_open(&prov->remap, prov->config.reports_slowness);
+    sp_remap_open(&prov->remap, prov->config.is_warning_process);
     if (prov->remap.x.fd >= 0)
         prov->pagerefs = sp_pagerefs_new();
 }
@@ -226,7 +226,7 @@ static void sp_close(struct prov *base)
         LIST_REMOVE(peer, next);
         sp_peer_unref(peer);
     }
-    ut_hash_free(&prov->by_claimer);
+    ut_hash_free(&prov->by_producer_id);
     ut_hash_free(&prov->by_key);
     while ((mr = STAILQ_FIRST(&prov->free_mrs))) {
         STAILQ_REMOVE_HEAD(&prov->free_mrs, next_free);
@@ -376,7 +376,7 @@ const struct prov_ops shm_provider = {
     .read = sp_read,
     .send = sp_send,
     .atomic = sp_atomic,
-    .direct = sp_direct,
+    .direct = sp_rkey_ptr,
     .mapping = sp_mapping,
     .fd = sp_fd,
     .progress = sp_progress,

@@ -283,7 +283,7 @@ static bool has_too_many_mappings(struct sp_remap *a)
 {
     char text[32];
 
-    if (a->num_remapped++ % COUNT_EVERY != 0)
+    if (a->num_registrations++ % COUNT_EVERY != 0)
         return a->too_many;
     ssize_t n = sp_read_text("/proc/sys/vm/max_map_count", text, sizeof(text));
     long allowed = n > 0 ? strtol(text, NULL, 10) : 65530, count = sp_vma_count();

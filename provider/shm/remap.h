@@ -31,7 +31,7 @@ struct sp_remap {
     bool too_many, io_uring_logged; /* has_too_many_mappings(); must_stay_remapped() */
     unsigned int retries_left;      /* see sp_threads_are_blocked() */
     uint32_t count, refuse_every;   /* for tests: UTOFU_TEST=map_refuse */
-    uint64_t num_remapped;
+    uint64_t num_registrations;
     uint64_t opened_ns, spent_us; /* spent_us: estimated time for remapping so far */
     uint64_t smaps_us;            /* cost of the last sp_template_create_from_smaps() */
     struct sp_templates templates;

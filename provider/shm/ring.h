@@ -3,10 +3,10 @@
  * The ring of an endpoint: many producers in many processes, one consumer, no locks.
  *
  * A producer claims the slot at the tail by a compare-and-swap on the slot's state, which then has
- * the producer's signature. The tail is a hint: a producer advances it when it publishes the slot,
- * or when it sees the tail lag. Slots are published, and freed for the next lap, by a store with
- * release order. A killed producer leaves at most one claimed slot with its signature, which the
- * consumer skips when it learns of the death.
+ * the producer's producer id. The tail is a hint: a producer advances it when it publishes the
+ * slot, or when it sees the tail lag. Slots are published, and freed for the next lap, by a store
+ * with release order. A killed producer leaves at most one claimed slot with its producer id, which
+ * the consumer skips when it learns of the death.
  *
  * The consumer polls the slot's cache line, and so takes it away from a producer between claim and
  * publication. Therefore a producer only fills the slot between the two, and x86 publishes a
@@ -24,8 +24,8 @@
 
 #include "layout.h"
 
-/* On x86 a compare-and-swap is a full barrier; other CPUs need a fence. tests/order verifies both
- * on any CPU. */
+/* On x86 a compare-and-swap is a full barrier; other CPUs need a fence. The verifier of tests/order
+ * defines UV_X86 or UV_AARCH64, and so verifies both on any CPU. */
 #if (defined(__x86_64__) || defined(__i386__)) && !defined(UV_AARCH64)
 #    define SP_SWAP_IS_FENCE
 #endif
@@ -42,13 +42,14 @@ enum { SP_PHASE_FREE = 0, SP_PHASE_CLAIMED = 1, SP_PHASE_READY = 2, SP_PHASE_NOT
 /* The tail is at most one slot behind, so that only other producers can cause another round. */
 enum { SP_RING_TRIES = 4 * SP_SLOTS };
 
-#define SP_LAP_SHIFT     28
-#define SP_CLAIMER_SHIFT 4
-#define SP_CLAIMER_MAX   ((1u << (SP_LAP_SHIFT - SP_CLAIMER_SHIFT)) - 1)
+#define SP_LAP_SHIFT         28
+#define SP_PRODUCER_ID_SHIFT 4
+#define SP_PRODUCER_ID_MAX   ((1u << (SP_LAP_SHIFT - SP_PRODUCER_ID_SHIFT)) - 1)
 
-static inline uint64_t sp_state(uint64_t pos, uint32_t claimer, unsigned int phase)
+static inline uint64_t sp_slot_state(uint64_t pos, uint32_t producer_id, unsigned int phase)
 {
-    return (pos >> SP_SLOT_BITS) << SP_LAP_SHIFT | (uint64_t)claimer << SP_CLAIMER_SHIFT | phase;
+    return (pos >> SP_SLOT_BITS) << SP_LAP_SHIFT | (uint64_t)producer_id << SP_PRODUCER_ID_SHIFT |
+           phase;
 }
 
 /* True if a slot has state `a` before state `b`. The lap is in the upper bits and wraps around,
@@ -63,9 +64,9 @@ static inline unsigned int sp_state_phase(uint64_t state)
     return state & 15;
 }
 
-static inline uint32_t sp_state_claimer(uint64_t state)
+static inline uint32_t sp_state_producer_id(uint64_t state)
 {
-    return (uint32_t)(state >> SP_CLAIMER_SHIFT) & SP_CLAIMER_MAX;
+    return (uint32_t)(state >> SP_PRODUCER_ID_SHIFT) & SP_PRODUCER_ID_MAX;
 }
 
 static inline struct sp_slot *sp_ring_slot(struct sp_ring *ring, uint64_t pos)
@@ -80,23 +81,25 @@ static inline void sp_ring_advance_tail(struct sp_ring *ring, uint64_t tail)
 }
 
 /* Claims a slot; returns the slot and its position, or NULL: the ring is full or damaged. */
-static inline struct sp_slot *sp_ring_claim(struct sp_ring *ring, uint32_t claimer, uint64_t *pos)
+static inline struct sp_slot *sp_ring_claim(struct sp_ring *ring, uint32_t producer_id,
+                                            uint64_t *pos)
 {
     for (int i = 0; i < SP_RING_TRIES; i++) {
         uint64_t tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
         struct sp_slot *slot = sp_ring_slot(ring, tail);
-        uint64_t s = sp_state(tail, 0, SP_PHASE_FREE);
+        uint64_t s = sp_slot_state(tail, 0, SP_PHASE_FREE);
 
-        if (__builtin_expect(__atomic_compare_exchange_n(&slot->state, &s,
-                                                         sp_state(tail, claimer, SP_PHASE_CLAIMED),
-                                                         false, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE),
-                             1)) {
+        if (__builtin_expect(
+                __atomic_compare_exchange_n(&slot->state, &s,
+                                            sp_slot_state(tail, producer_id, SP_PHASE_CLAIMED),
+                                            false, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE),
+                1)) {
             *pos = tail;
             return slot;
         }
-        if (sp_state_is_before(s, sp_state(tail, 0, SP_PHASE_FREE)))
+        if (sp_state_is_before(s, sp_slot_state(tail, 0, SP_PHASE_FREE)))
             return NULL; /* not consumed since the last lap */
-        /* claimed or consumed by now: its claimer may have died before it advanced the tail */
+        /* claimed or consumed by now: its producer_id may have died before it advanced the tail */
         sp_ring_advance_tail(ring, tail);
     }
     return NULL;
@@ -129,37 +132,38 @@ static inline bool sp_slot_swap(struct sp_slot *slot, uint64_t vacant, uint64_t 
 
 /* Publishes a notice without claiming a slot first. Later loads are ordered after the publication.
  * False: nothing was done; sp_ring_claim() finds out why, or succeeds. */
-static inline bool sp_ring_notify(struct sp_ring *ring, uint32_t claimer, uint32_t conn,
+static inline bool sp_ring_notify(struct sp_ring *ring, uint32_t producer_id, uint32_t conn,
                                   uint32_t imm, uint64_t *pos)
 {
     *pos = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
-    if (!sp_slot_swap(sp_ring_slot(ring, *pos), sp_state(*pos, 0, SP_PHASE_FREE),
-                      sp_state(*pos, claimer, SP_PHASE_NOTICE), conn, imm))
+    if (!sp_slot_swap(sp_ring_slot(ring, *pos), sp_slot_state(*pos, 0, SP_PHASE_FREE),
+                      sp_slot_state(*pos, producer_id, SP_PHASE_NOTICE), conn, imm))
         return false;
     sp_ring_advance_tail(ring, *pos);
     return true;
 }
 
-/* True if the ring contains a value that no producer and no consumer writes. The slot at the tail
- * was claimed in the last lap at the earliest, if there was one, and is free for the next lap at
- * the latest: a producer that claims it then has seen the tail there. */
+/* True if the ring contains a value that no producer and no consumer writes. The states of the slot
+ * at the tail go from "claimed in the previous lap" (in lap 0 from "free") to "free for the next
+ * lap". For a later state the tail would have moved on. */
 static inline bool sp_ring_is_damaged(struct sp_ring *ring)
 {
     uint64_t tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
     uint64_t s = __atomic_load_n(&sp_ring_slot(ring, tail)->state, __ATOMIC_ACQUIRE);
-    uint64_t first = tail < SP_SLOTS ? sp_state(tail, 0, SP_PHASE_FREE)
-                                     : sp_state(tail - SP_SLOTS, 0, SP_PHASE_CLAIMED);
+    uint64_t first = tail < SP_SLOTS ? sp_slot_state(tail, 0, SP_PHASE_FREE)
+                                     : sp_slot_state(tail - SP_SLOTS, 0, SP_PHASE_CLAIMED);
 
     if (__atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE) != tail)
         return false; /* the tail moved; the next check will still find damage */
     return sp_state_phase(s) > SP_PHASE_NOTICE || sp_state_is_before(s, first) ||
-           sp_state_is_before(sp_state(tail + SP_SLOTS, 0, SP_PHASE_FREE), s);
+           sp_state_is_before(sp_slot_state(tail + SP_SLOTS, 0, SP_PHASE_FREE), s);
 }
 
 static inline void sp_ring_publish(struct sp_ring *ring, struct sp_slot *slot, uint64_t pos,
-                                   uint32_t claimer)
+                                   uint32_t producer_id)
 {
-    __atomic_store_n(&slot->state, sp_state(pos, claimer, SP_PHASE_READY), __ATOMIC_RELEASE);
+    __atomic_store_n(&slot->state, sp_slot_state(pos, producer_id, SP_PHASE_READY),
+                     __ATOMIC_RELEASE);
     sp_ring_advance_tail(ring, pos);
 }
 
@@ -183,7 +187,7 @@ static inline uint64_t sp_ring_end(struct sp_ring *ring)
         uint64_t tail = __atomic_load_n(&ring->tail, __ATOMIC_SEQ_CST);
         struct sp_slot *slot = sp_ring_slot(ring, tail);
         uint64_t s = __atomic_load_n(&slot->state, __ATOMIC_SEQ_CST);
-        if (!sp_state_is_before(sp_state(tail, 0, SP_PHASE_FREE), s))
+        if (!sp_state_is_before(sp_slot_state(tail, 0, SP_PHASE_FREE), s))
             return tail;
         if (i == SP_RING_TRIES)
             return tail;
@@ -201,12 +205,12 @@ static inline bool sp_ring_has_room(struct sp_ring *ring, uint64_t *free_until)
     if (__builtin_expect(tail < *free_until, 1))
         return true;
     if (!sp_state_is_before(__atomic_load_n(&sp_ring_slot(ring, ahead)->state, __ATOMIC_RELAXED),
-                            sp_state(ahead, 0, SP_PHASE_FREE))) {
+                            sp_slot_state(ahead, 0, SP_PHASE_FREE))) {
         *free_until = ahead;
         return true;
     }
     return !sp_state_is_before(__atomic_load_n(&sp_ring_slot(ring, tail)->state, __ATOMIC_RELAXED),
-                               sp_state(tail, 0, SP_PHASE_FREE));
+                               sp_slot_state(tail, 0, SP_PHASE_FREE));
 }
 
 /* True if the ring is more than half full behind this position. */
@@ -214,14 +218,15 @@ static inline bool sp_ring_is_busy(struct sp_ring *ring, uint64_t pos)
 {
     pos += SP_SLOTS / 2;
     return sp_state_is_before(__atomic_load_n(&sp_ring_slot(ring, pos)->state, __ATOMIC_RELAXED),
-                              sp_state(pos, 0, SP_PHASE_FREE));
+                              sp_slot_state(pos, 0, SP_PHASE_FREE));
 }
 
 /* Frees a slot for the next lap; sp_slot_swap() expects `conn` and `imm` of a free slot to be 0. */
 static inline void sp_slot_free(struct sp_slot *slot, uint64_t pos)
 {
     slot->conn = slot->imm = 0;
-    __atomic_store_n(&slot->state, sp_state(pos + SP_SLOTS, 0, SP_PHASE_FREE), __ATOMIC_RELEASE);
+    __atomic_store_n(&slot->state, sp_slot_state(pos + SP_SLOTS, 0, SP_PHASE_FREE),
+                     __ATOMIC_RELEASE);
 }
 
 static inline uint8_t *sp_ring_payload(struct sp_ring *ring, uint64_t pos)

@@ -288,7 +288,7 @@ static struct sp_dgram make_dgram(struct sp_peer *peer, enum sp_dgram_type type)
                              .version = SP_VERSION,
                              .key = prov->addr.key,
                              .pid = prov->addr.pid,
-                             .claimer = peer->claimer_here,
+                             .producer_id = peer->id_in_own_rings,
                              .probe_addr = (uintptr_t)&prov->seg->table.header.probe,
                              .probe = prov->seg->table.header.probe,
                              .seg_fd = prov->seg_fd,
@@ -392,7 +392,7 @@ static void schedule_connect(struct sp_peer *peer, uint64_t ms)
 static uint64_t next_backoff_ms(struct sp_prov *prov, uint32_t *backoff_ms)
 {
     *backoff_ms = (uint32_t)ut_retry_delay_next_ms(*backoff_ms, FIRST_BACKOFF_MS, LAST_BACKOFF_MS);
-    return ut_retry_delay_jitter_ms(*backoff_ms, prov->jitter++);
+    return ut_retry_delay_jitter_ms(*backoff_ms, prov->jitter_seed++);
 }
 
 static void release_segment(struct sp_peer *peer)
@@ -708,7 +708,7 @@ static int map_peer_segment(struct sp_peer *peer, const struct sp_dgram *d,
         peer->map_fd = attachments->fds[MAPPED];
         attachments->fds[MAPPED] = -1;
     }
-    peer->claimer_there = d->claimer;
+    peer->id_in_peer_rings = d->producer_id;
     probe_cma(peer, d);
     return 0;
 }

@@ -148,7 +148,7 @@ int sp_handle_full_ring(struct sp_conn *conn)
 
 static struct sp_slot *claim_slot(struct sp_conn *conn, uint64_t *pos)
 {
-    struct sp_slot *slot = sp_ring_claim(conn->ring, conn->peer->claimer_there, pos);
+    struct sp_slot *slot = sp_ring_claim(conn->ring, conn->peer->id_in_peer_rings, pos);
 
     if (slot) {
         slot->conn = conn->rmt_name;
@@ -167,10 +167,10 @@ static uint32_t fill_chunk(struct sp_conn *conn, struct sp_slot *slot, uint64_t 
 
     slot->size = (uint16_t)n;
     slot->flags = (uint8_t)((big ? SP_SLOT_BIG : 0) | (n == left ? SP_SLOT_LAST : 0));
-    prov_unwatched_begin();
+    prov_tsan_ignore_begin();
     if (n > 0)
         memcpy(big ? sp_ring_payload(conn->ring, pos) : slot->chunk.bytes, from, n);
-    prov_unwatched_end();
+    prov_tsan_ignore_end();
     return n;
 }
 

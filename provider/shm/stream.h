@@ -57,7 +57,7 @@ static inline void sp_ring_doorbell_if_armed(struct sp_conn *conn, uint64_t pos,
 static inline void sp_publish_slot(struct sp_conn *conn, struct sp_slot *slot, uint64_t pos,
                                    bool solicited)
 {
-    sp_ring_publish(conn->ring, slot, pos, conn->peer->claimer_there);
+    sp_ring_publish(conn->ring, slot, pos, conn->peer->id_in_peer_rings);
     sp_ring_doorbell_if_armed(conn, pos, solicited, sp_ring_load_armed(conn->ring));
 }
 

@@ -33,7 +33,7 @@ static uint64_t page_size(void)
 }
 
 /*
- * One twin
+ * One template
  */
 
 /* Moves the page with MREMAP_DONTUNMAP: for a page that does not exist, the kernel only creates a

@@ -43,8 +43,8 @@ enum sp_peer_state {
 };
 
 struct sp_peer {
-    LIST_ENTRY(sp_peer) next;                /* in the list of peers, or in that of dead peers */
-    struct ut_hash_entry by_claimer, by_key; /* in the tables of the provider */
+    LIST_ENTRY(sp_peer) next; /* in the list of peers, or in that of dead peers */
+    struct ut_hash_entry by_producer_id, by_key; /* in the tables of the provider */
     struct sp_prov *prov;
     uint32_t refs;  /* number of its connections, plus 1 for the table */
     uint32_t state; /* atomic; changed with prov->lock held */
@@ -58,8 +58,8 @@ struct sp_peer {
     pid_t pid;
     int fd;
     int map_fd;                           /* memfd of the peer's remapped memory; -1: none */
-    uint32_t claimer_here;                /* the peer's signature in this process's rings */
-    uint32_t claimer_there;               /* this process's signature in the peer's rings */
+    uint32_t id_in_own_rings;             /* the peer's producer id in this process's rings */
+    uint32_t id_in_peer_rings;            /* this process's producer id in the peer's rings */
     uint64_t retry_ms, shortage_since_ms; /* shortage_since_ms: start of a shortage */
     uint64_t refused_since_ms;            /* start of refusals */
     uint32_t backoff_ms;
@@ -99,12 +99,12 @@ struct sp_prov {
     struct sp_segment *seg;
     uint32_t num_rings; /* rings of the segment: maximum number of endpoints */
     struct sp_peer self;
-    LIST_HEAD(sp_peer_list, sp_peer) peers;  /* all except dead ones */
-    struct ut_hash_table by_claimer, by_key; /* struct sp_peer */
+    LIST_HEAD(sp_peer_list, sp_peer) peers;      /* all except dead ones */
+    struct ut_hash_table by_producer_id, by_key; /* struct sp_peer */
     struct sp_peer_list dead; /* which the current batch of epoll events may still name */
     uint64_t retry_ms;        /* next attempt to connect or to listen; 0: none */
-    uint64_t jitter;
-    uint32_t next_claimer;
+    uint64_t jitter_seed;
+    uint32_t next_producer_id;
     uint32_t deaths; /* atomic */
     struct sp_ep *eps[SP_MAX_EPS];
     uint32_t num_eps; /* number of directory entries used so far */

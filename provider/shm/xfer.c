@@ -113,12 +113,12 @@ static int send_notice(struct sp_conn *conn, const struct prov_xfer *x)
     uint64_t pos;
 
     if (__builtin_expect(
-            sp_ring_notify(conn->ring, conn->peer->claimer_there, conn->rmt_name, x->imm, &pos),
+            sp_ring_notify(conn->ring, conn->peer->id_in_peer_rings, conn->rmt_name, x->imm, &pos),
             1)) {
         sp_ring_doorbell_if_armed(conn, pos, solicited, sp_ring_load_armed(conn->ring));
         return finish_op(conn, x->cookie);
     }
-    struct sp_slot *slot = sp_ring_claim(conn->ring, conn->peer->claimer_there, &pos);
+    struct sp_slot *slot = sp_ring_claim(conn->ring, conn->peer->id_in_peer_rings, &pos);
     if (__builtin_expect(!slot, 0)) { /* the ring filled up since the check; the data are written */
         sp_stream_push_notify(conn, x);
         return PROV_SRC_FREE;
@@ -229,15 +229,16 @@ static bool reaches_memory(struct sp_conn *conn, const struct prov_xfer *x)
     return (!conn->stream || sp_stream_empty(conn)) && is_mapped(conn, x);
 }
 
-/* True if the peer's CPU must store these bytes. A small unaligned write of a CPU becomes visible
- * at once, but not one by this machine's kernel (common/atomic_width.h): so the peer stores to
- * memory that is not mapped. Accesses to missing memory are left to the kernel, which reports them.
+/* True if the peer's CPU must store these bytes. A store of a CPU makes more bytes visible at once
+ * than a copy by this machine's kernel (common/atomic_width.h). So a short write of whole words of
+ * 8 bytes to memory that is not mapped goes to the peer, whose CPU stores it. Accesses to missing
+ * memory are left to the kernel, which reports them.
  * */
-static bool needs_peer_stores(struct sp_conn *conn, const struct prov_xfer *x)
+static bool peer_must_store(struct sp_conn *conn, const struct prov_xfer *x)
 {
-    return prov_store_width() > prov_kernel_width() && prov_is_split(x->rmt, x->length) &&
-           !conn->peer->is_self && has_cma(conn) && !is_mapped(conn, x) &&
-           sp_mr_owner_stores_small(conn->peer->seg->table.mrs, x->rkey) &&
+    return prov_store_width() > prov_kernel_width() &&
+           prov_needs_atomic_pieces(x->rmt, x->length) && !conn->peer->is_self && has_cma(conn) &&
+           !is_mapped(conn, x) && sp_mr_owner_stores_small(conn->peer->seg->table.mrs, x->rkey) &&
            prov_cma_readable(conn->peer->pid, x->rmt, x->length) == 0;
 }
 
@@ -248,7 +249,7 @@ static __attribute__((noinline)) int write_any(struct sp_conn *conn, const struc
 
     if (rc != 0)
         return rc;
-    if (!reaches_memory(conn, x) || needs_peer_stores(conn, x))
+    if (!reaches_memory(conn, x) || peer_must_store(conn, x))
         return sp_stream_write(conn, x);
     if (conn->stream != NULL && (rc = sp_stream_reserve(conn)) != 0)
         return rc;
@@ -348,7 +349,7 @@ int sp_send(struct prov_conn *base, const void *data, size_t size, unsigned int 
     }
     if (!sp_conn_rmt_ep_is_open(conn))
         return fail_closed_ep(conn);
-    struct sp_slot *slot = sp_ring_claim(conn->ring, conn->peer->claimer_there, &pos);
+    struct sp_slot *slot = sp_ring_claim(conn->ring, conn->peer->id_in_peer_rings, &pos);
     if (__builtin_expect(!slot, 0))
         return sp_handle_full_ring(conn);
     slot->conn = conn->rmt_name;
@@ -367,7 +368,7 @@ int sp_atomic(struct prov_conn *conn, const struct prov_atomic *atomic)
     return -EIO; /* caps report no atomics */
 }
 
-void *sp_direct(struct prov_conn *base, uint64_t rmt, uint32_t length, uint32_t rkey)
+void *sp_rkey_ptr(struct prov_conn *base, uint64_t rmt, uint32_t length, uint32_t rkey)
 {
     struct sp_conn *conn = sp_conn_of(base);
     const unsigned int all = PROV_ACCESS_READ | PROV_ACCESS_WRITE;

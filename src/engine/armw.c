@@ -60,7 +60,7 @@ static enum ut_outcome post_armw_message(struct ut_link *link, struct ut_slot *s
     slot->tcq_ready = true;
     slot->state = UT_SLOT_POSTED;
     slot->stage = UT_STAGE_DATA;
-    link->armw_out++;
+    link->unordered_out++;
     return UT_POSTED;
 }
 
@@ -177,7 +177,7 @@ static void *direct_word(struct ut_link *link, struct ut_slot *slot)
     uint32_t size = ut_desc_length(d), rkey;
     uint64_t addr;
 
-    if (!link->ops->direct || link->armw_out > 0 ||
+    if (!link->ops->direct || link->unordered_out > 0 ||
         ut_link_resolve_memory(link, d->rmt_stadd, size, true, slot->fresh, &addr, &rkey) != 0 ||
         addr % size != 0)
         return NULL; /* the target executes the ARMW, or reports the error */
@@ -186,11 +186,11 @@ static void *direct_word(struct ut_link *link, struct ut_slot *slot)
 
 static enum ut_outcome post_applied_notice(struct ut_link *link, struct ut_slot *slot)
 {
-    link->armw_out++;
+    link->unordered_out++;
     slot->stage = UT_STAGE_EXECUTED;
     enum ut_outcome o = post_armw_notice(link, slot);
     if (o == UT_NOT_NOW) {
-        link->armw_out--;
+        link->unordered_out--;
         slot->stage = UT_STAGE_NONE;
     } else if (slot->state == UT_SLOT_WAITING) {
         slot->state = UT_SLOT_POSTED;
@@ -230,7 +230,7 @@ static enum ut_outcome post_armw_device(struct ut_link *link, struct ut_slot *sl
     slot->stage = UT_STAGE_DATA;
     slot->pending++;
     slot->tcq_ready = true;
-    link->armw_out++;
+    link->unordered_out++;
     link->reads_out++;
     return UT_POSTED;
 }

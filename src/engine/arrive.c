@@ -105,7 +105,7 @@ static void handle_armw_reply(struct ut_link *responder, const struct ut_msg_arm
     struct ut_link *link = slot->link;
     if (slot->pending == 0)
         ut_engine_finish(link, slot);
-    if (link->armw_out == 0)
+    if (link->unordered_out == 0)
         ut_engine_post_queued(link); /* a STRONG_ORDER communication may wait for this ARMW */
 }
 
@@ -199,7 +199,7 @@ static void rewind_link(struct ut_link *link)
             resume = n;
     }
     link->to_post = resume;
-    link->armw_out = ut_rails_outstanding(link) & 0xffffff;
+    link->unordered_out = ut_rails_outstanding(link) & 0xffffff;
     link->reads_out = 0;
     link->empty_write_posted = false;
     ut_engine_retire(link);
@@ -255,7 +255,7 @@ static void resume_armw(struct ut_link *link, struct ut_slot *slot, bool was_rec
         slot->state = UT_SLOT_POSTED; /* the target has received the ARMW, and will reply */
         slot->reply_owed = true;      /* even if this connection closes before the reply */
         slot->stage = UT_STAGE_DATA;
-        link->armw_out++;
+        link->unordered_out++;
     }
 }
 
@@ -326,7 +326,7 @@ static void fail_armws_of_freed_vcq(struct ut_link *link)
         ut_slot_set_failed(link, &toq[n], UTOFU_ERR_MRQ_PEER);
         toq[n].state = UT_SLOT_DONE;
     }
-    link->armw_out = ut_rails_outstanding(link) & 0xffffff;
+    link->unordered_out = ut_rails_outstanding(link) & 0xffffff;
     ut_parted_reset(link);
 }
 

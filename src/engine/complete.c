@@ -96,7 +96,8 @@ static inline void slot_done(struct ut_link *link, uint32_t number, enum prov_st
     }
     end_completed(link, slot);
     /* other slots may wait for this slot: see ut_post_must_wait() */
-    if (link->to_post != UT_NO_SLOT && (link->armw_out == 0 || (armw && link->vcq->armw_words)))
+    if (link->to_post != UT_NO_SLOT &&
+        (link->unordered_out == 0 || (armw && link->vcq->armw_words)))
         ut_engine_post_queued(link);
 }
 
@@ -168,7 +169,7 @@ __attribute__((hot)) void ut_engine_unsignalled_done(void *ctx, uint64_t cookie)
         complete_batch_among_others(link, last);
     else if (n != UT_NO_SLOT && toq[n].state == UT_SLOT_DONE)
         ut_engine_retire(link);
-    if (__builtin_expect(link->to_post != UT_NO_SLOT && link->armw_out == 0, 0))
+    if (__builtin_expect(link->to_post != UT_NO_SLOT && link->unordered_out == 0, 0))
         ut_engine_post_queued(link);
 }
 
@@ -189,7 +190,7 @@ static void __attribute__((noinline)) end_waiting_others(struct ut_link *link)
     if (link->early_first)
         ut_engine_push_early(link);
     ut_engine_retire_done(link);
-    if (link->to_post != UT_NO_SLOT && link->armw_out == 0)
+    if (link->to_post != UT_NO_SLOT && link->unordered_out == 0)
         ut_engine_post_queued(link);
 }
 

@@ -268,7 +268,7 @@ static void add_peer(struct text *t, utofu_vcq_id_t id)
     bool certain;
 
     add_text(t, " to VCQ %016llx", (unsigned long long)id);
-    if (!ut_vcq_id_unpack(id, &ident) || !ut_vcq_ident_public(&ident))
+    if (!ut_vcq_id_unpack(id, &ident) || !ut_vcq_ident_is_user(&ident))
         return;
     const uint8_t *at = ident.coords.at;
     int64_t rank = ut_peers_likely_rank(&ident, &certain);
@@ -372,7 +372,7 @@ static void add_cq(struct text *t, utofu_vcq_id_t id)
     struct ut_vcq_ident ident;
     char text[256];
 
-    if (ut_vcq_id_unpack(id, &ident) && ut_peers_explain_cq(&ident, text, sizeof(text)))
+    if (ut_vcq_id_unpack(id, &ident) && ut_peers_explain_wrong_cq(&ident, text, sizeof(text)))
         add_text(t, "; %s", text);
 }
 

@@ -24,7 +24,7 @@ bool ut_parted_is_allowed(const struct ut_link *link, const struct ut_slot *slot
     return slot->desc.kind == UT_DESC_PUT && !slot->parted &&
            !(slot->desc.flags & UTOFU_ONESIDED_FLAG_STRONG_ORDER) &&
            ut_desc_length(&slot->desc) >= link->rails->min_put &&
-           link->armw_out == link->rails->puts_out;
+           link->unordered_out == link->rails->puts_out;
 }
 
 bool ut_parted_must_wait(const struct ut_link *link, const struct ut_slot *slot)
@@ -40,16 +40,16 @@ void ut_parted_begin(struct ut_link *link, struct ut_slot *slot)
     slot->parted = UT_PARTED | UT_PARTED_OUT;
     slot->stage = UT_STAGE_DATA;
     slot->state = UT_SLOT_POSTED;
-    link->armw_out++;
+    link->unordered_out++;
     link->rails->puts_out++;
 }
 
 void ut_parted_end(struct ut_link *link, struct ut_slot *slot)
 {
-    UT_ASSERT(link->rails->puts_out > 0 && link->armw_out > 0 && slot->by_rail == 0);
+    UT_ASSERT(link->rails->puts_out > 0 && link->unordered_out > 0 && slot->by_rail == 0);
     slot->parted = UT_PARTED;
     link->rails->puts_out--;
-    link->armw_out--;
+    link->unordered_out--;
 }
 
 bool ut_parted_rewind(struct ut_link *link, struct ut_slot *slot)

@@ -2,11 +2,11 @@
 /*
  * Posts a long put in parts over several connections (link/rails.h). All data are posted at once.
  * When all parts are complete, the link's own connection sends the remote notice. Until the put has
- * ended, link->armw_out counts it, so that the direct path is closed. A STRONG_ORDER communication
- * waits for the end of the put. Every later remote notice waits for the data of the put, because a
- * notice promises that the data of all earlier puts have arrived.
- * If a part fails on a rail, the put does not fail: the link's own connection repeats the whole
- * put, and its result counts.
+ * ended, link->unordered_out counts it, so that the direct path is closed. A STRONG_ORDER
+ * communication waits for the end of the put. Every later remote notice waits for the data of the
+ * put, because a notice promises that the data of all earlier puts have arrived. If a part fails on
+ * a rail, the put does not fail: the link's own connection repeats the whole put, and its result
+ * counts.
  */
 #include "engine/parts.h"
 

@@ -221,7 +221,7 @@ void ut_engine_post_queued(struct ut_link *link)
         return;
     if (__builtin_expect(link->msg_to_post != NULL, 0))
         ut_link_post_messages(link);
-    if (__builtin_expect(vcq->armw_words && link->armw_out > 0, 0))
+    if (__builtin_expect(vcq->armw_words && link->unordered_out > 0, 0))
         ut_armw_resume(link);
     while (link->to_post != UT_NO_SLOT) {
         struct ut_slot *slot = &vcq->toq[link->to_post];

@@ -69,9 +69,9 @@ UT_INLINE void ut_slot_set_posted(struct ut_slot *slot, bool tcq_ready, bool uns
 /* Copies the source into the descriptor. */
 UT_INLINE void ut_copy_source(struct ut_desc *d, const uint8_t *source, uint32_t length)
 {
-    prov_unwatched_begin();
+    prov_tsan_ignore_begin();
     ut_copy_small(d->data, source, length, UT_MAX_PIGGYBACK);
-    prov_unwatched_end();
+    prov_tsan_ignore_end();
     d->kind = UT_DESC_PIGGYBACK;
 }
 
@@ -140,7 +140,7 @@ bool ut_post_waits_for_armw(const struct ut_link *link, const struct ut_slot *sl
  * TOQ order: the notice of a device ARMW is posted when its atomic is complete. */
 static inline bool ut_post_must_wait(const struct ut_link *link, const struct ut_slot *slot)
 {
-    return __builtin_expect(link->armw_out != 0, 0) && ut_post_waits_for_armw(link, slot);
+    return __builtin_expect(link->unordered_out != 0, 0) && ut_post_waits_for_armw(link, slot);
 }
 
 /* If the device may reorder puts and gets, marks those with STRONG_ORDER. */

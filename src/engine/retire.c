@@ -87,8 +87,8 @@ void ut_engine_want_completions_before(struct ut_link *link)
 void ut_engine_finish(struct ut_link *link, struct ut_slot *slot)
 {
     if (slot->desc.kind == UT_DESC_ARMW && slot->stage != UT_STAGE_NONE) {
-        UT_ASSERT(link->armw_out > 0);
-        link->armw_out--;
+        UT_ASSERT(link->unordered_out > 0);
+        link->unordered_out--;
     }
     ut_engine_finish_slot(link, slot);
 }
@@ -221,7 +221,7 @@ void ut_engine_fail_all(struct ut_link *link, int rc)
     }
     link->armw_epoch += answers_late;
     link->to_post = UT_NO_SLOT;
-    link->armw_out = ut_rails_outstanding(link) & 0xffffff;
+    link->unordered_out = ut_rails_outstanding(link) & 0xffffff;
     link->reads_out = 0;
     ut_engine_retire(link);
 }

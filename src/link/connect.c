@@ -152,7 +152,7 @@ static void accept_request(struct ut_link *link, const struct handshake *handsha
     bool has_tables = ut_link_alloc_rx_announced(link);
 
     ut_link_use_endpoint(link, handshake->e);
-    ut_link_check_session(link, handshake->hello, handshake->size);
+    ut_link_reset_rx_of_new_session(link, handshake->hello, handshake->size);
     ut_link_fill_hello(link, handshake->e->provider, (uint16_t)(link->serial + 1), &own_hello);
     if (!has_tables)
         link->ops->reject(handshake->conn);
@@ -417,7 +417,7 @@ static void warn_no_vcq(struct ut_link *link, uint64_t until)
         return;
     link->cq_warned = true;
     ut_vcq_id_unpack(link->peer, &ident);
-    if (ut_vcq_ident_public(&ident) && ut_peers_explain_cq(&ident, text, sizeof(text)))
+    if (ut_vcq_ident_is_user(&ident) && ut_peers_explain_wrong_cq(&ident, text, sizeof(text)))
         ut_warn("link",
                 "VCQ %016llx (TNI %u, CQ %u, component %u) does not exist: %s; communications wait "
                 "for it, and fail after %llu s (UTOFU_PEER_TIMEOUT)",

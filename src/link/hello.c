@@ -51,8 +51,8 @@ bool ut_link_process_hello(struct ut_link *link, const void *data, size_t size)
     }
     bool known = link->peer_session == hello.session;
     bool recreated = link->peer_session != 0 && !known;
-    /* A VCQ of the peer that is new to this link has received nothing from this link: its count is
-     * that of an earlier VCQ of this process. A recreated VCQ of the peer continues the count. */
+    /* If this link meets the peer's VCQ for the first time, rx_count counts the messages of an
+     * earlier VCQ of this process. If the peer has recreated its VCQ, rx_count goes on. */
     uint64_t count = known || recreated ? hello.rx_count : 0;
     reset_count_of_other_session(link, hello.session);
     link->peer_session = hello.session;
@@ -66,7 +66,7 @@ bool ut_link_process_hello(struct ut_link *link, const void *data, size_t size)
         link->rx_number = 0;
         ut_link_free_unacked(link); /* replies to the freed VCQ of the peer */
     }
-    ut_link_ack_upto(link, count);
+    ut_link_ack_and_requeue(link, count);
     /* a recreated VCQ gets the communications that the freed VCQ did not receive */
     link->vcq->link_ops->delivered(link, count, recreated);
     link->tx_number = count;
@@ -84,7 +84,7 @@ static uint64_t session_of_hello(const void *data, size_t size)
     return hello.session;
 }
 
-void ut_link_check_session(struct ut_link *link, const void *data, size_t size)
+void ut_link_reset_rx_of_new_session(struct ut_link *link, const void *data, size_t size)
 {
     reset_count_of_other_session(link, session_of_hello(data, size));
 }

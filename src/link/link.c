@@ -18,7 +18,7 @@ struct ut_link *ut_link_new(struct ut_vcq *vcq, const struct ut_vcq_ident *peer)
     link->peer = ut_vcq_id_canonical(peer);
     link->key = ut_vcq_id_key(link->peer);
     link->peer_cmp = (uint8_t)peer->cmp;
-    link->peer_tni = (uint8_t)(ut_vcq_ident_public(peer) ? peer->tni : peer->cmp);
+    link->peer_tni = (uint8_t)(ut_vcq_ident_is_user(peer) ? peer->tni : peer->cmp);
     link->first = link->to_post = UT_NO_SLOT;
     link->append = &link->first;
     ut_announced_clear(&link->tx_announced);
@@ -118,7 +118,7 @@ const char *ut_link_wait_reason(const struct ut_link *link, const struct ut_link
         return "an entry of the peer's STag table";
     if (link->to_post != UT_NO_SLOT || link->msg_to_post)
         return "a free entry in the provider's queue";
-    if (link->armw_out > ut_rails_outstanding(link))
+    if (link->unordered_out > ut_rails_outstanding(link))
         return "the peer's reply to an ARMW";
     return load->posted || load->messages ? "completions"
                                           : "nothing: no communication uses the link";

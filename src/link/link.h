@@ -64,9 +64,9 @@ struct ut_link {
     /* TOQ entries of the link as a list of slot numbers: `first` is the oldest one */
     union {
         struct {
-            uint32_t to_post;       /* the oldest entry that is not posted */
-            uint32_t state : 8;     /* enum ut_link_state */
-            uint32_t armw_out : 24; /* outstanding ARMWs and divided puts */
+            uint32_t to_post;            /* the oldest entry that is not posted */
+            uint32_t state : 8;          /* enum ut_link_state */
+            uint32_t unordered_out : 24; /* outstanding ARMWs and divided puts */
         };
         uint64_t readiness; /* the three fields, for one comparison: ut_link_is_ready() */
     };

@@ -15,8 +15,8 @@ static inline int post_message(struct ut_link *link, const void *data, size_t si
 }
 
 /* Makes ut_link_run_scheduled() close the link, since no callback of the link may be running then.
- * The link has no memory for a message, for which the peer would wait for ever, or for an announced
- * STADD, which later notices name. Both ends notice the close. */
+ * Without memory, a message or an announced STADD was lost: the peer would wait for the message for
+ * ever, or later notices would name an unknown STADD. Both sides notice the close. */
 static void __attribute__((noinline, cold)) fail_link_later(struct ut_link *link, const char *what)
 {
     if (!link->lacks_memory)

@@ -147,8 +147,9 @@ struct ut_link_outcome ut_link_connect_to_owner(struct ut_link *link)
     struct ut_peer peer;
 
     ut_vcq_id_unpack(link->peer, &ident);
-    int rc = ut_vcq_ident_public(&ident) ? ut_peers_find_owner(&ident, &peer)
-                                         : ut_peers_find_local_rank(&ident.coords, ident.cq, &peer);
+    int rc = ut_vcq_ident_is_user(&ident)
+                 ? ut_peers_find_owner(&ident, &peer)
+                 : ut_peers_find_local_rank(&ident.coords, ident.cq, &peer);
     if (rc == 0)
         return send_connect_request(link, &peer, now);
     if ((rc == -EAGAIN || rc == -EBUSY) && now < link->deadline_ms) {

@@ -43,7 +43,7 @@ struct ut_rails {
     struct ut_rail rail[UT_MAX_RAILS];
     uint32_t min_put; /* minimum size of a put that is divided */
     uint32_t num_up;
-    uint32_t puts_out;    /* divided puts that are outstanding; link->armw_out includes them */
+    uint32_t puts_out;    /* divided puts that are outstanding; link->unordered_out includes them */
     uint32_t share;       /* share of the link's own connection */
     uint32_t ports;       /* number of ports of this process */
     uint32_t max_further; /* maximum number of further TNIs that take parts of a put */

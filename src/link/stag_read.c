@@ -147,7 +147,8 @@ void ut_link_read_done(struct ut_link *link, enum prov_status status)
     finish_read(link);
     if (link->to_post != UT_NO_SLOT) {
         struct ut_slot *slot = &link->vcq->toq[link->to_post];
-        /* another entry may have been read, for an ARMW that the target's CPU has executed since */
+        /* The entry may have been read for an earlier ARMW, which the target's CPU has executed
+         * meanwhile: then to_post needs another entry. */
         if (ut_stag_index(ut_stadd_stag(slot->desc.rmt_stadd), link->peer_cmp) == index)
             slot->fresh = true;
     }
@@ -169,7 +170,7 @@ static int check_access(const struct ut_cached_stag *e, uint32_t index, utofu_st
     if (!(e->info & UT_STAG_VALID) ||
         e->info >> UT_STAG_GENERATION_SHIFT != ut_stadd_generation(stadd))
         return UTOFU_ERR_MRQ_RMT_STADD;
-    uint64_t at = ut_stadd_offset(stadd) - ut_stag_first_offset(index, e->base);
+    uint64_t at = ut_stadd_offset(stadd) - ut_stag_base_offset(index, e->base);
     if (at >= e->size && (at > e->size || length > 0))
         return UTOFU_ERR_MRQ_RMT_STADD;
     if (length > e->size - at)
@@ -219,7 +220,7 @@ struct ut_failure ut_link_error_cause(const struct ut_link *link, utofu_stadd_t 
     if (!e || !(e->info & UT_STAG_VALID) ||
         e->info >> UT_STAG_GENERATION_SHIFT != ut_stadd_generation(stadd))
         return (struct ut_failure){.cause = UT_CAUSE_NO_STAG};
-    return ut_region_failure_cause(ut_stag_first_offset(index, e->base), e->size,
+    return ut_region_failure_cause(ut_stag_base_offset(index, e->base), e->size,
                                    e->info & UT_STAG_WRITABLE, stadd, length, write);
 }
 

@@ -28,7 +28,7 @@ void ut_link_free_spare_buffers(struct ut_link *link)
     link->num_spare = 0;
 }
 
-void ut_link_ack_upto(struct ut_link *link, uint64_t count)
+void ut_link_ack_and_requeue(struct ut_link *link, uint64_t count)
 {
     while (link->msg_first && link->msg_first->number && link->msg_first->number <= count)
         ut_link_free_oldest_unacked(link);

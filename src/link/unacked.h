@@ -35,6 +35,6 @@ void ut_link_free_spare_buffers(struct ut_link *link);
 /* Frees the messages that arrived before the connection broke; they are not sent again. The other
  * messages get new numbers when they are posted again: until then newer messages may have their old
  * numbers. */
-void ut_link_ack_upto(struct ut_link *link, uint64_t count);
+void ut_link_ack_and_requeue(struct ut_link *link, uint64_t count);
 
 #endif

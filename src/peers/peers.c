@@ -690,7 +690,7 @@ static uint16_t first_cq(const struct peer_record *k)
     return k->record.cq_list ? list[0] : k->record.cq_first;
 }
 
-bool ut_peers_explain_cq(const struct ut_vcq_ident *vcq, char *text, size_t size)
+bool ut_peers_explain_wrong_cq(const struct ut_vcq_ident *vcq, char *text, size_t size)
 {
     struct peer_record k = {.size = 0};
     bool certain;

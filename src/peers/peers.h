@@ -63,7 +63,7 @@ int64_t ut_peers_likely_local_rank(const struct ut_coords *coords, uint32_t loca
  * the program's choice are on the first CQ of a process, and this is another one. False: it is the
  * first one, or its owner is unknown. For programs that calculate ids with other numbers of CQs
  * than UTOFU_CQ_MAP gives. */
-bool ut_peers_explain_cq(const struct ut_vcq_ident *vcq, char *text, size_t size);
+bool ut_peers_explain_wrong_cq(const struct ut_vcq_ident *vcq, char *text, size_t size);
 
 /* Number of ranks whose record was requested from the launcher. */
 unsigned int ut_peers_num_requested(void);

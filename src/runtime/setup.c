@@ -53,7 +53,7 @@ static int open_provider(struct ut_process *proc, int index, const struct prov_o
         .job_size = proc->job->size,
         .local_size = proc->job->local_size,
         .local_rank = proc->job->local_rank,
-        .reports_slowness = proc->job->local_rank == 0 && proc->job->local_size > 1,
+        .is_warning_process = proc->job->local_rank == 0 && proc->job->local_size > 1,
     };
     int rc = ops->open(&config, &proc->prov[index]);
 

@@ -46,9 +46,9 @@ static int append_op(struct sh_conn *conn, struct sh_op *op, int rc)
 static void copy_source(struct sh_op *op, const struct prov_xfer *x)
 {
     op->copied = true;
-    prov_unwatched_begin();
+    prov_tsan_ignore_begin();
     memcpy(op->copy, x->lcl, x->length);
-    prov_unwatched_end();
+    prov_tsan_ignore_end();
 }
 
 /* For small puts: either the TCQ entry precedes the sending of the data, or the source is read as

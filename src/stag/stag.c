@@ -198,7 +198,7 @@ static utofu_stadd_t stadd_of(const struct ut_stag_table *t, uint32_t index,
     uint32_t stag = index < UT_STAG_CHUNK ? UT_STAG_RESERVED_BASE + 0x100 * t->cmp + index
                                           : UT_STAG_DYNAMIC_BASE + index - UT_STAG_CHUNK;
 
-    return ut_stadd_make(stag, l->generation, ut_stag_first_offset(index, (uintptr_t)l->base));
+    return ut_stadd_make(stag, l->generation, ut_stag_base_offset(index, (uintptr_t)l->base));
 }
 
 static void publish_stag(struct ut_stag_table *t, uint32_t index)
@@ -234,7 +234,7 @@ enum ut_stag_result ut_stag_find(struct ut_stag_table *t, utofu_stadd_t stadd, u
     struct ut_stag_local *l = local_at(t, index);
     if (!l->region || l->generation != ut_stadd_generation(stadd))
         return UT_STAG_BAD_STADD;
-    uint64_t first = ut_stag_first_offset(index, (uintptr_t)l->base);
+    uint64_t first = ut_stag_base_offset(index, (uintptr_t)l->base);
     uint64_t at = ut_stadd_offset(stadd) - first;
     if (at >= l->size && (at > l->size || length > 0))
         return UT_STAG_BAD_STADD;
@@ -277,7 +277,7 @@ struct ut_failure ut_stag_failure_cause(const struct ut_stag_table *t, utofu_sta
         l = &t->locals[index / UT_STAG_CHUNK][index % UT_STAG_CHUNK];
     if (!l || !l->region || l->generation != ut_stadd_generation(stadd))
         return (struct ut_failure){.cause = UT_CAUSE_NO_STAG};
-    return ut_region_failure_cause(ut_stag_first_offset(index, (uintptr_t)l->base), l->size,
+    return ut_region_failure_cause(ut_stag_base_offset(index, (uintptr_t)l->base), l->size,
                                    l->writable, stadd, length, write);
 }
 

@@ -141,7 +141,7 @@ static inline uint32_t ut_stag_index(uint32_t stag, unsigned int cmp)
 }
 
 /* The offset of a region's first byte within the STADDs of its STag. */
-static inline uint64_t ut_stag_first_offset(uint32_t index, uint64_t base)
+static inline uint64_t ut_stag_base_offset(uint32_t index, uint64_t base)
 {
     return index < UT_STAG_CHUNK ? 0 : base & 0xffff;
 }

@@ -71,7 +71,7 @@ static const char *rank_of(char *buf, utofu_vcq_id_t id)
     int64_t rank = -1;
 
     if (ut_vcq_id_unpack(id, &ident))
-        rank = ut_vcq_ident_public(&ident)
+        rank = ut_vcq_ident_is_user(&ident)
                    ? ut_peers_likely_rank(&ident, &certain)
                    : ut_peers_likely_local_rank(&ident.coords, ident.cq, &certain);
     return ut_dump_rank(buf, rank, certain);
@@ -203,9 +203,9 @@ static void dump_head(struct ut_vcq *vcq, bool locked)
                  (unsigned long long)vcq->id,
                  (unsigned long long)__atomic_load_n(&vcq->handle, __ATOMIC_RELAXED), vcq->tni,
                  vcq->ident.cq, vcq->ident.cmp,
-                 !ut_vcq_ident_public(&vcq->ident) ? "barrier"
-                 : session                         ? "session"
-                                                   : "free",
+                 !ut_vcq_ident_is_user(&vcq->ident) ? "barrier"
+                 : session                          ? "session"
+                                                    : "free",
                  vcq->toq_tail - vcq->toq_head, vcq->toq_mask + 1, vcq->toq_tail - vcq->toq_exec,
                  tcq, vcq->mrq_tail - vcq->mrq_head, vcq->mrq_mask + 1,
                  locked ? "" : " locked: a thread is inside a call on it; its links are not shown");
@@ -267,7 +267,7 @@ static void dump_vcq(struct ut_vcq *vcq, void *arg)
             dump_oldest(vcq);
             for (const struct ut_link *l = vcq->all_links; l; l = l->all_next)
                 dump_link(l, ut_now_ms());
-            if (!ut_vcq_ident_public(&vcq->ident) && print_gates)
+            if (!ut_vcq_ident_is_user(&vcq->ident) && print_gates)
                 print_gates(vcq);
         }
     }

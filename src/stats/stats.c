@@ -285,7 +285,7 @@ bool ut_stats_attach(struct ut_vcq *vcq)
     stats->track = __atomic_add_fetch(&reporter.num_tracks, 1, __ATOMIC_RELAXED);
     stats->starting = UT_NO_SLOT;
     stats->ops = calloc(vcq->toq_mask + 1ul, sizeof(*stats->ops));
-    bool internal = !ut_vcq_ident_public(&vcq->ident), ok = stats->ops != NULL;
+    bool internal = !ut_vcq_ident_is_user(&vcq->ident), ok = stats->ops != NULL;
     if (stats->session)
         ok &= (stats->credits = calloc(UT_STATS_CREDITS, sizeof(*stats->credits))) != NULL;
     if (internal)
@@ -325,8 +325,9 @@ static void find_rank(struct ut_stats_peer *p)
 
     if (p->rank >= 0 || !ut_vcq_id_unpack(p->id, &ident))
         return;
-    int rc = ut_vcq_ident_public(&ident) ? ut_peers_find_owner(&ident, &peer)
-                                         : ut_peers_find_local_rank(&ident.coords, ident.cq, &peer);
+    int rc = ut_vcq_ident_is_user(&ident)
+                 ? ut_peers_find_owner(&ident, &peer)
+                 : ut_peers_find_local_rank(&ident.coords, ident.cq, &peer);
     if (rc == 0)
         p->rank = peer.rank;
 }

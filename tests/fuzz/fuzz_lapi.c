@@ -57,7 +57,8 @@ uint32_t lc_env_number(const char *name, uint32_t value_unless_set)
 void la_send_reply(const struct la_record *rec, uint32_t offset, uint64_t value)
 {
     (void)value;
-    check(rec->rank < PROCS && rec->req < LA_REQS && (offset == LA_FIN || offset == LA_CMPL));
+    check(rec->rank < PROCS && rec->req < LA_REQS &&
+          (offset == LA_FIN_END || offset == LA_CMPL_END));
 }
 
 bool lc_op_put(struct lc_op *o, utofu_vcq_id_t id, utofu_stadd_t lcl, utofu_stadd_t rmt,

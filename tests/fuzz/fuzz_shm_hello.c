@@ -130,7 +130,7 @@ static void make_likely(struct sp_dgram *d, int mine)
     d->key = d->key % 4;
     d->pid = (uint32_t)getpid();
     d->probe = PROBE;
-    d->claimer &= SP_CLAIMER_MAX;
+    d->producer_id &= SP_PRODUCER_ID_MAX;
     d->seg_fd = d->seg_fd & 1 ? segment : d->seg_fd & 2 ? junk : mine;
     d->mapped_fd = d->mapped_fd & 1 ? -1 : d->mapped_fd & 2 ? junk : ours->remap.x.fd;
 }

@@ -84,7 +84,7 @@ static void make_likely(const struct sp_ep *ep, struct sp_slot *slot)
 static void put_slot(struct sp_ep *ep, struct fuzz_input *in, uint8_t how)
 {
     enum { LIKELY = 1, STRANGER = 2, PAYLOAD = 4, NOTICE = 8 };
-    uint32_t claimer = how & STRANGER ? fuzz_byte(in) : ep->prov->self.claimer_here;
+    uint32_t producer_id = how & STRANGER ? fuzz_byte(in) : ep->prov->self.id_in_own_rings;
     struct sp_slot content;
     uint64_t pos;
 
@@ -92,15 +92,15 @@ static void put_slot(struct sp_ep *ep, struct fuzz_input *in, uint8_t how)
     memmove(&content.conn, &content, sizeof(content) - sizeof(content.state));
     if (how & LIKELY)
         make_likely(ep, &content);
-    if (how & NOTICE && sp_ring_notify(ep->ring, claimer, content.conn, content.imm, &pos))
+    if (how & NOTICE && sp_ring_notify(ep->ring, producer_id, content.conn, content.imm, &pos))
         return;
-    struct sp_slot *slot = sp_ring_claim(ep->ring, claimer, &pos);
+    struct sp_slot *slot = sp_ring_claim(ep->ring, producer_id, &pos);
     if (!slot)
         return;
     memcpy(&slot->conn, &content.conn, sizeof(content) - sizeof(content.state));
     if (how & PAYLOAD)
         fuzz_bytes(in, sp_ring_payload(ep->ring, pos), fuzz_byte(in));
-    sp_ring_publish(ep->ring, slot, pos, claimer);
+    sp_ring_publish(ep->ring, slot, pos, producer_id);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -28,7 +28,7 @@ enum { IS_AARCH64 = 1 }; /* a notice is a message there */
 enum { IS_AARCH64 = 0 };
 #endif
 
-enum { CLAIMER = 7, OWN_NAME = 0, FAR = 3 };
+enum { PRODUCER = 7, OWN_NAME = 0, FAR = 3 };
 
 extern const struct prov_ops shm_provider;
 
@@ -157,7 +157,7 @@ static void make_endpoint(uint64_t head)
     ring->tail = head;
     for (uint64_t pos = head; pos < head + SP_SLOTS; pos++) {
         struct sp_slot *slot = sp_ring_slot(ring, pos);
-        slot->state = sp_state(pos, 0, SP_PHASE_FREE);
+        slot->state = sp_slot_state(pos, 0, SP_PHASE_FREE);
         slot->conn = slot->imm = 0;
     }
     *entry = (struct sp_dir_entry){.id = 1, .state = 1};
@@ -172,7 +172,7 @@ static void make_endpoint(uint64_t head)
     ep.ring = ring;
     ep.head = head;
     ep.next_slot = sp_ring_slot(ring, head);
-    ep.vacant = sp_state(head, 0, SP_PHASE_FREE);
+    ep.vacant = sp_slot_state(head, 0, SP_PHASE_FREE);
     ep.callbacks = &callbacks;
     ep.owner = &kernel_object;
     ep.conns = receiving_table;
@@ -185,7 +185,7 @@ static void make_endpoint(uint64_t head)
                                     .is_self = true,
                                     .cma = 1,
                                     .state = SP_PEER_UP,
-                                    .claimer_there = CLAIMER + i,
+                                    .id_in_peer_rings = PRODUCER + i,
                                     .seg = segment};
         receiving_table[i] = &receiving[i];
         receiving[i].ep = &ep;
@@ -230,7 +230,8 @@ static void make_full(void)
     make_endpoint(FAR);
     for (uint64_t pos = FAR; pos < FAR + SP_SLOTS - 1; pos++) {
         struct sp_slot *slot = sp_ring_slot(ring, pos);
-        slot->state = sp_state(pos, CLAIMER, pos < FAR + 2 ? SP_PHASE_NOTICE : SP_PHASE_CLAIMED);
+        slot->state =
+            sp_slot_state(pos, PRODUCER, pos < FAR + 2 ? SP_PHASE_NOTICE : SP_PHASE_CLAIMED);
         slot->conn = 0;
         slot->imm = 100 + (uint32_t)(pos - FAR);
     }
@@ -287,8 +288,8 @@ static void push_notice(unsigned int i, uint32_t imm)
     struct sp_slot *slot;
     uint64_t pos;
 
-    while (!sp_ring_notify(ring, CLAIMER + i, i, imm, &pos)) {
-        slot = sp_ring_claim(ring, CLAIMER + i, &pos);
+    while (!sp_ring_notify(ring, PRODUCER + i, i, imm, &pos)) {
+        slot = sp_ring_claim(ring, PRODUCER + i, &pos);
         if (slot) {
             slot->conn = i;
             slot->imm = imm;
@@ -426,7 +427,7 @@ static void ring_is_empty(void)
     UV_CHECK(!sp_ring_is_damaged(ring));
     for (uint64_t pos = end; pos < end + SP_SLOTS; pos++) {
         struct sp_slot *slot = sp_ring_slot(ring, pos);
-        UV_CHECK(slot->state == sp_state(pos, 0, SP_PHASE_FREE) && slot->conn == 0 &&
+        UV_CHECK(slot->state == sp_slot_state(pos, 0, SP_PHASE_FREE) && slot->conn == 0 &&
                  slot->imm == 0);
     }
 }
@@ -447,7 +448,7 @@ static void both_are_behind(void)
         struct sp_slot *slot = sp_ring_slot(ring, pos);
         UV_CHECK(slot->state >> SP_LAP_SHIFT == pos >> SP_SLOT_BITS);
         UV_CHECK(sp_state_phase(slot->state) >= SP_PHASE_READY);
-        UV_CHECK(slot->conn < 2 && sp_state_claimer(slot->state) == CLAIMER + slot->conn);
+        UV_CHECK(slot->conn < 2 && sp_state_producer_id(slot->state) == PRODUCER + slot->conn);
         UV_CHECK(slot->imm == (slot->conn ? 200 : 102));
         seen[slot->conn] = true;
     }

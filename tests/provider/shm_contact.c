@@ -113,7 +113,7 @@ static bool send_hello(int socket, const struct sp_address *to, int segment, uin
                          .target_key = to->key,
                          .key = FAKE_KEY,
                          .pid = (uint32_t)getpid(),
-                         .claimer = 1,
+                         .producer_id = 1,
                          .probe = probe};
     struct iovec iov = {.iov_base = &d, .iov_len = sizeof(d)};
     union {

@@ -141,13 +141,13 @@ static void names_of_processes(void)
 
     pthread_mutex_init(&prov->lock, NULL);
     pthread_mutex_lock(&prov->lock);
-    prov->next_claimer = SP_CLAIMER_MAX - 1;
+    prov->next_producer_id = SP_PRODUCER_ID_MAX - 1;
     struct sp_peer *last = sp_peer_new(prov);
-    CHECK(last && last->claimer_here == SP_CLAIMER_MAX);
-    CHECK(sp_state_claimer(sp_state(UINT64_MAX, last->claimer_here, SP_PHASE_CLAIMED)) ==
-          SP_CLAIMER_MAX);
+    CHECK(last && last->id_in_own_rings == SP_PRODUCER_ID_MAX);
+    CHECK(sp_state_producer_id(sp_slot_state(UINT64_MAX, last->id_in_own_rings,
+                                             SP_PHASE_CLAIMED)) == SP_PRODUCER_ID_MAX);
     CHECK(!sp_peer_new(prov) && !sp_peer_new(prov));
-    CHECK(sp_peer_by_claimer(prov, SP_CLAIMER_MAX) == last);
+    CHECK(sp_peer_by_producer_id(prov, SP_PRODUCER_ID_MAX) == last);
     pthread_mutex_unlock(&prov->lock);
 }
 

@@ -55,7 +55,7 @@ define utofu-links
     while $l
       printf "link to 0x%lx ", $l->peer
       output (enum ut_link_state)$l->state
-      printf " first %d to_post %d armws %u reads %u\n", (int)$l->first, (int)$l->to_post, $l->armw_out, $l->reads_out
+      printf " first %d to_post %d armws %u reads %u\n", (int)$l->first, (int)$l->to_post, $l->unordered_out, $l->reads_out
       set $l = $l->all_next
     end
   end
