@@ -457,7 +457,7 @@ static int xfer_rmw(const lapi_rmw_t *x)
     return la_send(&r);
 }
 
-/* A program-virtual offset (PVO) is an address (util.c). */
+/* A PVO, the number of memory that LAPI_Util() gives, is an address (util.c). */
 static int xfer_rdma(const lapi_hwxfer_t *x)
 {
     void *own = (void *)(uintptr_t)(x->src_pvo + x->src_offset);
