@@ -57,7 +57,8 @@ static size_t collect_units(const struct um_program *p, const struct um_thread *
         if (targets[target] || (num && t->ops[at].seen != UM_NONE) || (num && units->num != size))
             break;
         targets[target] = true;
-        units[num++] = (struct unit){.at = at, .num = size};
+        units[num] = (struct unit){.at = at, .num = size};
+        num++;
         at += size;
     }
     for (size_t i = 0; i < num; i++)
