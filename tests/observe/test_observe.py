@@ -418,6 +418,9 @@ def test_alone(folder):
                         UTOFU_TRACE=f"{folder}/{compiler}.rec,record=1")
         done = run([EVERY_STUB], env)
         check("and it records", done.returncode == 0 and os.path.exists(f"{folder}/{compiler}.0.rec"), done)
+    for compiler in filter(shutil.which, ("mpicc.openmpi", "mpicc.mpich")):
+        made = run(["make", "-B", "-C", folder, f"MPICC={compiler}", "libutofu-record-mpi.so"], clean_env())
+        check(f"{compiler} builds the recorder of MPI's calls", made.returncode == 0, made.stdout + made.stderr)
 
 
 def test_arm(folder):
