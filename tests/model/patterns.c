@@ -172,7 +172,8 @@ static void stripe(void)
     for (int tnis = 1; tnis <= TNIS; tnis++) {
         snprintf(name, sizeof(name), "stripe %d", tnis);
         meet(vcq, ids);
-        CALL(utofu_profile_start(name));
+        if (my_rank() == 0) /* the others wait in meet() */
+            CALL(utofu_profile_start(name));
         for (uint64_t i = 0; my_rank() == 0 && i < rounds; i++) {
             for (int t = 0; t < tnis; t++)
                 CALL(utofu_put(more[t], ids[1], local[t], far[1] + (size_t)t * bytes, bytes, 0,
@@ -180,7 +181,8 @@ static void stripe(void)
             for (int t = 0; t < tnis; t++)
                 wait_notice(more[t]);
         }
-        CALL(utofu_profile_stop(name));
+        if (my_rank() == 0)
+            CALL(utofu_profile_stop(name));
     }
     meet(vcq, ids);
     for (int t = 0; t < TNIS; t++) {
@@ -200,7 +202,8 @@ static void links(void)
     CALL(utofu_reg_mem(second, memory, ROOM_BLOCKS * bytes, 0, &local));
     for (int c = 0; c < 3; c++) {
         meet(vcq, ids);
-        CALL(utofu_profile_start(names[c]));
+        if (my_rank() == 0)
+            CALL(utofu_profile_start(names[c]));
         for (uint64_t i = 0; my_rank() == 0 && i < rounds; i++) {
             CALL(utofu_put(vcq, ids[targets[c][0]], own, far[targets[c][0]], bytes, 0,
                            UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE, NULL));
@@ -211,7 +214,8 @@ static void links(void)
             if (c > 0)
                 wait_notice(second);
         }
-        CALL(utofu_profile_stop(names[c]));
+        if (my_rank() == 0)
+            CALL(utofu_profile_stop(names[c]));
     }
     meet(vcq, ids);
     CALL(utofu_dereg_mem(second, local, 0));

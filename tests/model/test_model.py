@@ -571,10 +571,10 @@ def test_noise(folder):
     check("and above the best case", deciles[0] > best["time_us"], deciles)
     check("regions, too", one["noise"]["regions"][0]["median_us"] > best["regions"][0]["mean_us"], one["noise"])
     check("a result with noise is not called the best case", not one["best_case"])
-    quiet = changed_machine(folder, (r"^start_ns = 10000", "start_ns = 0"), (r"^interval_ns = .*", "interval_ns = 0"))
+    quiet = changed_machine(folder, (r"^late_ns = 10000", "late_ns = 0"), (r"^interval_ns = .*", "interval_ns = 0"))
     check("a quiet machine has no noise", set(predict(paths, "--noise", "1", machine=quiet)["noise"]["deciles_us"])
           == {best["time_us"]})
-    often = changed_machine(folder, (r"^start_ns = 10000", "start_ns = 0"), (r"^interval_ns = .*", "interval_ns = 1e5"))
+    often = changed_machine(folder, (r"^late_ns = 10000", "late_ns = 0"), (r"^interval_ns = .*", "interval_ns = 1e5"))
     busy = predict(paths, "--noise", "1", machine=often)["noise"]["deciles_us"]
     check("interruptions take time", busy[0] > best["time_us"] + 20, busy)
     check("a seed is a number", model(paths, "--noise", "x").returncode == 2)

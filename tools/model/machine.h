@@ -39,7 +39,7 @@ enum { UM_ANY = 0, UM_MOST_COUNT = 65535 };
     PARAMETER(barrier, gate_ns, 0, UM_ANY)                                                         \
     PARAMETER(barrier, signal_ns, 0, UM_ANY)                                                       \
     PARAMETER(barrier, result_ns, 0, UM_ANY)                                                       \
-    PARAMETER(noise, start_ns, 0, UM_ANY)                                                          \
+    PARAMETER(noise, late_ns, 0, UM_ANY)                                                           \
     PARAMETER(noise, interval_ns, 0, UM_ANY)                                                       \
     PARAMETER(noise, longest_ns, 0, UM_ANY)                                                        \
     PARAMETER(mpi, post_ns, 0, UM_ANY)                                                             \

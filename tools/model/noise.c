@@ -41,7 +41,7 @@ void um_noise_open(struct um_sim *s)
         struct um_noise_state *n = &s->noise[i];
         n->random = s->options.noise + i * 0x2545f4914f6cdd1d;
         um_noise_bits(&n->random);
-        n->start = draw_part(&n->random) * s->machine->noise_start_ns;
+        n->start = draw_part(&n->random) * s->machine->noise_late_ns;
         n->next = draw_pause(s->machine, &n->random);
     }
 }
