@@ -223,7 +223,7 @@ static void receive_get(struct la_record *rec)
         op = la_op_alloc(0, rec->rank, NULL, NULL);
         memcpy(lc_op_bounce(op), (void *)(uintptr_t)rec->at, rec->len);
         lc_op_put(op, rec->id, lc_op_bounce_stadd(op),
-                  la_reply_stadd(rec->id, rec->req, LA_CMPL_END), rec->len,
+                  la_reply_stadd(rec->id, rec->req, LA_GET_DATA), rec->len,
                   UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE);
     }
     complete_message(rec);

@@ -115,8 +115,8 @@ void la_req_complete_locally(const struct la_req *r)
 
 static void store_result(struct la_req *r, uint32_t offset, uint64_t word)
 {
-    if (r->kind == LA_GET && offset > LA_CMPL_END)
-        memcpy(r->result, la.control.replies[r->index] + LA_CMPL_END, offset - LA_CMPL_END);
+    if (r->kind == LA_GET && offset > LA_GET_DATA)
+        memcpy(r->result, la.control.replies[r->index] + LA_GET_DATA, offset - LA_GET_DATA);
     else if (r->kind == LA_RMW && r->result != NULL)
         *(int *)r->result = (int)word;
     else if (r->kind == LA_RMW64 && r->result != NULL)
@@ -147,7 +147,7 @@ static bool is_expected(const struct la_req *r, uint32_t offset, uint8_t flag)
     if (!r->used || r->queued || (r->flags & flag) == 0)
         return false; /* a late reply to a request that was abandoned */
     return offset == LA_FIN_END || offset == LA_CMPL_END ||
-           (offset > LA_CMPL_END && r->kind == LA_GET && offset - LA_CMPL_END == r->len);
+           (offset > LA_GET_DATA && r->kind == LA_GET && offset - LA_GET_DATA == r->len);
 }
 
 void la_req_handle_reply(uint32_t index, uint32_t offset)

@@ -98,7 +98,8 @@ enum {
     LA_ASSIST = 32, /* the origin may put some of the pieces */
     LA_LONG_HEADER_FLAGS = LA_WANTS_CMPL | LA_WANTS_FIN | LA_RENDEZVOUS,
 };
-enum { LA_FIN_END = 8, LA_CMPL_END = 16 }; /* ends of the words of a reply area */
+/* A reply area: ends of its words, and the beginning of the data of a short get. */
+enum { LA_FIN_END = 8, LA_CMPL_END = 16, LA_GET_DATA = LA_CMPL_END };
 
 /* A piece of a vector, in a list on the wire. */
 struct la_piece {

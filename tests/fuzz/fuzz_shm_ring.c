@@ -83,8 +83,8 @@ static void make_likely(const struct sp_ep *ep, struct sp_slot *slot)
 
 static void put_slot(struct sp_ep *ep, struct fuzz_input *in, uint8_t how)
 {
-    enum { LIKELY = 1, STRANGER = 2, PAYLOAD = 4, NOTICE = 8 };
-    uint32_t producer_id = how & STRANGER ? fuzz_byte(in) : ep->prov->self.id_in_own_rings;
+    enum { LIKELY = 1, UNKNOWN_PRODUCER = 2, PAYLOAD = 4, NOTICE = 8 };
+    uint32_t producer_id = how & UNKNOWN_PRODUCER ? fuzz_byte(in) : ep->prov->self.id_in_own_rings;
     struct sp_slot content;
     uint64_t pos;
 

@@ -17,8 +17,8 @@
  * Nothing or little flows back in these; each has a second region, "CASE half", with blocks of half
  * as many bytes:
  *
- *   chain       each rank hands on what has come; two blocks in turn; the last one answers rank 0
- *   pipeline    the same, but rank 0 does not wait: each round has a block of its own
+ *   chain       each rank forwards the block that it received; two buffers in turn; the last rank
+ * answers rank 0 pipeline    the same, but rank 0 does not wait: each round has a block of its own
  *   broadcast   down a binary tree, as the pipeline
  *   reduce      up a binary tree, as the pipeline
  *   sweep       a grid of four columns, from one corner to the other, as the pipeline

@@ -22,7 +22,7 @@ extern const struct soak_actor soak_comm, soak_lease, soak_gates, soak_ring;
 
 /* An own VCQ of soak_comm, for registrations on it by others. */
 const struct ut_end *soak_comm_end(int number);
-/* The own VCQs, for utofu_wait_vcqs(). Returns their number. */
+/* Fills in the handles of this process's VCQs, for utofu_wait_vcqs(). Returns their number. */
 size_t soak_comm_vcqs(utofu_vcq_hdl_t vcqs[]);
 size_t soak_lease_vcqs(utofu_vcq_hdl_t vcqs[]);
 size_t soak_ring_vcqs(utofu_vcq_hdl_t vcqs[]);

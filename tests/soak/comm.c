@@ -165,7 +165,7 @@ static bool is_local(const struct utofu_mrq_notice *notice)
            notice->notice_type == UTOFU_MRQ_TYPE_LCL_ARMW;
 }
 
-/* Fails with what has come, and what was expected. */
+/* Fails, and prints the entry received and the entries expected. */
 static void report_order(const struct own *mine, const struct utofu_mrq_notice *got, int due,
                          int origin, int target)
 {
