@@ -29,7 +29,7 @@
  *   If any_order() returns true, writes and their parts take effect in any order. One rule is left:
  *   within each aligned line of caps.line bytes of the target, the last word of a write becomes
  *   visible last; caps.line is that of the target's process. Messages, immediates, reads and
- *   atomics still wait for earlier operations, and writes with PROV_STRONG keep the order above.
+ *   atomics still wait for earlier operations, and writes with PROV_STRONG_ORDER keep the order above.
  */
 #ifndef PROV_PROVIDER_H
 #define PROV_PROVIDER_H
@@ -40,10 +40,10 @@
 
 enum {
     PROV_ADDR_MAX = 120, /* maximum bytes of a process's address */
-    PROV_HELLO_MAX = 32, /* maximum bytes of the hello in a connection request */
+    PROV_PRIVATE_DATA_MAX = 32, /* maximum bytes of the hello in a connection request */
     PROV_MSG_MAX = 1024, /* every provider carries messages of at least this size */
-    PROV_COPY_MAX = 64,  /* every provider copies at least this much for PROV_COPY */
-    PROV_LINE = 256,     /* maximum bytes of a line: see "Order" above */
+    PROV_INLINE_MAX = 64,  /* every provider copies at least this much for PROV_INLINE */
+    PROV_TOFU_LINE = 256,     /* maximum bytes of a line: see "Order" above */
 };
 
 struct prov_ep;
@@ -87,7 +87,7 @@ enum prov_reason {
     PROV_REASON_CLOSED,      /* the peer closed its endpoint or connection in an orderly way */
     PROV_REASON_SUSPENDED,   /* closed because there are too many connections; all data were
                               * delivered; reconnect before the next operation */
-    PROV_REASON_GROW_QUEUES, /* as SUSPENDED; the next connection gets longer queues */
+    PROV_REASON_RESIZE_QUEUES, /* as SUSPENDED; the next connection gets longer queues */
     PROV_REASON_REFUSED,     /* one process refuses the other; may change; logged on both sides */
     PROV_REASON_LOCAL,       /* this side lacks resources, or its device failed; logged */
     PROV_REASON_SILENT,      /* no answer for too long: the host is down, or the process stopped */
@@ -100,19 +100,19 @@ enum prov_flags {
     PROV_SOLICITED = 4,     /* (message or immediate) wake the target if it sleeps */
     PROV_MORE = 8,          /* the next operation follows immediately: the doorbell may wait until
                              * ep_flush() */
-    PROV_COPY = 16,         /* write: the source, at most PROV_COPY_MAX bytes, is not registered */
+    PROV_INLINE = 16,         /* write: the source, at most PROV_INLINE_MAX bytes, is not registered */
     PROV_NOTIFY = 32,       /* write: deliver `imm` to the peer after the data */
     PROV_SIGNAL_SRC = 64,   /* as PROV_SIGNAL, unless the call returns PROV_SRC_FREE */
     PROV_UNSIGNALLED = 128, /* write: if several consecutive writes with this flag end with PROV_OK,
                              * unsignalled_done() may be called for the last one only */
-    PROV_STRONG = 256,      /* write: takes effect after earlier writes, and its last line after its
+    PROV_STRONG_ORDER = 256,      /* write: takes effect after earlier writes, and its last line after its
                              * rest; the target's memory must also be readable. read: its last line is
                              * written after its rest. Unless any_order(), this holds without the flag,
                              * too */
-    PROV_LANDED = 512, /* the program waits for a local notice. write: done() means that the data
+    PROV_DELIVERY_COMPLETE = 512, /* the program waits for a local notice. write: done() means that the data
                         * are in the target's memory, even for a CPU that is notified by other means
                         * than this connection; the target's memory must be readable */
-    PROV_WHOLE = 1024, /* write: not split, whatever set_split_min() set */
+    PROV_NO_SPLIT = 1024, /* write: not split, whatever set_split_threshold() set */
 };
 
 /* The events that wake a sleeping owner: see ep_arm(). */
@@ -136,7 +136,7 @@ enum prov_posted {
  *   -EFAULT    PROV_RMT_FAULT, detected by the call; the connection is still up
  *   -EPERM     PROV_LCL_ACCESS, detected by the call; the connection is still up
  *   -EIO       PROV_FAILED, logged
- *   -EMSGSIZE  write() of at least the size of set_split_min(): the core splits it
+ *   -EMSGSIZE  write() of at least the size of set_split_threshold(): the core splits it
  */
 
 struct prov_xfer {
@@ -195,7 +195,7 @@ struct prov_ep_attr {
     void *owner;
     const struct prov_callbacks *callbacks;
     unsigned int depth; /* maximum number of outstanding operations of the owner */
-    unsigned int rail;  /* 0; or, for parts of writes (set_split_min()), its number among the
+    unsigned int rail;  /* 0; or, for parts of writes (set_split_threshold()), its number among the
                          * endpoints of its owner. If connections are too many, those of rails are
                          * closed first. If a port has several physical links, each rail uses
                          * another one */
@@ -223,12 +223,12 @@ struct prov_caps {
     uint32_t atomic_ops;   /* bit (1 << enum prov_atomic_op) */
     bool atomics_coherent; /* atomics are coherent with atomic instructions of the target's CPU, and
                             * with its other devices; otherwise among those of one device only */
-    uint32_t line;         /* bytes, at most PROV_LINE: see "Order" above */
+    uint32_t line;         /* bytes, at most PROV_TOFU_LINE: see "Order" above */
     bool no_peer_death_event; /* a peer whose process has ended is PROV_REASON_SILENT */
-    bool suspends;  /* connections may end as PROV_REASON_SUSPENDED or PROV_REASON_GROW_QUEUES */
+    bool suspends;  /* connections may end as PROV_REASON_SUSPENDED or PROV_REASON_RESIZE_QUEUES */
     uint32_t ports; /* TNIs n and n + ports have one port; 0 or 1: all TNIs have one */
     uint32_t speed; /* of this TNI's port, Mbit/s; 0: not known */
-    uint32_t split_min; /* minimum bytes of a write that is faster over several ports; 0: none is */
+    uint32_t split_threshold; /* minimum bytes of a write that is faster over several ports; 0: none is */
     uint32_t further;   /* number of TNIs behind this one that may take parts of such a write: over
                          * ports with other physical links, or over several links of one port */
     char device[64];    /* device and port of this TNI, for printing */
@@ -340,13 +340,13 @@ struct prov_ops {
     /* True if writes of the connection may be placed in any order, as far as is known at up(). May
      * be NULL: never. */
     bool (*any_order)(struct prov_conn *conn);
-    /* From now on write() of at least `min` bytes returns -EMSGSIZE, unless it has PROV_WHOLE: the
+    /* From now on write() of at least `min` bytes returns -EMSGSIZE, unless it has PROV_NO_SPLIT: the
      * core splits the write, and posts the parts to several connections. 0: never, as at first.
      * NULL: several ports are not faster. */
-    void (*set_split_min)(struct prov_conn *conn, uint32_t min);
+    void (*set_split_threshold)(struct prov_conn *conn, uint32_t min);
 
     /* For the background thread. fd() returns a descriptor to poll: a separate epoll instance, made
-     * with ut_fd_own(). The thread calls progress() when the descriptor is readable, or when the
+     * with ut_fd_open_ours(). The thread calls progress() when the descriptor is readable, or when the
      * time has passed that progress() returned last: milliseconds, or -1. */
     int (*fd)(struct prov *prov);
     int (*progress)(struct prov *prov);

@@ -12,7 +12,7 @@
 
 /* Moves a new descriptor from 0, 1 or 2 to a higher number. Leaves a negative fd and errno
  * unchanged. */
-static inline int lc_fd_high(int fd)
+static inline int lc_fd_above_stdio(int fd)
 {
     enum { NUM_STANDARD = 3 };
 
@@ -24,16 +24,16 @@ static inline int lc_fd_high(int fd)
     return high;
 }
 
-/* lc_fd_high() for a descriptor that stays open; also sets the mark. */
-static inline int lc_fd_own(int fd)
+/* lc_fd_above_stdio() for a descriptor that stays open; also sets the mark. */
+static inline int lc_fd_open_ours(int fd)
 {
-    fd = lc_fd_high(fd);
+    fd = lc_fd_above_stdio(fd);
     if (fd >= 0)
         fcntl(fd, F_SETSIG, SIGURG);
     return fd;
 }
 
-/* Closes a descriptor of lc_fd_own(), unless its number belongs to another file now. */
+/* Closes a descriptor of lc_fd_open_ours(), unless its number belongs to another file now. */
 static inline void lc_fd_close(int fd)
 {
     if (fd >= 0 && fcntl(fd, F_GETSIG) == SIGURG)

@@ -31,7 +31,7 @@ void la_hdr_handlers_set(int index, void *address)
 /* Is the address executable? The list of mappings includes code generated at run time. */
 static bool is_code(uintptr_t address)
 {
-    int fd = lc_fd_high(open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
+    int fd = lc_fd_above_stdio(open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
     FILE *maps = fd < 0 ? NULL : fdopen(fd, "r");
     unsigned long begin, end;
     char line[4352], rights[5];

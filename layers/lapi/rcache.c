@@ -36,7 +36,7 @@ void la_rcache_setup(void)
     la.rcache.uses = la.rcache.idle_bytes = 0;
     la.rcache.maps = -1;
     if (lc_env_number("LAPI_NO_CACHE", 0) == 0)
-        la.rcache.maps = lc_fd_own(open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
+        la.rcache.maps = lc_fd_open_ours(open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
 }
 
 /* A hash of the mappings of the whole pages of the region. 0: changes cannot be detected, or the

@@ -13,7 +13,7 @@
 
 int prov_bounce_open(struct prov_bounce *b)
 {
-    *b = (struct prov_bounce){.fd = ut_fd_own(memfd_create("utofu-bounce", MFD_CLOEXEC))};
+    *b = (struct prov_bounce){.fd = ut_fd_open_ours(memfd_create("utofu-bounce", MFD_CLOEXEC))};
     if (b->fd < 0)
         return -errno;
     fcntl(b->fd, F_SETFL, O_NOATIME); /* saves 45 ns per read */

@@ -13,7 +13,7 @@
 #include "provider.h"
 #include "atomic_width.h"
 
-enum { LINE = PROV_LINE, WORD = PROV_WORD };
+enum { LINE = PROV_TOFU_LINE, WORD = PROV_WORD };
 
 /* Stores the last 1, 2, 4 or 8 naturally aligned bytes at once, after all earlier stores. */
 static void store_word(void *to, const void *from, size_t size)
@@ -198,7 +198,7 @@ __attribute__((target("avx"))) static void copy_avx(uint8_t *to, const uint8_t *
 #    define LOAD(i)     _mm256_loadu_si256((const __m256i *)(const void *)(from + 32 * (i)))
 #    define STORE(i, v) (_mm256_store_si256((__m256i *)(void *)(to + 32 * (i)), v), (void)0)
 
-    for (; size > 0; size -= PROV_LINE, to += PROV_LINE, from += PROV_LINE) {
+    for (; size > 0; size -= PROV_TOFU_LINE, to += PROV_TOFU_LINE, from += PROV_TOFU_LINE) {
         __m256i a = LOAD(0), b = LOAD(1), c = LOAD(2), d = LOAD(3);
         __m256i e = LOAD(4), f = LOAD(5), g = LOAD(6), h = LOAD(7);
         STORE(0, a);
@@ -226,13 +226,13 @@ __attribute__((target("avx"))) static void copy_avx(uint8_t *to, const uint8_t *
 
 static void copy_sse(uint8_t *to, const uint8_t *from, size_t size)
 {
-    for (; size > 0; size -= PROV_LINE, to += PROV_LINE, from += PROV_LINE) {
-        for (int i = 0; i < PROV_LINE - 16; i += 16) {
+    for (; size > 0; size -= PROV_TOFU_LINE, to += PROV_TOFU_LINE, from += PROV_TOFU_LINE) {
+        for (int i = 0; i < PROV_TOFU_LINE - 16; i += 16) {
             _mm_store_si128((__m128i *)(void *)(to + i),
                             _mm_loadu_si128((const __m128i *)(const void *)(from + i)));
             IN_ORDER();
         }
-        for (int i = PROV_LINE - 16; i < PROV_LINE; i += 8) {
+        for (int i = PROV_TOFU_LINE - 16; i < PROV_TOFU_LINE; i += 8) {
             uint64_t word;
             memcpy(&word, from + i, 8);
             __atomic_store_n((uint64_t *)(void *)(to + i), word, __ATOMIC_RELEASE);
@@ -266,10 +266,10 @@ void prov_copy_lines(void *to, const void *from, size_t size)
     uint8_t *dst = to;
     const uint8_t *src = from;
 
-    for (; size > 0; size -= PROV_LINE, dst += PROV_LINE, src += PROV_LINE) {
-        prov_copy_words(dst, src, PROV_LINE - 8);
+    for (; size > 0; size -= PROV_TOFU_LINE, dst += PROV_TOFU_LINE, src += PROV_TOFU_LINE) {
+        prov_copy_words(dst, src, PROV_TOFU_LINE - 8);
         __atomic_thread_fence(__ATOMIC_RELEASE);
-        prov_copy_words(dst + PROV_LINE - 8, src + PROV_LINE - 8, 8);
+        prov_copy_words(dst + PROV_TOFU_LINE - 8, src + PROV_TOFU_LINE - 8, 8);
         __atomic_thread_fence(__ATOMIC_RELEASE);
     }
 }

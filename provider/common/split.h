@@ -41,7 +41,7 @@ static inline struct prov_split prov_split_of(uint64_t addr, size_t length)
     if (aligned > PROV_WORD)
         aligned = PROV_WORD;
     return (struct prov_split){
-        .last_line = (end - 1) & ~(uint64_t)(PROV_LINE - 1),
+        .last_line = (end - 1) & ~(uint64_t)(PROV_TOFU_LINE - 1),
         .last_word = aligned < length ? end - aligned : addr,
         .end = end,
         .width = width > PROV_WORD && prov_needs_atomic_pieces(addr, length) ? width : 0};
@@ -57,7 +57,7 @@ static inline uint64_t prov_split_piece_end(const struct prov_split *c, uint64_t
     if (c->whole)
         return c->last_line;
     /* a piece with only the word before the last line ends at that line */
-    uint64_t next = ((at + PROV_WORD) | (PROV_LINE - 1)) + 1 - PROV_WORD;
+    uint64_t next = ((at + PROV_WORD) | (PROV_TOFU_LINE - 1)) + 1 - PROV_WORD;
     return next < c->last_line ? next : c->last_line;
 }
 

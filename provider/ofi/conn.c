@@ -102,7 +102,7 @@ static struct fp_conn *conn_new(struct fp_ep *ep, struct fp_peer *peer, uint64_t
 
 static void set_hello(struct fp_conn *conn, const void *hello, size_t size)
 {
-    conn->hello_size = (uint8_t)(size < PROV_HELLO_MAX ? size : PROV_HELLO_MAX);
+    conn->hello_size = (uint8_t)(size < PROV_PRIVATE_DATA_MAX ? size : PROV_PRIVATE_DATA_MAX);
     memcpy(conn->hello, hello, conn->hello_size);
 }
 
@@ -499,7 +499,7 @@ int fp_connect(struct prov_ep *base, const void *addr, size_t addr_size, unsigne
 int fp_accept(struct prov_conn *base, const void *hello, size_t hello_size, void *ctx)
 {
     struct fp_conn *conn = (struct fp_conn *)base;
-    uint8_t peer_hello[PROV_HELLO_MAX];
+    uint8_t peer_hello[PROV_PRIVATE_DATA_MAX];
     uint8_t size = conn->hello_size;
     struct fp_secrets secrets =
         fp_derive_secrets(conn->ep->prov->key, conn->rmt_nonce, conn->nonce);

@@ -28,14 +28,14 @@ static bool uses_sockets(const char *name)
 void fp_guard_init(struct fp_prov *prov)
 {
     prov->over_sockets = uses_sockets(prov->info->fabric_attr->prov_name);
-    prov->has_closed_low_fds = ut_fd_has_gaps();
+    prov->has_closed_low_fds = ut_fd_stdio_has_gaps();
 }
 
 static bool fds_are_intact(struct fp_prov *prov, bool look)
 {
     if (__atomic_load_n(&prov->fds_lost, __ATOMIC_RELAXED))
         return false;
-    if (!look || ut_fd_check_own(prov->epoll_fd))
+    if (!look || ut_fd_check_still_ours(prov->epoll_fd))
         return true;
     __atomic_store_n(&prov->fds_lost, true, __ATOMIC_RELAXED);
     return false;
@@ -46,7 +46,7 @@ static bool guard_call(struct fp_prov *prov, bool look)
     if (!fds_are_intact(prov, look))
         return false;
     if (prov->has_closed_low_fds)
-        ut_fd_reserve();
+        ut_fd_reserve_stdio();
     return true;
 }
 
@@ -64,7 +64,7 @@ static bool guard_fast_call(struct fp_prov *prov)
 void fp_guard_leave(const struct fp_prov *prov)
 {
     if (prov->has_closed_low_fds)
-        ut_fd_release();
+        ut_fd_release_stdio();
 }
 
 static struct fp_prov *prov_of_ep(struct prov_ep *base)

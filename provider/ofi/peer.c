@@ -107,7 +107,7 @@ static void watch_pidfd(struct fp_peer *peer)
 
     if (peer->address.boot != prov->address.boot || peer->address.pid_ns != prov->address.pid_ns)
         return;
-    peer->pidfd = ut_fd_own((int)syscall(SYS_pidfd_open, (pid_t)peer->address.pid, 0));
+    peer->pidfd = ut_fd_open_ours((int)syscall(SYS_pidfd_open, (pid_t)peer->address.pid, 0));
     if ((peer->pidfd < 0 && errno == ESRCH) ||
         (peer->pidfd >= 0 &&
          !is_same_start(fp_process_start(peer->address.pid), peer->address.start))) {

@@ -16,7 +16,7 @@
  * prov_caps). */
 static bool is_read_directly(const struct prov_xfer *x)
 {
-    return (x->flags & PROV_COPY) || x->length <= FP_INLINE;
+    return (x->flags & PROV_INLINE) || x->length <= FP_INLINE;
 }
 
 /* True if the peer has to acknowledge the operation at once. Small writes return PROV_SRC_FREE, so
@@ -179,7 +179,7 @@ int fp_write(struct prov_conn *base, const struct prov_xfer *x)
     struct fp_prov *prov = conn->ep->prov;
     struct fp_offer offer;
     void *desc;
-    bool is_long = !(x->flags & PROV_COPY) && x->length > prov->piece;
+    bool is_long = !(x->flags & PROV_INLINE) && x->length > prov->piece;
 
     /* first, because the following checks take system calls */
     int rc = check_room(conn, x->flags, is_long);

@@ -72,8 +72,8 @@ static int open_fabric(struct fp_prov *prov)
 
 static int open_descriptors(struct fp_prov *prov)
 {
-    prov->epoll_fd = ut_fd_own(epoll_create1(EPOLL_CLOEXEC));
-    prov->timer_fd = ut_fd_own(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+    prov->epoll_fd = ut_fd_open_ours(epoll_create1(EPOLL_CLOEXEC));
+    prov->timer_fd = ut_fd_open_ours(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
     if (prov->epoll_fd < 0 || prov->timer_fd < 0) {
         ut_error(FP_CAT, "cannot make an epoll instance or a timer: %s%s", strerror(errno),
                  ut_fd_limit_remedy(errno));
@@ -166,7 +166,7 @@ static void fp_close(struct prov *base)
     bool has_closed_low_fds = prov->has_closed_low_fds;
     free_prov(prov);
     if (has_closed_low_fds)
-        ut_fd_release();
+        ut_fd_release_stdio();
 }
 
 static size_t fp_address(struct prov *base, void *buf)
@@ -189,7 +189,7 @@ static void fp_caps(struct prov *base, unsigned int tni, struct prov_caps *caps)
                                .reads_source = true,
                                .max_message = PROV_MSG_MAX,
                                .max_xfer = UINT32_MAX,
-                               .line = PROV_LINE};
+                               .line = PROV_TOFU_LINE};
     snprintf(caps->device, sizeof(caps->device), "%s %s", info->fabric_attr->prov_name,
              info->domain_attr->name);
 }

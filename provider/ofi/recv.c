@@ -102,7 +102,7 @@ static int handle_rma_write_tail(struct fp_conn *conn, const struct fp_xfer *m, 
 {
     size_t n = size - sizeof(*m);
 
-    if (conn->written != 0 || n == 0 || n > PROV_LINE || m->offset > m->length ||
+    if (conn->written != 0 || n == 0 || n > PROV_TOFU_LINE || m->offset > m->length ||
         n != m->length - m->offset) {
         fp_conn_break(conn, "the end of a write was lost");
         return 0;

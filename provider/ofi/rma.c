@@ -209,7 +209,7 @@ bool fp_rma_write_possible(struct fp_conn *conn, const struct prov_xfer *x, void
     struct fp_prov *prov = conn->ep->prov;
     const struct fp_rkey *g = rkey_slot(conn, x->rkey);
 
-    if (!fp_can_rma_write(prov) || (x->flags & (PROV_COPY | PROV_STRONG)) ||
+    if (!fp_can_rma_write(prov) || (x->flags & (PROV_INLINE | PROV_STRONG_ORDER)) ||
         x->length < prov->rma_min || x->length <= prov->piece ||
         (g->rkey == x->rkey && g->state == FP_RKEY_REFUSED))
         return false;
@@ -219,7 +219,7 @@ bool fp_rma_write_possible(struct fp_conn *conn, const struct prov_xfer *x, void
 /* Returns the size of the data in the final message: the last cache line. */
 static uint32_t tail_size(const struct fp_op *op)
 {
-    return (uint32_t)((op->rmt + op->length - 1) % PROV_LINE) + 1;
+    return (uint32_t)((op->rmt + op->length - 1) % PROV_TOFU_LINE) + 1;
 }
 
 static void request_key(struct fp_conn *conn, const struct fp_op *op, struct fp_rkey *g)

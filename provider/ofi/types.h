@@ -118,7 +118,7 @@ struct fp_ctrl_msg {
     uint32_t executed, refused;
     uint32_t signed_by; /* enum fp_signed_by */
     uint64_t from_id, to_id;
-    uint8_t hello[PROV_HELLO_MAX];
+    uint8_t hello[PROV_PRIVATE_DATA_MAX];
     uint8_t nonce[FP_NONCE_SIZE]; /* in FP_CONN_REQUEST and FP_CONN_ACCEPT, as is name */
     uint8_t name[FP_NAME_MAX];    /* of the sender's endpoint */
     struct fp_address process;    /* address of the sender */
@@ -337,7 +337,7 @@ struct fp_conn {
     uint32_t timeouts;    /* value of the peer when the connection was requested */
     struct fp_name *name; /* the peer's endpoint; NULL: not known yet */
     fi_addr_t at;         /* the same */
-    uint8_t hello[PROV_HELLO_MAX];
+    uint8_t hello[PROV_PRIVATE_DATA_MAX];
     uint8_t hello_size;
 
     /* this side's operations: [reported, posted), of which [reported, sent) are sent */

@@ -125,7 +125,7 @@ static bool find_owner(const struct code *code, uint64_t address, enum owner *ow
 static bool is_helper(const struct code *code, uint64_t stack)
 {
     uint64_t words[STACK_WORDS];
-    int fd = ut_fd_high(open("/proc/self/mem", O_RDONLY | O_CLOEXEC));
+    int fd = ut_fd_above_stdio(open("/proc/self/mem", O_RDONLY | O_CLOEXEC));
     ssize_t n = fd < 0 ? -1 : pread(fd, words, sizeof(words), (off_t)(stack & ~UINT64_C(7)));
     bool helper = false, program = false;
 
@@ -215,7 +215,7 @@ struct entry {
 static enum thread_state check_all_threads(uint64_t lo, uint64_t hi)
 {
     _Alignas(struct entry) char buffer[4096];
-    int fd = ut_fd_high(open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    int fd = ut_fd_above_stdio(open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     enum thread_state found = fd < 0 ? THREAD_MAY_RUN : THREAD_BLOCKED;
     struct code *code = NULL;
     long n;

@@ -154,7 +154,7 @@ static void fill_control(const struct sp_conn *conn, struct sp_slot *slot)
 {
     slot->kind = conn->ctl;
     slot->flags = 0;
-    slot->conn = conn->rmt_name;
+    slot->conn = conn->rmt_conn_id;
     slot->extra = conn->ep->index;
     slot->size = conn->hello_size;
     switch (conn->ctl) {
@@ -355,7 +355,7 @@ int sp_connect(struct prov_ep *base, const void *addr_bytes, size_t addr_size,
     (void)peer_tni;
     if (rc != 0)
         return rc;
-    if (hello_size > PROV_HELLO_MAX)
+    if (hello_size > PROV_PRIVATE_DATA_MAX)
         return -EINVAL;
     pthread_mutex_lock(&prov->lock);
     struct sp_peer *peer = get_peer(prov, &addr);
@@ -404,7 +404,7 @@ static struct sp_peer *get_requester(struct sp_prov *prov, uint32_t producer_id,
 
 /* Sends a control message for a connection that does not exist on this side. False: the ring is
  * full. Sends nothing to a damaged ring. */
-static bool send_control_without_conn(struct sp_peer *peer, uint32_t rmt_index, uint32_t rmt_name,
+static bool send_control_without_conn(struct sp_peer *peer, uint32_t rmt_index, uint32_t rmt_conn_id,
                                       enum sp_ctl ctl)
 {
     struct sp_ring *ring = sp_ring_of(peer->seg, rmt_index);
@@ -414,7 +414,7 @@ static bool send_control_without_conn(struct sp_peer *peer, uint32_t rmt_index, 
     if (slot) {
         slot->kind = (uint8_t)ctl;
         slot->flags = 0;
-        slot->conn = rmt_name;
+        slot->conn = rmt_conn_id;
         slot->size = 0;
         sp_ring_publish(ring, slot, pos, peer->id_in_peer_rings);
     }
@@ -442,7 +442,7 @@ static int handle_request(struct sp_ep *ep, const struct sp_slot *slot, uint32_t
     struct sp_prov *prov = ep->prov;
     struct sp_peer *peer;
 
-    if (slot->imm != prov->seg->table.dir[ep->index].state || slot->size > PROV_HELLO_MAX)
+    if (slot->imm != prov->seg->table.dir[ep->index].state || slot->size > PROV_PRIVATE_DATA_MAX)
         return 0; /* meant for an earlier endpoint with this index */
     peer = get_requester(prov, producer_id, slot->extra);
     if (!peer)
@@ -455,13 +455,13 @@ static int handle_request(struct sp_ep *ep, const struct sp_slot *slot, uint32_t
     const struct sp_dir_entry *entry = &peer->seg->table.dir[slot->extra];
     conn->state = SP_CONN_REQUESTED;
     conn->rmt_id = slot->request.id;
-    conn->rmt_name = slot->conn;
+    conn->rmt_conn_id = slot->conn;
     conn->rmt_index = slot->extra;
     conn->rmt_entry = &entry->state;
     conn->rmt_state = __atomic_load_n(&entry->state, __ATOMIC_SEQ_CST);
     conn->ring = sp_ring_of(peer->seg, slot->extra);
     conn->rmt_hello_size = (uint8_t)slot->size;
-    memcpy(conn->rmt_hello, slot->request.hello, PROV_HELLO_MAX);
+    memcpy(conn->rmt_hello, slot->request.hello, PROV_PRIVATE_DATA_MAX);
     if (!(conn->rmt_state & 1) || __atomic_load_n(&entry->id, __ATOMIC_SEQ_CST) != conn->rmt_id) {
         unregister_conn(conn);
         discard_conn(conn); /* the requesting endpoint was closed */
@@ -477,7 +477,7 @@ int sp_accept(struct prov_conn *base, const void *hello, size_t hello_size, void
     struct sp_conn *conn = sp_conn_of(base);
 
     UT_ASSERT(!conn->closed && (conn->state == SP_CONN_REQUESTED || conn->state == SP_CONN_DOWN));
-    if (hello_size > PROV_HELLO_MAX)
+    if (hello_size > PROV_PRIVATE_DATA_MAX)
         return -EINVAL;
     conn->ctx = ctx;
     conn->hello_size = (uint8_t)hello_size;
@@ -515,7 +515,7 @@ static int close_unknown_conn(struct sp_ep *ep, const struct sp_slot *slot, uint
     conn->rmt_index = slot->extra;
     conn->rmt_entry = &peer->seg->table.dir[slot->extra].state;
     conn->rmt_state = __atomic_load_n(conn->rmt_entry, __ATOMIC_SEQ_CST);
-    conn->rmt_name = slot->imm;
+    conn->rmt_conn_id = slot->imm;
     send_control(conn, SP_CTL_CLOSE);
     return 0;
 }
@@ -526,11 +526,11 @@ static int handle_accept(struct sp_ep *ep, const struct sp_slot *slot, uint32_t 
 
     if (!conn)
         return close_unknown_conn(ep, slot, producer_id);
-    if (conn->state != SP_CONN_REQUESTING || slot->size > PROV_HELLO_MAX)
+    if (conn->state != SP_CONN_REQUESTING || slot->size > PROV_PRIVATE_DATA_MAX)
         return 0;
-    conn->rmt_name = slot->imm;
+    conn->rmt_conn_id = slot->imm;
     conn->rmt_hello_size = (uint8_t)slot->size;
-    memcpy(conn->rmt_hello, slot->hello, PROV_HELLO_MAX);
+    memcpy(conn->rmt_hello, slot->hello, PROV_PRIVATE_DATA_MAX);
     conn->state = SP_CONN_UP;
     conn->up_due = true;
     return sp_conn_report(conn);

@@ -316,9 +316,9 @@ struct page_pipes {
 /* Returns the capacity of the pipe in bytes; 0: an error. */
 static uint64_t open_pipe(int ends[2])
 {
-    ut_fd_reserve();
+    ut_fd_reserve_stdio();
     int rc = pipe2(ends, O_CLOEXEC | O_NONBLOCK);
-    ut_fd_release();
+    ut_fd_release_stdio();
     if (rc != 0)
         return 0;
     fcntl(ends[1], F_SETPIPE_SZ, PIECE / PIPES); /* may fail: then the pipe is smaller */

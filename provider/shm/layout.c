@@ -57,7 +57,7 @@ static uint32_t rings_within_limit(void)
 
 static int make_file(struct sp_prov *prov)
 {
-    int fd = ut_fd_own(memfd_create("utofu-shm", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    int fd = ut_fd_open_ours(memfd_create("utofu-shm", MFD_CLOEXEC | MFD_ALLOW_SEALING));
 
     if (fd < 0)
         return -errno;

@@ -101,10 +101,10 @@ struct sp_slot {
         uint8_t bytes[SP_INLINE];
         struct {
             uint64_t id; /* of the requesting endpoint */
-            uint8_t hello[PROV_HELLO_MAX];
+            uint8_t hello[PROV_PRIVATE_DATA_MAX];
         } request; /* conn: the requester's name; imm: generation of the target; extra: the
                       requester's index */
-        uint8_t hello[PROV_HELLO_MAX]; /* ACCEPT. imm: the acceptor's name; extra: its index */
+        uint8_t hello[PROV_PRIVATE_DATA_MAX]; /* ACCEPT. imm: the acceptor's name; extra: its index */
         struct {
             uint64_t addr;
             uint8_t bytes[SP_INLINE_CHUNK];

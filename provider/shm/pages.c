@@ -20,7 +20,7 @@
 
 bool sp_pages_open(struct sp_pages *p)
 {
-    p->fd = ut_fd_high(open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
+    p->fd = ut_fd_above_stdio(open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
     p->page_size = (uint64_t)sysconf(_SC_PAGESIZE);
     p->num = 0;
     return p->fd >= 0;
@@ -123,7 +123,7 @@ static uint64_t scan_frames(uint64_t first, uint64_t end)
 
     if (first >= end || end - first > MAX_FRAMES * SP_HUGE)
         return 0;
-    int fd = ut_fd_high(open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
+    int fd = ut_fd_above_stdio(open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
     if (fd < 0)
         return 0;
     int n = ioctl(fd, SCAN, &s);

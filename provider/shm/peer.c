@@ -88,7 +88,7 @@ void sp_peer_mark_dead(struct sp_peer *peer, enum prov_reason reason)
     remove_from_table(peer);
     LIST_INSERT_HEAD(&prov->dead, peer, next);
     peer->reason = (uint8_t)reason;
-    if (ut_fd_is_own(peer->fd))
+    if (ut_fd_is_still_ours(peer->fd))
         epoll_ctl(prov->epoll_fd, EPOLL_CTL_DEL, peer->fd, NULL);
     __atomic_store_n(&peer->state, SP_PEER_DEAD, __ATOMIC_SEQ_CST);
     __atomic_add_fetch(&prov->deaths, 1, __ATOMIC_SEQ_CST);

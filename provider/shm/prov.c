@@ -110,10 +110,10 @@ static int make_descriptors(struct sp_prov *prov)
     struct epoll_event kick = {.events = EPOLLIN, .data.ptr = &prov->kick_fd};
     struct epoll_event timer = {.events = EPOLLIN, .data.ptr = &prov->timer_fd};
 
-    prov->epoll_fd = ut_fd_own(epoll_create1(EPOLL_CLOEXEC));
-    prov->kick_fd = ut_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    prov->timer_fd = ut_fd_own(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
-    prov->spare_fd = ut_fd_own(fcntl(prov->seg_fd, F_DUPFD_CLOEXEC, 0));
+    prov->epoll_fd = ut_fd_open_ours(epoll_create1(EPOLL_CLOEXEC));
+    prov->kick_fd = ut_fd_open_ours(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    prov->timer_fd = ut_fd_open_ours(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+    prov->spare_fd = ut_fd_open_ours(fcntl(prov->seg_fd, F_DUPFD_CLOEXEC, 0));
     if (prov->epoll_fd < 0 || prov->kick_fd < 0 || prov->timer_fd < 0 || prov->spare_fd < 0 ||
         epoll_ctl(prov->epoll_fd, EPOLL_CTL_ADD, prov->kick_fd, &kick) != 0 ||
         epoll_ctl(prov->epoll_fd, EPOLL_CTL_ADD, prov->timer_fd, &timer) != 0) {
@@ -255,7 +255,7 @@ static void sp_caps(struct prov *base, unsigned int tni, struct prov_caps *caps)
     *caps = (struct prov_caps){.max_inline = PROV_MSG_MAX,
                                .max_message = PROV_MSG_MAX,
                                .max_xfer = UINT32_MAX,
-                               .line = PROV_LINE};
+                               .line = PROV_TOFU_LINE};
     snprintf(caps->device, sizeof(caps->device), "shared memory%s%s",
              sp_prov_of(base)->remap.x.fd >= 0 ? ", mapped" : "",
              sp_prov_of(base)->use_cma ? ", cross-memory attach" : ", copies");
@@ -276,7 +276,7 @@ static void drain_events(int fd)
 {
     uint64_t count;
 
-    if (ut_fd_is_own(fd) && read(fd, &count, sizeof(count)) < 0)
+    if (ut_fd_is_still_ours(fd) && read(fd, &count, sizeof(count)) < 0)
         return; /* already read */
 }
 
@@ -331,7 +331,7 @@ static int sp_progress(struct prov *base)
     struct sp_prov *prov = sp_prov_of(base);
     struct epoll_event events[MAX_EVENTS];
     void *owners[SP_MAX_EPS];
-    bool fds_intact = ut_fd_check_own(prov->epoll_fd);
+    bool fds_intact = ut_fd_check_still_ours(prov->epoll_fd);
     int n = fds_intact ? epoll_wait(prov->epoll_fd, events, MAX_EVENTS, 0) : 0;
 
     pthread_mutex_lock(&prov->lock);

@@ -80,7 +80,7 @@ enum { SHM_MAP_NEVER, SHM_MAP_IF_SAFE, SHM_MAP_EAGER }; /* UTOFU_SHM_MAP */
 static int open_uffd_for(int flags, uint64_t *features)
 {
     struct uffdio_api api = {.api = UFFD_API};
-    int fd = ut_fd_own((int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | flags));
+    int fd = ut_fd_open_ours((int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | flags));
 
     if (fd < 0)
         return -1;
@@ -128,7 +128,7 @@ static int open_memfd(struct sp_remap *a)
         errno = EFBIG;
         return -1;
     }
-    int fd = ut_fd_own(memfd_create("utofu-mapped", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    int fd = ut_fd_open_ours(memfd_create("utofu-mapped", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (fd < 0)
         return -1;
     if (ftruncate(fd, (off_t)FILE_SIZE) != 0 || fcntl(fd, F_ADD_SEALS, SEALS) != 0 ||
@@ -314,8 +314,8 @@ static bool is_open(struct sp_remap *a)
 {
     if (a->x.fd < 0)
         return false;
-    if (ut_fd_check_own(a->x.fd) && ut_fd_check_own(a->x.uffd) &&
-        (a->x.uffd_kernel < 0 || ut_fd_check_own(a->x.uffd_kernel)))
+    if (ut_fd_check_still_ours(a->x.fd) && ut_fd_check_still_ours(a->x.uffd) &&
+        (a->x.uffd_kernel < 0 || ut_fd_check_still_ours(a->x.uffd_kernel)))
         return true;
     sp_remap_close(a);
     return false;

@@ -72,7 +72,7 @@ static socklen_t socket_name(const struct sp_address *addr, struct sockaddr_un *
 
 static int new_socket(void)
 {
-    return ut_fd_own(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    return ut_fd_open_ours(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 }
 
 /* Returns the credentials of the process at the other end of the socket. */
@@ -247,7 +247,7 @@ static ssize_t receive_dgram(int fd, struct sp_dgram *d, struct attachments *att
 
     *attachments = (struct attachments){.fds = {-1, -1}, .cred.uid = (uid_t)-1};
     if (with_fds)
-        ut_fd_reserve();
+        ut_fd_reserve_stdio();
     do { /* the kernel reports ECONNRESET once, before the remaining datagrams */
         msg = (struct msghdr){.msg_iov = &iov,
                               .msg_iovlen = 1,
@@ -256,7 +256,7 @@ static ssize_t receive_dgram(int fd, struct sp_dgram *d, struct attachments *att
         n = recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     } while (n < 0 && (errno == EINTR || errno == ECONNRESET));
     if (with_fds)
-        ut_fd_release();
+        ut_fd_release_stdio();
     if (n < 0)
         return errno == EAGAIN ? -EAGAIN : 0;
     for (struct cmsghdr *c = CMSG_FIRSTHDR(&msg); c; c = CMSG_NXTHDR(&msg, c)) {
@@ -266,7 +266,7 @@ static ssize_t receive_dgram(int fd, struct sp_dgram *d, struct attachments *att
             memcpy(&attachments->cred, CMSG_DATA(c), sizeof(attachments->cred));
     }
     for (int i = 0; i < NUM_FDS; i++)
-        ut_fd_mark(attachments->fds[i]);
+        ut_fd_mark_ours(attachments->fds[i]);
     attachments->truncated = msg.msg_flags & MSG_CTRUNC;
     return n;
 }
@@ -328,7 +328,7 @@ static bool is_shortage(int error)
  * */
 void sp_send_notification(struct sp_peer *peer, enum sp_dgram_type type)
 {
-    if (!ut_fd_check_own(peer->fd) || !is_shortage(-send_empty_dgram(peer->prov, peer->fd, type)))
+    if (!ut_fd_check_still_ours(peer->fd) || !is_shortage(-send_empty_dgram(peer->prov, peer->fd, type)))
         return;
     __atomic_fetch_or(&peer->pending_notifications, 1u << (type - SP_DGRAM_HELLO),
                       __ATOMIC_SEQ_CST);
@@ -368,7 +368,7 @@ static void log_shortage(struct sp_prov *prov, int error)
 /* Removes the socket from the epoll set explicitly: a newly forked child may have it open. */
 static void drop_socket(struct sp_peer *peer)
 {
-    if (ut_fd_is_own(peer->fd))
+    if (ut_fd_is_still_ours(peer->fd))
         epoll_ctl(peer->prov->epoll_fd, EPOLL_CTL_DEL, peer->fd, NULL);
     ut_fd_close(peer->fd);
     peer->fd = -1;
@@ -501,7 +501,7 @@ static int connect_and_send_hello(struct sp_peer *peer)
 
 void sp_peer_connect(struct sp_peer *peer)
 {
-    bool fds_intact = ut_fd_check_own(peer->prov->epoll_fd) && ut_fd_check_own(peer->prov->seg_fd);
+    bool fds_intact = ut_fd_check_still_ours(peer->prov->epoll_fd) && ut_fd_check_still_ours(peer->prov->seg_fd);
     int rc = fds_intact ? connect_and_send_hello(peer) : -EBADF;
 
     if (!fds_intact) {
@@ -570,7 +570,7 @@ static int accept_one(const struct sp_prov *prov)
     int fd;
 
     do {
-        fd = ut_fd_own(accept4(prov->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
+        fd = ut_fd_open_ours(accept4(prov->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
     } while (fd < 0 && (errno == EINTR || errno == ECONNABORTED));
     return fd < 0 ? -errno : fd;
 }
@@ -611,7 +611,7 @@ static int reject_with_spare_fd(struct sp_prov *prov)
             (void)send_empty_dgram(prov, fd, SP_DGRAM_BUSY);
         close(fd);
     }
-    prov->spare_fd = ut_fd_own(fcntl(prov->seg_fd, F_DUPFD_CLOEXEC, 0));
+    prov->spare_fd = ut_fd_open_ours(fcntl(prov->seg_fd, F_DUPFD_CLOEXEC, 0));
     return fd < 0 ? fd : 0;
 }
 
@@ -668,7 +668,7 @@ static int open_peer_fd(const struct sp_peer *peer, int number)
     char path[64];
 
     snprintf(path, sizeof(path), "/proc/%ld/fd/%d", (long)peer->pid, number);
-    int fd = ut_fd_own(open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+    int fd = ut_fd_open_ours(open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     return fd < 0 ? -errno : fd;
 }
 

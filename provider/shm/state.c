@@ -33,7 +33,7 @@ void sp_kick(struct sp_prov *prov)
 {
     uint64_t one = 1;
 
-    if (ut_fd_check_own(prov->kick_fd) && write(prov->kick_fd, &one, sizeof(one)) < 0)
+    if (ut_fd_check_still_ours(prov->kick_fd) && write(prov->kick_fd, &one, sizeof(one)) < 0)
         return; /* the counter is full, so the descriptor is readable already */
 }
 

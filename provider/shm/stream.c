@@ -151,7 +151,7 @@ static struct sp_slot *claim_slot(struct sp_conn *conn, uint64_t *pos)
     struct sp_slot *slot = sp_ring_claim(conn->ring, conn->peer->id_in_peer_rings, pos);
 
     if (slot) {
-        slot->conn = conn->rmt_name;
+        slot->conn = conn->rmt_conn_id;
         slot->flags = 0;
     } else {
         sp_handle_full_ring(conn);
@@ -292,8 +292,8 @@ static void fail_op(struct sp_conn *conn, uint32_t seq, enum prov_status status)
  * connection. */
 static void count_executed(struct sp_conn *conn)
 {
-    uint64_t *word = &conn->ring->executed[conn->rmt_name & (SP_MAX_CONNS - 1)];
-    uint64_t mine = (uint64_t)(conn->rmt_name >> SP_CONN_BITS & 0xffff);
+    uint64_t *word = &conn->ring->executed[conn->rmt_conn_id & (SP_MAX_CONNS - 1)];
+    uint64_t mine = (uint64_t)(conn->rmt_conn_id >> SP_CONN_BITS & 0xffff);
     uint64_t old = __atomic_load_n(word, __ATOMIC_RELAXED);
 
     conn->executed++;

@@ -97,7 +97,7 @@ uint64_t sp_template_create_from_smaps(uint64_t lo, uint64_t *us)
     uint64_t template = 0;
     char line[512];
     bool matches = false;
-    int fd = ut_fd_high(open("/proc/self/smaps", O_RDONLY | O_CLOEXEC));
+    int fd = ut_fd_above_stdio(open("/proc/self/smaps", O_RDONLY | O_CLOEXEC));
     FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
 
     while (file && template == 0 && fgets(line, sizeof(line), file)) {

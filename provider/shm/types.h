@@ -197,7 +197,7 @@ struct sp_conn {
     void *ctx;
     const uint32_t *rmt_entry; /* state of the peer's endpoint in the peer's directory */
     uint32_t rmt_state;        /* *rmt_entry when the connection was made */
-    uint32_t rmt_name;         /* the peer's name for the connection */
+    uint32_t rmt_conn_id;         /* the peer's name for the connection */
     uint32_t name;
     uint8_t state;
     uint8_t ctl; /* enum sp_ctl: control message to be sent */
@@ -212,7 +212,7 @@ struct sp_conn {
     uint64_t rmt_id;
     uint64_t executed; /* number of the peer's operations executed here */
     SLIST_ENTRY(sp_conn) next_discarded;
-    uint8_t hello[PROV_HELLO_MAX], rmt_hello[PROV_HELLO_MAX];
+    uint8_t hello[PROV_PRIVATE_DATA_MAX], rmt_hello[PROV_PRIVATE_DATA_MAX];
 };
 
 /* The type in provider.h is opaque; this is the same object. */

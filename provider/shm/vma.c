@@ -52,7 +52,7 @@ void sp_vma_init(struct sp_vma_maps *m)
 bool sp_vma_open(struct sp_vma_maps *m)
 {
     if (m->fd < 0)
-        m->fd = ut_fd_high(open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
+        m->fd = ut_fd_above_stdio(open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
     return m->fd >= 0;
 }
 
@@ -192,7 +192,7 @@ long sp_vma_count(void)
 
 ssize_t sp_read_text(const char *path, char *text, size_t size)
 {
-    int fd = ut_fd_high(open(path, O_RDONLY | O_CLOEXEC));
+    int fd = ut_fd_above_stdio(open(path, O_RDONLY | O_CLOEXEC));
     ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
     int error = errno;
 

@@ -60,7 +60,7 @@ static __attribute__((noinline)) bool check_other_local(struct sp_conn *conn,
 static inline bool allows_local(struct sp_conn *conn, const struct prov_xfer *x,
                                 unsigned int access)
 {
-    return (x->flags & PROV_COPY) ||
+    return (x->flags & PROV_INLINE) ||
            prov_mapped_at(&conn->lcl_mapping, x->lkey, (uintptr_t)x->lcl, x->length) ||
            check_other_local(conn, x, access);
 }
@@ -113,7 +113,7 @@ static int send_notice(struct sp_conn *conn, const struct prov_xfer *x)
     uint64_t pos;
 
     if (__builtin_expect(
-            sp_ring_notify(conn->ring, conn->peer->id_in_peer_rings, conn->rmt_name, x->imm, &pos),
+            sp_ring_notify(conn->ring, conn->peer->id_in_peer_rings, conn->rmt_conn_id, x->imm, &pos),
             1)) {
         sp_ring_doorbell_if_armed(conn, pos, solicited, sp_ring_load_armed(conn->ring));
         return finish_op(conn, x->cookie);
@@ -123,7 +123,7 @@ static int send_notice(struct sp_conn *conn, const struct prov_xfer *x)
         sp_stream_push_notify(conn, x);
         return PROV_SRC_FREE;
     }
-    slot->conn = conn->rmt_name;
+    slot->conn = conn->rmt_conn_id;
     slot->imm = x->imm;
     slot->kind = SP_KIND_NOTIFY;
     sp_publish_slot(conn, slot, pos, solicited);
@@ -192,7 +192,7 @@ static int move_part(struct sp_conn *conn, const struct prov_xfer *x, uint32_t d
     if (!has_cma(conn))
         return -ESRCH; /* mapping failed */
     return write ? prov_cma_write(conn->peer->pid, lcl, rmt, p->size, x->flags & PROV_NOTIFY)
-                 : prov_cma_read(conn->peer->pid, lcl, rmt, p->size, x->flags & PROV_LANDED);
+                 : prov_cma_read(conn->peer->pid, lcl, rmt, p->size, x->flags & PROV_DELIVERY_COMPLETE);
 }
 
 /* Copies in pieces, in the order of addresses: mapped memory directly, the rest by cross-memory
@@ -352,7 +352,7 @@ int sp_send(struct prov_conn *base, const void *data, size_t size, unsigned int 
     struct sp_slot *slot = sp_ring_claim(conn->ring, conn->peer->id_in_peer_rings, &pos);
     if (__builtin_expect(!slot, 0))
         return sp_handle_full_ring(conn);
-    slot->conn = conn->rmt_name;
+    slot->conn = conn->rmt_conn_id;
     slot->kind = SP_KIND_MESSAGE;
     slot->size = (uint16_t)size;
     slot->flags = size > SP_INLINE ? SP_SLOT_BIG : 0;

@@ -134,7 +134,7 @@ struct __attribute__((packed)) vp_hello_req {
     uint8_t attempt; /* number of the attempt: tells how long the origin waits (vp_attempt_ms()) */
     uint16_t port;   /* listening port of the origin, in network order */
     uint64_t target_id : 48, origin_id : 48;
-    uint8_t hello[PROV_HELLO_MAX];
+    uint8_t hello[PROV_PRIVATE_DATA_MAX];
 };
 _Static_assert(sizeof(struct vp_hello_req) == 56, "more does not fit into a request");
 enum {
@@ -191,7 +191,7 @@ struct vp_conn {
     uint32_t signal_due;  /* the request before this number is signalled */
     uint32_t direct_max; /* maximum size of a write or read that needs no work request; 0: no qpx */
     uint32_t unsplit_max; /* maximum size of a transfer that is never split */
-    uint32_t split_min;  /* the core splits writes from this size on: vp_set_split_min(); 0: none */
+    uint32_t split_threshold;  /* the core splits writes from this size on: vp_set_split_threshold(); 0: none */
     uint32_t slow_flags; /* prov_flags that need a work request */
     uint32_t inline_until;      /* vp_write_inline() checks no limit while `head` is below:
                                    vp_update_inline_until() */
@@ -243,7 +243,7 @@ struct vp_conn {
     struct vp_ece ece; /* the peer's offer or choice; from RTR on the choice of this side */
     uint8_t rmt_mtu;   /* (active) enum ibv_mtu of the peer's port, from its reply */
     uint8_t hello_size;
-    uint8_t hello[PROV_HELLO_MAX]; /* hello of the accepting side */
+    uint8_t hello[PROV_PRIVATE_DATA_MAX]; /* hello of the accepting side */
 };
 
 /* True if requests may be posted. */

@@ -41,7 +41,7 @@ static void free_ep(struct vp_ep *ep)
 int vp_ep_open(struct prov *base, const struct prov_ep_attr *attr, struct prov_ep **out)
 {
     struct vp_prov *prov = vp_prov(base);
-    struct vp_ep *ep = ut_fd_check_own(prov->epoll_fd) ? calloc(1, sizeof(*ep)) : NULL;
+    struct vp_ep *ep = ut_fd_check_still_ours(prov->epoll_fd) ? calloc(1, sizeof(*ep)) : NULL;
     int rc;
 
     if (!ep)

@@ -241,9 +241,9 @@ static void dispatch_fd(struct vp_prov *prov, unsigned int what)
     uint64_t count;
 
     if (what == VP_WATCH_CM || what == VP_WATCH_UD) {
-        ut_fd_reserve(); /* librdmacm opens a device at its first event */
+        ut_fd_reserve_stdio(); /* librdmacm opens a device at its first event */
         vp_cm_run_events(prov);
-        ut_fd_release();
+        ut_fd_release_stdio();
     } else if (what >= VP_WATCH_ASYNC) {
         handle_async_events(prov, &prov->devices[what - VP_WATCH_ASYNC]);
     } else if (what >= VP_WATCH_COMP) {
@@ -382,7 +382,7 @@ int vp_progress(struct prov *base)
 {
     struct vp_prov *prov = vp_prov(base);
 
-    if (!ut_fd_check_own(prov->epoll_fd))
+    if (!ut_fd_check_still_ours(prov->epoll_fd))
         return progress_without_descriptors(prov);
     struct epoll_event events[VP_POLL_BATCH];
     int n = epoll_wait(prov->epoll_fd, events, VP_POLL_BATCH, 0);

@@ -208,7 +208,7 @@ struct vp_prov {
     unsigned int num_devices;
     struct vp_port ports[VP_MAX_PORTS];
     unsigned int num_ports;
-    bool many_ports; /* processes of the host use several ports: see PROV_LANDED */
+    bool many_ports; /* processes of the host use several ports: see PROV_DELIVERY_COMPLETE */
     uint8_t key[VP_KEY_BYTES];
     uint8_t ud_key[VP_UD_KEY_BYTES]; /* begins with `key` */
     uint32_t qkey;

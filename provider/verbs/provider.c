@@ -102,13 +102,13 @@ static struct vp_prov *open_prov;
 
 static void replace_descriptor(int null, int fd)
 {
-    if (ut_fd_is_own(fd))
+    if (ut_fd_is_still_ours(fd))
         dup3(null, fd, O_CLOEXEC);
 }
 
 static void release_fds_in_child(void)
 {
-    int null = open_prov ? ut_fd_high(open("/dev/null", O_RDWR | O_CLOEXEC)) : -1;
+    int null = open_prov ? ut_fd_above_stdio(open("/dev/null", O_RDWR | O_CLOEXEC)) : -1;
 
     if (null < 0)
         return;
@@ -132,8 +132,8 @@ static void register_fork_handler(void)
 
 static int open_descriptors(struct vp_prov *prov)
 {
-    prov->epoll_fd = ut_fd_own(epoll_create1(EPOLL_CLOEXEC));
-    prov->kick_fd = ut_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    prov->epoll_fd = ut_fd_open_ours(epoll_create1(EPOLL_CLOEXEC));
+    prov->kick_fd = ut_fd_open_ours(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (prov->epoll_fd < 0 || prov->kick_fd < 0) {
         ut_error(VP_CAT, "cannot make an epoll instance or an eventfd: %s", strerror(errno));
         return -EIO;
@@ -142,7 +142,7 @@ static int open_descriptors(struct vp_prov *prov)
     prov->channel = rdma_create_event_channel();
     if (rc || !prov->channel)
         return rc; /* no RDMA in this kernel: vp_devices_open() reports it */
-    ut_fd_mark(prov->channel->fd);
+    ut_fd_mark_ours(prov->channel->fd);
     if (fcntl(prov->channel->fd, F_SETFL, fcntl(prov->channel->fd, F_GETFL) | O_NONBLOCK) < 0)
         return -EIO;
     return vp_watch(prov, prov->channel->fd, VP_WATCH_CM);
@@ -252,7 +252,7 @@ static void vp_close(struct prov *base)
 
 static void vp_leave(struct prov *base)
 {
-    if (ut_fd_check_own(vp_prov(base)->epoll_fd))
+    if (ut_fd_check_still_ours(vp_prov(base)->epoll_fd))
         vp_udcm_announce_exit(vp_prov(base));
 }
 
@@ -275,11 +275,11 @@ static void vp_caps(struct prov *base, unsigned int tni, struct prov_caps *caps)
     caps->suspends = true;
     caps->ports = prov->num_ports;
     caps->speed = port->speed;
-    caps->split_min = prov->tuning.rails;
+    caps->split_threshold = prov->tuning.rails;
     caps->further = vp_rails_count_further(prov->ports, prov->num_ports, tni % prov->num_ports);
     caps->line = vp_unit_bytes(vp_unit_of(dev));
     if (!caps->line)
-        caps->line = PROV_LINE;
+        caps->line = PROV_TOFU_LINE;
     caps->atomics_coherent = dev->attr.atomic_cap == IBV_ATOMIC_GLOB;
     snprintf(caps->device, sizeof(caps->device), "%.*s", (int)sizeof(caps->device) - 1, port->name);
 }
@@ -318,7 +318,7 @@ const struct prov_ops verbs_provider = {
     .send = vp_send,
     .atomic = vp_atomic,
     .any_order = vp_any_order,
-    .set_split_min = vp_set_split_min,
+    .set_split_threshold = vp_set_split_threshold,
     .fd = vp_fd,
     .progress = vp_progress,
     .survey = vp_survey,

@@ -26,7 +26,7 @@ void vp_kick(struct vp_prov *prov)
 {
     uint64_t one = 1;
 
-    if (ut_fd_check_own(prov->kick_fd) && write(prov->kick_fd, &one, sizeof(one)) < 0 &&
+    if (ut_fd_check_still_ours(prov->kick_fd) && write(prov->kick_fd, &one, sizeof(one)) < 0 &&
         errno != EAGAIN)
         ut_debug(VP_CAT, "kick: %s", strerror(errno));
 }

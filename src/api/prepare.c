@@ -25,7 +25,7 @@ static int prepare_request(utofu_vcq_hdl_t vcq_hdl, const struct ut_request *r, 
         return ut_refuse_handle(vcq_hdl);
     if (!vcq_takes(vcq, r))
         return ut_refuse_vcq(vcq, r->kind, r->num_blocks);
-    uint64_t key = vcq->session_number;
+    uint64_t key = vcq->incarnation;
     ut_vcq_leave(vcq);
     struct ut_desc *out = desc;
     for (size_t i = 0; i < r->num_blocks; i++) {
@@ -243,7 +243,7 @@ int utofu_post_toq(utofu_vcq_hdl_t vcq_hdl, void *desc, size_t desc_size, void *
             "%zu bytes are not a whole number of descriptors, or more than the TOQ has room for",
             desc_size);
     for (size_t i = 0; i < n && rc == 0; i++) {
-        if (unlikely(!ut_desc_valid(&in[i], vcq->session_number) || !ut_kind_fits(vcq, in[i].kind)))
+        if (unlikely(!ut_desc_valid(&in[i], vcq->incarnation) || !ut_kind_fits(vcq, in[i].kind)))
             rc = UT_REFUSE(UTOFU_ERR_INVALID_DESC, "descriptor %zu was not prepared for this VCQ",
                            i);
     }

@@ -56,7 +56,7 @@ int ut_take_vcq_id(utofu_vcq_id_t vcq_id, struct ut_vcq_ident *ident)
     int rc = ut_find_job();
     if (rc != 0)
         return rc;
-    if (ut_vcq_id_unpack(vcq_id, ident) && ut_vcq_ident_is_user(ident))
+    if (ut_vcq_id_unpack(vcq_id, ident) && ut_vcq_ident_is_of_program(ident))
         return 0;
     return ut_refuse_vcq_id(vcq_id);
 }

@@ -69,14 +69,14 @@ static void wake_thread(uint32_t rank)
     uint64_t one = 1;
 
     (void)rank;
-    if (ut_fd_check_own(client.wake_fd) && write(client.wake_fd, &one, sizeof(one)) < 0)
+    if (ut_fd_check_still_ours(client.wake_fd) && write(client.wake_fd, &one, sizeof(one)) < 0)
         return; /* another call is already waking the thread */
 }
 
 /* True if the program has not closed the descriptors. */
 static bool are_open(int fd)
 {
-    return ut_fd_check_own(client.wake_fd) && (fd < 0 || ut_fd_check_own(fd));
+    return ut_fd_check_still_ours(client.wake_fd) && (fd < 0 || ut_fd_check_still_ours(fd));
 }
 
 /* Waits for the socket (fd -1: only for being woken). >0: the socket is ready. 0: the thread was
@@ -137,7 +137,7 @@ static void note_absent(bool absent)
 static int connect_once(int64_t deadline)
 {
     const struct sockaddr *address = (const struct sockaddr *)&client.root.address;
-    int fd = ut_fd_own(socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    int fd = ut_fd_open_ours(socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     int one = 1, error = 0;
     socklen_t len = sizeof(error);
 
@@ -180,7 +180,7 @@ static void keep_descriptor(struct msghdr *msg)
         for (size_t at = 0; at + CMSG_LEN(sizeof(int)) <= c->cmsg_len; at += sizeof(int)) {
             drop_descriptor();
             memcpy(&client.records_fd, CMSG_DATA(c) + at, sizeof(int));
-            ut_fd_mark(client.records_fd);
+            ut_fd_mark_ours(client.records_fd);
         }
     }
 }
@@ -196,9 +196,9 @@ static ssize_t receive_some(void)
                          .msg_iovlen = 1,
                          .msg_control = &control,
                          .msg_controllen = sizeof(control)};
-    ut_fd_reserve();
+    ut_fd_reserve_stdio();
     ssize_t got = recvmsg(client.fd, &msg, MSG_CMSG_CLOEXEC);
-    ut_fd_release();
+    ut_fd_release_stdio();
 
     if (got >= 0)
         keep_descriptor(&msg);
@@ -502,7 +502,7 @@ int ut_job_client_start(const struct ut_job_root *root, uint32_t rank, uint32_t 
     client.size = size;
     client.deadline = deadline;
     ut_job_requests_init(&client.requests, wake_thread);
-    client.wake_fd = ut_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    client.wake_fd = ut_fd_open_ours(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (client.wake_fd < 0)
         return -errno;
     rc = ut_thread_create(NULL, client_main, NULL, &client.thread);
@@ -582,7 +582,7 @@ bool ut_job_client_explain_absence(char *text, size_t size)
 /* Called with the lock held. */
 static bool is_unpublished(void)
 {
-    return client.own == TO_PUBLISH && !client.requests.broken && ut_fd_check_own(client.wake_fd);
+    return client.own == TO_PUBLISH && !client.requests.broken && ut_fd_check_still_ours(client.wake_fd);
 }
 
 /* Rank 0, which serves the job, may call the library after this process has ended: it learns of

@@ -64,7 +64,7 @@ static void serve_at_exit(void)
     struct ut_long_wait long_wait = ut_long_wait_begin((uint64_t)now);
     uint32_t seen, connected;
 
-    while (now < last && ut_fd_check_own(ut_job_server_fd(envvar.server))) {
+    while (now < last && ut_fd_check_still_ours(ut_job_server_fd(envvar.server))) {
         ut_job_server_count(envvar.server, &seen, &connected);
         if (connected == 0 && (seen == envvar.size || now >= newcomers))
             return;
@@ -86,8 +86,8 @@ static void *serve_in_thread(void *unused)
                           {.fd = ut_job_server_fd(envvar.server), .events = POLLIN}};
 
     (void)unused;
-    while (!envvar.ending && ut_fd_check_own(p[0].fd) && ut_fd_check_own(p[1].fd)) {
-        if (poll(p, 2, UT_FD_CHECK_MS) > 0 && ut_fd_check_own(p[1].fd))
+    while (!envvar.ending && ut_fd_check_still_ours(p[0].fd) && ut_fd_check_still_ours(p[1].fd)) {
+        if (poll(p, 2, UT_FD_CHECK_MS) > 0 && ut_fd_check_still_ours(p[1].fd))
             ut_job_server_step(envvar.server, 0);
     }
     serve_at_exit();
@@ -118,7 +118,7 @@ static int start_server(void)
         return rc;
     }
     ut_job_server_on_rejection(envvar.server, warn_of_rejection);
-    envvar.wake_fd = ut_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    envvar.wake_fd = ut_fd_open_ours(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     rc = envvar.wake_fd < 0 ? -errno
                             : ut_thread_create(NULL, serve_in_thread, NULL, &envvar.server_thread);
     if (rc == 0)
@@ -137,7 +137,7 @@ static void stop_server(void)
     if (!envvar.server)
         return;
     envvar.ending = true;
-    if (ut_fd_check_own(envvar.wake_fd) && write(envvar.wake_fd, &one, sizeof(one)) < 0)
+    if (ut_fd_check_still_ours(envvar.wake_fd) && write(envvar.wake_fd, &one, sizeof(one)) < 0)
         ut_debug("bootstrap", "the rendezvous thread is awake already");
     /* the thread checks `ending` once in UT_FD_CHECK_MS */
     pthread_join(envvar.server_thread, NULL);

@@ -216,7 +216,7 @@ static bool all_have_joined(int folder)
 static void remove_stale_files(int folder)
 {
     /* a descriptor of its own, because readdir() moves the offset */
-    int fd = ut_fd_high(openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    int fd = ut_fd_above_stdio(openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     const struct dirent *entry;
     int tries = FOLDER_TRIES / 2; /* fewer tries than processes that wait for the lock make */
@@ -250,7 +250,7 @@ static void warn_of_open_folder(int fd)
  */
 static void lock_folder(void)
 {
-    int fd = ut_fd_own(open(rendezvous.folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)), tries = 0;
+    int fd = ut_fd_open_ours(open(rendezvous.folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)), tries = 0;
 
     if (fd < 0)
         return;
@@ -320,7 +320,7 @@ uint32_t ut_job_folder_mark(void)
     if (snprintf(path, sizeof(path), "%s/" JOB_FILE, rendezvous.folder) >= (int)sizeof(path))
         return le32toh(words[1]);
     for (int tries = 0; tries < FOLDER_TRIES; tries++) {
-        int fd = ut_fd_high(open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600));
+        int fd = ut_fd_above_stdio(open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600));
         bool written = fd >= 0 && write(fd, words, sizeof(words)) == sizeof(words);
         if (fd >= 0)
             close(fd);
@@ -353,7 +353,7 @@ static void leave_folder(void)
     /* a child made by fork() inherits this handler, and must not remove the file of its parent */
     if (getpid() != rendezvous.owner)
         return;
-    if (!ut_fd_check_own(rendezvous.folder_fd)) {
+    if (!ut_fd_check_still_ours(rendezvous.folder_fd)) {
         unlink(rendezvous.own);
         return;
     }
@@ -420,7 +420,7 @@ static int write_file(const char *path, const void *record, size_t size)
     uint8_t text[FILE_MAX];
     size_t length = make_text(record, size, text);
     struct stat st;
-    int fd = ut_fd_own(open(path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600));
+    int fd = ut_fd_open_ours(open(path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600));
 
     if (fd < 0)
         return -errno;

@@ -174,7 +174,7 @@ static int receive_line(char line[UT_JOB_PMI1_LINE], int64_t deadline)
 /* False if the program has closed the socket, and the number may belong to another file. */
 static bool is_usable(void)
 {
-    bool usable = pmi.shared ? ut_fd_check_own(pmi.fd) : is_launcher_socket(pmi.fd);
+    bool usable = pmi.shared ? ut_fd_check_still_ours(pmi.fd) : is_launcher_socket(pmi.fd);
 
     if (!usable && !pmi.shared)
         ut_error("bootstrap",

@@ -167,7 +167,7 @@ static void *forward_main(void *unused)
         struct pollfd p[2] = {{.fd = share.mpi, .events = POLLIN},
                               {.fd = share.launcher, .events = POLLIN}};
         int ready = poll(p, 2, UT_FD_CHECK_MS);
-        go_on = ut_fd_check_own(share.launcher) && ut_fd_check_own(share.mpi);
+        go_on = ut_fd_check_still_ours(share.launcher) && ut_fd_check_still_ours(share.mpi);
         if (go_on && ready <= 0)
             continue;
         pthread_mutex_lock(&share.lock);
@@ -190,7 +190,7 @@ static void forward_rest(void)
     if (getpid() != share.owner || pthread_mutex_timedlock(&share.lock, &until) != 0)
         return;
     struct pollfd p = {.fd = share.mpi, .events = POLLIN};
-    while (ut_fd_is_own(share.mpi) && poll(&p, 1, 0) > 0 && from_mpi())
+    while (ut_fd_is_still_ours(share.mpi) && poll(&p, 1, 0) > 0 && from_mpi())
         ;
     pthread_mutex_unlock(&share.lock);
 }
@@ -204,15 +204,15 @@ int ut_job_pmi1_share(int fd, int *launcher)
 {
     int ends[2], flags = fcntl(fd, F_GETFD);
 
-    ut_fd_reserve();
+    ut_fd_reserve_stdio();
     int rc =
         flags < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0 ? -errno : 0;
-    ut_fd_release();
+    ut_fd_release_stdio();
     if (rc != 0)
         return rc;
     pthread_mutex_lock(&share.lock);
-    share.mpi = ut_fd_mark(ends[0]);
-    share.launcher = ut_fd_own(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+    share.mpi = ut_fd_mark_ours(ends[0]);
+    share.launcher = ut_fd_open_ours(fcntl(fd, F_DUPFD_CLOEXEC, 0));
     if (share.launcher < 0 || dup3(ends[1], fd, flags & FD_CLOEXEC ? O_CLOEXEC : 0) < 0)
         rc = -errno;
     if (rc == 0 && (rc = start_thread()) != 0)

@@ -61,7 +61,7 @@ static bool map_slots(struct ut_job_records *records, int fd, uint32_t size, boo
 static bool create_shared(struct ut_job_records *records, uint32_t size, bool is_board, int seals)
 {
     *records =
-        (struct ut_job_records){.fd = ut_fd_own(memfd_create(is_board ? "utofu-node" : "utofu-job",
+        (struct ut_job_records){.fd = ut_fd_open_ours(memfd_create(is_board ? "utofu-node" : "utofu-job",
                                                              MFD_CLOEXEC | MFD_ALLOW_SEALING))};
     return records->fd >= 0 && ut_fd_resize(records->fd, bytes_for(size, is_board)) == 0 &&
            map_slots(records, records->fd, size, is_board, PROT_READ | PROT_WRITE) &&
@@ -116,7 +116,7 @@ int ut_job_board_open(struct ut_job_records *board, uint32_t size,
 
     *board = (struct ut_job_records){.fd = -1};
     snprintf(path, sizeof(path), "/proc/%u/fd/%u", key->pid, key->fd);
-    int fd = ut_fd_high(open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+    int fd = ut_fd_above_stdio(open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     if (fd < 0)
         return -errno;
     /* the number may belong to another file by now */

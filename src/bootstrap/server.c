@@ -78,7 +78,7 @@ static int add_descriptor(struct ut_job_server *s, int fd, void *tag)
 static int listen_at(const struct ut_job_root *root)
 {
     int fd =
-        ut_fd_own(socket(root->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+        ut_fd_open_ours(socket(root->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     int one = 1, rc;
 
     if (fd < 0)
@@ -113,7 +113,7 @@ int ut_job_server_create(struct ut_job_server **server, const struct ut_job_root
     s->listen_fd = rc = listen_at(root);
     if (rc < 0)
         goto free_records;
-    s->epoll_fd = ut_fd_own(epoll_create1(EPOLL_CLOEXEC));
+    s->epoll_fd = ut_fd_open_ours(epoll_create1(EPOLL_CLOEXEC));
     if (s->epoll_fd < 0) {
         rc = -errno;
         goto close_listen;
@@ -235,7 +235,7 @@ static void accept_some(struct ut_job_server *s)
     int fd;
 
     while (n++ < ACCEPTS_MAX &&
-           (fd = ut_fd_own(accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK))) >= 0)
+           (fd = ut_fd_open_ours(accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK))) >= 0)
         add_client(s, fd);
     if (n > ACCEPTS_MAX || errno == EAGAIN || errno == ECONNABORTED || errno == EINTR)
         return;
@@ -395,7 +395,7 @@ static bool handle_message(struct ut_job_server *s, struct client *c, const uint
  */
 static bool serve_client(struct ut_job_server *s, struct client *c)
 {
-    ssize_t n = ut_fd_is_own(c->fd) ? recv(c->fd, s->in, sizeof(s->in), 0) : 0;
+    ssize_t n = ut_fd_is_still_ours(c->fd) ? recv(c->fd, s->in, sizeof(s->in), 0) : 0;
 
     if (n <= 0)
         return n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);

@@ -112,7 +112,7 @@ static int describe_comm(char *text, int used, const struct ut_vcq *vcq, const s
                        kind_name(slot->desc.kind), ut_desc_length(&slot->desc),
                        (unsigned long long)op->number, (unsigned long long)vcq->id,
                        (unsigned long long)slot->desc.rmt_vcq_id);
-    if (ut_vcq_id_unpack(slot->desc.rmt_vcq_id, &ident) && ut_vcq_ident_is_user(&ident) &&
+    if (ut_vcq_id_unpack(slot->desc.rmt_vcq_id, &ident) && ut_vcq_ident_is_of_program(&ident) &&
         ut_peers_find_owner(&ident, &peer) == 0)
         used = append_text(text, used, " (rank %u)", (unsigned int)peer.rank);
     return append_text(text, used, ", %s ms ago in %s",

@@ -112,7 +112,7 @@ static void find_remote(struct ut_vcq *vcq, const struct ut_slot *slot, struct u
     op->rmt_known = false;
     op->rmt_rank = UT_NO_RANK;
     if (d->kind == UT_DESC_NOP || !ut_vcq_id_unpack(d->rmt_vcq_id, &ident) ||
-        !ut_vcq_ident_is_user(&ident))
+        !ut_vcq_ident_is_of_program(&ident))
         return;
     bool same_node = memcmp(&ident.coords, &process->coords, sizeof(ident.coords)) == 0;
     if (same_node)

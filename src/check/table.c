@@ -215,7 +215,7 @@ void ut_table_create(const struct ut_job_info *job)
 
     if (job->local_rank != 0 || job->local_size < 2)
         return;
-    int fd = ut_fd_own(memfd_create("utofu-check", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    int fd = ut_fd_open_ours(memfd_create("utofu-check", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (fd < 0)
         return;
     if (ut_fd_resize(fd, bytes_for(job->local_size)) != 0 || fcntl(fd, F_ADD_SEALS, SEALS) != 0 ||
@@ -256,7 +256,7 @@ int ut_table_open(const struct ut_job_info *job, uint32_t pid, uint32_t fd)
     char path[64];
 
     snprintf(path, sizeof(path), "/proc/%u/fd/%u", pid, fd);
-    int own = ut_fd_own(open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+    int own = ut_fd_open_ours(open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     if (own < 0)
         return -errno;
     int rc = is_table(own, job->local_size) ? map_table(job, own, &header) : -ENOENT;

@@ -134,7 +134,7 @@ __attribute__((hot)) bool ut_post_get_direct(struct ut_vcq *vcq, struct ut_slot 
     if (d->flags & UTOFU_ONESIDED_FLAG_TCQ_NOTICE)
         x.flags |= PROV_SIGNAL;
     if (d->flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE)
-        x.flags |= PROV_SIGNAL | PROV_LANDED;
+        x.flags |= PROV_SIGNAL | PROV_DELIVERY_COMPLETE;
     slot->msg_number = 0;
     ut_slot_set_posted(slot, true, false); /* the provider sends the request immediately */
     int rc = link->ops->read(link->conn, &x);

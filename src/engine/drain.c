@@ -56,7 +56,7 @@ static const char *rank_of(utofu_vcq_id_t id, char *buf, size_t size)
     bool certain;
 
     *buf = '\0';
-    if (!ut_vcq_id_unpack(id, &ident) || !ut_vcq_ident_is_user(&ident))
+    if (!ut_vcq_id_unpack(id, &ident) || !ut_vcq_ident_is_of_program(&ident))
         return buf;
     int64_t rank = ut_peers_likely_rank(&ident, &certain);
     if (rank >= 0)

@@ -56,7 +56,7 @@ static struct ut_failure explain_code(struct ut_link *link, const struct ut_slot
 
     if (!link)
         return (struct ut_failure){.cause = UT_CAUSE_NO_MEMORY};
-    bool of_link = link->why.cause == UT_CAUSE_SHORTAGE || link->why.cause == UT_CAUSE_BREAKS;
+    bool of_link = link->why.cause == UT_CAUSE_SHORTAGE || link->why.cause == UT_CAUSE_BROKEN_REPEATEDLY;
     if (rc == UTOFU_ERR_MRQ_PEER ||
         (rc == UTOFU_ERR_MRQ_OTHER && link->state != UT_LINK_UP && of_link))
         return link->why;
@@ -268,7 +268,7 @@ static void add_peer(struct text *t, utofu_vcq_id_t id)
     bool certain;
 
     add_text(t, " to VCQ %016llx", (unsigned long long)id);
-    if (!ut_vcq_id_unpack(id, &ident) || !ut_vcq_ident_is_user(&ident))
+    if (!ut_vcq_id_unpack(id, &ident) || !ut_vcq_ident_is_of_program(&ident))
         return;
     const uint8_t *at = ident.coords.at;
     int64_t rank = ut_peers_likely_rank(&ident, &certain);
@@ -353,13 +353,13 @@ static const char *text_of_cause(enum ut_cause cause)
         return "its process has ended";
     case UT_CAUSE_FREED:
         return "its process has freed the VCQ";
-    case UT_CAUSE_NOBODY:
+    case UT_CAUSE_NO_OWNER:
         return "no process of the job has this CQ";
     case UT_CAUSE_UNREACHABLE:
         return "no provider reaches its process";
     case UT_CAUSE_REFUSED:
         return "its process and this process rejected each other; see the log";
-    case UT_CAUSE_ADDRESS:
+    case UT_CAUSE_INVALID_ADDRESS:
         return "its process has no valid address record; see the log";
     default:
         return "the cause is not known";
@@ -415,7 +415,7 @@ static void add_other_cause(struct text *t, const struct ut_failure *why, utofu_
     case UT_CAUSE_NO_MEMORY:
         add_text(t, "this process has no memory left for its connection");
         break;
-    case UT_CAUSE_BREAKS:
+    case UT_CAUSE_BROKEN_REPEATEDLY:
         add_text(t,
                  "its connection broke %llu times in a row before the oldest communication on it "
                  "was complete: does this process still have the memory of that communication?",

@@ -23,7 +23,7 @@ bool ut_parted_is_allowed(const struct ut_link *link, const struct ut_slot *slot
 {
     return slot->desc.kind == UT_DESC_PUT && !slot->parted &&
            !(slot->desc.flags & UTOFU_ONESIDED_FLAG_STRONG_ORDER) &&
-           ut_desc_length(&slot->desc) >= link->rails->min_put &&
+           ut_desc_length(&slot->desc) >= link->rails->split_threshold &&
            link->unordered_out == link->rails->puts_out;
 }
 

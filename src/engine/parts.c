@@ -151,7 +151,7 @@ static enum ut_outcome split_and_post(struct ut_link *link, struct ut_slot *slot
                                       struct prov_xfer *x,
                                       const struct rails_for_put *rails_for_put)
 {
-    x->flags = PROV_SIGNAL | PROV_LANDED | PROV_WHOLE;
+    x->flags = PROV_SIGNAL | PROV_DELIVERY_COMPLETE | PROV_NO_SPLIT;
     x->cookie = ut_cookie(UT_COOKIE_PART, ut_slot_number(link->vcq, slot));
     int rc = post_parts(link, slot, x, rails_for_put);
     if (rc < 0 && slot->pending == 0)

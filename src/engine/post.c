@@ -143,7 +143,7 @@ static inline enum ut_outcome post_put(struct ut_link *link, struct ut_slot *slo
     if (__builtin_expect(rc == -EMSGSIZE, 0)) {
         if (ut_parts_post(link, slot, &x, &outcome))
             return outcome;
-        x.flags |= PROV_WHOLE;
+        x.flags |= PROV_NO_SPLIT;
         rc = ut_write_put(link, slot, &x);
     }
     if (__builtin_expect(rc < 0, 0))

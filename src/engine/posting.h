@@ -35,7 +35,7 @@ int ut_post_local_error(const struct ut_slot *slot, enum ut_stag_result r);
 static inline uint32_t ut_signal_flags(uint16_t flags, uint32_t length)
 {
     if (flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE)
-        return PROV_SIGNAL | PROV_LANDED;
+        return PROV_SIGNAL | PROV_DELIVERY_COMPLETE;
     if (flags & UTOFU_ONESIDED_FLAG_TCQ_NOTICE)
         return length <= UT_MAX_PIGGYBACK ? PROV_SIGNAL_SRC : PROV_SIGNAL;
     return 0;
@@ -83,7 +83,7 @@ UT_INLINE void ut_choose_source(const struct ut_link *link, struct ut_slot *slot
                                 struct prov_xfer *x)
 {
     if (slot->desc.kind == UT_DESC_PIGGYBACK) {
-        x->flags |= PROV_COPY;
+        x->flags |= PROV_INLINE;
         return;
     }
     if (x->length > link->source_copy_max)
@@ -148,7 +148,7 @@ static inline uint32_t ut_post_strong(const struct ut_link *link, const struct u
 {
     bool strong = slot->desc.flags & UTOFU_ONESIDED_FLAG_STRONG_ORDER;
 
-    return strong && link->any_order ? PROV_STRONG : 0;
+    return strong && link->any_order ? PROV_STRONG_ORDER : 0;
 }
 
 static inline uint32_t ut_post_fence(const struct ut_link *link, const struct ut_slot *slot)

@@ -99,7 +99,7 @@ UT_INLINE uint32_t ut_mark_put_posted(struct ut_slot *slot, bool kept)
 
     if (slot->desc.flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE) {
         ut_slot_set_posted(slot, kept, false);
-        return flags | PROV_SIGNAL | PROV_LANDED;
+        return flags | PROV_SIGNAL | PROV_DELIVERY_COMPLETE;
     }
     ut_slot_set_posted(slot, kept, true);
     return flags | PROV_UNSIGNALLED;

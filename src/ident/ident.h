@@ -64,9 +64,9 @@ bool ut_coords_valid(const uint8_t coords[6]);
 
 utofu_vcq_id_t ut_vcq_id_pack(const struct ut_vcq_ident *ident);
 /* False if ut_vcq_id_pack() cannot have made the id. Also unpacks ids of the library's own VCQs:
- * see ut_vcq_ident_is_user(). */
+ * see ut_vcq_ident_is_of_program(). */
 bool ut_vcq_id_unpack(utofu_vcq_id_t id, struct ut_vcq_ident *ident);
-static inline bool ut_vcq_ident_is_user(const struct ut_vcq_ident *ident)
+static inline bool ut_vcq_ident_is_of_program(const struct ut_vcq_ident *ident)
 {
     return ident->tni < UT_NUM_TNIS;
 }

@@ -110,7 +110,7 @@ static void reject_incompatible(struct ut_link *link)
 
     link->conn = NULL;
     link->ops->conn_close(conn);
-    apply_event_with_cause(link, UT_FSM_INCOMPATIBLE, UT_CAUSE_ADDRESS, 0);
+    apply_event_with_cause(link, UT_FSM_INCOMPATIBLE, UT_CAUSE_INVALID_ADDRESS, 0);
 }
 
 static void complete_connection(struct ut_link *link, const struct handshake *handshake)
@@ -386,7 +386,7 @@ static void handle_broken(struct ut_link *link)
     if (!has_work(link))
         apply_event(link, UT_FSM_CLOSED_IDLE, NULL);
     else if (link->state == UT_LINK_UP && breaks_repeatedly(link))
-        apply_event_with_cause(link, UT_FSM_BROKEN_REPEATEDLY, UT_CAUSE_BREAKS, link->breaks);
+        apply_event_with_cause(link, UT_FSM_BROKEN_REPEATEDLY, UT_CAUSE_BROKEN_REPEATEDLY, link->breaks);
     else if (link->state == UT_LINK_UP || ut_now_ms() < link->deadline_ms)
         apply_event(link, UT_FSM_BROKEN, NULL);
     else
@@ -417,7 +417,7 @@ static void warn_no_vcq(struct ut_link *link, uint64_t until)
         return;
     link->cq_warned = true;
     ut_vcq_id_unpack(link->peer, &ident);
-    if (ut_vcq_ident_is_user(&ident) && ut_peers_explain_wrong_cq(&ident, text, sizeof(text)))
+    if (ut_vcq_ident_is_of_program(&ident) && ut_peers_explain_wrong_cq(&ident, text, sizeof(text)))
         ut_warn("link",
                 "VCQ %016llx (TNI %u, CQ %u, component %u) does not exist: %s; communications wait "
                 "for it, and fail after %llu s (UTOFU_PEER_TIMEOUT)",
@@ -469,7 +469,7 @@ void ut_link_on_down(struct ut_link *link, enum prov_reason reason)
         handle_no_endpoint(link);
         break;
     case PROV_REASON_SUSPENDED:
-    case PROV_REASON_GROW_QUEUES:
+    case PROV_REASON_RESIZE_QUEUES:
         handle_suspended(link);
         break;
     case PROV_REASON_BROKEN:
@@ -487,10 +487,10 @@ static void save_rx_history(const struct ut_link *link)
 {
     uint64_t own = ut_vcq_id_key(link->vcq->id);
 
-    if (link->peer_session != 0 && link->key != own)
+    if (link->peer_incarnation != 0 && link->key != own)
         ut_rx_history_save(
             own, link->key,
-            (struct ut_rx_history){.session = link->peer_session, .count = link->rx_number});
+            (struct ut_rx_history){.session = link->peer_incarnation, .count = link->rx_number});
 }
 
 void ut_link_destroy_all(struct ut_vcq *vcq)

@@ -17,8 +17,8 @@ struct ut_link *ut_link_new(struct ut_vcq *vcq, const struct ut_vcq_ident *peer)
     link->vcq = vcq;
     link->peer = ut_vcq_id_canonical(peer);
     link->key = ut_vcq_id_key(link->peer);
-    link->peer_cmp = (uint8_t)peer->cmp;
-    link->peer_tni = (uint8_t)(ut_vcq_ident_is_user(peer) ? peer->tni : peer->cmp);
+    link->peer_component_id = (uint8_t)peer->cmp;
+    link->peer_tni = (uint8_t)(ut_vcq_ident_is_of_program(peer) ? peer->tni : peer->cmp);
     link->first = link->to_post = UT_NO_SLOT;
     link->append = &link->first;
     ut_announced_clear(&link->tx_announced);

@@ -52,7 +52,7 @@ struct ut_link {
     bool lacks_memory; /* no memory for a message or an announced STADD: the link must close */
     bool empty_write_posted; /* a signalled empty write that completes the earlier requests is
                                 outstanding */
-    uint8_t peer_cmp;
+    uint8_t peer_component_id;
     uint8_t peer_tni;
     uint32_t armw_epoch; /* number of times that ARMWs were given up: identifies late replies, see
                      ut_armw_request_id() */
@@ -100,7 +100,7 @@ struct ut_link {
     struct ut_announced rx_announced; /* allocated before the link is up, since a peer's notice
                                          cannot be rejected */
     uint64_t tx_number, rx_number;    /* number of messages and immediates sent and received */
-    uint64_t peer_session; /* session number of the peer's last hello; 0: no hello received */
+    uint64_t peer_incarnation; /* session number of the peer's last hello; 0: no hello received */
     struct ut_rx_history rx_history; /* receive count of the previous VCQ with this id */
     uint64_t key;                    /* ut_vcq_id_key() of `peer` */
     uint16_t serial, rmt_serial;     /* number of connections so far, as each side counts */
@@ -215,7 +215,7 @@ static inline uint64_t ut_cookie(enum ut_cookie what, uint32_t which)
 
 /* Registered memory of a VCQ into which remote STag tables are read. */
 enum { UT_SCRATCH_ENTRIES = 256, UT_SCRATCH_SIZE = sizeof(struct ut_stag_entry) };
-_Static_assert(sizeof(struct ut_stag_dir) <= UT_SCRATCH_SIZE,
+_Static_assert(sizeof(struct ut_stag_dir_entry) <= UT_SCRATCH_SIZE,
                "directory entries are read there, too");
 
 /* Numbers of communications by state, and of unacknowledged messages, for messages to users. */

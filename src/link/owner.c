@@ -52,7 +52,7 @@ static struct ut_link_outcome reject_address(uint32_t rank)
              "rank %u published an address that is not an address of this library; start it with "
              "the same library as this process (utofu-info --check); it cannot be reached",
              rank);
-    return make_outcome(UT_FSM_NO_OWNER, UT_CAUSE_ADDRESS, 0);
+    return make_outcome(UT_FSM_NO_OWNER, UT_CAUSE_INVALID_ADDRESS, 0);
 }
 
 /* This process lacks a resource that may become free; the peer may be healthy. */
@@ -135,9 +135,9 @@ static void warn_owner_absent(struct ut_link *link, const struct ut_peer *owner,
 static enum ut_cause cause_from_errno(int rc)
 {
     return rc == -EAGAIN         ? UT_CAUSE_NOT_STARTED
-           : rc == -ENOENT       ? UT_CAUSE_NOBODY
+           : rc == -ENOENT       ? UT_CAUSE_NO_OWNER
            : rc == -EHOSTUNREACH ? UT_CAUSE_UNREACHABLE
-                                 : UT_CAUSE_ADDRESS;
+                                 : UT_CAUSE_INVALID_ADDRESS;
 }
 
 struct ut_link_outcome ut_link_connect_to_owner(struct ut_link *link)
@@ -147,7 +147,7 @@ struct ut_link_outcome ut_link_connect_to_owner(struct ut_link *link)
     struct ut_peer peer;
 
     ut_vcq_id_unpack(link->peer, &ident);
-    int rc = ut_vcq_ident_is_user(&ident)
+    int rc = ut_vcq_ident_is_of_program(&ident)
                  ? ut_peers_find_owner(&ident, &peer)
                  : ut_peers_find_local_rank(&ident.coords, ident.cq, &peer);
     if (rc == 0)

@@ -18,7 +18,7 @@ enum {
 
 static uint32_t stag_index_of(const struct ut_link *link, utofu_stadd_t stadd)
 {
-    return ut_stag_index(ut_stadd_stag(stadd), link->peer_cmp);
+    return ut_stag_index(ut_stadd_stag(stadd), link->peer_component_id);
 }
 
 static struct ut_rail_keys *key_cache_entry(const struct ut_rails *rails, uint32_t index)

@@ -17,7 +17,7 @@ static uint8_t find_other_devices(const struct ut_link *link, unsigned int furth
 
 static bool may_have_rails(const struct ut_link *link)
 {
-    return link->ops->set_split_min && !link->passive && !link->vcq->handlers &&
+    return link->ops->set_split_threshold && !link->passive && !link->vcq->handlers &&
            link->key != ut_vcq_id_key(link->vcq->id);
 }
 
@@ -51,17 +51,17 @@ void ut_rails_enable(struct ut_link *link)
     if (!may_have_rails(link))
         return;
     prov->ops->caps(prov, link->vcq->tni, &caps);
-    if (caps.split_min == 0 || caps.further == 0)
+    if (caps.split_threshold == 0 || caps.further == 0)
         return;
     if (!link->rails && !alloc_rails(link))
         return; /* long puts use one port */
     struct ut_rails *rails = link->rails;
-    rails->min_put = caps.split_min < UT_RAILS_MIN_PUT ? UT_RAILS_MIN_PUT : caps.split_min;
+    rails->split_threshold = caps.split_threshold < UT_RAILS_MIN_SPLIT_THRESHOLD ? UT_RAILS_MIN_SPLIT_THRESHOLD : caps.split_threshold;
     rails->ports = caps.ports;
     rails->max_further = caps.further < UT_MAX_RAILS ? caps.further : UT_MAX_RAILS;
     rails->lcl_other_devices = find_other_devices(link, rails->max_further);
     rails->next_attempt_ms = rails->pause_ms = 0;
-    link->ops->set_split_min(link->conn, rails->min_put);
+    link->ops->set_split_threshold(link->conn, rails->split_threshold);
 }
 
 void ut_rails_close(struct ut_link *link)

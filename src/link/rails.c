@@ -49,9 +49,9 @@ static struct prov_ep *open_endpoint(const struct ut_link *link, unsigned int nu
 
     if (number <= vcq->num_rails)
         return e->ep;
-    ut_fd_reserve();
+    ut_fd_reserve_stdio();
     int rc = prov->ops->ep_open(prov, &attr, &e->ep);
-    ut_fd_release();
+    ut_fd_release_stdio();
     if (rc != 0) {
         ut_info("link",
                 "VCQ %016llx: no endpoint for parts of long puts: %s; long puts use one port",
@@ -163,7 +163,7 @@ void ut_rails_on_request(struct ut_vcq *vcq, struct prov *prov, struct prov_conn
         memcpy(&peer_hello, hello, sizeof(peer_hello));
     if (!link || !link->rails || link->state != UT_LINK_UP || number == 0 ||
         number > vcq->num_rails || link->rails->rail[number - 1].conn ||
-        peer_hello.version != UT_WIRE_VERSION || peer_hello.session != link->peer_session) {
+        peer_hello.version != UT_WIRE_VERSION || peer_hello.session != link->peer_incarnation) {
         prov->ops->reject(conn);
         return;
     }

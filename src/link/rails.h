@@ -15,7 +15,7 @@
 #include "link/link.h"
 
 enum {
-    UT_RAILS_MIN_PUT = 8192,       /* minimum size of a put that is divided */
+    UT_RAILS_MIN_SPLIT_THRESHOLD = 8192,       /* minimum size of a put that is divided */
     UT_RAILS_SHARE_SHIFT = 16,     /* shares of ports are in units of 1/65536 */
     UT_RAILS_FIRST_PAUSE_MS = 250, /* between two attempts to connect rails; doubles */
     UT_RAILS_LAST_PAUSE_MS = 64000,
@@ -41,7 +41,7 @@ struct ut_rail {
 
 struct ut_rails {
     struct ut_rail rail[UT_MAX_RAILS];
-    uint32_t min_put; /* minimum size of a put that is divided */
+    uint32_t split_threshold; /* minimum size of a put that is divided */
     uint32_t num_up;
     uint32_t puts_out;    /* divided puts that are outstanding; link->unordered_out includes them */
     uint32_t share;       /* share of the link's own connection */

@@ -21,7 +21,7 @@ static struct {
 
 static uint64_t hash_keys(uint64_t key, uint64_t peer_key)
 {
-    return ut_hash_word(key * UT_HASH_OTHER, peer_key);
+    return ut_hash_word(key * UT_HASH_FACTOR_2, peer_key);
 }
 
 static struct entry *find_entry(uint64_t key, uint64_t peer_key)

@@ -50,9 +50,9 @@ static int post_read(struct ut_link *link)
 
     link->reading_dir = chunk == NULL || chunk->addr == 0;
     if (link->reading_dir) {
-        x.rmt = link->dir_addr + index / UT_STAG_CHUNK * sizeof(struct ut_stag_dir);
+        x.rmt = link->dir_addr + index / UT_STAG_CHUNK * sizeof(struct ut_stag_dir_entry);
         x.rkey = link->dir_rkey;
-        x.length = sizeof(struct ut_stag_dir);
+        x.length = sizeof(struct ut_stag_dir_entry);
     } else {
         x.rmt = chunk->addr + index % UT_STAG_CHUNK * sizeof(struct ut_stag_entry);
         x.rkey = chunk->rkey;
@@ -79,7 +79,7 @@ static bool store_read(struct ut_link *link)
     invalidate_stag(link, index);
     if (link->reading_dir) {
         struct ut_cached_chunk *chunk = ut_stag_cache_make_chunk(&link->stag_cache, index);
-        struct ut_stag_dir dir;
+        struct ut_stag_dir_entry dir;
         if (!chunk)
             return true;
         memcpy(&dir, scratch_of(link), sizeof(dir));
@@ -149,7 +149,7 @@ void ut_link_read_done(struct ut_link *link, enum prov_status status)
         struct ut_slot *slot = &link->vcq->toq[link->to_post];
         /* The entry may have been read for an earlier ARMW, which the target's CPU has executed
          * meanwhile: then to_post needs another entry. */
-        if (ut_stag_index(ut_stadd_stag(slot->desc.rmt_stadd), link->peer_cmp) == index)
+        if (ut_stag_index(ut_stadd_stag(slot->desc.rmt_stadd), link->peer_component_id) == index)
             slot->fresh = true;
     }
     link->vcq->link_ops->post_waiting(link);
@@ -157,7 +157,7 @@ void ut_link_read_done(struct ut_link *link, enum prov_status status)
 
 void ut_link_invalidate_stag(struct ut_link *link, utofu_stadd_t stadd)
 {
-    uint32_t index = ut_stag_index(ut_stadd_stag(stadd), link->peer_cmp);
+    uint32_t index = ut_stag_index(ut_stadd_stag(stadd), link->peer_component_id);
 
     link->hot.size = 0;
     if (index != UT_STAG_NONE)
@@ -170,7 +170,7 @@ static int check_access(const struct ut_cached_stag *e, uint32_t index, utofu_st
     if (!(e->info & UT_STAG_VALID) ||
         e->info >> UT_STAG_GENERATION_SHIFT != ut_stadd_generation(stadd))
         return UTOFU_ERR_MRQ_RMT_STADD;
-    uint64_t at = ut_stadd_offset(stadd) - ut_stag_base_offset(index, e->base);
+    uint64_t at = ut_stadd_offset(stadd) - ut_stadd_offset_of_base(index, e->base);
     if (at >= e->size && (at > e->size || length > 0))
         return UTOFU_ERR_MRQ_RMT_STADD;
     if (length > e->size - at)
@@ -185,7 +185,7 @@ bool ut_link_stadd_is_cached(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utof
                              uint64_t length, uint64_t *addr)
 {
     const struct ut_link *link = ut_link_lookup(vcq, ut_vcq_id_key(rmt_vcq_id));
-    uint32_t index = link ? ut_stag_index(ut_stadd_stag(stadd), link->peer_cmp) : UT_STAG_NONE;
+    uint32_t index = link ? ut_stag_index(ut_stadd_stag(stadd), link->peer_component_id) : UT_STAG_NONE;
 
     if (index == UT_STAG_NONE || index < UT_NUM_RESERVED_STAGS)
         return false;
@@ -197,7 +197,7 @@ bool ut_link_cached_entry(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utofu_s
                           uint64_t *at, struct ut_cached_stag *known)
 {
     struct ut_link *link = ut_link_lookup(vcq, ut_vcq_id_key(rmt_vcq_id));
-    uint32_t index = link ? ut_stag_index(ut_stadd_stag(stadd), link->peer_cmp) : UT_STAG_NONE;
+    uint32_t index = link ? ut_stag_index(ut_stadd_stag(stadd), link->peer_component_id) : UT_STAG_NONE;
 
     if (index == UT_STAG_NONE || link->state != UT_LINK_UP)
         return false;
@@ -213,14 +213,14 @@ bool ut_link_cached_entry(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utofu_s
 struct ut_failure ut_link_error_cause(const struct ut_link *link, utofu_stadd_t stadd,
                                       uint64_t length, bool write)
 {
-    uint32_t index = ut_stag_index(ut_stadd_stag(stadd), link->peer_cmp);
+    uint32_t index = ut_stag_index(ut_stadd_stag(stadd), link->peer_component_id);
     const struct ut_cached_stag *e =
         index == UT_STAG_NONE ? NULL : ut_stag_cache_find(&link->stag_cache, index);
 
     if (!e || !(e->info & UT_STAG_VALID) ||
         e->info >> UT_STAG_GENERATION_SHIFT != ut_stadd_generation(stadd))
         return (struct ut_failure){.cause = UT_CAUSE_NO_STAG};
-    return ut_region_failure_cause(ut_stag_base_offset(index, e->base), e->size,
+    return ut_region_failure_cause(ut_stadd_offset_of_base(index, e->base), e->size,
                                    e->info & UT_STAG_WRITABLE, stadd, length, write);
 }
 
@@ -238,7 +238,7 @@ static void set_last_stag(struct ut_link *link, const struct ut_cached_stag *e, 
 int ut_link_find_memory(struct ut_link *link, utofu_stadd_t stadd, uint64_t length, bool write,
                         bool fresh, uint64_t *addr, uint32_t *rkey)
 {
-    uint32_t index = ut_stag_index(ut_stadd_stag(stadd), link->peer_cmp);
+    uint32_t index = ut_stag_index(ut_stadd_stag(stadd), link->peer_component_id);
 
     if (index == UT_STAG_NONE)
         return UTOFU_ERR_MRQ_RMT_STADD;
@@ -273,7 +273,7 @@ bool ut_link_recheck_entry(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utofu_
 
     if (!link || link->state != UT_LINK_UP || link->reading != UT_STAG_NONE)
         return false;
-    uint32_t index = ut_stag_index(ut_stadd_stag(stadd), link->peer_cmp);
+    uint32_t index = ut_stag_index(ut_stadd_stag(stadd), link->peer_component_id);
     const struct ut_cached_stag *e =
         index == UT_STAG_NONE ? NULL : ut_stag_cache_find(&link->stag_cache, index);
     if (!e || !alloc_scratch(link))

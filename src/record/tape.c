@@ -71,7 +71,7 @@ static void write_block(uint8_t type, const void *content, uint32_t size)
     store_number((uint8_t *)head + 1, size, 4);
     store_number((uint8_t *)head + 5, ut_record_checksum(content, size), 4);
     int error =
-        ut_fd_check_own(recording.file) ? ut_write_all(recording.file, head, sizeof(head)) : EBADF;
+        ut_fd_check_still_ours(recording.file) ? ut_write_all(recording.file, head, sizeof(head)) : EBADF;
     if (!error)
         error = ut_write_all(recording.file, content, size);
     if (error)
@@ -345,7 +345,7 @@ int ut_tape_open(const char *path, uint64_t limit, const struct ut_tape_job *job
     recording.owner = getpid();
     recording.job_size = job->size;
     recording.has_mpi = job->has_mpi;
-    recording.file = ut_fd_mark(ut_file_create(path, why));
+    recording.file = ut_fd_mark_ours(ut_file_create(path, why));
     if (recording.file < 0)
         return recording.file;
     int error = pthread_key_create(&recording.tape_key, thread_ends);

@@ -128,9 +128,9 @@ static int open_all(const struct ut_process *process, struct ut_vcq *v, unsigned
 /* Opens the endpoints. The libraries of devices open descriptors, too. */
 static int open_endpoints(const struct ut_process *process, struct ut_vcq *v, unsigned int tni)
 {
-    ut_fd_reserve();
+    ut_fd_reserve_stdio();
     int rc = open_all(process, v, tni);
-    ut_fd_release();
+    ut_fd_release_stdio();
     return rc;
 }
 
@@ -182,8 +182,8 @@ static int make_vcq(const struct ut_process *process, struct ut_vcq *v,
     v->link_ops = &ut_engine_link_ops;
     v->handlers = handlers;
     v->more_to_do = handlers || !ut_vcq_has_thread();
-    if (getrandom(&v->session_number, sizeof(v->session_number), 0) < 0)
-        v->session_number = process->session + (uintptr_t)v;
+    if (getrandom(&v->incarnation, sizeof(v->incarnation), 0) < 0)
+        v->incarnation = process->session + (uintptr_t)v;
     int rc = ut_stag_table_create(tni, ident->cmp, &v->stags);
     if (rc == 0)
         rc = make_queues(v);

@@ -125,13 +125,13 @@ static struct atomics find_atomics(struct prov *prov)
 static void find_lines(struct ut_process *proc)
 {
     for (unsigned int t = 0; t < UT_NUM_TNIS; t++) {
-        proc->line[t] = PROV_LINE;
+        proc->line[t] = PROV_TOFU_LINE;
         for (int i = 0; i < PROV_COUNT; i++) {
             struct prov_caps caps;
             if (!proc->prov[i])
                 continue;
             proc->prov[i]->ops->caps(proc->prov[i], t, &caps);
-            UT_ASSERT(caps.line >= 8 && caps.line <= PROV_LINE);
+            UT_ASSERT(caps.line >= 8 && caps.line <= PROV_TOFU_LINE);
             if (caps.line < proc->line[t])
                 proc->line[t] = (uint16_t)caps.line;
         }
@@ -338,9 +338,9 @@ static int set_up_process(void)
 /* Sets up the process. The libraries of launchers and devices open descriptors, too. */
 static int set_up(void)
 {
-    ut_fd_reserve();
+    ut_fd_reserve_stdio();
     int rc = set_up_process();
-    ut_fd_release();
+    ut_fd_release_stdio();
     return rc;
 }
 

@@ -270,7 +270,7 @@ void ut_thread_clear_wakeups(void)
 {
     uint64_t count;
 
-    if (ut_fd_check_own(ut_vcq_wake_fd()) && read(ut_vcq_wake_fd(), &count, sizeof(count)) < 0)
+    if (ut_fd_check_still_ours(ut_vcq_wake_fd()) && read(ut_vcq_wake_fd(), &count, sizeof(count)) < 0)
         return; /* another thread has read it */
 }
 
@@ -303,7 +303,7 @@ static void *thread_main(void *arg)
     (void)arg;
     ut_job_set_background_thread();
     for (;;) {
-        if (!ut_fd_check_own(background.epoll_fd) || !ut_fd_check_own(ut_vcq_wake_fd())) {
+        if (!ut_fd_check_still_ours(background.epoll_fd) || !ut_fd_check_still_ours(ut_vcq_wake_fd())) {
             usleep(CLOSED_CHECK_MS * 1000);
             timeout = 0;
         } else {
@@ -329,7 +329,7 @@ static int start_thread(void)
     /* delayed and held communications make progress without calls, as in the hardware */
     if (!ut_env_num(UT_ENV_PROGRESS_THREAD) && !ut_shuffle_is_on() && !ut_check_on)
         return 0;
-    background.epoll_fd = ut_fd_own(epoll_create1(EPOLL_CLOEXEC));
+    background.epoll_fd = ut_fd_open_ours(epoll_create1(EPOLL_CLOEXEC));
     int wake_fd = ut_vcq_wake_fd();
     if (background.epoll_fd < 0 || wake_fd < 0 || add_descriptor(wake_fd) != 0)
         return -errno;

@@ -138,7 +138,7 @@ static bool is_over(const struct timespec *end)
 static bool are_open(const struct pollfd fds[], nfds_t n)
 {
     for (nfds_t i = 0; i < n; i++)
-        if (!ut_fd_check_own(fds[i].fd))
+        if (!ut_fd_check_still_ours(fds[i].fd))
             return false;
     return true;
 }
@@ -180,7 +180,7 @@ static int take_eventfd(void)
 {
     int fd = __atomic_exchange_n(&spare_fd, -1, __ATOMIC_ACQUIRE);
 
-    return ut_fd_is_own(fd) ? fd : ut_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    return ut_fd_is_still_ours(fd) ? fd : ut_fd_open_ours(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 }
 
 static void give_eventfd(int fd)
@@ -188,7 +188,7 @@ static void give_eventfd(int fd)
     uint64_t count;
     int none = -1;
 
-    if (!ut_fd_check_own(fd))
+    if (!ut_fd_check_still_ours(fd))
         return;
     if (read(fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
         count = 0;

@@ -55,7 +55,7 @@ static void wake_watcher(struct sh_prov *p)
     const uint64_t one = 1;
 
     if (__atomic_exchange_n(&p->watching, 1, __ATOMIC_SEQ_CST) == 0 &&
-        ut_fd_check_own(p->event_fd) && write(p->event_fd, &one, sizeof(one)) < 0)
+        ut_fd_check_still_ours(p->event_fd) && write(p->event_fd, &one, sizeof(one)) < 0)
         return; /* the counter is full, so the eventfd is readable */
 }
 

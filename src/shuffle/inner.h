@@ -53,7 +53,7 @@ struct sh_op {
     struct prov_xfer xfer; /* flags, cookie etc. of all kinds */
     struct prov_atomic atomic;
     struct sh_piece piece[SH_MAX_PIECES];
-    uint8_t copy[PROV_COPY_MAX];
+    uint8_t copy[PROV_INLINE_MAX];
     uint32_t size; /* size of a send */
     uint64_t data[];
 };
@@ -90,7 +90,7 @@ struct sh_request {
     STAILQ_ENTRY(sh_request) next;
     struct sh_conn *conn;
     size_t size;
-    uint8_t hello[PROV_HELLO_MAX];
+    uint8_t hello[PROV_PRIVATE_DATA_MAX];
 };
 
 struct sh_ep {

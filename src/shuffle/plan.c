@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Decides which operations an operation waits for, its pieces, and their delays. The manual
- * promises order within a line of PROV_LINE bytes, so pieces end at line boundaries of the written
+ * promises order within a line of PROV_TOFU_LINE bytes, so pieces end at line boundaries of the written
  * memory.
  */
 #include "link/link.h"
@@ -47,7 +47,7 @@ void sh_bind(const struct sh_conn *conn, struct sh_op *op)
 /* The number of line boundaries between the first and the last byte. */
 static uint32_t draw_boundaries(uint64_t at, uint32_t length)
 {
-    return length ? (uint32_t)((at + length - 1) / PROV_LINE - at / PROV_LINE) : 0;
+    return length ? (uint32_t)((at + length - 1) / PROV_TOFU_LINE - at / PROV_TOFU_LINE) : 0;
 }
 
 /* Inserts an offset into the sorted list of cuts, unless the list has it. */
@@ -68,16 +68,16 @@ static void cut_pieces(const struct sh_conn *conn, struct sh_op *op)
 {
     uint64_t at = op->kind == SH_READ ? (uintptr_t)op->xfer.lcl : op->xfer.rmt;
     uint32_t max = draw_boundaries(at, op->xfer.length),
-             first = PROV_LINE - (uint32_t)(at % PROV_LINE);
+             first = PROV_TOFU_LINE - (uint32_t)(at % PROV_TOFU_LINE);
     uint32_t cuts[SH_MAX_PIECES] = {0};
     unsigned int n = 0;
     uint64_t wanted = sh_draw(conn->ep->id, conn->peer_id, op->number, SH_DRAW_CUTS);
 
     if (max > 0) /* the last line is a separate piece */
-        n = add_cut(cuts, n, first + (max - 1) * PROV_LINE);
+        n = add_cut(cuts, n, first + (max - 1) * PROV_TOFU_LINE);
     for (unsigned int k = 0; max > 0 && k < wanted % (SH_MAX_PIECES - 1); k++) {
         uint64_t drawn = sh_draw(conn->ep->id, conn->peer_id, op->number, SH_DRAW_CUT + k);
-        n = add_cut(cuts, n, first + (uint32_t)(drawn % max) * PROV_LINE);
+        n = add_cut(cuts, n, first + (uint32_t)(drawn % max) * PROV_TOFU_LINE);
     }
     op->num_pieces = (uint8_t)(n + 1);
     for (unsigned int k = 0; k <= n; k++) {

@@ -70,7 +70,7 @@ int sh_write(struct prov_conn *base, const struct prov_xfer *x)
     if (!op)
         return -EAGAIN;
     op->xfer = *x;
-    if (x->flags & PROV_COPY || copies_early(conn, op))
+    if (x->flags & PROV_INLINE || copies_early(conn, op))
         copy_source(op, x);
     return append_op(conn, op, op->copied ? PROV_SRC_FREE : 0);
 }

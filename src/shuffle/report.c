@@ -65,7 +65,7 @@ static void on_request(void *owner, struct prov *prov, struct prov_conn *inside,
                        const void *hello, size_t size)
 {
     struct sh_ep *ep = polled;
-    struct sh_request *r = size <= PROV_HELLO_MAX ? calloc(1, sizeof(*r)) : NULL;
+    struct sh_request *r = size <= PROV_PRIVATE_DATA_MAX ? calloc(1, sizeof(*r)) : NULL;
     struct sh_conn *conn = r ? sh_conn_new(ep, peer_id) : NULL;
 
     (void)owner;

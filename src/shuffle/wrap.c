@@ -258,7 +258,7 @@ static int prov_progress(struct prov *base)
     uint64_t count;
     int ms = p->inside->ops->progress(p->inside);
 
-    if (ut_fd_check_own(p->event_fd) && read(p->event_fd, &count, sizeof(count)) < 0)
+    if (ut_fd_check_still_ours(p->event_fd) && read(p->event_fd, &count, sizeof(count)) < 0)
         count = 0; /* no new event */
     __atomic_store_n(&p->watching, 0, __ATOMIC_SEQ_CST);
     int again = wake_those_due(p);
@@ -322,8 +322,8 @@ struct prov *ut_shuffle_wrap(struct prov *inside, void (*wake)(void *owner))
 
     if (!p)
         return NULL;
-    p->epoll_fd = ut_fd_own(epoll_create1(EPOLL_CLOEXEC));
-    p->event_fd = ut_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    p->epoll_fd = ut_fd_open_ours(epoll_create1(EPOLL_CLOEXEC));
+    p->event_fd = ut_fd_open_ours(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (p->epoll_fd < 0 || p->event_fd < 0 || add_descriptor(p->epoll_fd, p->event_fd) != 0 ||
         add_descriptor(p->epoll_fd, inside->ops->fd(inside)) != 0) {
         ut_fd_close(p->event_fd);

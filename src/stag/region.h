@@ -33,7 +33,7 @@ struct ut_region {
 
 static inline uint32_t ut_region_hash(const void *addr, size_t size, unsigned int access)
 {
-    uint64_t h = (uintptr_t)addr * UT_HASH_FACTOR ^ size * UT_HASH_OTHER ^ access;
+    uint64_t h = (uintptr_t)addr * UT_HASH_FACTOR ^ size * UT_HASH_FACTOR_2 ^ access;
 
     return (uint32_t)ut_hash_index(h, 24);
 }

@@ -15,9 +15,9 @@ uint64_t ut_stag_entry_check(const struct ut_stag_entry *e)
 {
     uint64_t h = e->base * UT_HASH_FACTOR;
 
-    h = (h ^ h >> 31 ^ e->size) * UT_HASH_OTHER;
+    h = (h ^ h >> 31 ^ e->size) * UT_HASH_FACTOR_2;
     h = (h ^ h >> 29 ^ ((uint64_t)e->rkey << 32 | e->info)) * UT_HASH_FACTOR;
-    return (h ^ h >> 31) * UT_HASH_OTHER;
+    return (h ^ h >> 31) * UT_HASH_FACTOR_2;
 }
 
 /* Peers may read the entry at any moment. The check field does not match a mix of old and new
@@ -42,7 +42,7 @@ static void *map_pages(size_t size)
 
 enum {
     CHUNK_BYTES = sizeof(struct ut_stag_entry) * UT_STAG_CHUNK * PROV_COUNT,
-    DIR_BYTES = sizeof(struct ut_stag_dir) * UT_STAG_CHUNKS * PROV_COUNT,
+    DIR_BYTES = sizeof(struct ut_stag_dir_entry) * UT_STAG_CHUNKS * PROV_COUNT,
 };
 
 /* The entry of an STag that peers read through this provider. */
@@ -64,7 +64,7 @@ static void publish_chunk(struct ut_stag_table *t, uint32_t chunk)
 
     none.check = ut_stag_entry_check(&none);
     for (int p = 0; p < PROV_COUNT; p++) {
-        struct ut_stag_dir *dir = &t->dir[p * UT_STAG_CHUNKS + chunk];
+        struct ut_stag_dir_entry *dir = &t->dir[p * UT_STAG_CHUNKS + chunk];
         struct ut_stag_entry *entries = entry_at(t, chunk * UT_STAG_CHUNK, p);
         if (!in_use(p))
             continue;
@@ -198,7 +198,7 @@ static utofu_stadd_t stadd_of(const struct ut_stag_table *t, uint32_t index,
     uint32_t stag = index < UT_STAG_CHUNK ? UT_STAG_RESERVED_BASE + 0x100 * t->cmp + index
                                           : UT_STAG_DYNAMIC_BASE + index - UT_STAG_CHUNK;
 
-    return ut_stadd_make(stag, l->generation, ut_stag_base_offset(index, (uintptr_t)l->base));
+    return ut_stadd_make(stag, l->generation, ut_stadd_offset_of_base(index, (uintptr_t)l->base));
 }
 
 static void publish_stag(struct ut_stag_table *t, uint32_t index)
@@ -234,7 +234,7 @@ enum ut_stag_result ut_stag_find(struct ut_stag_table *t, utofu_stadd_t stadd, u
     struct ut_stag_local *l = local_at(t, index);
     if (!l->region || l->generation != ut_stadd_generation(stadd))
         return UT_STAG_BAD_STADD;
-    uint64_t first = ut_stag_base_offset(index, (uintptr_t)l->base);
+    uint64_t first = ut_stadd_offset_of_base(index, (uintptr_t)l->base);
     uint64_t at = ut_stadd_offset(stadd) - first;
     if (at >= l->size && (at > l->size || length > 0))
         return UT_STAG_BAD_STADD;
@@ -277,7 +277,7 @@ struct ut_failure ut_stag_failure_cause(const struct ut_stag_table *t, utofu_sta
         l = &t->locals[index / UT_STAG_CHUNK][index % UT_STAG_CHUNK];
     if (!l || !l->region || l->generation != ut_stadd_generation(stadd))
         return (struct ut_failure){.cause = UT_CAUSE_NO_STAG};
-    return ut_region_failure_cause(ut_stag_base_offset(index, (uintptr_t)l->base), l->size,
+    return ut_region_failure_cause(ut_stadd_offset_of_base(index, (uintptr_t)l->base), l->size,
                                    l->writable, stadd, length, write);
 }
 

@@ -83,7 +83,7 @@ struct ut_stag_table {
     struct ut_stag_local *hot_local;
 
     /* peers read these: one copy per provider, contiguous */
-    struct ut_stag_dir *dir;
+    struct ut_stag_dir_entry *dir;
     struct ut_region *dir_region;
     struct ut_stag_entry *entries[UT_STAG_CHUNKS];
     struct ut_region *chunk_regions[UT_STAG_CHUNKS];
@@ -100,7 +100,7 @@ struct ut_stag_table {
 int ut_stag_table_create(unsigned int tni, unsigned int cmp, struct ut_stag_table **table);
 void ut_stag_table_destroy(struct ut_stag_table *table);
 /* The directory that peers read through this provider. */
-static inline const struct ut_stag_dir *ut_stag_dir_of(const struct ut_stag_table *table,
+static inline const struct ut_stag_dir_entry *ut_stag_dir_of(const struct ut_stag_table *table,
                                                        int provider)
 {
     return table->dir + provider * UT_STAG_CHUNKS;
@@ -141,7 +141,7 @@ static inline uint32_t ut_stag_index(uint32_t stag, unsigned int cmp)
 }
 
 /* The offset of a region's first byte within the STADDs of its STag. */
-static inline uint64_t ut_stag_base_offset(uint32_t index, uint64_t base)
+static inline uint64_t ut_stadd_offset_of_base(uint32_t index, uint64_t base)
 {
     return index < UT_STAG_CHUNK ? 0 : base & 0xffff;
 }

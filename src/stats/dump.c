@@ -71,7 +71,7 @@ static const char *rank_of(char *buf, utofu_vcq_id_t id)
     int64_t rank = -1;
 
     if (ut_vcq_id_unpack(id, &ident))
-        rank = ut_vcq_ident_is_user(&ident)
+        rank = ut_vcq_ident_is_of_program(&ident)
                    ? ut_peers_likely_rank(&ident, &certain)
                    : ut_peers_likely_local_rank(&ident.coords, ident.cq, &certain);
     return ut_dump_rank(buf, rank, certain);
@@ -203,7 +203,7 @@ static void dump_head(struct ut_vcq *vcq, bool locked)
                  (unsigned long long)vcq->id,
                  (unsigned long long)__atomic_load_n(&vcq->handle, __ATOMIC_RELAXED), vcq->tni,
                  vcq->ident.cq, vcq->ident.cmp,
-                 !ut_vcq_ident_is_user(&vcq->ident) ? "barrier"
+                 !ut_vcq_ident_is_of_program(&vcq->ident) ? "barrier"
                  : session                          ? "session"
                                                     : "free",
                  vcq->toq_tail - vcq->toq_head, vcq->toq_mask + 1, vcq->toq_tail - vcq->toq_exec,
@@ -267,7 +267,7 @@ static void dump_vcq(struct ut_vcq *vcq, void *arg)
             dump_oldest(vcq);
             for (const struct ut_link *l = vcq->all_links; l; l = l->all_next)
                 dump_link(l, ut_now_ms());
-            if (!ut_vcq_ident_is_user(&vcq->ident) && print_gates)
+            if (!ut_vcq_ident_is_of_program(&vcq->ident) && print_gates)
                 print_gates(vcq);
         }
     }
@@ -320,7 +320,7 @@ void ut_dump_on_signal(int number)
     uint64_t one = 1;
 
     (void)number;
-    if (!ut_process_forked() && ut_fd_is_own(dumper.wake_fd) &&
+    if (!ut_process_forked() && ut_fd_is_still_ours(dumper.wake_fd) &&
         write(dumper.wake_fd, &one, sizeof(one)) < 0)
         errno = saved; /* the thread is awake already */
     errno = saved;
@@ -341,7 +341,7 @@ static void *thread_main(void *arg)
 
 static int start_thread(void)
 {
-    dumper.wake_fd = ut_fd_own(eventfd(0, EFD_CLOEXEC));
+    dumper.wake_fd = ut_fd_open_ours(eventfd(0, EFD_CLOEXEC));
     if (dumper.wake_fd < 0)
         return -errno;
     return ut_thread_create("utofu-dump", thread_main, NULL, NULL);

@@ -101,7 +101,7 @@ static void *thread_main(void *arg)
     while (!__atomic_load_n(&reporter.end_wanted, __ATOMIC_ACQUIRE)) {
         uint64_t count;
         int due = poll(&fd, 1, ut_fd_timeout_ms(reporter.tracing ? FLUSH_EVERY_MS : -1));
-        if (!ut_fd_check_own(
+        if (!ut_fd_check_still_ours(
                 reporter.wake_fd)) /* without the descriptor, the thread checks at intervals */
             fd.fd = -1;
         else if (due > 0 && read(reporter.wake_fd, &count, sizeof(count)) < 0)
@@ -121,7 +121,7 @@ static void wake_thread(void)
 {
     uint64_t one = 1;
 
-    if (ut_fd_is_own(reporter.wake_fd) && write(reporter.wake_fd, &one, sizeof(one)) < 0)
+    if (ut_fd_is_still_ours(reporter.wake_fd) && write(reporter.wake_fd, &one, sizeof(one)) < 0)
         return; /* the counter is full, so the thread is about to wake up */
 }
 
@@ -171,7 +171,7 @@ static void at_exit(void)
 
 static int start_thread(void)
 {
-    reporter.wake_fd = ut_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    reporter.wake_fd = ut_fd_open_ours(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (reporter.wake_fd < 0)
         return -errno;
     int rc = ut_thread_create("utofu-watch", thread_main, NULL, &reporter.thread);
@@ -285,7 +285,7 @@ bool ut_stats_attach(struct ut_vcq *vcq)
     stats->track = __atomic_add_fetch(&reporter.num_tracks, 1, __ATOMIC_RELAXED);
     stats->starting = UT_NO_SLOT;
     stats->ops = calloc(vcq->toq_mask + 1ul, sizeof(*stats->ops));
-    bool internal = !ut_vcq_ident_is_user(&vcq->ident), ok = stats->ops != NULL;
+    bool internal = !ut_vcq_ident_is_of_program(&vcq->ident), ok = stats->ops != NULL;
     if (stats->session)
         ok &= (stats->credits = calloc(UT_STATS_CREDITS, sizeof(*stats->credits))) != NULL;
     if (internal)
@@ -325,7 +325,7 @@ static void find_rank(struct ut_stats_peer *p)
 
     if (p->rank >= 0 || !ut_vcq_id_unpack(p->id, &ident))
         return;
-    int rc = ut_vcq_ident_is_user(&ident)
+    int rc = ut_vcq_ident_is_of_program(&ident)
                  ? ut_peers_find_owner(&ident, &peer)
                  : ut_peers_find_local_rank(&ident.coords, ident.cq, &peer);
     if (rc == 0)
@@ -445,7 +445,7 @@ static void record_op(struct ut_vcq *vcq, const struct ut_slot *slot, bool unfin
     e->peer = link->peer;
     e->rank = link->stats ? link->stats->rank : -1;
     if (slot->msg_number && e->rc == 0)
-        e->flow = message_flow(vcq->session_number, link->peer_session, slot->msg_number);
+        e->flow = message_flow(vcq->incarnation, link->peer_incarnation, slot->msg_number);
 }
 
 void ut_stats_started(struct ut_vcq *vcq, const struct ut_slot *slot)
@@ -638,7 +638,7 @@ void ut_stats_arrival_ends(const struct ut_stats_arrival *a)
     e->peer = link->peer;
     e->rank = p->rank;
     if (a->flow)
-        e->flow = message_flow(link->peer_session, link->vcq->session_number, link->rx_number);
+        e->flow = message_flow(link->peer_incarnation, link->vcq->incarnation, link->rx_number);
 }
 
 void ut_stats_completion(struct ut_link *link)

@@ -177,7 +177,7 @@ static int connect_to(const struct ut_contact *to)
     union address a;
     socklen_t size = to_address(to->ip, to->port, &a), len = sizeof(int);
     int error = 0,
-        fd = ut_fd_own(socket(a.sa.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+        fd = ut_fd_open_ours(socket(a.sa.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 
     if (fd < 0)
         return -1;
@@ -298,7 +298,7 @@ static bool read_conn(struct conn *c)
 static bool are_open(const struct pollfd p[], nfds_t n)
 {
     for (nfds_t i = 0; i < n; i++)
-        if (!ut_fd_check_own(p[i].fd))
+        if (!ut_fd_check_still_ours(p[i].fd))
             return false;
     return true;
 }
@@ -325,7 +325,7 @@ static void serve_conns(int timeout_ms)
         drop_conn(&summary.conns[i]);
     }
     if (p[n + 1].revents) {
-        int fd = ut_fd_own(accept4(summary.listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
+        int fd = ut_fd_open_ours(accept4(summary.listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
         if (fd >= 0) {
             add_conn(fd, UNKNOWN);
             summary.last_event = ut_clock_ms();
@@ -449,7 +449,7 @@ void ut_summary_finish(uint64_t opened_at)
         return;
     summary.own = ut_record_own(summary.job, opened_at, &summary.own_size);
     __atomic_store_n(&summary.end_wanted, 1, __ATOMIC_RELEASE);
-    if (ut_fd_check_own(summary.wake_fd) && write(summary.wake_fd, &one, sizeof(one)) < 0)
+    if (ut_fd_check_still_ours(summary.wake_fd) && write(summary.wake_fd, &one, sizeof(one)) < 0)
         ut_debug("stats", "the thread of the summary is awake already");
     pthread_join(summary.thread, NULL); /* the thread checks end_wanted once in UT_FD_CHECK_MS */
     ut_fd_close(summary.listen_fd);
@@ -473,9 +473,9 @@ int ut_summary_open(const struct ut_job_info *job, const uint8_t ip[16], struct 
     summary.may_look_up = strcmp(job->launcher, "pmi1") != 0;
     memcpy(summary.mine.ip, ip ? ip : loopback, sizeof(summary.mine.ip));
     summary.record = ut_record_new(job->size);
-    summary.wake_fd = ut_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    summary.wake_fd = ut_fd_open_ours(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     summary.listen_fd =
-        ut_fd_own(socket(a.sa.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+        ut_fd_open_ours(socket(a.sa.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!summary.record || summary.wake_fd < 0 || summary.listen_fd < 0)
         goto fail;
     if (bind(summary.listen_fd, &a.sa, len) != 0 || listen(summary.listen_fd, 128) != 0 ||

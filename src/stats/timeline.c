@@ -111,7 +111,7 @@ void ut_trace_flush(struct ut_trace_buffer *buffer)
 static void write_text(void)
 {
     for (size_t done = 0; done < timeline.used && timeline.file >= 0;) {
-        ssize_t n = ut_fd_check_own(timeline.file)
+        ssize_t n = ut_fd_check_still_ours(timeline.file)
                         ? write(timeline.file, timeline.text + done, timeline.used - done)
                         : -1;
         if (n < 0 && errno == EINTR)
@@ -374,7 +374,7 @@ int ut_trace_open(const char *pattern, const struct ut_trace_job *job, uint64_t 
     int rc = ut_file_of_rank(pattern, timeline.rank, path);
     if (rc != 0)
         return rc;
-    timeline.file = ut_fd_mark(ut_file_create(path, why));
+    timeline.file = ut_fd_mark_ours(ut_file_create(path, why));
     if (timeline.file < 0)
         return timeline.file;
     timeline.text = malloc(TEXT_BYTES);

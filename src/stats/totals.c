@@ -90,7 +90,7 @@ static void print_vcq(FILE *out, const struct ut_stats *stats, uint32_t rank)
 {
     struct ut_stats_counts c = counts_of(stats);
 
-    if (!ut_vcq_ident_is_user(&stats->ident)) {
+    if (!ut_vcq_ident_is_of_program(&stats->ident)) {
         if (stats->gates)
             print_gates(out, stats, rank);
         return;
@@ -141,7 +141,7 @@ static void add_vcq_to_totals(uint64_t totals[UT_NUM_COUNTERS], const struct ut_
 {
     struct ut_stats_counts c = counts_of(stats);
 
-    if (!ut_vcq_ident_is_user(&stats->ident)) {
+    if (!ut_vcq_ident_is_of_program(&stats->ident)) {
         for (unsigned int i = 0; stats->gates && i < UT_NUM_GATES; i++)
             ut_counters_add(totals, stats->gates[i].counts.n, UT_COUNTS_GATE);
         return;

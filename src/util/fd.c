@@ -17,17 +17,17 @@ static bool marks_work = true; /* atomic; false: the kernel has no F_SETSIG */
 
 FILE *ut_fd_open_file(const char *path)
 {
-    ut_fd_reserve();
+    ut_fd_reserve_stdio();
     FILE *file = fopen(path, "re");
-    ut_fd_release();
+    ut_fd_release_stdio();
     return file;
 }
 
 DIR *ut_fd_open_folder(const char *path)
 {
-    ut_fd_reserve();
+    ut_fd_reserve_stdio();
     DIR *folder = opendir(path);
-    ut_fd_release();
+    ut_fd_release_stdio();
     return folder;
 }
 
@@ -102,7 +102,7 @@ static void watch_forks(void)
     pthread_atfork(before_fork, in_parent, in_child);
 }
 
-void ut_fd_reserve(void)
+void ut_fd_reserve_stdio(void)
 {
     int error = errno;
 
@@ -114,7 +114,7 @@ void ut_fd_reserve(void)
     errno = error;
 }
 
-void ut_fd_release(void)
+void ut_fd_release_stdio(void)
 {
     int error = errno;
 
@@ -125,12 +125,12 @@ void ut_fd_release(void)
     errno = error;
 }
 
-bool ut_fd_has_gaps(void)
+bool ut_fd_stdio_has_gaps(void)
 {
     return __atomic_load_n(&reserve.gaps, __ATOMIC_RELAXED);
 }
 
-int ut_fd_release_by(int fd)
+int ut_fd_release_stdio_and_move(int fd)
 {
     int high = fd, error = errno;
 
@@ -139,7 +139,7 @@ int ut_fd_release_by(int fd)
         error = errno;
         close(fd);
     }
-    ut_fd_release();
+    ut_fd_release_stdio();
     errno = error;
     return high;
 }
@@ -148,14 +148,14 @@ int ut_fd_release_by(int fd)
  * Marks
  */
 
-int ut_fd_mark(int fd)
+int ut_fd_mark_ours(int fd)
 {
     if (fd >= 0 && fcntl(fd, F_SETSIG, MARK) != 0)
         __atomic_store_n(&marks_work, false, __ATOMIC_RELAXED);
     return fd;
 }
 
-bool ut_fd_is_own(int fd)
+bool ut_fd_is_still_ours(int fd)
 {
     if (fd < NUM_STANDARD)
         return false;
@@ -165,7 +165,7 @@ bool ut_fd_is_own(int fd)
 
 void ut_fd_close(int fd)
 {
-    if (ut_fd_is_own(fd))
+    if (ut_fd_is_still_ours(fd))
         close(fd);
 }
 

@@ -6,9 +6,9 @@
 
 static bool closed; /* atomic */
 
-bool ut_fd_check_own(int fd)
+bool ut_fd_check_still_ours(int fd)
 {
-    if (ut_fd_is_own(fd))
+    if (ut_fd_is_still_ours(fd))
         return true;
     if (fd >= 0 && !__atomic_exchange_n(&closed, true, __ATOMIC_RELAXED))
         ut_error(

@@ -9,11 +9,11 @@
 
 #include <stdbool.h>
 
-/* Returns ut_fd_is_own(). If false, and fd is not negative, logs once that the program has closed
+/* Returns ut_fd_is_still_ours(). If false, and fd is not negative, logs once that the program has closed
  * descriptors. */
-bool ut_fd_check_own(int fd);
+bool ut_fd_check_still_ours(int fd);
 
-/* Has ut_fd_check_own() found a closed descriptor? */
+/* Has ut_fd_check_still_ours() found a closed descriptor? */
 bool ut_fd_were_closed(void);
 
 /* Interval at which a thread that sleeps on descriptors checks them, because nothing wakes it after

@@ -14,7 +14,7 @@ enum { ALWAYS = O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC };
 
 int ut_file_open(int folder, const char *path)
 {
-    int fd = ut_fd_high(openat(folder, path, O_RDONLY | ALWAYS));
+    int fd = ut_fd_above_stdio(openat(folder, path, O_RDONLY | ALWAYS));
 
     return fd < 0 ? -errno : fd;
 }
@@ -61,7 +61,7 @@ int ut_file_check_private(int fd, uid_t owner, char why[UT_FILE_WHY])
 /* Truncates an existing file, if it is a regular file of this user. */
 static int empty_old(const char *path, char why[UT_FILE_WHY])
 {
-    int fd = ut_fd_high(open(path, O_WRONLY | ALWAYS)), rc;
+    int fd = ut_fd_above_stdio(open(path, O_WRONLY | ALWAYS)), rc;
 
     if (fd < 0) {
         rc = -errno;
@@ -85,7 +85,7 @@ static int empty_old(const char *path, char why[UT_FILE_WHY])
 
 int ut_file_create(const char *path, char why[UT_FILE_WHY])
 {
-    int fd = ut_fd_high(open(path, O_WRONLY | O_CREAT | O_EXCL | ALWAYS, 0666)), rc = -errno;
+    int fd = ut_fd_above_stdio(open(path, O_WRONLY | O_CREAT | O_EXCL | ALWAYS, 0666)), rc = -errno;
 
     if (fd >= 0)
         return fd;
@@ -108,15 +108,15 @@ static bool is_link_of_ours(const char *path)
 /* With O_CREAT and O_EXCL, open() does not follow a link. */
 int ut_file_open_output(const char *path, int flags, bool *made)
 {
-    int fd = ut_fd_high(open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0666));
+    int fd = ut_fd_above_stdio(open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0666));
 
     if (made)
         *made = fd >= 0;
     flags |= O_WRONLY | O_CLOEXEC | O_NOCTTY;
     if (fd < 0 && errno == EEXIST)
-        fd = ut_fd_high(open(path, flags | O_NOFOLLOW));
+        fd = ut_fd_above_stdio(open(path, flags | O_NOFOLLOW));
     if (fd < 0 && errno == ELOOP && is_link_of_ours(path))
-        fd = ut_fd_high(open(path, flags | O_CREAT, 0666));
+        fd = ut_fd_above_stdio(open(path, flags | O_CREAT, 0666));
     return fd < 0 ? -errno : fd;
 }
 

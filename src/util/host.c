@@ -19,7 +19,7 @@ static uint32_t namespace_number(const char *path)
 /* Returns the number of bytes read, or -errno. */
 static int read_boot_id(char *buf, size_t size)
 {
-    int fd = ut_fd_high(open(UT_HOST_BOOT_ID, O_RDONLY | O_CLOEXEC));
+    int fd = ut_fd_above_stdio(open(UT_HOST_BOOT_ID, O_RDONLY | O_CLOEXEC));
     ssize_t n = fd < 0 ? -1 : read(fd, buf, size);
     int rc = n < 0 ? -errno : (int)n;
 

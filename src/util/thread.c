@@ -172,10 +172,10 @@ int ut_thread_create(const char *name, void *(*body)(void *), void *arg, pthread
         free(start);
         return -rc;
     }
-    ut_fd_reserve(); /* the C library opens a file in /proc */
+    ut_fd_reserve_stdio(); /* the C library opens a file in /proc */
     if (name)
         pthread_setname_np(created, name);
-    ut_fd_release();
+    ut_fd_release_stdio();
     if (thread)
         *thread = created;
     else

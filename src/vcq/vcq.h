@@ -234,7 +234,7 @@ struct ut_vcq {
     unsigned long flags;
     struct ut_vcq_ident ident;
     utofu_vcq_id_t id;
-    uint64_t session_number; /* a random number that distinguishes this VCQ from an earlier one with
+    uint64_t incarnation; /* a random number that distinguishes this VCQ from an earlier one with
                               * the same id */
     uint32_t mrq_entries;
     uint32_t *mrq_most; /* for a counted VCQ: maximum number of used entries */

@@ -15,7 +15,7 @@ static void end_waiter(struct ut_waiter *waiter)
     uint64_t one = 1;
 
     __atomic_store_n(&waiter->ended, true, __ATOMIC_RELEASE);
-    if (ut_fd_check_own(waiter->fd) && write(waiter->fd, &one, sizeof(one)) < 0)
+    if (ut_fd_check_still_ours(waiter->fd) && write(waiter->fd, &one, sizeof(one)) < 0)
         return; /* the eventfd is already readable */
 }
 
@@ -80,7 +80,7 @@ int ut_vcq_wake_fd(void)
 
     if (fd >= 0)
         return fd;
-    fd = ut_fd_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    fd = ut_fd_open_ours(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (fd < 0 || __atomic_compare_exchange_n(&ut_vcq_thread.wake_fd, &none, fd, false,
                                               __ATOMIC_RELAXED, __ATOMIC_RELAXED))
         return fd;
@@ -93,7 +93,7 @@ void ut_vcq_wake_thread(void)
     int fd = __atomic_load_n(&ut_vcq_thread.wake_fd, __ATOMIC_RELAXED);
     uint64_t one = 1;
 
-    if (ut_fd_check_own(fd) && write(fd, &one, sizeof(one)) < 0)
+    if (ut_fd_check_still_ours(fd) && write(fd, &one, sizeof(one)) < 0)
         return; /* the eventfd is already readable: the thread is about to run */
 }
 

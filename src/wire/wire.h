@@ -19,13 +19,13 @@ enum {
     UT_ADDRESS_RECORD_MAGIC = 0x5554,
 };
 
-/* The hello: 32 bytes, PROV_HELLO_MAX. */
+/* The hello: 32 bytes, PROV_PRIVATE_DATA_MAX. */
 struct ut_hello {
     uint8_t version;
     uint8_t armw_mode; /* UT_ARMW_CPU or UT_ARMW_NIC */
     uint16_t serial;   /* number of times that the link was up, with this one if accepting */
     uint32_t dir_rkey; /* of the STag directory that the sender's VCQ has for this provider */
-    uint64_t dir_addr; /* address of an array of struct ut_stag_dir */
+    uint64_t dir_addr; /* address of an array of struct ut_stag_dir_entry */
     uint64_t rx_count; /* number of messages and immediates that this VCQ and earlier VCQs with its
                           id received from the other side */
     uint64_t session;  /* random: differs from that of an earlier VCQ with the same id */
@@ -36,12 +36,12 @@ _Static_assert(sizeof(struct ut_hello) == 32, "fits every provider's hello");
  * The STag table of a VCQ, which peers read: a directory of chunks, and chunks of entries. Each
  * provider has its own table, so the layout does not depend on the number of providers.
  */
-struct ut_stag_dir {
+struct ut_stag_dir_entry {
     uint64_t addr; /* address of the chunk, an array of struct ut_stag_entry; 0: no chunk */
     uint32_t rkey;
     uint32_t zero;
 };
-_Static_assert(sizeof(struct ut_stag_dir) == 16, "no padding");
+_Static_assert(sizeof(struct ut_stag_dir_entry) == 16, "no padding");
 
 struct ut_stag_entry {
     uint64_t base;

@@ -25,7 +25,7 @@ static uint8_t policy;
 static void on_up(void *ctx, const void *hello, size_t size)
 {
     (void)ctx;
-    if (size > PROV_HELLO_MAX)
+    if (size > PROV_PRIVATE_DATA_MAX)
         abort();
     fake_sum(hello, size);
 }
@@ -42,7 +42,7 @@ static void on_down(void *ctx, enum prov_reason reason)
 static void on_request(void *owner, struct prov *of, struct prov_conn *conn, uint64_t id,
                        const void *hello, size_t size)
 {
-    uint8_t mine[PROV_HELLO_MAX] = {0};
+    uint8_t mine[PROV_PRIVATE_DATA_MAX] = {0};
     int i = 0;
 
     (void)owner, (void)of, (void)id;
@@ -127,7 +127,7 @@ static void take_note(struct fuzz_input *in, uint8_t how)
     if (how & 8) {
         note.kind = (uint8_t)(1 + note.kind % FP_PONG);
         note.to_id = ENDPOINT;
-        note.hello_size %= PROV_HELLO_MAX + 1;
+        note.hello_size %= PROV_PRIVATE_DATA_MAX + 1;
         note.name_size = 1 + note.name_size % FP_NAME_MAX;
         if (conn && note.kind != FP_CONN_REQUEST) {
             note.to_conn = note.kind == FP_PONG ? conn->peer->last_ping : conn->id;
@@ -207,7 +207,7 @@ static void post_one(struct fuzz_input *in, uint8_t how)
                           .rmt = 4096 + fuzz_byte(in),
                           .rkey = 1 + (how >> 3 & 1),
                           .length = length,
-                          .flags = how >> 4 & 1 ? PROV_SIGNAL | PROV_NOTIFY : PROV_STRONG};
+                          .flags = how >> 4 & 1 ? PROV_SIGNAL | PROV_NOTIFY : PROV_STRONG_ORDER};
 
     if (!conn)
         return;

@@ -27,7 +27,7 @@ static void set_up(void)
         utofu_reg_mem(hdl, memory, sizeof(memory), 0, &stadd))
         abort();
     struct ut_vcq *vcq = ut_vcq_enter(hdl);
-    key = vcq->session_number;
+    key = vcq->incarnation;
     ut_vcq_leave(vcq);
 }
 

@@ -22,7 +22,7 @@ static uint8_t policy; /* how requests are answered */
 static void on_up(void *ctx, const void *hello, size_t size)
 {
     (void)ctx, (void)hello;
-    if (size > PROV_HELLO_MAX)
+    if (size > PROV_PRIVATE_DATA_MAX)
         abort();
 }
 
@@ -46,11 +46,11 @@ static struct prov_conn **free_place(void)
 static void on_request(void *owner, struct prov *of, struct prov_conn *conn, uint64_t id,
                        const void *hello, size_t size)
 {
-    uint8_t mine[PROV_HELLO_MAX] = {0};
+    uint8_t mine[PROV_PRIVATE_DATA_MAX] = {0};
     struct prov_conn **place = free_place();
 
     (void)owner, (void)of, (void)id, (void)hello;
-    if (size > PROV_HELLO_MAX)
+    if (size > PROV_PRIVATE_DATA_MAX)
         abort();
     if (!place || (policy & 1)) {
         vp_reject(conn);

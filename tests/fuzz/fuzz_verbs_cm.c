@@ -150,7 +150,7 @@ static void say(struct fuzz_input *in)
 
 static void connect_out(struct fuzz_input *in, uint8_t how)
 {
-    uint8_t address[PROV_ADDR_MAX], hello[PROV_HELLO_MAX] = {0};
+    uint8_t address[PROV_ADDR_MAX], hello[PROV_PRIVATE_DATA_MAX] = {0};
     struct prov_conn **place = free_place();
 
     if (!place)

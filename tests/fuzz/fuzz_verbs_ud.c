@@ -158,7 +158,7 @@ static void arrive(struct fuzz_input *in, uint8_t how)
 /* Connects to one of the peers, whose address has the layout of this process's own. */
 static void connect_out(uint8_t how)
 {
-    uint8_t address[PROV_ADDR_MAX], hello[PROV_HELLO_MAX] = {0};
+    uint8_t address[PROV_ADDR_MAX], hello[PROV_PRIVATE_DATA_MAX] = {0};
     struct vp_port *port = &prov->ports[0];
     struct prov_conn **place = free_place();
     struct vp_ud_addr own = port->at;

@@ -49,14 +49,14 @@ static bool down[2];
  * The kernel
  */
 
-bool __wrap_ut_fd_check_own(int fd);
-bool __wrap_ut_fd_check_own(int fd)
+bool __wrap_ut_fd_check_still_ours(int fd);
+bool __wrap_ut_fd_check_still_ours(int fd)
 {
     return fd >= 0;
 }
 
-bool __wrap_ut_fd_is_own(int fd);
-bool __wrap_ut_fd_is_own(int fd)
+bool __wrap_ut_fd_is_still_ours(int fd);
+bool __wrap_ut_fd_is_still_ours(int fd)
 {
     return fd >= 0;
 }
@@ -198,7 +198,7 @@ static void make_endpoint(uint64_t head)
         sending[i].ep = &ep;
         sending[i].peer = &peers[i];
         sending[i].ring = ring;
-        sending[i].rmt_name = i;
+        sending[i].rmt_conn_id = i;
         sending[i].state = SP_CONN_UP;
         sending[i].rmt_entry = &entry->state;
         sending[i].rmt_state = 1;

@@ -16,11 +16,11 @@
 #include "../../provider/common/atomic_width.c"
 #include "../harness/check.h"
 
-enum { STORED = 2000000, COPIED = 50000, LINES = 2 * PROV_LINE };
+enum { STORED = 2000000, COPIED = 50000, LINES = 2 * PROV_TOFU_LINE };
 enum how { BY_STORES, BY_ATTACHING, BY_BOUNCING };
 static const char *const names[] = {"stores", "process_vm_writev", "preadv"};
 
-static _Alignas(PROV_LINE) uint8_t place[LINES];
+static _Alignas(PROV_TOFU_LINE) uint8_t place[LINES];
 static struct prov_bounce bounce;
 static bool done;
 
@@ -115,9 +115,9 @@ static void check_pieces(enum how how, unsigned int width)
 /* The last word of a line is stored last, and no word is seen in part. */
 static void check_lines(void)
 {
-    watch(BY_STORES, 0, LINES, PROV_LINE - 4, PROV_LINE - 12, true);
-    watch(BY_STORES, 0, LINES, PROV_LINE - 4, 4, true);
-    watch(BY_STORES, 0, LINES, LINES - 4, PROV_LINE + 4, true);
+    watch(BY_STORES, 0, LINES, PROV_TOFU_LINE - 4, PROV_TOFU_LINE - 12, true);
+    watch(BY_STORES, 0, LINES, PROV_TOFU_LINE - 4, 4, true);
+    watch(BY_STORES, 0, LINES, LINES - 4, PROV_TOFU_LINE + 4, true);
 }
 
 int main(void)

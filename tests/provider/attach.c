@@ -20,7 +20,7 @@ static ssize_t watched_read(pid_t pid, const struct iovec *lcl, unsigned long nu
 #undef process_vm_readv
 #include "../harness/check.h"
 
-enum { LONGEST = 1 << 19, MOST_PIECES = LONGEST / PROV_LINE + 64 };
+enum { LONGEST = 1 << 19, MOST_PIECES = LONGEST / PROV_TOFU_LINE + 64 };
 static size_t pieces[MOST_PIECES]; /* lengths, in the order of the copy */
 static unsigned int num_pieces;
 
@@ -49,7 +49,7 @@ static ssize_t watched_read(pid_t pid, const struct iovec *lcl, unsigned long nu
 /* Start of the last naturally aligned 1, 2, 4 or 8 bytes copied to a line. */
 static uintptr_t last_word(uintptr_t at, uintptr_t end)
 {
-    uintptr_t line_end = (at | (PROV_LINE - 1)) + 1;
+    uintptr_t line_end = (at | (PROV_TOFU_LINE - 1)) + 1;
     uintptr_t last = line_end < end ? line_end : end;
     size_t word = last & -last;
 
@@ -66,7 +66,7 @@ static void check_pieces(uintptr_t to, size_t size)
         uintptr_t next = at + pieces[i];
         bool whole = __builtin_popcountll(pieces[i]) == 1 && at % pieces[i] == 0 &&
                      pieces[i] <= prov_atomic_widths.kernel;
-        for (uintptr_t line = at; line < next; line = (line | (PROV_LINE - 1)) + 1)
+        for (uintptr_t line = at; line < next; line = (line | (PROV_TOFU_LINE - 1)) + 1)
             CHECK(whole || line >= last_word(line, end) || next <= last_word(line, end));
         at = next;
     }
@@ -104,7 +104,7 @@ static void check_noticed(uint8_t *line)
     CHECK(prov_cma_read(getpid(), line, (uintptr_t)from, LONGEST, true) == 0);
     CHECK(num_pieces == 6);
     for (unsigned int i = 0; i < num_pieces; i += 3)
-        CHECK(pieces[i] == LONGEST - PROV_LINE && pieces[i + 2] == PROV_WORD);
+        CHECK(pieces[i] == LONGEST - PROV_TOFU_LINE && pieces[i + 2] == PROV_WORD);
 }
 
 static void check_memory_that_is_not_there(size_t page)
@@ -140,7 +140,7 @@ static void check_process_that_is_gone(void)
 
 int main(void)
 {
-    static _Alignas(PROV_LINE) uint8_t target[LONGEST + 3 * PROV_LINE];
+    static _Alignas(PROV_TOFU_LINE) uint8_t target[LONGEST + 3 * PROV_TOFU_LINE];
     char byte;
     struct iovec here = {&byte, 1};
 
@@ -152,19 +152,19 @@ int main(void)
     for (prov_atomic_widths.kernel = PROV_WORD; prov_atomic_widths.kernel <= PROV_MAX_ATOMIC_WIDTH;
          prov_atomic_widths.kernel *= 2) {
         for (size_t size = 1; size <= 64; size++)
-            for (size_t at = 1; at <= PROV_LINE; at++)
+            for (size_t at = 1; at <= PROV_TOFU_LINE; at++)
                 check_copies(target + at, size);
         for (size_t size = 65; size <= 1024; size++)
-            check_copies(target + PROV_LINE + (size_t)rand() % PROV_LINE, size);
+            check_copies(target + PROV_TOFU_LINE + (size_t)rand() % PROV_TOFU_LINE, size);
         for (size_t size = 2048; size <= LONGEST; size *= 2) /* more pieces than one call takes */
-            check_copies(target + PROV_LINE + (size_t)rand() % PROV_LINE,
+            check_copies(target + PROV_TOFU_LINE + (size_t)rand() % PROV_TOFU_LINE,
                          size - (size_t)rand() % 64);
-        check_copies(target + PROV_LINE + PROV_MAX_ATOMIC_WIDTH, PROV_MAX_ATOMIC_WIDTH);
+        check_copies(target + PROV_TOFU_LINE + PROV_MAX_ATOMIC_WIDTH, PROV_MAX_ATOMIC_WIDTH);
         CHECK(num_pieces == (prov_atomic_widths.kernel == 8
                                  ? 2
                                  : PROV_MAX_ATOMIC_WIDTH / prov_atomic_widths.kernel));
     }
-    check_noticed(target + PROV_LINE);
+    check_noticed(target + PROV_TOFU_LINE);
     check_memory_that_is_not_there((size_t)sysconf(_SC_PAGESIZE));
     check_process_that_is_gone();
     return 0;

@@ -47,7 +47,7 @@ static void check_order(const uint8_t *to, size_t size)
     const uint8_t *end = to + size;
 
     for (const uint8_t *at = to; at < end; at++) {
-        uintptr_t next_line = ((uintptr_t)at | (PROV_LINE - 1)) + 1;
+        uintptr_t next_line = ((uintptr_t)at | (PROV_TOFU_LINE - 1)) + 1;
         const uint8_t *last = next_line < (uintptr_t)end ? (const uint8_t *)next_line : end;
         size_t word = (uintptr_t)last & -(uintptr_t)last;
         word = word > 8 ? 8 : word;
@@ -95,7 +95,7 @@ static void check_memory_that_is_not_there(struct prov_bounce *b, size_t page)
 
 int main(void)
 {
-    static _Alignas(PROV_LINE) uint8_t target[PROV_BOUNCE_MAX + 3 * PROV_LINE];
+    static _Alignas(PROV_TOFU_LINE) uint8_t target[PROV_BOUNCE_MAX + 3 * PROV_TOFU_LINE];
     struct prov_bounce b;
 
     CHECK(prov_bounce_open(&b) == 0);
@@ -103,11 +103,11 @@ int main(void)
     for (prov_atomic_widths.kernel = PROV_WORD; prov_atomic_widths.kernel <= PROV_MAX_ATOMIC_WIDTH;
          prov_atomic_widths.kernel *= 2) {
         for (size_t size = 1; size <= 600; size++)
-            check_copy(&b, target + PROV_LINE + (size_t)rand() % PROV_LINE, size);
-        for (size_t at = 0; at < PROV_LINE; at++) {
-            check_copy(&b, target + PROV_LINE + at, 8);
-            check_copy(&b, target + PROV_LINE + at, 24);
-            check_copy(&b, target + PROV_LINE + at, PROV_BOUNCE_MAX);
+            check_copy(&b, target + PROV_TOFU_LINE + (size_t)rand() % PROV_TOFU_LINE, size);
+        for (size_t at = 0; at < PROV_TOFU_LINE; at++) {
+            check_copy(&b, target + PROV_TOFU_LINE + at, 8);
+            check_copy(&b, target + PROV_TOFU_LINE + at, 24);
+            check_copy(&b, target + PROV_TOFU_LINE + at, PROV_BOUNCE_MAX);
         }
     }
     check_memory_that_is_not_there(&b, (size_t)sysconf(_SC_PAGESIZE));

@@ -183,18 +183,18 @@ static void writes_of_all_sizes_arrive(void)
 static void copied_writes_need_no_registration(void)
 {
     struct end *end = end_open(id_of(rank, 0));
-    struct memory m = memory_new(PROV_COPY_MAX * 100, RW);
+    struct memory m = memory_new(PROV_INLINE_MAX * 100, RW);
 
     memory_publish(&m, 0);
     struct link *link = pair_up(end, id_of(!rank, 0));
     struct remote r = memory_of(!rank, 0);
-    for (uint32_t n = 0; n <= PROV_COPY_MAX && rank == 0; n++) {
-        uint8_t source[PROV_COPY_MAX];
+    for (uint32_t n = 0; n <= PROV_INLINE_MAX && rank == 0; n++) {
+        uint8_t source[PROV_INLINE_MAX];
         struct prov_xfer x = {.lcl = source,
-                              .rmt = r.addr + n * PROV_COPY_MAX,
+                              .rmt = r.addr + n * PROV_INLINE_MAX,
                               .rkey = r.rkey,
                               .length = n,
-                              .flags = PROV_COPY | PROV_SIGNAL};
+                              .flags = PROV_INLINE | PROV_SIGNAL};
         fill(source, n, n);
         int rc = post_xfer(link, true, &x);
         CHECK(rc >= 0 && (rc & PROV_SRC_FREE), "%d", rc);
@@ -203,8 +203,8 @@ static void copied_writes_need_no_registration(void)
     if (rank == 0)
         settle(link);
     barrier();
-    for (uint32_t n = 0; n <= PROV_COPY_MAX && rank == 1; n++)
-        CHECK(is_filled(m.bytes + n * PROV_COPY_MAX, n, n), "size %u", n);
+    for (uint32_t n = 0; n <= PROV_INLINE_MAX && rank == 1; n++)
+        CHECK(is_filled(m.bytes + n * PROV_INLINE_MAX, n, n), "size %u", n);
 }
 
 static void reads_of_all_sizes_bring_the_data(void)
@@ -268,13 +268,13 @@ static void look_at_last_words(unsigned int flags)
 
 static void last_word_lands_last(void)
 {
-    look_at_last_words(PROV_STRONG);
+    look_at_last_words(PROV_STRONG_ORDER);
 }
 
 /* The notice arrives behind the data; the data are also ordered among themselves. */
 static void strong_notice_has_all_of_its_data(void)
 {
-    look_at_last_words(PROV_STRONG | PROV_NOTIFY);
+    look_at_last_words(PROV_STRONG_ORDER | PROV_NOTIFY);
 }
 
 static void set_words(const struct memory *m, size_t num, uint64_t value)
@@ -289,14 +289,14 @@ enum { STRONG_MAX = 8192, STRONG_BEFORE = 3 };
 static void write_then_strong(struct link *link, struct memory *m, struct remote r, uint64_t round,
                               uint32_t n, size_t flag)
 {
-    static const uint32_t kinds[] = {0, PROV_NOTIFY, PROV_STRONG, PROV_UNSIGNALLED};
+    static const uint32_t kinds[] = {0, PROV_NOTIFY, PROV_STRONG_ORDER, PROV_UNSIGNALLED};
     uint32_t bytes = round % 2 ? 8 : 600;
 
     set_words(m, STRONG_MAX / 8, round);
     for (uint32_t k = 0; k < STRONG_BEFORE; k++)
         CHECK(post_write(link, m, 0, r.addr + k * STRONG_MAX, r.rkey, n, kinds[(round + k) % 4],
                          0) >= 0);
-    CHECK(post_write(link, m, 0, r.addr + 8 * (flag + 1) - bytes, r.rkey, bytes, PROV_STRONG, 0) >=
+    CHECK(post_write(link, m, 0, r.addr + 8 * (flag + 1) - bytes, r.rkey, bytes, PROV_STRONG_ORDER, 0) >=
           0);
     settle(link);
     pump_until(cell(0) == round);
@@ -347,17 +347,17 @@ static uint32_t check_lines(const uint64_t *words, uint32_t first, uint32_t end,
     return missing;
 }
 
-/* Without PROV_STRONG the last word lands last within a line, wherever the write begins. */
+/* Without PROV_STRONG_ORDER the last word lands last within a line, wherever the write begins. */
 static void last_word_of_a_line_is_its_last(void)
 {
-    enum { MAX = 16384, LINE = PROV_LINE / 8 };
+    enum { MAX = 16384, LINE = PROV_TOFU_LINE / 8 };
     struct end *end = end_open(id_of(rank, 0));
     struct memory m = memory_new(2 * MAX, RW);
     const uint64_t *words = (const uint64_t *)m.bytes;
     struct prov_caps caps;
 
     ops->caps(prov, 0, &caps);
-    CHECK(caps.line >= 8 && PROV_LINE % caps.line == 0, "%u", caps.line);
+    CHECK(caps.line >= 8 && PROV_TOFU_LINE % caps.line == 0, "%u", caps.line);
     memory_publish(&m, 0);
     struct link *link = pair_up(end, id_of(!rank, 0));
     struct remote r = memory_of(!rank, 0);
@@ -365,7 +365,7 @@ static void last_word_of_a_line_is_its_last(void)
         uint32_t first = (uint32_t)(i * 7 % (2 * LINE)), lines = 3 + (uint32_t)(i % 50);
         if (rank == 0) {
             set_words(&m, MAX / 8, i);
-            CHECK(post_write(link, &m, 0, r.addr + 8 * first, r.rkey, PROV_LINE * lines - 8 * first,
+            CHECK(post_write(link, &m, 0, r.addr + 8 * first, r.rkey, PROV_TOFU_LINE * lines - 8 * first,
                              0, 0) >= 0);
             settle(link);
             pump_until(cell(0) == i);
@@ -395,7 +395,7 @@ static void last_word_of_a_strong_read_lands_last(void)
     for (uint32_t i = 0; i < 200 && rank == 0; i++) {
         uint32_t n = 8 * (1 + i * 997 % (MAX / 8));
         set_words(&m, MAX / 8, 0);
-        CHECK(post_read(link, &m, MAX - n, r.addr, r.rkey, n, PROV_STRONG) >= 0);
+        CHECK(post_read(link, &m, MAX - n, r.addr, r.rkey, n, PROV_STRONG_ORDER) >= 0);
         while (__atomic_load_n(&words[MAX / 8 - 1], __ATOMIC_ACQUIRE) != 1)
             pump();
         for (uint32_t w = (MAX - n) / 8; w < MAX / 8; w++)
@@ -506,7 +506,7 @@ static void messages_of_all_sizes_come_in_order_behind_data(void)
         bool is_long = i % 8 == 0; /* what it writes beyond the word is there already */
         memcpy(m.bytes + at, &i, 4);
         CHECK(post_write(link, &m, at, r.addr + at, r.rkey, is_long ? 8192 - at : 4,
-                         is_long ? PROV_STRONG : 0, 0) >= 0);
+                         is_long ? PROV_STRONG_ORDER : 0, 0) >= 0);
         fill(message, n, i);
         CHECK(post_send(link, message, n, i % 64 ? 0 : PROV_SIGNAL) >= 0);
         memset(message, 0xee, n);
@@ -645,7 +645,7 @@ static void unsignalled_batches_complete_together(void)
             CHECK(post_write(link, &m, 0, r.addr + 4096, r.rkey, length,
                              PROV_UNSIGNALLED | (below(16) ? 0 : PROV_SIGNAL) |
                                  (below(8) ? 0 : PROV_MORE) | (below(8) ? 0 : PROV_NOTIFY) |
-                                 (below(8) ? 0 : PROV_LANDED),
+                                 (below(8) ? 0 : PROV_DELIVERY_COMPLETE),
                              (uint32_t)i) >= 0);
         switch (below(4)) {
         case 0:
@@ -1199,7 +1199,7 @@ static void thousands_of_regions_are_told_apart(void)
                                   .length = 4,
                                   .rkey = rkey,
                                   .rmt = cell(2) + 64 * i,
-                                  .flags = PROV_COPY};
+                                  .flags = PROV_INLINE};
             CHECK(post_xfer(link, true, &x) >= 0);
         }
         settle(link);

@@ -197,7 +197,7 @@ struct link *link_find(struct end *end, uint64_t peer_id)
 
 static void make_hello(struct end *end, uint64_t peer_id, uint8_t *hello)
 {
-    fill(hello, PROV_HELLO_MAX, end->id * 1000 + peer_id);
+    fill(hello, PROV_PRIVATE_DATA_MAX, end->id * 1000 + peer_id);
 }
 
 /* When both ends ask at once the request of the smaller id counts. */
@@ -206,11 +206,11 @@ static void on_request(void *owner, struct prov *asked, struct prov_conn *conn, 
 {
     struct end *end = owner;
     struct link *asking = peer_id == end->id ? NULL : link_find(end, peer_id);
-    uint8_t mine[PROV_HELLO_MAX];
+    uint8_t mine[PROV_PRIVATE_DATA_MAX];
 
     end->num_requests++;
     CHECK(asked == prov);
-    CHECK(hello_size == PROV_HELLO_MAX && is_filled(hello, hello_size, peer_id * 1000 + end->id));
+    CHECK(hello_size == PROV_PRIVATE_DATA_MAX && is_filled(hello, hello_size, peer_id * 1000 + end->id));
     if (end->policy == REJECT || (asking && !asking->up && end->id < peer_id)) {
         ops->reject(conn);
         return;
@@ -237,7 +237,7 @@ static void on_up(void *ctx, const void *hello, size_t hello_size)
     struct link *link = ctx;
 
     CHECK(!link->up && !link->down);
-    CHECK(hello_size == PROV_HELLO_MAX &&
+    CHECK(hello_size == PROV_PRIVATE_DATA_MAX &&
           is_filled(hello, hello_size, link->peer_id * 1000 + link->end->id));
     if (link->accepted)
         CHECK(link->hello_size == hello_size && memcmp(link->hello, hello, hello_size) == 0);
@@ -301,7 +301,7 @@ void end_close(struct end *end)
 struct link *link_ask(struct end *end, int to, uint64_t peer_id)
 {
     struct link *link = link_new(end, peer_id);
-    uint8_t hello[PROV_HELLO_MAX];
+    uint8_t hello[PROV_PRIVATE_DATA_MAX];
 
     make_hello(end, peer_id, hello);
     int rc = ops->connect(end->ep, world->addr[to], world->addr_size[to], 0, peer_id, hello,

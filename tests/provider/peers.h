@@ -38,7 +38,7 @@ struct link {
     uint64_t peer_id;
     bool up, down, accepted;
     enum prov_reason reason;
-    uint8_t hello[PROV_HELLO_MAX];
+    uint8_t hello[PROV_PRIVATE_DATA_MAX];
     size_t hello_size;
     uint64_t posted;              /* cookie of the last operation */
     uint64_t outstanding;         /* operations that will still be reported */

@@ -72,7 +72,7 @@ int main(void)
     CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, fds) == 0);
     prov.timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK);
     LIST_INSERT_HEAD(&prov.peers, &peer, next);
-    peer.fd = ut_fd_mark(fds[0]);
+    peer.fd = ut_fd_mark_ours(fds[0]);
     check(&peer, fds[1], ENOMEM, true);
     check(&peer, fds[1], ENOBUFS, true);
     check(&peer, fds[1], EAGAIN, false); /* the other process has notes to read */

@@ -89,7 +89,7 @@ static void exercise(struct vt_conn *c, uint64_t rmt, uint32_t rkey)
                            .rmt = rmt + 512,
                            .length = 8,
                            .rkey = rkey,
-                           .flags = PROV_COPY | PROV_FENCE | PROV_MORE,
+                           .flags = PROV_INLINE | PROV_FENCE | PROV_MORE,
                            .cookie = cookie++};
     CHECK(vt_write(c, &x) & PROV_SRC_FREE);
     x = (struct prov_xfer){.flags = PROV_NOTIFY | PROV_MORE, .imm = 0xdeadbeef, .cookie = cookie++};

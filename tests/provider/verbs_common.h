@@ -80,7 +80,7 @@ struct vt_conn {
     struct prov_conn *conn;
     bool up, down;
     enum prov_reason reason;
-    uint8_t hello[PROV_HELLO_MAX];
+    uint8_t hello[PROV_PRIVATE_DATA_MAX];
     size_t hello_size;
     uint64_t done, ok; /* how many ended; how many with PROV_OK */
     struct {

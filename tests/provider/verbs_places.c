@@ -366,7 +366,7 @@ static unsigned int notify(struct test_conn *c, uint64_t to, uint32_t length, un
     CHECK(num_wrote > 0);
     for (unsigned int i = 0; i + 1 < num_wrote; i++)
         CHECK((wrote[i].opcode == IBV_WR_RDMA_WRITE ||
-               ((flags & PROV_STRONG) && wrote[i].opcode == IBV_WR_RDMA_READ)) &&
+               ((flags & PROV_STRONG_ORDER) && wrote[i].opcode == IBV_WR_RDMA_READ)) &&
               !(wrote[i].flags & IBV_SEND_SOLICITED));
     CHECK(wrote[num_wrote - 1].opcode == IBV_WR_RDMA_WRITE_WITH_IMM &&
           wrote[num_wrote - 1].imm == 77);
@@ -396,8 +396,8 @@ static void long_notices_go_apart(void)
     CHECK(wrote[0].length == 128 - 64 && wrote[1].at == 128 && wrote[2].length == 0 &&
           wrote[0].length + wrote[1].length == APART);
     CHECK(notify(&conns[0], 0, APART - 1, 0) == 1);
-    CHECK(notify(&conns[0], 0, 128, PROV_STRONG) == 1); /* one unit */
-    CHECK(notify(&conns[0], 0, APART, PROV_STRONG) == 3);
+    CHECK(notify(&conns[0], 0, 128, PROV_STRONG_ORDER) == 1); /* one unit */
+    CHECK(notify(&conns[0], 0, APART, PROV_STRONG_ORDER) == 3);
     CHECK(wrote[0].length == APART - 128 && wrote[1].opcode == IBV_WR_RDMA_READ &&
           wrote[2].length == 128 && (wrote[2].flags & IBV_SEND_FENCE));
     vp_ep(ep)->notice_apart = 1;
@@ -1283,7 +1283,7 @@ static void a_send_queue_gets_longer(void)
     run();
     CHECK(conns[0].up && fake_sq_depth == 63);
     int rounds = fill_until_closed(&conns[0], &sent);
-    CHECK(rounds == 16 && conns[0].down && conns[0].reason == PROV_REASON_GROW_QUEUES);
+    CHECK(rounds == 16 && conns[0].down && conns[0].reason == PROV_REASON_RESIZE_QUEUES);
     CHECK(conns[0].told[REST] == 1 && conns[0].told[ASK] == 0 && conns[0].told[BYE] == 0);
     CHECK((int)conns[0].done == sent && conns[0].failed == 0);
     ask(&conns[0]);
@@ -1362,7 +1362,7 @@ static void the_peer_gets_longer(void)
     fill();
     say(qp_of(&conns[0]), VP_CTL_SUSPEND);
     run();
-    CHECK(conns[0].down && conns[0].reason == PROV_REASON_GROW_QUEUES && conns[0].told[REST] == 1);
+    CHECK(conns[0].down && conns[0].reason == PROV_REASON_RESIZE_QUEUES && conns[0].told[REST] == 1);
     ask(&conns[0]);
     run();
     conns[1].is_mute = true;

@@ -124,7 +124,7 @@ static void break_it(struct vt_conn *c)
                             .rmt = (uintptr_t)mem,
                             .length = 8,
                             .rkey = ~0u,
-                            .flags = PROV_COPY,
+                            .flags = PROV_INLINE,
                             .cookie = 9};
 
     CHECK(vt_write(c, &bad) >= 0);

@@ -94,20 +94,20 @@ static void check_op(const struct sh_op *op)
 {
     uint64_t at = op->kind == SH_READ ? (uintptr_t)op->xfer.lcl : op->xfer.rmt;
     uint32_t offset = 0, n = op->num_pieces;
-    uint64_t last = (at + op->xfer.length - 1) / PROV_LINE;
+    uint64_t last = (at + op->xfer.length - 1) / PROV_TOFU_LINE;
 
     cr_assert(n >= 1 && n <= SH_MAX_PIECES);
     for (uint32_t k = 0; k < n; k++) {
         const struct sh_piece *p = &op->piece[k];
         cr_assert_eq(p->offset, offset);
         cr_assert(p->length > 0);
-        cr_assert(k == 0 || (at + p->offset) % PROV_LINE == 0, "cut within a line");
+        cr_assert(k == 0 || (at + p->offset) % PROV_TOFU_LINE == 0, "cut within a line");
         cr_assert(p->due_us >= NOW && p->due_us <= NOW + 2 * MOST_US);
         offset += p->length;
     }
     cr_assert_eq(offset, op->xfer.length);
-    cr_assert_eq(n == 1, at / PROV_LINE == last);
-    cr_assert_eq((at + op->piece[n - 1].offset) / PROV_LINE, last, "the last line by itself");
+    cr_assert_eq(n == 1, at / PROV_TOFU_LINE == last);
+    cr_assert_eq((at + op->piece[n - 1].offset) / PROV_TOFU_LINE, last, "the last line by itself");
 }
 
 Test(plan, cuts_between_lines_and_all_of_it_within_the_delay)
@@ -286,7 +286,7 @@ static int read_inside(struct prov_conn *inside_conn, const struct prov_xfer *x)
 
 static int read_for(enum ut_cookie what, uint32_t length)
 {
-    static uint8_t memory[4 * PROV_LINE] __attribute__((aligned(PROV_LINE)));
+    static uint8_t memory[4 * PROV_TOFU_LINE] __attribute__((aligned(PROV_TOFU_LINE)));
 
     return sh_read((struct prov_conn *)&conn, &(struct prov_xfer){.lcl = memory,
                                                                   .rmt = 0x20000,
@@ -311,7 +311,7 @@ Test(plan, read_by_the_library_itself_is_told_at_once)
     open_for_reads();
     read_result = PROV_COMPLETE;
     cr_assert_eq(read_for(UT_COOKIE_READ, 16), PROV_COMPLETE);
-    cr_assert_eq(read_for(UT_COOKIE_READ, 4 * PROV_LINE), PROV_COMPLETE);
+    cr_assert_eq(read_for(UT_COOKIE_READ, 4 * PROV_TOFU_LINE), PROV_COMPLETE);
     cr_assert(num_read > 2, "the second one in pieces");
     cr_assert(TAILQ_EMPTY(&conn.ops) && conn.num_posted == 2);
     sh_ep_poll((struct prov_ep *)&ep);

@@ -73,7 +73,7 @@ fi
 write_c() { printf '/* %s */\n\nstatic int read_it(void)\n{\n}\n\nstatic int\n%s(void)\n{\n}\n\nvoid %s_do(void)\n{\n}\n' "$spdx" "$1" "$2" >"$tree/src/a.c"; }
 finds names - 'write_c ask ut'
 finds prefixes - 'write_c ask_it vp'
-finds descriptors - 'printf "int ut_a(void)\n{\n    return ut_fd_own(socket(1, 2, 3)) + dup(4);\n}\n" >>"$tree/src/a.c"'
+finds descriptors - 'printf "int ut_a(void)\n{\n    return ut_fd_open_ours(socket(1, 2, 3)) + dup(4);\n}\n" >>"$tree/src/a.c"'
 if command -v python3 >/dev/null; then
     write_c ask ut
     check where_it_is 1 'ask: a static function is named verb and object; 0 of this name are allowed in src: src/a.c:9' 1 "$lint" names

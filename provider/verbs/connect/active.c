@@ -24,7 +24,7 @@ int vp_connect(struct prov_ep *base, const void *addr, size_t addr_size, unsigne
     struct vp_prov *prov = ep->prov;
     union vp_any_address address;
 
-    if (hello_size > PROV_HELLO_MAX || peer_id > VP_ID_MASK)
+    if (hello_size > PROV_PRIVATE_DATA_MAX || peer_id > VP_ID_MASK)
         return -EINVAL;
     int rc = vp_address_read(addr, addr_size, &address);
     if (rc)
@@ -177,7 +177,7 @@ void vp_active_handle_response(struct vp_conn *conn, const struct vp_cm_event *e
     memcpy(&rep, event->data, sizeof(rep));
     conn->rmt_unit = rep.size >> VP_REQ_UNIT_SHIFT;
     rep.size &= VP_REQ_SIZE;
-    if (memcmp(rep.magic, vp_rep_magic, sizeof(vp_rep_magic)) != 0 || rep.size > PROV_HELLO_MAX ||
+    if (memcmp(rep.magic, vp_rep_magic, sizeof(vp_rep_magic)) != 0 || rep.size > PROV_PRIVATE_DATA_MAX ||
         rep.mtu < IBV_MTU_256 || rep.mtu > IBV_MTU_4096) {
         ut_info(VP_CAT, "the reply to a connect request is malformed");
         vp_handshake_fail(conn, PROV_REASON_REJECTED);

@@ -55,18 +55,18 @@ static bool reserve_last_request(struct vp_conn *conn)
 static void update_length_limits(struct vp_conn *conn)
 {
     conn->unsplit_max = conn->ep->max_msg;
-    if (conn->split_min && conn->unsplit_max >= conn->split_min)
-        conn->unsplit_max = conn->split_min - 1;
+    if (conn->split_threshold && conn->unsplit_max >= conn->split_threshold)
+        conn->unsplit_max = conn->split_threshold - 1;
     conn->direct_max = conn->qpx ? conn->unsplit_max : 0;
     if (conn->unit != VP_UNIT_WHOLE && conn->direct_max > conn->packet)
         conn->direct_max = conn->packet;
 }
 
-void vp_set_split_min(struct prov_conn *base, uint32_t min)
+void vp_set_split_threshold(struct prov_conn *base, uint32_t min)
 {
     struct vp_conn *conn = vp_conn(base);
 
-    conn->split_min = min;
+    conn->split_threshold = min;
     if (conn->state != VP_CONN_NEW)
         update_length_limits(conn);
 }
@@ -93,10 +93,10 @@ void vp_conn_up(struct vp_conn *conn)
     conn->state = VP_CONN_UP;
     conn->unit = vp_weaker_unit(conn->lcl_unit, conn->rmt_unit);
     update_length_limits(conn);
-    conn->slow_flags = PROV_MORE | PROV_FENCE | PROV_STRONG;
+    conn->slow_flags = PROV_MORE | PROV_FENCE | PROV_STRONG_ORDER;
     if (vp_needs_read_flush(ep->prov) ||
         ep->rail) /* the data of a rail and its notice use different connections */
-        conn->slow_flags |= PROV_LANDED;
+        conn->slow_flags |= PROV_DELIVERY_COMPLETE;
     vp_budget_mark_up(conn);
     ep->num_callbacks++;
     if (conn->active)
@@ -295,7 +295,7 @@ static void begin_suspend(struct vp_conn *conn)
 
 static enum prov_reason suspend_reason(const struct vp_conn *conn)
 {
-    return conn->end.suspend == VP_SUSPEND_LONGER_SQ ? PROV_REASON_GROW_QUEUES
+    return conn->end.suspend == VP_SUSPEND_LONGER_SQ ? PROV_REASON_RESIZE_QUEUES
                                                      : PROV_REASON_SUSPENDED;
 }
 
@@ -751,7 +751,7 @@ int vp_accept(struct prov_conn *base, const void *hello, size_t hello_size, void
     struct vp_conn *conn = vp_conn(base);
     struct vp_prov *prov = conn->ep->prov;
 
-    if (hello_size > PROV_HELLO_MAX)
+    if (hello_size > PROV_PRIVATE_DATA_MAX)
         return -EINVAL;
     if (!reserve_last_request(conn)) {
         conn->reject_reason = VP_REJ_BUSY;

@@ -27,6 +27,6 @@ int vp_accept(struct prov_conn *conn, const void *hello, size_t hello_size, void
 void vp_conn_close(struct prov_conn *conn);
 void vp_reject(struct prov_conn *conn);
 bool vp_any_order(struct prov_conn *conn);
-void vp_set_split_min(struct prov_conn *conn, uint32_t min);
+void vp_set_split_threshold(struct prov_conn *conn, uint32_t min);
 
 #endif

@@ -14,7 +14,7 @@
 struct vp_hello_rep {
     uint8_t magic[4]; /* vp_rep_magic */
     uint8_t size;     /* size of the hello, and order unit of the accepting side */
-    uint8_t hello[PROV_HELLO_MAX];
+    uint8_t hello[PROV_PRIVATE_DATA_MAX];
     uint8_t mtu; /* enum ibv_mtu of the accepting side's port */
 };
 

@@ -204,7 +204,7 @@ void vp_passive_handle_request(struct vp_prov *prov, const struct vp_cm_event *e
     unsigned int size = req.kind & VP_REQ_SIZE;
     if (size == VP_REQ_PROBE) {
         reject_reason = VP_REJ_ALIVE;
-    } else if (size > PROV_HELLO_MAX || memcmp(req.key, prov->key, VP_KEY_BYTES) != 0) {
+    } else if (size > PROV_PRIVATE_DATA_MAX || memcmp(req.key, prov->key, VP_KEY_BYTES) != 0) {
         vp_passive_count_wrong_key(prov);
         reject_reason = VP_REJ_WRONG_KEY;
     } else if (create_passive_conn(prov, event, &req, &reject_reason)) {

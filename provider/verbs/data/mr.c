@@ -38,7 +38,7 @@ int vp_reg_mr(struct prov *base, unsigned int device, void *addr, size_t size, u
     struct vp_prov *prov = vp_prov(base);
     struct vp_device *dev = &prov->devices[device];
 
-    if (!ut_fd_check_own(prov->epoll_fd))
+    if (!ut_fd_check_still_ours(prov->epoll_fd))
         return -EBADF;
     /* An adapter may accept memory that the CPU cannot access, such as that of a GPU. The CPU
      * copies short data, so such memory is rejected before it is pinned. */
@@ -67,7 +67,7 @@ void vp_dereg_mr(struct prov *base, struct prov_mr *base_mr)
 {
     struct vp_mr *mr = vp_container_of(base_mr, struct vp_mr, base);
 
-    int rc = ut_fd_check_own(vp_prov(base)->epoll_fd) ? ibv_dereg_mr(mr->mr) : 0;
+    int rc = ut_fd_check_still_ours(vp_prov(base)->epoll_fd) ? ibv_dereg_mr(mr->mr) : 0;
     if (rc)
         ut_warn(VP_CAT, "deregistering memory failed: %s", strerror(rc));
     free(mr);

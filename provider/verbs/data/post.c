@@ -318,7 +318,7 @@ static bool has_notice(const struct parts *p)
 static void split_by_order(const struct vp_conn *conn, struct parts *p)
 {
     const struct prov_xfer *x = p->xfer;
-    bool strong = x->flags & PROV_STRONG;
+    bool strong = x->flags & PROV_STRONG_ORDER;
 
     p->notice_separate = has_notice(p) && !strong && x->length > conn->packet &&
                          x->length >= conn->ep->notice_apart && conn->ep->notice_apart;
@@ -335,8 +335,8 @@ static void split_by_order(const struct vp_conn *conn, struct parts *p)
 /* True for a write that the core splits over several connections. */
 static bool is_split_by_core(const struct vp_conn *conn, const struct parts *p)
 {
-    return is_write(p) && conn->split_min && p->xfer->length >= conn->split_min &&
-           !(p->xfer->flags & PROV_WHOLE);
+    return is_write(p) && conn->split_threshold && p->xfer->length >= conn->split_threshold &&
+           !(p->xfer->flags & PROV_NO_SPLIT);
 }
 
 /* Determines the parts of a transfer, and which of them wait. Several requests use a doorbell of
@@ -352,7 +352,7 @@ static int __attribute__((noinline)) plan_parts(struct vp_conn *conn, struct par
         split_by_order(conn, p);
     uint32_t middle = p->xfer->length - p->head - p->tail;
     p->num = (p->head != 0) + (middle ? (middle - 1) / max + 1 : 0) + (p->tail != 0);
-    p->first_waits = conn->unit != VP_UNIT_WHOLE && (p->xfer->flags & PROV_STRONG) && is_write(p) &&
+    p->first_waits = conn->unit != VP_UNIT_WHOLE && (p->xfer->flags & PROV_STRONG_ORDER) && is_write(p) &&
                      p->xfer->length && conn->tail != conn->head;
     if (p->num > VP_PARTS_MAX) {
         ut_error(VP_CAT, "a transfer of %u bytes exceeds the maximum of %s", p->xfer->length,
@@ -360,7 +360,7 @@ static int __attribute__((noinline)) plan_parts(struct vp_conn *conn, struct par
         return -EIO;
     }
     p->flush_after =
-        is_write(p) && p->xfer->length && (p->xfer->flags & conn->slow_flags & PROV_LANDED);
+        is_write(p) && p->xfer->length && (p->xfer->flags & conn->slow_flags & PROV_DELIVERY_COMPLETE);
     p->more = (p->num > 1 ? p->num - 1 : 0) + p->first_waits + (p->tail_waits && is_write(p)) +
               p->notice_separate + p->flush_after;
     if (!p->more)
@@ -457,7 +457,7 @@ static void post_whole_or_parts(struct vp_conn *conn, struct ibv_send_wr *whole,
 static bool may_need_parts(const struct vp_conn *conn, const struct prov_xfer *xfer)
 {
     return __builtin_expect(conn->unit != VP_UNIT_WHOLE || xfer->length > conn->unsplit_max ||
-                                (xfer->flags & conn->slow_flags & PROV_LANDED),
+                                (xfer->flags & conn->slow_flags & PROV_DELIVERY_COMPLETE),
                             0);
 }
 
@@ -488,8 +488,8 @@ static int __attribute__((noinline)) write_slow(struct vp_conn *conn, const stru
         wr.send_flags = xfer->length ? IBV_SEND_INLINE : 0;
         posted = PROV_SRC_FREE;
         p.flags &= ~(uint32_t)PROV_SIGNAL_SRC;
-    } else if (xfer->flags & PROV_COPY) {
-        if (xfer->length > PROV_COPY_MAX)
+    } else if (xfer->flags & PROV_INLINE) {
+        if (xfer->length > PROV_INLINE_MAX)
             return -EPERM;
         if (!bounce_copy(ep, &sge, xfer->lcl, xfer->length, &p.tag))
             return -EAGAIN;
@@ -557,7 +557,7 @@ ALWAYS_INLINE void begin_write(struct vp_conn *conn, const struct prov_xfer *xfe
 static int __attribute__((noinline))
 write_from_source(struct vp_conn *conn, const struct prov_xfer *xfer)
 {
-    if (__builtin_expect(xfer->flags & PROV_COPY, 0))
+    if (__builtin_expect(xfer->flags & PROV_INLINE, 0))
         return write_slow(conn, xfer);
     begin_write(conn, xfer, 0, xfer->flags & (PROV_SIGNAL | PROV_SIGNAL_SRC));
     ibv_wr_set_sge(conn->qpx, xfer->lkey, (uintptr_t)xfer->lcl, xfer->length);

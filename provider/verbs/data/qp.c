@@ -211,7 +211,7 @@ int vp_conn_connect_qp(struct vp_conn *conn)
     int rc = apply_ece(conn);
     if (rc)
         return rc;
-    conn->packet = PROV_LINE;
+    conn->packet = PROV_TOFU_LINE;
     for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
         struct ibv_qp_attr attr = {.qp_state = states[i]};
         int mask = 0;

@@ -232,9 +232,9 @@ static int set_up_device(struct vp_prov *prov, struct vp_device *dev, const stru
         vp_log_nomem("opening", name, errno);
         return -EIO;
     }
-    ut_fd_mark(dev->channel->fd);
-    ut_fd_mark(dev->context->cmd_fd);
-    ut_fd_mark(dev->context->async_fd);
+    ut_fd_mark_ours(dev->channel->fd);
+    ut_fd_mark_ours(dev->context->cmd_fd);
+    ut_fd_mark_ours(dev->context->async_fd);
     dev->has_srq = dev->attr.max_srq > 0 && ut_env_num(UT_ENV_VERBS_SRQ);
     if (dev->attr.vendor_id == VP_VENDOR_BROADCOM)
         dev->last_wqe = VP_LAST_WQE_UNRELIABLE;

@@ -61,9 +61,9 @@ static uint16_t resolve_lid(struct rdma_cm_id *id, struct sockaddr_ib *from, str
 uint16_t vp_query_lid(const struct vp_port *from, const union ibv_gid *gid, int timeout_ms,
                       uint8_t *sl)
 {
-    ut_fd_reserve();
+    ut_fd_reserve_stdio();
     struct rdma_event_channel *channel = rdma_create_event_channel();
-    ut_fd_release();
+    ut_fd_release_stdio();
     struct rdma_cm_id *id = NULL;
     __be16 pkey;
     uint16_t lid = 0;

@@ -73,7 +73,7 @@ struct vp_order_split vp_split_by_order(enum vp_unit unit, uint64_t to, uint32_t
                                         uint32_t packet, bool strong);
 
 /*
- * True if a PROV_LANDED write needs a read behind it, which pushes the data into memory: when the
+ * True if a PROV_DELIVERY_COMPLETE write needs a read behind it, which pushes the data into memory: when the
  * processes of a host use several ports. An adapter acknowledges received data possibly before the
  * data is in memory for a CPU that reads what another adapter of the host has placed there.
  */

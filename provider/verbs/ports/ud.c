@@ -325,7 +325,7 @@ static int make_queues(struct vp_ud *ud, struct vp_port *port)
     if (!ud->channel ||
         fcntl(ud->channel->fd, F_SETFL, fcntl(ud->channel->fd, F_GETFL) | O_NONBLOCK) < 0)
         return -errno;
-    ut_fd_mark(ud->channel->fd);
+    ut_fd_mark_ours(ud->channel->fd);
     ud->recv_cq = init.recv_cq = ibv_create_cq(context, RECVS, NULL, ud->channel, 0);
     ud->send_cq = init.send_cq = ibv_create_cq(context, SENDS, NULL, NULL, 0);
     ud->qp = ud->recv_cq && ud->send_cq ? ibv_create_qp(port->dev->pd, &init) : NULL;

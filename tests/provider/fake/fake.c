@@ -90,7 +90,7 @@ struct fake_conn {
                    * it is executed */
     struct address peer;
     uint64_t peer_id;
-    uint8_t hello[PROV_HELLO_MAX]; /* this end's before the answer, then the peer's */
+    uint8_t hello[PROV_PRIVATE_DATA_MAX]; /* this end's before the answer, then the peer's */
     size_t hello_size;
     struct queued *first, **last; /* frames that the socket had no room for */
     struct {
@@ -303,7 +303,7 @@ static int fake_write(struct prov_conn *base, const struct prov_xfer *x)
                       .imm = x->imm,
                       .signal = is_signalled(conn, x->flags)};
 
-    if (!(x->flags & PROV_COPY) && !(fake_reads_source && x->length <= PROV_COPY_MAX) &&
+    if (!(x->flags & PROV_INLINE) && !(fake_reads_source && x->length <= PROV_INLINE_MAX) &&
         !is_local(conn, x, 0))
         return -EPERM;
     if (fake_is_full) {
@@ -427,7 +427,7 @@ static struct fake_conn *conn_new(struct fake_ep *ep, enum state state, int fd)
 
 static void set_hello(struct fake_conn *conn, const void *hello, size_t size)
 {
-    conn->hello_size = size < PROV_HELLO_MAX ? size : PROV_HELLO_MAX;
+    conn->hello_size = size < PROV_PRIVATE_DATA_MAX ? size : PROV_PRIVATE_DATA_MAX;
     memcpy(conn->hello, hello, conn->hello_size);
 }
 
@@ -768,7 +768,7 @@ static int fake_open(const struct prov_config *config, struct prov **prov)
     f->config = *config;
     f->address.pid = getpid();
     f->last_key = FIRST_KEY;
-    f->epoll = ut_fd_own(epoll_create1(EPOLL_CLOEXEC));
+    f->epoll = ut_fd_open_ours(epoll_create1(EPOLL_CLOEXEC));
     pthread_mutex_init(&f->lock, NULL);
     if (f->epoll < 0 || getrandom(&f->address.random, sizeof(f->address.random), 0) < 0) {
         free(f);
@@ -796,8 +796,8 @@ static void fake_caps(struct prov *base, unsigned int tni, struct prov_caps *cap
 {
     (void)base;
     (void)tni;
-    *caps = (struct prov_caps){.line = PROV_LINE,
-                               .max_inline = PROV_COPY_MAX,
+    *caps = (struct prov_caps){.line = PROV_TOFU_LINE,
+                               .max_inline = PROV_INLINE_MAX,
                                .reads_source = fake_reads_source,
                                .max_message = PROV_MSG_MAX,
                                .max_xfer = UINT32_MAX,
