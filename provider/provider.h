@@ -29,7 +29,8 @@
  *   If any_order() returns true, writes and their parts take effect in any order. One rule is left:
  *   within each aligned line of caps.line bytes of the target, the last word of a write becomes
  *   visible last; caps.line is that of the target's process. Messages, immediates, reads and
- *   atomics still wait for earlier operations, and writes with PROV_STRONG_ORDER keep the order above.
+ *   atomics still wait for earlier operations, and writes with PROV_STRONG_ORDER keep the order
+ * above.
  */
 #ifndef PROV_PROVIDER_H
 #define PROV_PROVIDER_H
@@ -39,11 +40,11 @@
 #include <stdint.h>
 
 enum {
-    PROV_ADDR_MAX = 120, /* maximum bytes of a process's address */
+    PROV_ADDR_MAX = 120,        /* maximum bytes of a process's address */
     PROV_PRIVATE_DATA_MAX = 32, /* maximum bytes of the hello in a connection request */
-    PROV_MSG_MAX = 1024, /* every provider carries messages of at least this size */
-    PROV_INLINE_MAX = 64,  /* every provider copies at least this much for PROV_INLINE */
-    PROV_TOFU_LINE = 256,     /* maximum bytes of a line: see "Order" above */
+    PROV_MSG_MAX = 1024,        /* every provider carries messages of at least this size */
+    PROV_INLINE_MAX = 64,       /* every provider copies at least this much for PROV_INLINE */
+    PROV_TOFU_LINE = 256,       /* maximum bytes of a line: see "Order" above */
 };
 
 struct prov_ep;
@@ -80,38 +81,39 @@ enum prov_status {
 
 /* Why a connection was not established, or went down. */
 enum prov_reason {
-    PROV_REASON_PEER_DEAD,   /* the peer's process has ended */
-    PROV_REASON_NO_ENDPOINT, /* the process lives, but has no endpoint with this id (yet) */
-    PROV_REASON_REJECTED,    /* the peer's core refused: see reject() */
-    PROV_REASON_BROKEN,      /* an operation failed and broke the connection; try again */
-    PROV_REASON_CLOSED,      /* the peer closed its endpoint or connection in an orderly way */
-    PROV_REASON_SUSPENDED,   /* closed because there are too many connections; all data were
-                              * delivered; reconnect before the next operation */
+    PROV_REASON_PEER_DEAD,     /* the peer's process has ended */
+    PROV_REASON_NO_ENDPOINT,   /* the process lives, but has no endpoint with this id (yet) */
+    PROV_REASON_REJECTED,      /* the peer's core refused: see reject() */
+    PROV_REASON_BROKEN,        /* an operation failed and broke the connection; try again */
+    PROV_REASON_CLOSED,        /* the peer closed its endpoint or connection in an orderly way */
+    PROV_REASON_SUSPENDED,     /* closed because there are too many connections; all data were
+                                * delivered; reconnect before the next operation */
     PROV_REASON_RESIZE_QUEUES, /* as SUSPENDED; the next connection gets longer queues */
-    PROV_REASON_REFUSED,     /* one process refuses the other; may change; logged on both sides */
-    PROV_REASON_LOCAL,       /* this side lacks resources, or its device failed; logged */
-    PROV_REASON_SILENT,      /* no answer for too long: the host is down, or the process stopped */
+    PROV_REASON_REFUSED,       /* one process refuses the other; may change; logged on both sides */
+    PROV_REASON_LOCAL,         /* this side lacks resources, or its device failed; logged */
+    PROV_REASON_SILENT, /* no answer for too long: the host is down, or the process stopped */
 };
 
 enum prov_flags {
-    PROV_SIGNAL = 1,        /* call done() soon; without the flag, done() may be delayed until that
-                             * of a later operation */
-    PROV_FENCE = 2,         /* execute after all earlier reads and atomics of the connection */
-    PROV_SOLICITED = 4,     /* (message or immediate) wake the target if it sleeps */
-    PROV_MORE = 8,          /* the next operation follows immediately: the doorbell may wait until
-                             * ep_flush() */
-    PROV_INLINE = 16,         /* write: the source, at most PROV_INLINE_MAX bytes, is not registered */
-    PROV_NOTIFY = 32,       /* write: deliver `imm` to the peer after the data */
-    PROV_SIGNAL_SRC = 64,   /* as PROV_SIGNAL, unless the call returns PROV_SRC_FREE */
+    PROV_SIGNAL = 1,      /* call done() soon; without the flag, done() may be delayed until that
+                           * of a later operation */
+    PROV_FENCE = 2,       /* execute after all earlier reads and atomics of the connection */
+    PROV_SOLICITED = 4,   /* (message or immediate) wake the target if it sleeps */
+    PROV_MORE = 8,        /* the next operation follows immediately: the doorbell may wait until
+                           * ep_flush() */
+    PROV_INLINE = 16,     /* write: the source, at most PROV_INLINE_MAX bytes, is not registered */
+    PROV_NOTIFY = 32,     /* write: deliver `imm` to the peer after the data */
+    PROV_SIGNAL_SRC = 64, /* as PROV_SIGNAL, unless the call returns PROV_SRC_FREE */
     PROV_UNSIGNALLED = 128, /* write: if several consecutive writes with this flag end with PROV_OK,
                              * unsignalled_done() may be called for the last one only */
-    PROV_STRONG_ORDER = 256,      /* write: takes effect after earlier writes, and its last line after its
-                             * rest; the target's memory must also be readable. read: its last line is
-                             * written after its rest. Unless any_order(), this holds without the flag,
-                             * too */
-    PROV_DELIVERY_COMPLETE = 512, /* the program waits for a local notice. write: done() means that the data
-                        * are in the target's memory, even for a CPU that is notified by other means
-                        * than this connection; the target's memory must be readable */
+    PROV_STRONG_ORDER = 256, /* write: takes effect after earlier writes, and its last line after
+                              * its rest; the target's memory must also be readable. read: its last
+                              * line is written after its rest. Unless any_order(), this holds
+                              * without the flag, too */
+    PROV_DELIVERY_COMPLETE =
+        512,              /* the program waits for a local notice. write: done() means that the data
+                           * are in the target's memory, even for a CPU that is notified by other means
+                           * than this connection; the target's memory must be readable */
     PROV_NO_SPLIT = 1024, /* write: not split, whatever set_split_threshold() set */
 };
 
@@ -228,10 +230,11 @@ struct prov_caps {
     bool suspends;  /* connections may end as PROV_REASON_SUSPENDED or PROV_REASON_RESIZE_QUEUES */
     uint32_t ports; /* TNIs n and n + ports have one port; 0 or 1: all TNIs have one */
     uint32_t speed; /* of this TNI's port, Mbit/s; 0: not known */
-    uint32_t split_threshold; /* minimum bytes of a write that is faster over several ports; 0: none is */
-    uint32_t further;   /* number of TNIs behind this one that may take parts of such a write: over
-                         * ports with other physical links, or over several links of one port */
-    char device[64];    /* device and port of this TNI, for printing */
+    uint32_t split_threshold; /* minimum bytes of a write that is faster over several ports; 0: none
+                                 is */
+    uint32_t further; /* number of TNIs behind this one that may take parts of such a write: over
+                       * ports with other physical links, or over several links of one port */
+    char device[64];  /* device and port of this TNI, for printing */
 };
 
 /* A port of a network adapter, used or not, for printing. Unknown numbers are 0, texts empty. */
@@ -340,14 +343,14 @@ struct prov_ops {
     /* True if writes of the connection may be placed in any order, as far as is known at up(). May
      * be NULL: never. */
     bool (*any_order)(struct prov_conn *conn);
-    /* From now on write() of at least `min` bytes returns -EMSGSIZE, unless it has PROV_NO_SPLIT: the
-     * core splits the write, and posts the parts to several connections. 0: never, as at first.
+    /* From now on write() of at least `min` bytes returns -EMSGSIZE, unless it has PROV_NO_SPLIT:
+     * the core splits the write, and posts the parts to several connections. 0: never, as at first.
      * NULL: several ports are not faster. */
     void (*set_split_threshold)(struct prov_conn *conn, uint32_t min);
 
     /* For the background thread. fd() returns a descriptor to poll: a separate epoll instance, made
-     * with ut_fd_open_ours(). The thread calls progress() when the descriptor is readable, or when the
-     * time has passed that progress() returned last: milliseconds, or -1. */
+     * with ut_fd_open_ours(). The thread calls progress() when the descriptor is readable, or when
+     * the time has passed that progress() returned last: milliseconds, or -1. */
     int (*fd)(struct prov *prov);
     int (*progress)(struct prov *prov);
 

@@ -254,8 +254,8 @@ static void handle_receive(struct fp_prov *prov, struct fp_buf *buf, size_t size
 
     memcpy(&msg, buf->bytes, sizeof(msg));
     fp_post_receive(buf, c->fids.ep, &c->unposted);
-    if (size == sizeof(msg) && msg.hello_size <= PROV_PRIVATE_DATA_MAX && msg.name_size <= FP_NAME_MAX &&
-        fp_address_is_valid(prov, &msg.process))
+    if (size == sizeof(msg) && msg.hello_size <= PROV_PRIVATE_DATA_MAX &&
+        msg.name_size <= FP_NAME_MAX && fp_address_is_valid(prov, &msg.process))
         handle_ctrl(prov, &msg);
     else
         ut_warn(FP_CAT,

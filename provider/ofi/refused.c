@@ -42,7 +42,8 @@ static bool request_connection(struct fp_peer *peer)
 
     if (size == 0)
         return false;
-    peer->port_fd = ut_fd_open_ours(socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    peer->port_fd =
+        ut_fd_open_ours(socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (peer->port_fd < 0)
         return false;
     return connect(peer->port_fd, (const struct sockaddr *)&to, size) != 0 && errno == ECONNREFUSED;

@@ -404,8 +404,8 @@ static struct sp_peer *get_requester(struct sp_prov *prov, uint32_t producer_id,
 
 /* Sends a control message for a connection that does not exist on this side. False: the ring is
  * full. Sends nothing to a damaged ring. */
-static bool send_control_without_conn(struct sp_peer *peer, uint32_t rmt_index, uint32_t rmt_conn_id,
-                                      enum sp_ctl ctl)
+static bool send_control_without_conn(struct sp_peer *peer, uint32_t rmt_index,
+                                      uint32_t rmt_conn_id, enum sp_ctl ctl)
 {
     struct sp_ring *ring = sp_ring_of(peer->seg, rmt_index);
     uint64_t pos;

@@ -104,7 +104,8 @@ struct sp_slot {
             uint8_t hello[PROV_PRIVATE_DATA_MAX];
         } request; /* conn: the requester's name; imm: generation of the target; extra: the
                       requester's index */
-        uint8_t hello[PROV_PRIVATE_DATA_MAX]; /* ACCEPT. imm: the acceptor's name; extra: its index */
+        uint8_t
+            hello[PROV_PRIVATE_DATA_MAX]; /* ACCEPT. imm: the acceptor's name; extra: its index */
         struct {
             uint64_t addr;
             uint8_t bytes[SP_INLINE_CHUNK];

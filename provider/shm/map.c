@@ -124,7 +124,8 @@ static struct window *window_new(struct sp_conn *conn, uint64_t number)
     if (!w)
         return NULL;
     make_room(conn);
-    w->at = ut_fd_check_still_ours(conn->peer->map_fd) ? map_window(conn->peer->map_fd, number) : NULL;
+    w->at =
+        ut_fd_check_still_ours(conn->peer->map_fd) ? map_window(conn->peer->map_fd, number) : NULL;
     if (!w->at) {
         if (!__atomic_exchange_n(&prov->no_map_logged, true, __ATOMIC_RELAXED))
             ut_info(SP_LOG,

@@ -328,7 +328,8 @@ static bool is_shortage(int error)
  * */
 void sp_send_notification(struct sp_peer *peer, enum sp_dgram_type type)
 {
-    if (!ut_fd_check_still_ours(peer->fd) || !is_shortage(-send_empty_dgram(peer->prov, peer->fd, type)))
+    if (!ut_fd_check_still_ours(peer->fd) ||
+        !is_shortage(-send_empty_dgram(peer->prov, peer->fd, type)))
         return;
     __atomic_fetch_or(&peer->pending_notifications, 1u << (type - SP_DGRAM_HELLO),
                       __ATOMIC_SEQ_CST);
@@ -501,7 +502,8 @@ static int connect_and_send_hello(struct sp_peer *peer)
 
 void sp_peer_connect(struct sp_peer *peer)
 {
-    bool fds_intact = ut_fd_check_still_ours(peer->prov->epoll_fd) && ut_fd_check_still_ours(peer->prov->seg_fd);
+    bool fds_intact =
+        ut_fd_check_still_ours(peer->prov->epoll_fd) && ut_fd_check_still_ours(peer->prov->seg_fd);
     int rc = fds_intact ? connect_and_send_hello(peer) : -EBADF;
 
     if (!fds_intact) {

@@ -197,7 +197,7 @@ struct sp_conn {
     void *ctx;
     const uint32_t *rmt_entry; /* state of the peer's endpoint in the peer's directory */
     uint32_t rmt_state;        /* *rmt_entry when the connection was made */
-    uint32_t rmt_conn_id;         /* the peer's name for the connection */
+    uint32_t rmt_conn_id;      /* the peer's name for the connection */
     uint32_t name;
     uint8_t state;
     uint8_t ctl; /* enum sp_ctl: control message to be sent */

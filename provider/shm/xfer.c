@@ -112,9 +112,9 @@ static int send_notice(struct sp_conn *conn, const struct prov_xfer *x)
     bool solicited = x->flags & PROV_SOLICITED;
     uint64_t pos;
 
-    if (__builtin_expect(
-            sp_ring_notify(conn->ring, conn->peer->id_in_peer_rings, conn->rmt_conn_id, x->imm, &pos),
-            1)) {
+    if (__builtin_expect(sp_ring_notify(conn->ring, conn->peer->id_in_peer_rings, conn->rmt_conn_id,
+                                        x->imm, &pos),
+                         1)) {
         sp_ring_doorbell_if_armed(conn, pos, solicited, sp_ring_load_armed(conn->ring));
         return finish_op(conn, x->cookie);
     }
@@ -192,7 +192,8 @@ static int move_part(struct sp_conn *conn, const struct prov_xfer *x, uint32_t d
     if (!has_cma(conn))
         return -ESRCH; /* mapping failed */
     return write ? prov_cma_write(conn->peer->pid, lcl, rmt, p->size, x->flags & PROV_NOTIFY)
-                 : prov_cma_read(conn->peer->pid, lcl, rmt, p->size, x->flags & PROV_DELIVERY_COMPLETE);
+                 : prov_cma_read(conn->peer->pid, lcl, rmt, p->size,
+                                 x->flags & PROV_DELIVERY_COMPLETE);
 }
 
 /* Copies in pieces, in the order of addresses: mapped memory directly, the rest by cross-memory

@@ -190,12 +190,13 @@ struct vp_conn {
     uint32_t sq_max;      /* the same for messages, which leave room for the last request */
     uint32_t signal_due;  /* the request before this number is signalled */
     uint32_t direct_max; /* maximum size of a write or read that needs no work request; 0: no qpx */
-    uint32_t unsplit_max; /* maximum size of a transfer that is never split */
-    uint32_t split_threshold;  /* the core splits writes from this size on: vp_set_split_threshold(); 0: none */
-    uint32_t slow_flags; /* prov_flags that need a work request */
-    uint32_t inline_until;      /* vp_write_inline() checks no limit while `head` is below:
-                                   vp_update_inline_until() */
-    uint32_t packet;            /* maximum payload of a packet */
+    uint32_t unsplit_max;     /* maximum size of a transfer that is never split */
+    uint32_t split_threshold; /* the core splits writes from this size on: vp_set_split_threshold();
+                                 0: none */
+    uint32_t slow_flags;      /* prov_flags that need a work request */
+    uint32_t inline_until;    /* vp_write_inline() checks no limit while `head` is below:
+                                 vp_update_inline_until() */
+    uint32_t packet;          /* maximum payload of a packet */
     uint32_t unsignalled_from;  /* requests from this number on are VP_TAG_UNSIGNALLED */
     uint32_t signalled;         /* number of outstanding signalled requests */
     uint32_t unsolicited;       /* messages sent since the last solicited one */

@@ -137,7 +137,8 @@ static void note_absent(bool absent)
 static int connect_once(int64_t deadline)
 {
     const struct sockaddr *address = (const struct sockaddr *)&client.root.address;
-    int fd = ut_fd_open_ours(socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    int fd =
+        ut_fd_open_ours(socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     int one = 1, error = 0;
     socklen_t len = sizeof(error);
 
@@ -582,7 +583,8 @@ bool ut_job_client_explain_absence(char *text, size_t size)
 /* Called with the lock held. */
 static bool is_unpublished(void)
 {
-    return client.own == TO_PUBLISH && !client.requests.broken && ut_fd_check_still_ours(client.wake_fd);
+    return client.own == TO_PUBLISH && !client.requests.broken &&
+           ut_fd_check_still_ours(client.wake_fd);
 }
 
 /* Rank 0, which serves the job, may call the library after this process has ended: it learns of

@@ -250,7 +250,8 @@ static void warn_of_open_folder(int fd)
  */
 static void lock_folder(void)
 {
-    int fd = ut_fd_open_ours(open(rendezvous.folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)), tries = 0;
+    int fd = ut_fd_open_ours(open(rendezvous.folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)),
+        tries = 0;
 
     if (fd < 0)
         return;

@@ -60,9 +60,9 @@ static bool map_slots(struct ut_job_records *records, int fd, uint32_t size, boo
 
 static bool create_shared(struct ut_job_records *records, uint32_t size, bool is_board, int seals)
 {
-    *records =
-        (struct ut_job_records){.fd = ut_fd_open_ours(memfd_create(is_board ? "utofu-node" : "utofu-job",
-                                                             MFD_CLOEXEC | MFD_ALLOW_SEALING))};
+    *records = (struct ut_job_records){
+        .fd = ut_fd_open_ours(
+            memfd_create(is_board ? "utofu-node" : "utofu-job", MFD_CLOEXEC | MFD_ALLOW_SEALING))};
     return records->fd >= 0 && ut_fd_resize(records->fd, bytes_for(size, is_board)) == 0 &&
            map_slots(records, records->fd, size, is_board, PROT_READ | PROT_WRITE) &&
            fcntl(records->fd, F_ADD_SEALS, seals) == 0;

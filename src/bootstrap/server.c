@@ -77,8 +77,8 @@ static int add_descriptor(struct ut_job_server *s, int fd, void *tag)
 
 static int listen_at(const struct ut_job_root *root)
 {
-    int fd =
-        ut_fd_open_ours(socket(root->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    int fd = ut_fd_open_ours(
+        socket(root->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     int one = 1, rc;
 
     if (fd < 0)
@@ -234,8 +234,8 @@ static void accept_some(struct ut_job_server *s)
     unsigned int n = 0;
     int fd;
 
-    while (n++ < ACCEPTS_MAX &&
-           (fd = ut_fd_open_ours(accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK))) >= 0)
+    while (n++ < ACCEPTS_MAX && (fd = ut_fd_open_ours(accept4(s->listen_fd, NULL, NULL,
+                                                              SOCK_CLOEXEC | SOCK_NONBLOCK))) >= 0)
         add_client(s, fd);
     if (n > ACCEPTS_MAX || errno == EAGAIN || errno == ECONNABORTED || errno == EINTR)
         return;

@@ -56,7 +56,8 @@ static struct ut_failure explain_code(struct ut_link *link, const struct ut_slot
 
     if (!link)
         return (struct ut_failure){.cause = UT_CAUSE_NO_MEMORY};
-    bool of_link = link->why.cause == UT_CAUSE_SHORTAGE || link->why.cause == UT_CAUSE_BROKEN_REPEATEDLY;
+    bool of_link =
+        link->why.cause == UT_CAUSE_SHORTAGE || link->why.cause == UT_CAUSE_BROKEN_REPEATEDLY;
     if (rc == UTOFU_ERR_MRQ_PEER ||
         (rc == UTOFU_ERR_MRQ_OTHER && link->state != UT_LINK_UP && of_link))
         return link->why;

@@ -386,7 +386,8 @@ static void handle_broken(struct ut_link *link)
     if (!has_work(link))
         apply_event(link, UT_FSM_CLOSED_IDLE, NULL);
     else if (link->state == UT_LINK_UP && breaks_repeatedly(link))
-        apply_event_with_cause(link, UT_FSM_BROKEN_REPEATEDLY, UT_CAUSE_BROKEN_REPEATEDLY, link->breaks);
+        apply_event_with_cause(link, UT_FSM_BROKEN_REPEATEDLY, UT_CAUSE_BROKEN_REPEATEDLY,
+                               link->breaks);
     else if (link->state == UT_LINK_UP || ut_now_ms() < link->deadline_ms)
         apply_event(link, UT_FSM_BROKEN, NULL);
     else

@@ -96,5 +96,6 @@ bool ut_link_is_outdated(const struct ut_link *link, const void *data, size_t si
     if (size < sizeof(hello))
         return false;
     memcpy(&hello, data, sizeof(hello));
-    return hello.session == link->peer_incarnation && (int16_t)(hello.serial - link->rmt_serial) < 0;
+    return hello.session == link->peer_incarnation &&
+           (int16_t)(hello.serial - link->rmt_serial) < 0;
 }

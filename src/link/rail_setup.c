@@ -56,7 +56,9 @@ void ut_rails_enable(struct ut_link *link)
     if (!link->rails && !alloc_rails(link))
         return; /* long puts use one port */
     struct ut_rails *rails = link->rails;
-    rails->split_threshold = caps.split_threshold < UT_RAILS_MIN_SPLIT_THRESHOLD ? UT_RAILS_MIN_SPLIT_THRESHOLD : caps.split_threshold;
+    rails->split_threshold = caps.split_threshold < UT_RAILS_MIN_SPLIT_THRESHOLD
+                                 ? UT_RAILS_MIN_SPLIT_THRESHOLD
+                                 : caps.split_threshold;
     rails->ports = caps.ports;
     rails->max_further = caps.further < UT_MAX_RAILS ? caps.further : UT_MAX_RAILS;
     rails->lcl_other_devices = find_other_devices(link, rails->max_further);

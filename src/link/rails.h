@@ -15,9 +15,9 @@
 #include "link/link.h"
 
 enum {
-    UT_RAILS_MIN_SPLIT_THRESHOLD = 8192,       /* minimum size of a put that is divided */
-    UT_RAILS_SHARE_SHIFT = 16,     /* shares of ports are in units of 1/65536 */
-    UT_RAILS_FIRST_PAUSE_MS = 250, /* between two attempts to connect rails; doubles */
+    UT_RAILS_MIN_SPLIT_THRESHOLD = 8192, /* minimum size of a put that is divided */
+    UT_RAILS_SHARE_SHIFT = 16,           /* shares of ports are in units of 1/65536 */
+    UT_RAILS_FIRST_PAUSE_MS = 250,       /* between two attempts to connect rails; doubles */
     UT_RAILS_LAST_PAUSE_MS = 64000,
 };
 

@@ -185,7 +185,8 @@ bool ut_link_stadd_is_cached(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utof
                              uint64_t length, uint64_t *addr)
 {
     const struct ut_link *link = ut_link_lookup(vcq, ut_vcq_id_key(rmt_vcq_id));
-    uint32_t index = link ? ut_stag_index(ut_stadd_stag(stadd), link->peer_component_id) : UT_STAG_NONE;
+    uint32_t index =
+        link ? ut_stag_index(ut_stadd_stag(stadd), link->peer_component_id) : UT_STAG_NONE;
 
     if (index == UT_STAG_NONE || index < UT_NUM_RESERVED_STAGS)
         return false;
@@ -197,7 +198,8 @@ bool ut_link_cached_entry(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utofu_s
                           uint64_t *at, struct ut_cached_stag *known)
 {
     struct ut_link *link = ut_link_lookup(vcq, ut_vcq_id_key(rmt_vcq_id));
-    uint32_t index = link ? ut_stag_index(ut_stadd_stag(stadd), link->peer_component_id) : UT_STAG_NONE;
+    uint32_t index =
+        link ? ut_stag_index(ut_stadd_stag(stadd), link->peer_component_id) : UT_STAG_NONE;
 
     if (index == UT_STAG_NONE || link->state != UT_LINK_UP)
         return false;

@@ -70,8 +70,9 @@ static void write_block(uint8_t type, const void *content, uint32_t size)
     }
     store_number((uint8_t *)head + 1, size, 4);
     store_number((uint8_t *)head + 5, ut_record_checksum(content, size), 4);
-    int error =
-        ut_fd_check_still_ours(recording.file) ? ut_write_all(recording.file, head, sizeof(head)) : EBADF;
+    int error = ut_fd_check_still_ours(recording.file)
+                    ? ut_write_all(recording.file, head, sizeof(head))
+                    : EBADF;
     if (!error)
         error = ut_write_all(recording.file, content, size);
     if (error)

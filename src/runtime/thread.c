@@ -270,7 +270,8 @@ void ut_thread_clear_wakeups(void)
 {
     uint64_t count;
 
-    if (ut_fd_check_still_ours(ut_vcq_wake_fd()) && read(ut_vcq_wake_fd(), &count, sizeof(count)) < 0)
+    if (ut_fd_check_still_ours(ut_vcq_wake_fd()) &&
+        read(ut_vcq_wake_fd(), &count, sizeof(count)) < 0)
         return; /* another thread has read it */
 }
 
@@ -303,7 +304,8 @@ static void *thread_main(void *arg)
     (void)arg;
     ut_job_set_background_thread();
     for (;;) {
-        if (!ut_fd_check_still_ours(background.epoll_fd) || !ut_fd_check_still_ours(ut_vcq_wake_fd())) {
+        if (!ut_fd_check_still_ours(background.epoll_fd) ||
+            !ut_fd_check_still_ours(ut_vcq_wake_fd())) {
             usleep(CLOSED_CHECK_MS * 1000);
             timeout = 0;
         } else {

@@ -119,8 +119,8 @@ static int write_piece(struct sh_conn *conn, const struct sh_op *op, const struc
         x.lcl = (uint8_t *)x.lcl + p->offset;
     x.rmt += p->offset;
     x.length = p->length;
-    x.flags = PROV_SIGNAL | (op->copied ? PROV_INLINE : 0u) | (op->xfer.flags & PROV_DELIVERY_COMPLETE) |
-              (strong ? PROV_STRONG_ORDER : 0u);
+    x.flags = PROV_SIGNAL | (op->copied ? PROV_INLINE : 0u) |
+              (op->xfer.flags & PROV_DELIVERY_COMPLETE) | (strong ? PROV_STRONG_ORDER : 0u);
     if (last)
         x.flags |= op->xfer.flags & (PROV_NOTIFY | PROV_SOLICITED);
     x.cookie = (uintptr_t)op;

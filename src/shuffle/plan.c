@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Decides which operations an operation waits for, its pieces, and their delays. The manual
- * promises order within a line of PROV_TOFU_LINE bytes, so pieces end at line boundaries of the written
- * memory.
+ * promises order within a line of PROV_TOFU_LINE bytes, so pieces end at line boundaries of the
+ * written memory.
  */
 #include "link/link.h"
 #include "shuffle/inner.h"

@@ -101,7 +101,7 @@ int ut_stag_table_create(unsigned int tni, unsigned int cmp, struct ut_stag_tabl
 void ut_stag_table_destroy(struct ut_stag_table *table);
 /* The directory that peers read through this provider. */
 static inline const struct ut_stag_dir_entry *ut_stag_dir_of(const struct ut_stag_table *table,
-                                                       int provider)
+                                                             int provider)
 {
     return table->dir + provider * UT_STAG_CHUNKS;
 }

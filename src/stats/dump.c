@@ -204,8 +204,8 @@ static void dump_head(struct ut_vcq *vcq, bool locked)
                  (unsigned long long)__atomic_load_n(&vcq->handle, __ATOMIC_RELAXED), vcq->tni,
                  vcq->ident.cq, vcq->ident.cmp,
                  !ut_vcq_ident_is_of_program(&vcq->ident) ? "barrier"
-                 : session                          ? "session"
-                                                    : "free",
+                 : session                                ? "session"
+                                                          : "free",
                  vcq->toq_tail - vcq->toq_head, vcq->toq_mask + 1, vcq->toq_tail - vcq->toq_exec,
                  tcq, vcq->mrq_tail - vcq->mrq_head, vcq->mrq_mask + 1,
                  locked ? "" : " locked: a thread is inside a call on it; its links are not shown");

@@ -325,7 +325,8 @@ static void serve_conns(int timeout_ms)
         drop_conn(&summary.conns[i]);
     }
     if (p[n + 1].revents) {
-        int fd = ut_fd_open_ours(accept4(summary.listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
+        int fd =
+            ut_fd_open_ours(accept4(summary.listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
         if (fd >= 0) {
             add_conn(fd, UNKNOWN);
             summary.last_event = ut_clock_ms();

@@ -17,24 +17,25 @@ enum ut_cause {
     UT_CAUSE_ACCESS,    /* valid, but the memory could not be accessed */
 
     /* the peer; detail: seconds */
-    UT_CAUSE_DEAD,        /* its process has ended */
-    UT_CAUSE_SILENT,      /* its process or host did not answer for too long */
-    UT_CAUSE_LOST,        /* the connection broke, and could not be made again in time */
-    UT_CAUSE_FREED,       /* its VCQ was freed */
-    UT_CAUSE_NO_VCQ,      /* its process did not create the VCQ in time */
-    UT_CAUSE_NOT_STARTED, /* its process has not called the library in time */
-    UT_CAUSE_NO_OWNER,      /* no process of the job owns the CQ */
-    UT_CAUSE_UNREACHABLE, /* no provider reaches the peer */
-    UT_CAUSE_REFUSED,     /* one of the two processes rejects the other; logged */
-    UT_CAUSE_INVALID_ADDRESS,     /* its address is unknown or unusable; logged */
+    UT_CAUSE_DEAD,            /* its process has ended */
+    UT_CAUSE_SILENT,          /* its process or host did not answer for too long */
+    UT_CAUSE_LOST,            /* the connection broke, and could not be made again in time */
+    UT_CAUSE_FREED,           /* its VCQ was freed */
+    UT_CAUSE_NO_VCQ,          /* its process did not create the VCQ in time */
+    UT_CAUSE_NOT_STARTED,     /* its process has not called the library in time */
+    UT_CAUSE_NO_OWNER,        /* no process of the job owns the CQ */
+    UT_CAUSE_UNREACHABLE,     /* no provider reaches the peer */
+    UT_CAUSE_REFUSED,         /* one of the two processes rejects the other; logged */
+    UT_CAUSE_INVALID_ADDRESS, /* its address is unknown or unusable; logged */
 
     /* this process */
     UT_CAUSE_DEVICE,   /* device, port or connection manager refused; logged */
     UT_CAUSE_SHORTAGE, /* lack of memory or descriptors for too long; logged */
     UT_CAUSE_NO_MEMORY,
-    UT_CAUSE_BROKEN_REPEATEDLY, /* the connection broke several times, each time soon after it was made */
-    UT_CAUSE_FATE,   /* the connection broke; the communication may have been executed, so it is not
-                      * repeated */
+    UT_CAUSE_BROKEN_REPEATEDLY, /* the connection broke several times, each time soon after it was
+                                   made */
+    UT_CAUSE_FATE, /* the connection broke; the communication may have been executed, so it is not
+                    * repeated */
 };
 
 struct ut_failure {

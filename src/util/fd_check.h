@@ -9,8 +9,8 @@
 
 #include <stdbool.h>
 
-/* Returns ut_fd_is_still_ours(). If false, and fd is not negative, logs once that the program has closed
- * descriptors. */
+/* Returns ut_fd_is_still_ours(). If false, and fd is not negative, logs once that the program has
+ * closed descriptors. */
 bool ut_fd_check_still_ours(int fd);
 
 /* Has ut_fd_check_still_ours() found a closed descriptor? */

@@ -108,7 +108,8 @@ static bool is_link_of_ours(const char *path)
 /* With O_CREAT and O_EXCL, open() does not follow a link. */
 int ut_file_open_output(const char *path, int flags, bool *made)
 {
-    int fd = ut_fd_above_stdio(open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0666));
+    int fd =
+        ut_fd_above_stdio(open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0666));
 
     if (made)
         *made = fd >= 0;

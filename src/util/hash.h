@@ -22,8 +22,8 @@ static inline uint64_t ut_hash(uint64_t hash, const void *data, size_t size)
 
 /* Odd numbers with irregular bits: 2^64 divided by the golden ratio, and another one for a second
  * word. */
-#define UT_HASH_FACTOR 0x9e3779b97f4a7c15ull
-#define UT_HASH_FACTOR_2  0xc2b2ae3d27d4eb4full
+#define UT_HASH_FACTOR   0x9e3779b97f4a7c15ull
+#define UT_HASH_FACTOR_2 0xc2b2ae3d27d4eb4full
 
 /* The index of a key in a table of 2^bits entries; `bits` is from 1 to 64. */
 static inline uint64_t ut_hash_index(uint64_t key, unsigned int bits)

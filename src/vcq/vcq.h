@@ -235,7 +235,7 @@ struct ut_vcq {
     struct ut_vcq_ident ident;
     utofu_vcq_id_t id;
     uint64_t incarnation; /* a random number that distinguishes this VCQ from an earlier one with
-                              * the same id */
+                           * the same id */
     uint32_t mrq_entries;
     uint32_t *mrq_most; /* for a counted VCQ: maximum number of used entries */
 

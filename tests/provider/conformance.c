@@ -296,8 +296,8 @@ static void write_then_strong(struct link *link, struct memory *m, struct remote
     for (uint32_t k = 0; k < STRONG_BEFORE; k++)
         CHECK(post_write(link, m, 0, r.addr + k * STRONG_MAX, r.rkey, n, kinds[(round + k) % 4],
                          0) >= 0);
-    CHECK(post_write(link, m, 0, r.addr + 8 * (flag + 1) - bytes, r.rkey, bytes, PROV_STRONG_ORDER, 0) >=
-          0);
+    CHECK(post_write(link, m, 0, r.addr + 8 * (flag + 1) - bytes, r.rkey, bytes, PROV_STRONG_ORDER,
+                     0) >= 0);
     settle(link);
     pump_until(cell(0) == round);
 }
@@ -365,8 +365,8 @@ static void last_word_of_a_line_is_its_last(void)
         uint32_t first = (uint32_t)(i * 7 % (2 * LINE)), lines = 3 + (uint32_t)(i % 50);
         if (rank == 0) {
             set_words(&m, MAX / 8, i);
-            CHECK(post_write(link, &m, 0, r.addr + 8 * first, r.rkey, PROV_TOFU_LINE * lines - 8 * first,
-                             0, 0) >= 0);
+            CHECK(post_write(link, &m, 0, r.addr + 8 * first, r.rkey,
+                             PROV_TOFU_LINE * lines - 8 * first, 0, 0) >= 0);
             settle(link);
             pump_until(cell(0) == i);
             continue;

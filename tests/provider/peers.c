@@ -210,7 +210,8 @@ static void on_request(void *owner, struct prov *asked, struct prov_conn *conn, 
 
     end->num_requests++;
     CHECK(asked == prov);
-    CHECK(hello_size == PROV_PRIVATE_DATA_MAX && is_filled(hello, hello_size, peer_id * 1000 + end->id));
+    CHECK(hello_size == PROV_PRIVATE_DATA_MAX &&
+          is_filled(hello, hello_size, peer_id * 1000 + end->id));
     if (end->policy == REJECT || (asking && !asking->up && end->id < peer_id)) {
         ops->reject(conn);
         return;

@@ -1362,7 +1362,8 @@ static void the_peer_gets_longer(void)
     fill();
     say(qp_of(&conns[0]), VP_CTL_SUSPEND);
     run();
-    CHECK(conns[0].down && conns[0].reason == PROV_REASON_RESIZE_QUEUES && conns[0].told[REST] == 1);
+    CHECK(conns[0].down && conns[0].reason == PROV_REASON_RESIZE_QUEUES &&
+          conns[0].told[REST] == 1);
     ask(&conns[0]);
     run();
     conns[1].is_mute = true;

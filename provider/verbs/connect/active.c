@@ -177,8 +177,8 @@ void vp_active_handle_response(struct vp_conn *conn, const struct vp_cm_event *e
     memcpy(&rep, event->data, sizeof(rep));
     conn->rmt_unit = rep.size >> VP_REQ_UNIT_SHIFT;
     rep.size &= VP_REQ_SIZE;
-    if (memcmp(rep.magic, vp_rep_magic, sizeof(vp_rep_magic)) != 0 || rep.size > PROV_PRIVATE_DATA_MAX ||
-        rep.mtu < IBV_MTU_256 || rep.mtu > IBV_MTU_4096) {
+    if (memcmp(rep.magic, vp_rep_magic, sizeof(vp_rep_magic)) != 0 ||
+        rep.size > PROV_PRIVATE_DATA_MAX || rep.mtu < IBV_MTU_256 || rep.mtu > IBV_MTU_4096) {
         ut_info(VP_CAT, "the reply to a connect request is malformed");
         vp_handshake_fail(conn, PROV_REASON_REJECTED);
         return;

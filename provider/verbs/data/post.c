@@ -352,15 +352,15 @@ static int __attribute__((noinline)) plan_parts(struct vp_conn *conn, struct par
         split_by_order(conn, p);
     uint32_t middle = p->xfer->length - p->head - p->tail;
     p->num = (p->head != 0) + (middle ? (middle - 1) / max + 1 : 0) + (p->tail != 0);
-    p->first_waits = conn->unit != VP_UNIT_WHOLE && (p->xfer->flags & PROV_STRONG_ORDER) && is_write(p) &&
-                     p->xfer->length && conn->tail != conn->head;
+    p->first_waits = conn->unit != VP_UNIT_WHOLE && (p->xfer->flags & PROV_STRONG_ORDER) &&
+                     is_write(p) && p->xfer->length && conn->tail != conn->head;
     if (p->num > VP_PARTS_MAX) {
         ut_error(VP_CAT, "a transfer of %u bytes exceeds the maximum of %s", p->xfer->length,
                  ep->port->name);
         return -EIO;
     }
-    p->flush_after =
-        is_write(p) && p->xfer->length && (p->xfer->flags & conn->slow_flags & PROV_DELIVERY_COMPLETE);
+    p->flush_after = is_write(p) && p->xfer->length &&
+                     (p->xfer->flags & conn->slow_flags & PROV_DELIVERY_COMPLETE);
     p->more = (p->num > 1 ? p->num - 1 : 0) + p->first_waits + (p->tail_waits && is_write(p)) +
               p->notice_separate + p->flush_after;
     if (!p->more)

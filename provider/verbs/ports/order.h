@@ -73,9 +73,10 @@ struct vp_order_split vp_split_by_order(enum vp_unit unit, uint64_t to, uint32_t
                                         uint32_t packet, bool strong);
 
 /*
- * True if a PROV_DELIVERY_COMPLETE write needs a read behind it, which pushes the data into memory: when the
- * processes of a host use several ports. An adapter acknowledges received data possibly before the
- * data is in memory for a CPU that reads what another adapter of the host has placed there.
+ * True if a PROV_DELIVERY_COMPLETE write needs a read behind it, which pushes the data into memory:
+ * when the processes of a host use several ports. An adapter acknowledges received data possibly
+ * before the data is in memory for a CPU that reads what another adapter of the host has placed
+ * there.
  */
 bool vp_needs_read_flush(const struct vp_prov *prov);
 
