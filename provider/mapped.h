@@ -40,11 +40,12 @@ static inline void prov_tsan_ignore_end(void)
 /* The part of a region that was used last, if the region allows all accesses. The provider fills
  * and clears the structure, only inside calls for the endpoint or the connection. */
 struct prov_mapping {
-    uint32_t key;         /* key of the region */
-    const uint64_t *word; /* the mapping is valid while *word equals `valid` */
-    uint64_t valid;
-    uint64_t base, size; /* addresses in the owner's process; size 0: no mapping */
-    uint64_t delta;      /* add to an owner's address for the address in this process */
+    uint32_t key; /* key of the region */
+    const uint64_t
+        *state; /* of the region, in its owner's process: changes when that deregisters it */
+    uint64_t valid_state; /* the mapping is valid while *state equals this */
+    uint64_t base, size;  /* addresses in the owner's process; size 0: no mapping */
+    uint64_t delta;       /* add to an owner's address for the address in this process */
 };
 
 /* True if all of [at, at + size), addresses in the owner's process, is mapped and the mapping is
@@ -56,7 +57,7 @@ static inline __attribute__((always_inline)) bool prov_is_mapped(const struct pr
     uint64_t offset = at - m->base;
 
     return __builtin_expect(key == m->key && offset < m->size && offset + size <= m->size &&
-                                __atomic_load_n(m->word, __ATOMIC_ACQUIRE) == m->valid,
+                                __atomic_load_n(m->state, __ATOMIC_ACQUIRE) == m->valid_state,
                             1);
 }
 

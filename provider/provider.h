@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The interface of a transport. A provider moves bytes between endpoints of the processes of a job;
- * it does not depend on uTofu. The core depends on nothing of a transport but this interface.
+ * it does not depend on uTofu. The core, the library without its providers (src/), depends on
+ * nothing of a transport but this interface.
  *
  * Objects
  *   prov       a transport, opened once per process
  *   prov_mr    memory that the transport may touch
- *   prov_ep    an endpoint; the core owns one per VCQ (and transport)
+ *   prov_ep    an endpoint. Its owner is a VCQ, which has one endpoint per transport
  *   prov_conn  a reliable, ordered connection between a local and a remote endpoint
  *
  * Threads
@@ -41,10 +42,10 @@
 
 enum {
     PROV_ADDR_MAX = 120,        /* maximum bytes of a process's address */
-    PROV_PRIVATE_DATA_MAX = 32, /* maximum bytes of the hello in a connection request */
+    PROV_PRIVATE_DATA_MAX = 32, /* maximum bytes of private data in a connection request */
     PROV_MSG_MAX = 1024,        /* every provider carries messages of at least this size */
-    PROV_INLINE_MAX = 64,       /* every provider copies at least this much for PROV_INLINE */
-    PROV_TOFU_LINE = 256,       /* maximum bytes of a line: see "Order" above */
+    PROV_INLINE_MAX = 64,       /* maximum bytes of a write with PROV_INLINE */
+    PROV_TOFU_LINE = 256, /* bytes of a cache line of the Tofu machines; maximum of caps.line */
 };
 
 struct prov_ep;
@@ -88,22 +89,23 @@ enum prov_reason {
     PROV_REASON_CLOSED,        /* the peer closed its endpoint or connection in an orderly way */
     PROV_REASON_SUSPENDED,     /* closed because there are too many connections; all data were
                                 * delivered; reconnect before the next operation */
-    PROV_REASON_RESIZE_QUEUES, /* as SUSPENDED; the next connection gets longer queues */
+    PROV_REASON_RESIZE_QUEUES, /* as SUSPENDED, to make longer queues in the next connection */
     PROV_REASON_REFUSED,       /* one process refuses the other; may change; logged on both sides */
     PROV_REASON_LOCAL,         /* this side lacks resources, or its device failed; logged */
     PROV_REASON_SILENT, /* no answer for too long: the host is down, or the process stopped */
 };
 
 enum prov_flags {
-    PROV_SIGNAL = 1,      /* call done() soon; without the flag, done() may be delayed until that
-                           * of a later operation */
-    PROV_FENCE = 2,       /* execute after all earlier reads and atomics of the connection */
-    PROV_SOLICITED = 4,   /* (message or immediate) wake the target if it sleeps */
-    PROV_MORE = 8,        /* the next operation follows immediately: the doorbell may wait until
-                           * ep_flush() */
-    PROV_INLINE = 16,     /* write: the source, at most PROV_INLINE_MAX bytes, is not registered */
-    PROV_NOTIFY = 32,     /* write: deliver `imm` to the peer after the data */
-    PROV_SIGNAL_SRC = 64, /* as PROV_SIGNAL, unless the call returns PROV_SRC_FREE */
+    PROV_SIGNAL = 1,    /* call done() soon; without the flag, done() may be delayed until that
+                         * of a later operation */
+    PROV_FENCE = 2,     /* execute after all earlier reads and atomics of the connection */
+    PROV_SOLICITED = 4, /* (message or immediate) wake the target if it sleeps */
+    PROV_MORE = 8,      /* the next operation follows immediately: the doorbell may wait until
+                         * ep_flush() */
+    PROV_INLINE = 16, /* write: the provider copies the source, at most PROV_INLINE_MAX bytes, which
+                       * need not be registered */
+    PROV_NOTIFY = 32, /* write: deliver `imm` to the peer after the data */
+    PROV_SIGNAL_SRC = 64,   /* as PROV_SIGNAL, unless the call returns PROV_SRC_FREE */
     PROV_UNSIGNALLED = 128, /* write: if several consecutive writes with this flag end with PROV_OK,
                              * unsignalled_done() may be called for the last one only */
     PROV_STRONG_ORDER = 256, /* write: takes effect after earlier writes, and its last line after
@@ -114,7 +116,7 @@ enum prov_flags {
         512,              /* the program waits for a local notice. write: done() means that the data
                            * are in the target's memory, even for a CPU that is notified by other means
                            * than this connection; the target's memory must be readable */
-    PROV_NO_SPLIT = 1024, /* write: not split, whatever set_split_threshold() set */
+    PROV_NO_SPLIT = 1024, /* write: of any size, whatever set_split_threshold() set */
 };
 
 /* The events that wake a sleeping owner: see ep_arm(). */
@@ -178,10 +180,10 @@ struct prov_callbacks {
     /* A peer requests a connection over the provider `prov`. The core calls accept() or reject(),
      * at once or later under the endpoint's lock. */
     void (*request)(void *owner, struct prov *prov, struct prov_conn *conn, uint64_t peer_id,
-                    const void *hello, size_t hello_size);
-    /* A connection that this side requested, or accepted, is up. `hello`: the peer's hello; for
-     * an accepted connection the same bytes as in request(). */
-    void (*up)(void *ctx, const void *hello, size_t hello_size);
+                    const void *private_data, size_t private_data_size);
+    /* A connection that this side requested, or accepted, is up. `private_data`: those of the peer;
+     * for an accepted connection the same bytes as in request(). */
+    void (*up)(void *ctx, const void *private_data, size_t private_data_size);
     /* The connection could not be established, or is down. done() was called for every operation:
      * with PROV_OK for those known to be executed, then with the error of the failed one, then with
      * PROV_FLUSHED. Only conn_close() may follow. */
@@ -194,7 +196,7 @@ struct prov_callbacks {
 struct prov_ep_attr {
     unsigned int tni; /* TNI whose port the endpoint uses */
     uint64_t id;      /* unique among all endpoints of the job: 48 bits */
-    void *owner;
+    void *owner;      /* argument of wake() and of callbacks for the endpoint */
     const struct prov_callbacks *callbacks;
     unsigned int depth; /* maximum number of outstanding operations of the owner */
     unsigned int rail;  /* 0; or, for parts of writes (set_split_threshold()), its number among the
@@ -227,14 +229,14 @@ struct prov_caps {
                             * with its other devices; otherwise among those of one device only */
     uint32_t line;         /* bytes, at most PROV_TOFU_LINE: see "Order" above */
     bool no_peer_death_event; /* a peer whose process has ended is PROV_REASON_SILENT */
-    bool suspends;  /* connections may end as PROV_REASON_SUSPENDED or PROV_REASON_RESIZE_QUEUES */
-    uint32_t ports; /* TNIs n and n + ports have one port; 0 or 1: all TNIs have one */
-    uint32_t speed; /* of this TNI's port, Mbit/s; 0: not known */
+    bool suspends; /* connections may end as PROV_REASON_SUSPENDED or PROV_REASON_RESIZE_QUEUES */
+    uint32_t num_ports;       /* TNI n has port n % num_ports; 0 or 1: all TNIs have one */
+    uint32_t speed;           /* of this TNI's port, Mbit/s; 0: not known */
     uint32_t split_threshold; /* minimum bytes of a write that is faster over several ports; 0: none
                                  is */
-    uint32_t further; /* number of TNIs behind this one that may take parts of such a write: over
-                       * ports with other physical links, or over several links of one port */
-    char device[64];  /* device and port of this TNI, for printing */
+    uint32_t max_rails; /* number of TNIs behind this one that may take parts of such a write: over
+                         * ports with other physical links, or over several links of one port */
+    char device[64];    /* device and port of this TNI, for printing */
 };
 
 /* A port of a network adapter, used or not, for printing. Unknown numbers are 0, texts empty. */
@@ -313,12 +315,13 @@ struct prov_ops {
      * an address of this provider. -EHOSTUNREACH (logged): the peer is unreachable. -EAGAIN,
      * -ENOMEM: may succeed later. */
     int (*connect)(struct prov_ep *ep, const void *addr, size_t addr_size, unsigned int peer_tni,
-                   uint64_t peer_id, const void *hello, size_t hello_size, void *ctx,
+                   uint64_t peer_id, const void *private_data, size_t private_data_size, void *ctx,
                    struct prov_conn **conn);
     /* Accepts a request. Operations may be posted from now on; posting returns -EAGAIN until they
      * can be sent. -EAGAIN: no room for the connection, which is closed as by reject(); the peer
      * sends its request again later. */
-    int (*accept)(struct prov_conn *conn, const void *hello, size_t hello_size, void *ctx);
+    int (*accept)(struct prov_conn *conn, const void *private_data, size_t private_data_size,
+                  void *ctx);
     void (*reject)(struct prov_conn *conn); /* also closes the connection */
     /* Closes the connection in order and frees it. No callback follows. */
     void (*conn_close)(struct prov_conn *conn);

@@ -12,12 +12,13 @@
 
 #include "split.h"
 
-static int copy_pieces(pid_t pid, char *lcl, uint64_t rmt, size_t length, bool noticed, bool write)
+static int copy_pieces(pid_t pid, char *lcl, uint64_t rmt, size_t length, bool waits_for_notice,
+                       bool write)
 {
     struct prov_split c = prov_split_of(write ? rmt : (uintptr_t)lcl, length);
     struct iovec l[PROV_MAX_PIECES];
 
-    c.whole = noticed && length > PROV_SPLIT_MAX;
+    c.whole = waits_for_notice && length > PROV_SPLIT_MAX;
     while (length > 0) {
         unsigned int pieces;
         size_t part = prov_split_next(l, &pieces, lcl, &c, c.end - length);
@@ -37,7 +38,7 @@ static int copy_pieces(pid_t pid, char *lcl, uint64_t rmt, size_t length, bool n
     return 0;
 }
 
-int prov_cma_write(pid_t pid, const void *lcl, uint64_t rmt, size_t length, bool noticed)
+int prov_cma_write(pid_t pid, const void *lcl, uint64_t rmt, size_t length, bool waits_for_notice)
 {
     if (prov_is_piece(rmt, length, prov_kernel_width())) { /* no split needed */
         struct iovec l = {.iov_base = (void *)(uintptr_t)lcl, .iov_len = length};
@@ -45,12 +46,12 @@ int prov_cma_write(pid_t pid, const void *lcl, uint64_t rmt, size_t length, bool
         if (__builtin_expect(process_vm_writev(pid, &l, 1, &r, 1, 0) == (ssize_t)length, 1))
             return 0;
     }
-    return copy_pieces(pid, (char *)(uintptr_t)lcl, rmt, length, noticed, true);
+    return copy_pieces(pid, (char *)(uintptr_t)lcl, rmt, length, waits_for_notice, true);
 }
 
-int prov_cma_read(pid_t pid, void *lcl, uint64_t rmt, size_t length, bool noticed)
+int prov_cma_read(pid_t pid, void *lcl, uint64_t rmt, size_t length, bool waits_for_notice)
 {
-    return copy_pieces(pid, lcl, rmt, length, noticed, false);
+    return copy_pieces(pid, lcl, rmt, length, waits_for_notice, false);
 }
 
 int prov_cma_readable(pid_t pid, uint64_t addr, size_t length)

@@ -179,8 +179,8 @@ static void set_mapping(struct sp_conn *conn, uint32_t rkey, const struct sp_mr_
     hi = range->hi < hi ? range->hi : hi;
     conn->mapping =
         (struct prov_mapping){.key = rkey,
-                              .word = &sp_mr_entry_of(conn->peer->seg->table.mrs, rkey)->state,
-                              .valid = range->state,
+                              .state = &sp_mr_entry_of(conn->peer->seg->table.mrs, rkey)->state,
+                              .valid_state = range->state,
                               .base = lo,
                               .size = hi - lo,
                               .delta = (uintptr_t)w->at - (w->number << WINDOW_BITS)};

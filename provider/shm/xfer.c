@@ -43,8 +43,8 @@ static __attribute__((noinline)) bool check_other_local(struct sp_conn *conn,
     const struct sp_mr_entry *e = sp_mr_entry_of(mrs, x->lkey);
     uint64_t addr = (uintptr_t)x->lcl;
     struct prov_mapping lcl_mapping = {.key = x->lkey,
-                                       .word = &e->state,
-                                       .valid = __atomic_load_n(&e->state, __ATOMIC_ACQUIRE),
+                                       .state = &e->state,
+                                       .valid_state = __atomic_load_n(&e->state, __ATOMIC_ACQUIRE),
                                        .base = __atomic_load_n(&e->base, __ATOMIC_RELAXED),
                                        .size = __atomic_load_n(&e->size, __ATOMIC_RELAXED)};
 

@@ -273,10 +273,10 @@ static void vp_caps(struct prov *base, unsigned int tni, struct prov_caps *caps)
         caps->atomic_ops = 1u << PROV_ATOMIC_FADD | 1u << PROV_ATOMIC_CSWAP;
     caps->no_peer_death_event = !port->cm_ops->reports_peer_death;
     caps->suspends = true;
-    caps->ports = prov->num_ports;
+    caps->num_ports = prov->num_ports;
     caps->speed = port->speed;
     caps->split_threshold = prov->tuning.rails;
-    caps->further = vp_rails_count_further(prov->ports, prov->num_ports, tni % prov->num_ports);
+    caps->max_rails = vp_rails_count_further(prov->ports, prov->num_ports, tni % prov->num_ports);
     caps->line = vp_unit_bytes(vp_unit_of(dev));
     if (!caps->line)
         caps->line = PROV_TOFU_LINE;

@@ -88,7 +88,8 @@ static void look_up_own(struct ut_vcq *vcq, void *arg)
 
     if (op->rmt_known || (vcq != t->vcq && !ut_trylock(&vcq->lock)))
         return;
-    if (vcq->num_eps && !vcq->handlers && ut_vcq_id_key(vcq->id) == ut_vcq_id_key(t->id) &&
+    if (vcq->num_eps && !ut_vcq_is_internal(vcq) &&
+        ut_vcq_id_key(vcq->id) == ut_vcq_id_key(t->id) &&
         ut_stag_find(vcq->stags, t->stadd, t->length, false, &local, &at) == UT_STAG_OK) {
         op->rmt_known = true;
         op->rmt_at = (uintptr_t)at;

@@ -360,6 +360,8 @@ static const char *text_of_cause(enum ut_cause cause)
         return "no provider reaches its process";
     case UT_CAUSE_REFUSED:
         return "its process and this process rejected each other; see the log";
+    case UT_CAUSE_INCOMPATIBLE:
+        return "its process runs another version or ARMW mode of this library; see the log";
     case UT_CAUSE_INVALID_ADDRESS:
         return "its process has no valid address record; see the log";
     default:

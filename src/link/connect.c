@@ -94,12 +94,11 @@ static void query_order(struct ut_link *link)
 static void apply_event(struct ut_link *link, enum ut_fsm_event event,
                         const struct handshake *handshake);
 
-/* Applies an event that may fail waiting communications. `seconds`: a timeout for
- * utofu_get_last_error(), or 0. */
+/* Applies an event that may fail waiting communications. `detail` of the cause: see ut_failure. */
 static void apply_event_with_cause(struct ut_link *link, enum ut_fsm_event event,
-                                   enum ut_cause cause, uint64_t seconds)
+                                   enum ut_cause cause, uint64_t detail)
 {
-    link->why = (struct ut_failure){.cause = (uint8_t)cause, .detail = seconds};
+    link->why = (struct ut_failure){.cause = (uint8_t)cause, .detail = detail};
     apply_event(link, event, NULL);
 }
 
@@ -110,7 +109,7 @@ static void reject_incompatible(struct ut_link *link)
 
     link->conn = NULL;
     link->ops->conn_close(conn);
-    apply_event_with_cause(link, UT_FSM_INCOMPATIBLE, UT_CAUSE_INVALID_ADDRESS, 0);
+    apply_event_with_cause(link, UT_FSM_INCOMPATIBLE, UT_CAUSE_INCOMPATIBLE, 0);
 }
 
 static void complete_connection(struct ut_link *link, const struct handshake *handshake)
@@ -152,7 +151,7 @@ static void accept_request(struct ut_link *link, const struct handshake *handsha
     bool has_tables = ut_link_alloc_rx_announced(link);
 
     ut_link_use_endpoint(link, handshake->e);
-    ut_link_reset_rx_of_new_session(link, handshake->hello, handshake->size);
+    ut_link_reset_rx_of_new_incarnation(link, handshake->hello, handshake->size);
     ut_link_fill_hello(link, handshake->e->provider, (uint16_t)(link->serial + 1), &own_hello);
     if (!has_tables)
         link->ops->reject(handshake->conn);
@@ -356,8 +355,9 @@ void ut_link_on_request(struct ut_vcq *vcq, struct prov *prov, struct prov_conn 
                     &handshake);
 }
 
-/* Frees memory that an idle link does not need. Each new connection reads the peer's table again,
- * and both sides announce their STADDs again. */
+/* The provider closed an idle connection, to free its resources or to make longer queues. Frees
+ * memory that an idle link does not need. The next connection reads the peer's table again, and
+ * both sides announce their STADDs again. */
 static void handle_suspended(struct ut_link *link)
 {
     ut_link_drop_stag_cache(link);
@@ -489,9 +489,9 @@ static void save_rx_history(const struct ut_link *link)
     uint64_t own = ut_vcq_id_key(link->vcq->id);
 
     if (link->peer_incarnation != 0 && link->key != own)
-        ut_rx_history_save(
-            own, link->key,
-            (struct ut_rx_history){.session = link->peer_incarnation, .count = link->rx_number});
+        ut_rx_history_save(own, link->key,
+                           (struct ut_rx_history){.incarnation = link->peer_incarnation,
+                                                  .count = link->rx_number});
 }
 
 void ut_link_destroy_all(struct ut_vcq *vcq)

@@ -19,14 +19,14 @@ void ut_link_fill_hello(const struct ut_link *link, int provider, uint16_t seria
         .dir_rkey = ut_stag_dir_rkey(vcq->stags, provider),
         .dir_addr = (uintptr_t)ut_stag_dir_of(vcq->stags, provider),
         .rx_count = link->rx_number,
-        .session = vcq->incarnation,
+        .incarnation = vcq->incarnation,
     };
 }
 
 /* Sets the receive count to 0 if the receive history is that of another VCQ of the peer. */
-static void reset_count_of_other_session(struct ut_link *link, uint64_t session)
+static void reset_count_of_other_incarnation(struct ut_link *link, uint64_t incarnation)
 {
-    if (link->peer_incarnation == 0 && link->rx_history.session != session)
+    if (link->peer_incarnation == 0 && link->rx_history.incarnation != incarnation)
         link->rx_number = 0;
 }
 
@@ -49,13 +49,13 @@ bool ut_link_process_hello(struct ut_link *link, const void *data, size_t size)
                  (unsigned long long)link->peer);
         return false;
     }
-    bool known = link->peer_incarnation == hello.session;
+    bool known = link->peer_incarnation == hello.incarnation;
     bool recreated = link->peer_incarnation != 0 && !known;
     /* If this link meets the peer's VCQ for the first time, rx_count counts the messages of an
      * earlier VCQ of this process. If the peer has recreated its VCQ, rx_count goes on. */
     uint64_t count = known || recreated ? hello.rx_count : 0;
-    reset_count_of_other_session(link, hello.session);
-    link->peer_incarnation = hello.session;
+    reset_count_of_other_incarnation(link, hello.incarnation);
+    link->peer_incarnation = hello.incarnation;
     link->rmt_serial = hello.serial;
     link->dir_addr = hello.dir_addr;
     link->dir_rkey = hello.dir_rkey;
@@ -73,20 +73,20 @@ bool ut_link_process_hello(struct ut_link *link, const void *data, size_t size)
     return true;
 }
 
-/* Returns the session number of a hello; 0: the data is not a hello. */
-static uint64_t session_of_hello(const void *data, size_t size)
+/* Returns the incarnation in a hello; 0: the data are not a hello. */
+static uint64_t incarnation_of_hello(const void *data, size_t size)
 {
     struct ut_hello hello;
 
     if (size < sizeof(hello))
         return 0;
     memcpy(&hello, data, sizeof(hello));
-    return hello.session;
+    return hello.incarnation;
 }
 
-void ut_link_reset_rx_of_new_session(struct ut_link *link, const void *data, size_t size)
+void ut_link_reset_rx_of_new_incarnation(struct ut_link *link, const void *data, size_t size)
 {
-    reset_count_of_other_session(link, session_of_hello(data, size));
+    reset_count_of_other_incarnation(link, incarnation_of_hello(data, size));
 }
 
 bool ut_link_is_outdated(const struct ut_link *link, const void *data, size_t size)
@@ -96,6 +96,6 @@ bool ut_link_is_outdated(const struct ut_link *link, const void *data, size_t si
     if (size < sizeof(hello))
         return false;
     memcpy(&hello, data, sizeof(hello));
-    return hello.session == link->peer_incarnation &&
+    return hello.incarnation == link->peer_incarnation &&
            (int16_t)(hello.serial - link->rmt_serial) < 0;
 }

@@ -9,9 +9,9 @@ void ut_link_fill_hello(const struct ut_link *link, int provider, uint16_t seria
                         struct ut_hello *hello);
 /* Processes the peer's hello. False: the peer is not compatible with this process. */
 bool ut_link_process_hello(struct ut_link *link, const void *data, size_t size);
-/* Resets the link's receive count if the hello has another session number than the last one. Called
+/* Resets the link's receive count if the hello has another incarnation than the last one. Called
  * before this side replies, as the reply has the receive count. */
-void ut_link_reset_rx_of_new_session(struct ut_link *link, const void *data, size_t size);
+void ut_link_reset_rx_of_new_incarnation(struct ut_link *link, const void *data, size_t size);
 /* True for a connect request that is no longer valid: both requests crossed, the peer accepted this
  * side's request and dropped its own request, which arrives after the peer's reply. Such a request
  * must not close the connection that is up: messages that arrived and were not polled would be

@@ -96,7 +96,7 @@ struct ut_link_pending ut_link_pending(const struct ut_link *link)
     return n;
 }
 
-const char *ut_link_wait_reason(const struct ut_link *link, const struct ut_link_pending *load)
+const char *ut_link_wait_reason(const struct ut_link *link, const struct ut_link_pending *pending)
 {
     switch (link->state) {
     case UT_LINK_IDLE:
@@ -120,6 +120,6 @@ const char *ut_link_wait_reason(const struct ut_link *link, const struct ut_link
         return "a free entry in the provider's queue";
     if (link->unordered_out > ut_rails_outstanding(link))
         return "the peer's reply to an ARMW";
-    return load->posted || load->messages ? "completions"
-                                          : "nothing: no communication uses the link";
+    return pending->posted || pending->messages ? "completions"
+                                                : "nothing: no communication uses the link";
 }

@@ -43,16 +43,16 @@ struct ut_link_early_notice {
 
 struct ut_link {
     struct ut_vcq *vcq;
-    utofu_vcq_id_t peer;                /* canonical id */
+    utofu_vcq_id_t peer;                /* VCQ id with its default path */
     const struct prov_mapping *mapping; /* peer memory mapped by this process, while up; or NULL */
-    uint8_t provider;
-    bool passive;      /* accepting side of a connection of the VCQ to itself */
-    bool was_up;       /* the link was connected at least once */
-    bool is_scheduled; /* in vcq->waiting */
+    uint8_t provider;                   /* index of `ops` among the providers */
+    bool passive;                       /* accepting side of a connection of the VCQ to itself */
+    bool was_up;                        /* the link was connected at least once */
+    bool is_scheduled;                  /* in vcq->waiting */
     bool lacks_memory; /* no memory for a message or an announced STADD: the link must close */
-    bool empty_write_posted; /* a signalled empty write that completes the earlier requests is
-                                outstanding */
-    uint8_t peer_component_id;
+    bool empty_write_posted;   /* a signalled empty write that completes the earlier requests is
+                                  outstanding */
+    uint8_t peer_component_id; /* in `peer`: selects its reserved STags */
     uint8_t peer_tni;
     uint32_t armw_epoch; /* number of times that ARMWs were given up: identifies late replies, see
                      ut_armw_request_id() */
@@ -66,7 +66,7 @@ struct ut_link {
         struct {
             uint32_t to_post;            /* the oldest entry that is not posted */
             uint32_t state : 8;          /* enum ut_link_state */
-            uint32_t unordered_out : 24; /* outstanding ARMWs and divided puts */
+            uint32_t unordered_out : 24; /* outstanding ARMWs and split puts */
         };
         uint64_t readiness; /* the three fields, for one comparison: ut_link_is_ready() */
     };
@@ -100,9 +100,9 @@ struct ut_link {
     struct ut_announced rx_announced; /* allocated before the link is up, since a peer's notice
                                          cannot be rejected */
     uint64_t tx_number, rx_number;    /* number of messages and immediates sent and received */
-    uint64_t peer_incarnation; /* session number of the peer's last hello; 0: no hello received */
+    uint64_t peer_incarnation; /* of the peer's VCQ, from its last hello; 0: no hello received */
     struct ut_rx_history rx_history; /* receive count of the previous VCQ with this id */
-    uint64_t key;                    /* ut_vcq_id_key() of `peer` */
+    uint64_t key;                    /* `peer` without path and check bits */
     uint16_t serial, rmt_serial;     /* number of connections so far, as each side counts */
     struct ut_stats_peer *stats;     /* set at the first use if the VCQ has statistics */
     struct ut_rails *rails; /* further connections over other ports, see rails.h; or NULL */
@@ -120,11 +120,12 @@ struct ut_link {
     struct ut_hash_entry by_key;
     struct ut_link *all_next, *next_scheduled;
 
-    /* the peer's STag table */
+    /* the peer's STag table: a directory, whose entries have the addresses of chunks of STag
+     * entries. dir_addr: address of the directory in the peer's memory */
     uint64_t dir_addr;
     uint32_t dir_rkey;
     uint32_t reading; /* index of the STag whose entry is being read, or UT_STAG_NONE */
-    bool reading_dir;
+    bool reading_dir; /* the directory entry of its chunk is read first */
     bool wait_warned; /* see warn_owner_absent() */
     bool cq_warned;   /* see warn_no_vcq() */
     uint32_t scratch; /* destination of the read: index into the VCQ's scratch memory, plus 1 */
@@ -177,7 +178,7 @@ static inline bool ut_link_is_given_up(const struct ut_link *link)
 }
 
 /* True if a communication can be posted at once: the link is up, nothing waits to be posted, and no
- * ARMW or divided put is outstanding. */
+ * ARMW or split put is outstanding. */
 static inline bool ut_link_is_ready(const struct ut_link *link)
 {
     const struct ut_link ready = {.to_post = UT_NO_SLOT, .state = UT_LINK_UP};
@@ -206,7 +207,7 @@ enum ut_cookie {
     UT_COOKIE_SLOT, /* TOQ slot number */
     UT_COOKIE_READ, /* read of the STag table */
     UT_COOKIE_MSG,
-    UT_COOKIE_PART, /* TOQ slot number of a divided put */
+    UT_COOKIE_PART, /* TOQ slot number of a split put */
 };
 static inline uint64_t ut_cookie(enum ut_cookie what, uint32_t which)
 {
@@ -224,7 +225,7 @@ struct ut_link_pending {
 };
 struct ut_link_pending ut_link_pending(const struct ut_link *link);
 /* Returns a text: what the link waits for. */
-const char *ut_link_wait_reason(const struct ut_link *link, const struct ut_link_pending *load);
+const char *ut_link_wait_reason(const struct ut_link *link, const struct ut_link_pending *pending);
 
 /* Functions of the engine that links call: ut_vcq.link_ops. Not used on fast paths. */
 struct ut_link_ops {

@@ -40,10 +40,10 @@ bool ut_link_alloc_rx_announced(struct ut_link *link)
 }
 
 static struct ut_link_outcome make_outcome(enum ut_fsm_event event, enum ut_cause cause,
-                                           uint64_t seconds)
+                                           uint64_t timeout_s)
 {
     return (struct ut_link_outcome){.event = event,
-                                    .why = {.cause = (uint8_t)cause, .detail = seconds}};
+                                    .why = {.cause = (uint8_t)cause, .detail = timeout_s}};
 }
 
 static struct ut_link_outcome reject_address(uint32_t rank)
@@ -71,7 +71,7 @@ static struct ut_link_outcome retry_or_fail_shortage(const struct ut_link *link,
 static struct ut_link_outcome send_connect_request(struct ut_link *link, const struct ut_peer *peer,
                                                    uint64_t now)
 {
-    uint64_t seconds = ut_env_num(UT_ENV_JOB_TIMEOUT);
+    uint64_t timeout_s = ut_env_num(UT_ENV_JOB_TIMEOUT);
     struct ut_hello hello;
     const struct ut_vcq_ep *e =
         ut_link_find_endpoint(link->vcq, ut_process_peek()->prov[peer->provider]->ops);
@@ -96,7 +96,7 @@ static struct ut_link_outcome send_connect_request(struct ut_link *link, const s
     if (rc == -EAGAIN && now < link->deadline_ms)
         return make_outcome(UT_FSM_TRY_LATER, UT_CAUSE_NONE, 0);
     return make_outcome(rc == -EAGAIN ? UT_FSM_DEADLINE_PASSED : UT_FSM_LOCAL_ERROR, UT_CAUSE_LOST,
-                        seconds);
+                        timeout_s);
 }
 
 /* Warns once if the owner has not called the library for a long time. */
@@ -142,7 +142,7 @@ static enum ut_cause cause_from_errno(int rc)
 
 struct ut_link_outcome ut_link_connect_to_owner(struct ut_link *link)
 {
-    uint64_t now = ut_now_ms(), seconds = ut_env_num(UT_ENV_JOB_TIMEOUT);
+    uint64_t now = ut_now_ms(), timeout_s = ut_env_num(UT_ENV_JOB_TIMEOUT);
     struct ut_vcq_ident ident;
     struct ut_peer peer;
 
@@ -162,6 +162,6 @@ struct ut_link_outcome ut_link_connect_to_owner(struct ut_link *link)
         ut_warn("link",
                 "the owner of VCQ %016llx has not called the library within %llu s, or the "
                 "launcher has not reported this (UTOFU_JOB_TIMEOUT)",
-                (unsigned long long)link->peer, (unsigned long long)seconds);
-    return make_outcome(UT_FSM_NO_OWNER, cause_from_errno(rc), seconds);
+                (unsigned long long)link->peer, (unsigned long long)timeout_s);
+    return make_outcome(UT_FSM_NO_OWNER, cause_from_errno(rc), timeout_s);
 }

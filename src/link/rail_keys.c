@@ -56,7 +56,7 @@ static void request_keys(struct ut_link *link, struct ut_rail_keys *k, utofu_sta
                          unsigned int missing)
 {
     const struct ut_msg_rail_keys m = {
-        .head = {.type = UT_MSG_RAIL_KEYS, .flags = UT_MSG_FLAG_REQUEST, .slot = missing},
+        .head = {.type = UT_MSG_RAIL_KEYS, .flags = UT_MSG_FLAG_REQUEST, .rails = missing},
         .rmt_stadd = to};
     uint64_t now = ut_now_ms();
 
@@ -116,7 +116,7 @@ void ut_rails_invalidate_keys(struct ut_link *link, utofu_stadd_t to)
 /* Sends the keys that the peer requested; registers the memory if necessary. */
 static void reply_with_keys(struct ut_link *link, const struct ut_msg_rail_keys *request)
 {
-    struct ut_msg_rail_keys m = {.head = {.type = UT_MSG_RAIL_KEYS, .slot = request->head.slot},
+    struct ut_msg_rail_keys m = {.head = {.type = UT_MSG_RAIL_KEYS, .rails = request->head.rails},
                                  .rmt_stadd = request->rmt_stadd};
     struct prov *prov = ut_rails_prov(link);
     struct ut_vcq *vcq = link->vcq;
@@ -126,9 +126,9 @@ static void reply_with_keys(struct ut_link *link, const struct ut_msg_rail_keys 
     if (ut_stag_find(vcq->stags, m.rmt_stadd, 0, true, &l, &addr) == UT_STAG_OK && link->rails) {
         m.base = (uintptr_t)l->base;
         m.size = l->size;
-        for (unsigned int n = 0; n < link->rails->max_further; n++) {
+        for (unsigned int n = 0; n < link->rails->max_rails; n++) {
             struct prov_mr keys = {.rkey = ut_region_rkey(l->region, link->provider)};
-            if (!(m.head.slot & 1u << n))
+            if (!(m.head.rails & 1u << n))
                 continue;
             if (!(link->rails->lcl_other_devices & 1u << n) ||
                 ut_region_extra_keys(l->region, link->provider,

@@ -4,12 +4,12 @@
 
 #include "link/rails.h"
 
-static uint8_t find_other_devices(const struct ut_link *link, unsigned int further)
+static uint8_t find_other_devices(const struct ut_link *link, unsigned int max_rails)
 {
     struct prov *prov = ut_rails_prov(link);
     unsigned int tni = link->vcq->tni, others = 0;
 
-    for (unsigned int n = 0; n < further; n++)
+    for (unsigned int n = 0; n < max_rails; n++)
         others |=
             prov->ops->device(prov, tni + n + 1) != prov->ops->device(prov, tni) ? 1u << n : 0;
     return (uint8_t)others;
@@ -17,7 +17,7 @@ static uint8_t find_other_devices(const struct ut_link *link, unsigned int furth
 
 static bool may_have_rails(const struct ut_link *link)
 {
-    return link->ops->set_split_threshold && !link->passive && !link->vcq->handlers &&
+    return link->ops->set_split_threshold && !link->passive && !ut_vcq_is_internal(link->vcq) &&
            link->key != ut_vcq_id_key(link->vcq->id);
 }
 
@@ -51,7 +51,7 @@ void ut_rails_enable(struct ut_link *link)
     if (!may_have_rails(link))
         return;
     prov->ops->caps(prov, link->vcq->tni, &caps);
-    if (caps.split_threshold == 0 || caps.further == 0)
+    if (caps.split_threshold == 0 || caps.max_rails == 0)
         return;
     if (!link->rails && !alloc_rails(link))
         return; /* long puts use one port */
@@ -59,9 +59,9 @@ void ut_rails_enable(struct ut_link *link)
     rails->split_threshold = caps.split_threshold < UT_RAILS_MIN_SPLIT_THRESHOLD
                                  ? UT_RAILS_MIN_SPLIT_THRESHOLD
                                  : caps.split_threshold;
-    rails->ports = caps.ports;
-    rails->max_further = caps.further < UT_MAX_RAILS ? caps.further : UT_MAX_RAILS;
-    rails->lcl_other_devices = find_other_devices(link, rails->max_further);
+    rails->num_ports = caps.num_ports;
+    rails->max_rails = caps.max_rails < UT_MAX_RAILS ? caps.max_rails : UT_MAX_RAILS;
+    rails->lcl_other_devices = find_other_devices(link, rails->max_rails);
     rails->next_attempt_ms = rails->pause_ms = 0;
     link->ops->set_split_threshold(link->conn, rails->split_threshold);
 }

@@ -21,13 +21,18 @@ static uint64_t rail_id(uint64_t key, unsigned int number)
     return key | (uint64_t)number << KEY_BITS;
 }
 
+static unsigned int port_of_tni(const struct ut_rails *rails, unsigned int tni)
+{
+    return tni % rails->num_ports;
+}
+
 /* True if the process has VCQs on TNIs of several ports: the program itself uses the ports. */
 static bool uses_many_ports(const struct ut_link *link)
 {
-    uint32_t ports = link->rails->ports;
+    unsigned int port = port_of_tni(link->rails, link->vcq->tni);
 
     for (unsigned int tni = 0; tni < UT_NUM_TNIS; tni++)
-        if (tni % ports != link->vcq->tni % ports && ut_vcq_count_of_tni(tni) > 0)
+        if (port_of_tni(link->rails, tni) != port && ut_vcq_count_of_tni(tni) > 0)
             return true;
     return false;
 }
@@ -69,7 +74,7 @@ static struct prov_ep *open_endpoint(const struct ut_link *link, unsigned int nu
 
 static unsigned int open_endpoints(const struct ut_link *link)
 {
-    unsigned int max_rails = uses_many_ports(link) ? 0 : link->rails->max_further, n = 0;
+    unsigned int max_rails = uses_many_ports(link) ? 0 : link->rails->max_rails, n = 0;
 
     while (n < max_rails && open_endpoint(link, n + 1))
         n++;
@@ -78,10 +83,11 @@ static unsigned int open_endpoints(const struct ut_link *link)
 
 static void send_rail_count(struct ut_link *link, unsigned int number, unsigned int flags)
 {
-    uint32_t others = link->rails ? link->rails->lcl_other_devices : 0;
     const struct ut_msg_head m = {.type = UT_MSG_RAILS,
                                   .flags = (uint8_t)flags,
-                                  .slot = number | others << UT_MSG_RAILS_SHIFT};
+                                  .num_rails = (uint8_t)number,
+                                  .other_devices =
+                                      link->rails ? link->rails->lcl_other_devices : 0};
 
     ut_link_send(link, &m, sizeof(m), true);
 }
@@ -141,10 +147,9 @@ void ut_rails_on_message(struct ut_link *link, const struct ut_msg_head *m)
     unsigned int n = open_endpoints(link);
     if (m->flags & UT_MSG_FLAG_REQUEST)
         send_rail_count(link, n, 0);
-    uint32_t peer_count = m->slot & ((1u << UT_MSG_RAILS_SHIFT) - 1);
-    link->rails->rmt_other_devices = (uint8_t)(m->slot >> UT_MSG_RAILS_SHIFT);
-    if (n > peer_count)
-        n = peer_count;
+    link->rails->rmt_other_devices = m->other_devices;
+    if (n > m->num_rails)
+        n = m->num_rails;
     if (n == 0 || link->key < ut_vcq_id_key(link->vcq->id) ||
         !ut_vcq_id_unpack(link->peer, &ident) || ut_peers_find_owner(&ident, &peer) != 0)
         return;
@@ -163,7 +168,7 @@ void ut_rails_on_request(struct ut_vcq *vcq, struct prov *prov, struct prov_conn
         memcpy(&peer_hello, hello, sizeof(peer_hello));
     if (!link || !link->rails || link->state != UT_LINK_UP || number == 0 ||
         number > vcq->num_rails || link->rails->rail[number - 1].conn ||
-        peer_hello.version != UT_WIRE_VERSION || peer_hello.session != link->peer_incarnation) {
+        peer_hello.version != UT_WIRE_VERSION || peer_hello.incarnation != link->peer_incarnation) {
         prov->ops->reject(conn);
         return;
     }

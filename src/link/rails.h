@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rails: further connections of a link over other ports, for parts of long puts. The engine divides
+ * Rails: further connections of a link over other ports, for parts of long puts. The engine splits
  * a put (engine/parts.c). rails.c makes the connections when the first long put of the link starts.
  * rail_keys.c gets the memory keys for ports of other devices. See docs/design/rails.md.
  *
@@ -15,7 +15,7 @@
 #include "link/link.h"
 
 enum {
-    UT_RAILS_MIN_SPLIT_THRESHOLD = 8192, /* minimum size of a put that is divided */
+    UT_RAILS_MIN_SPLIT_THRESHOLD = 8192, /* bytes */
     UT_RAILS_SHARE_SHIFT = 16,           /* shares of ports are in units of 1/65536 */
     UT_RAILS_FIRST_PAUSE_MS = 250,       /* between two attempts to connect rails; doubles */
     UT_RAILS_LAST_PAUSE_MS = 64000,
@@ -36,17 +36,17 @@ struct ut_rail {
     struct ut_link *link;
     struct prov_conn *conn; /* NULL: none */
     bool up;
-    uint32_t share; /* share of each divided put on this rail, while up */
+    uint32_t share; /* share of each split put on this rail, while up */
 };
 
 struct ut_rails {
     struct ut_rail rail[UT_MAX_RAILS];
-    uint32_t split_threshold; /* minimum size of a put that is divided */
+    uint32_t split_threshold; /* minimum size of a put that is split */
     uint32_t num_up;
-    uint32_t puts_out;    /* divided puts that are outstanding; link->unordered_out includes them */
-    uint32_t share;       /* share of the link's own connection */
-    uint32_t ports;       /* number of ports of this process */
-    uint32_t max_further; /* maximum number of further TNIs that take parts of a put */
+    uint32_t puts_out;  /* split puts that are outstanding; link->unordered_out includes them */
+    uint32_t share;     /* share of the link's own connection */
+    uint32_t num_ports; /* ports of this process: TNI n uses port n % num_ports */
+    uint32_t max_rails; /* maximum number of rails of the link */
     /* bit n: port n + 1 belongs to another device than the link's own port, here and at the peer */
     uint8_t lcl_other_devices, rmt_other_devices;
     struct ut_rail_keys *keys; /* UT_RAIL_KEYS entries, by STag index; NULL: not allocated */
@@ -54,7 +54,7 @@ struct ut_rails {
     uint64_t next_attempt_ms, pause_ms;
 };
 
-/* Number of outstanding divided puts. */
+/* Number of outstanding split puts. */
 static inline uint32_t ut_rails_outstanding(const struct ut_link *link)
 {
     return __builtin_expect(link->rails != NULL, 0) ? link->rails->puts_out : 0;

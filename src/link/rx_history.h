@@ -10,8 +10,8 @@
 #include <stdint.h>
 
 struct ut_rx_history {
-    uint64_t session; /* session of the peer; 0: nothing received */
-    uint64_t count;   /* messages and immediates received in this session */
+    uint64_t incarnation; /* of the peer's VCQ; 0: nothing received */
+    uint64_t count;       /* messages and immediates received from it */
 };
 
 /* Stores the history for the next VCQ with the id `key`. Without memory the history is lost. */

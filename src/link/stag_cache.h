@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cache of a peer's STag table, in blocks of 16 STags. The first read of an STag allocates its
- * block: most programs use few STags of a peer, with adjacent numbers. Not thread-safe: the lock of
- * the VCQ protects a link.
+ * Cache of a peer's STag table: addresses of chunks, from the table's directory, and STag entries
+ * in blocks of 16. The first read of an STag allocates its block: most programs use few STags of a
+ * peer, with adjacent numbers. Not thread-safe: the lock of the VCQ protects a link.
  */
 #ifndef UT_LINK_STAG_CACHE_H
 #define UT_LINK_STAG_CACHE_H

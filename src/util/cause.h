@@ -26,6 +26,7 @@ enum ut_cause {
     UT_CAUSE_NO_OWNER,        /* no process of the job owns the CQ */
     UT_CAUSE_UNREACHABLE,     /* no provider reaches the peer */
     UT_CAUSE_REFUSED,         /* one of the two processes rejects the other; logged */
+    UT_CAUSE_INCOMPATIBLE,    /* its process runs another version or ARMW mode; logged */
     UT_CAUSE_INVALID_ADDRESS, /* its address is unknown or unusable; logged */
 
     /* this process */

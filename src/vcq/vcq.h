@@ -259,6 +259,12 @@ static inline utofu_vcq_hdl_t ut_handle_plain(utofu_vcq_hdl_t handle)
 }
 extern struct ut_vcq *ut_vcqs[UT_MAX_VCQS];
 
+/* True for the library's own VCQs, which serve barrier gates; false for those of the program. */
+static inline bool ut_vcq_is_internal(const struct ut_vcq *vcq)
+{
+    return vcq->handlers != NULL;
+}
+
 /* Returns the VCQ at the index of a handle, or NULL. The caller compares the handles with the lock
  * held. */
 static inline struct ut_vcq *ut_vcq_at(utofu_vcq_hdl_t handle)

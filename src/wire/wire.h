@@ -28,7 +28,7 @@ struct ut_hello {
     uint64_t dir_addr; /* address of an array of struct ut_stag_dir_entry */
     uint64_t rx_count; /* number of messages and immediates that this VCQ and earlier VCQs with its
                           id received from the other side */
-    uint64_t session;  /* random: differs from that of an earlier VCQ with the same id */
+    uint64_t incarnation; /* random: differs from that of an earlier VCQ with the same id */
 };
 _Static_assert(sizeof(struct ut_hello) == 32, "fits every provider's hello");
 
@@ -69,9 +69,8 @@ enum ut_msg_type {
     UT_MSG_ARMW_NOTICE, /* remote notice of an ARMW that a device executed */
     UT_MSG_GATE,        /* control message between barrier gates */
     UT_MSG_PACKET,      /* packet between barrier gates */
-    UT_MSG_RAILS, /* head.slot, lowest byte: number of further ports on which the sender takes parts
-                     of puts; above, bit n: port n + 1 belongs to another device */
-    UT_MSG_RAIL_KEYS, /* head.slot, bit n: the key of an STag for port n + 1 */
+    UT_MSG_RAILS,       /* number of rails on which the sender takes parts of puts */
+    UT_MSG_RAIL_KEYS,   /* keys of an STag for rails */
 };
 
 struct ut_msg_head {
@@ -79,17 +78,24 @@ struct ut_msg_head {
     uint8_t edata;
     uint8_t sps;   /* NOTICE */
     uint8_t flags; /* below */
-    uint32_t slot; /* NOTICE: announced slot; ARMW: the origin's identifier, which REPLY returns */
+    union {
+        uint32_t slot; /* NOTICE: announced slot; ARMW: the origin's identifier, which REPLY
+                          returns */
+        struct {
+            uint8_t num_rails;     /* RAILS */
+            uint8_t other_devices; /* RAILS, bit n: port n + 1 belongs to another device */
+            uint8_t zero[2];
+        };
+        uint32_t rails; /* RAIL_KEYS, bit n: the key for port n + 1 */
+    };
 };
+_Static_assert(sizeof(struct ut_msg_head) == 8, "no padding");
 enum {
     UT_MSG_FLAG_WANTS_NOTICE = 1, /* NOTICE, ARMW: the receiver writes an MRQ entry */
     UT_MSG_FLAG_GET = 2,          /* NOTICE: of a get */
     UT_MSG_FLAG_REQUEST = 4,      /* RAILS: reply with the own number; RAIL_KEYS: a request */
 };
-enum {
-    UT_MSG_RAILS_SHIFT = 8,
-    UT_MAX_RAILS = 3
-}; /* UT_MAX_RAILS: maximum number of further ports */
+enum { UT_MAX_RAILS = 3 }; /* maximum number of further ports */
 
 struct ut_msg_notice {
     struct ut_msg_head head;
