@@ -32,16 +32,16 @@ enum {
     RETRY_US = 100,
 };
 
-/* Owner of a code segment. */
-enum owner {
-    OWNER_PROGRAM,
-    OWNER_HELPER, /* library whose threads never touch memory of the program on their own */
-    OWNER_SHARED, /* library that both kinds of threads call */
+/* Kind of the program or library that a code segment belongs to. */
+enum code_kind {
+    CODE_PROGRAM,
+    CODE_HELPER, /* library whose threads never touch memory of the program on their own */
+    CODE_SHARED, /* library that both kinds of threads call */
 };
 
 struct segment {
     uint64_t lo, hi;
-    enum owner owner;
+    enum code_kind kind;
 };
 
 struct code {
@@ -49,6 +49,7 @@ struct code {
     struct segment segments[MAX_SEGMENTS];
 };
 
+/* libacpbl: ACP (Advanced Communication Primitives); libprrte: the launcher of Open MPI. */
 static const char *const helper_libraries[] = {
     "libpmix", "libopen-pal", "libopen-rte", "libmpi",   "libucs",
     "libuct",  "libucp",      "libfabric",   "libprrte", "libacpbl"};
@@ -64,17 +65,17 @@ static bool begins_with_one_of(const char *name, const char *const list[], size_
 }
 
 /* The dynamic linker reports the program with an empty path. */
-static enum owner owner_of(const char *path)
+static enum code_kind kind_of_library(const char *path)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
 
     if (begins_with_one_of(name, helper_libraries,
                            sizeof(helper_libraries) / sizeof(helper_libraries[0])))
-        return OWNER_HELPER;
+        return CODE_HELPER;
     return begins_with_one_of(name, shared_libraries,
                               sizeof(shared_libraries) / sizeof(shared_libraries[0]))
-               ? OWNER_SHARED
-               : OWNER_PROGRAM;
+               ? CODE_SHARED
+               : CODE_PROGRAM;
 }
 
 static int add_code_segments(struct dl_phdr_info *info, size_t size, void *arg)
@@ -90,7 +91,7 @@ static int add_code_segments(struct dl_phdr_info *info, size_t size, void *arg)
             return 1;
         uint64_t lo = info->dlpi_addr + p->p_vaddr;
         code->segments[code->num++] =
-            (struct segment){lo, lo + p->p_memsz, owner_of(info->dlpi_name)};
+            (struct segment){lo, lo + p->p_memsz, kind_of_library(info->dlpi_name)};
     }
     return 0;
 }
@@ -109,11 +110,11 @@ static struct code *read_code(void)
     return NULL;
 }
 
-static bool find_owner(const struct code *code, uint64_t address, enum owner *owner)
+static bool find_code_kind(const struct code *code, uint64_t address, enum code_kind *kind)
 {
     for (unsigned int i = 0; i < code->num; i++) {
         if (address - code->segments[i].lo < code->segments[i].hi - code->segments[i].lo) {
-            *owner = code->segments[i].owner;
+            *kind = code->segments[i].kind;
             return true;
         }
     }
@@ -132,11 +133,11 @@ static bool is_helper(const struct code *code, uint64_t stack)
     if (fd >= 0)
         close(fd);
     for (ssize_t i = 0; i < n / (ssize_t)sizeof(words[0]); i++) {
-        enum owner owner;
-        if (!find_owner(code, words[i], &owner))
+        enum code_kind kind;
+        if (!find_code_kind(code, words[i], &kind))
             continue;
-        helper |= owner == OWNER_HELPER;
-        program |= owner == OWNER_PROGRAM;
+        helper |= kind == CODE_HELPER;
+        program |= kind == CODE_PROGRAM;
     }
     return helper && !program;
 }

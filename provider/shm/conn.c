@@ -4,7 +4,7 @@
  * in the peer's ring, in order with all other slots. While the ring is full, the control message
  * waits in conn->ctl.
  *
- * A connection's name consists of its index in the endpoint's table and a generation: the receiver
+ * A connection's id consists of its index in the endpoint's table and a generation: the receiver
  * recognises and drops a slot for a connection that no longer exists.
  */
 #include "conn.h"
@@ -24,15 +24,15 @@
 #include "util/log.h"
 
 /*
- * Names
+ * Connection ids
  */
 
-struct sp_conn *sp_conn_by_name(struct sp_ep *ep, uint32_t name)
+struct sp_conn *sp_conn_by_id(struct sp_ep *ep, uint32_t conn_id)
 {
-    uint32_t index = name & (SP_MAX_CONNS - 1);
+    uint32_t index = conn_id & (SP_MAX_CONNS - 1);
     struct sp_conn *conn = index < ep->max_conns ? ep->conns[index] : NULL;
 
-    return conn && conn->name == name ? conn : NULL;
+    return conn && conn->conn_id == conn_id ? conn : NULL;
 }
 
 static bool grow_table(struct sp_ep *ep)
@@ -59,7 +59,7 @@ static bool register_conn(struct sp_ep *ep, struct sp_conn *conn)
     uint32_t generation = ++ep->prov->ep_history[ep->index].conn_generation;
     ep->conns[index] = conn;
     ep->num_conns++;
-    conn->name = generation << SP_CONN_BITS | index;
+    conn->conn_id = generation << SP_CONN_BITS | index;
     __atomic_store_n(&ep->ring->executed[index], (uint64_t)(generation & 0xffff) << 48,
                      __ATOMIC_RELEASE);
     return true;
@@ -69,8 +69,8 @@ static void unregister_conn(struct sp_conn *conn)
 {
     struct sp_ep *ep = conn->ep;
 
-    UT_ASSERT(ep->num_conns > 0 && sp_conn_by_name(ep, conn->name) == conn);
-    ep->conns[conn->name & (SP_MAX_CONNS - 1)] = NULL;
+    UT_ASSERT(ep->num_conns > 0 && sp_conn_by_id(ep, conn->conn_id) == conn);
+    ep->conns[conn->conn_id & (SP_MAX_CONNS - 1)] = NULL;
     ep->num_conns--;
 }
 
@@ -92,7 +92,8 @@ static bool reserve_active(struct sp_ep *ep)
     return true;
 }
 
-static struct sp_conn *conn_new(struct sp_ep *ep, struct sp_peer *peer, bool named)
+/* `assign_id`: false for a closed connection, which only sends a control message. */
+static struct sp_conn *conn_new(struct sp_ep *ep, struct sp_peer *peer, bool assign_id)
 {
     struct sp_conn *conn = calloc(1, sizeof(*conn));
 
@@ -100,11 +101,12 @@ static struct sp_conn *conn_new(struct sp_ep *ep, struct sp_peer *peer, bool nam
         return NULL;
     conn->ep = ep;
     conn->peer = peer;
+    conn->closed = !assign_id;
     if (!reserve_active(ep)) {
         free(conn);
         return NULL;
     }
-    if (named ? !register_conn(ep, conn) : (conn->closed = true, false)) {
+    if (assign_id && !register_conn(ep, conn)) {
         ep->num_live--;
         free(conn);
         return NULL;
@@ -156,17 +158,17 @@ static void fill_control(const struct sp_conn *conn, struct sp_slot *slot)
     slot->flags = 0;
     slot->conn = conn->rmt_conn_id;
     slot->extra = conn->ep->index;
-    slot->size = conn->hello_size;
+    slot->size = conn->private_data_size;
     switch (conn->ctl) {
     case SP_CTL_REQUEST:
-        slot->conn = conn->name;
+        slot->conn = conn->conn_id;
         slot->imm = conn->rmt_state;
         slot->request.id = conn->ep->id;
-        memcpy(slot->request.hello, conn->hello, sizeof(conn->hello));
+        memcpy(slot->request.private_data, conn->private_data, sizeof(conn->private_data));
         break;
     case SP_CTL_ACCEPT:
-        slot->imm = conn->name;
-        memcpy(slot->hello, conn->hello, sizeof(conn->hello));
+        slot->imm = conn->conn_id;
+        memcpy(slot->private_data, conn->private_data, sizeof(conn->private_data));
         break;
     case SP_CTL_ERROR:
         slot->extra = conn->error_seq;
@@ -177,7 +179,7 @@ static void fill_control(const struct sp_conn *conn, struct sp_slot *slot)
     }
 }
 
-static void control_sent(struct sp_conn *conn, uint8_t ctl)
+static void handle_control_sent(struct sp_conn *conn, uint8_t ctl)
 {
     conn->ctl = SP_CTL_NONE;
     if (conn->closed) {
@@ -221,7 +223,7 @@ void sp_conn_send_control(struct sp_conn *conn)
     if (sp_ring_load_armed(conn->ring))
         sp_ring_doorbell(conn->peer, conn->ring);
     if (slot)
-        control_sent(conn, conn->ctl);
+        handle_control_sent(conn, conn->ctl);
     else
         sp_conn_activate(conn);
 }
@@ -244,7 +246,7 @@ int sp_conn_report(struct sp_conn *conn)
     if (conn->up_due && !conn->down_due) {
         UT_ASSERT(!conn->closed && conn->state == SP_CONN_UP);
         conn->up_due = false;
-        cb->up(conn->ctx, conn->rmt_hello, conn->rmt_hello_size);
+        cb->up(conn->ctx, conn->rmt_private_data, conn->rmt_private_data_size);
         count++;
     }
     if (!conn->closed && conn->down_due) {
@@ -344,8 +346,8 @@ static int check_address(const struct sp_prov *prov, const void *bytes, size_t s
 }
 
 int sp_connect(struct prov_ep *base, const void *addr_bytes, size_t addr_size,
-               unsigned int peer_tni, uint64_t peer_id, const void *hello, size_t hello_size,
-               void *ctx, struct prov_conn **out)
+               unsigned int peer_tni, uint64_t peer_id, const void *private_data,
+               size_t private_data_size, void *ctx, struct prov_conn **out)
 {
     struct sp_ep *ep = (struct sp_ep *)base;
     struct sp_prov *prov = ep->prov;
@@ -355,7 +357,7 @@ int sp_connect(struct prov_ep *base, const void *addr_bytes, size_t addr_size,
     (void)peer_tni;
     if (rc != 0)
         return rc;
-    if (hello_size > PROV_PRIVATE_DATA_MAX)
+    if (private_data_size > PROV_PRIVATE_DATA_MAX)
         return -EINVAL;
     pthread_mutex_lock(&prov->lock);
     struct sp_peer *peer = get_peer(prov, &addr);
@@ -373,8 +375,8 @@ int sp_connect(struct prov_ep *base, const void *addr_bytes, size_t addr_size,
     }
     conn->ctx = ctx;
     conn->rmt_id = peer_id;
-    conn->hello_size = (uint8_t)hello_size;
-    memcpy(conn->hello, hello, hello_size);
+    conn->private_data_size = (uint8_t)private_data_size;
+    memcpy(conn->private_data, private_data, private_data_size);
     conn->state = SP_CONN_WAITING;
     *out = (struct prov_conn *)conn;
     if (sp_peer_is(peer, SP_PEER_UP))
@@ -460,28 +462,28 @@ static int handle_request(struct sp_ep *ep, const struct sp_slot *slot, uint32_t
     conn->rmt_entry = &entry->state;
     conn->rmt_state = __atomic_load_n(&entry->state, __ATOMIC_SEQ_CST);
     conn->ring = sp_ring_of(peer->seg, slot->extra);
-    conn->rmt_hello_size = (uint8_t)slot->size;
-    memcpy(conn->rmt_hello, slot->request.hello, PROV_PRIVATE_DATA_MAX);
+    conn->rmt_private_data_size = (uint8_t)slot->size;
+    memcpy(conn->rmt_private_data, slot->request.private_data, PROV_PRIVATE_DATA_MAX);
     if (!(conn->rmt_state & 1) || __atomic_load_n(&entry->id, __ATOMIC_SEQ_CST) != conn->rmt_id) {
         unregister_conn(conn);
         discard_conn(conn); /* the requesting endpoint was closed */
         return 0;
     }
     ep->callbacks->request(ep->owner, &ep->prov->base, (struct prov_conn *)conn, conn->rmt_id,
-                           conn->rmt_hello, conn->rmt_hello_size);
+                           conn->rmt_private_data, conn->rmt_private_data_size);
     return 1;
 }
 
-int sp_accept(struct prov_conn *base, const void *hello, size_t hello_size, void *ctx)
+int sp_accept(struct prov_conn *base, const void *private_data, size_t private_data_size, void *ctx)
 {
     struct sp_conn *conn = sp_conn_of(base);
 
     UT_ASSERT(!conn->closed && (conn->state == SP_CONN_REQUESTED || conn->state == SP_CONN_DOWN));
-    if (hello_size > PROV_PRIVATE_DATA_MAX)
+    if (private_data_size > PROV_PRIVATE_DATA_MAX)
         return -EINVAL;
     conn->ctx = ctx;
-    conn->hello_size = (uint8_t)hello_size;
-    memcpy(conn->hello, hello, hello_size);
+    conn->private_data_size = (uint8_t)private_data_size;
+    memcpy(conn->private_data, private_data, private_data_size);
     if (conn->state == SP_CONN_DOWN) { /* went down before the owner accepted */
         conn->down_due = true;
         sp_conn_activate(conn);
@@ -522,15 +524,15 @@ static int close_unknown_conn(struct sp_ep *ep, const struct sp_slot *slot, uint
 
 static int handle_accept(struct sp_ep *ep, const struct sp_slot *slot, uint32_t producer_id)
 {
-    struct sp_conn *conn = sp_conn_by_name(ep, slot->conn);
+    struct sp_conn *conn = sp_conn_by_id(ep, slot->conn);
 
     if (!conn)
         return close_unknown_conn(ep, slot, producer_id);
     if (conn->state != SP_CONN_REQUESTING || slot->size > PROV_PRIVATE_DATA_MAX)
         return 0;
     conn->rmt_conn_id = slot->imm;
-    conn->rmt_hello_size = (uint8_t)slot->size;
-    memcpy(conn->rmt_hello, slot->hello, PROV_PRIVATE_DATA_MAX);
+    conn->rmt_private_data_size = (uint8_t)slot->size;
+    memcpy(conn->rmt_private_data, slot->private_data, PROV_PRIVATE_DATA_MAX);
     conn->state = SP_CONN_UP;
     conn->up_due = true;
     return sp_conn_report(conn);
@@ -544,7 +546,7 @@ int sp_conn_handle_control(struct sp_ep *ep, const struct sp_slot *slot, uint32_
         return handle_request(ep, slot, producer_id);
     if (slot->kind == SP_KIND_ACCEPT)
         return handle_accept(ep, slot, producer_id);
-    conn = sp_conn_by_name(ep, slot->conn);
+    conn = sp_conn_by_id(ep, slot->conn);
     if (!conn || conn->state == SP_CONN_DOWN)
         return 0;
     switch (slot->kind) {

@@ -11,16 +11,16 @@
 #include "types.h"
 
 int sp_connect(struct prov_ep *ep, const void *addr, size_t addr_size, unsigned int peer_tni,
-               uint64_t peer_id, const void *hello, size_t hello_size, void *ctx,
+               uint64_t peer_id, const void *private_data, size_t private_data_size, void *ctx,
                struct prov_conn **conn);
-int sp_accept(struct prov_conn *conn, const void *hello, size_t hello_size, void *ctx);
+int sp_accept(struct prov_conn *conn, const void *private_data, size_t private_data_size,
+              void *ctx);
 void sp_reject(struct prov_conn *conn);
 void sp_conn_close(struct prov_conn *conn);
 /* Frees the connection with its queue and its windows. */
 void sp_conn_free(struct sp_conn *conn);
-struct sp_conn *sp_conn_by_name(struct sp_ep *ep, uint32_t name);
-/* Handles a slot with a control message. Returns the number of callbacks, or -1: the slot has to
- * wait. */
+struct sp_conn *sp_conn_by_id(struct sp_ep *ep, uint32_t conn_id);
+/* Handles a slot with a control message. Returns the number of callbacks; -1: try again later. */
 int sp_conn_handle_control(struct sp_ep *ep, const struct sp_slot *slot, uint32_t producer_id);
 /* Sends conn->ctl. If the peer's ring is full, conn->ctl stays set and the next poll sends it. */
 void sp_conn_send_control(struct sp_conn *conn);

@@ -101,7 +101,7 @@ static void remove_from_directory(struct sp_prov *prov, struct sp_ep *ep)
     pthread_mutex_lock(&prov->lock);
     UT_ASSERT(prov->eps[ep->index] == ep && (table->dir[ep->index].state & 1));
     __atomic_add_fetch(&table->dir[ep->index].state, 1, __ATOMIC_SEQ_CST); /* even: closed */
-    __atomic_add_fetch(&table->header.closings, 1, __ATOMIC_SEQ_CST);
+    __atomic_add_fetch(&table->header.num_closed_eps, 1, __ATOMIC_SEQ_CST);
     __atomic_store_n(&ep->ring->armed, 0, __ATOMIC_SEQ_CST);
     prov->ep_history[ep->index].head = ep->head;
     prov->eps[ep->index] = NULL;
@@ -192,7 +192,7 @@ static bool is_abandoned(struct sp_ep *ep, uint64_t state)
 
 static int handle_message(struct sp_ep *ep, const struct sp_slot *slot, bool notice)
 {
-    struct sp_conn *conn = sp_conn_by_name(ep, slot->conn);
+    struct sp_conn *conn = sp_conn_by_id(ep, slot->conn);
     int count = 0;
 
     if (!conn)
@@ -214,7 +214,7 @@ static int handle_message(struct sp_ep *ep, const struct sp_slot *slot, bool not
 /* Handles a slot with a chunk of a write, a read request, or a chunk of read data. */
 static int handle_operation(struct sp_ep *ep, const struct sp_slot *slot)
 {
-    struct sp_conn *conn = sp_conn_by_name(ep, slot->conn);
+    struct sp_conn *conn = sp_conn_by_id(ep, slot->conn);
     int count = 0;
 
     if (!conn)

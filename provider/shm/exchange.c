@@ -233,8 +233,7 @@ static uint64_t move_pages(int uffd, uint64_t lo, uint64_t hi, uint64_t to)
     return at;
 }
 
-/* UFFDIO_MOVE fails for pages that a child has shared since fork(): writes to each page to unshare
- * it. */
+/* UFFDIO_MOVE fails for pages shared with a child since fork(): a write to a page unshares it. */
 static void unshare_pages(uint64_t lo, uint64_t hi)
 {
     struct sp_page_run run;
@@ -249,8 +248,7 @@ static void unshare_pages(uint64_t lo, uint64_t hi)
     sp_pages_close(&pages);
 }
 
-/* Creates the template of a mapping whose first page does not exist, unless there is one already.
- * */
+/* Creates the template of a mapping whose first page does not exist, unless *template is set. */
 static bool ensure_template(uint64_t *template, uint64_t lo)
 {
     if (*template == 0)

@@ -34,8 +34,7 @@ enum sp_exchange_method {
     /* pinned pages stay; needs can_move. Blocks threads and processes that use the memory; without
      * uffd_kernel their system calls fail with EFAULT */
     SP_EXCHANGE_UFFD_MOVE,
-    /* no pinned pages. Blocks threads that write to the memory; their system calls fail with EFAULT
-     * */
+    /* no pinned pages. Blocks threads that write to the memory: their system calls get EFAULT */
     SP_EXCHANGE_UFFD_WP,
 };
 

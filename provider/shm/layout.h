@@ -41,21 +41,21 @@ struct sp_dir_entry {
 
 /*
  * A memory region. `state`: (serial << 20) | (generation << 8) | (access << 1) | valid; see mr.h.
- * `runs`: the ranges that peers may map, in units of 4 KiB counted from the unit that contains
+ * `ranges`: those that peers may map, in units of 4 KiB counted from the unit that contains
  * `base`: (first << 32) | number; 0: none.
  */
 struct sp_mr_entry {
     uint64_t state;
     uint64_t base;
     uint64_t size;
-    uint64_t runs[SP_MR_RANGES];
-    uint32_t peer_stores_small; /* the owner's CPU stores small writes outside these ranges */
+    uint64_t ranges[SP_MR_RANGES];
+    uint32_t small_writes_need_cpu; /* of the target: it stores small writes outside these ranges */
     uint32_t reserved;
 };
 
 struct sp_seg_header {
-    uint64_t probe;    /* a known value: the handshake tests cross-memory attach with it */
-    uint64_t closings; /* number of endpoints closed so far */
+    uint64_t probe;          /* a known value: the handshake tests cross-memory attach with it */
+    uint64_t num_closed_eps; /* number of endpoints closed so far */
 };
 
 /* The part of the segment that peers map read-only. */
@@ -82,7 +82,7 @@ enum sp_kind {
 enum sp_slot_flags {
     SP_SLOT_BIG = 1,    /* the bytes are in the payload array */
     SP_SLOT_LAST = 2,   /* the last chunk of a write */
-    SP_SLOT_NOTIFY = 4, /* deliver `imm` to the owner when the write is complete */
+    SP_SLOT_NOTIFY = 4, /* deliver `imm` to the receiver when the write is complete */
 };
 
 /*
@@ -91,7 +91,7 @@ enum sp_slot_flags {
  */
 struct sp_slot {
     uint64_t state;
-    uint32_t conn; /* the receiver's name for the connection */
+    uint32_t conn; /* the receiver's id of the connection */
     uint32_t imm;
     uint8_t kind;
     uint8_t flags;
@@ -101,11 +101,11 @@ struct sp_slot {
         uint8_t bytes[SP_INLINE];
         struct {
             uint64_t id; /* of the requesting endpoint */
-            uint8_t hello[PROV_PRIVATE_DATA_MAX];
-        } request; /* conn: the requester's name; imm: generation of the target; extra: the
-                      requester's index */
-        uint8_t
-            hello[PROV_PRIVATE_DATA_MAX]; /* ACCEPT. imm: the acceptor's name; extra: its index */
+            uint8_t private_data[PROV_PRIVATE_DATA_MAX];
+        } request; /* conn: the requester's id of the connection; imm: generation of the target;
+                      extra: the requester's index */
+        uint8_t private_data[PROV_PRIVATE_DATA_MAX]; /* ACCEPT. imm: the acceptor's id of the
+                                                        connection; extra: its index */
         struct {
             uint64_t addr;
             uint8_t bytes[SP_INLINE_CHUNK];
@@ -122,21 +122,20 @@ struct sp_slot {
 _Static_assert(sizeof(struct sp_slot) == 64, "a slot is a cache line");
 
 struct sp_ring {
-    uint32_t armed; /* the owner is blocked: ring the doorbell; enum prov_arm: for which events */
+    uint32_t armed; /* consumer is blocked; enum prov_arm: which events ring the doorbell */
     uint32_t rung;  /* the doorbell was rung */
     uint8_t pad0[120];
     uint64_t tail; /* position of the first unclaimed slot, or a lower one */
     uint8_t pad1[4096 - 136];
     struct sp_slot slots[SP_SLOTS];
     uint8_t payload[SP_SLOTS][SP_PAYLOAD];
-    /* per connection of the owner: (generation << 48) | number of operations that the peer has
+    /* per connection of the endpoint: (generation << 48) | number of operations that the peer has
      * executed */
     uint64_t executed[SP_MAX_CONNS];
 };
 
 /* The beginning of the table and the first rings, which most peers access, are adjacent in the
- * middle, so that one page of the page table maps them: ring 0 is the last one. See sp_ring_of().
- * */
+ * middle, so that one page of the page table maps them: ring 0 is the last one. */
 struct sp_segment {
     struct sp_ring rings[SP_MAX_EPS];
     struct sp_seg_table table;
@@ -161,7 +160,7 @@ struct sp_address {
 _Static_assert(sizeof(struct sp_address) <= PROV_ADDR_MAX, "address fits");
 
 /* Datagrams between processes. HELLO and WELCOME have the descriptor numbers of the segment and of
- * the memfd of remapped memory, if any; after WANT the descriptors are attached. */
+ * the memfd of remapped memory, if any; after WANT_FDS the descriptors are attached. */
 enum sp_dgram_type {
     SP_DGRAM_HELLO = 0x75740001,
     SP_DGRAM_WELCOME,
@@ -169,7 +168,7 @@ enum sp_dgram_type {
     SP_DGRAM_YIELD,    /* the sender has connected already: wait for that connection */
     SP_DGRAM_DOORBELL, /* doorbell: an endpoint of the receiver has `rung` set */
     SP_DGRAM_CLOSED,   /* an endpoint of the sender was closed: check the directory */
-    SP_DGRAM_WANT,     /* cannot open the descriptors by number: attach them */
+    SP_DGRAM_WANT_FDS, /* cannot open the descriptors by number: attach them */
     SP_DGRAM_BUSY,     /* the sender lacks descriptors or memory: retry later */
     SP_DGRAM_REFUSED,  /* the sender rejects the receiver: see `refusal` */
 };
@@ -193,10 +192,10 @@ struct sp_dgram {
     uint64_t probe_addr;
     uint64_t
         probe; /* probe_addr: address of the probe in the sender; probe: its value in the segment */
-    int32_t seg_fd;    /* of the sender */
-    int32_t mapped_fd; /* of the sender; -1: none */
-    uint32_t uid;      /* REFUSED: user of the sender */
-    uint32_t refusal;  /* enum sp_refusal */
+    int32_t seg_fd;   /* of the sender */
+    int32_t remap_fd; /* of the sender; -1: none */
+    uint32_t uid;     /* REFUSED: user of the sender */
+    uint32_t refusal; /* enum sp_refusal */
 };
 
 /*

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Windows are parts of the peer's memfd, of one size and aligned to it. A file offset in the memfd
- * is an address of the peer. The peer's table of regions says which parts of a window may be used.
- * */
+ * is an address of the peer. The peer's table of regions says which parts of a window are valid. */
 #include "map.h"
 
 #include <errno.h>
@@ -124,8 +123,8 @@ static struct window *window_new(struct sp_conn *conn, uint64_t number)
     if (!w)
         return NULL;
     make_room(conn);
-    w->at =
-        ut_fd_check_still_ours(conn->peer->map_fd) ? map_window(conn->peer->map_fd, number) : NULL;
+    w->at = ut_fd_check_still_ours(conn->peer->remap_fd) ? map_window(conn->peer->remap_fd, number)
+                                                         : NULL;
     if (!w->at) {
         if (!__atomic_exchange_n(&prov->no_map_logged, true, __ATOMIC_RELAXED))
             ut_info(SP_LOG,
@@ -190,7 +189,7 @@ struct sp_piece sp_map_piece(struct sp_conn *conn, uint32_t rkey, uint64_t at, u
 {
     struct sp_mr_range range;
 
-    if (conn->peer->map_fd < 0 || !sp_mr_find_range(conn->peer->seg->table.mrs, rkey, at, &range))
+    if (conn->peer->remap_fd < 0 || !sp_mr_find_range(conn->peer->seg->table.mrs, rkey, at, &range))
         return (struct sp_piece){NULL, size};
     if (at < range.lo)
         return (struct sp_piece){NULL, size < range.lo - at ? size : range.lo - at};
@@ -239,7 +238,7 @@ bool sp_map_covers(struct sp_conn *conn, uint32_t rkey, uint64_t at, uint64_t si
 {
     struct sp_mr_range range;
 
-    return size > 0 && conn->peer->map_fd >= 0 &&
+    return size > 0 && conn->peer->remap_fd >= 0 &&
            sp_mr_find_range(conn->peer->seg->table.mrs, rkey, at, &range) && at >= range.lo &&
            size <= range.hi - at;
 }

@@ -64,7 +64,7 @@ static uint64_t page_above(uint64_t at)
     return page_below(at + ~page_mask());
 }
 
-struct page_range {
+struct remap_args {
     struct sp_remap *remap;
     struct sp_vma_maps maps;
     uint64_t lo, hi; /* the whole pages of the region */
@@ -72,34 +72,35 @@ struct page_range {
 
 static bool remap_interval(void *arg, uint64_t lo, uint64_t hi)
 {
-    struct page_range *w = arg;
+    struct remap_args *args = arg;
 
-    lo = lo > w->lo ? lo : w->lo;
-    hi = hi < w->hi ? hi : w->hi;
-    return lo < hi && sp_remap_range(w->remap, &w->maps, lo, hi) > 0;
+    lo = lo > args->lo ? lo : args->lo;
+    hi = hi < args->hi ? hi : args->hi;
+    return lo < hi && sp_remap_range(args->remap, &args->maps, lo, hi) > 0;
 }
 
 static bool restore_interval(void *arg, uint64_t lo, uint64_t hi)
 {
-    struct page_range *w = arg;
-    uint64_t from = lo > w->lo ? lo : w->lo, to = hi < w->hi ? hi : w->hi;
+    struct remap_args *args = arg;
+    uint64_t from = lo > args->lo ? lo : args->lo, to = hi < args->hi ? hi : args->hi;
 
-    return sp_remap_restore(w->remap, &w->maps, lo, hi, to > from ? to - from : 0) == 0;
+    return sp_remap_restore(args->remap, &args->maps, lo, hi, to > from ? to - from : 0) == 0;
 }
 
 /* References the region's pages, and remaps the whole pages [lo, hi) as far as possible if
- * `wanted`. False: no memory, no reference was taken. */
-static bool ref_pages(struct sp_prov *prov, struct sp_mr *mr, bool wanted, uint64_t lo, uint64_t hi)
+ * `may_map`. False: no memory, no reference was taken. */
+static bool ref_pages(struct sp_prov *prov, struct sp_mr *mr, bool may_map, uint64_t lo,
+                      uint64_t hi)
 {
-    struct page_range w;
+    struct remap_args args;
 
-    w.remap = &prov->remap;
-    w.lo = lo;
-    w.hi = hi;
-    sp_vma_init(&w.maps);
+    args.remap = &prov->remap;
+    args.lo = lo;
+    args.hi = hi;
+    sp_vma_init(&args.maps);
     bool counted = prov->pagerefs && sp_pagerefs_get(prov->pagerefs, mr->lo, mr->hi,
-                                                     wanted ? remap_interval : NULL, &w);
-    sp_vma_close(&w.maps);
+                                                     may_map ? remap_interval : NULL, &args);
+    sp_vma_close(&args.maps);
     if (!counted)
         mr->lo = mr->hi = 0;
     return counted;
@@ -108,37 +109,37 @@ static bool ref_pages(struct sp_prov *prov, struct sp_mr *mr, bool wanted, uint6
 static void unref_pages(struct sp_prov *prov, const struct sp_mr *mr)
 {
     const struct sp_mr_entry *e = &prov->seg->table.mrs[mr->base.lkey & (SP_MAX_MRS - 1)];
-    struct page_range w;
+    struct remap_args args;
 
     if (mr->lo >= mr->hi)
         return;
-    w.remap = &prov->remap;
-    w.lo = page_above(e->base);
-    w.hi = page_below(e->base + e->size);
-    sp_vma_init(&w.maps);
-    sp_pagerefs_put(prov->pagerefs, mr->lo, mr->hi, restore_interval, &w);
-    sp_vma_close(&w.maps);
+    args.remap = &prov->remap;
+    args.lo = page_above(e->base);
+    args.hi = page_below(e->base + e->size);
+    sp_vma_init(&args.maps);
+    sp_pagerefs_put(prov->pagerefs, mr->lo, mr->hi, restore_interval, &args);
+    sp_vma_close(&args.maps);
 }
 
 /*
  * Parts of a region that peers may map: the longest ranges
  */
 
-struct runs {
+struct longest_ranges {
     uint64_t lo[SP_MR_RANGES], hi[SP_MR_RANGES]; /* lo == hi: none */
 };
 
 static void add_longest_range(void *arg, uint64_t lo, uint64_t hi)
 {
-    struct runs *runs = arg;
+    struct longest_ranges *longest = arg;
     int shortest = 0;
 
     for (int i = 1; i < SP_MR_RANGES; i++)
-        if (runs->hi[i] - runs->lo[i] < runs->hi[shortest] - runs->lo[shortest])
+        if (longest->hi[i] - longest->lo[i] < longest->hi[shortest] - longest->lo[shortest])
             shortest = i;
-    if (hi - lo > runs->hi[shortest] - runs->lo[shortest]) {
-        runs->lo[shortest] = lo;
-        runs->hi[shortest] = hi;
+    if (hi - lo > longest->hi[shortest] - longest->lo[shortest]) {
+        longest->lo[shortest] = lo;
+        longest->hi[shortest] = hi;
     }
 }
 
@@ -153,8 +154,7 @@ static uint64_t encode_range(uint64_t base, uint64_t lo, uint64_t hi)
  * The table
  */
 
-/* True if peers may map the region: its access is read and write, and the job has other processes
- * on the host. */
+/* True if peers may map the region: its access is read and write, and this host has peers. */
 static bool is_mappable(const struct sp_prov *prov, unsigned int access)
 {
     return (access & READ_WRITE) == READ_WRITE && prov->remap.x.fd >= 0 &&
@@ -166,18 +166,19 @@ static void fill_entry(struct sp_prov *prov, struct sp_mr *mr, struct sp_mr_entr
                        uint64_t size, unsigned int access)
 {
     uint64_t lo = page_above(addr), hi = page_below(addr + size);
-    bool page_range = lo < hi && is_mappable(prov, access);
-    struct runs runs = {{0}, {0}};
+    bool may_map = lo < hi && is_mappable(prov, access);
+    struct longest_ranges longest = {{0}, {0}};
 
     mr->lo = page_below(addr);
     mr->hi = page_above(addr + size);
-    if (ref_pages(prov, mr, page_range && sp_remap_may_remap(&prov->remap), lo, hi) && page_range)
-        sp_remap_for_each(&prov->remap, lo, hi, add_longest_range, &runs);
+    if (ref_pages(prov, mr, may_map && sp_remap_may_remap(&prov->remap), lo, hi) && may_map)
+        sp_remap_for_each(&prov->remap, lo, hi, add_longest_range, &longest);
     __atomic_store_n(&e->base, addr, __ATOMIC_RELEASE);
     __atomic_store_n(&e->size, size, __ATOMIC_RELEASE);
     for (int i = 0; i < SP_MR_RANGES; i++)
-        __atomic_store_n(&e->runs[i], encode_range(addr, runs.lo[i], runs.hi[i]), __ATOMIC_RELEASE);
-    __atomic_store_n(&e->peer_stores_small, page_range, __ATOMIC_RELEASE);
+        __atomic_store_n(&e->ranges[i], encode_range(addr, longest.lo[i], longest.hi[i]),
+                         __ATOMIC_RELEASE);
+    __atomic_store_n(&e->small_writes_need_cpu, may_map, __ATOMIC_RELEASE);
 }
 
 /* Drops the references to the pages, and frees the entry. */

@@ -3,7 +3,7 @@
  * Registers and deregisters memory, and looks up a key in a table of memory regions, of this
  * process or of a peer. A key consists of an index and a generation. The state of an entry has the
  * generation, the access and a serial number that no other region has. base, size and ranges are
- * valid only together with the state: the owner clears the state before it changes them, and sets
+ * valid only together with the state: the process clears the state before it changes them, and sets
  * it afterwards.
  */
 #ifndef SP_MR_H
@@ -55,17 +55,17 @@ static inline bool sp_mr_allows(const struct sp_mr_entry *table, uint32_t key, u
            __atomic_load_n(&e->state, __ATOMIC_RELAXED) == state;
 }
 
-/* True if the owner's CPU must store small writes where the region is not mapped. The key must be
- * valid. */
-static inline bool sp_mr_owner_stores_small(const struct sp_mr_entry *table, uint32_t key)
+/* True if the CPU of the target must store small writes where the region is not mapped. The key
+ * must be valid. */
+static inline bool sp_mr_small_writes_need_cpu(const struct sp_mr_entry *table, uint32_t key)
 {
-    return __atomic_load_n(&sp_mr_entry_of(table, key)->peer_stores_small, __ATOMIC_RELAXED);
+    return __atomic_load_n(&sp_mr_entry_of(table, key)->small_writes_need_cpu, __ATOMIC_RELAXED);
 }
 
 /* A part of a region that peers may map. */
 struct sp_mr_range {
-    uint64_t state;
-    uint64_t lo, hi;
+    uint64_t state;  /* of the region */
+    uint64_t lo, hi; /* addresses in its process */
 };
 
 /* Finds the mappable range that contains `at`, or the next one behind it. */
@@ -78,7 +78,7 @@ static inline bool sp_mr_find_range(const struct sp_mr_entry *table, uint32_t ke
 
     *range = (struct sp_mr_range){.state = state, .lo = UINT64_MAX};
     for (int i = 0; i < SP_MR_RANGES; i++) {
-        uint64_t r = __atomic_load_n(&e->runs[i], __ATOMIC_ACQUIRE);
+        uint64_t r = __atomic_load_n(&e->ranges[i], __ATOMIC_ACQUIRE);
         uint64_t lo = (first + (r >> 32)) << 12, hi = lo + ((r & UINT32_MAX) << 12);
         if (hi > lo && hi > at && lo < range->lo) {
             range->lo = lo;

@@ -25,8 +25,7 @@ typedef bool sp_restore_fn(void *arg, uint64_t lo, uint64_t hi);
 bool sp_pagerefs_get(struct sp_pagerefs *pagerefs, uint64_t lo, uint64_t hi, sp_remap_fn *remap,
                      void *arg);
 
-/* Drops a reference to an interval of sp_pagerefs_get(); calls `restore` for remapped parts without
- * references. */
+/* Drops the reference of one sp_pagerefs_get(); calls `restore` for parts without references. */
 void sp_pagerefs_put(struct sp_pagerefs *pagerefs, uint64_t lo, uint64_t hi, sp_restore_fn *restore,
                      void *arg);
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads /proc/self/pagemap, and allocates huge pages of the memfd: see pages.h. */
 #include "pages.h"
 
 #include <fcntl.h>

@@ -30,8 +30,7 @@ void sp_pages_close(struct sp_pages *pages);
  * range may come in parts. False: an error. */
 bool sp_pages_next(struct sp_pages *pages, uint64_t at, uint64_t hi, struct sp_page_run *run);
 
-/* Returns the bytes of existing pages in [lo, hi), as far as known; stops counting above `limit`.
- */
+/* Returns the bytes of existing pages in [lo, hi), if known; stops counting above `limit`. */
 uint64_t sp_pages_count(uint64_t lo, uint64_t hi, uint64_t limit);
 
 /* True if the page exists. */

@@ -43,7 +43,7 @@ struct sp_peer *sp_peer_new(struct sp_prov *prov)
         return NULL;
     peer->prov = prov;
     peer->refs = 1;
-    peer->fd = peer->map_fd = -1;
+    peer->fd = peer->remap_fd = -1;
     peer->id_in_own_rings = ++prov->next_producer_id;
     add_to_table(prov, peer);
     return peer;
@@ -115,7 +115,7 @@ void sp_peer_unref(struct sp_peer *peer)
     if (before > 1)
         return;
     ut_fd_close(peer->fd);
-    ut_fd_close(peer->map_fd);
+    ut_fd_close(peer->remap_fd);
     sp_segment_unmap(peer->seg);
     free(peer);
 }

@@ -15,8 +15,7 @@ struct sp_peer *sp_peer_by_producer_id(struct sp_prov *prov, uint32_t producer_i
 /* Removes the peer from the table and takes its connections down for this reason. The next
  * sp_peer_free_dead() or a later one frees it. */
 void sp_peer_mark_dead(struct sp_peer *peer, enum prov_reason reason);
-/* Drops the table's references to dead peers, after all events that epoll returned before their
- * death. */
+/* Drops the table's references to dead peers: no event of the current epoll batch names them. */
 void sp_peer_free_dead(struct sp_prov *prov);
 void sp_peer_unref(struct sp_peer *peer);
 

@@ -88,8 +88,8 @@ static void close_in_child(void)
         LIST_FOREACH (peer, &p->peers, next) {
             ut_fd_close(peer->fd);
             peer->fd = -1;
-            ut_fd_close(peer->map_fd);
-            peer->map_fd = -1;
+            ut_fd_close(peer->remap_fd);
+            peer->remap_fd = -1;
             __atomic_store_n(&peer->state, SP_PEER_DEAD, __ATOMIC_RELAXED);
         }
     }
@@ -154,7 +154,7 @@ static void init_self(struct sp_prov *prov)
                                   .cma = 1,
                                   .pid = getpid(),
                                   .fd = -1,
-                                  .map_fd = -1,
+                                  .remap_fd = -1,
                                   .addr = prov->addr,
                                   .seg = prov->seg,
                                   .num_rings = prov->num_rings};

@@ -284,25 +284,25 @@ static bool has_too_many_mappings(struct sp_remap *a)
     char text[32];
 
     if (a->num_registrations++ % COUNT_EVERY != 0)
-        return a->too_many;
+        return a->too_many_mappings;
     ssize_t n = sp_read_text("/proc/sys/vm/max_map_count", text, sizeof(text));
     long allowed = n > 0 ? strtol(text, NULL, 10) : 65530, count = sp_vma_count();
     bool all = count > allowed / 2, slow = !all && count > MAX_READ && !sp_vma_is_fast();
-    if (all && !a->too_many)
+    if (all && !a->too_many_mappings)
         ut_info(LOG,
                 "this process uses more than half of the %ld mappings that vm.max_map_count "
                 "allows: no more registered memory is mapped",
                 allowed);
-    if (slow && !a->too_many)
+    if (slow && !a->too_many_mappings)
         ut_info(LOG,
                 "this process has %ld mappings, and this kernel (before Linux 6.11) looks "
                 "them up slowly beyond %d: no more registered memory is mapped",
                 count, (int)MAX_READ);
-    a->too_many = all || slow;
-    return a->too_many;
+    a->too_many_mappings = all || slow;
+    return a->too_many_mappings;
 }
 
-static bool may_spend(const struct sp_remap *a, uint64_t us)
+static bool is_within_budget(const struct sp_remap *a, uint64_t us)
 {
     return a->eager || a->swap_protect ||
            a->spent_us + us <=
@@ -329,30 +329,31 @@ bool sp_remap_may_remap(struct sp_remap *a)
         return false;
     if (a->refuse_every && ++a->count % a->refuse_every == 0)
         return false;
-    return may_spend(a, REGISTRATION_US) && !has_too_many_mappings(a) && !is_file_size_limited() &&
-           read_status(&locked, &a->has_pins) && (a->swap_protect || !locked);
+    return is_within_budget(a, REGISTRATION_US) && !has_too_many_mappings(a) &&
+           !is_file_size_limited() && read_status(&locked, &a->has_pins) &&
+           (a->swap_protect || !locked);
 }
 
-static bool is_of_memfd(const struct sp_remap *a, const struct sp_vma *v)
+static bool is_memfd_mapping(const struct sp_remap *a, const struct sp_vma *v)
 {
     return v->inode == a->inode && v->dev_major == a->dev_major && v->dev_minor == a->dev_minor;
 }
 
 static bool is_remapped(const struct sp_remap *a, const struct sp_vma *v)
 {
-    return is_of_memfd(a, v) && v->shared && v->offset == v->lo;
+    return is_memfd_mapping(a, v) && v->shared && v->offset == v->lo;
 }
 
 /* True for a mapping left by sp_exchange_restore_cow(): private, with pages of the memfd where
  * nobody has written. */
 static bool is_cow_mapping(const struct sp_remap *a, const struct sp_vma *v)
 {
-    return is_of_memfd(a, v) && !v->shared && v->offset == v->lo &&
+    return is_memfd_mapping(a, v) && !v->shared && v->offset == v->lo &&
            sp_vma_prot(v) == (PROT_READ | PROT_WRITE);
 }
 
 /* True if the program has set a NUMA policy for the memory, which remapping would lose. */
-static bool has_policy(const struct sp_vma *v)
+static bool has_numa_policy(const struct sp_vma *v)
 {
     enum { DEFAULT = 0, OF_ADDRESS = 2 }; /* MPOL_DEFAULT, MPOL_F_ADDR */
     int mode = DEFAULT;
@@ -363,7 +364,7 @@ static bool has_policy(const struct sp_vma *v)
 static bool is_private(const struct sp_vma *v)
 {
     return v->inode == 0 && !v->shared && v->readable && v->writable && !v->executable &&
-           !v->named && !has_policy(v);
+           !v->named && !has_numa_policy(v);
 }
 
 /* True if the mapping contains stack that this thread uses during an exchange: frames below `frame`
@@ -392,7 +393,7 @@ static enum extent find_extent(struct sp_remap *a, uint64_t lo, uint64_t hi)
         return EXTENT_MISSING;
     if (!a->threads_blocked && a->x.uffd_kernel < 0)
         return EXTENT_NOTHING;
-    if (bytes > MAX_COPY || !may_spend(a, us) || (a->has_pins && !a->x.can_move))
+    if (bytes > MAX_COPY || !is_within_budget(a, us) || (a->has_pins && !a->x.can_move))
         return EXTENT_MISSING;
     a->spent_us += us;
     return EXTENT_ALL;
@@ -421,7 +422,7 @@ static bool is_mapped_elsewhere(const struct sp_remap *a, uint64_t lo, uint64_t 
     if (!sp_vma_open(&maps))
         return true;
     while (!found && sp_vma_find(&maps, at, &v)) {
-        found = is_of_memfd(a, &v) && v.offset != v.lo && v.offset < hi &&
+        found = is_memfd_mapping(a, &v) && v.offset != v.lo && v.offset < hi &&
                 v.offset + (v.hi - v.lo) > lo;
         at = v.hi;
     }
@@ -498,13 +499,12 @@ static uint64_t exchange_missing_pages(struct sp_remap *a, uint64_t lo, uint64_t
     return bytes;
 }
 
-/* Creates the template, except for SP_EXCHANGE_UFFD_MOVE, which creates it after it has moved the
- * pages. */
+/* Creates the template. SP_EXCHANGE_UFFD_MOVE creates its own, after it has moved the pages. */
 static bool prepare_template(struct sp_remap *a, uint64_t lo, bool cow, uint64_t *template)
 {
     if (choose_method(a, cow) == SP_EXCHANGE_UFFD_MOVE)
         return true;
-    if (!may_spend(a, a->smaps_us))
+    if (!is_within_budget(a, a->smaps_us))
         return false;
     *template = sp_template_create_from_smaps(lo, &a->smaps_us);
     a->spent_us += a->smaps_us;
@@ -666,7 +666,7 @@ static uint64_t restore_moved_mappings(struct sp_remap *a, uint64_t lo, uint64_t
     sp_vma_init(&maps);
     bool open = sp_vma_open(&maps);
     while (open && sp_vma_find(&maps, at, &v)) {
-        if (is_of_memfd(a, &v) && v.shared && v.offset != v.lo && v.offset < hi &&
+        if (is_memfd_mapping(a, &v) && v.shared && v.offset != v.lo && v.offset < hi &&
             v.offset + (v.hi - v.lo) > lo)
             still_remapped += restore_part(a, part_of(&v, lo, hi), in_use);
         at = v.hi;

@@ -23,14 +23,14 @@ struct sp_remap {
     uint64_t inode;
     uint32_t dev_major, dev_minor;
     uint64_t page_size;
-    bool eager;                     /* UTOFU_SHM_MAP=eager: also memory in use, of any size */
-    bool swap_protect;              /* UTOFU_SWAP_PROTECT: the core locks registered memory */
-    bool has_pins;                  /* pages of this process are pinned: see sp_remap_may_remap() */
-    bool threads_blocked;           /* all other threads are blocked, at this registration */
-    bool has_cow_mappings;          /* sp_exchange_restore_cow() has left mappings */
-    bool too_many, io_uring_logged; /* has_too_many_mappings(); must_stay_remapped() */
-    unsigned int retries_left;      /* see sp_threads_are_blocked() */
-    uint32_t count, refuse_every;   /* for tests: UTOFU_TEST=map_refuse */
+    bool eager;            /* UTOFU_SHM_MAP=eager: also memory in use, of any size */
+    bool swap_protect;     /* UTOFU_SWAP_PROTECT: registered memory is locked (mlock) */
+    bool has_pins;         /* pages of this process are pinned: see sp_remap_may_remap() */
+    bool threads_blocked;  /* all other threads are blocked, at this registration */
+    bool has_cow_mappings; /* sp_exchange_restore_cow() has left mappings */
+    bool too_many_mappings, io_uring_logged; /* has_too_many_mappings(); must_stay_remapped() */
+    unsigned int retries_left;               /* see sp_threads_are_blocked() */
+    uint32_t count, refuse_every;            /* for tests: UTOFU_TEST=map_refuse */
     uint64_t num_registrations;
     uint64_t opened_ns, spent_us; /* spent_us: estimated time for remapping so far */
     uint64_t smaps_us;            /* cost of the last sp_template_create_from_smaps() */
@@ -49,8 +49,7 @@ void sp_remap_open(struct sp_remap *remap, bool warn);
 bool sp_remap_refused(char *why, char *remedy, size_t size);
 void sp_remap_close(struct sp_remap *remap);
 
-/* True if the next region may be remapped; false, for example, if the process has too many
- * mappings. */
+/* False if the next region must not be remapped: too many mappings, descriptors closed... */
 bool sp_remap_may_remap(struct sp_remap *remap);
 /*
  * Remaps as much of [lo, hi) as is safe: private, anonymous, writable pages that do not exist yet,

@@ -167,9 +167,8 @@ static inline void sp_ring_publish(struct sp_ring *ring, struct sp_slot *slot, u
     sp_ring_advance_tail(ring, pos);
 }
 
-/* Loads `armed` after the preceding publication. The owner arms, then checks the slot: either the
- * owner sees the slot, or this load sees `armed`. The compare-and-swap on the tail comes between.
- */
+/* Loads `armed` after the preceding publication and its compare-and-swap on the tail. The consumer
+ * arms, then checks the slot: either the consumer sees the slot, or this load sees `armed`. */
 static inline uint32_t sp_ring_load_armed(struct sp_ring *ring)
 {
 #ifdef SP_SWAP_IS_FENCE
@@ -195,9 +194,9 @@ static inline uint64_t sp_ring_end(struct sp_ring *ring)
     }
 }
 
-/* True if a claim would probably succeed. The owner frees slots in order, so all slots before a
+/* True if a claim would probably succeed. The consumer frees slots in order, so all slots before a
  * free one are free, too: up to `*free_until`, which the caller stores. So a producer reads the
- * slot at the tail, whose cache line the owner polls, only if the ring is half full. */
+ * slot at the tail, whose cache line the consumer polls, only if the ring is half full. */
 static inline bool sp_ring_has_room(struct sp_ring *ring, uint64_t *free_until)
 {
     uint64_t tail = __atomic_load_n(&ring->tail, __ATOMIC_RELAXED), ahead = tail + SP_SLOTS / 2;

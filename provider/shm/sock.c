@@ -11,7 +11,7 @@
  *
  * Segments are not sent: the peer opens /proc/PID/fd/N. The kernel limits the descriptors in flight
  * on all sockets of a user to RLIMIT_NOFILE, which a job of some 64 processes exceeds. A process
- * that cannot open them (the other process is not dumpable) sends WANT, and receives the same
+ * that cannot open them (the other process is not dumpable) sends WANT_FDS, and receives the same
  * datagram again with the descriptors attached.
  *
  * A process that lacks descriptors or memory sends BUSY and hangs up. Both sides drop the attempt,
@@ -189,7 +189,7 @@ int sp_listen(struct sp_prov *prov)
  * Datagrams
  */
 
-enum { SEGMENT, MAPPED, NUM_FDS };
+enum { SEGMENT_FD, REMAP_FD, NUM_FDS };
 
 /* What came with a datagram: descriptors, or -1. `truncated`: this process could not receive all.
  * `cred`: credentials of a sender that has to prove its user. */
@@ -218,8 +218,8 @@ static void append_control(struct msghdr *msg, int type, const void *data, size_
 
 static int send_dgram(struct sp_prov *prov, int fd, const struct sp_dgram *d, bool with_fds)
 {
-    const int fds[NUM_FDS] = {[SEGMENT] = prov->seg_fd, [MAPPED] = prov->remap.x.fd};
-    size_t fds_size = (fds[MAPPED] >= 0 ? NUM_FDS : 1) * sizeof(int);
+    const int fds[NUM_FDS] = {[SEGMENT_FD] = prov->seg_fd, [REMAP_FD] = prov->remap.x.fd};
+    size_t fds_size = (fds[REMAP_FD] >= 0 ? NUM_FDS : 1) * sizeof(int);
     struct iovec iov = {.iov_base = (void *)d, .iov_len = sizeof(*d)};
     union control control = {0};
     struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.buf};
@@ -292,7 +292,7 @@ static struct sp_dgram make_dgram(struct sp_peer *peer, enum sp_dgram_type type)
                              .probe_addr = (uintptr_t)&prov->seg->table.header.probe,
                              .probe = prov->seg->table.header.probe,
                              .seg_fd = prov->seg_fd,
-                             .mapped_fd = prov->remap.x.fd};
+                             .remap_fd = prov->remap.x.fd};
 }
 
 /* Sends HELLO, WELCOME or CONFIRM. */
@@ -324,8 +324,7 @@ static bool is_shortage(int error)
 }
 
 /* If the socket is full, the peer has datagrams to read anyway, and then checks `rung` and
- * `closings` in shared memory. If the kernel has no memory, the timer sends the notification again.
- * */
+ * `num_closed_eps`. If the kernel has no memory, the timer sends the notification again. */
 void sp_send_notification(struct sp_peer *peer, enum sp_dgram_type type)
 {
     if (!ut_fd_check_still_ours(peer->fd) ||
@@ -400,8 +399,8 @@ static void release_segment(struct sp_peer *peer)
 {
     sp_segment_unmap(peer->seg);
     peer->seg = NULL;
-    ut_fd_close(peer->map_fd);
-    peer->map_fd = -1;
+    ut_fd_close(peer->remap_fd);
+    peer->remap_fd = -1;
 }
 
 /* The attempt failed because this process, or (error 0) the peer, lacks resources. Retries only if
@@ -460,8 +459,8 @@ static void log_refusal(struct sp_peer *peer, const struct sp_dgram *d)
                 explain_refusal(d->refusal));
 }
 
-/* One side has rejected the other. While processes change their user one after the other, a retry
- * may succeed. */
+/* One side has rejected the other. While processes change their user in turn, a retry may succeed.
+ */
 static void handle_refusal(struct sp_peer *peer, enum sp_refusal why)
 {
     struct sp_prov *prov = peer->prov;
@@ -600,8 +599,7 @@ static void add_incoming_peer(struct sp_prov *prov, int fd)
         close(fd);
 }
 
-/* No descriptor is left: accepts with the spare one and replies BUSY. Returns 0, or -errno of
- * accept(). */
+/* No descriptor is left: accepts with the spare one and replies BUSY. Returns 0 or -errno. */
 static int reject_with_spare_fd(struct sp_prov *prov)
 {
     pid_t pid;
@@ -679,11 +677,11 @@ static int open_peer_fd(const struct sp_peer *peer, int number)
 static int open_peer_fds(const struct sp_peer *peer, const struct sp_dgram *d,
                          struct attachments *attachments)
 {
-    const int numbers[NUM_FDS] = {[SEGMENT] = d->seg_fd, [MAPPED] = d->mapped_fd};
+    const int numbers[NUM_FDS] = {[SEGMENT_FD] = d->seg_fd, [REMAP_FD] = d->remap_fd};
 
     if (attachments->truncated)
         return -EMFILE;
-    if (attachments->fds[SEGMENT] >= 0)
+    if (attachments->fds[SEGMENT_FD] >= 0)
         return 0;
     for (int i = 0; i < NUM_FDS; i++) {
         if (numbers[i] < 0)
@@ -692,23 +690,22 @@ static int open_peer_fds(const struct sp_peer *peer, const struct sp_dgram *d,
         if (attachments->fds[i] < 0)
             return is_shortage(-attachments->fds[i]) ? attachments->fds[i] : -EACCES;
     }
-    return attachments->fds[SEGMENT] >= 0 ? 0 : -EACCES;
+    return attachments->fds[SEGMENT_FD] >= 0 ? 0 : -EACCES;
 }
 
-/* Maps the peer's segment, and keeps the memfd of its remapped memory if both sides allow mapping.
- * */
+/* Maps the peer's segment, and keeps its memfd of remapped memory if both sides allow mapping. */
 static int map_peer_segment(struct sp_peer *peer, const struct sp_dgram *d,
                             struct attachments *attachments)
 {
-    int rc = sp_segment_map(attachments->fds[SEGMENT], d->probe, &peer->seg, &peer->num_rings);
+    int rc = sp_segment_map(attachments->fds[SEGMENT_FD], d->probe, &peer->seg, &peer->num_rings);
 
-    attachments->fds[SEGMENT] = -1;
+    attachments->fds[SEGMENT_FD] = -1;
     if (rc != 0)
         return rc;
-    if (attachments->fds[MAPPED] >= 0 && peer->prov->use_map &&
-        sp_remap_check_fd(attachments->fds[MAPPED])) {
-        peer->map_fd = attachments->fds[MAPPED];
-        attachments->fds[MAPPED] = -1;
+    if (attachments->fds[REMAP_FD] >= 0 && peer->prov->use_map &&
+        sp_remap_check_fd(attachments->fds[REMAP_FD])) {
+        peer->remap_fd = attachments->fds[REMAP_FD];
+        attachments->fds[REMAP_FD] = -1;
     }
     peer->id_in_peer_rings = d->producer_id;
     probe_cma(peer, d);
@@ -754,13 +751,13 @@ static void abort_handshake(struct sp_peer *peer, int rc)
     }
 }
 
-/* Sends WANT after -EACCES. True: the datagram will come again, with the descriptors. */
+/* Sends WANT_FDS after -EACCES. True: the datagram will come again, with the descriptors. */
 static bool request_fds(struct sp_peer *peer, int rc)
 {
     if (rc != -EACCES || peer->fds_requested)
         return false;
     peer->fds_requested = true;
-    sp_send_notification(peer, SP_DGRAM_WANT);
+    sp_send_notification(peer, SP_DGRAM_WANT_FDS);
     return true;
 }
 
@@ -834,7 +831,7 @@ static struct sp_peer *handle_welcome(struct sp_peer *peer, const struct sp_dgra
 }
 
 /* Sends the last datagram again with the descriptors attached. */
-static struct sp_peer *handle_want(struct sp_peer *peer)
+static struct sp_peer *handle_want_fds(struct sp_peer *peer)
 {
     peer->attach_fds = true;
     int rc = send_handshake(peer, sp_peer_is(peer, SP_PEER_HELLO_SENT) ? SP_DGRAM_HELLO
@@ -848,11 +845,11 @@ static struct sp_peer *handle_want(struct sp_peer *peer)
 static void check_closed_eps(struct sp_peer *peer)
 {
     uint64_t n =
-        peer->seg ? __atomic_load_n(&peer->seg->table.header.closings, __ATOMIC_SEQ_CST) : 0;
+        peer->seg ? __atomic_load_n(&peer->seg->table.header.num_closed_eps, __ATOMIC_SEQ_CST) : 0;
 
-    if (n != peer->closings_seen)
+    if (n != peer->closed_eps_seen)
         sp_request_peer_checks(peer->prov);
-    peer->closings_seen = n;
+    peer->closed_eps_seen = n;
 }
 
 /* Returns the peer to read on from, or NULL. */
@@ -880,9 +877,9 @@ static struct sp_peer *handle_dgram(struct sp_peer *peer, const struct sp_dgram 
             return NULL;
         }
         break;
-    case SP_DGRAM_WANT:
+    case SP_DGRAM_WANT_FDS:
         if (peer->state == SP_PEER_HELLO_SENT || peer->state == SP_PEER_MAPPED)
-            return handle_want(peer);
+            return handle_want_fds(peer);
         break;
     case SP_DGRAM_BUSY:
         if (peer->state == SP_PEER_HELLO_SENT || peer->state == SP_PEER_MAPPED) {

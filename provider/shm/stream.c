@@ -32,8 +32,8 @@ struct op {
     uint64_t cookie, rmt;
     uint8_t *lcl;
     uint32_t rkey, lkey, imm, flags;
-    uint32_t length, moved;
-    uint32_t seq; /* position in the target's count of executed operations */
+    uint32_t length, moved; /* bytes in all; bytes sent (write) or received (read) so far */
+    uint32_t seq;           /* position in the target's count of executed operations */
     uint8_t kind;
     uint8_t status; /* result, if the operation failed */
 };
@@ -288,8 +288,7 @@ static void fail_op(struct sp_conn *conn, uint32_t seq, enum prov_status status)
     sp_conn_go_down(conn, PROV_REASON_BROKEN);
 }
 
-/* Counts the operation in the origin's memory, unless that counter now belongs to another
- * connection. */
+/* Counts the operation in the origin's memory, if that counter still belongs to the connection. */
 static void count_executed(struct sp_conn *conn)
 {
     uint64_t *word = &conn->ring->executed[conn->rmt_conn_id & (SP_MAX_CONNS - 1)];
@@ -406,11 +405,11 @@ static void handle_read_data(struct sp_conn *conn, const struct sp_slot *slot,
 
 static uint32_t executed_by_peer(const struct sp_conn *conn)
 {
-    return (uint32_t)__atomic_load_n(&conn->ep->ring->executed[conn->name & (SP_MAX_CONNS - 1)],
+    return (uint32_t)__atomic_load_n(&conn->ep->ring->executed[conn->conn_id & (SP_MAX_CONNS - 1)],
                                      __ATOMIC_ACQUIRE);
 }
 
-bool sp_stream_needs_peer(const struct sp_conn *conn)
+bool sp_stream_waits_for_peer(const struct sp_conn *conn)
 {
     return executed_by_peer(conn) != conn->stream->seq || conn->stream->num_reads > 0;
 }

@@ -16,9 +16,9 @@
 bool sp_stream_empty(const struct sp_conn *conn);
 bool sp_stream_has_reads(const struct sp_conn *conn);
 /* True if a write or read is outstanding that the peer's CPU executes. */
-bool sp_stream_needs_peer(const struct sp_conn *conn);
-/* Returns 0 if another operation may be posted; -EAGAIN: earlier ones are not sent, or the queue is
- * full. */
+bool sp_stream_waits_for_peer(const struct sp_conn *conn);
+/* Returns 0 if an operation may be posted; -EAGAIN: earlier ones are unsent, or the queue is full.
+ */
 int sp_stream_reserve(struct sp_conn *conn);
 /* Queues an executed operation, which is reported after earlier ones. */
 void sp_stream_push_complete(struct sp_conn *conn, uint64_t cookie);
@@ -38,13 +38,12 @@ int sp_stream_handle_slot(struct sp_conn *conn, const struct sp_slot *slot, cons
 void sp_stream_handle_error(struct sp_conn *conn, const struct sp_slot *slot);
 void sp_stream_free(struct sp_conn *conn);
 
-/* No slot could be claimed: rings the doorbell, as the owner may be blocked although the ring is
+/* No slot could be claimed: rings the doorbell, as the consumer may be blocked although the ring is
  * full. Returns -EAGAIN. */
 int sp_handle_full_ring(struct sp_conn *conn);
 
-/* Rings the doorbell for a published slot if the owner is armed for it; the caller loads `armed`
- * after the publication. The owner arms, then checks the slot: either the owner sees the slot, or
- * this process sees `armed`. */
+/* Rings the doorbell for a published slot if the consumer is armed for it. `armed`: result of
+ * sp_ring_load_armed() after the publication. */
 static inline void sp_ring_doorbell_if_armed(struct sp_conn *conn, uint64_t pos, bool solicited,
                                              uint32_t armed)
 {
@@ -53,7 +52,7 @@ static inline void sp_ring_doorbell_if_armed(struct sp_conn *conn, uint64_t pos,
         sp_ring_doorbell(conn->peer, conn->ring);
 }
 
-/* Publishes a claimed slot, and rings the doorbell if the owner is armed for it. */
+/* Publishes a claimed slot, and rings the doorbell if the consumer is armed for it. */
 static inline void sp_publish_slot(struct sp_conn *conn, struct sp_slot *slot, uint64_t pos,
                                    bool solicited)
 {

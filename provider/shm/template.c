@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Creates, clones and records template mappings: see template.h. */
 #include "template.h"
 
 #include <fcntl.h>
@@ -52,7 +53,7 @@ uint64_t sp_template_create(uint64_t lo)
 
     if (template == MAP_FAILED)
         return 0;
-    munlock(template, page); /* the core's lock (UTOFU_SWAP_PROTECT) ends with the registration */
+    munlock(template, page); /* the mlock() of UTOFU_SWAP_PROTECT ends with the registration */
     return (uintptr_t) template;
 }
 

@@ -2,9 +2,11 @@
 /*
  * The objects of the provider: process (sp_prov), peer process, endpoint, connection.
  *
+ * The owner of an endpoint is the VCQ that opened it, and polls it.
+ *
  * Locks: prov->lock guards the tables of peers and endpoints, prov->mr_lock the table of regions.
- * The owner's lock (see provider.h) guards the data of an endpoint and its connections; the
- * background thread only accesses the atomic flags of an endpoint.
+ * The lock of the owner guards the data of an endpoint and its connections; the background thread
+ * only accesses the atomic flags of an endpoint.
  */
 #ifndef SP_TYPES_H
 #define SP_TYPES_H
@@ -50,20 +52,20 @@ struct sp_peer {
     uint32_t state; /* atomic; changed with prov->lock held */
     uint32_t cma;   /* atomic; 0: no cross-memory attach, use the rings */
     bool is_self;
-    bool attach_fds;      /* the peer sent WANT: attach descriptors to datagrams */
-    bool fds_requested;   /* this process sent WANT on this socket */
+    bool attach_fds;      /* the peer sent WANT_FDS: attach descriptors to datagrams */
+    bool fds_requested;   /* this process sent WANT_FDS on this socket */
     bool must_prove_user; /* WELCOME must prove the peer's present user: check_listening_user() */
     bool refusal_logged;  /* the peer's refusal was logged */
     uint8_t reason;       /* enum prov_reason of the peer's death; set before the state */
     pid_t pid;
-    int fd;
-    int map_fd;                           /* memfd of the peer's remapped memory; -1: none */
+    int fd;                               /* socket */
+    int remap_fd;                         /* memfd of the peer's remapped memory; -1: none */
     uint32_t id_in_own_rings;             /* the peer's producer id in this process's rings */
     uint32_t id_in_peer_rings;            /* this process's producer id in the peer's rings */
     uint64_t retry_ms, shortage_since_ms; /* shortage_since_ms: start of a shortage */
     uint64_t refused_since_ms;            /* start of refusals */
     uint32_t backoff_ms;
-    uint64_t closings_seen;
+    uint64_t closed_eps_seen;       /* num_closed_eps of its segment at the last check */
     uint32_t pending_notifications; /* atomic; to be sent again: a bit per type */
     struct sp_address addr;
     struct sp_segment *seg;
@@ -105,7 +107,7 @@ struct sp_prov {
     uint64_t retry_ms;        /* next attempt to connect or to listen; 0: none */
     uint64_t jitter_seed;
     uint32_t next_producer_id;
-    uint32_t deaths; /* atomic */
+    uint32_t deaths; /* atomic: number of peers that have died */
     struct sp_ep *eps[SP_MAX_EPS];
     uint32_t num_eps; /* number of directory entries used so far */
     struct {
@@ -142,7 +144,7 @@ struct sp_ep {
     struct sp_ring *ring;
     uint64_t head;
     struct sp_prov *prov;
-    void *owner;
+    void *owner; /* VCQ, for wake() and request() */
     const struct prov_callbacks *callbacks;
     uint64_t id;
     uint32_t index;   /* index in the directory */
@@ -151,7 +153,7 @@ struct sp_ep {
     uint64_t claimed_at;     /* head at which a slot was claimed, but not published */
     uint32_t claimed;        /* number of polls in a row that found this */
     struct sp_conn **active; /* connections with pending work */
-    struct sp_conn **conns;  /* by the low bits of conn->name */
+    struct sp_conn **conns;  /* by the low bits of conn->conn_id */
     uint32_t max_conns, num_conns, next_conn;
     uint32_t max_active, num_live; /* num_live: connections in memory, including closed ones */
     SLIST_HEAD(sp_conn_list, sp_conn) discarded; /* closed during a poll; freed at its end */
@@ -195,24 +197,23 @@ struct sp_conn {
     struct prov_mapping mapping; /* mapped memory of the peer; empty while operations are delayed */
     struct prov_mapping lcl_mapping; /* local region used last */
     void *ctx;
-    const uint32_t *rmt_entry; /* state of the peer's endpoint in the peer's directory */
-    uint32_t rmt_state;        /* *rmt_entry when the connection was made */
-    uint32_t rmt_conn_id;      /* the peer's name for the connection */
-    uint32_t name;
+    const uint32_t *rmt_entry;     /* state of the peer's endpoint in the peer's directory */
+    uint32_t rmt_state;            /* *rmt_entry when the connection was made */
+    uint32_t conn_id, rmt_conn_id; /* id on this side, and on the peer's */
     uint8_t state;
     uint8_t ctl; /* enum sp_ctl: control message to be sent */
     bool closed; /* closed by the owner: only ctl remains to be sent */
     bool up_due;
     bool down_due;
     uint8_t reason; /* reason for down(): enum prov_reason */
-    uint8_t hello_size, rmt_hello_size;
-    uint32_t rmt_index;    /* index of the peer's endpoint in the peer's directory */
-    uint32_t active_index; /* index in ep->active, plus 1; 0: not there */
-    uint32_t error_seq, error_status;
-    uint64_t rmt_id;
-    uint64_t executed; /* number of the peer's operations executed here */
+    uint8_t private_data_size, rmt_private_data_size;
+    uint32_t rmt_index;               /* index of the peer's endpoint in the peer's directory */
+    uint32_t active_index;            /* index in ep->active, plus 1; 0: not there */
+    uint32_t error_seq, error_status; /* content of ERROR: see sp_slot */
+    uint64_t rmt_id;                  /* of the peer's endpoint */
+    uint64_t executed;                /* number of the peer's operations executed here */
     SLIST_ENTRY(sp_conn) next_discarded;
-    uint8_t hello[PROV_PRIVATE_DATA_MAX], rmt_hello[PROV_PRIVATE_DATA_MAX];
+    uint8_t private_data[PROV_PRIVATE_DATA_MAX], rmt_private_data[PROV_PRIVATE_DATA_MAX];
 };
 
 /* The type in provider.h is opaque; this is the same object. */

@@ -44,8 +44,8 @@ int sp_vma_prot(const struct sp_vma *vma)
 void sp_vma_init(struct sp_vma_maps *m)
 {
     m->fd = -1;
-    m->reads = false;
-    m->line = m->have = 0;
+    m->lacks_query = false;
+    m->next_line = m->end = 0;
     m->last = (struct sp_vma){0};
 }
 
@@ -124,21 +124,21 @@ static void parse_rest(char *at, struct sp_vma *vma)
 static char *next_line(struct sp_vma_maps *m)
 {
     for (;;) {
-        char *line = m->buf + m->line, *end = memchr(line, '\n', m->have - m->line);
+        char *line = m->buf + m->next_line, *end = memchr(line, '\n', m->end - m->next_line);
         if (end) {
             *end = '\0';
-            m->line = (size_t)(end + 1 - m->buf);
+            m->next_line = (size_t)(end + 1 - m->buf);
             return line;
         }
-        m->have -= m->line;
-        memmove(m->buf, line, m->have);
-        m->line = 0;
-        if (m->have == sizeof(m->buf))
-            m->have = 0; /* too long for a line */
-        ssize_t n = read(m->fd, m->buf + m->have, sizeof(m->buf) - m->have);
+        m->end -= m->next_line;
+        memmove(m->buf, line, m->end);
+        m->next_line = 0;
+        if (m->end == sizeof(m->buf))
+            m->end = 0; /* too long for a line */
+        ssize_t n = read(m->fd, m->buf + m->end, sizeof(m->buf) - m->end);
         if (n <= 0)
             return NULL;
-        m->have += (size_t)n;
+        m->end += (size_t)n;
     }
 }
 
@@ -146,11 +146,11 @@ bool sp_vma_find(struct sp_vma_maps *m, uint64_t addr, struct sp_vma *vma)
 {
     char *line;
 
-    if (!m->reads) {
+    if (!m->lacks_query) {
         int rc = query_mapping(m->fd, addr, vma);
         if (rc >= 0)
             return rc > 0;
-        m->reads = true;
+        m->lacks_query = true;
     }
     while (m->last.hi <= addr) {
         if ((line = next_line(m)) == NULL)

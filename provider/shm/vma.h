@@ -23,10 +23,10 @@ int sp_vma_prot(const struct sp_vma *vma);
 
 /* State of the lookups. On the stack, as lookups must not allocate. */
 struct sp_vma_maps {
-    int fd;             /* /proc/self/maps; -1: not open */
-    bool reads;         /* the kernel lacks PROCMAP_QUERY */
-    size_t line, have;  /* offsets in buf: next line, end of data */
-    struct sp_vma last; /* the mapping parsed last */
+    int fd;                /* /proc/self/maps; -1: not open */
+    bool lacks_query;      /* the kernel has no PROCMAP_QUERY */
+    size_t next_line, end; /* offsets in buf: next line, end of data */
+    struct sp_vma last;    /* the mapping parsed last */
     char buf[8192];
 };
 

@@ -34,9 +34,9 @@ _Static_assert(SP_PEER_UP == SP_PEER_MAPPED + 1, "compared at once");
 
 /* The local memory is not in the region used last: checks its region, and caches the region if it
  * allows reading and writing. */
-static __attribute__((noinline)) bool check_other_local(struct sp_conn *conn,
-                                                        const struct prov_xfer *x,
-                                                        unsigned int access)
+static __attribute__((noinline)) bool check_local_slow(struct sp_conn *conn,
+                                                       const struct prov_xfer *x,
+                                                       unsigned int access)
 {
     const unsigned int all = PROV_ACCESS_READ | PROV_ACCESS_WRITE;
     const struct sp_mr_entry *mrs = conn->ep->prov->seg->table.mrs;
@@ -57,12 +57,11 @@ static __attribute__((noinline)) bool check_other_local(struct sp_conn *conn,
     return true;
 }
 
-static inline bool allows_local(struct sp_conn *conn, const struct prov_xfer *x,
-                                unsigned int access)
+static inline bool check_local(struct sp_conn *conn, const struct prov_xfer *x, unsigned int access)
 {
     return (x->flags & PROV_INLINE) ||
            prov_mapped_at(&conn->lcl_mapping, x->lkey, (uintptr_t)x->lcl, x->length) ||
-           check_other_local(conn, x, access);
+           check_local_slow(conn, x, access);
 }
 
 /* The peer's endpoint was closed; down() follows at the next poll. */
@@ -78,7 +77,7 @@ static inline int check_keys(struct sp_conn *conn, const struct prov_xfer *x,
 {
     if (x->length == 0)
         return 0;
-    if (!allows_local(conn, x, lcl_access))
+    if (!check_local(conn, x, lcl_access))
         return -EPERM;
     if (!sp_mr_allows(conn->peer->seg->table.mrs, x->rkey, x->rmt, x->length, rmt_access))
         return sp_conn_rmt_ep_is_open(conn) ? -EACCES : fail_closed_ep(conn);
@@ -177,8 +176,8 @@ static inline bool has_cma(const struct sp_conn *conn)
     return __atomic_load_n(&conn->peer->cma, __ATOMIC_RELAXED);
 }
 
-static int move_part(struct sp_conn *conn, const struct prov_xfer *x, uint32_t done,
-                     const struct sp_piece *p, bool write)
+static int copy_piece(struct sp_conn *conn, const struct prov_xfer *x, uint32_t done,
+                      const struct sp_piece *p, bool write)
 {
     uint8_t *lcl = (uint8_t *)x->lcl + done;
     uint64_t rmt = x->rmt + done;
@@ -196,9 +195,8 @@ static int move_part(struct sp_conn *conn, const struct prov_xfer *x, uint32_t d
                                  x->flags & PROV_DELIVERY_COMPLETE);
 }
 
-/* Copies in pieces, in the order of addresses: mapped memory directly, the rest by cross-memory
- * attach. */
-static int move_data(struct sp_conn *conn, const struct prov_xfer *x, bool write)
+/* Copies in the order of addresses: mapped memory directly, the rest by cross-memory attach. */
+static int copy_in_pieces(struct sp_conn *conn, const struct prov_xfer *x, bool write)
 {
     void *rmt = (void *)(uintptr_t)x->rmt;
 
@@ -208,7 +206,7 @@ static int move_data(struct sp_conn *conn, const struct prov_xfer *x, bool write
     }
     for (uint32_t done = 0; done < x->length;) {
         struct sp_piece p = sp_map_piece(conn, x->rkey, x->rmt + done, x->length - done);
-        int rc = move_part(conn, x, done, &p, write);
+        int rc = copy_piece(conn, x, done, &p, write);
         if (__builtin_expect(rc != 0, 0))
             return copy_failed(conn, x, write, rc);
         done += (uint32_t)p.size;
@@ -216,64 +214,60 @@ static int move_data(struct sp_conn *conn, const struct prov_xfer *x, bool write
     return 0;
 }
 
-static bool is_mapped(struct sp_conn *conn, const struct prov_xfer *x)
-{
-    return sp_map_covers(conn, x->rkey, x->rmt, x->length);
-}
-
 /* True if this process can execute the operation without the peer's CPU, and without overtaking
  * queued operations. */
-static bool reaches_memory(struct sp_conn *conn, const struct prov_xfer *x)
+static bool can_execute_here(struct sp_conn *conn, const struct prov_xfer *x)
 {
     if (has_cma(conn))
-        return !conn->stream || !sp_stream_needs_peer(conn);
-    return (!conn->stream || sp_stream_empty(conn)) && is_mapped(conn, x);
+        return !conn->stream || !sp_stream_waits_for_peer(conn);
+    return (!conn->stream || sp_stream_empty(conn)) &&
+           sp_map_covers(conn, x->rkey, x->rmt, x->length);
 }
 
-/* True if the peer's CPU must store these bytes. A store of a CPU makes more bytes visible at once
- * than a copy by this machine's kernel (common/atomic_width.h). So a short write of whole words of
- * 8 bytes to memory that is not mapped goes to the peer, whose CPU stores it. Accesses to missing
- * memory are left to the kernel, which reports them.
- * */
-static bool peer_must_store(struct sp_conn *conn, const struct prov_xfer *x)
+/* True if the CPU of the target must store these bytes. A store of a CPU makes more bytes visible
+ * at once than a copy by this machine's kernel (common/atomic_width.h). So a short write of whole
+ * words of 8 bytes to memory that is not mapped goes through the ring, and the target's CPU stores
+ * it. Accesses to missing memory are left to the kernel, which reports them. */
+static bool needs_target_cpu(struct sp_conn *conn, const struct prov_xfer *x)
 {
     return prov_store_width() > prov_kernel_width() &&
            prov_needs_atomic_pieces(x->rmt, x->length) && !conn->peer->is_self && has_cma(conn) &&
-           !is_mapped(conn, x) && sp_mr_owner_stores_small(conn->peer->seg->table.mrs, x->rkey) &&
+           !sp_map_covers(conn, x->rkey, x->rmt, x->length) &&
+           sp_mr_small_writes_need_cpu(conn->peer->seg->table.mrs, x->rkey) &&
            prov_cma_readable(conn->peer->pid, x->rmt, x->length) == 0;
 }
 
 /* Writes by mappings other than the last one, cross-memory attach, or the rings. */
-static __attribute__((noinline)) int write_any(struct sp_conn *conn, const struct prov_xfer *x)
+static __attribute__((noinline)) int write_slow(struct sp_conn *conn, const struct prov_xfer *x)
 {
     int rc = check_keys(conn, x, 0, PROV_ACCESS_WRITE);
 
     if (rc != 0)
         return rc;
-    if (!reaches_memory(conn, x) || peer_must_store(conn, x))
+    if (!can_execute_here(conn, x) || needs_target_cpu(conn, x))
         return sp_stream_write(conn, x);
     if (conn->stream != NULL && (rc = sp_stream_reserve(conn)) != 0)
         return rc;
     rc = check_notice(conn, x);
     if (rc != 0)
         return rc;
-    rc = move_data(conn, x, true);
+    rc = copy_in_pieces(conn, x, true);
     if (rc != 0)
         return rc == -EXDEV ? sp_stream_write(conn, x) : rc;
     return x->flags & PROV_NOTIFY ? send_notice(conn, x) : finish_op(conn, x->cookie);
 }
 
-static __attribute__((noinline)) int read_any(struct sp_conn *conn, const struct prov_xfer *x)
+static __attribute__((noinline)) int read_slow(struct sp_conn *conn, const struct prov_xfer *x)
 {
     int rc = check_keys(conn, x, PROV_ACCESS_WRITE, PROV_ACCESS_READ);
 
     if (rc != 0)
         return rc;
-    if (!reaches_memory(conn, x))
+    if (!can_execute_here(conn, x))
         return sp_stream_read(conn, x);
     if (conn->stream != NULL && (rc = sp_stream_reserve(conn)) != 0)
         return rc;
-    rc = move_data(conn, x, false);
+    rc = copy_in_pieces(conn, x, false);
     if (rc != 0)
         return rc == -EXDEV ? sp_stream_read(conn, x) : rc;
     return finish_op(conn, x->cookie);
@@ -295,8 +289,8 @@ int sp_write(struct prov_conn *base, const struct prov_xfer *x)
         return rc;
     uint8_t *to = prov_mapped_at(&conn->mapping, x->rkey, x->rmt, x->length);
     if (__builtin_expect(!to, 0))
-        return write_any(conn, x);
-    if (__builtin_expect(!allows_local(conn, x, 0), 0))
+        return write_slow(conn, x);
+    if (__builtin_expect(!check_local(conn, x, 0), 0))
         return -EPERM;
     rc = check_notice(conn, x);
     if (__builtin_expect(rc != 0, 0))
@@ -315,8 +309,8 @@ int sp_read(struct prov_conn *base, const struct prov_xfer *x)
         return rc;
     const uint8_t *from = prov_mapped_at(&conn->mapping, x->rkey, x->rmt, x->length);
     if (__builtin_expect(!from, 0))
-        return read_any(conn, x);
-    if (__builtin_expect(!allows_local(conn, x, PROV_ACCESS_WRITE), 0))
+        return read_slow(conn, x);
+    if (__builtin_expect(!check_local(conn, x, PROV_ACCESS_WRITE), 0))
         return -EPERM;
     prefault_window(conn, x->rmt, x->length);
     copy_bytes(x->lcl, from, x->length);

@@ -47,8 +47,7 @@ static inline bool ut_announced_has(const struct ut_announced *table, unsigned i
     return table->stadds[slot] == stadd;
 }
 
-/* Returns the slot for the next announcement of the STADD. Grows the table if another STADD has the
- * slot. */
+/* Returns the slot to announce the STADD in. Grows the table if another STADD has the slot. */
 unsigned int ut_announced_reserve_slot(struct ut_announced *table, utofu_stadd_t stadd);
 
 /* Records that the peer knows the STADD, or will know it before any immediate that follows. */

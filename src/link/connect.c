@@ -317,8 +317,7 @@ static struct ut_link *get_passive_link(struct ut_vcq *vcq, utofu_vcq_id_t id)
     return vcq->passive;
 }
 
-/* Returns the link to the peer that requests a connection. Leaves the lookup cache (last_link)
- * unchanged. */
+/* Returns the link to the peer that requests a connection. Leaves last_link unchanged. */
 static struct ut_link *link_of_request(struct ut_vcq *vcq, uint64_t peer_id)
 {
     struct ut_link *last = vcq->last_link, *link;
@@ -482,8 +481,7 @@ void ut_link_on_down(struct ut_link *link, enum prov_reason reason)
 
 /* Destruction of a VCQ */
 
-/* Saves the receive count for the next VCQ with this id, so that the peer can continue after a
- * break. */
+/* Saves the receive count for the next VCQ with this id: the peer goes on from there. */
 static void save_rx_history(const struct ut_link *link)
 {
     uint64_t own = ut_vcq_id_key(link->vcq->id);

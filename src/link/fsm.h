@@ -10,9 +10,8 @@
 #include <stdint.h>
 
 enum ut_link_state {
-    UT_LINK_IDLE,      /* not connected, nothing to send */
-    UT_LINK_RESOLVING, /* looking for the process that owns the VCQ, or waiting for the next attempt
-                        */
+    UT_LINK_IDLE,       /* not connected, nothing to send */
+    UT_LINK_RESOLVING,  /* looking for the process that owns the VCQ, or waiting to try again */
     UT_LINK_CONNECTING, /* connect request sent */
     UT_LINK_AWAITING,   /* the peer's own connect request is expected: both sides sent one */
     UT_LINK_UP,
@@ -44,9 +43,9 @@ enum ut_fsm_event {
     UT_FSM_CLOSED_WITH_WORK,  /* closed in order, with communications queued */
     UT_FSM_BROKEN,            /* broken or not established, with communications queued */
     UT_FSM_BROKEN_REPEATEDLY, /* broken repeatedly with the same oldest communication */
-    UT_FSM_DEADLINE_PASSED, /* broken or not established, and the deadline for further attempts has
-                               passed */
-    UT_FSM_REJECTED,        /* the peer rejected the request, since it sent a request itself */
+    UT_FSM_DEADLINE_PASSED,   /* broken or not established, after the deadline for attempts
+                               */
+    UT_FSM_REJECTED,          /* the peer rejected the request, since it sent a request itself */
     UT_FSM_REJECTED_TOO_LONG, /* the peer rejects for longer than its own request can take */
     UT_FSM_PEER_SILENT,       /* the peer's host or process does not answer */
     UT_FSM_PEER_DIED,         /* the peer's process has ended */
@@ -67,8 +66,7 @@ enum ut_fsm_action {
     UT_FSM_REPLACE,       /* close this connection and accept the peer's request */
     UT_FSM_REJECT,        /* reject the peer's request */
     UT_FSM_COMPLETE,      /* process the peer's hello, then post queued communications */
-    UT_FSM_QUERY_ORDER,   /* ask the provider again whether an accepted connection keeps writes in
-                             order */
+    UT_FSM_QUERY_ORDER,   /* ask the provider again whether the connection keeps writes in order */
     UT_FSM_FAIL_PEER,     /* fail queued communications with UTOFU_ERR_MRQ_PEER */
     UT_FSM_FAIL_LOCAL,    /* fail queued communications with UTOFU_ERR_MRQ_OTHER */
     UT_FSM_PAUSE,         /* as FAIL_PEER; the next attempt follows after ut_fsm_pause_ms() */

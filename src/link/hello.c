@@ -73,29 +73,25 @@ bool ut_link_process_hello(struct ut_link *link, const void *data, size_t size)
     return true;
 }
 
-/* Returns the incarnation in a hello; 0: the data are not a hello. */
-static uint64_t incarnation_of_hello(const void *data, size_t size)
+/* Returns the hello; zeros if the data are too short for one. */
+static struct ut_hello read_hello(const void *data, size_t size)
 {
-    struct ut_hello hello;
+    struct ut_hello hello = {0};
 
-    if (size < sizeof(hello))
-        return 0;
-    memcpy(&hello, data, sizeof(hello));
-    return hello.incarnation;
+    if (size >= sizeof(hello))
+        memcpy(&hello, data, sizeof(hello));
+    return hello;
 }
 
 void ut_link_reset_rx_of_new_incarnation(struct ut_link *link, const void *data, size_t size)
 {
-    reset_count_of_other_incarnation(link, incarnation_of_hello(data, size));
+    reset_count_of_other_incarnation(link, read_hello(data, size).incarnation);
 }
 
 bool ut_link_is_outdated(const struct ut_link *link, const void *data, size_t size)
 {
-    struct ut_hello hello;
+    const struct ut_hello hello = read_hello(data, size);
 
-    if (size < sizeof(hello))
-        return false;
-    memcpy(&hello, data, sizeof(hello));
     return hello.incarnation == link->peer_incarnation &&
            (int16_t)(hello.serial - link->rmt_serial) < 0;
 }

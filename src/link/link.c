@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Links of a VCQ: creation, lookup by the id of the peer, and pending work for messages to
- * users. */
+/* Links of a VCQ: creation, lookup by the peer's id, and pending work for messages to users. */
 #include "link/link.h"
 
 #include <stdlib.h>

@@ -135,8 +135,7 @@ struct ut_link {
 /* Placeholder for "no link": has no peer and is never up. */
 extern struct ut_link ut_link_none;
 
-/* Returns the link to a remote VCQ; creates the link if necessary. NULL: no memory, or invalid
- * id. */
+/* Returns the link to a remote VCQ, a new one if necessary. NULL: no memory, or invalid id. */
 struct ut_link *ut_link_get(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id);
 static inline struct ut_link *ut_link_to(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id)
 {
@@ -158,6 +157,12 @@ static inline struct ut_link *ut_link_if_any(struct ut_vcq *vcq, utofu_vcq_id_t 
 
 /* For the other files of this module. */
 
+/* Returns the index of the STADD's STag in the peer's STag table, or UT_STAG_NONE. */
+static inline uint32_t ut_link_stag_index(const struct ut_link *link, utofu_stadd_t stadd)
+{
+    return ut_stag_index(ut_stadd_stag(stadd), link->peer_component_id);
+}
+
 /* Creates a link and adds it to the VCQ's list of links, but to no hash bucket. NULL: no memory. */
 struct ut_link *ut_link_new(struct ut_vcq *vcq, const struct ut_vcq_ident *peer);
 /* Returns the link for the key of an id; NULL: there is no such link. */
@@ -167,8 +172,7 @@ void ut_link_remember(struct ut_vcq *vcq, struct ut_link *link, utofu_vcq_id_t i
 /* Drops the cached part of the peer's STag table. */
 void ut_link_drop_stag_cache(struct ut_link *link);
 
-/* Adds the link to vcq->waiting: the next progress call, or the background thread, checks the link
- * again. */
+/* Adds the link to vcq->waiting, which the next progress call or the background thread checks. */
 void ut_link_schedule(struct ut_link *link);
 
 /* True if the peer was given up, for a pause or for good. */

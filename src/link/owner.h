@@ -5,8 +5,7 @@
 
 #include "link/link.h"
 
-/* An event for the state machine, and the cause for communications that fail because of the
- * event. */
+/* An event for the state machine, and the cause for communications that fail by the event. */
 struct ut_link_outcome {
     enum ut_fsm_event event;
     struct ut_failure why;
@@ -18,8 +17,7 @@ struct ut_link_outcome ut_link_connect_to_owner(struct ut_link *link);
 const struct ut_vcq_ep *ut_link_find_endpoint(const struct ut_vcq *vcq, const struct prov_ops *ops);
 /* Sets the provider of the link's next connection. */
 void ut_link_use_endpoint(struct ut_link *link, const struct ut_vcq_ep *e);
-/* Allocates memory for STADDs that the peer announces. Its first message may already announce
- * one. */
+/* Allocates memory for STADDs that the peer announces: its first message may announce one. */
 bool ut_link_alloc_rx_announced(struct ut_link *link);
 
 #endif

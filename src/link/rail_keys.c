@@ -16,22 +16,17 @@ enum {
     LAST_PAUSE_MS = 64000
 }; /* between two requests for the keys of an STag */
 
-static uint32_t stag_index_of(const struct ut_link *link, utofu_stadd_t stadd)
-{
-    return ut_stag_index(ut_stadd_stag(stadd), link->peer_component_id);
-}
-
 static struct ut_rail_keys *key_cache_entry(const struct ut_rails *rails, uint32_t index)
 {
-    return &rails->keys[index & (UT_RAIL_KEYS - 1)];
+    return &rails->keys[index & (UT_NUM_RAIL_KEYS - 1)];
 }
 
 static bool alloc_keys(struct ut_rails *rails)
 {
     if (rails->keys)
         return true;
-    rails->keys = malloc(UT_RAIL_KEYS * sizeof(*rails->keys));
-    for (unsigned int i = 0; rails->keys && i < UT_RAIL_KEYS; i++)
+    rails->keys = malloc(UT_NUM_RAIL_KEYS * sizeof(*rails->keys));
+    for (unsigned int i = 0; rails->keys && i < UT_NUM_RAIL_KEYS; i++)
         rails->keys[i].index = UT_STAG_NONE;
     return rails->keys != NULL;
 }
@@ -40,8 +35,7 @@ static bool alloc_keys(struct ut_rails *rails)
  * entry was not read, or no memory. */
 static struct ut_rail_keys *get_keys(struct ut_link *link, uint32_t index)
 {
-    const struct ut_cached_stag *e =
-        index == UT_STAG_NONE ? NULL : ut_stag_cache_find(&link->stag_cache, index);
+    const struct ut_cached_stag *e = ut_stag_cache_find(&link->stag_cache, index);
 
     if (!e || !alloc_keys(link->rails))
         return NULL;
@@ -74,7 +68,7 @@ unsigned int ut_rails_find_keys(struct ut_link *link, const struct ut_stag_local
     struct prov *prov = ut_rails_prov(link);
     const struct ut_rails *rails = link->rails;
     struct ut_rail_keys *k =
-        rails->rmt_other_devices ? get_keys(link, stag_index_of(link, to)) : NULL;
+        rails->rmt_other_devices ? get_keys(link, ut_link_stag_index(link, to)) : NULL;
     unsigned int usable = 0, missing = 0;
 
     for (unsigned int n = 0; n < UT_MAX_RAILS; n++) {
@@ -103,7 +97,7 @@ unsigned int ut_rails_find_keys(struct ut_link *link, const struct ut_stag_local
 
 void ut_rails_invalidate_keys(struct ut_link *link, utofu_stadd_t to)
 {
-    uint32_t index = stag_index_of(link, to);
+    uint32_t index = ut_link_stag_index(link, to);
 
     if (link->rails->keys && index != UT_STAG_NONE)
         key_cache_entry(link->rails, index)->index = UT_STAG_NONE;
@@ -141,7 +135,7 @@ static void reply_with_keys(struct ut_link *link, const struct ut_msg_rail_keys 
 
 static void store_keys(struct ut_link *link, const struct ut_msg_rail_keys *m)
 {
-    uint32_t index = stag_index_of(link, m->rmt_stadd);
+    uint32_t index = ut_link_stag_index(link, m->rmt_stadd);
     struct ut_rail_keys *k;
 
     if (!link->rails || !link->rails->keys || index == UT_STAG_NONE)

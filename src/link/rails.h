@@ -30,7 +30,7 @@ struct ut_rail_keys {
     uint64_t bytes;                     /* total size of puts that lacked keys of the STag */
     uint64_t next_attempt_ms, pause_ms; /* time of the next request for keys, and the last pause */
 };
-enum { UT_RAIL_KEYS = 64 }; /* a power of two */
+enum { UT_NUM_RAIL_KEYS = 64 }; /* a power of two */
 
 struct ut_rail {
     struct ut_link *link;
@@ -49,7 +49,7 @@ struct ut_rails {
     uint32_t max_rails; /* maximum number of rails of the link */
     /* bit n: port n + 1 belongs to another device than the link's own port, here and at the peer */
     uint8_t lcl_other_devices, rmt_other_devices;
-    struct ut_rail_keys *keys; /* UT_RAIL_KEYS entries, by STag index; NULL: not allocated */
+    struct ut_rail_keys *keys; /* UT_NUM_RAIL_KEYS entries, by STag index; NULL: not allocated */
     /* time of the next attempt to connect rails, and the last pause */
     uint64_t next_attempt_ms, pause_ms;
 };

@@ -31,7 +31,7 @@ struct ut_stag_cache {
     uint32_t num_chunks;             /* length of the list */
 };
 
-/* `index`: result of ut_stag_index(), also in the functions below. */
+/* `index`: result of ut_stag_index(), also in the functions below; no chunk has UT_STAG_NONE. */
 static inline struct ut_cached_chunk *ut_stag_cache_find_chunk(const struct ut_stag_cache *cache,
                                                                uint32_t index)
 {

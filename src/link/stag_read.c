@@ -149,7 +149,7 @@ void ut_link_read_done(struct ut_link *link, enum prov_status status)
         struct ut_slot *slot = &link->vcq->toq[link->to_post];
         /* The entry may have been read for an earlier ARMW, which the target's CPU has executed
          * meanwhile: then to_post needs another entry. */
-        if (ut_stag_index(ut_stadd_stag(slot->desc.rmt_stadd), link->peer_component_id) == index)
+        if (ut_link_stag_index(link, slot->desc.rmt_stadd) == index)
             slot->fresh = true;
     }
     link->vcq->link_ops->post_waiting(link);
@@ -157,11 +157,10 @@ void ut_link_read_done(struct ut_link *link, enum prov_status status)
 
 void ut_link_invalidate_stag(struct ut_link *link, utofu_stadd_t stadd)
 {
-    uint32_t index = ut_stag_index(ut_stadd_stag(stadd), link->peer_component_id);
+    uint32_t index = ut_link_stag_index(link, stadd);
 
     link->hot.size = 0;
-    if (index != UT_STAG_NONE)
-        invalidate_stag(link, index);
+    invalidate_stag(link, index);
 }
 
 static int check_access(const struct ut_cached_stag *e, uint32_t index, utofu_stadd_t stadd,
@@ -185,8 +184,7 @@ bool ut_link_stadd_is_cached(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utof
                              uint64_t length, uint64_t *addr)
 {
     const struct ut_link *link = ut_link_lookup(vcq, ut_vcq_id_key(rmt_vcq_id));
-    uint32_t index =
-        link ? ut_stag_index(ut_stadd_stag(stadd), link->peer_component_id) : UT_STAG_NONE;
+    uint32_t index = link ? ut_link_stag_index(link, stadd) : UT_STAG_NONE;
 
     if (index == UT_STAG_NONE || index < UT_NUM_RESERVED_STAGS)
         return false;
@@ -198,8 +196,7 @@ bool ut_link_cached_entry(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utofu_s
                           uint64_t *at, struct ut_cached_stag *known)
 {
     struct ut_link *link = ut_link_lookup(vcq, ut_vcq_id_key(rmt_vcq_id));
-    uint32_t index =
-        link ? ut_stag_index(ut_stadd_stag(stadd), link->peer_component_id) : UT_STAG_NONE;
+    uint32_t index = link ? ut_link_stag_index(link, stadd) : UT_STAG_NONE;
 
     if (index == UT_STAG_NONE || link->state != UT_LINK_UP)
         return false;
@@ -215,9 +212,8 @@ bool ut_link_cached_entry(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utofu_s
 struct ut_failure ut_link_error_cause(const struct ut_link *link, utofu_stadd_t stadd,
                                       uint64_t length, bool write)
 {
-    uint32_t index = ut_stag_index(ut_stadd_stag(stadd), link->peer_component_id);
-    const struct ut_cached_stag *e =
-        index == UT_STAG_NONE ? NULL : ut_stag_cache_find(&link->stag_cache, index);
+    uint32_t index = ut_link_stag_index(link, stadd);
+    const struct ut_cached_stag *e = ut_stag_cache_find(&link->stag_cache, index);
 
     if (!e || !(e->info & UT_STAG_VALID) ||
         e->info >> UT_STAG_GENERATION_SHIFT != ut_stadd_generation(stadd))
@@ -240,7 +236,7 @@ static void set_last_stag(struct ut_link *link, const struct ut_cached_stag *e, 
 int ut_link_find_memory(struct ut_link *link, utofu_stadd_t stadd, uint64_t length, bool write,
                         bool fresh, uint64_t *addr, uint32_t *rkey)
 {
-    uint32_t index = ut_stag_index(ut_stadd_stag(stadd), link->peer_component_id);
+    uint32_t index = ut_link_stag_index(link, stadd);
 
     if (index == UT_STAG_NONE)
         return UTOFU_ERR_MRQ_RMT_STADD;
@@ -275,9 +271,8 @@ bool ut_link_recheck_entry(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utofu_
 
     if (!link || link->state != UT_LINK_UP || link->reading != UT_STAG_NONE)
         return false;
-    uint32_t index = ut_stag_index(ut_stadd_stag(stadd), link->peer_component_id);
-    const struct ut_cached_stag *e =
-        index == UT_STAG_NONE ? NULL : ut_stag_cache_find(&link->stag_cache, index);
+    uint32_t index = ut_link_stag_index(link, stadd);
+    const struct ut_cached_stag *e = ut_stag_cache_find(&link->stag_cache, index);
     if (!e || !alloc_scratch(link))
         return false;
     const struct ut_cached_stag before = *e;

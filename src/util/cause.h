@@ -33,8 +33,7 @@ enum ut_cause {
     UT_CAUSE_DEVICE,   /* device, port or connection manager refused; logged */
     UT_CAUSE_SHORTAGE, /* lack of memory or descriptors for too long; logged */
     UT_CAUSE_NO_MEMORY,
-    UT_CAUSE_BROKEN_REPEATEDLY, /* the connection broke several times, each time soon after it was
-                                   made */
+    UT_CAUSE_BROKEN_REPEATEDLY, /* each time soon after the connection came up; detail: how often */
     UT_CAUSE_FATE, /* the connection broke; the communication may have been executed, so it is not
                     * repeated */
 };

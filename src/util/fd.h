@@ -34,7 +34,7 @@
  * where O_PATH is forbidden. */
 int ut_fd_release_stdio_and_move(int fd);
 
-/* Marks a descriptor, and returns it. */
+/* Marks a descriptor that is already above 2, and returns it. */
 int ut_fd_mark_ours(int fd);
 
 /* Is the descriptor open, and marked by ut_fd_open_ours()? Also for signal handlers. */

@@ -66,8 +66,8 @@ static void make_likely(const struct sp_ep *ep, struct sp_slot *slot)
         slot->extra = ep->index;
         slot->size = sizeof(hello);
         slot->request.id = ep->id;
-        slot->request.hello[0] = UT_WIRE_VERSION;
-        slot->request.hello[1] = 0;
+        slot->request.private_data[0] = UT_WIRE_VERSION;
+        slot->request.private_data[1] = 0;
         break;
     case SP_KIND_WRITE:
     case SP_KIND_READ:
@@ -78,7 +78,7 @@ static void make_likely(const struct sp_ep *ep, struct sp_slot *slot)
         break;
     }
     if (conn && slot->kind != SP_KIND_REQUEST)
-        slot->conn = conn->name;
+        slot->conn = conn->conn_id;
 }
 
 static void put_slot(struct sp_ep *ep, struct fuzz_input *in, uint8_t how)

@@ -189,7 +189,7 @@ static void make_endpoint(uint64_t head)
                                     .seg = segment};
         receiving_table[i] = &receiving[i];
         receiving[i].ep = &ep;
-        receiving[i].name = i;
+        receiving[i].conn_id = i;
         receiving[i].ctx = &receiving_table[i];
         receiving[i].state = SP_CONN_UP;
         receiving[i].peer = &peers[i];

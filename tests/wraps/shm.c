@@ -44,7 +44,7 @@ void __wrap_sp_ep_close(struct prov_ep *base)
     const struct sp_prov *prov = ep->prov;
 
     wraps_note("sp_slot.state", ep->head >= LAPS * SP_SLOTS);
-    wraps_note("sp_conn.name",
+    wraps_note("sp_conn.conn_id",
                prov->ep_history[ep->index].conn_generation > FIRST_CONN + WRAPS_FEW_BELOW);
     wraps_note("sp_dir_entry.state", prov->seg->table.dir[ep->index].state < UINT32_MAX / 2);
     __real_sp_ep_close(base);

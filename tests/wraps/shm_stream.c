@@ -21,7 +21,7 @@ static void end_stream(const struct sp_conn *conn, struct sp_stream *stream);
 static void *begin_stream(struct sp_conn *conn, size_t num, size_t size)
 {
     struct sp_stream *s = calloc(num, size);
-    uint64_t *word = &conn->ep->ring->executed[conn->name & (SP_MAX_CONNS - 1)];
+    uint64_t *word = &conn->ep->ring->executed[conn->conn_id & (SP_MAX_CONNS - 1)];
 
     if (!s)
         return NULL;
