@@ -19,6 +19,7 @@ void sp_start_timer(struct sp_prov *prov);
 /* Wakes the owner by the timer: no peer will ring the doorbell when a full ring has room again or a
  * completion is due. */
 void sp_ep_wake_soon(struct sp_ep *ep);
+/* Adds the connection to ep->active, whose connections each poll visits, or removes it. */
 void sp_conn_activate(struct sp_conn *conn);
 void sp_conn_deactivate(struct sp_conn *conn);
 /* Takes the connection down; sp_conn_report() reports this to the owner. */

@@ -17,8 +17,7 @@ bool sp_stream_empty(const struct sp_conn *conn);
 bool sp_stream_has_reads(const struct sp_conn *conn);
 /* True if a write or read is outstanding that the peer's CPU executes. */
 bool sp_stream_waits_for_peer(const struct sp_conn *conn);
-/* Returns 0 if an operation may be posted; -EAGAIN: earlier ones are unsent, or the queue is full.
- */
+/* Returns 0 if an operation may be posted; -EAGAIN: earlier ones wait, or the queue is full. */
 int sp_stream_reserve(struct sp_conn *conn);
 /* Queues an executed operation, which is reported after earlier ones. */
 void sp_stream_push_complete(struct sp_conn *conn, uint64_t cookie);

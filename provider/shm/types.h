@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The objects of the provider: process (sp_prov), peer process, endpoint, connection.
- *
  * The owner of an endpoint is the VCQ that opened it, and polls it.
  *
  * Locks: prov->lock guards the tables of peers and endpoints, prov->mr_lock the table of regions.
@@ -154,7 +153,7 @@ struct sp_ep {
     uint32_t claimed;        /* number of polls in a row that found this */
     struct sp_conn **active; /* connections with pending work */
     struct sp_conn **conns;  /* by the low bits of conn->conn_id */
-    uint32_t max_conns, num_conns, next_conn;
+    uint32_t max_conns, num_conns, next_conn; /* next_conn: where the next search of conns begins */
     uint32_t max_active, num_live; /* num_live: connections in memory, including closed ones */
     SLIST_HEAD(sp_conn_list, sp_conn) discarded; /* closed during a poll; freed at its end */
 };
@@ -196,10 +195,10 @@ struct sp_conn {
     struct sp_map *map;          /* created for the first mapping of the peer's memory */
     struct prov_mapping mapping; /* mapped memory of the peer; empty while operations are delayed */
     struct prov_mapping lcl_mapping; /* local region used last */
-    void *ctx;
-    const uint32_t *rmt_entry;     /* state of the peer's endpoint in the peer's directory */
-    uint32_t rmt_state;            /* *rmt_entry when the connection was made */
-    uint32_t conn_id, rmt_conn_id; /* id on this side, and on the peer's */
+    void *ctx;                       /* argument of callbacks for the connection */
+    const uint32_t *rmt_entry;       /* state of the peer's endpoint in the peer's directory */
+    uint32_t rmt_state;              /* *rmt_entry when the connection was made */
+    uint32_t conn_id, rmt_conn_id;   /* id on this side, and on the peer's */
     uint8_t state;
     uint8_t ctl; /* enum sp_ctl: control message to be sent */
     bool closed; /* closed by the owner: only ctl remains to be sent */

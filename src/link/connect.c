@@ -406,7 +406,7 @@ static void handle_rejected(struct ut_link *link)
 }
 
 /* Warns once if the peer has lacked the VCQ for long, and the program seems to have calculated the
- * id with the wrong CQ. `until`: when the communications fail. */
+ * id with the wrong CQ (control queue). `until`: when the communications fail. */
 static void warn_no_vcq(struct ut_link *link, uint64_t until)
 {
     uint64_t now = ut_now_ms(), waited = peer_timeout_ms() - (until - now);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hello messages: the connection parameters that both sides exchange. */
+/* Fills and processes the hello: see hello.h. */
 #include <string.h>
 
 #include "link/hello.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hello messages: the connection parameters that both sides exchange. */
+/* The hello: connection parameters, exchanged as private data of the connect request and reply. */
 #ifndef UT_LINK_HELLO_H
 #define UT_LINK_HELLO_H
 

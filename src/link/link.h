@@ -242,7 +242,7 @@ struct ut_link_ops {
     /* The peer has received `count` messages of the link. `recreated`: the peer has freed its VCQ
      * and created it again. */
     void (*delivered)(struct ut_link *link, uint64_t count, bool recreated);
-    /* ut_describe_unread_error() in engine/failure.h */
+    /* describes an error that the program has not polled: ut_describe_unread_error() */
     bool (*describe_unread_error)(struct ut_vcq *vcq, enum ut_queue queue, char *buf, size_t size);
 };
 
