@@ -30,29 +30,29 @@ static inline void cache_head_slot(struct sp_ep *ep)
 
 static int find_free_entry(struct sp_prov *prov, uint64_t id)
 {
-    int place = -ENOSPC;
+    int index = -ENOSPC;
 
     for (uint32_t i = 0; i < prov->num_eps; i++) {
         if (!prov->eps[i])
-            place = (int)i;
+            index = (int)i;
         else if (prov->eps[i]->id == id)
             return -EEXIST;
     }
-    return place < 0 && prov->num_eps < prov->num_rings ? (int)prov->num_eps++ : place;
+    return index < 0 && prov->num_eps < prov->num_rings ? (int)prov->num_eps++ : index;
 }
 
-static void add_to_directory(struct sp_prov *prov, struct sp_ep *ep, uint32_t place)
+static void add_to_directory(struct sp_prov *prov, struct sp_ep *ep, uint32_t index)
 {
-    struct sp_dir_entry *entry = &prov->seg->table.dir[place];
+    struct sp_dir_entry *entry = &prov->seg->table.dir[index];
 
-    ep->index = place;
-    ep->ring = sp_ring_of(prov->seg, place);
-    ep->head = prov->ep_history[place].head;
+    ep->index = index;
+    ep->ring = sp_ring_of(prov->seg, index);
+    ep->head = prov->ep_history[index].head;
     cache_head_slot(ep);
     __atomic_store_n(&ep->ring->armed, 0, __ATOMIC_SEQ_CST);
     __atomic_store_n(&ep->ring->rung, 0, __ATOMIC_SEQ_CST);
-    UT_ASSERT(!prov->eps[place] && !(entry->state & 1));
-    prov->eps[place] = ep;
+    UT_ASSERT(!prov->eps[index] && !(entry->state & 1));
+    prov->eps[index] = ep;
     __atomic_store_n(&entry->id, ep->id, __ATOMIC_RELEASE);
     __atomic_store_n(&entry->state, entry->state + 1, __ATOMIC_RELEASE); /* odd: open */
 }
@@ -69,12 +69,12 @@ int sp_ep_open(struct prov *base, const struct prov_ep_attr *attr, struct prov_e
     ep->callbacks = attr->callbacks;
     ep->id = attr->id;
     pthread_mutex_lock(&prov->lock);
-    int place = prov->forked ? -EIO : find_free_entry(prov, attr->id);
-    if (place >= 0)
-        add_to_directory(prov, ep, (uint32_t)place);
+    int index = prov->forked ? -EIO : find_free_entry(prov, attr->id);
+    if (index >= 0)
+        add_to_directory(prov, ep, (uint32_t)index);
     pthread_mutex_unlock(&prov->lock);
-    if (place < 0) {
-        if (place == -ENOSPC)
+    if (index < 0) {
+        if (index == -ENOSPC)
             ut_error(SP_LOG,
                      "no further VCQ: with shared memory a process has at most %u%s; free some "
                      "with utofu_free_vcq()",
@@ -84,9 +84,9 @@ int sp_ep_open(struct prov *base, const struct prov_ep_attr *attr, struct prov_e
                                                   : "");
         else
             ut_error(SP_LOG, "cannot open endpoint %#llx: %s", (unsigned long long)attr->id,
-                     strerror(-place));
+                     strerror(-index));
         free(ep);
-        return place;
+        return index;
     }
     *out = (struct prov_ep *)ep;
     return 0;

@@ -93,14 +93,14 @@ enum uffd_mode {
         UFFDIO_REGISTER_MODE_WP, /* block writes to existing pages; in the memfd, to all pages */
 };
 
-static bool block_threads(int uffd, uint64_t lo, uint64_t hi, unsigned int what)
+static bool block_threads(int uffd, uint64_t lo, uint64_t hi, unsigned int mode)
 {
-    struct uffdio_register r = {.range = {lo, hi - lo}, .mode = what};
+    struct uffdio_register r = {.range = {lo, hi - lo}, .mode = mode};
     struct uffdio_writeprotect w = {.range = r.range, .mode = UFFDIO_WRITEPROTECT_MODE_WP};
 
     if (ioctl(uffd, UFFDIO_REGISTER, &r) != 0)
         return false;
-    if (!(what & UFFD_BLOCK_WRITERS) || ioctl(uffd, UFFDIO_WRITEPROTECT, &w) == 0)
+    if (!(mode & UFFD_BLOCK_WRITERS) || ioctl(uffd, UFFDIO_WRITEPROTECT, &w) == 0)
         return true;
     ioctl(uffd, UFFDIO_UNREGISTER, &r.range);
     return false;

@@ -292,16 +292,16 @@ static void handle_timer(struct sp_prov *prov)
     sp_send_pending_notifications(prov);
 }
 
-static void dispatch_event(struct sp_prov *prov, void *what)
+static void dispatch_event(struct sp_prov *prov, void *source)
 {
-    if (what == &prov->listen_fd)
+    if (source == &prov->listen_fd)
         sp_accept_all(prov);
-    else if (what == &prov->kick_fd)
+    else if (source == &prov->kick_fd)
         drain_events(prov->kick_fd);
-    else if (what == &prov->timer_fd)
+    else if (source == &prov->timer_fd)
         handle_timer(prov);
     else
-        sp_receive(what);
+        sp_receive(source);
 }
 
 static unsigned int collect_rung_owners(struct sp_prov *prov, void *owners[])

@@ -161,9 +161,9 @@ static bool check_listening_user(struct sp_peer *peer)
     return false;
 }
 
-static int watch_fd(struct sp_prov *prov, int fd, void *what)
+static int watch_fd(struct sp_prov *prov, int fd, void *source)
 {
-    struct epoll_event ev = {.events = EPOLLIN, .data.ptr = what};
+    struct epoll_event ev = {.events = EPOLLIN, .data.ptr = source};
 
     return epoll_ctl(prov->epoll_fd, EPOLL_CTL_ADD, fd, &ev);
 }

@@ -34,9 +34,9 @@ _Static_assert(SP_PEER_UP == SP_PEER_MAPPED + 1, "compared at once");
 
 /* The local memory is not in the region used last: checks its region, and caches the region if it
  * allows reading and writing. */
-static __attribute__((noinline)) bool check_local_slow(struct sp_conn *conn,
-                                                       const struct prov_xfer *x,
-                                                       unsigned int access)
+static __attribute__((noinline)) bool has_local_access_slow(struct sp_conn *conn,
+                                                            const struct prov_xfer *x,
+                                                            unsigned int access)
 {
     const unsigned int all = PROV_ACCESS_READ | PROV_ACCESS_WRITE;
     const struct sp_mr_entry *mrs = conn->ep->prov->seg->table.mrs;
@@ -57,11 +57,12 @@ static __attribute__((noinline)) bool check_local_slow(struct sp_conn *conn,
     return true;
 }
 
-static inline bool check_local(struct sp_conn *conn, const struct prov_xfer *x, unsigned int access)
+static inline bool has_local_access(struct sp_conn *conn, const struct prov_xfer *x,
+                                    unsigned int access)
 {
     return (x->flags & PROV_INLINE) ||
            prov_mapped_at(&conn->lcl_mapping, x->lkey, (uintptr_t)x->lcl, x->length) ||
-           check_local_slow(conn, x, access);
+           has_local_access_slow(conn, x, access);
 }
 
 /* The peer's endpoint was closed; down() follows at the next poll. */
@@ -77,7 +78,7 @@ static inline int check_keys(struct sp_conn *conn, const struct prov_xfer *x,
 {
     if (x->length == 0)
         return 0;
-    if (!check_local(conn, x, lcl_access))
+    if (!has_local_access(conn, x, lcl_access))
         return -EPERM;
     if (!sp_mr_allows(conn->peer->seg->table.mrs, x->rkey, x->rmt, x->length, rmt_access))
         return sp_conn_rmt_ep_is_open(conn) ? -EACCES : fail_closed_ep(conn);
@@ -139,7 +140,7 @@ static int classify_fault(struct sp_conn *conn, const struct prov_xfer *x, bool 
 }
 
 /* Returns the error code for a failed copy. -EXDEV: use the rings. */
-static int copy_failed(struct sp_conn *conn, const struct prov_xfer *x, bool write, int rc)
+static int copy_error_code(struct sp_conn *conn, const struct prov_xfer *x, bool write, int rc)
 {
     switch (rc) {
     case -EFAULT:
@@ -208,7 +209,7 @@ static int copy_in_pieces(struct sp_conn *conn, const struct prov_xfer *x, bool 
         struct sp_piece p = sp_map_piece(conn, x->rkey, x->rmt + done, x->length - done);
         int rc = copy_piece(conn, x, done, &p, write);
         if (__builtin_expect(rc != 0, 0))
-            return copy_failed(conn, x, write, rc);
+            return copy_error_code(conn, x, write, rc);
         done += (uint32_t)p.size;
     }
     return 0;
@@ -290,7 +291,7 @@ int sp_write(struct prov_conn *base, const struct prov_xfer *x)
     uint8_t *to = prov_mapped_at(&conn->mapping, x->rkey, x->rmt, x->length);
     if (__builtin_expect(!to, 0))
         return write_slow(conn, x);
-    if (__builtin_expect(!check_local(conn, x, 0), 0))
+    if (__builtin_expect(!has_local_access(conn, x, 0), 0))
         return -EPERM;
     rc = check_notice(conn, x);
     if (__builtin_expect(rc != 0, 0))
@@ -310,7 +311,7 @@ int sp_read(struct prov_conn *base, const struct prov_xfer *x)
     const uint8_t *from = prov_mapped_at(&conn->mapping, x->rkey, x->rmt, x->length);
     if (__builtin_expect(!from, 0))
         return read_slow(conn, x);
-    if (__builtin_expect(!check_local(conn, x, PROV_ACCESS_WRITE), 0))
+    if (__builtin_expect(!has_local_access(conn, x, PROV_ACCESS_WRITE), 0))
         return -EPERM;
     prefault_window(conn, x->rmt, x->length);
     copy_bytes(x->lcl, from, x->length);
