@@ -85,7 +85,7 @@ static void send_rail_count(struct ut_link *link, unsigned int number, unsigned 
 {
     const struct ut_msg_head m = {.type = UT_MSG_RAILS,
                                   .flags = (uint8_t)flags,
-                                  .num_rails = (uint8_t)number,
+                                  .rail_count = (uint8_t)number,
                                   .other_devices =
                                       link->rails ? link->rails->lcl_other_devices : 0};
 
@@ -148,8 +148,8 @@ void ut_rails_on_message(struct ut_link *link, const struct ut_msg_head *m)
     if (m->flags & UT_MSG_FLAG_REQUEST)
         send_rail_count(link, n, 0);
     link->rails->rmt_other_devices = m->other_devices;
-    if (n > m->num_rails)
-        n = m->num_rails;
+    if (n > m->rail_count)
+        n = m->rail_count;
     if (n == 0 || link->key < ut_vcq_id_key(link->vcq->id) ||
         !ut_vcq_id_unpack(link->peer, &ident) || ut_peers_find_owner(&ident, &peer) != 0)
         return;

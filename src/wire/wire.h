@@ -82,7 +82,7 @@ struct ut_msg_head {
         uint32_t slot; /* NOTICE: announced slot; ARMW: the origin's identifier, which REPLY
                           returns */
         struct {
-            uint8_t num_rails;     /* RAILS */
+            uint8_t rail_count;    /* RAILS */
             uint8_t other_devices; /* RAILS, bit n: port n + 1 belongs to another device */
             uint8_t zero[2];
         };
