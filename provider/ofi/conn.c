@@ -100,10 +100,10 @@ static struct fp_conn *conn_new(struct fp_ep *ep, struct fp_peer *peer, uint64_t
     return conn;
 }
 
-static void set_hello(struct fp_conn *conn, const void *hello, size_t size)
+static void set_hello(struct fp_hello *hello, const void *bytes, size_t size)
 {
-    conn->hello_size = (uint8_t)(size < PROV_PRIVATE_DATA_MAX ? size : PROV_PRIVATE_DATA_MAX);
-    memcpy(conn->hello, hello, conn->hello_size);
+    hello->size = (uint8_t)(size < PROV_PRIVATE_DATA_MAX ? size : PROV_PRIVATE_DATA_MAX);
+    memcpy(hello->bytes, bytes, hello->size);
 }
 
 /*
@@ -125,8 +125,8 @@ static void send_ctrl(struct fp_conn *conn, enum fp_ctrl_kind kind, bool with_he
         msg.refusal = conn->lcl_refusal;
     }
     if (with_hello) {
-        msg.hello_size = conn->hello_size;
-        memcpy(msg.hello, conn->hello, conn->hello_size);
+        msg.hello_size = conn->hello.size;
+        memcpy(msg.hello, conn->hello.bytes, conn->hello.size);
         msg.name_size = ep->name_size;
         memcpy(msg.name, ep->name, ep->name_size);
         memcpy(msg.nonce, conn->nonce, sizeof(msg.nonce));
@@ -149,9 +149,14 @@ static bool set_peer_address(struct fp_conn *conn, const struct fp_ctrl_msg *msg
     return true;
 }
 
-void fp_conn_repeat_request(struct fp_conn *conn)
+/* A fabric loses messages when the connection breaks over which it has sent them: those of the
+ * handshake are repeated until the peer replies. */
+void fp_conn_repeat_handshake(struct fp_conn *conn)
 {
-    send_ctrl(conn, FP_CONN_REQUEST, true);
+    if (conn->state == FP_REQUESTED)
+        send_ctrl(conn, FP_CONN_REQUEST, true);
+    if (conn->state == FP_ACCEPTED)
+        send_ctrl(conn, FP_CONN_ACCEPT, true);
 }
 
 /* True for a repeated connection request. */
@@ -182,9 +187,9 @@ static int handle_request(struct fp_ep *ep, struct fp_peer *peer, const struct f
             fp_conn_finish(conn);
         return 0;
     }
-    set_hello(conn, msg->hello, msg->hello_size);
+    set_hello(&conn->rmt_hello, msg->hello, msg->hello_size);
     ep->attr.callbacks->request(ep->attr.owner, &ep->prov->base, (struct prov_conn *)conn,
-                                conn->peer_id, conn->hello, conn->hello_size);
+                                conn->peer_id, conn->rmt_hello.bytes, conn->rmt_hello.size);
     return 1;
 }
 
@@ -229,8 +234,8 @@ static int handle_accept(struct fp_conn *conn, const struct fp_ctrl_msg *msg)
     if (fp_send(conn, &start.head, sizeof(start.head), NULL, 0) != 0)
         return take_down(conn, PROV_REASON_LOCAL);
     conn->state = FP_UP;
-    set_hello(conn, msg->hello, msg->hello_size);
-    fp_callbacks(conn)->up(conn->ctx, conn->hello, conn->hello_size);
+    set_hello(&conn->rmt_hello, msg->hello, msg->hello_size);
+    fp_callbacks(conn)->up(conn->ctx, conn->rmt_hello.bytes, conn->rmt_hello.size);
     return 1;
 }
 
@@ -267,7 +272,11 @@ static int handle_ctrl(struct fp_conn *conn, const struct fp_ctrl_msg *msg)
 {
     switch ((enum fp_ctrl_kind)msg->kind) {
     case FP_CONN_ACCEPT:
-        return conn->state == FP_REQUESTED ? handle_accept(conn, msg) : 0;
+        if (conn->state == FP_REQUESTED)
+            return handle_accept(conn, msg);
+        /* the peer waits for FP_START: if it was lost, a later message shows it */
+        fp_ack_again(conn);
+        return 0;
     case FP_CONN_REJECT:
         return conn->state == FP_REQUESTED ? take_down(conn, PROV_REASON_REJECTED) : 0;
     case FP_CONN_NO_ENDPOINT:
@@ -309,7 +318,7 @@ int fp_conn_handle_start(struct fp_conn *conn)
     if (conn->state != FP_ACCEPTED)
         return 0;
     conn->state = FP_UP;
-    fp_callbacks(conn)->up(conn->ctx, conn->hello, conn->hello_size);
+    fp_callbacks(conn)->up(conn->ctx, conn->rmt_hello.bytes, conn->rmt_hello.size);
     return 1;
 }
 
@@ -485,7 +494,7 @@ int fp_connect(struct prov_ep *base, const void *addr, size_t addr_size, unsigne
     if (!conn)
         return -ENOMEM;
     conn->ctx = ctx;
-    set_hello(conn, hello, hello_size);
+    set_hello(&conn->hello, hello, hello_size);
     if (!fp_peer_is_dead(peer)) {
         send_ctrl(conn, FP_CONN_REQUEST, true);
     } else { /* the next poll takes the connection down */
@@ -499,17 +508,13 @@ int fp_connect(struct prov_ep *base, const void *addr, size_t addr_size, unsigne
 int fp_accept(struct prov_conn *base, const void *hello, size_t hello_size, void *ctx)
 {
     struct fp_conn *conn = (struct fp_conn *)base;
-    uint8_t peer_hello[PROV_PRIVATE_DATA_MAX];
-    uint8_t size = conn->hello_size;
     struct fp_secrets secrets =
         fp_derive_secrets(conn->ep->prov->key, conn->rmt_nonce, conn->nonce);
 
     conn->secret_in = secrets.to_acceptor;
     conn->secret_out = secrets.to_initiator;
-    memcpy(peer_hello, conn->hello, size);
-    set_hello(conn, hello, hello_size);
+    set_hello(&conn->hello, hello, hello_size);
     send_ctrl(conn, FP_CONN_ACCEPT, true);
-    set_hello(conn, peer_hello, size);
     conn->ctx = ctx;
     conn->state = FP_ACCEPTED;
     return 0;

@@ -18,8 +18,8 @@ struct fp_conn *fp_conn_find(struct fp_ep *ep, uint32_t id);
 /* Handles a control message for the endpoint. Like all functions here, returns the number of
  * callbacks. */
 int fp_conn_handle_ctrl(struct fp_ep *ep, struct fp_peer *peer, const struct fp_ctrl_msg *msg);
-/* Sends the connection request again after a long time without a reply. */
-void fp_conn_repeat_request(struct fp_conn *conn);
+/* Repeats the message of the handshake to which the peer has not replied for long. */
+void fp_conn_repeat_handshake(struct fp_conn *conn);
 /* Handles FP_START. */
 int fp_conn_handle_start(struct fp_conn *conn);
 /* Checks whether the peer of the connection is still alive. */

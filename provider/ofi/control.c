@@ -162,6 +162,22 @@ void fp_control_send(struct fp_peer *peer, const struct fp_ctrl_msg *msg)
  * Receiving
  */
 
+/* True if the endpoint has not handled the same message yet: peers repeat messages of the handshake
+ * as long as the program does not poll. Called with the lock. */
+static bool is_queued(const struct fp_ep *ep, const struct fp_ctrl_entry *entry)
+{
+    const struct fp_ctrl_msg *msg = &entry->msg;
+    const struct fp_ctrl_entry *queued;
+
+    if (msg->kind != FP_CONN_REQUEST && msg->kind != FP_CONN_ACCEPT)
+        return false;
+    STAILQ_FOREACH (queued, &ep->ctrl_queue, next)
+        if (queued->peer == entry->peer && queued->msg.kind == msg->kind &&
+            queued->msg.from_id == msg->from_id && queued->msg.from_conn == msg->from_conn)
+            return true;
+    return false;
+}
+
 /* Passes the message to its endpoint; the caller wakes *owner. False: no such endpoint. */
 static bool deliver_ctrl(struct fp_prov *prov, struct fp_ctrl_entry *entry, void **owner)
 {
@@ -171,7 +187,9 @@ static bool deliver_ctrl(struct fp_prov *prov, struct fp_ctrl_entry *entry, void
     LIST_FOREACH (ep, &prov->eps, next)
         if (ep->attr.id == entry->msg.to_id)
             break;
-    if (ep) {
+    if (ep && is_queued(ep, entry)) {
+        free(entry);
+    } else if (ep) {
         STAILQ_INSERT_TAIL(&ep->ctrl_queue, entry, next);
         __atomic_store_n(&ep->has_ctrl, 1, __ATOMIC_SEQ_CST);
         if (__atomic_load_n(&ep->armed, __ATOMIC_SEQ_CST)) {

@@ -293,8 +293,8 @@ static int check_conns(struct fp_ep *ep)
         struct fp_conn *conn = ep->conns[i];
         if (conn)
             calls += fp_conn_check_peer(conn);
-        if (conn && is_due && conn->state == FP_REQUESTED)
-            fp_conn_repeat_request(conn);
+        if (conn && is_due)
+            fp_conn_repeat_handshake(conn);
         if (conn && is_due && conn->state >= FP_ACCEPTED && conn->state < FP_DOWN)
             check_stall(conn, now - ep->checked_ms);
     }

@@ -284,17 +284,14 @@ static void handle_refusal(struct fp_conn *conn, const struct fp_head *head)
         fp_conn_break(conn, "a refusal without an operation");
 }
 
-/* Acknowledges again: the peer has waited for long, and sends the number of its operations. */
+/* Acknowledges again: the peer has waited for long, and sends the number of its operations. If this
+ * side has refused one, the acknowledgement shows whether the refusal was lost. */
 static void handle_ack_request(struct fp_conn *conn, const struct fp_head *head)
 {
-    if (conn->lcl_refusal != PROV_OK)
-        return; /* the refusal is the reply */
-    if ((int32_t)(head->seq - conn->received) > 0) {
+    if (conn->lcl_refusal == PROV_OK && (int32_t)(head->seq - conn->received) > 0)
         fp_conn_break(conn, "operations were lost");
-        return;
-    }
-    conn->acks_sent = conn->executed - 1;
-    fp_ack_now(conn);
+    else
+        fp_ack_again(conn);
 }
 
 static int dispatch_message(struct fp_conn *conn, const void *bytes, size_t size)

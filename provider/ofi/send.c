@@ -28,6 +28,12 @@ void fp_ack_now(struct fp_conn *conn)
     conn->ep->ack_now = conn;
 }
 
+void fp_ack_again(struct fp_conn *conn)
+{
+    conn->acks_sent = conn->executed - 1;
+    fp_ack_now(conn);
+}
+
 void fp_conn_break(struct fp_conn *conn, const char *why)
 {
     if (conn->broken || conn->state >= FP_DOWN)

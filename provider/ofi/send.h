@@ -26,6 +26,8 @@ static inline bool fp_send_has_room(const struct fp_conn *conn)
 void fp_mark_busy(struct fp_conn *conn);
 /* Lets this poll send an acknowledgement to the peer. */
 void fp_ack_now(struct fp_conn *conn);
+/* The same, also if nothing was executed since the last one. */
+void fp_ack_again(struct fp_conn *conn);
 /* Lets the next empty poll send an acknowledgement, unless another message has carried it. */
 void fp_ack_later(struct fp_conn *conn);
 void fp_ack_all_now(struct fp_ep *ep);

@@ -325,6 +325,12 @@ struct fp_name {
     uint8_t name[FP_NAME_MAX];
 };
 
+/* What a side of a connection tells the other one. */
+struct fp_hello {
+    uint8_t bytes[PROV_PRIVATE_DATA_MAX];
+    uint8_t size;
+};
+
 struct fp_conn {
     struct fp_ep *ep;
     struct fp_peer *peer;
@@ -334,11 +340,10 @@ struct fp_conn {
     uint64_t secret_in, secret_out;
     uint8_t nonce[FP_NONCE_SIZE], rmt_nonce[FP_NONCE_SIZE];
     uint64_t peer_id;
-    uint32_t timeouts;    /* value of the peer when the connection was requested */
-    struct fp_name *name; /* the peer's endpoint; NULL: not known yet */
-    fi_addr_t at;         /* the same */
-    uint8_t hello[PROV_PRIVATE_DATA_MAX];
-    uint8_t hello_size;
+    uint32_t timeouts;                /* value of the peer when the connection was requested */
+    struct fp_name *name;             /* the peer's endpoint; NULL: not known yet */
+    fi_addr_t at;                     /* the same */
+    struct fp_hello hello, rmt_hello; /* of this side and of the peer */
 
     /* this side's operations: [reported, posted), of which [reported, sent) are sent */
     uint32_t reported, sent, posted;

@@ -32,6 +32,8 @@ struct fake_ep {
     struct fi_cq_msg_entry done[FAKE_DEPTH];
     unsigned int num_done;
     void *failed;
+    unsigned int num_sent;     /* messages */
+    uint8_t sent[FAKE_BUFFER]; /* the last one */
 };
 
 static struct fake_ep fake_eps[FAKE_EPS];
@@ -108,22 +110,32 @@ static uint8_t fake_sum(const void *bytes, size_t size)
     return sum;
 }
 
+static void keep_sent(struct fake_ep *fake, const void *buf, size_t len)
+{
+    fake->num_sent++;
+    memcpy(fake->sent, buf, len < FAKE_BUFFER ? len : FAKE_BUFFER);
+}
+
 static ssize_t fake_send(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t to,
                          void *context)
 {
     (void)desc, (void)to;
     fake_sum(buf, len);
-    return post(fake_of(ep)->sends, &fake_of(ep)->num_sends, NULL, 0, context);
+    ssize_t rc = post(fake_of(ep)->sends, &fake_of(ep)->num_sends, NULL, 0, context);
+    if (rc == 0)
+        keep_sent(fake_of(ep), buf, len);
+    return rc;
 }
 
 static ssize_t fake_inject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t to)
 {
-    (void)ep, (void)to;
+    (void)to;
     fake_sum(buf, len);
     if (fake_busy > 0) {
         fake_busy--;
         return -FI_EAGAIN;
     }
+    keep_sent(fake_of(ep), buf, len);
     return 0;
 }
 

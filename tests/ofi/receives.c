@@ -3,152 +3,21 @@
  * Messages that have come before earlier ones stay in the receives of their endpoint. When their
  * connection ends, the receives are posted again: otherwise each break takes some away, and after
  * some breaks the endpoint hears nothing any more. In the same way the buffers of messages that
- * were not sent, and of data that has been fetched, come back: the pools do not grow. No fabric is
- * used: ../fuzz/fake_fabric.h. The test plays the peer.
+ * were not sent, and of data that has been fetched, come back: the pools do not grow. The test
+ * plays the peer.
  */
-#include <stdio.h>
-
-#include "../../provider/ofi/auth.h"
-#include "../../provider/ofi/conn.h"
-#include "../../provider/ofi/ep.h"
-#include "../../provider/ofi/peer.h"
-#include "../fuzz/fake_fabric.h"
-#include "../harness/check.h"
+#include "fake_peer.h"
 
 enum {
-    ENDPOINT = 7,
     EARLY = 40,
     ROUNDS = 3 * FP_RECEIVES / EARLY,
-    POLLS = 4,
     QUEUED = 8,         /* messages of this end */
     LONG_MESSAGE = 100, /* bytes: not injected */
     FETCHED = 3 * FAKE_BUFFER,
 };
 
-static struct fp_prov *prov;
-static struct prov_ep *ep;
-static struct fp_conn *conn; /* NULL: none */
-static unsigned int messages, downs;
 static uint8_t memory[FETCHED];
 static struct prov_mr *mr;
-
-static void on_done(void *ctx, uint64_t cookie, enum prov_status status)
-{
-    (void)ctx, (void)cookie, (void)status;
-}
-
-static void on_unsignalled(void *ctx, uint64_t cookie)
-{
-    (void)ctx, (void)cookie;
-}
-
-static void on_message(void *ctx, const void *bytes, size_t size)
-{
-    (void)ctx, (void)bytes, (void)size;
-    messages++;
-}
-
-static void on_notify(void *ctx, uint32_t imm)
-{
-    (void)ctx, (void)imm;
-}
-
-static void on_request(void *owner, struct prov *of, struct prov_conn *asking, uint64_t id,
-                       const void *hello, size_t size)
-{
-    (void)owner, (void)of, (void)id, (void)hello, (void)size;
-    CHECK(!conn);
-    conn = (struct fp_conn *)asking;
-    CHECK(ofi_provider.accept(asking, "hello", 5, &conn) == 0);
-}
-
-static void on_up(void *ctx, const void *hello, size_t size)
-{
-    (void)ctx, (void)hello, (void)size;
-}
-
-static void close_conn(void)
-{
-    ofi_provider.conn_close((struct prov_conn *)conn);
-    conn = NULL;
-}
-
-static void on_down(void *ctx, enum prov_reason reason)
-{
-    (void)ctx, (void)reason;
-    downs++;
-    close_conn();
-}
-
-static void wake(void *owner)
-{
-    (void)owner;
-}
-
-static void open_all(void)
-{
-    static const struct prov_callbacks callbacks = {.done = on_done,
-                                                    .unsignalled_done = on_unsignalled,
-                                                    .message = on_message,
-                                                    .notify = on_notify,
-                                                    .request = on_request,
-                                                    .up = on_up,
-                                                    .down = on_down};
-    const struct prov_config config = {.wake = wake, .num_tnis = 1, .peer_timeout_ms = 30000};
-    const struct prov_ep_attr attr = {.id = ENDPOINT, .callbacks = &callbacks, .depth = 16};
-    struct prov *base;
-
-    CHECK(ofi_provider.open(&config, &base) == 0);
-    CHECK(ofi_provider.ep_open(base, &attr, &ep) == 0);
-    CHECK(ofi_provider.reg(base, 0, memory, sizeof(memory), PROV_ACCESS_WRITE, &mr) == 0);
-    prov = fp_prov_of(base);
-}
-
-static void poll_all(void)
-{
-    for (int i = 0; i < POLLS; i++) {
-        ofi_provider.progress(&prov->base);
-        ofi_provider.ep_poll(ep);
-    }
-}
-
-/* The peer, a process of another host. */
-
-static void send_ctrl(enum fp_ctrl_kind kind)
-{
-    static uint32_t requests;
-    struct fp_ctrl_msg msg = {.kind = (uint8_t)kind,
-                              .signed_by = FP_SIGNED_BY_RECEIVER,
-                              .name_size = 16,
-                              .from_id = ENDPOINT + 1,
-                              .to_id = ENDPOINT,
-                              .process = prov->address};
-
-    msg.process.boot = ~prov->address.boot;
-    if (kind == FP_CONN_REQUEST) {
-        msg.from_conn = ++requests;
-    } else {
-        msg.from_conn = conn->rmt_id;
-        msg.to_conn = conn->id;
-    }
-    memset(msg.name, 1, sizeof(msg.name));
-    fp_sign(&msg, prov->key);
-    CHECK(fake_arrive(&fake_eps[0], &msg, sizeof(msg)));
-    poll_all();
-}
-
-/* A message that comes `ahead` messages before its turn. */
-static void send_message(enum fp_kind kind, uint16_t ahead)
-{
-    struct fp_head head = {.kind = (uint8_t)kind,
-                           .number = (uint16_t)(conn->next_in + ahead),
-                           .to = conn->id,
-                           .secret = conn->secret_in,
-                           .seq = conn->received + 1 + ahead};
-
-    CHECK(fake_arrive(&fake_eps[1], &head, sizeof(head)));
-    poll_all();
-}
 
 /* The peer offers a long write: this end fetches three pieces, and the second one arrives. */
 static void fetch_pieces(void)
@@ -276,9 +145,8 @@ static void go_round(const struct end *end)
 
 int main(void)
 {
-    struct fp_peer *peer;
-
     open_all();
+    CHECK(ofi_provider.reg(&prov->base, 0, memory, sizeof(memory), PROV_ACCESS_WRITE, &mr) == 0);
     poll_all();
     CHECK(fake_eps[1].num_receives == FP_RECEIVES);
     for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
@@ -289,10 +157,6 @@ int main(void)
         CHECK(count_slabs(&((struct fp_ep *)ep)->chunks) == 1);
         printf("ok: %s\n", ends[i].name);
     }
-    SLIST_FOREACH (peer, &prov->peers, next)
-        fp_peer_died(peer); /* so that no wait is necessary */
-    ofi_provider.ep_poll(ep);
-    ofi_provider.ep_close(ep);
-    ofi_provider.close(&prov->base);
+    close_all();
     return 0;
 }
