@@ -3,7 +3,7 @@
  * The multi-process test harness: see harness.h. Uses Criterion for reports, and Linux functions to
  * fork, watch and kill processes.
  */
-#include "harness.h"
+#include "seats.h"
 
 #include <criterion/criterion.h>
 #include <criterion/logging.h>
@@ -35,12 +35,8 @@ enum { EXIT_FAILED = 77, EXIT_CUT_SHORT = 78 };
 enum { GRACE_MS = 1000 };
 
 struct proc_state {
-    _Atomic uint64_t epoch; /* barriers entered */
+    struct ut_seat seat;
     atomic_bool dead;
-    atomic_int pid;
-    char failure[1024];
-    char step[128];
-    uint8_t record[UT_ADDRESS_RECORD_MAX];
 };
 
 /* The meeting point of parents on several hosts: before the memory that the processes share. */
@@ -56,64 +52,18 @@ struct shared {
     struct proc_state proc[UT_MAX_PROCS];
 };
 
-int ut_rank = -1, ut_size, ut_node, ut_nodes;
 static struct shared *sh;
-static struct ut_rng own_rng;
 
 /* The hosts of this run, which have all mapped the memory. */
 static int own_host, num_hosts = 1;
 static struct meeting *meeting;
 static uint64_t run_number;
 
-/* Random numbers: splitmix64 */
-
-struct ut_rng ut_rng_start(uint64_t number)
-{
-    struct ut_rng rng = {number * 0xd1342543de82ef95ull + 1};
-
-    ut_rng_next(&rng);
-    return rng;
-}
-
-uint64_t ut_rng_next(struct ut_rng *rng)
-{
-    uint64_t z = rng->state += 0x9e3779b97f4a7c15ull;
-
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-    return z ^ (z >> 31);
-}
-
-uint64_t ut_rng_below(struct ut_rng *rng, uint64_t bound)
-{
-    return ut_rng_next(rng) % bound;
-}
-
-uint64_t ut_random(void)
-{
-    return ut_rng_next(&own_rng);
-}
-
-uint64_t ut_random_below(uint64_t bound)
-{
-    return ut_rng_below(&own_rng, bound);
-}
+/* The seed */
 
 uint64_t ut_seed(void)
 {
     return sh->seed;
-}
-
-uint64_t ut_env_number(const char *name, uint64_t otherwise)
-{
-    const char *text = getenv(name);
-    char *end;
-
-    if (text == NULL || *text == '\0')
-        return otherwise;
-    uint64_t value = strtoull(text, &end, 0);
-    cr_assert(*end == '\0', "%s=%s is not a number", name, text);
-    return value;
 }
 
 static uint64_t choose_seed(void)
@@ -140,14 +90,6 @@ static void sleep_us(long us)
     nanosleep(&(struct timespec){.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000}, NULL);
 }
 
-void ut_random_delay(unsigned int max_us)
-{
-    uint64_t us = ut_random_below((uint64_t)max_us + 1);
-
-    if (us > 0)
-        sleep_us((long)us);
-}
-
 static int64_t timeout_scale(void)
 {
     int64_t scale = (int64_t)ut_env_number("UT_TEST_TIMEOUT_SCALE", 1);
@@ -160,81 +102,21 @@ static int64_t timeout_scale(void)
     return scale;
 }
 
-/* Called by the processes */
+/* Called by the processes: see seats.c for the others */
 
-void ut_step(const char *format, ...)
+struct ut_seat *ut_seat_of(int rank)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* between threads of a process */
-    va_list args;
-
-    pthread_mutex_lock(&lock);
-    va_start(args, format);
-    vsnprintf(sh->proc[ut_rank].step, sizeof(sh->proc[ut_rank].step), format, args);
-    va_end(args);
-    pthread_mutex_unlock(&lock);
+    return &sh->proc[rank].seat;
 }
 
-void ut_fail(const char *file, int line, const char *what, const char *format, ...)
+_Atomic uint64_t *ut_cells(void)
 {
-    char detail[512];
-    va_list args;
-    const char *base = strrchr(file, '/');
-
-    va_start(args, format);
-    vsnprintf(detail, sizeof(detail), format, args);
-    va_end(args);
-    base = base != NULL ? base + 1 : file;
-    if (ut_rank < 0)
-        cr_assert_fail("%s:%d: %s:%s", base, line, what, detail);
-    snprintf(sh->proc[ut_rank].failure, sizeof(sh->proc[ut_rank].failure), "%s:%d: %s:%s", base,
-             line, what, detail);
-    atomic_store(&sh->failed, true);
-    _exit(EXIT_FAILED);
+    return sh->cells;
 }
 
-static void leave_if_failed(void)
+bool ut_is_dead(int rank)
 {
-    if (atomic_load_explicit(&sh->failed, memory_order_relaxed))
-        _exit(EXIT_CUT_SHORT);
-}
-
-void ut_relax(void)
-{
-    leave_if_failed();
-    sched_yield();
-}
-
-void ut_barrier(void)
-{
-    uint64_t epoch = atomic_fetch_add(&sh->proc[ut_rank].epoch, 1) + 1;
-
-    for (int rank = 0; rank < ut_size; rank++) {
-        struct proc_state *peer = &sh->proc[rank];
-        unsigned int turns = 0;
-
-        while (atomic_load(&peer->epoch) < epoch && !atomic_load(&peer->dead)) {
-            ut_relax();
-            if (++turns > 200)
-                sleep_us(200);
-        }
-    }
-    leave_if_failed();
-}
-
-void ut_allgather(const void *mine, void *all, size_t size)
-{
-    CHECK(size <= UT_ADDRESS_RECORD_MAX);
-    ut_barrier(); /* all processes have read the last record */
-    memcpy(sh->proc[ut_rank].record, mine, size);
-    ut_barrier();
-    for (int rank = 0; rank < ut_size; rank++)
-        memcpy((uint8_t *)all + (size_t)rank * size, sh->proc[rank].record, size);
-}
-
-_Atomic uint64_t *ut_cell(int number)
-{
-    CHECK(number >= 0 && number < UT_NUM_CELLS);
-    return &sh->cells[number];
+    return atomic_load(&sh->proc[rank].dead);
 }
 
 void ut_mark_dead(int rank)
@@ -242,9 +124,26 @@ void ut_mark_dead(int rank)
     atomic_store(&sh->proc[rank].dead, true);
 }
 
-int ut_pid_of(int rank)
+void ut_fail(const char *file, int line, const char *what, const char *format, ...)
 {
-    return atomic_load(&sh->proc[rank].pid);
+    char detail[512];
+    va_list args;
+
+    va_start(args, format);
+    if (ut_rank < 0) {
+        vsnprintf(detail, sizeof(detail), format, args);
+        cr_assert_fail("%s:%d: %s:%s", file, line, what, detail);
+    }
+    ut_seat_fail(file, line, what, format, args);
+    va_end(args);
+    atomic_store(&sh->failed, true);
+    _exit(EXIT_FAILED);
+}
+
+void ut_leave_if_failed(void)
+{
+    if (atomic_load_explicit(&sh->failed, memory_order_relaxed))
+        _exit(EXIT_CUT_SHORT);
 }
 
 /* Starting a process */
@@ -339,10 +238,7 @@ static void __attribute__((noreturn)) be_process(const struct run *run, int rank
     setvbuf(stdout, NULL, _IOLBF, 0);
     backtrace(&frame, 1); /* loads the libraries that the handler needs */
     signal(SIGUSR2, show_stack);
-    ut_rank = rank;
-    ut_size = run->n;
-    own_rng = ut_rng_start(sh->seed * 1000003 + (uint64_t)rank);
-    atomic_store(&sh->proc[rank].pid, getpid());
+    ut_seat_take(rank, run->n);
     set_job(run, rank);
     run->body(run->arg);
     ut_step("after the body");
@@ -398,8 +294,8 @@ static void collect(struct run *run, int rank)
 {
     struct ut_outcome *out = &run->out[rank];
 
-    memcpy(out->failure, sh->proc[rank].failure, sizeof(out->failure));
-    memcpy(out->step, sh->proc[rank].step, sizeof(out->step));
+    memcpy(out->failure, ut_seat_of(rank)->failure, sizeof(out->failure));
+    memcpy(out->step, ut_seat_of(rank)->step, sizeof(out->step));
     out->cut_short |= WIFEXITED(out->status) && WEXITSTATUS(out->status) == EXIT_CUT_SHORT;
     read_output(run, rank);
     if (!succeeded(run, rank))

@@ -51,7 +51,7 @@ struct ut_outcome {
     bool timed_out;     /* the harness killed it because the deadline had passed */
     bool cut_short;     /* the harness or the process itself ended it because another one failed */
     char failure[1024]; /* the text of its failed CHECK, or empty */
-    char step[128];     /* its last ut_step() */
+    char step[256];     /* its last ut_step() */
     char output[UT_OUTPUT_MAX]; /* the end of its stdout and stderr */
 };
 

@@ -2,16 +2,16 @@
 /*
  * The board of a soak: a file that all processes of the job and scripts/soak map. It carries the
  * barriers between the epochs, counts for the line of each minute, and the last operations of each
- * process for the report of a fault. board.c implements harness.h with it, so that the functions of
- * tests/harness/ends.h and of the barrier tests run in a job that a launcher has started, also
- * between hosts that share the file.
+ * process for the report of a fault. board.c and tests/harness/seats.c implement harness.h with it,
+ * so that the functions of tests/harness/ends.h and of the barrier tests run in a job that a
+ * launcher has started, also between hosts that share the file.
  *
  * scripts/soak knows the layout: BOARD there.
  */
 #ifndef UT_SOAK_BOARD_H
 #define UT_SOAK_BOARD_H
 
-#include "harness.h"
+#include "seats.h"
 
 enum { SOAK_MAX_PROCS = 16, SOAK_LAST_OPS = 64 };
 
@@ -37,14 +37,10 @@ struct soak_last {
 };
 
 struct soak_seat {
-    _Atomic uint64_t pid;
-    _Atomic uint64_t barriers; /* barriers entered */
+    struct ut_seat seat;
     _Atomic uint64_t count[32];
     _Atomic uint64_t num_last;
     struct soak_last last[SOAK_LAST_OPS];
-    char step[256];
-    char failure[1024];
-    uint8_t record[UT_ADDRESS_RECORD_MAX];
     _Atomic uint64_t gates_stage; /* gates.c */
     uint64_t gates[64];           /* ids of barrier gates */
 };
@@ -72,8 +68,7 @@ void soak_count(enum soak_count what, uint64_t more);
 void soak_note(const char *what, uint64_t epoch, uint64_t number, uint64_t target, uint64_t length,
                uint64_t flags);
 
-/* Ranks that were killed. */
-bool soak_is_dead(int rank);
+/* Ranks that were killed: ut_is_dead(). */
 bool soak_any_dead(void);
 /* A process was killed before it had come to the last barrier of this process. The same in all
  * processes. */

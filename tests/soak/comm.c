@@ -240,9 +240,9 @@ void soak_expect_dead(int rank, const char *what)
     char why[1024] = "";
 
     utofu_get_last_error(why);
-    for (time_t end = time(NULL) + SOAK_TOLD_S; time(NULL) < end && !soak_is_dead(rank);)
+    for (time_t end = time(NULL) + SOAK_TOLD_S; time(NULL) < end && !ut_is_dead(rank);)
         ut_relax();
-    CHECK(soak_is_dead(rank), "rank %d lives, but %s: %s", rank, what, why);
+    CHECK(ut_is_dead(rank), "rank %d lives, but %s: %s", rank, what, why);
     soak_count(SOAK_PEER_ERRORS, 1);
 }
 
@@ -302,7 +302,7 @@ static bool poll_mrq(struct own *mine)
 static bool is_mrq_done(struct own *mine)
 {
     for (int other = 0; other < soak_num_vcqs; other++) {
-        if (!soak_is_dead(other / SOAK_PER_PROC)) {
+        if (!ut_is_dead(other / SOAK_PER_PROC)) {
             if (mine->left[other] > 0)
                 return false;
         } else if (next_due(mine->number, other, UT_LCL, &mine->lcl[other],

@@ -211,7 +211,7 @@ static bool step_lease(struct lease *l, int slot)
         publish(l, slot);
         return true;
     case PUBLISHED:
-        if (soak_is_dead(l->terms.client) && stage != USED) {
+        if (ut_is_dead(l->terms.client) && stage != USED) {
             deregister(l);
             give_back(l);
             return true;
@@ -224,7 +224,7 @@ static bool step_lease(struct lease *l, int slot)
         set_stage(ut_rank, slot, ENDED);
         return true;
     case ENDED:
-        if (l->terms.stale && stage != FINISHED && !soak_is_dead(l->terms.client))
+        if (l->terms.stale && stage != FINISHED && !ut_is_dead(l->terms.client))
             return false;
         compare(l, slot);
         give_back(l);
@@ -321,7 +321,7 @@ static bool step_job(struct job *j)
 {
     switch (j->state) {
     case WAITS:
-        if (soak_is_dead(j->owner) && stage_of(j->owner, j->slot) < PUBLISHED)
+        if (ut_is_dead(j->owner) && stage_of(j->owner, j->slot) < PUBLISHED)
             j->state = OVER;
         else if (stage_of(j->owner, j->slot) >= PUBLISHED) {
             j->peer.id = atomic_load(cell(j->owner, j->slot, CELL_ID));
@@ -334,14 +334,14 @@ static bool step_job(struct job *j)
     case GET_UNDER_WAY:
         if (j->left > 0)
             return false;
-        if (!soak_is_dead(j->owner)) {
+        if (!ut_is_dead(j->owner)) {
             compare_got(j);
             set_stage(j->owner, j->slot, USED);
         }
         j->state = j->terms.stale ? LEAVES : OVER;
         return true;
     case LEAVES:
-        if (soak_is_dead(j->owner)) {
+        if (ut_is_dead(j->owner)) {
             j->state = OVER;
         } else if (stage_of(j->owner, j->slot) == ENDED && start_put(j, 0, 64)) {
             j->left = 1;
@@ -351,7 +351,7 @@ static bool step_job(struct job *j)
     case STALE_UNDER_WAY:
         if (j->left > 0)
             return false;
-        if (!soak_is_dead(j->owner))
+        if (!ut_is_dead(j->owner))
             set_stage(j->owner, j->slot, FINISHED);
         j->state = OVER;
         return true;
@@ -393,7 +393,7 @@ static bool poll_client(void)
     j = job_of(notice.edata);
     if (rc == UTOFU_ERR_MRQ_PEER)
         soak_expect_dead(j->owner, "a lease of it failed");
-    else if (!soak_is_dead(j->owner))
+    else if (!ut_is_dead(j->owner))
         CHECK(rc == expected_code(j, notice.notice_type), "lease %d of rank %d, %s: %s, not %s",
               j->slot, j->owner, j->state == STALE_UNDER_WAY ? "stale" : "in use", ut_rc_name(rc),
               ut_rc_name(expected_code(j, notice.notice_type)));

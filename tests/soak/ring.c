@@ -54,7 +54,7 @@ static bool is_cut(void)
     uint64_t value = atomic_load(ut_cell(CELL));
     int hops = value / CELL_EPOCH == now_epoch + 1 ? (int)(value % CELL_EPOCH) : 0;
 
-    return hops >= plan.hops || soak_is_dead(rank_of(hops));
+    return hops >= plan.hops || ut_is_dead(rank_of(hops));
 }
 
 static void ring_open(void)

@@ -499,7 +499,7 @@ void soak_model_check(int vcq, const uint8_t *mem, const uint8_t *model, const u
 
     check_bytes(vcq, mem, model, 0, SOAK_SLICE);
     for (int other = 0; other < soak_num_vcqs; other++) {
-        if (missed && soak_is_dead(other / SOAK_PER_PROC)) {
+        if (missed && ut_is_dead(other / SOAK_PER_PROC)) {
             check_possible(vcq, mem, before, other, vcq);
             check_possible(vcq, mem, before, vcq, other);
             continue;
