@@ -17,6 +17,7 @@ enum { SOAK_MAX_PROCS = 16, SOAK_LAST_OPS = 64 };
 
 enum soak_count {
     SOAK_OPS,     /* communications started */
+    SOAK_ENTRIES, /* TCQ entries and notices that were read */
     SOAK_BYTES,   /* of their data */
     SOAK_EPOCHS,  /* epochs whose memory and notices were as the model has them */
     SOAK_REFUSED, /* communications with a wrong address, each of which broke something */

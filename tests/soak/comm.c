@@ -290,6 +290,7 @@ static bool poll_mrq(struct own *mine)
 
     if (rc == UTOFU_ERR_NOT_FOUND)
         return false;
+    soak_count(SOAK_ENTRIES, 1);
     if (rc == UTOFU_SUCCESS)
         check_notice(mine, &notice);
     else if (rc == UTOFU_ERR_MRQ_PEER)
@@ -347,6 +348,7 @@ static bool poll_tcq(struct own *mine)
     CHECK(op != NULL && mine->due_tcq < mine->submitted, "VCQ %d: no TCQ entry is due",
           mine->number);
     CHECK_EQ((uintptr_t)cbdata, op->group);
+    soak_count(SOAK_ENTRIES, 1);
     mine->tcq_block++;
     return true;
 }
