@@ -4,15 +4,18 @@
  * thread of a process, in order. Shared by the writers (the library, and tools/observe) and the
  * readers. A file begins with UT_RECORD_MAGIC; blocks follow. A block has a type (1 byte), the size
  * of its content and its checksum (ut_record_checksum; both 4 bytes, little endian), and the
- * content. The blocks are one HEAD, any number of MOMENT and CALLS, one END. A file without an END
- * was cut, or its process was killed: the file is whole up to its last block.
- * Times are in ticks: ns of CLOCK_MONOTONIC, or the processor's counter divided by
+ * content. The blocks are one HEAD, any number of MODULES, MOMENT and CALLS, one END. A file
+ * without an END was cut, or its process was killed: the file is whole up to its last block. Times
+ * are in ticks: ns of CLOCK_MONOTONIC, or the processor's counter divided by
  * 2^UT_RECORD_COUNTER_SHIFT, which is equal on all processors of a host. HEAD, MOMENT and END each
  * have a moment in both units. Numbers are LEB128 (7 bits per byte, least significant first) unless
  * a size is given. "Signed" numbers are zigzag-coded first.
  *   HEAD    version, rank, size, length of the job's name, name; 8 bytes: host; 6 bytes:
  *           coordinates of the node; signed: CLOCK_REALTIME minus CLOCK_MONOTONIC in ns;
  *           1: ticks of the counter, 0: ns; 8 bytes each: a moment in ticks, and in ns; flags
+ *   MODULES of each module (the program and its libraries): 8 bytes each: where it is in memory,
+ *           begin and end, and its bias (what is added to the addresses in its file); length of
+ *           its build id, build id; length of its path, path. A later block replaces it
  *   MOMENT  8 bytes each: a later moment in ticks, and in ns
  *   CALLS   number of the thread, its base time (8 bytes); records
  *   END     number of records in all blocks; 8 bytes each: a later moment in ticks, and in ns;
@@ -36,8 +39,10 @@
 
 enum {
     UT_RECORD_MAGIC_SIZE = 8,
-    UT_RECORD_VERSION = 5,
-    UT_RECORD_OLDEST = 4, /* that readers know, too: it lacks the flags of HEAD and END, and MPI */
+    UT_RECORD_VERSION = 6,
+    /* that readers know, too: 4 lacks the flags of HEAD and END, and MPI; 5 lacks MODULES, SITE, AT
+     */
+    UT_RECORD_OLDEST = 4,
     UT_RECORD_BLOCK_HEAD = 9, /* bytes of type, size and checksum */
     UT_RECORD_NO_PATH = 255,
     UT_RECORD_COUNTER_SHIFT = 2,
@@ -45,6 +50,7 @@ enum {
 
 enum ut_record_block {
     UT_RECORD_HEAD = 'H',
+    UT_RECORD_MODULES = 'L',
     UT_RECORD_MOMENT = 'M',
     UT_RECORD_CALLS = 'C',
     UT_RECORD_END = 'E'
@@ -60,6 +66,12 @@ enum ut_record_op {
     /* a session-mode VCQ, 8 bytes: the time in ns. The next communication of that VCQ was started.
      * Recorded by the thread that started it, which may belong to the library */
     UT_RECORD_STARTED = 3,
+    /* number of return addresses; 8 bytes each: these, from the call of the library outwards. A
+     * site in the program, whose index is the next one, from 1 on (0: unknown): the thread's next
+     * timed record is of a call there. Without SITE or AT before it, a record is of the site that
+     * the last time followed the site of the record before (at first: of site 0) */
+    UT_RECORD_SITE = 4,
+    UT_RECORD_AT = 5, /* index of a site: the next timed record is of a call there */
 
     UT_RECORD_TIMED = 8,
     /* VCQ, remote VCQ, length, flags (16 bits), SPS + 16 * path id, 3 bytes: the path (255: the

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "record/modules.h"
 #include "util/fd.h"
 #include "util/file.h"
 #include "util/hash.h"
@@ -183,6 +184,37 @@ void ut_tape_add_long(struct ut_tape *t, uint64_t now)
  * Tapes
  */
 
+static void write_site(struct ut_tape *t, struct ut_site *site)
+{
+    if (site->written) {
+        ut_tape_byte(t, UT_RECORD_AT);
+        ut_tape_number(t, site->index);
+    } else {
+        ut_tape_byte(t, UT_RECORD_SITE);
+        ut_tape_number(t, site->num);
+        for (uint32_t i = 0; i < site->num; i++)
+            ut_tape_word(t, site->frames[i]);
+        site->written = true;
+    }
+    ut_tape_commit(t);
+}
+
+void __attribute__((noinline)) ut_tape_note_site(struct ut_tape *t)
+{
+    struct ut_site *last = t->sites.last;
+    bool walked = false;
+
+    struct ut_site *site = ut_site_find(&t->sites, (uintptr_t)__builtin_frame_address(0), &walked);
+    if (walked) { /* no time of the program, and not that of a usual put */
+        t->last_end = ut_tape_time();
+        t->flushed = true;
+    }
+    if (last->next != site)
+        write_site(t, site);
+    last->next = site;
+    t->sites.last = site;
+}
+
 static void begin_block(struct ut_tape *t)
 {
     t->used = t->records = 0;
@@ -238,6 +270,7 @@ static void free_tape(struct ut_tape *t)
     UT_HASH_FOREACH_ALL (stream, &t->hold.streams, by_key)
         free(stream);
     ut_hash_free(&t->hold.streams);
+    ut_sites_free(&t->sites);
     free(t);
 }
 
@@ -267,6 +300,7 @@ static struct ut_tape *make_tape(void)
     }
     t->last_begin = t->last_end = ut_tape_time();
     t->tcq = t->notice.vcq = UT_TAPE_NO_VCQ;
+    ut_sites_init(&t->sites);
     ut_tape_read_cpu(t, t->last_end);
     t->hold.opened_at = ut_clock_ns();
     t->hold.job_size = recording.job_size;
@@ -295,6 +329,16 @@ struct ut_tape *ut_tape_new(void)
  * Beginning and end
  */
 
+static void write_modules(void)
+{
+    size_t size;
+    uint8_t *bytes = ut_modules_pack(&size);
+
+    if (bytes)
+        write_block(UT_RECORD_MODULES, bytes, (uint32_t)size);
+    free(bytes);
+}
+
 static void at_exit(void)
 {
     uint8_t bytes[32];
@@ -307,6 +351,7 @@ static void at_exit(void)
     /* a thread that still runs finds the file closed when it writes its next block */
     LIST_FOREACH (t, &recording.tapes, next)
         write_tape(t);
+    write_modules();
     ut_tape_number(&end, recording.num_records);
     ut_tape_word(&end, last.ticks);
     ut_tape_word(&end, last.ns);
@@ -356,6 +401,8 @@ int ut_tape_open(const char *path, uint64_t limit, const struct ut_tape_job *job
         error = ut_write_all(recording.file, UT_RECORD_MAGIC, UT_RECORD_MAGIC_SIZE);
     if (error)
         return -error;
+    ut_site_open();
     write_head(job, choose_clock());
+    write_modules(); /* at the end once more: a process may be killed */
     return 0;
 }

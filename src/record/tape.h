@@ -17,13 +17,14 @@
 #endif
 
 #include "record/format.h"
+#include "record/site.h"
 #include "util/clock.h"
 #include "util/hash_table.h"
 #include "util/self.h"
 
 enum {
     UT_TAPE_SIZE = 1 << 16,
-    UT_TAPE_RECORD_MAX = 512, /* maximum size of one record with the ids that it defines */
+    UT_TAPE_RECORD_MAX = 768, /* maximum size of one record with what it defines */
 };
 
 #define UT_TAPE_NO_VCQ UINT64_MAX
@@ -80,6 +81,7 @@ struct ut_tape {
     uint32_t number;
 
     struct ut_hash_table known[2]; /* struct ut_tape_known: VCQs, gates */
+    struct ut_sites sites;
 
     struct {                          /* used by hold.c */
         struct ut_hash_table streams; /* struct ut_tape_stream */
@@ -197,11 +199,15 @@ static inline void ut_tape_end_call(struct ut_tape *t, uint64_t begin, uint64_t 
         ut_tape_read_cpu(t, now);
 }
 
+/* Writes where the program makes this call, unless it follows from the call before. */
+void ut_tape_note_site(struct ut_tape *tape);
+
 /* Begins the record of a call. */
 static inline void ut_tape_begin_record(struct ut_tape *t, unsigned int op, uint64_t begin)
 {
     uint64_t since = begin > t->last_begin ? begin - t->last_begin : 0;
 
+    ut_tape_note_site(t);
     ut_tape_byte(t, op);
     ut_tape_number(t, since);
     ut_tape_number(t, t->pending);

@@ -5,8 +5,8 @@ import os
 import struct
 
 PUT, GET, ARMW, NOP, TCQ_POLL, MRQ_POLL, FREE, SET, START, RESULT, ENTER, LEAVE, SEEN, MPI = range(8, 22)
-VCQ, GATE, STARTED = 1, 2, 3
-VERSION, OLDEST = 5, 4
+VCQ, GATE, STARTED, SITE, AT = 1, 2, 3, 4, 5
+VERSION, OLDEST = 6, 4
 MPI_BEGIN, MPI_COMM, MPI_SEND, MPI_RECV, MPI_WAIT, MPI_PROBE, MPI_COLL, MPI_OPAQUE = range(8)
 COLLS = ("barrier bcast reduce allreduce gather scatter allgather alltoall reduce_scatter scan exscan "
          "new_comm").split()
@@ -232,7 +232,10 @@ class Cursor:
         """None: one that only defines what later ones refer to."""
         code = self.take(1)[0]
         op, again = code & ~0xc0, code & AGAIN
-        definitions = {VCQ: (0, 8, 6, 0, 0, 0, 3, 0), GATE: (0, 8, 6, 0, 0), STARTED: (0, 8)}
+        if op == SITE:
+            self.take(8 * self.number())
+            return None
+        definitions = {AT: (0,), VCQ: (0, 8, 6, 0, 0, 0, 3, 0), GATE: (0, 8, 6, 0, 0), STARTED: (0, 8)}
         if op in definitions:
             self.skip(*definitions[op])
             return Record(op, 0, 0) if op == STARTED else None
@@ -257,19 +260,30 @@ class Cursor:
         return Record(op, since, polled)
 
 
-def read(path):
-    """The records of all threads' calls, and of descriptors that a session-mode VCQ has started."""
+def blocks(path):
+    """(kind, content) of each block."""
     with open(path, "rb") as file:
         content = file.read()
     at = len("UTOFUREC")
     while at < len(content):
         kind, size = content[at:at + 1], struct.unpack_from("<I", content, at + 1)[0]
-        calls = Cursor(content[at + 9:at + 9 + size])
+        yield kind, content[at + 9:at + 9 + size]
         at += 9 + size
+
+
+def size_of(path, which):
+    """Bytes in blocks of a kind."""
+    return sum(9 + len(content) for kind, content in blocks(path) if kind == which)
+
+
+def read(path):
+    """The records of all threads' calls, and of descriptors that a session-mode VCQ has started."""
+    for kind, content in blocks(path):
         if kind != b"C":
             continue
+        calls = Cursor(content)
         calls.skip(0, 8)
-        while calls.at < size:
+        while calls.at < len(content):
             record = calls.record()
             if record:
                 yield record

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -212,7 +213,7 @@ def test_record(folder):
         with open(folder + "/stats.json", encoding="utf-8") as file:
             counted = json.load(file)["counters"]
         comms = sum(counted.get(kind, {}).get("total", 0) for kind in ("puts", "gets", "armws", "nops", "barriers"))
-        size = sum(os.path.getsize(path) for path in paths)
+        size = sum(os.path.getsize(path) - recordings.size_of(path, b"L") for path in paths)
         check(f"{name}: {size} bytes of {comms} communications are at most 100 each",
               size <= 100 * comms + 1000 * ranks)
     check("a recording that reaches its limit is not a whole one", limited(folder))
@@ -995,6 +996,10 @@ def bad_blocks():
     yield "a number that does not end", rank0(thread + bytes([recordings.SEEN]) + b"\xff" * 12)
     yield "a record that is cut", rank0(thread + bytes([recordings.SEEN, 0]))
     yield "a wrong number of records", rank0(thread, 7)
+    yield "a call at a site that is not defined", rank0(thread + bytes([recordings.AT, 1]))
+    yield "a site of more return addresses than there can be", rank0(thread + bytes([recordings.SITE, 9]) + bytes(72))
+    module = rank0(thread, 0)
+    yield "a module whose path is cut", module[:-31] + recordings.block(b"L", bytes(25) + b"\x05/a") + module[-31:]
     mpi = thread + bytes([recordings.MPI, 0, 0])
     yield "a call of MPI that is not there", rank0(mpi + bytes([99, 0, 0]))
     yield "a send of MPI without its numbers", rank0(mpi + bytes([recordings.MPI_SEND, 0, 2, 0, 0]))
@@ -1063,10 +1068,10 @@ def test_answers(folder):
     job = two_puts([1, 2], 50000)
     job.threads[0].region("all")
     paths = job.write(folder)
-    job.version = recordings.OLDEST
     told = predict(paths)
-    old = predict(job.write(folder, "old"))
-    check("a recording of the layout before tells the same", told == old, old)
+    for job.version in range(recordings.OLDEST, recordings.VERSION):
+        old = predict(job.write(folder, "old"))
+        check(f"a recording of layout {job.version} tells the same", told == old, old)
     result = predict(paths, "--what-if", "bytes=0.5", "-t", os.path.join(folder, "timeline.json"))
     near("half of the bytes", result["what_if"]["time_us"] / result["time_us"], 0.55, 0.1)
     with open(os.path.join(folder, "timeline.json"), encoding="utf-8") as file:
@@ -1099,6 +1104,56 @@ def test_plot(folder):
     run = model(paths, "--plot", os.path.join(folder, "p"))
     check("plots are drawn", run.returncode == 0 and all(
         os.path.getsize(os.path.join(folder, f"p-{name}.svg")) > 1000 for name in ("links", "ranks")), run.stderr)
+
+
+#
+# Lines of the program
+#
+
+def line_with(comment):
+    with open(os.environ["WAITS_SOURCE"], encoding="utf-8") as file:
+        return next(i for i, line in enumerate(file, 1) if f"/* {comment} */" in line)
+
+
+def concluded_at(paths):
+    return regions(predict(paths))["all"]["concluded_at"]
+
+
+def test_lines(folder):
+    """What is concluded is named by file and line; without -g, tool, or the file, the result says what is missing."""
+    waits, bare = os.environ["WAITS"], os.environ["WAITS_BARE"]
+    straight = record(folder, "straight", 2, [waits, "straight"])
+    at = concluded_at(straight)
+    lines = re.search(r"waits\.c:(\d+) to (\d+) in go_straight$", at)
+    check("the waiting loop is between the lines of the calls before and behind it",
+          lines and int(lines[1]) < line_with("the wait") < int(lines[2]) == line_with("the call"), at)
+    text = model(straight).stdout
+    check("the text has the same line", at and at in text, text)
+    at = concluded_at(record(folder, "helper", 2, [waits, "helper"]))
+    check("a call by a helper is named with the line that calls the helper",
+          re.search(fr"waits\.c:{line_with('the helper')} in put_value, called at \S*waits\.c:"
+                    fr"{line_with('called at')} in go_by_helpers", at), at)
+    at = concluded_at(record(folder, "bare", 2, [bare, "straight"]))
+    check("without -g, module and offset, and what to do",
+          re.search(r"at model_waits_bare\+0x[0-9a-f]+ \(compile with -g for the line\)$", at), at)
+    path, os.environ["PATH"] = os.environ["PATH"], folder
+    at = concluded_at(straight)
+    os.environ["PATH"] = path
+    check("without addr2line, too", re.search(r"at model_waits\+0x\w+ \(install addr2line", at), at)
+    for content, why in ((b"another program", "has changed since"), (None, "is not on this machine")):
+        check(f"the program {why}", why in moved_program(folder, waits, content), content)
+
+
+def moved_program(folder, program, content):
+    """What is said of a recorded program whose file is another one by now; None: none."""
+    copy = os.path.join(folder, "copy")
+    shutil.copy(program, copy)
+    paths = record(folder, "copy", 2, [copy, "straight"])
+    os.unlink(copy)
+    if content is not None:
+        with open(copy, "wb") as file:
+            file.write(content)
+    return concluded_at(paths)
 
 
 def test_large(folder):

@@ -5,7 +5,9 @@
 #include <stdio.h>
 
 #include "model/fail.h"
+#include "model/lines.h"
 #include "model/mpi.h"
+#include "util/hash.h"
 
 enum { MOST_WALKS = 64, MOST_STEPS = 1 << 20 };
 
@@ -21,8 +23,8 @@ static void add_concluded(const struct um_sim *s, struct um_basis_sum *sum, uint
     const struct um_op *op = &s->program->threads[thread].ops[number];
     const struct um_comm *c = comm_of(s->program, op);
     uint64_t like = c ? (uint64_t)c->length << 32 | c->remote : op->which;
-    uint32_t *index = um_table_at(&sum->by_call, (uint64_t)thread << 8 | op->kind, like,
-                                  (uint32_t)sum->num_concluded);
+    uint32_t *index = um_table_at(&sum->by_call, (uint64_t)thread << 8 | op->kind,
+                                  ut_hash_word(like, op->site), (uint32_t)sum->num_concluded);
 
     if (*index == sum->num_concluded) {
         sum->concluded = um_grow(sum->concluded, sum->num_concluded, &sum->room_concluded,
@@ -117,6 +119,7 @@ void um_basis_place(const struct um_sim *s, const struct um_basis_sum *sum, char
 {
     const struct um_program *p = s->program;
     const struct um_concluded *most = NULL;
+    char site[UM_BASIS_TEXT];
 
     *text = '\0';
     for (size_t i = 0; i < sum->num_concluded; i++)
@@ -132,5 +135,8 @@ void um_basis_place(const struct um_sim *s, const struct um_basis_sum *sum, char
         n += snprintf(text + n, size - (size_t)n, " of %u B to rank %u", c->length,
                       p->vcqs[c->remote].process);
     if (n > 0 && (size_t)n < size)
-        snprintf(text + n, size - (size_t)n, " (call %u)", most->op + 1);
+        n += snprintf(text + n, size - (size_t)n, " (call %u)", most->op + 1);
+    um_lines_name(p, most->thread, most->op, site, sizeof(site));
+    if (*site && n > 0 && (size_t)n < size)
+        snprintf(text + n, size - (size_t)n, ", at %s", site);
 }

@@ -9,6 +9,8 @@
 #include "model/sim.h"
 #include "model/table.h"
 
+enum { UM_BASIS_TEXT = 1024 };
+
 /* Concluded waits of calls that are alike. */
 struct um_concluded {
     double ns;
@@ -28,7 +30,8 @@ void um_basis_walk(const struct um_sim *sim, struct um_basis_sum *sum, uint32_t 
                    double since);
 /* Per cent of the waits; 0 without any. */
 double um_basis_percent(const struct um_basis_sum *sum, enum um_basis basis);
-/* "rank 3, before its put of 8 B to rank 4 (call 17)": the calls with the longest concluded waits;
+/* "rank 3, before its put of 8 B to rank 4 (call 17), at a.c:12 to 15 in main": the calls with the
+ * longest concluded waits;
  * "": there are none. */
 void um_basis_place(const struct um_sim *sim, const struct um_basis_sum *sum, char *text,
                     size_t size);

@@ -51,6 +51,23 @@ struct um_op {
     uint64_t first;         /* of the first poll of the wait that this one ends; or begin */
     uint64_t compute;       /* ns of CPU time before */
     uint64_t stadd, length; /* SEEN */
+    uint32_t site;          /* where it was called: um_program.sites; 0: unknown */
+};
+
+enum { UM_FRAMES = 8 };
+
+/* Where a process made a call: return addresses, from the call of the library outwards. */
+struct um_site {
+    uint32_t process, num;
+    uint64_t frames[UM_FRAMES];
+};
+
+/* The program or a library of a process. */
+struct um_module {
+    uint64_t begin, end, bias; /* bias: what is added to the addresses in the file */
+    uint8_t build_id[64];
+    uint32_t build_id_size; /* 0: it has none */
+    char *path;
 };
 
 /* How it is known that an operation waits for something: the program says so
@@ -110,6 +127,8 @@ struct um_process {
     int64_t to_realtime;
     uint8_t coords[6];
     bool present, has_mpi; /* has_mpi: MPI_Init was called */
+    struct um_module *modules;
+    size_t num_modules, room_modules;
 };
 
 struct um_mpi;
@@ -130,6 +149,8 @@ struct um_program {
     size_t num_seen, room_seen;
     struct um_started *started;
     size_t num_started, room_started;
+    struct um_site *sites; /* the first one is unknown */
+    size_t num_sites, room_sites;
     char (*regions)[64];
     size_t num_regions, room_regions;
     struct um_mpi *mpi; /* model/mpi.h; NULL: no call of MPI is recorded */

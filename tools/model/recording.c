@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,12 @@
 
 enum { MOST_RANKS = 1 << 24, MOST_THREADS = 1 << 20 };
 
+/* A site of a thread, and the index of the site that followed it the last time. */
+struct followed {
+    uint32_t site; /* of the program's */
+    size_t next;
+};
+
 /* What the records of one thread refer to. */
 struct dictionary {
     uint32_t *vcqs, *gates; /* indices of the program's */
@@ -34,6 +41,9 @@ struct dictionary {
     uint8_t notice;
     uint32_t thread;
     uint64_t carried; /* CPU time of records of MPI without an operation */
+    struct followed *sites;
+    size_t num_sites, room_sites, site; /* site: of the last record */
+    bool at_site;                       /* SITE or AT was just read */
     bool used;
 };
 
@@ -125,6 +135,54 @@ static uint32_t take_own_vcq(struct reading *r, const struct dictionary *d)
     if (r->program->vcqs[vcq].process != r->rank)
         um_cursor_fail(&r->c, "a call on the VCQ of another process");
     return vcq;
+}
+
+/*
+ * Sites
+ */
+
+static uint32_t add_site(struct um_program *p, const struct um_site *site)
+{
+    p->sites = um_grow(p->sites, p->num_sites, &p->room_sites, sizeof(*p->sites));
+    p->sites[p->num_sites] = *site;
+    return (uint32_t)p->num_sites++;
+}
+
+static void go_to_site(struct dictionary *d, size_t site)
+{
+    d->sites[d->site].next = site;
+    d->site = site;
+    d->at_site = true;
+}
+
+static void take_site(struct reading *r, struct dictionary *d)
+{
+    struct um_site site = {.process = r->rank};
+
+    site.num = (uint32_t)um_take_up_to(&r->c, UM_FRAMES, "return addresses of a site:");
+    for (uint32_t i = 0; i < site.num; i++)
+        site.frames[i] = um_take_word(&r->c, 8);
+    d->sites = um_grow(d->sites, d->num_sites, &d->room_sites, sizeof(*d->sites));
+    d->sites[d->num_sites++] = (struct followed){add_site(r->program, &site), 0};
+    go_to_site(d, d->num_sites - 1);
+}
+
+static void take_at(struct reading *r, struct dictionary *d)
+{
+    uint64_t site = um_take_number(&r->c);
+
+    if (site >= d->num_sites)
+        um_cursor_fail(&r->c, "site %llu of %zu", (unsigned long long)site, d->num_sites);
+    go_to_site(d, (size_t)site);
+}
+
+/* The site of a timed record. */
+static uint32_t next_site(struct dictionary *d)
+{
+    if (!d->at_site)
+        d->site = d->sites[d->site].next;
+    d->at_site = false;
+    return d->sites[d->site].site;
 }
 
 static void take_started(struct reading *r, const struct dictionary *d)
@@ -306,6 +364,15 @@ static uint32_t take_region(struct reading *r)
     return *index;
 }
 
+static void take_mpi(struct reading *r, struct dictionary *d, unsigned int code, uint64_t begin,
+                     uint64_t compute)
+{
+    const struct um_mpi_record record = {r->rank, d->thread, begin, compute,
+                                         (code & UT_RECORD_SAME_CALL) != 0};
+
+    um_mpi_take(r->program, &r->c, &record, &d->carried);
+}
+
 static void take_timed(struct reading *r, struct dictionary *d, unsigned int code,
                        uint64_t *last_begin)
 {
@@ -313,13 +380,7 @@ static void take_timed(struct reading *r, struct dictionary *d, unsigned int cod
     uint64_t begin = *last_begin + um_take_number(&r->c), compute = um_take_number(&r->c);
 
     *last_begin = begin;
-    if (op == UT_RECORD_MPI) {
-        const struct um_mpi_record record = {r->rank, d->thread, begin, compute,
-                                             (code & UT_RECORD_SAME_CALL) != 0};
-        um_mpi_take(r->program, &r->c, &record, &d->carried);
-        return;
-    }
-    if (op > UT_RECORD_MRQ && op != code)
+    if (op > UT_RECORD_MRQ && op != UT_RECORD_MPI && op != code)
         um_cursor_fail(&r->c, "there is no operation %u in a recording", code);
     switch (op) {
     case UT_RECORD_PUT:
@@ -351,6 +412,9 @@ static void take_timed(struct reading *r, struct dictionary *d, unsigned int cod
         add_op(r, d, op == UT_RECORD_ENTER ? UM_OP_ENTER : UM_OP_LEAVE, begin, compute)->which =
             take_region(r);
         break;
+    case UT_RECORD_MPI:
+        take_mpi(r, d, code, begin, compute);
+        break;
     case UT_RECORD_SEEN: {
         struct um_op *seen = add_op(r, d, UM_OP_SEEN, begin, compute);
         seen->stadd = um_take_number(&r->c);
@@ -360,6 +424,18 @@ static void take_timed(struct reading *r, struct dictionary *d, unsigned int cod
     default:
         um_cursor_fail(&r->c, "there is no operation %u in a recording", op);
     }
+}
+
+static void take_call(struct reading *r, struct dictionary *d, unsigned int code,
+                      uint64_t *last_begin)
+{
+    const struct um_thread *t = &r->program->threads[d->thread];
+    uint32_t site = next_site(d);
+    size_t before = t->num_ops;
+
+    take_timed(r, d, code, last_begin);
+    if (t->num_ops > before)
+        t->ops[before].site = site;
 }
 
 /*
@@ -383,6 +459,8 @@ static struct dictionary *take_thread(struct reading *r)
         d->used = true;
         d->tcq = d->mrq = UM_NONE;
         d->thread = (uint32_t)p->num_threads;
+        d->sites = um_grow(NULL, 0, &d->room_sites, sizeof(*d->sites));
+        d->sites[d->num_sites++] = (struct followed){0, 0};
         p->threads = um_grow(p->threads, p->num_threads, &p->room_threads, sizeof(*p->threads));
         p->threads[p->num_threads++] =
             (struct um_thread){.process = r->rank, .number = (uint32_t)number};
@@ -404,8 +482,33 @@ static void take_calls(struct reading *r)
             take_gate(r, d);
         else if (code == UT_RECORD_STARTED)
             take_started(r, d);
+        else if (code == UT_RECORD_SITE)
+            take_site(r, d);
+        else if (code == UT_RECORD_AT)
+            take_at(r, d);
         else
-            take_timed(r, d, code, &last_begin);
+            take_call(r, d, code, &last_begin);
+    }
+}
+
+static void take_modules(struct reading *r)
+{
+    struct um_process *p = &r->program->processes[r->rank];
+
+    for (size_t i = 0; i < p->num_modules; i++)
+        free(p->modules[i].path);
+    p->num_modules = 0;
+    while (r->c.at < r->c.size) {
+        struct um_module m = {.begin = um_take_word(&r->c, 8)};
+        m.end = um_take_word(&r->c, 8);
+        m.bias = um_take_word(&r->c, 8);
+        m.build_id_size = (uint32_t)um_take_up_to(&r->c, sizeof(m.build_id), "build id of");
+        um_take_bytes(&r->c, m.build_id, m.build_id_size);
+        size_t length = (size_t)um_take_up_to(&r->c, PATH_MAX, "path of");
+        m.path = um_calloc(length + 1, 1);
+        um_take_bytes(&r->c, m.path, length);
+        p->modules = um_grow(p->modules, p->num_modules, &p->room_modules, sizeof(*p->modules));
+        p->modules[p->num_modules++] = m;
     }
 }
 
@@ -523,6 +626,8 @@ static bool take_block(struct reading *r, size_t file_size, bool first)
         um_cursor_fail(&r->c, "the first block, and only this one, is the head");
     if (type == UT_RECORD_HEAD) {
         take_head(r);
+    } else if (type == UT_RECORD_MODULES) {
+        take_modules(r);
     } else if (type == UT_RECORD_MOMENT) {
         take_last(r);
     } else if (type == UT_RECORD_CALLS) {
@@ -554,6 +659,7 @@ static void read_bytes(struct reading *r, size_t size)
         free(r->threads[i].vcqs);
         free(r->threads[i].gates);
         free(r->threads[i].paths);
+        free(r->threads[i].sites);
     }
     free(r->threads);
     r->threads = NULL;
@@ -644,6 +750,7 @@ void um_recordings_read(struct um_program *program, char *const paths[], int num
 {
     struct reading r = {.program = program};
 
+    add_site(program, &(struct um_site){.process = UM_NONE});
     for (int i = 0; i < num_paths; i++)
         read_file(&r, paths[i]);
     for (uint32_t rank = 0; rank < program->size; rank++) {

@@ -36,7 +36,7 @@ static void print_beside(const struct um_sim *s, const struct um_sim *other, con
 /* What the time of each region rests on. */
 static void print_bases(const struct um_sim *s, const struct um_region_sum *regions)
 {
-    char place[192];
+    char place[UM_BASIS_TEXT];
 
     printf("\n%12s %12s %12s  %s\n", "told", "notices", "concluded", "waits of the region");
     for (size_t i = 0; i < s->program->num_regions; i++) {
@@ -183,7 +183,7 @@ static json_t *regions_of(const struct um_sim *s)
 {
     json_t *array = need_json(json_array());
     struct um_region_sum *regions = um_sum_regions(s);
-    char place[192];
+    char place[UM_BASIS_TEXT];
 
     for (size_t i = 0; i < s->program->num_regions; i++) {
         const struct um_region_sum *r = &regions[i];
