@@ -659,7 +659,7 @@ static bool handle_req(struct vp_prov *prov, struct vp_port *port, const struct 
         if (conn->state == REP_SENT)
             retransmit_last(conn, ut_clock_ms()); /* the REP was lost, or has not arrived yet */
         else if (conn->state == TIMEWAIT)
-            reply_to_sender(port, msg, REJ);
+            send_once(conn, REJ, VP_REJ_BUSY);
         return false;
     }
     conn = create_conn(prov, port, &peer);
@@ -720,6 +720,9 @@ static bool handle_rej(struct vp_udcm_conn *conn, const struct message *msg,
                        struct vp_cm_event *event)
 {
     if (!conn || conn->state >= DREQ_SENT || conn->state == IDLE)
+        return false;
+    /* late: the peer has given up this request, but accepted a later copy of it */
+    if (conn->peer_number && conn->peer_number != msg->from)
         return false;
     if (conn->state == REQ_SENT) {
         update_reply_time(conn->prov->udcm, conn, msg->echo);
