@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Exhaustive walks: see walk.h. The states are in a table of hashes of 64 bits. */
+#include "walk.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../harness/limit.h"
+
+enum { MAX_CHOICES = 4096, MAX_STEPS = 4096, FIRST_TABLE = 1 << 16 };
+
+struct choice {
+    unsigned int taken, num;
+};
+
+struct step {
+    const char *format;
+    unsigned int a, b, c;
+};
+
+static struct {
+    const struct walk_scenario *scenario;
+    struct choice choices[MAX_CHOICES];
+    unsigned int num_choices; /* of this run so far */
+    unsigned int num_old;     /* choices that an earlier run has made, too */
+    struct step steps[MAX_STEPS];
+    unsigned int num_steps, longest;
+    uint64_t *table; /* 0: free */
+    uint64_t table_size, num_states, max_states, num_runs;
+} walk;
+
+uint64_t walk_num_reached[WALK_MAX_REACHED];
+
+static void print_steps(void)
+{
+    fprintf(stderr, "%s, run %llu:\n", walk.scenario->name, (unsigned long long)walk.num_runs + 1);
+    for (unsigned int i = 0; i < walk.num_steps; i++) {
+        const struct step *step = &walk.steps[i];
+        fprintf(stderr, "  ");
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+        fprintf(stderr, step->format, step->a, step->b, step->c);
+#pragma GCC diagnostic pop
+        fprintf(stderr, "\n");
+    }
+}
+
+void walk_fail(const char *file, int line, const char *what)
+{
+    signal(SIGABRT, SIG_DFL);
+    print_steps();
+    fprintf(stderr, "%s:%d: failed: %s\n", file, line, what);
+    exit(1);
+}
+
+/* An assertion of the library has failed. */
+static void on_abort(int sig)
+{
+    (void)sig;
+    signal(SIGABRT, SIG_DFL);
+    print_steps();
+}
+
+unsigned int walk_choose(unsigned int n)
+{
+    struct choice *choice = &walk.choices[walk.num_choices];
+
+    if (n < 2)
+        return 0;
+    WALK_CHECK(walk.num_choices < MAX_CHOICES);
+    if (walk.num_choices++ < walk.num_old) {
+        WALK_CHECK(choice->num == n); /* otherwise the run depends on more than its choices */
+        return choice->taken;
+    }
+    walk.num_old = walk.num_choices;
+    *choice = (struct choice){.taken = 0, .num = n};
+    return 0;
+}
+
+static uint64_t hash_of(const void *state, size_t size)
+{
+    const unsigned char *bytes = state;
+    uint64_t hash = 0x9e3779b97f4a7c15;
+
+    while (size > 0) {
+        uint64_t word = 0;
+        size_t n = size < sizeof(word) ? size : sizeof(word);
+        memcpy(&word, bytes, n);
+        hash = (hash ^ word) * 0xff51afd7ed558ccd;
+        hash ^= hash >> 32;
+        bytes += n;
+        size -= n;
+    }
+    hash = (hash ^ hash >> 29) * 0xc4ceb9fe1a85ec53;
+    hash ^= hash >> 32;
+    return hash ? hash : 1;
+}
+
+/* False: it was there before. */
+static bool add_hash(uint64_t hash)
+{
+    uint64_t i = hash & (walk.table_size - 1);
+
+    while (walk.table[i] && walk.table[i] != hash)
+        i = (i + 1) & (walk.table_size - 1);
+    if (walk.table[i])
+        return false;
+    walk.table[i] = hash;
+    return true;
+}
+
+static void grow_table(void)
+{
+    uint64_t *old = walk.table, n = walk.table_size;
+
+    walk.table_size = n ? 2 * n : FIRST_TABLE;
+    walk.table = calloc(walk.table_size, sizeof(*walk.table));
+    WALK_CHECK(walk.table);
+    for (uint64_t i = 0; i < n; i++)
+        if (old[i])
+            add_hash(old[i]);
+    free(old);
+}
+
+bool walk_was_here(const void *state, size_t size)
+{
+    if (walk.num_choices < walk.num_old)
+        return false;
+    if (2 * walk.num_states >= walk.table_size)
+        grow_table();
+    if (!add_hash(hash_of(state, size)))
+        return true;
+    walk.num_states++;
+    if (walk.num_states > walk.max_states)
+        walk_fail(__FILE__, __LINE__, "the scenario has no more states than its limit");
+    return false;
+}
+
+void walk_step(const char *format, unsigned int a, unsigned int b, unsigned int c)
+{
+    WALK_CHECK(walk.num_steps < MAX_STEPS);
+    walk.steps[walk.num_steps++] = (struct step){format, a, b, c};
+}
+
+void walk_reached(unsigned int what)
+{
+    walk_num_reached[what]++;
+}
+
+/* Takes the next choice instead of the last one. False: there is none. */
+static bool choose_next(void)
+{
+    while (walk.num_choices > 0) {
+        struct choice *last = &walk.choices[walk.num_choices - 1];
+        if (++last->taken < last->num)
+            break;
+        walk.num_choices--;
+    }
+    walk.num_old = walk.num_choices;
+    return walk.num_old > 0;
+}
+
+uint64_t walk_all(const struct walk_scenario *scenario, uint64_t max_states)
+{
+    memset(&walk, 0, sizeof(walk));
+    memset(walk_num_reached, 0, sizeof(walk_num_reached));
+    walk.scenario = scenario;
+    walk.max_states = max_states;
+    signal(SIGABRT, on_abort);
+    do {
+        walk.num_choices = walk.num_steps = 0;
+        scenario->run();
+        if (walk.num_steps > walk.longest)
+            walk.longest = walk.num_steps;
+        walk.num_runs++;
+    } while (choose_next());
+    free(walk.table);
+    walk.table = NULL;
+    printf("%s: %llu states, %llu runs, at most %u steps\n", scenario->name,
+           (unsigned long long)walk.num_states, (unsigned long long)walk.num_runs, walk.longest);
+    fflush(stdout);
+    return walk.num_states;
+}
