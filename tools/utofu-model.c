@@ -286,10 +286,12 @@ int main(int argc, char **argv)
 {
     struct wishes w = {
         .machine = "tofud", .options = {.bytes = 1}, .search = {.seconds = 60, .seed = 1}};
-    struct um_program program = {.size = 0};
+    /* kept until the process ends, so that a leak checker names only what is lost */
+    static struct um_program program;
+    static struct um_place place, other_place;
+    static struct um_sim sim, other;
+    static struct um_noise noise;
     struct um_machine machine, other_machine;
-    struct um_place place, other_place;
-    struct um_sim sim, other;
     char folder[PATH_MAX];
 
     tool_output_open("utofu-model");
@@ -318,7 +320,6 @@ int main(int argc, char **argv)
         }
         return 0;
     }
-    struct um_noise noise;
     if (w.has_noise)
         um_noise_measure(&sim, w.noise, &noise);
     if (w.json)

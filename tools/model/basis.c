@@ -3,6 +3,7 @@
 #include "model/basis.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "model/fail.h"
 #include "model/lines.h"
@@ -139,4 +140,10 @@ void um_basis_place(const struct um_sim *s, const struct um_basis_sum *sum, char
     um_lines_name(p, most->thread, most->op, site, sizeof(site));
     if (*site && n > 0 && (size_t)n < size)
         snprintf(text + n, size - (size_t)n, ", at %s", site);
+}
+
+void um_basis_free(struct um_basis_sum *sum)
+{
+    um_table_free(&sum->by_call);
+    free(sum->concluded);
 }

@@ -35,5 +35,6 @@ double um_basis_percent(const struct um_basis_sum *sum, enum um_basis basis);
  * "": there are none. */
 void um_basis_place(const struct um_sim *sim, const struct um_basis_sum *sum, char *text,
                     size_t size);
+void um_basis_free(struct um_basis_sum *sum);
 
 #endif

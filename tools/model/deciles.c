@@ -42,7 +42,7 @@ void um_noise_measure(const struct um_sim *sim, uint64_t seed, struct um_noise *
         for (size_t i = 0; i < num; i++)
             times[i * UM_NOISE_RUNS + (size_t)run] =
                 regions[i].calls ? regions[i].sum / (double)regions[i].calls : 0;
-        free(regions);
+        um_free_regions(regions, num);
         um_replay_close(&s);
     }
     noise->seed = seed;

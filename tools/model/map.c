@@ -261,6 +261,8 @@ struct um_map *um_map_candidates(const struct um_sim *sim, uint64_t seed, uint32
     struct um_map *maps = um_calloc(MAPS, sizeof(*maps));
     for (unsigned int i = 0; i < n && *num < MAPS; i++)
         maps[(*num)++] = all[i].map;
+    for (unsigned int i = *num; i < n; i++)
+        free(all[i].map.rank_at);
     free(spots);
     free(m.pairs);
     free(m.first);

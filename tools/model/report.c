@@ -69,8 +69,9 @@ static void print_regions(const struct um_sim *s, const struct um_sim *other)
         printf("  %s\n", r->name);
     }
     print_bases(s, regions);
-    free(regions);
-    free(beside);
+    um_free_regions(regions, s->program->num_regions);
+    if (beside)
+        um_free_regions(beside, other->program->num_regions);
 }
 
 static void print_ranks(const struct um_sim *s)
@@ -198,7 +199,7 @@ static json_t *regions_of(const struct um_sim *s)
                                 um_basis_percent(&r->basis, UM_NOTICED), "concluded_percent",
                                 um_basis_percent(&r->basis, UM_CONCLUDED), "concluded_at", place)));
     }
-    free(regions);
+    um_free_regions(regions, s->program->num_regions);
     return array;
 }
 

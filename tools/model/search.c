@@ -246,4 +246,8 @@ void um_search_print(const struct um_sim *sim, const struct um_search *search)
     }
     if (!shown)
         printf("nothing that was tried is faster\n");
+    for (uint32_t i = 0; i < g.num_maps; i++)
+        free(g.maps[i].rank_at);
+    free(g.maps);
+    free(g.trials);
 }

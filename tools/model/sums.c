@@ -56,6 +56,13 @@ struct um_region_sum *um_sum_regions(const struct um_sim *s)
     return regions;
 }
 
+void um_free_regions(struct um_region_sum *regions, size_t num)
+{
+    for (size_t i = 0; i < num; i++)
+        um_basis_free(&regions[i].basis);
+    free(regions);
+}
+
 struct um_rank_sum *um_sum_ranks(const struct um_sim *s)
 {
     struct um_rank_sum *ranks = um_calloc(s->program->size, sizeof(*ranks));

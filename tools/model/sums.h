@@ -14,6 +14,7 @@ struct um_region_sum {
 };
 /* An array of program->num_regions, to be freed. */
 struct um_region_sum *um_sum_regions(const struct um_sim *sim);
+void um_free_regions(struct um_region_sum *regions, size_t num);
 
 struct um_rank_sum {
     double compute, call, wait, end; /* ns */

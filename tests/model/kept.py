@@ -1,0 +1,429 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""utofu-model says of recordings made up here what tests/model/kept.txt has: each number, line and message.
+
+usage: kept.py [--fix], with MODEL naming utofu-model, HEADER utofu.h, and MACHINES the folder of the machine files
+
+Other tests say what is right; this one notices that something is different. A change of the model that is meant
+changes kept.txt: kept.py --fix writes it, and its difference is read like that of a source file. Numbers may differ by
+a millionth, as compilers order sums differently.
+"""
+import json
+import os
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+import recordings  # noqa: E402
+from recordings import ARMW, GET, NOP, PUT  # noqa: E402
+from schedules import Rank  # noqa: E402
+from test_model import bad_blocks  # noqa: E402
+
+HEADER, MODEL, MACHINES = (os.environ[name] for name in ("HEADER", "MODEL", "MACHINES"))
+KEPT = Path(__file__).with_name("kept.txt")
+NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[+-]?\d+)?(?![\w.])")
+
+
+class Draw:
+    """The same numbers with every version of Python."""
+
+    def __init__(self, seed):
+        self.state = seed
+
+    def below(self, limit):
+        self.state = (self.state * 6364136223846793005 + 1442695040888963407) % 2**64
+        return (self.state >> 33) % limit
+
+    def of(self, choices):
+        return choices[self.below(len(choices))]
+
+
+#
+# Jobs
+#
+
+LENGTHS = (8, 100, 1920, 1921, 7000, 40000, 300000)
+
+
+def mixed(ranks=24, rounds=3, seed=1):
+    """Communications of all kinds by several TNIs, with notices of all kinds, computing, and a region in another."""
+    job, draw = recordings.Job(ranks, HEADER), Draw(seed)
+    kinds = {PUT: ("LCL_PUT", "RMT_PUT"), GET: ("LCL_GET", "RMT_GET"), ARMW: ("LCL_ARMW", "RMT_ARMW")}
+    for thread in job.threads:
+        thread.region("all", compute=draw.below(500))
+    for _ in range(rounds):
+        polls = []
+        for rank, thread in enumerate(job.threads):
+            thread.region("inner" if rank % 2 else "other")
+            for n in range(1 + draw.below(3)):
+                kind, to, tni = draw.of((PUT, PUT, GET, ARMW)), draw.below(ranks), draw.below(3)
+                names = [name for name in ("TCQ_NOTICE", "LOCAL_MRQ_NOTICE", "REMOTE_MRQ_NOTICE") if draw.below(2)]
+                names += ["STRONG_ORDER"] if draw.below(4) == 0 else []
+                own, far = (rank, tni, rank % 2), (to, draw.below(2), 0)
+                path = draw.of((None, None, (1, 0, 1), (0, 2, 0)))
+                edata = draw.below(200)
+                thread.comm(kind, own, far, 8 if kind == ARMW else draw.of(LENGTHS), job.flag(*names),
+                            stadd=draw.below(4) << 20, edata=edata, path=path, compute=draw.below(2000),
+                            same_call=n > 0 and draw.below(3) == 0)
+                if "TCQ_NOTICE" in names:
+                    polls.append((rank, lambda t, v=own: t.tcq(v, polled=draw.below(2) * 500)))
+                if "LOCAL_MRQ_NOTICE" in names:
+                    polls.append((rank, lambda t, v=own, k=kind, f=far, e=edata: t.mrq(v, kinds[k][0], f, e)))
+                if "REMOTE_MRQ_NOTICE" in names:
+                    polls.append((to, lambda t, v=far, k=kind, o=own, e=edata: t.mrq(v, kinds[k][1], o, e)))
+        for rank, poll in polls:
+            poll(job.threads[rank])
+        for rank, thread in enumerate(job.threads):
+            thread.region("inner" if rank % 2 else "other", False)
+    for rank, thread in enumerate(job.threads):
+        thread.free((rank, 0, rank % 2))
+        thread.region("all", False)
+    return job
+
+
+def in_memory(rounds=12):
+    """Puts between four ranks that are seen by reading memory, of which the program tells a part."""
+    job, draw = recordings.Job(4, HEADER), Draw(5)
+    for i in range(rounds):
+        job.clock = 20000 * (i + 1)
+        for rank, thread in enumerate(job.threads):
+            thread.region("step", at=job.clock + 100)
+            thread.put((rank, 0, 0), ((rank + 1) % 4, 0, 0), draw.of((64, 8192)), 0, stadd=rank << 20 | i % 2 << 16,
+                       at=job.clock + 200 + 1000 * draw.below(3))
+        for rank, thread in enumerate(job.threads):
+            if rank != 2:
+                thread.seen((rank + 3) % 4 << 20 | i % 2 << 16, 8192, at=job.clock + 9000)
+            thread.put((rank, 0, 0), ((rank + 3) % 4, 0, 0), 8, 0, stadd=rank << 20 | 1 << 19,
+                       at=job.clock + 10000 + 500 * draw.below(4))
+            thread.region("step", False, at=job.clock + 15000)
+    return job
+
+
+def butterfly(ranks=8, times=2):
+    """A barrier of gates: signals within a rank, packets between ranks; one rank is late."""
+    job = recordings.Job(ranks, HEADER)
+    stages = ranks.bit_length() - 1
+    for rank, thread in enumerate(job.threads):
+        gates = [(rank, 0, 0)] + [(rank, 0, 16 + s) for s in range(stages)]
+        for s, gate in enumerate(gates):
+            before = (gates[s - 1], (rank ^ 1 << (s - 1), 0, 15 + s if s > 1 else 0)) if s else (gates[-1], None)
+            behind = (gates[s + 1], (rank ^ 1 << s, 0, 16 + s)) if s < stages else (gates[0], None)
+            thread.set(gate, before, behind)
+    for _ in range(times):
+        for rank, thread in enumerate(job.threads):
+            if rank == 3:
+                thread.timed(NOP, thread.define_vcq((rank, 0, 0)) * 2 + bytes(6), compute=700)
+            thread.region("barrier").start((rank, 0, 0))
+        for rank, thread in enumerate(job.threads):
+            thread.result((rank, 0, 0)).region("barrier", False)
+    return job
+
+
+def relay(started=False):
+    """Session-mode VCQs: a put starts the next one's, at times that were recorded."""
+    job = recordings.Job(12, HEADER)
+    for rank in range(1, 5):
+        job.session[rank, 0, 0] = recordings.SESSION
+        for length in (8, 9000):
+            job.threads[rank].put((rank, 0, 0), (rank + 1, 0, 0), length,
+                                  job.flag("REMOTE_MRQ_NOTICE") if rank == 4 else 0, sps=int(rank < 4))
+    for length in (8, 9000):
+        job.threads[0].put((0, 0, 0), (1, 0, 0), length, 0, sps=1)
+    for i in range(2 if started else 0):
+        for rank in (1, 2, 3, 4):
+            thread = job.threads[rank]
+            thread.content += bytes([recordings.STARTED]) + thread.define_vcq((rank, 0, 0)) \
+                + struct.pack("<Q", 12000 + 7000 * i + 1000 * rank)
+            thread.records += 1
+    for _ in range(2):
+        job.threads[5].mrq((5, 0, 0), "RMT_PUT", (4, 0, 0))
+    job.threads[2].seen(0, 9000).put((2, 1, 0), (1, 1, 0), 8, job.flag("TCQ_NOTICE")).tcq((2, 1, 0))
+    return job
+
+
+def timed(late):
+    """Waits of several kinds with the times that they took."""
+    job, at = recordings.Job(12, HEADER), 1000
+    notices = {PUT: "LCL_PUT", GET: "LCL_GET", ARMW: "LCL_ARMW"}
+    t = job.threads[0].region("all", at=at)
+    for i in range(15):
+        for kind, size, took in ((PUT, 8, 1500), (PUT, 30000, 7000), (GET, 8, 1900), (ARMW, 8, 1400)):
+            at += 20000
+            t.comm(kind, (0, 0, 0), (1, 0, 0), size, job.flag("LOCAL_MRQ_NOTICE"), at=at, compute=100)
+            t.mrq((0, 0, 0), notices[kind], (1, 0, 0), at=at + late + took + 37 * (i % 5))
+    t.region("all", False, at=at + 30000)
+    return job
+
+
+def all_to(peers, size, ranks=12, ends=True):
+    job = recordings.Job(ranks, HEADER, coords=lambda r: recordings.coords_of(r * 5 % ranks))
+    flags = job.flag("TCQ_NOTICE")
+    for rank, thread in enumerate(job.threads):
+        for to in peers(rank):
+            thread.put((rank, 0, 0), (to, 0, 0), size, flags, stadd=rank << 20)
+        for _ in peers(rank) if ends else ():
+            thread.tcq((rank, 0, 0))
+    for rank in range(ranks if ends else 0):
+        for to in peers(rank):
+            job.threads[to].seen(rank << 20, size)
+    return job
+
+
+def mpi(ranks=6):
+    """All calls of MPI, in two communicators, of which the second is a part of the processes, with two on a node."""
+    job = recordings.Job(ranks, HEADER, coords=lambda r: recordings.coords_of(r // 2))
+    job.has_mpi = 1
+    for rank, thread in enumerate(job.threads):
+        thread.begin_mpi()
+        if rank % 2:
+            thread.mpi(recordings.MPI_COMM, 1, ranks // 2, 1, 2, ranks // 2)
+    r = [Rank(t) for t in job.threads]
+    for size in (8, 1000, 70000):
+        for rank in r:
+            rank.thread.region(f"sends of {size}")
+        for i in range(ranks):
+            r[i].recv((i - 1) % ranks, request=4).compute(50 * i).send((i + 1) % ranks, size, request=3)
+            r[i].wait(4, 3, source=(i - 1) % ranks, tag=0)
+        r[1].compute(20000).send(4, size, 8)
+        r[4].call(recordings.MPI_PROBE, 0, 1, 8).recv(1, 8)
+        r[0].call(recordings.MPI_SEND, 0, 3, 9, size, -1, 1)
+        r[3].call(recordings.MPI_PROBE, 0, 0, 9)
+        r[3].recv(-1, -1, request=7).wait(7, source=0, tag=9)
+        for rank in r:
+            rank.thread.region(f"sends of {size}", False)
+        for name in recordings.COLLS:
+            for i, rank in enumerate(r):
+                rank.thread.region(name)
+                rank.compute(i * 10)
+                root = 2 if name in ("bcast", "reduce", "gather", "scatter") else -1
+                rank.coll(name, root, 0 if name in ("barrier", "new_comm") else size, size // 8)
+                rank.thread.region(name, False)
+        for i in range(1, ranks, 2):
+            r[i].call(recordings.MPI_COLL, recordings.COLLS.index("allreduce"), 1, -1, size, size // 8, 5).wait(5)
+    for rank in r:
+        rank.call(recordings.MPI_OPAQUE, 1)
+        rank.call(recordings.MPI_RECV, 0, -1, 3, 8).call(recordings.MPI_WAIT, 8, -1, -1, 1)
+    return job
+
+
+def in_circles():
+    """A program that waits for ever."""
+    job = recordings.Job(3, HEADER)
+    for rank, thread in enumerate(job.threads):
+        thread.mrq((rank, 0, 0), "RMT_PUT", ((rank + 1) % 3, 0, 0))
+        thread.put((rank, 0, 0), ((rank + 2) % 3, 0, 0), 8, job.flag("REMOTE_MRQ_NOTICE"))
+    return job
+
+
+class ByCounter(recordings.Job):
+    """A job whose times are ticks, 2.5 of them a ns, and whose processes begin at other times."""
+
+    def bytes_of(self, rank):
+        whole = super().bytes_of(rank)
+        start = 5000 * (rank + 1)
+        moments = [struct.pack("<QQ", at, at * 2 // 5) for at in (start, start + 10**6)]
+        head = recordings.number(self.version) + recordings.number(rank) + recordings.number(self.size) \
+            + recordings.number(3) + b"job" + struct.pack("<Q", 1) + bytes(self.coords(rank)) \
+            + recordings.signed(-7 * rank) + recordings.number(1) + moments[0] + recordings.number(0)
+        calls = whole[8 + 9 + struct.unpack_from("<I", whole, 9)[0]:]
+        if calls[:1] != b"C":
+            calls = b""
+        else:
+            calls = calls[:9 + struct.unpack_from("<I", calls, 1)[0]]
+        last = recordings.number(self.threads[rank].records) + moments[1] + recordings.number(0)
+        return b"UTOFUREC" + recordings.block(b"H", head) + calls + recordings.block(b"M", moments[1]) \
+            + recordings.block(b"E", last)
+
+
+def by_counter():
+    job = ByCounter(3, HEADER)
+    for i in range(4):
+        for rank, thread in enumerate(job.threads):
+            thread.region("r").put((rank, 0, 0), ((rank + 1) % 3, 0, 0), 5000 * i, job.flag("TCQ_NOTICE"), compute=900)
+            thread.tcq((rank, 0, 0), polled=400).region("r", False)
+    return job
+
+
+#
+# What is asked
+#
+
+def changed_machine(folder, name, *changes):
+    text = (Path(MACHINES) / "tofud.toml").read_text(encoding="utf-8")
+    for old, new in changes:
+        text, n = re.subn(old, new, text, flags=re.M)
+        assert n, old
+    path = Path(folder) / f"{name}.toml"
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def shortened(text):
+    """JSON with an object a line, where it is one of numbers."""
+    return re.sub(r"\{\n\s+([^{}\[\]]*?)\n\s+\}", lambda m: "{" + re.sub(r"\n\s+", " ", m[1]) + "}", text)
+
+
+def questions(folder):
+    """name, paths, options"""
+    places = Path(folder) / "map"
+    places.write_text("".join(f"{r % 3},{r // 3},0,0,0,0\n" for r in range(12)), encoding="utf-8")
+    infiniband = ["-m", str(Path(MACHINES) / "infiniband.toml")]
+    narrow = ["-m", changed_machine(folder, "narrow", (r"^queued = \d+", "queued = 1920"),
+                                    (r"^buffered = \d+", "buffered = 4096"))]
+    job = mixed().write(folder, "mixed")
+    yield "mixed", job, []
+    yield "mixed, JSON", job, ["--json", "--compute", "1"]
+    yield "mixed, on InfiniBand", job, infiniband
+    yield "mixed, on a fat tree with few spines", job, [
+        "-m", changed_machine(folder, "tree", (r'^kind = "tofu"', 'kind = "fat-tree"\nnodes_a_leaf = 5\nspines = 2'),
+                              (r"^torus = .*", ""))]
+    yield "mixed, with little room", job, narrow
+    yield "mixed, allocation", job, ["--allocation", "3x2x1", "--torus", "xz"]
+    for change in ("tni=spread", "tni=pairs", "bytes=0.5",
+                   "allocation=1x2x2", "torus=x", "link.hop_ns=150", "tni.number=2", "packet.mtu=500"):
+        yield f"mixed, what if {change}", job, ["--what-if", change]
+    yield "mixed, noise", job, ["--noise", "3"]
+    yield "mixed, noise, JSON", mixed(4, 2).write(folder, "few"), ["--noise", "4", "--json"]
+    yield "mixed, compared", job, ["--compare"]
+    job = in_memory().write(folder, "memory")
+    yield "in memory", job, []
+    yield "in memory, JSON", job, ["--json"]
+    yield "in memory, compared", job, ["--compare"]
+    job = butterfly().write(folder, "butterfly")
+    yield "butterfly", job, ["--compute", "1"]
+    yield "butterfly, JSON", job, ["--json", "-w", "barrier.gate_ns=500"]
+    yield "butterfly, on InfiniBand", job, infiniband
+    yield "butterfly, compared", job, ["--compare"]
+    for started in (False, True):
+        job = relay(started).write(folder, "relay")
+        yield f"relay, started: {started}", job, []
+        yield f"relay, started: {started}, compared", job, ["--compare"]
+    for late in (0, 2500):
+        job = timed(late).write(folder, "timed")
+        yield f"timed, {late} ns late", job, ["--compare"]
+        yield f"timed, {late} ns late, fit", job, ["--fit"]
+    job = all_to(lambda r: [(r + k) % 12 for k in (1, 5, 6)], 20000).write(folder, "all")
+    yield "neighbours", job, []
+    for change in ("tni=spread", "tni=pairs", "order=rotate", "order=xor", "order=near", "order=far"):
+        yield f"neighbours, what if {change}", job, ["--what-if", change]
+    puts = all_to(lambda r: [(r + k) % 12 for k in (1, 5, 6)], 20000, ends=False).write(folder, "puts")
+    yield "puts alone, what if order=xor", puts, ["--what-if", "order=xor"]
+    yield "neighbours, what if map", job, ["--what-if", f"map={places}"]
+    yield "neighbours, searched", job, ["--search", "tni,order,map", "--seconds", "100"]
+    yield "neighbours, searched with another seed", job, ["--search", "map", "--seed", "9", "--seconds", "100"]
+    job = mpi().write(folder, "mpi")
+    yield "MPI", job, ["--compute", "1"]
+    yield "MPI, JSON", job, ["--json"]
+    yield "MPI, on InfiniBand", job, [*infiniband, "--compute", "1"]
+    yield "MPI, noise", job, ["--noise", "1"]
+    job = by_counter().write(folder, "ticks")
+    yield "ticks", job, ["--compute", "1"]
+    yield "ticks, compared", job, ["--compare"]
+    whole = Path(job[1]).read_bytes()
+    for size in (len(whole) - 5, len(whole) - 60, 150):
+        Path(job[1]).write_bytes(whole[:size])
+        yield f"partial, {size - len(whole)} bytes", job, ["--partial"]
+    Path(job[1]).write_bytes(whole + b"x")
+    yield "something behind the end", job, []
+    job = mixed(4, 1).write(folder, "part")
+    yield "a rank is missing", job[:3], []
+    yield "waits for ever", in_circles().write(folder, "circles"), []
+
+
+def answer(folder, paths, options, **env):
+    machine = [] if "-m" in options else ["-m", str(Path(MACHINES) / "tofud.toml")]
+    run = subprocess.run([MODEL, *machine, *options, *paths], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                         text=True, timeout=300, env={**os.environ, **env})
+    text = run.stdout.replace(f"{folder}/", "").replace(f"{MACHINES}/", "")
+    if any(option in options for option in ("--what-if", "--allocation")):
+        text = text.partition("\n    rank")[0]
+    text = (shortened(text) if "--json" in options else text).rstrip("\n")
+    return f"{text}\n" + f"(exit status {run.returncode})\n" * (run.returncode != 0)
+
+
+def refusals(folder):
+    """What is said about recordings, machine files and options that are wrong. The program ends at once, whatever it
+    has in hand."""
+    def refusal(paths, options):
+        return answer(folder, paths, options, ASAN_OPTIONS="detect_leaks=0")
+    path = Path(folder) / "bad.0.rec"
+    for name, content in bad_blocks():
+        path.write_bytes(content)
+        yield f"{name}: {refusal([str(path)], [])}"
+    job = mixed(4, 1).write(folder, "part")
+    for number, change in enumerate((
+            (r"^hop_ns = .*", ""), (r"^hop_ns = .*", "hop_ns = -1"), (r"^rate = .*", "rate = 0"),
+            (r"^number = .*", "number = 65"), (r"^number = .*", "number = 2.5"), (r"^number = .*", "number = 0"),
+            (r"^mtu = .*", "mtu = x"), (r"^mtu = .*", "mtu = 1 2"), (r"^torus = .*", "torus = 'xyz'"),
+            (r"^torus = .*", 'torus = "w"'), (r"^name = .*", 'name = "' + 100 * "n" + '"'), (r"^\[mpi\]", "[mpi"),
+            (r'^kind = "tofu"', 'kind = "fat-tree"\nnodes_a_leaf = 5'),
+            (r'^kind = "tofu"', 'kind = "fat-tree"\nspines = 5'),
+            (r'^kind = "tofu"', 'kind = "tofu"\nspines = 5'), (r'^kind = "tofu"', 'kind = "ring"'),
+            (r'^kind = "tofu"', "kind = 3"), (r"^hop_ns", "hops_ns"), (r"^hop_ns = .*", "hop_ns = 1\nhop_ns = 2"),
+            (r"^hop_ns = .*", "hop_ns"), (r"^hop_ns = .*", "hop_ns = 1" + 600 * " "),
+            (r"^offload_elements = .*", "offload_elements = -2"))):
+        machine = changed_machine(folder, f"bad{number}", change)
+        yield f"{change}: {refusal(job, ['-m', machine])}"
+    for options in (["--allocation", "1x1"], ["--allocation", "257x1x1"], ["--torus", "xq"], ["--compute", "x"],
+                    ["--what-if", "bytes=-1"], ["--what-if", "order=up"], ["--what-if", "map=/nothing"],
+                    ["--search", "tnis"], ["--seed", "x"], ["--seconds", "-1"], ["--noise", "-1"],
+                    ["--map", "/nothing"], ["--plot", "a'b"]):
+        yield f"{' '.join(options)}: {refusal(job, options)}"
+    for number, lines in enumerate(("0,0,0,0,0,0\n" * 3, "0,0,0,0,0,0\n" * 5, "0,0,0,0,0\n" * 4, "0,0,0,2,0,0\n" * 4,
+                                    "0,0,0,0,3,0\n" * 4, "256,0,0,0,0,0\n" * 4, "0,0,0,0,0,0,0\n" * 4)):
+        places = Path(folder) / f"map{number}"
+        places.write_text(lines, encoding="utf-8")
+        yield refusal(job, ["--map", str(places)])
+
+
+def timeline(folder):
+    """The events of a timeline, a line each."""
+    path = Path(folder) / "timeline.json"
+    answer(folder, mixed(6, 1).write(folder, "small"), ["-t", str(path)])
+    events = json.loads(path.read_text(encoding="utf-8"))
+    return "".join(json.dumps(event) + "\n" for event in (events["traceEvents"] if "traceEvents" in events else events))
+
+
+def answers():
+    with tempfile.TemporaryDirectory() as folder:
+        for name, paths, options in questions(folder):
+            yield name, answer(folder, paths, options)
+        yield "timeline", timeline(folder)
+        yield "refusals", "".join(refusals(folder))
+
+
+#
+# Comparison
+#
+
+def is_like(got, kept):
+    numbers = [(float(a), float(b)) for a, b in zip(NUMBER.findall(got), NUMBER.findall(kept))]
+    return NUMBER.sub("#", got).split() == NUMBER.sub("#", kept).split() and \
+        all(abs(a - b) <= 1e-6 * max(abs(a), abs(b), 1) for a, b in numbers)
+
+
+def main():
+    found = dict(answers())
+    if sys.argv[1:] == ["--fix"]:
+        KEPT.write_text("".join(f"## {name}\n{text}" for name, text in found.items()), encoding="utf-8")
+        return 0
+    parts = re.split(r"^## (.*)\n", KEPT.read_text(encoding="utf-8"), flags=re.M)[1:]
+    kept = dict(zip(parts[::2], parts[1::2]))
+    failed = 0
+    for name in [*kept, *(name for name in found if name not in kept)]:
+        one, two = found.get(name, "").splitlines(), kept.get(name, "").splitlines()
+        wrong = [f"  {b!r}\n  is now {a!r}" for a, b in zip(one, two) if not is_like(a, b)]
+        wrong += [f"  {len(two)} lines, now {len(one)}"] if len(one) != len(two) else []
+        failed += bool(wrong)
+        print(f"{'FAILED' if wrong else 'ok'}: {name}", *wrong[:3], sep="\n")
+    if failed:
+        print("If this is meant: tests/model/kept.py --fix")
+    return failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
