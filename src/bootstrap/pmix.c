@@ -251,9 +251,8 @@ static int read_nodes(void)
         pmix.node = node_of_rank(pmix.self.rank, 0);
         if (pmix.node != UINT32_MAX)
             return 0;
-    } else {
-        free(list);
     }
+    free(list);
     free(pmix.nodes);
     pmix.nodes = NULL;
     pmix.num_nodes = 0;

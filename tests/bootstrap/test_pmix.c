@@ -598,6 +598,8 @@ static void answer(unsigned int i, pmix_status_t status, bool with_value)
     pmix_value_t *value = with_value ? bytes_of(job.asked[i].rank) : NULL;
 
     job.asked[i].done(status, value, job.asked[i].tag);
+    free(value ? value->data.bo.bytes : NULL);
+    free(value);
 }
 
 Test(pmix, answers_of_the_launcher_are_the_results)
@@ -656,6 +658,7 @@ Test(pmix, records_of_a_node_come_together)
     for (uint32_t rank = 5; rank < 8; rank++)
         cr_assert_eq(look_up(rank, 1000), 0, "%u", rank);
     cr_assert_eq(job.num_asked, 2, "no further question");
+    ut_job_pack_free(&pack);
 }
 
 Test(pmix, node_without_its_records_is_asked_for_each)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A plain runner that replaces Criterion's: Criterion maps memory at addresses that ThreadSanitizer
- * reserves. Runs each test in a forked process, one after the other. Supports --filter SUITE/TEST
+ * reserves, and takes lost memory for a warning. Runs each test in a forked process, one after the other. Supports --filter SUITE/TEST
  * (a glob) and ignores other options. Its definitions override libcriterion's with the same names.
  */
 #include <criterion/criterion.h>
@@ -18,6 +18,9 @@ extern struct criterion_test *__start_cr_tst[], *__stop_cr_tst[];
 /* from TestSuite(), which a program may not use */
 extern struct criterion_suite *__start_cr_sts[] __attribute__((weak));
 extern struct criterion_suite *__stop_cr_sts[] __attribute__((weak));
+
+/* of AddressSanitizer: says what was lost */
+extern int __lsan_do_recoverable_leak_check(void) __attribute__((weak));
 
 void criterion_internal_test_setup(void)
 {
@@ -89,7 +92,9 @@ static bool passes(const struct criterion_test *test)
         if (suite && suite->fini)
             suite->fini();
         fflush(NULL);
-        _exit(EXIT_SUCCESS);
+        _exit(__lsan_do_recoverable_leak_check && __lsan_do_recoverable_leak_check()
+                  ? EXIT_FAILURE
+                  : EXIT_SUCCESS);
     }
     return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
 }
