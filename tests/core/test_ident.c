@@ -196,3 +196,29 @@ Test(ident, vbg_id_has_the_vendors_layout)
     cr_assert_eq(memcmp(&v, &w, sizeof(v) - 1), 0); /* the last byte is padding */
     cr_assert_not(ut_vbg_id_unpack(UTOFU_VBG_ID_NULL, &w));
 }
+
+/* A line of cells of 12 nodes, then a plane, then a cuboid: the smallest of these. */
+Test(ident, shapes_are_as_flat_as_possible)
+{
+    static const struct {
+        uint32_t nodes, x, y, z;
+    } table[] = {{0, 256, 256, 256},
+                 {1, 1, 1, 1},
+                 {12, 1, 1, 1},
+                 {13, 2, 1, 1},
+                 {256 * 12, 256, 1, 1},
+                 {256 * 12 + 1, 256, 2, 1},
+                 {512 * 12, 256, 2, 1},
+                 {512 * 12 + 1, 256, 3, 1},
+                 {65536 * 12, 256, 256, 1},
+                 {65536 * 12 + 1, 256, 256, 256}};
+
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        struct ut_shape s = ut_shape_for(table[i].nodes);
+        cr_assert(s.x == table[i].x && s.y == table[i].y && s.z == table[i].z, "%u: %u %u %u",
+                  table[i].nodes, s.x, s.y, s.z);
+        struct ut_coords last;
+        if (table[i].nodes)
+            cr_assert(ut_coords_of_node(&s, table[i].nodes - 1, &last));
+    }
+}
