@@ -139,9 +139,21 @@ def relay(started=False):
             thread.content += bytes([recordings.STARTED]) + thread.define_vcq((rank, 0, 0)) \
                 + struct.pack("<Q", 12000 + 7000 * i + 1000 * rank)
             thread.records += 1
+    job.threads[5].region("relay")
     for _ in range(2):
         job.threads[5].mrq((5, 0, 0), "RMT_PUT", (4, 0, 0))
+    job.threads[5].region("relay", False)
     job.threads[2].seen(0, 9000).put((2, 1, 0), (1, 1, 0), 8, job.flag("TCQ_NOTICE")).tcq((2, 1, 0))
+    return job
+
+
+def back_and_forth():
+    """A put and a get between the same ranks, one after the other: parts of the critical path."""
+    job = recordings.Job(2, HEADER)
+    t = job.threads[0].put((0, 0, 0), (1, 0, 0), 30000, job.flag("LOCAL_MRQ_NOTICE"))
+    t.mrq((0, 0, 0), "LCL_PUT", (1, 0, 0))
+    t.comm(GET, (0, 0, 0), (1, 0, 0), 20000, job.flag("LOCAL_MRQ_NOTICE")).mrq((0, 0, 0), "LCL_GET", (1, 0, 0))
+    t.comm(ARMW, (0, 0, 0), (1, 0, 0), 8, job.flag("LOCAL_MRQ_NOTICE")).mrq((0, 0, 0), "LCL_ARMW", (1, 0, 0))
     return job
 
 
@@ -302,6 +314,7 @@ def questions(folder):
         job = relay(started).write(folder, "relay")
         yield f"relay, started: {started}", job, []
         yield f"relay, started: {started}, compared", job, ["--compare"]
+    yield "put, get and ARMW", back_and_forth().write(folder, "back"), []
     for late in (0, 2500):
         job = timed(late).write(folder, "timed")
         yield f"timed, {late} ns late", job, ["--compare"]

@@ -44,7 +44,7 @@ struct posted {
 };
 
 static struct posted posted[SLOTS];
-static unsigned int num_posted, num_reported;
+static unsigned int num_posted, num_reported, num_overtaken;
 
 static struct ut_vcq vcq;
 static struct prov *wrapped;
@@ -102,6 +102,7 @@ static void check_turn(unsigned int n, bool notifies)
             cr_assert(before->notified, "notice of %u before that of %u", n, i);
         if (notifies && in.suspends && before->kind == SH_WRITE)
             cr_assert(before->all_issued, "connections rest: notice of %u before write %u", n, i);
+        num_overtaken += notifies && before->kind == SH_WRITE && !before->all_issued;
     }
 }
 
@@ -635,6 +636,7 @@ static void check_random(const char *seed, unsigned int level, bool rests, bool 
         cr_assert_eq(posted[i].status, PROV_OK);
     cr_assert(times_met(ORDER) > 20 && times_met(PIECES) > 20, "%s", dump);
     cr_assert_eq(times_met(LATE) > 20, level >= 2, "%s", dump);
+    cr_assert_eq(num_overtaken > 0, !rests, "notices overtake writes where they may");
     cr_assert_eq(wrapped->ops->ep_poll(ep), 0, "nothing is left");
 }
 
@@ -861,6 +863,38 @@ Test(wrap, failed_put_with_a_message_ends_the_connection)
     fail_notice(true);
 }
 
+/* A put fails before its message is posted: the message is not issued, and the connection ends,
+ * since the peer would count it. */
+Test(wrap, message_of_a_failed_put_ends_the_connection)
+{
+    open_all("5", 1);
+    post_op((struct posted){.kind = SH_READ, .length = 8});
+    post_op(one_line);
+    for (int i = 0; i < 5 && (!posted[0].all_issued || !posted[1].all_issued); i++) {
+        pass_delays();
+        poll_ep();
+    }
+    posted[1].fails = true;
+    complete(1, PROV_RMT_ACCESS);
+    poll_ep();
+    cr_assert_eq(num_reported, 0, "the read is not complete");
+    cr_assert(post_op((struct posted){.kind = SH_SEND, .own = true, .fails = true}) >= 0);
+    unsigned int calls = in.calls;
+    for (int i = 0; i < 5; i++) {
+        pass_delays();
+        poll_ep();
+    }
+    cr_assert_eq(in.calls, calls);
+    cr_assert_eq(num_reported, 0);
+    in.completes = true;
+    closes = CLOSES_AT_DOWN;
+    for (int i = 0; i < 5; i++) {
+        pass_delays();
+        poll_ep();
+    }
+    cr_assert_str_eq(heard, "d0 d2 d5 x3 ");
+}
+
 /* The inner connection ends while operations wait: none is issued any more. */
 Test(wrap, nothing_is_issued_when_the_connection_is_down)
 {
@@ -1027,6 +1061,13 @@ Test(wrap, owner_is_woken_when_something_is_due)
     wrapped->ops->progress(wrapped);
     cr_assert(!is_readable(wrapped->ops->fd(wrapped)), "nothing waits");
     cr_assert_eq(wrapped->ops->progress(wrapped), -1);
+    in.attr.callbacks->up(in.ctx, "z", 1);
+    wrapped->ops->ep_arm(ep, PROV_ARM_ALL);
+    cr_assert(is_readable(wrapped->ops->fd(wrapped)), "one thing is enough");
+    poll_ep();
+    wrapped->ops->ep_disarm(ep);
+    poll_ep();
+    wrapped->ops->progress(wrapped);
     post_until_held(one_line);
     cr_assert(is_readable(wrapped->ops->fd(wrapped)), "the thread is woken");
     woken = 0;
@@ -1068,6 +1109,9 @@ Test(wrap, armed_endpoint_has_events_that_are_due)
     woken = 0;
     wrapped->ops->progress(wrapped);
     cr_assert_eq(woken, 1, "so the sleeper is woken");
+    cr_assert(!wrapped->ops->ep_arm(ep, PROV_ARM_ALL), "which knows now");
+    in.attr.callbacks->notify(in.ctx, 3);
+    cr_assert_eq(poll_ep(), 1);
     wrapped->ops->ep_disarm(ep);
     poll_ep();
     woken = 0;
