@@ -81,7 +81,7 @@ static int handle_write(struct fp_conn *conn, const struct fp_xfer *m, size_t si
 {
     size_t n = size - sizeof(*m);
 
-    if (m->offset != conn->written || n > m->length - m->offset ||
+    if (m->offset != conn->written || m->offset > m->length || n > m->length - m->offset ||
         (n == 0 && m->offset < m->length)) {
         fp_conn_break(conn, "a piece of a write was lost");
         return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A fake fabric of libfabric: the libFuzzer target puts messages into the receives of an endpoint,
- * and ends posted operations. One thread.
+ * and ends posted operations. Tests also look at what was sent. One thread.
  */
 #ifndef FAKE_FABRIC_H
 #define FAKE_FABRIC_H
@@ -10,16 +10,37 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "../../provider/ofi/types.h"
 
-enum { FAKE_EPS = 4, FAKE_DEPTH = 256, FAKE_BUFFER = 2048 /* bytes of a message */ };
+#ifndef FAKE_ENDPOINTS
+#    define FAKE_ENDPOINTS 4
+#endif
+
+enum {
+    FAKE_EPS = FAKE_ENDPOINTS,
+    FAKE_DEPTH = 256,
+    FAKE_BUFFER = 2048, /* bytes of a message */
+    FAKE_LOG = 64,      /* messages that an endpoint keeps */
+    FAKE_KEPT = 512     /* bytes of each that it keeps */
+};
 
 /* A posted operation, in order. */
 struct fake_posted {
     void *context, *bytes;
     size_t size;
     bool is_receive;
+};
+
+/* A message that was sent or injected, or a read or write of the fabric (is_rma). */
+struct fake_sent {
+    uint8_t bytes[FAKE_KEPT];
+    size_t size;
+    uint64_t addr, key, flags; /* of a read or write */
+    fi_addr_t to;
+    bool is_rma, is_injected;
 };
 
 /* An endpoint, with its queue and address vector. */
@@ -32,13 +53,19 @@ struct fake_ep {
     struct fi_cq_msg_entry done[FAKE_DEPTH];
     unsigned int num_done;
     void *failed;
-    unsigned int num_sent;     /* messages */
-    uint8_t sent[FAKE_BUFFER]; /* the last one */
+    int fd; /* of the queue, with fake_has_fds */
+    struct fake_sent log[FAKE_LOG]; /* the last ones, in a ring */
+    unsigned int num_sent;
 };
 
 static struct fake_ep fake_eps[FAKE_EPS];
 static unsigned int fake_num_eps;
 static int fake_busy;      /* the next operation is refused */
+static ssize_t fake_error; /* not 0: the error of the next operation */
+static bool fake_has_fds;  /* queues have descriptors to sleep on */
+static unsigned int fake_names, fake_names_removed;
+static int fake_refused_names;                /* the next name is refused */
+static void (*fake_change)(struct fi_info *); /* changes each fi_info; NULL: none */
 static bool fake_reorders; /* the operation that ended last is reported first */
 static struct fid_fabric fake_fabric;
 static struct fid_domain fake_domain;
@@ -47,6 +74,16 @@ static uint64_t fake_last_key;
 static int fake_close(struct fid *fid)
 {
     (void)fid;
+    return 0;
+}
+
+static int fake_cq_close(struct fid *fid)
+{
+    struct fake_ep *fake = fp_container_of(fid, struct fake_ep, cq.fid);
+
+    if (fake->fd > 0)
+        close(fake->fd);
+    fake->fd = 0;
     return 0;
 }
 
@@ -68,6 +105,20 @@ static int fake_control(struct fid *fid, int command, void *arg)
     return command == FI_GETWAIT ? -FI_ENOSYS : 0;
 }
 
+static int fake_cq_control(struct fid *fid, int command, void *arg)
+{
+    const struct fake_ep *fake = fp_container_of(fid, struct fake_ep, cq.fid);
+
+    if (command != FI_GETWAIT || fake->fd <= 0)
+        return fake_control(fid, command, arg);
+    *(int *)arg = fake->fd;
+    return 0;
+}
+
+static struct fi_ops fake_cq_fid_ops = {.size = sizeof(struct fi_ops),
+                                        .close = fake_cq_close,
+                                        .bind = fake_bind,
+                                        .control = fake_cq_control};
 static struct fi_ops fake_fid_ops = {
     .size = sizeof(struct fi_ops), .close = fake_close, .bind = fake_bind, .control = fake_control};
 static struct fi_ops fake_mr_ops = {.size = sizeof(struct fi_ops),
@@ -75,13 +126,36 @@ static struct fi_ops fake_mr_ops = {.size = sizeof(struct fi_ops),
                                     .bind = fake_bind,
                                     .control = fake_control};
 
-static ssize_t post(struct fake_posted *list, unsigned int *num, void *bytes, size_t size,
-                    void *context)
+/* The result of the next operation. */
+static ssize_t fake_take_error(void)
 {
-    if (fake_busy > 0) {
+    ssize_t rc = fake_error;
+
+    fake_error = 0;
+    if (rc == 0 && fake_busy > 0) {
         fake_busy--;
         return -FI_EAGAIN;
     }
+    return rc;
+}
+
+static struct fake_sent *fake_note(struct fake_ep *fake, const void *bytes, size_t size,
+                                   fi_addr_t to)
+{
+    struct fake_sent *s = &fake->log[fake->num_sent++ % FAKE_LOG];
+
+    *s = (struct fake_sent){.size = size, .to = to};
+    memcpy(s->bytes, bytes, size < FAKE_KEPT ? size : FAKE_KEPT);
+    return s;
+}
+
+static ssize_t post(struct fake_posted *list, unsigned int *num, void *bytes, size_t size,
+                    void *context)
+{
+    ssize_t rc = fake_take_error();
+
+    if (rc != 0)
+        return rc;
     if (*num == FAKE_DEPTH)
         return -FI_EAGAIN;
     list[(*num)++] = (struct fake_posted){.context = context, .bytes = bytes, .size = size};
@@ -110,47 +184,54 @@ static uint8_t fake_sum(const void *bytes, size_t size)
     return sum;
 }
 
-static void keep_sent(struct fake_ep *fake, const void *buf, size_t len)
-{
-    fake->num_sent++;
-    memcpy(fake->sent, buf, len < FAKE_BUFFER ? len : FAKE_BUFFER);
-}
-
 static ssize_t fake_send(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t to,
                          void *context)
 {
-    (void)desc, (void)to;
+    (void)desc;
     fake_sum(buf, len);
     ssize_t rc = post(fake_of(ep)->sends, &fake_of(ep)->num_sends, NULL, 0, context);
     if (rc == 0)
-        keep_sent(fake_of(ep), buf, len);
+        fake_note(fake_of(ep), buf, len, to);
     return rc;
 }
 
 static ssize_t fake_inject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t to)
 {
-    (void)to;
     fake_sum(buf, len);
-    if (fake_busy > 0) {
-        fake_busy--;
-        return -FI_EAGAIN;
-    }
-    keep_sent(fake_of(ep), buf, len);
-    return 0;
+    ssize_t rc = fake_take_error();
+    if (rc == 0)
+        fake_note(fake_of(ep), buf, len, to)->is_injected = true;
+    return rc;
 }
 
 static ssize_t fake_read(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t from,
                          uint64_t addr, uint64_t key, void *context)
 {
-    (void)desc, (void)from, (void)addr, (void)key;
-    return post(fake_of(ep)->sends, &fake_of(ep)->num_sends, buf, len, context);
+    (void)desc;
+    ssize_t rc = post(fake_of(ep)->sends, &fake_of(ep)->num_sends, buf, len, context);
+    if (rc == 0) {
+        struct fake_sent *s = fake_note(fake_of(ep), "", 0, from);
+        s->is_rma = true;
+        s->size = len;
+        s->addr = addr;
+        s->key = key;
+    }
+    return rc;
 }
 
 static ssize_t fake_writemsg(struct fid_ep *ep, const struct fi_msg_rma *m, uint64_t flags)
 {
-    (void)flags;
     fake_sum(m->msg_iov->iov_base, m->msg_iov->iov_len);
-    return post(fake_of(ep)->sends, &fake_of(ep)->num_sends, NULL, 0, m->context);
+    ssize_t rc = post(fake_of(ep)->sends, &fake_of(ep)->num_sends, NULL, 0, m->context);
+    if (rc == 0) {
+        struct fake_sent *s =
+            fake_note(fake_of(ep), m->msg_iov->iov_base, m->msg_iov->iov_len, m->addr);
+        s->is_rma = true;
+        s->addr = m->rma_iov->addr;
+        s->key = m->rma_iov->key;
+        s->flags = flags;
+    }
+    return rc;
 }
 
 static int fake_getname(fid_t fid, void *name, size_t *size)
@@ -198,13 +279,18 @@ static int fake_insert(struct fid_av *av, const void *addr, size_t count, fi_add
                        uint64_t flags, void *context)
 {
     (void)av, (void)addr, (void)flags, (void)context;
-    *at = 0;
+    if (fake_refused_names > 0) {
+        fake_refused_names--;
+        return 0;
+    }
+    *at = fake_names++;
     return (int)count;
 }
 
 static int fake_remove(struct fid_av *av, fi_addr_t *at, size_t count, uint64_t flags)
 {
-    (void)av, (void)at, (void)count, (void)flags;
+    (void)av, (void)at, (void)flags;
+    fake_names_removed += (unsigned int)count;
     return 0;
 }
 
@@ -220,9 +306,10 @@ static int fake_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, stru
 
     (void)domain, (void)context;
     memset(fake, 0, sizeof(*fake));
-    if (attr->wait_obj != FI_WAIT_NONE)
+    if (attr->wait_obj != FI_WAIT_NONE && !fake_has_fds)
         return -FI_ENOSYS;
-    fake->cq = (struct fid_cq){.fid.ops = &fake_fid_ops, .ops = &fake_cq_ops};
+    fake->fd = fake_has_fds ? eventfd(0, EFD_CLOEXEC) : 0;
+    fake->cq = (struct fid_cq){.fid.ops = &fake_cq_fid_ops, .ops = &fake_cq_ops};
     *cq = &fake->cq;
     return 0;
 }
@@ -277,9 +364,24 @@ static int fake_domain_open(struct fid_fabric *fabric, struct fi_info *info,
     return 0;
 }
 
+/* -FI_EAGAIN: something has ended, so that nobody may sleep. */
+static int fake_trywait(struct fid_fabric *fabric, struct fid **fids, int count)
+{
+    int rc = 0;
+
+    (void)fabric;
+    for (int i = 0; i < count; i++) {
+        const struct fake_ep *fake = fp_container_of(fids[i], struct fake_ep, cq.fid);
+        if (fake->num_done > 0 || fake->failed)
+            rc = -FI_EAGAIN;
+    }
+    return rc;
+}
+
 static int fake_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context)
 {
-    static struct fi_ops_fabric ops = {.size = sizeof(ops), .domain = fake_domain_open};
+    static struct fi_ops_fabric ops = {
+        .size = sizeof(ops), .domain = fake_domain_open, .trywait = fake_trywait};
 
     (void)attr, (void)context;
     fake_fabric = (struct fid_fabric){.fid.ops = &fake_fid_ops, .ops = &ops};
@@ -316,6 +418,8 @@ static struct fi_info *fake_dupinfo(const struct fi_info *of)
                                .ep_attr = &i->ep,
                                .domain_attr = &i->domain,
                                .fabric_attr = &i->fabric};
+    if (fake_change)
+        fake_change(&i->info);
     return &i->info;
 }
 

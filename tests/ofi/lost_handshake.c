@@ -19,14 +19,19 @@ static void end_sends(void)
         }
 }
 
+static const void *last_sent(int ep)
+{
+    return fake_eps[ep].log[(fake_eps[ep].num_sent - 1) % FAKE_LOG].bytes;
+}
+
 static const struct fp_ctrl_msg *last_ctrl(void)
 {
-    return (const void *)fake_eps[CONTROL].sent;
+    return last_sent(CONTROL);
 }
 
 static const struct fp_head *last_message(void)
 {
-    return (const void *)fake_eps[DATA].sent;
+    return last_sent(DATA);
 }
 
 /* True if such a message is sent after a second. The background thread, which sends pings, does not

@@ -1,0 +1,996 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Connections of the provider ofi: which messages are executed, refused, or break the connection,
+ * what each control message does in each state, when operations may be posted, and what is
+ * acknowledged, repeated and given up, when. Tables; each limit is tried on both sides. The fabric
+ * is fake, and so is the clock: played.h.
+ */
+#include <sys/mman.h>
+
+#include "../../provider/ofi/rma.h"
+#include "../../provider/ofi/send.h"
+#include "played.h"
+
+enum outcome { BROKEN, REFUSED, PART, EXECUTED, IGNORED };
+
+static union {
+    struct fp_head head;
+    struct fp_xfer x;
+    struct fp_offer offer;
+    uint8_t bytes[FAKE_BUFFER];
+} message;
+
+/* What has become of the operation that came last. */
+static enum outcome outcome_of(uint32_t executed, uint32_t written)
+{
+    if (conn->broken)
+        return BROKEN;
+    if (conn->lcl_refusal != PROV_OK)
+        return REFUSED;
+    if (conn->executed != executed)
+        return EXECUTED;
+    return conn->written != written ? PART : IGNORED;
+}
+
+static void expect(const char *what, enum outcome outcome, enum outcome wanted)
+{
+    if (outcome != wanted)
+        printf("%s: outcome %d instead of %d\n", what, (int)outcome, (int)wanted);
+    CHECK(outcome == wanted);
+}
+
+/*
+ * Operations of the peer
+ */
+
+enum key { GOOD, READ_ONLY, BAD, STALE };
+
+static uint32_t stale_key;
+
+static uint32_t key_of(enum key key)
+{
+    return key == GOOD ? mr->rkey : key == READ_ONLY ? mr_readable->rkey : key == BAD ? 5 : stale_key;
+}
+
+/* A write, or the end of one by RMA: `n` bytes for `offset` of `length`, at `at` of the memory. */
+static const struct piece {
+    const char *what;
+    enum fp_kind kind;
+    enum key key;
+    uint32_t at, length, offset, n;
+    uint32_t written; /* before */
+    int seq;          /* more than the number in turn */
+    enum outcome outcome;
+} pieces[] = {
+    {"whole", FP_WRITE, GOOD, 0, 8, 0, 8, 0, 0, EXECUTED},
+    {"empty", FP_WRITE, GOOD, 0, 0, 0, 0, 0, 0, EXECUTED},
+    {"empty, of a bad region", FP_WRITE, BAD, 0, 0, 0, 0, 0, 0, EXECUTED},
+    {"nothing of some", FP_WRITE, GOOD, 0, 8, 0, 0, 0, 0, BROKEN},
+    {"a byte too many", FP_WRITE, GOOD, 0, 8, 0, 9, 0, 0, BROKEN},
+    {"first part", FP_WRITE, GOOD, 0, 16, 0, 8, 0, 0, PART},
+    {"last part", FP_WRITE, GOOD, 0, 16, 8, 8, 8, 0, EXECUTED},
+    {"a byte too many at the end", FP_WRITE, GOOD, 0, 16, 8, 9, 8, 0, BROKEN},
+    {"a gap", FP_WRITE, GOOD, 0, 16, 9, 7, 8, 0, BROKEN},
+    {"twice", FP_WRITE, GOOD, 0, 16, 7, 9, 8, 0, BROKEN},
+    {"offset behind the end", FP_WRITE, GOOD, 0, 8, 16, 8, 16, 0, BROKEN},
+    {"up to the end", FP_WRITE, GOOD, MEMORY - 8, 8, 0, 8, 0, 0, EXECUTED},
+    {"beyond the end", FP_WRITE, GOOD, MEMORY - 8, 9, 0, 9, 0, 0, REFUSED},
+    {"all of it", FP_WRITE, GOOD, 0, MEMORY, 0, 8, 0, 0, PART},
+    {"more than all", FP_WRITE, GOOD, 0, MEMORY + 1, 0, 8, 0, 0, REFUSED},
+    {"before it", FP_WRITE, GOOD, (uint32_t)-1, 8, 0, 8, 0, 0, REFUSED},
+    {"behind it", FP_WRITE, GOOD, MEMORY, 1, 0, 1, 0, 0, REFUSED},
+    {"read only", FP_WRITE, READ_ONLY, 0, 8, 0, 8, 0, 0, REFUSED},
+    {"no key", FP_WRITE, BAD, 0, 8, 0, 8, 0, 0, REFUSED},
+    {"a former key", FP_WRITE, STALE, 0, 8, 0, 8, 0, 0, REFUSED},
+    {"one later", FP_WRITE, GOOD, 0, 8, 0, 8, 0, 1, BROKEN},
+    {"once more", FP_WRITE, GOOD, 0, 8, 0, 8, 0, -1, BROKEN},
+    {"end of RMA", FP_RMA_WRITE, GOOD, 0, 64, 56, 8, 0, 0, EXECUTED},
+    {"end of RMA, all", FP_RMA_WRITE, GOOD, 0, 8, 0, 8, 0, 0, EXECUTED},
+    {"end of RMA, a line", FP_RMA_WRITE, GOOD, 0, 512, 256, PROV_LINE, 0, 0, EXECUTED},
+    {"end of RMA, more", FP_RMA_WRITE, GOOD, 0, 512, 255, PROV_LINE + 1, 0, 0, BROKEN},
+    {"end of RMA, none", FP_RMA_WRITE, GOOD, 0, 64, 64, 0, 0, 0, BROKEN},
+    {"end of RMA, behind", FP_RMA_WRITE, GOOD, 0, 64, 65, 1, 0, 0, BROKEN},
+    {"end of RMA, not the end", FP_RMA_WRITE, GOOD, 0, 64, 48, 8, 0, 0, BROKEN},
+    {"end of RMA, a byte too many", FP_RMA_WRITE, GOOD, 0, 64, 56, 9, 0, 0, BROKEN},
+    {"end of RMA within a write", FP_RMA_WRITE, GOOD, 0, 64, 56, 8, 8, 0, BROKEN},
+    {"end of RMA, read only", FP_RMA_WRITE, READ_ONLY, 0, 64, 56, 8, 0, 0, REFUSED},
+    {"end of RMA, beyond", FP_RMA_WRITE, GOOD, MEMORY - 63, 64, 56, 8, 0, 0, REFUSED},
+    {"read", FP_READ, GOOD, 0, 8, 0, 0, 0, 0, EXECUTED},
+    {"read, all", FP_READ, GOOD, 0, MEMORY, 0, 0, 0, 0, EXECUTED},
+    {"read, more", FP_READ, GOOD, 0, MEMORY + 1, 0, 0, 0, 0, REFUSED},
+    {"read, read only", FP_READ, READ_ONLY, 0, 8, 0, 0, 0, 0, EXECUTED},
+    {"read, no key", FP_READ, BAD, 0, 8, 0, 0, 0, 0, REFUSED},
+    {"read, nothing", FP_READ, BAD, 0, 0, 0, 0, 0, 0, EXECUTED},
+    {"read, a former key", FP_READ, STALE, 0, 8, 0, 0, 0, 0, REFUSED},
+    {"message", FP_MESSAGE, GOOD, 0, 0, 0, 0, 0, 0, EXECUTED},
+    {"message, one later", FP_MESSAGE, GOOD, 0, 0, 0, 0, 0, 1, BROKEN},
+};
+
+static void send_piece_of(const struct piece *p)
+{
+    memset(&message, 0, sizeof(message));
+    message.x = (struct fp_xfer){.head = make_head(p->kind, 0),
+                                 .rmt = (uintptr_t)(p->key == READ_ONLY ? readable : memory) +
+                                        (uintptr_t)(int32_t)p->at,
+                                 .rkey = key_of(p->key),
+                                 .length = p->length,
+                                 .offset = p->offset,
+                                 .imm = 4711};
+    message.head.seq += (uint32_t)p->seq;
+    message.head.flags = FP_NOTIFY;
+    memset(message.bytes + sizeof(message.x), 0x5a, p->n);
+    conn->written = p->written;
+    arrive(&message, sizeof(message.x) + p->n);
+}
+
+static void operations_of_the_peer(void)
+{
+    for (size_t i = 0; i < sizeof(pieces) / sizeof(pieces[0]); i++) {
+        const struct piece *p = &pieces[i];
+        bool writes = p->kind == FP_WRITE || p->kind == FP_RMA_WRITE;
+        uint32_t executed;
+
+        connect_peer();
+        memset(memory, 1, sizeof(memory));
+        executed = conn->executed;
+        send_piece_of(p);
+        expect(p->what, outcome_of(executed, p->written), p->outcome);
+        CHECK(conn->received == conn->executed || p->outcome == BROKEN);
+        CHECK(seen.notices == (writes && p->outcome == EXECUTED));
+        CHECK(!seen.notices || seen.imm == 4711);
+        CHECK(seen.messages == (p->kind == FP_MESSAGE && p->outcome == EXECUTED));
+        CHECK(!seen.messages || seen.message_size == sizeof(message.x) - sizeof(message.head));
+        if (writes && (p->outcome == EXECUTED || p->outcome == PART))
+            for (uint32_t k = 0; k < p->n + 2 && p->at + p->offset + k < MEMORY; k++)
+                CHECK(memory[p->at + p->offset + k] == (k < p->n ? 0x5a : 1));
+        if (p->outcome == REFUSED) {
+            const struct fp_head *sent = find_sent(DATA, FP_REFUSAL);
+            CHECK(sent && sent->flags == PROV_RMT_ACCESS && sent->seq == conn->received + 1);
+            executed = conn->executed;
+            send_head(FP_MESSAGE, 0); /* nothing later is executed */
+            CHECK(conn->executed == executed && seen.messages == 0 && !conn->broken);
+        } else if (p->outcome == EXECUTED) {
+            const struct fp_head *sent = (const void *)DATA->log[DATA->num_sent - 1].bytes;
+            CHECK(DATA->num_sent > 0 && sent->ack == conn->executed);
+        }
+        disconnect();
+    }
+}
+
+/* A message that is shorter than its header. */
+static void short_messages_break(void)
+{
+    static const struct {
+        enum fp_kind kind;
+        size_t size;
+        bool breaks;
+    } cases[] = {
+        {FP_WRITE, sizeof(struct fp_xfer) - 1, true},
+        {FP_READ, sizeof(struct fp_xfer) - 1, true},
+        {FP_READ, sizeof(struct fp_xfer), false},
+        {FP_MESSAGE, sizeof(struct fp_head), false},
+        {FP_MESSAGE, sizeof(struct fp_head) - 1, false}, /* ignored */
+        {FP_WRITE_OFFER, sizeof(struct fp_offer) - 1, true},
+        {FP_WRITE_OFFER, sizeof(struct fp_offer) + 1, true},
+        {FP_WRITE_OFFER, sizeof(struct fp_offer), false},
+        {FP_READ_OFFER, sizeof(struct fp_offer), true}, /* there is no read */
+        {FP_READ_DATA, sizeof(struct fp_xfer), true},
+        {FP_RKEY_REQUEST, sizeof(struct fp_xfer) - 1, true},
+        {FP_RKEY_REQUEST, sizeof(struct fp_xfer) + 1, true},
+        {FP_RKEY_REQUEST, sizeof(struct fp_xfer), false},
+        {FP_RKEY_REPLY, sizeof(struct fp_rkey_reply) - 1, true},
+        {FP_RKEY_REPLY, sizeof(struct fp_rkey_reply) + 1, true},
+        {FP_RKEY_REPLY, sizeof(struct fp_rkey_reply), false},
+        {FP_REFUSAL, sizeof(struct fp_head), true}, /* of no operation */
+        {FP_ACK, sizeof(struct fp_head), false},
+        {FP_START, sizeof(struct fp_head), false},
+        {FP_ACK_REQUEST, sizeof(struct fp_head), true}, /* of more than came */
+        {(enum fp_kind)(FP_RKEY_REPLY + 1), sizeof(struct fp_head), true},
+        {(enum fp_kind)0, sizeof(struct fp_head), true},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        connect_peer();
+        memset(&message, 0, sizeof(message));
+        message.head = make_head(cases[i].kind, 0);
+        arrive(&message, cases[i].size);
+        if (conn->broken != cases[i].breaks)
+            printf("kind %d of %zu bytes\n", (int)cases[i].kind, cases[i].size);
+        CHECK(conn->broken == cases[i].breaks && DATA->num_receives == FP_RECEIVES);
+        disconnect();
+    }
+}
+
+/* Messages with another secret, or for another connection, are not this connection's. */
+static void messages_of_others_are_dropped(void)
+{
+    connect_peer();
+    for (int how = 0; how < 4; how++) {
+        struct fp_head head = make_head(FP_MESSAGE, 0);
+
+        if (how == 0)
+            head.secret++;
+        else if (how == 1)
+            head.to ^= 1u << 20; /* another generation */
+        else if (how == 2)
+            head.to++;
+        else
+            head.to |= 0xfffff; /* behind the table */
+        arrive(&head, sizeof(head));
+        CHECK(seen.messages == 0 && !conn->broken && DATA->num_receives == FP_RECEIVES);
+    }
+    send_head(FP_MESSAGE, 0);
+    CHECK(seen.messages == 1);
+    disconnect();
+    send_ctrl(FP_CONN_REQUEST); /* accepted, but not begun */
+    send_head(FP_MESSAGE, 0);
+    CHECK(conn->state == FP_ACCEPTED && seen.messages == 1 && !conn->broken);
+    disconnect();
+}
+
+/* Early messages wait for those before them; too early ones, and duplicates, break. */
+static void early_messages_wait(void)
+{
+    static const uint16_t aheads[] = {2, 1, 5, 3};
+
+    connect_peer();
+    for (size_t i = 0; i < sizeof(aheads) / sizeof(aheads[0]); i++)
+        send_head(FP_MESSAGE, aheads[i]);
+    CHECK(seen.messages == 0 && DATA->num_receives == FP_RECEIVES - 4);
+    send_head(FP_MESSAGE, 0);
+    CHECK(seen.messages == 4 && DATA->num_receives == FP_RECEIVES - 1);
+    send_head(FP_MESSAGE, 0);
+    CHECK(seen.messages == 6 && DATA->num_receives == FP_RECEIVES && !conn->early_msgs);
+    disconnect();
+    for (uint16_t ahead = FP_RECEIVES - 1; ahead <= FP_RECEIVES; ahead++) {
+        connect_peer();
+        send_head(FP_MESSAGE, ahead);
+        CHECK(conn->broken == (ahead == FP_RECEIVES));
+        disconnect();
+    }
+    connect_peer();
+    conn->next_in = 5;
+    send_head(FP_MESSAGE, (uint16_t)-1); /* a former one */
+    CHECK(conn->broken);
+    disconnect();
+    connect_peer();
+    conn->next_in = conn->seen_in = UINT16_MAX; /* the numbers wrap */
+    send_head(FP_MESSAGE, 1);
+    send_head(FP_MESSAGE, 0);
+    CHECK(seen.messages == 2 && conn->next_in == 1);
+    disconnect();
+}
+
+/* Up to FP_READS reads are served at a time, in order. */
+static void reads_are_served(void)
+{
+    static const struct piece read = {"", FP_READ, GOOD, 0, 100, 0, 0, 0, 0, EXECUTED};
+    uint32_t piece;
+
+    connect_peer();
+    conn->num_queued = FP_QUEUED; /* no room for answers */
+    for (unsigned int i = 0; i <= FP_READS; i++) {
+        CHECK(!conn->broken && conn->last_served - conn->first_served == i);
+        send_piece_of(&read);
+    }
+    CHECK(conn->broken);
+    conn->num_queued = 0;
+    disconnect();
+    prov->rma_min = 0; /* long reads in pieces */
+    piece = prov->piece;
+    for (uint32_t length = piece - 1; length <= 2 * piece + 1; length += piece / 2) {
+        struct piece p = read;
+
+        connect_peer();
+        for (uint32_t i = 0; i < MEMORY; i++)
+            memory[i] = (uint8_t)(i * 7);
+        p.length = length;
+        send_piece_of(&p);
+        end_sends(DATA);
+        CHECK(count_sent(DATA, FP_READ_DATA) == (length + piece - 1) / piece);
+        CHECK(conn->first_served == conn->last_served);
+        uint32_t offset = 0;
+        for (unsigned int i = 0; i < DATA->num_sent; i++) {
+            const struct fp_xfer *x = (const void *)DATA->log[i].bytes;
+            if (x->head.kind != FP_READ_DATA)
+                continue;
+            size_t n = DATA->log[i].size - sizeof(*x);
+            CHECK(x->offset == offset && x->head.seq == 1);
+            CHECK(memcmp(x + 1, memory + offset, n < 400 ? n : 400) == 0);
+            offset += (uint32_t)n;
+        }
+        CHECK(offset == length);
+        disconnect();
+    }
+    prov->rma_min = 2048;
+    for (uint32_t length = 2047; length <= 2048; length++) { /* or offered */
+        struct piece p = read;
+
+        connect_peer();
+        p.length = length;
+        send_piece_of(&p);
+        const struct fp_offer *offer = find_sent(DATA, FP_READ_OFFER);
+        CHECK((offer != NULL) == (length == 2048) && !offer == !!find_sent(DATA, FP_READ_DATA));
+        CHECK(!offer || (offer->x.length == length && offer->x.head.seq == 1 && offer->at == 0 &&
+                         offer->key == fake_last_key));
+        disconnect();
+    }
+    prov->rma_min = 16384;
+}
+
+/* Memory that was unmapped is a fault. */
+static void unmapped_memory_is_a_fault(void)
+{
+    uint8_t *at = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct prov_mr *gone;
+
+    CHECK(ofi_provider.reg(&prov->base, 0, at, 8192, PROV_ACCESS_READ | PROV_ACCESS_WRITE, &gone) ==
+          0);
+    munmap(at + 4096, 4096);
+    for (uint32_t inside = 0; inside < 2; inside++) {
+        connect_peer();
+        memset(&message, 0, sizeof(message));
+        message.x = (struct fp_xfer){.head = make_head(FP_WRITE, 0),
+                                     .rmt = (uintptr_t)at + 4088 + 8 * inside,
+                                     .rkey = gone->rkey,
+                                     .length = 8};
+        arrive(&message, sizeof(message.x) + 8);
+        CHECK(conn->lcl_refusal == (inside ? PROV_RMT_FAULT : PROV_OK));
+        const struct fp_head *sent = find_sent(DATA, FP_REFUSAL);
+        CHECK((sent != NULL) == inside && (!sent || sent->flags == PROV_RMT_FAULT));
+        disconnect();
+    }
+    CHECK(ofi_provider.reg(&prov->base, 0, at, 8192, PROV_ACCESS_READ, &gone) == -EFAULT);
+    munmap(at, 4096);
+}
+
+/*
+ * Writes that this end fetches
+ */
+
+static void send_offer(uint32_t length, enum key key, uint16_t ahead)
+{
+    memset(&message, 0, sizeof(message));
+    message.offer = (struct fp_offer){
+        .x = {.head = make_head(FP_WRITE_OFFER, ahead),
+              .rmt = (uintptr_t)(key == READ_ONLY ? readable : memory),
+              .rkey = key_of(key),
+              .length = length,
+              .imm = 12},
+        .key = 99,
+        .at = 1000};
+    message.head.flags = FP_NOTIFY;
+    arrive(&message, sizeof(message.offer));
+}
+
+static void offers_are_fetched(void)
+{
+    uint32_t chunk = prov->chunk;
+
+    connect_peer();
+    send_offer(3 * chunk + 1, GOOD, 0);
+    CHECK(conn->received == 1 && conn->executed == 0 && DATA->num_sends == 4);
+    for (unsigned int i = 0; i < 4; i++)
+        CHECK(DATA->log[i].is_rma && DATA->log[i].key == 99 && DATA->log[i].addr == 1000 + i * chunk &&
+              DATA->log[i].size == (i < 3 ? chunk : 1));
+    send_head(FP_MESSAGE, 0); /* must not overtake */
+    CHECK(conn->broken && seen.messages == 0);
+    disconnect();
+    connect_peer();
+    memset(memory, 1, sizeof(memory));
+    send_offer(4 * chunk, GOOD, 0);
+    send_offer(8, GOOD, 0);
+    CHECK(DATA->num_sends == FP_CHUNKS && conn->num_rma_reads == 2);
+    end_sends(DATA);
+    CHECK(conn->executed == 2 && seen.notices == 2 && seen.imm == 12 && conn->num_rma_reads == 0);
+    CHECK(memory[0] == 3 && memory[MEMORY - 1] == (4 * chunk == MEMORY ? 3 : 1));
+    CHECK(memory[4 * chunk - 1] == 3 && conn->num_sending == 0 && !conn->posting);
+    disconnect();
+    connect_peer();
+    for (unsigned int i = 0; i <= FP_RMA_READS; i++) {
+        CHECK(!conn->broken && conn->num_rma_reads == i);
+        send_offer(8, GOOD, 0);
+    }
+    CHECK(conn->broken);
+    disconnect();
+    connect_peer();
+    conn->written = 1; /* within a write */
+    send_offer(8, GOOD, 0);
+    CHECK(conn->broken);
+    disconnect();
+}
+
+static void bad_offers_are_refused(void)
+{
+    connect_peer();
+    send_offer(8, READ_ONLY, 0);
+    CHECK(conn->lcl_refusal == PROV_RMT_ACCESS && DATA->num_sends <= 1 && !conn->broken);
+    disconnect();
+    /* the region goes while it is fetched */
+    struct prov_mr *other;
+    CHECK(ofi_provider.reg(&prov->base, 0, memory, 64, PROV_ACCESS_WRITE, &other) == 0);
+    connect_peer();
+    memset(&message, 0, sizeof(message));
+    message.offer = (struct fp_offer){.x = {.head = make_head(FP_WRITE_OFFER, 0),
+                                            .rmt = (uintptr_t)memory,
+                                            .rkey = other->rkey,
+                                            .length = 64}};
+    arrive(&message, sizeof(message.offer));
+    ofi_provider.dereg(&prov->base, other);
+    end_sends(DATA);
+    CHECK(conn->lcl_refusal == PROV_RMT_ACCESS && conn->executed == 0 && find_sent(DATA, FP_REFUSAL));
+    disconnect();
+    /* the fabric fails */
+    connect_peer();
+    send_offer(8, GOOD, 0);
+    fake_end(DATA, false);
+    poll_all();
+    CHECK(conn->broken && conn->num_sending == 0 && conn->executed == 0);
+    disconnect();
+    connect_peer();
+    fake_error = -FI_EIO;
+    send_offer(8, GOOD, 0);
+    CHECK(conn->broken);
+    disconnect();
+    connect_peer();
+    fake_busy = 1; /* no room: later */
+    send_offer(8, GOOD, 0);
+    CHECK(!conn->broken && DATA->num_sends == 1);
+    disconnect();
+}
+
+/*
+ * Operations of this end
+ */
+
+static struct prov_xfer make_xfer(uint32_t length, unsigned int flags)
+{
+    return (struct prov_xfer){.lcl = memory,
+                              .rmt = 0x10000,
+                              .length = length,
+                              .lkey = mr->lkey,
+                              .rkey = 77,
+                              .imm = 5,
+                              .flags = flags,
+                              .cookie = 42};
+}
+
+static int post_write(uint32_t length, unsigned int flags)
+{
+    struct prov_xfer x = make_xfer(length, flags);
+
+    return ofi_provider.write((struct prov_conn *)conn, &x);
+}
+
+static int post_read(uint32_t length, unsigned int flags)
+{
+    struct prov_xfer x = make_xfer(length, flags);
+
+    return ofi_provider.read((struct prov_conn *)conn, &x);
+}
+
+static int post_message(size_t size)
+{
+    return ofi_provider.send((struct prov_conn *)conn, memory, size, PROV_SIGNAL, 42);
+}
+
+/* The peer has executed `n` of this end's operations. */
+static void acknowledge(uint32_t n)
+{
+    struct fp_head head = make_head(FP_ACK, 0);
+
+    head.ack = n;
+    arrive(&head, sizeof(head));
+}
+
+static void posts_are_refused(void)
+{
+    static const struct {
+        const char *what;
+        int rc;
+    } cases[] = {{"up", 0},
+                 {"accepted", -EAGAIN},
+                 {"closing", -ENOTCONN},
+                 {"broken", -ENOTCONN},
+                 {"peer closed", -ENOTCONN},
+                 {"refused", -ENOTCONN},
+                 {"an operation is not sent", -EAGAIN},
+                 {"as many as possible", -EAGAIN},
+                 {"one less", 0},
+                 {"no room in the queue", -EAGAIN},
+                 {"reads before a fence", -EAGAIN},
+                 {"reads without a fence", 0}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        connect_peer();
+        enum fp_state before = conn->state;
+        uint32_t posted = conn->posted;
+        unsigned int flags = i == 10 ? PROV_FENCE : 0;
+        conn->state = i == 1 ? FP_ACCEPTED : i == 2 ? FP_CLOSING : before;
+        conn->broken = i == 3;
+        conn->peer_closed = i == 4;
+        conn->rmt_refused = i == 5;
+        if (i == 6)
+            conn->posted++;
+        else if (i == 7 || i == 8)
+            conn->posted = conn->sent = conn->reported + FP_OPS - (i == 8);
+        conn->num_queued = i == 9 ? FP_QUEUED : 0;
+        conn->reads_in_flight = i >= 10;
+        int rc = post_write(8, flags);
+        if ((rc < 0 ? rc : 0) != cases[i].rc)
+            printf("%s: %d\n", cases[i].what, rc);
+        CHECK((rc < 0 ? rc : 0) == cases[i].rc);
+        rc = post_read(8, flags);
+        CHECK((rc < 0 ? rc : 0) == (i == 8 ? -EAGAIN : cases[i].rc)); /* one was posted */
+        conn->state = before;
+        conn->broken = conn->peer_closed = conn->rmt_refused = false;
+        conn->num_queued = 0;
+        conn->reported = conn->sent = conn->posted = posted;
+        disconnect();
+    }
+}
+
+/* Which operations have to be acknowledged at once. */
+static void acknowledgements_are_asked_for(void)
+{
+    uint32_t piece = prov->piece;
+    const struct {
+        uint32_t length, outstanding;
+        unsigned int flags;
+        bool signal;
+    } cases[] = {{8, 0, 0, false},
+                 {8, 0, PROV_SIGNAL, true},
+                 {8, 0, PROV_SIGNAL_SRC, false},
+                 {piece, 0, PROV_SIGNAL_SRC, false},
+                 {piece + 1, 0, PROV_SIGNAL_SRC, true},
+                 {piece + 1, 0, 0, false},
+                 {8, FP_OPS / 2 - 2, 0, false},
+                 {8, FP_OPS / 2 - 1, 0, true}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        connect_peer();
+        conn->posted = conn->sent = conn->reported + cases[i].outstanding;
+        int rc = post_write(cases[i].length, cases[i].flags | PROV_NOTIFY);
+        CHECK(rc == (cases[i].length <= piece ? PROV_SRC_FREE : 0));
+        const struct fp_xfer *x = find_sent(DATA, FP_WRITE);
+        CHECK(x && x->head.flags == (FP_NOTIFY | (cases[i].signal ? FP_SIGNAL : 0)));
+        CHECK(x->imm == 5 && x->rkey == 77 && x->length == cases[i].length);
+        conn->reported = conn->posted = conn->sent;
+        disconnect();
+    }
+}
+
+static void sources_of_writes_are_checked(void)
+{
+    struct prov_xfer x;
+
+    connect_peer();
+    for (uint32_t length = FP_INLINE; length <= FP_INLINE + 1; length++) {
+        x = make_xfer(length, 0);
+        x.lkey = 5;
+        CHECK(ofi_provider.write((struct prov_conn *)conn, &x) ==
+              (length == FP_INLINE ? PROV_SRC_FREE : -EPERM));
+        x.flags = PROV_COPY;
+        CHECK(ofi_provider.write((struct prov_conn *)conn, &x) == PROV_SRC_FREE);
+    }
+    uint32_t posted = conn->posted;
+    x = make_xfer(8, 0);
+    x.lkey = mr_readable->lkey;
+    x.lcl = readable;
+    CHECK(ofi_provider.read((struct prov_conn *)conn, &x) == -EPERM); /* may not be written */
+    CHECK(conn->posted == posted && conn->reads_in_flight == 0);
+    for (unsigned int i = 0; i <= FP_READS; i++)
+        CHECK(post_read(8, 0) == (i < FP_READS ? 0 : -EAGAIN));
+    CHECK(conn->reads_in_flight == FP_READS && conn->posted == posted + FP_READS);
+    disconnect();
+}
+
+/* A long write goes in pieces, when there is room for them. */
+static void long_writes_go_in_pieces(void)
+{
+    uint32_t piece = prov->piece, sent = 0;
+
+    connect_peer();
+    for (uint32_t i = 0; i < MEMORY; i++)
+        memory[i] = (uint8_t)(i * 3);
+    CHECK(post_write(4 * piece + 10, PROV_SIGNAL) == 0);
+    end_sends(DATA);
+    CHECK(count_sent(DATA, FP_WRITE) == 5 && conn->sent == conn->posted);
+    for (unsigned int i = 0; i < DATA->num_sent; i++) {
+        const struct fp_xfer *x = (const void *)DATA->log[i].bytes;
+        size_t n = DATA->log[i].size - sizeof(*x);
+        CHECK(x->offset == sent && n == (i < 4 ? piece : 10) && x->head.seq == 1);
+        CHECK(x->head.number == i && memcmp(x + 1, memory + sent, n < 400 ? n : 400) == 0);
+        sent += (uint32_t)n;
+    }
+    CHECK(seen.dones == 0);
+    acknowledge(1);
+    CHECK(seen.dones == 1 && seen.cookie == 42 && seen.status == PROV_OK);
+    disconnect();
+}
+
+static void acknowledgements_are_counted(void)
+{
+    connect_peer();
+    for (int i = 0; i < 4; i++)
+        CHECK(post_message(8) == PROV_SRC_FREE);
+    acknowledge(2);
+    CHECK(seen.dones == 2 && conn->acked == 2);
+    acknowledge(1); /* an old one */
+    CHECK(seen.dones == 2 && conn->acked == 2);
+    acknowledge(5); /* of operations that were not sent */
+    CHECK(seen.dones == 2 && conn->acked == 2);
+    acknowledge(4);
+    CHECK(seen.dones == 4 && conn->acked == 4);
+    disconnect();
+}
+
+static void send_read_data(uint32_t seq, uint32_t offset, uint32_t n)
+{
+    memset(&message, 0, sizeof(message));
+    message.x = (struct fp_xfer){.head = make_head(FP_READ_DATA, 0), .offset = offset};
+    message.head.seq = seq;
+    message.head.ack = conn->sent;
+    memset(message.bytes + sizeof(message.x), 9, n);
+    arrive(&message, sizeof(message.x) + n);
+}
+
+static void answers_to_reads(void)
+{
+    static const struct {
+        const char *what;
+        uint32_t length, seq, first, offset, n;
+        bool breaks, ends;
+    } cases[] = {{"whole", 16, 1, 0, 0, 16, false, true},
+                 {"first part", 16, 1, 0, 0, 8, false, false},
+                 {"second part", 16, 1, 8, 8, 8, false, true},
+                 {"second part, too long", 16, 1, 8, 8, 9, true, false},
+                 {"a gap", 16, 1, 8, 9, 7, true, false},
+                 {"twice", 16, 1, 8, 0, 8, true, false},
+                 {"too long", 16, 1, 0, 0, 17, true, false},
+                 {"nothing", 16, 1, 0, 0, 0, true, false},
+                 {"nothing, as asked", 0, 1, 0, 0, 0, false, true},
+                 {"of a later read", 16, 3, 0, 0, 16, true, false},
+                 {"of an earlier read", 16, 0, 0, 0, 16, true, false},
+                 {"of a write", 16, 2, 0, 0, 8, true, false}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        connect_peer();
+        memset(memory, 1, sizeof(memory));
+        CHECK(post_read(cases[i].length, 0) == 0 && post_write(16, 0) >= 0);
+        if (cases[i].first)
+            send_read_data(1, 0, cases[i].first);
+        CHECK(!conn->broken && seen.dones == 0);
+        send_read_data(cases[i].seq, cases[i].offset, cases[i].n);
+        if (conn->broken != cases[i].breaks)
+            printf("%s\n", cases[i].what);
+        CHECK(conn->broken == cases[i].breaks && (seen.dones == 2) == cases[i].ends);
+        CHECK(conn->reads_in_flight == !cases[i].ends);
+        if (cases[i].ends)
+            for (uint32_t k = 0; k < 20; k++)
+                CHECK(memory[k] == (k < cases[i].length ? 9 : 1));
+        disconnect();
+    }
+    /* the memory was deregistered meanwhile */
+    struct prov_mr *other;
+    CHECK(ofi_provider.reg(&prov->base, 0, memory, 64, PROV_ACCESS_WRITE, &other) == 0);
+    connect_peer();
+    struct prov_xfer x = make_xfer(64, 0);
+    x.lkey = other->lkey;
+    CHECK(ofi_provider.read((struct prov_conn *)conn, &x) == 0);
+    ofi_provider.dereg(&prov->base, other);
+    send_read_data(1, 0, 8);
+    CHECK(seen.dones == 1 && seen.status == PROV_LCL_ACCESS && conn->reads_in_flight == 0);
+    disconnect();
+}
+
+static void offered_answers_to_reads(void)
+{
+    static const struct {
+        uint32_t seq, length;
+        bool breaks;
+    } cases[] = {{1, 64, false}, {1, 63, true}, {1, 65, true}, {2, 64, true}, {3, 64, true}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        connect_peer();
+        memset(memory, 1, sizeof(memory));
+        CHECK(post_read(64, 0) == 0 && post_write(64, 0) >= 0);
+        memset(&message, 0, sizeof(message));
+        message.offer = (struct fp_offer){
+            .x = {.head = make_head(FP_READ_OFFER, 0), .length = cases[i].length}, .key = 9};
+        message.head.seq = cases[i].seq;
+        message.head.ack = 2;
+        arrive(&message, sizeof(message.offer));
+        CHECK(conn->broken == cases[i].breaks && seen.dones == 0);
+        end_sends(DATA);
+        CHECK((seen.dones == 2) == !cases[i].breaks && (memory[63] == 3) == !cases[i].breaks);
+        CHECK(memory[64] == 1);
+        disconnect();
+    }
+}
+
+/* The peer refuses an operation: those before it end well, it ends with the status, later ones are
+ * flushed. */
+static void refusals(void)
+{
+    static const struct {
+        uint32_t seq;
+        uint8_t status;
+        bool breaks;
+    } cases[] = {{2, PROV_RMT_ACCESS, false}, {1, PROV_RMT_FAULT, false}, {3, PROV_FAILED, false},
+                 {0, PROV_RMT_ACCESS, true},  {4, PROV_RMT_ACCESS, true}, {2, PROV_OK, true},
+                 {2, PROV_FAILED + 1, true}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        connect_peer();
+        for (int k = 0; k < 3; k++)
+            CHECK(post_message(8) >= 0);
+        struct fp_head head = make_head(FP_REFUSAL, 0);
+        head.seq = cases[i].seq;
+        head.flags = cases[i].status;
+        head.ack = cases[i].breaks ? 0 : cases[i].seq - 1;
+        arrive(&head, sizeof(head));
+        if (cases[i].breaks) {
+            CHECK(conn && conn->broken && seen.dones == 0);
+        } else {
+            CHECK(!conn && seen.downs == 1 && seen.reason == PROV_REASON_BROKEN && seen.dones == 3);
+            CHECK(seen.status == (cases[i].seq == 3 ? cases[i].status : PROV_FLUSHED));
+            CHECK(find_sent(CONTROL, FP_CONN_BROKEN));
+        }
+        disconnect();
+    }
+}
+
+/* When an executed operation is acknowledged. */
+static void executed_operations_are_acknowledged(void)
+{
+    static const struct piece write = {"", FP_WRITE, GOOD, 0, 8, 0, 8, 0, 0, EXECUTED};
+
+    connect_peer();
+    for (unsigned int i = 1; i <= FP_UNACKED_MAX; i++) {
+        memset(&message, 0, sizeof(message));
+        message.x = (struct fp_xfer){.head = make_head(FP_WRITE, 0),
+                                     .rmt = (uintptr_t)memory,
+                                     .rkey = mr->rkey,
+                                     .length = 8};
+        CHECK(fake_arrive(DATA, &message, sizeof(message.x) + 8));
+        ofi_provider.ep_poll((struct prov_ep *)ep);
+        seen.notices++; /* so that no poll is empty: the acknowledgement is due at an empty poll */
+        if (i < FP_UNACKED_MAX)
+            CHECK(conn->executed == i);
+    }
+    poll_all();
+    CHECK(conn->acks_sent == FP_UNACKED_MAX && find_sent(DATA, FP_ACK));
+    forget();
+    send_piece_of(&write); /* by an empty poll */
+    CHECK(count_sent(DATA, FP_ACK) == 1);
+    /* the peer asks for it again */
+    for (uint32_t more = 0; more < 2; more++) {
+        forget();
+        struct fp_head head = make_head(FP_ACK_REQUEST, 0);
+        head.seq = conn->received + more;
+        arrive(&head, sizeof(head));
+        CHECK(conn->broken == more && count_sent(DATA, FP_ACK) == 1 - more);
+    }
+    disconnect();
+}
+
+/*
+ * RMA writes
+ */
+
+static void grant_key(uint32_t seq, bool is_granted, uint64_t addr, uint64_t size)
+{
+    struct fp_rkey_reply reply = {.head = make_head(FP_RKEY_REPLY, 0),
+                                  .addr = addr,
+                                  .size = size,
+                                  .key = 1234,
+                                  .at = 50,
+                                  .rkey = 77,
+                                  .is_granted = is_granted};
+
+    reply.head.seq = seq;
+    arrive(&reply, sizeof(reply));
+}
+
+/* A long write asks for a key, and is written by RMA but for its last line; without a key it goes
+ * in messages. */
+static void long_writes_by_rma(void)
+{
+    static const struct {
+        bool granted;
+        uint64_t before, behind; /* bytes that the granted region lacks */
+        bool by_rma;
+    } cases[] = {{true, 0, 0, true}, {false, 0, 0, false}, {true, 1, 0, false}, {true, 0, 1, false}};
+
+    prov->rma_min = 4096;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        connect_peer();
+        CHECK(post_write(4095, 0) == 0 && !find_sent(DATA, FP_RKEY_REQUEST));
+        end_sends(DATA);
+        forget();
+        CHECK(post_write(4096 + 64, PROV_SIGNAL) == 0);
+        const struct fp_xfer *ask = find_sent(DATA, FP_RKEY_REQUEST);
+        CHECK(ask && ask->rkey == 77 && ask->rmt == 0x10000 && ask->length == 4096 + 64);
+        CHECK(ask->head.seq == 2 && count_sent(DATA, FP_WRITE) == 0);
+        forget();
+        grant_key(1, true, 0, UINT64_MAX); /* for another operation */
+        CHECK(DATA->num_sent == 0);
+        grant_key(2, cases[i].granted, 0x10000 + cases[i].before,
+                  4096 + 64 - cases[i].before - cases[i].behind);
+        end_sends(DATA);
+        CHECK(conn->sent == conn->posted && (count_sent(DATA, FP_RMA_WRITE) == 1) == cases[i].by_rma);
+        CHECK((count_sent(DATA, FP_WRITE) == 0) == cases[i].by_rma);
+        if (cases[i].by_rma) {
+            const struct fp_xfer *tail = find_sent(DATA, FP_RMA_WRITE);
+            uint32_t bulk = 0;
+            for (unsigned int k = 0; k < DATA->num_sent; k++)
+                if (DATA->log[k].is_rma) {
+                    CHECK(DATA->log[k].key == 1234 && DATA->log[k].addr == 50 + bulk);
+                    bulk += (uint32_t)DATA->log[k].size;
+                }
+            CHECK(tail->offset == bulk && bulk == 4096 + 64 - 64 && tail->length == 4096 + 64);
+        }
+        acknowledge(2);
+        CHECK(seen.dones == 2 && conn->num_rma_writes == 0);
+        disconnect();
+    }
+    prov->rma_min = 16384;
+}
+
+/* Which writes go by RMA at all. */
+static void writes_for_rma_are_chosen(void)
+{
+    const uint32_t long_one = 4096;
+    struct prov_xfer x;
+    void *desc;
+
+    prov->rma_min = long_one;
+    connect_peer();
+    x = make_xfer(long_one, 0);
+    CHECK(fp_rma_write_possible(conn, &x, &desc) && desc == NULL);
+    x.length = long_one - 1;
+    CHECK(!fp_rma_write_possible(conn, &x, &desc));
+    x = make_xfer(long_one, PROV_STRONG);
+    CHECK(!fp_rma_write_possible(conn, &x, &desc));
+    x = make_xfer(long_one, PROV_COPY);
+    CHECK(!fp_rma_write_possible(conn, &x, &desc));
+    x = make_xfer(MEMORY, 0);
+    CHECK(fp_rma_write_possible(conn, &x, &desc));
+    x.length++; /* not registered */
+    CHECK(!fp_rma_write_possible(conn, &x, &desc));
+    prov->rma_min = 1;
+    x = make_xfer(prov->piece, 0);
+    CHECK(!fp_rma_write_possible(conn, &x, &desc));
+    x.length++;
+    CHECK(fp_rma_write_possible(conn, &x, &desc));
+    conn->rkeys[77 % FP_RKEY_CACHE] = (struct fp_rkey){.rkey = 77, .state = FP_RKEY_REFUSED};
+    CHECK(!fp_rma_write_possible(conn, &x, &desc));
+    conn->rkeys[77 % FP_RKEY_CACHE].rkey = 77 + FP_RKEY_CACHE; /* of another region */
+    CHECK(fp_rma_write_possible(conn, &x, &desc));
+    CHECK(ofi_provider.any_order((struct prov_conn *)conn));
+    prov->can_rma_write = 0;
+    CHECK(!fp_rma_write_possible(conn, &x, &desc));
+    CHECK(!ofi_provider.any_order((struct prov_conn *)conn));
+    prov->can_rma_write = 1;
+    prov->rma_min = 16384;
+    disconnect();
+}
+
+/* This end grants keys of what peers may write. */
+static void keys_are_granted(void)
+{
+    static const struct {
+        enum key key;
+        uint32_t at, length;
+        bool granted;
+    } cases[] = {{GOOD, 0, MEMORY, true},      {GOOD, 0, MEMORY + 1, false}, {GOOD, 8, MEMORY - 8, true},
+                 {GOOD, 8, MEMORY - 7, false}, {GOOD, 0, 0, false},          {READ_ONLY, 0, 8, false},
+                 {BAD, 0, 8, false},           {STALE, 0, 8, false}};
+
+    connect_peer();
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct fp_xfer ask = {.head = make_head(FP_RKEY_REQUEST, 0),
+                              .rkey = key_of(cases[i].key),
+                              .rmt = (uintptr_t)(cases[i].key == READ_ONLY ? readable : memory) +
+                                     cases[i].at,
+                              .length = cases[i].length};
+        forget();
+        ask.head.seq = 9;
+        arrive(&ask, sizeof(ask));
+        const struct fp_rkey_reply *reply = find_sent(DATA, FP_RKEY_REPLY);
+        CHECK(reply && reply->rkey == ask.rkey && reply->head.seq == 9);
+        CHECK(reply->is_granted == cases[i].granted);
+        if (cases[i].granted)
+            CHECK(reply->addr == (uintptr_t)memory && reply->size == MEMORY && reply->at == 0 &&
+                  reply->key != 0);
+    }
+    disconnect();
+}
+
+/* The fabric fails, or reports no delivery: writes go in messages then. */
+static void failed_rma_writes(void)
+{
+    static const struct {
+        ssize_t error;
+        bool keeps_order, breaks, disables;
+    } cases[] = {{-FI_EIO, true, true, false},
+                 {-FI_EIO, false, false, true},
+                 {-FI_ENOMEM, false, true, false},
+                 {-FI_EAGAIN, false, false, false}};
+
+    prov->rma_min = 4096;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        connect_peer();
+        prov->keeps_order = cases[i].keeps_order;
+        CHECK(post_write(8000, PROV_SIGNAL) == 0);
+        fake_error = cases[i].error;
+        grant_key(1, true, 0, UINT64_MAX);
+        fake_error = 0;
+        CHECK(conn->broken == cases[i].breaks && prov->can_rma_write == !cases[i].disables);
+        if (!cases[i].breaks) {
+            end_sends(DATA);
+            CHECK(conn->sent == conn->posted);
+            CHECK((count_sent(DATA, FP_RMA_WRITE) == 1) == !cases[i].disables);
+        }
+        CHECK(conn->num_sending == 0 || cases[i].breaks);
+        disconnect();
+        prov->can_rma_write = 1;
+        prov->keeps_order = true;
+    }
+    /* without order, the last line waits for the others, also at the end of the connection */
+    prov->keeps_order = false;
+    connect_peer();
+    CHECK(post_write(8000, PROV_SIGNAL) == 0);
+    grant_key(1, true, 0, UINT64_MAX);
+    CHECK(conn->num_rma_writes > 0 && count_sent(DATA, FP_RMA_WRITE) == 0);
+    CHECK(DATA->log[DATA->num_sent - 1].flags == (FI_COMPLETION | FI_DELIVERY_COMPLETE));
+    send_ctrl(FP_CONN_BROKEN);
+    CHECK(conn && seen.downs == 0);
+    end_sends(DATA);
+    CHECK(!conn && seen.reason == PROV_REASON_BROKEN);
+    disconnect();
+    connect_peer();
+    CHECK(post_write(8000, PROV_SIGNAL) == 0);
+    grant_key(1, true, 0, UINT64_MAX);
+    fake_end(DATA, false);
+    poll_all();
+    CHECK(conn->broken);
+    disconnect();
+    prov->keeps_order = true;
+    prov->rma_min = 16384;
+}
+
+int main(void)
+{
+    struct prov_mr *stale;
+
+    open_all();
+    CHECK(ofi_provider.reg(&prov->base, 0, memory, MEMORY, PROV_ACCESS_READ | PROV_ACCESS_WRITE,
+                           &stale) == 0);
+    stale_key = stale->rkey;
+    ofi_provider.dereg(&prov->base, stale);
+    operations_of_the_peer();
+    short_messages_break();
+    messages_of_others_are_dropped();
+    early_messages_wait();
+    reads_are_served();
+    unmapped_memory_is_a_fault();
+    offers_are_fetched();
+    bad_offers_are_refused();
+    posts_are_refused();
+    acknowledgements_are_asked_for();
+    sources_of_writes_are_checked();
+    long_writes_go_in_pieces();
+    acknowledgements_are_counted();
+    answers_to_reads();
+    offered_answers_to_reads();
+    refusals();
+    executed_operations_are_acknowledged();
+    long_writes_by_rma();
+    writes_for_rma_are_chosen();
+    keys_are_granted();
+    failed_rma_writes();
+    close_all();
+    return 0;
+}
