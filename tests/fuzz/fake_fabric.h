@@ -53,7 +53,7 @@ struct fake_ep {
     struct fi_cq_msg_entry done[FAKE_DEPTH];
     unsigned int num_done;
     void *failed;
-    int fd; /* of the queue, with fake_has_fds */
+    int fd;                         /* of the queue, with fake_has_fds */
     struct fake_sent log[FAKE_LOG]; /* the last ones, in a ring */
     unsigned int num_sent;
 };
@@ -66,7 +66,7 @@ static bool fake_has_fds;  /* queues have descriptors to sleep on */
 static unsigned int fake_names, fake_names_removed;
 static int fake_refused_names;                /* the next name is refused */
 static void (*fake_change)(struct fi_info *); /* changes each fi_info; NULL: none */
-static bool fake_reorders; /* the operation that ended last is reported first */
+static bool fake_reorders;                    /* the operation that ended last is reported first */
 static struct fid_fabric fake_fabric;
 static struct fid_domain fake_domain;
 static uint64_t fake_last_key;

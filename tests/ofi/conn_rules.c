@@ -49,7 +49,10 @@ static uint32_t stale_key;
 
 static uint32_t key_of(enum key key)
 {
-    return key == GOOD ? mr->rkey : key == READ_ONLY ? mr_readable->rkey : key == BAD ? 5 : stale_key;
+    return key == GOOD        ? mr->rkey
+           : key == READ_ONLY ? mr_readable->rkey
+           : key == BAD       ? 5
+                              : stale_key;
 }
 
 /* A write, or the end of one by RMA: `n` bytes for `offset` of `length`, at `at` of the memory. */
@@ -351,14 +354,14 @@ static void unmapped_memory_is_a_fault(void)
 static void send_offer(uint32_t length, enum key key, uint16_t ahead)
 {
     memset(&message, 0, sizeof(message));
-    message.offer = (struct fp_offer){
-        .x = {.head = make_head(FP_WRITE_OFFER, ahead),
-              .rmt = (uintptr_t)(key == READ_ONLY ? readable : memory),
-              .rkey = key_of(key),
-              .length = length,
-              .imm = 12},
-        .key = 99,
-        .at = 1000};
+    message.offer =
+        (struct fp_offer){.x = {.head = make_head(FP_WRITE_OFFER, ahead),
+                                .rmt = (uintptr_t)(key == READ_ONLY ? readable : memory),
+                                .rkey = key_of(key),
+                                .length = length,
+                                .imm = 12},
+                          .key = 99,
+                          .at = 1000};
     message.head.flags = FP_NOTIFY;
     arrive(&message, sizeof(message.offer));
 }
@@ -371,8 +374,8 @@ static void offers_are_fetched(void)
     send_offer(3 * chunk + 1, GOOD, 0);
     CHECK(conn->received == 1 && conn->executed == 0 && DATA->num_sends == 4);
     for (unsigned int i = 0; i < 4; i++)
-        CHECK(DATA->log[i].is_rma && DATA->log[i].key == 99 && DATA->log[i].addr == 1000 + i * chunk &&
-              DATA->log[i].size == (i < 3 ? chunk : 1));
+        CHECK(DATA->log[i].is_rma && DATA->log[i].key == 99 &&
+              DATA->log[i].addr == 1000 + i * chunk && DATA->log[i].size == (i < 3 ? chunk : 1));
     send_head(FP_MESSAGE, 0); /* must not overtake */
     CHECK(conn->broken && seen.messages == 0);
     disconnect();
@@ -418,7 +421,8 @@ static void bad_offers_are_refused(void)
     arrive(&message, sizeof(message.offer));
     ofi_provider.dereg(&prov->base, other);
     end_sends(DATA);
-    CHECK(conn->lcl_refusal == PROV_RMT_ACCESS && conn->executed == 0 && find_sent(DATA, FP_REFUSAL));
+    CHECK(conn->lcl_refusal == PROV_RMT_ACCESS && conn->executed == 0 &&
+          find_sent(DATA, FP_REFUSAL));
     disconnect();
     /* the fabric fails */
     connect_peer();
@@ -741,37 +745,87 @@ static void refusals(void)
     }
 }
 
-/* When an executed operation is acknowledged. */
+/* A write arrives, and one poll handles it. */
+static void execute_write(uint8_t flags)
+{
+    memset(&message, 0, sizeof(message));
+    message.x = (struct fp_xfer){
+        .head = make_head(FP_WRITE, 0), .rmt = (uintptr_t)memory, .rkey = mr->rkey, .length = 8};
+    message.head.flags = flags;
+    CHECK(fake_arrive(DATA, &message, sizeof(message.x) + 8));
+    ofi_provider.ep_poll((struct prov_ep *)ep);
+}
+
+/* Which executed operations are acknowledged at once, and not by the next empty poll. */
 static void executed_operations_are_acknowledged(void)
 {
-    static const struct piece write = {"", FP_WRITE, GOOD, 0, 8, 0, 8, 0, 0, EXECUTED};
-
     connect_peer();
-    for (unsigned int i = 1; i <= FP_UNACKED_MAX; i++) {
-        memset(&message, 0, sizeof(message));
-        message.x = (struct fp_xfer){.head = make_head(FP_WRITE, 0),
-                                     .rmt = (uintptr_t)memory,
-                                     .rkey = mr->rkey,
-                                     .length = 8};
-        CHECK(fake_arrive(DATA, &message, sizeof(message.x) + 8));
-        ofi_provider.ep_poll((struct prov_ep *)ep);
-        seen.notices++; /* so that no poll is empty: the acknowledgement is due at an empty poll */
-        if (i < FP_UNACKED_MAX)
-            CHECK(conn->executed == i);
+    for (unsigned int i = 1; i <= 2 * FP_UNACKED_MAX; i++) {
+        execute_write(FP_NOTIFY);
+        CHECK(conn->executed == i && count_sent(DATA, FP_ACK) == i / FP_UNACKED_MAX);
     }
+    execute_write(FP_NOTIFY | FP_SIGNAL);
+    CHECK(count_sent(DATA, FP_ACK) == 3 && conn->acks_sent == conn->executed);
+    execute_write(FP_NOTIFY);
+    CHECK(count_sent(DATA, FP_ACK) == 3);
     poll_all();
-    CHECK(conn->acks_sent == FP_UNACKED_MAX && find_sent(DATA, FP_ACK));
+    CHECK(count_sent(DATA, FP_ACK) == 4);
+    poll_all();
+    CHECK(count_sent(DATA, FP_ACK) == 4);
     forget();
-    send_piece_of(&write); /* by an empty poll */
+    struct fp_head head = make_head(FP_MESSAGE, 0);
+    CHECK(fake_arrive(DATA, &head, sizeof(head)));
+    ofi_provider.ep_poll((struct prov_ep *)ep);
     CHECK(count_sent(DATA, FP_ACK) == 1);
-    /* the peer asks for it again */
-    for (uint32_t more = 0; more < 2; more++) {
+    for (uint32_t more = 0; more < 2; more++) { /* the peer asks for it again */
         forget();
-        struct fp_head head = make_head(FP_ACK_REQUEST, 0);
+        head = make_head(FP_ACK_REQUEST, 0);
         head.seq = conn->received + more;
         arrive(&head, sizeof(head));
         CHECK(conn->broken == more && count_sent(DATA, FP_ACK) == 1 - more);
     }
+    disconnect();
+}
+
+/* A refusal follows the answers to earlier operations, and is sent when there is memory. */
+static void refusals_follow_earlier_operations(void)
+{
+    connect_peer();
+    send_offer(8, GOOD, 0);
+    send_offer(8, READ_ONLY, 0);
+    CHECK(conn->lcl_refusal == PROV_RMT_ACCESS && conn->executed == 0);
+    CHECK(!find_sent(DATA, FP_REFUSAL) && conn->lcl_refusal_due);
+    end_sends(DATA);
+    const struct fp_head *sent = find_sent(DATA, FP_REFUSAL);
+    CHECK(sent && sent->seq == 2 && sent->ack == 1 && count_sent(DATA, FP_REFUSAL) == 1);
+    CHECK(conn->executed == 1 && !conn->lcl_refusal_due);
+    struct fp_head head = make_head(FP_ACK_REQUEST, 0); /* the refusal was the answer */
+    forget();
+    head.seq = 5;
+    arrive(&head, sizeof(head));
+    CHECK(!conn->broken && DATA->num_sent == 0);
+    disconnect();
+}
+
+/* While this end waits for its own operations, it executes those of the peer. */
+static void closing_connections_execute(void)
+{
+    connect_peer();
+    struct fp_conn *closing = conn;
+    CHECK(post_message(8) >= 0);
+    ofi_provider.conn_close((struct prov_conn *)conn);
+    CHECK(closing->state == FP_CLOSING);
+    memset(memory, 1, 8);
+    execute_write(FP_NOTIFY);
+    CHECK(closing->executed == 1 && memory[0] == 0 && seen.notices == 0);
+    send_head(FP_MESSAGE, 0);
+    CHECK(closing->executed == 2 && seen.messages == 0);
+    acknowledge(1);
+    CHECK(seen.dones == 0);
+    end_sends(DATA);
+    const struct fp_ctrl_msg *msg = find_sent(CONTROL, FP_CONN_CLOSE);
+    CHECK(msg && msg->executed == 2);
+    conn = NULL;
     disconnect();
 }
 
@@ -801,7 +855,8 @@ static void long_writes_by_rma(void)
         bool granted;
         uint64_t before, behind; /* bytes that the granted region lacks */
         bool by_rma;
-    } cases[] = {{true, 0, 0, true}, {false, 0, 0, false}, {true, 1, 0, false}, {true, 0, 1, false}};
+    } cases[] = {
+        {true, 0, 0, true}, {false, 0, 0, false}, {true, 1, 0, false}, {true, 0, 1, false}};
 
     prov->rma_min = 4096;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -819,7 +874,8 @@ static void long_writes_by_rma(void)
         grant_key(2, cases[i].granted, 0x10000 + cases[i].before,
                   4096 + 64 - cases[i].before - cases[i].behind);
         end_sends(DATA);
-        CHECK(conn->sent == conn->posted && (count_sent(DATA, FP_RMA_WRITE) == 1) == cases[i].by_rma);
+        CHECK(conn->sent == conn->posted &&
+              (count_sent(DATA, FP_RMA_WRITE) == 1) == cases[i].by_rma);
         CHECK((count_sent(DATA, FP_WRITE) == 0) == cases[i].by_rma);
         if (cases[i].by_rma) {
             const struct fp_xfer *tail = find_sent(DATA, FP_RMA_WRITE);
@@ -884,9 +940,10 @@ static void keys_are_granted(void)
         enum key key;
         uint32_t at, length;
         bool granted;
-    } cases[] = {{GOOD, 0, MEMORY, true},      {GOOD, 0, MEMORY + 1, false}, {GOOD, 8, MEMORY - 8, true},
-                 {GOOD, 8, MEMORY - 7, false}, {GOOD, 0, 0, false},          {READ_ONLY, 0, 8, false},
-                 {BAD, 0, 8, false},           {STALE, 0, 8, false}};
+    } cases[] = {{GOOD, 0, MEMORY, true},     {GOOD, 0, MEMORY + 1, false},
+                 {GOOD, 8, MEMORY - 8, true}, {GOOD, 8, MEMORY - 7, false},
+                 {GOOD, 0, 0, false},         {READ_ONLY, 0, 8, false},
+                 {BAD, 0, 8, false},          {STALE, 0, 8, false}};
 
     connect_peer();
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -987,6 +1044,8 @@ int main(void)
     offered_answers_to_reads();
     refusals();
     executed_operations_are_acknowledged();
+    refusals_follow_earlier_operations();
+    closing_connections_execute();
     long_writes_by_rma();
     writes_for_rma_are_chosen();
     keys_are_granted();

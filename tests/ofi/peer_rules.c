@@ -65,16 +65,17 @@ static void offsets_of_time_namespaces(void)
         long seconds, thousandths;
     } cases[] = {
         {"monotonic           0         0\nboottime            0         0\n", 0, 1, 1, true, 0, 0},
-        {"monotonic           5         0\nboottime            7 500000000\n", 0, 1, 1, true, 7, 500},
+        {"monotonic           5         0\nboottime            7 500000000\n", 0, 1, 1, true, 7,
+         500},
         {"boottime  86400 20000000\n", 0, 1, 1, true, 86400, 20},
         {"boottime  -3 990000000\n", 0, 1, 1, true, -3, 990},
-        {"monotonic 5 0\n", 0, 1, 1, false, 0, 0},       /* no such line */
-        {"boottime  5\n", 0, 1, 1, false, 5, 0},         /* half a line */
-        {NULL, ENOENT, 1, 1, true, 0, 0},                /* no such file: an old kernel */
+        {"monotonic 5 0\n", 0, 1, 1, false, 0, 0}, /* no such line */
+        {"boottime  5\n", 0, 1, 1, false, 5, 0},   /* half a line */
+        {NULL, ENOENT, 1, 1, true, 0, 0},          /* no such file: an old kernel */
         {NULL, EACCES, 1, 1, false, 0, 0},
-        {"boottime  5 0\n", 0, 1, 2, false, 0, 0},       /* those of the children */
+        {"boottime  5 0\n", 0, 1, 2, false, 0, 0}, /* those of the children */
         {"boottime  5 0\n", 0, 1, 0, false, 0, 0},
-        {"boottime  5 0\n", 0, 0, 0, true, 5, 0},        /* a kernel without namespaces */
+        {"boottime  5 0\n", 0, 0, 0, true, 5, 0}, /* a kernel without namespaces */
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -278,7 +279,8 @@ static void messages_to_a_peer_stay_in_order(void)
         fp_control_poll_once(prov);
         CHECK(CONTROL->num_sent == 3);
         for (uint32_t i = 1; i < 3; i++)
-            CHECK(((const struct fp_ctrl_msg *)(const void *)CONTROL->log[i].bytes)->from_conn == i);
+            CHECK(((const struct fp_ctrl_msg *)(const void *)CONTROL->log[i].bytes)->from_conn ==
+                  i);
         CHECK(prov->control.num_sending == 3);
         end_sends(CONTROL);
         CHECK(prov->control.num_sending == 0);
@@ -503,7 +505,7 @@ static void pongs_count(void)
     static const struct {
         uint32_t awaited, pong;
         unsigned int events;
-    } cases[] = {{0, 5, 0}, {5, 4, 0},          {5, 5, 1},           {5, 6, 1},
+    } cases[] = {{0, 5, 0}, {5, 4, 0},          {5, 5, 1},         {5, 6, 1},
                  {5, 0, 0}, {UINT32_MAX, 1, 1}, {1, UINT32_MAX, 0}};
 
     connect_peer();
@@ -640,10 +642,10 @@ static void refused_ports_are_found(void)
         int family;
         int less; /* bytes that the name lacks */
         bool known;
-    } cases[] = {{"tcp", AF_INET, 0, true},     {"tcp;ofi_rxm", AF_INET, 0, true},
-                 {"net", AF_INET, 0, true},     {"net", AF_INET6, 0, true},
-                 {"tcp", AF_INET, 1, false},    {"tcp", AF_INET6, 1, false},
-                 {"verbs", AF_INET, 0, false},  {"ne", AF_INET, 0, false}};
+    } cases[] = {{"tcp", AF_INET, 0, true},    {"tcp;ofi_rxm", AF_INET, 0, true},
+                 {"net", AF_INET, 0, true},    {"net", AF_INET6, 0, true},
+                 {"tcp", AF_INET, 1, false},   {"tcp", AF_INET6, 1, false},
+                 {"verbs", AF_INET, 0, false}, {"ne", AF_INET, 0, false}};
     char *before = prov->info->fabric_attr->prov_name;
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -660,7 +662,7 @@ static void refused_ports_are_found(void)
             close(fd);
         }
     }
-    prov->info->fabric_attr->prov_name = (char *)(uintptr_t)"tcp";
+    prov->info->fabric_attr->prov_name = (char *)(uintptr_t) "tcp";
     struct sockaddr_storage none = {.ss_family = AF_UNIX};
     CHECK(!is_refused(peer_at(&none, 72)));
     prov->info->fabric_attr->prov_name = before;
@@ -675,7 +677,7 @@ static void silent_hosts_are_waited_for(void)
     socklen_t size;
     int fd = listen_at(AF_INET, &name, &size, true), waiting = 0;
 
-    prov->info->fabric_attr->prov_name = (char *)(uintptr_t)"tcp";
+    prov->info->fabric_attr->prov_name = (char *)(uintptr_t) "tcp";
     for (int i = 0; i < 4; i++) { /* the queue of the port is full after one or two */
         peers[i] = peer_at(&name, (uint8_t)size);
         CHECK(!fp_peer_port_is_refused(peers[i]) && peers[i]->port_fd >= 0);
@@ -704,7 +706,7 @@ static void silent_peers_are_probed(void)
     socklen_t size;
     int fd = listen_at(AF_INET, &name, &size, false);
 
-    prov->info->fabric_attr->prov_name = (char *)(uintptr_t)"tcp";
+    prov->info->fabric_attr->prov_name = (char *)(uintptr_t) "tcp";
     struct fp_peer *peer = peer_at(&name, (uint8_t)size);
     fp_peer_add_conn(peer);
     static const uint64_t silent[] = {0, 1999, 2000};
