@@ -999,6 +999,52 @@ static void ids_of_connections(void)
     CHECK(ep->num_conns == 0);
 }
 
+/* Nothing that two threads share changes without its lock. */
+static void locks_protect_what_is_shared(void)
+{
+    struct prov_mr *some;
+
+    guard_locks(true);
+    for (int i = 0; i < 3; i++) {
+        connect_peer();
+        CHECK(post_message() >= 0);
+        for (int pass = 0; pass < 5; pass++) {
+            fake_clock_pass_ms(1500);
+            poll_all();
+            CHECK(ofi_provider.reg(&prov->base, 0, memory, 64, PROV_ACCESS_WRITE, &some) == 0);
+            struct fp_offer offer = {.x = {.head = make_head(FP_WRITE_OFFER, 0),
+                                           .rmt = (uintptr_t)memory,
+                                           .rkey = some->rkey,
+                                           .length = 64}};
+            arrive(&offer, sizeof(offer));
+            struct fp_xfer ask = {.head = make_head(FP_RKEY_REQUEST, 0),
+                                  .rkey = some->rkey,
+                                  .rmt = (uintptr_t)memory,
+                                  .length = 64};
+            arrive(&ask, sizeof(ask));
+            fake_busy = 5;
+            send_ctrl(FP_PING);
+            fake_busy = 0;
+            poll_all();
+            end_sends(CONTROL);
+            end_sends(DATA);
+            ofi_provider.dereg(&prov->base, some);
+        }
+        send_ctrl(FP_PONG);
+        CHECK(!ofi_provider.ep_arm((struct prov_ep *)ep, PROV_ARM_ALL));
+        send_ctrl(FP_CONN_CLOSE);
+        ofi_provider.ep_disarm((struct prov_ep *)ep);
+        poll_all();
+        CHECK(!conn);
+        struct fp_ep *other = open_ep(77);
+        ofi_provider.ep_close((struct prov_ep *)other);
+        end_sends(CONTROL);
+        end_sends(DATA);
+    }
+    guard_locks(false);
+    disconnect();
+}
+
 /* Which fabrics use sockets. */
 static void fabrics_over_sockets_are_known(void)
 {
@@ -1092,6 +1138,7 @@ int main(void)
     ids_of_connections();
     idle_names_are_kept();
     keys_of_regions();
+    locks_protect_what_is_shared();
     fabrics_over_sockets_are_known();
     requests_are_repeated();
     control_messages_in_each_state();

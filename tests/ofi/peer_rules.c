@@ -8,6 +8,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
@@ -114,6 +115,10 @@ static void start_times(void)
     }
     file_stat = cases[0].text;
     file_offsets = "boottime 2 0\n";
+    size_t heap = mallinfo2().uordblks;
+    for (int i = 0; i < 1000; i++)
+        fp_process_start(7);
+    CHECK(mallinfo2().uordblks < heap + 100000); /* files are closed */
     CHECK(fp_process_start(7) == 4711 - 2 * (uint64_t)sysconf(_SC_CLK_TCK));
 }
 
@@ -724,8 +729,38 @@ static void silent_peers_are_probed(void)
     prov->info->fabric_attr->prov_name = before;
 }
 
+static unsigned int count_descriptors(void)
+{
+    unsigned int n = 0;
+
+    for (int fd = 0; fd < 1024; fd++)
+        n += fcntl(fd, F_GETFD) >= 0;
+    return n;
+}
+
+/* Watched processes and probes do not outlive the provider. */
+static void leave_descriptors_to_close(void)
+{
+    struct fp_address address = prov->address;
+    struct sockaddr_storage name = {0};
+    socklen_t size;
+    int fd = listen_at(AF_INET, &name, &size, true);
+
+    address.name[0] = 99;
+    address.start = 0;
+    address.pid = (uint32_t)getppid();
+    struct fp_peer *watched = fp_peer_get(prov, &address, NULL);
+    CHECK(watched && watched->pidfd >= 0);
+    prov->info->fabric_attr->prov_name = (char *)(uintptr_t) "tcp";
+    struct fp_peer *probed = peer_at(&name, (uint8_t)size);
+    CHECK(!fp_peer_port_is_refused(probed) && probed->port_fd >= 0);
+    close(fd);
+}
+
 int main(void)
 {
+    unsigned int descriptors = count_descriptors();
+
     open_all();
     offsets_of_time_namespaces();
     start_times();
@@ -749,6 +784,8 @@ int main(void)
     refused_ports_are_found();
     silent_hosts_are_waited_for();
     silent_peers_are_probed();
+    leave_descriptors_to_close();
     close_all();
+    CHECK(count_descriptors() == descriptors);
     return 0;
 }

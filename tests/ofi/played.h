@@ -125,6 +125,7 @@ static void open_prov(void)
     struct prov *base;
 
     fake_num_eps = 0;
+    prov = NULL;
     CHECK(ofi_provider.open(&config, &base) == 0);
     prov = fp_prov_of(base);
 }
@@ -136,6 +137,133 @@ static struct fp_ep *open_ep(uint64_t id)
 
     CHECK(ofi_provider.ep_open(&prov->base, &attr, &opened) == 0);
     return (struct fp_ep *)opened;
+}
+
+/*
+ * Locks: a lock that is released was taken, and what it protects changes only while it is held
+ */
+
+enum { SHARED, CONTROL_LOCK, REGIONS, LOCKS };
+
+static bool guards_locks; /* while the test itself changes nothing */
+static bool held[LOCKS], is_summed[LOCKS];
+static uint64_t lock_sums[LOCKS];
+
+int __real_pthread_mutex_lock(pthread_mutex_t *lock);
+int __real_pthread_mutex_trylock(pthread_mutex_t *lock);
+int __real_pthread_mutex_unlock(pthread_mutex_t *lock);
+int __wrap_pthread_mutex_lock(pthread_mutex_t *lock);
+int __wrap_pthread_mutex_trylock(pthread_mutex_t *lock);
+int __wrap_pthread_mutex_unlock(pthread_mutex_t *lock);
+
+static int number_of_lock(const pthread_mutex_t *lock)
+{
+    return !prov                         ? -1
+           : lock == &prov->lock         ? SHARED
+           : lock == &prov->control.lock ? CONTROL_LOCK
+           : lock == &prov->regions_lock ? REGIONS
+                                         : -1;
+}
+
+#define SUM(sum, field) ((sum) = ut_hash((sum), &(field), sizeof(field)))
+
+static uint64_t sum_shared(void)
+{
+    uint64_t sum = UT_HASH_FIRST;
+    struct fp_peer *peer;
+    struct fp_ep *one;
+
+    SUM(sum, prov->by_address.used);
+    SUM(sum, prov->control.queue.stqh_first);
+    SLIST_FOREACH (peer, &prov->peers, next) {
+        SUM(sum, peer->conns);
+        SUM(sum, peer->silent_ms);
+        SUM(sum, peer->checked_ms);
+        SUM(sum, peer->key);
+    }
+    LIST_FOREACH (one, &prov->eps, next) {
+        SUM(sum, one);
+        SUM(sum, one->ctrl_queue.stqh_first);
+    }
+    return sum;
+}
+
+static uint64_t sum_regions(void)
+{
+    uint64_t sum = UT_HASH_FIRST;
+
+    SUM(sum, prov->num_regions);
+    SUM(sum, prov->num_free_regions);
+    SUM(sum, prov->free_regions.stqh_first);
+    for (uint32_t i = 0; i < prov->num_regions; i++) {
+        SUM(sum, prov->regions[i]->access);
+        SUM(sum, prov->regions[i]->mr);
+        SUM(sum, prov->regions[i]->registrations);
+        SUM(sum, prov->regions[i]->addr);
+    }
+    return sum;
+}
+
+static uint64_t sum_protected(int lock)
+{
+    uint64_t sum = UT_HASH_FIRST;
+
+    if (lock != CONTROL_LOCK)
+        return lock == SHARED ? sum_shared() : sum_regions();
+    SUM(sum, prov->control.num_sending);
+    SUM(sum, prov->control.unposted);
+    SUM(sum, prov->control.polled_by_owner);
+    return sum;
+}
+
+/* From now on, until guard_locks(false). */
+static __attribute__((unused)) void guard_locks(bool on)
+{
+    guards_locks = on;
+    memset(is_summed, 0, sizeof(is_summed));
+}
+
+static void note_locked(const pthread_mutex_t *lock)
+{
+    int n = number_of_lock(lock);
+
+    if (n < 0)
+        return;
+    CHECK(!held[n]);
+    held[n] = true;
+    if (guards_locks && is_summed[n])
+        CHECK(sum_protected(n) == lock_sums[n]);
+}
+
+int __wrap_pthread_mutex_lock(pthread_mutex_t *lock)
+{
+    int rc = __real_pthread_mutex_lock(lock);
+
+    note_locked(lock);
+    return rc;
+}
+
+int __wrap_pthread_mutex_trylock(pthread_mutex_t *lock)
+{
+    int rc = __real_pthread_mutex_trylock(lock);
+
+    if (rc == 0)
+        note_locked(lock);
+    return rc;
+}
+
+int __wrap_pthread_mutex_unlock(pthread_mutex_t *lock)
+{
+    int n = number_of_lock(lock);
+
+    if (n >= 0) {
+        CHECK(held[n]);
+        held[n] = false;
+        is_summed[n] = guards_locks;
+        if (guards_locks)
+            lock_sums[n] = sum_protected(n);
+    }
+    return __real_pthread_mutex_unlock(lock);
 }
 
 static void poll_all(void)
