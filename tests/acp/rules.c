@@ -1,0 +1,917 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The ACP basic layer at its limits, as one process of a job whose other processes and whose uTofu
+ * the test plays (played_utofu.h): options, addresses, the order of the queue, copies and atomics
+ * of each kind with each error, commands of both sides, registered memory, keepalive. Starting
+ * fails at each call of uTofu and without memory for each allocation, and leaves nothing behind.
+ */
+#include "played_utofu.h"
+
+#include <errno.h>
+#include <fcntl.h>
+
+#include "../../layers/acp/options.h"
+#include "../../layers/common/ring.h"
+
+/* The stages of command.c. */
+enum { NO_TICKET, HAS_TICKET, SENT };
+
+static char own_bytes[8 * 4096] __attribute__((aligned(4096)));
+static acp_ga_t own; /* of own_bytes */
+
+static acp_ga_t starter(uint32_t rank, uint64_t offset)
+{
+    return al_address_pack(rank, 0, AL_STAG_STARTER, offset);
+}
+
+/*
+ * Starting and ending
+ */
+
+static void starts_fail_everywhere(void)
+{
+    for (int failing = 0; failing < 2; failing++) {
+        for (int i = 0;; i++) {
+            long blocks_before = blocks;
+
+            fail_call = failing ? NONE : i;
+            fail_memory = failing ? i : NONE;
+            has_failed = false;
+            int rc = acp_init(NULL, NULL);
+            fail_call = fail_memory = NONE;
+            if (!has_failed) {
+                CHECK(rc == 0 && num_regions() > 0 && acp_rank() == RANK && acp_procs() == PROCS);
+                CHECK(acp_finalize() == 0);
+            } else {
+                CHECK(rc == -1 && lines > 0 && acp_rank() == -1 && acp_procs() == -1);
+            }
+            if (num_regions() || num_vcqs || blocks != blocks_before || num_maps || num_threads)
+                printf("%s %d: %d regions, %d VCQs, %ld blocks, %d mappings\n",
+                       failing ? "allocation" : "call", i, num_regions(), num_vcqs,
+                       blocks - blocks_before, num_maps);
+            CHECK(num_regions() == 0 && num_vcqs == 0 && num_maps == 0 && num_threads == 0);
+            CHECK(blocks == blocks_before && al.queue.slots == NULL && al.lock == AL_UNLOCKED);
+            if (!has_failed)
+                break;
+        }
+    }
+}
+
+static void exchanges_fail(void)
+{
+    static const struct {
+        enum lc_exchange_result result;
+        const char *text;
+    } cases[] = {{LC_EXCHANGE_BAD_RANKS, "each once"},
+                 {LC_EXCHANGE_MISMATCH, "different sizes"},
+                 {LC_EXCHANGE_FAILED, "did not all meet"}};
+
+    for (size_t i = 0; i < 3; i++) {
+        exchange_result = cases[i].result;
+        CHECK(acp_init(NULL, NULL) == -1 && strstr(line, cases[i].text));
+        CHECK(num_regions() == 0 && num_vcqs == 0 && num_maps == 0);
+    }
+    exchange_result = LC_EXCHANGE_OK;
+    thread_error = EAGAIN;
+    CHECK(acp_init(NULL, NULL) == -1 && strstr(line, "pthread_create") && num_regions() == 0);
+    thread_error = 0;
+    CHECK(acp_finalize() == -1 && acp_reset(0) == -1 && acp_sync() == -1 && acp_colors() == -1);
+}
+
+static void resets(void)
+{
+    CHECK(acp_init(NULL, NULL) == 0 && acp_init(NULL, NULL) == -1);
+    exchange_result = LC_EXCHANGE_BAD_RANKS;
+    CHECK(acp_reset(3) == -1 && acp_rank() == RANK);
+    exchange_result = LC_EXCHANGE_OK;
+    CHECK(acp_reset(3) == 0 && acp_rank() == 3 && al.job.log_rank == 3);
+    CHECK(acp_finalize() == 0 && acp_rank() == -1 && al.job.log_rank == RANK);
+    CHECK(num_regions() == 0 && num_vcqs == 0 && num_maps == 0 && num_threads == 0);
+}
+
+/*
+ * Options
+ */
+
+static const struct {
+    const char *option, *value;
+    bool good;
+} option_cases[] = {
+    {"--acp-myrank", "0", true},
+    {"--acp-myrank", "2147483647", true},
+    {"--acp-myrank", "2147483648", false},
+    {"--acp-nprocs", "1", true},
+    {"--acp-nprocs", "0", false},
+    {"--acp-nprocs", "/", false},
+    {"--acp-nprocs", ":", false},
+    {"--acp-nprocs", "1x", false},
+    {"--acp-nprocs", "", false},
+    {"--acp-nprocs", "-1", false},
+    {"--acp-nprocs", "9", true},
+    {"--acp-port-local", "65535", true},
+    {"--acp-port-local", "65536", false},
+    {"--acp-port-remote", "65535", true},
+    {"--acp-port-remote", "65536", false},
+    {"--acp-taskid", "4294967295", true},
+    {"--acp-taskid", "4294967296", false},
+    {"--acp-size-smem", "1099511627776", true},
+    {"--acp-size-smem", "1099511627777", false},
+    {"--acp-size-smem-cl", "1099511627777", false},
+    {"--acp-size-smem-dl", "1099511627777", false},
+    {"--acp-malloc-hook-small", "1", true},
+    {"--acp-malloc-hook-small", "2", false},
+    {"--acp-malloc-hook-large", "2", false},
+    {"--acp-malloc-hook-huge", "2", false},
+    {"--acp-malloc-hook-low", "18446744073709551615", true},
+    {"--acp-malloc-hook-high", "18446744073709551616", false},
+    {"--acp-ethernet-speed", "7", true},
+    {"--acp-offsetrank", "2147483648", false},
+    {"--acp-portfile", "text", true},
+    {"--acp-host-remote", "text", true},
+    {"--acp-unknown", "1", false},
+    {"--acp-myrank", NULL, false},
+};
+
+static void options_have_limits(void)
+{
+    static char text[BUFSIZ + 1];
+    int before = dup(STDERR_FILENO), null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+    dup2(null, STDERR_FILENO); /* the usage, each time */
+    for (size_t i = 0; i < sizeof(option_cases) / sizeof(option_cases[0]); i++) {
+        char *list[] = {"program",
+                        "a",
+                        (char *)(uintptr_t)option_cases[i].option,
+                        (char *)(uintptr_t)option_cases[i].value,
+                        "b",
+                        NULL};
+        char **argv = list;
+        int argc = option_cases[i].value ? 5 : 3;
+
+        list[argc] = NULL;
+        bool good = al_options_parse(&argc, &argv);
+        if (good != option_cases[i].good)
+            printf("%s %s\n", option_cases[i].option, option_cases[i].value);
+        CHECK(good == option_cases[i].good);
+        if (option_cases[i].good)
+            CHECK(argc == 3 && strcmp(argv[1], "a") == 0 && strcmp(argv[2], "b") == 0 && !argv[3]);
+    }
+    for (size_t length = BUFSIZ - 1; length <= BUFSIZ; length++) {
+        char *list[] = {"program", "--acp-portfile", text, NULL}, **argv = list;
+        int argc = 3;
+        memset(text, 'x', length);
+        CHECK(al_options_parse(&argc, &argv) == (length < BUFSIZ));
+    }
+    dup2(before, STDERR_FILENO);
+    close(before);
+    close(null);
+    CHECK(al_options_parse(NULL, NULL));
+}
+
+static bool parse_two(const char *option, const char *value)
+{
+    char *list[] = {"program", (char *)(uintptr_t)option, (char *)(uintptr_t)value, NULL};
+    char **argv = list;
+    int argc = 3;
+
+    return al_options_parse(&argc, &argv);
+}
+
+static void options_have_effects(void)
+{
+    static const struct {
+        const char *text;
+        uint64_t first;
+    } firsts[] = {{NULL, 1},
+                  {"5", 5},
+                  {"0", 1},
+                  {"9223372036854775806", INT64_MAX - 1},
+                  {"9223372036854775807", 1}};
+    size_t sizes[AL_STARTERS];
+    uint32_t number = 77;
+
+    memset(&al.given, 0, sizeof(al.given));
+    CHECK(!al_option_rank(&number) && !al_option_procs(&number) && number == 77);
+    CHECK(parse_two("--acp-taskid", "4") && !al.given.rank && !al.given.procs);
+    CHECK(parse_two("--acp-myrank", "4") && al.given.rank && !al.given.procs);
+    CHECK(al_option_rank(&number) && number == 4);
+    CHECK(parse_two("--acp-nprocs", "6") && al.given.procs);
+    CHECK(al_option_procs(&number) && number == 6);
+    CHECK(parse_two("--acp-size-smem", "100") && parse_two("--acp-size-smem-cl", "200") &&
+          parse_two("--acp-size-smem-dl", "300"));
+    al_options_sizes(sizes);
+    CHECK(sizes[0] == 100 && sizes[1] == 200 && sizes[2] == 300);
+    for (size_t i = 0; i < sizeof(firsts) / sizeof(firsts[0]); i++) {
+        if (firsts[i].text)
+            setenv("ACP_FIRST_HANDLE", firsts[i].text, 1);
+        CHECK(al_option_first_handle() == firsts[i].first);
+    }
+    unsetenv("ACP_FIRST_HANDLE");
+    CHECK(acp_init(NULL, NULL) == -1 && strstr(line, "--acp-nprocs 6")); /* the launcher says 5 */
+    CHECK(parse_two("--acp-nprocs", "5") && parse_two("--acp-size-smem", "10240") &&
+          parse_two("--acp-size-smem-cl", "10240") && parse_two("--acp-size-smem-dl", "10240"));
+    CHECK(acp_init(NULL, NULL) == 0 && acp_rank() == 4 && acp_finalize() == 0);
+    memset(&al.given, 0, sizeof(al.given));
+}
+
+/*
+ * Addresses
+ */
+
+static void addresses_are_packed(void)
+{
+    static const struct {
+        uint32_t procs;
+        unsigned int rank_bits;
+    } cases[] = {
+        {1, 1}, {2, 1}, {3, 2}, {4, 2}, {5, 3}, {8, 3}, {9, 4}, {1 << 20, 20}, {(1 << 20) + 1, 21}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        unsigned int rest = 60 - cases[i].rank_bits;
+        uint32_t last = cases[i].procs - 1;
+
+        al_address_setup(cases[i].procs, 3);
+        CHECK(al_address_max_offset(false) == (1ull << (rest - 16)) - 1);
+        CHECK(al_address_max_offset(true) == (1ull << (rest - 6)) - 1);
+        for (uint32_t color = 0; color < 3; color++) {
+            for (uint32_t tag = 1; tag < AL_SMALL_TAGS + AL_LARGE_TAGS; tag += 8191) {
+                struct al_place place;
+                uint64_t offset = al_address_max_offset(tag >= AL_SMALL_TAGS);
+                acp_ga_t ga = al_address_pack(last, color, tag, offset);
+                CHECK(al_address_unpack(ga, &place) && place.rank == last && place.tag == tag);
+                CHECK(place.color == color && place.offset == offset);
+                CHECK(al_rank_of(ga) == last && al_color_of(ga) == color);
+            }
+        }
+        struct al_place place;
+        CHECK(!al_address_unpack(al_address_pack(last, 3, 1, 0), &place));
+        CHECK(!al_address_unpack(al_address_pack(last, 0, 0, 0), &place));
+        if (cases[i].procs == 3 || cases[i].procs == 5)
+            CHECK(!al_address_unpack(al_address_pack(last + 1, 0, 1, 0), &place));
+    }
+}
+
+/*
+ * With the layer open
+ */
+
+static void begin(void)
+{
+    memset(played, 0, sizeof(*played));
+    for (uint32_t r = 0; r < PROCS; r++)
+        for (uint32_t k = 0; k < 3; k++)
+            played->controls[r].common.fingers[k] = id_of((r + (1u << k)) % PROCS, 0);
+    CHECK(acp_init(NULL, NULL) == 0);
+    acp_atkey_t key = acp_register_memory(own_bytes, sizeof(own_bytes), 0);
+    own = acp_query_ga(key, own_bytes);
+    CHECK(key && own);
+    settle();
+    automatic = false;
+    forget();
+}
+
+static void end(void)
+{
+    for (uint32_t n = 0; n < AL_OUTSTANDING; n++) /* commands that nobody executes */
+        if (al.commands.outstanding[n] && num_in_flight == 0)
+            put_arrives(offsetof(struct al_control, succeeded) + n + 1);
+    automatic = true;
+    settle();
+    CHECK(acp_finalize() == 0);
+    CHECK(num_regions() == 0 && num_vcqs == 0 && num_maps == 0);
+}
+
+static void queue_keeps_order(void)
+{
+    begin();
+    acp_handle_t first = acp_copy(starter(2, 0), own, 8, ACP_HANDLE_NULL);
+    acp_handle_t second = acp_copy(starter(2, 64), own, 8, ACP_HANDLE_NULL);
+    acp_handle_t behind_second = acp_copy(starter(2, 128), own, 16, second);
+    acp_handle_t behind_first = acp_copy(starter(2, 192), own, 24, first);
+    acp_handle_t behind_all = acp_copy(starter(2, 256), own, 32, ACP_HANDLE_ALL);
+    CHECK(first == 1 && second == 2 && behind_second == 3 && behind_first == 4 && behind_all == 5);
+    CHECK(num_flying() == 2);
+    CHECK(acp_copy(starter(2, 0), own, 8, 6) == ACP_HANDLE_NULL && strstr(line, "never issued"));
+    CHECK(acp_inquire(first) == 1 && acp_inquire(behind_all) == 1 && acp_inquire(77) == 0);
+    finish(1, UTOFU_SUCCESS); /* the second one first: nothing may begin */
+    CHECK(num_flying() == 1 && acp_inquire(second) == 1 && al.handles.complete == 0);
+    finish(0, UTOFU_SUCCESS);
+    CHECK(acp_inquire(first) == 0 && acp_inquire(second) == 0 && al.handles.complete == 2);
+    CHECK(num_flying() == 2 && flying_size(0) == 24 && flying_size(1) == 16);
+    finish(0, UTOFU_SUCCESS);
+    CHECK(al.handles.complete == 2 && num_flying() == 1);
+    finish(0, UTOFU_SUCCESS);
+    CHECK(al.handles.complete == 4 && num_flying() == 1 && flying_size(0) == 32);
+    CHECK(!al_queue_idle());
+    finish(0, UTOFU_SUCCESS);
+    CHECK(al_queue_idle() && acp_inquire(ACP_HANDLE_ALL) == 0 && acp_inquire(ACP_HANDLE_CONT) == 0);
+    end();
+}
+
+/* Polls after an issue end when nothing is found, and are few. */
+static void issues_poll_a_little(void)
+{
+    begin();
+    acp_copy(starter(2, 0), own, 8, ACP_HANDLE_NULL); /* what is cached takes the fast path */
+    settle_by_hand();
+    for (int found = 0; found <= AL_POLLS + 2; found++) {
+        al_ranges_drop_all();
+        num_polls = 0;
+        extra_notices = found;
+        CHECK(acp_swap8(own, starter(2, 0), 5, ACP_HANDLE_NULL) != ACP_HANDLE_NULL);
+        CHECK(num_polls == (found < AL_POLLS ? found + 1 : AL_POLLS));
+        extra_notices = 0;
+        settle_by_hand();
+    }
+    end();
+}
+
+static void full_queues_wait(void)
+{
+    begin();
+    acp_copy(starter(2, 0), own, 8, ACP_HANDLE_NULL);
+    for (unsigned int i = 1; i < AL_QUEUE; i++)
+        CHECK(acp_copy(starter(2, 0), own, 8, 1) == i + 1);
+    CHECK(num_flying() == 1 && al.handles.issued - al.handles.complete == AL_QUEUE);
+    automatic = true; /* the next one waits for room */
+    CHECK(acp_copy(starter(2, 0), own, 8, ACP_HANDLE_NULL) == AL_QUEUE + 1);
+    CHECK(al.handles.complete >= 1 && al.lock == AL_UNLOCKED);
+    acp_complete(ACP_HANDLE_ALL);
+    CHECK(al.handles.complete == AL_QUEUE + 1);
+    end();
+}
+
+static void copies_move_bytes(void)
+{
+    static const uint64_t sizes[] = {1, 8, 4095, 4096, 8191};
+
+    begin();
+    automatic = true;
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        fill(played_starter(2), 10240, 1);
+        fill(own_bytes, sizeof(own_bytes), 2);
+        acp_complete(acp_copy(starter(2, 8), own + 16, sizes[i], ACP_HANDLE_NULL));
+        CHECK(is_filled(played_starter(2), 8, 1) && is_filled(played_starter(2) + 8, sizes[i], 2));
+        CHECK(is_filled(played_starter(2) + 8 + sizes[i], 8, 1));
+        fill(played_starter(2), 10240, 3);
+        acp_complete(acp_copy(own + 24, starter(2, 16), sizes[i], ACP_HANDLE_NULL));
+        CHECK(is_filled(own_bytes, 24, 2) && is_filled(own_bytes + 24, sizes[i], 3));
+        CHECK(is_filled(own_bytes + 24 + sizes[i], 8, 2));
+        acp_complete(acp_copy(own + 16384, own + 24, sizes[i], ACP_HANDLE_NULL));
+        CHECK(is_filled(own_bytes + 16384, sizes[i], 3));
+    }
+    CHECK(acp_copy(starter(2, 0), own, 0, ACP_HANDLE_NULL) != ACP_HANDLE_NULL);
+    end();
+}
+
+/* Which GAs are refused at once. */
+static void bad_addresses_are_refused(void)
+{
+    begin();
+    automatic = true;
+    const struct {
+        acp_ga_t dst, src;
+        size_t size;
+        bool good;
+    } cases[] = {
+        {own, starter(2, 0), 10240, true},
+        {own, starter(2, 0), 10241, false},
+        {own, starter(2, 10240), 0, true},
+        {own, starter(2, 10239), 1, true},
+        {own, starter(2, 10239), 2, false},
+        {own, starter(2, 10241), 0, false},
+        {own + sizeof(own_bytes) - 1, starter(2, 0), 1, true},
+        {own + sizeof(own_bytes), starter(2, 0), 1, false},
+        {own, starter(PROCS, 0), 1, false},
+        {own, al_address_pack(2, 1, AL_STAG_STARTER, 0), 1, false},
+        {0, starter(2, 0), 1, false},
+        {starter(RANK, 0), own, 10240, true},
+        {starter(RANK, 0), own, 10241, false},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        acp_handle_t handle = acp_copy(cases[i].dst, cases[i].src, cases[i].size, ACP_HANDLE_NULL);
+        if ((handle != ACP_HANDLE_NULL) != cases[i].good)
+            printf("copy %zu\n", i);
+        CHECK((handle != ACP_HANDLE_NULL) == cases[i].good);
+        acp_complete(ACP_HANDLE_ALL);
+    }
+    for (uint64_t skew = 0; skew < 8; skew++) {
+        CHECK(!acp_add4(own + skew, starter(2, 0), 1, 0) == (skew % 4 != 0));
+        CHECK(!acp_add8(own, starter(2, skew), 1, 0) == (skew % 8 != 0));
+    }
+    acp_complete(ACP_HANDLE_ALL);
+    end();
+}
+
+/* Each atomic operation, of 4 and 8 bytes, on a word of each side, with the old value to each. */
+static uint64_t model(int kind, uint64_t old, uint64_t operand, uint64_t comparand)
+{
+    return kind == AL_SWAP    ? operand
+           : kind == AL_ADD   ? old + operand
+           : kind == AL_XOR   ? old ^ operand
+           : kind == AL_OR    ? old | operand
+           : kind == AL_AND   ? (old & operand)
+           : old == comparand ? operand
+                              : old;
+}
+
+static acp_handle_t atomic_of(int kind, int width, acp_ga_t dst, acp_ga_t src, uint64_t operand,
+                              uint64_t comparand)
+{
+    static acp_handle_t (*const four[])(acp_ga_t, acp_ga_t, uint32_t,
+                                        acp_handle_t) = {[AL_SWAP] = acp_swap4,
+                                                         [AL_ADD] = acp_add4,
+                                                         [AL_XOR] = acp_xor4,
+                                                         [AL_OR] = acp_or4,
+                                                         [AL_AND] = acp_and4};
+    static acp_handle_t (*const eight[])(acp_ga_t, acp_ga_t, uint64_t,
+                                         acp_handle_t) = {[AL_SWAP] = acp_swap8,
+                                                          [AL_ADD] = acp_add8,
+                                                          [AL_XOR] = acp_xor8,
+                                                          [AL_OR] = acp_or8,
+                                                          [AL_AND] = acp_and8};
+
+    if (kind == AL_CAS)
+        return width == 4 ? acp_cas4(dst, src, (uint32_t)comparand, (uint32_t)operand, 0)
+                          : acp_cas8(dst, src, comparand, operand, 0);
+    return width == 4 ? four[kind](dst, src, (uint32_t)operand, 0)
+                      : eight[kind](dst, src, operand, 0);
+}
+
+static void atomics_change_words(void)
+{
+    begin();
+    automatic = true;
+    for (int kind = AL_SWAP; kind <= AL_CAS; kind++) {
+        for (int how = 0; how < 16; how++) {
+            int width = how & 1 ? 4 : 8;
+            uint64_t old = 0x123456789abcdef0, mask = width == 4 ? UINT32_MAX : UINT64_MAX;
+            uint64_t comparand = how & 8 ? old : old + 1, operand = 0xf0f0f0f00ff00ff0;
+            char *word = how & 2 ? own_bytes + 64 : played_starter(2) + 64;
+            char *to = how & 4 ? own_bytes + 128 : played_starter(3) + 128;
+            uint64_t now = 0, was = 0;
+
+            memset(word, 0, 8);
+            memset(to, 0, 16);
+            memcpy(word, &old, sizeof(old));
+            acp_complete(atomic_of(kind, width, how & 4 ? own + 128 : starter(3, 128),
+                                   how & 2 ? own + 64 : starter(2, 64), operand & mask,
+                                   comparand & mask));
+            memcpy(&now, word, (size_t)width);
+            memcpy(&was, to, sizeof(was));
+            CHECK(now == (model(kind, old & mask, operand & mask, comparand & mask) & mask));
+            CHECK(was == (old & mask));
+        }
+    }
+    end();
+}
+
+/* An error that a stale address may be the cause of is tried once more; others fail. */
+static void errors_are_retried_once(void)
+{
+    static const struct {
+        int rc;
+        bool again;
+    } cases[] = {{UTOFU_ERR_MRQ_RMT_STADD, true},
+                 {UTOFU_ERR_MRQ_RMT_LENGTH, true},
+                 {UTOFU_ERR_MRQ_OTHER, false},
+                 {UTOFU_ERR_MRQ_LCL_STADD, false}};
+
+    begin();
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        for (int how = 0; how < 3; how++) {
+            forget();
+            acp_handle_t handle =
+                how < 2 ? acp_copy(how ? own : starter(2, 0), how ? starter(2, 0) : own, 8, 0)
+                        : acp_add8(own, starter(2, 0), 1, 0);
+            finish(0, cases[i].rc);
+            CHECK(num_flying() == (int)cases[i].again && acp_inquire(handle) == cases[i].again);
+            CHECK((lines == 0) == cases[i].again);
+            if (cases[i].again) {
+                finish(0, cases[i].rc);
+                CHECK(num_flying() == 0 && lines == 1 && strstr(line, "failed"));
+            }
+            CHECK(acp_inquire(handle) == 0);
+        }
+    }
+    end();
+}
+
+/* Copies longer than uTofu's limit go in pieces. */
+static void long_copies_go_in_pieces(void)
+{
+    const uint64_t most = 16777215, piece = 8 << 20;
+    const struct {
+        uint64_t size;
+        int pieces;
+        uint64_t last;
+    } cases[] = {{most, 1, most},
+                 {most + 1, 2, piece},
+                 {3 * piece, 3, piece},
+                 {5 * piece + 3, 5, piece + 3}};
+
+    CHECK(parse_two("--acp-size-smem", "50000000"));
+    begin();
+    char *large = malloc(50000000);
+    acp_atkey_t key = acp_register_memory(large, 50000000, 0);
+    acp_ga_t from = acp_query_ga(key, large);
+    for (size_t i = 0; i < 4; i++) {
+        uint64_t sum = 0;
+        forget();
+        acp_copy(starter(2, 0), from, cases[i].size, ACP_HANDLE_NULL);
+        CHECK(num_flying() == cases[i].pieces);
+        for (int k = 0; k < cases[i].pieces; k++) {
+            CHECK(flying_offset(k) == sum && flying_size(k) <= most);
+            sum += flying_size(k);
+        }
+        CHECK(sum == cases[i].size && flying_size(cases[i].pieces - 1) == cases[i].last);
+        while (num_flying() > 0)
+            finish(0, UTOFU_ERR_MRQ_OTHER); /* without moving them */
+        CHECK(al_queue_idle());
+    }
+    CHECK(acp_unregister_memory(key) == 0);
+    end();
+    free(large);
+    CHECK(parse_two("--acp-size-smem", "10240"));
+}
+
+/*
+ * Copies between two other processes
+ */
+
+static void commands_are_sent(void)
+{
+    begin();
+    struct al_control *theirs = played_control(2);
+    theirs->tail = 7;
+    theirs->head = 7;
+    acp_handle_t handle = acp_copy(starter(3, 8), starter(2, 16), 40, ACP_HANDLE_NULL);
+    finish(0, UTOFU_SUCCESS); /* the ticket */
+    CHECK(theirs->tail == 8 && num_flying() == 1);
+    finish(0, UTOFU_SUCCESS); /* the command */
+    const struct al_command *command = &theirs->ring[7];
+    CHECK(command->seq == 8 && command->dst == starter(3, 8) && command->src == starter(2, 16));
+    CHECK(command->size == 40 && command->rank == RANK && command->number < AL_OUTSTANDING);
+    CHECK(al.commands.num_free == AL_OUTSTANDING - 1 && acp_inquire(handle) == 1);
+    put_arrives(offsetof(struct al_control, succeeded) + command->number + 1);
+    CHECK(acp_inquire(handle) == 0 && al.commands.num_free == AL_OUTSTANDING && lines == 0);
+    end();
+}
+
+static void answers_end_commands(void)
+{
+    for (int how = 0; how < 4; how++) { /* word, then notice; notice; failure; another number */
+        begin();
+        struct al_control *theirs = played_control(2);
+        theirs->tail = theirs->head = 0;
+        acp_handle_t handle = acp_copy(starter(3, 8), starter(2, 16), 40, ACP_HANDLE_NULL);
+        finish(0, UTOFU_SUCCESS);
+        finish(0, UTOFU_SUCCESS);
+        uint32_t number = theirs->ring[0].number;
+        size_t place = number % 32 * 8 + number / 32;
+        if (how == 0) {
+            al.control->answers[place] = theirs->ring[0].stamp + 1;
+            CHECK(acp_inquire(handle) == 1);
+            al.control->answers[place] = theirs->ring[0].stamp;
+            CHECK(acp_inquire(handle) == 0 && al.commands.num_free == AL_OUTSTANDING - 1);
+        }
+        if (how == 3) {
+            put_arrives(offsetof(struct al_control, succeeded) + (number + 1) % AL_OUTSTANDING + 1);
+            CHECK(lines == 1 && acp_inquire(handle) == 1 && strstr(line, "was not sent"));
+        }
+        put_arrives((how == 2 ? offsetof(struct al_control, failed_commands)
+                              : offsetof(struct al_control, succeeded)) +
+                    number + 1);
+        CHECK(acp_inquire(handle) == 0 && al.commands.num_free == AL_OUTSTANDING);
+        CHECK((strstr(line, "has failed to execute it") != NULL) == (how == 2));
+        end();
+    }
+    begin();
+    put_arrives(sizeof(struct al_control)); /* no command's */
+    CHECK(lines == 1 && strstr(line, "unexpected notice"));
+    put_arrives(8); /* a word that is polled */
+    CHECK(lines == 1);
+    end();
+}
+
+/* The ring of the owner is full, or inconsistent. */
+static void full_rings_are_read_again(void)
+{
+    static const struct {
+        uint64_t tail, head;
+        int head_reads;
+        bool fails;
+    } cases[] = {{AL_RING - 1, 0, 0, false},
+                 {AL_RING, 1, 1, false},
+                 {AL_RING, AL_RING, 1, false},
+                 {AL_RING, AL_RING + 1, 1, true},
+                 {PROCS * AL_OUTSTANDING + 1, 0, 1, true},
+                 {3 * AL_RING, 2 * AL_RING + 1, 1, false}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        begin();
+        struct al_control *theirs = played_control(2);
+        theirs->tail = cases[i].tail;
+        theirs->head = cases[i].head;
+        acp_handle_t handle = acp_copy(starter(3, 8), starter(2, 16), 40, ACP_HANDLE_NULL);
+        finish(0, UTOFU_SUCCESS);
+        for (int k = 0; k < cases[i].head_reads; k++) {
+            CHECK(num_flying() == 1 && flying_size(0) == 8);
+            finish(0, UTOFU_SUCCESS);
+        }
+        CHECK((num_flying() == 0) == cases[i].fails && (lines > 0) == cases[i].fails);
+        CHECK(acp_inquire(handle) == !cases[i].fails);
+        if (!cases[i].fails) {
+            CHECK(flying_size(0) == sizeof(struct al_command));
+            finish(0, UTOFU_SUCCESS);
+            const struct al_command *command = &theirs->ring[cases[i].tail % AL_RING];
+            CHECK(command->seq == cases[i].tail + 1);
+            put_arrives(offsetof(struct al_control, succeeded) + command->number + 1);
+        }
+        CHECK(al.commands.num_free == AL_OUTSTANDING);
+        end();
+    }
+}
+
+/* A command that cannot be sent ends the job; a ticket that cannot be drawn fails the copy. */
+static void commands_that_cannot_be_sent(void)
+{
+    begin();
+    acp_handle_t handle = acp_copy(starter(3, 8), starter(2, 16), 40, ACP_HANDLE_NULL);
+    finish(0, UTOFU_ERR_MRQ_OTHER);
+    CHECK(acp_inquire(handle) == 0 && strstr(line, "cannot get a ticket of rank 2"));
+    CHECK(al.commands.num_free == AL_OUTSTANDING);
+    acp_copy(starter(3, 8), starter(2, 16), 40, ACP_HANDLE_NULL);
+    finish(0, UTOFU_SUCCESS);
+    CHECK(ends_job(finish_with_error, "cannot send a command to rank 2"));
+    settle_by_hand();
+    end();
+}
+
+static void send_command(const struct al_command *command)
+{
+    al.control->ring[al.commands.head % AL_RING] = *command;
+    al.control->ring[al.commands.head % AL_RING].seq = al.commands.head + 1;
+    al_lock();
+    al_progress();
+    al_unlock();
+}
+
+/* Commands of others are executed and answered, by the word and the notice. */
+static void commands_of_others(void)
+{
+    begin();
+    const struct {
+        struct al_command command;
+        bool answered, fails;
+    } cases[] = {
+        {{starter(3, 0), own, 64, 2, 5, 77, {0}, 0}, true, false},
+        {{starter(RANK, 0), own, 64, 2, 5, 78, {0}, 0}, true, false},
+        {{starter(3, 0), own, sizeof(own_bytes) + 1, 2, 5, 79, {0}, 0}, true, true},
+        {{starter(3, 0), starter(2, 0), 64, 2, 5, 80, {0}, 0}, true, true}, /* not its owner */
+        {{0, own, 64, 2, 5, 81, {0}, 0}, true, true},
+        {{starter(3, 0), own, 64, 2, AL_OUTSTANDING - 1, 82, {0}, 0}, true, false},
+        {{starter(3, 0), own, 64, 2, AL_OUTSTANDING, 83, {0}, 0}, false, false},
+        {{starter(3, 0), own, 64, PROCS, 5, 84, {0}, 0}, false, false},
+        {{starter(3, 0), own, 64, RANK, 5, 85, {0}, 0}, false, false},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct al_control *theirs = played_control(2);
+        uint32_t number = cases[i].command.number;
+        uint64_t head = al.commands.head;
+
+        forget();
+        automatic = true;
+        theirs->answers[number % 32 * 8 + number / 32] = 0;
+        send_command(&cases[i].command);
+        settle();
+        automatic = false;
+        CHECK(al.control->head == head + 1);
+        CHECK((lines > 0) == (!cases[i].answered || cases[i].fails));
+        CHECK(num_remote_notices == cases[i].answered);
+        if (!cases[i].answered)
+            continue;
+        CHECK(theirs->answers[number % 32 * 8 + number / 32] ==
+              (cases[i].fails ? 0 : cases[i].command.stamp));
+        CHECK(last_notice_offset == (cases[i].fails ? offsetof(struct al_control, failed_commands)
+                                                    : offsetof(struct al_control, succeeded)) +
+                                        number);
+        for (int k = 0; k < AL_EXECUTORS; k++)
+            CHECK(al.commands.executors[k].state == AL_FREE);
+    }
+    for (int k = 0; k < AL_EXECUTORS; k++) /* no executor: it stays in the ring */
+        al.commands.executors[k].state = AL_RUNS;
+    uint64_t head = al.commands.head;
+    send_command(&cases[0].command);
+    CHECK(al.commands.head == head);
+    for (int k = 0; k < AL_EXECUTORS; k++)
+        al.commands.executors[k].state = AL_FREE;
+    end();
+}
+
+/*
+ * Other processes
+ */
+
+/* A process that is no finger is found by way of fingers. */
+static void processes_are_found_by_fingers(void)
+{
+    begin();
+    for (uint32_t rank = 0; rank < PROCS; rank++) {
+        uint32_t distance = (rank + PROCS - RANK) % PROCS;
+        bool is_finger = (distance & (distance - 1)) == 0;
+        struct al_peer *peer = NULL;
+
+        if (rank == RANK)
+            continue;
+        acp_handle_t handle = acp_copy(starter(rank, 0), own, 8, ACP_HANDLE_NULL);
+        if (!is_finger) {
+            CHECK(num_flying() == 1 && flying_size(0) == 8 && flying_is_get(0));
+            finish(0, UTOFU_SUCCESS);
+        }
+        CHECK(num_flying() == 1 && !flying_is_get(0) && flying_rank(0) == rank);
+        finish(0, UTOFU_SUCCESS);
+        CHECK(acp_inquire(handle) == 0);
+        struct al_task task = {0};
+        CHECK(al_peer_find(rank, &task, &peer) == AL_FOUND && peer->rank == rank);
+        CHECK(peer->id == id_of(rank, 0));
+    }
+    end();
+}
+
+/* The next rank is read from time to time; without an answer the job ends. */
+static void the_next_rank_is_probed(void)
+{
+    begin();
+    for (int i = 0; i < 64 * 10; i++)
+        acp_inquire(ACP_HANDLE_ALL), progress_once();
+    CHECK(num_flying() == 0); /* not yet 250 ms */
+    fake_clock_pass_ms(260);
+    for (int i = 0; i < 63; i++)
+        progress_once();
+    int before = num_flying();
+    progress_once();
+    CHECK(before + num_flying() >= 1 && num_flying() == 1 && flying_size(0) == 32);
+    CHECK(flying_rank(0) == (RANK + 1) % PROCS && flying_is_get(0));
+    fake_clock_pass_ms(1000);
+    for (int i = 0; i < 200; i++)
+        progress_once();
+    CHECK(num_flying() == 1); /* one at a time */
+    finish(0, UTOFU_SUCCESS);
+    al_watch_check_next();
+    progress_once();
+    CHECK(num_flying() == 0);
+    fake_clock_pass_ms(260);
+    al_watch_check_next();
+    progress_once();
+    CHECK(num_flying() == 1 && al_watch_us_until_due() == 250000);
+    CHECK(ends_job(finish_with_error, "does not answer"));
+    settle_by_hand();
+    end();
+}
+
+static void see_abort(void)
+{
+    automatic = true;
+    al.control->aborted = 3;
+    progress_once();
+}
+
+static void jobs_are_ended(void)
+{
+    begin();
+    al.control->aborted = PROCS + 1;
+    progress_once();
+    CHECK(strstr(line, "no such rank") && al.control->aborted == 0);
+    CHECK(ends_job(see_abort, "rank 2 ends the job"));
+    for (uint32_t k = 0; k < al.job.num_fingers; k++) /* and the others are told */
+        CHECK(played_control((RANK + (1u << k)) % PROCS)->aborted == 3);
+    settle_by_hand();
+    end();
+}
+
+static void early_barrier(void)
+{
+    al.control->common.sync[0] = al.epoch + 3;
+    acp_sync();
+}
+
+static void barriers_check_what_arrives(void)
+{
+    begin();
+    automatic = true;
+    uint64_t epoch = al.epoch;
+    CHECK(acp_sync() == 0 && al.epoch == epoch + 1);
+    settle();
+    for (uint32_t k = 0; k < al.job.num_fingers; k++)
+        CHECK(played_control((RANK + (1u << k)) % PROCS)->common.sync[k] == epoch + 1);
+    CHECK(ends_job(early_barrier, "number of barrier"));
+    settle_by_hand();
+    end();
+}
+
+/*
+ * Registered memory
+ */
+
+static void regions_are_registered(void)
+{
+    begin();
+    char *bytes = own_bytes;
+    const struct {
+        void *at;
+        size_t size;
+        int color;
+        bool good;
+    } cases[] = {{bytes, 0, 0, false},         {NULL, 8, 0, false},
+                 {bytes, 8, -1, false},        {bytes, 8, COLORS, false},
+                 {bytes, 8, COLORS - 1, true}, {bytes, SIZE_MAX / 2, 0, false}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        acp_atkey_t key = acp_register_memory(cases[i].at, cases[i].size, cases[i].color);
+        CHECK((key != ACP_ATKEY_NULL) == cases[i].good);
+        if (key)
+            CHECK(acp_query_color(acp_query_ga(key, bytes)) == cases[i].color &&
+                  acp_unregister_memory(key) == 0 && acp_unregister_memory(key) == -1);
+    }
+    int before = num_regions();
+    acp_atkey_t inner = acp_register_memory(bytes + 100, 50, 0); /* within a region: its key */
+    CHECK(num_regions() == before && acp_query_ga(inner, bytes) == own);
+    CHECK(acp_unregister_memory(inner) == 0 && acp_query_ga(inner, bytes) == own);
+    CHECK(acp_query_ga(inner, bytes + sizeof(own_bytes)) == own + sizeof(own_bytes));
+    CHECK(!acp_query_ga(inner, bytes + sizeof(own_bytes) + 1) && !acp_query_ga(inner, bytes - 1));
+    CHECK(acp_query_address(own + 5) == bytes + 5 && !acp_query_address(ACP_GA_NULL));
+    CHECK(acp_query_address(own + sizeof(own_bytes)) == bytes + sizeof(own_bytes));
+    CHECK(!acp_query_address(own + sizeof(own_bytes) + 1));
+    CHECK(acp_query_rank(starter(PROCS - 1, 0)) == PROCS - 1 && acp_query_rank(0) == -1);
+    CHECK(acp_query_starter_ga(PROCS - 1) == starter(PROCS - 1, 0));
+    CHECK(!acp_query_starter_ga(PROCS) && !acp_query_starter_ga(-1));
+    CHECK(acp_unregister_memory(starter(RANK, 0)) == -1 && strstr(line, "starter memory"));
+    CHECK(acp_unregister_memory(starter(2, 0)) == -1 && strstr(line, "belongs to rank 2"));
+    CHECK(acp_unregister_memory(own + 8) == -1 && acp_unregister_memory(0) == -1);
+    CHECK(acp_colors() == COLORS);
+    end();
+}
+
+/* Neighbours become one region; a part of it that ends is a hole, and others have room. */
+static void neighbours_are_merged(void)
+{
+    static char many[64][64] __attribute__((aligned(4096)));
+    acp_atkey_t keys[64];
+
+    begin();
+    int before = num_regions();
+    for (int i = 0; i < 32; i++) {
+        keys[i] = acp_register_memory(many[i], 64, 0);
+        CHECK(keys[i] == keys[0] && num_regions() == before + 1);
+        CHECK(acp_query_ga(keys[i], many[i]) == acp_query_ga(keys[0], many[0]) + 64 * (uint64_t)i);
+    }
+    acp_atkey_t apart = acp_register_memory(many[40], 64, 0);
+    CHECK(apart != keys[0] && num_regions() == before + 2);
+    acp_atkey_t other_color = acp_register_memory(many[32], 64, 1);
+    CHECK(other_color != keys[0] && num_regions() > before + 2);
+    acp_copy(starter(2, 0), own, 8, ACP_HANDLE_NULL); /* in flight: nothing is merged */
+    acp_atkey_t behind = acp_register_memory(many[32], 64, 0);
+    CHECK(behind != keys[0]);
+    finish(0, UTOFU_SUCCESS);
+    for (int i = 0; i < 32; i++)
+        CHECK(acp_unregister_memory(keys[i]) == 0);
+    CHECK(acp_unregister_memory(keys[0]) == -1 && strstr(line, "not registered"));
+    CHECK(acp_unregister_memory(apart) == 0 && acp_unregister_memory(behind) == 0);
+    CHECK(acp_unregister_memory(other_color) == 0);
+    CHECK(acp_register_memory(many[0], 64, 0) == keys[0]); /* freed first, used first */
+    CHECK(acp_register_memory(many[10], 64, 0) == apart);
+    CHECK(acp_register_memory(many[20], 64, 0) == behind);
+    end();
+}
+
+int main(void)
+{
+    starts_fail_everywhere();
+    exchanges_fail();
+    resets();
+    options_have_limits();
+    memset(&al.given, 0, sizeof(al.given));
+    CHECK(parse_two("--acp-nprocs", "5") && parse_two("--acp-size-smem", "10240"));
+    options_have_effects();
+    addresses_are_packed();
+    queue_keeps_order();
+    issues_poll_a_little();
+    full_queues_wait();
+    copies_move_bytes();
+    bad_addresses_are_refused();
+    atomics_change_words();
+    errors_are_retried_once();
+    long_copies_go_in_pieces();
+    commands_are_sent();
+    answers_end_commands();
+    full_rings_are_read_again();
+    commands_that_cannot_be_sent();
+    commands_of_others();
+    processes_are_found_by_fingers();
+    the_next_rank_is_probed();
+    jobs_are_ended();
+    barriers_check_what_arrives();
+    regions_are_registered();
+    neighbours_are_merged();
+    return 0;
+}
