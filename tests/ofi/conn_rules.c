@@ -89,8 +89,8 @@ static const struct piece {
     {"once more", FP_WRITE, GOOD, 0, 8, 0, 8, 0, -1, BROKEN},
     {"end of RMA", FP_RMA_WRITE, GOOD, 0, 64, 56, 8, 0, 0, EXECUTED},
     {"end of RMA, all", FP_RMA_WRITE, GOOD, 0, 8, 0, 8, 0, 0, EXECUTED},
-    {"end of RMA, a line", FP_RMA_WRITE, GOOD, 0, 512, 256, PROV_LINE, 0, 0, EXECUTED},
-    {"end of RMA, more", FP_RMA_WRITE, GOOD, 0, 512, 255, PROV_LINE + 1, 0, 0, BROKEN},
+    {"end of RMA, a line", FP_RMA_WRITE, GOOD, 0, 512, 256, PROV_TOFU_LINE, 0, 0, EXECUTED},
+    {"end of RMA, more", FP_RMA_WRITE, GOOD, 0, 512, 255, PROV_TOFU_LINE + 1, 0, 0, BROKEN},
     {"end of RMA, none", FP_RMA_WRITE, GOOD, 0, 64, 64, 0, 0, 0, BROKEN},
     {"end of RMA, behind", FP_RMA_WRITE, GOOD, 0, 64, 65, 1, 0, 0, BROKEN},
     {"end of RMA, not the end", FP_RMA_WRITE, GOOD, 0, 64, 48, 8, 0, 0, BROKEN},
@@ -574,7 +574,7 @@ static void sources_of_writes_are_checked(void)
         x.lkey = 5;
         CHECK(ofi_provider.write((struct prov_conn *)conn, &x) ==
               (length == FP_INLINE ? PROV_SRC_FREE : -EPERM));
-        x.flags = PROV_COPY;
+        x.flags = PROV_INLINE;
         CHECK(ofi_provider.write((struct prov_conn *)conn, &x) == PROV_SRC_FREE);
     }
     uint32_t posted = conn->posted;
@@ -907,9 +907,9 @@ static void writes_for_rma_are_chosen(void)
     CHECK(fp_rma_write_possible(conn, &x, &desc) && desc == NULL);
     x.length = long_one - 1;
     CHECK(!fp_rma_write_possible(conn, &x, &desc));
-    x = make_xfer(long_one, PROV_STRONG);
+    x = make_xfer(long_one, PROV_STRONG_ORDER);
     CHECK(!fp_rma_write_possible(conn, &x, &desc));
-    x = make_xfer(long_one, PROV_COPY);
+    x = make_xfer(long_one, PROV_INLINE);
     CHECK(!fp_rma_write_possible(conn, &x, &desc));
     x = make_xfer(MEMORY, 0);
     CHECK(fp_rma_write_possible(conn, &x, &desc));

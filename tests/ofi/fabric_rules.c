@@ -338,7 +338,7 @@ static void addresses_and_capabilities(void)
     prov->address = before;
     ofi_provider.caps(&prov->base, 0, &caps);
     CHECK(caps.max_inline == FP_INLINE && caps.reads_source && caps.max_message == PROV_MSG_MAX &&
-          caps.max_xfer == UINT32_MAX && caps.line == PROV_LINE &&
+          caps.max_xfer == UINT32_MAX && caps.line == PROV_TOFU_LINE &&
           strcmp(caps.device, "fake fake") == 0);
     CHECK(ofi_provider.device(&prov->base, 3) == 0 &&
           ofi_provider.fd(&prov->base) == prov->epoll_fd);

@@ -161,7 +161,7 @@ static void bad_control_messages_are_dropped(void)
         fp_sign(&msg, prov->key);                                                                  \
         expect_dropped(#change, &msg, sizeof(msg));                                                \
     } while (0)
-    BAD(msg.hello_size = PROV_HELLO_MAX + 1);
+    BAD(msg.hello_size = PROV_PRIVATE_DATA_MAX + 1);
     BAD(msg.name_size = FP_NAME_MAX + 1);
     BAD(msg.process.version++);
     BAD(msg.process.fabric++);
@@ -179,11 +179,11 @@ static void bad_control_messages_are_dropped(void)
         expect_dropped("another signature", &msg, sizeof(msg));
         msg.tag[i] ^= 1;
     }
-    msg.hello_size = PROV_HELLO_MAX;
+    msg.hello_size = PROV_PRIVATE_DATA_MAX;
     msg.name_size = msg.process.name_size = FP_NAME_MAX;
     memset(msg.hello, 5, sizeof(msg.hello));
     sign_and_send(&msg);
-    CHECK(seen.requests == 1 && seen.hello_size == PROV_HELLO_MAX && seen.hello[0] == 5);
+    CHECK(seen.requests == 1 && seen.hello_size == PROV_PRIVATE_DATA_MAX && seen.hello[0] == 5);
     ofi_provider.reject((struct prov_conn *)requested);
     poll_all();
     holds_requests = false;

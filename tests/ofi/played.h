@@ -34,7 +34,7 @@ static struct fp_conn *requested; /* the last one */
 static struct {
     unsigned int requests, ups, downs, messages, notices, dones, wakes;
     size_t message_size, hello_size;
-    uint8_t hello[PROV_HELLO_MAX];
+    uint8_t hello[PROV_PRIVATE_DATA_MAX];
     uint32_t imm;
     uint64_t cookie;
     enum prov_status status;

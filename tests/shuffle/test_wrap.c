@@ -25,7 +25,7 @@
 
 TestSuite(wrap);
 
-enum { SLOTS = 4096, MIB = 1 << 20, LONGEST = 16 * PROV_LINE };
+enum { SLOTS = 4096, MIB = 1 << 20, LONGEST = 16 * PROV_TOFU_LINE };
 
 /*
  * The operations that the test has posted, and what has become of them
@@ -149,8 +149,8 @@ static int transfer_inside(const struct prov_xfer *x, bool writes)
     cr_assert_eq(x->imm, n);
     cr_assert_eq(notifies, last && p->flags & PROV_NOTIFY, "the notice goes with the last piece");
     cr_assert_eq(x->flags & PROV_SOLICITED, last ? p->flags & PROV_SOLICITED : 0);
-    cr_assert_eq(x->flags & PROV_LANDED, p->flags & PROV_LANDED);
-    cr_assert_eq((x->flags & PROV_STRONG) != 0, p->strong && last && in.any_order);
+    cr_assert_eq(x->flags & PROV_DELIVERY_COMPLETE, p->flags & PROV_DELIVERY_COMPLETE);
+    cr_assert_eq((x->flags & PROV_STRONG_ORDER) != 0, p->strong && last && in.any_order);
     cr_assert(!(x->flags & (PROV_MORE | PROV_UNSIGNALLED | PROV_FENCE)));
     if (p->strong && is_end)
         cr_assert(last && p->out == 0, "strong order: the last line of %u is not the last", n);
@@ -564,9 +564,9 @@ static struct posted draw_op(void)
     p.flags |= draw(2) ? 0 : PROV_SOLICITED;
     if (p.kind == SH_WRITE) {
         p.flags |= draw(2) ? 0 : PROV_NOTIFY;
-        p.flags |= draw(2) ? 0 : PROV_LANDED;
-        if (p.length <= PROV_COPY_MAX && draw(2))
-            p.flags |= PROV_COPY;
+        p.flags |= draw(2) ? 0 : PROV_DELIVERY_COMPLETE;
+        if (p.length <= PROV_INLINE_MAX && draw(2))
+            p.flags |= PROV_INLINE;
     }
     return p;
 }
@@ -991,7 +991,7 @@ static const struct prov_callbacks *inner_callbacks;
 static unsigned int requests;
 static int poll_with_request(struct prov_ep *e)
 {
-    static const uint8_t large[PROV_HELLO_MAX + 1];
+    static const uint8_t large[PROV_PRIVATE_DATA_MAX + 1];
 
     (void)e;
     if (requests == 1)

@@ -568,7 +568,7 @@ static void check_side(int side)
         WALK_CHECK(!other->dead && other->link == IS_UP);
         const struct sp_conn *conn = sp_conn_of(process->end->conn);
         const struct sp_conn *peer = sp_conn_of(other->end->conn);
-        WALK_CHECK(conn->state == SP_CONN_UP && conn->rmt_name == peer->name);
+        WALK_CHECK(conn->state == SP_CONN_UP && conn->rmt_conn_id == peer->name);
         walk_reached(REACHED_UP);
     }
     if (process->link == FAILED && other->dead && process->reason == PROV_REASON_PEER_DEAD)
