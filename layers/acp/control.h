@@ -6,7 +6,7 @@
 #ifndef AL_CONTROL_H
 #define AL_CONTROL_H
 
-#include "../common/fingers.h"
+#include "../common/partners.h"
 #include "ctx.h"
 #include "net.h"
 

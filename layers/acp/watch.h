@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "../common/fingers.h"
+#include "../common/partners.h"
 
 #pragma GCC visibility push(hidden)
 

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "fingers.h"
+#include "partners.h"
 
 #pragma GCC visibility push(hidden)
 

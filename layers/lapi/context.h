@@ -15,7 +15,7 @@
 
 #include <utofu.h>
 
-#include "../common/fingers.h"
+#include "../common/partners.h"
 #include "../common/exchange.h"
 #include "../common/memory.h"
 #include "../common/idle.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Puts to fingers, and keepalive probes. */
-#include "fingers.h"
+#include "partners.h"
 
 #include "ring.h"
 
